@@ -1,0 +1,38 @@
+# Everything is a Go command; this file only remembers the long ones.
+
+GO ?= go
+export CGO_ENABLED ?= 0
+
+.PHONY: all build test bench lint race fuzz deps
+
+all: build
+
+build:
+	$(GO) build -trimpath -ldflags '-s -w' -o ceiling ./cmd/ceiling
+
+# test installs what the tests need where it is missing, then runs all of them.
+# One package at a time: many of them measure, and two would disturb each other.
+test: deps lint
+	$(GO) test -p 1 ./...
+	$(MAKE) --no-print-directory race fuzz
+
+lint:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
+	$(GO) vet ./...
+	cd tools && $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	./bin/staticcheck ./...
+
+# race needs cgo and a C compiler, which deps installs.
+race:
+	CGO_ENABLED=1 $(GO) test -p 1 -race -short ./...
+
+# fuzz gives every parser a few seconds; a longer hunt: make fuzz FUZZTIME=10m
+FUZZTIME ?= 3s
+fuzz:
+	./.ci/fuzz $(FUZZTIME)
+
+deps:
+	./.ci/deps
+
+bench: build
+	$(GO) run ./cmd/bench -ceiling ./ceiling
