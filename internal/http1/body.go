@@ -1,0 +1,136 @@
+package http1
+
+// Body finds the end of one message body. The zero value is a body of no bytes.
+type Body struct {
+	lines lines
+	rest  int64 // bytes of the body, or of the chunk, still to come
+	at    bodyAt
+}
+
+// bodyAt is the next thing expected.
+type bodyAt uint8
+
+const (
+	bodyEnd   bodyAt = iota // nothing: the message is complete
+	bodyBytes               // rest bytes of a body of known length
+	bodyClose               // anything until the peer closes
+	chunkLine               // a chunk size, its extensions, CRLF
+	chunkData               // rest bytes of a chunk
+	chunkTail               // the CRLF behind a chunk
+	trailers                // trailer fields and the final empty line
+)
+
+// bodyOf is the body that a head announces. A message without length and
+// encoding has none (a request) or lasts until the peer closes (a response).
+func bodyOf(h *head, otherwise bodyAt) Body {
+	switch {
+	case h.flags&isChunked != 0:
+		return Body{at: chunkLine}
+	case h.digits != 0 && h.length == 0:
+		return Body{}
+	case h.digits != 0:
+		return Body{rest: h.length, at: bodyBytes}
+	}
+	return Body{at: otherwise}
+}
+
+// Skip takes the bytes of b that belong to the body and reports whether the
+// body is complete. On an error (a FramingError) n ends before the line at
+// fault.
+func (f *Body) Skip(b []byte) (n int, done bool, err error) {
+	for f.at != bodyEnd {
+		if n == len(b) {
+			return n, false, nil
+		}
+		switch f.at {
+		case bodyBytes, chunkData:
+			step := min(f.rest, int64(len(b)-n))
+			n += int(step)
+			if f.rest -= step; f.rest > 0 {
+				return n, false, nil
+			}
+			if f.at == chunkData {
+				f.at = chunkTail
+			} else {
+				f.at = bodyEnd
+			}
+		case bodyClose:
+			return len(b), false, nil
+		default:
+			used, e := f.line(b[n:])
+			if e != 0 {
+				return n, false, e
+			}
+			n += used
+		}
+	}
+	f.lines.free()
+	return n, true, nil
+}
+
+// line takes one line of the chunked coding: RFC 9112, section 7.1.
+func (f *Body) line(b []byte) (n int, e FramingError) {
+	limit, long, bad := MaxChunkLine, ErrChunk, ErrChunk
+	if f.at == trailers {
+		limit, long, bad = MaxTrailer, ErrTrailerTooLarge, ErrTrailer
+	}
+	line, n, is := f.lines.next(b, limit)
+	switch is {
+	case lineSplit:
+		return n, 0
+	case lineLong:
+		return n, long
+	case lineBare:
+		return n, bad
+	}
+	switch f.at {
+	case chunkLine:
+		f.lines.size = 0
+		size, ok := chunkSize(line)
+		if !ok {
+			return n, ErrChunk
+		}
+		f.rest, f.at = size, chunkData
+		if size == 0 {
+			f.at = trailers
+		}
+	case chunkTail:
+		f.lines.size = 0
+		if len(line) != 0 {
+			return n, ErrChunk
+		}
+		f.at = chunkLine
+	case trailers:
+		if len(line) == 0 {
+			f.at = bodyEnd
+			break
+		}
+		if _, _, ok := splitField(line); !ok {
+			return n, ErrTrailer
+		}
+	}
+	return n, 0
+}
+
+// chunkSize reads 1 to 15 hexadecimal digits (so it cannot overflow), then
+// nothing or an extension. Signs, 0x and blanks are refused: each has been read
+// differently by two parties before.
+func chunkSize(line []byte) (size int64, ok bool) {
+	i := 0
+	for ; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return size, i > 0 && c == ';' && validText(line[i:])
+		}
+		if i == 15 {
+			return 0, false
+		}
+		size = size<<4 | int64(c)
+	}
+	return size, i > 0
+}

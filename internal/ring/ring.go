@@ -1,0 +1,254 @@
+// Package ring moves bytes over many sockets from one thread: operations are
+// queued, Wait submits them all and returns a batch of events. Two kernels'
+// interfaces stand behind the one API: io_uring (uring.go) and epoll
+// (epoll.go). The same test bodies run under both.
+//
+// A Ring belongs to the OS thread that opened it: io_uring's SINGLE_ISSUER
+// refuses any other, and nothing here is locked. Callers hold the thread with
+// runtime.LockOSThread.
+package ring
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// Kind tells what an Event reports.
+type Kind uint8
+
+const (
+	// Accepted: FD is a new connection of a listener.
+	Accepted Kind = iota + 1
+	// Connected: a Connect ended, Err tells how.
+	Connected
+	// Received: Data came in; without Data and Err the peer has closed.
+	Received
+	// SendFailed: a Send did not go out whole, and those queued behind it not at
+	// all. Sends that do are not reported.
+	SendFailed
+	// Sent: a SendNotify has gone out whole; its bytes are the caller's again.
+	Sent
+)
+
+// Event is one completion.
+type Event struct {
+	// Tag as given with the operation.
+	Tag Tag
+	// Data is a view of a receive buffer, valid until the next Wait.
+	Data []byte
+	// FD of an Accepted connection.
+	FD   int
+	Err  syscall.Errno
+	Kind Kind
+}
+
+// Tag names a connection: a small dense index, by which the ring keeps its
+// own state, and a generation, by which a caller drops completions of an
+// earlier connection under the same index.
+//
+//	bits 0–31   index
+//	bits 32–55  generation
+//	bits 56–63  zero (the ring keeps the operation there)
+type Tag uint64
+
+// MakeTag packs an index and a generation; the generation wraps at 24 bits.
+func MakeTag(index, generation uint32) Tag {
+	return Tag(uint64(index) | uint64(generation&0xffffff)<<32)
+}
+
+// Index of the connection.
+func (t Tag) Index() uint32 { return uint32(t) }
+
+// Generation of the connection under its index, 24 bits.
+func (t Tag) Generation() uint32 { return uint32(t>>32) & 0xffffff }
+
+// Engines.
+const (
+	Auto  = "auto"
+	Uring = "uring"
+	Epoll = "epoll"
+)
+
+// Config of a Ring.
+type Config struct {
+	// Engine is Auto, Uring or Epoll; "" is Auto.
+	Engine string
+	// Buffers is the number of receive buffers, a power of two up to 32768,
+	// BufferBytes the size of each. 0: 128 of 16 KiB, which stay within a
+	// core's L2.
+	Buffers     int
+	BufferBytes int
+}
+
+// Ring is a queue of operations and of their completions.
+type Ring struct {
+	uring *uring
+	epoll *epoll
+	why   string
+}
+
+// Open makes a ring for the calling OS thread. With Engine Auto, epoll serves
+// where the kernel refuses io_uring; Why tells so.
+func Open(c Config) (*Ring, error) {
+	if c.Buffers == 0 {
+		c.Buffers = 128
+	}
+	if c.BufferBytes == 0 {
+		c.BufferBytes = 16 << 10
+	}
+	switch c.Engine {
+	case Epoll:
+		e, err := openEpoll(c)
+		return &Ring{epoll: e, why: "asked for"}, err
+	case Uring:
+		u, err := openUring(c)
+		return &Ring{uring: u, why: "asked for"}, err
+	case Auto, "":
+		u, err := openUring(c)
+		if err == nil {
+			return &Ring{uring: u, why: "the kernel grants all that the engine needs"}, nil
+		}
+		e, epollErr := openEpoll(c)
+		return &Ring{epoll: e, why: err.Error()}, epollErr
+	}
+	return nil, fmt.Errorf("ring: unknown engine %q (auto, uring or epoll)", c.Engine)
+}
+
+// Engine is Uring or Epoll: what Open settled on.
+func (r *Ring) Engine() string {
+	if r.uring != nil {
+		return Uring
+	}
+	return Epoll
+}
+
+// Why tells in a few words why this engine serves.
+func (r *Ring) Why() string { return r.why }
+
+// Features lists what the kernel granted, by its own names.
+func (r *Ring) Features() []string {
+	if r.uring != nil {
+		return r.uring.granted
+	}
+	return []string{"EPOLLET"}
+}
+
+// CanGather tells whether Wait can wait for several completions at once.
+func (r *Ring) CanGather() bool { return r.uring != nil && r.uring.minWait }
+
+// Connect connects the non-blocking socket fd; a Connected event follows. The
+// address must stay unchanged until the next Wait has returned.
+func (r *Ring) Connect(fd int, to *Sockaddr, t Tag) {
+	if r.uring != nil {
+		r.uring.connect(fd, to, t)
+		return
+	}
+	r.epoll.connect(fd, to, t)
+}
+
+// Accept takes connections from the listener fd until it is closed, one
+// Accepted event each. New connections are non-blocking and close-on-exec.
+func (r *Ring) Accept(fd int, t Tag) {
+	if r.uring != nil {
+		r.uring.accept(fd, t)
+		return
+	}
+	r.epoll.accept(fd, t)
+}
+
+// Receive reads from fd until the peer closes or Close is called, a Received
+// event for each piece.
+func (r *Ring) Receive(fd int, t Tag) {
+	if r.uring != nil {
+		r.uring.receive(fd, t)
+		return
+	}
+	r.epoll.receive(fd, t)
+}
+
+// Send queues b to go out with the next Wait, whole, and in the order of the
+// sends to the same socket. Two to the same socket in one batch cost a system
+// call more than one of both together. b must stay unchanged until it is out,
+// which is after that Wait unless Unsent says otherwise then.
+func (r *Ring) Send(fd int, b []byte, t Tag) { r.send(fd, outgoing{b: b}, t) }
+
+// SendNotify is a Send that a Sent or a SendFailed event follows. The event ends
+// a Wait, which a Send that finds room does not: it costs a system call.
+func (r *Ring) SendNotify(fd int, b []byte, t Tag) { r.send(fd, outgoing{b, true}, t) }
+
+func (r *Ring) send(fd int, o outgoing, t Tag) {
+	if len(o.b) == 0 && !o.notify {
+		return
+	}
+	if r.uring != nil {
+		r.uring.send(fd, o, t)
+		return
+	}
+	r.epoll.send(fd, o, t)
+}
+
+// Unsent is the number of bytes of sends that found no room in the socket's
+// buffer by the last Wait, and of those queued behind them. The ring holds on to
+// the callers' memory and makes no copies; a caller that answers a peer who does
+// not read bounds what it sends by this.
+func (r *Ring) Unsent(t Tag) int {
+	if r.uring != nil {
+		return r.uring.unsent(t)
+	}
+	return r.epoll.unsent(t)
+}
+
+// Pause ends an Accept or a Receive, so that what the peer sends stays in the
+// kernel and in the end with the peer. Events may still come until the second
+// Wait from here. A new Accept or Receive resumes.
+func (r *Ring) Pause(t Tag) {
+	if r.uring != nil {
+		r.uring.pause(t)
+		return
+	}
+	r.epoll.pause(t)
+}
+
+// Close ends every operation on fd and closes it, with the next Wait, after one
+// attempt at what was to be sent. Events of the tag that were under way may
+// still come. To close a descriptor that is not open is an error of Wait.
+func (r *Ring) Close(fd int, t Tag) {
+	if r.uring != nil {
+		r.uring.close(fd, t)
+		return
+	}
+	r.epoll.close(fd, t)
+}
+
+// Patience is how long a Wait may take.
+type Patience struct {
+	// Timeout after which Wait returns without events; 0 or less only looks.
+	Timeout time.Duration
+	// Gather waits for this many completions where fewer are there, but for no
+	// longer than GatherFor, rounded down to microseconds, once it waits; after
+	// that the first ends the wait. 0 or 1 returns with the first.
+	Gather    int
+	GatherFor time.Duration
+}
+
+// Wait submits what is queued and returns the events that are there, waiting
+// for the first where none is. The events and their Data are valid until the
+// next call. A signal, or a completion that is the ring's own affair, may end
+// the wait early, without events.
+func (r *Ring) Wait(p Patience) ([]Event, error) {
+	if r.uring != nil {
+		return r.uring.wait(p)
+	}
+	return r.epoll.wait(p)
+}
+
+// Shut does what is queued, without waiting for it, and frees the ring. Sockets
+// that were not closed stay open, and are the caller's alone when it returns. It
+// must come from the ring's thread; a second Shut does nothing.
+func (r *Ring) Shut() error {
+	if r.uring != nil {
+		return r.uring.shut()
+	}
+	return r.epoll.shut()
+}

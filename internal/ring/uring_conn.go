@@ -1,0 +1,218 @@
+package ring
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Operations in the top byte of user_data.
+const (
+	doConnect = iota + 1
+	doAccept
+	doReceive
+	doSend
+	doClose
+	doCancel
+)
+
+// uconn is what io_uring has to do with one connection: one cache line. fd is
+// -1 where there is none.
+type uconn struct {
+	tag Tag
+	fd  int32
+	// sentIn is the epoch of the last send.
+	sentIn uint32
+	// role is what the caller wants of the socket: Received, Accepted or nothing.
+	role Kind
+	// live: the kernel has the multishot of role. rearming: it stands in
+	// uring.rearm or rests.
+	live, rearming bool
+	connecting     bool
+	// waiting: the kernel has a send that waits for room in the socket's buffer.
+	waiting bool
+	// deferred: the connection stands in uring.deferred. closing: it is to be
+	// closed from there.
+	deferred, closing bool
+	// out is the send that the kernel has, or had last. Holding it keeps the
+	// memory from being collected while only the kernel knows its address.
+	out outgoing
+	// box holds the sends behind out; nil until there was one.
+	box *outbox
+}
+
+// conn is the state of fd under the tag t, which starts anew where the index
+// had another connection.
+func (u *uring) conn(fd int, t Tag) *uconn {
+	for int(t.Index()) >= len(u.conns) {
+		u.conns = append(u.conns, uconn{fd: -1})
+	}
+	k := &u.conns[t.Index()]
+	if k.tag != t || k.fd != int32(fd) {
+		if k.closing { // its deferred send has lost its place
+			u.drop(k)
+		}
+		u.forget(k)
+		k.tag, k.fd = t, int32(fd)
+	}
+	return k
+}
+
+// current is the state of t, nil when it was closed since.
+func (u *uring) current(t Tag) *uconn {
+	if int(t.Index()) < len(u.conns) {
+		if k := &u.conns[t.Index()]; k.tag == t && k.fd >= 0 {
+			return k
+		}
+	}
+	return nil
+}
+
+// forget empties k. Entries that are still to be submitted may point at its
+// memory.
+func (u *uring) forget(k *uconn) {
+	if k.fd >= 0 && len(k.out.b) > 0 {
+		u.keep = append(u.keep, unsafe.Pointer(unsafe.SliceData(k.out.b)))
+	}
+	box := k.box
+	if box != nil {
+		box.empty()
+	}
+	*k = uconn{fd: -1, box: box}
+}
+
+// connect: the kernel copies the address when it takes the entry
+// (io_uring/net.c io_connect_prep).
+func (u *uring) connect(fd int, to *Sockaddr, t Tag) {
+	k := u.conn(fd, t)
+	k.connecting = true
+	s := u.next()
+	s.opcode, s.fd, s.userData = opConnect, int32(fd), userData(doConnect, t)
+	s.addr, s.off = uint64(uintptr(unsafe.Pointer(&to.raw))), uint64(to.length)
+	u.keep = append(u.keep, unsafe.Pointer(to)) // it also keeps the address off a stack, which moves
+}
+
+func (u *uring) connected(t Tag) {
+	if k := u.current(t); k != nil {
+		k.connecting = false
+	}
+}
+
+func (u *uring) accept(fd int, t Tag)  { u.want(fd, t, Accepted) }
+func (u *uring) receive(fd int, t Tag) { u.want(fd, t, Received) }
+
+func (u *uring) want(fd int, t Tag, role Kind) {
+	k := u.conn(fd, t)
+	k.role = role
+	if !k.live && !k.rearming { // live after a Pause: ended arms again
+		u.arm(k)
+	}
+}
+
+func (u *uring) arm(k *uconn) {
+	k.live = true
+	s := u.next()
+	s.fd = k.fd
+	if k.role == Accepted {
+		s.opcode, s.userData, s.ioprio = opAccept, userData(doAccept, k.tag), ioprioAcceptMul
+		s.opFlags = syscall.SOCK_NONBLOCK | syscall.SOCK_CLOEXEC
+		return
+	}
+	s.opcode, s.userData, s.ioprio, s.flags = opRecv, userData(doReceive, k.tag), ioprioMultishot, sqeBufferSelect
+}
+
+func (u *uring) armAgain(t Tag) {
+	k := u.current(t)
+	if k == nil {
+		return // closed since
+	}
+	k.rearming = false
+	if k.role != 0 && !k.live {
+		u.arm(k)
+	}
+}
+
+// ended notes that a multishot has ended, and arms it again where the caller
+// still wants it. It tells whether the event says nothing to the caller.
+func (u *uring) ended(ev *Event, c *cqe) (silent bool) {
+	silent = ev.Err == syscall.ENOBUFS || ev.Err == syscall.EINTR || ev.Err == syscall.EAGAIN || ev.Err == syscall.ECANCELED
+	k := u.current(ev.Tag)
+	if k == nil {
+		return silent
+	}
+	k.live = false
+	again := silent || c.res > 0 || ev.Kind == Accepted && (ev.Err == 0 || TransientAccept(ev.Err))
+	switch {
+	case !again:
+		k.role = 0
+	case k.role == 0 || k.rearming:
+	case ev.Kind == Accepted && exhausted(ev.Err):
+		k.rearming = true
+		u.resting.add(ev.Tag)
+	default:
+		k.rearming = true
+		u.rearm = append(u.rearm, ev.Tag)
+	}
+	return silent
+}
+
+// pause ends the multishot; its completion comes with ECANCELED.
+func (u *uring) pause(t Tag) {
+	k := u.current(t)
+	if k == nil || k.role == 0 {
+		return
+	}
+	if k.live {
+		u.cancel(userData(k.operation(), t))
+	}
+	k.role = 0
+}
+
+func (k *uconn) operation() uint64 {
+	if k.role == Accepted {
+		return doAccept
+	}
+	return doReceive
+}
+
+// cancel ends the request with this user_data. Cancelling by descriptor would
+// go through all requests of the ring (io_uring/poll.c io_poll_file_find), this
+// looks into one hash bucket.
+func (u *uring) cancel(target uint64) {
+	s := u.next()
+	s.opcode, s.fd, s.addr = opAsyncCancel, -1, target
+	s.userData, s.flags = userData(doCancel, 0), sqeCQESkipSuccess
+}
+
+// close cancels first: what the kernel still does with a socket holds it open.
+func (u *uring) close(fd int, t Tag) {
+	k := u.current(t)
+	if k == nil || k.fd != int32(fd) {
+		u.closeNow(fd, t)
+		return
+	}
+	if k.deferred && !k.waiting { // what was sent before is tried before
+		k.closing = true
+		return
+	}
+	u.drop(k)
+}
+
+func (u *uring) drop(k *uconn) {
+	if k.live && k.role != 0 { // without a role a Pause has cancelled it
+		u.cancel(userData(k.operation(), k.tag))
+	}
+	if k.connecting {
+		u.cancel(userData(doConnect, k.tag))
+	}
+	if k.waiting {
+		u.cancel(userData(doSend, k.tag))
+	}
+	fd, t := int(k.fd), k.tag
+	u.forget(k)
+	u.closeNow(fd, t)
+}
+
+func (u *uring) closeNow(fd int, t Tag) {
+	s := u.next()
+	s.opcode, s.fd, s.userData, s.flags = opClose, int32(fd), userData(doClose, t), sqeCQESkipSuccess
+}

@@ -1,0 +1,126 @@
+package ring
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// The order of sends. The kernel does not order two sends to one socket: where
+// the first found the buffer full and waits, the second may find room and go
+// before its rest. So there is never more than one per socket in the kernel's
+// hands. A first attempt must not wait (MSG_DONTWAIT) and is over when its
+// submission is; that it went out whole is said by no completion at all. What
+// remains of it is sent by a second kind of send that waits for room, and others
+// stay in the connection's box meanwhile.
+
+func (u *uring) send(fd int, o outgoing, t Tag) {
+	k := u.conn(fd, t)
+	if k.sentIn == u.epoch || k.waiting || k.deferred {
+		if k.box == nil {
+			k.box = new(outbox)
+		}
+		k.box.put(o)
+		if !k.waiting && !k.deferred {
+			k.deferred = true
+			u.deferred = append(u.deferred, t)
+		}
+		return
+	}
+	u.try(k, o)
+}
+
+// try sends what the socket's buffer takes now. MSG_WAITALL makes a short send
+// a failure, which is reported although successes are skipped (req_set_fail
+// clears REQ_F_CQE_SKIP), with the bytes that went out (io_sendrecv_fail).
+func (u *uring) try(k *uconn, o outgoing) {
+	k.sentIn, k.out = u.epoch, o
+	s := u.sendEntry(k)
+	s.opFlags = syscall.MSG_DONTWAIT | syscall.MSG_WAITALL | syscall.MSG_NOSIGNAL
+	if !o.notify {
+		s.flags = sqeCQESkipSuccess
+	}
+}
+
+// await sends the rest of k.out when there is room. Without MSG_WAITALL, so
+// that each piece completes: a request that is woken 128 times is given to a
+// kernel thread (io_uring/poll.c APOLL_MAX_RETRY).
+func (u *uring) await(k *uconn) {
+	k.waiting = true
+	s := u.sendEntry(k)
+	s.ioprio, s.opFlags = ioprioPollFirst, syscall.MSG_NOSIGNAL
+}
+
+func (u *uring) sendEntry(k *uconn) *sqe {
+	s := u.next()
+	s.opcode, s.fd, s.userData = opSend, k.fd, userData(doSend, k.tag)
+	s.addr, s.length = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(k.out.b)))), uint32(len(k.out.b))
+	return s
+}
+
+// sent takes the completion of the one send that the kernel had.
+func (u *uring) sent(t Tag, res int32) {
+	k := u.current(t)
+	if k == nil {
+		return // closed since
+	}
+	switch {
+	case int(res) == len(k.out.b):
+		if k.out.notify {
+			u.events = append(u.events, Event{Kind: Sent, Tag: t})
+		}
+		k.out = outgoing{}
+		if !k.waiting {
+			return // what is deferred comes in its turn
+		}
+		k.waiting = false
+		if o, ok := k.box.take(); ok {
+			k.out = o
+			u.await(k)
+		}
+	case res >= 0:
+		k.out.b = k.out.b[res:]
+		u.await(k)
+	case res == -int32(syscall.EAGAIN) || res == -int32(syscall.EINTR):
+		u.await(k)
+	default:
+		k.waiting, k.out = false, outgoing{}
+		k.box.empty()
+		u.events = append(u.events, Event{Kind: SendFailed, Tag: t, Err: syscall.Errno(-res)})
+	}
+}
+
+// undefer goes on with the connections that had more than one thing to do in
+// the epoch that has ended.
+func (u *uring) undefer() {
+	todo := u.deferred
+	u.deferred = u.spare[:0]
+	for _, t := range todo {
+		k := u.current(t)
+		if k == nil {
+			continue
+		}
+		if !k.waiting { // else the box is emptied as completions come
+			if o, ok := k.box.take(); ok {
+				u.try(k, o)
+				if k.closing || k.box.len() > 0 {
+					u.deferred = append(u.deferred, t)
+					continue
+				}
+			}
+		}
+		k.deferred = false
+		if k.closing {
+			u.drop(k)
+		}
+	}
+	u.spare = todo[:0]
+}
+
+// unsent is what the socket's buffer had no room for.
+func (u *uring) unsent(t Tag) int {
+	k := u.current(t)
+	if k == nil || !k.waiting {
+		return 0
+	}
+	return len(k.out.b) + k.box.bytes()
+}

@@ -1,0 +1,184 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func openUring(c Config) (*uring, error) {
+	base := uint32(setupCQSize | setupClamp | setupSubmitAll | setupSingleIssuer | setupDeferTaskrun)
+	u := &uring{realFD: -1}
+	var p uringParams
+	for _, flags := range []uint32{base | setupNoSQArray, base} {
+		p = uringParams{flags: flags, cqEntries: cqWanted}
+		fd, _, e := syscall.RawSyscall(unix.SYS_IO_URING_SETUP, sqWanted, uintptr(unsafe.Pointer(&p)), 0)
+		if e == 0 {
+			u.realFD = int(fd)
+			break
+		}
+		if e != syscall.EINVAL || flags == base {
+			return nil, fmt.Errorf("io_uring_setup: %w", e)
+		}
+	}
+	if p.features&(featSingleMmap|featExtArg) != featSingleMmap|featExtArg {
+		return nil, errors.Join(errors.New("io_uring lacks a needed feature (Linux 6.1 has them all)"), u.shut())
+	}
+	u.minWait = p.features&featMinTimeout != 0
+	if err := u.mapRings(&p); err != nil {
+		return nil, errors.Join(err, u.shut())
+	}
+	if err := u.provideBuffers(c); err != nil {
+		return nil, errors.Join(err, u.shut())
+	}
+	u.registerFD()
+	u.granted = grantedNames(p.flags, u.minWait, u.enter&enterRegisteredRing != 0)
+	u.arg.ts = uint64(uintptr(unsafe.Pointer(&u.ts))) // u is on the heap, which does not move
+	u.events = make([]Event, 0, 1024)
+	u.epoch = 1
+	return u, nil
+}
+
+func grantedNames(flags uint32, minWait, registered bool) []string {
+	names := []string{"SINGLE_ISSUER", "DEFER_TASKRUN", "MULTISHOT_RECV", "PBUF_RING"}
+	if flags&setupNoSQArray != 0 {
+		names = append(names, "NO_SQARRAY")
+	}
+	if minWait {
+		names = append(names, "MIN_TIMEOUT")
+	}
+	if registered {
+		names = append(names, "REGISTERED_RING")
+	}
+	return names
+}
+
+func (u *uring) mapRings(p *uringParams) error {
+	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_SHARED | unix.MAP_POPULATE
+	size := max(int(p.cq.cqes+p.cqEntries*uint32(unsafe.Sizeof(cqe{}))), int(p.sq.array+p.sqEntries*4))
+	var err error
+	if u.rings, err = unix.Mmap(u.realFD, 0, size, prot, flags); err != nil {
+		return fmt.Errorf("map io_uring: %w", err)
+	}
+	if u.sqeMem, err = unix.Mmap(u.realFD, sqOffsetSQEs, int(p.sqEntries)*int(unsafe.Sizeof(sqe{})), prot, flags); err != nil {
+		return fmt.Errorf("map io_uring entries: %w", err)
+	}
+	at := func(off uint32) *uint32 { return (*uint32)(unsafe.Pointer(&u.rings[off])) }
+	u.sqes = unsafe.Slice((*sqe)(unsafe.Pointer(&u.sqeMem[0])), p.sqEntries)
+	u.cqes = unsafe.Slice((*cqe)(unsafe.Pointer(&u.rings[p.cq.cqes])), p.cqEntries)
+	u.sqHead, u.sqTail, u.sqMask = at(p.sq.head), at(p.sq.tail), *at(p.sq.ringMask)
+	u.sqFlags = at(p.sq.flags)
+	u.cqHead, u.cqTail, u.cqMask = at(p.cq.head), at(p.cq.tail), *at(p.cq.ringMask)
+	if p.flags&setupNoSQArray == 0 { // the array maps slots to entries; ours is the identity
+		array := unsafe.Slice(at(p.sq.array), p.sqEntries)
+		for i := range array {
+			array[i] = uint32(i)
+		}
+	}
+	return nil
+}
+
+// provideBuffers registers the ring of receive buffers, group 0.
+func (u *uring) provideBuffers(c Config) error {
+	n := c.Buffers
+	if n < 1 || n > 32768 || n&(n-1) != 0 {
+		return fmt.Errorf("ring: %d receive buffers; a power of two up to 32768 is needed", n)
+	}
+	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	var err error
+	if u.bufRing, err = unix.Mmap(-1, 0, n*int(unsafe.Sizeof(bufEntry{})), prot, flags|unix.MAP_POPULATE); err != nil {
+		return fmt.Errorf("map buffer ring: %w", err)
+	}
+	if u.bufMem, err = unix.Mmap(-1, 0, n*c.BufferBytes, prot, flags); err != nil {
+		return fmt.Errorf("map receive buffers: %w", err)
+	}
+	reg := struct {
+		addr    uint64
+		entries uint32
+		group   uint16
+		flags   uint16
+		_       [3]uint64
+	}{addr: uint64(uintptr(unsafe.Pointer(&u.bufRing[0]))), entries: uint32(n)}
+	if _, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.realFD), registerPbufRing, uintptr(unsafe.Pointer(&reg)), 1, 0, 0); e != 0 {
+		return fmt.Errorf("io_uring_register PBUF_RING: %w", e)
+	}
+	u.buffers = unsafe.Slice((*bufEntry)(unsafe.Pointer(&u.bufRing[0])), n)
+	u.bufBytes = c.BufferBytes
+	for id := range n {
+		u.giveBack(uint16(id))
+	}
+	u.publishBuffers()
+	u.held = make([]uint16, 0, n)
+	return nil
+}
+
+// registerFD saves the kernel a descriptor look-up per enter; not having it is
+// no loss worth a word.
+func (u *uring) registerFD() {
+	u.fd, u.enter = u.realFD, enterGetEvents|enterExtArg
+	up := ringUpdate{offset: ^uint32(0), data: uint64(u.realFD)}
+	n, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.realFD), registerRingFDs, uintptr(unsafe.Pointer(&up)), 1, 0, 0)
+	if e == 0 && n == 1 {
+		u.fd, u.enter = int(up.offset), u.enter|enterRegisteredRing
+	}
+}
+
+// shut cancels what is armed before it closes: the kernel ends a closed ring's
+// requests in a worker of its own (io_uring/io_uring.c io_ring_exit_work), and
+// until then they hold their sockets open.
+func (u *uring) shut() error {
+	var err error
+	if u.rings != nil && u.sqes != nil && u.realFD >= 0 {
+		err = u.cancelEverything()
+	}
+	if u.enter&enterRegisteredRing != 0 { // the registration holds the ring too
+		up := ringUpdate{offset: uint32(u.fd)}
+		if _, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.realFD), unregisterRingFDs, uintptr(unsafe.Pointer(&up)), 1, 0, 0); e != 0 {
+			err = errors.Join(err, fmt.Errorf("io_uring_register, give the ring's place back: %w", e))
+		}
+	}
+	if u.realFD >= 0 {
+		err = errors.Join(err, os.NewSyscallError("close io_uring", syscall.Close(u.realFD)))
+	}
+	for _, m := range [][]byte{u.rings, u.sqeMem, u.bufRing, u.bufMem} {
+		if m != nil {
+			err = errors.Join(err, unix.Munmap(m))
+		}
+	}
+	*u = uring{realFD: -1}
+	return err
+}
+
+// cancelEverything also does what is queued, and closes the connections that
+// were accepted but never reported: nobody else knows of them.
+func (u *uring) cancelEverything() error {
+	for len(u.deferred) > 0 {
+		if err := u.round(Patience{}); err != nil {
+			return err
+		}
+		u.undefer()
+	}
+	s := u.next()
+	s.opcode, s.fd, s.opFlags = opAsyncCancel, -1, cancelAll|cancelAny
+	s.userData, s.flags = userData(doCancel, 0), sqeCQESkipSuccess
+	for {
+		u.events = u.events[:0]
+		if err := u.round(Patience{}); err != nil {
+			return err
+		}
+		for _, ev := range u.events {
+			if ev.Kind == Accepted && ev.Err == 0 {
+				if err := syscall.Close(ev.FD); err != nil {
+					return os.NewSyscallError("close accepted", err)
+				}
+			}
+		}
+		if len(u.events) == 0 && u.flushed == u.tail {
+			return nil
+		}
+	}
+}

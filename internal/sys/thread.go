@@ -1,0 +1,159 @@
+// Package sys is the kernel's part: threads, affinity, limits, clocks. With
+// internal/ring it is the only importer of golang.org/x/sys.
+package sys
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ThreadCPUNs is the CPU time of the calling OS thread, nanoseconds
+// (CLOCK_THREAD_CPUTIME_ID).
+func ThreadCPUNs() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		return 0 // the clock exists since Linux 2.6.12 and takes no other error
+	}
+	return ts.Nano()
+}
+
+// ProcessCPUNs is the user and system CPU time of this process, nanoseconds.
+func ProcessCPUNs() (user, system int64) {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		return 0, 0 // getrusage(2) fails only for arguments that are not these
+	}
+	return r.Utime.Nano(), r.Stime.Nano()
+}
+
+// ThreadID is the kernel's id of the calling OS thread.
+func ThreadID() int { return unix.Gettid() }
+
+// SharpTimers takes the 50 µs of slack off the calling thread's timers
+// (PR_SET_TIMERSLACK), so that waits end when they should.
+func SharpTimers() error {
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl PR_SET_TIMERSLACK", err)
+	}
+	return nil
+}
+
+// RunDelay reads how long threads waited for a CPU while they could run. It
+// holds one open file per thread.
+type RunDelay struct{ file *os.File }
+
+// OpenRunDelay watches the calling OS thread; kernels without
+// CONFIG_SCHED_INFO have no such file.
+func OpenRunDelay() (*RunDelay, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/schedstat", unix.Gettid()))
+	if err != nil {
+		return nil, err
+	}
+	return &RunDelay{f}, nil
+}
+
+// Ns is the run-queue delay since the thread began, nanoseconds: the second
+// field of schedstat (kernel/sched/stats.h, sched_info.run_delay).
+func (r *RunDelay) Ns() (int64, error) {
+	var buf [80]byte
+	n, err := r.file.ReadAt(buf[:], 0)
+	if n == 0 {
+		return 0, err
+	}
+	f := bytes.Fields(buf[:n])
+	if len(f) < 2 {
+		return 0, errors.New("schedstat: fewer than two fields")
+	}
+	return strconv.ParseInt(string(f[1]), 10, 64)
+}
+
+// Close gives the file back.
+func (r *RunDelay) Close() error { return r.file.Close() }
+
+// AllowedCPUs lists the CPUs that a thread may run on; 0 is the calling thread.
+func AllowedCPUs(tid int) ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(tid, &set); err != nil {
+		return nil, os.NewSyscallError("sched_getaffinity", err)
+	}
+	cpus := make([]int, 0, set.Count())
+	for cpu := 0; len(cpus) < set.Count(); cpu++ {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+// Pin lets a thread run on the given CPUs only; 0 is the calling thread.
+func Pin(tid int, cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+		if !set.IsSet(cpu) {
+			return fmt.Errorf("pin: CPU %d is beyond the %d that a set holds", cpu, len(set)*64)
+		}
+	}
+	if err := unix.SchedSetaffinity(tid, &set); err != nil {
+		return fmt.Errorf("pin thread %d to CPUs %v: %w", tid, cpus, err)
+	}
+	return nil
+}
+
+// Threads lists the thread ids of a process, ascending.
+func Threads(pid int) ([]int, error) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, err
+	}
+	var ids []int
+	for _, e := range entries {
+		if id, err := strconv.Atoi(strings.TrimSpace(e.Name())); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	sort.Ints(ids)
+	return ids, nil
+}
+
+// RaiseOpenFiles lifts the soft limit of open files to at least want where the
+// hard limit allows it, and tells the limit that holds then.
+func RaiseOpenFiles(want uint64) (soft, hard uint64, err error) {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0, 0, os.NewSyscallError("getrlimit", err)
+	}
+	if l.Cur >= want || l.Cur == l.Max {
+		return l.Cur, l.Max, nil
+	}
+	l.Cur = min(want, l.Max)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0, 0, os.NewSyscallError("setrlimit RLIMIT_NOFILE", err)
+	}
+	return l.Cur, l.Max, nil
+}
+
+// ErrnoName is the symbolic name of an errno, "ECONNREFUSED".
+func ErrnoName(e interface{ Error() string }) string {
+	var no unix.Errno
+	if err, ok := e.(error); ok && errors.As(err, &no) {
+		if name := unix.ErrnoName(no); name != "" {
+			return name
+		}
+	}
+	return e.Error()
+}
+
+// HoldThread locks the calling goroutine to its OS thread until release.
+func HoldThread() (release func()) {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
+}

@@ -1,0 +1,198 @@
+// Package unit parses and prints rates, times and bytes.
+//
+// Prefixes are SI, powers of 1000 (k, M, G, T), everywhere; IEC prefixes, powers
+// of 1024 (Ki, Mi, Gi), appear only in FormatBytesIEC. Nothing here takes one for
+// the other, nor bits for bytes: a text that could mean both is refused with a
+// hint. What a String method prints is exact, and the parser of its type (where
+// it has one) reads it back; the Format functions round for the eye.
+//
+// Every parse error names the text and gives an example that would have worked.
+package unit
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// quote is s for an error message, shortened to what fits a line.
+func quote(s string) string {
+	const most = 40
+	if len(s) > most {
+		return strconv.Quote(strings.ToValidUTF8(s[:most], "?")) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// number is a decimal as written: digits / 10^places.
+type number struct {
+	digits uint64
+	places int // digits behind the point, without closing zeros
+}
+
+// cutNumber reads digits with at most one point from the start of s. It refuses
+// signs, exponents, separators and what exceeds 64 bits; a point needs a digit
+// on both sides.
+func cutNumber(s string) (n number, rest string, ok bool) {
+	i, point := 0, -1
+	for ; i < len(s); i++ {
+		if s[i] == '.' && point < 0 {
+			point = i
+		} else if s[i] < '0' || s[i] > '9' {
+			break
+		}
+	}
+	text := s[:i]
+	if point >= 0 {
+		if point == 0 || point == i-1 {
+			return n, s, false
+		}
+		fraction := strings.TrimRight(text[point+1:], "0")
+		text, n.places = text[:point]+fraction, len(fraction)
+	}
+	digits, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n.places > 18 {
+		return n, s, false
+	}
+	n.digits = digits
+	return n, s[i:], true
+}
+
+// times is n·factor when that is a whole number that fits.
+func (n number) times(factor uint64) (product uint64, ok bool) {
+	hi, lo := bits.Mul64(n.digits, factor)
+	divisor := pow10(n.places)
+	if hi >= divisor {
+		return 0, false
+	}
+	product, rest := bits.Div64(hi, lo, divisor)
+	return product, rest == 0
+}
+
+func pow10(places int) uint64 {
+	p := uint64(1)
+	for range places {
+		p *= 10
+	}
+	return p
+}
+
+// prefix is the factor of an SI prefix, 0 when s is none. Kilo may be written
+// K, as in wrk; mega may not be written m, which is milli.
+func prefix(s string) uint64 {
+	switch s {
+	case "":
+		return 1
+	case "k", "K":
+		return 1e3
+	case "M":
+		return 1e6
+	case "G":
+		return 1e9
+	case "T":
+		return 1e12
+	}
+	return 0
+}
+
+// shorten writes n with the largest prefix that divides it: 20000 is 20k.
+func shorten(n uint64) (digits uint64, prefix string) {
+	for _, p := range [...]string{"k", "M", "G", "T"} {
+		if n == 0 || n%1000 != 0 {
+			break
+		}
+		n, prefix = n/1000, p
+	}
+	return n, prefix
+}
+
+// ParseCount reads a whole number of things: 20000, 20k, 1.5M, 1G.
+func ParseCount(s string) (int64, error) {
+	n, rest, ok := cutNumber(s)
+	factor := prefix(rest)
+	if rest == "T" {
+		factor = 0 // a count of 10^12 of anything here is a slip
+	}
+	if !ok || factor == 0 {
+		hint := ""
+		if ok && rest == "m" {
+			hint = " (m is milli; a million is M)"
+		}
+		return 0, fmt.Errorf("%s is not a count%s: want a whole number such as 20000, 20k or 1M", quote(s), hint)
+	}
+	count, ok := n.times(factor)
+	if !ok || count > math.MaxInt64 {
+		return 0, fmt.Errorf("%s is not a whole number below 2^63: want something like 20000, 20k or 1M", quote(s))
+	}
+	return int64(count), nil
+}
+
+// FormatCount is n with thousands separators: 164,012.
+func FormatCount(n int64) string {
+	text := strconv.FormatUint(magnitude(n), 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign(n) + text
+}
+
+// magnitude is |n|, also of the smallest int64.
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
+
+func sign(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return ""
+}
+
+// three writes x ≥ 0 with three significant digits (1.07, 10.7, 107; more where
+// the whole part has more).
+func three(x float64) string {
+	for decimals := 2; decimals > 0; decimals-- {
+		// 9.996 with two decimals is 10.00, which is four digits: one decimal less.
+		if text := strconv.FormatFloat(x, 'f', decimals, 64); len(text) <= 4 {
+			return text
+		}
+	}
+	return strconv.FormatFloat(x, 'f', 0, 64)
+}
+
+// scaled writes x ≥ 0 in the largest of units that it reaches, each step times
+// the one before. The last unit takes what is left.
+func scaled(x, step float64, units ...string) string {
+	for i, u := range units {
+		text := three(x)
+		// Decide on the rounded text: 999.9 k is 1.00 M, not 1000 k.
+		if shown, _ := strconv.ParseFloat(text, 64); shown < step || i == len(units)-1 {
+			return text + u
+		}
+		x /= step
+	}
+	return ""
+}
+
+// FormatSI is x with three significant digits and an SI prefix: 164k, 1.07M,
+// 12.3. Values below 0.01 are written 0.00123; NaN and infinities as such.
+func FormatSI(x float64) string {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	case x < 0:
+		return "-" + FormatSI(-x)
+	case x == 0:
+		return "0"
+	case x < 1:
+		return strconv.FormatFloat(x, 'g', 3, 64)
+	case x >= 1e18:
+		return strconv.FormatFloat(x, 'e', 2, 64)
+	}
+	return scaled(x, 1000, "", "k", "M", "G", "T", "P")
+}

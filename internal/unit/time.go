@@ -1,0 +1,92 @@
+package unit
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// ParseDuration reads 30s, 500us, 2m, 1h30m, 1.5s, and a bare number as seconds,
+// as wrk does. Negative times are refused; zero is a time.
+func ParseDuration(s string) (time.Duration, error) {
+	bad := func(why string) (time.Duration, error) {
+		return 0, fmt.Errorf("%s %s: want something like 30s, 500us, 2m or 1h30m (a bare number is seconds)", quote(s), why)
+	}
+	text := s
+	if _, rest, ok := cutNumber(s); ok && rest == "" {
+		text += "s"
+	}
+	// time.ParseDuration takes a sign and ".5s"; both are more likely slips.
+	if text == "" || text[0] < '0' || text[0] > '9' {
+		return bad("is not a time")
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		if n, rest, ok := cutNumber(text); ok && n.digits > 0 && isTimeUnit(rest) {
+			return bad("is more than 292 years")
+		}
+		return bad("is not a time")
+	}
+	return d, nil
+}
+
+func isTimeUnit(s string) bool {
+	switch s {
+	case "ns", "us", "µs", "ms", "s", "m", "h":
+		return true
+	}
+	return false
+}
+
+// FormatDuration is d exactly, in the form that ParseDuration reads: 2m, 1h30m,
+// 1.5s, 500us.
+func FormatDuration(d time.Duration) string {
+	text := strings.Replace(d.String(), "µ", "u", 1)
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
+
+// FormatNs is a time of ns nanoseconds with three significant digits: 412 ns,
+// 83.2 µs, 1.07 ms, 2.50 s, 16.7 min, 3.00 h. Halves are rounded away from zero.
+func FormatNs(ns int64) string {
+	m := magnitude(ns)
+	if m < 1000 {
+		return fmt.Sprintf("%d ns", ns)
+	}
+	for _, u := range [...]struct {
+		ns   uint64
+		most uint64 // largest three-digit figure in this unit
+		name string
+	}{
+		{1e3, 999, "µs"}, {1e6, 999, "ms"}, {1e9, 999, "s"}, {60e9, 999, "min"}, {3600e9, math.MaxUint64, "h"},
+	} {
+		// The figure in whole numbers, so that no half is lost in a float.
+		if (m+u.ns/2)/u.ns > u.most {
+			continue
+		}
+		for _, decimals := range [...]struct{ factor, below uint64 }{{100, 1000}, {10, 1000}, {1, math.MaxUint64}} {
+			step := u.ns / decimals.factor
+			if figure := (m + step/2) / step; figure < decimals.below {
+				return sign(ns) + point(figure, decimals.factor) + " " + u.name
+			}
+		}
+	}
+	return "" // not reached: the last unit and the last factor take everything
+}
+
+// point writes figure/factor with as many decimals as factor has zeros.
+func point(figure, factor uint64) string {
+	switch factor {
+	case 100:
+		return fmt.Sprintf("%d.%02d", figure/100, figure%100)
+	case 10:
+		return fmt.Sprintf("%d.%d", figure/10, figure%10)
+	}
+	return fmt.Sprint(figure)
+}
