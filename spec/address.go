@@ -1,0 +1,310 @@
+package spec
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	// urlMax bounds a URL as typed. Servers refuse request lines far below it
+	// (nginx and Apache at 8 KiB); it only keeps a pasted file out.
+	urlMax = 64 << 10
+	// hostMax is the longest DNS name as text (RFC 1035 §2.3.4 less the root).
+	hostMax = 253
+	// socketMax is the longest path of a unix socket: sun_path is 108 bytes
+	// with its closing zero (include/uapi/linux/un.h).
+	socketMax = 107
+)
+
+// Networks of an Address.
+const (
+	TCP  = "tcp"
+	Unix = "unix"
+)
+
+// Address is where the connections of a run go. Two targets with equal
+// addresses may share connections.
+type Address struct {
+	// Network is TCP or Unix.
+	Network string
+	// Host is a name in lower case, an IPv4 or an IPv6 address without
+	// brackets and with its %zone; "" for a unix socket.
+	Host string
+	// Port is 1 to 65535; 0 for a unix socket.
+	Port uint16
+	// Path of the unix socket, absolute, or @name of an abstract one; "" for TCP.
+	Path string
+}
+
+// String is the address as net.Dial takes it: "localhost:80", "[::1]:8080",
+// "/run/x.sock".
+func (a Address) String() string {
+	if a.Network == Unix {
+		return a.Path
+	}
+	host := a.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(a.Port))
+}
+
+// ParseTarget reads a URL as a person types it: http://host[:port]/path?query,
+// the same without a scheme (localhost:8080/x, :8080/x for this machine), a
+// unix socket as unix:/run/x.sock:/path?query or
+// http+unix://%2Frun%2Fx.sock/path?query.
+//
+// requestTarget is the origin form of RFC 9112 §3.2.1, byte for byte as typed
+// and without the fragment; "/" where no path was given. hostHeader is the
+// value of the Host field (RFC 9110 §7.2): the port is left out where it is 80,
+// an IPv6 zone always (RFC 6874 §3), and it is "localhost" for a unix socket.
+//
+// The error is one line that quotes the URL, says what is wrong with it and how
+// it should look.
+func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, err error) {
+	fail := func(err error) (Address, string, string, error) {
+		return Address{}, "", "", fmt.Errorf("URL %s: %w", quoteShort(withoutUser(text)), err)
+	}
+	if len(text) > urlMax {
+		return fail(fmt.Errorf("%d bytes are too many; at most %d", len(text), urlMax))
+	}
+	if err := checkVisible(text); err != nil {
+		return fail(err)
+	}
+	noFragment, _, _ := strings.Cut(text, "#")
+	scheme, rest := splitScheme(noFragment)
+	switch scheme {
+	case "http":
+		authority, target := splitAuthority(rest)
+		addr, hostHeader, err = parseAuthority(authority)
+		requestTarget = target
+	case "unix":
+		hostHeader = "localhost"
+		addr, requestTarget, err = parseUnix(rest)
+	case "http+unix":
+		hostHeader = "localhost"
+		addr, requestTarget, err = parseEscapedUnix(rest)
+	case "https":
+		err = fmt.Errorf("https is not supported: this program measures plain HTTP/1.1; give the http:// URL of the port behind the TLS")
+	default:
+		err = fmt.Errorf("unknown scheme %q; give http://host:port/path or unix:/run/x.sock:/path", scheme)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return addr, requestTarget, hostHeader, nil
+}
+
+// splitScheme answers the scheme in lower case and what follows it. A text
+// without one is http: "localhost:8080" is a host and a port, not a scheme.
+func splitScheme(text string) (scheme, rest string) {
+	if before, after, found := strings.Cut(text, "://"); found && isScheme(before) {
+		return strings.ToLower(before), after
+	}
+	if len(text) >= 5 && strings.EqualFold(text[:5], "unix:") {
+		return "unix", text[5:]
+	}
+	return "http", text
+}
+
+func isScheme(s string) bool {
+	for i, c := range []byte(s) {
+		switch {
+		case isLetter(c):
+		case i > 0 && (isDigit(c) || c == '+' || c == '-' || c == '.'):
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// splitAuthority cuts host[:port] from the request target that follows it.
+func splitAuthority(rest string) (authority, target string) {
+	i := strings.IndexAny(rest, "/?")
+	if i < 0 {
+		return rest, "/"
+	}
+	return rest[:i], originForm(rest[i:])
+}
+
+// originForm puts a slash before a query that has no path.
+func originForm(target string) string {
+	if strings.HasPrefix(target, "/") {
+		return target
+	}
+	return "/" + target
+}
+
+func parseAuthority(authority string) (Address, string, error) {
+	if strings.Contains(authority, "@") {
+		return Address{}, "", fmt.Errorf("a user and password do not belong in it: leave out what stands before @ and give -H 'Authorization: Basic BASE64' with the base64 of user:password")
+	}
+	host, port, err := splitPort(authority)
+	if err != nil {
+		return Address{}, "", err
+	}
+	header, err := checkHost(&host)
+	if err != nil {
+		return Address{}, "", err
+	}
+	if port != 80 {
+		header += ":" + strconv.Itoa(int(port))
+	}
+	return Address{Network: TCP, Host: host, Port: port}, header, nil
+}
+
+// splitPort cuts the port off. A port alone (":8080") is one of this machine.
+func splitPort(authority string) (host string, port uint16, err error) {
+	host, text, typed := authority, "", false
+	switch end := strings.LastIndexByte(authority, ']'); {
+	case end >= 0 && end+1 < len(authority) && authority[end+1] != ':':
+		return "", 0, fmt.Errorf("%q follows the ] of the IPv6 address; write [::1]:8080", authority[end+1:])
+	case end >= 0:
+		host, text, typed = authority[:end+1], strings.TrimPrefix(authority[end+1:], ":"), end+1 < len(authority)
+	case strings.HasPrefix(authority, "["):
+		return authority, 80, nil // without its ], which checkHost refuses
+	case strings.Count(authority, ":") > 1:
+		return "", 0, fmt.Errorf("an IPv6 address goes in brackets; write http://[::1]:8080/")
+	default:
+		host, text, typed = strings.Cut(authority, ":")
+	}
+	if !typed {
+		return host, 80, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 || !isDigit(text[0]) {
+		return "", 0, fmt.Errorf("bad port %q; a port is a number from 1 to 65535", text)
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	return host, uint16(n), nil
+}
+
+// checkHost puts *host into the form of Address.Host and answers how it is
+// written in the Host field.
+func checkHost(host *string) (header string, err error) {
+	switch {
+	case *host == "":
+		return "", fmt.Errorf("the host is missing; write http://localhost:8080/path")
+	case strings.HasPrefix(*host, "["):
+		return checkIPv6(host)
+	case len(*host) > hostMax:
+		return "", fmt.Errorf("a host name of %d bytes; DNS allows %d", len(*host), hostMax)
+	}
+	numeric := true
+	for _, c := range []byte(*host) {
+		if !isLetter(c) && !isDigit(c) && c != '-' && c != '.' && c != '_' {
+			return "", fmt.Errorf("%q has no place in a host name; write http://localhost:8080/path", c)
+		}
+		numeric = numeric && (isDigit(c) || c == '.')
+	}
+	if numeric {
+		if _, err := netip.ParseAddr(*host); err != nil {
+			return "", fmt.Errorf("bad IPv4 address %q; write four numbers from 0 to 255, as in 127.0.0.1", *host)
+		}
+	}
+	header = *host
+	*host = strings.ToLower(*host)
+	return header, nil
+}
+
+func checkIPv6(host *string) (header string, err error) {
+	text, found := strings.CutSuffix((*host)[1:], "]")
+	// RFC 6874 §2 writes the zone as %25eth0; ping and ip write %eth0.
+	text = strings.Replace(text, "%25", "%", 1)
+	ip, err := netip.ParseAddr(text)
+	if !found || err != nil || !ip.Is6() {
+		return "", fmt.Errorf("bad IPv6 address %q; write http://[::1]:8080/", *host)
+	}
+	*host = ip.String()
+	return "[" + ip.WithZone("").String() + "]", nil
+}
+
+// parseUnix reads /run/x.sock:/path?query. The first colon ends the socket's
+// path; one that contains a colon has to be written as http+unix.
+func parseUnix(rest string) (Address, string, error) {
+	rest = strings.TrimPrefix(rest, "//")
+	path, target, found := strings.Cut(rest, ":")
+	if found && !strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "?") && target != "" {
+		return Address{}, "", fmt.Errorf("%q is not a path; write unix:/run/x.sock:/path", target)
+	}
+	addr, err := socketAddress(path)
+	return addr, originForm(target), err
+}
+
+// parseEscapedUnix reads %2Frun%2Fx.sock/path?query.
+func parseEscapedUnix(rest string) (Address, string, error) {
+	authority, target := splitAuthority(rest)
+	path, err := url.PathUnescape(authority)
+	if err != nil {
+		return Address{}, "", fmt.Errorf("bad percent sign in %q; write http+unix://%%2Frun%%2Fx.sock/path", authority)
+	}
+	addr, err := socketAddress(path)
+	return addr, target, err
+}
+
+func socketAddress(path string) (Address, error) {
+	switch {
+	case path == "":
+		return Address{}, fmt.Errorf("the socket's path is missing; write unix:/run/x.sock:/path")
+	case path[0] != '/' && path[0] != '@':
+		return Address{}, fmt.Errorf("the socket's path %q is not absolute; write unix:/run/x.sock:/path", path)
+	case len(path) > socketMax:
+		return Address{}, fmt.Errorf("a socket's path of %d bytes; the kernel allows %d", len(path), socketMax)
+	case strings.IndexByte(path, 0) >= 0:
+		return Address{}, fmt.Errorf("a zero byte in the socket's path")
+	}
+	return Address{Network: Unix, Path: path}, nil
+}
+
+// checkVisible refuses what RFC 3986 has no place for anywhere and what would
+// break the request line: blanks, control characters, anything beyond ASCII.
+func checkVisible(text string) error {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == ' ':
+			return fmt.Errorf("a blank at byte %d; write %%20", i+1)
+		case c < 0x20 || c == 0x7f:
+			return fmt.Errorf("a control character (%#02x) at byte %d; write %%%02X if it is meant", c, i+1, c)
+		case c > 0x7f:
+			return fmt.Errorf("a character beyond ASCII at byte %d; write it percent-encoded (é is %%C3%%A9), and a host name in its xn-- form", i+1)
+		}
+	}
+	return nil
+}
+
+// withoutUser is a URL without a user and password, for errors: those end up in
+// logs.
+func withoutUser(text string) string {
+	start := 0
+	if i := strings.Index(text, "://"); i >= 0 {
+		start = i + 3
+	} else if scheme, _ := splitScheme(text); scheme == "unix" {
+		return text // an @ begins the name of an abstract socket
+	}
+	end := len(text)
+	if i := strings.IndexAny(text[start:], "/?#"); i >= 0 {
+		end = start + i
+	}
+	if at := strings.LastIndexByte(text[:end], '@'); at > start {
+		return text[:start] + "…" + text[at:]
+	}
+	return text
+}
+
+// quoteShort quotes text for an error, cut down to what fits a line.
+func quoteShort(text string) string {
+	const most = 200
+	if len(text) > most {
+		return strconv.Quote(text[:most]) + "…"
+	}
+	return strconv.Quote(text)
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return '0' <= c && c <= '9' }

@@ -1,0 +1,260 @@
+package spec
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ceiling/internal/unit"
+)
+
+// Bounds of a Spec. Each is far beyond what a machine does today; what lies
+// outside is a slip of the finger.
+const (
+	// ConnectionsMax is 15 times the ports one source address has.
+	ConnectionsMax = 1_000_000
+	ThreadsMax     = 1024
+	PipeliningMax  = 10_000
+	// SlotsMax bounds connections × pipelining: a slot costs about 100 bytes of
+	// the generator's memory.
+	SlotsMax = 10_000_000
+	// DurationMax bounds the measured time, the warm-up and the ramp.
+	DurationMax = 7 * 24 * time.Hour
+	// TimeoutMax is the longest time a histogram keeps with its full precision
+	// in the interchange format.
+	TimeoutMax = time.Hour
+	// RateMax is requests per second.
+	RateMax = 1e9
+)
+
+// Check refuses everything that can be refused without touching a machine. The
+// error is one line: what is wrong, where, and how to mend it. A Spec that
+// passes can be planned; whether the host has the ports, descriptors and CPUs
+// for it is looked at later.
+func (s *Spec) Check() error {
+	for _, check := range []func() error{
+		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkPipelining, s.checkNames, s.SLO.check,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkShape looks at connections, threads and pipelining.
+func (s *Spec) checkShape() error {
+	switch {
+	case s.Connections < 1 || s.Connections > ConnectionsMax:
+		return fmt.Errorf("connections: %d is not from 1 to %d; give -c 64", s.Connections, ConnectionsMax)
+	case s.Threads < 0 || s.Threads > ThreadsMax:
+		return fmt.Errorf("threads: %d is not from 0 to %d; leave -t out to have them chosen", s.Threads, ThreadsMax)
+	case s.Threads > s.Connections:
+		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
+			s.Threads, s.Connections, s.Connections)
+	case s.Pipelining < 1 || s.Pipelining > PipeliningMax:
+		return fmt.Errorf("pipelining: %d is not from 1 to %d; leave -p out for 1", s.Pipelining, PipeliningMax)
+	case s.Slots() > SlotsMax:
+		return fmt.Errorf("pipelining: %d connections of %d requests each are more than %d in flight; give a smaller -p or -c",
+			s.Connections, s.Pipelining, SlotsMax)
+	}
+	return nil
+}
+
+func (s *Spec) checkTimes() error {
+	for _, t := range []struct {
+		name, example   string
+		value, from, to time.Duration
+	}{
+		{"duration", "-d 10s", s.Duration, 0, DurationMax},
+		{"warm-up", "--warmup 2s", s.Warmup, 0, DurationMax},
+		{"connect ramp", "--connect-ramp 1s", s.ConnectRamp, 0, DurationMax},
+		{"timeout", "--timeout 10s", s.Timeout, 1, TimeoutMax},
+	} {
+		switch {
+		case t.value < t.from && t.from > 0:
+			return fmt.Errorf("%s: %v is not above 0; give %s", t.name, t.value, t.example)
+		case t.value < t.from:
+			return fmt.Errorf("%s: %v is below 0; give %s", t.name, t.value, t.example)
+		case t.value > t.to:
+			return fmt.Errorf("%s: %v is too long, at most %v; give %s", t.name, t.value, t.to, t.example)
+		}
+	}
+	if s.Duration == 0 && s.Requests == 0 {
+		return fmt.Errorf("duration: nothing ends the run; give a time with -d 10s or a number of requests with -n 1000")
+	}
+	return nil
+}
+
+// checkRate looks at the schedule of an open loop.
+func (s *Spec) checkRate() error {
+	if !s.Open() {
+		if s.Arrivals != "" {
+			return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or leave --arrivals out", s.Arrivals)
+		}
+		return nil
+	}
+	for _, end := range []unit.Frequency{s.Rate.From, s.Rate.To} {
+		if end.PerNs == 0 || end.PerSecond() > RateMax {
+			return fmt.Errorf("rate: %s is not above 0 and at most 1G per second; give -R 10k", s.Rate)
+		}
+	}
+	switch {
+	case s.Rate.From.Count == 0 && s.Rate.To.Count == 0:
+		return fmt.Errorf("rate: nothing would be sent; give -R 10k, or leave -R out for as fast as answers come")
+	case !s.Rate.Constant() && s.Duration == 0:
+		return fmt.Errorf("rate: the ramp %s needs a time to go up in; give -d 10s", s.Rate)
+	case s.Arrivals != Constant && s.Arrivals != Poisson:
+		return fmt.Errorf("arrivals: %s is none; give %s or %s", quoteShort(s.Arrivals), Constant, Poisson)
+	}
+	return nil
+}
+
+// checkTargets looks at every target, and that one address serves them all.
+func (s *Spec) checkTargets() error {
+	if len(s.Targets) == 0 {
+		return fmt.Errorf("targets: none given; give a URL such as http://localhost:8080/, or a file of them")
+	}
+	if len(s.Targets) > TargetsMax {
+		return fmt.Errorf("targets: %d are too many, at most %d; give fewer, with weights", len(s.Targets), TargetsMax)
+	}
+	var first Address
+	bodies := 0
+	for i := range s.Targets {
+		t := &s.Targets[i]
+		addr, err := t.check()
+		if err != nil {
+			return fmt.Errorf("%s%w", s.targetName(i), err)
+		}
+		if i == 0 {
+			first = addr
+		} else if addr != first {
+			return fmt.Errorf("%s%s is not on the first target's address %s; a run loads one address: make one run for each",
+				s.targetName(i), addr, first)
+		}
+		bodies += len(t.Body)
+	}
+	if bodies > BodiesMax {
+		return fmt.Errorf("targets: bodies of %d bytes together are too many, at most %d; give fewer or smaller ones", bodies, BodiesMax)
+	}
+	return nil
+}
+
+// targetName says which of several targets an error is about.
+func (s *Spec) targetName(i int) string {
+	if len(s.Targets) == 1 {
+		return ""
+	}
+	return "target " + strconv.Itoa(i+1) + ": "
+}
+
+func (t *Target) check() (Address, error) {
+	addr, _, _, err := ParseTarget(t.URL)
+	if err != nil {
+		return Address{}, err
+	}
+	switch {
+	case !isToken(t.Method):
+		return Address{}, fmt.Errorf("method %s is not a word; give -m GET", quoteShort(t.Method))
+	case t.Method == "CONNECT":
+		return Address{}, fmt.Errorf("method CONNECT turns the connection into a tunnel, which is not a request to measure; give -m GET")
+	case t.Weight < 1 || t.Weight > WeightMax:
+		return Address{}, fmt.Errorf("weight %d is not from 1 to %d; give 1 for an equal share", t.Weight, WeightMax)
+	case len(t.Body) > BodyMax:
+		return Address{}, fmt.Errorf("body: %d bytes are too many; at most %d", len(t.Body), BodyMax)
+	case len(t.Header) > fieldsMax:
+		return Address{}, fmt.Errorf("header: %d fields are too many; at most %d", len(t.Header), fieldsMax)
+	}
+	for i, f := range t.Header {
+		if err := f.check(); err != nil {
+			return Address{}, err
+		}
+		if err := t.checkMeaning(f); err != nil {
+			return Address{}, err
+		}
+		if strings.EqualFold(f.Name, "Host") && slices.ContainsFunc(t.Header[:i], func(g Field) bool { return strings.EqualFold(g.Name, "Host") }) {
+			return Address{}, fmt.Errorf("header Host is given twice; a request has one (RFC 9112 §3.2)")
+		}
+	}
+	return addr, nil
+}
+
+// checkMeaning refuses the fields that decide how a message is framed or what
+// becomes of its connection: the generator decides those.
+func (t *Target) checkMeaning(f Field) error {
+	switch strings.ToLower(f.Name) {
+	case "content-length":
+		if f.Value != strconv.Itoa(len(t.Body)) {
+			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; leave it out, it is written by itself", quoteShort(f.Value), len(t.Body))
+		}
+	case "transfer-encoding":
+		return fmt.Errorf("header Transfer-Encoding: bodies are sent with a Content-Length; leave it out")
+	case "connection":
+		if !strings.EqualFold(f.Value, "keep-alive") {
+			return fmt.Errorf("header Connection: %s; leave it out, and ask for a new connection per request instead if that is what you want to measure", quoteShort(f.Value))
+		}
+	case "upgrade":
+		return fmt.Errorf("header Upgrade: other protocols than HTTP/1.1 are not spoken; leave it out")
+	case "expect":
+		return fmt.Errorf("header Expect: the body is sent at once, without waiting for a 100; leave it out")
+	}
+	return nil
+}
+
+// checkPipelining refuses requests that may not wait for one another on a
+// connection: RFC 9112 §9.3.2 asks not to pipeline behind a method that is not
+// idempotent (RFC 9110 §9.2.2), since after a broken connection nobody knows
+// which of them took effect.
+func (s *Spec) checkPipelining() error {
+	if s.Pipelining == 1 {
+		return nil
+	}
+	if s.NewConnections {
+		return fmt.Errorf("pipelining: a connection for every request carries one request; give -p 1, or keep the connections")
+	}
+	for i := range s.Targets {
+		if t := &s.Targets[i]; len(t.Body) > 0 && !idempotent(t.Method) {
+			return fmt.Errorf("%spipelining: %s with a body may not be sent %d deep (RFC 9112 §9.3.2); give -p 1, and more connections with -c %d",
+				s.targetName(i), t.Method, s.Pipelining, min(s.Slots(), ConnectionsMax))
+		}
+	}
+	return nil
+}
+
+// idempotent tells the methods of RFC 9110 §9.2.2.
+func idempotent(method string) bool {
+	switch method {
+	case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE":
+		return true
+	}
+	return false
+}
+
+// checkNames looks at what is chosen by name or written as a list.
+func (s *Spec) checkNames() error {
+	switch s.Engine {
+	case EngineAuto, EngineUring, EngineEpoll:
+	default:
+		return fmt.Errorf("engine: %s is none; give %s, %s or %s", quoteShort(s.Engine), EngineAuto, EngineUring, EngineEpoll)
+	}
+	for _, pin := range []struct{ name, list string }{{"generator", s.PinGenerator}, {"server", s.PinServer}} {
+		if pin.list == "" {
+			continue
+		}
+		if _, err := ParseCPUList(pin.list); err != nil {
+			return fmt.Errorf("pin %s: %w", pin.name, err)
+		}
+	}
+	if !(s.LinkBitsPerSecond >= 0) || math.IsInf(s.LinkBitsPerSecond, 0) {
+		return fmt.Errorf("link speed: %v is not a number of bits per second; write 10Gbit/s", s.LinkBitsPerSecond)
+	}
+	if s.Pprof != "" && s.Pprof != "off" {
+		if _, _, _, err := ParseTarget(s.Pprof); err != nil {
+			return fmt.Errorf("pprof: %w; or off", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// cpuMax bounds CPU numbers: twice the largest NR_CPUS a Linux distribution
+// ships for x86-64 or arm64 would still fit.
+const cpuMax = 4096
+
+// ParseCPUList reads the kernel's list form (Documentation/admin-guide/
+// cputopology.rst): numbers and ranges between commas, as in "0-3,8". The
+// result is ascending and without duplicates. CPU numbers are below 4096.
+func ParseCPUList(text string) ([]int, error) {
+	fail := func(format string, args ...any) ([]int, error) {
+		return nil, fmt.Errorf("CPU list %s: %s; write numbers and ranges as in 0-3,8",
+			quoteShort(text), fmt.Sprintf(format, args...))
+	}
+	var cpus []int
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		from, to, ranged := strings.Cut(strings.TrimSpace(part), "-")
+		if !ranged {
+			to = from
+		}
+		first, err1 := parseCPU(from)
+		last, err2 := parseCPU(to)
+		switch {
+		case part == "":
+			return fail("an empty part")
+		case err1 != nil || err2 != nil:
+			return fail("%s is not a CPU number from 0 to %d, nor a range of them", quoteShort(part), cpuMax-1)
+		case last < first:
+			return fail("the range %s runs backwards", part)
+		case len(cpus)+last-first+1 > 2*cpuMax:
+			return fail("too many CPUs named")
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	slices.Sort(cpus)
+	return slices.Compact(cpus), nil
+}
+
+func parseCPU(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err == nil && n >= cpuMax {
+		err = strconv.ErrRange
+	}
+	return int(n), err
+}

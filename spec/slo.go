@@ -1,0 +1,341 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"ceiling/internal/unit"
+)
+
+// Metrics of a Term.
+const (
+	MetricResponse = "response"
+	MetricService  = "service"
+	MetricErrors   = "errors"
+	MetricRate     = "rate"
+)
+
+// Mean and Maximum are the two Quantiles of a Term that are no quantile.
+const (
+	Mean    = -1
+	Maximum = 1
+)
+
+// sloMax bounds the terms of an SLO; nobody reads a report on more.
+const sloMax = 64
+
+// SLO is what a run has to hold, all of its terms. In JSON and in YAML it is
+// the text of String.
+type SLO []Term
+
+// Term is one condition, such as p99<5ms or errors<0.1%.
+type Term struct {
+	// Metric is "response", "service", "errors" or "rate".
+	Metric string `json:"metric"`
+	// Quantile of a latency metric, 0 to 1; 1 is the maximum. -1 is the mean.
+	Quantile float64 `json:"quantile,omitempty"`
+	// Less is true for <, false for >.
+	Less bool `json:"less"`
+	// Limit in nanoseconds (latency), as a share of requests 0 to 1 (errors),
+	// or in requests per second (rate).
+	Limit float64 `json:"limit"`
+}
+
+// Holds tells whether a measured value, in the unit of Limit, keeps the term.
+// The limit itself does: < and ≤ are the same here, so that errors<=0 asks for
+// none at all and a value that was measured on a grid is not failed for
+// touching its limit. NaN holds nothing.
+func (t Term) Holds(value float64) bool {
+	if t.Less {
+		return value <= t.Limit
+	}
+	return value >= t.Limit
+}
+
+// ParseSLO reads terms between commas: p99<5ms, p99.9<20ms (or p999), mean<2ms,
+// max<1s, each of them of the response time or, with service. before it, of the
+// service time; errors<0.1% (or errors<0.001); rate>10k (or rate>10k/s). <= and
+// ≤ are taken for <, >= and ≥ for >. No text at all asks for nothing.
+//
+// The error names the term that is wrong and the form it should have.
+func ParseSLO(text string) (SLO, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	var slo SLO
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			return nil, fmt.Errorf("SLO %s: nothing between two commas; write p99<5ms,errors<0.1%%", quoteShort(text))
+		}
+		t, err := parseTerm(part)
+		if err != nil {
+			return nil, fmt.Errorf("SLO term %s: %w", quoteShort(part), err)
+		}
+		slo = append(slo, t)
+	}
+	return slo, slo.check()
+}
+
+func (s SLO) check() error {
+	if len(s) > sloMax {
+		return fmt.Errorf("SLO: %d terms are too many; at most %d", len(s), sloMax)
+	}
+	for i, t := range s {
+		if err := t.check(); err != nil {
+			return fmt.Errorf("SLO term %s: %w", t, err)
+		}
+		for _, u := range s[:i] {
+			if t.Metric == u.Metric && t.Quantile == u.Quantile {
+				return fmt.Errorf("SLO: both %s and %s are asked; leave one of them out", u, t)
+			}
+		}
+	}
+	return nil
+}
+
+// String is the SLO as ParseSLO reads it.
+func (s SLO) String() string {
+	parts := make([]string, len(s))
+	for i, t := range s {
+		parts[i] = t.String()
+	}
+	return strings.Join(parts, ",")
+}
+
+// MarshalText is String, after a look at every term.
+func (s SLO) MarshalText() ([]byte, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return []byte(s.String()), nil
+}
+
+// UnmarshalText is ParseSLO.
+func (s *SLO) UnmarshalText(text []byte) error {
+	slo, err := ParseSLO(string(text))
+	*s = slo
+	return err
+}
+
+func parseTerm(text string) (Term, error) {
+	at := strings.IndexAny(text, "<>≤≥=")
+	if at < 0 {
+		return Term{}, errors.New("no < or > in it; write p99<5ms, errors<0.1% or rate>10k")
+	}
+	name, rest := strings.ToLower(strings.TrimSpace(text[:at])), text[at:]
+	t, err := parseMetric(name)
+	if err != nil {
+		return Term{}, err
+	}
+	op := operator(rest)
+	switch op {
+	case "<", "<=", "≤":
+		t.Less = true
+	case ">", ">=", "≥":
+	default:
+		return Term{}, fmt.Errorf("%s compares nothing; write %s", op, t.example(name))
+	}
+	if t.Limit, err = t.parseLimit(strings.TrimSpace(rest[len(op):])); err != nil {
+		return Term{}, fmt.Errorf("%w; write %s", err, t.example(name))
+	}
+	return t, t.check()
+}
+
+// operator is the comparison that text begins with.
+func operator(text string) string {
+	for _, op := range []string{"<=", ">=", "==", "≤", "≥"} {
+		if strings.HasPrefix(text, op) {
+			return op
+		}
+	}
+	return text[:1]
+}
+
+// parseMetric reads what stands before the comparison.
+func parseMetric(name string) (Term, error) {
+	switch name {
+	case MetricErrors, MetricRate:
+		return Term{Metric: name}, nil
+	}
+	t, stat := Term{Metric: MetricResponse}, name
+	if metric, after, found := strings.Cut(name, "."); found && (metric == MetricResponse || metric == MetricService) {
+		t.Metric, stat = metric, after
+	}
+	q, ok := parseQuantile(stat)
+	if !ok {
+		return Term{}, fmt.Errorf("%s is not something to hold; there are p50 p99 p99.9 mean max, the same as service.p99, errors, and rate", quoteShort(name))
+	}
+	t.Quantile = q
+	return t, nil
+}
+
+// parseQuantile reads mean, max, p50, p99.9, and p999 for the same. The point
+// is moved in the text, so that the number is the one nearest to what was
+// written: 99.9/100 is not.
+func parseQuantile(stat string) (float64, bool) {
+	switch stat {
+	case "mean", "avg":
+		return Mean, true
+	case "max", "p100":
+		return Maximum, true
+	}
+	digits, found := strings.CutPrefix(stat, "p")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	if !found || len(whole)+len(fraction) > 12 || !allDigits(whole) || fraction != "" && !allDigits(fraction) || strings.HasSuffix(digits, ".") {
+		return 0, false
+	}
+	switch {
+	case len(whole) == 1:
+		whole = "0" + whole
+	case len(whole) > 2 && fraction != "":
+		return 0, false
+	}
+	q, err := strconv.ParseFloat("0."+whole+fraction, 64)
+	return q, err == nil && q > 0 && q < 1
+}
+
+func allDigits(s string) bool {
+	for _, c := range []byte(s) {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// parseLimit reads what stands behind the comparison, in the unit of Limit.
+func (t Term) parseLimit(text string) (float64, error) {
+	switch t.Metric {
+	case MetricErrors:
+		return parseShare(text)
+	case MetricRate:
+		n, err := unit.ParseCount(strings.TrimSuffix(text, "/s"))
+		return float64(n), err
+	}
+	if strings.Trim(text, "0123456789.") == "" && text != "" {
+		return 0, fmt.Errorf("%s has no unit", quoteShort(text)) // seconds to ParseDuration, as in wrk -d; here it would be a guess
+	}
+	d, err := unit.ParseDuration(text)
+	return float64(d), err
+}
+
+// parseShare reads 0.1% or 0.001.
+func parseShare(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	number = strings.TrimSpace(number)
+	if strings.ContainsFunc(number, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }) {
+		return 0, fmt.Errorf("%s is not a share", quoteShort(text))
+	}
+	if percent {
+		number += "e-2"
+	}
+	share, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not a share", quoteShort(text))
+	}
+	return share, nil
+}
+
+// check refuses a term that cannot be meant, also one that was never a text.
+func (t Term) check() error {
+	switch {
+	case math.IsNaN(t.Limit) || math.IsInf(t.Limit, 0) || t.Limit < 0:
+		return fmt.Errorf("the limit %v is not a number from 0 up", t.Limit)
+	case t.Metric == MetricRate && t.Less:
+		return errors.New("a rate is to be reached, not to stay below; write rate>10k (-R sets the rate that is sent)")
+	case t.Metric != MetricRate && !t.Less:
+		return fmt.Errorf("this is to stay below its limit; write %s", t.example(t.name()))
+	case t.Metric != MetricErrors && t.Limit != math.Trunc(t.Limit):
+		return fmt.Errorf("the limit %v is not a whole number of nanoseconds, or of requests per second", t.Limit)
+	case t.Metric == MetricRate:
+		return nil
+	case t.Metric == MetricErrors && t.Limit > 1:
+		return fmt.Errorf("a share of errors is at most 1; for per cent write errors<%v%%", t.Limit)
+	case t.Metric == MetricErrors:
+		return nil
+	case t.Metric != MetricResponse && t.Metric != MetricService:
+		return fmt.Errorf("unknown metric %s; there are response, service, errors and rate", quoteShort(t.Metric))
+	case t.Quantile != Mean && !(t.Quantile > 0 && t.Quantile <= 1):
+		return fmt.Errorf("quantile %v is not in 0 to 1; -1 is the mean and 1 the maximum", t.Quantile)
+	case t.Limit == 0:
+		return fmt.Errorf("no time is below 0; write %s", t.example(t.name()))
+	}
+	return nil
+}
+
+// example is a term of the same kind as it should look.
+func (t Term) example(name string) string {
+	switch t.Metric {
+	case MetricErrors:
+		return "errors<0.1%"
+	case MetricRate:
+		return "rate>10k"
+	}
+	return name + "<5ms"
+}
+
+// String is the term as ParseSLO reads it.
+func (t Term) String() string {
+	op := ">"
+	if t.Less {
+		op = "<"
+	}
+	return t.name() + op + t.limit()
+}
+
+// name is what stands before the comparison.
+func (t Term) name() string {
+	if t.Metric == MetricErrors || t.Metric == MetricRate {
+		return t.Metric
+	}
+	stat := "p" + percent(t.Quantile)
+	switch t.Quantile {
+	case Mean:
+		stat = "mean"
+	case Maximum:
+		stat = "max"
+	}
+	if t.Metric == MetricResponse {
+		return stat
+	}
+	return t.Metric + "." + stat
+}
+
+// limit is what stands behind the comparison. It reads back as the same number.
+func (t Term) limit() string {
+	switch t.Metric {
+	case MetricErrors:
+		return percent(t.Limit) + "%"
+	case MetricRate:
+		return strconv.FormatFloat(t.Limit, 'f', -1, 64)
+	}
+	for _, u := range []struct {
+		name string
+		ns   float64
+	}{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}} {
+		if t.Limit >= u.ns && math.Mod(t.Limit, u.ns) == 0 {
+			return strconv.FormatFloat(t.Limit/u.ns, 'f', -1, 64) + u.name
+		}
+	}
+	return strconv.FormatFloat(t.Limit, 'f', -1, 64) + "ns"
+}
+
+// percent writes a share as per cent by moving the point in its shortest text,
+// which multiplying by 100 would not keep: 0.999 is 99.9.
+func percent(share float64) string {
+	text := strconv.FormatFloat(share, 'e', -1, 64)
+	mantissa, exponent, _ := strings.Cut(text, "e")
+	e, err := strconv.Atoi(exponent)
+	if err != nil { // NaN or infinite
+		return text
+	}
+	moved, err := strconv.ParseFloat(mantissa+"e"+strconv.Itoa(e+2), 64)
+	if err != nil {
+		return text
+	}
+	return strconv.FormatFloat(moved, 'f', -1, 64)
+}
