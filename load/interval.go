@@ -1,0 +1,115 @@
+package load
+
+import (
+	"time"
+
+	"ceiling/internal/sys"
+)
+
+const (
+	// gatherMax is how long a saturated closed loop waits for further
+	// completions at most, and gatherShare the part of the mean response time
+	// that this may be: measured at 64 connections, a wait of up to 50 µs for
+	// 8 completions takes a quarter off the CPU of both ends.
+	gatherMax   = 50 * time.Microsecond
+	gatherShare = 16
+	gatherMin   = 5 * time.Microsecond
+	gatherCount = 8
+)
+
+// tick ends an interval: the tally goes to the coordinator and an empty one
+// takes its place. It ends when the interval should have, whenever this runs:
+// all that it counts was dated before, and what follows is dated later. So the
+// intervals of all workers end at the same times and their widths add up, and
+// after a stall the next one is the wider by it. Where no tally is free the
+// coordinator is behind, and the interval becomes a longer one.
+func (w *worker) tick() {
+	end := min(w.tickNs, w.endNs)
+	for w.tickNs <= w.now {
+		w.tickNs += int64(w.Interval)
+	}
+	select {
+	case next := <-w.free:
+		w.handOver(end, next)
+	default:
+	}
+}
+
+// cutAt ends the tally at a time that no interval may cross.
+func (w *worker) cutAt(endNs int64) {
+	if endNs > w.tally.StartNs {
+		w.handOver(endNs, w.spare())
+	}
+}
+
+// spare is a free tally, or a new one where the coordinator is behind.
+func (w *worker) spare() *Tally {
+	select {
+	case t := <-w.free:
+		return t
+	default:
+		return newTally(len(w.Mix))
+	}
+}
+
+// handOver delivers the tally as it stands, up to endNs, and goes on with next.
+func (w *worker) handOver(endNs int64, next *Tally) {
+	w.fill(w.now) // a request is dated in the tally that counts it
+	w.tune()
+	w.close(endNs)
+	w.out <- delivery{worker: w.id, tally: w.tally}
+	warm := w.tally.Warmup
+	next.clear()
+	next.StartNs, next.Warmup = endNs, warm
+	w.tally = next
+}
+
+// close fills in what is known at the end of the tally. Its share of a CPU is
+// over the time between two readings, which a late end does not lengthen.
+func (w *worker) close(endNs int64) {
+	t := w.tally
+	w.countLag(0, 0)
+	t.EndNs = max(endNs, t.StartNs)
+	t.InFlight = uint64(w.inFlight)
+	t.Connected = w.connected
+	t.GatherNs = int64(w.gatherFor)
+	if w.running && !w.ending {
+		t.Behind = w.behindNow()
+	}
+	cpu, now := sys.ThreadCPUNs(), w.clock()
+	t.CPUNs = cpu - w.cpuNs
+	if past := now - w.cpuAtNs; past > 0 {
+		t.Busy = float64(t.CPUNs) / float64(past)
+	}
+	w.cpuNs, w.cpuAtNs = cpu, now
+}
+
+// behindNow is an estimate without a walk: the time since the next request
+// was due, at the asked rate of this worker.
+func (w *worker) behindNow() uint64 {
+	if !w.openLoop || w.nextDue > w.now {
+		return 0
+	}
+	rate := perNs(w.schedule.from)
+	if w.measuring && w.schedule.to != w.schedule.from {
+		done := float64(w.nextDue-w.windowNs) / float64(w.lengthNs())
+		rate += (perNs(w.schedule.to) - rate) * min(max(done, 0), 1)
+	}
+	return uint64(float64(w.now-w.nextDue)*rate/float64(w.Threads)) + 1
+}
+
+// tune decides whether to gather completions: only in a closed loop with
+// enough requests in flight, and only for a small part of what a request takes
+// anyway. An open loop never gathers.
+func (w *worker) tune() {
+	w.gather, w.gatherFor = 0, 0
+	slots := len(w.conns) * w.pipelining
+	if w.openLoop || !w.ring.CanGather() || len(w.conns) < 2*gatherCount || slots == 0 {
+		return
+	}
+	wait := min(gatherMax, time.Duration(w.tally.Response.Mean()/gatherShare))
+	if wait < gatherMin {
+		return
+	}
+	w.gather, w.gatherFor = gatherCount, wait
+}

@@ -1,0 +1,125 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+
+	"ceiling/internal/ring"
+	"ceiling/internal/sys"
+)
+
+// newWorker sets a worker up on the calling OS thread, which it keeps.
+func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- delivery) (*worker, error) {
+	w := &worker{
+		shared: s, id: id, pipelining: s.Pipelining,
+		learned: s.script.learned(), conns: make([]conn, count),
+		flights: make([]flight, flights(count, s.Pipelining)),
+		fresh:   make([]uint32, 0, count),
+		reopen:  make([]uint32, 0, count),
+		tally:   newTally(len(s.Mix)), free: free, out: out,
+		openLoop: !s.Rate.IsZero(),
+		quota:    -1, tickNs: maxTime, nextDue: maxTime, windowNs: maxTime, endNs: maxTime,
+	}
+	w.tally.Warmup = true // until the window opens
+	if w.openLoop {
+		w.slots.of = make([]uint32, count*s.Pipelining)
+	} else if s.Requests > 0 {
+		w.quota = int64(s.Requests / uint64(s.Threads))
+		if uint64(id) < s.Requests%uint64(s.Threads) {
+			w.quota++
+		}
+		w.share = w.quota
+	}
+	for i := range w.conns {
+		c := &w.conns[i]
+		c.fd, c.generation = -1, 1
+		c.oldest = s.script.step(0, int(mix(s.Seed+uint64(first+i))%uint64(len(s.script.target))))
+		c.next = c.oldest
+		c.reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(first+i)
+		w.reopen = append(w.reopen, uint32(i))
+	}
+	if err := w.settle(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// settle prepares the thread and opens the ring.
+func (w *worker) settle() error {
+	if len(w.CPUs) > 0 {
+		if err := sys.Pin(0, w.CPUs); err != nil {
+			return err
+		}
+	}
+	if err := sys.SharpTimers(); err != nil {
+		return err
+	}
+	// A kernel without the file leaves the delay unmeasured, as the report says.
+	if d, err := sys.OpenRunDelay(); err == nil {
+		w.delay = d
+	}
+	var err error
+	w.ring, err = ring.Open(ring.Config{Engine: w.Engine})
+	if err != nil {
+		err = fmt.Errorf("open ring: %w", err)
+		if w.delay != nil {
+			err = errors.Join(err, w.delay.Close())
+		}
+	}
+	return err
+}
+
+// end closes the books of the window.
+func (w *worker) end() {
+	w.fill(w.now)
+	if w.lastNs == 0 {
+		w.lastNs = w.now
+	}
+	w.close(w.lastNs)
+	w.tally.Behind = w.behind()
+}
+
+// report is this worker's account of the window.
+func (w *worker) report() *WorkerReport {
+	r := &WorkerReport{
+		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
+		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
+	}
+	if !w.measuring {
+		return r
+	}
+	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
+	r.asked, r.unsent = w.asked()
+	if r.windowNs = w.lastNs - w.windowNs; r.windowNs <= 0 {
+		return r
+	}
+	r.Busy = float64(sys.ThreadCPUNs()-w.windowCPUNs) / float64(r.windowNs)
+	if now := w.runDelay(); now >= 0 && w.windowDelay >= 0 {
+		r.RunDelay = float64(now-w.windowDelay) / float64(r.windowNs)
+	}
+	return r
+}
+
+// shut gives back every descriptor.
+func (w *worker) shut() error {
+	for i := range w.conns {
+		if c := &w.conns[i]; c.fd >= 0 {
+			w.ring.Close(int(c.fd), c.tag(uint32(i)))
+		}
+	}
+	_, err := w.ring.Wait(ring.Patience{})
+	err = errors.Join(err, w.ring.Shut())
+	if w.delay != nil {
+		err = errors.Join(err, w.delay.Close())
+	}
+	return err
+}
+
+// flights is how many places the queues of count connections take beside those
+// that the connections have themselves.
+func flights(count, pipelining int) int {
+	if pipelining == 1 {
+		return 0
+	}
+	return count * pipelining
+}

@@ -1,0 +1,343 @@
+// Package load is the load engine: it sends the requests of one run from a few
+// OS threads, in a closed loop or on a schedule, and counts what came of them.
+//
+// One worker is one locked OS thread with one ring, its own connections and its
+// own tally. Nothing that is shared is written while requests are under way;
+// tallies leave their worker through a channel once an interval and are merged
+// by the coordinator.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"time"
+
+	"ceiling/internal/ring"
+	"ceiling/internal/sys"
+	"ceiling/internal/unit"
+)
+
+// Config is one run of the engine. All of it has to be given but where a zero
+// is explained.
+type Config struct {
+	// Address of the server.
+	Address ring.Sockaddr
+	// Requests to send, with their weights.
+	Mix []Request
+	// Connections over all Threads, each keeping Pipelining requests in flight
+	// (closed loop) or up to as many (open loop).
+	Connections int
+	Threads     int
+	Pipelining  int
+	// Rate makes an open loop, a ramp where From and To differ. The zero value
+	// is a closed loop.
+	Rate unit.Rate
+	// Poisson arrivals in place of constant gaps.
+	Poisson bool
+	Seed    uint64
+	// Warmup before the window, Duration of the window (0: until Requests).
+	Warmup, Duration time.Duration
+	// Requests ends the run after so many; 0 means Duration ends it.
+	Requests uint64
+	// Drain bounds the wait for the last answers of an open loop.
+	Drain time.Duration
+	// ConnectRamp spreads the opening of the connections.
+	ConnectRamp time.Duration
+	// Timeout of a connect and of a request.
+	Timeout time.Duration
+	// NewConnections opens one for each request.
+	NewConnections bool
+	// Engine of the ring; see ring.Config.
+	Engine string
+	// CPUs that the workers may run on; nil leaves them free.
+	CPUs []int
+	// Interval between two samples, 0: 100 ms.
+	Interval time.Duration
+}
+
+// Observer is told what happens while it happens, from one goroutine. Its
+// methods must return soon: intervals get late otherwise, and say so.
+type Observer interface {
+	// Connected: the first attempts have ended. The load begins, and the
+	// window will open at the time given; zero where nothing was established
+	// and the run is over.
+	Connected(established, asked int, window time.Time)
+	// Window: the window opens (true) or has closed (false).
+	Window(open bool, at time.Time)
+	// Interval: what all workers did, valid during the call only. late marks
+	// one wider than 1.5 times what was asked; the drain of an open loop is one
+	// interval. Times are on the run's clock,
+	// zero where the window opens.
+	Interval(t *Tally, late bool)
+}
+
+// Result is what a run came to.
+type Result struct {
+	Total Tally // of the window
+	// Setup counts what went wrong before the window opened.
+	Setup   map[Fault]uint64
+	Started time.Time // the window opened
+	// WindowNs is what the counted requests took: the window, and in an open loop
+	// on to the last answer. The widths of its intervals add up to it.
+	WindowNs int64
+	// Carried requests were in flight when the window opened. Those of a closed
+	// loop count in the latencies like any other, as those in flight at the end
+	// do not: it comes to the same. Those of an open loop were due in the
+	// warm-up, and their latencies are left out.
+	Carried uint64
+	// Asked is how many requests were due in the window of an open loop, or were
+	// asked for by number; Unsent the ones that never left, LateAtEnd those of
+	// an open loop that had not left when the window closed.
+	Asked, Unsent, LateAtEnd uint64
+	// Opened counts connects begun over the whole run; Established the
+	// connections that stood when the load began, of those asked for.
+	Opened, Established int
+	Engine, EngineWhy   string
+	EngineFeatures      []string
+	UserNs, SystemNs    int64 // CPU of the process over the window
+	AllocatedBytes      uint64
+	Workers             []WorkerReport
+	// Interrupted: the context ended before the plan did.
+	Interrupted bool
+}
+
+// WorkerReport is one worker's own account.
+type WorkerReport struct {
+	Thread      int
+	Connections int
+	Completed   uint64
+	Busy        float64 // share of the window on a CPU
+	RunDelay    float64 // share of the window waiting for one; -1 not measured
+	Opened      int
+
+	carried, inFlight, asked, unsent, lateAtEnd uint64
+	windowNs                                    int64 // what its counted requests took
+	engine, why                                 string
+	features                                    []string
+}
+
+// slack is the time between the last connection standing and the first
+// request: enough for every worker to have seen it.
+const slack = 5 * time.Millisecond
+
+// Run does one run. It returns an error only where nothing could be measured
+// for reasons of this side; what the server does wrong is in the Result.
+func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
+	if c.Interval == 0 {
+		c.Interval = 100 * time.Millisecond
+	}
+	if c.Drain == 0 {
+		c.Drain = min(c.Timeout, max(time.Second, c.Duration/10))
+	}
+	switch {
+	case c.Threads < 1 || c.Pipelining < 1 || c.Timeout <= 0 || c.Duration <= 0 && c.Requests == 0:
+		return nil, errors.New("load: threads, pipelining, timeout and a duration or a number of requests must be set")
+	case c.Connections < c.Threads:
+		return nil, fmt.Errorf("load: %d connections are too few for %d threads; each thread needs its own", c.Connections, c.Threads)
+	case c.Duration < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
+		return nil, errors.New("load: a time is negative")
+	case c.Duration == 0 && !c.Rate.Constant():
+		return nil, errors.New("load: a ramp needs a duration")
+	}
+	s, err := newScript(c.Mix, c.Pipelining, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	// Workers stay in system calls without telling the scheduler; the others
+	// need processors of their own. Runs side by side would take them from each
+	// other: who wants that raises GOMAXPROCS beforehand.
+	if need := c.Threads + 2; runtime.GOMAXPROCS(0) < need {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(need))
+	}
+	r := &coordinator{shared: &shared{Config: c, script: s, base: time.Now()}, observer: o, ctx: ctx}
+	r.schedule = newSchedule(&c)
+	return r.run()
+}
+
+// coordinator starts the workers, says when to begin, and merges what they
+// deliver.
+type coordinator struct {
+	*shared
+	observer Observer
+	ctx      context.Context
+	out      chan delivery
+	free     []chan *Tally
+	pending  [][]*Tally // by worker: delivered, not yet part of a row
+	ended    []bool
+	row      *Tally
+	result   Result
+	user     int64
+	system   int64
+	alloc    uint64
+	opened   bool // the window
+}
+
+// spareTallies per worker: one in use, the others on their way.
+const spareTallies = 4
+
+func (r *coordinator) run() (*Result, error) {
+	n := r.Threads
+	r.out = make(chan delivery, n*(spareTallies+6)) // never full: a worker does not wait
+	r.pending, r.ended = make([][]*Tally, n), make([]bool, n)
+	r.row = newTally(len(r.Mix))
+	r.result.Total = *newTally(len(r.Mix))
+	r.result.Setup = map[Fault]uint64{}
+	r.result.Workers = make([]WorkerReport, n)
+	first := 0
+	for id := range n {
+		count := r.Connections / n
+		if id < r.Connections%n {
+			count++
+		}
+		free := make(chan *Tally, spareTallies)
+		for range spareTallies - 1 {
+			free <- newTally(len(r.Mix))
+		}
+		r.free = append(r.free, free)
+		go r.start(id, first, count, free)
+		first += count
+	}
+	err := r.collect()
+	if err != nil {
+		return nil, err
+	}
+	return &r.result, nil
+}
+
+// start is a worker's goroutine.
+func (r *coordinator) start(id, first, count int, free chan *Tally) {
+	release := sys.HoldThread()
+	w, err := newWorker(r.shared, id, first, count, free, r.out)
+	if err == nil {
+		err = w.loop()
+	}
+	d := delivery{worker: id, last: true, err: err}
+	if w != nil {
+		w.end()
+		d.tally, d.report = w.tally, w.report()
+		err = w.shut()
+		if d.err == nil {
+			d.err = err
+		}
+	}
+	r.out <- d
+	if len(r.CPUs) == 0 {
+		release() // a pinned thread is not given back: it ends with the goroutine
+	}
+}
+
+// collect takes deliveries until every worker has ended.
+func (r *coordinator) collect() error {
+	var failure error
+	ready, left := 0, r.Threads
+	done := r.ctx.Done()
+	var window, windowEnd <-chan time.Time
+	for left > 0 {
+		select {
+		case <-done:
+			r.stop.Store(true)
+			r.result.Interrupted = true
+			done = nil
+		case <-window:
+			window = nil
+			r.windowOpens()
+		case <-windowEnd:
+			windowEnd = nil
+			r.measureCost()
+		case d := <-r.out:
+			if window != nil && time.Since(r.base) >= time.Duration(r.openNs()) {
+				window = nil // the timer is due too, and comes first
+				r.windowOpens()
+			}
+			switch {
+			case d.ready:
+				r.result.Established += d.connected
+				if ready++; ready == r.Threads {
+					window, windowEnd = r.begin()
+				}
+				continue
+			case d.last:
+				left--
+				r.ended[d.worker] = true
+				if d.err != nil {
+					failure = errors.Join(failure, fmt.Errorf("load worker %d: %w", d.worker, d.err))
+					r.stop.Store(true)
+				}
+			}
+			r.take(d)
+		}
+	}
+	if r.opened {
+		if windowEnd != nil || r.Duration == 0 || !r.Rate.IsZero() {
+			r.measureCost() // the run ended before its time, or after it
+		}
+		r.observer.Window(false, time.Now())
+	}
+	r.finish()
+	return failure
+}
+
+// finish draws the workers' own accounts together.
+func (r *coordinator) finish() {
+	for _, w := range r.result.Workers {
+		r.result.Carried += w.carried
+		r.result.Total.InFlight += w.inFlight
+		r.result.Asked += w.asked
+		r.result.Unsent += w.unsent
+		r.result.LateAtEnd += w.lateAtEnd
+		r.result.Opened += w.Opened
+		r.result.WindowNs = max(r.result.WindowNs, w.windowNs)
+	}
+}
+
+// begin says when the load starts, once every first attempt to connect has
+// ended, or ends the run where none succeeded.
+func (r *coordinator) begin() (window, end <-chan time.Time) {
+	if r.result.Established == 0 {
+		r.observer.Connected(0, r.Connections, time.Time{})
+		r.stop.Store(true)
+		return nil, nil
+	}
+	start := time.Since(r.base) + slack
+	if r.Warmup == 0 {
+		r.costBegins() // before the load does, which may be over in no time
+	}
+	open := start + r.Warmup
+	r.result.Started = r.base.Add(open)
+	r.startNs.Store(int64(start))
+	r.observer.Connected(r.result.Established, r.Connections, r.result.Started)
+	if r.Duration > 0 {
+		end = time.After(time.Until(r.base.Add(open + r.Duration)))
+	}
+	return time.After(time.Until(r.base.Add(open))), end
+}
+
+func (r *coordinator) windowOpens() {
+	r.opened = true
+	if r.Warmup > 0 {
+		r.costBegins()
+	}
+	r.observer.Window(true, r.result.Started)
+}
+
+func (r *coordinator) costBegins() {
+	r.user, r.system = sys.ProcessCPUNs()
+	r.alloc = allocatedBytes()
+}
+
+// measureCost reads what the process spent since the window opened.
+func (r *coordinator) measureCost() {
+	user, system := sys.ProcessCPUNs()
+	r.result.UserNs, r.result.SystemNs = user-r.user, system-r.system
+	r.result.AllocatedBytes = allocatedBytes() - r.alloc
+}
+
+// allocatedBytes is what the Go heap has handed out since the process began.
+func allocatedBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}

@@ -1,0 +1,108 @@
+package load
+
+import "sort"
+
+// warmSchedule runs the warm-up at the rate the window begins with.
+func (w *worker) warmSchedule(start int64) {
+	s := w.schedule
+	s.to, s.seed = s.from, s.seed+1
+	w.arrivals = s.arrivals(uint64(w.id), uint64(w.Threads))
+	w.originNs = start
+	w.advance()
+}
+
+// mainSchedule begins the schedule of the window, whose request 0 is due when
+// it opens. What the warm-up still owed is dropped with the warm-up.
+func (w *worker) mainSchedule() {
+	s := w.schedule
+	w.arrivals = s.arrivals(uint64(w.id), uint64(w.Threads))
+	w.originNs = w.windowNs
+	w.advance()
+}
+
+// advance looks up when the next arrival is due; maxTime after the last.
+func (w *worker) advance() {
+	due := w.arrivals.due()
+	length := int64(w.Warmup)
+	if w.measuring {
+		length = w.lengthNs()
+	}
+	if due >= length || w.measuring && w.Requests > 0 && w.arrivals.number >= w.Requests {
+		w.nextDue = maxTime
+		return
+	}
+	w.nextDue = w.originNs + due
+}
+
+// release sends every request that is due and finds a free slot. While no
+// connection stands there is none: what is due then stays due, leaves late or
+// never, and is counted as such.
+func (w *worker) release() {
+	for w.nextDue <= w.now && w.slots.count > 0 {
+		i := w.slots.pop()
+		c := &w.conns[i]
+		if c.state != open {
+			c.parked++
+			continue
+		}
+		w.enqueue(i, c, w.nextDue, 1)
+		w.transmit(i, c)
+		w.arrivals.next()
+		w.advance()
+	}
+}
+
+// maxWalk bounds the walk over a Poisson schedule: half a second.
+const maxWalk = 50_000_000
+
+// behind counts the requests that are due by now and have not left.
+func (w *worker) behind() uint64 {
+	if !w.openLoop || w.nextDue > w.now {
+		return 0
+	}
+	limit := min(w.now-w.originNs, w.lengthNs()-1)
+	left := uint64(maxTime)
+	if w.Requests > 0 {
+		left = (w.Requests - w.arrivals.number + w.arrivals.stride - 1) / w.arrivals.stride
+	}
+	if !w.schedule.poisson {
+		rest := w.arrivals
+		return uint64(sort.Search(int(min(left, 1<<40)), func(k int) bool {
+			rest.number = w.arrivals.number + uint64(k)*rest.stride
+			return rest.due() > limit
+		}))
+	}
+	// A Poisson schedule has to be walked. Beyond maxWalk the rest is taken
+	// at its mean rate, good to 1/√maxWalk.
+	rest, n := w.arrivals, uint64(0)
+	for ; rest.due() <= limit && n < left; n++ {
+		if n == maxWalk {
+			passed := rest.due() - (w.nextDue - w.originNs)
+			return min(left, uint64(float64(n)*float64(limit-(w.nextDue-w.originNs))/float64(passed)))
+		}
+		rest.next()
+	}
+	return n
+}
+
+// asked counts the requests that this worker was to send by now, and those of
+// them that never left.
+func (w *worker) asked() (asked, unsent uint64) {
+	switch {
+	case w.openLoop:
+		behind := w.behind()
+		return (w.arrivals.number-uint64(w.id))/w.arrivals.stride + behind, behind + w.held()
+	case w.quota >= 0:
+		return uint64(w.share), uint64(w.quota) + w.held()
+	}
+	return 0, 0
+}
+
+// held counts the requests that were given to a connection and have not left,
+// for it is down or its socket's buffer full.
+func (w *worker) held() (n uint64) {
+	for i := range w.conns {
+		n += uint64(w.conns[i].waiting - w.conns[i].resend)
+	}
+	return n
+}

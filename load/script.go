@@ -1,0 +1,112 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"ceiling/internal/http1"
+)
+
+// Request is one request as it goes on the wire.
+type Request struct {
+	Bytes []byte
+	// NoBody tells that the answer has no body whatever its header says: HEAD.
+	NoBody bool
+	// Weight is this request's share of the mix, over the sum of all.
+	Weight int
+}
+
+// script is the endless sequence of requests, made beforehand: a loop of bytes
+// with the place where each request begins. A connection sends a stretch of it
+// with one send, whatever the mix, and every weight is exact over one loop.
+type script struct {
+	bytes  []byte
+	begin  []uint32 // of request i; one more than there are requests
+	target []uint16 // of request i
+	noBody []bool   // by target
+	single bool     // one target, whose answers all have a body
+}
+
+const (
+	// maxScript bounds the loop: it holds at least one request of each
+	// target, and otherwise no more than this many bytes, so that it stays in
+	// a core's cache for small requests.
+	maxScript = 256 << 10
+	// maxTargets is what the uint16 of a target number holds.
+	maxTargets = 65535
+)
+
+// newScript lays out the mix. With one target the loop has at least pipelining
+// requests, so that a full batch is rarely cut in two.
+func newScript(requests []Request, pipelining int, seed uint64) (*script, error) {
+	if len(requests) == 0 || len(requests) > maxTargets {
+		return nil, fmt.Errorf("load: %d requests in the mix; 1 to %d are possible", len(requests), maxTargets)
+	}
+	s := &script{noBody: make([]bool, len(requests))}
+	order, size := []uint16{}, 0
+	divisor := weightDivisor(requests)
+	for i, r := range requests {
+		if r.Weight < 1 || len(r.Bytes) == 0 {
+			return nil, errors.New("load: a request needs bytes and a weight of 1 or more")
+		}
+		s.noBody[i] = r.NoBody
+		for range r.Weight / divisor {
+			order = append(order, uint16(i))
+			if size += len(r.Bytes); size > 1<<30 || len(order) > 1<<22 {
+				return nil, errors.New("load: one round of the mix is over 1 GiB or 4 million requests; use smaller weights")
+			}
+		}
+	}
+	s.single = len(requests) == 1 && !requests[0].NoBody
+	round := len(order)
+	rng := rand.New(rand.NewPCG(seed, 0x5c817))
+	shuffle := func(part []uint16) {
+		rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
+	}
+	shuffle(order)
+	for len(order) < 4*pipelining && (len(order)/round+1)*size <= maxScript {
+		order = append(order, order[:round]...)
+		shuffle(order[len(order)-round:])
+	}
+	for _, t := range order {
+		s.begin = append(s.begin, uint32(len(s.bytes)))
+		s.bytes = append(s.bytes, requests[t].Bytes...)
+	}
+	s.begin = append(s.begin, uint32(len(s.bytes)))
+	s.target = order
+	return s, nil
+}
+
+// weightDivisor is the greatest common divisor of all weights.
+func weightDivisor(requests []Request) int {
+	d := 0
+	for _, r := range requests {
+		a, b := r.Weight, d
+		for b != 0 {
+			a, b = b, a%b
+		}
+		d = a
+	}
+	return max(d, 1)
+}
+
+// stretch is up to n requests from position at, in one piece: fewer where the
+// loop ends. The next position follows.
+func (s *script) stretch(at uint32, n int) (b []byte, got int, next uint32) {
+	end := min(int(at)+n, len(s.target))
+	b = s.bytes[s.begin[at]:s.begin[end]]
+	got = end - int(at)
+	if end == len(s.target) {
+		end = 0
+	}
+	return b, got, uint32(end)
+}
+
+// step is the position n requests after at.
+func (s *script) step(at uint32, n int) uint32 {
+	return uint32((int(at) + n) % len(s.target))
+}
+
+// learned makes the memory of response heads, one per target.
+func (s *script) learned() []http1.Learned { return make([]http1.Learned, len(s.noBody)) }

@@ -1,0 +1,161 @@
+package load
+
+import "ceiling/internal/hist"
+
+// Phases of an error.
+const (
+	PhaseConnect  = "connect"
+	PhaseSend     = "send"
+	PhaseResponse = "response"
+)
+
+// Fault is one cause of failure in one phase.
+type Fault struct {
+	// Phase is PhaseConnect, PhaseSend or PhaseResponse.
+	Phase string
+	// Cause is an errno name, "timeout", or what was wrong with the response.
+	Cause string
+}
+
+// Tally counts what one worker did in one interval, or all of them in all.
+type Tally struct {
+	// StartNs and EndNs on the run's clock; EndNs - StartNs is the true width.
+	StartNs, EndNs int64
+	Warmup         bool
+
+	Sent      uint64
+	Completed uint64
+	Failed    uint64
+	// Bad counts completed responses with a status of 400 or more.
+	Bad uint64
+	// Read and Written are bytes above TCP. Written are those of all requests
+	// that were sent; a connection that broke may have taken fewer.
+	Read, Written uint64
+	// Reconnects counts connections opened again; Resent the requests that
+	// went out again because a server closed a kept connection before it took
+	// them.
+	Reconnects, Resent uint64
+
+	// At EndNs. Behind, due and not sent, is an estimate at the mean rate. Of a
+	// Result's total only InFlight is set, exactly as it is at the very end.
+	InFlight  uint64
+	Behind    uint64
+	Connected int
+
+	// Statuses counts responses by status code, 100 to 999.
+	Statuses [1000]uint64
+	Faults   map[Fault]uint64
+
+	Response, Service, Lag hist.Hist
+	ByTarget               []TargetTally
+
+	// Batches counts waits that brought completions, Waits all of them.
+	// BatchNs is the time from reaping a batch to its last send being queued.
+	Batches, Waits      uint64
+	BatchNs, BatchMaxNs int64
+	// GatherNs is how long the engine waited for further completions, at most.
+	GatherNs int64
+	// CPUNs of the worker's thread, and the share of one CPU that was; after a
+	// merge those of the busiest worker.
+	CPUNs int64
+	Busy  float64
+}
+
+// TargetTally is one target's part.
+type TargetTally struct {
+	Completed, Failed uint64
+	Statuses          map[int]uint64
+	Response          hist.Hist
+}
+
+func newTally(targets int) *Tally {
+	t := &Tally{Faults: map[Fault]uint64{}}
+	if targets > 1 {
+		t.ByTarget = make([]TargetTally, targets)
+		for i := range t.ByTarget {
+			t.ByTarget[i].Statuses = map[int]uint64{}
+		}
+	}
+	return t
+}
+
+// add merges what others did into t: counts and histograms add up, peaks stay
+// peaks.
+func (t *Tally) add(o *Tally) {
+	t.count(o)
+	t.InFlight += o.InFlight
+	t.Behind += o.Behind
+	t.Connected += o.Connected
+	t.CPUNs = max(t.CPUNs, o.CPUNs)
+	t.Busy = max(t.Busy, o.Busy)
+}
+
+// extend merges what the same worker did right after t into it.
+func (t *Tally) extend(o *Tally) {
+	t.count(o)
+	t.InFlight, t.Behind, t.Connected = o.InFlight, o.Behind, o.Connected
+	t.CPUNs += o.CPUNs
+	if width := o.EndNs - t.StartNs; width > 0 {
+		t.Busy = (t.Busy*float64(t.EndNs-t.StartNs) + o.Busy*float64(o.EndNs-o.StartNs)) / float64(width)
+	}
+	t.EndNs = o.EndNs
+}
+
+// count adds up what is counted in both.
+func (t *Tally) count(o *Tally) {
+	t.Sent += o.Sent
+	t.Completed += o.Completed
+	t.Failed += o.Failed
+	t.Bad += o.Bad
+	t.Read += o.Read
+	t.Written += o.Written
+	t.Reconnects += o.Reconnects
+	t.Resent += o.Resent
+	for i, n := range o.Statuses {
+		t.Statuses[i] += n
+	}
+	for f, n := range o.Faults {
+		t.Faults[f] += n
+	}
+	t.Response.Merge(&o.Response)
+	t.Service.Merge(&o.Service)
+	t.Lag.Merge(&o.Lag)
+	for i := range o.ByTarget {
+		t.ByTarget[i].add(&o.ByTarget[i])
+	}
+	t.Batches += o.Batches
+	t.Waits += o.Waits
+	t.BatchNs += o.BatchNs
+	t.BatchMaxNs = max(t.BatchMaxNs, o.BatchMaxNs)
+	t.GatherNs = max(t.GatherNs, o.GatherNs)
+}
+
+func (t *TargetTally) add(o *TargetTally) {
+	t.Completed += o.Completed
+	t.Failed += o.Failed
+	for s, n := range o.Statuses {
+		t.Statuses[s] += n
+	}
+	t.Response.Merge(&o.Response)
+}
+
+// clear empties t for the next interval without giving up its memory.
+func (t *Tally) clear() {
+	faults, targets := t.Faults, t.ByTarget
+	t.Response.Reset()
+	t.Service.Reset()
+	t.Lag.Reset()
+	t.StartNs, t.EndNs, t.Warmup = 0, 0, false
+	t.Sent, t.Completed, t.Failed, t.Bad = 0, 0, 0, 0
+	t.Read, t.Written, t.Reconnects, t.Resent = 0, 0, 0, 0
+	t.InFlight, t.Behind, t.Connected = 0, 0, 0
+	t.Statuses = [1000]uint64{}
+	t.Batches, t.Waits, t.BatchNs, t.BatchMaxNs, t.GatherNs = 0, 0, 0, 0, 0
+	t.CPUNs, t.Busy = 0, 0
+	clear(faults)
+	for i := range targets {
+		targets[i].Completed, targets[i].Failed = 0, 0
+		clear(targets[i].Statuses)
+		targets[i].Response.Reset()
+	}
+}
