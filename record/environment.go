@@ -1,0 +1,35 @@
+package record
+
+// Environment is the host a run was made on, as far as it matters to its
+// figures. Text fields are "" and numbers 0 where the host does not tell.
+type Environment struct {
+	Host    string `json:"host"`
+	Kernel  string `json:"kernel"`
+	Arch    string `json:"arch"`    // GOARCH: "amd64"
+	Ceiling string `json:"ceiling"` // version of this program
+	Go      string `json:"go"`
+	// CPU as /proc/cpuinfo names it; Cores are those this process may use.
+	CPUModel     string `json:"cpu_model"`
+	CoresOnline  int    `json:"cores_online"`
+	CoresAllowed int    `json:"cores_allowed"`
+	// Siblings lists the groups of CPUs that share a physical core, as CPU
+	// lists ("0,64"); empty where no core is shared.
+	Siblings []string `json:"siblings,omitempty"`
+	// Governor of the clock; "mixed" where the CPUs differ.
+	Governor string `json:"governor"`
+	// Virtual names the hypervisor as the machine's firmware does, "unnamed"
+	// where only the CPU tells that there is one; "" on bare metal or where
+	// unknown.
+	Virtual     string `json:"virtual,omitempty"`
+	MemoryBytes uint64 `json:"memory_bytes"`
+	// CgroupCPUs is the CPU quota of this process's cgroup, or of the parent
+	// with the smallest, in cores; 0 none.
+	CgroupCPUs float64 `json:"cgroup_cpus,omitempty"`
+	// Sysctls that matter to a load test, by name ("net.core.somaxconn").
+	Sysctls map[string]string `json:"sysctls"`
+	// Limits of this process: "nofile" (files) and "memlock" (bytes) as
+	// "soft/hard".
+	Limits map[string]string `json:"limits"`
+	// ClockSource of the kernel.
+	ClockSource string `json:"clock_source"`
+}

@@ -1,0 +1,300 @@
+package record
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ceiling/spec"
+)
+
+// ReadEnvironment reads this host and process from /proc and /sys; ceiling is
+// the version of this program. It takes some milliseconds, more with many CPUs.
+func ReadEnvironment(ceiling string) Environment {
+	env := readEnvironment(os.DirFS("/"))
+	env.Ceiling, env.Go, env.Arch = ceiling, runtime.Version(), runtime.GOARCH
+	if env.CoresAllowed == 0 {
+		env.CoresAllowed = runtime.NumCPU() // sched_getaffinity(2)
+	}
+	return env
+}
+
+// readEnvironment reads the files below a root. What cannot be read, or does
+// not look as expected, is left empty: none of it is needed to make a run.
+func readEnvironment(root fs.FS) Environment {
+	r := host{root}
+	env := Environment{
+		Host:        r.text("proc/sys/kernel/hostname"),
+		Kernel:      r.text("proc/sys/kernel/osrelease"),
+		CoresOnline: countCPUs(r.text("sys/devices/system/cpu/online")),
+		Siblings:    r.siblings(),
+		Governor:    r.governor(),
+		CgroupCPUs:  r.cgroupCPUs(),
+		Sysctls:     r.sysctls(),
+		Limits:      r.limits(),
+		ClockSource: r.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+	}
+	cpuinfo := r.text("proc/cpuinfo")
+	env.CPUModel = cpuModel(cpuinfo)
+	env.Virtual = r.virtual(cpuinfo)
+	env.CoresAllowed = countCPUs(colonField(r.text("proc/self/status"), "Cpus_allowed_list"))
+	// meminfo's kB are 1024 bytes (Documentation/filesystems/proc.rst).
+	kib, isKiB := strings.CutSuffix(colonField(r.text("proc/meminfo"), "MemTotal"), " kB")
+	if n, err := strconv.ParseUint(kib, 10, 54); err == nil && isKiB {
+		env.MemoryBytes = n << 10
+	}
+	return env
+}
+
+// host is the root of a file system with /proc and /sys.
+type host struct{ root fs.FS }
+
+// text is a file without the blanks around it, "" where it cannot be read.
+func (h host) text(name string) string {
+	data, err := fs.ReadFile(h.root, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// countCPUs counts a CPU list; 0 for one that is none.
+func countCPUs(list string) int {
+	cpus, err := spec.ParseCPUList(list)
+	if err != nil {
+		return 0
+	}
+	return len(cpus)
+}
+
+// colonField is the value of the first line "name : value", "" without one.
+func colonField(text, name string) string {
+	for line := range strings.SplitSeq(text, "\n") {
+		if key, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// cpuModel is the model's name; arm64 kernels give its numbers alone
+// (arch/arm64/kernel/cpuinfo.c, c_show).
+func cpuModel(cpuinfo string) string {
+	for _, name := range []string{"model name", "cpu model", "cpu"} {
+		if model := colonField(cpuinfo, name); model != "" {
+			return model
+		}
+	}
+	implementer, part := colonField(cpuinfo, "CPU implementer"), colonField(cpuinfo, "CPU part")
+	if implementer == "" {
+		return ""
+	}
+	return "implementer " + implementer + ", part " + part
+}
+
+// each reads one file of every CPU, by ascending CPU number.
+func (h host) each(file string) []string {
+	names, err := fs.Glob(h.root, "sys/devices/system/cpu/cpu[0-9]*/"+file)
+	if err != nil {
+		return nil
+	}
+	number := func(name string) int {
+		cpu := strings.Split(strings.TrimPrefix(name, "sys/devices/system/cpu/cpu"), "/")[0]
+		n, err := strconv.Atoi(cpu)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	slices.SortFunc(names, func(a, b string) int { return number(a) - number(b) })
+	var texts []string
+	for _, name := range names {
+		texts = append(texts, h.text(name))
+	}
+	return texts
+}
+
+func (h host) siblings() []string {
+	var groups []string
+	for _, list := range h.each("topology/thread_siblings_list") {
+		if countCPUs(list) > 1 && !slices.Contains(groups, list) {
+			groups = append(groups, list)
+		}
+	}
+	return groups
+}
+
+func (h host) governor() string {
+	governors := h.each("cpufreq/scaling_governor")
+	slices.Sort(governors)
+	governors = slices.Compact(governors)
+	switch len(governors) {
+	case 0:
+		return ""
+	case 1:
+		return governors[0]
+	}
+	return "mixed"
+}
+
+// virtual looks for a hypervisor: x86 has a CPU flag for it, and firmware names
+// the maker of the machine. Clouds sell whole machines under the same maker's
+// name, which the flag tells apart; arm64 has no flag.
+func (h host) virtual(cpuinfo string) string {
+	flags := strings.Fields(colonField(cpuinfo, "flags"))
+	vendor := h.text("sys/class/dmi/id/sys_vendor")
+	product := h.text("sys/class/dmi/id/product_name")
+	name := strings.TrimSpace(vendor + " " + product)
+	known := false
+	for _, maker := range []string{"QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Bochs", "Virtual Machine", "Google Compute Engine", "Amazon EC2", "OpenStack", "DigitalOcean", "Hetzner", "Alibaba Cloud ECS", "Parallels"} {
+		known = known || strings.Contains(name, maker)
+	}
+	switch {
+	case len(flags) > 0 && !slices.Contains(flags, "hypervisor"):
+		return ""
+	case len(flags) == 0 && (!known || strings.Contains(product, "metal")):
+		return ""
+	case name != "":
+		return name
+	}
+	if hypervisor := h.text("sys/hypervisor/type"); hypervisor != "" {
+		return hypervisor
+	}
+	return "unnamed"
+}
+
+func (h host) sysctls() map[string]string {
+	values := map[string]string{}
+	for _, name := range []string{
+		"fs.file-max", "fs.nr_open",
+		"kernel.io_uring_disabled",
+		"net.core.busy_poll", "net.core.busy_read",
+		"net.core.default_qdisc",
+		"net.core.netdev_budget", "net.core.netdev_budget_usecs", "net.core.netdev_max_backlog",
+		"net.core.rmem_max", "net.core.wmem_max",
+		"net.core.somaxconn",
+		"net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
+		"net.ipv4.tcp_abort_on_overflow",
+		"net.ipv4.tcp_congestion_control",
+		"net.ipv4.tcp_fin_timeout",
+		"net.ipv4.tcp_max_orphans",
+		"net.ipv4.tcp_max_syn_backlog",
+		"net.ipv4.tcp_max_tw_buckets",
+		"net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+		"net.ipv4.tcp_notsent_lowat",
+		"net.ipv4.tcp_slow_start_after_idle",
+		"net.ipv4.tcp_syncookies",
+		"net.ipv4.tcp_timestamps",
+		"net.ipv4.tcp_tw_reuse",
+		"net.netfilter.nf_conntrack_max",
+		"vm.overcommit_memory", "vm.swappiness",
+	} {
+		file := "proc/sys/" + strings.ReplaceAll(name, ".", "/")
+		if value := h.text(file); value != "" {
+			values[name] = strings.Join(strings.Fields(value), " ")
+		}
+	}
+	return values
+}
+
+// limits reads columns of fixed width (fs/proc/base.c, proc_pid_limits): a name
+// of several words, soft, hard, and a unit.
+func (h host) limits() map[string]string {
+	limits := map[string]string{}
+	for line := range strings.SplitSeq(h.text("proc/self/limits"), "\n") {
+		for prefix, name := range map[string]string{"Max open files": "nofile", "Max locked memory": "memlock"} {
+			rest, found := strings.CutPrefix(line, prefix)
+			if columns := strings.Fields(rest); found && len(columns) >= 2 {
+				limits[name] = columns[0] + "/" + columns[1]
+			}
+		}
+	}
+	return limits
+}
+
+// cgroupCPUs is the smallest CPU quota on the way from this process's cgroup to
+// the root, in cores; 0 without one.
+func (h host) cgroupCPUs() float64 {
+	group, version := cpuCgroup(h.text("proc/self/cgroup"))
+	if version == 0 {
+		return 0
+	}
+	mount, rest, found := cgroupMount(h.text("proc/self/mountinfo"), version, group)
+	if !found {
+		return 0
+	}
+	least := 0.0
+	for {
+		dir := path.Join(strings.TrimPrefix(mount, "/"), rest)
+		if cpus := h.quota(dir, version); cpus > 0 && (least == 0 || cpus < least) {
+			least = cpus
+		}
+		if rest == "/" {
+			return least
+		}
+		rest = path.Dir(rest)
+	}
+}
+
+// cpuCgroup finds the group that the cpu controller has this process in. Lines
+// are ID:CONTROLLERS:PATH, the one of version 2 is 0::PATH (cgroups(7)); where
+// the controller is one of version 1, that line counts.
+func cpuCgroup(cgroup string) (group string, version int) {
+	for line := range strings.SplitSeq(cgroup, "\n") {
+		fields := strings.SplitN(line, ":", 3)
+		switch {
+		case len(fields) != 3:
+		case slices.Contains(strings.Split(fields[1], ","), "cpu"):
+			return fields[2], 1
+		case fields[0] == "0" && fields[1] == "":
+			group, version = fields[2], 2
+		}
+	}
+	return group, version
+}
+
+// cgroupMount finds where the hierarchy is mounted, and what is left of group
+// below it: a container sees its own group as the root of the mount. Fields of
+// mountinfo are those of proc(5): the fourth is the root, the fifth the mount
+// point, and after a dash come the type and, as the third, the controllers.
+func cgroupMount(mountinfo string, version int, group string) (mount, rest string, found bool) {
+	for line := range strings.SplitSeq(mountinfo, "\n") {
+		before, after, _ := strings.Cut(line, " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if len(left) < 5 || len(right) < 3 {
+			continue
+		}
+		v1 := right[0] == "cgroup" && slices.Contains(strings.Split(right[2], ","), "cpu")
+		if version == 1 && !v1 || version == 2 && right[0] != "cgroup2" {
+			continue
+		}
+		rest, within := strings.CutPrefix(group, strings.TrimSuffix(left[3], "/"))
+		if !within {
+			rest = "/"
+		}
+		return left[4], path.Join("/", rest), true
+	}
+	return "", "", false
+}
+
+// quota reads a group's own limit in cores; 0 for none.
+func (h host) quota(dir string, version int) float64 {
+	limit := h.text(dir + "/cpu.max") // "max 100000" or "200000 100000"
+	if version == 1 {
+		limit = h.text(dir+"/cpu.cfs_quota_us") + " " + h.text(dir+"/cpu.cfs_period_us") // "-1" is none
+	}
+	fields := strings.Fields(limit)
+	if len(fields) != 2 {
+		return 0
+	}
+	quota, err := strconv.ParseUint(fields[0], 10, 63)
+	period, err2 := strconv.ParseUint(fields[1], 10, 63)
+	if err != nil || err2 != nil || period == 0 {
+		return 0
+	}
+	return float64(quota) / float64(period)
+}

@@ -1,0 +1,555 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// This file holds what package observe writes about a host during a run: one
+// plain struct per kind of row, one row per line of the record. Conventions
+// shared by all of them:
+//
+//   - Times are nanoseconds on the run's clock; durations are nanoseconds.
+//   - A counter is the difference over the interval (TNs-WidthNs, TNs], never
+//     the kernel's absolute value; it is therefore missing from the first
+//     sample. A gauge (a queue, a memory size, a state) is the value at TNs.
+//   - A count left out of the JSON is zero. What could not be read is not
+//     zero: it is a NotMeasured, or the field's documented "unknown" value.
+//   - Intervals of different kinds have different widths: each sampler has its
+//     own rate, and a dear one slows itself down to stay inside its budget.
+
+// Kinds of observed rows, the "kind" of their JSON.
+const (
+	KindCPU      = "cpu"
+	KindSubject  = "subject"
+	KindProcess  = "process"
+	KindSockets  = "sockets"
+	KindListener = "listener"
+	KindTCPInfo  = "tcp_info"
+	KindPeers    = "peers"
+	KindTCP      = "tcp"
+	KindNetDev   = "netdev"
+	KindSoftnet  = "softnet"
+	KindSoftirq  = "softirq"
+	KindIRQ      = "irq"
+	KindPSI      = "psi"
+	KindThrottle = "throttle"
+	KindFreq     = "freq"
+	KindObserver = "observer"
+)
+
+// Sides of a run whose generator and server are on one host, in network
+// namespaces of their own. A row without a side is of the one namespace that
+// was observed.
+const (
+	SideGenerator = "generator"
+	SideServer    = "server"
+)
+
+// TicksPerSecond is USER_HZ, the unit of /proc/stat and /proc/PID/stat on
+// every architecture that Go runs on: one tick is 10 ms.
+const TicksPerSecond = 100
+
+// ObservedRow is any row of this file, by pointer.
+type ObservedRow interface {
+	// Observed is the part all rows share. It points into the row.
+	Observed() *ObservedHead
+}
+
+// ObservedHead is what every observed row begins with.
+type ObservedHead struct {
+	Kind    string `json:"kind"`
+	Host    string `json:"host"`
+	TNs     int64  `json:"t_ns"`           // end of the interval, on the run's clock
+	WidthNs int64  `json:"width_ns"`       // true width of the interval; 0 in rows of gauges only
+	Late    bool   `json:"late,omitempty"` // wider than 1.5 times what the sampler had planned: it was not given the CPU in time
+}
+
+// Observed returns the head itself.
+func (h *ObservedHead) Observed() *ObservedHead { return h }
+
+// NotMeasured names something the record cannot answer for, so that a rule
+// that needs it says "undetermined" instead of guessing.
+type NotMeasured struct {
+	What string `json:"what"`           // the source: "psi", "sockets", "process 4711: open files"
+	Why  string `json:"why"`            // in words, with the error and the remedy where there is one
+	TNs  int64  `json:"t_ns,omitempty"` // when it was lost during the run; 0 means from the start
+	Host string `json:"host,omitempty"` // where
+	Part bool   `json:"part,omitempty"` // the source is measured except for what is named
+}
+
+// CPURow is /proc/stat over one interval.
+type CPURow struct {
+	ObservedHead
+	Cores           []CoreTicks `json:"cores"` // by ascending CPU number; a CPU that is offline, or came or went within the interval, is missing
+	ContextSwitches uint64      `json:"context_switches"`
+	Forks           uint64      `json:"forks"`          // processes and threads created
+	Running         int         `json:"running"`        // gauge: runnable now, the observer included
+	Came            []int       `json:"came,omitempty"` // CPUs that appeared within the interval
+	Went            []int       `json:"went,omitempty"` // CPUs that vanished within the interval
+}
+
+// CoreTicks is one CPU's time by category, in ticks of 10 ms. Guest time is
+// contained in user (guest nice in nice): kernel/sched/cputime.c,
+// account_guest_time. The other eight add up to the elapsed time.
+//
+// At 10 Hz an interval has ten ticks, and each category is cut down to whole
+// ticks, so one row is coarse; sums over rows are not, since nothing is lost
+// between two of them.
+type CoreTicks struct {
+	CPU       int   `json:"cpu"`
+	User      int64 `json:"user,omitempty"`
+	Nice      int64 `json:"nice,omitempty"`
+	System    int64 `json:"system,omitempty"`
+	Idle      int64 `json:"idle,omitempty"`
+	IOWait    int64 `json:"iowait,omitempty"`
+	IRQ       int64 `json:"irq,omitempty"`
+	SoftIRQ   int64 `json:"softirq,omitempty"`
+	Steal     int64 `json:"steal,omitempty"`
+	Guest     int64 `json:"guest,omitempty"`      // contained in User
+	GuestNice int64 `json:"guest_nice,omitempty"` // contained in Nice
+
+	// Missing is elapsed minus accounted, in ticks; it may be negative. Small
+	// values are rounding.
+	Missing int64 `json:"missing,omitempty"`
+	// Bad says why this row proves nothing: a category went backwards, or the
+	// categories do not add up to the elapsed time. The numbers stay as read.
+	Bad string `json:"bad,omitempty"`
+}
+
+// Accounted is the sum of the eight exclusive categories, in ticks.
+func (c *CoreTicks) Accounted() int64 {
+	return c.User + c.Nice + c.System + c.Idle + c.IOWait + c.IRQ + c.SoftIRQ + c.Steal
+}
+
+// Busy is the time the CPU did work for somebody here, in ticks: everything
+// but idle, iowait (which is idle with a disk request outstanding) and steal
+// (which is work for somebody else).
+func (c *CoreTicks) Busy() int64 {
+	return c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ
+}
+
+// What happened to a process, in SubjectRow.Event.
+const (
+	SubjectFound     = "found"     // part of the subject from now on
+	SubjectGone      = "gone"      // vanished: its last interval is incomplete
+	SubjectRestarted = "restarted" // the number was given to a new process
+)
+
+// Roles of a process.
+const (
+	RoleSubject   = "subject"   // the server
+	RoleGenerator = "generator" // the load generator
+)
+
+// SubjectRow is a process that is watched: written when it is found, when it
+// vanishes and when its number returns with another start time.
+type SubjectRow struct {
+	ObservedHead
+	Event       string   `json:"event"`
+	Role        string   `json:"role"`
+	PID         int      `json:"pid"`
+	ParentPID   int      `json:"ppid,omitempty"`
+	StartTicks  uint64   `json:"start_ticks,omitempty"` // since boot, ticks of 10 ms: with PID, the process's identity
+	Comm        string   `json:"comm,omitempty"`
+	Exe         string   `json:"exe,omitempty"`          // "" when it could not be read
+	CPUsAllowed string   `json:"cpus_allowed,omitempty"` // as in Cpus_allowed_list, "0-3,8"
+	Cgroup      string   `json:"cgroup,omitempty"`       // path within the hierarchy of the cpu controller
+	Listeners   []uint64 `json:"listeners,omitempty"`    // inodes of the listening sockets it holds
+	How         string   `json:"how,omitempty"`          // how it was found: "listens on 127.0.0.1:8080", "child of 4711", "given"
+}
+
+// ProcessRow is one watched process over one interval.
+type ProcessRow struct {
+	ObservedHead
+	Role       string `json:"role"`
+	PID        int    `json:"pid"`
+	StartTicks uint64 `json:"start_ticks"`
+	Comm       string `json:"comm"`
+
+	// CPUNs is the process's CPU clock: exact, and threads that ended within
+	// the interval are in it. UserNs and SystemNs are from ticks: multiples of
+	// 10 ms, and only their sum over many rows means much.
+	CPUNs    int64 `json:"cpu_ns"`
+	UserNs   int64 `json:"user_ns"`
+	SystemNs int64 `json:"system_ns"`
+
+	// RunNs and QueueNs are sums over the threads read (/proc/PID/task/TID/
+	// schedstat, in nanoseconds): time on a CPU, and time runnable without
+	// one. A thread that ended within the interval is missing from them, but
+	// not from CPUNs. -1: the kernel does not keep them.
+	RunNs   int64 `json:"run_ns"`
+	QueueNs int64 `json:"queue_ns"`
+
+	Threads     int         `json:"threads"`               // gauge
+	ThreadsRead int         `json:"threads_read"`          // of these; fewer when there are more than the sampler's limit
+	Busiest     []ThreadUse `json:"busiest,omitempty"`     // at most 8, by descending RunNs; threads with nothing to show are left out
+	States      ThreadCount `json:"states,omitzero"`       // gauge over the threads read, only in samples that looked
+	Waits       []WaitCount `json:"waits,omitempty"`       // gauge: where sleeping threads sleep, at most 8, only in samples that looked
+	Voluntary   int64       `json:"voluntary"`             // context switches, sum over the threads; -1 in samples that did not look
+	Involuntary int64       `json:"involuntary"`           // likewise; the interval of both is SwitchesNs
+	SwitchesNs  int64       `json:"switches_ns,omitempty"` // width of the interval of Voluntary and Involuntary
+	RSSBytes    int64       `json:"rss_bytes"`             // gauge
+	OpenFiles   int         `json:"open_files,omitempty"`  // gauge, only in samples that looked; -1 when it may not be counted
+}
+
+// ThreadUse is one thread over the interval of its ProcessRow.
+type ThreadUse struct {
+	TID     int    `json:"tid"`
+	Comm    string `json:"comm"`
+	RunNs   int64  `json:"run_ns"`          // from schedstat; from ticks of 10 ms where the kernel has none
+	QueueNs int64  `json:"queue_ns"`        // -1 where the kernel has none
+	State   string `json:"state,omitempty"` // letter of /proc/PID/stat at TNs; "" in samples that did not look
+	Wchan   string `json:"wchan,omitempty"` // kernel function it sleeps in; "" running or unreadable
+}
+
+// ThreadCount counts threads by state at TNs.
+type ThreadCount struct {
+	Running  int `json:"running,omitempty"`  // R: on a CPU or waiting for one
+	Sleeping int `json:"sleeping,omitempty"` // S, I
+	Disk     int `json:"disk,omitempty"`     // D: uninterruptible
+	Other    int `json:"other,omitempty"`    // T, t, Z, X, P
+}
+
+// WaitCount is how many threads sleep in one kernel function.
+type WaitCount struct {
+	Wchan   string `json:"wchan"`
+	Threads int    `json:"threads"`
+}
+
+// SocketsRow is where the bytes of the run's own connections wait at TNs.
+// Everything in it is a gauge. Sockets are read one after another while the
+// traffic goes on, so the two ends of one connection are not read at the same
+// instant. Where the ends are in two network namespaces of one host, Client is
+// from the generator's and Server from the server's.
+type SocketsRow struct {
+	ObservedHead
+	Client EndQueues `json:"client"`  // sockets whose remote end is the target
+	Server EndQueues `json:"server"`  // sockets whose local port is the target's: also those of other clients
+	CostNs int64     `json:"cost_ns"` // CPU time the reading took, of both ends
+}
+
+// EndQueues sums one end of the connections. On unix sockets what is unacked is
+// what the peer has not read, so one end's unacked bytes are about the other's
+// unread ones; on TCP an unread byte is acknowledged.
+type EndQueues struct {
+	Sockets         int   `json:"sockets"`               // established, or the peer has closed
+	Unaccepted      int   `json:"unaccepted,omitempty"`  // of these, still in the accept queue: no process holds them
+	Unread          int   `json:"unread"`                // of these, with received bytes the program has not read
+	UnreadBytes     int64 `json:"unread_bytes"`          //
+	UnreadMaxBytes  int64 `json:"unread_max_bytes"`      // the fullest one
+	Unacked         int   `json:"unacked"`               // with written bytes not yet acknowledged: unsent or in flight
+	UnackedBytes    int64 `json:"unacked_bytes"`         //
+	UnackedMaxBytes int64 `json:"unacked_max_bytes"`     //
+	Connecting      int   `json:"connecting,omitempty"`  // handshake under way: not in Sockets
+	PeerClosed      int   `json:"peer_closed,omitempty"` // CLOSE_WAIT: contained in Sockets
+}
+
+// ListenerRow is the queues of the target's listening sockets at TNs.
+type ListenerRow struct {
+	ObservedHead
+	Listeners []Listener `json:"listeners"`
+	// Connections says how the target's established connections spread over
+	// the processes that hold them. Only in rows that looked.
+	Connections []ProcessConnections `json:"connections,omitempty"`
+	Unowned     int                  `json:"unowned,omitempty"` // connections whose process was not found
+}
+
+// Listener is one listening socket.
+type Listener struct {
+	Inode uint64 `json:"inode"`
+	Addr  string `json:"addr"`
+	Queue int    `json:"queue"`          // connections waiting to be accepted
+	Max   int    `json:"max"`            // the queue's limit: one more than this overflows
+	PIDs  []int  `json:"pids,omitempty"` // processes that hold it, as far as could be seen
+}
+
+// ProcessConnections counts one process's established connections.
+type ProcessConnections struct {
+	PID         int `json:"pid"`
+	Connections int `json:"connections"`
+}
+
+// TCPInfoRow aggregates TCP_INFO over the run's own connections, at a lower
+// rate than SocketsRow, and from the same namespaces.
+type TCPInfoRow struct {
+	ObservedHead
+	Client EndTCPInfo `json:"client"`
+	Server EndTCPInfo `json:"server"`
+	CostNs int64      `json:"cost_ns"` // CPU time the reading took, of both ends
+}
+
+// EndTCPInfo sums one end of the connections. The counters are over those
+// sockets (Matched) that were there at both ends of the interval.
+type EndTCPInfo struct {
+	Sockets     int   `json:"sockets"`
+	RTTp50Us    int64 `json:"rtt_p50_us"` // smoothed round-trip times, µs, over the sockets
+	RTTp90Us    int64 `json:"rtt_p90_us"`
+	RTTp99Us    int64 `json:"rtt_p99_us"`
+	RTTMaxUs    int64 `json:"rtt_max_us"`
+	RTTMinUs    int64 `json:"rtt_min_us"`      // smallest of the sockets' recent minima; 0 none yet
+	CwndMin     int64 `json:"cwnd_min"`        // smallest congestion window, segments
+	UnackedSegs int64 `json:"unacked_segs"`    // in flight now, segments
+	Matched     int   `json:"matched"`         //
+	RetransSegs int64 `json:"retrans_segs"`    //
+	AckedBytes  int64 `json:"acked_bytes"`     // sent and acknowledged
+	RecvBytes   int64 `json:"recv_bytes"`      //
+	SentSegs    int64 `json:"sent_segs"`       // retransmissions and bare acknowledgements included
+	RecvSegs    int64 `json:"recv_segs"`       //
+	BusyNs      int64 `json:"busy_ns"`         // time with something to send; of Matched × WidthNs
+	RwndNs      int64 `json:"rwnd_ns"`         // of BusyNs, held up by the receiver's window
+	SndbufNs    int64 `json:"sndbuf_ns"`       // of BusyNs, held up by the send buffer
+	Short       int   `json:"short,omitempty"` // sockets whose TCP_INFO was too short for the counters (an old kernel)
+}
+
+// PeersRow is the connections that the subject's processes keep to others: to
+// a database, a cache, another server. All of it is gauges. Connections to the
+// subject are not in it, on whatever port it listens.
+type PeersRow struct {
+	ObservedHead
+	Peers []Peer `json:"peers"` // by descending number of sockets, at most 16
+	// More is how many sockets go to further addresses.
+	More int `json:"more,omitempty"`
+	// Cut: not all open files of the subject could be looked through, so there
+	// may be more sockets than these.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// Peer is one address that the subject is connected to.
+type Peer struct {
+	Addr    string `json:"addr"`    // address and port, or the path of a unix socket
+	Sockets int    `json:"sockets"` // established, or the peer has closed
+	Unread  int    `json:"unread"`  // of these, with received bytes the subject has not read
+	Unacked int    `json:"unacked"` // with written bytes not yet acknowledged (unix: not yet read)
+	// Awaiting is those on which nothing has come in since something was sent
+	// (tcp_info: last_data_recv is no later than last_data_sent), to a tick of
+	// the kernel's, 1 to 10 ms; Quiet those on which nothing went either way for
+	// a second. -1: not known of a unix socket.
+	Awaiting   int `json:"awaiting"`
+	Quiet      int `json:"quiet"`
+	Connecting int `json:"connecting,omitempty"` // handshake under way: not in Sockets
+}
+
+// TCPRow is the host's (namespace's) TCP counters over one interval:
+// /proc/net/netstat and /proc/net/snmp. -1: this kernel has no such counter.
+type TCPRow struct {
+	ObservedHead
+	Side            string `json:"side,omitempty"`   // whose namespace; "" where there is only one
+	ListenOverflows int64  `json:"listen_overflows"` // accept queue full
+	ListenDrops     int64  `json:"listen_drops"`     // overflows and other failures to take a connection
+	SyncookiesSent  int64  `json:"syncookies_sent"`
+	ReqQFullDrop    int64  `json:"reqq_full_drop"`
+	Timeouts        int64  `json:"timeouts"` // retransmission timers that fired
+	BacklogDrop     int64  `json:"backlog_drop"`
+	RcvQDrop        int64  `json:"rcvq_drop"`
+	AbortOnMemory   int64  `json:"abort_on_memory"`
+	AbortOnTimeout  int64  `json:"abort_on_timeout"`
+	SynRetrans      int64  `json:"syn_retrans"`
+	RetransSegs     int64  `json:"retrans_segs"`
+	AttemptFails    int64  `json:"attempt_fails"`
+	EstabResets     int64  `json:"estab_resets"`
+	OutRsts         int64  `json:"out_rsts"`
+	InErrs          int64  `json:"in_errs"`
+	ActiveOpens     int64  `json:"active_opens"`
+	PassiveOpens    int64  `json:"passive_opens"`
+	InSegs          int64  `json:"in_segs"`
+	OutSegs         int64  `json:"out_segs"`
+	CurrEstab       int64  `json:"curr_estab"` // gauge
+}
+
+// NetDevRow is one interface over one interval: /proc/net/dev, and its root
+// queueing discipline as rtnetlink has it. The interface that leads to the
+// other end has a row in every sample; another only where a counter moved.
+type NetDevRow struct {
+	ObservedHead
+	Iface     string `json:"iface"`
+	Side      string `json:"side,omitempty"`   // whose namespace it is in; "" where there is only one
+	Target    bool   `json:"target,omitempty"` // the route to the other end of the run leaves here
+	RxBytes   int64  `json:"rx_bytes"`
+	RxPackets int64  `json:"rx_packets"`
+	RxErrs    int64  `json:"rx_errs,omitempty"`
+	RxDrop    int64  `json:"rx_drop,omitempty"`
+	RxFifo    int64  `json:"rx_fifo,omitempty"` // ring overruns
+	TxBytes   int64  `json:"tx_bytes"`
+	TxPackets int64  `json:"tx_packets"`
+	TxErrs    int64  `json:"tx_errs,omitempty"`
+	TxDrop    int64  `json:"tx_drop,omitempty"`
+	SpeedMbit int64  `json:"speed_mbit"` // link speed in 10⁶ bit/s; -1 unknown (lo, most virtual interfaces)
+	// SpeedNominal: the interface is made of software (veth, bridge, tun), so
+	// what it gives as its speed limits nothing.
+	SpeedNominal bool `json:"speed_nominal,omitempty"`
+
+	// Qdisc is the kind of the queueing discipline that everything sent here
+	// passes, "tbf", "htb", "mq"; "" when it was not read. The four that follow
+	// are its own, and about the sending direction only.
+	Qdisc string `json:"qdisc,omitempty"`
+	// QdiscRateBitsPerS is the rate it holds the sending to, in bits per second
+	// with link-layer headers: of tbf its rate, of htb that of the class for
+	// packets which no filter names. 0: none that is known.
+	QdiscRateBitsPerS int64 `json:"qdisc_rate_bits_per_s,omitempty"`
+	QdiscBacklogBytes int64 `json:"qdisc_backlog_bytes,omitempty"` // gauge: waiting to be sent
+	QdiscDrops        int64 `json:"qdisc_drops,omitempty"`         // packets for which its queue was full; not in TxDrop
+	QdiscOverlimits   int64 `json:"qdisc_overlimits,omitempty"`    // times it held back what it had to send
+	// Bad says why the row proves nothing: a counter went backwards.
+	Bad string `json:"bad,omitempty"`
+}
+
+// SoftnetRow is /proc/net/softnet_stat over one interval, for the CPUs whose
+// counters moved.
+type SoftnetRow struct {
+	ObservedHead
+	CPUs []SoftnetCPU `json:"cpus"`
+}
+
+// SoftnetCPU is one CPU's packet backlog.
+type SoftnetCPU struct {
+	CPU       int    `json:"cpu"`
+	Processed uint32 `json:"processed,omitempty"`
+	Dropped   uint32 `json:"dropped,omitempty"`  // backlog queue full
+	Squeezed  uint32 `json:"squeezed,omitempty"` // stopped with work left: budget or time used up
+}
+
+// SoftirqRow is /proc/softirqs over one interval, for the CPUs whose counters
+// moved.
+type SoftirqRow struct {
+	ObservedHead
+	CPUs []SoftirqCPU `json:"cpus"`
+}
+
+// SoftirqCPU counts one CPU's network softirqs.
+type SoftirqCPU struct {
+	CPU   int    `json:"cpu"`
+	NetRx uint32 `json:"net_rx,omitempty"`
+	NetTx uint32 `json:"net_tx,omitempty"`
+}
+
+// IRQRow is the interrupts of the network interface that routes to the
+// target, over one interval: /proc/interrupts.
+type IRQRow struct {
+	ObservedHead
+	Lines []IRQLine `json:"lines"`
+}
+
+// IRQLine is one interrupt, usually one queue of the NIC.
+type IRQLine struct {
+	IRQ  int      `json:"irq"`  // 41
+	Name string   `json:"name"` // "eth0-rx-3"
+	CPUs []IRQCPU `json:"cpus"` // those that took any
+}
+
+// IRQCPU counts an interrupt on one CPU.
+type IRQCPU struct {
+	CPU   int    `json:"cpu"`
+	Count uint32 `json:"count"`
+}
+
+// PSIRow is /proc/pressure over one interval: time in which some task, or all
+// of them, waited for the resource. -1: not kept by this kernel.
+type PSIRow struct {
+	ObservedHead
+	CPUSomeNs    int64 `json:"cpu_some_ns"`
+	CPUFullNs    int64 `json:"cpu_full_ns"` // always 0 or -1 for the whole host
+	MemorySomeNs int64 `json:"memory_some_ns"`
+	MemoryFullNs int64 `json:"memory_full_ns"`
+	IOSomeNs     int64 `json:"io_some_ns"`
+	IOFullNs     int64 `json:"io_full_ns"`
+}
+
+// ThrottleRow is one cgroup's CPU bandwidth control over one interval:
+// cpu.stat of the cgroup of a watched process.
+type ThrottleRow struct {
+	ObservedHead
+	Cgroup      string `json:"cgroup"`       // path within the hierarchy
+	Version     int    `json:"version"`      // 1 or 2
+	Periods     int64  `json:"periods"`      // enforcement periods that had runnable tasks
+	Throttled   int64  `json:"throttled"`    // of these, in which the group was stopped
+	ThrottledNs int64  `json:"throttled_ns"` // summed over CPUs: can exceed WidthNs
+	QuotaUs     int64  `json:"quota_us"`     // gauge: CPU time allowed per period; -1 no limit here (a parent may have one)
+	PeriodUs    int64  `json:"period_us"`    // gauge
+}
+
+// FreqRow is the clock of the CPUs at TNs: cpufreq in sysfs.
+type FreqRow struct {
+	ObservedHead
+	Governor  string `json:"governor,omitempty"` // of the first CPU; "mixed" when they differ
+	CPUs      int    `json:"cpus"`               // how many were read
+	MinKHz    int64  `json:"min_khz"`            // slowest of them now
+	MeanKHz   int64  `json:"mean_khz"`           //
+	MaxKHz    int64  `json:"max_khz"`            // fastest of them now
+	LimitKHz  int64  `json:"limit_khz"`          // highest the hardware offers (cpuinfo_max_freq)
+	Throttles int64  `json:"throttles"`          // thermal throttle events in the interval, all cores; -1 not kept
+}
+
+// ObserverRow is what the observing itself cost.
+type ObserverRow struct {
+	ObservedHead
+	CPUNs   int64        `json:"cpu_ns"`  // thread CPU time within the samples of this interval
+	Samples int          `json:"samples"` // calls in the interval
+	Sources []SourceCost `json:"sources"` // those that ran in the interval
+}
+
+// SourceCost is one sampler's part of the observer's cost.
+type SourceCost struct {
+	Source  string `json:"source"`
+	Samples int    `json:"samples"`
+	CPUNs   int64  `json:"cpu_ns"`
+}
+
+// NewObservedRow returns an empty row for a kind, and false for a kind that is
+// not one of this file.
+func NewObservedRow(kind string) (ObservedRow, bool) {
+	switch kind {
+	case KindCPU:
+		return new(CPURow), true
+	case KindSubject:
+		return new(SubjectRow), true
+	case KindProcess:
+		return new(ProcessRow), true
+	case KindSockets:
+		return new(SocketsRow), true
+	case KindListener:
+		return new(ListenerRow), true
+	case KindTCPInfo:
+		return new(TCPInfoRow), true
+	case KindPeers:
+		return new(PeersRow), true
+	case KindTCP:
+		return new(TCPRow), true
+	case KindNetDev:
+		return new(NetDevRow), true
+	case KindSoftnet:
+		return new(SoftnetRow), true
+	case KindSoftirq:
+		return new(SoftirqRow), true
+	case KindIRQ:
+		return new(IRQRow), true
+	case KindPSI:
+		return new(PSIRow), true
+	case KindThrottle:
+		return new(ThrottleRow), true
+	case KindFreq:
+		return new(FreqRow), true
+	case KindObserver:
+		return new(ObserverRow), true
+	}
+	return nil, false
+}
+
+// DecodeObserved reads one observed row from its JSON. The error names a kind
+// that is none of this file's.
+func DecodeObserved(line []byte) (ObservedRow, error) {
+	var head struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(line, &head); err != nil {
+		return nil, fmt.Errorf("read observed row: %w", err)
+	}
+	row, ok := NewObservedRow(head.Kind)
+	if !ok {
+		return nil, fmt.Errorf("read observed row: unknown kind %q", head.Kind)
+	}
+	if err := json.Unmarshal(line, row); err != nil {
+		return nil, fmt.Errorf("read observed row of kind %s: %w", head.Kind, err)
+	}
+	return row, nil
+}

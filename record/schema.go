@@ -1,0 +1,333 @@
+// Package record is one run kept: its schema, the directory it lives in, the
+// writer that adds facts as they arrive and the reader that makes sense of
+// what is there, also after a crash.
+package record
+
+import (
+	"time"
+
+	"ceiling/spec"
+)
+
+// Schema names the version of the Run document.
+const Schema = "ceiling.run/1"
+
+// Run is everything known of one run: the document that --json prints and
+// result.json holds.
+type Run struct {
+	Schema string `json:"schema"`
+	ID     string `json:"id"`
+	// Started is when the measured window opened, by the wall clock.
+	Started time.Time `json:"started"`
+	// Command is the command line as it was typed.
+	Command []string `json:"command,omitempty"`
+	// Target is the URL of the first target.
+	Target string    `json:"target"`
+	Spec   spec.Spec `json:"spec"`
+
+	Load Load `json:"load"`
+	// WarmupS and ElapsedS are seconds; ElapsedS is the time the counted
+	// requests took, which in an open loop includes the drain.
+	WarmupS  float64  `json:"warmup_s"`
+	ElapsedS float64  `json:"elapsed_s"`
+	Requests Requests `json:"requests"`
+	Rate     Rate     `json:"rate"`
+	Bytes    Bytes    `json:"bytes"`
+	// Statuses counts responses by status code.
+	Statuses map[string]uint64 `json:"statuses"`
+	Errors   []Error           `json:"errors"`
+	Latency  Latency           `json:"latency"`
+	// ByTarget has one row per target where the run has more than one.
+	ByTarget  []TargetResult `json:"by_target,omitempty"`
+	Generator Generator      `json:"generator"`
+
+	Environment Environment   `json:"environment"`
+	Subject     *Subject      `json:"subject,omitempty"`
+	NotMeasured []NotMeasured `json:"not_measured"`
+	// Profiles of the subject, where it has a pprof endpoint.
+	Profiles []Profile `json:"profiles,omitempty"`
+
+	Verdict Verdict `json:"verdict"`
+	// Interrupted tells that the run ended before its plan.
+	Interrupted bool `json:"interrupted,omitempty"`
+	// Unfinished tells that no result was written: the figures were put
+	// together from the series of a run that was killed.
+	Unfinished bool `json:"unfinished,omitempty"`
+	// Exit is the exit code of the command (see docs/record.md).
+	Exit int `json:"exit"`
+}
+
+// Load is what the generator was asked for and what it set up.
+type Load struct {
+	// Connections asked for; Opened counts connection attempts that were
+	// begun before the window; Established those that stood when it opened.
+	Connections int `json:"connections"`
+	Opened      int `json:"opened"`
+	Established int `json:"established"`
+	// Reconnects counts connections opened again within the window.
+	Reconnects uint64 `json:"reconnects"`
+	Threads    int    `json:"threads"`
+	Pipelining int    `json:"pipelining"`
+	// Mode is "closed" or "open".
+	Mode string `json:"mode"`
+	// Engine is "uring" or "epoll"; EngineWhy says why it was chosen.
+	Engine    string `json:"engine"`
+	EngineWhy string `json:"engine_why,omitempty"`
+	// EngineFeatures lists what the kernel granted the ring.
+	EngineFeatures []string `json:"engine_features,omitempty"`
+	// AskedPerS is the mean asked rate of an open loop, requests per second;
+	// 0 in a closed loop.
+	AskedPerS float64 `json:"asked_per_s"`
+	// Arrivals of the open loop.
+	Arrivals string `json:"arrivals,omitempty"`
+}
+
+// Requests obeys Sent = Completed + Failed + InFlight.
+type Requests struct {
+	// Sent counts the requests in flight when the window opened (Carried) and
+	// those sent while it was open.
+	Sent uint64 `json:"sent"`
+	// Carried is the part of Sent that was in flight when the window opened.
+	Carried uint64 `json:"carried"`
+	// Completed counts responses read to their last byte, whatever the status.
+	Completed uint64 `json:"completed"`
+	// Failed counts requests that got no complete response.
+	Failed uint64 `json:"failed"`
+	// InFlight counts requests still without an answer at the end.
+	InFlight uint64 `json:"in_flight"`
+	// Unsent counts requests of an open loop that were due and never left.
+	Unsent uint64 `json:"unsent"`
+	// Asked counts the requests of an open loop that were due by the end;
+	// LateAtEnd those of them that had not left when the window closed.
+	Asked     uint64 `json:"asked"`
+	LateAtEnd uint64 `json:"late_at_end"`
+	// Resent counts requests that went out again because the server closed a
+	// connection that had served before it took them. They are sent once in
+	// Sent.
+	Resent uint64 `json:"resent"`
+}
+
+// Rate is requests per second over ElapsedS.
+type Rate struct {
+	CompletedPerS float64 `json:"completed_per_s"`
+	SentPerS      float64 `json:"sent_per_s"`
+	// Spread over the run's whole seconds (or intervals where the run is short).
+	Spread Spread `json:"spread"`
+}
+
+// Spread of the completion rate over intervals of WidthS seconds. Samples that
+// came late are left out and counted in Late.
+type Spread struct {
+	WidthS    float64 `json:"width_s"`
+	Samples   int     `json:"samples"`
+	Late      int     `json:"late"`
+	MinPerS   float64 `json:"min_per_s"`
+	P25PerS   float64 `json:"p25_per_s"`
+	P50PerS   float64 `json:"p50_per_s"`
+	P75PerS   float64 `json:"p75_per_s"`
+	MaxPerS   float64 `json:"max_per_s"`
+	StdevPerS float64 `json:"stdev_per_s"`
+}
+
+// Bytes on the wire above TCP: heads, framing and bodies, both directions.
+type Bytes struct {
+	Read    uint64 `json:"read"`
+	Written uint64 `json:"written"`
+}
+
+// Error counts one cause in one phase.
+type Error struct {
+	// Phase is "connect", "send", "response" or "status".
+	Phase string `json:"phase"`
+	// Cause is an errno name ("ECONNRESET"), "timeout", a framing error, or a
+	// status code in phase "status" (those requests are completed, not failed).
+	Cause string `json:"cause"`
+	Count uint64 `json:"count"`
+	// BeforeWindow marks what went wrong before the window opened.
+	BeforeWindow bool `json:"before_window,omitempty"`
+}
+
+// Latency has the three times of a request. Response = done - due, service =
+// done - sent, lag = sent - due. Failed requests are in response and service
+// with the time until they failed.
+type Latency struct {
+	Response Quantiles `json:"response"`
+	Service  Quantiles `json:"service"`
+	Lag      Quantiles `json:"lag"`
+}
+
+// Quantiles of one latency, nanoseconds.
+type Quantiles struct {
+	Count  uint64  `json:"count"`
+	MeanNs float64 `json:"mean_ns"`
+	P50Ns  int64   `json:"p50_ns"`
+	P90Ns  int64   `json:"p90_ns"`
+	P99Ns  int64   `json:"p99_ns"`
+	P999Ns int64   `json:"p999_ns"`
+	MinNs  int64   `json:"min_ns"`
+	MaxNs  int64   `json:"max_ns"`
+	// HDR is the histogram in HdrHistogram V2, base64, on request.
+	HDR string `json:"hdr,omitempty"`
+}
+
+// TargetResult is one target's part of a mix.
+type TargetResult struct {
+	Target    string            `json:"target"`
+	Weight    int               `json:"weight"`
+	Completed uint64            `json:"completed"`
+	Failed    uint64            `json:"failed"`
+	Statuses  map[string]uint64 `json:"statuses"`
+	Response  Quantiles         `json:"response"`
+}
+
+// Generator is what the generator cost and how near it was to its own limit.
+type Generator struct {
+	PID int `json:"pid"`
+	// CPU of the whole process over the window, nanoseconds.
+	UserNs   int64 `json:"user_ns"`
+	SystemNs int64 `json:"system_ns"`
+	// CPUNsPerRequest is (UserNs + SystemNs) / Completed.
+	CPUNsPerRequest float64 `json:"cpu_ns_per_request"`
+	// BusiestWorker is the share of the window, 0 to 1, that the busiest
+	// worker's thread ran on a CPU.
+	BusiestWorker float64 `json:"busiest_worker"`
+	// RunDelay is the largest share of the window, 0 to 1, that a worker's
+	// thread was runnable but waited for a CPU. -1: not measured.
+	RunDelay float64 `json:"run_delay"`
+	// AllocatedBytes is what the Go heap of the process handed out in the window.
+	AllocatedBytes uint64 `json:"allocated_bytes"`
+	// BatchMeanNs and BatchMaxNs are the time from reaping a batch of
+	// completions to having handled it.
+	BatchMeanNs float64 `json:"batch_mean_ns"`
+	BatchMaxNs  int64   `json:"batch_max_ns"`
+	// Batches counts waits that returned completions, Waits all of them.
+	Batches uint64 `json:"batches"`
+	Waits   uint64 `json:"waits"`
+	// GatherNs is how long the engine was willing to wait for further
+	// completions, nanoseconds; 0 off.
+	GatherNs int64    `json:"gather_ns"`
+	Workers  []Worker `json:"workers"`
+	// Headroom is the ratio of the rate this generator could reach, by
+	// calibration on this machine, to the rate it ran at. 0: unknown.
+	Headroom float64 `json:"headroom,omitempty"`
+}
+
+// Worker is one thread of the engine.
+type Worker struct {
+	Thread      int     `json:"thread"` // kernel thread id
+	Connections int     `json:"connections"`
+	Completed   uint64  `json:"completed"`
+	Busy        float64 `json:"busy"`      // share of the window on a CPU
+	RunDelay    float64 `json:"run_delay"` // share of the window waiting for one; -1 not measured
+}
+
+// Subject is the server side of the run, where it was found on a watched host.
+type Subject struct {
+	Host string `json:"host"`
+	// Address that it listens on.
+	Address   string           `json:"address"`
+	Processes []SubjectProcess `json:"processes"`
+	// CPUNsPerRequest of all its processes over the window.
+	CPUNsPerRequest float64 `json:"cpu_ns_per_request"`
+}
+
+// SubjectProcess names one process of the subject.
+type SubjectProcess struct {
+	PID   int    `json:"pid"`
+	Comm  string `json:"comm"`
+	Exe   string `json:"exe,omitempty"`
+	CPUNs int64  `json:"cpu_ns"`
+}
+
+// Outcomes of a verdict.
+const (
+	Held  = "held"
+	Broke = "broke"
+	Void  = "void"
+)
+
+// Verdict is what the run proves.
+type Verdict struct {
+	// Outcome is Held, Broke or Void.
+	Outcome string `json:"outcome"`
+	// Ceiling is the resource that limited the run: "generator", "server cpu",
+	// "shared cpu", "server thread", "server wait", "workers uneven",
+	// "bandwidth", "packets", "accept queue", "slots", "asked rate", "errors",
+	// or "undetermined".
+	Ceiling string `json:"ceiling"`
+	// Because is the reason in one sentence.
+	Because  string     `json:"because"`
+	Evidence []Evidence `json:"evidence"`
+	// Against is measured facts that speak against the ceiling.
+	Against []Evidence `json:"against,omitempty"`
+	// Missing names what was not measured, where the ceiling is undetermined.
+	Missing []string `json:"missing,omitempty"`
+	Doubts  []string `json:"doubts"`
+	// Next is what to do.
+	Next string `json:"next"`
+	// NextWall is the resource that would limit next.
+	NextWall *Wall `json:"next_wall,omitempty"`
+	// Stations is where a request waits, as shares of its time.
+	Stations []Station `json:"stations,omitempty"`
+}
+
+// Evidence is one measured fact that the verdict stands on.
+type Evidence struct {
+	// What was measured, and where in the record ("generator.busiest_worker").
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	// Says is the fact as a sentence.
+	Says string `json:"says"`
+}
+
+// Wall is a resource and the rate at which it would be reached.
+type Wall struct {
+	Ceiling string `json:"ceiling"`
+	// Times this run's rate.
+	Times float64 `json:"times"`
+	Says  string  `json:"says"`
+}
+
+// Station is a place where a request waits, with the share of its time spent
+// there, 0 to 1, and the interval of that share.
+type Station struct {
+	Name  string  `json:"name"`
+	Share float64 `json:"share"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// LoadRow is one interval of the generator's series.
+type LoadRow struct {
+	Kind string `json:"kind"` // "load"
+	Host string `json:"host"`
+	// TNs is the end of the interval, nanoseconds since the window opened
+	// (negative during the warm-up); WidthNs its true width.
+	TNs     int64 `json:"t_ns"`
+	WidthNs int64 `json:"width_ns"`
+	// Late marks an interval wider than 1.5 times what was asked.
+	Late      bool   `json:"late,omitempty"`
+	Warmup    bool   `json:"warmup,omitempty"`
+	Sent      uint64 `json:"sent"`
+	Completed uint64 `json:"completed"`
+	Failed    uint64 `json:"failed"`
+	Bad       uint64 `json:"bad,omitempty"` // completed with a status of 400 or more
+	Read      uint64 `json:"read"`
+	Written   uint64 `json:"written"`
+	// InFlight at the end of the interval; Behind: requests due and not sent.
+	InFlight  uint64 `json:"in_flight"`
+	Behind    uint64 `json:"behind,omitempty"`
+	Connected int    `json:"connected"`
+	// Quantiles of the response time of this interval, nanoseconds.
+	P50Ns int64 `json:"p50_ns"`
+	P90Ns int64 `json:"p90_ns"`
+	P99Ns int64 `json:"p99_ns"`
+	MaxNs int64 `json:"max_ns"`
+	MinNs int64 `json:"min_ns"`
+	// MeanNs of response and service time.
+	MeanNs        float64 `json:"mean_ns"`
+	ServiceMeanNs float64 `json:"service_mean_ns"`
+	// Busy is the share of the interval the busiest worker ran on a CPU, -1 unknown.
+	Busy float64 `json:"busy"`
+}

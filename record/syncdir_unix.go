@@ -1,0 +1,23 @@
+//go:build unix
+
+package record
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// syncDir puts a directory's names on the disk. Where the file system has no
+// such thing for a directory (fsync(2): EINVAL) there is nothing to do.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}
