@@ -1,0 +1,365 @@
+package observe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"ceiling/record"
+)
+
+// CPU bandwidth control of cgroups. Which group a process is in says
+// /proc/PID/cgroup; where the hierarchy is mounted, /proc/self/mountinfo; what
+// happened, cpu.stat:
+//
+//	version 1: nr_periods, nr_throttled, throttled_time (ns); cpu.cfs_quota_us, cpu.cfs_period_us
+//	version 2: nr_periods, nr_throttled, throttled_usec; cpu.max "QUOTA|max PERIOD"
+//
+// A limit on any group above stops the process as well, so every ancestor with
+// a limit is watched too.
+
+// cgroupMount is where the hierarchy of the cpu controller is mounted.
+type cgroupMount struct {
+	version int    // 1 or 2; 0 none
+	point   string // directory
+	root    string // path within the hierarchy that is mounted there
+}
+
+var errCgroupMount = errors.New("/proc/self/mountinfo: no cgroup hierarchy with the cpu controller is mounted")
+
+// parseCgroupMount finds it in the text of /proc/self/mountinfo: a version 1
+// mount with the option cpu goes before version 2, since a controller is in
+// one hierarchy only.
+func parseCgroupMount(text []byte) (cgroupMount, error) {
+	var found cgroupMount
+	for line := range strings.Lines(string(text)) {
+		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		mount, kind := strings.Fields(before), strings.Fields(after)
+		if !ok || len(mount) < 5 || len(kind) < 2 {
+			continue
+		}
+		m := cgroupMount{root: unescapeMount(mount[3]), point: unescapeMount(mount[4])}
+		switch {
+		case kind[0] == "cgroup" && len(kind) == 3 && hasOption(kind[2], "cpu"):
+			m.version = 1
+			return m, nil
+		case kind[0] == "cgroup2" && found.version == 0:
+			m.version = 2
+			found = m
+		}
+	}
+	if found.version == 0 {
+		return found, errCgroupMount
+	}
+	return found, nil
+}
+
+func hasOption(options, want string) bool {
+	for o := range strings.SplitSeq(options, ",") {
+		if o == want {
+			return true
+		}
+	}
+	return false
+}
+
+// unescapeMount undoes the octal escapes of mountinfo (fs/proc_namespace.c:
+// blank, tab, newline, backslash and #).
+func unescapeMount(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace(s)
+}
+
+// parseCgroupPath finds a process's group in the text of /proc/PID/cgroup, a
+// line "ID:CONTROLLERS:PATH" per hierarchy. Version 2 is the line "0::PATH".
+func parseCgroupPath(text []byte, version int) (string, bool) {
+	c := cursor{p: text}
+	for {
+		line, ok := c.line()
+		if !ok {
+			return "", false
+		}
+		id, rest, ok := bytes.Cut(line, []byte(":"))
+		if !ok {
+			continue
+		}
+		controllers, path, ok := bytes.Cut(rest, []byte(":"))
+		if !ok {
+			continue
+		}
+		if version == 2 && string(id) == "0" && len(controllers) == 0 || version == 1 && hasOption(string(controllers), "cpu") {
+			return string(path), true
+		}
+	}
+}
+
+// cpuStat is the bandwidth part of cpu.stat since the group was made.
+type cpuStat struct {
+	periods, throttled uint64
+	throttledNs        uint64
+}
+
+var errCPUStat = errors.New("cpu.stat has no nr_periods, nr_throttled and throttled time")
+
+// parseCPUStat reads the text of cpu.stat, of either version.
+func parseCPUStat(text []byte, s *cpuStat) error {
+	*s = cpuStat{}
+	found := 0
+	c := cursor{p: text}
+	for {
+		line, ok := c.line()
+		if !ok {
+			break
+		}
+		l := cursor{p: line}
+		switch {
+		case hasPrefix(line, "nr_periods "):
+			found += l.counter(&s.periods)
+		case hasPrefix(line, "nr_throttled "):
+			found += l.counter(&s.throttled)
+		case hasPrefix(line, "throttled_time "):
+			found += l.counter(&s.throttledNs)
+		case hasPrefix(line, "throttled_usec "):
+			found += l.counter(&s.throttledNs)
+			s.throttledNs *= 1000
+		}
+	}
+	if found != 3 {
+		return errCPUStat
+	}
+	return nil
+}
+
+// parseCPUMax reads the text of version 2's cpu.max; quotaUs is -1 for "max".
+func parseCPUMax(text []byte) (quotaUs, periodUs int64, ok bool) {
+	c := cursor{p: text}
+	if w := c.word(); string(w) == "max" {
+		quotaUs = -1
+	} else {
+		c.i = 0
+		if quotaUs, ok = c.int(); !ok || quotaUs < 0 {
+			return 0, 0, false
+		}
+	}
+	periodUs, ok = c.int()
+	return quotaUs, periodUs, ok && periodUs > 0
+}
+
+// throttleGroup is one watched group.
+type throttleGroup struct {
+	path      string // within the hierarchy
+	fd        int    // cpu.stat
+	quotaUs   int64
+	periodUs  int64
+	prev, cur cpuStat
+	prevNs    int64 // when prev was read: groups join during the run
+	read      bool
+}
+
+// throttleSampler samples cpu.stat of the groups of the watched processes.
+type throttleSampler struct {
+	r      *reader
+	mount  cgroupMount
+	groups []throttleGroup
+	row    record.ThrottleRow
+}
+
+func newThrottleSampler(r *reader, proc string) (*throttleSampler, error) {
+	text, err := os.ReadFile(proc + "/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("find cgroups: %w", err)
+	}
+	m, err := parseCgroupMount(text)
+	if err != nil {
+		return nil, err
+	}
+	return &throttleSampler{r: r, mount: m}, nil
+}
+
+// watch adds a group, and those above it that have a limit. The error says
+// that the group's files cannot be read.
+func (s *throttleSampler) watch(path string) error {
+	for i := range s.groups {
+		if s.groups[i].path == path {
+			return nil
+		}
+	}
+	dir, ok := s.directory(path)
+	if !ok {
+		return fmt.Errorf("cgroup %s is outside of what is mounted at %s", path, s.mount.point)
+	}
+	if err := s.add(path, dir, true); err != nil {
+		return err
+	}
+	for up := parentPath(path); up != ""; up = parentPath(up) {
+		dir, ok := s.directory(up)
+		if !ok {
+			break
+		}
+		if err := s.add(up, dir, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// directory is where a group's files are.
+func (s *throttleSampler) directory(path string) (string, bool) {
+	if strings.HasPrefix(path, "/..") {
+		return "", false // above the root of this cgroup namespace
+	}
+	if s.mount.root == "/" {
+		return s.mount.point + path, true
+	}
+	below, ok := strings.CutPrefix(path, s.mount.root)
+	return s.mount.point + below, ok && (below == "" || below[0] == '/')
+}
+
+// parentPath is the group above, "" above the root.
+func parentPath(path string) string {
+	if path == "/" {
+		return ""
+	}
+	i := strings.LastIndexByte(path, '/')
+	if i <= 0 {
+		return "/"
+	}
+	return path[:i]
+}
+
+// add watches one group, if it has a limit or is wanted without one. A group
+// without the counters (the root of version 2, or one whose cpu controller is
+// off) cannot be limited: its rows say so with zeros, which is an answer and
+// not a failure.
+func (s *throttleSampler) add(path, dir string, always bool) error {
+	for i := range s.groups {
+		if s.groups[i].path == path {
+			return nil
+		}
+	}
+	quota, period, err := s.limit(dir)
+	if err != nil {
+		return fmt.Errorf("read the CPU limit of cgroup %s: %w", path, err)
+	}
+	if quota < 0 && !always {
+		return nil
+	}
+	g := throttleGroup{path: path, fd: -1, quotaUs: quota, periodUs: period}
+	if g.fd, err = openFile(dir + "/cpu.stat"); err != nil {
+		if quota >= 0 || !errors.Is(err, syscall.ENOENT) {
+			return err
+		}
+	} else if err := s.probe(&g); err != nil {
+		closeFile(&g.fd)
+		if quota >= 0 || !errors.Is(err, errCPUStat) {
+			return fmt.Errorf("read cpu.stat of cgroup %s: %w", path, err)
+		}
+	}
+	s.groups = append(s.groups, g)
+	return nil
+}
+
+// probe reads a group's cpu.stat once, to see what it is good for.
+func (s *throttleSampler) probe(g *throttleGroup) error {
+	text, err := s.r.whole(g.fd)
+	if err != nil {
+		return err
+	}
+	return parseCPUStat(text, &g.cur)
+}
+
+// limit reads a group's quota; -1 is no limit of its own.
+func (s *throttleSampler) limit(dir string) (quotaUs, periodUs int64, err error) {
+	if s.mount.version == 2 {
+		text, err := os.ReadFile(dir + "/cpu.max")
+		if errors.Is(err, os.ErrNotExist) {
+			return -1, 0, nil // the root, or a group without the controller: it cannot have a limit
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		quota, period, ok := parseCPUMax(text)
+		if !ok {
+			return 0, 0, fmt.Errorf("cpu.max is %q", text)
+		}
+		return quota, period, nil
+	}
+	quota, err := readInt(dir + "/cpu.cfs_quota_us")
+	if err != nil {
+		return 0, 0, err
+	}
+	period, err := readInt(dir + "/cpu.cfs_period_us")
+	return quota, period, err
+}
+
+func readInt(file string) (int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	c := cursor{p: text}
+	v, ok := c.int()
+	if !ok {
+		return 0, fmt.Errorf("%s is %q", file, text)
+	}
+	return v, nil
+}
+
+func (s *throttleSampler) sample(at tick, emit Emit) error {
+	for i := 0; i < len(s.groups); {
+		g := &s.groups[i]
+		err := g.sample(s, at, emit)
+		if errors.Is(err, syscall.ENODEV) {
+			// The group was removed: its processes are gone, and so is it.
+			closeFile(&g.fd)
+			s.groups = append(s.groups[:i], s.groups[i+1:]...)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
+}
+
+func (g *throttleGroup) sample(s *throttleSampler, at tick, emit Emit) error {
+	if g.fd >= 0 {
+		text, err := s.r.single(g.fd)
+		if err != nil {
+			return fmt.Errorf("read cpu.stat of cgroup %s: %w", g.path, err)
+		}
+		g.prev = g.cur
+		if err := parseCPUStat(text, &g.cur); err != nil {
+			return fmt.Errorf("cgroup %s: %w", g.path, err)
+		}
+	}
+	width := at.tNs - g.prevNs
+	g.prevNs = at.tNs
+	if !g.read {
+		g.read = true
+		return nil
+	}
+	s.row = record.ThrottleRow{
+		ObservedHead: at.head(record.KindThrottle),
+		Cgroup:       g.path, Version: s.mount.version,
+		Periods: int64(g.cur.periods - g.prev.periods), Throttled: int64(g.cur.throttled - g.prev.throttled),
+		ThrottledNs: int64(g.cur.throttledNs - g.prev.throttledNs),
+		QuotaUs:     g.quotaUs, PeriodUs: g.periodUs,
+	}
+	s.row.WidthNs = width
+	emit(&s.row)
+	return nil
+}
+
+func (s *throttleSampler) close() {
+	for i := range s.groups {
+		closeFile(&s.groups[i].fd)
+	}
+	s.groups = nil
+}

@@ -1,0 +1,136 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"ceiling/internal/sys"
+)
+
+// Limits of what is read from one kernel file. The largest in use is
+// /proc/interrupts: 2,000 lines of 1,024 CPUs are 22 MB.
+const (
+	firstBufferBytes = 64 << 10
+	maxFileBytes     = 32 << 20
+)
+
+var errFileTooLong = errors.New("longer than 32 MiB")
+
+// atCWD is AT_FDCWD of openat(2): absolute paths and those of the working directory.
+const atCWD = -100
+
+// A reader holds the one buffer that all samplers read into. What it returns
+// is valid until the next read.
+type reader struct {
+	buf []byte
+}
+
+// whole reads a file from its beginning to its end. Files of procfs are made
+// anew by a read at offset 0; those with many records arrive a page or so at a
+// time, and only a read of 0 bytes is their end.
+func (r *reader) whole(fd int) ([]byte, error) {
+	n := 0
+	for {
+		m, err := r.more(fd, n)
+		if err != nil {
+			return nil, err
+		}
+		if m == 0 {
+			return r.buf[:n], nil
+		}
+		n += m
+	}
+}
+
+// single reads a file whose text the kernel makes in one piece (single_open in
+// fs/proc): a read that leaves room in the buffer has had all of it, which
+// saves the second call.
+func (r *reader) single(fd int) ([]byte, error) {
+	n := 0
+	for {
+		m, err := r.more(fd, n)
+		if err != nil {
+			return nil, err
+		}
+		n += m
+		if m == 0 || n < len(r.buf) {
+			return r.buf[:n], nil
+		}
+	}
+}
+
+// more reads once at offset n into the buffer behind what is there.
+func (r *reader) more(fd, n int) (int, error) {
+	if n == len(r.buf) {
+		if n >= maxFileBytes {
+			return 0, errFileTooLong
+		}
+		grown := make([]byte, max(firstBufferBytes, 2*n))
+		copy(grown, r.buf)
+		r.buf = grown
+	}
+	for {
+		m, err := syscall.Pread(fd, r.buf[n:], int64(n))
+		if err == syscall.EINTR {
+			continue
+		}
+		return max(m, 0), err
+	}
+}
+
+// below opens, reads and closes a file relative to a directory. The path ends
+// in a NUL.
+func (r *reader) below(dir int, path []byte) ([]byte, error) {
+	fd, err := sys.OpenBelow(dir, path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := r.whole(fd)
+	syscall.Close(fd)
+	return text, err
+}
+
+// openFile opens a file to be kept and read again.
+func openFile(path string) (int, error) {
+	fd, err := sys.OpenBelow(atCWD, append([]byte(path), 0))
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", path, err)
+	}
+	return fd, nil
+}
+
+// closeFile closes a kept file; -1 is none.
+func closeFile(fd *int) {
+	if *fd >= 0 {
+		syscall.Close(*fd)
+		*fd = -1
+	}
+}
+
+// A path is a NUL-terminated path put together in one buffer.
+type path struct {
+	b []byte
+}
+
+// of starts a path: of("task/").number(17).text("/stat").end() is
+// "task/17/stat" and a NUL.
+func (p *path) of(s string) *path {
+	p.b = append(p.b[:0], s...)
+	return p
+}
+
+func (p *path) text(s string) *path {
+	p.b = append(p.b, s...)
+	return p
+}
+
+func (p *path) number(n int) *path {
+	p.b = appendDecimal(p.b, n)
+	return p
+}
+
+func (p *path) end() []byte {
+	p.b = append(p.b, 0)
+	return p.b
+}

@@ -1,0 +1,473 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"ceiling/internal/sys"
+	"ceiling/record"
+)
+
+// Config says what to observe. The zero value observes the host alone.
+type Config struct {
+	// Host is this host's name in the rows.
+	Host string
+	// TargetAddr is the address that the load connects to, TargetUnix its path
+	// if it is a unix socket ("@name" for an abstract one). Neither: no
+	// sockets are observed, and the subject is only what SubjectPIDs names.
+	TargetAddr netip.AddrPort
+	TargetUnix string
+	// PeerAddr is the address of the other end where the target is on this
+	// host and the load comes from another: it tells which interface to mark.
+	PeerAddr netip.Addr
+	// GeneratorPID is the load generator's process, 0 if it is not on this host.
+	GeneratorPID int
+	// SubjectPIDs names processes of the server in addition to those that are
+	// found by what they listen on.
+	SubjectPIDs []int
+	// NetNSPID is a process in whose network namespace the target is, 0 for
+	// this process's own. Joining another one takes CAP_SYS_ADMIN. If the
+	// generator is on this host its ends are observed as well, in this
+	// process's namespace.
+	NetNSPID int
+	// Interval between samples of the cheap sources; 0 is 100 ms. It is also
+	// the shortest that any source but the socket queues is read at.
+	Interval time.Duration
+
+	proc, sysfs string // roots for tests; "" are /proc and /sys
+}
+
+const (
+	defaultInterval = 100 * time.Millisecond
+
+	// queuesEvery is the shortest interval of the socket queues: 25 a second
+	// at 64 connections, fewer when the budget says so.
+	queuesEvery = 40 * time.Millisecond
+
+	// longestUnseen bounds how long a new process of the subject stays
+	// unnoticed after a look at all processes, which may cost 50 ms.
+	longestUnseen = 5 * time.Second
+
+	secondNs = int64(time.Second)
+)
+
+// Shares of one core that the rounds may use. The socket queues have half of
+// them: they are what tells where requests wait. Together they leave room below
+// 1 % for the first readings, for which nothing has been saved up, and for what
+// lies between the rounds.
+const (
+	shareQueues   = 0.0046
+	shareCounters = 0.0032
+	shareSlow     = 0.0006
+	shareTCPInfo  = 0.0003
+	shareSpread   = 0.0003
+	sharePeers    = 0.0003
+)
+
+// An Observer samples one host. It belongs to one goroutine.
+type Observer struct {
+	cfg     Config
+	t       *tools
+	subject *subject
+
+	// server is where the target is; generator is where its clients are, if
+	// that is another network namespace of this host, else nil.
+	server    side
+	generator *side
+
+	// The rounds, in the order in which they are read: who is there and what
+	// they do comes before what they used.
+	queues   round // where the bytes wait
+	tcpInfo  round
+	spread   round // connections per process
+	peers    round // connections to others
+	slow     round // what changes less, or costs more
+	counters round // everything else, over the same intervals
+	missing  []record.NotMeasured
+
+	stat     *statSampler
+	throttle *throttleSampler
+
+	nowNs      int64 // of the sample under way; 0 before the first
+	costNs     int64
+	reportAtNs int64
+	reported   int64 // when the last ObserverRow was written; valid once reporting
+	reporting  bool
+	reportCost int64
+	samples    int
+	row        record.ObserverRow
+}
+
+// New opens every source. What cannot be observed is in NotMeasured; the error
+// says that nothing can.
+func New(cfg Config) (*Observer, error) {
+	if cfg.Interval <= 0 {
+		cfg.Interval = defaultInterval
+	}
+	if cfg.proc == "" {
+		cfg.proc, cfg.sysfs = "/proc", "/sys"
+	}
+	if cfg.TargetAddr.IsValid() {
+		cfg.TargetAddr = netip.AddrPortFrom(cfg.TargetAddr.Addr().Unmap().WithZone(""), cfg.TargetAddr.Port())
+	}
+	t, err := newTools(cfg.proc, cfg.sysfs)
+	if err != nil {
+		return nil, fmt.Errorf("observe %s: %w", cfg.Host, err)
+	}
+	if _, err := sys.SamplingThreadNs(); err != nil {
+		t.close()
+		return nil, fmt.Errorf("observe %s: read the thread's CPU clock: %w", cfg.Host, err)
+	}
+	o := &Observer{cfg: cfg, t: t}
+	o.planRounds()
+	o.findSides()
+	o.addCPU()
+	o.addNetwork()
+	o.addSockets()
+	o.addProcesses()
+	o.addPeers()
+	return o, nil
+}
+
+// rounds lists them all in their order.
+func (o *Observer) rounds() [6]*round {
+	return [...]*round{&o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.slow, &o.counters}
+}
+
+// planRounds sets the timetable.
+func (o *Observer) planRounds() {
+	every := int64(o.cfg.Interval)
+	seldom := max(every, secondNs)
+	o.queues = round{everyNs: max(every*2/5, int64(queuesEvery)), share: shareQueues, jitter: rand.New(rand.NewPCG(jitterSeed, 1))}
+	o.tcpInfo = round{everyNs: seldom, share: shareTCPInfo}
+	o.spread = round{everyNs: seldom, share: shareSpread}
+	// Its pauses are no longer than that: it holds down by itself what is dear.
+	o.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
+	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen))}
+	o.counters = round{everyNs: every, share: shareCounters}
+	for _, r := range o.rounds() {
+		r.plannedMinNs = every
+	}
+}
+
+// add takes a source into a round, or notes why it cannot be. A probed one is
+// read once; its first reading in the run starts afresh.
+func (o *Observer) add(r *round, name string, probed bool, s sampler, err error) {
+	if err == nil && probed {
+		err = s.sample(tick{host: o.cfg.Host}, func(record.ObservedRow) {})
+		if err != nil {
+			s.close()
+		}
+	}
+	if err != nil {
+		o.miss(record.NotMeasured{What: name, Why: err.Error()})
+		return
+	}
+	r.sources = append(r.sources, &source{name: name, sampler: s})
+}
+
+func (o *Observer) miss(n record.NotMeasured) {
+	n.Host = o.cfg.Host
+	o.missing = append(o.missing, n)
+}
+
+func (o *Observer) addCPU() {
+	t := o.t
+	var err error
+	o.stat, err = newStatSampler(&t.r, t.proc)
+	o.add(&o.counters, "cpu", true, o.stat, err)
+	softirq, err := newSoftirqSampler(&t.r, t.proc)
+	o.add(&o.counters, "softirq", true, softirq, err)
+	psi, err := newPSISampler(&t.r, t.proc)
+	o.add(&o.counters, "psi", true, psi, err)
+	freq, err := newFreqSampler(&t.r, t.names, t.sysfs)
+	o.add(&o.slow, "freq", true, freq, err)
+}
+
+// Seeds of the jitter: the moments of a run can be worked out again from its
+// record anyway, and a fixed one keeps two runs alike.
+const jitterSeed = 0x6365696c696e67
+
+// addSockets adds the queues, and the listeners with what follows from them:
+// the subject itself.
+func (o *Observer) addSockets() {
+	target := "nothing"
+	switch {
+	case o.cfg.TargetUnix != "":
+		target = o.cfg.TargetUnix
+	case o.cfg.TargetAddr.IsValid():
+		target = o.cfg.TargetAddr.String()
+	}
+	o.subject = newSubject(o.t, target)
+	o.subject.missing = func(what, why string) {
+		o.miss(record.NotMeasured{What: what, Why: why, TNs: o.nowNs, Part: len(o.subject.processes) > 0})
+	}
+	switch {
+	case o.cfg.TargetUnix != "":
+		o.addUnix()
+	case o.cfg.TargetAddr.IsValid():
+		o.addTCP()
+	default:
+		o.miss(record.NotMeasured{What: "sockets", Why: "no target was named"})
+	}
+}
+
+func (o *Observer) addUnix() {
+	target, err := newUnixTarget(o.cfg.TargetUnix)
+	if err != nil {
+		o.miss(record.NotMeasured{What: "sockets", Why: err.Error()})
+		return
+	}
+	var sockets *unixSampler
+	var listeners *unixListeners
+	err = o.server.in(func() (err error) {
+		if sockets, err = newUnixSampler(target); err != nil {
+			return err
+		}
+		if listeners, err = newUnixListeners(target); err != nil {
+			sockets.close()
+		}
+		return err
+	})
+	if err != nil {
+		o.miss(record.NotMeasured{What: "sockets", Why: err.Error()})
+		return
+	}
+	o.add(&o.queues, "sockets", true, sockets, nil)
+	o.addListeners(listeners.list, nil, listeners.close)
+	o.miss(record.NotMeasured{What: "tcp_info", Why: "the target is a unix socket"})
+	o.miss(record.NotMeasured{What: "connections per process", Why: "not counted for unix sockets", Part: true})
+	if o.generator != nil {
+		o.miss(record.NotMeasured{What: "sockets", Why: "of a unix socket's connections only the ends in the server's network namespace are seen", Part: true})
+	}
+}
+
+// addListeners adds the listeners' queues and finds the subject by them.
+// connections is nil where they cannot be listed.
+func (o *Observer) addListeners(list func([]listener) ([]listener, error), c *connections, stop func()) {
+	s := &listenerSampler{list: list, subject: o.subject, stop: stop}
+	if c != nil {
+		s.spread = newSpreadSampler(o.t, o.subject, c)
+		o.add(&o.spread, "connections per process", true, s.spread, nil)
+	}
+	o.add(&o.counters, "listener", true, s, nil)
+}
+
+// addProcesses adds the subject, found and named, and the generator. The order
+// is that of one sample: who is there, what they do, what they used.
+func (o *Observer) addProcesses() {
+	t, s := o.t, o.subject
+	var err error
+	if o.throttle, err = newThrottleSampler(&t.r, t.proc); err == nil {
+		o.add(&o.slow, "throttle", false, o.throttle, nil)
+	} else {
+		o.throttle = nil
+		o.miss(record.NotMeasured{What: "throttle", Why: err.Error()})
+	}
+	s.joined = o.joined
+	for _, pid := range o.cfg.SubjectPIDs {
+		o.watch(record.RoleSubject, pid)
+	}
+	if o.cfg.GeneratorPID != 0 {
+		o.watch(record.RoleGenerator, o.cfg.GeneratorPID)
+	}
+	o.add(&o.slow, "subject", true, &subjectSampler{s}, nil)
+	if !slices.ContainsFunc(s.processes, func(p *process) bool { return p.role == record.RoleSubject }) && len(s.listeners) == 0 {
+		o.miss(record.NotMeasured{What: "subject", Why: fmt.Sprintf("nothing listens on %s in this network namespace: "+
+			"the server is on another host, or in a container whose process has to be named", s.target)})
+	}
+	schedstat := t.hasSchedstat()
+	if !schedstat {
+		o.miss(record.NotMeasured{What: "run-queue delay", Why: "this kernel keeps no /proc/PID/schedstat (CONFIG_SCHED_INFO)", Part: true})
+	}
+	if fd, err := sys.OpenBelow(t.procDir, t.path.of("self/wchan").end()); err == nil {
+		closeFile(&fd)
+	} else {
+		o.miss(record.NotMeasured{What: "wait channels", Why: fmt.Sprintf("this kernel has no /proc/PID/wchan: %v", err), Part: true})
+	}
+	o.add(&o.slow, "thread states", false, &stateSampler{t: t, subject: s}, nil)
+	o.add(&o.slow, "context switches", false, &switchSampler{t: t, subject: s}, nil)
+	o.add(&o.counters, "process", false, &processSampler{t: t, subject: s, schedstat: schedstat}, nil)
+}
+
+// addPeers adds what the subject is connected to. It comes after the subject
+// has been looked for, so that the first look through its files is before the run.
+func (o *Observer) addPeers() {
+	var s *peerSampler
+	err := o.server.in(func() (err error) {
+		s, err = newPeerSampler(o.t, o.subject, o.cfg.TargetAddr)
+		return err
+	})
+	o.add(&o.peers, "peers", true, s, err)
+}
+
+// watch adds a process that was named.
+func (o *Observer) watch(role string, pid int) {
+	if err := o.subject.watch(role, pid, "given"); err != nil {
+		o.miss(record.NotMeasured{What: "process " + strconv.Itoa(pid), Why: err.Error()})
+	}
+}
+
+// joined completes what is known of a process that has been found.
+func (o *Observer) joined(p *process) {
+	name := fmt.Sprintf("process %d (%s)", p.pid, p.comm)
+	if p.role == record.RoleSubject {
+		o.missing = slices.DeleteFunc(o.missing, func(n record.NotMeasured) bool { return n.What == "subject" })
+	}
+	if fd, err := sys.OpenBelow(p.dir, o.t.path.of("fd").end()); err == nil {
+		closeFile(&fd)
+	} else if denied(err) {
+		o.miss(record.NotMeasured{
+			What: name, Why: "its open files, executable and wait channels belong to another user: run as that user or as root",
+			TNs: o.nowNs, Part: true,
+		})
+	}
+	if o.throttle == nil {
+		return
+	}
+	text, err := o.t.r.below(p.dir, o.t.path.of("cgroup").end())
+	if vanished(err) {
+		return
+	}
+	if err == nil {
+		var ok bool
+		if p.cgroup, ok = parseCgroupPath(text, o.throttle.mount.version); ok {
+			err = o.throttle.watch(p.cgroup)
+		} else {
+			err = fmt.Errorf("it is in no cgroup of version %d", o.throttle.mount.version)
+		}
+	}
+	if err != nil {
+		o.miss(record.NotMeasured{What: name + ": throttling", Why: err.Error(), TNs: o.nowNs, Part: true})
+	}
+}
+
+// Sample reads every source that is due at nowNs, on the run's clock, and
+// emits their rows. It may be called at any times that ascend: rows carry
+// their true widths. A source that fails is noted in NotMeasured and not read
+// again.
+func (o *Observer) Sample(nowNs int64, emit Emit) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := time.Now()
+	first := threadNs()
+	cpu := first
+	for _, r := range o.rounds() {
+		start := nowNs + int64(time.Since(began))
+		if len(r.sources) == 0 || !r.due(start) {
+			continue
+		}
+		before := cpu
+		for _, s := range r.sources {
+			if s.lost {
+				continue
+			}
+			o.sampleOne(s, nowNs+int64(time.Since(began)), r.plannedNs, emit)
+			now := threadNs()
+			s.samples++
+			s.costNs += now - cpu
+			cpu = now
+		}
+		r.done(start, cpu-before)
+	}
+	o.samples++
+	o.report(nowNs, emit)
+	o.costNs += threadNs() - first
+}
+
+// sampleOne reads one source, and loses it if that fails.
+func (o *Observer) sampleOne(s *source, atNs, plannedNs int64, emit Emit) {
+	o.nowNs = atNs
+	if err := s.sampler.sample(s.tick(o.cfg.Host, atNs, plannedNs), emit); err != nil {
+		s.lost = true
+		s.sampler.close()
+		o.miss(record.NotMeasured{What: s.name, Why: err.Error(), TNs: atNs})
+	}
+}
+
+// threadNs is the thread's CPU time. New has found the clock to work.
+func threadNs() int64 {
+	ns, err := sys.SamplingThreadNs()
+	if err != nil {
+		return 0
+	}
+	return ns
+}
+
+// report emits what the observing cost, once a second.
+func (o *Observer) report(nowNs int64, emit Emit) {
+	if !o.reporting {
+		o.reporting, o.reported, o.reportAtNs = true, nowNs, nowNs+secondNs
+		return
+	}
+	if nowNs < o.reportAtNs {
+		return
+	}
+	at := tick{host: o.cfg.Host, tNs: nowNs, widthNs: max(nowNs-o.reported, 1)}
+	o.row.ObservedHead = at.head(record.KindObserver)
+	o.row.CPUNs, o.row.Samples = o.costNs-o.reportCost, o.samples
+	o.row.Sources = o.row.Sources[:0]
+	for _, r := range o.rounds() {
+		for _, s := range r.sources {
+			if s.samples > 0 {
+				o.row.Sources = append(o.row.Sources, record.SourceCost{Source: s.name, Samples: s.samples, CPUNs: s.costNs})
+			}
+			s.samples, s.costNs = 0, 0
+		}
+	}
+	emit(&o.row)
+	o.reported, o.reportAtNs, o.reportCost, o.samples = nowNs, nowNs+secondNs, o.costNs, 0
+}
+
+// Next is when a source is due next, on the run's clock.
+func (o *Observer) Next() int64 {
+	next := int64(1<<63 - 1)
+	for _, r := range o.rounds() {
+		if len(r.sources) > 0 {
+			next = min(next, r.dueNs)
+		}
+	}
+	return next
+}
+
+// Run samples whenever a source is due until ctx is done. clock is the run's,
+// in nanoseconds.
+func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		o.Sample(clock(), emit)
+		timer.Reset(time.Duration(max(o.Next()-clock(), 0)))
+	}
+}
+
+// Cost is the CPU time, in nanoseconds, that the samples have used, what emit
+// did included.
+func (o *Observer) Cost() int64 { return o.costNs }
+
+// NotMeasured lists what the record cannot answer for, as far as is known now.
+func (o *Observer) NotMeasured() []record.NotMeasured { return slices.Clone(o.missing) }
+
+// Close gives back all descriptors.
+func (o *Observer) Close() {
+	for _, r := range o.rounds() {
+		for _, s := range r.sources {
+			if !s.lost {
+				s.sampler.close()
+			}
+		}
+	}
+	o.subject.close()
+	o.t.close()
+}

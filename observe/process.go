@@ -1,0 +1,549 @@
+package observe
+
+import (
+	"errors"
+	"syscall"
+
+	"ceiling/internal/sys"
+	"ceiling/record"
+)
+
+// The watched processes: the subject's and the generator's. Three samplers
+// share them, because their costs differ: processSampler reads CPU times at
+// every sample, stateSampler what each thread is doing, switchSampler what
+// needs the long files. What the last two find goes into the next row of the
+// first.
+
+const (
+	// busiestThreads and commonWaits bound a row.
+	busiestThreads = 8
+	commonWaits    = 8
+
+	tickNs = 1e9 / record.TicksPerSecond
+)
+
+// process is one watched process. Its files are kept open: once it is gone
+// they answer ESRCH, also when its number has been given away again.
+type process struct {
+	role       string
+	pid        int
+	ppid       int
+	startTicks uint64
+	comm, exe  string
+	cpus       string
+	cgroup     string
+	how        string
+	listeners  []uint64
+	gone       bool
+	announced  bool
+
+	dir, stat int // descriptors of /proc/PID and its stat
+
+	read         bool // the times below are from an earlier sample
+	lastNs       int64
+	cpuNs        int64
+	utime, stime uint64
+	threads      []thread
+	cut          bool                // there are more, beyond the limit
+	busiest      [busiestThreads]int // indexes into threads
+	use          [busiestThreads]record.ThreadUse
+
+	states     record.ThreadCount
+	waits      []record.WaitCount
+	looked     bool // states and waits are new
+	vol, invol int64
+	switchesNs int64 // 0: nothing new
+	switchesAt int64 // when they were read last, 0 never
+	openFiles  int
+}
+
+// thread is one of its threads.
+type thread struct {
+	tid            int
+	file           int // schedstat, or stat where the kernel has none
+	comm           string
+	runNs, queueNs uint64
+	dRun, dQueue   int64
+	state          byte
+	wchan          string
+	vol, invol     uint64
+	switchesRead   bool
+}
+
+// openProcess opens a process of /proc. The error is ENOENT or ESRCH if it is
+// gone already.
+func openProcess(t *tools, role string, pid int) (*process, error) {
+	p := &process{role: role, pid: pid, dir: -1, stat: -1}
+	var err error
+	if p.dir, err = sys.OpenBelow(t.procDir, t.path.of("").number(pid).end()); err != nil {
+		return nil, err
+	}
+	if p.stat, err = sys.OpenBelow(p.dir, t.path.of("stat").end()); err != nil {
+		p.close(t)
+		return nil, err
+	}
+	if err := p.describe(t); err != nil {
+		p.close(t)
+		return nil, err
+	}
+	return p, nil
+}
+
+// describe reads what does not change, or seldom.
+func (p *process) describe(t *tools) error {
+	text, err := t.r.single(p.stat)
+	if err != nil {
+		return err
+	}
+	var st pidStat
+	if err := parsePIDStat(text, &st); err != nil {
+		return err
+	}
+	if st.ended() {
+		return syscall.ESRCH
+	}
+	p.ppid, p.startTicks, p.comm = st.ppid, st.startTicks, t.names.of(st.comm)
+	if text, err = t.r.below(p.dir, t.path.of("status").end()); err != nil {
+		return err
+	}
+	var status pidStatus
+	if err := parsePIDStatus(text, &status); err != nil {
+		return err
+	}
+	p.cpus = string(status.cpusAllowed)
+	if n, err := sys.LinkBelow(p.dir, t.path.of("exe").end(), t.link[:]); err == nil {
+		p.exe = string(t.link[:n]) // another user's may not be read: "" says so
+	}
+	return nil
+}
+
+func (p *process) close(t *tools) {
+	closeFile(&p.dir)
+	closeFile(&p.stat)
+	for i := range p.threads {
+		t.closeThread(&p.threads[i])
+	}
+	p.threads = nil
+}
+
+// vanished tells an error that says the process or thread is no more.
+func vanished(err error) bool {
+	return errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENOENT)
+}
+
+// processSampler samples the CPU times of all watched processes.
+type processSampler struct {
+	t         *tools
+	subject   *subject
+	schedstat bool // the kernel keeps run and queue times
+	tids      []int
+	row       record.ProcessRow
+}
+
+func (s *processSampler) sample(at tick, emit Emit) error {
+	s.subject.announce(at, emit)
+	for _, p := range s.subject.processes {
+		if p.gone {
+			continue
+		}
+		err := s.one(p, at, emit)
+		switch {
+		case vanished(err):
+			p.gone = true
+		case err != nil:
+			p.read = false // it begins afresh when it can be read again
+			s.subject.missOf(p, "CPU times", err)
+		}
+	}
+	s.subject.bury(at, emit)
+	return nil
+}
+
+func (s *processSampler) one(p *process, at tick, emit Emit) error {
+	text, err := s.t.r.single(p.stat)
+	if err != nil {
+		return err
+	}
+	var st pidStat
+	if err := parsePIDStat(text, &st); err != nil {
+		return err
+	}
+	if st.ended() {
+		return syscall.ESRCH
+	}
+	p.comm = s.t.names.of(st.comm)
+	cpuNs, err := sys.ProcessClockNs(p.pid)
+	if err != nil {
+		return syscall.ESRCH // EINVAL: no such process
+	}
+	s.readThreads(p, st.threads)
+	if p.read {
+		s.fill(p, at, &st, cpuNs)
+		emit(&s.row)
+	}
+	p.read, p.lastNs = true, at.tNs
+	p.cpuNs, p.utime, p.stime = cpuNs, st.utime, st.stime
+	return nil
+}
+
+// fill makes the row from what is known and what has just been read.
+func (s *processSampler) fill(p *process, at tick, st *pidStat, cpuNs int64) {
+	s.row = record.ProcessRow{
+		ObservedHead: at.head(record.KindProcess),
+		Role:         p.role, PID: p.pid, StartTicks: p.startTicks, Comm: p.comm,
+		CPUNs: cpuNs - p.cpuNs, UserNs: int64(st.utime-p.utime) * tickNs, SystemNs: int64(st.stime-p.stime) * tickNs,
+		RunNs: -1, QueueNs: -1,
+		Threads: st.threads, ThreadsRead: len(p.threads),
+		Voluntary: -1, Involuntary: -1,
+		RSSBytes: st.rssPages * s.t.pageBytes,
+	}
+	s.row.WidthNs = at.tNs - p.lastNs
+	if s.schedstat {
+		s.row.RunNs, s.row.QueueNs = 0, 0
+		for i := range p.threads {
+			s.row.RunNs += p.threads[i].dRun
+			s.row.QueueNs += p.threads[i].dQueue
+		}
+	}
+	if p.looked {
+		s.row.States, s.row.Waits = p.states, p.waits
+	}
+	s.row.Busiest = p.fillBusiest()
+	p.looked = false
+	if p.switchesNs > 0 {
+		s.row.Voluntary, s.row.Involuntary, s.row.SwitchesNs = p.vol, p.invol, p.switchesNs
+		s.row.OpenFiles = p.openFiles
+		p.switchesNs = 0
+	}
+}
+
+// fillBusiest picks the threads that ran most, or that waited for a CPU.
+func (p *process) fillBusiest() []record.ThreadUse {
+	n := 0
+	for i := range p.threads {
+		t := &p.threads[i]
+		if t.dRun <= 0 && t.dQueue <= 0 {
+			continue
+		}
+		if n < busiestThreads {
+			n++
+		} else if t.dRun <= p.threads[p.busiest[n-1]].dRun {
+			continue
+		}
+		k := n - 1
+		for ; k > 0 && p.threads[p.busiest[k-1]].dRun < t.dRun; k-- {
+			p.busiest[k] = p.busiest[k-1]
+		}
+		p.busiest[k] = i
+	}
+	for k, i := range p.busiest[:n] {
+		t := &p.threads[i]
+		p.use[k] = record.ThreadUse{TID: t.tid, Comm: t.comm, RunNs: t.dRun, QueueNs: t.dQueue}
+		if p.looked {
+			p.use[k].State, p.use[k].Wchan = stateText(t.state), t.wchan
+		}
+	}
+	return p.use[:n]
+}
+
+// stateText is a state letter as a string, without allocating.
+func stateText(state byte) string {
+	const letters = "RSDTtZXIPKW"
+	for i := range len(letters) {
+		if letters[i] == state {
+			return letters[i : i+1]
+		}
+	}
+	return ""
+}
+
+// readThreads reads the times of the process's threads, after having listed
+// them anew if their number changed. What cannot be read of one thread does
+// not cost the others.
+func (s *processSampler) readThreads(p *process, count int) {
+	if want := min(count, s.t.threadLimit(p)); want != len(p.threads) {
+		if err := s.listThreads(p); err != nil && !vanished(err) {
+			s.subject.missOf(p, "its threads", err)
+		}
+	}
+	kept := p.threads[:0]
+	for i := range p.threads {
+		t := p.threads[i]
+		err := s.readThread(&t)
+		if err == nil {
+			kept = append(kept, t)
+			continue
+		}
+		s.t.closeThread(&t)
+		if !vanished(err) {
+			p.cut = true
+			s.subject.missOf(p, "a thread", err)
+		}
+	}
+	p.threads = kept
+}
+
+// readThread reads one thread's times. They go back where another thread has
+// called execve(2): it gets the number of the first (fs/exec.c, de_thread).
+func (s *processSampler) readThread(t *thread) error {
+	text, err := s.t.r.single(t.file)
+	if err != nil {
+		return err
+	}
+	var now schedstat
+	if s.schedstat {
+		if err := parseSchedstat(text, &now); err != nil {
+			return err
+		}
+		t.dQueue = max(int64(now.queueNs-t.queueNs), 0)
+	} else {
+		var st pidStat
+		if err := parsePIDStat(text, &st); err != nil {
+			return err
+		}
+		now.runNs = (st.utime + st.stime) * tickNs
+		t.dQueue = -1
+	}
+	t.dRun = max(int64(now.runNs-t.runNs), 0)
+	t.runNs, t.queueNs = now.runNs, now.queueNs
+	return nil
+}
+
+// listThreads brings p.threads in line with /proc/PID/task. A thread that
+// appeared since the process was first read began within the interval, so its
+// times count from 0, unless it may have been beyond the limit before.
+func (s *processSampler) listThreads(p *process) error {
+	fd, err := sys.OpenBelow(p.dir, s.t.path.of("task").end())
+	if err != nil {
+		return err
+	}
+	s.tids, err = s.t.list.numbers(fd, s.tids)
+	closeFile(&fd)
+	if err != nil {
+		return err
+	}
+	old, cut := p.threads, p.cut
+	limit := s.t.threadLimit(p)
+	p.threads = make([]thread, 0, min(len(s.tids), limit))
+	p.cut = false
+	i := 0
+	for _, tid := range s.tids {
+		for i < len(old) && old[i].tid < tid {
+			s.t.closeThread(&old[i])
+			i++
+		}
+		if i < len(old) && old[i].tid == tid {
+			p.threads = append(p.threads, old[i])
+			i++
+			continue
+		}
+		if len(p.threads) == limit {
+			p.cut = true
+			continue
+		}
+		t, err := s.openThread(p, tid, cut)
+		if err == nil {
+			p.threads = append(p.threads, t)
+			continue
+		}
+		p.cut = true
+		if !vanished(err) {
+			s.subject.missOf(p, "a thread", err)
+		}
+	}
+	for ; i < len(old); i++ {
+		s.t.closeThread(&old[i])
+	}
+	return nil
+}
+
+// openThread opens a thread's times. seen: it may have run before this interval.
+func (s *processSampler) openThread(p *process, tid int, seen bool) (thread, error) {
+	t := thread{tid: tid, file: -1}
+	text, err := s.t.r.below(p.dir, s.t.path.of("task/").number(tid).text("/comm").end())
+	if err != nil {
+		return t, err
+	}
+	if n := len(text); n > 0 && text[n-1] == '\n' {
+		text = text[:n-1]
+	}
+	t.comm = s.t.names.of(text)
+	file := "/stat"
+	if s.schedstat {
+		file = "/schedstat"
+	}
+	if t.file, err = sys.OpenBelow(p.dir, s.t.path.of("task/").number(tid).text(file).end()); err != nil {
+		return t, err
+	}
+	s.t.openThreads++
+	if !p.read || seen {
+		if err := s.readThread(&t); err != nil {
+			s.t.closeThread(&t)
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+func (s *processSampler) close() { s.subject.close() }
+
+// stateSampler looks at what each thread of the subject is doing.
+type stateSampler struct {
+	t       *tools
+	subject *subject
+}
+
+func (s *stateSampler) sample(_ tick, _ Emit) error {
+	for _, p := range s.subject.processes {
+		if p.gone || p.role != record.RoleSubject {
+			continue
+		}
+		p.states, p.waits, p.looked = record.ThreadCount{}, p.waits[:0], len(p.threads) > 0
+		for i := range p.threads {
+			if err := s.one(p, &p.threads[i]); err != nil && !vanished(err) {
+				p.looked = false
+				s.subject.missOf(p, "what its threads do", err)
+				break
+			}
+		}
+		p.waits = p.waits[:min(len(p.waits), commonWaits)]
+	}
+	return nil
+}
+
+func (s *stateSampler) one(p *process, t *thread) error {
+	t.wchan = ""
+	text, err := s.t.r.below(p.dir, s.t.path.of("task/").number(t.tid).text("/stat").end())
+	if err != nil {
+		return err
+	}
+	var st pidStat
+	if err := parsePIDStat(text, &st); err != nil {
+		return err
+	}
+	t.state, t.comm = st.state, s.t.names.of(st.comm)
+	countState(st.state, &p.states)
+	if st.state == 'R' {
+		return nil
+	}
+	text, err = s.t.r.below(p.dir, s.t.path.of("task/").number(t.tid).text("/wchan").end())
+	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(text) == 0 || text[0] == '0' {
+		return nil // runs by now, or may not be seen
+	}
+	t.wchan = s.t.names.of(text)
+	p.waits = countWait(p.waits, t.wchan)
+	return nil
+}
+
+// countWait counts one more thread in a kernel function and keeps the list in
+// descending order.
+func countWait(waits []record.WaitCount, wchan string) []record.WaitCount {
+	i := 0
+	for i < len(waits) && waits[i].Wchan != wchan {
+		i++
+	}
+	if i == len(waits) {
+		waits = append(waits, record.WaitCount{Wchan: wchan})
+	}
+	waits[i].Threads++
+	for ; i > 0 && waits[i-1].Threads < waits[i].Threads; i-- {
+		waits[i-1], waits[i] = waits[i], waits[i-1]
+	}
+	return waits
+}
+
+func (s *stateSampler) close() {}
+
+// switchSampler counts context switches, which each thread has in a file of
+// its own of sixty lines, and open files.
+type switchSampler struct {
+	t       *tools
+	subject *subject
+	fds     []int
+}
+
+func (s *switchSampler) sample(at tick, _ Emit) error {
+	for _, p := range s.subject.processes {
+		if p.gone {
+			continue
+		}
+		s.count(p, at)
+		n, err := s.countFiles(p)
+		switch {
+		case vanished(err):
+		case err != nil:
+			p.openFiles = -1
+			s.subject.missOf(p, "its open files", err)
+		default:
+			p.openFiles = n
+		}
+	}
+	return nil
+}
+
+// count adds up the switches of a process's threads. If that fails the next
+// sample begins afresh.
+func (s *switchSampler) count(p *process, at tick) {
+	p.vol, p.invol, p.switchesNs = 0, 0, 0
+	if p.switchesAt != 0 {
+		p.switchesNs = at.tNs - p.switchesAt
+	}
+	p.switchesAt = at.tNs
+	for i := range p.threads {
+		err := s.one(p, &p.threads[i])
+		if err == nil || vanished(err) {
+			continue
+		}
+		p.switchesNs, p.switchesAt = 0, 0
+		for k := range p.threads {
+			p.threads[k].switchesRead = false
+		}
+		s.subject.missOf(p, "context switches", err)
+		return
+	}
+}
+
+func (s *switchSampler) one(p *process, t *thread) error {
+	text, err := s.t.r.below(p.dir, s.t.path.of("task/").number(t.tid).text("/status").end())
+	if err != nil {
+		return err
+	}
+	var st pidStatus
+	if err := parsePIDStatus(text, &st); err != nil {
+		return err
+	}
+	if t.switchesRead {
+		p.vol += max(int64(st.voluntary-t.vol), 0)
+		p.invol += max(int64(st.involuntary-t.invol), 0)
+	}
+	t.vol, t.invol, t.switchesRead = st.voluntary, st.involuntary, true
+	return nil
+}
+
+// countFiles is -1 where the process may not be looked into.
+func (s *switchSampler) countFiles(p *process) (int, error) {
+	fd, err := sys.OpenBelow(p.dir, s.t.path.of("fd").end())
+	if err == nil {
+		defer closeFile(&fd)
+		var n int
+		if n, err = sys.OpenFileCount(fd); err == nil && n == 0 {
+			s.fds, err = s.t.list.numbers(fd, s.fds)
+			n = len(s.fds)
+		}
+		if err == nil {
+			return n, nil
+		}
+	}
+	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
+		return -1, nil
+	}
+	return 0, err
+}
+
+func (s *switchSampler) close() {}

@@ -1,0 +1,309 @@
+package observe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"ceiling/record"
+)
+
+// Queueing disciplines (include/uapi/linux/pkt_sched.h): what a packet passes
+// between the stack and its interface. A shaped link is recognised by them.
+//
+//	request  tcmsg of 20 bytes: family, three unused, index i32, handle u32, parent u32, info u32
+//	answer   tcmsg; attributes TCA_KIND, TCA_OPTIONS, TCA_STATS2
+//
+// Only the root of each interface is looked at: everything that is sent passes
+// it, and it counts for those below (mq adds up its queues').
+
+const (
+	rtmGetQdisc  = 38 // RTM_GETQDISC
+	rtmGetTClass = 42 // RTM_GETTCLASS
+
+	tcMsgBytes  = 20
+	tcMsgIndex  = 4
+	tcMsgHandle = 8
+	tcMsgParent = 12
+
+	tcRoot = 0xffffffff // TC_H_ROOT
+
+	tcaKind    = 1 // TCA_KIND
+	tcaOptions = 2 // TCA_OPTIONS
+	tcaStats2  = 7 // TCA_STATS2
+
+	// Within TCA_STATS2: struct gnet_stats_queue, five u32.
+	tcaStatsQueue    = 3
+	queueBacklog     = 4 // bytes; packets are before it
+	queueDrops       = 8
+	queueOverlimits  = 16
+	queueStatsBytes  = 20
+	rateSpecBytes    = 12 // struct tc_ratespec
+	rateSpecRate     = 8  // u32 bytes per second; all ones: see the attribute with 64 bits
+	rateSpecTooLarge = 1<<32 - 1
+
+	tbfParms  = 1 // TCA_TBF_PARMS: tc_ratespec rate and more
+	tbfRate64 = 4 // TCA_TBF_RATE64: u64 bytes per second
+
+	htbParms  = 1 // TCA_HTB_PARMS: tc_ratespec rate, tc_ratespec ceil and more
+	htbInit   = 2 // TCA_HTB_INIT: struct tc_htb_glob
+	htbRate64 = 6 // TCA_HTB_RATE64
+	htbCeil64 = 7 // TCA_HTB_CEIL64
+	htbDefcls = 8 // offset in tc_htb_glob: minor number of the default class
+	htbGlob   = 20
+
+	mostRate = 1<<60 - 1 // bytes per second whose bits 63 bits hold
+
+	minorBits = 16 // of a handle, the number of the class within its qdisc
+)
+
+var errTCShort = errors.New("rtnetlink: a queueing discipline is shorter than 20 bytes")
+
+// qdisc is the root queueing discipline of one interface.
+type qdisc struct {
+	index   int // of the interface
+	handle  uint32
+	kind    string
+	rate    uint64 // bytes per second, 0 none known
+	defcls  uint32 // of htb
+	backlog uint32 // bytes
+
+	// Counters of 32 bits that wrap, and begin anew with a new discipline.
+	drops, overlimits uint32
+}
+
+// parseQdisc reads the body of one answer; root is false for a discipline that
+// is below another, or is for what is received.
+func parseQdisc(body []byte, names *interned, q *qdisc) (root bool, err error) {
+	if len(body) < tcMsgBytes {
+		return false, errTCShort
+	}
+	*q = qdisc{
+		index:  int(int32(binary.NativeEndian.Uint32(body[tcMsgIndex:]))),
+		handle: binary.NativeEndian.Uint32(body[tcMsgHandle:]),
+	}
+	if binary.NativeEndian.Uint32(body[tcMsgParent:]) != tcRoot {
+		return false, nil
+	}
+	var options []byte
+	for rest := body[tcMsgBytes:]; ; {
+		kind, value, more, ok := nextAttr(rest)
+		if !ok {
+			break
+		}
+		switch kind {
+		case tcaKind:
+			q.kind = names.of(trimNUL(value))
+		case tcaOptions:
+			options = value
+		case tcaStats2:
+			q.readStats(value)
+		}
+		rest = more
+	}
+	switch q.kind {
+	case "tbf":
+		q.rate = attrRate(options, tbfParms, 0, tbfRate64)
+	case "htb":
+		if glob := attrOf(options, htbInit); len(glob) >= htbGlob {
+			q.defcls = binary.NativeEndian.Uint32(glob[htbDefcls:])
+		}
+	}
+	return true, nil
+}
+
+func (q *qdisc) readStats(stats []byte) {
+	s := attrOf(stats, tcaStatsQueue)
+	if len(s) < queueStatsBytes {
+		return
+	}
+	q.backlog = binary.NativeEndian.Uint32(s[queueBacklog:])
+	q.drops = binary.NativeEndian.Uint32(s[queueDrops:])
+	q.overlimits = binary.NativeEndian.Uint32(s[queueOverlimits:])
+}
+
+// attrOf finds an attribute among others, nil if there is none.
+func attrOf(p []byte, wanted uint16) []byte {
+	for {
+		kind, value, rest, ok := nextAttr(p)
+		if !ok {
+			return nil
+		}
+		if kind == wanted {
+			return value
+		}
+		p = rest
+	}
+}
+
+// attrRate reads a rate in bytes per second: the tc_ratespec at an offset of
+// one attribute, or if that is too small for it the 64 bits of another.
+func attrRate(options []byte, parms uint16, at int, wide uint16) uint64 {
+	p := attrOf(options, parms)
+	if len(p) < at+rateSpecBytes {
+		return 0
+	}
+	rate := uint64(binary.NativeEndian.Uint32(p[at+rateSpecRate:]))
+	if v := attrOf(options, wide); rate == rateSpecTooLarge && len(v) >= 8 {
+		rate = binary.NativeEndian.Uint64(v)
+	}
+	return rate
+}
+
+// htbClass is a class of htb.
+type htbClass struct {
+	id, parent uint32
+	rate, ceil uint64 // bytes per second
+}
+
+func parseHTBClass(body []byte) (htbClass, error) {
+	if len(body) < tcMsgBytes {
+		return htbClass{}, errTCShort
+	}
+	options := attrOf(body[tcMsgBytes:], tcaOptions)
+	return htbClass{
+		id:     binary.NativeEndian.Uint32(body[tcMsgHandle:]),
+		parent: binary.NativeEndian.Uint32(body[tcMsgParent:]),
+		rate:   attrRate(options, htbParms, 0, htbRate64),
+		ceil:   attrRate(options, htbParms, rateSpecBytes, htbCeil64),
+	}, nil
+}
+
+// htbLimit is the rate, in bytes per second, that holds for packets which no
+// filter names: of the default class and those above it the smallest ceiling.
+// A class without a parent has nobody to borrow from, so its rate is its
+// ceiling (net/sched/sch_htb.c, htb_activate_prios). 0: such packets are let
+// through, or the class is not there.
+func htbLimit(classes []htbClass, handle, defcls uint32) uint64 {
+	if defcls == 0 {
+		return 0
+	}
+	var limit uint64
+	id := handle&^(1<<minorBits-1) | defcls
+	for range len(classes) { // a ring of parents ends as well
+		i := 0
+		for i < len(classes) && classes[i].id != id {
+			i++
+		}
+		if i == len(classes) {
+			return limit
+		}
+		c := &classes[i]
+		most := c.ceil
+		if c.parent == tcRoot {
+			most = c.rate
+		}
+		if most > 0 && (limit == 0 || most < limit) {
+			limit = most
+		}
+		id = c.parent
+	}
+	return limit
+}
+
+// qdiscs lists the root disciplines of all interfaces of one namespace.
+type qdiscs struct {
+	d         *dumper
+	names     *interned
+	request   []byte
+	classes   []htbClass
+	prev, cur []qdisc
+}
+
+// read lists them anew.
+func (s *qdiscs) read() error {
+	s.prev, s.cur = s.cur, s.prev[:0]
+	err := s.each(0, rtmGetQdisc, func(body []byte) error {
+		var q qdisc
+		root, err := parseQdisc(body, s.names, &q)
+		if root {
+			s.cur = append(s.cur, q)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list queueing disciplines: %w", err)
+	}
+	for i := range s.cur {
+		if q := &s.cur[i]; q.kind == "htb" {
+			if err := s.readHTB(q); err != nil {
+				return fmt.Errorf("list classes of htb: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *qdiscs) readHTB(q *qdisc) error {
+	s.classes = s.classes[:0]
+	err := s.each(q.index, rtmGetTClass, func(body []byte) error {
+		c, err := parseHTBClass(body)
+		s.classes = append(s.classes, c)
+		return err
+	})
+	q.rate = htbLimit(s.classes, q.handle, q.defcls)
+	return err
+}
+
+// each dumps disciplines, or the classes of an interface.
+func (s *qdiscs) each(index int, kind uint16, visit func(body []byte) error) error {
+	binary.NativeEndian.PutUint32(s.request[nlHeadBytes+tcMsgIndex:], uint32(index))
+	if err := s.d.ask(s.request, kind, syscall.NLM_F_DUMP); err != nil {
+		return err
+	}
+	for {
+		body, more, err := s.d.next()
+		if err != nil || !more {
+			return err
+		}
+		if err := visit(body); err != nil {
+			return err
+		}
+	}
+}
+
+// counted is the difference of two readings of a counter of 32 bits. One that
+// fell by less than half its range began anew, so what it is now was counted
+// since.
+func counted(prev, cur uint32) int64 {
+	if d := cur - prev; d < 1<<31 {
+		return int64(d)
+	}
+	return int64(cur)
+}
+
+// fill puts an interface's discipline into its row.
+func (s *qdiscs) fill(index int, row *record.NetDevRow) {
+	cur := ofInterface(s.cur, index)
+	if cur == nil {
+		return
+	}
+	row.Qdisc = cur.kind
+	row.QdiscRateBitsPerS, row.QdiscBacklogBytes = int64(min(cur.rate, mostRate))*8, int64(cur.backlog)
+	prev := ofInterface(s.prev, index)
+	if prev == nil || prev.handle != cur.handle || prev.kind != cur.kind {
+		prev = &qdisc{} // set up since: it counts from 0
+	}
+	row.QdiscDrops, row.QdiscOverlimits = counted(prev.drops, cur.drops), counted(prev.overlimits, cur.overlimits)
+}
+
+// ofInterface finds an interface's discipline, nil if it has none.
+func ofInterface(list []qdisc, index int) *qdisc {
+	for i := range list {
+		if list[i].index == index {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// trimNUL cuts a text of C off at its end.
+func trimNUL(p []byte) []byte {
+	for i, c := range p {
+		if c == 0 {
+			return p[:i]
+		}
+	}
+	return p
+}

@@ -1,0 +1,94 @@
+package observe
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+const ms = 1e6
+
+// Rounds stay on their grid, whatever the caller's ticks are.
+func TestRoundKeepsItsGrid(t *testing.T) {
+	r := round{everyNs: 100 * ms, share: 0.01, plannedMinNs: 100 * ms}
+	var read []int64
+	for now := int64(0); now < 1000*ms; now += 10 * ms {
+		if r.due(now) {
+			read = append(read, now)
+			r.done(now, 0)
+		}
+	}
+	// A quarter of the interval early counts as due, and does not move the grid.
+	for i, at := range read {
+		if want := int64(i) * 100 * ms; at > want || at < want-30*ms {
+			t.Errorf("reading %d at %d ms", i, at/ms)
+		}
+	}
+	if len(read) != 10 && len(read) != 11 {
+		t.Errorf("%d readings", len(read))
+	}
+}
+
+// Whatever a reading costs, the round uses no more than its share.
+func TestRoundStaysInItsBudget(t *testing.T) {
+	for _, cost := range []int64{10_000, 300_000, 5 * ms, 50 * ms} {
+		for _, jitter := range []*rand.Rand{nil, rand.New(rand.NewPCG(1, 2))} {
+			r := round{everyNs: 40 * ms, share: 0.005, jitter: jitter}
+			var spent, n int64
+			const end = 60_000 * ms
+			for now := int64(0); now < end; now += 5 * ms {
+				if r.due(now) {
+					r.done(now, cost)
+					spent += cost
+					n++
+				}
+			}
+			// One reading is always allowed, and a second's worth of credit.
+			if limit := int64(end*0.005) + cost + 5*ms; spent > limit {
+				t.Errorf("readings of %d ns used %d ns, more than %d", cost, spent, limit)
+			}
+			if cheap := cost == 10_000; cheap && n < 1300 {
+				t.Errorf("%d readings of 1500, though they are cheap", n)
+			}
+		}
+	}
+}
+
+func TestRoundJumpsOverWhatItMissed(t *testing.T) {
+	r := round{everyNs: 100 * ms, share: 1, plannedMinNs: 100 * ms}
+	s := source{}
+	read := func(now int64) tick {
+		if !r.due(now) {
+			t.Fatalf("not due at %d ms", now/ms)
+		}
+		at := s.tick("", now, r.plannedNs)
+		r.done(now, 0)
+		return at
+	}
+	if at := read(0); !at.first() || at.late {
+		t.Errorf("first %+v", at)
+	}
+	if at := read(100 * ms); at.late || at.widthNs != 100*ms {
+		t.Errorf("second %+v", at)
+	}
+	if at := read(570 * ms); !at.late || at.widthNs != 470*ms {
+		t.Errorf("after a gap %+v", at)
+	}
+	if r.dueNs != 700*ms { // 600 would be 30 ms after the last
+		t.Errorf("due at %d ms", r.dueNs/ms)
+	}
+	if at := read(700 * ms); at.late {
+		t.Errorf("afterwards %+v", at)
+	}
+}
+
+func TestSharesStayBelowOnePerCent(t *testing.T) {
+	o := &Observer{cfg: Config{Interval: defaultInterval}}
+	o.planRounds()
+	var sum float64
+	for _, r := range o.rounds() {
+		sum += r.share
+	}
+	if sum > 0.0093 {
+		t.Errorf("%v of a core", sum)
+	}
+}

@@ -1,0 +1,234 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+
+	"ceiling/internal/sys"
+	"ceiling/record"
+)
+
+// Generator and server on one host can be in network namespaces of their own:
+// a container, or a link that was made for a test. Then each end of a
+// connection, each end of the link and each namespace's counters are seen in
+// one of the two only.
+
+// side is a network namespace that holds ends of the run's connections.
+type side struct {
+	name   string // record.SideGenerator or SideServer; "" holds both, or all that is on this host
+	only   end    // which ends are looked for in it
+	pid    int    // a process in it, 0 for this process's own
+	netDir string // its /proc/net
+	iface  string // the interface that leads to the other end, "" unknown
+}
+
+// in runs f in the namespace.
+func (s *side) in(f func() error) error {
+	if s.pid == 0 {
+		return f()
+	}
+	return sys.InNetworkNamespaceOf(s.pid, f)
+}
+
+// source names a source of this side. The server's has the plain name, since
+// it is the one that a run cannot do without.
+func (s *side) source(name string) string {
+	if s.name == record.SideGenerator {
+		return name + " of the generator's network namespace"
+	}
+	return name
+}
+
+// findSides decides which namespaces there are to look into.
+func (o *Observer) findSides() {
+	own := o.cfg.proc + "/net"
+	o.server = side{netDir: own}
+	if o.cfg.NetNSPID == 0 || sameNamespace(o.cfg.proc, o.cfg.NetNSPID) {
+		return
+	}
+	o.server.pid, o.server.netDir = o.cfg.NetNSPID, fmt.Sprintf("%s/%d/net", o.cfg.proc, o.cfg.NetNSPID)
+	if o.cfg.GeneratorPID == 0 {
+		return
+	}
+	o.server.name, o.server.only = record.SideServer, endServer
+	o.generator = &side{name: record.SideGenerator, only: endClient, netDir: own}
+}
+
+// sameNamespace tells whether a process is in this process's network
+// namespace. One that may not be asked counts as elsewhere: then joining it
+// says why that cannot be.
+func sameNamespace(proc string, pid int) bool {
+	own, err := os.Readlink(proc + "/self/ns/net")
+	if err != nil {
+		return false
+	}
+	its, err := os.Readlink(fmt.Sprintf("%s/%d/ns/net", proc, pid))
+	return err == nil && its == own
+}
+
+// sides lists them, the server's first.
+func (o *Observer) sides() []*side {
+	if o.generator == nil {
+		return []*side{&o.server}
+	}
+	return []*side{&o.server, o.generator}
+}
+
+// addNetwork adds what counts packets.
+func (o *Observer) addNetwork() {
+	t := o.t
+	online := func() []cpuTicks { return nil }
+	if o.stat != nil {
+		online = func() []cpuTicks { return o.stat.cur.cpus }
+	}
+	softnet, err := newSoftnetSampler(&t.r, o.server.netDir, online)
+	o.add(&o.counters, "softnet", true, softnet, err)
+	o.findInterfaces()
+	for _, s := range o.sides() {
+		netstat, err := newNetstatSampler(&t.r, s)
+		o.add(&o.counters, s.source("tcp"), true, netstat, err)
+		o.addNetDev(s)
+	}
+	o.addIRQ()
+}
+
+// addNetDev adds the interfaces of a side, with what shapes them.
+func (o *Observer) addNetDev(s *side) {
+	t := o.t
+	speed := func(name string) int64 { return linkSpeed(&t.r, t.sysfs, name) }
+	if s.pid != 0 {
+		// /sys shows the interfaces of the namespace it was mounted in.
+		speed = func(string) int64 { return -1 }
+	}
+	var l *links
+	err := s.in(func() (err error) {
+		l, err = newLinks(t.names)
+		return err
+	})
+	if err != nil {
+		l = nil
+		o.miss(record.NotMeasured{What: s.source("netdev qdisc"), Why: err.Error(), Part: true})
+	}
+	n, err := newNetDevSampler(&t.r, t.names, s, speed, l)
+	if err == nil {
+		n.lost = func(err error) {
+			o.miss(record.NotMeasured{What: s.source("netdev qdisc"), Why: err.Error(), TNs: o.nowNs, Part: true})
+		}
+	}
+	o.add(&o.counters, s.source("netdev"), true, n, err)
+	if s.iface == "" || s.iface == "lo" || speed(s.iface) >= 0 {
+		return
+	}
+	if l != nil && l.of(s.iface, 0).software() {
+		return // has none
+	}
+	o.miss(record.NotMeasured{
+		What: s.source("netdev speed"), Why: fmt.Sprintf("interface %s does not tell its link speed", s.iface), Part: true,
+	})
+}
+
+// addIRQ adds the interrupts of the interface that leads to the other end.
+func (o *Observer) addIRQ() {
+	s := &o.server
+	if o.generator != nil {
+		s = o.generator // this process's own, whose interfaces sysfs shows
+	}
+	switch {
+	case s.iface == "":
+	case s.pid != 0:
+		err := errors.New("the interface is in another network namespace: which interrupts are its own cannot be seen")
+		o.miss(record.NotMeasured{What: "irq", Why: err.Error()})
+	default:
+		irq, err := newIRQSampler(&o.t.r, o.t.names, o.t.proc, o.t.sysfs, s.iface)
+		o.add(&o.slow, "irq", true, irq, err)
+	}
+}
+
+// findInterfaces finds the interface of each side that leads to the other end.
+func (o *Observer) findInterfaces() {
+	if !o.cfg.TargetAddr.IsValid() {
+		return
+	}
+	target, peer, here := o.cfg.TargetAddr.Addr(), o.cfg.PeerAddr, o.cfg.GeneratorPID != 0
+	if o.generator != nil {
+		var err error
+		if o.generator.iface, peer, err = wayTo(target); err != nil {
+			o.miss(record.NotMeasured{What: o.generator.source("netdev target"), Why: err.Error(), Part: true})
+		}
+		here = false
+	}
+	err := o.server.in(func() (err error) {
+		o.server.iface, err = interfaceTo(target, peer, here)
+		return err
+	})
+	if err != nil {
+		o.miss(record.NotMeasured{What: "netdev target", Why: err.Error(), Part: true})
+	}
+}
+
+// wayTo names the interface by which packets leave for an address, in the
+// calling thread's namespace, and the address that they leave with.
+func wayTo(target netip.Addr) (iface string, from netip.Addr, err error) {
+	r, err := lookUpRoute(target)
+	if err != nil {
+		return "", netip.Addr{}, err
+	}
+	iface, err = r.iface()
+	return iface, r.from, err
+}
+
+// addTCP adds what inet_diag tells. A side that cannot be entered costs its
+// ends only.
+func (o *Observer) addTCP() {
+	if e := o.openEnds("sockets", false); len(e.lists) > 0 {
+		o.add(&o.queues, "sockets", true, newSocketSampler(e), nil)
+	}
+	if e := o.openEnds("tcp_info", true); len(e.lists) > 0 {
+		o.add(&o.tcpInfo, "tcp_info", true, newTCPInfoSampler(e), nil)
+	}
+	target := o.cfg.TargetAddr
+	var l *inetListeners
+	var c *connections
+	err := o.server.in(func() (err error) {
+		if l, err = newInetListeners(target); err != nil {
+			return err
+		}
+		if c, err = newConnections(target, false); err != nil {
+			l.close()
+		}
+		return err
+	})
+	if err == nil {
+		o.addListeners(l.list, c, l.close)
+		return
+	}
+	for _, what := range []string{"connections per process", "listener queues"} {
+		o.miss(record.NotMeasured{What: what, Why: err.Error()})
+	}
+	list := func([]listener) ([]listener, error) { return procListeners(&o.t.r, o.server.netDir, target) }
+	o.addListeners(list, nil, func() {})
+}
+
+// openEnds opens the lists of sockets that can be had, and notes the others.
+func (o *Observer) openEnds(what string, info bool) ends {
+	var e ends
+	var gaps []record.NotMeasured
+	for _, s := range o.sides() {
+		err := s.in(func() error { return e.open(o.cfg.TargetAddr, s.only, info) })
+		if err == nil {
+			continue
+		}
+		why := err.Error()
+		if s.name != "" {
+			why = fmt.Sprintf("the %s's ends: %s", s.name, why)
+		}
+		gaps = append(gaps, record.NotMeasured{What: what, Why: why})
+	}
+	for _, gap := range gaps {
+		gap.Part = len(e.lists) > 0
+		o.miss(gap)
+	}
+	return e
+}

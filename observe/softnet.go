@@ -1,0 +1,141 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+
+	"ceiling/record"
+)
+
+// /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): one line of
+// hexadecimal words per CPU that is online. Words 0, 1 and 2 are processed,
+// dropped and time_squeeze, 32 bits wide. Word 12 is the CPU's number since
+// Linux 5.10; before, a line's CPU is known only by counting those online.
+
+// softnetLine is one CPU's counters.
+type softnetLine struct {
+	cpu                          int // -1 where the kernel does not say
+	processed, dropped, squeezed uint32
+}
+
+const softnetCPUWord = 12
+
+var errSoftnet = errors.New("/proc/net/softnet_stat: a line is not three or more hexadecimal words of 32 bits")
+
+// parseSoftnet reads the text of /proc/net/softnet_stat into lines[:0].
+func parseSoftnet(text []byte, lines []softnetLine) ([]softnetLine, error) {
+	lines = lines[:0]
+	c := cursor{p: text}
+	for {
+		line, ok := c.line()
+		if !ok {
+			break
+		}
+		l := cursor{p: line}
+		one := softnetLine{cpu: -1}
+		n := 0
+		for ; ; n++ {
+			v, ok := l.hex()
+			if !ok {
+				break
+			}
+			if v > 1<<32-1 {
+				return lines, errSoftnet
+			}
+			switch n {
+			case 0:
+				one.processed = uint32(v)
+			case 1:
+				one.dropped = uint32(v)
+			case 2:
+				one.squeezed = uint32(v)
+			case softnetCPUWord:
+				one.cpu = int(v)
+			}
+		}
+		if n < 3 || len(l.word()) != 0 {
+			return lines, errSoftnet
+		}
+		lines = append(lines, one)
+	}
+	return lines, nil
+}
+
+// softnetSampler samples /proc/net/softnet_stat.
+type softnetSampler struct {
+	r         *reader
+	fd        int
+	online    func() []cpuTicks // the CPUs of the latest /proc/stat, for kernels that do not number the lines
+	prev, cur []softnetLine
+	row       record.SoftnetRow
+}
+
+func newSoftnetSampler(r *reader, netDir string, online func() []cpuTicks) (*softnetSampler, error) {
+	fd, err := openFile(netDir + "/softnet_stat")
+	if err != nil {
+		return nil, err
+	}
+	return &softnetSampler{r: r, fd: fd, online: online}, nil
+}
+
+func (s *softnetSampler) sample(at tick, emit Emit) error {
+	text, err := s.r.whole(s.fd)
+	if err != nil {
+		return fmt.Errorf("read /proc/net/softnet_stat: %w", err)
+	}
+	s.prev, s.cur = s.cur, s.prev
+	if s.cur, err = parseSoftnet(text, s.cur); err != nil {
+		return err
+	}
+	if err := numberSoftnet(s.cur, s.online()); err != nil {
+		return err
+	}
+	if at.first() {
+		return nil
+	}
+	s.row.ObservedHead = at.head(record.KindSoftnet)
+	s.row.CPUs = softnetDelta(s.prev, s.cur, s.row.CPUs)
+	emit(&s.row)
+	return nil
+}
+
+var errSoftnetCPUs = errors.New("/proc/net/softnet_stat does not number its lines here, and has not one for each CPU that is online")
+
+// numberSoftnet gives lines without a number those of the CPUs online.
+func numberSoftnet(lines []softnetLine, online []cpuTicks) error {
+	if len(lines) == 0 || lines[0].cpu >= 0 {
+		return nil
+	}
+	if len(lines) != len(online) {
+		return errSoftnetCPUs
+	}
+	for i := range lines {
+		lines[i].cpu = online[i].cpu
+	}
+	return nil
+}
+
+// softnetDelta is the CPUs of both readings whose counters moved, in out[:0].
+// The counters are 32 bits wide and may have wrapped.
+func softnetDelta(prev, cur []softnetLine, out []record.SoftnetCPU) []record.SoftnetCPU {
+	out = out[:0]
+	i := 0
+	for _, c := range cur {
+		for i < len(prev) && prev[i].cpu < c.cpu {
+			i++
+		}
+		if i == len(prev) || prev[i].cpu != c.cpu {
+			continue
+		}
+		d := record.SoftnetCPU{
+			CPU: c.cpu, Processed: c.processed - prev[i].processed, Dropped: c.dropped - prev[i].dropped,
+			Squeezed: c.squeezed - prev[i].squeezed,
+		}
+		if d.Processed|d.Dropped|d.Squeezed != 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (s *softnetSampler) close() { closeFile(&s.fd) }

@@ -1,0 +1,133 @@
+package observe
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"ceiling/record"
+)
+
+// struct tcp_info (include/uapi/linux/tcp.h) only ever grows at its end, so an
+// old kernel's is a shorter one. Offsets in bytes; times are µs.
+const (
+	infoUnacked      = 24  // u32 segments
+	infoRTT          = 68  // u32
+	infoCwnd         = 80  // u32 segments
+	infoTotalRetrans = 100 // u32 segments
+	infoBytesAcked   = 120 // u64, sent and acknowledged
+	infoBytesRecv    = 128 // u64
+	infoSegsOut      = 136 // u32
+	infoSegsIn       = 140 // u32
+	infoMinRTT       = 148 // u32, all ones: none yet
+	infoBusyTime     = 168 // u64
+	infoRwndLimited  = 176 // u64
+	infoSndbufLimit  = 184 // u64
+
+	infoGaugesEnd   = infoTotalRetrans + 4 // any kernel since 2.6
+	infoCountersEnd = infoSndbufLimit + 8  // since 4.10
+)
+
+// tcpInfo is what is used of it.
+type tcpInfo struct {
+	rttUs, minRTTUs, cwnd, unacked uint32
+	counters                       tcpCounts
+	short                          bool // ends before the counters
+}
+
+// tcpCounts are the parts that only grow while the connection lives. Segments
+// are 32 bits wide and wrap.
+type tcpCounts struct {
+	retrans, segsOut, segsIn uint32
+	acked, received          uint64
+	busyUs, rwndUs, sndbufUs uint64
+}
+
+const noMinRTT = 1<<32 - 1
+
+// parseTCPInfo reads a struct tcp_info; false when it ends before the
+// oldest fields.
+func parseTCPInfo(p []byte, t *tcpInfo) bool {
+	if len(p) < infoGaugesEnd {
+		return false
+	}
+	u32 := func(at int) uint32 { return binary.NativeEndian.Uint32(p[at:]) }
+	u64 := func(at int) uint64 { return binary.NativeEndian.Uint64(p[at:]) }
+	*t = tcpInfo{rttUs: u32(infoRTT), cwnd: u32(infoCwnd), unacked: u32(infoUnacked), minRTTUs: noMinRTT}
+	if len(p) < infoCountersEnd {
+		t.short = true
+		return true
+	}
+	t.minRTTUs = u32(infoMinRTT)
+	t.counters = tcpCounts{
+		retrans: u32(infoTotalRetrans), segsOut: u32(infoSegsOut), segsIn: u32(infoSegsIn),
+		acked: u64(infoBytesAcked), received: u64(infoBytesRecv),
+		busyUs: u64(infoBusyTime), rwndUs: u64(infoRwndLimited), sndbufUs: u64(infoSndbufLimit),
+	}
+	return true
+}
+
+// endInfo gathers one end of the connections over one dump. Sockets are known
+// by their cookies from one dump to the next.
+type endInfo struct {
+	rtts      []uint32
+	prev, cur map[uint64]tcpCounts
+	row       record.EndTCPInfo
+}
+
+// begin forgets the dump before the last.
+func (e *endInfo) begin() {
+	if e.cur == nil {
+		e.prev, e.cur = make(map[uint64]tcpCounts), make(map[uint64]tcpCounts)
+	}
+	e.prev, e.cur = e.cur, e.prev
+	clear(e.cur)
+	e.rtts = e.rtts[:0]
+	e.row = record.EndTCPInfo{}
+}
+
+// add takes in one socket.
+func (e *endInfo) add(cookie uint64, t *tcpInfo) {
+	r := &e.row
+	r.Sockets++
+	e.rtts = append(e.rtts, t.rttUs)
+	if t.minRTTUs != noMinRTT && (r.RTTMinUs == 0 || int64(t.minRTTUs) < r.RTTMinUs) {
+		r.RTTMinUs = int64(t.minRTTUs)
+	}
+	if r.Sockets == 1 || int64(t.cwnd) < r.CwndMin {
+		r.CwndMin = int64(t.cwnd)
+	}
+	r.UnackedSegs += int64(t.unacked)
+	if t.short {
+		r.Short++
+		return
+	}
+	e.cur[cookie] = t.counters
+	was, ok := e.prev[cookie]
+	if !ok {
+		return
+	}
+	is := &t.counters
+	r.Matched++
+	r.RetransSegs += int64(is.retrans - was.retrans)
+	r.SentSegs += int64(is.segsOut - was.segsOut)
+	r.RecvSegs += int64(is.segsIn - was.segsIn)
+	r.AckedBytes += int64(is.acked - was.acked)
+	r.RecvBytes += int64(is.received - was.received)
+	r.BusyNs += int64(is.busyUs-was.busyUs) * 1000
+	r.RwndNs += int64(is.rwndUs-was.rwndUs) * 1000
+	r.SndbufNs += int64(is.sndbufUs-was.sndbufUs) * 1000
+}
+
+// finish fills in the quantiles: the value that the share of sockets is at or
+// below (nearest rank).
+func (e *endInfo) finish() {
+	if len(e.rtts) == 0 {
+		return
+	}
+	slices.Sort(e.rtts)
+	at := func(percent int) int64 {
+		rank := (len(e.rtts)*percent + 99) / 100
+		return int64(e.rtts[max(rank, 1)-1])
+	}
+	e.row.RTTp50Us, e.row.RTTp90Us, e.row.RTTp99Us, e.row.RTTMaxUs = at(50), at(90), at(99), at(100)
+}

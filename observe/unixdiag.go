@@ -1,0 +1,232 @@
+package observe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"ceiling/internal/sys"
+	"ceiling/record"
+)
+
+// unix_diag (include/uapi/linux/unix_diag.h, net/unix/diag.c): the kernel's
+// list of AF_UNIX sockets. It cannot be filtered by path, so every dump walks
+// all of the host's sockets in the wanted states.
+//
+//	request  unix_diag_req: family, protocol, pad u16, states u32, inode u32, show u32, cookie 8
+//	answer   unix_diag_msg: family, type, state, pad, inode u32, cookie 8; attributes follow
+
+const (
+	unixDiagReqBytes = 24
+	unixDiagMsgBytes = 16
+
+	unixShowName  = 1 << 0 // UDIAG_SHOW_NAME, answered by attribute 0
+	unixShowVFS   = 1 << 1 // UDIAG_SHOW_VFS: u32 inode, u32 device; attribute 1
+	unixShowPeer  = 1 << 2 // UDIAG_SHOW_PEER: u32 inode; attribute 2
+	unixShowQueue = 1 << 4 // UDIAG_SHOW_RQLEN: u32 read queue, u32 write queue; attribute 4
+
+	unixAttrName  = 0
+	unixAttrVFS   = 1
+	unixAttrPeer  = 2
+	unixAttrQueue = 4
+)
+
+func unixRequest(states uint32) []byte {
+	p := make([]byte, nlHeadBytes+unixDiagReqBytes)
+	b := p[nlHeadBytes:]
+	b[0] = syscall.AF_UNIX
+	binary.NativeEndian.PutUint32(b[4:], states)
+	binary.NativeEndian.PutUint32(b[12:], unixShowName|unixShowVFS|unixShowPeer|unixShowQueue)
+	return p
+}
+
+// unixSocket is one socket of an answer.
+type unixSocket struct {
+	state     uint8
+	inode     uint32
+	name      []byte // points into the buffer; abstract names begin with a NUL
+	vfsInode  uint32
+	vfsDevice uint32
+	peer      uint32 // inode of the other end, 0 none
+	rqueue    uint32 // bytes to read; of a listener: connections waiting to be accepted
+	wqueue    uint32 // bytes the peer has not read; of a listener: the limit
+	hasQueue  bool
+}
+
+var errUnixDiag = errors.New("unix_diag: an answer is shorter than 16 bytes or of another family")
+
+// parseUnixSocket reads the body of one answer.
+func parseUnixSocket(body []byte, s *unixSocket) error {
+	if len(body) < unixDiagMsgBytes || body[0] != syscall.AF_UNIX {
+		return errUnixDiag
+	}
+	*s = unixSocket{state: body[2], inode: binary.NativeEndian.Uint32(body[4:])}
+	for rest := body[unixDiagMsgBytes:]; ; {
+		kind, value, more, ok := nextAttr(rest)
+		if !ok {
+			return nil
+		}
+		switch {
+		case kind == unixAttrName:
+			s.name = value
+		case kind == unixAttrVFS && len(value) >= 8:
+			s.vfsInode = binary.NativeEndian.Uint32(value)
+			s.vfsDevice = binary.NativeEndian.Uint32(value[4:])
+		case kind == unixAttrPeer && len(value) >= 4:
+			s.peer = binary.NativeEndian.Uint32(value)
+		case kind == unixAttrQueue && len(value) >= 8:
+			s.rqueue = binary.NativeEndian.Uint32(value)
+			s.wqueue = binary.NativeEndian.Uint32(value[4:])
+			s.hasQueue = true
+		}
+		rest = more
+	}
+}
+
+// unixTarget recognises the sockets of a listening path: by the file, since
+// the name is as the server wrote it and may be relative, or by an abstract
+// name, written "@name".
+type unixTarget struct {
+	path     string
+	abstract string // with its NUL, "" for a file
+	inode    uint32 // low half, as unix_diag gives it
+	device   uint32 // as the kernel numbers it: 12 bits major, 20 bits minor
+}
+
+func newUnixTarget(path string) (unixTarget, error) {
+	if name, ok := strings.CutPrefix(path, "@"); ok {
+		return unixTarget{path: path, abstract: "\x00" + name}, nil
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return unixTarget{}, fmt.Errorf("look at socket %s: %w", path, err)
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
+		return unixTarget{}, fmt.Errorf("%s is not a socket", path)
+	}
+	return unixTarget{path: path, inode: uint32(st.Ino), device: kernelDevice(uint64(st.Dev))}, nil
+}
+
+// kernelDevice turns a device number as stat(2) gives it (new_encode_dev: minor
+// 0-7, major 8-19, minor 20-31) into the kernel's own.
+func kernelDevice(dev uint64) uint32 {
+	major := uint32(dev>>8) & 0xfff
+	minor := uint32(dev)&0xff | uint32(dev>>12)&0xfff00
+	return major<<20 | minor
+}
+
+func (t *unixTarget) is(s *unixSocket) bool {
+	if t.abstract != "" {
+		return string(s.name) == t.abstract
+	}
+	return s.vfsInode != 0 && s.vfsInode == t.inode && s.vfsDevice == t.device
+}
+
+// unixSampler samples the queues of the connections to a path. A server's
+// socket has the listener's name; its client is the peer it names.
+type unixSampler struct {
+	d       *dumper
+	request []byte
+	target  unixTarget
+	socket  unixSocket
+	all     []unixSocket        // every socket of the last dump that may be a client
+	clients map[uint32]struct{} // inodes of the peers of the server's sockets
+	row     record.SocketsRow
+}
+
+func newUnixSampler(target unixTarget) (*unixSampler, error) {
+	d, err := newDumper(netlinkSockDiag)
+	if err != nil {
+		return nil, err
+	}
+	return &unixSampler{
+		d: d, target: target, request: unixRequest(1 << tcpEstablished), clients: make(map[uint32]struct{}),
+	}, nil
+}
+
+func (s *unixSampler) sample(at tick, emit Emit) error {
+	before, err := sys.SamplingThreadNs()
+	if err != nil {
+		return err
+	}
+	s.row = record.SocketsRow{ObservedHead: at.head(record.KindSockets)}
+	s.all = s.all[:0]
+	clear(s.clients)
+	err = eachUnix(s.d, s.request, &s.socket, func() { // does not escape
+		if s.target.is(&s.socket) {
+			addBytes(&s.row.Server, s.socket.rqueue, s.socket.wqueue)
+			s.clients[s.socket.peer] = struct{}{}
+			return
+		}
+		one := s.socket
+		one.name = nil
+		s.all = append(s.all, one)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range s.all {
+		if _, ok := s.clients[s.all[i].inode]; ok {
+			addBytes(&s.row.Client, s.all[i].rqueue, s.all[i].wqueue)
+		}
+	}
+	after, err := sys.SamplingThreadNs()
+	s.row.CostNs = after - before
+	emit(&s.row)
+	return err
+}
+
+func (s *unixSampler) close() { s.d.close() }
+
+// eachUnix runs a dump; visit finds each answer in socket.
+func eachUnix(d *dumper, request []byte, socket *unixSocket, visit func()) error {
+	if err := d.ask(request, sockDiagByFamily, syscall.NLM_F_DUMP); err != nil {
+		return err
+	}
+	for {
+		body, more, err := d.next()
+		if err != nil {
+			return fmt.Errorf("list unix sockets: %w", err)
+		}
+		if !more {
+			return nil
+		}
+		if err := parseUnixSocket(body, socket); err != nil {
+			return err
+		}
+		visit()
+	}
+}
+
+// unixListeners lists the listeners of a path.
+type unixListeners struct {
+	d       *dumper
+	request []byte
+	target  unixTarget
+	socket  unixSocket
+}
+
+func newUnixListeners(target unixTarget) (*unixListeners, error) {
+	d, err := newDumper(netlinkSockDiag)
+	if err != nil {
+		return nil, err
+	}
+	return &unixListeners{d: d, target: target, request: unixRequest(1 << tcpListen)}, nil
+}
+
+// list reads the listeners into out[:0].
+func (l *unixListeners) list(out []listener) ([]listener, error) {
+	out = out[:0]
+	err := eachUnix(l.d, l.request, &l.socket, func() {
+		if s := &l.socket; l.target.is(s) {
+			out = append(out, listener{
+				inode: uint64(s.inode), path: l.target.path, queue: int(s.rqueue), max: int(s.wqueue), uid: -1,
+			})
+		}
+	})
+	return out, err
+}
+
+func (l *unixListeners) close() { l.d.close() }
