@@ -1,0 +1,34 @@
+package verdict
+
+import (
+	"fmt"
+
+	"ceiling/record"
+)
+
+// ruleAskedRate asks whether an open loop simply got what it asked for: then
+// no ceiling was reached.
+func ruleAskedRate(f *facts) finding {
+	out := finding{ceiling: AskedRate}
+	if !f.open {
+		return out
+	}
+	s := &f.schedule
+	asked := positive(f.run.Load.AskedPerS)
+	out.pro = []record.Evidence{
+		evidence("load.asked_per_s", asked, "1/s", "asked %s", perSecond(asked)),
+		evidence("requests.unsent", s.missed, "share", "%s of the asked requests were missing or late when the window closed", percent(s.missed)),
+	}
+	if asked == 0 || s.missed > unsentShare {
+		return out
+	}
+	if s.owed.known && s.owed.value > owedShare {
+		out.against = append(out.against, evidence("series.load.in_flight", s.owed.value, "share",
+			"%s of the asked requests were still owed when the window closed: the queue grew", percent(s.owed.value)))
+		return out
+	}
+	out.answer = yes
+	out.because = fmt.Sprintf("%s were asked, sent and answered: no ceiling was reached", perSecond(asked))
+	out.next = "ask for more (-R)"
+	return out
+}

@@ -1,0 +1,152 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+
+	"ceiling/record"
+)
+
+// ruleBandwidth asks whether the link carries all it can. Where its speed is
+// known that is a division; where it is not, see rulePath.
+func ruleBandwidth(f *facts) finding {
+	out := finding{ceiling: Bandwidth, next: "send fewer bytes (compression, smaller answers), or take a faster link"}
+	l := &f.link
+	if !l.known || !l.speed.known {
+		return out
+	}
+	share := l.share()
+	out.pro = []record.Evidence{l.evidence()}
+	if share > 0 {
+		out.times, out.nearly = math.Max(1/share, 1), fmt.Sprintf("the link carried %s of %s", bits(l.bits), bits(l.speed.value))
+	}
+	full := linkTaken
+	if l.fromBytes {
+		full = linkTakenGuessed
+	}
+	if share < full {
+		return out
+	}
+	out.answer = yes
+	out.because = fmt.Sprintf("bandwidth: the link carried %s of %s, %s of it", bits(l.bits), bits(l.speed.value), percent(share))
+	if l.fromBytes {
+		out.doubts = append(out.doubts, "no interface was watched: what the link carried is worked out from the run's own bytes")
+	}
+	if share > linkTooMuch {
+		out.answer = no
+		out.against = append(out.against, evidence("series.netdev", share, "share", "more than the link can carry: its speed is not what was said"))
+	}
+	return out
+}
+
+func (l *linkFacts) evidence() record.Evidence {
+	if l.fromBytes {
+		return evidence("bytes", l.bits, "bit/s", "the run's bytes with their framing are %s of %s that were given", bits(l.bits), bits(l.speed.value))
+	}
+	by := ""
+	switch l.from {
+	case "":
+	case "given":
+		by = " that were given"
+	default:
+		by = " that its " + l.from + " lets through"
+	}
+	return evidence("series.netdev", l.bits, "bit/s", "%s %s %s of %s%s", l.iface, l.direction, bits(l.bits), bits(l.speed.value), by)
+}
+
+// rulePath asks whether requests wait on the way although no known speed is
+// reached: bytes stand before a link whose speed is unknown, or is not the one
+// that the kernel names. Full packets speak for bytes, small ones for packets.
+func rulePath(f *facts) finding {
+	out := finding{ceiling: Bandwidth}
+	p, l := &f.places, &f.link
+	if !p.known || !p.both || !f.pathQueues() {
+		return out
+	}
+	free, missing := f.generatorFree()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	idle, missing := f.serverIdle()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	if !free || !idle {
+		return out
+	}
+	out.pro = append(f.placeEvidence(wayIn, wayBack), f.tripEvidence()...)
+	if l.known && !l.fromBytes {
+		out.pro = append(out.pro, evidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.iface, l.direction, bits(l.bits), perSecond(l.packets), l.perPacket))
+		if l.perPacket > 0 && l.perPacket <= smallPacket {
+			out.ceiling = Packets
+		}
+	}
+	out.answer = yes
+	share := p.share[wayIn] + p.share[wayBack]
+	out.because = fmt.Sprintf("%s: %s of the requests wait on the way while both ends are idle", out.ceiling, percent(math.Max(share, f.tripShare())))
+	if l.known {
+		out.because += fmt.Sprintf("; the path stops at %s", bits(l.bits))
+		if out.ceiling == Packets {
+			out.because += fmt.Sprintf(" in %s packets of %.0f bytes", perSecond(l.packets), l.perPacket)
+		}
+	}
+	if l.shaper.holds() && l.speed.known {
+		out.doubts = append(out.doubts, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts", l.shaper.kind, percent(l.share())))
+		out.next = fmt.Sprintf("look at the queueing discipline of %s (tc -s qdisc show dev %s), or send fewer packets", l.iface, l.iface)
+		return out
+	}
+	doubt := "the speed of the link is not known (--link): that it is full is concluded from where the requests wait"
+	if l.speed.known {
+		doubt = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value), percent(l.share()))
+	}
+	out.doubts = append(out.doubts, doubt)
+	out.next = "find what limits the path (tc qdisc, the NIC's and the switch's counters), or send fewer bytes"
+	return out
+}
+
+// tripShare is the round trip as a share of the response time.
+func (f *facts) tripShare() float64 {
+	if !f.places.rtt.known || !(f.run.Latency.Response.MeanNs > 0) {
+		return 0
+	}
+	return math.Min(f.places.rtt.value/f.run.Latency.Response.MeanNs, 1)
+}
+
+// pathQueues tells whether most requests are on the way, and wait there: the
+// round trip is far above its shortest, or packets are lost.
+func (f *facts) pathQueues() bool {
+	p := &f.places
+	where := p.share[wayIn] + p.share[wayBack]
+	if f.link.iface != "lo" { // there the round trip is but the wait for a CPU
+		where = math.Max(where, f.tripShare()-p.share[generatorQueue])
+	}
+	if where < mostOf {
+		return false
+	}
+	grown := p.rtt.known && p.base.known && p.rtt.value >= tripGrown*p.base.value
+	lost := p.retrans.known && p.retrans.value >= lossMatters
+	return grown || lost || f.link.shaper.holds()
+}
+
+func (f *facts) tripEvidence() []record.Evidence {
+	p := &f.places
+	var list []record.Evidence
+	if s := &f.link.shaper; s.holds() {
+		list = append(list, evidence("series.netdev.qdisc_overlimits", s.held, "times", "the %s of %s held packets back %.0f times, with %.0f bytes waiting on average", s.kind, f.link.iface, s.held, s.backlog))
+	}
+	if p.rtt.known {
+		list = append(list, evidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns", "round trip %s", ns(p.rtt.value)))
+		if p.base.known {
+			list = append(list, evidence("series.tcp_info.server.rtt_min_us", p.base.value, "ns", "shortest round trip %s", ns(p.base.value)))
+		}
+	}
+	if p.rwnd.known && p.rwnd.value >= windowMatters {
+		list = append(list, evidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share", "the generator's receive window held the server up in %s of its sending time", percent(p.rwnd.value)))
+	}
+	if p.retrans.known && p.retrans.value >= lossMatters {
+		list = append(list, evidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the segments were sent again", percent(p.retrans.value)))
+	}
+	return list
+}

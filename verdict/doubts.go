@@ -1,0 +1,178 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+	"ceiling/spec"
+)
+
+// doubts collects what weakens a verdict.
+type doubts []string
+
+func (d *doubts) add(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
+
+// doubtsOf is what weakens the run's figures and its ceiling.
+func doubtsOf(f *facts, slo sloResult, ceiling string) []string {
+	var d doubts
+	d.ofTheRun(f, slo)
+	d.ofTheRate(f)
+	d.ofTheHost(f, ceiling)
+	d.ofTheWatching(f)
+	return d
+}
+
+func (d *doubts) ofTheRun(f *facts, slo sloResult) {
+	run := f.run
+	if run.Unfinished {
+		d.add("the run was killed: its figures are put together from what it had written")
+	} else if run.Interrupted {
+		d.add("the run was interrupted before its plan ended")
+	}
+	if slo.latency && !f.open {
+		d.add("a closed loop slows down with the server, so its latencies are kinder than users would see; hold an SLO with a rate (-R)")
+	}
+	for _, u := range slo.unknown {
+		d.add("not checked: %s", u)
+	}
+	if f.elapsedS > 0 && f.elapsedS < shortS {
+		d.add("a short run: %.3g s", f.elapsedS)
+	}
+	if run.WarmupS <= 0 && run.Spec.Warmup <= 0 {
+		d.add("no warm-up: the first answers are in the figures")
+	}
+	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
+		d.add("only %d of %d connections were established", run.Load.Established, run.Load.Connections)
+	}
+	if done := float64(run.Requests.Completed); !run.Spec.NewConnections && done > 0 && float64(run.Load.Reconnects) > reconnectShare*done {
+		d.add("the server closed connections: %s were opened anew", count(run.Load.Reconnects))
+	}
+	if f.open && f.generator.full() {
+		d.add("the generator was full (its busiest worker ran %s of the time): it adds to the response times", percent(f.generator.busy.value))
+	}
+}
+
+func (d *doubts) ofTheRate(f *facts) {
+	run, s := f.run, &f.run.Rate.Spread
+	if off, binding := f.little(); off.known && !binding && off.value > littleTolerance && float64(run.Requests.Completed) < littleCycles*f.slots {
+		d.add("only %s requests for %.0f slots: the edges of the window weigh %s in every mean", count(run.Requests.Completed), f.slots, percent(off.value))
+	}
+	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling {
+		d.add("nothing was answered for %s in all (%d times): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)
+	}
+	if s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > unsteady {
+		d.add("the rate was not steady: between %s and %s over intervals of %.3g s", perSecond(s.MinPerS), perSecond(s.MaxPerS), s.WidthS)
+	}
+	if s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
+		d.add("%d of %d intervals were sampled late: this host did not run what it should", s.Late, s.Late+s.Samples)
+	}
+	if len(run.Statuses) > 1 && f.errorShare.known && f.errorShare.value > 0 && f.errorShare.value < errorsMatter {
+		d.add("answers differ in status: mean sizes and times are of a mixture")
+	}
+}
+
+// ofTheHost is what else went on where it ran.
+func (d *doubts) ofTheHost(f *facts, ceiling string) {
+	if f.together && f.aboutCPU(ceiling) {
+		d.add("generator and server share %s; pin them apart (--pin-generator, --pin-server) to be sure", plural(len(common(f.serverCPUs, f.generatorCPUs)), "core", "cores"))
+	}
+	if pair := f.siblings(); pair != "" {
+		d.add("generator and server run on two threads of one physical core (CPUs %s): each slows the other", pair)
+	}
+	for _, h := range []*hostFacts{&f.host, &f.home} {
+		if !h.known || h == &f.home && f.host.known && f.host.name == f.home.name {
+			continue
+		}
+		if s := h.over(h.numbers(), stolen) / float64(len(h.cores)); s >= stealMatters {
+			d.add("the hypervisor gave %s of the CPU time to others (steal): absolute figures are of a smaller machine", percent(s))
+		}
+	}
+	if others := f.others(); others.known && others.value >= max(foreignCores, foreignShare*float64(len(f.host.cores))) {
+		d.add("other programs used %.2g of the %s of the server's host", others.value, plural(len(f.host.cores), "core", "cores"))
+	}
+	for _, lost := range f.subject.lost {
+		d.add("a process of the server was lost during the run: %s", lost)
+	}
+	if f.accept.before > 0 && ceiling != AcceptQueue {
+		d.add("%.0f connections overflowed the server's accept queue before the window", f.accept.before)
+	}
+	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && ceiling != Bandwidth && ceiling != Packets {
+		d.add("%s of the server's segments were sent again", percent(p.retrans.value))
+	}
+}
+
+// aboutCPU tells whether a ceiling is named by who has the CPU.
+func (f *facts) aboutCPU(ceiling string) bool {
+	return slices.Contains([]string{Generator, ServerCPU, ServerThread, Uneven}, ceiling)
+}
+
+// siblings answers a pair of CPUs of one core, one for either side, where the
+// two are pinned apart.
+func (f *facts) siblings() string {
+	if f.together || !f.subject.known || f.subject.host != f.homeHost || len(f.generatorCPUs) == 0 {
+		return ""
+	}
+	for _, group := range f.run.Environment.Siblings {
+		cpus, err := spec.ParseCPUList(group)
+		if err == nil && len(common(cpus, f.serverCPUs)) > 0 && len(common(cpus, f.generatorCPUs)) > 0 {
+			return group
+		}
+	}
+	return ""
+}
+
+// ofTheWatching is what the observers could not do.
+func (d *doubts) ofTheWatching(f *facts) {
+	for _, h := range []*hostFacts{&f.host, &f.home} {
+		if float64(h.bad) > badRowsSaid*float64(h.rows) && (h == &f.host || f.host.name != f.home.name || !f.subject.known) {
+			d.add("%d of %d CPU rows do not add up and were refused", h.bad, h.rows)
+		}
+	}
+	if n := len(f.places.samples); n > 0 && n < samplesFew {
+		d.add("only %d samples say where the requests wait", n)
+	}
+	if f.observerShare.known && f.observerShare.value > observerMost {
+		d.add("watching took %s of a core", percent(f.observerShare.value))
+	}
+	if f.subject.known && !f.subject.queue.known {
+		d.add("how long the server's threads wait for a CPU was not measured")
+	}
+	var late []string
+	for _, n := range f.lostLater {
+		late = append(late, n.What+" ("+n.Why+")")
+	}
+	if len(late) > 0 {
+		d.add("lost during the run: %s", strings.Join(late, "; "))
+	}
+}
+
+// lostLater is what could not be measured any more at some point of the run.
+func lostLater(f *facts, series *record.Series) []record.NotMeasured {
+	list := slices.Clone(f.run.NotMeasured)
+	if series != nil {
+		list = append(list, series.NotMeasured...)
+	}
+	list = slices.DeleteFunc(list, func(n record.NotMeasured) bool {
+		return n.TNs <= 0 || n.TNs > f.endNs() || !slices.Contains([]string{"cpu", "sockets", "process", "subject", "listener", "tcp_info", "netdev"}, n.What)
+	})
+	slices.SortFunc(list, func(a, b record.NotMeasured) int { return strings.Compare(a.What+a.Why, b.What+b.Why) })
+	return slices.CompactFunc(list, func(a, b record.NotMeasured) bool { return a.What == b.What && a.Why == b.Why })
+}
+
+// observerShareOf is what the observers used, in cores.
+func observerShareOf(f *facts, series *record.Series) figure {
+	by := map[string][2]float64{}
+	for _, row := range ours[*record.ObserverRow](f, series) {
+		sum := by[row.Host]
+		by[row.Host] = [2]float64{sum[0] + positive(float64(row.CPUNs)), sum[1] + float64(row.WidthNs)}
+	}
+	var most figure
+	for _, sum := range by {
+		if sum[1] > 0 && (!most.known || sum[0]/sum[1] > most.value) {
+			most = some(sum[0] / sum[1])
+		}
+	}
+	return most
+}

@@ -1,0 +1,312 @@
+package verdict
+
+import (
+	"math"
+
+	"ceiling/record"
+)
+
+// facts is everything the rules look at, computed once from a record. What was
+// not measured is a figure that is not known, never a zero.
+type facts struct {
+	run  *record.Run
+	open bool // an open loop
+	// slots are the requests that can be in flight, with the connections that
+	// stood; inFlight the mean number that was, by Little's law where the loop
+	// is closed.
+	slots    float64
+	elapsedS float64
+	rate     float64 // completed per second
+	// errorShare counts failed requests, statuses of 400 and more, and failed
+	// connects, over all of them and the completed.
+	errorShare figure
+	bad        float64 // completed with a status of 400 or more
+	connects   float64 // failed connection attempts within the window
+	refused    float64 // the same with those before it
+	timeouts   float64 // failed for want of time, in any phase
+	// requestBytes and responseBytes are means on the wire above TCP.
+	requestBytes, responseBytes figure
+
+	generator generatorFacts
+	schedule  scheduleFacts
+
+	// What the hosts did, where it was watched.
+	subject processFacts // the server
+	own     processFacts // the generator's process
+	host    hostFacts    // CPU of the server's host
+	home    hostFacts    // CPU of the generator's host
+	// serverCPUs and generatorCPUs are those that either may use; together says
+	// that they have some in common.
+	homeHost                  string // the generator's
+	serverCPUs, generatorCPUs []int
+	together                  bool
+	places                    placeFacts
+	link                      linkFacts
+	accept                    acceptFacts
+	packets                   packetFacts
+	clock                     clockFacts
+	stall                     stallFacts
+	crowd                     crowdFacts
+	peers                     peerFacts
+	sleeps                    threadFacts
+	observerShare             figure // of one core, of the dearest observer
+	lostLater                 []record.NotMeasured
+}
+
+// generatorFacts is what the generator said of itself.
+type generatorFacts struct {
+	busy figure // share of its time that the busiest worker ran
+	// wanting is the largest share of a worker's time that it ran or waited for
+	// a CPU; not known without the run-queue delay.
+	wanting  figure
+	delay    figure  // largest share of a worker's time that it waited for a CPU
+	waiting  float64 // the same of all workers, in cores
+	cores    figure  // CPU of the whole process, in cores
+	headroom figure  // calibrated: the rate it could reach over this one
+	where    string  // where busy stands in the record
+}
+
+// full tells whether the generator has nothing left by its own account.
+func (g *generatorFacts) full() bool {
+	return g.busy.known && g.busy.value >= generatorFull || g.wanting.known && g.wanting.value >= generatorWanting
+}
+
+// scheduleFacts is what became of the asked rate of an open loop.
+type scheduleFacts struct {
+	asked  float64 // requests due within the window
+	missed float64 // of these, unsent or late at the end, as a share
+	// slotsUsed is the share of the load rows in which every slot was taken.
+	slotsUsed figure
+	// owed is the share of the asked requests that was in flight when the
+	// window closed, beyond what was in flight at its beginning.
+	owed figure
+}
+
+func newFacts(run *record.Run, series *record.Series) *facts {
+	f := &facts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open()}
+	connections := run.Load.Established
+	if connections <= 0 {
+		connections = run.Load.Connections
+	}
+	f.slots = math.Max(float64(connections), 0) * math.Max(float64(run.Load.Pipelining), 1)
+	f.elapsedS, f.rate = positive(run.ElapsedS), positive(run.Rate.CompletedPerS)
+	completed := float64(run.Requests.Completed)
+	if f.rate == 0 && f.elapsedS > 0 {
+		f.rate = completed / f.elapsedS
+	}
+	f.countErrors()
+	if completed > 0 {
+		f.responseBytes = some(float64(run.Bytes.Read) / completed)
+	}
+	if sent := float64(run.Requests.Sent) - float64(run.Requests.Carried); sent > 0 {
+		f.requestBytes = some(float64(run.Bytes.Written) / sent)
+	}
+	f.generatorOwn()
+	rows := f.loadRows(series)
+	f.scheduleOf(rows)
+	f.watched(series, rows)
+	return f
+}
+
+// watched reads what the observers of the hosts wrote.
+func (f *facts) watched(series *record.Series, load []record.LoadRow) {
+	f.subject = processesOf(f, series, record.RoleSubject)
+	f.own = processesOf(f, series, record.RoleGenerator)
+	f.homeHost = homeOf(f, load)
+	f.generatorSeen(load)
+	f.hosts(observed[*record.CPURow](f, series))
+	f.stall = stallsOf(f, load)
+	f.stall.during(f, series)
+	f.places = placesOf(f, series, load)
+	f.link = linkOf(f, series)
+	f.accept = acceptOf(f, series)
+	f.packets = packetsOf(f, series)
+	f.clock = clockOf(f, series)
+	f.crowd = crowdOf(f, series)
+	f.peers = peersOf(f, series)
+	f.sleeps = sleepsOf(f, series)
+	f.observerShare = observerShareOf(f, series)
+	f.lostLater = lostLater(f, series)
+}
+
+// homeOf is the name of the generator's host in the rows.
+func homeOf(f *facts, load []record.LoadRow) string {
+	switch {
+	case f.own.known:
+		return f.own.host
+	case f.run.Environment.Host != "":
+		return f.run.Environment.Host
+	case len(load) > 0:
+		return load[0].Host
+	}
+	return ""
+}
+
+// hosts finds the two ends' CPUs, and which of them both may use.
+func (f *facts) hosts(rows []*record.CPURow) {
+	f.home = hostOf(rows, f.homeHost)
+	f.generatorCPUs = f.home.allowedOf(f.run.Spec.PinGenerator, f.own.allowed)
+	if !f.subject.known {
+		return
+	}
+	f.host = hostOf(rows, f.subject.host)
+	f.serverCPUs = f.host.allowedOf(f.run.Spec.PinServer, f.subject.allowed)
+	f.together = f.subject.host == f.homeHost && len(common(f.serverCPUs, f.generatorCPUs)) > 0
+}
+
+// generatorSeen fills in what the generator did not say of itself but its rows
+// and the observer did.
+func (f *facts) generatorSeen(load []record.LoadRow) {
+	g := &f.generator
+	if !g.busy.known {
+		sum, width := 0.0, 0.0
+		for i := range load {
+			if b := positive(load[i].Busy); b > 0 {
+				sum, width = sum+b*float64(load[i].WidthNs), width+float64(load[i].WidthNs)
+			}
+		}
+		if width > 0 {
+			g.busy, g.where = some(sum/width), "series.load.busy"
+		}
+	}
+	if len(f.own.threads) > 0 {
+		t := f.own.threads[0]
+		if !g.busy.known && t.run > 0 {
+			g.busy, g.where = some(t.run), "series.process.busiest"
+		}
+		if !g.wanting.known && t.queue.known && g.busy.known {
+			g.wanting, g.delay = some(t.run+t.queue.value), t.queue
+		}
+	}
+	if !g.cores.known && f.own.known && f.own.cores > 0 {
+		g.cores = some(f.own.cores)
+	}
+}
+
+// largest is more than any figure of a run can be: 10^18 requests or bits per
+// second, or shares, or nanoseconds (31 years). What is larger was never measured.
+const largest = 1e18
+
+// positive is v, or 0 where it is no number above it that could be measured.
+func positive(v float64) float64 {
+	if !(v > 0 && v < largest) {
+		return 0
+	}
+	return v
+}
+
+func (f *facts) countErrors() {
+	run := f.run
+	for status, n := range run.Statuses {
+		if len(status) == 3 && status >= "400" && status <= "999" {
+			f.bad += float64(n)
+		}
+	}
+	for _, e := range run.Errors {
+		if e.Phase == "connect" {
+			f.refused += float64(e.Count)
+		}
+		if e.BeforeWindow {
+			continue
+		}
+		if e.Phase == "connect" {
+			f.connects += float64(e.Count)
+		}
+		if e.Cause == "timeout" || e.Cause == "ETIMEDOUT" {
+			f.timeouts += float64(e.Count)
+		}
+	}
+	wrong := float64(run.Requests.Failed) + f.bad + f.connects
+	if all := float64(run.Requests.Completed) + float64(run.Requests.Failed) + f.connects; all > 0 {
+		f.errorShare = some(math.Min(wrong/all, 1))
+	}
+}
+
+// generatorOwn reads what the generator said of itself. A generator that
+// completed requests has run: a share of 0 means that nobody looked.
+func (f *facts) generatorOwn() {
+	g, own := &f.generator, &f.run.Generator
+	if b := positive(own.BusiestWorker); b > 0 {
+		g.busy, g.where = some(b), "generator.busiest_worker"
+	}
+	if own.RunDelay >= 0 && g.busy.known {
+		g.delay = some(positive(own.RunDelay))
+	}
+	for _, w := range own.Workers {
+		busy := positive(w.Busy)
+		if busy > 0 && (!g.busy.known || busy > g.busy.value) {
+			g.busy, g.where = some(busy), "generator.workers.busy"
+		}
+		if w.RunDelay > 0 {
+			g.waiting += positive(w.RunDelay)
+		}
+		if busy > 0 && w.RunDelay >= 0 {
+			g.wanting = some(math.Max(g.wanting.value, busy+positive(w.RunDelay)))
+		}
+	}
+	if cpu := float64(own.UserNs) + float64(own.SystemNs); cpu > 0 && f.elapsedS > 0 {
+		g.cores = some(cpu / 1e9 / f.elapsedS)
+	}
+	if h := positive(own.Headroom); h > 0 {
+		g.headroom = some(h)
+	}
+}
+
+// scheduleOf compares what was asked of an open loop with what was sent.
+func (f *facts) scheduleOf(rows []record.LoadRow) {
+	if !f.open {
+		return
+	}
+	s, run := &f.schedule, f.run
+	s.asked = float64(run.Requests.Asked)
+	if s.asked == 0 { // put together from the rows, or of an older program
+		s.asked = math.Max(float64(run.Requests.Sent)-float64(run.Requests.Carried), 0) + float64(run.Requests.Unsent)
+	}
+	late := float64(run.Requests.LateAtEnd)
+	if len(rows) > 0 {
+		first, last := rows[0], rows[len(rows)-1]
+		for i := range rows {
+			if rows[i].TNs <= f.endNs() {
+				last = rows[i]
+			}
+		}
+		late = math.Max(late, float64(last.Behind))
+		full := 0.0
+		for i := range rows {
+			if f.slots > 0 && float64(rows[i].InFlight) >= slotsTaken*f.slots {
+				full++
+			}
+		}
+		s.slotsUsed = some(full / float64(len(rows)))
+		if s.asked > 0 {
+			s.owed = some(math.Max(float64(last.InFlight)-float64(first.InFlight), 0) / s.asked)
+		}
+	}
+	if s.asked > 0 {
+		// What was late when the window closed contains what was never sent.
+		s.missed = math.Min(math.Max(float64(run.Requests.Unsent), late)/s.asked, 1)
+	}
+	// Where the arithmetic of the schedule and its result differ, the worse one
+	// counts: the rate that was sent falls short of the one that was asked.
+	if asked, sent := positive(run.Load.AskedPerS), positive(run.Rate.SentPerS); asked > 0 && f.windowS() > 0 && sent > 0 {
+		short := 1 - sent*f.elapsedS/(asked*f.windowS())
+		// The number of requests in a window is Poisson: twice its deviation.
+		if slack := 2 / math.Sqrt(asked*f.windowS()); short > slack {
+			s.missed = math.Max(s.missed, short)
+		}
+	}
+}
+
+// windowS is how long requests were due, in seconds: in an open loop without
+// the drain.
+func (f *facts) windowS() float64 {
+	if d := f.run.Spec.Duration.Seconds(); d > 0 && d < f.elapsedS {
+		return d
+	}
+	return f.elapsedS
+}
+
+// endNs is the end of the window on the run's clock, with half an interval.
+func (f *facts) endNs() int64 {
+	return int64(math.Min(f.windowS()*1e9, 1e18)) + 50e6
+}

@@ -1,0 +1,97 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// Names of the ceilings, as in record.Verdict.Ceiling.
+const (
+	Generator    = "generator"
+	ServerCPU    = "server cpu"
+	SharedCPU    = "shared cpu"
+	ServerThread = "server thread"
+	ServerWait   = "server wait"
+	Uneven       = "workers uneven"
+	Bandwidth    = "bandwidth"
+	Packets      = "packets"
+	AcceptQueue  = "accept queue"
+	Slots        = "slots"
+	AskedRate    = "asked rate"
+	Errors       = "errors"
+	Undetermined = "undetermined"
+)
+
+// answer is what a rule makes of a run.
+type answer int
+
+const (
+	no         answer = iota // this is not the ceiling
+	yes                      // it is
+	cannotTell               // a measurement is missing
+)
+
+// finding is a rule's whole answer. It holds nothing but what the record says.
+type finding struct {
+	ceiling string
+	answer  answer
+	because string            // one sentence, with the figures
+	pro     []record.Evidence // what it stands on
+	against []record.Evidence // what contradicts it
+	missing []string          // what was not measured, where the answer is cannotTell
+	doubts  []string
+	next    string // what to do
+	// times this run's rate at which the resource would be full; 0 unknown.
+	times float64
+	// nearly says in words how near the resource is, for the next wall.
+	nearly string
+}
+
+// figure is a number that may not have been measured.
+type figure struct {
+	value float64
+	known bool
+}
+
+func some(v float64) figure { return figure{v, true} }
+
+// evidence is one fact. A record of nonsense can make figures that JSON has no
+// word for; they are cut down to the largest it has.
+func evidence(what string, value float64, unit, format string, args ...any) record.Evidence {
+	if math.IsNaN(value) {
+		value = 0
+	}
+	value = math.Max(math.Min(value, math.MaxFloat64), -math.MaxFloat64)
+	return record.Evidence{What: what, Value: value, Unit: unit, Says: fmt.Sprintf(format, args...)}
+}
+
+// percent writes a share: 3 %, 97 %; 0.4 % below one.
+func percent(share float64) string {
+	if p := share * 100; p != 0 && p > -1 && p < 1 {
+		return fmt.Sprintf("%.2g %%", p)
+	}
+	return fmt.Sprintf("%.0f %%", share*100)
+}
+
+func perSecond(rate float64) string { return unit.FormatRate(rate) }
+
+// ns writes a time that was counted in floating point.
+func ns(v float64) string {
+	if !(v > -9e18 && v < 9e18) {
+		return unit.FormatSI(v) + " ns"
+	}
+	return unit.FormatNs(int64(v))
+}
+
+func count(n uint64) string { return unit.FormatCount(int64(min(n, 1<<62))) }
+
+// plural is "1 process", "3 processes".
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,158 @@
+package verdict
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ceiling/record"
+)
+
+// fixture is one file of testdata/<rule>/: a run and its rows with the verdict
+// they have to come to. The run is written over a clean one ("closed" or
+// "open", see judge_test.go); a row is repeated in time.
+type fixture struct {
+	path   string
+	Why    string `json:"why"`
+	Expect struct {
+		Outcome  string `json:"outcome"`
+		Ceiling  string `json:"ceiling"`
+		Not      string `json:"not"`       // a ceiling that it must not be
+		Because  string `json:"because"`   // contained in the reason
+		Doubt    string `json:"doubt"`     // contained in one of the doubts
+		Missing  string `json:"missing"`   // contained in one of what is missing
+		Next     string `json:"next"`      // contained in what to do
+		Evidence string `json:"evidence"`  // contained in one of the evidence's sentences
+		Lacks    string `json:"lacks"`     // contained in none of them, nor in what to do
+		NextWall string `json:"next_wall"` // the ceiling of the next wall
+		Wall     string `json:"wall"`      // contained in what is said of it
+	} `json:"expect"`
+	Base string          `json:"base"`
+	Run  json.RawMessage `json:"run"`
+	Rows []struct {
+		Repeat  int             `json:"repeat"`
+		EveryMs int64           `json:"every_ms"`
+		FromMs  int64           `json:"from_ms"` // end of the first interval
+		Row     json.RawMessage `json:"row"`
+	} `json:"rows"`
+}
+
+func fixtures(t testing.TB) []fixture {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no fixtures: %v", err)
+	}
+	var list []fixture
+	for _, path := range paths {
+		if strings.HasPrefix(filepath.Base(filepath.Dir(path)), "points") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := fixture{path: strings.TrimPrefix(path, "testdata/")}
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&f); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// read builds the record.
+func (f *fixture) read(t testing.TB) (*record.Run, *record.Series) {
+	t.Helper()
+	run := closedRun()
+	if f.Base == "open" {
+		run = openRun()
+	}
+	run.Statuses = nil
+	decoder := json.NewDecoder(bytes.NewReader(f.Run))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(run); err != nil {
+		t.Fatalf("%s: run: %v", f.path, err)
+	}
+	if run.Statuses == nil {
+		run.Statuses = map[string]uint64{"200": run.Requests.Completed}
+	}
+	series := new(record.Series)
+	for _, r := range f.Rows {
+		for i := range r.Repeat {
+			at := (r.FromMs + int64(i)*r.EveryMs) * 1e6
+			f.add(t, series, r.Row, at, r.FromMs != 0)
+		}
+	}
+	return run, series
+}
+
+func (f *fixture) add(t testing.TB, series *record.Series, text []byte, atNs int64, timed bool) {
+	t.Helper()
+	var head struct{ Kind string }
+	if err := json.Unmarshal(text, &head); err != nil {
+		t.Fatalf("%s: %v", f.path, err)
+	}
+	if head.Kind == record.KindLoad {
+		var row record.LoadRow
+		if err := json.Unmarshal(text, &row); err != nil {
+			t.Fatalf("%s: %v", f.path, err)
+		}
+		if timed {
+			row.TNs = atNs
+		}
+		series.Load = append(series.Load, row)
+		return
+	}
+	row, err := record.DecodeObserved(text)
+	if err != nil {
+		t.Fatalf("%s: %v", f.path, err)
+	}
+	if timed {
+		row.Observed().TNs = atNs
+	}
+	series.Observed = append(series.Observed, row)
+}
+
+// TestFixtures judges every record of testdata.
+func TestFixtures(t *testing.T) {
+	for _, f := range fixtures(t) {
+		t.Run(f.path, func(t *testing.T) {
+			run, series := f.read(t)
+			v := Judge(run, series)
+			contains := func(what, text, part string) {
+				t.Helper()
+				if !strings.Contains(text, part) {
+					t.Errorf("%s: %q lacks %q", what, text, part)
+				}
+			}
+			e := f.Expect
+			if v.Outcome != e.Outcome || v.Ceiling != e.Ceiling || v.Ceiling == e.Not {
+				t.Errorf("%s, %s: %s; want %s, %s (%s)", v.Outcome, v.Ceiling, v.Because, e.Outcome, e.Ceiling, f.Why)
+			}
+			contains("because", v.Because, e.Because)
+			contains("doubts", strings.Join(v.Doubts, "\n"), e.Doubt)
+			contains("missing", strings.Join(v.Missing, "\n"), e.Missing)
+			contains("next", v.Next, e.Next)
+			says := v.Next
+			for _, one := range v.Evidence {
+				says += "\n" + one.Says
+			}
+			contains("evidence", says, e.Evidence)
+			if e.Lacks != "" && strings.Contains(says, e.Lacks) {
+				t.Errorf("%q says %q", says, e.Lacks)
+			}
+			if wall := v.NextWall; e.NextWall != "" && (wall == nil || wall.Ceiling != e.NextWall || !strings.Contains(wall.Says, e.Wall)) {
+				t.Errorf("next wall %+v, want %s %s", wall, e.NextWall, e.Wall)
+			}
+			if v.Because == "" || v.Next == "" || v.Ceiling != Undetermined && len(v.Evidence) == 0 {
+				t.Errorf("a verdict without a reason, evidence or a next step: %+v", v)
+			}
+		})
+	}
+}

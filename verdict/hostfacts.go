@@ -1,0 +1,120 @@
+package verdict
+
+import (
+	"slices"
+
+	"ceiling/record"
+	"ceiling/spec"
+)
+
+// hostFacts is the CPU of one host over the window, by core.
+type hostFacts struct {
+	known bool
+	name  string
+	cores []coreUse
+	rows  int // rows of single cores seen
+	bad   int // of these, refused because they do not add up
+}
+
+// coreUse is one core's time in ticks.
+type coreUse struct {
+	cpu                      int
+	total, idle, soft, steal float64
+}
+
+// hostOf sums the CPU rows of one host. A core's row that does not add up is
+// refused: what it says of the other categories cannot be trusted either.
+func hostOf(rows []*record.CPURow, name string) hostFacts {
+	h := hostFacts{name: name}
+	by := map[int]*coreUse{}
+	for _, row := range rows {
+		if row.Host != name {
+			continue
+		}
+		for i := range row.Cores {
+			c := &row.Cores[i]
+			h.rows++
+			total := float64(c.User) + float64(c.Nice) + float64(c.System) + float64(c.Idle) + float64(c.IOWait) +
+				float64(c.IRQ) + float64(c.SoftIRQ) + float64(c.Steal)
+			if c.Bad != "" || min(c.User, c.Nice, c.System, c.Idle, c.IOWait, c.IRQ, c.SoftIRQ, c.Steal) < 0 {
+				h.bad++
+				continue
+			}
+			use := by[c.CPU]
+			if use == nil {
+				use = &coreUse{cpu: c.CPU}
+				by[c.CPU] = use
+			}
+			use.total += total
+			use.idle += float64(c.Idle) + float64(c.IOWait)
+			use.soft += float64(c.SoftIRQ) + float64(c.IRQ)
+			use.steal += float64(c.Steal)
+		}
+	}
+	for _, use := range by {
+		if use.total > 0 {
+			h.cores = append(h.cores, *use)
+		}
+	}
+	slices.SortFunc(h.cores, func(a, b coreUse) int { return a.cpu - b.cpu })
+	h.known = len(h.cores) > 0 && float64(h.bad) < badRowsMost*float64(h.rows)
+	return h
+}
+
+// numbers are the CPUs that were seen.
+func (h *hostFacts) numbers() []int {
+	list := make([]int, len(h.cores))
+	for i := range h.cores {
+		list[i] = h.cores[i].cpu
+	}
+	return list
+}
+
+// over sums a figure over some CPUs, each as a share of its time: in cores.
+func (h *hostFacts) over(cpus []int, of func(*coreUse) float64) float64 {
+	sum := 0.0
+	for i := range h.cores {
+		if c := &h.cores[i]; slices.Contains(cpus, c.cpu) {
+			sum += of(c) / c.total
+		}
+	}
+	return sum
+}
+
+func idle(c *coreUse) float64   { return c.idle }
+func stolen(c *coreUse) float64 { return c.steal }
+func busy(c *coreUse) float64   { return c.total - c.idle - c.steal }
+func soft(c *coreUse) float64   { return c.soft }
+
+// full tells whether some CPUs had nothing left to give.
+func (h *hostFacts) full(cpus []int) bool {
+	n := 0
+	for i := range h.cores {
+		if slices.Contains(cpus, h.cores[i].cpu) {
+			n++
+		}
+	}
+	return n > 0 && h.over(cpus, idle) <= coresIdle*float64(n)
+}
+
+// allowedOf is the CPUs that a list allows, of those that were seen; all of
+// them where nothing is said.
+func (h *hostFacts) allowedOf(lists ...string) []int {
+	all := h.numbers()
+	for _, list := range lists {
+		cpus, err := spec.ParseCPUList(list)
+		if list == "" || err != nil {
+			continue
+		}
+		some := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool { return !slices.Contains(cpus, cpu) })
+		if len(some) > 0 {
+			return some
+		}
+	}
+	return all
+}
+
+// common is what two lists share.
+func common(a, b []int) []int {
+	return slices.DeleteFunc(slices.Clone(a), func(cpu int) bool { return !slices.Contains(b, cpu) })
+}

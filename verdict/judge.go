@@ -1,0 +1,88 @@
+// Package verdict says what a run proves: whether it held or broke what was
+// asked of it or is void, which resource was its ceiling, on what evidence and
+// with what doubts, where a request waits, what the next wall would be, and
+// what to do. It is pure: the same record has the same verdict.
+//
+// Each rule is one function in a file of its own, over facts that are computed
+// once (facts.go). A rule may claim its ceiling only from what the record
+// holds, and names what it lacks. One error outranks all others: to call a run
+// bound by its server while the generator was the wall, or might have been.
+package verdict
+
+import (
+	"slices"
+	"strings"
+
+	"ceiling/record"
+)
+
+// Judge answers what the run proves. The series may be nil or empty: then only
+// what the result itself says is judged, and what was not watched is named.
+// Judge changes neither of them.
+func Judge(run *record.Run, series *record.Series) record.Verdict {
+	f := newFacts(run, series)
+	slo := checkSLO(f)
+	found, all := arbitrate(f)
+	why := voidOf(f, slo, &found)
+	wall := nextWall(f, found.ceiling, all)
+	if why == nil {
+		explainWait(f, &found, wall)
+	}
+	v := record.Verdict{
+		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,
+		Evidence: found.pro, Against: found.against, Stations: f.places.stationsOf(),
+	}
+	if found.answer == cannotTell {
+		v.Missing = found.missing
+	}
+	switch {
+	case why != nil:
+		v.Outcome, v.Because, v.Next = record.Void, why.because, why.next
+		v.Ceiling, v.Evidence = why.ceiling, slices.Concat(why.evidence, why.with(found))
+		if v.Ceiling == "" {
+			v.Ceiling = Undetermined
+		}
+	case len(slo.broken) > 0:
+		v.Outcome = record.Broke
+		v.Because = strings.Join(slo.broken, "; ") + ". " + upper(v.Because)
+		if v.Ceiling == AskedRate {
+			v.Next = "the rate is there, but the answers are too slow for it: see where a request waits, or ask for less (-R)"
+		}
+	}
+	if v.Ceiling == found.ceiling {
+		v.Doubts = append(v.Doubts, found.doubts...)
+	}
+	v.Evidence = slices.Concat(v.Evidence, slo.evidence)
+	v.Doubts = slices.Concat(v.Doubts, doubtsOf(f, slo, v.Ceiling))
+	switch {
+	case why == nil:
+		v.NextWall = wall
+	case !why.nothing:
+		v.NextWall = nextWall(f, v.Ceiling, all)
+	}
+	return v
+}
+
+// voidOf is the first reason why the run proves nothing, or nil.
+func voidOf(f *facts, slo sloResult, found *finding) *void {
+	for _, rule := range []func(*facts) *void{voidBooks, voidNothing, voidLittle, voidCPURows, voidThrottled} {
+		if why := rule(f); why != nil {
+			return why
+		}
+	}
+	if why := voidSchedule(f, slo, found); why != nil {
+		return why
+	}
+	if found.ceiling == Generator {
+		return &void{because: found.because, ceiling: Generator, next: found.next}
+	}
+	return nil
+}
+
+// upper begins a sentence.
+func upper(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

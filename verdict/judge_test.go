@@ -1,0 +1,90 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/record"
+	"ceiling/spec"
+)
+
+// closedRun is a closed loop of 64 slots for 10 s at 100,000/s without a flaw.
+func closedRun() *record.Run {
+	lat := record.Quantiles{Count: 1_000_000, MeanNs: 640_000, P50Ns: 630_000, P90Ns: 700_000, P99Ns: 900_000, P999Ns: 1_200_000, MinNs: 90_000, MaxNs: 4_000_000}
+	return &record.Run{
+		Spec:     spec.Spec{Connections: 64, Pipelining: 1, Duration: 10 * time.Second, Warmup: time.Second, Timeout: 10 * time.Second},
+		Load:     record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed"},
+		WarmupS:  1,
+		ElapsedS: 10,
+		Requests: record.Requests{Sent: 1_000_064, Carried: 64, Completed: 1_000_000, InFlight: 64},
+		Rate:     record.Rate{CompletedPerS: 100_000, SentPerS: 100_000, Spread: record.Spread{WidthS: 1, Samples: 10, MinPerS: 99_000, P50PerS: 100_000, MaxPerS: 101_000, StdevPerS: 500}},
+		Bytes:    record.Bytes{Read: 130_000_000, Written: 60_000_000},
+		Statuses: map[string]uint64{"200": 1_000_000},
+		Latency:  record.Latency{Response: lat, Service: lat},
+		Generator: record.Generator{PID: 7, UserNs: 1e9, SystemNs: 3e9, BusiestWorker: .4, RunDelay: .01, BatchMeanNs: 1000,
+			Workers: []record.Worker{{Thread: 9, Connections: 64, Completed: 1_000_000, Busy: .4, RunDelay: .01}}},
+	}
+}
+
+// openRun is an open loop of 20,000/s for 10 s that was sent as asked.
+func openRun() *record.Run {
+	run := closedRun()
+	run.Load.Mode, run.Load.AskedPerS, run.Load.Arrivals = "open", 20_000, "constant"
+	run.Requests = record.Requests{Sent: 200_000, Completed: 200_000}
+	run.Rate = record.Rate{CompletedPerS: 20_000, SentPerS: 20_000}
+	run.Statuses = map[string]uint64{"200": 200_000}
+	run.Latency.Response.Count, run.Latency.Service.Count = 200_000, 200_000
+	return run
+}
+
+func mustSLO(t *testing.T, text string) spec.SLO {
+	t.Helper()
+	slo, err := spec.ParseSLO(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slo
+}
+
+// TestResultAlone is what a run without a series can be judged to.
+func TestResultAlone(t *testing.T) {
+	check := func(name string, run *record.Run, outcome, ceiling, says string) {
+		t.Helper()
+		v := Judge(run, nil)
+		if v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, says) {
+			t.Errorf("%s: %s, %s: %s\nwant %s, %s: …%s…", name, v.Outcome, v.Ceiling, v.Because, outcome, ceiling, says)
+		}
+	}
+	change := func(run *record.Run, f func(*record.Run)) *record.Run { f(run); return run }
+
+	check("nothing watched", closedRun(), record.Held, Undetermined, "the server's processes were not watched")
+	check("generator not recorded", change(closedRun(), func(r *record.Run) { r.Generator = record.Generator{} }),
+		record.Held, Undetermined, "the generator's CPU was not recorded")
+	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Void, Undetermined, "books do not balance")
+	check("little", change(closedRun(), func(r *record.Run) { r.Latency.Response.MeanNs = 30_000 }), record.Void, Undetermined, "Little's law")
+	check("little with errors", change(closedRun(), func(r *record.Run) {
+		r.Latency.Response.MeanNs = 500_000
+		r.Load.Reconnects = 3
+	}), record.Held, Undetermined, "")
+	check("no connection", change(closedRun(), func(r *record.Run) {
+		r.Requests, r.Load.Established = record.Requests{}, 0
+		r.Errors = []record.Error{{Phase: "connect", Cause: "ECONNREFUSED", Count: 64}}
+	}), record.Void, Undetermined, "64 × ECONNREFUSED (connect)")
+	check("generator full", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .97 }), record.Void, Generator, "97 %")
+	check("generator full at an idle hour", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .949 }), record.Held, Undetermined, "")
+	check("refusals", change(closedRun(), func(r *record.Run) {
+		r.Statuses = map[string]uint64{"200": 900_000, "503": 100_000}
+	}), record.Held, Errors, "10 %")
+
+	check("as asked", openRun(), record.Held, AskedRate, "no ceiling was reached")
+	check("as asked, SLO held", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Held, AskedRate, "no ceiling")
+	check("as asked, SLO broke", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<500us") }), record.Broke, AskedRate, "p99 of the response time is 900 µs, asked p99<500us")
+	check("not sent, nobody knows why", change(openRun(), func(r *record.Run) {
+		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
+	}), record.Void, Undetermined, "25 % of it is missing or late")
+	check("not sent, generator full", change(openRun(), func(r *record.Run) {
+		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
+		r.Generator.BusiestWorker = .99
+	}), record.Void, Generator, "the generator was full")
+}

@@ -1,0 +1,188 @@
+package verdict
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// linkFacts is the interface between generator and server, in its fuller
+// direction.
+type linkFacts struct {
+	known     bool
+	iface     string
+	bits      float64 // per second on the wire, framing included
+	packets   float64 // per second
+	perPacket float64 // mean bytes of a packet
+	speed     figure  // bits per second
+	from      string  // who says so: "", "given" or the kind of the queueing discipline
+	direction string  // "received" or "sent"
+	dropped   float64 // packets over the window: drops, overruns and errors
+	all       float64 // packets over the window, both directions
+	fromBytes bool    // no interface was watched: bits are the run's own bytes with their framing
+	shaper    shaperFacts
+}
+
+// shaperFacts is a queueing discipline that holds packets back.
+type shaperFacts struct {
+	kind    string
+	held    float64 // times it held back what it had to send
+	dropped float64 // packets for which its queue was full
+	backlog float64 // mean bytes waiting
+	queued  bool    // something was waiting in most samples
+}
+
+// holds tells whether the shaper is a queue of the loop.
+func (s *shaperFacts) holds() bool { return s.queued && s.held > 0 }
+
+// wirePerPacket is what an Ethernet frame takes on the wire beyond what the
+// kernel counts: 8 bytes preamble, 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
+const wirePerPacket = 24
+
+// framing is what Ethernet, IPv4 and TCP with time stamps add to full packets:
+// 1538 bytes on the wire carry 1448.
+const framing = 1538.0 / 1448
+
+// ifaceSums is one interface over the window.
+type ifaceSums struct {
+	bytes, packets     [2]float64 // received, sent
+	dropped            float64
+	seconds            float64
+	speed, shaped      float64 // bits per second; 0 none that is known
+	held, lost         float64
+	backlog, with, all float64 // bytes, rows with any, rows
+	kind               string
+}
+
+func (s *ifaceSums) add(row *record.NetDevRow) {
+	count := func(n int64) float64 { return math.Max(float64(n), 0) }
+	s.bytes[0] += count(row.RxBytes)
+	s.bytes[1] += count(row.TxBytes)
+	s.packets[0] += count(row.RxPackets)
+	s.packets[1] += count(row.TxPackets)
+	s.dropped += count(row.RxDrop) + count(row.TxDrop) + count(row.RxFifo) + count(row.RxErrs) + count(row.TxErrs)
+	s.seconds += float64(row.WidthNs) / 1e9
+	if row.SpeedMbit > 0 && !row.SpeedNominal {
+		s.speed = float64(row.SpeedMbit) * 1e6
+	}
+	if row.QdiscRateBitsPerS > 0 {
+		s.shaped = float64(row.QdiscRateBitsPerS)
+	}
+	if row.Qdisc != "" {
+		s.kind = row.Qdisc
+	}
+	s.held += count(row.QdiscOverlimits)
+	s.lost += count(row.QdiscDrops)
+	s.backlog += count(row.QdiscBacklogBytes)
+	s.all++
+	if row.QdiscBacklogBytes > 0 {
+		s.with++
+	}
+}
+
+// link is one direction of an interface against one speed. A shaper counts the
+// bytes that the kernel counts; the wire carries more.
+func (s *ifaceSums) link(iface string, way int, speed float64, from string) linkFacts {
+	l := linkFacts{known: true, iface: iface, dropped: s.dropped, all: s.packets[0] + s.packets[1], from: from,
+		direction: [...]string{"received", "sent"}[way], bits: s.bytes[way] * 8 / s.seconds,
+		packets: math.Max(s.packets[0], s.packets[1]) / s.seconds}
+	if s.packets[way] > 0 {
+		l.perPacket = s.bytes[way] / s.packets[way]
+	}
+	if speed > 0 {
+		l.speed = some(speed)
+		if from == "" {
+			l.bits += s.packets[way] * wirePerPacket * 8 / s.seconds
+		}
+	}
+	l.shaper = shaperFacts{kind: s.kind, held: s.held, dropped: s.lost, backlog: s.backlog / s.all, queued: s.with >= mostOf*s.all}
+	return l
+}
+
+// linkOf reads the interface that leads to the target, on either side.
+func linkOf(f *facts, series *record.Series) linkFacts {
+	by := map[ifaceKey]*ifaceSums{}
+	for _, row := range ours[*record.NetDevRow](f, series) {
+		if !row.Target || row.Bad != "" || row.WidthNs <= 0 {
+			continue
+		}
+		key := ifaceKey{row.Host, row.Side, row.Iface}
+		if by[key] == nil {
+			by[key] = &ifaceSums{}
+		}
+		by[key].add(row)
+	}
+	keys := slices.SortedFunc(maps.Keys(by), func(a, b ifaceKey) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.side, b.side), cmp.Compare(a.iface, b.iface))
+	})
+	given := positive(f.run.Spec.LinkBitsPerSecond)
+	var best linkFacts
+	for _, key := range keys {
+		s := by[key]
+		if s.seconds <= 0 {
+			continue
+		}
+		for way := range s.bytes {
+			speed, from := s.speed, ""
+			if given > 0 {
+				speed, from = given, "given"
+			}
+			best = fuller(best, s.link(key.iface, way, speed, from))
+		}
+		if s.shaped > 0 {
+			best = fuller(best, s.link(key.iface, 1, s.shaped, s.kind))
+		}
+	}
+	if !best.known {
+		best.fromRun(f, given)
+	}
+	return best
+}
+
+// fuller is the one of two that is nearer to its speed; where neither's is
+// known, the one that carries more, and one that holds packets back before one
+// that does not.
+func fuller(a, b linkFacts) linkFacts {
+	switch {
+	case !a.known:
+		return b
+	case a.shaper.holds() != b.shaper.holds():
+		if b.shaper.holds() {
+			return b
+		}
+		return a
+	case b.share() > a.share() || b.share() == a.share() && b.bits > a.bits:
+		return b
+	}
+	return a
+}
+
+// ifaceKey is one interface of one host.
+type ifaceKey struct{ host, side, iface string }
+
+// fromRun takes, without a watched interface, the bytes that the run itself
+// counted, where the person gave a speed to set them against.
+func (l *linkFacts) fromRun(f *facts, given float64) {
+	if given == 0 || f.elapsedS <= 0 {
+		return
+	}
+	read, written := float64(f.run.Bytes.Read), float64(f.run.Bytes.Written)
+	*l = linkFacts{known: true, fromBytes: true, from: "given", speed: some(given), direction: "received", bits: read * 8 * framing / f.elapsedS}
+	if written > read {
+		l.bits, l.direction = written*8*framing/f.elapsedS, "sent"
+	}
+}
+
+// share is how full the link was; 0 where its speed is not known.
+func (l *linkFacts) share() float64 {
+	if !l.known || !l.speed.known {
+		return 0
+	}
+	return l.bits / l.speed.value
+}
+
+func bits(v float64) string { return unit.FormatBits(unit.BitsPerSecond(v)) }

@@ -1,0 +1,35 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+
+	"ceiling/record"
+)
+
+// loadRows are the generator's rows of the window in the order of time.
+func (f *facts) loadRows(series *record.Series) []record.LoadRow {
+	if series == nil {
+		return nil
+	}
+	var rows []record.LoadRow
+	for _, row := range series.Load {
+		if !row.Warmup && row.WidthNs > 0 {
+			rows = append(rows, row)
+		}
+	}
+	sortLoad(rows)
+	return rows
+}
+
+// sortLoad orders rows by time, and such as end together by what they hold, so
+// that a record read in another order is judged the same.
+func sortLoad(rows []record.LoadRow) {
+	slices.SortFunc(rows, func(a, b record.LoadRow) int {
+		return cmp.Or(cmp.Compare(a.TNs, b.TNs), cmp.Compare(a.WidthNs, b.WidthNs),
+			cmp.Compare(a.Completed, b.Completed), cmp.Compare(a.Sent, b.Sent), cmp.Compare(a.Failed, b.Failed),
+			cmp.Compare(a.InFlight, b.InFlight), cmp.Compare(a.Behind, b.Behind), cmp.Compare(a.Bad, b.Bad),
+			cmp.Compare(a.MeanNs, b.MeanNs), cmp.Compare(a.P50Ns, b.P50Ns), cmp.Compare(a.P90Ns, b.P90Ns),
+			cmp.Compare(a.Busy, b.Busy))
+	})
+}

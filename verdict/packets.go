@@ -1,0 +1,61 @@
+package verdict
+
+import (
+	"fmt"
+
+	"ceiling/record"
+)
+
+// rulePackets asks whether packets, not bytes, are what cannot go faster: one
+// core does nothing but take them in, or they are dropped below TCP while the
+// link is far from full.
+func rulePackets(f *facts) finding {
+	out := finding{ceiling: Packets, next: "spread the packets over more cores (RSS, RPS, IRQ affinity), or send fewer and larger ones (pipelining, keep-alive)"}
+	l := &f.link
+	if l.known && l.speed.known && l.share() >= linkTaken {
+		return out
+	}
+	if f.packetsOnOneCore(&out) || f.packetsDropped(&out) {
+		out.answer = yes
+	}
+	return out
+}
+
+// packetsOnOneCore looks for a core that is full of softirqs while the others
+// are not full.
+func (f *facts) packetsOnOneCore(out *finding) bool {
+	for _, h := range []*hostFacts{&f.host, &f.home} {
+		if !h.known || len(h.cores) < 2 || h.full(h.numbers()) {
+			continue
+		}
+		for i := range h.cores {
+			c := &h.cores[i]
+			if share := soft(c) / c.total; share >= softFull {
+				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d spent %s of its time on packets (softirq)", c.cpu, percent(share)))
+				out.because = fmt.Sprintf("packets: CPU %d does nothing but take packets in (%s softirq) while other cores are idle", c.cpu, percent(share))
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// packetsDropped looks for losses that TCP has had to mend.
+func (f *facts) packetsDropped(out *finding) bool {
+	l, p := &f.link, &f.packets
+	resent := f.places.retrans.known && f.places.retrans.value >= lossMatters
+	nic := l.known && l.all > 0 && l.dropped >= lossMatters*l.all && l.perPacket <= smallPacket
+	backlog := p.known && p.handled > 0 && p.dropped >= lossMatters*p.handled
+	if !resent || !nic && !backlog {
+		return false
+	}
+	var lost record.Evidence
+	if nic {
+		lost = evidence("series.netdev.rx_drop", l.dropped, "packets", "%s dropped %.0f of %.0f packets", l.iface, l.dropped, l.all)
+	} else {
+		lost = evidence("series.softnet.dropped", p.dropped, "packets", "the kernel's backlog dropped %.0f of %.0f packets", p.dropped, p.handled)
+	}
+	out.pro = append(out.pro, lost, f.tripEvidence()[len(f.tripEvidence())-1])
+	out.because = "packets: " + lost.Says + ", and TCP sent them again, while the link's bytes are far from full"
+	return true
+}

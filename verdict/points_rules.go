@@ -1,0 +1,182 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"ceiling/record"
+)
+
+// void is the verdict on figures that cannot all be true, or nil.
+func (f *pointFacts) void() *record.Verdict {
+	p := &f.p
+	total, totalKey, counted := f.totalRequests()
+	elapsed, _, timed := f.seconds()
+	because := ""
+	switch {
+	case f.little.void != "":
+		because = f.little.void
+	case f.link.known() && f.link.share() > linkPossible:
+		because = fmt.Sprintf("more than the link carries: %s, and %s Gbit/s are %s", f.link.how, plain(p.NICGbps.Value), megabytes(f.link.capacity.value))
+	case counted && timed && math.Abs(total/elapsed/p.RPS.Value-1) > totalsImpossible:
+		because = fmt.Sprintf("%s = %s in %s s are %s, not %s", totalKey, plain(total), plain(elapsed), perSecond(total/elapsed), perSecond(p.RPS.Value))
+	default:
+		return nil
+	}
+	return &record.Verdict{Outcome: record.Void, Ceiling: Undetermined, Because: because,
+		Next: "find which of these figures is wrong before anything is concluded from them"}
+}
+
+func (f *pointFacts) verdictAskedRate() record.Verdict {
+	return record.Verdict{
+		Outcome: record.Held, Ceiling: AskedRate,
+		Because: fmt.Sprintf("%s were asked and %s came: no ceiling was reached", perSecond(f.p.TargetRPS.Value), perSecond(f.p.RPS.Value)),
+		Next:    "ask for more",
+	}
+}
+
+func (f *pointFacts) verdictBandwidth() record.Verdict {
+	v := record.Verdict{
+		Outcome: record.Held, Ceiling: Bandwidth,
+		Because: fmt.Sprintf("the link is full: at least %s of %s (%s Gbit/s), %s", megabytes(f.link.used.value), megabytes(f.link.capacity.value),
+			plain(f.p.NICGbps.Value), percent(f.link.share())),
+		Evidence: f.link.evidence(),
+		Next:     "make the responses smaller, or give the link more",
+	}
+	switch {
+	case !f.generator.known():
+		v.Doubts = append(v.Doubts, "the generator was not measured (client_cpu_pct is missing): how near it is to its own limit is unknown")
+	case f.generator.full():
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone brings little", percent(f.generator.use())))
+	}
+	return v
+}
+
+func (f *pointFacts) verdictGenerator() record.Verdict {
+	g := &f.generator
+	v := record.Verdict{
+		Outcome: record.Void, Ceiling: Generator,
+		Because:  fmt.Sprintf("the generator is full: it used %s of the CPU it can use; this number describes the generator, not the server", percent(g.use())),
+		Evidence: g.evidence(),
+		Next:     "load from more machines, or with a generator that costs less a request",
+	}
+	if f.server.known() {
+		v.Evidence = append(v.Evidence, f.server.evidence("the server"))
+	}
+	v.Evidence = append(v.Evidence, f.link.evidence()...)
+	if !f.link.known() {
+		for _, m := range f.link.lacks() {
+			v.Doubts = append(v.Doubts, m.says)
+		}
+	}
+	if f.server.full() {
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU", percent(f.server.low)))
+	}
+	if g.use() < generatorFull {
+		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: whether its threads were full is not stated", percent(g.use())))
+	}
+	v.NextWall = f.nextWall()
+	return v
+}
+
+func (f *pointFacts) verdictServerCPU() record.Verdict {
+	v := record.Verdict{
+		Outcome: record.Held, Ceiling: ServerCPU,
+		Because: fmt.Sprintf("the server's CPU is full, %s of all its CPUs busy, while the generator used %s of what it can and the link is at %s",
+			percent(f.server.low), percent(f.generator.use()), f.link.shareSays()),
+		Evidence: append([]record.Evidence{f.server.evidence("the server")}, append(f.generator.evidence(), f.link.evidence()...)...),
+		Next:     "make the handler cheaper, or give the server more CPU",
+	}
+	if f.server.low < generatorFull {
+		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated", percent(f.server.low)))
+	}
+	v.NextWall = f.nextWall()
+	return v
+}
+
+// nextWall is the nearest of the resources that were measured and are not
+// full, if each grows with the rate.
+func (f *pointFacts) nextWall() *record.Wall {
+	var wall *record.Wall
+	offer := func(name, what string, share float64) {
+		if share <= 0 || share >= pointFull {
+			return
+		}
+		if times := 1 / share; wall == nil || times < wall.Times {
+			wall = &record.Wall{Ceiling: name, Times: times, Says: fmt.Sprintf("%s, at about %.1f× this rate", what, times)}
+		}
+	}
+	if f.generator.known() && len(f.generator.capacityLacks) == 0 {
+		offer(Generator, "generator", f.generator.high/f.generator.capacity)
+	}
+	if f.server.known() && f.server.refused == "" {
+		offer(ServerCPU, "server cpu", f.server.low)
+	}
+	if f.link.known() {
+		offer(Bandwidth, "bandwidth", f.link.share())
+	}
+	return wall
+}
+
+// verdictUndetermined names what is missing, the generator first: without it
+// nothing can be said of the server.
+func (f *pointFacts) verdictUndetermined() (record.Verdict, []string) {
+	var keys, says []string
+	for _, m := range f.lacks() {
+		keys = append(keys, m.keys...)
+		says = append(says, m.says)
+	}
+	v := record.Verdict{Outcome: record.Held, Ceiling: Undetermined}
+	v.Evidence = append(v.Evidence, f.generator.evidence()...)
+	if f.server.known() {
+		v.Evidence = append(v.Evidence, f.server.evidence("the server"))
+	}
+	v.Evidence = append(v.Evidence, f.link.evidence()...)
+	if len(says) == 0 {
+		says = []string{fmt.Sprintf("nothing that was measured is full: generator %s, server's CPU %s, link %s; requests wait where these figures do not look (one thread, a lock, a pool, the path), or there are too few of them",
+			percent(f.generator.use()), percent(f.server.low), f.link.shareSays())}
+	}
+	v.Because = "undetermined: " + strings.Join(says, "; ")
+	v.Next = f.nextMeasurement()
+	return v, keys
+}
+
+func (f *pointFacts) nextMeasurement() string {
+	switch {
+	case !f.generator.known():
+		return "run again and record the CPU of the generator's host, every category, beside the server's (mpstat -P ALL 1 on both)"
+	case !f.server.known() || f.server.refused != "":
+		return "run again and record the CPU of the server's host, every category (mpstat -P ALL 1)"
+	case len(f.generator.capacityLacks) > 0:
+		return "state how many threads the generator ran on how many CPUs"
+	case !f.link.free() && !f.link.known():
+		return "state the link's speed and the bytes of a response"
+	}
+	return "watch threads and sockets on both ends during the run"
+}
+
+// loadEvidence is what the load itself tells.
+func (f *pointFacts) loadEvidence() []record.Evidence {
+	p := &f.p
+	latency, key := p.LatencyAvgMs, "latency_avg_ms"
+	if !latency.Known {
+		latency, key = p.P50Ms, "p50_ms"
+	}
+	if !p.RPS.Known || !latency.Known || latency.Value == 0 || f.little.void != "" {
+		return nil
+	}
+	inFlight := p.RPS.Value * latency.Value / 1000
+	text := fmt.Sprintf("%s × %s are about %.3g requests in flight", perSecond(p.RPS.Value), ms(latency.Value), inFlight)
+	if inFlight >= 1000 {
+		text = fmt.Sprintf("%s × %s are about %s requests in flight", perSecond(p.RPS.Value), ms(latency.Value), plain(math.Round(inFlight)))
+	}
+	if least, _, ok := f.slots(); ok && !f.open() {
+		text += fmt.Sprintf(" of %s slots", plain(least))
+	}
+	list := []record.Evidence{evidence(key, inFlight, "requests", "%s", text)}
+	if f.open() && !f.metSchedule() && p.VCPUs.Known && inFlight < p.VCPUs.Value {
+		list[0].Says += fmt.Sprintf(": fewer than the server has CPUs (%s), so it kept nobody waiting while the schedule was missed; the figures point to the generator, without proof", plain(p.VCPUs.Value))
+	}
+	return list
+}

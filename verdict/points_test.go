@@ -1,0 +1,509 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"ceiling/record"
+)
+
+func journal(t testing.TB) []record.Point {
+	t.Helper()
+	f, err := os.Open("testdata/points/points.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	file, err := record.ReadPoints(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file.Points
+}
+
+func points(t testing.TB, text string) []record.Point {
+	t.Helper()
+	file, err := record.ReadPoints(strings.NewReader("points:\n" + text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Mistakes)+len(file.NotUnderstood) > 0 {
+		t.Fatal(file.Mistakes, file.NotUnderstood)
+	}
+	return file.Points
+}
+
+// judgeOne judges a single point, written in one line.
+func judgeOne(t testing.TB, text string) PointVerdict {
+	t.Helper()
+	return JudgePoints(points(t, "- {"+text+"}\n")).Points[0]
+}
+
+func has(list []Inconsistency, kind string, parts ...string) bool {
+	return slices.ContainsFunc(list, func(x Inconsistency) bool {
+		for _, part := range parts {
+			if !strings.Contains(x.Says, part) {
+				return false
+			}
+		}
+		return x.Kind == kind
+	})
+}
+
+// What a reader of the journal has to be told, by the ids of its points.
+func TestJudgePointsJournal(t *testing.T) {
+	all := journal(t)
+	v := JudgePoints(all)
+	at := func(id string) *PointVerdict {
+		for i := range all {
+			if all[i].ID == id {
+				return &v.Points[i]
+			}
+		}
+		t.Fatalf("no point %s", id)
+		return nil
+	}
+	check := func(id, outcome, ceiling string, because ...string) {
+		t.Helper()
+		got := &at(id).Verdict
+		if got.Outcome != outcome || got.Ceiling != ceiling {
+			t.Errorf("point %s: %s, %s, want %s, %s: %s", id, got.Outcome, got.Ceiling, outcome, ceiling, got.Because)
+		}
+		for _, part := range because {
+			if !strings.Contains(got.Because, part) {
+				t.Errorf("point %s: no %q in: %s", id, part, got.Because)
+			}
+		}
+	}
+	check("21", record.Void, Undetermined, "Little's law", "200,000 slots", "4,913,152 /s", "163,265 /s")
+	check("133", record.Held, Bandwidth, "97 %")
+	check("134", record.Held, Bandwidth, "98 %", "6,122 MB/s of 6,250 MB/s")
+	check("135", record.Held, Bandwidth, "97 %")
+	for _, id := range []string{"130", "136", "137"} {
+		check(id, record.Held, Undetermined, "the generator was not measured (client_cpu_pct is missing)")
+	}
+	for _, id := range []string{"8", "9", "10", "11", "12"} {
+		check(id, record.Void, Undetermined, "the generator was not measured", "the asked rate was not sent")
+		says := ""
+		for _, e := range at(id).Verdict.Evidence {
+			says += e.Says + "\n"
+		}
+		if !strings.Contains(says, "requests in flight: fewer than the server has CPUs") || !strings.Contains(says, "the link is at 2") {
+			t.Errorf("point %s: evidence\n%s", id, says)
+		}
+	}
+	check("36", record.Held, ServerCPU, "88 %", "11 %", "14 %")
+	check("32", record.Void, Generator, "describes the generator")
+	check("19", record.Void, Generator)
+	check("23", record.Void, Generator, "89 %")
+
+	counts := map[string]int{}
+	for i := range v.Points {
+		counts[v.Points[i].Verdict.Outcome+" "+v.Points[i].Verdict.Ceiling]++
+	}
+	if got := fmt.Sprint(counts); got != "map[held bandwidth:3 held server cpu:1 held undetermined:30 void generator:3 void undetermined:9]" {
+		t.Error(got)
+	}
+}
+
+func TestJudgePointsJournalInconsistencies(t *testing.T) {
+	all := journal(t)
+	v := JudgePoints(all)
+	inconsistent := func(id, kind string, parts ...string) {
+		t.Helper()
+		i := slices.IndexFunc(all, func(p record.Point) bool { return p.ID == id })
+		if got := v.Points[i].Inconsistencies; !has(got, kind, parts...) {
+			t.Errorf("point %s: no %s with %q in %v", id, kind, parts, got)
+		}
+	}
+	inconsistent("21", KindLittle, "4,913,152 /s would need 3,006,849 in flight")
+	inconsistent("30", KindLittle, "402 ms", "below the median of 485 ms")
+	inconsistent("134", KindUnit, "98.0 %, not 90 %", "5,838 MiB/s", "binary units")
+	inconsistent("14", KindUnit, "213 fit as MiB only: 223 MB/s")
+	inconsistent("4", KindUnit, "78.39 GiB in 90 s = 935 MB/s", "thousandths of a GiB")
+	inconsistent("17", KindCPU, "usr 0.81 is a part of the row", "softirq")
+	inconsistent("19", KindCPU, "= 87.95, not 100", "12.05 %")
+	inconsistent("32", KindCPU, "= 94, not 100: 6 %")
+	inconsistent("19", KindTotals, "656,208 /s, not 634,823 /s")
+	inconsistent("19", KindBytes, "52.2 MB/s", "36 % less")
+	inconsistent("32", KindBytes, "generator's own count")
+	inconsistent("17", KindConnections, "960 connections, not 1,000")
+	inconsistent("12", KindSchedule, "8,257 /s of 1,500,000 /s")
+	if !has(v.Between, KindUnequal, "client_workers (60 / 30), duration_s (not stated / 30) at once") {
+		t.Errorf("no unequal runs in %v", v.Between)
+	}
+}
+
+// No row whose generator was not measured is laid to the server, and each one
+// that is not decided by arithmetic says what is missing.
+func TestPointsGeneratorNotMeasured(t *testing.T) {
+	all := journal(t)
+	for _, p := range all {
+		// Each with a server that looks full, and its generator not measured.
+		busy := p
+		busy.ClientCPUPct, busy.ServerCPUPct, busy.ServerCPUDetail = record.Figure{}, record.Figure{Value: 99, Known: true}, ""
+		all = append(all, busy)
+	}
+	for i, got := range JudgePoints(all).Points {
+		if all[i].ClientCPUPct.Known {
+			continue
+		}
+		switch v := got.Verdict; v.Ceiling {
+		case Undetermined:
+			if !strings.Contains(v.Because, "the generator was not measured (client_cpu_pct is missing)") && !strings.HasPrefix(v.Because, "Little's law") {
+				t.Errorf("point %s does not say so: %s", got.Label, v.Because)
+			}
+		case Bandwidth:
+		default:
+			t.Errorf("point %s is %s", got.Label, v.Ceiling)
+		}
+	}
+}
+
+// What people wrote about a point decides nothing.
+func TestPointsWordsDoNotDecide(t *testing.T) {
+	all := journal(t)
+	want := JudgePoints(all)
+	for _, words := range []string{"", "server cpu, client bound, NIC bound, void"} {
+		blank := slices.Clone(all)
+		for i := range blank {
+			p := &blank[i]
+			p.ID, p.Entry, p.Config, p.Note, p.AuthorVerdict, p.Reading, p.Range, p.ServerProcessCPU = words, words, words, words, words, words, words, words
+		}
+		for i, got := range JudgePoints(blank).Points {
+			if d, w := fmt.Sprintf("%+v %v", got.Verdict, got.Missing), fmt.Sprintf("%+v %v", want.Points[i].Verdict, want.Points[i].Missing); got.Verdict.NextWall == nil && d != w {
+				t.Errorf("point %s with %q: %s\nwant %s", all[i].ID, words, d, w)
+			}
+			if a, b := got.Verdict, want.Points[i].Verdict; a.Outcome != b.Outcome || a.Ceiling != b.Ceiling || a.Because != b.Because {
+				t.Errorf("point %s with %q: %s, %s: %s", all[i].ID, words, a.Outcome, a.Ceiling, a.Because)
+			}
+		}
+	}
+}
+
+// The order of the file and the company of a point do not change its ceiling.
+func TestPointsAlone(t *testing.T) {
+	all := journal(t)
+	want := JudgePoints(all)
+	order := rand.New(rand.NewPCG(1, 2)).Perm(len(all))
+	shuffled := make([]record.Point, len(all))
+	for i, j := range order {
+		shuffled[i] = all[j]
+	}
+	got := JudgePoints(shuffled)
+	for i, j := range order {
+		if got.Points[i].Verdict.Because != want.Points[j].Verdict.Because {
+			t.Errorf("point %s in another order: %s", all[j].ID, got.Points[i].Verdict.Because)
+		}
+	}
+	for i := range all {
+		if alone := JudgePoints(all[i : i+1]).Points[0].Verdict; alone.Ceiling != want.Points[i].Verdict.Ceiling || alone.Outcome != want.Points[i].Verdict.Outcome {
+			t.Errorf("point %s alone: %s, %s", all[i].ID, alone.Outcome, alone.Ceiling)
+		}
+	}
+}
+
+// With one figure less a ceiling stays what it was or becomes undetermined,
+// and then the figure is named.
+func TestPointsWithOneFigureLess(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		all := journal(t)
+		want := JudgePoints(all)
+		degraded := 0
+		for i := range all {
+			figures := all[i].Figures()
+			for _, f := range figures {
+				if !f.Figure.Known {
+					continue
+				}
+				kept := *f.Figure
+				*f.Figure = record.Figure{}
+				var got PointVerdict
+				if alone {
+					got = JudgePoints(all[i : i+1]).Points[0]
+				} else {
+					got = JudgePoints(all).Points[i]
+				}
+				*f.Figure = kept
+				before := want.Points[i].Verdict.Ceiling
+				switch {
+				case got.Verdict.Ceiling == before && (before != Undetermined || got.Verdict.Outcome == want.Points[i].Verdict.Outcome):
+				case got.Verdict.Ceiling != Undetermined:
+					t.Errorf("point %s without %s: %s becomes %s", all[i].ID, f.Key, before, got.Verdict.Ceiling)
+				case f.Key == "target_rps" || f.Key == "rps" && got.Verdict.Outcome == record.Void:
+					// Without it there is no schedule to miss, or nothing to judge.
+				default:
+					degraded++
+					if !slices.Contains(got.Missing, f.Key) || !strings.Contains(got.Verdict.Because, f.Key) {
+						t.Errorf("point %s without %s does not name it: %v: %s", all[i].ID, f.Key, got.Missing, got.Verdict.Because)
+					}
+				}
+			}
+		}
+		if degraded < 10 {
+			t.Errorf("%d verdicts hung on a single figure: the test tests nothing", degraded)
+		}
+	}
+}
+
+// Machines k times as large, and a clock k times as fast, change no verdict.
+func TestPointsScale(t *testing.T) {
+	want := JudgePoints(journal(t))
+	check := func(name string, scale func(p *record.Point, k float64)) {
+		for _, k := range []float64{0.5, 2, 8} {
+			all := journal(t)
+			for i := range all {
+				scale(&all[i], k)
+			}
+			for i, got := range JudgePoints(all).Points {
+				if b := want.Points[i].Verdict; got.Verdict.Outcome != b.Outcome || got.Verdict.Ceiling != b.Ceiling {
+					t.Errorf("%s × %g: point %s: %s, %s, want %s, %s", name, k, got.Label, got.Verdict.Outcome, got.Verdict.Ceiling, b.Outcome, b.Ceiling)
+				}
+			}
+		}
+	}
+	times := func(k float64, list ...*record.Figure) {
+		for _, f := range list {
+			f.Value *= k
+			if f.Known && k < 1 {
+				f.Decimals += 3
+			}
+		}
+	}
+	size := func(p *record.Point, k float64) {
+		times(k, &p.RPS, &p.PeakRPS, &p.TargetRPS, &p.TotalRequests, &p.TotalRequestsK, &p.TotalReadGB, &p.NICGbps, &p.NICMBS, &p.ClientThroughput)
+	}
+	check("size", func(p *record.Point, k float64) {
+		size(p, k)
+		// Workers and their shares of connections grow together.
+		times(k, &p.Connections, &p.Established, &p.ClientWorkers, &p.VCPUs, &p.ClientVCPUs)
+	})
+	check("clock", func(p *record.Point, k float64) {
+		size(p, k)
+		times(1/k, &p.P50Ms, &p.P75Ms, &p.P90Ms, &p.P95Ms, &p.P99Ms, &p.LatencyAvgMs, &p.LatencyMaxMs, &p.LatencyP2_5Ms, &p.LatencyP97_5Ms)
+	})
+}
+
+const (
+	// sound is a run of which everything is known and nothing is full.
+	sound = "connections: 96, pipelining: 1, client_workers: 16, client_vcpus: 16, vcpus: 16, nic_gbps: 10, rps: 96000, p50_ms: 0.9, p99_ms: 3.1, latency_avg_ms: 1.0, " +
+		"client_throughput_mb_s: 96, server_cpu_pct: 40, client_cpu_pct: 30"
+)
+
+// with replaces figures of a point that is written in one line.
+func with(point string, changes ...string) string {
+	parts := strings.Split(point, ", ")
+	for _, change := range changes {
+		key, _, set := strings.Cut(change, ": ")
+		parts = slices.DeleteFunc(parts, func(s string) bool { return strings.HasPrefix(s, key+": ") })
+		if set {
+			parts = append(parts, change)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func TestPointsCeilings(t *testing.T) {
+	check := func(name, text, outcome, ceiling string, because string) {
+		t.Run(name, func(t *testing.T) {
+			got := judgeOne(t, text)
+			if v := got.Verdict; v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, because) {
+				t.Errorf("%s, %s: %s", v.Outcome, v.Ceiling, v.Because)
+			}
+		})
+	}
+	check("nothing full", sound, record.Held, Undetermined, "nothing that was measured is full")
+	check("server", with(sound, "server_cpu_pct: 97"), record.Held, ServerCPU, "97 %")
+	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Held, Undetermined, "nothing that was measured is full")
+	check("generator", with(sound, "client_cpu_pct: 97"), record.Void, Generator, "97 %")
+	check("both", with(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Void, Generator, "97 %")
+	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Held, Undetermined, "generator 78 %")
+	check("one full worker of a large host", with(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Void, Generator, "99 %")
+	check("workers not known", with(sound, "client_workers", "server_cpu_pct: 99"), record.Held, Undetermined, "client_workers is missing")
+	check("link", with(sound, "client_throughput_mb_s: 1230"), record.Held, Bandwidth, "99 %")
+	check("link and generator", with(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Held, Bandwidth, "99 %")
+	check("link by body", with(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Held, Bandwidth, "99 %")
+	check("more than the link", with(sound, "client_throughput_mb_s: 1300"), record.Void, Undetermined, "more than the link carries")
+	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Held, Undetermined, "link 8")
+	check("asked rate", with(sound, "target_rps: 96000"), record.Held, AskedRate, "no ceiling was reached")
+	check("asked rate missed", with(sound, "target_rps: 120000"), record.Void, Undetermined, "80 %")
+	check("asked rate missed, generator", with(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Void, Generator, "80 %")
+	check("mean above the slots", with(sound, "latency_avg_ms: 1.5"), record.Void, Undetermined, "the rate is at most")
+	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Void, Undetermined, "half of the requests")
+	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Held, Undetermined, "nothing")
+	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Void, Undetermined, "the latencies printed")
+	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Held, AskedRate, "")
+	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Void, Undetermined, "30,000 /s")
+	check("no rate", with(sound, "rps"), record.Void, Undetermined, "rps is missing")
+	check("a rate of nothing", with(sound, "rps: 0"), record.Void, Undetermined, "rps is missing")
+	check("only a rate", "rps: 1000", record.Held, Undetermined, "the generator was not measured")
+	check("usr is not the server", with(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Held, Undetermined, "categories are missing")
+	check("usr is not a free generator", with(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Held, Undetermined, "categories are missing")
+	check("usr is a full generator", with(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Void, Generator, "90 %")
+	check("idle contradicts", with(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Held, Undetermined, "contradict")
+	check("adds up to too much", with(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Held, Undetermined, "adds up to 121")
+	check("percent of one core", with(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Held, Undetermined, "client_cpu_pct is missing")
+	check("a detail is no measurement of the whole", with(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Held, Undetermined, "client_cpu_pct is missing")
+}
+
+func TestPointsInconsistencies(t *testing.T) {
+	check := func(name, text, kind string, parts ...string) {
+		t.Run(name, func(t *testing.T) {
+			if got := judgeOne(t, text).Inconsistencies; !has(got, kind, parts...) {
+				t.Errorf("no %s with %q in %v", kind, parts, got)
+			}
+		})
+	}
+	none := func(name, text string, kinds ...string) {
+		t.Run(name, func(t *testing.T) {
+			for _, x := range judgeOne(t, text).Inconsistencies {
+				if len(kinds) == 0 || slices.Contains(kinds, x.Kind) {
+					t.Errorf("%s: %s", x.Kind, x.Says)
+				}
+			}
+		})
+	}
+	none("sound", sound)
+	check("order", with(sound, "p99_ms: 0.5"), KindOrder, "p50_ms = 900 µs is above p99_ms = 500 µs")
+	check("mean above the maximum", with(sound, "latency_max_ms: 0.8"), KindOrder, "above the maximum")
+	check("mean below what the percentiles allow", with(sound, "latency_avg_ms: 1.0", "p50_ms: 2.5"), KindOrder, "the percentiles make the mean at least")
+	check("zero", with(sound, "p50_ms: 0"), KindResolution, "less than 1.00 ms")
+	check("idle slots", with(sound, "latency_avg_ms: 0.7"), KindLittle, "of 96 slots: the rest was idle")
+	check("author's product", with(sound, "in_flight_little: 12"), KindLittle, "not 12")
+	none("author's product is right", with(sound, "in_flight_little: 86.4"))
+	check("MiB", with(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000"), KindUnit, "91.6 fit as MiB only: 96 MB/s")
+	none("wrk means MiB", with(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000", "client_tool: wrk"))
+	check("bytes", with(sound, "client_throughput_mb_s: 50", "mean_response_bytes: 1000"), KindBytes, "48 % off")
+	check("bytes of the body", with(sound, "client_throughput_mb_s: 50", "body_bytes: 1000"), KindBytes, "of body")
+	none("heads are bytes too", with(sound, "client_throughput_mb_s: 110", "body_bytes: 1000"))
+	check("total read", with(sound, "total_read_gb: 5", "duration_s: 30"), KindBytes, "5 GB in 30 s = 167 MB/s")
+	check("link in MiB", with(sound, "nic_mb_s: 92"), KindUnit, "fits as MiB/s")
+	check("link below what was read", with(sound, "nic_mb_s: 60"), KindBytes, "38 % less")
+	check("link copied", with(sound, "nic_mb_s: 96"), KindBytes, "generator's own count")
+	check("author's share, MiB for MB", with(sound, "nic_mb_s: 100", "nic_pct_author: 7.63"), KindUnit, "MiB taken for MB")
+	check("author's share, binary", with(sound, "nic_mb_s: 100", "nic_pct_author: 7.45"), KindUnit, "binary units")
+	none("author's share is right", with(sound, "nic_mb_s: 100", "nic_pct_author: 8.0"))
+	check("baseline", with(sound, "nic_gbps_spec: 0.5"), KindBaseline, "server's instance")
+	check("baseline of the generator", with(sound, "client_nic_gbps_spec: 0.5"), KindBaseline, "generator's instance")
+	check("link", with(sound, "client_throughput_mb_s: 1300"), KindLink, "10 Gbit/s")
+	check("totals", with(sound, "total_requests: 3000000", "elapsed_s: 30"), KindTotals, "100,000 /s, not 96,000 /s (4 % off)")
+	none("totals over the asked time", with(sound, "total_requests: 3000000", "duration_s: 30"))
+	check("peak", with(sound, "peak_rps: 90000"), KindTotals, "peak")
+	check("connections", with(sound, "connections: 100", "latency_avg_ms: 1.0"), KindConnections, "16 workers × floor(100 ÷ 16) = 96 connections, not 100")
+	check("fewer connections than workers", with(sound, "connections: 12", "latency_avg_ms: 0.12", "p50_ms: 0.1", "p99_ms: 0.2"), KindConnections, "some have none")
+	check("below zero", with(sound, "p50_ms: -3"), KindField, "below zero")
+	check("zero connections", with(sound, "connections: 0"), KindField, "is zero")
+	check("above 100 %", with(sound, "server_cpu_pct: 180"), KindField, "percent of one core")
+	check("too much came", with(sound, "target_rps: 50000"), KindSchedule, "96,000 /s came out where 50,000 /s were asked")
+	check("rows", with(sound, "server_cpu_detail: 'usr: 20%, sys=10, id 60'"), KindCPU, "= 90, not 100")
+	none("a row that adds up", with(sound, "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"))
+	none("prose about cores", with(sound, "server_cpu_detail: all idle cores; about 5 usr of something; sys"))
+}
+
+func TestPointsBetween(t *testing.T) {
+	row := func(changes ...string) string { return "- {" + with("entry: '1', "+sound, changes...) + "}\n" }
+	check := func(name, text, kind string, parts ...string) {
+		t.Run(name, func(t *testing.T) {
+			if got := JudgePoints(points(t, text)).Between; !has(got, kind, parts...) {
+				t.Errorf("no %s with %q in %v", kind, parts, got)
+			}
+		})
+	}
+	none := func(name, text string) {
+		t.Run(name, func(t *testing.T) {
+			if got := JudgePoints(points(t, text)).Between; len(got) > 0 {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+	check("identical under two labels", row("route: /a")+row("route: /b"), KindIdentical, "96,000 /s", "p50_ms", "route (/a / /b)")
+	check("identical in nothing but an exact rate", row("rps: 96123.4", "route: /a")+"- {entry: '1', rps: 96123.4, route: /b}\n", KindIdentical, "96,123 /s")
+	check("twice the same", row()+row(), KindIdentical, "nothing that is stated tells the two runs apart")
+	none("a round rate twice", "- {rps: 96000, route: /a}\n- {rps: 96000, route: /b}\n")
+	none("the same rate, another median", row("route: /a")+row("route: /b", "p50_ms: 0.8"))
+	none("one step", row("rps: 90000", "connections: 48")+row("rps: 96001"))
+	none("a chain of steps", row("rps: 90000")+row("rps: 91000", "pipelining: 2")+row("rps: 92000", "pipelining: 2", "duration_s: 5"))
+	check("two steps at once", row("rps: 90000")+row("rps: 92000", "pipelining: 2", "client_workers: 8"), KindUnequal, "client_workers", "pipelining (2 / 1)")
+	none("two entries", row("rps: 90000")+row("rps: 92000", "pipelining: 2", "client_workers: 8", "entry: '2'"))
+	none("no entry", row("rps: 90000", "entry")+row("rps: 92000", "pipelining: 2", "client_workers: 8", "entry"))
+	check("a file of copies", strings.Repeat(row(), 50), KindIdentical, "further pairs are not listed")
+	many := ""
+	for i := range maxCompared + 1 {
+		many += row(fmt.Sprintf("rps: %d", 90000+i), fmt.Sprintf("duration_s: %d", i+1), fmt.Sprintf("connections: %d", 16*(i+1)))
+	}
+	check("too many to compare", many, KindUnequal, "more than the 400")
+}
+
+// Points of one file inform each other in evidence and doubts.
+func TestPointsPeers(t *testing.T) {
+	all := points(t, "- {server_instance: big, "+sound+"}\n- {server_instance: big, "+with(sound, "client_cpu_pct", "server_cpu_pct: 80")+"}\n- {server_instance: big, "+
+		with(sound, "server_cpu_pct: 83", "connections: 192", "rps: 190000", "client_cpu_pct")+"}\n")
+	v := JudgePoints(all)
+	doubts := strings.Join(v.Points[1].Verdict.Doubts, "\n")
+	for _, want := range []string{"80.0 % is not this server's limit: the same server ran at 83.0 %", "2× the connections the rate was 1.98×: the slots held this one back"} {
+		if !strings.Contains(doubts, want) {
+			t.Errorf("no %q in:\n%s", want, doubts)
+		}
+	}
+	// The bytes of a route stand in for those that are not stated, to rule the
+	// link out; they never make it the ceiling.
+	server := with(sound, "server_cpu_pct: 99", "client_throughput_mb_s", "route: /a")
+	if got := judgeOne(t, server).Verdict; got.Ceiling != Undetermined {
+		t.Errorf("without bytes: %s", got.Ceiling)
+	}
+	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 500}\n")).Points[0].Verdict; got.Ceiling != ServerCPU {
+		t.Errorf("with the bytes of its route: %s: %s", got.Ceiling, got.Because)
+	}
+	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 12800}\n")).Points[0].Verdict; got.Ceiling != Undetermined {
+		t.Errorf("with large bytes of its route: %s: %s", got.Ceiling, got.Because)
+	}
+}
+
+// Whatever the figures are, each point gets a verdict that is complete, and
+// no server is named beside a generator that is unknown.
+func FuzzJudgePoints(f *testing.F) {
+	f.Add(uint64(1), uint64(2))
+	f.Add(uint64(3), uint64(0))
+	all := journal(f)
+	f.Fuzz(func(t *testing.T, seed, spread uint64) {
+		r := rand.New(rand.NewPCG(seed, spread))
+		some := make([]record.Point, 1+r.IntN(6))
+		for i := range some {
+			some[i] = all[r.IntN(len(all))]
+			for _, fig := range some[i].Figures() {
+				switch r.IntN(8) {
+				case 0:
+					*fig.Figure = record.Figure{}
+				case 1:
+					*fig.Figure = record.Figure{Value: math.Float64frombits(r.Uint64()), Known: true}
+				case 2:
+					*fig.Figure = record.Figure{Value: math.Exp(20 * r.NormFloat64()), Known: true, Decimals: r.IntN(4)}
+				}
+			}
+		}
+		for i, got := range JudgePoints(some).Points {
+			v := got.Verdict
+			if v.Outcome == "" || v.Ceiling == "" || v.Because == "" || v.Next == "" {
+				t.Errorf("incomplete: %+v", got)
+			}
+			if strings.HasPrefix(v.Ceiling, "server") && !some[i].ClientCPUPct.Known {
+				t.Errorf("%s with a generator that was not measured: %+v", v.Ceiling, got)
+			}
+			for _, e := range v.Evidence {
+				if math.IsNaN(e.Value) || strings.Contains(e.Says, "NaN") || strings.Contains(e.Says, "%!") {
+					t.Errorf("evidence %+v", e)
+				}
+			}
+			for _, x := range got.Inconsistencies {
+				if x.Says == "" || len(x.Keys) == 0 || strings.Contains(x.Says, "%!") {
+					t.Errorf("inconsistency %+v", x)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,276 @@
+package verdict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"ceiling/record"
+)
+
+// processFacts is what the watched processes of one role used over the window.
+type processFacts struct {
+	known     bool
+	host      string
+	processes []processUse // by PID
+	cores     float64      // CPU of all, in cores
+	queue     figure       // time runnable without a CPU, of all threads, in cores
+	threads   []threadUse  // by descending share
+	// peak is the mean over the samples of the busiest thread's share, whichever
+	// it was: where one job hops between threads it is higher than any one's.
+	peak    figure
+	samples []float64 // cores of all, sample by sample
+	allowed string    // CPU list that all of them keep to, "" when unknown or not the same
+	quota   quota
+	lost    []string // what happened to them during the window
+}
+
+// processUse is one process.
+type processUse struct {
+	pid, parent int
+	comm        string
+	cores       float64
+	listens     bool
+	busiest     float64 // share of its busiest thread
+	connections figure
+}
+
+// threadUse is one thread, shares of the window.
+type threadUse struct {
+	pid, tid int
+	comm     string
+	run      float64
+	queue    figure
+}
+
+// quota is a CPU bandwidth limit and what it did.
+type quota struct {
+	cores     figure // allowed
+	throttled figure // share of the enforcement periods in which the group was stopped
+}
+
+// processesOf sums the rows of one role.
+func processesOf(f *facts, series *record.Series, role string) processFacts {
+	var p processFacts
+	var rows []*record.ProcessRow
+	for _, row := range observed[*record.ProcessRow](f, series) {
+		if row.Role == role && row.WidthNs > 0 {
+			rows = append(rows, row)
+		}
+	}
+	p.nameThem(f, series, role)
+	if len(rows) == 0 {
+		return p
+	}
+	p.known, p.host = true, hostWithMost(rows)
+	rows = slices.DeleteFunc(rows, func(r *record.ProcessRow) bool { return r.Host != p.host })
+	p.sum(rows)
+	p.sumThreads(rows)
+	p.bySample(rows)
+	p.throttling(f, series, role)
+	p.connectionsOf(f, series)
+	return p
+}
+
+// hostWithMost is the host that most rows are of.
+func hostWithMost(rows []*record.ProcessRow) string {
+	n := map[string]int{}
+	for _, row := range rows {
+		n[row.Host]++
+	}
+	best := ""
+	for host, count := range n {
+		if n[best] < count || n[best] == count && host < best {
+			best = host
+		}
+	}
+	return best
+}
+
+// nameThem reads who the processes are and what happened to them.
+func (p *processFacts) nameThem(f *facts, series *record.Series, role string) {
+	if series == nil {
+		return
+	}
+	end := f.endNs()
+	first := true
+	for _, row := range sorted(record.Of[*record.SubjectRow](series)) {
+		if row.Role != role || row.TNs > end {
+			continue
+		}
+		switch row.Event {
+		case record.SubjectFound:
+			if first {
+				p.allowed, first = row.CPUsAllowed, false
+			} else if p.allowed != row.CPUsAllowed {
+				p.allowed = ""
+			}
+			if p.find(row.PID) == nil {
+				p.processes = append(p.processes, processUse{pid: row.PID, parent: row.ParentPID, comm: row.Comm, listens: len(row.Listeners) > 0})
+			}
+		case record.SubjectGone, record.SubjectRestarted:
+			if row.TNs >= 0 {
+				p.lost = append(p.lost, row.Comm+" "+row.Event)
+			}
+		}
+	}
+}
+
+func (p *processFacts) find(pid int) *processUse {
+	for i := range p.processes {
+		if p.processes[i].pid == pid {
+			return &p.processes[i]
+		}
+	}
+	return nil
+}
+
+// sum adds up the CPU of each process over the time that was watched: a
+// process that came or went has used nothing for the rest.
+func (p *processFacts) sum(rows []*record.ProcessRow) {
+	width, cpu, queue := map[int]float64{}, map[int]float64{}, 0.0
+	queueKnown := true
+	for _, row := range rows {
+		if p.find(row.PID) == nil {
+			p.processes = append(p.processes, processUse{pid: row.PID, comm: row.Comm})
+		}
+		width[row.PID] += float64(row.WidthNs)
+		cpu[row.PID] += math.Max(float64(row.CPUNs), 0)
+		if row.QueueNs < 0 {
+			queueKnown = false
+		} else {
+			queue += float64(row.QueueNs)
+		}
+	}
+	whole := 0.0
+	for _, w := range width {
+		whole = math.Max(whole, w)
+	}
+	slices.SortFunc(p.processes, func(a, b processUse) int { return cmp.Compare(a.pid, b.pid) })
+	for i := range p.processes {
+		u := &p.processes[i]
+		u.cores = cpu[u.pid] / whole
+		p.cores += u.cores
+	}
+	if queueKnown {
+		p.queue = some(queue / whole)
+	}
+}
+
+// sumThreads adds up the threads. One that is missing from a sample's list of
+// the busiest counts as idle there, which can only understate it.
+func (p *processFacts) sumThreads(rows []*record.ProcessRow) {
+	type key struct{ pid, tid int }
+	uses := map[key]*threadUse{}
+	width := map[int]float64{}
+	for _, row := range rows {
+		width[row.PID] += float64(row.WidthNs)
+		for _, t := range row.Busiest {
+			k := key{row.PID, t.TID}
+			u := uses[k]
+			if u == nil {
+				u = &threadUse{pid: row.PID, tid: t.TID, comm: t.Comm, queue: some(0)}
+				uses[k] = u
+			}
+			u.run += math.Max(float64(t.RunNs), 0)
+			if t.QueueNs < 0 {
+				u.queue.known = false
+			}
+			u.queue.value += float64(t.QueueNs)
+		}
+	}
+	for _, u := range uses {
+		u.run /= width[u.pid]
+		u.queue.value /= width[u.pid]
+		p.threads = append(p.threads, *u)
+		if of := p.find(u.pid); of != nil {
+			of.busiest = math.Max(of.busiest, u.run)
+		}
+	}
+	slices.SortFunc(p.threads, func(a, b threadUse) int {
+		return cmp.Or(cmp.Compare(b.run, a.run), cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))
+	})
+}
+
+// bySample looks at each sample by itself. The processes of one sample end
+// their interval together.
+func (p *processFacts) bySample(rows []*record.ProcessRow) {
+	peaks, n := 0.0, 0.0
+	for i := 0; i < len(rows); {
+		at, cpu, peak, listed := rows[i].TNs, 0.0, 0.0, false
+		for ; i < len(rows) && rows[i].TNs == at; i++ {
+			width := float64(rows[i].WidthNs)
+			cpu += math.Max(float64(rows[i].CPUNs), 0) / width
+			for _, t := range rows[i].Busiest {
+				peak, listed = math.Max(peak, float64(t.RunNs)/width), true
+			}
+		}
+		p.samples = append(p.samples, cpu)
+		if listed {
+			peaks += peak
+		}
+		n++
+	}
+	if len(p.threads) > 0 {
+		p.peak = some(peaks / n)
+	}
+}
+
+// throttling finds the tightest CPU limit on the processes' cgroups.
+func (p *processFacts) throttling(f *facts, series *record.Series, role string) {
+	groups := map[string]bool{}
+	for _, row := range record.Of[*record.SubjectRow](series) {
+		if row.Role == role && row.Host == p.host && row.Cgroup != "" {
+			groups[row.Cgroup] = true
+		}
+	}
+	var periods, throttled float64
+	for _, row := range observed[*record.ThrottleRow](f, series) {
+		if row.Host != p.host || !groups[row.Cgroup] {
+			continue
+		}
+		periods += math.Max(float64(row.Periods), 0)
+		throttled += math.Max(float64(row.Throttled), 0)
+		if row.QuotaUs > 0 && row.PeriodUs > 0 {
+			allowed := float64(row.QuotaUs) / float64(row.PeriodUs)
+			if !p.quota.cores.known || allowed < p.quota.cores.value {
+				p.quota.cores = some(allowed)
+			}
+		}
+	}
+	if periods > 0 {
+		p.quota.throttled = some(throttled / periods)
+	}
+}
+
+// connectionsOf takes the last look at how the connections spread.
+func (p *processFacts) connectionsOf(f *facts, series *record.Series) {
+	for _, row := range observed[*record.ListenerRow](f, series) {
+		if row.Host != p.host || len(row.Connections) == 0 {
+			continue
+		}
+		for i := range p.processes {
+			p.processes[i].connections = some(0)
+		}
+		for _, c := range row.Connections {
+			if u := p.find(c.PID); u != nil {
+				u.connections = some(float64(c.Connections))
+			}
+		}
+	}
+}
+
+// fullThreads counts those that ran all the time.
+func (p *processFacts) fullThreads() int {
+	n := 0
+	for _, t := range p.threads {
+		if t.full() {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *threadUse) full() bool {
+	return t.run >= threadFull || t.queue.known && t.run >= threadRuns && t.run+t.queue.value >= threadWanting
+}

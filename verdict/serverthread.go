@@ -1,0 +1,56 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+)
+
+// ruleServerThread asks whether one thread of the server runs all the time
+// while other cores are idle: more cores would not help it.
+func ruleServerThread(f *facts) finding {
+	out := finding{ceiling: ServerThread, next: "profile that thread (--pprof, perf), spread its work over several, or run more processes of the server"}
+	if !f.subject.known {
+		out.answer, out.missing = cannotTell, []string{notWatched(f)}
+		return out
+	}
+	if len(f.subject.threads) == 0 {
+		out.answer, out.missing = cannotTell, []string{"the server's threads were not recorded"}
+		return out
+	}
+	t := f.subject.threads[0]
+	out.pro = append(f.cpuEvidence(), evidence("series.process.busiest", t.run, "share", "thread %s ran %s of the time", t.comm, percent(t.run)))
+	if t.run > 0 && t.run >= lonelyThread*f.subject.cores {
+		out.times, out.nearly = math.Max(1/t.run, 1), fmt.Sprintf("one thread of the server ran %s of the time", percent(t.run))
+	}
+	n := f.subject.fullThreads()
+	if n == 0 {
+		return out
+	}
+	if !f.host.known {
+		out.answer, out.missing = cannotTell, []string{"the CPU of the server's host was not recorded"}
+		return out
+	}
+	if n >= len(f.serverCPUs) || f.serverFull() && !f.oneThreadHolds() {
+		return out // its cores are full: that is server cpu, or shared
+	}
+	free, missing := f.generatorFree()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	if !free {
+		return out
+	}
+	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
+	out.answer = yes
+	what := fmt.Sprintf("thread %s of %s", t.comm, f.subjectName())
+	if n > 1 {
+		what = fmt.Sprintf("%d threads of %s", n, f.subjectName())
+	}
+	out.because = fmt.Sprintf("server thread: %s ran %s of the time, while %.1f of %s were idle",
+		what, percent(t.run), f.host.over(f.serverCPUs, idle), plural(len(f.serverCPUs), "core", "cores"))
+	if f.places.known && f.places.both && f.places.share[inServer] >= 0.5 {
+		out.doubts = append(out.doubts, "the requests wait inside the server, not in its sockets: a lock that is held while it computes looks the same")
+	}
+	return out
+}

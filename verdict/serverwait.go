@@ -1,0 +1,106 @@
+package verdict
+
+import (
+	"fmt"
+)
+
+// ruleServerWait asks whether requests wait at the server for something that is
+// not CPU: a lock, a pool, another server, or a server that stands still.
+func ruleServerWait(f *facts) finding {
+	out := finding{ceiling: ServerWait, next: "see what the server waits for: its block and mutex profiles (--pprof), the states of its threads, its connections to others"}
+	free, missing := f.generatorFree()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	if !free {
+		return out
+	}
+	idle, missing := f.serverIdle()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	if !idle {
+		return out
+	}
+	out.pro = f.cpuEvidence()
+	p := &f.places
+	if !p.known || !p.both {
+		out.answer, out.missing = cannotTell, []string{"where the requests wait was not recorded (sockets of both ends)"}
+		return out
+	}
+	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
+	switch at := p.share[serverQueue] + p.share[inServer]; {
+	case f.queuesUnread() && f.coresTaken():
+		out.answer = cannotTell
+		out.missing = []string{"whether the requests unread before the server wait for its CPU, which others fill, or for something else"}
+	case f.queuesUnread() && f.halfBusy():
+		out.answer = cannotTell
+		out.missing = []string{"whether the requests unread before the server wait for its CPU, of which it uses half in turns with the generator, or for something else: pin them apart (--pin-generator, --pin-server)"}
+	case f.queuesUnread():
+		out.answer = yes
+		out.because = fmt.Sprintf("server wait: %s of the requests lie unread in the server's sockets while it uses %.2f cores: what should read them waits for something else", percent(p.share[serverQueue]), f.subject.cores)
+		out.next = "see what the server's workers wait for, or give it more of them; " + out.next
+	case at < mostOf:
+		return out
+	case f.crowd.is == queued:
+		out.answer = yes
+		out.pro = append(out.pro, f.crowdEvidence())
+		out.because = fmt.Sprintf("server wait: %s of the requests are inside the server, which uses %.2f cores, and they wait for each other: a lock, a pool, or another server that is asked by few at a time", percent(at), f.subject.cores)
+	case f.waitsFor() != nil:
+		u := f.waitsFor()
+		out.answer = yes
+		out.pro = append(out.pro, evidence("series.peers", u.used, "sockets", "on %.0f connections to %s the server waits for an answer", u.used, u.addr))
+		out.because = fmt.Sprintf("server wait: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, u.addr)
+		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) tell whether it takes its time or has a queue", u.addr, 2*f.run.Load.Connections)
+	case f.crowd.is == unclear && !f.fewSlots():
+		out.answer = cannotTell
+		out.missing = []string{"whether the requests inside the server wait for each other (a lock, a pool) or each takes its time (too few slots): " + f.crowd.why}
+		out.next = fmt.Sprintf("run with twice the connections (-c %d): a rate that doubles was limited by the slots, one that stays by the server", 2*f.run.Load.Connections)
+	}
+	return out
+}
+
+// ruleStandstill looks for a server that answered nobody for a good part of the
+// time: no resource limits what stands still. It comes before the rules on CPU,
+// whose means over the whole window such a run does not deserve.
+func ruleStandstill(f *facts) finding {
+	out := finding{ceiling: ServerWait, next: "find out what stopped it: a debugger, a signal, the collector of garbage, a lock that everybody needs, swapping"}
+	s := &f.stall
+	if !s.known || s.share < stallCeiling {
+		return out
+	}
+	free, missing := f.generatorFree()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	out.pro = append(out.pro, evidence("series.load.completed", s.share, "share", "nothing was answered for %s in all (%s) while requests were in flight", ns(s.ns), plural(s.count, "time", "times")))
+	if !s.cores.known {
+		out.answer, out.missing = cannotTell, []string{"what the server did while nothing was answered was not recorded"}
+		return out
+	}
+	out.pro = append(out.pro, evidence("series.process.cpu_ns", s.cores.value, "cores", "the server used %.2f cores meanwhile", s.cores.value))
+	if s.starved.known && s.starved.value >= starvedThreads {
+		out.against = append(out.against, evidence("series.process.queue_ns", s.starved.value, "threads", "%.2f threads of the server waited for a CPU meanwhile", s.starved.value))
+		return out
+	}
+	if s.hungry.known && s.hungry.value >= hungryThreads {
+		out.against = append(out.against, evidence("series.process.queue_ns", s.hungry.value, "threads", "%.2f threads of the generator waited for a CPU meanwhile", s.hungry.value))
+		return out
+	}
+	if capacity, _ := f.capacity(); !free || capacity.known && s.cores.value > idleMost*capacity.value {
+		return out // it was at work: a collection of garbage, perhaps
+	}
+	out.answer = yes
+	out.because = fmt.Sprintf("server wait: the server stood still for %s of %.3g s (%s)", ns(s.ns), f.windowS(), plural(s.count, "time", "times"))
+	return out
+}
+
+// fewSlots tells whether there are hardly more requests than CPUs to work on
+// them, so that none has to wait long for another.
+func (f *facts) fewSlots() bool {
+	cores := max(len(f.serverCPUs), len(f.generatorCPUs))
+	return !f.open && cores > 0 && f.slots <= fewPerCore*float64(cores)
+}

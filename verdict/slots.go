@@ -1,0 +1,76 @@
+package verdict
+
+import (
+	"fmt"
+
+	"ceiling/record"
+)
+
+// ruleSlots asks whether the loop itself is the limit: every resource has room,
+// no request waits for another, and there are too few of them under way.
+func ruleSlots(f *facts) finding {
+	out := finding{ceiling: Slots}
+	if f.open && !f.starvedOfSlots() {
+		return out
+	}
+	free, missing := f.generatorFree()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	idle, missing := f.serverIdle()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	if !free || !idle || f.crowd.is == queued {
+		return out
+	}
+	p := &f.places
+	if f.queuesUnread() || f.pathQueues() || f.waitsFor() != nil {
+		return out
+	}
+	slow := p.known && p.both && f.tripShare() >= mostOf
+	if f.crowd.is != alone && !f.fewSlots() && !slow {
+		return out // serverwait.go says what is missing
+	}
+	mean := f.run.Latency.Response.MeanNs
+	out.answer = yes
+	out.pro = append(f.cpuEvidence(), f.generator.evidence()...)
+	out.pro = append(out.pro, evidence("latency.response.mean_ns", mean, "ns", "%.0f slots, each busy for %s a request", f.slots, ns(mean)))
+	if f.crowd.q.known {
+		out.pro = append(out.pro, f.crowdEvidence())
+	}
+	out.pro = append(out.pro, f.placeEvidence(wayIn, serverQueue, inServer, wayBack)...)
+	out.because = fmt.Sprintf("slots: %.0f requests under way at %s each make %s; nothing is full", f.slots, ns(mean), perSecond(f.rate))
+	if slow {
+		out.because += fmt.Sprintf(", and %s of that is the way (round trip %s)", percent(f.tripShare()), ns(p.rtt.value))
+		out.pro = append(out.pro, f.tripEvidence()...)
+	}
+	if f.crowd.is == alone && f.slots > 1 {
+		out.doubts = append(out.doubts, "that more slots give more is concluded from the first answers, which took as long as the later ones: prove it with twice the connections")
+	} else if !slow && f.slots > 1 {
+		out.doubts = append(out.doubts, "that no request waits for another is concluded from how few they are: prove it with twice the connections")
+	}
+	out.next = fmt.Sprintf("allow more in flight: -c %d", 2*f.run.Load.Connections)
+	return out
+}
+
+// starvedOfSlots tells whether an open loop fell behind with every slot taken.
+func (f *facts) starvedOfSlots() bool {
+	s := &f.schedule
+	return s.missed > unsentShare && s.slotsUsed.known && s.slotsUsed.value >= slotsUsedShare
+}
+
+// crowdEvidence is what the first answers tell.
+func (f *facts) crowdEvidence() record.Evidence {
+	c := &f.crowd
+	mean := c.lasting
+	if c.is == queued && c.firstN == 1 {
+		return evidence("latency.response.min_ns", c.first, "ns", "the fastest answer took %s, nearly all the others %s: they queue", ns(c.first), ns(float64(f.run.Latency.Response.P50Ns)))
+	}
+	if c.is == queued {
+		return evidence("series.load.mean_ns", c.first, "ns", "the first %.0f answers took %s on average, later ones %s: they queue", c.firstN, ns(c.first), ns(mean))
+	}
+	return evidence("series.load.mean_ns", c.first, "ns", "the first %.0f answers took %s on average, like the later ones (%s): they do not queue", c.firstN, ns(c.first), ns(mean))
+}

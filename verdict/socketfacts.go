@@ -1,0 +1,253 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"ceiling/record"
+)
+
+// Stations of a request, in the order in which it meets them.
+const (
+	inGenerator    = iota // being sent, or its answer being handled
+	wayIn                 // written by the generator, not yet with the server's kernel
+	serverQueue           // unread in the server's socket
+	inServer              // in nobody's socket: inside the server
+	wayBack               // written by the server, not yet with the generator's kernel
+	generatorQueue        // answer unread in the generator's socket
+	stations
+)
+
+// stationNames are the names that a record carries.
+func stationNames() [stations]string {
+	return [...]string{"generator", "way in", "server queue", "server", "way back", "generator queue"}
+}
+
+// placeFacts is where the requests were, by Little's law: a share of the
+// requests in flight is that share of a request's time.
+type placeFacts struct {
+	known bool
+	both  bool // the server's end was seen too
+	// samples are the requests at each station, one row a sample, and flight
+	// the requests in flight then.
+	samples [][stations]float64
+	flight  []float64
+	share   [stations]float64
+	// low and high are the bounds of each share: about 95 %.
+	low, high [stations]float64
+	// unaccepted is the share of the server's connections that no process has
+	// taken yet.
+	unaccepted float64
+	// rtt is the round trip without the server's own time, ns; base the
+	// shortest seen.
+	rtt, base figure
+	retrans   figure // share of the server's segments that were sent again
+	rwnd      figure // share of its sending time that the receiver's window held up
+}
+
+// placesOf counts the requests at each station, sample by sample.
+func placesOf(f *facts, series *record.Series, load []record.LoadRow) placeFacts {
+	var p placeFacts
+	p.trips(f, series)
+	unaccepted, sockets := 0.0, 0.0
+	for _, row := range ours[*record.SocketsRow](f, series) {
+		if row.Client.Sockets <= 0 && row.Client.Connecting <= 0 {
+			continue
+		}
+		flight := f.flightAt(load, row.TNs)
+		if flight <= 0 {
+			continue
+		}
+		p.both = p.both || row.Server.Sockets > 0
+		p.samples = append(p.samples, f.placed(row, flight, p.rtt, p.base))
+		p.flight = append(p.flight, flight)
+		unaccepted += math.Max(float64(row.Server.Unaccepted), 0)
+		sockets += math.Max(float64(row.Server.Sockets), 0)
+	}
+	if len(p.samples) < placesFewest {
+		return placeFacts{rtt: p.rtt, base: p.base, retrans: p.retrans, rwnd: p.rwnd}
+	}
+	p.known = true
+	if sockets > 0 {
+		p.unaccepted = unaccepted / sockets
+	}
+	for s := range stations {
+		p.share[s], p.low[s], p.high[s] = batchMeans(p.samples, p.flight, s)
+	}
+	return p
+}
+
+// flightAt is how many requests are in flight at a time: the slots of a closed
+// loop, the next load row of an open one.
+func (f *facts) flightAt(load []record.LoadRow, tNs int64) float64 {
+	if !f.open {
+		return f.slots
+	}
+	if len(load) == 0 {
+		return 0
+	}
+	i := sort.Search(len(load), func(i int) bool { return load[i].TNs >= tNs })
+	if i == len(load) {
+		i--
+	}
+	// Between two rows the number is taken to change evenly.
+	at := float64(load[i].InFlight)
+	if i > 0 && load[i].TNs > load[i-1].TNs && tNs < load[i].TNs {
+		share := float64(load[i].TNs-tNs) / float64(load[i].TNs-load[i-1].TNs)
+		at = at*(1-share) + float64(load[i-1].InFlight)*share
+	}
+	return at
+}
+
+// requestsIn turns sockets with bytes into requests: at least one for each
+// socket, as many as the bytes make up, at most the pipeline of each.
+func (f *facts) requestsIn(sockets int, bytes int64, each figure) float64 {
+	n := math.Max(float64(sockets), 0)
+	if pipelining := float64(f.run.Load.Pipelining); pipelining > 1 && each.known && each.value > 0 {
+		n = math.Min(math.Max(float64(bytes)/each.value, n), n*pipelining)
+	}
+	return n
+}
+
+// placed shares out the requests in flight at one sample.
+//
+// Unread bytes are certain. Unacknowledged ones are not: an acknowledgement
+// may be put off until the next segment goes the same way (net/ipv4/
+// tcp_output.c, tcp_send_delayed_ack: up to 40 ms), so a request that the
+// server is working on looks unacknowledged too, and so does an answer that
+// lies unread. The way back is therefore what is unacknowledged and not unread,
+// and the way in no more than the round trip accounts for. In an open loop the
+// generator has no next request to acknowledge an answer with, so what has been
+// answered looks to be on its way back; there the round trip bounds both.
+func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure) (at [stations]float64) {
+	at[generatorQueue] = f.requestsIn(row.Client.Unread, row.Client.UnreadBytes, f.responseBytes)
+	at[serverQueue] = f.requestsIn(row.Server.Unread, row.Server.UnreadBytes, f.requestBytes)
+	at[inGenerator] = f.inGenerator()
+	at[wayBack] = math.Max(f.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.responseBytes)-at[generatorQueue], 0)
+	if f.open && f.responseBytes.value < largeRequest {
+		at[wayBack] = math.Min(at[wayBack], f.rate*base.value/1e9)
+	}
+	out := f.requestsIn(row.Client.Unacked, row.Client.UnackedBytes, f.requestBytes)
+	switch {
+	case f.requestBytes.known && f.requestBytes.value >= largeRequest:
+		at[wayIn] = math.Max(out-at[serverQueue], 0)
+	case rtt.known:
+		onTheWay := f.rate * rtt.value / 1e9
+		at[wayIn] = math.Min(math.Max(out-at[serverQueue], 0), math.Max(onTheWay-at[wayBack], 0))
+	}
+	at[wayIn] += math.Max(float64(row.Client.Connecting), 0)
+	sum := 0.0
+	for s := range at {
+		sum += at[s]
+	}
+	if sum > flight { // both ends are not read at one instant
+		for s := range at {
+			at[s] *= flight / sum
+		}
+		sum = flight
+	}
+	at[inServer] = flight - sum
+	return at
+}
+
+// inGenerator is how many requests the generator has in hand: each waits for
+// the batch it came with.
+func (f *facts) inGenerator() float64 {
+	return f.rate * positive(f.run.Generator.BatchMeanNs) / 1e9
+}
+
+// trips reads the round-trip times. The server's own are used: the generator
+// acknowledges an answer with its next request, at once, while the server may
+// put its acknowledgement off for as long as it works.
+func (p *placeFacts) trips(f *facts, series *record.Series) {
+	var rtts []float64
+	var retrans, sent, busyNs, rwndNs float64
+	rows := ours[*record.TCPInfoRow](f, series)
+	if len(rows) == 0 { // a dear source, so it is read seldom: the last one of the warm-up then
+		if before := setup[*record.TCPInfoRow](f, series); len(before) > 0 && before[len(before)-1].TNs > -int64(positive(f.run.WarmupS)*1e9) {
+			rows = before[len(before)-1:]
+		}
+	}
+	for _, row := range rows {
+		end := &row.Server
+		if end.Sockets <= 0 {
+			continue
+		}
+		if end.RTTp50Us > 0 {
+			rtts = append(rtts, float64(end.RTTp50Us)*1e3)
+		}
+		if b := float64(end.RTTMinUs) * 1e3; b > 0 && (!p.base.known || b < p.base.value) {
+			p.base = some(b)
+		}
+		retrans += math.Max(float64(end.RetransSegs), 0)
+		sent += math.Max(float64(end.SentSegs), 0)
+		busyNs += math.Max(float64(end.BusyNs), 0)
+		rwndNs += math.Max(float64(end.RwndNs), 0)
+	}
+	if len(rtts) > 0 {
+		slices.Sort(rtts)
+		p.rtt = some(rtts[len(rtts)/2])
+	}
+	if sent > 0 {
+		p.retrans = some(math.Min(retrans/sent, 1))
+	}
+	if busyNs > 0 {
+		p.rwnd = some(math.Min(rwndNs/busyNs, 1))
+	}
+}
+
+// batchMeans is the share of one station over all samples with its interval.
+// Samples that follow each other are alike, so the run is cut into batches and
+// the interval is that of their means (Law & Kelton, ch. 9): Student's t for
+// n−1 of them.
+func batchMeans(samples [][stations]float64, flight []float64, station int) (mean, low, high float64) {
+	ratio := func(from, to int) float64 {
+		here, all := 0.0, 0.0
+		for i := from; i < to; i++ {
+			here, all = here+samples[i][station], all+flight[i]
+		}
+		return here / all
+	}
+	n := len(samples)
+	mean = math.Min(ratio(0, n), 1)
+	batches := min(batchesMost, n)
+	sum := 0.0
+	for b := range batches {
+		d := ratio(b*n/batches, (b+1)*n/batches) - mean
+		sum += d * d
+	}
+	half := 0.0
+	if batches > 1 {
+		half = student95(batches-1) * math.Sqrt(sum/float64(batches-1)/float64(batches))
+	}
+	return mean, math.Max(mean-half, 0), math.Min(mean+half, 1)
+}
+
+// student95 is the two-sided 95 % quantile of Student's t, for the degrees of
+// freedom that batchMeans can ask for.
+func student95(freedom int) float64 {
+	table := [...]float64{12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}
+	return table[min(freedom, len(table))-1]
+}
+
+// stationsOf is where a request waits, as the record keeps it.
+func (p *placeFacts) stationsOf() []record.Station {
+	if !p.known {
+		return nil
+	}
+	var list []record.Station
+	if p.both {
+		for s, name := range stationNames() {
+			list = append(list, record.Station{Name: name, Share: p.share[s], Low: p.low[s], High: p.high[s]})
+		}
+		return list
+	}
+	// The other end was not seen: all that is known is what is on this side.
+	here, low, high := p.share[inGenerator]+p.share[generatorQueue], p.low[inGenerator]+p.low[generatorQueue], p.high[inGenerator]+p.high[generatorQueue]
+	return []record.Station{
+		{Name: stationNames()[inGenerator], Share: p.share[inGenerator], Low: p.low[inGenerator], High: p.high[inGenerator]},
+		{Name: "way and server", Share: math.Max(1-here, 0), Low: math.Max(1-high, 0), High: math.Min(math.Max(1-low, 0), 1)},
+		{Name: stationNames()[generatorQueue], Share: p.share[generatorQueue], Low: p.low[generatorQueue], High: p.high[generatorQueue]},
+	}
+}

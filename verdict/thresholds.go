@@ -1,0 +1,265 @@
+package verdict
+
+// Every threshold of the rules stands here with its reason. None of them is
+// sharp in nature; each is set where the error it allows is small beside what
+// the verdict claims.
+const (
+	// littleTolerance is how far N may be from X·R in a closed loop. Responses
+	// are counted from when their slot came free, so the law holds exactly but
+	// for the requests cut off at either edge of the window, one per slot:
+	// 1/littleCycles of the run.
+	littleTolerance = 0.05
+	// littleCycles is how many requests each slot has to have made for the
+	// edges to weigh no more than littleTolerance.
+	littleCycles = 20
+
+	// unsentShare of an asked rate may be missing or late at the end. A tenth
+	// of it would already move a p99 that the late requests are left out of.
+	unsentShare = 0.01
+
+	// generatorFull is the share of its time that a saturated worker runs. The
+	// rest is what it loses to interrupts and to waking up: a generator held to
+	// one CPU before an empty server was measured at 0.96 to 0.99.
+	generatorFull = 0.95
+	// generatorWanting is the same with the time a worker was runnable but was
+	// not given a CPU: it never waited for the server at all.
+	generatorWanting = 0.98
+	// generatorNear is where a generator stops being clearly free: it can give
+	// at most a tenth more, so whatever is called the ceiling is next to it.
+	generatorNear = 0.90
+	// halfOf the CPU of common cores is what a server may use that takes turns
+	// with its generator: 1.05 of 2 was measured with a fifth of them idle.
+	halfOf = 0.5
+	// idleClearly is the part of the server's CPU that has to be free before a
+	// generator that is only nearly full is called the wall.
+	idleClearly = 0.2
+	// starvedDelay is the share of its time that a worker waits for a CPU, and
+	// starvedQueue the share of the answers unread before it, from which it is
+	// the queue of the loop without being full: 0.83 and 0.65 were measured with
+	// two busy neighbours on its core, 0.29 and 0.18 in a fair fight.
+	starvedDelay = 0.25
+	starvedQueue = 0.4
+
+	// errorsMatter is the share of answers that are not what was asked from
+	// which the rate no longer describes the work that was asked for.
+	errorsMatter = 0.01
+
+	// shortS is the time below which a run's figures hang on chance: a server
+	// with a collector of garbage has had few cycles of it in 5 s.
+	shortS = 5
+	// unsteady is the deviation of the rate over the run's seconds, relative to
+	// its mean, from which a mean hides more than it says.
+	unsteady = 0.10
+	// lateRows is the share of late samples from which the generator's host is
+	// suspected of not running what it should.
+	lateRows = 0.10
+	// reconnectShare of requests that opened a connection anew makes a keep-alive
+	// run into another experiment.
+	reconnectShare = 0.01
+)
+
+const (
+	// slotsTaken of the slots in flight at the end of an interval count as all
+	// of them: a few are always between two requests.
+	slotsTaken = 0.9
+	// slotsUsedShare of the intervals with every slot taken make the slots, or
+	// the server behind them, answerable for a schedule that was not kept.
+	slotsUsedShare = 0.25
+	// owedShare of all requests may be in flight at the end beyond those at the
+	// beginning before a queue counts as growing without end.
+	owedShare = 0.01
+	// delayWorthSaying is the run-queue delay below which it is not mentioned.
+	delayWorthSaying = 0.02
+)
+
+const (
+	// badRowsMost is the share of refused CPU rows from which the rest is not
+	// believed either. A single glitch of idle time going back is common on
+	// tickless kernels.
+	badRowsMost = 0.2
+	// coresIdle is the idle share below which CPUs count as full. Two sides that
+	// wake each other through sockets leave some time idle at every wake-up.
+	coresIdle = 0.08
+	// coresIdleContested is the idle share up to which CPUs count as full when
+	// their threads wanted contested times what there is: an empty handler
+	// against this generator on two cores was measured at 11 to 14 % idle with
+	// 1.3 to 1.6 times the cores wanted, one full thread of two cores at 22 % and
+	// 0.97.
+	coresIdleContested = 0.2
+	contested          = 1.15
+	// serverWants is the CPU that a server used or waited for, relative to what
+	// it may use, below which full cores are not its own doing.
+	serverWants = 0.8
+	// bothWant is the same of both sides together, for a fight between them.
+	bothWant = 0.92
+
+	// threadFull is the share of its time that a saturated thread runs,
+	// threadWanting the same with its wait for a CPU, of which it must have run
+	// threadRuns.
+	threadFull    = 0.93
+	threadWanting = 0.97
+	threadRuns    = 0.6
+	// threadWants is what a thread on cores that others fill runs or waits for a
+	// CPU, from which it cannot be said to be idle.
+	threadWants = 0.8
+
+	// placesFewest samples of the sockets give a share to be spoken of: at
+	// fewer, an interval of shares spans half of everything.
+	placesFewest = 5
+	// batchesMost is how many batches an interval is made of: with ten, each
+	// lasts a second of a usual run, far beyond what samples have in common.
+	batchesMost = 10
+	// largeRequest is the size from which a request is on the way in for as
+	// long as it is unacknowledged: acknowledgements are not put off for more
+	// than two full segments (RFC 1122, 4.2.3.2), 2 × 1448 bytes on Ethernet.
+	largeRequest = 16 << 10
+
+	// A stall has no more than stallRest of the usual answers, fills at least one
+	// row of 100 ms, lasts stallPatience response times, and stallExpected
+	// answers are missing: for chance that is e^−20.
+	stallRest       = 0.05
+	stallShortestNs = 90e6
+	stallPatience   = 4
+	stallExpected   = 20
+	stallRows       = 5
+
+	// crowdSteady is the coefficient of variation up to which the first answers
+	// tell a queue from a delay; crowdQueued and crowdAlone are the bounds of q
+	// beyond cv², halfway to ½ with a margin. q has to be known to crowdAlone with
+	// crowdSure deviations of the rows' means.
+	crowdSteady = 0.4
+	crowdQueued = 0.28
+	crowdAlone  = 0.15
+	crowdSure   = 1.5
+	// crowdFastest is how much faster than the mean the fastest answer of a
+	// queue with crowdSlots slots is.
+	crowdFastest = 0.25
+	crowdSlots   = 8
+)
+
+const (
+	// idleMost of the CPU that it may use leaves a server with CPU to spare:
+	// with four fifths taken, a queue before it already explains a wait.
+	idleMost = 0.8
+	// smallPart of the common CPU leaves the other side answerable for at least
+	// 85 % of the ceiling: scaling its cost by k scales the rate by that much.
+	smallPart = 0.15
+	// besidesFull is what a server does beside its full threads: a timer, a
+	// collector of garbage, a log.
+	besidesFull = 0.15
+	// throttledShare of the enforcement periods in which a cgroup ran out of
+	// its quota: a busy group may miss a few by chance.
+	throttledShare = 0.2
+	// selfLimitOff is how near to a whole number of cores a server that limits
+	// itself stays, selfLimitQueue the share of requests unread before it.
+	selfLimitOff   = 0.05
+	selfLimitQueue = 0.4
+	// lonelyThread of the server's CPU in one thread makes that thread the next
+	// wall rather than the cores.
+	lonelyThread = 0.6
+	// unevenRest is what the other workers use, relative to the busiest, below
+	// which the work is not spread.
+	unevenRest = 0.6
+
+	// linkTaken is how much of a link's bits can be used: gaps for ARP,
+	// acknowledgements and the shaper's granularity take the rest.
+	linkTaken = 0.92
+	// linkTakenGuessed is the same where only the run's own bytes are known:
+	// framing is guessed for full packets, smaller ones carry less.
+	linkTakenGuessed = 0.90
+	// linkTooMuch is more than a link can carry.
+	linkTooMuch = 1.05
+	// smallPacket is the mean size up to which a path that stops is short of
+	// packets, not of bytes: a full one is 1514.
+	smallPacket = 400
+	// softFull is the share of one core in softirq from which it does little
+	// else; the threads that it runs keep a part.
+	softFull = 0.8
+	// lossMatters is the share of packets lost from which TCP's rate depends on
+	// it (Mathis et al. 1997: rate ~ 1/√loss).
+	lossMatters = 0.001
+	// windowMatters is the share of its sending time that the server is held up
+	// by the receiver from which the path is not the only one to blame.
+	windowMatters = 0.1
+	// mostOf the requests at one place is the better half of them.
+	mostOf = 0.5
+	// tripGrown is how far above its shortest a round trip is when packets
+	// queue on the path.
+	tripGrown = 3
+
+	// overflowShare of the new connections, queueFullShare of the looks at the
+	// listener and unacceptedShare of the connections are beyond chance.
+	overflowShare   = 0.01
+	queueFullShare  = 0.2
+	unacceptedShare = 0.1
+
+	// waitQueue is the share of requests unread before an idle server that its
+	// wake-up cannot explain.
+	waitQueue = 0.35
+	// stallCeiling is the share of the window without an answer from which no
+	// other resource accounts for the rate.
+	stallCeiling = 0.15
+	// starvedThreads is the number of threads waiting for a CPU from which it
+	// was the host that stood still, not the server.
+	// The generator has an observer and a coordinator beside its workers, so
+	// there hungryThreads may wait.
+	starvedThreads = 0.3
+	hungryThreads  = 0.8
+	// fewPerCore requests for each CPU are too few to make a queue: one is
+	// worked on, one is on its way.
+	fewPerCore = 2
+)
+
+const (
+	// stealMatters is the share of CPU time taken by the hypervisor from which
+	// a figure of this run and one of another may differ for it alone.
+	stealMatters = 0.02
+	// foreignCores, or foreignShare of all cores if that is more, used by
+	// others: the observer and the shell take less.
+	foreignCores = 0.15
+	foreignShare = 0.05
+	// samplesFew is the number of samples below which an interval of a share
+	// is wider than ±0.2.
+	samplesFew = 20
+	// badRowsSaid is the share of refused CPU rows from which it is said.
+	badRowsSaid = 0.05
+	// observerMost is what the observer promises to stay below, of one core,
+	// with as much again for a short run.
+	observerMost = 0.02
+	// clockDrop is how far the clock may fall under thermal throttling.
+	clockDrop = 0.9
+	// timesMost is the multiple from which a next wall is not worth naming.
+	timesMost = 100
+)
+
+const (
+	// waitMatters is the share of a response time from which a wait is worth a
+	// line, waitExplains from which it is the next step: a fifth of the time is
+	// a quarter more rate.
+	waitMatters  = 0.05
+	waitExplains = 0.2
+	// waitsSaid, peersSaid and sleepsSaid bound what a person has to read.
+	waitsSaid  = 3
+	peersSaid  = 4
+	sleepsSaid = 4
+
+	// awaitedFewest samples in which most requests wait for another server are
+	// no accident of one moment.
+	awaitedFewest = 2
+	// peersFewest samples with the same number of connections make a pool: of
+	// two, chance gives the same number easily.
+	peersFewest = 3
+	// poolBusy is the share of a pool's connections that are in use when
+	// requests queue for it. The rest is between the answer and the next
+	// question, or within the kernel's tick by which the two are told apart.
+	poolBusy = 0.8
+	// poolFewer is how much smaller than the requests under way a pool has to
+	// be for some to wait for it.
+	poolFewer = 0.9
+
+	// threadDisk threads in uninterruptible sleep on average are more than a
+	// page fault now and then; threadStopped of them stopped in the mean over
+	// the window are a sample or two of all.
+	threadDisk    = 0.5
+	threadStopped = 0.1
+)

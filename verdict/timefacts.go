@@ -1,0 +1,239 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+
+	"ceiling/record"
+)
+
+// stallFacts is the time in which nothing was answered though requests were in
+// flight.
+type stallFacts struct {
+	known bool
+	share float64 // of the window
+	count int     // how often
+	ns    float64 // in all
+	// from and to are the bounds of each on the run's clock, ns.
+	from, to []int64
+	// cores is the server's CPU meanwhile; starved and hungry are how many
+	// threads of the server and of the generator were runnable without a CPU.
+	cores, starved, hungry figure
+}
+
+// stallsOf looks for stretches of the window that are far too quiet for
+// chance: at the rate of the other rows they had to bring many answers.
+func stallsOf(f *facts, rows []record.LoadRow) stallFacts {
+	var s stallFacts
+	if len(rows) < stallRows {
+		return s
+	}
+	s.known = true
+	var rates []float64
+	whole := 0.0
+	for i := range rows {
+		whole += float64(rows[i].WidthNs)
+		if rows[i].Completed > 0 {
+			rates = append(rates, float64(rows[i].Completed)/float64(rows[i].WidthNs))
+		}
+	}
+	if len(rates) == 0 || whole <= 0 {
+		return s
+	}
+	slices.Sort(rates)
+	usual := rates[len(rates)/2] // answers per ns in a row that has any
+	// A response time longer than the stretch explains it.
+	patience := stallPatience * math.Max(float64(f.run.Latency.Response.P50Ns), 0)
+	lost := func(i int) float64 { // of a row beside a stall: the part of it that is missing
+		if i < 0 || i >= len(rows) || rows[i].InFlight == 0 {
+			return 0
+		}
+		width := float64(rows[i].WidthNs)
+		return width * math.Max(1-float64(rows[i].Completed)/(usual*width), 0)
+	}
+	for i := 0; i < len(rows); {
+		j, width := i, 0.0
+		for j < len(rows) && rows[j].InFlight > 0 && float64(rows[j].Completed) <= stallRest*usual*float64(rows[j].WidthNs) {
+			width += float64(rows[j].WidthNs)
+			j++
+		}
+		if j > i {
+			whole := width + lost(i-1) + lost(j)
+			if width >= stallShortestNs && whole >= patience && usual*width >= stallExpected {
+				s.count++
+				s.ns += whole
+				s.from, s.to = append(s.from, rows[i].TNs-rows[i].WidthNs), append(s.to, rows[j-1].TNs)
+			}
+		}
+		i = j + 1
+	}
+	s.share = math.Min(s.ns/whole, 1)
+	return s
+}
+
+// during measures what the two sides did within the stalls.
+func (s *stallFacts) during(f *facts, series *record.Series) {
+	of := func(role string) (cores, queue figure) {
+		cpu, wait, known, whole, width := 0.0, 0.0, true, 0.0, map[int]float64{}
+		for _, row := range ours[*record.ProcessRow](f, series) {
+			if row.Role != role || row.WidthNs <= 0 || !s.within(row.Observed()) {
+				continue
+			}
+			cpu += math.Max(float64(row.CPUNs), 0)
+			wait += float64(row.QueueNs)
+			known = known && row.QueueNs >= 0
+			width[row.PID] += float64(row.WidthNs)
+			whole = math.Max(whole, width[row.PID])
+		}
+		if whole == 0 {
+			return figure{}, figure{}
+		}
+		return some(cpu / whole), figure{wait / whole, known}
+	}
+	s.cores, s.starved = of(record.RoleSubject)
+	_, s.hungry = of(record.RoleGenerator)
+}
+
+// within tells whether an interval lies in a stall, by its middle.
+func (s *stallFacts) within(h *record.ObservedHead) bool {
+	middle := h.TNs - h.WidthNs/2
+	for i := range s.from {
+		if middle >= s.from[i] && middle <= s.to[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// queueing is whether requests wait for each other anywhere.
+type queueing int
+
+const (
+	unclear queueing = iota
+	alone            // they do not: each takes its time as if it were alone
+	queued           // they do: a request takes long because others are before it
+)
+
+// crowdFacts tells a queue from a plain delay. Once a closed loop runs, both
+// look the same: the same time for everybody. They differ at the start, when
+// all slots send at once. A plain delay D answers all of them after D. A queue
+// answers the first at once and the last of N after N turns, so the mean of
+// the first N answers is half of what it will be.
+//
+// In numbers: with C answers of mean m in the first rows and a lasting mean R,
+// q = (1 − m/R)·C/N is 0 for a plain delay and ½ for a queue. A delay that
+// itself varies gives q = cv², its squared coefficient of variation, because
+// short ones come back first; so only q beyond cv² speaks for a queue.
+type crowdFacts struct {
+	is      queueing
+	q       figure
+	cv      float64
+	first   float64 // mean response time of the first answers, ns
+	firstN  float64 // how many they are
+	lasting float64 // mean response time later on, ns
+	why     string  // in words, why it is unclear
+}
+
+// lasting is the mean response time of the window's rows once the loop runs,
+// and its relative deviation from row to row: what a difference has to exceed.
+// Median and quartiles, so that one hiccup does not decide.
+func lasting(rows []record.LoadRow) (meanNs, deviation float64) {
+	var means []float64
+	for i := range rows {
+		if m := positive(rows[i].MeanNs); !rows[i].Warmup && m > 0 {
+			means = append(means, m)
+		}
+	}
+	n := len(means)
+	if n < stallRows {
+		return 0, 1
+	}
+	slices.Sort(means)
+	// Of a normal distribution the quartiles are 1.349 deviations apart.
+	return means[n/2], (means[n*3/4] - means[n/4]) / 1.349 / means[n/2]
+}
+
+// someWereFast tells whether an answer came in a small part of the time that
+// nearly all take: no delay of the work itself can be that short, but a queue
+// lets somebody pass now and then. It needs one kind of request and answer.
+func (f *facts) someWereFast(cv, fastestNs float64) bool {
+	l := &f.run.Latency.Response
+	return cv <= crowdSteady && f.slots >= crowdSlots && len(f.run.Spec.Targets) <= 1 && len(f.run.Statuses) <= 1 &&
+		f.run.Requests.Failed == 0 && fastestNs > 0 && fastestNs <= crowdFastest*l.MeanNs
+}
+
+// fastest is the shortest response time of the run, of the warm-up too where
+// the rows tell: a queue lets the very first answers pass.
+func fastest(l *record.Quantiles, rows []record.LoadRow) float64 {
+	low := positive(float64(l.MinNs))
+	for i := range rows {
+		if m := float64(rows[i].MinNs); m > 0 && rows[i].Completed > 0 && rows[i].Failed == 0 {
+			low = min(low, m)
+		}
+	}
+	return low
+}
+
+// crowdOf reads the first answers, and the fastest one where they came too
+// many at a time.
+func crowdOf(f *facts, series *record.Series) crowdFacts {
+	var c crowdFacts
+	l := &f.run.Latency.Response
+	mean := positive(l.MeanNs)
+	switch {
+	case f.open:
+		c.why = "in an open loop the first answers do not tell"
+		return c
+	case f.slots <= 1:
+		c.is = alone
+		return c
+	case mean == 0 || l.Count == 0 || series == nil:
+		c.why = "no rows of the generator were recorded"
+		return c
+	case f.run.Spec.ConnectRamp > 0 || f.run.Spec.NewConnections:
+		c.why = "the slots did not start together"
+		return c
+	}
+	c.cv = math.Max(float64(l.P90Ns)-float64(l.P50Ns), 0) / 1.2816 / mean
+	rows := slices.DeleteFunc(slices.Clone(series.Load), func(r record.LoadRow) bool { return r.WidthNs <= 0 })
+	sortLoad(rows)
+	sum, n := 0.0, 0.0
+	for i := range rows {
+		if n >= f.slots {
+			break
+		}
+		n += float64(rows[i].Completed)
+		sum += float64(rows[i].Completed) * positive(rows[i].MeanNs)
+	}
+	if n < f.slots || sum == 0 {
+		c.why = "the first answers were not recorded"
+		return c
+	}
+	c.first, c.firstN = sum/n, n
+	if low := fastest(l, rows); f.someWereFast(c.cv, low) {
+		c.is, c.first, c.firstN = queued, low, 1
+		return c
+	}
+	c.lasting = mean
+	settled, deviation := lasting(rows)
+	if crowdSure*deviation*n/f.slots > crowdAlone {
+		c.why = "the first sample came after too many answers"
+		return c
+	}
+	c.lasting = settled
+	c.q = some((1 - c.first/settled) * n / f.slots)
+	beyond := c.q.value - c.cv*c.cv
+	switch {
+	case c.cv > crowdSteady:
+		c.why = "response times vary too much by themselves"
+	case beyond >= crowdQueued:
+		c.is = queued
+	case math.Abs(beyond) <= crowdAlone:
+		c.is = alone
+	case beyond < 0:
+		c.why = "the first answers were slower than the later ones"
+	default:
+		c.why = "the first answers lie between what a queue and what a plain delay would give"
+	}
+	return c
+}

@@ -1,0 +1,230 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+)
+
+// void is why a run proves nothing.
+type void struct {
+	because  string
+	ceiling  string // what limited it where that is known, else ""
+	next     string
+	evidence []record.Evidence
+	// nothing says that no figure of the run can be used, not even to name what
+	// was near its limit.
+	nothing bool
+}
+
+// with is the evidence of the ceiling, where that is the void's own.
+func (v *void) with(found finding) []record.Evidence {
+	if v.ceiling != found.ceiling || v.nothing {
+		return nil
+	}
+	return found.pro
+}
+
+// voidBooks looks for a record that contradicts itself: nothing can be built
+// on it, whatever else it says.
+func voidBooks(f *facts) *void {
+	r := f.run.Requests
+	// Compared as differences of unsigned numbers: they wrap the same way.
+	if r.Sent != r.Completed+r.Failed+r.InFlight && !f.run.Unfinished {
+		return &void{
+			nothing: true,
+			because: fmt.Sprintf("the books do not balance: %s sent, but %s completed, %s failed and %s in flight",
+				count(r.Sent), count(r.Completed), count(r.Failed), count(r.InFlight)),
+			next: "run again; when it happens twice this is a fault of the generator: report it with the record",
+			evidence: []record.Evidence{
+				evidence("requests.sent", float64(r.Sent), "requests", "%s requests sent", count(r.Sent)),
+				evidence("requests.completed", float64(r.Completed), "requests", "%s completed", count(r.Completed)),
+				evidence("requests.failed", float64(r.Failed), "requests", "%s failed", count(r.Failed)),
+				evidence("requests.in_flight", float64(r.InFlight), "requests", "%s in flight", count(r.InFlight)),
+			},
+		}
+	}
+	return nil
+}
+
+// voidNothing looks for a run in which nothing happened.
+func voidNothing(f *facts) *void {
+	run := f.run
+	causes := causesOf(run)
+	switch {
+	case run.Requests.Completed > 0:
+		return nil
+	case run.Load.Established == 0 && run.Requests.Sent == 0:
+		return &void{
+			nothing:  true,
+			because:  "no connection was established" + causes,
+			next:     "see that the server listens on the target's address and port, then run again",
+			evidence: []record.Evidence{evidence("load.established", 0, "connections", "none of %d connections was established", run.Load.Connections)},
+		}
+	case run.Requests.Failed > 0:
+		return &void{
+			nothing:  true,
+			because:  "not one request was answered" + causes,
+			next:     "ask the server for one answer by hand; mend it, or raise --timeout",
+			evidence: []record.Evidence{evidence("requests.failed", float64(run.Requests.Failed), "requests", "%s requests failed, none completed", count(run.Requests.Failed))},
+		}
+	}
+	return &void{
+		nothing:  true,
+		because:  "nothing was completed within the window" + causes,
+		next:     "measure longer than the server takes to answer (-d)",
+		evidence: []record.Evidence{evidence("requests.completed", 0, "requests", "no request completed in %.3g s", f.elapsedS)},
+	}
+}
+
+// causesOf lists the most frequent causes of failure, or nothing.
+func causesOf(run *record.Run) string {
+	list := slices.Clone(run.Errors)
+	slices.SortStableFunc(list, func(a, b record.Error) int {
+		switch {
+		case a.Count > b.Count:
+			return -1
+		case a.Count < b.Count:
+			return 1
+		}
+		return strings.Compare(a.Phase+a.Cause, b.Phase+b.Cause)
+	})
+	var parts []string
+	for i, e := range list {
+		if i == 3 {
+			break
+		}
+		when := ""
+		if e.BeforeWindow {
+			when = ", before the window"
+		}
+		parts = append(parts, fmt.Sprintf("%s × %s (%s%s)", count(e.Count), e.Cause, e.Phase, when))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// little is Little's law for a closed loop: N slots hold N = X·R requests.
+// It answers the relative difference and whether the law can be held against
+// the run: with errors or reconnects a slot is empty at times, and a run that
+// ends after so many requests runs dry at its end.
+func (f *facts) little() (off figure, binding bool) {
+	l := &f.run.Latency.Response
+	if f.open || f.slots <= 0 || l.Count == 0 || f.rate <= 0 || !(l.MeanNs > 0) {
+		return figure{}, false
+	}
+	n := f.rate * l.MeanNs / 1e9
+	off = some(math.Abs(n-f.slots) / f.slots)
+	clean := len(f.run.Errors) == 0 && f.run.Requests.Failed == 0 && f.run.Load.Reconnects == 0 &&
+		!f.run.Spec.NewConnections && f.run.Load.Established == f.run.Load.Connections
+	timed := f.run.Spec.Requests == 0 && !f.run.Interrupted && !f.run.Unfinished
+	return off, clean && timed && float64(f.run.Requests.Completed) >= littleCycles*f.slots
+}
+
+func voidLittle(f *facts) *void {
+	off, binding := f.little()
+	if !off.known || !binding || off.value <= littleTolerance {
+		return nil
+	}
+	l := &f.run.Latency.Response
+	return &void{
+		nothing: true,
+		because: fmt.Sprintf("Little's law does not hold: %s × %s are %.3g requests in flight, but there were %.0f slots",
+			perSecond(f.rate), ns(l.MeanNs), f.rate*l.MeanNs/1e9, f.slots),
+		next: "run again with nothing else on the machine; a rate and a response time that contradict each other cannot both be right",
+		evidence: []record.Evidence{
+			evidence("rate.completed_per_s", f.rate, "1/s", "%s", perSecond(f.rate)),
+			evidence("latency.response.mean_ns", l.MeanNs, "ns", "mean response time %s", ns(l.MeanNs)),
+			evidence("load.connections", f.slots, "slots", "%.0f slots: connections × pipelining", f.slots),
+		},
+	}
+}
+
+// voidCPURows looks for a host whose CPU accounting cannot be believed.
+func voidCPURows(f *facts) *void {
+	for _, h := range []*hostFacts{&f.host, &f.home} {
+		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
+			return &void{
+				because:  fmt.Sprintf("the CPU rows do not add up: %d of %d had to be refused, so nobody's share of the CPU is known", h.bad, h.rows),
+				next:     "run again; on a virtual machine whose clock jumps, on another one",
+				evidence: []record.Evidence{evidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d rows of cores do not add up", h.bad, h.rows)},
+			}
+		}
+	}
+	return nil
+}
+
+// voidThrottled looks for a generator whose CPU was held back by the host:
+// what it then measures is its own quota.
+func voidThrottled(f *facts) *void {
+	q := f.own.quota.throttled
+	if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == f.own.quota) {
+		return &void{
+			because:  fmt.Sprintf("the generator was held back by its cgroup's CPU quota in %s of the periods", percent(q.value)),
+			ceiling:  Generator,
+			next:     "give the generator's cgroup more CPU",
+			evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "the generator's cgroup was stopped in %s of the periods", percent(q.value))},
+		}
+	}
+	if t := f.clock; t.throttles > 0 && t.slowest > 0 && t.slowest < clockDrop*t.fastest {
+		return &void{
+			because:  fmt.Sprintf("the host was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", t.throttles, t.fastest/1e6, t.slowest/1e6),
+			next:     "cool the machine, then run again",
+			evidence: []record.Evidence{evidence("series.freq.throttles", t.throttles, "events", "%.0f thermal throttle events", t.throttles)},
+		}
+	}
+	return nil
+}
+
+// voidSchedule looks for an open loop whose rate was not sent. Whose fault it
+// was is told by what was full meanwhile.
+func voidSchedule(f *facts, slo sloResult, found *finding) *void {
+	s := &f.schedule
+	grew := s.owed.known && s.owed.value > owedShare
+	if !f.open || s.missed <= unsentShare && !grew {
+		return nil
+	}
+	ev := []record.Evidence{
+		evidence("load.asked_per_s", f.run.Load.AskedPerS, "1/s", "asked %s", perSecond(f.run.Load.AskedPerS)),
+		evidence("requests.unsent", s.missed, "share", "%s of the asked %s requests had not left when their time was over", percent(s.missed), count(uint64(s.asked))),
+	}
+	g := &f.generator
+	if s.missed <= unsentShare {
+		if len(slo.broken) > 0 || found.ceiling == Errors || found.ceiling == AcceptQueue {
+			return nil
+		}
+		return &void{
+			because:  fmt.Sprintf("the asked rate was sent but not answered: when the window closed %s of the requests were still owed, and the queue grew; these are no latencies of a rate that can be held. %s", percent(s.owed.value), upper(found.because)),
+			ceiling:  found.ceiling,
+			next:     "ask for less (-R)",
+			evidence: append(ev, evidence("series.load.in_flight", s.owed.value, "share", "%s of the asked requests were owed at the end beyond those at the beginning", percent(s.owed.value))),
+		}
+	}
+	short := fmt.Sprintf("the asked rate was not sent: %s of it is missing or late", percent(s.missed))
+	if g.full() && !serverSide(found.ceiling) {
+		return &void{because: short + ", for the generator was full", ceiling: Generator, evidence: append(ev, g.evidence()...), next: generatorNext(f)}
+	}
+	if len(slo.broken) > 0 && g.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
+		return nil // a broken SLO is proof enough: the response time counts from when a request was due
+	}
+	if f.starvedOfSlots() {
+		ev = append(ev, evidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots, percent(s.slotsUsed.value)))
+		return &void{
+			because: fmt.Sprintf("%s, for every slot was in use: these are the figures of a closed loop of %.0f slots, and no latencies of the asked rate. %s", short, f.slots, upper(found.because)),
+			ceiling: found.ceiling,
+			next:    fmt.Sprintf("ask for less (-R), or allow more in flight (-c above %d); and for the ceiling: %s", f.run.Load.Connections, found.next), evidence: ev,
+		}
+	}
+	return &void{because: short + "; what held it up was not recorded", evidence: ev,
+		next: "watch both ends, or ask for less (-R)"}
+}
+
+// serverSide tells whether a ceiling is on the server's side, or shared with it.
+func serverSide(ceiling string) bool {
+	return slices.Contains([]string{ServerCPU, SharedCPU, ServerThread, ServerWait, Uneven}, ceiling)
+}

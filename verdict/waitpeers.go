@@ -1,0 +1,196 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"ceiling/record"
+)
+
+// The connections that the server keeps to others. A pool is seen from outside
+// as the same number of connections to one address in every sample, fewer than
+// there are requests, and in use on all of them.
+
+// peerFacts are the addresses the server is connected to over the window.
+type peerFacts struct {
+	samples int
+	cut     bool      // not all of its open files could be looked through
+	list    []peerUse // most sockets first
+}
+
+// peerUse is one of them.
+type peerUse struct {
+	addr      string
+	low, high int     // sockets in the samples
+	sockets   float64 // on average
+	// used is the mean number of sockets on which the server waits for an
+	// answer, or has not read it, or on which the other end has not taken what
+	// was sent; a lower bound where times are not known (unix).
+	used       float64
+	quiet      float64
+	connecting float64
+	timed      bool // what was sent last is known
+	seen       int  // samples
+}
+
+// peersOf gathers the rows of the server's host.
+func peersOf(f *facts, series *record.Series) peerFacts {
+	var p peerFacts
+	uses := map[string]*peerUse{}
+	for _, row := range observed[*record.PeersRow](f, series) {
+		if !f.subject.known || row.Host != f.subject.host {
+			continue
+		}
+		p.samples++
+		p.cut = p.cut || row.Cut
+		for i := range row.Peers {
+			one := &row.Peers[i]
+			u := uses[one.Addr]
+			if u == nil {
+				u = &peerUse{addr: one.Addr, low: one.Sockets, timed: true}
+				uses[one.Addr] = u
+			}
+			u.add(one)
+		}
+	}
+	for _, u := range uses {
+		if u.seen < p.samples {
+			u.low = 0
+		}
+		for _, sum := range []*float64{&u.sockets, &u.used, &u.quiet, &u.connecting} {
+			*sum /= float64(p.samples)
+		}
+		p.list = append(p.list, *u)
+	}
+	slices.SortFunc(p.list, func(a, b peerUse) int {
+		return cmp.Or(cmp.Compare(b.sockets, a.sockets), cmp.Compare(a.addr, b.addr))
+	})
+	return p
+}
+
+func (u *peerUse) add(one *record.Peer) {
+	count := func(n int) float64 { return math.Min(math.Max(float64(n), 0), math.Max(float64(one.Sockets), 0)) }
+	u.seen++
+	u.low, u.high = min(u.low, one.Sockets), max(u.high, one.Sockets)
+	u.sockets += count(one.Sockets)
+	u.used += max(count(one.Awaiting), count(one.Unread), count(one.Unacked))
+	u.quiet += count(one.Quiet)
+	u.connecting += math.Max(float64(one.Connecting), 0)
+	u.timed = u.timed && one.Awaiting >= 0
+}
+
+// steady tells whether there were as many in every sample.
+func (u *peerUse) steady() bool { return u.low == u.high && u.high > 0 }
+
+// pool tells whether the connections look like a pool that n requests share.
+// Of a unix socket it is not known whether they are in use, and one of them is
+// as likely a log's.
+func (p *peerFacts) pool(u *peerUse, n, responseNs float64) bool {
+	if p.samples < peersFewest || p.cut || !u.steady() || u.sockets > poolFewer*n || u.connecting > 0 {
+		return false
+	}
+	if !u.timed {
+		return u.high > 1
+	}
+	if responseNs < 1e9 && u.quiet > (1-poolBusy)*u.sockets {
+		return false
+	}
+	return u.used >= poolBusy*u.sockets
+}
+
+// waitsFor is the other server whose answers most of the requests under way
+// wait for; nil where there is none, or its sockets do not tell.
+func (f *facts) waitsFor() *peerUse {
+	n := f.underWay()
+	if f.peers.samples < awaitedFewest || f.peers.cut || n <= 0 {
+		return nil
+	}
+	for i := range f.peers.list {
+		if u := &f.peers.list[i]; u.timed && u.used >= mostOf*n {
+			return u
+		}
+	}
+	return nil
+}
+
+// peerClue says what the connections to others tell: a pool that is smaller
+// than what asks for it, another server that is waited for, one that does not
+// take connections.
+func (f *facts) peerClue(wall *record.Wall) clue {
+	var c clue
+	p, n := &f.peers, f.underWay()
+	if p.samples == 0 {
+		return c
+	}
+	if len(p.list) == 0 && !p.cut {
+		c.says = append(c.says, evidence("series.peers", 0, "sockets", "it keeps no connections to others"))
+	}
+	mean := positive(f.run.Latency.Response.MeanNs)
+	for i := range p.list {
+		u := &p.list[i]
+		next := ""
+		switch {
+		case c.next != "":
+		case p.pool(u, n, mean):
+			next = f.poolStep(u, n, wall)
+			c.doubts = append(c.doubts, fmt.Sprintf("that the connections to %s are a pool and that requests wait for them is concluded from their number, which stays; many requests may share one (HTTP/2, pipelining)", u.addr))
+		case u.timed && u.used >= mostOf*n:
+			next = fmt.Sprintf("measure %s by itself: %.0f of %.0f requests wait for its answers", u.addr, math.Min(u.used, n), n)
+		case u.connecting >= 1 && u.connecting >= u.sockets:
+			next = fmt.Sprintf("see why %s does not take connections: %.3g are under way on average", u.addr, u.connecting)
+		}
+		if i < peersSaid || next != "" {
+			says := p.says(u)
+			if next != "" {
+				c.next = next
+				c.says = slices.Insert(c.says, 0, says) // what the step stands on
+			} else {
+				c.says = append(c.says, says)
+			}
+		}
+	}
+	return c
+}
+
+// poolStep is what to do about a pool. Twice its size halves the wait for it;
+// it cannot be used by more requests than there are.
+func (f *facts) poolStep(u *peerUse, n float64, wall *record.Wall) string {
+	size := float64(u.high)
+	may := "keeps"
+	if !u.timed {
+		may = "may keep"
+	}
+	gains := gain(math.Min(2, n/size), wall)
+	if f.open {
+		gains = "up to twice the rate before they queue"
+	}
+	return fmt.Sprintf("allow more connections to %s: the server %s a pool of %d, and of %.0f requests %.0f wait for one; twice as many give %s, if %s can take it",
+		u.addr, may, u.high, n, n-size, gains, u.addr)
+}
+
+// says is one address as a fact.
+func (p *peerFacts) says(u *peerUse) record.Evidence {
+	number := fmt.Sprintf("%d to %d connections", u.low, u.high)
+	if u.steady() {
+		number = plural(u.high, "connection", "connections")
+	}
+	if p.cut {
+		number = "at least " + number
+	}
+	text := fmt.Sprintf("it keeps %s to %s", number, u.addr)
+	if u.steady() && p.samples >= peersFewest {
+		text += fmt.Sprintf(", the same in all of %d samples", p.samples)
+	}
+	if u.timed {
+		text += fmt.Sprintf(", and waits for an answer on %.3g of them", u.used)
+	}
+	if u.quiet >= 0.05 {
+		text += fmt.Sprintf("; %.3g were not used for a second", u.quiet)
+	}
+	if u.connecting > 0 {
+		text += fmt.Sprintf("; %.3g more are being opened", u.connecting)
+	}
+	return evidence("series.peers", u.sockets, "sockets", "%s", text)
+}

@@ -1,0 +1,93 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+)
+
+// A server with CPU to spare keeps requests waiting for something. This file
+// names the next step from what the record says of it, in the order of how much
+// it says: the server's own profiles (waitprofiles.go), the connections it
+// keeps to others (waitpeers.go), where its threads sleep (waitthreads.go).
+
+// clue is what one source says of what the requests inside the server wait for.
+type clue struct {
+	says   []record.Evidence
+	next   string // what to do about it; "" where it names nothing
+	doubts []string
+	// whereOnly: it names the place in the server where they wait, and a pool
+	// among the connections may be what they wait for.
+	whereOnly bool
+}
+
+// explainWait puts what the requests wait for into a finding that says that
+// they wait, or that they are inside the server and nobody knows why. wall is
+// what would limit next.
+func explainWait(f *facts, found *finding, wall *record.Wall) {
+	idle, _ := f.serverIdle()
+	if found.ceiling != ServerWait && !(found.ceiling == Undetermined && idle && f.requestsInside()) {
+		return
+	}
+	var next []string
+	var first, rest []record.Evidence
+	profiles := f.profileClue(wall)
+	for i, c := range []clue{profiles, f.peerClue(wall), f.threadClue()} {
+		if c.next == "" || next != nil && !(i == 1 && profiles.whereOnly) {
+			rest = append(rest, c.says...)
+			continue
+		}
+		first = append(first, c.says...)
+		next = append(next, c.next)
+		found.doubts = append(found.doubts, c.doubts...)
+	}
+	found.pro = slices.Concat(first, found.pro, rest)
+	switch {
+	case next == nil:
+	case found.ceiling == Undetermined:
+		found.next += "; as it looks: " + strings.Join(next, "; ")
+	default:
+		found.next = strings.Join(next, "; ")
+	}
+}
+
+// requestsInside tells whether most requests are with the server: unread
+// before it or in nobody's socket.
+func (f *facts) requestsInside() bool {
+	p := &f.places
+	return p.known && p.both && p.share[serverQueue]+p.share[inServer] >= mostOf
+}
+
+// underWay is how many requests were in flight on average.
+func (f *facts) underWay() float64 {
+	if !f.open || len(f.places.flight) == 0 {
+		return f.slots
+	}
+	sum := 0.0
+	for _, n := range f.places.flight {
+		sum += n
+	}
+	return sum / float64(len(f.places.flight))
+}
+
+// gain says what at most comes of a change that allows times the rate, in this
+// run: no more than the next wall.
+func gain(times float64, wall *record.Wall) string {
+	switch {
+	case wall != nil && times >= wall.Times:
+		return fmt.Sprintf("at most %s this rate, where the next wall is (%s)", multiple(wall.Times), wall.Ceiling)
+	case times > timesMost:
+		return fmt.Sprintf("more than %d× this rate, were there no other wall", timesMost)
+	}
+	return fmt.Sprintf("at most %s this rate", multiple(times))
+}
+
+// multiple writes a multiple: 12×, 1.07×.
+func multiple(times float64) string {
+	if times < 2 {
+		return fmt.Sprintf("%.3g×", times)
+	}
+	return fmt.Sprintf("%.2g×", times)
+}

@@ -1,0 +1,136 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+)
+
+// Where the server's threads sleep, in words. It says least of the three: a
+// runtime's idle threads wait for a lock as well.
+
+// threadFacts is what the server's threads did in the samples that looked, as
+// mean numbers of threads.
+type threadFacts struct {
+	looks    int // of all processes
+	all      float64
+	disk     float64 // uninterruptible
+	stopped  float64
+	sleeping []sleepers // most first
+}
+
+// sleepers are the threads in one kernel function.
+type sleepers struct {
+	wchan   string
+	threads float64
+}
+
+// sleepsOf gathers what the server's threads wait in.
+func sleepsOf(f *facts, series *record.Series) threadFacts {
+	var t threadFacts
+	looks := map[int]float64{}
+	var rows []*record.ProcessRow
+	for _, row := range observed[*record.ProcessRow](f, series) {
+		s := &row.States
+		if row.Role == record.RoleSubject && f.subject.known && row.Host == f.subject.host && s.Running+s.Sleeping+s.Disk+s.Other > 0 {
+			rows = append(rows, row)
+			looks[row.PID]++
+		}
+	}
+	where := map[string]float64{}
+	for _, row := range rows {
+		n, s := looks[row.PID], &row.States
+		t.all += (positive(float64(s.Running)) + positive(float64(s.Sleeping)) + positive(float64(s.Disk)) + positive(float64(s.Other))) / n
+		t.disk += positive(float64(s.Disk)) / n
+		t.stopped += positive(float64(s.Other)) / n
+		for _, w := range row.Waits {
+			where[w.Wchan] += positive(float64(w.Threads)) / n
+		}
+	}
+	t.looks = len(rows)
+	for wchan, n := range where {
+		if wchan != "" && n > 0 {
+			t.sleeping = append(t.sleeping, sleepers{wchan, n})
+		}
+	}
+	slices.SortFunc(t.sleeping, func(a, b sleepers) int {
+		return cmp.Or(cmp.Compare(b.threads, a.threads), cmp.Compare(a.wchan, b.wchan))
+	})
+	return t
+}
+
+// sleep is what a thread in a kernel function waits for.
+type sleep struct {
+	parts []string // of the function's name
+	says  string
+	step  string // what it asks for, where most threads wait for it; "" nothing
+}
+
+// sleeps in the order in which they are tried. The names are those of kernels
+// since 3.10 (get_wchan leaves out the scheduler's own functions).
+func sleeps() []sleep {
+	return []sleep{
+		{[]string{"futex"}, "a lock, or work to do", "see which lock, or what work is waited for: the server's block and mutex profiles (--pprof), or the stacks of its threads"},
+		{[]string{"ep_poll", "epoll", "poll_schedule", "do_poll", "do_sys_poll", "do_select"}, "events on their sockets", ""},
+		{[]string{"io_cqring_wait", "io_uring"}, "completions of io_uring", ""},
+		{[]string{"sk_wait_data", "tcp_recvmsg", "wait_woken", "inet_wait", "skb_wait", "skb_recv", "unix_stream_read", "unix_stream_data_wait", "recv_datagram"}, "data from a socket", "see whose answers its threads wait for: one at a time each"},
+		{[]string{"csk_accept", "unix_accept", "skb_recv_accept"}, "new connections", ""},
+		{[]string{"sk_stream_wait", "sock_alloc_send", "unix_wait_for_peer"}, "room to send", "see who does not read what it sends"},
+		{[]string{"pipe_"}, "a pipe", "see what writes into the pipe that its threads wait for"},
+		{[]string{"nanosleep"}, "time to pass", "see why its threads sleep: a pause, or trying again"},
+		{[]string{"flock", "locks_lock", "setlk", "lock_file_wait"}, "a lock on a file", "see who else locks that file"},
+		{[]string{"nfs", "rpc_wait", "fuse", "request_wait_answer", "ceph"}, "a network file system", "see what its threads read or write there"},
+		{[]string{"folio_wait", "wait_on_page", "io_schedule", "jbd2", "ext4", "xfs", "btrfs", "blk_", "blkdev", "submit_bio", "fsync", "sync_inode", "wait_on_buffer", "writeback"}, "the disk", "see what its threads read or write, and how often they sync"},
+		{[]string{"do_wait", "wait4", "waitid"}, "a child process", ""},
+		{[]string{"sigtimedwait", "sigsuspend", "pause"}, "a signal", ""},
+		{[]string{"signal_stop", "ptrace"}, "to be let go on (stopped)", ""},
+	}
+}
+
+// sleepOf puts a kernel function into words.
+func sleepOf(wchan string) sleep {
+	for _, s := range sleeps() {
+		for _, part := range s.parts {
+			if strings.Contains(wchan, part) {
+				return s
+			}
+		}
+	}
+	return sleep{says: "something"}
+}
+
+// threadClue says where the server's threads sleep.
+func (f *facts) threadClue() clue {
+	var c clue
+	t := &f.sleeps
+	if t.looks == 0 || t.all <= 0 {
+		return c
+	}
+	if t.stopped >= threadStopped*t.all {
+		c.says = append(c.says, evidence("series.process.states.other", t.stopped, "threads",
+			"%.3g of its %.3g threads were stopped on average, by a signal or a debugger", t.stopped, t.all))
+		c.next = "find out who stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
+	}
+	if t.disk >= threadDisk {
+		c.says = append(c.says, evidence("series.process.states.disk", t.disk, "threads", "%.3g of its %.3g threads waited for the disk or the like (state D) on average", t.disk, t.all))
+		c.next = join(c.next, "see what its threads read or write, and how often they sync: some wait for the disk (state D)")
+	}
+	if len(t.sleeping) == 0 {
+		return c
+	}
+	var parts []string
+	for _, s := range t.sleeping[:min(len(t.sleeping), sleepsSaid)] {
+		parts = append(parts, fmt.Sprintf("%.3g in %s (for %s)", s.threads, s.wchan, sleepOf(s.wchan).says))
+	}
+	c.says = append(c.says, evidence("series.process.waits", t.sleeping[0].threads, "threads", "where its threads sleep, of %.3g: %s", t.all, strings.Join(parts, ", ")))
+	if top := t.sleeping[0]; c.next == "" && top.threads >= mostOf*t.all {
+		s := sleepOf(top.wchan)
+		if s.step != "" {
+			c.next = fmt.Sprintf("%s (%.3g of %.3g threads in %s)", s.step, top.threads, t.all, top.wchan)
+		}
+	}
+	return c
+}
