@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// A Kind is a server that can be started by its name.
+type Kind struct {
+	Name    string
+	About   string // one line for a person who chooses
+	Prefork bool   // it can run as several processes which share the port
+}
+
+// An engine is a framework with the routes mounted.
+type engine interface {
+	// serve answers the connections of ln. It returns when stop has been called or when ln fails; the error says
+	// which one it was only in the second case.
+	serve(ln net.Listener) error
+
+	// stop closes the listener, lets requests that are being answered finish until ctx ends, then closes what is
+	// still open. No connection is left when it returns. It may come before serve has taken the listener.
+	stop(ctx context.Context)
+}
+
+// A framework is a line of the catalogue.
+type framework struct {
+	Kind
+	mount func(*site) engine
+}
+
+func frameworks() []framework {
+	return []framework{
+		{Kind{Name: "nethttp", About: "the standard library's net/http"}, mountNetHTTP},
+		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: true}, mountFastHTTP},
+		{Kind{Name: "fiber", About: "gofiber/fiber v3, which stands on fasthttp", Prefork: true}, mountFiber},
+		{Kind{Name: "floor", About: "our own, on io_uring: close to what the kernel alone costs"}, mountFloor},
+	}
+}
+
+// Catalogue returns the kinds of server there are.
+func Catalogue() []Kind {
+	var kinds []Kind
+	for _, f := range frameworks() {
+		kinds = append(kinds, f.Kind)
+	}
+	return kinds
+}
+
+// Lookup returns the kind of that name, or an error that lists the names there are.
+func Lookup(name string) (Kind, error) {
+	f, err := lookup(name)
+	return f.Kind, err
+}
+
+func lookup(name string) (framework, error) {
+	var names []string
+	for _, f := range frameworks() {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	return framework{}, fmt.Errorf("unknown server %q: there are %s", name, strings.Join(names, ", "))
+}

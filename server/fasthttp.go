@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// fastHTTP is a fasthttp server with the framework's settings: up to 262,144 connections and no timeouts.
+type fastHTTP struct {
+	server *fasthttp.Server
+	conns  *connections
+}
+
+func mountFastHTTP(s *site) engine {
+	return newFastHTTP(&fasthttp.Server{Handler: fastHTTPHandler(s), CloseOnShutdown: true})
+}
+
+// newFastHTTP takes over a server that has not been started.
+func newFastHTTP(server *fasthttp.Server) *fastHTTP {
+	conns := newConnections()
+	server.ConnState = conns.note
+	return &fastHTTP{server: server, conns: conns}
+}
+
+// fastHTTPHandler finds the route in a map, since fasthttp has no router.
+func fastHTTPHandler(s *site) fasthttp.RequestHandler {
+	byPath := make(map[string]*Route, len(s.routes))
+	for i := range s.routes {
+		byPath[s.routes[i].Path] = &s.routes[i]
+	}
+	return func(c *fasthttp.RequestCtx) {
+		r, ok := byPath[string(c.Path())] // a conversion to look up a key does not allocate
+		switch {
+		case !ok:
+			c.Error(fasthttp.StatusMessage(fasthttp.StatusNotFound), fasthttp.StatusNotFound)
+			return
+		case !c.IsGet() && !c.IsHead():
+			c.Error(fasthttp.StatusMessage(fasthttp.StatusMethodNotAllowed), fasthttp.StatusMethodNotAllowed)
+			c.Response.Header.Set(fasthttp.HeaderAllow, "GET, HEAD")
+			return
+		}
+		c.Response.Header.SetContentType(r.ContentType)
+		if r.ContentEncoding != "" {
+			c.Response.Header.SetContentEncoding(r.ContentEncoding)
+		}
+		m := s.borrow(r)
+		body := r.answer(s.pool, rand.Uint64(), m)
+		if r.computed {
+			c.SetBody(body) // copies
+		} else {
+			c.Response.SetBodyRaw(body)
+		}
+		s.giveBack(m)
+	}
+}
+
+func (f *fastHTTP) serve(ln net.Listener) error { return f.server.Serve(ln) }
+
+// stop needs the second step because ShutdownWithContext knows no force: when ctx ends it gives up and leaves the
+// connections being served (one that has not sent anything is not idle to it until it is 5 s old). What it returns
+// does not matter then.
+func (f *fastHTTP) stop(ctx context.Context) {
+	_ = f.server.ShutdownWithContext(ctx)
+	f.conns.closeAll()
+}
+
+// connections are those a fasthttp server has open. The server calls note at the start and the end of a connection,
+// and twice for each request, which returns at once; only a start and an end take the lock.
+type connections struct {
+	mu      sync.Mutex
+	changed sync.Cond // on mu: one has ended
+	open    map[net.Conn]struct{}
+	closing bool
+}
+
+func newConnections() *connections {
+	c := &connections{open: map[net.Conn]struct{}{}}
+	c.changed.L = &c.mu
+	return c
+}
+
+func (c *connections) note(conn net.Conn, state fasthttp.ConnState) {
+	switch state {
+	case fasthttp.StateNew:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.open[conn] = struct{}{}
+		if c.closing { // it was accepted just before the listener was closed
+			expire(conn)
+		}
+	case fasthttp.StateClosed:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.open, conn)
+		c.changed.Signal()
+	}
+}
+
+// closeAll makes the server close its connections, and waits until it has.
+func (c *connections) closeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing = true
+	for conn := range c.open {
+		expire(conn)
+	}
+	for len(c.open) > 0 {
+		c.changed.Wait()
+	}
+}
+
+// expire ends what the server waits for on conn, now and later, so that it closes it. If we closed it ourselves the
+// server would log an error for each.
+func expire(conn net.Conn) {
+	_ = conn.SetDeadline(time.Unix(1, 0)) // fails for one that is closed
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+
+	"github.com/gofiber/fiber/v3"
+)
+
+// fiberApp is a fiber application with the framework's settings but for the routing, which takes paths as they are
+// written, as the other routers do. It stops as the fasthttp server that it is underneath.
+type fiberApp struct {
+	app  *fiber.App
+	fast *fastHTTP
+}
+
+func mountFiber(s *site) engine {
+	app := fiber.New(fiber.Config{CaseSensitive: true, StrictRouting: true})
+	for i := range s.routes {
+		r := &s.routes[i]
+		app.Get(r.Path, fiberHandler(s, r)) // fiber adds the route for HEAD
+	}
+	app.Server().CloseOnShutdown = true
+	return &fiberApp{app: app, fast: newFastHTTP(app.Server())}
+}
+
+func fiberHandler(s *site, r *Route) fiber.Handler {
+	return func(c fiber.Ctx) error {
+		c.Set(fiber.HeaderContentType, r.ContentType)
+		if r.ContentEncoding != "" {
+			c.Set(fiber.HeaderContentEncoding, r.ContentEncoding)
+		}
+		m := s.borrow(r)
+		defer s.giveBack(m)
+		body := r.answer(s.pool, rand.Uint64(), m)
+		if r.computed {
+			c.Response().SetBody(body) // copies, where Send would hold on to the scratch
+			return nil
+		}
+		return c.Send(body)
+	}
+}
+
+func (f *fiberApp) serve(ln net.Listener) error {
+	return f.app.Listener(ln, fiber.ListenConfig{DisableStartupMessage: true})
+}
+
+func (f *fiberApp) stop(ctx context.Context) { f.fast.stop(ctx) }

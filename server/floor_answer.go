@@ -1,0 +1,209 @@
+package server
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"ceiling/internal/http1"
+)
+
+const (
+	// maxBytes bounds N of /bytes/N.
+	maxBytes = 1 << 20
+
+	// copiesBytes is about how much memory the copies of one answer take that never changes: as many as answer what
+	// arrives at once, which is 16 KiB, or 440 requests of 37 bytes, and 57 KB of the shortest answers.
+	copiesBytes = 64 << 10
+
+	// maxHead is more than a head takes, so that room for it is made once.
+	maxHead = 256
+
+	// maxPages bounds the answers a worker keeps ready: the pool's are 1,010, the rest is room for sizes of /bytes/N.
+	maxPages = 1200
+)
+
+// A reply is what a request asks for.
+type reply struct {
+	status      string // "200 OK"
+	contentType string
+	encoding    string
+	connection  string // "" says nothing, which keeps an HTTP/1.1 connection
+	body        []byte
+	headOnly    bool // say the length of the body and send none
+	allow       bool // say that GET and HEAD are allowed
+
+	lasting  bool // body never changes: the answer may be kept
+	constant bool // the same request always gets it
+}
+
+// append writes the answer to b.
+func (a *reply) append(b []byte, date string) []byte {
+	b = append(append(b, "HTTP/1.1 "...), a.status...)
+	b = append(append(b, "\r\nDate: "...), date...)
+	b = append(append(b, "\r\nContent-Type: "...), a.contentType...)
+	if a.encoding != "" {
+		b = append(append(b, "\r\nContent-Encoding: "...), a.encoding...)
+	}
+	if a.allow {
+		b = append(b, "\r\nAllow: GET, HEAD"...)
+	}
+	if a.connection != "" {
+		b = append(append(b, "\r\nConnection: "...), a.connection...)
+	}
+	b = append(b, "\r\nContent-Length: "...)
+	b = append(strconv.AppendInt(b, int64(len(a.body)), 10), "\r\n\r\n"...)
+	if a.headOnly {
+		return b
+	}
+	return append(b, a.body...)
+}
+
+// A page is an answer that is kept, as often in a row as pipelines want it. Its bytes are never written again, since
+// a slow connection may still be sending them when the second of their date is over: then there are new ones.
+type page struct {
+	bytes  []byte
+	one    int   // length of the answer
+	second int64 // of its date
+}
+
+// pageKey names a body that lasts.
+type pageKey struct {
+	first  *byte
+	length int
+	route  *Route
+}
+
+// answers makes a worker's answers.
+type answers struct {
+	site    *site
+	byPath  map[string]*Route
+	fixed   map[*Route]bool // routes that answer always the same
+	scratch scratch
+	filler  []byte // what /bytes/N is made of; nil until asked for
+	pages   map[pageKey]*page
+	second  int64
+	date    string
+}
+
+func newAnswers(s *site) *answers {
+	a := &answers{site: s, byPath: map[string]*Route{}, fixed: map[*Route]bool{}, pages: map[pageKey]*page{}}
+	for i := range s.routes {
+		r := &s.routes[i]
+		a.byPath[r.Path] = r
+		if !r.computed { // the least seed and the largest choose the first of a route's bodies and the last
+			a.fixed[r] = &r.answer(s.pool, 0, nil)[0] == &r.answer(s.pool, 1<<64-1, nil)[0]
+		}
+	}
+	return a
+}
+
+// clock tells the answers the time.
+func (a *answers) clock(now time.Time) {
+	if s := now.Unix(); s != a.second {
+		a.second, a.date = s, now.UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT") // RFC 9110, section 5.6.7
+	}
+}
+
+// to answers the request; route is set where asking again may get another body.
+func (a *answers) to(q *http1.Request) (ans reply, route *Route) {
+	path := targetPath(q.Target)
+	get, head := string(q.Method) == "GET", string(q.Method) == "HEAD"
+	r, known := a.byPath[string(path)]
+	size, isBytes := bytesSize(path)
+	switch {
+	case !known && !isBytes:
+		ans = plain("404 Not Found")
+	case !get && !head:
+		ans = plain("405 Method Not Allowed")
+		ans.allow = true
+	case isBytes:
+		ans = reply{status: "200 OK", contentType: "application/octet-stream", body: a.fill(size), lasting: size > 0, constant: true}
+	default:
+		ans, route = a.of(r), r
+	}
+	ans.headOnly = head
+	switch {
+	case !q.KeepAlive:
+		ans.connection = "close"
+	case q.Minor == 0:
+		ans.connection = "keep-alive"
+	}
+	return ans, route
+}
+
+// of answers a route.
+func (a *answers) of(r *Route) reply {
+	return reply{
+		status: "200 OK", contentType: r.ContentType, encoding: r.ContentEncoding,
+		body: r.answer(a.site.pool, rand.Uint64(), &a.scratch), lasting: !r.computed, constant: a.fixed[r],
+	}
+}
+
+func plain(status string) reply {
+	return reply{status: status, contentType: typeText, body: []byte(status[len("404 "):])}
+}
+
+// page returns the bytes of a kept answer, nil if it cannot be kept. route tells apart answers with the same body.
+func (a *answers) page(ans *reply, route *Route) *page {
+	if !ans.lasting || ans.headOnly || ans.connection != "" {
+		return nil
+	}
+	key := pageKey{&ans.body[0], len(ans.body), route}
+	p := a.pages[key]
+	if p == nil {
+		if len(a.pages) >= maxPages {
+			clear(a.pages)
+		}
+		p = new(page)
+		a.pages[key] = p
+	}
+	if p.second != a.second {
+		p.bytes = ans.append(make([]byte, 0, len(ans.body)+maxHead), a.date)
+		p.one, p.second = len(p.bytes), a.second
+		if times := copiesBytes / p.one; ans.constant && times > 1 {
+			p.bytes = bytes.Repeat(p.bytes, times)
+		}
+	}
+	return p
+}
+
+func (a *answers) fill(n int) []byte {
+	if a.filler == nil {
+		a.filler = bytes.Repeat([]byte("0123456789abcde\n"), maxBytes/16)
+	}
+	return a.filler[:n]
+}
+
+// targetPath returns the path of a request's target, which may be a whole URL (RFC 9112, section 3.2.2).
+func targetPath(target []byte) []byte {
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		target = target[:i]
+	}
+	if len(target) > 0 && target[0] != '/' {
+		if i := bytes.Index(target, []byte("://")); i >= 0 {
+			rest := target[i+len("://"):]
+			if j := bytes.IndexByte(rest, '/'); j >= 0 {
+				return rest[j:]
+			}
+			return []byte("/")
+		}
+	}
+	return target
+}
+
+// bytesSize reads /bytes/N, N in plain digits from 0 to maxBytes.
+func bytesSize(path []byte) (n int, ok bool) {
+	digits, ok := bytes.CutPrefix(path, []byte("/bytes/"))
+	if !ok || len(digits) == 0 || len(digits) > 7 || len(digits) > 1 && digits[0] == '0' {
+		return 0, false
+	}
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = n*10 + int(d-'0')
+	}
+	return n, n <= maxBytes
+}

@@ -1,0 +1,473 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+	"time"
+
+	"ceiling/internal/http1"
+	"ceiling/internal/ring"
+)
+
+const (
+	// maxPartial bounds what a connection may have sent that is not answered yet. Beyond it nothing is received until
+	// the client has read its answers, except for what the ring had received before: its buffers' 2 MiB at most.
+	maxPartial = 64 << 10
+
+	// batchBytes is about how much is answered to one connection before others have their turn, and before it is seen
+	// whether the client reads.
+	batchBytes = 1 << 20
+
+	// largePiece is where copying an answer costs more than sending it by itself.
+	largePiece = 32 << 10
+
+	// maxLearned bounds the request that is known by its bytes.
+	maxLearned = 4 << 10
+
+	listenerIndex, wakeIndex, firstIndex = 0, 1, 2
+)
+
+// A parcel is memory for answers that are put together. The worker has it back when they are out.
+type parcel struct{ b []byte }
+
+// A floorConn is a connection.
+type floorConn struct {
+	fd         int // -1: none
+	generation uint32
+	partial    []byte // received, not answered
+	body       http1.Body
+	inBody     bool // body is still to be skipped
+
+	blocked bool // answers found no room; a Sent event tells when they are out
+	paused  bool // nothing is received
+	eof     bool // nothing more comes
+	ending  bool // to be closed when its answers are out
+	noted   bool // stands in worker.check
+	parcels []*parcel
+}
+
+// A floorWorker is one thread's part of the server.
+type floorWorker struct {
+	ring     *ring.Ring
+	answers  *answers
+	listener int
+	wake     int // becomes readable when the server stops, and ends when it must at once
+	wakeFrom int // the other end, which the server closes
+
+	conns    []floorConn // by index in the ring
+	free     []uint32
+	open     int
+	stopping bool
+	check    []uint32 // connections to look at after the next Wait
+	checked  []uint32 // the memory of those looked at
+	hurry    bool     // one of check has more to do than to give parcels back: the next Wait must not wait
+
+	// The last request that is known by its bytes, and how to answer it: with lastAnswer if that is constant, else
+	// with the next body of lastRoute.
+	last       []byte
+	lastAnswer reply
+	lastRoute  *Route
+
+	// Answers for the connection at hand: hold, or what is in out.
+	hold    []byte
+	out     *parcel
+	pending int // bytes answered to it in this turn
+	spare   []*parcel
+}
+
+func newFloorWorker(s *site, listener, wake, wakeFrom int) *floorWorker {
+	w := &floorWorker{answers: newAnswers(s), listener: listener, wake: wake, wakeFrom: wakeFrom}
+	w.conns = make([]floorConn, firstIndex)
+	return w
+}
+
+// abandon frees a worker that will not run.
+func (w *floorWorker) abandon() error {
+	return errors.Join(syscall.Close(w.listener), syscall.Close(w.wake), syscall.Close(w.wakeFrom))
+}
+
+// run serves until the server stops and the last connection is closed.
+func (w *floorWorker) run() (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if w.ring, err = ring.Open(ring.Config{}); err != nil {
+		return errors.Join(err, syscall.Close(w.listener), syscall.Close(w.wake))
+	}
+	defer func() { err = errors.Join(err, w.ring.Shut()) }()
+	w.ring.Accept(w.listener, ring.MakeTag(listenerIndex, 0))
+	w.ring.Receive(w.wake, ring.MakeTag(wakeIndex, 0))
+	for !w.stopping || w.open > 0 {
+		patience := ring.Patience{Timeout: time.Second}
+		if w.hurry {
+			w.hurry, patience.Timeout = false, 0
+		}
+		events, failure := w.ring.Wait(patience)
+		if failure != nil {
+			return errors.Join(failure, w.letGo())
+		}
+		w.answers.clock(time.Now())
+		w.lookAgain()
+		for i := range events {
+			if err == nil {
+				err = w.handle(&events[i])
+			}
+		}
+		if err != nil && !w.stopping {
+			w.end(true)
+		}
+	}
+	w.ring.Close(w.wake, ring.MakeTag(wakeIndex, 0))
+	return err
+}
+
+// letGo closes everything past a ring that has failed.
+func (w *floorWorker) letGo() error {
+	err := syscall.Close(w.wake)
+	if !w.stopping {
+		err = errors.Join(err, syscall.Close(w.listener))
+	}
+	for i := range w.conns[firstIndex:] {
+		if fd := w.conns[firstIndex+i].fd; fd >= 0 {
+			err = errors.Join(err, syscall.Close(fd))
+		}
+	}
+	return err
+}
+
+// handle takes an event. An error is the listener's.
+func (w *floorWorker) handle(ev *ring.Event) error {
+	i := ev.Tag.Index()
+	switch i {
+	case listenerIndex:
+		return w.accepted(ev)
+	case wakeIndex:
+		w.end(len(ev.Data) == 0)
+		return nil
+	}
+	c := &w.conns[i]
+	if c.fd < 0 || c.generation != ev.Tag.Generation() {
+		return nil // closed since
+	}
+	switch ev.Kind {
+	case ring.Received:
+		switch {
+		case ev.Err != 0:
+			w.close(i, c)
+		case len(ev.Data) == 0: // it may have asked for more than was answered so far
+			c.eof = true
+			w.soon(i, c)
+		default:
+			w.received(i, c, ev.Data)
+		}
+	case ring.Sent:
+		c.blocked = false
+		w.goOn(i, c)
+	case ring.SendFailed:
+		w.close(i, c)
+	}
+	return nil
+}
+
+func (w *floorWorker) accepted(ev *ring.Event) error {
+	switch {
+	case ev.Err == 0 && w.stopping:
+		return syscall.Close(ev.FD)
+	case ev.Err == 0:
+		i := w.index()
+		c := &w.conns[i]
+		*c = floorConn{fd: ev.FD, generation: (c.generation + 1) & 0xffffff}
+		w.open++
+		w.ring.Receive(ev.FD, c.tag(i))
+		return nil
+	case w.stopping, ring.TransientAccept(ev.Err):
+		return nil // the ring tries again
+	}
+	return fmt.Errorf("accept: %w", ev.Err)
+}
+
+func (w *floorWorker) index() uint32 {
+	if n := len(w.free); n > 0 {
+		i := w.free[n-1]
+		w.free = w.free[:n-1]
+		return i
+	}
+	w.conns = append(w.conns, floorConn{fd: -1})
+	return uint32(len(w.conns) - 1)
+}
+
+func (c *floorConn) tag(i uint32) ring.Tag { return ring.MakeTag(i, c.generation) }
+
+// end closes the listener and the connections; those with answers to send only at once.
+func (w *floorWorker) end(atOnce bool) {
+	if !w.stopping {
+		w.stopping = true
+		w.ring.Close(w.listener, ring.MakeTag(listenerIndex, 0))
+	}
+	for n := range w.conns[firstIndex:] {
+		i := uint32(firstIndex + n)
+		if c := &w.conns[i]; c.fd >= 0 {
+			w.finish(i, c, atOnce)
+		}
+	}
+}
+
+// finish closes the connection when its answers are out.
+func (w *floorWorker) finish(i uint32, c *floorConn, atOnce bool) {
+	if atOnce {
+		w.close(i, c)
+		return
+	}
+	c.ending = true
+	c.partial = nil
+	if !c.blocked {
+		w.soon(i, c)
+	}
+}
+
+func (w *floorWorker) close(i uint32, c *floorConn) {
+	w.ring.Close(c.fd, c.tag(i))
+	w.open--
+	w.free = append(w.free, i)
+	*c = floorConn{fd: -1, generation: c.generation} // its parcels may still be sent: they are left to the collector
+}
+
+// soon has the connection looked at after the next Wait, at once.
+func (w *floorWorker) soon(i uint32, c *floorConn) {
+	w.hurry = true
+	w.note(i, c)
+}
+
+// note has the connection looked at after the next Wait.
+func (w *floorWorker) note(i uint32, c *floorConn) {
+	if !c.noted {
+		c.noted = true
+		w.check = append(w.check, i)
+	}
+}
+
+// lookAgain tells, of the connections that the last turn left something to do for, those whose answers are out from
+// those that are blocked.
+func (w *floorWorker) lookAgain() {
+	todo := w.check
+	w.check = w.checked[:0]
+	for _, i := range todo {
+		c := &w.conns[i]
+		if c.fd < 0 || !c.noted {
+			continue
+		}
+		c.noted = false
+		if !w.blocks(i, c) {
+			w.goOn(i, c)
+		}
+	}
+	w.checked = todo
+}
+
+// blocks tells whether answers of the connection wait for room, and has it told when they are out.
+func (w *floorWorker) blocks(i uint32, c *floorConn) bool {
+	if !c.blocked && w.ring.Unsent(c.tag(i)) > 0 {
+		c.blocked = true
+		w.ring.SendNotify(c.fd, nil, c.tag(i))
+	}
+	return c.blocked
+}
+
+// goOn continues with a connection whose answers are out.
+func (w *floorWorker) goOn(i uint32, c *floorConn) {
+	w.spare = append(w.spare, c.parcels...)
+	clear(c.parcels)
+	c.parcels = c.parcels[:0]
+	if c.ending {
+		w.close(i, c)
+		return
+	}
+	if len(c.partial) > 0 {
+		w.received(i, c, nil)
+	}
+	if c.paused && len(c.partial) < maxPartial {
+		c.paused = false
+		w.ring.Receive(c.fd, c.tag(i))
+	}
+	if c.eof && !c.noted && !c.ending {
+		w.finish(i, c, false)
+	}
+}
+
+// received answers what can be answered and keeps the rest.
+func (w *floorWorker) received(i uint32, c *floorConn, data []byte) {
+	switch {
+	case c.ending:
+		return
+	case w.blocks(i, c) || c.noted && len(c.partial) > 0: // its turn is over, or it does not read
+		c.partial = append(c.partial, data...)
+		if len(c.partial) >= maxPartial && !c.paused {
+			c.paused = true
+			w.ring.Pause(c.tag(i))
+		}
+		return
+	case len(c.partial) > 0:
+		c.partial = append(c.partial, data...)
+		rest := w.answer(i, c, c.partial)
+		c.partial = c.partial[:copy(c.partial, rest)]
+	default:
+		if rest := w.answer(i, c, data); len(rest) > 0 {
+			c.partial = append(c.partial, rest...)
+		}
+	}
+	if len(c.partial) == 0 && cap(c.partial) > maxPartial {
+		c.partial = nil
+	}
+	w.dispatch(i, c)
+}
+
+// answer answers the requests at the start of b and returns what is left of it.
+func (w *floorWorker) answer(i uint32, c *floorConn, b []byte) []byte {
+	for len(b) > 0 && !c.ending {
+		if w.pending >= batchBytes {
+			w.soon(i, c)
+			return b
+		}
+		if c.inBody {
+			n, done, err := c.body.Skip(b)
+			b, c.inBody = b[n:], !done
+			if err != nil {
+				w.refuse(i, c)
+			}
+			continue
+		}
+		if len(w.last) > 0 && bytes.HasPrefix(b, w.last) {
+			b = w.again(i, c, b)
+			continue
+		}
+		n := w.parse(i, c, b)
+		if n == 0 {
+			return b
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// again answers the request that was answered last, as often as it comes.
+func (w *floorWorker) again(i uint32, c *floorConn, b []byte) []byte {
+	if !w.lastAnswer.constant {
+		ans := w.answers.of(w.lastRoute)
+		w.put(i, c, &ans, w.lastRoute)
+		return b[len(w.last):]
+	}
+	p := w.answers.page(&w.lastAnswer, w.lastRoute)
+	times, most := 1, len(p.bytes)/p.one
+	b = b[len(w.last):]
+	for times < most && bytes.HasPrefix(b, w.last) {
+		b = b[len(w.last):]
+		times++
+	}
+	w.emit(i, c, p.bytes[:times*p.one])
+	return b
+}
+
+// parse answers the request at the start of b and returns the length of its head, 0 if it is not complete or if no
+// more is to be read from the connection.
+func (w *floorWorker) parse(i uint32, c *floorConn, b []byte) int {
+	q, n, err := http1.ParseRequest(b)
+	if err != nil {
+		w.refuse(i, c)
+	}
+	if n == 0 {
+		return 0
+	}
+	ans, route := w.answers.to(&q)
+	c.body = q.Body()
+	_, done, _ := c.body.Skip(nil) // without bytes it can only say whether there are some to come
+	c.inBody = !done
+	if c.inBody && q.ExpectContinue {
+		w.emit(i, c, []byte("HTTP/1.1 100 Continue\r\n\r\n"))
+	}
+	c.ending = !q.KeepAlive
+	w.put(i, c, &ans, route)
+	if done && n <= maxLearned && ans.connection == "" && !ans.headOnly && (route != nil || ans.lasting) {
+		w.last, w.lastRoute, w.lastAnswer = append(w.last[:0], b[:n]...), route, ans
+	}
+	return n
+}
+
+// refuse answers a malformed request, behind which nothing can be told from anything else.
+func (w *floorWorker) refuse(i uint32, c *floorConn) {
+	ans := plain("400 Bad Request")
+	ans.connection = "close"
+	c.ending = true
+	w.put(i, c, &ans, nil)
+}
+
+// put adds an answer.
+func (w *floorWorker) put(i uint32, c *floorConn, ans *reply, route *Route) {
+	if p := w.answers.page(ans, route); p != nil {
+		w.emit(i, c, p.bytes[:p.one])
+		return
+	}
+	w.gather(i, c)
+	before := len(w.out.b)
+	w.out.b = ans.append(w.out.b, w.answers.date)
+	w.pending += len(w.out.b) - before
+}
+
+// emit adds bytes that never change. If they are all there is to send they go as they are.
+func (w *floorWorker) emit(i uint32, c *floorConn, b []byte) {
+	w.pending += len(b)
+	switch {
+	case w.hold == nil && w.out == nil:
+		w.hold = b
+	case len(b) >= largePiece:
+		w.flush(i, c)
+		w.hold = b
+	default:
+		w.gather(i, c)
+		w.out.b = append(w.out.b, b...)
+		if len(w.out.b) >= copiesBytes {
+			w.flush(i, c)
+		}
+	}
+}
+
+// gather makes room in out, behind what is to go before.
+func (w *floorWorker) gather(i uint32, c *floorConn) {
+	if len(w.hold) >= largePiece {
+		w.flush(i, c)
+	}
+	if w.out == nil {
+		if n := len(w.spare); n > 0 {
+			w.out, w.spare = w.spare[n-1], w.spare[:n-1]
+			w.out.b = w.out.b[:0]
+		} else {
+			w.out = new(parcel)
+		}
+	}
+	w.out.b = append(w.out.b, w.hold...)
+	w.hold = nil
+}
+
+// flush sends what there is.
+func (w *floorWorker) flush(i uint32, c *floorConn) {
+	if w.hold != nil {
+		w.ring.Send(c.fd, w.hold, c.tag(i))
+		w.hold = nil
+	}
+	if w.out != nil {
+		w.ring.Send(c.fd, w.out.b, c.tag(i))
+		c.parcels = append(c.parcels, w.out)
+		w.out = nil
+		w.note(i, c)
+	}
+}
+
+// dispatch ends the connection's turn.
+func (w *floorWorker) dispatch(i uint32, c *floorConn) {
+	w.flush(i, c)
+	w.pending = 0
+	if c.ending {
+		w.soon(i, c)
+	}
+}

@@ -1,0 +1,55 @@
+package planted
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+)
+
+// serveBacklog accepts slowly behind a short queue. What it accepts it answers
+// at once.
+func serveBacklog(ctx context.Context, p *Params, ready func(string)) error {
+	ln, err := listen(ctx, p.Addr, nil)
+	if err != nil {
+		return err
+	}
+	if err := shorten(ln, p.N); err != nil {
+		_ = ln.Close()
+		return err
+	}
+	a, err := newAlarm()
+	if err != nil {
+		_ = ln.Close()
+		return err
+	}
+	defer a.close()
+	return serveOn(ctx, &slowListener{ln, a, p.Sleep}, func() { ready(ln.Addr().String()) }, func(w http.ResponseWriter, _ *http.Request) { ok(w) })
+}
+
+// shorten sets the queue's length anew: listen(2) on a socket that listens
+// does nothing else (net/ipv4/af_inet.c, inet_listen). The kernel lets one
+// connection more than n wait.
+func shorten(ln net.Listener, n int) error {
+	conn, err := ln.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		return err
+	}
+	return onSocket(conn, func(fd int) error { return os.NewSyscallError("listen", syscall.Listen(fd, n)) })
+}
+
+// slowListener takes its time after each connection.
+type slowListener struct {
+	net.Listener
+	alarm *alarm
+	gap   time.Duration
+}
+
+func (l *slowListener) Accept() (net.Conn, error) {
+	if err := l.alarm.wait(l.gap); err != nil {
+		return nil, err
+	}
+	return l.Listener.Accept()
+}

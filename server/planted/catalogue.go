@@ -1,0 +1,128 @@
+package planted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"ceiling/internal/sys"
+)
+
+// A Kind is a planted server that can be started by its name.
+type Kind struct {
+	Name  string
+	About string
+	// Needs and Takes are the names of the numbers it must and may have.
+	Needs, Takes []string
+
+	serve func(context.Context, *Params, func(addr string)) error
+}
+
+func kinds() []Kind {
+	return []Kind{
+		{"cpu", "every request costs --cpu, on whatever core is free", nil, []string{"cpu", "pprof"}, serveCPU},
+		{"thread", "every request costs --cpu on the same thread, which takes them from a queue", []string{"cpu"}, []string{"pprof"}, serveThread},
+		{"loop", "event loops, --n threads of them, answer --bytes in --chunks and pay --cpu", nil, []string{"n", "cpu", "bytes", "chunks"}, serveLoops},
+		{"mutex", "one lock for all requests, held for --sleep or for --cpu of work", nil, []string{"sleep", "cpu", "pprof"}, serveMutex},
+		{"pool", "--n places, each request keeps one for --sleep", []string{"n", "sleep"}, []string{"pprof"}, servePool},
+		{"sleep", "every request waits --sleep, as many at once as come", []string{"sleep"}, []string{"pprof"}, serveSleep},
+		{"forward", "every request asks the server --to first, over --n connections (0: as many as it takes)", []string{"to"}, []string{"n", "pprof"}, serveForward},
+		{"prefork", "--n processes share the port, and the first one gets every connection", []string{"n"}, []string{"cpu"}, servePrefork},
+		{"backlog", "a queue of --n for connections, one of which is accepted every --sleep", []string{"n", "sleep"}, nil, serveBacklog},
+		{"faulty", "every --every-th request meets --fault, the others cost --cpu", []string{"every", "fault"}, []string{"cpu"}, serveFaulty},
+		{"pause", "all work stands still for --sleep once in --period, else a request costs --cpu", []string{"sleep", "period"}, []string{"cpu"}, servePause},
+		{"neighbour", "serves nobody: --n threads that never rest", []string{"n"}, nil, serveNeighbour},
+	}
+}
+
+// Catalogue returns the kinds there are.
+func Catalogue() []Kind { return kinds() }
+
+// Lookup returns the kind of that name, or an error that lists the names.
+func Lookup(name string) (Kind, error) {
+	var names []string
+	for _, k := range kinds() {
+		if k.Name == name {
+			return k, nil
+		}
+		names = append(names, k.Name)
+	}
+	return Kind{}, fmt.Errorf("unknown planted server %q: there are %s", name, strings.Join(names, ", "))
+}
+
+// Serve runs a planted server until ctx ends, then returns nil. It calls ready
+// once with its address when it accepts connections. It sets GOMAXPROCS and the
+// CPUs of the whole process, so a process runs one of them at a time.
+func Serve(ctx context.Context, name string, p Params, ready func(addr string)) error {
+	k, err := Lookup(name)
+	if err != nil {
+		return err
+	}
+	if err := k.check(&p); err != nil {
+		return err
+	}
+	if p.Addr == "" {
+		p.Addr = "127.0.0.1:0"
+	}
+	if p.Threads > 0 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(p.Threads))
+	}
+	if len(p.CPUs) > 0 {
+		if err := bind(p.CPUs); err != nil {
+			return fmt.Errorf("planted %s: %w", name, err)
+		}
+	}
+	if err := k.serve(ctx, &p, ready); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("planted %s: %w", name, err)
+	}
+	return nil
+}
+
+// bind binds every thread of the process to the CPUs. A thread that a bound
+// one starts is bound as well, so it looks until it finds no new ones.
+func bind(cpus []int) error {
+	bound := map[int]bool{}
+	for {
+		tids, err := sys.Threads(os.Getpid())
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, tid := range tids {
+			if bound[tid] {
+				continue
+			}
+			if err := sys.Pin(tid, cpus); err != nil {
+				return err
+			}
+			bound[tid], found = true, true
+		}
+		if !found {
+			return nil
+		}
+	}
+}
+
+// listen makes a plain TCP socket. Go's default is one of MPTCP, which knows no
+// reuseport program (net/mptcp/sockopt.c) and has its own idea of a backlog.
+func listen(ctx context.Context, addr string, control func(fd int) error) (net.Listener, error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	if control != nil {
+		config.Control = func(_, _ string, c syscall.RawConn) error { return onSocket(c, control) }
+	}
+	return config.Listen(ctx, "tcp", addr)
+}
+
+func onSocket(c syscall.RawConn, f func(fd int) error) error {
+	var failed error
+	if err := c.Control(func(fd uintptr) { failed = f(int(fd)) }); err != nil {
+		return err
+	}
+	return failed
+}

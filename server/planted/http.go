@@ -1,0 +1,50 @@
+package planted
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+)
+
+// answer is what every kind on net/http says.
+const answer = "planted\n"
+
+func ok(w http.ResponseWriter) {
+	_, _ = io.WriteString(w, answer) // a client that has gone needs no answer
+}
+
+// serveHTTP answers the connections of a free or given port with h until ctx
+// ends. No connection is left when it returns.
+func serveHTTP(ctx context.Context, p *Params, ready func(string), h http.HandlerFunc) error {
+	ln, err := listen(ctx, p.Addr, nil)
+	if err != nil {
+		return err
+	}
+	if p.Pprof {
+		defer recordWaits()()
+		h = withProfiles(h)
+	}
+	return serveOn(ctx, ln, func() { ready(ln.Addr().String()) }, h)
+}
+
+// serveOn is serveHTTP on a listener, which it closes.
+func serveOn(ctx context.Context, ln net.Listener, ready func(), h http.HandlerFunc) error {
+	s := &http.Server{Handler: h}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ln) }()
+	ready()
+	var err error
+	select {
+	case <-ctx.Done():
+		err = s.Close()
+		<-ended
+	case err = <-ended:
+		err = errors.Join(err, s.Close())
+	}
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

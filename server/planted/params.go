@@ -1,0 +1,84 @@
+package planted
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Params are the numbers of a planted server. Each kind says which it takes;
+// another that is not zero is refused.
+type Params struct {
+	// Addr to listen on, "host:port"; "" is a free port of the loopback.
+	Addr string
+	// Threads that run Go code at once (GOMAXPROCS); 0 leaves the default.
+	Threads int
+	// CPUs that the whole process is bound to; nil leaves it free.
+	CPUs []int
+
+	// CPU time that each request costs.
+	CPU time.Duration
+	// Sleep is how long the kind waits, or holds what it holds.
+	Sleep time.Duration
+	// N is how many of the kind's own thing there are.
+	N int
+	// Every n-th request is the one that meets the fault.
+	Every int
+	// Fault of the faulty kind.
+	Fault string
+	// Period between two pauses.
+	Period time.Duration
+	// Bytes of the body, Chunks that it is cut into.
+	Bytes  int
+	Chunks int
+	// To is the address of the downstream server.
+	To string
+	// Pprof has the server record its waits and answer /debug/pprof/.
+	Pprof bool
+}
+
+// Bounds of the numbers: what lies outside is a slip of the finger.
+const (
+	timeMax  = time.Minute
+	countMax = 10_000
+	bytesMax = 16 << 20
+)
+
+// check refuses numbers that the kind does not take, or has to have and lacks.
+func (k *Kind) check(p *Params) error {
+	for _, f := range p.fields() {
+		takes, needs := slices.Contains(k.Takes, f.name), slices.Contains(k.Needs, f.name)
+		switch {
+		case f.set && !takes && !needs:
+			return fmt.Errorf("%s does not take %s; it takes %s", k.Name, f.name, strings.Join(append(k.Needs, k.Takes...), ", "))
+		case !f.set && needs:
+			return fmt.Errorf("%s needs %s: %s", k.Name, f.name, k.About)
+		case !f.sane:
+			return fmt.Errorf("%s: %s is out of bounds", k.Name, f.name)
+		}
+	}
+	if k.Name == "faulty" && !slices.Contains(faults(), p.Fault) {
+		return fmt.Errorf("faulty: unknown fault %q: there are %s", p.Fault, strings.Join(faults(), ", "))
+	}
+	return nil
+}
+
+// field is one number of Params: its name on the command line, whether it is
+// given, and whether it may be what it is.
+type field struct {
+	name      string
+	set, sane bool
+}
+
+func (p *Params) fields() []field {
+	span := func(name string, d time.Duration) field { return field{name, d != 0, d >= 0 && d <= timeMax} }
+	count := func(name string, n, most int) field { return field{name, n != 0, n >= 0 && n <= most} }
+	return []field{
+		span("cpu", p.CPU), span("sleep", p.Sleep), span("period", p.Period),
+		count("n", p.N, countMax), count("every", p.Every, countMax),
+		count("bytes", p.Bytes, bytesMax), count("chunks", p.Chunks, countMax),
+		{"fault", p.Fault != "", true}, {"to", p.To != "", true},
+		{"pprof", p.Pprof, true},
+	}
+}

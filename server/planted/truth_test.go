@@ -1,0 +1,324 @@
+package planted
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"ceiling/internal/sys"
+)
+
+// The upper bounds below are what was planted and hold on any machine. The
+// lower ones allow for one on which others work as well.
+
+func TestCPUIsPaidByEveryRequest(t *testing.T) {
+	const little, much = 10 * time.Microsecond, 310 * time.Microsecond
+	cost := func(each time.Duration) time.Duration {
+		s := spawn(t, "cpu", Params{CPU: each})
+		before := s.cpu()
+		d := drive(t, s.addr, 8, 1000, time.Minute)
+		return (s.cpu() - before) / time.Duration(d.statuses[200])
+	}
+	// What net/http and TCP cost besides is in both: 15 to 50 µs, and several
+	// times that with the race detector.
+	a, b := cost(little), cost(much)
+	between(t, "CPU of a request over what was planted", (b-a).Seconds()/(much-little).Seconds(), 0.8, 1.4)
+}
+
+func TestOneThreadDoesTheWork(t *testing.T) {
+	const each = 400 * time.Microsecond
+	s := spawn(t, "thread", Params{CPU: each})
+	d := drive(t, s.addr, 16, manyRequests, time.Second)
+	between(t, "rate", d.perSecond(), 0.4/each.Seconds(), 1.01/each.Seconds())
+	var busiest, sum time.Duration
+	tids, err := sys.Threads(s.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tid := range tids {
+		used := threadCPU(t, s.pid, tid)
+		busiest, sum = max(busiest, used), sum+used
+	}
+	worked := time.Duration(d.statuses[200]) * each
+	between(t, "CPU of the busiest thread over the work", busiest.Seconds()/worked.Seconds(), 0.98, 1.3)
+	if len(tids) < 3 {
+		t.Errorf("there are %d threads: others should read and write", len(tids))
+	}
+}
+
+// threadCPU reads the first field of schedstat, nanoseconds on a CPU.
+func threadCPU(t *testing.T, pid, tid int) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ns int64
+	if _, err := fmt.Sscan(string(b), &ns); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ns)
+}
+
+func TestMutexIsHeld(t *testing.T) {
+	const hold = 3 * time.Millisecond
+	s := spawn(t, "mutex", Params{Sleep: hold})
+	d := drive(t, s.addr, 12, manyRequests, time.Second)
+	between(t, "rate with a lock over a sleep", d.perSecond(), 0.6/hold.Seconds(), 1.01/hold.Seconds())
+
+	const work = 500 * time.Microsecond
+	s = spawn(t, "mutex", Params{CPU: work})
+	d = drive(t, s.addr, 12, manyRequests, time.Second)
+	between(t, "rate with a lock over work", d.perSecond(), 0.4/work.Seconds(), 1.01/work.Seconds())
+}
+
+func TestPoolHasItsPlaces(t *testing.T) {
+	const n, sleep = 5, 8 * time.Millisecond
+	s := spawn(t, "pool", Params{N: n, Sleep: sleep})
+	d := drive(t, s.addr, 24, manyRequests, time.Second)
+	between(t, "rate", d.perSecond(), 0.7*n/sleep.Seconds(), 1.02*n/sleep.Seconds())
+	if s.cpu() > d.elapsed/2 {
+		t.Errorf("it used %v of CPU: it should sleep", s.cpu())
+	}
+}
+
+func TestSleepHoldsNobodyUp(t *testing.T) {
+	const sleep = 50 * time.Millisecond
+	s := spawn(t, "sleep", Params{Sleep: sleep})
+	d := drive(t, s.addr, 40, manyRequests, time.Second)
+	between(t, "shortest time, ms", d.least.Seconds()*1e3, 50, 60)
+	between(t, "rate", d.perSecond(), 0.7*40/sleep.Seconds(), 40/sleep.Seconds())
+}
+
+func TestForwardHasItsConnections(t *testing.T) {
+	const n, delay = 3, 10 * time.Millisecond
+	var now, most atomic.Int64
+	down := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		x := now.Add(1)
+		for old := most.Load(); x > old && !most.CompareAndSwap(old, x); old = most.Load() {
+		}
+		time.Sleep(delay)
+		now.Add(-1)
+	}))
+	defer down.Close()
+	to := down.Listener.Addr().String()
+	s := spawn(t, "forward", Params{To: to, N: n})
+	d := drive(t, s.addr, 16, manyRequests, time.Second/2)
+	between(t, "requests at once", float64(most.Load()), n, n)
+	between(t, "rate", d.perSecond(), 0.5*n/delay.Seconds(), n/delay.Seconds())
+
+	most.Store(0)
+	s = spawn(t, "forward", Params{To: to})
+	drive(t, s.addr, 16, manyRequests, time.Second/2)
+	between(t, "requests at once without a bound", float64(most.Load()), 14, 16)
+}
+
+func TestPreforkGivesAllToOne(t *testing.T) {
+	s := spawn(t, "prefork", Params{N: 3, CPU: 200 * time.Microsecond})
+	children := s.children()
+	if len(children) != 3 {
+		t.Fatalf("children: %v", children)
+	}
+	before := map[int]int64{}
+	for _, pid := range children {
+		before[pid], _ = sys.ProcessClockNs(pid)
+	}
+	d := drive(t, s.addr, 24, 1500, time.Minute)
+	if d.statuses[200] != 1500 {
+		t.Fatalf("answers: %v, failed %d", d.statuses, d.failed)
+	}
+	worked := 0
+	for _, pid := range children {
+		now, err := sys.ProcessClockNs(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now-before[pid] > int64(100*time.Millisecond) {
+			worked++
+		}
+	}
+	if worked != 1 {
+		t.Errorf("%d of 3 children worked, 1 was planted", worked)
+	}
+	s.end(syscall.SIGTERM)
+	waitGone(t, children)
+}
+
+func TestPreforkChildrenEndWithAKilledParent(t *testing.T) {
+	s := spawn(t, "prefork", Params{N: 2})
+	children := s.children()
+	s.end(syscall.SIGKILL)
+	waitGone(t, children)
+}
+
+// waitGone polls: a process that is not ours tells nobody of its end.
+func waitGone(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		for deadline := time.Now().Add(5 * time.Second); !gone(pid); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("child %d is still there", pid)
+			}
+		}
+	}
+}
+
+// gone counts a zombie that nobody has reaped yet as ended.
+func gone(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, after, _ := strings.Cut(string(b), ") ")
+	return strings.HasPrefix(after, "Z")
+}
+
+func TestBacklogOverflows(t *testing.T) {
+	const gap = 10 * time.Millisecond
+	s := spawn(t, "backlog", Params{N: 2, Sleep: gap})
+	before := listenOverflows(t)
+	var made atomic.Int64
+	var clients sync.WaitGroup
+	started := time.Now()
+	for range 8 {
+		clients.Go(func() {
+			for time.Since(started) < time.Second/2 {
+				// One that finds the queue full tries again after 1 s: too late.
+				if conn, err := net.DialTimeout("tcp", s.addr, time.Second/2); err == nil {
+					made.Add(1)
+					_ = conn.Close()
+				}
+			}
+		})
+	}
+	clients.Wait()
+	// Accepted in the time, and still in the queue.
+	between(t, "connections", float64(made.Load()), 3, time.Since(started).Seconds()/gap.Seconds()+4)
+	if listenOverflows(t) == before {
+		t.Error("no connection found the queue full")
+	}
+}
+
+// listenOverflows of this network namespace, from /proc/net/netstat.
+func listenOverflows(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/net/netstat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(b), "\n")
+	names, values := strings.Fields(lines[0]), strings.Fields(lines[1])
+	for i, name := range names {
+		if name == "ListenOverflows" {
+			return values[i]
+		}
+	}
+	t.Fatal("no ListenOverflows in /proc/net/netstat")
+	return ""
+}
+
+func TestFaultsAreExact(t *testing.T) {
+	s := spawn(t, "faulty", Params{Every: 10, Fault: FaultUnavailable})
+	d := drive(t, s.addr, 7, 1000, time.Minute)
+	if d.statuses[503] != 100 || d.statuses[200] != 900 || d.failed != 0 {
+		t.Errorf("503: %v, failed %d; 100 of 1000 were planted", d.statuses, d.failed)
+	}
+	s = spawn(t, "faulty", Params{Every: 4, Fault: FaultReset})
+	for i := 1; i <= 12; i++ {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if err == nil {
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if reset := err != nil && strings.Contains(err.Error(), "reset"); reset != (i%4 == 0) {
+			t.Errorf("request %d: %v", i, err)
+		}
+		_ = conn.Close()
+	}
+	s = spawn(t, "faulty", Params{Every: 2, Fault: FaultSilence})
+	client := &http.Client{Timeout: 200 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+	for i := 1; i <= 4; i++ {
+		res, err := client.Get("http://" + s.addr + "/")
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		if silent := os.IsTimeout(err); silent != (i%2 == 0) {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+}
+
+func TestPauseStopsTheWorld(t *testing.T) {
+	const pause, period = 120 * time.Millisecond, 400 * time.Millisecond
+	s := spawn(t, "pause", Params{Sleep: pause, Period: period})
+	d := drive(t, s.addr, 4, manyRequests, 900*time.Millisecond)
+	between(t, "longest time, ms", d.most.Seconds()*1e3, 119, 320)
+	between(t, "shortest time, ms", d.least.Seconds()*1e3, 0, 20)
+}
+
+func TestNeighbourNeverRests(t *testing.T) {
+	s := spawn(t, "neighbour", Params{N: 3, CPUs: []int{0}})
+	before, started := s.cpu(), time.Now()
+	for time.Since(started) < 300*time.Millisecond {
+		time.Sleep(10 * time.Millisecond)
+	}
+	between(t, "cores used", (s.cpu()-before).Seconds()/time.Since(started).Seconds(), 0.2, 1.05)
+	tids, err := sys.Threads(s.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tid := range tids {
+		if cpus, err := sys.AllowedCPUs(tid); err == nil && (len(cpus) != 1 || cpus[0] != 0) {
+			t.Errorf("thread %d may run on %v, bound was the process to 0", tid, cpus)
+		}
+	}
+}
+
+func TestLoopFramesItsAnswers(t *testing.T) {
+	for _, p := range []Params{{}, {N: 2, Bytes: 10_000}, {Bytes: 900, Chunks: 400}, {N: 3, Bytes: 300_000}} {
+		s := spawn(t, "loop", p)
+		for range 3 {
+			conn, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const requests = 20
+			go func() {
+				text := strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\n\r\n", requests)
+				for len(text) > 0 { // cut at odd places
+					n := min(7, len(text))
+					if _, err := io.WriteString(conn, text[:n]); err != nil {
+						return
+					}
+					text = text[n:]
+				}
+			}()
+			in := bufio.NewReader(conn)
+			for i := range requests {
+				res, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatalf("%+v: response %d: %v", p, i, err)
+				}
+				n, err := io.Copy(io.Discard, res.Body)
+				if err != nil || n != int64(p.Bytes) || res.StatusCode != 200 {
+					t.Fatalf("%+v: response %d: %d with %d bytes, %v", p, i, res.StatusCode, n, err)
+				}
+			}
+			_ = conn.Close()
+		}
+		s.end(syscall.SIGTERM)
+	}
+}

@@ -1,0 +1,280 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Prefork is ours rather than the frameworks', for all kinds that have it. What a request meets is what the frameworks
+// do on Linux: as many processes as CPUs, each with GOMAXPROCS(1) and a listener of its own with SO_REUSEPORT, among
+// which the kernel spreads new connections by a hash of their addresses (Linux 3.9, socket(7)). What surrounds it
+// differs, because neither fiber 3.1 nor fasthttp 1.74 can tell when the children accept, choose a free port, take a
+// number of children, or end within a known time; and fasthttp starts a child that crashed again, which would hide it.
+//
+// The parent makes all listeners, so the port is chosen once, and a child inherits its own on descriptor 3. The child
+// writes one byte to descriptor 4 when it serves. Descriptor 5 is a pipe that only the parent can write to, and it
+// never does: its end of file tells the child to stop. The kernel closes it also when the parent is killed by SIGKILL.
+const (
+	childListenerFD = 3
+	childReadyFD    = 4
+	childLifeFD     = 5
+
+	// preforkChildEnv is set in the environment of a child, to its kind.
+	preforkChildEnv = "CEILING_PREFORK_CHILD"
+
+	// soReusePort is SO_REUSEPORT of include/uapi/asm-generic/socket.h, which package syscall lacks on amd64.
+	soReusePort = 0xf
+
+	// childReadyWithin bounds the start of a child, which takes about 0.1 s of CPU, on a machine that may be busy.
+	childReadyWithin = 30 * time.Second
+)
+
+// IsPreforkChild says that this process was started by Serve in another, as one process of a prefork server. A
+// program which has more to do than to call Serve, like to print or to open files, can leave it out.
+func IsPreforkChild() bool { return os.Getenv(preforkChildEnv) != "" }
+
+// serveChild is Serve in a child.
+func serveChild(ctx context.Context, f framework, _ Config) error {
+	if asked := os.Getenv(preforkChildEnv); asked != f.Name {
+		return fmt.Errorf("prefork child: the parent wants %s, the command line %s", asked, f.Name)
+	}
+	runtime.GOMAXPROCS(1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Nonblocking before it becomes a File, so that Close below ends the Read.
+	if err := syscall.SetNonblock(childLifeFD, true); err != nil {
+		return fmt.Errorf("prefork child: descriptor %d: %w", childLifeFD, err)
+	}
+	life := os.NewFile(childLifeFD, "life")
+	defer life.Close()
+	go func() {
+		_, _ = life.Read(make([]byte, 1)) // any end of it means to stop
+		cancel()
+	}()
+	file := os.NewFile(childListenerFD, "listener")
+	ln, err := net.FileListener(file) // duplicates
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("prefork child: %w", err)
+	}
+	s, err := newSite()
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	return run(ctx, f.mount(s), ln, func() error {
+		ready := os.NewFile(childReadyFD, "ready")
+		_, err := ready.Write([]byte{1})
+		return errors.Join(err, ready.Close())
+	})
+}
+
+// A child is a process of a prefork server, as its parent sees it.
+type child struct {
+	cmd   *exec.Cmd
+	life  *os.File      // closing it tells the child to stop
+	ended chan struct{} // closed when it has ended and cmd.ProcessState says how
+}
+
+// An event is the first news of a child (it serves) or the last (it has ended).
+type event struct {
+	child *child
+	ended bool
+}
+
+// serveChildren is Serve in the parent of a prefork server.
+func serveChildren(ctx context.Context, f framework, cfg Config) error {
+	n := cfg.Workers
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	files, addr, err := shareAddress(ctx, cfg.Addr, n)
+	if err != nil {
+		return err
+	}
+	events := make(chan event, 2*n)
+	children, err := startChildren(f.Name, files, events)
+	if err == nil {
+		err = supervise(ctx, n, events, func() {
+			if cfg.Ready != nil {
+				cfg.Ready(addr)
+			}
+		})
+	}
+	stopChildren(children)
+	return err
+}
+
+// shareAddress makes n listeners on one address. The files are theirs; nothing else of them stays open here.
+func shareAddress(ctx context.Context, addr string, n int) (files []*os.File, shared string, err error) {
+	if strings.HasPrefix(addr, "unix:") {
+		return nil, "", fmt.Errorf("prefork on %s: only ports can be shared among processes", addr)
+	}
+	defer func() {
+		if err != nil {
+			closeFiles(files)
+		}
+	}()
+	if err := mustBeFree(ctx, addr); err != nil {
+		return nil, "", err
+	}
+	config := net.ListenConfig{Control: setReusePort}
+	shared = addr
+	for range n {
+		ln, err := config.Listen(ctx, "tcp", shared)
+		if err != nil {
+			return files, "", err
+		}
+		// The first one has found a free port if none was asked for.
+		shared = ln.Addr().String()
+		file, err := ln.(*net.TCPListener).File() // duplicates
+		if err := errors.Join(err, ln.Close()); err != nil {
+			return files, "", err
+		}
+		files = append(files, file)
+	}
+	return files, shared, nil
+}
+
+// mustBeFree fails when somebody listens on addr. SO_REUSEPORT would let us in beside a server of the same user which
+// also shares its port, and some of the connections would go there; a listener without it is refused. Port 0 needs no
+// check: the kernel gives no port away twice.
+func mustBeFree(ctx context.Context, addr string) error {
+	if _, port, err := net.SplitHostPort(addr); err != nil || port == "0" || port == "" {
+		return err
+	}
+	ln, err := listen(ctx, addr)
+	if err != nil {
+		return err
+	}
+	return ln.Close()
+}
+
+func setReusePort(_, _ string, conn syscall.RawConn) error {
+	var failed error
+	err := conn.Control(func(fd uintptr) {
+		failed = os.NewSyscallError("setsockopt SO_REUSEPORT", syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, soReusePort, 1))
+	})
+	return errors.Join(err, failed)
+}
+
+// startChildren starts a child for each listener and closes the files. When it fails, it returns those it started.
+func startChildren(kind string, listeners []*os.File, events chan<- event) ([]*child, error) {
+	defer closeFiles(listeners)
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var children []*child
+	for _, ln := range listeners {
+		c, err := startChild(program, kind, ln, events)
+		if err != nil {
+			return children, fmt.Errorf("start prefork child: %w", err)
+		}
+		children = append(children, c)
+	}
+	return children, nil
+}
+
+func startChild(program, kind string, ln *os.File, events chan<- event) (*child, error) {
+	ready, readyChild, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	lifeChild, life, err := os.Pipe()
+	if err != nil {
+		closeFiles([]*os.File{ready, readyChild})
+		return nil, err
+	}
+	c := &child{life: life, ended: make(chan struct{}), cmd: &exec.Cmd{
+		Path:       program,
+		Args:       os.Args,
+		Env:        append(os.Environ(), preforkChildEnv+"="+kind),
+		Stdout:     os.Stdout,
+		Stderr:     os.Stderr,
+		ExtraFiles: []*os.File{ln, readyChild, lifeChild},
+		// A group of its own keeps the terminal's interrupt from the child, which would look like a crash.
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}}
+	err = c.cmd.Start()
+	closeFiles([]*os.File{readyChild, lifeChild})
+	if err != nil {
+		closeFiles([]*os.File{ready, life})
+		return nil, err
+	}
+	go c.watch(ready, events)
+	return c, nil
+}
+
+// watch reports the child's two events. It ends with the child.
+func (c *child) watch(ready *os.File, events chan<- event) {
+	_, err := io.ReadFull(ready, make([]byte, 1)) // fails when the child ends before it serves
+	_ = ready.Close()
+	if err == nil {
+		events <- event{child: c}
+	}
+	_ = c.cmd.Wait() // what it would say is in ProcessState
+	close(c.ended)
+	events <- event{child: c, ended: true}
+}
+
+// supervise calls ready when all n children serve. It returns nil when ctx ends, or an error when a child does.
+func supervise(ctx context.Context, n int, events <-chan event, ready func()) error {
+	late := time.NewTimer(childReadyWithin)
+	defer late.Stop()
+	for serving := 0; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-late.C:
+			return fmt.Errorf("prefork: %d of %d children serve after %v", serving, n, childReadyWithin)
+		case e := <-events:
+			if e.ended && ctx.Err() != nil {
+				return nil
+			}
+			if e.ended {
+				return fmt.Errorf("prefork child %d ended: %v", e.child.cmd.Process.Pid, e.child.cmd.ProcessState)
+			}
+			if serving++; serving == n {
+				late.Stop()
+				ready()
+			}
+		}
+	}
+}
+
+// stopChildren tells the children to stop, kills those which have not after killAfter, and waits for all.
+func stopChildren(children []*child) {
+	for _, c := range children {
+		_ = c.life.Close()
+	}
+	patience := time.NewTimer(killAfter)
+	defer patience.Stop()
+	for _, c := range children {
+		select {
+		case <-c.ended:
+			continue
+		case <-patience.C:
+		}
+		for _, c := range children {
+			_ = c.cmd.Process.Kill() // fails for those that have ended
+		}
+		break
+	}
+	for _, c := range children {
+		<-c.ended
+	}
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// A Route is a path that every server of the catalogue answers, to GET and HEAD.
+// Other methods get 405, other paths 404; what is after a question mark is ignored.
+type Route struct {
+	Path            string
+	About           string // one line
+	ContentType     string
+	ContentEncoding string // "" is none
+
+	// computed says that the body is made for the request and lies in the scratch. The bodies of the other routes
+	// belong to the pool and never change, so a framework may hold on to them without a copy.
+	computed bool
+
+	// answer returns the body that seed chooses. It is pure: the same pool and seed give the same bytes.
+	// A route that is not computed does not look at the scratch.
+	answer func(p *pool, seed uint64, s *scratch) []byte
+}
+
+const (
+	typeJSON = "application/json"
+	typeText = "text/plain; charset=utf-8"
+)
+
+// Routes returns the catalogue of routes.
+func Routes() []Route {
+	return []Route{
+		{
+			Path: "/simple", About: "16 bytes of JSON, always the same", ContentType: typeJSON,
+			answer: func(p *pool, _ uint64, _ *scratch) []byte { return p.hello },
+		},
+		{
+			Path: "/read", About: "one of 500 products at random, 3 to 5 KB of JSON made beforehand", ContentType: typeJSON,
+			answer: func(p *pool, seed uint64, _ *scratch) []byte { return p.products[choose(seed, productCount)].json },
+		},
+		{
+			Path: "/read-gz", About: "the same, compressed beforehand and sent as gzip to everybody", ContentType: typeJSON,
+			ContentEncoding: "gzip",
+			answer:          func(p *pool, seed uint64, _ *scratch) []byte { return p.products[choose(seed, productCount)].gzip },
+		},
+		{
+			Path: "/list", About: "20 to 30 products, about 100 KB of JSON made beforehand", ContentType: typeJSON,
+			answer: func(p *pool, seed uint64, _ *scratch) []byte { return p.lists[choose(seed, listCount)] },
+		},
+		{
+			Path: "/compute", About: "statistics over 100 products drawn at random: sorting, arithmetic, about 1 KB of JSON",
+			ContentType: typeJSON, computed: true, answer: summarise,
+		},
+		{
+			Path: "/healthz", About: "says ok", ContentType: typeText,
+			answer: func(p *pool, _ uint64, _ *scratch) []byte { return p.ok },
+		},
+	}
+}
+
+// choose maps a seed that is uniform over 64 bits to an index below n: the high word of seed·n, which favours no
+// index by more than n in 2^64 and costs a multiplication where a remainder costs a division.
+func choose(seed uint64, n int) int {
+	hi, _ := bits.Mul64(seed, uint64(n))
+	return int(hi)
+}
+
+// A site is what every framework mounts: the routes, the pool they answer from, and memory for those that compute.
+type site struct {
+	routes    []Route
+	pool      *pool
+	scratches sync.Pool // of *scratch; kept per processor by the runtime, so without a lock
+}
+
+func newSite() (*site, error) {
+	p, err := newPool()
+	if err != nil {
+		return nil, err
+	}
+	s := &site{routes: Routes(), pool: p}
+	s.scratches.New = func() any { return new(scratch) }
+	return s, nil
+}
+
+// borrow returns memory for one answer of r, nil if r needs none. Give it back when the body has been sent or copied.
+func (s *site) borrow(r *Route) *scratch {
+	if !r.computed {
+		return nil
+	}
+	return s.scratches.Get().(*scratch)
+}
+
+func (s *site) giveBack(m *scratch) {
+	if m != nil {
+		s.scratches.Put(m)
+	}
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// When a server is told to stop, requests that are being answered have graceful to finish, and then their connections
+// are closed. The children of a prefork server which are still there after killAfter are killed. Together they keep
+// the promise of Serve: it returns within a second.
+const (
+	graceful  = 500 * time.Millisecond
+	killAfter = 800 * time.Millisecond
+)
+
+// Config says how to run a server. Its zero value serves a free port of the loopback with one process on all CPUs.
+type Config struct {
+	// Addr is "host:port", where port 0 is a free one, or "unix:/path". "" is "127.0.0.1:0".
+	// A prefork server cannot have a unix socket, since only ports can be shared among listeners.
+	Addr string
+
+	// Prefork runs several processes, each with one CPU and its own listener on the shared port.
+	Prefork bool
+
+	// Workers is the number of processes with Prefork, else of threads that run Go code (GOMAXPROCS, which is set for
+	// the whole process until Serve returns). 0 is the number of CPUs that this process may use.
+	Workers int
+
+	// Ready, if not nil, is called once with the real address, in the form of Addr, when all connections to it will be
+	// answered. A prefork child does not call it: its parent does.
+	Ready func(addr string)
+}
+
+// Serve runs a server of the named kind until ctx ends, then returns nil within a second and leaves nothing behind.
+// It returns an error when the server cannot be started, or ends by itself.
+//
+// A prefork server starts the program again, with the same command line, for each of its processes. The program must
+// come to the same call of Serve, which then behaves as a child (see IsPreforkChild).
+func Serve(ctx context.Context, kind string, cfg Config) error {
+	f, err := lookup(kind)
+	if err != nil {
+		return err
+	}
+	switch {
+	case cfg.Workers < 0:
+		return fmt.Errorf("serve %s: %d workers", kind, cfg.Workers)
+	case cfg.Prefork && !f.Prefork:
+		return fmt.Errorf("serve %s: the framework has no prefork", kind)
+	case cfg.Addr == "":
+		cfg.Addr = "127.0.0.1:0"
+	}
+	serve := serveAlone
+	switch {
+	case IsPreforkChild():
+		serve = serveChild
+	case cfg.Prefork:
+		serve = serveChildren
+	}
+	// An error of ctx is Listen's, whose look-up of a name was cut short: the caller asked for the end.
+	if err := serve(ctx, f, cfg); err != nil && !errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("serve %s: %w", kind, err)
+	}
+	return nil
+}
+
+// serveAlone runs a server in this process.
+func serveAlone(ctx context.Context, f framework, cfg Config) error {
+	if cfg.Workers > 0 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cfg.Workers))
+	}
+	s, err := newSite()
+	if err != nil {
+		return err
+	}
+	ln, err := listen(ctx, cfg.Addr)
+	if err != nil {
+		return err
+	}
+	return run(ctx, f.mount(s), ln, func() error {
+		if cfg.Ready != nil {
+			cfg.Ready(address(ln))
+		}
+		return nil
+	})
+}
+
+// run lets e answer ln until ctx ends or ready fails. It calls ready when connections will be answered; the kernel
+// has been taking them since ln was made. It closes ln.
+func run(ctx context.Context, e engine, ln net.Listener, ready func() error) error {
+	served := make(chan error, 1)
+	go func() { served <- e.serve(ln) }()
+	err := ready()
+	ended := false
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-served:
+			ended = true
+			if err == nil {
+				err = errors.New("the framework stopped by itself")
+			}
+		}
+	}
+	force, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+	defer cancel()
+	e.stop(force)
+	// The engine has closed it, unless stop came before serve. Then this is what ends serve.
+	if closeErr := ln.Close(); closeErr != nil && !errors.Is(closeErr, net.ErrClosed) {
+		err = errors.Join(err, closeErr)
+	}
+	if !ended {
+		err = errors.Join(err, <-served)
+	}
+	return err
+}
+
+// address returns the address of ln in the form of Config.Addr.
+func address(ln net.Listener) string {
+	if ln.Addr().Network() == "unix" {
+		return "unix:" + ln.Addr().String()
+	}
+	return ln.Addr().String()
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	path, ok := strings.CutPrefix(addr, "unix:")
+	if !ok {
+		return config.Listen(ctx, "tcp", addr)
+	}
+	if err := removeDeadSocket(path); err != nil {
+		return nil, err
+	}
+	return config.Listen(ctx, "unix", path)
+}
+
+// removeDeadSocket removes the socket that a killed server has left at path, which would keep it from being used
+// again. Whatever else is there it leaves alone, for Listen to complain about.
+func removeDeadSocket(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return nil
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		return conn.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
+	return os.Remove(path)
+}
