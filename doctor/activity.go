@@ -1,0 +1,119 @@
+package doctor
+
+import (
+	"cmp"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ceiling/record"
+)
+
+// A snapshot is what has to be read twice, apart from the CPUs.
+type snapshot struct {
+	processes map[int]used
+	throttles int64
+	swapPages int64 // in and out since boot; -1 unknown
+}
+
+// used is a process's CPU time since it began.
+type used struct {
+	comm  string
+	start uint64 // ticks since boot: with the number its identity
+	ticks uint64
+}
+
+func takeSnapshot(root fs.FS) snapshot {
+	h := host{root}
+	s := snapshot{processes: map[int]used{}, throttles: h.throttles(), swapPages: -1}
+	in, out := wordAfter(h.text("proc/vmstat"), "pswpin", ""), wordAfter(h.text("proc/vmstat"), "pswpout", "")
+	if in >= 0 && out >= 0 {
+		s.swapPages = in + out
+	}
+	entries, err := fs.ReadDir(root, "proc")
+	if err != nil {
+		return s
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		// One that has ended meanwhile cannot be read.
+		if u, ok := parseStat(h.text("proc/" + e.Name() + "/stat")); ok {
+			s.processes[pid] = u
+		}
+	}
+	return s
+}
+
+// parseStat reads /proc/PID/stat (proc_pid_stat(5)): the name in parentheses,
+// which may hold anything, utime and stime as fields 14 and 15, the start as
+// 22.
+func parseStat(text string) (u used, ok bool) {
+	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return u, false
+	}
+	fields := strings.Fields(text[end+1:])
+	if len(fields) < 20 {
+		return u, false
+	}
+	user, err1 := strconv.ParseUint(fields[11], 10, 63)
+	system, err2 := strconv.ParseUint(fields[12], 10, 63)
+	start, err3 := strconv.ParseUint(fields[19], 10, 63)
+	return used{comm: text[open+1 : end], start: start, ticks: user + system}, err1 == nil && err2 == nil && err3 == nil
+}
+
+// activityOf is what happened between two snapshots, with the CPU rows of the
+// same time. own is this process, server the target's.
+func activityOf(before, after snapshot, rows []*record.CPURow, own int, server []Process) Activity {
+	a := Activity{Throttles: -1, SwapPages: -1}
+	widthNs := int64(0)
+	var elapsed, busy, steal int64
+	for _, row := range rows {
+		widthNs += row.WidthNs
+		for i := range row.Cores {
+			elapsed += row.Cores[i].Accounted()
+			busy += row.Cores[i].Busy()
+			steal += row.Cores[i].Steal
+		}
+	}
+	if widthNs <= 0 || elapsed <= 0 {
+		a.Err = "the host's CPUs were not read"
+		return a
+	}
+	a.WidthS = float64(widthNs) / 1e9
+	a.Cores = float64(len(rows[len(rows)-1].Cores))
+	a.Busy = a.Cores * float64(busy) / float64(elapsed)
+	a.Steal = a.Cores * float64(steal) / float64(elapsed)
+	if before.throttles >= 0 && after.throttles >= 0 {
+		a.Throttles = max(after.throttles-before.throttles, 0)
+	}
+	if before.swapPages >= 0 && after.swapPages >= 0 {
+		a.SwapPages = max(after.swapPages-before.swapPages, 0)
+	}
+	for pid, now := range after.processes {
+		a.IRQBalance = a.IRQBalance || now.comm == "irqbalance"
+		was, there := before.processes[pid]
+		ticks := now.ticks
+		if there && was.start == now.start {
+			ticks = max(now.ticks, was.ticks) - was.ticks
+		}
+		if ticks == 0 {
+			continue
+		}
+		cores := float64(ticks) / record.TicksPerSecond / a.WidthS
+		switch {
+		case pid == own:
+			a.Own = cores
+		case slices.ContainsFunc(server, func(p Process) bool { return p.PID == pid }):
+			a.Server += cores
+		default:
+			a.Foreign = append(a.Foreign, Process{PID: pid, Comm: now.comm, Cores: cores})
+		}
+	}
+	slices.SortFunc(a.Foreign, func(x, y Process) int { return cmp.Or(cmp.Compare(y.Cores, x.Cores), x.PID-y.PID) })
+	return a
+}

@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"fmt"
+
+	"ceiling/internal/unit"
+)
+
+const (
+	// stealWarn and stealBad are shares of all CPU time taken by the
+	// hypervisor. 2 % moves a comparison of two runs, 10 % the tail of one.
+	stealWarn = 0.02
+	stealBad  = 0.10
+
+	// foreignWarn of a core, or its share of all, is what a shell and an
+	// editor do not use; foreignBad is half a core, or a tenth of all.
+	foreignWarn, foreignWarnShare = 0.15, 0.05
+	foreignBad, foreignBadShare   = 0.5, 0.10
+	// foreignShown is how many processes are named.
+	foreignShown = 4
+)
+
+func checkSteal(f *Facts) Finding {
+	a := &f.Activity
+	if a.Err != "" || a.Cores == 0 {
+		return unknown(a.why(), "")
+	}
+	share := a.Steal / a.Cores
+	what := fmt.Sprintf("%.1f %% of the CPU time was taken by the hypervisor, over %.1f s", 100*share, a.WidthS)
+	mend := "wait until the neighbours are quiet, or use a dedicated machine"
+	switch {
+	case share >= stealBad:
+		return bad(what, mend)
+	case share >= stealWarn:
+		return warn(what, mend)
+	}
+	return ok(what)
+}
+
+func (a *Activity) why() string {
+	if a.Err != "" {
+		return a.Err
+	}
+	return "the host's CPUs were not read"
+}
+
+func checkForeign(f *Facts) Finding {
+	a := &f.Activity
+	if a.Err != "" || a.Cores == 0 {
+		return unknown(a.why(), "")
+	}
+	foreign := max(a.Busy-a.Own-a.Server, 0)
+	what := fmt.Sprintf("%.2f of %.0f cores used by others, over %.1f s", foreign, a.Cores, a.WidthS)
+	var names []string
+	seen := 0.0
+	for _, p := range a.Foreign {
+		names = append(names, fmt.Sprintf("%s (%d) %.2f", p.Comm, p.PID, p.Cores))
+		seen += p.Cores
+	}
+	if len(names) > 0 {
+		what += ": " + list(names, foreignShown)
+	}
+	// Interrupts belong to no process, nor do those that lived for less than
+	// the interval.
+	if foreign-seen >= foreignWarn {
+		what += fmt.Sprintf("; %.2f by interrupts, short-lived or hidden processes", foreign-seen)
+	}
+	mend := "end or stop them for the time of the run: kill -STOP PID, later kill -CONT PID"
+	switch {
+	case foreign >= max(foreignBad, foreignBadShare*a.Cores):
+		return bad(what, mend)
+	case foreign >= max(foreignWarn, foreignWarnShare*a.Cores):
+		return warn(what, mend)
+	}
+	return ok(what)
+}
+
+const (
+	// memoryBad and memoryWarn are shares of the memory that are available:
+	// below, the page cache and then the programs are paged out.
+	memoryBad  = 0.05
+	memoryWarn = 0.15
+	// swapWarn is what a long uptime leaves in swap without any pressure.
+	swapWarn = 64 << 20
+)
+
+func checkMemory(f *Facts) Finding {
+	total, left := f.Files.MemTotal, f.Files.MemAvailable
+	if total <= 0 || left < 0 {
+		return unknown("the kernel does not tell how much memory is available", "")
+	}
+	share := float64(left) / float64(total)
+	what := fmt.Sprintf("%s of %s available", unit.FormatBytesIEC(left), unit.FormatBytesIEC(total))
+	mend := "end what holds it: ps aux --sort=-rss | head"
+	switch {
+	case share < memoryBad:
+		return bad(what, mend)
+	case share < memoryWarn:
+		return warn(what, mend)
+	}
+	return ok(what)
+}
+
+func checkSwap(f *Facts) Finding {
+	used := f.Files.SwapTotal - f.Files.SwapFree
+	switch {
+	case f.Files.SwapTotal < 0 || f.Files.SwapFree < 0:
+		return unknown("the kernel does not tell about swap", "")
+	case f.Activity.SwapPages > 0:
+		return bad(fmt.Sprintf("%d pages were swapped in or out in %.1f s", f.Activity.SwapPages, f.Activity.WidthS), "free memory, then: swapoff -a && swapon -a (as root)")
+	case used > swapWarn:
+		return warn(unit.FormatBytesIEC(used)+" are swapped out: who needs them waits for the disk", "swapoff -a && swapon -a (as root), once there is room in memory")
+	case f.Files.SwapTotal == 0:
+		return ok("none")
+	}
+	return ok(fmt.Sprintf("%s of %s in use, none moved", unit.FormatBytesIEC(used), unit.FormatBytesIEC(f.Files.SwapTotal)))
+}

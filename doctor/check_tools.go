@@ -1,0 +1,108 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// checkKernel: what the engine needs of io_uring came with 6.1, waiting for
+// several completions with 6.12; run-queue delay, sock_diag and TCP_INFO are
+// older than 4.19, which is the oldest that is still built by anybody.
+func checkKernel(f *Facts) Finding {
+	major, minor, known := kernelVersion(f.Env.Kernel)
+	at := 100*major + minor
+	switch {
+	case !known:
+		return unknown(fmt.Sprintf("%q is no version of a kernel", f.Env.Kernel), "")
+	case at < 419:
+		return bad(f.Env.Kernel+": too old for what a verdict is made of", "use Linux 6.12 or later")
+	case at < 601:
+		return warn(f.Env.Kernel+": without the io_uring that the generator needs (6.1); it costs a third more CPU a request", "use Linux 6.12 or later")
+	case at < 612:
+		return ok(f.Env.Kernel + "; from 6.12 on the generator costs a quarter less (io_uring can wait for several answers)")
+	}
+	return ok(f.Env.Kernel)
+}
+
+// wanted are the features that the engine makes use of.
+func wanted() []string {
+	return []string{"SINGLE_ISSUER", "DEFER_TASKRUN", "MULTISHOT_RECV", "PBUF_RING", "NO_SQARRAY", "MIN_TIMEOUT", "REGISTERED_RING"}
+}
+
+func checkEngine(f *Facts) Finding {
+	e := &f.Engine
+	if e.Err != "" {
+		return bad("neither io_uring nor epoll can be opened: "+e.Err, "raise the limit of open files: ulimit -n 4096")
+	}
+	if e.Name == "" {
+		return unknown("the engine was not probed", "")
+	}
+	if e.Name != "uring" {
+		disabled, known := f.sysctl("kernel.io_uring_disabled")
+		mend := "use Linux 6.1 or later"
+		switch {
+		case known && disabled > 0:
+			mend = "sysctl -w kernel.io_uring_disabled=0 (as root)"
+		case strings.Contains(e.Why, "operation not permitted"):
+			mend = "a container's seccomp profile refuses it: docker run --security-opt seccomp=unconfined"
+		case strings.Contains(e.Why, "cannot allocate memory"):
+			mend = "ulimit -l unlimited (as root)"
+		}
+		return warn("not available, epoll serves and costs a third more CPU a request: "+e.Why, mend)
+	}
+	var missing []string
+	for _, name := range wanted() {
+		if !slices.Contains(e.Features, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return ok("serves, without " + strings.Join(missing, ", "))
+	}
+	return ok("serves, with all that the engine makes use of")
+}
+
+func checkRunDelay(f *Facts) Finding {
+	if f.Files.SchedStat {
+		return ok("the kernel keeps how long threads wait for a CPU")
+	}
+	return warn("the kernel does not keep how long threads wait for a CPU: a starved generator is told by its rate alone", "a kernel with CONFIG_SCHED_INFO")
+}
+
+func checkCalibration(f *Facts) Finding {
+	if f.Calibration == "" {
+		return ok("kept, and it fits this machine")
+	}
+	return warn("runs cannot tell the generator's headroom: "+f.Calibration, "ceiling calibrate")
+}
+
+// checkServer tells whether the other end can be watched.
+func checkServer(f *Facts) Finding {
+	t := &f.Target
+	switch {
+	case t.URL == "":
+		return unknown("no URL was given: ceiling doctor URL looks for its server", "")
+	case t.Err != "":
+		return unknown(t.Err, "")
+	case t.remote():
+		return unknown("the server is on another host: what it does is not seen from here", "look at it there: ceiling doctor, on that host")
+	case t.ServerErr != "":
+		return unknown(t.ServerErr, "")
+	case len(t.Server) > 0:
+		var names []string
+		for _, p := range t.Server {
+			if text := fmt.Sprintf("%s (%d)", p.Comm, p.PID); !slices.Contains(names, text) {
+				names = append(names, text)
+			}
+		}
+		return ok(fmt.Sprintf("found, and can be watched: %s", list(names, foreignShown)))
+	case t.Listeners == 0:
+		return bad("nobody listens there", "start the server first")
+	}
+	why := "its processes belong to somebody else"
+	if f.Files.HidePID {
+		why = "/proc shows a person his own processes only (hidepid)"
+	}
+	return warn("it listens, but cannot be watched: "+why, "run ceiling as the server's user, or as root: sudo ceiling run …")
+}

@@ -1,0 +1,106 @@
+// Package doctor looks at a host before a load test and says what on it would
+// spoil a run, and how to mend each.
+//
+// Reading the host (Examine) is apart from judging it (Diagnose), which is a
+// pure function, so that hosts other than this one can be judged from fixtures.
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Schema names the version of a Report.
+const Schema = "ceiling.doctor/1"
+
+// Levels of a Finding, the worst first.
+const (
+	Bad         = "bad"          // would spoil a run
+	Warn        = "warn"         // makes a figure less certain, or limits what can be asked
+	NotMeasured = "not measured" // could not be looked at, and why
+	OK          = "ok"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Name  string `json:"name"`
+	Level string `json:"level"`
+	// What was found, in one line.
+	What string `json:"what"`
+	// Mend is how to change it, a command where there is one; "" where there is
+	// nothing to mend.
+	Mend string `json:"mend,omitempty"`
+}
+
+// Report is everything that was looked at, the worst first.
+type Report struct {
+	Schema string    `json:"schema"`
+	When   time.Time `json:"when"`
+	Host   string    `json:"host"`
+	Kernel string    `json:"kernel"`
+	// Target is the URL that was asked about; "" for the host alone.
+	Target   string    `json:"target,omitempty"`
+	Findings []Finding `json:"findings"`
+}
+
+// Count is the number of findings of a level.
+func (r *Report) Count(level string) int {
+	n := 0
+	for i := range r.Findings {
+		if r.Findings[i].Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+// checks are all there are, in the order in which those of one level are shown.
+func checks() []struct {
+	name  string
+	check func(*Facts) Finding
+} {
+	return []struct {
+		name  string
+		check func(*Facts) Finding
+	}{
+		{"server", checkServer},
+		{"other programs", checkForeign}, {"steal", checkSteal}, {"virtual machine", checkVirtual},
+		{"cores", checkCores}, {"cpu quota", checkQuota}, {"siblings", checkSiblings}, {"numa", checkNUMA},
+		{"governor", checkGovernor}, {"turbo", checkTurbo}, {"throttling", checkThrottling}, {"power", checkPower},
+		{"clock", checkClock}, {"memory", checkMemory}, {"swap", checkSwap},
+		{"open files", checkFiles}, {"locked memory", checkMemlock}, {"local ports", checkPorts},
+		{"accept queue", checkAcceptQueue}, {"conntrack", checkConntrack},
+		{"interface", checkInterface}, {"link speed", checkSpeed}, {"mtu", checkMTU}, {"shaping", checkShaping},
+		{"nic queues", checkQueues}, {"irqbalance", checkIRQBalance}, {"congestion", checkCongestion},
+		{"kernel", checkKernel}, {"io_uring", checkEngine}, {"run delay", checkRunDelay}, {"calibration", checkCalibration},
+	}
+}
+
+// Diagnose judges what was read.
+func Diagnose(f *Facts) Report {
+	r := Report{Schema: Schema, When: f.When, Host: f.Env.Host, Kernel: f.Env.Kernel, Target: f.Target.URL, Findings: []Finding{}}
+	for _, c := range checks() {
+		found := c.check(f)
+		found.Name = c.name
+		r.Findings = append(r.Findings, found)
+	}
+	order := []string{Bad, Warn, NotMeasured, OK}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return slices.Index(order, a.Level) - slices.Index(order, b.Level)
+	})
+	return r
+}
+
+func ok(what string) Finding           { return Finding{Level: OK, What: what} }
+func warn(what, mend string) Finding   { return Finding{Level: Warn, What: what, Mend: mend} }
+func bad(what, mend string) Finding    { return Finding{Level: Bad, What: what, Mend: mend} }
+func unknown(why, mend string) Finding { return Finding{Level: NotMeasured, What: why, Mend: mend} }
+
+// list joins at most n names.
+func list(names []string, n int) string {
+	if len(names) > n {
+		return strings.Join(names[:n], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}

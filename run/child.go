@@ -1,0 +1,159 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Child is a server that this process started and will end.
+type Child struct {
+	// Addr as the server told it: "127.0.0.1:8080".
+	Addr string
+	// PID of the process that was started.
+	PID int
+
+	done   chan struct{} // closed when the process has ended
+	err    error         // how it ended, after done
+	errors *tail
+}
+
+const (
+	startTimeout = 10 * time.Second
+	stopTimeout  = 3 * time.Second
+)
+
+// servesOn is what a server prints before its address once it accepts.
+const servesOn = " serves on "
+
+// StartChild starts a command that prints a line "… serves on ADDR" once it
+// accepts connections, as `ceiling serve` does, and waits for that line. The
+// process ends with this one, also when this one is killed.
+func StartChild(ctx context.Context, name string, args ...string) (*Child, error) {
+	c := &Child{done: make(chan struct{}), errors: &tail{}}
+	started := make(chan error, 1)
+	ready := make(chan string, 1)
+	go c.live(exec.Command(name, args...), started, ready)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	var why error
+	select {
+	case c.Addr = <-ready:
+		return c, nil
+	case <-c.done:
+		why = fmt.Errorf("it ended: %w", cmpErr(c.err))
+	case <-timer.C:
+		why = fmt.Errorf("no line %q within %s", strings.TrimSpace(servesOn), startTimeout)
+	case <-ctx.Done():
+		why = ctx.Err()
+	}
+	c.Stop()
+	return nil, fmt.Errorf("start %s %s: %w%s", name, strings.Join(args, " "), why, c.errors.quoted())
+}
+
+// cmpErr names the end of a process that reported none.
+func cmpErr(err error) error {
+	if err == nil {
+		return errors.New("without an error")
+	}
+	return err
+}
+
+// live starts the process and waits for its end, on one thread that it keeps:
+// the kernel sends Pdeathsig when the thread that started the child ends, not
+// when the process does (prctl(2), PR_SET_PDEATHSIG).
+func (c *Child) live(cmd *exec.Cmd, started chan<- error, ready chan<- string) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(c.done)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Stderr = c.errors
+	cmd.WaitDelay = time.Second
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		started <- err
+		return
+	}
+	c.PID = cmd.Process.Pid
+	started <- nil
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, addr, ok := strings.Cut(lines.Text(), servesOn); ok {
+			select {
+			case ready <- addr:
+			default: // told already
+			}
+		}
+	}
+	c.err = cmd.Wait()
+}
+
+// Ended tells, without waiting, whether the process has ended.
+func (c *Child) Ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop asks the process to end, makes its whole group end where it does not,
+// and waits until it has.
+func (c *Child) Stop() {
+	if c.Ended() {
+		return
+	}
+	// An error means that it has just ended, which is what is wanted.
+	_ = syscall.Kill(c.PID, syscall.SIGTERM)
+	select {
+	case <-c.done:
+		return
+	case <-time.After(stopTimeout):
+	}
+	_ = syscall.Kill(-c.PID, syscall.SIGKILL)
+	<-c.done
+}
+
+// tail keeps the end of what a process says.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 2048
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if extra := len(t.b) - tailBytes; extra > 0 {
+		t.b = append(t.b[:0], t.b[extra:]...)
+	}
+	return len(p), nil
+}
+
+// quoted is the last line, for an error.
+func (t *tail) quoted() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := bytes.Split(bytes.TrimSpace(t.b), []byte("\n"))
+	if last := lines[len(lines)-1]; len(last) > 0 {
+		return "; it said: " + string(last)
+	}
+	return ""
+}

@@ -1,0 +1,45 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"ceiling/server"
+)
+
+// TestMain lets the test binary be a server, for tests that need one in a
+// process of its own.
+func TestMain(m *testing.M) {
+	if kind := os.Getenv("RUN_TEST_SERVE"); kind != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		err := server.Serve(ctx, kind, server.Config{Ready: func(addr string) { fmt.Printf("%s serves on %s\n", kind, addr) }})
+		stop()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if why := os.Getenv("RUN_TEST_FAIL"); why != "" {
+		fmt.Fprintln(os.Stderr, why)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// startServer starts this binary as a server of the kind.
+func startServer(t *testing.T, kind string) *Child {
+	t.Helper()
+	t.Setenv("RUN_TEST_SERVE", kind)
+	c, err := StartChild(t.Context(), os.Args[0])
+	os.Unsetenv("RUN_TEST_SERVE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}

@@ -1,0 +1,204 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"ceiling/internal/hist"
+	"ceiling/load"
+	"ceiling/record"
+	"ceiling/spec"
+)
+
+// recorder writes what the engine tells while it tells it.
+type recorder struct {
+	writer   *record.Writer
+	spec     *spec.Spec
+	host     string
+	progress func(Progress)
+	watch    *watch
+	profiler *profiler
+
+	rows      []record.LoadRow
+	state     Progress
+	completed uint64
+}
+
+// Connected implements load.Observer.
+func (r *recorder) Connected(established, asked int, window time.Time) {
+	if !window.IsZero() {
+		r.watch.start(window)
+	}
+	r.state.Established, r.state.Asked = established, asked
+	r.state.TotalS, r.state.Requests = r.spec.Duration.Seconds(), r.spec.Requests
+	r.state.ElapsedS = -r.spec.Warmup.Seconds()
+	r.tell()
+}
+
+// Window implements load.Observer.
+func (r *recorder) Window(open bool, _ time.Time) {
+	if open {
+		r.profiler.open(r.spec.Duration)
+		return
+	}
+	r.watch.stop()
+	r.profiler.close()
+}
+
+// Interval implements load.Observer.
+func (r *recorder) Interval(t *load.Tally, late bool) {
+	row := record.LoadRow{
+		Kind: record.KindLoad, Host: r.host,
+		TNs: t.EndNs, WidthNs: t.EndNs - t.StartNs, Late: late, Warmup: t.Warmup,
+		Sent: t.Sent, Completed: t.Completed, Failed: t.Failed, Bad: t.Bad,
+		Read: t.Read, Written: t.Written,
+		InFlight: t.InFlight, Behind: t.Behind, Connected: t.Connected,
+		P50Ns: t.Response.Quantile(0.5), P90Ns: t.Response.Quantile(0.9),
+		P99Ns: t.Response.Quantile(0.99), MaxNs: t.Response.Max(), MinNs: t.Response.Min(),
+		MeanNs: t.Response.Mean(), ServiceMeanNs: t.Service.Mean(), Busy: t.Busy,
+	}
+	r.rows = append(r.rows, row)
+	r.writer.AppendLoad(&row)
+	if !t.Warmup {
+		r.completed += t.Completed
+	}
+	r.state.Row, r.state.Completed, r.state.ElapsedS = row, r.completed, float64(t.EndNs)/1e9
+	r.tell()
+}
+
+func (r *recorder) tell() {
+	if r.progress != nil {
+		r.progress(r.state)
+	}
+}
+
+// assemble makes the document of the run, but for the verdict.
+func (r *recorder) assemble(l *load.Result, c *load.Config, env record.Environment) record.Run {
+	t := &l.Total
+	elapsed := float64(l.WindowNs) / 1e9
+	run := record.Run{
+		Schema: record.Schema, Started: l.Started, Target: r.spec.Targets[0].URL, Spec: *r.spec,
+		Load: record.Load{
+			Connections: c.Connections, Opened: l.Opened, Established: l.Established,
+			Reconnects: t.Reconnects, Threads: c.Threads, Pipelining: c.Pipelining,
+			Mode: "closed", Engine: l.Engine, EngineWhy: l.EngineWhy, EngineFeatures: l.EngineFeatures,
+			Arrivals: r.spec.Arrivals,
+		},
+		WarmupS: r.spec.Warmup.Seconds(), ElapsedS: elapsed,
+		Requests: record.Requests{
+			Sent: t.Sent + l.Carried, Carried: l.Carried, Completed: t.Completed, Failed: t.Failed,
+			InFlight: t.Sent + l.Carried - t.Completed - t.Failed, Unsent: l.Unsent, Resent: t.Resent,
+			Asked: l.Asked, LateAtEnd: l.LateAtEnd,
+		},
+		Bytes:    record.Bytes{Read: t.Read, Written: t.Written},
+		Statuses: statuses(t), Errors: faults(t, l.Setup),
+		Latency: record.Latency{
+			Response: record.QuantilesOf(&t.Response),
+			Service:  record.QuantilesOf(&t.Service),
+			Lag:      record.QuantilesOf(&t.Lag),
+		},
+		ByTarget: byTarget(t, r.spec), Generator: generator(l),
+		Environment: env, NotMeasured: []record.NotMeasured{}, Interrupted: l.Interrupted,
+	}
+	if r.spec.Open() {
+		run.Load.Mode = "open"
+		run.Load.AskedPerS = (r.spec.Rate.From.PerSecond() + r.spec.Rate.To.PerSecond()) / 2
+	}
+	if elapsed > 0 {
+		run.Rate.CompletedPerS = float64(t.Completed) / elapsed
+		run.Rate.SentPerS = float64(t.Sent) / elapsed
+	}
+	run.Rate.Spread = record.SpreadOf(r.rows)
+	return run
+}
+
+func statuses(t *load.Tally) map[string]uint64 {
+	m := map[string]uint64{}
+	for code, n := range t.Statuses {
+		if n > 0 {
+			m[strconv.Itoa(code)] = n
+		}
+	}
+	return m
+}
+
+// faults lists the errors of the window and, apart, those before it, the most
+// frequent first; responses with a status of 400 or more are among them.
+func faults(t *load.Tally, setup map[load.Fault]uint64) []record.Error {
+	list := []record.Error{}
+	for f, n := range t.Faults {
+		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n})
+	}
+	for f, n := range setup {
+		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n, BeforeWindow: true})
+	}
+	for code, n := range t.Statuses {
+		if n > 0 && code >= 400 {
+			list = append(list, record.Error{Phase: "status", Cause: strconv.Itoa(code), Count: n})
+		}
+	}
+	slices.SortFunc(list, func(a, b record.Error) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Cause, b.Cause))
+	})
+	return list
+}
+
+func byTarget(t *load.Tally, s *spec.Spec) []record.TargetResult {
+	var list []record.TargetResult
+	for i := range t.ByTarget {
+		b := &t.ByTarget[i]
+		r := record.TargetResult{
+			Target: s.Targets[i].Method + " " + s.Targets[i].URL, Weight: s.Targets[i].Weight,
+			Completed: b.Completed, Failed: b.Failed, Statuses: map[string]uint64{},
+			Response: record.QuantilesOf(&b.Response),
+		}
+		for code, n := range b.Statuses {
+			r.Statuses[strconv.Itoa(code)] = n
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func generator(l *load.Result) record.Generator {
+	t := &l.Total
+	g := record.Generator{
+		PID: os.Getpid(), UserNs: l.UserNs, SystemNs: l.SystemNs, AllocatedBytes: l.AllocatedBytes,
+		BatchMaxNs: t.BatchMaxNs, Batches: t.Batches, Waits: t.Waits, GatherNs: t.GatherNs,
+		RunDelay: -1, Workers: []record.Worker{},
+	}
+	if t.Completed > 0 {
+		g.CPUNsPerRequest = float64(l.UserNs+l.SystemNs) / float64(t.Completed)
+	}
+	if t.Batches > 0 {
+		g.BatchMeanNs = float64(t.BatchNs) / float64(t.Batches)
+	}
+	for _, w := range l.Workers {
+		g.Workers = append(g.Workers, record.Worker{
+			Thread: w.Thread, Connections: w.Connections, Completed: w.Completed, Busy: w.Busy, RunDelay: w.RunDelay,
+		})
+		g.BusiestWorker = max(g.BusiestWorker, w.Busy)
+		g.RunDelay = max(g.RunDelay, w.RunDelay)
+	}
+	return g
+}
+
+// histograms keeps the three distributions, in the interchange format.
+func (r *recorder) histograms(l *load.Result) error {
+	var err error
+	for _, h := range []struct {
+		name string
+		of   *hist.Hist
+	}{{"response", &l.Total.Response}, {"service", &l.Total.Service}, {"lag", &l.Total.Lag}} {
+		text, e := h.of.EncodeV2()
+		if e == nil {
+			e = r.writer.Histogram(h.name, text)
+		}
+		err = errors.Join(err, e)
+	}
+	return err
+}

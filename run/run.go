@@ -1,0 +1,251 @@
+// Package run does what a spec asks: it checks that the host can, starts the
+// load, writes the record while facts arrive, and has the run judged.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"ceiling/internal/http1"
+	"ceiling/internal/sys"
+	"ceiling/load"
+	"ceiling/record"
+	"ceiling/spec"
+	"ceiling/verdict"
+)
+
+// ErrRefused wraps what is wrong with the request itself, found before
+// anything was sent: exit code 2.
+var ErrRefused = errors.New("refused")
+
+// Exit codes of a run; docs/record.md lists them.
+const (
+	ExitHeld        = 0
+	ExitFailure     = 1
+	ExitRefused     = 2
+	ExitBroke       = 3
+	ExitVoid        = 4
+	ExitInterrupted = 130
+)
+
+// Options are what does not belong to the measured condition.
+type Options struct {
+	// Dir is where the record goes; "" puts it into the person's store.
+	Dir string
+	// Command line as typed, and the version of this program, for the record.
+	Command []string
+	Version string
+	// Progress is told of every interval; nil tells nobody. It is called from
+	// one goroutine and must return soon.
+	Progress func(Progress)
+}
+
+// Progress is where a run stands.
+type Progress struct {
+	// Established of Asked connections stand.
+	Established, Asked int
+	// ElapsedS of the window, negative during the warm-up; TotalS of it, 0
+	// where a number of requests ends the run.
+	ElapsedS, TotalS float64
+	// Row is the interval that just ended.
+	Row record.LoadRow
+	// Completed of the window so far, of Requests where a number was asked.
+	Completed, Requests uint64
+}
+
+// Done is a finished run and where it is kept.
+type Done struct {
+	Run record.Run
+	// Dir of the record; KeepErr is what went wrong with keeping it, LeftOver
+	// what could not be restored of what a run had changed on the host.
+	Dir      string
+	KeepErr  error
+	LeftOver error
+}
+
+// Do does one run. An error that wraps ErrRefused names what the person has to
+// change; any other is a failure of this side. What the server does wrong is in
+// the record.
+func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	config, target, err := configure(ctx, &s)
+	if err != nil {
+		return nil, err
+	}
+	leftOver := RestorePins()
+	w, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	var pins *pinning
+	if s.PinServer != "" {
+		if pins, err = pinServer(s.PinServer, target); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	env := record.ReadEnvironment(o.Version)
+	keepErr := w.Start(record.Start{Created: time.Now(), Command: o.Command, Spec: s}, env)
+	rec := &recorder{writer: w, spec: &s, host: env.Host, progress: o.Progress, watch: newWatch(w, env.Host, target), profiler: newProfiler(ctx, &s, target)}
+	result, err := load.Run(ctx, *config, rec)
+	rec.watch.close()
+	leftOver = errors.Join(leftOver, pins.restore())
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	done := &Done{Dir: w.Dir(), Run: rec.assemble(result, config, env)}
+	done.Run.ID, done.Run.Command = w.ID(), o.Command
+	done.LeftOver = leftOver
+	calibrate(w, &done.Run)
+	done.KeepErr = errors.Join(keepErr, rec.histograms(result))
+	rec.watch.conclude(&done.Run)
+	done.KeepErr = errors.Join(done.KeepErr, rec.profiler.conclude(w, &done.Run))
+	series, err := w.Series()
+	if err != nil {
+		// Judged by what is left: the generator's own rows.
+		done.KeepErr = errors.Join(done.KeepErr, err)
+		series = record.Series{Load: rec.rows}
+	}
+	done.Run.Subject = subjectOf(&done.Run, &series, target)
+	done.Run.Verdict = verdict.Judge(&done.Run, &series)
+	done.Run.Exit = ExitOf(&done.Run)
+	done.KeepErr = errors.Join(done.KeepErr, w.Finish(&done.Run))
+	return done, nil
+}
+
+// ExitOf is the exit code that a run calls for.
+func ExitOf(r *record.Run) int {
+	switch {
+	case r.Interrupted:
+		return ExitInterrupted
+	case r.Verdict.Outcome == record.Broke:
+		return ExitBroke
+	case r.Verdict.Outcome == record.Held:
+		return ExitHeld
+	}
+	return ExitVoid
+}
+
+func open(o Options) (*record.Writer, error) {
+	id := record.NewID(time.Now())
+	if o.Dir != "" {
+		w, err := record.Create(o.Dir, id)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		return w, nil
+	}
+	store, err := record.DefaultStore(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return store.Create(id)
+}
+
+// configure turns the spec into what the engine takes, and looks whether this
+// host has the ports, descriptors and CPUs for it.
+func configure(ctx context.Context, s *spec.Spec) (*load.Config, target, error) {
+	var to target
+	address, _, _, err := spec.ParseTarget(s.Targets[0].URL)
+	if err != nil {
+		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	to, err = resolve(ctx, address)
+	if err != nil {
+		return nil, to, err
+	}
+	mix, err := requests(s)
+	if err != nil {
+		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	c := &load.Config{
+		Address: to.sockaddr, Mix: mix,
+		Connections: s.Connections, Threads: s.Threads, Pipelining: s.Pipelining,
+		Rate: s.Rate, Poisson: s.Arrivals == spec.Poisson, Seed: s.Seed,
+		Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
+		ConnectRamp: s.ConnectRamp, Timeout: s.Timeout,
+		NewConnections: s.NewConnections, Engine: s.Engine,
+	}
+	if s.PinGenerator != "" {
+		if c.CPUs, err = generatorCPUs(s.PinGenerator); err != nil {
+			return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+	}
+	if c.Threads == 0 {
+		if c.Threads, err = threads(s, to.local, c.CPUs); err != nil {
+			return nil, to, err
+		}
+	}
+	if err := checkLimits(s, address); err != nil {
+		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return c, to, nil
+}
+
+// slotsPerThread is the least number of requests in flight that are worth a
+// further thread: below it a thread reaps one completion at a time, and its
+// system calls cost more than it adds.
+const slotsPerThread = 32
+
+// threads chooses the number of load threads: as many as the slots are worth,
+// but half the cores at most where the server shares them.
+func threads(s *spec.Spec, local bool, pinned []int) (int, error) {
+	cores := len(pinned)
+	if cores == 0 {
+		allowed, err := sys.AllowedCPUs(0)
+		if err != nil {
+			return 0, err
+		}
+		if cores = len(allowed); local {
+			cores = max(1, cores/2)
+		}
+	}
+	return max(1, min(cores, s.Slots()/slotsPerThread, s.Connections)), nil
+}
+
+// generatorCPUs checks a CPU list against the CPUs this process may use.
+func generatorCPUs(list string) ([]int, error) {
+	cpus, err := spec.ParseCPUList(list)
+	if err != nil {
+		return nil, err
+	}
+	allowed, err := sys.AllowedCPUs(0)
+	if err != nil {
+		return nil, err
+	}
+	for _, cpu := range cpus {
+		if !slices.Contains(allowed, cpu) {
+			return nil, fmt.Errorf("CPU %d is not among those this process may use (%s); choose from them", cpu, fmt.Sprint(allowed))
+		}
+	}
+	return cpus, nil
+}
+
+// requests writes every target's request once.
+func requests(s *spec.Spec) ([]load.Request, error) {
+	mix := make([]load.Request, 0, len(s.Targets))
+	for _, t := range s.Targets {
+		_, path, host, err := spec.ParseTarget(t.URL)
+		if err != nil {
+			return nil, err
+		}
+		fields := make([]http1.Field, 0, len(t.Header)+1)
+		for _, f := range t.Header {
+			fields = append(fields, http1.Field{Name: f.Name, Value: f.Value})
+		}
+		if s.NewConnections {
+			fields = append(fields, http1.Field{Name: "Connection", Value: "close"})
+		}
+		b, err := http1.AppendRequest(nil, t.Method, path, host, fields, t.Body)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", t.Method, t.URL, err)
+		}
+		mix = append(mix, load.Request{Bytes: b, NoBody: t.Method == "HEAD", Weight: t.Weight})
+	}
+	return mix, nil
+}
