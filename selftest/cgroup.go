@@ -1,0 +1,128 @@
+package selftest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// hierarchy is the cgroup file system that has the CPU controller.
+type hierarchy struct {
+	root    string
+	version int
+}
+
+// quotaPeriod of the groups made here, the kernel's default.
+const quotaPeriod = 100 * time.Millisecond
+
+// cpuHierarchy finds it among the mounts, or says why there is none to use.
+func cpuHierarchy() (hierarchy, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return hierarchy{}, err
+	}
+	var two hierarchy
+	for line := range strings.Lines(string(b)) {
+		before, after, ok := strings.Cut(line, " - ")
+		f, g := strings.Fields(before), strings.Fields(after)
+		if !ok || len(f) < 5 || len(g) < 3 {
+			continue
+		}
+		switch {
+		case g[0] == "cgroup" && contains(g[2], "cpu"):
+			return hierarchy{f[4], 1}, nil
+		case g[0] == "cgroup2":
+			two = hierarchy{f[4], 2}
+		}
+	}
+	if two.root == "" {
+		return two, errors.New("no cgroup file system is mounted")
+	}
+	children, err := os.ReadFile(filepath.Join(two.root, "cgroup.subtree_control"))
+	if err != nil {
+		return two, err
+	}
+	if !strings.Contains(string(children), "cpu") {
+		return two, errors.New("the CPU controller is not given to groups below " + two.root)
+	}
+	return two, nil
+}
+
+// contains tells whether a list between commas has a word.
+func contains(list, word string) bool {
+	for w := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// cgroup is a group with a quota of CPU time.
+type cgroup struct{ dir string }
+
+// newCgroup makes a group that may use so many cores.
+func (h hierarchy) newCgroup(number int, cores float64) (*cgroup, error) {
+	c := &cgroup{filepath.Join(h.root, fmt.Sprintf("%s%d-%d", namePrefix, os.Getpid(), number))}
+	if err := os.Mkdir(c.dir, 0o755); err != nil {
+		return nil, err
+	}
+	quota, period := strconv.Itoa(int(cores*float64(quotaPeriod.Microseconds()))), strconv.Itoa(int(quotaPeriod.Microseconds()))
+	var err error
+	if h.version == 1 {
+		err = errors.Join(write(filepath.Join(c.dir, "cpu.cfs_period_us"), period), write(filepath.Join(c.dir, "cpu.cfs_quota_us"), quota))
+	} else {
+		err = write(filepath.Join(c.dir, "cpu.max"), quota+" "+period)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.remove())
+	}
+	return c, nil
+}
+
+// move puts a whole process into the group.
+func (c *cgroup) move(pid int) error {
+	return write(filepath.Join(c.dir, "cgroup.procs"), strconv.Itoa(pid))
+}
+
+// remove deletes the group. A process that has just ended may keep it for a
+// moment.
+func (c *cgroup) remove() error {
+	var err error
+	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = os.Remove(c.dir); !errors.Is(err, syscall.EBUSY) {
+			break
+		}
+	}
+	return err
+}
+
+// ownGroup is where this process is now, to go back to.
+func (h hierarchy) ownGroup() (*cgroup, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) == 3 && (h.version == 2 && f[0] == "0" || h.version == 1 && contains(f[1], "cpu")) {
+			return &cgroup{filepath.Join(h.root, f[2])}, nil
+		}
+	}
+	return nil, errors.New("/proc/self/cgroup names no group of the CPU controller")
+}
+
+// write writes one value to a file of the kernel's.
+func write(path, value string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}

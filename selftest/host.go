@@ -1,0 +1,156 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"ceiling/internal/sys"
+)
+
+// ground is what this host offers: a reason is empty where it does.
+type ground struct {
+	cpus         []int
+	hierarchy    hierarchy
+	inet6        bool // ::1 can be listened on
+	noCPUs       string
+	noNamespaces string
+	noCgroup     string
+}
+
+// survey finds out by trying.
+func survey(ctx context.Context) (ground, error) {
+	var g ground
+	var err error
+	if g.cpus, err = sys.AllowedCPUs(0); err != nil {
+		return g, err
+	}
+	if len(g.cpus) < 2 {
+		g.noCPUs = "this process may use one CPU only"
+	}
+	g.noNamespaces = tryNamespace(ctx)
+	if g.hierarchy, err = cpuHierarchy(); err == nil {
+		err = tryCgroup(g.hierarchy)
+	}
+	if err != nil {
+		g.noCgroup = "no CPU cgroup can be made: " + err.Error()
+	}
+	if ln, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		g.inet6 = true
+		err = ln.Close()
+		if err != nil {
+			return g, err
+		}
+	}
+	return g, ctx.Err()
+}
+
+// probeNumber names what a survey makes; scenarios count from 1.
+const probeNumber = 0
+
+func tryNamespace(ctx context.Context) string {
+	for _, name := range []string{"ip", "tc"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return "the command " + name + " is not installed (iproute2)"
+		}
+	}
+	if os.Geteuid() != 0 {
+		return "network namespaces take root"
+	}
+	n, err := newNamespace(ctx, probeNumber, link{packetsPerS: 1000})
+	if err == nil {
+		err = n.remove()
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func tryCgroup(h hierarchy) error {
+	c, err := h.newCgroup(probeNumber, 1)
+	if err == nil {
+		err = c.remove()
+	}
+	return err
+}
+
+// lacks says why a scenario cannot be run here; "" it can.
+func (g *ground) lacks(n need) string {
+	switch {
+	case n.twoCPUs && g.noCPUs != "":
+		return g.noCPUs
+	case n.namespaces && g.noNamespaces != "":
+		return g.noNamespaces
+	case n.cgroup && g.noCgroup != "":
+		return g.noCgroup
+	}
+	return ""
+}
+
+// sweep removes what processes have left that are gone: links, namespaces and
+// cgroups. It answers their names.
+func sweep() (removed []string, failed error) {
+	remove := func(name string, pid int, do func() error) {
+		if pid == 0 || pid == os.Getpid() || !gone(pid) {
+			return
+		}
+		if e := do(); e != nil {
+			failed = errors.Join(failed, fmt.Errorf("left over by process %d: %w", pid, e))
+			return
+		}
+		removed = append(removed, name)
+	}
+	for _, name := range list("/sys/class/net") {
+		remove("link "+name, ownerOf(name, vethPrefix, "h"), func() error { return removeLink(name) })
+	}
+	for _, name := range list("/run/netns", "/var/run/netns") {
+		remove("namespace "+name, ownerOf(name, namePrefix, "-"), func() error { return removeNamespace(name) })
+	}
+	if h, err := cpuHierarchy(); err == nil {
+		for _, name := range list(h.root) {
+			remove("cgroup "+name, ownerOf(name, namePrefix, "-"), (&cgroup{filepath.Join(h.root, name)}).remove)
+		}
+	}
+	return removed, failed
+}
+
+// list is what the first of the directories holds that is there.
+func list(dirs ...string) []string {
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // nothing was ever made there
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	return nil
+}
+
+// ownerOf reads the process's number from a name; 0 where it is none of ours.
+func ownerOf(name, prefix, between string) int {
+	rest, ok := strings.CutPrefix(name, prefix)
+	pid, number, found := strings.Cut(rest, between)
+	if !ok || !found {
+		return 0
+	}
+	n, err := strconv.Atoi(pid)
+	if _, bad := strconv.Atoi(number); err != nil || bad != nil || n < 1 {
+		return 0
+	}
+	return n
+}
+
+// gone tells that no process has the number.
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -1,0 +1,88 @@
+package selftest
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Count tells how many results are of each kind.
+func Count(results []Result) map[string]int {
+	n := map[string]int{}
+	for _, r := range results {
+		n[r.Judged]++
+	}
+	return n
+}
+
+// WriteRow writes one result: what was planted, what was named, and on what
+// grounds.
+func WriteRow(w io.Writer, r Result) error {
+	named := r.Named
+	if named == "" {
+		named = "-"
+	}
+	_, err := fmt.Fprintf(w, "%-22s %-9s planted %-14s named %-14s %s\n", r.Scenario, r.Judged, first(r.Accepted), named, r.Parameters)
+	if err != nil {
+		return err
+	}
+	for _, line := range r.grounds() {
+		if _, err := fmt.Fprintf(w, "%-22s   %s\n", "", line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return "-"
+	}
+	return list[0]
+}
+
+// grounds is the verdict's reason; where it is wrong, all that it stood on.
+func (r *Result) grounds() []string {
+	var lines []string
+	if r.Why != "" {
+		lines = append(lines, r.Why)
+	}
+	if r.Blamed {
+		lines = append(lines, "a server was named where the generator is the wall")
+	}
+	v := r.Verdict
+	if v == nil {
+		return lines
+	}
+	lines = append(lines, v.Because)
+	if r.Judged != Wrong {
+		return lines
+	}
+	lines = append(lines, "right would be: "+strings.Join(r.Accepted, ", "))
+	for _, e := range v.Evidence {
+		lines = append(lines, "evidence: "+e.Says)
+	}
+	for _, d := range v.Doubts {
+		lines = append(lines, "doubt: "+d)
+	}
+	for _, s := range v.Stations {
+		lines = append(lines, fmt.Sprintf("station: %s %.0f %%", s.Name, s.Share*100))
+	}
+	if r.Record != "" {
+		lines = append(lines, "record: "+r.Record)
+	}
+	return lines
+}
+
+// WriteSummary writes the last line.
+func WriteSummary(w io.Writer, results []Result) error {
+	n, blamed := Count(results), 0
+	for _, r := range results {
+		if r.Blamed {
+			blamed++
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d of %d right, %d wrong (%d blamed a server for the generator), %d disturbed, %d not run, %d failed\n",
+		n[Right], len(results), n[Wrong], blamed, n[Disturbed], n[NotRun], n[Failed])
+	return err
+}
