@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"time"
+)
+
+// bench is one run of this command.
+type bench struct {
+	options
+	tools []tool
+	host  Host
+	log   io.Writer
+	// failures and doubts are texts for the entry, in the order they came up.
+	failures, doubts []string
+	server           *served // of the speed part and the floor
+}
+
+func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
+	tools, err := findTools(ctx, o.binary)
+	if err != nil {
+		return nil, err
+	}
+	host, err := readHost()
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{options: o, tools: tools, host: host, log: log}
+	b.binary = tools[0].Path
+	if b.server, err = serve(ctx, b.binary, serverKind); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// serverKind is the server that everything but pacing is measured on: the
+// cheapest of the frameworks, so that the generators are what differs.
+const serverKind = "fasthttp"
+
+func (b *bench) close() {
+	if err := b.server.stop(); err != nil {
+		fmt.Fprintln(b.log, "bench: the server:", err)
+	}
+}
+
+func (b *bench) progress(format string, args ...any) {
+	fmt.Fprintf(b.log, "bench: "+format+"\n", args...)
+}
+
+// failed notes what could not be measured; the rest goes on.
+func (b *bench) failed(ctx context.Context, what string, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	b.failures = append(b.failures, what+": "+err.Error())
+	b.progress("%s: %v", what, err)
+}
+
+func (b *bench) doubt(format string, args ...any) {
+	b.doubts = append(b.doubts, fmt.Sprintf(format, args...))
+}
+
+// tool is the one of that name, or nil where it was not found.
+func (b *bench) tool(name string) *tool {
+	for i := range b.tools {
+		if b.tools[i].Name == name {
+			return &b.tools[i]
+		}
+	}
+	return nil
+}
+
+// run measures everything that was asked for.
+func (b *bench) run(ctx context.Context) Entry {
+	e := Entry{
+		Schema: ledgerSchema, Time: time.Now().UTC().Truncate(time.Second), Host: b.host, Tools: map[string]string{},
+		Settings: Settings{Rounds: b.rounds, DurationS: b.duration.Seconds(), Connections: b.connections, Seed: b.seed, Server: serverKind},
+	}
+	var err error
+	e.Commit, e.Dirty, err = commit(ctx)
+	if err != nil {
+		b.doubt("the commit is unknown: %v", err)
+	}
+	for _, t := range b.tools {
+		e.Tools[t.Name] = t.Version
+	}
+	begin := time.Now()
+	if b.only != onlyTruth {
+		b.calm(ctx, onlySpeed)
+		b.startup(ctx, &e)
+		b.userShare(ctx, &e, b.speed(ctx, &e))
+	}
+	if b.only != onlySpeed {
+		b.calm(ctx, onlyTruth)
+		b.frozen(ctx, &e)
+		b.pacing(ctx, &e)
+		b.floor(ctx, &e)
+		b.hold(ctx, &e)
+	}
+	e.TookS = time.Since(begin).Seconds()
+	e.Failures, e.Doubts = b.failures, b.doubts
+	return e
+}
+
+// calmShare is the part of all CPUs that may be busy before a part of the run.
+const calmShare = 0.05
+
+// calm looks at the host for two seconds in which this command does nothing.
+func (b *bench) calm(ctx context.Context, part string) {
+	before, err := hostBusyNs()
+	begin := time.Now()
+	if err == nil && pause(ctx, 2*time.Second) {
+		var after int64
+		after, err = hostBusyNs()
+		share := float64(after-before) / float64(time.Since(begin)*time.Duration(b.host.Cores))
+		if err == nil && share > calmShare {
+			b.doubt("before the %s part the host was %.0f %% busy with something else: run it again when the machine is calm", part, share*100)
+			b.progress("the host is %.0f %% busy with something else", share*100)
+		}
+	}
+	b.failed(ctx, "how busy the host is", err)
+}
+
+// startup measures how long the program takes from exec to exit when it has
+// nothing to do.
+func (b *bench) startup(ctx context.Context, e *Entry) {
+	const times = 20
+	var ms []float64
+	for range times {
+		begin := time.Now()
+		if err := exec.CommandContext(ctx, b.binary, "--version").Run(); err != nil {
+			b.failed(ctx, "start-up", err)
+			return
+		}
+		ms = append(ms, time.Since(begin).Seconds()*1e3)
+	}
+	s := spreadOf(ms)
+	e.Startup = &s
+}
+
+// requestLength is the length of the requests that the tool sends for
+// /simple, bytes: one is caught, and the tool is ended. The address of the
+// counting server has as many digits as any other here: free ports have five.
+func requestLength(ctx context.Context, t *tool) (int, error) {
+	c, err := newCounter()
+	if err != nil {
+		return 0, err
+	}
+	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := t.run(limited, job{URL: c.url(), Connections: 1, Pipelining: 1, Duration: time.Second}, nil)
+		ended <- err
+	}()
+	var length int
+	select {
+	case length = <-c.head:
+	case err = <-ended:
+		ended <- err
+		err = errors.Join(errors.New("no request was seen"), err)
+	}
+	cancel()
+	<-ended // that it was ended before its time is what it says
+	return length, errors.Join(err, c.close())
+}

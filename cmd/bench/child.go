@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// grace is how much longer than its job a tool may take: node needs 0.3 s to
+// start, and ab sorts all its requests before it prints.
+const grace = 20 * time.Second
+
+// outcome is one run of one tool.
+type outcome struct {
+	answer
+	// CPUNs is the CPU of the process, its threads and the children that it
+	// waited for, user and system, from its start to its end: wait4(2).
+	CPUNs int64
+}
+
+// pipelineLua teaches wrk to pipeline.
+//
+//go:embed pipeline.lua
+var pipelineLua []byte
+
+const pipelineName = "pipeline.lua"
+
+// run does one job, and watches the process with watch, if there is one,
+// until it ends.
+func (t *tool) run(ctx context.Context, j job, watch func(pid int)) (outcome, error) {
+	dir, err := os.MkdirTemp("", "ceiling-bench-")
+	if err != nil {
+		return outcome{}, err
+	}
+	defer os.RemoveAll(dir)
+	args, able := t.arguments(j, dir)
+	if !able {
+		return outcome{}, fmt.Errorf("%s cannot do this", t.Name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, pipelineName), pipelineLua, 0o600); err != nil {
+		return outcome{}, err
+	}
+	return t.runCommand(ctx, append([]string{t.Path}, args...), j.Duration+grace, watch)
+}
+
+// runCommand runs a command line that ends with the tool's output.
+func (t *tool) runCommand(ctx context.Context, line []string, limit time.Duration, watch func(pid int)) (outcome, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	c := exec.CommandContext(limited, line[0], line[1:]...)
+	c.Stdout, c.Stderr = &stdout, &stderr
+	c.Env = append(os.Environ(), "LC_ALL=C", "NO_COLOR=1")
+	if err := c.Start(); err != nil {
+		return outcome{}, err
+	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if watch != nil {
+			watch(c.Process.Pid)
+		}
+	}()
+	err := c.Wait()
+	<-watched
+	if err := t.accept(limited, err); err != nil {
+		return outcome{}, fmt.Errorf("%s: %w: %s", t.Name, err, lastLine(stderr.Bytes(), stdout.Bytes()))
+	}
+	a, err := t.parse(stdout.Bytes())
+	if err != nil {
+		return outcome{}, fmt.Errorf("%s: its output: %w", t.Name, err)
+	}
+	usage, ok := c.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return outcome{}, errors.New("no resource usage of a child on this system")
+	}
+	return outcome{answer: a, CPUNs: usage.Utime.Nano() + usage.Stime.Nano()}, nil
+}
+
+// exitVoid is how ceiling ends when the run proves nothing about the server,
+// which is what it should say when both fight for the same CPUs.
+const exitVoid = 4
+
+func (t *tool) accept(ctx context.Context, err error) error {
+	var exit *exec.ExitError
+	if t.Name == ours && errors.As(err, &exit) && exit.ExitCode() == exitVoid {
+		return nil
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// lastLine is the last line of the first text that has one.
+func lastLine(texts ...[]byte) string {
+	for _, text := range texts {
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if last := lines[len(lines)-1]; last != "" {
+			return last
+		}
+	}
+	return "it printed nothing"
+}
+
+// A served is a child that serves.
+type served struct {
+	Addr string
+	PID  int
+	c    *exec.Cmd
+	rest chan struct{} // closed when its output has ended
+}
+
+// serve starts ceiling serve KIND on a free port and returns when it says that
+// it is ready.
+func serve(ctx context.Context, binary, kind string) (*served, error) {
+	c := exec.CommandContext(ctx, binary, "serve", kind, "--addr", "127.0.0.1:0")
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	r := bufio.NewReader(out)
+	line, err := r.ReadString('\n')
+	_, addr, ok := strings.Cut(strings.TrimSpace(line), " serves on ")
+	if err != nil || !ok {
+		killErr := c.Process.Kill()
+		waitErr := c.Wait()
+		return nil, fmt.Errorf("serve %s: it said %q: %w", kind, line, errors.Join(err, killErr, waitErr))
+	}
+	s := &served{Addr: addr, PID: c.Process.Pid, c: c, rest: make(chan struct{})}
+	go func() {
+		defer close(s.rest)
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return // the pipe is gone with the process, which stop waits for
+		}
+	}()
+	return s, nil
+}
+
+func (s *served) url(path string) string { return "http://" + s.Addr + path }
+
+// stop ends the child and waits for it; one that does not end is killed.
+func (s *served) stop() error {
+	if err := s.c.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	late := time.AfterFunc(5*time.Second, func() {
+		_ = s.c.Process.Kill() // an error: it has ended meanwhile
+	})
+	defer late.Stop()
+	<-s.rest
+	return s.c.Wait()
+}
+
+// signal sends one to the child.
+func (s *served) signal(sig syscall.Signal) error { return s.c.Process.Signal(sig) }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+)
+
+// Host is the machine that a run was made on.
+type Host struct {
+	Kernel string `json:"kernel"`
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"` // that this process may use
+	Go     string `json:"go"`    // that built this command
+}
+
+func readHost() (Host, error) {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return Host{}, err
+	}
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return Host{}, err
+	}
+	return Host{Kernel: strings.TrimSpace(string(release)), CPU: cpuModel(info), Cores: runtime.NumCPU(), Go: runtime.Version()}, nil
+}
+
+// cpuModel is the first "model name" of /proc/cpuinfo, which arm64 does not
+// have.
+func cpuModel(info []byte) string {
+	for line := range bytes.Lines(info) {
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if ok && string(bytes.TrimSpace(name)) == "model name" {
+			return string(bytes.TrimSpace(value))
+		}
+	}
+	return runtime.GOARCH
+}
+
+// commit is what is checked out, and whether anything but the ledger differs
+// from it.
+func commit(ctx context.Context) (id string, dirty bool, err error) {
+	head, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		return "unknown", true, fmt.Errorf("git rev-parse: %w", err)
+	}
+	status, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ":/", ":(exclude,top)journal/bench.ndjson").Output()
+	if err != nil {
+		return "unknown", true, fmt.Errorf("git status: %w", err)
+	}
+	return strings.TrimSpace(string(head)), len(bytes.TrimSpace(status)) > 0, nil
+}

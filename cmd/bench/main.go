@@ -1,0 +1,114 @@
+// Command bench compares the generator with its peers, and holds it to the
+// truth, in one run on one machine: what each tool's process costs per request
+// against the same server, and whether its figures are right where the right
+// answer is known. docs/bench.md says how, and how to read it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Messages: the tables go to stdout, progress and errors to stderr. A missed
+// target is printed and exits 0; 1 says that something could not be measured.
+const (
+	exitDone    = 0
+	exitFailure = 1
+	exitRefused = 2
+)
+
+// options are the flags.
+type options struct {
+	binary      string
+	rounds      int
+	duration    time.Duration // of one measurement; whole seconds, which is all that wrk takes
+	connections int
+	seed        uint64
+	ledger      string
+	only        string
+}
+
+// Parts of a run that -only names.
+const (
+	onlySpeed = "speed"
+	onlyTruth = "truth"
+)
+
+func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case err != nil:
+		fmt.Fprintln(stderr, "bench:", err)
+		return exitRefused
+	}
+	b, err := newBench(ctx, o, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return exitFailure
+	}
+	defer b.close()
+	e := b.run(ctx)
+	printEntry(stdout, &e)
+	if ctx.Err() != nil {
+		fmt.Fprintln(stderr, "bench: interrupted; the ledger is left as it was")
+		return exitFailure
+	}
+	for _, failure := range e.Failures {
+		fmt.Fprintln(stderr, "bench:", failure)
+	}
+	if o.ledger != "" && o.only == "" {
+		if err := appendEntry(o.ledger, &e); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return exitFailure
+		}
+	}
+	if len(e.Failures) > 0 {
+		return exitFailure
+	}
+	return exitDone
+}
+
+func parseOptions(args []string, stderr io.Writer) (options, error) {
+	o := options{}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.binary, "ceiling", "./ceiling", "the program to measure, as make build leaves it")
+	f.IntVar(&o.rounds, "rounds", 7, "rounds; in each, every tool does every work once")
+	f.DurationVar(&o.duration, "d", 2*time.Second, "time of one measurement, in whole seconds")
+	f.IntVar(&o.connections, "c", 64, "connections of the speed part")
+	f.Uint64Var(&o.seed, "seed", 1, "of the order within the rounds")
+	f.StringVar(&o.ledger, "ledger", "journal/bench.ndjson", "file that a whole run adds one line to; empty: none")
+	f.StringVar(&o.only, "only", "", "a part by itself: "+onlySpeed+" or "+onlyTruth+"; nothing is added to the ledger")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("unexpected %q; see -h", strings.Join(f.Args(), " "))
+	case o.rounds < 1 || o.rounds > 100:
+		return o, fmt.Errorf("-rounds %d: give 1 to 100; 5 or more for a median worth the name", o.rounds)
+	case o.duration < time.Second || o.duration > time.Minute || o.duration%time.Second != 0:
+		return o, fmt.Errorf("-d %s: give whole seconds, 1s to 1m", o.duration)
+	case o.connections < 1 || o.connections > 1000:
+		return o, fmt.Errorf("-c %d: give 1 to 1000", o.connections)
+	case o.only != "" && o.only != onlySpeed && o.only != onlyTruth:
+		return o, fmt.Errorf("-only %s: give %s or %s", o.only, onlySpeed, onlyTruth)
+	}
+	return o, nil
+}

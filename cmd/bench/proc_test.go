@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseHostBusy(t *testing.T) {
+	got, err := parseHostBusy([]byte("cpu  100758 14914 25692 475521 2435 3 2632 128 7 9\ncpu0 1 2 3 4 5 6 7 8 9 10\n"))
+	if want := int64(100758+14914+25692+3+2632) * 10e6; err != nil || got != want {
+		t.Errorf("%d, %v; want %d", got, err, want)
+	}
+	for _, text := range []string{"", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3\n", "cpu  a 2 3 4 5 6 7 8\n"} {
+		if n, err := parseHostBusy([]byte(text)); err == nil {
+			t.Errorf("%q was taken: %d", text, n)
+		}
+	}
+}
+
+func TestParseField(t *testing.T) {
+	if n, err := parseField([]byte("Name:\tx\nVmPeak:\t9 kB\nVmHWM:\t   20184 kB\n"), "VmHWM:"); n != 20184 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	for _, text := range []string{"", "VmHWM:\n", "VmHWM: x kB\n", "XVmHWM: 1 kB\n"} {
+		if n, err := parseField([]byte(text), "VmHWM:"); err == nil {
+			t.Errorf("%q was taken: %d", text, n)
+		}
+	}
+}
+
+// TestProcOfThisProcess holds that the files of a real kernel are as the
+// parsers think.
+func TestProcOfThisProcess(t *testing.T) {
+	if ns, err := hostBusyNs(); err != nil || ns <= 0 {
+		t.Errorf("host %d, %v", ns, err)
+	}
+	if n, err := residentPeak(os.Getpid()); err != nil || n < 1<<20 || n > 1<<40 {
+		t.Errorf("resident %d, %v", n, err)
+	}
+	if n, err := bytesRead(os.Getpid()); err != nil || n == 0 {
+		t.Errorf("read %d, %v", n, err)
+	}
+	if h, err := readHost(); err != nil || h.Kernel == "" || h.CPU == "" || h.Cores < 1 {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+func TestCPUModel(t *testing.T) {
+	if got := cpuModel([]byte("processor\t: 0\nmodel\t\t: 167\nmodel name\t: A CPU @ 2:1\n\nmodel name\t: B\n")); got != "A CPU @ 2:1" {
+		t.Errorf("%q", got)
+	}
+	if got := cpuModel(nil); got == "" {
+		t.Error("no name where the kernel has none")
+	}
+}
+
+func TestCountSamples(t *testing.T) {
+	script := []byte(" 7 ffffffff81601af9 \n 7 7f53afa4d0af \n 8 65d455\n 9 40da4e\n\n")
+	if all, user, err := countSamples(script, []int{7, 9}); all != 3 || user != 2 || err != nil {
+		t.Errorf("%d %d %v", all, user, err)
+	}
+	for _, text := range []string{"", "7\n", "x 65d455\n", "7 0x12\n", "8 65d455\n"} {
+		if all, user, err := countSamples([]byte(text), []int{7}); err == nil {
+			t.Errorf("%q was taken: %d %d", text, all, user)
+		}
+	}
+}
+
+func FuzzCountSamples(f *testing.F) {
+	f.Add([]byte(" 7 ffffffff81601af9 \n 7 7f53afa4d0af \n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, user, err := countSamples(data, []int{7})
+		if err == nil && (user > all || all < 1) {
+			t.Errorf("%d of %d", user, all)
+		}
+	})
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parseOptions(nil, io.Discard)
+	if err != nil || o.rounds != 7 || o.duration != 2*time.Second || o.connections != 64 || o.ledger != "journal/bench.ndjson" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, args := range []string{"-rounds 0", "-d 1500ms", "-d 0s", "-c 0", "-c 5000", "-only fun", "extra", "-rounds x", "-no"} {
+		var stderr strings.Builder
+		if code := command(context.Background(), strings.Fields(args), io.Discard, &stderr); code != exitRefused || !strings.Contains(stderr.String(), "bench: ") {
+			t.Errorf("%s: exit %d, %q", args, code, stderr.String())
+		}
+	}
+	var stderr strings.Builder
+	if code := command(context.Background(), []string{"-ceiling", "./not-there"}, io.Discard, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "make build") {
+		t.Errorf("without the program: exit %d, %q", code, stderr.String())
+	}
+}

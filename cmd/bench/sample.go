@@ -1,0 +1,65 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Spread is the median of some measurements with the least and the greatest.
+type Spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	N      int     `json:"n"`
+}
+
+// spreadOf summarises values; that of none is the zero Spread, with N 0.
+func spreadOf(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{}
+	}
+	return Spread{Median: median(values), Min: slices.Min(values), Max: slices.Max(values), N: len(values)}
+}
+
+// median of at least one value; that of an even number is the mean of the two
+// in the middle.
+func median[T int64 | float64](values []T) T {
+	sorted := slices.Clone(values)
+	slices.SortFunc(sorted, cmp.Compare[T])
+	n := len(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
+
+// ratios divides ours by theirs round by round. Rounds in which either is
+// missing give none: a quotient of two different minutes of a shared machine
+// says nothing.
+func ratios(ours, theirs map[int]float64) []float64 {
+	var list []float64
+	for round, a := range ours {
+		if b, ok := theirs[round]; ok && b > 0 {
+			list = append(list, a/b)
+		}
+	}
+	return list
+}
+
+// varianceOverMean of counts (the index of dispersion): 0 for a metronome, 1
+// for a Poisson process. 0 counts, or none but zeros, give 0 and false.
+func varianceOverMean(counts []int64) (float64, bool) {
+	var sum float64
+	for _, c := range counts {
+		sum += float64(c)
+	}
+	if sum == 0 {
+		return 0, false
+	}
+	mean := sum / float64(len(counts))
+	var squares float64
+	for _, c := range counts {
+		squares += (float64(c) - mean) * (float64(c) - mean)
+	}
+	return squares / float64(len(counts)) / mean, true
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"ceiling/internal/sys"
+)
+
+// A work is a load that tools are compared at, with the greatest ratios, ours
+// to theirs, of the CPU per request that are aimed at. A prototype of the
+// engine reached 0.62, 0.55, 0.61 and 0.66 of wrk.
+type work struct {
+	name       string
+	path       string
+	pipelining int
+	limits     map[string]float64
+	// userNs is the greatest user-space CPU per request of the engine, aimed
+	// at; 0: none.
+	userNs float64
+}
+
+func works() []work {
+	return []work{
+		{"/simple", "/simple", 1, map[string]float64{wrk: 0.65}, 100},
+		{"/simple -p 16", "/simple", 16, map[string]float64{wrk: 0.60}, 50},
+		{"/simple -p 100", "/simple", 100, map[string]float64{wrk: 0.66, autocannon: 1.0 / 30}, 50},
+		{"/read", "/read", 1, map[string]float64{wrk: 0.70}, 0},
+	}
+}
+
+// A cell is one measurement: a tool at a work in a round.
+type cell struct {
+	work, tool  string
+	round       int
+	requests    float64 // by the tool's own count
+	elapsedS    float64
+	generatorNs int64   // CPU of the generator's process
+	serverNs    int64   // CPU of the server's process meanwhile
+	hostNs      int64   // CPU of the whole host meanwhile, by the tick
+	seen        float64 // requests by the server's count; 0 unknown
+	inFlight    float64 // at most, when the tool was over
+	own         *ownFigures
+}
+
+// A figure is made of a cell.
+type figure func(*cell) float64
+
+func (c *cell) generatorNsPerRequest() float64 { return float64(c.generatorNs) / c.requests }
+func (c *cell) serverNsPerRequest() float64    { return float64(c.serverNs) / c.requests }
+func (c *cell) hostNsPerRequest() float64      { return float64(c.hostNs) / c.requests }
+func (c *cell) ownUserNsPerRequest() float64   { return float64(c.own.UserNs) / c.requests }
+func (c *cell) perS() float64                  { return c.requests / c.elapsedS }
+
+// speed runs the rounds, sums them up, and answers what they are made of. Every round has its own order of
+// works, and every work of tools, so that a drift of the machine meets all.
+func (b *bench) speed(ctx context.Context, e *Entry) []cell {
+	lengths := map[string]int{}
+	for i := range b.tools {
+		n, err := requestLength(ctx, &b.tools[i])
+		b.failed(ctx, "length of a request of "+b.tools[i].Name, err)
+		lengths[b.tools[i].Name] = n
+	}
+	var cells []cell
+	for round := range b.rounds {
+		b.progress("round %d of %d", round+1, b.rounds)
+		for _, step := range b.order(round) {
+			if ctx.Err() != nil {
+				return cells
+			}
+			c, err := b.measure(ctx, step.work, step.tool, lengths[step.tool.Name])
+			if err != nil {
+				b.failed(ctx, fmt.Sprintf("round %d, %s", round+1, step.work.name), err)
+				continue
+			}
+			c.round = round
+			cells = append(cells, c)
+		}
+	}
+	e.Speed, e.Targets = summarise(cells, b.toolNames())
+	b.doubts = append(b.doubts, doubtsOf(cells)...)
+	return cells
+}
+
+func (b *bench) toolNames() []string {
+	var names []string
+	for _, t := range b.tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+type step struct {
+	work work
+	tool *tool
+}
+
+// order is that of one round, the same for the same seed and tools. The tools
+// of one work follow each other, so that what is divided is close in time.
+func (b *bench) order(round int) []step {
+	r := rand.New(rand.NewPCG(b.seed, uint64(round)))
+	var list []step
+	all := works()
+	r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	for _, w := range all {
+		var able []step
+		for i := range b.tools {
+			if _, ok := b.tools[i].arguments(b.job(w), ""); ok {
+				able = append(able, step{w, &b.tools[i]})
+			}
+		}
+		r.Shuffle(len(able), func(i, k int) { able[i], able[k] = able[k], able[i] })
+		list = append(list, able...)
+	}
+	return list
+}
+
+func (b *bench) job(w work) job {
+	return job{URL: b.server.url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration}
+}
+
+// measure does one cell. length is that of the tool's requests for /simple.
+func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell, error) {
+	before, err := b.readings()
+	if err != nil {
+		return cell{}, err
+	}
+	o, err := t.run(ctx, b.job(w), nil)
+	if err != nil {
+		return cell{}, err
+	}
+	after, err := b.readings()
+	if err != nil {
+		return cell{}, err
+	}
+	if o.Bad > 0 {
+		return cell{}, fmt.Errorf("%s: %d requests failed", t.Name, o.Bad)
+	}
+	c := cell{
+		work: w.name, tool: t.Name, requests: float64(o.Completed), elapsedS: o.ElapsedS,
+		generatorNs: o.CPUNs,
+		serverNs:    after.serverNs - before.serverNs, hostNs: after.hostNs - before.hostNs,
+		inFlight: float64(b.connections * w.pipelining), own: o.Ours,
+	}
+	if length > 0 && after.read > before.read {
+		length += len(w.path) - len("/simple")
+		c.seen = float64(after.read-before.read) / float64(length)
+	}
+	return c, nil
+}
+
+// readings are what is read before and after a cell.
+type readings struct {
+	serverNs, hostNs int64
+	read             uint64 // bytes by the server; 0 where the kernel does not say
+}
+
+func (b *bench) readings() (r readings, err error) {
+	if r.serverNs, err = sys.ProcessClockNs(b.server.PID); err != nil {
+		return r, err
+	}
+	if r.hostNs, err = hostBusyNs(); err != nil {
+		return r, err
+	}
+	if r.read, err = bytesRead(b.server.PID); err != nil {
+		r.read = 0 // no such accounting: the count is not cross-checked, which the tables say
+	}
+	return r, nil
+}

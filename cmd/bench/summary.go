@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// summarise makes the rows of the table and the targets that they are held to.
+func summarise(cells []cell, names []string) ([]Row, []Target) {
+	var rows []Row
+	var targets []Target
+	for _, w := range works() {
+		own := byRound(cells, w.name, ours, (*cell).generatorNsPerRequest)
+		for _, name := range names {
+			cost := byRound(cells, w.name, name, (*cell).generatorNsPerRequest)
+			if len(cost) == 0 {
+				continue
+			}
+			row := Row{
+				Work: w.name, Tool: name,
+				GeneratorNsPerRequest: of(cells, w.name, name, (*cell).generatorNsPerRequest),
+				ServerNsPerRequest:    of(cells, w.name, name, (*cell).serverNsPerRequest),
+				HostNsPerRequest:      of(cells, w.name, name, (*cell).hostNsPerRequest),
+				PerS:                  of(cells, w.name, name, (*cell).perS),
+			}
+			if seen := of(cells, w.name, name, func(c *cell) float64 { return c.seen / c.requests }); seen.Min > 0 {
+				row.SeenByServer = &seen
+			}
+			if name != ours && len(own) > 0 {
+				r := spreadOf(ratios(own, cost))
+				row.OursToThis = &r
+				if limit, ok := w.limits[name]; ok && r.N > 0 {
+					targets = append(targets, target(fmt.Sprintf("%s: CPU per request, ours / %s", w.name, name), r.Median, limit, "ratio"))
+				}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, targets
+}
+
+// target says whether a value is at most its limit.
+func target(name string, value, limit float64, unit string) Target {
+	return Target{Name: name, Value: value, Limit: limit, Unit: unit, Met: value <= limit}
+}
+
+func byRound(cells []cell, work, tool string, f figure) map[int]float64 {
+	m := map[int]float64{}
+	for i := range cells {
+		if c := &cells[i]; c.work == work && c.tool == tool {
+			m[c.round] = f(c)
+		}
+	}
+	return m
+}
+
+func of(cells []cell, work, tool string, f figure) Spread {
+	var list []float64
+	for _, v := range byRound(cells, work, tool, f) {
+		list = append(list, v)
+	}
+	return spreadOf(list)
+}
+
+// Bounds beyond which a cell is doubted.
+const (
+	// othersShare is the part of the host's CPU that neither the generator nor
+	// the server used. The host's is counted by the tick, 250 times a second
+	// here: 1,000 samples in 2 s of two CPUs are good for 3 %.
+	othersShare = 0.10
+	// countSlack is the difference between the tool's count and the server's,
+	// apart from what is in flight at the end: the server also reads a few
+	// bytes that are no requests.
+	countSlack = 0.002
+)
+
+// doubtsOf says what makes the cells hard to believe.
+func doubtsOf(cells []cell) []string {
+	var list []string
+	busy := 0
+	for i := range cells {
+		c := &cells[i]
+		others := float64(c.hostNs-c.generatorNs-c.serverNs) / float64(c.hostNs)
+		if c.hostNs > 0 && others > othersShare {
+			busy++
+		}
+	}
+	if busy > 0 {
+		list = append(list, fmt.Sprintf("in %d of %d measurements more than %.0f %% of the CPU used was somebody else's: run it again when the machine is calm", busy, len(cells), othersShare*100))
+	}
+	list = append(list, miscounted(cells)...)
+	if own := firstOutcome(cells); own != "" {
+		list = append(list, own)
+	}
+	return list
+}
+
+// miscounted tells of each tool whose count is not the server's, and when that
+// was first.
+func miscounted(cells []cell) []string {
+	var names []string
+	first, times := map[string]*cell{}, map[string]int{}
+	for i := range cells {
+		c := &cells[i]
+		if c.seen == 0 || math.Abs(c.seen-c.requests-c.inFlight/2) <= c.inFlight/2+countSlack*c.requests {
+			continue
+		}
+		if times[c.tool]++; times[c.tool] == 1 {
+			names = append(names, c.tool)
+			first[c.tool] = c
+		}
+	}
+	var list []string
+	for _, name := range names {
+		c := first[name]
+		list = append(list, fmt.Sprintf("%s: %d of its counts are not the server's: in round %d, %s, it counts %.0f requests and the server saw %.0f",
+			name, times[name], c.round+1, c.work, c.requests, c.seen))
+	}
+	return list
+}
+
+// firstOutcome tells what our own verdict on its runs was, where it was not
+// that they hold.
+func firstOutcome(cells []cell) string {
+	var all, void int
+	var because string
+	for _, c := range cells {
+		if c.own == nil {
+			continue
+		}
+		all++
+		if c.own.Outcome == "void" {
+			void++
+			because = c.own.Because
+		}
+	}
+	if void == 0 {
+		return ""
+	}
+	return fmt.Sprintf("ceiling calls %d of its %d runs void (%s): the generator and the server share these CPUs, and only CPU per request is read from them", void, all, because)
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// printEntry prints a run for a person. An error of w shows where the caller
+// prints next.
+func printEntry(w io.Writer, e *Entry) {
+	dirty := ""
+	if e.Dirty {
+		dirty = " with changes"
+	}
+	fmt.Fprintf(w, "commit %.12s%s · Linux %s · %s, %d CPUs · %s · %.0f s\n", e.Commit, dirty, e.Host.Kernel, e.Host.CPU, e.Host.Cores, e.Host.Go, e.TookS)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	printSpeed(t, e)
+	printUser(t, e)
+	printTruth(t, e)
+	printTargets(t, e)
+	if err := t.Flush(); err != nil {
+		return
+	}
+	for _, doubt := range e.Doubts {
+		fmt.Fprintln(w, "doubt:", doubt)
+	}
+}
+
+func head(w io.Writer, title string, columns ...string) {
+	fmt.Fprintf(w, "\n%s\n%s\t\n", title, strings.Join(columns, "\t"))
+}
+
+// ranged prints median [min–max], and the median alone where there is but one.
+func ranged(s Spread, format string) string {
+	if s.N == 1 {
+		return fmt.Sprintf(format, s.Median)
+	}
+	return fmt.Sprintf(format+" ["+format+"–"+format+"]", s.Median, s.Min, s.Max)
+}
+
+// micro prints nanoseconds as microseconds: median [min–max].
+func micro(s Spread) string {
+	return ranged(Spread{s.Median / 1e3, s.Min / 1e3, s.Max / 1e3, s.N}, "%.3g")
+}
+
+func printSpeed(w io.Writer, e *Entry) {
+	if len(e.Speed) == 0 {
+		return
+	}
+	head(w, fmt.Sprintf("CPU per request, µs: median [min–max] of %d rounds of %.0f s, %d connections, one thread, against %s (seed %d)",
+		e.Settings.Rounds, e.Settings.DurationS, e.Settings.Connections, e.Settings.Server, e.Settings.Seed),
+		"work", "tool", "generator", "server", "host", "ours / this", "requests/s", "seen")
+	last := ""
+	for _, r := range e.Speed {
+		name, ratio, seen := r.Work, "", "?"
+		if name == last {
+			name = ""
+		}
+		last = r.Work
+		if r.OursToThis != nil {
+			ratio = ranged(*r.OursToThis, "%.3f")
+		}
+		if r.SeenByServer != nil {
+			seen = fmt.Sprintf("%.4f", r.SeenByServer.Median)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.3g\t%s\t%.0f\t%s\t\n", name, r.Tool, micro(r.GeneratorNsPerRequest), micro(r.ServerNsPerRequest),
+			r.HostNsPerRequest.Median/1e3, ratio, r.PerS.Median, seen)
+	}
+}
+
+func printUser(w io.Writer, e *Entry) {
+	if len(e.User) == 0 {
+		return
+	}
+	head(w, "User-space CPU of ceiling, ns per request", "work", "engine, sampled", "samples", "process, by the tick")
+	for _, u := range e.User {
+		sampled, samples := "?", "none"
+		if u.SampledNs != nil {
+			sampled, samples = fmt.Sprintf("%.0f", *u.SampledNs), fmt.Sprintf("%d of %d", u.UserSamples, u.Samples)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", u.Work, sampled, samples, ranged(u.ByTickNs, "%.0f"))
+	}
+}
+
+func printTruth(w io.Writer, e *Entry) {
+	if len(e.Frozen) > 0 {
+		head(w, "Server frozen 1 s in 10 s at 1000/s: p99, ms", "tool", "says", "truth", "error")
+		for _, f := range e.Frozen {
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%+.1f %%\t\n", f.Tool, f.P99Ms, f.TruthMs, f.Error*100)
+		}
+	}
+	if len(e.Pacing) > 0 {
+		head(w, "Pacing: requests that arrive per 10 ms (0 metronome, 1 Poisson)", "tool", "asked/s", "seen/s", "variance / mean", "lag p99, µs")
+		for _, p := range e.Pacing {
+			lag := "?"
+			if p.LagP99Us != nil {
+				lag = ranged(*p.LagP99Us, "%.0f")
+			}
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t%s\t\n", p.Tool, p.AskedPerS, p.SeenPerS.Median, ranged(p.Dispersion, "%.2g"), lag)
+		}
+	}
+	if len(e.Floor) > 0 {
+		head(w, "The least latency, at 1000/s, µs", "tool", "p50", "p99", "last digit")
+		for _, f := range e.Floor {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.3g\t\n", f.Tool, ranged(f.P50Us, "%.0f"), ranged(f.P99Us, "%.0f"), f.ResolutionUs)
+		}
+	}
+	if e.Hold != nil {
+		fmt.Fprintf(w, "\nMemory: %.1f MB with %d connections, %.1f MB with %d: %.0f bytes each\n",
+			float64(e.Hold.FewBytes)/1e6, e.Hold.Few, float64(e.Hold.ManyBytes)/1e6, e.Hold.Many, e.Hold.BytesPerConnection)
+	}
+	if e.Startup != nil {
+		fmt.Fprintf(w, "\nStart-up: %s ms, median of %d\n", ranged(*e.Startup, "%.1f"), e.Startup.N)
+	}
+}
+
+func printTargets(w io.Writer, e *Entry) {
+	head(w, "Targets", "figure", "value", "at most", "")
+	for _, t := range e.Targets {
+		word := "missed"
+		if t.Met {
+			word = "met"
+		}
+		fmt.Fprintf(w, "%s\t%.3g\t%.3g %s\t%s\t\n", t.Name, t.Value, t.Limit, t.Unit, word)
+	}
+}

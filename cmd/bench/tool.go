@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// Names of the tools that the targets speak of.
+const (
+	ours       = "ceiling"
+	wrk        = "wrk"
+	autocannon = "autocannon"
+)
+
+// A job is a load that a tool is asked to make.
+type job struct {
+	URL         string
+	Connections int
+	Pipelining  int
+	Duration    time.Duration // whole seconds
+	// PerS is the rate of an open loop, requests per second; 0: closed.
+	PerS int
+}
+
+func (j *job) seconds() string { return strconv.Itoa(int(j.Duration / time.Second)) }
+
+// A tool is a load generator that was found here.
+type tool struct {
+	Name    string
+	Path    string
+	Version string
+	arguments
+	parse func([]byte) (answer, error)
+}
+
+// arguments makes the command line of a job, or says false where the tool
+// cannot do it. dir is the tool's own for this job.
+type arguments func(j job, dir string) ([]string, bool)
+
+// kind is what is known of a tool before it is looked for.
+type kind struct {
+	name string
+	// version is the argument that prints the version, found by the pattern.
+	// hey has none.
+	version string
+	pattern *regexp.Regexp
+	arguments
+	parse func([]byte) (answer, error)
+}
+
+func kinds() []kind {
+	return []kind{
+		{ours, "--version", regexp.MustCompile(`version (\S+)`), ourArguments, parseOurs},
+		{wrk, "-v", regexp.MustCompile(`wrk (\S+)`), wrkArguments, parseWrk},
+		{"h2load", "--version", regexp.MustCompile(`nghttp2/(\S+)`), h2loadArguments, parseH2load},
+		{"ab", "-V", regexp.MustCompile(`Version (\S+)`), abArguments, parseAb},
+		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), ohaArguments, parseOha},
+		{"hey", "", nil, heyArguments, parseHey},
+		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), autocannonArguments, parseAutocannon},
+	}
+}
+
+// findTools looks for the peers in PATH. Ours is the binary, which has to be
+// there.
+func findTools(ctx context.Context, binary string) ([]tool, error) {
+	var list []tool
+	for _, k := range kinds() {
+		name := k.name
+		if k.name == ours {
+			name = binary
+		}
+		path, err := exec.LookPath(name)
+		if err != nil && k.name == ours {
+			return nil, fmt.Errorf("%w; make build makes it", err)
+		}
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+		list = append(list, tool{k.name, path, k.ask(ctx, path), k.arguments, k.parse})
+	}
+	return list, nil
+}
+
+// ask answers the tool's version, or "unknown". wrk exits with 1 after
+// printing it, so the exit code says nothing.
+func (k *kind) ask(ctx context.Context, path string) string {
+	if k.version != "" {
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		out, _ := exec.CommandContext(limited, path, k.version).CombinedOutput()
+		if m := k.pattern.FindSubmatch(out); m != nil {
+			return string(m[1])
+		}
+	}
+	return "unknown"
+}
+
+// Every tool gets one thread where it can be told so. oha cannot: it takes
+// every CPU there is. autocannon's one thread is what it does by itself.
+
+// ourArguments leaves out the warm-up: the whole process's CPU is divided by
+// the whole process's requests.
+func ourArguments(j job, dir string) ([]string, bool) {
+	args := []string{"run", "--json", "-t", "1", "-c", strconv.Itoa(j.Connections), "-p", strconv.Itoa(j.Pipelining),
+		"-d", j.Duration.String(), "--warmup", "0s", "-o", filepath.Join(dir, "record")}
+	if j.PerS > 0 {
+		args = append(args, "-R", strconv.Itoa(j.PerS))
+	}
+	return append(args, j.URL), true
+}
+
+// wrkArguments needs the script for pipelining in dir, where run puts it.
+func wrkArguments(j job, dir string) ([]string, bool) {
+	args := []string{"-t1", "-c" + strconv.Itoa(j.Connections), "-d" + j.seconds() + "s"}
+	if j.Pipelining > 1 {
+		args = append(args, "-s", filepath.Join(dir, pipelineName), j.URL, "--", strconv.Itoa(j.Pipelining))
+	} else {
+		args = append(args, j.URL)
+	}
+	return args, j.PerS == 0
+}
+
+func h2loadArguments(j job, _ string) ([]string, bool) {
+	return []string{"--h1", "-t1", "-c" + strconv.Itoa(j.Connections), "-D" + j.seconds(), j.URL}, j.Pipelining == 1 && j.PerS == 0
+}
+
+// abArguments has -l, since the answers of /read differ in length, and a
+// number of requests that no run here reaches: ab ends at 50,000 otherwise,
+// and it takes 32 bytes of address space for each.
+func abArguments(j job, _ string) ([]string, bool) {
+	args := []string{"-k", "-l", "-q", "-c", strconv.Itoa(j.Connections), "-t", j.seconds(), "-n", "50000000", j.URL}
+	return args, j.Pipelining == 1 && j.PerS == 0
+}
+
+func ohaArguments(j job, _ string) ([]string, bool) {
+	args := []string{"--no-tui", "--output-format", "json", "-c", strconv.Itoa(j.Connections), "-z", j.seconds() + "s"}
+	if j.PerS > 0 {
+		args = append(args, "-q", strconv.Itoa(j.PerS))
+	}
+	return append(args, j.URL), j.Pipelining == 1
+}
+
+// heyArguments divides the rate, which hey takes per connection.
+func heyArguments(j job, _ string) ([]string, bool) {
+	args := []string{"-cpus", "1", "-c", strconv.Itoa(j.Connections), "-z", j.seconds() + "s"}
+	if j.PerS > 0 {
+		args = append(args, "-q", strconv.Itoa(j.PerS/j.Connections))
+	}
+	return append(args, j.URL), j.Pipelining == 1 && j.PerS%j.Connections == 0
+}
+
+func autocannonArguments(j job, _ string) ([]string, bool) {
+	args := []string{"--json", "-c", strconv.Itoa(j.Connections), "-p", strconv.Itoa(j.Pipelining), "-d", j.seconds()}
+	if j.PerS > 0 {
+		args = append(args, "-R", strconv.Itoa(j.PerS))
+	}
+	return append(args, j.URL), true
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/calibrate"
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/run"
+	"ceiling/spec"
+)
+
+func newCalibrate(sh *shell) *cobra.Command {
+	var asJSON bool
+	duration, engine := "1s", spec.EngineAuto
+	c := &cobra.Command{
+		Use:   "calibrate",
+		Short: "Measure what this machine's generator can do, for the headroom of later runs",
+		Long: `Loads ceiling's own floor server with one thread on one CPU, the server on
+others: answers of 120 bytes, 4 KB and 100 KB with 1, 16 and 100 requests in
+flight on each of 64 connections, three times each. The result is kept, and
+later runs on this machine tell by it how much more the generator had to give.`,
+		Example: "  ceiling calibrate                            half a minute, on a quiet machine",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg := calibrate.Config{Engine: engine, Version: version()}
+			if err := span(&cfg.Duration, "-d", duration); err != nil {
+				return usage(err)
+			}
+			if cfg.Duration < 10*time.Millisecond || cfg.Duration > time.Minute {
+				return usage(fmt.Errorf("-d: %s is not from 10ms to 1m; leave it out for 1s", duration))
+			}
+			if engine != spec.EngineAuto && engine != spec.EngineUring && engine != spec.EngineEpoll {
+				return usage(fmt.Errorf("--engine: %q is none; give auto, uring or epoll", engine))
+			}
+			return sh.calibrate(c.Context(), cfg, asJSON)
+		},
+	}
+	c.Flags().SortFlags = false
+	c.Flags().StringVarP(&duration, "duration", "d", duration, "of each of the 27 measurements")
+	c.Flags().StringVar(&engine, "engine", engine, "auto, uring or epoll")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON document")
+	return c
+}
+
+// calibrate measures, keeps and prints.
+func (sh *shell) calibrate(ctx context.Context, cfg calibrate.Config, asJSON bool) (err error) {
+	file, err := record.CalibrationFile(os.Getenv)
+	if err != nil {
+		return err
+	}
+	// Half a minute of measuring should not end with a file that cannot be
+	// written to.
+	if _, err := record.ReadCalibrations(file); err != nil {
+		return err
+	}
+	if cfg.Program, err = os.Executable(); err != nil {
+		return err
+	}
+	live := newProgress(sh.stderr)
+	if live != nil {
+		cfg.Progress = func(done, of int, what string) {
+			left := time.Duration(of-done) * cfg.Duration * 5 / 4
+			live.print(fmt.Sprintf("%d of %d: %s (%s left)", done+1, of, what, unit.FormatDuration(left)))
+		}
+	}
+	done, err := calibrate.Measure(ctx, cfg)
+	live.clear()
+	if errors.Is(err, context.Canceled) {
+		sh.exit = run.ExitInterrupted
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := record.KeepCalibration(file, done); err != nil {
+		return err
+	}
+	if asJSON {
+		enc := json.NewEncoder(sh.stdout)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(done)
+	}
+	if err := calibrate.Text(sh.stdout, done); err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.stderr, "kept in %s; later runs show their headroom against it\n", file)
+	return nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/run"
+	"ceiling/spec"
+)
+
+// demoServers are the command lines of `ceiling serve` that a demo measures.
+func demoServers() [][]string {
+	return [][]string{{"nethttp"}, {"fasthttp"}, {"fiber"}, {"fiber", "--prefork"}}
+}
+
+func demoRoutes() []string { return []string{"/simple", "/read", "/list", "/compute"} }
+
+func newDemo(sh *shell) *cobra.Command {
+	duration := 2 * time.Second
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Measure the built-in servers, to see what a run says",
+		Long: `Starts net/http, fasthttp, fiber and fiber with prefork one after the other on
+free ports of the loopback, measures /simple, /read, /list and /compute on each
+with 64 connections, and ends them again. Every run is kept; ceiling list shows
+them.`,
+		Example: "  ceiling demo",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return sh.demo(c.Context(), duration)
+		},
+	}
+	c.Flags().DurationVarP(&duration, "duration", "d", duration, "measured time of each run")
+	return c
+}
+
+// demoRow is one finished run of the demo.
+type demoRow struct {
+	name, route string
+	run         *record.Run
+}
+
+func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", "server", "route", "requests/s", "p50", "p99", "generator", "ceiling")
+	var rows []demoRow
+	for _, server := range demoServers() {
+		measured, err := sh.demoServer(ctx, exe, server, duration)
+		rows = append(rows, measured...)
+		if ctx.Err() != nil {
+			sh.exit = run.ExitInterrupted
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(sh.stdout)
+	for _, r := range rows {
+		v := &r.run.Verdict
+		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Ceiling, strings.TrimPrefix(v.Because, v.Ceiling+": "))
+	}
+	fmt.Fprintf(sh.stdout, "\n%d runs kept; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
+	return nil
+}
+
+// demoServer starts one server, measures its routes and ends it.
+func (sh *shell) demoServer(ctx context.Context, exe string, server []string, duration time.Duration) (rows []demoRow, err error) {
+	name := strings.ReplaceAll(strings.Join(server, " "), "--", "")
+	child, err := run.StartChild(ctx, exe, append([]string{"serve", "--addr", "127.0.0.1:0"}, server...)...)
+	if err != nil {
+		return nil, err
+	}
+	defer child.Stop()
+	for _, route := range demoRoutes() {
+		s := spec.Spec{
+			Targets:     []spec.Target{{Method: "GET", URL: "http://" + child.Addr + route, Weight: 1}},
+			Connections: 64, Pipelining: 1, Duration: duration, Warmup: duration / 5,
+			Timeout: 2 * time.Second, Engine: spec.EngineAuto, Seed: 1,
+		}
+		done, err := run.Do(ctx, s, run.Options{Command: sh.args, Version: version()})
+		if err != nil {
+			return rows, err
+		}
+		r := &done.Run
+		rows = append(rows, demoRow{name, route, r})
+		fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", name, route,
+			unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
+			unit.FormatNs(r.Latency.Response.P50Ns), unit.FormatNs(r.Latency.Response.P99Ns),
+			unit.FormatNs(int64(r.Generator.CPUNsPerRequest)), r.Verdict.Ceiling)
+		if done.KeepErr != nil {
+			return rows, fmt.Errorf("keep the run: %w", done.KeepErr)
+		}
+		if r.Interrupted {
+			return rows, errors.New("interrupted")
+		}
+	}
+	return rows, nil
+}

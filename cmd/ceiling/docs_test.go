@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/run"
+)
+
+// TestCommandsInTheDocs runs every command that README.md and docs/ show in a
+// console block ("$ ceiling …"), so that none of them goes stale. An address of
+// port 8080 stands for a server that the test starts; long ones are shortened.
+func TestCommandsInTheDocs(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(t.TempDir(), "ceiling")
+	// A file of its own: the command finds itself by its path, and the binary
+	// is the command where it is called so.
+	program, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(bin, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	server, err := run.StartChild(t.Context(), bin, "serve", "fasthttp", "--addr", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := 0
+	for _, file := range append(files, "../../README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range consoleCommands(string(text)) {
+			commands++
+			runDocumented(t, bin, filepath.Base(file), command, server.Addr)
+		}
+	}
+	if commands < 8 {
+		t.Errorf("only %d commands found: the docs or this test are broken", commands)
+	}
+}
+
+// consoleCommands are the lines "$ ceiling …" within ```console blocks.
+func consoleCommands(text string) []string {
+	var list []string
+	inside := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = line == "```console"
+		case inside && strings.HasPrefix(line, "$ ceiling "):
+			list = append(list, strings.TrimPrefix(line, "$ ceiling "))
+		}
+	}
+	return list
+}
+
+// shortened says what makes a documented command quick. A verb that serves
+// for ever is ended once it serves.
+func shortened(verb string) []string {
+	return map[string][]string{
+		"run": {"-d", "300ms"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"}, "selftest": {"--only", "one-connection"},
+	}[verb]
+}
+
+func runDocumented(t *testing.T, bin, file, command, addr string) {
+	t.Helper()
+	command = strings.ReplaceAll(command, "127.0.0.1:8080", addr)
+	verb, _, _ := strings.Cut(command, " ")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if verb == "serve" {
+		fields := strings.Fields(strings.ReplaceAll(command, "--addr "+addr, ""))
+		c, err := run.StartChild(ctx, bin, append(fields, "--addr", "127.0.0.1:0")...)
+		if err != nil {
+			t.Errorf("%s: %s: %v", file, command, err)
+			return
+		}
+		c.Stop()
+		return
+	}
+	// A shell takes the quotes apart, as the reader's does.
+	shell := exec.CommandContext(ctx, "sh", "-c", `ceiling() { "$BIN" "$@" `+strings.Join(shortened(verb), " ")+`; }; ceiling `+command)
+	shell.Env = append(os.Environ(), "BIN="+bin)
+	shell.Dir = t.TempDir()
+	out, err := shell.CombinedOutput()
+	code := shell.ProcessState.ExitCode()
+	// What was measured may be void or broken here: the command has to work.
+	if !slices.Contains([]int{run.ExitHeld, run.ExitBroke, run.ExitVoid}, code) || bytes.Contains(out, []byte("panic")) {
+		t.Errorf("%s: ceiling %s: exit %d (%v)\n%s", file, command, code, err, out)
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/doctor"
+	"ceiling/run"
+)
+
+// doctorWatches is how long the host's activity is watched for.
+const doctorWatches = time.Second
+
+func newDoctor(sh *shell) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor [URL]",
+		Short: "Say what on this host would spoil a run, and how to mend it",
+		Long: `Looks at limits, ports, clocks, CPUs, neighbours, queues and the kernel, and with
+a URL at the way to it and whether its server can be watched. It takes about a
+second, changes nothing and sends no requests. Exit code 3: something is bad.`,
+		Example: `  ceiling doctor
+  ceiling doctor http://127.0.0.1:8080/`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return exactly(1, "at most one URL")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			cfg := doctor.Config{Watch: doctorWatches, Version: version()}
+			if len(args) == 1 {
+				cfg.URL = args[0]
+			}
+			facts, err := doctor.Examine(c.Context(), cfg)
+			if c.Context().Err() != nil {
+				sh.exit = run.ExitInterrupted
+				return nil
+			}
+			if err != nil {
+				return usage(err)
+			}
+			report := doctor.Diagnose(facts)
+			if report.Count(doctor.Bad) > 0 {
+				sh.exit = run.ExitBroke
+			}
+			if asJSON {
+				return doctor.WriteJSON(sh.stdout, &report)
+			}
+			return doctor.Text(sh.stdout, &report)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON document")
+	return c
+}

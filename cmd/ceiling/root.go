@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/run"
+)
+
+// Messages: data goes to stdout, talk to stderr. An error is one line that
+// says what, where, and how to mend it. Exit codes: 0 held, 1 failure, 2 bad
+// arguments, 3 broke, 4 void, 130 interrupted.
+
+// shell is what a verb talks to.
+type shell struct {
+	args   []string
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	// exit is the code of a verb that went well but found something.
+	exit int
+}
+
+// execute runs one command line and answers the exit code.
+func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	sh := &shell{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot(sh)
+	root.SetArgs(args[1:])
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(stderr, "ceiling: "+oneLine(err))
+		if isUsage(err) {
+			return run.ExitRefused
+		}
+		return run.ExitFailure
+	}
+	return sh.exit
+}
+
+// usageError marks what a person typed wrong.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+func isUsage(err error) bool {
+	var u usageError
+	return errors.As(err, &u) || errors.Is(err, run.ErrRefused) ||
+		// cobra makes these without a type of their own
+		strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
+}
+
+// oneLine folds an error that was joined from several.
+func oneLine(err error) string {
+	text := strings.TrimPrefix(err.Error(), run.ErrRefused.Error()+": ")
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
+}
+
+func newRoot(sh *shell) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ceiling",
+		Short: "How much can this HTTP service take, and what stops it?",
+		Long: `ceiling loads an HTTP server, watches both ends while it does, and answers
+with a number and the name of what holds that number down, or says that the
+run proves nothing.`,
+		Example: `  ceiling demo                                 measure the built-in servers
+  ceiling run http://127.0.0.1:8080/path       measure yours
+  ceiling serve fasthttp --addr :8080          one of the servers to try it on`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version(),
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w; see: %s --help", err, c.CommandPath()))
+	})
+	root.AddCommand(newRun(sh), newDemo(sh), newServe(sh), newList(sh), newShow(sh), newJudge(sh), newCalibrate(sh), newDoctor(sh),
+		newSelftest(sh), newPlanted(sh))
+	return root
+}
+
+// version is the module's, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return s.Value[:12]
+		}
+	}
+	return info.Main.Version
+}
+
+// exactly refuses another number of arguments in words that say what is
+// wanted.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return usage(fmt.Errorf("%s takes %s, got %d arguments; see: %s --help", c.Name(), what, len(args), c.CommandPath()))
+	}
+}

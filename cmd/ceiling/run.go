@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/report"
+	"ceiling/run"
+	"ceiling/spec"
+)
+
+// runFlags are the flags of a run as typed. wrk's letters where wrk has one.
+type runFlags struct {
+	connections, pipelining, requests string
+	threads                           int
+	duration, warmup, timeout, ramp   string
+	rate, arrivals, engine            string
+	method, body, targets, slo        string
+	header                            []string
+	newConnections, json              bool
+	dir, pinGenerator, pinServer      string
+	link, pprof                       string
+	seed                              uint64
+}
+
+func newRun(sh *shell) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run URL",
+		Short: "Measure one server under one load",
+		Example: `  ceiling run http://127.0.0.1:8080/              64 connections for 10 s
+  ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read
+  ceiling run -m POST -H 'Content-Type: application/json' -b @item.json URL`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && f.targets != "" {
+				return nil
+			}
+			return exactly(1, "one URL (or --targets FILE)")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := f.spec(args, sh)
+			if err != nil {
+				return usage(err)
+			}
+			return sh.runOne(c, s, &f)
+		},
+	}
+	f.bind(c)
+	return c
+}
+
+func (f *runFlags) bind(c *cobra.Command) {
+	p := c.Flags()
+	p.SortFlags = false
+	p.StringVarP(&f.connections, "connections", "c", "64", "connections")
+	p.IntVarP(&f.threads, "threads", "t", 0, "threads of the generator; 0 chooses")
+	p.StringVarP(&f.duration, "duration", "d", "10s", "measured time (also -z)")
+	p.StringVarP(&f.rate, "rate", "R", "", "open loop: requests/s in all; 10k, 50/1s, ramp 1k:5k")
+	p.StringVarP(&f.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
+	p.StringVarP(&f.method, "method", "m", "", "method (GET, or POST with a body)")
+	p.StringArrayVarP(&f.header, "header", "H", nil, "header field 'Name: value'; may be repeated")
+	p.StringVarP(&f.body, "body", "b", "", "body: text, @file, or @- for the standard input")
+	p.StringVarP(&f.requests, "requests", "n", "", "end after this many requests in place of a time")
+	p.StringVar(&f.timeout, "timeout", "2s", "of a request, and of a connect")
+	p.StringVar(&f.warmup, "warmup", "", "left out of every figure (a tenth of -d, at most 1s)")
+	p.StringVar(&f.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
+	p.StringVar(&f.arrivals, "arrivals", "", "with -R: constant or poisson")
+	p.StringVar(&f.slo, "slo", "", "what has to hold: 'p99<5ms,errors<0.1%'")
+	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
+	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
+	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
+	p.StringVar(&f.pinGenerator, "pin-generator", "", "CPUs for the generator, as in 0-3,8")
+	p.StringVar(&f.pinServer, "pin-server", "", "CPUs for the server's processes, given back afterwards")
+	p.StringVar(&f.link, "link", "", "speed of the link where the kernel does not know it: 50Gbps")
+	p.StringVar(&f.pprof, "pprof", "", "the server's pprof endpoint, profiled during the run; off: not even looked for")
+	p.Uint64Var(&f.seed, "seed", 0, "of every random choice; 0 chooses")
+	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
+	p.StringVarP(&f.dir, "out", "o", "", "directory for the record (your own store)")
+	p.StringVarP(&f.duration, "z", "z", "10s", "the same as -d")
+	p.Lookup("z").Hidden = true
+	for name, values := range map[string][]string{
+		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll}, "arrivals": {spec.Constant, spec.Poisson},
+	} {
+		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // a name that is not a flag: a slip in this function
+		}
+	}
+}
+
+// spec makes the checked Spec of the flags.
+func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
+	s := spec.Spec{
+		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections,
+		Seed: cmp.Or(f.seed, rand.Uint64()>>11), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Pprof: f.pprof, // 53 bits survive any JSON reader
+	}
+	err := errors.Join(
+		count(&s.Connections, "-c", f.connections), count(&s.Pipelining, "-p", f.pipelining),
+		span(&s.Duration, "-d", f.duration), span(&s.Timeout, "--timeout", f.timeout),
+		span(&s.Warmup, "--warmup", f.warmup), span(&s.ConnectRamp, "--connect-ramp", f.ramp),
+	)
+	if err != nil {
+		return s, err
+	}
+	if f.requests != "" {
+		n, err := unit.ParseCount(f.requests)
+		if err != nil || n < 1 {
+			return s, fmt.Errorf("-n: %s is not a number of requests; give -n 1000", f.requests)
+		}
+		s.Requests, s.Duration = uint64(n), 0
+	} else if f.warmup == "" {
+		s.Warmup = min(time.Second, s.Duration/10)
+	}
+	if f.rate != "" {
+		if s.Rate, err = unit.ParseRate(f.rate); err != nil {
+			return s, fmt.Errorf("-R: %w", err)
+		}
+		s.Arrivals = cmp.Or(s.Arrivals, spec.Constant)
+	}
+	if f.link != "" {
+		speed, err := unit.ParseBits(f.link)
+		if err != nil {
+			return s, fmt.Errorf("--link: %w", err)
+		}
+		s.LinkBitsPerSecond = float64(speed)
+	}
+	if f.slo != "" {
+		if s.SLO, err = spec.ParseSLO(f.slo); err != nil {
+			return s, fmt.Errorf("--slo: %w", err)
+		}
+	}
+	if s.Targets, err = f.targetList(args, sh); err != nil {
+		return s, err
+	}
+	return s, s.Check()
+}
+
+// targetList is the file's targets, or the one of the URL; -H applies to all.
+func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
+	var fields []spec.Field
+	for _, text := range f.header {
+		field, err := spec.ParseField(text)
+		if err != nil {
+			return nil, fmt.Errorf("-H: %w", err)
+		}
+		fields = append(fields, field)
+	}
+	if f.targets != "" {
+		if len(args) > 0 || f.method != "" || f.body != "" {
+			return nil, errors.New("--targets: the file has the URLs, methods and bodies; leave out the URL, -m and -b")
+		}
+		list, err := spec.ReadTargetsFile(f.targets)
+		for i := range list {
+			list[i].Header = append(list[i].Header, fields...)
+		}
+		return list, err
+	}
+	t := spec.Target{Method: strings.ToUpper(f.method), URL: args[0], Header: fields, Weight: 1}
+	if f.body != "" {
+		body, err := spec.ReadBody(f.body, sh.stdin)
+		if err != nil {
+			return nil, fmt.Errorf("-b: %w", err)
+		}
+		t.Body = body
+		t.Method = cmp.Or(t.Method, "POST")
+	}
+	t.Method = cmp.Or(t.Method, "GET")
+	return []spec.Target{t}, nil
+}
+
+func count(into *int, flag, text string) error {
+	n, err := unit.ParseCount(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	*into = int(n)
+	return nil
+}
+
+func span(into *time.Duration, flag, text string) error {
+	if text == "" {
+		return nil
+	}
+	d, err := unit.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	*into = d
+	return nil
+}
+
+// runOne does one run and prints it.
+func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
+	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
+	live := newProgress(sh.stderr)
+	if live != nil && !f.json {
+		o.Progress = live.show
+	}
+	done, err := run.Do(c.Context(), s, o)
+	live.clear()
+	if err != nil {
+		return err
+	}
+	sh.exit = done.Run.Exit
+	if done.KeepErr != nil {
+		fmt.Fprintf(sh.stderr, "ceiling: the record in %s is not whole: %s\n", done.Dir, oneLine(done.KeepErr))
+	}
+	if done.LeftOver != nil {
+		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.LeftOver))
+	}
+	if f.json {
+		return record.WriteJSON(sh.stdout, &done.Run)
+	}
+	if err := report.Text(sh.stdout, &done.Run); err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.stderr, "kept as %s; show it again: ceiling show %s\n", done.Dir, done.Run.ID)
+	return nil
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"ceiling/run"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ceiling": main})
+}
+
+// TestScripts runs the command as a person would: testdata/script/*.txtar.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "data"))
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serve":  scriptServe,
+			"closed": scriptClosed,
+			"json":   scriptJSON,
+			"exits":  scriptExits,
+		},
+	})
+}
+
+// scriptServe starts a server as a child and puts its address into $ADDR:
+// serve KIND [flags].
+func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: serve KIND [flags]")
+	}
+	exe, err := os.Executable()
+	ts.Check(err)
+	// testscript starts the command by the name the binary is called with.
+	link := filepath.Join(ts.MkAbs("."), "ceiling-under-test", "ceiling")
+	ts.Check(os.MkdirAll(filepath.Dir(link), 0o755))
+	if _, err := os.Lstat(link); err != nil {
+		ts.Check(os.Symlink(exe, link))
+	}
+	child, err := run.StartChild(context.Background(), link, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	ts.Check(err)
+	ts.Defer(child.Stop)
+	ts.Setenv("ADDR", child.Addr)
+}
+
+// scriptClosed puts an address where nobody listens into $ADDR.
+func scriptClosed(ts *testscript.TestScript, _ bool, _ []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv("ADDR", l.Addr().String())
+	ts.Check(l.Close())
+}
+
+// scriptExits runs ceiling and checks its exit code: exits CODE args….
+func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: exits CODE args…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec("ceiling", args[1:]...); err != nil {
+		coded, ok := err.(interface{ ExitCode() int })
+		if !ok {
+			ts.Fatalf("ceiling: %v", err)
+		}
+		got = coded.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit %d, want %d", got, want)
+	}
+}
+
+// scriptJSON checks a value of the JSON document in a file: json FILE PATH OP
+// VALUE, with a path such as requests.sent and = or > as OP; a value that
+// begins with . is a path itself.
+func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: json FILE PATH OP VALUE")
+	}
+	var doc any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))
+	got := fmt.Sprint(lookUp(ts, doc, args[1]))
+	want := args[3]
+	if path, ok := strings.CutPrefix(want, "."); ok {
+		want = fmt.Sprint(lookUp(ts, doc, path))
+	}
+	holds := got == want
+	if args[2] == ">" {
+		g, err1 := strconv.ParseFloat(got, 64)
+		w, err2 := strconv.ParseFloat(want, 64)
+		if err1 != nil || err2 != nil {
+			ts.Fatalf("%s: %s and %s are not both numbers", args[1], got, want)
+		}
+		holds = g > w
+	}
+	if holds == neg {
+		ts.Fatalf("%s is %s, not %s %s", args[1], got, args[2], want)
+	}
+}
+
+func lookUp(ts *testscript.TestScript, doc any, path string) any {
+	for key := range strings.SplitSeq(path, ".") {
+		switch d := doc.(type) {
+		case map[string]any:
+			v, ok := d[key]
+			if !ok {
+				ts.Fatalf("%s: no key %s", path, key)
+			}
+			doc = v
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i >= len(d) {
+				ts.Fatalf("%s: no element %s of %d", path, key, len(d))
+			}
+			doc = d[i]
+		default:
+			ts.Fatalf("%s: %v has no keys", path, reflect.TypeOf(doc))
+		}
+	}
+	if f, ok := doc.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return doc
+}

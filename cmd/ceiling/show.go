@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/record"
+	"ceiling/report"
+)
+
+func newShow(sh *shell) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a run again, by its ID, a part of it, or its directory",
+		Example: `  ceiling show x7f2
+  ceiling show ./record --json`,
+		Args:              exactly(1, "one ID or directory"),
+		ValidArgsFunction: completeRuns,
+		RunE: func(_ *cobra.Command, args []string) error {
+			store, err := record.DefaultStore(os.Getenv)
+			if err != nil {
+				return err
+			}
+			dir, err := store.Find(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			r, _, err := record.Open(dir)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return record.WriteJSON(sh.stdout, r)
+			}
+			return report.Text(sh.stdout, r)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the JSON document")
+	return c
+}
+
+// completeRuns offers the IDs of the store, newest first.
+func completeRuns(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	store, err := record.DefaultStore(os.Getenv)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	entries, err := store.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var ids []string
+	for _, e := range entries {
+		ids = append(ids, cobra.CompletionWithDesc(e.ID, e.Target))
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
