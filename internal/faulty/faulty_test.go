@@ -76,6 +76,11 @@ func TestAnswersEachRequest(t *testing.T) {
 				t.Fatalf("%s: response %d: body %q, %v", at.network, i, body, err)
 			}
 		}
+		// The last answers are here before they are counted; an ended script has counted all.
+		c.Close()
+		for end := time.Now().Add(10 * time.Second); s.Live() > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
 		if s.Requests() != 600 || s.Answers() != 600 || s.Bytes() != uint64(len(all)) || s.Accepted() != 1 {
 			t.Errorf("%s: %d requests, %d answers, %d bytes, %d connections", at.network, s.Requests(), s.Answers(), s.Bytes(), s.Accepted())
 		}
