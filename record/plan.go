@@ -1,0 +1,375 @@
+package record
+
+import (
+	"time"
+
+	"ceiling/internal/hist"
+	"ceiling/internal/unit"
+	"ceiling/spec"
+)
+
+// PlanSchema names the version of the Plan document.
+const PlanSchema = "ceiling.plan/1"
+
+// Plan is one experiment kept: what was asked, every run that was made of it,
+// and the answer. It has a directory like a run's, and its runs lie in it.
+type Plan struct {
+	Schema  string    `json:"schema"`
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	// Command is the command line as it was typed.
+	Command    []string        `json:"command,omitempty"`
+	Experiment spec.Experiment `json:"experiment"`
+	// Environment of the host that generated the load.
+	Environment Environment `json:"environment"`
+	// Runs that were made, in that order.
+	Runs []Measured `json:"runs"`
+
+	// Ended is how the plan ended: EndedComplete, EndedConverged, EndedDoomed,
+	// EndedInterrupted or EndedFailed; "" while it goes on. Because says why.
+	Ended   string  `json:"ended,omitempty"`
+	Because string  `json:"because,omitempty"`
+	TookS   float64 `json:"took_s,omitempty"`
+	// Exit is the exit code that the answer calls for.
+	Exit int `json:"exit"`
+
+	// The answer, one of them, by Experiment.Kind.
+	Sweep      *Sweep      `json:"sweep,omitempty"`
+	Search     *Search     `json:"search,omitempty"`
+	Proof      *Proof      `json:"proof,omitempty"`
+	Comparison *Comparison `json:"comparison,omitempty"`
+}
+
+// How a plan ended.
+const (
+	EndedComplete    = "complete"    // every run that was spelled out has been made
+	EndedConverged   = "converged"   // a search knows its answer
+	EndedDoomed      = "doomed"      // no further run can give an answer
+	EndedInterrupted = "interrupted" // it can be resumed
+	EndedFailed      = "failed"      // a run could not be made; it can be resumed
+)
+
+// Step is one run spelled out beforehand.
+type Step struct {
+	// Number counts from 1 in the order of the plan.
+	Number int `json:"number"`
+	// Server and Mix are indices into the experiment's lists.
+	Server int `json:"server"`
+	Mix    int `json:"mix"`
+	// The load: of a closed loop, or with a Rate of an open one.
+	Connections int       `json:"connections"`
+	Pipelining  int       `json:"pipelining"`
+	Rate        unit.Rate `json:"rate,omitzero"`
+	// Repeat counts the runs of one condition, from 1.
+	Repeat int `json:"repeat,omitempty"`
+	// Block of a proof or a comparison, from 1; Side of a comparison: "A" or
+	// "B". In a block of Noise both are the same server.
+	Block int    `json:"block,omitempty"`
+	Side  string `json:"side,omitempty"`
+	Noise bool   `json:"noise,omitempty"`
+	// Take names what is taken away during this run of a proof; "" is the run
+	// that the others are held against.
+	Take Take `json:"take,omitzero"`
+	// MayGiveUp allows to end the run as soon as it cannot hold its SLO anymore.
+	MayGiveUp bool `json:"may_give_up,omitempty"`
+	// Settle is a run that is not counted: the first touch of a server.
+	Settle bool `json:"settle,omitempty"`
+}
+
+// Resources that a proof takes from.
+const (
+	TakeGenerator = "generator"  // CPU of the generator's threads
+	TakeServer    = "server cpu" // CPU of the server's processes
+	TakeLink      = "link"       // bits per second of an interface
+	TakeSlots     = "slots"      // requests in flight
+)
+
+// Take is what is taken from a resource, for one run.
+type Take struct {
+	// Resource is one of the names above.
+	Resource string `json:"resource,omitempty"`
+	// Share of it that shall be taken, 0 to 1.
+	Share float64 `json:"share,omitempty"`
+}
+
+// Taken is what was taken in truth.
+type Taken struct {
+	Take
+	// Left is what remained of the resource, as a ratio to what there was,
+	// measured: 0.8 of the CPU time, 51 of 64 slots.
+	Left float64 `json:"left"`
+	// How it was taken, in words.
+	How string `json:"how"`
+}
+
+// Measured is one run of a plan, done: what the plan needs to know of it.
+type Measured struct {
+	Step
+	// Run is the ID of its record, a directory under the plan's own; "" where
+	// none was made.
+	Run     string    `json:"run"`
+	Started time.Time `json:"started"`
+	// TookS is the whole run with its warm-up; ElapsedS the measured time.
+	TookS    float64 `json:"took_s"`
+	ElapsedS float64 `json:"elapsed_s"`
+	// Requests per second. AskedPerS is 0 in a closed loop.
+	AskedPerS     float64 `json:"asked_per_s,omitempty"`
+	SentPerS      float64 `json:"sent_per_s"`
+	CompletedPerS float64 `json:"completed_per_s"`
+	Completed     uint64  `json:"completed"`
+	Failed        uint64  `json:"failed"`
+	// BadShare of the requests failed or were answered with 400 or more.
+	BadShare float64   `json:"bad_share"`
+	Response Quantiles `json:"response"`
+	Service  Quantiles `json:"service"`
+	// CPU nanoseconds a request; 0 where it was not measured.
+	ServerCPUNs    float64 `json:"server_cpu_ns,omitempty"`
+	GeneratorCPUNs float64 `json:"generator_cpu_ns,omitempty"`
+	// What the run's own verdict says.
+	Outcome string `json:"outcome"`
+	Ceiling string `json:"ceiling"`
+	Says    string `json:"says"`
+	// SLO has every asked term with the value found.
+	SLO []HeldTerm `json:"slo,omitempty"`
+	// GaveUp says why the run was ended before its time; its figures are those
+	// until then.
+	GaveUp string `json:"gave_up,omitempty"`
+	Taken  *Taken `json:"taken,omitempty"`
+
+	// Histogram of the response time, for merging; read from the run's record.
+	Histogram *hist.Hist `json:"-"`
+}
+
+// HeldTerm is one term of an SLO with what was measured, in the unit of its
+// limit (nanoseconds, a share, requests per second).
+type HeldTerm struct {
+	Term  string  `json:"term"`
+	Value float64 `json:"value"`
+	Holds bool    `json:"holds"`
+}
+
+// Estimate is a figure with the interval that it may lie in.
+type Estimate struct {
+	Mid  float64 `json:"mid"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Confidence of the interval, 0 to 1; 0 where there is none, and Low and
+	// High are the smallest and the largest that was measured.
+	Confidence float64 `json:"confidence"`
+	// Warnings say what the interval lacks, and the remedy.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Sweep is the answer of a sweep: one curve for everything but the load.
+type Sweep struct {
+	Curves []Curve `json:"curves"`
+}
+
+// Curve is throughput over load, for one server, one mix and one pipelining
+// (or over the asked rate, for one number of connections).
+type Curve struct {
+	Server string `json:"server"`
+	Mix    string `json:"mix"`
+	// Over is what the points differ in: "connections", "pipelining", "rate",
+	// or "" for a single point.
+	Over   string       `json:"over"`
+	Fixed  string       `json:"fixed"` // the rest, in words: "pipelining 10"
+	Points []CurvePoint `json:"points"`
+	Knee   *Knee        `json:"knee,omitempty"`
+	USL    *USL         `json:"usl,omitempty"`
+	// Ceiling is that of the points beyond the knee, or of the last; Says is
+	// the verdict on the curve in words.
+	Ceiling string   `json:"ceiling"`
+	Says    string   `json:"says"`
+	Doubts  []string `json:"doubts,omitempty"`
+}
+
+// CurvePoint is one condition with all its runs.
+type CurvePoint struct {
+	// X is the value of Curve.Over.
+	X           float64  `json:"x"`
+	Connections int      `json:"connections"`
+	Pipelining  int      `json:"pipelining"`
+	AskedPerS   float64  `json:"asked_per_s,omitempty"`
+	Runs        int      `json:"runs"`
+	Void        int      `json:"void"` // of them, and left out where others are not
+	PerS        Estimate `json:"per_s"`
+	// Response is of all counted runs' histograms together.
+	Response       Quantiles `json:"response"`
+	ServerCPUNs    Estimate  `json:"server_cpu_ns"`
+	GeneratorCPUNs Estimate  `json:"generator_cpu_ns"`
+	BadShare       float64   `json:"bad_share"`
+	// Outcome and Ceiling that most runs have; Split where they do not agree.
+	Outcome string `json:"outcome"`
+	Ceiling string `json:"ceiling"`
+	Split   string `json:"split,omitempty"`
+	// PerRun has the rate of every counted run, requests per second.
+	PerRun []float64 `json:"per_run"`
+	RunIDs []string  `json:"run_ids"`
+}
+
+// Knee is where more load stops to bring more throughput: between two
+// neighbouring points.
+type Knee struct {
+	// Low is the last load where more still helped, High the first where it no
+	// longer did; 0 where the list does not bracket it on that side.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// PerS at High, requests per second.
+	PerS float64 `json:"per_s"`
+	Says string  `json:"says"`
+	// Add names the loads that would bracket it.
+	Add []float64 `json:"add,omitempty"`
+}
+
+// USL is the Universal Scalability Law fitted to a curve:
+// X(N) = λN / (1 + σ(N-1) + κN(N-1)).
+type USL struct {
+	Lambda Estimate `json:"lambda"` // requests per second at N = 1
+	Sigma  Estimate `json:"sigma"`  // contention
+	Kappa  Estimate `json:"kappa"`  // coherency
+	// Best concurrency and the throughput there; nil where the curve never bends.
+	Best     *Estimate `json:"best,omitempty"`
+	PeakPerS *Estimate `json:"peak_per_s,omitempty"`
+	R2       float64   `json:"r2"`
+	// Trusted is false where a warning forbids to use it.
+	Trusted  bool     `json:"trusted"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Search is the answer of a search: the highest rate that holds the SLO.
+type Search struct {
+	SLO string `json:"slo"`
+	// Holds is the highest rate that held, requests per second; its interval
+	// reaches to the lowest that did not.
+	Holds Estimate `json:"holds"`
+	// Limit is what ended the search upwards: LimitServer (a higher rate breaks
+	// the SLO), LimitGenerator (this generator cannot send more), LimitAsked
+	// (the person's own bound) or LimitNone (nothing held).
+	Limit string `json:"limit"`
+	// Breaks first above it: the terms that failed, the passive verdict there.
+	Breaks []HeldTerm `json:"breaks,omitempty"`
+	Wall   string     `json:"wall,omitempty"`
+	Says   string     `json:"says"`
+	// Rates that were tried, ascending.
+	Rates  []TriedRate `json:"rates"`
+	Doubts []string    `json:"doubts,omitempty"`
+}
+
+// What ends a search upwards.
+const (
+	LimitServer    = "server"
+	LimitGenerator = "generator"
+	LimitAsked     = "asked"
+	LimitNone      = "none"
+)
+
+// TriedRate is one rate of a search with all its runs.
+type TriedRate struct {
+	PerS   float64 `json:"per_s"`
+	Runs   int     `json:"runs"`
+	Held   int     `json:"held"`
+	Broke  int     `json:"broke"`
+	Void   int     `json:"void"`
+	GaveUp int     `json:"gave_up"`
+	// Response is of all runs' histograms together, but those that gave up.
+	Response Quantiles `json:"response"`
+	Ceiling  string    `json:"ceiling"`
+}
+
+// Proof is the answer of an experiment that took something from one resource
+// at a time.
+type Proof struct {
+	// PerS of the runs that nothing was taken from.
+	PerS      Estimate     `json:"per_s"`
+	Resources []Elasticity `json:"resources"`
+	// Sum of the elasticities over all rates (slots are not a rate).
+	Sum Estimate `json:"sum"`
+	// Proved is the resource with the largest elasticity, where its interval
+	// stands apart from the others; "" where none does.
+	Proved string `json:"proved"`
+	// Passive is the ceiling that most undisturbed runs' verdicts name; Agrees
+	// is "agrees", "contradicts" or "cannot tell".
+	Passive string   `json:"passive"`
+	Agrees  string   `json:"agrees"`
+	Says    string   `json:"says"`
+	Doubts  []string `json:"doubts,omitempty"`
+	// Left out: resources that were not touched, with the reason.
+	NotTaken []NotMeasured `json:"not_taken,omitempty"`
+}
+
+// Elasticity says how throughput follows one resource: 1 takes all of it along,
+// 0 does not notice.
+type Elasticity struct {
+	Resource string `json:"resource"`
+	How      string `json:"how"`
+	// Left of the resource, on average over the runs.
+	Left       float64  `json:"left"`
+	PerS       Estimate `json:"per_s"`
+	Elasticity Estimate `json:"elasticity"`
+	Blocks     int      `json:"blocks"`
+}
+
+// Comparison is the answer to: did B change anything against A?
+type Comparison struct {
+	A string `json:"a"`
+	B string `json:"b"`
+	// Differences besides the result, the grave ones first.
+	Differences []Difference `json:"differences"`
+	// Incomparable says why the two cannot be compared; "" where they can.
+	Incomparable string   `json:"incomparable,omitempty"`
+	Changes      []Change `json:"changes"`
+	// Blocks that were counted, and blocks of A against A.
+	Blocks      int      `json:"blocks"`
+	NoiseBlocks int      `json:"noise_blocks"`
+	Says        string   `json:"says"`
+	Doubts      []string `json:"doubts,omitempty"`
+	// Gate has the conditions of --fail-on.
+	Gate []GateResult `json:"gate,omitempty"`
+}
+
+// Difference is something that is not the same on both sides.
+type Difference struct {
+	What string `json:"what"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+	// Weight is "forbids" (the two cannot be compared), "explains" (it may be
+	// what changed the result) or "noted".
+	Weight string `json:"weight"`
+	Why    string `json:"why,omitempty"`
+}
+
+// Decisions of a Change.
+const (
+	Better     = "better"
+	Worse      = "worse"
+	NoChange   = "no change"
+	CannotTell = "cannot tell"
+)
+
+// Change of one metric from A to B.
+type Change struct {
+	// Metric is "rps", "p50", "p99" or "server_cpu".
+	Metric string  `json:"metric"`
+	Unit   string  `json:"unit"` // "/s" or "ns"
+	A      float64 `json:"a"`
+	B      float64 `json:"b"`
+	// Relative is B/A - 1.
+	Relative Estimate `json:"relative"`
+	// Floor is how far apart A and A were found here, as a share.
+	Floor float64 `json:"floor"`
+	// Within is the ± that "no change" was shown within, as a share.
+	Within   float64 `json:"within"`
+	Decision string  `json:"decision"`
+	Says     string  `json:"says"`
+	// PerBlock has ln(B/A) of every block, for drawing.
+	PerBlock []float64 `json:"per_block"`
+}
+
+// GateResult is one condition of --fail-on: "passed", "failed" or
+// "inconclusive".
+type GateResult struct {
+	Condition string `json:"condition"`
+	Result    string `json:"result"`
+	Says      string `json:"says"`
+}
