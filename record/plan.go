@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"time"
 
 	"ceiling/internal/hist"
@@ -38,6 +39,23 @@ type Plan struct {
 	Search     *Search     `json:"search,omitempty"`
 	Proof      *Proof      `json:"proof,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
+}
+
+// Says is the answer in one line, "" where there is none yet.
+func (p *Plan) Says() string {
+	switch {
+	case p.Search != nil:
+		return p.Search.Says
+	case p.Proof != nil:
+		return p.Proof.Says
+	case p.Comparison != nil:
+		return p.Comparison.Says
+	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
+		return p.Sweep.Curves[0].Says
+	case p.Sweep != nil:
+		return fmt.Sprintf("%d curves", len(p.Sweep.Curves))
+	}
+	return p.Because
 }
 
 // How a plan ended.

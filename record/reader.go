@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -88,43 +87,8 @@ func readAll(path string) ([]byte, error) {
 	return data, nil
 }
 
-// readDocument reads a JSON document with a schema.
-func readDocument(path string, v any) error {
-	data, err := readAll(path)
-	if err != nil {
-		return err
-	}
-	var head struct {
-		Schema string `json:"schema"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if err := checkSchema(head.Schema); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
-}
-
-// checkSchema tells whether this program can read a document. A version is
-// raised when an old reader would misread the new document; fields may be added
-// without.
-func checkSchema(schema string) error {
-	name, version, _ := strings.Cut(schema, "/")
-	ownName, ownVersion, _ := strings.Cut(Schema, "/")
-	n, err := strconv.Atoi(version)
-	own, ownErr := strconv.Atoi(ownVersion)
-	switch {
-	case name != ownName || err != nil || ownErr != nil || n < 1:
-		return fmt.Errorf("its schema is %.40q, not that of a run (%s)", schema, Schema)
-	case n > own:
-		return fmt.Errorf("it needs a ceiling that reads %s; this one reads up to %s", schema, Schema)
-	}
-	return nil
-}
+// readDocument reads a document of a run.
+func readDocument(path string, v any) error { return readSchema(path, Schema, v) }
 
 // unfinished puts a Run together from what a killed one has left.
 func unfinished(dir string, series *Series) (*Run, error) {

@@ -213,8 +213,8 @@ func TestOpenRefuses(t *testing.T) {
 	check("empty", "holds neither result.json nor spec.json", nil)
 	check("newer result", "it needs a ceiling that reads ceiling.run/2; this one reads up to ceiling.run/1", map[string]string{resultFile: `{"schema":"ceiling.run/2","id":7}`})
 	check("newer spec", "it needs a ceiling that reads ceiling.run/10", map[string]string{specFile: `{"schema":"ceiling.run/10"}`})
-	check("foreign", `its schema is "", not that of a run`, map[string]string{resultFile: `{}`})
-	check("version 0", "not that of a run", map[string]string{resultFile: `{"schema":"ceiling.run/0"}`})
+	check("foreign", `its schema is "", not ceiling.run/1`, map[string]string{resultFile: `{}`})
+	check("version 0", "not ceiling.run/1", map[string]string{resultFile: `{"schema":"ceiling.run/0"}`})
 	check("damaged", "unexpected end of JSON input", map[string]string{resultFile: `{"schema":"ceiling.run/1"`})
 	check("wrong type", "cannot unmarshal", map[string]string{resultFile: `{"schema":"ceiling.run/1","id":7}`})
 }

@@ -237,6 +237,17 @@ type SubjectProcess struct {
 	Comm  string `json:"comm"`
 	Exe   string `json:"exe,omitempty"`
 	CPUNs int64  `json:"cpu_ns"`
+	// BinaryID tells one build of the program from another: the linker's ID
+	// ("go:…", "gnu:…") or, without one, a hash of the file ("sha256:…"). "" is
+	// not known. A script is not told from another: this is its interpreter's.
+	BinaryID string `json:"binary_id,omitempty"`
+	// GOMAXPROCS that it was started with; 0 where its environment has none or
+	// could not be read.
+	GOMAXPROCS int `json:"gomaxprocs,omitempty"`
+	// CPUsAllowed when it was found, as in "0-3,8"; "" is not known.
+	CPUsAllowed string `json:"cpus_allowed,omitempty"`
+	// Threads in the last sample of the window.
+	Threads int `json:"threads,omitempty"`
 }
 
 // Outcomes of a verdict.

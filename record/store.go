@@ -87,6 +87,11 @@ type Entry struct {
 	Outcome       string
 	Ceiling       string
 	Unfinished    bool
+	// Kind of a plan ("sweep", "find", …) with how many Runs it has and what
+	// it Says; "" for a single run.
+	Kind string
+	Runs int
+	Says string
 	// Unreadable says why nothing more is known: a directory that is no run, or
 	// a run that is damaged or newer than this program. "" for one that is fine.
 	Unreadable string
@@ -137,10 +142,7 @@ func (s Store) Find(name string) (string, error) {
 		return "", errors.New("find run: no name given; give an ID or a part of one, such as x7f2")
 	}
 	if strings.ContainsRune(name, filepath.Separator) || name == "." || name == ".." {
-		if !isRun(name) {
-			return "", fmt.Errorf("find run: %s holds neither %s nor %s", name, resultFile, specFile)
-		}
-		return name, nil
+		return s.findPath(name)
 	}
 	all, err := s.names()
 	if err != nil {
@@ -148,7 +150,7 @@ func (s Store) Find(name string) (string, error) {
 	}
 	var found []string
 	for _, id := range all {
-		if dir := filepath.Join(s.Dir, id); id == name && isRun(dir) {
+		if dir := filepath.Join(s.Dir, id); id == name && (isRun(dir) || IsPlan(dir)) {
 			return dir, nil
 		}
 		if IsID(id) && (strings.HasPrefix(id, name) || strings.HasSuffix(id, name)) {
@@ -159,7 +161,7 @@ func (s Store) Find(name string) (string, error) {
 	case 1:
 		return filepath.Join(s.Dir, found[0]), nil
 	case 0:
-		if isRun(name) { // a directory in the working directory, given without ./
+		if isRun(name) || IsPlan(name) { // a directory in the working directory, given without ./
 			return name, nil
 		}
 		return "", fmt.Errorf("find run: no run named %q in %s", name, s.Dir)
@@ -170,6 +172,20 @@ func (s Store) Find(name string) (string, error) {
 		found = found[:candidatesMax]
 	}
 	return "", fmt.Errorf("find run: %q could be %s%s; give more of the name", name, strings.Join(found, ", "), more)
+}
+
+// findPath answers a directory that is a run or a plan, or a run of a plan in
+// the store: "x7f2/k3pq".
+func (s Store) findPath(name string) (string, error) {
+	if isRun(name) || IsPlan(name) {
+		return name, nil
+	}
+	if of, part, found := strings.Cut(name, "/"); found && of != "" && of[0] != '.' && part != "" && !strings.Contains(part, "/") {
+		if dir, err := s.Find(of); err == nil && IsPlan(dir) {
+			return Store{Dir: filepath.Join(dir, runsDir)}.Find(part)
+		}
+	}
+	return "", fmt.Errorf("find run: %s holds neither %s nor %s nor %s", name, resultFile, specFile, planFile)
 }
 
 // isRun tells a directory that a run was begun in.
@@ -197,6 +213,22 @@ func isStore(entries []fs.DirEntry) bool {
 	return runs > 0
 }
 
+// planEntry reads as much of a plan as a list shows.
+func planEntry(entry Entry) Entry {
+	p, err := OpenPlan(entry.Dir)
+	if err != nil {
+		entry.Unreadable = err.Error()
+		return entry
+	}
+	entry.ID, entry.Started, entry.Kind, entry.Runs = p.ID, p.Created, p.Experiment.Kind, len(p.Runs)
+	entry.Unfinished, entry.Says = p.Ended == "", p.Says()
+	entry.Target = p.Experiment.Servers[0].Label()
+	if n := len(p.Experiment.Servers); n > 1 {
+		entry.Target = fmt.Sprintf("%s and %d more", entry.Target, n-1)
+	}
+	return entry
+}
+
 // readEntry reads as much of a run as a list shows.
 func readEntry(dir string) Entry {
 	entry := Entry{ID: filepath.Base(dir), Dir: dir}
@@ -208,6 +240,8 @@ func readEntry(dir string) Entry {
 	case !info.IsDir():
 		entry.Unreadable = "not a directory"
 		return entry
+	case IsPlan(dir):
+		return planEntry(entry)
 	case !isRun(dir):
 		entry.Unreadable = fmt.Sprintf("not a run: it holds neither %s nor %s", resultFile, specFile)
 		return entry

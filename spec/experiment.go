@@ -71,7 +71,9 @@ type MixRequest struct {
 	Method string   `json:"method,omitempty" yaml:"method,omitempty" jsonschema:"GET, or POST with a body"`
 	Header []string `json:"header,omitempty" yaml:"header,omitempty" jsonschema:"fields, Name: value"`
 	Body   string   `json:"body,omitempty" yaml:"body,omitempty" jsonschema:"text, or @file relative to this one"`
-	Weight int      `json:"weight,omitempty" yaml:"weight,omitempty" jsonschema:"share of the mix, 1 where none is given"`
+	// Content is what stands in the file that Body names, kept with the plan.
+	Content []byte `json:"content,omitempty" yaml:"-"`
+	Weight  int    `json:"weight,omitempty" yaml:"weight,omitempty" jsonschema:"share of the mix, 1 where none is given"`
 }
 
 // Load is how the requests are sent. The lists are the dimensions of a sweep.

@@ -1,0 +1,320 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/internal/unit"
+)
+
+// Bounds of an Experiment.
+const (
+	// RunsMax is the most runs a plan may spell out: at 10 s each it is close
+	// to three hours, and beyond that a list is a slip.
+	RunsMax = 1000
+	// RepeatsMax bounds the runs of one condition.
+	RepeatsMax = 100
+	// serversMax and mixesMax bound tables to what a person can read.
+	serversMax = 64
+	mixesMax   = 64
+)
+
+// placeholder stands for the address of a server that is not started yet, so
+// that everything else can be checked.
+const placeholder = "http://127.0.0.1:1"
+
+// Complete fills in what was left open, so that the experiment that is kept
+// says all that was done. seed is taken where none is given.
+func (e *Experiment) Complete(seed uint64) {
+	l := &e.Load
+	if e.Seed == 0 {
+		e.Seed = seed
+	}
+	if e.Repeats == 0 && e.Kind == KindSweep {
+		e.Repeats = 3
+	}
+	if len(l.Connections) == 0 && e.Kind != KindFind {
+		l.Connections = []Count{64}
+	}
+	if len(l.Pipelining) == 0 {
+		l.Pipelining = []Count{1}
+	}
+	if l.Duration == 0 {
+		l.Duration = Time(5 * time.Second)
+	}
+	if l.Warmup == 0 {
+		l.Warmup = Time(min(time.Second, time.Duration(l.Duration)/10))
+	}
+	if l.Timeout == 0 {
+		l.Timeout = Time(2 * time.Second)
+	}
+	if l.Arrivals == "" && e.open() {
+		l.Arrivals = Constant
+	}
+	if l.Engine == "" {
+		l.Engine = EngineAuto
+	}
+	for i := range e.Requests {
+		e.Requests[i].complete()
+	}
+}
+
+func (m *Mix) complete() {
+	all := m.Mix
+	if len(all) == 0 {
+		m.MixRequest.complete()
+	}
+	for i := range all {
+		all[i].complete()
+	}
+}
+
+func (r *MixRequest) complete() {
+	r.Method = strings.ToUpper(r.Method)
+	if r.Method == "" {
+		r.Method = "GET"
+		if r.Body != "" || len(r.Content) > 0 {
+			r.Method = "POST"
+		}
+	}
+	if r.Weight == 0 {
+		r.Weight = 1
+	}
+}
+
+// open tells whether the runs are open loops: those of a search always are.
+func (e *Experiment) open() bool { return len(e.Load.Rate) > 0 || e.Kind == KindFind }
+
+// Check refuses what can be refused before anything is started, in one line.
+func (e *Experiment) Check() error {
+	for _, check := range []func() error{e.checkKind, e.checkServers, e.checkMixes, e.checkLoad, e.checkBounds} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return e.SLO.check()
+}
+
+func (e *Experiment) checkKind() error {
+	type list struct {
+		name string
+		n    int
+	}
+	single := []list{{"connections", len(e.Load.Connections)}, {"pipelining", len(e.Load.Pipelining)}, {"rate", len(e.Load.Rate)}, {"requests", len(e.Requests)}}
+	switch e.Kind {
+	case KindSweep:
+		return nil
+	case KindFind, KindProve:
+		single = append(single, list{"servers", len(e.Servers)})
+		if err := e.checkRates(); err != nil {
+			return err
+		}
+	case KindCompare:
+		if len(e.Servers) != 2 {
+			return fmt.Errorf("servers: a comparison has two, not %d", len(e.Servers))
+		}
+	default:
+		return fmt.Errorf("kind: %s is none; give %s, %s, %s or %s", quoteShort(e.Kind), KindSweep, KindFind, KindProve, KindCompare)
+	}
+	for _, l := range single {
+		if l.n > 1 {
+			return fmt.Errorf("%s: %d are given and kind %s takes one; a list makes a sweep", l.name, l.n, e.Kind)
+		}
+	}
+	return nil
+}
+
+// checkRates refuses a rate where none can be asked.
+func (e *Experiment) checkRates() error {
+	switch {
+	case e.Kind == KindFind && len(e.SLO) == 0:
+		return errors.New("slo: a search needs something to hold; give --slo 'p99<5ms,errors<0.1%'")
+	case e.Kind == KindFind && len(e.Load.Rate) > 0:
+		return errors.New("rate: a search chooses the rates itself; give the first with --start and the highest with --most")
+	case e.Kind == KindProve && len(e.Load.Rate) > 0:
+		return errors.New("rate: a proof takes something away from a closed loop and looks what that costs; leave the rate out")
+	}
+	return nil
+}
+
+func (e *Experiment) checkServers() error {
+	if len(e.Servers) == 0 || len(e.Servers) > serversMax {
+		return fmt.Errorf("servers: %d are given, from 1 to %d can be; give one as url: http://127.0.0.1:8080 or serve: COMMAND", len(e.Servers), serversMax)
+	}
+	for i := range e.Servers {
+		s := &e.Servers[i]
+		switch {
+		case (s.URL == "") == (s.Serve == ""):
+			return fmt.Errorf("server %d: give either the url of one that runs or the command that serves", i+1)
+		case s.URL != "" && len(s.Env) > 0:
+			return fmt.Errorf("server %d: env is for a command that is started; %s runs already", i+1, s.URL)
+		}
+		for _, v := range s.Env {
+			if name, _, found := strings.Cut(v, "="); !found || name == "" {
+				return fmt.Errorf("server %d: env %s is not NAME=value", i+1, quoteShort(v))
+			}
+		}
+		if s.URL != "" {
+			if _, path, err := SplitURL(s.URL); err != nil {
+				return fmt.Errorf("server %d: %w", i+1, err)
+			} else if path != "/" {
+				return fmt.Errorf("server %d: the path %s belongs to the requests; give %s", i+1, path, strings.TrimSuffix(s.URL, path))
+			}
+		}
+	}
+	for i, s := range e.Servers {
+		for _, t := range e.Servers[:i] {
+			if s.Label() == t.Label() && e.Kind == KindSweep {
+				return fmt.Errorf("server %d: there are two called %s; give them different names", i+1, quoteShort(s.Label()))
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Experiment) checkMixes() error {
+	if len(e.Requests) == 0 || len(e.Requests) > mixesMax {
+		return fmt.Errorf("requests: %d are given, from 1 to %d can be; give - path: /", len(e.Requests), mixesMax)
+	}
+	for i := range e.Requests {
+		m := &e.Requests[i]
+		if len(m.Mix) > 0 && (m.Path != "" || m.Method != "" || m.Body != "" || len(m.Header) > 0) {
+			return fmt.Errorf("requests %d: either one path or a mix, not both", i+1)
+		}
+		for _, r := range m.All() {
+			if !strings.HasPrefix(r.Path, "/") {
+				return fmt.Errorf("requests %d: the path %s does not begin with /", i+1, quoteShort(r.Path))
+			}
+		}
+		for _, other := range e.Requests[:i] {
+			if other.Label() == m.Label() {
+				return fmt.Errorf("requests %d: there are two called %s; give them different names", i+1, quoteShort(m.Label()))
+			}
+		}
+	}
+	return nil
+}
+
+// checkLoad looks at one run of every condition as at a run of its own.
+func (e *Experiment) checkLoad() error {
+	rates := e.Load.Rate
+	if len(rates) == 0 {
+		rates = []unit.Rate{{}}
+	}
+	connections := e.Load.Connections
+	if len(connections) == 0 {
+		connections = []Count{64}
+	}
+	for _, c := range connections {
+		for _, p := range e.Load.Pipelining {
+			for _, r := range rates {
+				if e.Kind == KindFind {
+					r, _ = unit.ParseRate("1000")
+				}
+				for mix := range e.Requests {
+					s, err := e.Spec(placeholder, mix, int(c), int(p), r)
+					if err == nil {
+						err = s.Check()
+					}
+					if err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	for _, list := range [][]Count{connections, e.Load.Pipelining} {
+		if twice(list) {
+			return errors.New("load: a value stands twice in a list; repeats say how often each is measured")
+		}
+	}
+	return nil
+}
+
+func twice(list []Count) bool {
+	sorted := slices.Clone(list)
+	slices.Sort(sorted)
+	return len(slices.Compact(sorted)) < len(list)
+}
+
+func (e *Experiment) checkBounds() error {
+	switch {
+	case e.Repeats < 0 || e.Repeats > RepeatsMax:
+		return fmt.Errorf("repeats: %d is not from 1 to %d", e.Repeats, RepeatsMax)
+	case e.Rest < 0 || time.Duration(e.Rest) > time.Hour:
+		return fmt.Errorf("rest: %s is not from 0s to 1h", time.Duration(e.Rest))
+	case !(e.Find.Within >= 0 && e.Find.Within <= 0.5):
+		return fmt.Errorf("find.within: %v is not from 0 to 0.5; 0.03 is 3 %%", e.Find.Within)
+	case e.Find.Start < 0 || e.Find.Most < 0 || float64(e.Find.Most) > RateMax || e.Find.Most > 0 && e.Find.Start > e.Find.Most:
+		return fmt.Errorf("find: from %d to %d requests per second is no range of rates", e.Find.Start, e.Find.Most)
+	case !(e.Prove.Take >= 0 && e.Prove.Take <= 0.8):
+		return fmt.Errorf("prove.take: %v is not from 0 to 0.8; 0.25 takes a quarter", e.Prove.Take)
+	case e.Compare.Blocks < 0 || e.Compare.Blocks > RunsMax/4 || e.Compare.NoiseBlocks < 0 || e.Compare.NoiseBlocks > RunsMax/4:
+		return fmt.Errorf("compare: %d blocks and %d of noise are not from 0 to %d", e.Compare.Blocks, e.Compare.NoiseBlocks, RunsMax/4)
+	}
+	return nil
+}
+
+// Spec is one run of the experiment: a mix sent to the server at base.
+func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate unit.Rate) (Spec, error) {
+	l := &e.Load
+	s := Spec{
+		Connections: connections, Threads: l.Threads, Pipelining: pipelining, Rate: rate,
+		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: time.Duration(l.Warmup),
+		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
+		NewConnections: l.NewConnections, Engine: l.Engine, SLO: e.SLO,
+		PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof,
+	}
+	s.Threads = min(s.Threads, connections)
+	if s.Open() {
+		s.Arrivals = l.Arrivals
+	}
+	if l.Link != "" {
+		speed, err := unit.ParseBits(l.Link)
+		if err != nil {
+			return s, fmt.Errorf("link: %w", err)
+		}
+		s.LinkBitsPerSecond = float64(speed)
+	}
+	for _, r := range e.Requests[mix].All() {
+		t, err := r.target(base)
+		if err != nil {
+			return s, err
+		}
+		s.Targets = append(s.Targets, t)
+	}
+	return s, nil
+}
+
+func (r *MixRequest) target(base string) (Target, error) {
+	t := Target{Method: r.Method, URL: base + r.Path, Weight: r.Weight, Body: r.Content}
+	if t.Body == nil && r.Body != "" {
+		t.Body = []byte(r.Body)
+	}
+	for _, text := range r.Header {
+		f, err := ParseField(text)
+		if err != nil {
+			return t, err
+		}
+		t.Header = append(t.Header, f)
+	}
+	return t, nil
+}
+
+// SplitURL cuts a URL into the server, as Server.URL has it, and the path with
+// its query.
+func SplitURL(text string) (base, path string, err error) {
+	_, path, _, err = ParseTarget(text)
+	if err != nil {
+		return "", "", err
+	}
+	whole, _, _ := strings.Cut(text, "#")
+	if base, found := strings.CutSuffix(whole, path); found {
+		return base, path, nil
+	}
+	// The path was completed: "http://h", "http://h?q".
+	return strings.TrimSuffix(whole, strings.TrimPrefix(path, "/")), path, nil
+}
