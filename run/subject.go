@@ -15,7 +15,7 @@ func subjectOf(r *record.Run, series *record.Series, to target) *record.Subject 
 	for _, row := range record.Of[*record.SubjectRow](series) {
 		if row.Role == record.RoleSubject && byPID[row.PID] == nil {
 			s.Host = row.Host
-			byPID[row.PID] = &record.SubjectProcess{PID: row.PID, Comm: row.Comm, Exe: row.Exe}
+			byPID[row.PID] = &record.SubjectProcess{PID: row.PID, Comm: row.Comm, Exe: row.Exe, CPUsAllowed: row.CPUsAllowed}
 		}
 	}
 	if len(byPID) == 0 {
@@ -33,6 +33,7 @@ func subjectOf(r *record.Run, series *record.Series, to target) *record.Subject 
 			used = int64(float64(used) * float64(inside) / float64(row.WidthNs))
 		}
 		p.CPUNs += used
+		p.Threads = row.Threads
 		total += used
 		covered = max(covered, row.TNs)
 	}

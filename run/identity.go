@@ -1,0 +1,180 @@
+package run
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"ceiling/record"
+)
+
+// executableMax bounds what is read of a program that carries no build ID: at
+// 1 GB/s, a tenth of a second.
+const executableMax = 100 << 20
+
+// identify reads which program each process of the subject runs and what it
+// was started with. It is done after the window, so that nothing is read while
+// it is measured; what may not be read is noted.
+func identify(w *record.Writer, r *record.Run, series *record.Series) {
+	if r.Subject == nil || r.Subject.Host != r.Environment.Host {
+		return
+	}
+	began := map[int]uint64{}
+	for _, row := range record.Of[*record.SubjectRow](series) {
+		if row.Role == record.RoleSubject && began[row.PID] == 0 {
+			began[row.PID] = row.StartTicks
+		}
+	}
+	known := map[executable]string{}
+	var first error
+	missed := 0
+	for i := range r.Subject.Processes {
+		p := &r.Subject.Processes[i]
+		if err := identifyProcess(p, began[p.PID], known); err != nil {
+			missed++
+			if first == nil {
+				first = fmt.Errorf("process %d (%s): %w", p.PID, p.Comm, err)
+			}
+		}
+	}
+	if first == nil {
+		return
+	}
+	why := first.Error()
+	if missed > 1 {
+		why = fmt.Sprintf("%s; and %d more", why, missed-1)
+	}
+	n := record.NotMeasured{What: "the server's program and environment", Why: why, Host: r.Subject.Host}
+	w.AppendNotMeasured(n)
+	r.NotMeasured = append(r.NotMeasured, n)
+}
+
+// identifyProcess fills in what /proc tells of a process, unless it has ended.
+func identifyProcess(p *record.SubjectProcess, began uint64, known map[executable]string) error {
+	dir := fmt.Sprintf("/proc/%d/", p.PID)
+	if now, err := startTicks(p.PID); err != nil || now != began {
+		return errors.New("it had ended when the run was over")
+	}
+	environ, envErr := os.ReadFile(dir + "environ")
+	if envErr == nil {
+		p.GOMAXPROCS = gomaxprocs(environ)
+	}
+	id, err := programOf(dir+"exe", known)
+	p.BinaryID = id
+	return errors.Join(err, envErr)
+}
+
+// gomaxprocs is the value of that name in an environment as /proc/PID/environ
+// has it: the one the process was started with. 0 where it is not set.
+func gomaxprocs(environ []byte) int {
+	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+		if text, ok := strings.CutPrefix(string(entry), "GOMAXPROCS="); ok {
+			if n, err := strconv.Atoi(text); err == nil && n > 0 {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// executable is a file, whatever it is called: the children of one server run
+// the same.
+type executable struct {
+	size    int64
+	changed int64
+	name    string
+}
+
+// programOf is the ID of the program behind /proc/PID/exe, which is the file
+// that runs, also where another has taken its name since.
+func programOf(path string, known map[executable]string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	name, err := os.Readlink(path)
+	if err != nil {
+		return "", err
+	}
+	key := executable{info.Size(), info.ModTime().UnixNano(), name}
+	if id := known[key]; id != "" {
+		return id, nil
+	}
+	id := buildID(f)
+	if id == "" {
+		if info.Size() > executableMax {
+			return "", fmt.Errorf("%s has no build ID and is too large to be read (%d MB)", name, info.Size()>>20)
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(sum, io.NewSectionReader(f, 0, info.Size())); err != nil {
+			return "", err
+		}
+		id = "sha256:" + hex.EncodeToString(sum.Sum(nil)[:16])
+	}
+	known[key] = id
+	return id, nil
+}
+
+// Notes that name a build: the type of each is that of its owner.
+const (
+	noteGNU = 3 // NT_GNU_BUILD_ID, ELF gABI supplement: a hash of the content
+	noteGo  = 4 // cmd/internal/buildid: action IDs and content IDs in base64
+)
+
+// buildID is the linker's ID of an ELF file; "" where it has none. Go's own is
+// taken first, for the GNU one of a Go program is made of it. The ID of a Go
+// program ends in a hash of its content.
+func buildID(r io.ReaderAt) string {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return ""
+	}
+	for _, kind := range []struct {
+		section, owner string
+		note           uint32
+	}{{".note.go.buildid", "Go\x00\x00", noteGo}, {".note.gnu.build-id", "GNU\x00", noteGNU}} {
+		s := f.Section(kind.section)
+		if s == nil || s.Size > 4<<10 {
+			continue
+		}
+		data, err := s.Data()
+		if err != nil {
+			continue
+		}
+		id := noteOf(data, f.ByteOrder.Uint32, kind.owner, kind.note)
+		switch {
+		case len(id) == 0:
+		case kind.note == noteGNU:
+			return "gnu:" + hex.EncodeToString(id)
+		default:
+			return "go:" + string(id)
+		}
+	}
+	return ""
+}
+
+// noteOf is the content of a note: sizes of name and content, type, name,
+// content (gABI, "Note Section"); nil where it is another.
+func noteOf(data []byte, word func([]byte) uint32, owner string, kind uint32) []byte {
+	const head = 12
+	if len(data) < head+4 || word(data) != 4 || word(data[8:]) != kind || string(data[head:head+4]) != owner {
+		return nil
+	}
+	rest, size := data[head+4:], word(data[4:])
+	if uint64(size) > uint64(len(rest)) {
+		return nil
+	}
+	return rest[:size]
+}

@@ -1,0 +1,80 @@
+package run
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestServersProgramIsNamed(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "3") // the child inherits it
+	c := startServer(t, "nethttp")
+	s := specOf(c.Addr, "/simple")
+	s.Duration = time.Second
+	r := do(t, s).Run
+	if r.Subject == nil || len(r.Subject.Processes) != 1 {
+		t.Fatalf("subject %+v", r.Subject)
+	}
+	p := r.Subject.Processes[0]
+	self, err := programOf("/proc/self/exe", map[executable]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The child is this test's program (main_test.go).
+	if p.BinaryID != self || self == "" || p.GOMAXPROCS != 3 || p.CPUsAllowed == "" || p.Threads < 1 {
+		t.Errorf("process %+v, want the program %s", p, self)
+	}
+}
+
+func TestProgramWithoutBuildIDIsHashed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "link")
+	write := func(text string) string {
+		file := filepath.Join(t.TempDir(), "script")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(path)
+		if err := os.Symlink(file, path); err != nil {
+			t.Fatal(err)
+		}
+		id, err := programOf(path, map[executable]string{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	a, again, b := write("#!/bin/sh\n"), write("#!/bin/sh\n"), write("#!/bin/bash\n")
+	if !strings.HasPrefix(a, "sha256:") || a != again || a == b {
+		t.Errorf("%s, again %s, another %s", a, again, b)
+	}
+	if _, err := programOf(path+"-gone", map[executable]string{}); err == nil {
+		t.Error("a program that is not there has an ID")
+	}
+}
+
+func TestGOMAXPROCSOfAnEnvironment(t *testing.T) {
+	for text, want := range map[string]int{
+		"A=1\x00GOMAXPROCS=4\x00B=2\x00": 4, "": 0, "XGOMAXPROCS=4": 0, "GOMAXPROCS=": 0, "GOMAXPROCS=-1": 0, "GOMAXPROCS=many": 0,
+	} {
+		if got := gomaxprocs([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func FuzzNote(f *testing.F) {
+	f.Add([]byte("\x04\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00GNU\x00ab"))
+	f.Add([]byte{})
+	f.Add([]byte("\x04\x00\x00\x00\xff\xff\xff\xff\x03\x00\x00\x00GNU\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		id := noteOf(data, binary.LittleEndian.Uint32, "GNU\x00", noteGNU)
+		if id != nil && !bytes.Contains(data, id) {
+			t.Error("an ID that is not in the note")
+		}
+		_ = buildID(bytes.NewReader(data))
+	})
+}
