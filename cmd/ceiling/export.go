@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/export"
+	"ceiling/record"
+)
+
+// exportFlags are the flags of an export as typed.
+type exportFlags struct {
+	format, out, of, table, to string
+}
+
+func newExport(sh *shell) *cobra.Command {
+	var f exportFlags
+	c := &cobra.Command{
+		Use:   "export ID",
+		Short: "Write a run in a format that other tools read",
+		Long: `Writes a kept run, given by its ID, a part of it, or its directory:
+
+  json        the run's document, with its histograms (HdrHistogram V2)
+  ndjson      the rows of its series, one JSON object a line
+  csv         one kind of these rows as a table; --table says which
+  hgrm        HdrHistogram's table of percentiles, milliseconds; --of says of what
+  hdr         HdrHistogram log, nanoseconds
+  vegeta      the JSON report of vegeta
+  prometheus  OpenMetrics text
+  otlp        OTLP metrics in JSON; --to sends them to a collector
+
+docs/export.md says what each of them can and cannot tell.`,
+		Example: `  ceiling export x7f2 --format csv -o load.csv
+  ceiling export ./record --format hgrm --of service
+  ceiling export x7f2 --format otlp --to http://127.0.0.1:4318`,
+		Args:              exactly(1, "one ID or directory"),
+		ValidArgsFunction: completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return usage(err)
+			}
+			return sh.export(c, args[0], &f)
+		},
+	}
+	p := c.Flags()
+	p.SortFlags = false
+	p.StringVar(&f.format, "format", export.FormatJSON, strings.Join(export.Formats(), ", "))
+	p.StringVarP(&f.out, "output", "o", "-", "file to write, whole or not at all; - is the standard output")
+	p.StringVar(&f.of, "of", "", "hgrm, hdr: "+strings.Join(export.Latencies(), ", ")+" (hgrm: response; hdr: all three)")
+	p.StringVar(&f.table, "table", "", "csv, ndjson: load, cpu, process, sockets or another kind of row (csv: load; ndjson: all)")
+	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; OTEL_EXPORTER_OTLP_HEADERS is sent with it")
+	for flag, values := range map[string][]string{"format": export.Formats(), "of": export.Latencies(), "table": export.Tables()} {
+		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // a name that is not a flag: a slip in this function
+		}
+	}
+	return c
+}
+
+// check refuses flags that do not go together.
+func (f *exportFlags) check() error {
+	if !slices.Contains(export.Formats(), f.format) {
+		return fmt.Errorf("--format: there is no %q; it is one of %s", f.format, strings.Join(export.Formats(), ", "))
+	}
+	for _, o := range []struct {
+		flag, value string
+		goesWith    []string
+		values      []string
+	}{
+		{"--of", f.of, []string{export.FormatHGRM, export.FormatHDR}, export.Latencies()},
+		{"--table", f.table, []string{export.FormatCSV, export.FormatNDJSON}, nil},
+		{"--to", f.to, []string{export.FormatOTLP}, nil},
+	} {
+		if o.value == "" {
+			continue
+		}
+		if !slices.Contains(o.goesWith, f.format) {
+			return fmt.Errorf("%s goes with --format %s, not with %s", o.flag, strings.Join(o.goesWith, " or "), f.format)
+		}
+		if o.values != nil && !slices.Contains(o.values, o.value) {
+			return fmt.Errorf("%s: there is no %q; it is one of %s", o.flag, o.value, strings.Join(o.values, ", "))
+		}
+	}
+	if f.format == export.FormatCSV && f.table != "" && !slices.Contains(export.Tables(), f.table) {
+		return fmt.Errorf("--table: there is no table %q; it is one of %s", f.table, strings.Join(export.Tables(), ", "))
+	}
+	if f.to != "" && f.out != "-" {
+		return errors.New("--to and -o: give one of them")
+	}
+	return nil
+}
+
+func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
+	store, err := record.DefaultStore(os.Getenv)
+	if err != nil {
+		return err
+	}
+	dir, err := store.Find(name)
+	if err != nil {
+		return usage(err)
+	}
+	if f.format == export.FormatCSV || f.format == export.FormatNDJSON {
+		return sh.exportRows(dir, f)
+	}
+	source, err := export.Open(dir)
+	if err != nil {
+		return err
+	}
+	if f.to != "" {
+		header, err := export.ParseHeader(os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"))
+		if err != nil {
+			return usage(fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err))
+		}
+		err = export.Send(c.Context(), export.Collector{URL: f.to, Header: header}, source)
+		sh.tell(dir, source.Problems)
+		return err
+	}
+	err = sh.write(f.out, func(out io.Writer) error { return f.write(out, source) })
+	sh.tell(dir, source.Problems)
+	return err
+}
+
+// write writes a format that is made from the run's documents.
+func (f *exportFlags) write(out io.Writer, s *export.Source) error {
+	switch f.format {
+	case export.FormatJSON:
+		return export.JSON(out, s)
+	case export.FormatHGRM:
+		return export.HGRM(out, s, orElse(f.of, "response"))
+	case export.FormatHDR:
+		if f.of != "" {
+			return export.HDR(out, s, f.of)
+		}
+		return export.HDR(out, s, export.Latencies()...)
+	case export.FormatVegeta:
+		return export.Vegeta(out, s)
+	case export.FormatPrometheus:
+		return export.Prometheus(out, s)
+	case export.FormatOTLP:
+		return export.OTLP(out, s)
+	}
+	return fmt.Errorf("no writer for %s", f.format)
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// exportRows writes a format that is made from the series.
+func (sh *shell) exportRows(dir string, f *exportFlags) error {
+	rows, err := export.OpenRows(dir)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	err = sh.write(f.out, func(out io.Writer) error {
+		if f.format == export.FormatCSV {
+			return export.CSV(out, rows, orElse(f.table, record.KindLoad))
+		}
+		return export.NDJSON(out, rows, f.table)
+	})
+	sh.tell(dir, rows.Problems)
+	return err
+}
+
+func (sh *shell) tell(dir string, problems []string) {
+	for _, p := range problems {
+		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", dir, p)
+	}
+}
+
+// write writes a file whole or not at all; what is there and is no plain file
+// (a pipe, /dev/null) is written into.
+func (sh *shell) write(name string, content func(io.Writer) error) (err error) {
+	if name == "-" {
+		out := bufio.NewWriter(sh.stdout)
+		return errors.Join(content(out), out.Flush())
+	}
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		return usage(fmt.Errorf("-o: %s is a directory; give the name of a file", name))
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return usage(fmt.Errorf("-o: %w", err))
+		}
+		return errors.Join(content(f), f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".export-*.part")
+	if err != nil {
+		return usage(fmt.Errorf("-o: %w", err))
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name()) // best effort: its name begins with a dot
+		}
+	}()
+	if err := errors.Join(content(f), f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}

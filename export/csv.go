@@ -1,0 +1,252 @@
+package export
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"ceiling/record"
+)
+
+// table is one kind of row as CSV. A kind whose rows hold a list has one line
+// for each element of it.
+type table struct {
+	kind string
+	// list is the JSON name of that list, prefix what its columns begin with.
+	list, prefix string
+}
+
+var tables = []table{ // read-only
+	{kind: record.KindLoad},
+	{kind: record.KindCPU, list: "cores"},
+	{kind: record.KindSubject},
+	{kind: record.KindProcess},
+	{kind: record.KindSockets},
+	{kind: record.KindListener, list: "listeners"},
+	{kind: record.KindTCPInfo},
+	{kind: record.KindPeers, list: "peers"},
+	{kind: record.KindTCP},
+	{kind: record.KindNetDev},
+	{kind: record.KindSoftnet, list: "cpus"},
+	{kind: record.KindSoftirq, list: "cpus"},
+	{kind: record.KindPSI},
+	{kind: record.KindThrottle},
+	{kind: record.KindFreq},
+	{kind: record.KindObserver, list: "sources", prefix: "source_"},
+}
+
+// Tables are the kinds of rows that CSV has a table for: all but irq, which is
+// a list within a list.
+func Tables() []string {
+	var names []string
+	for _, t := range tables {
+		names = append(names, t.kind)
+	}
+	return names
+}
+
+// CSV writes one kind of row as RFC 4180 has it: CRLF, a header, quotes where
+// they are needed. Columns are the fields of docs/record.md in its order, with
+// lists other than the table's own left out. A text that a spreadsheet would
+// take for a formula gets an apostrophe before it. It needs the memory of one
+// row. A row that cannot be read is left out and told in rows.Problems.
+func CSV(out io.Writer, rows *Rows, kind string) error {
+	t, ok := tableOf(kind)
+	if !ok {
+		return fmt.Errorf("there is no table %q; it is one of %s", kind, strings.Join(Tables(), ", "))
+	}
+	w := csv.NewWriter(out)
+	w.UseCRLF = true
+	columns := t.columns()
+	head := make([]string, len(columns))
+	for i, c := range columns {
+		head[i] = c.name
+	}
+	if err := w.Write(head); err != nil {
+		return fmt.Errorf("write row: %w", err)
+	}
+	for {
+		k, line, err := rows.Next()
+		if err == io.EOF {
+			w.Flush()
+			return w.Error()
+		}
+		if err != nil {
+			return err
+		}
+		if k != kind {
+			continue
+		}
+		row := t.newRow()
+		if err := json.Unmarshal(line, row.Interface()); err != nil {
+			rows.bad("a row of kind %s: %v", kind, err)
+			continue
+		}
+		if err := t.write(w, columns, row.Elem()); err != nil {
+			return fmt.Errorf("write row: %w", err)
+		}
+	}
+}
+
+func tableOf(kind string) (table, bool) {
+	for _, t := range tables {
+		if t.kind == kind {
+			return t, true
+		}
+	}
+	return table{}, false
+}
+
+// newRow is a pointer to an empty row of the table's kind.
+func (t table) newRow() reflect.Value {
+	if t.kind == record.KindLoad {
+		return reflect.ValueOf(new(record.LoadRow))
+	}
+	row, _ := record.NewObservedRow(t.kind)
+	return reflect.ValueOf(row)
+}
+
+// write adds the lines of one row.
+func (t table) write(w *csv.Writer, columns []column, row reflect.Value) error {
+	line := make([]string, len(columns))
+	if t.list == "" {
+		for i, c := range columns {
+			line[i] = c.of(row, reflect.Value{})
+		}
+		return w.Write(line)
+	}
+	list := row.FieldByIndex(fieldOf(row.Type(), t.list).Index)
+	for e := range list.Len() {
+		for i, c := range columns {
+			line[i] = c.of(row, list.Index(e))
+		}
+		if err := w.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// column is one field: of the row, or of an element of its list.
+type column struct {
+	name    string
+	path    []int
+	element bool
+	rate    bool // not a field but completed over width
+}
+
+// of is the column's text.
+func (c column) of(row, element reflect.Value) string {
+	if c.rate {
+		r := row.Addr().Interface().(*record.LoadRow)
+		if r.WidthNs <= 0 {
+			return ""
+		}
+		return strconv.FormatFloat(float64(r.Completed)/float64(r.WidthNs)*1e9, 'f', 3, 64)
+	}
+	if c.element {
+		return cell(element.FieldByIndex(c.path))
+	}
+	return cell(row.FieldByIndex(c.path))
+}
+
+// columns are the table's, as the types of package record have them.
+func (t table) columns() []column {
+	typ := t.newRow().Type().Elem()
+	list := flatten(nil, typ, nil, "")
+	if t.kind == record.KindLoad {
+		list = append(list, column{name: "completed_per_s", rate: true})
+	}
+	if t.list != "" {
+		for _, c := range flatten(nil, fieldOf(typ, t.list).Type.Elem(), nil, t.prefix) {
+			c.element = true
+			list = append(list, c)
+		}
+	}
+	for i := range list {
+		list[i].name = withUnit(t.kind, list[i].name)
+	}
+	return list
+}
+
+// flatten adds the fields of a struct, those of structs within it under their
+// name, and leaves out lists of structs.
+func flatten(list []column, typ reflect.Type, path []int, prefix string) []column {
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		at := append(append([]int{}, path...), i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			list = flatten(list, f.Type, at, prefix)
+		case f.Type.Kind() == reflect.Struct:
+			list = flatten(list, f.Type, at, prefix+name+"_")
+		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		default:
+			list = append(list, column{name: prefix + name, path: at})
+		}
+	}
+	return list
+}
+
+func fieldOf(typ reflect.Type, name string) reflect.StructField {
+	for i := range typ.NumField() {
+		if tag, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ","); tag == name {
+			return typ.Field(i)
+		}
+	}
+	panic("export: " + typ.Name() + " has no field " + name) // a slip in tables
+}
+
+// withUnit gives a unit to the names that have one and do not say it.
+func withUnit(kind, name string) string {
+	switch kind {
+	case record.KindLoad:
+		switch name {
+		case "read", "written":
+			return name + "_bytes"
+		case "busy":
+			return "busy_share"
+		}
+	case record.KindCPU:
+		switch name {
+		case "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice", "missing":
+			return name + "_ticks"
+		}
+	}
+	return name
+}
+
+// cell is a value as text; a list has spaces between its elements.
+func cell(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	case reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	case reflect.Int, reflect.Int64:
+		return strconv.FormatInt(v.Int(), 10)
+	case reflect.Uint32, reflect.Uint64:
+		return strconv.FormatUint(v.Uint(), 10)
+	case reflect.Slice:
+		var parts []string
+		for i := range v.Len() {
+			parts = append(parts, cell(v.Index(i)))
+		}
+		return strings.Join(parts, " ")
+	}
+	return harmless(v.String())
+}
+
+// harmless keeps a spreadsheet from running what a process or an interface is
+// called.
+func harmless(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

@@ -1,0 +1,182 @@
+package export
+
+import (
+	"bytes"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"ceiling/record"
+)
+
+// Identity says which run a Live is of.
+type Identity struct {
+	Run     string // its ID; "" where it is not known yet
+	Target  string // URL
+	Mode    string // "closed" or "open"
+	Version string // of this program
+	Host    string
+}
+
+// Live is what others may read of a run while it goes on. One goroutine feeds
+// it ten times a second; any number read a copy. Feeding takes a lock that is
+// held for some 20 additions, never for a write to a socket.
+type Live struct {
+	who Identity
+
+	mu sync.Mutex
+	s  liveState
+}
+
+// liveState is what the rows add up to.
+type liveState struct {
+	rows       uint64 // intervals of the window
+	late       uint64 // of these, wider than 1.5 times what was planned
+	started    time.Time
+	sent       uint64
+	completed  uint64
+	failed     uint64
+	bad        uint64
+	read       uint64
+	written    uint64
+	responseNs float64 // sums over completed and failed requests
+	serviceNs  float64
+	maxNs      int64
+	last       record.LoadRow
+	any        bool
+	finished   bool
+}
+
+// NewLive makes one for a run that is about to begin.
+func NewLive(who Identity) *Live { return &Live{who: who} }
+
+// Feed adds one interval. A row that is not later than the last one is not
+// added again, and a row without a width is none. It never waits for a reader.
+func (l *Live) Feed(row record.LoadRow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.s
+	if row.WidthNs <= 0 || s.any && row.TNs <= s.last.TNs {
+		return
+	}
+	s.last, s.any = row, true
+	if row.Warmup {
+		return
+	}
+	if s.rows == 0 {
+		s.started = time.Now().Add(-time.Duration(row.WidthNs))
+	}
+	s.rows++
+	if row.Late {
+		s.late++
+	}
+	s.sent += row.Sent
+	s.completed += row.Completed
+	s.failed += row.Failed
+	s.bad += row.Bad
+	s.read += row.Read
+	s.written += row.Written
+	n := float64(row.Completed + row.Failed)
+	s.responseNs += row.MeanNs * n
+	s.serviceNs += row.ServiceMeanNs * n
+	s.maxNs = max(s.maxNs, row.MaxNs)
+}
+
+// Finish says that no further row comes.
+func (l *Live) Finish() {
+	l.mu.Lock()
+	l.s.finished = true
+	l.mu.Unlock()
+}
+
+// snapshot is a copy of the state.
+func (l *Live) snapshot() liveState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.s
+}
+
+// figures are the run so far. Counters are of the window and begin at 0 when it
+// opens; quantiles are those of the last interval alone, for quantiles of
+// intervals cannot be merged.
+func (l *Live) figures() (figures, liveState) {
+	s := l.snapshot()
+	var f figures
+	f.add(info, "run", "", "The run and its target.", 1,
+		label{"run", l.who.Run}, label{"target", withoutPassword(l.who.Target)}, label{"mode", l.who.Mode},
+		label{"host", l.who.Host}, label{"version", l.who.Version})
+	f.add(gauge, "warmup", "", "1 during the warm-up, which is in no counter.", oneIf(s.last.Warmup || !s.any))
+	f.add(gauge, "finished", "", "1 when no further interval comes.", oneIf(s.finished))
+	f.add(counter, "intervals", "", "Intervals of the window that are in the counters.", float64(s.rows))
+	f.add(counter, "intervals_late", "", "Intervals wider than 1.5 times what was planned.", float64(s.late))
+	f.add(counter, "requests_sent", "", "Requests sent in the window.", float64(s.sent))
+	f.add(counter, "requests_completed", "", "Requests answered to the last byte, whatever the status.", float64(s.completed))
+	f.add(counter, "requests_failed", "", "Requests without a complete answer.", float64(s.failed))
+	f.add(counter, "responses_bad", "", "Responses with a status of 400 or more; contained in those completed.", float64(s.bad))
+	f.add(counter, "read", "bytes", "Bytes read: heads, framing and bodies.", float64(s.read))
+	f.add(counter, "written", "bytes", "Bytes written: heads, framing and bodies.", float64(s.written))
+	n := s.completed + s.failed
+	f.addPoint(histogram, "response", "seconds", "Response time: done less due. Count and sum alone while the run goes on.",
+		point{spread: &spread{counts: []uint64{n}, count: n, sum: s.responseNs / 1e9}})
+	f.addPoint(histogram, "service", "seconds", "Service time: done less sent. Count and sum alone while the run goes on.",
+		point{spread: &spread{counts: []uint64{n}, count: n, sum: s.serviceNs / 1e9}})
+	f.add(gauge, "response_max", "seconds", "Longest response time since the window opened.", float64(s.maxNs)/1e9)
+	if s.any {
+		f.interval(&s.last)
+	}
+	return f, s
+}
+
+// interval adds what the last interval says.
+func (f *figures) interval(row *record.LoadRow) {
+	f.add(gauge, "requests_in_flight", "", "Requests without an answer.", float64(row.InFlight))
+	f.add(gauge, "requests_behind", "", "Requests that were due and not sent.", float64(row.Behind))
+	f.add(gauge, "connections", "", "Connections that stand.", float64(row.Connected), label{"state", "established"})
+	f.add(gauge, "interval", "seconds", "True width of the last interval.", float64(row.WidthNs)/1e9)
+	f.add(gauge, "interval_completed_per_second", "", "Requests completed in the last interval over its true width.",
+		float64(row.Completed)/float64(row.WidthNs)*1e9)
+	busy := row.Busy
+	if busy < 0 {
+		busy = math.NaN() // not measured: no figure
+	}
+	f.add(gauge, "interval_busiest_worker", "ratio", "Share of the last interval that the busiest worker ran on a CPU.", busy)
+	if row.Completed+row.Failed == 0 {
+		return
+	}
+	for _, p := range []struct {
+		name string
+		ns   int64
+	}{{"0", row.MinNs}, {"0.5", row.P50Ns}, {"0.9", row.P90Ns}, {"0.99", row.P99Ns}, {"1", row.MaxNs}} {
+		f.add(gauge, "interval_response_quantile", "seconds", "Response time: quantiles of the last interval alone.", float64(p.ns)/1e9, label{"quantile", p.name})
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ServeHTTP answers a scrape of /metrics.
+func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path != "/metrics":
+		http.Error(w, "only /metrics is served here", http.StatusNotFound)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	var body bytes.Buffer
+	list, _ := l.figures()
+	if err := writeOpenMetrics(&body, list); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Write(body.Bytes()) // a scraper that went away is its own affair
+}

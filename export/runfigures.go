@@ -1,0 +1,145 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"ceiling/internal/hist"
+	"ceiling/record"
+)
+
+// withoutPassword is a text with one URL in it as others may see it.
+func withoutPassword(text string) string {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return text
+	}
+	end := strings.IndexAny(rest, "/?# ")
+	if end < 0 {
+		end = len(rest)
+	}
+	at := strings.LastIndexByte(rest[:end], '@')
+	name, _, secret := strings.Cut(rest[:max(at, 0)], ":")
+	if !secret {
+		return text
+	}
+	return scheme + "://" + name + ":xxxxx" + rest[at:]
+}
+
+// figuresOf is what a finished run says in metrics. What was not measured has
+// no figure.
+func figuresOf(s *Source) figures {
+	var f figures
+	r := s.Run
+	f.add(info, "run", "", "The run and its target.", 1,
+		label{"run", r.ID}, label{"target", withoutPassword(r.Target)}, label{"mode", r.Load.Mode},
+		label{"engine", r.Load.Engine}, label{"host", r.Environment.Host}, label{"version", r.Environment.Ceiling})
+	f.add(info, "verdict", "", "What the run proves and what limited it.", 1,
+		label{"outcome", r.Verdict.Outcome}, label{"ceiling", r.Verdict.Ceiling})
+	f.add(gauge, "started_timestamp", "seconds", "When the measured window opened, since 1970.", float64(r.Started.UnixNano())/1e9)
+	f.add(gauge, "elapsed", "seconds", "Time that the counted requests took.", r.ElapsedS)
+	f.requests(r)
+	f.latencies(s)
+	f.machines(r)
+	return f
+}
+
+func (f *figures) requests(r *record.Run) {
+	q := &r.Requests
+	f.add(counter, "requests_sent", "", "Requests in flight when the window opened or sent within it.", float64(q.Sent))
+	f.add(counter, "requests_completed", "", "Requests answered to the last byte, whatever the status.", float64(q.Completed))
+	f.add(counter, "requests_failed", "", "Requests without a complete answer.", float64(q.Failed))
+	f.add(gauge, "requests_in_flight", "", "Requests without an answer.", float64(q.InFlight))
+	if r.Load.Mode == "open" {
+		f.add(counter, "requests_unsent", "", "Requests that were due and never sent.", float64(q.Unsent))
+		f.add(gauge, "asked_per_second", "", "Mean asked rate of the open loop, requests per second.", r.Load.AskedPerS)
+	}
+	f.add(gauge, "completed_per_second", "", "Requests completed over the elapsed time.", r.Rate.CompletedPerS)
+	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
+		f.add(counter, "responses", "", "Responses by status code.", float64(r.Statuses[status]), label{"status", status})
+	}
+	for _, e := range r.Errors {
+		f.add(counter, "errors", "", "Errors by phase and cause; in phase status the request is completed.", float64(e.Count),
+			label{"phase", e.Phase}, label{"cause", e.Cause}, label{"before_window", fmt.Sprint(e.BeforeWindow)})
+	}
+	for i, t := range r.ByTarget {
+		// Two targets may be the same text; their place tells them apart.
+		labels := []label{{"target", withoutPassword(t.Target)}, {"place", fmt.Sprint(i + 1)}}
+		f.add(counter, "target_requests_completed", "", "Requests completed, by target.", float64(t.Completed), labels...)
+		f.add(counter, "target_requests_failed", "", "Requests failed, by target.", float64(t.Failed), slices.Clone(labels)...)
+	}
+	f.add(counter, "read", "bytes", "Bytes read: heads, framing and bodies.", float64(r.Bytes.Read))
+	f.add(counter, "written", "bytes", "Bytes written: heads, framing and bodies.", float64(r.Bytes.Written))
+	f.add(gauge, "connections", "", "Connections asked for, and those that stood when the window opened.", float64(r.Load.Connections), label{"state", "asked"})
+	f.add(gauge, "connections", "", "", float64(r.Load.Established), label{"state", "established"})
+}
+
+// latencies adds the three times: quantiles from the run's document, and a
+// histogram where its file is there.
+func (f *figures) latencies(s *Source) {
+	about := map[string]string{
+		"response": "Response time: done less due", "service": "Service time: done less sent", "lag": "Lag: sent less due",
+	}
+	for _, of := range Latencies() {
+		q, err := s.quantiles(of)
+		if err != nil || q.Count == 0 {
+			continue
+		}
+		h, err := s.Histogram(of)
+		if err != nil {
+			s.Problems = append(s.Problems, err.Error())
+		} else {
+			own := hist.FromHDR(h)
+			f.addPoint(histogram, of, "seconds", about[of]+".", point{spread: spreadOf(own, q)})
+		}
+		for _, p := range []struct {
+			name string
+			ns   int64
+		}{{"0", q.MinNs}, {"0.5", q.P50Ns}, {"0.9", q.P90Ns}, {"0.99", q.P99Ns}, {"0.999", q.P999Ns}, {"1", q.MaxNs}} {
+			f.add(gauge, of+"_quantile", "seconds", about[of]+", quantiles of the whole run within 0.2 %.", float64(p.ns)/1e9, label{"quantile", p.name})
+		}
+	}
+}
+
+// spreadOf counts a histogram by boundsNs; values within 0.4 % of a bound can
+// be on its wrong side. The sum is the exact one of the document.
+func spreadOf(h *hist.Hist, q *record.Quantiles) *spread {
+	s := &spread{count: h.Count(), sum: q.MeanNs * float64(q.Count) / 1e9}
+	var below uint64
+	for _, ns := range boundsNs {
+		n := h.CountAtMost(ns)
+		s.bounds = append(s.bounds, float64(ns)/1e9)
+		s.counts = append(s.counts, n-below)
+		below = n
+	}
+	s.counts = append(s.counts, h.Count()-below)
+	return s
+}
+
+func (f *figures) machines(r *record.Run) {
+	g := &r.Generator
+	if !r.Unfinished {
+		f.add(counter, "generator_cpu", "seconds", "CPU time of the generator's process in the window.", float64(g.UserNs)/1e9, label{"mode", "user"})
+		f.add(counter, "generator_cpu", "seconds", "", float64(g.SystemNs)/1e9, label{"mode", "system"})
+		f.add(gauge, "generator_busiest_worker", "ratio", "Share of the window that the busiest worker ran on a CPU.", g.BusiestWorker)
+	}
+	if g.RunDelay >= 0 {
+		f.add(gauge, "generator_run_delay", "ratio", "Largest share of the window that a worker waited for a CPU.", g.RunDelay)
+	}
+	if g.Headroom > 0 {
+		f.add(gauge, "generator_headroom", "ratio", "Rate that this generator could reach over the rate it ran at.", g.Headroom)
+	}
+	if r.Subject != nil {
+		var ns int64
+		for _, p := range r.Subject.Processes {
+			ns += p.CPUNs
+		}
+		f.add(counter, "subject_cpu", "seconds", "CPU time of the server's processes in the window.", float64(ns)/1e9)
+	}
+	for _, st := range r.Verdict.Stations {
+		f.add(gauge, "station", "ratio", "Share of a request's time spent waiting at each place.", st.Share, label{"station", cmp.Or(st.Name, "unnamed")})
+	}
+}
