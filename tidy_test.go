@@ -38,6 +38,8 @@ func mayImport() map[string][]string {
 		"report":           {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict"},
 		"report/chart":     {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict"},
 		"report/page":      {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart"},
+		"export":           {"internal/unit", "internal/hist", "spec", "record"},
+		"foreign":          {},
 		"profile":          {"record"},
 		"observe":          append([]string{"record"}, low...),
 		"run":              append([]string{"internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "record", "verdict"}, low...),
