@@ -1,0 +1,127 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Floor is what A against A shows: the difference the machine makes of nothing.
+type Floor struct {
+	// Difference is A against A, which is 0 in truth.
+	Difference
+	// Bound holds a share of Share of single no-change blocks: |ln ratio| of
+	// one block stays below it, with confidence Asked (a tolerance bound).
+	Bound float64 `json:"bound"`
+	Share float64 `json:"share"`
+	// Resolution is how far from 0 an estimate over so many blocks may lie
+	// though nothing changed: the far end of the interval of A against A.
+	Resolution float64 `json:"resolution"`
+}
+
+// floorShare is the share of no-change blocks that Floor.Bound holds: the
+// usual 95 % of a tolerance bound, at the confidence asked.
+const floorShare = 0.95
+
+// NoiseFloor judges blocks of A against A, measured as the comparison is. The
+// bound is that of normal noise around 0, which the truth is by construction;
+// outliers widen it.
+func NoiseFloor(blocks []float64, confidence float64, comparisons int) (Floor, error) {
+	d, err := Paired(blocks, confidence, comparisons)
+	if err != nil {
+		return Floor{}, fmt.Errorf("noise floor: %w", err)
+	}
+	squares := 0.0
+	for _, b := range blocks {
+		squares += b * b
+	}
+	// Sum of squares over the variance is chi-squared with n degrees, not n−1:
+	// the centre is known.
+	lowest := distuv.ChiSquared{K: float64(d.N)}.Quantile(1 - confidence)
+	f := Floor{Difference: d, Share: floorShare, Resolution: max(math.Abs(d.Low), math.Abs(d.High))}
+	f.Bound = distuv.UnitNormal.Quantile((1+floorShare)/2) * math.Sqrt(squares/lowest)
+	if d.Certain() && !d.Contains(0) {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("A against A differs from itself by %s: what comes first or is left behind matters; mend that before comparing", percent(Relative(d.Value))))
+	}
+	return f, nil
+}
+
+// Answer is what a comparison may say of B against A.
+type Answer string
+
+// The four answers. Whether higher is better is for the caller to know.
+const (
+	Higher     Answer = "higher"
+	Lower      Answer = "lower"
+	NoChange   Answer = "no change"
+	CannotTell Answer = "cannot tell"
+)
+
+// Decision is an answer with the margin it was made with.
+type Decision struct {
+	Answer Answer `json:"answer"`
+	// Within is the relative change that counts as none: 0.02 is ±2 %. It is
+	// the larger of what was asked and the noise floor.
+	Within   float64  `json:"within"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Decide answers. NoChange needs the whole interval within the margin; Higher
+// and Lower need an interval without 0 and an estimate that A against A does
+// not reach; all else is CannotTell, with what would help. A change that is
+// real but wholly within the margin is NoChange. within is relative (0.02 for
+// ±2 %); 0 leaves the margin to the floor; floor may be nil when A against A
+// was not measured.
+func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
+	if !(within >= 0 && within <= maxMagnitude) {
+		return Decision{}, fmt.Errorf("decide: margin %v must be 0 or above, as 0.02 for 2 %%", within)
+	}
+	out := Decision{Answer: CannotTell, Within: within, Warnings: append([]string(nil), d.Warnings...)}
+	resolution := 0.0
+	if floor == nil {
+		out.Warnings = append(out.Warnings, "A was not run against A: the machine's own noise is not known")
+	} else {
+		out.Warnings = append(out.Warnings, floor.Warnings...)
+		resolution = floor.Resolution
+	}
+	if noise := Relative(resolution); noise > within {
+		if within > 0 {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("A against A reaches ±%s: ±%s cannot be told here", percent(noise), percent(within)))
+		}
+		out.Within = noise
+	}
+	margin := math.Log1p(out.Within)
+	switch {
+	case !d.Certain() || floor != nil && !floor.Certain():
+		return out, nil // the warning is already there
+	case out.Within > 0 && -margin <= d.Low && d.High <= margin:
+		out.Answer = NoChange
+	case d.Low > 0 && d.Value > resolution:
+		out.Answer = Higher
+	case d.High < 0 && d.Value < -resolution:
+		out.Answer = Lower
+	default:
+		out.Warnings = append(out.Warnings, whyNot(d, resolution, out.Within))
+	}
+	return out, nil
+}
+
+// whyNot says what keeps a comparison from an answer, and how much it needs.
+func whyNot(d Difference, resolution, within float64) string {
+	if !d.Contains(0) && math.Abs(d.Value) <= resolution {
+		return fmt.Sprintf("the change of %s is no larger than A against A shows", percent(Relative(d.Value)))
+	}
+	want := within
+	if want == 0 {
+		want = math.Abs(Relative(d.Value))
+	}
+	n, err := d.BlocksFor(want)
+	if err != nil {
+		return err.Error()
+	}
+	if n <= d.N {
+		return fmt.Sprintf("the interval reaches past ±%s though %d blocks should do: some blocks are spoilt; run it again", percent(want), d.N)
+	}
+	return fmt.Sprintf("needs about %d blocks for ±%s, has %d", n, percent(want), d.N)
+}

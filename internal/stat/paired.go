@@ -1,0 +1,222 @@
+package stat
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Difference is what paired blocks say of ln(B/A). Value, Low and High are log
+// ratios; Relative turns them into relative changes. Confidence is per
+// comparison: asked 0.95 for 4 comparisons, it is at least 0.9875.
+type Difference struct {
+	Estimate
+	// P is the exact two-sided probability of blocks at least as one-sided as
+	// these if A and B were the same; not corrected, see Holm.
+	P float64 `json:"p"`
+	// Spread is a robust standard deviation of one block's log ratio (Shamos).
+	Spread float64 `json:"spread"`
+	// Asked and Comparisons are the confidence asked for the whole family and
+	// how many comparisons it has.
+	Asked       float64 `json:"asked"`
+	Comparisons int     `json:"comparisons"`
+}
+
+// Certain says whether there were enough blocks for the confidence asked.
+func (d Difference) Certain() bool {
+	return d.N >= LeastBlocks(d.Asked, d.Comparisons)
+}
+
+// maxBlocks bounds the pairs of blocks that are looked at: 2,000 blocks have
+// two million, 16 MB.
+const maxBlocks = 2000
+
+// Paired judges blocks: each value is ln(B/A) of one block, in which A and B
+// ran interleaved (ABBA or BAAB, by lot). The estimate is Hodges and Lehmann's,
+// the median of the means of all pairs of blocks (each with itself too); the
+// interval holds every shift that Wilcoxon's signed-rank test, a sign flip over
+// ranks, does not reject. See the package comment for why this one.
+//
+// It assumes independent blocks whose log ratio is symmetric around the truth,
+// which the lot over ABBA and BAAB gives even to skewed or drifting noise as
+// long as A and B suffer it alike.
+func Paired(blocks []float64, confidence float64, comparisons int) (Difference, error) {
+	if err := checkSample("paired blocks", blocks, confidence); err != nil {
+		return Difference{}, err
+	}
+	if err := checkComparisons("paired blocks", comparisons); err != nil {
+		return Difference{}, err
+	}
+	n := len(blocks)
+	if n > maxBlocks {
+		return Difference{}, fmt.Errorf("paired blocks: %d blocks are more than %d", n, maxBlocks)
+	}
+	alpha := (1 - confidence) / float64(comparisons)
+	means := pairMeans(blocks)
+	rejects := signedRank(n)
+	k := 0
+	for k+1 < (len(means)+1)/2 && 2*rejects(k+1) <= alpha {
+		k++
+	}
+	d := Difference{Asked: confidence, Comparisons: comparisons, Spread: shamos(blocks)}
+	d.Estimate = Estimate{Value: median(means), N: n,
+		Interval: Interval{means[k], means[len(means)-1-k], max(1-2*rejects(k), 0)}}
+	d.P = signedRankP(means, rejects)
+	if least := LeastBlocks(confidence, comparisons); n < least {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("needs %d blocks for %s, has %d: the interval is their range, at %s",
+			least, family(confidence, comparisons), n, percent(d.Confidence)))
+	}
+	if n > 1 && d.Spread == 0 && means[0] == means[len(means)-1] {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("all %d blocks are equal: a measurement that never varies is no measurement of noise", n))
+	}
+	return d, nil
+}
+
+// family names the confidence and what it is corrected for.
+func family(confidence float64, comparisons int) string {
+	if comparisons == 1 {
+		return percent(confidence)
+	}
+	return fmt.Sprintf("%s corrected for %d comparisons", percent(confidence), comparisons)
+}
+
+// LeastBlocks is the fewest blocks that can exclude "no difference" at this
+// confidence for so many comparisons. One spoilt block of so few decides the
+// answer; half as many again can lose one.
+func LeastBlocks(confidence float64, comparisons int) int {
+	return leastFor((1 - confidence) / float64(max(comparisons, 1)))
+}
+
+// BlocksFor estimates how many blocks would narrow the interval to
+// ±within (0.02 = 2 %), from the spread of these. It is a forecast: with 8
+// blocks the spread itself is known to about a third.
+func (d Difference) BlocksFor(within float64) (int, error) {
+	if !(within > 0 && within <= maxMagnitude) {
+		return 0, fmt.Errorf("blocks for ±%v: it must be above 0, as 0.02 for 2 %%", within)
+	}
+	if d.N < 2 {
+		return 0, fmt.Errorf("blocks for ±%s: the spread needs 2 blocks, has %d", percent(within), d.N)
+	}
+	alpha := (1 - d.Asked) / float64(d.Comparisons)
+	target := math.Log1p(within)
+	for n := LeastBlocks(d.Asked, d.Comparisons); n <= maxBlocks; n++ {
+		half := studentQuantile(1-alpha/2, n-1) * d.Spread / math.Sqrt(float64(n))
+		if half <= target {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("blocks for ±%s: more than %d, with a spread of %s between blocks: quieten the machine instead", percent(within), maxBlocks, percent(Relative(d.Spread)))
+}
+
+// studentQuantile is the p-quantile of Student's t.
+func studentQuantile(p float64, degrees int) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}.Quantile(p)
+}
+
+// pairMeans are the means of all pairs of blocks, ascending (Walsh averages).
+func pairMeans(blocks []float64) []float64 {
+	means := make([]float64, 0, len(blocks)*(len(blocks)+1)/2)
+	for i, a := range blocks {
+		for _, b := range blocks[i:] {
+			means = append(means, a/2+b/2)
+		}
+	}
+	slices.Sort(means)
+	return means
+}
+
+// shamos is a robust standard deviation: the median distance between two
+// blocks, over its value for the unit normal. Up to 29 % of the blocks may be
+// spoilt (Shamos 1976; Rousseeuw and Croux 1993).
+func shamos(blocks []float64) float64 {
+	if len(blocks) < 2 {
+		return 0
+	}
+	distances := make([]float64, 0, len(blocks)*(len(blocks)-1)/2)
+	for i, a := range blocks {
+		for _, b := range blocks[i+1:] {
+			distances = append(distances, math.Abs(a-b))
+		}
+	}
+	slices.Sort(distances)
+	return 1.048358 * median(distances)
+}
+
+// exactBlocks is up to where the signed-rank distribution is counted; above,
+// the normal one differs in the fourth digit.
+const exactBlocks = 100
+
+// signedRank is the probability that at most k of the n(n+1)/2 pair means lie
+// on one given side of the truth. It is the distribution of Wilcoxon's
+// signed-rank statistic: each rank 1..n is on that side with probability 1/2.
+func signedRank(n int) func(k int) float64 {
+	if n > exactBlocks {
+		ranks := float64(n)
+		normal := distuv.Normal{Mu: ranks * (ranks + 1) / 4, Sigma: math.Sqrt(ranks * (ranks + 1) * (2*ranks + 1) / 24)}
+		return func(k int) float64 { return normal.CDF(float64(k) + 0.5) }
+	}
+	p := make([]float64, n*(n+1)/2+1)
+	p[0] = 1
+	for rank := 1; rank <= n; rank++ {
+		for s := len(p) - 1; s >= 0; s-- {
+			p[s] /= 2
+			if s >= rank {
+				p[s] += p[s-rank] / 2
+			}
+		}
+	}
+	return cumulate(p)
+}
+
+// cumulate turns probabilities of 0, 1, 2 … into those of "at most k".
+func cumulate(p []float64) func(k int) float64 {
+	for i := 1; i < len(p); i++ {
+		p[i] += p[i-1]
+	}
+	return func(k int) float64 {
+		if k < 0 {
+			return 0
+		}
+		return min(p[min(k, len(p)-1)], 1)
+	}
+}
+
+// signedRankP is the two-sided p-value of "no shift"; a pair mean of exactly 0
+// counts half on each side, rounded to the cautious one.
+func signedRankP(means []float64, atMost func(k int) float64) float64 {
+	var above, below, zero int
+	for _, m := range means {
+		switch {
+		case m > 0:
+			above++
+		case m < 0:
+			below++
+		default:
+			zero++
+		}
+	}
+	return min(2*atMost(min(above, below)+(zero+1)/2), 1)
+}
+
+// Holm corrects p-values for being several: what comes back, in the same
+// order, may each be held against the family's alpha (Holm 1979).
+func Holm(p []float64) ([]float64, error) {
+	order := make([]int, len(p))
+	for i, v := range p {
+		if !(v >= 0 && v <= 1) {
+			return nil, fmt.Errorf("holm: p-value %d is %v, not between 0 and 1", i+1, v)
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	corrected := make([]float64, len(p))
+	largest := 0.0
+	for done, i := range order {
+		largest = max(largest, min(p[i]*float64(len(p)-done), 1))
+		corrected[i] = largest
+	}
+	return corrected, nil
+}

@@ -1,0 +1,132 @@
+package stat
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Interval is a confidence interval: if the measurement were done again and
+// again, a share of Confidence of such intervals would hold the true value.
+// Confidence is what the interval reaches, not what was asked for; 0 means that
+// there is no interval, and then Low and High are the estimate itself.
+type Interval struct {
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"` // 0..1
+}
+
+// Contains says whether x lies in the interval, its ends included.
+func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
+
+// Estimate is a value with its interval, in the unit of the sample. Every
+// field is finite.
+type Estimate struct {
+	Value float64 `json:"value"`
+	Interval
+	N        int      `json:"n"` // how many values or blocks it rests on
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Point is what was measured at one concurrency: each repeat's throughput.
+type Point struct {
+	N float64   `json:"n"` // concurrency: slots, connections, threads
+	X []float64 `json:"x"` // throughput of each repeat, one unit for all points
+}
+
+// Relative is a log ratio as a relative change: Relative(ln 1.05) = 0.05.
+func Relative(lnRatio float64) float64 { return math.Expm1(lnRatio) }
+
+// maxMagnitude bounds what is accepted, so that sums of squares stay finite.
+const maxMagnitude = 1e100
+
+// checkValues refuses an empty sample and what is not a finite number.
+func checkValues(what string, values []float64) error {
+	if len(values) == 0 {
+		return fmt.Errorf("%s: no values", what)
+	}
+	for i, v := range values {
+		if !(math.Abs(v) <= maxMagnitude) { // also NaN
+			return fmt.Errorf("%s: value %d of %d is %v, not a finite number below 1e100", what, i+1, len(values), v)
+		}
+	}
+	return nil
+}
+
+// checkConfidence refuses a confidence outside 0.5..0.9999: below it is no
+// confidence, above it asks for tails that no run of this size can know.
+func checkConfidence(what string, confidence float64) error {
+	if !(confidence >= 0.5 && confidence <= 0.9999) {
+		return fmt.Errorf("%s: confidence %v must lie between 0.5 and 0.9999, as 0.95", what, confidence)
+	}
+	return nil
+}
+
+// maxComparisons bounds the correction; a family of more is a mistake.
+const maxComparisons = 1000
+
+func checkComparisons(what string, comparisons int) error {
+	if comparisons < 1 || comparisons > maxComparisons {
+		return fmt.Errorf("%s: %d comparisons must be 1 to %d", what, comparisons, maxComparisons)
+	}
+	return nil
+}
+
+// checkPoints refuses a throughput that has no logarithm and joins the repeats
+// of equal concurrencies. What comes back is in ascending order of N.
+func checkPoints(what string, points []Point) ([]Point, error) {
+	if len(points) == 0 {
+		return nil, fmt.Errorf("%s: no points", what)
+	}
+	var joined []Point
+	for i, p := range points {
+		if !(p.N > 0 && p.N <= 1e9) {
+			return nil, fmt.Errorf("%s: point %d: concurrency %v must lie above 0 and at most 1e9", what, i+1, p.N)
+		}
+		if len(p.X) == 0 {
+			return nil, fmt.Errorf("%s: no throughput at concurrency %v", what, p.N)
+		}
+		for _, x := range p.X {
+			if !(x >= 1/maxMagnitude && x <= maxMagnitude) {
+				return nil, fmt.Errorf("%s: throughput %v at concurrency %v: it must be finite and above 0; leave out the runs that sent nothing", what, x, p.N)
+			}
+		}
+		at := slices.IndexFunc(joined, func(q Point) bool { return q.N == p.N })
+		if at < 0 {
+			joined = append(joined, Point{N: p.N, X: slices.Clone(p.X)})
+			continue
+		}
+		joined[at].X = append(joined[at].X, p.X...)
+	}
+	slices.SortFunc(joined, func(a, b Point) int { return cmp.Compare(a.N, b.N) })
+	return joined, nil
+}
+
+// percent prints a share as 95 or 98.75.
+func percent(share float64) string {
+	return strconv.FormatFloat(share*100, 'g', 4, 64) + " %"
+}
+
+// leastFor is the smallest n with 2^(1−n) <= alpha: the fewest values from
+// which an order statistic or a sign flip can exclude anything at that level.
+func leastFor(alpha float64) int {
+	n := 1
+	for math.Ldexp(1, 1-n) > alpha {
+		n++
+	}
+	return n
+}
+
+// sortedQuantile is the value of nearest rank of an ascending list.
+func sortedQuantile(sorted []float64, q float64) float64 {
+	i := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return sorted[min(max(i, 0), len(sorted)-1)]
+}
+
+// median is the middle of an ascending list.
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	return sorted[(n-1)/2]/2 + sorted[n/2]/2
+}

@@ -1,0 +1,255 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// USL is Gunther's Universal Scalability Law fitted to a curve:
+//
+//	X(N) = λN / (1 + σ(N−1) + κN(N−1))
+//
+// (N. Gunther, Guerrilla Capacity Planning, 2007, ch. 4–6.)
+type USL struct {
+	Lambda Estimate `json:"lambda"` // throughput of one, in the unit of X; above 0
+	Sigma  Estimate `json:"sigma"`  // contention: the share that is serial, 0..1
+	Kappa  Estimate `json:"kappa"`  // coherency: cost of each pair that must agree, 0 or above
+	// Bends says that the interval of κ excludes 0. Only then are Best, the
+	// concurrency √((1−σ)/κ) of most throughput, and Peak, that throughput,
+	// given. Otherwise BestAtLeast is the low end of the interval of the best
+	// concurrency, 0 when even that is not known.
+	Bends       bool     `json:"bends"`
+	Best        Estimate `json:"best"`
+	Peak        Estimate `json:"peak"`
+	BestAtLeast float64  `json:"best_at_least"`
+	R2          float64  `json:"r2"` // of ln X
+	// Warnings are the reasons not to trust the fit.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// At is the throughput of the fitted curve at concurrency n (1 or above).
+func (u USL) At(n float64) float64 {
+	return u.Lambda.Value * n / (1 + u.Sigma.Value*(n-1) + u.Kappa.Value*n*(n-1))
+}
+
+// uslDraws is how many resamples an interval rests on: its ends are then known
+// to about a tenth of their distance from the estimate.
+const uslDraws = 1000
+
+// FitUSL fits the law by least squares of ln X, that is, the same relative
+// error everywhere, with λ > 0, 0 ≤ σ ≤ 1, κ ≥ 0. Intervals come from
+// resampling the residuals, widened for the degrees of freedom.
+func FitUSL(points []Point, confidence float64, seed uint64) (USL, error) {
+	if err := checkConfidence("usl", confidence); err != nil {
+		return USL{}, err
+	}
+	points, err := checkPoints("usl", points)
+	if err != nil {
+		return USL{}, err
+	}
+	if points[0].N < 1 {
+		return USL{}, fmt.Errorf("usl: concurrency %v is below 1", points[0].N)
+	}
+	curve, repeats := logCurve(points)
+	fit, ok := curve.fit(nil)
+	if !ok {
+		return USL{}, fmt.Errorf("usl: no curve fits these %d points", len(points))
+	}
+	residuals := curve.residuals(fit, repeats)
+	u := USL{R2: rSquared(points, residuals)}
+	draws := curve.resample(fit, residuals, repeats, confidence, rand.New(rand.NewPCG(seed, 0)))
+	tail := (1 - confidence) / 2
+	value := func(of func(f uslFit) float64) Estimate {
+		e := Estimate{Value: of(fit), N: count(repeats)}
+		e.Low, e.High = e.Value, e.Value
+		if len(draws) > 0 {
+			all := make([]float64, len(draws))
+			for i, d := range draws {
+				all[i] = of(d)
+			}
+			slices.Sort(all)
+			e.Low, e.High = min(e.Value, sortedQuantile(all, tail)), max(e.Value, sortedQuantile(all, 1-tail))
+			e.Confidence = confidence
+		}
+		return e
+	}
+	u.Lambda = value(func(f uslFit) float64 { return curve.scale / f.one })
+	u.Sigma = value(func(f uslFit) float64 { return f.serial / f.one })
+	u.Kappa = value(func(f uslFit) float64 { return f.pairs / f.one })
+	best := value(uslFit.best)
+	u.Bends = u.Kappa.Confidence > 0 && u.Kappa.Low > 0
+	if u.Bends {
+		u.Best = best
+		u.Peak = value(func(f uslFit) float64 { return curve.scale * f.best() / f.at(f.best()) })
+	} else if best.Confidence > 0 && !math.IsInf(best.Low, 0) {
+		u.BestAtLeast = best.Low
+	}
+	for _, e := range []Estimate{u.Lambda, u.Sigma, u.Kappa, u.Best, u.Peak} {
+		if err := checkValues("usl", []float64{e.Value, e.Low, e.High}); err != nil {
+			return USL{}, fmt.Errorf("usl: no curve fits these %d points", len(points))
+		}
+	}
+	u.Warnings = uslWarnings(u, points, curve, fit, residuals)
+	return u, nil
+}
+
+// rSquared is the share of the variance of ln X that the curve explains; 0 when
+// it explains none, or when there is none.
+func rSquared(points []Point, residuals []float64) float64 {
+	var logs []float64
+	for _, p := range points {
+		for _, x := range p.X {
+			logs = append(logs, math.Log(x))
+		}
+	}
+	mean, total, left := meanOf(logs), 0.0, 0.0
+	for i, v := range logs {
+		total += (v - mean) * (v - mean)
+		left += residuals[i] * residuals[i]
+	}
+	if total == 0 {
+		return 0
+	}
+	return max(1-left/total, 0)
+}
+
+const (
+	// uslLeastPoints: three unknowns need a fourth concurrency to be
+	// contradicted by.
+	uslLeastPoints = 4
+	// uslLeastRange is two doublings: below it the three terms of the law look
+	// alike.
+	uslLeastRange = 4
+	// uslFar: the peak is a forecast beyond twice what was measured, where the
+	// law has never been seen to hold.
+	uslFar = 2
+	// uslLeastR2: a curve that leaves a tenth of the variance of ln X to chance
+	// is not what shaped the points.
+	uslLeastR2 = 0.9
+	// uslPatternP: a run test has few signs to go by, so it speaks at the usual
+	// 5 %; the misfit test has many repeats and waits for 1 %.
+	uslPatternP = 0.05
+	uslMisfitP  = 0.01
+)
+
+// uslWarnings are the reasons why the fit must not be trusted.
+func uslWarnings(u USL, points []Point, curve logPoints, fit uslFit, residuals []float64) []string {
+	var out []string
+	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	first, last := points[0].N, points[len(points)-1].N
+	if len(points) < uslLeastPoints {
+		warn("needs %d different concurrencies, has %d", uslLeastPoints, len(points))
+	}
+	if last < uslLeastRange*first {
+		warn("concurrency goes from %g to %g: needs two doublings, up to %g", first, last, uslLeastRange*first)
+	}
+	if u.Lambda.Confidence == 0 {
+		warn("%d runs leave nothing to tell the noise from: no intervals; needs %d runs at 3 concurrencies or more", len(residuals), uslUnknowns+1)
+	}
+	switch {
+	case fit.pairs == 0:
+		warn("the curve never bends down up to %g: there is no best concurrency to name (κ is on its bound 0)", last)
+	case !u.Bends:
+		warn("the curve may not bend at all up to %g (the interval of κ holds 0): no best concurrency", last)
+	case u.Best.Value > uslFar*last:
+		warn("the best concurrency %.0f is a forecast: the largest measured is %g", u.Best.Value, last)
+	}
+	switch fit.serial {
+	case 0:
+		warn("σ is on its bound 0: no contention was seen, or the start is too steep for the law")
+	case fit.one:
+		warn("σ is on its bound 1: throughput does not grow with concurrency at all")
+	}
+	if u.R2 < uslLeastR2 {
+		warn("the curve explains %s of the variation: needs %s", percent(u.R2), percent(uslLeastR2))
+	}
+	if p := runsTest(curve.misses(fit)); p < uslPatternP {
+		warn("the points lie above and below the curve in long runs (p = %.2g): the law has another shape than these", p)
+	}
+	if p, misses, noise := lackOfFit(points, curve, fit, residuals); p < uslMisfitP {
+		warn("the curve misses the points by %s where repeats vary by %s: the law has another shape than these", percent(misses), percent(noise))
+	}
+	return out
+}
+
+// misses are the points' mean distances from the curve, in ln X.
+func (c logPoints) misses(f uslFit) []float64 {
+	out := make([]float64, len(c.points))
+	for i, p := range c.points {
+		out[i] = math.Log(f.at(p.n)) - p.mean
+	}
+	return out
+}
+
+// runsTest is the probability of so few runs of equal sign, or fewer, if the
+// signs stood in random order (Wald and Wolfowitz 1940, exact). Zeros are left
+// out.
+func runsTest(values []float64) float64 {
+	var above, below, runs int
+	last := 0.0
+	for _, v := range values {
+		if v == 0 {
+			continue
+		}
+		if v > 0 {
+			above++
+		} else {
+			below++
+		}
+		if v*last <= 0 {
+			runs++
+		}
+		last = math.Copysign(1, v)
+	}
+	if above == 0 || below == 0 {
+		return 1
+	}
+	p := 0.0
+	all := logChoose(above+below, above)
+	for r := 2; r <= runs; r++ {
+		k := r / 2 // pairs of runs
+		if r%2 == 0 {
+			p += 2 * math.Exp(logChoose(above-1, k-1)+logChoose(below-1, k-1)-all)
+			continue
+		}
+		p += math.Exp(logChoose(above-1, k)+logChoose(below-1, k-1)-all) + math.Exp(logChoose(above-1, k-1)+logChoose(below-1, k)-all)
+	}
+	return min(p, 1)
+}
+
+// logChoose is ln of n over k, −Inf when there is no way.
+func logChoose(n, k int) float64 {
+	if k < 0 || k > n {
+		return math.Inf(-1)
+	}
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return a - b - c
+}
+
+// lackOfFit compares what the curve leaves with what repeats leave (F test):
+// its p-value, the typical miss of the curve and the typical spread of repeats,
+// both relative. Without repeats or degrees of freedom p is 1.
+func lackOfFit(points []Point, curve logPoints, fit uslFit, residuals []float64) (p, misses, noise float64) {
+	pure, all := len(residuals)-len(points), 0.0
+	shape := len(points) - uslUnknowns
+	if pure < 1 || shape < 1 {
+		return 1, 0, 0
+	}
+	for _, r := range residuals {
+		all += r * r
+	}
+	missed := curve.loss(fit)
+	within := all - missed
+	if within <= 1e-12*all {
+		return 1, 0, 0
+	}
+	f := missed / float64(shape) / (within / float64(pure))
+	p = distuv.F{D1: float64(shape), D2: float64(pure)}.Survival(f)
+	return p, math.Sqrt(missed / float64(len(residuals))), math.Sqrt(within / float64(pure))
+}
