@@ -92,6 +92,11 @@ type Step struct {
 	MayGiveUp bool `json:"may_give_up,omitempty"`
 	// Settle is a run that is not counted: the first touch of a server.
 	Settle bool `json:"settle,omitempty"`
+	// Restart starts anew, before this run, the servers that a command makes
+	// (all of them, the second instance of A too): what one process happens to
+	// get, the place of its memory and of its threads, is then a matter of the
+	// block and not of the side.
+	Restart bool `json:"restart,omitempty"`
 }
 
 // Resources that a proof takes from.
@@ -249,7 +254,10 @@ type USL struct {
 	// Best concurrency and the throughput there; nil where the curve never bends.
 	Best     *Estimate `json:"best,omitempty"`
 	PeakPerS *Estimate `json:"peak_per_s,omitempty"`
-	R2       float64   `json:"r2"`
+	// BestAtLeast is what the best concurrency is not below, where it is not
+	// known; 0 unknown.
+	BestAtLeast float64 `json:"best_at_least,omitempty"`
+	R2          float64 `json:"r2"`
 	// Trusted is false where a warning forbids to use it.
 	Trusted  bool     `json:"trusted"`
 	Warnings []string `json:"warnings,omitempty"`
