@@ -50,6 +50,9 @@ type Run struct {
 	Verdict Verdict `json:"verdict"`
 	// Interrupted tells that the run ended before its plan.
 	Interrupted bool `json:"interrupted,omitempty"`
+	// GaveUp says why a run of a search was ended before its time: it could not
+	// hold its SLO anymore.
+	GaveUp string `json:"gave_up,omitempty"`
 	// Unfinished tells that no result was written: the figures were put
 	// together from the series of a run that was killed.
 	Unfinished bool `json:"unfinished,omitempty"`
@@ -278,6 +281,8 @@ type Verdict struct {
 	Next string `json:"next"`
 	// NextWall is the resource that would limit next.
 	NextWall *Wall `json:"next_wall,omitempty"`
+	// SLO has every asked term that could be measured.
+	SLO []HeldTerm `json:"slo,omitempty"`
 	// Stations is where a request waits, as shares of its time.
 	Stations []Station `json:"stations,omitempty"`
 }

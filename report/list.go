@@ -9,6 +9,14 @@ import (
 	"ceiling/record"
 )
 
+// ended is what there is to say of a plan in a column.
+func ended(e *record.Entry) string {
+	if e.Unfinished {
+		return "unfinished"
+	}
+	return "see ceiling show"
+}
+
 // List writes the runs of a store, one line each.
 func List(w io.Writer, entries []record.Entry) error {
 	if len(entries) == 0 {
@@ -21,6 +29,8 @@ func List(w io.Writer, entries []record.Entry) error {
 		switch {
 		case e.Unreadable != "":
 			fmt.Fprintf(t, "%s\t-\tunreadable\t-\t%s\n", e.ID, e.Unreadable)
+		case e.Kind != "":
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, plural(e.Runs, "run"), ended(&e), e.Target)
 		case e.Unfinished:
 			fmt.Fprintf(t, "%s\t-\tunfinished\t-\t%s\n", e.ID, e.Target)
 		default:

@@ -24,6 +24,7 @@ type Child struct {
 	done   chan struct{} // closed when the process has ended
 	err    error         // how it ended, after done
 	errors *tail
+	group  bool // a shell stands before the server: signals go to both
 }
 
 const (
@@ -118,8 +119,12 @@ func (c *Child) Stop() {
 	if c.Ended() {
 		return
 	}
+	to := c.PID
+	if c.group {
+		to = -c.PID
+	}
 	// An error means that it has just ended, which is what is wanted.
-	_ = syscall.Kill(c.PID, syscall.SIGTERM)
+	_ = syscall.Kill(to, syscall.SIGTERM)
 	select {
 	case <-c.done:
 		return

@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -22,6 +23,9 @@ type recorder struct {
 	progress func(Progress)
 	watch    *watch
 	profiler *profiler
+	giveUp   func(*record.LoadRow, *hist.Hist) string
+	end      context.CancelFunc // of the run, by giving up
+	gaveUp   string
 
 	rows      []record.LoadRow
 	state     Progress
@@ -65,6 +69,11 @@ func (r *recorder) Interval(t *load.Tally, late bool) {
 	r.writer.AppendLoad(&row)
 	if !t.Warmup {
 		r.completed += t.Completed
+		if r.giveUp != nil && r.gaveUp == "" {
+			if r.gaveUp = r.giveUp(&row, &t.Response); r.gaveUp != "" {
+				r.end()
+			}
+		}
 	}
 	r.state.Row, r.state.Completed, r.state.ElapsedS = row, r.completed, float64(t.EndNs)/1e9
 	r.tell()
@@ -102,11 +111,14 @@ func (r *recorder) assemble(l *load.Result, c *load.Config, env record.Environme
 			Lag:      record.QuantilesOf(&t.Lag),
 		},
 		ByTarget: byTarget(t, r.spec), Generator: generator(l),
-		Environment: env, NotMeasured: []record.NotMeasured{}, Interrupted: l.Interrupted,
+		Environment: env, NotMeasured: []record.NotMeasured{}, Interrupted: l.Interrupted, GaveUp: r.gaveUp,
 	}
 	if r.spec.Open() {
 		run.Load.Mode = "open"
 		run.Load.AskedPerS = (r.spec.Rate.From.PerSecond() + r.spec.Rate.To.PerSecond()) / 2
+	}
+	if r.spec.SLO.NeedsHistogram() {
+		run.Latency.Response.HDR, run.Latency.Service.HDR = encoded(&t.Response), encoded(&t.Service)
 	}
 	if elapsed > 0 {
 		run.Rate.CompletedPerS = float64(t.Completed) / elapsed
@@ -114,6 +126,15 @@ func (r *recorder) assemble(l *load.Result, c *load.Config, env record.Environme
 	}
 	run.Rate.Spread = record.SpreadOf(r.rows)
 	return run
+}
+
+// encoded is a histogram for the document, "" where it has no such form.
+func encoded(h *hist.Hist) string {
+	text, err := h.EncodeV2()
+	if err != nil {
+		return "" // kept as a failure by histograms, which writes the same
+	}
+	return text
 }
 
 func statuses(t *load.Tally) map[string]uint64 {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"ceiling/internal/hist"
 	"ceiling/internal/http1"
 	"ceiling/internal/sys"
 	"ceiling/load"
@@ -34,14 +35,19 @@ const (
 
 // Options are what does not belong to the measured condition.
 type Options struct {
-	// Dir is where the record goes; "" puts it into the person's store.
+	// Dir is where the record goes; "" puts it into Store.
 	Dir string
+	// Store is a directory of runs; "" is the person's own.
+	Store string
 	// Command line as typed, and the version of this program, for the record.
 	Command []string
 	Version string
 	// Progress is told of every interval; nil tells nobody. It is called from
 	// one goroutine and must return soon.
 	Progress func(Progress)
+	// GiveUp is asked after every interval of the window, with its response
+	// times; an answer ends the run, and stands in its record as the reason.
+	GiveUp func(row *record.LoadRow, response *hist.Hist) string
 }
 
 // Progress is where a run stands.
@@ -55,11 +61,15 @@ type Progress struct {
 	Row record.LoadRow
 	// Completed of the window so far, of Requests where a number was asked.
 	Completed, Requests uint64
+	// Plan that the run is part of; nil for a single one.
+	Plan *PlanProgress
 }
 
 // Done is a finished run and where it is kept.
 type Done struct {
 	Run record.Run
+	// Response times of the whole window.
+	Response hist.Hist
 	// Dir of the record; KeepErr is what went wrong with keeping it, LeftOver
 	// what could not be restored of what a run had changed on the host.
 	Dir      string
@@ -91,7 +101,9 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 	}
 	env := record.ReadEnvironment(o.Version)
 	keepErr := w.Start(record.Start{Created: time.Now(), Command: o.Command, Spec: s}, env)
-	rec := &recorder{writer: w, spec: &s, host: env.Host, progress: o.Progress, watch: newWatch(w, env.Host, target), profiler: newProfiler(ctx, &s, target)}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	rec := &recorder{giveUp: o.GiveUp, end: end, writer: w, spec: &s, host: env.Host, progress: o.Progress, watch: newWatch(w, env.Host, target), profiler: newProfiler(ctx, &s, target)}
 	result, err := load.Run(ctx, *config, rec)
 	rec.watch.close()
 	leftOver = errors.Join(leftOver, pins.restore())
@@ -100,6 +112,7 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 	}
 	done := &Done{Dir: w.Dir(), Run: rec.assemble(result, config, env)}
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
+	done.Response.Merge(&result.Total.Response)
 	done.LeftOver = leftOver
 	calibrate(w, &done.Run)
 	done.KeepErr = errors.Join(keepErr, rec.histograms(result))
@@ -112,6 +125,7 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 		series = record.Series{Load: rec.rows}
 	}
 	done.Run.Subject = subjectOf(&done.Run, &series, target)
+	identify(w, &done.Run, &series)
 	done.Run.Verdict = verdict.Judge(&done.Run, &series)
 	done.Run.Exit = ExitOf(&done.Run)
 	done.KeepErr = errors.Join(done.KeepErr, w.Finish(&done.Run))
@@ -140,11 +154,19 @@ func open(o Options) (*record.Writer, error) {
 		}
 		return w, nil
 	}
-	store, err := record.DefaultStore(os.Getenv)
+	store, err := storeAt(o.Store)
 	if err != nil {
 		return nil, err
 	}
 	return store.Create(id)
+}
+
+// storeAt is the store in a directory, or the person's own.
+func storeAt(dir string) (record.Store, error) {
+	if dir == "" {
+		return record.DefaultStore(os.Getenv)
+	}
+	return record.Store{Dir: dir}, nil
 }
 
 // configure turns the spec into what the engine takes, and looks whether this

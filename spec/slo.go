@@ -55,6 +55,19 @@ func (t Term) Holds(value float64) bool {
 	return value >= t.Limit
 }
 
+// NeedsHistogram tells whether a term is about a quantile that the figures of a
+// run do not have by themselves: those are p50, p90, p99, p99.9.
+func (s SLO) NeedsHistogram() bool {
+	for _, t := range s {
+		switch {
+		case t.Metric != MetricResponse && t.Metric != MetricService:
+		case t.Quantile != Mean && t.Quantile != Maximum && t.Quantile != .5 && t.Quantile != .9 && t.Quantile != .99 && t.Quantile != .999:
+			return true
+		}
+	}
+	return false
+}
+
 // ParseSLO reads terms between commas: p99<5ms, p99.9<20ms (or p999), mean<2ms,
 // max<1s, each of them of the response time or, with service. before it, of the
 // service time; errors<0.1% (or errors<0.001); rate>10k (or rate>10k/s). <= and

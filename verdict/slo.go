@@ -13,7 +13,8 @@ import (
 // sloResult is what became of the asked SLO.
 type sloResult struct {
 	asked    bool
-	evidence []record.Evidence // one for each term that could be measured
+	terms    []record.HeldTerm // those that could be measured
+	evidence []record.Evidence // one for each of them
 	broken   []string          // "p99 9.10 ms, asked <5 ms"
 	unknown  []string          // terms for which the record has no figure
 	latency  bool              // a term is about a latency
@@ -37,6 +38,7 @@ func checkSLO(f *facts) sloResult {
 			verb = "breaks"
 			out.broken = append(out.broken, fmt.Sprintf("%s is %s, asked %s", name, shown, term))
 		}
+		out.terms = append(out.terms, record.HeldTerm{Term: term.String(), Value: measured, Holds: term.Holds(measured)})
 		out.evidence = append(out.evidence, evidence(what, measured, unitName, "%s is %s: %s %s", name, shown, verb, term))
 	}
 	return out

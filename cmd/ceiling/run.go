@@ -29,14 +29,18 @@ type runFlags struct {
 	dir, pinGenerator, pinServer      string
 	link, pprof                       string
 	seed                              uint64
+	plan                              planFlags
 }
 
 func newRun(sh *shell) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run URL",
-		Short: "Measure one server under one load",
+		Short: "Measure one server under one load, or a list of them",
+		Long: `Measures one server under one load. A list in -c, -p or -R makes a sweep of it,
+and so does a file of experiments/ in place of the URL.`,
 		Example: `  ceiling run http://127.0.0.1:8080/              64 connections for 10 s
+  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
   ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read
   ceiling run -m POST -H 'Content-Type: application/json' -b @item.json URL`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -46,6 +50,16 @@ func newRun(sh *shell) *cobra.Command {
 			return exactly(1, "one URL (or --targets FILE)")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1 && spec.IsExperimentFile(args[0]):
+				return sh.exploreFile(c, args[0], &f)
+			case f.isSweep():
+				e, err := f.experiment(spec.KindSweep, args, sh)
+				if err != nil {
+					return usage(err)
+				}
+				return sh.explore(c.Context(), e, &f)
+			}
 			s, err := f.spec(args, sh)
 			if err != nil {
 				return usage(err)
@@ -54,9 +68,13 @@ func newRun(sh *shell) *cobra.Command {
 		},
 	}
 	f.bind(c)
+	p := c.Flags()
+	p.StringVarP(&f.requests, "requests", "n", "", "end after this many requests in place of a time")
+	f.plan.bind(p)
 	return c
 }
 
+// bind offers the flags that every kind of measuring takes.
 func (f *runFlags) bind(c *cobra.Command) {
 	p := c.Flags()
 	p.SortFlags = false
@@ -68,7 +86,6 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVarP(&f.method, "method", "m", "", "method (GET, or POST with a body)")
 	p.StringArrayVarP(&f.header, "header", "H", nil, "header field 'Name: value'; may be repeated")
 	p.StringVarP(&f.body, "body", "b", "", "body: text, @file, or @- for the standard input")
-	p.StringVarP(&f.requests, "requests", "n", "", "end after this many requests in place of a time")
 	p.StringVar(&f.timeout, "timeout", "2s", "of a request, and of a connect")
 	p.StringVar(&f.warmup, "warmup", "", "left out of every figure (a tenth of -d, at most 1s)")
 	p.StringVar(&f.engine, "engine", spec.EngineAuto, "auto, uring or epoll")

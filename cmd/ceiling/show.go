@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/plan"
 	"ceiling/record"
 	"ceiling/report"
 )
@@ -19,13 +20,12 @@ func newShow(sh *shell) *cobra.Command {
 		Args:              exactly(1, "one ID or directory"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
-			store, err := record.DefaultStore(os.Getenv)
+			dir, err := findRecord(args[0])
 			if err != nil {
 				return err
 			}
-			dir, err := store.Find(args[0])
-			if err != nil {
-				return usage(err)
+			if record.IsPlan(dir) {
+				return sh.showPlan(dir, asJSON)
 			}
 			r, _, err := record.Open(dir)
 			if err != nil {
@@ -39,6 +39,25 @@ func newShow(sh *shell) *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the JSON document")
 	return c
+}
+
+// showPlan prints what a plan came to; one that was broken off is concluded
+// from the runs that it has.
+func (sh *shell) showPlan(dir string, asJSON bool) error {
+	p, err := record.OpenPlan(dir)
+	if err != nil {
+		return err
+	}
+	if p.Ended == "" && len(p.Runs) > 0 {
+		if err := record.ReadHistograms(dir, p.Runs); err != nil {
+			return err
+		}
+		plan.Conclude(p)
+	}
+	if asJSON {
+		return record.WritePlanJSON(sh.stdout, p)
+	}
+	return report.Plan(sh.stdout, p)
 }
 
 // completeRuns offers the IDs of the store, newest first.

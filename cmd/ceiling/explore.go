@@ -1,0 +1,240 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/internal/unit"
+	"ceiling/plan"
+	"ceiling/record"
+	"ceiling/report"
+	"ceiling/run"
+	"ceiling/spec"
+)
+
+// planFlags are the flags of an experiment that takes more than one run.
+type planFlags struct {
+	repeats int
+	rest    string
+	dryRun  bool
+	quiet   bool
+}
+
+func (p *planFlags) bind(f flagSet) {
+	f.IntVar(&p.repeats, "repeats", 0, "runs of every condition; 0 chooses")
+	f.StringVar(&p.rest, "rest", "500ms", "pause before every run of several")
+	f.BoolVar(&p.dryRun, "dry-run", false, "print what would be done and how long it takes, and stop")
+	f.BoolVar(&p.quiet, "quiet", false, "print the answer alone")
+}
+
+// flagSet is what flags are bound to; pflag's has no interface of its own.
+type flagSet interface {
+	IntVar(p *int, name string, value int, usage string)
+	StringVar(p *string, name, value, usage string)
+	BoolVar(p *bool, name string, value bool, usage string)
+}
+
+// isSweep tells flags that ask for more than one run.
+func (f *runFlags) isSweep() bool {
+	return strings.Contains(f.connections+f.pipelining+f.rate, ",")
+}
+
+// experiment makes the Experiment of the flags, without its servers where the
+// URL names none.
+func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Experiment, error) {
+	e := spec.Experiment{Kind: kind, Seed: f.seed, Repeats: f.plan.repeats, Load: spec.Load{
+		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, Engine: f.engine,
+		PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
+	}}
+	if f.requests != "" {
+		return e, errors.New("-n: the runs of a plan end by time; leave -n out and give -d")
+	}
+	err := errors.Join(
+		counts(&e.Load.Connections, "-c", f.connections), counts(&e.Load.Pipelining, "-p", f.pipelining),
+		moment(&e.Load.Duration, "-d", f.duration), moment(&e.Load.Timeout, "--timeout", f.timeout),
+		moment(&e.Load.Warmup, "--warmup", f.warmup), moment(&e.Load.ConnectRamp, "--connect-ramp", f.ramp),
+		moment(&e.Rest, "--rest", f.plan.rest),
+	)
+	if err != nil {
+		return e, err
+	}
+	for text := range strings.SplitSeq(f.rate, ",") {
+		if text == "" {
+			continue
+		}
+		r, err := unit.ParseRate(strings.TrimSpace(text))
+		if err != nil {
+			return e, fmt.Errorf("-R: %w", err)
+		}
+		e.Load.Rate = append(e.Load.Rate, r)
+	}
+	if f.slo != "" {
+		if e.SLO, err = spec.ParseSLO(f.slo); err != nil {
+			return e, fmt.Errorf("--slo: %w", err)
+		}
+	}
+	list, err := f.targetList(args, sh)
+	if err != nil {
+		return e, err
+	}
+	server, mix, err := mixOf(list)
+	e.Servers, e.Requests = []spec.Server{server}, []spec.Mix{mix}
+	return e, err
+}
+
+// mixOf parts a list of targets into the server and what is sent to it.
+func mixOf(list []spec.Target) (spec.Server, spec.Mix, error) {
+	var server spec.Server
+	var all []spec.MixRequest
+	for _, t := range list {
+		base, path, err := spec.SplitURL(t.URL)
+		if err != nil {
+			return server, spec.Mix{}, err
+		}
+		if server.URL == "" {
+			server.URL = base
+		}
+		if base != server.URL {
+			return server, spec.Mix{}, fmt.Errorf("%s and %s are two servers; a plan sends a mix to one of them at a time", server.URL, base)
+		}
+		r := spec.MixRequest{Path: path, Method: t.Method, Content: t.Body, Weight: t.Weight}
+		for _, h := range t.Header {
+			r.Header = append(r.Header, h.Name+": "+h.Value)
+		}
+		all = append(all, r)
+	}
+	if len(all) == 1 {
+		return server, spec.Mix{MixRequest: all[0]}, nil
+	}
+	return server, spec.Mix{Mix: all}, nil
+}
+
+func counts(into *[]spec.Count, flag, text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		n, err := unit.ParseCount(strings.TrimSpace(part))
+		if err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+		*into = append(*into, spec.Count(n))
+	}
+	return nil
+}
+
+func moment(into *spec.Time, flag, text string) error {
+	var d time.Duration
+	err := span(&d, flag, text)
+	*into = spec.Time(d)
+	return err
+}
+
+// exploreFile does what a file asks.
+func (sh *shell) exploreFile(c *cobra.Command, path string, f *runFlags) error {
+	e, err := spec.ReadExperiment(path)
+	if err != nil {
+		return usage(err)
+	}
+	for _, name := range []string{"connections", "pipelining", "rate", "method", "header", "body", "slo", "targets", "requests"} {
+		if c.Flags().Changed(name) {
+			return usage(fmt.Errorf("--%s: %s says what is measured; change it there", name, path))
+		}
+	}
+	if c.Flags().Changed("duration") {
+		if err := moment(&e.Load.Duration, "-d", f.duration); err != nil {
+			return usage(err)
+		}
+	}
+	if c.Flags().Changed("repeats") {
+		e.Repeats = f.plan.repeats
+	}
+	if c.Flags().Changed("rest") {
+		if err := moment(&e.Rest, "--rest", f.plan.rest); err != nil {
+			return usage(err)
+		}
+	}
+	return sh.explore(c.Context(), e, f)
+}
+
+// explore completes and checks an experiment, says what it will take, does it
+// and prints the answer.
+func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) error {
+	e.Complete(cmp.Or(f.seed, rand.Uint64()>>11)) // 53 bits survive any JSON reader
+	if err := e.Check(); err != nil {
+		return usage(err)
+	}
+	steps := plan.Spell(&e)
+	if len(steps) > spec.RunsMax {
+		return usage(fmt.Errorf("the lists make %d runs, %s in all; at most %d are done: shorten the lists or the repeats",
+			len(steps), unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Minute)), spec.RunsMax))
+	}
+	if f.plan.dryRun {
+		return report.Steps(sh.stdout, &e, steps, run.Takes(&e, len(steps)))
+	}
+	if !f.plan.quiet {
+		sh.announce(&e, len(steps))
+	}
+	o, live := sh.planOptions(f)
+	p, dir, err := run.Explore(ctx, e, o, sh.told(&e, f, live))
+	return sh.answer(p, dir, err, f, live)
+}
+
+// announce says what a plan will take before it starts.
+func (sh *shell) announce(e *spec.Experiment, runs int) {
+	if runs == 0 { // a search chooses as it goes
+		fmt.Fprintf(sh.stderr, "%s: runs of %s each, until the answer is known\n", e.Kind, unit.FormatDuration(time.Duration(e.Load.Duration)))
+		return
+	}
+	fmt.Fprintf(sh.stderr, "%s: %d runs of %s, about %s\n", e.Kind, runs,
+		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(run.Takes(e, runs).Round(time.Second)))
+}
+
+func (sh *shell) planOptions(f *runFlags) (run.Options, *progress) {
+	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
+	var live *progress
+	if !f.plan.quiet {
+		live = newProgress(sh.stderr)
+	}
+	if live != nil {
+		o.Progress = live.show
+	}
+	return o, live
+}
+
+// told prints a line for every run that was made.
+func (sh *shell) told(e *spec.Experiment, f *runFlags, live *progress) func(record.Measured) {
+	if f.plan.quiet {
+		return nil
+	}
+	return func(m record.Measured) {
+		live.clear()
+		fmt.Fprintln(sh.stderr, report.Step(&m, run.Doing(e, &m.Step)))
+	}
+}
+
+// answer prints what a plan came to.
+func (sh *shell) answer(p *record.Plan, dir string, err error, f *runFlags, live *progress) error {
+	live.clear()
+	if p == nil {
+		return err
+	}
+	sh.exit = p.Exit
+	if f.json {
+		return errors.Join(err, record.WritePlanJSON(sh.stdout, p))
+	}
+	if printed := report.Plan(sh.stdout, p); printed != nil {
+		return errors.Join(err, printed)
+	}
+	if !f.plan.quiet {
+		fmt.Fprintf(sh.stderr, "kept as %s; show it again: ceiling show %s\n", dir, p.ID)
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/internal/unit"
+	"ceiling/spec"
+)
+
+func newFind(sh *shell) *cobra.Command {
+	var f runFlags
+	var start, most string
+	var within float64
+	c := &cobra.Command{
+		Use:   "find URL",
+		Short: "Find the highest rate that holds an SLO",
+		Long: `Raises the rate of an open loop until the SLO breaks, then narrows; each rate is
+measured more than once. A run that cannot hold anymore is ended early.`,
+		Example: `  ceiling find --slo 'p99<5ms,errors<0.1%' http://127.0.0.1:8080/read
+  ceiling find --slo 'p99.9<50ms' --start 2k --most 20k -d 10s localhost:8080/`,
+		Args: urlOrTargets(&f),
+		RunE: func(c *cobra.Command, args []string) error {
+			e, err := f.experiment(spec.KindFind, args, sh)
+			if err == nil && !c.Flags().Changed("connections") {
+				e.Load.Connections = nil // chosen by the rate
+			}
+			if err == nil {
+				err = bounds(&e.Find, start, most, within)
+			}
+			if err != nil {
+				return usage(err)
+			}
+			return sh.explore(c.Context(), e, &f)
+		},
+	}
+	f.bind(c)
+	p := c.Flags()
+	p.StringVar(&start, "start", "", "first rate, requests/s; chosen where none is given")
+	p.StringVar(&most, "most", "", "highest rate to try; as far as it goes where none is given")
+	p.Float64Var(&within, "within", 0.03, "how narrow the answer shall be, as a share")
+	f.plan.bind(p)
+	hide(c, "rate", "json")
+	p.Lookup("json").Hidden = false
+	p.Lookup("duration").DefValue, f.duration = "5s", "5s"
+	return c
+}
+
+func bounds(f *spec.Find, start, most string, within float64) error {
+	for _, b := range []struct {
+		into       *spec.Count
+		flag, text string
+	}{{&f.Start, "--start", start}, {&f.Most, "--most", most}} {
+		if b.text == "" {
+			continue
+		}
+		n, err := unit.ParseCount(b.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.flag, err)
+		}
+		*b.into = spec.Count(n)
+	}
+	f.Within = within
+	return nil
+}
+
+// urlOrTargets asks for one URL, or none where a targets file has them.
+func urlOrTargets(f *runFlags) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 && f.targets != "" {
+			return nil
+		}
+		return exactly(1, "one URL (or --targets FILE)")(c, args)
+	}
+}
+
+// hide takes flags out of the help that a verb has no use for.
+func hide(c *cobra.Command, names ...string) {
+	for _, name := range names {
+		c.Flags().Lookup(name).Hidden = true
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"ceiling/spec"
+)
+
+func newProve(sh *shell) *cobra.Command {
+	var f runFlags
+	var p spec.Prove
+	var blocks int
+	c := &cobra.Command{
+		Use:   "prove URL",
+		Short: "Prove by experiment what limits a server",
+		Long: `Takes a share away from one resource at a time (the generator's CPU, the
+server's, the slots, the link where you name it), looks what that costs, and
+gives everything back. What takes all of the throughput along is the ceiling.`,
+		Example: `  ceiling prove http://127.0.0.1:8080/read
+  ceiling prove --interface veth1 --link 1Gbps http://10.0.0.2:8080/`,
+		Args: urlOrTargets(&f),
+		RunE: func(c *cobra.Command, args []string) error {
+			e, err := f.experiment(spec.KindProve, args, sh)
+			if err != nil {
+				return usage(err)
+			}
+			e.Prove, e.Repeats = p, blocks
+			return sh.explore(c.Context(), e, &f)
+		},
+	}
+	f.bind(c)
+	flags := c.Flags()
+	flags.Float64Var(&p.Take, "take", 0, "share that is taken from each; 0 chooses")
+	flags.StringVar(&p.Interface, "interface", "", "network interface whose rate may be lowered meanwhile")
+	flags.StringVar(&p.Namespace, "namespace", "", "network namespace of that interface")
+	flags.IntVar(&blocks, "blocks", 0, "how often everything is done; 0 chooses")
+	f.plan.bind(flags)
+	hide(c, "rate", "arrivals", "repeats", "slo")
+	flags.Lookup("duration").DefValue, f.duration = "3s", "3s"
+	return c
+}

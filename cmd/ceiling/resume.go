@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/record"
+	"ceiling/run"
+)
+
+func newResume(sh *shell) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "resume ID",
+		Short: "Go on with a sweep, search, proof or comparison that was broken off",
+		Long: `Reads the runs that a plan has, and makes those that are missing. Servers that
+were started for it are started again; others have to run.`,
+		Example:           "  ceiling resume x7f2",
+		Args:              exactly(1, "one ID or directory"),
+		ValidArgsFunction: completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := findRecord(args[0])
+			if err != nil {
+				return err
+			}
+			if !record.IsPlan(dir) {
+				return usage(fmt.Errorf("%s is a single run; make it again with the command that ceiling show prints", args[0]))
+			}
+			p, err := record.OpenPlan(dir)
+			if err != nil {
+				return err
+			}
+			o, live := sh.planOptions(&f)
+			p, dir, err = run.Resume(c.Context(), dir, o, sh.told(&p.Experiment, &f, live))
+			return sh.answer(p, dir, err, &f, live)
+		},
+	}
+	c.Flags().BoolVar(&f.json, "json", false, "print the JSON document")
+	c.Flags().BoolVar(&f.plan.quiet, "quiet", false, "print the answer alone")
+	return c
+}
+
+// findRecord is the directory of the run or plan that a person means.
+func findRecord(name string) (string, error) {
+	store, err := record.DefaultStore(os.Getenv)
+	if err != nil {
+		return "", err
+	}
+	dir, err := store.Find(name)
+	return dir, usage(err)
+}

@@ -1,0 +1,245 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"ceiling/internal/hist"
+	"ceiling/plan"
+	"ceiling/record"
+	"ceiling/spec"
+)
+
+// overhead is what a run takes besides its measured time, warm-up and rest:
+// opening the observers and connections, judging, and the disk. 0.2 to 0.4 s on
+// the machines it was seen on.
+const overhead = 300 * time.Millisecond
+
+// PlanProgress is where a plan stands, while its run Number goes on.
+type PlanProgress struct {
+	// Number of the run, and how many are Left with it; of a search a guess.
+	Number, Left int
+	// LeftS is the time that they will take, seconds.
+	LeftS float64
+	// Doing says what this run is.
+	Doing string
+}
+
+// Explore does an experiment that is complete and checked: it starts the
+// servers, makes one run after the other as the plan decides, keeps each, and
+// concludes. What goes wrong on the way is the plan's end, and so in the
+// answer; the error is for what prevented any answer, or its keeping.
+func Explore(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured)) (*record.Plan, string, error) {
+	p := &record.Plan{
+		ID: record.NewID(time.Now()), Created: time.Now(), Command: o.Command,
+		Experiment: e, Environment: record.ReadEnvironment(o.Version),
+	}
+	dir := o.Dir
+	if dir == "" {
+		store, err := storeAt(o.Store)
+		if err != nil {
+			return nil, "", err
+		}
+		dir = filepath.Join(store.Dir, p.ID)
+	}
+	w, err := record.CreatePlan(dir, p)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return explore(ctx, p, w, o, told)
+}
+
+// Resume goes on with a plan that was broken off.
+func Resume(ctx context.Context, dir string, o Options, told func(record.Measured)) (*record.Plan, string, error) {
+	p, err := record.OpenPlan(dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	switch p.Ended {
+	case "", record.EndedInterrupted, record.EndedFailed:
+	default:
+		return nil, "", fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, p.Because, p.ID)
+	}
+	if err := record.ReadHistograms(dir, p.Runs); err != nil {
+		return nil, "", err
+	}
+	w, err := record.ResumePlan(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	return explore(ctx, p, w, o, told)
+}
+
+func explore(ctx context.Context, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured)) (*record.Plan, string, error) {
+	began := time.Now()
+	x := &explorer{plan: p, keep: w, options: o, servers: servers{list: p.Experiment.Servers, started: map[int]*Child{}}}
+	defer x.servers.stop()
+	for p.Ended = ""; p.Ended == ""; {
+		d := plan.Next(&p.Experiment, p.Runs)
+		if d.Next == nil {
+			p.Ended, p.Because = d.Ended, d.Because
+			break
+		}
+		m, err := x.step(ctx, &d)
+		switch {
+		case ctx.Err() != nil:
+			p.Ended, p.Because = record.EndedInterrupted, "go on with: ceiling resume "+p.ID
+		case err != nil:
+			p.Ended, p.Because = record.EndedFailed, fmt.Sprintf("run %d: %v; go on with: ceiling resume %s", d.Next.Number, err, p.ID)
+		default:
+			p.Runs = append(p.Runs, *m)
+			if err := w.Append(m); err != nil {
+				return p, w.Dir(), errors.Join(err, w.Finish(p))
+			}
+			if told != nil {
+				told(*m)
+			}
+		}
+	}
+	p.TookS += time.Since(began).Seconds()
+	if len(p.Runs) > 0 {
+		plan.Conclude(p)
+	}
+	switch p.Ended {
+	case record.EndedInterrupted:
+		p.Exit = ExitInterrupted
+	case record.EndedFailed:
+		p.Exit = ExitFailure
+	}
+	return p, w.Dir(), w.Finish(p)
+}
+
+// explorer makes the runs of one plan.
+type explorer struct {
+	plan    *record.Plan
+	keep    *record.PlanWriter
+	options Options
+	servers servers
+}
+
+// step makes one run. Its error is a server that is gone, or a failure of this
+// side; what the server answered is in what was measured.
+func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
+	e, step := &x.plan.Experiment, d.Next
+	base, err := x.servers.base(ctx, step.Server, step.Noise && step.Side == "B")
+	if err != nil {
+		return nil, err
+	}
+	if len(x.plan.Runs) > 0 && !pause(ctx, time.Duration(e.Rest)) {
+		return nil, ctx.Err()
+	}
+	s, err := e.Spec(base, step.Mix, step.Connections, step.Pipelining, step.Rate)
+	if err != nil {
+		return nil, err
+	}
+	s.Seed = e.Seed + uint64(step.Number)
+	o := x.options
+	o.Dir, o.Store, o.Progress = "", x.keep.Runs(), x.progress(d, &s)
+	if step.MayGiveUp {
+		doom := plan.NewDoom(e.SLO, step.Rate.PerSecond(), s.Duration)
+		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return doom.Add(row, h) }
+	}
+	began := time.Now()
+	done, err := Do(ctx, s, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(done.KeepErr, done.LeftOver); err != nil {
+		return nil, err
+	}
+	m := measured(step, done)
+	m.TookS = time.Since(began).Seconds()
+	if done.Run.Requests.Completed == 0 || m.BadShare > 0.5 {
+		return m, x.servers.ended(step.Server, base)
+	}
+	return m, nil
+}
+
+// progress adds the plan's state to that of its run.
+func (x *explorer) progress(d *plan.Decision, s *spec.Spec) func(Progress) {
+	if x.options.Progress == nil {
+		return nil
+	}
+	each := s.Duration + s.Warmup + s.ConnectRamp + time.Duration(x.plan.Experiment.Rest) + overhead
+	p := PlanProgress{
+		Number: len(x.plan.Runs) + 1, Left: d.Left,
+		LeftS: (time.Duration(d.Left) * each).Seconds(), Doing: Doing(&x.plan.Experiment, d.Next),
+	}
+	return func(run Progress) {
+		run.Plan = &p
+		x.options.Progress(run)
+	}
+}
+
+// Takes is the time that a number of runs of an experiment take.
+func Takes(e *spec.Experiment, runs int) time.Duration {
+	return time.Duration(runs) * (time.Duration(e.Load.Duration+e.Load.Warmup+e.Load.ConnectRamp+e.Rest) + overhead)
+}
+
+// Doing says in a few words what a step is.
+func Doing(e *spec.Experiment, s *record.Step) string {
+	text := fmt.Sprintf("%s %s, %d connections", e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(), s.Connections)
+	if s.Pipelining > 1 {
+		text += fmt.Sprintf(" × %d", s.Pipelining)
+	}
+	if !s.Rate.IsZero() {
+		text += " at " + s.Rate.String() + "/s"
+	}
+	switch {
+	case s.Settle:
+		text += ", to settle"
+	case s.Noise:
+		text += fmt.Sprintf(", block %d of A against A", s.Block)
+	case s.Side != "":
+		text += fmt.Sprintf(", block %d, %s", s.Block, s.Side)
+	case s.Take.Resource != "":
+		text += fmt.Sprintf(", block %d, %.0f %% of %s taken", s.Block, 100*s.Take.Share, s.Take.Resource)
+	case s.Block > 0:
+		text += fmt.Sprintf(", block %d, nothing taken", s.Block)
+	case s.Repeat > 0:
+		text += fmt.Sprintf(", run %d of it", s.Repeat)
+	}
+	return text
+}
+
+// pause rests between two runs; false where it was interrupted.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// measured is what a plan needs to know of a run.
+func measured(step *record.Step, done *Done) *record.Measured {
+	r := &done.Run
+	m := &record.Measured{
+		Step: *step, Run: r.ID, Started: r.Started, ElapsedS: r.ElapsedS,
+		AskedPerS: r.Load.AskedPerS, SentPerS: r.Rate.SentPerS, CompletedPerS: r.Rate.CompletedPerS,
+		Completed: r.Requests.Completed, Failed: r.Requests.Failed,
+		Response: r.Latency.Response, Service: r.Latency.Service,
+		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
+		Outcome:        r.Verdict.Outcome, Ceiling: r.Verdict.Ceiling, Says: r.Verdict.Because,
+		SLO: r.Verdict.SLO, GaveUp: r.GaveUp, Histogram: &done.Response,
+	}
+	if r.Subject != nil {
+		m.ServerCPUNs = r.Subject.CPUNsPerRequest
+	}
+	bad := m.Failed
+	for _, e := range r.Errors {
+		if e.Phase == "status" {
+			bad += e.Count
+		}
+	}
+	if all := m.Completed + m.Failed; all > 0 {
+		m.BadShare = float64(bad) / float64(all)
+	}
+	return m
+}
