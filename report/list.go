@@ -12,9 +12,9 @@ import (
 // ended is what there is to say of a plan in a column.
 func ended(e *record.Entry) string {
 	if e.Unfinished {
-		return "unfinished"
+		return e.Target + ": unfinished; go on with: ceiling resume " + e.ID
 	}
-	return "see ceiling show"
+	return e.Target + ": " + e.Says
 }
 
 // List writes the runs of a store, one line each.
@@ -30,7 +30,7 @@ func List(w io.Writer, entries []record.Entry) error {
 		case e.Unreadable != "":
 			fmt.Fprintf(t, "%s\t-\tunreadable\t-\t%s\n", e.ID, e.Unreadable)
 		case e.Kind != "":
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, plural(e.Runs, "run"), ended(&e), e.Target)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, plural(e.Runs, "run"), "-", ended(&e))
 		case e.Unfinished:
 			fmt.Fprintf(t, "%s\t-\tunfinished\t-\t%s\n", e.ID, e.Target)
 		default:

@@ -103,7 +103,7 @@ func sweep(out *printer, s *record.Sweep) {
 
 // curve is a table whose last column is the chart.
 func curve(out *printer, c *record.Curve) {
-	title := c.Server + " " + c.Mix
+	title := spec.Loaded(c.Server, c.Mix)
 	if c.Fixed != "" {
 		title += ", " + c.Fixed
 	}
@@ -180,7 +180,7 @@ func usl(out *printer, u *record.USL) {
 	}
 	out.fact("scaling", text)
 	if !u.Trusted {
-		out.facts("not to trust", u.Warnings)
+		out.facts("distrust it", u.Warnings)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ceiling/internal/hist"
@@ -124,6 +125,9 @@ type explorer struct {
 // side; what the server answered is in what was measured.
 func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
 	e, step := &x.plan.Experiment, d.Next
+	if step.Restart {
+		x.servers.stop()
+	}
 	base, err := x.servers.base(ctx, step.Server, step.Noise && step.Side == "B")
 	if err != nil {
 		return nil, err
@@ -181,7 +185,10 @@ func Takes(e *spec.Experiment, runs int) time.Duration {
 
 // Doing says in a few words what a step is.
 func Doing(e *spec.Experiment, s *record.Step) string {
-	text := fmt.Sprintf("%s %s, %d connections", e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(), s.Connections)
+	text := fmt.Sprintf("%s, %d connections", spec.Loaded(e.Servers[s.Server].Label(), e.Requests[s.Mix].Label()), s.Connections)
+	if s.Connections == 1 {
+		text = strings.TrimSuffix(text, "s")
+	}
 	if s.Pipelining > 1 {
 		text += fmt.Sprintf(" × %d", s.Pipelining)
 	}

@@ -158,9 +158,10 @@ func (v *servers) ended(index int, base string) error {
 	return conn.Close()
 }
 
-// stop ends what was started.
+// stop ends what was started; one that is asked for again starts anew.
 func (v *servers) stop() {
 	for _, c := range v.started {
 		c.Stop()
 	}
+	clear(v.started)
 }

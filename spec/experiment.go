@@ -168,6 +168,15 @@ func (s *Server) Label() string {
 	return s.Serve
 }
 
+// Loaded names a server with what is sent to it, by their labels: a URL is
+// whole again.
+func Loaded(server, mix string) string {
+	if strings.Contains(server, "://") && strings.HasPrefix(mix, "/") {
+		return server + mix
+	}
+	return server + " " + mix
+}
+
 // All are the requests of the mix.
 func (m *Mix) All() []MixRequest {
 	if len(m.Mix) > 0 {
