@@ -28,7 +28,7 @@ type Child struct {
 }
 
 const (
-	startTimeout = 10 * time.Second
+	startTimeout = 30 * time.Second
 	stopTimeout  = 3 * time.Second
 )
 

@@ -16,7 +16,13 @@ import (
 func TestMain(m *testing.M) {
 	if kind := os.Getenv("RUN_TEST_SERVE"); kind != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		err := server.Serve(ctx, kind, server.Config{Ready: func(addr string) { fmt.Printf("%s serves on %s\n", kind, addr) }})
+		// RUN_TEST_ADDR makes it one that says nothing and serves where it is told.
+		ready := func(addr string) { fmt.Printf("%s serves on %s\n", kind, addr) }
+		addr := os.Getenv("RUN_TEST_ADDR")
+		if addr != "" {
+			ready = nil
+		}
+		err := server.Serve(ctx, kind, server.Config{Addr: addr, Ready: ready})
 		stop()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

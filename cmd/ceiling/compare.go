@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/plan"
+	"ceiling/record"
+	"ceiling/spec"
+)
+
+// compareFlags are what a comparison has besides the flags of its runs.
+type compareFlags struct {
+	serve []string
+	path  string
+	asked spec.Compare
+}
+
+func newCompare(sh *shell) *cobra.Command {
+	var f runFlags
+	var o compareFlags
+	c := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Tell whether B changed anything against A",
+		Long: `Measures two servers in turns (A B B A, and A against A for the machine's own
+noise) and says faster, slower, no change within ±x %, or that it cannot be told.
+Each is a URL or, with --serve, a command that starts a server; or both are
+records of runs made before, or results of other tools.`,
+		Example: `  ceiling compare --serve './old -addr {addr}' --serve './new -addr {addr}' --path /read
+  ceiling compare http://127.0.0.1:8080/ http://127.0.0.1:8081/ --fail-on 'rps<-5%,p99>+10%'
+  ceiling compare x7f2 k3pq`,
+		Args: func(c *cobra.Command, args []string) error {
+			if n := len(args) + len(o.serve); n == 2 || n == 1 && len(args) == 1 && spec.IsExperimentFile(args[0]) {
+				return nil
+			}
+			return usage(fmt.Errorf("compare takes two of URL, record and --serve COMMAND, or one FILE.yaml; see: %s --help", c.CommandPath()))
+		},
+		RunE: func(c *cobra.Command, args []string) error { return sh.compare(c, args, &f, &o) },
+	}
+	f.bind(c)
+	p := c.Flags()
+	p.StringArrayVar(&o.serve, "serve", nil, "command that starts a server at {addr}; may be given twice")
+	p.StringVar(&o.path, "path", "", "path to request of a server that is started; / where none is given")
+	p.StringVar(&o.asked.FailOn, "fail-on", "", "exit 3 when it holds, 4 when it cannot be told: 'rps<-5%,p99>+10%'")
+	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A; 0 chooses")
+	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A against A; 0 chooses")
+	f.plan.bind(p)
+	hide(c, "repeats", "slo", "targets")
+	p.Lookup("duration").DefValue, f.duration = "2s", "2s"
+	p.Lookup("rest").DefValue, f.plan.rest = "100ms", "100ms"
+	return c
+}
+
+func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compareFlags) error {
+	if _, err := plan.ParseGate(o.asked.FailOn); err != nil {
+		return usage(err)
+	}
+	if len(args) == 1 && len(o.serve) == 0 {
+		return sh.exploreFile(c, args[0], f)
+	}
+	if len(args) == 2 && (isKept(args[0]) || isKept(args[1])) {
+		return sh.compareKept(args[0], args[1], f, o)
+	}
+	e, err := o.experiment(args, f, sh)
+	if err != nil {
+		return usage(err)
+	}
+	return sh.explore(c.Context(), e, f)
+}
+
+// experiment puts the two sides together.
+func (o *compareFlags) experiment(args []string, f *runFlags, sh *shell) (spec.Experiment, error) {
+	path := o.path
+	var servers []spec.Server
+	for _, url := range args {
+		base, p, err := spec.SplitURL(url)
+		if err != nil {
+			return spec.Experiment{}, err
+		}
+		if path != "" && p != path && (p != "/" || o.path == "") {
+			return spec.Experiment{}, fmt.Errorf("%s is requested of one and %s of the other: give both the same path", path, p)
+		}
+		if o.path == "" {
+			path = p
+		}
+		servers = append(servers, spec.Server{URL: base})
+	}
+	for _, command := range o.serve {
+		servers = append(servers, spec.Server{Serve: command})
+	}
+	if path == "" {
+		path = "/"
+	}
+	if !strings.HasPrefix(path, "/") {
+		return spec.Experiment{}, fmt.Errorf("--path: %s does not begin with /", path)
+	}
+	// The first server stands for both until here: the flags make one target.
+	base := servers[0].URL
+	if base == "" {
+		base = "http://127.0.0.1:1"
+	}
+	e, err := f.experiment(spec.KindCompare, []string{base + path}, sh)
+	e.Servers, e.Compare = servers, o.asked
+	return e, err
+}
+
+// isKept tells an argument that names a record or a file of another tool.
+func isKept(name string) bool {
+	if strings.Contains(name, "://") {
+		return false
+	}
+	store, err := record.DefaultStore(os.Getenv)
+	if err == nil {
+		if _, err = store.Find(name); err == nil {
+			return true
+		}
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular() && !spec.IsExperimentFile(name)
+}
+
+// compareKept holds two results against each other that were measured before.
+func (sh *shell) compareKept(a, b string, f *runFlags, o *compareFlags) error {
+	return errors.New("not written yet")
+}
