@@ -42,10 +42,11 @@ func mayImport() map[string][]string {
 		"foreign":          {},
 		"profile":          {"record"},
 		"observe":          append([]string{"record"}, low...),
-		"run":              append([]string{"internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "record", "verdict"}, low...),
+		"take":             append([]string{"spec", "record"}, low...),
+		"run":              append([]string{"take", "internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "record", "verdict"}, low...),
 		"calibrate":        append([]string{"internal/http1", "internal/ring", "spec", "load", "record", "run"}, low...),
 		"doctor":           append([]string{"internal/ring", "spec", "observe", "record"}, low...),
-		"selftest":         append([]string{"spec", "plan", "observe", "record", "verdict", "run", "server", "server/planted"}, low...),
+		"selftest":         append([]string{"take", "spec", "plan", "observe", "record", "verdict", "run", "server", "server/planted"}, low...),
 	}
 }
 

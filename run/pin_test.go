@@ -2,8 +2,6 @@ package run
 
 import (
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -25,50 +23,14 @@ func TestPinServerIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkThreads(t, c.PID, last)
+	if err := RestorePins(); err != nil { // of a run that goes on nothing is undone
+		t.Fatal(err)
+	}
+	checkThreads(t, c.PID, last)
 	if err := p.restore(); err != nil {
 		t.Fatal(err)
 	}
 	checkThreads(t, c.PID, before)
-	if _, err := os.Stat(p.note); !os.IsNotExist(err) {
-		t.Errorf("the note is still there: %v", err)
-	}
-}
-
-// TestPinsOfAKilledRun: the note of a process that is gone is found by the
-// next start, one of a process that lives is not touched.
-func TestPinsOfAKilledRun(t *testing.T) {
-	state := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", state)
-	c := startServer(t, "nethttp")
-	addr := netip.MustParseAddrPort(c.Addr)
-	before, err := sys.AllowedCPUs(c.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := before[len(before)-1:]
-	p, err := pinServer(list(last), tcpTarget(addr.Addr(), addr.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := RestorePins(); err != nil {
-		t.Fatal(err)
-	}
-	checkThreads(t, c.PID, last) // ours: still at work
-	p.was.OwnerTick++            // as if our number had been another's
-	if err := p.writeNote(filepath.Join(state, "ceiling", "pins")); err != nil {
-		t.Fatal(err)
-	}
-	if err := RestorePins(); err != nil {
-		t.Fatal(err)
-	}
-	checkThreads(t, c.PID, before)
-	broken := filepath.Join(state, "ceiling", "pins", "7.json")
-	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := RestorePins(); err == nil {
-		t.Error("a damaged note was passed over in silence")
-	}
 }
 
 func list(cpus []int) string {

@@ -93,7 +93,7 @@ run proves nothing.`,
 		return usage(fmt.Errorf("%w; see: %s --help", err, c.CommandPath()))
 	})
 	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newResume(sh), newDemo(sh), newServe(sh), newList(sh), newShow(sh), newJudge(sh), newCalibrate(sh), newDoctor(sh),
-		newSelftest(sh), newPlanted(sh))
+		newSelftest(sh), newPlanted(sh), newThief(sh))
 	return root
 }
 

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"ceiling/spec"
+	"ceiling/take"
+)
+
+// newThief takes CPU time; a proof starts it as its child.
+func newThief(sh *shell) *cobra.Command {
+	var o take.ThiefOptions
+	var cpus string
+	c := &cobra.Command{
+		Use:   "thief",
+		Short: "Take a share of some CPUs' time, as prove does",
+		Long: `Takes a share of the time of some CPUs, a quarter of a millisecond at a time,
+until its standard input ends.`,
+		Example: "  ceiling thief --cpus 1 --share 0.25",
+		Hidden:  true,
+		Args:    exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if o.CPUs, err = spec.ParseCPUList(cpus); err != nil {
+				return usage(err)
+			}
+			if err := o.Check(); err != nil {
+				return usage(err)
+			}
+			return take.Thief(c.Context(), o, sh.stdin, sh.stdout)
+		},
+	}
+	c.Flags().StringVar(&cpus, "cpus", "", "to take from, as in 0-3,8")
+	c.Flags().Float64Var(&o.Share, "share", 0.25, "of each CPU's time")
+	c.Flags().BoolVar(&o.Polite, "polite", false, "do not ask for real-time priority")
+	return c
+}
