@@ -39,10 +39,15 @@ func keys(prefix string, of reflect.Type) []string {
 	own := []reflect.Type{
 		reflect.TypeFor[Quantiles](), reflect.TypeFor[spec.Spec](), reflect.TypeFor[Environment](), reflect.TypeFor[NotMeasured](),
 		reflect.TypeFor[time.Time](), reflect.TypeFor[unit.Rate](), reflect.TypeFor[spec.SLO](), reflect.TypeFor[ObservedHead](),
+		reflect.TypeFor[spec.Experiment](), reflect.TypeFor[Estimate](), reflect.TypeFor[Measured](),
+		reflect.TypeFor[Sweep](), reflect.TypeFor[Search](), reflect.TypeFor[Proof](), reflect.TypeFor[Comparison](),
 	}
 	var names []string
 	for i := range of.NumField() {
 		field := of.Field(i)
+		if field.Tag.Get("json") == "-" {
+			continue
+		}
 		name := prefix + strings.Split(field.Tag.Get("json"), ",")[0]
 		inner, list := field.Type, ""
 		if inner.Kind() == reflect.Slice && !slices.Contains(own, inner) {
@@ -75,6 +80,13 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		"environment.json": reflect.TypeFor[Environment](),
 		KindLoad:           reflect.TypeFor[LoadRow](),
 		"Observed rows":    reflect.TypeFor[ObservedHead](),
+		"plan.json":        reflect.TypeFor[Plan](),
+		"estimate":         reflect.TypeFor[Estimate](),
+		"measured.ndjson":  reflect.TypeFor[Measured](),
+		"sweep":            reflect.TypeFor[Sweep](),
+		"search":           reflect.TypeFor[Search](),
+		"proof":            reflect.TypeFor[Proof](),
+		"comparison":       reflect.TypeFor[Comparison](),
 	}
 	for _, kind := range []string{
 		KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindPeers, KindTCP, KindNetDev, KindSoftnet,
