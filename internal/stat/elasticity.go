@@ -37,7 +37,10 @@ func Elasticities(taken []Taken, confidence float64) (Shares, error) {
 	var total float64
 	for _, t := range taken {
 		what := "elasticity of " + t.Resource
-		if err := checkValues(what, append([]float64{t.LnR}, t.LnX...)); err != nil {
+		if err := checkValues(what, t.LnX); err != nil {
+			return Shares{}, err
+		}
+		if err := checkValues(what+": ln R", []float64{t.LnR}); err != nil {
 			return Shares{}, err
 		}
 		if math.Abs(t.LnR) < leastTaken {

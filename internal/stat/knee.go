@@ -29,8 +29,8 @@ type Knee struct {
 
 // KneeWithin is the usual share below the peak that counts as being there: a
 // twentieth, about what three repeats with 2 % of noise can tell apart
-// (2 % · √(2/3) · t ≈ 4 to 5 %). Without any such share the knee of a curve that creeps
-// towards its asymptote would move up with every further repeat.
+// (2 % · √(2/3) · t = 5 % at 8 points). Without any such share the knee of a
+// curve that creeps towards its asymptote would move up with every repeat.
 const KneeWithin = 0.05
 
 // FindKnee brackets the knee. Each point is held against the peak with the

@@ -28,11 +28,14 @@ const (
 	// leastStretches: with 6 the rarest order has p = 2/6! = 0.3 %; with fewer
 	// a series can hardly contradict chance.
 	leastStretches = 6
+	// maxSeries bounds the search for the correlation time: 20,000 values are
+	// half an hour at ten a second, and cost at worst 0.1 s.
+	maxSeries = 20000
 )
 
 // MannKendall tests values taken at ascending times. Neighbouring values of a
 // queue resemble each other, which would make any series look like a trend, so
-// it is first averaged over stretches of twice its correlation time.
+// it is first averaged over stretches of three times its correlation time.
 // (Mann 1945; Kendall 1975; Sen 1968; batch means: Law and Kelton.)
 func MannKendall(times, values []float64, confidence float64) (Trend, error) {
 	if len(times) != len(values) {
@@ -49,28 +52,38 @@ func MannKendall(times, values []float64, confidence float64) (Trend, error) {
 			return Trend{}, fmt.Errorf("trend: time %d is not after the one before", i+1)
 		}
 	}
-	length, short := independent(times, values)
+	if len(values) > maxSeries {
+		return Trend{}, fmt.Errorf("trend: %d values are more than %d", len(values), maxSeries)
+	}
+	length, short := independent(values)
 	at, means := stretches(times, values, length)
 	out := kendall(at, means, confidence)
 	if len(means) < leastStretches {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("needs %d stretches of values, has %d", leastStretches, len(means)))
 	} else if short {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("neighbouring values resemble each other for so long that %d stretches may still do: p is too small; needs a longer series", len(means)))
+		out.Warnings = append(out.Warnings, fmt.Sprintf("a trend and a slow swing look alike over %d stretches, so p may be too small: needs a longer series", len(means)))
 	}
 	return out, nil
 }
 
+// stretchTaus is how many integrated autocorrelation times a stretch has. With
+// 3, series without a trend were called rising or falling at the 5 % level: of
+// 400 values of an M/M/1 queue at loads of 0.5 to 0.95 4 to 5 %, of 100 values 4
+// to 9 % (with 2: 4 to 7 and 4 to 10 %; with every value by itself: 40 to 70 %).
+const stretchTaus = 3
+
 // independent is how many values a stretch must have for the means of stretches
-// to be about independent: twice the integrated autocorrelation time of what
-// the straight line leaves (Sokal's window). It never asks for fewer than
-// leastStretches stretches; short says that it would have had to.
-func independent(times, values []float64) (length int, short bool) {
+// to be about independent: three times the integrated autocorrelation time
+// (Sokal's window). The time is that of the series as it is: taking a line out
+// first would hide slow swings, and calls 27 % of the queues at load 0.95 a
+// trend. A real trend then asks for long stretches, which do not hide it. It
+// never asks for fewer than leastStretches; short says that it would have had to.
+func independent(values []float64) (length int, short bool) {
 	n := len(values)
 	length = (n + mostStretches - 1) / mostStretches
-	rest := detrended(times, values)
-	variance := 0.0
-	for _, v := range rest {
-		variance += v * v
+	mean, variance := meanOf(values), 0.0
+	for _, v := range values {
+		variance += (v - mean) * (v - mean)
 	}
 	if variance == 0 || n < 2*leastStretches {
 		return length, false
@@ -79,36 +92,15 @@ func independent(times, values []float64) (length int, short bool) {
 	for lag := 1; lag < n/2 && float64(lag) < 5*tau; lag++ {
 		sum := 0.0
 		for i := lag; i < n; i++ {
-			sum += rest[i] * rest[i-lag]
+			sum += (values[i] - mean) * (values[i-lag] - mean)
 		}
 		tau = max(tau+2*sum/variance, 1)
 	}
-	if tau > 1.5 {
+	if tau > 1.5 { // less is within the doubt of the estimate
 		length = max(length, int(math.Ceil(stretchTaus*tau)))
 	}
 	longest := max(n/leastStretches, 1)
 	return min(length, longest), length > longest
-}
-
-const stretchTaus = 2
-
-// detrended is what the least-squares line through the series leaves.
-func detrended(times, values []float64) []float64 {
-	tm, vm := meanOf(times), meanOf(values)
-	var tv, tt float64
-	for i, t := range times {
-		tv += (t - tm) * (values[i] - vm)
-		tt += (t - tm) * (t - tm)
-	}
-	slope := 0.0
-	if tt > 0 {
-		slope = tv / tt
-	}
-	rest := make([]float64, len(values))
-	for i, t := range times {
-		rest[i] = values[i] - vm - slope*(t-tm)
-	}
-	return rest
 }
 
 // stretches are the mean times and values of stretches of so many values; what

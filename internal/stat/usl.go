@@ -111,7 +111,8 @@ func rSquared(points []Point, residuals []float64) float64 {
 		total += (v - mean) * (v - mean)
 		left += residuals[i] * residuals[i]
 	}
-	if total == 0 {
+	// Equal values leave a rounding error of ln X, 1e-14 at most, each.
+	if total <= 1e-28*float64(len(logs)) {
 		return 0
 	}
 	return max(1-left/total, 0)

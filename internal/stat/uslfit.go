@@ -115,7 +115,24 @@ func (c logPoints) fit(from *uslFit) (uslFit, bool) {
 			break
 		}
 	}
+	now = now.snap(c.points[len(c.points)-1].n)
 	return now, now.one > 0 && !math.IsInf(now.at(c.points[len(c.points)-1].n), 0)
+}
+
+// snap puts on its bound what half steps have left beside it, by less than a
+// part in 10^12 of the curve up to concurrency n.
+func (f uslFit) snap(n float64) uslFit {
+	const beside = 1e-12
+	if f.serial*n < beside*f.one {
+		f.serial = 0
+	}
+	if f.serial > f.one*(1-beside) {
+		f.serial = f.one
+	}
+	if f.pairs*n*n < beside*f.one {
+		f.pairs = 0
+	}
+	return f
 }
 
 // loss is the weighted sum of squared differences of ln.
@@ -151,7 +168,7 @@ func bounded(points []logPoint, weight, target []float64) (uslFit, bool) {
 	}
 	var best uslFit
 	least, found := math.Inf(1), false
-	for _, c := range cases {
+	for i, c := range cases {
 		t, ok := leastSquares(points, weight, target, c.columns)
 		if !ok {
 			continue
@@ -161,12 +178,15 @@ func bounded(points []logPoint, weight, target []float64) (uslFit, bool) {
 			continue
 		}
 		loss := 0.0
-		for i, p := range points {
-			d := target[i] - f.at(p.n)
-			loss += weight[i] * d * d
+		for j, p := range points {
+			d := target[j] - f.at(p.n)
+			loss += weight[j] * d * d
 		}
 		if loss < least {
 			best, least, found = f, loss, true
+		}
+		if i == 0 {
+			break // the free optimum keeps the bounds: no other can be better
 		}
 	}
 	return best, found
