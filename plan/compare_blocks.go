@@ -1,0 +1,246 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ceiling/internal/hist"
+	"ceiling/record"
+)
+
+// compareBlock is the runs that are held against each other.
+type compareBlock struct {
+	number int
+	noise  bool
+	a, b   []*record.Measured
+}
+
+// wholeBlocks are those with all their runs, in order, and a sentence about
+// every block that was left out. One that is not complete yet is passed over.
+func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []string) {
+	byNumber := map[int]*compareBlock{}
+	var numbers []int
+	for i := range runs {
+		m := &runs[i]
+		if m.Settle || m.Block == 0 {
+			continue
+		}
+		b := byNumber[m.Block]
+		if b == nil {
+			b = &compareBlock{number: m.Block, noise: m.Noise}
+			byNumber[m.Block] = b
+			numbers = append(numbers, m.Block)
+		}
+		if m.Side == SideA {
+			b.a = append(b.a, m)
+		} else {
+			b.b = append(b.b, m)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		b := byNumber[n]
+		if len(b.a) != runsPerSide || len(b.b) != runsPerSide {
+			continue
+		}
+		if why := b.spoilt(); why != "" {
+			left = append(left, fmt.Sprintf("block %d was left out: %s", n, why))
+			continue
+		}
+		blocks = append(blocks, *b)
+	}
+	return blocks, left
+}
+
+// partBlocks tells those of A against B from those of A against A.
+func partBlocks(blocks []compareBlock) (real, noise []compareBlock) {
+	for _, b := range blocks {
+		if b.noise {
+			noise = append(noise, b)
+		} else {
+			real = append(real, b)
+		}
+	}
+	return real, noise
+}
+
+// spoilt says why a block proves nothing, "" where it does.
+func (b *compareBlock) spoilt() string {
+	for _, m := range slices.Concat(b.a, b.b) {
+		switch {
+		case m.Run == "":
+			return fmt.Sprintf("a run of %s was not made", m.Side)
+		case m.Completed == 0:
+			return fmt.Sprintf("nothing was answered in run %s of %s", m.Run, m.Side)
+		case m.BadShare > mostly:
+			return fmt.Sprintf("%s of the requests of run %s of %s failed", shareText(m.BadShare), m.Run, m.Side)
+		case m.Outcome == record.Void && !paceOfGenerator(m):
+			return fmt.Sprintf("run %s of %s is void: %s", m.Run, m.Side, m.Says)
+		}
+	}
+	return ""
+}
+
+// rateOf is completions over the time they took.
+func rateOf(runs []*record.Measured) (float64, string) {
+	var completed, elapsed float64
+	for _, m := range runs {
+		completed += float64(m.Completed)
+		elapsed += m.ElapsedS
+	}
+	if !(completed > 0) || !(elapsed > 0) {
+		return 0, "nothing was completed"
+	}
+	return completed / elapsed, ""
+}
+
+// cpuOf is the CPU time over the requests it was spent on.
+func cpuOf(runs []*record.Measured) (float64, string) {
+	var used, completed float64
+	for _, m := range runs {
+		if !(m.ServerCPUNs > 0) {
+			return 0, "the server's CPU was not measured in run " + m.Run
+		}
+		used += m.ServerCPUNs * float64(m.Completed)
+		completed += float64(m.Completed)
+	}
+	if !(completed > 0) {
+		return 0, "nothing was completed"
+	}
+	return used / completed, ""
+}
+
+// quantileOf is a quantile of all their response times together.
+func quantileOf(q float64) func([]*record.Measured) (float64, string) {
+	return func(runs []*record.Measured) (float64, string) {
+		for _, m := range runs {
+			if m.Histogram == nil {
+				return 0, "the response times of run " + m.Run + " were not kept"
+			}
+		}
+		ns := merged(runs).Quantile(q)
+		if ns <= 0 {
+			return 0, "nothing was completed"
+		}
+		return float64(ns), ""
+	}
+}
+
+// merged is all response times of some runs; not to be written to, for it is
+// the run's own where there is one.
+func merged(runs []*record.Measured) *hist.Hist {
+	if len(runs) == 1 {
+		return runs[0].Histogram
+	}
+	all := new(hist.Hist)
+	for _, m := range runs {
+		all.Merge(m.Histogram)
+	}
+	return all
+}
+
+// outcome is one metric in one block: of each side, of both its runs together.
+type outcome struct {
+	a, b float64
+	// apart is how far the two runs of one side are from each other, as |ln| of
+	// their ratio, of the side where it is more.
+	apart float64
+}
+
+// ratio is ln(B/A).
+func (o outcome) ratio() float64 { return math.Log(o.b / o.a) }
+
+// outcomesOf measures every block; why says what is missing in the first that
+// lacks something.
+func outcomesOf(m compareMetric, blocks []compareBlock) (list []outcome, why string) {
+	for _, b := range blocks {
+		var o outcome
+		for side, runs := range [][]*record.Measured{b.a, b.b} {
+			both, missing := m.of(runs)
+			if missing != "" {
+				return nil, missing
+			}
+			first, missing := m.of(runs[:1])
+			second, missing2 := m.of(runs[1:])
+			if missing += missing2; missing != "" {
+				return nil, missing
+			}
+			o.apart = max(o.apart, math.Abs(math.Log(first/second)))
+			if side == 0 {
+				o.a = both
+			} else {
+				o.b = both
+			}
+		}
+		list = append(list, o)
+	}
+	return list, ""
+}
+
+// disturbedFrom is how many times the lower quartile of all blocks the two runs
+// of one side have to be apart for a block to be called disturbed: the quartile
+// is that of calm blocks as long as a quarter are. Of normal noise it is one
+// block in ten, of which nothing is lost but its place.
+const disturbedFrom = 3
+
+// calmOf leaves out, for one metric, the blocks in which one and the same
+// server disagreed with itself the most, down to least of them. It looks at no
+// difference between A and B: exchanging the two changes nothing, so the
+// outcome of what remains is as symmetric as before. It answers indices.
+func calmOf(list []outcome, least int) []int {
+	apart := make([]float64, len(list))
+	for i := range list {
+		apart[i] = list[i].apart
+	}
+	slices.Sort(apart)
+	limit := math.Inf(1)
+	if len(list) > least {
+		limit = max(disturbedFrom*apart[len(apart)/4], apart[max(least, 1)-1])
+	}
+	var calm []int
+	for i := range list {
+		if list[i].apart <= limit {
+			calm = append(calm, i)
+		}
+	}
+	return calm
+}
+
+// ratiosOf has ln(B/A) of some of the blocks.
+func ratiosOf(list []outcome, of []int) []float64 {
+	ratios := make([]float64, len(of))
+	for i, at := range of {
+		ratios[i] = list[at].ratio()
+	}
+	return ratios
+}
+
+// runsOf are the runs of each side in some of the blocks.
+func runsOf(blocks []compareBlock, of []int) (a, b []*record.Measured) {
+	for _, at := range of {
+		a, b = append(a, blocks[at].a...), append(b, blocks[at].b...)
+	}
+	return a, b
+}
+
+// mostOf is the text that most runs have.
+func mostOf(runs []*record.Measured, of func(*record.Measured) string) string {
+	count := map[string]int{}
+	var order []string
+	for _, m := range runs {
+		text := of(m)
+		if count[text] == 0 {
+			order = append(order, text)
+		}
+		count[text]++
+	}
+	best := ""
+	for _, text := range order {
+		if count[text] > count[best] {
+			best = text
+		}
+	}
+	return strings.TrimSpace(best)
+}
