@@ -76,7 +76,9 @@ func (r *recorder) Interval(t *load.Tally, late bool) {
 		}
 	}
 	r.state.Row, r.state.Completed, r.state.ElapsedS = row, r.completed, float64(t.EndNs)/1e9
+	r.state.Response, r.state.BatchMeanNs = &t.Response, float64(t.BatchNs)/max(float64(t.Batches), 1)
 	r.tell()
+	r.state.Response = nil
 }
 
 func (r *recorder) tell() {

@@ -45,6 +45,12 @@ type Options struct {
 	// Progress is told of every interval; nil tells nobody. It is called from
 	// one goroutine and must return soon.
 	Progress func(Progress)
+	// Began is told of the run once its record stands, before the connections are
+	// opened. Observed is told of every observed row, from the observer's
+	// goroutine: the row is valid during the call only, and what the call takes
+	// counts as the observer's cost. nil tells nobody.
+	Began    func(record.Start)
+	Observed func(record.ObservedRow)
 	// GiveUp is asked after every interval of the window, with its response
 	// times; an answer ends the run, and stands in its record as the reason.
 	GiveUp func(row *record.LoadRow, response *hist.Hist) string
@@ -57,8 +63,11 @@ type Progress struct {
 	// ElapsedS of the window, negative during the warm-up; TotalS of it, 0
 	// where a number of requests ends the run.
 	ElapsedS, TotalS float64
-	// Row is the interval that just ended.
-	Row record.LoadRow
+	// Row is the interval that just ended; Response has its response times and is
+	// valid during the call only, BatchMeanNs is the time its batches took.
+	Row         record.LoadRow
+	Response    *hist.Hist
+	BatchMeanNs float64
 	// Completed of the window so far, of Requests where a number was asked.
 	Completed, Requests uint64
 	// Plan that the run is part of; nil for a single one.
@@ -100,10 +109,14 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 		}
 	}
 	env := record.ReadEnvironment(o.Version)
-	keepErr := w.Start(record.Start{Created: time.Now(), Command: o.Command, Spec: s}, env)
+	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: s}
+	keepErr := w.Start(start, env)
+	if o.Began != nil {
+		o.Began(start)
+	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	rec := &recorder{giveUp: o.GiveUp, end: end, writer: w, spec: &s, host: env.Host, progress: o.Progress, watch: newWatch(w, env.Host, target), profiler: newProfiler(ctx, &s, target)}
+	rec := &recorder{giveUp: o.GiveUp, end: end, writer: w, spec: &s, host: env.Host, progress: o.Progress, watch: newWatch(w, env.Host, target, o.Observed), profiler: newProfiler(ctx, &s, target)}
 	result, err := load.Run(ctx, *config, rec)
 	rec.watch.close()
 	leftOver = errors.Join(leftOver, pins.restore())

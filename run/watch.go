@@ -14,6 +14,7 @@ import (
 // the server's where it is on this host.
 type watch struct {
 	writer   *record.Writer
+	told     func(record.ObservedRow) // nil: nobody else
 	observer *observe.Observer
 	missing  []record.NotMeasured
 	cancel   context.CancelFunc
@@ -22,14 +23,14 @@ type watch struct {
 
 // newWatch opens the sources before the connections are: that costs tens of
 // milliseconds which the window should not see.
-func newWatch(w *record.Writer, host string, to target) *watch {
+func newWatch(w *record.Writer, host string, to target, told func(record.ObservedRow)) *watch {
 	c := to.observed()
 	c.Host, c.GeneratorPID = host, os.Getpid()
 	o, err := observe.New(c)
 	if err != nil {
 		return &watch{writer: w, missing: []record.NotMeasured{{What: "host", Why: err.Error(), Host: host}}}
 	}
-	return &watch{writer: w, observer: o}
+	return &watch{writer: w, told: told, observer: o}
 }
 
 // observed is where to look for the server: on this host, in the network
@@ -50,8 +51,16 @@ func (w *watch) start(window time.Time) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	w.done.Go(func() {
-		w.observer.Run(ctx, func() int64 { return int64(time.Since(window)) }, w.writer.AppendObserved)
+		w.observer.Run(ctx, func() int64 { return int64(time.Since(window)) }, w.keep)
 	})
+}
+
+// keep writes a row and passes it on.
+func (w *watch) keep(row record.ObservedRow) {
+	w.writer.AppendObserved(row)
+	if w.told != nil {
+		w.told(row)
+	}
 }
 
 // stop ends the sampling and waits for the sample under way.
