@@ -226,6 +226,13 @@ func proof(out *printer, p *record.Proof) {
 	out.facts("doubts", p.Doubts)
 }
 
+// Comparison writes one of results that were there before.
+func Comparison(w io.Writer, c *record.Comparison) error {
+	out := &printer{w: w}
+	comparison(out, c)
+	return out.err
+}
+
 func comparison(out *printer, c *record.Comparison) {
 	out.fact("A", c.A)
 	out.fact("B", c.B)

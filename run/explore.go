@@ -12,6 +12,7 @@ import (
 	"ceiling/plan"
 	"ceiling/record"
 	"ceiling/spec"
+	"ceiling/take"
 )
 
 // overhead is what a run takes besides its measured time, warm-up and rest:
@@ -119,6 +120,7 @@ type explorer struct {
 	keep    *record.PlanWriter
 	options Options
 	servers servers
+	scene   *take.Scene // of a proof, once it began
 }
 
 // step makes one run. Its error is a server that is gone, or a failure of this
@@ -146,20 +148,31 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 		doom := plan.NewDoom(e.SLO, step.Rate.PerSecond(), s.Duration)
 		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return doom.Add(row, h) }
 	}
+	var m *record.Measured
+	if e.Kind == spec.KindProve {
+		m, err = x.proofRun(ctx, step, base, s, o)
+	} else {
+		m, err = x.one(ctx, step, s, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.Run != "" && (m.Completed == 0 || m.BadShare > 0.5) {
+		return m, x.servers.ended(step.Server, base)
+	}
+	return m, nil
+}
+
+// one makes a run and keeps it.
+func (x *explorer) one(ctx context.Context, step *record.Step, s spec.Spec, o Options) (*record.Measured, error) {
 	began := time.Now()
 	done, err := Do(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(done.KeepErr, done.LeftOver); err != nil {
-		return nil, err
-	}
 	m := measured(step, done)
 	m.TookS = time.Since(began).Seconds()
-	if done.Run.Requests.Completed == 0 || m.BadShare > 0.5 {
-		return m, x.servers.ended(step.Server, base)
-	}
-	return m, nil
+	return m, errors.Join(done.KeepErr, done.LeftOver)
 }
 
 // progress adds the plan's state to that of its run.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -121,9 +120,4 @@ func isKept(name string) bool {
 	}
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular() && !spec.IsExperimentFile(name)
-}
-
-// compareKept holds two results against each other that were measured before.
-func (sh *shell) compareKept(a, b string, f *runFlags, o *compareFlags) error {
-	return errors.New("not written yet")
 }

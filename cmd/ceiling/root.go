@@ -92,8 +92,10 @@ run proves nothing.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see: %s --help", err, c.CommandPath()))
 	})
-	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newResume(sh), newDemo(sh), newServe(sh), newList(sh), newShow(sh), newJudge(sh), newCalibrate(sh), newDoctor(sh),
-		newSelftest(sh), newPlanted(sh), newThief(sh))
+	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newCompare(sh), newResume(sh),
+		newList(sh), newShow(sh), newJudge(sh), newReport(sh), newExport(sh),
+		newDemo(sh), newServe(sh), newProxy(sh), newCalibrate(sh), newDoctor(sh), newSelftest(sh),
+		newPlanted(sh), newThief(sh))
 	return root
 }
 
