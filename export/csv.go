@@ -20,7 +20,7 @@ type table struct {
 	list, prefix string
 }
 
-var tables = []table{ // read-only
+var tables = []table{
 	{kind: record.KindLoad},
 	{kind: record.KindCPU, list: "cores"},
 	{kind: record.KindSubject},
@@ -37,7 +37,7 @@ var tables = []table{ // read-only
 	{kind: record.KindThrottle},
 	{kind: record.KindFreq},
 	{kind: record.KindObserver, list: "sources", prefix: "source_"},
-}
+} // read-only
 
 // Tables are the kinds of rows that CSV has a table for: all but irq, which is
 // a list within a list.

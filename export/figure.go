@@ -48,10 +48,10 @@ type spread struct {
 
 // boundsNs are the upper bounds of the histograms of a finished run: 1, 2, 5
 // from 10 µs to 50 s. Below lies no TCP round trip, above no timeout.
-var boundsNs = []int64{ // read-only
+var boundsNs = []int64{
 	10e3, 20e3, 50e3, 100e3, 200e3, 500e3, 1e6, 2e6, 5e6, 10e6, 20e6, 50e6,
 	100e6, 200e6, 500e6, 1e9, 2e9, 5e9, 10e9, 20e9, 50e9,
-}
+} // read-only
 
 // figures collects them in order.
 type figures []figure

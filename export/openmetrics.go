@@ -98,5 +98,8 @@ func bucketBound(v float64) string {
 
 // escape is for label values and help (OpenMetrics 1.0, "escaped-string").
 func escape(text string) string {
+	if !strings.ContainsAny(text, "\\\n\"") {
+		return text
+	}
 	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(text)
 }

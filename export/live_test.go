@@ -1,0 +1,424 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ceiling/record"
+)
+
+func row(at int64, completed uint64) record.LoadRow {
+	return record.LoadRow{
+		Kind: record.KindLoad, TNs: at * 1e8, WidthNs: 1e8, Sent: completed + 1, Completed: completed, Failed: 1, Bad: 2,
+		Read: 100, Written: 50, InFlight: 3, Behind: 4, Connected: 8,
+		P50Ns: 1e6, P90Ns: 2e6, P99Ns: 3e6, MaxNs: 4e6 + at, MinNs: 5e5, MeanNs: 1e6, ServiceMeanNs: 9e5, Busy: .25,
+	}
+}
+
+func scrapeOf(t *testing.T, l *Live) scrape {
+	t.Helper()
+	list, _ := l.figures()
+	var out bytes.Buffer
+	if err := writeOpenMetrics(&out, list); err != nil {
+		t.Fatal(err)
+	}
+	return scraped(t, out.String())
+}
+
+// TestLiveAddsUp: the counters are those of the window, each row once.
+func TestLiveAddsUp(t *testing.T) {
+	l := NewLive(Identity{Run: "x", Target: "http://u:secret@h/", Mode: "closed"})
+	if got := scrapeOf(t, l); got.one(t, "ceiling_warmup") != 1 || got.one(t, "ceiling_requests_sent_total") != 0 {
+		t.Error("before the first row something is counted")
+	}
+	warm := row(0, 1000)
+	warm.Warmup = true
+	l.Feed(warm)
+	if got := scrapeOf(t, l); got.one(t, "ceiling_warmup") != 1 || got.one(t, "ceiling_requests_completed_total") != 0 || got.one(t, "ceiling_requests_in_flight") != 3 {
+		t.Error("a row of the warm-up is in the counters, or not in the gauges")
+	}
+	l.Feed(row(1, 10))
+	l.Feed(row(1, 10)) // told again
+	l.Feed(record.LoadRow{})
+	late := row(2, 20)
+	late.Late = true
+	l.Feed(late)
+	got := scrapeOf(t, l)
+	for name, want := range map[string]float64{
+		"ceiling_intervals_total": 2, "ceiling_intervals_late_total": 1, "ceiling_requests_sent_total": 32, "ceiling_requests_completed_total": 30,
+		"ceiling_requests_failed_total": 2, "ceiling_responses_bad_total": 4, "ceiling_read_bytes_total": 200, "ceiling_written_bytes_total": 100,
+		"ceiling_response_seconds_count": 32, "ceiling_response_seconds_sum": .032, "ceiling_service_seconds_sum": .0288,
+		"ceiling_response_max_seconds": .004000002, "ceiling_requests_behind": 4, "ceiling_connections": 8, "ceiling_interval_seconds": .1,
+		"ceiling_interval_completed_per_second": 200, "ceiling_interval_busiest_worker_ratio": .25, "ceiling_warmup": 0, "ceiling_finished": 0,
+	} {
+		if v := got.one(t, name); v < want*(1-1e-9) || v > want*(1+1e-9) {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+	if v := got.one(t, "ceiling_interval_response_quantile_seconds", "quantile", "0.99"); v != .003 {
+		t.Errorf("p99 of the interval is %v", v)
+	}
+	got.one(t, "ceiling_run_info", "target", "http://u:xxxxx@h/")
+	l.Finish()
+	if got := scrapeOf(t, l); got.one(t, "ceiling_finished") != 1 {
+		t.Error("it does not say that it has finished")
+	}
+}
+
+// TestLiveLeavesOutWhatWasNotMeasured: an interval without a response has no
+// quantile, and a busy of -1 is no share.
+func TestLiveLeavesOutWhatWasNotMeasured(t *testing.T) {
+	l := NewLive(Identity{})
+	l.Feed(record.LoadRow{TNs: 1, WidthNs: 1, Busy: -1})
+	got := scrapeOf(t, l)
+	for key := range got.samples {
+		if strings.Contains(key, "quantile") || strings.Contains(key, "busiest") {
+			t.Errorf("%s is there", key)
+		}
+	}
+}
+
+func get(t *testing.T, url string) (int, string, http.Header) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body), r.Header
+}
+
+// TestServe: on loopback where no host is given; /metrics alone.
+func TestServe(t *testing.T) {
+	l := NewLive(Identity{})
+	s, err := Serve(":0", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host, _, err := net.SplitHostPort(s.Addr); err != nil || host != "127.0.0.1" {
+		t.Errorf("it listens on %s", s.Addr)
+	}
+	l.Feed(row(1, 5))
+	code, body, header := get(t, "http://"+s.Addr+"/metrics")
+	got := scraped(t, body)
+	if code != 200 || !strings.HasPrefix(header.Get("Content-Type"), "application/openmetrics-text; version=1.0.0") || got.one(t, "ceiling_requests_completed_total") != 5 {
+		t.Errorf("%d %v\n%s", code, header, body)
+	}
+	if code, _, _ := get(t, "http://"+s.Addr+"/"); code != 404 {
+		t.Errorf("/ answers %d", code)
+	}
+	w := httptest.NewRecorder()
+	if l.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/metrics", nil)); w.Code != 405 {
+		t.Errorf("POST answers %d", w.Code)
+	}
+	if _, err := Serve(s.Addr, l); err == nil || !strings.Contains(err.Error(), "another port") {
+		t.Errorf("a port in use: %v", err)
+	}
+	for _, bad := range []string{"", "9464", "nohost:99999", "http://x:1"} {
+		if _, err := Serve(bad, l); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", s.Addr); err == nil {
+		t.Error("it listens still")
+	}
+}
+
+// TestSilentScrapers: those that connect and never ask take the places that
+// there are, hold up neither the run nor the end of it, and no more than that.
+func TestSilentScrapers(t *testing.T) {
+	l := NewLive(Identity{})
+	s, err := Serve("127.0.0.1:0", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range scrapersMax + 4 {
+		c, err := net.Dial("tcp", s.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	for at := range int64(1000) {
+		l.Feed(row(at+1, 1))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // none of them is waited for
+	if err := s.Close(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if got := scrapeOf(t, l); got.one(t, "ceiling_requests_completed_total") != 1000 {
+		t.Error("rows were lost")
+	}
+}
+
+// TestManyScrapersOneFeeder runs both at once, for the race detector: what is
+// read is of one moment.
+func TestManyScrapersOneFeeder(t *testing.T) {
+	l := NewLive(Identity{})
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				s := l.snapshot()
+				if s.completed != 2*s.rows || s.sent != 3*s.rows {
+					t.Errorf("%d rows, %d completed, %d sent", s.rows, s.completed, s.sent)
+					return
+				}
+			}
+		})
+	}
+	for at := range int64(5000) {
+		l.Feed(row(at+1, 2))
+	}
+	close(done)
+	wg.Wait()
+}
+
+// collector is one that answers as it is told.
+type collector struct {
+	*httptest.Server
+	mu     sync.Mutex
+	bodies [][]byte
+}
+
+func newCollector(t *testing.T, answer func(http.ResponseWriter, *http.Request)) *collector {
+	t.Helper()
+	c := new(collector)
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil { // one that was cut off has an error
+			c.mu.Lock()
+			c.bodies = append(c.bodies, body)
+			c.mu.Unlock()
+		}
+		answer(w, r)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestPush: every tick sends the totals, Close sends the end.
+func TestPush(t *testing.T) {
+	arrived := make(chan struct{}, 10)
+	c := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/metrics" || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Authorization") != "Bearer x" {
+			http.Error(w, "unexpected", http.StatusBadRequest)
+		}
+		arrived <- struct{}{}
+	})
+	l := NewLive(Identity{Run: "x7f2"})
+	ticks := make(chan time.Time)
+	p, err := startPush(Collector{URL: c.URL, Header: http.Header{"Authorization": {"Bearer x"}}, Timeout: time.Minute}, l, ticks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Feed(row(1, 5))
+	for sent := 0; sent < 2; { // a tick is dropped while the sender is busy or has not begun
+		select {
+		case ticks <- time.Time{}:
+		case <-arrived:
+			sent++
+		}
+	}
+	l.Feed(row(2, 6))
+	// The second request may be cut off by Close; the first has been answered,
+	// and the last is sent by Close.
+	if got := p.Close(); got.Sent < 2 || got.Failed != 0 || got.Err != nil {
+		t.Errorf("%+v", got)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := map[float64]int{}
+	for _, body := range c.bodies {
+		point := otlpMetrics(t, body)["ceiling.requests_completed"].GetSum().DataPoints[0]
+		found[point.GetAsDouble()]++
+		if point.StartTimeUnixNano == 0 || point.StartTimeUnixNano > point.TimeUnixNano {
+			t.Errorf("%v", point)
+		}
+	}
+	if found[5] < 1 || found[11] != 1 || len(found) != 2 {
+		t.Errorf("requests completed, and how often they were sent: %v", found)
+	}
+}
+
+// TestPushToWhatDoesNotAnswer: the run feeds on, requests that were due are
+// counted as dropped, and the end comes after one timeout.
+func TestPushToWhatDoesNotAnswer(t *testing.T) {
+	release := make(chan struct{})
+	c := newCollector(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	l := NewLive(Identity{})
+	ticks := make(chan time.Time)
+	p, err := startPush(Collector{URL: c.URL, Timeout: 300 * time.Millisecond}, l, ticks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range int64(200) {
+		l.Feed(row(at+1, 1))
+		ticks <- time.Time{} // taken at once, whatever the collector does
+	}
+	got := p.Close()
+	close(release)
+	if got.Sent != 0 || got.Failed == 0 || got.Dropped < 100 || got.Err == nil {
+		t.Errorf("%+v", got)
+	}
+	if text := got.String(); !strings.Contains(text, "dropped") || strings.Contains(text, "\n") {
+		t.Errorf("%q", text)
+	}
+	if s := l.snapshot(); s.completed != 200 {
+		t.Errorf("%d rows came in", s.completed)
+	}
+}
+
+// TestPushFailures: what a collector says is told, in one line.
+func TestPushFailures(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	angry := newCollector(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no\x1b[31m\nsecond line", http.StatusServiceUnavailable)
+	})
+	elsewhere := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+	})
+	picky := newCollector(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"no"}}`)
+	})
+	endless := newCollector(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(bytes.Repeat([]byte("x"), 2*replyMax))
+	})
+	s := open(t, real)
+	for _, c := range []struct{ name, url, want string }{
+		{"nobody", "http://" + closed.Addr().String(), "refused"},
+		{"503", angry.URL, `503 Service Unavailable: "no\x1b[31m"`},
+		{"a redirect", elsewhere.URL, "307"},
+		{"partly taken", picky.URL, "7 data points"},
+		{"an endless answer", endless.URL, ""},
+		{"no URL", "localhost:4318", "no URL"},
+		{"another scheme", "ftp://h/", "no URL"},
+	} {
+		err := Send(t.Context(), Collector{URL: c.url, Timeout: 10 * time.Second}, s)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if _, err := StartPush(Collector{URL: "x"}, NewLive(Identity{})); err == nil {
+		t.Error("pushing to no URL began")
+	}
+	p, err := StartPush(Collector{URL: picky.URL, Timeout: 10 * time.Second}, NewLive(Identity{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Close(); got.Sent != 1 || got.Rejected != 7 || !strings.Contains(got.String(), "7 data points") {
+		t.Errorf("%+v", got)
+	}
+	if (&Pushed{Sent: 5}).String() != "" {
+		t.Error("something is said where all went well")
+	}
+}
+
+// TestSendToARawSocket looks at the bytes: an HTTP/1.1 request with a length.
+func TestSendToARawSocket(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	body := make(chan []byte, 1)
+	go func() {
+		defer close(body)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		r, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil || r.ContentLength <= 0 || r.URL.Path != "/otlp/v1/metrics" {
+			return
+		}
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+		body <- data
+	}()
+	if err := Send(t.Context(), Collector{URL: "http://" + l.Addr().String() + "/otlp/v1/metrics", Timeout: 10 * time.Second}, open(t, real)); err != nil {
+		t.Fatal(err)
+	}
+	if data := <-body; !json.Valid(data) {
+		t.Errorf("%q", data)
+	}
+}
+
+func TestParseHeader(t *testing.T) {
+	h, err := ParseHeader("Authorization=Basic%20YTpi, x-scope=a=b,,")
+	if err != nil || h.Get("Authorization") != "Basic YTpi" || h.Get("X-Scope") != "a=b" || len(h) != 2 {
+		t.Errorf("%v, %v", h, err)
+	}
+	for _, bad := range []string{"x", "=secret", "a b=secret", "a=%zz", "a=%0d%0aInjected: secret"} {
+		if h, err := ParseHeader(bad); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v, %v", bad, h, err)
+		}
+	}
+}
+
+// BenchmarkFeed is what a run pays ten times a second, BenchmarkScrape what a
+// scraper costs the generator's host each time.
+func BenchmarkFeed(b *testing.B) {
+	l := NewLive(Identity{})
+	b.ReportAllocs()
+	for at := range int64(b.N) {
+		l.Feed(row(at+1, 5))
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	l := NewLive(Identity{Run: "x", Target: "http://127.0.0.1/"})
+	l.Feed(row(1, 5))
+	b.ReportAllocs()
+	for range b.N {
+		list, _ := l.figures()
+		if err := writeOpenMetrics(io.Discard, list); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
