@@ -68,6 +68,44 @@ func (f *Body) Skip(b []byte) (n int, done bool, err error) {
 	return n, true, nil
 }
 
+// Next is Skip for who passes the body on: it takes the bytes of b up to the end
+// of the first piece of payload, a view of b, which lacks the chunked coding.
+// Without payload in b data is empty.
+func (f *Body) Next(b []byte) (data []byte, n int, done bool, err error) {
+	for f.at != bodyEnd && n < len(b) {
+		switch f.at {
+		case bodyBytes, chunkData:
+			step := int(min(f.rest, int64(len(b)-n)))
+			data = b[n : n+step]
+			n += step
+			if f.rest -= int64(step); f.rest == 0 && f.at == chunkData {
+				f.at = chunkTail
+			} else if f.rest == 0 {
+				f.at = bodyEnd
+			}
+			return data, n, f.at == bodyEnd, nil
+		case bodyClose:
+			return b[n:], len(b), false, nil
+		default:
+			used, e := f.line(b[n:])
+			if e != 0 {
+				return nil, n, false, e
+			}
+			n += used
+		}
+	}
+	if f.at == bodyEnd {
+		f.lines.free()
+	}
+	return nil, n, f.at == bodyEnd, nil
+}
+
+// Ended tells whether the body is complete.
+func (f *Body) Ended() bool { return f.at == bodyEnd }
+
+// UntilClose tells whether only the peer's close ends the body.
+func (f *Body) UntilClose() bool { return f.at == bodyClose }
+
 // line takes one line of the chunked coding: RFC 9112, section 7.1.
 func (f *Body) line(b []byte) (n int, e FramingError) {
 	limit, long, bad := MaxChunkLine, ErrChunk, ErrChunk

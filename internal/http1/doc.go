@@ -50,6 +50,7 @@ const (
 	ErrTrailerTooLarge
 	ErrClosedInHead
 	ErrShortBody
+	ErrConnection
 
 	// FramingErrors is one more than the largest FramingError, for tallies
 	// indexed by cause.
@@ -91,6 +92,8 @@ func (e FramingError) Error() string {
 		return "connection closed in head"
 	case ErrShortBody:
 		return "short body"
+	case ErrConnection:
+		return "connection option that names no hop's field"
 	}
 	return "unknown framing error"
 }

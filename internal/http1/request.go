@@ -16,6 +16,7 @@ type Request struct {
 
 	KeepAlive      bool  // the connection may carry another request after this one
 	ContentLength  int64 // bytes of the body; 0 without one and when Chunked
+	HasLength      bool  // there is a Content-Length
 	Chunked        bool  // the body is in chunked coding
 	ExpectContinue bool  // the client waits for a 100 before it sends the body
 
@@ -118,7 +119,7 @@ func (q *Request) endHead(h *head, hosts int) FramingError {
 	}
 	q.KeepAlive = h.keepAlive()
 	q.Chunked = h.flags&isChunked != 0
-	q.ContentLength = h.length
+	q.ContentLength, q.HasLength = h.length, h.digits != 0
 	q.body = bodyOf(h, bodyEnd)
 	return 0
 }

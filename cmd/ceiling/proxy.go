@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/proxy"
+	"ceiling/proxy/config"
+)
+
+// proxyFlags stand above the file.
+type proxyFlags struct {
+	listen  []string
+	admin   string
+	workers int
+	engine  string
+	log     string
+}
+
+func newProxy(sh *shell) *cobra.Command {
+	var f proxyFlags
+	c := &cobra.Command{
+		Use:   "proxy FILE",
+		Short: "Run the reverse proxy and site host",
+		Long: `Serves what a TOML file says: regions of locations with their destinations,
+as RoadSign has them; docs/proxy-config.md lists every key. Instead of a file a
+URI is enough, which then takes every request.
+
+SIGHUP reads the file again, and goes on with it if nothing is wrong with it.
+SIGTERM stops accepting, and ends when what was begun is answered.`,
+		Example: `  ceiling proxy site.toml
+  ceiling proxy --listen :8080 http://127.0.0.1:3000
+  ceiling proxy --listen :8080 'files://public?fallback=index.html'
+  ceiling proxy check site.toml`,
+		Args: exactly(1, "one FILE or URI"),
+		RunE: func(c *cobra.Command, args []string) error { return runProxy(c, sh, &f, args[0]) },
+	}
+	c.Flags().StringSliceVar(&f.listen, "listen", nil, "addresses, instead of the file's; port 0 chooses one")
+	c.Flags().StringVar(&f.admin, "admin", "", "address of /metrics, /status and /reload, instead of the file's")
+	c.Flags().IntVar(&f.workers, "workers", 0, "loops, instead of the file's number; 0: one per CPU")
+	c.Flags().StringVar(&f.engine, "engine", "auto", "auto, uring or epoll")
+	c.Flags().StringVar(&f.log, "access-log", "", `file, "-" or "off", instead of the file's`)
+	c.AddCommand(newProxyCheck(sh))
+	return c
+}
+
+func newProxyCheck(sh *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Say what is wrong with a proxy's file, by line",
+		Args:  exactly(1, "one FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := config.Read(args[0])
+			if err != nil {
+				return proxyErrors(sh, err)
+			}
+			locations, destinations := 0, 0
+			for _, r := range c.Regions {
+				locations += len(r.Locations)
+				for _, l := range r.Locations {
+					destinations += len(l.Destinations)
+				}
+			}
+			fmt.Fprintf(sh.stdout, "%s is in order: %d regions, %d locations, %d destinations\n", args[0], len(c.Regions), locations, destinations)
+			return nil
+		},
+	}
+}
+
+// proxyErrors prints all but the last of a file's errors; the last is the
+// command's.
+func proxyErrors(sh *shell, err error) error {
+	var list config.Errors
+	if !errors.As(err, &list) || len(list) == 0 {
+		return usage(err)
+	}
+	for _, one := range list[:len(list)-1] {
+		fmt.Fprintln(sh.stderr, "ceiling: "+one.Error())
+	}
+	return usage(list[len(list)-1])
+}
+
+// load reads the file, or makes a configuration of a URI, and puts the flags above
+// it.
+func (f *proxyFlags) load(name string) (c *config.Config, err error) {
+	if _, uriErr := config.ParseURI(name); uriErr == nil && (strings.Contains(name, "://") || strings.HasPrefix(name, "unix:")) {
+		c, err = config.Parse("command line", fmt.Appendf(nil, "[[locations]]\n[[locations.destinations]]\nuri = %q\n", name))
+	} else {
+		c, err = config.Read(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(f.listen) > 0 {
+		c.Listen = f.listen
+	}
+	for _, a := range append(c.Listen[:len(c.Listen):len(c.Listen)], orNothing(f.admin)...) {
+		if err := config.CheckAddress(a); err != nil {
+			return nil, err
+		}
+	}
+	if f.admin != "" {
+		c.Admin = f.admin
+	}
+	if f.workers > 0 {
+		c.Workers = f.workers
+	}
+	if f.log != "" {
+		c.Log.Access = f.log
+	}
+	return c, nil
+}
+
+func orNothing(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
+	switch {
+	case f.workers < 0:
+		return usage(fmt.Errorf("--workers %d; 0 is one per CPU", f.workers))
+	case f.engine != "auto" && f.engine != "uring" && f.engine != "epoll":
+		return usage(fmt.Errorf("--engine %s; auto, uring and epoll are known", f.engine))
+	}
+	cfg, err := f.load(name)
+	if err != nil {
+		return proxyErrors(sh, err)
+	}
+	report := func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }
+	p, err := proxy.New(cfg, proxy.Options{Engine: f.engine, Report: report})
+	if err != nil {
+		return err
+	}
+	reload := func() error {
+		cfg, err := f.load(name)
+		if err != nil {
+			return err
+		}
+		return p.Reload(cfg)
+	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	go func() {
+		for range hangup {
+			if err := reload(); err != nil {
+				report("the old configuration stays: " + oneLine(err))
+				continue
+			}
+			report("reloaded")
+		}
+	}()
+	for _, a := range p.Addresses() {
+		fmt.Fprintf(sh.stdout, "proxy serves on %s\n", a)
+	}
+	return p.Run(c.Context())
+}

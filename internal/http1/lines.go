@@ -1,0 +1,364 @@
+package http1
+
+import "bytes"
+
+// Known names the fields that a proxy must not simply pass on: those that frame
+// a message, that say something about one connection, or that tell the next hop
+// who came before it.
+type Known uint8
+
+// The fields, and Shadow: a name that becomes one of them when its underscores
+// are read as hyphens, as CGI and its heirs do.
+const (
+	Other Known = iota
+	Shadow
+	Host
+	ContentLength
+	TransferEncoding
+	Connection
+	KeepAlive
+	ProxyConnection
+	TE
+	Trailer
+	Upgrade
+	HTTP2Settings
+	Expect
+	Forwarded
+	ForwardedFor
+	ForwardedProto
+	ForwardedHost
+	Via
+	Date
+	MaxForwards
+)
+
+// Line is one field line of a head. The numbers are places in the bytes that the
+// head was parsed from.
+type Line struct {
+	At, End   int32 // the line with its CRLF
+	NameEnd   int32
+	From, To  int32 // the value, without white space around it
+	Is        Known
+	inOptions bool
+}
+
+// Name of the field, as sent.
+func (l *Line) Name(b []byte) []byte { return b[l.At:l.NameEnd] }
+
+// Value of the field.
+func (l *Line) Value(b []byte) []byte { return b[l.From:l.To] }
+
+// Hop tells whether a Connection field named the line.
+func (l *Line) Hop() bool { return l.inOptions }
+
+// Lines takes heads apart for who passes them on. The zero value is ready; it
+// keeps its memory from head to head.
+type Lines struct {
+	List []Line
+	// Max is how many lines a head may have; 0 is no limit but MaxHead.
+	Max int
+}
+
+// ParseRequest is the function of that name, and lists the lines of the head. It
+// refuses what a proxy cannot pass on safely and a server may overlook:
+// Connection options that name a field which frames or routes (ErrConnection),
+// and more lines than Max (ErrHeaderTooLarge).
+func (l *Lines) ParseRequest(b []byte) (q Request, n int, err error) {
+	var h head
+	at, e := firstLine(b)
+	if at == 0 {
+		return Request{}, 0, asError(e)
+	}
+	if e = q.requestLine(b[:at-2], &h); e != 0 {
+		return Request{}, 0, e
+	}
+	hosts := 0
+	n, e = l.fields(b, at, func(line *Line) FramingError {
+		value := line.Value(b)
+		switch line.Is {
+		case Host:
+			hosts++
+			q.Host = value
+			return 0
+		case Expect:
+			q.ExpectContinue = equalFold(value, "100-continue")
+			return 0
+		}
+		return h.known(line.Is, value)
+	})
+	if n == 0 {
+		return Request{}, 0, asError(e)
+	}
+	if e = q.endHead(&h, hosts); e == 0 {
+		e = l.options(b)
+	}
+	if e != 0 {
+		return Request{}, 0, e
+	}
+	return q, n, nil
+}
+
+// Response is the head of one response.
+type Response struct {
+	Status        int
+	Reason        []byte
+	Minor         int
+	KeepAlive     bool  // the connection may carry another response after this one
+	ContentLength int64 // of the field, whatever the body is; 0 without one
+	HasLength     bool
+	Chunked       bool
+	UntilClose    bool // the body lasts until the peer closes
+
+	body Body
+}
+
+// Body is what follows the head.
+func (r *Response) Body() Body { return r.body }
+
+// ParseResponse reads the head of the response at the start of b, interim ones
+// like final ones, and lists its lines. noBody says that it answers HEAD. n = 0
+// without an error: the head is not complete.
+func (l *Lines) ParseResponse(b []byte, noBody bool) (r Response, n int, err error) {
+	if !startsLikeResponse(nil, b) {
+		return Response{}, 0, ErrStatusLine
+	}
+	at, e := firstLine(b)
+	if at == 0 {
+		if e == ErrRequestLine {
+			e = ErrStatusLine
+		}
+		return Response{}, 0, asError(e)
+	}
+	var reader Reader
+	line := b[:at-2]
+	if !reader.statusLine(line) {
+		return Response{}, 0, ErrStatusLine
+	}
+	r.Status, r.Minor = int(reader.status), int(line[7]-'0')
+	r.Reason = line[min(len(line), 13):]
+	h := reader.head
+	n, e = l.fields(b, at, func(line *Line) FramingError { return h.known(line.Is, line.Value(b)) })
+	if n == 0 {
+		return Response{}, 0, asError(e)
+	}
+	if e = h.check(); e == 0 {
+		e = l.options(b)
+	}
+	if e != 0 {
+		return Response{}, 0, e
+	}
+	r.KeepAlive, r.Chunked = h.keepAlive(), h.flags&isChunked != 0
+	r.ContentLength, r.HasLength = h.length, h.digits != 0
+	r.body = bodyOf(&h, bodyClose)
+	if noBody || r.Status < 200 || r.Status == 204 || r.Status == 304 {
+		r.body = Body{}
+	}
+	r.UntilClose = r.body.at == bodyClose
+	return r, n, nil
+}
+
+// asError keeps a FramingError of 0 from becoming an error that is not nil.
+func asError(e FramingError) error {
+	if e == 0 {
+		return nil
+	}
+	return e
+}
+
+// firstLine is the length of the first line, with its CRLF; 0 when it is not
+// complete, or with an error.
+func firstLine(b []byte) (n int, e FramingError) {
+	i := bytes.IndexByte(b, '\n')
+	switch {
+	case i+1 > MaxHead || i < 0 && len(b) > MaxHead:
+		return 0, ErrHeaderTooLarge
+	case i < 0:
+		return 0, 0
+	case i < 1 || b[i-1] != '\r':
+		return 0, ErrRequestLine
+	}
+	return i + 1, 0
+}
+
+// fields lists the lines from at on and returns where the head ends; 0 when it is
+// not complete, or with an error.
+func (l *Lines) fields(b []byte, at int, note func(*Line) FramingError) (n int, e FramingError) {
+	l.List = l.List[:0]
+	for {
+		i := bytes.IndexByte(b[at:], '\n')
+		if at+i+1 > MaxHead || i < 0 && len(b) > MaxHead {
+			return 0, ErrHeaderTooLarge
+		}
+		if i < 0 {
+			return 0, 0
+		}
+		end := at + i + 1
+		if i < 1 || b[end-2] != '\r' {
+			return 0, ErrHeader
+		}
+		if i == 1 {
+			return end, 0
+		}
+		if l.Max > 0 && len(l.List) == l.Max {
+			return 0, ErrHeaderTooLarge
+		}
+		name, value, ok := splitField(b[at : end-2 : end-2])
+		if !ok {
+			return 0, ErrHeader
+		}
+		from := end - 2 - cap(value) // both end where the line does
+		l.List = append(l.List, Line{
+			At: int32(at), End: int32(end), NameEnd: int32(at + len(name)),
+			From: int32(from), To: int32(from + len(value)), Is: classify(name),
+		})
+		line := &l.List[len(l.List)-1]
+		if line.Is > Shadow {
+			if e := note(line); e != 0 {
+				return 0, e
+			}
+		}
+		at = end
+	}
+}
+
+// known is note for a field that is classified.
+func (h *head) known(is Known, value []byte) FramingError {
+	switch is {
+	case Connection:
+		h.connection(value)
+	case ContentLength:
+		return h.contentLength(value)
+	case TransferEncoding:
+		return h.transferEncoding(value)
+	}
+	return 0
+}
+
+// classify looks a name up.
+func classify(name []byte) Known {
+	is := Other
+	switch len(name) {
+	case 2:
+		is = oneOf(name, "te", TE)
+	case 3:
+		is = oneOf(name, "via", Via)
+	case 4:
+		if is = oneOf(name, "host", Host); is == Other {
+			is = oneOf(name, "date", Date)
+		}
+	case 6:
+		is = oneOf(name, "expect", Expect)
+	case 7:
+		if is = oneOf(name, "upgrade", Upgrade); is == Other {
+			is = oneOf(name, "trailer", Trailer)
+		}
+	case 9:
+		is = oneOf(name, "forwarded", Forwarded)
+	case 10:
+		if is = oneOf(name, "connection", Connection); is == Other {
+			is = oneOf(name, "keep-alive", KeepAlive)
+		}
+	case 12:
+		is = oneOf(name, "max-forwards", MaxForwards)
+	case 14:
+		if is = oneOf(name, "content-length", ContentLength); is == Other {
+			is = oneOf(name, "http2-settings", HTTP2Settings)
+		}
+	case 15:
+		is = oneOf(name, "x-forwarded-for", ForwardedFor)
+	case 16:
+		if is = oneOf(name, "proxy-connection", ProxyConnection); is == Other {
+			is = oneOf(name, "x-forwarded-host", ForwardedHost)
+		}
+	case 17:
+		if is = oneOf(name, "transfer-encoding", TransferEncoding); is == Other {
+			is = oneOf(name, "x-forwarded-proto", ForwardedProto)
+		}
+	}
+	return is
+}
+
+// oneOf compares a token with a name in lower case, an underscore standing for a
+// hyphen.
+func oneOf(name []byte, lower string, is Known) Known {
+	if name[0]|0x20 != lower[0] {
+		return Other
+	}
+	for i, c := range name {
+		if c == '_' {
+			c, is = '-', Shadow
+		}
+		if c|0x20 != lower[i] {
+			return Other
+		}
+	}
+	return is
+}
+
+// options marks the lines that Connection fields name, and refuses options that
+// name a field which every hop needs: removing it would change where the message
+// ends or where it goes.
+func (l *Lines) options(b []byte) FramingError {
+	for i := range l.List {
+		if l.List[i].Is != Connection {
+			continue
+		}
+		if e := l.optionsOf(b, l.List[i].Value(b)); e != 0 {
+			return e
+		}
+	}
+	return 0
+}
+
+func (l *Lines) optionsOf(b, value []byte) FramingError {
+	for len(value) > 0 {
+		end := bytes.IndexByte(value, ',')
+		if end < 0 {
+			end = len(value)
+		}
+		option := trim(value[:end])
+		value = value[min(end+1, len(value)):]
+		switch {
+		case len(option) == 0, equalFold(option, "close"), equalFold(option, "keep-alive"):
+			continue
+		case !tokenOnly(option):
+			return ErrConnection
+		}
+		switch classify(option) {
+		case Other, KeepAlive, ProxyConnection, TE, Trailer, Upgrade, HTTP2Settings:
+		default:
+			return ErrConnection
+		}
+		for i := range l.List {
+			if line := &l.List[i]; bytes.EqualFold(line.Name(b), option) {
+				line.inOptions = true
+			}
+		}
+	}
+	return 0
+}
+
+func tokenOnly(b []byte) bool {
+	for _, c := range b {
+		if !isToken(c) {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+// HasToken tells whether a list of tokens (RFC 9110, section 5.6.1) holds one,
+// given in lower case.
+func HasToken(value []byte, lower string) bool {
+	for len(value) > 0 {
+		end := bytes.IndexByte(value, ',')
+		if end < 0 {
+			end = len(value)
+		}
+		if equalFold(trim(value[:end]), lower) {
+			return true
+		}
+		value = value[min(end+1, len(value)):]
+	}
+	return false
+}

@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Answers of the proxy itself. An error page needs nothing else to be shown.
+
+// answer answers with an error page.
+func (x *exchange) answer(status int, why string) { x.answerLater(status, why, 0) }
+
+// answerLater says after how many nanoseconds it is worth to come again.
+func (x *exchange) answerLater(status int, why string, after int64) {
+	c, l := x.client, x.client.loop
+	if c.fd < 0 {
+		return
+	}
+	x.refused = true
+	x.why = why
+	x.status = uint16(status)
+	if !x.complete {
+		c.closing = true
+	}
+	page := page(status, why)
+	out := c.buffer()
+	b := fmt.Appendf(out.b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
+	b = l.appendDate(b)
+	b = fmt.Appendf(b, "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: %d\r\n", len(page))
+	if after > 0 {
+		b = fmt.Appendf(b, "Retry-After: %d\r\n", (after+1e9-1)/1e9)
+	}
+	if status == 405 {
+		b = append(b, "Allow: GET, HEAD\r\n"...)
+	}
+	b = c.appendConnection(b)
+	b = append(b, "\r\n"...)
+	if string(x.request.Method) != "HEAD" {
+		b = append(b, page...)
+		x.sentBytes = int64(len(page))
+	}
+	out.b = b
+	if status >= 500 {
+		l.counts.ownErrors++
+	}
+	c.finish()
+}
+
+// page is an error page.
+func page(status int, why string) []byte {
+	return fmt.Appendf(nil, `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">`+
+		`<title>%[1]d %[2]s</title><style>body{font:16px/1.5 system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;`+
+		`color:#222;background:#fff}h1{font-size:1.5em}@media(prefers-color-scheme:dark){body{color:#ddd;background:#111}}</style>`+
+		`<h1>%[1]d %[2]s</h1><p>%[3]s.</p></html>`+"\n", status, http.StatusText(status), escape(why))
+}
+
+func escape(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
+}
+
+// redirect answers with the location's redirection.
+func (x *exchange) redirect() {
+	c, l, r := x.client, x.client.loop, x.location.redirect
+	if !x.complete {
+		c.closing = true
+	}
+	path, query, _ := strings.Cut(string(x.request.Target), "?")
+	to := strings.NewReplacer("{host}", string(x.request.Host), "{path}", path, "{query}", query).Replace(r.To)
+	x.status, x.refused = uint16(r.Status), true
+	out := c.buffer()
+	b := fmt.Appendf(out.b, "HTTP/1.1 %d %s\r\nLocation: %s\r\nContent-Length: 0\r\n", r.Status, http.StatusText(r.Status), to)
+	b = l.appendDate(b)
+	b = append(b, x.location.response.lines...)
+	b = c.appendConnection(b)
+	out.b = append(b, "\r\n"...)
+	c.finish()
+}
+
+// appendStatus appends the status line of a status of ours.
+func appendStatus(b []byte, status int) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, ' ')
+	b = append(b, http.StatusText(status)...)
+	return append(b, "\r\n"...)
+}

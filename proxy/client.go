@@ -1,0 +1,444 @@
+package proxy
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+
+	"ceiling/internal/http1"
+)
+
+// clientState is what a client is at.
+type clientState uint8
+
+const (
+	atPreface clientState = iota // a PROXY protocol header is to come
+	atHead                       // a request's head is to come, or part of it is there
+	atRequest                    // a request is being answered
+	atTunnel                     // bytes go both ways
+	atEnd                        // what was sent is to go out, then the connection ends
+	atLinger                     // our side is closed; what comes is thrown away
+)
+
+// maxWaiting bounds what is received and cannot be used yet: the next requests of
+// a pipeline, or a body whose destination is being connected to. Then nothing
+// more is received.
+const maxWaiting = 64 << 10
+
+// lingerNs is how long a client that still sends is listened to after its last
+// answer: closing at once would reset the connection, and the answer be lost.
+const lingerNs = 2e9
+
+// client is one client's connection, with the request it is at.
+type client struct {
+	conn
+	state   clientState
+	trusted bool // its X-Forwarded-* are believed
+	running bool // run is on the stack
+	eof     bool // nothing more comes
+	closing bool // ends with this request
+	entered bool // counts among its address's connections
+	at      int  // in.b[at:] is not used yet
+	in      *parcel
+	remote  netip.AddrPort
+	scheme  string
+	name    string // remote's address as text
+	x       exchange
+}
+
+// serve takes a connection that speaks HTTP/1 to the loop.
+func (l *loop) serve(fd int, from Origin, preface bool) {
+	c := &client{scheme: from.Scheme, remote: from.Client}
+	l.adopt(&c.conn, c, fd)
+	l.clients[c] = struct{}{}
+	if !c.remote.IsValid() {
+		c.remote = peerOf(fd)
+	}
+	c.state = atHead
+	if preface {
+		c.state = atPreface
+	}
+	c.expire(l.site.timeouts.header)
+	if c.state == atPreface || c.enter() {
+		l.ring.Receive(fd, c.tag())
+	}
+}
+
+// enter settles what follows from the remote address; false when there are too
+// many connections from there.
+func (c *client) enter() bool {
+	l := c.loop
+	c.trusted = l.site.trusts(c.remote.Addr())
+	c.name = "unix"
+	if !c.remote.IsValid() {
+		return true
+	}
+	c.name = c.remote.Addr().String()
+	most := l.site.config.Limits.ConnectionsPerClient
+	if most == 0 {
+		return true
+	}
+	if !l.proxy.hosts.enter(c.remote.Addr(), most) {
+		l.counts.limitedConnections++
+		c.refuse(429, "too many connections from this address")
+		return false
+	}
+	c.entered = true
+	return true
+}
+
+func (c *client) received(data []byte) {
+	x := &c.x
+	switch {
+	case c.state == atTunnel:
+		x.peer.tunnelled(data)
+		x.touch()
+		return
+	case c.state >= atEnd:
+		return
+	case x.streaming && c.at == c.have():
+		if n := c.body(data); n < len(data) {
+			c.keep(data[n:])
+		}
+		return
+	}
+	c.keep(data)
+	switch {
+	case c.state == atPreface:
+		c.preface()
+	case c.state == atHead:
+		c.run()
+	}
+	if c.have()-c.at > maxWaiting {
+		c.pause()
+	}
+}
+
+// have is how much is in c.in.
+func (c *client) have() int {
+	if c.in == nil {
+		return 0
+	}
+	return len(c.in.b)
+}
+
+// keep appends to what is received and not used. Views of what was used stay
+// valid: a slice that grows leaves its old memory alone, and what was used is not
+// moved while a request is at hand.
+func (c *client) keep(data []byte) {
+	if c.in == nil {
+		c.in, c.at = c.loop.parcels.get(), 0
+	} else if c.at > 0 && c.state <= atHead {
+		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
+		c.at = 0
+	}
+	c.in.b = append(c.in.b, data...)
+}
+
+// run takes requests, as long as there are whole heads and each is answered at
+// once.
+func (c *client) run() {
+	if c.running {
+		return
+	}
+	c.running = true
+	for c.state == atHead && !c.blocked && c.at < c.have() {
+		if !c.head() {
+			break
+		}
+	}
+	c.running = false
+	if c.state != atHead || c.blocked {
+		return
+	}
+	if c.at == c.have() && c.in != nil {
+		c.loop.parcels.put(c.in)
+		c.in, c.at = nil, 0
+	}
+	switch {
+	case c.eof && c.in == nil:
+		c.end()
+	case c.eof:
+		c.refuse(400, "the connection ended within a request's head")
+	default:
+		c.resume()
+	}
+}
+
+// head takes one request; false when its head is not complete.
+func (c *client) head() bool {
+	l, limits := c.loop, &c.loop.site.config.Limits
+	b := c.in.b[c.at:]
+	l.lines.Max = limits.HeaderLines
+	q, n, err := l.lines.ParseRequest(b)
+	switch {
+	case err != nil:
+		l.counts.badRequests++
+		c.refuse(statusOf(err), err.Error())
+		return true
+	case n > limits.HeaderBytes || n == 0 && len(b) > limits.HeaderBytes:
+		l.counts.badRequests++
+		c.refuse(431, http1.ErrHeaderTooLarge.Error())
+		return true
+	case n == 0:
+		if c.x.began == 0 { // the time for the head runs from its first byte
+			c.x.began = l.now
+			c.expire(l.site.timeouts.header)
+		}
+		return false
+	}
+	began := c.x.began
+	l.linesOf = &c.x
+	c.x = exchange{client: c, began: began, request: q, headAt: c.at, headEnd: c.at + n}
+	if began == 0 {
+		c.x.began = l.now
+	}
+	c.at += n
+	c.state = atRequest
+	c.deadline = 0
+	l.counts.requests++
+	c.x.start()
+	return true
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, http1.ErrHeaderTooLarge) {
+		return 431
+	}
+	return 400
+}
+
+// body forwards what belongs to the request's body and returns how much that is.
+func (c *client) body(data []byte) (used int) {
+	x := &c.x
+	for x.streaming {
+		piece, n, done, err := x.body.Next(data[used:])
+		used += n
+		x.receivedBytes += int64(len(piece))
+		switch {
+		case err != nil:
+			c.loop.counts.badRequests++
+			x.spoiled(400, err.Error())
+			return len(data)
+		case x.location.bodyBytes > 0 && x.receivedBytes > x.location.bodyBytes:
+			x.spoiled(413, "the body is larger than allowed")
+			return len(data)
+		}
+		if len(piece) > 0 {
+			x.peer.body(piece)
+		}
+		if done {
+			x.requestDone()
+			return used
+		}
+		if n == 0 {
+			return used
+		}
+	}
+	return used
+}
+
+// pump forwards the part of the body that came with the head or while there was
+// nobody to take it.
+func (c *client) pump() {
+	x := &c.x
+	if x.body.Ended() {
+		x.requestDone()
+		return
+	}
+	x.streaming = true
+	if c.at < c.have() {
+		c.at += c.body(c.in.b[c.at:])
+	}
+	if x.streaming && !c.stalledUpstream() {
+		c.resume()
+	}
+}
+
+func (c *client) stalledUpstream() bool { return c.x.peer != nil && c.x.peer.blocked }
+
+// finish goes on after a request that was answered whole.
+func (c *client) finish() {
+	c.x.log()
+	unread := !c.x.complete
+	c.x = exchange{}
+	if c.at == c.have() && c.in != nil {
+		c.loop.parcels.put(c.in)
+		c.in, c.at = nil, 0
+	} else if c.at >= maxWaiting/4 { // nothing views what was used any more
+		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
+		c.at = 0
+	}
+	if c.closing || c.loop.stopping {
+		c.linger(unread || c.at < c.have())
+		return
+	}
+	c.state = atHead
+	c.expire(c.loop.site.timeouts.keepAlive)
+	if c.at < c.have() || c.eof || c.paused || c.in != nil {
+		c.run()
+	}
+}
+
+// refuse answers what is no request, and ends the connection: nobody knows where
+// the next request would begin.
+func (c *client) refuse(status int, why string) {
+	c.x.client = c
+	if c.x.began == 0 {
+		c.x.began = c.loop.now
+	}
+	c.closing = true
+	c.state = atRequest
+	c.x.answer(status, why)
+}
+
+// linger ends the connection when what was sent is out; unread says that the
+// client may still be sending.
+func (c *client) linger(unread bool) {
+	if c.fd < 0 {
+		return
+	}
+	c.state = atEnd
+	c.x.unread = unread && !c.eof
+	c.expire(c.loop.site.timeouts.idle)
+	if c.paused && c.x.unread {
+		c.resume()
+	}
+	c.atEase()
+}
+
+// end closes the connection.
+func (c *client) end() {
+	if c.fd < 0 {
+		return
+	}
+	l := c.loop
+	if p := c.x.peer; p != nil {
+		c.x.peer = nil
+		p.abandon()
+	}
+	if c.x.queued != nil {
+		c.x.queued.leave(c)
+	}
+	if c.state == atTunnel {
+		c.x.log()
+	}
+	c.x.release()
+	c.in = nil
+	delete(l.clients, c)
+	if c.entered {
+		c.entered = false
+		l.proxy.hosts.leave(c.remote.Addr())
+	}
+	c.state = atLinger
+	c.conn.close()
+	for _, ln := range l.listeners {
+		ln.lessFull()
+	}
+}
+
+// fail ends the connection in the middle of a request.
+func (c *client) fail(why string) {
+	if c.state == atRequest && c.x.location != nil {
+		c.x.why = why
+		if c.x.status == 0 {
+			c.x.status = 499 // as others log a client that went
+		}
+		c.x.log()
+	}
+	c.end()
+}
+
+// drain has the connection end with the request it is at.
+func (c *client) drain() {
+	switch {
+	case c.state == atHead && c.in == nil && !c.blocked:
+		c.linger(false)
+	case c.state == atTunnel:
+	default:
+		c.closing = true
+	}
+}
+
+func (c *client) ended(err syscall.Errno) {
+	c.eof = true
+	switch {
+	case err != 0:
+		c.loop.counts.clientResets++
+		c.fail("client reset")
+	case c.state == atTunnel:
+		c.x.peer.halfClose()
+	case c.state == atHead, c.state == atPreface:
+		c.run()
+		if c.state == atPreface {
+			c.end()
+		}
+	case c.state == atRequest && !c.x.complete && !c.x.refused:
+		c.fail("client closed within its request")
+	case c.state == atLinger:
+		c.end()
+	}
+}
+
+func (c *client) unsendable(syscall.Errno) {
+	c.loop.counts.clientResets++
+	c.fail("client gone")
+}
+
+// stalled stops what feeds the client.
+func (c *client) stalled() {
+	if p := c.x.peer; p != nil {
+		p.pause()
+	}
+}
+
+func (c *client) drained() {
+	switch c.state {
+	case atEnd:
+		if !c.x.unread {
+			c.end()
+			return
+		}
+		c.state = atLinger
+		_ = syscall.Shutdown(int(c.fd), syscall.SHUT_WR) // it fails when the client is gone, which the next event tells
+		c.expire(lingerNs)
+	case atHead:
+		c.run()
+	case atTunnel:
+		c.x.peer.goOn()
+	case atRequest:
+		switch p := c.x.peer; {
+		case p != nil:
+			p.goOn()
+		case c.x.file != nil:
+			c.x.release()
+			c.finish()
+		}
+	}
+}
+
+func (c *client) expired() {
+	l := c.loop
+	switch c.state {
+	case atPreface:
+		c.end()
+	case atHead:
+		if c.in == nil && !c.blocked {
+			l.counts.idleClosed++
+			c.end()
+			return
+		}
+		l.counts.headerTimeouts++
+		if c.blocked {
+			c.end()
+			return
+		}
+		c.refuse(408, "the request's head took too long")
+	case atRequest:
+		c.x.expired()
+	case atTunnel:
+		c.end()
+	default:
+		c.end()
+	}
+}

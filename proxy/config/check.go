@@ -1,0 +1,334 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// checker collects what is wrong.
+type checker struct{ wrong Errors }
+
+func (k *checker) add(at *places, key, format string, args ...any) {
+	k.wrong = append(k.wrong, &Error{at.file, at.line(key), fmt.Sprintf(format, args...)})
+}
+
+// whole checks what is not a region's.
+func (k *checker) whole(c *Config, at *places) {
+	if len(c.Listen) == 0 {
+		c.Listen = []string{"127.0.0.1:8080"}
+	}
+	for i, a := range c.Listen {
+		if err := CheckAddress(a); err != nil {
+			k.add(at, fmt.Sprintf("listen.%d", i), "listen: %v", err)
+		}
+	}
+	if c.Admin != "" {
+		if err := CheckAddress(c.Admin); err != nil {
+			k.add(at, "admin", "admin: %v", err)
+		}
+	}
+	for i, t := range c.Trust {
+		if _, err := ParseNetwork(t); err != nil {
+			k.add(at, fmt.Sprintf("trust.%d", i), "trust: %v", err)
+		}
+	}
+	if c.Workers < 0 {
+		k.add(at, "workers", "workers: %d; 0 is one per CPU", c.Workers)
+	}
+	if c.Via != "" && !token(c.Via) {
+		k.add(at, "via", "via: %q is no pseudonym such as edge-1", c.Via)
+	}
+	if c.Limits.HeaderBytes == 0 {
+		c.Limits.HeaderBytes = 16 << 10
+	}
+	if n := c.Limits.HeaderBytes; n < 256 || n > 64<<10 {
+		k.add(at, "limits.header_bytes", "header_bytes: %d; 256 to 65536 are possible", n)
+	}
+	if c.Limits.HeaderLines == 0 {
+		c.Limits.HeaderLines = 100
+	}
+	if c.Limits.BodyBytes < 0 || c.Limits.Connections < 0 || c.Limits.ConnectionsPerClient < 0 || c.Limits.HeaderLines < 0 {
+		k.add(at, "limits", "limits: a negative number; 0 is the default")
+	}
+	k.log(c, at)
+}
+
+func (k *checker) log(c *Config, at *places) {
+	if c.Log.Access == "" {
+		c.Log.Access = "off"
+	}
+	if c.Log.Format == "" {
+		c.Log.Format = "combined"
+	}
+	if !slices.Contains([]string{"combined", "json"}, c.Log.Format) {
+		k.add(at, "log.format", "format: %q; combined and json are known", c.Log.Format)
+	}
+	if c.Log.Sample == 0 {
+		c.Log.Sample = 1
+	}
+	if c.Log.Sample < 0 || c.Log.Sample > 1 {
+		k.add(at, "log.sample", "sample: %v; a share from 0 to 1 is needed", c.Log.Sample)
+	}
+}
+
+func (k *checker) region(r *Region, at *places, key string) {
+	for i := range r.Locations {
+		k.location(&r.Locations[i], at, fmt.Sprintf("%slocations.%d", key, i))
+	}
+	for i := range r.Applications {
+		a := &r.Applications[i]
+		if a.Exe != "" && len(a.Command) == 0 {
+			a.Command = []string{a.Exe}
+		}
+		if len(a.Command) == 0 {
+			k.add(at, fmt.Sprintf("%sapplications.%d", key, i), "application %q has no command", a.ID)
+		}
+	}
+}
+
+func (k *checker) location(l *Location, at *places, key string) {
+	l.Hosts, l.Host = append(l.Hosts, l.Host...), nil
+	l.Paths, l.Path = append(l.Paths, l.Path...), nil
+	for i, h := range l.Hosts {
+		if err := CheckHost(h); err != nil {
+			k.add(at, fmt.Sprintf("%s.hosts.%d", key, i), "hosts: %v", err)
+		}
+	}
+	for i, p := range l.Paths {
+		if kind, text := PathKind(p); kind == PathRegex {
+			if _, err := regexp.Compile(text); err != nil {
+				k.add(at, fmt.Sprintf("%s.paths.%d", key, i), "paths: %q: %v", p, err)
+			}
+		} else if !strings.HasPrefix(text, "/") {
+			k.add(at, fmt.Sprintf("%s.paths.%d", key, i), "paths: %q does not begin with /", p)
+		}
+	}
+	for i, m := range l.Methods {
+		if !token(m) {
+			k.add(at, fmt.Sprintf("%s.methods.%d", key, i), "methods: %q is no token such as GET", m)
+		}
+	}
+	for name := range l.Headers {
+		if !token(name) {
+			k.add(at, key+".headers", "headers: %q is no name of a field", name)
+		}
+	}
+	k.actions(l, at, key)
+	k.limits(l, at, key)
+	k.edits(&l.RequestHeaders, at, key+".request_headers")
+	k.edits(&l.ResponseHeaders, at, key+".response_headers")
+}
+
+// actions checks what is done with a location's requests.
+func (k *checker) actions(l *Location, at *places, key string) {
+	if len(l.Destinations) == 0 && l.Redirect == nil {
+		k.add(at, key, "location %q has no destination and no redirect", l.ID)
+	}
+	for i := range l.Destinations {
+		k.destination(&l.Destinations[i], at, fmt.Sprintf("%s.destinations.%d", key, i))
+	}
+	if l.Fallback != nil {
+		k.destination(l.Fallback, at, key+".fallback")
+	}
+	if r := l.Redirect; r != nil {
+		if r.Status == 0 {
+			r.Status = 308
+		}
+		if !slices.Contains([]int{301, 302, 303, 307, 308}, r.Status) {
+			k.add(at, key+".redirect", "redirect: status %d; 301, 302, 303, 307 and 308 redirect", r.Status)
+		}
+		if r.To == "" || !fieldText(r.To) {
+			k.add(at, key+".redirect", "redirect: to %q", r.To)
+		}
+	}
+	if l.Balance == "" {
+		l.Balance = "round_robin"
+	}
+	if !slices.Contains([]string{"round_robin", "least_connections", "two_choices", "hash"}, l.Balance) {
+		k.add(at, key+".balance", "balance: %q; round_robin, least_connections, two_choices and hash are known", l.Balance)
+	}
+	if l.Key == "" {
+		l.Key = "client"
+	}
+	if !validKey(l.Key) {
+		k.add(at, key+".key", "key: %q; client, path, header:NAME and cookie:NAME are known", l.Key)
+	}
+}
+
+func (k *checker) limits(l *Location, at *places, key string) {
+	if r := l.Rate; r != nil {
+		if r.Requests < 1 || r.Per < 0 || r.Burst < 0 {
+			k.add(at, key+".rate", "rate: requests and per must be above 0, burst not below")
+		}
+		if r.Key == "" {
+			r.Key = "client"
+		}
+		if !validKey(r.Key) {
+			k.add(at, key+".rate.key", "rate: key %q; client, path, header:NAME and cookie:NAME are known", r.Key)
+		}
+	}
+	if l.Retry == nil {
+		l.Retry = new(Retry)
+	}
+	if l.Retry.Attempts == nil {
+		two := 2
+		l.Retry.Attempts = &two
+	}
+	if l.Retry.Budget == 0 {
+		l.Retry.Budget = 0.2
+	}
+	if *l.Retry.Attempts < 0 || l.Retry.Budget < 0 {
+		k.add(at, key+".retry", "retry: a negative number")
+	}
+}
+
+func (k *checker) destination(d *Destination, at *places, key string) {
+	target, err := ParseURI(d.URI)
+	if err != nil {
+		k.add(at, key+".uri", "uri: %v", err)
+	}
+	if d.Weight == 0 {
+		d.Weight = 1
+	}
+	if d.Weight < 0 || d.MaxConnections < 0 || d.Queue < 0 || d.IdleConnections < 0 || d.Timeout < 0 {
+		k.add(at, key, "destination %q: a negative number", d.ID)
+	}
+	if d.Host != "" && d.Host != "upstream" && CheckHost(d.Host) != nil {
+		k.add(at, key+".host", "host: %q is no host name", d.Host)
+	}
+	if d.Health != nil && d.Health.Path == "" {
+		d.Health.Path = "/"
+	}
+	if d.Health != nil && (d.Health.Path[0] != '/' || !fieldText(d.Health.Path) || strings.Contains(d.Health.Path, " ")) {
+		k.add(at, key+".health.path", "health: path %q", d.Health.Path)
+	}
+	if d.Health != nil && err == nil && target.Scheme == Files {
+		k.add(at, key+".health", "health: files have none")
+	}
+	for i := range d.Transformers {
+		k.transformer(&d.Transformers[i], at, fmt.Sprintf("%s.transformers.%d", key, i))
+	}
+}
+
+func (k *checker) transformer(t *Transformer, at *places, key string) {
+	switch t.Type {
+	case "replacePath":
+		if t.Options.Pattern == "" {
+			k.add(at, key, "replacePath: no pattern")
+		}
+		if _, err := regexp.Compile(t.Options.Pattern); t.Options.Complex && err != nil {
+			k.add(at, key, "replacePath: %v", err)
+		}
+	case "compressResponse":
+	default:
+		k.add(at, key+".type", "transformer %q; replacePath and compressResponse are known", t.Type)
+	}
+}
+
+func (k *checker) edits(h *Headers, at *places, key string) {
+	protected := []string{"content-length", "transfer-encoding", "connection", "host", "trailer", "te", "upgrade", "keep-alive"}
+	name := func(n string) {
+		if !token(n) || slices.Contains(protected, strings.ToLower(n)) {
+			k.add(at, key, "headers: %q is no field that can be edited", n)
+		}
+	}
+	for _, n := range h.Remove {
+		name(n)
+	}
+	for _, m := range []map[string]string{h.Set, h.Add} {
+		for n, v := range m {
+			name(n)
+			if !fieldText(v) {
+				k.add(at, key, "headers: %s: the value has a control byte", n)
+			}
+		}
+	}
+}
+
+// CheckAddress checks "host:port" with a literal address or no host.
+func CheckAddress(a string) error {
+	host, port, err := net.SplitHostPort(a)
+	if err != nil {
+		return fmt.Errorf("%q is no host:port", a)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q: the port is no number from 0 to 65535", a)
+	}
+	if host == "" || host == "localhost" {
+		return nil
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		return fmt.Errorf("%q: an IP address is needed before the port", a)
+	}
+	return nil
+}
+
+// CheckHost checks a name, *.name, or *, with a port or without.
+func CheckHost(h string) error {
+	name := h
+	if i := strings.LastIndexByte(h, ':'); i >= 0 && !strings.HasSuffix(h, "]") {
+		if n, err := strconv.Atoi(h[i+1:]); err != nil || n < 1 || n > 65535 {
+			return fmt.Errorf("%q: the port is no number from 1 to 65535", h)
+		}
+		name = h[:i]
+	}
+	if name == "*" {
+		return nil
+	}
+	name = strings.TrimPrefix(name, "*.")
+	if u, err := url.Parse("http://" + name); err != nil || u.Host != name || name == "" || strings.ContainsAny(name, "*@ ") {
+		return fmt.Errorf("%q is no host name; names, *.suffix and * are known", h)
+	}
+	return nil
+}
+
+// ParseNetwork reads an address or a prefix; localhost is both loopbacks'.
+func ParseNetwork(s string) ([]netip.Prefix, error) {
+	if s == "localhost" {
+		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, nil
+	}
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return []netip.Prefix{p.Masked()}, nil
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no address and no network such as 10.0.0.0/8", s)
+	}
+	return []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}, nil
+}
+
+func validKey(key string) bool {
+	kind, name, found := strings.Cut(key, ":")
+	switch kind {
+	case "client", "path":
+		return !found
+	case "header", "cookie":
+		return found && token(name)
+	}
+	return false
+}
+
+func token(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func fieldText(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,305 @@
+// Package config reads a proxy's TOML file: what it listens on, its limits, and
+// regions of locations with their destinations, in RoadSign's words, so that
+// RoadSign's region and settings files can be read. Decoding is strict, and every
+// error names its line.
+//
+// The zero value of a field is its documented default; Read fills it in.
+package config
+
+import "time"
+
+// Config is a whole file, with what it includes.
+type Config struct {
+	// Listen are "host:port"; an empty host is every address. Default
+	// 127.0.0.1:8080.
+	Listen []string `toml:"listen"`
+	// ProxyProtocol expects a PROXY protocol header, version 1 or 2, on every
+	// connection, from a trusted proxy.
+	ProxyProtocol bool `toml:"proxy_protocol"`
+	// Admin is the address of /metrics, /status and /reload; "" has none.
+	Admin string `toml:"admin"`
+	// Workers is the number of loops; 0 is one per CPU.
+	Workers int `toml:"workers"`
+	// Via is the name to add to Via fields; "" adds none.
+	Via string `toml:"via"`
+	// Trust are the networks of proxies whose X-Forwarded-* are believed.
+	Trust []string `toml:"trust"`
+	// Include are files of regions, as patterns relative to this file.
+	Include []string `toml:"include"`
+
+	Timeouts Timeouts `toml:"timeouts"`
+	Limits   Limits   `toml:"limits"`
+	Log      Log      `toml:"log"`
+
+	Regions []Region `toml:"regions"`
+	// A file may be one region by itself, as RoadSign's are.
+	Region
+
+	Settings
+}
+
+// Timeouts; 0 is the default and a negative one none.
+type Timeouts struct {
+	Header       Duration `toml:"header"`        // a request's head, whole: 10 s
+	KeepAlive    Duration `toml:"keep_alive"`    // a client's connection between requests: 75 s
+	Connect      Duration `toml:"connect"`       // to a destination: 2 s
+	Response     Duration `toml:"response"`      // until the response's head: 60 s
+	Idle         Duration `toml:"idle"`          // between two pieces of a body: 60 s
+	Tunnel       Duration `toml:"tunnel"`        // a tunnel without a byte: 1 h
+	Total        Duration `toml:"total"`         // of a request, whole: none
+	Queue        Duration `toml:"queue"`         // waiting for a destination's connection: 5 s
+	UpstreamIdle Duration `toml:"upstream_idle"` // a destination's connection between requests: 4 s, below the 5 s of common servers
+	Drain        Duration `toml:"drain"`         // at the end: 30 s
+}
+
+// Limits; 0 is the default.
+type Limits struct {
+	HeaderBytes          int   `toml:"header_bytes"`           // 16 KiB, at most 64 KiB
+	HeaderLines          int   `toml:"header_lines"`           // 100
+	BodyBytes            int64 `toml:"body_bytes"`             // no limit
+	Connections          int   `toml:"connections"`            // of clients: three quarters of the process's descriptors
+	ConnectionsPerClient int   `toml:"connections_per_client"` // no limit
+}
+
+// Log is the access log.
+type Log struct {
+	// Access is a file, "-" for standard output, or "off", the default.
+	Access string `toml:"access"`
+	// Format is "combined", the default, or "json".
+	Format string `toml:"format"`
+	// Sample is the share of requests that is logged; errors always are. Default 1.
+	Sample float64 `toml:"sample"`
+}
+
+// Region groups locations.
+type Region struct {
+	ID           string        `toml:"id"`
+	Disabled     bool          `toml:"disabled"`
+	Locations    []Location    `toml:"locations"`
+	Applications []Application `toml:"applications"`
+}
+
+// Location is a set of requests and what is done with them.
+type Location struct {
+	ID string `toml:"id"`
+	// Hosts are names, with a port or without, *.suffix, or * for any. None is any.
+	Hosts []string `toml:"hosts"`
+	Host  []string `toml:"host"` // the same, RoadSign's older word
+	// Paths are "/prefix" (whole segments), "=/exact", "~regex"; what has one of
+	// ^$*+?()[]{}|\ is a regex without the ~. None is any.
+	Paths []string `toml:"paths"`
+	Path  []string `toml:"path"` // the same, RoadSign's older word
+	// Methods; none is any.
+	Methods []string `toml:"methods"`
+	// Queries must all be there with their values; "*" is any value.
+	Queries map[string]string `toml:"queries"`
+	// Headers must all be there, each with one of its values; "*" is any value.
+	Headers map[string][]string `toml:"headers"`
+	// Priority goes before all else, the highest first.
+	Priority int `toml:"priority"`
+
+	Destinations []Destination `toml:"destinations"`
+	// Fallback takes the requests when no destination can.
+	Fallback *Destination `toml:"fallback"`
+	// Redirect answers with a redirection; Destinations are then not needed.
+	Redirect *Redirect `toml:"redirect"`
+	// Balance is round_robin (the default; it takes weights), least_connections,
+	// two_choices or hash.
+	Balance string `toml:"balance"`
+	// Key of Balance hash: "client" (the default), "path", "header:NAME", "cookie:NAME".
+	Key string `toml:"key"`
+
+	Rate            *Rate    `toml:"rate"`
+	Retry           *Retry   `toml:"retry"`
+	Timeouts        Timeouts `toml:"timeouts"`
+	BodyBytes       int64    `toml:"body_bytes"`
+	Helmet          *Helmet  `toml:"helmet"`
+	RequestHeaders  Headers  `toml:"request_headers"`
+	ResponseHeaders Headers  `toml:"response_headers"`
+}
+
+// Destination is where requests go: http://host:port[/base], https://…,
+// unix:/path, or files://directory with index, suffix, fallback, maxAge, prefix
+// and charset.
+type Destination struct {
+	ID     string `toml:"id"`
+	URI    string `toml:"uri"`
+	Weight int    `toml:"weight"` // 0 is 1
+	// Host to send: "" is the client's, "upstream" that of the URI, else this name.
+	Host string `toml:"host"`
+	// Timeout in milliseconds until the response's head: RoadSign's word for Timeouts.Response.
+	Timeout int `toml:"timeout"`
+	// MaxConnections bounds the connections of all workers; 0 is no bound. Requests
+	// beyond wait, at most Queue of them (0: 100 for each worker).
+	MaxConnections int `toml:"max_connections"`
+	Queue          int `toml:"queue"`
+	// IdleConnections kept for the next requests, for each worker; 0 is 64.
+	IdleConnections int `toml:"idle_connections"`
+
+	Health       *Health       `toml:"health"`
+	Eject        Eject         `toml:"eject"`
+	Helmet       *Helmet       `toml:"helmet"`
+	Transformers []Transformer `toml:"transformers"`
+}
+
+// Redirect answers 301, 302, 303, 307 or 308 (the default). {host}, {path} and
+// {query} in To stand for the request's.
+type Redirect struct {
+	To     string `toml:"to"`
+	Status int    `toml:"status"`
+}
+
+// Rate limits requests with the same key.
+type Rate struct {
+	Requests int      `toml:"requests"`
+	Per      Duration `toml:"per"`   // 0 is a second
+	Burst    int      `toml:"burst"` // beyond, at once
+	Key      string   `toml:"key"`   // as Location.Key
+}
+
+// Retry of requests that failed before the first byte of a response.
+type Retry struct {
+	// Attempts is how many there may be after the first; nil is 2.
+	Attempts *int `toml:"attempts"`
+	// Budget is the share of requests that may be retried. 0 is 0.2.
+	Budget float64 `toml:"budget"`
+}
+
+// Health asks a destination whether it works.
+type Health struct {
+	Path     string   `toml:"path"`     // "" is /
+	Interval Duration `toml:"interval"` // 0 is 5 s
+	Timeout  Duration `toml:"timeout"`  // 0 is 2 s
+	Rise     int      `toml:"rise"`     // good answers to come back; 0 is 2
+	Fall     int      `toml:"fall"`     // bad ones to go; 0 is 2
+	Status   []int    `toml:"status"`   // good ones; none is 200 to 399
+}
+
+// Eject leaves a destination out that fails: after Failures in a row for For,
+// twice that after the next failure, up to Most. One request tries it then.
+type Eject struct {
+	Failures int      `toml:"failures"` // 0 is 5, negative never
+	For      Duration `toml:"for"`      // 0 is 5 s
+	Most     Duration `toml:"most"`     // 0 is 1 min
+}
+
+// Headers are edits of a head, made in the order remove, set, add.
+type Headers struct {
+	Remove []string          `toml:"remove"`
+	Set    map[string]string `toml:"set"`
+	Add    map[string]string `toml:"add"`
+}
+
+// Transformer is a change of the request or the response: replacePath or
+// compressResponse.
+type Transformer struct {
+	Type    string           `toml:"type"`
+	Options TransformOptions `toml:"options"`
+}
+
+// TransformOptions of either type. replacePath replaces Pattern by Value; with
+// Complex, Pattern is a regex and Repl its replacement. compressResponse has a
+// Level: 1 fast, 2 small, else in between.
+type TransformOptions struct {
+	Pattern string `toml:"pattern"`
+	Value   string `toml:"value"`
+	Repl    string `toml:"repl"`
+	Complex bool   `toml:"complex"`
+	Level   int    `toml:"level"`
+}
+
+// Helmet sets security headers on responses.
+type Helmet struct {
+	XSSProtection             string `toml:"xss_protection"`
+	ContentTypeNosniff        string `toml:"content_type_nosniff"`
+	XFrameOptions             string `toml:"x_frame_options"`
+	HSTSMaxAge                int    `toml:"hsts_max_age"`
+	HSTSExcludeSubdomains     bool   `toml:"hsts_exclude_subdomains"`
+	HSTSPreloadEnabled        bool   `toml:"hsts_preload_enabled"`
+	ContentSecurityPolicy     string `toml:"content_security_policy"`
+	CSPReportOnly             bool   `toml:"csp_report_only"`
+	ReferrerPolicy            string `toml:"referrer_policy"`
+	PermissionPolicy          string `toml:"permission_policy"`
+	CrossOriginEmbedderPolicy string `toml:"cross_origin_embedder_policy"`
+	CrossOriginOpenerPolicy   string `toml:"cross_origin_opener_policy"`
+	CrossOriginResourcePolicy string `toml:"cross_origin_resource_policy"`
+	OriginAgentCluster        string `toml:"origin_agent_cluster"`
+	XDNSPrefetchControl       string `toml:"xdns_prefetch_control"`
+	XDownloadOptions          string `toml:"x_download_options"`
+	XPermittedCrossDomain     string `toml:"x_permitted_cross_domain"`
+}
+
+// Application is a process that the proxy keeps running.
+type Application struct {
+	ID          string   `toml:"id"`
+	Workdir     string   `toml:"workdir"`
+	Command     []string `toml:"command"`
+	Exe         string   `toml:"exe"` // RoadSign's older word for a command without arguments
+	Environment []string `toml:"environment"`
+}
+
+// Settings are the tables of RoadSign's settings file. Read turns those that have
+// a meaning here into the fields above.
+type Settings struct {
+	Debug struct {
+		PrintRoutes bool `toml:"print_routes"`
+	} `toml:"debug"`
+	Hypertext struct {
+		Ports           []string      `toml:"ports"`
+		SecuredPorts    []string      `toml:"secured_ports"`
+		SideloadPorts   []string      `toml:"sideload_ports"`
+		SideloadSecured []string      `toml:"sideload_secured_ports"`
+		ForceHTTPS      bool          `toml:"force_https"`
+		RedirectToHTTPS bool          `toml:"redirect_to_https"`
+		Certificate     []Certificate `toml:"certificate"`
+		Limitation      struct {
+			MaxBodySize int64 `toml:"max_body_size"`
+			MaxQPS      int   `toml:"max_qps"`
+		} `toml:"limitation"`
+	} `toml:"hypertext"`
+	Paths struct {
+		Configs string `toml:"configs"`
+	} `toml:"paths"`
+	Telemetry struct {
+		RequestLogging bool `toml:"request_logging"`
+		CaptureTraces  bool `toml:"capture_traces"`
+	} `toml:"telemetry"`
+	Performance struct {
+		Prefork     bool `toml:"prefork"`
+		TracesLimit int  `toml:"traces_limit"`
+	} `toml:"performance"`
+	Security struct {
+		Credential            string   `toml:"credential"`
+		SideloadTrustedProxys []string `toml:"sideload_trusted_proxies"`
+	} `toml:"security"`
+}
+
+// Certificate is a pair of PEM files.
+type Certificate struct {
+	Key string `toml:"key"`
+	PEM string `toml:"pem"`
+}
+
+// Duration is a time such as "1m30s".
+type Duration time.Duration
+
+// UnmarshalText reads Go's form of durations.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return err
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Or is the duration, a default for 0, and 0 for "none".
+func (d Duration) Or(otherwise time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return otherwise
+	case d < 0:
+		return 0
+	}
+	return time.Duration(d)
+}

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Error is something wrong at a place of a file.
+type Error struct {
+	File string
+	Line int
+	What string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What) }
+
+// Errors are all that is wrong, by file and line.
+type Errors []*Error
+
+func (e Errors) Error() string {
+	var lines []string
+	for _, one := range e {
+		lines = append(lines, one.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Read reads a file, or a directory of region files, and what it includes. An
+// error that is not about reading is Errors.
+func Read(path string) (*Config, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		c := new(Config)
+		c.Include = []string{filepath.Join(path, "*.toml")}
+		return complete(c, ".", nil, nil)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
+}
+
+// Parse reads a file's text; name is its path, to which others are relative.
+func Parse(name string, text []byte) (*Config, error) {
+	c := new(Config)
+	places, wrong := decode(name, text, c)
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	return complete(c, filepath.Dir(name), places, nil)
+}
+
+// decode reads text strictly into to.
+func decode(name string, text []byte, to any) (*places, Errors) {
+	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return nil, decodeErrors(name, err)
+	}
+	return findPlaces(name, text), nil
+}
+
+func decodeErrors(name string, err error) Errors {
+	var strict *toml.StrictMissingError
+	if errors.As(err, &strict) {
+		var list Errors
+		for i := range strict.Errors {
+			row, _ := strict.Errors[i].Position()
+			list = append(list, &Error{name, row, "unknown key " + strings.Join(strict.Errors[i].Key(), ".")})
+		}
+		return list
+	}
+	var one *toml.DecodeError
+	if errors.As(err, &one) {
+		row, _ := one.Position()
+		return Errors{{name, row, strings.TrimPrefix(one.Error(), "toml: ")}}
+	}
+	return Errors{{name, 1, strings.TrimPrefix(err.Error(), "toml: ")}}
+}
+
+// complete reads what is included, translates older words, fills defaults in and
+// checks.
+func complete(c *Config, dir string, at *places, wrong Errors) (*Config, error) {
+	check := &checker{wrong: wrong}
+	if at == nil {
+		at = &places{file: dir, lines: map[string]int{}}
+	}
+	c.translate()
+	if len(c.Locations) > 0 || len(c.Applications) > 0 {
+		check.region(&c.Region, at, "")
+		if !c.Disabled {
+			c.Regions = append(c.Regions, c.Region)
+		}
+	}
+	for i := range c.Regions[:len(c.Regions)-len0(c)] {
+		check.region(&c.Regions[i], at, fmt.Sprintf("regions.%d.", i))
+	}
+	check.include(c, dir, at)
+	c.Regions = slices.DeleteFunc(c.Regions, func(r Region) bool { return r.Disabled })
+	c.Region = Region{}
+	check.whole(c, at)
+	if len(check.wrong) > 0 {
+		return nil, check.wrong
+	}
+	return c, nil
+}
+
+// len0 is 1 when the file's own region is the last of the list.
+func len0(c *Config) int {
+	if (len(c.Locations) > 0 || len(c.Applications) > 0) && !c.Disabled {
+		return 1
+	}
+	return 0
+}
+
+// translate gives the tables of RoadSign's settings their meaning.
+func (c *Config) translate() {
+	c.Listen = append(c.Listen, c.Hypertext.Ports...)
+	if c.Admin == "" && len(c.Hypertext.SideloadPorts) > 0 {
+		c.Admin = c.Hypertext.SideloadPorts[0]
+	}
+	if c.Limits.BodyBytes == 0 {
+		c.Limits.BodyBytes = max(c.Hypertext.Limitation.MaxBodySize, 0)
+	}
+	if c.Paths.Configs != "" {
+		c.Include = append(c.Include, filepath.Join(c.Paths.Configs, "*.toml"))
+	}
+	if c.Log.Access == "" && c.Telemetry.RequestLogging {
+		c.Log.Access = "-"
+	}
+}
+
+// include reads the region files.
+func (k *checker) include(c *Config, dir string, at *places) {
+	for i, pattern := range c.Include {
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(dir, pattern)
+		}
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			k.add(at, fmt.Sprintf("include.%d", i), "include: %v", err)
+			continue
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				k.add(at, "include", "include: %v", err)
+				continue
+			}
+			var r Region
+			in, wrong := decode(file, text, &r)
+			k.wrong = append(k.wrong, wrong...)
+			if len(wrong) == 0 {
+				k.region(&r, in, "")
+				c.Regions = append(c.Regions, r)
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Schemes of a destination.
+const (
+	HTTP  = "http"
+	HTTPS = "https"
+	Unix  = "unix"
+	Files = "files"
+)
+
+// Target is a destination's URI taken apart.
+type Target struct {
+	Scheme  string
+	Address string     // host:port, or the path of a socket or a directory
+	Host    string     // to send as Host when asked for
+	Base    string     // path before the request's, without a slash at its end
+	Options url.Values // of files
+}
+
+// ParseURI reads http://host[:port][/base], https://…, unix:/path or
+// files://directory[?options].
+func ParseURI(uri string) (Target, error) {
+	switch {
+	case strings.HasPrefix(uri, "unix:"):
+		path := strings.TrimPrefix(strings.TrimPrefix(uri, "unix:"), "//")
+		if path == "" || len(path) > 107 {
+			return Target{}, fmt.Errorf("%q: a socket's path has 1 to 107 bytes", uri)
+		}
+		return Target{Scheme: Unix, Address: path, Host: "localhost"}, nil
+	case strings.HasPrefix(uri, "files://"), strings.HasPrefix(uri, "file://"):
+		return parseFiles(uri)
+	}
+	u, err := url.Parse(uri)
+	if err != nil {
+		return Target{}, fmt.Errorf("%q is no URI", uri)
+	}
+	if u.Scheme != HTTP && u.Scheme != HTTPS {
+		return Target{}, fmt.Errorf("%q: http://, https://, unix: and files:// are known", uri)
+	}
+	if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Hostname() == "" {
+		return Target{}, fmt.Errorf("%q: a host, perhaps a port and a path are needed, and nothing else", uri)
+	}
+	t := Target{Scheme: u.Scheme, Address: u.Host, Host: u.Host, Base: strings.TrimRight(u.EscapedPath(), "/")}
+	if u.Port() == "" {
+		port := "80"
+		if u.Scheme == HTTPS {
+			port = "443"
+		}
+		t.Address = strings.TrimSuffix(u.Host, ":") + ":" + port
+	}
+	return t, nil
+}
+
+// parseFiles refuses options that nobody knows: a misspelt fallback would show as
+// pages that are not found.
+func parseFiles(uri string) (Target, error) {
+	_, rest, _ := strings.Cut(uri, "://")
+	dir, query, _ := strings.Cut(rest, "?")
+	options, err := url.ParseQuery(query)
+	if err != nil || dir == "" {
+		return Target{}, fmt.Errorf("%q: files://directory?index=&suffix=&fallback=&maxAge= is the form", uri)
+	}
+	for name := range options {
+		switch name {
+		case "index", "suffix", "fallback", "maxAge", "prefix", "charset", "utf8", "browse", "slash":
+		default:
+			return Target{}, fmt.Errorf("%q: unknown option %q; index, suffix, fallback, maxAge, prefix and charset are known", uri, name)
+		}
+	}
+	return Target{Scheme: Files, Address: dir, Options: options}, nil
+}
+
+// Kinds of path patterns.
+const (
+	PathPrefix = iota
+	PathExact
+	PathRegex
+)
+
+// PathKind tells a pattern's kind and gives it without its mark.
+func PathKind(p string) (kind int, text string) {
+	switch {
+	case strings.HasPrefix(p, "="):
+		return PathExact, p[1:]
+	case strings.HasPrefix(p, "~"):
+		return PathRegex, p[1:]
+	case strings.ContainsAny(p, `^$*+?()[]{}|\`):
+		return PathRegex, p
+	}
+	return PathPrefix, p
+}

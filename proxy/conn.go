@@ -1,0 +1,211 @@
+package proxy
+
+import (
+	"syscall"
+
+	"ceiling/internal/ring"
+)
+
+// A party is what stands behind a socket of a loop. Its methods are called from
+// the loop alone.
+type party interface {
+	// received takes what has come, at least one byte, a view valid until the
+	// turn ends.
+	received(data []byte)
+	// ended tells that nothing more comes: the peer has closed (0) or failed.
+	ended(err syscall.Errno)
+	// unsendable tells that what was sent will not arrive.
+	unsendable(err syscall.Errno)
+	// stalled tells that what was sent finds no room: its source should pause.
+	stalled()
+	// drained tells that all that was sent is out, after a stall or when asked
+	// for with conn.atEase.
+	drained()
+	// expired tells that the deadline is over.
+	expired()
+}
+
+// A parcel is memory for what is sent, or received in parts.
+type parcel struct{ b []byte }
+
+const (
+	// parcelBytes fits a head with a small body, and a receive buffer with the
+	// frame of its chunk.
+	parcelBytes = 17 << 10
+	// maxParcel is what a parcel may have grown to and be kept.
+	maxParcel = 64 << 10
+	// maxSpare bounds the parcels that are kept: 17 MiB for each loop at most.
+	maxSpare = 1024
+)
+
+// parcels is a stack of spare parcels: the one that is warm in the cache comes
+// first.
+type parcels struct{ spare []*parcel }
+
+func (s *parcels) get() *parcel {
+	if n := len(s.spare); n > 0 {
+		p := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return p
+	}
+	return &parcel{make([]byte, 0, parcelBytes)}
+}
+
+func (s *parcels) put(p *parcel) {
+	if len(s.spare) < maxSpare && cap(p.b) <= maxParcel {
+		p.b = p.b[:0]
+		s.spare = append(s.spare, p)
+	}
+}
+
+// conn is one socket of a loop. Nothing is sent before the turn ends, so that
+// what belongs together leaves together.
+type conn struct {
+	loop       *loop
+	owner      party
+	fd         int32 // -1: closed
+	index      uint32
+	generation uint32
+
+	dirty     bool // stands in loop.dirty: out is to be sent
+	unsettled bool // stands in loop.sent: whether it is out is to be looked at
+	blocked   bool // what was sent has no room; a Sent event will tell
+	paused    bool // nothing is received
+	ease      bool // drained is to be called when all is out
+
+	out     *parcel   // to be sent when the turn ends
+	pending []*parcel // sent, perhaps not out
+
+	deadline int64 // loop's clock; 0: none
+	checkAt  int64 // tick at which the wheel looks at it; 0: it does not
+}
+
+func (c *conn) tag() ring.Tag { return ring.MakeTag(c.index, c.generation) }
+
+// buffer is where the next bytes to send are appended.
+func (c *conn) buffer() *parcel {
+	if c.out == nil {
+		c.out = c.loop.parcels.get()
+		if !c.dirty {
+			c.dirty = true
+			c.loop.dirty = append(c.loop.dirty, c)
+		}
+	}
+	return c.out
+}
+
+// write sends a copy of b.
+func (c *conn) write(b []byte) {
+	p := c.buffer()
+	p.b = append(p.b, b...)
+}
+
+// lend sends b itself, which must not change until the connection has drained.
+func (c *conn) lend(b []byte) {
+	c.flush()
+	c.loop.ring.Send(int(c.fd), b, c.tag())
+	c.unsettle()
+}
+
+// flush hands what is to be sent to the ring.
+func (c *conn) flush() {
+	if c.out == nil || c.fd < 0 {
+		return
+	}
+	c.loop.ring.Send(int(c.fd), c.out.b, c.tag())
+	c.pending = append(c.pending, c.out)
+	c.out = nil
+	c.unsettle()
+}
+
+func (c *conn) unsettle() {
+	if !c.unsettled {
+		c.unsettled = true
+		c.loop.sent = append(c.loop.sent, c)
+	}
+}
+
+// atEase has drained called once all that was written is out, in a later turn.
+func (c *conn) atEase() {
+	c.ease = true
+	c.unsettle()
+}
+
+// settle looks, a Wait after a send, whether all is out.
+func (c *conn) settle() {
+	c.unsettled = false
+	if c.fd < 0 || c.blocked {
+		return
+	}
+	if c.loop.ring.Unsent(c.tag()) > 0 {
+		c.blocked = true
+		c.loop.ring.SendNotify(int(c.fd), nil, c.tag())
+		c.owner.stalled()
+		return
+	}
+	c.release()
+	if c.ease {
+		c.ease = false
+		c.owner.drained()
+	}
+}
+
+// sent takes the news that what was sent before a SendNotify is out.
+func (c *conn) sent() {
+	if c.loop.ring.Unsent(c.tag()) > 0 {
+		c.loop.ring.SendNotify(int(c.fd), nil, c.tag())
+		return
+	}
+	c.blocked, c.ease = false, false
+	c.release()
+	c.owner.drained()
+}
+
+// release gives back the parcels that are out.
+func (c *conn) release() {
+	for i, p := range c.pending {
+		c.loop.parcels.put(p)
+		c.pending[i] = nil
+	}
+	c.pending = c.pending[:0]
+}
+
+func (c *conn) pause() {
+	if !c.paused {
+		c.paused = true
+		c.loop.ring.Pause(c.tag())
+	}
+}
+
+func (c *conn) resume() {
+	if c.paused && c.fd >= 0 {
+		c.paused = false
+		c.loop.ring.Receive(int(c.fd), c.tag())
+	}
+}
+
+// close closes at once. Parcels that may still be in the ring's hands are left to
+// the collector.
+func (c *conn) close() {
+	if c.fd < 0 {
+		return
+	}
+	c.loop.ring.Close(int(c.fd), c.tag())
+	c.fd, c.deadline = -1, 0
+	if c.out != nil {
+		c.loop.parcels.put(c.out)
+		c.out = nil
+	}
+	c.pending = nil
+	c.loop.forget(c)
+}
+
+// expire sets the deadline, in from now; 0 or less is none.
+func (c *conn) expire(in int64) {
+	if in <= 0 {
+		c.deadline = 0
+		return
+	}
+	c.deadline = c.loop.now + in
+	c.loop.wheel.set(c)
+}

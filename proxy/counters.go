@@ -1,0 +1,85 @@
+package proxy
+
+import "ceiling/internal/hist"
+
+// counters are one loop's, written by it alone. Others get a copy that the loop
+// makes between two turns.
+type counters struct {
+	accepted, acceptErrors, acceptPauses     uint64
+	requests                                 uint64
+	statuses                                 [6]uint64 // by hundreds; 0 is none
+	received, sent                           uint64    // bytes of bodies
+	badRequests, badResponses, unrouted      uint64
+	limitedRequests, limitedConnections      uint64
+	idleClosed, headerTimeouts, bodyTimeouts uint64
+	requestTimeouts, clientTimeouts          uint64
+	clientResets                             uint64
+
+	connects, connectErrors, connectTimeouts uint64
+	reuses, stale, idlePeersClosed           uint64
+	unsolicited, responseTimeouts            uint64
+	cutResponses, retries, fallbacks         uint64
+	noDestination, queued, queueFull         uint64
+	tunnels, ownErrors                       uint64
+	filesServed, logDropped                  uint64
+
+	latency hist.Hist // first byte of the request to the last of the answer, ns
+}
+
+// add sums two loops' counters.
+func (c *counters) add(o *counters) {
+	theirs := o.fields()
+	for i, f := range c.fields() {
+		*f.at += *theirs[i].at
+	}
+	for i := range c.statuses {
+		c.statuses[i] += o.statuses[i]
+	}
+	c.latency.Merge(&o.latency)
+}
+
+type counterField struct {
+	name, help string
+	at         *uint64
+}
+
+// fields names the counters.
+func (c *counters) fields() []counterField {
+	return []counterField{
+		{"client_connections_total", "connections accepted", &c.accepted},
+		{"accept_errors_total", "connections that could not be accepted", &c.acceptErrors},
+		{"accept_pauses_total", "times that the limit of connections was reached", &c.acceptPauses},
+		{"requests_total", "requests whose head was read", &c.requests},
+		{"received_body_bytes_total", "bytes of request bodies", &c.received},
+		{"sent_body_bytes_total", "bytes of response bodies", &c.sent},
+		{"bad_requests_total", "requests that were refused because they are malformed", &c.badRequests},
+		{"bad_responses_total", "malformed responses of destinations", &c.badResponses},
+		{"unrouted_requests_total", "requests that no location takes", &c.unrouted},
+		{"rate_limited_requests_total", "requests beyond a rate limit", &c.limitedRequests},
+		{"limited_connections_total", "connections beyond the limit of their address", &c.limitedConnections},
+		{"idle_clients_closed_total", "client connections closed after the keep-alive time", &c.idleClosed},
+		{"header_timeouts_total", "request heads that took too long", &c.headerTimeouts},
+		{"body_timeouts_total", "request bodies that took too long", &c.bodyTimeouts},
+		{"request_timeouts_total", "requests that took too long as a whole, or in a queue", &c.requestTimeouts},
+		{"client_timeouts_total", "clients that did not take their response", &c.clientTimeouts},
+		{"client_resets_total", "clients that went before their response", &c.clientResets},
+		{"upstream_connects_total", "connections opened to destinations", &c.connects},
+		{"upstream_connect_errors_total", "connects that failed", &c.connectErrors},
+		{"upstream_connect_timeouts_total", "connects that took too long", &c.connectTimeouts},
+		{"upstream_reuses_total", "requests on a connection that was open", &c.reuses},
+		{"upstream_stale_total", "reused connections that had just been closed", &c.stale},
+		{"upstream_idle_closed_total", "idle connections that the destination closed", &c.idlePeersClosed},
+		{"upstream_unsolicited_total", "connections dropped because of bytes that nobody asked for", &c.unsolicited},
+		{"upstream_response_timeouts_total", "destinations that took too long", &c.responseTimeouts},
+		{"upstream_cut_responses_total", "responses that could not be completed", &c.cutResponses},
+		{"retries_total", "attempts after the first", &c.retries},
+		{"fallbacks_total", "requests given to a fallback", &c.fallbacks},
+		{"no_destination_total", "requests for which no destination was usable", &c.noDestination},
+		{"queued_requests_total", "requests that waited for a connection", &c.queued},
+		{"queue_full_total", "requests for which a queue had no room", &c.queueFull},
+		{"tunnels_total", "connections that switched protocols", &c.tunnels},
+		{"own_errors_total", "answers of 500 and above that the proxy made", &c.ownErrors},
+		{"files_total", "answers from files", &c.filesServed},
+		{"access_log_lines_dropped_total", "lines that the log's writer had no room for", &c.logDropped},
+	}
+}

@@ -1,0 +1,390 @@
+package proxy
+
+import (
+	"bytes"
+
+	"ceiling/internal/http1"
+	"ceiling/proxy/route"
+)
+
+// exchange is one request and its answer. It belongs to its client and is cleared
+// for the next.
+type exchange struct {
+	client  *client
+	request http1.Request // views of client.in
+	body    http1.Body    // of the request, as far as it was taken
+
+	location    *location
+	destination *destination
+	peer        *peer
+	queued      *pool // the pool in whose queue it waits
+	file        *file // what is being sent
+	left        int   // bytes of it that had found no room when last looked at
+
+	headAt, headEnd int // of the head in client.in
+	began           int64
+	receivedBytes   int64 // of the request's body
+	sentBytes       int64 // of the answer's body
+	tried           uint64
+	status          uint16
+	tries           uint8
+	interim         uint8
+
+	counted   bool // in the pool's busy
+	trial     bool // it tries an upstream that was ejected
+	fresh     bool // needs a connection that was not used before
+	upgrade   bool // asks for another protocol
+	streaming bool // its body goes to the peer as it comes
+	complete  bool // was received whole
+	answering bool // the answer has begun
+	chunked   bool // the answer is sent in chunks
+	unread    bool // the client may still send when it is answered
+	refused   bool // answered without asking anybody
+	logged    bool
+	shut      bool // tunnel: the client's direction is closed
+	why       string
+}
+
+// triedFallback is the bit of exchange.tried for the fallback; those below are the
+// destinations', of which there are 63 at most.
+const triedFallback = 1 << 63
+
+// start decides what is done with a request whose head is there.
+func (x *exchange) start() {
+	c, l, q := x.client, x.client.loop, &x.request
+	x.body = q.Body()
+	x.complete = x.body.Ended()
+	if !q.KeepAlive {
+		c.closing = true
+	}
+	authority, path, query := route.SplitTarget(q.Target)
+	clean, ok := route.Clean(path, l.clean)
+	switch {
+	case q.Minor > 1:
+		c.refuse(505, "HTTP/1.0 and HTTP/1.1 are spoken here")
+		return
+	case string(q.Method) == "CONNECT":
+		c.refuse(405, "this is no forward proxy")
+		return
+	case authority != nil && len(q.Host) > 0 && !bytes.EqualFold(authority, q.Host):
+		c.refuse(400, "the target and Host name different hosts")
+		return
+	case !ok:
+		x.answer(400, "the path cannot be understood in one way")
+		return
+	case !l.expectation(c.in.b[x.headAt:x.headEnd], q):
+		x.answer(417, "only 100-continue can be expected")
+		return
+	}
+	if authority != nil {
+		q.Host = authority
+	}
+	if &clean[0] != &path[0] {
+		l.clean = clean[:0]
+	}
+	x.route(clean, query)
+}
+
+// expectation tells whether what a request expects is what we know.
+func (l *loop) expectation(head []byte, q *http1.Request) bool {
+	if q.ExpectContinue {
+		return true
+	}
+	for i := range l.lines.List {
+		if l.lines.List[i].Is == http1.Expect && len(l.lines.List[i].Value(head)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// route finds the location, and checks its conditions.
+func (x *exchange) route(clean, query []byte) {
+	c, l, q := x.client, x.client.loop, &x.request
+	head := c.in.b[x.headAt:x.headEnd]
+	asked := route.Query{Host: q.Host, Path: clean, Query: query, Method: q.Method}
+	if l.site.needsHeaders {
+		asked.Header = func(name string) []byte { return l.field(head, name) }
+	}
+	i := l.site.table.Find(&asked)
+	if i < 0 {
+		l.counts.unrouted++
+		x.answer(404, "no location takes this request")
+		return
+	}
+	loc := l.site.locations[i]
+	x.location = loc
+	x.upgrade = x.asksUpgrade(head)
+	if loc.bodyBytes > 0 && q.ContentLength > loc.bodyBytes {
+		x.answer(413, "the body is larger than allowed")
+		return
+	}
+	if loc.rate != nil {
+		if wait := loc.rate.take(x.key(loc.rateKey, head, clean), l.now); wait > 0 {
+			l.counts.limitedRequests++
+			x.answerLater(429, "too many requests", wait)
+			return
+		}
+	}
+	loc.turn(l).earn()
+	if loc.total > 0 {
+		c.expire(loc.total)
+	}
+	switch {
+	case loc.redirect != nil:
+		x.redirect()
+	case loc.files != nil:
+		x.serveFile(loc.files, clean)
+	default:
+		x.dispatch(x.key(loc.balanceKey, head, clean), clean)
+	}
+}
+
+// field is the value of a header of the request that was parsed last.
+func (l *loop) field(head []byte, name string) []byte {
+	for i := range l.lines.List {
+		line := &l.lines.List[i]
+		if int(line.NameEnd-line.At) == len(name) && equalFoldASCII(line.Name(head), name) {
+			return line.Value(head)
+		}
+	}
+	return nil
+}
+
+func equalFoldASCII(a []byte, b string) bool {
+	for i, c := range a {
+		d := b[i]
+		if c != d && (c|0x20 != d|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// asksUpgrade tells whether the request asks for a protocol that can be tunnelled.
+// h2c is not: behind it the next hop would take requests that nobody here has seen.
+func (x *exchange) asksUpgrade(head []byte) bool {
+	q := &x.request
+	if q.Minor == 0 || !x.complete || string(q.Method) != "GET" {
+		return false
+	}
+	upgrade, option := []byte(nil), false
+	lines := x.lines()
+	for i := range lines {
+		switch line := &lines[i]; line.Is {
+		case http1.Upgrade:
+			if upgrade != nil {
+				return false
+			}
+			upgrade = line.Value(head)
+		case http1.Connection:
+			option = option || http1.HasToken(line.Value(head), "upgrade")
+		}
+	}
+	return option && len(upgrade) > 0 && !bytes.ContainsAny(upgrade, ", \t") &&
+		!bytes.EqualFold(upgrade, []byte("h2c")) && !bytes.EqualFold(upgrade[:min(5, len(upgrade))], []byte("http/")) &&
+		!bytes.EqualFold(upgrade[:min(4, len(upgrade))], []byte("tls/"))
+}
+
+// dispatch chooses a destination and asks it for a connection. clean is the path
+// for files, nil where the request comes again.
+func (x *exchange) dispatch(key uint64, clean []byte) {
+	d := x.choose(key)
+	loc := x.location
+	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.loop.now) && x.tried&triedFallback == 0 {
+		x.client.loop.counts.fallbacks++
+		x.tried |= triedFallback
+		d = loc.fallback
+	}
+	switch {
+	case d == nil && x.tries == 0:
+		x.client.loop.counts.noDestination++
+		x.answerLater(503, "no destination is able to answer", 1e9)
+	case d == nil:
+		x.answer(502, "no destination has answered")
+	case d.files != nil:
+		x.destination = d
+		if clean == nil {
+			clean = x.cleanPath()
+		}
+		x.serveFile(d.files, clean)
+	default:
+		x.destination = d
+		x.client.loop.pool(d.upstream).request(x)
+	}
+}
+
+func (x *exchange) cleanPath() []byte {
+	_, path, _ := route.SplitTarget(x.request.Target)
+	clean, _ := route.Clean(path, x.client.loop.clean) // it was checked before
+	return clean
+}
+
+// choose asks the location's balance; nil when no destination is left.
+func (x *exchange) choose(key uint64) *destination {
+	l, loc := x.client.loop, x.location
+	turn := loc.turn(l)
+	for {
+		if len(turn.choices) != len(loc.destinations) {
+			turn.choices = make([]route.Choice, len(loc.destinations))
+		}
+		for i, d := range loc.destinations {
+			busy := 0
+			if d.upstream != nil {
+				busy = l.pool(d.upstream).busy
+			}
+			turn.choices[i] = route.Choice{
+				Weight: d.weight, Busy: busy, Seed: d.seed,
+				Usable: x.tried&(1<<(i&63)) == 0 && d.usable(l.now),
+			}
+		}
+		i := turn.chooser.Choose(turn.choices, key)
+		if i < 0 {
+			return nil
+		}
+		d := loc.destinations[i]
+		if d.upstream == nil || !d.upstream.ejected() {
+			return d
+		}
+		if d.upstream.try(l.now) { // one request finds out whether it works again
+			x.trial = true
+			return d
+		}
+		x.tried |= 1 << (i & 63)
+	}
+}
+
+// requestDone notes that the request is with the peer, whole.
+func (x *exchange) requestDone() {
+	x.streaming, x.complete = false, true
+	if p := x.peer; p != nil {
+		p.endBody()
+		if !p.answered {
+			p.expire(x.location.respond)
+		}
+	}
+}
+
+// spoiled answers a request whose body turned out to be wrong, and lets go of the
+// peer that has seen part of it.
+func (x *exchange) spoiled(status int, why string) {
+	x.streaming = false
+	if p := x.peer; p != nil {
+		x.peer = nil
+		p.abandon()
+	}
+	x.client.closing = true
+	if x.answering {
+		x.client.fail(why)
+		return
+	}
+	x.refused = true
+	x.answer(status, why)
+}
+
+// failed ends an attempt without an answer. sent tells that the peer may have
+// seen the request, stale that its connection was used before and may just have
+// been closed.
+func (x *exchange) failed(status int, why string, sent, stale bool) {
+	l, c := x.client.loop, x.client
+	trial := x.trial
+	x.peer = nil
+	x.uncount()
+	x.streaming = false
+	if stale {
+		x.fresh = true
+		l.counts.stale++
+	} else {
+		x.destination.upstream.failed(l.now, trial)
+		x.tried |= x.location.bit(x.destination)
+	}
+	c.resume() // it may have been paused with a body that found no way
+	again := !sent || x.complete && x.idempotent() && x.body.Ended() && x.receivedBytes == 0 && x.request.ContentLength == 0 && !x.request.Chunked
+	if again && status != 504 && int(x.tries) < x.location.retries && x.location.turn(l).mayRetry() {
+		x.tries++
+		l.counts.retries++
+		x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], nil), nil)
+		return
+	}
+	if !sent && x.location.fallback != nil && x.tried&triedFallback == 0 {
+		x.tries++
+		x.tried |= triedFallback - 1
+		x.dispatch(0, nil)
+		return
+	}
+	x.why = why
+	x.answer(status, why)
+}
+
+// lines are the lines of the request's head. They are parsed again where those of
+// other heads have come between.
+func (x *exchange) lines() []http1.Line {
+	c := x.client
+	l := c.loop
+	if l.linesOf != x {
+		if _, _, err := l.lines.ParseRequest(c.in.b[x.headAt:x.headEnd]); err != nil {
+			panic("proxy: a request that was parsed is malformed now: " + err.Error())
+		}
+		l.linesOf = x
+	}
+	return l.lines.List
+}
+
+// idempotent: RFC 9110, section 9.2.2.
+func (x *exchange) idempotent() bool {
+	switch string(x.request.Method) {
+	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE":
+		return true
+	}
+	return false
+}
+
+// uncount takes the attempt off its pool's load, and gives a trial back that
+// found nothing out.
+func (x *exchange) uncount() {
+	if x.trial {
+		x.trial = false
+		x.destination.upstream.trial.Store(false)
+	}
+	if x.counted {
+		x.counted = false
+		x.client.loop.pool(x.destination.upstream).busy--
+	}
+}
+
+// release lets go of what an exchange holds.
+func (x *exchange) release() {
+	x.uncount()
+	if x.file != nil {
+		x.file.unref()
+		x.file = nil
+	}
+}
+
+// touch moves a tunnel's deadline.
+func (x *exchange) touch() { x.client.expire(x.location.tunnel) }
+
+// expired: the time for the request, or in a queue, is over.
+func (x *exchange) expired() {
+	c := x.client
+	if x.file != nil {
+		x.fileTimeout()
+		return
+	}
+	c.loop.counts.requestTimeouts++
+	if q := x.queued; q != nil {
+		q.leave(c)
+		x.answerLater(503, "the destination's queue took too long", 1e9)
+		return
+	}
+	if p := x.peer; p != nil {
+		x.peer = nil
+		p.abandon()
+		x.uncount()
+	}
+	if x.answering || x.refused {
+		c.fail("request timeout")
+		return
+	}
+	x.answer(504, "the request took too long")
+}

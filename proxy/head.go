@@ -1,0 +1,301 @@
+package proxy
+
+import (
+	"bytes"
+	"strconv"
+
+	"ceiling/internal/http1"
+	"ceiling/proxy/route"
+)
+
+// Heads are passed on as the bytes that came, in runs between the lines that are
+// left out: those that belong to one connection, frame the message, or say who
+// came before. In their place stand our own. Nothing is decoded and encoded again.
+
+// appendRequest appends the request's head for its destination.
+func (x *exchange) appendRequest(b []byte) []byte {
+	c, q, d := x.client, &x.request, x.destination
+	head := c.in.b[x.headAt:x.headEnd]
+	lines := x.lines()
+	b = append(b, q.Method...)
+	b = append(b, ' ')
+	b = x.appendTarget(b)
+	b = append(b, " HTTP/1.1\r\n"...)
+	if d.host != "" || q.Minor == 0 && !hasHost(lines) {
+		b = append(b, "Host: "...)
+		b = append(b, firstOf(d.host, string(q.Host), d.upstream.target.Host)...)
+		b = append(b, "\r\n"...)
+	}
+	b = x.appendLines(b, head, lines)
+	switch {
+	case q.Chunked:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	case q.HasLength:
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, q.ContentLength, 10)
+		b = append(b, "\r\n"...)
+	}
+	if x.upgrade {
+		b = append(b, "Connection: upgrade\r\n"...)
+	}
+	b = x.appendForwarded(b, head, lines)
+	b = append(b, c.loop.site.via...)
+	b = append(b, x.location.request.lines...)
+	return append(b, "\r\n"...)
+}
+
+// hasHost: a request of HTTP/1.0 needs none.
+func hasHost(lines []http1.Line) bool {
+	for i := range lines {
+		if lines[i].Is == http1.Host {
+			return true
+		}
+	}
+	return false
+}
+
+func firstOf(list ...string) string {
+	for _, s := range list {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// appendLines appends the lines that are passed on.
+func (x *exchange) appendLines(b, head []byte, lines []http1.Line) []byte {
+	if len(lines) == 0 {
+		return b
+	}
+	drop := x.location.request.drop
+	from := lines[0].At
+	for i := range lines {
+		line := &lines[i]
+		if line.Is == http1.Other && !line.Hop() && len(drop) == 0 || x.passes(line, head, drop) {
+			continue
+		}
+		b = append(b, head[from:line.At]...)
+		from = line.End
+	}
+	return append(b, head[from:len(head)-2]...)
+}
+
+// passes tells whether a line of the request goes on to the destination.
+func (x *exchange) passes(line *http1.Line, head []byte, drop []string) bool {
+	switch line.Is {
+	case http1.Shadow, http1.ContentLength, http1.TransferEncoding, http1.Connection, http1.KeepAlive,
+		http1.ProxyConnection, http1.TE, http1.Trailer, http1.HTTP2Settings,
+		http1.ForwardedFor, http1.ForwardedProto, http1.ForwardedHost:
+		return false
+	case http1.Forwarded:
+		return x.client.trusted
+	case http1.Upgrade:
+		return x.upgrade
+	case http1.Host:
+		return x.destination.host == ""
+	case http1.Expect:
+		return x.request.ExpectContinue && x.request.Minor > 0
+	}
+	return !line.Hop() && !named(line.Name(head), drop)
+}
+
+// named tells whether one of the names, in lower case, is this one.
+func named(name []byte, names []string) bool {
+	for _, n := range names {
+		if len(n) == len(name) && equalFoldASCII(name, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendTarget appends the target in origin form (RFC 9112, section 3.2.1), as it
+// came unless the destination changes it.
+func (x *exchange) appendTarget(b []byte) []byte {
+	d, target := x.destination, x.request.Target
+	if target[0] != '/' || d.base != "" || len(d.replace) > 0 {
+		_, path, query := route.SplitTarget(target)
+		if target[0] == '*' {
+			return append(b, '*')
+		}
+		for i := range d.replace {
+			path = d.replace[i].apply(path)
+		}
+		b = append(b, d.base...)
+		if len(path) == 0 || path[0] != '/' {
+			b = append(b, '/')
+		}
+		b = append(b, path...)
+		if query != nil {
+			b = append(b, '?')
+			b = append(b, query...)
+		}
+		return b
+	}
+	return append(b, target...)
+}
+
+// apply changes a path. What comes out is checked: an edit must not make another
+// request line of it.
+func (r *replacement) apply(path []byte) []byte {
+	var out []byte
+	if r.re != nil {
+		out = r.re.ReplaceAll(path, []byte(r.new))
+	} else {
+		out = bytes.ReplaceAll(path, []byte(r.old), []byte(r.new))
+	}
+	for _, c := range out {
+		if c <= ' ' || c >= 0x7f || c == '?' || c == '#' {
+			return path
+		}
+	}
+	return out
+}
+
+// appendForwarded appends who the request comes from. What the client says of
+// that is believed when it is a trusted proxy.
+func (x *exchange) appendForwarded(b, head []byte, lines []http1.Line) []byte {
+	c := x.client
+	b = append(b, "X-Forwarded-For: "...)
+	proto, host := []byte(nil), []byte(nil)
+	if c.trusted {
+		for i := range lines {
+			switch line := &lines[i]; line.Is {
+			case http1.ForwardedFor:
+				b = append(b, line.Value(head)...)
+				b = append(b, ", "...)
+			case http1.ForwardedProto:
+				proto = line.Value(head)
+			case http1.ForwardedHost:
+				host = line.Value(head)
+			}
+		}
+	}
+	b = append(b, c.name...)
+	b = append(b, "\r\nX-Forwarded-Proto: "...)
+	if len(proto) > 0 {
+		b = append(b, proto...)
+	} else {
+		b = append(b, c.scheme...)
+	}
+	if len(host) == 0 {
+		host = x.request.Host
+	}
+	if len(host) > 0 {
+		b = append(b, "\r\nX-Forwarded-Host: "...)
+		b = append(b, host...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// appendResponse appends the head of the response for the client, and decides how
+// its body is framed.
+func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []byte {
+	c, l := x.client, x.client.loop
+	x.chunked = false
+	bodiless := r.Status == 204 || r.Status == 304 || string(x.request.Method) == "HEAD"
+	open := !bodiless && (r.Chunked || r.UntilClose) // its end is not known
+	if open {
+		x.chunked = x.request.Minor > 0
+		if !x.chunked {
+			c.closing = true
+		}
+	}
+	b = appendStatusLine(b, r)
+	b, dated := x.appendResponseLines(b, head)
+	switch {
+	case x.chunked:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	case r.HasLength && r.Status != 204:
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, r.ContentLength, 10)
+		b = append(b, "\r\n"...)
+	}
+	if !dated {
+		b = l.appendDate(b)
+	}
+	b = append(b, l.site.via...)
+	b = append(b, x.destination.lines...)
+	b = append(b, x.location.response.lines...)
+	b = c.appendConnection(b)
+	return append(b, "\r\n"...)
+}
+
+func appendStatusLine(b []byte, r *http1.Response) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(r.Status), 10)
+	b = append(b, ' ')
+	b = append(b, r.Reason...)
+	return append(b, "\r\n"...)
+}
+
+// appendResponseLines appends the lines that are passed on, and tells whether a
+// Date is among them.
+func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) {
+	lines := x.client.loop.lines.List
+	if len(lines) == 0 {
+		return b, false
+	}
+	drop := x.location.response.drop
+	from := lines[0].At
+	for i := range lines {
+		line := &lines[i]
+		switch line.Is {
+		case http1.Date:
+			dated = true
+			continue
+		case http1.Shadow, http1.ContentLength, http1.TransferEncoding, http1.Connection, http1.KeepAlive,
+			http1.ProxyConnection, http1.TE, http1.Trailer, http1.Upgrade, http1.HTTP2Settings:
+		default:
+			if !line.Hop() && (len(drop) == 0 || !named(line.Name(head), drop)) {
+				continue
+			}
+		}
+		b = append(b, head[from:line.At]...)
+		from = line.End
+	}
+	return append(b, head[from:len(head)-2]...), dated
+}
+
+// appendInterim appends a 1xx response.
+func (l *loop) appendInterim(b []byte, r *http1.Response, head []byte) []byte {
+	b = appendStatusLine(b, r)
+	for i := range l.lines.List {
+		if line := &l.lines.List[i]; line.Is == http1.Other && !line.Hop() {
+			b = append(b, head[line.At:line.End]...)
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
+// appendSwitch appends a 101 response.
+func (l *loop) appendSwitch(b []byte, r *http1.Response, head []byte) []byte {
+	b = appendStatusLine(b, r)
+	for i := range l.lines.List {
+		line := &l.lines.List[i]
+		if (line.Is == http1.Other || line.Is == http1.Date) && !line.Hop() || line.Is == http1.Upgrade {
+			b = append(b, head[line.At:line.End]...)
+		}
+	}
+	return append(b, "Connection: upgrade\r\n\r\n"...)
+}
+
+func (l *loop) appendDate(b []byte) []byte {
+	b = append(b, "Date: "...)
+	b = append(b, l.date...)
+	return append(b, "\r\n"...)
+}
+
+// appendConnection says whether the connection goes on, where HTTP/1.1 would not
+// be understood without.
+func (c *client) appendConnection(b []byte) []byte {
+	switch {
+	case c.closing || c.loop.stopping:
+		c.closing = true
+		return append(b, "Connection: close\r\n"...)
+	case c.x.request.Minor == 0:
+		return append(b, "Connection: keep-alive\r\n"...)
+	}
+	return b
+}

@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"bytes"
+	"net/netip"
+
+	"ceiling/internal/http1"
+	"ceiling/proxy/route"
+)
+
+// key hashes what a request is told apart by; 0 where nothing is asked for.
+func (x *exchange) key(k key, head, clean []byte) uint64 {
+	switch k.kind {
+	case keyNone:
+		return 0
+	case keyPath:
+		if clean == nil {
+			clean = x.cleanPath()
+		}
+		return route.HashOf(clean)
+	case keyHeader:
+		x.lines()
+		return route.HashOf(x.client.loop.field(head, k.name))
+	case keyCookie:
+		x.lines()
+		return route.HashOf(cookie(x.client.loop.field(head, "cookie"), k.name))
+	}
+	a := x.address().As16()
+	return route.HashOf(a[:])
+}
+
+// cookie finds a cookie's value.
+func cookie(field []byte, name string) []byte {
+	for len(field) > 0 {
+		part := field
+		if i := bytes.IndexByte(field, ';'); i >= 0 {
+			part, field = field[:i], field[i+1:]
+		} else {
+			field = nil
+		}
+		part = bytes.TrimSpace(part)
+		if len(part) > len(name) && part[len(name)] == '=' && string(part[:len(name)]) == name {
+			return part[len(name)+1:]
+		}
+	}
+	return nil
+}
+
+// address is the client's. Behind trusted proxies it is the last address of
+// X-Forwarded-For that is not itself a trusted proxy's: those before it are what
+// that client says.
+func (x *exchange) address() netip.Addr {
+	c := x.client
+	a := c.remote.Addr()
+	if !c.trusted {
+		return a
+	}
+	lines := x.lines()
+	head := c.in.b[x.headAt:x.headEnd]
+	for i := len(lines) - 1; i >= 0; i-- {
+		if lines[i].Is != http1.ForwardedFor {
+			continue
+		}
+		value := lines[i].Value(head)
+		for len(value) > 0 {
+			last := value
+			if j := bytes.LastIndexByte(value, ','); j >= 0 {
+				last, value = value[j+1:], value[:j]
+			} else {
+				value = nil
+			}
+			said, err := netip.ParseAddr(string(bytes.TrimSpace(last)))
+			if err != nil {
+				return a
+			}
+			a = said.Unmap()
+			if !c.loop.site.trusts(a) {
+				return a
+			}
+		}
+	}
+	return a
+}

@@ -1,0 +1,250 @@
+package proxy
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+type logFormat uint8
+
+const (
+	logCombined logFormat = iota
+	logJSON
+)
+
+// accessLog writes what the loops gather, from a goroutine of its own: a disk that
+// stands still must not stop a loop.
+type accessLog struct {
+	file   *os.File
+	full   chan []byte // to be written
+	empty  chan []byte // to be filled
+	sample uint64      // of 2^32: the share of requests that is logged
+	done   sync.WaitGroup
+	fail   func(string)
+}
+
+const (
+	logBytes   = 64 << 10 // a loop hands over that much, or what a second brings
+	logBuffers = 64       // 4 MiB of lines may wait for the disk
+)
+
+// openLog opens a log; nil for "off".
+func openLog(path string, sample float64, fail func(string)) (*accessLog, error) {
+	if path == "off" {
+		return nil, nil
+	}
+	a := &accessLog{file: os.Stdout, full: make(chan []byte, logBuffers), empty: make(chan []byte, logBuffers), sample: uint64(sample * (1 << 32)), fail: fail}
+	if path != "-" {
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+		if err != nil {
+			return nil, err
+		}
+		a.file = file
+	}
+	a.done.Go(func() {
+		for b := range a.full {
+			if _, err := a.file.Write(b); err != nil {
+				a.fail("access log: " + err.Error())
+			}
+			select {
+			case a.empty <- b[:0]:
+			default:
+			}
+		}
+	})
+	return a, nil
+}
+
+// close writes what is left.
+func (a *accessLog) close() error {
+	if a == nil {
+		return nil
+	}
+	close(a.full)
+	a.done.Wait()
+	if a.file == os.Stdout {
+		return nil
+	}
+	return a.file.Close()
+}
+
+// logBuffer is one loop's part.
+type logBuffer struct {
+	to     *accessLog // nil: there is no log
+	b      []byte
+	lots   uint64
+	second int64
+	stamp  []byte // of second
+}
+
+// flush hands over what there is.
+func (g *logBuffer) flush(l *loop) {
+	if g.to == nil || len(g.b) == 0 {
+		return
+	}
+	select {
+	case g.to.full <- g.b:
+		select {
+		case g.b = <-g.to.empty:
+		default:
+			g.b = make([]byte, 0, logBytes+8<<10)
+		}
+	default: // the disk does not follow
+		for _, c := range g.b {
+			if c == '\n' {
+				l.counts.logDropped++
+			}
+		}
+		g.b = g.b[:0]
+	}
+}
+
+// chosen draws whether a request is logged.
+func (g *logBuffer) chosen() bool {
+	if g.to.sample >= 1<<32 {
+		return true
+	}
+	g.lots = g.lots*6364136223846793005 + 1442695040888963407 // Knuth's MMIX generator; its high bits are good
+	return g.lots>>32 < g.to.sample
+}
+
+// log counts the request and writes its line.
+func (x *exchange) log() {
+	if x.logged || x.client == nil {
+		return
+	}
+	x.logged = true
+	c, l := x.client, x.client.loop
+	l.counts.statuses[min(x.status/100, 5)]++
+	l.counts.received += uint64(x.receivedBytes)
+	l.counts.sent += uint64(x.sentBytes)
+	took := l.now - x.began
+	l.counts.latency.Record(took)
+	g := l.log
+	if g.to == nil || x.status < 500 && !g.chosen() {
+		return
+	}
+	if g.second != l.second {
+		g.second = l.second
+		g.stamp = time.Unix(l.second, 0).AppendFormat(g.stamp[:0], "02/Jan/2006:15:04:05 -0700")
+		if l.site.logFormat == logJSON {
+			g.stamp = time.Unix(l.second, 0).UTC().AppendFormat(g.stamp[:0], time.RFC3339)
+		}
+	}
+	var head []byte
+	if x.headEnd > x.headAt && c.in != nil && x.headEnd <= len(c.in.b) {
+		head = c.in.b[x.headAt:x.headEnd]
+	}
+	if l.site.logFormat == logJSON {
+		x.logJSON(g, head, took)
+	} else {
+		x.logCombined(g, head)
+	}
+	if len(g.b) >= logBytes {
+		g.flush(l)
+	}
+}
+
+// fieldOf is a field's value for the log.
+func (x *exchange) fieldOf(head []byte, name string) []byte {
+	if head == nil {
+		return nil
+	}
+	x.lines()
+	return x.client.loop.field(head, name)
+}
+
+// logCombined is the format of that name, as other servers write it.
+func (x *exchange) logCombined(g *logBuffer, head []byte) {
+	b := x.appendClient(g.b, head)
+	b = append(b, " - - ["...)
+	b = append(b, g.stamp...)
+	b = append(b, "] \""...)
+	if head != nil {
+		b = append(b, x.request.Method...)
+		b = append(b, ' ')
+		b = appendSafe(b, x.request.Target)
+		b = append(b, " HTTP/1."...)
+		b = strconv.AppendInt(b, int64(x.request.Minor), 10)
+	}
+	b = append(b, "\" "...)
+	b = strconv.AppendInt(b, int64(x.status), 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, x.sentBytes, 10)
+	b = append(b, " \""...)
+	b = appendSafe(b, orDash(x.fieldOf(head, "referer")))
+	b = append(b, "\" \""...)
+	b = appendSafe(b, orDash(x.fieldOf(head, "user-agent")))
+	g.b = append(b, "\"\n"...)
+}
+
+func (x *exchange) logJSON(g *logBuffer, head []byte, took int64) {
+	b := append(g.b, `{"time":"`...)
+	b = append(b, g.stamp...)
+	b = append(b, `","client":"`...)
+	b = x.appendClient(b, head)
+	if head != nil {
+		b = append(b, `","method":"`...)
+		b = appendSafe(b, x.request.Method)
+		b = append(b, `","host":"`...)
+		b = appendSafe(b, x.request.Host)
+		b = append(b, `","target":"`...)
+		b = appendSafe(b, x.request.Target)
+		b = append(b, `","referer":"`...)
+		b = appendSafe(b, x.fieldOf(head, "referer"))
+		b = append(b, `","user_agent":"`...)
+		b = appendSafe(b, x.fieldOf(head, "user-agent"))
+	}
+	b = append(b, `","status":`...)
+	b = strconv.AppendInt(b, int64(x.status), 10)
+	b = append(b, `,"received":`...)
+	b = strconv.AppendInt(b, x.receivedBytes, 10)
+	b = append(b, `,"sent":`...)
+	b = strconv.AppendInt(b, x.sentBytes, 10)
+	b = append(b, `,"us":`...)
+	b = strconv.AppendInt(b, took/1000, 10)
+	b = append(b, `,"tries":`...)
+	b = strconv.AppendInt(b, int64(x.tries)+1, 10)
+	if x.destination != nil {
+		b = append(b, `,"destination":"`...)
+		b = appendSafe(b, []byte(x.destination.id))
+		b = append(b, '"')
+	}
+	if x.why != "" {
+		b = append(b, `,"error":"`...)
+		b = appendSafe(b, []byte(x.why))
+		b = append(b, '"')
+	}
+	g.b = append(b, "}\n"...)
+}
+
+// appendClient appends the client's address, as far as it is to be believed.
+func (x *exchange) appendClient(b, head []byte) []byte {
+	if x.client.trusted && head != nil && x.client.remote.IsValid() {
+		return x.address().AppendTo(b)
+	}
+	return append(b, x.client.name...)
+}
+
+func orDash(v []byte) []byte {
+	if len(v) == 0 {
+		return []byte("-")
+	}
+	return v
+}
+
+// appendSafe appends what a client sent so that it cannot end a field or a line,
+// in JSON as well as in the combined format: \u00XX for what is not plain ASCII.
+func appendSafe(b, s []byte) []byte {
+	const hex = "0123456789abcdef"
+	for _, c := range s {
+		if c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+			continue
+		}
+		b = append(b, c)
+	}
+	return b
+}

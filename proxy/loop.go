@@ -1,0 +1,248 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+	"time"
+
+	"ceiling/internal/http1"
+	"ceiling/internal/ring"
+)
+
+// A loop is one thread's part of the proxy, with its own ring, connections and
+// counters; nothing that is written on a request's way is shared with another.
+// What others want of it comes as a function through calls.
+type loop struct {
+	proxy *Proxy
+	index int
+	ring  *ring.Ring
+	site  *site
+	calls chan func(*loop)
+	wake  int // readable when there are calls
+
+	conns       []*conn // by index; nil is free
+	generations []uint32
+	free        []uint32
+	listeners   []*listener
+	clients     map[*client]struct{}
+
+	dirty, sent, settling []*conn
+	parcels               parcels
+	lines                 http1.Lines
+	linesOf               *exchange // whose lines these are
+	wheel                 wheel
+	pools                 []*pool // by upstream.id
+	files                 fileCache
+	log                   *logBuffer
+	clean                 []byte // scratch of route.Clean
+
+	now    int64 // nanoseconds since the proxy began, read once a turn
+	second int64 // of date
+	date   []byte
+
+	stopping bool // no more clients are accepted
+	drainEnd int64
+	counts   counters
+}
+
+// noWork is how long a Wait lasts when nothing comes: a tick of the wheel.
+const noWork = 64 * time.Millisecond
+
+// run serves until the loop is told to stop and its last connection has ended.
+func (l *loop) run() (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if l.ring, err = ring.Open(ring.Config{Engine: l.proxy.options.Engine}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.ring.Shut()) }()
+	for _, ln := range l.listeners {
+		l.adopt(&ln.conn, ln, ln.socket)
+		l.ring.Accept(ln.socket, ln.tag())
+	}
+	w := &waker{}
+	l.adopt(&w.conn, w, l.wake)
+	l.ring.Receive(l.wake, w.tag())
+	for !l.over() {
+		if err := l.turn(); err != nil {
+			return errors.Join(err, l.letGo())
+		}
+	}
+	l.log.flush(l)
+	return l.letGo()
+}
+
+// turn is one round: wait, settle what was sent, handle what came, send.
+func (l *loop) turn() error {
+	events, err := l.ring.Wait(ring.Patience{Timeout: noWork})
+	if err != nil {
+		return fmt.Errorf("proxy loop: %w", err)
+	}
+	l.tell(time.Now())
+	l.settle()
+	for i := range events {
+		l.handle(&events[i])
+	}
+	l.wheel.turn(l, l.now)
+	l.flush()
+	return nil
+}
+
+// tell sets the clock, and what goes by seconds.
+func (l *loop) tell(now time.Time) {
+	l.now = int64(now.Sub(l.proxy.began))
+	if s := now.Unix(); s != l.second {
+		l.second = s
+		l.date = now.UTC().AppendFormat(l.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT") // RFC 9110, section 5.6.7
+		l.log.flush(l)
+		l.files.sweep()
+	}
+}
+
+func (l *loop) settle() {
+	l.settling, l.sent = l.sent, l.settling[:0]
+	for _, c := range l.settling {
+		c.settle()
+	}
+}
+
+func (l *loop) flush() {
+	for i := 0; i < len(l.dirty); i++ {
+		c := l.dirty[i]
+		c.dirty = false
+		c.flush()
+	}
+	l.dirty = l.dirty[:0]
+}
+
+func (l *loop) handle(ev *ring.Event) {
+	c := l.conn(ev.Tag.Index(), ev.Tag.Generation())
+	if c == nil {
+		if ev.Kind == ring.Accepted && ev.Err == 0 {
+			closeNow(ev.FD) // of a listener that is closed
+		}
+		return
+	}
+	switch ev.Kind {
+	case ring.Received:
+		if len(ev.Data) > 0 {
+			c.owner.received(ev.Data)
+		} else {
+			c.owner.ended(ev.Err)
+		}
+	case ring.Sent:
+		c.sent()
+	case ring.SendFailed:
+		c.blocked = false
+		c.owner.unsendable(ev.Err)
+	case ring.Accepted:
+		c.owner.(*listener).accepted(ev)
+	case ring.Connected:
+		c.owner.(*peer).connected(ev.Err)
+	}
+}
+
+// conn is the connection of an index, nil when it is closed or another's.
+func (l *loop) conn(index, generation uint32) *conn {
+	if int(index) >= len(l.conns) {
+		return nil
+	}
+	c := l.conns[index]
+	if c == nil || c.generation != generation {
+		return nil
+	}
+	return c
+}
+
+// adopt makes c the connection of a socket.
+func (l *loop) adopt(c *conn, owner party, fd int) {
+	var i uint32
+	if n := len(l.free); n > 0 {
+		i = l.free[n-1]
+		l.free = l.free[:n-1]
+	} else {
+		i = uint32(len(l.conns))
+		l.conns = append(l.conns, nil)
+		l.generations = append(l.generations, 0)
+	}
+	l.generations[i] = (l.generations[i] + 1) & 0xffffff
+	*c = conn{loop: l, owner: owner, fd: int32(fd), index: i, generation: l.generations[i]}
+	l.conns[i] = c
+}
+
+// forget frees the index of a closed connection.
+func (l *loop) forget(c *conn) {
+	l.conns[c.index] = nil
+	l.free = append(l.free, c.index)
+}
+
+// over tells whether the loop was stopped and has nothing left to do.
+func (l *loop) over() bool {
+	if !l.stopping {
+		return false
+	}
+	if len(l.clients) > 0 && l.now < l.drainEnd {
+		return false
+	}
+	return true
+}
+
+// stop closes the listeners and the clients that wait for their next request;
+// the others end with the request they are at, or when the time is over.
+func (l *loop) stop(within time.Duration) {
+	l.drainEnd = l.now + int64(within)
+	if l.stopping {
+		return
+	}
+	l.stopping = true
+	for _, ln := range l.listeners {
+		ln.close()
+	}
+	for c := range l.clients {
+		c.drain()
+	}
+}
+
+// letGo closes what is left, so that no descriptor outlives the loop.
+func (l *loop) letGo() error {
+	var err error
+	for _, c := range l.conns {
+		if c != nil && c.fd >= 0 {
+			err = errors.Join(err, syscall.Close(int(c.fd)))
+			c.fd = -1
+		}
+	}
+	l.files.close()
+	return err
+}
+
+// waker is the party of the socket that wakes a loop.
+type waker struct{ conn }
+
+func (w *waker) received([]byte) {
+	for {
+		select {
+		case f := <-w.loop.calls:
+			f(w.loop)
+		default:
+			return
+		}
+	}
+}
+
+// ended: the proxy has closed its end, which means to stop at once.
+func (w *waker) ended(syscall.Errno) {
+	w.close()
+	w.loop.stop(0)
+}
+
+func (w *waker) unsendable(syscall.Errno) {}
+func (w *waker) stalled()                 {}
+func (w *waker) drained()                 {}
+func (w *waker) expired()                 {}
+
+// closeNow closes a descriptor that no ring knows. A failure would mean that it
+// was closed before, which would be a fault of ours that tests look for.
+func closeNow(fd int) { _ = syscall.Close(fd) }

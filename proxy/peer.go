@@ -1,0 +1,431 @@
+package proxy
+
+import (
+	"strconv"
+	"syscall"
+
+	"ceiling/internal/http1"
+)
+
+// peerState is what a connection to a destination is at.
+type peerState uint8
+
+const (
+	peerConnecting peerState = iota
+	peerIdle                 // in its pool
+	peerHead                 // a response's head is to come
+	peerBody                 // a response's body is being passed on
+	peerTunnel
+	peerClosed
+)
+
+// peer is one connection to an upstream.
+type peer struct {
+	conn
+	state     peerState
+	answered  bool // the final head of the response is there
+	begun     bool // a byte of the response is there
+	keep      bool // the connection may be used again after the response
+	chunkBody bool // the request's body is sent in chunks
+	broken    bool // what is sent will not arrive
+	eof       bool // tunnel: nothing more comes
+	shut      bool // tunnel: our side is closed
+	served    uint32
+	pool      *pool
+	client    *client // nil: nobody
+	in        *parcel // a response's head that came in parts
+	response  http1.Body
+}
+
+// connected ends a connect.
+func (p *peer) connected(err syscall.Errno) {
+	c := p.client
+	if err != 0 {
+		p.client = nil
+		p.pool.loop.counts.connectErrors++
+		p.pool.nextAddress()
+		p.drop()
+		if c != nil {
+			c.x.failed(502, "connect: "+err.Error(), false, false)
+		}
+		return
+	}
+	p.loop.counts.connects++
+	p.loop.ring.Receive(int(p.fd), p.tag())
+	if c == nil {
+		p.rest()
+		return
+	}
+	p.begin(&c.x)
+}
+
+// begin gives an open connection the request.
+func (p *peer) begin(x *exchange) {
+	p.client, x.peer = x.client, p
+	p.state, p.answered, p.begun, p.broken = peerHead, false, false, false
+	p.served++
+	p.chunkBody = x.request.Chunked
+	out := p.buffer()
+	out.b = x.appendRequest(out.b)
+	if x.complete {
+		p.expire(x.location.respond)
+	} else {
+		p.expire(x.location.idle)
+	}
+	x.client.pump()
+}
+
+// body passes on a piece of the request's body.
+func (p *peer) body(piece []byte) {
+	if p.broken || p.fd < 0 {
+		return
+	}
+	out := p.buffer()
+	if p.chunkBody {
+		out.b = appendChunk(out.b, piece)
+	} else {
+		out.b = append(out.b, piece...)
+	}
+	if !p.answered {
+		p.expire(p.client.x.location.idle)
+	}
+}
+
+// endBody ends the request's body.
+func (p *peer) endBody() {
+	if p.chunkBody && !p.broken && p.fd >= 0 {
+		p.chunkBody = false
+		p.write(lastChunk)
+	}
+}
+
+var lastChunk = []byte("0\r\n\r\n") // read-only
+
+func appendChunk(b, piece []byte) []byte {
+	b = strconv.AppendInt(b, int64(len(piece)), 16)
+	b = append(b, "\r\n"...)
+	b = append(b, piece...)
+	return append(b, "\r\n"...)
+}
+
+func (p *peer) received(data []byte) {
+	switch p.state {
+	case peerHead:
+		p.begun = true
+		if p.in != nil {
+			p.in.b = append(p.in.b, data...)
+			data = p.in.b
+		}
+		p.head(data)
+	case peerBody:
+		p.pass(data)
+	case peerTunnel:
+		c := p.client
+		c.x.sentBytes += int64(len(data))
+		c.write(data)
+		c.x.touch()
+	case peerIdle: // nobody has asked for anything: nobody can trust what follows
+		p.loop.counts.unsolicited++
+		p.drop()
+	}
+}
+
+// head takes the heads of responses from b until the final one, or the bytes end.
+func (p *peer) head(b []byte) {
+	c, l := p.client, p.loop
+	x := &c.x
+	for len(b) > 0 {
+		l.lines.Max, l.linesOf = 0, nil
+		r, n, err := l.lines.ParseResponse(b, string(x.request.Method) == "HEAD")
+		switch {
+		case err != nil:
+			l.counts.badResponses++
+			p.give(502, "the destination's response: "+err.Error(), true)
+			return
+		case n == 0:
+			p.await(b)
+			return
+		case r.Status == 101:
+			p.upgrade(&r, b[:n], b[n:])
+			return
+		case r.Status < 200:
+			if !p.interim(&r, b[:n]) {
+				return
+			}
+			b = b[n:]
+			continue
+		}
+		p.final(&r, b[:n])
+		p.pass(b[n:])
+		if p.state == peerBody {
+			p.freeIn()
+		}
+		return
+	}
+	p.await(nil)
+}
+
+// await keeps the beginning of a head.
+func (p *peer) await(b []byte) {
+	if len(b) == 0 {
+		p.freeIn()
+		return
+	}
+	if p.in == nil {
+		p.in = p.loop.parcels.get()
+		p.in.b = append(p.in.b, b...)
+		return
+	}
+	p.in.b = p.in.b[:copy(p.in.b, b)] // b is its end
+}
+
+func (p *peer) freeIn() {
+	if p.in != nil {
+		p.loop.parcels.put(p.in)
+		p.in = nil
+	}
+}
+
+// interim passes a 1xx response on; false when there are too many.
+func (p *peer) interim(r *http1.Response, head []byte) bool {
+	x := &p.client.x
+	if x.interim++; x.interim > http1.MaxInterim {
+		p.loop.counts.badResponses++
+		p.give(502, "the destination's response: "+http1.ErrInterim.Error(), true)
+		return false
+	}
+	if x.request.Minor > 0 && (r.Status != 100 || x.request.ExpectContinue) {
+		out := p.client.buffer()
+		out.b = p.loop.appendInterim(out.b, r, head)
+	}
+	return true
+}
+
+// final passes the head of the response on.
+func (p *peer) final(r *http1.Response, head []byte) {
+	c := p.client
+	x := &c.x
+	p.answered = true
+	p.state = peerBody
+	p.response = r.Body()
+	p.keep = r.KeepAlive && x.complete && !r.UntilClose
+	p.pool.upstream.worked()
+	x.trial = false
+	x.status = uint16(r.Status)
+	x.answering = true
+	if !x.complete { // where its body ends is not known for sure any more
+		c.closing = true
+	}
+	out := c.buffer()
+	out.b = x.appendResponse(out.b, r, head)
+	p.expire(x.location.idle)
+}
+
+// pass passes on what follows the head.
+func (p *peer) pass(b []byte) {
+	c := p.client
+	x := &c.x
+	for !p.response.Ended() && len(b) > 0 {
+		piece, n, _, err := p.response.Next(b)
+		if err != nil {
+			p.loop.counts.badResponses++
+			p.cut("the destination's response: " + err.Error())
+			return
+		}
+		b = b[n:]
+		if len(piece) > 0 {
+			x.sentBytes += int64(len(piece))
+			out := c.buffer()
+			if x.chunked {
+				out.b = appendChunk(out.b, piece)
+			} else {
+				out.b = append(out.b, piece...)
+			}
+		}
+	}
+	if !p.response.Ended() {
+		p.expire(x.location.idle)
+		if c.blocked {
+			p.pause()
+		}
+		return
+	}
+	p.done(len(b) == 0)
+}
+
+// done ends a response. clean says that nothing came behind it.
+func (p *peer) done(clean bool) {
+	c := p.client
+	x := &c.x
+	if x.chunked {
+		c.write(lastChunk)
+	}
+	p.client, x.peer = nil, nil
+	x.uncount()
+	x.streaming = false
+	p.freeIn()
+	switch {
+	case !clean:
+		p.loop.counts.unsolicited++
+		p.drop()
+	case p.keep && x.complete && !p.broken && !p.blocked && !p.loop.stopping:
+		p.rest()
+	default:
+		p.drop()
+	}
+	c.finish()
+}
+
+// rest gives the connection to the next request, or back to its pool.
+func (p *peer) rest() {
+	p.state = peerIdle
+	p.resume()
+	p.pool.rest(p)
+}
+
+// cut ends a response that cannot be completed: the client must see that it was
+// cut, so its connection ends.
+func (p *peer) cut(why string) {
+	c := p.client
+	p.client, c.x.peer = nil, nil
+	c.x.uncount()
+	p.drop()
+	p.loop.counts.cutResponses++
+	c.flush() // what came before the cut is the client's
+	c.fail(why)
+}
+
+// give ends an attempt without an answer.
+func (p *peer) give(status int, why string, final bool) {
+	c := p.client
+	p.client = nil
+	stale := !final && p.served > 1 && !p.begun
+	p.drop()
+	c.x.failed(status, why, true, stale)
+}
+
+// abandon lets go of a client that has gone, or was answered otherwise.
+func (p *peer) abandon() {
+	if c := p.client; c != nil {
+		c.x.uncount()
+	}
+	p.client = nil
+	if p.state != peerConnecting { // the connection that comes will serve another
+		p.drop()
+	}
+}
+
+// drop closes the connection and makes room in its pool.
+func (p *peer) drop() {
+	if p.state == peerClosed {
+		return
+	}
+	p.pool.forget(p)
+	p.state = peerClosed
+	p.freeIn()
+	p.close()
+	p.pool.admit()
+}
+
+func (p *peer) ended(err syscall.Errno) {
+	switch p.state {
+	case peerIdle:
+		p.loop.counts.idlePeersClosed++
+		p.drop()
+	case peerHead:
+		p.give(502, "the destination closed the connection before its response", false)
+	case peerBody:
+		if err == 0 && p.response.UntilClose() {
+			p.keep = false
+			p.response = http1.Body{}
+			p.done(true)
+			return
+		}
+		p.cut("the destination closed the connection within its response")
+	case peerTunnel:
+		if err != 0 {
+			p.client.end()
+			return
+		}
+		p.eof = true
+		p.client.atEase()
+	}
+}
+
+// unsendable: the response that explains it may still come, so nothing is closed.
+func (p *peer) unsendable(syscall.Errno) {
+	p.broken = true
+	p.keep = false
+	if p.state == peerTunnel {
+		p.client.end()
+		return
+	}
+	if c := p.client; c != nil {
+		c.resume()
+		p.expire(lingerNs)
+	}
+}
+
+// stalled stops what feeds the peer.
+func (p *peer) stalled() {
+	if c := p.client; c != nil && (c.x.streaming || p.state == peerTunnel) {
+		c.pause()
+	}
+}
+
+func (p *peer) drained() {
+	c := p.client
+	if c == nil {
+		return
+	}
+	c.resume()
+	if p.state == peerTunnel && c.eof {
+		p.shut = true
+		_ = syscall.Shutdown(int(p.fd), syscall.SHUT_WR) // it fails when the peer is gone, which the next event tells
+		c.tunnelOver()
+	}
+}
+
+// goOn: the client has taken what it was sent.
+func (p *peer) goOn() {
+	p.resume()
+	if p.state == peerTunnel && p.eof {
+		p.client.x.shut = true
+		_ = syscall.Shutdown(int(p.client.fd), syscall.SHUT_WR) // it fails when the client is gone, which the next event tells
+		p.client.tunnelOver()
+	} else if p.state == peerBody {
+		p.expire(p.client.x.location.idle)
+	}
+}
+
+func (p *peer) expired() {
+	l := p.loop
+	c := p.client
+	switch p.state {
+	case peerConnecting:
+		l.counts.connectTimeouts++
+		p.client = nil
+		p.pool.nextAddress()
+		p.drop()
+		if c != nil {
+			c.x.failed(502, "connect: timeout", false, false)
+		}
+	case peerIdle:
+		p.drop()
+	case peerHead:
+		if !c.x.complete && !p.blocked && !p.broken {
+			l.counts.bodyTimeouts++
+			c.x.spoiled(408, "the request's body took too long")
+			return
+		}
+		l.counts.responseTimeouts++
+		p.give(504, "the destination took too long to answer", true)
+	case peerBody:
+		if c.blocked {
+			l.counts.clientTimeouts++
+		} else {
+			l.counts.responseTimeouts++
+		}
+		p.cut("no byte for too long")
+	}
+}

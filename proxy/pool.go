@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"slices"
+)
+
+// pool is a loop's connections to one upstream.
+type pool struct {
+	loop     *loop
+	upstream *upstream
+	idle     []*peer // the last in is the first out: the others may go when they are not needed
+	queue    []*client
+	open     int // connections, those under way too
+	busy     int // requests
+	turn     int // which address comes next
+}
+
+// pool of an upstream, made when it is first asked for.
+func (l *loop) pool(u *upstream) *pool {
+	for int(u.id) >= len(l.pools) {
+		l.pools = append(l.pools, nil)
+	}
+	p := l.pools[u.id]
+	if p == nil {
+		p = &pool{loop: l, upstream: u}
+		l.pools[u.id] = p
+	}
+	return p
+}
+
+// request finds a connection for x, or a place in the queue for one.
+func (p *pool) request(x *exchange) {
+	p.busy++
+	x.counted = true
+	if n := len(p.idle); n > 0 && !x.fresh {
+		peer := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.loop.counts.reuses++
+		peer.begin(x)
+		return
+	}
+	limit := int(p.upstream.limit.Load())
+	if limit == 0 || p.open < limit {
+		p.connect(x)
+		return
+	}
+	if x.fresh && len(p.idle) > 0 { // make room
+		p.idle[0].drop()
+		p.connect(x)
+		return
+	}
+	if len(p.queue) >= int(p.upstream.queue.Load()) {
+		p.loop.counts.queueFull++
+		x.uncount()
+		x.answerLater(503, "the destination's queue is full", 1e9)
+		return
+	}
+	p.loop.counts.queued++
+	p.queue = append(p.queue, x.client)
+	x.queued = p
+	x.client.expire(x.location.queue)
+}
+
+// connect opens a connection for x.
+func (p *pool) connect(x *exchange) {
+	list := *p.upstream.addresses.Load()
+	if len(list) == 0 {
+		x.failed(502, "the destination's name has no address", false, false)
+		return
+	}
+	to := &list[p.turn%len(list)]
+	fd, err := to.Socket()
+	if err != nil {
+		p.loop.counts.connectErrors++
+		x.failed(503, err.Error(), false, false)
+		return
+	}
+	if len(list) > 1 { // names with several addresses are served by all of them
+		p.turn++
+	}
+	peer := &peer{pool: p, client: x.client}
+	p.loop.adopt(&peer.conn, peer, fd)
+	p.open++
+	x.peer = peer
+	peer.expire(x.location.connect)
+	p.loop.ring.Connect(fd, to, peer.tag())
+}
+
+// nextAddress goes on to another address of the name after one has failed.
+func (p *pool) nextAddress() {
+	if n := len(*p.upstream.addresses.Load()); n == 1 {
+		return
+	}
+	p.turn++
+}
+
+// rest takes a connection back: for who waits for one, or for later.
+func (p *pool) rest(peer *peer) {
+	if c := p.next(); c != nil {
+		p.loop.counts.reuses++
+		peer.begin(&c.x)
+		return
+	}
+	u := p.upstream
+	if p.loop.stopping || u.gone.Load() || len(p.idle) >= int(u.maxIdle.Load()) {
+		peer.drop()
+		return
+	}
+	p.idle = append(p.idle, peer)
+	peer.expire(u.idle.Load())
+}
+
+// next takes the first of the queue.
+func (p *pool) next() *client {
+	if len(p.queue) == 0 {
+		return nil
+	}
+	c := p.queue[0]
+	p.queue = slices.Delete(p.queue, 0, 1)
+	p.taken(c)
+	return c
+}
+
+// taken notes that a client has left the queue.
+func (p *pool) taken(c *client) {
+	c.x.queued = nil
+	c.deadline = 0
+	if total := c.x.location.total; total > 0 {
+		c.expire(max(c.x.began+total-p.loop.now, 1))
+	}
+}
+
+// leave takes a client out of the queue that does not wait any longer.
+func (p *pool) leave(c *client) {
+	if i := slices.Index(p.queue, c); i >= 0 {
+		p.queue = slices.Delete(p.queue, i, i+1)
+	}
+	p.taken(c)
+	c.x.uncount()
+}
+
+// forget drops a connection from the books.
+func (p *pool) forget(peer *peer) {
+	p.open--
+	if peer.state == peerIdle {
+		if i := slices.Index(p.idle, peer); i >= 0 {
+			p.idle = slices.Delete(p.idle, i, i+1)
+		}
+	}
+}
+
+// admit opens a connection for the first of the queue, since there is room again.
+func (p *pool) admit() {
+	if c := p.next(); c != nil {
+		p.connect(&c.x)
+	}
+}
+
+// empty closes the idle connections.
+func (p *pool) empty() {
+	for len(p.idle) > 0 {
+		p.idle[len(p.idle)-1].drop()
+	}
+}
+
+var _ party = (*peer)(nil)
+var _ party = (*client)(nil)
+var _ party = (*listener)(nil)
+var _ party = (*waker)(nil)

@@ -1,0 +1,359 @@
+// Package proxy is a reverse proxy and site host on event loops: one loop per
+// core, each with its own ring, listener, connections and counters. A request
+// crosses no lock, is not decoded, and allocates nothing.
+//
+// What does not fit a loop, such as TLS or HTTP/2, is done with Go's own stacks
+// beside it and handed over as a connection that speaks plain HTTP/1.1, see
+// Connect.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ceiling/internal/ring"
+	"ceiling/internal/sys"
+	"ceiling/proxy/config"
+)
+
+// Options say how to run a proxy, apart from its configuration.
+type Options struct {
+	// Engine of the rings: ring.Auto, ring.Uring or ring.Epoll; "" is Auto.
+	Engine string
+	// Report is told what goes wrong while the proxy runs, in one line. nil is
+	// nobody.
+	Report func(line string)
+	// Share of the whole that this process is, with prefork: 1 of that many. 0
+	// is 1.
+	Share int
+}
+
+// Proxy serves one configuration after another.
+type Proxy struct {
+	options    Options
+	began      time.Time
+	loops      []*loop
+	addresses  []netip.AddrPort
+	hosts      hosts
+	maxClients int // of each loop
+	log        *accessLog
+	ids        atomic.Uint32
+
+	mu    sync.Mutex // reloads come one after another
+	site  *site
+	wakes []int // our ends of the loops' wake sockets
+	ended atomic.Bool
+	next  atomic.Uint32 // the loop that the next Connect goes to
+
+	slow  context.CancelFunc // ends the health checks and look-ups of site
+	tasks sync.WaitGroup
+}
+
+// Origin says where a handed-over connection comes from.
+type Origin struct {
+	// Client is who is at the other end. What is not valid is asked of the socket.
+	Client netip.AddrPort
+	// Scheme that the client uses: http or https. It becomes X-Forwarded-Proto.
+	Scheme string
+}
+
+// New makes a proxy that listens. Nothing is answered before Run.
+func New(c *config.Config, o Options) (*Proxy, error) {
+	p := &Proxy{options: o, began: time.Now(), slow: func() {}}
+	if p.options.Report == nil {
+		p.options.Report = func(string) {}
+	}
+	workers := c.Workers
+	if workers == 0 {
+		workers = runtime.NumCPU()
+	}
+	for range workers {
+		p.loops = append(p.loops, newLoop(p, len(p.loops)))
+	}
+	err := p.open(c)
+	if err != nil {
+		return nil, errors.Join(err, p.abandon())
+	}
+	return p, nil
+}
+
+func newLoop(p *Proxy, index int) *loop {
+	return &loop{proxy: p, index: index, wake: -1, clients: map[*client]struct{}{}, calls: make(chan func(*loop), 64), clean: make([]byte, 0, 256)}
+}
+
+// open makes all that can fail.
+func (p *Proxy) open(c *config.Config) error {
+	_, hard, err := sys.RaiseOpenFiles(1 << 20)
+	if err != nil {
+		return err
+	}
+	most := c.Limits.Connections
+	if most == 0 {
+		most = int(min(hard, 1<<20)) * 15 / 16
+	}
+	p.maxClients = max(most/len(p.loops), 1)
+	if p.site, err = p.build(c, nil); err != nil {
+		return err
+	}
+	if p.log, err = openLog(c.Log.Access, c.Log.Sample, p.options.Report); err != nil {
+		return err
+	}
+	for i := range c.Listen {
+		if err := p.listen(c.Listen[i]); err != nil {
+			return err
+		}
+	}
+	for _, l := range p.loops {
+		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return os.NewSyscallError("socketpair", err)
+		}
+		l.wake = pair[0]
+		p.wakes = append(p.wakes, pair[1])
+		l.log = &logBuffer{to: p.log, lots: uint64(pair[0]) * 0x9e3779b97f4a7c15}
+		l.install(p.site)
+		l.tell(time.Now())
+	}
+	return nil
+}
+
+// listen gives each loop a listener of its own on the address; the kernel spreads
+// new connections over them by a hash of their addresses (SO_REUSEPORT,
+// socket(7)).
+func (p *Proxy) listen(address string) error {
+	at, err := listenAddress(address)
+	if err != nil {
+		return err
+	}
+	if p.options.Share == 0 { // a port that another program shares with us would take its part of the clients
+		probe, _, err := ring.ListenTCP(at, 1, false)
+		if err != nil {
+			return err
+		}
+		closeNow(probe)
+	}
+	for _, l := range p.loops {
+		fd, bound, err := ring.ListenTCP(at, backlog, true)
+		if err != nil {
+			return err
+		}
+		at = bound // port 0 is chosen once
+		l.listeners = append(l.listeners, &listener{socket: fd})
+	}
+	p.addresses = append(p.addresses, at)
+	return nil
+}
+
+// backlog asks for as much as the kernel grants (net.core.somaxconn).
+const backlog = 65535
+
+// listenAddress reads host:port; no host is every address of either family.
+func listenAddress(address string) (netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	switch host {
+	case "":
+		host = "::"
+	case "localhost":
+		host = "127.0.0.1"
+	}
+	return netip.ParseAddrPort(net.JoinHostPort(host, port))
+}
+
+// abandon frees a proxy that will not run.
+func (p *Proxy) abandon() error {
+	err := p.log.close()
+	for _, l := range p.loops {
+		for _, ln := range l.listeners {
+			err = errors.Join(err, syscall.Close(ln.socket))
+		}
+		if l.wake >= 0 {
+			err = errors.Join(err, syscall.Close(l.wake))
+		}
+	}
+	for _, fd := range p.wakes {
+		err = errors.Join(err, syscall.Close(fd))
+	}
+	return err
+}
+
+// Addresses are those that it listens on, with their real ports.
+func (p *Proxy) Addresses() []netip.AddrPort { return p.addresses }
+
+// Run serves until ctx ends, then answers what it has begun for as long as the
+// drain time, and frees everything. It returns an error when a loop fails.
+//
+// A loop waits in the kernel without telling the runtime, which saves a few per
+// cent, so the runtime gets as many threads more for everything else.
+func (p *Proxy) Run(ctx context.Context) (err error) {
+	before := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(max(before, len(p.loops)) + max(2, len(p.loops)))
+	defer runtime.GOMAXPROCS(before)
+	ended := make(chan error, len(p.loops))
+	for _, l := range p.loops {
+		go func() { ended <- l.run() }()
+	}
+	p.mu.Lock()
+	p.watch(p.site)
+	p.mu.Unlock()
+	left := len(p.loops)
+	select {
+	case <-ctx.Done():
+	case err = <-ended:
+		left--
+		if err == nil {
+			err = errors.New("proxy: a loop has ended by itself")
+		}
+	}
+	p.mu.Lock()
+	p.ended.Store(true)
+	p.slow()
+	within := p.site.config.Timeouts.Drain.Or(30 * time.Second)
+	p.mu.Unlock()
+	if err != nil {
+		within = 0
+	}
+	p.tell(func(l *loop) { l.stop(within) })
+	for range left {
+		err = errors.Join(err, <-ended)
+	}
+	p.tasks.Wait()
+	for _, fd := range p.wakes {
+		err = errors.Join(err, syscall.Close(fd))
+	}
+	return errors.Join(err, p.log.close())
+}
+
+// tell has every loop call f, soon.
+func (p *Proxy) tell(f func(*loop)) {
+	for i, l := range p.loops {
+		l.calls <- f
+		p.wakeUp(i)
+	}
+}
+
+func (p *Proxy) wakeUp(i int) {
+	// It fails when the loop has ended, or is to wake up anyway.
+	_, _ = syscall.SendmsgN(p.wakes[i], []byte{0}, nil, nil, syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT)
+}
+
+// ask has every loop answer f, and calls take with each answer.
+func ask[T any](p *Proxy, f func(*loop) T, take func(T)) error {
+	answers := make(chan T, len(p.loops))
+	p.tell(func(l *loop) { answers <- f(l) })
+	late := time.NewTimer(5 * time.Second)
+	defer late.Stop()
+	for range p.loops {
+		select {
+		case a := <-answers:
+			take(a)
+		case <-late.C:
+			return errors.New("proxy: a loop does not answer")
+		}
+	}
+	return nil
+}
+
+// Reload goes on with another configuration. Requests that were begun, tunnels,
+// and the connections to destinations that stay as they are remain. What cannot
+// change is an error, and then nothing changes: the addresses, the number of
+// workers, the log's file.
+func (p *Proxy) Reload(c *config.Config) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended.Load() {
+		return errors.New("reload: the proxy is ending")
+	}
+	old := p.site
+	if err := unchangeable(old.config, c); err != nil {
+		return err
+	}
+	s, err := p.build(c, old)
+	if err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	p.site = s
+	for key, u := range old.upstreams {
+		if s.upstreams[key] == nil {
+			u.gone.Store(true)
+		}
+	}
+	if err := ask(p, func(l *loop) struct{} { l.install(s); return struct{}{} }, func(struct{}) {}); err != nil {
+		return err
+	}
+	p.watch(s)
+	return nil
+}
+
+// unchangeable compares what only a new process can change.
+func unchangeable(old, c *config.Config) error {
+	same := func(what string, a, b any) error {
+		if fmt.Sprint(a) != fmt.Sprint(b) {
+			return fmt.Errorf("reload: %s changes from %v to %v, which needs a new start", what, a, b)
+		}
+		return nil
+	}
+	return errors.Join(same("listen", old.Listen, c.Listen), same("workers", old.Workers, c.Workers),
+		same("admin", old.Admin, c.Admin), same("log", old.Log, c.Log), same("limits.connections", old.Limits.Connections, c.Limits.Connections))
+}
+
+// install makes the loop go on with a site.
+func (l *loop) install(s *site) {
+	l.site = s
+	for _, pool := range l.pools {
+		if pool != nil && pool.upstream.gone.Load() {
+			pool.empty()
+		}
+	}
+	l.files.forget()
+}
+
+// Connect opens a connection to the proxy within the process, as if a client at
+// from.Client had. This is how what was decrypted, or came as another version of
+// HTTP, gets the same routing: a TLS connection is copied to and from it, and an
+// http.Transport can dial it.
+func (p *Proxy) Connect(from Origin) (net.Conn, error) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	file := os.NewFile(uintptr(pair[1]), "proxy")
+	conn, err := net.FileConn(file) // duplicates
+	if err := errors.Join(err, file.Close()); err != nil || p.ended.Load() {
+		closeNow(pair[0])
+		if conn != nil {
+			err = errors.Join(err, conn.Close())
+		}
+		return nil, errors.Join(err, errors.New("proxy: ending"))
+	}
+	i := int(p.next.Add(1)) % len(p.loops)
+	p.loops[i].calls <- func(l *loop) {
+		if l.stopping {
+			closeNow(pair[0])
+			return
+		}
+		l.serve(pair[0], from, false)
+	}
+	p.wakeUp(i)
+	return conn, nil
+}
+
+func (p *Proxy) nextID() uint32 { return p.ids.Add(1) - 1 }
+
+// processes is by how many a limit of the whole is divided: the loops of all
+// processes.
+func (p *Proxy) processes() int { return len(p.loops) * max(p.options.Share, 1) }
+
+// fail reports what goes wrong.
+func (p *Proxy) fail(line string) { p.options.Report(line) }

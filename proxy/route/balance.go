@@ -1,0 +1,174 @@
+package route
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// Balance is a way of choosing among destinations.
+type Balance uint8
+
+// The ways.
+const (
+	RoundRobin Balance = iota // in turn, by weight, smoothly
+	LeastConnections
+	TwoChoices // the less busy of two at random
+	Hash       // the same key to the same destination
+)
+
+// Choice is a destination as the choice sees it.
+type Choice struct {
+	Weight int  // above 0
+	Busy   int  // requests it has now
+	Usable bool // it is neither ejected nor known to be ill, and was not tried before
+	Seed   uint64
+}
+
+// Chooser chooses for one loop, and remembers whose turn it is. The zero value is
+// ready.
+type Chooser struct {
+	Balance Balance
+	current []int // smooth weighted round robin: what each has saved up
+	random  uint64
+}
+
+// Choose returns the index of the destination for a request, -1 when none is
+// usable. key is a hash of what Hash goes by.
+func (c *Chooser) Choose(list []Choice, key uint64) int {
+	if len(list) == 1 {
+		if list[0].Usable {
+			return 0
+		}
+		return -1
+	}
+	switch c.Balance {
+	case LeastConnections:
+		return c.least(list)
+	case TwoChoices:
+		return c.two(list)
+	case Hash:
+		return highest(list, key)
+	}
+	return c.turn(list)
+}
+
+// turn is smooth weighted round robin: each usable one saves its weight up, the
+// richest is chosen and pays what all have saved. Over as many choices as the
+// weights' sum, each gets its weight, spread evenly.
+func (c *Chooser) turn(list []Choice) int {
+	if len(c.current) != len(list) {
+		c.current = make([]int, len(list))
+	}
+	best, total := -1, 0
+	for i := range list {
+		if !list[i].Usable {
+			continue
+		}
+		total += list[i].Weight
+		c.current[i] += list[i].Weight
+		if best < 0 || c.current[i] > c.current[best] {
+			best = i
+		}
+	}
+	if best >= 0 {
+		c.current[best] -= total
+	}
+	return best
+}
+
+// least is the one with the fewest requests for its weight; the turn breaks ties.
+func (c *Chooser) least(list []Choice) int {
+	best := -1
+	start := int(c.next() % uint64(len(list)))
+	for n := range list {
+		i := (start + n) % len(list)
+		if list[i].Usable && (best < 0 || busier(&list[best], &list[i])) {
+			best = i
+		}
+	}
+	return best
+}
+
+// busier compares requests per weight; one more is counted, so that of idle ones
+// the heavier is chosen.
+func busier(a, b *Choice) bool { return (a.Busy+1)*b.Weight > (b.Busy+1)*a.Weight }
+
+// two takes two usable ones at random, by weight, and chooses the less busy.
+func (c *Chooser) two(list []Choice) int {
+	first := c.draw(list, -1)
+	if first < 0 {
+		return -1
+	}
+	second := c.draw(list, first)
+	if second >= 0 && busier(&list[first], &list[second]) {
+		return second
+	}
+	return first
+}
+
+func (c *Chooser) draw(list []Choice, not int) int {
+	total := 0
+	for i := range list {
+		if list[i].Usable && i != not {
+			total += list[i].Weight
+		}
+	}
+	if total == 0 {
+		return -1
+	}
+	left, _ := bits.Mul64(c.next(), uint64(total))
+	for i := range list {
+		if !list[i].Usable || i == not {
+			continue
+		}
+		if left < uint64(list[i].Weight) {
+			return i
+		}
+		left -= uint64(list[i].Weight)
+	}
+	return -1
+}
+
+// next is splitmix64: a full period, and good enough to draw lots with.
+func (c *Chooser) next() uint64 {
+	c.random += 0x9e3779b97f4a7c15
+	return mix(c.random)
+}
+
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// highest is weighted rendezvous hashing (Thaler and Ravishankar 1998; weights by
+// −w/ln u): when a destination goes, only its own keys move, and they spread over
+// the others by weight.
+func highest(list []Choice, key uint64) int {
+	best, most := -1, 0.0
+	for i := range list {
+		if !list[i].Usable {
+			continue
+		}
+		u := (float64(mix(key^list[i].Seed)>>11) + 0.5) / (1 << 53)
+		if score := -float64(list[i].Weight) / math.Log(u); best < 0 || score > most {
+			best, most = i, score
+		}
+	}
+	return best
+}
+
+// HashOf hashes a key (FNV-1a, then mixed).
+func HashOf(key []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for len(key) >= 8 {
+		h = (h ^ binary.LittleEndian.Uint64(key)) * 1099511628211
+		h ^= h >> 29
+		key = key[8:]
+	}
+	for _, c := range key {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return mix(h)
+}

@@ -1,0 +1,136 @@
+package route
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+)
+
+// SplitTarget takes a request's target apart. An absolute one gives its
+// authority. The path of "*" is "*".
+func SplitTarget(target []byte) (authority, path, query []byte) {
+	if len(target) > 0 && target[0] != '/' {
+		if i := bytes.Index(target, []byte("://")); i >= 0 {
+			rest := target[i+3:]
+			end := bytes.IndexAny(rest, "/?")
+			if end < 0 {
+				end = len(rest)
+			}
+			authority, target = rest[:end], rest[end:]
+		}
+	}
+	path = target
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		path, query = target[:i], target[i+1:]
+	}
+	if len(path) == 0 {
+		path = []byte("/")
+	}
+	return authority, path, query
+}
+
+// Clean makes the path that rules are compared with: percent-decoded, without
+// empty, . and .. segments. It is the form in which the most lenient upstream
+// would understand it, so that what a rule protects cannot be reached by another
+// spelling. The result is path itself where nothing is to be done, or lies in
+// scratch. ok is false for a path that climbs above the root, or holds a NUL or
+// a backslash once decoded: no two servers agree on those.
+func Clean(path, scratch []byte) (clean []byte, ok bool) {
+	if plain(path) {
+		return path, true
+	}
+	b := scratch[:0]
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		if c == '%' && i+2 < len(path) {
+			c = unhex(path[i+1])<<4 | unhex(path[i+2])
+			i += 2
+		}
+		if c == 0 || c == '\\' {
+			return nil, false
+		}
+		b = append(b, c)
+	}
+	return resolve(b)
+}
+
+// plain tells that a path is clean as it stands.
+func plain(path []byte) bool {
+	for i, c := range path {
+		switch c {
+		case '%', '\\':
+			return false
+		case '/', '.':
+			if i > 0 && path[i-1] == '/' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// resolve removes the segments that stand for no step, in place.
+func resolve(b []byte) (clean []byte, ok bool) {
+	out := 0 // b[:out] is done and ends before a slash
+	for i := 0; i < len(b); {
+		if b[i] == '/' {
+			i++
+			continue
+		}
+		end := i
+		for end < len(b) && b[end] != '/' {
+			end++
+		}
+		switch segment := b[i:end]; {
+		case string(segment) == ".":
+		case string(segment) == "..":
+			if out == 0 {
+				return nil, false
+			}
+			out = bytes.LastIndexByte(b[:out], '/')
+		default:
+			b[out] = '/'
+			out += 1 + copy(b[out+1:], segment)
+		}
+		i = end
+	}
+	if out == 0 || directory(b) {
+		b[out] = '/'
+		out++
+	}
+	return b[:out], true
+}
+
+// directory tells whether a path ends in a slash or a dot segment.
+func directory(b []byte) bool {
+	last := b[bytes.LastIndexByte(b, '/')+1:]
+	return len(last) == 0 || string(last) == "." || string(last) == ".."
+}
+
+func unhex(c byte) byte {
+	switch {
+	case c <= '9':
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
+
+// queryValue finds a parameter's first value.
+func queryValue(query []byte, name string) (value string, ok bool) {
+	for len(query) > 0 {
+		part := query
+		if i := bytes.IndexByte(query, '&'); i >= 0 {
+			part, query = query[:i], query[i+1:]
+		} else {
+			query = nil
+		}
+		k, v, _ := strings.Cut(string(part), "=")
+		if k, err := url.QueryUnescape(k); err != nil || k != name {
+			continue
+		}
+		if v, err := url.QueryUnescape(v); err == nil {
+			return v, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,315 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"ceiling/internal/http1"
+)
+
+// wants are the conditions of a request for a file: RFC 9110, sections 13 and 14.
+type wants struct {
+	accepts                              []byte
+	match, noneMatch, modifiedSince      []byte
+	unmodifiedSince, rangeField, ifRange []byte
+}
+
+// want reads the fields of the head that matter for a file.
+func want(head []byte, lines []http1.Line) (w wants) {
+	for i := range lines {
+		line := &lines[i]
+		if line.Is != http1.Other {
+			continue
+		}
+		to := (*[]byte)(nil)
+		switch name := line.Name(head); len(name) {
+		case 5:
+			to = pick(name, "range", &w.rangeField)
+		case 8:
+			to = firstPick(pick(name, "if-match", &w.match), pick(name, "if-range", &w.ifRange))
+		case 13:
+			to = pick(name, "if-none-match", &w.noneMatch)
+		case 15:
+			to = pick(name, "accept-encoding", &w.accepts)
+		case 17:
+			to = pick(name, "if-modified-since", &w.modifiedSince)
+		case 19:
+			to = pick(name, "if-unmodified-since", &w.unmodifiedSince)
+		}
+		if to != nil {
+			*to = line.Value(head)
+		}
+	}
+	return w
+}
+
+func pick(name []byte, lower string, to *[]byte) *[]byte {
+	if equalFoldASCII(name, lower) {
+		return to
+	}
+	return nil
+}
+
+func firstPick(a, b *[]byte) *[]byte {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// serveFile answers with a file.
+func (x *exchange) serveFile(s *fileSite, clean []byte) {
+	c, l, q := x.client, x.client.loop, &x.request
+	if m := string(q.Method); m != "GET" && m != "HEAD" {
+		x.answer(405, "files can only be read")
+		return
+	}
+	f := l.files.get(s, clean, l.now)
+	if f.directory {
+		x.toDirectory()
+		return
+	}
+	w := want(c.in.b[x.headAt:x.headEnd], x.lines())
+	one := l.files.choose(s, f, w.accepts)
+	if one == nil {
+		x.answer(404, "there is no such file")
+		return
+	}
+	l.counts.filesServed++
+	if !x.complete {
+		c.closing = true
+	}
+	x.refused = true
+	status, from, to := w.decide(one)
+	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.mapped {
+		x.status, x.sentBytes = 200, int64(len(one.data))
+		c.write(one.fresh(l, x.location))
+		c.finish()
+		return
+	}
+	x.sendFile(one, status, from, to)
+}
+
+// choose takes the smallest file that the client accepts.
+func (k *fileCache) choose(s *fileSite, f *found, accepts []byte) *file {
+	if f.name == "" {
+		return nil
+	}
+	siblings := false
+	for i := 1; i < len(encodings); i++ {
+		siblings = k.variant(s, f, i, true) != nil || siblings
+	}
+	if siblings && accepts != nil {
+		for i := 1; i < len(encodings); i++ {
+			if f.variants[i] != nil && acceptsCoding(accepts, encodings[i].name) {
+				return f.variants[i]
+			}
+		}
+	}
+	return k.variant(s, f, 0, siblings)
+}
+
+// acceptsCoding tells whether an Accept-Encoding names a coding, and not with a
+// weight of 0 (RFC 9110, section 12.5.3).
+func acceptsCoding(field []byte, coding string) bool {
+	for len(field) > 0 {
+		part := field
+		if i := bytes.IndexByte(field, ','); i >= 0 {
+			part, field = field[:i], field[i+1:]
+		} else {
+			field = nil
+		}
+		name, weight, _ := bytes.Cut(part, []byte{';'})
+		name = bytes.TrimSpace(name)
+		if len(name) != len(coding) || !equalFoldASCII(name, coding) {
+			continue
+		}
+		weight = bytes.TrimSpace(weight)
+		if len(weight) < 2 {
+			return true
+		}
+		q, err := strconv.ParseFloat(string(weight[2:]), 64)
+		return err == nil && q > 0
+	}
+	return false
+}
+
+// decide says which status a request gets, and which bytes.
+func (w *wants) decide(f *file) (status int, from, to int64) {
+	size := int64(len(f.data))
+	switch {
+	case w.match != nil && !matchesTag(w.match, f.etag, false),
+		w.match == nil && w.unmodifiedSince != nil && after(f, w.unmodifiedSince):
+		return 412, 0, 0
+	case w.noneMatch != nil && matchesTag(w.noneMatch, f.etag, true),
+		w.noneMatch == nil && w.modifiedSince != nil && notAfter(f, w.modifiedSince):
+		return 304, 0, 0
+	}
+	if w.rangeField == nil || w.ifRange != nil && string(w.ifRange) != f.etag && string(w.ifRange) != f.modified {
+		return 200, 0, size
+	}
+	from, to, ok, known := parseRange(w.rangeField, size)
+	switch {
+	case !known:
+		return 200, 0, size
+	case !ok:
+		return 416, 0, 0
+	}
+	return 206, from, to
+}
+
+// matchesTag looks for an entity tag in a list. A weak one is as good as a strong
+// one where only the content's meaning counts.
+func matchesTag(list []byte, etag string, weak bool) bool {
+	for len(list) > 0 {
+		part := list
+		if i := bytes.IndexByte(list, ','); i >= 0 {
+			part, list = list[:i], list[i+1:]
+		} else {
+			list = nil
+		}
+		part = bytes.TrimSpace(part)
+		if weak {
+			part = bytes.TrimPrefix(part, []byte("W/"))
+		}
+		if string(part) == etag || string(part) == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// after and notAfter compare the file's time with a field's, in whole seconds; a
+// field that is no date says nothing.
+func after(f *file, field []byte) bool {
+	t, err := http.ParseTime(string(field))
+	return err == nil && f.info.ModTime().Unix() > t.Unix()
+}
+
+func notAfter(f *file, field []byte) bool {
+	if string(field) == f.modified {
+		return true
+	}
+	t, err := http.ParseTime(string(field))
+	return err == nil && f.info.ModTime().Unix() <= t.Unix()
+}
+
+// parseRange reads one range of bytes: first-last, first- or -suffix (RFC 9110,
+// section 14.1.2). known is false for what may be ignored: other units, several
+// ranges, what is malformed. ok is false for a range that lies outside.
+func parseRange(field []byte, size int64) (from, to int64, ok, known bool) {
+	spec, found := bytes.CutPrefix(field, []byte("bytes="))
+	first, last, dash := bytes.Cut(spec, []byte{'-'})
+	if !found || !dash || bytes.IndexByte(spec, ',') >= 0 {
+		return 0, 0, false, false
+	}
+	a, errA := strconv.ParseUint(string(first), 10, 62)
+	b, errB := strconv.ParseUint(string(last), 10, 62)
+	switch {
+	case len(first) == 0 && errB == nil:
+		n := min(int64(b), size)
+		return size - n, size, n > 0, true
+	case errA != nil || len(last) > 0 && (errB != nil || b < a):
+		return 0, 0, false, false
+	case int64(a) >= size:
+		return 0, 0, false, true
+	case len(last) == 0:
+		return int64(a), size, true, true
+	}
+	return int64(a), min(int64(b)+1, size), true, true
+}
+
+// fresh is the whole answer of a small file with the date of this second.
+func (f *file) fresh(l *loop, loc *location) []byte {
+	if f.second != l.second || f.page == nil {
+		b := appendStatus(f.page[:0], 200)
+		b = append(b, f.lines...)
+		b = fmt.Appendf(b, "Content-Length: %d\r\n", len(f.data))
+		b = append(b, loc.response.lines...)
+		b = l.appendDate(b)
+		b = append(b, "\r\n"...)
+		f.page, f.second = append(b, f.data...), l.second
+	}
+	return f.page
+}
+
+// sendFile sends the head and bytes of a file.
+func (x *exchange) sendFile(f *file, status int, from, to int64) {
+	c, l := x.client, x.client.loop
+	x.status = uint16(status)
+	out := c.buffer()
+	b := appendStatus(out.b, status)
+	if status != 412 {
+		b = append(b, f.lines...)
+	}
+	switch status {
+	case 206:
+		b = fmt.Appendf(b, "Content-Range: bytes %d-%d/%d\r\n", from, to-1, len(f.data))
+	case 416:
+		b = fmt.Appendf(b, "Content-Range: bytes */%d\r\n", len(f.data))
+	}
+	if status != 304 {
+		b = fmt.Appendf(b, "Content-Length: %d\r\n", to-from)
+	}
+	b = append(b, x.location.response.lines...)
+	b = l.appendDate(b)
+	b = c.appendConnection(b)
+	out.b = append(b, "\r\n"...)
+	if len(x.request.Method) == 4 || to == from {
+		c.finish()
+		return
+	}
+	x.sentBytes = to - from
+	if !f.mapped {
+		c.write(f.data[from:to])
+		c.finish()
+		return
+	}
+	x.file = f
+	f.refs++
+	x.left = int(to - from)
+	c.lend(f.data[from:to])
+	c.atEase()
+	c.expire(l.site.timeouts.idle)
+}
+
+// fileTimeout ends a file's exchange when nothing of it has gone out since the
+// last time.
+func (x *exchange) fileTimeout() {
+	c := x.client
+	left := c.loop.ring.Unsent(c.tag())
+	if left >= x.left {
+		c.loop.counts.clientTimeouts++
+		c.fail("the client does not read")
+		return
+	}
+	x.left = left
+	c.expire(c.loop.site.timeouts.idle)
+}
+
+// toDirectory answers with the path's other form: relative links of an index need
+// the slash.
+func (x *exchange) toDirectory() {
+	c, l := x.client, x.client.loop
+	path, query, asked := bytes.Cut(x.request.Target, []byte{'?'})
+	out := c.buffer()
+	b := append(appendStatus(out.b, 301), "Location: "...)
+	for len(path) > 1 && path[1] == '/' { // "//host/" would lead elsewhere
+		path = path[1:]
+	}
+	b = append(append(b, path...), '/')
+	if asked {
+		b = append(append(b, '?'), query...)
+	}
+	b = append(b, "\r\nContent-Length: 0\r\n"...)
+	b = l.appendDate(b)
+	if !x.complete {
+		c.closing = true
+	}
+	x.status, x.refused = 301, true
+	b = c.appendConnection(b)
+	out.b = append(b, "\r\n"...)
+	c.finish()
+}

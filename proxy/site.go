@@ -1,0 +1,374 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	"ceiling/proxy/config"
+	"ceiling/proxy/route"
+)
+
+// site is a configuration made ready. It does not change; loops share it.
+type site struct {
+	config       *config.Config
+	table        *route.Table
+	locations    []*location
+	trust        []netip.Prefix
+	needsHeaders bool // a rule looks at header fields
+	timeouts     struct{ header, keepAlive, idle int64 }
+	via          []byte // a Via line, or nothing
+	upstreams    map[string]*upstream
+	logFormat    logFormat
+}
+
+// location is a rule's other half: what is done with its requests. Times are in
+// nanoseconds, 0 is none.
+type location struct {
+	id           string
+	destinations []*destination
+	fallback     *destination
+	files        *fileSite // the only destination
+	redirect     *config.Redirect
+	balance      route.Balance
+	balanceKey   key
+	rate         *limiter
+	rateKey      key
+	retries      int
+	bodyBytes    int64
+	turns        []turnOf // by loop
+	request      edits
+	response     edits
+
+	connect, respond, idle, total, queue, tunnel int64
+}
+
+// destination is one place that a location's requests may go to.
+type destination struct {
+	id       string
+	upstream *upstream // nil for files
+	files    *fileSite
+	weight   int
+	seed     uint64
+	host     string // to send; "" is the client's
+	base     string
+	replace  []replacement
+	lines    []byte // of the response: security headers
+}
+
+// replacement changes the path of a request.
+type replacement struct {
+	old, new string
+	re       *regexp.Regexp // instead of old
+}
+
+func (d *destination) usable(now int64) bool { return d.upstream == nil || d.upstream.usable(now) }
+
+// bit is the destination's place in exchange.tried.
+func (loc *location) bit(d *destination) uint64 {
+	for i, other := range loc.destinations {
+		if other == d {
+			return 1 << (i & 63)
+		}
+	}
+	return triedFallback
+}
+
+func (loc *location) turn(l *loop) *turnOf { return &loc.turns[l.index] }
+
+// key is what requests are told apart by.
+type key struct {
+	kind keyKind
+	name string
+}
+
+type keyKind uint8
+
+const (
+	keyNone keyKind = iota
+	keyClient
+	keyPath
+	keyHeader
+	keyCookie
+)
+
+func keyOf(text string) key {
+	kind, name, _ := strings.Cut(text, ":")
+	switch kind {
+	case "path":
+		return key{kind: keyPath}
+	case "header":
+		return key{keyHeader, strings.ToLower(name)}
+	case "cookie":
+		return key{keyCookie, name}
+	}
+	return key{kind: keyClient}
+}
+
+// build makes a configuration ready. Upstreams that old has are taken over.
+func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
+	s := &site{config: c, upstreams: map[string]*upstream{}}
+	for _, t := range c.Trust {
+		list, err := config.ParseNetwork(t)
+		if err != nil {
+			return nil, err
+		}
+		s.trust = append(s.trust, list...)
+	}
+	s.timeouts.header = int64(c.Timeouts.Header.Or(10 * time.Second))
+	s.timeouts.keepAlive = int64(c.Timeouts.KeepAlive.Or(75 * time.Second))
+	s.timeouts.idle = int64(c.Timeouts.Idle.Or(60 * time.Second))
+	if c.Via != "" {
+		s.via = []byte("Via: 1.1 " + c.Via + "\r\n")
+	}
+	if c.Log.Format == "json" {
+		s.logFormat = logJSON
+	}
+	var rules []route.Rule
+	for i := range c.Regions {
+		for j := range c.Regions[i].Locations {
+			l := &c.Regions[i].Locations[j]
+			rules = append(rules, ruleOf(l))
+			s.needsHeaders = s.needsHeaders || len(l.Headers) > 0
+			loc, err := p.location(s, old, l)
+			if err != nil {
+				return nil, err
+			}
+			s.locations = append(s.locations, loc)
+		}
+	}
+	table, err := route.New(rules)
+	s.table = table
+	return s, err
+}
+
+func ruleOf(l *config.Location) route.Rule {
+	r := route.Rule{Hosts: l.Hosts, Methods: l.Methods, Queries: l.Queries, Headers: l.Headers, Priority: l.Priority}
+	for _, p := range l.Paths {
+		kind, text := config.PathKind(p)
+		r.Paths = append(r.Paths, route.Path{Kind: [...]route.PathKind{route.Prefix, route.Exact, route.Regex}[kind], Text: text})
+	}
+	return r
+}
+
+// location makes one location ready.
+func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
+	if len(l.Destinations) > 63 {
+		return nil, fmt.Errorf("location %s: %d destinations; 63 are possible", l.ID, len(l.Destinations))
+	}
+	loc := &location{id: l.ID, redirect: l.Redirect, retries: *l.Retry.Attempts, bodyBytes: l.BodyBytes}
+	if loc.bodyBytes == 0 {
+		loc.bodyBytes = s.config.Limits.BodyBytes
+	}
+	loc.times(&l.Timeouts, &s.config.Timeouts)
+	loc.request, loc.response = editsOf(&l.RequestHeaders), editsOf(&l.ResponseHeaders)
+	loc.response.lines = append(loc.response.lines, helmetLines(l.Helmet, false)...)
+	switch l.Balance {
+	case "least_connections":
+		loc.balance = route.LeastConnections
+	case "two_choices":
+		loc.balance = route.TwoChoices
+	case "hash":
+		loc.balance, loc.balanceKey = route.Hash, keyOf(l.Key)
+	}
+	loc.turns = make([]turnOf, len(p.loops))
+	for i := range loc.turns {
+		loc.turns[i] = turnOf{tokens: maxTokens, budget: l.Retry.Budget, chooser: route.Chooser{Balance: loc.balance}}
+	}
+	if r := l.Rate; r != nil {
+		loc.rate, loc.rateKey = newLimiter(r.Requests, r.Per.Or(time.Second), r.Burst), keyOf(r.Key)
+	}
+	for i := range l.Destinations {
+		d, err := p.destination(s, old, &l.Destinations[i], loc)
+		if err != nil {
+			return nil, err
+		}
+		loc.destinations = append(loc.destinations, d)
+	}
+	if len(loc.destinations) == 1 {
+		loc.files = loc.destinations[0].files
+	}
+	if l.Fallback != nil {
+		d, err := p.destination(s, old, l.Fallback, loc)
+		if err != nil {
+			return nil, err
+		}
+		loc.fallback = d
+	}
+	return loc, nil
+}
+
+// times takes the location's timeouts, else the file's, else the defaults.
+func (loc *location) times(own, whole *config.Timeouts) {
+	pick := func(a, b config.Duration, otherwise time.Duration) int64 {
+		if a != 0 {
+			return int64(a.Or(otherwise))
+		}
+		return int64(b.Or(otherwise))
+	}
+	loc.connect = pick(own.Connect, whole.Connect, 2*time.Second)
+	loc.respond = pick(own.Response, whole.Response, time.Minute)
+	loc.idle = pick(own.Idle, whole.Idle, time.Minute)
+	loc.total = pick(own.Total, whole.Total, 0)
+	loc.queue = pick(own.Queue, whole.Queue, 5*time.Second)
+	loc.tunnel = pick(own.Tunnel, whole.Tunnel, time.Hour)
+}
+
+// destination makes one destination ready.
+func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) (*destination, error) {
+	target, err := config.ParseURI(d.URI)
+	if err != nil {
+		return nil, err
+	}
+	dest := &destination{id: d.ID, weight: d.Weight, base: target.Base, seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.Host}
+	if d.Host == "upstream" {
+		dest.host = target.Host
+	}
+	if d.Timeout > 0 {
+		loc.respond = int64(d.Timeout) * 1e6
+	}
+	dest.lines = helmetLines(d.Helmet, false)
+	for _, t := range d.Transformers {
+		if t.Type != "replacePath" {
+			continue
+		}
+		r := replacement{old: t.Options.Pattern, new: t.Options.Value}
+		if t.Options.Complex {
+			if r.re, err = regexp.Compile(t.Options.Pattern); err != nil {
+				return nil, err
+			}
+			r.new = t.Options.Repl
+		}
+		dest.replace = append(dest.replace, r)
+	}
+	if target.Scheme == config.Files {
+		dest.files, err = newFileSite(target, dest.lines)
+		return dest, err
+	}
+	dest.upstream, err = p.upstreamOf(s, old, d, target)
+	return dest, err
+}
+
+// upstreamOf finds the upstream that another destination, or the old site, has
+// under the same rules, or makes it.
+func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Target) (*upstream, error) {
+	k := upstreamKey(d, target)
+	if u := s.upstreams[k]; u != nil {
+		return u, nil
+	}
+	if old != nil {
+		if u := old.upstreams[k]; u != nil {
+			s.upstreams[k] = u
+			u.idle.Store(int64(s.config.Timeouts.UpstreamIdle.Or(4 * time.Second)))
+			return u, nil
+		}
+	}
+	u := &upstream{id: p.nextID(), key: target.Scheme + "://" + target.Address, target: target}
+	if d.MaxConnections > 0 {
+		if d.MaxConnections < p.processes() {
+			return nil, fmt.Errorf("destination %s: max_connections %d for %d workers; each needs one", d.URI, d.MaxConnections, p.processes())
+		}
+		u.limit.Store(int64(d.MaxConnections / p.processes()))
+	}
+	u.queue.Store(int64(orInt(d.Queue, 100)))
+	u.maxIdle.Store(int64(orInt(d.IdleConnections, 64)))
+	u.idle.Store(int64(s.config.Timeouts.UpstreamIdle.Or(4 * time.Second)))
+	u.eject.failures = int32(orInt(d.Eject.Failures, 5))
+	u.eject.first, u.eject.most = d.Eject.For.Or(5*time.Second), d.Eject.Most.Or(time.Minute)
+	s.upstreams[k] = u
+	return u, u.resolve(p.lookUp)
+}
+
+// upstreamKey tells upstreams apart: by their address, and the rules for it.
+func upstreamKey(d *config.Destination, target config.Target) string {
+	k := fmt.Sprintf("%s:%s max=%d queue=%d idle=%d eject=%v", target.Scheme, target.Address, d.MaxConnections, d.Queue, d.IdleConnections, d.Eject)
+	if d.Health != nil {
+		k += fmt.Sprintf(" health=%+v", *d.Health)
+	}
+	return k
+}
+
+func orInt(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+// trusts tells whether an address is a trusted proxy's. A unix socket's peer,
+// which has none, is trusted: who may open the socket is a matter of its mode.
+func (s *site) trusts(a netip.Addr) bool {
+	if !a.IsValid() {
+		return true
+	}
+	for _, p := range s.trust {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// edits are changes of a head's lines.
+type edits struct {
+	drop  []string // names, in lower case
+	lines []byte   // to add
+}
+
+func editsOf(h *config.Headers) edits {
+	var e edits
+	for _, n := range h.Remove {
+		e.drop = append(e.drop, strings.ToLower(n))
+	}
+	for n, v := range h.Set {
+		e.drop = append(e.drop, strings.ToLower(n))
+		e.lines = fmt.Appendf(e.lines, "%s: %s\r\n", n, v)
+	}
+	for n, v := range h.Add {
+		e.lines = fmt.Appendf(e.lines, "%s: %s\r\n", n, v)
+	}
+	return e
+}
+
+// helmetLines are the security headers; HSTS says nothing where TLS is not.
+func helmetLines(h *config.Helmet, secure bool) []byte {
+	if h == nil {
+		return nil
+	}
+	var b []byte
+	add := func(name, value string) {
+		if value != "" {
+			b = fmt.Appendf(b, "%s: %s\r\n", name, value)
+		}
+	}
+	add("X-XSS-Protection", h.XSSProtection)
+	add("X-Content-Type-Options", h.ContentTypeNosniff)
+	add("X-Frame-Options", h.XFrameOptions)
+	add("Cross-Origin-Embedder-Policy", h.CrossOriginEmbedderPolicy)
+	add("Cross-Origin-Opener-Policy", h.CrossOriginOpenerPolicy)
+	add("Cross-Origin-Resource-Policy", h.CrossOriginResourcePolicy)
+	add("Origin-Agent-Cluster", h.OriginAgentCluster)
+	add("Referrer-Policy", h.ReferrerPolicy)
+	add("Permissions-Policy", h.PermissionPolicy)
+	add("X-DNS-Prefetch-Control", h.XDNSPrefetchControl)
+	add("X-Download-Options", h.XDownloadOptions)
+	add("X-Permitted-Cross-Domain-Policies", h.XPermittedCrossDomain)
+	policy := "Content-Security-Policy"
+	if h.CSPReportOnly {
+		policy += "-Report-Only"
+	}
+	add(policy, h.ContentSecurityPolicy)
+	if secure && h.HSTSMaxAge > 0 {
+		hsts := fmt.Sprintf("max-age=%d", h.HSTSMaxAge)
+		if !h.HSTSExcludeSubdomains {
+			hsts += "; includeSubDomains"
+		}
+		if h.HSTSPreloadEnabled {
+			hsts += "; preload"
+		}
+		add("Strict-Transport-Security", hsts)
+	}
+	return b
+}

@@ -1,0 +1,195 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"ceiling/internal/ring"
+	"ceiling/proxy/config"
+)
+
+// What the loops need to know and cannot wait for is found out here, by goroutines
+// that end with the configuration they are for.
+
+// resolveEvery is how often names are looked up again.
+const resolveEvery = 30 * time.Second
+
+// watch starts the health checks and look-ups of s, and ends those of the site
+// before.
+func (p *Proxy) watch(s *site) {
+	p.slow()
+	ctx, cancel := context.WithCancel(context.Background())
+	p.slow = cancel
+	checks := map[*upstream]*config.Health{}
+	for i := range s.config.Regions {
+		for j := range s.config.Regions[i].Locations {
+			loc := &s.config.Regions[i].Locations[j]
+			for k := range loc.Destinations {
+				d := &loc.Destinations[k]
+				if d.Health != nil {
+					checks[s.upstreamFor(d)] = d.Health
+				}
+			}
+		}
+	}
+	for u, h := range checks {
+		if u != nil {
+			p.tasks.Go(func() { p.check(ctx, u, h) })
+		}
+	}
+	for _, u := range s.upstreams {
+		if named, _ := isName(u.target); named {
+			p.tasks.Go(func() { p.resolveAgain(ctx, u) })
+		}
+	}
+}
+
+// upstreamFor finds the upstream of a destination of this site's configuration.
+func (s *site) upstreamFor(d *config.Destination) *upstream {
+	target, err := config.ParseURI(d.URI)
+	if err != nil {
+		return nil
+	}
+	return s.upstreams[upstreamKey(d, target)]
+}
+
+func (p *Proxy) resolveAgain(ctx context.Context, u *upstream) {
+	tick := time.NewTicker(resolveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := u.resolve(p.lookUp); err != nil { // the old addresses stay
+			p.fail(err.Error())
+		}
+	}
+}
+
+func (p *Proxy) lookUp(host string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return net.DefaultResolver.LookupHost(ctx, host)
+}
+
+// isName tells whether an upstream's host must be looked up.
+func isName(t config.Target) (bool, string) {
+	if t.Scheme == config.Unix || t.Scheme == config.Files {
+		return false, ""
+	}
+	host, _, err := net.SplitHostPort(t.Address)
+	if err != nil {
+		return false, ""
+	}
+	_, err = netip.ParseAddr(host)
+	return err != nil, host
+}
+
+// socketAddresses are a target's addresses in the kernel's form, those of IPv4
+// first: what listens on a name such as localhost often has no other.
+func socketAddresses(t config.Target, look func(string) ([]string, error)) ([]ring.Sockaddr, error) {
+	if t.Scheme == config.Unix {
+		a, err := ring.UnixAddr(t.Address)
+		return []ring.Sockaddr{a}, err
+	}
+	host, portText, err := net.SplitHostPort(t.Address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("port %q", portText)
+	}
+	names := []string{host}
+	if named, _ := isName(t); named {
+		if names, err = look(host); err != nil {
+			return nil, err
+		}
+	}
+	var found []netip.Addr
+	for _, n := range names {
+		if a, err := netip.ParseAddr(n); err == nil {
+			found = append(found, a)
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	var list []ring.Sockaddr
+	for _, a := range slices.Compact(found) {
+		list = append(list, ring.TCPAddr(netip.AddrPortFrom(a, uint16(port))))
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s has no address", host)
+	}
+	return list, nil
+}
+
+// check asks an upstream again and again whether it works.
+func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
+	every, patience := h.Interval.Or(5*time.Second), h.Timeout.Or(2*time.Second)
+	rise, fall := orInt(h.Rise, 2), orInt(h.Fall, 2)
+	network, address := "tcp", u.target.Address
+	if u.target.Scheme == config.Unix {
+		network = "unix"
+	}
+	transport := &http.Transport{
+		DisableKeepAlives: true, // it is the connecting too that is to be checked
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		},
+	}
+	client := &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	good, bad := 0, 0
+	for {
+		err := healthy(ctx, client, "http://"+u.target.Host+h.Path, h.Status)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			good, bad = good+1, 0
+		} else {
+			good, bad = 0, bad+1
+		}
+		switch {
+		case bad >= fall && u.ill.CompareAndSwap(false, true):
+			p.fail(fmt.Sprintf("destination %s is ill: %v", u.key, err))
+		case good >= rise && u.ill.CompareAndSwap(true, false):
+			p.fail(fmt.Sprintf("destination %s is well again", u.key))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// healthy asks once.
+func healthy(ctx context.Context, client *http.Client, url string, good []int) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20)); err != nil {
+		return err
+	}
+	if len(good) == 0 && res.StatusCode >= 200 && res.StatusCode < 400 || slices.Contains(good, res.StatusCode) {
+		return nil
+	}
+	return fmt.Errorf("status %d", res.StatusCode)
+}

@@ -1,0 +1,54 @@
+package proxy
+
+const (
+	wheelSlots = 512
+	// tickNs is the width of a slot and the error of a deadline: 64 ms, in a
+	// round of 33 s.
+	tickNs = 64 << 20
+)
+
+// wheel finds the connections whose deadline is over. A connection has at most
+// one entry that counts. Moving a deadline back only stores it: when its slot
+// comes up the entry moves on. So a request costs the wheel nothing.
+type wheel struct {
+	slots [wheelSlots][]timed
+	at    int64 // tick up to which it was turned
+}
+
+type timed struct{ index, generation uint32 }
+
+func (w *wheel) set(c *conn) {
+	tick := min(c.deadline/tickNs+1, w.at+wheelSlots-1)
+	tick = max(tick, w.at+1)
+	if c.checkAt != 0 && c.checkAt <= tick {
+		return
+	}
+	c.checkAt = tick
+	slot := &w.slots[tick%wheelSlots]
+	*slot = append(*slot, timed{c.index, c.generation})
+}
+
+// turn calls expired of what is over by now.
+func (w *wheel) turn(l *loop, now int64) {
+	for end := now / tickNs; w.at < end; {
+		w.at++
+		slot := &w.slots[w.at%wheelSlots]
+		list := *slot
+		*slot = list[:0] // what is set meanwhile goes to other slots
+		for _, t := range list {
+			c := l.conn(t.index, t.generation)
+			if c == nil || c.checkAt != w.at {
+				continue
+			}
+			c.checkAt = 0
+			switch {
+			case c.deadline == 0:
+			case c.deadline <= now:
+				c.deadline = 0
+				c.owner.expired()
+			default:
+				w.set(c)
+			}
+		}
+	}
+}
