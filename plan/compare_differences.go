@@ -37,6 +37,32 @@ type Fact struct {
 	Wanted bool
 }
 
+// Facts that a result of another tool may have too, by Fact.What.
+const (
+	FactTool        = "load generator"
+	FactLoop        = "loop"
+	FactFrom        = "latency counts from"
+	FactConnections = "connections"
+	FactRequests    = "requests"
+)
+
+// ToolFacts are the facts of another tool's result, as far as it tells them:
+// the loop ("closed" or "open"), what latencies count from ("due" or "sent"),
+// and the URL, which is taken to have been asked for with GET.
+func ToolFacts(tool, loop, from string, connections int, target string) []Fact {
+	facts := []Fact{
+		{FactTool, tool, WeightExplains, "each tool counts, and misses, in its own way", true},
+		{FactLoop, loop, WeightForbids, "", true},
+		{FactFrom, from, WeightForbids, "", true},
+		{FactConnections, numberText(connections), WeightForbids, "", true},
+	}
+	if target != "" {
+		text, host := requestText(&spec.Target{Method: "GET", URL: target, Weight: 1})
+		facts = append(facts, Fact{FactRequests, text, WeightForbids, "another mix is other work", true}, Fact{"address", host, WeightNoted, "", false})
+	}
+	return facts
+}
+
 // differences is a list under way.
 type differences []record.Difference
 
@@ -148,7 +174,7 @@ func requestFacts(s *spec.Spec) []Fact {
 	}
 	slices.Sort(targets)
 	return []Fact{
-		{"requests", strings.Join(targets, ", "), WeightForbids, "another mix is other work", true},
+		{FactRequests, strings.Join(targets, ", "), WeightForbids, "another mix is other work", true},
 		{"address", strings.Join(hosts, ", "), WeightNoted, "", false},
 	}
 }
@@ -178,8 +204,10 @@ func hashOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(
 func loadFacts(r *record.Run) []Fact {
 	s, l := &r.Spec, &r.Load
 	return []Fact{
-		{"loop", l.Mode, WeightForbids, "a closed loop waits for the server, an open one does not", true},
-		{"connections", numberText(l.Connections), WeightForbids, "", true},
+		{FactTool, "ceiling", WeightExplains, "each tool counts, and misses, in its own way", true},
+		{FactFrom, map[string]string{"open": "due", "closed": "sent"}[l.Mode], WeightForbids, "a time that begins when a request left hides what it waited for before", true},
+		{FactLoop, l.Mode, WeightForbids, "a closed loop waits for the server, an open one does not", true},
+		{FactConnections, numberText(l.Connections), WeightForbids, "", true},
 		{"pipelining", numberText(l.Pipelining), WeightForbids, "", true},
 		{"asked rate", cmpText(s.Rate.String(), "none"), WeightForbids, "", false},
 		{"arrivals", cmpText(l.Arrivals, "none"), WeightForbids, "", false},
@@ -241,7 +269,7 @@ func subjectFacts(r *record.Run) []Fact {
 		processes = strconv.Itoa(len(s.Processes))
 		for _, p := range s.Processes {
 			add(&binaries, p.BinaryID)
-			add(&programs, cmpText(p.Exe, p.Comm))
+			add(&programs, p.Exe)
 			add(&cpus, p.CPUsAllowed)
 			threads += p.Threads
 			add(&procs, procsText(&p))

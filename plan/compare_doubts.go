@@ -156,8 +156,9 @@ func badShare(runs []*record.Measured) float64 {
 }
 
 // driftMost is how far a metric may wander from the first third of the blocks
-// to the last before it is said. Blocks take out what is straight within them.
-const driftMost = 0.10
+// to the last before it is said, in margins of the metric. Blocks take out what
+// is straight within them.
+const driftMost = 2
 
 // driftOf looks whether both sides together wandered.
 func driftOf(m compareMetric, list []outcome) string {
@@ -174,7 +175,7 @@ func driftOf(m compareMetric, list []outcome) string {
 		return levels[len(levels)/2]
 	}
 	drift := stat.Relative(level(list[len(list)-third:]) - level(list[:third]))
-	if !(math.Abs(drift) > driftMost) {
+	if !(math.Abs(drift) > driftMost*m.margin) {
 		return ""
 	}
 	return fmt.Sprintf("%s of both sides drifted by %s from the first blocks to the last; blocks take most of that out", m.words, signedText(drift))

@@ -1,0 +1,356 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/internal/hist"
+	"ceiling/internal/stat"
+	"ceiling/record"
+)
+
+// Kept is a finished run of the store.
+type Kept struct {
+	Run *record.Run
+	// Response times of the whole window; nil: the quantiles of the result do.
+	Response *hist.Hist
+	// Series of the run; nil: its spread is known of the rate alone.
+	Series *record.Series
+}
+
+// Figures is one finished measurement, of this program or of another: what two
+// of them are compared in. 0 is not measured.
+type Figures struct {
+	// Name for a sentence: the run's ID, or a file.
+	Name        string
+	PerS        float64 // requests completed per second
+	P50Ns       float64 // response time
+	P99Ns       float64
+	ServerCPUNs float64 // a request
+	// Response times, where they are kept.
+	Response *hist.Hist
+	// Spread of a metric over the seconds of the run, by its name: the standard
+	// deviation of its logarithm. Between two runs there is more.
+	Spread map[string]float64
+	// Open: the rate was asked for.
+	Open bool
+	// BadShare of the requests failed or were answered with 400 or more.
+	BadShare float64
+	// Void says why it proves nothing; "" where it does. Missing says why a
+	// figure is not there.
+	Void    string
+	Missing string
+	// Ceiling that the run names; "" unknown.
+	Ceiling string
+	// Started and ElapsedS place it in time; zero unknown.
+	Started  time.Time
+	ElapsedS float64
+}
+
+// Finished is one side of a comparison of what was measured before.
+type Finished struct {
+	Label   string
+	Figures []Figures
+	// Facts of each measurement, besides the result.
+	Facts [][]Fact
+	// Caveats of what was measured, for the doubts.
+	Caveats []string
+	// Decide is how to load this side again: a URL; "" unknown.
+	Decide string
+}
+
+// CompareRuns holds finished runs against each other, one or several of a
+// condition on each side. What differs besides the result comes first.
+func CompareRuns(a, b []Kept) record.Comparison {
+	return CompareFinished(FinishedRuns(a), FinishedRuns(b))
+}
+
+// CompareFinished is CompareRuns of anything that has figures.
+func CompareFinished(a, b Finished) record.Comparison {
+	c := record.Comparison{A: a.Label, B: b.Label, Changes: []record.Change{}}
+	c.Differences, c.Incomparable = differ(a.Facts, b.Facts)
+	usableA, usableB := usable(&a), usable(&b)
+	for _, why := range []string{usableB.why, usableA.why} {
+		if why != "" {
+			c.Incomparable = why
+		}
+	}
+	same := atTheSameTime(usableA.list, usableB.list)
+	metrics := allMetrics()
+	if len(usableA.list)+len(usableB.list) > 0 && slices.ContainsFunc(slices.Concat(usableA.list, usableB.list), func(f Figures) bool { return f.Open }) {
+		metrics = slices.DeleteFunc(metrics, func(m compareMetric) bool { return m.name == metricRPS })
+	}
+	for _, m := range metrics {
+		ch := finishedChange(m, usableA.list, usableB.list, len(metrics), same)
+		if c.Incomparable != "" {
+			ch.Decision, ch.Within, ch.Relative.Confidence = record.CannotTell, 0, 0
+			ch.Says = m.words + ": not judged: " + c.Incomparable
+		}
+		c.Changes = append(c.Changes, ch)
+	}
+	c.Doubts = slices.Concat(usableA.left, usableB.left, finishedDoubts(&c, usableA.list, usableB.list, same), a.Caveats, b.Caveats)
+	switch {
+	case c.Incomparable != "":
+		c.Says = "cannot be compared: " + c.Incomparable
+	default:
+		c.Says = saysOf(&c)
+		if open := slices.ContainsFunc(c.Changes, func(ch record.Change) bool { return ch.Decision == record.CannotTell }); open {
+			c.Says += "; this decides: " + deciding(&a, &b)
+		}
+	}
+	return c
+}
+
+// counted are the measurements of a side that prove something.
+type counted struct {
+	list []Figures
+	left []string // a sentence about each that does not
+	why  string   // nothing is left, or the side does not do its work
+}
+
+func usable(side *Finished) counted {
+	var c counted
+	failing := 0
+	for _, f := range side.Figures {
+		if f.BadShare > mostly {
+			failing++
+		}
+		if f.Void != "" {
+			c.left = append(c.left, fmt.Sprintf("%s was left out, it is void: %s", f.Name, f.Void))
+			continue
+		}
+		c.list = append(c.list, f)
+	}
+	switch {
+	case len(side.Figures) == 0:
+		c.why = fmt.Sprintf("%s has no finished run", side.Label)
+	case float64(failing) > mostly*float64(len(side.Figures)):
+		c.why = fmt.Sprintf("%s fails: most of its requests got an error or no answer", side.Label)
+	case len(c.list) == 0:
+		c.why = c.left[0]
+	}
+	return c
+}
+
+// valueOf is one metric of one measurement.
+func (f *Figures) valueOf(metric string) float64 {
+	switch metric {
+	case metricRPS:
+		return f.PerS
+	case metricP50:
+		return f.P50Ns
+	case metricP99:
+		return f.P99Ns
+	}
+	return f.ServerCPUNs
+}
+
+// together is one metric of several measurements: quantiles of all response
+// times where they are kept, else the median of the figures.
+func together(m compareMetric, list []Figures) float64 {
+	q := map[string]float64{metricP50: .5, metricP99: .99}[m.name]
+	if kept := !slices.ContainsFunc(list, func(f Figures) bool { return f.Response == nil || f.valueOf(m.name) == 0 }); kept && q > 0 {
+		all := new(hist.Hist)
+		for i := range list {
+			all.Merge(list[i].Response)
+		}
+		return float64(all.Quantile(q))
+	}
+	var values []float64
+	for i := range list {
+		values = append(values, list[i].valueOf(m.name))
+	}
+	slices.Sort(values)
+	return (values[len(values)/2] + values[(len(values)-1)/2]) / 2
+}
+
+// finishedChange judges one metric. Runs of both sides that were made at the
+// same time, and enough of them, have an interval; else only a difference far
+// beyond what two occasions may differ by is one.
+func finishedChange(m compareMetric, a, b []Figures, comparisons int, same bool) record.Change {
+	c := record.Change{Metric: m.name, Unit: m.unit, Decision: record.CannotTell, PerBlock: []float64{}}
+	for _, list := range [][]Figures{a, b} {
+		if len(list) == 0 {
+			c.Says = m.words + ": not measured"
+			return c
+		}
+		for i := range list {
+			if !(list[i].valueOf(m.name) > 0) {
+				c.Says = fmt.Sprintf("%s: not measured: %s", m.words, cmpText(list[i].Missing, list[i].Name+" does not have it"))
+				return c
+			}
+		}
+	}
+	c.A, c.B = together(m, a), together(m, b)
+	x, y := logsOf(m, a), logsOf(m, b)
+	if same {
+		if d, ok := shiftOf(x, y, (1-compareConfidence)/float64(comparisons)); ok {
+			d.Asked, d.Comparisons = compareConfidence, comparisons
+			decideShift(&c, m, d)
+			return c
+		}
+	}
+	decideFar(&c, m, spreadOf(m, a, x), spreadOf(m, b, y), len(a)+len(b) == 2)
+	return c
+}
+
+func logsOf(m compareMetric, list []Figures) []float64 {
+	var logs []float64
+	for i := range list {
+		logs = append(logs, math.Log(list[i].valueOf(m.name)))
+	}
+	return logs
+}
+
+// decideShift is decide for runs that are not paired: there is no A against A.
+func decideShift(c *record.Change, m compareMetric, d stat.Difference) {
+	c.Relative = record.Estimate{
+		Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence,
+		Warnings: []string{"A was not run against A: the machine's own noise is not known"},
+	}
+	reach := stat.Relative(max(math.Abs(d.Low), math.Abs(d.High)))
+	switch {
+	case !d.Contains(0):
+		c.Decision = record.Worse
+		if d.Value > 0 == m.more {
+			c.Decision = record.Better
+		}
+		c.Says = m.words + " " + movedText(&c.Relative)
+	case reach <= m.margin:
+		c.Decision, c.Within = record.NoChange, reach
+		c.Says = fmt.Sprintf("no change in %s within ±%s", m.words, shareText(reach))
+	default:
+		c.Says = fmt.Sprintf("%s: cannot tell, %s; more runs of each narrow it", m.words, rangeText(&c.Relative))
+	}
+}
+
+// occasions is how far two occasions may be apart though nothing was changed,
+// as a ratio: 26 % between two jobs of one service was reported by users of
+// continuous benchmarks, 0.3 % within one.
+const occasions = 1.30
+
+// spreads of a side that a difference has to exceed, besides.
+const spreads = 3
+
+// decideFar takes for a change only what no two occasions explain. The interval
+// is what would remain of it if they had been as far apart as they may be.
+func decideFar(c *record.Change, m compareMetric, spreadA, spreadB float64, single bool) {
+	ratio := math.Log(c.B / c.A)
+	c.Relative = record.Estimate{Mid: stat.Relative(ratio), Low: stat.Relative(ratio), High: stat.Relative(ratio)}
+	who := "from runs that were not made in turns"
+	if single {
+		who = "from one run each"
+	}
+	if math.IsNaN(spreadA) || math.IsNaN(spreadB) {
+		c.Says = fmt.Sprintf("%s: %s, which cannot be decided %s: how much it varied within them is not known", m.words, signedText(c.Relative.Mid), who)
+		return
+	}
+	allowance := math.Log(occasions) + spreads*math.Hypot(spreadA, spreadB)
+	if math.Abs(ratio) <= allowance {
+		c.Says = fmt.Sprintf("%s: %s, which cannot be decided %s: two occasions may be %s apart with nothing changed", m.words, signedText(c.Relative.Mid), who, shareText(stat.Relative(allowance)))
+		return
+	}
+	c.Relative.Low, c.Relative.High = stat.Relative(ratio-allowance), stat.Relative(ratio+allowance)
+	c.Decision = record.Worse
+	if ratio > 0 == m.more {
+		c.Decision = record.Better
+	}
+	c.Says = fmt.Sprintf("%s %s, more than two occasions are apart", m.words, strings.SplitN(movedText(&c.Relative), " (", 2)[0])
+}
+
+// spreadOf is the standard deviation of a metric's logarithm on one side:
+// between its runs, or within its only one, whichever is known and larger; NaN
+// where neither is.
+func spreadOf(m compareMetric, list []Figures, logs []float64) float64 {
+	spread := math.NaN()
+	for i := range list {
+		if s, ok := list[i].Spread[m.name]; ok {
+			spread = larger(spread, s)
+		}
+	}
+	if len(logs) > 1 {
+		spread = larger(spread, deviation(logs))
+	}
+	return spread
+}
+
+func larger(a, b float64) float64 {
+	if math.IsNaN(a) || b > a {
+		return b
+	}
+	return a
+}
+
+// deviation is the standard deviation of a sample (n-1).
+func deviation(values []float64) float64 {
+	mean, squares := 0.0, 0.0
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(squares / float64(len(values)-1))
+}
+
+// atTheSameTime tells runs that were made in turns: each side's middle run lies
+// between the other's first and last.
+func atTheSameTime(a, b []Figures) bool {
+	if len(a) < 2 || len(b) < 2 {
+		return false
+	}
+	times := func(list []Figures) []time.Time {
+		var t []time.Time
+		for i := range list {
+			if list[i].Started.IsZero() {
+				return nil
+			}
+			t = append(t, list[i].Started)
+		}
+		slices.SortFunc(t, time.Time.Compare)
+		return t
+	}
+	x, y := times(a), times(b)
+	if x == nil || y == nil {
+		return false
+	}
+	within := func(t time.Time, list []time.Time) bool { return t.After(list[0]) && t.Before(list[len(list)-1]) }
+	return within(x[len(x)/2], y) && within(y[len(y)/2], x)
+}
+
+func finishedDoubts(c *record.Comparison, a, b []Figures, same bool) []string {
+	var doubts []string
+	if !same && c.Incomparable == "" {
+		doubts = append(doubts, "the two were not measured in turns: what the machine did on one occasion and not on the other is in every figure, and the seconds of a run say less than two runs do")
+	}
+	of := func(list []Figures) string {
+		var runs []*record.Measured
+		for i := range list {
+			runs = append(runs, &record.Measured{Ceiling: list[i].Ceiling})
+		}
+		return mostOf(runs, func(m *record.Measured) string { return m.Ceiling })
+	}
+	if x, y := of(a), of(b); x != y && x != "" && y != "" {
+		doubts = append(doubts, fmt.Sprintf("A was limited by %s and B by %s: the two rates are ceilings of different things", x, y))
+	}
+	return doubts
+}
+
+// deciding is the command that would tell.
+func deciding(a, b *Finished) string {
+	if a.Decide == "" || b.Decide == "" {
+		return "ceiling compare URL-OF-A URL-OF-B"
+	}
+	if a.Decide != b.Decide {
+		return fmt.Sprintf("ceiling compare %s %s", a.Decide, b.Decide)
+	}
+	path := "/"
+	if u, err := url.Parse(a.Decide); err == nil {
+		path = cmpText(u.RequestURI(), path)
+	}
+	return fmt.Sprintf("ceiling compare --serve 'COMMAND OF A' --serve 'COMMAND OF B' --path '%s'", path)
+}
