@@ -35,6 +35,7 @@ func kinds() []Kind {
 		{"prefork", "--n processes share the port, and the first one gets every connection", []string{"n"}, []string{"cpu"}, servePrefork},
 		{"backlog", "a queue of --n for connections, one of which is accepted every --sleep", []string{"n", "sleep"}, nil, serveBacklog},
 		{"faulty", "every --every-th request meets --fault, the others cost --cpu", []string{"every", "fault"}, []string{"cpu"}, serveFaulty},
+		{"tail", "every --every-th request waits --sleep first, and all cost --cpu", []string{"every", "sleep"}, []string{"cpu", "pprof"}, serveTail},
 		{"pause", "all work stands still for --sleep once in --period, else a request costs --cpu", []string{"sleep", "period"}, []string{"cpu"}, servePause},
 		{"neighbour", "serves nobody: --n threads that never rest", []string{"n"}, nil, serveNeighbour},
 	}

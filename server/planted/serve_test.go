@@ -26,6 +26,7 @@ func TestNumbersAreChecked(t *testing.T) {
 		{"mutex", Params{Sleep: 1, CPU: 1}, "give sleep or cpu"},
 		{"faulty", Params{Every: 2, Fault: "flood"}, "503, reset, silence"},
 		{"pause", Params{Sleep: 2, Period: 1}, "longer"},
+		{"tail", Params{Sleep: time.Millisecond}, "needs every"},
 		{"cpu", Params{Addr: "127.0.0.1:http-but-not"}, "planted cpu"},
 		{"cpu", Params{CPUs: []int{1 << 20}}, "planted cpu"},
 	} {
@@ -47,6 +48,7 @@ func TestNothingStaysBehind(t *testing.T) {
 		{"sleep", Params{Sleep: time.Millisecond, Pprof: true}},
 		{"backlog", Params{N: 1, Sleep: time.Millisecond}},
 		{"faulty", Params{Every: 1000, Fault: FaultReset}},
+		{"tail", Params{Sleep: time.Millisecond, Every: 2}},
 		{"pause", Params{Sleep: time.Millisecond, Period: 2 * time.Millisecond}},
 		{"neighbour", Params{N: 1}},
 	} {
