@@ -132,6 +132,14 @@ func concludeSweep(p *record.Plan) {
 		concludeCurve(&c, e)
 		p.Sweep.Curves = append(p.Sweep.Curves, c)
 	}
+	// A point that breaks the SLO is what a sweep looks for; only one that
+	// proves nothing at all is void.
+	p.Exit = exitVoid
+	for _, c := range p.Sweep.Curves {
+		if slices.ContainsFunc(c.Points, func(q record.CurvePoint) bool { return q.Outcome != record.Void }) {
+			p.Exit = 0
+		}
+	}
 }
 
 // fixed names the dimensions of a sweep that do not change along a curve.

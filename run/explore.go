@@ -77,6 +77,7 @@ func Resume(ctx context.Context, dir string, o Options, told func(record.Measure
 
 func explore(ctx context.Context, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured)) (*record.Plan, string, error) {
 	began := time.Now()
+	p.Exit, p.Because = ExitHeld, ""
 	x := &explorer{plan: p, keep: w, options: o, servers: servers{list: p.Experiment.Servers, started: map[int]*Child{}}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
@@ -145,7 +146,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	o := x.options
 	o.Dir, o.Store, o.Progress = "", x.keep.Runs(), x.progress(d, &s)
 	if step.MayGiveUp {
-		doom := plan.NewDoom(e.SLO, step.Rate.PerSecond(), s.Duration)
+		doom := plan.NewDoom(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
 		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return doom.Add(row, h) }
 	}
 	var m *record.Measured
