@@ -55,8 +55,8 @@ docs/export.md says what each of them can and cannot tell.`,
 	p.StringVar(&f.format, "format", export.FormatJSON, strings.Join(export.Formats(), ", "))
 	p.StringVarP(&f.out, "output", "o", "-", "file to write, whole or not at all; - is the standard output")
 	p.StringVar(&f.of, "of", "", "hgrm, hdr: "+strings.Join(export.Latencies(), ", ")+" (hgrm: response; hdr: all three)")
-	p.StringVar(&f.table, "table", "", "csv, ndjson: load, cpu, process, sockets or another kind of row (csv: load; ndjson: all)")
-	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; OTEL_EXPORTER_OTLP_HEADERS is sent with it")
+	p.StringVar(&f.table, "table", "", "csv, ndjson: kind of row: load, cpu, process, sockets… (csv: load; ndjson: all)")
+	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; OTEL_EXPORTER_OTLP_HEADERS goes along")
 	for flag, values := range map[string][]string{"format": export.Formats(), "of": export.Latencies(), "table": export.Tables()} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // a name that is not a flag: a slip in this function
