@@ -17,8 +17,11 @@ type compareBlock struct {
 	a, b   []*record.Measured
 }
 
-// wholeBlocks are those with all their runs, in order, and a sentence about
-// every block that was left out. One that is not complete yet is passed over.
+// leftMost is how many blocks that were left out are named one by one.
+const leftMost = 3
+
+// wholeBlocks are those with all their runs, in order, and sentences about
+// those that were left out. One that is not complete yet is passed over.
 func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []string) {
 	byNumber := map[int]*compareBlock{}
 	var numbers []int
@@ -50,6 +53,9 @@ func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []string) 
 			continue
 		}
 		blocks = append(blocks, *b)
+	}
+	if more := len(left) - leftMost; more > 0 {
+		left = append(left[:leftMost], fmt.Sprintf("%d more blocks were left out for such reasons, %d of %d in all", more, len(left), len(left)+len(blocks)))
 	}
 	return blocks, left
 }

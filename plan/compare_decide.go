@@ -109,7 +109,10 @@ func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Fl
 		}
 	}
 	c.Says = fmt.Sprintf("%s: cannot tell, %s", m.words, rangeText(&c.Relative))
-	if n := len(verdict.Warnings); n > 0 {
+	switch n := len(verdict.Warnings); {
+	case c.Floor > m.margin:
+		c.Says += fmt.Sprintf("; A against A reaches ±%s", shareText(c.Floor))
+	case n > 0:
 		c.Says += "; " + verdict.Warnings[n-1]
 	}
 }

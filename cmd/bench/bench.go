@@ -89,12 +89,16 @@ func (b *bench) run(ctx context.Context) Entry {
 		e.Tools[t.Name] = t.Version
 	}
 	begin := time.Now()
-	if b.only != onlyTruth {
+	if b.only == onlyCompare {
+		b.calm(ctx, onlyCompare)
+		b.compared(ctx, &e)
+	}
+	if b.only == "" || b.only == onlySpeed {
 		b.calm(ctx, onlySpeed)
 		b.startup(ctx, &e)
 		b.userShare(ctx, &e, b.speed(ctx, &e))
 	}
-	if b.only != onlySpeed {
+	if b.only == "" || b.only == onlyTruth {
 		b.calm(ctx, onlyTruth)
 		b.frozen(ctx, &e)
 		b.pacing(ctx, &e)

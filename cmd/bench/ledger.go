@@ -36,6 +36,8 @@ type Entry struct {
 	Startup *Spread     `json:"startup_ms,omitempty"`
 	Targets []Target    `json:"targets"`
 
+	Compared []Compared `json:"compared,omitempty"`
+
 	Doubts   []string `json:"doubts,omitempty"`
 	Failures []string `json:"failures,omitempty"`
 }

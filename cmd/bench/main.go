@@ -40,12 +40,15 @@ type options struct {
 	seed        uint64
 	ledger      string
 	only        string
+	pairs       int // of the comparisons without a change
 }
 
 // Parts of a run that -only names.
 const (
 	onlySpeed = "speed"
 	onlyTruth = "truth"
+	// onlyCompare takes hours, and is no part of a whole run.
+	onlyCompare = "compare"
 )
 
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -94,7 +97,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.connections, "c", 64, "connections of the speed part")
 	f.Uint64Var(&o.seed, "seed", 1, "of the order within the rounds")
 	f.StringVar(&o.ledger, "ledger", "journal/bench.ndjson", "file that a whole run adds one line to; empty: none")
-	f.StringVar(&o.only, "only", "", "a part by itself: "+onlySpeed+" or "+onlyTruth+"; nothing is added to the ledger")
+	f.StringVar(&o.only, "only", "", "a part by itself: "+onlySpeed+", "+onlyTruth+" or "+onlyCompare+"; nothing is added to the ledger")
+	f.IntVar(&o.pairs, "pairs", 100, "of servers that do not differ, in the part "+onlyCompare+": a minute each")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -107,8 +111,10 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("-d %s: give whole seconds, 1s to 1m", o.duration)
 	case o.connections < 1 || o.connections > 1000:
 		return o, fmt.Errorf("-c %d: give 1 to 1000", o.connections)
-	case o.only != "" && o.only != onlySpeed && o.only != onlyTruth:
-		return o, fmt.Errorf("-only %s: give %s or %s", o.only, onlySpeed, onlyTruth)
+	case o.only != "" && o.only != onlySpeed && o.only != onlyTruth && o.only != onlyCompare:
+		return o, fmt.Errorf("-only %s: give %s, %s or %s", o.only, onlySpeed, onlyTruth, onlyCompare)
+	case o.pairs < 1 || o.pairs > 1000:
+		return o, fmt.Errorf("-pairs %d: give 1 to 1000", o.pairs)
 	}
 	return o, nil
 }
