@@ -38,6 +38,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: e.Load.PinGenerator, PinServer: e.Load.PinServer,
 		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: e.Load.Threads,
 		Interface: e.Prove.Interface, Namespace: e.Prove.Namespace, LinkBitsPerS: s.LinkBitsPerSecond,
+		Program: x.options.Program,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
@@ -59,6 +60,7 @@ func (x *explorer) proofRun(ctx context.Context, step *record.Step, base string,
 		return nil, err
 	}
 	s.PinGenerator, s.PinServer = x.scene.PinGenerator, taking.PinServer
+	s.Threads = min(x.scene.Threads, s.Connections)
 	m, err := x.one(ctx, step, s, o)
 	var opened time.Time
 	elapsed := 0.0

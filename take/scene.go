@@ -40,6 +40,9 @@ type Scene struct {
 	// PinGenerator and PinServer have to be in the spec of every run of the
 	// proof, those that nothing is taken from included; "" leaves a side free.
 	PinGenerator, PinServer string
+	// Threads of the generator have to be the same in all runs, those with fewer
+	// slots included.
+	Threads int
 	// Says is what was done to part the sides, for the person; "" nothing.
 	Says string
 
@@ -70,6 +73,7 @@ func Survey(w Wish) (*Scene, error) {
 	if err := s.findCPUs(); err != nil {
 		return nil, err
 	}
+	s.Threads = min(w.threads(), len(s.Generator))
 	s.ordinary = tryRealTime()
 	switch {
 	case w.Interface == "":
@@ -155,8 +159,8 @@ type Taking struct {
 }
 
 // Begin takes what a step says, until End; of a step that takes nothing it
-// takes nothing. Slots are taken by the step's own load. The wait for a thief to come up
-// ends with ctx.
+// takes nothing. Slots are taken by the step's own load. The wait for a thief to
+// come up ends with ctx.
 func (s *Scene) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
 	t := &Taking{take: step.Take, PinServer: s.PinServer, left: 1}
 	if why := s.lacks[step.Take.Resource]; why != "" {

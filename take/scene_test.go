@@ -35,7 +35,7 @@ func TestSceneTakesAndGivesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(both(s.Generator, s.Server)) > 0 || s.Says == "" || s.PinGenerator != list(s.Generator) || s.PinServer != list(s.Server) {
+	if len(both(s.Generator, s.Server)) > 0 || s.Says == "" || s.PinGenerator != list(s.Generator) || s.PinServer != list(s.Server) || s.Threads != min(2, len(s.Generator)) {
 		t.Errorf("%+v", s)
 	}
 	for _, c := range []struct {
