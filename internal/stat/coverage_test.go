@@ -101,7 +101,7 @@ func pairedLimits(blocks []float64, alpha float64, _ *rand.Rand) (low, high floa
 func TestCoverage(t *testing.T) {
 	trials, counts := 1000, []int{6, 8, 12, 20, 30}
 	if testing.Short() {
-		trials, counts = 500, []int{8, 20}
+		trials, counts = 300, []int{8, 20}
 	}
 	if *trialsFlag > 0 {
 		trials = *trialsFlag

@@ -184,21 +184,21 @@ func cumulate(p []float64) func(k int) float64 {
 	}
 }
 
-// signedRankP is the two-sided p-value of "no shift"; a pair mean of exactly 0
-// counts half on each side, rounded to the cautious one.
+// signedRankP is the two-sided p-value of "no shift". A pair mean of exactly 0
+// counts on the side that makes it larger, so that p and the interval, to which
+// its ends belong, are one test.
 func signedRankP(means []float64, atMost func(k int) float64) float64 {
-	var above, below, zero int
+	var above, below int
 	for _, m := range means {
-		switch {
-		case m > 0:
+		if m > 0 {
 			above++
-		case m < 0:
+		}
+		if m < 0 {
 			below++
-		default:
-			zero++
 		}
 	}
-	return min(2*atMost(min(above, below)+(zero+1)/2), 1)
+	zero := len(means) - above - below
+	return min(2*atMost(min(above, below)+zero), 1)
 }
 
 // Holm corrects p-values for being several: what comes back, in the same

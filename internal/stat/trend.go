@@ -29,7 +29,7 @@ const (
 	// a series can hardly contradict chance.
 	leastStretches = 6
 	// maxSeries bounds the search for the correlation time: 20,000 values are
-	// half an hour at ten a second, and cost at worst 0.1 s.
+	// half an hour at ten a second, and cost at worst 0.2 s.
 	maxSeries = 20000
 )
 

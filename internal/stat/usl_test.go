@@ -29,7 +29,7 @@ func uslPoints(lambda, sigma, kappa float64, ns []float64, repeats int, noise fl
 func TestUSLRecoversPlanted(t *testing.T) {
 	trials := 100
 	if testing.Short() {
-		trials = 40
+		trials = 20
 	}
 	for _, c := range []struct{ lambda, sigma, kappa float64 }{
 		{1000, 0.05, 0.0005},
