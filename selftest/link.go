@@ -58,13 +58,16 @@ const (
 	vethPrefix = "cg"       // + pid + "h" + number: at most 15 characters (IFNAMSIZ)
 )
 
+// namespaceName is that of the namespace that this process makes with a number.
+func namespaceName(number int) string { return fmt.Sprintf("%s%d-%d", namePrefix, os.Getpid(), number) }
+
 // newNamespace makes a namespace and its link. What it has made it removes
 // again where it fails.
 func newNamespace(ctx context.Context, number int, l link) (n *namespace, err error) {
 	pid := os.Getpid()
 	outside, inside := linkAddresses(pid, number)
 	n = &namespace{
-		name: fmt.Sprintf("%s%d-%d", namePrefix, pid, number),
+		name: namespaceName(number),
 		veth: fmt.Sprintf("%s%dh%d", vethPrefix, pid, number), addr: inside,
 	}
 	if err := tool(ctx, "ip", "netns", "add", n.name); err != nil {
