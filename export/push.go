@@ -52,6 +52,12 @@ func ParseHeader(text string) (http.Header, error) {
 	return h, nil
 }
 
+// Check tells what is wrong with the URL, before a run begins.
+func (c *Collector) Check() error {
+	_, err := c.endpoint()
+	return err
+}
+
 // endpoint checks the URL and completes it.
 func (c *Collector) endpoint() (string, error) {
 	u, err := url.Parse(c.URL)

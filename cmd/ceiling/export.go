@@ -92,8 +92,14 @@ func (f *exportFlags) check() error {
 	if f.format == export.FormatCSV && f.table != "" && !slices.Contains(export.Tables(), f.table) {
 		return fmt.Errorf("--table: there is no table %q; it is one of %s", f.table, strings.Join(export.Tables(), ", "))
 	}
-	if f.to != "" && f.out != "-" {
+	switch {
+	case f.to == "":
+		return nil
+	case f.out != "-":
 		return errors.New("--to and -o: give one of them")
+	}
+	if err := (&export.Collector{URL: f.to}).Check(); err != nil {
+		return fmt.Errorf("--to: %w", err)
 	}
 	return nil
 }
