@@ -89,6 +89,10 @@ func (b *bench) run(ctx context.Context) Entry {
 		e.Tools[t.Name] = t.Version
 	}
 	begin := time.Now()
+	if b.only == onlyFind {
+		b.calm(ctx, onlyFind)
+		b.found(ctx, &e)
+	}
 	if b.only == onlyCompare {
 		b.calm(ctx, onlyCompare)
 		b.compared(ctx, &e)

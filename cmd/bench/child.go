@@ -124,7 +124,12 @@ type served struct {
 // serve starts ceiling serve KIND on a free port and returns when it says that
 // it is ready.
 func serve(ctx context.Context, binary, kind string) (*served, error) {
-	c := exec.CommandContext(ctx, binary, "serve", kind, "--addr", "127.0.0.1:0")
+	return serveCommand(ctx, binary, "serve", kind)
+}
+
+// serveCommand does so with any verb that serves.
+func serveCommand(ctx context.Context, binary string, args ...string) (*served, error) {
+	c := exec.CommandContext(ctx, binary, append(args, "--addr", "127.0.0.1:0")...)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -139,7 +144,7 @@ func serve(ctx context.Context, binary, kind string) (*served, error) {
 	if err != nil || !ok {
 		killErr := c.Process.Kill()
 		waitErr := c.Wait()
-		return nil, fmt.Errorf("serve %s: it said %q: %w", kind, line, errors.Join(err, killErr, waitErr))
+		return nil, fmt.Errorf("%s: it said %q: %w", strings.Join(args, " "), line, errors.Join(err, killErr, waitErr))
 	}
 	s := &served{Addr: addr, PID: c.Process.Pid, c: c, rest: make(chan struct{})}
 	go func() {

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +34,6 @@ const (
 	// comparedRun is the time of each of the 111 runs of a comparison: 100 pairs
 	// take an hour and a half.
 	comparedRun = 250 * time.Millisecond
-	// comparedLimit ends a comparison that hangs.
-	comparedLimit = 10 * time.Minute
 )
 
 // pairKind is two commands that serve, and what is known of them.
@@ -136,27 +131,14 @@ func (row *Compared) count(k *pairKind, c *record.Comparison) {
 	}
 }
 
-// compareOnce runs the program as a person does. Its records are thrown away.
+// compareOnce asks once.
 func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (*record.Comparison, error) {
-	dir, err := os.MkdirTemp("", "ceiling-bench-")
+	args := append([]string{"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", comparedRun.String(), "--rest", "0s", "--seed", fmt.Sprint(seed)}, k.args...)
+	text, err := b.document(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	limited, cancel := context.WithTimeout(ctx, comparedLimit)
-	defer cancel()
-	args := append([]string{"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", comparedRun.String(), "--rest", "0s", "--seed", fmt.Sprint(seed)}, k.args...)
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(limited, b.binary, args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "NO_COLOR=1", "XDG_DATA_HOME="+dir)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its servers
-	cmd.WaitDelay = grace
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == exitVoid) {
-		return nil, fmt.Errorf("%w: %s", err, lastLine(stderr.Bytes(), stdout.Bytes()))
-	}
-	return comparisonIn(stdout.Bytes())
+	return comparisonIn(text)
 }
 
 // comparisonIn is the answer in a plan's JSON.

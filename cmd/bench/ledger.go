@@ -36,6 +36,7 @@ type Entry struct {
 	Startup *Spread     `json:"startup_ms,omitempty"`
 	Targets []Target    `json:"targets"`
 
+	Found    []Found    `json:"found,omitempty"`
 	Compared []Compared `json:"compared,omitempty"`
 
 	Doubts   []string `json:"doubts,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -47,9 +48,12 @@ type options struct {
 const (
 	onlySpeed = "speed"
 	onlyTruth = "truth"
-	// onlyCompare takes hours, and is no part of a whole run.
+	// These two take an hour or more, and are no part of a whole run.
+	onlyFind    = "find"
 	onlyCompare = "compare"
 )
+
+func parts() []string { return []string{onlySpeed, onlyTruth, onlyFind, onlyCompare} }
 
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, stderr)
@@ -97,7 +101,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.connections, "c", 64, "connections of the speed part")
 	f.Uint64Var(&o.seed, "seed", 1, "of the order within the rounds")
 	f.StringVar(&o.ledger, "ledger", "journal/bench.ndjson", "file that a whole run adds one line to; empty: none")
-	f.StringVar(&o.only, "only", "", "a part by itself: "+onlySpeed+", "+onlyTruth+" or "+onlyCompare+"; nothing is added to the ledger")
+	f.StringVar(&o.only, "only", "", "a part by itself: "+strings.Join(parts(), ", ")+"; nothing is added to the ledger")
 	f.IntVar(&o.pairs, "pairs", 100, "of servers that do not differ, in the part "+onlyCompare+": a minute each")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -111,8 +115,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("-d %s: give whole seconds, 1s to 1m", o.duration)
 	case o.connections < 1 || o.connections > 1000:
 		return o, fmt.Errorf("-c %d: give 1 to 1000", o.connections)
-	case o.only != "" && o.only != onlySpeed && o.only != onlyTruth && o.only != onlyCompare:
-		return o, fmt.Errorf("-only %s: give %s, %s or %s", o.only, onlySpeed, onlyTruth, onlyCompare)
+	case o.only != "" && !slices.Contains(parts(), o.only):
+		return o, fmt.Errorf("-only %s: give one of %s", o.only, strings.Join(parts(), ", "))
 	case o.pairs < 1 || o.pairs > 1000:
 		return o, fmt.Errorf("-pairs %d: give 1 to 1000", o.pairs)
 	}

@@ -19,6 +19,7 @@ func printEntry(w io.Writer, e *Entry) {
 	printSpeed(t, e)
 	printUser(t, e)
 	printTruth(t, e)
+	printFound(t, e)
 	printCompared(t, e)
 	printTargets(t, e)
 	if err := t.Flush(); err != nil {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// documentLimit ends a command that hangs.
+const documentLimit = 15 * time.Minute
+
+// exitBroke is how ceiling ends when an SLO did not hold.
+const exitBroke = 3
+
+// document runs the program as a person does and answers the JSON that it
+// prints. Its records are thrown away. That an SLO broke, or that nothing is
+// proved, is an answer.
+func (b *bench) document(ctx context.Context, args ...string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "ceiling-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	limited, cancel := context.WithTimeout(ctx, documentLimit)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(limited, b.binary, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "NO_COLOR=1", "XDG_DATA_HOME="+dir)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its servers
+	cmd.WaitDelay = grace
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && (exit.ExitCode() == exitVoid || exit.ExitCode() == exitBroke)) {
+		return nil, fmt.Errorf("%w: %s", err, lastLine(stderr.Bytes(), stdout.Bytes()))
+	}
+	return stdout.Bytes(), nil
+}
+
+// decode is document, read.
+func (b *bench) decode(ctx context.Context, into any, args ...string) error {
+	text, err := b.document(ctx, args...)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
