@@ -23,14 +23,13 @@ type Identity struct {
 // it ten times a second; any number read a copy. Feeding takes a lock that is
 // held for some 20 additions, never for a write to a socket.
 type Live struct {
-	who Identity
-
 	mu sync.Mutex
 	s  liveState
 }
 
 // liveState is what the rows add up to.
 type liveState struct {
+	who        Identity
 	rows       uint64 // intervals of the window
 	late       uint64 // of these, wider than 1.5 times what was planned
 	started    time.Time
@@ -49,7 +48,15 @@ type liveState struct {
 }
 
 // NewLive makes one for a run that is about to begin.
-func NewLive(who Identity) *Live { return &Live{who: who} }
+func NewLive(who Identity) *Live { return &Live{s: liveState{who: who}} }
+
+// Begin forgets the run before: of a plan of many runs the next one begins, and
+// its counters at 0 again.
+func (l *Live) Begin(who Identity) {
+	l.mu.Lock()
+	l.s = liveState{who: who}
+	l.mu.Unlock()
+}
 
 // Feed adds one interval. A row that is not later than the last one is not
 // added again, and a row without a width is none. It never waits for a reader.
@@ -104,8 +111,8 @@ func (l *Live) figures() (figures, liveState) {
 	s := l.snapshot()
 	var f figures
 	f.add(info, "run", "", "The run and its target.", 1,
-		label{"run", l.who.Run}, label{"target", withoutPassword(l.who.Target)}, label{"mode", l.who.Mode},
-		label{"host", l.who.Host}, label{"version", l.who.Version})
+		label{"run", s.who.Run}, label{"target", withoutPassword(s.who.Target)}, label{"mode", s.who.Mode},
+		label{"host", s.who.Host}, label{"version", s.who.Version})
 	f.add(gauge, "warmup", "", "1 during the warm-up, which is in no counter.", oneIf(s.last.Warmup || !s.any))
 	f.add(gauge, "finished", "", "1 when no further interval comes.", oneIf(s.finished))
 	f.add(counter, "intervals", "", "Intervals of the window that are in the counters.", float64(s.rows))

@@ -75,6 +75,13 @@ func TestLiveAddsUp(t *testing.T) {
 	if got := scrapeOf(t, l); got.one(t, "ceiling_finished") != 1 {
 		t.Error("it does not say that it has finished")
 	}
+	l.Begin(Identity{Run: "y"})
+	l.Feed(row(1, 7))
+	next := scrapeOf(t, l)
+	if next.one(t, "ceiling_requests_completed_total") != 7 || next.one(t, "ceiling_finished") != 0 {
+		t.Error("the next run has the counters of the one before")
+	}
+	next.one(t, "ceiling_run_info", "run", "y")
 }
 
 // TestLiveLeavesOutWhatWasNotMeasured: an interval without a response has no

@@ -275,7 +275,7 @@ func (p *Pusher) send(ctx context.Context) {
 // once sends the state of now.
 func (p *Pusher) once(ctx context.Context) {
 	list, state := p.live.figures()
-	who := p.live.who
+	who := state.who
 	start := state.started
 	now := time.Now()
 	if start.IsZero() {
