@@ -1,0 +1,74 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Operator is what the admin address asks: the proxy of this process, or the
+// parent of several.
+type Operator struct {
+	Snapshot func() (*Snapshot, error)
+	Reload   func() error
+	// Credential that changes need as a Bearer token; "" needs none.
+	Credential string
+}
+
+// adminTimeout bounds what a client of the admin address may take.
+const adminTimeout = 10 * time.Second
+
+// Server serves the admin address: GET /metrics (Prometheus) and /status (JSON),
+// GET /healthz, POST /reload. Who can add to it: its Handler is an http.ServeMux.
+func (o *Operator) Server() *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		s, err := o.Snapshot()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_ = s.WritePrometheus(w) // the client has gone
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		s, err := o.Snapshot()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		_ = e.Encode(s) // the client has gone
+	})
+	mux.Handle("POST /reload", o.Guard(func(w http.ResponseWriter, _ *http.Request) {
+		if err := o.Reload(); err != nil {
+			http.Error(w, "the old configuration stays:\n"+err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		_, _ = w.Write([]byte("reloaded\n"))
+	}))
+	return &http.Server{Handler: mux, ReadHeaderTimeout: adminTimeout, ReadTimeout: adminTimeout, IdleTimeout: time.Minute}
+}
+
+// Guard lets requests through that may change something: those with the
+// credential, and none that a page in a browser has sent.
+func (o *Operator) Guard(f http.HandlerFunc) http.Handler {
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o.Credential != "" {
+			said, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			a, b := sha256.Sum256([]byte(said)), sha256.Sum256([]byte(o.Credential)) // of one length, so that the time tells nothing of it
+			if subtle.ConstantTimeCompare(a[:], b[:]) != 1 || !bearer {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, "the credential is needed", http.StatusUnauthorized)
+				return
+			}
+		}
+		f(w, r)
+	}))
+}

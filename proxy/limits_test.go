@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/internal/faulty"
+)
+
+func okServer(t *testing.T) *faulty.Server {
+	return faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("ok"))))
+}
+
+// TestTimeouts: a client that does not finish its head, or is idle, is not waited
+// for.
+func TestTimeouts(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := okServer(t)
+		text := strings.Replace(to("http://"+s.Address()), "[timeouts]", "[timeouts]\nheader = \"200ms\"\nkeep_alive = \"200ms\"", 1)
+		r := run(t, engine, text)
+		slow := dial(t, r.addr)
+		slow.say("GET / HTTP/1.1\r\nHo")
+		if res, _ := slow.answer("GET"); res.StatusCode != 408 || !res.Close {
+			t.Error(res.Status)
+		}
+		slow.over()
+		idle := dial(t, r.addr)
+		idle.status("/", 200)
+		idle.over()
+		silent := dial(t, r.addr)
+		silent.over()
+		drip := dial(t, r.addr) // each byte comes in time, the head does not
+		for i := 0; ; i++ {
+			if _, err := drip.Write([]byte("GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 1<<20))[i : i+1]); err != nil || r.count("header_timeouts_total") >= 2 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
+func TestRate(t *testing.T) {
+	s := okServer(t)
+	r := run(t, "auto", to("http://"+s.Address(), `rate = { requests = 1, per = "1h", burst = 2, key = "header:X-Key" }`))
+	l := dial(t, r.addr)
+	ask := func(key string) *http.Response {
+		l.say("GET / HTTP/1.1\r\nHost: a\r\nX-Key: " + key + "\r\n\r\n")
+		res, _ := l.answer("GET")
+		return res
+	}
+	for i := range 3 {
+		if res := ask("a"); res.StatusCode != 200 {
+			t.Errorf("%d: %s", i, res.Status)
+		}
+	}
+	if res := ask("a"); res.StatusCode != 429 || res.Header.Get("Retry-After") == "" {
+		t.Errorf("%s %v", res.Status, res.Header)
+	}
+	if res := ask("b"); res.StatusCode != 200 {
+		t.Error(res.Status)
+	}
+}
+
+// TestLimiter: over any time, no more than the burst and what the time allows.
+func TestLimiter(t *testing.T) {
+	m := newLimiter(10, time.Second, 5)
+	passed := 0
+	for now := int64(0); now < 10e9; now += 1e6 {
+		if m.take(7, now) == 0 {
+			passed++
+		}
+	}
+	if passed != 105 {
+		t.Errorf("%d passed in 10 s, want 6 at once and then 10 a second", passed)
+	}
+	if wait := m.take(7, 10e9-1e6); wait <= 0 || wait > 1e8 {
+		t.Errorf("wait %d", wait)
+	}
+}
+
+func TestConnectionsPerClient(t *testing.T) {
+	s := okServer(t)
+	r := run(t, "auto", to("http://"+s.Address())+"[limits]\nconnections_per_client = 2\n")
+	a, b := dial(t, r.addr), dial(t, r.addr)
+	a.status("/", 200)
+	b.status("/", 200)
+	c := dial(t, r.addr)
+	if res, _ := c.answer("GET"); res.StatusCode != 429 {
+		t.Error(res.Status)
+	}
+	c.over()
+	a.Close()
+	until(t, "there is room again", func() bool {
+		d, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			return false
+		}
+		defer d.Close()
+		fmt.Fprint(d, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(d), nil)
+		return err == nil && res.StatusCode == 200
+	})
+}
+
+func TestBodyLimit(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := okServer(t)
+		r := run(t, engine, to("http://"+s.Address(), "body_bytes = 10"))
+		for request, want := range map[string]int{
+			"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789":                                      200,
+			"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n0123456789a":                                     413,
+			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n6\r\n012345\r\n0\r\n\r\n": 413,
+		} {
+			l := dial(t, r.addr)
+			l.say(request)
+			if res, _ := l.answer("POST"); res.StatusCode != want {
+				t.Errorf("%q: %s", request, res.Status)
+			}
+		}
+	})
+}
+
+// TestTrust: behind a trusted proxy the client is whom that proxy names, and its
+// X-Forwarded-* are kept; what came before is the client's own word.
+func TestTrust(t *testing.T) {
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+		fmt.Fprintf(w, "%s|%s|%s", q.Header.Get("X-Forwarded-For"), q.Header.Get("X-Forwarded-Proto"), q.Header.Get("X-Forwarded-Host"))
+	})
+	for _, k := range []struct{ trust, want string }{
+		{"127.0.0.0/8", "6.6.6.6, 10.0.0.1, 127.0.0.1|https|b"},
+		{"10.0.0.0/8", "127.0.0.1|http|a"},
+	} {
+		r := run(t, "auto", fmt.Sprintf("trust = [%q]\n", k.trust)+to("http://"+o.addr))
+		l := dial(t, r.addr)
+		l.say("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n\r\n")
+		if _, body := l.answer("GET"); body != k.want {
+			t.Errorf("%s: %s", k.trust, body)
+		}
+	}
+}
+
+// TestPreface: both versions of the PROXY protocol, and a client that is not
+// allowed to speak it.
+func TestPreface(t *testing.T) {
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, q.Header.Get("X-Forwarded-For")) })
+	v2 := append([]byte{}, signature2...)
+	v2 = append(v2, 0x21, 0x11)
+	v2 = binary.BigEndian.AppendUint16(v2, 12+3)
+	v2 = append(v2, 9, 8, 7, 6, 127, 0, 0, 1, 1, 2, 3, 4, 0xee, 0, 0)
+	for preface, want := range map[string]string{
+		"PROXY TCP4 1.2.3.4 127.0.0.1 1000 80\r\n": "1.2.3.4",
+		"PROXY TCP6 2001:db8::1 ::1 1000 80\r\n":   "2001:db8::1",
+		"PROXY UNKNOWN\r\n":                        "127.0.0.1",
+		string(v2):                                 "9.8.7.6",
+	} {
+		r := run(t, "auto", "proxy_protocol = true\ntrust = [\"127.0.0.1\"]\n"+to("http://"+o.addr))
+		l := dial(t, r.addr)
+		for i := range preface { // in the smallest pieces
+			l.say(preface[i : i+1])
+		}
+		if _, body := l.get("/"); body != want {
+			t.Errorf("%q: %q", preface, body)
+		}
+		plain := dial(t, r.addr)
+		plain.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		plain.over()
+	}
+	r := run(t, "auto", "proxy_protocol = true\n"+to("http://"+o.addr))
+	l := dial(t, r.addr)
+	l.say("PROXY TCP4 1.2.3.4 127.0.0.1 1000 80\r\n")
+	l.over()
+}

@@ -1,0 +1,608 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ceiling/internal/faulty"
+)
+
+func faultyServer(t *testing.T, script func(int) faulty.Script) *faulty.Server {
+	t.Helper()
+	keepsNothing(t)
+	s, err := faulty.Listen("tcp4", "127.0.0.1:0", script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestConnectionsAreReused: a destination sees as many connections as there were
+// requests at the same time.
+func TestConnectionsAreReused(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("hi"))))
+		r := run(t, engine, to("http://"+s.Address()))
+		for range 5 {
+			l := dial(t, r.addr)
+			for range 100 {
+				if body := l.status("/", 200); body != "hi" {
+					t.Fatal(body)
+				}
+			}
+			l.Close()
+		}
+		if s.Requests() != 500 || s.Accepted() != 1 {
+			t.Errorf("%d requests on %d connections", s.Requests(), s.Accepted())
+		}
+	})
+}
+
+// TestBodies sends bodies of all sizes both ways, in all framings, in pieces that
+// meet anywhere, and compares every byte.
+func TestBodies(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+			body, err := io.ReadAll(q.Body)
+			if err != nil {
+				w.WriteHeader(400)
+				return
+			}
+			if q.URL.Path == "/sized" {
+				w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+			}
+			for len(body) > 0 {
+				n := min(len(body), 70000)
+				_, _ = w.Write(body[:n])
+				if q.URL.Path == "/flushed" {
+					w.(http.Flusher).Flush()
+				}
+				body = body[n:]
+			}
+		})
+		r := run(t, engine, to("http://"+o.addr))
+		tr := &http.Transport{}
+		defer tr.CloseIdleConnections()
+		for _, size := range []int{0, 1, 1000, 16383, 16384, 16385, 65536, 100_000, 3_000_000, 20_000_000} {
+			want := pattern(size)
+			for _, path := range []string{"/sized", "/flushed"} {
+				for _, sized := range []bool{true, false} {
+					body := io.Reader(bytes.NewReader(want))
+					if !sized {
+						body = struct{ io.Reader }{body}
+					}
+					q, err := http.NewRequest("POST", "http://"+r.addr+path, body)
+					if err != nil {
+						t.Fatal(err)
+					}
+					res, err := tr.RoundTrip(q)
+					if err != nil {
+						t.Fatalf("%d %s: %v", size, path, err)
+					}
+					got, err := io.ReadAll(res.Body)
+					res.Body.Close()
+					if err != nil || res.StatusCode != 200 {
+						t.Fatalf("%d %s: %d, %v", size, path, res.StatusCode, err)
+					}
+					same(t, fmt.Sprint(size, path, sized), got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestSlowReader: a client that does not read costs little memory, whatever the
+// size of its response, and gets every byte in the end.
+func TestSlowReader(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		const size = 64 << 20
+		want := pattern(1 << 20)
+		o := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
+			for range size / len(want) {
+				if _, err := w.Write(want); err != nil {
+					return
+				}
+			}
+		})
+		r := run(t, engine, to("http://"+o.addr))
+		l := dial(t, r.addr)
+		l.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		held := func() int {
+			most := 0
+			err := ask(r.Proxy, func(lp *loop) int {
+				n := 0
+				for c := range lp.clients {
+					n += lp.ring.Unsent(c.tag())
+					for _, p := range c.pending {
+						n += cap(p.b)
+					}
+				}
+				return n
+			}, func(n int) { most = max(most, n) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return most
+		}
+		until(t, "the client's buffer is full", func() bool { return held() > 0 })
+		if n := held(); n > 8<<20 {
+			t.Errorf("%d bytes are held for a client that does not read", n)
+		}
+		res, err := http.ReadResponse(l.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, total := sha256.New(), sha256.New()
+		for range size / len(want) {
+			total.Write(want)
+		}
+		n, err := io.Copy(sum, res.Body)
+		if err != nil || n != size || hex.EncodeToString(sum.Sum(nil)) != hex.EncodeToString(total.Sum(nil)) {
+			t.Errorf("%d of %d bytes, %v, or wrong ones", n, size, err)
+		}
+	})
+}
+
+// TestPush: what a destination sends in a tunnel reaches a client that says
+// nothing; both directions end by themselves; nothing is left.
+func TestPush(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+			if q.Header.Get("Upgrade") != "websocket" || q.Header.Get("Connection") != "upgrade" {
+				w.WriteHeader(400)
+				return
+			}
+			conn, rw, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\npushed")
+			_ = rw.Flush()
+			all, _ := io.ReadAll(rw) // until the client's direction ends
+			_, _ = conn.Write(append([]byte("you said "), all...))
+		})
+		r := run(t, engine, to("http://"+o.addr))
+		l := dial(t, r.addr)
+		l.say("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		res, err := http.ReadResponse(l.r, nil)
+		if err != nil || res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Sec-Websocket-Accept") != "x" {
+			t.Fatalf("%v %v", res, err)
+		}
+		pushed := make([]byte, 6)
+		if _, err := io.ReadFull(l.r, pushed); err != nil || string(pushed) != "pushed" {
+			t.Fatalf("%q %v", pushed, err)
+		}
+		said := pattern(2_000_000)
+		l.say(string(said))
+		if err := l.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(l.r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "echo", got, append([]byte("you said "), said...))
+		until(t, "the tunnel is gone", func() bool { s, err := r.Snapshot(); return err == nil && s.Clients == 0 && s.Upstreams[0].Open == 0 })
+	})
+}
+
+// TestEvents: server-sent events arrive one by one, each before the next is made.
+func TestEvents(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		next := make(chan struct{})
+		o := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := range 5 {
+				fmt.Fprintf(w, "data: %d\n\n", i)
+				w.(http.Flusher).Flush()
+				<-next
+			}
+		})
+		r := run(t, engine, to("http://"+o.addr))
+		l := dial(t, r.addr)
+		l.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		res, err := http.ReadResponse(l.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			want := fmt.Sprintf("data: %d\n\n", i)
+			got := make([]byte, len(want))
+			if _, err := io.ReadFull(res.Body, got); err != nil || string(got) != want {
+				t.Fatalf("%q %v", got, err)
+			}
+			next <- struct{}{}
+		}
+		if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 {
+			t.Fatalf("%q %v", rest, err)
+		}
+	})
+}
+
+// TestContinue: 100-continue is the destination's to say, and only then the body
+// is sent.
+func TestContinue(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/no" {
+				w.WriteHeader(413)
+				return
+			}
+			body, _ := io.ReadAll(q.Body)
+			fmt.Fprintf(w, "%d", len(body))
+		})
+		r := run(t, engine, to("http://"+o.addr))
+		head := " HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+		l := dial(t, r.addr)
+		l.say("POST /yes" + head)
+		if res, _ := l.answer("POST"); res.StatusCode != 100 {
+			t.Fatal(res.Status)
+		}
+		l.say("hello")
+		if _, body := l.answer("POST"); body != "5" {
+			t.Fatal(body)
+		}
+		l.say("POST /no" + head)
+		if res, _ := l.answer("POST"); res.StatusCode != 413 || !res.Close {
+			t.Fatal(res.Status, res.Close)
+		}
+		l.over()
+	})
+}
+
+// TestStaleConnection: a destination that closed a connection just when it was
+// used again costs the client nothing, where a second attempt is safe.
+func TestStaleConnection(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		answer := faulty.Script{faulty.Request(1), faulty.Write(faulty.OK("hi")), faulty.Request(1), faulty.Close()}
+		s := faultyServer(t, faulty.InTurn(answer, answer, faulty.Script{faulty.Answer(faulty.OK("hi"))}))
+		r := run(t, engine, to("http://"+s.Address()))
+		l := dial(t, r.addr)
+		l.status("/", 200)
+		l.status("/", 200) // is closed within, and tried again on a second connection
+		if n := r.count("upstream_stale_total"); n != 1 {
+			t.Errorf("%d stale", n)
+		}
+		l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n") // not safe
+		if res, _ := l.answer("POST"); res.StatusCode != 502 {
+			t.Error(res.Status)
+		}
+		l.status("/", 200)
+	})
+}
+
+// TestPhases: whatever a destination does wrong, and whenever, the client gets a
+// whole answer or a connection that ends; never a wrong byte, never nothing.
+func TestPhases(t *testing.T) {
+	half := "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"
+	for name, script := range map[string]faulty.Script{
+		"closes at once":         {faulty.Close()},
+		"resets at once":         {faulty.Reset()},
+		"closes in the request":  {faulty.Head(), faulty.Close()},
+		"resets after request":   {faulty.Request(1), faulty.Reset()},
+		"closes in the head":     {faulty.Request(1), faulty.Write(half[:20]), faulty.Close()},
+		"resets in the head":     {faulty.Request(1), faulty.Write(half[:20]), faulty.Reset()},
+		"closes in the body":     {faulty.Request(1), faulty.Write(half), faulty.Close()},
+		"resets in the body":     {faulty.Request(1), faulty.Write(half), faulty.Reset()},
+		"stalls before the head": {faulty.Request(1), faulty.Stall()},
+		"stalls in the head":     {faulty.Request(1), faulty.Write(half[:20]), faulty.Stall()},
+		"stalls in the body":     {faulty.Request(1), faulty.Write(half), faulty.Stall()},
+		"does not read":          {faulty.SmallBuffers(), faulty.Deaf()},
+		"closes in a chunk":      {faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"), faulty.Close()},
+		"drips":                  {faulty.Request(1), faulty.Drip(faulty.OK("hello"), 1)},
+		"never ends":             {faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), faulty.Endless("x")},
+		"never ends its head":    {faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nX: "), faulty.Endless("xxxxxxxxxxxxxxxx")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engines(t, func(t *testing.T, engine string) {
+				s := faultyServer(t, faulty.Every(script...))
+				r := run(t, engine, to("http://"+s.Address(), `timeouts = { response = "300ms", idle = "300ms", connect = "5s" }`)+"eject = { failures = -1 }\n")
+				for range 3 {
+					l := dial(t, r.addr)
+					l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+					res, err := http.ReadResponse(l.r, nil)
+					if err != nil {
+						continue // it ended
+					}
+					body, err := io.ReadAll(res.Body)
+					switch {
+					case err != nil:
+						if len(body) > 0 && !strings.HasPrefix("hello", string(body)) {
+							t.Errorf("cut, but not what was sent: %q", body)
+						}
+					case res.StatusCode == 200 && string(body) != "hello":
+						t.Errorf("%q", body)
+					case res.StatusCode != 200 && res.StatusCode != 502 && res.StatusCode != 504:
+						t.Errorf("%d", res.StatusCode)
+					}
+					l.Close()
+				}
+				until(t, "nothing is left", func() bool { n, err := r.Snapshot(); return err == nil && n.Clients == 0 && n.Upstreams[0].Busy == 0 })
+			})
+		})
+	}
+}
+
+// TestLoadOnFaults: many clients at once while destinations fail in every way.
+// Every answer of 200 has the right bytes, and everybody is answered.
+func TestLoadOnFaults(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		body := string(pattern(30_000))
+		ok := faulty.OK(body)
+		scripts := []faulty.Script{
+			{faulty.Answer(ok)},
+			{faulty.AnswerTimes(3, ok), faulty.Request(1), faulty.Reset()},
+			{faulty.AnswerTimes(2, ok), faulty.Request(1), faulty.Write(ok[:20000]), faulty.Close()},
+			{faulty.Request(1), faulty.Drip(ok, 997), faulty.Close()},
+			{faulty.Reset()},
+			{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body), faulty.Close()},
+		}
+		s := faultyServer(t, func(k int) faulty.Script { return scripts[k%len(scripts)] })
+		r := run(t, engine, strings.Replace(to("http://"+s.Address(), `retry = { attempts = 1 }`), "workers = 1", "workers = 2", 1)+"eject = { failures = -1 }\n")
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		seen := map[string]int{}
+		for range 16 {
+			wg.Go(func() {
+				tr := &http.Transport{}
+				defer tr.CloseIdleConnections()
+				client := &http.Client{Transport: tr, Timeout: patience}
+				for range 40 {
+					outcome := ""
+					res, err := client.Get("http://" + r.addr + "/")
+					if err != nil {
+						outcome = "ended"
+						if ne, ok := err.(net.Error); ok && ne.Timeout() {
+							outcome = "stuck"
+						}
+					} else {
+						got, err := io.ReadAll(res.Body)
+						res.Body.Close()
+						switch {
+						case err == nil && res.StatusCode == 200 && string(got) != body && string(got) != body[:4]:
+							outcome = "wrong"
+						case err != nil && !strings.HasPrefix(body, string(got)):
+							outcome = "wrong"
+						case err != nil:
+							outcome = "cut"
+						default:
+							outcome = fmt.Sprint(res.StatusCode)
+						}
+					}
+					mu.Lock()
+					seen[outcome]++
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if seen["wrong"] > 0 || seen["stuck"] > 0 || seen["200"] == 0 {
+			t.Errorf("%v", seen)
+		}
+		t.Log(seen)
+	})
+}
+
+// TestEjection: a destination that refuses is left out after a few failures, the
+// other takes all, and it comes back when it works.
+func TestEjection(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		bad := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("bad"))))
+		good := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("good"))))
+		bad.Refuse()
+		text := to("http://"+bad.Address()) + "eject = { failures = 3, for = \"100ms\", most = \"100ms\" }\n[[locations.destinations]]\nuri = \"http://" + good.Address() + "\"\n"
+		r := run(t, engine, text)
+		l := dial(t, r.addr)
+		for range 50 {
+			if body := l.status("/", 200); body != "good" {
+				t.Fatal(body)
+			}
+		}
+		if n := r.count("upstream_connect_errors_total"); n < 3 {
+			t.Errorf("%d connects failed", n)
+		}
+		if err := bad.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it comes back", func() bool { return l.status("/", 200) == "bad" })
+	})
+}
+
+// TestAllEjected: when nobody works the answer is 503 at once, and the fallback's
+// where there is one.
+func TestAllEjected(t *testing.T) {
+	bad := faultyServer(t, faulty.Every())
+	bad.Refuse()
+	good := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("instead"))))
+	r := run(t, "auto", to("http://"+bad.Address())+"eject = { failures = 2, for = \"1h\", most = \"1h\" }\n")
+	l := dial(t, r.addr)
+	until(t, "ejected", func() bool {
+		res, _ := l.get("/")
+		return res.StatusCode == 503 && res.Header.Get("Retry-After") != ""
+	})
+	r2 := run(t, "auto", to("http://"+bad.Address(), "fallback = { uri = \"http://"+good.Address()+"\" }"))
+	l2 := dial(t, r2.addr)
+	for range 10 {
+		if body := l2.status("/", 200); body != "instead" {
+			t.Fatal(body)
+		}
+	}
+}
+
+// TestQueue: requests beyond the limit of connections wait their turn, and those
+// beyond the queue are told to come later.
+func TestQueue(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("hi"))))
+		thaw := s.Freeze()
+		r := run(t, engine, to("http://"+s.Address())+"max_connections = 1\nqueue = 2\n")
+		var links []*link
+		for range 4 {
+			l := dial(t, r.addr)
+			l.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			links = append(links, l)
+			n := uint64(len(links))
+			until(t, "it is there", func() bool { return r.count("requests_total") == n })
+		}
+		if res, _ := links[3].answer("GET"); res.StatusCode != 503 {
+			t.Errorf("the fourth: %s", res.Status)
+		}
+		thaw()
+		for i, l := range links[:3] {
+			if res, body := l.answer("GET"); res.StatusCode != 200 || body != "hi" {
+				t.Errorf("%d: %s", i, res.Status)
+			}
+		}
+		if s.Accepted() != 1 {
+			t.Errorf("%d connections", s.Accepted())
+		}
+	})
+}
+
+// TestUnixAndNames: a destination may be a socket, or a name.
+func TestUnixAndNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s, err := faulty.Listen("unix", path, faulty.Every(faulty.Answer(faulty.OK("unix"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	r := run(t, "auto", to("unix:"+path))
+	if body := dial(t, r.addr).status("/", 200); body != "unix" {
+		t.Error(body)
+	}
+	n := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("named"))))
+	_, port, _ := net.SplitHostPort(n.Address())
+	r2 := run(t, "auto", to("http://localhost:"+port))
+	l := dial(t, r2.addr)
+	for range 4 {
+		if body := l.status("/", 200); body != "named" {
+			t.Error(body)
+		}
+	}
+}
+
+// TestDrain: at the end what was begun is answered, idle connections are closed,
+// and new ones refused.
+func TestDrain(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("late"))))
+		r := run(t, engine, to("http://"+s.Address()))
+		idle := dial(t, r.addr)
+		idle.status("/", 200)
+		thaw := s.Freeze()
+		busy := dial(t, r.addr)
+		busy.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		until(t, "the request is under way", func() bool { return s.Requests() == 2 })
+		r.cancel()
+		idle.over()
+		if c, err := net.DialTimeout("tcp", r.addr, time.Second); err == nil {
+			c.Close()
+			t.Error("still accepts")
+		}
+		thaw()
+		if res, body := busy.answer("GET"); body != "late" || !res.Close {
+			t.Errorf("%q, close %v", body, res.Close)
+		}
+		busy.over()
+		r.stop()
+	})
+}
+
+// TestReload: requests under way, tunnels and connections outlive it; the new
+// routes hold for the next request; a bad file changes nothing.
+func TestReload(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		a := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("a"))))
+		b := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("b"))))
+		r := run(t, engine, to("http://"+a.Address()))
+		l, waiting := dial(t, r.addr), dial(t, r.addr)
+		l.status("/", 200)
+		thaw := a.Freeze()
+		waiting.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		until(t, "the request is under way", func() bool { return a.Requests() == 2 })
+		text := to("http://"+b.Address()) + "[[locations]]\npaths = [\"/a\"]\n[[locations.destinations]]\nuri = \"http://" + a.Address() + "\"\n"
+		if err := r.Reload(parse(t, text)); err != nil {
+			t.Fatal(err)
+		}
+		if body := l.status("/", 200); body != "b" {
+			t.Error(body)
+		}
+		thaw()
+		if _, body := waiting.answer("GET"); body != "a" {
+			t.Error(body)
+		}
+		before := a.Accepted()
+		if body := l.status("/a", 200); body != "a" {
+			t.Error(body)
+		}
+		if a.Accepted() != before {
+			t.Error("the connection to a destination that stayed was not kept")
+		}
+		if err := r.Reload(parse(t, strings.Replace(text, "127.0.0.1:0", "127.0.0.1:1", 1))); err == nil || !strings.Contains(err.Error(), "listen") {
+			t.Errorf("%v", err)
+		}
+		if body := l.status("/", 200); body != "b" {
+			t.Error(body)
+		}
+		if err := r.Reload(parse(t, to("http://"+b.Address()))); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "connections to what is gone are closed", func() bool { return a.Live() == 0 })
+	})
+}
+
+// TestReloadUnderLoad: reloads lose no request.
+func TestReloadUnderLoad(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		a := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("x"))))
+		b := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("x"))))
+		texts := []string{to("http://" + a.Address()), to("http://" + b.Address())}
+		r := run(t, engine, texts[0])
+		done := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				tr := &http.Transport{}
+				defer tr.CloseIdleConnections()
+				for {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					res, err := (&http.Client{Transport: tr, Timeout: patience}).Get("http://" + r.addr)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					body, err := io.ReadAll(res.Body)
+					res.Body.Close()
+					if err != nil || string(body) != "x" {
+						t.Errorf("%s %q %v", res.Status, body, err)
+						return
+					}
+				}
+			})
+		}
+		for i := range 40 {
+			if err := r.Reload(parse(t, texts[i%2])); err != nil {
+				t.Error(err)
+			}
+		}
+		close(done)
+		wg.Wait()
+	})
+}

@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// Snapshot is what a proxy has counted, and what it has in hand, at one moment.
+// Snapshots of several processes can be added up.
+type Snapshot struct {
+	Counters map[string]uint64 `json:"counters"`
+	// Statuses counts answers by hundreds: "2xx".
+	Statuses map[string]uint64 `json:"statuses"`
+	// Latency counts requests that took at most so many seconds, from the first
+	// byte of the request to the last of the answer, for the bounds of
+	// LatencyBounds; the last counts all.
+	Latency []uint64 `json:"latency"`
+	// LatencySeconds is their sum.
+	LatencySeconds float64 `json:"latency_seconds"`
+	// Clients are the connections of clients that are open.
+	Clients   int              `json:"clients"`
+	Loops     int              `json:"loops"`
+	Upstreams []UpstreamStatus `json:"upstreams"`
+}
+
+// UpstreamStatus is one upstream's part.
+type UpstreamStatus struct {
+	Address   string `json:"address"`
+	State     string `json:"state"` // ok, ill, ejected, on trial
+	Open      int    `json:"open"`  // connections
+	Idle      int    `json:"idle"`
+	Busy      int    `json:"busy"` // requests
+	Queued    int    `json:"queued"`
+	Ejections uint64 `json:"ejections"`
+}
+
+// LatencyBounds are the bounds of Snapshot.Latency in seconds.
+func LatencyBounds() []float64 {
+	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+}
+
+// Snapshot asks every loop.
+func (p *Proxy) Snapshot() (*Snapshot, error) {
+	type part struct {
+		counts    *counters
+		clients   int
+		upstreams []UpstreamStatus
+	}
+	total := new(counters)
+	s := &Snapshot{Counters: map[string]uint64{}, Statuses: map[string]uint64{}, Loops: len(p.loops)}
+	err := ask(p, func(l *loop) part {
+		counts := l.counts
+		return part{&counts, len(l.clients), l.upstreams()}
+	}, func(one part) {
+		total.add(one.counts)
+		s.Clients += one.clients
+		s.addUpstreams(one.upstreams)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range total.fields() {
+		s.Counters[f.name] = *f.at
+	}
+	for i, n := range total.statuses {
+		s.Statuses[fmt.Sprintf("%dxx", i)] = n
+	}
+	for _, bound := range LatencyBounds() {
+		s.Latency = append(s.Latency, total.latency.CountAtMost(int64(bound*1e9)))
+	}
+	s.Latency = append(s.Latency, total.latency.Count())
+	s.LatencySeconds = float64(total.latency.Sum()) / 1e9
+	return s, nil
+}
+
+// upstreams describes the loop's pools.
+func (l *loop) upstreams() []UpstreamStatus {
+	var list []UpstreamStatus
+	for _, p := range l.pools {
+		if p == nil || p.upstream.gone.Load() && p.open == 0 {
+			continue
+		}
+		list = append(list, UpstreamStatus{
+			Address: p.upstream.key, State: p.upstream.state(l.now), Open: p.open, Idle: len(p.idle),
+			Busy: p.busy, Queued: len(p.queue), Ejections: p.upstream.ejects.Load(),
+		})
+	}
+	return list
+}
+
+func (s *Snapshot) addUpstreams(list []UpstreamStatus) {
+	for _, u := range list {
+		i := slices.IndexFunc(s.Upstreams, func(o UpstreamStatus) bool { return o.Address == u.Address })
+		if i < 0 {
+			s.Upstreams = append(s.Upstreams, u)
+			continue
+		}
+		o := &s.Upstreams[i]
+		o.Open, o.Idle, o.Busy, o.Queued = o.Open+u.Open, o.Idle+u.Idle, o.Busy+u.Busy, o.Queued+u.Queued
+		o.Ejections = max(o.Ejections, u.Ejections) // all loops of a process share it
+		if u.State != "ok" {
+			o.State = u.State
+		}
+	}
+	slices.SortFunc(s.Upstreams, func(a, b UpstreamStatus) int { return cmp.Compare(a.Address, b.Address) })
+}
+
+// Add sums another process's snapshot up.
+func (s *Snapshot) Add(o *Snapshot) {
+	for name, n := range o.Counters {
+		s.Counters[name] += n
+	}
+	for name, n := range o.Statuses {
+		s.Statuses[name] += n
+	}
+	for i := range min(len(s.Latency), len(o.Latency)) {
+		s.Latency[i] += o.Latency[i]
+	}
+	s.LatencySeconds += o.LatencySeconds
+	s.Clients += o.Clients
+	s.Loops += o.Loops
+	s.addUpstreams(o.Upstreams)
+}
+
+// WritePrometheus writes the text format, version 0.0.4.
+func (s *Snapshot) WritePrometheus(w io.Writer) error {
+	const prefix = "ceiling_proxy_"
+	var b []byte
+	for _, f := range new(counters).fields() {
+		b = fmt.Appendf(b, "# HELP %s%s %s\n# TYPE %s%s counter\n%s%s %d\n", prefix, f.name, f.help, prefix, f.name, prefix, f.name, s.Counters[f.name])
+	}
+	b = fmt.Appendf(b, "# HELP %sresponses_total answers by status\n# TYPE %sresponses_total counter\n", prefix, prefix)
+	for _, class := range slices.Sorted(maps.Keys(s.Statuses)) {
+		b = fmt.Appendf(b, "%sresponses_total{status=%q} %d\n", prefix, class, s.Statuses[class])
+	}
+	b = fmt.Appendf(b, "# HELP %sclients connections of clients that are open\n# TYPE %sclients gauge\n%sclients %d\n", prefix, prefix, prefix, s.Clients)
+	b = fmt.Appendf(b, "# HELP %srequest_seconds first byte of the request to the last of the answer\n# TYPE %srequest_seconds histogram\n", prefix, prefix)
+	for i, bound := range LatencyBounds() {
+		b = fmt.Appendf(b, "%srequest_seconds_bucket{le=\"%g\"} %d\n", prefix, bound, s.Latency[i])
+	}
+	all := s.Latency[len(s.Latency)-1]
+	b = fmt.Appendf(b, "%[1]srequest_seconds_bucket{le=\"+Inf\"} %[2]d\n%[1]srequest_seconds_sum %[3]g\n%[1]srequest_seconds_count %[2]d\n", prefix, all, s.LatencySeconds)
+	b = s.appendUpstreams(b, prefix)
+	_, err := w.Write(b)
+	return err
+}
+
+func (s *Snapshot) appendUpstreams(b []byte, prefix string) []byte {
+	gauge := func(name, help string, of func(*UpstreamStatus) int) {
+		b = fmt.Appendf(b, "# HELP %s%s %s\n# TYPE %s%s gauge\n", prefix, name, help, prefix, name)
+		for i := range s.Upstreams {
+			b = fmt.Appendf(b, "%s%s{upstream=%q} %d\n", prefix, name, s.Upstreams[i].Address, of(&s.Upstreams[i]))
+		}
+	}
+	gauge("upstream_open", "connections to the upstream", func(u *UpstreamStatus) int { return u.Open })
+	gauge("upstream_idle", "of these, idle ones", func(u *UpstreamStatus) int { return u.Idle })
+	gauge("upstream_busy", "requests that it has", func(u *UpstreamStatus) int { return u.Busy })
+	gauge("upstream_queued", "requests that wait for a connection", func(u *UpstreamStatus) int { return u.Queued })
+	gauge("upstream_usable", "whether requests are sent to it", func(u *UpstreamStatus) int {
+		if u.State == "ok" {
+			return 1
+		}
+		return 0
+	})
+	return b
+}
