@@ -139,15 +139,14 @@ func steal(cpu int, o ThiefOptions, epoch int64, ready chan<- policy) {
 		return
 	}
 	d := debt{share: o.Share, since: sys.MonotonicNs(), used: sys.ThreadCPUNs()}
-	for next := d.since; ; {
+	for {
 		now := sys.MonotonicNs()
 		for d.owed(now, sys.ThreadCPUNs()) > 0 {
 			runtime.KeepAlive(spin(now))
 			now = sys.MonotonicNs()
 		}
 		// The slots are multiples of the period for all threads alike.
-		next = epoch + ((now-epoch)/int64(thiefPeriod)+1)*int64(thiefPeriod)
-		sys.SleepUntil(next)
+		sys.SleepUntil(epoch + ((now-epoch)/int64(thiefPeriod)+1)*int64(thiefPeriod))
 	}
 }
 
