@@ -183,7 +183,13 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 		sh.announce(&e, len(steps))
 	}
 	o, live := sh.planOptions(f)
+	told, err := f.telemetry.start(sh)
+	if err != nil {
+		return err
+	}
+	told.listen(&o)
 	p, dir, err := run.Explore(ctx, e, o, sh.told(&e, f, live))
+	told.close(sh)
 	return sh.answer(p, dir, err, f, live)
 }
 

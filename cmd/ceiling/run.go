@@ -30,6 +30,7 @@ type runFlags struct {
 	link, pprof                       string
 	seed                              uint64
 	plan                              planFlags
+	telemetry                         telemetryFlags
 }
 
 func newRun(sh *shell) *cobra.Command {
@@ -99,6 +100,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.link, "link", "", "speed of the link where the kernel does not know it: 50Gbps")
 	p.StringVar(&f.pprof, "pprof", "", "the server's pprof endpoint, profiled during the run; off: not even looked for")
 	p.Uint64Var(&f.seed, "seed", 0, "of every random choice; 0 chooses")
+	f.telemetry.bind(p)
 	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
 	p.StringVarP(&f.dir, "out", "o", "", "directory for the record (your own store)")
 	p.StringVarP(&f.duration, "z", "z", "10s", "the same as -d")
@@ -220,7 +222,13 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	if live != nil && !f.json {
 		o.Progress = live.show
 	}
+	told, err := f.telemetry.start(sh)
+	if err != nil {
+		return err
+	}
+	told.listen(&o)
 	done, err := run.Do(c.Context(), s, o)
+	told.close(sh)
 	live.clear()
 	if err != nil {
 		return err

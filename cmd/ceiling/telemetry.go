@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"ceiling/export"
+	"ceiling/record"
+	"ceiling/run"
+)
+
+// telemetryFlags say who else is told of a run while it goes on.
+type telemetryFlags struct{ prometheus, otlp string }
+
+func (f *telemetryFlags) bind(p flagSet) {
+	p.StringVar(&f.prometheus, "prometheus", "", "serve /metrics at this address meanwhile, as in :9464")
+	p.StringVar(&f.otlp, "otlp", "", "send metrics to this OpenTelemetry collector, as in http://127.0.0.1:4318")
+}
+
+// telemetry tells Prometheus and a collector; nil tells nobody.
+type telemetry struct {
+	host   string
+	live   *export.Live
+	server *export.Server
+	pusher *export.Pusher
+}
+
+// closeTelemetry is how long a scrape under way may take at the end.
+const closeTelemetry = 2 * time.Second
+
+// start opens what was asked for.
+func (f *telemetryFlags) start(sh *shell) (*telemetry, error) {
+	if f.prometheus == "" && f.otlp == "" {
+		return nil, nil
+	}
+	host, _ := os.Hostname() // "" where the host does not tell
+	t := &telemetry{host: host, live: export.NewLive(export.Identity{Version: version(), Host: host})}
+	if f.otlp != "" {
+		c := export.Collector{URL: f.otlp}
+		if err := c.Check(); err != nil {
+			return nil, usage(fmt.Errorf("--otlp: %w", err))
+		}
+		var err error
+		if t.pusher, err = export.StartPush(c, t.live); err != nil {
+			return nil, usage(fmt.Errorf("--otlp: %w", err))
+		}
+	}
+	if f.prometheus != "" {
+		var err error
+		if t.server, err = export.Serve(f.prometheus, t.live); err != nil {
+			t.close(sh)
+			return nil, usage(fmt.Errorf("--prometheus: %w", err))
+		}
+		fmt.Fprintf(sh.stderr, "metrics at http://%s/metrics\n", t.server.Addr)
+	}
+	return t, nil
+}
+
+// listen adds the telemetry to whom a run tells.
+func (t *telemetry) listen(o *run.Options) {
+	if t == nil {
+		return
+	}
+	began, progress := o.Began, o.Progress
+	o.Began = func(s record.Start) {
+		id := export.Identity{Run: s.ID, Target: s.Spec.Targets[0].URL, Mode: "closed", Version: version(), Host: t.host}
+		if s.Spec.Open() {
+			id.Mode = "open"
+		}
+		t.live.Begin(id)
+		if began != nil {
+			began(s)
+		}
+	}
+	o.Progress = func(p run.Progress) {
+		t.live.Feed(p.Row)
+		if progress != nil {
+			progress(p)
+		}
+	}
+}
+
+// close sends the last figures; what could not be sent is told.
+func (t *telemetry) close(sh *shell) {
+	if t == nil {
+		return
+	}
+	t.live.Finish()
+	if t.pusher != nil {
+		if pushed := t.pusher.Close(); pushed.String() != "" {
+			fmt.Fprintln(sh.stderr, "ceiling: "+pushed.String())
+		}
+	}
+	if t.server != nil {
+		ctx, stop := context.WithTimeout(context.Background(), closeTelemetry)
+		defer stop()
+		if err := t.server.Close(ctx); err != nil {
+			fmt.Fprintf(sh.stderr, "ceiling: close --prometheus: %s\n", oneLine(err))
+		}
+	}
+}
