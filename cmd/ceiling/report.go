@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/record"
+	"ceiling/report/chart"
+	"ceiling/report/page"
+)
+
+func newReport(sh *shell) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "report ID…",
+		Short: "Write runs as one file to be sent: HTML or Markdown",
+		Long: `Writes one file that needs nothing else: the verdict in words, where a request
+waits, latency, rate, cores, processes and link as pictures, and the whole
+environment. Several runs are laid over each other, with what was not the same
+above. Passwords in URLs and credentials in header fields are left out.
+
+The ending of the file says what it becomes: .html or .md. For a PDF, print the
+HTML in a browser: it has a style for paper.`,
+		Example: `  ceiling report x7f2 -o report.html
+  ceiling report x7f2 k3mc ./record -o report.md`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(fmt.Errorf("report takes at least one ID or directory; see: %s --help", c.CommandPath()))
+			}
+			return nil
+		},
+		ValidArgsFunction: completeRuns,
+		RunE: func(_ *cobra.Command, args []string) error {
+			write, err := formOf(out)
+			if err != nil {
+				return usage(err)
+			}
+			runs, err := openRuns(args)
+			if err != nil {
+				return err
+			}
+			document, err := page.Runs(runs)
+			if err != nil {
+				return usage(err)
+			}
+			if err := writeWhole(out, func(w io.Writer) error { return write(w, document) }); err != nil {
+				return fmt.Errorf("write report: %w", err)
+			}
+			fmt.Fprintf(sh.stderr, "written: %s\n", out)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "the file: report.html or report.md")
+	return c
+}
+
+// formOf chooses how a page is written, by the ending of the file.
+func formOf(out string) (func(io.Writer, page.Document) error, error) {
+	switch ending := strings.ToLower(filepath.Ext(out)); {
+	case out == "":
+		return nil, errors.New("say which file to write: -o report.html or -o report.md")
+	case ending == ".html" || ending == ".htm":
+		return page.HTML, nil
+	case ending == ".md" || ending == ".markdown":
+		return page.Markdown, nil
+	case ending == ".pdf":
+		return nil, fmt.Errorf("%s: PDF is not written; write an .html file and print it in a browser", out)
+	}
+	return nil, fmt.Errorf("%s: the ending says neither .html nor .md", out)
+}
+
+// openRuns reads the runs that a person names, in their order.
+func openRuns(names []string) ([]chart.Run, error) {
+	store, err := record.DefaultStore(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	var runs []chart.Run
+	for _, name := range names {
+		dir, err := store.Find(name)
+		if err != nil {
+			return nil, usage(err)
+		}
+		run, err := page.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+// writeWhole writes a file so that it is all there or not at all.
+func writeWhole(path string, content func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".ceiling-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	err = content(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

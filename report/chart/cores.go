@@ -1,0 +1,233 @@
+package chart
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"ceiling/record"
+)
+
+// Cores is the CPUs of one host over time and over the measured window.
+type Cores struct {
+	Host string
+	// From and To are the ends of the heat maps' time axis, in seconds.
+	From, To float64
+	// Heats: busy first, then every category of /proc/stat.
+	Heats []Heat
+	// PerCore is the window in shares, by ascending CPU.
+	PerCore []CoreShares
+	// Samples counts the rows of the record; Refused the single cores' rows left
+	// out because they do not add up.
+	Samples, Refused int
+}
+
+// CoreShares is one core's time over the window, as shares that add up to 1.
+type CoreShares struct {
+	CPU int
+	// Ticks is the time accounted for, in ticks of 10 ms; 0: none in the window.
+	Ticks  float64
+	Shares []float64 // by category, as CategoryNames has them
+}
+
+// CategoryNames are the columns of CoreShares and, behind "busy", the heat
+// maps. Guest time is contained in user and nice, as the kernel counts it.
+func CategoryNames() []string {
+	return []string{"user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle"}
+}
+
+// firstLost and idleAt are places in CategoryNames: what stands before
+// firstLost is work done here.
+const firstLost, idleAt = 5, 7
+
+func categories(c *record.CoreTicks) ticks {
+	return ticks{float64(c.User), float64(c.Nice), float64(c.System), float64(c.IRQ), float64(c.SoftIRQ),
+		float64(c.Steal), float64(c.IOWait), float64(c.Idle)}
+}
+
+// columnsMost is how many columns a heat map has.
+const columnsMost = 240
+
+// CoresOf reads what every core of a host did. ok is false where nothing was
+// recorded of it.
+func CoresOf(run *Run, host string) (c Cores, ok bool) {
+	if run.Series == nil {
+		return c, false
+	}
+	c.Host = host
+	var rows []*record.CPURow
+	numbers := map[int]bool{}
+	c.From, c.To = math.Inf(1), math.Inf(-1)
+	for _, r := range record.Of[*record.CPURow](run.Series) {
+		if r.Host != host || r.WidthNs <= 0 {
+			continue
+		}
+		rows = append(rows, r)
+		from, to := interval(r.TNs, r.WidthNs)
+		c.From, c.To = min(c.From, from), max(c.To, to)
+		for i := range r.Cores {
+			numbers[r.Cores[i].CPU] = true
+		}
+	}
+	c.Samples = len(rows)
+	if len(rows) == 0 || len(numbers) == 0 || !(c.To > c.From) {
+		return c, false
+	}
+	cpus := slices.Sorted(maps.Keys(numbers))
+	columns := min(columnsMost, len(rows))
+	grid := make([][]ticks, len(cpus)) // by core and column
+	sums := make([]ticks, len(cpus))
+	for i := range grid {
+		grid[i] = make([]ticks, columns)
+	}
+	for _, r := range rows {
+		c.spread(run, r, cpus, grid, sums)
+	}
+	c.heats(grid, sums)
+	for i, cpu := range cpus {
+		c.PerCore = append(c.PerCore, CoreShares{cpu, sums[i].total(), sums[i].shares()})
+	}
+	return c, true
+}
+
+// ticks is time by category.
+type ticks [8]float64
+
+func (t *ticks) add(of *ticks, share float64) {
+	for i := range t {
+		t[i] += of[i] * share
+	}
+}
+
+func (t *ticks) total() float64 {
+	sum := 0.0
+	for _, v := range t {
+		sum += v
+	}
+	return sum
+}
+
+// shares of the total; nil where there is none.
+func (t *ticks) shares() []float64 {
+	total := t.total()
+	if !(total > 0) {
+		return nil
+	}
+	list := make([]float64, len(t))
+	for i, v := range t {
+		list[i] = v / total
+	}
+	return list
+}
+
+// spread puts one sample into the columns that it covers, in proportion, and
+// into the sums where it belongs to the window.
+func (c *Cores) spread(run *Run, r *record.CPURow, cpus []int, grid [][]ticks, sums []ticks) {
+	from, to := interval(r.TNs, r.WidthNs)
+	counts := within(run, from, to)
+	columns := len(grid[0])
+	width := (c.To - c.From) / float64(columns)
+	first := min(max(int((from-c.From)/width), 0), columns-1)
+	last := min(max(int(math.Ceil((to-c.From)/width))-1, first), columns-1)
+	for i := range r.Cores {
+		core := &r.Cores[i]
+		all := categories(core)
+		if core.Bad != "" || slices.Min(all[:]) < 0 {
+			c.Refused++
+			continue
+		}
+		at, _ := slices.BinarySearch(cpus, core.CPU)
+		for col := first; col <= last; col++ {
+			left, right := c.From+float64(col)*width, c.From+float64(col+1)*width
+			if part := min(to, right) - max(from, left); part > 0 {
+				grid[at][col].add(&all, part/(to-from))
+			}
+		}
+		if counts {
+			sums[at].add(&all, 1)
+		}
+	}
+}
+
+// heats makes the maps: busy, which is all work done here, and each category.
+func (c *Cores) heats(grid [][]ticks, sums []ticks) {
+	names := append([]string{"busy"}, CategoryNames()...)
+	var all ticks
+	for i := range sums {
+		all.add(&sums[i], 1)
+	}
+	for n, name := range names {
+		h := Heat{Name: name, Height: len(grid), Columns: len(grid[0]), Cells: make([]float64, 0, len(grid)*len(grid[0]))}
+		of := func(shares []float64) float64 {
+			if shares == nil {
+				return math.NaN()
+			}
+			if n > 0 {
+				return shares[n-1]
+			}
+			sum := 0.0
+			for _, v := range shares[:firstLost] {
+				sum += v
+			}
+			return min(sum, 1)
+		}
+		switch {
+		case n-1 == idleAt:
+			h.Kind = Idle
+		case n-1 >= firstLost:
+			h.Kind = Lost
+		}
+		h.Mean = of(all.shares())
+		for i := range grid {
+			for col := range grid[i] {
+				h.Cells = append(h.Cells, of(grid[i][col].shares()))
+			}
+		}
+		c.Heats = append(c.Heats, h)
+	}
+}
+
+// Hosts are those whose CPUs were recorded: the generator's first, then the
+// server's, then others by name.
+func Hosts(run *Run) []string {
+	if run.Series == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, r := range record.Of[*record.CPURow](run.Series) {
+		seen[r.Host] = true
+	}
+	var list []string
+	first := []string{run.Environment.Host}
+	if run.Subject != nil {
+		first = append(first, run.Subject.Host)
+	}
+	for _, host := range append(first, slices.Sorted(maps.Keys(seen))...) {
+		if seen[host] {
+			list = append(list, host)
+			delete(seen, host)
+		}
+	}
+	return list
+}
+
+// Busy is the share of work done here.
+func (c *CoreShares) Busy() float64 {
+	sum := 0.0
+	for i, share := range c.Shares {
+		if i < firstLost {
+			sum += share
+		}
+	}
+	return min(sum, 1)
+}
+
+// Across is the labels of the time axis below the maps, in per cent of it.
+func (c *Cores) Across() []Tick {
+	a := timeAxis(c.From, c.To)
+	var list []Tick
+	for _, t := range a.Ticks {
+		list = append(list, Tick{round(100 * a.At(t.At)), t.Label})
+	}
+	return list
+}

@@ -1,0 +1,148 @@
+package chart
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// Peer is one address that the subject keeps connections to, mean numbers over
+// the samples of the window.
+type Peer struct {
+	Addr     string
+	Sockets  float64
+	Unread   float64
+	Awaiting float64 // NaN not known
+}
+
+// Peers by descending number of connections, at most 16.
+func Peers(run *Run) []Peer {
+	if run.Series == nil {
+		return nil
+	}
+	by := map[string]*Peer{}
+	samples := 0.0
+	for _, r := range record.Of[*record.PeersRow](run.Series) {
+		if r.TNs < 0 || float64(r.TNs)/1e9 > run.ElapsedS {
+			continue
+		}
+		samples++
+		for i := range r.Peers {
+			p := &r.Peers[i]
+			if by[p.Addr] == nil {
+				by[p.Addr] = &Peer{Addr: p.Addr}
+			}
+			sum := by[p.Addr]
+			sum.Sockets, sum.Unread = sum.Sockets+float64(p.Sockets), sum.Unread+float64(p.Unread)
+			if p.Awaiting < 0 {
+				sum.Awaiting = math.NaN()
+			} else {
+				sum.Awaiting += float64(p.Awaiting)
+			}
+		}
+	}
+	var list []Peer
+	for _, addr := range slices.Sorted(maps.Keys(by)) {
+		p := *by[addr]
+		list = append(list, Peer{p.Addr, p.Sockets / samples, p.Unread / samples, p.Awaiting / samples})
+	}
+	slices.SortStableFunc(list, func(a, b Peer) int { return cmp.Compare(b.Sockets, a.Sockets) })
+	const most = 16
+	return list[:min(len(list), most)]
+}
+
+// Counter is something counted, as a text.
+type Counter struct{ Name, Text string }
+
+// TCPCounters are the kernel's over the window: those that tell of trouble in
+// any case, and with them what the run's own connections say of the path.
+func TCPCounters(run *Run) []Counter {
+	if run.Series == nil {
+		return nil
+	}
+	var list []Counter
+	rows := slices.DeleteFunc(record.Of[*record.TCPRow](run.Series), func(r *record.TCPRow) bool {
+		from, to := interval(r.TNs, r.WidthNs)
+		return r.WidthNs <= 0 || !within(run, from, to)
+	})
+	for _, c := range []struct {
+		name string
+		of   func(*record.TCPRow) int64
+	}{
+		{"segments sent", func(r *record.TCPRow) int64 { return r.OutSegs }},
+		{"segments sent again", func(r *record.TCPRow) int64 { return r.RetransSegs }},
+		{"retransmission timers that fired", func(r *record.TCPRow) int64 { return r.Timeouts }},
+		{"connections opened from here", func(r *record.TCPRow) int64 { return r.ActiveOpens }},
+		{"connections that found the accept queue full", func(r *record.TCPRow) int64 { return r.ListenOverflows }},
+		{"connections reset", func(r *record.TCPRow) int64 { return r.EstabResets }},
+	} {
+		if len(rows) > 0 {
+			list = append(list, Counter{c.name, sum(rows, c.of)})
+		}
+	}
+	return append(list, trips(run)...)
+}
+
+// sum of a counter; a row of -1 says that this kernel has none.
+func sum(rows []*record.TCPRow, of func(*record.TCPRow) int64) string {
+	total := int64(0)
+	for _, r := range rows {
+		n := of(r)
+		if n < 0 {
+			return "not kept by this kernel"
+		}
+		if total += n; total < 0 {
+			return "too large to add up"
+		}
+	}
+	return unit.FormatCount(total)
+}
+
+// trips is the round trip as each end sees it: the median over the samples of
+// the median over the connections.
+func trips(run *Run) []Counter {
+	var list []Counter
+	for _, end := range []struct {
+		name string
+		of   func(*record.TCPInfoRow) *record.EndTCPInfo
+	}{
+		{"generator", func(r *record.TCPInfoRow) *record.EndTCPInfo { return &r.Client }},
+		{"server", func(r *record.TCPInfoRow) *record.EndTCPInfo { return &r.Server }},
+	} {
+		var rtt []int64
+		for _, r := range record.Of[*record.TCPInfoRow](run.Series) {
+			if e := end.of(r); e.Sockets > 0 && r.TNs >= 0 {
+				rtt = append(rtt, e.RTTp50Us)
+			}
+		}
+		if len(rtt) == 0 {
+			continue
+		}
+		slices.Sort(rtt)
+		us := min(max(rtt[(len(rtt)-1)/2], 0), math.MaxInt64/1000)
+		list = append(list, Counter{fmt.Sprintf("round trip as the %s's kernel smooths it, median", end.name), unit.FormatNs(us * 1000)})
+	}
+	return list
+}
+
+// ObserverCost is what observing took, as a share of one core.
+func ObserverCost(run *Run) (share float64, ok bool) {
+	if run.Series == nil {
+		return 0, false
+	}
+	var cpu, width float64
+	for _, r := range record.Of[*record.ObserverRow](run.Series) {
+		if r.WidthNs > 0 {
+			cpu, width = cpu+float64(r.CPUNs), width+float64(r.WidthNs)
+		}
+	}
+	if width == 0 {
+		return 0, false
+	}
+	return cpu / width, true
+}

@@ -1,0 +1,161 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// Most is how many points a line of a single run's time chart has. It is more
+// than a screen shows without zooming; an hour at ten rows a second is then 45
+// rows a point, and all charts of a run together stay below a megabyte.
+const Most = 800
+
+// MostEach is how many points each of n runs has that share a page, so that
+// the page's size does not grow with them.
+func MostEach(n int) int { return max(2*Most/(max(n, 1)+1), 100) }
+
+// Rate is completions per second over time, and what was asked for in an open
+// loop. Each row counts over its true width.
+func Rate(runs []Run, most int) (Plot, bool) {
+	p := Plot{Title: "Rate over time"}
+	high, low := 0.0, math.Inf(1)
+	for i := range runs {
+		run := &runs[i]
+		lines := []Line{{Name: named(run, "completed"), Tone: tone(i, len(runs)), Dashed: i >= Tones}}
+		rows := loadRows(run, func(r *record.LoadRow, s float64) []float64 { return []float64{float64(r.Completed) / s} })
+		g := timed(run, thin(run.Label, rows, lines, most))
+		if g.Points() == 0 {
+			continue
+		}
+		p.Groups = append(p.Groups, g)
+		if asked := run.Load.AskedPerS; asked > 0 && run.Spec.Rate.Constant() {
+			p.limit(named(run, "asked"), asked)
+			high = max(high, asked)
+		}
+	}
+	_, top, ok := bounds(p.Groups)
+	if !ok {
+		return p, false
+	}
+	for i := range p.Groups {
+		for _, v := range p.Groups[i].Lines[0].Mid {
+			low = min(low, v)
+		}
+	}
+	p.axes(fromZero("requests/s", PerSecond, max(high, top)))
+	p.Says = fmt.Sprintf("Completed requests per second: between %s and %s.", unit.FormatSI(low), unit.FormatSI(top))
+	return p, true
+}
+
+// limit adds a level once.
+func (p *Plot) limit(name string, at float64) {
+	for _, l := range p.Limits {
+		if l.At == at {
+			return
+		}
+	}
+	p.Limits = append(p.Limits, Limit{name, at})
+}
+
+// LatencyOverTime is quantiles of the response time of each interval.
+// Quantiles cannot be averaged, so a point that stands for several rows has
+// their median, and their bounds around it.
+func LatencyOverTime(runs []Run, most int) (Plot, bool) {
+	p := Plot{Title: "Response time over time"}
+	for i := range runs {
+		run := &runs[i]
+		lines := []Line{{Name: "p50", Tone: 0}, {Name: "p99", Tone: 1}, {Name: "max", Tone: 2}}
+		if len(runs) > 1 {
+			lines = []Line{{Name: named(run, "p50"), Tone: tone(i, len(runs)), Dashed: true}, {Name: named(run, "p99"), Tone: tone(i, len(runs))}}
+		}
+		for l := range lines {
+			lines[l].reduce = middle
+		}
+		rows := loadRows(run, func(r *record.LoadRow, _ float64) []float64 {
+			if r.MaxNs <= 0 { // nothing ended in this interval
+				return []float64{math.NaN(), math.NaN(), math.NaN()}
+			}
+			return []float64{float64(r.P50Ns), float64(r.P99Ns), float64(r.MaxNs)}
+		})
+		if g := timed(run, thin(run.Label, rows, lines, most)); g.Points() > 0 {
+			p.Groups = append(p.Groups, g)
+		}
+	}
+	low, high, ok := bounds(p.Groups)
+	if !ok {
+		return p, false
+	}
+	p.axes(decades("response time", Nanoseconds, low, high))
+	p.Says = fmt.Sprintf("Response times of intervals: between %s and %s.", unit.FormatNs(int64(low)), unit.FormatNs(int64(high)))
+	return p, true
+}
+
+// Failures is failed requests and bad statuses per second; ok is false where
+// there was none.
+func Failures(run *Run, most int) (Plot, bool) {
+	p := Plot{Title: "Failures over time", Says: "Failed requests and responses with a status of 400 or more, per second."}
+	rows := loadRows(run, func(r *record.LoadRow, s float64) []float64 {
+		return []float64{float64(r.Failed) / s, float64(r.Bad) / s}
+	})
+	g := timed(run, thin(run.Label, rows, []Line{{Name: "failed", Tone: 1}, {Name: "status 400 or more", Tone: 2}}, most))
+	p.Groups = []Group{g}
+	_, high, ok := bounds(p.Groups)
+	if !ok || high == 0 {
+		return p, false
+	}
+	p.axes(fromZero("requests/s", PerSecond, high))
+	return p, true
+}
+
+// loadRows are the generator's rows with the values that of finds in a row of s
+// seconds.
+func loadRows(run *Run, of func(r *record.LoadRow, s float64) []float64) []row {
+	if run.Series == nil {
+		return nil
+	}
+	rows := make([]row, 0, len(run.Series.Load))
+	for i := range run.Series.Load {
+		r := &run.Series.Load[i]
+		if r.WidthNs > 0 {
+			from, to := interval(r.TNs, r.WidthNs)
+			rows = append(rows, row{from, to, r.Late, of(r, float64(r.WidthNs)/1e9)})
+		}
+	}
+	return rows
+}
+
+// interval is the one that ends at t and is width wide, in seconds. In floats:
+// a damaged row must not wrap around.
+func interval(t, width int64) (from, to float64) {
+	return (float64(t) - float64(width)) / 1e9, float64(t) / 1e9
+}
+
+// timed marks a group's measured window.
+func timed(run *Run, g Group) Group {
+	g.Closes = max(run.ElapsedS, 0)
+	return g
+}
+
+// axes puts time below and y at the side.
+func (p *Plot) axes(y Axis) {
+	p.X, p.Y = timeAxis(span(p.Groups)), y
+}
+
+// named is the name of a line of a run among several.
+func named(run *Run, line string) string {
+	if run.Label == "" {
+		return line
+	}
+	return run.Label + " " + line
+}
+
+// tone is the colour of the i-th of n runs.
+func tone(i, n int) int {
+	if n == 1 {
+		return 0
+	}
+	return i % Tones
+}

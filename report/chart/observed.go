@@ -1,0 +1,221 @@
+package chart
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// observed are the rows of one kind as intervals. Rows without a width are left
+// out: the first sample of a kind has none.
+func observed[R record.ObservedRow](run *Run, keep func(R) bool, of func(r R, s float64) []float64) []row {
+	if run.Series == nil {
+		return nil
+	}
+	var rows []row
+	for _, r := range record.Of[R](run.Series) {
+		h := r.Observed()
+		if h.WidthNs <= 0 || !keep(r) {
+			continue
+		}
+		from, to := interval(h.TNs, h.WidthNs)
+		rows = append(rows, row{from, to, h.Late, of(r, float64(h.WidthNs)/1e9)})
+	}
+	return rows
+}
+
+// Queues is how many of the run's connections had bytes that nobody had read
+// yet, at either end: the samples behind the stations.
+func Queues(run *Run, most int) (Plot, bool) {
+	p := Plot{Title: "Connections with something unread, over time",
+		Says: "Connections with unread bytes: requests in the server's sockets, responses in the generator's."}
+	rows := observed(run, func(*record.SocketsRow) bool { return true }, func(r *record.SocketsRow, _ float64) []float64 {
+		server := math.NaN() // a server on a host that nobody watched
+		if r.Server.Sockets > 0 {
+			server = float64(r.Server.Unread)
+		}
+		return []float64{server, float64(r.Client.Unread), float64(r.Client.Sockets)}
+	})
+	g := timed(run, thin(run.Label, rows, []Line{{Name: "requests unread by the server", Tone: 1},
+		{Name: "responses unread by the generator", Tone: 0}, {Name: "connections", Tone: 7, Dashed: true}}, most))
+	p.Groups = []Group{g}
+	_, high, ok := bounds(p.Groups)
+	if !ok {
+		return p, false
+	}
+	p.axes(fromZero("connections", Plain, high))
+	return p, true
+}
+
+// wirePerPacket is what an Ethernet frame takes on the wire beyond what the
+// kernel counts: 8 bytes preamble, 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
+const wirePerPacket = 24
+
+// Link is one interface that leads to the other end of a run.
+type Link struct {
+	Host, Side, Iface string
+	// Received and Sent over the measured window.
+	Received, Sent Way
+	// Dropped counts drops, overruns and errors of the interface, QueueDropped
+	// those of its queueing discipline.
+	Dropped, QueueDropped int64
+	// Refused counts rows left out because a counter went backwards.
+	Refused       int
+	Bits, Packets Plot
+}
+
+// Way is one direction of a link.
+type Way struct {
+	// BitsPerS is what is set against Limit; with Framing it has Ethernet's
+	// preamble, checksum and gap in it.
+	BitsPerS, PacketsPerS, BytesPerPacket float64
+	PeakBitsPerS                          float64
+	// Limit in bits per second, 0 where none is known; LimitFrom says who says so.
+	Limit     float64
+	LimitFrom string
+	Framing   bool
+
+	bytes, packets, seconds float64
+}
+
+// linkKey is one interface of one host.
+type linkKey struct{ host, side, iface string }
+
+// Links are the interfaces between generator and server.
+func Links(run *Run, most int) []Link {
+	if run.Series == nil {
+		return nil
+	}
+	by := map[linkKey][]*record.NetDevRow{}
+	for _, r := range record.Of[*record.NetDevRow](run.Series) {
+		if r.Target && r.WidthNs > 0 {
+			key := linkKey{r.Host, r.Side, r.Iface}
+			by[key] = append(by[key], r)
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(by), func(a, b linkKey) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.side, b.side), cmp.Compare(a.iface, b.iface))
+	})
+	var links []Link
+	for _, key := range keys {
+		links = append(links, linkOf(run, key, by[key], most))
+	}
+	return links
+}
+
+func linkOf(run *Run, key linkKey, rows []*record.NetDevRow, most int) Link {
+	l := Link{Host: key.host, Side: key.side, Iface: key.iface}
+	l.limits(run, rows)
+	var bits, packets []row
+	for _, r := range rows {
+		if r.Bad != "" {
+			l.Refused++
+			continue
+		}
+		from, to := interval(r.TNs, r.WidthNs)
+		s := to - from
+		if !(s > 0) {
+			continue
+		}
+		received, sent := l.Received.bits(r.RxBytes, r.RxPackets), l.Sent.bits(r.TxBytes, r.TxPackets)
+		bits = append(bits, row{from, to, r.Late, []float64{received / s, sent / s}})
+		packets = append(packets, row{from, to, r.Late, []float64{count(r.RxPackets) / s, count(r.TxPackets) / s}})
+		if within(run, from, to) {
+			l.Received.add(received, r.RxPackets, r.RxBytes, s)
+			l.Sent.add(sent, r.TxPackets, r.TxBytes, s)
+			l.Dropped += max(r.RxDrop, 0) + max(r.TxDrop, 0) + max(r.RxFifo, 0) + max(r.RxErrs, 0) + max(r.TxErrs, 0)
+			l.QueueDropped += max(r.QdiscDrops, 0)
+		}
+	}
+	l.Received.close()
+	l.Sent.close()
+	l.Bits = l.plot(run, "Bits per second", BitPerSecond, bits, most)
+	l.Packets = l.plot(run, "Packets per second", PerSecond, packets, most)
+	return l
+}
+
+func count(n int64) float64 { return max(float64(n), 0) }
+
+// within tells a row most of which lies in the measured window.
+func within(run *Run, from, to float64) bool {
+	mid := (from + to) / 2
+	return mid >= 0 && mid <= run.ElapsedS
+}
+
+// limits finds what the link may carry: what the person said before what the
+// kernel says, and what a shaper lets out where that is less.
+func (l *Link) limits(run *Run, rows []*record.NetDevRow) {
+	for _, w := range []*Way{&l.Received, &l.Sent} {
+		if given := run.Spec.LinkBitsPerSecond; given > 0 {
+			w.Limit, w.LimitFrom = given, "given (--link)"
+			continue
+		}
+		for _, r := range rows {
+			if r.SpeedMbit > 0 && !r.SpeedNominal {
+				w.Limit, w.LimitFrom, w.Framing = float64(r.SpeedMbit)*1e6, "the kernel's link speed", true
+			}
+		}
+	}
+	for _, r := range rows {
+		if shaped := float64(r.QdiscRateBitsPerS); shaped > 0 && (l.Sent.Limit == 0 || shaped < l.Sent.Limit) {
+			l.Sent.Limit, l.Sent.LimitFrom, l.Sent.Framing = shaped, "rate of the "+r.Qdisc+" queueing discipline", false
+		}
+	}
+}
+
+// bits of one row, as they count against the limit.
+func (w *Way) bits(bytes, packets int64) float64 {
+	sum := count(bytes)
+	if w.Framing {
+		sum += count(packets) * wirePerPacket
+	}
+	return sum * 8
+}
+
+func (w *Way) add(bits float64, packets, bytes int64, s float64) {
+	w.BitsPerS += bits
+	w.packets += count(packets)
+	w.bytes += count(bytes)
+	w.seconds += s
+	w.PeakBitsPerS = max(w.PeakBitsPerS, bits/s)
+}
+
+// close turns sums into means.
+func (w *Way) close() {
+	if w.seconds > 0 {
+		w.BitsPerS, w.PacketsPerS = w.BitsPerS/w.seconds, w.packets/w.seconds
+	}
+	if w.packets > 0 {
+		w.BytesPerPacket = w.bytes / w.packets
+	}
+}
+
+// limitShown is how many times what was carried a limit may be and still be
+// drawn: above, the lines would lie on the floor, and words say it better.
+const limitShown = 4
+
+// plot is one figure of both directions.
+func (l *Link) plot(run *Run, title, of string, rows []row, most int) Plot {
+	p := Plot{Title: title + " on " + l.Iface}
+	p.Groups = []Group{timed(run, thin(run.Label, rows, []Line{{Name: "received", Tone: 0}, {Name: "sent", Tone: 1, Dashed: true}}, most))}
+	_, high, _ := bounds(p.Groups)
+	if of == BitPerSecond {
+		for _, w := range []*Way{&l.Received, &l.Sent} {
+			if w.Limit > 0 && w.Limit <= limitShown*high {
+				p.limit("limit", w.Limit)
+				high = max(high, w.Limit)
+			}
+		}
+		p.Says = fmt.Sprintf("Bits per second in both directions, at most %s.", unit.FormatBits(unit.BitsPerSecond(max(high, 0))))
+	} else {
+		p.Says = fmt.Sprintf("Packets per second in both directions, at most %s.", unit.FormatSI(high))
+	}
+	name := map[string]string{BitPerSecond: "bit/s", PerSecond: "packets/s"}[of]
+	p.axes(fromZero(name, of, high))
+	return p
+}

@@ -1,0 +1,161 @@
+package chart
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"ceiling/record"
+)
+
+// Process is one watched process over the measured window.
+type Process struct {
+	Host, Role, Comm string
+	PID              int
+	// Cores is the CPU time over the time it was watched: 1 is one core full.
+	// User and System are the parts of it that the kernel's ticks tell.
+	Cores, User, System float64
+	// Queue is the time its threads were runnable without a CPU, in cores; NaN
+	// not kept.
+	Queue float64
+	// Busiest is its fullest thread, as a share of one core; NaN not known.
+	Busiest float64
+	Threads int // most at once
+	RSS     int64
+	// Switches per second; NaN where no sample looked.
+	Voluntary, Involuntary float64
+	// Waits is where its threads slept, mean numbers, the most first.
+	Waits []Wait
+	Over  Spark
+}
+
+// Wait is how many threads slept in one kernel function, on average.
+type Wait struct {
+	Wchan   string
+	Threads float64
+}
+
+// processKey is one process: a number may be given to another one.
+type processKey struct {
+	host, role string
+	pid        int
+	start      uint64
+}
+
+// sparkPoints is how many points a small line in a table has.
+const sparkPoints = 120
+
+// Processes are those of the run, by role (subject first) and then by CPU.
+func Processes(run *Run) []Process {
+	if run.Series == nil {
+		return nil
+	}
+	by := map[processKey][]*record.ProcessRow{}
+	for _, r := range record.Of[*record.ProcessRow](run.Series) {
+		if r.WidthNs > 0 {
+			key := processKey{r.Host, r.Role, r.PID, r.StartTicks}
+			by[key] = append(by[key], r)
+		}
+	}
+	var list []Process
+	for key := range maps.Keys(by) {
+		list = append(list, processOf(run, by[key]))
+	}
+	order := map[string]int{record.RoleSubject: -2, record.RoleGenerator: -1}
+	slices.SortFunc(list, func(a, b Process) int {
+		return cmp.Or(cmp.Compare(order[a.Role], order[b.Role]), cmp.Compare(b.Cores, a.Cores), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host))
+	})
+	high := 1.0 // one core: the scale of all of them
+	for i := range list {
+		high = max(high, list[i].Over.Max)
+	}
+	for i := range list {
+		list[i].Over.Max = high
+	}
+	return list
+}
+
+func processOf(run *Run, rows []*record.ProcessRow) Process {
+	p := Process{Host: rows[0].Host, Role: rows[0].Role, PID: rows[0].PID, Comm: rows[0].Comm}
+	var cpu, user, system, queue, seconds, voluntary, involuntary, looked float64
+	queued := true
+	var over []row
+	for _, r := range rows {
+		from, to := interval(r.TNs, r.WidthNs)
+		if !(to > from) {
+			continue
+		}
+		over = append(over, row{from, to, r.Late, []float64{float64(r.CPUNs) / float64(r.WidthNs)}})
+		if !within(run, from, to) {
+			continue
+		}
+		cpu, user, system = cpu+float64(r.CPUNs), user+float64(r.UserNs), system+float64(r.SystemNs)
+		queue, queued = queue+float64(r.QueueNs), queued && r.QueueNs >= 0
+		seconds += to - from
+		p.Threads, p.RSS = max(p.Threads, r.Threads), max(p.RSS, r.RSSBytes)
+		if r.Voluntary >= 0 && r.Involuntary >= 0 && r.SwitchesNs > 0 {
+			voluntary, involuntary, looked = voluntary+float64(r.Voluntary), involuntary+float64(r.Involuntary), looked+float64(r.SwitchesNs)/1e9
+		}
+	}
+	p.Cores, p.User, p.System = ratio(cpu, seconds*1e9), ratio(user, seconds*1e9), ratio(system, seconds*1e9)
+	p.Queue = math.NaN()
+	if queued {
+		p.Queue = ratio(queue, seconds*1e9)
+	}
+	p.Voluntary, p.Involuntary = ratio(voluntary, looked), ratio(involuntary, looked)
+	p.Busiest = busiest(run, rows)
+	p.Waits = waits(run, rows)
+	p.Over = sparkOf(thin("", over, []Line{{Name: p.Comm}}, sparkPoints))
+	return p
+}
+
+// ratio is NaN where there is nothing to divide by.
+func ratio(a, b float64) float64 {
+	if !(b > 0) {
+		return math.NaN()
+	}
+	return a / b
+}
+
+// busiest is the share of the window that the fullest thread ran.
+func busiest(run *Run, rows []*record.ProcessRow) float64 {
+	ran := map[int]float64{}
+	var most, window float64
+	for _, r := range rows {
+		if from, to := interval(r.TNs, r.WidthNs); !within(run, from, to) {
+			continue
+		}
+		window += float64(r.WidthNs)
+		for _, t := range r.Busiest {
+			ran[t.TID] += float64(t.RunNs)
+			most = max(most, ran[t.TID])
+		}
+	}
+	return ratio(most, window)
+}
+
+// waitsShown is how many places of sleep a table has room for.
+const waitsShown = 3
+
+func waits(run *Run, rows []*record.ProcessRow) []Wait {
+	sum := map[string]float64{}
+	samples := 0.0
+	for _, r := range rows {
+		if from, to := interval(r.TNs, r.WidthNs); !within(run, from, to) || r.States == (record.ThreadCount{}) {
+			continue
+		}
+		samples++
+		for _, w := range r.Waits {
+			sum[w.Wchan] += float64(w.Threads)
+		}
+	}
+	var list []Wait
+	for name, n := range sum {
+		list = append(list, Wait{name, n / samples})
+	}
+	slices.SortFunc(list, func(a, b Wait) int {
+		return cmp.Or(cmp.Compare(b.Threads, a.Threads), cmp.Compare(a.Wchan, b.Wchan))
+	})
+	return list[:min(len(list), waitsShown)]
+}

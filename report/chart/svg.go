@@ -1,0 +1,192 @@
+package chart
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+)
+
+//go:embed plot.html
+var files embed.FS
+
+// pictures is what HTML executes. What a record says goes through it as text.
+var pictures = template.Must(template.ParseFS(files, "plot.html"))
+
+// The inside of a picture is wide × high units, stretched to the room there is;
+// lines keep their width (vector-effect) and labels are HTML beside it, so that
+// both can be read at any size.
+const wide, high = 1000, 300
+
+// HTML is the plot as a picture that needs no script.
+func (p *Plot) HTML() (template.HTML, error) { return execute("plot", p.drawing()) }
+
+// drawing is a plot in units of the picture.
+type drawing struct {
+	Says           string
+	Unit           string
+	Wide, High     int
+	Across, Up     []Tick // in per cent of the width and the height
+	XName, YName   string
+	Shades         []shade
+	Bands, Strokes []stroke
+	Limits         []stroke
+	Late           []stroke
+}
+
+// shade is a stretch of time outside of the measured window.
+type shade struct{ From, Wide float64 }
+
+// stroke is a path with its style.
+type stroke struct {
+	Path   string
+	Tone   int
+	Dashed bool
+	Name   string
+	Points int
+	At     float64 // of a limit, per cent from below
+}
+
+func (p *Plot) drawing() drawing {
+	d := drawing{Says: p.Title + ". " + strings.TrimSpace(p.Says), Unit: p.X.Unit, Wide: wide, High: high, XName: p.X.Name, YName: p.Y.Name}
+	for _, t := range p.X.Ticks {
+		d.Across = append(d.Across, Tick{round(100 * p.X.At(t.At)), t.Label})
+	}
+	for _, t := range p.Y.Ticks {
+		d.Up = append(d.Up, Tick{round(100 * p.Y.At(t.At)), t.Label})
+	}
+	for _, l := range p.Limits {
+		y := p.y(l.At)
+		d.Limits = append(d.Limits, stroke{Name: l.Name, Path: "M0 " + figure(y) + "H" + figure(wide), At: round(100 * p.Y.At(l.At))})
+	}
+	for i := range p.Groups {
+		d.group(p, &p.Groups[i])
+	}
+	return d
+}
+
+// group draws the lines of one run, and its warm-up where it is the only one.
+func (d *drawing) group(p *Plot, g *Group) {
+	if len(p.Groups) == 1 && g.Closes > g.Opens {
+		d.Shades = append(d.Shades, shade{0, round(p.x(g.Opens))}, shade{round(p.x(g.Closes)), round(wide - p.x(g.Closes))})
+	}
+	for l := range g.Lines {
+		line := &g.Lines[l]
+		if line.Low != nil {
+			d.Bands = append(d.Bands, stroke{Path: p.band(g, line), Tone: line.Tone})
+		}
+		path, points := p.steps(g, line.Mid)
+		d.Strokes = append(d.Strokes, stroke{Path: path, Tone: line.Tone, Dashed: line.Dashed, Name: line.Name, Points: points})
+	}
+	var marks strings.Builder
+	for _, i := range g.Late {
+		if len(g.Lines) > 0 && !math.IsNaN(g.Lines[0].Mid[i]) {
+			fmt.Fprintf(&marks, "M%s %sh0", figure(p.x((g.From[i]+g.To[i])/2)), figure(p.y(g.Lines[0].Mid[i])))
+		}
+	}
+	if marks.Len() > 0 {
+		d.Late = append(d.Late, stroke{Path: marks.String(), Points: len(g.Late)})
+	}
+}
+
+func (p *Plot) x(v float64) float64 { return wide * p.X.At(v) }
+func (p *Plot) y(v float64) float64 { return high * (1 - p.Y.At(v)) }
+
+// steps is a line that stays level over each point's interval: one H a point.
+func (p *Plot) steps(g *Group, values Values) (path string, points int) {
+	var b strings.Builder
+	joined := false
+	for i, v := range values {
+		if math.IsNaN(v) {
+			joined = false
+			continue
+		}
+		// Neighbours meet in one edge; what begins later begins anew.
+		joined = joined && !(g.From[i]-g.To[i-1] > gapMost*(g.To[i]-g.From[i]))
+		if joined {
+			b.WriteString("V" + figure(p.y(v)))
+		} else {
+			b.WriteString("M" + figure(p.x(g.From[i])) + " " + figure(p.y(v)))
+		}
+		b.WriteString("H" + figure(p.x(g.To[i])))
+		joined = true
+		points++
+	}
+	return b.String(), points
+}
+
+// band is the area between the least and the largest of each point's rows.
+func (p *Plot) band(g *Group, line *Line) string {
+	var b strings.Builder
+	for i := range line.Low {
+		if !(line.High[i] > line.Low[i]) {
+			continue // one value alone, or none
+		}
+		fmt.Fprintf(&b, "M%s %sH%sV%sH%sz", figure(p.x(g.From[i])), figure(p.y(line.High[i])), figure(p.x(g.To[i])),
+			figure(p.y(line.Low[i])), figure(p.x(g.From[i])))
+	}
+	return b.String()
+}
+
+// figure is a coordinate to a tenth of a unit.
+func figure(v float64) string { return strconv.FormatFloat(round(v), 'f', -1, 64) }
+
+func round(v float64) float64 { return math.Round(v*10) / 10 }
+
+// Spark is a small line without axes, for a cell of a table. It goes from 0 to
+// Max.
+type Spark struct {
+	Max    float64
+	Values Values
+}
+
+func sparkOf(g Group) Spark {
+	s := Spark{Values: g.Lines[0].Mid}
+	for _, values := range []Values{g.Lines[0].Mid, g.Lines[0].High} {
+		for _, v := range values {
+			if !math.IsNaN(v) {
+				s.Max = max(s.Max, v)
+			}
+		}
+	}
+	return s
+}
+
+// At is where v lies between 0 and Max, from 0 to 1.
+func (s *Spark) At(v float64) float64 {
+	if !(s.Max > 0) || math.IsNaN(v) {
+		return 0
+	}
+	return min(max(v/s.Max, 0), 1)
+}
+
+// HTML is the line as an SVG that says nothing to a screen reader: the figures
+// stand beside it.
+func (s *Spark) HTML() (template.HTML, error) {
+	var b strings.Builder
+	joined := false
+	step := 100 / max(float64(len(s.Values)-1), 1)
+	for i, v := range s.Values {
+		if math.IsNaN(v) {
+			joined = false
+			continue
+		}
+		letter := "M"
+		if joined {
+			letter = "L"
+		}
+		joined = true
+		b.WriteString(letter + figure(float64(i)*step) + " " + figure(20-20*s.At(v)))
+	}
+	return execute("spark", b.String())
+}
+
+func execute(name string, data any) (template.HTML, error) {
+	var b strings.Builder
+	if err := pictures.ExecuteTemplate(&b, name, data); err != nil {
+		return "", fmt.Errorf("draw %s: %w", name, err)
+	}
+	return template.HTML(b.String()), nil // what html/template has made is escaped
+}

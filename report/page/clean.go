@@ -1,0 +1,80 @@
+package page
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// textMost bounds one text of a page. The record has all of it.
+const textMost = 4000
+
+// clean copies a document with every text made fit to show: control characters
+// and those that turn the direction of writing are replaced, since they could
+// make one thing look like another; what is too long is cut, and says so.
+func clean(d Document) Document {
+	v := reflect.New(reflect.TypeOf(d)).Elem()
+	cleaned(v, reflect.ValueOf(d))
+	return v.Interface().(Document)
+}
+
+// cleaned sets to, which is settable and zero, to a clean copy of from.
+func cleaned(to, from reflect.Value) {
+	switch from.Kind() {
+	case reflect.String:
+		to.SetString(legible(from.String()))
+	case reflect.Struct:
+		to.Set(from) // unexported fields hold no text that is shown
+		for i := range from.NumField() {
+			if from.Type().Field(i).IsExported() {
+				cleaned(to.Field(i), from.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if from.IsNil() || from.Type().Elem().Kind() == reflect.Float64 {
+			to.Set(from)
+			return
+		}
+		to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+		for i := range from.Len() {
+			cleaned(to.Index(i), from.Index(i))
+		}
+	case reflect.Pointer:
+		if from.IsNil() {
+			return
+		}
+		to.Set(reflect.New(from.Type().Elem()))
+		cleaned(to.Elem(), from.Elem())
+	case reflect.Interface:
+		if from.IsNil() {
+			return
+		}
+		inner := reflect.New(from.Elem().Type()).Elem()
+		cleaned(inner, from.Elem())
+		to.Set(inner)
+	default:
+		to.Set(from)
+	}
+}
+
+// legible is a text without characters that show as something else.
+func legible(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "�")
+	}
+	s = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
+			return '�'
+		}
+		return r
+	}, s)
+	if n := utf8.RuneCountInString(s); n > textMost {
+		s = string([]rune(s)[:textMost]) + fmt.Sprintf("… and %d characters more", n-textMost)
+	}
+	return s
+}
