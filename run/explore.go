@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +106,9 @@ func explore(ctx context.Context, p *record.Plan, w *record.PlanWriter, o Option
 	p.TookS += time.Since(began).Seconds()
 	if len(p.Runs) > 0 {
 		plan.Conclude(p)
+		if err := differences(p, w.Runs()); err != nil {
+			p.Comparison.Doubts = append(p.Comparison.Doubts, "what else differs is not known: "+err.Error())
+		}
 	}
 	switch p.Ended {
 	case record.EndedInterrupted:
@@ -113,6 +117,35 @@ func explore(ctx context.Context, p *record.Plan, w *record.PlanWriter, o Option
 		p.Exit = ExitFailure
 	}
 	return p, w.Dir(), w.Finish(p)
+}
+
+// differences adds to a comparison what its sides do not share besides the
+// result, as the records of one run of each tell it.
+func differences(p *record.Plan, runs string) error {
+	if p.Comparison == nil {
+		return nil
+	}
+	side := map[string][]plan.Kept{}
+	for _, m := range p.Runs {
+		if m.Settle || m.Noise || m.Run == "" || side[m.Side] != nil {
+			continue
+		}
+		r, _, err := record.Open(filepath.Join(runs, m.Run))
+		if err != nil {
+			return err
+		}
+		side[m.Side] = []plan.Kept{{Run: r}}
+	}
+	if side[plan.SideA] == nil || side[plan.SideB] == nil {
+		return nil
+	}
+	for _, d := range plan.CompareRuns(side[plan.SideA], side[plan.SideB]).Differences {
+		known := slices.ContainsFunc(p.Comparison.Differences, func(o record.Difference) bool { return o.What == d.What })
+		if !known && d.Weight != plan.WeightNoted {
+			p.Comparison.Differences = append(p.Comparison.Differences, d)
+		}
+	}
+	return nil
 }
 
 // explorer makes the runs of one plan.

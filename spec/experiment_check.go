@@ -43,7 +43,7 @@ func (e *Experiment) Complete(seed uint64) {
 		l.Pipelining = []Count{1}
 	}
 	if l.Duration == 0 {
-		l.Duration = Time(5 * time.Second)
+		l.Duration = Time(runTime(e.Kind))
 	}
 	if l.Warmup == 0 {
 		l.Warmup = Time(min(time.Second, time.Duration(l.Duration)/10))
@@ -60,6 +60,18 @@ func (e *Experiment) Complete(seed uint64) {
 	for i := range e.Requests {
 		e.Requests[i].complete()
 	}
+}
+
+// runTime of each run where none is asked for: a proof and a comparison make
+// many, and learn from their number.
+func runTime(kind string) time.Duration {
+	switch kind {
+	case KindProve:
+		return 3 * time.Second
+	case KindCompare:
+		return 2 * time.Second
+	}
+	return 5 * time.Second
 }
 
 func (m *Mix) complete() {

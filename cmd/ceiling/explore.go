@@ -171,6 +171,9 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 	if err := e.Check(); err != nil {
 		return usage(err)
 	}
+	if err := plan.CheckGate(&e); err != nil {
+		return usage(err)
+	}
 	steps := plan.Spell(&e)
 	if len(steps) > spec.RunsMax {
 		return usage(fmt.Errorf("the lists make %d runs, %s in all; at most %d are done: shorten the lists or the repeats",
