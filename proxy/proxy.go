@@ -35,6 +35,8 @@ type Options struct {
 	// Share of the whole that this process is, with prefork: 1 of that many. 0
 	// is 1.
 	Share int
+
+	inherited []int // listeners, one for each address, instead of new ones
 }
 
 // Proxy serves one configuration after another.
@@ -101,14 +103,16 @@ func (p *Proxy) open(c *config.Config) error {
 		most = int(min(hard, 1<<20)) * 15 / 16
 	}
 	p.maxClients = max(most/len(p.loops), 1)
-	if p.site, err = p.build(c, nil); err != nil {
+	if p.site, err = p.build(c, nil); err != nil { // its directories are the collector's
 		return err
 	}
 	if p.log, err = openLog(c.Log.Access, c.Log.Sample, p.options.Report); err != nil {
 		return err
 	}
 	for i := range c.Listen {
-		if err := p.listen(c.Listen[i]); err != nil {
+		if p.options.inherited != nil {
+			p.loops[0].listeners = append(p.loops[0].listeners, &listener{socket: p.options.inherited[i]})
+		} else if err := p.listen(c.Listen[i]); err != nil {
 			return err
 		}
 	}
@@ -134,13 +138,11 @@ func (p *Proxy) listen(address string) error {
 	if err != nil {
 		return err
 	}
-	if p.options.Share == 0 { // a port that another program shares with us would take its part of the clients
-		probe, _, err := ring.ListenTCP(at, 1, false)
-		if err != nil {
-			return err
-		}
-		closeNow(probe)
+	probe, _, err := ring.ListenTCP(at, 1, false) // another program that shares the port would take its part of the clients
+	if err != nil {
+		return err
 	}
+	closeNow(probe)
 	for _, l := range p.loops {
 		fd, bound, err := ring.ListenTCP(at, backlog, true)
 		if err != nil {
@@ -174,6 +176,9 @@ func listenAddress(address string) (netip.AddrPort, error) {
 // abandon frees a proxy that will not run.
 func (p *Proxy) abandon() error {
 	err := p.log.close()
+	if p.site != nil {
+		err = errors.Join(err, p.site.close())
+	}
 	for _, l := range p.loops {
 		for _, ln := range l.listeners {
 			err = errors.Join(err, syscall.Close(ln.socket))
@@ -232,7 +237,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	for _, fd := range p.wakes {
 		err = errors.Join(err, syscall.Close(fd))
 	}
-	return errors.Join(err, p.log.close())
+	return errors.Join(err, p.site.close(), p.log.close())
 }
 
 // tell has every loop call f, soon.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -21,6 +22,7 @@ type site struct {
 	timeouts     struct{ header, keepAlive, idle int64 }
 	via          []byte // a Via line, or nothing
 	upstreams    map[string]*upstream
+	fileSites    []*fileSite
 	logFormat    logFormat
 }
 
@@ -144,6 +146,15 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	return s, err
 }
 
+// close closes the directories. A reload leaves those of the old site to the
+// collector: a request may still be at them.
+func (s *site) close() (err error) {
+	for _, f := range s.fileSites {
+		err = errors.Join(err, f.root.Close())
+	}
+	return err
+}
+
 func ruleOf(l *config.Location) route.Rule {
 	r := route.Rule{Hosts: l.Hosts, Methods: l.Methods, Queries: l.Queries, Headers: l.Headers, Priority: l.Priority}
 	for _, p := range l.Paths {
@@ -244,7 +255,9 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 		dest.replace = append(dest.replace, r)
 	}
 	if target.Scheme == config.Files {
-		dest.files, err = newFileSite(target, dest.lines)
+		if dest.files, err = newFileSite(target, dest.lines); err == nil {
+			s.fileSites = append(s.fileSites, dest.files)
+		}
 		return dest, err
 	}
 	dest.upstream, err = p.upstreamOf(s, old, d, target)

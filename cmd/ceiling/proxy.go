@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -21,6 +23,7 @@ type proxyFlags struct {
 	workers int
 	engine  string
 	log     string
+	prefork bool
 }
 
 func newProxy(sh *shell) *cobra.Command {
@@ -46,6 +49,7 @@ SIGTERM stops accepting, and ends when what was begun is answered.`,
 	c.Flags().IntVar(&f.workers, "workers", 0, "loops, instead of the file's number; 0: one per CPU")
 	c.Flags().StringVar(&f.engine, "engine", "auto", "auto, uring or epoll")
 	c.Flags().StringVar(&f.log, "access-log", "", `file, "-" or "off", instead of the file's`)
+	c.Flags().BoolVar(&f.prefork, "prefork", false, "one process for each loop")
 	c.AddCommand(newProxyCheck(sh))
 	return c
 }
@@ -136,22 +140,67 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 		return proxyErrors(sh, err)
 	}
 	report := func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }
-	p, err := proxy.New(cfg, proxy.Options{Engine: f.engine, Report: report})
+	o := proxy.Options{Engine: f.engine, Report: report}
+	load := func() (*config.Config, error) { return f.load(name) }
+	switch {
+	case proxy.IsPreforkChild():
+		return proxy.RunChild(c.Context(), load, o)
+	case f.prefork:
+		parent, err := proxy.NewPrefork(cfg, report)
+		if err != nil {
+			return err
+		}
+		reload := func() error {
+			if _, err := load(); err != nil { // said once, not by every child
+				return err
+			}
+			return parent.Reload()
+		}
+		return operate(c.Context(), cfg, parent.Snapshot, reload, report, func(ctx context.Context) error {
+			return parent.Run(ctx, func() { announce(sh, parent.Addresses) })
+		})
+	}
+	p, err := proxy.New(cfg, o)
 	if err != nil {
 		return err
 	}
 	reload := func() error {
-		cfg, err := f.load(name)
+		cfg, err := load()
 		if err != nil {
 			return err
 		}
 		return p.Reload(cfg)
 	}
+	var addresses []string
+	for _, a := range p.Addresses() {
+		addresses = append(addresses, a.String())
+	}
+	return operate(c.Context(), cfg, p.Snapshot, reload, report, func(ctx context.Context) error {
+		announce(sh, addresses)
+		return p.Run(ctx)
+	})
+}
+
+func announce(sh *shell, addresses []string) {
+	for _, a := range addresses {
+		fmt.Fprintf(sh.stdout, "proxy serves on %s\n", a)
+	}
+}
+
+// operate runs serve with the admin address and the reload by SIGHUP beside it.
+func operate(ctx context.Context, cfg *config.Config, snapshot func() (*proxy.Snapshot, error), reload func() error, report func(string), serve func(context.Context) error) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	go func() {
-		for range hangup {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangup:
+			}
 			if err := reload(); err != nil {
 				report("the old configuration stays: " + oneLine(err))
 				continue
@@ -159,8 +208,16 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 			report("reloaded")
 		}
 	}()
-	for _, a := range p.Addresses() {
-		fmt.Fprintf(sh.stdout, "proxy serves on %s\n", a)
+	if cfg.Admin == "" {
+		return serve(ctx)
 	}
-	return p.Run(c.Context())
+	ln, err := net.Listen("tcp", cfg.Admin)
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	report("admin address " + ln.Addr().String())
+	operator := proxy.Operator{Snapshot: snapshot, Reload: reload, Credential: cfg.Security.Credential}
+	server := operator.Server()
+	go func() { _ = server.Serve(ln) }() // it ends with Close
+	return errors.Join(serve(ctx), server.Close())
 }

@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// site makes a directory of files, and beside it one that is not to be seen.
+func siteDir(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "www")
+	files := map[string]string{
+		"index.html": "<h1>home</h1>", "about.html": "about", "docs/index.html": "docs", "empty.txt": "",
+		"app.js": strings.Repeat("js", 500), "app.js.gz": "gz", "app.js.br": "br", ".secret": "secret", ".well-known/x": "known", "../outside": "outside",
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "big"), pattern(3_000_000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../outside", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestFiles(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		dir := siteDir(t)
+		r := run(t, engine, to("files://"+dir+"?suffix=.html&maxAge=60"))
+		l := dial(t, r.addr)
+		for range 2 { // the second time from the cache
+			for path, want := range map[string]string{
+				"/": "200 <h1>home</h1>", "/index.html": "200 <h1>home</h1>", "/about": "200 about", "/about.html": "200 about", "/docs/": "200 docs",
+				"/docs": "301 ", "/empty.txt": "200 ", "/nothing": "404", "/.secret": "404", "/.well-known/x": "200 known", "/link": "404",
+				"/%2e%2e/outside": "400", "/a/../about": "200 about", "/about/": "200 about", "/big": "200 " + string(pattern(3_000_000)), "/index.html%00": "400",
+			} {
+				res, body := l.get(path)
+				if got := fmt.Sprintf("%d %s", res.StatusCode, body); got != want && !(len(want) == 3 && strings.HasPrefix(got, want)) {
+					t.Errorf("%s: %.100s, want %.100s", path, got, want)
+				}
+			}
+		}
+		l.say("HEAD /big HTTP/1.1\r\nHost: a\r\n\r\n")
+		res, _ := l.answer("HEAD")
+		if res.ContentLength != 3_000_000 || res.Header.Get("Cache-Control") != "public, max-age=60" || res.Header.Get("ETag") == "" {
+			t.Errorf("%v", res.Header)
+		}
+		l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+		if res, _ := l.answer("POST"); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
+			t.Error(res.Status)
+		}
+	})
+}
+
+func TestFileConditions(t *testing.T) {
+	dir := siteDir(t)
+	r := run(t, "auto", to("files://"+dir))
+	l := dial(t, r.addr)
+	res, _ := l.get("/big")
+	etag, modified := res.Header.Get("ETag"), res.Header.Get("Last-Modified")
+	old := time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)
+	whole := pattern(3_000_000)
+	for _, k := range []struct {
+		fields string
+		status int
+		from   int
+		to     int
+	}{
+		{"If-None-Match: " + etag, 304, 0, 0},
+		{"If-None-Match: \"x\", W/" + etag, 304, 0, 0},
+		{"If-None-Match: *", 304, 0, 0},
+		{"If-None-Match: \"x\"\r\nIf-Modified-Since: " + modified, 200, 0, len(whole)},
+		{"If-Modified-Since: " + modified, 304, 0, 0},
+		{"If-Modified-Since: " + old, 200, 0, len(whole)},
+		{"If-Match: \"x\"", 412, 0, 0},
+		{"If-Match: " + etag, 200, 0, len(whole)},
+		{"If-Unmodified-Since: " + old, 412, 0, 0},
+		{"Range: bytes=0-0", 206, 0, 1},
+		{"Range: bytes=100-199", 206, 100, 200},
+		{"Range: bytes=2999990-", 206, 2999990, 3000000},
+		{"Range: bytes=-10", 206, 2999990, 3000000},
+		{"Range: bytes=2999990-9999999", 206, 2999990, 3000000},
+		{"Range: bytes=-9999999", 206, 0, 3000000},
+		{"Range: bytes=3000000-", 416, 0, 0},
+		{"Range: bytes=-0", 416, 0, 0},
+		{"Range: bytes=5-4", 200, 0, len(whole)},
+		{"Range: bytes=0-1,3-4", 200, 0, len(whole)},
+		{"Range: lines=0-1", 200, 0, len(whole)},
+		{"Range: bytes=+1-2", 200, 0, len(whole)},
+		{"Range: bytes=0-9\r\nIf-Range: " + etag, 206, 0, 10},
+		{"Range: bytes=0-9\r\nIf-Range: \"x\"", 200, 0, len(whole)},
+		{"Range: bytes=0-9\r\nIf-Range: " + modified, 206, 0, 10},
+	} {
+		l.say("GET /big HTTP/1.1\r\nHost: a\r\n" + k.fields + "\r\n\r\n")
+		res, body := l.answer("GET")
+		if res.StatusCode != k.status {
+			t.Errorf("%s: %d, want %d", k.fields, res.StatusCode, k.status)
+			continue
+		}
+		if k.status < 300 && !bytes.Equal([]byte(body), whole[k.from:k.to]) {
+			t.Errorf("%s: wrong bytes", k.fields)
+		}
+	}
+}
+
+func TestPrecompressed(t *testing.T) {
+	r := run(t, "auto", to("files://"+siteDir(t)))
+	l := dial(t, r.addr)
+	for accepts, want := range map[string]string{
+		"gzip": "gz", "gzip, deflate, br": "br", "br;q=0, gzip": "gz", "br;q=0.5": "br", "identity": strings.Repeat("js", 500), "x-br": strings.Repeat("js", 500),
+	} {
+		l.say("GET /app.js HTTP/1.1\r\nHost: a\r\nAccept-Encoding: " + accepts + "\r\n\r\n")
+		res, body := l.answer("GET")
+		if body != want || res.Header.Get("Vary") != "Accept-Encoding" || !strings.Contains(res.Header.Get("Content-Type"), "javascript") {
+			t.Errorf("%s: %.20q %v", accepts, body, res.Header)
+		}
+	}
+}
+
+// TestFilesChange: a file that is replaced is seen within the second that it is
+// believed; so is one that appears, and one that goes.
+func TestFilesChange(t *testing.T) {
+	dir := siteDir(t)
+	r := run(t, "auto", to("files://"+dir+"?fallback=index.html"))
+	l := dial(t, r.addr)
+	if body := l.status("/deep/link", 200); body != "<h1>home</h1>" {
+		t.Error(body)
+	}
+	replace := func(name string, text []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "new"), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.status("/big", 200)
+	replace("big", pattern(2_000_000))
+	until(t, "the new file", func() bool { return len(l.status("/big", 200)) == 2_000_000 })
+	replace("index.html", []byte("new home"))
+	until(t, "the new page", func() bool { return l.status("/deep/link", 200) == "new home" })
+	if err := os.Remove(filepath.Join(dir, "about.html")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is gone", func() bool { return l.status("/about.html", 200) == "new home" })
+}
+
+// TestFileSlowReader: a client that stops reading a large file is given up, and
+// one that reads slowly is not.
+func TestFileSlowReader(t *testing.T) {
+	dir := siteDir(t)
+	if err := os.WriteFile(filepath.Join(dir, "huge"), bytes.Repeat(pattern(1<<20), 32), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, "auto", strings.Replace(to("files://"+dir), "[timeouts]", "[timeouts]\nidle = \"300ms\"", 1))
+	l := dial(t, r.addr)
+	l.say("GET /huge HTTP/1.1\r\nHost: a\r\n\r\n")
+	until(t, "it is given up", func() bool { return r.count("client_timeouts_total") == 1 })
+}

@@ -1,0 +1,374 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"ceiling/internal/ring"
+	"ceiling/proxy/config"
+)
+
+// Prefork runs one process per core instead of one loop, so that the two can be
+// compared. The parent makes all listeners, so that a port is chosen once and the
+// queue of a child that has died waits for the next, and it alone has the admin
+// address. A child inherits the control socket as descriptor 3 and its listeners
+// behind it. Over the control socket the parent asks, line by line; its end, which
+// comes also when the parent is killed, tells the child to drain.
+const (
+	childControlFD  = 3
+	childListenerFD = 4
+
+	// childEnv is the number of children, in a child's environment.
+	childEnv = "CEILING_PROXY_CHILD"
+
+	// restartAfter is how long a child that ended by itself is waited with.
+	restartAfter = time.Second
+	// answerWithin bounds a child's answer.
+	answerWithin = 10 * time.Second
+)
+
+// IsPreforkChild says that this process was started by Prefork: it calls
+// RunChild instead.
+func IsPreforkChild() bool { return os.Getenv(childEnv) != "" }
+
+// question and reply are lines of the control socket.
+type question struct {
+	Ask string `json:"ask"` // snapshot or reload
+}
+
+type reply struct {
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// Prefork is the parent of several processes.
+type Prefork struct {
+	children  []*child
+	listeners [][]int // by child, by address
+	Addresses []string
+	report    func(string)
+}
+
+// child is a place for a process; the process may change.
+type child struct {
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	control *net.UnixConn
+	lines   *bufio.Scanner
+}
+
+// NewPrefork makes the listeners of c.Workers children, or one per CPU.
+func NewPrefork(c *config.Config, report func(string)) (*Prefork, error) {
+	n := c.Workers
+	if n == 0 {
+		n = runtime.NumCPU()
+	}
+	f := &Prefork{report: report, listeners: make([][]int, n)}
+	for range n {
+		f.children = append(f.children, new(child))
+	}
+	for _, a := range c.Listen {
+		at, err := listenAddress(a)
+		if err == nil {
+			var probe int
+			if probe, _, err = ring.ListenTCP(at, 1, false); err == nil { // as in Proxy.listen
+				closeNow(probe)
+			}
+		}
+		for i := 0; i < n && err == nil; i++ {
+			var fd int
+			if fd, at, err = ring.ListenTCP(at, backlog, true); err == nil {
+				f.listeners[i] = append(f.listeners[i], fd)
+			}
+		}
+		if err != nil {
+			f.closeListeners()
+			return nil, err
+		}
+		f.Addresses = append(f.Addresses, at.String())
+	}
+	return f, nil
+}
+
+func (f *Prefork) closeListeners() {
+	for _, list := range f.listeners {
+		for _, fd := range list {
+			closeNow(fd)
+		}
+	}
+	f.listeners = nil
+}
+
+// Run starts the children and keeps them running until ctx ends; then they drain.
+// ready is called when all serve.
+func (f *Prefork) Run(ctx context.Context, ready func()) error {
+	defer f.closeListeners()
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, len(f.children))
+	serving := make(chan struct{}, len(f.children))
+	for i := range f.children {
+		running.Go(func() {
+			if err := f.keep(ctx, i, func() { serving <- struct{}{} }); err != nil {
+				failed <- err
+				cancel()
+			}
+		})
+	}
+	for range f.children {
+		select {
+		case <-serving:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	if ctx.Err() == nil {
+		ready()
+	}
+	running.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// keep runs child i, again and again. A child that has never served is an error.
+func (f *Prefork) keep(ctx context.Context, i int, serves func()) error {
+	for first := true; ctx.Err() == nil; first = false {
+		c := f.children[i]
+		if err := f.start(i); err != nil {
+			return err
+		}
+		var r reply
+		err := c.ask("snapshot", &r) // answered when it serves
+		if err != nil && first {
+			return errors.Join(fmt.Errorf("proxy child %d: %w", i, err), c.end())
+		}
+		if first {
+			serves()
+		}
+		ended := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() { c.hangUp() })
+		go func() { _ = c.cmd.Wait(); close(ended) }() // what it would say is in ProcessState
+		<-ended
+		stop()
+		c.hangUp()
+		if ctx.Err() == nil {
+			f.report(fmt.Sprintf("proxy child %d has ended: %v; another one follows", i, c.cmd.ProcessState))
+			select {
+			case <-ctx.Done():
+			case <-time.After(restartAfter):
+			}
+		}
+	}
+	return nil
+}
+
+// start starts a process for child i.
+func (f *Prefork) start(i int) error {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
+	defer ours.Close()
+	defer theirs.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	files := []*os.File{theirs}
+	for _, fd := range f.listeners[i] {
+		dup, err := syscall.Dup(fd)
+		if err != nil {
+			return errors.Join(err, conn.Close())
+		}
+		file := os.NewFile(uintptr(dup), "listener")
+		defer file.Close()
+		files = append(files, file)
+	}
+	cmd := &exec.Cmd{
+		Path: program, Args: os.Args, Stderr: os.Stderr, Stdout: os.Stdout, ExtraFiles: files,
+		Env:         append(os.Environ(), childEnv+"="+strconv.Itoa(len(f.children))),
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // the terminal's interrupt is the parent's to pass on
+	}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	c := f.children[i]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cmd, c.control = cmd, conn.(*net.UnixConn)
+	c.lines = bufio.NewScanner(c.control)
+	c.lines.Buffer(nil, 16<<20)
+	return nil
+}
+
+// hangUp tells the child to drain.
+func (c *child) hangUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.control.Close() // a second time does nothing
+}
+
+// end ends a child that does not serve.
+func (c *child) end() error {
+	c.hangUp()
+	_ = c.cmd.Process.Kill() // it fails when it has ended
+	return c.cmd.Wait()
+}
+
+// ask asks the child.
+func (c *child) ask(what string, r *reply) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.control == nil {
+		return errors.New("not started yet")
+	}
+	line, err := json.Marshal(question{what})
+	if err != nil {
+		return err
+	}
+	if err := c.control.SetDeadline(time.Now().Add(answerWithin)); err != nil {
+		return err
+	}
+	if _, err := c.control.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	if !c.lines.Scan() {
+		return errors.Join(errors.New("it does not answer"), c.lines.Err())
+	}
+	if err := json.Unmarshal(c.lines.Bytes(), r); err != nil {
+		return err
+	}
+	if r.Error != "" {
+		return errors.New(r.Error)
+	}
+	return nil
+}
+
+// Snapshot adds the children's up.
+func (f *Prefork) Snapshot() (*Snapshot, error) {
+	var all *Snapshot
+	for i, c := range f.children {
+		var r reply
+		if err := c.ask("snapshot", &r); err != nil {
+			return nil, fmt.Errorf("proxy child %d: %w", i, err)
+		}
+		if all == nil {
+			all = r.Snapshot
+		} else {
+			all.Add(r.Snapshot)
+		}
+	}
+	return all, nil
+}
+
+// Reload has every child read its configuration again.
+func (f *Prefork) Reload() error {
+	var err error
+	for i, c := range f.children {
+		var r reply
+		if e := c.ask("reload", &r); e != nil {
+			err = errors.Join(err, fmt.Errorf("proxy child %d: %w", i, e))
+		}
+	}
+	return err
+}
+
+// RunChild serves as a child of a Prefork, with the listeners that it inherits.
+// load reads the configuration.
+func RunChild(ctx context.Context, load func() (*config.Config, error), o Options) error {
+	n, err := strconv.Atoi(os.Getenv(childEnv))
+	if err != nil || n < 1 {
+		return fmt.Errorf("%s=%q is no number of children", childEnv, os.Getenv(childEnv))
+	}
+	c, err := load()
+	if err != nil {
+		return err
+	}
+	wanted := c.Workers
+	c.Workers, o.Share = 1, n
+	for i := range c.Listen {
+		o.inherited = append(o.inherited, childListenerFD+i)
+	}
+	p, err := New(c, o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	file := os.NewFile(childControlFD, "control")
+	control, err := net.FileConn(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, p.abandon())
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		answerParent(control, p, func() error {
+			c, err := load()
+			if err != nil {
+				return err
+			}
+			if c.Workers != wanted {
+				return errors.New("reload: workers change, which needs a new start")
+			}
+			c.Workers = 1
+			return p.Reload(c)
+		})
+	}()
+	err = p.Run(ctx)
+	err = errors.Join(err, control.Close())
+	<-done
+	return err
+}
+
+// answerParent answers until the control socket ends.
+func answerParent(control net.Conn, p *Proxy, reload func() error) {
+	lines := bufio.NewScanner(control)
+	for lines.Scan() {
+		var q question
+		var r reply
+		err := json.Unmarshal(lines.Bytes(), &q)
+		switch {
+		case err != nil:
+		case q.Ask == "snapshot":
+			r.Snapshot, err = p.Snapshot()
+		case q.Ask == "reload":
+			err = reload()
+		default:
+			err = fmt.Errorf("%q is not known", q.Ask)
+		}
+		if err != nil {
+			r.Error = err.Error()
+		}
+		line, err := json.Marshal(r)
+		if err != nil {
+			return
+		}
+		if _, err := control.Write(append(line, '\n')); err != nil {
+			return
+		}
+	}
+}
