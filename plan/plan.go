@@ -7,6 +7,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"ceiling/record"
 	"ceiling/spec"
@@ -67,4 +68,47 @@ func Conclude(p *record.Plan) {
 	case spec.KindCompare:
 		concludeComparison(p)
 	}
+	if doubt := disturbed(p.Runs); doubt != "" {
+		for _, doubts := range doubtLists(p) {
+			*doubts = append(*doubts, doubt)
+		}
+	}
+}
+
+// disturbedCores is how much of the host other programs may use before a plan
+// doubts itself: a tenth of a core is an idle desktop.
+const disturbedCores = 0.25
+
+// disturbed says that other programs were at work during the runs.
+func disturbed(runs []record.Measured) string {
+	var others []float64
+	for i := range runs {
+		if runs[i].Run != "" {
+			others = append(others, runs[i].OtherCores)
+		}
+	}
+	slices.Sort(others)
+	if len(others) == 0 || others[len(others)/2] < disturbedCores {
+		return ""
+	}
+	return fmt.Sprintf("other programs used %.1f cores of the server's host in the middle run, %.1f at most: the figures, and the noise, are of a machine that is shared",
+		others[len(others)/2], others[len(others)-1])
+}
+
+// doubtLists are the lists of doubts in a plan's answer.
+func doubtLists(p *record.Plan) []*[]string {
+	var all []*[]string
+	switch {
+	case p.Search != nil:
+		all = append(all, &p.Search.Doubts)
+	case p.Proof != nil:
+		all = append(all, &p.Proof.Doubts)
+	case p.Comparison != nil:
+		all = append(all, &p.Comparison.Doubts)
+	case p.Sweep != nil:
+		for i := range p.Sweep.Curves {
+			all = append(all, &p.Sweep.Curves[i].Doubts)
+		}
+	}
+	return all
 }

@@ -152,6 +152,8 @@ type Measured struct {
 	Outcome string `json:"outcome"`
 	Ceiling string `json:"ceiling"`
 	Says    string `json:"says"`
+	// OtherCores that other programs used meanwhile, as in the verdict.
+	OtherCores float64 `json:"other_cores,omitempty"`
 	// SLO has every asked term with the value found.
 	SLO []HeldTerm `json:"slo,omitempty"`
 	// GaveUp says why the run was ended before its time; its figures are those

@@ -281,6 +281,9 @@ type Verdict struct {
 	Next string `json:"next"`
 	// NextWall is the resource that would limit next.
 	NextWall *Wall `json:"next_wall,omitempty"`
+	// OtherCores is how many cores of the server's host other programs used; 0
+	// where none did, or it is not known.
+	OtherCores float64 `json:"other_cores,omitempty"`
 	// SLO has every asked term that could be measured.
 	SLO []HeldTerm `json:"slo,omitempty"`
 	// Stations is where a request waits, as shares of its time.
