@@ -58,7 +58,7 @@ func Clean(path, scratch []byte) (clean []byte, ok bool) {
 func plain(path []byte) bool {
 	for i, c := range path {
 		switch c {
-		case '%', '\\':
+		case '%', '\\', 0:
 			return false
 		case '/', '.':
 			if i > 0 && path[i-1] == '/' {
