@@ -32,4 +32,4 @@ func Script() string {
 
 // Style is what plots, heat maps and small lines look like, in light and dark.
 // The page sets the variables that it begins with.
-func Style() string { return uplotStyle + "\n" + plotStyle }
+func Style() string { return uplotStyle + "\n" + plotStyle + graphStyle }

@@ -4,6 +4,7 @@
 (() => {
 	"use strict";
 
+	const family = () => getComputedStyle(document.body).fontFamily;
 	const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 	// Three significant digits, as the rest of the page has them.
@@ -121,7 +122,7 @@
 			ctx.stroke();
 			ctx.textAlign = "right";
 			ctx.textBaseline = "bottom";
-			ctx.font = 600 + " " + 12 * ratio + "px system-ui, sans-serif";
+			ctx.font = "600 " + 12 * ratio + "px " + family();
 			ctx.fillText(l.name, left + width - 4 * ratio, y(l.at) - 2 * ratio);
 		}
 		for (const g of plot.groups) for (const i of g.late || []) {
@@ -159,7 +160,7 @@
 		full = [Math.min(full[0], plot.x.min), Math.max(full[1], plot.x.max)];
 		figure.classList.add("zooming");
 		const size = () => ({ width: Math.max(box.clientWidth, 120), height: figure.querySelector(".plot-size").offsetHeight });
-		const narrow = matchMedia("(max-width: 34rem)").matches, font = (narrow ? 11 : 12) + "px system-ui, sans-serif";
+		const narrow = matchMedia("(max-width: 34rem)").matches, font = (narrow ? 11 : 12) + "px " + family();
 		const axis = { font, stroke: () => colour("--soft"), ticks: { show: false }, grid: { stroke: () => colour("--rule"), width: 1 } };
 		const u = new uPlot({
 			...size(),

@@ -283,6 +283,12 @@ func testHostile(t *testing.T, p *browser.Page) {
 	p.Open(fileOf(t, run, sampleRun(2, 2)))
 	p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
 	figures(p)
+	p.SetViewport(390, 844, 2, true)
+	var wide int
+	p.Eval(`document.documentElement.scrollWidth`, &wide)
+	if wide > 390 {
+		t.Errorf("on a phone the page is %d wide", wide)
+	}
 	var state map[string]json.RawMessage
 	p.Eval(`({ pwned: typeof pwned, elements: document.querySelectorAll("x-hostile, [onhostile], [onerror], iframe, object, base, link, form").length,
 		scripts: [...document.scripts].filter(s => s.type !== "application/json").length,
@@ -295,4 +301,42 @@ func testHostile(t *testing.T, p *browser.Page) {
 		}
 	}
 	quiet(t, p)
+}
+
+// TestScreenshots writes the pictures of docs/ anew from a real record:
+// SCREENSHOTS=DIRECTORY go test ./report/page -run Screenshots
+func TestScreenshots(t *testing.T) {
+	dir := os.Getenv("SCREENSHOTS")
+	if dir == "" {
+		t.Skip("SCREENSHOTS names no record")
+	}
+	run, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Debian without a desktop has one typeface, which nobody else sees.
+	text := strings.Replace(htmlOf(t, run), "system-ui, -apple-system", "Inter, system-ui", 1)
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := browser.Start(t).Page()
+	for _, shot := range []struct {
+		name          string
+		width, height int
+		scale         float64
+		dark          bool
+	}{{"report-light.png", 1180, 1560, 1, false}, {"report-phone-dark.png", 390, 1100, 2, true}} {
+		p.SetViewport(shot.width, shot.height, shot.scale, shot.dark)
+		p.SetDark(shot.dark)
+		p.Open("file://" + path)
+		figures(p)
+		picture := p.Screenshot(false)
+		if len(picture) > 200_000 {
+			t.Errorf("%s has %d bytes", shot.name, len(picture))
+		}
+		if err := os.WriteFile(filepath.Join("..", "..", "docs", "images", shot.name), picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

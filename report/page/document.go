@@ -12,9 +12,11 @@ import (
 
 // Document is one page.
 type Document struct {
-	// Title names the browser's tab; Subtitle stands above the page.
+	// Title names the browser's tab; Subtitle stands above the page, and Lead
+	// below it.
 	Title    string
 	Subtitle string
+	Lead     string
 	Sections []Section
 	// Footer says where the page comes from.
 	Footer string
@@ -108,8 +110,10 @@ type Verdict struct {
 	Outcome, Gloss string
 	// Figure is the rate, Unit what it counts.
 	Figure, Unit string
-	Ceiling      string
-	Because      string
+	// Load is how it was asked for, where the page does not say it for all.
+	Load    string
+	Ceiling string
+	Because string
 	// Lead makes it the head of the page.
 	Lead bool
 }

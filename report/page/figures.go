@@ -33,6 +33,9 @@ func note(p *chart.Plot) string {
 		parts = append(parts, text)
 	}
 	text := strings.Join(parts, "; ") + "."
+	if len(p.Groups) == 1 && p.X.Min < 0 {
+		text += " Grey is outside of the measured window."
+	}
 	if late > 0 {
 		text += fmt.Sprintf(" %s late: marked, and counted over their true width.", unit.FormatCount(int64(late)))
 	}

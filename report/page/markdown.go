@@ -17,6 +17,10 @@ func Markdown(w io.Writer, d Document) error {
 	d = clean(d)
 	var m markdown
 	m.line("# %s", escape(d.Subtitle))
+	if d.Lead != "" {
+		m.line("")
+		m.line("%s", escape(d.Lead))
+	}
 	for _, s := range d.Sections {
 		m.line("")
 		m.line("## %s", escape(s.Title))
@@ -151,6 +155,8 @@ func (t Tiles) markdown(m *markdown) {
 func (v Verdict) markdown(m *markdown) {
 	if v.Run != "" {
 		m.line("### %s", escape(v.Run))
+		m.line("")
+		m.line("%s", escape(v.Load))
 		m.line("")
 	}
 	m.line("**%s** (%s): **%s %s**, ceiling: **%s**", escape(v.Outcome), escape(v.Gloss), escape(v.Figure), escape(v.Unit), escape(v.Ceiling))

@@ -19,7 +19,7 @@ func Runs(runs []chart.Run) (Document, error) {
 		return Document{}, fmt.Errorf("make page: %d runs; more than %d cannot be told apart on one page", len(runs), RunsMost)
 	}
 	runs = labelled(runs)
-	d := Document{Title: title(runs), Subtitle: subtitle(runs), Footer: footer(runs)}
+	d := Document{Title: title(runs), Subtitle: subtitle(runs), Lead: lead(runs), Footer: footer(runs)}
 	add := func(sections ...Section) {
 		for _, s := range sections {
 			if len(s.Blocks) > 0 {
@@ -92,6 +92,35 @@ func subtitle(runs []chart.Run) string {
 		target += fmt.Sprintf(" and %d more", n-1)
 	}
 	return target
+}
+
+// lead is how and when a single run was made.
+func lead(runs []chart.Run) string {
+	if len(runs) > 1 {
+		return ""
+	}
+	return loadLine(&runs[0]) + " · " + runs[0].Started.UTC().Format("2 January 2006, 15:04 UTC")
+}
+
+// loadLine is the load in a few words.
+func loadLine(run *chart.Run) string {
+	l := &run.Load
+	parts := []string{plural(l.Connections, "connection")}
+	if l.Established != l.Connections {
+		parts[0] += fmt.Sprintf(" (%s established)", unit.FormatCount(int64(l.Established)))
+	}
+	if l.Pipelining > 1 {
+		parts = append(parts, fmt.Sprintf("%d in flight on each", l.Pipelining))
+	}
+	if run.Spec.NewConnections {
+		parts = append(parts, "a new connection for each request")
+	}
+	if l.Mode == "open" {
+		parts = append(parts, fmt.Sprintf("open loop at %s/s", unit.FormatSI(l.AskedPerS)))
+	} else {
+		parts = append(parts, l.Mode+" loop")
+	}
+	return strings.Join(append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up", l.Engine+", "+plural(l.Threads, "thread")), " · ")
 }
 
 func footer(runs []chart.Run) string {

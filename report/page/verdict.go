@@ -26,9 +26,13 @@ func verdicts(runs []chart.Run) Section {
 
 func verdictOf(run *chart.Run, lead bool) []Block {
 	v := &run.Verdict
+	load := ""
+	if !lead {
+		load = clip(redact(run.Target), 120) + " · " + loadLine(run)
+	}
 	blocks := []Block{Verdict{
 		Run: run.Label, Outcome: v.Outcome, Gloss: gloss(v.Outcome), Figure: rate(run), Unit: "requests/s", Ceiling: v.Ceiling,
-		Because: because(v), Lead: lead,
+		Because: because(v), Lead: lead, Load: load,
 	}}
 	if run.Unfinished {
 		blocks = append(blocks, Notice{"This run was cut off before it came to a result. What follows is what its series had until then."})
