@@ -185,15 +185,22 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 	if !f.plan.quiet {
 		sh.announce(&e, len(steps))
 	}
-	o, live := sh.planOptions(f)
 	told, err := f.telemetry.start(sh)
 	if err != nil {
 		return err
 	}
+	v, err := sh.openView(f)
+	if err != nil {
+		told.close(sh)
+		return err
+	}
+	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
 	told.listen(&o)
-	p, dir, err := run.Explore(ctx, e, o, sh.told(&e, f, live))
+	v.listenPlan(&o, e.Kind)
+	p, dir, err := run.Explore(ctx, e, o, sh.told(&e, f, v))
 	told.close(sh)
-	return sh.answer(p, dir, err, f, live)
+	v.planEnded(p)
+	return sh.answer(p, dir, err, f)
 }
 
 // announce says what a plan will take before it starts.
@@ -206,32 +213,8 @@ func (sh *shell) announce(e *spec.Experiment, runs int) {
 		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(run.Takes(e, runs).Round(time.Second)))
 }
 
-func (sh *shell) planOptions(f *runFlags) (run.Options, *progress) {
-	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
-	var live *progress
-	if !f.plan.quiet {
-		live = newProgress(sh.stderr)
-	}
-	if live != nil {
-		o.Progress = live.show
-	}
-	return o, live
-}
-
-// told prints a line for every run that was made.
-func (sh *shell) told(e *spec.Experiment, f *runFlags, live *progress) func(record.Measured) {
-	if f.plan.quiet {
-		return nil
-	}
-	return func(m record.Measured) {
-		live.clear()
-		fmt.Fprintln(sh.stderr, report.Step(&m, run.Doing(e, &m.Step)))
-	}
-}
-
 // answer prints what a plan came to.
-func (sh *shell) answer(p *record.Plan, dir string, err error, f *runFlags, live *progress) error {
-	live.clear()
+func (sh *shell) answer(p *record.Plan, dir string, err error, f *runFlags) error {
 	if p == nil {
 		return err
 	}

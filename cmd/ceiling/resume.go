@@ -32,12 +32,20 @@ were started for it are started again; others have to run.`,
 			if err != nil {
 				return err
 			}
-			o, live := sh.planOptions(&f)
-			p, dir, err = run.Resume(c.Context(), dir, o, sh.told(&p.Experiment, &f, live))
-			return sh.answer(p, dir, err, &f, live)
+			v, err := sh.openView(&f)
+			if err != nil {
+				return err
+			}
+			o := run.Options{Command: sh.args, Version: version()}
+			v.listenPlan(&o, p.Experiment.Kind)
+			p, dir, err = run.Resume(c.Context(), dir, o, sh.told(&p.Experiment, &f, v))
+			v.planEnded(p)
+			return sh.answer(p, dir, err, &f)
 		},
 	}
 	c.Flags().BoolVar(&f.json, "json", false, "print the JSON document")
+	c.Flags().StringVar(&f.live, "live", "", "show it in a browser meanwhile; --live=ADDR chooses the address")
+	c.Flags().Lookup("live").NoOptDefVal = liveAddress
 	c.Flags().BoolVar(&f.plan.quiet, "quiet", false, "print the answer alone")
 	return c
 }

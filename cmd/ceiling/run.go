@@ -27,7 +27,7 @@ type runFlags struct {
 	header                            []string
 	newConnections, json              bool
 	dir, pinGenerator, pinServer      string
-	link, pprof                       string
+	link, pprof, live                 string
 	seed                              uint64
 	plan                              planFlags
 	telemetry                         telemetryFlags
@@ -102,6 +102,8 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.Uint64Var(&f.seed, "seed", 0, "of every random choice; 0 chooses")
 	f.telemetry.bind(p)
 	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
+	p.StringVar(&f.live, "live", "", "show it in a browser meanwhile; --live=ADDR chooses the address")
+	p.Lookup("live").NoOptDefVal = liveAddress
 	p.StringVarP(&f.dir, "out", "o", "", "directory for the record (your own store)")
 	p.StringVarP(&f.duration, "z", "z", "10s", "the same as -d")
 	p.Lookup("z").Hidden = true
@@ -218,21 +220,24 @@ func span(into *time.Duration, flag, text string) error {
 // runOne does one run and prints it.
 func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
-	live := newProgress(sh.stderr)
-	if live != nil && !f.json {
-		o.Progress = live.show
-	}
 	told, err := f.telemetry.start(sh)
 	if err != nil {
 		return err
 	}
-	told.listen(&o)
-	done, err := run.Do(c.Context(), s, o)
-	told.close(sh)
-	live.clear()
+	v, err := sh.openView(f)
 	if err != nil {
+		told.close(sh)
 		return err
 	}
+	told.listen(&o)
+	v.listen(&o)
+	done, err := run.Do(c.Context(), s, o)
+	told.close(sh)
+	if err != nil {
+		v.runEnded(nil)
+		return err
+	}
+	v.runEnded(&done.Run)
 	sh.exit = done.Run.Exit
 	if done.KeepErr != nil {
 		fmt.Fprintf(sh.stderr, "ceiling: the record in %s is not whole: %s\n", done.Dir, oneLine(done.KeepErr))

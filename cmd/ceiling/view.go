@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"ceiling/live"
+	"ceiling/live/page"
+	"ceiling/live/terminal"
+	"ceiling/record"
+	"ceiling/report"
+	"ceiling/run"
+	"ceiling/spec"
+)
+
+// liveAddress is where --live without an address serves: this machine alone,
+// on a port that the kernel chooses.
+const liveAddress = "127.0.0.1:0"
+
+// lastLook is how long open pages may take, after the end, to fetch the end.
+const lastLook = time.Second
+
+// view shows what goes on: in the terminal, in a browser, or both. nil shows
+// nothing.
+type view struct {
+	sh       *shell
+	board    *live.Board
+	terminal *terminal.View // nil: plain lines
+	page     *page.Server   // nil: not asked for
+	stop     context.CancelFunc
+	kept     sync.WaitGroup
+}
+
+// openView makes the view that a person gets: a terminal shows it by itself
+// unless only the answer is wanted, a browser where it was asked for.
+func (sh *shell) openView(f *runFlags) (*view, error) {
+	inTerminal := !f.plan.quiet && !f.json && isTerminal(sh.stderr)
+	if !inTerminal && f.live == "" {
+		return nil, nil
+	}
+	v := &view{sh: sh, board: live.NewBoard()}
+	if f.live != "" {
+		var err error
+		if v.page, err = sh.servePage(f.live, v.board); err != nil {
+			return nil, usage(fmt.Errorf("--live: %w", err))
+		}
+	}
+	if inTerminal {
+		v.terminal = terminal.Show(sh.stderr.(*os.File), os.Environ(), v.board)
+	}
+	v.keep()
+	return v, nil
+}
+
+// keep has the verdict formed.
+func (v *view) keep() {
+	ctx, stop := context.WithCancel(context.Background())
+	v.stop = stop
+	v.kept.Go(func() { v.board.Keep(ctx) })
+}
+
+// servePage serves a board and says where.
+func (sh *shell) servePage(addr string, board *live.Board) (*page.Server, error) {
+	addr, err := pageAddress(addr)
+	if err != nil {
+		return nil, err
+	}
+	p, err := page.Start(addr, board)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(sh.stderr, "live at %s\n", p.URL())
+	if !p.Local() {
+		fmt.Fprintln(sh.stderr, "ceiling: everybody who reaches this machine can read it there")
+	}
+	return p, nil
+}
+
+// pageAddress completes an address: a port alone is one of the loopback.
+func pageAddress(text string) (string, error) {
+	if !strings.Contains(text, ":") {
+		text = ":" + text
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", fmt.Errorf("%q is no address; give --live=127.0.0.1:9000, or --live=9000", text)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// listen adds the view to whom a run tells.
+func (v *view) listen(o *run.Options) {
+	if v == nil {
+		return
+	}
+	began, progress, observed := o.Began, o.Progress, o.Observed
+	o.Began = func(s record.Start) {
+		v.board.Began(s)
+		if began != nil {
+			began(s)
+		}
+	}
+	o.Progress = func(p run.Progress) {
+		v.progress(&p)
+		if progress != nil {
+			progress(p)
+		}
+	}
+	o.Observed = func(row record.ObservedRow) {
+		v.board.Observed(row)
+		if observed != nil {
+			observed(row)
+		}
+	}
+}
+
+func (v *view) progress(p *run.Progress) {
+	if p.Row.WidthNs == 0 {
+		v.board.Connected(p.Established, p.Asked)
+	} else {
+		v.board.Interval(p.Row, p.Response, p.BatchMeanNs)
+	}
+}
+
+// listenPlan adds it to whom a plan tells: where it stands, besides.
+func (v *view) listenPlan(o *run.Options, kind string) {
+	if v == nil {
+		return
+	}
+	v.listen(o)
+	progress := o.Progress
+	o.Progress = func(p run.Progress) {
+		if p.Plan != nil {
+			step := live.Plan{Kind: kind, Number: p.Plan.Number, LeftRuns: p.Plan.Left, LeftS: p.Plan.LeftS, Doing: p.Plan.Doing}
+			if kind != spec.KindFind {
+				step.All = p.Plan.Number - 1 + p.Plan.Left
+			}
+			v.board.Step(step)
+		}
+		progress(p)
+	}
+}
+
+// told shows a run of a plan that is over: as a line that stays, and in the
+// list of the page.
+func (sh *shell) told(e *spec.Experiment, f *runFlags, v *view) func(record.Measured) {
+	if f.plan.quiet && v == nil {
+		return nil
+	}
+	return func(m record.Measured) {
+		doing := run.Doing(e, &m.Step)
+		if v != nil {
+			v.board.Measured(live.Done{Measured: m, Doing: doing})
+		}
+		if !f.plan.quiet {
+			v.line(sh, report.Step(&m, doing))
+		}
+	}
+}
+
+// line prints a line, above the view where there is one.
+func (v *view) line(sh *shell, text string) {
+	if v != nil && v.terminal != nil {
+		v.terminal.Print(text)
+		return
+	}
+	fmt.Fprintln(sh.stderr, text)
+}
+
+// runEnded closes the view of a run; r is nil where it came to nothing.
+func (v *view) runEnded(r *record.Run) {
+	if v == nil {
+		return
+	}
+	if r != nil {
+		v.board.RunEnded(r)
+	}
+	v.close()
+}
+
+// planEnded closes the view of a plan; p is nil where it came to nothing.
+func (v *view) planEnded(p *record.Plan) {
+	if v == nil {
+		return
+	}
+	if p != nil {
+		v.board.PlanEnded(p)
+	}
+	v.close()
+}
+
+// close takes the view away. What goes wrong with it is told and is nothing
+// else: the result does not depend on it.
+func (v *view) close() {
+	v.stop()
+	v.kept.Wait()
+	var failed error
+	if v.terminal != nil {
+		unprinted, err := v.terminal.Close()
+		for _, line := range unprinted {
+			fmt.Fprintln(v.sh.stderr, line)
+		}
+		failed = err
+	}
+	if v.page != nil {
+		failed = errors.Join(failed, v.page.Close(lastLook))
+	}
+	if failed != nil {
+		fmt.Fprintf(v.sh.stderr, "ceiling: the live view: %s\n", oneLine(failed))
+	}
+}

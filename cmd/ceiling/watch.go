@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/live"
+	"ceiling/live/follow"
+	"ceiling/live/terminal"
+	"ceiling/run"
+)
+
+func newWatch(sh *shell) *cobra.Command {
+	var addr string
+	var inTerminal bool
+	c := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Show a run or a plan in a browser while it goes on, or again",
+		Long: `Follows the record of a run, sweep, search, proof or comparison that another
+process is making, or shows one that is finished, as a page on this machine. It
+reads the record's files and writes nothing. Ctrl-C ends it.`,
+		Example: `  ceiling watch x7f2
+  ceiling watch x7f2 --addr 127.0.0.1:9000
+  ceiling watch x7f2 --terminal`,
+		Args:              exactly(1, "one ID or directory"),
+		ValidArgsFunction: completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := findRecord(args[0])
+			if err != nil {
+				return err
+			}
+			if inTerminal {
+				return sh.watchInTerminal(c.Context(), dir)
+			}
+			return sh.watch(c.Context(), dir, addr)
+		},
+	}
+	c.Flags().StringVar(&addr, "addr", liveAddress, "address of the page; a port alone is one of this machine")
+	c.Flags().BoolVar(&inTerminal, "terminal", false, "show it in this terminal instead, until the run has ended")
+	return c
+}
+
+// words is what the follower of a plan cannot know by itself.
+func words() follow.Words { return follow.Words{Doing: run.Doing, Takes: run.Takes} }
+
+// watch serves the page until it is interrupted; the run may end before.
+func (sh *shell) watch(ctx context.Context, dir, addr string) error {
+	v := &view{sh: sh, board: live.NewBoard()}
+	var err error
+	if v.page, err = sh.servePage(addr, v.board); err != nil {
+		return usage(fmt.Errorf("--addr: %w", err))
+	}
+	v.keep()
+	err = follow.Follow(ctx, dir, v.board, words())
+	if err == nil && ctx.Err() == nil {
+		fmt.Fprintln(sh.stderr, "it has ended; the page stays until Ctrl-C")
+		<-ctx.Done()
+	}
+	v.close()
+	return err
+}
+
+// watchInTerminal paints until the run has ended.
+func (sh *shell) watchInTerminal(ctx context.Context, dir string) error {
+	if !isTerminal(sh.stderr) {
+		return usage(errors.New("--terminal: the standard error is no terminal that can be painted; leave it out for a page in the browser"))
+	}
+	v := &view{sh: sh, board: live.NewBoard()}
+	v.terminal = terminal.Show(sh.stderr.(*os.File), os.Environ(), v.board)
+	v.keep()
+	err := follow.Follow(ctx, dir, v.board, words())
+	v.board.Form()
+	snapshot := v.board.Snapshot()
+	v.close()
+	if err == nil {
+		for _, line := range terminal.Frame(&snapshot, terminal.Trail{}, terminal.Columns(sh.stderr.(*os.File)), terminal.RowsMost) {
+			fmt.Fprintln(sh.stderr, line)
+		}
+	}
+	return err
+}

@@ -1,0 +1,281 @@
+package live
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"ceiling/internal/hist"
+	"ceiling/record"
+)
+
+// Board is what is known of a run, or of the runs of a plan, until now. Its
+// methods may be called from several goroutines; feeding it takes microseconds
+// and never waits for who looks at it.
+type Board struct {
+	lookers atomic.Int32
+	costNs  atomic.Int64
+
+	mu sync.Mutex
+
+	start     record.Start
+	phase     Phase
+	connected int
+	asked     int
+	rows      rows
+	track     track
+	sums      sums
+	response  *hist.Hist // of the window; nil where a record is followed
+	formed    *Formed
+	ended     *record.Run
+	quietS    float64
+
+	plan *Plan
+	done []Done
+}
+
+// Phase is what a run does.
+type Phase int
+
+// Phases, in their order.
+const (
+	Waiting    Phase = iota // for a run to begin
+	Connecting              // its connections are being opened
+	WarmingUp
+	Running
+	Ended
+)
+
+// sums are of the window.
+type sums struct {
+	completed, failed, sent uint64
+	widthNs                 int64
+	late, intervals         int
+	maxNs                   int64
+	batchNs                 float64 // of all intervals
+}
+
+// Plan is where a plan stands.
+type Plan struct {
+	// Kind as in "sweep"; Number of the run that goes on, of All (0: not known,
+	// as in a search, where LeftRuns is a guess).
+	Kind          string
+	Number        int
+	All, LeftRuns int
+	// LeftS is how long the rest took when this run began, seconds.
+	LeftS float64
+	// Doing says what this run is.
+	Doing string
+	// Answer is what the plan came to, once it has ended.
+	Answer string
+}
+
+// Done is a run of a plan that is over.
+type Done struct {
+	record.Measured
+	Doing string
+}
+
+// NewBoard makes an empty one.
+func NewBoard() *Board { return &Board{} }
+
+// Began tells that a run begins. What was known of the last one is gone.
+func (b *Board) Began(s record.Start) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.start, b.phase = s, Connecting
+	b.connected, b.asked = 0, s.Spec.Connections
+	b.rows, b.sums, b.formed, b.ended, b.quietS = rows{}, sums{}, nil, nil, 0
+	b.response = nil
+	b.track.reset()
+}
+
+// Connected tells how many of the connections stand.
+func (b *Board) Connected(established, asked int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.connected, b.asked = established, asked
+}
+
+// Interval tells of an interval of the generator. response has its response
+// times and is read during the call only; nil where they are not known.
+// batchMeanNs is how long a batch of answers took, 0 not known.
+func (b *Board) Interval(row record.LoadRow, response *hist.Hist, batchMeanNs float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if row.WidthNs <= 0 {
+		return
+	}
+	b.quietS = 0
+	b.connected = row.Connected
+	b.rows.addLoad(&row)
+	b.track.add(pointOf(&row))
+	if row.Warmup {
+		b.phase = max(b.phase, WarmingUp)
+		return
+	}
+	b.phase = max(b.phase, Running)
+	if response != nil {
+		if b.response == nil {
+			b.response = new(hist.Hist)
+		}
+		b.response.Merge(response)
+	}
+	b.sums.add(&row, batchMeanNs)
+}
+
+func (s *sums) add(row *record.LoadRow, batchMeanNs float64) {
+	s.completed += row.Completed
+	s.failed += row.Failed + row.Bad
+	s.sent += row.Sent
+	s.widthNs += row.WidthNs
+	s.maxNs = max(s.maxNs, row.MaxNs)
+	s.intervals++
+	if row.Late {
+		s.late++
+	}
+	s.batchNs += batchMeanNs
+}
+
+// Observed tells of an observed row, which is read during the call only.
+func (b *Board) Observed(row record.ObservedRow) {
+	row = clone(row)
+	if row == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rows.addObserved(row)
+}
+
+// Lost tells of something that is not measured.
+func (b *Board) Lost(n record.NotMeasured) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.rows.lost) < rowsMost {
+		b.rows.lost = append(b.rows.lost, n)
+	}
+}
+
+// Quiet tells for how many seconds nothing more has come of a run that has not
+// ended.
+func (b *Board) Quiet(seconds float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.quietS = seconds
+}
+
+// Step tells where a plan stands; its next run begins, or is about to.
+func (b *Board) Step(p Plan) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.plan == nil || *b.plan != p {
+		b.plan = &p
+	}
+}
+
+// Measured tells of a run of a plan that is over.
+func (b *Board) Measured(d Done) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d.Histogram = nil // 70 KiB that nobody looks at here
+	b.done = append(b.done, d)
+}
+
+// RunEnded tells of the end of a run, with its verdict.
+func (b *Board) RunEnded(r *record.Run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.track.finish()
+	b.ended, b.phase = r, Ended
+	b.formed = &Formed{Verdict: r.Verdict, Final: !r.Unfinished, OverS: r.ElapsedS, Quantiles: true}
+}
+
+// PlanEnded tells of the end of a plan.
+func (b *Board) PlanEnded(p *record.Plan) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.track.finish()
+	b.phase = Ended
+	next := Plan{Kind: p.Experiment.Kind, Number: len(p.Runs), All: len(p.Runs), Answer: p.Says()}
+	if next.Answer == "" {
+		next.Answer = p.Ended
+	}
+	b.plan = &next
+}
+
+// Look tells that somebody looks, until release is called: a verdict is formed
+// for lookers only.
+func (b *Board) Look() (release func()) {
+	b.lookers.Add(1)
+	return sync.OnceFunc(func() { b.lookers.Add(-1) })
+}
+
+// Lookers is how many look.
+func (b *Board) Lookers() int { return int(b.lookers.Load()) }
+
+// Spent adds CPU time that the view took in this process.
+func (b *Board) Spent(ns int64) { b.costNs.Add(ns) }
+
+// CostNs is the CPU time that the view has taken, nanoseconds.
+func (b *Board) CostNs() int64 { return b.costNs.Load() }
+
+// Form judges what is there of the run that goes on, and keeps the answer for
+// the snapshots. It holds nobody up meanwhile. False: there is nothing to judge.
+func (b *Board) Form() bool {
+	e, ok := b.evidence()
+	if !ok {
+		return false
+	}
+	f, ok := e.form()
+	if !ok {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.start.ID != e.start.ID || b.phase == Ended {
+		return false // it is over meanwhile
+	}
+	b.formed = &f
+	return true
+}
+
+// evidence is a copy of what the verdict is formed from.
+func (b *Board) evidence() (*evidence, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.phase != Running {
+		return nil, false
+	}
+	e := &evidence{start: b.start, rows: b.rows}
+	r := &e.rows
+	r.load, r.observed = slices.Clip(r.load), slices.Clip(r.observed)
+	r.firstLoad, r.before, r.lost = slices.Clip(r.firstLoad), slices.Clip(r.before), slices.Clip(r.lost)
+	if b.response != nil {
+		e.response = new(hist.Hist)
+		e.response.Merge(b.response)
+	}
+	if b.sums.intervals > 0 {
+		e.batchMeanNs = b.sums.batchNs / float64(b.sums.intervals)
+	}
+	return e, true
+}
+
+// Points answers the points from a place on, for who has seen those before it
+// in this generation; of another generation all of them. The copy is the
+// caller's.
+func (b *Board) Points(generation, from int) (points []Point, now int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if generation != b.track.generation || from > len(b.track.points) {
+		from = 0
+	}
+	return slices.Clone(b.track.points[from:]), b.track.generation
+}
+
+// Done answers the finished runs of a plan from a place on.
+func (b *Board) Done(from int) []Done {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.done[min(max(from, 0), len(b.done)):])
+}

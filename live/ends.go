@@ -1,0 +1,261 @@
+package live
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"ceiling/record"
+)
+
+// overNs is what the figures of the ends and the links are of: the last second
+// of rows.
+const overNs = 1e9
+
+// Ends is what the two ends' machines did in the last second.
+type Ends struct {
+	Generator, Server End
+	// Hosts that were watched, the generator's first.
+	Hosts []Host
+}
+
+// End is the processes of one end.
+type End struct {
+	Known bool
+	Host  string
+	Name  string
+	// Processes of it, and the Cores that they used, CPU time over time.
+	Processes int
+	Cores     float64
+	// Busiest is the share of its time that the busiest thread ran, -1 not known.
+	Busiest float64
+}
+
+// Host is one machine's CPUs.
+type Host struct {
+	Name  string
+	Cores []Core
+}
+
+// Core is one CPU's time as shares that add up to 1.
+type Core struct {
+	CPU    int
+	Shares [CoreParts]float64
+	// Bad tells that its rows do not add up and were left out.
+	Bad bool
+}
+
+// CoreParts is how many parts a core's time has here: all categories of
+// /proc/stat, those of one kind together.
+const CoreParts = 6
+
+// CorePartNames are the parts in their order. What stands before "steal" is
+// work done here.
+func CorePartNames() [CoreParts]string {
+	return [...]string{"user", "system", "interrupts", "steal", "disk wait", "idle"}
+}
+
+// Busy is the share of work done here.
+func (c *Core) Busy() float64 { return c.Shares[0] + c.Shares[1] + c.Shares[2] }
+
+func parts(c *record.CoreTicks) [CoreParts]float64 {
+	return [...]float64{float64(c.User) + float64(c.Nice), float64(c.System), float64(c.IRQ) + float64(c.SoftIRQ),
+		float64(c.Steal), float64(c.IOWait), float64(c.Idle)}
+}
+
+func endsOf(r *rows, home string) Ends {
+	var e Ends
+	after := r.latestNs - overNs
+	e.Generator, e.Server = endOf(r, record.RoleGenerator, after), endOf(r, record.RoleSubject, after)
+	e.Hosts = hostsOf(since[*record.CPURow](r, after), home)
+	return e
+}
+
+// endOf adds up what the processes of one role used.
+func endOf(r *rows, role string, after int64) End {
+	e := End{Busiest: -1}
+	type use struct{ cpu, width float64 }
+	by := map[int]*use{}
+	threads := map[int]float64{}
+	for _, row := range since[*record.ProcessRow](r, after) {
+		if row.Role != role || row.WidthNs <= 0 {
+			continue
+		}
+		if by[row.PID] == nil {
+			by[row.PID] = &use{}
+		}
+		by[row.PID].cpu += math.Max(float64(row.CPUNs), 0)
+		by[row.PID].width += float64(row.WidthNs)
+		for _, t := range row.Busiest {
+			threads[t.TID] += math.Max(float64(t.RunNs), 0)
+		}
+		e.Host = row.Host
+		switch e.Name {
+		case "", row.Comm:
+			e.Name = row.Comm
+		default:
+			e.Name = "several programs"
+		}
+	}
+	widest := 0.0
+	for _, u := range by {
+		e.Cores += u.cpu / u.width
+		widest = math.Max(widest, u.width)
+	}
+	for _, ran := range threads {
+		e.Busiest = math.Max(e.Busiest, math.Min(ran/widest, 1))
+	}
+	e.Processes, e.Known = len(by), len(by) > 0
+	return e
+}
+
+// hostsOf adds up the CPU rows by host and core. A row that does not add up
+// says nothing of any category.
+func hostsOf(cpu []*record.CPURow, home string) []Host {
+	type core struct {
+		ticks [CoreParts]float64
+		bad   bool
+	}
+	by := map[string]map[int]*core{}
+	for _, row := range cpu {
+		if by[row.Host] == nil {
+			by[row.Host] = map[int]*core{}
+		}
+		for i := range row.Cores {
+			t := &row.Cores[i]
+			c := by[row.Host][t.CPU]
+			if c == nil {
+				c = &core{}
+				by[row.Host][t.CPU] = c
+			}
+			all := parts(t)
+			if t.Bad != "" || slices.Min(all[:]) < 0 {
+				c.bad = true
+				continue
+			}
+			for p := range all {
+				c.ticks[p] += all[p]
+			}
+		}
+	}
+	var hosts []Host
+	for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a, home), rank(b, home)), cmp.Compare(a, b))
+	}) {
+		h := Host{Name: name}
+		for _, n := range slices.Sorted(maps.Keys(by[name])) {
+			c := by[name][n]
+			h.Cores = append(h.Cores, coreOf(n, c.ticks, c.bad))
+		}
+		hosts = append(hosts, h)
+	}
+	return hosts
+}
+
+func rank(host, home string) int {
+	if host == home {
+		return 0
+	}
+	return 1
+}
+
+func coreOf(n int, ticks [CoreParts]float64, bad bool) Core {
+	c := Core{CPU: n, Bad: bad}
+	sum := 0.0
+	for _, t := range ticks {
+		sum += t
+	}
+	if sum <= 0 {
+		c.Bad = true
+		return c
+	}
+	c.Bad = false // some of its rows were refused, others were not
+	for p, t := range ticks {
+		c.Shares[p] = t / sum
+	}
+	return c
+}
+
+// Link is one interface between the two ends over the last second.
+type Link struct {
+	Host, Side, Iface string
+	Received, Sent    Way
+}
+
+// Way is one direction of a link.
+type Way struct {
+	// BitsPerS is what counts against Limit: with the framing of Ethernet where
+	// the limit is the link's own speed.
+	BitsPerS, PacketsPerS float64
+	// Limit in bits per second and who says so; 0: none is known.
+	Limit float64
+	From  string
+}
+
+// wirePerPacket is what an Ethernet frame takes on the wire beyond what the
+// kernel counts: 8 bytes preamble, 4 checksum, 12 gap (IEEE 802.3, 3.1, 4.4.2).
+const wirePerPacket = 24
+
+// linksOf reads the interfaces that lead to the other end. given is the speed
+// that the person gave, 0 none.
+func linksOf(r *rows, given float64) []Link {
+	type sums struct {
+		rx, tx, rxPackets, txPackets, seconds float64
+		last                                  *record.NetDevRow
+	}
+	type key struct{ host, side, iface string }
+	by := map[key]*sums{}
+	for _, row := range since[*record.NetDevRow](r, r.latestNs-overNs) {
+		if !row.Target || row.WidthNs <= 0 || row.Bad != "" {
+			continue
+		}
+		k := key{row.Host, row.Side, row.Iface}
+		if by[k] == nil {
+			by[k] = &sums{last: row}
+		}
+		s := by[k]
+		s.rx += math.Max(float64(row.RxBytes), 0)
+		s.tx += math.Max(float64(row.TxBytes), 0)
+		s.rxPackets += math.Max(float64(row.RxPackets), 0)
+		s.txPackets += math.Max(float64(row.TxPackets), 0)
+		s.seconds += float64(row.WidthNs) / 1e9
+	}
+	var links []Link
+	for k, s := range by {
+		received, sent := limitsOf(s.last, given)
+		received.fill(s.rx, s.rxPackets, s.seconds)
+		sent.fill(s.tx, s.txPackets, s.seconds)
+		links = append(links, Link{Host: k.host, Side: k.side, Iface: k.iface, Received: received, Sent: sent})
+	}
+	slices.SortFunc(links, func(a, b Link) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Side, b.Side), cmp.Compare(a.Iface, b.Iface))
+	})
+	return links
+}
+
+// From of a limit that is the link's own speed.
+const fromKernel = "the link's speed"
+
+// limitsOf is what an interface may carry: what the person says before what
+// the kernel says, and what a shaper lets out where that is less.
+func limitsOf(row *record.NetDevRow, given float64) (received, sent Way) {
+	switch {
+	case given > 0:
+		received = Way{Limit: given, From: "given (--link)"}
+	case row.SpeedMbit > 0 && !row.SpeedNominal:
+		received = Way{Limit: float64(row.SpeedMbit) * 1e6, From: fromKernel}
+	}
+	sent = received
+	if shaped := float64(row.QdiscRateBitsPerS); shaped > 0 && (sent.Limit == 0 || shaped < sent.Limit) {
+		sent = Way{Limit: shaped, From: row.Qdisc}
+	}
+	return received, sent
+}
+
+func (w *Way) fill(bytes, packets, seconds float64) {
+	if w.From == fromKernel {
+		bytes += packets * wirePerPacket
+	}
+	w.BitsPerS, w.PacketsPerS = bytes*8/seconds, packets/seconds
+}

@@ -1,0 +1,239 @@
+// A line chart on a canvas. Colours come from the style sheet, so that light
+// and dark are told once; words stand beside it as text.
+
+const left = 58, right = 8, top = 10, bottom = 24;
+
+// scales: where a value lies between 0 and 1, and which values get a line.
+const linear = {
+  range: values => [0, niceAbove(Math.max(...values, 0))],
+  at: (v, [, high]) => v / high,
+  ticks: ([, high]) => [0, 1, 2, 3, 4].map(n => high * n / 4),
+};
+const log = {
+  range: values => {
+    const found = values.filter(v => v > 0);
+    const low = Math.min(...found, 1), high = Math.max(...found, low * 10);
+    return found.length ? [10 ** Math.floor(Math.log10(Math.min(...found))), 10 ** Math.ceil(Math.log10(Math.max(...found) * 1.0001))] : [low, high];
+  },
+  at: (v, [low, high]) => Math.log(Math.max(v, low) / low) / Math.log(high / low),
+  ticks: ([low, high]) => {
+    const list = [];
+    for (let v = low; v <= high * 1.001; v *= 10) list.push(v);
+    return list;
+  },
+};
+
+function niceAbove(v) {
+  if (!(v > 0)) return 1;
+  const step = 10 ** Math.floor(Math.log10(v));
+  return [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10].map(n => n * step).find(n => n >= v);
+}
+
+export class Chart {
+  // box is the element to fill; lines are {name, color (a custom property),
+  // at: point => value or null, fill}; format makes a tick's text.
+  constructor(box, { name, lines, logarithmic, format, says }) {
+    Object.assign(this, { lines, format, says, scale: logarithmic ? log : linear, points: [], begin: 0, end: 0, chosen: -1 });
+    this.plot = element("div", "plot");
+    this.plot.tabIndex = 0;
+    this.plot.setAttribute("role", "group");
+    this.plot.setAttribute("aria-label", name + " over time. The arrow keys read single points.");
+    this.canvas = element("canvas");
+    this.canvas.setAttribute("aria-hidden", "true");
+    this.plot.append(this.canvas);
+    this.read = element("p", "read");
+    this.read.setAttribute("role", "status");
+    const legend = element("ul", "legend");
+    for (const line of [...lines, { name: "late interval", color: "--late" }]) {
+      const item = element("li"), swatch = element("i");
+      swatch.style.background = `var(${line.color})`;
+      item.append(swatch, line.name);
+      legend.append(item);
+    }
+    box.append(this.plot, this.read, legend);
+    this.plot.addEventListener("pointermove", e => this.point(e));
+    this.plot.addEventListener("pointerleave", () => this.choose(-1));
+    this.plot.addEventListener("blur", () => this.choose(-1));
+    this.plot.addEventListener("keydown", e => this.key(e));
+    new ResizeObserver(() => this.draw()).observe(this.plot);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  // show draws points of a run whose time goes from begin to end; 0 not known.
+  show(points, begin, end) {
+    Object.assign(this, { points, begin, end });
+    this.plot.dataset.points = points.length;
+    this.draw();
+  }
+
+  point(e) {
+    const { width } = this.plot.getBoundingClientRect();
+    const t = this.from + (e.offsetX - left) / (width - left - right) * (this.to - this.from);
+    let best = -1;
+    for (let i = 0; i < this.points.length; i++) {
+      if (best < 0 || Math.abs(middle(this.points[i]) - t) < Math.abs(middle(this.points[best]) - t)) best = i;
+    }
+    this.choose(best);
+  }
+
+  key(e) {
+    const last = this.points.length - 1;
+    const to = { ArrowLeft: this.chosen < 0 ? last : this.chosen - 1, ArrowRight: this.chosen + 1, Home: 0, End: last, Escape: -1 }[e.key];
+    if (to === undefined) return;
+    e.preventDefault();
+    this.choose(to < 0 ? -1 : Math.min(to, last));
+  }
+
+  choose(i) {
+    if (i === this.chosen) return;
+    this.chosen = i;
+    this.read.textContent = i >= 0 && this.points[i] ? this.says(this.points[i]) : "";
+    this.draw();
+  }
+
+  draw() {
+    const { width, height } = this.plot.getBoundingClientRect();
+    if (!width || !height) return;
+    const scale = devicePixelRatio || 1;
+    if (this.canvas.width !== Math.round(width * scale)) this.canvas.width = Math.round(width * scale);
+    if (this.canvas.height !== Math.round(height * scale)) this.canvas.height = Math.round(height * scale);
+    const c = this.canvas.getContext("2d"), style = getComputedStyle(this.plot);
+    const color = name => style.getPropertyValue(name);
+    c.setTransform(scale, 0, 0, scale, 0, 0);
+    c.clearRect(0, 0, width, height);
+    this.area = { c, color, wide: width - left - right, high: height - top - bottom };
+    this.times();
+    this.range = this.scale.range(this.points.flatMap(p => this.lines.map(l => l.at(p) ?? 0)));
+    this.grid();
+    for (const line of this.lines) this.line(line);
+    this.marks();
+  }
+
+  // times: the axis is the whole run where its end is known, so that a reader
+  // sees how much is still to come.
+  times() {
+    const first = this.points[0], last = this.points.at(-1);
+    this.from = Math.min(this.begin, first ? first[0] - first[1] : 0);
+    this.to = Math.max(this.end, last ? last[0] : 0, this.from + 1);
+  }
+
+  x(t) { return left + (t - this.from) / (this.to - this.from) * this.area.wide; }
+  y(v) { return top + (1 - Math.min(Math.max(this.scale.at(v, this.range), 0), 1)) * this.area.high; }
+
+  grid() {
+    const { c, color, wide, high } = this.area;
+    c.font = "12px " + getComputedStyle(document.body).fontFamily;
+    c.lineWidth = 1;
+    c.strokeStyle = color("--line");
+    c.fillStyle = color("--quiet");
+    c.textAlign = "right";
+    c.textBaseline = "middle";
+    for (const v of this.scale.ticks(this.range)) {
+      const y = Math.round(this.y(v)) + .5;
+      c.beginPath();
+      c.moveTo(left, y);
+      c.lineTo(left + wide, y);
+      c.stroke();
+      c.fillText(this.format(v), left - 8, y);
+    }
+    if (this.from < 0) { // the warm-up
+      c.fillStyle = color("--shade");
+      c.fillRect(left, top, this.x(0) - left, high);
+      c.fillStyle = color("--quiet");
+    }
+    c.textAlign = "center";
+    c.textBaseline = "top";
+    const step = niceAbove((this.to - this.from) / Math.max(wide / 90, 2));
+    for (let t = Math.ceil(this.from / step) * step; t <= this.to + step / 1e6; t += step) {
+      const text = +t.toFixed(3) + " s", x = this.x(t), half = c.measureText(text).width / 2;
+      if (x - half > left - 30 && x + half < left + wide + right) c.fillText(text, x, top + high + 7);
+    }
+  }
+
+  // line draws each interval as a level stretch joined to the next. Where
+  // nothing is known there is a gap.
+  line({ color: name, at, fill }) {
+    const { c, color, high } = this.area;
+    const draw = close => {
+      let open = false, x = 0;
+      c.beginPath();
+      for (const p of this.points) {
+        const v = at(p);
+        if (v === null) {
+          if (close && open) c.lineTo(x, top + high);
+          open = false;
+          continue;
+        }
+        const from = this.x(p[0] - p[1]);
+        if (!open && close) c.moveTo(from, top + high);
+        if (!open && !close) c.moveTo(from, this.y(v));
+        open = true;
+        c.lineTo(this.x(middle(p)), this.y(v));
+        x = this.x(p[0]);
+      }
+      if (open) c.lineTo(x, close ? top + high : this.y(at(this.points.at(-1))));
+    };
+    c.lineJoin = "round";
+    c.lineWidth = 1.75;
+    if (fill) {
+      draw(true);
+      c.globalAlpha = .12;
+      c.fillStyle = color(name);
+      c.fill();
+      c.globalAlpha = 1;
+    }
+    draw(false);
+    c.strokeStyle = color(name);
+    c.stroke();
+  }
+
+  // marks: late intervals at the foot, and the point that is being read.
+  marks() {
+    const { c, color, high } = this.area;
+    c.fillStyle = color("--late");
+    for (const p of this.points) {
+      if (p[8] & 1) c.fillRect(this.x(p[0] - p[1]), top + high, Math.max(this.x(p[0]) - this.x(p[0] - p[1]), 2), 4);
+    }
+    const p = this.points[this.chosen];
+    if (!p) return;
+    const x = Math.round(this.x(middle(p))) + .5;
+    c.strokeStyle = color("--quiet");
+    c.beginPath();
+    c.moveTo(x, top);
+    c.lineTo(x, top + high);
+    c.stroke();
+    for (const line of this.lines) {
+      const v = line.at(p);
+      if (v === null) continue;
+      c.fillStyle = color(line.color);
+      c.beginPath();
+      c.arc(x, this.y(v), 4, 0, 7);
+      c.fill();
+    }
+  }
+}
+
+// middle of an interval, seconds.
+function middle(p) { return p[0] - p[1] / 2; }
+
+export function element(tag, className, text) {
+  const e = document.createElement(tag);
+  if (className) e.className = className;
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+
+// si: three digits and a prefix, as in 164k.
+export function si(v) {
+  if (v === 0) return "0";
+  const power = Math.min(Math.max(Math.floor(Math.log10(Math.abs(v)) / 3), -2), 4);
+  return +(v / 1000 ** power).toPrecision(3) + ["µ", "m", "", "k", "M", "G", "T"][power + 2];
+}
+
+// ms: a time of v milliseconds with three digits.
+export function ms(v) {
+  if (v === null) return "–";
+  if (v < 1e-3) return +(v * 1e6).toPrecision(3) + " ns";
+  if (v < 1) return +(v * 1e3).toPrecision(3) + " µs";
+  return v < 1e3 ? +v.toPrecision(3) + " ms" : +(v / 1e3).toPrecision(3) + " s";
+}

@@ -1,0 +1,270 @@
+// What the program tells is put on the page here. All words of it are put in
+// as text: a server that is measured chooses some of them.
+
+import { Chart, element, ms, si } from "./chart.js";
+
+const $ = id => document.getElementById(id);
+const points = []; // [end s, width s, requests/s, failed, p50, p90, p99, max ms, flags, intervals]
+let runs = [], state = null, announced = "", due = false, source = null, failures = 0;
+
+const how = p => `${p[0].toFixed(2)} s, ${Math.round(p[1] * 1000)} ms wide` + (p[8] & 2 ? ", warm-up" : "") + (p[8] & 1 ? ", late" : "") +
+  (p[9] > 1 ? `, the worst of ${p[9]} intervals` : "");
+const rate = new Chart($("rate"), {
+  name: "Requests per second", format: si, lines: [{ name: "completed", color: "--p50", at: p => p[2], fill: true }],
+  says: p => `${si(p[2])} requests/s, ${p[3]} not answered as asked; at ${how(p)}`,
+});
+const times = new Chart($("times"), {
+  name: "Response time", format: ms, logarithmic: true,
+  lines: [["max", "--max", 7], ["p99", "--p99", 6], ["p90", "--p90", 5], ["p50", "--p50", 4]].map(([name, color, i]) => ({ name, color, at: p => p[i] })),
+  says: p => `p50 ${ms(p[4])}, p90 ${ms(p[5])}, p99 ${ms(p[6])}, max ${ms(p[7])}; at ${how(p)}`,
+});
+
+function connect() {
+  source = new EventSource("events");
+  source.addEventListener("open", () => link("live", "live"));
+  source.addEventListener("history", e => {
+    const all = JSON.parse(e.data);
+    points.length = 0;
+    runs = [];
+    take(all);
+  });
+  source.addEventListener("more", e => take(JSON.parse(e.data)));
+  source.addEventListener("state", e => {
+    failures = 0;
+    state = JSON.parse(e.data);
+    later();
+  });
+  source.addEventListener("end", () => {
+    source.close();
+    link("ended", "ended");
+  });
+  source.addEventListener("error", lost);
+}
+
+function take(news) {
+  for (const p of news.points) points.push(p);
+  for (const r of news.runs) runs.push(r);
+  later();
+}
+
+// lost: the browser tries again by itself; after a dozen times in vain a
+// person has to ask for it.
+function lost() {
+  failures++;
+  link("lost", "no connection");
+  if (failures < 12 && source.readyState !== EventSource.CLOSED) {
+    trouble("The connection to the program was lost. Trying again; nothing will be missing.");
+    return;
+  }
+  source.close();
+  const again = element("button", "", "Try again");
+  again.addEventListener("click", () => {
+    failures = 0;
+    connect();
+  });
+  trouble("The program does not answer any more: it has ended, or its run has.", again);
+}
+
+function link(is, text) {
+  if ($("link").dataset.state !== is) {
+    $("link").dataset.state = is;
+    $("link").textContent = text;
+  }
+  if (is !== "lost") trouble("");
+}
+
+function trouble(text, ...more) {
+  const box = $("trouble");
+  if (box.textContent === text && !more.length) return;
+  box.replaceChildren(text, ...more);
+  box.hidden = !text;
+}
+
+// later draws once for all that arrives together, and not while nobody looks.
+function later() {
+  if (due || document.hidden) return;
+  due = true;
+  requestAnimationFrame(() => {
+    due = false;
+    draw();
+  });
+}
+document.addEventListener("visibilitychange", later);
+
+function draw() {
+  if (!state) return;
+  const s = state;
+  text("title", s.title);
+  text("load", s.load);
+  text("id", s.id);
+  text("doing", s.doing);
+  text("time", s.time);
+  text("cost", s.cost);
+  text("count", `${points.length} points received.`);
+  document.title = (s.phase === "ended" ? "ended: " : "") + s.title + " · ceiling";
+  progress($("progress"), s.share);
+  $("plan").hidden = !s.plan;
+  text("plan-says", s.plan);
+  progress($("plan-progress"), s.plan_share);
+  list($("tiles"), s.tiles, () => {
+    const tile = element("div", "tile");
+    tile.append(element("div", "name"), element("div", "value"), element("div", "note"));
+    return tile;
+  }, (tile, t) => [t.name, t.value, t.note].forEach((v, i) => put(tile.children[i], v)));
+  verdict(s.verdict);
+  stations(s.stations);
+  rate.show(points, s.begin_s, s.end_s);
+  times.show(points, s.begin_s, s.end_s);
+  ends(s);
+  links(s.links);
+  table();
+  $("lost-box").hidden = !s.lost?.length;
+  facts("lost", s.lost ?? []);
+}
+
+function verdict(v) {
+  document.querySelector(".verdict").classList.toggle("forming", !v.final);
+  text("verdict-name", v.name);
+  text("basis", v.basis);
+  const outcome = $("outcome");
+  outcome.hidden = !v.outcome;
+  put(outcome, v.outcome);
+  outcome.dataset.is = v.outcome;
+  text("ceiling", v.ceiling);
+  text("because", v.because);
+  text("next", v.next && "Next: " + v.next);
+  facts("evidence", v.evidence);
+  $("doubts-box").hidden = !v.doubts.length;
+  facts("doubts", v.doubts);
+  const news = v.outcome && `${v.name}: ${v.outcome}, ceiling ${v.ceiling}`;
+  if (news && news !== announced) text("announce", announced = news);
+}
+
+function stations(all) {
+  list($("bar"), all, () => element("i"), (part, s, i) => {
+    part.className = "s" + i % 6;
+    part.style.flex = s.share + " 0 0";
+  });
+  const rows = all.length ? all : [{ name: "not known yet", says: "" }];
+  list($("stations"), rows, swatch, (item, s, i) => {
+    item.children[0].className = all.length ? "s" + i % 6 : "u5";
+    put(item.children[1], s.name + " ");
+    put(item.children[2], s.says);
+  });
+}
+
+function swatch() {
+  const item = element("li");
+  item.append(element("i"), element("span"), element("b"));
+  return item;
+}
+
+function ends(s) {
+  list($("ends"), s.ends, () => {
+    const item = element("li");
+    item.append(element("b"), element("span"));
+    return item;
+  }, (item, e) => {
+    put(item.children[0], e.name);
+    put(item.children[1], " " + (e.of ? e.of + ": " : "") + e.says);
+  });
+  list($("hosts"), s.hosts, () => {
+    const box = element("div");
+    box.append(element("h3"), element("ul", "cores"));
+    return box;
+  }, (box, h) => {
+    put(box.children[0], h.name);
+    list(box.children[1], h.cores ?? [], coreRow, fillCore);
+  });
+  list($("parts"), s.parts, swatch, (item, name, i) => {
+    item.children[0].className = "u" + i;
+    put(item.children[1], name);
+  });
+}
+
+function coreRow() {
+  const row = element("li"), strip = element("span", "strip");
+  strip.setAttribute("aria-hidden", "true");
+  row.append(element("span"), strip, element("span", "says"));
+  return row;
+}
+
+function fillCore(row, c) {
+  put(row.children[0], "cpu " + c.name);
+  put(row.children[2], c.says);
+  list(row.children[1], c.shares ?? [], () => element("i"), (part, share, i) => {
+    part.className = "u" + i;
+    part.style.flex = share + " 0 0";
+  });
+}
+
+function links(all) {
+  const box = $("links");
+  if (!all.length) {
+    if (!box.querySelector("p.none")) box.replaceChildren(element("p", "quiet none", "No interface between the two ends has been seen yet."));
+    return;
+  }
+  box.querySelector("p.none")?.remove();
+  list(box, all, () => {
+    const one = element("div");
+    one.append(element("h3"), element("div"), element("p", "quiet"));
+    return one;
+  }, (one, l) => {
+    put(one.children[0], l.name);
+    put(one.children[2], l.limit);
+    list(one.children[1], l.ways, () => {
+      const way = element("div", "way"), strip = element("div", "strip");
+      strip.setAttribute("aria-hidden", "true");
+      strip.append(element("i"));
+      way.append(element("span"), element("span", "says"), strip);
+      return way;
+    }, (way, w) => {
+      put(way.children[0], w.name);
+      put(way.children[1], w.says);
+      way.children[2].hidden = w.share < 0;
+      way.children[2].firstChild.style.width = Math.min(Math.max(w.share, 0), 1) * 100 + "%";
+    });
+  });
+}
+
+function table() {
+  $("runs-box").hidden = !runs.length;
+  const most = Math.max(...runs.map(r => r.per_s), 1);
+  list($("runs"), runs, () => {
+    const row = element("tr"), cell = element("td"), strip = element("span", "strip");
+    strip.append(element("i"));
+    cell.append(strip);
+    row.append(element("td"), element("td"), element("td", "n"), cell, element("td", "n"), element("td", "n"), element("td"), element("td"));
+    return row;
+  }, (row, r) => {
+    [r.number, r.doing, r.rate, null, r.p50, r.p99, r.outcome, r.ceiling + (r.gave_up ? ` (ended early: ${r.gave_up})` : "")]
+      .forEach((v, i) => v !== null && put(row.children[i], v));
+    row.children[3].firstChild.firstChild.style.width = r.per_s / most * 100 + "%";
+  });
+}
+
+function progress(bar, share) {
+  const known = share >= 0;
+  bar.classList.toggle("unknown", !known);
+  bar.firstElementChild.style.width = known ? share * 100 + "%" : "";
+  if (known) bar.setAttribute("aria-valuenow", Math.round(share * 100));
+  else bar.removeAttribute("aria-valuenow");
+}
+
+// list makes box have one child for each item, and fills them.
+function list(box, items, make, fill) {
+  while (box.children.length > items.length) box.lastElementChild.remove();
+  items.forEach((item, i) => fill(box.children[i] ?? box.appendChild(make()), item, i));
+}
+
+function facts(id, items) { list($(id), items, () => element("li"), put); }
+function text(id, value) { put($(id), value); }
+
+// put changes a text only where it is another: what stands still costs nothing
+// and is not read out again.
+function put(where, value) {
+  value = String(value ?? "");
+  if (where.textContent !== value) where.textContent = value;
+}
+
+connect();

@@ -1,0 +1,243 @@
+package live
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// This file is what the terminal and the page say in the same words.
+
+// Title is what is loaded.
+func (s *Snapshot) Title() string {
+	switch {
+	case s.Target == "":
+		return "no run yet"
+	case s.Targets > 1:
+		return fmt.Sprintf("%s and %d more", s.Target, s.Targets-1)
+	}
+	return s.Target
+}
+
+// Load is how it is loaded: "64 connections · closed loop".
+func (s *Snapshot) Load() string {
+	if s.Target == "" {
+		return ""
+	}
+	c := &s.Spec
+	parts := []string{plural(c.Connections, "connection", "connections")}
+	if c.Pipelining > 1 {
+		parts = append(parts, fmt.Sprintf("%d in flight on each", c.Pipelining))
+	}
+	if c.NewConnections {
+		parts = append(parts, "a new connection for each request")
+	}
+	if c.Open() {
+		parts = append(parts, "open loop at "+c.Rate.String()+"/s")
+	} else {
+		parts = append(parts, "closed loop")
+	}
+	return strings.Join(parts, " · ")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return unit.FormatCount(int64(n)) + " " + many
+}
+
+// Doing is what the run does now.
+func (s *Snapshot) Doing() string {
+	switch s.Phase {
+	case Connecting:
+		return fmt.Sprintf("connecting: %s of %s stand", unit.FormatCount(int64(s.Established)), plural(s.Asked, "connection", "connections"))
+	case WarmingUp:
+		return "warm-up, not counted"
+	case Running:
+		if s.QuietS >= quietAfterS {
+			return fmt.Sprintf("nothing new for %.0f s: it rests, or was killed", s.QuietS)
+		}
+		return "running"
+	case Ended:
+		switch {
+		case s.Interrupted:
+			return "interrupted"
+		case s.Unfinished:
+			return "cut off before it came to a result"
+		case s.GaveUp != "":
+			return "ended early: " + s.GaveUp
+		}
+		return "ended"
+	}
+	return "waiting for it to begin"
+}
+
+// quietAfterS is when a run that tells nothing is no longer called running: a
+// record is written twice a second, and a busy machine is late.
+const quietAfterS = 5
+
+// Time is how far the run is: "6.2 of 10 s, 3.8 s left".
+func (s *Snapshot) Time() string {
+	p := &s.Progress
+	switch {
+	case s.Phase == Ended && p.ElapsedS > 0:
+		return span(p.ElapsedS) + " measured"
+	case s.Phase < Running:
+		if p.LeftS > 0 {
+			return span(p.LeftS) + " left"
+		}
+		return ""
+	case s.Spec.Requests > 0:
+		text := fmt.Sprintf("%s of %s requests", unit.FormatCount(int64(s.SoFar.Completed)), unit.FormatCount(int64(s.Spec.Requests)))
+		if p.LeftS >= 0 {
+			text += ", about " + span(p.LeftS) + " left"
+		}
+		return text
+	case p.TotalS > 0:
+		return fmt.Sprintf("%s of %s, %s left", span(p.ElapsedS), span(p.TotalS), span(p.LeftS))
+	}
+	return span(p.ElapsedS)
+}
+
+// PlanSays is where the plan stands: "sweep: run 3 of 12, about 41 s left".
+func (s *Snapshot) PlanSays() string {
+	p := s.Plan
+	if p == nil {
+		return ""
+	}
+	if p.Answer != "" {
+		return fmt.Sprintf("%s, %s: %s", p.Kind, plural(s.Finished, "run", "runs"), p.Answer)
+	}
+	text := fmt.Sprintf("%s: run %d", p.Kind, p.Number)
+	switch {
+	case p.All > 0:
+		text += fmt.Sprintf(" of %d", p.All)
+	case p.LeftRuns > 0:
+		text += fmt.Sprintf(" of perhaps %d", p.Number-1+p.LeftRuns)
+	}
+	if s.Progress.PlanLeftS > 0 {
+		text += ", about " + span(s.Progress.PlanLeftS) + " left"
+	}
+	return text
+}
+
+// span is a time as a person reads it at a glance: 6.2 s, 41 s, 3 min 20 s.
+func span(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case s < 10:
+		return fmt.Sprintf("%.1f s", s)
+	case s < 100:
+		return fmt.Sprintf("%.0f s", s)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// VerdictName says whose verdict it is.
+func (s *Snapshot) VerdictName() string {
+	switch {
+	case s.Formed == nil:
+		return "verdict"
+	case s.Formed.Final:
+		return "verdict"
+	}
+	return "verdict, forming"
+}
+
+// VerdictBasis says on what it stands.
+func (s *Snapshot) VerdictBasis() string {
+	f := s.Formed
+	switch {
+	case f == nil && s.Phase < Running:
+		return "begins after a second of the measured window"
+	case f == nil:
+		return "not enough to judge yet"
+	case f.Final:
+		return fmt.Sprintf("of the whole run, %s", span(f.OverS))
+	}
+	text := fmt.Sprintf("from the last %s; the run's own follows at its end", span(f.OverS))
+	if !f.Quantiles && len(s.Spec.SLO) > 0 {
+		text += ", and with it whether the SLO holds"
+	}
+	return text
+}
+
+// Because is the verdict's reason without the ceiling's name before it.
+func (f *Formed) Because() string {
+	return strings.TrimPrefix(f.Verdict.Because, f.Verdict.Ceiling+": ")
+}
+
+// Percent is a share with the digits that it has: 0.4 %, 61 %.
+func Percent(share float64) string {
+	if math.IsNaN(share) {
+		return "–"
+	}
+	if share > 0 && share < 0.0995 {
+		return fmt.Sprintf("%.1f %%", 100*share)
+	}
+	return fmt.Sprintf("%.0f %%", 100*share)
+}
+
+// CoresSay is what an end's processes used: "fasthttp 1.02 cores, busiest
+// thread 98 %".
+func (e *End) CoresSay() string {
+	if !e.Known {
+		return "not watched"
+	}
+	text := fmt.Sprintf("%.2f cores", e.Cores)
+	if e.Processes > 1 {
+		text += fmt.Sprintf(" in %d processes", e.Processes)
+	}
+	if e.Busiest >= 0 {
+		text += ", busiest thread " + Percent(e.Busiest)
+	}
+	return text
+}
+
+// Says is a direction against its limit: "2.10 of 10.0 Gbit/s (21 %)".
+func (w *Way) Says() string {
+	text := unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))
+	if w.Limit > 0 {
+		return fmt.Sprintf("%s of %s, %s", text, unit.FormatBits(unit.BitsPerSecond(w.Limit)), Percent(w.BitsPerS/w.Limit))
+	}
+	return text
+}
+
+// LimitSays is who says what the link may carry.
+func (l *Link) LimitSays() string {
+	switch {
+	case l.Received.Limit > 0 && l.Sent.Limit > 0 && l.Received.From != l.Sent.From:
+		return fmt.Sprintf("limits: received by %s, sent by %s", l.Received.From, l.Sent.From)
+	case l.Sent.Limit > 0:
+		return "limit: " + l.Sent.From
+	}
+	return "no limit is known"
+}
+
+// Quantile is one of a set of response times as text, "–" where there is none.
+func Quantile(count bool, ns int64) string {
+	if !count {
+		return "–"
+	}
+	return unit.FormatNs(ns)
+}
+
+// StationsKnown tells whether the verdict says where requests wait.
+func (s *Snapshot) StationsKnown() bool {
+	return s.Formed != nil && len(s.Formed.Verdict.Stations) > 0
+}
+
+// Stations are where a request waits, as shares of its time.
+func (s *Snapshot) Stations() []record.Station {
+	if s.Formed == nil {
+		return nil
+	}
+	return s.Formed.Verdict.Stations
+}
