@@ -1,0 +1,166 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"ceiling/proxy/config"
+	"ceiling/proxy/conformance"
+)
+
+// bench is an exchange without a socket, for what is done to heads.
+func bench(trusted bool) *exchange {
+	l := &loop{site: &site{via: []byte("Via: 1.1 me\r\n")}}
+	c := &client{scheme: "http", name: "9.9.9.9", trusted: trusted, remote: netip.MustParseAddrPort("9.9.9.9:1")}
+	c.loop = l
+	c.x = exchange{client: c, location: &location{}, destination: &destination{upstream: &upstream{target: config.Target{Host: "up"}}}}
+	return &c.x
+}
+
+// read puts a request into the exchange; false when it is none.
+func (x *exchange) read(b []byte) bool {
+	c := x.client
+	q, n, err := c.loop.lines.ParseRequest(b)
+	if err != nil || n == 0 {
+		return false
+	}
+	c.in = &parcel{b}
+	x.request, x.headAt, x.headEnd, c.loop.linesOf = q, 0, n, x
+	x.body = q.Body()
+	x.complete = x.body.Ended()
+	x.upgrade = x.asksUpgrade(b[:n])
+	return true
+}
+
+func TestAppendRequest(t *testing.T) {
+	for _, k := range []struct {
+		name, request, want string
+		trusted             bool
+		edit                func(*exchange)
+	}{
+		{"plain", "GET /a?b HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n", "GET /a?b HTTP/1.1\r\nHost: h\r\nA: b\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
+		{"hop by hop", "GET / HTTP/1.1\r\nConnection: A, keep-alive\r\nHost: h\r\nA: b\r\nKeep-Alive: 1\r\nTE: x\r\nB: c\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: h\r\nB: c\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
+		{"trusted", "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\nForwarded: for=x\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: h\r\nForwarded: for=x\r\nX-Forwarded-For: 1.1.1.1, 2.2.2.2, 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", true, nil},
+		{"length", "POST / HTTP/1.1\r\nContent-Length: 007\r\nHost: h\r\n\r\n", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
+		{"old", "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: up\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nVia: 1.1 me\r\n\r\n", false, nil},
+		{"websocket", "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: upgrade\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
+		{"path", "GET /api/x?y HTTP/1.1\r\nHost: h\r\n\r\n", "GET /base/v2/x?y HTTP/1.1\r\nHost: other\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\nX-E: 1\r\n\r\n", false,
+			func(x *exchange) {
+				x.destination.base, x.destination.host = "/base", "other"
+				x.destination.replace = []replacement{{old: "/api", new: "/v2"}}
+				x.location.request = edits{lines: []byte("X-E: 1\r\n")}
+			}},
+		{"an edit that would split the line", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false,
+			func(x *exchange) { x.destination.replace = []replacement{{old: "/a", new: "/ HTTP/1.1\r\nX: y"}} }},
+	} {
+		x := bench(k.trusted)
+		if !x.read([]byte(k.request)) {
+			t.Fatal(k.name)
+		}
+		if k.edit != nil {
+			k.edit(x)
+		}
+		if got := string(x.appendRequest(nil)); got != k.want {
+			t.Errorf("%s:\n got %q\nwant %q", k.name, got, k.want)
+		}
+	}
+}
+
+// TestHeadsDoNotAllocate: what every request goes through.
+func TestHeadsDoNotAllocate(t *testing.T) {
+	x := bench(false)
+	request := []byte("GET /a HTTP/1.1\r\nHost: h\r\nUser-Agent: x\r\nAccept: */*\r\n\r\n")
+	response := []byte("HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n")
+	b := make([]byte, 0, 4096)
+	x.read(request)
+	in := x.client.in
+	if n := testing.AllocsPerRun(100, func() {
+		l := x.client.loop
+		q, _, err := l.lines.ParseRequest(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.client.in = in
+		x.request = q
+		b = x.appendRequest(b[:0])
+		r, _, err := l.lines.ParseResponse(response, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = x.appendResponse(b[:0], &r, response)
+		l.linesOf = x
+		if _, _, err := l.lines.ParseRequest(request); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzHead: whatever head is taken, what is passed on can be read in one way only,
+// and net/http reads the same request in it.
+func FuzzHead(f *testing.F) {
+	for _, c := range conformance.Cases() {
+		if len(c.Request) < 4096 {
+			f.Add([]byte(c.Request), false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, trusted bool) {
+		x := bench(trusted)
+		if !x.read(b) || x.request.Minor > 1 || string(x.request.Method) == "CONNECT" {
+			return
+		}
+		out := x.appendRequest(nil)
+		body := ""
+		if x.request.Chunked {
+			body = "0\r\n\r\n"
+		}
+		if err := conformance.Unambiguous(append(out[:len(out):len(out)], body...)); err != nil {
+			t.Fatalf("%q from %q: %v", out, b, err)
+		}
+		q, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(out)))
+		if err != nil {
+			if strings.Contains(err.Error(), "parse ") {
+				return // net/url knows fewer targets
+			}
+			t.Fatalf("%q: %v", out, err)
+		}
+		length := x.request.ContentLength
+		if x.request.Chunked {
+			length = -1
+		}
+		if q.Method != string(x.request.Method) || q.ContentLength != length || q.Host != firstOf(string(x.request.Host), "up") && len(x.request.Host) > 0 {
+			t.Fatalf("%q: %s %d %q", out, q.Method, q.ContentLength, q.Host)
+		}
+	})
+}
+
+// FuzzPreface: it takes what it says it takes, wherever the bytes are cut.
+func FuzzPreface(f *testing.F) {
+	f.Add([]byte("PROXY TCP4 1.2.3.4 127.0.0.1 1000 80\r\nGET"))
+	f.Add(append(append([]byte{}, signature2...), 0x21, 0x11, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 2))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		client, n, err := parsePreface(b)
+		if n > len(b) || n > 0 && err == nil && n < 8 {
+			t.Fatal(n)
+		}
+		if err != nil || n == 0 {
+			return
+		}
+		for cut := range n {
+			if c, m, err := parsePreface(b[:cut]); m != 0 || err != nil {
+				t.Fatalf("%q: %v %d %v", b[:cut], c, m, err)
+			}
+		}
+		if c, m, err := parsePreface(append(b[:n:n], "GET / HTTP/1.1"...)); c != client || m != n || err != nil {
+			t.Fatalf("%v %d %v", c, m, err)
+		}
+	})
+}
