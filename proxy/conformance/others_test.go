@@ -1,0 +1,125 @@
+package conformance
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestOthers prints how other proxies do, for the table in docs/proxy.md. It is
+// asked for with CEILING_CONFORMANCE=1, and never fails for what they do.
+func TestOthers(t *testing.T) {
+	if os.Getenv("CEILING_CONFORMANCE") == "" {
+		t.Skip("a table about others: CEILING_CONFORMANCE=1 asks for it")
+	}
+	for _, o := range []struct {
+		name, program, version string
+		config                 func(dir, listen, backend string) string
+		args                   func(file string) []string
+	}{
+		{"nginx", "/usr/sbin/nginx", "-v", nginxConfig, func(f string) []string { return []string{"-c", f} }},
+		{"haproxy", "/usr/sbin/haproxy", "-v", haproxyConfig, func(f string) []string { return []string{"-f", f} }},
+	} {
+		if _, err := os.Stat(o.program); err != nil {
+			t.Logf("%s is not installed: not measured", o.name)
+			continue
+		}
+		version, err := exec.Command(o.program, o.version).CombinedOutput()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := NewBackend()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listen := ln.Addr().String()
+		ln.Close()
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "conf")
+		if err := os.WriteFile(file, []byte(o.config(dir, listen, b.Address())), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(o.program, o.args(file)...)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			if c, err := net.Dial("tcp", listen); err == nil {
+				c.Close()
+				break
+			} else if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+		report(t, o.name+" ("+strings.SplitN(string(version), "\n", 2)[0]+")", listen, b)
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait() // it was told to end
+		b.Close()
+	}
+	address, b := start(t, "uring")
+	report(t, "ceiling", address, b)
+}
+
+// report tries every case and prints the sums and what failed.
+func report(t *testing.T, name, address string, b *Backend) {
+	rejects, rejected, all, good := 0, 0, 0, 0
+	var failed []string
+	cases := Cases()
+	for i := range cases {
+		c := &cases[i]
+		_, err := Run(c, address, b)
+		all++
+		if c.Want == Reject {
+			rejects++
+		}
+		if err != nil {
+			failed = append(failed, fmt.Sprintf("  %s / %s: %.150v", c.Group, c.Name, err))
+			continue
+		}
+		good++
+		if c.Want == Reject {
+			rejected++
+		}
+	}
+	t.Logf("%s: %d of %d cases, %d of %d that must be rejected\n%s", name, good, all, rejected, rejects, strings.Join(failed, "\n"))
+}
+
+func nginxConfig(dir, listen, backend string) string {
+	return fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
+events {}
+http { access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
+  upstream b { server %[3]s max_fails=0; keepalive 16; }
+  server { listen %[2]s; client_max_body_size 0;
+    location / { proxy_pass http://b; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;
+      proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $http_host; } } }
+`, dir, listen, backend)
+}
+
+func haproxyConfig(_, listen, backend string) string {
+	return fmt.Sprintf(`defaults
+  mode http
+  timeout connect 2s
+  timeout client 5s
+  timeout server 5s
+  option forwardfor
+frontend f
+  bind %s
+  default_backend b
+backend b
+  http-reuse safe
+  server s %s
+`, listen, backend)
+}
