@@ -28,6 +28,7 @@ func mayImport() map[string][]string {
 		"internal/ring":     low,
 		"internal/faulty":   {},
 		"internal/browser":  {},
+		"internal/screen":   {},
 		"load":              append([]string{"internal/http1", "internal/ring"}, low...),
 		"server":            append([]string{"internal/http1", "internal/ring"}, low...),
 		"server/planted":    append([]string{"internal/http1", "internal/ring", "server"}, low...),
