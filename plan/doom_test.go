@@ -52,6 +52,9 @@ func TestDoomSparesAStableQueue(t *testing.T) {
 			q := queue{workers: 2, meanNs: 1e6, exponential: true, seed: uint64(load * 100)}
 			slo := sloOf(t, "p99<300ms,errors<1%")
 			alarms, runs := 0, 1000
+			if testing.Short() {
+				runs = 200
+			}
 			for n := range runs {
 				if cut, _, lost := watch(&q, slo, load*q.capacity(), 5, arrivals, uint64(n), each); cut > 0 && !lost {
 					alarms++

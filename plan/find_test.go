@@ -101,8 +101,11 @@ func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
 			}
 			e := searching(t, "p99<"+c.limit.String()+",errors<0.1%", c.arrivals)
 			var runs, took, inside, worst float64
-			const seeds = 10
-			for seed := uint64(1); seed <= seeds; seed++ {
+			seeds := 10.
+			if testing.Short() {
+				seeds = 3
+			}
+			for seed := uint64(1); float64(seed) <= seeds; seed++ {
 				c.q.seed, c.q.disturbed, c.q.slower = seed, .1, 1.2
 				p := search(t, e, func(s *record.Step) record.Measured { return c.q.measured(e, s) })
 				holds := p.Search.Holds
