@@ -43,7 +43,34 @@ type client struct {
 	remote  netip.AddrPort
 	scheme  string
 	name    string // remote's address as text
-	x       exchange
+	// x is the request at hand, or that which is coming in; nil while nothing is, so
+	// that an idle connection costs little.
+	x *exchange
+}
+
+// exchange is the client's, made when there is none.
+func (c *client) exchange() *exchange {
+	if c.x == nil {
+		l := c.loop
+		if n := len(l.exchanges); n > 0 {
+			c.x, l.exchanges = l.exchanges[n-1], l.exchanges[:n-1]
+		} else {
+			c.x = new(exchange)
+		}
+	}
+	return c.x
+}
+
+// free gives the exchange to the next client.
+func (c *client) free() {
+	if c.loop.linesOf == c.x {
+		c.loop.linesOf = nil
+	}
+	if c.x != nil && len(c.loop.exchanges) < maxSpare {
+		*c.x = exchange{}
+		c.loop.exchanges = append(c.loop.exchanges, c.x)
+	}
+	c.x = nil
 }
 
 // serve takes a connection that speaks HTTP/1 to the loop.
@@ -88,7 +115,7 @@ func (c *client) enter() bool {
 }
 
 func (c *client) received(data []byte) {
-	x := &c.x
+	x := c.x
 	switch {
 	case c.state == atTunnel:
 		x.peer.tunnelled(data)
@@ -96,7 +123,7 @@ func (c *client) received(data []byte) {
 		return
 	case c.state >= atEnd:
 		return
-	case x.streaming && c.at == c.have():
+	case c.state == atRequest && x.streaming && c.at == c.have():
 		if n := c.body(data); n < len(data) {
 			c.keep(data[n:])
 		}
@@ -155,6 +182,9 @@ func (c *client) run() {
 		c.loop.parcels.put(c.in)
 		c.in, c.at = nil, 0
 	}
+	if c.in == nil {
+		c.free()
+	}
 	switch {
 	case c.eof && c.in == nil:
 		c.end()
@@ -181,23 +211,23 @@ func (c *client) head() bool {
 		c.refuse(431, http1.ErrHeaderTooLarge.Error())
 		return true
 	case n == 0:
-		if c.x.began == 0 { // the time for the head runs from its first byte
-			c.x.began = l.now
+		if x := c.exchange(); x.began == 0 { // the time for the head runs from its first byte
+			x.began = l.now
 			c.expire(l.site.timeouts.header)
 		}
 		return false
 	}
-	began := c.x.began
-	l.linesOf = &c.x
-	c.x = exchange{client: c, began: began, request: q, headAt: c.at, headEnd: c.at + n}
-	if began == 0 {
-		c.x.began = l.now
+	x := c.exchange()
+	l.linesOf = x
+	x.client, x.request, x.headAt, x.headEnd = c, q, c.at, c.at+n
+	if x.began == 0 {
+		x.began = l.now
 	}
 	c.at += n
 	c.state = atRequest
 	c.deadline = 0
 	l.counts.requests++
-	c.x.start()
+	x.start()
 	return true
 }
 
@@ -210,7 +240,7 @@ func statusOf(err error) int {
 
 // body forwards what belongs to the request's body and returns how much that is.
 func (c *client) body(data []byte) (used int) {
-	x := &c.x
+	x := c.x
 	for x.streaming {
 		piece, n, done, err := x.body.Next(data[used:])
 		used += n
@@ -241,7 +271,7 @@ func (c *client) body(data []byte) (used int) {
 // pump forwards the part of the body that came with the head or while there was
 // nobody to take it.
 func (c *client) pump() {
-	x := &c.x
+	x := c.x
 	if x.body.Ended() {
 		x.requestDone()
 		return
@@ -261,7 +291,7 @@ func (c *client) stalledUpstream() bool { return c.x.peer != nil && c.x.peer.blo
 func (c *client) finish() {
 	c.x.log()
 	unread := !c.x.complete
-	c.x = exchange{}
+	*c.x = exchange{}
 	if c.at == c.have() && c.in != nil {
 		c.loop.parcels.put(c.in)
 		c.in, c.at = nil, 0
@@ -275,7 +305,7 @@ func (c *client) finish() {
 	}
 	c.state = atHead
 	c.expire(c.loop.site.timeouts.keepAlive)
-	if c.at < c.have() || c.eof || c.paused || c.in != nil {
+	if !c.running {
 		c.run()
 	}
 }
@@ -283,13 +313,14 @@ func (c *client) finish() {
 // refuse answers what is no request, and ends the connection: nobody knows where
 // the next request would begin.
 func (c *client) refuse(status int, why string) {
-	c.x.client = c
-	if c.x.began == 0 {
-		c.x.began = c.loop.now
+	x := c.exchange()
+	x.client = c
+	if x.began == 0 {
+		x.began = c.loop.now
 	}
 	c.closing = true
 	c.state = atRequest
-	c.x.answer(status, why)
+	x.answer(status, why)
 }
 
 // linger ends the connection when what was sent is out; unread says that the
@@ -299,7 +330,7 @@ func (c *client) linger(unread bool) {
 		return
 	}
 	c.state = atEnd
-	c.x.unread = unread && !c.eof
+	c.exchange().unread = unread && !c.eof
 	c.expire(c.loop.site.timeouts.idle)
 	if c.paused && c.x.unread {
 		c.resume()
@@ -313,17 +344,19 @@ func (c *client) end() {
 		return
 	}
 	l := c.loop
-	if p := c.x.peer; p != nil {
-		c.x.peer = nil
-		p.abandon()
+	if x := c.x; x != nil {
+		if p := x.peer; p != nil {
+			x.peer = nil
+			p.abandon()
+		}
+		if x.queued != nil {
+			x.queued.leave(c)
+		}
+		if c.state == atTunnel {
+			x.log()
+		}
+		x.release()
 	}
-	if c.x.queued != nil {
-		c.x.queued.leave(c)
-	}
-	if c.state == atTunnel {
-		c.x.log()
-	}
-	c.x.release()
 	c.in = nil
 	delete(l.clients, c)
 	if c.entered {
@@ -387,8 +420,8 @@ func (c *client) unsendable(syscall.Errno) {
 
 // stalled stops what feeds the client.
 func (c *client) stalled() {
-	if p := c.x.peer; p != nil {
-		p.pause()
+	if c.x != nil && c.x.peer != nil {
+		c.x.peer.pause()
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"ceiling/proxy/route"
 )
 
-// exchange is one request and its answer. It belongs to its client and is cleared
-// for the next.
+// exchange is one request and its answer. It belongs to its client, is cleared for
+// the next request, and given to another client when there is none.
 type exchange struct {
 	client  *client
 	request http1.Request // views of client.in

@@ -17,8 +17,8 @@ func bench(trusted bool) *exchange {
 	l := &loop{site: &site{via: []byte("Via: 1.1 me\r\n")}}
 	c := &client{scheme: "http", name: "9.9.9.9", trusted: trusted, remote: netip.MustParseAddrPort("9.9.9.9:1")}
 	c.loop = l
-	c.x = exchange{client: c, location: &location{}, destination: &destination{upstream: &upstream{target: config.Target{Host: "up"}}}}
-	return &c.x
+	c.x = &exchange{client: c, location: &location{}, destination: &destination{upstream: &upstream{target: config.Target{Host: "up"}}}}
+	return c.x
 }
 
 // read puts a request into the exchange; false when it is none.

@@ -30,6 +30,7 @@ type loop struct {
 
 	dirty, sent, settling []*conn
 	parcels               parcels
+	exchanges             []*exchange // spare ones
 	lines                 http1.Lines
 	linesOf               *exchange // whose lines these are
 	wheel                 wheel

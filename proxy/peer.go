@@ -56,7 +56,7 @@ func (p *peer) connected(err syscall.Errno) {
 		p.rest()
 		return
 	}
-	p.begin(&c.x)
+	p.begin(c.x)
 }
 
 // begin gives an open connection the request.
@@ -133,7 +133,7 @@ func (p *peer) received(data []byte) {
 // head takes the heads of responses from b until the final one, or the bytes end.
 func (p *peer) head(b []byte) {
 	c, l := p.client, p.loop
-	x := &c.x
+	x := c.x
 	for len(b) > 0 {
 		l.lines.Max, l.linesOf = 0, nil
 		r, n, err := l.lines.ParseResponse(b, string(x.request.Method) == "HEAD")
@@ -188,7 +188,7 @@ func (p *peer) freeIn() {
 
 // interim passes a 1xx response on; false when there are too many.
 func (p *peer) interim(r *http1.Response, head []byte) bool {
-	x := &p.client.x
+	x := p.client.x
 	if x.interim++; x.interim > http1.MaxInterim {
 		p.loop.counts.badResponses++
 		p.give(502, "the destination's response: "+http1.ErrInterim.Error(), true)
@@ -204,7 +204,7 @@ func (p *peer) interim(r *http1.Response, head []byte) bool {
 // final passes the head of the response on.
 func (p *peer) final(r *http1.Response, head []byte) {
 	c := p.client
-	x := &c.x
+	x := c.x
 	p.answered = true
 	p.state = peerBody
 	p.response = r.Body()
@@ -224,7 +224,7 @@ func (p *peer) final(r *http1.Response, head []byte) {
 // pass passes on what follows the head.
 func (p *peer) pass(b []byte) {
 	c := p.client
-	x := &c.x
+	x := c.x
 	for !p.response.Ended() && len(b) > 0 {
 		piece, n, _, err := p.response.Next(b)
 		if err != nil {
@@ -256,7 +256,7 @@ func (p *peer) pass(b []byte) {
 // done ends a response. clean says that nothing came behind it.
 func (p *peer) done(clean bool) {
 	c := p.client
-	x := &c.x
+	x := c.x
 	if x.chunked {
 		c.write(lastChunk)
 	}

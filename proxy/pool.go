@@ -98,7 +98,7 @@ func (p *pool) nextAddress() {
 func (p *pool) rest(peer *peer) {
 	if c := p.next(); c != nil {
 		p.loop.counts.reuses++
-		peer.begin(&c.x)
+		peer.begin(c.x)
 		return
 	}
 	u := p.upstream
@@ -152,7 +152,7 @@ func (p *pool) forget(peer *peer) {
 // admit opens a connection for the first of the queue, since there is room again.
 func (p *pool) admit() {
 	if c := p.next(); c != nil {
-		p.connect(&c.x)
+		p.connect(c.x)
 	}
 }
 

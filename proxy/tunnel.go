@@ -8,7 +8,7 @@ import "ceiling/internal/http1"
 // upgrade makes the connection a tunnel, if that was asked for.
 func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	c := p.client
-	x := &c.x
+	x := c.x
 	if !x.upgrade {
 		p.loop.counts.badResponses++
 		p.give(502, "the destination switches protocols that nobody asked to be switched", true)
