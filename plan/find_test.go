@@ -241,7 +241,7 @@ func TestFindEnds(t *testing.T) {
 			m.Outcome, m.Ceiling = record.Void, noCeiling
 		}
 		return m
-	}, record.EndedDoomed, limitUnproved, 4, 20, func(e record.Estimate) bool { return e.Low > 70_000 && e.Low <= 80_000 })
+	}, record.EndedDoomed, record.LimitUnproved, 4, 20, func(e record.Estimate) bool { return e.Low > 70_000 && e.Low <= 80_000 })
 	check("dies", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		if s.Number < 6 {
 			return ideal(e, 50_000)(s)

@@ -12,10 +12,6 @@ import (
 	"ceiling/spec"
 )
 
-// limitUnproved ends a search upwards where runs at a higher rate proved
-// nothing, and not for the generator's sake.
-const limitUnproved = "unproved"
-
 // concludeSearch says what the runs found, also before the search has ended.
 func concludeSearch(p *record.Plan) {
 	s := surveyOf(&p.Experiment, p.Runs)
@@ -53,13 +49,13 @@ func (s *survey) limit(b *bracket, ended string) string {
 	case b.high == nil && b.low.perS >= s.most:
 		return record.LimitAsked
 	case b.high == nil:
-		return limitUnproved
+		return record.LimitUnproved
 	}
 	switch s.standing(b.high) {
 	case generatorEnd:
 		return record.LimitGenerator
 	case unproved:
-		return limitUnproved
+		return record.LimitUnproved
 	}
 	return record.LimitServer
 }
@@ -160,7 +156,7 @@ func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) string {
 		text = fmt.Sprintf("%s hold %s, and no higher rate was to be tried.", low, slo)
 	case record.LimitGenerator:
 		text = fmt.Sprintf("At least %s hold %s; %s is more than this generator can send, so this is no limit of the server.", low, slo, unit.FormatRate(b.high.perS))
-	case limitUnproved:
+	case record.LimitUnproved:
 		text = fmt.Sprintf("At least %s hold %s; nothing was proved beyond: %s.", low, slo, p.Because)
 	default:
 		text = fmt.Sprintf("%s hold %s, %s do not: %s.", low, slo, unit.FormatRate(b.high.perS), breaking(out))

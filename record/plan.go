@@ -290,6 +290,7 @@ const (
 	LimitGenerator = "generator"
 	LimitAsked     = "asked"
 	LimitNone      = "none"
+	LimitUnproved  = "unproved" // what was tried above it proves nothing
 )
 
 // TriedRate is one rate of a search with all its runs.

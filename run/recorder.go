@@ -69,10 +69,10 @@ func (r *recorder) Interval(t *load.Tally, late bool) {
 	r.writer.AppendLoad(&row)
 	if !t.Warmup {
 		r.completed += t.Completed
-		if r.giveUp != nil && r.gaveUp == "" {
-			if r.gaveUp = r.giveUp(&row, &t.Response); r.gaveUp != "" {
-				r.end()
-			}
+	}
+	if r.giveUp != nil && r.gaveUp == "" {
+		if r.gaveUp = r.giveUp(&row, &t.Response); r.gaveUp != "" {
+			r.end()
 		}
 	}
 	r.state.Row, r.state.Completed, r.state.ElapsedS = row, r.completed, float64(t.EndNs)/1e9

@@ -53,8 +53,9 @@ type Options struct {
 	// counts as the observer's cost. nil tells nobody.
 	Began    func(record.Start)
 	Observed func(record.ObservedRow)
-	// GiveUp is asked after every interval of the window, with its response
-	// times; an answer ends the run, and stands in its record as the reason.
+	// GiveUp is asked after every interval, those of the warm-up too, with its
+	// response times; an answer ends the run, and stands in its record as the
+	// reason.
 	GiveUp func(row *record.LoadRow, response *hist.Hist) string
 }
 
