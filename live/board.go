@@ -148,6 +148,23 @@ func (b *Board) Observed(row record.ObservedRow) {
 	b.rows.addObserved(row)
 }
 
+// Rows tells of a stretch of a record, in the order of time.
+func (b *Board) Rows(s *record.Series) {
+	i := 0
+	for _, row := range s.Load {
+		for ; i < len(s.Observed) && s.Observed[i].Observed().TNs <= row.TNs; i++ {
+			b.Observed(s.Observed[i])
+		}
+		b.Interval(row, nil, 0)
+	}
+	for ; i < len(s.Observed); i++ {
+		b.Observed(s.Observed[i])
+	}
+	for _, n := range s.NotMeasured {
+		b.Lost(n)
+	}
+}
+
 // Lost tells of something that is not measured.
 func (b *Board) Lost(n record.NotMeasured) {
 	b.mu.Lock()
@@ -188,7 +205,7 @@ func (b *Board) RunEnded(r *record.Run) {
 	defer b.mu.Unlock()
 	b.track.finish()
 	b.ended, b.phase = r, Ended
-	b.formed = &Formed{Verdict: r.Verdict, Final: !r.Unfinished, OverS: r.ElapsedS, Quantiles: true}
+	b.formed = &Formed{Verdict: r.Verdict, Final: !r.Unfinished, OverS: r.ElapsedS, Quantiles: true, Batches: true}
 }
 
 // PlanEnded tells of the end of a plan.

@@ -19,11 +19,12 @@ type Formed struct {
 	Verdict record.Verdict
 	// Final tells that it is the run's own. One that forms stands on the OverS
 	// seconds before AtNs, and lacks what only the end of the run tells: the
-	// books, the generator's own accounts, and the SLO where Quantiles is false.
-	Final     bool
-	OverS     float64
-	AtNs      int64
-	Quantiles bool
+	// books, the generator's own accounts, the SLO where Quantiles is false, and
+	// the generator's station where Batches is.
+	Final              bool
+	OverS              float64
+	AtNs               int64
+	Quantiles, Batches bool
 }
 
 // evidence is what a verdict is formed from: a copy that no feeding changes.
@@ -45,7 +46,7 @@ func (e *evidence) form() (f Formed, ok bool) {
 	run := e.run(from, to)
 	series := e.series(from)
 	f.Verdict = verdict.Judge(&run, &series)
-	f.OverS, f.AtNs, f.Quantiles = float64(to-from)/1e9, to, e.response != nil
+	f.OverS, f.AtNs, f.Quantiles, f.Batches = float64(to-from)/1e9, to, e.response != nil, e.batchMeanNs > 0
 	return f, true
 }
 

@@ -229,15 +229,22 @@ func Quantile(count bool, ns int64) string {
 	return unit.FormatNs(ns)
 }
 
-// StationsKnown tells whether the verdict says where requests wait.
-func (s *Snapshot) StationsKnown() bool {
-	return s.Formed != nil && len(s.Formed.Verdict.Stations) > 0
+// Stations are where a request waits, as shares of its time, each with its name
+// and its share in words.
+func (s *Snapshot) Stations() (stations []record.Station, says []string) {
+	if s.Formed == nil {
+		return nil, nil
+	}
+	stations = s.Formed.Verdict.Stations
+	for i := range stations {
+		text := Percent(stations[i].Share)
+		if stations[i].Name == generatorStation && !s.Formed.Batches {
+			text = "not known yet" // the time of its batches is in no row
+		}
+		says = append(says, text)
+	}
+	return stations, says
 }
 
-// Stations are where a request waits, as shares of its time.
-func (s *Snapshot) Stations() []record.Station {
-	if s.Formed == nil {
-		return nil
-	}
-	return s.Formed.Verdict.Stations
-}
+// generatorStation is the verdict's name for it.
+const generatorStation = "generator"

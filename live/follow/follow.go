@@ -86,26 +86,9 @@ func rows(ctx context.Context, t *record.Tail, board *live.Board) (some bool, er
 			return some, err
 		}
 		some = some || len(s.Load)+len(s.Observed)+len(s.NotMeasured) > 0
-		feed(board, &s)
+		board.Rows(&s)
 	}
 	return some, nil
-}
-
-// feed puts the two kinds of rows into one order again.
-func feed(board *live.Board, s *record.Series) {
-	i := 0
-	for _, row := range s.Load {
-		for ; i < len(s.Observed) && s.Observed[i].Observed().TNs <= row.TNs; i++ {
-			board.Observed(s.Observed[i])
-		}
-		board.Interval(row, nil, 0)
-	}
-	for ; i < len(s.Observed); i++ {
-		board.Observed(s.Observed[i])
-	}
-	for _, n := range s.NotMeasured {
-		board.Lost(n)
-	}
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

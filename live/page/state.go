@@ -163,7 +163,8 @@ func tilesOf(s *live.Snapshot) []tile {
 		}
 		tiles = append(tiles, t)
 	}
-	failed := tile{Name: "not answered as asked", Value: unit.FormatCount(int64(soFar.Failed)), Note: "of " + unit.FormatCount(int64(soFar.Completed)) + " answers"}
+	failed := tile{Name: "failed", Value: unit.FormatCount(int64(soFar.Failed)),
+		Note: "without an answer, or with a status of 400 or more; " + unit.FormatCount(int64(soFar.Completed)) + " were answered"}
 	return append(tiles, failed)
 }
 
@@ -191,8 +192,9 @@ func verdictOf(s *live.Snapshot) verdict {
 
 func stationsOf(s *live.Snapshot) []station {
 	list := []station{}
-	for _, st := range s.Stations() {
-		list = append(list, station{st.Name, rounded(st.Share), live.Percent(st.Share)})
+	stations, says := s.Stations()
+	for i, st := range stations {
+		list = append(list, station{st.Name, rounded(st.Share), says[i]})
 	}
 	return list
 }

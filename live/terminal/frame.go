@@ -155,9 +155,9 @@ func (f *frame) times() {
 		return b.String()
 	}
 	last := func(ns int64) string { return live.Quantile(f.s.Last.Answered, ns) }
-	f.named(2, "response", f.paint.quiet.Render(row("p50", "p90", "p99", "max")))
+	f.named(1, "response", f.paint.quiet.Render(row("p50", "p90", "p99", "max")))
 	p := f.s.Last
-	f.named(2, "  last", row(last(p.P50Ns), last(p.P90Ns), last(p.P99Ns), last(p.MaxNs)))
+	f.named(1, "  last", row(last(p.P50Ns), last(p.P90Ns), last(p.P99Ns), last(p.MaxNs)))
 	if q := &f.s.SoFar.Response; q.Count > 0 {
 		f.named(2, "  window", row(unit.FormatNs(q.P50Ns), unit.FormatNs(q.P90Ns), unit.FormatNs(q.P99Ns), unit.FormatNs(q.MaxNs)))
 	}
@@ -175,30 +175,31 @@ func (f *frame) spark(width int) string {
 	if f.s.Spec.Duration == 0 {
 		to = t.AtS[len(t.AtS)-1]
 	}
+	column := func(at float64) int {
+		return min(max(int(math.Ceil((at-from)/max(to-from, 1e-9)*float64(width)))-1, 0), width-1)
+	}
 	sums, counts := make([]float64, width), make([]float64, width)
+	first := 0
 	for i, at := range t.AtS {
-		col := min(max(int((at-from)/max(to-from, 1e-9)*float64(width)-1e-9), 0), width-1)
-		sums[col] += t.PerS[i]
-		counts[col]++
+		last := column(at)
+		for col := min(first, last); col <= last; col++ {
+			sums[col] += t.PerS[i]
+			counts[col]++
+		}
+		first = last + 1
 	}
 	most := 0.0
 	for i := range sums {
-		if counts[i] > 0 {
-			sums[i] /= counts[i]
-		}
+		sums[i] /= max(counts[i], 1)
 		most = max(most, sums[i])
 	}
 	var b strings.Builder
-	last := int(min(max((t.AtS[len(t.AtS)-1]-from)/max(to-from, 1e-9)*float64(width)-1e-9, 0), float64(width-1)))
-	level := ' '
 	for i := range width {
-		switch {
-		case i > last:
-			level = ' '
-		case counts[i] > 0: // a column between two intervals goes on as before
-			level = eighth(sums[i], most)
+		if counts[i] == 0 {
+			b.WriteByte(' ')
+		} else {
+			b.WriteRune(eighth(sums[i], most))
 		}
-		b.WriteRune(level)
 	}
 	return b.String()
 }
@@ -215,7 +216,7 @@ func eighth(v, most float64) rune {
 func marks() []string { return []string{"█", "·", "▓", "▒", "·", "░"} }
 
 func (f *frame) stations() {
-	stations := f.s.Stations()
+	stations, says := f.s.Stations()
 	if len(stations) == 0 {
 		f.named(3, "waits in", f.paint.quiet.Render("not known yet"))
 		f.blank()
@@ -229,7 +230,7 @@ func (f *frame) stations() {
 	f.named(0, "waits in", b.String())
 	var parts []string
 	for i, st := range stations {
-		parts = append(parts, f.paint.station(i).Render(marks()[i%len(marks())])+" "+clean(st.Name)+" "+live.Percent(st.Share))
+		parts = append(parts, f.paint.station(i).Render(marks()[i%len(marks())])+" "+clean(st.Name)+" "+says[i])
 	}
 	for _, text := range flow(parts, "  ", f.width-names) {
 		f.named(1, "", text)
@@ -361,11 +362,12 @@ func (f *frame) verdict() {
 	if s.Formed.Final {
 		name = "verdict"
 	}
-	f.named(0, name, f.paint.outcome(v.Outcome).Render(v.Outcome)+" · "+f.paint.strong.Render(clean(v.Ceiling))+
-		f.paint.quiet.Render("  "+s.VerdictBasis()))
-	for i, text := range strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-names, ""), "\n") {
-		if i == becauseLines {
-			break
+	basis, _, _ := strings.Cut(s.VerdictBasis(), ";")
+	f.named(0, name, f.paint.outcome(v.Outcome).Render(v.Outcome)+" · "+f.paint.strong.Render(clean(v.Ceiling))+f.paint.quiet.Render("  "+basis))
+	lines := strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-names, ""), "\n")
+	for i, text := range lines[:min(len(lines), becauseLines)] {
+		if i == becauseLines-1 && len(lines) > becauseLines {
+			text = ansi.Truncate(text, f.width-names-2, "") + " …"
 		}
 		f.named(2+i, "", text)
 	}

@@ -127,7 +127,7 @@ function verdict(v) {
   text("verdict-name", v.name);
   text("basis", v.basis);
   const outcome = $("outcome");
-  outcome.hidden = !v.outcome;
+  outcome.hidden = $("ceiling-name").hidden = !v.outcome;
   put(outcome, v.outcome);
   outcome.dataset.is = v.outcome;
   text("ceiling", v.ceiling);
