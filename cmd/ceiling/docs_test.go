@@ -79,8 +79,20 @@ func consoleCommands(text string) []string {
 // for ever is ended once it serves.
 func shortened(verb string) []string {
 	return map[string][]string{
-		"run": {"-d", "300ms"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"}, "selftest": {"--only", "one-connection"},
+		"run": {"-d", "300ms", "--repeats", "1", "--rest", "0s"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"},
+		"selftest": {"--only", "one-connection"}, "find": {"-d", "100ms", "--rest", "0s", "--most", "200", "--start", "100"},
+		"prove": {"-d", "200ms", "--rest", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--rest", "0s", "--blocks", "2", "--noise-blocks", "2"},
 	}[verb]
+}
+
+// experiments is the repository's own, which some commands name.
+func experiments(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../experiments")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func runDocumented(t *testing.T, bin, file, command, addr string) {
@@ -103,6 +115,9 @@ func runDocumented(t *testing.T, bin, file, command, addr string) {
 	shell := exec.CommandContext(ctx, "sh", "-c", `ceiling() { "$BIN" "$@" `+strings.Join(shortened(verb), " ")+`; }; ceiling `+command)
 	shell.Env = append(os.Environ(), "BIN="+bin)
 	shell.Dir = t.TempDir()
+	if err := os.Symlink(experiments(t), filepath.Join(shell.Dir, "experiments")); err != nil {
+		t.Fatal(err)
+	}
 	out, err := shell.CombinedOutput()
 	code := shell.ProcessState.ExitCode()
 	// What was measured may be void or broken here: the command has to work.
