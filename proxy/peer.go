@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	"ceiling/internal/http1"
@@ -35,6 +36,7 @@ type peer struct {
 	client    *client // nil: nobody
 	in        *parcel // a response's head that came in parts
 	response  http1.Body
+	torn      *atomic.Bool // of a bridge: its end is not to be believed; nil without one
 }
 
 // connected ends a connect.
@@ -335,7 +337,7 @@ func (p *peer) ended(err syscall.Errno) {
 	case peerHead:
 		p.give(502, "the destination closed the connection before its response", false)
 	case peerBody:
-		if err == 0 && p.response.UntilClose() {
+		if err == 0 && p.response.UntilClose() && (p.torn == nil || !p.torn.Load()) {
 			p.keep = false
 			p.response = http1.Body{}
 			p.done(true)

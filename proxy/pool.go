@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"slices"
+	"time"
 )
 
 // pool is a loop's connections to one upstream.
@@ -63,6 +64,10 @@ func (p *pool) request(x *exchange) {
 
 // connect opens a connection for x.
 func (p *pool) connect(x *exchange) {
+	if p.upstream.secure() {
+		p.bridge(x)
+		return
+	}
 	list := *p.upstream.addresses.Load()
 	if len(list) == 0 {
 		x.failed(502, "the destination's name has no address", false, false)
@@ -84,6 +89,21 @@ func (p *pool) connect(x *exchange) {
 	x.peer = peer
 	peer.expire(x.location.connect)
 	p.loop.ring.Connect(fd, to, peer.tag())
+}
+
+// bridge opens a connection that others encrypt. It is there at once.
+func (p *pool) bridge(x *exchange) {
+	fd, torn, err := p.loop.proxy.bridge(p.upstream, time.Duration(x.location.connect))
+	if err != nil {
+		p.loop.counts.connectErrors++
+		x.failed(503, err.Error(), false, false)
+		return
+	}
+	peer := &peer{pool: p, client: x.client, torn: torn}
+	p.loop.adopt(&peer.conn, peer, fd)
+	p.open++
+	x.peer = peer
+	peer.connected(0)
 }
 
 // nextAddress goes on to another address of the name after one has failed.

@@ -9,6 +9,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -35,6 +36,9 @@ type Options struct {
 	// Share of the whole that this process is, with prefork: 1 of that many. 0
 	// is 1.
 	Share int
+	// Roots are the authorities that destinations with TLS are held to; nil is the
+	// system's.
+	Roots *x509.CertPool
 
 	inherited []int // listeners, one for each address, instead of new ones
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -140,7 +141,12 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 	if u.target.Scheme == config.Unix {
 		network = "unix"
 	}
+	scheme := "http://"
+	if u.secure() {
+		scheme = "https://"
+	}
 	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.options.Roots},
 		DisableKeepAlives: true, // it is the connecting too that is to be checked
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
@@ -151,7 +157,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 	defer tick.Stop()
 	good, bad := 0, 0
 	for {
-		err := healthy(ctx, client, "http://"+u.target.Host+h.Path, h.Status)
+		err := healthy(ctx, client, scheme+u.target.Host+h.Path, h.Status)
 		if ctx.Err() != nil {
 			return
 		}

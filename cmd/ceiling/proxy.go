@@ -142,6 +142,11 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 	report := func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }
 	o := proxy.Options{Engine: f.engine, Report: report}
 	load := func() (*config.Config, error) { return f.load(name) }
+	if !proxy.IsPreforkChild() { // its parent has said so
+		for _, line := range proxy.Unserved(cfg) {
+			report(line)
+		}
+	}
 	switch {
 	case proxy.IsPreforkChild():
 		return proxy.RunChild(c.Context(), load, o)

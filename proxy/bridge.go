@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ceiling/proxy/config"
+)
+
+// A destination with TLS is reached over a bridge: the loop has one end of a
+// socket pair, and goroutines copy between the other and a connection of
+// crypto/tls. The loop sees a connection that is open at once; one that cannot be
+// made ends before its response.
+
+// bridge opens a connection for the loop to a destination with TLS. torn is set
+// before an end of it that is not the destination's word: without close_notify
+// somebody on the way may have cut it (RFC 8446, section 6.1).
+func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, torn *atomic.Bool, err error) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, os.NewSyscallError("socketpair", err)
+	}
+	torn = new(atomic.Bool)
+	file := os.NewFile(uintptr(pair[1]), "bridge")
+	p.tasks.Go(func() {
+		near, err := net.FileConn(file) // duplicates
+		file.Close()
+		if err != nil {
+			p.fail("bridge: " + err.Error())
+			return
+		}
+		defer near.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		raw, far, err := p.dialTLS(ctx, u.target.Address)
+		cancel()
+		if err != nil {
+			p.fail(fmt.Sprintf("destination %s: %v", u.key, err))
+			return
+		}
+		defer far.Close()
+		span(near.(*net.UnixConn), far, raw, torn)
+	})
+	return pair[0], torn, nil
+}
+
+// rawConn knows whether the peer has ended the connection below TLS. crypto/tls
+// takes that for an orderly end, where it falls between two records.
+type rawConn struct {
+	net.Conn
+	ended bool
+}
+
+func (w *rawConn) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.ended = w.ended || errors.Is(err, io.EOF)
+	return n, err
+}
+
+func (p *Proxy) dialTLS(ctx context.Context, address string) (*rawConn, *tls.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw := &rawConn{Conn: conn}
+	far := tls.Client(raw, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, RootCAs: p.options.Roots, ServerName: host})
+	if err := far.HandshakeContext(ctx); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return raw, far, nil
+}
+
+// span copies both ways, until both directions have ended.
+func span(near *net.UnixConn, far *tls.Conn, raw *rawConn, torn *atomic.Bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := io.Copy(far, near); err != nil { // an end, whichever side's
+			near.Close()
+			far.Close()
+			return
+		}
+		_ = far.CloseWrite() // it fails when the connection has ended
+	}()
+	_, err := io.Copy(near, far)
+	if err != nil || raw.ended {
+		torn.Store(true)
+		near.Close()
+	} else {
+		_ = near.CloseWrite() // as above
+		_ = near.SetReadDeadline(time.Now().Add(lingerNs))
+	}
+	<-done
+}
+
+func (u *upstream) secure() bool { return u.target.Scheme == config.HTTPS }
+
+// Unserved lists what a configuration asks for and this proxy does not do, in one
+// line each: who runs it must be told.
+func Unserved(c *config.Config) []string {
+	var list []string
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if len(c.Hypertext.SecuredPorts) > 0 || len(c.Hypertext.Certificate) > 0 {
+		add("secured_ports: TLS is not served")
+	}
+	if c.Hypertext.ForceHTTPS || c.Hypertext.RedirectToHTTPS {
+		add("force_https: is not done; a location's redirect does it")
+	}
+	for _, r := range c.Regions {
+		for _, a := range r.Applications {
+			add("application %q: is not started", a.ID)
+		}
+		for _, l := range r.Locations {
+			for _, d := range l.Destinations {
+				for _, t := range d.Transformers {
+					if t.Type == "compressResponse" {
+						add("location %q: compressResponse: nothing is compressed", l.ID)
+					}
+				}
+			}
+		}
+	}
+	return list
+}

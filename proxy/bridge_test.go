@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// TestSecureDestination: a destination with TLS, and one whose certificate nobody
+// vouches for.
+func TestSecureDestination(t *testing.T) {
+	keepsNothing(t)
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		fmt.Fprintf(w, "%v %d", q.TLS != nil, len(body))
+	}))
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	for _, pool := range []*x509.CertPool{roots, x509.NewCertPool()} {
+		p, err := New(parse(t, to(s.URL)), Options{Roots: pool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		l := dial(t, p.Addresses()[0].String())
+		for range 3 {
+			l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + string(pattern(100000)))
+			res, body := l.answer("POST")
+			if pool == roots && (res.StatusCode != 200 || body != "true 100000") {
+				t.Errorf("%s %q", res.Status, body)
+			}
+			if pool != roots {
+				if res.StatusCode != 502 {
+					t.Errorf("%s", res.Status)
+				}
+				break
+			}
+		}
+		l.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestConnect: a connection that was handed over is routed as any other, and its
+// origin is what the destination is told.
+func TestConnect(t *testing.T) {
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+		fmt.Fprintf(w, "%s %s", q.Header.Get("X-Forwarded-For"), q.Header.Get("X-Forwarded-Proto"))
+	})
+	r := run(t, "auto", to("http://"+o.addr))
+	conn, err := r.Connect(Origin{Client: netip.MustParseAddrPort("7.7.7.7:99"), Scheme: "https"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(conn)
+	if err != nil || !strings.HasSuffix(string(all), "7.7.7.7 https") {
+		t.Errorf("%q %v", all, err)
+	}
+}
+
+func TestUnserved(t *testing.T) {
+	list := Unserved(parse(t, to("http://a")+"transformers = [{ type = \"compressResponse\" }]\n[[applications]]\nid = \"x\"\ncommand = [\"y\"]\n[hypertext]\nsecured_ports = [\":1\"]\n"))
+	if len(list) != 3 {
+		t.Errorf("%q", list)
+	}
+}
+
+// TestTornBridge: a response that lasts until the connection closes, and whose TLS
+// connection was cut, is not passed on as a whole one.
+func TestTornBridge(t *testing.T) {
+	keepsNothing(t)
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = rw.WriteString("HTTP/1.1 200 OK\r\n\r\nhalf of it")
+		_ = rw.Flush()
+		if q.URL.Path == "/torn" {
+			conn = conn.(*tls.Conn).NetConn()
+		}
+		conn.Close()
+	}))
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	p, err := New(parse(t, to(s.URL)), Options{Roots: roots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	for path, whole := range map[string]bool{"/torn": false, "/whole": true} {
+		l := dial(t, p.Addresses()[0].String())
+		l.say("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		res, err := http.ReadResponse(l.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(res.Body); (err == nil) != whole || string(body) != "half of it" {
+			t.Errorf("%s: %q %v", path, body, err)
+		}
+		l.Close()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
