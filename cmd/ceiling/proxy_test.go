@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// proxyProcess is a proxy in a process of its own.
+type proxyProcess struct {
+	cmd    *exec.Cmd
+	addr   string
+	stderr *os.File
+}
+
+// startProxy runs this test binary as the command, whatever root.go knows of it.
+func startProxy(t *testing.T, args ...string) *proxyProcess {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "ceiling") // testscript runs the command by its name
+	if err := os.Symlink(exe, link); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(link, append([]string{"proxy"}, args...)...)
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); log.Close() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "proxy serves on ")
+	if err != nil || !ok {
+		text, _ := os.ReadFile(log.Name())
+		t.Fatalf("%q %v\n%s", line, err, text)
+	}
+	return &proxyProcess{cmd, addr, log}
+}
+
+func (p *proxyProcess) said(t *testing.T, what string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(p.stderr.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), what) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never said %q: %s", what, text)
+		}
+	}
+}
+
+func getText(t *testing.T, url string) string {
+	t.Helper()
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s", res.StatusCode, body)
+}
+
+// TestProxyProcess: signals reload and end it, with workers and with prefork; a bad
+// file changes nothing; the admin address is there once.
+func TestProxyProcess(t *testing.T) {
+	for _, mode := range []string{"--workers=2", "--prefork"} {
+		t.Run(mode, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "site.toml")
+			write := func(text string) {
+				t.Helper()
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			site := func(name string) string {
+				page := filepath.Join(dir, name)
+				if err := os.MkdirAll(page, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(page, "index.html"), []byte(name), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return "workers = 2\nlisten = [\"127.0.0.1:0\"]\n[timeouts]\ndrain = \"5s\"\n[[locations]]\n[[locations.destinations]]\nuri = \"files://" + page + "\"\n"
+			}
+			write(site("one"))
+			p := startProxy(t, mode, "--admin", "127.0.0.1:0", file)
+			if got := getText(t, "http://"+p.addr); got != "200 one" {
+				t.Error(got)
+			}
+			write("listen = 5\n")
+			if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			p.said(t, "the old configuration stays")
+			if got := getText(t, "http://"+p.addr); got != "200 one" {
+				t.Error(got)
+			}
+			write(site("two"))
+			if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			p.said(t, "ceiling: reloaded")
+			for range 8 { // over all workers
+				if got := getText(t, "http://"+p.addr); got != "200 two" {
+					t.Error(got)
+				}
+			}
+			text, err := os.ReadFile(p.stderr.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, rest, _ := strings.Cut(string(text), "admin address ")
+			admin, _, _ := strings.Cut(rest, "\n")
+			if got := getText(t, "http://"+admin+"/metrics"); !strings.Contains(got, "ceiling_proxy_files_total 10\n") || strings.Count(string(text), "admin address") != 1 {
+				t.Errorf("%s", got)
+			}
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
