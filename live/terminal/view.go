@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,8 +29,9 @@ type View struct {
 	done    chan struct{}
 	err     error
 
-	mu    sync.Mutex
-	lines []string // to be printed above
+	mu      sync.Mutex
+	lines   []string // to be printed above
+	printed int      // of these, on their way to the terminal
 }
 
 // Show begins to paint. The keyboard is left alone: what the terminal makes of
@@ -71,12 +73,28 @@ func (v *View) Print(line string) {
 	v.lines = append(v.lines, line)
 }
 
-func (v *View) take() []string {
+// next are the lines that are not on their way yet.
+func (v *View) next() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	lines := v.lines
-	v.lines = nil
+	lines := slices.Clone(v.lines[v.printed:])
+	v.printed = len(v.lines)
 	return lines
+}
+
+// arrived forgets lines that the terminal has.
+func (v *View) arrived(n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lines = v.lines[n:]
+	v.printed -= n
+}
+
+// left are the lines that have not arrived.
+func (v *View) left() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.lines)
 }
 
 // Close takes the view away. A terminal that does not read is left as it is
@@ -88,16 +106,18 @@ func (v *View) Close() (unprinted []string, err error) {
 	defer timer.Stop()
 	select {
 	case <-v.done:
-		return v.take(), v.err
+		return v.left(), v.err
 	case <-timer.C:
-		return v.take(), nil
+		return v.left(), nil
 	}
 }
 
-// finish ends the view, tick makes the next frame.
+// finish ends the view, tick makes the next frame, arrived tells of lines that
+// the terminal has taken.
 type (
-	finish struct{}
-	tick   struct{}
+	finish  struct{}
+	tick    struct{}
+	arrived int
 )
 
 // model is the state of the painter.
@@ -124,6 +144,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tick:
 		m.board.Spent(live.CPUTime(m.look))
 		return m, tea.Batch(next(), m.printed())
+	case arrived:
+		m.view.arrived(int(msg))
 	case finish:
 		m.ended = true
 		return m, tea.Sequence(m.printed(), tea.Quit)
@@ -133,14 +155,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // printed prints what has come meanwhile.
 func (m *model) printed() tea.Cmd {
-	lines := m.view.take()
+	lines := m.view.next()
 	if len(lines) == 0 {
 		return nil
 	}
 	for i := range lines {
 		lines[i] = clean(lines[i])
 	}
-	return tea.Println(strings.Join(lines, "\n"))
+	return tea.Sequence(tea.Println(strings.Join(lines, "\n")), func() tea.Msg { return arrived(len(lines)) })
 }
 
 // look takes what is new from the board.

@@ -171,37 +171,67 @@ func TestNoColor(t *testing.T) {
 // recorder keeps what is written; it is read after the writer has ended.
 type recorder struct{ strings.Builder }
 
+// fill writes into a terminal until its kernel takes no more.
+func fill(t *testing.T, tty *os.File) {
+	t.Helper()
+	fd, err := syscall.Open(tty.Name(), syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	for n := 1024; n > 0; {
+		if _, err := syscall.Write(fd, []byte(strings.Repeat(".", n))); err == syscall.EAGAIN {
+			n /= 2
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A terminal that nobody reads holds nobody up, and the end waits for it only
 // so long.
 func TestTerminalThatDoesNotRead(t *testing.T) {
 	tty, shown, master := terminalOf(t, 80, 24, false)
+	fill(t, tty)
 	b, r := boardAt(t, 2e9)
 	v := Show(tty, environ(), b)
 	head := record.ObservedHead{Kind: record.KindCPU, Host: "vm", WidthNs: 1e8}
 	last := b.Snapshot().Last.TNs
-	// The kernel keeps some 4 kB for a reader: a few frames fill it.
-	for n := range int64(100) {
-		for range 200 {
-			last += 1e6
-			b.Interval(record.LoadRow{TNs: last, WidthNs: 1e6, Completed: uint64(last % 1000)}, nil, 0)
-			head.TNs = last
-			b.Observed(&record.CPURow{ObservedHead: head, Cores: []record.CoreTicks{{User: last % 10, Idle: 10}}})
-		}
-		if n%10 == 0 {
-			v.Print(strings.Repeat("x", 79))
-		}
-		time.Sleep(time.Millisecond) // frames are made meanwhile
-	}
-	b.RunEnded(r)
-	done := make(chan struct{})
+	fed := make(chan struct{})
 	go func() {
-		defer close(done)
-		v.Close()
+		defer close(fed)
+		for range 20000 {
+			last += 1e6
+			b.Interval(record.LoadRow{TNs: last, WidthNs: 1e6, Completed: 5}, nil, 0)
+			head.TNs = last
+			b.Observed(&record.CPURow{ObservedHead: head, Cores: []record.CoreTicks{{User: 5, Idle: 5}}})
+		}
+		v.Print("a run that is over")
+		b.Form()
+		b.RunEnded(r)
 	}()
 	select {
-	case <-done:
+	case <-fed:
+	case <-time.After(patience):
+		t.Fatal("a run waits for a terminal that nobody reads")
+	}
+	closed := make(chan []string)
+	go func() {
+		unprinted, _ := v.Close()
+		closed <- unprinted
+	}()
+	select {
+	case unprinted := <-closed:
+		if len(unprinted) != 1 {
+			t.Errorf("lines that were not printed: %q", unprinted)
+		}
 	case <-time.After(patience):
 		t.Fatal("the end waits for a terminal that nobody reads")
+	}
+	select {
+	case <-v.done:
+		t.Error("the painter was never held up: this test proves nothing")
+	default:
 	}
 	// Reading lets the painter go.
 	go io.Copy(shown, master)
