@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"ceiling/internal/hist"
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -222,6 +224,19 @@ func TestAskedRateIsALimit(t *testing.T) {
 	p, _ := Rate([]Run{run, run}, Most)
 	if len(p.Limits) != 1 || p.Limits[0].At != 20000 || p.Y.Max < 20000 {
 		t.Errorf("limits %v on an axis up to %g", p.Limits, p.Y.Max)
+	}
+}
+
+func TestARampIsDrawn(t *testing.T) {
+	run := runOf(row10(-1, 50), row10(1, 100), row10(5, 300), row10(10, 900))
+	rate, err := unit.ParseRate("1000:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Spec.Rate, run.Spec.Duration = rate, time.Second
+	p, _ := Rate([]Run{run}, Most)
+	if l := p.Groups[0].Lines; len(l) != 2 || len(p.Limits) != 0 || !math.IsNaN(l[1].Mid[0]) || math.Abs(l[1].Mid[1]-1400) > 1e-6 || math.Abs(l[1].Mid[3]-8600) > 1e-6 {
+		t.Errorf("%+v, limits %v", l, p.Limits)
 	}
 }
 

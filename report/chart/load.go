@@ -25,7 +25,17 @@ func Rate(runs []Run, most int) (Plot, bool) {
 	for i := range runs {
 		run := &runs[i]
 		lines := []Line{{Name: named(run, "completed"), Tone: tone(i, len(runs)), Dashed: i >= Tones}}
-		rows := loadRows(run, func(r *record.LoadRow, s float64) []float64 { return []float64{float64(r.Completed) / s} })
+		ramp := run.Spec.Open() && !run.Spec.Rate.Constant()
+		if ramp {
+			lines = append(lines, Line{Name: named(run, "asked"), Tone: 7, Dashed: true})
+		}
+		rows := loadRows(run, func(r *record.LoadRow, s float64) []float64 {
+			values := []float64{float64(r.Completed) / s}
+			if ramp {
+				values = append(values, askedAt(run, float64(r.TNs)-float64(r.WidthNs)/2))
+			}
+			return values
+		})
 		g := timed(run, thin(run.Label, rows, lines, most))
 		if g.Points() == 0 {
 			continue
@@ -46,8 +56,19 @@ func Rate(runs []Run, most int) (Plot, bool) {
 		}
 	}
 	p.axes(fromZero("requests/s", PerSecond, max(high, top)))
-	p.Says = fmt.Sprintf("Completed requests per second: between %s and %s.", unit.FormatSI(low), unit.FormatSI(top))
+	p.Says = fmt.Sprintf("Requests per second: between %s and %s.", unit.FormatSI(low), unit.FormatSI(top))
 	return p, true
+}
+
+// askedAt is the rate that a ramp asks for at a time, nanoseconds from the
+// opening of the window; NaN outside of it.
+func askedAt(run *Run, ns float64) float64 {
+	duration := float64(run.Spec.Duration)
+	if !(duration > 0) || ns < 0 || ns > duration {
+		return math.NaN()
+	}
+	from, to := run.Spec.Rate.From.PerSecond(), run.Spec.Rate.To.PerSecond()
+	return from + (to-from)*ns/duration
 }
 
 // limit adds a level once.

@@ -172,10 +172,17 @@ func conditions(run *chart.Run) ([]entry, error) {
 		return append(list, entry{"subject", "not found"}), nil
 	}
 	list = append(list, entry{"subject.host", run.Subject.Host}, entry{"subject.processes", fmt.Sprint(len(run.Subject.Processes))})
-	if len(run.Subject.Processes) > 0 {
-		list = append(list, entry{"subject.exe", run.Subject.Processes[0].Exe})
+	if len(run.Subject.Processes) == 0 {
+		return list, nil
 	}
-	return list, nil
+	// The first stands for its children, which are the same program.
+	one := run.Subject.Processes[0]
+	one.PID, one.CPUNs, one.Threads = 0, 0, 0 // not the same in any two runs
+	program, err := flat("subject.processes[0]", one)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, program...), nil
 }
 
 // missingSection is what the records cannot answer for, and what looking cost.

@@ -16,7 +16,7 @@ import (
 const rowsShown = 50
 
 // errorsSection is the books of the requests, and what went wrong.
-func errorsSection(run *chart.Run) Section {
+func errorsSection(run *chart.Run, most int) Section {
 	s := of(run, "errors", "Requests, statuses and errors")
 	s.Blocks = append(s.Blocks, Paragraph{Text: balance(run)})
 	if t, ok := statusTable("Responses by status", run.Statuses); ok {
@@ -27,7 +27,7 @@ func errorsSection(run *chart.Run) Section {
 	} else if !run.Unfinished {
 		s.Blocks = append(s.Blocks, Paragraph{Text: "No errors."})
 	}
-	if p, ok := chart.Failures(run, chart.Most); ok {
+	if p, ok := chart.Failures(run, most); ok {
 		s.Blocks = append(s.Blocks, figure(s.ID+"-failures", p))
 	}
 	if len(run.ByTarget) > 0 {

@@ -201,9 +201,9 @@ func profileTable(p *record.Profile) Table {
 }
 
 // linkSection is the path between both ends against what it may carry.
-func linkSection(run *chart.Run) Section {
+func linkSection(run *chart.Run, most int) Section {
 	s := of(run, "link", "The link")
-	links := chart.Links(run, chart.MostEach(1))
+	links := chart.Links(run, most)
 	for i := range links {
 		l := &links[i]
 		s.Blocks = append(s.Blocks, Heading{linkTitle(l)}, linkTable(l))

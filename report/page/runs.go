@@ -33,7 +33,7 @@ func Runs(runs []chart.Run) (Document, error) {
 	}
 	add(stations(runs), headline(runs), latency(runs), overTime(runs))
 	for i := range runs {
-		add(details(&runs[i])...)
+		add(details(&runs[i], chart.MostEach(len(runs)))...)
 	}
 	add(missingSection(runs))
 	return d, nil
@@ -41,8 +41,8 @@ func Runs(runs []chart.Run) (Document, error) {
 
 // details is what cannot be laid over each other: a section each for one run,
 // and one for each of several.
-func details(run *chart.Run) []Section {
-	list := []Section{coresSection(run), processesSection(run), linkSection(run), errorsSection(run), environmentSection(run)}
+func details(run *chart.Run, most int) []Section {
+	list := []Section{coresSection(run), processesSection(run), linkSection(run, most), errorsSection(run, most), environmentSection(run)}
 	if run.Label == "" {
 		return list
 	}

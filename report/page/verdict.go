@@ -37,6 +37,9 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 	if run.Unfinished {
 		blocks = append(blocks, Notice{"This run was cut off before it came to a result. What follows is what its series had until then."})
 	}
+	if run.GaveUp != "" {
+		blocks = append(blocks, Notice{"Ended before its time: " + run.GaveUp})
+	}
 	if run.Interrupted {
 		blocks = append(blocks, Notice{"Interrupted: the figures cover the time until then."})
 	}
