@@ -192,6 +192,7 @@ func (c *client) run() {
 		c.refuse(400, "the connection ended within a request's head")
 	default:
 		c.resume()
+		c.gulp()
 	}
 }
 

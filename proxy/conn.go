@@ -71,6 +71,7 @@ type conn struct {
 	unsettled bool // stands in loop.sent: whether it is out is to be looked at
 	blocked   bool // what was sent has no room; a Sent event will tell
 	paused    bool // nothing is received
+	sips      bool // its sink was full once: it is received from piece by piece
 	ease      bool // drained is to be called when all is out
 
 	out     *parcel   // to be sent when the turn ends
@@ -170,7 +171,11 @@ func (c *conn) release() {
 	c.pending = c.pending[:0]
 }
 
+// pause stops a source whose sink is full. From then on it is received from piece
+// by piece: all that its socket holds, which is megabytes, would come before the
+// sink could say again that it is full.
 func (c *conn) pause() {
+	c.sips = true
 	if !c.paused {
 		c.paused = true
 		c.loop.ring.Pause(c.tag())
@@ -180,7 +185,24 @@ func (c *conn) pause() {
 func (c *conn) resume() {
 	if c.paused && c.fd >= 0 {
 		c.paused = false
+		c.receive()
+	}
+}
+
+// receive asks for what comes next.
+func (c *conn) receive() {
+	if c.sips {
+		c.loop.ring.ReceiveOnce(int(c.fd), c.tag())
+	} else {
 		c.loop.ring.Receive(int(c.fd), c.tag())
+	}
+}
+
+// gulp receives again as it comes: another sink follows.
+func (c *conn) gulp() {
+	if c.sips && c.fd >= 0 {
+		c.sips, c.paused = false, false
+		c.receive()
 	}
 }
 

@@ -130,6 +130,9 @@ func (l *loop) handle(ev *ring.Event) {
 	case ring.Received:
 		if len(ev.Data) > 0 {
 			c.owner.received(ev.Data)
+			if c.sips && !c.paused && c.fd >= 0 {
+				c.receive()
+			}
 		} else {
 			c.owner.ended(ev.Err)
 		}

@@ -281,7 +281,7 @@ func (p *peer) done(clean bool) {
 // rest gives the connection to the next request, or back to its pool.
 func (p *peer) rest() {
 	p.state = peerIdle
-	p.resume()
+	p.gulp()
 	p.pool.rest(p)
 }
 

@@ -29,6 +29,8 @@ type watch struct {
 	ready, queued bool
 	// hung: the peer has closed, so a short read is followed by another.
 	hung bool
+	// once: role ends with its first event.
+	once bool
 	// registered with the epoll descriptor.
 	registered bool
 	// waiting: out found the socket's buffer full; box holds the sends behind it.
@@ -143,8 +145,17 @@ func (e *epoll) connect(fd int, to *Sockaddr, t Tag) {
 	}
 }
 
-func (e *epoll) accept(fd int, t Tag)  { e.listenFor(fd, t, roleAccepting, Accepted) }
-func (e *epoll) receive(fd int, t Tag) { e.listenFor(fd, t, roleReceiving, Received) }
+func (e *epoll) accept(fd int, t Tag) { e.listenFor(fd, t, roleAccepting, Accepted) }
+
+func (e *epoll) receive(fd int, t Tag) {
+	e.watch(fd, t).once = false
+	e.listenFor(fd, t, roleReceiving, Received)
+}
+
+func (e *epoll) receiveOnce(fd int, t Tag) {
+	e.watch(fd, t).once = true
+	e.listenFor(fd, t, roleReceiving, Received)
+}
 
 // listenFor reads at once: what came before the registration makes no edge.
 func (e *epoll) listenFor(fd int, t Tag, role uint8, k Kind) {
@@ -383,6 +394,10 @@ func (e *epoll) read(w *watch) {
 	}
 	e.used += (int(n) + 63) &^ 63 // the next piece starts on a cache line
 	e.events = append(e.events, Event{Kind: Received, Tag: w.tag, Data: b[:n:n]})
+	if w.once {
+		w.role = roleNone
+		return
+	}
 	if int(n) < len(b) && !w.hung {
 		w.ready = false // drained: what comes later makes a new edge
 		return

@@ -167,6 +167,17 @@ func (r *Ring) Receive(fd int, t Tag) {
 	r.epoll.receive(fd, t)
 }
 
+// ReceiveOnce is a Receive that ends with its first event: for a source that may
+// send more than its sink takes, since a Receive delivers all that its socket
+// holds. A Receive or a ReceiveOnce goes on.
+func (r *Ring) ReceiveOnce(fd int, t Tag) {
+	if r.uring != nil {
+		r.uring.receiveOnce(fd, t)
+		return
+	}
+	r.epoll.receiveOnce(fd, t)
+}
+
 // Send queues b to go out with the next Wait, whole, and in the order of the
 // sends to the same socket. Two to the same socket in one batch cost a system
 // call more than one of both together. b must stay unchanged until it is out,

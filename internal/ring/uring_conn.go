@@ -28,6 +28,8 @@ type uconn struct {
 	// uring.rearm or rests.
 	live, rearming bool
 	connecting     bool
+	// once: role ends with its first event.
+	once bool
 	// waiting: the kernel has a send that waits for room in the socket's buffer.
 	waiting bool
 	// deferred: the connection stands in uring.deferred. closing: it is to be
@@ -100,7 +102,11 @@ func (u *uring) connected(t Tag) {
 func (u *uring) accept(fd int, t Tag)  { u.want(fd, t, Accepted) }
 func (u *uring) receive(fd int, t Tag) { u.want(fd, t, Received) }
 
-func (u *uring) want(fd int, t Tag, role Kind) {
+func (u *uring) receiveOnce(fd int, t Tag) { u.conn(fd, t).once = true; u.wanted(fd, t, Received) }
+
+func (u *uring) want(fd int, t Tag, role Kind) { u.conn(fd, t).once = false; u.wanted(fd, t, role) }
+
+func (u *uring) wanted(fd int, t Tag, role Kind) {
 	k := u.conn(fd, t)
 	k.role = role
 	if !k.live && !k.rearming { // live after a Pause: ended arms again
@@ -118,6 +124,9 @@ func (u *uring) arm(k *uconn) {
 		return
 	}
 	s.opcode, s.userData, s.ioprio, s.flags = opRecv, userData(doReceive, k.tag), ioprioMultishot, sqeBufferSelect
+	if k.once {
+		s.ioprio = 0
+	}
 }
 
 func (u *uring) armAgain(t Tag) {
@@ -140,6 +149,9 @@ func (u *uring) ended(ev *Event, c *cqe) (silent bool) {
 		return silent
 	}
 	k.live = false
+	if k.once && !silent {
+		k.role = 0
+	}
 	again := silent || c.res > 0 || ev.Kind == Accepted && (ev.Err == 0 || TransientAccept(ev.Err))
 	switch {
 	case !again:

@@ -1,0 +1,65 @@
+package ring
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+)
+
+// TestReceiveOnce: one event each time it is asked for, however much there is, and
+// no byte is lost when a Receive follows.
+func TestReceiveOnce(t *testing.T) {
+	each(t, Config{}, func(t *testing.T, r *Ring) {
+		fd, peer := pair(t)
+		tag := MakeTag(3, 1)
+		want := pattern(300<<10, 5)
+		written := make(chan error, 1)
+		go func() {
+			_, err := peer.Write(want)
+			peer.Close()
+			written <- err
+		}()
+		var got []byte
+		for range 4 {
+			r.ReceiveOnce(fd, tag)
+			events := 0
+			for end := time.Now().Add(patience); events == 0 && time.Now().Before(end); {
+				for _, ev := range wait(t, r, Patience{Timeout: 10 * time.Millisecond}) {
+					if ev.Kind != Received || len(ev.Data) == 0 || len(ev.Data) > 16<<10 {
+						t.Fatalf("event %+v", ev)
+					}
+					got = append(got, ev.Data...)
+					events++
+				}
+			}
+			for range 3 { // and no more
+				events += len(wait(t, r, Patience{}))
+			}
+			if events != 1 {
+				t.Fatalf("%d events", events)
+			}
+		}
+		r.ReceiveOnce(fd, tag)
+		r.Pause(tag) // one that has not come yet can be taken back
+		for range 3 {
+			for _, ev := range wait(t, r, Patience{}) {
+				got = append(got, ev.Data...)
+			}
+		}
+		r.Receive(fd, tag)
+		ended := false
+		drive(t, r, func(ev Event) {
+			got = append(got, ev.Data...)
+			ended = ended || len(ev.Data) == 0
+		}, func() bool { return ended })
+		if err := <-written; err != nil && err != io.ErrClosedPipe {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d bytes of %d, or wrong ones", len(got), len(want))
+		}
+		r.Close(fd, tag)
+		quiet(t, r)
+	})
+}
