@@ -93,6 +93,10 @@ func (b *bench) run(ctx context.Context) Entry {
 		b.calm(ctx, onlyFind)
 		b.found(ctx, &e)
 	}
+	if b.only == onlyProve {
+		b.calm(ctx, onlyProve)
+		b.proofs(ctx, &e)
+	}
 	if b.only == onlyCompare {
 		b.calm(ctx, onlyCompare)
 		b.compared(ctx, &e)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"ceiling/selftest"
 )
 
 // ledgerSchema names the version of Entry.
@@ -36,8 +38,9 @@ type Entry struct {
 	Startup *Spread     `json:"startup_ms,omitempty"`
 	Targets []Target    `json:"targets"`
 
-	Found    []Found    `json:"found,omitempty"`
-	Compared []Compared `json:"compared,omitempty"`
+	Found    []Found                `json:"found,omitempty"`
+	Proofs   []selftest.ProofResult `json:"proofs,omitempty"`
+	Compared []Compared             `json:"compared,omitempty"`
 
 	Doubts   []string `json:"doubts,omitempty"`
 	Failures []string `json:"failures,omitempty"`

@@ -20,6 +20,7 @@ func printEntry(w io.Writer, e *Entry) {
 	printUser(t, e)
 	printTruth(t, e)
 	printFound(t, e)
+	printProofs(t, e)
 	printCompared(t, e)
 	printTargets(t, e)
 	if err := t.Flush(); err != nil {
