@@ -179,7 +179,7 @@ func stationTable(run *chart.Run) Table {
 		Columns: []Column{{Name: "station"}, {Name: "share", Figure: true}, {Name: "interval"}, {Name: "from", Figure: true}, {Name: "to", Figure: true}}}
 	mean := run.Latency.Service.MeanNs
 	if mean > 0 {
-		t.Columns = append(t.Columns, Column{Name: "of the mean service time, " + unit.FormatNs(int64(mean)), Figure: true})
+		t.Columns = append(t.Columns, Column{Name: "of the mean, " + unit.FormatNs(int64(mean)), Figure: true})
 	}
 	t.Columns = append(t.Columns, Column{Name: "the request is"})
 	for _, st := range run.Verdict.Stations {
