@@ -67,6 +67,9 @@ func (x *exchange) redirect() {
 		c.closing = true
 	}
 	path, query, _ := strings.Cut(string(x.request.Target), "?")
+	for strings.HasPrefix(path, "//") { // behind a "{path}" in front it would name another host
+		path = path[1:]
+	}
 	to := strings.NewReplacer("{host}", string(x.request.Host), "{path}", path, "{query}", query).Replace(r.To)
 	x.status, x.refused = uint16(r.Status), true
 	out := c.buffer()

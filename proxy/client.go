@@ -25,6 +25,11 @@ const (
 // more is received.
 const maxWaiting = 64 << 10
 
+// maxAnswered bounds what is answered to one client in a turn. More is answered
+// when that is out: a pipeline of small requests for large answers would fill the
+// memory otherwise.
+const maxAnswered = 256 << 10
+
 // lingerNs is how long a client that still sends is listened to after its last
 // answer: closing at once would reset the connection, and the answer be lost.
 const lingerNs = 2e9
@@ -169,13 +174,19 @@ func (c *client) run() {
 		return
 	}
 	c.running = true
-	for c.state == atHead && !c.blocked && c.at < c.have() {
+	full := false
+	for c.state == atHead && !c.blocked && !full && c.at < c.have() {
 		if !c.head() {
 			break
 		}
+		full = c.out != nil && len(c.out.b) >= maxAnswered
 	}
 	c.running = false
-	if c.state != atHead || c.blocked {
+	switch {
+	case c.state != atHead, c.blocked:
+		return
+	case full:
+		c.atEase()
 		return
 	}
 	if c.at == c.have() && c.in != nil {
@@ -188,6 +199,8 @@ func (c *client) run() {
 	switch {
 	case c.eof && c.in == nil:
 		c.end()
+	case c.loop.stopping && c.in == nil:
+		c.linger(false)
 	case c.eof:
 		c.refuse(400, "the connection ended within a request's head")
 	default:
@@ -200,7 +213,7 @@ func (c *client) run() {
 func (c *client) head() bool {
 	l, limits := c.loop, &c.loop.site.config.Limits
 	b := c.in.b[c.at:]
-	l.lines.Max = limits.HeaderLines
+	l.lines.Max, l.linesOf = limits.HeaderLines, nil
 	q, n, err := l.lines.ParseRequest(b)
 	switch {
 	case err != nil:

@@ -322,8 +322,14 @@ func (x *exchange) lines() []http1.Line {
 	c := x.client
 	l := c.loop
 	if l.linesOf != x {
-		if _, _, err := l.lines.ParseRequest(c.in.b[x.headAt:x.headEnd]); err != nil {
+		l.lines.Max = 0
+		q, _, err := l.lines.ParseRequest(c.in.b[x.headAt:x.headEnd])
+		if err != nil {
 			panic("proxy: a request that was parsed is malformed now: " + err.Error())
+		}
+		x.request.Method, x.request.Target = q.Method, q.Target // where the head is now
+		if x.request.Host != nil && q.Host != nil {
+			x.request.Host = q.Host
 		}
 		l.linesOf = x
 	}

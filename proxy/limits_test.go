@@ -4,13 +4,19 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"ceiling/internal/faulty"
+	"ceiling/proxy/conformance"
 )
 
 func okServer(t *testing.T) *faulty.Server {
@@ -175,4 +181,142 @@ func TestPreface(t *testing.T) {
 	l := dial(t, r.addr)
 	l.say("PROXY TCP4 1.2.3.4 127.0.0.1 1000 80\r\n")
 	l.over()
+}
+
+// TestConnectionLimit: beyond the limit new clients wait in the kernel, until there
+// is room.
+func TestConnectionLimit(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := okServer(t)
+		r := run(t, engine, to("http://"+s.Address())+"[limits]\nconnections = 8\n")
+		var links []*link
+		for range 8 {
+			l := dial(t, r.addr)
+			l.status("/", 200)
+			links = append(links, l)
+		}
+		var waiting []*link
+		for range 20 {
+			l := dial(t, r.addr)
+			l.say("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+			waiting = append(waiting, l)
+		}
+		links[0].status("/", 200) // those that are in are served
+		for _, l := range links {
+			l.Close()
+		}
+		for _, l := range waiting {
+			if res, _ := l.answer("GET"); res.StatusCode != 200 {
+				t.Error(res.Status)
+			}
+		}
+	})
+}
+
+// TestPipelineOfLargeAnswers: a client that asks much and reads nothing is not
+// answered for nothing.
+func TestPipelineOfLargeAnswers(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		dir := siteDir(t)
+		if err := os.WriteFile(filepath.Join(dir, "page"), pattern(16000), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r := run(t, engine, to("files://"+dir))
+		l := dial(t, r.addr)
+		const n = 3000
+		go func() { _, _ = l.Write([]byte(strings.Repeat("GET /page HTTP/1.1\r\nHost: a\r\n\r\n", n))) }()
+		held := 0
+		until(t, "the client's buffer is full", func() bool {
+			err := ask(r.Proxy, func(lp *loop) int {
+				for c := range lp.clients {
+					return lp.ring.Unsent(c.tag())
+				}
+				return 0
+			}, func(n int) { held = max(held, n) })
+			return err != nil || held > 0
+		})
+		if held > 4*maxAnswered {
+			t.Errorf("%d bytes are held", held)
+		}
+		want := pattern(16000)
+		for range n {
+			if _, body := l.answer("GET"); body != string(want) {
+				t.Fatal("wrong bytes")
+			}
+		}
+	})
+}
+
+// TestMonkey: pieces of right and wrong messages from both sides, cut anywhere, and
+// connections that end anywhere. The proxy goes on, and nothing is left.
+func TestMonkey(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		random := rand.New(rand.NewPCG(1, 2))
+		var requests, answers []string
+		for _, c := range conformance.Cases() {
+			if len(c.Request) < 5000 {
+				requests = append(requests, c.Request)
+			}
+			if c.Response != "" && len(c.Response) < 5000 {
+				answers = append(answers, c.Response)
+			}
+		}
+		var mu sync.Mutex
+		s := faultyServer(t, func(int) faulty.Script {
+			mu.Lock()
+			defer mu.Unlock()
+			script := faulty.Script{}
+			for range 1 + random.IntN(3) {
+				a := answers[random.IntN(len(answers))]
+				if random.IntN(2) == 0 {
+					a = faulty.OK("hello")
+				}
+				script = append(script, faulty.Request(1), faulty.Drip(a[:1+random.IntN(len(a))], 1+random.IntN(50)))
+				if random.IntN(2) == 0 {
+					script = append(script, faulty.Write(a))
+				}
+			}
+			if random.IntN(3) == 0 {
+				script = append(script, faulty.Reset())
+			}
+			return script
+		})
+		r := run(t, engine, to("http://"+s.Address(), `timeouts = { response = "200ms", idle = "200ms" }`)+"max_connections = 4\nqueue = 4\neject = { failures = -1 }\n")
+		var wg sync.WaitGroup
+		for worker := range 8 {
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(3, uint64(worker)))
+				for range 60 {
+					c, err := net.Dial("tcp", r.addr)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					text := ""
+					for range 1 + random.IntN(3) {
+						text += requests[random.IntN(len(requests))]
+					}
+					text = text[:1+random.IntN(len(text))]
+					for len(text) > 0 {
+						n := min(len(text), 1+random.IntN(200))
+						if _, err := c.Write([]byte(text[:n])); err != nil {
+							break
+						}
+						text = text[n:]
+					}
+					if random.IntN(2) == 0 {
+						_ = c.(*net.TCPConn).CloseWrite()
+						_ = c.SetReadDeadline(time.Now().Add(patience))
+						_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<20))
+					}
+					c.Close()
+				}
+			})
+		}
+		wg.Wait()
+		until(t, "nothing is left", func() bool {
+			n, err := r.Snapshot()
+			return err == nil && n.Clients == 0 && n.Upstreams[0].Busy == 0 && n.Upstreams[0].Queued == 0
+		})
+	})
 }

@@ -320,9 +320,12 @@ func unchangeable(old, c *config.Config) error {
 // install makes the loop go on with a site.
 func (l *loop) install(s *site) {
 	l.site = s
-	for _, pool := range l.pools {
+	for i, pool := range l.pools {
 		if pool != nil && pool.upstream.gone.Load() {
 			pool.empty()
+			if pool.open == 0 && pool.busy == 0 {
+				l.pools[i] = nil
+			}
 		}
 	}
 	l.files.forget()

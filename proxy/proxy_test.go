@@ -617,3 +617,45 @@ func TestReloadUnderLoad(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// TestHeadsDoNotMix: a request that waited goes out as it came, whatever heads,
+// whole ones or parts, were read meanwhile.
+func TestHeadsDoNotMix(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		gate := make(chan struct{})
+		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+			<-gate
+			fmt.Fprintf(w, "%s %s %s %d", q.URL.Path, q.Header.Get("X-A"), q.Header.Get("X-B"), len(q.Header))
+		})
+		r := run(t, engine, to("http://"+o.addr)+"max_connections = 1\n")
+		links := make([]*link, 3)
+		for i := range links {
+			links[i] = dial(t, r.addr)
+			links[i].say(fmt.Sprintf("GET /%d HTTP/1.1\r\nHost: a\r\nX-A: %s\r\nX-B: b%d\r\n\r\n", i, strings.Repeat("a", 1+i), i))
+			until(t, "it is there", func() bool { return r.count("requests_total") == uint64(i+1) })
+		}
+		for _, part := range []string{"GET / HTTP/1.1\r\nX-Other: y\r\nX-B: wrong\r\nX-C", "PO", "GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n"} {
+			l := dial(t, r.addr)
+			l.say(part)
+			until(t, "it was read", func() bool {
+				n := 0
+				err := ask(r.Proxy, func(lp *loop) int {
+					for c := range lp.clients {
+						if c.state == atHead && c.in != nil || c.state >= atEnd {
+							return 1
+						}
+					}
+					return int(lp.counts.badRequests)
+				}, func(k int) { n += k })
+				return err == nil && n > 0
+			})
+		}
+		close(gate)
+		for i, l := range links {
+			want := fmt.Sprintf("/%d %s b%d 5", i, strings.Repeat("a", 1+i), i)
+			if _, body := l.answer("GET"); body != want {
+				t.Errorf("%q, want %q", body, want)
+			}
+		}
+	})
+}

@@ -1,6 +1,10 @@
 package proxy
 
-import "ceiling/internal/http1"
+import (
+	"bytes"
+
+	"ceiling/internal/http1"
+)
 
 // A tunnel passes bytes on as they come, in both directions, each by itself: a
 // side that has sent its last byte may still receive.
@@ -30,9 +34,19 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	if c.at < c.have() { // the client did not wait
 		p.write(c.in.b[c.at:])
 	}
-	c.loop.parcels.put(c.in)
-	c.in, c.at = nil, 0
+	c.keepHead()
 	c.resume()
+}
+
+// keepHead keeps nothing of what was received but the head, for the log.
+func (c *client) keepHead() {
+	x := c.x
+	head := bytes.Clone(c.in.b[x.headAt:x.headEnd])
+	c.loop.parcels.put(c.in)
+	c.in, c.at = &parcel{head}, len(head)
+	x.headAt, x.headEnd = 0, len(head)
+	c.loop.linesOf = nil
+	x.lines()
 }
 
 // tunnelled takes bytes of the client.
