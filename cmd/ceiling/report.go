@@ -19,11 +19,12 @@ func newReport(sh *shell) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "report ID…",
-		Short: "Write runs as one file to be sent: HTML or Markdown",
+		Short: "Write runs, or a plan, as one file to be sent: HTML or Markdown",
 		Long: `Writes one file that needs nothing else: the verdict in words, where a request
 waits, latency, rate, cores, processes and link as pictures, and the whole
 environment. Several runs are laid over each other, with what was not the same
-above. Passwords in URLs and credentials in header fields are left out.
+above. A sweep, a search, a proof or a comparison has a page of its own.
+Passwords in URLs and credentials in header fields are left out.
 
 The ending of the file says what it becomes: .html or .md. For a PDF, print the
 HTML in a browser: it has a style for paper.`,
@@ -41,13 +42,9 @@ HTML in a browser: it has a style for paper.`,
 			if err != nil {
 				return usage(err)
 			}
-			runs, err := openRuns(args)
+			document, err := documentOf(args)
 			if err != nil {
 				return err
-			}
-			document, err := page.Runs(runs)
-			if err != nil {
-				return usage(err)
 			}
 			if err := writeWhole(out, func(w io.Writer) error { return write(w, document) }); err != nil {
 				return fmt.Errorf("write report: %w", err)
@@ -75,25 +72,32 @@ func formOf(out string) (func(io.Writer, page.Document) error, error) {
 	return nil, fmt.Errorf("%s: the ending says neither .html nor .md", out)
 }
 
-// openRuns reads the runs that a person names, in their order.
-func openRuns(names []string) ([]chart.Run, error) {
-	store, err := record.DefaultStore(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
+// documentOf is the page of the runs that a person names, in their order, or of
+// one plan.
+func documentOf(names []string) (page.Document, error) {
 	var runs []chart.Run
 	for _, name := range names {
-		dir, err := store.Find(name)
-		if err != nil {
-			return nil, usage(err)
+		dir, err := findRecord(name)
+		switch {
+		case err != nil:
+			return page.Document{}, err
+		case record.IsPlan(dir) && len(names) > 1:
+			return page.Document{}, usage(fmt.Errorf("%s is a plan, which has a page of its own: report it alone", name))
+		case record.IsPlan(dir):
+			p, err := page.OpenPlan(dir)
+			if err != nil {
+				return page.Document{}, err
+			}
+			return page.Plan(p)
 		}
 		run, err := page.Open(dir)
 		if err != nil {
-			return nil, err
+			return page.Document{}, err
 		}
 		runs = append(runs, run)
 	}
-	return runs, nil
+	document, err := page.Runs(runs)
+	return document, usage(err)
 }
 
 // writeWhole writes a file so that it is all there or not at all.
