@@ -164,3 +164,24 @@ func FuzzPreface(f *testing.F) {
 		}
 	})
 }
+
+// TestLinesAreOwned: a head that is read in part, or is none, between a request's
+// parsing and its going out does not leave its lines to that request.
+func TestLinesAreOwned(t *testing.T) {
+	for _, part := range []string{"GET / HTTP/1.1\r\nX-Other: y\r\nX-B: wrong\r\nX-C", "PO", "GET / HTTP/1.1\r\nLonger-Than-The-Other: y\r\nX-B: wrong\r\n"} {
+		x := bench(false)
+		if !x.read([]byte("GET / HTTP/1.1\r\nHost: h\r\nTE: x\r\nX-A: a\r\n\r\n")) {
+			t.Fatal("not read")
+		}
+		l := x.client.loop
+		l.site.config = &config.Config{Limits: config.Limits{HeaderBytes: 16 << 10, HeaderLines: 100}}
+		other := &client{conn: conn{loop: l}, state: atHead, in: &parcel{[]byte(part)}}
+		if other.head() {
+			t.Fatal("a part was taken for a whole")
+		}
+		want := "GET / HTTP/1.1\r\nHost: h\r\nX-A: a\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n"
+		if got := string(x.appendRequest(nil)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
