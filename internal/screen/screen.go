@@ -195,6 +195,16 @@ func (s *Screen) control(args string, final byte) {
 		s.erase(final, args, n)
 	case 'L', 'M':
 		s.shift(final == 'L', n)
+	case 'P', '@':
+		line := s.cells[s.row]
+		n = min(n, s.width-s.col)
+		if final == 'P' {
+			copy(line[s.col:], line[s.col+n:])
+			copy(line[s.width-n:], s.empty())
+		} else {
+			copy(line[s.col+n:], line[s.col:])
+			copy(line[s.col:s.col+n], s.empty())
+		}
 	case 'b':
 		for range n {
 			s.put(s.last)

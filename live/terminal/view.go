@@ -1,6 +1,9 @@
 package terminal
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -24,7 +27,9 @@ const (
 // View paints a Board into a terminal until it is closed. Nothing that feeds
 // the board waits for it: a terminal that does not read gets fewer frames.
 type View struct {
+	w       *os.File
 	program *tea.Program
+	model   *model
 	release func()
 	done    chan struct{}
 	err     error
@@ -37,8 +42,9 @@ type View struct {
 // Show begins to paint. The keyboard is left alone: what the terminal makes of
 // Ctrl-C stays as it is, and there is nothing to be put back after a kill.
 func Show(w *os.File, environ []string, board *live.Board) *View {
-	v := &View{release: board.Look(), done: make(chan struct{})}
-	v.program = tea.NewProgram(&model{board: board, view: v}, tea.WithOutput(w), tea.WithInput(nil), tea.WithoutSignalHandler(),
+	v := &View{w: w, release: board.Look(), done: make(chan struct{})}
+	v.model = &model{board: board, view: v}
+	v.program = tea.NewProgram(v.model, tea.WithOutput(w), tea.WithInput(nil), tea.WithoutSignalHandler(),
 		tea.WithFPS(int(2*time.Second/paintEvery)), tea.WithColorProfile(colorprofile.Detect(w, environ)), tea.WithEnvironment(unasked(environ)))
 	go func() {
 		defer close(v.done)
@@ -106,10 +112,22 @@ func (v *View) Close() (unprinted []string, err error) {
 	defer timer.Stop()
 	select {
 	case <-v.done:
-		return v.left(), v.err
+		return v.left(), errors.Join(v.err, v.erase())
 	case <-timer.C:
 		return v.left(), nil
 	}
+}
+
+// erase takes the last frame away: the painter leaves it, with the cursor in its
+// last line. (Bubble Tea 2.0.9 does not go up to erase a frame whose successor
+// has fewer lines, so it never gets one.)
+func (v *View) erase() error {
+	up := ""
+	if n := v.model.tallest; n > 1 {
+		up = fmt.Sprintf("\x1b[%dA", n-1)
+	}
+	_, err := io.WriteString(v.w, "\r"+up+"\x1b[J")
+	return err
 }
 
 // finish ends the view, tick makes the next frame, arrived tells of lines that
@@ -128,7 +146,8 @@ type model struct {
 	snapshot      live.Snapshot
 	trail         Trail
 	generation    int
-	ended         bool
+	// tallest is how many lines a frame has had: none gets fewer.
+	tallest int
 }
 
 // Init implements tea.Model.
@@ -147,7 +166,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case arrived:
 		m.view.arrived(int(msg))
 	case finish:
-		m.ended = true
 		return m, tea.Sequence(m.printed(), tea.Quit)
 	}
 	return m, nil
@@ -180,11 +198,20 @@ func (m *model) look() {
 
 // View implements tea.Model.
 func (m *model) View() tea.View {
-	if m.ended || m.width == 0 {
-		return tea.NewView("")
+	var lines []string
+	if m.width > 0 {
+		// One row stays free for the cursor.
+		lines = Frame(&m.snapshot, m.trail, m.width, m.height-1)
 	}
-	// One row stays free for the cursor.
-	return tea.NewView(strings.Join(Frame(&m.snapshot, m.trail, m.width, m.height-1), "\n"))
+	m.tallest = max(min(m.tallest, m.height-1), len(lines), 1)
+	for len(lines) < m.tallest {
+		lines = append(lines, "")
+	}
+	view := tea.NewView(strings.Join(lines, "\n"))
+	// What is pasted is pasted as ever: nobody reads it here. The cursor is hidden
+	// and comes back at the end; to show it Bubble Tea would change its shape.
+	view.DisableBracketedPasteMode = true
+	return view
 }
 
 // RowsMost is more rows than a frame has.

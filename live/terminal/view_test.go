@@ -67,7 +67,7 @@ func plain(b *live.Board, width, height int) string {
 	for i := range lines {
 		lines[i] = strings.TrimRight(ansi.Strip(lines[i]), " ")
 	}
-	return strings.Join(lines, "\n")
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }
 
 // What is on the screen is the frame; a printed line stays above it; in the end
@@ -95,6 +95,10 @@ func TestPaintsAndLeavesNothing(t *testing.T) {
 			t.Errorf("close: %v, not printed %q", err, unprinted)
 		}
 		eventually(t, "an empty screen below the lines", func() bool { return shown.Text() == "  1  a run that is over\n  2  another" })
+		if err := quietEnd(tty, b); err != nil {
+			t.Error(err)
+		}
+		eventually(t, "nothing more", func() bool { return shown.Text() == "  1  a run that is over\n  2  another" })
 		if shown.CursorHidden() || len(shown.Asked()) > 0 {
 			t.Errorf("the cursor is hidden: %v; the terminal was asked %q", shown.CursorHidden(), shown.Asked())
 		}
@@ -112,6 +116,14 @@ func TestPaintsAndLeavesNothing(t *testing.T) {
 			t.Error("the view cost nothing")
 		}
 	}
+}
+
+// quietEnd shows a board and closes it with nothing to be printed.
+func quietEnd(tty *os.File, b *live.Board) error {
+	v := Show(tty, environ(), b)
+	time.Sleep(3 * paintEvery) // a frame or two; none is fine too
+	_, err := v.Close()
+	return err
 }
 
 // A window that grows is painted anew.
