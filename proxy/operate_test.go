@@ -1,0 +1,204 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"ceiling/internal/faulty"
+)
+
+// TestHealth: a destination whose check fails gets no requests, and comes back.
+func TestHealth(t *testing.T) {
+	var ill atomic.Bool
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/health" && ill.Load() {
+			w.WriteHeader(500)
+		}
+	})
+	r := run(t, "auto", to("http://"+o.addr)+"health = { path = \"/health\", interval = \"10ms\", timeout = \"10s\" }\n")
+	l := dial(t, r.addr)
+	l.status("/", 200)
+	ill.Store(true)
+	until(t, "it is ill", func() bool { res, _ := l.get("/"); return res.StatusCode == 503 })
+	s, err := r.Snapshot()
+	if err != nil || s.Upstreams[0].State != "ill" {
+		t.Errorf("%+v %v", s, err)
+	}
+	ill.Store(false)
+	until(t, "it is well", func() bool { res, _ := l.get("/"); return res.StatusCode == 200 })
+}
+
+// TestAccessLog: both formats, and what a client sends cannot forge a line.
+func TestAccessLog(t *testing.T) {
+	s := okServer(t)
+	for _, format := range []string{"combined", "json"} {
+		file := filepath.Join(t.TempDir(), "log")
+		r := run(t, "auto", to("http://"+s.Address())+"[log]\naccess = \""+file+"\"\nformat = \""+format+"\"\n")
+		l := dial(t, r.addr)
+		l.say("GET /x?y HTTP/1.1\r\nHost: a\r\nUser-Agent: bad\" \xff\\\r\nReferer: r\r\n\r\n")
+		l.answer("GET")
+		l.say("BROKEN\r\n\r\n")
+		l.answer("GET")
+		l.over()
+		r.stop()
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		if len(lines) != 2 {
+			t.Fatalf("%q", text)
+		}
+		if format == "combined" {
+			want := regexp.MustCompile(`^127\.0\.0\.1 - - \[\d\d/\w+/\d{4}:[\d:]+ [+-]\d{4}\] "GET /x\?y HTTP/1\.1" 200 2 "r" "bad\\u0022 \\u00ff\\u005c"$`)
+			if !want.MatchString(lines[0]) || !strings.Contains(lines[1], `"" 400 `) {
+				t.Errorf("%q", lines)
+			}
+			continue
+		}
+		var one map[string]any
+		if err := json.Unmarshal([]byte(lines[0]), &one); err != nil || one["target"] != "/x?y" || one["status"] != 200.0 || one["user_agent"] != "bad\" ÿ\\" {
+			t.Errorf("%v %v", one, err)
+		}
+		if err := json.Unmarshal([]byte(lines[1]), &one); err != nil || one["status"] != 400.0 || one["error"] != "malformed request line" {
+			t.Errorf("%v %v", one, err)
+		}
+	}
+}
+
+// TestAccessLogSample: about the share that was asked for, and every error.
+func TestAccessLogSample(t *testing.T) {
+	s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("ok"))))
+	file := filepath.Join(t.TempDir(), "log")
+	r := run(t, "auto", to("http://"+s.Address())+"[log]\naccess = \""+file+"\"\nsample = 0.25\n")
+	l := dial(t, r.addr)
+	const n = 2000
+	l.say(strings.Repeat("GET / HTTP/1.1\r\nHost: a\r\n\r\n", n))
+	for range n {
+		l.answer("GET")
+	}
+	s.Refuse()
+	s.Kill()
+	until(t, "its connections are gone", func() bool { sn, err := r.Snapshot(); return err == nil && sn.Upstreams[0].Open == 0 })
+	for range 3 {
+		l.get("/")
+	}
+	r.stop()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bytes.Count(text, []byte("\" 200 ")); got < n/5 || got > n*3/10 {
+		t.Errorf("%d of %d logged at 0.25", got, n)
+	}
+	if got := bytes.Count(text, []byte("\" 50")); got != 3 {
+		t.Errorf("%d errors logged, of 3", got)
+	}
+}
+
+// TestOperator: metrics, status and reload, and who may.
+func TestOperator(t *testing.T) {
+	s := okServer(t)
+	r := run(t, "auto", to("http://"+s.Address()))
+	dial(t, r.addr).status("/", 200)
+	reloads := 0
+	o := &Operator{Snapshot: r.Snapshot, Reload: func() error {
+		if reloads++; reloads > 1 {
+			return fmt.Errorf("site.toml:3: a mistake")
+		}
+		return nil
+	}, Credential: "secret"}
+	ask := func(method, path string, fields ...string) (int, string) {
+		q := httptest.NewRequest(method, path, nil)
+		for i := 0; i < len(fields); i += 2 {
+			q.Header.Set(fields[i], fields[i+1])
+		}
+		w := httptest.NewRecorder()
+		o.Server().Handler.ServeHTTP(w, q)
+		body, err := io.ReadAll(w.Result().Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.Code, string(body)
+	}
+	if code, body := ask("GET", "/metrics"); code != 200 || !strings.Contains(body, "\nceiling_proxy_requests_total 1\n") || !strings.Contains(body, `ceiling_proxy_request_seconds_bucket{le="+Inf"} 1`) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := ask("GET", "/status"); code != 200 || !json.Valid([]byte(body)) {
+		t.Errorf("%d %s", code, body)
+	}
+	for _, k := range []struct {
+		fields []string
+		want   int
+	}{
+		{nil, 401}, {[]string{"Authorization", "Bearer wrong"}, 401}, {[]string{"Authorization", "secret"}, 401},
+		{[]string{"Authorization", "Bearer secret", "Origin", "http://evil", "Sec-Fetch-Site", "cross-site"}, 403},
+		{[]string{"Authorization", "Bearer secret"}, 200}, {[]string{"Authorization", "Bearer secret"}, 422},
+	} {
+		if code, body := ask("POST", "/reload", k.fields...); code != k.want || code == 422 && !strings.Contains(body, "site.toml:3") {
+			t.Errorf("%v: %d %s", k.fields, code, body)
+		}
+	}
+	if code, _ := ask("GET", "/reload"); code != 405 || reloads != 2 {
+		t.Errorf("%d, %d reloads", code, reloads)
+	}
+}
+
+// TestSnapshotAdds: the sum of two processes.
+func TestSnapshotAdds(t *testing.T) {
+	s := okServer(t)
+	a, b := run(t, "auto", to("http://"+s.Address())), run(t, "auto", to("http://"+s.Address()))
+	for range 3 {
+		dial(t, a.addr).status("/", 200)
+	}
+	dial(t, b.addr).status("/", 200)
+	x, err := a.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := b.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Add(y)
+	if x.Counters["requests_total"] != 4 || x.Statuses["2xx"] != 4 || x.Latency[len(x.Latency)-1] != 4 || x.Loops != 2 || len(x.Upstreams) != 1 || x.Upstreams[0].Idle != 2 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// TestWeights: destinations are asked by their weights.
+func TestWeights(t *testing.T) {
+	a := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("a"))))
+	b := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("b"))))
+	r := run(t, "auto", to("http://"+a.Address())+"weight = 3\n[[locations.destinations]]\nuri = \"http://"+b.Address()+"\"\n")
+	l := dial(t, r.addr)
+	for range 40 {
+		l.status("/", 200)
+	}
+	if a.Requests() != 30 || b.Requests() != 10 {
+		t.Errorf("%d and %d", a.Requests(), b.Requests())
+	}
+}
+
+// TestRedirect: the request's parts stand in the answer, and cannot name another
+// host.
+func TestRedirect(t *testing.T) {
+	r := run(t, "auto", "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[[locations]]\npaths = [\"/s\"]\nredirect = { to = \"https://{host}{path}?{query}\" }\n[[locations]]\nredirect = { to = \"{path}/\", status = 301 }\n")
+	l := dial(t, r.addr)
+	for path, want := range map[string]string{"/s/x?y=1": "308 https://a/s/x?y=1", "/t": "301 /t/", "//evil.com": "301 /evil.com/"} {
+		res, _ := l.get(path)
+		if got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Location")); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
