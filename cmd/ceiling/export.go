@@ -105,13 +105,12 @@ func (f *exportFlags) check() error {
 }
 
 func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
-	store, err := record.DefaultStore(os.Getenv)
+	dir, err := findRecord(name)
 	if err != nil {
 		return err
 	}
-	dir, err := store.Find(name)
-	if err != nil {
-		return usage(err)
+	if record.IsPlan(dir) {
+		return sh.exportPlan(dir, name, f)
 	}
 	if f.format == export.FormatCSV || f.format == export.FormatNDJSON {
 		return sh.exportRows(dir, f)
@@ -132,6 +131,18 @@ func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
 	err = sh.write(f.out, func(out io.Writer) error { return f.write(out, source) })
 	sh.tell(dir, source.Problems)
 	return err
+}
+
+// exportPlan writes a plan's document; its runs are records of their own.
+func (sh *shell) exportPlan(dir, name string, f *exportFlags) error {
+	p, err := record.OpenPlan(dir)
+	if err != nil {
+		return err
+	}
+	if f.format != export.FormatJSON || f.to != "" {
+		return usage(fmt.Errorf("%s is a %s of %d runs, and has no %s of its own; export one of its runs (%s/RUN), or the whole with --format json", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
+	}
+	return sh.write(f.out, func(out io.Writer) error { return record.WritePlanJSON(out, p) })
 }
 
 // write writes a format that is made from the run's documents.

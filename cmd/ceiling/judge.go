@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/plan"
 	"ceiling/record"
 	"ceiling/report"
 	"ceiling/run"
@@ -18,9 +19,10 @@ func newJudge(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "judge RECORD | POINTS.yaml",
 		Short: "Judge a record again, or numbers that came from other tools",
-		Long: `Judges a finished run with the rules of today: its record is read, not changed.
-A YAML file holds points that other tools measured; each gets its verdict, or
-what is missing to have one, and what does not add up in it (docs/points.md).`,
+		Long: `Judges a finished run, or every run of a plan, with the rules of today: records
+are read, not changed. A YAML file holds points that other tools measured; each
+gets its verdict, or what is missing to have one, and what does not add up in it
+(docs/points.md).`,
 		Example: `  ceiling judge x7f2
   ceiling judge points.yaml`,
 		Args:              exactly(1, "one record (ID or directory) or points file"),
@@ -41,13 +43,12 @@ what is missing to have one, and what does not add up in it (docs/points.md).`,
 }
 
 func (sh *shell) judgeRecord(name string, asJSON bool) error {
-	store, err := record.DefaultStore(os.Getenv)
+	dir, err := findRecord(name)
 	if err != nil {
 		return err
 	}
-	dir, err := store.Find(name)
-	if err != nil {
-		return usage(err)
+	if record.IsPlan(dir) {
+		return sh.judgePlan(dir, asJSON)
 	}
 	r, series, err := record.Open(dir)
 	if err != nil {
@@ -63,6 +64,37 @@ func (sh *shell) judgeRecord(name string, asJSON bool) error {
 		return record.WriteJSON(sh.stdout, r)
 	}
 	return report.Text(sh.stdout, r)
+}
+
+// judgePlan judges every run of a plan again and concludes from that.
+func (sh *shell) judgePlan(dir string, asJSON bool) error {
+	p, err := record.OpenPlan(dir)
+	if err != nil {
+		return err
+	}
+	if err := record.ReadHistograms(dir, p.Runs); err != nil {
+		return err
+	}
+	for i := range p.Runs {
+		m := &p.Runs[i]
+		if m.Run == "" {
+			continue
+		}
+		r, series, err := record.Open(filepath.Join(dir, "runs", m.Run))
+		if err != nil {
+			return err
+		}
+		v := verdict.Judge(r, &series)
+		m.Outcome, m.Ceiling, m.Says, m.SLO, m.OtherCores = v.Outcome, v.Ceiling, v.Because, v.SLO, v.OtherCores
+	}
+	if len(p.Runs) > 0 {
+		plan.Conclude(p)
+	}
+	sh.exit = p.Exit
+	if asJSON {
+		return record.WritePlanJSON(sh.stdout, p)
+	}
+	return report.Plan(sh.stdout, p)
 }
 
 // judgePoints answers exit code 2 where the file has values that could not be
