@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"ceiling/internal/browser"
+	"ceiling/record"
+	"ceiling/run"
+)
+
+// A page follows a real run to its end: it has every interval that the record
+// has, also after the connection was cut, asks nobody else for anything, and
+// can be read by everybody.
+func TestPageFollowsARun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	program := programFile(t)
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	server, err := run.StartChild(t.Context(), program, "serve", "fasthttp", "--addr", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	page := browser.Start(t).Page()
+
+	dir := filepath.Join(t.TempDir(), "record")
+	cmd := exec.Command(program, "run", "-c", "8", "-d", "10m", "--warmup", "100ms", "--live", "-o", dir, "http://"+server.Addr+"/simple")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended where the test went well
+	talk := bufio.NewReader(stderr)
+	line, err := talk.ReadString('\n')
+	at, found := strings.CutPrefix(strings.TrimSpace(line), "live at ")
+	if err != nil || !found {
+		t.Fatalf("%q, %v", line, err)
+	}
+
+	way := newRelay(t, at)
+	page.Open(way.url)
+	points := func(atLeast int) {
+		t.Helper()
+		page.Wait(`+document.querySelector("#rate .plot").dataset.points >= ` + strconv.Itoa(atLeast))
+	}
+	points(12)
+	page.Wait(`document.querySelector("#ceiling").textContent != "" && document.querySelector("#bar").children.length == 6`)
+	if name := page.Text("#verdict-name"); !strings.EqualFold(name, "verdict, forming") {
+		t.Errorf("the verdict of a run that goes on is called %q", name)
+	}
+	page.Wait(`document.querySelector("#announce").textContent.startsWith("verdict, forming: ")`)
+	page.Wait(`document.querySelector("#cost").textContent.endsWith("% of one core")`)
+	t.Logf("the view takes %s", page.Text("#cost"))
+	for _, dark := range []bool{false, true} {
+		page.SetDark(dark)
+		for _, v := range page.Violations() {
+			t.Errorf("dark %v: %s", dark, v)
+		}
+	}
+	page.SetDark(false)
+	if wrong := page.Errors(); len(wrong) > 0 {
+		t.Errorf("the console has %q", wrong)
+	}
+
+	way.cut()
+	page.Wait(`document.querySelector("#link").dataset.state == "lost" && !document.querySelector("#trouble").hidden`)
+	for _, v := range page.Violations() {
+		t.Errorf("without connection: %s", v)
+	}
+	way.mend()
+	page.Wait(`document.querySelector("#link").dataset.state == "live" && document.querySelector("#trouble").hidden`)
+	var before int
+	page.Eval(`+document.querySelector("#rate .plot").dataset.points`, &before)
+	points(before + 5)
+
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := talk.ReadString('\n'); err != nil {
+			break
+		}
+	}
+	_ = cmd.Wait() // an exit code, which the record has too
+	page.Wait(`document.querySelector("#link").dataset.state == "ended"`)
+	page.Wait(`document.querySelector("#verdict-name").textContent == "verdict"`)
+	r, series, err := record.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Exit != run.ExitInterrupted {
+		t.Errorf("exit %d", r.Exit)
+	}
+	page.Wait(`+document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(series.Load)))
+	page.Wait(`document.querySelector("#times .plot").dataset.points == document.querySelector("#rate .plot").dataset.points`)
+	for selector, want := range map[string]string{"#outcome": r.Verdict.Outcome, "#ceiling": r.Verdict.Ceiling, "#doing": "interrupted", "#title": r.Target} {
+		if got := page.Text(selector); got != want {
+			t.Errorf("%s is %q, want %q", selector, got, want)
+		}
+	}
+	for _, v := range page.Violations() {
+		t.Errorf("at the end: %s", v)
+	}
+	onlyFrom(t, page, way.url)
+}
+
+// onlyFrom checks that a page asked nobody but the given address.
+func onlyFrom(t *testing.T, page *browser.Page, at string) {
+	t.Helper()
+	own, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range page.Requests() {
+		if u, err := url.Parse(q.URL); err != nil || u.Host != own.Host && u.Scheme != "data" {
+			t.Errorf("the page asked for %s", q.URL)
+		}
+	}
+}
+
+// relay is a way to the page that can be cut.
+type relay struct {
+	url string
+	ln  net.Listener
+
+	mu     sync.Mutex
+	broken bool
+	open   map[net.Conn]bool
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{url: "http://" + ln.Addr().String() + "/", ln: ln, open: map[net.Conn]bool{}}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { r.carry(in, target.Host) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		r.cut()
+		all.Wait()
+	})
+	return r
+}
+
+// carry joins two connections until one of them ends.
+func (r *relay) carry(in net.Conn, to string) {
+	out, err := net.Dial("tcp", to)
+	if err != nil {
+		in.Close()
+		return
+	}
+	if !r.keep(in, out) {
+		return
+	}
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+		both.Go(func() {
+			io.Copy(way[0], way[1]) // ends when either is closed
+			in.Close()
+			out.Close()
+		})
+	}
+	both.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, in)
+	delete(r.open, out)
+}
+
+func (r *relay) keep(conns ...net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range conns {
+		if r.broken {
+			c.Close()
+		} else {
+			r.open[c] = true
+		}
+	}
+	return !r.broken
+}
+
+// cut ends all connections, and those that come until mend.
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = true
+	for c := range r.open {
+		c.Close()
+	}
+}
+
+func (r *relay) mend() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = false
+}
