@@ -43,6 +43,7 @@ func mayImport() map[string][]string {
 		"report":            {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict"},
 		"report/chart":      {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict"},
 		"report/page":       {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart"},
+		"report/journal":    {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart", "report/page"},
 		"export":            {"internal/unit", "internal/hist", "spec", "record"},
 		"live":              {"internal/unit", "internal/hist", "internal/sys", "spec", "record", "verdict"},
 		"live/page":         {"internal/unit", "internal/sys", "live", "record"},

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/report/journal"
+)
+
+func newJournal(sh *shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "journal",
+		Short: "Keep a journal: entries whose figures are taken from records",
+		Long: `A journal is a folder of entries, each a Markdown file with a question, a
+hypothesis and a status. Tables, figures and numbers are taken from records by
+reference ({{run "NAME" "rate"}}), and a reference that the record does not
+answer fails the build. docs/journal.md says what can be referred to.`,
+		Example: `  ceiling journal new "Does gzip pay?" --from x7f2
+  ceiling journal add 0001-does-gzip-pay x7f2
+  ceiling journal build -o site
+  ceiling journal serve`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newJournalNew(sh), newJournalAdd(sh), newJournalBuild(sh), newJournalServe(sh))
+	return c
+}
+
+// journalDir is the flag that all of them have.
+func journalDir(c *cobra.Command) *string {
+	return c.Flags().String("dir", "journal", "folder of the journal")
+}
+
+func newJournalNew(sh *shell) *cobra.Command {
+	var from []string
+	c := &cobra.Command{
+		Use:     "new TITLE",
+		Short:   "Begin an entry",
+		Example: `  ceiling journal new "Does gzip pay?" --from x7f2`,
+		Args:    exactly(1, "one title, in quotes"),
+	}
+	dir := journalDir(c)
+	c.Flags().StringArrayVar(&from, "from", nil, "put this run or plan in; may be repeated")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		sources, err := findAll(from)
+		if err != nil {
+			return err
+		}
+		folder, err := journal.Create(*dir, args[0], time.Now().Format(time.DateOnly))
+		if err != nil {
+			return usage(err)
+		}
+		fmt.Fprintln(sh.stdout, filepath.Join(folder, "entry.md"))
+		for _, source := range sources {
+			if err := sh.addRecord(*dir, folder, source, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+func newJournalAdd(sh *shell) *cobra.Command {
+	var as string
+	c := &cobra.Command{
+		Use:   "add ENTRY ID…",
+		Short: "Put records beside an entry, so that a clone has them",
+		Long: `Copies runs or plans into the entry's folder: results and histograms as they
+are; of a single run the series too where it is not large; of a plan every
+run's result. What is left out is named. Where the front matter has one name
+without an ID among its runs, or --as says which, that name gets the ID.`,
+		Example: `  ceiling journal add 0001-servers x7f2
+  ceiling journal add journal/0001-servers x7f2 --as servers`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usage(fmt.Errorf("add takes an entry and at least one ID or directory; see: %s --help", c.CommandPath()))
+			}
+			return nil
+		},
+	}
+	dir := journalDir(c)
+	c.Flags().StringVar(&as, "as", "", "name of the front matter's runs that it is")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if as != "" && len(args) > 2 {
+			return usage(errors.New("--as names one record; add the others apart"))
+		}
+		sources, err := findAll(args[1:])
+		if err != nil {
+			return err
+		}
+		in := *dir
+		if strings.ContainsRune(args[0], filepath.Separator) && !c.Flags().Changed("dir") {
+			in = filepath.Dir(filepath.Clean(args[0])) // journal/0001-servers, wherever that is
+		}
+		for _, source := range sources {
+			if err := sh.addRecord(in, args[0], source, as); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// findAll finds records before anything is done with the first.
+func findAll(names []string) ([]string, error) {
+	var dirs []string
+	for _, name := range names {
+		dir, err := findRecord(name)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
+}
+
+func (sh *shell) addRecord(dir, entry, source, as string) error {
+	e, err := journal.FindEntry(dir, entry)
+	if err != nil {
+		return usage(err)
+	}
+	added, err := journal.Add(e, source, as)
+	if err != nil {
+		return usage(err)
+	}
+	fmt.Fprintf(sh.stderr, "%s: %s, in %s\n", added.ID, unit.FormatBytesSI(added.Bytes), added.Dir)
+	for _, l := range added.LeftOut {
+		fmt.Fprintf(sh.stderr, "  left out: %s (%s): %s\n", l.File, unit.FormatBytesSI(l.Bytes), l.Why)
+	}
+	if added.As != "" {
+		fmt.Fprintf(sh.stderr, "  it is %q in %s now\n", added.As, e.File)
+	} else if !added.Named {
+		fmt.Fprintf(sh.stderr, "  name it in %s:\n    runs:\n      a-name: %s\n", e.File, added.ID)
+	}
+	return nil
+}
+
+func newJournalBuild(sh *shell) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:     "build",
+		Short:   "Make the pages of a journal",
+		Example: "  ceiling journal build -o site",
+		Args:    exactly(0, "no arguments"),
+	}
+	dir := journalDir(c)
+	c.Flags().StringVarP(&out, "out", "o", "site", "folder for the pages; one that was built before is replaced")
+	c.RunE = func(*cobra.Command, []string) error {
+		store, err := record.DefaultStore(os.Getenv)
+		if err != nil {
+			return err
+		}
+		site, err := sh.buildJournal(*dir, store)
+		if err != nil {
+			return err
+		}
+		if err := journal.Write(site, out); err != nil {
+			return err
+		}
+		fmt.Fprintf(sh.stdout, "%s\n", filepath.Join(out, journal.IndexPage))
+		return nil
+	}
+	return c
+}
+
+// buildJournal reads and makes the pages; mistakes and warnings have a line
+// each.
+func (sh *shell) buildJournal(dir string, store record.Store) (*journal.Site, error) {
+	j, err := journal.Read(dir, store)
+	var site *journal.Site
+	if err == nil {
+		site, err = journal.Build(j)
+	}
+	var mistakes journal.Mistakes
+	if errors.As(err, &mistakes) {
+		for _, m := range mistakes {
+			fmt.Fprintln(sh.stderr, m.Error())
+		}
+		return nil, fmt.Errorf("journal: %d mistakes, and nothing was written", len(mistakes))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range site.Warnings {
+		fmt.Fprintf(sh.stderr, "warning: %s\n", m.Error())
+	}
+	return site, nil
+}
+
+func newJournalServe(sh *shell) *cobra.Command {
+	var addr string
+	c := &cobra.Command{
+		Use:     "serve",
+		Short:   "Show a journal in a browser, made anew when it changes",
+		Example: "  ceiling journal serve --addr 127.0.0.1:8090",
+		Args:    exactly(0, "no arguments"),
+	}
+	dir := journalDir(c)
+	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address to listen on, of this machine's loopback; port 0 chooses one")
+	c.RunE = func(c *cobra.Command, _ []string) error { return sh.serveJournal(c.Context(), *dir, addr) }
+	return c
+}
+
+// connectionsOfJournal bounds the sockets that a journal's readers have open.
+const connectionsOfJournal = 64
+
+func (sh *shell) serveJournal(ctx context.Context, dir, addr string) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return usage(fmt.Errorf("there is no folder %s; begin a journal with: ceiling journal new \"a title\"", dir))
+	}
+	store, err := record.DefaultStore(os.Getenv)
+	if err != nil {
+		return err
+	}
+	if at, err := net.ResolveTCPAddr("tcp", addr); err != nil {
+		return usage(fmt.Errorf("--addr: %w; write it as in 127.0.0.1:8090", err))
+	} else if !at.IP.IsLoopback() {
+		return usage(fmt.Errorf("--addr: %s is not on this machine's loopback; a journal is served to its writer alone, and built to be published", addr))
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return usage(fmt.Errorf("%w; give another address with --addr, or port 0 to have one chosen", err))
+	}
+	fmt.Fprintf(sh.stdout, "http://%s/\n", ln.Addr())
+	// A reader that does not read is dropped when its time is up.
+	server := &http.Server{Handler: journal.NewHandler(dir, store), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve answers ErrServerClosed then
+	defer stop()
+	if err := server.Serve(netutil.LimitListener(ln, connectionsOfJournal)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

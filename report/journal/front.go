@@ -1,0 +1,290 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Front is the front matter of an entry: YAML between two lines of ---.
+type Front struct {
+	Title string
+	// Date as in 2026-11-21.
+	Date       string
+	Question   string
+	Hypothesis string
+	Status     Status
+	// Runs that the text refers to, by a name.
+	Runs []Named
+	// BuildsOn names other entries.
+	BuildsOn []Named
+	// RetractedBecause is there when, and only when, the entry is retracted.
+	RetractedBecause string
+
+	lines map[string]int // of every key
+}
+
+// Named is a text of the front matter with its line, and the name that it was
+// given.
+type Named struct {
+	Name, Text string
+	Line       int
+}
+
+// Line of a key in the file; 1 where it is not there.
+func (f *Front) Line(key string) int { return max(f.lines[key], 1) }
+
+// frontKeys are the keys that a front matter has.
+var frontKeys = []string{"title", "date", "question", "hypothesis", "status", "runs", "builds_on", "retracted_because"} // read-only
+
+const fence = "---"
+
+// splitFront divides a text. The body keeps its offsets and its lines: where
+// the front matter was it has blanks.
+func splitFront(text []byte) (front, body []byte, err error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !bytes.Equal(bytes.TrimRight(firstLine(text), " \t\r\n"), []byte(fence)) {
+		return nil, nil, errors.New("an entry begins with a front matter between two lines of ---")
+	}
+	at := len(firstLine(text))
+	for rest := text[at:]; len(rest) > 0; rest = text[at:] {
+		line := firstLine(rest)
+		if bytes.Equal(bytes.TrimRight(line, " \t\r\n"), []byte(fence)) {
+			body = bytes.Clone(text)
+			for i := range body[:at+len(line)] {
+				if body[i] != '\n' {
+					body[i] = ' '
+				}
+			}
+			// The first line is blank, so that lines count as in the file.
+			return append([]byte("\n"), text[len(firstLine(text)):at]...), body, nil
+		}
+		at += len(line)
+	}
+	return nil, nil, errors.New("the front matter is not closed by a line of ---")
+}
+
+// firstLine is the first line of a text with its newline.
+func firstLine(text []byte) []byte {
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		return text[:i+1]
+	}
+	return text
+}
+
+// frontReader collects what is wrong with a front matter.
+type frontReader struct {
+	file  string
+	wrong Mistakes
+	front Front
+}
+
+// parseFront reads a front matter whose lines count as in the file.
+func parseFront(file string, text []byte) (Front, Mistakes) {
+	r := frontReader{file: file, front: Front{lines: map[string]int{}}}
+	if line := deepAt(text); line > 0 {
+		r.wrong.add(file, line, "nested too deep for a front matter")
+		return r.front, r.wrong
+	}
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		var at yaml.Error
+		if errors.As(err, &at) && at.GetToken() != nil {
+			r.wrong.add(file, at.GetToken().Position.Line, "%s", strings.ReplaceAll(at.GetMessage(), "\n", " "))
+		} else {
+			r.wrong.add(file, 1, "%s", strings.ReplaceAll(err.Error(), "\n", " "))
+		}
+		return r.front, r.wrong
+	}
+	if len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
+		r.wrong.add(file, 1, "the front matter is empty; it has %s", strings.Join(frontKeys, ", "))
+		return r.front, r.wrong
+	}
+	pairs, ok := mapping(tree.Docs[0].Body)
+	if !ok {
+		r.wrong.add(file, 1, "the front matter is a list of keys and values, as in title: What it asks")
+		return r.front, r.wrong
+	}
+	for _, pair := range pairs {
+		r.pair(pair)
+	}
+	r.check()
+	return r.front, r.wrong
+}
+
+// deepAt is the line where brackets nest deeper than a front matter does, or 0:
+// the YAML parser recurses.
+func deepAt(text []byte) int {
+	const most = 50
+	n := 0
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		n++
+		depth := bytes.Count(line, []byte("[")) + bytes.Count(line, []byte("{")) + bytes.Count(line, []byte("- ")) + bytes.Count(line, []byte("? "))
+		if depth > most || len(line)-len(bytes.TrimLeft(line, " \t")) > most {
+			return n
+		}
+	}
+	return 0
+}
+
+func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
+	}
+	return nil, false
+}
+
+func lineOf(n ast.Node) int {
+	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return 1
+	}
+	return n.GetToken().Position.Line
+}
+
+// scalar is the text of a plain value; a null is "".
+func scalar(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case nil, *ast.NullNode:
+		return "", true
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return strings.TrimSpace(n.Value.Value), true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, true // as it was written
+	}
+	return "", false
+}
+
+func (r *frontReader) pair(pair *ast.MappingValueNode) {
+	key, line := pair.Key.GetToken().Value, lineOf(pair.Key)
+	if _, twice := r.front.lines[key]; twice {
+		r.wrong.add(r.file, line, "%s stands there twice", clip(key))
+		return
+	}
+	r.front.lines[key] = line
+	switch key {
+	case "runs":
+		r.front.Runs = r.named(key, pair.Value, true)
+		return
+	case "builds_on":
+		r.front.BuildsOn = r.named(key, pair.Value, false)
+		return
+	}
+	into := map[string]*string{"title": &r.front.Title, "date": &r.front.Date, "question": &r.front.Question, "hypothesis": &r.front.Hypothesis,
+		"status": (*string)(&r.front.Status), "retracted_because": &r.front.RetractedBecause}[key]
+	if into == nil {
+		r.wrong.add(r.file, line, "there is no key %q%s", clip(key), nearTo(key, frontKeys))
+		return
+	}
+	text, ok := scalar(pair.Value)
+	if !ok {
+		r.wrong.add(r.file, line, "%s takes a text", key)
+		return
+	}
+	*into = strings.Join(strings.Fields(text), " ")
+}
+
+// named reads a list of texts or, where it may be one, a table of them.
+func (r *frontReader) named(key string, value ast.Node, table bool) []Named {
+	if pairs, ok := mapping(value); ok && table {
+		return r.table(pairs)
+	}
+	seq, ok := value.(*ast.SequenceNode)
+	if !ok {
+		if text, plain := scalar(value); plain && text == "" {
+			return nil // nothing yet
+		}
+		r.wrong.add(r.file, r.front.lines[key], "%s takes a list, as in [%s]", key, map[bool]string{true: "20261121-093012-x7f2", false: "0001-a-title"}[table])
+		return nil
+	}
+	var list []Named
+	for _, n := range seq.Values {
+		text, ok := scalar(n)
+		if !ok || text == "" {
+			r.wrong.add(r.file, lineOf(n), "%s takes names, each a text", key)
+			continue
+		}
+		list = append(list, Named{Name: text, Text: text, Line: lineOf(n)})
+	}
+	return list
+}
+
+func (r *frontReader) table(pairs []*ast.MappingValueNode) []Named {
+	var list []Named
+	seen := map[string]bool{}
+	for _, pair := range pairs {
+		name, line := pair.Key.GetToken().Value, lineOf(pair.Key)
+		text, ok := scalar(pair.Value)
+		switch {
+		case !ok:
+			r.wrong.add(r.file, line, "runs: %s takes an ID or a path", clip(name))
+		case seen[name]:
+			r.wrong.add(r.file, line, "runs: %s stands there twice", clip(name))
+		case strings.ContainsFunc(name, func(c rune) bool { return c == '/' || c == '"' || unicode.IsSpace(c) || unicode.IsControl(c) }) || name == "":
+			r.wrong.add(r.file, line, "runs: %q is no name; take letters, digits and dashes", clip(name))
+		default:
+			seen[name] = true
+			list = append(list, Named{Name: name, Text: text, Line: line})
+		}
+	}
+	return list
+}
+
+// check holds the values against each other.
+func (r *frontReader) check() {
+	f := &r.front
+	for _, need := range []struct{ key, value string }{{"title", f.Title}, {"date", f.Date}, {"question", f.Question}, {"status", string(f.Status)}} {
+		if need.value == "" {
+			r.wrong.add(r.file, f.Line(need.key), "the front matter has no %s", need.key)
+		}
+	}
+	if _, err := time.Parse(time.DateOnly, f.Date); err != nil && f.Date != "" {
+		r.wrong.add(r.file, f.Line("date"), "date: %q is no day; write it as in 2026-11-21", clip(f.Date))
+	}
+	known := false
+	var names []string
+	for _, s := range Statuses() {
+		known = known || s == f.Status
+		names = append(names, string(s))
+	}
+	switch {
+	case f.Status == "":
+	case !known:
+		r.wrong.add(r.file, f.Line("status"), "status: there is no %q; it is one of %s", clip(string(f.Status)), strings.Join(names, ", "))
+	case f.Status == Retracted && f.RetractedBecause == "":
+		r.wrong.add(r.file, f.Line("status"), "a retracted entry says why: retracted_because")
+	case f.Status != Retracted && f.RetractedBecause != "":
+		r.wrong.add(r.file, f.Line("retracted_because"), "retracted_because goes with status: retracted, not with %s", f.Status)
+	case f.Status == Done && f.Hypothesis == "":
+		r.wrong.add(r.file, f.Line("status"), "a done entry has the hypothesis that was held before it was measured")
+	}
+}
+
+// clip cuts a text that a message quotes.
+func clip(text string) string {
+	const most = 60
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
+// nearTo offers the names that are most like one that is not known.
+func nearTo(name string, names []string) string {
+	near := nearest(name, names)
+	if len(near) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; near: %s", strings.Join(near, ", "))
+}

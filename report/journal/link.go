@@ -1,0 +1,144 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+
+	"ceiling/record"
+)
+
+const (
+	// fileMost bounds a file that an entry shows or links to, in bytes.
+	fileMost = 10 << 20
+)
+
+// imageTypes and fileTypes are what an entry's page may show and link to: what
+// cannot run in a browser.
+var (
+	imageTypes = []string{".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"}                                             // read-only
+	fileTypes  = []string{".txt", ".yaml", ".yml", ".toml", ".json", ".ndjson", ".csv", ".hgrm", ".hdr", ".log", ".pdf"} // read-only
+)
+
+// link checks where a link leads and answers where it leads in the site. Pages
+// of other sites are not asked for: only what a journal can answer for is
+// looked at.
+func (w *written) link(j *Journal, line int, destination []byte, image bool) []byte {
+	to, err := w.resolveLink(j, line, string(destination), image)
+	if err != nil {
+		w.wrong.add(w.entry.File, line, "link to %q: %v", clip(string(destination)), err)
+		return nil
+	}
+	return []byte(to)
+}
+
+func (w *written) resolveLink(j *Journal, line int, destination string, image bool) (string, error) {
+	u, err := url.Parse(destination)
+	switch {
+	case destination == "":
+		return "", errors.New("it leads nowhere")
+	case err != nil:
+		return "", errors.New("it is no address")
+	case u.Scheme != "" || u.Host != "":
+		if image {
+			return "", errors.New("a page loads nothing from elsewhere; put the image into the entry's folder")
+		}
+		if (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") && u.Scheme != "mailto" {
+			return "", errors.New("links go to http, https and mailto, or to what is in the journal")
+		}
+		return destination, nil
+	case u.Path == "":
+		if !w.anchors[u.Fragment] {
+			return "", fmt.Errorf("there is no such heading%s", nearTo(u.Fragment, keysOf(w.anchors)))
+		}
+		return destination, nil
+	}
+	return w.local(j, line, u, image)
+}
+
+// local leads to another entry, to a record, or to a file of the entry.
+func (w *written) local(j *Journal, line int, u *url.URL, image bool) (string, error) {
+	clean := path.Clean(u.Path)
+	if path.IsAbs(clean) {
+		return "", errors.New("a link within the journal is relative to the entry's folder")
+	}
+	if rest, up := strings.CutPrefix(clean, "../"); up {
+		name, file, _ := strings.Cut(rest, "/")
+		for _, other := range j.Entries {
+			if other.Name == name && (file == "" || file == entryFile) && !image {
+				if u.Fragment != "" {
+					w.links = append(w.links, anchorLink{line, other, u.Fragment})
+					return entryPage(other) + "#" + u.EscapedFragment(), nil
+				}
+				return entryPage(other), nil
+			}
+		}
+		return "", errors.New("outside of the entry's folder there are only other entries, as in ../0001-a-title/entry.md")
+	}
+	if id, ok := strings.CutPrefix(clean, recordsDir+"/"); ok && record.IsID(id) && !image {
+		if w.entry.record(id) == nil {
+			return "", errors.New("it is not among this entry's runs")
+		}
+		return recordPage(id), nil
+	}
+	return w.file(clean, image)
+}
+
+// file takes a file of the entry's folder into the site.
+func (w *written) file(name string, image bool) (string, error) {
+	types := fileTypes
+	if image {
+		types = imageTypes
+	}
+	if ending := strings.ToLower(path.Ext(name)); !slices.Contains(types, ending) && (image || !slices.Contains(imageTypes, ending)) {
+		return "", fmt.Errorf("files that end in %q are not taken; these are: %s", ending, strings.Join(types, " "))
+	}
+	root, err := os.OpenRoot(w.entry.Dir) // a link cannot lead out of it
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	info, err := root.Stat(filepath.FromSlash(name))
+	if err != nil || !info.Mode().IsRegular() {
+		return "", errors.New("there is no such file in the entry's folder")
+	}
+	f, err := root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, fileMost+1))
+	if err != nil {
+		return "", err
+	}
+	if len(data) > fileMost {
+		return "", fmt.Errorf("it has more than %d bytes", fileMost)
+	}
+	to := path.Join(w.entry.Name, name)
+	w.files[to] = data
+	return (&url.URL{Path: to}).String(), nil
+}
+
+// autoLink checks a <https://…>.
+func (w *written) autoLink(n *ast.AutoLink) {
+	text := string(n.URL(w.entry.body))
+	if n.AutoLinkType == ast.AutoLinkEmail {
+		return
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" {
+		w.wrong.add(w.entry.File, w.line(n), "link to %q: links go to http, https and mailto, or to what is in the journal", clip(text))
+	}
+}
+
+func entryPage(e *Entry) string { return e.Name + ".html" }
+
+func recordPage(id string) string { return "runs/" + id + ".html" }

@@ -1,0 +1,57 @@
+package journal
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// nearMost is how many names are offered in place of one that is not known.
+const nearMost = 5
+
+// nearest are the names most like the given one, the most alike first. Where
+// none is alike they are the first of the list.
+func nearest(name string, names []string) []string {
+	type scored struct {
+		name string
+		far  int
+	}
+	var list []scored
+	for _, n := range names {
+		far := distance(strings.ToLower(name), strings.ToLower(n))
+		if strings.Contains(strings.ToLower(n), strings.ToLower(name)) {
+			far = min(far, 1)
+		}
+		list = append(list, scored{n, far})
+	}
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(a.far, b.far) })
+	var near []string
+	for _, s := range list[:min(len(list), nearMost)] {
+		near = append(near, s.name)
+	}
+	return near
+}
+
+// distance is how many letters have to be changed, put in or taken out to make
+// one text of the other (Levenshtein), over at most 64 of them.
+func distance(a, b string) int {
+	const most = 64
+	x, y := []rune(a), []rune(b)
+	x, y = x[:min(len(x), most)], y[:min(len(y), most)]
+	row := make([]int, len(y)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, cx := range x {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, cy := range y {
+			cost := 1
+			if cx == cy {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(y)]
+}

@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// markFile tells a folder that Write has made: it may be replaced.
+const markFile = ".ceiling-journal"
+
+// Write puts a site into a folder, whole or not at all. A folder that is there
+// is replaced when it is empty or a site that was written before; anything else
+// is left alone.
+func Write(s *Site, dir string) error {
+	if err := replaceable(dir); err != nil {
+		return err
+	}
+	parent := filepath.Dir(filepath.Clean(dir))
+	part, err := os.MkdirTemp(parent, ".journal-")
+	if err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	defer os.RemoveAll(part) // gone after the rename
+	if err := s.into(part); err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	old := part + "-old"
+	if err := os.Rename(dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	defer os.RemoveAll(old) // what was there before
+	if err := os.Rename(part, dir); err != nil {
+		return errors.Join(fmt.Errorf("write journal: %w", err), os.Rename(old, dir))
+	}
+	return nil
+}
+
+// replaceable refuses a folder that holds something else.
+func replaceable(dir string) error {
+	list, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("write journal: %w", err)
+	case len(list) == 0 || slices.ContainsFunc(list, func(d fs.DirEntry) bool { return d.Name() == markFile }):
+		return nil
+	}
+	return fmt.Errorf("write journal: %s holds other files; give a new folder", dir)
+}
+
+func (s *Site) into(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	paths := keysOf(s.Files)
+	slices.Sort(paths)
+	for _, path := range paths {
+		if !filepath.IsLocal(filepath.FromSlash(path)) {
+			return fmt.Errorf("%s leads out of the folder", path)
+		}
+		to := filepath.Join(dir, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, s.Files[path], 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, markFile), []byte("Written by ceiling journal build, which replaces this folder.\n"), 0o644)
+}
+
+// beginning is the text of a new entry.
+const beginning = `---
+title: %s
+date: %s
+status: planned
+question: %s
+hypothesis:
+runs:
+  main:
+---
+
+## What was done
+
+## What came out
+
+{{table "main"}}
+
+## What it means
+`
+
+// Create begins an entry: a folder with the next number, and a text to fill in.
+// It answers the folder. today is as in 2026-11-21.
+func Create(dir, title, today string) (string, error) {
+	title = strings.Join(strings.Fields(title), " ")
+	slug := slugOf(title)
+	if slug == "" {
+		return "", fmt.Errorf("begin entry: the title %q has no letters to name a folder by", title)
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	number := 1
+	for _, d := range list {
+		if m := folderName.FindStringSubmatch(d.Name()); m != nil {
+			var n int
+			if _, err := fmt.Sscanf(m[1], "%d", &n); err != nil {
+				return "", fmt.Errorf("begin entry: %s: %w", d.Name(), err)
+			}
+			number = max(number, n+1)
+			if m[2] == slug {
+				return "", fmt.Errorf("begin entry: there is %s already; give it another title", d.Name())
+			}
+		}
+	}
+	if number >= entriesMost {
+		return "", errors.New("begin entry: the numbers of this journal are used up")
+	}
+	folder := filepath.Join(dir, fmt.Sprintf("%04d-%s", number, slug))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	text := fmt.Sprintf(beginning, quoted(title), today, quoted(title))
+	if err := os.WriteFile(filepath.Join(folder, entryFile), []byte(text), 0o644); err != nil {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	return folder, nil
+}
+
+// quoted is a text as a YAML string between single quotes, where nothing but
+// the quote has a meaning.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// slugMost is how long the name of a folder gets.
+const slugMost = 50
+
+// slugOf is a title in small letters, digits and dashes.
+func slugOf(title string) string {
+	var b strings.Builder
+	dash := false
+	for _, c := range strings.ToLower(title) {
+		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
+			if dash && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			dash = false
+			b.WriteRune(c)
+			continue
+		}
+		dash = true
+	}
+	slug := b.String()
+	if len(slug) > slugMost {
+		slug = slug[:slugMost]
+		if i := strings.LastIndexByte(slug, '-'); i > 0 {
+			slug = slug[:i]
+		}
+	}
+	return slug
+}
