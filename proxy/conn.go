@@ -30,31 +30,38 @@ type parcel struct{ b []byte }
 
 const (
 	// parcelBytes fits a head with a small body, and a receive buffer with the
-	// frame of its chunk.
+	// frame of its chunk. largeBytes fits what arrives for one connection in a turn,
+	// most of the time.
 	parcelBytes = 17 << 10
-	// maxParcel is what a parcel may have grown to and be kept.
-	maxParcel = 64 << 10
-	// maxSpare bounds the parcels that are kept: 17 MiB for each loop at most.
+	largeBytes  = 136 << 10
+	// maxSpare and maxLarge bound the parcels that are kept: 17 MiB for each loop,
+	// and as much again.
 	maxSpare = 1024
+	maxLarge = 128
 )
 
-// parcels is a stack of spare parcels: the one that is warm in the cache comes
+// parcels are stacks of spare parcels: the one that is warm in the cache comes
 // first.
-type parcels struct{ spare []*parcel }
+type parcels struct{ spare, large []*parcel }
 
-func (s *parcels) get() *parcel {
-	if n := len(s.spare); n > 0 {
-		p := s.spare[n-1]
-		s.spare = s.spare[:n-1]
+func (s *parcels) get() *parcel { return take(&s.spare, parcelBytes) }
+
+func take(stack *[]*parcel, size int) *parcel {
+	if n := len(*stack); n > 0 {
+		p := (*stack)[n-1]
+		*stack = (*stack)[:n-1]
 		return p
 	}
-	return &parcel{make([]byte, 0, parcelBytes)}
+	return &parcel{make([]byte, 0, size)}
 }
 
 func (s *parcels) put(p *parcel) {
-	if len(s.spare) < maxSpare && cap(p.b) <= maxParcel {
-		p.b = p.b[:0]
+	p.b = p.b[:0]
+	switch size := cap(p.b); {
+	case size < largeBytes && size <= 2*parcelBytes && len(s.spare) < maxSpare:
 		s.spare = append(s.spare, p)
+	case size == largeBytes && len(s.large) < maxLarge:
+		s.large = append(s.large, p)
 	}
 }
 
@@ -95,9 +102,33 @@ func (c *conn) buffer() *parcel {
 	return c.out
 }
 
+// room is buffer with place for n bytes more: in a larger parcel where they do not
+// fit, and behind what is sent at once where that is full.
+func (c *conn) room(n int) *parcel {
+	p := c.buffer()
+	if cap(p.b)-len(p.b) >= n {
+		return p
+	}
+	s := &c.loop.parcels
+	if len(p.b)+n <= largeBytes {
+		large := take(&s.large, largeBytes)
+		large.b = append(large.b, p.b...)
+		s.put(p)
+		c.out = large
+		return large
+	}
+	c.flush()
+	c.out = take(&s.large, largeBytes)
+	if !c.dirty {
+		c.dirty = true
+		c.loop.dirty = append(c.loop.dirty, c)
+	}
+	return c.out
+}
+
 // write sends a copy of b.
 func (c *conn) write(b []byte) {
-	p := c.buffer()
+	p := c.room(len(b))
 	p.b = append(p.b, b...)
 }
 

@@ -82,7 +82,7 @@ func (p *peer) body(piece []byte) {
 	if p.broken || p.fd < 0 {
 		return
 	}
-	out := p.buffer()
+	out := p.room(len(piece) + chunkFrame)
 	if p.chunkBody {
 		out.b = appendChunk(out.b, piece)
 	} else {
@@ -100,6 +100,9 @@ func (p *peer) endBody() {
 		p.write(lastChunk)
 	}
 }
+
+// chunkFrame is what a chunk's size and line ends take at most.
+const chunkFrame = 24
 
 var lastChunk = []byte("0\r\n\r\n") // read-only
 
@@ -237,7 +240,7 @@ func (p *peer) pass(b []byte) {
 		b = b[n:]
 		if len(piece) > 0 {
 			x.sentBytes += int64(len(piece))
-			out := c.buffer()
+			out := c.room(len(piece) + chunkFrame)
 			if x.chunked {
 				out.b = appendChunk(out.b, piece)
 			} else {
