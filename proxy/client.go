@@ -179,7 +179,7 @@ func (c *client) run() {
 		if !c.head() {
 			break
 		}
-		full = c.out != nil && len(c.out.b) >= maxAnswered
+		full = c.leaving >= maxAnswered
 	}
 	c.running = false
 	switch {

@@ -83,6 +83,7 @@ type conn struct {
 
 	out     *parcel   // to be sent when the turn ends
 	pending []*parcel // sent, perhaps not out
+	leaving int       // bytes sent since the last Wait
 
 	deadline int64 // loop's clock; 0: none
 	checkAt  int64 // tick at which the wheel looks at it; 0: it does not
@@ -146,6 +147,7 @@ func (c *conn) flush() {
 	}
 	c.loop.ring.Send(int(c.fd), c.out.b, c.tag())
 	c.pending = append(c.pending, c.out)
+	c.leaving += len(c.out.b)
 	c.out = nil
 	c.unsettle()
 }
@@ -165,7 +167,7 @@ func (c *conn) atEase() {
 
 // settle looks, a Wait after a send, whether all is out.
 func (c *conn) settle() {
-	c.unsettled = false
+	c.unsettled, c.leaving = false, 0
 	if c.fd < 0 || c.blocked {
 		return
 	}
