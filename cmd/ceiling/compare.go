@@ -48,7 +48,7 @@ records of runs made before, or results of other tools.`,
 	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A; 0 chooses")
 	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A against A; 0 chooses")
 	f.plan.bind(p)
-	hide(c, "repeats", "slo", "targets")
+	hide(c, "repeats", "slo", "targets", "connect-ramp", "link")
 	p.Lookup("duration").DefValue, f.duration = "2s", "2s"
 	p.Lookup("rest").DefValue, f.plan.rest = "100ms", "100ms"
 	return c

@@ -41,8 +41,7 @@ measured more than once. A run that cannot hold anymore is ended early.`,
 	p.StringVar(&most, "most", "", "highest rate to try; as far as it goes where none is given")
 	p.Float64Var(&within, "within", 0.03, "how narrow the answer shall be, as a share")
 	f.plan.bind(p)
-	hide(c, "rate", "json")
-	p.Lookup("json").Hidden = false
+	hide(c, "rate")
 	p.Lookup("duration").DefValue, f.duration = "5s", "5s"
 	return c
 }

@@ -16,7 +16,7 @@ type telemetryFlags struct{ prometheus, otlp string }
 
 func (f *telemetryFlags) bind(p flagSet) {
 	p.StringVar(&f.prometheus, "prometheus", "", "serve /metrics at this address meanwhile, as in :9464")
-	p.StringVar(&f.otlp, "otlp", "", "send metrics to this OpenTelemetry collector, as in http://127.0.0.1:4318")
+	p.StringVar(&f.otlp, "otlp", "", "send metrics to this OpenTelemetry collector (URL)")
 }
 
 // telemetry tells Prometheus and a collector; nil tells nobody.
