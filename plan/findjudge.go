@@ -78,7 +78,7 @@ func (s *survey) judge(m *record.Measured) (ballot, []record.HeldTerm) {
 	terms, complete := s.measure(m)
 	broken := slices.DeleteFunc(terms, func(t record.HeldTerm) bool { return t.Holds })
 	switch {
-	case m.GaveUp != "", m.Outcome == record.Void && (m.Completed == 0 && m.Failed > 0 || blames(m.Ceiling)):
+	case m.GaveUp != "", m.Outcome == record.Void && (m.Completed == 0 && m.Failed > 0 || (blames(m.Ceiling) || m.OwedShare > owedShare)):
 		// A run is void behind its server's ceiling when the rate was not kept up
 		// with although the SLO still held: a queue without end has its price later.
 		if len(broken) == 0 {
@@ -92,6 +92,10 @@ func (s *survey) judge(m *record.Measured) (ballot, []record.HeldTerm) {
 	}
 	return ballotHeld, nil
 }
+
+// owedShare of the asked requests may be without an answer at the end of a step
+// before the queue counts as growing: what package verdict calls so.
+const owedShare = 0.01
 
 // blames tells whether a ceiling is something other than the generator that
 // kept the answers from keeping up.

@@ -152,6 +152,8 @@ type Measured struct {
 	Outcome string `json:"outcome"`
 	Ceiling string `json:"ceiling"`
 	Says    string `json:"says"`
+	// OwedShare of the asked requests, as in the verdict.
+	OwedShare float64 `json:"owed_share,omitempty"`
 	// OtherCores that other programs used meanwhile, as in the verdict.
 	OtherCores float64 `json:"other_cores,omitempty"`
 	// SLO has every asked term with the value found.

@@ -284,6 +284,10 @@ type Verdict struct {
 	// OtherCores is how many cores of the server's host other programs used; 0
 	// where none did, or it is not known.
 	OtherCores float64 `json:"other_cores,omitempty"`
+	// OwedShare of the requests that an open loop asked for were without an
+	// answer when the window closed, beyond those at its beginning: the queue
+	// grew.
+	OwedShare float64 `json:"owed_share,omitempty"`
 	// SLO has every asked term that could be measured.
 	SLO []HeldTerm `json:"slo,omitempty"`
 	// Stations is where a request waits, as shares of its time.

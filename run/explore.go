@@ -281,7 +281,7 @@ func measured(step *record.Step, done *Done) *record.Measured {
 		Response: r.Latency.Response, Service: r.Latency.Service,
 		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
 		Outcome:        r.Verdict.Outcome, Ceiling: r.Verdict.Ceiling, Says: r.Verdict.Because,
-		OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, GaveUp: r.GaveUp, Histogram: &done.Response,
+		OwedShare: r.Verdict.OwedShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, GaveUp: r.GaveUp, Histogram: &done.Response,
 	}
 	if r.Subject != nil {
 		m.ServerCPUNs = r.Subject.CPUNsPerRequest

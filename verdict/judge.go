@@ -30,7 +30,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 	}
 	v := record.Verdict{
 		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,
-		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, Stations: f.places.stationsOf(),
+		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, OwedShare: f.schedule.owed.value, Stations: f.places.stationsOf(),
 	}
 	if found.answer == cannotTell {
 		v.Missing = found.missing

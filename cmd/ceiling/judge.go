@@ -85,7 +85,7 @@ func (sh *shell) judgePlan(dir string, asJSON bool) error {
 			return err
 		}
 		v := verdict.Judge(r, &series)
-		m.Outcome, m.Ceiling, m.Says, m.SLO, m.OtherCores = v.Outcome, v.Ceiling, v.Because, v.SLO, v.OtherCores
+		m.Outcome, m.Ceiling, m.Says, m.SLO, m.OwedShare, m.OtherCores = v.Outcome, v.Ceiling, v.Because, v.SLO, v.OwedShare, v.OtherCores
 	}
 	if len(p.Runs) > 0 {
 		plan.Conclude(p)
