@@ -219,7 +219,11 @@ func proof(out *printer, p *record.Proof) {
 	out.line("%-12s %8s %12s %12.2f   %.2f to %.2f", "sum", "", "", p.Sum.Mid, p.Sum.Low, p.Sum.High)
 	out.line("")
 	out.fact("answer", p.Says)
-	out.fact("verdict", fmt.Sprintf("the runs' own verdict is %s: it %s", p.Passive, p.Agrees))
+	if p.Passive == "" {
+		out.fact("verdict", "the runs' own verdicts name no ceiling that most of them agree on")
+	} else {
+		out.fact("verdict", fmt.Sprintf("the runs' own verdict is %s: it %s", p.Passive, p.Agrees))
+	}
 	for i, n := range p.NotTaken {
 		out.fact([]string{"not taken", ""}[min(i, 1)], n.What+": "+n.Why)
 	}
