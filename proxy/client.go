@@ -197,8 +197,10 @@ func (c *client) run() {
 		c.free()
 	}
 	switch {
-	case c.eof && c.in == nil:
+	case c.eof && c.in == nil && c.out == nil && len(c.pending) == 0:
 		c.end()
+	case c.eof && c.in == nil: // its answer is still to go out
+		c.linger(false)
 	case c.loop.stopping && c.in == nil:
 		c.linger(false)
 	case c.eof:

@@ -162,6 +162,7 @@ func (c *conn) unsettle() {
 // atEase has drained called once all that was written is out, in a later turn.
 func (c *conn) atEase() {
 	c.ease = true
+	c.loop.hurry = true
 	c.unsettle()
 }
 

@@ -228,7 +228,6 @@ type origin struct {
 	addr string
 	mu   sync.Mutex
 	open map[net.Conn]bool
-	all  int
 }
 
 func serveHTTP(t *testing.T, h http.HandlerFunc) *origin {
@@ -244,7 +243,6 @@ func serveHTTP(t *testing.T, h http.HandlerFunc) *origin {
 		defer o.mu.Unlock()
 		switch state {
 		case http.StateNew:
-			o.all++
 			o.open[c] = true
 		case http.StateClosed, http.StateHijacked:
 			delete(o.open, c)
@@ -254,13 +252,6 @@ func serveHTTP(t *testing.T, h http.HandlerFunc) *origin {
 	go func() { defer close(done); _ = s.Serve(ln) }()
 	t.Cleanup(func() { s.Close(); <-done })
 	return o
-}
-
-// accepted is how many connections there were.
-func (o *origin) accepted() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all
 }
 
 // pattern is n bytes in which every place differs from those near it.

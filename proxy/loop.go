@@ -43,6 +43,7 @@ type loop struct {
 	second int64 // of date
 	date   []byte
 
+	hurry    bool // somebody waits for what was sent to be out: the next Wait does not wait
 	stopping bool // no more clients are accepted
 	drainEnd int64
 	counts   counters
@@ -77,7 +78,11 @@ func (l *loop) run() (err error) {
 
 // turn is one round: wait, settle what was sent, handle what came, send.
 func (l *loop) turn() error {
-	events, err := l.ring.Wait(ring.Patience{Timeout: noWork})
+	patience := ring.Patience{Timeout: noWork}
+	if l.hurry {
+		l.hurry, patience.Timeout = false, 0
+	}
+	events, err := l.ring.Wait(patience)
 	if err != nil {
 		return fmt.Errorf("proxy loop: %w", err)
 	}

@@ -659,3 +659,33 @@ func TestHeadsDoNotMix(t *testing.T) {
 		}
 	})
 }
+
+// TestHalfClose: a client that has said all it wants, and ended its direction, gets
+// its answers.
+func TestHalfClose(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK(string(pattern(50_000))))))
+		r := run(t, engine, to("http://"+s.Address()))
+		for _, n := range []int{1, 3} {
+			l := dial(t, r.addr)
+			l.say(strings.Repeat("GET / HTTP/1.1\r\nHost: a\r\n\r\n", n))
+			if err := l.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			for range n {
+				if _, body := l.answer("GET"); body != string(pattern(50_000)) {
+					t.Error("wrong bytes")
+				}
+			}
+			l.over()
+		}
+		half := dial(t, r.addr)
+		half.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel")
+		if err := half.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(half.r); err != nil && !strings.Contains(err.Error(), "reset") || strings.Contains(string(b), "200 OK") {
+			t.Errorf("%q %v", b, err)
+		}
+	})
+}
