@@ -32,6 +32,7 @@ type peer struct {
 	eof       bool // tunnel: nothing more comes
 	shut      bool // tunnel: our side is closed
 	served    uint32
+	address   int // of the upstream's addresses, the one it leads to
 	pool      *pool
 	client    *client // nil: nobody
 	in        *parcel // a response's head that came in parts
@@ -43,13 +44,8 @@ type peer struct {
 func (p *peer) connected(err syscall.Errno) {
 	c := p.client
 	if err != 0 {
-		p.client = nil
-		p.pool.loop.counts.connectErrors++
-		p.pool.nextAddress()
-		p.drop()
-		if c != nil {
-			c.x.failed(502, "connect: "+err.Error(), false, false)
-		}
+		p.loop.counts.connectErrors++
+		p.pool.unreachable(p, 502, "connect: "+err.Error())
 		return
 	}
 	p.loop.counts.connects++
@@ -409,12 +405,7 @@ func (p *peer) expired() {
 	switch p.state {
 	case peerConnecting:
 		l.counts.connectTimeouts++
-		p.client = nil
-		p.pool.nextAddress()
-		p.drop()
-		if c != nil {
-			c.x.failed(502, "connect: timeout", false, false)
-		}
+		p.pool.unreachable(p, 504, "connect: timeout")
 	case peerIdle:
 		p.drop()
 	case peerHead:

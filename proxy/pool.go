@@ -11,9 +11,10 @@ type pool struct {
 	upstream *upstream
 	idle     []*peer // the last in is the first out: the others may go when they are not needed
 	queue    []*client
-	open     int // connections, those under way too
-	busy     int // requests
-	turn     int // which address comes next
+	open     int     // connections, those under way too
+	busy     int     // requests
+	turn     int     // which address was last
+	avoid    []int64 // loop's clock: until when each address is left out
 }
 
 // pool of an upstream, made when it is first asked for.
@@ -69,26 +70,65 @@ func (p *pool) connect(x *exchange) {
 		return
 	}
 	list := *p.upstream.addresses.Load()
-	if len(list) == 0 {
-		x.failed(502, "the destination's name has no address", false, false)
-		return
-	}
-	to := &list[p.turn%len(list)]
-	fd, err := to.Socket()
+	at := p.address(len(list))
+	fd, err := list[at].Socket()
 	if err != nil {
 		p.loop.counts.connectErrors++
 		x.failed(503, err.Error(), false, false)
 		return
 	}
-	if len(list) > 1 { // names with several addresses are served by all of them
-		p.turn++
-	}
-	peer := &peer{pool: p, client: x.client}
+	peer := &peer{pool: p, client: x.client, address: at}
 	p.loop.adopt(&peer.conn, peer, fd)
 	p.open++
 	x.peer = peer
 	peer.expire(x.location.connect)
-	p.loop.ring.Connect(fd, to, peer.tag())
+	p.loop.ring.Connect(fd, &list[at], peer.tag())
+}
+
+// avoidNs is how long an address of a name is left out after a connect to it has
+// failed, while the name has others.
+const avoidNs = 10e9
+
+// address is the place in the list of the name's address whose turn it is.
+func (p *pool) address(n int) int {
+	if len(p.avoid) != n {
+		p.avoid = make([]int64, n)
+	}
+	for range n {
+		p.turn = (p.turn + 1) % n
+		if p.avoid[p.turn] <= p.loop.now {
+			return p.turn
+		}
+	}
+	return p.turn
+}
+
+// unreachable ends an attempt to connect. A name's next address is tried before
+// the destination counts as failed.
+func (p *pool) unreachable(peer *peer, status int, why string) {
+	c := peer.client
+	peer.client = nil
+	others := false
+	if peer.address < len(p.avoid) {
+		p.avoid[peer.address] = p.loop.now + avoidNs
+		for _, until := range p.avoid {
+			others = others || until <= p.loop.now
+		}
+	}
+	if c == nil {
+		peer.drop()
+		return
+	}
+	if !others {
+		peer.drop()
+		c.x.failed(status, why, false, false)
+		return
+	}
+	c.x.peer = nil
+	p.forget(peer)
+	peer.state = peerClosed
+	peer.close()
+	p.connect(c.x)
 }
 
 // bridge opens a connection that others encrypt. It is there at once.
@@ -104,14 +144,6 @@ func (p *pool) bridge(x *exchange) {
 	p.open++
 	x.peer = peer
 	peer.connected(0)
-}
-
-// nextAddress goes on to another address of the name after one has failed.
-func (p *pool) nextAddress() {
-	if n := len(*p.upstream.addresses.Load()); n == 1 {
-		return
-	}
-	p.turn++
 }
 
 // rest takes a connection back: for who waits for one, or for later.

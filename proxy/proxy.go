@@ -171,6 +171,12 @@ func listenAddress(address string) (netip.AddrPort, error) {
 	switch host {
 	case "":
 		host = "::"
+		fd, err := syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil { // a host without IPv6
+			host = "0.0.0.0"
+		} else {
+			closeNow(fd)
+		}
 	case "localhost":
 		host = "127.0.0.1"
 	}

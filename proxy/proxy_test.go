@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"ceiling/internal/faulty"
+	"ceiling/internal/ring"
 )
 
 func faultyServer(t *testing.T, script func(int) faulty.Script) *faulty.Server {
@@ -496,13 +498,43 @@ func TestUnixAndNames(t *testing.T) {
 	}
 	n := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("named"))))
 	_, port, _ := net.SplitHostPort(n.Address())
-	r2 := run(t, "auto", to("http://localhost:"+port))
-	l := dial(t, r2.addr)
-	for range 4 {
-		if body := l.status("/", 200); body != "named" {
-			t.Error(body)
+	r2 := run(t, "auto", to("http://localhost:"+port, "retry = { attempts = 0 }")+"idle_connections = 1\n")
+	for range 8 { // with a connection each; the name may have an address where nobody listens
+		l := dial(t, r2.addr)
+		l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+		if res, body := l.answer("POST"); body != "named" {
+			t.Error(res.Status, body)
 		}
 	}
+}
+
+// TestAddresses: an address of a name where nobody listens costs no request, and is
+// left out for a while.
+func TestAddresses(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		good := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Write(faulty.OK("good")), faulty.Close()))
+		bad := faultyServer(t, faulty.Every())
+		bad.Refuse()
+		r := run(t, engine, to("http://"+good.Address(), "retry = { attempts = 0 }"))
+		list := []ring.Sockaddr{ring.TCPAddr(netip.MustParseAddrPort(bad.Address())), ring.TCPAddr(netip.MustParseAddrPort(good.Address()))}
+		for _, u := range r.site.upstreams {
+			u.addresses.Store(&list)
+		}
+		l := dial(t, r.addr)
+		for range 20 {
+			until(t, "the connection before is gone", func() bool {
+				s, err := r.Snapshot()
+				return err == nil && (len(s.Upstreams) == 0 || s.Upstreams[0].Open == 0)
+			})
+			l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+			if res, body := l.answer("POST"); body != "good" {
+				t.Fatal(res.Status)
+			}
+		}
+		if n := r.count("upstream_connect_errors_total"); n < 1 || n > 3 {
+			t.Errorf("%d connects failed", n)
+		}
+	})
 }
 
 // TestDrain: at the end what was begun is answered, idle connections are closed,
