@@ -721,3 +721,47 @@ func TestHalfClose(t *testing.T) {
 		}
 	})
 }
+
+// TestEarlyResponse: a destination that answers before it has the whole request is
+// heard, and neither connection is used again: nobody knows where the next request
+// would begin.
+func TestEarlyResponse(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		for name, script := range map[string]faulty.Script{
+			"and reads on":  {faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Body(), faulty.Answer(faulty.OK("reused"))},
+			"and is silent": {faulty.SmallBuffers(), faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Deaf()},
+			"and closes":    {faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Close()},
+		} {
+			s := faultyServer(t, faulty.InTurn(script, faulty.Script{faulty.Answer(faulty.OK("fresh"))}))
+			r := run(t, engine, to("http://"+s.Address()))
+			l := dial(t, r.addr)
+			l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")
+			res, err := http.ReadResponse(l.r, nil)
+			if err != nil || res.StatusCode != 413 || !res.Close {
+				t.Fatalf("%s: %v %v", name, res, err)
+			}
+			go func() { _, _ = l.Write(pattern(10_000_000)) }() // it may be cut off
+			if body, err := io.ReadAll(res.Body); err != nil || string(body) != "no" {
+				t.Errorf("%s: %q %v", name, body, err)
+			}
+			if body := dial(t, r.addr).status("/", 200); body != "fresh" {
+				t.Errorf("%s: %s", name, body)
+			}
+			l.Close()
+		}
+	})
+}
+
+// TestSlowBody: a request whose body stands still is ended by the time for it.
+func TestSlowBody(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := okServer(t)
+		r := run(t, engine, to("http://"+s.Address(), `timeouts = { idle = "200ms" }`))
+		l := dial(t, r.addr)
+		l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+		if res, _ := l.answer("POST"); res.StatusCode != 408 || !res.Close {
+			t.Error(res.Status)
+		}
+		l.over()
+	})
+}
