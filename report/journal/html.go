@@ -134,6 +134,7 @@ type trail struct{ Name, To string }
 // whole puts the layout around a page. What it may load is itself: its styles
 // and the one script, by its hash, and images that lie beside it.
 func (l layout) whole() ([]byte, error) {
+	l.Title, l.Heading, l.Lead, l.Footer = page.Text(l.Title), page.Text(l.Heading), page.Text(l.Lead), page.Text(l.Footer)
 	style, err := page.Style()
 	if err != nil {
 		return nil, err

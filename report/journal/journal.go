@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"ceiling/record"
+	"ceiling/report/page"
 )
 
 const (
@@ -108,8 +109,9 @@ func (m Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// add notes a mistake; what it quotes may be from a record.
 func (m *Mistakes) add(file string, line int, format string, args ...any) {
-	*m = append(*m, Mistake{file, line, fmt.Sprintf(format, args...)})
+	*m = append(*m, Mistake{file, line, page.Text(fmt.Sprintf(format, args...))})
 }
 
 // sorted answers the mistakes as an error, each once; nil where there is none.

@@ -14,6 +14,8 @@ import (
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"ceiling/report/page"
 )
 
 // referenceNode is a {{…}} in the syntax tree.
@@ -308,7 +310,7 @@ func textOf(n ast.Node, source []byte) []byte {
 }
 
 func (w *written) warn(line int, format string, args ...any) {
-	m := Mistake{w.entry.File, line, fmt.Sprintf(format, args...)}
+	m := Mistake{w.entry.File, line, page.Text(fmt.Sprintf(format, args...))}
 	if !slices.Contains(w.warnings, m) {
 		w.warnings = append(w.warnings, m)
 	}

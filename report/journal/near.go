@@ -9,8 +9,9 @@ import (
 // nearMost is how many names are offered in place of one that is not known.
 const nearMost = 5
 
-// nearest are the names most like the given one, the most alike first. Where
-// none is alike they are the first of the list.
+// nearest are the names most like the given one, the most alike first: those of
+// which at most half is different. Where none is alike they are the first of
+// the list.
 func nearest(name string, names []string) []string {
 	type scored struct {
 		name string
@@ -27,7 +28,13 @@ func nearest(name string, names []string) []string {
 	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(a.far, b.far) })
 	var near []string
 	for _, s := range list[:min(len(list), nearMost)] {
+		if len(near) > 0 && s.far > max(len(name)/2, 1) {
+			break
+		}
 		near = append(near, s.name)
+	}
+	if len(list) > 0 && list[0].far > max(len(name)/2, 1) {
+		return names[:min(len(names), nearMost)]
 	}
 	return near
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -214,18 +215,19 @@ func possible(t reflect.Type, steps []step) error {
 			fields := jsonFields(t)
 			inner, there := fields[s.key]
 			if !there || s.match {
-				var names []string
-				for name := range fields {
-					names = append(names, name)
-				}
-				slices.Sort(names)
-				return fmt.Errorf("%s will have no %q%s", way, clip(s.key), nearTo(s.key, names))
+				return fmt.Errorf("%s will have no %q%s", way, clip(s.key), nearTo(s.key, slices.Sorted(maps.Keys(fields))))
 			}
 			t = inner
 		case reflect.Slice:
 			if !s.match {
 				if _, err := strconv.Atoi(s.key); err != nil {
 					return fmt.Errorf("%s will be a list; take one by its number or by what it has, as in [key=value]", way)
+				}
+			}
+			if inner := t.Elem(); s.match && inner.Kind() == reflect.Struct {
+				fields := jsonFields(inner)
+				if _, there := fields[s.key]; !there {
+					return fmt.Errorf("what is in %s will have no %q%s", way, clip(s.key), nearTo(s.key, slices.Sorted(maps.Keys(fields))))
 				}
 			}
 			if i+1 == len(steps) || !s.match || !steps[i+1].match {

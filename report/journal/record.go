@@ -217,5 +217,10 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	if len(found) != 1 {
 		return nil, fmt.Errorf("%s has %d runs called %q in the journal, of %d", r.Name, len(found), clip(part), len(all))
 	}
-	return openRecord(r.runs[found[0]])
+	run, err := openRecord(r.runs[found[0]])
+	if err != nil {
+		return nil, err
+	}
+	run.Name = name
+	return run, nil
 }

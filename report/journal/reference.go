@@ -227,7 +227,7 @@ func held(verb string, a, b value) (string, error) {
 	}
 	text := show(b.number / a.number)
 	if a.high > a.low || b.high > b.low {
-		text += fmt.Sprintf(" (%s to %s)", show(b.low/a.high), show(b.high/a.low))
+		text += " " + interval(show(b.low/a.high), show(b.high/a.low), nil)
 	}
 	return text, nil
 }

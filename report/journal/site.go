@@ -188,7 +188,7 @@ func (s *Site) planned(u *use) ([]link, error) {
 		if err := s.recordPage(u, r, d, nil, u.record); err != nil {
 			return nil, err
 		}
-		list = append(list, link{Name: fmt.Sprintf("Run %d", m.Number), To: r.ID + ".html", Says: fmt.Sprintf("%s, %s, %s", unit.FormatRate(m.CompletedPerS), m.Outcome, m.Ceiling)})
+		list = append(list, link{Name: fmt.Sprintf("Run %d", m.Number), To: r.ID + ".html", Says: page.Shown(fmt.Sprintf("%s, %s, %s", unit.FormatRate(m.CompletedPerS), m.Outcome, m.Ceiling))})
 	}
 	return list, nil
 }

@@ -66,7 +66,7 @@ func (k kind) format(v float64) string {
 	case kindChange:
 		return fmt.Sprintf("%+.1f %%", 100*v)
 	case kindTimes:
-		return fmt.Sprintf("%.3g times", v)
+		return ratio(v) + " times"
 	case kindTwo:
 		return fmt.Sprintf("%.2f", v)
 	case kindThree:
@@ -76,6 +76,37 @@ func (k kind) format(v float64) string {
 		return unit.FormatSI(v)
 	}
 	return unit.FormatCount(whole)
+}
+
+// ratio has three digits, as other figures do.
+func ratio(v float64) string {
+	switch {
+	case v < 9.995:
+		return fmt.Sprintf("%.2f", v)
+	case v < 99.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+// interval writes an interval; a unit that both ends have stands there once. Of
+// another confidence than 95 % it says so.
+func interval(low, high string, confidence any) string {
+	figure, of, _ := strings.Cut(low, " ")
+	if of != "" && strings.HasSuffix(high, " "+of) {
+		low = figure
+	}
+	text := low + " to " + high
+	if n, ok := confidence.(json.Number); ok {
+		switch c, err := n.Float64(); {
+		case err != nil || c == 0.95:
+		case c == 0:
+			text += ", least and most"
+		default:
+			text += fmt.Sprintf(", %.0f %% sure", 100*c)
+		}
+	}
+	return "(" + text + ")"
 }
 
 func percent(share float64) string {
@@ -110,7 +141,7 @@ func kindOfKey(key string) kind {
 	for _, s := range []struct {
 		suffix string
 		kind   kind
-	}{{"bits_per_s", kindBits}, {"bits_per_second", kindBits}, {"per_s", kindPerS}, {"_ns", kindNs}, {"_us", kindNs}, {"_s", kindNs}, {"_bytes", kindBytes}, {"_share", kindShare}} {
+	}{{"bits_per_s", kindBits}, {"bits_per_second", kindBits}, {"per_s", kindPerS}, {"_ns", kindNs}, {"_ns_per_request", kindNs}, {"_us", kindNs}, {"_s", kindNs}, {"_bytes", kindBytes}, {"_share", kindShare}} {
 		if strings.HasSuffix(key, s.suffix) {
 			return s.kind
 		}
@@ -225,7 +256,7 @@ func estimateAt(at *place, v map[string]any) (value, error) {
 	out := numberValue(k, m*scale)
 	out.low, out.high = l*scale, h*scale
 	if out.high > out.low {
-		out.text += fmt.Sprintf(" (%s to %s)", k.format(out.low), k.format(out.high))
+		out.text += " " + interval(k.format(out.low), k.format(out.high), v["confidence"])
 	}
 	return out, nil
 }
@@ -251,7 +282,11 @@ func listAt(at *place, list []any) (value, error) {
 	if len(parts) == 0 {
 		return value{}, errors.New("is an empty list")
 	}
-	return textValue(strings.Join(parts, "; ")), nil
+	between := ", "
+	if strings.Contains(strings.Join(parts, ""), ",") {
+		between = "; "
+	}
+	return textValue(strings.Join(parts, between)), nil
 }
 
 // measured refuses what a record has in the place of a figure that it does not

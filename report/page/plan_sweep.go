@@ -144,23 +144,27 @@ func rowsSay(rows []chart.Estimated) string {
 
 // intervalNote says what the intervals of curves are.
 func intervalNote(curves []record.Curve) string {
-	confidence, none := 0.0, false
+	least, most, none := 1.0, 0.0, false
 	for i := range curves {
 		for j := range curves[i].Points {
 			if c := curves[i].Points[j].PerS.Confidence; c > 0 {
-				confidence = c
+				least, most = min(least, c), max(most, c)
 			} else {
 				none = true
 			}
 		}
 	}
-	switch {
-	case none && confidence > 0:
-		return fmt.Sprintf("Bars are %.0f %% intervals, or where there are too few runs for one, the least and the most.", 100*confidence)
-	case none:
+	if most == 0 {
 		return "There are too few runs for an interval: bars reach from the least to the most."
 	}
-	return fmt.Sprintf("Bars are %.0f %% intervals.", 100*confidence)
+	text := fmt.Sprintf("Bars are %.0f %% intervals", 100*least)
+	if most > least {
+		text = fmt.Sprintf("Bars are intervals of %.0f to %.0f %%, as the number of runs allows", 100*least, 100*most)
+	}
+	if none {
+		text += ", or where there are too few runs for one, the least and the most"
+	}
+	return text + "."
 }
 
 // CurveGraph is throughput over load, with the knee and the scalability law

@@ -1,0 +1,240 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ceiling/internal/browser"
+	"ceiling/record"
+)
+
+// hostile is a text that would be an element, an attribute, a script, a link, or
+// a reference, where it is not taken for text.
+const hostile = "\"'><x-hostile onhostile=1></script><script>pwned=1</script><img src=x onerror=pwned=1>[a](javascript:pwned=1){{run \"first\" \"rate\"}}`|*\u202e\u0000"
+
+// poisoned puts the text in the place of every string of a document, but of
+// those that the reader itself looks at.
+func poisoned(v any, key string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			v[k] = poisoned(inner, k)
+		}
+		return v
+	case []any:
+		for i, inner := range v {
+			v[i] = poisoned(inner, key)
+		}
+		return v
+	case string:
+		switch key {
+		case "schema", "id", "started", "created", "kind", "run", "ended", "url", "path", "method", "duration", "warmup", "timeout", "slo", "engine", "arrivals", "rate", "rest", "over", "resource", "decision", "metric", "unit":
+			return v
+		case "name": // two servers have to have different ones
+			return v + hostile
+		}
+		return hostile
+	}
+	return v
+}
+
+func poison(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	check(t, err)
+	var document any
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
+	check(t, in.Decode(&document))
+	text, err = json.Marshal(poisoned(document, ""))
+	check(t, err)
+	check(t, os.WriteFile(path, text, 0o644))
+}
+
+// hostileJournal is one whose records, and whose texts of a person's, are full
+// of markup.
+func hostileJournal(t *testing.T) string {
+	t.Helper()
+	dir := sampleJournal(t)
+	for id := range samplePlans() {
+		poison(t, filepath.Join(dir, "0002-plans", recordsDir, id, "plan.json"))
+	}
+	for _, id := range []string{runID, otherID} {
+		poison(t, filepath.Join(dir, "0001-base", recordsDir, id, "result.json"))
+	}
+	base := filepath.Join(dir, "0001-base", entryFile)
+	check(t, os.WriteFile(base, []byte(strings.Replace(mustRead(t, base), "stations[name=server]", "stations.0", 1)), 0o644))
+	check(t, os.WriteFile(filepath.Join(dir, "0002-plans", entryFile), []byte(strings.NewReplacer("[server=fast]", ".0", "[server=slow]", ".1", "curve.", "sweep.curves.").
+		Replace(mustRead(t, filepath.Join(dir, "0002-plans", entryFile)))), 0o644))
+	writeEntry(t, dir, "0007-text", "status: planned\ntitle: "+quoted(hostileLine)+"\nquestion: "+quoted(hostileLine)+"\nhypothesis: "+quoted(hostileLine)+"\n",
+		"\n"+hostileLine+"\n\n<script>pwned=1</script>\n\n<x-hostile onhostile=1>\n\n<!-- x -->\n\n{{typed "+fmt.Sprintf("%q", hostileLine)+"}}\n\n```\n"+hostileLine+"\n```\n")
+	return dir
+}
+
+// hostileLine is what a person might write in an entry.
+const hostileLine = "\"'><x-hostile onhostile=1></script><script>pwned=1</script><img src=x onerror=pwned=1>"
+
+func mustRead(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	check(t, err)
+	return string(text)
+}
+
+// What is in a record is text, in every page.
+func TestHostileRecords(t *testing.T) {
+	s := build(t, hostileJournal(t))
+	seen := 0
+	for name, html := range s.Files {
+		text := string(html)
+		if strings.Contains(text, "&lt;x-hostile") {
+			seen++
+		}
+		for _, bad := range []string{"<x-hostile", "<img src=x", "<script>pwned", "javascript:pwned=1\"", "\u202e"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s has %q in it", name, bad)
+			}
+		}
+		if n := strings.Count(text, "<script"); n > 1+strings.Count(text, "<script type=\"application/json\"") {
+			t.Errorf("%s has %d scripts", name, n)
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d pages show the text: the records are not poisoned", seen)
+	}
+}
+
+// A record with credentials is not put into a journal.
+func TestCredentialsStayOut(t *testing.T) {
+	dir := oneRun(t, "running", "")
+	e, err := FindEntry(dir, "0001")
+	check(t, err)
+	for _, spoil := range []func(r *record.Run){
+		func(r *record.Run) {
+			r.Spec.Targets[0].Header = append(r.Spec.Targets[0].Header, field("authorization", "Bearer x"))
+		},
+		func(r *record.Run) { r.Spec.Targets[0].URL = "http://me:secret@127.0.0.1:8080/" },
+		func(r *record.Run) { r.Command = append(r.Command, "-H", "Cookie: id=7") },
+	} {
+		r, h := sampleRun("20261121-150000-cred", 1)
+		spoil(r)
+		from := filepath.Join(t.TempDir(), r.ID)
+		keepRun(t, from, r, h)
+		if _, err := Add(e, from, ""); err == nil || !strings.Contains(err.Error(), "a journal is made to be published") {
+			t.Errorf("it was put in: %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(e.Dir, recordsDir, r.ID)); err == nil {
+			t.Error("its files are there")
+		}
+	}
+}
+
+func TestJournalInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	b := browser.Start(t)
+	t.Run("disk", func(t *testing.T) { testDisk(t, b.Page()) })
+	t.Run("server", func(t *testing.T) { testServer(t, b.Page()) })
+	t.Run("hostile", func(t *testing.T) { testHostile(t, b.Page()) })
+}
+
+// quiet fails when a page complained, or asked for anything but pages of the
+// journal.
+func quiet(t *testing.T, p *browser.Page, root string) {
+	t.Helper()
+	for _, e := range p.Errors() {
+		t.Errorf("console: %s", e)
+	}
+	for _, r := range p.Requests() {
+		if !strings.HasPrefix(r.URL, root) && !strings.HasPrefix(r.URL, "data:image/png;base64,") {
+			t.Errorf("a page asked for %.200s", r.URL)
+		}
+	}
+}
+
+// follow opens the page that a link leads to.
+func follow(p *browser.Page, selector string) {
+	var to string
+	p.Eval(fmt.Sprintf(`document.querySelector(%q).href`, selector), &to)
+	p.Open(to)
+}
+
+// pagesShown are an index, entries, a run, and a plan of each kind.
+func pagesShown() []string {
+	return []string{IndexPage, "0001-base.html", "0002-plans.html", "0004-wrong.html", recordPage(runID), recordPage(sweepID), recordPage(searchID), recordPage(proofID), recordPage(comparisonID)}
+}
+
+// testDisk opens the pages as files: they can be read by everybody, in light and
+// dark, on a phone and on paper, and lead to each other.
+func testDisk(t *testing.T, p *browser.Page) {
+	out := filepath.Join(t.TempDir(), "site")
+	dir := sampleJournal(t)
+	check(t, Write(build(t, dir), out))
+	root := "file://" + out + "/"
+	for i, name := range pagesShown() {
+		p.SetViewport(1280, 900, 1, false)
+		p.SetDark(i%2 == 1)
+		p.Open(root + name)
+		p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
+		for _, v := range p.Violations() {
+			t.Errorf("%s: %s", name, v)
+		}
+		p.SetDark(i%2 == 0)
+		p.SetViewport(360, 800, 2, true)
+		p.Open(root + name)
+		var wide int
+		p.Eval(`document.documentElement.scrollWidth`, &wide)
+		if wide > 360 {
+			t.Errorf("%s: at 360 pixels the page is %d wide", name, wide)
+		}
+	}
+	p.SetViewport(1280, 900, 1, false)
+	p.Open(root + IndexPage)
+	if text := p.Text("main"); strings.Index(text, "What was wrong") > strings.Index(text, "How fast is the shop?") || !strings.Contains(text, "retracted") {
+		t.Errorf("the index is not in the order of the days, or has no statuses: %s", text)
+	}
+	follow(p, "a[href='0002-plans.html']")
+	var drawn struct{ Dots, Bars int }
+	p.Eval(`({ dots: [...document.querySelectorAll("figure .graph .dot")].reduce((n, d) => n + +d.dataset.points, 0), bars: document.querySelectorAll("figure .forest-reach").length })`, &drawn)
+	if drawn.Dots != 3+3+3+3+3 || drawn.Bars != 3+2 {
+		t.Errorf("%d dots and %d bars are drawn; the records have 15 and 5", drawn.Dots, drawn.Bars)
+	}
+	follow(p, "a.value[href='runs/"+searchID+".html']")
+	if !strings.Contains(p.Text("main"), "Rates that were tried") {
+		t.Error("a figure does not lead to its record")
+	}
+	p.SetPrint(true)
+	if pdf := p.PDF(); !strings.HasPrefix(string(pdf), "%PDF-") {
+		t.Error("it cannot be printed")
+	}
+	quiet(t, p, root)
+}
+
+func testHostile(t *testing.T, p *browser.Page) {
+	out := filepath.Join(t.TempDir(), "site")
+	check(t, Write(build(t, hostileJournal(t)), out))
+	root := "file://" + out + "/"
+	for _, name := range append(pagesShown(), "0007-text.html") {
+		p.Open(root + name)
+		p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
+		var state struct {
+			Pwned    string
+			Elements int
+			Images   int
+			Links    []string
+		}
+		p.Eval(`({ pwned: typeof pwned, elements: document.querySelectorAll("x-hostile, [onhostile], [onerror], iframe, object, base, link:not([rel=icon]), form").length,
+			images: [...document.images].filter(i => !i.src.startsWith("data:image/png;base64,")).length,
+			links: [...document.links].map(a => a.protocol).filter(p => p !== "file:" && p !== "https:") })`, &state)
+		if state.Pwned != "undefined" || state.Elements+state.Images+len(state.Links) > 0 {
+			t.Errorf("%s: %+v", name, state)
+		}
+	}
+	quiet(t, p, root)
+}
