@@ -39,7 +39,8 @@ type hub struct {
 	cost       cost
 }
 
-// cost is the CPU time of the view while somebody looked.
+// cost is the CPU time of the view, and of all garbage collection, while
+// somebody looked.
 type cost struct {
 	lastAt  time.Time // of a pulse with readers
 	lastNs  int64
@@ -100,7 +101,7 @@ func (h *hub) tell() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.take()
-	h.cost.add(time.Now(), h.board.CostNs())
+	h.cost.add(time.Now(), h.board.CostNs()+live.CollectedNs())
 	if state := encodeState(&snapshot, h.cost.says()); !bytes.Equal(state, h.state) {
 		h.state = state
 		h.version++
