@@ -183,7 +183,8 @@ func TestNoColor(t *testing.T) {
 // recorder keeps what is written; it is read after the writer has ended.
 type recorder struct{ strings.Builder }
 
-// fill writes into a terminal until its kernel takes no more.
+// fill writes into a terminal until its kernel takes no more, and goes on
+// taking none: what it has it moves to the reader's side by and by.
 func fill(t *testing.T, tty *os.File) {
 	t.Helper()
 	fd, err := syscall.Open(tty.Name(), syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
@@ -191,10 +192,14 @@ func fill(t *testing.T, tty *os.File) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(fd)
-	for n := 1024; n > 0; {
-		if _, err := syscall.Write(fd, []byte(strings.Repeat(".", n))); err == syscall.EAGAIN {
-			n /= 2
-		} else if err != nil {
+	for refused := 0; refused < 40; {
+		switch _, err := syscall.Write(fd, []byte(".")); err {
+		case nil:
+			refused = 0
+		case syscall.EAGAIN:
+			refused++
+			time.Sleep(5 * time.Millisecond)
+		default:
 			t.Fatal(err)
 		}
 	}

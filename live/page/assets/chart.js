@@ -23,10 +23,12 @@ const log = {
   },
 };
 
-function niceAbove(v) {
+// niceAbove is the next number that a person would choose, of which a quarter
+// can be read too.
+function niceAbove(v, choice = [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10]) {
   if (!(v > 0)) return 1;
   const step = 10 ** Math.floor(Math.log10(v));
-  return [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10].map(n => n * step).find(n => n >= v);
+  return choice.map(n => n * step).find(n => n >= v);
 }
 
 export class Chart {
@@ -143,7 +145,7 @@ export class Chart {
     }
     c.textAlign = "center";
     c.textBaseline = "top";
-    const step = niceAbove((this.to - this.from) / Math.max(wide / 90, 2));
+    const step = niceAbove((this.to - this.from) / Math.max(wide / 70, 2), [1, 2, 5, 10]);
     for (let t = Math.ceil(this.from / step) * step; t <= this.to + step / 1e6; t += step) {
       const text = +t.toFixed(3) + " s", x = this.x(t), half = c.measureText(text).width / 2;
       if (x - half > left - 30 && x + half < left + wide + right) c.fillText(text, x, top + high + 7);
