@@ -190,7 +190,11 @@ func (sh *shell) buildJournal(dir string, store record.Store) (*journal.Site, er
 		for _, m := range mistakes {
 			fmt.Fprintln(sh.stderr, m.Error())
 		}
-		return nil, fmt.Errorf("journal: %d mistakes, and nothing was written", len(mistakes))
+		noun := "mistakes"
+		if len(mistakes) == 1 {
+			noun = "mistake"
+		}
+		return nil, fmt.Errorf("journal: %d %s, and nothing was written", len(mistakes), noun)
 	}
 	if err != nil {
 		return nil, err

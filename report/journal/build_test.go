@@ -166,3 +166,23 @@ func TestOwnJournal(t *testing.T) {
 		t.Errorf("%d entries with %d references: some are missing, or this test does not find them", entries, walked)
 	}
 }
+
+// The documentation has every short name, and every one leads somewhere.
+func TestDocumentedNames(t *testing.T) {
+	text := mustRead(t, filepath.Join("..", "..", "docs", "journal.md"))
+	for _, plan := range []bool{false, true} {
+		for _, name := range Fields(plan) {
+			if !strings.Contains(text, "`"+name+"`") {
+				t.Errorf("docs/journal.md lacks %s", name)
+			}
+			if err := couldHave(name, plan); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for name := range pointNames {
+		if err := couldHave("curve[server=a].points[x=1]."+name, true); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -136,6 +136,8 @@ func oneRun(t *testing.T, status, body string) string {
 		r, h := sampleRun(id, times)
 		if id == otherID {
 			r.Load.Connections, r.Spec.Connections = 128, 128
+			r.Subject, r.Generator.Headroom = nil, 0
+			r.NotMeasured = append(r.NotMeasured, record.NotMeasured{What: "process", Why: "the server is elsewhere"})
 		}
 		keepRun(t, filepath.Join(records, id), r, h)
 	}
@@ -171,7 +173,9 @@ func TestReferences(t *testing.T) {
 		{`{{plan "sweep" "curve[server=fast].rate"}}`, "has 3 points; say which, as in .points[x=64].rate"},
 		{`{{plan "sweep" "curve[server=fast].points[x=64].generator_cpu"}}`, "was not measured"},
 		{`{{plan "sweep" "says"}}`, "a sweep of 2 curves says something of each"},
-		{`{{plan "sweep" "holds"}}`, `there is no "holds"`},
+		{`{{plan "sweep" "holds"}}`, `a plan of kind sweep has no "holds"`},
+		{`{{run "second" "server_cpu"}}`, `"server_cpu" was not measured, because the server is elsewhere`},
+		{`{{run "second" "headroom"}}`, `"headroom" was not measured`},
 		{`{{run "sweep/zzzz" "rate"}}`, `sweep has 0 runs called "zzzz" in the journal, of 0`},
 		{`{{run "first/zzzz" "rate"}}`, "first is a single run"},
 		{`{{compare "first" "second" "rate"}}`, "cannot be held against each other: connections: 64 in one, 128 in the other"},

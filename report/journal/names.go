@@ -111,6 +111,12 @@ func (r *Record) missing(field string, err error) error {
 	if r.Plan != nil && r.Plan.Ended == "" && strings.HasPrefix(err.Error(), "the record has no") {
 		return fmt.Errorf("the plan was broken off after %d runs and has no such answer; go on with: ceiling resume %s", len(r.Plan.Runs), r.ID)
 	}
+	if _, known := runNames[field]; known && r.Run != nil {
+		return fmt.Errorf("%q %w%s", field, errNotMeasured, r.why(field))
+	}
+	if _, known := planNames[field]; known && r.Plan != nil {
+		return fmt.Errorf("a plan of kind %s has no %q", r.Plan.Experiment.Kind, field)
+	}
 	if !strings.ContainsAny(field, ".[") {
 		return fmt.Errorf("there is no %q%s", clip(field), nearTo(field, Fields(r.Plan != nil)))
 	}

@@ -18,7 +18,7 @@ func filledPlan(text, kind string) *record.Plan {
 	p := new(record.Plan)
 	f.fill(reflect.ValueOf(p).Elem(), 0)
 	p.Experiment.Kind, p.Experiment.SLO, p.Experiment.Load.Rate = kind, nil, nil // the two have to be true to be written
-	for i := range p.Comparison.Changes { // measured
+	for i := range p.Comparison.Changes {                                        // measured
 		p.Comparison.Changes[i].A, p.Comparison.Changes[i].B = 1, 2
 	}
 	keep := map[string]bool{spec.KindSweep: true, spec.KindFind: true, spec.KindProve: true, spec.KindCompare: true}
