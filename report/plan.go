@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -95,40 +97,94 @@ func Step(m *record.Measured, doing string) string {
 // barWidth is that of the largest bar of a chart, in columns.
 const barWidth = 30
 
+// sweep writes a table for each curve, or one for each mix where the load does
+// not differ. What is doubted of all is said once, at the end.
 func sweep(out *printer, s *record.Sweep) {
-	for i := range s.Curves {
-		curve(out, &s.Curves[i])
+	shared := sharedDoubts(s.Curves)
+	for at := 0; at < len(s.Curves); {
+		c := &s.Curves[at]
+		if c.Over != "" {
+			curve(out, c, shared)
+			at++
+			continue
+		}
+		end := at + 1
+		for end < len(s.Curves) && s.Curves[end].Mix == c.Mix {
+			end++
+		}
+		servers(out, s.Curves[at:end], shared)
+		at = end
 	}
+	out.facts("doubts", shared)
+}
+
+// sharedDoubts are those that every curve has.
+func sharedDoubts(curves []record.Curve) []string {
+	var shared []string
+	for _, d := range curves[0].Doubts {
+		if !slices.ContainsFunc(curves, func(c record.Curve) bool { return !slices.Contains(c.Doubts, d) }) {
+			shared = append(shared, d)
+		}
+	}
+	return shared
+}
+
+// servers is a table of what differs in the server alone.
+func servers(out *printer, curves []record.Curve, shared []string) {
+	width, most := len("server"), 0.0
+	for _, c := range curves {
+		width, most = max(width, utf8.RuneCountInString(c.Server)), max(most, c.Points[0].PerS.Mid)
+	}
+	title := curves[0].Mix
+	if curves[0].Fixed != "" {
+		title += ", " + curves[0].Fixed
+	}
+	out.line("%s", title)
+	out.line("%-*s %s", width, "server", pointHead)
+	for _, c := range curves {
+		out.line("%-*s %s", width, c.Server, pointLine(&c.Points[0], most))
+	}
+	for _, c := range curves {
+		for _, d := range c.Doubts {
+			if !slices.Contains(shared, d) {
+				out.fact("doubt", c.Server+": "+d)
+			}
+		}
+	}
+	out.line("")
+}
+
+// pointHead and pointLine are the columns of a point.
+const pointHead = " requests/s                             p50       p99    server generator  ceiling"
+
+func pointLine(p *record.CurvePoint, most float64) string {
+	ceiling := p.Ceiling
+	if p.Outcome != record.Held {
+		ceiling = p.Outcome + ": " + ceiling
+	}
+	return fmt.Sprintf("%11s %-21s %9s %9s %9s %9s  %-13s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
+		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
 }
 
 // curve is a table whose last column is the chart.
-func curve(out *printer, c *record.Curve) {
+func curve(out *printer, c *record.Curve, shared []string) {
 	title := spec.Loaded(c.Server, c.Mix)
 	if c.Fixed != "" {
 		title += ", " + c.Fixed
 	}
 	out.line("%s", title)
-	out.line("%12s %11s %-21s %9s %9s %9s %9s  %-13s", c.Over, "requests/s", "", "p50", "p99", "server", "generator", "ceiling")
+	out.line("%12s %s", c.Over, pointHead)
 	most := 0.0
 	for _, p := range c.Points {
 		most = max(most, p.PerS.Mid)
 	}
 	for _, p := range c.Points {
-		x := unit.FormatCount(int64(p.X))
-		if c.Over == "" {
-			x = ""
-		}
-		ceiling := p.Ceiling
-		if p.Outcome != record.Held {
-			ceiling = p.Outcome + ": " + ceiling
-		}
-		out.line("%12s %11s %-21s %9s %9s %9s %9s  %-13s %s", x, unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
-			unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
+		out.line("%12s %s", unit.FormatCount(int64(p.X)), pointLine(&p, most))
 	}
 	out.line("")
 	out.fact("answer", c.Says)
 	usl(out, c.USL)
-	out.facts("doubts", c.Doubts)
+	out.facts("doubts", slices.DeleteFunc(slices.Clone(c.Doubts), func(d string) bool { return slices.Contains(shared, d) }))
 	out.line("")
 }
 

@@ -177,6 +177,7 @@ func TestReferences(t *testing.T) {
 		{`{{run "second" "server_cpu"}}`, `"server_cpu" was not measured, because the server is elsewhere`},
 		{`{{run "second" "headroom"}}`, `"headroom" was not measured`},
 		{`{{run "sweep/zzzz" "rate"}}`, `sweep has 0 runs called "zzzz" in the journal, of 0`},
+		{`{{run "sweep/run[number=1].outcome" "rate"}}`, "runs[number=1].outcome of sweep is not the ID of a run"},
 		{`{{run "first/zzzz" "rate"}}`, "first is a single run"},
 		{`{{compare "first" "second" "rate"}}`, "cannot be held against each other: connections: 64 in one, 128 in the other"},
 		{`{{times "first" "rate" "first" "p99"}}`, "are not of one kind"},
@@ -337,5 +338,19 @@ func TestTypedNumbers(t *testing.T) {
 	}
 	if s := build(t, oneRun(t, "running", body)); len(s.Warnings) > 0 {
 		t.Errorf("an entry that is not done: %v", s.Warnings)
+	}
+}
+
+// Runs of one plan were made to differ, and may be held against each other.
+func TestRunsOfOnePlan(t *testing.T) {
+	dir := sampleJournal(t)
+	path := filepath.Join(dir, "0002-plans", recordsDir, sweepID, "runs", "20261121-100000-run2", "result.json")
+	text := mustRead(t, path)
+	check(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, `"connections": 64`, `"connections": 128`)), 0o644))
+	entry := filepath.Join(dir, "0002-plans", entryFile)
+	check(t, os.WriteFile(entry, []byte(mustRead(t, entry)+"\n"+`Both {{compare "sweep/run1" "sweep/run2" "rate"}}.`+"\n"), 0o644))
+	s := build(t, dir)
+	if len(s.Warnings) > 0 || !strings.Contains(string(s.Files["0002-plans.html"]), ">&#43;0.0 %</a>.") {
+		t.Errorf("warnings %v, or the figure is missing", s.Warnings)
 	}
 }

@@ -31,7 +31,7 @@ var runNames = map[string]string{
 
 // runFigures are worked out of several fields of a run.
 var runFigures = map[string]func(*chart.Run) (value, error){
-	"errors": errorsOf, "error_share": errorShare, "transfer": transferOf,
+	"errors": errorsOf, "error_share": errorShare, "transfer": transferOf, "bytes_per_request": bytesPerRequest,
 } // read-only
 
 // planNames are paths by the short names of a plan's figures.
@@ -277,6 +277,14 @@ func transferOf(r *chart.Run) (value, error) {
 		return value{}, fmt.Errorf("transfer: %w", errNotMeasured)
 	}
 	return numberValue(kindBytesPS, float64(r.Bytes.Read)/r.ElapsedS), nil
+}
+
+// bytesPerRequest is what was read for each answer: head, framing and body.
+func bytesPerRequest(r *chart.Run) (value, error) {
+	if r.Requests.Completed == 0 {
+		return value{}, fmt.Errorf("bytes_per_request: %w", errNotMeasured)
+	}
+	return numberValue(kindBytes, float64(r.Bytes.Read)/float64(r.Requests.Completed)), nil
 }
 
 func planSays(p *record.Plan) (value, error) {

@@ -34,6 +34,7 @@ type Record struct {
 
 	document any               // the JSON document, for paths
 	runs     map[string]string // of a plan: the directories of its runs by ID
+	of       *Record           // of a run of a plan: the plan
 }
 
 // Pending tells a record that is still to be measured.
@@ -187,7 +188,8 @@ func (e *Entry) record(name string) *Record {
 	return nil
 }
 
-// resolve answers a record of the entry, or with NAME/ID a run of a plan.
+// resolve answers a record of the entry, or with NAME/ID a run of a plan. In
+// place of the ID there may be the path of one in the plan.
 func (e *Entry) resolve(name string) (*Record, error) {
 	of, part, isPart := strings.Cut(name, "/")
 	r := e.record(of)
@@ -207,6 +209,19 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	if r.Plan == nil {
 		return nil, fmt.Errorf("%s is a single run and has no %s", r.Name, clip(part))
 	}
+	if strings.ContainsAny(part, ".[") {
+		steps, err := r.steps(part)
+		if err != nil {
+			return nil, err
+		}
+		at, err := find(r.document, steps)
+		if err != nil {
+			return nil, r.missing(part, err)
+		}
+		if part, _ = at.value.(string); !record.IsID(part) {
+			return nil, fmt.Errorf("%s of %s is not the ID of a run", pathText(steps), r.Name)
+		}
+	}
 	var found, all []string
 	for id := range r.runs {
 		all = append(all, id)
@@ -221,6 +236,6 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	run.Name = name
+	run.Name, run.of = name, r
 	return run, nil
 }

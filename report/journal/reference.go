@@ -233,10 +233,11 @@ func held(verb string, a, b value) (string, error) {
 }
 
 // comparable tells whether two records may be held against each other: what was
-// asked of two runs must be the same. Of two plans that is for the reader to
-// see, and said to the writer.
+// asked of two runs must be the same, but for runs of one plan, which were made
+// to differ in what it asks. Of two plans that is for the reader to see, and
+// said to the writer.
 func comparable(a, b *Record) (warning string, err error) {
-	if a.ID == b.ID {
+	if a.ID == b.ID || a.of != nil && a.of == b.of {
 		return "", nil
 	}
 	if a.Run == nil || b.Run == nil {
