@@ -36,6 +36,7 @@ func mayImport() map[string][]string {
 		"proxy/config":      {"internal/unit"},
 		"proxy/conformance": {},
 		"proxy/route":       {},
+		"proxy/secure":      {"internal/sys", "proxy", "proxy/config"},
 		"spec":              {"internal/unit"},
 		"plan":              {"internal/unit", "internal/stat", "internal/hist", "spec", "record"},
 		"record":            {"internal/unit", "internal/stat", "internal/hist", "spec"},

@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"ceiling/proxy/route"
 )
 
 // Answers of the proxy itself. An error page needs nothing else to be shown.
@@ -76,6 +79,47 @@ func (x *exchange) redirect() {
 	b := fmt.Appendf(out.b, "HTTP/1.1 %d %s\r\nLocation: %s\r\nContent-Length: 0\r\n", r.Status, http.StatusText(r.Status), to)
 	b = l.appendDate(b)
 	b = append(b, x.location.response.lines...)
+	if c.secure() {
+		b = append(b, x.location.hsts...)
+	}
+	b = c.appendConnection(b)
+	out.b = append(b, "\r\n"...)
+	c.finish()
+}
+
+// mustBeSecure tells whether the request came in the clear where the configuration
+// sends such clients to https. What a trusted proxy has decrypted did not.
+func (x *exchange) mustBeSecure(head []byte) bool {
+	c, port := x.client, x.client.loop.site.securePort
+	if port == "" || c.secure() || x.location.open || len(x.request.Host) == 0 {
+		return false
+	}
+	return !c.trusted || !bytes.EqualFold(c.loop.field(head, "x-forwarded-proto"), []byte("https"))
+}
+
+// toSecure answers with the same place under https.
+func (x *exchange) toSecure() {
+	c, l := x.client, x.client.loop
+	if !x.complete {
+		c.closing = true
+	}
+	host, port := x.request.Host, l.site.securePort
+	if i := bytes.LastIndexByte(host, ':'); i >= 0 && host[len(host)-1] != ']' {
+		host = host[:i]
+	}
+	x.status, x.refused = 308, true
+	out := c.buffer()
+	b := append(appendStatus(out.b, 308), "Location: https://"...)
+	b = append(b, host...)
+	if port != "443" {
+		b = append(append(b, ':'), port...)
+	}
+	_, path, query := route.SplitTarget(x.request.Target)
+	if b = append(b, path...); query != nil {
+		b = append(append(b, '?'), query...)
+	}
+	b = append(b, "\r\nContent-Length: 0\r\n"...)
+	b = l.appendDate(b)
 	b = c.appendConnection(b)
 	out.b = append(b, "\r\n"...)
 	c.finish()

@@ -111,12 +111,6 @@ func (u *upstream) secure() bool { return u.target.Scheme == config.HTTPS }
 func Unserved(c *config.Config) []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	if len(c.Hypertext.SecuredPorts) > 0 || len(c.Hypertext.Certificate) > 0 {
-		add("secured_ports: TLS is not served")
-	}
-	if c.Hypertext.ForceHTTPS || c.Hypertext.RedirectToHTTPS {
-		add("force_https: is not done; a location's redirect does it")
-	}
 	for _, r := range c.Regions {
 		for _, a := range r.Applications {
 			add("application %q: is not started", a.ID)

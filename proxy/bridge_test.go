@@ -76,8 +76,8 @@ func TestConnect(t *testing.T) {
 }
 
 func TestUnserved(t *testing.T) {
-	list := Unserved(parse(t, to("http://a")+"transformers = [{ type = \"compressResponse\" }]\n[[applications]]\nid = \"x\"\ncommand = [\"y\"]\n[hypertext]\nsecured_ports = [\":1\"]\n"))
-	if len(list) != 3 {
+	list := Unserved(parse(t, to("http://a")+"transformers = [{ type = \"compressResponse\" }]\n[[applications]]\nid = \"x\"\ncommand = [\"y\"]\n"))
+	if len(list) != 2 {
 		t.Errorf("%q", list)
 	}
 }

@@ -131,6 +131,8 @@ func (x *exchange) route(clean, query []byte) {
 		c.expire(loc.total)
 	}
 	switch {
+	case l.site.securePort != "" && x.mustBeSecure(head):
+		x.toSecure()
 	case loc.redirect != nil:
 		x.redirect()
 	case loc.files != nil:

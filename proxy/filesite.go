@@ -24,6 +24,7 @@ type fileSite struct {
 	charset  string
 	cache    string // a Cache-Control line, or nothing
 	lines    []byte
+	hsts     []byte // for clients with TLS
 }
 
 func newFileSite(t config.Target, lines []byte) (*fileSite, error) {

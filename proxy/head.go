@@ -218,9 +218,16 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	b = append(b, l.site.via...)
 	b = append(b, x.destination.lines...)
 	b = append(b, x.location.response.lines...)
+	if c.secure() {
+		b = append(b, x.destination.hsts...)
+		b = append(b, x.location.hsts...)
+	}
 	b = c.appendConnection(b)
 	return append(b, "\r\n"...)
 }
+
+// secure: the client's connection was decrypted in this process.
+func (c *client) secure() bool { return c.scheme == "https" }
 
 func appendStatusLine(b []byte, r *http1.Response) []byte {
 	b = append(b, "HTTP/1.1 "...)

@@ -18,10 +18,10 @@ var (
 // maxPreface1 is the longest header of version 1, its CRLF included.
 const maxPreface1 = 107
 
-// parsePreface reads the header at the start of b. n = 0 without an error: it is
+// ParsePreface reads the header at the start of b. n = 0 without an error: it is
 // not complete. An address that is not valid stands for the connection's own: the
 // proxy speaks for itself (LOCAL), or of something that has none.
-func parsePreface(b []byte) (client netip.AddrPort, n int, err error) {
+func ParsePreface(b []byte) (client netip.AddrPort, n int, err error) {
 	if k := min(len(b), len(signature2)); bytes.Equal(b[:k], signature2[:k]) {
 		return parsePreface2(b)
 	}
@@ -100,7 +100,7 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 // preface takes the header that a connection begins with. Only a trusted proxy may
 // say who the client is.
 func (c *client) preface() {
-	client, n, err := parsePreface(c.in.b)
+	client, n, err := ParsePreface(c.in.b)
 	switch {
 	case err != nil, n > 0 && !c.loop.site.trusts(c.remote.Addr()):
 		c.loop.counts.badRequests++

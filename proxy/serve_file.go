@@ -83,13 +83,13 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	}
 	x.refused = true
 	status, from, to := w.decide(one)
-	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.mapped {
+	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.mapped && !c.secure() {
 		x.status, x.sentBytes = 200, int64(len(one.data))
 		c.write(one.fresh(l, x.location))
 		c.finish()
 		return
 	}
-	x.sendFile(one, status, from, to)
+	x.sendFile(s, one, status, from, to)
 }
 
 // choose takes the smallest file that the client accepts.
@@ -236,7 +236,7 @@ func (f *file) fresh(l *loop, loc *location) []byte {
 }
 
 // sendFile sends the head and bytes of a file.
-func (x *exchange) sendFile(f *file, status int, from, to int64) {
+func (x *exchange) sendFile(s *fileSite, f *file, status int, from, to int64) {
 	c, l := x.client, x.client.loop
 	x.status = uint16(status)
 	out := c.buffer()
@@ -254,6 +254,9 @@ func (x *exchange) sendFile(f *file, status int, from, to int64) {
 		b = fmt.Appendf(b, "Content-Length: %d\r\n", to-from)
 	}
 	b = append(b, x.location.response.lines...)
+	if c.secure() {
+		b = append(append(b, s.hsts...), x.location.hsts...)
+	}
 	b = l.appendDate(b)
 	b = c.appendConnection(b)
 	out.b = append(b, "\r\n"...)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -24,6 +25,7 @@ type site struct {
 	upstreams    map[string]*upstream
 	fileSites    []*fileSite
 	logFormat    logFormat
+	securePort   string // plain requests are redirected there; "" has none redirected
 }
 
 // location is a rule's other half: what is done with its requests. Times are in
@@ -43,6 +45,8 @@ type location struct {
 	turns        []turnOf // by loop
 	request      edits
 	response     edits
+	hsts         []byte // a line, for clients with TLS alone
+	open         bool   // never redirected to https
 
 	connect, respond, idle, total, queue, tunnel int64
 }
@@ -58,6 +62,7 @@ type destination struct {
 	base     string
 	replace  []replacement
 	lines    []byte // of the response: security headers
+	hsts     []byte
 }
 
 // replacement changes the path of a request.
@@ -125,6 +130,9 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	if c.Via != "" {
 		s.via = []byte("Via: 1.1 " + c.Via + "\r\n")
 	}
+	if c.TLS.Redirect {
+		_, s.securePort, _ = net.SplitHostPort(c.TLS.Listen[0]) // checked when it was read
+	}
 	if c.Log.Format == "json" {
 		s.logFormat = logJSON
 	}
@@ -175,7 +183,8 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	}
 	loc.times(&l.Timeouts, &s.config.Timeouts)
 	loc.request, loc.response = editsOf(&l.RequestHeaders), editsOf(&l.ResponseHeaders)
-	loc.response.lines = append(loc.response.lines, helmetLines(l.Helmet, false)...)
+	loc.response.lines = append(loc.response.lines, helmetLines(l.Helmet)...)
+	loc.hsts, loc.open = hstsLine(l.Helmet), l.ID == config.OpenLocation
 	switch l.Balance {
 	case "least_connections":
 		loc.balance = route.LeastConnections
@@ -240,7 +249,7 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 	if d.Timeout > 0 {
 		loc.respond = int64(d.Timeout) * 1e6
 	}
-	dest.lines = helmetLines(d.Helmet, false)
+	dest.lines, dest.hsts = helmetLines(d.Helmet), hstsLine(d.Helmet)
 	for _, t := range d.Transformers {
 		if t.Type != "replacePath" {
 			continue
@@ -256,6 +265,7 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 	}
 	if target.Scheme == config.Files {
 		if dest.files, err = newFileSite(target, dest.lines); err == nil {
+			dest.files.hsts = dest.hsts
 			s.fileSites = append(s.fileSites, dest.files)
 		}
 		return dest, err
@@ -345,8 +355,9 @@ func editsOf(h *config.Headers) edits {
 	return e
 }
 
-// helmetLines are the security headers; HSTS says nothing where TLS is not.
-func helmetLines(h *config.Helmet, secure bool) []byte {
+// helmetLines are the security headers, without HSTS, which says nothing where TLS
+// is not (RFC 6797, section 7.2).
+func helmetLines(h *config.Helmet) []byte {
 	if h == nil {
 		return nil
 	}
@@ -373,15 +384,20 @@ func helmetLines(h *config.Helmet, secure bool) []byte {
 		policy += "-Report-Only"
 	}
 	add(policy, h.ContentSecurityPolicy)
-	if secure && h.HSTSMaxAge > 0 {
-		hsts := fmt.Sprintf("max-age=%d", h.HSTSMaxAge)
-		if !h.HSTSExcludeSubdomains {
-			hsts += "; includeSubDomains"
-		}
-		if h.HSTSPreloadEnabled {
-			hsts += "; preload"
-		}
-		add("Strict-Transport-Security", hsts)
-	}
 	return b
+}
+
+// hstsLine is for clients with TLS.
+func hstsLine(h *config.Helmet) []byte {
+	if h == nil || h.HSTSMaxAge <= 0 {
+		return nil
+	}
+	b := fmt.Appendf(nil, "Strict-Transport-Security: max-age=%d", h.HSTSMaxAge)
+	if !h.HSTSExcludeSubdomains {
+		b = append(b, "; includeSubDomains"...)
+	}
+	if h.HSTSPreloadEnabled {
+		b = append(b, "; preload"...)
+	}
+	return append(b, "\r\n"...)
 }

@@ -14,6 +14,7 @@ import (
 
 	"ceiling/proxy"
 	"ceiling/proxy/config"
+	"ceiling/proxy/secure"
 )
 
 // proxyFlags stand above the file.
@@ -150,6 +151,8 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 	switch {
 	case proxy.IsPreforkChild():
 		return proxy.RunChild(c.Context(), load, o)
+	case f.prefork && len(cfg.TLS.Listen) > 0:
+		return usage(errors.New("--prefork: TLS is served by workers of one process; leave --prefork out"))
 	case f.prefork:
 		parent, err := proxy.NewPrefork(cfg, report)
 		if err != nil {
@@ -165,25 +168,86 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 			return parent.Run(ctx, func() { announce(sh, parent.Addresses) })
 		})
 	}
-	p, err := proxy.New(cfg, o)
+	return runWorkers(c.Context(), sh, cfg, load, o)
+}
+
+// runWorkers serves with all loops in this process, and TLS beside them.
+func runWorkers(ctx context.Context, sh *shell, cfg *config.Config, load func() (*config.Config, error), o proxy.Options) error {
+	tls, err := newSecure(cfg, o.Report)
 	if err != nil {
 		return err
+	}
+	p, err := proxy.New(cfg, o)
+	if err != nil {
+		return errors.Join(err, tls.close())
 	}
 	reload := func() error {
 		cfg, err := load()
 		if err != nil {
 			return err
 		}
-		return p.Reload(cfg)
+		install, err := tls.ready(cfg)
+		if err != nil {
+			return err
+		}
+		if err := p.Reload(cfg); err != nil {
+			return err
+		}
+		install()
+		return nil
 	}
 	var addresses []string
 	for _, a := range p.Addresses() {
 		addresses = append(addresses, a.String())
 	}
-	return operate(c.Context(), cfg, p.Snapshot, reload, report, func(ctx context.Context) error {
+	return operate(ctx, cfg, p.Snapshot, reload, o.Report, func(ctx context.Context) error {
 		announce(sh, addresses)
-		return p.Run(ctx)
+		return tls.run(ctx, sh, p)
 	})
+}
+
+// secureSide is the TLS of a proxy; without a server there is none.
+type secureSide struct{ server *secure.Server }
+
+func newSecure(cfg *config.Config, report func(string)) (secureSide, error) {
+	if len(cfg.TLS.Listen) == 0 {
+		return secureSide{}, nil
+	}
+	s, err := secure.New(cfg, report)
+	if err != nil {
+		return secureSide{}, err
+	}
+	s.Prepare(cfg)
+	return secureSide{s}, nil
+}
+
+func (s secureSide) close() error {
+	if s.server == nil {
+		return nil
+	}
+	return s.server.Close()
+}
+
+// ready checks a configuration for a reload.
+func (s secureSide) ready(cfg *config.Config) (install func(), err error) {
+	switch {
+	case s.server == nil && len(cfg.TLS.Listen) > 0:
+		return nil, errors.New("reload: tls.listen appears, which needs a new start")
+	case s.server == nil:
+		return func() {}, nil
+	}
+	s.server.Prepare(cfg)
+	return s.server.Ready(cfg)
+}
+
+func (s secureSide) run(ctx context.Context, sh *shell, p *proxy.Proxy) error {
+	if s.server == nil {
+		return p.Run(ctx)
+	}
+	for _, a := range s.server.Addresses() {
+		fmt.Fprintf(sh.stdout, "proxy serves TLS on %s\n", a)
+	}
+	return s.server.Run(ctx, p.Connect, p.Run)
 }
 
 func announce(sh *shell, addresses []string) {

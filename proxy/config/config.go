@@ -27,6 +27,7 @@ type Config struct {
 	// Include are files of regions, as patterns relative to this file.
 	Include []string `toml:"include"`
 
+	TLS      TLS      `toml:"tls"`
 	Timeouts Timeouts `toml:"timeouts"`
 	Limits   Limits   `toml:"limits"`
 	Log      Log      `toml:"log"`
@@ -272,12 +273,6 @@ type Settings struct {
 		Credential            string   `toml:"credential"`
 		SideloadTrustedProxys []string `toml:"sideload_trusted_proxies"`
 	} `toml:"security"`
-}
-
-// Certificate is a pair of PEM files.
-type Certificate struct {
-	Key string `toml:"key"`
-	PEM string `toml:"pem"`
 }
 
 // Duration is a time such as "1m30s".

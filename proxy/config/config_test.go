@@ -142,6 +142,12 @@ func TestErrorsNameTheirLine(t *testing.T) {
 		"redirect":           {head + "redirect = { to = \"/x\", status = 200 }\n", 3, "308"},
 		"header bytes":       {"[limits]\nheader_bytes = 1\n", 2, "65536"},
 		"log":                {"[log]\nformat = \"x\"\n", 2, "combined"},
+		"tls":                {"[tls]\nredirect = true\n", 1, "listen is needed"},
+		"tls certificates":   {"[tls]\nlisten = [\"127.0.0.1:1\"]\n", 2, "certificates or acme"},
+		"tls certificate":    {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[[tls.certificates]]\npem = 'x'\n", 3, "pem and key"},
+		"acme hosts":         {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\ncache = 'x'\nhosts = [\"*.a.example\"]\n", 5, "wildcards"},
+		"acme cache":         {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\nhosts = [\"a.example\"]\n", 3, "cache"},
+		"acme directory":     {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = 'x'\ndirectory = 'http://a'\n", 6, "https://"},
 		"application":        {"[[applications]]\nid = 'a'\n", 1, "no command"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -128,6 +128,9 @@ func (c *Config) translate() {
 	if c.Limits.BodyBytes == 0 {
 		c.Limits.BodyBytes = max(c.Hypertext.Limitation.MaxBodySize, 0)
 	}
+	c.TLS.Listen = append(c.TLS.Listen, c.Hypertext.SecuredPorts...)
+	c.TLS.Certificates = append(c.TLS.Certificates, c.Hypertext.Certificate...)
+	c.TLS.Redirect = c.TLS.Redirect || c.Hypertext.ForceHTTPS || c.Hypertext.RedirectToHTTPS
 	if c.Paths.Configs != "" {
 		c.Include = append(c.Include, filepath.Join(c.Paths.Configs, "*.toml"))
 	}

@@ -1,0 +1,195 @@
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+
+	"ceiling/proxy/config"
+)
+
+// authority gets certificates by ACME. A nil one does nothing.
+//
+// The challenge http-01 arrives at the proxy's plain address as any request: it has
+// a location of its own, whose destination is a socket of this process.
+type authority struct {
+	manager *autocert.Manager
+	asked   config.ACME
+	hosts   atomic.Pointer[[]string]
+	report  func(string)
+	again   chan struct{} // hosts have changed
+	socket  string
+	server  *http.Server
+	ln      net.Listener
+}
+
+func newAuthority(c *config.ACME, report func(string)) (*authority, error) {
+	client := &http.Client{Timeout: 30 * time.Second}
+	if c.Roots != "" {
+		text, err := os.ReadFile(c.Roots)
+		if err != nil {
+			return nil, fmt.Errorf("acme: roots: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("acme: roots: %s has no certificate in PEM", c.Roots)
+		}
+		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, Proxy: http.ProxyFromEnvironment}
+	}
+	if err := os.MkdirAll(c.Cache, 0o700); err != nil {
+		return nil, fmt.Errorf("acme: cache: %w", err)
+	}
+	a := &authority{asked: *c, report: report, again: make(chan struct{}, 1)}
+	a.hosts.Store(&c.Hosts)
+	a.manager = &autocert.Manager{
+		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(c.Cache), Email: c.Email,
+		Client: &acme.Client{DirectoryURL: firstOf(c.Directory, autocert.DefaultACMEDirectory), HTTPClient: client, UserAgent: "ceiling"},
+		HostPolicy: func(_ context.Context, host string) error {
+			if !a.has(host) {
+				return fmt.Errorf("acme: %q is not among the hosts", host)
+			}
+			return nil
+		},
+	}
+	dir, err := os.MkdirTemp("", "ceiling-acme-") // nobody else may enter it
+	if err != nil {
+		return nil, err
+	}
+	a.socket = filepath.Join(dir, "challenge")
+	if a.ln, err = net.Listen("unix", a.socket); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	a.server = &http.Server{
+		Handler:           a.manager.HTTPHandler(http.NotFoundHandler()),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+	}
+	return a, nil
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// region is the location for challenges.
+func (a *authority) region() config.Region {
+	none := 0
+	return config.Region{ID: config.OpenLocation, Locations: []config.Location{{
+		ID: config.OpenLocation, Paths: []string{"/.well-known/acme-challenge"}, Priority: math.MaxInt,
+		Balance: "round_robin", Key: "client", Retry: &config.Retry{Attempts: &none, Budget: 0.2},
+		Destinations: []config.Destination{{ID: config.OpenLocation, URI: "unix:" + a.socket, Weight: 1}},
+	}}}
+}
+
+// has tells whether certificates for a name come from the authority.
+func (a *authority) has(name string) bool {
+	if a == nil {
+		return false
+	}
+	name = strings.TrimSuffix(name, ".")
+	for _, h := range *a.hosts.Load() {
+		if strings.EqualFold(h, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBecome tells whether a reload can have this. Only the hosts can change.
+func (a *authority) mayBecome(c *config.ACME) error {
+	switch {
+	case a == nil && c == nil:
+		return nil
+	case a == nil || c == nil:
+		return errors.New("reload: tls.acme appears or goes, which needs a new start")
+	}
+	old, next := a.asked, *c
+	old.Hosts, next.Hosts = nil, nil
+	if fmt.Sprint(old) != fmt.Sprint(next) {
+		return errors.New("reload: tls.acme changes, which needs a new start; its hosts alone do not")
+	}
+	return nil
+}
+
+func (a *authority) become(c *config.ACME) {
+	if a == nil {
+		return
+	}
+	a.hosts.Store(&c.Hosts)
+	select {
+	case a.again <- struct{}{}:
+	default:
+	}
+}
+
+func (a *authority) close() error {
+	if a == nil {
+		return nil
+	}
+	_ = a.ln.Close() // the server has closed it, if it was run
+	return errors.Join(a.server.Close(), os.RemoveAll(filepath.Dir(a.socket)))
+}
+
+// run answers challenges, and gets the certificates before somebody waits for them:
+// a handshake does not last as long as an authority may take.
+func (a *authority) run(ctx context.Context, tasks *sync.WaitGroup) {
+	if a == nil {
+		return
+	}
+	tasks.Go(func() { _ = a.server.Serve(a.ln) }) // it ends with Close
+	go func() { // not waited for: a request for a certificate may take minutes, and nothing ends it
+		wait := time.Duration(0)
+		for {
+			if a.obtain() {
+				wait = time.Hour * 24 * 365 // autocert renews
+			} else {
+				wait = min(max(2*wait, time.Minute), time.Hour)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-a.again:
+				wait = 0
+			case <-time.After(wait):
+			}
+		}
+	}()
+}
+
+// obtain gets what is missing; false when something still is.
+func (a *authority) obtain() bool {
+	all := true
+	for _, host := range *a.hosts.Load() {
+		if _, err := a.manager.GetCertificate(modern(host)); err != nil {
+			all = false
+			a.report(fmt.Sprintf("acme: %s: %v", host, err))
+		}
+	}
+	return all
+}
+
+// modern is what a client says that takes a certificate with an ECDSA key, as all
+// do that are in use.
+func modern(host string) *tls.ClientHelloInfo {
+	return &tls.ClientHelloInfo{
+		ServerName: host, SupportedCurves: []tls.CurveID{tls.CurveP256},
+		SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256},
+		CipherSuites:     []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
+	}
+}

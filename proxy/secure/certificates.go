@@ -1,0 +1,109 @@
+package secure
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"ceiling/proxy/config"
+)
+
+// lookAgain is how often, at most, files are looked at for a change.
+const lookAgain = time.Second
+
+// certificates are read from files, and again when these change.
+type certificates struct {
+	report func(string)
+	mu     sync.Mutex
+	list   []*pair
+	looked time.Time
+}
+
+// pair is a certificate with its key.
+type pair struct {
+	files  config.Certificate
+	stamp  string // of the files that were read last, whether well or not
+	loaded *tls.Certificate
+}
+
+func newCertificates(files []config.Certificate, report func(string)) (*certificates, error) {
+	c := &certificates{report: report, looked: time.Now()}
+	for _, f := range files {
+		p := &pair{files: f}
+		if _, err := p.read(); err != nil {
+			return nil, err
+		}
+		c.list = append(c.list, p)
+	}
+	return c, nil
+}
+
+// read reads the files if they have changed. An error leaves what was loaded.
+func (p *pair) read() (changed bool, err error) {
+	stamp, err := stampOf(p.files.PEM, p.files.Key)
+	if err != nil {
+		return false, fmt.Errorf("tls: certificate: %w", err)
+	}
+	if stamp == p.stamp {
+		return false, nil
+	}
+	p.stamp = stamp
+	loaded, err := tls.LoadX509KeyPair(p.files.PEM, p.files.Key)
+	if err != nil {
+		return true, fmt.Errorf("tls: certificate %s with key %s: %w", p.files.PEM, p.files.Key, err)
+	}
+	p.loaded = &loaded
+	return true, nil
+}
+
+// stampOf differs when the files do. A file that is renamed into place has another
+// inode, but its time and size are enough: who renews a certificate does not keep
+// its time.
+func stampOf(names ...string) (stamp string, err error) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return "", err
+		}
+		stamp += fmt.Sprint(info.ModTime().UnixNano(), info.Size(), " ")
+	}
+	return stamp, nil
+}
+
+var errNoCertificate = errors.New("no certificate for this name")
+
+// get chooses the first certificate that suits the client; the first of all where
+// none does, whose name the client then judges.
+func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.looked) >= lookAgain {
+		c.looked = now
+		for _, p := range c.list {
+			if changed, err := p.read(); err != nil && changed {
+				c.report("the old certificate stays: " + err.Error()) // half of a renewal: the other half follows
+			}
+		}
+	}
+	for _, p := range c.list {
+		if hello.SupportsCertificate(p.loaded) == nil {
+			return p.loaded, nil
+		}
+	}
+	if len(c.list) == 0 {
+		return nil, errNoCertificate
+	}
+	return c.list[0].loaded, nil
+}
+
+// certificate answers crypto/tls: from the authority for its names, else from
+// files.
+func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if s.authority.has(hello.ServerName) {
+		return s.authority.manager.GetCertificate(hello)
+	}
+	return s.current.Load().certificates.get(hello)
+}

@@ -1,0 +1,57 @@
+package secure
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"time"
+
+	"ceiling/proxy"
+)
+
+// lingers is how long a client may still send when its last answer is out, as at
+// the loops.
+const lingers = 2 * time.Second
+
+// relay copies between a client of HTTP/1.1 and a connection to the proxy, until
+// both directions have ended.
+func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle time.Duration) {
+	defer s.leave(raw)
+	near, err := s.connect(from)
+	if err != nil { // the proxy ends
+		return
+	}
+	defer near.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := io.Copy(near, client); err != nil { // an end, whichever side's
+			near.Close()
+			return
+		}
+		_ = near.(*net.UnixConn).CloseWrite() // it fails when the connection has ended
+	}()
+	if _, err := io.Copy(&patient{client, idle}, near); err != nil {
+		raw.Close()
+	} else {
+		_ = client.CloseWrite() // as above
+		_ = raw.SetReadDeadline(time.Now().Add(lingers))
+	}
+	<-done
+}
+
+// patient bounds each write. The proxy's own limits end a client that does not
+// read, but cannot end a write that waits for it.
+type patient struct {
+	conn net.Conn
+	most time.Duration
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	if p.most > 0 {
+		if err := p.conn.SetWriteDeadline(time.Now().Add(p.most)); err != nil {
+			return 0, err
+		}
+	}
+	return p.conn.Write(b)
+}

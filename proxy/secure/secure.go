@@ -1,0 +1,358 @@
+// Package secure gives a proxy's clients TLS and HTTP/2, through Go's own stacks:
+// what was decrypted is handed to the proxy's loops as connections that speak
+// plain HTTP/1.1, so that routing, limits, logs and counters are the same for all.
+//
+// A client of HTTP/1.1 gets a connection to the proxy of its own, and bytes are
+// copied; so a WebSocket is a tunnel here too. A client of HTTP/2 gets one for each
+// stream that is open at a time.
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/acme"
+
+	"ceiling/internal/sys"
+	"ceiling/proxy"
+	"ceiling/proxy/config"
+)
+
+// Server listens for clients with TLS.
+type Server struct {
+	report    func(string)
+	connect   func(proxy.Origin) (net.Conn, error)
+	listeners []net.Listener
+	asked     []string // the addresses as the configuration has them
+	current   atomic.Pointer[settings]
+	authority *authority // nil without ACME
+	tls       *tls.Config
+	room      chan struct{} // a place for each connection
+	h2        *http.Server
+	h2Conns   *handed
+
+	tasks sync.WaitGroup
+	mu    sync.Mutex
+	conns map[net.Conn]func() // what to do at its end
+	ended bool
+
+	transports map[net.Conn]*http.Transport // of each connection of HTTP/2
+	raws       map[net.Conn]net.Conn        // below it
+}
+
+// settings are what a reload may change.
+type settings struct {
+	certificates *certificates
+	handshake    time.Duration
+	idle         time.Duration
+	preface      bool
+	trust        []netip.Prefix
+}
+
+// descriptorsEach is what a client takes: its socket, and both ends of the
+// connection to a loop.
+const descriptorsEach = 3
+
+// New listens where the configuration says, and reads its certificates. Nothing is
+// answered before Run.
+func New(c *config.Config, report func(string)) (s *Server, err error) {
+	s = &Server{
+		report: report, asked: c.TLS.Listen, conns: map[net.Conn]func(){},
+		transports: map[net.Conn]*http.Transport{}, raws: map[net.Conn]net.Conn{},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.closeListeners())
+		}
+	}()
+	first, err := settle(c, report)
+	if err != nil {
+		return s, err
+	}
+	s.current.Store(first)
+	_, hard, err := sys.RaiseOpenFiles(1 << 20)
+	if err != nil {
+		return s, err
+	}
+	most := c.Limits.Connections
+	if most == 0 {
+		most = int(min(hard, 1<<20)) / 2 / descriptorsEach
+	}
+	s.room = make(chan struct{}, max(most, 1))
+	s.tls = &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: s.certificate,
+		CipherSuites: suites(),
+	}
+	if c.TLS.ACME != nil {
+		if s.authority, err = newAuthority(c.TLS.ACME, report); err != nil {
+			return s, err
+		}
+		s.tls.NextProtos = append(s.tls.NextProtos, acme.ALPNProto)
+	}
+	for _, a := range c.TLS.Listen {
+		ln, err := net.Listen("tcp", a)
+		if err != nil {
+			return s, fmt.Errorf("tls: %w", err)
+		}
+		s.listeners = append(s.listeners, ln)
+	}
+	s.serveH2(c)
+	return s, nil
+}
+
+// suites of TLS 1.2 that are offered: forward secrecy and authenticated encryption
+// alone (RFC 9325, section 4.2). Those of TLS 1.3 all are so.
+func suites() (ids []uint16) {
+	for _, s := range tls.CipherSuites() {
+		switch s.ID {
+		case tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+			tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256:
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+func settle(c *config.Config, report func(string)) (*settings, error) {
+	list, err := newCertificates(c.TLS.Certificates, report)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{certificates: list, handshake: c.Timeouts.Header.Or(10 * time.Second), idle: c.Timeouts.Idle.Or(time.Minute), preface: c.ProxyProtocol}
+	for _, t := range c.Trust {
+		networks, err := config.ParseNetwork(t)
+		if err != nil {
+			return nil, err
+		}
+		s.trust = append(s.trust, networks...)
+	}
+	return s, nil
+}
+
+// Prepare adds to a configuration what the proxy needs for the certificates' sake:
+// the location that answers an authority. It is called before proxy.New and before
+// each Reload.
+func (s *Server) Prepare(c *config.Config) {
+	if s.authority != nil {
+		c.Regions = append(c.Regions, s.authority.region())
+	}
+}
+
+// Ready checks another configuration, and returns what goes on with it, from the
+// next connection on.
+func (s *Server) Ready(c *config.Config) (install func(), err error) {
+	if fmt.Sprint(c.TLS.Listen) != fmt.Sprint(s.asked) {
+		return nil, fmt.Errorf("reload: tls.listen changes from %v to %v, which needs a new start", s.asked, c.TLS.Listen)
+	}
+	if err := s.authority.mayBecome(c.TLS.ACME); err != nil {
+		return nil, err
+	}
+	next, err := settle(c, s.report)
+	if err != nil {
+		return nil, fmt.Errorf("reload: %w", err)
+	}
+	return func() {
+		s.authority.become(c.TLS.ACME)
+		s.current.Store(next)
+	}, nil
+}
+
+// Close frees a server that will not run.
+func (s *Server) Close() error { return s.closeListeners() }
+
+// Addresses are those that it listens on, with their real ports.
+func (s *Server) Addresses() (list []string) {
+	for _, ln := range s.listeners {
+		list = append(list, ln.Addr().String())
+	}
+	return list
+}
+
+func (s *Server) closeListeners() (err error) {
+	for _, ln := range s.listeners {
+		err = errors.Join(err, ln.Close())
+	}
+	s.listeners = nil
+	return errors.Join(err, s.authority.close())
+}
+
+// goAway is how long clients of HTTP/2 are given to hear that the server ends
+// before the loops take nothing new: Go's server announces it twice, a second apart.
+const goAway = 2 * time.Second
+
+// Run serves until ctx ends, with serve, the proxy's Run, inside: the loops go on
+// until the clients of HTTP/2 know that no new request is taken.
+func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, error), serve func(context.Context) error) error {
+	s.connect = connect
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	for _, ln := range s.listeners {
+		s.tasks.Go(func() { s.accept(ln) })
+	}
+	s.tasks.Go(func() { _ = s.h2.Serve(s.h2Conns) }) // it ends with Shutdown or Close
+	s.authority.run(inner, &s.tasks)
+	drained := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		err := s.closeListeners()
+		soon, done := context.WithTimeout(context.WithoutCancel(ctx), goAway)
+		defer done()
+		_ = s.h2.Shutdown(soon) // what is not done by then has until the loops have drained
+		cancel()
+		drained <- err
+	})
+	err := serve(inner)
+	cancel()
+	if stop() { // serve has ended by itself
+		err = errors.Join(err, s.closeListeners())
+	} else {
+		err = errors.Join(err, <-drained)
+	}
+	soon, done := context.WithTimeout(context.WithoutCancel(ctx), goAway)
+	defer done()
+	if e := s.h2.Shutdown(soon); e != nil {
+		err = errors.Join(err, s.h2.Close())
+	}
+	s.endAll()
+	s.tasks.Wait()
+	return err
+}
+
+// accept takes clients; beyond the room there is, they wait in the kernel.
+func (s *Server) accept(ln net.Listener) {
+	for {
+		s.room <- struct{}{}
+		conn, err := ln.Accept()
+		if err != nil {
+			<-s.room
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			s.report("tls: " + err.Error())
+			time.Sleep(100 * time.Millisecond) // out of descriptors: others must end first
+			continue
+		}
+		if !s.enter(conn, func() { <-s.room }) {
+			conn.Close()
+			<-s.room
+			return
+		}
+		s.tasks.Go(func() { s.greet(conn) })
+	}
+}
+
+// enter notes a connection; false when the server has ended. A later note about the
+// same connection stands in place of the former.
+func (s *Server) enter(conn net.Conn, atEnd func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.conns[conn] = atEnd
+	return true
+}
+
+// leave closes a connection, once.
+func (s *Server) leave(conn net.Conn) {
+	s.mu.Lock()
+	atEnd := s.conns[conn]
+	delete(s.conns, conn)
+	s.mu.Unlock()
+	if atEnd != nil {
+		conn.Close()
+		atEnd()
+	}
+}
+
+func (s *Server) endAll() {
+	s.mu.Lock()
+	s.ended = true
+	var list []net.Conn
+	for c := range s.conns {
+		list = append(list, c)
+	}
+	s.mu.Unlock()
+	for _, c := range list {
+		s.leave(c)
+	}
+}
+
+// greet makes the handshake, and gives the connection to who speaks its protocol.
+func (s *Server) greet(raw net.Conn) {
+	now := s.current.Load()
+	origin, err := now.origin(raw)
+	if err != nil {
+		s.leave(raw)
+		return
+	}
+	conn := tls.Server(raw, s.tls)
+	ctx := context.Background()
+	if now.handshake > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, now.handshake)
+		defer cancel()
+	}
+	if conn.HandshakeContext(ctx) != nil || raw.SetDeadline(time.Time{}) != nil { // the client's fault, or its end
+		s.leave(raw)
+		return
+	}
+	switch conn.ConnectionState().NegotiatedProtocol {
+	case "h2":
+		s.handOver(raw, conn, origin)
+	case acme.ALPNProto: // the handshake was all
+		s.leave(raw)
+	default:
+		s.relay(raw, conn, origin, now.idle)
+	}
+}
+
+// origin tells who is at the other end, after the header of the PROXY protocol
+// where there is one. It is read byte by byte: what follows is the handshake's.
+func (now *settings) origin(raw net.Conn) (proxy.Origin, error) {
+	o := proxy.Origin{Scheme: "https"}
+	if a, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
+		o.Client = netip.AddrPortFrom(a.AddrPort().Addr().Unmap(), a.AddrPort().Port())
+	}
+	if !now.preface {
+		return o, nil
+	}
+	trusted := false
+	for _, t := range now.trust {
+		trusted = trusted || t.Contains(o.Client.Addr())
+	}
+	if !trusted {
+		return o, errors.New("only trusted proxies may say who the client is")
+	}
+	if now.handshake > 0 {
+		if err := raw.SetDeadline(time.Now().Add(now.handshake)); err != nil {
+			return o, err
+		}
+	}
+	var head []byte
+	for {
+		one := make([]byte, 1)
+		if _, err := raw.Read(one); err != nil {
+			return o, err
+		}
+		head = append(head, one[0])
+		client, n, err := proxy.ParsePreface(head)
+		if err != nil {
+			return o, err
+		}
+		if n > 0 && client.IsValid() {
+			o.Client = client
+		}
+		if n > 0 {
+			return o, nil
+		}
+	}
+}
