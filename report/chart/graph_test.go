@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -62,7 +61,7 @@ func TestForestsHoldWhatWasMeasured(t *testing.T) {
 			return
 		}
 		for _, r := range rows {
-			if !r.None && (r.High > f.X.Max+1e-6*math.Abs(f.X.Max) || r.Low < f.X.Min-1e-6*math.Abs(f.X.Min)) {
+			if slack := 1e-6 * (f.X.Max - f.X.Min); !r.None && (r.High > f.X.Max+slack || r.Low < f.X.Min-slack) {
 				t.Fatalf("%+v is not on the axis %+v", r, f.X)
 			}
 		}
