@@ -43,6 +43,7 @@ const (
 	Connecting              // its connections are being opened
 	WarmingUp
 	Running
+	Between // two runs of a plan
 	Ended
 )
 
@@ -196,6 +197,7 @@ func (b *Board) Measured(d Done) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d.Histogram = nil // 70 KiB that nobody looks at here
+	b.phase = Between
 	b.done = append(b.done, d)
 }
 

@@ -63,6 +63,8 @@ func TestPhases(t *testing.T) {
 	check(WarmingUp)
 	b.Interval(record.LoadRow{TNs: 1e8, WidthNs: 1e8}, nil, 0)
 	check(Running)
+	b.Measured(Done{})
+	check(Between)
 	b.RunEnded(&record.Run{})
 	check(Ended)
 	b.Began(record.Start{ID: "b"})

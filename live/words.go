@@ -63,6 +63,8 @@ func (s *Snapshot) Doing() string {
 			return fmt.Sprintf("nothing new for %.0f s: it rests, or was killed", s.QuietS)
 		}
 		return "running"
+	case Between:
+		return "between two runs"
 	case Ended:
 		switch {
 		case s.Interrupted:
@@ -248,3 +250,11 @@ func (s *Snapshot) Stations() (stations []record.Station, says []string) {
 
 // generatorStation is the verdict's name for it.
 const generatorStation = "generator"
+
+// StationsUnknown says why there are no stations.
+func (s *Snapshot) StationsUnknown() string {
+	if s.Formed == nil {
+		return "not known yet"
+	}
+	return "not known: too few looks at the sockets while requests were in flight"
+}

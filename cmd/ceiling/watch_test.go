@@ -18,6 +18,7 @@ func watching(t *testing.T, args ...string) (at string, stop func() error) {
 	c := newWatch(sh)
 	c.SetArgs(args)
 	c.SetErr(io.Discard)
+	c.SetOut(io.Discard)
 	ended := make(chan error, 1)
 	go func() {
 		err := c.ExecuteContext(ctx)

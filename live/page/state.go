@@ -27,6 +27,7 @@ type state struct {
 	Tiles    []tile    `json:"tiles"`
 	Verdict  verdict   `json:"verdict"`
 	Stations []station `json:"stations"`
+	Unknown  string    `json:"unknown"` // why there are none
 	Ends     []end     `json:"ends"`
 	Hosts    []host    `json:"hosts"`
 	Parts    []string  `json:"parts"` // of a core's time
@@ -100,7 +101,7 @@ func encodeState(s *live.Snapshot, cost string) []byte {
 		Title: s.Title(), ID: s.ID, Load: s.Load(), Phase: phaseName(s.Phase), Doing: s.Doing(), Time: s.Time(),
 		Share: rounded(s.Progress.Share), Plan: s.PlanSays(), PlanPart: rounded(s.Progress.PlanShare),
 		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
-		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Hosts: hostsOf(s), Parts: parts[:], Links: linksOf(s), Cost: cost,
+		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:], Links: linksOf(s), Cost: cost,
 	}
 	for _, e := range []struct {
 		name string
@@ -120,7 +121,7 @@ func encodeState(s *live.Snapshot, cost string) []byte {
 
 func phaseName(p live.Phase) string {
 	return map[live.Phase]string{
-		live.Waiting: "waiting", live.Connecting: "connecting", live.WarmingUp: "warm-up", live.Running: "running", live.Ended: "ended",
+		live.Waiting: "waiting", live.Connecting: "connecting", live.WarmingUp: "warm-up", live.Running: "running", live.Between: "between", live.Ended: "ended",
 	}[p]
 }
 
@@ -163,8 +164,7 @@ func tilesOf(s *live.Snapshot) []tile {
 		}
 		tiles = append(tiles, t)
 	}
-	failed := tile{Name: "failed", Value: unit.FormatCount(int64(soFar.Failed)),
-		Note: "without an answer, or with a status of 400 or more; " + unit.FormatCount(int64(soFar.Completed)) + " were answered"}
+	failed := tile{Name: "failed", Value: unit.FormatCount(int64(soFar.Failed)), Note: "no answer, or a status from 400 on"}
 	return append(tiles, failed)
 }
 

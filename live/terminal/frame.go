@@ -218,7 +218,7 @@ func marks() []string { return []string{"█", "·", "▓", "▒", "·", "░"} 
 func (f *frame) stations() {
 	stations, says := f.s.Stations()
 	if len(stations) == 0 {
-		f.named(3, "waits in", f.paint.quiet.Render("not known yet"))
+		f.named(3, "waits in", f.paint.quiet.Render(f.s.StationsUnknown()))
 		f.blank()
 		return
 	}

@@ -112,7 +112,7 @@ function draw() {
     return tile;
   }, (tile, t) => [t.name, t.value, t.note].forEach((v, i) => put(tile.children[i], v)));
   verdict(s.verdict);
-  stations(s.stations);
+  stations(s.stations, s.unknown);
   rate.show(points, s.begin_s, s.end_s);
   times.show(points, s.begin_s, s.end_s);
   ends(s);
@@ -140,12 +140,12 @@ function verdict(v) {
   if (news && news !== announced) text("announce", announced = news);
 }
 
-function stations(all) {
+function stations(all, unknown) {
   list($("bar"), all, () => element("i"), (part, s, i) => {
     part.className = "s" + i % 6;
     part.style.flex = s.share + " 0 0";
   });
-  const rows = all.length ? all : [{ name: "not known yet", says: "" }];
+  const rows = all.length ? all : [{ name: unknown, says: "" }];
   list($("stations"), rows, swatch, (item, s, i) => {
     item.children[0].className = all.length ? "s" + i % 6 : "u5";
     put(item.children[1], s.name + " ");
