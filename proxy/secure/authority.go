@@ -59,6 +59,9 @@ func newAuthority(c *config.ACME, report func(string)) (*authority, error) {
 		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(c.Cache), Email: c.Email,
 		Client: &acme.Client{DirectoryURL: firstOf(c.Directory, autocert.DefaultACMEDirectory), HTTPClient: client, UserAgent: "ceiling"},
 		HostPolicy: func(_ context.Context, host string) error {
+			if name, _, err := net.SplitHostPort(host); err == nil { // of a challenge that came to another port than 80
+				host = name
+			}
 			if !a.has(host) {
 				return fmt.Errorf("acme: %q is not among the hosts", host)
 			}

@@ -1,0 +1,158 @@
+package secure
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/letsencrypt/pebble/v2/ca"
+	"github.com/letsencrypt/pebble/v2/db"
+	"github.com/letsencrypt/pebble/v2/va"
+	"github.com/letsencrypt/pebble/v2/wfe"
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// names answers every question for an address with 127.0.0.1.
+func names(t *testing.T) (addr string) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	go func() {
+		b := make([]byte, 1500)
+		for {
+			n, from, err := conn.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(b[:n]) != nil || len(m.Questions) != 1 {
+				continue
+			}
+			m.Response, m.Additionals = true, nil
+			if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
+				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}}}
+			}
+			if out, err := m.Pack(); err == nil {
+				_, _ = conn.WriteTo(out, from)
+			}
+		}
+	}()
+	return conn.LocalAddr().String()
+}
+
+// pebble is the test authority of Let's Encrypt, in this process. Its validation
+// asks plain, and secure, at these ports; 0 is one where nobody answers.
+func pebble(t *testing.T, plain, secure int) (directory, roots string) {
+	t.Helper()
+	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
+	t.Setenv("PEBBLE_WFE_NONCEREJECT", "20")
+	quiet := log.New(io.Discard, "", 0)
+	store := db.NewMemoryStore()
+	authority := ca.New(quiet, store, "", 0, 1, map[string]ca.Profile{"default": {Description: "default"}})
+	front := wfe.New(quiet, store, va.New(quiet, plain, secure, true, names(t), store), authority, true, false, 1, 1)
+	s := httptest.NewTLSServer(front.Handler())
+	t.Cleanup(s.Close)
+	roots = filepath.Join(t.TempDir(), "roots.pem")
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s.URL + "/dir", roots
+}
+
+// freePort is one that nobody listens at now. The authority has to know it before
+// the proxy does.
+func freePort(t *testing.T) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return int(netip.MustParseAddrPort(ln.Addr().String()).Port())
+}
+
+// TestACME: a certificate is got by each challenge, and is taken from the cache by
+// the next process. Everybody else is sent to https meanwhile.
+func TestACME(t *testing.T) {
+	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
+		t.Run(challenge, func(t *testing.T) {
+			plain, secure := freePort(t), freePort(t)
+			asks := [2]int{plain, secure}
+			if challenge == "http-01" {
+				asks[1] = freePort(t)
+			} else {
+				asks[0] = freePort(t)
+			}
+			directory, roots := pebble(t, asks[0], asks[1])
+			cache := filepath.Join(t.TempDir(), "cache")
+			text := fmt.Sprintf("workers = 1\nlisten = [\"127.0.0.1:%d\"]\n[tls]\nredirect = true\nlisten = [\"127.0.0.1:%d\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n",
+				plain, secure, cache, directory, roots) + location("files:///nonexistent-is-not-asked", "redirect = { to = \"/never\" }")
+			text = strings.Replace(text, "[[locations.destinations]]\nuri = \"files:///nonexistent-is-not-asked\"\n", "", 1)
+			r := run(t, text)
+			serial := issued(t, r)
+			res, err := r.client(false).Get("http://a.example/x")
+			if text := read(t, res, err); res.StatusCode != 308 {
+				t.Error(text)
+			}
+			if _, err := tls.Dial("tcp", r.addr, &tls.Config{ServerName: "b.example", InsecureSkipVerify: true}); err == nil {
+				t.Error("there is a certificate for another name")
+			}
+			r.stop()
+			if again := issued(t, run(t, text)); again != serial {
+				t.Errorf("certificate %s, then %s: the cache is not used", serial, again)
+			}
+		})
+	}
+}
+
+// issued waits for the certificate.
+func issued(t *testing.T, r *running) (serial string) {
+	t.Helper()
+	until(t, "there is a certificate", func() bool {
+		conn, err := tls.Dial("tcp", r.addr, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true})
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		leaf := conn.ConnectionState().PeerCertificates[0]
+		if err := leaf.VerifyHostname("a.example"); err != nil || !strings.Contains(leaf.Issuer.CommonName, "Pebble") {
+			t.Fatalf("%v of %s", err, leaf.Issuer)
+		}
+		if leaf.PublicKeyAlgorithm != x509.ECDSA {
+			t.Errorf("%v", leaf.PublicKeyAlgorithm)
+		}
+		serial = leaf.SerialNumber.String()
+		return true
+	})
+	return serial
+}
+
+// TestChallengeIsOpen: what is no challenge of ours gets a 404, in the clear.
+func TestChallengeIsOpen(t *testing.T) {
+	directory, roots := pebble(t, freePort(t), freePort(t))
+	dir := t.TempDir()
+	c := certify(t, dir, "b.example")
+	text := begin("redirect = true", c) + fmt.Sprintf("[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n", dir, directory, roots) + location("files://"+dir, "")
+	r := run(t, text)
+	res, err := r.client(false).Get("http://a.example/.well-known/acme-challenge/x")
+	if got := read(t, res, err); res.StatusCode != http.StatusNotFound {
+		t.Error(got)
+	}
+	if got := r.handshake(t, "b.example").ConnectionState().PeerCertificates[0].Subject.CommonName; got != "b.example" {
+		t.Error(got)
+	}
+}
