@@ -50,7 +50,7 @@ func trailOf(b *live.Board) Trail {
 }
 
 func plan() live.Plan {
-	return live.Plan{Kind: "sweep", Number: 3, All: 12, LeftRuns: 10, LeftS: 43, Doing: "fasthttp /read, 100 connections, run 1 of it"}
+	return live.Plan{Kind: "sweep", Number: 3, All: 12, LeftRuns: 10, LeftS: 43, Doing: "http://127.0.0.1:8080/read, 64 connections, run 1 of it"}
 }
 
 func TestFrames(t *testing.T) {
@@ -81,6 +81,21 @@ func TestFrames(t *testing.T) {
 		s := live.NewBoard().Snapshot()
 		golden(t, "waiting-80x24", Frame(&s, Trail{}, 80, 24), 80, 24)
 	})
+}
+
+// The picture in the documentation is a frame.
+func TestDocsShowAFrame(t *testing.T) {
+	frame, err := os.ReadFile("testdata/plan-80x24.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile("../../docs/live.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(docs), "```\n"+string(frame)+"```\n") {
+		t.Error("docs/live.md does not show testdata/plan-80x24.txt")
+	}
 }
 
 func golden(t *testing.T, name string, lines []string, width, height int) {
