@@ -93,7 +93,7 @@ run proves nothing.`,
 		return usage(fmt.Errorf("%w; see: %s --help", err, c.CommandPath()))
 	})
 	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newCompare(sh), newResume(sh),
-		newList(sh), newShow(sh), newJudge(sh), newReport(sh), newExport(sh),
+		newList(sh), newShow(sh), newJudge(sh), newReport(sh), newExport(sh), newWatch(sh), newJournal(sh),
 		newDemo(sh), newServe(sh), newProxy(sh), newCalibrate(sh), newDoctor(sh), newSelftest(sh),
 		newPlanted(sh), newThief(sh))
 	return root
