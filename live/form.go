@@ -34,7 +34,6 @@ type evidence struct {
 	// response is nil where only the quantiles of intervals are known.
 	response    *hist.Hist
 	batchMeanNs float64
-	asked       int // connections
 }
 
 // form judges what is there of a run. ok is false where that is too little.
