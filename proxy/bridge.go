@@ -115,15 +115,6 @@ func Unserved(c *config.Config) []string {
 		for _, a := range r.Applications {
 			add("application %q: is not started", a.ID)
 		}
-		for _, l := range r.Locations {
-			for _, d := range l.Destinations {
-				for _, t := range d.Transformers {
-					if t.Type == "compressResponse" {
-						add("location %q: compressResponse: nothing is compressed", l.ID)
-					}
-				}
-			}
-		}
 	}
 	return list
 }

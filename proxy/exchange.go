@@ -29,6 +29,9 @@ type exchange struct {
 	status          uint16
 	tries           uint8
 	interim         uint8
+	offer           uint8   // the coding that the client likes best, where the destination's responses are compressed
+	coding          uint8   // the coding of the answer that is made here
+	packer          *packer // makes it
 
 	counted   bool // in the pool's busy
 	trial     bool // it tries an upstream that was ejected

@@ -25,6 +25,7 @@ type fileSite struct {
 	cache    string // a Cache-Control line, or nothing
 	lines    []byte
 	hsts     []byte // for clients with TLS
+	level    packLevel
 }
 
 func newFileSite(t config.Target, lines []byte) (*fileSite, error) {
@@ -131,6 +132,11 @@ type file struct {
 	modified string
 	lines    []byte // of the head, but for Date, Content-Length and Connection
 
+	packed      [len(codings)][]byte // compressed here
+	packedBytes int
+	negotiated  bool // has siblings
+	packs       bool // its type is worth it
+
 	page   []byte // a whole answer of this second, when the file is small
 	second int64
 }
@@ -182,10 +188,12 @@ func (f *file) describe(s *fileSite, name, encoding string, negotiated bool) {
 	if strings.HasPrefix(kind, "text/") && !strings.Contains(kind, "charset") {
 		kind += "; charset=" + s.charset
 	}
+	f.packs = s.level != packNothing && encoding == "" && packable([]byte(kind))
 	b := fmt.Appendf(nil, "Content-Type: %s\r\nLast-Modified: %s\r\nETag: %s\r\nAccept-Ranges: bytes\r\n", kind, f.modified, f.etag)
 	if encoding != "" {
 		b = fmt.Appendf(b, "Content-Encoding: %s\r\n", encoding)
 	}
+	f.negotiated = negotiated
 	if negotiated {
 		b = append(b, "Vary: Accept-Encoding\r\n"...)
 	}
@@ -200,17 +208,22 @@ func (f *file) same(info os.FileInfo) bool {
 
 // unref lets go of the file.
 func (f *file) unref() {
-	if f.refs--; f.refs == 0 && f.mapped {
+	if f.refs--; f.refs > 0 {
+		return
+	}
+	f.cache.packed -= f.packedBytes
+	if f.mapped {
 		f.cache.dying = append(f.cache.dying, f)
 	}
 }
 
 // fileCache holds a loop's open files.
 type fileCache struct {
-	sites map[*fileSite]map[string]*found
-	size  int
-	dying []*file // to be unmapped once the ring is sure to have let go of them
-	old   []*file
+	sites  map[*fileSite]map[string]*found
+	size   int
+	packed int     // bytes of files that were compressed here
+	dying  []*file // to be unmapped once the ring is sure to have let go of them
+	old    []*file
 }
 
 const (

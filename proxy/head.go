@@ -26,6 +26,9 @@ func (x *exchange) appendRequest(b []byte) []byte {
 		b = append(b, firstOf(d.host, string(q.Host), d.upstream.target.Host)...)
 		b = append(b, "\r\n"...)
 	}
+	if d.level != packNothing {
+		x.offered(head, lines)
+	}
 	b = x.appendLines(b, head, lines)
 	switch {
 	case q.Chunked:
@@ -195,7 +198,8 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	c, l := x.client, x.client.loop
 	x.chunked = false
 	bodiless := r.Status == 204 || r.Status == 304 || string(x.request.Method) == "HEAD"
-	open := !bodiless && (r.Chunked || r.UntilClose) // its end is not known
+	vary := x.destination.level != packNothing && x.consider(r, head)
+	open := !bodiless && (r.Chunked || r.UntilClose || x.coding != 0) // its end is not known
 	if open {
 		x.chunked = x.request.Minor > 0
 		if !x.chunked {
@@ -204,10 +208,19 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	}
 	b = appendStatusLine(b, r)
 	b, dated := x.appendResponseLines(b, head)
+	if vary {
+		b = append(b, "Vary: Accept-Encoding\r\n"...)
+	}
+	if x.coding != 0 {
+		b = x.appendPacked(b, head)
+		if !bodiless {
+			x.pack()
+		}
+	}
 	switch {
 	case x.chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-	case r.HasLength && r.Status != 204:
+	case r.HasLength && r.Status != 204 && x.coding == 0:
 		b = append(b, "Content-Length: "...)
 		b = strconv.AppendInt(b, r.ContentLength, 10)
 		b = append(b, "\r\n"...)
@@ -255,7 +268,7 @@ func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) 
 		case http1.Shadow, http1.ContentLength, http1.TransferEncoding, http1.Connection, http1.KeepAlive,
 			http1.ProxyConnection, http1.TE, http1.Trailer, http1.Upgrade, http1.HTTP2Settings:
 		default:
-			if !line.Hop() && (len(drop) == 0 || !named(line.Name(head), drop)) {
+			if !line.Hop() && (len(drop) == 0 || !named(line.Name(head), drop)) && (x.coding == 0 || !staleWhenPacked(line.Name(head))) {
 				continue
 			}
 		}

@@ -36,6 +36,7 @@ type loop struct {
 	wheel                 wheel
 	pools                 []*pool // by upstream.id
 	files                 fileCache
+	packers               [len(codings)][packSmall + 1][]*packer // spare ones
 	log                   *logBuffer
 	clean                 []byte // scratch of route.Clean
 

@@ -234,7 +234,14 @@ func (p *peer) pass(b []byte) {
 			return
 		}
 		b = b[n:]
-		if len(piece) > 0 {
+		switch {
+		case len(piece) == 0:
+		case x.packer != nil:
+			if _, err := x.packer.Write(piece); err != nil {
+				p.cut("compression: " + err.Error())
+				return
+			}
+		default:
 			x.sentBytes += int64(len(piece))
 			out := c.room(len(piece) + chunkFrame)
 			if x.chunked {
@@ -242,6 +249,12 @@ func (p *peer) pass(b []byte) {
 			} else {
 				out.b = append(out.b, piece...)
 			}
+		}
+	}
+	if x.packer != nil {
+		if err := x.packed(p.response.Ended()); err != nil {
+			p.cut("compression: " + err.Error())
+			return
 		}
 	}
 	if !p.response.Ended() {
@@ -339,6 +352,12 @@ func (p *peer) ended(err syscall.Errno) {
 		if err == 0 && p.response.UntilClose() && (p.torn == nil || !p.torn.Load()) {
 			p.keep = false
 			p.response = http1.Body{}
+			if c := p.client; c.x.packer != nil {
+				if err := c.x.packed(true); err != nil {
+					p.cut("compression: " + err.Error())
+					return
+				}
+			}
 			p.done(true)
 			return
 		}

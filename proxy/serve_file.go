@@ -83,7 +83,10 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	}
 	x.refused = true
 	status, from, to := w.decide(one)
-	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.mapped && !c.secure() {
+	if one.packs && status == 200 && w.rangeField == nil && x.sendPacked(s, one, w.accepts) {
+		return
+	}
+	if status == 200 && !c.closing && !l.stopping && q.Minor == 1 && len(q.Method) == 3 && !one.mapped && !one.packs && !c.secure() {
 		x.status, x.sentBytes = 200, int64(len(one.data))
 		c.write(one.fresh(l, x.location))
 		c.finish()
@@ -243,6 +246,9 @@ func (x *exchange) sendFile(s *fileSite, f *file, status int, from, to int64) {
 	b := appendStatus(out.b, status)
 	if status != 412 {
 		b = append(b, f.lines...)
+	}
+	if f.packs && !f.negotiated {
+		b = append(b, "Vary: Accept-Encoding\r\n"...)
 	}
 	switch status {
 	case 206:

@@ -47,6 +47,7 @@ type location struct {
 	response     edits
 	hsts         []byte // a line, for clients with TLS alone
 	open         bool   // never redirected to https
+	compress     bool
 
 	connect, respond, idle, total, queue, tunnel int64
 }
@@ -63,6 +64,7 @@ type destination struct {
 	replace  []replacement
 	lines    []byte // of the response: security headers
 	hsts     []byte
+	level    packLevel // of compression
 }
 
 // replacement changes the path of a request.
@@ -181,6 +183,7 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	if loc.bodyBytes == 0 {
 		loc.bodyBytes = s.config.Limits.BodyBytes
 	}
+	loc.compress = l.Compress
 	loc.times(&l.Timeouts, &s.config.Timeouts)
 	loc.request, loc.response = editsOf(&l.RequestHeaders), editsOf(&l.ResponseHeaders)
 	loc.response.lines = append(loc.response.lines, helmetLines(l.Helmet)...)
@@ -250,6 +253,7 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 		loc.respond = int64(d.Timeout) * 1e6
 	}
 	dest.lines, dest.hsts = helmetLines(d.Helmet), hstsLine(d.Helmet)
+	dest.level = packLevelOf(loc.compress, d.Transformers)
 	for _, t := range d.Transformers {
 		if t.Type != "replacePath" {
 			continue
@@ -265,7 +269,7 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 	}
 	if target.Scheme == config.Files {
 		if dest.files, err = newFileSite(target, dest.lines); err == nil {
-			dest.files.hsts = dest.hsts
+			dest.files.hsts, dest.files.level = dest.hsts, dest.level
 			s.fileSites = append(s.fileSites, dest.files)
 		}
 		return dest, err

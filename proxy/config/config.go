@@ -110,6 +110,9 @@ type Location struct {
 	// Key of Balance hash: "client" (the default), "path", "header:NAME", "cookie:NAME".
 	Key string `toml:"key"`
 
+	// Compress responses as the client likes them, see Transformer compressResponse.
+	Compress bool `toml:"compress"`
+
 	Rate            *Rate    `toml:"rate"`
 	Retry           *Retry   `toml:"retry"`
 	Timeouts        Timeouts `toml:"timeouts"`

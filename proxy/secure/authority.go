@@ -156,7 +156,7 @@ func (a *authority) run(ctx context.Context, tasks *sync.WaitGroup) {
 		return
 	}
 	tasks.Go(func() { _ = a.server.Serve(a.ln) }) // it ends with Close
-	go func() { // not waited for: a request for a certificate may take minutes, and nothing ends it
+	go func() {                                   // not waited for: a request for a certificate may take minutes, and nothing ends it
 		wait := time.Duration(0)
 		for {
 			if a.obtain() {
