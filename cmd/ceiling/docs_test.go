@@ -49,9 +49,14 @@ func TestCommandsInTheDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// What one command leaves behind the next ones of a file may name.
+		dir := t.TempDir()
+		if err := os.Symlink(experiments(t), filepath.Join(dir, "experiments")); err != nil {
+			t.Fatal(err)
+		}
 		for _, command := range consoleCommands(string(text)) {
 			commands++
-			runDocumented(t, bin, filepath.Base(file), command, server.Addr)
+			runDocumented(t, bin, dir, filepath.Base(file), command, server.Addr)
 		}
 	}
 	if commands < 8 {
@@ -95,7 +100,7 @@ func experiments(t *testing.T) string {
 	return dir
 }
 
-func runDocumented(t *testing.T, bin, file, command, addr string) {
+func runDocumented(t *testing.T, bin, dir, file, command, addr string) {
 	t.Helper()
 	command = strings.ReplaceAll(command, "127.0.0.1:8080", addr)
 	verb, _, _ := strings.Cut(command, " ")
@@ -114,10 +119,7 @@ func runDocumented(t *testing.T, bin, file, command, addr string) {
 	// A shell takes the quotes apart, as the reader's does.
 	shell := exec.CommandContext(ctx, "sh", "-c", `ceiling() { "$BIN" "$@" `+strings.Join(shortened(verb), " ")+`; }; ceiling `+command)
 	shell.Env = append(os.Environ(), "BIN="+bin)
-	shell.Dir = t.TempDir()
-	if err := os.Symlink(experiments(t), filepath.Join(shell.Dir, "experiments")); err != nil {
-		t.Fatal(err)
-	}
+	shell.Dir = dir
 	out, err := shell.CombinedOutput()
 	code := shell.ProcessState.ExitCode()
 	// What was measured may be void or broken here: the command has to work.
