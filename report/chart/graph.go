@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"math"
 	"strings"
+	"sync"
 
 	"ceiling/internal/unit"
 )
@@ -108,11 +109,11 @@ func placesAxis(name, of string, at []float64) Axis {
 var graphFile string
 
 // graphs is what HTML executes here, apart from the pictures of series.
-var graphs = template.Must(template.New("").Parse(graphFile))
+var graphs = sync.OnceValue(func() *template.Template { return template.Must(template.New("").Parse(graphFile)) }) // read-only
 
 func executeGraph(name string, data any) (template.HTML, error) {
 	var b strings.Builder
-	if err := graphs.ExecuteTemplate(&b, name, data); err != nil {
+	if err := graphs().ExecuteTemplate(&b, name, data); err != nil {
 		return "", fmt.Errorf("draw %s: %w", name, err)
 	}
 	return template.HTML(b.String()), nil // what html/template has made is escaped

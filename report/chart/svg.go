@@ -7,13 +7,14 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed plot.html
 var files embed.FS
 
 // pictures is what HTML executes. What a record says goes through it as text.
-var pictures = template.Must(template.ParseFS(files, "plot.html"))
+var pictures = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(files, "plot.html")) }) // read-only
 
 // The inside of a picture is wide × high units, stretched to the room there is;
 // lines keep their width (vector-effect) and labels are HTML beside it, so that
@@ -185,7 +186,7 @@ func (s *Spark) HTML() (template.HTML, error) {
 
 func execute(name string, data any) (template.HTML, error) {
 	var b strings.Builder
-	if err := pictures.ExecuteTemplate(&b, name, data); err != nil {
+	if err := pictures().ExecuteTemplate(&b, name, data); err != nil {
 		return "", fmt.Errorf("draw %s: %w", name, err)
 	}
 	return template.HTML(b.String()), nil // what html/template has made is escaped

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"sync"
 
 	"ceiling/report/page"
 )
@@ -16,12 +17,12 @@ var files embed.FS
 
 // layouts is what the pages execute: everything from a record or from an entry
 // goes through html/template as text, or has been through goldmark.
-var layouts = template.Must(template.New("").ParseFS(files, "page.html"))
+var layouts = sync.OnceValue(func() *template.Template { return template.Must(template.New("").ParseFS(files, "page.html")) }) // read-only
 
 // execute runs a part of the layouts.
 func execute(name string, data any) (template.HTML, error) {
 	var b strings.Builder
-	if err := layouts.ExecuteTemplate(&b, name, data); err != nil {
+	if err := layouts().ExecuteTemplate(&b, name, data); err != nil {
 		return "", err
 	}
 	return template.HTML(b.String()), nil // what html/template has made is escaped

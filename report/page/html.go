@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 
 	"ceiling/report/chart"
 )
@@ -16,7 +17,9 @@ var files embed.FS
 
 // pages is what HTML executes: everything from a record goes through
 // html/template as text.
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"percent": percent, "times100": times100}).ParseFS(files, "page.html"))
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"percent": percent, "times100": times100}).ParseFS(files, "page.html"))
+}) // read-only; read when first used: a start that draws nothing need not pay for it
 
 func times100(share float64) float64 { return 100 * min(max(share, 0), 1) }
 
@@ -48,7 +51,7 @@ func HTML(w io.Writer, d Document) error {
 		Style:  template.CSS(chart.Style() + string(style)),
 		Script: template.JS(all),
 	}
-	if err := pages.ExecuteTemplate(w, "page", data); err != nil {
+	if err := pages().ExecuteTemplate(w, "page", data); err != nil {
 		return fmt.Errorf("write page: %w", err)
 	}
 	return nil

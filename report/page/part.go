@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"regexp"
 	"strings"
+	"sync"
 
 	"ceiling/record"
 	"ceiling/report/chart"
@@ -13,12 +14,14 @@ import (
 // journal's.
 
 // parts executes pieces of a page.
-var parts = template.Must(template.Must(pages.Clone()).Parse(`{{define "sections"}}{{range .Sections}}<section id="{{.ID}}" aria-labelledby="{{.ID}}-title">
+var parts = sync.OnceValue(func() *template.Template {
+	return template.Must(template.Must(pages().Clone()).Parse(`{{define "sections"}}{{range .Sections}}<section id="{{.ID}}" aria-labelledby="{{.ID}}-title">
 <h2 id="{{.ID}}-title">{{.Title}}</h2>
 {{range .Blocks}}{{template "block" .}}
 {{end}}</section>
 {{end}}{{end}}
 {{define "blocks"}}{{range .Sections}}{{range .Blocks}}{{template "block" .}}{{end}}{{end}}{{end}}`))
+}) // read-only
 
 // Sections is the sections of a document as HTML.
 func Sections(d Document) (template.HTML, error) { return executePart("sections", d) }
@@ -30,7 +33,7 @@ func Blocks(list ...Block) (template.HTML, error) {
 
 func executePart(name string, d Document) (template.HTML, error) {
 	var b strings.Builder
-	if err := parts.ExecuteTemplate(&b, name, clean(d)); err != nil {
+	if err := parts().ExecuteTemplate(&b, name, clean(d)); err != nil {
 		return "", err
 	}
 	return template.HTML(b.String()), nil // what html/template has made is escaped
