@@ -12,7 +12,10 @@ import (
 )
 
 // checker collects what is wrong.
-type checker struct{ wrong Errors }
+type checker struct {
+	wrong Errors
+	apps  map[string]bool // their names
+}
 
 func (k *checker) add(at *places, key, format string, args ...any) {
 	k.wrong = append(k.wrong, &Error{at.file, at.line(key), fmt.Sprintf(format, args...)})
@@ -89,6 +92,18 @@ func (k *checker) region(r *Region, at *places, key string) {
 		}
 		if len(a.Command) == 0 {
 			k.add(at, fmt.Sprintf("%sapplications.%d", key, i), "application %q has no command", a.ID)
+		}
+		if k.apps == nil {
+			k.apps = map[string]bool{}
+		}
+		if a.ID == "" || k.apps[a.ID] {
+			k.add(at, fmt.Sprintf("%sapplications.%d", key, i), "application %q: an id of its own is needed", a.ID)
+		}
+		k.apps[a.ID] = true
+		if a.Ready != "" && !strings.HasPrefix(a.Ready, "http://") && !strings.HasPrefix(a.Ready, "https://") {
+			if _, _, err := net.SplitHostPort(a.Ready); err != nil {
+				k.add(at, fmt.Sprintf("%sapplications.%d.ready", key, i), "ready: %q is no http:// URI and no host:port", a.Ready)
+			}
 		}
 	}
 }

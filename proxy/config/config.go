@@ -240,6 +240,14 @@ type Application struct {
 	Command     []string `toml:"command"`
 	Exe         string   `toml:"exe"` // RoadSign's older word for a command without arguments
 	Environment []string `toml:"environment"`
+	// Ready is an http URI or host:port that answers when the application is ready;
+	// "" is ready at once. ReadyWithin is how long that may take: 1 min.
+	Ready       string   `toml:"ready"`
+	ReadyWithin Duration `toml:"ready_within"`
+	// Stop is how long it may take to end after SIGTERM: 10 s.
+	Stop Duration `toml:"stop"`
+	// Log is a file to append to; "" is the proxy's standard error.
+	Log string `toml:"log"`
 }
 
 // Settings are the tables of RoadSign's settings file. Read turns those that have

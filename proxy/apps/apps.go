@@ -1,0 +1,190 @@
+// Package apps keeps the applications of a proxy's file running: each is one process
+// with a process group of its own, started once however many loops or processes the
+// proxy has, started again when it ends, and stopped with the proxy.
+package apps
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ceiling/proxy/config"
+)
+
+// States of an application.
+const (
+	Starting = "starting" // not ready yet
+	Running  = "running"
+	Waiting  = "waiting" // it has ended, and is started again after a while
+	Stopped  = "stopped" // by somebody
+)
+
+// Status is what an application is at.
+type Status struct {
+	ID       string `json:"id"`
+	State    string `json:"state"`
+	PID      int    `json:"pid,omitempty"`
+	Starts   int    `json:"starts"`
+	LastExit string `json:"last_exit,omitempty"`
+}
+
+// Supervisor runs applications.
+type Supervisor struct {
+	report func(string)
+	stderr io.Writer
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu   sync.Mutex
+	apps map[string]*app
+}
+
+// app is one application. Its goroutine ends with its context.
+type app struct {
+	config config.Application
+	s      *Supervisor
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu     sync.Mutex
+	status Status
+}
+
+// New makes a supervisor without applications. What they print goes to stderr, each
+// line with the application's name in front, unless they have a file.
+func New(report func(string), stderr io.Writer) *Supervisor {
+	s := &Supervisor{report: report, stderr: &shared{to: stderr}, apps: map[string]*app{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Replace goes on with these: what has not changed goes on undisturbed, what is gone
+// or changed is stopped before it is started anew. It returns when all are started,
+// not when they are ready.
+func (s *Supervisor) Replace(c *config.Config) {
+	wanted := map[string]config.Application{}
+	for _, r := range c.Regions {
+		for _, a := range r.Applications {
+			wanted[a.ID] = a
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gone []*app
+	for id, a := range s.apps {
+		if next, ok := wanted[id]; !ok || !reflect.DeepEqual(next, a.config) {
+			gone = append(gone, a)
+			delete(s.apps, id)
+		}
+	}
+	stop(gone)
+	for id, a := range wanted {
+		if s.apps[id] == nil {
+			s.apps[id] = s.start(a)
+		}
+	}
+}
+
+// stop ends applications, all at a time.
+func stop(list []*app) {
+	for _, a := range list {
+		a.cancel()
+	}
+	for _, a := range list {
+		<-a.done
+	}
+}
+
+func (s *Supervisor) start(c config.Application) *app {
+	ctx, cancel := context.WithCancel(s.ctx)
+	a := &app{config: c, s: s, cancel: cancel, done: make(chan struct{}), status: Status{ID: c.ID, State: Starting}}
+	go a.keep(ctx)
+	return a
+}
+
+// Restart stops an application, if it runs, and starts it.
+func (s *Supervisor) Restart(id string) error {
+	return s.change(id, func(a *app) { s.apps[id] = s.start(a.config) })
+}
+
+// Stop stops an application until it is restarted, or changes in the file.
+func (s *Supervisor) Stop(id string) error { return s.change(id, func(*app) {}) }
+
+func (s *Supervisor) change(id string, then func(*app)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.apps[id]
+	if a == nil {
+		return fmt.Errorf("there is no application %q", id)
+	}
+	stop([]*app{a})
+	then(a)
+	return nil
+}
+
+// Status of all, by name.
+func (s *Supervisor) Status() (list []Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.apps {
+		a.mu.Lock()
+		list = append(list, a.status)
+		a.mu.Unlock()
+	}
+	slices.SortFunc(list, func(a, b Status) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+// Close stops all, and waits until they have ended.
+func (s *Supervisor) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel()
+	for _, a := range s.apps {
+		<-a.done
+	}
+	clear(s.apps)
+}
+
+// Times of starting again: the wait doubles, and is the first again for an
+// application that has lasted.
+const (
+	firstWait = 100 * time.Millisecond
+	mostWait  = 30 * time.Second
+	lasted    = 10 * time.Second
+)
+
+// keep runs the application, again and again.
+func (a *app) keep(ctx context.Context) {
+	defer close(a.done)
+	for wait := firstWait; ; wait = min(2*wait, mostWait) {
+		began := time.Now()
+		exit := a.once(ctx)
+		if ctx.Err() != nil {
+			a.set(func(s *Status) { s.State, s.PID, s.LastExit = Stopped, 0, exit })
+			return
+		}
+		if time.Since(began) >= lasted {
+			wait = firstWait
+		}
+		a.set(func(s *Status) { s.State, s.PID, s.LastExit = Waiting, 0, exit })
+		a.s.report(fmt.Sprintf("application %s: %s; started again in %v", a.config.ID, exit, wait))
+		select {
+		case <-ctx.Done():
+			a.set(func(s *Status) { s.State = Stopped })
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (a *app) set(f func(*Status)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f(&a.status)
+}

@@ -1,0 +1,174 @@
+package apps
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// defaultStop is how long an application may take to end after SIGTERM.
+	defaultStop = 10 * time.Second
+	// defaultReady is how long it may take to get ready.
+	defaultReady = time.Minute
+	// probeEvery is how often it is asked whether it is.
+	probeEvery = 100 * time.Millisecond
+)
+
+// once runs the application until it ends, or ctx does, and tells how it ended.
+func (a *app) once(ctx context.Context) (exit string) {
+	// The kernel sends Pdeathsig when the thread ends that has started the child
+	// (prctl(2)), so this one must last.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	out, err := a.output()
+	if err != nil {
+		return err.Error()
+	}
+	defer out.Close()
+	c := &a.config
+	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	cmd.Dir, cmd.Env = c.Workdir, append(os.Environ(), c.Environment...)
+	cmd.Stdout, cmd.Stderr = out.writer(), out.writer()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.WaitDelay = time.Second // somebody outside the group may hold the pipe
+	if err := cmd.Start(); err != nil {
+		return "does not start: " + err.Error()
+	}
+	a.set(func(s *Status) { s.State, s.PID = Starting, cmd.Process.Pid; s.Starts++ })
+	ended := make(chan struct{})
+	own, cancel := context.WithCancelCause(ctx)
+	var tasks sync.WaitGroup
+	tasks.Go(func() { a.end(own, cmd.Process.Pid, ended) })
+	tasks.Go(func() { a.await(own, cancel) })
+	awaitExit(cmd.Process.Pid)
+	// Not reaped yet, the process keeps the number of its group: what is left of it
+	// can be ended without hitting another.
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nothing may be left
+	cause := context.Cause(own)
+	close(ended)
+	cancel(nil)
+	tasks.Wait()
+	err = cmd.Wait()
+	if cause != nil && ctx.Err() == nil {
+		return cause.Error()
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return "exit status 0"
+}
+
+// awaitExit waits without reaping (waitid(2)).
+func awaitExit(pid int) {
+	const byPID, exited, leave = 1, 4, 0x1000000 // P_PID, WEXITED, WNOWAIT
+	for {
+		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, exited|leave, 0, 0)
+		if err != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// end stops the process group when ctx ends: asks, and after a while does not ask.
+func (a *app) end(ctx context.Context, pid int, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	_ = syscall.Kill(-pid, syscall.SIGTERM) // it fails when all have ended
+	late := time.NewTimer(a.config.Stop.Or(defaultStop))
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+		a.s.report(fmt.Sprintf("application %s: has not ended after SIGTERM, and is killed", a.config.ID))
+		_ = syscall.Kill(-pid, syscall.SIGKILL) // as above
+	}
+}
+
+// await asks the application until it is ready; one that never is, is ended.
+func (a *app) await(ctx context.Context, cancel context.CancelCauseFunc) {
+	if a.config.Ready != "" {
+		soon, done := context.WithTimeout(ctx, a.config.ReadyWithin.Or(defaultReady))
+		defer done()
+		for !ready(soon, a.config.Ready) {
+			select {
+			case <-soon.Done():
+				if ctx.Err() == nil {
+					cancel(fmt.Errorf("not ready at %s after %v", a.config.Ready, a.config.ReadyWithin.Or(defaultReady)))
+				}
+				return
+			case <-time.After(probeEvery):
+			}
+		}
+	}
+	if ctx.Err() == nil {
+		a.set(func(s *Status) {
+			if s.State == Starting && s.PID != 0 {
+				s.State = Running
+			}
+		})
+	}
+}
+
+// ready: an http URI answers with less than 500, or an address can be connected to.
+func ready(ctx context.Context, at string) bool {
+	if !strings.HasPrefix(at, "http") {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", at)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return false
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(q)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode < 500
+}
+
+// output is where an application prints to.
+type output struct {
+	file  *os.File // its own
+	lines *lines
+}
+
+func (a *app) output() (*output, error) {
+	if a.config.Log == "" {
+		return &output{lines: &lines{prefix: a.config.ID + " | ", to: a.s.stderr}}, nil
+	}
+	f, err := os.OpenFile(a.config.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	return &output{file: f}, err
+}
+
+func (o *output) writer() io.Writer {
+	if o.file != nil {
+		return o.file
+	}
+	return o.lines
+}
+
+func (o *output) Close() error {
+	if o.file != nil {
+		return o.file.Close()
+	}
+	o.lines.flush()
+	return nil
+}
