@@ -36,6 +36,7 @@ func mayImport() map[string][]string {
 		"proxy/apps":        {"proxy/config"},
 		"proxy/config":      {"internal/unit"},
 		"proxy/conformance": {},
+		"proxy/publish":     {"proxy/config"},
 		"proxy/route":       {},
 		"proxy/secure":      {"internal/sys", "proxy", "proxy/config"},
 		"spec":              {"internal/unit"},

@@ -88,16 +88,25 @@ func kept(dir string) (plan.Kept, error) {
 	return k, nil
 }
 
-// foreignResult is what another tool has written, as far as it goes.
-func foreignResult(name string) (plan.Finished, error) {
+// readForeign reads a file that another tool has written.
+func readForeign(name string) (foreign.Result, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return plan.Finished{}, err
+		return foreign.Result{}, err
 	}
 	defer file.Close()
 	r, err := foreign.Read(file)
 	if err != nil {
-		return plan.Finished{}, usage(fmt.Errorf("%s: %w", name, err))
+		return r, usage(fmt.Errorf("%s: %w", name, err))
+	}
+	return r, nil
+}
+
+// foreignResult is what another tool has written, as far as it goes.
+func foreignResult(name string) (plan.Finished, error) {
+	r, err := readForeign(name)
+	if err != nil {
+		return plan.Finished{}, err
 	}
 	f := plan.Figures{Name: name, PerS: r.CompletedPerS, Open: r.Loop == foreign.Open, ElapsedS: r.DurationS}
 	if ns, ok := r.Quantile(.5); ok {

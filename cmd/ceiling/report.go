@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/foreign"
 	"ceiling/record"
 	"ceiling/report/chart"
 	"ceiling/report/page"
@@ -23,7 +24,8 @@ func newReport(sh *shell) *cobra.Command {
 		Long: `Writes one file that needs nothing else: the verdict in words, where a request
 waits, latency, rate, cores, processes and link as pictures, and the whole
 environment. Several runs are laid over each other, with what was not the same
-above. A sweep, a search, a proof or a comparison has a page of its own.
+above. A sweep, a search, a proof or a comparison has a page of its own, and so
+have the files of other tools (wrk, hey, oha, autocannon, vegeta, k6).
 Passwords in URLs and credentials in header fields are left out.
 
 The ending of the file says what it becomes: .html or .md. For a PDF, print the
@@ -75,8 +77,14 @@ func formOf(out string) (func(io.Writer, page.Document) error, error) {
 // documentOf is the page of the runs that a person names, in their order, or of
 // one plan.
 func documentOf(names []string) (page.Document, error) {
+	if isFile(names[0]) {
+		return foreignDocument(names)
+	}
 	var runs []chart.Run
 	for _, name := range names {
+		if isFile(name) {
+			return page.Document{}, usage(fmt.Errorf("%s is of another tool and %s is a run of ours: hold them against each other with ceiling compare", name, names[0]))
+		}
 		dir, err := findRecord(name)
 		switch {
 		case err != nil:
@@ -98,6 +106,28 @@ func documentOf(names []string) (page.Document, error) {
 	}
 	document, err := page.Runs(runs)
 	return document, usage(err)
+}
+
+// isFile tells a file, which is what another tool wrote: a record is a
+// directory.
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// foreignDocument is the page of other tools' results.
+func foreignDocument(names []string) (page.Document, error) {
+	results := make([]foreign.Result, len(names))
+	for i, name := range names {
+		if !isFile(name) {
+			return page.Document{}, usage(fmt.Errorf("%s is not a file and %s is of another tool: hold them against each other with ceiling compare", name, names[0]))
+		}
+		var err error
+		if results[i], err = readForeign(name); err != nil {
+			return page.Document{}, err
+		}
+	}
+	return page.Foreign(names, results), nil
 }
 
 // writeWhole writes a file so that it is all there or not at all.
