@@ -86,8 +86,8 @@ func what(s *record.Step) string {
 
 // Step is one finished run of a plan in a line.
 func Step(m *record.Measured, doing string) string {
-	text := fmt.Sprintf("%3d  %-50s %10s  p99 %-8s %-5s %s", m.Number, doing, unit.FormatRate(m.CompletedPerS),
-		unit.FormatNs(m.Response.P99Ns), m.Outcome, m.Ceiling)
+	text := fmt.Sprintf("%3d %11s  p99 %-7s  %-5s %-12s  %s", m.Number, unit.FormatRate(m.CompletedPerS),
+		unit.FormatNs(m.Response.P99Ns), m.Outcome, m.Ceiling, doing)
 	if m.GaveUp != "" {
 		text += " (ended early: " + m.GaveUp + ")"
 	}
@@ -95,7 +95,7 @@ func Step(m *record.Measured, doing string) string {
 }
 
 // barWidth is that of the largest bar of a chart, in columns.
-const barWidth = 30
+const barWidth = 12
 
 // sweep writes a table for each curve, or one for each mix where the load does
 // not differ. What is doubted of all is said once, at the end.
@@ -155,14 +155,14 @@ func servers(out *printer, curves []record.Curve, shared []string) {
 }
 
 // pointHead and pointLine are the columns of a point.
-const pointHead = " requests/s                             p50       p99    server generator  ceiling"
+const pointHead = " requests/s                       p50      p99   server      gen.  ceiling"
 
 func pointLine(p *record.CurvePoint, most float64) string {
 	ceiling := p.Ceiling
 	if p.Outcome != record.Held {
 		ceiling = p.Outcome + ": " + ceiling
 	}
-	return fmt.Sprintf("%11s %-21s %9s %9s %9s %9s  %-13s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
+	return fmt.Sprintf("%11s %-16s %8s %8s %8s %9s  %-12s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
 		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
 }
 
@@ -173,13 +173,13 @@ func curve(out *printer, c *record.Curve, shared []string) {
 		title += ", " + c.Fixed
 	}
 	out.line("%s", title)
-	out.line("%12s %s", c.Over, pointHead)
+	out.line("%11s %s", c.Over, pointHead)
 	most := 0.0
 	for _, p := range c.Points {
 		most = max(most, p.PerS.Mid)
 	}
 	for _, p := range c.Points {
-		out.line("%12s %s", unit.FormatCount(int64(p.X)), pointLine(&p, most))
+		out.line("%11s %s", unit.FormatCount(int64(p.X)), pointLine(&p, most))
 	}
 	out.line("")
 	out.fact("answer", c.Says)

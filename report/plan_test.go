@@ -38,7 +38,7 @@ func TestBar(t *testing.T) {
 	for _, c := range []struct {
 		value, most float64
 		want        string
-	}{{1, 1, strings.Repeat("█", 30)}, {0.5, 30, "▌"}, {0, 1, ""}, {1, 0, ""}, {2.125, 30, "██▏"}} {
+	}{{1, 1, strings.Repeat("█", 12)}, {0.5, 12, "▌"}, {0, 1, ""}, {1, 0, ""}, {2.125, 12, "██▏"}} {
 		if got := bar(c.value, c.most); got != c.want {
 			t.Errorf("bar(%v, %v) = %q, want %q", c.value, c.most, got, c.want)
 		}
