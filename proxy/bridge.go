@@ -110,11 +110,11 @@ func (u *upstream) secure() bool { return u.target.Scheme == config.HTTPS }
 // line each: who runs it must be told.
 func Unserved(c *config.Config) []string {
 	var list []string
-	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	for _, r := range c.Regions {
-		for _, a := range r.Applications {
-			add("application %q: is not started", a.ID)
-		}
+	if len(c.Hypertext.SideloadSecured) > 0 {
+		list = append(list, "sideload_secured_ports: the admin address is served without TLS")
+	}
+	if c.Hypertext.Limitation.MaxQPS > 0 {
+		list = append(list, "limitation.max_qps: is not done; a location's rate does it")
 	}
 	return list
 }

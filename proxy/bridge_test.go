@@ -76,9 +76,10 @@ func TestConnect(t *testing.T) {
 }
 
 func TestUnserved(t *testing.T) {
-	list := Unserved(parse(t, to("http://a")+"transformers = [{ type = \"compressResponse\" }]\n[[applications]]\nid = \"x\"\ncommand = [\"y\"]\n"))
-	if len(list) != 1 {
-		t.Errorf("%q", list)
+	for text, want := range map[string]int{"": 0, "[hypertext]\nsideload_secured_ports = [\":1\"]\n[hypertext.limitation]\nmax_qps = 5\n": 2} {
+		if list := Unserved(parse(t, to("http://a")+text)); len(list) != want {
+			t.Errorf("%q", list)
+		}
 	}
 }
 

@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"ceiling/proxy"
+	"ceiling/proxy/apps"
 	"ceiling/proxy/config"
+	"ceiling/proxy/publish"
 	"ceiling/proxy/secure"
 )
 
@@ -158,13 +163,14 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 		if err != nil {
 			return err
 		}
-		reload := func() error {
-			if _, err := load(); err != nil { // said once, not by every child
-				return err
+		reload := func() (*config.Config, error) {
+			cfg, err := load()
+			if err != nil { // said once, not by every child
+				return nil, err
 			}
-			return parent.Reload()
+			return cfg, parent.Reload()
 		}
-		return operate(c.Context(), cfg, parent.Snapshot, reload, report, func(ctx context.Context) error {
+		return operate(c.Context(), sh, cfg, parent.Snapshot, reload, func(ctx context.Context) error {
 			return parent.Run(ctx, func() { announce(sh, parent.Addresses) })
 		})
 	}
@@ -181,26 +187,26 @@ func runWorkers(ctx context.Context, sh *shell, cfg *config.Config, load func() 
 	if err != nil {
 		return errors.Join(err, tls.close())
 	}
-	reload := func() error {
+	reload := func() (*config.Config, error) {
 		cfg, err := load()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		install, err := tls.ready(cfg)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := p.Reload(cfg); err != nil {
-			return err
+			return nil, err
 		}
 		install()
-		return nil
+		return cfg, nil
 	}
 	var addresses []string
 	for _, a := range p.Addresses() {
 		addresses = append(addresses, a.String())
 	}
-	return operate(ctx, cfg, p.Snapshot, reload, o.Report, func(ctx context.Context) error {
+	return operate(ctx, sh, cfg, p.Snapshot, reload, func(ctx context.Context) error {
 		announce(sh, addresses)
 		return tls.run(ctx, sh, p)
 	})
@@ -256,28 +262,34 @@ func announce(sh *shell, addresses []string) {
 	}
 }
 
-// operate runs serve with the admin address and the reload by SIGHUP beside it.
-func operate(ctx context.Context, cfg *config.Config, snapshot func() (*proxy.Snapshot, error), reload func() error, report func(string), serve func(context.Context) error) error {
+// operate runs serve with what there is once, however many processes serve: the
+// applications, the admin address, and the reload by SIGHUP.
+func operate(ctx context.Context, sh *shell, cfg *config.Config, snapshot func() (*proxy.Snapshot, error), read func() (*config.Config, error), serve func(context.Context) error) error {
+	report := func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }
+	var current atomic.Pointer[config.Config]
+	current.Store(cfg)
+	supervisor := apps.New(report, sh.stderr)
+	defer supervisor.Close() // when the requests for them are answered
+	var one sync.Mutex
+	reload := func() error {
+		one.Lock()
+		defer one.Unlock()
+		next, err := read()
+		if err != nil {
+			return err
+		}
+		current.Store(next)
+		supervisor.Replace(next)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-hangup:
-			}
-			if err := reload(); err != nil {
-				report("the old configuration stays: " + oneLine(err))
-				continue
-			}
-			report("reloaded")
-		}
-	}()
+	go onHangup(ctx, hangup, reload, report)
 	if cfg.Admin == "" {
+		supervisor.Replace(cfg)
 		return serve(ctx)
 	}
 	ln, err := net.Listen("tcp", cfg.Admin)
@@ -287,6 +299,27 @@ func operate(ctx context.Context, cfg *config.Config, snapshot func() (*proxy.Sn
 	report("admin address " + ln.Addr().String())
 	operator := proxy.Operator{Snapshot: snapshot, Reload: reload, Credential: cfg.Security.Credential}
 	server := operator.Server()
+	mux := server.Handler.(*http.ServeMux)
+	supervisor.Handle(mux, operator.Guard)
+	publisher := publish.Publisher{Config: current.Load, Reload: reload}
+	publisher.Handle(mux, operator.Guard)
+	supervisor.Replace(cfg)
 	go func() { _ = server.Serve(ln) }() // it ends with Close
 	return errors.Join(serve(ctx), server.Close())
+}
+
+// onHangup reloads at each SIGHUP.
+func onHangup(ctx context.Context, hangup <-chan os.Signal, reload func() error, report func(string)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+		}
+		if err := reload(); err != nil {
+			report("the old configuration stays: " + oneLine(err))
+			continue
+		}
+		report("reloaded")
+	}
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"archive/zip"
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -146,6 +149,115 @@ func TestProxyProcess(t *testing.T) {
 			}
 			if err := p.cmd.Wait(); err != nil {
 				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
+
+// TestProxyOnce: with workers and with prefork there is one of each application; a
+// published release is served by all; a wrong region leaves everything; what was
+// started ends with the proxy.
+func TestProxyOnce(t *testing.T) {
+	for _, mode := range []string{"--workers=2", "--prefork"} {
+		t.Run(mode, func(t *testing.T) {
+			dir := t.TempDir()
+			regions := filepath.Join(dir, "regions")
+			if err := errors.Join(os.Mkdir(regions, 0o700), os.Mkdir(filepath.Join(dir, "www"), 0o700), os.WriteFile(filepath.Join(dir, "www", "index.html"), []byte("before"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			file, pids := filepath.Join(dir, "site.toml"), filepath.Join(dir, "pids")
+			text := fmt.Sprintf(`workers = 2
+listen = ["127.0.0.1:0"]
+admin = "127.0.0.1:0"
+include = ["regions/*.toml"]
+[security]
+credential = "secret"
+[publish]
+regions = %q
+[[publish.sites]]
+id = "www"
+directory = %q
+[[locations]]
+paths = ["/"]
+[[locations.destinations]]
+uri = "files://%[2]s"
+[[applications]]
+id = "worker"
+command = ["/bin/sh", "-c", "echo $$ >>%[3]s; exec sleep 1000"]
+`, regions, filepath.Join(dir, "www"), pids)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := startProxy(t, mode, file)
+			p.said(t, "admin address ")
+			said, err := os.ReadFile(p.stderr.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, rest, _ := strings.Cut(string(said), "admin address ")
+			admin, _, _ := strings.Cut(rest, "\n")
+			put := func(path string, body []byte) (int, string) {
+				q, err := http.NewRequest("PUT", "http://"+admin+path, bytes.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				q.Header.Set("Authorization", "Bearer secret")
+				res, err := (&http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Do(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				b, err := io.ReadAll(res.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return res.StatusCode, string(b)
+			}
+			var z bytes.Buffer
+			w := zip.NewWriter(&z)
+			page, err := w.Create("index.html")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = page.Write([]byte("after"))
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := getText(t, "http://"+p.addr); got != "200 before" {
+				t.Error(got)
+			}
+			if code, got := put("/sites/www", z.Bytes()); code != 200 {
+				t.Errorf("%d %s", code, got)
+			}
+			if code, got := put("/regions/a.toml", []byte("[[locations]]\npaths = [\"/a\"]\n[[locations.destinations]]\nuri = \"files:///no/such/directory\"\n")); code != 422 || !strings.Contains(got, "the old configuration stays") {
+				t.Errorf("%d %s", code, got)
+			}
+			for range 8 {
+				if got := getText(t, "http://"+p.addr); got != "200 after" {
+					t.Error(got)
+				}
+			}
+			var pid int
+			for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				all, err := os.ReadFile(pids)
+				if n := len(strings.Fields(string(all))); err == nil && n == 1 {
+					_, _ = fmt.Sscan(string(all), &pid)
+					break
+				} else if n > 1 || time.Now().After(end) {
+					t.Fatalf("applications: %q %v", all, err)
+				}
+			}
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+				t.Errorf("the application is left: %v", err)
+			}
+			if all, err := os.ReadFile(pids); err != nil || len(strings.Fields(string(all))) != 1 {
+				t.Errorf("%q %v", all, err)
 			}
 		})
 	}

@@ -60,7 +60,32 @@ func (k *checker) whole(c *Config, at *places) {
 		k.add(at, "limits", "limits: a negative number; 0 is the default")
 	}
 	k.tls(c, at)
+	k.publish(&c.Publish, at)
 	k.log(c, at)
+}
+
+func (k *checker) publish(p *Publish, at *places) {
+	if p.UploadBytes < 0 || p.UnpackedBytes < 0 {
+		k.add(at, "publish", "publish: a negative number")
+	}
+	if p.UploadBytes == 0 {
+		p.UploadBytes = 256 << 20
+	}
+	if p.UnpackedBytes == 0 {
+		p.UnpackedBytes = 1 << 30
+	}
+	seen := map[string]bool{}
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		s.Directory = strings.TrimRight(s.Directory, "/")
+		if s.ID == "" || seen[s.ID] || s.Directory == "" || s.Keep < 0 {
+			k.add(at, fmt.Sprintf("publish.sites.%d", i), "publish.sites: %q: an id of its own and a directory are needed", s.ID)
+		}
+		seen[s.ID] = true
+		if s.Keep == 0 {
+			s.Keep = 3
+		}
+	}
 }
 
 func (k *checker) log(c *Config, at *places) {

@@ -28,6 +28,7 @@ type Config struct {
 	Include []string `toml:"include"`
 
 	TLS      TLS      `toml:"tls"`
+	Publish  Publish  `toml:"publish"`
 	Timeouts Timeouts `toml:"timeouts"`
 	Limits   Limits   `toml:"limits"`
 	Log      Log      `toml:"log"`
@@ -37,6 +38,27 @@ type Config struct {
 	Region
 
 	Settings
+}
+
+// Publish is what the admin address lets be published.
+type Publish struct {
+	// Regions is a directory of region files, which is among Include too.
+	Regions string `toml:"regions"`
+	// UploadBytes and UnpackedBytes bound a zip: 256 MiB and 1 GiB.
+	UploadBytes   int64  `toml:"upload_bytes"`
+	UnpackedBytes int64  `toml:"unpacked_bytes"`
+	Sites         []Site `toml:"sites"`
+}
+
+// Site is a directory whose releases can be published.
+type Site struct {
+	ID string `toml:"id"`
+	// Directory becomes a link to the release that is served.
+	Directory string `toml:"directory"`
+	// Keep is how many releases stay: 3.
+	Keep int `toml:"keep"`
+	// Command runs in Directory after each change; if it fails the change is undone.
+	Command []string `toml:"command"`
 }
 
 // Timeouts; 0 is the default and a negative one none.

@@ -150,6 +150,7 @@ func TestErrorsNameTheirLine(t *testing.T) {
 		"acme directory":     {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = 'x'\ndirectory = 'http://a'\n", 6, "https://"},
 		"application id":     {"[[applications]]\nid = 'a'\nexe = 'x'\n[[applications]]\nid = 'a'\nexe = 'y'\n", 4, "id of its own"},
 		"application ready":  {"[[applications]]\nid = 'a'\nexe = 'x'\nready = 'soon'\n", 4, "host:port"},
+		"publish":            {"[[publish.sites]]\nid = 'a'\n", 1, "directory"},
 		"application":        {"[[applications]]\nid = 'a'\n", 1, "no command"},
 	} {
 		t.Run(name, func(t *testing.T) {
