@@ -114,6 +114,26 @@ func (a *authority) has(name string) bool {
 	return false
 }
 
+// certificate is that of a name; a client does not wait for the authority longer
+// than for the handshake, nor keep its place.
+func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	type answer struct {
+		certificate *tls.Certificate
+		err         error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		c, err := a.manager.GetCertificate(hello)
+		got <- answer{c, err}
+	}()
+	select {
+	case one := <-got:
+		return one.certificate, one.err
+	case <-hello.Context().Done():
+		return nil, hello.Context().Err()
+	}
+}
+
 // mayBecome tells whether a reload can have this. Only the hosts can change.
 func (a *authority) mayBecome(c *config.ACME) error {
 	switch {

@@ -103,7 +103,7 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 // files.
 func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if s.authority.has(hello.ServerName) {
-		return s.authority.manager.GetCertificate(hello)
+		return s.authority.certificate(hello)
 	}
 	return s.current.Load().certificates.get(hello)
 }

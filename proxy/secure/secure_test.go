@@ -28,7 +28,7 @@ import (
 )
 
 // patience bounds what a test waits for. It is never part of a claim.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // certify writes a certificate of itself for names, with its key.
 func certify(t *testing.T, dir string, names ...string) config.Certificate {
@@ -269,6 +269,34 @@ func TestStreamsBothWays(t *testing.T) {
 	defer res.Body.Close()
 	if b, err := io.ReadAll(res.Body); err == nil {
 		t.Errorf("%q passed for a whole answer", b)
+	}
+}
+
+// TestTargets: what would be another request line in HTTP/1.1 is refused, not passed
+// on; CONNECT too.
+func TestTargets(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, q.RequestURI) })
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+	client := r.client(true)
+	defer client.CloseIdleConnections()
+	for raw, want := range map[string]string{"a b HTTP/1.1": "400", "a=%20b": "200"} {
+		q, err := http.NewRequest("GET", "https://a.example/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.URL.RawQuery = raw
+		res, err := client.Do(q)
+		if got := read(t, res, err); !strings.HasPrefix(got, "HTTP/2.0 "+want) {
+			t.Errorf("%q: %s", raw, got)
+		}
+	}
+	q, err := http.NewRequest("CONNECT", "https://a.example/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(q)
+	if got := read(t, res, err); res.StatusCode != 405 {
+		t.Error(got)
 	}
 }
 
