@@ -490,3 +490,91 @@ func TestReady(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestStuckReader: a client that does not read is let go of, by either version.
+func TestStuckReader(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		b := make([]byte, 1<<16)
+		for {
+			if _, err := w.Write(b); err != nil {
+				return
+			}
+		}
+	})
+	for _, h2 := range []bool{false, true} {
+		r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+"[timeouts]\nidle = \"300ms\"\n"+location(to, ""))
+		client := r.client(h2)
+		res, err := client.Get("https://a.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the request has ended", func() bool {
+			s, err := r.proxy.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Counters["client_timeouts_total"]+s.Counters["client_resets_total"] > 0 // whose limit is over first
+		})
+		if !h2 {
+			until(t, "the connection is let go of", func() bool { return len(r.room) <= 1 }) // one place is the next client's
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err == nil {
+			t.Error("the cut answer passed for a whole one")
+		}
+		res.Body.Close()
+		client.CloseIdleConnections()
+		until(t, "no connection is left", func() bool { return len(r.room) <= 1 })
+	}
+}
+
+// TestGarbage: what is no TLS, and who says nothing, is let go of.
+func TestGarbage(t *testing.T) {
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+"[timeouts]\nheader = \"200ms\"\n"+location("files:///tmp", ""))
+	for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01\xff\xff", strings.Repeat("\x00", 100)} {
+		conn, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, text)
+		if _, err := io.ReadAll(conn); err != nil && strings.Contains(err.Error(), "timeout") {
+			t.Errorf("%q: %v", text, err)
+		}
+		conn.Close()
+	}
+	until(t, "no connection is left", func() bool { return len(r.room) <= 1 })
+}
+
+// TestPreface: the address in front of the handshake is believed from a trusted
+// proxy, and nobody else is listened to.
+func TestPreface(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.WriteString(w, q.Header.Get("X-Forwarded-For"))
+	})
+	for _, trust := range []string{"127.0.0.1", "10.0.0.1"} {
+		text := "proxy_protocol = true\ntrust = [\"" + trust + "\"]\n" + begin("", certify(t, t.TempDir(), "a.example")) + location(to, "")
+		r := run(t, text)
+		conn, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, "PROXY TCP4 7.7.7.7 127.0.0.1 99 443\r\n")
+		client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		err = client.Handshake()
+		if (err == nil) != (trust == "127.0.0.1") {
+			t.Fatalf("trust %s: %v", trust, err)
+		}
+		if err == nil {
+			_, _ = io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+			if all, err := io.ReadAll(client); err != nil || !strings.HasSuffix(string(all), "\r\n\r\n7.7.7.7") {
+				t.Errorf("%q %v", all, err)
+			}
+		}
+		conn.Close()
+	}
+}
