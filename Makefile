@@ -11,9 +11,8 @@ build:
 	$(GO) build -trimpath -ldflags '-s -w' -o ceiling ./cmd/ceiling
 
 # test installs what the tests need where it is missing, then runs all of them.
-# One package at a time: many of them measure, and two would disturb each other.
 test: deps lint
-	$(GO) test -p 1 ./...
+	./.ci/test
 	$(MAKE) --no-print-directory race fuzz
 
 lint:
@@ -24,7 +23,7 @@ lint:
 
 # race needs cgo and a C compiler, which deps installs.
 race:
-	CGO_ENABLED=1 $(GO) test -p 1 -race -short ./...
+	CGO_ENABLED=1 ./.ci/test -race -short
 
 # fuzz gives every parser a few seconds; a longer hunt: make fuzz FUZZTIME=10m
 FUZZTIME ?= 3s

@@ -64,6 +64,8 @@ const (
 	// some time too: where they starve, the kernel gives them 5 % at the cost of
 	// the real-time ones (sched_rt_runtime_us, fair_server).
 	victimWorks, victimSleeps = 9 * time.Millisecond, time.Millisecond
+	// tries at what a machine that is shared may spoil.
+	tries = 4
 )
 
 // victim burns on a CPU for a time and answers the share of it that it ran
@@ -109,8 +111,9 @@ func lastCPU(t *testing.T) int {
 }
 
 // TestThiefTakesWhatItSays: what a burning thread loses is what the thief says
-// it took. It is tried twice: a hypervisor that takes the CPU away counts that
-// in steps of 10 ms, and the thief of another proof is as strong as this one.
+// it took. It is tried a few times: a hypervisor that takes the CPU away counts
+// that in steps of 10 ms, and the thief of another proof is as strong as this
+// one. One that takes something else than it says is wrong every time.
 func TestThiefTakesWhatItSays(t *testing.T) {
 	if err := tryRealTime(); err != nil {
 		t.Skip("no thread here can be a real-time one: ", err)
@@ -118,7 +121,7 @@ func TestThiefTakesWhatItSays(t *testing.T) {
 	for _, share := range []float64{0.2, 0.4} {
 		left, had := rob(t, share)
 		wrong := func() bool { return math.Abs(left-(1-share)) > 0.05 || math.Abs(had-left) > 0.05 }
-		if wrong() {
+		for try := 1; wrong() && try < tries; try++ {
 			t.Logf("again: of a share of %v it left %.3f, a burning thread had %.3f", share, left, had)
 			left, had = rob(t, share)
 		}
