@@ -18,6 +18,9 @@ import (
 // console block ("$ ceiling …"), so that none of them goes stale. An address of
 // port 8080 stands for a server that the test starts; long ones are shortened.
 func TestCommandsInTheDocs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of runs; the scripts do the same verbs")
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the command as a person would: testdata/script/*.txtar.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+	params := testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "data"))
@@ -38,7 +38,14 @@ func TestScripts(t *testing.T) {
 			"exits":    scriptExits,
 			"measures": scriptMeasures,
 		},
-	})
+	}
+	if testing.Short() { // the verbs that do most at the same time
+		for _, name := range []string{"live", "run", "sweep"} {
+			params.Files = append(params.Files, filepath.Join(params.Dir, name+".txtar"))
+		}
+		params.Dir = ""
+	}
+	testscript.Run(t, params)
 }
 
 // scriptServe starts a server as a child and puts its address into $ADDR:
