@@ -727,6 +727,7 @@ func TestHalfClose(t *testing.T) {
 // would begin.
 func TestEarlyResponse(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
+		rest := pattern(10_000_000)
 		for name, script := range map[string]faulty.Script{
 			"and reads on":  {faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Body(), faulty.Answer(faulty.OK("reused"))},
 			"and is silent": {faulty.SmallBuffers(), faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Deaf()},
@@ -740,7 +741,11 @@ func TestEarlyResponse(t *testing.T) {
 			if err != nil || res.StatusCode != 413 || !res.Close {
 				t.Fatalf("%s: %v %v", name, res, err)
 			}
-			go func() { _, _ = l.Write(pattern(10_000_000)) }() // it may be cut off
+			sent := make(chan struct{})
+			go func() {
+				defer close(sent)
+				_, _ = l.Write(rest) // it may be cut off
+			}()
 			if body, err := io.ReadAll(res.Body); err != nil || string(body) != "no" {
 				t.Errorf("%s: %q %v", name, body, err)
 			}
@@ -748,6 +753,7 @@ func TestEarlyResponse(t *testing.T) {
 				t.Errorf("%s: %s", name, body)
 			}
 			l.Close()
+			<-sent
 		}
 	})
 }
