@@ -39,7 +39,7 @@ func figuresOf(k *Kept) Figures {
 	f := Figures{
 		Name: r.ID, PerS: r.Rate.CompletedPerS, P50Ns: float64(r.Latency.Response.P50Ns), P99Ns: float64(r.Latency.Response.P99Ns),
 		Response: k.Response, Open: r.Load.Mode == "open", Ceiling: r.Verdict.Ceiling, Started: r.Started, ElapsedS: r.ElapsedS,
-		BadShare: badOf(r), Spread: map[string]float64{},
+		BadShare: r.BadShare(), Spread: map[string]float64{},
 	}
 	if r.Subject != nil {
 		f.ServerCPUNs = r.Subject.CPUNsPerRequest
@@ -61,20 +61,6 @@ func figuresOf(k *Kept) Figures {
 		addSpreads(f.Spread, k.Series)
 	}
 	return f
-}
-
-// badOf is the share of requests that failed or were answered with 400 or more.
-func badOf(r *record.Run) float64 {
-	bad := r.Requests.Failed
-	for _, e := range r.Errors {
-		if e.Phase == "status" {
-			bad += e.Count
-		}
-	}
-	if all := r.Requests.Completed + r.Requests.Failed; all > 0 {
-		return float64(bad) / float64(all)
-	}
-	return 0
 }
 
 // second is one second of a run.

@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -185,19 +186,12 @@ func ReadHistograms(dir string, runs []Measured) error {
 		}
 		h, err := ReadHistogram(filepath.Join(dir, runsDir, runs[i].Run), "response")
 		if err != nil {
-			failed = cmpError(failed, err)
+			failed = cmp.Or(failed, err)
 			continue
 		}
 		runs[i].Histogram = h
 	}
 	return failed
-}
-
-func cmpError(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 // readSchema reads a JSON document whose schema is the given one or an older

@@ -60,6 +60,20 @@ type Run struct {
 	Exit int `json:"exit"`
 }
 
+// BadShare of the requests failed or were answered with 400 or more.
+func (r *Run) BadShare() float64 {
+	bad := r.Requests.Failed
+	for _, e := range r.Errors {
+		if e.Phase == "status" {
+			bad += e.Count
+		}
+	}
+	if all := r.Requests.Completed + r.Requests.Failed; all > 0 {
+		return float64(bad) / float64(all)
+	}
+	return 0
+}
+
 // Load is what the generator was asked for and what it set up.
 type Load struct {
 	// Connections asked for; Opened counts connection attempts that were

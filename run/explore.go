@@ -177,7 +177,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	}
 	s.Seed = e.Seed + uint64(step.Number)
 	o := x.options
-	o.Dir, o.Store, o.Progress = "", x.keep.Runs(), x.progress(d, &s)
+	o.Dir, o.Store, o.Progress = "", x.keep.Runs(), x.progress(d)
 	if step.MayGiveUp {
 		doom := plan.NewDoom(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
 		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return doom.Add(row, h) }
@@ -210,14 +210,13 @@ func (x *explorer) one(ctx context.Context, step *record.Step, s spec.Spec, o Op
 }
 
 // progress adds the plan's state to that of its run.
-func (x *explorer) progress(d *plan.Decision, s *spec.Spec) func(Progress) {
+func (x *explorer) progress(d *plan.Decision) func(Progress) {
 	if x.options.Progress == nil {
 		return nil
 	}
-	each := s.Duration + s.Warmup + s.ConnectRamp + time.Duration(x.plan.Experiment.Rest) + overhead
 	p := PlanProgress{
 		Number: len(x.plan.Runs) + 1, Left: d.Left,
-		LeftS: (time.Duration(d.Left) * each).Seconds(), Doing: Doing(&x.plan.Experiment, d.Next),
+		LeftS: Takes(&x.plan.Experiment, d.Left).Seconds(), Doing: Doing(&x.plan.Experiment, d.Next),
 	}
 	return func(run Progress) {
 		run.Plan = &p
@@ -281,19 +280,10 @@ func measured(step *record.Step, done *Done) *record.Measured {
 		Response: r.Latency.Response, Service: r.Latency.Service,
 		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
 		Outcome:        r.Verdict.Outcome, Ceiling: r.Verdict.Ceiling, Says: r.Verdict.Because,
-		OwedShare: r.Verdict.OwedShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, GaveUp: r.GaveUp, Histogram: &done.Response,
+		OwedShare: r.Verdict.OwedShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, BadShare: r.BadShare(), GaveUp: r.GaveUp, Histogram: &done.Response,
 	}
 	if r.Subject != nil {
 		m.ServerCPUNs = r.Subject.CPUNsPerRequest
-	}
-	bad := m.Failed
-	for _, e := range r.Errors {
-		if e.Phase == "status" {
-			bad += e.Count
-		}
-	}
-	if all := m.Completed + m.Failed; all > 0 {
-		m.BadShare = float64(bad) / float64(all)
 	}
 	return m
 }

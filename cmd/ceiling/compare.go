@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/plan"
-	"ceiling/record"
 	"ceiling/spec"
 )
 
@@ -112,11 +111,8 @@ func isKept(name string) bool {
 	if strings.Contains(name, "://") {
 		return false
 	}
-	store, err := record.DefaultStore(os.Getenv)
-	if err == nil {
-		if _, err = store.Find(name); err == nil {
-			return true
-		}
+	if _, err := findRecord(name); err == nil {
+		return true
 	}
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular() && !spec.IsExperimentFile(name)

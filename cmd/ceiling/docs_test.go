@@ -21,20 +21,7 @@ func TestCommandsInTheDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("dozens of runs; the scripts do the same verbs")
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := filepath.Join(t.TempDir(), "ceiling")
-	// A file of its own: the command finds itself by its path, and the binary
-	// is the command where it is called so.
-	program, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(bin, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	bin := programFile(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	server, err := run.StartChild(t.Context(), bin, "serve", "fasthttp", "--addr", "127.0.0.1:0")

@@ -25,14 +25,7 @@ func TestPageFollowsARun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser")
 	}
-	program := programFile(t)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	server, err := run.StartChild(t.Context(), program, "serve", "fasthttp", "--addr", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
+	program, server := programAndServer(t)
 	page := browser.Start(t).Page()
 
 	dir := filepath.Join(t.TempDir(), "record")
