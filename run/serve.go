@@ -21,10 +21,16 @@ const knock = 20 * time.Millisecond
 // answers once it accepts connections, with its base URL. The command runs in a
 // shell, in a process group of its own.
 func StartServer(ctx context.Context, s *spec.Server) (*Child, string, error) {
-	addr, err := freeAddress()
+	addr, err := FreeAddress()
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
+	return StartServerAt(ctx, s, addr)
+}
+
+// StartServerAt is StartServer for a command whose address stands in a file that
+// was written before: host:port of the loopback, as FreeAddress answers it.
+func StartServerAt(ctx context.Context, s *spec.Server, addr string) (*Child, string, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
@@ -92,8 +98,8 @@ func accepts(addr string) bool {
 	return true
 }
 
-// freeAddress is a port of the loopback that nobody listens on now.
-func freeAddress() (string, error) {
+// FreeAddress is a port of the loopback that nobody listens on now.
+func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

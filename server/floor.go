@@ -18,7 +18,8 @@ import (
 //
 // Each worker is a locked thread with its own ring, listener and connections (floor_worker.go), and nothing that is
 // written is shared. A request equal byte for byte to the one before costs one compare; requests that arrive together
-// are answered with one send (floor_answer.go). Beyond the catalogue it answers /bytes/N with N bytes, up to 1 MiB.
+// are answered with one send (floor_answer.go). Beyond the catalogue it answers /bytes/N with N bytes, up to 1 MiB,
+// and /answered with the number of answers that all workers had made when their last turn ended.
 type floor struct {
 	site *site
 
@@ -119,6 +120,14 @@ func (f *floor) openWorkers(ln net.Listener, n int) ([]*floorWorker, error) {
 			return fail(fmt.Errorf("socketpair: %w", err))
 		}
 		workers = append(workers, newFloorWorker(f.site, fd, pair[0], pair[1]))
+	}
+	for _, w := range workers {
+		w.answers.total = func() (sum uint64) {
+			for _, w := range workers {
+				sum += w.told.Load()
+			}
+			return sum
+		}
 	}
 	return workers, nil
 }

@@ -85,6 +85,7 @@ type answers struct {
 	pages   map[pageKey]*page
 	second  int64
 	date    string
+	total   func() uint64 // answers made by all workers
 }
 
 func newAnswers(s *site) *answers {
@@ -113,6 +114,9 @@ func (a *answers) to(q *http1.Request) (ans reply, route *Route) {
 	r, known := a.byPath[string(path)]
 	size, isBytes := bytesSize(path)
 	switch {
+	case string(path) == "/answered" && get && a.total != nil:
+		ans = plain("200 OK")
+		ans.body = strconv.AppendUint(nil, a.total(), 10)
 	case !known && !isBytes:
 		ans = plain("404 Not Found")
 	case !get && !head:

@@ -381,3 +381,21 @@ func TestFloorTakesManyConnections(t *testing.T) {
 		}
 	}
 }
+
+// TestFloorCounts: /answered is how many answers were made before it was asked.
+func TestFloorCounts(t *testing.T) {
+	r := start(t, "floor", Config{})
+	c := newClient(t, r.addr)
+	say(t, c.conn, strings.Repeat(simpleRequest, 8))
+	simpleAnswers(t, c.r, 8)
+	for _, want := range []string{"8", "9"} {
+		say(t, c.conn, "GET /answered HTTP/1.1\r\nHost: test\r\n\r\n")
+		resp, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != want {
+			t.Fatalf("%q, %v; want %s", body, err, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -64,6 +65,9 @@ type floorWorker struct {
 	check    []uint32 // connections to look at after the next Wait
 	checked  []uint32 // the memory of those looked at
 	hurry    bool     // one of check has more to do than to give parcels back: the next Wait must not wait
+	answered uint64   // answers made so far
+	// told is answered as others may read it: of the last turn.
+	told atomic.Uint64
 
 	// The last request that is known by its bytes, and how to answer it: with lastAnswer if that is constant, else
 	// with the next body of lastRoute.
@@ -115,6 +119,7 @@ func (w *floorWorker) run() (err error) {
 				err = w.handle(&events[i])
 			}
 		}
+		w.told.Store(w.answered)
 		if err != nil && !w.stopping {
 			w.end(true)
 		}
@@ -365,6 +370,7 @@ func (w *floorWorker) again(i uint32, c *floorConn, b []byte) []byte {
 		b = b[len(w.last):]
 		times++
 	}
+	w.answered += uint64(times)
 	w.emit(i, c, p.bytes[:times*p.one])
 	return b
 }
@@ -404,6 +410,7 @@ func (w *floorWorker) refuse(i uint32, c *floorConn) {
 
 // put adds an answer.
 func (w *floorWorker) put(i uint32, c *floorConn, ans *reply, route *Route) {
+	w.answered++
 	if p := w.answers.page(ans, route); p != nil {
 		w.emit(i, c, p.bytes[:p.one])
 		return

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os/exec"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // bench is one run of this command.
@@ -123,11 +125,11 @@ const calmShare = 0.05
 
 // calm looks at the host for two seconds in which this command does nothing.
 func (b *bench) calm(ctx context.Context, part string) {
-	before, err := hostBusyNs()
+	before, err := sys.HostBusyNs()
 	begin := time.Now()
 	if err == nil && pause(ctx, 2*time.Second) {
 		var after int64
-		after, err = hostBusyNs()
+		after, err = sys.HostBusyNs()
 		share := float64(after-before) / float64(time.Since(begin)*time.Duration(b.host.Cores))
 		if err == nil && share > calmShare {
 			b.doubt("before the %s part the host was %.0f %% busy with something else: run it again when the machine is calm", part, share*100)

@@ -7,19 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-func TestParseHostBusy(t *testing.T) {
-	got, err := parseHostBusy([]byte("cpu  100758 14914 25692 475521 2435 3 2632 128 7 9\ncpu0 1 2 3 4 5 6 7 8 9 10\n"))
-	if want := int64(100758+14914+25692+3+2632) * 10e6; err != nil || got != want {
-		t.Errorf("%d, %v; want %d", got, err, want)
-	}
-	for _, text := range []string{"", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3\n", "cpu  a 2 3 4 5 6 7 8\n"} {
-		if n, err := parseHostBusy([]byte(text)); err == nil {
-			t.Errorf("%q was taken: %d", text, n)
-		}
-	}
-}
+	"ceiling/internal/sys"
+)
 
 func TestParseField(t *testing.T) {
 	if n, err := parseField([]byte("Name:\tx\nVmPeak:\t9 kB\nVmHWM:\t   20184 kB\n"), "VmHWM:"); n != 20184 || err != nil {
@@ -35,7 +25,7 @@ func TestParseField(t *testing.T) {
 // TestProcOfThisProcess holds that the files of a real kernel are as the
 // parsers think.
 func TestProcOfThisProcess(t *testing.T) {
-	if ns, err := hostBusyNs(); err != nil || ns <= 0 {
+	if ns, err := sys.HostBusyNs(); err != nil || ns <= 0 {
 		t.Errorf("host %d, %v", ns, err)
 	}
 	if n, err := residentPeak(os.Getpid()); err != nil || n < 1<<20 || n > 1<<40 {

@@ -160,7 +160,7 @@ func (b *bench) readings() (r readings, err error) {
 	if r.serverNs, err = sys.ProcessClockNs(b.server.PID); err != nil {
 		return r, err
 	}
-	if r.hostNs, err = hostBusyNs(); err != nil {
+	if r.hostNs, err = sys.HostBusyNs(); err != nil {
 		return r, err
 	}
 	if r.read, err = bytesRead(b.server.PID); err != nil {
