@@ -35,13 +35,14 @@ func documented(t *testing.T) map[string][]string {
 
 // keys lists the JSON names below a type as paths: a.b, and a[].b below a list.
 // Types with a table of their own are not gone into.
-func keys(prefix string, of reflect.Type) []string {
-	own := []reflect.Type{
+func keys(prefix string, of reflect.Type, own ...reflect.Type) []string {
+	own = append(own,
 		reflect.TypeFor[Quantiles](), reflect.TypeFor[spec.Spec](), reflect.TypeFor[Environment](), reflect.TypeFor[NotMeasured](),
 		reflect.TypeFor[time.Time](), reflect.TypeFor[unit.Rate](), reflect.TypeFor[spec.SLO](), reflect.TypeFor[ObservedHead](),
 		reflect.TypeFor[spec.Experiment](), reflect.TypeFor[Estimate](), reflect.TypeFor[Measured](),
 		reflect.TypeFor[Sweep](), reflect.TypeFor[Search](), reflect.TypeFor[Proof](), reflect.TypeFor[Comparison](),
-	}
+		reflect.TypeFor[[]Agent](),
+	)
 	var names []string
 	for i := range of.NumField() {
 		field := of.Field(i)
@@ -59,9 +60,9 @@ func keys(prefix string, of reflect.Type) []string {
 		switch {
 		case field.Anonymous && inner == reflect.TypeFor[ObservedHead](): // has its own table
 		case field.Anonymous:
-			names = append(names, keys(prefix, inner)...)
+			names = append(names, keys(prefix, inner, own...)...)
 		case inner.Kind() == reflect.Struct && !slices.Contains(own, inner):
-			names = append(names, keys(name+list+".", inner)...)
+			names = append(names, keys(name+list+".", inner, own...)...)
 		default:
 			names = append(names, name)
 		}
@@ -102,6 +103,8 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	for heading, of := range tables {
 		compareFields(t, heading, keys("", of), doc[heading])
 	}
+	compareFields(t, "agent", keys("", reflect.TypeFor[Agent](), reflect.TypeFor[Load](), reflect.TypeFor[Requests](),
+		reflect.TypeFor[Rate](), reflect.TypeFor[Bytes](), reflect.TypeFor[[]Error](), reflect.TypeFor[Latency](), reflect.TypeFor[Generator]()), doc["agent"])
 	compareFields(t, KindNotMeasured, append([]string{"kind"}, keys("", reflect.TypeFor[NotMeasured]())...), doc[KindNotMeasured])
 }
 

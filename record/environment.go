@@ -3,7 +3,11 @@ package record
 // Environment is the host a run was made on, as far as it matters to its
 // figures. Text fields are "" and numbers 0 where the host does not tell.
 type Environment struct {
-	Host    string `json:"host"`
+	Host string `json:"host"`
+	// BootID is the kernel's own name for this boot, new at each
+	// (/proc/sys/kernel/random/boot_id). No namespace has one of its own, so two
+	// containers or network namespaces with the same one share CPUs.
+	BootID  string `json:"boot_id,omitempty"`
 	Kernel  string `json:"kernel"`
 	Arch    string `json:"arch"`    // GOARCH: "amd64"
 	Ceiling string `json:"ceiling"` // version of this program
@@ -32,4 +36,13 @@ type Environment struct {
 	Limits map[string]string `json:"limits"`
 	// ClockSource of the kernel.
 	ClockSource string `json:"clock_source"`
+}
+
+// SameMachine tells whether two environments are of one kernel, whose CPUs
+// both use. Where one has no boot ID, hosts of the same name count as one.
+func (e *Environment) SameMachine(o *Environment) bool {
+	if e.BootID != "" && o.BootID != "" {
+		return e.BootID == o.BootID
+	}
+	return e.Host != "" && e.Host == o.Host
 }

@@ -29,6 +29,7 @@ func readEnvironment(root fs.FS) Environment {
 	r := host{root}
 	env := Environment{
 		Host:        r.text("proc/sys/kernel/hostname"),
+		BootID:      r.text("proc/sys/kernel/random/boot_id"),
 		Kernel:      r.text("proc/sys/kernel/osrelease"),
 		CoresOnline: countCPUs(r.text("sys/devices/system/cpu/online")),
 		Siblings:    r.siblings(),

@@ -41,6 +41,13 @@ type Run struct {
 	ByTarget  []TargetResult `json:"by_target,omitempty"`
 	Generator Generator      `json:"generator"`
 
+	// Agents has one entry for each agent of a run of several, and Fleet what
+	// they had in common; none where this machine did it alone.
+	Agents []Agent `json:"agents,omitempty"`
+	Fleet  *Fleet  `json:"fleet,omitempty"`
+
+	// Environment is the host that the run was asked on; it is the generator's
+	// too where there are no agents.
 	Environment Environment   `json:"environment"`
 	Subject     *Subject      `json:"subject,omitempty"`
 	NotMeasured []NotMeasured `json:"not_measured"`
@@ -337,8 +344,8 @@ type Station struct {
 
 // LoadRow is one interval of the generator's series.
 type LoadRow struct {
-	Kind string `json:"kind"` // "load"
-	Host string `json:"host"`
+	Kind string `json:"kind"` // "load"; of one agent of several "agent"
+	Host string `json:"host"` // in a row of kind "agent" the agent's name
 	// TNs is the end of the interval, nanoseconds since the window opened
 	// (negative during the warm-up); WidthNs its true width.
 	TNs     int64 `json:"t_ns"`

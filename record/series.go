@@ -13,6 +13,7 @@ import (
 // Kinds of rows that are not observed.
 const (
 	KindLoad        = "load"
+	KindAgent       = "agent"
 	KindNotMeasured = "not_measured"
 )
 
@@ -31,8 +32,11 @@ const (
 // Series is the rows of a run in the order they were written. Rows that could
 // not be read are counted and left out; nothing is made up for them.
 type Series struct {
-	// Load is the generator's rows.
+	// Load is the generator's rows, of several agents those of all together.
 	Load []LoadRow
+	// Agents is the rows of single agents, where there are several: Host names
+	// the agent.
+	Agents []LoadRow
 	// Observed is what the hosts did; Of picks one kind.
 	Observed []ObservedRow
 	// NotMeasured is what got lost on the way.
@@ -144,7 +148,7 @@ func (s *Series) take(line []byte) error {
 			return err
 		}
 		s.Observed = append(s.Observed, row)
-	case head.Kind == KindLoad:
+	case head.Kind == KindLoad || head.Kind == KindAgent:
 		var row LoadRow
 		if err := json.Unmarshal(line, &row); err != nil {
 			return err
@@ -152,7 +156,11 @@ func (s *Series) take(line []byte) error {
 		if row.WidthNs < 0 || row.WidthNs > math.MaxInt64/4 || row.TNs > math.MaxInt64/4 || row.TNs < math.MinInt64/4 {
 			return fmt.Errorf("a row of %d ns at %d ns cannot be", row.WidthNs, row.TNs)
 		}
-		s.Load = append(s.Load, row)
+		if head.Kind == KindAgent {
+			s.Agents = append(s.Agents, row)
+		} else {
+			s.Load = append(s.Load, row)
+		}
 	case head.Kind == KindNotMeasured:
 		var row notMeasuredRow
 		if err := json.Unmarshal(line, &row); err != nil {

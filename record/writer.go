@@ -154,6 +154,14 @@ func (w *Writer) AppendLoad(row *LoadRow) {
 	w.append(&r)
 }
 
+// AppendAgent adds one interval of one agent of several, whose name is the
+// row's Host; likewise.
+func (w *Writer) AppendAgent(row *LoadRow) {
+	r := *row
+	r.Kind = KindAgent
+	w.append(&r)
+}
+
 // AppendObserved adds one row of what was observed; likewise.
 func (w *Writer) AppendObserved(row ObservedRow) { w.append(row) }
 
@@ -353,6 +361,15 @@ func WriteJSON(out io.Writer, run *Run) error {
 	r.ByTarget = slices.Clone(r.ByTarget)
 	for i := range r.ByTarget {
 		notNilMap(&r.ByTarget[i].Statuses)
+	}
+	r.Agents = slices.Clone(r.Agents)
+	for i := range r.Agents {
+		a := &r.Agents[i]
+		notNil(&a.Errors)
+		notNil(&a.Generator.Workers)
+		notNilMap(&a.Statuses)
+		notNilMap(&a.Environment.Sysctls)
+		notNilMap(&a.Environment.Limits)
 	}
 	if r.Subject != nil {
 		subject := *r.Subject
