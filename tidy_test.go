@@ -58,6 +58,7 @@ func mayImport() map[string][]string {
 		"take":              append([]string{"spec", "record"}, low...),
 		"run":               append([]string{"take", "internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "record", "verdict"}, low...),
 		"calibrate":         append([]string{"internal/http1", "internal/ring", "spec", "load", "record", "run"}, low...),
+		"fleet/clock":       {},
 		"doctor":            append([]string{"internal/ring", "spec", "observe", "record"}, low...),
 		"selftest":          append([]string{"take", "spec", "plan", "observe", "record", "verdict", "run", "server", "server/planted"}, low...),
 	}

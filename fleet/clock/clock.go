@@ -1,0 +1,223 @@
+// Package clock relates another process's clock to this one's, from exchanges
+// over a network: how far it is off, how fast that grows, and how wrong both
+// may be at most. It claims nothing of a single direction: a path may take all
+// of its time on the way there.
+//
+// Both clocks are monotonic (nanoseconds since some time of each process), so
+// that setting a wall clock changes nothing here. Wall clocks are compared
+// besides, and only told.
+package clock
+
+import "math"
+
+// DriftMax is what two clocks can differ in speed, at most: the kernel speeds
+// CLOCK_MONOTONIC up or slows it down by no more (MAXFREQ, 500 ppm,
+// kernel/time/ntp.c), and a quartz is within 100 ppm.
+const DriftMax = 500e-6
+
+// Ping is one exchange, nanoseconds.
+type Ping struct {
+	// Sent and Received by this clock; There is what the other clock read at
+	// some time in between.
+	Sent, Received, There int64
+	// WallHere and WallThere are wall clocks (Unix time), read with Received
+	// and with There.
+	WallHere, WallThere int64
+}
+
+// rtt is how long the exchange took.
+func (p *Ping) rtt() int64 { return p.Received - p.Sent }
+
+// middle of the exchange, by this clock.
+func (p *Ping) middle() int64 { return p.Sent + p.rtt()/2 }
+
+// offset of the other clock, if both ways took equally long.
+func (p *Ping) offset() int64 { return p.There - p.middle() }
+
+// band is what the exchange proves of the offset at a time of this clock,
+// whatever its ways took: There was read after Sent and before Received, and
+// the clocks have drifted no more than they can.
+func (p *Ping) band(here int64) (low, high int64) {
+	half := (p.rtt()+1)/2 + drift(p.rtt())
+	wide := half + drift(abs(here-p.middle()))
+	return p.offset() - wide, p.offset() + wide
+}
+
+func drift(ns int64) int64 { return int64(math.Ceil(float64(ns) * DriftMax)) }
+
+func abs(n int64) int64 {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+// pingsMost bounds the exchanges kept: at one a second, half an hour of them
+// stand as they are.
+const pingsMost = 2048
+
+// Clock is another process's clock as its exchanges show it. The zero value
+// has seen none.
+type Clock struct {
+	pings []Ping // in the order they were received
+	count int
+}
+
+// Add takes an exchange. One that cannot have been is refused: the answer
+// before the question.
+func (c *Clock) Add(p Ping) bool {
+	if p.Received < p.Sent || len(c.pings) > 0 && p.Received < c.pings[len(c.pings)-1].Received {
+		return false
+	}
+	if len(c.pings) == pingsMost {
+		c.thin()
+	}
+	c.pings = append(c.pings, p)
+	c.count++
+	return true
+}
+
+// thin keeps the quicker of every two neighbours.
+func (c *Clock) thin() {
+	kept := c.pings[:0]
+	for i := 0; i+1 < len(c.pings); i += 2 {
+		p := c.pings[i]
+		if c.pings[i+1].rtt() < p.rtt() {
+			p = c.pings[i+1]
+		}
+		kept = append(kept, p)
+	}
+	c.pings = kept
+}
+
+// Pings is how many exchanges were taken.
+func (c *Clock) Pings() int { return c.count }
+
+// RTTMinNs is the time of the quickest exchange; 0 without any.
+func (c *Clock) RTTMinNs() int64 {
+	if len(c.pings) == 0 {
+		return 0
+	}
+	return best(c.pings).rtt()
+}
+
+// best is the quickest of some exchanges: that which waited least in queues,
+// and proves most.
+func best(pings []Ping) *Ping {
+	b := &pings[0]
+	for i := range pings {
+		if pings[i].rtt() < b.rtt() {
+			b = &pings[i]
+		}
+	}
+	return b
+}
+
+// ends are the quickest exchange of the first quarter of the time and that of
+// the last: a run is preceded and followed by many quick ones.
+func (c *Clock) ends() (first, last *Ping) {
+	begin, end := c.pings[0].middle(), c.pings[len(c.pings)-1].middle()
+	i, j := 0, len(c.pings)
+	for i < len(c.pings) && c.pings[i].middle() <= begin+(end-begin)/4 {
+		i++
+	}
+	for j > 0 && c.pings[j-1].middle() >= end-(end-begin)/4 {
+		j--
+	}
+	return best(c.pings[:max(i, 1)]), best(c.pings[min(j, len(c.pings)-1):])
+}
+
+// driftNeeds is the time between two exchanges below which their difference
+// says more of the network than of the clocks.
+const driftNeeds = int64(1e9)
+
+// Drift is how much faster the other clock runs (1e-6: a microsecond a
+// second), as the ends of the exchanges show it; 0 where they are too near.
+func (c *Clock) Drift() float64 {
+	if len(c.pings) == 0 {
+		return 0
+	}
+	first, last := c.ends()
+	apart := last.middle() - first.middle()
+	if apart < driftNeeds {
+		return 0
+	}
+	d := float64(last.offset()-first.offset()) / float64(apart)
+	return min(max(d, -DriftMax), DriftMax)
+}
+
+// At is how far the other clock is ahead of this one at a time of this one,
+// and how wrong that may be at most, either way. The estimate lies on the line
+// through the ends; the bound is what all exchanges prove together. Where they
+// contradict each other (a machine stood still, a clock ran faster than it can)
+// the bound covers them all. Without an exchange nothing is known.
+func (c *Clock) At(here int64) (offset, errorNs int64) {
+	if len(c.pings) == 0 {
+		return 0, math.MaxInt64
+	}
+	low, high := c.band(here)
+	first, _ := c.ends()
+	line := first.offset() + int64(float64(here-first.middle())*c.Drift())
+	offset = min(max(line, low), high)
+	return offset, max(high-offset, offset-low)
+}
+
+// band is what all exchanges prove together.
+func (c *Clock) band(here int64) (low, high int64) {
+	low, high = math.MinInt64, math.MaxInt64
+	least, most := high, low
+	for i := range c.pings {
+		l, h := c.pings[i].band(here)
+		low, high = max(low, l), min(high, h)
+		least, most = min(least, l), max(most, h)
+	}
+	if low > high {
+		return least, most
+	}
+	return low, high
+}
+
+// ErrorNs is the greatest bound of At between two times of this clock. It grows
+// with the distance from an exchange, and so is greatest at an end or where
+// what grows from one exchange meets what grows from the next.
+func (c *Clock) ErrorNs(from, to int64) int64 {
+	_, most := c.At(from)
+	check := func(t int64) {
+		if t > from && t <= to {
+			_, e := c.At(t)
+			most = max(most, e)
+		}
+	}
+	check(to)
+	for i := range c.pings {
+		b := c.pings[i].middle()
+		check(b)
+		if i == 0 || b < from || c.pings[i-1].middle() > to {
+			continue
+		}
+		a := c.pings[i-1].middle()
+		lowA, highA := c.band(a)
+		lowB, highB := c.band(b)
+		for _, more := range []int64{highB - highA, lowA - lowB} {
+			check(a + (b-a)/2 + int64(float64(more)/(2*DriftMax)))
+		}
+	}
+	return most
+}
+
+// There is a time of this clock by the other one.
+func (c *Clock) There(here int64) int64 {
+	offset, _ := c.At(here)
+	return here + offset
+}
+
+// WallOffsetNs is how far the other wall clock is ahead of this one, by the
+// quickest of the last exchanges; half of RTTMinNs wrong at most, and as much
+// more as it was set meanwhile.
+func (c *Clock) WallOffsetNs() int64 {
+	if len(c.pings) == 0 {
+		return 0
+	}
+	_, last := c.ends()
+	return last.WallThere - (last.WallHere - last.rtt()/2)
+}
