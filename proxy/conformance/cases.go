@@ -8,7 +8,7 @@ import (
 
 // Cases are all of them.
 func Cases() []Case {
-	return slices.Concat(requestLines(), fieldLines(), contentLengths(), transferEncodings(), chunks(), hosts(), connections(), forwarded(), pipelines(), responses(), responseBodies())
+	return slices.Concat(requestLines(), fieldLines(), contentLengths(), transferEncodings(), chunks(), hosts(), connections(), forwarded(), pipelines(), responses(), responseBodies(), basics(), smuggling())
 }
 
 const h = "Host: example.com\r\n"

@@ -40,9 +40,10 @@ const (
 type Case struct {
 	Group, Name string
 	// Request is what the client sends, Response what the backend does; "" is a
-	// plain 200 with the body "ok".
-	Request, Response string
-	Want              Want
+	// plain 200 with the body "ok". With a Rest the proxy has to stay silent after
+	// Request, and gets Rest then.
+	Request, Rest, Response string
+	Want                    Want
 	// Count is how many requests are to be forwarded and answered; 0 is 1.
 	Count int
 	// Close says that the backend closes behind its response.
@@ -88,10 +89,17 @@ func Run(c *Case, address string, b *Backend) (*Seen, error) {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
+	request := c.Request
+	if c.Rest != "" {
+		if err := waits(conn, c.Request); err != nil {
+			return &Seen{}, err
+		}
+		request = c.Rest
+	}
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		_, _ = io.WriteString(conn, c.Request) // a proxy that refuses early may have closed
+		_, _ = io.WriteString(conn, request) // a proxy that refuses early may have closed
 	}()
 	s := read(conn, c)
 	conn.Close()
@@ -101,6 +109,25 @@ func Run(c *Case, address string, b *Backend) (*Seen, error) {
 	}
 	s.Requests, s.Whole = b.take()
 	return s, judge(c, s)
+}
+
+// silence is how long a proxy is watched that has no whole head yet.
+const silence = 20 * time.Millisecond
+
+// waits sends the beginning of a request, and tells whether the proxy waits for the
+// rest.
+func waits(conn net.Conn, begin string) error {
+	if _, err := io.WriteString(conn, begin); err != nil {
+		return err
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
+		return err
+	}
+	n, err := conn.Read(make([]byte, 1))
+	if n > 0 || ended(err) {
+		return fmt.Errorf("did not wait behind %q: %d bytes, %w", begin, n, err)
+	}
+	return conn.SetReadDeadline(time.Now().Add(patience))
 }
 
 // read takes the responses that the case is to bring, or what comes until the end.

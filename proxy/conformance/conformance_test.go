@@ -52,6 +52,9 @@ func TestOurs(t *testing.T) {
 	if len(cases) < 150 {
 		t.Fatalf("%d cases; 150 were promised", len(cases))
 	}
+	if n := len(basics()); n != 33 {
+		t.Fatalf("%d basic cases; h1spec has 33", n)
+	}
 	for _, engine := range []string{"uring", "epoll"} {
 		t.Run(engine, func(t *testing.T) {
 			address, b := start(t, engine)

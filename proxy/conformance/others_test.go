@@ -75,26 +75,36 @@ func TestOthers(t *testing.T) {
 
 // report tries every case and prints the sums and what failed.
 func report(t *testing.T, name, address string, b *Backend) {
-	rejects, rejected, all, good := 0, 0, 0, 0
+	type sum struct{ all, good, rejects, rejected int }
+	sums := map[string]*sum{"chosen": {}, "basics": {}, "smuggling": {}}
 	var failed []string
 	cases := Cases()
 	for i := range cases {
 		c := &cases[i]
+		kind, _, _ := strings.Cut(c.Group, ",")
+		s := sums[kind]
+		if s == nil {
+			s = sums["chosen"]
+		}
 		_, err := Run(c, address, b)
-		all++
+		s.all++
 		if c.Want == Reject {
-			rejects++
+			s.rejects++
 		}
 		if err != nil {
 			failed = append(failed, fmt.Sprintf("  %s / %s: %.150v", c.Group, c.Name, err))
 			continue
 		}
-		good++
+		s.good++
 		if c.Want == Reject {
-			rejected++
+			s.rejected++
 		}
 	}
-	t.Logf("%s: %d of %d cases, %d of %d that must be rejected\n%s", name, good, all, rejected, rejects, strings.Join(failed, "\n"))
+	for _, kind := range []string{"chosen", "basics", "smuggling"} {
+		s := sums[kind]
+		t.Logf("%s: %s: %d of %d cases, %d of %d that must be rejected", name, kind, s.good, s.all, s.rejected, s.rejects)
+	}
+	t.Logf("%s failed\n%s", name, strings.Join(failed, "\n"))
 }
 
 func nginxConfig(dir, listen, backend string) string {
