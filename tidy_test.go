@@ -56,6 +56,7 @@ func mayImport() map[string][]string {
 		"profile":           {"record"},
 		"observe":           append([]string{"record"}, low...),
 		"take":              append([]string{"spec", "record"}, low...),
+		"fleet/bus":         {"internal/sys", "internal/unit"},
 		"run":               append([]string{"take", "internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "record", "verdict"}, low...),
 		"calibrate":         append([]string{"internal/http1", "internal/ring", "spec", "load", "record", "run"}, low...),
 		"fleet/clock":       {},
