@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"runtime"
 	"runtime/metrics"
 	"time"
@@ -56,6 +57,25 @@ type Config struct {
 	CPUs []int
 	// Interval between two samples, 0: 100 ms.
 	Interval time.Duration
+
+	// Share of the run that this engine does; the zero value is all of it.
+	// Connections, Rate, Requests and ConnectRamp are those of the whole run.
+	Share Share
+	// Ready, if set, is told once the first attempts to connect have ended, before
+	// the load begins: how many of the share's own connections stand. It is called
+	// from the coordinator's goroutine and must return soon. With none established
+	// the run ends by itself.
+	Ready func(established, asked int)
+	// Start, if set, gives once the time at which the load begins (the warm-up
+	// first); the connections stand idle until then, and one that the server closes
+	// meanwhile is opened again. A time that is past begins at once, its schedule
+	// as if it had begun in time: Result.StartLateNs says by how much. Closed
+	// without a time, it ends the run. nil: the load begins as soon as they stand.
+	Start <-chan time.Time
+	// SourceIPs to spread the connections over, one after the other; of the
+	// address's family. The port is chosen when they connect, for each pair of
+	// addresses anew (ip(7), IP_BIND_ADDRESS_NO_PORT). None: the kernel chooses.
+	SourceIPs []netip.Addr
 }
 
 // Observer is told what happens while it happens, from one goroutine. Its
@@ -95,17 +115,23 @@ type Result struct {
 	// Opened counts connects begun over the whole run; Established the
 	// connections that stood when the load began, of those asked for.
 	Opened, Established int
-	Engine, EngineWhy   string
-	EngineFeatures      []string
-	UserNs, SystemNs    int64 // CPU of the process over the window
-	AllocatedBytes      uint64
-	Workers             []WorkerReport
+	// StartLateNs is the time from Config.Start (without one: from the beginning
+	// of the load) to the first request that left, by any worker; in an open loop
+	// from when the first of them was due. -1: none left.
+	StartLateNs       int64
+	Engine, EngineWhy string
+	EngineFeatures    []string
+	UserNs, SystemNs  int64 // CPU of the process over the window
+	AllocatedBytes    uint64
+	Workers           []WorkerReport
 	// Interrupted: the context ended before the plan did.
 	Interrupted bool
 }
 
 // WorkerReport is one worker's own account.
 type WorkerReport struct {
+	// Agent of several that the worker is part of, by its number in the Merger.
+	Agent       int
 	Thread      int
 	Connections int
 	Completed   uint64

@@ -68,6 +68,11 @@ type TargetTally struct {
 	Response          hist.Hist
 }
 
+// NewTally is an empty tally of a run with so many targets. One that is decoded
+// has to be made for the run's number: memory is for who knows the run to give,
+// and not for what comes over the network to ask.
+func NewTally(targets int) *Tally { return newTally(targets) }
+
 func newTally(targets int) *Tally {
 	t := &Tally{Faults: map[Fault]uint64{}}
 	if targets > 1 {

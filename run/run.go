@@ -57,6 +57,8 @@ type Options struct {
 	// response times; an answer ends the run, and stands in its record as the
 	// reason.
 	GiveUp func(row *record.LoadRow, response *hist.Hist) string
+	// Work does the run; nil is this machine.
+	Work Work
 }
 
 // Progress is where a run stands.

@@ -56,6 +56,11 @@ type Spec struct {
 	// NewConnections opens a connection for every request.
 	NewConnections bool `json:"new_connections,omitempty"`
 
+	// SourceIPs are the local addresses that the connections are spread over: each
+	// an address, or a range as in 10.0.0.0/28, of which those of the loading host
+	// are taken. None: the kernel chooses.
+	SourceIPs []string `json:"source_ips,omitempty"`
+
 	// Engine: EngineAuto, EngineUring or EngineEpoll.
 	Engine string `json:"engine"`
 	// SLO the run has to hold. Empty asks nothing.
