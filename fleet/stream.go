@@ -1,0 +1,174 @@
+package fleet
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// What an agent tells of a run is one stream of bytes, cut into messages that
+// are numbered from 0. The stream is frames: a kind, the length of the body as
+// an unsigned varint, the body.
+const (
+	frameReady    = 'r' // readiness, JSON
+	frameTally    = 't' // one byte (1: late), then load's wire form
+	frameObserved = 'o' // record.ObservedRow, JSON
+	frameMissing  = 'n' // record.NotMeasured, JSON
+	frameResult   = 'R' // load's wire form
+	frameEnd      = 'e' // ending, JSON; the last
+)
+
+const (
+	// frameMost bounds a frame: the largest is the result of a mix of thousands
+	// of targets, with a histogram each.
+	frameMost = 32 << 20
+	// chunkMost bounds a message's part of the stream; NATS takes 1 MiB.
+	chunkMost = 512 << 10
+	// backlogMost bounds what waits to be sent while nobody takes it: at 100 kB
+	// a second, ten minutes.
+	backlogMost = 64 << 20
+)
+
+// readiness is told once the first attempts to connect have ended.
+type readiness struct {
+	Established int `json:"established"`
+	Asked       int `json:"asked"`
+}
+
+// ending is the last thing told of a run.
+type ending struct {
+	// Error is what prevented the work, "" none; Refused that it was the
+	// request itself.
+	Error   string `json:"error,omitempty"`
+	Refused bool   `json:"refused,omitempty"`
+	// Stopped says why the agent ended the work before its time.
+	Stopped string `json:"stopped,omitempty"`
+	// Done is run.ShareDone without its Result, JSON; a frameResult before this
+	// has that. Profile names the object that has the CPU profile.
+	Done    json.RawMessage `json:"done,omitempty"`
+	Profile string          `json:"profile,omitempty"`
+}
+
+// outlet makes the stream. It belongs to its owner's lock.
+type outlet struct {
+	waiting []byte // not yet cut
+	next    uint64 // number of the next message
+}
+
+// frame adds one. What would be more than may wait is refused.
+func (o *outlet) frame(kind byte, body []byte) error {
+	switch {
+	case len(body) > frameMost:
+		return fmt.Errorf("a fact of %s is too large to be sent; at most %s", unit.FormatBytesIEC(int64(len(body))), unit.FormatBytesIEC(frameMost))
+	case len(o.waiting)+len(body) > backlogMost:
+		return fmt.Errorf("%s wait to be sent and nobody takes them", unit.FormatBytesIEC(int64(len(o.waiting))))
+	}
+	o.waiting = append(o.waiting, kind)
+	o.waiting = binary.AppendUvarint(o.waiting, uint64(len(body)))
+	o.waiting = append(o.waiting, body...)
+	return nil
+}
+
+// object adds a frame of JSON.
+func (o *outlet) object(kind byte, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return o.frame(kind, b)
+}
+
+// message cuts the next message off; it may be empty, which says that its
+// sender is there.
+func (o *outlet) message() (number uint64, chunk []byte) {
+	n := min(len(o.waiting), chunkMost)
+	chunk = append([]byte(nil), o.waiting[:n]...)
+	o.waiting = append(o.waiting[:0], o.waiting[n:]...)
+	number = o.next
+	o.next++
+	return number, chunk
+}
+
+// inlet reads a stream. What it cannot be is an error, after which it takes no
+// more.
+type inlet struct {
+	next uint64
+	rest []byte
+	over bool // the last frame came
+	err  error
+}
+
+// take reads a message, and tells each of the frames that it completes. One
+// that came before is left out; one that is missing is an error.
+func (in *inlet) take(number uint64, chunk []byte, each func(kind byte, body []byte) error) error {
+	switch {
+	case in.err != nil:
+		return in.err
+	case number < in.next:
+		return nil
+	case number > in.next:
+		in.err = fmt.Errorf("message %d came where %d was next: what is between is lost", number, in.next)
+		return in.err
+	}
+	in.next++
+	in.rest = append(in.rest, chunk...)
+	in.err = in.frames(each)
+	return in.err
+}
+
+func (in *inlet) frames(each func(kind byte, body []byte) error) error {
+	read := 0
+	for {
+		kind, body, n, err := cutFrame(in.rest[read:])
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			in.rest = append(in.rest[:0], in.rest[read:]...)
+			return nil
+		}
+		if in.over {
+			return errors.New("something follows the end")
+		}
+		in.over = kind == frameEnd
+		if err := each(kind, body); err != nil {
+			return fmt.Errorf("frame %q: %w", kind, err)
+		}
+		read += n
+	}
+}
+
+// cutFrame reads the frame that b begins with; n is 0 where it is not whole.
+func cutFrame(b []byte) (kind byte, body []byte, n int, err error) {
+	if len(b) < 2 {
+		return 0, nil, 0, nil
+	}
+	size, width := binary.Uvarint(b[1:])
+	switch {
+	case width < 0 || size > frameMost:
+		return 0, nil, 0, fmt.Errorf("a frame is longer than %s", unit.FormatBytesIEC(frameMost))
+	case width == 0 || uint64(len(b)-1-width) < size:
+		return 0, nil, 0, nil
+	}
+	end := 1 + width + int(size)
+	return b[0], b[1+width : end], end, nil
+}
+
+// observedRow reads a row of any kind.
+func observedRow(b []byte) (record.ObservedRow, error) {
+	var head struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return nil, err
+	}
+	row, known := record.NewObservedRow(head.Kind)
+	if !known {
+		return nil, fmt.Errorf("rows of kind %q are not known here", head.Kind)
+	}
+	return row, json.Unmarshal(b, row)
+}
