@@ -20,6 +20,11 @@ import (
 // connection to the proxy.
 const streams = 128
 
+// frameBytes is the largest frame that is taken, the least that RFC 9113 (6.5.2)
+// allows: the server keeps a buffer of that size for each connection, and its own
+// default, 1 MiB, would be any client's to fill.
+const frameBytes = 16 << 10
+
 // handed is the listener of the HTTP/2 server: it accepts what greet has made.
 type handed struct {
 	conns  chan net.Conn
@@ -64,7 +69,7 @@ func (s *Server) serveH2(c *config.Config) {
 		TLSConfig:      &tls.Config{NextProtos: []string{"h2"}}, // the handshake is made by then
 		MaxHeaderBytes: c.Limits.HeaderBytes,
 		IdleTimeout:    c.Timeouts.KeepAlive.Or(75 * time.Second),
-		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: streams, SendPingTimeout: idle, WriteByteTimeout: idle},
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReadFrameSize: frameBytes, SendPingTimeout: idle, WriteByteTimeout: idle},
 		ErrorLog:       log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			s.mu.Lock()
