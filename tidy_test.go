@@ -59,6 +59,7 @@ func mayImport() map[string][]string {
 		"fleet/bus":         {"internal/sys", "internal/unit"},
 		"run":               append([]string{"take", "internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "record", "verdict"}, low...),
 		"calibrate":         append([]string{"internal/http1", "internal/ring", "spec", "load", "record", "run"}, low...),
+		"fleet":             append([]string{"fleet/bus", "fleet/clock", "spec", "load", "record", "run"}, low...),
 		"fleet/clock":       {},
 		"doctor":            append([]string{"internal/ring", "spec", "observe", "record"}, low...),
 		"selftest":          append([]string{"take", "spec", "plan", "observe", "record", "verdict", "run", "server", "server/planted"}, low...),
