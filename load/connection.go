@@ -165,6 +165,9 @@ func (w *worker) cut(i uint32, c *conn, n int32) {
 
 // fill writes the time into the flights that leave with this Wait.
 func (w *worker) fill(now int64) {
+	if w.firstNs == 0 && len(w.fresh) > 0 {
+		w.firstNs = now
+	}
 	for _, i := range w.fresh {
 		if c := &w.conns[i]; c.stamped > 0 {
 			w.leave(i, c, now)
@@ -404,7 +407,7 @@ func (w *worker) lost(i uint32, c *conn) {
 		w.fail(i, c, PhaseResponse, causeClosed, causeClosed)
 		return
 	}
-	if c.served == 0 {
+	if idle := w.Start != nil && !w.running; c.served == 0 && !idle { // a server may close who waits for the start
 		w.tally.Faults[Fault{PhaseConnect, causeUnused}]++
 	}
 	if c.stamped > 0 {

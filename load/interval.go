@@ -95,7 +95,7 @@ func (w *worker) behindNow() uint64 {
 		done := float64(w.nextDue-w.windowNs) / float64(w.lengthNs())
 		rate += (perNs(w.schedule.to) - rate) * min(max(done, 0), 1)
 	}
-	return uint64(float64(w.now-w.nextDue)*rate/float64(w.Threads)) + 1
+	return uint64(float64(w.now-w.nextDue)*rate*w.Share.Fraction()/float64(w.Threads)) + 1
 }
 
 // tune decides whether to gather completions: only in a closed loop with

@@ -24,18 +24,20 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 	if w.openLoop {
 		w.slots.of = make([]uint32, count*s.Pipelining)
 	} else if s.Requests > 0 {
-		w.quota = int64(s.Requests / uint64(s.Threads))
-		if uint64(id) < s.Requests%uint64(s.Threads) {
+		own := s.Share.Part(s.Requests)
+		w.quota = int64(own / uint64(s.Threads))
+		if uint64(id) < own%uint64(s.Threads) {
 			w.quota++
 		}
-		w.share = w.quota
+		w.granted = w.quota
 	}
 	for i := range w.conns {
 		c := &w.conns[i]
 		c.fd, c.generation = -1, 1
-		c.oldest = s.script.step(0, int(mix(s.Seed+uint64(first+i))%uint64(len(s.script.target))))
+		number := s.Share.Number(uint64(first + i)) // in the whole run
+		c.oldest = s.script.step(0, int(mix(s.Seed+number)%uint64(len(s.script.target))))
 		c.next = c.oldest
-		c.reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(first+i)
+		c.reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(number)
 		w.reopen = append(w.reopen, uint32(i))
 	}
 	if err := w.settle(); err != nil {
@@ -84,6 +86,7 @@ func (w *worker) report() *WorkerReport {
 	r := &WorkerReport{
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
+		firstNs: w.firstNs, firstDueNs: w.firstDueNs,
 	}
 	if !w.measuring {
 		return r

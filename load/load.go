@@ -140,6 +140,7 @@ type WorkerReport struct {
 	Opened      int
 
 	carried, inFlight, asked, unsent, lateAtEnd uint64
+	firstNs, firstDueNs                         int64 // the first request left, and was due to
 	windowNs                                    int64 // what its counted requests took
 	engine, why                                 string
 	features                                    []string
@@ -158,11 +159,15 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	if c.Drain == 0 {
 		c.Drain = min(c.Timeout, max(time.Second, c.Duration/10))
 	}
+	if err := c.Share.Check(); err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	own := int(c.Share.Part(uint64(max(c.Connections, 0))))
 	switch {
 	case c.Threads < 1 || c.Pipelining < 1 || c.Timeout <= 0 || c.Duration <= 0 && c.Requests == 0:
 		return nil, errors.New("load: threads, pipelining, timeout and a duration or a number of requests must be set")
-	case c.Connections < c.Threads:
-		return nil, fmt.Errorf("load: %d connections are too few for %d threads; each thread needs its own", c.Connections, c.Threads)
+	case own < c.Threads:
+		return nil, fmt.Errorf("load: %d connections are too few for %d threads; each thread needs its own", own, c.Threads)
 	case c.Duration < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
 		return nil, errors.New("load: a time is negative")
 	case c.Duration == 0 && !c.Rate.Constant():
@@ -178,7 +183,7 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	if need := c.Threads + 2; runtime.GOMAXPROCS(0) < need {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(need))
 	}
-	r := &coordinator{shared: &shared{Config: c, script: s, base: time.Now()}, observer: o, ctx: ctx}
+	r := &coordinator{shared: &shared{Config: c, script: s, own: own, base: time.Now()}, observer: o, ctx: ctx}
 	r.schedule = newSchedule(&c)
 	return r.run()
 }
@@ -199,6 +204,8 @@ type coordinator struct {
 	system   int64
 	alloc    uint64
 	opened   bool // the window
+	failure  error
+	askedNs  int64 // the start as Config.Start gave it; startNs is later where that was before the run's clock
 }
 
 // spareTallies per worker: one in use, the others on their way.
@@ -214,8 +221,8 @@ func (r *coordinator) run() (*Result, error) {
 	r.result.Workers = make([]WorkerReport, n)
 	first := 0
 	for id := range n {
-		count := r.Connections / n
-		if id < r.Connections%n {
+		count := r.own / n
+		if id < r.own%n {
 			count++
 		}
 		free := make(chan *Tally, spareTallies)
@@ -257,16 +264,21 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 
 // collect takes deliveries until every worker has ended.
 func (r *coordinator) collect() error {
-	var failure error
 	ready, left := 0, r.Threads
 	done := r.ctx.Done()
-	var window, windowEnd <-chan time.Time
+	var start, window, windowEnd <-chan time.Time
 	for left > 0 {
 		select {
 		case <-done:
-			r.stop.Store(true)
-			r.result.Interrupted = true
-			done = nil
+			r.interrupt()
+			done, start = nil, nil
+		case at, given := <-start:
+			start = nil
+			if !given {
+				r.interrupt()
+				continue
+			}
+			window, windowEnd = r.begin(at)
 		case <-window:
 			window = nil
 			r.windowOpens()
@@ -281,16 +293,17 @@ func (r *coordinator) collect() error {
 			switch {
 			case d.ready:
 				r.result.Established += d.connected
-				if ready++; ready == r.Threads {
-					window, windowEnd = r.begin()
+				if ready++; ready == r.Threads && !r.result.Interrupted {
+					if start = r.connected(); start == nil && r.result.Established > 0 {
+						window, windowEnd = r.begin(time.Now().Add(slack))
+					}
 				}
 				continue
 			case d.last:
 				left--
 				r.ended[d.worker] = true
 				if d.err != nil {
-					failure = errors.Join(failure, fmt.Errorf("load worker %d: %w", d.worker, d.err))
-					r.stop.Store(true)
+					r.fail(fmt.Errorf("load worker %d: %w", d.worker, d.err))
 				}
 			}
 			r.take(d)
@@ -303,12 +316,23 @@ func (r *coordinator) collect() error {
 		r.observer.Window(false, time.Now())
 	}
 	r.finish()
-	return failure
+	return r.failure
+}
+
+// fail ends the run for a reason of this side.
+func (r *coordinator) fail(err error) {
+	r.failure = errors.Join(r.failure, err)
+	r.stop.Store(true)
 }
 
 // finish draws the workers' own accounts together.
 func (r *coordinator) finish() {
+	r.result.StartLateNs = -1
 	for _, w := range r.result.Workers {
+		late := w.firstNs - w.firstDueNs + r.startNs.Load() - r.askedNs
+		if w.firstNs > 0 && (r.result.StartLateNs < 0 || late < r.result.StartLateNs) {
+			r.result.StartLateNs = max(late, 0)
+		}
 		r.result.Carried += w.carried
 		r.result.Total.InFlight += w.inFlight
 		r.result.Asked += w.asked
@@ -319,22 +343,42 @@ func (r *coordinator) finish() {
 	}
 }
 
-// begin says when the load starts, once every first attempt to connect has
-// ended, or ends the run where none succeeded.
-func (r *coordinator) begin() (window, end <-chan time.Time) {
+// interrupt ends the run before its time.
+func (r *coordinator) interrupt() {
+	r.stop.Store(true)
+	r.result.Interrupted = true
+}
+
+// connected tells that every first attempt to connect has ended, and ends the
+// run where none succeeded. It answers where the start comes from, nil: from here.
+func (r *coordinator) connected() <-chan time.Time {
+	if r.Ready != nil {
+		r.Ready(r.result.Established, r.own)
+	}
 	if r.result.Established == 0 {
-		r.observer.Connected(0, r.Connections, time.Time{})
+		r.observer.Connected(0, r.own, time.Time{})
 		r.stop.Store(true)
+		return nil
+	}
+	return r.Start
+}
+
+// begin says when the load starts. A time before the run's own clock began is
+// taken for that.
+func (r *coordinator) begin(at time.Time) (window, end <-chan time.Time) {
+	start := max(at.Sub(r.base), 1)
+	open := start + r.Warmup
+	if late := time.Since(at); r.Duration > 0 && late >= r.Warmup+r.Duration {
+		r.fail(fmt.Errorf("load: told to start %v ago, and the run takes %v", late.Round(time.Millisecond), r.Warmup+r.Duration))
 		return nil, nil
 	}
-	start := time.Since(r.base) + slack
 	if r.Warmup == 0 {
 		r.costBegins() // before the load does, which may be over in no time
 	}
-	open := start + r.Warmup
 	r.result.Started = r.base.Add(open)
+	r.askedNs = int64(at.Sub(r.base))
 	r.startNs.Store(int64(start))
-	r.observer.Connected(r.result.Established, r.Connections, r.result.Started)
+	r.observer.Connected(r.result.Established, r.own, r.result.Started)
 	if r.Duration > 0 {
 		end = time.After(time.Until(r.base.Add(open + r.Duration)))
 	}

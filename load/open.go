@@ -9,6 +9,7 @@ func (w *worker) warmSchedule(start int64) {
 	w.arrivals = s.arrivals(uint64(w.id), uint64(w.Threads))
 	w.originNs = start
 	w.advance()
+	w.firstDueNs = w.nextDue
 }
 
 // mainSchedule begins the schedule of the window, whose request 0 is due when
@@ -18,6 +19,9 @@ func (w *worker) mainSchedule() {
 	w.arrivals = s.arrivals(uint64(w.id), uint64(w.Threads))
 	w.originNs = w.windowNs
 	w.advance()
+	if w.firstNs == 0 {
+		w.firstDueNs = w.nextDue
+	}
 }
 
 // advance looks up when the next arrival is due; maxTime after the last.
@@ -63,12 +67,11 @@ func (w *worker) behind() uint64 {
 	limit := min(w.now-w.originNs, w.lengthNs()-1)
 	left := uint64(maxTime)
 	if w.Requests > 0 {
-		left = (w.Requests - w.arrivals.number + w.arrivals.stride - 1) / w.arrivals.stride
+		left = w.arrivals.before(w.Requests)
 	}
 	if !w.schedule.poisson {
-		rest := w.arrivals
 		return uint64(sort.Search(int(min(left, 1<<40)), func(k int) bool {
-			rest.number = w.arrivals.number + uint64(k)*rest.stride
+			rest := w.arrivals.after(uint64(k))
 			return rest.due() > limit
 		}))
 	}
@@ -91,9 +94,9 @@ func (w *worker) asked() (asked, unsent uint64) {
 	switch {
 	case w.openLoop:
 		behind := w.behind()
-		return (w.arrivals.number-uint64(w.id))/w.arrivals.stride + behind, behind + w.held()
+		return w.arrivals.passed(uint64(w.id)) + behind, behind + w.held()
 	case w.quota >= 0:
-		return uint64(w.share), uint64(w.quota) + w.held()
+		return uint64(w.granted), uint64(w.quota) + w.held()
 	}
 	return 0, 0
 }

@@ -17,11 +17,15 @@ type schedule struct {
 	lengthNs int64 // of a ramp
 	poisson  bool
 	seed     uint64
+	share    Share // of the arrivals, with a Count and an Of
 }
 
 // newSchedule of a run. Two ways to write one rate (60/m, 1) are a constant one.
 func newSchedule(c *Config) schedule {
-	s := schedule{from: c.Rate.From, to: c.Rate.To, lengthNs: int64(c.Duration), poisson: c.Poisson, seed: c.Seed}
+	s := schedule{from: c.Rate.From, to: c.Rate.To, lengthNs: int64(c.Duration), poisson: c.Poisson, seed: c.Seed, share: c.Share}
+	if s.share == (Share{}) {
+		s.share = Share{Count: 1, Of: 1}
+	}
 	if c.Rate.Constant() {
 		s.to = s.from
 	}
@@ -78,13 +82,18 @@ func (s *schedule) ramp(n float64) int64 {
 	return int64(t)
 }
 
-// arrivals walks the part of a schedule that one worker sends: numbers first,
-// first+stride, … of the one schedule, so that the union over all workers is
-// exactly the schedule.
+// arrivals walks the part of a schedule that one worker sends: of the share's own
+// arrivals those numbered first, first+stride, …, so that the union over all
+// workers of all shares is exactly the schedule.
 type arrivals struct {
 	s      *schedule
-	number uint64 // of the next request
+	own    uint64 // number of the next request among the share's
+	number uint64 // and in the schedule
+	rest   uint64 // own % share.Count
 	stride uint64
+	// A step of stride in the schedule: jump, and over the others' part where rest
+	// comes round.
+	jump, turn uint64
 	// Poisson: the gaps summed so far are walked + frac/2³², of the numbers
 	// before gaps. 64 whole bits, for 32 are used up after an hour at 1M/s.
 	walked uint64
@@ -93,8 +102,30 @@ type arrivals struct {
 }
 
 func (s *schedule) arrivals(first, stride uint64) arrivals {
-	return arrivals{s: s, number: first, stride: stride}
+	n := s.share.Count
+	a := arrivals{s: s, own: first, stride: stride, turn: stride % n, jump: stride/n*s.share.Of + stride%n}
+	return a.after(0)
 }
+
+// after is what follows the k next ones; of a Poisson process it has to be
+// walked to.
+func (a arrivals) after(k uint64) arrivals {
+	a.own += k * a.stride
+	a.number, a.rest = a.s.share.Number(a.own), a.own%a.s.share.Count
+	return a
+}
+
+// before counts those from the next one on that have numbers below n.
+func (a *arrivals) before(n uint64) uint64 {
+	all := a.s.share.Part(n)
+	if all <= a.own {
+		return 0
+	}
+	return (all - a.own + a.stride - 1) / a.stride
+}
+
+// passed counts those before the next one, of a walk that began with first.
+func (a *arrivals) passed(first uint64) uint64 { return (a.own - first) / a.stride }
 
 // due of the next request, nanoseconds after the start.
 func (a *arrivals) due() int64 {
@@ -111,7 +142,14 @@ func (a *arrivals) due() int64 {
 	return a.s.at(a.walked, a.frac)
 }
 
-func (a *arrivals) next() { a.number += a.stride }
+func (a *arrivals) next() {
+	a.own += a.stride
+	a.number += a.jump
+	if a.rest += a.turn; a.rest >= a.s.share.Count {
+		a.rest -= a.s.share.Count
+		a.number += a.s.share.Of - a.s.share.Count
+	}
+}
 
 // exponential is gap n of a unit Poisson process, 32 fractional bits: a pure
 // function of the seed and n, so that every worker walks the same process.

@@ -15,6 +15,7 @@ import (
 type shared struct {
 	Config
 	script *script
+	own    int       // connections of the share
 	base   time.Time // zero of the run's clock
 	// startNs is when the load begins on the run's clock; 0 not yet.
 	startNs  atomic.Int64
@@ -45,7 +46,7 @@ type worker struct {
 	arrivals    arrivals
 	nextDue     int64 // run's clock; of the next arrival
 	quota       int64 // requests still to be given to slots, -1 without limit
-	share       int64 // quota at the beginning
+	granted     int64 // quota at the beginning
 	countFromNs int64 // latencies of requests due before are left out
 	inFlight    int64
 	carried     int64 // inFlight when the window opened
@@ -61,6 +62,8 @@ type worker struct {
 	now         int64
 	windowNs    int64  // when the window opens, run's clock
 	endNs       int64  // when it closes; maxTime without a duration
+	firstNs     int64  // the first request left; 0 none yet
+	firstDueNs  int64  // when it was due
 	doneNs      int64  // the last request that was completed, or failed
 	lastNs      int64  // the end of what is counted, once the work is done
 	originNs    int64  // zero of the schedule
@@ -155,6 +158,9 @@ func (w *worker) patience(now int64) ring.Patience {
 	until := min(w.tickNs, w.expireNs, now+int64(100*time.Millisecond))
 	if !w.running {
 		until = min(until, now+int64(2*time.Millisecond))
+		if start := w.startNs.Load(); start > 0 {
+			until = min(until, start)
+		}
 	}
 	if w.running && w.openLoop && w.slots.count > 0 {
 		until = min(until, w.nextDue)
@@ -275,6 +281,7 @@ func (w *worker) begin() {
 		}
 		return
 	}
+	w.firstDueNs = start
 	for i := range w.conns {
 		c := &w.conns[i]
 		if w.quota >= 0 && c.state != open {
