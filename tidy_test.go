@@ -39,6 +39,8 @@ func mayImport() map[string][]string {
 		"proxy/publish":     {"proxy/config"},
 		"proxy/route":       {},
 		"proxy/secure":      {"internal/sys", "proxy", "proxy/config"},
+		"race":              append([]string{"internal/ring", "spec", "load", "record", "run"}, low...),
+		"race/rival":        {},
 		"spec":              {"internal/unit"},
 		"plan":              {"internal/unit", "internal/stat", "internal/hist", "spec", "record"},
 		"record":            {"internal/unit", "internal/stat", "internal/hist", "spec"},
@@ -87,8 +89,14 @@ func sources(t *testing.T) []source {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || d.Name() == "testdata" || d.Name() == "tools") {
+		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || d.Name() == "testdata") {
 			return filepath.SkipDir
+		}
+		if d.IsDir() && name != "." {
+			// A module within this one keeps its own rules.
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
+				return filepath.SkipDir
+			}
 		}
 		if d.IsDir() || !strings.HasSuffix(name, ".go") {
 			return nil

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/race"
+	"ceiling/run"
+)
+
+func newRace(sh *shell) *cobra.Command {
+	var asJSON bool
+	o := race.Config{Rounds: 7, Duration: 500 * time.Millisecond, Workers: 1, Connections: 60, PerS: 10_000, Seed: 1}
+	c := &cobra.Command{
+		Use:   "race",
+		Short: "Race the proxy against nginx and what else is installed",
+		Long: `Starts nginx, HAProxy, h2o, Envoy, Caddy, two minimal Go proxies and ours, looks
+whether all do the same, byte for byte, and measures them in turns: the same
+request, backend, workers, added fields and log. What is compared is CPU time
+per request, by pairs from the same round. Contestants that are not installed
+are named. docs/proxy.md has a race with its configurations.
+
+It takes ten minutes with all of them. A missed target is printed; the exit
+code is 0.`,
+		Example: `  ceiling race
+  ceiling race --only nginx,ceiling --case 16,file
+  ceiling race --workers 2 -o race/              keep configurations and samples`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkRace(&o); err != nil {
+				return usage(err)
+			}
+			return sh.race(c.Context(), o, asJSON)
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "that count; 7 for an interval worth the name")
+	f.DurationVarP(&o.Duration, "duration", "d", o.Duration, "of each closed and each open loop")
+	f.IntVar(&o.Workers, "workers", o.Workers, "of each contestant")
+	f.StringSliceVar(&o.Only, "only", nil, "names of contestants, between commas")
+	f.StringSliceVar(&o.Cases, "case", nil, "names of cases, between commas")
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "of the order within the rounds")
+	f.StringVarP(&o.Keep, "output", "o", "", "keep configurations and raw samples in this directory")
+	f.BoolVar(&asJSON, "json", false, "print the result as one JSON document")
+	var names, cases []string
+	for _, k := range race.Contestants() {
+		names = append(names, k.Name)
+	}
+	for _, k := range race.Cases() {
+		cases = append(cases, k.Name)
+	}
+	for flag, words := range map[string][]string{"only": names, "case": cases} {
+		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // a name that is not a flag: a slip in this function
+		}
+	}
+	return c
+}
+
+func checkRace(o *race.Config) error {
+	switch {
+	case o.Rounds < 1 || o.Rounds > 1000:
+		return fmt.Errorf("--rounds: %d is not from 1 to 1000; leave it out for 7", o.Rounds)
+	case o.Duration < 50*time.Millisecond || o.Duration > time.Minute:
+		return fmt.Errorf("--duration: %s is not from 50ms to 1m; leave it out for 500ms", o.Duration)
+	case o.Workers < 1 || o.Workers > 256:
+		return fmt.Errorf("--workers: %d is not from 1 to 256; leave it out for 1", o.Workers)
+	}
+	return nil
+}
+
+func (sh *shell) race(ctx context.Context, o race.Config, asJSON bool) (err error) {
+	o.Version = version()
+	if o.Program, err = os.Executable(); err != nil {
+		return err
+	}
+	live := newProgress(sh.stderr)
+	if live != nil {
+		o.Progress = live.print
+	}
+	result, err := race.Run(ctx, o)
+	live.clear()
+	switch {
+	case errors.Is(err, race.ErrUnknown):
+		return usage(err)
+	case ctx.Err() != nil:
+		sh.exit = run.ExitInterrupted
+		return nil
+	case err != nil:
+		return err
+	}
+	if asJSON {
+		e := json.NewEncoder(sh.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(result)
+	}
+	return result.Write(sh.stdout)
+}

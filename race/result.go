@@ -1,0 +1,317 @@
+package race
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/internal/stat"
+	"ceiling/record"
+)
+
+// Schema names the version of Result.
+const Schema = "ceiling.race/1"
+
+// Result is a race. Units are in the names: _ns nanoseconds, _s seconds, _per_s
+// per second, _bytes bytes.
+type Result struct {
+	Schema      string             `json:"schema"`
+	Time        time.Time          `json:"time"`
+	Environment record.Environment `json:"environment"`
+	Settings    Settings           `json:"settings"`
+	TookS       float64            `json:"took_s"`
+	Entrants    []*Entrant         `json:"contestants"`
+	Cases       []CaseResult       `json:"cases"`
+	Verdicts    []Verdict          `json:"verdicts"`
+	Doubts      []string           `json:"doubts,omitempty"`
+}
+
+// Settings are what was asked for.
+type Settings struct {
+	Rounds      int     `json:"rounds"`
+	DurationS   float64 `json:"duration_s"`
+	Workers     int     `json:"workers"`
+	Connections int     `json:"connections"`
+	PerS        int     `json:"open_per_s"`
+	Seed        uint64  `json:"seed"`
+}
+
+// CaseResult is a case with a row for each contestant.
+type CaseResult struct {
+	Case
+	Rows []Row `json:"rows"`
+	// Others is the CPU time that was nobody's of the race, as a share of all
+	// that was used: the median of the samples and the greatest.
+	OthersMedian float64 `json:"others_median"`
+	OthersMax    float64 `json:"others_max"`
+	samples      []Sample
+}
+
+// Row is one contestant at one case. Estimates are medians over the rounds.
+type Row struct {
+	Name string `json:"name"`
+	// Hash of the configuration, the name and the version.
+	Hash          string        `json:"hash,omitempty"`
+	Configuration Configuration `json:"configuration"`
+	// Forwards is the head that the backend gets for the race's request.
+	Forwards string `json:"forwards,omitempty"`
+	// NotRaced says why there are no figures.
+	NotRaced string `json:"not_raced,omitempty"`
+
+	NsPerRequest *stat.Estimate `json:"cpu_ns_per_request,omitempty"`
+	// ToNginx is the CPU per request to nginx's, by pairs of one round.
+	ToNginx    *stat.Estimate `json:"cpu_to_nginx,omitempty"`
+	P99ToNginx *stat.Estimate `json:"open_p99_to_nginx,omitempty"`
+	PerS       *stat.Estimate `json:"completed_per_s,omitempty"`
+	GoWrkPerS  *stat.Estimate `json:"go_wrk_per_s,omitempty"`
+	OpenP50Ns  *stat.Estimate `json:"open_p50_ns,omitempty"`
+	OpenP99Ns  *stat.Estimate `json:"open_p99_ns,omitempty"`
+	P99Ns      *stat.Estimate `json:"p99_ns,omitempty"`
+	Memory     *stat.Estimate `json:"memory_bytes,omitempty"`
+
+	SyscallsPerRequest *float64 `json:"syscalls_per_request,omitempty"`
+	SyscallsBy         string   `json:"syscalls_by,omitempty"`
+	Errors             uint64   `json:"errors"`
+	Late               uint64   `json:"late"`
+	Miscounted         int      `json:"miscounted"` // rounds in which the backend counted otherwise
+	Idle               *Idle    `json:"idle,omitempty"`
+}
+
+// Verdict is a figure and what is aimed at: at most Limit.
+type Verdict struct {
+	Figure string  `json:"figure"`
+	Value  float64 `json:"value"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Limit  float64 `json:"limit"`
+	Says   string  `json:"says"`
+}
+
+// Words of a verdict. The interval decides; where it has the limit inside, the
+// estimate does, and it is said.
+const (
+	Met        = "met"
+	ProbablyIs = "met by the median; the interval reaches beyond"
+	ProbablyNo = "missed by the median; the interval reaches below"
+	Missed     = "missed"
+)
+
+func judge(v Verdict) Verdict {
+	switch {
+	case v.High <= v.Limit:
+		v.Says = Met
+	case v.Low > v.Limit:
+		v.Says = Missed
+	case v.Value <= v.Limit:
+		v.Says = ProbablyIs
+	default:
+		v.Says = ProbablyNo
+	}
+	return v
+}
+
+// confidence of the intervals, each by itself.
+const confidence = 0.95
+
+func (r *Result) note(text string) {
+	if !slices.Contains(r.Doubts, text) {
+		r.Doubts = append(r.Doubts, text)
+	}
+}
+
+// conclude makes rows, verdicts and doubts of the samples.
+func (r *Result) conclude() {
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		for k := range c.Rows {
+			r.summarise(c, &c.Rows[k])
+		}
+		c.shareOfOthers()
+		r.judgeCase(c)
+		r.doubtCase(c)
+	}
+	for _, e := range r.Entrants {
+		if e.Name == Nginx && e.Missing != "" {
+			r.note("no ratio and no verdict on CPU: nginx is " + e.Missing)
+		}
+	}
+}
+
+func (c *CaseResult) of(name string) map[int]*Sample {
+	list := map[int]*Sample{}
+	for i := range c.samples {
+		if s := &c.samples[i]; s.Name == name {
+			list[s.Round] = s
+		}
+	}
+	return list
+}
+
+func (r *Result) summarise(c *CaseResult, row *Row) {
+	own, base := c.of(row.Name), c.of(Nginx)
+	if len(own) == 0 {
+		return
+	}
+	middle := func(f func(*Sample) float64) *stat.Estimate {
+		var values []float64
+		for _, s := range own {
+			values = append(values, f(s))
+		}
+		return r.estimate(stat.Median(values, confidence))
+	}
+	row.NsPerRequest, row.PerS = middle((*Sample).nsPerRequest), middle((*Sample).perS)
+	row.P99Ns = middle(func(s *Sample) float64 { return float64(s.P99Ns) })
+	row.Memory = middle(func(s *Sample) float64 { return float64(s.Memory) })
+	if c.GoWrk {
+		row.GoWrkPerS = middle(func(s *Sample) float64 { return s.GoWrkPerS })
+	} else {
+		row.OpenP50Ns = middle(func(s *Sample) float64 { return float64(s.OpenP50Ns) })
+		row.OpenP99Ns = middle(func(s *Sample) float64 { return float64(s.OpenP99Ns) })
+	}
+	if row.Name != Nginx && len(base) > 0 {
+		row.ToNginx = r.ratio(own, base, (*Sample).nsPerRequest)
+		if !c.GoWrk {
+			row.P99ToNginx = r.ratio(own, base, func(s *Sample) float64 { return float64(s.OpenP99Ns) })
+		}
+	}
+	for _, s := range own {
+		row.Errors += s.Errors
+		row.Late += s.Late
+		if !c.Files && (s.Seen < s.Requests || s.Seen > s.Requests+uint64(r.Settings.Connections)) {
+			row.Miscounted++
+		}
+	}
+}
+
+// ratio is own to base, by pairs of one round: Hodges and Lehmann's estimate over
+// the logarithms, with the interval of Wilcoxon's signed-rank test.
+func (r *Result) ratio(own, base map[int]*Sample, f func(*Sample) float64) *stat.Estimate {
+	var blocks []float64
+	for round, s := range own {
+		if b := base[round]; b != nil && f(s) > 0 && f(b) > 0 {
+			blocks = append(blocks, math.Log(f(s)/f(b)))
+		}
+	}
+	if len(blocks) == 0 {
+		return nil
+	}
+	slices.Sort(blocks) // the same whatever a map's order is
+	d, err := stat.Paired(blocks, confidence, 1)
+	e := r.estimate(d.Estimate, err)
+	if e != nil {
+		e.Value, e.Low, e.High = math.Exp(e.Value), math.Exp(e.Low), math.Exp(e.High)
+	}
+	return e
+}
+
+// estimate notes what an estimate warns of, once.
+func (r *Result) estimate(e stat.Estimate, err error) *stat.Estimate {
+	if err != nil {
+		r.note(err.Error())
+		return nil
+	}
+	for _, w := range e.Warnings {
+		r.note(w)
+	}
+	return &e
+}
+
+func (c *CaseResult) shareOfOthers() {
+	var shares []float64
+	for i := range c.samples {
+		shares = append(shares, c.samples[i].others())
+	}
+	if len(shares) == 0 {
+		return
+	}
+	slices.Sort(shares)
+	c.OthersMedian, c.OthersMax = shares[len(shares)/2], shares[len(shares)-1]
+}
+
+// idleLimit is aimed at: bytes of a contestant's memory for an idle connection.
+const idleLimit = 1024
+
+func (r *Result) judgeCase(c *CaseResult) {
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		if row.Name != Ours && row.Name != Prefork {
+			continue
+		}
+		if e := row.ToNginx; e != nil && c.Limit > 0 {
+			r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": CPU per request of " + row.Name + " to nginx's", Value: e.Value, Low: e.Low, High: e.High, Limit: c.Limit}))
+		}
+		if e := row.P99ToNginx; e != nil {
+			r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": p99 of " + row.Name + " to nginx's, same rate", Value: e.Value, Low: e.Low, High: e.High, Limit: 1}))
+		}
+		if d := row.Idle; d != nil && row.NotRaced == "" {
+			b := d.BytesPerConnection
+			r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: "idle: bytes for a connection of " + row.Name, Value: b, Low: b, High: b, Limit: idleLimit}))
+		}
+	}
+}
+
+// othersDoubt is the share of CPU time from which a neighbour is told of.
+const othersDoubt = 0.10
+
+func (r *Result) doubtCase(c *CaseResult) {
+	busy := 0
+	for i := range c.samples {
+		if c.samples[i].others() > othersDoubt {
+			busy++
+		}
+	}
+	if busy > 0 {
+		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f %% of the CPU time used was somebody else's", c.Name, busy, len(c.samples), othersDoubt*100))
+	}
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		if row.Errors > 0 {
+			r.note(fmt.Sprintf("%s: %s: %d errors", c.Name, row.Name, row.Errors))
+		}
+		if row.Late > 0 {
+			r.note(fmt.Sprintf("%s: %s did not keep up with the open loop: %d requests were late at its end", c.Name, row.Name, row.Late))
+		}
+		if row.Miscounted > 0 {
+			r.note(fmt.Sprintf("%s: %s: in %d rounds the backend's count of requests is not the generator's", c.Name, row.Name, row.Miscounted))
+		}
+	}
+}
+
+// keep writes configurations and samples into the directory that was asked for.
+func (r *race) keep() error {
+	if r.Keep == "" {
+		return nil
+	}
+	if err := os.MkdirAll(r.Keep, 0o755); err != nil {
+		return err
+	}
+	for i := range r.result.Cases {
+		c := &r.result.Cases[i]
+		for k := range c.Rows {
+			row := &c.Rows[k]
+			if row.Hash == "" {
+				continue
+			}
+			text := fmt.Sprintf("# %s, %s: %s\n# %s\n%s", c.Name, row.Name, row.Hash, row.Configuration.Command, row.Configuration.Text)
+			name := c.Name + "-" + strings.ReplaceAll(row.Name, " ", "") + ".conf"
+			if err := os.WriteFile(filepath.Join(r.Keep, name), []byte(text), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(writeJSON(filepath.Join(r.Keep, "race.json"), r.result), writeJSON(filepath.Join(r.Keep, "samples.json"), r.samples))
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
