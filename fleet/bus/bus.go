@@ -1,3 +1,102 @@
 // Package bus carries what several machines say to each other: NATS, embedded
-// or an organisation's own, and what keeps strangers out of it.
+// or an organisation's own, and what keeps strangers out of it. It knows
+// nothing of specs, loads or records: bodies are bytes.
+//
+// A test bed is the set of machines that one controller holds together. Below
+// `bed.<bed>.` its subjects are
+//
+//	bed.<bed>.agent.<name>.command   sealed envelopes, driver to agent, answered
+//	bed.<bed>.agent.<name>.ping      for the clock, answered at once
+//	bed.<bed>.agent.<name>.about     what the agent says of itself
+//	bed.<bed>.sample.<run>.<name>    what an agent measured, kept in a stream
+//
+// and beside them stand the stream samples_<bed>, the buckets specs_<bed> and
+// lease_<bed>, one object store profiles_<bed>_<name> for each agent that has
+// profiles to hand in, and the micro service ceiling-agent-<bed>. An agent may
+// subscribe to its own subjects and publish to its own samples and profiles,
+// and nothing else; permissions.go is the list.
 package bus
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Bounds. Each is there so that nothing an agent sends, and no agent that is
+// silent, can grow something without end.
+const (
+	// MaxBody is the largest body of a command, a sample or a spec, in bytes.
+	// An organisation's own cluster may allow less (NATS: 1 MiB unless set).
+	MaxBody = 4 << 20
+	// MaxProfile is the largest profile, in bytes.
+	MaxProfile = 64 << 20
+	// maxPayload is what the embedded server takes: a body and its envelope.
+	maxPayload = 8 << 20
+	// answerWithin is how long an agent may take for a ping or to say who it is,
+	// unless the context ends sooner.
+	answerWithin = 5 * time.Second
+)
+
+var (
+	// ErrRefused is what the controller answers to a wrong token, or to a name
+	// that another agent holds. Its log says which.
+	ErrRefused = errors.New("the controller refuses this agent")
+	// ErrStranger says that the other end cannot prove that it is the
+	// controller which made the token.
+	ErrStranger = errors.New("that is not the controller which made the token")
+	// ErrGone says that the connection to NATS is broken at the moment, or that
+	// nobody by that name listens.
+	ErrGone = errors.New("not connected")
+	// ErrTooLarge is a body above its bound.
+	ErrTooLarge = errors.New("too large")
+	// ErrFull says that a publisher holds as much as it may: NATS has not taken
+	// anything for long.
+	ErrFull = errors.New("buffer full")
+	// ErrNotFound is a spec or a profile that is not there.
+	ErrNotFound = errors.New("not found")
+)
+
+var (
+	bedForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+	agentForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	runForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+)
+
+// CheckBed says what is wrong with a test bed's name: it is part of subjects,
+// of bucket names (which a '_' ends) and of permissions.
+func CheckBed(bed string) error {
+	if !bedForm.MatchString(bed) {
+		return fmt.Errorf("test bed %q: want up to 32 of a-z, 0-9 and -, the first not -", bed)
+	}
+	return nil
+}
+
+// CheckName says what is wrong with an agent's name.
+func CheckName(name string) error {
+	if !agentForm.MatchString(name) {
+		return fmt.Errorf("agent %q: want up to 64 letters, digits, _ and -, the first a letter or digit", name)
+	}
+	return nil
+}
+
+func checkRun(run string) error {
+	if !runForm.MatchString(run) {
+		return fmt.Errorf("run %q: want up to 64 letters, digits, _ and -, the first a letter or digit", run)
+	}
+	return nil
+}
+
+func agentSubject(bed, name, what string) string { return "bed." + bed + ".agent." + name + "." + what }
+func sampleSubject(bed, run, name string) string { return "bed." + bed + ".sample." + run + "." + name }
+func serviceName(bed string) string              { return "ceiling-agent-" + bed }
+func samplesStream(bed string) string            { return "samples_" + bed }
+func specsBucket(bed string) string              { return "specs_" + bed }
+func leaseBucket(bed string) string              { return "lease_" + bed }
+func profilesBucket(bed, name string) string     { return "profiles_" + bed + "_" + name }
+func inbox(bed, name string) string              { return "_INBOX." + bed + "." + name }
+
+// driverName is the user of the controller's own processes; agentForm does not
+// let an agent have it.
+const driverName = "_driver"

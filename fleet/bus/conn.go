@@ -1,0 +1,250 @@
+package bus
+
+import (
+	"context"
+	"crypto/ed25519"
+	cryptorand "crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Watch is told how a connection fares. Each may be nil; they are called one
+// after another, and must not wait for the connection.
+type Watch struct {
+	// Gone: the connection broke and is being made anew, for ever.
+	Gone func(why error)
+	// Back: it stands again.
+	Back func()
+	// Trouble: something that was refused or got lost without a caller to tell.
+	Trouble func(error)
+}
+
+// Conn is an agent's or a driver's connection. It reconnects for ever, after
+// 0.1 s at first and up to 5 s, each time a random part shorter or longer.
+// While it is broken nothing is kept to be sent later but a Publisher's
+// samples: an old command is worse than none.
+type Conn struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	bed    string
+	name   string // the agent's, or driverName
+	key    ed25519.PublicKey
+	signer Signer // a driver's only
+	watch  Watch
+	closed atomic.Bool
+}
+
+// Join connects an agent to a controller's embedded server and waits for it
+// until ctx ends. What cannot become better by waiting is said at once: a token
+// that is none, ErrStranger, ErrRefused.
+func Join(ctx context.Context, address, token, name string, w Watch) (*Conn, error) {
+	t, err := ParseToken(token)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if t.Own() {
+		return nil, errors.New("the token is for an organisation's own NATS: give its credentials too")
+	}
+	var own Nonce
+	cryptorand.Read(own[:])
+	c := &Conn{bed: t.Bed, name: name, key: t.Key, watch: w}
+	return c, c.connect(ctx, address, nats.UserInfo(name, t.password(own)), pinned(t.Authority))
+}
+
+// Drive connects the controller's own processes, which read its state: they
+// have all rights in the test bed and seal commands.
+func Drive(ctx context.Context, dir string, w Watch) (*Conn, error) {
+	s, err := readState(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no controller's state: start `ceiling controller` there first", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.Address == "" {
+		return nil, fmt.Errorf("the controller of %s has never run: start `ceiling controller` there", dir)
+	}
+	t := s.token()
+	c := &Conn{bed: s.Bed, name: driverName, key: t.Key, signer: s.signer(), watch: w}
+	return c, c.connect(ctx, s.Address, nats.UserInfo(driverName, hex.EncodeToString(s.Driver[:])), pinned(t.Authority))
+}
+
+// Own says how to reach an organisation's own NATS.
+type Own struct {
+	URL   string // tls://host:port or nats://host:port, several with commas
+	Creds string // credentials file; empty: none, or in URL
+	CA    string // file of the CA that signed the servers' certificates; empty: the system's
+}
+
+// JoinOwn connects an agent to an organisation's own NATS. The token is that of
+// Key.Token: it names the test bed and the key that commands are sealed with.
+func JoinOwn(ctx context.Context, o Own, token, name string, w Watch) (*Conn, error) {
+	t, err := ParseToken(token)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	c := &Conn{bed: t.Bed, name: name, key: t.Key, watch: w}
+	return c, c.connectOwn(ctx, o)
+}
+
+// DriveOwn connects a driver to an organisation's own NATS. Furnish it once.
+func DriveOwn(ctx context.Context, o Own, k *Key, w Watch) (*Conn, error) {
+	c := &Conn{bed: k.Bed, name: driverName, key: k.signer().Public(), signer: k.signer(), watch: w}
+	return c, c.connectOwn(ctx, o)
+}
+
+func (c *Conn) connectOwn(ctx context.Context, o Own) error {
+	var options []nats.Option
+	if o.Creds != "" {
+		options = append(options, nats.UserCredentials(o.Creds))
+	}
+	if o.CA != "" {
+		options = append(options, nats.RootCAs(o.CA))
+	}
+	// Without TLS anybody between could read results, and take an agent's login
+	// where that is a password.
+	options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12}))
+	return c.dial(ctx, o.URL, options)
+}
+
+func (c *Conn) connect(ctx context.Context, address string, login nats.Option, trust *tls.Config) error {
+	host := address
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		host = u.Host
+	}
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		return fmt.Errorf("cannot join %q: want nats://host:port, as `ceiling controller` printed it", address)
+	}
+	return c.dial(ctx, "tls://"+host, []nats.Option{login, nats.Secure(trust), nats.TLSHandshakeFirst()})
+}
+
+// dial tries until it stands, ctx ends, or trying again cannot help.
+func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) error {
+	options = append(options, c.options()...)
+	for attempt := 0; ; attempt++ {
+		nc, err := nats.Connect(address, options...)
+		if err == nil {
+			c.nc = nc
+			c.js, err = jetstream.New(nc)
+			return err
+		}
+		if err = explain(address, err); errors.Is(err, ErrStranger) || errors.Is(err, ErrRefused) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+		case <-time.After(pause(attempt)):
+		}
+	}
+}
+
+// explain puts what NATS says into a line that names the end.
+func explain(address string, err error) error {
+	switch {
+	case errors.Is(err, ErrStranger):
+		return fmt.Errorf("%s: %w: the token is of another one, or somebody stands between", address, ErrStranger)
+	case errors.Is(err, nats.ErrAuthorization):
+		return fmt.Errorf("%s: %w: a wrong token, or another agent has this name (the controller's log says which)", address, ErrRefused)
+	}
+	return fmt.Errorf("join %s: %w", address, err)
+}
+
+// pause before attempt n (from 0): 0.1 s doubling up to 5 s, ±50 %, so that a
+// thousand agents do not come back in the same instant.
+func pause(n int) time.Duration {
+	most := min(100*time.Millisecond<<min(n, 10), 5*time.Second)
+	return most/2 + rand.N(most)
+}
+
+func (c *Conn) options() []nats.Option {
+	return []nats.Option{
+		nats.Name("ceiling " + c.name),
+		nats.CustomInboxPrefix(inbox(c.bed, c.name)),
+		nats.Timeout(5 * time.Second),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // a controller whose old connection to us still seems alive refuses the new one for a while
+		nats.CustomReconnectDelay(pause),
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(2 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.IgnoreDiscoveredServers(), // the address that was given is the one that is reachable
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if c.watch.Gone != nil && !c.closed.Load() {
+				if err == nil {
+					err = ErrGone
+				}
+				c.watch.Gone(err)
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			if c.watch.Back != nil {
+				c.watch.Back()
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			if s != nil {
+				err = fmt.Errorf("%s: %w", s.Subject, err)
+			}
+			c.trouble(err)
+		}),
+	}
+}
+
+func (c *Conn) trouble(err error) {
+	if c.watch.Trouble != nil && !c.closed.Load() {
+		c.watch.Trouble(err)
+	}
+}
+
+// Bed is the test bed's name.
+func (c *Conn) Bed() string { return c.bed }
+
+// Name is the agent's name; a driver has none.
+func (c *Conn) Name() string {
+	if c.name == driverName {
+		return ""
+	}
+	return c.name
+}
+
+// Key is what an agent's Opener verifies with.
+func (c *Conn) Key() ed25519.PublicKey { return c.key }
+
+// Connected says whether the connection stands at the moment.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Close breaks the connection at once and tries no more.
+func (c *Conn) Close() {
+	c.closed.Store(true)
+	c.nc.Close()
+}
+
+// gone turns NATS' words for "nobody there" into ErrGone.
+func gone(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded),
+		errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package bus
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// LeaseTTL is after how long a test bed is free whose driver died.
+	LeaseTTL    = 12 * time.Second
+	leaseRenew  = LeaseTTL / 4
+	leaseKey    = "holder"
+	leaseAnswer = 2 * time.Second // for one attempt to renew
+)
+
+// Held says who has the test bed: the error of Acquire.
+type Held struct {
+	Bed    string    `json:"-"`
+	Holder string    `json:"holder"`
+	Since  time.Time `json:"since"` // by the holder's wall clock
+	Mark   Nonce     `json:"mark"`  // tells two of one name and second apart
+}
+
+func (h *Held) Error() string {
+	return fmt.Sprintf("test bed %s is in use by %s since %s", h.Bed, h.Holder, h.Since.Format(time.DateTime))
+}
+
+// Lease is the right to run on a test bed: one driver has it at a time.
+type Lease struct {
+	kv    jetstream.KeyValue
+	value []byte
+	lost  chan struct{}
+	stop  context.CancelFunc
+	done  chan struct{}
+
+	mu       sync.Mutex
+	revision uint64
+	why      error
+}
+
+// Acquire takes the test bed for holder, a word for people: who, where, which
+// run. The error is a *Held if somebody has it.
+func (c *Conn) Acquire(ctx context.Context, holder string) (*Lease, error) {
+	kv, err := c.js.KeyValue(ctx, leaseBucket(c.bed))
+	if err != nil {
+		return nil, fmt.Errorf("lease of test bed %s: %w", c.bed, gone(err))
+	}
+	mine := Held{Holder: holder, Since: time.Now().Round(time.Second)}
+	rand.Read(mine.Mark[:])
+	value, err := json.Marshal(mine)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	revision, err := kv.Create(ctx, leaseKey, value)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return nil, c.heldBy(ctx, kv)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lease of test bed %s: %w", c.bed, gone(err))
+	}
+	inner, stop := context.WithCancel(context.Background())
+	l := &Lease{kv: kv, value: value, revision: revision, lost: make(chan struct{}), stop: stop, done: make(chan struct{})}
+	go l.keep(inner, began)
+	return l, nil
+}
+
+func (c *Conn) heldBy(ctx context.Context, kv jetstream.KeyValue) error {
+	h := &Held{Bed: c.bed, Holder: "somebody"}
+	e, err := kv.Get(ctx, leaseKey)
+	if err != nil {
+		return fmt.Errorf("test bed %s is in use, or was a moment ago: %w", c.bed, gone(err))
+	}
+	if err := json.Unmarshal(e.Value(), h); err != nil {
+		return fmt.Errorf("test bed %s is in use, by whom cannot be read: %w", c.bed, err)
+	}
+	return h
+}
+
+// keep renews until it is released, somebody else has it, or the time to live
+// has passed since the last renewal that was sent and answered.
+func (l *Lease) keep(ctx context.Context, renewed time.Time) {
+	defer close(l.done)
+	tick := time.NewTicker(leaseRenew)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		began := time.Now()
+		// Not ctx: a renewal broken off may have been done, under a revision that
+		// Release then does not know.
+		attempt, cancel := context.WithTimeout(context.Background(), leaseAnswer)
+		revision, err := l.kv.Update(attempt, leaseKey, l.value, l.revision)
+		if stale(err) {
+			revision, err = l.again(attempt)
+		}
+		cancel()
+		switch {
+		case err == nil:
+			l.mu.Lock()
+			l.revision, renewed = revision, began
+			l.mu.Unlock()
+		case errors.Is(err, jetstream.ErrKeyExists) || time.Since(renewed) >= LeaseTTL:
+			l.mu.Lock()
+			l.why = err
+			l.mu.Unlock()
+			close(l.lost)
+			return
+		}
+	}
+}
+
+// again takes the lease anew if it is our own, of a renewal whose answer was
+// lost, or if it ran out and nobody took it.
+func (l *Lease) again(ctx context.Context) (uint64, error) {
+	e, err := l.kv.Get(ctx, leaseKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return l.kv.Create(ctx, leaseKey, l.value)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if string(e.Value()) != string(l.value) {
+		return 0, jetstream.ErrKeyExists
+	}
+	return l.kv.Update(ctx, leaseKey, l.value, e.Revision())
+}
+
+func stale(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || errors.Is(err, jetstream.ErrKeyExists)
+}
+
+// Lost is closed when the lease is another's, or was not renewed for LeaseTTL:
+// another may have it.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Why says why it was lost; nil if it was not.
+func (l *Lease) Why() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.why
+}
+
+// Release frees the test bed. After a lease was lost it does nothing.
+func (l *Lease) Release(ctx context.Context) error {
+	l.stop()
+	<-l.done
+	select {
+	case <-l.lost:
+		return nil
+	default:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.kv.Delete(ctx, leaseKey, jetstream.LastRevision(l.revision)); err != nil && !stale(err) {
+		return fmt.Errorf("release the test bed (free in %v by itself): %w", LeaseTTL, gone(err))
+	}
+	return nil
+}

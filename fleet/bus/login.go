@@ -1,0 +1,164 @@
+package bus
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// gate decides who may log in to the embedded server, and as whom.
+//
+// All agents share the token's secret. So that one cannot pass for another,
+// and two hosts of one name are found out, each also brings a secret of its
+// own, drawn when it started: while an agent of a name is connected, nobody
+// without that second secret gets the name.
+type gate struct {
+	bed    string
+	secret [32]byte // SHA-256 of what agents bring
+	driver [32]byte // SHA-256 of what the controller's own processes bring
+	note   func(format string, a ...any)
+	alive  func(client uint64) bool
+
+	mu      sync.Mutex
+	holders map[string]holder
+}
+
+type holder struct {
+	own     [32]byte // SHA-256 of its own secret
+	clients []uint64 // connections it logged in with; one dead is dropped when next looked at
+	from    string
+}
+
+func newGate(s *state, note func(string, ...any)) *gate {
+	return &gate{
+		bed:     s.Bed,
+		secret:  sha256.Sum256([]byte(hex.EncodeToString(s.Secret[:]))),
+		driver:  sha256.Sum256([]byte(hex.EncodeToString(s.Driver[:]))),
+		note:    note,
+		holders: map[string]holder{},
+	}
+}
+
+// Check is called by the server for every login, from many goroutines.
+func (g *gate) Check(c server.ClientAuthentication) bool {
+	from := "an unknown address"
+	if a := c.RemoteAddress(); a != nil {
+		from = a.String()
+	}
+	if c.GetTLSConnectionState() == nil {
+		g.note("login from %s refused: without TLS", from)
+		return false
+	}
+	o := c.GetOpts()
+	if o.Username == driverName {
+		if !same(o.Password, g.driver) {
+			g.note("login from %s as the controller refused: wrong key", from)
+			return false
+		}
+		c.RegisterUser(&server.User{Username: driverName})
+		return true
+	}
+	secret, own, ok := strings.Cut(o.Password, ".")
+	if valid := same(secret, g.secret); !valid || !ok || len(own) < 16 {
+		g.note("login from %s refused: wrong token", from)
+		return false
+	}
+	if err := CheckName(o.Username); err != nil {
+		g.note("login from %s refused: %v", from, err)
+		return false
+	}
+	if other := g.take(o.Username, own, c.GetID(), from); other != "" {
+		g.note("login from %s refused: another agent is called %s, at %s; start this one with another name", from, o.Username, other)
+		return false
+	}
+	c.RegisterUser(&server.User{Username: o.Username, Permissions: natsPermissions(AgentPermissions(g.bed, o.Username))})
+	return true
+}
+
+// same compares in constant time, whatever the lengths.
+func same(given string, want [32]byte) bool {
+	sum := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(sum[:], want[:]) == 1
+}
+
+// take gives name to a connection, or says who has it.
+func (g *gate) take(name, own string, client uint64, from string) (other string) {
+	sum := sha256.Sum256([]byte(own))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.holders[name]
+	living := h.clients[:0]
+	for _, c := range h.clients {
+		if g.alive(c) {
+			living = append(living, c)
+		}
+	}
+	if len(living) > 0 && subtle.ConstantTimeCompare(sum[:], h.own[:]) != 1 {
+		h.clients = living
+		g.holders[name] = h
+		return h.from
+	}
+	if len(g.holders) >= maxConnections {
+		maps.DeleteFunc(g.holders, func(_ string, h holder) bool { return !slices.ContainsFunc(h.clients, g.alive) })
+	}
+	g.holders[name] = holder{own: sum, clients: append(living, client), from: from}
+	return ""
+}
+
+func natsPermissions(p Permissions) *server.Permissions {
+	n := &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: p.Publish},
+		Subscribe: &server.SubjectPermission{Allow: p.Subscribe},
+	}
+	if p.Answer {
+		n.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: 5 * time.Minute}
+	}
+	return n
+}
+
+// password is what an agent brings: the token's secret and its own.
+func (t Token) password(own Nonce) string {
+	return fmt.Sprintf("%x.%x", t.Secret, own)
+}
+
+// turnstile bounds the handshakes of one address in a second, so that a flood
+// of logins takes neither the controller's CPU nor the others' turn. What is
+// refused comes again later, as agents do.
+type turnstile struct {
+	mu     sync.Mutex
+	second int64
+	seen   map[string]int
+}
+
+// handshakesPerSecond of one address. A handshake takes 0.3 ms of CPU.
+const handshakesPerSecond = 100
+
+func newTurnstile() *turnstile { return &turnstile{seen: map[string]int{}} }
+
+// check is a tls.Config's GetConfigForClient: nil, nil goes on.
+func (t *turnstile) check(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	from := hello.Conn.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		from = host
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := time.Now().Unix(); now != t.second {
+		t.second = now
+		clear(t.seen)
+	}
+	if t.seen[from]++; t.seen[from] > handshakesPerSecond {
+		return nil, fmt.Errorf("more than %d logins a second from %s", handshakesPerSecond, from)
+	}
+	return nil, nil
+}

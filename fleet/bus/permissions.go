@@ -1,0 +1,44 @@
+package bus
+
+// Permissions are subjects that a user may publish to and subscribe to; NATS'
+// wildcards.
+type Permissions struct {
+	Publish, Subscribe []string
+	// Answer lets it answer, once, to what it was asked.
+	Answer bool
+}
+
+// AgentPermissions are what an agent of bed needs, by that name, and all it
+// needs: the embedded server gives it these, and in an organisation's own
+// cluster its user should have them (testdata/accounts.conf). The driver's user
+// there makes streams and buckets, for which NATS has no narrower permission
+// than the account's whole JetStream: an account for each test bed keeps the
+// drivers apart.
+//
+//   - It hears its own commands, pings and questions, its own inbox, and the
+//     discovery of micro services.
+//   - It publishes samples under its name, and profiles into its own bucket.
+//   - It reads a spec whose run it was told, by direct get, but cannot list
+//     them: there is no stream info among its subjects.
+func AgentPermissions(bed, name string) Permissions {
+	profiles := profilesBucket(bed, name)
+	specs := specsBucket(bed)
+	return Permissions{
+		Publish: []string{
+			sampleSubject(bed, "*", name),
+			"$JS.API.DIRECT.GET.KV_" + specs + ".$KV." + specs + ".*",
+			"$O." + profiles + ".>",
+			"$JS.API.STREAM.INFO.OBJ_" + profiles,
+			"$JS.API.STREAM.PURGE.OBJ_" + profiles,
+			"$JS.API.DIRECT.GET.OBJ_" + profiles + ".>",
+		},
+		Subscribe: []string{
+			agentSubject(bed, name, ">"),
+			inbox(bed, name) + ".>",
+			"$SRV.PING", "$SRV.INFO", "$SRV.STATS",
+			"$SRV.*." + serviceName(bed),
+			"$SRV.*." + serviceName(bed) + ".*",
+		},
+		Answer: true,
+	}
+}

@@ -1,0 +1,280 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ceiling/internal/unit"
+)
+
+const (
+	maxConnections  = 4096
+	maxPending      = 32 << 20 // bytes for a client that does not read
+	leastFree       = 64 << 20 // bytes a controller wants to start with
+	samplesMost     = 1 << 30
+)
+
+// ServerOptions say where a controller listens and what it keeps.
+type ServerOptions struct {
+	// State is a directory, made if it is absent. A controller that is started
+	// on it again is the same one: same CA, token, port and samples.
+	State string
+	// Listen is host:port; empty, every address. Port 0 or none: a free one at
+	// the first start, the same from then on.
+	Listen string
+	// Advertise is the host, or host:port, that agents are told to join; empty:
+	// the address that this host reaches others from.
+	Advertise string
+	// Bed is the test bed's name; empty: the state's, or "lab".
+	Bed string
+	// Samples bounds what the stream of samples may take of the disk, in bytes;
+	// 0: 1 GB, or a quarter of what is free if that is less. It counts when the
+	// state is made.
+	Samples int64
+	// Log is told of refused logins and of trouble, a line each; nil: nobody.
+	Log io.Writer
+}
+
+// Server is a controller's NATS: embedded, TLS only, with JetStream in the
+// state directory.
+type Server struct {
+	state  *state
+	nats   *server.Server
+	lock   *os.File
+	log    *logger
+	url    string
+	closed chan struct{}
+}
+
+// Serve starts the server and returns when agents can join. Its errors are one
+// line and say what to do: the port is taken, the directory cannot be written,
+// has a state of another version or another controller's, or the disk is full.
+func Serve(o ServerOptions) (*Server, error) {
+	if o.Bed != "" {
+		if err := CheckBed(o.Bed); err != nil {
+			return nil, err
+		}
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	st, lock, err := openState(o.State, o.Bed)
+	if err != nil {
+		return nil, fmt.Errorf("controller: %w", err)
+	}
+	s := &Server{state: st, lock: lock, log: newLogger(o.Log), closed: make(chan struct{})}
+	if err := s.start(o); err != nil {
+		s.stop()
+		return nil, fmt.Errorf("controller: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Server) start(o ServerOptions) error {
+	free, err := freeBytes(o.State)
+	if err != nil {
+		return err
+	}
+	if free < leastFree {
+		return fmt.Errorf("%s has %s free, a controller wants %s: make room, or take another directory", o.State, unit.FormatBytesIEC(free), unit.FormatBytesIEC(leastFree))
+	}
+	host, port, err := s.listenOn(o.Listen)
+	if err != nil {
+		return err
+	}
+	advertise, err := advertised(o.Advertise, host, port)
+	if err != nil {
+		return err
+	}
+	if err := s.startNATS(o.State, host, port, advertise); err != nil {
+		return err
+	}
+	s.url = "nats://" + advertise
+	s.state.Port, s.state.Address = port, net.JoinHostPort(reachable(host), strconv.Itoa(port))
+	if err := s.state.write(o.State); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := Drive(ctx, o.State, Watch{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	samples := o.Samples
+	if samples == 0 {
+		samples = min(samplesMost, free/4)
+	}
+	return c.Furnish(ctx, samples)
+}
+
+// listenOn binds once to see that the port is free, since the server would
+// only say so in its log, and to draw a port where none is asked for.
+func (s *Server) listenOn(listen string) (host string, port int, err error) {
+	text := "0"
+	if listen != "" {
+		if host, text, err = net.SplitHostPort(listen); err != nil {
+			host, text, err = listen, "0", nil
+		}
+	}
+	if text == "" {
+		text = "0"
+	}
+	port, err = strconv.Atoi(text)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("cannot listen on %q: want host:port", listen)
+	}
+	if port == 0 {
+		port = s.state.Port
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return "", 0, fmt.Errorf("port %d is taken: end what listens there (ss -ltnp), or listen on another", port)
+		}
+		return "", 0, err
+	}
+	port = l.Addr().(*net.TCPAddr).Port
+	return host, port, l.Close()
+}
+
+// reachable is where this host's own processes find a listener on host.
+func reachable(host string) string {
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return "127.0.0.1"
+	}
+	return host
+}
+
+// advertised is the host:port for the join line.
+func advertised(asked, host string, port int) (string, error) {
+	own := strconv.Itoa(port)
+	switch {
+	case asked == "" && reachable(host) == host:
+		return net.JoinHostPort(host, own), nil
+	case asked == "":
+		return net.JoinHostPort(outward(), own), nil
+	}
+	h, p, err := net.SplitHostPort(asked)
+	if err != nil {
+		h, p = asked, own
+	}
+	if ip := net.ParseIP(h); h == "" || ip != nil && ip.IsUnspecified() {
+		return "", fmt.Errorf("cannot advertise %q: want a name or address that agents reach", asked)
+	}
+	if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
+		return "", fmt.Errorf("cannot advertise %q: %s is no port", asked, p)
+	}
+	return net.JoinHostPort(h, p), nil
+}
+
+// outward is the address that this host would reach others from. A UDP socket
+// is connected to an address of TEST-NET-1 (RFC 5737), which sends nothing and
+// asks the routing table.
+func outward() string {
+	c, err := net.Dial("udp", "192.0.2.1:9")
+	if err != nil {
+		return "127.0.0.1"
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).IP.String()
+}
+
+func (s *Server) startNATS(dir, host string, port int, advertise string) error {
+	store := filepath.Join(dir, storeName)
+	if err := os.MkdirAll(store, 0o700); err != nil {
+		return err
+	}
+	name, _, err := net.SplitHostPort(advertise)
+	if err != nil {
+		return err
+	}
+	tls, err := s.state.serverTLS(append(localNames(), name))
+	if err != nil {
+		return err
+	}
+	if host == "" {
+		host = "::" // dual stack; the server takes "" for 0.0.0.0
+		if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
+			host = "0.0.0.0"
+		}
+	}
+	tls.GetConfigForClient = newTurnstile().check
+	gate := newGate(s.state, s.log.line)
+	o := &server.Options{
+		ServerName: "ceiling-" + s.state.Bed,
+		Host:       host, Port: port, ClientAdvertise: advertise,
+		NoSigs: true, NoSystemAccount: false,
+		MaxConn: maxConnections, MaxSubs: 256, MaxPayload: maxPayload, MaxPending: maxPending,
+		WriteDeadline: 5 * time.Second, AuthTimeout: 5, PingInterval: 5 * time.Second, MaxPingsOut: 2,
+		TLSConfig: tls, TLSHandshakeFirst: true, TLSTimeout: 5,
+		CustomClientAuthentication: gate,
+		JetStream:                  true, StoreDir: store, DisableJetStreamBanner: true,
+		// What is acknowledged is on the disk. At a message a second from each
+		// agent this costs a few fsyncs; without it the server syncs every 2 min.
+		SyncAlways: true, JetStreamMaxStore: 1 << 50, JetStreamMaxMemory: 16 << 20,
+	}
+	if s.nats, err = server.NewServer(o); err != nil {
+		return err
+	}
+	gate.alive = func(client uint64) bool { return s.nats.GetClient(client) != nil }
+	s.nats.SetLoggerV2(s.log, false, false, false)
+	s.nats.Start()
+	if !s.nats.ReadyForConnections(20 * time.Second) {
+		select {
+		case why := <-s.log.fatal:
+			return errors.New(why)
+		default:
+			return errors.New("NATS did not get ready within 20 s")
+		}
+	}
+	return nil
+}
+
+// URL is what agents join, nats://host:port.
+func (s *Server) URL() string { return s.url }
+
+// Bed is the test bed's name.
+func (s *Server) Bed() string { return s.state.Bed }
+
+// Token is what agents join with. It stays the same as long as the state does.
+func (s *Server) Token() Token { return s.state.token() }
+
+// JoinLine is the command to paste on the other machines.
+func (s *Server) JoinLine() string {
+	return "ceiling agent --join " + s.url + " --token " + s.Token().String()
+}
+
+// Close ends all connections, writes what is to be written and frees the state
+// for another controller.
+func (s *Server) Close() error {
+	s.stop()
+	return nil
+}
+
+func (s *Server) stop() {
+	if s.nats != nil {
+		s.nats.Shutdown()
+		s.nats.WaitForShutdown()
+	}
+	s.lock.Close()
+}
+
+// freeBytes is what an unprivileged process may still write below dir.
+func freeBytes(dir string) (int64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	return int64(fs.Bavail) * fs.Bsize, nil
+}

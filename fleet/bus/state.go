@@ -1,0 +1,188 @@
+package bus
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const (
+	stateVersion = 1
+	stateName    = "controller.json"
+	lockName     = "lock"
+	storeName    = "store"
+)
+
+// state is what makes a controller the same one after a restart. It is one
+// file, written whole, so that there is no half of it.
+type state struct {
+	Version   int      `json:"version"`
+	Bed       string   `json:"bed"`
+	Port      int      `json:"port"`      // as first bound; 0: not yet
+	Address   string   `json:"address"`   // host:port at which the controller's own processes reach it
+	Seed      []byte   `json:"seed"`      // ed25519, 32 bytes: seals commands
+	Secret    [32]byte `json:"secret"`    // what agents log in with
+	Driver    [32]byte `json:"driver"`    // what the controller's own processes log in with
+	Authority []byte   `json:"authority"` // CA certificate, DER
+	CAKey     []byte   `json:"ca_key"`    // PKCS #8, DER
+}
+
+func (s *state) signer() Signer { return Signer{ed25519.NewKeyFromSeed(s.Seed)} }
+
+func (s *state) token() Token {
+	return Token{Bed: s.Bed, Authority: sha256.Sum256(s.Authority), Key: s.signer().Public(), Secret: s.Secret}
+}
+
+func newState(bed string) (*state, error) {
+	s := &state{Version: stateVersion, Bed: bed, Seed: make([]byte, ed25519.SeedSize)}
+	rand.Read(s.Seed)
+	rand.Read(s.Secret[:])
+	rand.Read(s.Driver[:])
+	var err error
+	s.Authority, s.CAKey, err = makeAuthority(bed)
+	return s, err
+}
+
+// readState reads a controller's state; fs.ErrNotExist if dir has none.
+func readState(dir string) (*state, error) {
+	name := filepath.Join(dir, stateName)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var version struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(b, &version); err != nil {
+		return nil, fmt.Errorf("%s is not a controller's state (%w): take another directory, or the file from a copy", name, err)
+	}
+	if version.Version != stateVersion {
+		return nil, fmt.Errorf("%s is of version %d, this ceiling knows %d: use the ceiling that made it, or another directory", name, version.Version, stateVersion)
+	}
+	s := &state{}
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(s); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(s.Seed) != ed25519.SeedSize || CheckBed(s.Bed) != nil || len(s.Authority) == 0 || len(s.CAKey) == 0 {
+		return nil, fmt.Errorf("%s lacks a key, a certificate or a name: take another directory, or the file from a copy", name)
+	}
+	return s, nil
+}
+
+// write replaces the file in one step and waits until the disk has it.
+func (s *state) write(dir string) error {
+	b, err := json.MarshalIndent(s, "", "\t")
+	if err != nil {
+		return err
+	}
+	return writeWhole(filepath.Join(dir, stateName), append(b, '\n'))
+}
+
+// writeWhole makes or replaces a file that only its owner reads (0600), all of
+// it or nothing.
+func writeWhole(name string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once renamed, as it should
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// lockState takes dir for this process until the file is closed. The kernel
+// gives it back however the process ends: flock(2).
+func lockState(dir string) (*os.File, error) {
+	name := filepath.Join(dir, lockName)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %s: %w", name, err)
+		}
+		holder, _ := os.ReadFile(name) // for the message only
+		if pid := strings.TrimSpace(string(holder)); pid != "" && len(pid) < 20 {
+			return nil, fmt.Errorf("%s is in use by another controller (process %s): stop it, or take another directory", dir, pid)
+		}
+		return nil, fmt.Errorf("%s is in use by another controller: stop it, or take another directory", dir)
+	}
+	if err := f.Truncate(0); err == nil {
+		_, err = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// openState locks dir, and reads the state in it or makes one.
+func openState(dir, bed string) (*state, *os.File, error) {
+	if dir == "" {
+		return nil, nil, errors.New("no directory for the controller's state")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	lock, err := lockState(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := readState(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		s, err = newState(cmpBed(bed))
+		if err == nil {
+			err = s.write(dir)
+		}
+	}
+	if err == nil && bed != "" && bed != s.Bed {
+		err = fmt.Errorf("%s belongs to test bed %s, not %s: name that one, or take another directory", dir, s.Bed, bed)
+	}
+	if err != nil {
+		lock.Close()
+		return nil, nil, err
+	}
+	return s, lock, nil
+}
+
+func cmpBed(bed string) string {
+	if bed == "" {
+		return "lab"
+	}
+	return bed
+}
