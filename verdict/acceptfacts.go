@@ -1,7 +1,9 @@
 package verdict
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"ceiling/record"
 )
@@ -25,20 +27,24 @@ func acceptOf(f *facts, series *record.Series) acceptFacts {
 		if row.Side == record.SideGenerator {
 			continue
 		}
+		if !f.ofServer(row.Host) {
+			a.resent += math.Max(float64(row.SynRetrans), 0)
+			continue
+		}
 		a.known = true
 		a.overflows += math.Max(math.Max(float64(row.ListenOverflows), float64(row.ListenDrops)), 0)
 		a.opened += math.Max(float64(row.PassiveOpens), 0)
 		a.resent += math.Max(float64(row.SynRetrans), 0)
 	}
 	for _, row := range setup[*record.TCPRow](f, series) {
-		if row.Side == record.SideGenerator {
+		if row.Side == record.SideGenerator || !f.ofServer(row.Host) {
 			continue
 		}
 		a.before += math.Max(float64(row.ListenOverflows), 0)
 	}
 	looks, full := 0.0, 0.0
 	for _, row := range ours[*record.ListenerRow](f, series) {
-		if len(row.Listeners) == 0 {
+		if len(row.Listeners) == 0 || !f.ofServer(row.Host) {
 			continue
 		}
 		looks++
@@ -59,34 +65,71 @@ func acceptOf(f *facts, series *record.Series) acceptFacts {
 	return a
 }
 
-// packetFacts is what happened to packets below TCP.
+// ofServer tells whether a row of a host is about the server's end. One host
+// has both ends; of several agents the server's is known by its processes.
+func (f *facts) ofServer(host string) bool {
+	return len(f.run.Agents) == 0 || f.subject.known && host == f.subject.host
+}
+
+// packetFacts is what happened to packets below TCP, on the host that lost the
+// larger part of them.
 type packetFacts struct {
 	known   bool
+	host    string
 	dropped float64 // for a full backlog
 	handled float64
 }
 
 func packetsOf(f *facts, series *record.Series) packetFacts {
-	var p packetFacts
+	by := map[string]*packetFacts{}
 	for _, row := range ours[*record.SoftnetRow](f, series) {
-		p.known = true
+		p := by[row.Host]
+		if p == nil {
+			p = &packetFacts{known: true, host: row.Host}
+			by[row.Host] = p
+		}
 		for _, c := range row.CPUs {
 			p.dropped += float64(c.Dropped)
 			p.handled += float64(c.Processed)
 		}
 	}
-	return p
+	return worstOf(by, func(p *packetFacts) float64 { return p.dropped / math.Max(p.handled, 1) })
 }
 
-// clockFacts is how fast the CPUs ran, kHz.
+// worstOf picks the host with the largest figure, the first by name of several.
+func worstOf[T any](by map[string]*T, figure func(*T) float64) T {
+	var worst T
+	for i, host := range slices.Sorted(maps.Keys(by)) {
+		if i == 0 || figure(by[host]) > figure(&worst) {
+			worst = *by[host]
+		}
+	}
+	return worst
+}
+
+// clockFacts is how fast the CPUs ran, kHz, on the host whose clock fell most.
 type clockFacts struct {
+	host             string
 	throttles        float64 // thermal events
 	slowest, fastest float64 // mean over the CPUs, of the slowest and the fastest sample
 }
 
+// fell is how far the clock went down beside thermal events, as a share.
+func (c *clockFacts) fell() float64 {
+	if c.throttles <= 0 || c.fastest <= 0 {
+		return 0
+	}
+	return 1 - c.slowest/c.fastest
+}
+
 func clockOf(f *facts, series *record.Series) clockFacts {
-	var c clockFacts
+	by := map[string]*clockFacts{}
 	for _, row := range ours[*record.FreqRow](f, series) {
+		c := by[row.Host]
+		if c == nil {
+			c = &clockFacts{host: row.Host}
+			by[row.Host] = c
+		}
 		c.throttles += math.Max(float64(row.Throttles), 0)
 		khz := float64(row.MeanKHz)
 		if khz <= 0 {
@@ -97,5 +140,5 @@ func clockOf(f *facts, series *record.Series) clockFacts {
 		}
 		c.fastest = math.Max(c.fastest, khz)
 	}
-	return c
+	return worstOf(by, (*clockFacts).fell)
 }

@@ -55,7 +55,7 @@ func arbitrate(f *facts) (ceiling finding, all []finding) {
 		ceiling.against = append(ceiling.against, f.placeEvidence(generatorQueue)...)
 	}
 	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(ceiling.ceiling) {
-		ceiling.doubts = append(ceiling.doubts, fmt.Sprintf("the generator is nearly full too (%s): it is the next wall", percent(f.generator.busy.value)))
+		ceiling.doubts = append(ceiling.doubts, fmt.Sprintf("%s is nearly full too (%s): it is the next wall", f.worst().who(), percent(f.generator.busy.value)))
 	}
 	if ceiling.ceiling == AskedRate {
 		return ceiling, all // nothing was at its limit
@@ -99,6 +99,8 @@ func undetermined(f *facts, all []finding, missing []string, next string) findin
 	}
 	switch {
 	case out.next != "":
+	case !f.generator.busy.known && len(f.agents) > 0:
+		out.next = "see why the CPU of every agent was not recorded, and run again"
 	case !f.generator.busy.known:
 		out.next = "record the generator's CPU beside the figures, or measure with ceiling run"
 	case !f.subject.known:

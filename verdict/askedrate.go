@@ -29,6 +29,9 @@ func ruleAskedRate(f *facts) finding {
 	}
 	out.answer = yes
 	out.because = fmt.Sprintf("%s were asked, sent and answered: no ceiling was reached", perSecond(asked))
+	if lost := f.lostPart(); lost > 0 {
+		out.because = fmt.Sprintf("%s were asked, %s of it of agents that were lost; the rest was sent and answered: no ceiling was reached", perSecond(asked), percent(lost))
+	}
 	out.next = "ask for more (-R)"
 	return out
 }

@@ -18,7 +18,7 @@ func ruleBandwidth(f *facts) finding {
 	share := l.share()
 	out.pro = []record.Evidence{l.evidence()}
 	if share > 0 {
-		out.times, out.nearly = math.Max(1/share, 1), fmt.Sprintf("the link carried %s of %s", bits(l.bits), bits(l.speed.value))
+		out.times, out.nearly = math.Max(1/share, 1), fmt.Sprintf("the link%s carried %s of %s", f.of(l.host), bits(l.bits), bits(l.speed.value))
 	}
 	full := linkTaken
 	if l.fromBytes {
@@ -28,7 +28,10 @@ func ruleBandwidth(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("bandwidth: the link carried %s of %s, %s of it", bits(l.bits), bits(l.speed.value), percent(share))
+	out.because = fmt.Sprintf("bandwidth: the link%s carried %s of %s, %s of it", f.of(l.host), bits(l.bits), bits(l.speed.value), percent(share))
+	if l.host != "" && len(f.run.Agents) > 1 && !f.ofServer(l.host) {
+		out.next = fmt.Sprintf("load from more agents: the link of %s is full; or send fewer bytes", l.host)
+	}
 	if l.fromBytes {
 		out.doubts = append(out.doubts, "no interface was watched: what the link carried is worked out from the run's own bytes")
 	}
@@ -51,7 +54,7 @@ func (l *linkFacts) evidence() record.Evidence {
 	default:
 		by = " that its " + l.from + " lets through"
 	}
-	return evidence("series.netdev", l.bits, "bit/s", "%s %s %s of %s%s", l.iface, l.direction, bits(l.bits), bits(l.speed.value), by)
+	return evidence("series.netdev", l.bits, "bit/s", "%s %s %s of %s%s", l.name, l.direction, bits(l.bits), bits(l.speed.value), by)
 }
 
 // rulePath asks whether requests wait on the way although no known speed is
@@ -78,7 +81,7 @@ func rulePath(f *facts) finding {
 	}
 	out.pro = append(f.placeEvidence(wayIn, wayBack), f.tripEvidence()...)
 	if l.known && !l.fromBytes {
-		out.pro = append(out.pro, evidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.iface, l.direction, bits(l.bits), perSecond(l.packets), l.perPacket))
+		out.pro = append(out.pro, evidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.name, l.direction, bits(l.bits), perSecond(l.packets), l.perPacket))
 		if l.perPacket > 0 && l.perPacket <= smallPacket {
 			out.ceiling = Packets
 		}
@@ -94,7 +97,7 @@ func rulePath(f *facts) finding {
 	}
 	if l.shaper.holds() && l.speed.known {
 		out.doubts = append(out.doubts, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts", l.shaper.kind, percent(l.share())))
-		out.next = fmt.Sprintf("look at the queueing discipline of %s (tc -s qdisc show dev %s), or send fewer packets", l.iface, l.iface)
+		out.next = fmt.Sprintf("look at the queueing discipline of %s (tc -s qdisc show dev %s), or send fewer packets", l.name, l.iface)
 		return out
 	}
 	doubt := "the speed of the link is not known (--link): that it is full is concluded from where the requests wait"
@@ -134,7 +137,7 @@ func (f *facts) tripEvidence() []record.Evidence {
 	p := &f.places
 	var list []record.Evidence
 	if s := &f.link.shaper; s.holds() {
-		list = append(list, evidence("series.netdev.qdisc_overlimits", s.held, "times", "the %s of %s held packets back %.0f times, with %.0f bytes waiting on average", s.kind, f.link.iface, s.held, s.backlog))
+		list = append(list, evidence("series.netdev.qdisc_overlimits", s.held, "times", "the %s of %s held packets back %.0f times, with %.0f bytes waiting on average", s.kind, f.link.name, s.held, s.backlog))
 	}
 	if p.rtt.known {
 		list = append(list, evidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns", "round trip %s", ns(p.rtt.value)))

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ func doubtsOf(f *facts, slo sloResult, ceiling string) []string {
 	d.ofTheRate(f)
 	d.ofTheHost(f, ceiling)
 	d.ofTheWatching(f)
+	d.ofTheAgents(f)
 	return d
 }
 
@@ -49,8 +51,8 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 	if done := float64(run.Requests.Completed); !run.Spec.NewConnections && done > 0 && float64(run.Load.Reconnects) > reconnectShare*done {
 		d.add("the server closed connections: %s were opened anew", count(run.Load.Reconnects))
 	}
-	if f.open && f.generator.full() {
-		d.add("the generator was full (its busiest worker ran %s of the time): it adds to the response times", percent(f.generator.busy.value))
+	if f.open && f.generatorFull() {
+		d.add("%s was full (its busiest worker ran %s of the time): it adds to the response times", f.worst().who(), percent(f.generator.busy.value))
 	}
 }
 
@@ -65,7 +67,7 @@ func (d *doubts) ofTheRate(f *facts) {
 	if s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > unsteady {
 		d.add("the rate was not steady: between %s and %s over intervals of %.3g s", perSecond(s.MinPerS), perSecond(s.MaxPerS), s.WidthS)
 	}
-	if s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
+	if len(f.agents) == 0 && s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
 		d.add("%d of %d intervals were sampled late: this host did not run what it should", s.Late, s.Late+s.Samples)
 	}
 	if len(run.Statuses) > 1 && f.errorShare.known && f.errorShare.value > 0 && f.errorShare.value < errorsMatter {
@@ -76,17 +78,17 @@ func (d *doubts) ofTheRate(f *facts) {
 // ofTheHost is what else went on where it ran.
 func (d *doubts) ofTheHost(f *facts, ceiling string) {
 	if f.together && f.aboutCPU(ceiling) {
-		d.add("generator and server share %s; pin them apart (--pin-generator, --pin-server) to be sure", plural(len(common(f.serverCPUs, f.generatorCPUs)), "core", "cores"))
+		d.add("%s and server share %s; pin them apart (--pin-generator, --pin-server) to be sure", f.sharing(), plural(len(common(f.serverCPUs, f.generatorCPUs)), "core", "cores"))
 	}
 	if pair := f.siblings(); pair != "" {
 		d.add("generator and server run on two threads of one physical core (CPUs %s): each slows the other", pair)
 	}
-	for _, h := range []*hostFacts{&f.host, &f.home} {
-		if !h.known || h == &f.home && f.host.known && f.host.name == f.home.name {
+	for _, h := range f.machines() {
+		if !h.known {
 			continue
 		}
 		if s := h.over(h.numbers(), stolen) / float64(len(h.cores)); s >= stealMatters {
-			d.add("the hypervisor gave %s of the CPU time to others (steal): absolute figures are of a smaller machine", percent(s))
+			d.add("the hypervisor gave %s of the CPU time%s to others (steal): absolute figures are of a smaller machine", percent(s), f.of(h.name))
 		}
 	}
 	if others := f.others(); others.known && others.value >= max(foreignCores, foreignShare*float64(len(f.host.cores))) {
@@ -111,10 +113,14 @@ func (f *facts) aboutCPU(ceiling string) bool {
 // siblings answers a pair of CPUs of one core, one for either side, where the
 // two are pinned apart.
 func (f *facts) siblings() string {
-	if f.together || !f.subject.known || f.subject.host != f.homeHost || len(f.generatorCPUs) == 0 {
+	if f.together || !f.near || len(f.generatorCPUs) == 0 {
 		return ""
 	}
-	for _, group := range f.run.Environment.Siblings {
+	env := &f.run.Environment
+	if a := f.run.Agent(f.subject.host); a != nil {
+		env = &a.Environment
+	}
+	for _, group := range env.Siblings {
 		cpus, err := spec.ParseCPUList(group)
 		if err == nil && len(common(cpus, f.serverCPUs)) > 0 && len(common(cpus, f.generatorCPUs)) > 0 {
 			return group
@@ -125,9 +131,9 @@ func (f *facts) siblings() string {
 
 // ofTheWatching is what the observers could not do.
 func (d *doubts) ofTheWatching(f *facts) {
-	for _, h := range []*hostFacts{&f.host, &f.home} {
-		if float64(h.bad) > badRowsSaid*float64(h.rows) && (h == &f.host || f.host.name != f.home.name || !f.subject.known) {
-			d.add("%d of %d CPU rows do not add up and were refused", h.bad, h.rows)
+	for _, h := range f.machines() {
+		if float64(h.bad) > badRowsSaid*float64(h.rows) {
+			d.add("%d of %d CPU rows%s do not add up and were refused", h.bad, h.rows, f.of(h.name))
 		}
 	}
 	if n := len(f.places.samples); n > 0 && n < samplesFew {
@@ -141,7 +147,7 @@ func (d *doubts) ofTheWatching(f *facts) {
 	}
 	var late []string
 	for _, n := range f.lostLater {
-		late = append(late, n.What+" ("+n.Why+")")
+		late = append(late, n.What+f.of(n.Host)+" ("+n.Why+")")
 	}
 	if len(late) > 0 {
 		d.add("lost during the run: %s", strings.Join(late, "; "))
@@ -157,8 +163,12 @@ func lostLater(f *facts, series *record.Series) []record.NotMeasured {
 	list = slices.DeleteFunc(list, func(n record.NotMeasured) bool {
 		return n.TNs <= 0 || n.TNs > f.endNs() || !slices.Contains([]string{"cpu", "sockets", "process", "subject", "listener", "tcp_info", "netdev"}, n.What)
 	})
-	slices.SortFunc(list, func(a, b record.NotMeasured) int { return strings.Compare(a.What+a.Why, b.What+b.Why) })
-	return slices.CompactFunc(list, func(a, b record.NotMeasured) bool { return a.What == b.What && a.Why == b.Why })
+	slices.SortFunc(list, func(a, b record.NotMeasured) int {
+		return cmp.Or(strings.Compare(a.What+a.Why, b.What+b.Why), strings.Compare(a.Host, b.Host))
+	})
+	return slices.CompactFunc(list, func(a, b record.NotMeasured) bool {
+		return a.What == b.What && a.Why == b.Why && f.of(a.Host) == f.of(b.Host)
+	})
 }
 
 // observerShareOf is what the observers used, in cores.

@@ -11,6 +11,12 @@ import (
 type facts struct {
 	run  *record.Run
 	open bool // an open loop
+	// agents are, of several agents that load, the facts as each has them by
+	// itself, in the order of names: the server's are shared, all that is the
+	// generator's is the agent's own. agent is whose facts these are, "" those of
+	// the whole run. Both are empty where one generator did it all.
+	agents []*facts
+	agent  string
 	// slots are the requests that can be in flight, with the connections that
 	// stood; inFlight the mean number that was, by Little's law where the loop
 	// is closed.
@@ -38,6 +44,7 @@ type facts struct {
 	// serverCPUs and generatorCPUs are those that either may use; together says
 	// that they have some in common.
 	homeHost                  string // the generator's
+	near                      bool   // it runs on the server's machine
 	serverCPUs, generatorCPUs []int
 	together                  bool
 	places                    placeFacts
@@ -84,6 +91,16 @@ type scheduleFacts struct {
 
 func newFacts(run *record.Run, series *record.Series) *facts {
 	f := &facts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open()}
+	f.account()
+	rows := f.loadRows(series)
+	f.scheduleOf(rows)
+	f.watched(series, rows)
+	return f
+}
+
+// account reads what the result says.
+func (f *facts) account() {
+	run := f.run
 	connections := run.Load.Established
 	if connections <= 0 {
 		connections = run.Load.Connections
@@ -92,7 +109,7 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 	f.elapsedS, f.rate = positive(run.ElapsedS), positive(run.Rate.CompletedPerS)
 	completed := float64(run.Requests.Completed)
 	if f.rate == 0 && f.elapsedS > 0 {
-		f.rate = completed / f.elapsedS
+		f.rate = positive(completed / f.elapsedS)
 	}
 	f.countErrors()
 	if completed > 0 {
@@ -102,22 +119,20 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 		f.requestBytes = some(float64(run.Bytes.Written) / sent)
 	}
 	f.generatorOwn()
-	rows := f.loadRows(series)
-	f.scheduleOf(rows)
-	f.watched(series, rows)
-	return f
 }
 
 // watched reads what the observers of the hosts wrote.
 func (f *facts) watched(series *record.Series, load []record.LoadRow) {
-	f.subject = processesOf(f, series, record.RoleSubject)
-	f.own = processesOf(f, series, record.RoleGenerator)
-	f.homeHost = homeOf(f, load)
-	f.generatorSeen(load)
-	f.hosts(observed[*record.CPURow](f, series))
+	f.subject = processesOf(f, series, record.RoleSubject, "")
+	cpu := observed[*record.CPURow](f, series)
+	if f.subject.known {
+		f.host = hostOf(cpu, f.subject.host)
+		f.serverCPUs = f.host.allowedOf(f.run.Spec.PinServer, f.subject.allowed)
+	}
+	f.generators(series, cpu, load)
 	f.stall = stallsOf(f, load)
 	f.stall.during(f, series)
-	f.places = placesOf(f, series, load)
+	f.places = placesOf(f, series, f.socketRows(series), load)
 	f.link = linkOf(f, series)
 	f.accept = acceptOf(f, series)
 	f.packets = packetsOf(f, series)
@@ -142,16 +157,31 @@ func homeOf(f *facts, load []record.LoadRow) string {
 	return ""
 }
 
-// hosts finds the two ends' CPUs, and which of them both may use.
-func (f *facts) hosts(rows []*record.CPURow) {
-	f.home = hostOf(rows, f.homeHost)
-	f.generatorCPUs = f.home.allowedOf(f.run.Spec.PinGenerator, f.own.allowed)
-	if !f.subject.known {
+// generators reads the generator's side: one, or several agents.
+func (f *facts) generators(series *record.Series, cpu []*record.CPURow, load []record.LoadRow) {
+	loading := loadersOf(f.run)
+	if len(loading) > 1 {
+		f.several(loading, series, cpu)
 		return
 	}
-	f.host = hostOf(rows, f.subject.host)
-	f.serverCPUs = f.host.allowedOf(f.run.Spec.PinServer, f.subject.allowed)
-	f.together = f.subject.host == f.homeHost && len(common(f.serverCPUs, f.generatorCPUs)) > 0
+	home := ""
+	if len(loading) == 1 {
+		home = loading[0].Name
+	}
+	f.own = processesOf(f, series, record.RoleGenerator, home)
+	if f.homeHost = home; home == "" {
+		f.homeHost = homeOf(f, load)
+	}
+	f.generatorSeen(load)
+	f.atHome(cpu)
+}
+
+// atHome finds the generator's CPUs, and which of them the server may use too.
+func (f *facts) atHome(cpu []*record.CPURow) {
+	f.home = hostOf(cpu, f.homeHost)
+	f.generatorCPUs = f.home.allowedOf(f.run.Spec.PinGenerator, f.own.allowed)
+	f.near = f.subject.known && oneMachine(f.run, f.subject.host, f.homeHost)
+	f.together = f.near && len(common(f.serverCPUs, f.generatorCPUs)) > 0
 }
 
 // generatorSeen fills in what the generator did not say of itself but its rows
@@ -288,7 +318,7 @@ func (f *facts) scheduleOf(rows []record.LoadRow) {
 	}
 	// Where the arithmetic of the schedule and its result differ, the worse one
 	// counts: the rate that was sent falls short of the one that was asked.
-	if asked, sent := positive(run.Load.AskedPerS), positive(run.Rate.SentPerS); asked > 0 && f.windowS() > 0 && sent > 0 {
+	if asked, sent := positive(run.Load.AskedPerS)*(1-f.lostPart()), positive(run.Rate.SentPerS); asked > 0 && f.windowS() > 0 && sent > 0 {
 		short := 1 - sent*f.elapsedS/(asked*f.windowS())
 		// The number of requests in a window is Poisson: twice its deviation.
 		if slack := 2 / math.Sqrt(asked*f.windowS()); short > slack {

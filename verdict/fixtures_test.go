@@ -23,6 +23,7 @@ type fixture struct {
 		Not      string `json:"not"`       // a ceiling that it must not be
 		Because  string `json:"because"`   // contained in the reason
 		Doubt    string `json:"doubt"`     // contained in one of the doubts
+		NoDoubt  string `json:"no_doubt"`  // contained in none of them
 		Missing  string `json:"missing"`   // contained in one of what is missing
 		Next     string `json:"next"`      // contained in what to do
 		Evidence string `json:"evidence"`  // contained in one of the evidence's sentences
@@ -98,7 +99,7 @@ func (f *fixture) add(t testing.TB, series *record.Series, text []byte, atNs int
 	if err := json.Unmarshal(text, &head); err != nil {
 		t.Fatalf("%s: %v", f.path, err)
 	}
-	if head.Kind == record.KindLoad {
+	if head.Kind == record.KindLoad || head.Kind == record.KindAgent {
 		var row record.LoadRow
 		if err := json.Unmarshal(text, &row); err != nil {
 			t.Fatalf("%s: %v", f.path, err)
@@ -106,7 +107,11 @@ func (f *fixture) add(t testing.TB, series *record.Series, text []byte, atNs int
 		if timed {
 			row.TNs = atNs
 		}
-		series.Load = append(series.Load, row)
+		if head.Kind == record.KindAgent {
+			series.Agents = append(series.Agents, row)
+		} else {
+			series.Load = append(series.Load, row)
+		}
 		return
 	}
 	row, err := record.DecodeObserved(text)
@@ -137,6 +142,9 @@ func TestFixtures(t *testing.T) {
 			}
 			contains("because", v.Because, e.Because)
 			contains("doubts", strings.Join(v.Doubts, "\n"), e.Doubt)
+			if doubts := strings.Join(v.Doubts, "\n"); e.NoDoubt != "" && strings.Contains(doubts, e.NoDoubt) {
+				t.Errorf("doubts: %q has %q", doubts, e.NoDoubt)
+			}
 			contains("missing", strings.Join(v.Missing, "\n"), e.Missing)
 			contains("next", v.Next, e.Next)
 			says := v.Next

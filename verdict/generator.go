@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 
 	"ceiling/record"
 )
@@ -9,14 +10,17 @@ import (
 // ruleGenerator asks whether the generator is the wall: a worker that is never
 // without something to do sends no faster for a faster server.
 func ruleGenerator(f *facts) finding {
+	if len(f.agents) > 0 {
+		return f.fullAgent()
+	}
 	g := &f.generator
 	out := finding{ceiling: Generator, next: generatorNext(f)}
 	if !g.busy.known {
 		out.answer = cannotTell
-		out.missing = []string{"the generator's CPU was not recorded"}
+		out.missing = []string{f.cpuNotRecorded()}
 		return out
 	}
-	out.pro = g.evidence()
+	out.pro = f.generatorEvidence()
 	out.times, out.nearly = g.room()
 	if !g.full() && !f.answersLie() && !f.crowdedOut() && !f.aloneNearFull() {
 		return out
@@ -33,18 +37,18 @@ func ruleGenerator(f *facts) finding {
 		out.against = append(out.against, f.placeEvidence(serverQueue, generatorQueue)...)
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("the generator is full: its busiest worker ran %s of the time; this number describes the generator, not the server", percent(g.busy.value))
+	out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time; this number describes %[1]s, not the server", f.who(), percent(g.busy.value))
 	switch {
 	case g.full() && g.busy.value >= generatorFull:
 	case g.full() || f.crowdedOut():
-		out.next = starvedNext
-		out.because = fmt.Sprintf("the generator is starved: its busiest worker ran %s of the time and waited for a CPU %s; this number describes the generator, not the server", percent(g.busy.value), percent(g.delay.value))
+		out.next = f.starvedNext()
+		out.because = fmt.Sprintf("%s is starved: its busiest worker ran %s of the time and waited for a CPU %s; this number describes %[1]s, not the server", f.who(), percent(g.busy.value), percent(g.delay.value))
 	case f.aloneNearFull():
-		out.because = fmt.Sprintf("the generator is full: its busiest worker ran %s of the time or waited to, while the server has CPU to spare and few requests are with it; this number describes the generator, not the server", percent(g.wanting.value))
+		out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time or waited to, while the server has CPU to spare and few requests are with it; this number describes %[1]s, not the server", f.who(), percent(g.wanting.value))
 	default:
-		out.next = starvedNext
+		out.next = f.starvedNext()
 		out.pro = append(out.pro, f.placeEvidence(generatorQueue)...)
-		out.because = fmt.Sprintf("the generator is starved: a worker waited for a CPU %s of the time, and %s of the answers lie unread in its own sockets; this number describes the generator, not the server", percent(g.delay.value), percent(f.places.share[generatorQueue]))
+		out.because = fmt.Sprintf("%s is starved: a worker waited for a CPU %s of the time, and %s of the answers lie unread in its own sockets; this number describes %[1]s, not the server", f.who(), percent(g.delay.value), percent(f.places.share[generatorQueue]))
 	}
 	return out
 }
@@ -57,16 +61,67 @@ func (f *facts) answersLie() bool {
 		p.share[generatorQueue] >= starvedQueue && p.share[generatorQueue] >= 2*p.share[serverQueue]
 }
 
-func (g *generatorFacts) evidence() []record.Evidence {
+// fullAgent asks each of several agents, the one nearest to its limit first.
+// One that is full has held back what it loads, and so the whole number: it is
+// named, with the others that are.
+func (f *facts) fullAgent() finding {
+	worst := f.worst()
+	out := finding{ceiling: Generator, next: generatorNext(worst)}
+	rest := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return v == worst })
+	for _, v := range append([]*facts{worst}, rest...) {
+		one := ruleGenerator(v)
+		switch one.answer {
+		case cannotTell:
+			out.missing = append(out.missing, one.missing...)
+		case yes:
+			if out.answer != yes {
+				out.answer, out.because, out.next = yes, one.because, one.next
+			}
+			out.pro = append(append(out.pro, one.pro...), v.partEvidence(f))
+		}
+		out.against = append(out.against, one.against...)
+		if one.times > 0 && (out.times == 0 || one.times < out.times) {
+			out.times, out.nearly = one.times, v.who()+": "+one.nearly
+		}
+	}
+	if out.answer != yes {
+		out.pro = f.generatorEvidence()
+		if len(out.missing) > 0 {
+			out.answer = cannotTell
+		}
+	}
+	return out
+}
+
+// partEvidence is what an agent made of the whole.
+func (f *facts) partEvidence(whole *facts) record.Evidence {
+	return evidence(f.at("rate.completed_per_s"), f.rate, "1/s", "%s made %s of %s, with %.0f of %.0f slots", f.who(), perSecond(f.rate), perSecond(whole.rate), f.slots, whole.slots)
+}
+
+// generatorEvidence is how busy the generator is, of several agents the one
+// nearest to its limit.
+func (f *facts) generatorEvidence() []record.Evidence {
+	if len(f.agents) > 0 {
+		return f.worst().generatorEvidence()
+	}
+	g := &f.generator
 	if !g.busy.known {
 		return nil
 	}
-	list := []record.Evidence{evidence(g.where, g.busy.value, "share", "the generator's busiest worker ran %s of the time", percent(g.busy.value))}
+	list := []record.Evidence{evidence(f.at(g.where), g.busy.value, "share", "%s's busiest worker ran %s of the time", f.who(), percent(g.busy.value))}
 	if g.delay.known && g.delay.value >= delayWorthSaying {
-		list = append(list, evidence("generator.run_delay", g.delay.value, "share", "a worker waited for a CPU %s of the time", percent(g.delay.value)))
+		of := ""
+		if f.agent != "" {
+			of = " of " + f.who()
+		}
+		list = append(list, evidence(f.at("generator.run_delay"), g.delay.value, "share", "a worker%s waited for a CPU %s of the time", of, percent(g.delay.value)))
 	}
 	if g.headroom.known {
-		list = append(list, evidence("generator.headroom", g.headroom.value, "ratio", "by calibration this machine's generator can do %.2g times this rate", g.headroom.value))
+		of := "this machine's generator"
+		if f.agent != "" {
+			of = f.who()
+		}
+		list = append(list, evidence(f.at("generator.headroom"), g.headroom.value, "ratio", "by calibration %s can do %.2g times this rate", of, g.headroom.value))
 	}
 	return list
 }
@@ -84,16 +139,30 @@ func (g *generatorFacts) room() (times float64, nearly string) {
 }
 
 // starvedNext is what to do for a generator that is kept from its CPU.
-const starvedNext = "give the generator CPUs of its own (--pin-generator), stop what else runs there, or load from another machine"
+func (f *facts) starvedNext() string {
+	if f.agent != "" {
+		return fmt.Sprintf("stop what else runs on %s, or load from more agents, each on a machine of its own", f.agent)
+	}
+	return "give the generator CPUs of its own (--pin-generator), stop what else runs there, or load from another machine"
+}
 
 func generatorNext(f *facts) string {
 	cores := f.run.Environment.CoresAllowed
+	if a := f.run.Agent(f.homeHost); a != nil {
+		cores = a.Environment.CoresAllowed
+	}
 	threads := f.run.Load.Threads
+	from := "from another machine, or from more of them"
+	if f.agent != "" {
+		from = fmt.Sprintf("from more agents (--agents), or with fewer connections on %s", f.agent)
+	}
 	switch {
+	case cores > 1 && threads > 0 && threads < cores && f.agent != "":
+		return fmt.Sprintf("give the agents more threads (-t %d), or load %s", min(2*threads, cores), from)
 	case cores > 1 && threads > 0 && threads < cores:
 		return fmt.Sprintf("give the generator more threads (-t %d), or load from another machine", min(2*threads, cores))
 	case f.run.Load.Pipelining <= 1 && !f.open:
-		return "load from another machine, or from more of them; pipelining (-p) costs the generator less a request where the server understands it"
+		return "load " + from + "; pipelining (-p) costs the generator less a request where the server understands it"
 	}
-	return "load from another machine, or from more of them"
+	return "load " + from
 }

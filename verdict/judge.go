@@ -65,7 +65,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 
 // voidOf is the first reason why the run proves nothing, or nil.
 func voidOf(f *facts, slo sloResult, found *finding) *void {
-	for _, rule := range []func(*facts) *void{voidBooks, voidNothing, voidLittle, voidCPURows, voidThrottled} {
+	for _, rule := range []func(*facts) *void{voidLost, voidBooks, voidNothing, voidLittle, voidCPURows, voidThrottled} {
 		if why := rule(f); why != nil {
 			return why
 		}

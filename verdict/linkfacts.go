@@ -15,6 +15,8 @@ import (
 type linkFacts struct {
 	known     bool
 	iface     string
+	host      string  // that it is of
+	name      string  // iface, of several hosts with whose it is
 	bits      float64 // per second on the wire, framing included
 	packets   float64 // per second
 	perPacket float64 // mean bytes of a packet
@@ -86,8 +88,8 @@ func (s *ifaceSums) add(row *record.NetDevRow) {
 
 // link is one direction of an interface against one speed. A shaper counts the
 // bytes that the kernel counts; the wire carries more.
-func (s *ifaceSums) link(iface string, way int, speed float64, from string) linkFacts {
-	l := linkFacts{known: true, iface: iface, dropped: s.dropped, all: s.packets[0] + s.packets[1], from: from,
+func (s *ifaceSums) link(of ifaceKey, name string, way int, speed float64, from string) linkFacts {
+	l := linkFacts{known: true, iface: of.iface, host: of.host, name: name, dropped: s.dropped, all: s.packets[0] + s.packets[1], from: from,
 		direction: [...]string{"received", "sent"}[way], bits: s.bytes[way] * 8 / s.seconds,
 		packets: math.Max(s.packets[0], s.packets[1]) / s.seconds}
 	if s.packets[way] > 0 {
@@ -126,15 +128,16 @@ func linkOf(f *facts, series *record.Series) linkFacts {
 		if s.seconds <= 0 {
 			continue
 		}
+		name := key.iface + f.of(key.host)
 		for way := range s.bytes {
 			speed, from := s.speed, ""
 			if given > 0 {
 				speed, from = given, "given"
 			}
-			best = fuller(best, s.link(key.iface, way, speed, from))
+			best = fuller(best, s.link(key, name, way, speed, from))
 		}
 		if s.shaped > 0 {
-			best = fuller(best, s.link(key.iface, 1, s.shaped, s.kind))
+			best = fuller(best, s.link(key, name, 1, s.shaped, s.kind))
 		}
 	}
 	if !best.known {

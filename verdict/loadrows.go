@@ -12,9 +12,14 @@ func (f *facts) loadRows(series *record.Series) []record.LoadRow {
 	if series == nil {
 		return nil
 	}
+	return inWindow(series.Load, "")
+}
+
+// inWindow picks the rows of the window, of one agent or, with "", all.
+func inWindow(all []record.LoadRow, agent string) []record.LoadRow {
 	var rows []record.LoadRow
-	for _, row := range series.Load {
-		if !row.Warmup && row.WidthNs > 0 {
+	for _, row := range all {
+		if !row.Warmup && row.WidthNs > 0 && (agent == "" || row.Host == agent) {
 			rows = append(rows, row)
 		}
 	}

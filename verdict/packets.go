@@ -24,15 +24,15 @@ func rulePackets(f *facts) finding {
 // packetsOnOneCore looks for a core that is full of softirqs while the others
 // are not full.
 func (f *facts) packetsOnOneCore(out *finding) bool {
-	for _, h := range []*hostFacts{&f.host, &f.home} {
+	for _, h := range f.machines() {
 		if !h.known || len(h.cores) < 2 || h.full(h.numbers()) {
 			continue
 		}
 		for i := range h.cores {
 			c := &h.cores[i]
 			if share := soft(c) / c.total; share >= softFull {
-				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d spent %s of its time on packets (softirq)", c.cpu, percent(share)))
-				out.because = fmt.Sprintf("packets: CPU %d does nothing but take packets in (%s softirq) while other cores are idle", c.cpu, percent(share))
+				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu, f.of(h.name), percent(share)))
+				out.because = fmt.Sprintf("packets: CPU %d%s does nothing but take packets in (%s softirq) while other cores are idle", c.cpu, f.of(h.name), percent(share))
 				return true
 			}
 		}
@@ -51,9 +51,9 @@ func (f *facts) packetsDropped(out *finding) bool {
 	}
 	var lost record.Evidence
 	if nic {
-		lost = evidence("series.netdev.rx_drop", l.dropped, "packets", "%s dropped %.0f of %.0f packets", l.iface, l.dropped, l.all)
+		lost = evidence("series.netdev.rx_drop", l.dropped, "packets", "%s dropped %.0f of %.0f packets", l.name, l.dropped, l.all)
 	} else {
-		lost = evidence("series.softnet.dropped", p.dropped, "packets", "the kernel's backlog dropped %.0f of %.0f packets", p.dropped, p.handled)
+		lost = evidence("series.softnet.dropped", p.dropped, "packets", "the kernel's backlog%s dropped %.0f of %.0f packets", f.of(p.host), p.dropped, p.handled)
 	}
 	out.pro = append(out.pro, lost, f.tripEvidence()[len(f.tripEvidence())-1])
 	out.because = "packets: " + lost.Says + ", and TCP sent them again, while the link's bytes are far from full"

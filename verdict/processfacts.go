@@ -49,20 +49,24 @@ type quota struct {
 	throttled figure // share of the enforcement periods in which the group was stopped
 }
 
-// processesOf sums the rows of one role.
-func processesOf(f *facts, series *record.Series, role string) processFacts {
+// processesOf sums the rows of one role, on one host or, with "", on the one
+// that most of them are of.
+func processesOf(f *facts, series *record.Series, role, host string) processFacts {
 	var p processFacts
 	var rows []*record.ProcessRow
 	for _, row := range observed[*record.ProcessRow](f, series) {
-		if row.Role == role && row.WidthNs > 0 {
+		if row.Role == role && row.WidthNs > 0 && (host == "" || row.Host == host) {
 			rows = append(rows, row)
 		}
 	}
-	p.nameThem(f, series, role)
+	if host == "" {
+		host = hostWithMost(rows)
+	}
+	p.nameThem(f, series, role, host)
 	if len(rows) == 0 {
 		return p
 	}
-	p.known, p.host = true, hostWithMost(rows)
+	p.known, p.host = true, host
 	rows = slices.DeleteFunc(rows, func(r *record.ProcessRow) bool { return r.Host != p.host })
 	p.sum(rows)
 	p.sumThreads(rows)
@@ -87,15 +91,16 @@ func hostWithMost(rows []*record.ProcessRow) string {
 	return best
 }
 
-// nameThem reads who the processes are and what happened to them.
-func (p *processFacts) nameThem(f *facts, series *record.Series, role string) {
+// nameThem reads who the processes are and what happened to them. Several
+// agents each name their own.
+func (p *processFacts) nameThem(f *facts, series *record.Series, role, host string) {
 	if series == nil {
 		return
 	}
 	end := f.endNs()
 	first := true
 	for _, row := range sorted(record.Of[*record.SubjectRow](series)) {
-		if row.Role != role || row.TNs > end {
+		if row.Role != role || row.TNs > end || len(f.run.Agents) > 0 && host != "" && row.Host != host {
 			continue
 		}
 		switch row.Event {

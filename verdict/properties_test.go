@@ -23,7 +23,8 @@ func asText(t testing.TB, v record.Verdict) string {
 	return string(text)
 }
 
-// TestOrderOfRows: the verdict is a function of the rows, not of their order.
+// TestOrderOfRows: the verdict is a function of the rows and agents, not of
+// their order.
 func TestOrderOfRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, f := range fixtures(t) {
@@ -31,6 +32,8 @@ func TestOrderOfRows(t *testing.T) {
 		want := asText(t, Judge(run, series))
 		for range 3 {
 			r.Shuffle(len(series.Load), func(i, j int) { series.Load[i], series.Load[j] = series.Load[j], series.Load[i] })
+			r.Shuffle(len(series.Agents), func(i, j int) { series.Agents[i], series.Agents[j] = series.Agents[j], series.Agents[i] })
+			r.Shuffle(len(run.Agents), func(i, j int) { run.Agents[i], run.Agents[j] = run.Agents[j], run.Agents[i] })
 			r.Shuffle(len(series.Observed), func(i, j int) {
 				series.Observed[i], series.Observed[j] = series.Observed[j], series.Observed[i]
 			})
@@ -74,6 +77,12 @@ func TestOtherRows(t *testing.T) {
 // forgetGenerator takes out all that is known of the generator.
 func forgetGenerator(run *record.Run, series *record.Series) {
 	run.Generator = record.Generator{RunDelay: -1}
+	for i := range run.Agents {
+		run.Agents[i].Generator = record.Generator{RunDelay: -1}
+	}
+	for i := range series.Agents {
+		series.Agents[i].Busy = -1
+	}
 	for i := range series.Load {
 		series.Load[i].Busy = -1
 	}
@@ -101,6 +110,13 @@ func TestNeverServerWithFullGenerator(t *testing.T) {
 		run, series := f.read(t)
 		run.Generator.BusiestWorker, run.Generator.RunDelay = .99, .005
 		run.Generator.Workers = []record.Worker{{Busy: .99, RunDelay: .005}}
+		if n := len(run.Agents); n > 0 { // one of several is enough
+			full := &run.Agents[n/2]
+			if !full.Loads {
+				full = &run.Agents[0]
+			}
+			full.Generator = run.Generator
+		}
 		if v := Judge(run, series); serverOnly(v.Ceiling) {
 			t.Errorf("%s: %s: %s", f.path, v.Ceiling, v.Because)
 		}
@@ -200,8 +216,24 @@ func anyRun(t *rapid.T) *record.Run {
 	if some("slo") {
 		run.Spec.SLO, _ = spec.ParseSLO("p99<5ms,p97<1ms,mean<1ms,service.max<2s,errors<1%,rate>10k")
 	}
+	if some("agents") {
+		run.Agents = rapid.SliceOfN(rapid.Custom(anyAgent), 0, 4).Draw(t, "agent entries")
+		run.Fleet = &record.Fleet{AllowLoss: some("allow loss")}
+	}
 	run.Environment.Host = rapid.SampledFrom([]string{"", "h"}).Draw(t, "home")
 	return run
+}
+
+// anyAgent draws an agent of which any part may be nonsense.
+func anyAgent(t *rapid.T) record.Agent {
+	a := rapid.Make[record.Agent]().Draw(t, "agent")
+	a.Name = rapid.SampledFrom([]string{"", "h", "other", "a"}).Draw(t, "name")
+	a.Loads = rapid.IntRange(0, 3).Draw(t, "loads") > 0
+	if rapid.Bool().Draw(t, "there") {
+		a.Lost = ""
+	}
+	a.Environment.BootID = rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "boot")
+	return a
 }
 
 // anyRow draws an observed row of any kind, near the window more often than not.
@@ -260,7 +292,11 @@ func judgeAnything(t *rapid.T) {
 	run := anyRun(t)
 	series := &record.Series{
 		Load:     rapid.SliceOfN(rapid.Make[record.LoadRow](), 0, 8).Draw(t, "load rows"),
+		Agents:   rapid.SliceOfN(rapid.Make[record.LoadRow](), 0, 8).Draw(t, "agent rows"),
 		Observed: rapid.SliceOfN(rapid.Custom(anyRow), 0, 20).Draw(t, "rows"),
+	}
+	for i := range series.Agents {
+		series.Agents[i].Host = rapid.SampledFrom([]string{"", "h", "other", "a"}).Draw(t, "agent")
 	}
 	v := Judge(run, series)
 	if text, err := json.Marshal(v); err != nil {

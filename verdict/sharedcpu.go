@@ -22,13 +22,17 @@ func ruleSharedCPU(f *facts) finding {
 	n := len(f.serverCPUs)
 	out.answer = yes
 	out.pro = append(f.cpuEvidence(), evidence("generator.user_ns", g, "cores", "%.2f cores busy in the generator", g))
-	out.pro = append(out.pro, f.generator.evidence()...)
+	out.pro = append(out.pro, f.generatorEvidence()...)
 	if q := f.subject.queue; q.known {
 		out.pro = append(out.pro, evidence("series.process.queue_ns", q.value, "threads", "on average %.2f of the server's threads were runnable without a CPU", q.value))
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, generatorQueue)...)
-	out.because = fmt.Sprintf("generator and server fill the same %s: the server took %s of what they used, the generator %s; the number belongs to both",
-		plural(n, "core", "cores"), percent(s/(s+g)), percent(g/(s+g)))
+	who := "generator"
+	if len(f.agents) > 0 {
+		who = "agents"
+	}
+	out.because = fmt.Sprintf("%s and server fill the same %s: the server took %s of what they used, the %[1]s %[4]s; the number belongs to both",
+		who, plural(n, "core", "cores"), percent(s/(s+g)), percent(g/(s+g)))
 	out.next = "pin them apart (--pin-generator, --pin-server), or load from another machine"
 	return out
 }
@@ -53,5 +57,5 @@ func (f *facts) bothCores() bool {
 // cores are full only because the generator has the rest of them.
 func (f *facts) oneThreadHolds() bool {
 	n := f.subject.fullThreads()
-	return n > 0 && n < len(f.serverCPUs) && f.subject.cores <= float64(n)+besidesFull && !f.generator.full()
+	return n > 0 && n < len(f.serverCPUs) && f.subject.cores <= float64(n)+besidesFull && !f.generatorFull()
 }

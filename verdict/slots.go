@@ -36,7 +36,7 @@ func ruleSlots(f *facts) finding {
 	}
 	mean := f.run.Latency.Response.MeanNs
 	out.answer = yes
-	out.pro = append(f.cpuEvidence(), f.generator.evidence()...)
+	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
 	out.pro = append(out.pro, evidence("latency.response.mean_ns", mean, "ns", "%.0f slots, each busy for %s a request", f.slots, ns(mean)))
 	if f.crowd.q.known {
 		out.pro = append(out.pro, f.crowdEvidence())

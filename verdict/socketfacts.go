@@ -47,11 +47,11 @@ type placeFacts struct {
 }
 
 // placesOf counts the requests at each station, sample by sample.
-func placesOf(f *facts, series *record.Series, load []record.LoadRow) placeFacts {
+func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
 	var p placeFacts
 	p.trips(f, series)
 	unaccepted, sockets := 0.0, 0.0
-	for _, row := range ours[*record.SocketsRow](f, series) {
+	for _, row := range rows {
 		if row.Client.Sockets <= 0 && row.Client.Connecting <= 0 {
 			continue
 		}
@@ -82,7 +82,7 @@ func placesOf(f *facts, series *record.Series, load []record.LoadRow) placeFacts
 // loop, the next load row of an open one.
 func (f *facts) flightAt(load []record.LoadRow, tNs int64) float64 {
 	if !f.open {
-		return f.slots
+		return f.slotsAt(tNs)
 	}
 	if len(load) == 0 {
 		return 0
@@ -154,6 +154,13 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 // inGenerator is how many requests the generator has in hand: each waits for
 // the batch it came with.
 func (f *facts) inGenerator() float64 {
+	if len(f.agents) > 0 {
+		sum := 0.0
+		for _, a := range f.agents {
+			sum += a.inGenerator()
+		}
+		return sum
+	}
 	return f.rate * positive(f.run.Generator.BatchMeanNs) / 1e9
 }
 

@@ -13,9 +13,17 @@ import (
 // generatorFree tells whether the generator is known to have headroom, and
 // what is missing where it is not known.
 func (f *facts) generatorFree() (free bool, missing []string) {
+	if len(f.agents) > 0 {
+		free = true
+		for _, v := range f.agents {
+			one, why := v.generatorFree()
+			free, missing = free && one, append(missing, why...)
+		}
+		return free && missing == nil, missing
+	}
 	g := &f.generator
 	if !g.busy.known {
-		return false, []string{"the generator's CPU was not recorded"}
+		return false, []string{f.cpuNotRecorded()}
 	}
 	return !g.full() && !f.crowdedOut() && !f.aloneNearFull(), nil
 }
@@ -138,7 +146,7 @@ func (f *facts) others() figure {
 		return figure{}
 	}
 	used := f.host.over(f.host.numbers(), busy) - f.subject.cores
-	if f.subject.host == f.homeHost {
+	if f.near {
 		if !f.generator.cores.known {
 			return figure{}
 		}
@@ -168,10 +176,19 @@ func (f *facts) serverIdle() (idle bool, missing []string) {
 
 // notWatched says why there is nothing of the server's processes.
 func notWatched(f *facts) string {
+	why := ""
 	for _, n := range f.run.NotMeasured {
-		if n.What == "subject" {
+		if n.What != "subject" {
+			continue
+		}
+		// Of several agents the one that is there to watch knows best.
+		if a := f.run.Agent(n.Host); a != nil && a.Observes && !a.Loads {
 			return "the server's processes were not watched: " + n.Why
 		}
+		why = join(why, n.Why)
+	}
+	if why != "" {
+		return "the server's processes were not watched: " + why
 	}
 	return "the server's processes were not watched"
 }

@@ -211,6 +211,25 @@ const (
 )
 
 const (
+	// skewMost is how far from the common start an agent may begin, in
+	// nanoseconds: one interval of the series. Beyond, the first rows hold the
+	// start of one agent and the full load of another, and what the first answers
+	// tell of a queue is about slots that begin together.
+	skewMost = 100e6
+	// clockErrorMost is how wrong an agent's clock may be: half an interval.
+	// Two agents that are off in opposite directions are then a whole one apart,
+	// and rows of the same time are no longer of the same moment.
+	clockErrorMost = 50e6
+	// joinWithin is how far apart the two ends' sockets may be read, in
+	// nanoseconds. They are read 25 times a second, with many connections less
+	// often; a station's share is a mean over the window, not of an instant.
+	joinWithin = 250e6
+	// agentShort is the part of its share of the answers below which an agent of
+	// a closed loop has another path, or another host, than the rest: its answers
+	// take 1.4 times as long as the mean, and quantiles of the whole are those of
+	// two kinds of clients.
+	agentShort = 0.7
+
 	// stealMatters is the share of CPU time taken by the hypervisor from which
 	// a figure of this run and one of another may differ for it alone.
 	stealMatters = 0.02

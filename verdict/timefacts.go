@@ -73,10 +73,11 @@ func stallsOf(f *facts, rows []record.LoadRow) stallFacts {
 
 // during measures what the two sides did within the stalls.
 func (s *stallFacts) during(f *facts, series *record.Series) {
-	of := func(role string) (cores, queue figure) {
+	rows := ours[*record.ProcessRow](f, series)
+	of := func(role, host string) (cores, queue figure) {
 		cpu, wait, known, whole, width := 0.0, 0.0, true, 0.0, map[int]float64{}
-		for _, row := range ours[*record.ProcessRow](f, series) {
-			if row.Role != role || row.WidthNs <= 0 || !s.within(row.Observed()) {
+		for _, row := range rows {
+			if row.Role != role || row.Host != host || row.WidthNs <= 0 || !s.within(row.Observed()) {
 				continue
 			}
 			cpu += math.Max(float64(row.CPUNs), 0)
@@ -90,8 +91,13 @@ func (s *stallFacts) during(f *facts, series *record.Series) {
 		}
 		return some(cpu / whole), figure{wait / whole, known}
 	}
-	s.cores, s.starved = of(record.RoleSubject)
-	_, s.hungry = of(record.RoleGenerator)
+	s.cores, s.starved = of(record.RoleSubject, f.subject.host)
+	_, s.hungry = of(record.RoleGenerator, f.homeHost)
+	for _, a := range f.agents {
+		if _, hungry := of(record.RoleGenerator, a.agent); hungry.value > s.hungry.value {
+			s.hungry = hungry
+		}
+	}
 }
 
 // within tells whether an interval lies in a stall, by its middle.
@@ -190,7 +196,7 @@ func crowdOf(f *facts, series *record.Series) crowdFacts {
 	case mean == 0 || l.Count == 0 || series == nil:
 		c.why = "no rows of the generator were recorded"
 		return c
-	case f.run.Spec.ConnectRamp > 0 || f.run.Spec.NewConnections:
+	case f.run.Spec.ConnectRamp > 0 || f.run.Spec.NewConnections || f.apart() > skewMost:
 		c.why = "the slots did not start together"
 		return c
 	}

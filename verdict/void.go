@@ -33,7 +33,7 @@ func (v *void) with(found finding) []record.Evidence {
 func voidBooks(f *facts) *void {
 	r := f.run.Requests
 	// Compared as differences of unsigned numbers: they wrap the same way.
-	if r.Sent != r.Completed+r.Failed+r.InFlight && !f.run.Unfinished {
+	if r.Sent != r.Completed+r.Failed+r.InFlight && !f.run.Unfinished && len(lostOf(f.run)) == 0 {
 		return &void{
 			nothing: true,
 			because: fmt.Sprintf("the books do not balance: %s sent, but %s completed, %s failed and %s in flight",
@@ -47,7 +47,7 @@ func voidBooks(f *facts) *void {
 			},
 		}
 	}
-	return nil
+	return f.voidAgentsBooks()
 }
 
 // voidNothing looks for a run in which nothing happened.
@@ -122,6 +122,7 @@ func (f *facts) little() (off figure, binding bool) {
 	off = some(math.Abs(n-f.slots) / f.slots)
 	clean := len(f.run.Errors) == 0 && f.run.Requests.Failed == 0 && f.run.Load.Reconnects == 0 &&
 		!f.run.Spec.NewConnections && f.run.Load.Established == f.run.Load.Connections
+	clean = clean && len(lostOf(f.run)) == 0
 	timed := f.run.Spec.Requests == 0 && !f.run.Interrupted && !f.run.Unfinished
 	return off, clean && timed && float64(f.run.Requests.Completed) >= littleCycles*f.slots
 }
@@ -147,10 +148,10 @@ func voidLittle(f *facts) *void {
 
 // voidCPURows looks for a host whose CPU accounting cannot be believed.
 func voidCPURows(f *facts) *void {
-	for _, h := range []*hostFacts{&f.host, &f.home} {
+	for _, h := range f.machines() {
 		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
 			return &void{
-				because:  fmt.Sprintf("the CPU rows do not add up: %d of %d had to be refused, so nobody's share of the CPU is known", h.bad, h.rows),
+				because:  fmt.Sprintf("the CPU rows%s do not add up: %d of %d had to be refused, so nobody's share of the CPU is known", f.of(h.name), h.bad, h.rows),
 				next:     "run again; on a virtual machine whose clock jumps, on another one",
 				evidence: []record.Evidence{evidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d rows of cores do not add up", h.bad, h.rows)},
 			}
@@ -162,18 +163,20 @@ func voidCPURows(f *facts) *void {
 // voidThrottled looks for a generator whose CPU was held back by the host:
 // what it then measures is its own quota.
 func voidThrottled(f *facts) *void {
-	q := f.own.quota.throttled
-	if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == f.own.quota) {
-		return &void{
-			because:  fmt.Sprintf("the generator was held back by its cgroup's CPU quota in %s of the periods", percent(q.value)),
-			ceiling:  Generator,
-			next:     "give the generator's cgroup more CPU",
-			evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "the generator's cgroup was stopped in %s of the periods", percent(q.value))},
+	for _, v := range append([]*facts{f}, f.agents...) {
+		q := v.own.quota.throttled
+		if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == v.own.quota) {
+			return &void{
+				because:  fmt.Sprintf("%s was held back by its cgroup's CPU quota in %s of the periods", v.who(), percent(q.value)),
+				ceiling:  Generator,
+				next:     fmt.Sprintf("give %s's cgroup more CPU", v.who()),
+				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was stopped in %s of the periods", v.who(), percent(q.value))},
+			}
 		}
 	}
 	if t := f.clock; t.throttles > 0 && t.slowest > 0 && t.slowest < clockDrop*t.fastest {
 		return &void{
-			because:  fmt.Sprintf("the host was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", t.throttles, t.fastest/1e6, t.slowest/1e6),
+			because:  fmt.Sprintf("the host%s was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", f.of(t.host), t.throttles, t.fastest/1e6, t.slowest/1e6),
 			next:     "cool the machine, then run again",
 			evidence: []record.Evidence{evidence("series.freq.throttles", t.throttles, "events", "%.0f thermal throttle events", t.throttles)},
 		}
@@ -206,8 +209,9 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 		}
 	}
 	short := fmt.Sprintf("the asked rate was not sent: %s of it is missing or late", percent(s.missed))
-	if g.full() && !serverSide(found.ceiling) {
-		return &void{because: short + ", for the generator was full", ceiling: Generator, evidence: append(ev, g.evidence()...), next: generatorNext(f)}
+	if f.generatorFull() && !serverSide(found.ceiling) {
+		worst := f.worst()
+		return &void{because: short + ", for " + worst.who() + " was full", ceiling: Generator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
 	}
 	if len(slo.broken) > 0 && g.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
 		return nil // a broken SLO is proof enough: the response time counts from when a request was due

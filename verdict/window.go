@@ -46,7 +46,15 @@ func setup[R record.ObservedRow](f *facts, series *record.Series) []R {
 }
 
 func (f *facts) isOurs(host string) bool {
-	return host == f.homeHost || f.subject.known && host == f.subject.host
+	if f.subject.known && host == f.subject.host {
+		return true
+	}
+	for _, a := range f.agents {
+		if a.agent == host {
+			return true
+		}
+	}
+	return len(f.agents) == 0 && host == f.homeHost
 }
 
 func sorted[R record.ObservedRow](rows []R) []R {

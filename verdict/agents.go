@@ -1,0 +1,289 @@
+package verdict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+)
+
+// This file is what several agents do to the facts: each is judged by its own
+// account, its own host and its own sockets, against the one server. The rules
+// on the generator then ask each of them; one that is full is enough.
+
+// oneMachine tells whether two hosts are one kernel, and so share its CPUs:
+// agents in containers or network namespaces do, whatever their names.
+func oneMachine(run *record.Run, a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, y := run.Agent(a), run.Agent(b)
+	return x != nil && y != nil && x.Environment.SameMachine(&y.Environment)
+}
+
+// several makes the facts of each agent, and of all of them what the rules ask
+// of a generator.
+func (f *facts) several(loading []*record.Agent, series *record.Series, cpu []*record.CPURow) {
+	for _, a := range loading {
+		f.agents = append(f.agents, f.ofAgent(a, series, cpu))
+	}
+	f.sumGenerators()
+	for i, a := range loading {
+		v := f.agents[i]
+		// Who fights for the server's cores is all of them together.
+		v.generator.cores, v.generator.waiting = f.generator.cores, f.generator.waiting
+		var load []record.LoadRow
+		if series != nil {
+			load = inWindow(series.Agents, a.Name)
+		}
+		v.places = placesOf(v, series, v.joined(series, []*facts{v}, v.slots/math.Max(f.slots, 1)), load)
+	}
+}
+
+// ofAgent is what one agent has of itself.
+func (f *facts) ofAgent(a *record.Agent, series *record.Series, cpu []*record.CPURow) *facts {
+	run := *f.run
+	run.Load, run.Requests, run.Rate, run.Bytes = a.Load, a.Requests, a.Rate, a.Bytes
+	run.Statuses, run.Errors, run.Latency = a.Statuses, a.Errors, a.Latency
+	run.Generator, run.Environment = a.Generator, a.Environment
+	if a.ElapsedS > 0 {
+		run.ElapsedS = a.ElapsedS
+	}
+	v := &facts{run: &run, open: f.open, agent: a.Name, homeHost: a.Name, subject: f.subject, host: f.host, serverCPUs: f.serverCPUs}
+	v.account()
+	var load []record.LoadRow
+	if series != nil {
+		load = inWindow(series.Agents, a.Name)
+	}
+	v.scheduleOf(load)
+	v.own = processesOf(v, series, record.RoleGenerator, a.Name)
+	v.generatorSeen(load)
+	v.atHome(cpu)
+	return v
+}
+
+// sumGenerators makes one generator of the agents: as busy as the busiest, and
+// with the CPU of those that run on the server's machine, which is what others
+// there lack.
+func (f *facts) sumGenerators() {
+	near := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return !v.near })
+	f.near = len(near) > 0
+	if !f.near {
+		near = f.agents
+	}
+	g := generatorFacts{busy: some(0), where: "agents.generator.busiest_worker", cores: some(0)}
+	for _, v := range f.agents {
+		own := &v.generator
+		g.busy = figure{math.Max(g.busy.value, own.busy.value), g.busy.known && own.busy.known}
+		g.wanting = larger(g.wanting, own.wanting)
+		g.delay = larger(g.delay, own.delay)
+	}
+	for _, v := range near {
+		g.cores = figure{g.cores.value + v.generator.cores.value, g.cores.known && v.generator.cores.known}
+		g.waiting += v.generator.waiting
+		f.together = f.together || v.together
+		f.generatorCPUs = append(f.generatorCPUs, v.generatorCPUs...)
+	}
+	f.generator = g
+	f.home, f.homeHost = near[0].home, near[0].homeHost
+	slices.Sort(f.generatorCPUs)
+	f.generatorCPUs = slices.Compact(f.generatorCPUs)
+}
+
+// larger is the larger of those that are known.
+func larger(a, b figure) figure {
+	if !a.known || b.known && b.value > a.value {
+		return b
+	}
+	return a
+}
+
+// worst is the agent that is nearest to its own limit; f itself where one
+// generator did it all.
+func (f *facts) worst() *facts {
+	if len(f.agents) == 0 {
+		return f
+	}
+	return slices.MaxFunc(f.agents, func(a, b *facts) int {
+		return cmp.Compare(math.Max(a.generator.busy.value, a.generator.wanting.value), math.Max(b.generator.busy.value, b.generator.wanting.value))
+	})
+}
+
+// generatorFull tells whether a generator has nothing left by its own account.
+func (f *facts) generatorFull() bool {
+	return slices.ContainsFunc(f.agents, (*facts).generatorFull) || f.generator.full()
+}
+
+// who is what the generator is called in a sentence.
+func (f *facts) who() string {
+	if f.agent != "" {
+		return "agent " + f.agent
+	}
+	return "the generator"
+}
+
+// at names a place of the generator's account in the record.
+func (f *facts) at(place string) string {
+	if f.agent == "" || strings.HasPrefix(place, "series.") {
+		return place
+	}
+	return "agents." + f.agent + "." + place
+}
+
+// of says whose something is, where several hosts may have been watched.
+func (f *facts) of(host string) string {
+	if len(f.run.Agents) < 2 || host == "" {
+		return ""
+	}
+	return " of " + host
+}
+
+// cpuNotRecorded is what is missing where nobody knows how busy a generator was.
+func (f *facts) cpuNotRecorded() string {
+	if f.agent != "" {
+		return "the CPU of agent " + f.agent + " was not recorded"
+	}
+	return "the generator's CPU was not recorded"
+}
+
+// machines are the hosts whose CPU was watched, each machine once, the
+// server's first.
+func (f *facts) machines() []*hostFacts {
+	list := []*hostFacts{&f.host}
+	homes := []*hostFacts{&f.home}
+	if len(f.agents) > 0 {
+		homes = nil
+		for _, v := range f.agents {
+			homes = append(homes, &v.home)
+		}
+	}
+	for _, home := range homes {
+		seen := f.subject.known && oneMachine(f.run, f.host.name, home.name) ||
+			slices.ContainsFunc(list[1:], func(h *hostFacts) bool { return oneMachine(f.run, h.name, home.name) })
+		if !seen {
+			list = append(list, home)
+		}
+	}
+	return list
+}
+
+// apart is how far from the common start the agent that was farthest from it
+// began, in nanoseconds.
+func (f *facts) apart() float64 {
+	most := 0.0
+	for _, v := range f.agents {
+		most = math.Max(most, math.Abs(float64(f.run.Agent(v.agent).StartSkewNs)))
+	}
+	return most
+}
+
+// slotsAt is how many requests could be in flight at a time: an agent that was
+// lost has taken its own with it.
+func (f *facts) slotsAt(tNs int64) float64 {
+	slots := f.slots
+	for _, v := range f.agents {
+		if a := f.run.Agent(v.agent); a.Lost != "" && tNs > a.LostAtNs {
+			slots -= v.slots
+		}
+	}
+	return math.Max(slots, 0)
+}
+
+// socketRows are the samples of the run's sockets. Where the two ends are on
+// several hosts, each has read its own: they are put together.
+func (f *facts) socketRows(series *record.Series) []*record.SocketsRow {
+	switch {
+	case len(f.agents) > 0:
+		return f.joined(series, f.agents, 1)
+	case len(f.run.Agents) > 0 && f.subject.known && f.subject.host != f.homeHost:
+		return f.joined(series, []*facts{f}, 1)
+	}
+	return ours[*record.SocketsRow](f, series)
+}
+
+// joined puts the server's sockets, a part of them, and the sockets of some
+// agents into one row for each sample of the server's; without it for each of
+// the agent's that has the fewest. The loop is a steady one, so the ends need
+// not have been read at one instant, but each within joinWithin of it.
+func (f *facts) joined(series *record.Series, agents []*facts, part float64) []*record.SocketsRow {
+	by := map[string][]*record.SocketsRow{}
+	for _, row := range observed[*record.SocketsRow](f, series) {
+		by[row.Host] = append(by[row.Host], row)
+	}
+	var ticks []*record.SocketsRow
+	if f.subject.known {
+		ticks = slices.DeleteFunc(slices.Clone(by[f.subject.host]), func(r *record.SocketsRow) bool { return r.Server.Sockets <= 0 })
+	}
+	if len(ticks) == 0 {
+		fewest := slices.MinFunc(agents, func(a, b *facts) int { return len(by[a.homeHost]) - len(by[b.homeHost]) })
+		ticks = by[fewest.homeHost]
+	}
+	var rows []*record.SocketsRow
+	for _, tick := range ticks {
+		row := &record.SocketsRow{ObservedHead: tick.ObservedHead}
+		if f.subject.known && tick.Host == f.subject.host {
+			row.Server = scaled(tick.Server, part)
+		}
+		whole := true
+		for _, v := range agents {
+			near := nearest(by[v.homeHost], tick.TNs)
+			switch a := f.run.Agent(v.homeHost); {
+			case near != nil:
+				addQueues(&row.Client, &near.Client)
+			case a != nil && a.Lost != "" && tick.TNs > a.LostAtNs:
+			default:
+				whole = false
+			}
+		}
+		if whole {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// nearest is the row nearest to a time, none farther than joinWithin. rows are
+// in the order of time.
+func nearest(rows []*record.SocketsRow, tNs int64) *record.SocketsRow {
+	i, _ := slices.BinarySearchFunc(rows, tNs, func(r *record.SocketsRow, t int64) int { return cmp.Compare(r.TNs, t) })
+	var best *record.SocketsRow
+	for _, k := range []int{i - 1, i} {
+		if k < 0 || k >= len(rows) {
+			continue
+		}
+		off := math.Abs(float64(rows[k].TNs) - float64(tNs))
+		if off <= joinWithin && (best == nil || off < math.Abs(float64(best.TNs)-float64(tNs))) {
+			best = rows[k]
+		}
+	}
+	return best
+}
+
+func addQueues(to, q *record.EndQueues) {
+	to.Sockets += q.Sockets
+	to.Unaccepted += q.Unaccepted
+	to.Unread += q.Unread
+	to.UnreadBytes += q.UnreadBytes
+	to.UnreadMaxBytes = max(to.UnreadMaxBytes, q.UnreadMaxBytes)
+	to.Unacked += q.Unacked
+	to.UnackedBytes += q.UnackedBytes
+	to.UnackedMaxBytes = max(to.UnackedMaxBytes, q.UnackedMaxBytes)
+	to.Connecting += q.Connecting
+	to.PeerClosed += q.PeerClosed
+}
+
+// scaled is one agent's part of the server's sockets, by the number of its
+// slots: whose socket is whose the server's host does not tell.
+func scaled(q record.EndQueues, part float64) record.EndQueues {
+	if part == 1 {
+		return q
+	}
+	n := func(v int) int { return int(math.Round(float64(v) * part)) }
+	b := func(v int64) int64 { return int64(math.Round(float64(v) * part)) }
+	q.Sockets = max(n(q.Sockets), 1)
+	q.Unaccepted, q.Unread, q.UnreadBytes = n(q.Unaccepted), n(q.Unread), b(q.UnreadBytes)
+	q.Unacked, q.UnackedBytes, q.Connecting, q.PeerClosed = n(q.Unacked), b(q.UnackedBytes), n(q.Connecting), n(q.PeerClosed)
+	return q
+}
