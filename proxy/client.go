@@ -82,6 +82,7 @@ func (c *client) free() {
 func (l *loop) serve(fd int, from Origin, preface bool) {
 	c := &client{scheme: from.Scheme, remote: from.Client}
 	l.adopt(&c.conn, c, fd)
+	c.tcp = from.tcp
 	l.clients[c] = struct{}{}
 	if !c.remote.IsValid() {
 		c.remote = peerOf(fd)
@@ -278,8 +279,12 @@ func (c *client) body(data []byte) (used int) {
 			return used
 		}
 		if n == 0 {
-			return used
+			break
 		}
+	}
+	if x.streaming && x.request.HasLength && !x.request.Chunked &&
+		x.request.ContentLength-x.receivedBytes >= spliceLeast && splices(&c.conn, &x.peer.conn) {
+		c.splice(&x.peer.conn, 0)
 	}
 	return used
 }

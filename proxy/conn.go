@@ -80,10 +80,13 @@ type conn struct {
 	paused    bool // nothing is received
 	sips      bool // its sink was full once: it is received from piece by piece
 	ease      bool // drained is to be called when all is out
+	tcp       bool // the socket can be spliced
 
 	out     *parcel   // to be sent when the turn ends
 	pending []*parcel // sent, perhaps not out
 	leaving int       // bytes sent since the last Wait
+
+	source, sink *flow // what is spliced from here, and to here
 
 	deadline int64 // loop's clock; 0: none
 	checkAt  int64 // tick at which the wheel looks at it; 0: it does not
@@ -217,7 +220,7 @@ func (c *conn) pause() {
 }
 
 func (c *conn) resume() {
-	if c.paused && c.fd >= 0 {
+	if c.paused && c.fd >= 0 && c.source == nil {
 		c.paused = false
 		c.receive()
 	}
@@ -234,7 +237,7 @@ func (c *conn) receive() {
 
 // gulp receives again as it comes: another sink follows.
 func (c *conn) gulp() {
-	if c.sips && c.fd >= 0 {
+	if c.sips && c.fd >= 0 && c.source == nil {
 		c.sips, c.paused = false, false
 		c.receive()
 	}
@@ -246,6 +249,7 @@ func (c *conn) close() {
 	if c.fd < 0 {
 		return
 	}
+	c.unsplice()
 	c.loop.ring.Close(int(c.fd), c.tag())
 	c.fd, c.deadline = -1, 0
 	if c.out != nil {

@@ -22,6 +22,7 @@ type counters struct {
 	noDestination, queued, queueFull         uint64
 	tunnels, ownErrors                       uint64
 	filesServed, logDropped                  uint64
+	spliced, pipesMissed                     uint64
 
 	latency hist.Hist // first byte of the request to the last of the answer, ns
 }
@@ -78,6 +79,8 @@ func (c *counters) fields() []counterField {
 		{"queued_requests_total", "requests that waited for a connection", &c.queued},
 		{"queue_full_total", "requests for which a queue had no room", &c.queueFull},
 		{"tunnels_total", "connections that switched protocols", &c.tunnels},
+		{"spliced_bytes_total", "bytes of bodies and tunnels that were passed on without a copy", &c.spliced},
+		{"pipes_missed_total", "times that bytes were copied because all pipes were in use", &c.pipesMissed},
 		{"own_errors_total", "answers of 500 and above that the proxy made", &c.ownErrors},
 		{"files_total", "answers from files", &c.filesServed},
 		{"access_log_lines_dropped_total", "lines that the log's writer had no room for", &c.logDropped},

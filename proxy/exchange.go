@@ -274,6 +274,7 @@ func (x *exchange) requestDone() {
 // peer that has seen part of it.
 func (x *exchange) spoiled(status int, why string) {
 	x.streaming = false
+	x.client.unsplice()
 	if p := x.peer; p != nil {
 		x.peer = nil
 		p.abandon()
@@ -293,6 +294,7 @@ func (x *exchange) spoiled(status int, why string) {
 func (x *exchange) failed(status int, why string, sent, stale bool) {
 	l, c := x.client.loop, x.client
 	trial := x.trial
+	c.unsplice()
 	x.peer = nil
 	x.uncount()
 	x.streaming = false

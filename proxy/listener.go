@@ -28,7 +28,7 @@ func (ln *listener) accepted(ev *ring.Event) {
 		closeNow(ev.FD)
 	default:
 		l.counts.accepted++
-		l.serve(ev.FD, Origin{Scheme: "http"}, l.site.config.ProxyProtocol)
+		l.serve(ev.FD, Origin{Scheme: "http", tcp: true}, l.site.config.ProxyProtocol)
 		if max := l.proxy.maxClients; len(l.clients) >= max && !ln.full {
 			ln.full = true
 			l.counts.acceptPauses++

@@ -36,6 +36,9 @@ type loop struct {
 	wheel                 wheel
 	pools                 []*pool // by upstream.id
 	files                 fileCache
+	beginning             []*flow
+	pipes                 pipes
+	nothing               []byte                                 // see blank
 	packers               [len(codings)][packSmall + 1][]*packer // spare ones
 	log                   *logBuffer
 	clean                 []byte // scratch of route.Clean
@@ -93,6 +96,9 @@ func (l *loop) turn() error {
 		l.handle(&events[i])
 	}
 	l.wheel.turn(l, l.now)
+	if len(l.beginning) > 0 {
+		l.begin()
+	}
 	l.flush()
 	return nil
 }
@@ -140,10 +146,22 @@ func (l *loop) handle(ev *ring.Event) {
 				c.receive()
 			}
 		} else {
+			if c.source != nil { // it has not begun
+				c.source.stop()
+			}
 			c.owner.ended(ev.Err)
 		}
 	case ring.Sent:
 		c.sent()
+	case ring.Readable:
+		if f := c.source; f != nil && f.begun && f.held == 0 {
+			f.step()
+		}
+	case ring.Writable:
+		if f := c.sink; f != nil && f.begun && f.held > 0 {
+			c.blocked = false
+			f.step()
+		}
 	case ring.SendFailed:
 		c.blocked = false
 		c.owner.unsendable(ev.Err)
@@ -220,11 +238,13 @@ func (l *loop) letGo() error {
 	var err error
 	for _, c := range l.conns {
 		if c != nil && c.fd >= 0 {
+			c.unsplice()
 			err = errors.Join(err, syscall.Close(int(c.fd)))
 			c.fd = -1
 		}
 	}
 	l.files.close()
+	l.pipes.close()
 	return err
 }
 

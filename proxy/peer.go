@@ -24,19 +24,21 @@ const (
 type peer struct {
 	conn
 	state     peerState
-	answered  bool // the final head of the response is there
-	begun     bool // a byte of the response is there
-	keep      bool // the connection may be used again after the response
-	chunkBody bool // the request's body is sent in chunks
-	broken    bool // what is sent will not arrive
-	eof       bool // tunnel: nothing more comes
-	shut      bool // tunnel: our side is closed
+	answered  bool  // the final head of the response is there
+	begun     bool  // a byte of the response is there
+	keep      bool  // the connection may be used again after the response
+	chunkBody bool  // the request's body is sent in chunks
+	broken    bool  // what is sent will not arrive
+	eof       bool  // tunnel: nothing more comes
+	shut      bool  // tunnel: our side is closed
+	up, down  uint8 // tunnel: full pieces in a row, from the client and to it
 	served    uint32
 	address   int // of the upstream's addresses, the one it leads to
 	pool      *pool
 	client    *client // nil: nobody
 	in        *parcel // a response's head that came in parts
 	response  http1.Body
+	length    int64        // of the response's body; 0 where it is not known
 	torn      *atomic.Bool // of a bridge: its end is not to be believed; nil without one
 }
 
@@ -49,7 +51,8 @@ func (p *peer) connected(err syscall.Errno) {
 		return
 	}
 	p.loop.counts.connects++
-	p.loop.ring.Receive(int(p.fd), p.tag())
+	p.sips = p.pool.large
+	p.receive()
 	if c == nil {
 		p.rest()
 		return
@@ -125,6 +128,7 @@ func (p *peer) received(data []byte) {
 		c.x.sentBytes += int64(len(data))
 		c.write(data)
 		c.x.touch()
+		busy(&p.down, &p.conn, &c.conn, len(data))
 	case peerIdle: // nobody has asked for anything: nobody can trust what follows
 		p.loop.counts.unsolicited++
 		p.drop()
@@ -208,7 +212,11 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	x := c.x
 	p.answered = true
 	p.state = peerBody
-	p.response = r.Body()
+	p.response, p.length = r.Body(), 0
+	if r.HasLength && !r.Chunked {
+		p.length = r.ContentLength
+	}
+	p.pool.large = false
 	p.keep = r.KeepAlive && x.complete && !r.UntilClose
 	p.pool.upstream.worked()
 	x.trial = false
@@ -259,7 +267,11 @@ func (p *peer) pass(b []byte) {
 	}
 	if !p.response.Ended() {
 		p.expire(x.location.idle)
-		if c.blocked {
+		switch {
+		case x.packer == nil && p.length-x.sentBytes >= spliceLeast && splices(&p.conn, &c.conn):
+			p.pool.large = true
+			p.splice(&c.conn, 0)
+		case c.blocked:
 			p.pause()
 		}
 		return
@@ -269,6 +281,7 @@ func (p *peer) pass(b []byte) {
 
 // done ends a response. clean says that nothing came behind it.
 func (p *peer) done(clean bool) {
+	p.unsplice()
 	c := p.client
 	x := c.x
 	if x.chunked {
@@ -293,7 +306,11 @@ func (p *peer) done(clean bool) {
 // rest gives the connection to the next request, or back to its pool.
 func (p *peer) rest() {
 	p.state = peerIdle
-	p.gulp()
+	if p.pool.large { // what follows the head is to stay in the kernel
+		p.resume()
+	} else {
+		p.gulp()
+	}
 	p.pool.rest(p)
 }
 
@@ -376,6 +393,9 @@ func (p *peer) ended(err syscall.Errno) {
 func (p *peer) unsendable(syscall.Errno) {
 	p.broken = true
 	p.keep = false
+	if p.sink != nil {
+		p.sink.stop()
+	}
 	if p.state == peerTunnel {
 		p.client.end()
 		return

@@ -3,6 +3,8 @@ package proxy
 import (
 	"slices"
 	"time"
+
+	"ceiling/proxy/config"
 )
 
 // pool is a loop's connections to one upstream.
@@ -11,6 +13,7 @@ type pool struct {
 	upstream *upstream
 	idle     []*peer // the last in is the first out: the others may go when they are not needed
 	queue    []*client
+	large    bool    // the last response was: it pays to receive a head by itself
 	open     int     // connections, those under way too
 	busy     int     // requests
 	turn     int     // which address was last
@@ -79,6 +82,7 @@ func (p *pool) connect(x *exchange) {
 	}
 	peer := &peer{pool: p, client: x.client, address: at}
 	p.loop.adopt(&peer.conn, peer, fd)
+	peer.tcp = p.upstream.target.Scheme == config.HTTP
 	p.open++
 	x.peer = peer
 	peer.expire(x.location.connect)

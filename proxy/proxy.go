@@ -70,6 +70,8 @@ type Origin struct {
 	Client netip.AddrPort
 	// Scheme that the client uses: http or https. It becomes X-Forwarded-Proto.
 	Scheme string
+
+	tcp bool // it was accepted, and can be spliced
 }
 
 // New makes a proxy that listens. Nothing is answered before Run.

@@ -53,6 +53,7 @@ func (c *client) keepHead() {
 func (p *peer) tunnelled(data []byte) {
 	p.client.x.receivedBytes += int64(len(data))
 	p.write(data)
+	busy(&p.up, &p.client.conn, &p.conn, len(data))
 }
 
 // halfClose: the client sends nothing more.

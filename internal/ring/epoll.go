@@ -16,6 +16,7 @@ const (
 	roleConnecting
 	roleReceiving
 	roleAccepting
+	roleReadable
 )
 
 // watch is the state of one descriptor. Registered once, edge-triggered, for
@@ -35,8 +36,10 @@ type watch struct {
 	registered bool
 	// waiting: out found the socket's buffer full; box holds the sends behind it.
 	waiting bool
-	out     outgoing
-	box     outbox
+	// fed: a Writable was asked for.
+	fed bool
+	out outgoing
+	box outbox
 }
 
 type sending struct {
@@ -326,13 +329,21 @@ func (e *epoll) note(k *unix.EpollEvent) {
 	if k.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 && w.waiting {
 		e.write(w)
 	}
+	if k.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 && w.fed {
+		w.fed = false
+		e.events = append(e.events, Event{Kind: Writable, Tag: t})
+	}
 	if k.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		w.hung = true
 	}
 	if k.Events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		w.ready = true
-		if w.role == roleReceiving || w.role == roleAccepting {
+		switch w.role {
+		case roleReceiving, roleAccepting:
 			e.enqueue(w)
+		case roleReadable:
+			w.role = roleNone
+			e.events = append(e.events, Event{Kind: Readable, Tag: t})
 		}
 	}
 }

@@ -29,6 +29,9 @@ const (
 	SendFailed
 	// Sent: a SendNotify has gone out whole; its bytes are the caller's again.
 	Sent
+	// Readable and Writable: what was asked for by the methods of that name.
+	Readable
+	Writable
 )
 
 // Event is one completion.

@@ -44,7 +44,8 @@ type uring struct {
 	bufBytes int
 	held     []uint16 // buffers behind the events of the last Wait
 
-	conns []uconn // by tag index
+	conns []uconn       // by tag index
+	polls map[Tag]uint8 // which have a Readable (1) or Writable (2) to come
 	// epoch counts the batches that were reaped. A send of the present epoch may
 	// still turn out short.
 	epoch    uint32
@@ -233,6 +234,10 @@ func (u *uring) deliver(c *cqe) {
 			u.broken = os.NewSyscallError("close", ev.Err)
 		}
 		return
+	case doPollIn, doPollOut:
+		if !u.polled(&ev, c.userData>>56) {
+			return
+		}
 	default: // doCancel: what was to be cancelled had ended by itself
 		return
 	}

@@ -22,6 +22,7 @@ const (
 	unregisterRingFDs = 21
 	registerPbufRing  = 22
 
+	opPollAdd     = 6
 	opAccept      = 13
 	opAsyncCancel = 14
 	opConnect     = 16

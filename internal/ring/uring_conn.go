@@ -13,6 +13,8 @@ const (
 	doSend
 	doClose
 	doCancel
+	doPollIn
+	doPollOut
 )
 
 // uconn is what io_uring has to do with one connection: one cache line. fd is
@@ -220,6 +222,9 @@ func (u *uring) drop(k *uconn) {
 		u.cancel(userData(doSend, k.tag))
 	}
 	fd, t := int(k.fd), k.tag
+	if len(u.polls) > 0 {
+		u.unpoll(t)
+	}
 	u.forget(k)
 	u.closeNow(fd, t)
 }

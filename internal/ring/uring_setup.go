@@ -12,7 +12,7 @@ import (
 
 func openUring(c Config) (*uring, error) {
 	base := uint32(setupCQSize | setupClamp | setupSubmitAll | setupSingleIssuer | setupDeferTaskrun)
-	u := &uring{realFD: -1}
+	u := &uring{realFD: -1, polls: map[Tag]uint8{}}
 	var p uringParams
 	for _, flags := range []uint32{base | setupNoSQArray, base} {
 		p = uringParams{flags: flags, cqEntries: cqWanted}

@@ -1,0 +1,310 @@
+package proxy
+
+import (
+	"math"
+	"syscall"
+
+	"ceiling/internal/ring"
+)
+
+// Large bodies and busy tunnels between TCP sockets are spliced: the kernel moves
+// the pages that it received into, and nothing is copied here. What it saves and
+// where it does not is in docs/decisions/007-splice.md.
+
+const (
+	// spliceLeast is what must be left of a body for the change to pay: two turns
+	// without a byte, and a poll for each piece.
+	spliceLeast = 40 << 10
+	// spliceMost is moved at a time, and the size of a pipe.
+	spliceMost = 512 << 10
+	// pipesMost bounds the pipes of a loop, of two descriptors each. One is held by
+	// who has bytes in it, for as long as their sink is full; without one bytes are
+	// copied.
+	pipesMost = 32
+	// busyPieces is how many full receive buffers in a row show that one direction of
+	// a tunnel is busy, and how many small pieces that it is so no more.
+	busyPieces = 16
+	// fullPiece is a full receive buffer of the ring.
+	fullPiece = 16 << 10
+)
+
+// flow is what moves from a socket to another by splicing: the rest of a body, or a
+// direction of a tunnel.
+type flow struct {
+	from, to *conn
+	pipe     *ring.Pipe
+	held     int   // bytes in the pipe
+	left     int64 // bytes that are still to be taken
+	begun    bool
+	small    int // pieces in a row
+}
+
+// splices tells whether bytes can go from one to the other without us.
+func splices(from, to *conn) bool {
+	return from.tcp && to.tcp && from.source == nil && from.fd >= 0 && to.fd >= 0
+}
+
+// splice begins a flow of left bytes once what was sent before is out and nothing
+// more is received.
+func (c *conn) splice(to *conn, left int64) {
+	f := &flow{from: c, to: to, left: left}
+	c.pause()
+	c.source, to.sink = f, f
+	c.loop.beginning = append(c.loop.beginning, f)
+}
+
+// begin starts the flows that can start.
+func (l *loop) begin() {
+	list := l.beginning
+	l.beginning = l.beginning[:0]
+	for _, f := range list {
+		switch {
+		case f.from.source != f || f.begun: // stopped since
+		case f.to.out != nil || f.to.unsettled:
+			l.hurry = true
+			l.beginning = append(l.beginning, f)
+		case f.to.blocked, !l.ring.Quiet(f.from.tag()):
+			l.beginning = append(l.beginning, f)
+		default:
+			f.begun = true
+			f.rest()
+			f.step()
+		}
+	}
+}
+
+// rest sets what is left of a body, of which some came before the flow began.
+func (f *flow) rest() {
+	switch o := f.from.owner.(type) {
+	case *peer:
+		if o.state == peerBody {
+			f.left = o.length - o.client.x.sentBytes
+		}
+	case *client:
+		if o.state == atRequest {
+			f.left = o.x.request.ContentLength - o.x.receivedBytes
+		}
+	}
+}
+
+// step moves what is there, as far as there is room.
+func (f *flow) step() {
+	l := f.from.loop
+	if f.held > 0 && !f.drain() {
+		return
+	}
+	for range 2 { // of spliceMost, then others have their turn
+		if f.left == 0 {
+			f.done()
+			return
+		}
+		if f.pipe == nil {
+			if f.pipe = l.pipes.get(l); f.pipe == nil {
+				f.copy()
+				return
+			}
+		}
+		n, err := l.ring.Fill(f.pipe, int(f.from.fd), f.from.tag(), int(min(f.left, spliceMost)))
+		switch {
+		case err == syscall.EAGAIN:
+			f.wait()
+			return
+		case n == 0:
+			f.stop()
+			f.from.owner.ended(err)
+			return
+		}
+		f.held = n
+		f.left -= int64(n)
+		if !f.drain() {
+			return
+		}
+		if f.left == math.MaxInt64-int64(n) { // a tunnel's
+			f.left = math.MaxInt64
+			if f.small++; n >= fullPiece {
+				f.small = 0
+			}
+			if f.small >= busyPieces {
+				f.copy()
+				return
+			}
+		}
+	}
+	if f.left == 0 {
+		f.done()
+		return
+	}
+	f.wait()
+}
+
+// wait for what comes next. The pipe, which is empty, is another's meanwhile.
+func (f *flow) wait() {
+	f.putPipe()
+	f.from.loop.ring.Readable(int(f.from.fd), f.from.tag())
+}
+
+// drain moves the pipe's bytes on; false when there is no room for all.
+func (f *flow) drain() bool {
+	l := f.from.loop
+	for f.held > 0 {
+		n, err := l.ring.Drain(f.pipe, int(f.to.fd), f.held)
+		switch {
+		case err == syscall.EAGAIN:
+			f.to.blocked = true
+			l.ring.Writable(int(f.to.fd), f.to.tag())
+			return false
+		case err != 0:
+			to := f.to
+			f.stop()
+			to.owner.unsendable(err)
+			return false
+		}
+		f.held -= n
+		l.counts.spliced += uint64(n)
+		f.moved(n)
+	}
+	return true
+}
+
+// blank stands for bytes that nobody here has seen: its length alone is looked at,
+// so that its pages are never there.
+func (l *loop) blank(n int) []byte {
+	if l.nothing == nil {
+		l.nothing = make([]byte, spliceMost)
+	}
+	return l.nothing[:n]
+}
+
+// moved counts bytes, as where they are copied, and moves the deadline.
+func (f *flow) moved(n int) {
+	l := f.from.loop
+	switch o := f.from.owner.(type) {
+	case *peer:
+		x := o.client.x
+		x.sentBytes += int64(n)
+		if o.state == peerTunnel {
+			x.touch()
+			return
+		}
+		_, _, _ = o.response.Skip(l.blank(n)) // of a known length nothing can be wrong
+		o.expire(x.location.idle)
+	case *client:
+		x := o.x
+		x.receivedBytes += int64(n)
+		if o.state == atTunnel {
+			x.touch()
+			return
+		}
+		_, _, _ = x.body.Skip(l.blank(n)) // as above
+		if !x.peer.answered {
+			x.peer.expire(x.location.idle)
+		}
+	}
+}
+
+// done ends a body.
+func (f *flow) done() {
+	f.stop()
+	switch o := f.from.owner.(type) {
+	case *peer:
+		o.done(true) // what comes behind it is found when it comes
+	case *client:
+		o.x.requestDone()
+		o.resume()
+	}
+}
+
+// copy goes on without splicing.
+func (f *flow) copy() {
+	f.stop()
+	f.from.gulp()
+}
+
+// stop ends the flow, wherever it is.
+func (f *flow) stop() {
+	if f.from.source != f {
+		return
+	}
+	f.from.source = nil
+	f.to.sink = nil
+	if f.held > 0 { // there was no room for them
+		f.to.blocked = false
+		if c, ok := f.from.owner.(*client); ok && c.state == atRequest { // its body may go on, to nobody
+			_, _, _ = c.x.body.Skip(f.from.loop.blank(f.held))
+		}
+	}
+	f.putPipe()
+}
+
+func (f *flow) putPipe() {
+	if f.pipe == nil {
+		return
+	}
+	l := f.from.loop
+	if f.held > 0 { // these bytes are nobody's any more
+		l.pipes.open--
+		f.pipe.Close()
+	} else {
+		l.pipes.spare = append(l.pipes.spare, f.pipe)
+	}
+	f.pipe = nil
+}
+
+// unsplice ends the flows of a connection.
+func (c *conn) unsplice() {
+	if c.source != nil {
+		c.source.stop()
+	}
+	if c.sink != nil {
+		c.sink.stop()
+	}
+}
+
+// pipes are a loop's.
+type pipes struct {
+	spare []*ring.Pipe
+	open  int
+}
+
+// get is a pipe, nil when there are too many, or no descriptors are left.
+func (s *pipes) get(l *loop) *ring.Pipe {
+	if n := len(s.spare); n > 0 {
+		p := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return p
+	}
+	if s.open >= pipesMost {
+		l.counts.pipesMissed++
+		return nil
+	}
+	p, err := ring.OpenPipe(spliceMost)
+	if err != nil { // no descriptors: copying needs none
+		l.counts.pipesMissed++
+		return nil
+	}
+	s.open++
+	return p
+}
+
+func (s *pipes) close() {
+	for _, p := range s.spare {
+		p.Close()
+	}
+	s.spare = nil
+}
+
+// busy counts the full pieces of a tunnel's direction in a row, and splices it when
+// there were enough.
+func busy(pieces *uint8, from, to *conn, n int) {
+	if n < fullPiece {
+		*pieces = 0
+		return
+	}
+	if *pieces++; *pieces < busyPieces {
+		return
+	}
+	*pieces = 0
+	if splices(from, to) {
+		from.splice(to, math.MaxInt64)
+	}
+}
