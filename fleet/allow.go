@@ -171,6 +171,22 @@ func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, find Lookup) 
 	return fmt.Errorf("%s is not on its allow-list (%s); start the agent with --allow %s", to, l, to)
 }
 
+// addressesOf a target: those that its name has.
+func addressesOf(ctx context.Context, to spec.Address, find Lookup) ([]netip.AddrPort, error) {
+	if ip, err := netip.ParseAddr(to.Host); err == nil {
+		return []netip.AddrPort{netip.AddrPortFrom(ip, to.Port)}, nil
+	}
+	ips, err := find(ctx, to.Host)
+	if err != nil {
+		return nil, fmt.Errorf("it cannot look %s up: %w", to.Host, err)
+	}
+	list := make([]netip.AddrPort, 0, len(ips))
+	for _, ip := range ips {
+		list = append(list, netip.AddrPortFrom(ip, to.Port))
+	}
+	return list, nil
+}
+
 // plain is an address as it is reached: an IPv4 one in IPv6 clothes is IPv4,
 // and the unspecified one is this host.
 func plain(a netip.Addr) netip.Addr {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -56,7 +57,6 @@ type ending struct {
 // outlet makes the stream. It belongs to its owner's lock.
 type outlet struct {
 	waiting []byte // not yet cut
-	next    uint64 // number of the next message
 }
 
 // frame adds one. What would be more than may wait is refused.
@@ -84,13 +84,16 @@ func (o *outlet) object(kind byte, body any) error {
 
 // message cuts the next message off; it may be empty, which says that its
 // sender is there.
-func (o *outlet) message() (number uint64, chunk []byte) {
+func (o *outlet) message() []byte {
 	n := min(len(o.waiting), chunkMost)
-	chunk = append([]byte(nil), o.waiting[:n]...)
+	chunk := bytes.Clone(o.waiting[:n])
 	o.waiting = append(o.waiting[:0], o.waiting[n:]...)
-	number = o.next
-	o.next++
-	return number, chunk
+	return chunk
+}
+
+// undo takes back the last message, which was not taken.
+func (o *outlet) undo(chunk []byte) {
+	o.waiting = append(bytes.Clone(chunk), o.waiting...)
 }
 
 // inlet reads a stream. What it cannot be is an error, after which it takes no
