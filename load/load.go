@@ -196,9 +196,7 @@ type coordinator struct {
 	ctx      context.Context
 	out      chan delivery
 	free     []chan *Tally
-	pending  [][]*Tally // by worker: delivered, not yet part of a row
-	ended    []bool
-	row      *Tally
+	rows     *confluence // of the workers
 	result   Result
 	user     int64
 	system   int64
@@ -214,8 +212,7 @@ const spareTallies = 4
 func (r *coordinator) run() (*Result, error) {
 	n := r.Threads
 	r.out = make(chan delivery, n*(spareTallies+6)) // never full: a worker does not wait
-	r.pending, r.ended = make([][]*Tally, n), make([]bool, n)
-	r.row = newTally(len(r.Mix))
+	r.merge()
 	r.result.Total = *newTally(len(r.Mix))
 	r.result.Setup = map[Fault]uint64{}
 	r.result.Workers = make([]WorkerReport, n)
@@ -262,6 +259,66 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 	}
 }
 
+// merge sets up where the workers' tallies meet. Of a worker's four one is in
+// use, two may wait for the other workers, and one is on its way.
+func (r *coordinator) merge() {
+	r.rows = newConfluence(r.Threads, spareTallies-2, len(r.Mix))
+	r.rows.taken, r.rows.closed = r.addPart, r.rowEnds
+	r.rows.free = func(id int, t *Tally) {
+		select {
+		case r.free[id] <- t:
+		default: // one more than there should be, or the worker has ended
+		}
+	}
+}
+
+// take accepts what a worker delivers.
+func (r *coordinator) take(d delivery) {
+	if d.report != nil {
+		d.report.Completed = r.result.Workers[d.worker].Completed
+		r.result.Workers[d.worker] = *d.report
+		r.result.Engine, r.result.EngineWhy, r.result.EngineFeatures = d.report.engine, d.report.why, d.report.features
+	}
+	if d.last {
+		r.rows.end(d.worker, d.tally)
+		return
+	}
+	r.rows.add(d.worker, d.tally)
+}
+
+// addPart counts what one worker did in a row.
+func (r *coordinator) addPart(id int, t *Tally) {
+	r.result.include(t)
+	if !t.Warmup {
+		r.result.Workers[id].Completed += t.Completed
+	}
+}
+
+// include counts a tally in the total, or before the window its faults.
+func (r *Result) include(t *Tally) {
+	if t.Warmup {
+		for f, n := range t.Faults {
+			r.Setup[f] += n
+		}
+		return
+	}
+	r.Total.count(t)
+	r.Total.CPUNs, r.Total.Busy = max(r.Total.CPUNs, t.CPUNs), max(r.Total.Busy, t.Busy)
+}
+
+// rowEnds tells of a row, on the clock of who asked.
+func (r *coordinator) rowEnds(row *Tally) {
+	if r.startNs.Load() == 0 {
+		return
+	}
+	row.StartNs -= r.openNs()
+	row.EndNs -= r.openNs()
+	r.observer.Interval(row, isLate(row, int64(r.Interval)))
+}
+
+// openNs is when the window opens on the run's clock, once that is known.
+func (r *coordinator) openNs() int64 { return r.startNs.Load() + int64(r.Warmup) }
+
 // collect takes deliveries until every worker has ended.
 func (r *coordinator) collect() error {
 	ready, left := 0, r.Threads
@@ -301,7 +358,6 @@ func (r *coordinator) collect() error {
 				continue
 			case d.last:
 				left--
-				r.ended[d.worker] = true
 				if d.err != nil {
 					r.fail(fmt.Errorf("load worker %d: %w", d.worker, d.err))
 				}

@@ -1,27 +1,49 @@
 package load
 
-// take accepts what a worker delivers and turns it into rows: a row is closed
-// at a time that every worker has reached, so that it never lacks one of them.
-func (r *coordinator) take(d delivery) {
-	if d.report != nil {
-		d.report.Completed = r.result.Workers[d.worker].Completed
-		r.result.Workers[d.worker] = *d.report
-		r.result.Engine, r.result.EngineWhy, r.result.EngineFeatures = d.report.engine, d.report.why, d.report.features
+import "math"
+
+// confluence draws the tallies of several parts, the workers of an engine or the
+// agents of a run, into rows: a row is closed at a time that every part has
+// reached, so that it never lacks one of them.
+type confluence struct {
+	keep    int        // most tallies of one part that wait for another
+	pending [][]*Tally // by part: delivered, not yet part of a row
+	ended   []bool     // parts that nothing more comes of
+	row     *Tally
+	taken   func(id int, t *Tally) // is told of each part's share of a row
+	free    func(id int, t *Tally) // gets each tally back
+	closed  func(row *Tally)       // is told of each row
+}
+
+// newConfluence of so many parts.
+func newConfluence(parts, keep, targets int) *confluence {
+	return &confluence{keep: keep, pending: make([][]*Tally, parts), ended: make([]bool, parts), row: newTally(targets)}
+}
+
+// add takes a tally of a part, where there is one, and closes what can be closed.
+func (c *confluence) add(id int, t *Tally) {
+	if t != nil {
+		c.pending[id] = append(c.pending[id], t)
+		c.condense(id)
 	}
-	if d.tally != nil {
-		r.pending[d.worker] = append(r.pending[d.worker], d.tally)
-		r.condense(d.worker)
-	}
-	for r.closeRow() {
+	for c.closeRow() {
 	}
 }
 
-// condense keeps a worker that is ahead of another from running out of tallies:
-// then it could deliver nothing, and if the other waits to be caught up with, no
-// row would ever end. Two neighbours become one, and the row a wider one.
-func (r *coordinator) condense(id int) {
-	p := r.pending[id]
-	if len(p) < spareTallies-1 {
+// end says that nothing more will come of a part.
+func (c *confluence) end(id int, t *Tally) {
+	c.ended[id] = true
+	c.add(id, t)
+}
+
+// condense bounds what is kept of a part that is ahead of another. Of a worker's
+// few tallies it is necessary: without a free one it could deliver nothing, and
+// if the other waits to be caught up with, no row would ever end. The two oldest
+// neighbours become one, and the row a wider one: not any two, for then the wide
+// tallies of several parts could overlap in a chain that no row ends.
+func (c *confluence) condense(id int) {
+	p := c.pending[id]
+	if len(p) <= c.keep {
 		return
 	}
 	k := 0
@@ -29,52 +51,40 @@ func (r *coordinator) condense(id int) {
 		k = 1 // of three neighbours two belong together
 	}
 	p[k].extend(p[k+1])
-	r.giveBack(id, p[k+1])
-	r.pending[id] = append(p[:k+1], p[k+2:]...)
-}
-
-func (r *coordinator) giveBack(id int, t *Tally) {
-	select {
-	case r.free[id] <- t:
-	default: // one more than there should be, or the worker has ended
-	}
+	c.free(id, p[k+1])
+	c.pending[id] = append(p[:k+1], p[k+2:]...)
 }
 
 // closeRow merges one row if there is one.
-func (r *coordinator) closeRow() bool {
-	at, ok := r.boundary()
+func (c *confluence) closeRow() bool {
+	at, ok := c.boundary()
 	if !ok {
 		return false
 	}
-	r.row.clear()
+	c.row.clear()
 	begun := false
-	for id := range r.pending {
-		part := r.part(id, at)
+	for id := range c.pending {
+		part := c.part(id, at)
 		if part == nil {
 			continue
 		}
 		if !begun {
-			r.row.StartNs, r.row.EndNs, r.row.Warmup, begun = part.StartNs, part.EndNs, part.Warmup, true
+			c.row.StartNs, c.row.EndNs, c.row.Warmup, begun = part.StartNs, part.EndNs, part.Warmup, true
 		}
-		r.row.StartNs, r.row.EndNs = min(r.row.StartNs, part.StartNs), max(r.row.EndNs, part.EndNs)
-		r.addPart(id, part)
-		r.giveBack(id, part)
+		c.row.StartNs, c.row.EndNs = min(c.row.StartNs, part.StartNs), max(c.row.EndNs, part.EndNs)
+		c.row.add(part)
+		c.taken(id, part)
+		c.free(id, part)
 	}
-	if begun && r.row.EndNs > r.row.StartNs && r.startNs.Load() > 0 {
-		late := r.row.EndNs-r.row.StartNs > int64(r.Interval)*3/2
-		r.row.StartNs -= r.openNs()
-		r.row.EndNs -= r.openNs()
-		r.observer.Interval(r.row, late)
+	if begun && c.row.EndNs > c.row.StartNs {
+		c.closed(c.row)
 	}
 	return begun
 }
 
-// openNs is when the window opens on the run's clock, once that is known.
-func (r *coordinator) openNs() int64 { return r.startNs.Load() + int64(r.Warmup) }
-
-// part takes what a worker did up to at: one tally, or nil.
-func (r *coordinator) part(id int, at int64) *Tally {
-	p := r.pending[id]
+// part takes what a part did up to at: one tally, or nil.
+func (c *confluence) part(id int, at int64) *Tally {
+	p := c.pending[id]
 	n := 0
 	for n < len(p) && p[n].EndNs <= at {
 		n++
@@ -85,53 +95,42 @@ func (r *coordinator) part(id int, at int64) *Tally {
 	first := p[0]
 	for _, t := range p[1:n] {
 		first.extend(t)
-		r.giveBack(id, t)
+		c.free(id, t)
 	}
-	r.pending[id] = p[:copy(p, p[n:])]
+	c.pending[id] = p[:copy(p, p[n:])]
 	return first
 }
 
-func (r *coordinator) addPart(id int, t *Tally) {
-	r.row.add(t)
-	if t.Warmup {
-		for f, n := range t.Faults {
-			r.result.Setup[f] += n
-		}
-		return
-	}
-	total := &r.result.Total
-	total.count(t)
-	total.CPUNs, total.Busy = max(total.CPUNs, t.CPUNs), max(total.Busy, t.Busy)
-	r.result.Workers[id].Completed += t.Completed
-}
-
-// boundary is the earliest time at which a row can be closed: every worker has
-// delivered up to it and none across it. Workers end their tallies at the same
+// boundary is the earliest time at which a row can be closed: every part has
+// delivered up to it and none across it. Parts end their tallies at the same
 // times, so it is the end of the widest of the oldest, or of one that lies
 // across that. No tally lies across the window's opening, so no row does.
-func (r *coordinator) boundary() (int64, bool) {
-	at := int64(0)
-	for id, p := range r.pending {
+func (c *confluence) boundary() (at int64, ok bool) {
+	at = math.MinInt64
+	for id, p := range c.pending {
 		if len(p) > 0 {
-			at = max(at, p[0].EndNs)
-		} else if !r.ended[id] {
+			at, ok = max(at, p[0].EndNs), true
+		} else if !c.ended[id] {
 			return 0, false
 		}
 	}
 	for moved := true; moved; {
 		moved = false
-		for id, p := range r.pending {
+		for id, p := range c.pending {
 			k := 0
 			for k < len(p) && p[k].EndNs < at {
 				k++
 			}
 			switch {
-			case k == len(p) && !r.ended[id]:
+			case k == len(p) && !c.ended[id]:
 				return 0, false
 			case k < len(p) && p[k].EndNs > at && p[k].StartNs < at:
 				at, moved = p[k].EndNs, true
 			}
 		}
 	}
-	return at, at > 0
+	return at, ok
 }
+
+// isLate tells a row that is wider than it should be.
+func isLate(row *Tally, intervalNs int64) bool { return row.EndNs-row.StartNs > intervalNs*3/2 }

@@ -18,8 +18,8 @@ func TestMerge(t *testing.T) {
 		w := &watcher{sum: newTally(1)}
 		r := &coordinator{
 			shared: &shared{Config: Config{Threads: n, Interval: interval, Warmup: 300, Mix: get()}}, observer: w, ctx: context.Background(),
-			pending: make([][]*Tally, n), ended: make([]bool, n), row: newTally(1),
 		}
+		r.merge()
 		r.startNs.Store(700)
 		r.result.Total, r.result.Setup, r.result.Workers = *newTally(1), map[Fault]uint64{}, make([]WorkerReport, n)
 		last := int64(opens + rapid.IntRange(1, 15).Draw(t, "length")*interval/2)
@@ -52,16 +52,16 @@ func TestMerge(t *testing.T) {
 				left--
 			}
 			counted += p.sent - before
-			for id := range r.pending {
-				peak = max(peak, len(r.pending[id]))
+			for id := range r.rows.pending {
+				peak = max(peak, len(r.rows.pending[id]))
 			}
 		}
 		if peak > 2 {
 			t.Fatalf("%d tallies of one worker were kept", peak)
 		}
-		for id := range r.pending {
-			if len(r.pending[id]) > 0 {
-				t.Fatalf("worker %d: %d tallies were left over", id, len(r.pending[id]))
+		for id := range r.rows.pending {
+			if len(r.rows.pending[id]) > 0 {
+				t.Fatalf("worker %d: %d tallies were left over", id, len(r.rows.pending[id]))
 			}
 		}
 		if got := warm + r.result.Total.Sent; got != counted || w.sum.Sent != r.result.Total.Sent {
@@ -110,7 +110,6 @@ func (p *player) step(t *rapid.T, r *coordinator, interval, opens int64) (done b
 	if to >= p.end {
 		p.tally.EndNs = max(p.end, p.tally.StartNs)
 		p.done = true
-		r.ended[p.id] = true
 		r.take(delivery{worker: p.id, tally: p.tally, last: true})
 		return true
 	}

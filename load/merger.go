@@ -1,40 +1,199 @@
 package load
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Merger draws the tallies of several agents into the rows and the one result of
 // their run, the way the coordinator of an engine does with its workers: a row
 // is closed at a time that every agent has reached, counts and histograms are
 // added, and nothing is ever a percentile of percentiles. It belongs to one
 // goroutine.
-type Merger struct{}
+//
+// While one agent is silent the others' tallies wait, 32 of each (3.2 s at 100 ms,
+// 7.5 MB an agent of one target); beyond that the oldest become one, and the row
+// that they come to is the wider.
+type Merger struct {
+	intervalNs int64
+	targets    int
+	observer   Observer
+	rows       *confluence
+	agents     []account
+	spare      []*Tally
+}
+
+// account is what is known of one agent.
+type account struct {
+	own  *Result // its own, once it has ended
+	sum  *Result // of its tallies, until then; nil before the first
+	at   int64   // the end of its last tally
+	lost bool
+}
+
+// mergerKeeps of each agent's tallies: agents deliver ten at a time, once a
+// second, and one may be two deliveries ahead of another.
+const mergerKeeps = 32
 
 // NewMerger of a run with so many agents, numbered from 0, and targets. Its
 // Observer is told of the rows (Interval) from within Take, Lost and End; of
 // Connected and Window the owner of the agents tells it.
-func NewMerger(agents, targets int, interval time.Duration, o Observer) *Merger { return &Merger{} }
+func NewMerger(agents, targets int, interval time.Duration, o Observer) *Merger {
+	m := &Merger{
+		intervalNs: int64(interval), targets: targets, observer: o,
+		rows: newConfluence(agents, mergerKeeps, targets), agents: make([]account, agents),
+	}
+	m.rows.taken = func(int, *Tally) {}
+	m.rows.closed = func(row *Tally) { o.Interval(row, isLate(row, m.intervalNs)) }
+	m.rows.free = func(_ int, t *Tally) {
+		if len(m.spare) < 10*agents { // a second of all
+			m.spare = append(m.spare, t)
+		}
+	}
+	return m
+}
 
-// Spare is an empty tally to decode into and to give to Take.
-func (m *Merger) Spare() *Tally { return nil }
+// Spare is an empty tally to decode into and to give to Take. One that is not
+// given need not be returned.
+func (m *Merger) Spare() *Tally {
+	last := len(m.spare) - 1
+	if last < 0 {
+		return newTally(m.targets)
+	}
+	t := m.spare[last]
+	m.spare = m.spare[:last]
+	t.clear()
+	return t
+}
 
 // Take takes a tally of one agent, which is the Merger's from then on. Times are
 // on the run's clock: 0 is where the window opens. It refuses, and drops, one
 // that begins before the agent's last one has ended (a row that came twice), one
 // of another number of targets, and any of an agent that has ended or is lost.
-func (m *Merger) Take(agent int, t *Tally) error { return errSoon }
+func (m *Merger) Take(agent int, t *Tally) error {
+	a := &m.agents[agent]
+	switch {
+	case m.rows.ended[agent]:
+		return a.over()
+	case len(t.ByTarget) != len(m.rows.row.ByTarget):
+		return fmt.Errorf("a row of %d targets, the run has %d", max(len(t.ByTarget), 1), m.targets)
+	case t.EndNs < t.StartNs || a.sum != nil && t.StartNs < a.at:
+		return fmt.Errorf("a row from %d to %d ns does not follow one to %d ns", t.StartNs, t.EndNs, a.at)
+	case t.Warmup && t.EndNs > 0 || !t.Warmup && t.StartNs < 0:
+		return fmt.Errorf("a row from %d to %d ns is on both sides of the window's opening, or on the wrong one", t.StartNs, t.EndNs)
+	}
+	if a.sum == nil {
+		a.sum = NewResult(m.targets)
+		a.sum.Established, a.sum.StartLateNs = t.Connected, -1
+	}
+	a.sum.include(t)
+	if t.Warmup {
+		a.sum.Carried = t.InFlight // in flight where the window opens, of the last
+	} else {
+		a.sum.Total.InFlight, a.sum.WindowNs = t.InFlight, t.EndNs
+	}
+	a.at = t.EndNs
+	m.rows.add(agent, t)
+	return nil
+}
+
+func (a *account) over() error {
+	if a.lost {
+		return errors.New("the agent is lost: nothing more of it counts")
+	}
+	return errors.New("the agent has ended")
+}
 
 // Lost says that no more will come of an agent: rows go on without it, and what
-// came of it counts.
-func (m *Merger) Lost(agent int) {}
+// came of it counts. Of one that has ended it says nothing.
+func (m *Merger) Lost(agent int) {
+	if !m.rows.ended[agent] {
+		m.agents[agent].lost = true
+		m.rows.end(agent, nil)
+	}
+}
 
 // End gives an agent's own account, after the last of its tallies. The Merger
 // keeps r and does not change it.
-func (m *Merger) End(agent int, r *Result) error { return errSoon }
+func (m *Merger) End(agent int, r *Result) error {
+	a := &m.agents[agent]
+	if m.rows.ended[agent] {
+		return a.over()
+	}
+	if len(r.Total.ByTarget) != len(m.rows.row.ByTarget) {
+		return fmt.Errorf("an account of %d targets, the run has %d", max(len(r.Total.ByTarget), 1), m.targets)
+	}
+	a.own, a.sum = r, nil
+	m.rows.end(agent, nil)
+	return nil
+}
 
-// Agent is the account of one agent: what End gave, or what its tallies come to.
-// It is nil of one that nothing came of.
-func (m *Merger) Agent(agent int) *Result { return nil }
+// Agent is the account of one agent: what End gave or, until then and of one that
+// is lost, what its tallies come to, which lacks what only the agent knows: what
+// was asked, its CPU, its workers. It is nil of one that nothing came of.
+func (m *Merger) Agent(agent int) *Result {
+	if a := &m.agents[agent]; a.own != nil {
+		return a.own
+	}
+	return m.agents[agent].sum
+}
 
 // Result is what all agents came to: sums; the longest window; every worker, with
-// its agent's number.
-func (m *Merger) Result() *Result { return nil }
+// its agent's number. Started is the earliest of the agents' own wall clocks.
+func (m *Merger) Result() *Result {
+	all := NewResult(m.targets)
+	all.StartLateNs = -1
+	first := true
+	for i := range m.agents {
+		r := m.Agent(i)
+		if r == nil {
+			continue
+		}
+		all.join(r)
+		for _, w := range r.Workers {
+			w.Agent = i
+			all.Workers = append(all.Workers, w)
+		}
+		if r.Engine == "" {
+			continue
+		}
+		if first {
+			first, all.Engine, all.EngineWhy, all.EngineFeatures = false, r.Engine, r.EngineWhy, slices.Clone(r.EngineFeatures)
+			continue
+		}
+		if !slices.Contains(strings.Split(all.Engine, ", "), r.Engine) {
+			all.Engine += ", " + r.Engine
+			all.EngineWhy += "; " + r.EngineWhy
+		}
+		all.EngineFeatures = slices.DeleteFunc(all.EngineFeatures, func(f string) bool { return !slices.Contains(r.EngineFeatures, f) })
+	}
+	return all
+}
+
+// join adds what one agent came to.
+func (r *Result) join(o *Result) {
+	t := &o.Total
+	r.Total.count(t)
+	r.Total.InFlight += t.InFlight
+	r.Total.CPUNs, r.Total.Busy = max(r.Total.CPUNs, t.CPUNs), max(r.Total.Busy, t.Busy)
+	for f, n := range o.Setup {
+		r.Setup[f] += n
+	}
+	if !o.Started.IsZero() && (r.Started.IsZero() || o.Started.Before(r.Started)) {
+		r.Started = o.Started
+	}
+	r.WindowNs, r.StartLateNs = max(r.WindowNs, o.WindowNs), max(r.StartLateNs, o.StartLateNs)
+	r.Carried += o.Carried
+	r.Asked += o.Asked
+	r.Unsent += o.Unsent
+	r.LateAtEnd += o.LateAtEnd
+	r.Opened += o.Opened
+	r.Established += o.Established
+	r.UserNs += o.UserNs
+	r.SystemNs += o.SystemNs
+	r.AllocatedBytes += o.AllocatedBytes
+	r.Interrupted = r.Interrupted || o.Interrupted
+}

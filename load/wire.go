@@ -1,9 +1,20 @@
 package load
 
-import "errors"
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
 
-// errSoon stands until the bodies follow.
-var errSoon = errors.New("load: not yet")
+	"ceiling/internal/hist"
+)
+
+// Versions of the binary forms.
+const (
+	tallyVersion  = 1
+	resultVersion = 1
+)
 
 // NewResult is an empty result of a run with so many targets, to be decoded
 // into.
@@ -11,20 +22,196 @@ func NewResult(targets int) *Result {
 	return &Result{Total: *newTally(targets), Setup: map[Fault]uint64{}}
 }
 
-// AppendBinary adds the exact binary form of a tally to b: every exported field.
-// The form is versioned; an agent and its controller speak the same.
-func (t *Tally) AppendBinary(b []byte) ([]byte, error) { return b, errSoon }
+// AppendBinary adds the exact binary form of a tally to b: every exported field,
+// numbers as varints and of histograms and statuses what is not 0. The form is
+// versioned; an agent and its controller speak the same. 100 ms of 64 connections
+// at full speed take 5 KB, 6 at most (measured). The error is always nil.
+func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
+	b = append(b, tallyVersion)
+	warmup := byte(0)
+	if t.Warmup {
+		warmup = 1
+	}
+	b = append(b, warmup)
+	b = binary.AppendVarint(b, t.StartNs)
+	b = binary.AppendVarint(b, t.EndNs)
+	for _, n := range t.counts() {
+		b = binary.AppendUvarint(b, *n)
+	}
+	for _, n := range t.times() {
+		b = binary.AppendVarint(b, *n)
+	}
+	b = binary.AppendVarint(b, int64(t.Connected))
+	b = appendFloat(b, t.Busy)
+	used := 0
+	for _, n := range t.Statuses {
+		if n > 0 {
+			used++
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(used))
+	for status, n := range t.Statuses {
+		if n > 0 {
+			b = binary.AppendUvarint(b, uint64(status))
+			b = binary.AppendUvarint(b, n)
+		}
+	}
+	b = appendFaults(b, t.Faults)
+	for _, h := range []*hist.Hist{&t.Response, &t.Service, &t.Lag} {
+		b = sized(b, h.AppendBinary)
+	}
+	b = binary.AppendUvarint(b, uint64(len(t.ByTarget)))
+	for i := range t.ByTarget {
+		b = t.ByTarget[i].append(b)
+	}
+	return b, nil
+}
+
+// counts are the plain numbers of a tally, in the order of the wire.
+func (t *Tally) counts() []*uint64 {
+	return []*uint64{
+		&t.Sent, &t.Completed, &t.Failed, &t.Bad, &t.Read, &t.Written, &t.Reconnects, &t.Resent,
+		&t.InFlight, &t.Behind, &t.Batches, &t.Waits,
+	}
+}
+
+// times likewise; none of them is below 0.
+func (t *Tally) times() []*int64 {
+	return []*int64{&t.BatchNs, &t.BatchMaxNs, &t.GatherNs, &t.CPUNs}
+}
+
+func (t *TargetTally) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, t.Completed)
+	b = binary.AppendUvarint(b, t.Failed)
+	b = binary.AppendUvarint(b, uint64(len(t.Statuses)))
+	codes := make([]int, 0, len(t.Statuses))
+	for status := range t.Statuses {
+		codes = append(codes, status)
+	}
+	slices.Sort(codes)
+	for _, status := range codes {
+		b = binary.AppendUvarint(b, uint64(status))
+		b = binary.AppendUvarint(b, t.Statuses[status])
+	}
+	return sized(b, t.Response.AppendBinary)
+}
+
+func appendFloat(b []byte, v float64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// sized adds what append adds, with its length before it.
+func sized(b []byte, form func([]byte) ([]byte, error)) []byte {
+	at := len(b)
+	b, _ = form(append(b, 0, 0, 0, 0)) // the forms' errors are always nil
+	binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+func appendFaults(b []byte, faults map[Fault]uint64) []byte {
+	list := make([]Fault, 0, len(faults))
+	for f := range faults {
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Cause, b.Cause))
+	})
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, f := range list {
+		b = appendText(appendText(b, f.Phase), f.Cause)
+		b = binary.AppendUvarint(b, faults[f])
+	}
+	return b
+}
 
 // UnmarshalBinary reads what AppendBinary wrote, all of b, in place of what t
 // holds. t has to be made for the number of the run's targets (NewTally). It
 // refuses what no tally can be, and then t is empty. Besides t's own memory it
 // takes no more than the length of b warrants.
-func (t *Tally) UnmarshalBinary(b []byte) error { return errSoon }
+func (t *Tally) UnmarshalBinary(b []byte) error {
+	t.clear()
+	if t.Faults == nil {
+		t.Faults = map[Fault]uint64{}
+	}
+	r := reader{b: b}
+	r.version(tallyVersion)
+	r.tally(t)
+	if err := r.end(); err != nil {
+		t.clear()
+		return fmt.Errorf("decode tally: %w", err)
+	}
+	return nil
+}
 
 // AppendBinary adds the exact binary form of a result to b: every exported
-// field, those of the workers too. Started keeps its instant, not its zone.
-func (r *Result) AppendBinary(b []byte) ([]byte, error) { return b, errSoon }
+// field, those of the workers too. Started keeps its instant, not its zone. The
+// error is always nil.
+func (r *Result) AppendBinary(b []byte) ([]byte, error) {
+	b = sized(append(b, resultVersion), r.Total.AppendBinary)
+	b = appendFaults(b, r.Setup)
+	b = binary.AppendVarint(b, r.Started.Unix())
+	b = binary.AppendUvarint(b, uint64(r.Started.Nanosecond()))
+	for _, n := range r.counts() {
+		b = binary.AppendUvarint(b, *n)
+	}
+	for _, n := range r.times() {
+		b = binary.AppendVarint(b, *n)
+	}
+	b = binary.AppendUvarint(b, uint64(r.Opened))
+	b = binary.AppendUvarint(b, uint64(r.Established))
+	b = appendText(appendText(b, r.Engine), r.EngineWhy)
+	b = binary.AppendUvarint(b, uint64(len(r.EngineFeatures)))
+	for _, text := range r.EngineFeatures {
+		b = appendText(b, text)
+	}
+	interrupted := byte(0)
+	if r.Interrupted {
+		interrupted = 1
+	}
+	b = append(b, interrupted)
+	b = binary.AppendUvarint(b, uint64(len(r.Workers)))
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		for _, n := range []int{w.Agent, w.Thread, w.Connections, w.Opened} {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+		b = binary.AppendUvarint(b, w.Completed)
+		b = appendFloat(appendFloat(b, w.Busy), w.RunDelay)
+	}
+	return b, nil
+}
+
+func (r *Result) counts() []*uint64 {
+	return []*uint64{&r.Carried, &r.Asked, &r.Unsent, &r.LateAtEnd, &r.AllocatedBytes}
+}
+
+// times of a result; StartLateNs may be -1.
+func (r *Result) times() []*int64 {
+	return []*int64{&r.WindowNs, &r.StartLateNs, &r.UserNs, &r.SystemNs}
+}
 
 // UnmarshalBinary reads what AppendBinary wrote, all of b, in place of what r
 // holds; see Tally.UnmarshalBinary, and NewResult.
-func (r *Result) UnmarshalBinary(b []byte) error { return errSoon }
+func (r *Result) UnmarshalBinary(b []byte) error {
+	r.clear()
+	in := reader{b: b}
+	in.version(resultVersion)
+	in.result(r)
+	if err := in.end(); err != nil {
+		r.clear()
+		return fmt.Errorf("decode result: %w", err)
+	}
+	return nil
+}
+
+// clear empties a result but for the room of its targets.
+func (r *Result) clear() {
+	targets := r.Total.ByTarget
+	*r = Result{Setup: map[Fault]uint64{}}
+	r.Total.Faults, r.Total.ByTarget = map[Fault]uint64{}, targets
+	r.Total.clear()
+}
