@@ -1,0 +1,129 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// AgentColumns are the columns of AgentRows.
+func AgentColumns() []string {
+	return []string{"agent", "share", "connections", "req/s", "p50", "p99", "busy", "room", "clock", "began"}
+}
+
+// unknown stands where an agent has no such figure.
+const unknown = "–"
+
+// AgentRows has one row for each agent, as texts: its share of the run, the
+// connections it established, the rate and the response times of its own part,
+// how much of its time its busiest worker ran, how many times its rate it could
+// do by calibration, how well its clock is known, and how far from the common
+// start it began. Those that load come first, each by name.
+func AgentRows(r *record.Run) [][]string {
+	var rows [][]string
+	for _, a := range Agents(r) {
+		row := []string{a.Name, "observes", "", "", "", "", "", "", clock(a), ""}
+		if a.Loads {
+			row = []string{a.Name, fmt.Sprintf("%.3g %%", 100*a.Share.Fraction()), established(&a.Load), unit.FormatSI(a.Rate.CompletedPerS),
+				unknown, unknown, unknown, unknown, clock(a), began(a)}
+			if l := &a.Latency.Response; l.Count > 0 {
+				row[4], row[5] = unit.FormatNs(l.P50Ns), unit.FormatNs(l.P99Ns)
+			}
+			if g := &a.Generator; g.BusiestWorker > 0 {
+				row[6] = fmt.Sprintf("%.0f %%", 100*g.BusiestWorker)
+			}
+			if h := a.Generator.Headroom; h > 0 {
+				row[7] = fmt.Sprintf("%.2g×", h)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Agents are a run's agents in the order in which they are shown: those that
+// load first, each by name.
+func Agents(r *record.Run) []*record.Agent {
+	var list []*record.Agent
+	for i := range r.Agents {
+		list = append(list, &r.Agents[i])
+	}
+	slices.SortStableFunc(list, func(a, b *record.Agent) int {
+		if a.Loads != b.Loads {
+			return map[bool]int{true: -1, false: 1}[a.Loads]
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return list
+}
+
+func established(l *record.Load) string {
+	if l.Established == l.Connections {
+		return unit.FormatCount(int64(l.Established))
+	}
+	return fmt.Sprintf("%s of %s", unit.FormatCount(int64(l.Established)), unit.FormatCount(int64(l.Connections)))
+}
+
+// clock is how well an agent's clock is known.
+func clock(a *record.Agent) string {
+	if a.Clock.Pings <= 0 {
+		return unknown
+	}
+	return "±" + unit.FormatNs(a.Clock.ErrorNs)
+}
+
+// began is the skew of the start with its sign.
+func began(a *record.Agent) string {
+	if a.StartSkewNs >= 0 {
+		return "+" + unit.FormatNs(a.StartSkewNs)
+	}
+	return unit.FormatNs(a.StartSkewNs)
+}
+
+// LostLines says of which agents nothing more came, and since when.
+func LostLines(r *record.Run) []string {
+	var lines []string
+	for _, a := range Agents(r) {
+		switch {
+		case a.Lost == "":
+		case a.LostAtNs <= 0:
+			lines = append(lines, fmt.Sprintf("%s, before the window opened: %s", a.Name, a.Lost))
+		default:
+			lines = append(lines, fmt.Sprintf("%s, %s into the window: %s", a.Name, unit.FormatNs(a.LostAtNs), a.Lost))
+		}
+	}
+	return lines
+}
+
+// nameMost is how much of an agent's name a table has room for, so that it
+// stays within 100 columns.
+const nameMost = 14
+
+// agents writes a table with a row for each agent, and who was lost.
+func agents(p *printer, r *record.Run) {
+	if len(r.Agents) == 0 {
+		return
+	}
+	p.line("")
+	widths := []int{nameMost, 9, 19, 8, 9, 9, 6, 6, 10, 10} // 100 in all
+	for _, row := range append([][]string{AgentColumns()}, AgentRows(r)...) {
+		var line strings.Builder
+		for i, text := range row {
+			if n := []rune(text); i == 0 && len(n) > nameMost {
+				text = string(n[:nameMost-1]) + "…"
+			}
+			if i == 0 {
+				fmt.Fprintf(&line, "%-*s", widths[i], text)
+			} else {
+				fmt.Fprintf(&line, "%*s", widths[i], text)
+			}
+		}
+		p.line("%s", strings.TrimRight(line.String(), " "))
+	}
+	for i, text := range LostLines(r) {
+		p.fact([]string{"lost", ""}[min(i, 1)], text)
+	}
+}
