@@ -236,4 +236,3 @@ func TestSamplesSpecsProfiles(t *testing.T) {
 		t.Errorf("the controller's log has\n%s", log)
 	}
 }
-

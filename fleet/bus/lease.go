@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// LeaseTTL is after how long a test bed is free whose driver died.
-	LeaseTTL    = 12 * time.Second
-	leaseRenew  = LeaseTTL / 4
-	leaseKey    = "holder"
-	leaseAnswer = 2 * time.Second // for one attempt to renew
+	// LeaseTTL is after how long a test bed is free whose driver died, unless
+	// the controller was told otherwise. It is renewed four times as often, and
+	// an attempt may take a sixth of it.
+	LeaseTTL = 12 * time.Second
+	leaseKey = "holder"
 )
 
 // Held says who has the test bed: the error of Acquire.
@@ -36,6 +36,7 @@ func (h *Held) Error() string {
 type Lease struct {
 	kv    jetstream.KeyValue
 	value []byte
+	ttl   time.Duration
 	lost  chan struct{}
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -52,6 +53,13 @@ func (c *Conn) Acquire(ctx context.Context, holder string) (*Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lease of test bed %s: %w", c.bed, gone(err))
 	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("lease of test bed %s: %w", c.bed, gone(err))
+	}
+	if status.TTL() <= 0 {
+		return nil, fmt.Errorf("lease of test bed %s: the bucket %s has no time to live: make it anew", c.bed, leaseBucket(c.bed))
+	}
 	mine := Held{Holder: holder, Since: time.Now().Round(time.Second)}
 	rand.Read(mine.Mark[:])
 	value, err := json.Marshal(mine)
@@ -67,7 +75,7 @@ func (c *Conn) Acquire(ctx context.Context, holder string) (*Lease, error) {
 		return nil, fmt.Errorf("lease of test bed %s: %w", c.bed, gone(err))
 	}
 	inner, stop := context.WithCancel(context.Background())
-	l := &Lease{kv: kv, value: value, revision: revision, lost: make(chan struct{}), stop: stop, done: make(chan struct{})}
+	l := &Lease{kv: kv, value: value, ttl: status.TTL(), revision: revision, lost: make(chan struct{}), stop: stop, done: make(chan struct{})}
 	go l.keep(inner, began)
 	return l, nil
 }
@@ -88,7 +96,7 @@ func (c *Conn) heldBy(ctx context.Context, kv jetstream.KeyValue) error {
 // has passed since the last renewal that was sent and answered.
 func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 	defer close(l.done)
-	tick := time.NewTicker(leaseRenew)
+	tick := time.NewTicker(l.ttl / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -99,7 +107,7 @@ func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 		began := time.Now()
 		// Not ctx: a renewal broken off may have been done, under a revision that
 		// Release then does not know.
-		attempt, cancel := context.WithTimeout(context.Background(), leaseAnswer)
+		attempt, cancel := context.WithTimeout(context.Background(), l.ttl/6)
 		revision, err := l.kv.Update(attempt, leaseKey, l.value, l.revision)
 		if stale(err) {
 			revision, err = l.again(attempt)
@@ -110,7 +118,7 @@ func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 			l.mu.Lock()
 			l.revision, renewed = revision, began
 			l.mu.Unlock()
-		case errors.Is(err, jetstream.ErrKeyExists) || time.Since(renewed) >= LeaseTTL:
+		case errors.Is(err, jetstream.ErrKeyExists) || time.Since(renewed) >= l.ttl:
 			l.mu.Lock()
 			l.why = err
 			l.mu.Unlock()
@@ -141,8 +149,8 @@ func stale(err error) bool {
 	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || errors.Is(err, jetstream.ErrKeyExists)
 }
 
-// Lost is closed when the lease is another's, or was not renewed for LeaseTTL:
-// another may have it.
+// Lost is closed when the lease is another's, or was not renewed for its time
+// to live: another may have it.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Why says why it was lost; nil if it was not.
@@ -164,7 +172,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.kv.Delete(ctx, leaseKey, jetstream.LastRevision(l.revision)); err != nil && !stale(err) {
-		return fmt.Errorf("release the test bed (free in %v by itself): %w", LeaseTTL, gone(err))
+		return fmt.Errorf("release the test bed (free in %v by itself): %w", l.ttl, gone(err))
 	}
 	return nil
 }

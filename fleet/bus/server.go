@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	maxConnections  = 4096
-	maxPending      = 32 << 20 // bytes for a client that does not read
-	leastFree       = 64 << 20 // bytes a controller wants to start with
-	samplesMost     = 1 << 30
+	maxConnections = 4096
+	maxPending     = 32 << 20 // bytes for a client that does not read
+	leastFree      = 64 << 20 // bytes a controller wants to start with
+	samplesMost    = 1 << 30
 )
 
 // ServerOptions say where a controller listens and what it keeps.
@@ -41,6 +41,9 @@ type ServerOptions struct {
 	// 0: 1 GB, or a quarter of what is free if that is less. It counts when the
 	// state is made.
 	Samples int64
+	// LeaseTTL is after how long a driver that died has lost the test bed; 0:
+	// LeaseTTL. It counts when the state is made.
+	LeaseTTL time.Duration
 	// Log is told of refused logins and of trouble, a line each; nil: nobody.
 	Log io.Writer
 }
@@ -115,7 +118,11 @@ func (s *Server) start(o ServerOptions) error {
 	if samples == 0 {
 		samples = min(samplesMost, free/4)
 	}
-	return c.Furnish(ctx, samples)
+	lease := o.LeaseTTL
+	if lease == 0 {
+		lease = LeaseTTL
+	}
+	return c.Furnish(ctx, samples, lease)
 }
 
 // listenOn binds once to see that the port is free, since the server would

@@ -21,9 +21,9 @@ const (
 
 // Furnish makes the stream and the buckets of the test bed where they are
 // missing; those that are there stay as they are. Samples bounds the stream, in
-// bytes. The embedded server has done it; with an organisation's own NATS a
+// bytes; a lease that is not renewed for its time is lost. The embedded server has done it; with an organisation's own NATS a
 // driver does it once, or its administrator with other bounds.
-func (c *Conn) Furnish(ctx context.Context, samples int64) error {
+func (c *Conn) Furnish(ctx context.Context, samples int64, lease time.Duration) error {
 	stream := jetstream.StreamConfig{
 		Name: samplesStream(c.bed), Description: "what agents measured, until it is in the record",
 		Subjects: []string{sampleSubject(c.bed, "*", "*")}, Storage: jetstream.FileStorage,
@@ -35,7 +35,7 @@ func (c *Conn) Furnish(ctx context.Context, samples int64) error {
 	}
 	buckets := []jetstream.KeyValueConfig{
 		{Bucket: specsBucket(c.bed), Description: "what runs are asked", TTL: keptFor, MaxBytes: specsMost, MaxValueSize: MaxBody},
-		{Bucket: leaseBucket(c.bed), Description: "who has the test bed", TTL: LeaseTTL, MaxBytes: 1 << 20},
+		{Bucket: leaseBucket(c.bed), Description: "who has the test bed", TTL: lease, MaxBytes: 1 << 20},
 	}
 	for _, b := range buckets {
 		if _, err := c.js.CreateKeyValue(ctx, b); err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
