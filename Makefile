@@ -3,7 +3,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test bench lint race fuzz deps
+.PHONY: all build test bench lint race fuzz deps conformance
 
 all: build
 
@@ -13,6 +13,7 @@ build:
 # test installs what the tests need where it is missing, then runs all of them.
 test: deps lint
 	./.ci/test
+	./.ci/conformance h2spec
 	$(MAKE) --no-print-directory race
 
 lint:
@@ -20,11 +21,12 @@ lint:
 	$(GO) vet ./...
 	cd tools && $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	./bin/staticcheck ./...
+	cd tools/conformance && $(GO) vet . && ../../bin/staticcheck .
 
 # race needs cgo and a C compiler, which deps installs. The packages that are
 # left out start no goroutine.
 CONCURRENT = ./cmd/ceiling ./export ./internal/faulty ./internal/ring ./live ./live/follow ./live/page ./load ./observe \
-	./proxy ./proxy/apps ./proxy/publish ./proxy/secure ./record ./run ./server/... ./take
+	./proxy ./proxy/apps ./proxy/publish ./proxy/secure ./race/... ./record ./run ./server/... ./take
 race:
 	CGO_ENABLED=1 PACKAGES="$(CONCURRENT)" ./.ci/test -race -short
 
@@ -33,6 +35,11 @@ race:
 FUZZTIME ?= 3s
 fuzz:
 	./.ci/fuzz $(FUZZTIME)
+
+# conformance runs what others have written about proxies against ours: three
+# minutes. test runs h2spec of it.
+conformance:
+	./.ci/conformance
 
 deps:
 	./.ci/deps

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -75,7 +77,7 @@ const (
 
 // Contestants are all that there are, in the order of the table.
 func Contestants() []Contestant {
-	return []Contestant{nginx(), haproxy(), h2o(), envoy(), caddy(), fastHTTP(), httputil(), ours(Ours), ours(Prefork)}
+	return []Contestant{nginx(), haproxy(), h2o(), envoy(), caddy(), fastHTTP(), httpUtil(), ours(Ours), ours(Prefork)}
 }
 
 // Entrant is a contestant as it was found here.
@@ -107,8 +109,8 @@ func find(ctx context.Context, c *Config) ([]*Entrant, error) {
 			}
 			continue
 		}
-		path, err := exec.LookPath(k.Program)
-		if err != nil {
+		path := look(k.Program)
+		if path == "" {
 			e.Version, e.Missing = "", "not installed: "+k.Install
 			continue
 		}
@@ -120,6 +122,19 @@ func find(ctx context.Context, c *Config) ([]*Entrant, error) {
 		}
 	}
 	return list, nil
+}
+
+// look finds a program in PATH, and where a directory of that is called bin, in the
+// sbin beside it: that is where Debian has servers, and not in everybody's PATH.
+func look(program string) string {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		for _, dir := range []string{dir, filepath.Join(filepath.Dir(dir), "sbin")} {
+			if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil && filepath.IsAbs(path) {
+				return path
+			}
+		}
+	}
+	return ""
 }
 
 // ask answers the version that a program prints. What it exits with says nothing:

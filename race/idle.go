@@ -44,9 +44,13 @@ func (r *race) hold(ctx context.Context, k *Case, runners []*runner) error {
 	if err != nil {
 		return err
 	}
-	wanted := min(holdWanted, int(soft)-spareFiles)
-	if wanted < holdWanted {
-		r.result.note(fmt.Sprintf("idle: %d connections, not %d: a process may open %d files here (ulimit -H -n), the generator and the contestant each", wanted, holdWanted, hard))
+	asked := r.Hold
+	if asked == 0 {
+		asked = holdWanted
+	}
+	wanted := min(asked, int(soft)-spareFiles)
+	if wanted < asked {
+		r.result.note(fmt.Sprintf("idle: %d connections, not %d: a process may open %d files here (ulimit -H -n), the generator and the contestant each", wanted, asked, hard))
 	}
 	if wanted < 1 {
 		return fmt.Errorf("idle: %d open files are allowed, which leaves none to be held; raise the limit: ulimit -n 20000", soft)

@@ -9,7 +9,7 @@ func fastHTTP() Contestant {
 	return Contestant{Name: "fasthttp", builtWith: "github.com/valyala/fasthttp", render: rivalCommand("fasthttp")}
 }
 
-func httputil() Contestant {
+func httpUtil() Contestant {
 	return Contestant{Name: "httputil", builtWith: "std", render: rivalCommand("httputil")}
 }
 

@@ -48,6 +48,9 @@ type Config struct {
 	// Keep is a directory for configurations, logs of errors and raw samples; ""
 	// keeps none.
 	Keep string
+	// Hold is how many idle connections are held; 0: 20,000, or as many as the limit
+	// of open files allows.
+	Hold int
 	// Progress is told what begins; nil tells nobody.
 	Progress func(text string)
 }

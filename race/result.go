@@ -58,7 +58,7 @@ type Row struct {
 	Name string `json:"name"`
 	// Hash of the configuration, the name and the version.
 	Hash          string        `json:"hash,omitempty"`
-	Configuration Configuration `json:"configuration"`
+	Configuration Configuration `json:"configuration,omitzero"`
 	// Forwards is the head that the backend gets for the race's request.
 	Forwards string `json:"forwards,omitempty"`
 	// NotRaced says why there are no figures.
@@ -90,6 +90,7 @@ type Verdict struct {
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 	Limit  float64 `json:"limit"`
+	Unit   string  `json:"unit"`
 	Says   string  `json:"says"`
 }
 
@@ -243,15 +244,16 @@ func (r *Result) judgeCase(c *CaseResult) {
 		if row.Name != Ours && row.Name != Prefork {
 			continue
 		}
-		if e := row.ToNginx; e != nil && c.Limit > 0 {
-			r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": CPU per request of " + row.Name + " to nginx's", Value: e.Value, Low: e.Low, High: e.High, Limit: c.Limit}))
+		say := func(what string, e *stat.Estimate, limit float64, unit string) {
+			if e != nil && limit > 0 {
+				r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": " + row.Name + what, Value: e.Value, Low: e.Low, High: e.High, Limit: limit, Unit: unit}))
+			}
 		}
-		if e := row.P99ToNginx; e != nil {
-			r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": p99 of " + row.Name + " to nginx's, same rate", Value: e.Value, Low: e.Low, High: e.High, Limit: 1}))
-		}
+		say(", CPU per request to nginx's", row.ToNginx, c.Limit, "ratio")
+		say(", p99 at the same rate to nginx's", row.P99ToNginx, 1, "ratio")
 		if d := row.Idle; d != nil && row.NotRaced == "" {
 			b := d.BytesPerConnection
-			r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: "idle: bytes for a connection of " + row.Name, Value: b, Low: b, High: b, Limit: idleLimit}))
+			say(", bytes for an idle connection", &stat.Estimate{Value: b, Interval: stat.Interval{Low: b, High: b}}, idleLimit, "bytes")
 		}
 	}
 }

@@ -207,17 +207,25 @@ func straceCounter(ctx context.Context, pids []int) (stop func() (uint64, error)
 	}, nil
 }
 
-// parseStrace reads the line "100.00 SECONDS USECS CALLS [ERRORS] total".
-func parseStrace(text []byte) (uint64, error) {
+// parseStrace adds up the lines "60.00 SECONDS USECS CALLS [ERRORS] NAME". The last
+// line has their sum, which not every version gives the same columns.
+func parseStrace(text []byte) (sum uint64, err error) {
 	for line := range bytes.Lines(text) {
 		f := bytes.Fields(line)
-		if len(f) >= 4 && string(f[len(f)-1]) == "total" {
-			// The fourth column; older versions leave out the third in this line.
-			if n, err := strconv.ParseUint(string(f[3]), 10, 64); err == nil {
-				return n, nil
-			}
-			return strconv.ParseUint(string(f[2]), 10, 64)
+		if len(f) < 5 || string(f[len(f)-1]) == "total" {
+			continue
 		}
+		if _, err := strconv.ParseFloat(string(f[0]), 64); err != nil {
+			continue // the head of the table, or a rule
+		}
+		n, err := strconv.ParseUint(string(f[3]), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("line %q: %w", line, err)
+		}
+		sum += n
 	}
-	return 0, fmt.Errorf("no total in %q", text)
+	if sum == 0 {
+		return 0, fmt.Errorf("no call in %q", text)
+	}
+	return sum, nil
 }

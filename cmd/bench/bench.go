@@ -115,6 +115,10 @@ func (b *bench) run(ctx context.Context) Entry {
 		b.floor(ctx, &e)
 		b.hold(ctx, &e)
 	}
+	if b.only == "" || b.only == onlyRace {
+		b.calm(ctx, onlyRace)
+		b.raced(ctx, &e)
+	}
 	e.TookS = time.Since(begin).Seconds()
 	e.Failures, e.Doubts = b.failures, b.doubts
 	return e

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"ceiling/race"
 	"ceiling/selftest"
 )
 
@@ -38,6 +39,7 @@ type Entry struct {
 	Startup *Spread     `json:"startup_ms,omitempty"`
 	Targets []Target    `json:"targets"`
 
+	Race     *race.Result           `json:"race,omitempty"`
 	Found    []Found                `json:"found,omitempty"`
 	Proofs   []selftest.ProofResult `json:"proofs,omitempty"`
 	Compared []Compared             `json:"compared,omitempty"`

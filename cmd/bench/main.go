@@ -48,13 +48,16 @@ type options struct {
 const (
 	onlySpeed = "speed"
 	onlyTruth = "truth"
+	onlyRace  = "race"
 	// These take from ten minutes to hours, and are no part of a whole run.
 	onlyFind    = "find"
 	onlyProve   = "prove"
 	onlyCompare = "compare"
 )
 
-func parts() []string { return []string{onlySpeed, onlyTruth, onlyFind, onlyProve, onlyCompare} }
+func parts() []string {
+	return []string{onlySpeed, onlyTruth, onlyRace, onlyFind, onlyProve, onlyCompare}
+}
 
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, stderr)

@@ -26,6 +26,12 @@ func printEntry(w io.Writer, e *Entry) {
 	if err := t.Flush(); err != nil {
 		return
 	}
+	if e.Race != nil {
+		fmt.Fprintln(w)
+		if err := e.Race.Write(w); err != nil {
+			return
+		}
+	}
 	for _, doubt := range e.Doubts {
 		fmt.Fprintln(w, "doubt:", doubt)
 	}

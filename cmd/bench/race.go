@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"time"
+
+	"ceiling/race"
+)
+
+// raced lets the proxy race against nginx and its peers, as `ceiling race` does,
+// with the rounds and the seed of this run. The ledger keeps the hashes of the
+// configurations; docs/proxy.md has their texts.
+func (b *bench) raced(ctx context.Context, e *Entry) {
+	version, err := exec.CommandContext(ctx, b.binary, "--version").Output()
+	if err != nil {
+		b.failed(ctx, "race", err)
+		return
+	}
+	result, err := race.Run(ctx, race.Config{
+		Rounds: b.rounds, Duration: 500 * time.Millisecond, Workers: 1, Connections: 60, PerS: 10_000, Seed: b.seed,
+		Program: b.binary, Version: lastWord(version), Progress: func(text string) { b.progress("race: %s", text) },
+	})
+	if err != nil {
+		b.failed(ctx, "race", err)
+		return
+	}
+	for i := range result.Cases {
+		for k := range result.Cases[i].Rows {
+			row := &result.Cases[i].Rows[k]
+			row.Configuration, row.Forwards = race.Configuration{}, ""
+		}
+	}
+	e.Race = result
+	for _, v := range result.Verdicts {
+		e.Targets = append(e.Targets, target("race: "+v.Figure, v.Value, v.Limit, v.Unit))
+	}
+}
+
+// lastWord of a line: "ceiling version 0123456789ab" ends with the version.
+func lastWord(line []byte) string {
+	words := bytes.Fields(line)
+	if len(words) == 0 {
+		return "unknown"
+	}
+	return string(words[len(words)-1])
+}

@@ -1,0 +1,97 @@
+package race
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"ceiling/internal/stat"
+)
+
+// made is a result of rounds in which ours takes 0.6 of what nginx takes, whatever
+// the round was like.
+func made() *Result {
+	r := &Result{Settings: Settings{Rounds: 7, DurationS: 0.5, Workers: 1, Connections: 60, PerS: 10_000, Seed: 1},
+		Entrants: []*Entrant{{Name: Nginx, Version: "1"}, {Name: "envoy", Missing: "not installed: from envoyproxy.io"}, {Name: Ours, Version: "2", Differs: "all"}}}
+	k, err := chosen([]string{"16"})
+	if err != nil {
+		panic(err)
+	}
+	c := CaseResult{Case: k[0], Rows: []Row{{Name: Nginx, Hash: "1111111"}, {Name: "envoy", NotRaced: "not installed"}, {Name: Ours, Hash: "2222222"}}}
+	for round := 1; round <= 7; round++ {
+		noise := 1 + float64(round*round%5)
+		sample := func(name string, ns float64) Sample {
+			return Sample{Case: "16", Name: name, Round: round, Requests: 1000, Seen: 1010, WindowS: .5, CPUNs: int64(ns * 1000), BackendNs: 1, GeneratorNs: 1,
+				HostNs: int64(ns*1000) + 1000, P99Ns: 2e6, OpenP99Ns: 3e6, Memory: 12_700_000}
+		}
+		c.samples = append(c.samples, sample(Nginx, 10_000*noise), sample(Ours, 6_000*noise))
+	}
+	r.Cases = []CaseResult{c}
+	return r
+}
+
+func TestConclude(t *testing.T) {
+	r := made()
+	r.Cases[0].samples[1].Errors, r.Cases[0].samples[3].Late, r.Cases[0].samples[5].Seen = 3, 5, 900
+	r.conclude()
+	own := r.Cases[0].Rows[2]
+	if e := own.ToNginx; e == nil || math.Abs(e.Value-.6) > 1e-9 || e.N != 7 {
+		t.Errorf("%+v", own.ToNginx)
+	}
+	if own.Errors != 3 || own.Late != 5 || own.Miscounted != 1 {
+		t.Errorf("%d errors, %d late, %d miscounted", own.Errors, own.Late, own.Miscounted)
+	}
+	doubts := strings.Join(r.Doubts, "\n")
+	for _, want := range []string{"ceiling: 3 errors", "5 requests were late", "in 1 rounds the backend's count"} {
+		if !strings.Contains(doubts, want) {
+			t.Errorf("no %q in:\n%s", want, doubts)
+		}
+	}
+	if len(r.Verdicts) != 2 || r.Verdicts[0].Says != Met || r.Verdicts[0].Limit != .7 || r.Verdicts[1].Says != Met {
+		t.Errorf("%+v", r.Verdicts)
+	}
+	if r.Cases[0].Rows[1].NsPerRequest != nil {
+		t.Error("who was not raced has figures")
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		value, low, high float64
+		want             string
+	}{{.6, .5, .7, Met}, {.6, .5, .71, ProbablyIs}, {.75, .69, .8, ProbablyNo}, {.8, .71, .9, Missed}} {
+		if v := judge(Verdict{Value: c.value, Low: c.low, High: c.high, Limit: .7}); v.Says != c.want {
+			t.Errorf("%v: %q", c, v.Says)
+		}
+	}
+}
+
+// TestWrite: no line is wider than 100 columns, whatever the figures; what is
+// missing is named, and what is doubtful.
+func TestWrite(t *testing.T) {
+	r := made()
+	r.conclude()
+	calls := 123.4
+	worst := func(v float64) *stat.Estimate {
+		return &stat.Estimate{Value: v, Interval: stat.Interval{Low: v, High: v}}
+	}
+	r.Cases[0].Rows = append(r.Cases[0].Rows, Row{Name: Prefork, Hash: "3333333", NsPerRequest: worst(123_456), ToNginx: worst(12.34), PerS: worst(123_456),
+		P99Ns: worst(123e6), OpenP99Ns: worst(123e6), Memory: worst(123e6), SyscallsPerRequest: &calls, Errors: 123})
+	r.Cases = append(r.Cases, CaseResult{Case: Cases()[6], Rows: []Row{{Name: Ours, Hash: "4444444", Idle: &Idle{Wanted: 18500, Held: 18500, BytesPerConnection: 649, PerS: 50000}}}})
+	var b strings.Builder
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(b.String(), "\n") {
+		if n := len([]rune(line)); n > columns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{"12.0    0.60  0.60–0.60", "2222222", "3.00 ms", "not raced   envoy: not installed", "18500 of 18500", "649",
+		"contestant  envoy, not installed: from envoyproxy.io", "contestant  ceiling 2; all", "seed 1",
+		"target      16: ceiling, CPU per request to nginx's: 0.60 (0.60 to 0.60), at most 0.70: met"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
+	}
+}
