@@ -1,0 +1,218 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const joinLine = "ceiling agent --join nats://127.0.0.1:4222 --token SECRET.0123 --ca-pin sha256:00ff"
+
+// actor is a stand-in for the binary that writes down how it was called, and
+// lives until it is ended. dies makes it one that does not live.
+func actor(t *testing.T, notes string, dies bool) string {
+	t.Helper()
+	end := "sleep 60 & trap 'kill $!; exit 0' TERM; wait"
+	if dies {
+		end = "echo 'ceiling: no route to the controller' >&2; exit 1"
+	}
+	file := filepath.Join(t.TempDir(), "ceiling")
+	write(t, file, fmt.Sprintf(`#!/bin/bash
+[ "$1" = --version ] && exit 0
+note=%s/$$
+for ((i = 1; i <= $#; i++)); do [ "${!i}" = --token-file ] && { j=$((i + 1)); file=${!j}; }; done
+{
+	echo "args $*"
+	echo "token $(cat "$file") $(stat -c %%a "$file")"
+	echo "net $(readlink /proc/self/ns/net) $(ip -o -4 address show | grep -o ' 10\.83\.1\.[0-9]*')"
+} > "$note.new" && mv "$note.new" "$note"
+%s
+`, notes, end), 0o755)
+	return file
+}
+
+// notes waits for what n actors wrote, and answers it by process.
+func notes(t *testing.T, dir string, n int) map[int]string {
+	t.Helper()
+	found := map[int]string{}
+	eventually(t, fmt.Sprintf("%d agents say how they were called", n), func() bool {
+		names, err := filepath.Glob(filepath.Join(dir, "*[0-9]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			pid, err := strconv.Atoi(filepath.Base(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[pid] = read(t, name)
+		}
+		return len(found) >= n
+	})
+	return found
+}
+
+func alive(pid int) bool {
+	return syscall.Kill(pid, 0) == nil
+}
+
+func checkCall(t *testing.T, note string, want ...string) {
+	t.Helper()
+	args, _, _ := strings.Cut(note, "\n")
+	if strings.Contains(args, "SECRET") {
+		t.Errorf("the token is an argument, for all to read: %s", args)
+	}
+	if !strings.Contains(note, "\ntoken SECRET.0123 600\n") {
+		t.Errorf("the token's file: %s", note)
+	}
+	for _, w := range append(want, " --join nats://127.0.0.1:4222 ", " --ca-pin sha256:00ff ") {
+		if !strings.Contains(args+" ", w) {
+			t.Errorf("%q is missing in %s", w, args)
+		}
+	}
+}
+
+// far makes an ssh that reaches this machine: the real client and the real
+// daemon, over a pipe instead of a port.
+func far(t *testing.T) (ssh string) {
+	t.Helper()
+	dir := t.TempDir()
+	key, hostKey := filepath.Join(dir, "key"), filepath.Join(dir, "host")
+	for _, k := range []string{key, hostKey} {
+		must(t, ".", nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", k)
+	}
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "sshd_config")
+	write(t, config, fmt.Sprintf("HostKey %s\nAuthorizedKeysFile %s.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\n", hostKey, key), 0o600)
+	ssh = filepath.Join(dir, "ssh")
+	write(t, ssh, fmt.Sprintf(`#!/bin/bash
+exec ssh -F none -i %s -o UserKnownHostsFile=%s/known -o LogLevel=ERROR -o ProxyCommand='bash -c "[ %%h = nowhere ] || exec /usr/sbin/sshd -i -f %s"' "$@"
+`, key, dir, config), 0o755)
+	return ssh
+}
+
+func TestPlace(t *testing.T) {
+	ssh, dir := far(t), t.TempDir()
+	// The far side is this machine, and its temporary directory this one's.
+	left := func() []string {
+		names, err := filepath.Glob("/tmp/ceiling-agent.*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	before := left()
+	place := func(binary string, args ...string) output {
+		return run(t, ".", []string{"SSH=" + ssh}, "ssh/place.sh", append([]string{"--binary", binary, "--for", "5m"}, args...)...)
+	}
+	lives := actor(t, dir, false)
+	o := place(lives, joinLine, "here", "there", "--", "--allow", "10.0.0.0/24", "--label", "a=b c")
+	if o.code != 0 {
+		t.Fatalf("exit code %d: %s", o.code, o)
+	}
+	for pid, note := range notes(t, dir, 2) {
+		checkCall(t, note, " --allow 10.0.0.0/24 ", " --label a=b c ")
+		if !alive(pid) {
+			t.Error("the agent is gone")
+		}
+	}
+	stops := regexp.MustCompile(`(?m)^(\w+) runs an agent for 5m; stop it: ssh (\w+) '(.*)'$`).FindAllStringSubmatch(o.stdout, -1)
+	if len(stops) != 2 {
+		t.Fatalf("no word on how to stop them: %s", o)
+	}
+	for _, stop := range stops {
+		must(t, ".", nil, ssh, stop[2], stop[3])
+	}
+	for pid := range notes(t, dir, 2) {
+		eventually(t, "the agents end as was said", func() bool { return !alive(pid) })
+	}
+	o = place(actor(t, dir, true), joinLine, "here")
+	if o.code != 1 || !strings.Contains(o.stderr, "no route to the controller") || !strings.Contains(o.stderr, "here: the agent did not start") {
+		t.Errorf("an agent that dies: exit code %d: %s", o.code, o)
+	}
+	if after := left(); len(after) > len(before) {
+		t.Errorf("left behind: %v, and before there was %v", after, before)
+	}
+	for says, args := range map[string][]string{
+		"nowhere: no ssh":                            {joinLine, "nowhere"},
+		"the join line is the one that ceiling":      {"ceiling run http://h", "here"},
+		"has no --token, and CEILING_TOKEN is empty": {"ceiling agent --join nats://h:1", "here"},
+		"which no argument of an agent looks like":   {joinLine + " --name $(reboot)", "here"},
+		"usage: place.sh":                            {joinLine},
+	} {
+		if o := place(lives, args...); o.code == 0 || !strings.Contains(o.stderr, says) {
+			t.Errorf("exit code %d, and not %q: %s", o.code, says, o)
+		}
+	}
+	if o := place(lives+"-{arch}", joinLine, "here"); o.code != 1 || !regexp.MustCompile(`there is no \S+-(amd|arm)64 here`).MatchString(o.stderr) {
+		t.Errorf("no binary: exit code %d: %s", o.code, o)
+	}
+}
+
+func TestLocalAgents(t *testing.T) {
+	before := must(t, ".", nil, "ip", "-o", "link", "show").stdout
+	for _, test := range []struct {
+		name string
+		args []string
+		nets int
+	}{
+		{"processes", nil, 1},
+		{"namespaces", []string{"--netns"}, 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			c := exec.CommandContext(ctx, "local/agents.sh", append(test.args, "--agents", "3", "--for", "5m", "--binary", actor(t, dir, false), "-", "--", "--allow", "10.83.1.1/32")...)
+			c.Stdin, c.Stderr = strings.NewReader(joinLine+"\n"), os.Stderr
+			c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+			c.WaitDelay = 30 * time.Second
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			found := notes(t, dir, 3)
+			nets := map[string]bool{}
+			for _, note := range found {
+				checkCall(t, note, " --allow 10.83.1.1/32 ", "--name local-")
+				_, net, _ := strings.Cut(note, "\nnet ")
+				nets[net] = true
+			}
+			if len(nets) != test.nets {
+				t.Errorf("%d networks, not %d: %v", len(nets), test.nets, nets)
+			}
+			if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Wait(); c.ProcessState.ExitCode() != 143 {
+				t.Errorf("ended by SIGTERM: %v", err)
+			}
+			for pid := range found {
+				eventually(t, "the agents end with the script", func() bool { return !alive(pid) })
+			}
+		})
+	}
+	if after := must(t, ".", nil, "ip", "-o", "link", "show").stdout; strings.Contains(after, ": ceil") && !strings.Contains(before, ": ceil") {
+		t.Errorf("links left behind: %s", after)
+	}
+	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--binary", actor(t, t.TempDir(), true), joinLine); o.code != 1 || !strings.Contains(o.stderr, "an agent ended with code 1") {
+		t.Errorf("agents that die: exit code %d: %s", o.code, o)
+	}
+	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--for", "1s", "--binary", actor(t, t.TempDir(), false), joinLine); o.code != 0 {
+		t.Errorf("agents whose time is up: exit code %d: %s", o.code, o)
+	}
+	for _, args := range [][]string{{"--agents", "65", joinLine}, {"--for", "0s", joinLine}, {"--for", "1d", joinLine}, {"--binary", "/nowhere", joinLine}} {
+		if o := run(t, ".", nil, "local/agents.sh", args...); o.code == 0 || !strings.HasPrefix(o.stderr, "agents.sh: ") {
+			t.Errorf("%v: exit code %d: %s", args, o.code, o)
+		}
+	}
+}

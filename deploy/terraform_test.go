@@ -1,0 +1,224 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// group is terraform/aws as Terraform sees it here: a copy, with the stand-in in
+// the provider's place.
+type group struct {
+	dir, terraform string
+	env            []string
+}
+
+func newGroup(t *testing.T) *group {
+	t.Helper()
+	provider := t.TempDir()
+	must(t, "terraform/standin", nil, "go", "build", "-o", filepath.Join(provider, "terraform-provider-aws"), ".")
+	config := filepath.Join(t.TempDir(), "terraform.rc")
+	write(t, config, fmt.Sprintf("provider_installation {\n  dev_overrides { \"hashicorp/aws\" = %q }\n}\n", provider), 0o600)
+	g := &group{t.TempDir(), tool(t, "terraform"), []string{"TF_CLI_CONFIG_FILE=" + config, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1"}}
+	if err := os.CopyFS(g.dir, os.DirFS("terraform/aws")); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (g *group) run(t *testing.T, args ...string) output {
+	t.Helper()
+	return run(t, g.dir, g.env, g.terraform, args...)
+}
+
+// flat is a message without the frame and the line breaks that Terraform draws
+// around it.
+func flat(text string) string {
+	return strings.Join(strings.Fields(regexp.MustCompile(`[│╷╵]`).ReplaceAllString(text, " ")), " ")
+}
+
+func variables(more ...string) []string {
+	args := []string{"plan", "-input=false", "-no-color", "-lock=false", "-refresh=false",
+		"-var=region=eu-central-1", "-var=admin_cidr=203.0.113.7/32", "-var=public_key=ssh-ed25519 AAAAC3Nza admin"}
+	for _, v := range more {
+		args = append(args, "-var="+v)
+	}
+	return args
+}
+
+type planned struct {
+	Changes []struct {
+		Address, Type string
+		Change        struct {
+			Actions []string
+			After   map[string]any
+		}
+	} `json:"resource_changes"`
+}
+
+func (g *group) plan(t *testing.T, more ...string) (p planned) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "plan")
+	if o := g.run(t, append(variables(more...), "-out="+file)...); o.code != 0 {
+		t.Fatalf("plan: %s", o)
+	}
+	o := g.run(t, "show", "-json", file)
+	if err := json.Unmarshal([]byte(o.stdout), &p); err != nil {
+		t.Fatalf("%v: %s", err, o)
+	}
+	return p
+}
+
+func TestTerraform(t *testing.T) {
+	g := newGroup(t)
+	t.Run("format", func(t *testing.T) {
+		if o := g.run(t, "fmt", "-check", "-recursive", "-diff"); o.code != 0 {
+			t.Errorf("terraform fmt would change:\n%s", o)
+		}
+	})
+	t.Run("valid", func(t *testing.T) {
+		if o := g.run(t, "validate", "-no-color"); o.code != 0 {
+			t.Error(o)
+		}
+	})
+	t.Run("plan", func(t *testing.T) { checkPlan(t, g.plan(t)) })
+	t.Run("arm", func(t *testing.T) {
+		p := g.plan(t, "load_type=c7gn.16xlarge", "load_machines=3")
+		if n := count(p, "aws_instance"); n != 5 {
+			t.Errorf("%d machines, not a controller, a server and three for load", n)
+		}
+	})
+	t.Run("refusals", func(t *testing.T) { checkRefusals(t, g) })
+	t.Run("the stand-in refuses what AWS has not", func(t *testing.T) {
+		main := read(t, filepath.Join(g.dir, "main.tf"))
+		spoilt := filepath.Join(g.dir, "main.tf")
+		for wrong, says := range map[string]string{
+			strings.Replace(main, "strategy = \"cluster\"", "strategy = \"heap\"", 1):                              "expected strategy to be one of",
+			strings.Replace(main, "user_data_replace_on_change ", "user_data_replaces ", 1):                        "Unsupported argument",
+			strings.Replace(main, "aws_placement_group.near.name", "aws_placement_group.nearby.name", 1):           "Reference to undeclared resource",
+			strings.Replace(main, "associate_public_ip_address = true", "associate_public_ip_address = \"ja\"", 1): "a bool is required",
+			strings.Replace(main, "= \"terminate\"", "= \"end\"", 1):                                               "expected instance_initiated_shutdown_behavior",
+		} {
+			if wrong == main {
+				t.Fatal("the text to spoil is not there")
+			}
+			write(t, spoilt, wrong, 0o600)
+			o := g.run(t, "validate", "-no-color")
+			if o.code == 0 || !strings.Contains(flat(o.String()), says) {
+				t.Errorf("exit code %d, and not %q: %s", o.code, says, o)
+			}
+		}
+	})
+}
+
+func count(p planned, kind string) (n int) {
+	for _, c := range p.Changes {
+		if c.Type == kind && slices.Equal(c.Change.Actions, []string{"create"}) {
+			n++
+		}
+	}
+	return n
+}
+
+func checkPlan(t *testing.T, p planned) {
+	if n := count(p, "aws_instance"); n != 4 {
+		t.Errorf("%d machines, not a controller, a server and two for load", n)
+	}
+	for _, c := range p.Changes {
+		after := c.Change.After
+		switch c.Type {
+		case "aws_instance":
+			checkMachine(t, c.Address, after)
+		case "aws_vpc_security_group_ingress_rule":
+			if cidr := after["cidr_ipv4"]; cidr != nil && (cidr != "203.0.113.7/32" || after["from_port"] != 22.0 || after["to_port"] != 22.0) {
+				t.Errorf("%s lets %v in at %v to %v", c.Address, cidr, after["from_port"], after["to_port"])
+			}
+		case "aws_vpc_security_group_egress_rule":
+			if after["cidr_ipv4"] != nil || after["cidr_ipv6"] != nil {
+				t.Errorf("%s lets traffic out of the group", c.Address)
+			}
+		}
+	}
+}
+
+func checkMachine(t *testing.T, address string, after map[string]any) {
+	near := after["placement_group"] == "ceiling"
+	if controller := strings.Contains(address, `"controller"`); near == controller {
+		t.Errorf("%s: placement group %v", address, after["placement_group"])
+	}
+	if after["instance_initiated_shutdown_behavior"] != "terminate" {
+		t.Errorf("%s would outlive its timer: %v", address, after["instance_initiated_shutdown_behavior"])
+	}
+	data, _ := after["user_data"].(string)
+	script := filepath.Join(t.TempDir(), "user-data.sh")
+	write(t, script, data, 0o600)
+	must(t, ".", nil, "bash", "-n", script)
+	must(t, ".", nil, "shellcheck", script)
+	if strings.Contains(strings.ToLower(data), "token") {
+		t.Errorf("%s: user data speaks of a token, and anybody on the machine can read user data", address)
+	}
+	if !strings.Contains(data, `-d "+120 minutes"`) {
+		t.Errorf("%s: no end in user data", address)
+	}
+	checkSysctls(t, data)
+}
+
+// checkSysctls holds the names against the running kernel's.
+func checkSysctls(t *testing.T, data string) {
+	names := regexp.MustCompile(`(?m)^([a-z0-9_]+(?:\.[a-z0-9_]+)+) = `).FindAllStringSubmatch(data, -1)
+	if len(names) < 5 {
+		t.Errorf("%d sysctls in user data", len(names))
+	}
+	for _, name := range names {
+		if _, err := os.Stat("/proc/sys/" + strings.ReplaceAll(name[1], ".", "/")); err != nil {
+			t.Errorf("no kernel has %s: %v", name[1], err)
+		}
+	}
+}
+
+func checkRefusals(t *testing.T, g *group) {
+	for wrong, says := range map[string]string{
+		"admin_cidr=0.0.0.0/0":     "the whole internet is not an admin",
+		"admin_cidr=here":          "admin_cidr: an IPv4 network",
+		"load_machines=0":          "load_machines: a whole number from 1 to 32",
+		"load_type=t3.micro":       "t3.micro is not in the table of machines.tf",
+		"max_minutes=2":            "max_minutes: a whole number from 15",
+		"public_key=~/.ssh/id.pub": "public_key: the line of a .pub file",
+		"name=My Group":            "name: lower-case letters",
+	} {
+		o := g.run(t, variables(wrong)...)
+		if o.code == 0 || !strings.Contains(flat(o.String()), says) {
+			t.Errorf("%s: exit code %d, and not %q: %s", wrong, o.code, says, o)
+		}
+	}
+	table := read(t, filepath.Join(g.dir, "machines.tf"))
+	write(t, filepath.Join(g.dir, "machines.tf"), strings.Replace(table, "vcpus = 32,", "vcpus = 48,", 1), 0o600)
+	o := g.run(t, variables()...)
+	if says := "machines.tf gives c6in.8xlarge 48 vCPUs, AWS 32: mend the table."; o.code == 0 || !strings.Contains(flat(o.String()), says) {
+		t.Errorf("a wrong table: exit code %d, and not %q: %s", o.code, says, o)
+	}
+	write(t, filepath.Join(g.dir, "machines.tf"), table, 0o600)
+}
+
+// TestDestroyIn runs the timer with a terraform that only writes what it was
+// asked.
+func TestDestroyIn(t *testing.T) {
+	if _, err := exec.LookPath("systemctl"); err == nil && run(t, ".", nil, "systemctl", "--user", "is-system-running").code == 0 {
+		t.Log("a user's systemd runs here: its timer is asked, and ended")
+	}
+	script, err := filepath.Abs("terraform/aws/destroy-in.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{}, {"soon"}, {"0"}, {"99999"}} {
+		if o := run(t, ".", nil, script, args...); o.code != 2 || !strings.Contains(o.stderr, "usage: destroy-in.sh MINUTES") {
+			t.Errorf("%v: exit code %d: %s", args, o.code, o)
+		}
+	}
+}
