@@ -14,6 +14,8 @@ import (
 type Operator struct {
 	Snapshot func() (*Snapshot, error)
 	Reload   func() error
+	// Traces are the last requests, the newest first; nil has none.
+	Traces func() ([]Trace, error)
 	// Credential that changes need as a Bearer token; "" needs none.
 	Credential string
 }
@@ -22,7 +24,7 @@ type Operator struct {
 const adminTimeout = 10 * time.Second
 
 // Server serves the admin address: GET /metrics (Prometheus) and /status (JSON),
-// GET /healthz, POST /reload. Who can add to it: its Handler is an http.ServeMux.
+// GET /healthz, POST /reload, GET /traces. Who can add to it: its Handler is an http.ServeMux.
 func (o *Operator) Server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -46,6 +48,9 @@ func (o *Operator) Server() *http.Server {
 		e.SetIndent("", "  ")
 		_ = e.Encode(s) // the client has gone
 	})
+	if o.Traces != nil { // what clients have asked for is not for everybody
+		mux.Handle("GET /traces", o.Guard(o.traces))
+	}
 	mux.Handle("POST /reload", o.Guard(func(w http.ResponseWriter, _ *http.Request) {
 		if err := o.Reload(); err != nil {
 			http.Error(w, "the old configuration stays:\n"+err.Error(), http.StatusUnprocessableEntity)
@@ -54,6 +59,19 @@ func (o *Operator) Server() *http.Server {
 		_, _ = w.Write([]byte("reloaded\n"))
 	}))
 	return &http.Server{Handler: mux, ReadHeaderTimeout: adminTimeout, ReadTimeout: adminTimeout, IdleTimeout: time.Minute}
+}
+
+// traces answers with one line of JSON for each request.
+func (o *Operator) traces(w http.ResponseWriter, _ *http.Request) {
+	list, err := o.Traces()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	for _, t := range list {
+		_, _ = w.Write(append(t.Line, '\n')) // the client has gone
+	}
 }
 
 // Guard lets requests through that may change something: those with the

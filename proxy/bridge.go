@@ -105,16 +105,3 @@ func span(near *net.UnixConn, far *tls.Conn, raw *rawConn, torn *atomic.Bool) {
 }
 
 func (u *upstream) secure() bool { return u.target.Scheme == config.HTTPS }
-
-// Unserved lists what a configuration asks for and this proxy does not do, in one
-// line each: who runs it must be told.
-func Unserved(c *config.Config) []string {
-	var list []string
-	if len(c.Hypertext.SideloadSecured) > 0 {
-		list = append(list, "sideload_secured_ports: the admin address is served without TLS")
-	}
-	if c.Hypertext.Limitation.MaxQPS > 0 {
-		list = append(list, "limitation.max_qps: is not done; a location's rate does it")
-	}
-	return list
-}

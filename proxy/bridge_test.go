@@ -75,14 +75,6 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-func TestUnserved(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "[hypertext]\nsideload_secured_ports = [\":1\"]\n[hypertext.limitation]\nmax_qps = 5\n": 2} {
-		if list := Unserved(parse(t, to("http://a")+text)); len(list) != want {
-			t.Errorf("%q", list)
-		}
-	}
-}
-
 // TestTornBridge: a response that lasts until the connection closes, and whose TLS
 // connection was cut, is not passed on as a whole one.
 func TestTornBridge(t *testing.T) {

@@ -105,6 +105,13 @@ func (l *loop) expectation(head []byte, q *http1.Request) bool {
 func (x *exchange) route(clean, query []byte) {
 	c, l, q := x.client, x.client.loop, &x.request
 	head := c.in.b[x.headAt:x.headEnd]
+	if limit := l.site.rate; limit != nil {
+		if wait := limit.take(x.key(key{kind: keyClient}, head, clean), l.now); wait > 0 {
+			l.counts.limitedRequests++
+			x.answerLater(429, "too many requests", wait)
+			return
+		}
+	}
 	asked := route.Query{Host: q.Host, Path: clean, Query: query, Method: q.Method}
 	if l.site.needsHeaders {
 		asked.Header = func(name string) []byte { return l.field(head, name) }

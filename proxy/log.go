@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math"
 	"os"
 	"strconv"
 	"sync"
@@ -116,12 +117,15 @@ func (x *exchange) log() {
 		return
 	}
 	x.logged = true
-	c, l := x.client, x.client.loop
+	l := x.client.loop
 	l.counts.statuses[min(x.status/100, 5)]++
 	l.counts.received += uint64(x.receivedBytes)
 	l.counts.sent += uint64(x.sentBytes)
 	took := l.now - x.began
 	l.counts.latency.Record(took)
+	if l.site.traces > 0 {
+		x.trace(took)
+	}
 	g := l.log
 	if g.to == nil || x.status < 500 && !g.chosen() {
 		return
@@ -133,18 +137,23 @@ func (x *exchange) log() {
 			g.stamp = time.Unix(l.second, 0).UTC().AppendFormat(g.stamp[:0], time.RFC3339)
 		}
 	}
-	var head []byte
-	if x.headEnd > x.headAt && c.in != nil && x.headEnd <= len(c.in.b) {
-		head = c.in.b[x.headAt:x.headEnd]
-	}
+	head := x.head()
 	if l.site.logFormat == logJSON {
-		x.logJSON(g, head, took)
+		g.b = append(x.appendJSON(g.b, g.stamp, head, took, math.MaxInt), '\n')
 	} else {
 		x.logCombined(g, head)
 	}
 	if len(g.b) >= logBytes {
 		g.flush(l)
 	}
+}
+
+// head is the request's, nil where there is none.
+func (x *exchange) head() []byte {
+	if c := x.client; x.headEnd > x.headAt && c.in != nil && x.headEnd <= len(c.in.b) {
+		return c.in.b[x.headAt:x.headEnd]
+	}
+	return nil
 }
 
 // fieldOf is a field's value for the log.
@@ -180,44 +189,40 @@ func (x *exchange) logCombined(g *logBuffer, head []byte) {
 	g.b = append(b, "\"\n"...)
 }
 
-func (x *exchange) logJSON(g *logBuffer, head []byte, took int64) {
-	b := append(g.b, `{"time":"`...)
-	b = append(b, g.stamp...)
-	b = append(b, `","client":"`...)
-	b = x.appendClient(b, head)
-	if head != nil {
-		b = append(b, `","method":"`...)
-		b = appendSafe(b, x.request.Method)
-		b = append(b, `","host":"`...)
-		b = appendSafe(b, x.request.Host)
-		b = append(b, `","target":"`...)
-		b = appendSafe(b, x.request.Target)
-		b = append(b, `","referer":"`...)
-		b = appendSafe(b, x.fieldOf(head, "referer"))
-		b = append(b, `","user_agent":"`...)
-		b = appendSafe(b, x.fieldOf(head, "user-agent"))
+// appendJSON appends an object; of a long text no more than most bytes.
+func (x *exchange) appendJSON(b, stamp, head []byte, took int64, most int) []byte {
+	text := func(key string, value []byte) {
+		b = append(append(append(b, `,"`...), key...), `":"`...)
+		b = append(appendSafe(b, value[:min(len(value), most)]), '"')
 	}
-	b = append(b, `","status":`...)
-	b = strconv.AppendInt(b, int64(x.status), 10)
-	b = append(b, `,"received":`...)
-	b = strconv.AppendInt(b, x.receivedBytes, 10)
-	b = append(b, `,"sent":`...)
-	b = strconv.AppendInt(b, x.sentBytes, 10)
-	b = append(b, `,"us":`...)
-	b = strconv.AppendInt(b, took/1000, 10)
-	b = append(b, `,"tries":`...)
-	b = strconv.AppendInt(b, int64(x.tries)+1, 10)
+	number := func(key string, value int64) {
+		b = append(append(append(b, `,"`...), key...), `":`...)
+		b = strconv.AppendInt(b, value, 10)
+	}
+	b = append(append(append(b, `{"time":"`...), stamp...), `","client":"`...)
+	b = append(x.appendClient(b, head), '"')
+	if head != nil {
+		text("method", x.request.Method)
+		text("host", x.request.Host)
+		text("target", x.request.Target)
+		text("referer", x.fieldOf(head, "referer"))
+		text("user_agent", x.fieldOf(head, "user-agent"))
+	}
+	number("status", int64(x.status))
+	number("received", x.receivedBytes)
+	number("sent", x.sentBytes)
+	number("us", took/1000)
+	number("tries", int64(x.tries)+1)
+	if x.location != nil {
+		text("location", []byte(x.location.id))
+	}
 	if x.destination != nil {
-		b = append(b, `,"destination":"`...)
-		b = appendSafe(b, []byte(x.destination.id))
-		b = append(b, '"')
+		text("destination", []byte(x.destination.id))
 	}
 	if x.why != "" {
-		b = append(b, `,"error":"`...)
-		b = appendSafe(b, []byte(x.why))
-		b = append(b, '"')
+		text("error", []byte(x.why))
 	}
-	g.b = append(b, "}\n"...)
+	return append(b, '}')
 }
 
 // appendClient appends the client's address, as far as it is to be believed.

@@ -41,6 +41,7 @@ type loop struct {
 	nothing               []byte                                 // see blank
 	packers               [len(codings)][packSmall + 1][]*packer // spare ones
 	log                   *logBuffer
+	traces                traces
 	clean                 []byte // scratch of route.Clean
 
 	now    int64 // nanoseconds since the proxy began, read once a turn

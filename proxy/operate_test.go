@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"ceiling/internal/faulty"
 )
@@ -200,5 +201,78 @@ func TestRedirect(t *testing.T) {
 		if got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Location")); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
+	}
+}
+
+// TestTraces: the last requests of all loops, the newest first, and no more than
+// were asked for; long texts are cut, and there is one credential for them.
+func TestTraces(t *testing.T) {
+	s := okServer(t)
+	text := strings.Replace(to("http://"+s.Address(), `id = "all"`), "workers = 1", "workers = 2", 1) + "[log]\ntraces = 3\n"
+	r := run(t, "auto", text)
+	o := &Operator{Snapshot: r.Snapshot, Traces: r.Traces, Credential: "secret"}
+	look := func(fields ...string) (int, []map[string]any) {
+		q := httptest.NewRequest("GET", "/traces", nil)
+		for i := 0; i < len(fields); i += 2 {
+			q.Header.Set(fields[i], fields[i+1])
+		}
+		w := httptest.NewRecorder()
+		o.Server().Handler.ServeHTTP(w, q)
+		var list []map[string]any
+		for d := json.NewDecoder(w.Body); w.Code == 200 && d.More(); {
+			var one map[string]any
+			if err := d.Decode(&one); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, one)
+		}
+		return w.Code, list
+	}
+	if code, _ := look(); code != 401 {
+		t.Error(code)
+	}
+	links := []*link{dial(t, r.addr), dial(t, r.addr), dial(t, r.addr), dial(t, r.addr)}
+	for i := range 20 {
+		links[i%4].status(fmt.Sprint("/", i, "?", strings.Repeat("x", 1000)), 200)
+	}
+	code, list := look("Authorization", "Bearer secret")
+	if code != 200 || len(list) < 3 || len(list) > 6 {
+		t.Fatalf("%d %v", code, list)
+	}
+	for i, one := range list {
+		target, _ := one["target"].(string)
+		if len(target) != traceText || one["location"] != "all" || one["status"] != 200.0 || one["client"] != "127.0.0.1" {
+			t.Errorf("%v", one)
+		}
+		if i == 0 && !strings.HasPrefix(target, "/19?") {
+			t.Errorf("the newest is %v", one)
+		}
+		if _, err := time.Parse(time.RFC3339Nano, fmt.Sprint(one["time"])); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.Reload(parse(t, strings.Replace(text, "traces = 3", "traces = 1", 1))); err == nil || !strings.Contains(err.Error(), "log") {
+		t.Error(err)
+	}
+}
+
+// TestRequestsPerClient: an address has so many a second, over all locations and
+// loops.
+func TestRequestsPerClient(t *testing.T) {
+	s := okServer(t)
+	r := run(t, "auto", strings.Replace(to("http://"+s.Address()), "workers = 1", "workers = 2", 1)+"[[locations]]\npaths = [\"/b\"]\nredirect = { to = \"/\" }\n[limits]\nrequests_per_client = 2\n")
+	passed, limited := 0, 0
+	began := time.Now()
+	for i := range 12 {
+		res, _ := dial(t, r.addr).get([]string{"/", "/b", "/c"}[i%3])
+		if res.StatusCode == 429 && res.Header.Get("Retry-After") == "1" {
+			limited++
+		} else {
+			passed++
+		}
+	}
+	most := 3 + int(2*time.Since(began).Seconds())
+	if passed < 2 || passed > most || r.count("rate_limited_requests_total") != uint64(limited) {
+		t.Errorf("%d passed, %d can; %d limited", passed, most, limited)
 	}
 }

@@ -44,11 +44,12 @@ func IsPreforkChild() bool { return os.Getenv(childEnv) != "" }
 
 // question and reply are lines of the control socket.
 type question struct {
-	Ask string `json:"ask"` // snapshot or reload
+	Ask string `json:"ask"` // snapshot, traces or reload
 }
 
 type reply struct {
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
+	Traces   []Trace   `json:"traces,omitempty"`
 	Error    string    `json:"error,omitempty"`
 }
 
@@ -283,6 +284,20 @@ func (f *Prefork) Snapshot() (*Snapshot, error) {
 	return all, nil
 }
 
+// Traces are those of all children, the newest first.
+func (f *Prefork) Traces() ([]Trace, error) {
+	var all []Trace
+	for i, c := range f.children {
+		var r reply
+		if err := c.ask("traces", &r); err != nil {
+			return nil, fmt.Errorf("proxy child %d: %w", i, err)
+		}
+		all = append(all, r.Traces...)
+	}
+	newestFirst(all)
+	return all, nil
+}
+
 // Reload has every child read its configuration again.
 func (f *Prefork) Reload() error {
 	var err error
@@ -355,6 +370,8 @@ func answerParent(control net.Conn, p *Proxy, reload func() error) {
 		case err != nil:
 		case q.Ask == "snapshot":
 			r.Snapshot, err = p.Snapshot()
+		case q.Ask == "traces":
+			r.Traces, err = p.Traces()
 		case q.Ask == "reload":
 			err = reload()
 		default:

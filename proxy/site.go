@@ -25,7 +25,9 @@ type site struct {
 	upstreams    map[string]*upstream
 	fileSites    []*fileSite
 	logFormat    logFormat
-	securePort   string // plain requests are redirected there; "" has none redirected
+	rate         *limiter // of each address, whatever it asks for; nil is none
+	traces       int      // requests that each loop keeps
+	securePort   string   // plain requests are redirected there; "" has none redirected
 }
 
 // location is a rule's other half: what is done with its requests. Times are in
@@ -129,6 +131,10 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 	s.timeouts.header = int64(c.Timeouts.Header.Or(10 * time.Second))
 	s.timeouts.keepAlive = int64(c.Timeouts.KeepAlive.Or(75 * time.Second))
 	s.timeouts.idle = int64(c.Timeouts.Idle.Or(60 * time.Second))
+	if n := c.Limits.RequestsPerClient; n > 0 {
+		s.rate = newLimiter(n, time.Second, n-1)
+	}
+	s.traces = c.Log.Traces
 	if c.Via != "" {
 		s.via = []byte("Via: 1.1 " + c.Via + "\r\n")
 	}

@@ -149,16 +149,16 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 	o := proxy.Options{Engine: f.engine, Report: report}
 	load := func() (*config.Config, error) { return f.load(name) }
 	if !proxy.IsPreforkChild() { // its parent has said so
-		for _, line := range proxy.Unserved(cfg) {
-			report(line)
+		for _, one := range cfg.Unserved {
+			report(one.Error())
 		}
 	}
 	switch {
 	case proxy.IsPreforkChild():
 		return proxy.RunChild(c.Context(), load, o)
-	case f.prefork && len(cfg.TLS.Listen) > 0:
+	case (f.prefork || cfg.Performance.Prefork) && len(cfg.TLS.Listen) > 0:
 		return usage(errors.New("--prefork: TLS is served by workers of one process; leave --prefork out"))
-	case f.prefork:
+	case f.prefork || cfg.Performance.Prefork:
 		parent, err := proxy.NewPrefork(cfg, report)
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 			}
 			return cfg, parent.Reload()
 		}
-		return operate(c.Context(), sh, cfg, parent.Snapshot, reload, func(ctx context.Context) error {
+		return operate(c.Context(), sh, cfg, parent, reload, func(ctx context.Context) error {
 			return parent.Run(ctx, func() { announce(sh, parent.Addresses) })
 		})
 	}
@@ -206,7 +206,7 @@ func runWorkers(ctx context.Context, sh *shell, cfg *config.Config, load func() 
 	for _, a := range p.Addresses() {
 		addresses = append(addresses, a.String())
 	}
-	return operate(ctx, sh, cfg, p.Snapshot, reload, func(ctx context.Context) error {
+	return operate(ctx, sh, cfg, p, reload, func(ctx context.Context) error {
 		announce(sh, addresses)
 		return tls.run(ctx, sh, p)
 	})
@@ -262,9 +262,15 @@ func announce(sh *shell, addresses []string) {
 	}
 }
 
+// observed is what serves: the proxy of this process, or the parent of several.
+type observed interface {
+	Snapshot() (*proxy.Snapshot, error)
+	Traces() ([]proxy.Trace, error)
+}
+
 // operate runs serve with what there is once, however many processes serve: the
 // applications, the admin address, and the reload by SIGHUP.
-func operate(ctx context.Context, sh *shell, cfg *config.Config, snapshot func() (*proxy.Snapshot, error), read func() (*config.Config, error), serve func(context.Context) error) error {
+func operate(ctx context.Context, sh *shell, cfg *config.Config, serving observed, read func() (*config.Config, error), serve func(context.Context) error) error {
 	report := func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }
 	var current atomic.Pointer[config.Config]
 	current.Store(cfg)
@@ -297,7 +303,7 @@ func operate(ctx context.Context, sh *shell, cfg *config.Config, snapshot func()
 		return fmt.Errorf("admin: %w", err)
 	}
 	report("admin address " + ln.Addr().String())
-	operator := proxy.Operator{Snapshot: snapshot, Reload: reload, Credential: cfg.Security.Credential}
+	operator := proxy.Operator{Snapshot: serving.Snapshot, Traces: serving.Traces, Reload: reload, Credential: cfg.Security.Credential}
 	server := operator.Server()
 	mux := server.Handler.(*http.ServeMux)
 	supervisor.Handle(mux, operator.Guard)

@@ -160,7 +160,9 @@ func (r *reloader) load() {
 	}
 	for i := range 2 {
 		path := []string{"/", "/moved"}[i%2]
-		r.clients.Go(func() { r.asks(path, func() io.Reader { return &slowBody{left: 8} }, "slowslowslowslowslowslowslowslow") })
+		r.clients.Go(func() {
+			r.asks(path, func() io.Reader { return &slowBody{left: 8} }, "slowslowslowslowslowslowslowslow")
+		})
 	}
 	for range 2 {
 		r.clients.Go(r.tunnel)

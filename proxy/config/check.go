@@ -56,12 +56,13 @@ func (k *checker) whole(c *Config, at *places) {
 	if c.Limits.HeaderLines == 0 {
 		c.Limits.HeaderLines = 100
 	}
-	if c.Limits.BodyBytes < 0 || c.Limits.Connections < 0 || c.Limits.ConnectionsPerClient < 0 || c.Limits.HeaderLines < 0 {
+	if c.Limits.BodyBytes < 0 || c.Limits.Connections < 0 || c.Limits.ConnectionsPerClient < 0 || c.Limits.RequestsPerClient < 0 || c.Limits.HeaderLines < 0 {
 		k.add(at, "limits", "limits: a negative number; 0 is the default")
 	}
 	k.tls(c, at)
 	k.publish(&c.Publish, at)
 	k.log(c, at)
+	k.unserved(c, at)
 }
 
 func (k *checker) publish(p *Publish, at *places) {
@@ -103,6 +104,28 @@ func (k *checker) log(c *Config, at *places) {
 	}
 	if c.Log.Sample < 0 || c.Log.Sample > 1 {
 		k.add(at, "log.sample", "sample: %v; a share from 0 to 1 is needed", c.Log.Sample)
+	}
+	if c.Log.Traces < 0 || c.Log.Traces > mostTraces {
+		k.add(at, "log.traces", "traces: %d; 0 to %d are possible", c.Log.Traces, mostTraces)
+	}
+}
+
+// mostTraces of a worker are a few megabytes.
+const mostTraces = 4096
+
+// unserved notes what has no effect. It is not wrong: RoadSign's files have it.
+func (k *checker) unserved(c *Config, at *places) {
+	add := func(key, what string) {
+		c.Unserved = append(c.Unserved, &Error{at.file, at.line(key), key + ": " + what})
+	}
+	if len(c.Hypertext.SideloadSecured) > 0 {
+		add("hypertext.sideload_secured_ports", "the admin address is served without TLS")
+	}
+	if len(c.Hypertext.SideloadPorts) > 1 {
+		add("hypertext.sideload_ports", "there is one admin address: "+c.Admin)
+	}
+	if c.Debug.PrintRoutes {
+		add("debug.print_routes", "is not done; ceiling proxy check counts the locations")
 	}
 }
 

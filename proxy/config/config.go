@@ -38,6 +38,9 @@ type Config struct {
 	Region
 
 	Settings
+
+	// Unserved is what the file asks for and the proxy does not do: Read fills it in.
+	Unserved Errors `toml:"-"`
 }
 
 // Publish is what the admin address lets be published.
@@ -82,6 +85,7 @@ type Limits struct {
 	BodyBytes            int64 `toml:"body_bytes"`             // no limit
 	Connections          int   `toml:"connections"`            // of clients: three quarters of the process's descriptors
 	ConnectionsPerClient int   `toml:"connections_per_client"` // no limit
+	RequestsPerClient    int   `toml:"requests_per_client"`    // a second, of one address: no limit
 }
 
 // Log is the access log.
@@ -92,6 +96,9 @@ type Log struct {
 	Format string `toml:"format"`
 	// Sample is the share of requests that is logged; errors always are. Default 1.
 	Sample float64 `toml:"sample"`
+	// Traces is how many of the last requests each worker keeps for the admin
+	// address, 4096 at most; 0 is none.
+	Traces int `toml:"traces"`
 }
 
 // Region groups locations.

@@ -137,6 +137,15 @@ func (c *Config) translate() {
 	if c.Log.Access == "" && c.Telemetry.RequestLogging {
 		c.Log.Access = "-"
 	}
+	if c.Limits.RequestsPerClient == 0 {
+		c.Limits.RequestsPerClient = max(c.Hypertext.Limitation.MaxQPS, 0) // -1 is none
+	}
+	if c.Log.Traces == 0 && c.Telemetry.CaptureTraces {
+		c.Log.Traces = 256
+		if n := c.Performance.TracesLimit; n > 0 {
+			c.Log.Traces = min(n, mostTraces)
+		}
+	}
 }
 
 // include reads the region files.

@@ -92,6 +92,8 @@ func report(t *testing.T, name, address string, b *Backend) {
 			s.rejects++
 		}
 		if err != nil {
+			// What is still on its way to the backend belongs to this case.
+			time.Sleep(10 * time.Millisecond)
 			failed = append(failed, fmt.Sprintf("  %s / %s: %.150v", c.Group, c.Name, err))
 			continue
 		}
@@ -108,14 +110,20 @@ func report(t *testing.T, name, address string, b *Backend) {
 }
 
 func nginxConfig(dir, listen, backend string) string {
-	return fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
+	// Its workers would otherwise be somebody who cannot write into dir, and answer
+	// 500 where a body goes to a file.
+	user := ""
+	if os.Getuid() == 0 {
+		user = "user root; "
+	}
+	return fmt.Sprintf(`%[4]sdaemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
 events {}
 http { access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
   upstream b { server %[3]s max_fails=0; keepalive 16; }
   server { listen %[2]s; client_max_body_size 0;
     location / { proxy_pass http://b; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;
       proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $http_host; } } }
-`, dir, listen, backend)
+`, dir, listen, backend, user)
 }
 
 func haproxyConfig(_, listen, backend string) string {

@@ -1,0 +1,66 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Trace is one of the last requests, as the access log in JSON has it, but for texts
+// that are longer than traceText.
+type Trace struct {
+	// At is when it was answered, in nanoseconds of Unix time.
+	At   int64           `json:"at"`
+	Line json.RawMessage `json:"line"`
+}
+
+// traceText bounds each text of a trace, so that they all are at most a few
+// megabytes for a loop.
+const traceText = 256
+
+// traces are a loop's last requests: a ring of lines whose memory is used again.
+type traces struct {
+	list []trace
+	next int
+}
+
+type trace struct {
+	at   int64 // loop's clock
+	line []byte
+}
+
+// trace keeps the request in place of the oldest one.
+func (x *exchange) trace(took int64) {
+	l := x.client.loop
+	r := &l.traces
+	most := l.site.traces
+	if len(r.list) < most {
+		r.next = len(r.list)
+		r.list = append(r.list, trace{})
+	}
+	t := &r.list[r.next]
+	r.next = (r.next + 1) % most
+	var stamp [len(time.RFC3339Nano)]byte
+	t.at = l.now
+	t.line = x.appendJSON(t.line[:0], l.proxy.began.Add(time.Duration(l.now)).UTC().AppendFormat(stamp[:0], time.RFC3339Nano), x.head(), took, traceText)
+}
+
+// Traces are the last requests of all loops, the newest first.
+func (p *Proxy) Traces() ([]Trace, error) {
+	var all []Trace
+	err := ask(p, func(l *loop) []Trace {
+		var list []Trace
+		for _, t := range l.traces.list {
+			list = append(list, Trace{p.began.Add(time.Duration(t.at)).UnixNano(), bytes.Clone(t.line)})
+		}
+		return list
+	}, func(list []Trace) { all = append(all, list...) })
+	newestFirst(all)
+	return all, err
+}
+
+func newestFirst(list []Trace) {
+	slices.SortStableFunc(list, func(a, b Trace) int { return cmp.Compare(b.At, a.At) })
+}
