@@ -158,7 +158,41 @@ func joined(values []string) string {
 
 // factsOf is everything about a run besides its result.
 func factsOf(r *record.Run) []Fact {
-	return slices.Concat(requestFacts(&r.Spec), loadFacts(r), hostFacts(&r.Environment), subjectFacts(r))
+	agents, env := agentFacts(r)
+	return slices.Concat(requestFacts(&r.Spec), loadFacts(r), agents, hostFacts(env), subjectFacts(r))
+}
+
+// agentFacts is who loaded, where several agents did, and the host that stands
+// for theirs: the load came from there, and not from where it was asked for.
+func agentFacts(r *record.Run) ([]Fact, *record.Environment) {
+	var names, models, kernels []string
+	env, observers := &r.Environment, 0
+	for i := range r.Agents {
+		a := &r.Agents[i]
+		if !a.Loads {
+			observers++
+			continue
+		}
+		if len(names) == 0 || a.Name < slices.Min(names) {
+			env = &a.Environment
+		}
+		names = append(names, a.Name)
+		models = append(models, fmt.Sprintf("%s, %d cores", a.Environment.CPUModel, a.Environment.CoresAllowed))
+		kernels = append(kernels, a.Environment.Kernel)
+	}
+	if len(r.Agents) == 0 {
+		return nil, env
+	}
+	each := func(list []string) string {
+		slices.Sort(list)
+		return strings.Join(slices.Compact(list), " | ")
+	}
+	return []Fact{
+		{"agents", fmt.Sprintf("%d load, %d observe", len(names), observers), WeightExplains, "other CPUs and other paths load", true},
+		{"machines of the agents", each(models), WeightForbids, "another machine has other limits", true},
+		{"kernels of the agents", each(kernels), WeightExplains, "the network stack is the kernel's", true},
+		{"names of the agents", each(names), WeightNoted, "", false},
+	}, env
 }
 
 // requestFacts is what was sent. Another address of the same service is no

@@ -60,6 +60,17 @@ func Agents(r *record.Run) []*record.Agent {
 	return list
 }
 
+// Loading is how many agents load; 0 where this machine did it alone.
+func Loading(r *record.Run) int {
+	n := 0
+	for i := range r.Agents {
+		if r.Agents[i].Loads {
+			n++
+		}
+	}
+	return n
+}
+
 func established(l *record.Load) string {
 	if l.Established == l.Connections {
 		return unit.FormatCount(int64(l.Established))

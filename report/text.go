@@ -101,21 +101,10 @@ func loadLine(r *record.Run) string {
 		parts[len(parts)-1] += " after " + seconds(r.WarmupS) + " of warm-up"
 	}
 	parts = append(parts, fmt.Sprintf("%s, %s", l.Engine, plural(l.Threads, "thread")))
-	if n := loading(r); n > 0 {
+	if n := Loading(r); n > 0 {
 		parts = append(parts, plural(n, "agent"))
 	}
 	return strings.Join(parts, " · ")
-}
-
-// loading is how many agents load; 0 where this machine did it alone.
-func loading(r *record.Run) int {
-	n := 0
-	for i := range r.Agents {
-		if r.Agents[i].Loads {
-			n++
-		}
-	}
-	return n
 }
 
 func arrivals(r *record.Run) string {

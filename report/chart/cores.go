@@ -199,6 +199,11 @@ func Hosts(run *Run) []string {
 	}
 	var list []string
 	first := []string{run.Environment.Host}
+	for i := range run.Agents {
+		if run.Agents[i].Loads {
+			first = append(first, run.Agents[i].Name)
+		}
+	}
 	if run.Subject != nil {
 		first = append(first, run.Subject.Host)
 	}

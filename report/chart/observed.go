@@ -34,6 +34,14 @@ func observed[R record.ObservedRow](run *Run, keep func(R) bool, of func(r R, s 
 func Queues(run *Run, most int) (Plot, bool) {
 	p := Plot{Title: "Connections with something unread, over time",
 		Says: "Connections with unread bytes: requests in the server's sockets, responses in the generator's."}
+	if len(run.Agents) > 0 {
+		p = queuesOfHosts(run, p, most)
+		_, high, ok := bounds(p.Groups)
+		if ok {
+			p.axes(fromZero("connections", Plain, high))
+		}
+		return p, ok
+	}
 	rows := observed(run, func(*record.SocketsRow) bool { return true }, func(r *record.SocketsRow, _ float64) []float64 {
 		server := math.NaN() // a server on a host that nobody watched
 		if r.Server.Sockets > 0 {

@@ -41,7 +41,11 @@ func environmentSection(run *chart.Run) Section {
 	if err != nil {
 		return s.failed(err)
 	}
-	s.Blocks = append(s.Blocks, Columns{[][]Block{left, {fieldTable("The host that generated the load", env)}}})
+	of := "The host that generated the load"
+	if len(run.Agents) > 0 {
+		of = "The host that the run was asked on"
+	}
+	s.Blocks = append(s.Blocks, Columns{[][]Block{left, {fieldTable(of, env)}}})
 	return s
 }
 
@@ -167,7 +171,14 @@ func conditions(run *chart.Run) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Another boot of the same machine is no difference that matters.
+	env = slices.DeleteFunc(env, func(e entry) bool { return e.path == "environment.boot_id" })
 	list = append(append(list, load...), env...)
+	agents, err := agentConditions(run)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, agents...)
 	if run.Subject == nil {
 		return append(list, entry{"subject", "not found"}), nil
 	}

@@ -3,17 +3,24 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/report"
 	"ceiling/report/chart"
 )
 
 // coresSection is both ends' cores as heat maps.
 func coresSection(run *chart.Run) Section {
 	s := of(run, "cores", "Cores")
+	var shown []string
 	for _, host := range chart.Hosts(run) {
+		if sameMachine(run, host, shown) {
+			continue // another namespace of it: the same CPUs again
+		}
+		shown = append(shown, host)
 		c, ok := chart.CoresOf(run, host)
 		if !ok {
 			continue
@@ -33,9 +40,36 @@ func coresSection(run *chart.Run) Section {
 	return s
 }
 
+// sameMachine tells whether a host is one kernel with one of others.
+func sameMachine(run *chart.Run, host string, others []string) bool {
+	a := run.Agent(host)
+	return a != nil && slices.ContainsFunc(others, func(other string) bool {
+		b := run.Agent(other)
+		return b != nil && a.Environment.SameMachine(&b.Environment)
+	})
+}
+
+// agentsOn are the agents that load from a host's machine.
+func agentsOn(run *chart.Run, host string) []string {
+	var names []string
+	for _, a := range report.Agents(run.Run) {
+		if a.Loads && (a.Name == host || sameMachine(run, host, []string{a.Name})) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
 func hostTitle(run *chart.Run, host string) string {
+	server := run.Subject != nil && (host == run.Subject.Host || sameMachine(run, run.Subject.Host, []string{host}))
 	generator := host == run.Environment.Host
-	server := run.Subject != nil && host == run.Subject.Host
+	if len(run.Agents) > 0 {
+		names := agentsOn(run, host)
+		generator = len(names) > 0
+		if len(names) > 1 {
+			host = strings.Join(names, ", ") + " on one machine"
+		}
+	}
 	switch {
 	case generator && server:
 		return host + ", generator and server"
@@ -94,7 +128,7 @@ func coreTable(c *chart.Cores) Table {
 func processesSection(run *chart.Run) Section {
 	s := of(run, "processes", "Processes")
 	if list := chart.Processes(run); len(list) > 0 {
-		s.Blocks = append(s.Blocks, processTable(list))
+		s.Blocks = append(s.Blocks, processTable(run, list))
 	} else {
 		s.Blocks = append(s.Blocks, notMeasured(run, "Processes", "process"))
 	}
@@ -116,7 +150,15 @@ func processesSection(run *chart.Run) Section {
 // processRows is how many processes a table shows before it folds.
 const processRows = 24
 
-func processTable(list []chart.Process) Table {
+// roleOf is a process's role, of several agents with whose host it is on.
+func roleOf(run *chart.Run, p *chart.Process) string {
+	if len(run.Agents) > 0 {
+		return p.Role + " on " + p.Host
+	}
+	return p.Role
+}
+
+func processTable(run *chart.Run, list []chart.Process) Table {
 	t := Table{Caption: "Processes over the window; CPU in cores, the line shows it over time on one scale", Fold: len(list) > processRows,
 		Columns: []Column{{Name: "role"}, {Name: "process"}, {Name: "CPU", Figure: true}, {Name: "over time"}, {Name: "user", Figure: true},
 			{Name: "system", Figure: true}, {Name: "waiting for a CPU", Figure: true}, {Name: "fullest thread", Figure: true},
@@ -124,7 +166,7 @@ func processTable(list []chart.Process) Table {
 			{Name: "taken away", Figure: true}, {Name: "its threads sleep in"}}}
 	for i := range list {
 		p := &list[i]
-		t.Rows = append(t.Rows, []Cell{{Text: p.Role}, {Text: fmt.Sprintf("%s (%d)", p.Comm, p.PID)}, {Text: cores(p.Cores)}, {Spark: &p.Over},
+		t.Rows = append(t.Rows, []Cell{{Text: roleOf(run, p)}, {Text: fmt.Sprintf("%s (%d)", p.Comm, p.PID)}, {Text: cores(p.Cores)}, {Spark: &p.Over},
 			{Text: cores(p.User)}, {Text: cores(p.System)}, {Text: cores(p.Queue)}, {Text: percent(p.Busiest)}, {Text: fmt.Sprint(p.Threads)},
 			{Text: unit.FormatBytesIEC(p.RSS)}, {Text: perSecond(p.Voluntary)}, {Text: perSecond(p.Involuntary)}, {Text: sleeps(p.Waits)}})
 	}
@@ -254,7 +296,7 @@ func linkTable(l *chart.Link) Table {
 
 // tcpTable is the counters of TCP that moved, and round trips.
 func tcpTable(run *chart.Run) (Table, bool) {
-	t := Table{Caption: "What TCP counted over the window", Columns: []Column{{Name: "counter"}, {Name: "count", Figure: true}}}
+	t := Table{Caption: "What TCP counted over the window" + map[bool]string{true: ", all hosts together"}[len(run.Agents) > 0], Columns: []Column{{Name: "counter"}, {Name: "count", Figure: true}}}
 	for _, c := range chart.TCPCounters(run) {
 		t.Rows = append(t.Rows, []Cell{{Text: c.Name}, {Text: c.Text}})
 	}

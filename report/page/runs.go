@@ -7,6 +7,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/report"
 	"ceiling/report/chart"
 )
 
@@ -42,13 +43,16 @@ func Runs(runs []chart.Run) (Document, error) {
 // details is what cannot be laid over each other: a section each for one run,
 // and one for each of several.
 func details(run *chart.Run, most int) []Section {
-	list := []Section{coresSection(run), processesSection(run), linkSection(run, most), errorsSection(run, most), environmentSection(run)}
+	list := []Section{agentsSection(run), coresSection(run), processesSection(run), linkSection(run, most), errorsSection(run, most), environmentSection(run)}
 	if run.Label == "" {
 		return list
 	}
 	one := of(run, "run", "Run "+run.Label)
 	one.Blocks = []Block{Paragraph{Text: redact(run.Target)}}
 	for _, s := range list {
+		if len(s.Blocks) == 0 {
+			continue
+		}
 		one.Blocks = append(one.Blocks, Fold{s.Title, s.Blocks})
 	}
 	return []Section{one}
@@ -120,7 +124,11 @@ func loadLine(run *chart.Run) string {
 	} else {
 		parts = append(parts, l.Mode+" loop")
 	}
-	return strings.Join(append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up", l.Engine+", "+plural(l.Threads, "thread")), " · ")
+	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up", l.Engine+", "+plural(l.Threads, "thread"))
+	if n := report.Loading(run.Run); n > 0 {
+		parts = append(parts, plural(n, "agent"))
+	}
+	return strings.Join(parts, " · ")
 }
 
 func footer(runs []chart.Run) string {

@@ -193,6 +193,8 @@ func filledRun(text string) chart.Run {
 		f.fill(reflect.ValueOf(&row).Elem(), 0)
 		row.TNs, row.WidthNs, row.MaxNs = (i+1)*1e9, 1e9, 5e6
 		s.Load = append(s.Load, row)
+		row.Host = r.Agents[0].Name
+		s.Agents = append(s.Agents, row)
 		for _, kind := range kinds() {
 			row, ok := record.NewObservedRow(kind)
 			if !ok {

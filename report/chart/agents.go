@@ -1,0 +1,69 @@
+package chart
+
+import (
+	"fmt"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// agentsMost is how many agents one figure tells apart.
+const agentsMost = 16
+
+// AgentRates is completions per second over time, a line for each agent by its
+// name; ok is false where a run has none, or no rows of them. Of many agents
+// the first are drawn.
+func AgentRates(run *Run, names []string, most int) (Plot, bool) {
+	p := Plot{Title: "Rate of each agent over time"}
+	if run.Series == nil {
+		return p, false
+	}
+	if n := len(names); n > agentsMost {
+		names = names[:agentsMost]
+		p.Title += fmt.Sprintf(", %d of %d", agentsMost, n)
+	}
+	for i, name := range names {
+		var rows []row
+		for k := range run.Series.Agents {
+			r := &run.Series.Agents[k]
+			if r.Host == name && r.WidthNs > 0 {
+				from, to := interval(r.TNs, r.WidthNs)
+				rows = append(rows, row{from, to, r.Late, []float64{float64(r.Completed) / (float64(r.WidthNs) / 1e9)}})
+			}
+		}
+		g := timed(run, thin(name, rows, []Line{{Name: name, Tone: tone(i, len(names)), Dashed: i >= Tones}}, most))
+		if g.Points() > 0 {
+			p.Groups = append(p.Groups, g)
+		}
+	}
+	_, high, ok := bounds(p.Groups)
+	if !ok {
+		return p, false
+	}
+	p.axes(fromZero("requests/s", PerSecond, high))
+	p.Says = fmt.Sprintf("Requests per second of each agent, at most %s.", unit.FormatSI(high))
+	return p, true
+}
+
+// queuesOfHosts is Queues where each end was read on its own host: a line for
+// the unread requests of the server's, and one for the unread responses of each
+// agent's.
+func queuesOfHosts(run *Run, p Plot, most int) Plot {
+	add := func(host, name string, i int, of func(*record.SocketsRow) float64) {
+		rows := observed(run, func(r *record.SocketsRow) bool { return r.Host == host }, func(r *record.SocketsRow, _ float64) []float64 {
+			return []float64{of(r)}
+		})
+		if g := timed(run, thin(name, rows, []Line{{Name: name, Tone: i % Tones, Dashed: i >= Tones}}, most)); g.Points() > 0 {
+			p.Groups = append(p.Groups, g)
+		}
+	}
+	if run.Subject != nil {
+		add(run.Subject.Host, "requests unread by the server", 1, func(r *record.SocketsRow) float64 { return float64(r.Server.Unread) })
+	}
+	for i := range run.Agents {
+		if a := &run.Agents[i]; a.Loads && i < agentsMost {
+			add(a.Name, "responses unread by "+a.Name, i+2, func(r *record.SocketsRow) float64 { return float64(r.Client.Unread) })
+		}
+	}
+	return p
+}
