@@ -25,8 +25,8 @@ func known() map[string]string {
 	}
 }
 
-// h2specOf runs all cases, the strict ones too, against address. What fails and
-// has no reason in known is an error.
+// h2specOf runs all cases, the strict ones too, against address. What fails twice
+// and has no reason in known is an error.
 func h2specOf(address string) error {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -36,41 +36,56 @@ func h2specOf(address string) error {
 	if err != nil {
 		return err
 	}
-	silent, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	// Go's server ends a connection a second behind its GOAWAY, which h2spec's own
+	// two seconds wait for.
+	c := config.Config{Host: host, Port: port, Path: "/", Timeout: 2 * time.Second, MaxHeaderLen: 4000, TLS: true, Insecure: true, Strict: true}
+	all, failed, err := cases(c)
 	if err != nil {
 		return err
 	}
-	defer silent.Close()
-	stdout := os.Stdout
-	os.Stdout = silent // h2spec prints as it goes
-	// Go's server ends a connection a second behind its GOAWAY, which h2spec's own
-	// two seconds wait for.
-	c := &config.Config{Host: host, Port: port, Path: "/", Timeout: 2 * time.Second, MaxHeaderLen: 4000, TLS: true, Insecure: true, Strict: true}
-	groups := []*spec.TestGroup{generic.Spec(), http2.Spec(), hpack.Spec()}
-	passed, all := 0, 0
-	var failed []*spec.TestCase
-	for _, g := range groups {
-		g.Test(c)
-		passed += g.PassedCount
-		all += g.PassedCount + g.FailedCount + g.SkippedCount
-		failed = append(failed, failures(g)...)
-	}
-	os.Stdout = stdout
-	fmt.Printf("%d of %d\n", passed, all)
-	unknown := 0
+	bad, unknown := 0, 0
+	var lines []string
 	for _, t := range failed {
 		id := fmt.Sprintf("%s/%d", t.Parent.ID(), t.Result.Sequence)
 		reason, ok := known()[id]
-		if !ok {
+		if !ok { // once more: on a machine that is shared a time may be over early
+			c.Sections = []string{id}
+			if ran, again, err := cases(c); err != nil {
+				return err
+			} else if ran == 1 && len(again) == 0 {
+				lines = append(lines, fmt.Sprintf("  %s %s: passed at the second attempt", id, t.Desc))
+				continue
+			}
 			unknown++
 			reason = "not expected: " + strings.ReplaceAll(fmt.Sprint(t.Result.Error), "\n", "; ")
 		}
-		fmt.Printf("  %s %s: %s\n", id, t.Desc, reason)
+		bad++
+		lines = append(lines, fmt.Sprintf("  %s %s: %s", id, t.Desc, reason))
 	}
+	fmt.Printf("%d of %d\n%s\n", all-bad, all, strings.Join(lines, "\n"))
 	if unknown > 0 {
 		return fmt.Errorf("%d cases failed of which no reason is known", unknown)
 	}
 	return nil
+}
+
+// cases runs what c names, and returns how many that were and what failed or was
+// left out.
+func cases(c config.Config) (ran int, failed []*spec.TestCase, err error) {
+	silent, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer silent.Close()
+	stdout := os.Stdout
+	os.Stdout = silent // h2spec prints as it goes
+	defer func() { os.Stdout = stdout }()
+	for _, g := range []*spec.TestGroup{generic.Spec(), http2.Spec(), hpack.Spec()} {
+		g.Test(&c)
+		ran += g.PassedCount + g.FailedCount + g.SkippedCount
+		failed = append(failed, failures(g)...)
+	}
+	return ran, failed, nil
 }
 
 // failures are the cases of g and its groups that failed or were left out.

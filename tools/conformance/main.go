@@ -64,7 +64,7 @@ func origin(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	plain := &http.Server{Handler: http.HandlerFunc(serve)}
+	plain := &http.Server{Handler: answers()}
 	secure := &http.Server{Handler: plain.Handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
 	defer plain.Close()
 	defer secure.Close()
@@ -95,18 +95,23 @@ func origin(ctx context.Context, dir string) error {
 	}
 }
 
-// serve takes any body, and answers with a few bytes, or with 4 MiB, more than the
-// sockets on the way hold.
-func serve(w http.ResponseWriter, q *http.Request) {
-	if _, err := io.Copy(io.Discard, q.Body); err != nil {
-		return // the client went
-	}
-	size := 64
-	if q.URL.Path == "/large" {
-		size = 4 << 20
-	}
-	w.Header().Set("Content-Length", fmt.Sprint(size))
-	_, _ = w.Write(bytes.Repeat([]byte{'x'}, size)) // it fails when the client went
+// large is more than the sockets on the way hold.
+const large = 4 << 20
+
+// answers takes any body, and answers with a few bytes or, at /large, with many.
+func answers() http.Handler {
+	body := bytes.Repeat([]byte{'x'}, large) // one for all: a thousand clients may hold it
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if _, err := io.Copy(io.Discard, q.Body); err != nil {
+			return // the client went
+		}
+		some := body[:64]
+		if q.URL.Path == "/large" {
+			some = body
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(some)))
+		_, _ = w.Write(some) // it fails when the client went
+	})
 }
 
 // certify writes a certificate for localhost, good for a day.
