@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +89,9 @@ type Entrant struct {
 	// Missing says why it does not take part, and what would help.
 	Missing string `json:"missing,omitempty"`
 	Differs string `json:"differs,omitempty"`
+	// Binary is a hash of the program's file: a version alone does not tell how it
+	// was built.
+	Binary string `json:"binary,omitempty"`
 
 	contestant Contestant
 	path       string
@@ -103,18 +108,20 @@ func find(ctx context.Context, c *Config) ([]*Entrant, error) {
 		}
 		e := &Entrant{Name: k.Name, contestant: k, Differs: k.Differs, path: c.Program, Version: c.Version}
 		list = append(list, e)
-		if k.Program == "" {
-			if k.builtWith != "" {
-				e.Version = builtWith(k.builtWith)
+		switch {
+		case k.builtWith != "":
+			e.Version = builtWith(k.builtWith)
+		case k.Program != "":
+			if e.path = look(k.Program); e.path == "" {
+				e.Version, e.Missing = "", "not installed: "+k.Install
+				continue
 			}
-			continue
+			e.Version = k.ask(ctx, e.path)
 		}
-		path := look(k.Program)
-		if path == "" {
-			e.Version, e.Missing = "", "not installed: "+k.Install
-			continue
+		var err error
+		if e.Binary, err = hashFile(e.path); err != nil {
+			return nil, err
 		}
-		e.path, e.Version = path, k.ask(ctx, path)
 	}
 	for _, name := range c.Only {
 		if !slices.Contains(known, name) {
@@ -168,15 +175,29 @@ func builtWith(module string) string {
 // proof against anybody.
 const hashDigits = 7
 
+func digits(sum [sha256.Size]byte) string { return hex.EncodeToString(sum[:])[:hashDigits] }
+
+func hashFile(path string) (_ string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return digits([sha256.Size]byte(h.Sum(nil))), nil
+}
+
 // Canonical is the configuration of a setup, independent of ports and directories,
-// and the hash of it together with the contestant's name and version.
+// and the hash of it together with the contestant's name, version and program.
 func (e *Entrant) Canonical(s Setup) (c Configuration, hash string, ok bool) {
 	s = s.canonical()
 	if c, ok = e.contestant.render(&s); !ok {
 		return c, "", false
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{e.Name, e.Version, c.Command, c.File, c.Text}, "\x00")))
-	return c, hex.EncodeToString(sum[:4])[:hashDigits], true
+	return c, digits(sha256.Sum256([]byte(strings.Join([]string{e.Name, e.Version, e.Binary, c.Command, c.File, c.Text}, "\x00")))), true
 }
 
 // when is the text where the condition holds.

@@ -115,6 +115,7 @@ func TestHash(t *testing.T) {
 		hash(e(Nginx, "1"), Setup{Workers: 1, Files: true}),
 		hash(e(Ours, "1"), Setup{Workers: 1}),
 		hash(e(Prefork, "1"), Setup{Workers: 1}),
+		hash(&Entrant{Name: Nginx, Version: "1", Binary: "2", contestant: nginx()}, Setup{Workers: 1}),
 	}
 	if all := append(others, base); len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
 		t.Errorf("two of %q are the same", all)
@@ -131,7 +132,7 @@ func TestMissing(t *testing.T) {
 	}
 	for _, e := range list {
 		own := e.contestant.Program == ""
-		if own != (e.Missing == "") || !own && !strings.HasPrefix(e.Missing, "not installed: ") || own && e.Version == "" {
+		if own != (e.Missing == "") || !own && !strings.HasPrefix(e.Missing, "not installed: ") || own && (e.Version == "" || len(e.Binary) != hashDigits) {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // the round was like.
 func made() *Result {
 	r := &Result{Settings: Settings{Rounds: 7, DurationS: 0.5, Workers: 1, Connections: 60, PerS: 10_000, Seed: 1},
-		Entrants: []*Entrant{{Name: Nginx, Version: "1"}, {Name: "envoy", Missing: "not installed: from envoyproxy.io"}, {Name: Ours, Version: "2", Differs: "all"}}}
+		Entrants: []*Entrant{{Name: Nginx, Version: "1"}, {Name: "envoy", Missing: "not installed: from envoyproxy.io"}, {Name: Ours, Version: "2", Binary: "abc", Differs: "all"}}}
 	k, err := chosen([]string{"16"})
 	if err != nil {
 		panic(err)
@@ -88,7 +88,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"12.0    0.60  0.60–0.60", "2222222", "3.00 ms", "not raced   envoy: not installed", "18500 of 18500", "649",
-		"contestant  envoy, not installed: from envoyproxy.io", "contestant  ceiling 2; all", "seed 1",
+		"contestant  envoy, not installed: from envoyproxy.io", "contestant  ceiling 2, program abc; all", "seed 1",
 		"target      16: ceiling, CPU per request to nginx's: 0.60 (0.60 to 0.60), at most 0.70: met"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in:\n%s", want, b.String())

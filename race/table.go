@@ -125,7 +125,7 @@ func (r *Result) writeEqual(b *strings.Builder) {
 func (r *Result) writeEntrants(b *strings.Builder) {
 	b.WriteString("\n")
 	for _, e := range r.Entrants {
-		text := e.Name + " " + e.Version
+		text := e.Name + " " + e.Version + ", program " + e.Binary
 		if e.Missing != "" {
 			text = e.Name + ", " + e.Missing
 		} else if e.Differs != "" {
