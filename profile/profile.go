@@ -9,9 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -38,9 +41,24 @@ type Endpoint struct {
 
 // Find asks the URL whether it is a pprof endpoint: its index names the
 // profiles (net/http/pprof).
-func Find(ctx context.Context, url string) (*Endpoint, error) {
+func Find(ctx context.Context, url string) (*Endpoint, error) { return FindWithin(ctx, url, nil) }
+
+// FindWithin is Find of who may not go everywhere: permit is asked before every
+// connection, with the address that it goes to, those of redirects too; its
+// error says why not. nil permits all.
+func FindWithin(ctx context.Context, url string, permit func(netip.AddrPort) error) (*Endpoint, error) {
 	// A transport of its own, so that no connection outlives the endpoint.
-	e := &Endpoint{url: strings.TrimSuffix(url, "/") + "/", client: &http.Client{Transport: &http.Transport{}}}
+	transport := &http.Transport{}
+	if permit != nil {
+		transport.DialContext = (&net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return permit(to)
+		}}).DialContext
+	}
+	e := &Endpoint{url: strings.TrimSuffix(url, "/") + "/", client: &http.Client{Transport: transport}}
 	b, err := e.get(ctx, "", answerTimeout)
 	if err == nil && (!bytes.Contains(b, []byte("goroutine")) || !bytes.Contains(b, []byte("profile"))) {
 		err = fmt.Errorf("%s answers, but not with the index of net/http/pprof", e.url)

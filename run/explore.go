@@ -36,6 +36,9 @@ type PlanProgress struct {
 // concludes. What goes wrong on the way is the plan's end, and so in the
 // answer; the error is for what prevented any answer, or its keeping.
 func Explore(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured)) (*record.Plan, string, error) {
+	if err := o.mayDo(&e); err != nil {
+		return nil, "", err
+	}
 	p := &record.Plan{
 		ID: record.NewID(time.Now()), Created: time.Now(), Command: o.Command,
 		Experiment: e, Environment: record.ReadEnvironment(o.Version),
@@ -65,6 +68,9 @@ func Resume(ctx context.Context, dir string, o Options, told func(record.Measure
 	case "", record.EndedInterrupted, record.EndedFailed:
 	default:
 		return nil, "", fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, p.Because, p.ID)
+	}
+	if err := o.mayDo(&p.Experiment); err != nil {
+		return nil, "", err
 	}
 	if err := record.ReadHistograms(dir, p.Runs); err != nil {
 		return nil, "", err
@@ -148,6 +154,28 @@ func differences(p *record.Plan, runs string) error {
 	return nil
 }
 
+// here tells that this machine does the runs.
+func (o *Options) here() bool {
+	_, local := o.Work.(Local)
+	return o.Work == nil || local
+}
+
+// mayDo refuses what only this machine can do where others load.
+func (o *Options) mayDo(e *spec.Experiment) error {
+	if o.here() {
+		return nil
+	}
+	if e.Kind == spec.KindProve {
+		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", ErrRefused)
+	}
+	for i := range e.Servers {
+		if s := &e.Servers[i]; s.URL == "" {
+			return fmt.Errorf("%w: %s would be started on this machine's loopback, where no other agent reaches it; start it where it belongs and give its URL", ErrRefused, s.Label())
+		}
+	}
+	return nil
+}
+
 // explorer makes the runs of one plan.
 type explorer struct {
 	plan    *record.Plan
@@ -191,7 +219,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	if err != nil {
 		return nil, err
 	}
-	if m.Run != "" && (m.Completed == 0 || m.BadShare > 0.5) {
+	if x.options.here() && m.Run != "" && (m.Completed == 0 || m.BadShare > 0.5) {
 		return m, x.servers.ended(step.Server, base)
 	}
 	return m, nil

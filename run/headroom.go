@@ -9,25 +9,18 @@ import (
 	"ceiling/spec"
 )
 
-// calibrate fills in the generator's headroom from the calibration that this
-// person has kept, or notes why there is none.
-func calibrate(w *record.Writer, r *record.Run) {
+// calibrated is the generator's headroom by the calibration that this person has
+// kept, or the reason why there is none.
+func calibrated(r *record.Run) (times float64, why string) {
 	path, err := record.CalibrationFile(os.Getenv)
 	var all []record.Calibration
 	if err == nil {
 		all, err = record.ReadCalibrations(path)
 	}
-	why := ""
 	if err != nil {
-		why = err.Error()
-	} else {
-		r.Generator.Headroom, why = headroom(r, all)
+		return 0, err.Error()
 	}
-	if why != "" {
-		n := record.NotMeasured{What: "generator headroom", Why: why, Host: r.Environment.Host}
-		w.AppendNotMeasured(n)
-		r.NotMeasured = append(r.NotMeasured, n)
-	}
+	return headroom(r, all)
 }
 
 // requestBytesMost is the mean size of a request up to which it costs about

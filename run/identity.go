@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,45 +21,70 @@ import (
 // 1 GB/s, a tenth of a second.
 const executableMax = 100 << 20
 
+// sightings are the server's processes as the observer's rows tell of them: when
+// each began, by its number. One goroutine at a time uses them.
+type sightings struct{ of map[int]sighting }
+
+type sighting struct {
+	startTicks uint64
+	comm       string
+}
+
+// see takes a row.
+func (s *sightings) see(row record.ObservedRow) {
+	r, ok := row.(*record.SubjectRow)
+	if !ok || r.Role != record.RoleSubject || s.of[r.PID].startTicks != 0 {
+		return
+	}
+	if s.of == nil {
+		s.of = map[int]sighting{}
+	}
+	s.of[r.PID] = sighting{r.StartTicks, r.Comm}
+}
+
 // identify reads which program each process of the subject runs and what it
 // was started with. It is done after the window, so that nothing is read while
 // it is measured; what may not be read is noted.
-func identify(w *record.Writer, r *record.Run, series *record.Series) {
-	if r.Subject == nil || r.Subject.Host != r.Environment.Host {
-		return
-	}
-	began := map[int]uint64{}
-	for _, row := range record.Of[*record.SubjectRow](series) {
-		if row.Role == record.RoleSubject && began[row.PID] == 0 {
-			began[row.PID] = row.StartTicks
-		}
-	}
+func (s *sightings) identify(host string) (list []Identity, missing []record.NotMeasured) {
 	known := map[executable]string{}
 	var first error
 	missed := 0
-	for i := range r.Subject.Processes {
-		p := &r.Subject.Processes[i]
-		if err := identifyProcess(p, began[p.PID], known); err != nil {
+	for _, pid := range slices.Sorted(maps.Keys(s.of)) {
+		id, seen := Identity{Host: host, PID: pid}, s.of[pid]
+		if err := identifyProcess(&id, seen.startTicks, known); err != nil {
 			missed++
 			if first == nil {
-				first = fmt.Errorf("process %d (%s): %w", p.PID, p.Comm, err)
+				first = fmt.Errorf("process %d (%s): %w", pid, seen.comm, err)
 			}
 		}
+		list = append(list, id)
 	}
 	if first == nil {
-		return
+		return list, nil
 	}
 	why := first.Error()
 	if missed > 1 {
 		why = fmt.Sprintf("%s; and %d more", why, missed-1)
 	}
-	n := record.NotMeasured{What: "the server's program and environment", Why: why, Host: r.Subject.Host}
-	w.AppendNotMeasured(n)
-	r.NotMeasured = append(r.NotMeasured, n)
+	return list, []record.NotMeasured{{What: "the server's program and environment", Why: why, Host: host}}
+}
+
+// identified puts what was found of the processes into the record.
+func identified(s *record.Subject, list []Identity) {
+	if s == nil {
+		return
+	}
+	for _, id := range list {
+		for i := range s.Processes {
+			if p := &s.Processes[i]; p.PID == id.PID && s.Host == id.Host {
+				p.BinaryID, p.GOMAXPROCS = id.BinaryID, id.GOMAXPROCS
+			}
+		}
+	}
 }
 
 // identifyProcess fills in what /proc tells of a process, unless it has ended.
-func identifyProcess(p *record.SubjectProcess, began uint64, known map[executable]string) error {
+func identifyProcess(p *Identity, began uint64, known map[executable]string) error {
 	dir := fmt.Sprintf("/proc/%d/", p.PID)
 	if now, err := startTicks(p.PID); err != nil || now != began {
 		return errors.New("it had ended when the run was over")

@@ -16,15 +16,15 @@ const ownFiles = 256
 
 // checkLimits refuses what the host cannot give, and says which command would
 // raise the limit.
-func checkLimits(s *spec.Spec, a spec.Address) error {
-	need := uint64(s.Connections + ownFiles)
+func checkLimits(connections int, a spec.Address) error {
+	need := uint64(connections + ownFiles)
 	soft, hard, err := sys.RaiseOpenFiles(need)
 	if err != nil {
 		return err
 	}
 	if soft < need {
 		return fmt.Errorf("%s connections need %s open files, the limit is %s; raise it before the run: ulimit -Hn %d && ulimit -n %d (as root)",
-			unit.FormatCount(int64(s.Connections)), unit.FormatCount(int64(need)), unit.FormatCount(int64(hard)), need, need)
+			unit.FormatCount(int64(connections)), unit.FormatCount(int64(need)), unit.FormatCount(int64(hard)), need, need)
 	}
 	if a.Network != "tcp" {
 		return nil
@@ -34,9 +34,9 @@ func checkLimits(s *spec.Spec, a spec.Address) error {
 		return nil // a host without the file has no such limit to check against
 	}
 	ports := high - low + 1
-	if s.Connections > ports {
+	if connections > ports {
 		return fmt.Errorf("%s connections to one address need as many local ports, there are %s (net.ipv4.ip_local_port_range = %d %d); raise it before the run: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"",
-			unit.FormatCount(int64(s.Connections)), unit.FormatCount(int64(ports)), low, high)
+			unit.FormatCount(int64(connections)), unit.FormatCount(int64(ports)), low, high)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"ceiling/profile"
@@ -28,7 +29,7 @@ type profiler struct {
 // target itself where its program has net/http/pprof in it: any other server
 // would only count a request that nobody asked for. Not finding one that nobody
 // named is not worth a word.
-func newProfiler(ctx context.Context, s *spec.Spec, to target) *profiler {
+func newProfiler(ctx context.Context, s *spec.Spec, to target, permit func(netip.AddrPort, string) error) *profiler {
 	p := &profiler{asked: s.Pprof != ""}
 	if s.Pprof == "off" || s.Pprof == "" && !mayProfile(to) {
 		return p
@@ -37,7 +38,11 @@ func newProfiler(ctx context.Context, s *spec.Spec, to target) *profiler {
 	if url == "" {
 		url = "http://" + to.addr.String() + "/debug/pprof/"
 	}
-	e, err := profile.Find(ctx, url)
+	var within func(netip.AddrPort) error
+	if permit != nil {
+		within = func(to netip.AddrPort) error { return permit(to, "") }
+	}
+	e, err := profile.FindWithin(ctx, url, within)
 	if err != nil {
 		p.lose(err)
 		return p
@@ -130,18 +135,26 @@ func (p *profiler) close() {
 	p.list = append(p.list, list...)
 }
 
-// conclude keeps what was found.
-func (p *profiler) conclude(w *record.Writer, r *record.Run) error {
-	r.NotMeasured = append(r.NotMeasured, p.missing...)
-	r.Profiles = p.list
-	if p.raw == nil {
+// end gives back the connection of one that no window opened for.
+func (p *profiler) end() {
+	if p.endpoint != nil {
+		p.endpoint.Close()
+	}
+}
+
+// cpuProfileFile is where the raw CPU profile is kept.
+const cpuProfileFile = "cpu.pprof.gz"
+
+// keepProfiles puts what was found into the record.
+func keepProfiles(w *record.Writer, r *record.Run, f *Found) error {
+	r.Profiles = f.Profiles
+	if f.CPUProfile == nil {
 		return nil
 	}
-	const name = "cpu.pprof.gz"
 	for i := range r.Profiles {
 		if r.Profiles[i].Kind == record.ProfileCPU {
-			r.Profiles[i].File = name
+			r.Profiles[i].File = cpuProfileFile
 		}
 	}
-	return w.Extra(name, p.raw)
+	return w.Extra(cpuProfileFile, f.CPUProfile)
 }

@@ -22,7 +22,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	if err != nil {
 		return err
 	}
-	to, err := resolve(ctx, address)
+	to, err := resolve(ctx, address, nil)
 	if err != nil {
 		return err
 	}

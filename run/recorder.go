@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"ceiling/internal/hist"
@@ -15,28 +16,25 @@ import (
 	"ceiling/spec"
 )
 
-// recorder writes what the engine tells while it tells it.
+// recorder is the Sink that writes what it is told while it is told it.
 type recorder struct {
-	writer   *record.Writer
-	spec     *spec.Spec
-	host     string
-	progress func(Progress)
-	watch    *watch
-	profiler *profiler
-	giveUp   func(*record.LoadRow, *hist.Hist) string
-	end      context.CancelFunc // of the run, by giving up
-	gaveUp   string
+	writer  *record.Writer
+	spec    *spec.Spec
+	host    string
+	options *Options
+	end     context.CancelFunc // of the run, by giving up
+	gaveUp  string
 
 	rows      []record.LoadRow
 	state     Progress
 	completed uint64
+
+	mu      sync.Mutex // of what is told from any goroutine
+	missing []record.NotMeasured
 }
 
 // Connected implements load.Observer.
-func (r *recorder) Connected(established, asked int, window time.Time) {
-	if !window.IsZero() {
-		r.watch.start(window)
-	}
+func (r *recorder) Connected(established, asked int, _ time.Time) {
 	r.state.Established, r.state.Asked = established, asked
 	r.state.TotalS, r.state.Requests = r.spec.Duration.Seconds(), r.spec.Requests
 	r.state.ElapsedS = -r.spec.Warmup.Seconds()
@@ -44,34 +42,18 @@ func (r *recorder) Connected(established, asked int, window time.Time) {
 }
 
 // Window implements load.Observer.
-func (r *recorder) Window(open bool, _ time.Time) {
-	if open {
-		r.profiler.open(r.spec.Duration)
-		return
-	}
-	r.watch.stop()
-	r.profiler.close()
-}
+func (r *recorder) Window(bool, time.Time) {}
 
 // Interval implements load.Observer.
 func (r *recorder) Interval(t *load.Tally, late bool) {
-	row := record.LoadRow{
-		Kind: record.KindLoad, Host: r.host,
-		TNs: t.EndNs, WidthNs: t.EndNs - t.StartNs, Late: late, Warmup: t.Warmup,
-		Sent: t.Sent, Completed: t.Completed, Failed: t.Failed, Bad: t.Bad,
-		Read: t.Read, Written: t.Written,
-		InFlight: t.InFlight, Behind: t.Behind, Connected: t.Connected,
-		P50Ns: t.Response.Quantile(0.5), P90Ns: t.Response.Quantile(0.9),
-		P99Ns: t.Response.Quantile(0.99), MaxNs: t.Response.Max(), MinNs: t.Response.Min(),
-		MeanNs: t.Response.Mean(), ServiceMeanNs: t.Service.Mean(), Busy: t.Busy,
-	}
+	row := LoadRow(r.host, t, late)
 	r.rows = append(r.rows, row)
 	r.writer.AppendLoad(&row)
 	if !t.Warmup {
 		r.completed += t.Completed
 	}
-	if r.giveUp != nil && r.gaveUp == "" {
-		if r.gaveUp = r.giveUp(&row, &t.Response); r.gaveUp != "" {
+	if r.options.GiveUp != nil && r.gaveUp == "" {
+		if r.gaveUp = r.options.GiveUp(&row, &t.Response); r.gaveUp != "" {
 			r.end()
 		}
 	}
@@ -81,25 +63,73 @@ func (r *recorder) Interval(t *load.Tally, late bool) {
 	r.state.Response = nil
 }
 
-func (r *recorder) tell() {
-	if r.progress != nil {
-		r.progress(r.state)
+// Observed implements Sink.
+func (r *recorder) Observed(row record.ObservedRow) {
+	r.writer.AppendObserved(row)
+	if r.options.Observed != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.options.Observed(row)
 	}
 }
 
-// assemble makes the document of the run, but for the verdict.
-func (r *recorder) assemble(l *load.Result, c *load.Config, env record.Environment) record.Run {
+// NotMeasured implements Sink.
+func (r *recorder) NotMeasured(n record.NotMeasured) {
+	r.writer.AppendNotMeasured(n)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missing = append(r.missing, n)
+}
+
+// AgentInterval implements Sink.
+func (r *recorder) AgentInterval(agent string, t *load.Tally, late bool) {
+	row := LoadRow(agent, t, late)
+	r.writer.AppendAgent(&row)
+	if r.options.AgentRow != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.options.AgentRow(row)
+	}
+}
+
+func (r *recorder) tell() {
+	if r.options.Progress != nil {
+		r.options.Progress(r.state)
+	}
+}
+
+// assemble makes the document of the run, but for the subject and the verdict.
+func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
+	t := &w.Result.Total
+	run := figures(r.spec, w.Result, w.Connections, w.Threads)
+	run.Schema, run.Started, run.Target, run.Spec = record.Schema, w.Result.Started, r.spec.Targets[0].URL, *r.spec
+	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.rows)
+	run.Environment, run.NotMeasured = env, append([]record.NotMeasured{}, r.missing...)
+	run.Interrupted, run.GaveUp = w.Result.Interrupted, r.gaveUp
+	run.Generator.Headroom, run.Agents, run.Fleet = w.Headroom, w.Agents, w.Fleet
+	if len(w.Agents) > 0 {
+		run.Generator.PID = 0 // each agent's is its own
+	}
+	if r.spec.SLO.NeedsHistogram() {
+		run.Latency.Response.HDR, run.Latency.Service.HDR = encoded(&t.Response), encoded(&t.Service)
+	}
+	return run
+}
+
+// figures is what a result comes to: the part of the document that is the same of
+// a whole run, of an agent's share, and of this process alone.
+func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run {
 	t := &l.Total
 	elapsed := float64(l.WindowNs) / 1e9
 	run := record.Run{
-		Schema: record.Schema, Started: l.Started, Target: r.spec.Targets[0].URL, Spec: *r.spec,
+		Spec: *s,
 		Load: record.Load{
-			Connections: c.Connections, Opened: l.Opened, Established: l.Established,
-			Reconnects: t.Reconnects, Threads: c.Threads, Pipelining: c.Pipelining,
+			Connections: connections, Opened: l.Opened, Established: l.Established,
+			Reconnects: t.Reconnects, Threads: threads, Pipelining: s.Pipelining,
 			Mode: "closed", Engine: l.Engine, EngineWhy: l.EngineWhy, EngineFeatures: l.EngineFeatures,
-			Arrivals: r.spec.Arrivals,
+			Arrivals: s.Arrivals,
 		},
-		WarmupS: r.spec.Warmup.Seconds(), ElapsedS: elapsed,
+		ElapsedS: elapsed,
 		Requests: record.Requests{
 			Sent: t.Sent + l.Carried, Carried: l.Carried, Completed: t.Completed, Failed: t.Failed,
 			InFlight: t.Sent + l.Carried - t.Completed - t.Failed, Unsent: l.Unsent, Resent: t.Resent,
@@ -112,21 +142,16 @@ func (r *recorder) assemble(l *load.Result, c *load.Config, env record.Environme
 			Service:  record.QuantilesOf(&t.Service),
 			Lag:      record.QuantilesOf(&t.Lag),
 		},
-		ByTarget: byTarget(t, r.spec), Generator: generator(l),
-		Environment: env, NotMeasured: []record.NotMeasured{}, Interrupted: l.Interrupted, GaveUp: r.gaveUp,
+		ByTarget: byTarget(t, s), Generator: generator(l),
 	}
-	if r.spec.Open() {
+	if s.Open() {
 		run.Load.Mode = "open"
-		run.Load.AskedPerS = (r.spec.Rate.From.PerSecond() + r.spec.Rate.To.PerSecond()) / 2
-	}
-	if r.spec.SLO.NeedsHistogram() {
-		run.Latency.Response.HDR, run.Latency.Service.HDR = encoded(&t.Response), encoded(&t.Service)
+		run.Load.AskedPerS = (s.Rate.From.PerSecond() + s.Rate.To.PerSecond()) / 2
 	}
 	if elapsed > 0 {
 		run.Rate.CompletedPerS = float64(t.Completed) / elapsed
 		run.Rate.SentPerS = float64(t.Sent) / elapsed
 	}
-	run.Rate.Spread = record.SpreadOf(r.rows)
 	return run
 }
 

@@ -39,8 +39,21 @@ func tcpTarget(ip netip.Addr, port uint16) target {
 // resolve looks the address up and tells whether it is this host's own. Of
 // several addresses of a name the first that accepts a connection is taken, as
 // a browser would, and all requests go to it.
-func resolve(ctx context.Context, a spec.Address) (target, error) {
+// permit, if not nil, is asked before an address is tried; see ShareOptions.
+func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, string) error) (target, error) {
+	allowed := func(to netip.AddrPort, unix string) error {
+		if permit == nil {
+			return nil
+		}
+		if err := permit(to, unix); err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		return nil
+	}
 	if a.Network == "unix" {
+		if err := allowed(netip.AddrPort{}, a.Path); err != nil {
+			return target{}, err
+		}
 		to, err := ring.UnixAddr(a.Path)
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrRefused, err)
@@ -48,13 +61,18 @@ func resolve(ctx context.Context, a spec.Address) (target, error) {
 		return target{sockaddr: to, unix: a.Path, local: true}, err
 	}
 	if ip, err := netip.ParseAddr(a.Host); err == nil {
-		return tcpTarget(ip, a.Port), nil
+		return tcpTarget(ip, a.Port), allowed(netip.AddrPortFrom(ip, a.Port), "")
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
 	if err != nil {
 		return target{}, fmt.Errorf("%w: look up %s: %w; check the name, or give an address", ErrRefused, a.Host, err)
+	}
+	for _, ip := range ips {
+		if err := allowed(netip.AddrPortFrom(ip, a.Port), ""); err != nil {
+			return target{}, err
+		}
 	}
 	ip := ips[0]
 	if len(ips) > 1 {

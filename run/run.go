@@ -47,16 +47,19 @@ type Options struct {
 	// Progress is told of every interval; nil tells nobody. It is called from
 	// one goroutine and must return soon.
 	Progress func(Progress)
-	// Began is told of the run once its record stands, before the connections are
-	// opened. Observed is told of every observed row, from the observer's
-	// goroutine: the row is valid during the call only, and what the call takes
-	// counts as the observer's cost. nil tells nobody.
+	// Began is told of the run once its record stands; on this machine that is
+	// before the connections are opened. Observed is told of every observed row, from
+	// an observer's goroutine, one at a time: the row is valid during the call only,
+	// and what the call takes counts as the observer's cost. nil tells nobody.
 	Began    func(record.Start)
 	Observed func(record.ObservedRow)
 	// GiveUp is asked after every interval, those of the warm-up too, with its
 	// response times; an answer ends the run, and stands in its record as the
 	// reason.
 	GiveUp func(row *record.LoadRow, response *hist.Hist) string
+	// AgentRow is told of every interval of each of several agents, one at a time;
+	// nil tells nobody.
+	AgentRow func(record.LoadRow)
 	// Work does the run; nil is this machine.
 	Work Work
 }
@@ -98,52 +101,54 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	config, target, err := configure(ctx, &s)
+	work := o.Work
+	if work == nil {
+		work = Local{Version: o.Version}
+	}
+	job, err := work.Prepare(ctx, &s)
 	if err != nil {
 		return nil, err
 	}
-	leftOver := RestorePins()
 	w, err := open(o)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, job.Close())
 	}
-	var pins *pinning
-	if s.PinServer != "" {
-		if pins, err = pinServer(s.PinServer, target); err != nil {
-			return nil, errors.Join(err, w.Close())
-		}
+	done, err := keep(ctx, &s, job, w, &o)
+	left := job.Close()
+	if err != nil {
+		return nil, errors.Join(err, left, w.Close())
 	}
-	env := record.ReadEnvironment(o.Version)
-	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: s}
+	done.LeftOver = left
+	return done, nil
+}
+
+// keep does the job and has what comes of it kept and judged.
+func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Options) (*Done, error) {
+	env := job.Environment()
+	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s}
 	keepErr := w.Start(start, env)
 	if o.Began != nil {
 		o.Began(start)
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	rec := &recorder{giveUp: o.GiveUp, end: end, writer: w, spec: &s, host: env.Host, progress: o.Progress, watch: newWatch(w, env.Host, target, o.Observed), profiler: newProfiler(ctx, &s, target)}
-	result, err := load.Run(ctx, *config, rec)
-	rec.watch.close()
-	leftOver = errors.Join(leftOver, pins.restore())
+	rec := &recorder{writer: w, spec: s, host: env.Host, options: o, end: end}
+	worked, err := job.Do(ctx, rec)
 	if err != nil {
-		return nil, errors.Join(err, w.Close())
+		return nil, err
 	}
-	done := &Done{Dir: w.Dir(), Run: rec.assemble(result, config, env)}
+	done := &Done{Dir: w.Dir(), Run: rec.assemble(worked, env)}
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
-	done.Response.Merge(&result.Total.Response)
-	done.LeftOver = leftOver
-	calibrate(w, &done.Run)
-	done.KeepErr = errors.Join(keepErr, rec.histograms(result))
-	rec.watch.conclude(&done.Run)
-	done.KeepErr = errors.Join(done.KeepErr, rec.profiler.conclude(w, &done.Run))
+	done.Response.Merge(&worked.Result.Total.Response)
+	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found))
 	series, err := w.Series()
 	if err != nil {
 		// Judged by what is left: the generator's own rows.
 		done.KeepErr = errors.Join(done.KeepErr, err)
 		series = record.Series{Load: rec.rows}
 	}
-	done.Run.Subject = subjectOf(&done.Run, &series, target)
-	identify(w, &done.Run, &series)
+	done.Run.Subject = subjectOf(&done.Run, &series, worked.Target)
+	identified(done.Run.Subject, worked.Identities)
 	done.Run.Verdict = verdict.Judge(&done.Run, &series)
 	done.Run.Exit = ExitOf(&done.Run)
 	done.KeepErr = errors.Join(done.KeepErr, w.Finish(&done.Run))
@@ -187,15 +192,20 @@ func storeAt(dir string) (record.Store, error) {
 	return record.Store{Dir: dir}, nil
 }
 
-// configure turns the spec into what the engine takes, and looks whether this
-// host has the ports, descriptors and CPUs for it.
-func configure(ctx context.Context, s *spec.Spec) (*load.Config, target, error) {
+// configure turns the spec into what the engine takes for its share, and looks
+// whether this host has the ports, descriptors and CPUs for it. Of one that does
+// not load it answers the target alone.
+func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config, target, error) {
 	var to target
 	address, _, _, err := spec.ParseTarget(s.Targets[0].URL)
 	if err != nil {
 		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	to, err = resolve(ctx, address)
+	to, err = resolve(ctx, address, o.Permit)
+	if err != nil || !o.Load {
+		return nil, to, err
+	}
+	own, err := checkShare(s, o)
 	if err != nil {
 		return nil, to, err
 	}
@@ -205,11 +215,12 @@ func configure(ctx context.Context, s *spec.Spec) (*load.Config, target, error) 
 	}
 	c := &load.Config{
 		Address: to.sockaddr, Mix: mix,
-		Connections: s.Connections, Threads: s.Threads, Pipelining: s.Pipelining,
+		Connections: s.Connections, Threads: min(s.Threads, own), Pipelining: s.Pipelining,
 		Rate: s.Rate, Poisson: s.Arrivals == spec.Poisson, Seed: s.Seed,
 		Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
 		ConnectRamp: s.ConnectRamp, Timeout: s.Timeout,
 		NewConnections: s.NewConnections, Engine: s.Engine,
+		Share: o.Share, Ready: o.Ready, Start: o.Start,
 	}
 	if s.PinGenerator != "" {
 		if c.CPUs, err = generatorCPUs(s.PinGenerator); err != nil {
@@ -217,11 +228,11 @@ func configure(ctx context.Context, s *spec.Spec) (*load.Config, target, error) 
 		}
 	}
 	if c.Threads == 0 {
-		if c.Threads, err = threads(s, to.local, c.CPUs); err != nil {
+		if c.Threads, err = threads(own, s.Pipelining, to.local, c.CPUs); err != nil {
 			return nil, to, err
 		}
 	}
-	if err := checkLimits(s, address); err != nil {
+	if err := checkLimits(own, address); err != nil {
 		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return c, to, nil
@@ -234,7 +245,7 @@ const slotsPerThread = 32
 
 // threads chooses the number of load threads: as many as the slots are worth,
 // but half the cores at most where the server shares them.
-func threads(s *spec.Spec, local bool, pinned []int) (int, error) {
+func threads(connections, pipelining int, local bool, pinned []int) (int, error) {
 	cores := len(pinned)
 	if cores == 0 {
 		allowed, err := sys.AllowedCPUs(0)
@@ -245,7 +256,7 @@ func threads(s *spec.Spec, local bool, pinned []int) (int, error) {
 			cores = max(1, cores/2)
 		}
 	}
-	return max(1, min(cores, s.Slots()/slotsPerThread, s.Connections)), nil
+	return max(1, min(cores, connections*pipelining/slotsPerThread, connections)), nil
 }
 
 // generatorCPUs checks a CPU list against the CPUs this process may use.

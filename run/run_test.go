@@ -125,8 +125,7 @@ func TestThreads(t *testing.T) {
 	}{
 		{1, 1, true, nil, 1}, {64, 1, true, []int{0, 1, 2, 3}, 2}, {64, 100, true, []int{0, 1, 2, 3}, 4}, {2, 1000, false, []int{0, 1, 2, 3}, 2},
 	} {
-		s := spec.Spec{Connections: c.connections, Pipelining: c.pipelining}
-		n, err := threads(&s, c.local, c.pinned)
+		n, err := threads(c.connections, c.pipelining, c.local, c.pinned)
 		if err != nil || n < 1 || n > c.most || c.pinned != nil && n != c.most {
 			t.Errorf("%+v: %d threads (%v)", c, n, err)
 		}

@@ -8,12 +8,13 @@ import (
 )
 
 // subjectOf names the server's processes and what they used in the window; nil
-// where none was found on a watched host.
-func subjectOf(r *record.Run, series *record.Series, to target) *record.Subject {
-	s := &record.Subject{Address: to.String()}
+// where none was found on a watched host. Of several hosts it is on the first
+// that has one: an address is served by one.
+func subjectOf(r *record.Run, series *record.Series, target string) *record.Subject {
+	s := &record.Subject{Address: target}
 	byPID := map[int]*record.SubjectProcess{}
 	for _, row := range record.Of[*record.SubjectRow](series) {
-		if row.Role == record.RoleSubject && byPID[row.PID] == nil {
+		if row.Role == record.RoleSubject && byPID[row.PID] == nil && (s.Host == "" || s.Host == row.Host) {
 			s.Host = row.Host
 			byPID[row.PID] = &record.SubjectProcess{PID: row.PID, Comm: row.Comm, Exe: row.Exe, CPUsAllowed: row.CPUsAllowed}
 		}
@@ -24,7 +25,7 @@ func subjectOf(r *record.Run, series *record.Series, to target) *record.Subject 
 	var covered, total int64
 	for _, row := range record.Of[*record.ProcessRow](series) {
 		p := byPID[row.PID]
-		if p == nil || row.Role != record.RoleSubject || row.TNs <= 0 {
+		if p == nil || row.Role != record.RoleSubject || row.Host != s.Host || row.TNs <= 0 {
 			continue
 		}
 		// A row that began before the window counts for the part inside.

@@ -10,11 +10,10 @@ import (
 	"ceiling/record"
 )
 
-// watch observes this host while the load goes on: the generator's end always,
-// the server's where it is on this host.
+// watch observes this host while the load goes on: the generator's end where it
+// loads, the server's where that is on this host.
 type watch struct {
-	writer   *record.Writer
-	told     func(record.ObservedRow) // nil: nobody else
+	told     func(record.ObservedRow)
 	observer *observe.Observer
 	missing  []record.NotMeasured
 	cancel   context.CancelFunc
@@ -23,14 +22,20 @@ type watch struct {
 
 // newWatch opens the sources before the connections are: that costs tens of
 // milliseconds which the window should not see.
-func newWatch(w *record.Writer, host string, to target, told func(record.ObservedRow)) *watch {
-	c := to.observed()
-	c.Host, c.GeneratorPID = host, os.Getpid()
+func (p *part) newWatch() *watch {
+	c := observe.Config{TargetAddr: p.target.addr, TargetUnix: p.target.unix}
+	if p.Observe {
+		c = p.target.observed()
+	}
+	c.Host, c.PeerAddr = p.Host, p.Peer
+	if p.Load {
+		c.GeneratorPID = os.Getpid()
+	}
 	o, err := observe.New(c)
 	if err != nil {
-		return &watch{writer: w, missing: []record.NotMeasured{{What: "host", Why: err.Error(), Host: host}}}
+		return &watch{missing: []record.NotMeasured{{What: "host", Why: err.Error(), Host: p.Host}}}
 	}
-	return &watch{writer: w, told: told, observer: o}
+	return &watch{told: p.observed, observer: o}
 }
 
 // observed is where to look for the server: on this host, in the network
@@ -51,16 +56,8 @@ func (w *watch) start(window time.Time) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	w.done.Go(func() {
-		w.observer.Run(ctx, func() int64 { return int64(time.Since(window)) }, w.keep)
+		w.observer.Run(ctx, func() int64 { return int64(time.Since(window)) }, w.told)
 	})
-}
-
-// keep writes a row and passes it on.
-func (w *watch) keep(row record.ObservedRow) {
-	w.writer.AppendObserved(row)
-	if w.told != nil {
-		w.told(row)
-	}
 }
 
 // stop ends the sampling and waits for the sample under way.
@@ -80,12 +77,4 @@ func (w *watch) close() {
 		w.observer.Close()
 		w.observer = nil
 	}
-}
-
-// conclude writes into the result what was not measured.
-func (w *watch) conclude(r *record.Run) {
-	for _, n := range w.missing {
-		w.writer.AppendNotMeasured(n)
-	}
-	r.NotMeasured = append(r.NotMeasured, w.missing...)
 }

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
@@ -105,6 +104,9 @@ type ShareOptions struct {
 	// reached, and its error, which says why, refuses the run (of a pprof endpoint:
 	// is not measured).
 	Permit func(to netip.AddrPort, unix string) error
+	// Peer is where the load comes from, for one that only observes: it tells which
+	// interface carries it. Not valid: that is not known.
+	Peer netip.Addr
 	// Over ends the watching of an agent that only observes, by being closed. It
 	// ends by itself once the run must be over: after warm-up, duration and drain.
 	Over <-chan struct{}
@@ -126,23 +128,16 @@ type ShareDone struct {
 	LeftOver string `json:"left_over,omitempty"`
 }
 
-// DoShare does this host's share of a run: refusals come before Ready is called
-// and wrap ErrRefused. Where the context ends, it answers what was measured until
-// then. It returns once everything of it has ended.
-func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*ShareDone, error) {
-	return nil, errSoon
-}
-
-// AgentOf is the account of one agent for the record, of its share and what it
-// did: all but its name, its clock and what became of it. rows are its own.
-func AgentOf(s *spec.Spec, share load.Share, d *ShareDone, rows []record.LoadRow) record.Agent {
-	return record.Agent{}
-}
-
 // LoadRow is a tally as a row of the series.
 func LoadRow(host string, t *load.Tally, late bool) record.LoadRow {
-	return record.LoadRow{}
+	return record.LoadRow{
+		Kind: record.KindLoad, Host: host,
+		TNs: t.EndNs, WidthNs: t.EndNs - t.StartNs, Late: late, Warmup: t.Warmup,
+		Sent: t.Sent, Completed: t.Completed, Failed: t.Failed, Bad: t.Bad,
+		Read: t.Read, Written: t.Written,
+		InFlight: t.InFlight, Behind: t.Behind, Connected: t.Connected,
+		P50Ns: t.Response.Quantile(0.5), P90Ns: t.Response.Quantile(0.9),
+		P99Ns: t.Response.Quantile(0.99), MaxNs: t.Response.Max(), MinNs: t.Response.Min(),
+		MeanNs: t.Response.Mean(), ServiceMeanNs: t.Service.Mean(), Busy: t.Busy,
+	}
 }
-
-// errSoon stands until the bodies follow.
-var errSoon = errors.New("run: not yet")
