@@ -120,6 +120,7 @@ func session(o *bus.Opener) bus.Session {
 }
 
 func TestConversation(t *testing.T) {
+	t.Parallel()
 	b := serve(t, bus.ServerOptions{})
 	ctx := within(t)
 	driver := b.drive(t)
@@ -175,6 +176,7 @@ func TestConversation(t *testing.T) {
 }
 
 func TestSamplesSpecsProfiles(t *testing.T) {
+	t.Parallel()
 	b := serve(t, bus.ServerOptions{})
 	ctx := within(t)
 	driver, web := b.drive(t), b.join(t, "web1")

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -137,9 +138,13 @@ func (c *Conn) connect(ctx context.Context, address string, login nats.Option, t
 
 // dial tries until it stands, ctx ends, or trying again cannot help.
 func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) error {
-	options = append(options, c.options()...)
+	dial := &dialer{}
+	options = append(append(options, c.options()...), nats.SetCustomDialer(dial))
 	for attempt := 0; ; attempt++ {
 		nc, err := nats.Connect(address, options...)
+		if errors.Is(err, nats.ErrNoServers) && dial.last() != nil {
+			err = dial.last() // which NATS does not tell
+		}
 		if err == nil {
 			c.nc = nc
 			c.js, err = jetstream.New(nc)
@@ -154,6 +159,27 @@ func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) 
 		case <-time.After(pause(attempt)):
 		}
 	}
+}
+
+// dialer remembers why it could not connect.
+type dialer struct {
+	mu  sync.Mutex
+	err error
+}
+
+// Dial is NATS' custom dialer.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial(network, address)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+	return c, err
+}
+
+func (d *dialer) last() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
 }
 
 // explain puts what NATS says into a line that names the end.

@@ -56,8 +56,22 @@ func printable(r rune) rune {
 	return r
 }
 
-func (l *logger) Noticef(string, ...any)         {}
-func (l *logger) Debugf(string, ...any)          {}
+// Noticef is for what the server thinks normal: all but a client that does not
+// read, which is cut off.
+func (l *logger) Noticef(format string, a ...any) {
+	if strings.Contains(format, "Slow Consumer") {
+		l.nats(format, a...)
+	}
+}
+
+// Debugf is for connections that begin without TLS, which the server takes for
+// the probes of a load balancer.
+func (l *logger) Debugf(format string, a ...any) {
+	if strings.Contains(format, "TLS handshake error") {
+		l.nats(format, a...)
+	}
+}
+
 func (l *logger) Tracef(string, ...any)          {}
 func (l *logger) Warnf(format string, a ...any)  { l.nats(format, a...) }
 func (l *logger) Errorf(format string, a ...any) { l.nats(format, a...) }

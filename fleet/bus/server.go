@@ -235,7 +235,7 @@ func (s *Server) startNATS(dir, host string, port int, advertise string) error {
 		return err
 	}
 	gate.alive = func(client uint64) bool { return s.nats.GetClient(client) != nil }
-	s.nats.SetLoggerV2(s.log, false, false, false)
+	s.nats.SetLoggerV2(s.log, true, false, false)
 	s.nats.Start()
 	if !s.nats.ReadyForConnections(20 * time.Second) {
 		select {
