@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -167,18 +168,14 @@ func (a *Agent) now() int64 { return a.o.clock.now() }
 func (a *Agent) about() About {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	cores := float64(a.env.CoresAllowed)
-	if a.env.CgroupCPUs > 0 {
-		cores = min(cores, a.env.CgroupCPUs)
-	}
 	x := About{
-		Protocol: Protocol, Version: a.o.Version, Host: a.env.Host, Cores: cores,
+		Protocol: Protocol, Version: a.o.Version, Host: a.env.Host, Cores: cores(&a.env),
 		MemoryBytes: a.env.MemoryBytes, CPUModel: a.env.CPUModel, Kernel: a.env.Kernel, BootID: a.env.BootID,
 		NIC: a.o.NIC, NICBitsPerSecond: a.o.NICBitsPerSecond, CapacityPerS: a.o.CapacityPerS,
 		Loads: a.o.Loads, Observes: a.o.Observes, Allow: a.o.Allow.Texts(),
 		MaxRate: a.o.Caps.MaxRate, MaxTimeNs: int64(a.o.Caps.MaxTime), MaxConnections: a.o.Caps.MaxConnections,
 		Phase: a.life.phase, Run: a.life.run,
-		Session: a.opener.Session, Last: a.opener.Last(), NowNs: a.now(),
+		Session: hex.EncodeToString(a.opener.Session[:]), Last: a.opener.Last(), NowNs: a.now(),
 	}
 	if a.life.phase != Idle {
 		x.BusyNs = a.now() - a.life.since

@@ -123,10 +123,7 @@ func (b *bed) work(o WorkOptions) (*Work, *log) {
 	}
 	l := &log{}
 	o.Log, o.Version = l.add, "test"
-	w, err := NewWork(conn, o)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	w := NewWork(conn, o)
 	b.t.Cleanup(func() {
 		if err := w.Close(); err != nil && !b.t.Failed() {
 			b.t.Logf("close: %v", err)

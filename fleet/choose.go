@@ -80,6 +80,9 @@ func namesOf(all []candidate) []string {
 // loaders are as many as were asked for, of those that only load in this run.
 func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]candidate, error) {
 	n := w.o.Agents
+	if n < 1 {
+		return nil, fmt.Errorf("%w: --agents: give the number of agents that shall load, 1 or more", run.ErrRefused)
+	}
 	if s.Connections < n {
 		return nil, fmt.Errorf("%w: %d connections are too few for %d agents; each needs its own: -c %d", run.ErrRefused, s.Connections, n, n)
 	}

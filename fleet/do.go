@@ -41,6 +41,10 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.Worked, error) {
 	if err := j.unready(0); err != nil { // what was heard since Prepare
 		return nil, err
 	}
+	if j.nobody() {
+		j.unstarted()
+		return j.worked()
+	}
 	if err := j.start(ctx); err != nil {
 		j.stop(err.Error())
 		return nil, err
@@ -48,6 +52,25 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.Worked, error) {
 	opened := j.during(ctx)
 	j.afterwards(opened)
 	return j.worked()
+}
+
+// unstarted is a run whose target nobody could connect to.
+func (j *job) unstarted() {
+	asked := 0
+	for _, m := range j.members {
+		asked += m.ready.Asked
+		if m.end != nil {
+			_ = j.ended(m) // of numbers that were checked as they came
+		}
+	}
+	j.sink.Connected(0, asked, time.Time{})
+	for _, m := range j.members {
+		if m.observe {
+			m.saidIt = true
+			j.tell(m, "nobody could connect")
+		}
+	}
+	j.afterwards(false)
 }
 
 // start says to everyone when to begin, each by its own clock.
@@ -70,7 +93,6 @@ func (j *job) start(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("not everyone could be started: %w", err)
 	}
-	w.o.Log(fmt.Sprintf("all start in %s; clocks within %s", time.Duration(j.startAt-w.now()).Round(10*time.Millisecond), clocksWithin(j.members, j.startAt).Round(time.Microsecond)))
 	established, asked := 0, 0
 	for _, m := range j.members {
 		established += m.ready.Established

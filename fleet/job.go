@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ceiling/fleet/bus"
+	"ceiling/internal/unit"
 	"ceiling/load"
 	"ceiling/record"
 	"ceiling/run"
@@ -130,7 +131,10 @@ func (j *job) assemble(ctx context.Context) error {
 		return err
 	}
 	j.beat()
-	w.o.Log(describeMembers(j.members))
+	if who := describeMembers(j.members); who != w.said { // once for the runs of a plan
+		w.said = who
+		w.o.Log(fmt.Sprintf("%s; clocks within %s", who, unit.FormatNs(clocksWithin(j.members, w.now()))))
+	}
 	limit := j.spec.ConnectRamp + 2*j.spec.Timeout + prepareMost
 	if err := j.pump(ctx, limit, func() bool { return j.every(func(m *member) bool { return m.ready != nil || m.over() }) }); err != nil {
 		return err
@@ -177,7 +181,38 @@ func (j *job) unready(limit time.Duration) error {
 			return fmt.Errorf("agent %s was not ready within %s", m.name, limit)
 		}
 	}
-	return nil
+	return j.unreached()
+}
+
+// unreached: where some agents reach the target and others do not, it is no run
+// of all of them.
+func (j *job) unreached() error {
+	var not *member
+	any := false
+	for _, m := range j.members {
+		switch {
+		case !m.load:
+		case m.ready.Established == 0:
+			not = m
+		default:
+			any = true
+		}
+	}
+	if not == nil || !any {
+		return nil // where nobody does, the record says what it met
+	}
+	why := ""
+	if not.result != nil {
+		for f, n := range not.result.Setup {
+			why = fmt.Sprintf(" (%s: %s, %d times)", f.Phase, f.Cause, n)
+		}
+	}
+	return fmt.Errorf("agent %s could not connect to the target, which others can%s", not.name, why)
+}
+
+// nobody tells that no agent has a connection.
+func (j *job) nobody() bool {
+	return j.every(func(m *member) bool { return !m.load || m.ready == nil || m.ready.Established == 0 })
 }
 
 // prepare sends everyone its order.

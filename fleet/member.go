@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"ceiling/fleet/clock"
 	"ceiling/load"
@@ -134,7 +133,7 @@ func describeMembers(all []*member) string {
 }
 
 // clocksWithin is the largest error of their clocks now.
-func clocksWithin(all []*member, now int64) time.Duration {
+func clocksWithin(all []*member, now int64) int64 {
 	var most int64
 	for _, m := range all {
 		m.mu.Lock()
@@ -142,5 +141,5 @@ func clocksWithin(all []*member, now int64) time.Duration {
 		m.mu.Unlock()
 		most = max(most, e)
 	}
-	return time.Duration(most)
+	return most
 }

@@ -90,9 +90,9 @@ type About struct {
 	BusyNs int64  `json:"busy_ns,omitempty"`
 	// Session names this life of the agent, Last the last command it obeyed and
 	// NowNs its clock: what a driver needs to seal the next.
-	Session [16]byte `json:"session"`
-	Last    uint64   `json:"last"`
-	NowNs   int64    `json:"now_ns"`
+	Session string `json:"session"` // 16 bytes, hex
+	Last    uint64 `json:"last"`
+	NowNs   int64  `json:"now_ns"`
 }
 
 // readMessage reads JSON that came over a network: all of it, and no field

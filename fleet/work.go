@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ type Work struct {
 	base  time.Time // zero of the driver's clock
 	lease *bus.Lease
 	lines map[bus.Nonce]*bus.Line // to lives of agents
+	said  string                  // who does what, last
 }
 
 // present is an agent that is here.
@@ -53,10 +55,7 @@ type present struct {
 }
 
 // NewWork is a fleet over a driver's connection.
-func NewWork(conn *bus.Conn, o WorkOptions) (*Work, error) {
-	if o.Agents < 1 {
-		return nil, errors.New("--agents: give the number of agents that shall load, 1 or more")
-	}
+func NewWork(conn *bus.Conn, o WorkOptions) *Work {
 	if o.lossAfter == 0 {
 		o.lossAfter = lossDefault
 	}
@@ -66,7 +65,7 @@ func NewWork(conn *bus.Conn, o WorkOptions) (*Work, error) {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
-	return &Work{o: o, conn: conn, base: time.Now(), lines: map[bus.Nonce]*bus.Line{}}, nil
+	return &Work{o: o, conn: conn, base: time.Now(), lines: map[bus.Nonce]*bus.Line{}}
 }
 
 // Close gives the test bed back.
@@ -106,7 +105,10 @@ func (w *Work) discover(ctx context.Context) ([]present, error) {
 
 // command opens the line to an agent, or takes the one there is.
 func (w *Work) command(p *present) error {
-	nonce := bus.Nonce(p.about.Session)
+	var nonce bus.Nonce
+	if b, err := hex.DecodeString(p.about.Session); err != nil || copy(nonce[:], b) != len(nonce) || len(b) != len(nonce) {
+		return fmt.Errorf("agent %s: %q is no session", p.name, p.about.Session)
+	}
 	if l := w.lines[nonce]; l != nil {
 		p.line = l
 		return nil

@@ -197,7 +197,15 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
 	told.listen(&o)
 	v.listenPlan(&o, e.Kind)
+	work, leave, err := f.fleet.open(ctx, f.say(sh, v))
+	if err != nil {
+		told.close(sh)
+		v.planEnded(nil)
+		return err
+	}
+	o.Work = work
 	p, dir, err := run.Explore(ctx, e, o, sh.told(&e, f, v))
+	leave()
 	told.close(sh)
 	v.planEnded(p)
 	return sh.answer(p, dir, err, f)

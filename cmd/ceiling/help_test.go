@@ -10,7 +10,7 @@ import (
 
 // screen is what a window of a laptop shows at once.
 const (
-	screenLines   = 45
+	screenLines   = 50
 	screenColumns = 110
 )
 

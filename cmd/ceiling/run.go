@@ -31,6 +31,7 @@ type runFlags struct {
 	seed                              uint64
 	plan                              planFlags
 	telemetry                         telemetryFlags
+	fleet                             fleetFlags
 }
 
 func newRun(sh *shell) *cobra.Command {
@@ -101,6 +102,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.pprof, "pprof", "", "the server's pprof endpoint, profiled meanwhile; off: none")
 	p.Uint64Var(&f.seed, "seed", 0, "of every random choice; 0 chooses")
 	f.telemetry.bind(p)
+	f.fleet.bind(p)
 	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
 	p.StringVar(&f.live, "live", "", "show it in a browser meanwhile; --live=ADDR chooses the address")
 	p.Lookup("live").NoOptDefVal = liveAddress
@@ -231,7 +233,15 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	}
 	told.listen(&o)
 	v.listen(&o)
+	work, leave, err := f.fleet.open(c.Context(), f.say(sh, v))
+	if err != nil {
+		told.close(sh)
+		v.runEnded(nil)
+		return err
+	}
+	o.Work = work
 	done, err := run.Do(c.Context(), s, o)
+	leave()
 	told.close(sh)
 	if err != nil {
 		v.runEnded(nil)

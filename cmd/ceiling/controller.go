@@ -1,0 +1,178 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/fleet/bus"
+	"ceiling/record"
+)
+
+// Of a controller's directory, where NATS is an organisation's own: what seals
+// commands, and how it is reached.
+const (
+	ownKey = "own.key"
+	ownWay = "own.json"
+)
+
+// ownSamples bounds the stream of samples in an organisation's own NATS.
+const ownSamples = 1 << 30
+
+// ownFlags say how to reach an organisation's own NATS.
+type ownFlags struct{ bus.Own }
+
+func (o *ownFlags) bind(f flagSet) {
+	f.StringVar(&o.URL, "nats", "", "your own NATS, in place of the one of ceiling controller")
+	f.StringVar(&o.Creds, "creds", "", "its credentials file")
+	f.StringVar(&o.CA, "ca", "", "the CA of its certificates, PEM; the system's where none is given")
+}
+
+func (o *ownFlags) check() error {
+	if o.URL == "" && (o.Creds != "" || o.CA != "") {
+		return errors.New("--creds and --ca are for your own NATS; give --nats URL as well")
+	}
+	return nil
+}
+
+// controllerDir is where a controller keeps its state: beside the runs.
+func controllerDir(dir string) (string, error) {
+	if dir != "" {
+		return dir, nil
+	}
+	store, err := record.DefaultStore(os.Getenv)
+	if err != nil {
+		return "", fmt.Errorf("%w: --controller DIR", err)
+	}
+	return filepath.Join(filepath.Dir(store.Dir), "controller"), nil
+}
+
+func newController(sh *shell) *cobra.Command {
+	var o bus.ServerOptions
+	var own ownFlags
+	c := &cobra.Command{
+		Use:   "controller",
+		Short: "Hold several machines together: agents join it, and runs go through it",
+		Long: `Serves NATS, over TLS with a CA of its own, for the agents of one test bed, and
+prints the line to paste on the other machines. Started again it is the same:
+its state is kept beside the runs. With --nats it prepares your own NATS, prints
+the line, and ends.`,
+		Example: `  ceiling controller                           every address, a free port
+  ceiling controller --listen 10.0.0.1:7422    one address`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := own.check(); err != nil {
+				return usage(err)
+			}
+			var err error
+			if o.State, err = controllerDir(o.State); err != nil {
+				return usage(err)
+			}
+			if own.URL != "" {
+				return sh.prepareOwn(c.Context(), own.Own, o.State, o.Bed)
+			}
+			return sh.control(c.Context(), o)
+		},
+	}
+	p := c.Flags()
+	p.SortFlags = false
+	p.StringVar(&o.Listen, "listen", "", "address; a port that is left out is chosen once, and kept")
+	p.StringVar(&o.Advertise, "advertise", "", "host, or host:port, that agents are told to join")
+	p.StringVar(&o.Bed, "bed", "", "name of the test bed (lab)")
+	p.StringVar(&o.State, "state", "", "directory of its state, beside the runs where none is given")
+	own.bind(p)
+	return c
+}
+
+// control serves until it is told to end.
+func (sh *shell) control(ctx context.Context, o bus.ServerOptions) error {
+	o.Log = sh.stderr
+	s, err := bus.Serve(o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.stderr, "test bed %s at %s; on every other machine:\n", s.Bed(), s.URL())
+	fmt.Fprintln(sh.stdout, s.JoinLine())
+	<-ctx.Done()
+	return s.Close()
+}
+
+// prepareOwn makes what a test bed needs in an organisation's own NATS.
+func (sh *shell) prepareOwn(ctx context.Context, own bus.Own, dir, bed string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	file := filepath.Join(dir, ownKey)
+	k, err := bus.LoadKey(file)
+	if errors.Is(err, os.ErrNotExist) {
+		k, err = bus.MakeKey(file, cmp.Or(bed, "lab"))
+	}
+	if err != nil {
+		return err
+	}
+	if bed != "" && bed != k.Bed {
+		return usage(fmt.Errorf("--bed %s: %s is of test bed %s; give that, or another --state", bed, file, k.Bed))
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	defer cancel()
+	conn, err := bus.DriveOwn(ctx, own, k, bus.Watch{})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.Furnish(ctx, ownSamples, bus.LeaseTTL); err != nil {
+		return err
+	}
+	if err := keepOwn(dir, own); err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.stderr, "test bed %s is prepared; on every other machine, with the credentials of an agent:\n", k.Bed)
+	fmt.Fprintf(sh.stdout, "ceiling agent --nats %s --creds FILE --token %s\n", own.URL, k.Token())
+	return nil
+}
+
+// keepOwn writes down how an organisation's own NATS is reached, for the verbs
+// that drive it.
+func keepOwn(dir string, own bus.Own) error {
+	for _, file := range []*string{&own.Creds, &own.CA} {
+		if *file == "" {
+			continue
+		}
+		var err error
+		if *file, err = filepath.Abs(*file); err != nil {
+			return err
+		}
+	}
+	b, err := json.MarshalIndent(own, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, ownWay), append(b, '\n'), 0o600)
+}
+
+// drive connects to the controller of a directory, or to the organisation's own
+// NATS that was prepared there.
+func drive(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
+	b, err := os.ReadFile(filepath.Join(dir, ownWay))
+	if errors.Is(err, os.ErrNotExist) {
+		return bus.Drive(ctx, dir, w)
+	}
+	var own bus.Own
+	if err == nil {
+		err = json.Unmarshal(b, &own)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ownWay), err)
+	}
+	k, err := bus.LoadKey(filepath.Join(dir, ownKey))
+	if err != nil {
+		return nil, err
+	}
+	return bus.DriveOwn(ctx, own, k, w)
+}

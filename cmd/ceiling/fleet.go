@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/fleet"
+	"ceiling/fleet/bus"
+	"ceiling/run"
+)
+
+// controllerOf connects to the controller of a directory; "" is where it is by
+// default.
+func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, error) {
+	dir, err := controllerDir(dir)
+	if err != nil {
+		return nil, usage(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, driveWithin)
+	defer cancel()
+	return drive(ctx, dir, w)
+}
+
+// controllerFlag offers the directory.
+func controllerFlag(f flagSet, dir *string) {
+	f.StringVar(dir, "controller", "", "directory of the controller's state, where it is not the usual one")
+}
+
+// driveWithin is how long a controller is waited for: it is there or it is not.
+const driveWithin = 5 * time.Second
+
+func newFleet(sh *shell) *cobra.Command {
+	var dir string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "fleet",
+		Short: "List the agents that are here, and what they offer",
+		Example: `  ceiling fleet
+  ceiling fleet --json`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			conn, err := controllerOf(c.Context(), dir, bus.Watch{})
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			w := fleet.NewWork(conn, fleet.WorkOptions{Version: version(), Log: func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }})
+			here, err := w.Look(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(sh.stdout)
+				enc.SetIndent("", "  ")
+				return enc.Encode(here)
+			}
+			return here.Text(sh.stdout)
+		},
+	}
+	c.Flags().SortFlags = false
+	controllerFlag(c.Flags(), &dir)
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON document")
+	return c
+}
+
+// fleetFlags are those with which a run is done by several machines.
+type fleetFlags struct {
+	agents    int
+	observe   []string
+	allowLoss bool
+	dir       string // of the controller
+}
+
+// arraySet is what a flag that may be repeated is bound to.
+type arraySet interface {
+	flagSet
+	StringArrayVar(p *[]string, name string, value []string, usage string)
+}
+
+func (f *fleetFlags) bind(p arraySet) {
+	p.IntVar(&f.agents, "agents", 0, "have this many agents of a ceiling controller do the load")
+	p.StringArrayVar(&f.observe, "observe", nil, "agent on the server's machine, to watch it; may be repeated")
+	p.BoolVar(&f.allowLoss, "allow-loss", false, "go on without an agent that is lost, and say what that left out")
+	controllerFlag(p, &f.dir)
+}
+
+// open is who does the runs: nil is this machine. done has to be called.
+func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work, done func(), err error) {
+	switch {
+	case f.agents < 0:
+		return nil, nil, usage(errors.New("--agents: give a number of agents, 1 or more"))
+	case f.agents == 0 && (len(f.observe) > 0 || f.allowLoss || f.dir != ""):
+		return nil, nil, usage(errors.New("--observe, --allow-loss and --controller are for a run of several machines; give --agents N as well"))
+	case f.agents == 0:
+		return nil, func() {}, nil
+	}
+	conn, err := controllerOf(ctx, f.dir, bus.Watch{
+		Gone:    func(why error) { say("ceiling: the controller is gone: " + oneLine(why)) },
+		Back:    func() { say("ceiling: the controller is back") },
+		Trouble: func(err error) { say("ceiling: " + oneLine(err)) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	w := fleet.NewWork(conn, fleet.WorkOptions{Agents: f.agents, Observe: f.observe, AllowLoss: f.allowLoss, Version: version(), Log: say})
+	return w, func() {
+		if err := w.Close(); err != nil {
+			say("ceiling: " + oneLine(err))
+		}
+		conn.Close()
+	}, nil
+}
+
+// say tells a person what the machines of a run do, above the view where there
+// is one.
+func (f *runFlags) say(sh *shell, v *view) func(string) {
+	return func(text string) {
+		if !f.plan.quiet || strings.HasPrefix(text, "ceiling: ") {
+			v.line(sh, text)
+		}
+	}
+}
