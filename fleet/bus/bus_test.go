@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,7 +19,12 @@ import (
 // patience is for what is done at once on an idle machine.
 const patience = 60 * time.Second
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(serveEnv); dir != "" {
+		os.Exit(controller(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // journal is a log that a test may read while it is written.
 type journal struct {

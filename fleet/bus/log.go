@@ -12,13 +12,15 @@ import (
 // not its notices. It is bounded, so that a flood of bad logins fills no disk
 // and no screen.
 type logger struct {
-	out   io.Writer
-	fatal chan string // the first one; the server says fatal and goes on
+	out    io.Writer
+	fatal  chan string   // the first one; the server says fatal and goes on
+	broken chan struct{} // told when NATS could not write
 
 	mu     sync.Mutex
 	second int64 // of the lines counted
 	lines  int
-	left   int // lines that were not written
+	left   int  // lines that were not written
+	failed bool // a write failed, and that was said
 }
 
 const (
@@ -26,7 +28,9 @@ const (
 	longestLine    = 500
 )
 
-func newLogger(out io.Writer) *logger { return &logger{out: out, fatal: make(chan string, 1)} }
+func newLogger(out io.Writer) *logger {
+	return &logger{out: out, fatal: make(chan string, 1), broken: make(chan struct{}, 1)}
+}
 
 func (l *logger) line(format string, a ...any) {
 	l.mu.Lock()
@@ -88,5 +92,33 @@ func (l *logger) nats(format string, a ...any) {
 	if strings.Contains(text, "authentication error") || strings.Contains(text, "TLS Handshake First") {
 		return
 	}
+	if strings.Contains(text, "rite error") || strings.Contains(text, "failed to store") || strings.Contains(text, "no space left") {
+		if l.report() {
+			l.line("%s", text)
+		}
+		return
+	}
 	l.line("%s", text)
+}
+
+// report tells that a write failed; false if that was told before.
+func (l *logger) report() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed {
+		return false
+	}
+	l.failed = true
+	select {
+	case l.broken <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// mend forgets that.
+func (l *logger) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = false
 }

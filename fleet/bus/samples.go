@@ -176,6 +176,9 @@ func (p *Publisher) publish(ctx context.Context, sequence uint64, b []byte) erro
 	ctx, cancel := context.WithTimeout(ctx, ackWithin)
 	defer cancel()
 	_, err := p.c.js.PublishMsg(ctx, m, jetstream.WithMsgID(p.id+"/"+n), jetstream.WithExpectStream(samplesStream(p.c.bed)), jetstream.WithRetryAttempts(0))
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("sample %d: no acknowledgement within %v: %w", sequence, ackWithin, err)
+	}
 	return gone(err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -51,12 +52,19 @@ type ServerOptions struct {
 // Server is a controller's NATS: embedded, TLS only, with JetStream in the
 // state directory.
 type Server struct {
-	state  *state
-	nats   *server.Server
-	lock   *os.File
-	log    *logger
-	url    string
+	state *state
+	dir   string
+	lock  *os.File
+	log   *logger
+	url   string
+	want  *server.Options
+
 	closed chan struct{}
+	healed chan struct{} // closed when heal has ended; nil: it never began
+
+	mu   sync.Mutex // of what follows: Close and heal
+	nats *server.Server
+	over bool
 }
 
 // Serve starts the server and returns when agents can join. Its errors are one
@@ -75,11 +83,13 @@ func Serve(o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
-	s := &Server{state: st, lock: lock, log: newLogger(o.Log), closed: make(chan struct{})}
+	s := &Server{state: st, dir: o.State, lock: lock, log: newLogger(o.Log), closed: make(chan struct{})}
 	if err := s.start(o); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("controller: %w", err)
 	}
+	s.healed = make(chan struct{})
+	go s.heal()
 	return s, nil
 }
 
@@ -99,10 +109,13 @@ func (s *Server) start(o ServerOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := s.startNATS(o.State, host, port, advertise); err != nil {
+	s.url = "nats://" + advertise
+	if s.want, err = s.options(host, port, advertise); err != nil {
 		return err
 	}
-	s.url = "nats://" + advertise
+	if s.nats, err = s.run(s.want); err != nil {
+		return err
+	}
 	s.state.Port, s.state.Address = port, net.JoinHostPort(reachable(host), strconv.Itoa(port))
 	if err := s.state.write(o.State); err != nil {
 		return err
@@ -197,18 +210,18 @@ func outward() string {
 	return c.LocalAddr().(*net.UDPAddr).IP.String()
 }
 
-func (s *Server) startNATS(dir, host string, port int, advertise string) error {
-	store := filepath.Join(dir, storeName)
+func (s *Server) options(host string, port int, advertise string) (*server.Options, error) {
+	store := filepath.Join(s.dir, storeName)
 	if err := os.MkdirAll(store, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	name, _, err := net.SplitHostPort(advertise)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tls, err := s.state.serverTLS(append(localNames(), name))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if host == "" {
 		host = "::" // dual stack; the server takes "" for 0.0.0.0
@@ -217,35 +230,90 @@ func (s *Server) startNATS(dir, host string, port int, advertise string) error {
 		}
 	}
 	tls.GetConfigForClient = newTurnstile().check
-	gate := newGate(s.state, s.log.line)
-	o := &server.Options{
+	return &server.Options{
 		ServerName: "ceiling-" + s.state.Bed,
 		Host:       host, Port: port, ClientAdvertise: advertise,
 		NoSigs: true, NoSystemAccount: false,
 		MaxConn: maxConnections, MaxSubs: 256, MaxPayload: maxPayload, MaxPending: maxPending,
 		WriteDeadline: 5 * time.Second, AuthTimeout: 5, PingInterval: 5 * time.Second, MaxPingsOut: 2,
 		TLSConfig: tls, TLSHandshakeFirst: true, TLSTimeout: 5,
-		CustomClientAuthentication: gate,
-		JetStream:                  true, StoreDir: store, DisableJetStreamBanner: true,
+		JetStream: true, StoreDir: store, DisableJetStreamBanner: true,
 		// What is acknowledged is on the disk. At a message a second from each
 		// agent this costs a few fsyncs; without it the server syncs every 2 min.
 		SyncAlways: true, JetStreamMaxStore: 1 << 50, JetStreamMaxMemory: 16 << 20,
+	}, nil
+}
+
+// run starts a server and waits until it takes connections.
+func (s *Server) run(want *server.Options) (*server.Server, error) {
+	o := want.Clone()
+	gate := newGate(s.state, s.log.line)
+	o.CustomClientAuthentication = gate
+	n, err := server.NewServer(o)
+	if err != nil {
+		return nil, err
 	}
-	if s.nats, err = server.NewServer(o); err != nil {
-		return err
+	gate.alive = func(client uint64) bool { return n.GetClient(client) != nil }
+	n.SetLoggerV2(s.log, true, false, false)
+	n.Start()
+	if n.ReadyForConnections(20 * time.Second) {
+		return n, nil
 	}
-	gate.alive = func(client uint64) bool { return s.nats.GetClient(client) != nil }
-	s.nats.SetLoggerV2(s.log, true, false, false)
-	s.nats.Start()
-	if !s.nats.ReadyForConnections(20 * time.Second) {
+	n.Shutdown()
+	n.WaitForShutdown()
+	select {
+	case why := <-s.log.fatal:
+		return nil, errors.New(why)
+	default:
+		return nil, errors.New("NATS did not get ready within 20 s")
+	}
+}
+
+// heal starts NATS again when it could not write and there is room again:
+// after a failed write its stream takes nothing any more. Until then agents
+// keep their samples, and commands and pings go on.
+func (s *Server) heal() {
+	defer close(s.healed)
+	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
 		select {
-		case why := <-s.log.fatal:
-			return errors.New(why)
-		default:
-			return errors.New("NATS did not get ready within 20 s")
+		case <-s.closed:
+			return
+		case <-s.log.broken:
 		}
+		s.log.line("%s: NATS cannot write there and takes no samples; agents keep theirs meanwhile: make room", s.dir)
+		for free := int64(0); free < leastFree/4; {
+			select {
+			case <-s.closed:
+				return
+			case <-time.After(wait):
+			}
+			free, _ = freeBytes(s.dir) // an error is no room
+		}
+		if err := s.again(); err != nil {
+			s.log.line("%s: NATS does not start again: %v", s.dir, err)
+			s.log.mend()
+			s.log.report()
+			continue
+		}
+		s.log.mend()
+		s.log.line("%s: there is room again: NATS was restarted and takes samples", s.dir)
 	}
-	return nil
+}
+
+// again replaces the server by a fresh one on the same port.
+func (s *Server) again() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil
+	}
+	s.nats.Shutdown()
+	s.nats.WaitForShutdown()
+	n, err := s.run(s.want)
+	if err == nil {
+		s.nats = n
+	}
+	return err
 }
 
 // URL is what agents join, nats://host:port.
@@ -265,16 +333,24 @@ func (s *Server) JoinLine() string {
 // Close ends all connections, writes what is to be written and frees the state
 // for another controller.
 func (s *Server) Close() error {
-	s.stop()
-	return nil
+	s.mu.Lock()
+	over := s.over
+	s.over = true
+	s.mu.Unlock()
+	if over {
+		return nil
+	}
+	close(s.closed)
+	<-s.healed
+	return s.stop()
 }
 
-func (s *Server) stop() {
+func (s *Server) stop() error {
 	if s.nats != nil {
 		s.nats.Shutdown()
 		s.nats.WaitForShutdown()
 	}
-	s.lock.Close()
+	return s.lock.Close()
 }
 
 // freeBytes is what an unprivileged process may still write below dir.
