@@ -108,17 +108,32 @@ func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]ca
 	if len(fit) >= n {
 		return fit[:n], nil
 	}
+	for i := range fit {
+		fit[i].refuses = "would load"
+	}
+	for _, c := range all {
+		if slices.Contains(w.o.Observe, c.name) {
+			c.refuses = "observes"
+			others = append(others, c)
+		}
+	}
+	return nil, fmt.Errorf("%w: %d agents are wanted to load, %d of the %d here would (%s)", run.ErrRefused, n, len(fit), len(all), together(append(fit, others...)))
+}
+
+// together lists what each says, those that say the same in one.
+func together(list []candidate) string {
 	var said []string
-	for _, c := range fit {
-		said = append(said, c.name+": would load")
+	by := map[string][]string{}
+	for _, c := range list {
+		if by[c.refuses] == nil {
+			said = append(said, c.refuses)
+		}
+		by[c.refuses] = append(by[c.refuses], c.name)
 	}
-	for _, c := range others {
-		said = append(said, c.name+": "+c.refuses)
+	for i, what := range said {
+		said[i] = strings.Join(by[what], ", ") + ": " + what
 	}
-	for _, name := range w.o.Observe {
-		said = append(said, name+": observes")
-	}
-	return nil, fmt.Errorf("%w: %d agents are wanted to load, %d of the %d here would (%s)", run.ErrRefused, n, len(fit), len(all), strings.Join(said, "; "))
+	return strings.Join(said, "; ")
 }
 
 // ask offers an order to all of a list at the same time.

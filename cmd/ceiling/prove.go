@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"ceiling/spec"
@@ -20,6 +22,9 @@ gives everything back. What takes all of the throughput along is the ceiling.`,
   ceiling prove --interface veth1 --link 1Gbps http://10.0.0.2:8080/`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.fleet.agents != 0 {
+				return usage(errors.New("--agents: a proof takes resources of the machine that it is made on; leave it out, or prove on the server's machine"))
+			}
 			e, err := f.experiment(spec.KindProve, args, sh)
 			if err != nil {
 				return usage(err)
@@ -35,7 +40,7 @@ gives everything back. What takes all of the throughput along is the ceiling.`,
 	flags.StringVar(&p.Namespace, "namespace", "", "network namespace of that interface")
 	flags.IntVar(&blocks, "blocks", 0, "how often everything is done; 0 chooses")
 	f.plan.bind(flags)
-	hide(c, "rate", "arrivals", "repeats", "slo")
+	hide(c, "rate", "arrivals", "repeats", "slo", "agents", "observe", "allow-loss", "controller")
 	flags.Lookup("duration").DefValue, f.duration = "3s", "3s"
 	return c
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,13 +34,23 @@ were started for it are started again; others have to run.`,
 			if err != nil {
 				return err
 			}
+			byAgents := func(arg string) bool { return arg == "--agents" || strings.HasPrefix(arg, "--agents=") }
+			if f.fleet.agents == 0 && slices.ContainsFunc(p.Command, byAgents) {
+				return usage(fmt.Errorf("%s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID, strings.Join(p.Command, " ")))
+			}
 			v, err := sh.openView(&f)
 			if err != nil {
 				return err
 			}
-			o := run.Options{Command: sh.args, Version: version()}
+			work, leave, err := f.fleet.open(c.Context(), f.say(sh, v))
+			if err != nil {
+				v.planEnded(nil)
+				return err
+			}
+			o := run.Options{Command: sh.args, Version: version(), Work: work}
 			v.listenPlan(&o, p.Experiment.Kind)
 			p, dir, err = run.Resume(c.Context(), dir, o, sh.told(&p.Experiment, &f, v))
+			leave()
 			v.planEnded(p)
 			return sh.answer(p, dir, err, &f)
 		},
@@ -46,6 +58,7 @@ were started for it are started again; others have to run.`,
 	c.Flags().BoolVar(&f.json, "json", false, "print the JSON document")
 	c.Flags().StringVar(&f.live, "live", "", "show it in a browser meanwhile; --live=ADDR chooses the address")
 	c.Flags().Lookup("live").NoOptDefVal = liveAddress
+	f.fleet.bind(c.Flags())
 	c.Flags().BoolVar(&f.plan.quiet, "quiet", false, "print the answer alone")
 	return c
 }
