@@ -138,6 +138,16 @@ func (s *sums) add(row *record.LoadRow, batchMeanNs float64) {
 	s.batchNs += batchMeanNs
 }
 
+// Agent tells of an interval of one of several agents, which the row's Host
+// names. The run's own intervals are told besides, by Interval.
+func (b *Board) Agent(row record.LoadRow) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if row.WidthNs > 0 {
+		b.rows.addAgent(&row)
+	}
+}
+
 // Observed tells of an observed row, which is read during the call only.
 func (b *Board) Observed(row record.ObservedRow) {
 	row = clone(row)
@@ -151,6 +161,9 @@ func (b *Board) Observed(row record.ObservedRow) {
 
 // Rows tells of a stretch of a record, in the order of time.
 func (b *Board) Rows(s *record.Series) {
+	for _, row := range s.Agents {
+		b.Agent(row)
+	}
 	i := 0
 	for _, row := range s.Load {
 		for ; i < len(s.Observed) && s.Observed[i].Observed().TNs <= row.TNs; i++ {
@@ -269,6 +282,7 @@ func (b *Board) evidence() (*evidence, bool) {
 	e := &evidence{start: b.start, rows: b.rows}
 	r := &e.rows
 	r.load, r.observed = slices.Clip(r.load), slices.Clip(r.observed)
+	r.agents = slices.Clip(r.agents)
 	r.firstLoad, r.before, r.lost = slices.Clip(r.firstLoad), slices.Clip(r.before), slices.Clip(r.lost)
 	if b.response != nil {
 		e.response = new(hist.Hist)

@@ -22,17 +22,7 @@ func fixture(t testing.TB, untilNs int64) (*record.Run, *record.Series) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var part record.Series
-	for _, row := range s.Load {
-		if row.TNs <= untilNs {
-			part.Load = append(part.Load, row)
-		}
-	}
-	for _, row := range s.Observed {
-		if row.Observed().TNs <= untilNs {
-			part.Observed = append(part.Observed, row)
-		}
-	}
+	part := s.Until(untilNs)
 	return r, &part
 }
 

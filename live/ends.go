@@ -76,19 +76,24 @@ func endsOf(r *rows, home string) Ends {
 func endOf(r *rows, role string, after int64) End {
 	e := End{Busiest: -1}
 	type use struct{ cpu, width float64 }
-	by := map[int]*use{}
-	threads := map[int]float64{}
+	type id struct { // a number means a process on its own host only
+		host string
+		n    int
+	}
+	by := map[id]*use{}
+	threads := map[id]float64{}
 	for _, row := range since[*record.ProcessRow](r, after) {
 		if row.Role != role || row.WidthNs <= 0 {
 			continue
 		}
-		if by[row.PID] == nil {
-			by[row.PID] = &use{}
+		key := id{row.Host, row.PID}
+		if by[key] == nil {
+			by[key] = &use{}
 		}
-		by[row.PID].cpu += math.Max(float64(row.CPUNs), 0)
-		by[row.PID].width += float64(row.WidthNs)
+		by[key].cpu += math.Max(float64(row.CPUNs), 0)
+		by[key].width += float64(row.WidthNs)
 		for _, t := range row.Busiest {
-			threads[t.TID] += math.Max(float64(t.RunNs), 0)
+			threads[id{row.Host, t.TID}] += math.Max(float64(t.RunNs), 0)
 		}
 		e.Host = row.Host
 		switch e.Name {

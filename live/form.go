@@ -44,6 +44,7 @@ func (e *evidence) form() (f Formed, ok bool) {
 	}
 	run := e.run(from, to)
 	series := e.series(from)
+	run.Agents = e.agents(&series, float64(to-from)/1e9)
 	f.Verdict = verdict.Judge(&run, &series)
 	f.OverS, f.AtNs, f.Quantiles, f.Batches = float64(to-from)/1e9, to, e.response != nil, e.batchMeanNs > 0
 	return f, true
@@ -185,6 +186,12 @@ func (e *evidence) series(from int64) record.Series {
 		if !before(&row, from) {
 			row.TNs -= from
 			s.Load = append(s.Load, row)
+		}
+	}
+	for _, row := range e.rows.agents {
+		if !before(&row, from) {
+			row.TNs -= from
+			s.Agents = append(s.Agents, row)
 		}
 	}
 	for _, row := range e.rows.before {

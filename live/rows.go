@@ -24,6 +24,7 @@ const rowsMost = 30000
 // added.
 type rows struct {
 	load     []record.LoadRow
+	agents   []record.LoadRow // of several, each its own
 	observed []record.ObservedRow
 	// before is what does not age: the beginning of the load, and which
 	// processes were found.
@@ -41,6 +42,14 @@ func (r *rows) addLoad(row *record.LoadRow) {
 	r.load = append(r.load, *row)
 	if r.load[0].TNs < r.latestNs-2*keepNs || len(r.load) > 2*rowsMost {
 		r.load = prune(r.load, func(l *record.LoadRow) bool { return l.TNs > r.latestNs-keepNs })
+	}
+}
+
+// addAgent keeps a row of one of several agents.
+func (r *rows) addAgent(row *record.LoadRow) {
+	r.agents = append(r.agents, *row)
+	if r.agents[0].TNs < r.latestNs-2*keepNs || len(r.agents) > 2*rowsMost {
+		r.agents = prune(r.agents, func(l *record.LoadRow) bool { return l.TNs > r.latestNs-keepNs })
 	}
 }
 

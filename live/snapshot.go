@@ -27,7 +27,9 @@ type Snapshot struct {
 	Formed   *Formed
 	Ends     Ends
 	Links    []Link
-	Plan     *Plan
+	// Agents of several, by name.
+	Agents []Agent
+	Plan   *Plan
 	// Finished is how many runs of the plan are over.
 	Finished int
 	// QuietS is for how long nothing has come, where that is known.
@@ -82,6 +84,7 @@ func (b *Board) Snapshot() Snapshot {
 	}
 	s.SoFar = b.soFar()
 	s.Ends, s.Links = endsOf(&b.rows, b.homeHost()), linksOf(&b.rows, b.start.Spec.LinkBitsPerSecond)
+	s.Agents = b.rows.agentsNow(b.start.Agents)
 	if b.ended != nil {
 		s.Interrupted, s.Unfinished, s.GaveUp = b.ended.Interrupted, b.ended.Unfinished, b.ended.GaveUp
 	}

@@ -21,6 +21,7 @@ func TestReadEnvironmentServer(t *testing.T) {
 	const cpu = "sys/devices/system/cpu/"
 	got := readEnvironment(files(map[string]string{
 		"proc/sys/kernel/hostname":                                        "db1\n",
+		"proc/sys/kernel/random/boot_id":                                  "5c8b7a0e-6d0f-4bd3-9d0a-3b7f0d1f2a11\n",
 		"proc/sys/kernel/osrelease":                                       "6.12.9-amd64\n",
 		"proc/cpuinfo":                                                    "processor\t: 0\nmodel name\t: AMD EPYC 9124 16-Core Processor\nflags\t\t: fpu vme hypervisor sse\n",
 		"proc/meminfo":                                                    "MemTotal:       16384 kB\nMemFree:  1 kB\n",
@@ -47,7 +48,8 @@ func TestReadEnvironmentServer(t *testing.T) {
 		"sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
 	}))
 	want := Environment{
-		Host: "db1", Kernel: "6.12.9-amd64", CPUModel: "AMD EPYC 9124 16-Core Processor",
+		BootID: "5c8b7a0e-6d0f-4bd3-9d0a-3b7f0d1f2a11",
+		Host:   "db1", Kernel: "6.12.9-amd64", CPUModel: "AMD EPYC 9124 16-Core Processor",
 		CoresOnline: 5, CoresAllowed: 4, Siblings: []string{"0,2", "1,3"}, Governor: "performance",
 		Virtual: "VMware, Inc. VMware7,1", MemoryBytes: 16 << 20, CgroupCPUs: 1.5,
 		Sysctls:     map[string]string{"net.core.somaxconn": "4096", "net.ipv4.tcp_rmem": "4096 131072 6291456"},

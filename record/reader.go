@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -114,6 +116,7 @@ func unfinished(dir string, series *Series) (*Run, error) {
 	}
 	run.Generator = Generator{RunDelay: -1, Workers: []Worker{}}
 	run.fromRows(series.Load)
+	run.agentsFromRows(start.Agents, series.Agents)
 	missing := func(what, why string) {
 		run.NotMeasured = append(run.NotMeasured, NotMeasured{What: what, Why: why})
 	}
@@ -147,6 +150,32 @@ func readEnvironmentFile(dir string, env *Environment) error {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
+}
+
+// agentsFromRows is what each agent's own rows add up to. Those that no document
+// names are known by their rows.
+func (r *Run) agentsFromRows(known []Agent, rows []LoadRow) {
+	by := map[string][]LoadRow{}
+	for _, row := range rows {
+		by[row.Host] = append(by[row.Host], row)
+	}
+	r.Agents = slices.Clone(known)
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		if r.Agent(name) == nil {
+			r.Agents = append(r.Agents, Agent{Name: name, Loads: true})
+		}
+	}
+	for i := range r.Agents {
+		a := &r.Agents[i]
+		a.Generator = Generator{RunDelay: -1}
+		if !a.Loads {
+			continue
+		}
+		own := Run{Spec: r.Spec}
+		own.fromRows(by[a.Name])
+		a.Load.Established, a.Load.Mode, a.Load.Pipelining = own.Load.Established, own.Load.Mode, own.Load.Pipelining
+		a.ElapsedS, a.Requests, a.Rate, a.Bytes, a.Errors = own.ElapsedS, own.Requests, own.Rate, own.Bytes, own.Errors
+	}
 }
 
 // fromRows fills in what the generator's intervals add up to.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 )
 
 // Kinds of rows that are not observed.
@@ -73,6 +74,17 @@ func Of[R ObservedRow](s *Series) []R {
 		}
 	}
 	return rows
+}
+
+// Until is the rows that had ended by a time: what was there of a run then.
+func (s *Series) Until(tNs int64) Series {
+	load := func(rows []LoadRow) []LoadRow {
+		return slices.DeleteFunc(slices.Clone(rows), func(r LoadRow) bool { return r.TNs > tNs })
+	}
+	return Series{
+		Load: load(s.Load), Agents: load(s.Agents),
+		Observed: slices.DeleteFunc(slices.Clone(s.Observed), func(r ObservedRow) bool { return r.Observed().TNs > tNs }),
+	}
 }
 
 // readSeries reads rows, one JSON object a line. The error is that of r alone:

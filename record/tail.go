@@ -33,7 +33,7 @@ func OpenTail(dir string) (*Tail, error) {
 		// A record of one document alone.
 		var run Run
 		if err = readDocument(filepath.Join(dir, resultFile), &run); err == nil {
-			t.start = Start{Schema: run.Schema, ID: run.ID, Created: run.Started, Command: run.Command, Spec: run.Spec}
+			t.start = Start{Schema: run.Schema, ID: run.ID, Created: run.Started, Command: run.Command, Spec: run.Spec, Agents: run.Agents}
 		}
 	}
 	if err != nil {

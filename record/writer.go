@@ -45,6 +45,9 @@ type Start struct {
 	// Command is the command line as it was typed.
 	Command []string  `json:"command,omitempty"`
 	Spec    spec.Spec `json:"spec"`
+	// Agents that take part in a run of several: their names, roles, shares and
+	// environments. They have no figures yet.
+	Agents []Agent `json:"agents,omitempty"`
 }
 
 // target is the URL of the first target.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -507,4 +508,29 @@ func FuzzLastEventID(f *testing.F) {
 			t.Error("the end of nothing")
 		}
 	})
+}
+
+// TestAgentsInTheState: each of several agents is there with its name and what
+// it does; a run without has none, and the page's list stays hidden.
+func TestAgentsInTheState(t *testing.T) {
+	b := live.NewBoard()
+	b.Began(record.Start{ID: "a", Agents: []record.Agent{{Name: "<b>", Observes: true}}})
+	b.Interval(record.LoadRow{TNs: 1e8, WidthNs: 1e8, Completed: 9}, nil, 0)
+	b.Agent(record.LoadRow{Host: "load1", TNs: 1e8, WidthNs: 1e8, Completed: 9, Connected: 2, P50Ns: 1e6, P99Ns: 2e6, Busy: -1})
+	for _, c := range []struct {
+		board *live.Board
+		want  []end
+	}{
+		{b, []end{{Name: "<b>", Says: "observes"}, {Name: "load1", Says: "90.0 /s · p50 1.00 ms · p99 2.00 ms · 2 connections"}}},
+		{live.NewBoard(), []end{}},
+	} {
+		s := c.board.Snapshot()
+		var got state
+		if err := json.Unmarshal(encodeState(&s, ""), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got.Agents, c.want) {
+			t.Errorf("agents %+v, want %+v", got.Agents, c.want)
+		}
+	}
 }

@@ -29,6 +29,7 @@ type state struct {
 	Stations []station `json:"stations"`
 	Unknown  string    `json:"unknown"` // why there are none
 	Ends     []end     `json:"ends"`
+	Agents   []end     `json:"agents"` // of several
 	Hosts    []host    `json:"hosts"`
 	Parts    []string  `json:"parts"` // of a core's time
 	Links    []link    `json:"links"`
@@ -108,6 +109,10 @@ func encodeState(s *live.Snapshot, cost string) []byte {
 		of   *live.End
 	}{{"generator", &s.Ends.Generator}, {"server", &s.Ends.Server}} {
 		out.Ends = append(out.Ends, end{e.name, e.of.Name, e.of.CoresSay()})
+	}
+	out.Agents = []end{}
+	for i := range s.Agents {
+		out.Agents = append(out.Agents, end{Name: s.Agents[i].Name, Says: s.Agents[i].Says()})
 	}
 	for _, n := range s.Lost {
 		out.Lost = append(out.Lost, n.What+": "+n.Why)

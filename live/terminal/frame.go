@@ -283,6 +283,7 @@ func (f *frame) machines() {
 		server = clean(e.Server.Name) + ": " + server
 	}
 	f.named(2, "server", server)
+	f.agents()
 	for i := range e.Hosts {
 		f.host(&e.Hosts[i], len(e.Hosts) > 1)
 	}
@@ -297,6 +298,21 @@ func (f *frame) machines() {
 		}
 	}
 	f.blank()
+}
+
+// agentsMost is how many agents a frame has lines for.
+const agentsMost = 8
+
+// agents has a line for each of several.
+func (f *frame) agents() {
+	for i := range f.s.Agents {
+		a := &f.s.Agents[i]
+		if i == agentsMost-1 && len(f.s.Agents) > agentsMost {
+			f.named(3, "", f.paint.quiet.Render(fmt.Sprintf("and %d more agents", len(f.s.Agents)-i)))
+			return
+		}
+		f.named(3, ansi.Truncate(clean(a.Name), names-1, "…"), a.Says())
+	}
 }
 
 // manyCores is from where on a core has one column instead of a bar.

@@ -25,22 +25,30 @@ func boardAt(t testing.TB, untilNs int64) (*live.Board, *record.Run) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var part record.Series
-	for _, row := range s.Load {
-		if row.TNs <= untilNs {
-			part.Load = append(part.Load, row)
-		}
-	}
-	for _, row := range s.Observed {
-		if row.Observed().TNs <= untilNs {
-			part.Observed = append(part.Observed, row)
-		}
-	}
+	part := s.Until(untilNs)
 	b := live.NewBoard()
 	b.Began(record.Start{ID: r.ID, Created: r.Started, Spec: r.Spec})
 	b.Rows(&part)
 	b.Form()
 	return b, r
+}
+
+// fleetRows are rows of two agents as they might have shared the recorded run;
+// nothing has come of the second one for half a second less than four.
+func fleetRows(t testing.TB, untilNs int64) *record.Series {
+	t.Helper()
+	_, s, err := record.Open("../testdata/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, out := s.Until(untilNs), &record.Series{}
+	for i, name := range []string{"load1", "a-longer-name"} {
+		for _, row := range part.Load {
+			row.Host, row.Completed, row.TNs = name, row.Completed/2, row.TNs-int64(i)*3500e6
+			out.Agents = append(out.Agents, row)
+		}
+	}
+	return out
 }
 
 func trailOf(b *live.Board) Trail {
@@ -66,6 +74,7 @@ func TestFrames(t *testing.T) {
 		{"plan-80x24", 80, 24, 2e9, func(b *live.Board, _ *record.Run) { b.Step(plan()) }},
 		{"warmup-80x24", 80, 24, -1, nil},
 		{"ended-80x24", 80, 24, 9e9, func(b *live.Board, r *record.Run) { b.RunEnded(r) }},
+		{"agents-80x30", 80, 30, 2e9, func(b *live.Board, r *record.Run) { b.Rows(fleetRows(t, 2e9)) }},
 		{"quiet-40x24", 40, 24, 2e9, func(b *live.Board, _ *record.Run) { b.Quiet(12) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -133,6 +142,9 @@ func TestAnySizeFits(t *testing.T) {
 	for i := range 20 { // a large host
 		s.Ends.Hosts[0].Cores = append(s.Ends.Hosts[0].Cores, live.Core{CPU: i + 2, Shares: [6]float64{.5, .2, .1, .1, 0, .1}})
 	}
+	for i := range 20 {
+		s.Agents = append(s.Agents, live.Agent{Name: fmt.Sprint("agent-with-a-name-", i), PerS: 1e7, Answered: true, P50Ns: 1e9, P99Ns: 1e10, Busy: .5, Connected: 1e6, BehindS: 9})
+	}
 	trail := trailOf(b)
 	for width := 1; width < 200; width += 3 {
 		for _, height := range []int{1, 2, 5, 24, 100} {
@@ -159,6 +171,7 @@ func TestHostileTexts(t *testing.T) {
 	b.RunEnded(r)
 	b.Step(live.Plan{Kind: evil, Doing: evil})
 	s := b.Snapshot()
+	s.Agents = []live.Agent{{Name: evil}}
 	s.Target, s.Ends.Server.Name, s.Ends.Hosts[0].Name, s.Links[0].Iface = evil, evil, evil, evil
 	all := ansi.Strip(strings.Join(Frame(&s, trailOf(b), 80, 50), "\n"))
 	for _, r := range all {

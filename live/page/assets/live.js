@@ -116,6 +116,8 @@ function draw() {
   rate.show(points, s.begin_s, s.end_s);
   times.show(points, s.begin_s, s.end_s);
   ends(s);
+  $("agents-box").hidden = !s.agents?.length;
+  endList("agents", s.agents ?? []);
   links(s.links);
   table();
   $("lost-box").hidden = !s.lost?.length;
@@ -159,8 +161,8 @@ function swatch() {
   return item;
 }
 
-function ends(s) {
-  list($("ends"), s.ends, () => {
+function endList(id, all) {
+  list($(id), all, () => {
     const item = element("li");
     item.append(element("b"), element("span"));
     return item;
@@ -168,6 +170,10 @@ function ends(s) {
     put(item.children[0], e.name);
     put(item.children[1], " " + (e.of ? e.of + ": " : "") + e.says);
   });
+}
+
+function ends(s) {
+  endList("ends", s.ends);
   list($("hosts"), s.hosts, () => {
     const box = element("div");
     box.append(element("h3"), element("ul", "cores"));
