@@ -38,7 +38,7 @@ func mayImport() map[string][]string {
 		"proxy/conformance": {},
 		"proxy/publish":     {"proxy/config"},
 		"proxy/route":       {},
-		"proxy/secure":      {"internal/sys", "proxy", "proxy/config"},
+		"proxy/secure":      {"internal/http1", "internal/sys", "proxy", "proxy/config"},
 		"race":              append([]string{"internal/ring", "spec", "load", "record", "run"}, low...),
 		"race/rival":        {},
 		"spec":              {"internal/unit"},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,12 +66,13 @@ func (s *Server) serveH2(c *config.Config) {
 		ErrorLog:      log.New(io.Discard, "", 0), // a client that went is no news
 	}
 	s.h2 = &http.Server{
-		Protocols:      &protocols,
-		TLSConfig:      &tls.Config{NextProtos: []string{"h2"}}, // the handshake is made by then
-		MaxHeaderBytes: c.Limits.HeaderBytes,
-		IdleTimeout:    c.Timeouts.KeepAlive.Or(75 * time.Second),
-		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReadFrameSize: frameBytes, SendPingTimeout: idle, WriteByteTimeout: idle},
-		ErrorLog:       log.New(io.Discard, "", 0),
+		Protocols:                    &protocols,
+		TLSConfig:                    &tls.Config{NextProtos: []string{"h2"}}, // the handshake is made by then
+		MaxHeaderBytes:               c.Limits.HeaderBytes,
+		DisableGeneralOptionsHandler: true, // OPTIONS * is the destination's, as at the loops
+		IdleTimeout:                  c.Timeouts.KeepAlive.Or(75 * time.Second),
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReadFrameSize: frameBytes, SendPingTimeout: idle, WriteByteTimeout: idle},
+		ErrorLog:                     log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -86,8 +88,8 @@ func (s *Server) serveH2(c *config.Config) {
 			case q.Method == http.MethodConnect:
 				http.Error(w, "this is no forward proxy", http.StatusMethodNotAllowed)
 				return
-			case q.Host == "":
-				http.Error(w, "a request names its host", http.StatusBadRequest)
+			case fault(q) != "":
+				http.Error(w, fault(q), http.StatusBadRequest)
 				return
 			}
 			passOn.ServeHTTP(&bounded{ResponseWriter: w, most: idle}, q)
@@ -119,6 +121,9 @@ func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
 	out.URL.Scheme, out.URL.Host = "http", "proxy"
 	out.URL.RawQuery = r.In.URL.RawQuery
+	if path, _, _ := strings.Cut(r.In.RequestURI, "?"); !strings.HasPrefix(path, "//") {
+		out.URL.Opaque = path // as it came: what net/url makes of it may differ in its encoding
+	}
 	out.Host = r.In.Host
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if v := r.In.Header[name]; v != nil {
