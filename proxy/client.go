@@ -244,6 +244,9 @@ func (c *client) head() bool {
 	c.state = atRequest
 	c.deadline = 0
 	l.counts.requests++
+	if c.secure() {
+		l.counts.secureRequests++
+	}
 	x.start()
 	return true
 }

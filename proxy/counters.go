@@ -6,7 +6,7 @@ import "ceiling/internal/hist"
 // makes between two turns.
 type counters struct {
 	accepted, acceptErrors, acceptPauses     uint64
-	requests                                 uint64
+	requests, secureRequests                 uint64
 	statuses                                 [6]uint64 // by hundreds; 0 is none
 	received, sent                           uint64    // bytes of bodies
 	badRequests, badResponses, unrouted      uint64
@@ -51,6 +51,7 @@ func (c *counters) fields() []counterField {
 		{"accept_errors_total", "connections that could not be accepted", &c.acceptErrors},
 		{"accept_pauses_total", "times that the limit of connections was reached", &c.acceptPauses},
 		{"requests_total", "requests whose head was read", &c.requests},
+		{"tls_requests_total", "of these, requests of clients with TLS", &c.secureRequests},
 		{"received_body_bytes_total", "bytes of request bodies", &c.received},
 		{"sent_body_bytes_total", "bytes of response bodies", &c.sent},
 		{"bad_requests_total", "requests that were refused because they are malformed", &c.badRequests},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -56,9 +57,13 @@ type reply struct {
 // Prefork is the parent of several processes.
 type Prefork struct {
 	children  []*child
-	listeners [][]int // by child, by address
+	listeners [][]int // by child, by address: the plain ones, then those for TLS
 	Addresses []string
-	report    func(string)
+	// Secure are the addresses for TLS.
+	Secure []string
+	// Environment is added to the children's.
+	Environment []string
+	report      func(string)
 }
 
 // child is a place for a process; the process may change.
@@ -79,7 +84,7 @@ func NewPrefork(c *config.Config, report func(string)) (*Prefork, error) {
 	for range n {
 		f.children = append(f.children, new(child))
 	}
-	for _, a := range c.Listen {
+	for _, a := range slices.Concat(c.Listen, c.TLS.Listen) {
 		at, err := listenAddress(a)
 		if err == nil {
 			var probe int
@@ -99,6 +104,7 @@ func NewPrefork(c *config.Config, report func(string)) (*Prefork, error) {
 		}
 		f.Addresses = append(f.Addresses, at.String())
 	}
+	f.Addresses, f.Secure = f.Addresses[:len(c.Listen)], f.Addresses[len(c.Listen):]
 	return f, nil
 }
 
@@ -209,7 +215,7 @@ func (f *Prefork) start(i int) error {
 	}
 	cmd := &exec.Cmd{
 		Path: program, Args: os.Args, Stderr: os.Stderr, Stdout: os.Stdout, ExtraFiles: files,
-		Env:         append(os.Environ(), childEnv+"="+strconv.Itoa(len(f.children))),
+		Env:         append(append(os.Environ(), f.Environment...), childEnv+"="+strconv.Itoa(len(f.children))),
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // the terminal's interrupt is the parent's to pass on
 	}
 	if err := cmd.Start(); err != nil {
@@ -311,52 +317,87 @@ func (f *Prefork) Reload() error {
 }
 
 // RunChild serves as a child of a Prefork, with the listeners that it inherits.
-// load reads the configuration.
-func RunChild(ctx context.Context, load func() (*config.Config, error), o Options) error {
+// load reads the configuration; open makes what serves clients with TLS, with those
+// of the listeners that are for it.
+func RunChild(ctx context.Context, load func() (*config.Config, error), open func(*config.Config, []net.Listener) (Beside, error), o Options) error {
 	n, err := strconv.Atoi(os.Getenv(childEnv))
 	if err != nil || n < 1 {
 		return fmt.Errorf("%s=%q is no number of children", childEnv, os.Getenv(childEnv))
 	}
-	c, err := load()
+	wanted := -1
+	part := func() (*config.Config, error) { // of the whole, what is this child's
+		c, err := load()
+		if err != nil {
+			return nil, err
+		}
+		if wanted >= 0 && c.Workers != wanted {
+			return nil, errors.New("reload: workers change, which needs a new start")
+		}
+		wanted, c.Workers = c.Workers, 1
+		if c.Limits.Connections > 0 {
+			c.Limits.Connections = max(c.Limits.Connections/n, 1)
+		}
+		return c, nil
+	}
+	c, err := part()
 	if err != nil {
 		return err
 	}
-	wanted := c.Workers
-	c.Workers, o.Share = 1, n
+	o.Share = n
 	for i := range c.Listen {
 		o.inherited = append(o.inherited, childListenerFD+i)
+	}
+	var secured []net.Listener
+	for i := range c.TLS.Listen {
+		ln, err := inheritedListener(childListenerFD + len(c.Listen) + i)
+		if err != nil {
+			return err
+		}
+		secured = append(secured, ln)
+	}
+	if len(secured) > 0 {
+		if o.Beside, err = open(c, secured); err != nil {
+			return err
+		}
+		o.Beside.Prepare(c)
 	}
 	p, err := New(c, o)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	file := os.NewFile(childControlFD, "control")
-	control, err := net.FileConn(file)
-	if err := errors.Join(err, file.Close()); err != nil {
+	control, err := inheritedControl()
+	if err != nil {
 		return errors.Join(err, p.abandon())
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer cancel()
 		answerParent(control, p, func() error {
-			c, err := load()
+			c, err := part()
 			if err != nil {
 				return err
 			}
-			if c.Workers != wanted {
-				return errors.New("reload: workers change, which needs a new start")
-			}
-			c.Workers = 1
-			return p.Reload(c)
+			return p.ReloadAll(c)
 		})
 	}()
-	err = p.Run(ctx)
-	err = errors.Join(err, control.Close())
+	err = errors.Join(p.RunAll(ctx), control.Close())
 	<-done
 	return err
+}
+
+func inheritedListener(fd int) (net.Listener, error) {
+	file := os.NewFile(uintptr(fd), "listener")
+	ln, err := net.FileListener(file) // duplicates
+	return ln, errors.Join(err, file.Close())
+}
+
+func inheritedControl() (net.Conn, error) {
+	file := os.NewFile(childControlFD, "control")
+	conn, err := net.FileConn(file) // duplicates
+	return conn, errors.Join(err, file.Close())
 }
 
 // answerParent answers until the control socket ends.

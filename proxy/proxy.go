@@ -40,6 +40,10 @@ type Options struct {
 	// system's.
 	Roots *x509.CertPool
 
+	// Beside serves clients that the loops cannot; its counts are in each Snapshot.
+	// nil is nobody. New closes it when it fails.
+	Beside Beside
+
 	inherited []int // listeners, one for each address, instead of new ones
 }
 
@@ -188,6 +192,9 @@ func listenAddress(address string) (netip.AddrPort, error) {
 // abandon frees a proxy that will not run.
 func (p *Proxy) abandon() error {
 	err := p.log.close()
+	if p.options.Beside != nil {
+		err = errors.Join(err, p.options.Beside.Close())
+	}
 	if p.site != nil {
 		err = errors.Join(err, p.site.close())
 	}

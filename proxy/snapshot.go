@@ -24,6 +24,8 @@ type Snapshot struct {
 	Clients   int              `json:"clients"`
 	Loops     int              `json:"loops"`
 	Upstreams []UpstreamStatus `json:"upstreams"`
+	// Secure is of the clients with TLS; nil where there is none.
+	Secure *Secure `json:"tls,omitempty"`
 }
 
 // UpstreamStatus is one upstream's part.
@@ -73,6 +75,9 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 	}
 	s.Latency = append(s.Latency, total.latency.Count())
 	s.LatencySeconds = float64(total.latency.Sum()) / 1e9
+	if p.options.Beside != nil {
+		p.options.Beside.Count(s)
+	}
 	return s, nil
 }
 
@@ -123,6 +128,13 @@ func (s *Snapshot) Add(o *Snapshot) {
 	s.Clients += o.Clients
 	s.Loops += o.Loops
 	s.addUpstreams(o.Upstreams)
+	switch {
+	case o.Secure == nil:
+	case s.Secure == nil:
+		s.Secure = o.Secure
+	default:
+		s.Secure.add(o.Secure)
+	}
 }
 
 // WritePrometheus writes the text format, version 0.0.4.
@@ -144,6 +156,9 @@ func (s *Snapshot) WritePrometheus(w io.Writer) error {
 	all := s.Latency[len(s.Latency)-1]
 	b = fmt.Appendf(b, "%[1]srequest_seconds_bucket{le=\"+Inf\"} %[2]d\n%[1]srequest_seconds_sum %[3]g\n%[1]srequest_seconds_count %[2]d\n", prefix, all, s.LatencySeconds)
 	b = s.appendUpstreams(b, prefix)
+	if s.Secure != nil {
+		b = s.Secure.appendPrometheus(b, prefix)
+	}
 	_, err := w.Write(b)
 	return err
 }

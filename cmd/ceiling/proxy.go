@@ -155,110 +155,85 @@ func runProxy(c *cobra.Command, sh *shell, f *proxyFlags, name string) error {
 	}
 	switch {
 	case proxy.IsPreforkChild():
-		return proxy.RunChild(c.Context(), load, o)
-	case (f.prefork || cfg.Performance.Prefork) && len(cfg.TLS.Listen) > 0:
-		return usage(errors.New("--prefork: TLS is served by workers of one process; leave --prefork out"))
+		return proxy.RunChild(c.Context(), load, func(cfg *config.Config, inherited []net.Listener) (proxy.Beside, error) {
+			return secure.New(cfg, report, inherited...)
+		}, o)
 	case f.prefork || cfg.Performance.Prefork:
-		parent, err := proxy.NewPrefork(cfg, report)
-		if err != nil {
-			return err
-		}
-		reload := func() (*config.Config, error) {
-			cfg, err := load()
-			if err != nil { // said once, not by every child
-				return nil, err
-			}
-			return cfg, parent.Reload()
-		}
-		return operate(c.Context(), sh, cfg, parent, reload, func(ctx context.Context) error {
-			return parent.Run(ctx, func() { announce(sh, parent.Addresses) })
-		})
+		return runPrefork(c.Context(), sh, cfg, load, report)
 	}
 	return runWorkers(c.Context(), sh, cfg, load, o)
 }
 
-// runWorkers serves with all loops in this process, and TLS beside them.
-func runWorkers(ctx context.Context, sh *shell, cfg *config.Config, load func() (*config.Config, error), o proxy.Options) error {
-	tls, err := newSecure(cfg, o.Report)
+// runPrefork serves with a process for each loop.
+func runPrefork(ctx context.Context, sh *shell, cfg *config.Config, load func() (*config.Config, error), report func(string)) error {
+	parent, err := proxy.NewPrefork(cfg, report)
 	if err != nil {
 		return err
 	}
+	keeper, err := secure.NewKeeper(cfg, report)
+	if err != nil {
+		return err
+	}
+	parent.Environment = keeper.Environment()
+	reload := func() (*config.Config, error) {
+		cfg, err := load()
+		if err != nil { // said once, not by every child
+			return nil, err
+		}
+		if err := parent.Reload(); err != nil {
+			return nil, err
+		}
+		keeper.Reload(cfg)
+		return cfg, nil
+	}
+	return operate(ctx, sh, cfg, parent, reload, func(ctx context.Context) error {
+		inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // challenges are answered as long as somebody serves
+		kept := make(chan error, 1)
+		go func() { kept <- keeper.Run(inner) }()
+		err := parent.Run(ctx, func() { announce(sh, parent.Addresses, parent.Secure) })
+		cancel()
+		return errors.Join(err, <-kept)
+	})
+}
+
+// runWorkers serves with all loops in this process, and TLS beside them.
+func runWorkers(ctx context.Context, sh *shell, cfg *config.Config, load func() (*config.Config, error), o proxy.Options) error {
+	var secured []string
+	if len(cfg.TLS.Listen) > 0 {
+		s, err := secure.New(cfg, o.Report)
+		if err != nil {
+			return err
+		}
+		s.Prepare(cfg)
+		o.Beside, secured = s, s.Addresses()
+	}
 	p, err := proxy.New(cfg, o)
 	if err != nil {
-		return errors.Join(err, tls.close())
+		return err
 	}
 	reload := func() (*config.Config, error) {
 		cfg, err := load()
 		if err != nil {
 			return nil, err
 		}
-		install, err := tls.ready(cfg)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.Reload(cfg); err != nil {
-			return nil, err
-		}
-		install()
-		return cfg, nil
+		return cfg, p.ReloadAll(cfg)
 	}
 	var addresses []string
 	for _, a := range p.Addresses() {
 		addresses = append(addresses, a.String())
 	}
 	return operate(ctx, sh, cfg, p, reload, func(ctx context.Context) error {
-		announce(sh, addresses)
-		return tls.run(ctx, sh, p)
+		announce(sh, addresses, secured)
+		return p.RunAll(ctx)
 	})
 }
 
-// secureSide is the TLS of a proxy; without a server there is none.
-type secureSide struct{ server *secure.Server }
-
-func newSecure(cfg *config.Config, report func(string)) (secureSide, error) {
-	if len(cfg.TLS.Listen) == 0 {
-		return secureSide{}, nil
-	}
-	s, err := secure.New(cfg, report)
-	if err != nil {
-		return secureSide{}, err
-	}
-	s.Prepare(cfg)
-	return secureSide{s}, nil
-}
-
-func (s secureSide) close() error {
-	if s.server == nil {
-		return nil
-	}
-	return s.server.Close()
-}
-
-// ready checks a configuration for a reload.
-func (s secureSide) ready(cfg *config.Config) (install func(), err error) {
-	switch {
-	case s.server == nil && len(cfg.TLS.Listen) > 0:
-		return nil, errors.New("reload: tls.listen appears, which needs a new start")
-	case s.server == nil:
-		return func() {}, nil
-	}
-	s.server.Prepare(cfg)
-	return s.server.Ready(cfg)
-}
-
-func (s secureSide) run(ctx context.Context, sh *shell, p *proxy.Proxy) error {
-	if s.server == nil {
-		return p.Run(ctx)
-	}
-	for _, a := range s.server.Addresses() {
-		fmt.Fprintf(sh.stdout, "proxy serves TLS on %s\n", a)
-	}
-	return s.server.Run(ctx, p.Connect, p.Run)
-}
-
-func announce(sh *shell, addresses []string) {
+func announce(sh *shell, addresses, secured []string) {
 	for _, a := range addresses {
 		fmt.Fprintf(sh.stdout, "proxy serves on %s\n", a)
+	}
+	for _, a := range secured {
+		fmt.Fprintf(sh.stdout, "proxy serves TLS on %s\n", a)
 	}
 }
 

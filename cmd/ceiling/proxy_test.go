@@ -21,6 +21,7 @@ import (
 type proxyProcess struct {
 	cmd    *exec.Cmd
 	addr   string
+	stdout *bufio.Reader
 	stderr *os.File
 }
 
@@ -49,13 +50,14 @@ func startProxy(t *testing.T, args ...string) *proxyProcess {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); log.Close() })
-	line, err := bufio.NewReader(out).ReadString('\n')
+	stdout := bufio.NewReader(out)
+	line, err := stdout.ReadString('\n')
 	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "proxy serves on ")
 	if err != nil || !ok {
 		text, _ := os.ReadFile(log.Name())
 		t.Fatalf("%q %v\n%s", line, err, text)
 	}
-	return &proxyProcess{cmd, addr, log}
+	return &proxyProcess{cmd, addr, stdout, log}
 }
 
 func (p *proxyProcess) said(t *testing.T, what string) {

@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -59,7 +60,7 @@ func names(t *testing.T) (addr string) {
 func pebble(t *testing.T, plain, secure int) (directory, roots string) {
 	t.Helper()
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
-	t.Setenv("PEBBLE_WFE_NONCEREJECT", "20")
+	t.Setenv("PEBBLE_WFE_NONCEREJECT", "2")
 	quiet := log.New(io.Discard, "", 0)
 	store := db.NewMemoryStore()
 	authority := ca.New(quiet, store, "", 0, 1, map[string]ca.Profile{"default": {Description: "default"}})
@@ -85,23 +86,28 @@ func freePort(t *testing.T) int {
 	return int(netip.MustParseAddrPort(ln.Addr().String()).Port())
 }
 
+// challenged is a configuration whose certificate an authority gives that asks back
+// by one challenge alone.
+func challenged(t *testing.T, challenge string) (text string) {
+	t.Helper()
+	plain, secure := freePort(t), freePort(t)
+	asks := [2]int{plain, secure}
+	if challenge == "http-01" {
+		asks[1] = freePort(t)
+	} else {
+		asks[0] = freePort(t)
+	}
+	directory, roots := pebble(t, asks[0], asks[1])
+	return fmt.Sprintf("workers = 1\nlisten = [\"127.0.0.1:%d\"]\n[tls]\nredirect = true\nlisten = [\"127.0.0.1:%d\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n[[locations]]\nredirect = { to = \"/never\" }\n",
+		plain, secure, filepath.Join(t.TempDir(), "cache"), directory, roots)
+}
+
 // TestACME: a certificate is got by each challenge, and is taken from the cache by
 // the next process. Everybody else is sent to https meanwhile.
 func TestACME(t *testing.T) {
 	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
 		t.Run(challenge, func(t *testing.T) {
-			plain, secure := freePort(t), freePort(t)
-			asks := [2]int{plain, secure}
-			if challenge == "http-01" {
-				asks[1] = freePort(t)
-			} else {
-				asks[0] = freePort(t)
-			}
-			directory, roots := pebble(t, asks[0], asks[1])
-			cache := filepath.Join(t.TempDir(), "cache")
-			text := fmt.Sprintf("workers = 1\nlisten = [\"127.0.0.1:%d\"]\n[tls]\nredirect = true\nlisten = [\"127.0.0.1:%d\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n",
-				plain, secure, cache, directory, roots) + location("files:///nonexistent-is-not-asked", "redirect = { to = \"/never\" }")
-			text = strings.Replace(text, "[[locations.destinations]]\nuri = \"files:///nonexistent-is-not-asked\"\n", "", 1)
+			text := challenged(t, challenge)
 			r := run(t, text)
 			serial := issued(t, r)
 			res, err := r.client(false).Get("http://a.example/x")
@@ -111,9 +117,44 @@ func TestACME(t *testing.T) {
 			if _, err := tls.Dial("tcp", r.addr, &tls.Config{ServerName: "b.example", InsecureSkipVerify: true}); err == nil {
 				t.Error("there is a certificate for another name")
 			}
+			if r.counted(t).Failures[noCertificate] == 0 {
+				t.Error("it was not counted that there is no certificate")
+			}
 			r.stop()
 			if again := issued(t, run(t, text)); again != serial {
 				t.Errorf("certificate %s, then %s: the cache is not used", serial, again)
+			}
+		})
+	}
+}
+
+// TestKeeper: with prefork the parent gets the certificate, and its children, who are
+// asked for the challenge, serve it; they ask for none themselves.
+func TestKeeper(t *testing.T) {
+	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
+		t.Run(challenge, func(t *testing.T) {
+			text := challenged(t, challenge)
+			k, err := NewKeeper(parse(t, text), func(line string) { t.Log(line) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, socket, _ := strings.Cut(k.Environment()[0], "=")
+			t.Setenv(name, socket)
+			child := run(t, text)
+			if child.authority.manager != nil {
+				t.Error("a child asks the authority")
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- k.Run(ctx) }()
+			issued(t, child)
+			child.stop()
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Dir(socket)); !os.IsNotExist(err) {
+				t.Errorf("%s is left: %v", filepath.Dir(socket), err)
 			}
 		})
 	}

@@ -32,12 +32,24 @@ type authority struct {
 	hosts   atomic.Pointer[[]string]
 	report  func(string)
 	again   chan struct{} // hosts have changed
+	shared  *shared       // instead of manager, server and ln: another process has these
 	socket  string
 	server  *http.Server
 	ln      net.Listener
 }
 
+// newAuthority asks an authority, or, in a child of Prefork, reads what its parent
+// has got.
 func newAuthority(c *config.ACME, report func(string)) (*authority, error) {
+	if socket := os.Getenv(challengeEnv); socket != "" {
+		a := &authority{asked: *c, report: report, again: make(chan struct{}, 1), socket: socket, shared: &shared{dir: c.Cache, known: map[string]*sharedPair{}}}
+		a.hosts.Store(&c.Hosts)
+		return a, nil
+	}
+	return ownAuthority(c, report)
+}
+
+func ownAuthority(c *config.ACME, report func(string)) (*authority, error) {
 	client := &http.Client{Timeout: 30 * time.Second}
 	if c.Roots != "" {
 		text, err := os.ReadFile(c.Roots)
@@ -117,6 +129,9 @@ func (a *authority) has(name string) bool {
 // certificate is that of a name; a client does not wait for the authority longer
 // than for the handshake, nor keep its place.
 func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if a.shared != nil {
+		return a.shared.get(hello)
+	}
 	type answer struct {
 		certificate *tls.Certificate
 		err         error
@@ -162,7 +177,7 @@ func (a *authority) become(c *config.ACME) {
 }
 
 func (a *authority) close() error {
-	if a == nil {
+	if a == nil || a.shared != nil {
 		return nil
 	}
 	_ = a.ln.Close() // the server has closed it, if it was run
@@ -172,7 +187,7 @@ func (a *authority) close() error {
 // run answers challenges, and gets the certificates before somebody waits for them:
 // a handshake does not last as long as an authority may take.
 func (a *authority) run(ctx context.Context, tasks *sync.WaitGroup) {
-	if a == nil {
+	if a == nil || a.shared != nil {
 		return
 	}
 	tasks.Go(func() { _ = a.server.Serve(a.ln) }) // it ends with Close

@@ -92,6 +92,9 @@ func (s *Server) serveH2(c *config.Config) {
 				http.Error(w, fault(q), http.StatusBadRequest)
 				return
 			}
+			s.counts.streamsTotal.Add(1)
+			s.counts.streams.Add(1)
+			defer s.counts.streams.Add(-1)
 			passOn.ServeHTTP(&bounded{ResponseWriter: w, most: idle}, q)
 		}),
 	}
@@ -181,8 +184,11 @@ func (s *Server) handOver(raw net.Conn, conn *tls.Conn, from proxy.Origin) {
 		return
 	}
 	s.transports[conn], s.raws[conn] = transport, raw
+	s.counts.http2Total.Add(1)
+	s.counts.http2.Add(1)
 	s.conns[raw] = func() {
 		atEnd()
+		s.counts.http2.Add(-1)
 		transport.CloseIdleConnections()
 	}
 	s.mu.Unlock()

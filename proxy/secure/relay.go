@@ -1,9 +1,12 @@
 package secure
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"ceiling/proxy"
@@ -22,6 +25,15 @@ func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle t
 		return
 	}
 	defer near.Close()
+	answered := make(chan struct{})
+	s.mu.Lock()
+	s.relays[raw] = answered
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.relays, raw)
+	}()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -31,13 +43,32 @@ func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle t
 		}
 		_ = near.(*net.UnixConn).CloseWrite() // it fails when the connection has ended
 	}()
-	if _, err := io.Copy(&patient{client, idle}, near); err != nil {
+	_, err = io.Copy(&patient{client, idle}, near)
+	if err == nil {
+		_ = client.CloseWrite() // as above
+	}
+	close(answered)
+	if err != nil {
 		raw.Close()
 	} else {
-		_ = client.CloseWrite() // as above
 		_ = raw.SetReadDeadline(time.Now().Add(lingers))
 	}
 	<-done
+}
+
+// awaitRelays waits until the last answers of the loops, which have ended, are with
+// the clients.
+func (s *Server) awaitRelays(ctx context.Context) {
+	s.mu.Lock()
+	list := slices.Collect(maps.Values(s.relays))
+	s.mu.Unlock()
+	for _, answered := range list {
+		select {
+		case <-answered:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // patient bounds each write. The proxy's own limits end a client that does not

@@ -38,6 +38,7 @@ type Server struct {
 	room      chan struct{} // a place for each connection
 	h2        *http.Server
 	h2Conns   *handed
+	counts    *counts
 
 	tasks sync.WaitGroup
 	mu    sync.Mutex
@@ -46,6 +47,7 @@ type Server struct {
 
 	transports map[net.Conn]*http.Transport // of each connection of HTTP/2
 	raws       map[net.Conn]net.Conn        // below it
+	relays     map[net.Conn]chan struct{}   // closed when what the proxy has answered is with the client
 }
 
 // settings are what a reload may change.
@@ -61,12 +63,12 @@ type settings struct {
 // connection to a loop.
 const descriptorsEach = 3
 
-// New listens where the configuration says, and reads its certificates. Nothing is
-// answered before Run.
-func New(c *config.Config, report func(string)) (s *Server, err error) {
+// New listens where the configuration says, unless listeners are inherited, and reads
+// its certificates. Nothing is answered before Run.
+func New(c *config.Config, report func(string), inherited ...net.Listener) (s *Server, err error) {
 	s = &Server{
-		report: report, asked: c.TLS.Listen, conns: map[net.Conn]func(){},
-		transports: map[net.Conn]*http.Transport{}, raws: map[net.Conn]net.Conn{},
+		report: report, asked: c.TLS.Listen, conns: map[net.Conn]func(){}, counts: newCounts(),
+		transports: map[net.Conn]*http.Transport{}, raws: map[net.Conn]net.Conn{}, relays: map[net.Conn]chan struct{}{},
 	}
 	defer func() {
 		if err != nil {
@@ -97,7 +99,8 @@ func New(c *config.Config, report func(string)) (s *Server, err error) {
 		}
 		s.tls.NextProtos = append(s.tls.NextProtos, acme.ALPNProto)
 	}
-	for _, a := range c.TLS.Listen {
+	s.listeners = inherited
+	for _, a := range c.TLS.Listen[len(inherited):] {
 		ln, err := net.Listen("tcp", a)
 		if err != nil {
 			return s, fmt.Errorf("tls: %w", err)
@@ -221,6 +224,7 @@ func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, 
 	if e := s.h2.Shutdown(soon); e != nil {
 		err = errors.Join(err, s.h2.Close())
 	}
+	s.awaitRelays(soon)
 	s.endAll()
 	s.tasks.Wait()
 	return err
@@ -261,6 +265,19 @@ func (s *Server) enter(conn net.Conn, atEnd func()) bool {
 	return true
 }
 
+// enterAgain notes what else is to be done at a connection's end. One that has ended
+// has it done at once.
+func (s *Server) enterAgain(conn net.Conn, also func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	atEnd := s.conns[conn]
+	if atEnd == nil {
+		also()
+		return
+	}
+	s.conns[conn] = func() { atEnd(); also() }
+}
+
 // leave closes a connection, once.
 func (s *Server) leave(conn net.Conn) {
 	s.mu.Lock()
@@ -291,6 +308,7 @@ func (s *Server) greet(raw net.Conn) {
 	now := s.current.Load()
 	origin, err := now.origin(raw)
 	if err != nil {
+		s.counts.failed(errors.Join(errPreface, err))
 		s.leave(raw)
 		return
 	}
@@ -301,11 +319,16 @@ func (s *Server) greet(raw net.Conn) {
 		ctx, cancel = context.WithTimeout(ctx, now.handshake)
 		defer cancel()
 	}
-	if conn.HandshakeContext(ctx) != nil || raw.SetDeadline(time.Time{}) != nil { // the client's fault, or its end
+	if err := errors.Join(conn.HandshakeContext(ctx), raw.SetDeadline(time.Time{})); err != nil { // the client's fault, or its end
+		s.counts.failed(err)
 		s.leave(raw)
 		return
 	}
-	switch conn.ConnectionState().NegotiatedProtocol {
+	state := conn.ConnectionState()
+	s.counts.made(state)
+	s.counts.clients.Add(1)
+	s.enterAgain(raw, func() { s.counts.clients.Add(-1) })
+	switch state.NegotiatedProtocol {
 	case "h2":
 		s.handOver(raw, conn, origin)
 	case acme.ALPNProto: // the handshake was all
@@ -314,6 +337,9 @@ func (s *Server) greet(raw net.Conn) {
 		s.relay(raw, conn, origin, now.idle)
 	}
 }
+
+// errPreface is about what comes before the handshake.
+var errPreface = errors.New("no PROXY protocol header of a trusted proxy")
 
 // origin tells who is at the other end, after the header of the PROXY protocol
 // where there is one. It is read byte by byte: what follows is the handshake's.

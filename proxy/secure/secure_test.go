@@ -111,7 +111,7 @@ func run(t *testing.T, text string) *running {
 		t.Fatal(err)
 	}
 	r.Prepare(c)
-	if r.proxy, err = proxy.New(c, proxy.Options{Report: r.report}); err != nil {
+	if r.proxy, err = proxy.New(c, proxy.Options{Report: r.report, Beside: r.Server}); err != nil {
 		t.Fatal(err)
 	}
 	r.addr, r.plain = r.Addresses()[0], r.proxy.Addresses()[0].String()
