@@ -3,7 +3,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test bench lint race fuzz deps conformance
+.PHONY: all build test bench lint race fuzz deps conformance deploy-test
 
 all: build
 
@@ -13,6 +13,7 @@ build:
 # test installs what the tests need where it is missing, then runs all of them.
 test: deps lint
 	./.ci/test
+	./.ci/deploy
 	./.ci/conformance h2spec
 	$(MAKE) --no-print-directory race
 
@@ -40,6 +41,11 @@ fuzz:
 # minutes. test runs h2spec of it.
 conformance:
 	./.ci/conformance
+
+# deploy-test runs what places agents, with the real tools. The chart on a real
+# API server, which takes ten minutes to build: deploy/kubernetes/try.sh.
+deploy-test:
+	./.ci/deploy
 
 deps:
 	./.ci/deps
