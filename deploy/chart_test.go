@@ -141,6 +141,7 @@ func sets() map[string][]string {
 }
 
 func TestChart(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	t.Run("lint", func(t *testing.T) {
 		for name, set := range sets() {
 			args := []string{"lint", "--strict", chart}

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-const joinLine = "ceiling agent --join nats://127.0.0.1:4222 --token SECRET.0123 --ca-pin sha256:00ff"
+const joinLine = "ceiling agent --join nats://127.0.0.1:4222 --token SECRET.0123"
 
 // actor is a stand-in for the binary that writes down how it was called, and
 // lives until it is ended. dies makes it one that does not live.
 func actor(t *testing.T, notes string, dies bool) string {
 	t.Helper()
-	end := "sleep 60 & trap 'kill $!; exit 0' TERM; wait"
+	end := "sleep 60 & trap 'kill $! 2>/dev/null; exit 0' TERM; wait"
 	if dies {
 		end = "echo 'ceiling: no route to the controller' >&2; exit 1"
 	}
@@ -73,7 +73,7 @@ func checkCall(t *testing.T, note string, want ...string) {
 	if !strings.Contains(note, "\ntoken SECRET.0123 600\n") {
 		t.Errorf("the token's file: %s", note)
 	}
-	for _, w := range append(want, " --join nats://127.0.0.1:4222 ", " --ca-pin sha256:00ff ") {
+	for _, w := range append(want, " --join nats://127.0.0.1:4222 ") {
 		if !strings.Contains(args+" ", w) {
 			t.Errorf("%q is missing in %s", w, args)
 		}
@@ -102,6 +102,7 @@ exec ssh -F none -i %s -o UserKnownHostsFile=%s/known -o LogLevel=ERROR -o Proxy
 }
 
 func TestPlace(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	ssh, dir := far(t), t.TempDir()
 	// The far side is this machine, and its temporary directory this one's.
 	left := func() []string {
@@ -116,12 +117,12 @@ func TestPlace(t *testing.T) {
 		return run(t, ".", []string{"SSH=" + ssh}, "ssh/place.sh", append([]string{"--binary", binary, "--for", "5m"}, args...)...)
 	}
 	lives := actor(t, dir, false)
-	o := place(lives, joinLine, "here", "there", "--", "--allow", "10.0.0.0/24", "--label", "a=b c")
+	o := place(lives, joinLine, "here", "there", "--", "--allow", "10.0.0.0/24", "--name", "a b")
 	if o.code != 0 {
 		t.Fatalf("exit code %d: %s", o.code, o)
 	}
 	for pid, note := range notes(t, dir, 2) {
-		checkCall(t, note, " --allow 10.0.0.0/24 ", " --label a=b c ")
+		checkCall(t, note, " --allow 10.0.0.0/24 ", " --name a b ")
 		if !alive(pid) {
 			t.Error("the agent is gone")
 		}
@@ -215,4 +216,42 @@ func TestLocalAgents(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", args, o.code, o)
 		}
 	}
+}
+
+// TestRealAgents: the real binary, as agents in namespaces of their own that
+// join a controller beside them.
+func TestRealAgents(t *testing.T) {
+	binary, state := filepath.Join(t.TempDir(), "ceiling"), t.TempDir()
+	must(t, "..", []string{"CGO_ENABLED=0"}, "go", "build", "-o", binary, "./cmd/ceiling")
+	env := []string{"XDG_DATA_HOME=" + state}
+	start := func(name string, args ...string) (*exec.Cmd, *os.File) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		t.Cleanup(cancel)
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(ctx, name, args...)
+		c.Env, c.Stdout, c.Stderr = append(os.Environ(), env...), out, os.Stderr
+		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+		c.WaitDelay = 30 * time.Second
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cancel(); c.Wait(); out.Close() })
+		return c, out
+	}
+	_, out := start(binary, "controller", "--listen", "0.0.0.0:0", "--advertise", "10.83.1.1")
+	line := ""
+	eventually(t, "the controller prints its join line", func() bool {
+		line = read(t, out.Name())
+		return strings.HasSuffix(line, "\n")
+	})
+	start("local/agents.sh", "--netns", "--agents", "3", "--for", "2m", "--binary", binary, line, "--", "--allow", "10.83.1.1/32")
+	var o output
+	eventually(t, "three agents are in the fleet", func() bool {
+		o = run(t, ".", env, binary, "fleet")
+		return o.code == 0 && strings.Contains(o.stdout, "local-1") && strings.Contains(o.stdout, "local-2") && strings.Contains(o.stdout, "local-3")
+	})
+	t.Logf("\n%s", o)
 }

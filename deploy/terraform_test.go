@@ -3,12 +3,13 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -76,6 +77,7 @@ func (g *group) plan(t *testing.T, more ...string) (p planned) {
 }
 
 func TestTerraform(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	g := newGroup(t)
 	t.Run("format", func(t *testing.T) {
 		if o := g.run(t, "fmt", "-check", "-recursive", "-diff"); o.code != 0 {
@@ -96,22 +98,31 @@ func TestTerraform(t *testing.T) {
 	})
 	t.Run("refusals", func(t *testing.T) { checkRefusals(t, g) })
 	t.Run("the stand-in refuses what AWS has not", func(t *testing.T) {
-		main := read(t, filepath.Join(g.dir, "main.tf"))
-		spoilt := filepath.Join(g.dir, "main.tf")
-		for wrong, says := range map[string]string{
-			strings.Replace(main, "strategy = \"cluster\"", "strategy = \"heap\"", 1):                              "expected strategy to be one of",
-			strings.Replace(main, "user_data_replace_on_change ", "user_data_replaces ", 1):                        "Unsupported argument",
-			strings.Replace(main, "aws_placement_group.near.name", "aws_placement_group.nearby.name", 1):           "Reference to undeclared resource",
-			strings.Replace(main, "associate_public_ip_address = true", "associate_public_ip_address = \"ja\"", 1): "a bool is required",
-			strings.Replace(main, "= \"terminate\"", "= \"end\"", 1):                                               "expected instance_initiated_shutdown_behavior",
-		} {
-			if wrong == main {
-				t.Fatal("the text to spoil is not there")
+		file := filepath.Join(g.dir, "main.tf")
+		text := read(t, file)
+		// In rounds, since one kind of error keeps Terraform from looking for the next.
+		for _, round := range [][]struct{ right, wrong, says string }{{
+			{"strategy = \"cluster\"", "strategy = \"heap\"", "expected strategy to be one of"},
+		}, {
+			{"= \"terminate\"", "= \"end\"", "expected instance_initiated_shutdown_behavior to be one of"},
+		}, {
+			{"user_data_replace_on_change ", "user_data_replaces ", "Unsupported argument"},
+		}, {
+			{"aws_placement_group.near.name", "aws_placement_group.nearby.name", "Reference to undeclared resource"},
+		}} {
+			spoilt := text
+			for _, s := range round {
+				if !strings.Contains(spoilt, s.right) {
+					t.Fatalf("main.tf has no %s to spoil", s.right)
+				}
+				spoilt = strings.Replace(spoilt, s.right, s.wrong, 1)
 			}
-			write(t, spoilt, wrong, 0o600)
+			write(t, file, spoilt, 0o600)
 			o := g.run(t, "validate", "-no-color")
-			if o.code == 0 || !strings.Contains(flat(o.String()), says) {
-				t.Errorf("exit code %d, and not %q: %s", o.code, says, o)
+			for _, s := range round {
+				if o.code == 0 || !strings.Contains(flat(o.String()), s.says) {
+					t.Errorf("exit code %d, and not %q: %s", o.code, s.says, o)
+				}
 			}
 		}
 	})
@@ -183,42 +194,105 @@ func checkSysctls(t *testing.T, data string) {
 }
 
 func checkRefusals(t *testing.T, g *group) {
-	for wrong, says := range map[string]string{
+	wrong := map[string]string{
 		"admin_cidr=0.0.0.0/0":     "the whole internet is not an admin",
-		"admin_cidr=here":          "admin_cidr: an IPv4 network",
 		"load_machines=0":          "load_machines: a whole number from 1 to 32",
-		"load_type=t3.micro":       "t3.micro is not in the table of machines.tf",
 		"max_minutes=2":            "max_minutes: a whole number from 15",
 		"public_key=~/.ssh/id.pub": "public_key: the line of a .pub file",
 		"name=My Group":            "name: lower-case letters",
-	} {
-		o := g.run(t, variables(wrong)...)
+	}
+	o := g.run(t, variables(slices.Collect(maps.Keys(wrong))...)...)
+	for set, says := range wrong {
 		if o.code == 0 || !strings.Contains(flat(o.String()), says) {
-			t.Errorf("%s: exit code %d, and not %q: %s", wrong, o.code, says, o)
+			t.Errorf("%s: exit code %d, and not %q: %s", set, o.code, says, o)
 		}
+	}
+	o = g.run(t, variables("load_type=t3.micro")...)
+	if says := "t3.micro is not in the table of machines.tf"; o.code == 0 || !strings.Contains(flat(o.String()), says) {
+		t.Errorf("exit code %d, and not %q: %s", o.code, says, o)
 	}
 	table := read(t, filepath.Join(g.dir, "machines.tf"))
 	write(t, filepath.Join(g.dir, "machines.tf"), strings.Replace(table, "vcpus = 32,", "vcpus = 48,", 1), 0o600)
-	o := g.run(t, variables()...)
+	o = g.run(t, variables()...)
 	if says := "machines.tf gives c6in.8xlarge 48 vCPUs, AWS 32: mend the table."; o.code == 0 || !strings.Contains(flat(o.String()), says) {
 		t.Errorf("a wrong table: exit code %d, and not %q: %s", o.code, says, o)
 	}
 	write(t, filepath.Join(g.dir, "machines.tf"), table, 0o600)
 }
 
-// TestDestroyIn runs the timer with a terraform that only writes what it was
-// asked.
-func TestDestroyIn(t *testing.T) {
-	if _, err := exec.LookPath("systemctl"); err == nil && run(t, ".", nil, "systemctl", "--user", "is-system-running").code == 0 {
-		t.Log("a user's systemd runs here: its timer is asked, and ended")
+// stage is a directory for PATH with scripts that stand in for commands.
+func stage(t *testing.T, scripts map[string]string) (env []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range scripts {
+		write(t, filepath.Join(dir, name), "#!/bin/bash\n"+text+"\n", 0o755)
 	}
-	script, err := filepath.Abs("terraform/aws/destroy-in.sh")
-	if err != nil {
+	return []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
+}
+
+// TestDestroyIn runs the timer in no time, with a terraform that only writes
+// down what it was asked, and without a user's systemd.
+func TestDestroyIn(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("terraform/aws")); err != nil {
 		t.Fatal(err)
 	}
+	script, asked := filepath.Join(dir, "destroy-in.sh"), filepath.Join(dir, "asked")
+	env := stage(t, map[string]string{
+		"systemctl": "exit 1",
+		"sleep":     `echo "slept $1" >> ` + asked,
+		"terraform": `echo "$*" >> ` + asked,
+	})
+	o := must(t, ".", env, script, "90", "-var-file=mine.tfvars")
+	if !regexp.MustCompile(`terraform destroy in 90 minutes, said to \S+/destroy.log; not yet: kill [0-9]+`).MatchString(o.stdout) {
+		t.Error(o)
+	}
+	want := fmt.Sprintf("slept 5400\n-chdir=%s destroy -auto-approve -input=false -no-color -var-file=mine.tfvars\n", dir)
+	eventually(t, "terraform destroy is run", func() bool {
+		b, err := os.ReadFile(asked)
+		return err == nil && string(b) == want
+	})
 	for _, args := range [][]string{{}, {"soon"}, {"0"}, {"99999"}} {
-		if o := run(t, ".", nil, script, args...); o.code != 2 || !strings.Contains(o.stderr, "usage: destroy-in.sh MINUTES") {
+		if o := run(t, ".", env, script, args...); o.code != 2 || !strings.Contains(o.stderr, "usage: destroy-in.sh MINUTES") {
 			t.Errorf("%v: exit code %d: %s", args, o.code, o)
 		}
+	}
+}
+
+// TestStart runs start.sh with the outputs of a group, over an ssh that carries
+// out here what place.sh asks for and writes down the rest.
+func TestStart(t *testing.T) {
+	t.Parallel() // it waits more than it works
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	env := stage(t, map[string]string{
+		"terraform": `case ${!#} in
+controller_host) echo -n admin@c ;; agent_hosts) echo -n "admin@s admin@l1" ;; join_address) echo -n nats://127.0.0.1:4222 ;;
+server_address) echo -n 10.83.0.9 ;; max_minutes) echo -n 5 ;; *) exit 1 ;; esac`,
+		"ssh": fmt.Sprintf(`while [ "$1" = -o ]; do shift 2; done
+host=$1; shift
+case "$*" in
+*ceiling-ready*) ;;
+*journalctl*) echo "agents join with: %s" | grep -o 'ceiling agent --join .*' ;;
+*ceiling-controller*|*install*) cat > /dev/null; echo "$host $*" >> %s ;;
+*) exec bash -c "$*" ;;
+esac`, joinLine, log),
+	})
+	calls := t.TempDir()
+	o := must(t, ".", env, "terraform/aws/start.sh", actor(t, calls, false))
+	for pid, note := range notes(t, calls, 2) {
+		checkCall(t, note, " --allow 10.83.0.9/32 ")
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, stop := range regexp.MustCompile(`(?m)^(\S+) runs an agent for 5m; stop it: ssh \S+ '(.*)'$`).FindAllStringSubmatch(o.stdout, -1) {
+		run(t, ".", nil, "bash", "-c", stop[2]) // it is gone by now, but for its directory
+	}
+	if !strings.Contains(o.stdout, "ceiling run http://10.83.0.9:8080/ --agents 1") || strings.Contains(o.String(), "SECRET") {
+		t.Error(o)
+	}
+	if said := read(t, log); !strings.Contains(said, "admin@c sudo systemctl stop ceiling-controller") || !strings.Contains(said, "--advertise 127.0.0.1:4222") || strings.Contains(said, "SECRET") {
+		t.Error(said)
 	}
 }

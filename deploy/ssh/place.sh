@@ -61,11 +61,24 @@ remote() {
 	timeout 120 "${SSH:-ssh}" -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new "$host" "$@"
 }
 
-# place HOST: each step is one connection, and what goes wrong is said with the
-# host before it.
+# place HOST: three connections, and what goes wrong is said with the host
+# before it.
 place() {
-	local host=$1 kind from dir
-	kind=$(remote "$host" uname -m) || { echo "$host: no ssh, or not without a password" >&2; return 1; }
+	local host=$1 kind dir
+	# shellcheck disable=SC2016 # it is the far shell that expands
+	read -r kind dir < <(remote "$host" 'umask 077; echo "$(uname -m) $(mktemp -d "${TMPDIR:-/tmp}/ceiling-agent.XXXXXX")"') || true
+	if [ -z "$dir" ]; then
+		echo "$host: no ssh, or not without a password, or no directory for temporary files" >&2
+		return 1
+	fi
+	fill "$host" "$kind" "$dir" && return
+	remote "$host" "rm -rf $dir" || true # it is told already that this host does not do
+	return 1
+}
+
+# fill HOST KIND DIR puts binary and token into the directory, and starts.
+fill() {
+	local host=$1 kind=$2 dir=$3 from
 	case $kind in
 	x86_64) kind=amd64 ;;
 	aarch64) kind=arm64 ;;
@@ -73,20 +86,12 @@ place() {
 	esac
 	from=${binary//\{arch\}/$kind}
 	[ -f "$from" ] || { echo "$host: there is no $from here: make build, or --binary FILE" >&2; return 1; }
-	# shellcheck disable=SC2016 # it is the far shell that expands
-	dir=$(remote "$host" 'umask 077; mktemp -d "${TMPDIR:-/tmp}/ceiling-agent.XXXXXX"') || { echo "$host: no directory could be made" >&2; return 1; }
-	fill "$host" "$dir" "$from" && return
-	remote "$host" "rm -rf $dir" || true # it is told already that this host does not do
-	return 1
-}
-
-# fill HOST DIR FROM puts binary and token into the directory, and starts.
-fill() {
-	local host=$1 dir=$2 from=$3
-	remote "$host" "cat > $dir/ceiling && chmod 700 $dir/ceiling" <"$from" || { echo "$host: the binary could not be copied" >&2; return 1; }
-	remote "$host" "$dir/ceiling --version" >/dev/null || { echo "$host: $from does not run there" >&2; return 1; }
-	remote "$host" "umask 077; cat > $dir/token" <<<"$token" || { echo "$host: the token could not be handed over" >&2; return 1; }
-	remote "$host" "dir=$dir life=$life host=$(printf %q "$host") bash -s --$arguments" <"$here/start-agent.sh" || {
+	remote "$host" "cat > $dir/ceiling && chmod 700 $dir/ceiling && $dir/ceiling --version" <"$from" >/dev/null || {
+		echo "$host: $from could not be copied to $dir, or does not run there" >&2
+		return 1
+	}
+	{ printf '%s\n' "$token"; cat "$here/start-agent.sh"; } |
+		remote "$host" "umask 077; IFS= read -r token; printf '%s\n' \"\$token\" > $dir/token; dir=$dir life=$life host=$(printf %q "$host") bash -s --$arguments" || {
 		echo "$host: the agent did not start" >&2
 		return 1
 	}

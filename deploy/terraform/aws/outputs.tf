@@ -3,9 +3,14 @@ output "ssh" {
   value       = { for name, machine in aws_instance.machine : name => "ssh admin@${machine.public_ip}" }
 }
 
-output "hosts" {
-  description = "Public addresses, for start.sh and ../../ssh/place.sh."
-  value       = { for name, machine in aws_instance.machine : name => "admin@${machine.public_ip}" }
+output "controller_host" {
+  description = "For start.sh."
+  value       = "admin@${aws_instance.machine["controller"].public_ip}"
+}
+
+output "agent_hosts" {
+  description = "For start.sh and ../../ssh/place.sh: where agents go, the server's first, which observes."
+  value       = join(" ", [for name in concat(["server"], [for i in range(var.load_machines) : "load-${i + 1}"]) : "admin@${aws_instance.machine[name].public_ip}"])
 }
 
 output "server_address" {

@@ -10,26 +10,24 @@ usage: start.sh BINARY
   BINARY   the static ceiling for these machines (make build); for machines of
            both kinds a path with {arch}, as ./ceiling-{arch} for ./ceiling-amd64
            and ./ceiling-arm64
-needs: terraform (or TERRAFORM=tofu) and jq, and the ssh key in an agent
+needs: terraform (or TERRAFORM=tofu), and the ssh key in an agent
 END
 	exit 2
 }
 [ $# -eq 1 ] || usage
 binary=$1
 here=$(cd "$(dirname "$0")" && pwd)
-for need in "${TERRAFORM:-terraform}" jq ssh; do
-	command -v "$need" >/dev/null || { echo "start.sh: $need is missing" >&2; exit 1; }
-done
+terraform=${TERRAFORM:-terraform}
+command -v "$terraform" >/dev/null || { echo "start.sh: $terraform is missing" >&2; exit 1; }
 
-outputs=$("${TERRAFORM:-terraform}" -chdir="$here" output -json)
-get() { jq -er "$1" <<<"$outputs" || { echo "start.sh: the state has no output $1: terraform apply first" >&2; exit 1; }; }
-controller=$(get .hosts.value.controller)
-join=$(get .join_address.value)
-server=$(get .server_address.value)
-minutes=$(get .max_minutes.value)
-mapfile -t others < <(jq -r '.hosts.value | to_entries[] | select(.key != "controller") | .value' <<<"$outputs")
+get() { "$terraform" -chdir="$here" output -raw "$1" || { echo "start.sh: no output $1: terraform apply first" >&2; exit 1; }; }
+controller=$(get controller_host)
+join=$(get join_address)
+server=$(get server_address)
+minutes=$(get max_minutes)
+read -ra others <<<"$(get agent_hosts)"
 
-remote() { ssh -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new "$@"; }
+remote() { "${SSH:-ssh}" -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new "$@"; }
 
 for host in "$controller" "${others[@]}"; do
 	for ((try = 1; ; try++)); do
@@ -45,8 +43,8 @@ done
 
 remote "$controller" 'cat > /tmp/ceiling && sudo install -m 755 /tmp/ceiling /usr/local/bin/ceiling' <"${binary//\{arch\}/amd64}"
 remote "$controller" "sudo systemctl stop ceiling-controller 2>/dev/null; sudo systemd-run --quiet --collect --unit=ceiling-controller \
-	-p RuntimeMaxSec=${minutes}min -p LimitNOFILE=1048576 -p StateDirectory=ceiling \
-	/usr/local/bin/ceiling controller --listen 0.0.0.0:4222 --advertise ${join#nats://} --state /var/lib/ceiling"
+	-p RuntimeMaxSec=${minutes}min -p LimitNOFILE=1048576 -E XDG_DATA_HOME=/var/lib \
+	/usr/local/bin/ceiling controller --listen 0.0.0.0:4222 --advertise ${join#nats://}"
 line=
 for ((try = 1; try <= 20; try++)); do
 	line=$(remote "$controller" "sudo journalctl -q -u ceiling-controller -o cat | grep -o 'ceiling agent --join .*' | tail -1" || true)
@@ -60,8 +58,9 @@ fi
 "$here/../../ssh/place.sh" --binary "$binary" --for "${minutes}m" - "${others[@]}" -- --allow "$server/32" <<<"$line"
 cat <<END
 measure: ssh $controller
-         sudo ceiling fleet --state /var/lib/ceiling
-         (start a server on $server: ssh $(get .hosts.value.server))
-         sudo ceiling run http://$server:8080/ --agents $((${#others[@]} - 1)) …
+         sudo -i; export XDG_DATA_HOME=/var/lib
+         ceiling fleet
+         (and a server: ssh ${others[0]})
+         ceiling run http://$server:8080/ --agents $((${#others[@]} - 1)) --observe ip-${server//./-}
 the end: terraform destroy; every machine ends itself $minutes minutes after its first boot
 END
