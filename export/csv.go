@@ -22,6 +22,7 @@ type table struct {
 
 var tables = []table{
 	{kind: record.KindLoad},
+	{kind: record.KindAgent},
 	{kind: record.KindCPU, list: "cores"},
 	{kind: record.KindSubject},
 	{kind: record.KindProcess},
@@ -101,9 +102,12 @@ func tableOf(kind string) (table, bool) {
 	return table{}, false
 }
 
+// ofLoad tells rows of the generator, or of one of several agents.
+func (t table) ofLoad() bool { return t.kind == record.KindLoad || t.kind == record.KindAgent }
+
 // newRow is a pointer to an empty row of the table's kind.
 func (t table) newRow() reflect.Value {
-	if t.kind == record.KindLoad {
+	if t.ofLoad() {
 		return reflect.ValueOf(new(record.LoadRow))
 	}
 	row, _ := record.NewObservedRow(t.kind)
@@ -158,7 +162,7 @@ func (c column) of(row, element reflect.Value) string {
 func (t table) columns() []column {
 	typ := t.newRow().Type().Elem()
 	list := flatten(nil, typ, nil, "")
-	if t.kind == record.KindLoad {
+	if t.ofLoad() {
 		list = append(list, column{name: "completed_per_s", rate: true})
 	}
 	if t.list != "" {
@@ -205,7 +209,7 @@ func fieldOf(typ reflect.Type, name string) reflect.StructField {
 // withUnit gives a unit to the names that have one and do not say it.
 func withUnit(kind, name string) string {
 	switch kind {
-	case record.KindLoad:
+	case record.KindLoad, record.KindAgent:
 		switch name {
 		case "read", "written":
 			return name + "_bytes"

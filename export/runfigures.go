@@ -44,7 +44,43 @@ func figuresOf(s *Source) figures {
 	f.requests(r)
 	f.latencies(s)
 	f.machines(r)
+	for i := range r.Agents {
+		f.agent(&r.Agents[i])
+	}
 	return f
+}
+
+// agent is one of several, of its own part alone.
+func (f *figures) agent(a *record.Agent) {
+	name := func(more ...label) []label { return append([]label{{"agent", a.Name}}, more...) }
+	lost := 0.0
+	if a.Lost != "" {
+		lost = 1
+	}
+	f.add(gauge, "agent_lost", "", "1 where nothing more came of the agent before the end.", lost, name()...)
+	if a.Clock.Pings > 0 {
+		f.add(gauge, "agent_clock_error", "seconds", "Bound of the error of the agent's clock.", float64(a.Clock.ErrorNs)/1e9, name()...)
+	}
+	if !a.Loads {
+		return
+	}
+	f.add(gauge, "agent_share", "ratio", "Part of the run that the agent was given.", a.Share.Fraction(), name()...)
+	f.add(gauge, "agent_start_skew", "seconds", "First request of the agent, after the common start.", float64(a.StartSkewNs)/1e9, name()...)
+	f.add(gauge, "agent_connections", "", "Connections of the agent that stood when the window opened.", float64(a.Load.Established), name()...)
+	f.add(counter, "agent_requests_completed", "", "Requests completed, by agent.", float64(a.Requests.Completed), name()...)
+	f.add(counter, "agent_requests_failed", "", "Requests failed, by agent.", float64(a.Requests.Failed), name()...)
+	f.add(gauge, "agent_completed_per_second", "", "Requests completed over the elapsed time, by agent.", a.Rate.CompletedPerS, name()...)
+	if a.Generator.BusiestWorker > 0 {
+		f.add(gauge, "agent_busiest_worker", "ratio", "Share of the window that the agent's busiest worker ran on a CPU.", a.Generator.BusiestWorker, name()...)
+	}
+	if q := &a.Latency.Response; q.Count > 0 {
+		for _, p := range []struct {
+			name string
+			ns   int64
+		}{{"0.5", q.P50Ns}, {"0.9", q.P90Ns}, {"0.99", q.P99Ns}, {"1", q.MaxNs}} {
+			f.add(gauge, "agent_response_quantile", "seconds", "Response time of the agent's own requests: quantiles, which cannot be merged.", float64(p.ns)/1e9, name(label{"quantile", p.name})...)
+		}
+	}
 }
 
 func (f *figures) requests(r *record.Run) {
