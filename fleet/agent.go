@@ -37,6 +37,7 @@ type AgentOptions struct {
 	CapacityPerS float64
 
 	engine Engine    // nil: run.DoShare
+	here   func()    // told once it can be found; nil: nobody
 	clock  *ownClock // nil: a true one
 	find   Lookup    // nil: this host's resolver
 }
@@ -118,6 +119,9 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 	})
 	if err != nil {
 		return err
+	}
+	if o.here != nil {
+		o.here()
 	}
 	err = a.watch(ctx)
 	return errors.Join(err, a.leave("the agent was told to go", leaveWithin), stop())

@@ -91,7 +91,14 @@ func (b *bed) agent(name string, change func(*AgentOptions)) *joined {
 	if change != nil {
 		change(&o)
 	}
+	here := make(chan struct{})
+	o.here = func() { close(here) }
 	go func() { j.ended <- Serve(ctx, conn, o) }()
+	select {
+	case <-here:
+	case err := <-j.ended:
+		b.t.Fatal(err)
+	}
 	b.t.Cleanup(func() {
 		cancel()
 		if err := <-j.ended; err != nil && !errors.Is(err, bus.ErrGone) {
@@ -133,7 +140,6 @@ func (b *bed) work(o WorkOptions) (*Work, *log) {
 			b.t.Logf("the driver said:\n%s", l)
 		}
 	})
-	// Agents are there once they answer.
 	return w, l
 }
 

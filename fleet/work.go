@@ -74,7 +74,9 @@ func (w *Work) Close() error {
 	for _, l := range w.lines {
 		err = errors.Join(err, l.Close())
 	}
+	w.lines = map[bus.Nonce]*bus.Line{}
 	if w.lease != nil {
+		defer func() { w.lease = nil }()
 		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
 		defer cancel()
 		err = errors.Join(err, w.lease.Release(ctx))
