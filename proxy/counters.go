@@ -19,6 +19,7 @@ type counters struct {
 	reuses, stale, idlePeersClosed           uint64
 	unsolicited, responseTimeouts            uint64
 	cutResponses, retries, fallbacks         uint64
+	retriesRefused                           uint64
 	noDestination, queued, queueFull         uint64
 	tunnels, ownErrors                       uint64
 	filesServed, logDropped                  uint64
@@ -75,6 +76,7 @@ func (c *counters) fields() []counterField {
 		{"upstream_response_timeouts_total", "destinations that took too long", &c.responseTimeouts},
 		{"upstream_cut_responses_total", "responses that could not be completed", &c.cutResponses},
 		{"retries_total", "attempts after the first", &c.retries},
+		{"retries_refused_total", "attempts that the budget for retries did not allow", &c.retriesRefused},
 		{"fallbacks_total", "requests given to a fallback", &c.fallbacks},
 		{"no_destination_total", "requests for which no destination was usable", &c.noDestination},
 		{"queued_requests_total", "requests that waited for a connection", &c.queued},

@@ -314,7 +314,12 @@ func (x *exchange) failed(status int, why string, sent, stale bool) {
 	}
 	c.resume() // it may have been paused with a body that found no way
 	again := !sent || x.complete && x.idempotent() && x.body.Ended() && x.receivedBytes == 0 && x.request.ContentLength == 0 && !x.request.Chunked
-	if again && (status != 504 || !sent) && int(x.tries) < x.location.retries && x.location.turn(l).mayRetry() {
+	again = again && (status != 504 || !sent) && int(x.tries) < x.location.retries
+	if again && !x.location.turn(l).mayRetry() {
+		l.counts.retriesRefused++
+		again = false
+	}
+	if again {
 		x.tries++
 		l.counts.retries++
 		x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], nil), nil)

@@ -37,7 +37,13 @@ type UpstreamStatus struct {
 	Busy      int    `json:"busy"` // requests
 	Queued    int    `json:"queued"`
 	Ejections uint64 `json:"ejections"`
+	// Checks of its health, and those that failed.
+	Checks       uint64 `json:"checks"`
+	FailedChecks uint64 `json:"failed_checks"`
 }
+
+// upstreamStates are the values of UpstreamStatus.State.
+func upstreamStates() []string { return []string{"ok", "ill", "ejected", "on trial"} }
 
 // LatencyBounds are the bounds of Snapshot.Latency in seconds.
 func LatencyBounds() []float64 {
@@ -59,7 +65,7 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 	}, func(one part) {
 		total.add(one.counts)
 		s.Clients += one.clients
-		s.addUpstreams(one.upstreams)
+		s.addUpstreams(one.upstreams, false)
 	})
 	if err != nil {
 		return nil, err
@@ -81,22 +87,41 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 	return s, nil
 }
 
-// upstreams describes the loop's pools.
+// upstreams describes the loop's pools, and the upstreams that it has not asked yet.
 func (l *loop) upstreams() []UpstreamStatus {
 	var list []UpstreamStatus
+	described := map[*upstream]bool{}
 	for _, p := range l.pools {
 		if p == nil || p.upstream.gone.Load() && p.open == 0 {
 			continue
 		}
-		list = append(list, UpstreamStatus{
-			Address: p.upstream.key, State: p.upstream.state(l.now), Open: p.open, Idle: len(p.idle),
-			Busy: p.busy, Queued: len(p.queue), Ejections: p.upstream.ejects.Load(),
-		})
+		one := p.upstream.status(l.now)
+		one.Open, one.Idle, one.Busy, one.Queued = p.open, len(p.idle), p.busy, len(p.queue)
+		list = append(list, one)
+		described[p.upstream] = true
+	}
+	for _, u := range l.site.upstreams {
+		if !described[u] {
+			list = append(list, u.status(l.now))
+		}
 	}
 	return list
 }
 
-func (s *Snapshot) addUpstreams(list []UpstreamStatus) {
+// status is what the loops share.
+func (u *upstream) status(now int64) UpstreamStatus {
+	return UpstreamStatus{Address: u.key, State: u.state(now), Ejections: u.ejects.Load(), Checks: u.checked.Load(), FailedChecks: u.unwell.Load()}
+}
+
+// addUpstreams adds those of another loop, or of another process: what the loops of
+// a process share is counted once for it.
+func (s *Snapshot) addUpstreams(list []UpstreamStatus, process bool) {
+	shared := func(a, b uint64) uint64 {
+		if process {
+			return a + b
+		}
+		return max(a, b)
+	}
 	for _, u := range list {
 		i := slices.IndexFunc(s.Upstreams, func(o UpstreamStatus) bool { return o.Address == u.Address })
 		if i < 0 {
@@ -105,7 +130,7 @@ func (s *Snapshot) addUpstreams(list []UpstreamStatus) {
 		}
 		o := &s.Upstreams[i]
 		o.Open, o.Idle, o.Busy, o.Queued = o.Open+u.Open, o.Idle+u.Idle, o.Busy+u.Busy, o.Queued+u.Queued
-		o.Ejections = max(o.Ejections, u.Ejections) // all loops of a process share it
+		o.Ejections, o.Checks, o.FailedChecks = shared(o.Ejections, u.Ejections), shared(o.Checks, u.Checks), shared(o.FailedChecks, u.FailedChecks)
 		if u.State != "ok" {
 			o.State = u.State
 		}
@@ -127,7 +152,7 @@ func (s *Snapshot) Add(o *Snapshot) {
 	s.LatencySeconds += o.LatencySeconds
 	s.Clients += o.Clients
 	s.Loops += o.Loops
-	s.addUpstreams(o.Upstreams)
+	s.addUpstreams(o.Upstreams, true)
 	switch {
 	case o.Secure == nil:
 	case s.Secure == nil:
@@ -164,21 +189,34 @@ func (s *Snapshot) WritePrometheus(w io.Writer) error {
 }
 
 func (s *Snapshot) appendUpstreams(b []byte, prefix string) []byte {
-	gauge := func(name, help string, of func(*UpstreamStatus) int) {
-		b = fmt.Appendf(b, "# HELP %s%s %s\n# TYPE %s%s gauge\n", prefix, name, help, prefix, name)
+	each := func(kind, name, help string, of func(*UpstreamStatus) uint64) {
+		b = fmt.Appendf(b, "# HELP %[1]s%[2]s %[3]s\n# TYPE %[1]s%[2]s %[4]s\n", prefix, name, help, kind)
 		for i := range s.Upstreams {
 			b = fmt.Appendf(b, "%s%s{upstream=%q} %d\n", prefix, name, s.Upstreams[i].Address, of(&s.Upstreams[i]))
 		}
 	}
-	gauge("upstream_open", "connections to the upstream", func(u *UpstreamStatus) int { return u.Open })
-	gauge("upstream_idle", "of these, idle ones", func(u *UpstreamStatus) int { return u.Idle })
-	gauge("upstream_busy", "requests that it has", func(u *UpstreamStatus) int { return u.Busy })
-	gauge("upstream_queued", "requests that wait for a connection", func(u *UpstreamStatus) int { return u.Queued })
-	gauge("upstream_usable", "whether requests are sent to it", func(u *UpstreamStatus) int {
+	each("gauge", "upstream_open", "connections to the upstream", func(u *UpstreamStatus) uint64 { return uint64(u.Open) })
+	each("gauge", "upstream_idle", "of these, idle ones", func(u *UpstreamStatus) uint64 { return uint64(u.Idle) })
+	each("gauge", "upstream_busy", "requests that it has", func(u *UpstreamStatus) uint64 { return uint64(u.Busy) })
+	each("gauge", "upstream_queued", "requests that wait for a connection", func(u *UpstreamStatus) uint64 { return uint64(u.Queued) })
+	each("counter", "upstream_ejections_total", "times that it was left out because it failed", func(u *UpstreamStatus) uint64 { return u.Ejections })
+	each("counter", "upstream_health_checks_total", "health checks", func(u *UpstreamStatus) uint64 { return u.Checks })
+	each("counter", "upstream_health_checks_failed_total", "of these, failed ones", func(u *UpstreamStatus) uint64 { return u.FailedChecks })
+	each("gauge", "upstream_usable", "whether requests are sent to it", func(u *UpstreamStatus) uint64 {
 		if u.State == "ok" {
 			return 1
 		}
 		return 0
 	})
+	b = fmt.Appendf(b, "# HELP %[1]supstream_state 1 for the state that it is in\n# TYPE %[1]supstream_state gauge\n", prefix)
+	for _, u := range s.Upstreams {
+		for _, state := range upstreamStates() {
+			is := 0
+			if u.State == state {
+				is = 1
+			}
+			b = fmt.Appendf(b, "%supstream_state{upstream=%q,state=%q} %d\n", prefix, u.Address, state, is)
+		}
+	}
 	return b
 }

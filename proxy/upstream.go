@@ -30,6 +30,8 @@ type upstream struct {
 	times    atomic.Int32 // ejections in a row
 	trial    atomic.Bool  // a request tries it
 	ejects   atomic.Uint64
+	checked  atomic.Uint64 // health checks
+	unwell   atomic.Uint64 // of these, failed ones
 
 	eject struct {
 		failures int32

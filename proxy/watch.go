@@ -161,9 +161,11 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 		if ctx.Err() != nil {
 			return
 		}
+		u.checked.Add(1)
 		if err == nil {
 			good, bad = good+1, 0
 		} else {
+			u.unwell.Add(1)
 			good, bad = 0, bad+1
 		}
 		switch {
