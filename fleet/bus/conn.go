@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	cryptorand "crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +25,8 @@ import (
 // Watch is told how a connection fares. Each may be nil; they are called one
 // after another, and must not wait for the connection.
 type Watch struct {
-	// Gone: the connection broke and is being made anew, for ever.
+	// Gone: the connection broke, or could not be made at the first attempt, and
+	// is being made anew, for ever.
 	Gone func(why error)
 	// Back: it stands again.
 	Back func()
@@ -147,11 +150,16 @@ func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) 
 		}
 		if err == nil {
 			c.nc = nc
-			c.js, err = jetstream.New(nc)
+			if c.js, err = jetstream.New(nc); attempt > 0 && c.watch.Back != nil {
+				c.watch.Back()
+			}
 			return err
 		}
-		if err = explain(address, err); errors.Is(err, ErrStranger) || errors.Is(err, ErrRefused) {
+		if err = explain(address, err); hopeless(err) {
 			return err
+		}
+		if attempt == 0 && c.watch.Gone != nil {
+			c.watch.Gone(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -184,6 +192,7 @@ func (d *dialer) last() error {
 
 // explain puts what NATS says into a line that names the end.
 func explain(address string, err error) error {
+	address = withoutPassword(address)
 	switch {
 	case errors.Is(err, ErrStranger):
 		return fmt.Errorf("%s: %w: the token is of another one, or somebody stands between", address, ErrStranger)
@@ -191,6 +200,31 @@ func explain(address string, err error) error {
 		return fmt.Errorf("%s: %w: a wrong token, or another agent has this name (the controller's log says which)", address, ErrRefused)
 	}
 	return fmt.Errorf("join %s: %w", address, err)
+}
+
+func withoutPassword(address string) string {
+	list := strings.Split(address, ",")
+	for i, a := range list {
+		if u, err := url.Parse(a); err == nil {
+			list[i] = u.Redacted()
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// hopeless says that trying again cannot help.
+func hopeless(err error) bool {
+	for _, e := range []error{ErrStranger, ErrRefused, nats.ErrSecureConnWanted, fs.ErrNotExist, fs.ErrPermission} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var plain tls.RecordHeaderError
+	var parse *url.Error
+	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) || errors.As(err, &plain) || errors.As(err, &parse)
 }
 
 // pause before attempt n (from 0): 0.1 s doubling up to 5 s, ±50 %, so that a

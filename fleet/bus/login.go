@@ -121,7 +121,7 @@ func natsPermissions(p Permissions) *server.Permissions {
 		Subscribe: &server.SubjectPermission{Allow: p.Subscribe},
 	}
 	if p.Answer {
-		n.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: 5 * time.Minute}
+		n.Response = &server.ResponsePermission{MaxMsgs: answersMost, Expires: answersFor}
 	}
 	return n
 }
