@@ -34,7 +34,7 @@ func controller(dir string) int {
 }
 
 // start runs a controller as a process of its own and waits until it serves.
-func start(t *testing.T, dir string) (*exec.Cmd, string, string) {
+func start(t testing.TB, dir string) (*exec.Cmd, string, string) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), serveEnv+"="+dir)
