@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestRunOfThree(t *testing.T) {
+	t.Parallel()
 	b := newBed(t)
 	b.agents(3, nil)
 	b.agent("web1", func(o *AgentOptions) { o.Loads = false })
@@ -105,6 +106,7 @@ func checkSums(t *testing.T, worked *run.Worked, n *notes, served uint64) {
 // TestOpenLoop: the union of the agents' schedules is the run's: as many
 // requests as are due, at about the times they are.
 func TestOpenLoop(t *testing.T) {
+	t.Parallel()
 	var served atomic.Uint64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer server.Close()
@@ -135,6 +137,7 @@ func TestOpenLoop(t *testing.T) {
 // TestMergedHistogram is that of all, not made from quantiles: each agent's
 // responses take a time of its own.
 func TestMergedHistogram(t *testing.T) {
+	t.Parallel()
 	b := newBed(t)
 	b.agents(2, nil)
 	w, _ := b.work(WorkOptions{Agents: 2})
@@ -157,6 +160,7 @@ func TestMergedHistogram(t *testing.T) {
 // TestClocks: one agent's clock is 2 s ahead and fast, another's behind and
 // slow; they start together all the same.
 func TestClocks(t *testing.T) {
+	t.Parallel()
 	b := newBed(t)
 	for i, c := range []ownClock{{offset: 2e9, drift: 100e-6}, {offset: -2e9, drift: -100e-6}, {}} {
 		b.agent(fmt.Sprintf("a%d", i+1), func(o *AgentOptions) {
@@ -187,6 +191,7 @@ func TestClocks(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newBed(t)
 	all := b.agents(2, nil)
 	w, _ := b.work(WorkOptions{Agents: 2})
@@ -216,6 +221,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestTooFew(t *testing.T) {
+	t.Parallel()
 	b := newBed(t)
 	w, _ := b.work(WorkOptions{Agents: 3, Observe: []string{"web1"}})
 	refused := func(s spec.Spec, want ...string) {

@@ -144,6 +144,8 @@ func (l *life) overdue(now int64) string {
 		return ""
 	case working && now-l.heard > int64(l.grace):
 		return fmt.Sprintf("no word of the driver for %s", time.Duration(now-l.heard).Round(time.Millisecond))
+	case l.phase == Ended && now-l.heard > int64(l.grace):
+		return "the driver is gone"
 	case now <= l.until:
 		return ""
 	}

@@ -73,9 +73,9 @@ func TestEveryPhaseEnds(t *testing.T) {
 		if l.phase != phase {
 			t.Fatalf("%s was not reached but %s", phase, l.phase)
 		}
-		working := phase == Preparing || phase == Ready || phase == Running
+		want := map[Phase]string{Draining: "", Ended: "the driver is gone"}
 		silent := l.overdue(10*sec + 1)
-		if (silent != "") != working || working && !strings.Contains(silent, "no word") {
+		if text, ok := want[phase]; ok && silent != text || !ok && !strings.Contains(silent, "no word") {
 			t.Errorf("%s: 10 s of silence: %q", phase, silent)
 		}
 		if why := l.overdue(10 * sec); why != "" {
