@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -63,7 +64,15 @@ func decode(name string, text []byte, to any) (*places, Errors) {
 	if err := d.Decode(to); err != nil {
 		return nil, decodeErrors(name, err)
 	}
-	return findPlaces(name, text), nil
+	at := findPlaces(name, text)
+	var wrong Errors
+	unitless(reflect.ValueOf(to), "", func(key string, d Duration) {
+		wrong = append(wrong, &Error{name, at.line(key), fmt.Sprintf("%s: a time has a unit, and is 1ms at least: \"%ds\" is %[2]d seconds", key, int64(d))})
+	})
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	return at, nil
 }
 
 func decodeErrors(name string, err error) Errors {
@@ -79,7 +88,7 @@ func decodeErrors(name string, err error) Errors {
 	var one *toml.DecodeError
 	if errors.As(err, &one) {
 		row, _ := one.Position()
-		return Errors{{name, row, strings.TrimPrefix(one.Error(), "toml: ")}}
+		return Errors{{name, row, said(one)}}
 	}
 	return Errors{{name, 1, strings.TrimPrefix(err.Error(), "toml: ")}}
 }
