@@ -55,7 +55,7 @@ func Tables() []string {
 // lists other than the table's own left out. A text that a spreadsheet would
 // take for a formula gets an apostrophe before it. It needs the memory of one
 // row. A row that cannot be read is left out and told in rows.Problems.
-func CSV(out io.Writer, rows *Rows, kind string) error {
+func CSV(out io.Writer, rows *record.Rows, kind string) error {
 	t, ok := tableOf(kind)
 	if !ok {
 		return fmt.Errorf("there is no table %q; it is one of %s", kind, strings.Join(Tables(), ", "))
@@ -84,7 +84,7 @@ func CSV(out io.Writer, rows *Rows, kind string) error {
 		}
 		row := t.newRow()
 		if err := json.Unmarshal(line, row.Interface()); err != nil {
-			rows.bad("a row of kind %s: %v", kind, err)
+			rows.Reject(fmt.Errorf("a row of kind %s: %w", kind, err))
 			continue
 		}
 		if err := t.write(w, columns, row.Elem()); err != nil {

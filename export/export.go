@@ -7,10 +7,8 @@
 package export
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -112,55 +110,4 @@ func (s *Source) Histogram(of string) (*hdrhistogram.Histogram, error) {
 		return nil, fmt.Errorf("%s.hdr counts %d requests, the run's document %d: they are not of one run", of, n, q.Count)
 	}
 	return h, nil
-}
-
-// checkSchema refuses the series of a record that a newer program has written,
-// without reading the rest of it.
-func checkSchema(dir string) error {
-	for _, name := range []string{"result.json", "spec.json"} {
-		f, err := os.Open(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		schema, err := schemaOf(io.LimitReader(f, 256<<20))
-		if err != nil {
-			return fmt.Errorf("read %s: %w", f.Name(), err)
-		}
-		if schema != record.Schema {
-			return fmt.Errorf("read %s: its schema is %.40q; this ceiling reads %s", f.Name(), schema, record.Schema)
-		}
-		return nil
-	}
-	return fmt.Errorf("%s is no record: it holds neither result.json nor spec.json", dir)
-}
-
-// schemaOf finds the schema, which the writer puts first, so that a document
-// of any size costs its first bytes.
-func schemaOf(r io.Reader) (string, error) {
-	d := json.NewDecoder(r)
-	if t, err := d.Token(); err != nil {
-		return "", err
-	} else if t != json.Delim('{') {
-		return "", errors.New("it is no JSON object")
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return "", err
-		}
-		if key == "schema" {
-			var schema string
-			err := d.Decode(&schema)
-			return schema, err
-		}
-		var skipped json.RawMessage
-		if err := d.Decode(&skipped); err != nil {
-			return "", err
-		}
-	}
-	return "", errors.New("it names no schema")
 }

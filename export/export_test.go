@@ -40,9 +40,9 @@ func open(t *testing.T, dir string) *Source {
 	return s
 }
 
-func openRows(t *testing.T, dir string) *Rows {
+func openRows(t *testing.T, dir string) *record.Rows {
 	t.Helper()
-	r, err := OpenRows(dir)
+	r, err := record.OpenRows(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestUnfinished(t *testing.T) {
 	if got := written(t, func(w io.Writer) error { return NDJSON(w, rows, "") }); got != string(data) {
 		t.Error("the rows before the one that is cut off are not all there")
 	}
-	if rows.Bad != 1 || !strings.Contains(rows.Problems[0], "killed while it was written") {
+	if rows.Bad != 0 || !rows.Truncated || !strings.Contains(rows.Problems[0], "killed while it was written") {
 		t.Errorf("%v", rows.Problems)
 	}
 }
@@ -408,16 +408,16 @@ func TestNewerSchema(t *testing.T) {
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "ceiling.run/99") {
 		t.Errorf("Open: %v", err)
 	}
-	if _, err := OpenRows(dir); err == nil || !strings.Contains(err.Error(), "ceiling.run/99") {
+	if _, err := record.OpenRows(dir); err == nil || !strings.Contains(err.Error(), "ceiling.run/99") {
 		t.Errorf("OpenRows: %v", err)
 	}
 	for text, want := range map[string]string{"": "EOF", "[]": "no JSON object", `{"a":{"schema":"x"}}`: "names no schema", `{"a":[1,2],"schema":7}`: "string"} {
 		put(t, dir, "result.json", text)
-		if _, err := OpenRows(dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := record.OpenRows(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := OpenRows(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no record") {
+	if _, err := record.OpenRows(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no record") {
 		t.Errorf("an empty directory: %v", err)
 	}
 }
@@ -487,32 +487,6 @@ func TestWriteErrorsAreTold(t *testing.T) {
 		if err := write(full{}); err == nil || !strings.Contains(err.Error(), "no space left") {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// TestRowsNeedTheMemoryOfOne: a series of 20 MB passes through a buffer of its
-// longest row; what is no row is counted.
-func TestRowsNeedTheMemoryOfOne(t *testing.T) {
-	dir := copied(t)
-	row := `{"kind":"load","host":"a","t_ns":1,"width_ns":1,"completed":7}` + "\n"
-	var series strings.Builder
-	const n = 100_000
-	for i := range n {
-		series.WriteString(row)
-		if i == n/2 {
-			series.WriteString("{\"kind\":\"x\",\"text\":\"" + strings.Repeat("y", lineMax) + "\"}\n\n  \n[1]\n{}\nnonsense\n")
-		}
-	}
-	put(t, dir, "series.ndjson", series.String())
-	rows := openRows(t, dir)
-	if err := NDJSON(io.Discard, rows, ""); err != nil {
-		t.Fatal(err)
-	}
-	if rows.Read != n || rows.Bad != 4 || len(rows.Problems) != 4 {
-		t.Errorf("%d rows, %d bad: %v", rows.Read, rows.Bad, rows.Problems)
-	}
-	if c := cap(rows.line); c > 2*lineMax {
-		t.Errorf("the buffer of a row has grown to %d bytes", c)
 	}
 }
 

@@ -1,10 +1,8 @@
 package record
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,15 +17,11 @@ const (
 )
 
 const (
-	// lineMax bounds one row: one of 4096 CPUs with every category is 0.6 MB.
-	lineMax = 4 << 20
 	// seriesMax bounds what is read of a series: a run of an hour on a large
 	// host leaves some 200 MB.
 	seriesMax = 1 << 30
 	// rawMax bounds the bytes kept of rows of unknown kinds.
 	rawMax = 16 << 20
-	// problemsMax is how many bad lines are described.
-	problemsMax = 10
 )
 
 // Series is the rows of a run in the order they were written. Rows that could
@@ -92,75 +86,50 @@ func (s *Series) Until(tNs int64) Series {
 func readSeries(r io.Reader) (Series, error) {
 	var s Series
 	limited := &io.LimitedReader{R: r, N: seriesMax}
-	in := bufio.NewReaderSize(limited, 64<<10)
-	for n := 1; ; n++ {
-		line, tooLong, err := readLine(in)
-		if err != nil && err != io.EOF {
-			return s, err
-		}
-		ended := err == io.EOF
-		switch {
-		case tooLong:
-			s.bad(n, fmt.Errorf("longer than %d bytes", lineMax))
-		case len(bytes.TrimSpace(line)) == 0:
-		default:
-			err := s.take(line)
-			switch {
-			case err == nil:
-			case ended && limited.N > 0:
-				s.Truncated = true
-				s.problem("line %d, the last one, is cut off: the run was killed while it was written", n)
-			case !ended:
-				s.bad(n, err)
-			}
-		}
-		if ended {
-			break
-		}
+	rows := newRows(limited)
+	rows.whole = func() bool { return limited.N > 0 }
+	err := s.takeAll(rows)
+	s.Bad, s.Truncated, s.Problems = rows.Bad, rows.Truncated, rows.Problems
+	if err != nil {
+		return s, err
 	}
 	if limited.N == 0 {
 		// The limit may have been the very end.
 		if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
 			s.Cut = true
-			s.problem("only the first %d bytes were read", seriesMax)
+			if len(s.Problems) < problemsMax {
+				s.Problems = append(s.Problems, fmt.Sprintf("only the first %d bytes were read", seriesMax))
+			}
 		}
 	}
 	return s, nil
 }
 
-// readLine reads up to and with a newline. Of a line longer than lineMax it
-// answers nothing but that.
-func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
+// takeAll reads all rows.
+func (s *Series) takeAll(rows *Rows) error {
 	for {
-		part, err := in.ReadSlice('\n')
-		if !tooLong {
-			if len(line)+len(part) > lineMax {
-				line, tooLong = nil, true
-			} else {
-				line = append(line, part...)
-			}
+		kind, line, err := rows.Next()
+		if err == io.EOF {
+			return nil
 		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, tooLong, err
+		if err != nil {
+			return err
+		}
+		if err := s.take(kind, line); err != nil {
+			rows.reject(err)
 		}
 	}
 }
 
 // take reads one row.
-func (s *Series) take(line []byte) error {
-	var head struct {
-		Kind string `json:"kind"`
-	}
-	if err := json.Unmarshal(line, &head); err != nil {
-		return err
-	}
-	switch row, observed := NewObservedRow(head.Kind); {
+func (s *Series) take(kind string, line []byte) error {
+	switch row, observed := NewObservedRow(kind); {
 	case observed:
 		if err := json.Unmarshal(line, row); err != nil {
 			return err
 		}
 		s.Observed = append(s.Observed, row)
-	case head.Kind == KindLoad || head.Kind == KindAgent:
+	case kind == KindLoad || kind == KindAgent:
 		var row LoadRow
 		if err := json.Unmarshal(line, &row); err != nil {
 			return err
@@ -168,21 +137,19 @@ func (s *Series) take(line []byte) error {
 		if row.WidthNs < 0 || row.WidthNs > math.MaxInt64/4 || row.TNs > math.MaxInt64/4 || row.TNs < math.MinInt64/4 {
 			return fmt.Errorf("a row of %d ns at %d ns cannot be", row.WidthNs, row.TNs)
 		}
-		if head.Kind == KindAgent {
+		if kind == KindAgent {
 			s.Agents = append(s.Agents, row)
 		} else {
 			s.Load = append(s.Load, row)
 		}
-	case head.Kind == KindNotMeasured:
+	case kind == KindNotMeasured:
 		var row notMeasuredRow
 		if err := json.Unmarshal(line, &row); err != nil {
 			return err
 		}
 		s.NotMeasured = append(s.NotMeasured, row.NotMeasured)
-	case head.Kind == "":
-		return errors.New("a row without a kind")
 	default:
-		s.unknown(head.Kind, line)
+		s.unknown(kind, line)
 	}
 	return nil
 }
@@ -200,19 +167,8 @@ func (s *Series) unknown(kind string, line []byte) {
 		kind = "other"
 	}
 	s.Unknown[kind]++
-	if line = bytes.TrimSpace(line); s.rawBytes+len(line) <= rawMax {
+	if s.rawBytes+len(line) <= rawMax {
 		s.rawBytes += len(line)
 		s.Raw = append(s.Raw, bytes.Clone(line))
-	}
-}
-
-func (s *Series) bad(line int, err error) {
-	s.Bad++
-	s.problem("line %d: %v", line, err)
-}
-
-func (s *Series) problem(format string, args ...any) {
-	if len(s.Problems) < problemsMax {
-		s.Problems = append(s.Problems, fmt.Sprintf(format, args...))
 	}
 }

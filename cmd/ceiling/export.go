@@ -176,7 +176,7 @@ func orElse(text, other string) string {
 
 // exportRows writes a format that is made from the series.
 func (sh *shell) exportRows(dir string, f *exportFlags) error {
-	rows, err := export.OpenRows(dir)
+	rows, err := record.OpenRows(dir)
 	if err != nil {
 		return err
 	}
