@@ -11,7 +11,7 @@ import (
 // newWorker sets a worker up on the calling OS thread, which it keeps.
 func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- delivery) (*worker, error) {
 	w := &worker{
-		shared: s, id: id, pipelining: s.Pipelining,
+		shared: s, id: id, first: first, pipelining: s.Pipelining,
 		learned: s.script.learned(), conns: make([]conn, count),
 		flights: make([]flight, flights(count, s.Pipelining)),
 		fresh:   make([]uint32, 0, count),

@@ -184,8 +184,24 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(need))
 	}
 	r := &coordinator{shared: &shared{Config: c, script: s, own: own, base: time.Now()}, observer: o, ctx: ctx}
+	if r.sources, err = newSources(&c); err != nil {
+		return nil, err
+	}
 	r.schedule = newSchedule(&c)
 	return r.run()
+}
+
+// newSources are the addresses to bind to, in the kernel's form.
+func newSources(c *Config) ([]ring.Sockaddr, error) {
+	var list []ring.Sockaddr
+	for _, ip := range c.SourceIPs {
+		a := ring.TCPAddr(netip.AddrPortFrom(ip, 0))
+		if !a.SameFamily(&c.Address) {
+			return nil, fmt.Errorf("load: the source address %s is not of the server's family", ip)
+		}
+		list = append(list, a)
+	}
+	return list, nil
 }
 
 // coordinator starts the workers, says when to begin, and merges what they

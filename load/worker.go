@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,8 +16,10 @@ import (
 type shared struct {
 	Config
 	script *script
-	own    int       // connections of the share
-	base   time.Time // zero of the run's clock
+	own    int // connections of the share
+	// sources to bind connections to, in turn; none: the kernel chooses
+	sources []ring.Sockaddr
+	base    time.Time // zero of the run's clock
 	// startNs is when the load begins on the run's clock; 0 not yet.
 	startNs  atomic.Int64
 	stop     atomic.Bool
@@ -28,6 +31,7 @@ type shared struct {
 type worker struct {
 	*shared
 	id          int
+	first       int // number of the first connection among the share's
 	pipelining  int
 	ring        *ring.Ring
 	learned     []http1.Learned
@@ -360,7 +364,7 @@ func (w *worker) unneeded(c *conn) bool {
 func (w *worker) connect(i uint32, c *conn, now int64) {
 	w.opened++
 	c.since = now
-	fd, err := w.Address.Socket()
+	fd, err := w.socket(i)
 	if err != nil {
 		c.reopenAt = now + maxBackoffNs
 		w.connectFailed(c, sys.ErrnoName(err))
@@ -369,6 +373,19 @@ func (w *worker) connect(i uint32, c *conn, now int64) {
 	c.fd, c.state = int32(fd), connecting
 	w.pending++
 	w.ring.Connect(fd, &w.Address, c.tag(i))
+}
+
+// socket for connection i, with the local address whose turn it is.
+func (w *worker) socket(i uint32) (int, error) {
+	fd, err := w.Address.Socket()
+	if err != nil || len(w.sources) == 0 {
+		return fd, err
+	}
+	from := &w.sources[(w.first+int(i))%len(w.sources)]
+	if err = from.BindSource(fd); err != nil {
+		err = errors.Join(err, syscall.Close(fd))
+	}
+	return fd, err
 }
 
 // connectFailed counts an attempt that came to nothing.

@@ -15,8 +15,9 @@ import (
 const ownFiles = 256
 
 // checkLimits refuses what the host cannot give, and says which command would
-// raise the limit.
-func checkLimits(connections int, a spec.Address) error {
+// raise the limit. A connection takes a port of its pair of addresses, so there
+// are as many times the ports as there are source addresses (0: the kernel's one).
+func checkLimits(connections, sources int, a spec.Address) error {
 	need := uint64(connections + ownFiles)
 	soft, hard, err := sys.RaiseOpenFiles(need)
 	if err != nil {
@@ -34,11 +35,15 @@ func checkLimits(connections int, a spec.Address) error {
 		return nil // a host without the file has no such limit to check against
 	}
 	ports := high - low + 1
-	if connections > ports {
-		return fmt.Errorf("%s connections to one address need as many local ports, there are %s (net.ipv4.ip_local_port_range = %d %d); raise it before the run: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"",
-			unit.FormatCount(int64(connections)), unit.FormatCount(int64(ports)), low, high)
+	if connections <= ports*max(sources, 1) {
+		return nil
 	}
-	return nil
+	from := "one address of this host"
+	if sources > 1 {
+		from = fmt.Sprintf("%d addresses of this host", sources)
+	}
+	return fmt.Errorf("%s connections to one address need as many local ports; from %s there are %s (net.ipv4.ip_local_port_range = %d %d); raise it before the run: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or spread them over %d local addresses: --source-ips",
+		unit.FormatCount(int64(connections)), from, unit.FormatCount(int64(ports*max(sources, 1))), low, high, (connections+ports-1)/ports)
 }
 
 func localPorts() (low, high int, err error) {

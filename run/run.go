@@ -232,7 +232,10 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 			return nil, to, err
 		}
 	}
-	if err := checkLimits(own, address); err != nil {
+	if c.SourceIPs, err = sources(s, to, o.Share); err != nil {
+		return nil, to, err
+	}
+	if err := checkLimits(own, len(c.SourceIPs), address); err != nil {
 		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return c, to, nil

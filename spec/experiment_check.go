@@ -278,7 +278,7 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: time.Duration(l.Warmup),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
 		NewConnections: l.NewConnections, Engine: l.Engine, SLO: e.SLO,
-		PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof,
+		SourceIPs: l.SourceIPs, PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof,
 	}
 	s.Threads = min(s.Threads, connections)
 	if s.Open() {

@@ -51,7 +51,7 @@ func (f *runFlags) isSweep() bool {
 func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Experiment, error) {
 	e := spec.Experiment{Kind: kind, Seed: f.seed, Repeats: f.plan.repeats, Load: spec.Load{
 		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, Engine: f.engine,
-		PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
+		SourceIPs: list(f.sourceIPs), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
 	}}
 	if f.requests != "" {
 		return e, errors.New("-n: the runs of a plan end by time; leave -n out and give -d")

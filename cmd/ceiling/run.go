@@ -27,6 +27,7 @@ type runFlags struct {
 	header                            []string
 	newConnections, json              bool
 	dir, pinGenerator, pinServer      string
+	sourceIPs                         string
 	link, pprof, live                 string
 	seed                              uint64
 	plan                              planFlags
@@ -96,6 +97,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
 	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
+	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringVar(&f.pinGenerator, "pin-generator", "", "CPUs for the generator, as in 0-3,8")
 	p.StringVar(&f.pinServer, "pin-server", "", "CPUs for the server's processes, given back afterwards")
 	p.StringVar(&f.link, "link", "", "speed of the link where the kernel does not know it: 50Gbps")
@@ -123,6 +125,7 @@ func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 	s := spec.Spec{
 		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections,
 		Seed: cmp.Or(f.seed, rand.Uint64()>>11), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Pprof: f.pprof, // 53 bits survive any JSON reader
+		SourceIPs: list(f.sourceIPs),
 	}
 	err := errors.Join(
 		count(&s.Connections, "-c", f.connections), count(&s.Pipelining, "-p", f.pipelining),
@@ -196,6 +199,14 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 	}
 	t.Method = cmp.Or(t.Method, "GET")
 	return []spec.Target{t}, nil
+}
+
+// list is what stands between commas; none for "".
+func list(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 func count(into *int, flag, text string) error {
