@@ -271,18 +271,20 @@ func (r *Result) doubtCase(c *CaseResult) {
 	if busy > 0 {
 		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f %% of the CPU time used was somebody else's", c.Name, busy, len(c.samples), othersDoubt*100))
 	}
-	for i := range c.Rows {
-		row := &c.Rows[i]
-		if row.Errors > 0 {
-			r.note(fmt.Sprintf("%s: %s: %d errors", c.Name, row.Name, row.Errors))
+	tell := func(what string, count func(*Row) uint64) {
+		var list []string
+		for i := range c.Rows {
+			if n := count(&c.Rows[i]); n > 0 {
+				list = append(list, fmt.Sprintf("%s %d", c.Rows[i].Name, n))
+			}
 		}
-		if row.Late > 0 {
-			r.note(fmt.Sprintf("%s: %s did not keep up with the open loop: %d requests were late at its end", c.Name, row.Name, row.Late))
-		}
-		if row.Miscounted > 0 {
-			r.note(fmt.Sprintf("%s: %s: in %d rounds the backend's count of requests is not the generator's", c.Name, row.Name, row.Miscounted))
+		if len(list) > 0 {
+			r.note(c.Name + ": " + what + ": " + strings.Join(list, ", "))
 		}
 	}
+	tell("errors", func(row *Row) uint64 { return row.Errors })
+	tell("requests that had not left when an open loop ended, so that its p99 is of a load that was not kept up with", func(row *Row) uint64 { return row.Late })
+	tell("rounds in which the backend's count is not the generator's", func(row *Row) uint64 { return uint64(row.Miscounted) })
 }
 
 // keep writes configurations and samples into the directory that was asked for.

@@ -42,7 +42,7 @@ func TestConclude(t *testing.T) {
 		t.Errorf("%d errors, %d late, %d miscounted", own.Errors, own.Late, own.Miscounted)
 	}
 	doubts := strings.Join(r.Doubts, "\n")
-	for _, want := range []string{"ceiling: 3 errors", "5 requests were late", "in 1 rounds the backend's count"} {
+	for _, want := range []string{"16: errors: ceiling 3", "not kept up with: ceiling 5", "backend's count is not the generator's: ceiling 1"} {
 		if !strings.Contains(doubts, want) {
 			t.Errorf("no %q in:\n%s", want, doubts)
 		}

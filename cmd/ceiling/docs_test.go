@@ -76,6 +76,7 @@ func shortened(verb string) []string {
 	return map[string][]string{
 		"run": {"-d", "300ms", "--repeats", "1", "--rest", "0s"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"},
 		"selftest": {"--only", "one-connection"}, "find": {"-d", "100ms", "--rest", "0s", "--most", "200", "--start", "100"},
+		"race":  {"--rounds", "1", "-d", "60ms", "--only", "ceiling,httputil", "--case", "16"},
 		"prove": {"-d", "200ms", "--rest", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--rest", "0s", "--blocks", "2", "--noise-blocks", "2"},
 	}[verb]
 }
