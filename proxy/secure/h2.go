@@ -62,6 +62,7 @@ func (s *Server) serveH2(c *config.Config) {
 		Transport:     perClient{},
 		Rewrite:       rewrite,
 		FlushInterval: -1, // nothing is held back
+		BufferPool:    &s.buffers,
 		ErrorHandler:  failed,
 		ErrorLog:      log.New(io.Discard, "", 0), // a client that went is no news
 	}

@@ -39,6 +39,7 @@ type Server struct {
 	h2        *http.Server
 	h2Conns   *handed
 	counts    *counts
+	buffers   buffers
 
 	tasks sync.WaitGroup
 	mu    sync.Mutex
