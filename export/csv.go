@@ -22,7 +22,6 @@ type table struct {
 
 var tables = []table{
 	{kind: record.KindLoad},
-	{kind: record.KindAgent},
 	{kind: record.KindCPU, list: "cores"},
 	{kind: record.KindSubject},
 	{kind: record.KindProcess},
@@ -38,6 +37,7 @@ var tables = []table{
 	{kind: record.KindThrottle},
 	{kind: record.KindFreq},
 	{kind: record.KindObserver, list: "sources", prefix: "source_"},
+	{kind: record.KindAgent},
 } // read-only
 
 // Tables are the kinds of rows that CSV has a table for: all but irq, which is

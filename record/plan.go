@@ -99,6 +99,26 @@ type Step struct {
 	Restart bool `json:"restart,omitempty"`
 }
 
+// Part says in a few words which part a step has in its plan; "" where it is
+// the only one of its condition.
+func (s *Step) Part() string {
+	switch {
+	case s.Settle:
+		return "to settle, not counted"
+	case s.Noise:
+		return fmt.Sprintf("block %d, %s of A against A", s.Block, s.Side)
+	case s.Side != "":
+		return fmt.Sprintf("block %d, %s", s.Block, s.Side)
+	case s.Take.Resource != "":
+		return fmt.Sprintf("block %d, %.0f %% of %s taken", s.Block, 100*s.Take.Share, s.Take.Resource)
+	case s.Block > 0:
+		return fmt.Sprintf("block %d, nothing taken", s.Block)
+	case s.Repeat > 0:
+		return fmt.Sprintf("repeat %d", s.Repeat)
+	}
+	return ""
+}
+
 // Resources that a proof takes from.
 const (
 	TakeGenerator = "generator"  // CPU of the generator's threads

@@ -57,7 +57,7 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 			rate = s.Rate.String()
 		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", s.Number, e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(),
-			s.Connections, s.Pipelining, rate, what(&s))
+			s.Connections, s.Pipelining, rate, s.Part())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -65,23 +65,6 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 	out.line("\n%s of %s, about %s with warm-ups and rests", plural(len(steps), "run"),
 		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(takes.Round(time.Second)))
 	return out.err
-}
-
-// what is the part that a step has in its plan.
-func what(s *record.Step) string {
-	switch {
-	case s.Settle:
-		return "to settle, not counted"
-	case s.Noise:
-		return fmt.Sprintf("block %d, %s of A against A", s.Block, s.Side)
-	case s.Side != "":
-		return fmt.Sprintf("block %d, %s", s.Block, s.Side)
-	case s.Take.Resource != "":
-		return fmt.Sprintf("block %d, %.0f %% of %s taken", s.Block, 100*s.Take.Share, s.Take.Resource)
-	case s.Block > 0:
-		return fmt.Sprintf("block %d, nothing taken", s.Block)
-	}
-	return fmt.Sprintf("repeat %d", s.Repeat)
 }
 
 // Step is one finished run of a plan in a line.

@@ -269,19 +269,8 @@ func Doing(e *spec.Experiment, s *record.Step) string {
 	if !s.Rate.IsZero() {
 		text += " at " + s.Rate.String() + "/s"
 	}
-	switch {
-	case s.Settle:
-		text += ", to settle"
-	case s.Noise:
-		text += fmt.Sprintf(", block %d of A against A", s.Block)
-	case s.Side != "":
-		text += fmt.Sprintf(", block %d, %s", s.Block, s.Side)
-	case s.Take.Resource != "":
-		text += fmt.Sprintf(", block %d, %.0f %% of %s taken", s.Block, 100*s.Take.Share, s.Take.Resource)
-	case s.Block > 0:
-		text += fmt.Sprintf(", block %d, nothing taken", s.Block)
-	case s.Repeat > 0:
-		text += fmt.Sprintf(", run %d of it", s.Repeat)
+	if part := s.Part(); part != "" {
+		text += ", " + part
 	}
 	return text
 }

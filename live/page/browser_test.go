@@ -75,7 +75,7 @@ func TestPhoneAndKeys(t *testing.T) {
 	b.Rows(s)
 	for n := range 30 {
 		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "held", Ceiling: "server cpu"},
-			Doing: "http://127.0.0.1:18080/read, 100 connections, run 1 of it"})
+			Doing: "http://127.0.0.1:18080/read, 100 connections, repeat 1"})
 	}
 	b.Step(live.Plan{Kind: "sweep", Number: 31, All: 40, LeftRuns: 10, LeftS: 60, Doing: "something"})
 	b.RunEnded(r)

@@ -58,7 +58,7 @@ func trailOf(b *live.Board) Trail {
 }
 
 func plan() live.Plan {
-	return live.Plan{Kind: "sweep", Number: 3, All: 12, LeftRuns: 10, LeftS: 43, Doing: "http://127.0.0.1:8080/read, 64 connections, run 1 of it"}
+	return live.Plan{Kind: "sweep", Number: 3, All: 12, LeftRuns: 10, LeftS: 43, Doing: "http://127.0.0.1:8080/read, 64 connections, repeat 1"}
 }
 
 func TestFrames(t *testing.T) {

@@ -229,17 +229,8 @@ func part(p *record.Plan, m *record.Measured) string {
 	if m.Server >= 0 && m.Server < len(p.Experiment.Servers) && m.Mix >= 0 && m.Mix < len(p.Experiment.Requests) {
 		text = redact(spec.Loaded(p.Experiment.Servers[m.Server].Label(), p.Experiment.Requests[m.Mix].Label()))
 	}
-	switch {
-	case m.Settle:
-		return text + ", to settle"
-	case m.Noise:
-		return fmt.Sprintf("%s, block %d, %s of A against A", text, m.Block, m.Side)
-	case m.Side != "":
-		return fmt.Sprintf("%s, block %d, %s", text, m.Block, m.Side)
-	case m.Take.Resource != "":
-		return fmt.Sprintf("%s, block %d, %s of %s taken", text, m.Block, percent(m.Take.Share), m.Take.Resource)
-	case m.Block > 0:
-		return fmt.Sprintf("%s, block %d, nothing taken", text, m.Block)
+	if is := m.Part(); is != "" {
+		text += ", " + is
 	}
 	return text
 }
