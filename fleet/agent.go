@@ -420,8 +420,12 @@ func (a *Agent) send(ctx context.Context, s *session, p *bus.Publisher) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.session == s {
+	switch {
+	case a.session != s:
+	case s.began:
 		a.life.told(a.now())
+	default:
+		a.free() // a run that never began: the driver has nothing to wait for
 	}
 }
 
@@ -432,6 +436,7 @@ func (a *Agent) begin(run string, at int64) error {
 	if err := a.life.start(run, a.now(), at); err != nil {
 		return err
 	}
+	a.session.began = true
 	a.session.start <- a.o.clock.time(at) // its only one: the life refuses a second
 	a.o.Log(fmt.Sprintf("run %s: begins in %s", run, unit.FormatDuration(time.Duration(at-a.now()).Round(time.Millisecond))))
 	return nil
@@ -484,22 +489,25 @@ func (a *Agent) free() {
 func (a *Agent) watch(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for {
+	for last := a.now(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := a.look(); err != nil {
+		now := a.now()
+		if err := a.look(now, now-last-int64(watchEvery)); err != nil {
 			return err
 		}
+		last = now
 	}
 }
 
-func (a *Agent) look() error {
+// look is asked ten times a second; late is by how much it was later.
+func (a *Agent) look(now, late int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.now()
+	a.life.asleep(max(late, 0))
 	if a.stopAt > 0 && a.session != nil && a.life.phase != Draining && a.life.phase != Ended && now-a.stopAt > int64(obeyWithin) {
 		return fmt.Errorf("run %s: the load engine did not end within %s of being told to", a.life.run, obeyWithin)
 	}
@@ -519,7 +527,8 @@ func (a *Agent) look() error {
 	return nil
 }
 
-// leave ends whatever goes on: the agent is told to go.
+// leave ends whatever goes on: the agent is told to go. What its run came to is
+// told first, within a time.
 func (a *Agent) leave(why string, within time.Duration) error {
 	a.mu.Lock()
 	if a.session != nil {
@@ -534,18 +543,18 @@ func (a *Agent) leave(why string, within time.Duration) error {
 	select {
 	case <-done:
 	case <-time.After(within):
-		a.mu.Lock()
-		if a.session != nil && (a.life.phase == Draining || a.life.phase == Ended) {
-			a.free()
-		}
-		a.mu.Unlock()
-		select {
-		case <-done:
-		case <-time.After(obeyWithin):
-			return errors.New("the load engine did not end")
-		}
 	}
-	return nil
+	a.mu.Lock()
+	if a.session != nil {
+		a.free()
+	}
+	a.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(obeyWithin):
+		return errors.New("the load engine did not end")
+	}
 }
 
 // pong is the answer to a ping.

@@ -47,6 +47,8 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.Worked, error) {
 	}
 	if err := j.start(ctx); err != nil {
 		j.stop(err.Error())
+		_ = j.pump(context.Background(), sayWithin, func() bool { return j.every((*member).over) })
+		j.drop()
 		return nil, err
 	}
 	opened := j.during(ctx)
@@ -86,11 +88,16 @@ func (j *job) start(ctx context.Context) error {
 	j.windowAt = j.startAt + int64(j.spec.Warmup)
 	if err := j.all(func(m *member) error {
 		m.mu.Lock()
-		at := j.startAt + func() int64 { o, _ := m.clock.At(j.startAt); return o }()
+		at := m.clock.There(j.startAt)
 		m.mu.Unlock()
-		_, err := w.say(ctx, &m.present, verbStart, j.id, begin{AtNs: at})
-		return err
+		_, m.failed = w.say(ctx, &m.present, verbStart, j.id, begin{AtNs: at})
+		return m.failed
 	}); err != nil {
+		for _, m := range j.members {
+			if m.failed != nil {
+				j.lose(m, m.failed.Error())
+			}
+		}
 		return fmt.Errorf("not everyone could be started: %w", err)
 	}
 	established, asked := 0, 0

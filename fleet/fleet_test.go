@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -21,6 +23,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(childURL) != "" {
+		fmt.Println(runChild())
+		os.Exit(1)
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil { // they wait, most of the time
+		panic(err)
+	}
 	runtime.GOMAXPROCS(24) // sixteen engines in one process: load.Run says why
 	goleak.VerifyTestMain(m)
 }

@@ -91,6 +91,13 @@ func (l *life) hear(run string, now int64) error {
 	return nil
 }
 
+// asleep: the agent itself stood still, and could have heard nobody.
+func (l *life) asleep(ns int64) {
+	if l.phase != Idle {
+		l.heard += ns
+	}
+}
+
 // connected: the first attempts to connect have ended.
 func (l *life) connected(now int64) {
 	if l.phase == Preparing {

@@ -30,6 +30,7 @@ type member struct {
 	lost   string // why nothing more is taken of it
 	lostAt int64  // run's clock
 	saidIt bool   // that it was told to stop
+	failed error  // to be started
 
 	mu    sync.Mutex
 	clock clock.Clock

@@ -27,6 +27,7 @@ type session struct {
 	start  chan time.Time     // given once
 	over   chan struct{}      // closed by finish
 	cap    float64            // requests/s that a closed loop may come to; 0 none
+	began  bool               // the start was given; the agent's lock
 
 	mu       sync.Mutex
 	out      outlet
