@@ -95,6 +95,40 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 	}
 }
 
+// TestResumedComparisonHasItsOwnExit: what the part before the interruption
+// ended with is forgotten, on the disk too.
+func TestResumedComparisonHasItsOwnExit(t *testing.T) {
+	e := sweepOf(t, ownServer("nethttp"))
+	e.Kind, e.Servers = spec.KindCompare, append(e.Servers, e.Servers[0])
+	e.Load.Connections, e.Repeats = e.Load.Connections[:1], 0
+	e.Compare = spec.Compare{Blocks: 1, NoiseBlocks: 1}
+	if err := e.Check(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "plan")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, _, err := Explore(ctx, e, Options{Dir: dir}, func(m record.Measured) {
+		if m.Number == 3 {
+			stop()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit := func(ended string, want int) {
+		t.Helper()
+		if p, err := record.OpenPlan(dir); err != nil || p.Ended != ended || p.Exit != want {
+			t.Fatalf("%v: %s (%s), exit %d; want %s, exit %d", err, p.Ended, p.Because, p.Exit, ended, want)
+		}
+	}
+	exit(record.EndedInterrupted, ExitInterrupted)
+	if p, _, err := Resume(t.Context(), dir, Options{}, nil); err != nil || p.Exit != ExitHeld || p.Comparison == nil {
+		t.Fatalf("resumed: %v: %s (%s), exit %d", err, p.Ended, p.Because, p.Exit)
+	}
+	exit(record.EndedComplete, ExitHeld)
+}
+
 // TestKilledPlan: what a kill leaves is a plan without an end and a line that is
 // not whole; it is read and resumed.
 func TestKilledPlan(t *testing.T) {
