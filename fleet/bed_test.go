@@ -21,14 +21,21 @@ import (
 
 // bed is a test bed on the loopback: a controller, and what joins it.
 type bed struct {
-	t     *testing.T
-	state string
+	t           *testing.T
+	state, host string
 	*bus.Server
 }
 
-func newBed(t *testing.T) *bed {
+func newBed(t *testing.T) *bed { return newBedAt(t, "127.0.0.1") }
+
+func newBedAt(t *testing.T, host string) *bed {
 	t.Helper()
-	b := &bed{t: t, state: t.TempDir()}
+	return newBedOn(t, host, t.TempDir())
+}
+
+func newBedOn(t *testing.T, host, state string) *bed {
+	t.Helper()
+	b := &bed{t: t, state: state, host: host}
 	b.serve()
 	t.Cleanup(func() { b.Server.Close() })
 	return b
@@ -37,7 +44,7 @@ func newBed(t *testing.T) *bed {
 func (b *bed) serve() {
 	b.t.Helper()
 	var err error
-	b.Server, err = bus.Serve(bus.ServerOptions{State: b.state, Listen: "127.0.0.1", Advertise: "127.0.0.1"})
+	b.Server, err = bus.Serve(bus.ServerOptions{State: b.state, Listen: b.host, Advertise: b.host})
 	if err != nil {
 		b.t.Fatal(err)
 	}

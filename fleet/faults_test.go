@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,7 +24,8 @@ const (
 	childURL   = "FLEET_TEST_URL"
 	childToken = "FLEET_TEST_TOKEN"
 	childName  = "FLEET_TEST_NAME"
-	childSlow  = "FLEET_TEST_SLOW" // the phase in which it stays for long
+	childSlow  = "FLEET_TEST_SLOW"  // the phase in which it stays for long
+	childGrace = "FLEET_TEST_GRACE" // 2s
 )
 
 // runChild is the process: an agent with the pretended engine.
@@ -31,9 +34,13 @@ func runChild() error {
 	if err != nil {
 		return err
 	}
+	grace, err := time.ParseDuration(cmp.Or(os.Getenv(childGrace), "2s"))
+	if err != nil {
+		return err
+	}
 	slow := Phase(os.Getenv(childSlow))
 	return Serve(context.Background(), conn, AgentOptions{
-		Version: "test", Loads: true, Observes: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute}, Grace: 2 * time.Second,
+		Version: "test", Loads: true, Observes: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute}, Grace: grace,
 		Log:  func(line string) { fmt.Println(line) },
 		here: func() { fmt.Println("here") },
 		engine: func(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareDone, error) {
@@ -112,7 +119,7 @@ func (b *bed) awaitIdle(w *Work, agents ...string) {
 		await(b.t, name+" is idle", func() bool {
 			all, err := w.discover(b.t.Context())
 			if err != nil {
-				b.t.Fatal(err)
+				return false // the controller is about to come back
 			}
 			for _, p := range all {
 				if p.name == name && p.about.Phase == Idle {
@@ -361,4 +368,41 @@ func TestLease(t *testing.T) {
 	if _, err := one(t.Context(), second, short, &notes{}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestFullDisk: the controller's disk has no room for what the agents tell. The
+// run ends, says so, and the next one works once there is room.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	b := newBedOn(t, "127.0.0.1", filepath.Join(dir, "state"))
+	b.agents(2, nil)
+	w, said := b.work(lossy(false))
+	fill := filepath.Join(dir, "fill")
+	n := &notes{}
+	n.each = func(record.LoadRow) {
+		if len(n.rows) == 3 {
+			f, err := os.Create(fill)
+			for b := make([]byte, 1<<20); err == nil; {
+				_, err = f.Write(b)
+			}
+			f.Close()
+		}
+	}
+	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 20 * time.Second }), n)
+	if worked == nil || worked.Agents[0].Lost == "" || worked.Result.Total.Completed < 3*1600 {
+		t.Errorf("%+v: %v; said:\n%s", worked, err, said)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitIdle(w, "a1", "a2")
+	await(t, "a run goes well again", func() bool {
+		_, err = one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 200 * time.Millisecond }), &notes{})
+		return err == nil
+	})
 }

@@ -71,6 +71,26 @@ func (m *member) readEnd(body []byte) error {
 	return nil
 }
 
+// environment is the agent's host as far as it said when it joined.
+func (m *member) environment() record.Environment {
+	return record.Environment{
+		Host: m.about.Host, BootID: m.about.BootID, CPUModel: m.about.CPUModel, Kernel: m.about.Kernel,
+		Ceiling: m.about.Version, CoresAllowed: int(m.about.Cores), MemoryBytes: m.about.MemoryBytes,
+	}
+}
+
+// Agents are those that take part, before they have done anything.
+func (j *job) Agents() []record.Agent {
+	var list []record.Agent
+	for _, m := range j.members {
+		list = append(list, record.Agent{
+			Name: m.name, Loads: m.load, Observes: m.observe, Environment: m.environment(),
+			Share: record.AgentShare{First: m.share.First, Count: m.share.Count, Of: m.share.Of},
+		})
+	}
+	return list
+}
+
 // account is the agent's part for the record. from and to are the driver's
 // times of the start and of the end; window is that of the window's opening.
 func (m *member) account(j *job, own *load.Result) record.Agent {
@@ -78,10 +98,7 @@ func (m *member) account(j *job, own *load.Result) record.Agent {
 	if d == nil { // lost: what its host was is known from what it said of itself
 		d = &run.ShareDone{
 			Connections: int(m.share.Part(uint64(j.spec.Connections))),
-			Environment: record.Environment{
-				Host: m.about.Host, BootID: m.about.BootID, CPUModel: m.about.CPUModel, Kernel: m.about.Kernel,
-				Ceiling: m.about.Version, CoresAllowed: int(m.about.Cores), MemoryBytes: m.about.MemoryBytes,
-			},
+			Environment: m.environment(),
 		}
 	}
 	d.Result = own
