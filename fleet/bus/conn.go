@@ -66,7 +66,7 @@ func Join(ctx context.Context, address, token, name string, w Watch) (*Conn, err
 	var own Nonce
 	cryptorand.Read(own[:])
 	c := &Conn{bed: t.Bed, name: name, key: t.Key, watch: w}
-	return c, c.connect(ctx, address, nats.UserInfo(name, t.password(own)), pinned(t.Authority))
+	return c.opened(c.connect(ctx, address, nats.UserInfo(name, t.password(own)), pinned(t.Authority)))
 }
 
 // Drive connects the controller's own processes, which read its state: they
@@ -84,7 +84,7 @@ func Drive(ctx context.Context, dir string, w Watch) (*Conn, error) {
 	}
 	t := s.token()
 	c := &Conn{bed: s.Bed, name: driverName, key: t.Key, signer: s.signer(), watch: w}
-	return c, c.connect(ctx, s.Address, nats.UserInfo(driverName, hex.EncodeToString(s.Driver[:])), pinned(t.Authority))
+	return c.opened(c.connect(ctx, s.Address, nats.UserInfo(driverName, hex.EncodeToString(s.Driver[:])), pinned(t.Authority)))
 }
 
 // Own says how to reach an organisation's own NATS.
@@ -105,13 +105,21 @@ func JoinOwn(ctx context.Context, o Own, token, name string, w Watch) (*Conn, er
 		return nil, err
 	}
 	c := &Conn{bed: t.Bed, name: name, key: t.Key, watch: w}
-	return c, c.connectOwn(ctx, o)
+	return c.opened(c.connectOwn(ctx, o))
 }
 
 // DriveOwn connects a driver to an organisation's own NATS. Furnish it once.
 func DriveOwn(ctx context.Context, o Own, k *Key, w Watch) (*Conn, error) {
 	c := &Conn{bed: k.Bed, name: driverName, key: k.signer().Public(), signer: k.signer(), watch: w}
-	return c, c.connectOwn(ctx, o)
+	return c.opened(c.connectOwn(ctx, o))
+}
+
+// opened keeps a caller from a Conn that is none.
+func (c *Conn) opened(err error) (*Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 func (c *Conn) connectOwn(ctx context.Context, o Own) error {

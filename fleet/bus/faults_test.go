@@ -374,3 +374,81 @@ func TestAPublisherIsBounded(t *testing.T) {
 		t.Errorf("flush: %v", err)
 	}
 }
+
+// TestWhatIsDiscardedIsCounted bounds the stream below what is published.
+func TestWhatIsDiscardedIsCounted(t *testing.T) {
+	t.Parallel()
+	b := serve(t, bus.ServerOptions{Samples: 1 << 20})
+	ctx := within(t)
+	driver, web := b.drive(t), b.join(t, "web1")
+	p, err := web.Publisher("r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	const all = 30
+	for range all {
+		if err := p.Send(make([]byte, 100<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	var read, missed uint64
+	err = driver.Samples(ctx, "r1", func(s bus.Sample) error {
+		read++
+		missed += s.Missed
+		if s.Sequence == all {
+			return enough
+		}
+		return nil
+	})
+	if err != enough || missed == 0 || read+missed != all {
+		t.Errorf("%d read, %d missed of %d, %v", read, missed, all, err)
+	}
+}
+
+// TestAnAgentIsStartedAgain kills no process, but its connection goes without
+// a farewell the moment before the next one of its name comes.
+func TestAnAgentIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	b := serve(t, bus.ServerOptions{})
+	for range 20 {
+		c, err := bus.Join(within(t), b.URL(), b.Token().String(), "web1", bus.Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+}
+
+// TestNothingIsLeftOpen is not parallel: it counts this process's descriptors.
+func TestNothingIsLeftOpen(t *testing.T) {
+	count := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	var first int
+	for i := range 3 {
+		b := serve(t, bus.ServerOptions{State: dir})
+		b.drive(t).Close()
+		c := b.join(t, "web1")
+		publish(within(t), t, c, "r1", 3)
+		c.Close()
+		b.Close()
+		if i == 0 {
+			first = count()
+		}
+	}
+	for end := time.Now().Add(patience); count() > first; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d descriptors after one controller, %d after three", first, count())
+		}
+	}
+}

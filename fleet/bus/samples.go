@@ -21,7 +21,7 @@ const (
 	unsentBytesMost = 64 << 20
 
 	sequenceHeader = "Ceiling-Sequence"
-	ackWithin      = 3 * time.Second
+	ackWithin      = 2 * time.Second
 )
 
 // Publisher sends one agent's samples of one run to the stream: each at least
