@@ -38,7 +38,10 @@ func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, torn *atomic.
 			return
 		}
 		defer near.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), within)
+		ctx, cancel := context.Background(), context.CancelFunc(func() {})
+		if within > 0 {
+			ctx, cancel = context.WithTimeout(ctx, within)
+		}
 		raw, far, err := p.dialTLS(ctx, u.target.Address)
 		cancel()
 		if err != nil {

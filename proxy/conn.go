@@ -82,9 +82,9 @@ type conn struct {
 	ease      bool // drained is to be called when all is out
 	tcp       bool // the socket can be spliced
 
+	leaving int32     // bytes sent since the last Wait: a few megabytes at most
 	out     *parcel   // to be sent when the turn ends
 	pending []*parcel // sent, perhaps not out
-	leaving int       // bytes sent since the last Wait
 
 	source, sink *flow // what is spliced from here, and to here
 
@@ -150,7 +150,7 @@ func (c *conn) flush() {
 	}
 	c.loop.ring.Send(int(c.fd), c.out.b, c.tag())
 	c.pending = append(c.pending, c.out)
-	c.leaving += len(c.out.b)
+	c.leaving += int32(len(c.out.b))
 	c.out = nil
 	c.unsettle()
 }

@@ -192,7 +192,11 @@ func TestSplicesEnd(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			engines(t, func(t *testing.T, engine string) {
 				s := faultyServer(t, faulty.InTurn(k.script, faulty.Script{faulty.Answer(faulty.OK("fresh"))}))
-				r := run(t, engine, to("http://"+s.Address(), `timeouts = { idle = "500ms", response = "500ms" }`))
+				times := `timeouts = { idle = "20s", response = "20s" }`
+				if strings.HasSuffix(k.counter, "timeouts_total") {
+					times = `timeouts = { idle = "200ms", response = "200ms" }`
+				}
+				r := run(t, engine, to("http://"+s.Address(), times))
 				l := dial(t, r.addr)
 				switch k.request {
 				case "GET":
