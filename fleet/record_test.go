@@ -22,7 +22,7 @@ func TestRecordOfSeveral(t *testing.T) {
 	w, _ := b.work(WorkOptions{Agents: 3})
 	dir := filepath.Join(t.TempDir(), "run")
 	var began record.Start
-	done, err := run.Do(t.Context(), *request(server.URL+"/", nil), run.Options{Dir: dir, Work: w, Began: func(s record.Start) { began = s }})
+	done, err := run.Do(t.Context(), request(server.URL+"/", nil), run.Options{Dir: dir, Work: w, Began: func(s record.Start) { began = s }})
 	if err != nil || done.KeepErr != nil {
 		t.Fatal(err, done)
 	}

@@ -126,6 +126,9 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Options) (*Done, error) {
 	env := job.Environment()
 	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s}
+	if several, are := job.(interface{ Agents() []record.Agent }); are {
+		start.Agents = several.Agents()
+	}
 	keepErr := w.Start(start, env)
 	if o.Began != nil {
 		o.Began(start)

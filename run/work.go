@@ -20,7 +20,8 @@ type Work interface {
 	Prepare(ctx context.Context, s *spec.Spec) (Job, error)
 }
 
-// Job is a run that is set up.
+// Job is a run that is set up. One of several agents also answers them:
+// Agents() []record.Agent, with what is known of each before it has done anything.
 type Job interface {
 	// Environment of the host that the run is asked on.
 	Environment() record.Environment

@@ -103,6 +103,7 @@ func (v *view) listen(o *run.Options) {
 		return
 	}
 	began, progress, observed := o.Began, o.Progress, o.Observed
+	o.AgentRow = v.board.Agent // nobody else is told of them
 	o.Began = func(s record.Start) {
 		v.board.Began(s)
 		if began != nil {
