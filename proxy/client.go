@@ -285,9 +285,8 @@ func (c *client) body(data []byte) (used int) {
 			break
 		}
 	}
-	if x.streaming && x.request.HasLength && !x.request.Chunked &&
-		x.request.ContentLength-x.receivedBytes >= spliceLeast && splices(&c.conn, &x.peer.conn) {
-		c.splice(&x.peer.conn, 0)
+	if x.streaming && x.request.HasLength && !x.request.Chunked {
+		x.spliceBody(&c.conn, &x.peer.conn, x.request.ContentLength-x.receivedBytes)
 	}
 	return used
 }

@@ -44,6 +44,7 @@ type exchange struct {
 	unread    bool // the client may still send when it is answered
 	refused   bool // answered without asking anybody
 	logged    bool
+	copied    bool // found no pipe
 	shut      bool // tunnel: the client's direction is closed
 	why       string
 }

@@ -268,9 +268,8 @@ func (p *peer) pass(b []byte) {
 	if !p.response.Ended() {
 		p.expire(x.location.idle)
 		switch {
-		case x.packer == nil && p.length-x.sentBytes >= spliceLeast && splices(&p.conn, &c.conn):
+		case x.packer == nil && x.spliceBody(&p.conn, &c.conn, p.length-x.sentBytes):
 			p.pool.large = true
-			p.splice(&c.conn, 0)
 		case c.blocked:
 			p.pause()
 		}

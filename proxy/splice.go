@@ -44,6 +44,22 @@ func splices(from, to *conn) bool {
 	return from.tcp && to.tcp && from.source == nil && from.fd >= 0 && to.fd >= 0
 }
 
+// spliceBody begins a flow of the rest of a body where that pays and there is a pipe.
+// Who finds none is copied to its end: to try again with each piece costs more.
+func (x *exchange) spliceBody(from, to *conn, left int64) bool {
+	l := from.loop
+	if left < spliceLeast || x.copied || !splices(from, to) {
+		return false
+	}
+	if len(l.pipes.spare) == 0 && l.pipes.open >= pipesMost {
+		x.copied = true
+		l.counts.pipesMissed++
+		return false
+	}
+	from.splice(to, left)
+	return true
+}
+
 // splice begins a flow of left bytes once what was sent before is out and nothing
 // more is received.
 func (c *conn) splice(to *conn, left int64) {
@@ -56,14 +72,14 @@ func (c *conn) splice(to *conn, left int64) {
 // begin starts the flows that can start.
 func (l *loop) begin() {
 	list := l.beginning
-	l.beginning = l.beginning[:0]
+	l.beginning = nil // a flow that ends at once may be followed by another
 	for _, f := range list {
 		switch {
 		case f.from.source != f || f.begun: // stopped since
-		case f.to.out != nil || f.to.unsettled:
-			l.hurry = true
+		case f.to.blocked:
 			l.beginning = append(l.beginning, f)
-		case f.to.blocked, !l.ring.Quiet(f.from.tag()):
+		case f.to.out != nil, f.to.unsettled, !l.ring.Quiet(f.from.tag()):
+			l.hurry = true
 			l.beginning = append(l.beginning, f)
 		default:
 			f.begun = true
@@ -100,6 +116,7 @@ func (f *flow) step() {
 		}
 		if f.pipe == nil {
 			if f.pipe = l.pipes.get(l); f.pipe == nil {
+				f.exchange().copied = true
 				f.copy()
 				return
 			}
@@ -212,6 +229,14 @@ func (f *flow) done() {
 		o.x.requestDone()
 		o.resume()
 	}
+}
+
+// exchange is the request that the flow belongs to.
+func (f *flow) exchange() *exchange {
+	if p, ok := f.from.owner.(*peer); ok {
+		return p.client.x
+	}
+	return f.from.owner.(*client).x
 }
 
 // copy goes on without splicing.
