@@ -26,12 +26,17 @@ type notes struct {
 	observed    map[string]int // rows by their host
 	missing     []record.NotMeasured
 	windows     int
+	onWindow    func()
 }
 
 func (n *notes) Connected(established, _ int, _ time.Time) { n.established = established }
-func (n *notes) Window(bool, time.Time)                    { n.windows++ }
 func (n *notes) Interval(t *load.Tally, late bool)         { n.rows = append(n.rows, LoadRow("", t, late)) }
 func (n *notes) AgentInterval(string, *load.Tally, bool)   {}
+func (n *notes) Window(bool, time.Time) {
+	if n.windows++; n.onWindow != nil {
+		n.onWindow()
+	}
+}
 func (n *notes) Observed(row record.ObservedRow) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -171,7 +176,7 @@ func TestObserverEnds(t *testing.T) {
 	if d, err := DoShare(ctx, &s, ShareOptions{Observe: true, Start: start}, n); err != nil || d.Result != nil || n.windows != 0 {
 		t.Errorf("%+v, %v, %d", d, err, n.windows)
 	}
-	time.AfterFunc(100*time.Millisecond, cancel)
+	n.onWindow = cancel // as it opens
 	if _, err := DoShare(ctx, &s, ShareOptions{Observe: true}, n); err != nil || n.windows != 2 {
 		t.Errorf("%v, %d", err, n.windows)
 	}
