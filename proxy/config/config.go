@@ -83,7 +83,7 @@ type Limits struct {
 	HeaderBytes          int   `toml:"header_bytes"`           // 16 KiB, at most 64 KiB
 	HeaderLines          int   `toml:"header_lines"`           // 100
 	BodyBytes            int64 `toml:"body_bytes"`             // no limit
-	Connections          int   `toml:"connections"`            // of clients: three quarters of the process's descriptors
+	Connections          int   `toml:"connections"`            // of clients: 15/16 of the process's descriptors
 	ConnectionsPerClient int   `toml:"connections_per_client"` // no limit
 	RequestsPerClient    int   `toml:"requests_per_client"`    // a second, of one address: no limit
 }
