@@ -27,6 +27,19 @@ func tool(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
+// built is a binary of this repository, as .ci/deploy has just built it.
+func built(t *testing.T, name string) string {
+	t.Helper()
+	file, err := filepath.Abs(filepath.Join("../bin/deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("%v: run .ci/deploy, which builds it", err)
+	}
+	return file
+}
+
 // output is what a command said, and its exit code.
 type output struct {
 	stdout, stderr string

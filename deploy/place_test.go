@@ -221,8 +221,7 @@ func TestLocalAgents(t *testing.T) {
 // TestRealAgents: the real binary, as agents in namespaces of their own that
 // join a controller beside them.
 func TestRealAgents(t *testing.T) {
-	binary, state := filepath.Join(t.TempDir(), "ceiling"), t.TempDir()
-	must(t, "..", []string{"CGO_ENABLED=0"}, "go", "build", "-o", binary, "./cmd/ceiling")
+	binary, state := built(t, "ceiling"), t.TempDir()
 	env := []string{"XDG_DATA_HOME=" + state}
 	start := func(name string, args ...string) (*exec.Cmd, *os.File) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

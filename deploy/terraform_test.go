@@ -22,8 +22,7 @@ type group struct {
 
 func newGroup(t *testing.T) *group {
 	t.Helper()
-	provider := t.TempDir()
-	must(t, "terraform/standin", nil, "go", "build", "-o", filepath.Join(provider, "terraform-provider-aws"), ".")
+	provider := filepath.Dir(built(t, "terraform-provider-aws"))
 	config := filepath.Join(t.TempDir(), "terraform.rc")
 	write(t, config, fmt.Sprintf("provider_installation {\n  dev_overrides { \"hashicorp/aws\" = %q }\n}\n", provider), 0o600)
 	g := &group{t.TempDir(), tool(t, "terraform"), []string{"TF_CLI_CONFIG_FILE=" + config, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1"}}

@@ -136,7 +136,7 @@ func rule() *tfprotov6.Schema {
 		cidr_ipv6 string optional
 		description string optional
 		from_port number optional
-		id string optional computed
+		id string computed
 		ip_protocol string required
 		prefix_list_id string optional
 		referenced_security_group_id string optional
