@@ -272,6 +272,9 @@ func (a *Agent) accepts(ctx context.Context, o *order) error {
 	if phase != Idle {
 		return fmt.Errorf("it is at run %s (%s)", of, phase)
 	}
+	if err := pprofAllowed(ctx, a.o.Allow, a.o.find, o.Spec); err != nil && o.Observe {
+		return err
+	}
 	if !o.Load {
 		return nil // an observer sends nothing to the target
 	}
@@ -354,7 +357,7 @@ func (a *Agent) work(ctx context.Context, s *session, p *bus.Publisher) {
 	var sent sync.WaitGroup
 	sent.Go(func() { a.send(sending, s, p) })
 	profile, e := s.work(ctx, a.o.engine, run.ShareOptions{
-		Host: a.o.Name, Version: a.o.Version, Permit: permit(ctx, a.o.Allow, a.o.find),
+		Host: a.o.Name, Version: a.o.Version, Permit: permit(ctx, a.o.Allow, a.o.find, &s.order),
 	}, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()

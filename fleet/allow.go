@@ -187,6 +187,21 @@ func addressesOf(ctx context.Context, to spec.Address, find Lookup) ([]netip.Add
 	return list, nil
 }
 
+// ownAddresses are this host's; none where they cannot be read.
+func ownAddresses() []netip.Addr {
+	list := []netip.Addr{plain(netip.IPv4Unspecified()), plain(netip.IPv6Unspecified())}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return list
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			list = append(list, plain(p.Addr()))
+		}
+	}
+	return list
+}
+
 // plain is an address as it is reached: an IPv4 one in IPv6 clothes is IPv4,
 // and the unspecified one is this host.
 func plain(a netip.Addr) netip.Addr {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -168,7 +169,7 @@ func (j *job) unready(limit time.Duration) error {
 	for _, m := range j.members {
 		switch {
 		case m.end != nil && m.end.Refused:
-			return fmt.Errorf("%w: agent %s: %s", run.ErrRefused, m.name, m.end.Error)
+			return fmt.Errorf("%w: agent %s: %s", run.ErrRefused, m.name, strings.TrimPrefix(m.end.Error, run.ErrRefused.Error()+": "))
 		case m.end != nil && m.end.Error != "":
 			return fmt.Errorf("agent %s: %s", m.name, m.end.Error)
 		case m.end != nil && m.end.Stopped != "":

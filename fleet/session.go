@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -192,12 +193,46 @@ func (s *session) NotMeasured(n record.NotMeasured) {
 // AgentInterval implements run.Sink: an engine is one agent.
 func (s *session) AgentInterval(string, *load.Tally, bool) {}
 
-// permit makes the check of resolved addresses for an engine.
-func permit(ctx context.Context, l AllowList, find Lookup) func(netip.AddrPort, string) error {
+// permit makes the check of resolved addresses for an engine. One that only
+// observes sends nothing to the target, and looks for it on its own machine: it
+// may ask that for profiles, and what is on the list.
+func permit(ctx context.Context, l AllowList, find Lookup, o *order) func(netip.AddrPort, string) error {
+	if !o.Load {
+		return func(netip.AddrPort, string) error { return nil } // pprofAllowed has looked
+	}
 	return func(to netip.AddrPort, unix string) error {
 		if to.IsValid() {
 			return l.Permits(ctx, to, find)
 		}
 		return l.PermitsUnix(unix)
 	}
+}
+
+// pprofAllowed looks at an endpoint for profiles that a spec names: it has to
+// be on this machine, or on the list.
+func pprofAllowed(ctx context.Context, l AllowList, find Lookup, s *spec.Spec) error {
+	if s.Pprof == "" || s.Pprof == "off" {
+		return nil
+	}
+	to, _, _, err := spec.ParseTarget(s.Pprof)
+	if err != nil {
+		return fmt.Errorf("--pprof: %w", err)
+	}
+	if to.Network == spec.Unix {
+		return l.PermitsUnix(to.Path)
+	}
+	addrs, err := addressesOf(ctx, to, find)
+	if err != nil {
+		return err
+	}
+	own := ownAddresses()
+	for _, at := range addrs {
+		if !slices.Contains(own, plain(at.Addr())) {
+			err = errors.Join(err, l.Permits(ctx, at, find))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("--pprof: %w", err)
+	}
+	return nil
 }

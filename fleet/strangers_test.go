@@ -44,8 +44,9 @@ func TestAgentHoldsItsOwn(t *testing.T) {
 		o.Caps = Caps{MaxTime: time.Minute, MaxRate: 1000, MaxConnections: 20}
 		o.Observes = false
 	})
+	both := b.agent("a2", nil)
 	w, _ := b.work(WorkOptions{Agents: 1})
-	to := agentOf(t, w, "a1")
+	to, other := agentOf(t, w, "a1"), agentOf(t, w, "a2")
 	whole := load.Share{First: 0, Count: 1, Of: 1}
 	mine := func(change func(*order)) order {
 		s := request(nobody, nil)
@@ -71,6 +72,7 @@ func TestAgentHoldsItsOwn(t *testing.T) {
 		"no role":            {verbPrepare, "r", mine(func(o *order) { o.Load = false }), "neither load nor observe"},
 		"share":              {verbPrepare, "r", mine(func(o *order) { o.Share = load.Share{First: 3, Count: 1, Of: 2} }), "cannot be"},
 		"no share":           {verbPrepare, "r", mine(func(o *order) { o.Share = load.Share{} }), "no share"},
+		"pprof":              {verbPrepare, "o", mine(func(o *order) { o.Load, o.Observe, o.Spec.Pprof = false, true, "http://198.18.0.1/debug/pprof/" }), "198.18.0.1:80 is not on its allow-list"},
 		"version":            {verbPrepare, "r", mine(func(o *order) { o.Protocol = 7 }), "the driver speaks version 7"},
 		"spec":               {verbPrepare, "r", mine(func(o *order) { o.Spec.Connections = -1 }), "connections"},
 		"no spec":            {verbPrepare, "r", mine(func(o *order) { o.Spec = nil }), "no spec"},
@@ -85,6 +87,10 @@ func TestAgentHoldsItsOwn(t *testing.T) {
 		"start of no shape":  {verbStart, "r", "now", "malformed"},
 		"finish without run": {verbFinish, "r", struct{}{}, "no run"},
 	} {
+		to, a := to, a
+		if c.run == "o" {
+			to, a = other, both
+		}
 		_, err := w.say(t.Context(), to, c.verb, c.run, c.body)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !isAnswered(err) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
