@@ -2,9 +2,11 @@ package profile
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	_ "net/http/pprof"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -114,5 +116,24 @@ func TestContains(t *testing.T) {
 	}
 	if ok, err := contains(strings.NewReader(strings.Repeat("needl", 1<<19)), []byte("needle")); err != nil || ok {
 		t.Errorf("a word that is not there: %v, %v", ok, err)
+	}
+}
+
+// TestFindWithin: who may not go everywhere goes nowhere else by a redirect.
+func TestFindWithin(t *testing.T) {
+	reached := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	defer s.Close()
+	asked := 0
+	_, err := FindWithin(t.Context(), s.URL, func(to netip.AddrPort) error {
+		if asked++; "http://"+to.String() != s.URL {
+			return errors.New("not on the list")
+		}
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "not on the list") || reached || asked != 2 {
+		t.Errorf("%v, reached %v, asked %d times", err, reached, asked)
 	}
 }
