@@ -150,7 +150,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 		done.KeepErr = errors.Join(done.KeepErr, err)
 		series = record.Series{Load: rec.rows}
 	}
-	done.Run.Subject = subjectOf(&done.Run, &series, worked.Target)
+	done.Run.Subject = subjectOf(&done.Run, &series, worked)
 	identified(done.Run.Subject, worked.Identities)
 	done.Run.Verdict = verdict.Judge(&done.Run, &series)
 	done.Run.Exit = ExitOf(&done.Run)

@@ -8,10 +8,14 @@ import (
 )
 
 // subjectOf names the server's processes and what they used in the window; nil
-// where none was found on a watched host. Of several hosts it is on the first
-// that has one: an address is served by one.
-func subjectOf(r *record.Run, series *record.Series, target string) *record.Subject {
-	s := &record.Subject{Address: target}
+// where none was found on a watched host. An address is served by one host; where
+// several tell of it, agents of one machine, it is the one that identified the
+// processes, or else the first.
+func subjectOf(r *record.Run, series *record.Series, w *Worked) *record.Subject {
+	s := &record.Subject{Address: w.Target}
+	if len(w.Identities) > 0 {
+		s.Host = w.Identities[0].Host
+	}
 	byPID := map[int]*record.SubjectProcess{}
 	for _, row := range record.Of[*record.SubjectRow](series) {
 		if row.Role == record.RoleSubject && byPID[row.PID] == nil && (s.Host == "" || s.Host == row.Host) {
