@@ -58,7 +58,7 @@ func TestMetrics(t *testing.T) {
 	much := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"), faulty.Endless(string(pattern(1<<16)))))
 	bad := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Write("nonsense\r\n\r\n")))
 	ejected, sick, spent, tried := refused(), refused(), refused(), refused()
-	text := "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[timeouts]\nheader = \"200ms\"\nconnect = \"200ms\"\n"
+	text := "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[timeouts]\nheader = \"1s\"\nconnect = \"200ms\"\n"
 	place := func(path, location, uri, destination string) {
 		text += fmt.Sprintf("[[locations]]\npaths = [%q]\n%s\n[[locations.destinations]]\nuri = \"http://%s\"\n%s\n", path, location, uri, destination)
 	}
