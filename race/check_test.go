@@ -117,7 +117,7 @@ func TestRace(t *testing.T) {
 	names := []string{Nginx, "haproxy", "fasthttp", "httputil", Ours, Prefork}
 	r, err := Run(t.Context(), Config{
 		Rounds: 1, Duration: 60 * time.Millisecond, Workers: 1, Connections: 8, PerS: 500, Seed: 1, Hold: 300,
-		Only: names, Cases: []string{"16", "file-go-wrk", "idle"}, Program: programName, Version: "test", Keep: dir,
+		Only: names, Cases: []string{"16", "file-go-wrk", "idle"}, Program: program(t), Version: "test", Keep: dir,
 	})
 	if err != nil {
 		t.Fatal(err)

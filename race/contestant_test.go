@@ -126,7 +126,11 @@ func TestHash(t *testing.T) {
 // is refused.
 func TestMissing(t *testing.T) {
 	t.Setenv("PATH", "/nowhere/bin")
-	list, err := find(t.Context(), &Config{Program: programName, Version: "v"})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := find(t.Context(), &Config{Program: self, Version: "v"})
 	if err != nil || len(list) != len(Contestants()) {
 		t.Fatalf("%d, %v", len(list), err)
 	}

@@ -91,7 +91,9 @@ type Verdict struct {
 	High   float64 `json:"high"`
 	Limit  float64 `json:"limit"`
 	Unit   string  `json:"unit"`
-	Says   string  `json:"says"`
+	// Rounds that the interval rests on; 0 for what is measured once.
+	Rounds int    `json:"rounds,omitempty"`
+	Says   string `json:"says"`
 }
 
 // Words of a verdict. The interval decides; where it has the limit inside, the
@@ -100,11 +102,18 @@ const (
 	Met        = "met"
 	ProbablyIs = "met by the median; the interval reaches beyond"
 	ProbablyNo = "missed by the median; the interval reaches below"
+	TooFewMet  = "met by the median; too few rounds for an interval"
+	TooFewNot  = "missed by the median; too few rounds for an interval"
 	Missed     = "missed"
 )
 
 func judge(v Verdict) Verdict {
+	few := v.Rounds > 0 && v.Rounds < stat.LeastBlocks(confidence, 1)
 	switch {
+	case few && v.Value <= v.Limit:
+		v.Says = TooFewMet
+	case few:
+		v.Says = TooFewNot
 	case v.High <= v.Limit:
 		v.Says = Met
 	case v.Low > v.Limit:
@@ -246,7 +255,7 @@ func (r *Result) judgeCase(c *CaseResult) {
 		}
 		say := func(what string, e *stat.Estimate, limit float64, unit string) {
 			if e != nil && limit > 0 {
-				r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": " + row.Name + what, Value: e.Value, Low: e.Low, High: e.High, Limit: limit, Unit: unit}))
+				r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": " + row.Name + what, Value: e.Value, Low: e.Low, High: e.High, Limit: limit, Unit: unit, Rounds: e.N}))
 			}
 		}
 		say(", CPU per request to nginx's", row.ToNginx, c.Limit, "ratio")

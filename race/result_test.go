@@ -64,6 +64,11 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%v: %q", c, v.Says)
 		}
 	}
+	for value, want := range map[float64]string{.6: TooFewMet, .8: TooFewNot} {
+		if v := judge(Verdict{Value: value, Low: value, High: value, Limit: .7, Rounds: 5}); v.Says != want {
+			t.Errorf("%v: %q", value, v.Says)
+		}
+	}
 }
 
 // TestWrite: no line is wider than 100 columns, whatever the figures; what is

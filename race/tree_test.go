@@ -40,9 +40,9 @@ func until(t *testing.T, what string, f func() bool) {
 // it, for the others sleep.
 func TestTreeCounts(t *testing.T) {
 	pid := shell(t, `sh -c 'while [ ! -e /proc/1/nothing ]; do :; done & sleep 60' & sleep 60`)
-	until(t, "five processes", func() bool {
+	until(t, "the processes", func() bool { // five, or four where a shell becomes its last command
 		pids, err := tree(pid)
-		return err == nil && len(pids) == 5
+		return err == nil && len(pids) >= 4
 	})
 	before, err := readClock(pid)
 	if err != nil {
