@@ -26,7 +26,7 @@ lint:
 
 # race needs cgo and a C compiler, which deps installs. The packages that are
 # left out start no goroutine.
-CONCURRENT = ./cmd/ceiling ./export ./internal/faulty ./internal/ring ./live ./live/follow ./live/page ./load ./observe \
+CONCURRENT = ./cmd/ceiling ./export ./fleet/... ./internal/faulty ./internal/ring ./live ./live/follow ./live/page ./load ./observe \
 	./proxy ./proxy/apps ./proxy/publish ./proxy/secure ./race/... ./record ./run ./server/... ./take
 race:
 	CGO_ENABLED=1 PACKAGES="$(CONCURRENT)" ./.ci/test -race -short

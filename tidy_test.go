@@ -29,6 +29,7 @@ func mayImport() map[string][]string {
 		"internal/faulty":   {},
 		"internal/browser":  {},
 		"internal/screen":   {},
+		"internal/lazy":     {},
 		"load":              append([]string{"internal/http1", "internal/ring"}, low...),
 		"server":            append([]string{"internal/http1", "internal/ring"}, low...),
 		"server/planted":    append([]string{"internal/http1", "internal/ring", "server"}, low...),
@@ -47,14 +48,14 @@ func mayImport() map[string][]string {
 		"verdict":           {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record"},
 		"report":            {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict"},
 		"report/chart":      {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict"},
-		"report/page":       {"foreign", "internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart"},
-		"report/journal":    {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart", "report/page"},
+		"report/page":       {"foreign", "internal/lazy", "internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart"},
+		"report/journal":    {"internal/lazy", "internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart", "report/page"},
 		"export":            {"internal/unit", "internal/hist", "spec", "record"},
 		"live":              {"internal/unit", "internal/hist", "internal/sys", "spec", "record", "verdict"},
 		"live/page":         {"internal/unit", "internal/sys", "live", "record"},
 		"live/terminal":     {"internal/unit", "live", "record"},
 		"live/follow":       {"live", "spec", "plan", "record"},
-		"foreign":           {},
+		"foreign":           {"internal/lazy"},
 		"profile":           {"record"},
 		"observe":           append([]string{"record"}, low...),
 		"take":              append([]string{"spec", "record"}, low...),
@@ -175,7 +176,7 @@ func checkVariable(t *testing.T, s source, v *ast.ValueSpec) {
 		if i < len(v.Values) {
 			if call, ok := v.Values[i].(*ast.CallExpr); ok {
 				text := callName(call)
-				if text == "regexp.MustCompile" || text == "errors.New" || text == "template.Must" {
+				if text == "regexp.MustCompile" || text == "lazy.Regexp" || text == "errors.New" || text == "template.Must" {
 					continue
 				}
 			}

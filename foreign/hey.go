@@ -3,19 +3,20 @@ package foreign
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"ceiling/internal/lazy"
 )
 
 var (
-	heyTotal    = regexp.MustCompile(`(?m)^  Total:\t([\d.]+) secs\r?$`)
-	heyRate     = regexp.MustCompile(`(?m)^  Requests/sec:\t([\d.]+)\r?$`)
-	heyFigure   = regexp.MustCompile(`(?m)^  (Slowest|Fastest|Average):\t([\d.]+) secs\r?$`)
-	heyBytes    = regexp.MustCompile(`(?m)^  Total data:\t(\d+) bytes\r?$`)
-	heyQuantile = regexp.MustCompile(`(?m)^  (\d+)%+ in ([\d.]+) secs\r?$`)
-	heyStatus   = regexp.MustCompile(`(?m)^  \[(\d{3})\]\t(\d+) responses\r?$`)
-	heyError    = regexp.MustCompile(`(?m)^  \[(\d+)\]\t(.+?)\r?$`)
+	heyTotal    = lazy.Regexp(`(?m)^  Total:\t([\d.]+) secs\r?$`)
+	heyRate     = lazy.Regexp(`(?m)^  Requests/sec:\t([\d.]+)\r?$`)
+	heyFigure   = lazy.Regexp(`(?m)^  (Slowest|Fastest|Average):\t([\d.]+) secs\r?$`)
+	heyBytes    = lazy.Regexp(`(?m)^  Total data:\t(\d+) bytes\r?$`)
+	heyQuantile = lazy.Regexp(`(?m)^  (\d+)%+ in ([\d.]+) secs\r?$`)
+	heyStatus   = lazy.Regexp(`(?m)^  \[(\d{3})\]\t(\d+) responses\r?$`)
+	heyError    = lazy.Regexp(`(?m)^  \[(\d+)\]\t(.+?)\r?$`)
 )
 
 // heyKeeps is how many results hey keeps (requester.go, maxRes).
@@ -29,11 +30,11 @@ func parseHey(data []byte) (Result, error) {
 		"closed loop: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission); -q holds each worker back and does not change that",
 		"its times have four decimals of a second: a 0 is anything below 0.05 ms",
 		"it repeats neither the URL nor the number of connections")
-	seconds, err := match(heyTotal, "Total", summary)
+	seconds, err := match(heyTotal(), "Total", summary)
 	if err != nil {
 		return r, err
 	}
-	rate, err := match(heyRate, "Requests/sec", summary)
+	rate, err := match(heyRate(), "Requests/sec", summary)
 	if err != nil {
 		return r, err
 	}
@@ -57,7 +58,7 @@ func parseHey(data []byte) (Result, error) {
 
 func (r *Result) heyCounts(summary, errorList string) error {
 	r.Statuses = map[string]uint64{}
-	for _, g := range heyStatus.FindAllStringSubmatch(summary, -1) {
+	for _, g := range heyStatus().FindAllStringSubmatch(summary, -1) {
 		n, err := countOf(g[2])
 		if err != nil {
 			return err
@@ -68,14 +69,14 @@ func (r *Result) heyCounts(summary, errorList string) error {
 	if r.Requests, err = total(r.Statuses); err != nil {
 		return err
 	}
-	for _, g := range heyError.FindAllStringSubmatch(errorList, -1) {
+	for _, g := range heyError().FindAllStringSubmatch(errorList, -1) {
 		n, err := countOf(g[1])
 		if err != nil {
 			return err
 		}
 		r.fail(g[2], n)
 	}
-	if g := heyBytes.FindStringSubmatch(summary); g != nil {
+	if g := heyBytes().FindStringSubmatch(summary); g != nil {
 		n, err := countOf(g[1])
 		if err != nil {
 			return err
@@ -95,7 +96,7 @@ func (r *Result) heyLatency(summary string) error {
 	if r.Requests == 0 {
 		return nil // what it prints then is zeros
 	}
-	for _, g := range heyFigure.FindAllStringSubmatch(summary, -1) {
+	for _, g := range heyFigure().FindAllStringSubmatch(summary, -1) {
 		ns, err := heyTime(g[2])
 		if err != nil {
 			return err
@@ -109,7 +110,7 @@ func (r *Result) heyLatency(summary string) error {
 			r.MeanNs = &ns
 		}
 	}
-	for _, g := range heyQuantile.FindAllStringSubmatch(summary, -1) {
+	for _, g := range heyQuantile().FindAllStringSubmatch(summary, -1) {
 		percent, err := strconv.ParseFloat(g[1], 64)
 		if err != nil || percent > 100 {
 			return fmt.Errorf("%s%% is no quantile", g[1])

@@ -21,12 +21,12 @@ func sniff(text []byte) (string, parser, error) {
 		return "", nil, errors.New("it is empty")
 	case text[0] == '{':
 		return sniffJSON(text)
-	case wrkHead.Match(text):
+	case wrkHead().Match(text):
 		if bytes.Contains(text, []byte("Thread calibration: ")) || bytes.Contains(text, []byte("(HdrHistogram - Recorded Latency)")) {
 			return Wrk2, parseWrk2, nil
 		}
 		return Wrk, parseWrk, nil
-	case heyRate.Match(text) && bytes.Contains(text, []byte("Summary:")):
+	case heyRate().Match(text) && bytes.Contains(text, []byte("Summary:")):
 		return Hey, parseHey, nil
 	case bytes.HasPrefix(text, []byte("unable to connect to ")):
 		return "", nil, fmt.Errorf("wrk made no request: %q", clean(string(text)))

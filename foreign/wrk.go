@@ -8,18 +8,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ceiling/internal/lazy"
 )
 
 var (
-	wrkHead    = regexp.MustCompile(`(?m)^ *Running \S+ test @ (\S+)\r?$`)
-	wrkThreads = regexp.MustCompile(`(?m)^ *(\d+) threads and (\d+) connections\r?$`)
-	wrkLatency = regexp.MustCompile(`(?m)^ *Latency +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+)%\r?$`)
-	wrkTotal   = regexp.MustCompile(`(?m)^ *(\d+) requests in ([\d.]+(?:us|ms|s|m|h)), ([\d.]+)([KMGTP]?)B read\r?$`)
-	wrkRate    = regexp.MustCompile(`(?m)^ *Requests/sec: +([\d.]+)\r?$`)
-	wrkSocket  = regexp.MustCompile(`(?m)^ *Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)\r?$`)
-	wrkStatus  = regexp.MustCompile(`(?m)^ *Non-2xx or 3xx responses: (\d+)\r?$`)
+	wrkHead    = lazy.Regexp(`(?m)^ *Running \S+ test @ (\S+)\r?$`)
+	wrkThreads = lazy.Regexp(`(?m)^ *(\d+) threads and (\d+) connections\r?$`)
+	wrkLatency = lazy.Regexp(`(?m)^ *Latency +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+) +(-?[\d.a-z]+)%\r?$`)
+	wrkTotal   = lazy.Regexp(`(?m)^ *(\d+) requests in ([\d.]+(?:us|ms|s|m|h)), ([\d.]+)([KMGTP]?)B read\r?$`)
+	wrkRate    = lazy.Regexp(`(?m)^ *Requests/sec: +([\d.]+)\r?$`)
+	wrkSocket  = lazy.Regexp(`(?m)^ *Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)\r?$`)
+	wrkStatus  = lazy.Regexp(`(?m)^ *Non-2xx or 3xx responses: (\d+)\r?$`)
 	// A quantile line has a percentage and a time alone.
-	wrkQuantile = regexp.MustCompile(`(?m)^ *([\d.]+)% +([\d.]+(?:us|ms|s|m|h)) *\r?$`)
+	wrkQuantile = lazy.Regexp(`(?m)^ *([\d.]+)% +([\d.]+(?:us|ms|s|m|h)) *\r?$`)
 )
 
 // match finds the one line that a pattern is for and answers its groups.
@@ -80,19 +82,19 @@ func parseWrk2(data []byte) (Result, error) {
 // wrkCounts reads what both print.
 func wrkCounts(text string) (Result, error) {
 	var r Result
-	head, err := match(wrkHead, "Running … test @ URL", text)
+	head, err := match(wrkHead(), "Running … test @ URL", text)
 	if err != nil {
 		return r, err
 	}
-	threads, err := match(wrkThreads, "threads and connections", text)
+	threads, err := match(wrkThreads(), "threads and connections", text)
 	if err != nil {
 		return r, err
 	}
-	sum, err := match(wrkTotal, "requests in …", text)
+	sum, err := match(wrkTotal(), "requests in …", text)
 	if err != nil {
 		return r, err
 	}
-	rate, err := match(wrkRate, "Requests/sec", text)
+	rate, err := match(wrkRate(), "Requests/sec", text)
 	if err != nil {
 		return r, err
 	}
@@ -126,7 +128,7 @@ func wrkCounts(text string) (Result, error) {
 // wrkErrors reads the lines that are there only when something went wrong.
 func (r *Result) wrkErrors(text string) error {
 	var bad uint64
-	if g := wrkStatus.FindStringSubmatch(text); g != nil {
+	if g := wrkStatus().FindStringSubmatch(text); g != nil {
 		n, err := countOf(g[1])
 		if err != nil {
 			return err
@@ -140,7 +142,7 @@ func (r *Result) wrkErrors(text string) error {
 	if bad > 0 {
 		r.Statuses["400 or more"] = bad
 	}
-	g := wrkSocket.FindStringSubmatch(text)
+	g := wrkSocket().FindStringSubmatch(text)
 	if g == nil {
 		return nil
 	}
@@ -157,7 +159,7 @@ func (r *Result) wrkErrors(text string) error {
 
 // wrkMean reads the line of the latency's mean and maximum.
 func (r *Result) wrkMean(text string) error {
-	g := wrkLatency.FindStringSubmatch(text)
+	g := wrkLatency().FindStringSubmatch(text)
 	if g == nil {
 		return errors.New("no line of Latency in it")
 	}
@@ -177,7 +179,7 @@ func (r *Result) wrkMean(text string) error {
 }
 
 func (r *Result) wrkQuantiles(text string) error {
-	for _, g := range wrkQuantile.FindAllStringSubmatch(text, -1) {
+	for _, g := range wrkQuantile().FindAllStringSubmatch(text, -1) {
 		percent, err := strconv.ParseFloat(g[1], 64)
 		if err != nil || percent < 0 || percent > 100 {
 			return fmt.Errorf("%s%% is no quantile", g[1])

@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"ceiling/internal/lazy"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/report/chart"
@@ -316,7 +316,7 @@ func (e *Entry) nameRecord(as, id string) (name string, line int, err error) {
 	return "", 0, nil
 }
 
-var nameLine = regexp.MustCompile(`^(\s+[^\s:#]+\s*:)[ \t]*(#.*)?$`)
+var nameLine = lazy.Regexp(`^(\s+[^\s:#]+\s*:)[ \t]*(#.*)?$`)
 
 // writeName puts an ID behind a name of the front matter.
 func (e *Entry) writeName(line int, id string) error {
@@ -329,7 +329,7 @@ func (e *Entry) writeName(line int, id string) error {
 		return fmt.Errorf("%s has changed meanwhile; write the ID into its runs: %s", e.File, id)
 	}
 	old := strings.TrimSuffix(string(lines[line-1]), "\r")
-	m := nameLine.FindStringSubmatch(old)
+	m := nameLine().FindStringSubmatch(old)
 	if m == nil {
 		return fmt.Errorf("%s:%d: the record is in its place; write its ID here: %s", e.File, line, id)
 	}

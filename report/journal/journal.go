@@ -13,10 +13,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"ceiling/internal/lazy"
 	"ceiling/record"
 	"ceiling/report/page"
 )
@@ -33,7 +33,7 @@ const (
 )
 
 // folderName is what the folder of an entry is called: 0007-what-it-asks.
-var folderName = regexp.MustCompile(`^(\d{4})-([a-z0-9]+(?:-[a-z0-9]+)*)$`)
+var folderName = lazy.Regexp(`^(\d{4})-([a-z0-9]+(?:-[a-z0-9]+)*)$`)
 
 // Status of an entry.
 type Status string
@@ -198,7 +198,7 @@ func folders(dir string) ([]string, error) {
 			continue
 		}
 		_, err = os.Stat(filepath.Join(dir, d.Name(), entryFile))
-		if folderName.MatchString(d.Name()) || err == nil {
+		if folderName().MatchString(d.Name()) || err == nil {
 			names = append(names, d.Name())
 		}
 	}
@@ -212,7 +212,7 @@ func folders(dir string) ([]string, error) {
 func readEntry(dir, name string) (*Entry, Mistakes) {
 	e := &Entry{Name: name, Dir: filepath.Join(dir, name), File: filepath.Join(dir, name, entryFile)}
 	var wrong Mistakes
-	parts := folderName.FindStringSubmatch(name)
+	parts := folderName().FindStringSubmatch(name)
 	if parts == nil {
 		wrong.add(e.Dir, 0, "the folder of an entry has a number of four digits and small letters, as in 0001-a-short-title")
 		return nil, wrong

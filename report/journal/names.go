@@ -3,10 +3,10 @@ package journal
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
+	"ceiling/internal/lazy"
 	"ceiling/record"
 	"ceiling/report/chart"
 )
@@ -174,7 +174,7 @@ func stepsOf(field string, names map[string]string, plan bool, document any) ([]
 }
 
 // element is a path that goes through an element of a list.
-var element = regexp.MustCompile(`\[|\.\d+(\.|$)`)
+var element = lazy.Regexp(`\[|\.\d+(\.|$)`)
 
 // cutLeaf takes a short name off the end of a path: one of pointNames that is
 // no key of its own there.
@@ -183,7 +183,7 @@ func cutLeaf(field string, plan bool) (path, leaf string) {
 		return field, ""
 	}
 	for name := range pointNames {
-		if path, ok := strings.CutSuffix(field, "."+name); ok && element.MatchString(path) {
+		if path, ok := strings.CutSuffix(field, "."+name); ok && element().MatchString(path) {
 			return path, name
 		}
 	}

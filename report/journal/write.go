@@ -109,7 +109,7 @@ func Create(dir, title, today string) (string, error) {
 	}
 	number := 1
 	for _, d := range list {
-		if m := folderName.FindStringSubmatch(d.Name()); m != nil {
+		if m := folderName().FindStringSubmatch(d.Name()); m != nil {
 			var n int
 			if _, err := fmt.Sscanf(m[1], "%d", &n); err != nil {
 				return "", fmt.Errorf("begin entry: %s: %w", d.Name(), err)

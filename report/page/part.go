@@ -2,10 +2,10 @@ package page
 
 import (
 	"html/template"
-	"regexp"
 	"strings"
 	"sync"
 
+	"ceiling/internal/lazy"
 	"ceiling/record"
 	"ceiling/report/chart"
 )
@@ -59,8 +59,8 @@ func Shown(text string) string { return legible(redact(text)) }
 func Text(s string) string { return legible(s) }
 
 var (
-	secretFlag = regexp.MustCompile(`(?is)(?:^-H|^|[^a-z-])(` + secretNames + `)\s*:`)
-	secretArgs = regexp.MustCompile(`(?i)^--?(?:password|token|secret|api-?key)(?:=|$)`)
+	secretFlag = lazy.Regexp(`(?is)(?:^-H|^|[^a-z-])(` + secretNames + `)\s*:`)
+	secretArgs = lazy.Regexp(`(?i)^--?(?:password|token|secret|api-?key)(?:=|$)`)
 )
 
 // CredentialsOfRun names what of a run's record lets a client in, and should
@@ -69,11 +69,11 @@ func CredentialsOfRun(r *record.Run) []string {
 	list := credentialsIn(r.Command, "the command line")
 	for i := range r.Spec.Targets {
 		t := &r.Spec.Targets[i]
-		if password.MatchString(t.URL) {
+		if password().MatchString(t.URL) {
 			list = append(list, "a password in the URL of a target")
 		}
 		for _, f := range t.Header {
-			if secretName.MatchString(f.Name) {
+			if secretName().MatchString(f.Name) {
 				list = append(list, "the header field "+f.Name)
 			}
 		}
@@ -88,7 +88,7 @@ func CredentialsOfPlan(p *record.Plan) []string {
 		s := &p.Experiment.Servers[i]
 		list = append(list, credentialsIn([]string{s.URL}, "a server's URL")...)
 		for _, text := range append([]string{s.Serve}, s.Env...) {
-			if secretVariable.MatchString(text) || password.MatchString(text) {
+			if secretVariable().MatchString(text) || password().MatchString(text) {
 				list = append(list, "the command or the environment of the server "+redact(s.Label()))
 			}
 		}
@@ -103,10 +103,10 @@ func CredentialsOfPlan(p *record.Plan) []string {
 
 func credentialsIn(words []string, where string) []string {
 	for _, w := range words {
-		if m := secretFlag.FindStringSubmatch(w); m != nil {
+		if m := secretFlag().FindStringSubmatch(w); m != nil {
 			return []string{"the header field " + m[1] + " in " + where}
 		}
-		if password.MatchString(w) || secretVariable.MatchString(w) || secretArgs.MatchString(w) {
+		if password().MatchString(w) || secretVariable().MatchString(w) || secretArgs().MatchString(w) {
 			return []string{"a password or token in " + where}
 		}
 	}

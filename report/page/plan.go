@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"ceiling/internal/lazy"
 	"ceiling/internal/unit"
 	"ceiling/plan"
 	"ceiling/record"
@@ -258,7 +258,7 @@ func planEnvironment(p *record.Plan) Section {
 
 // secretVariable is a variable of an environment whose name says that it is
 // secret, up to the next of a list.
-var secretVariable = regexp.MustCompile(`(?i)([a-z0-9_]*(?:secret|token|passw|credential|api_?key|private)[a-z0-9_]*=)[^,\s]*`)
+var secretVariable = lazy.Regexp(`(?i)([a-z0-9_]*(?:secret|token|passw|credential|api_?key|private)[a-z0-9_]*=)[^,\s]*`)
 
 // withoutSecrets hides what experiment files may carry: credentials in header
 // fields and in a server's environment. The bytes of a body are its size.
@@ -269,9 +269,9 @@ func withoutSecrets(list []entry) []entry {
 		case strings.HasSuffix(e.path, ".content"):
 			e.value = unit.FormatBytesSI(int64(len(e.value)/4*3)) + " of a file"
 		case strings.HasSuffix(e.path, ".header"):
-			e.value = secretField.ReplaceAllString(e.value, "$1 "+hidden)
+			e.value = secretField().ReplaceAllString(e.value, "$1 "+hidden)
 		case strings.HasSuffix(e.path, ".env"), strings.HasSuffix(e.path, ".serve"):
-			e.value = secretVariable.ReplaceAllString(e.value, "$1"+hidden)
+			e.value = secretVariable().ReplaceAllString(e.value, "$1"+hidden)
 		}
 		out = append(out, e)
 	}

@@ -1,8 +1,9 @@
 package page
 
 import (
-	"regexp"
 	"strings"
+
+	"ceiling/internal/lazy"
 )
 
 // A report is made to be sent to others, so what lets a client in is not shown:
@@ -17,18 +18,18 @@ const hidden = "(hidden)"
 const secretNames = `proxy-authorization|authorization|cookie|x-api-key|api-key|x-auth-token|x-access-token|x-csrf-token|x-amz-security-token`
 
 var (
-	secretName  = regexp.MustCompile(`(?i)^(` + secretNames + `)$`)
-	secretField = regexp.MustCompile(`(?is)((?:^-H|^|[^a-z-])(?:` + secretNames + `)\s*:).*`)
-	password    = regexp.MustCompile(`(://[^/?#@:\s]*):[^/?#@\s]*@`)
+	secretName  = lazy.Regexp(`(?i)^(` + secretNames + `)$`)
+	secretField = lazy.Regexp(`(?is)((?:^-H|^|[^a-z-])(?:` + secretNames + `)\s*:).*`)
+	password    = lazy.Regexp(`(://[^/?#@:\s]*):[^/?#@\s]*@`)
 )
 
 // redact hides the password of every URL in a text.
-func redact(text string) string { return password.ReplaceAllString(text, "$1:"+hidden+"@") }
+func redact(text string) string { return password().ReplaceAllString(text, "$1:"+hidden+"@") }
 
 // secretPath tells an entry whose value is a credential.
 func secretPath(path string) bool {
 	_, name, ok := strings.Cut(path, ".header.")
-	return ok && secretName.MatchString(name)
+	return ok && secretName().MatchString(name)
 }
 
 // commandLine is a command as it was typed, quoted for a shell, without its
@@ -36,15 +37,15 @@ func secretPath(path string) bool {
 func commandLine(words []string) string {
 	var out []string
 	for _, w := range words {
-		out = append(out, quoted(secretField.ReplaceAllString(redact(w), "$1 "+hidden)))
+		out = append(out, quoted(secretField().ReplaceAllString(redact(w), "$1 "+hidden)))
 	}
 	return strings.Join(out, " ")
 }
 
-var bare = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+var bare = lazy.Regexp(`^[A-Za-z0-9_./:=,@%+-]+$`)
 
 func quoted(word string) string {
-	if bare.MatchString(word) {
+	if bare().MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
