@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,10 +45,15 @@ func TestCommandsInTheDocs(t *testing.T) {
 		if err := os.Symlink(experiments(t), filepath.Join(dir, "experiments")); err != nil {
 			t.Fatal(err)
 		}
+		fleet := &documentedFleet{bin: bin, addr: server.Addr, dir: dir}
 		for _, command := range consoleCommands(string(text)) {
 			commands++
+			if fleet.takes(t, command) {
+				continue
+			}
 			runDocumented(t, bin, dir, filepath.Base(file), command, server.Addr)
 		}
+		fleet.end()
 	}
 	if commands < 8 {
 		t.Errorf("only %d commands found: the docs or this test are broken", commands)
@@ -116,5 +122,54 @@ func runDocumented(t *testing.T, bin, dir, file, command, addr string) {
 	// What was measured may be void or broken here: the command has to work.
 	if !slices.Contains([]int{run.ExitHeld, run.ExitBroke, run.ExitVoid}, code) || bytes.Contains(out, []byte("panic")) {
 		t.Errorf("%s: ceiling %s: exit %d (%v)\n%s", file, command, code, err, out)
+	}
+}
+
+// documentedFleet is a controller and agents that a file starts: they serve on
+// until its end, for the commands that follow.
+type documentedFleet struct {
+	bin, addr, dir string
+	url, token     string
+	all            []*exec.Cmd
+}
+
+// takes starts a controller or an agent, whose line of the page stands for the
+// one that this controller printed.
+func (f *documentedFleet) takes(t *testing.T, command string) bool {
+	t.Helper()
+	verb, _, _ := strings.Cut(command, " ")
+	if verb != "controller" && verb != "agent" {
+		return false
+	}
+	command = strings.NewReplacer("127.0.0.1:8080", f.addr, "--listen 127.0.0.1:7422", "--listen 127.0.0.1:0",
+		"nats://127.0.0.1:7422", f.url, "--token-file token ", "").Replace(command)
+	out := filepath.Join(t.TempDir(), "out")
+	file, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c := exec.Command(f.bin, strings.Fields(command)...)
+	c.Env = append(os.Environ(), tokenEnv+"="+f.token)
+	c.Dir, c.Stdout, c.Stderr = f.dir, file, file
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.all = append(f.all, c)
+	s := &started{cmd: c, out: out}
+	if verb == "agent" {
+		s.await(t, "joined test bed")
+		return true
+	}
+	line := strings.Fields(s.await(t, "ceiling agent --join"))
+	f.url, f.token = line[3], line[5]
+	return true
+}
+
+// end ends them, the controller last.
+func (f *documentedFleet) end() {
+	for _, c := range slices.Backward(f.all) {
+		_ = c.Process.Signal(syscall.SIGTERM) // one that has ended is reported by what needed it
+		_ = c.Wait()
 	}
 }

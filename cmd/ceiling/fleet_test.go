@@ -123,9 +123,8 @@ func (s *started) text() string {
 	return string(b)
 }
 
-// await is the line with a text, once it is there.
-func (s *started) await(t *testing.T, text string) string {
-	t.Helper()
+// line is the whole line with a text, once it is there; "" after a minute.
+func (s *started) line(text string) string {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		for line := range strings.Lines(s.text()) {
 			if strings.Contains(line, text) && strings.HasSuffix(line, "\n") {
@@ -133,8 +132,16 @@ func (s *started) await(t *testing.T, text string) string {
 			}
 		}
 	}
-	t.Fatalf("no %q within a minute:\n%s", text, s.text())
 	return ""
+}
+
+func (s *started) await(t *testing.T, text string) string {
+	t.Helper()
+	line := s.line(text)
+	if line == "" {
+		t.Fatalf("no %q within a minute:\n%s", text, s.text())
+	}
+	return line
 }
 
 // serve has web1 serve at port 8080, until the function is called.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -37,6 +39,7 @@ func TestScripts(t *testing.T) {
 			"json":     scriptJSON,
 			"exits":    scriptExits,
 			"measures": scriptMeasures,
+			"fleet":    scriptFleet,
 		},
 	}
 	if testing.Short() { // the verbs that do most at the same time
@@ -54,18 +57,56 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: serve KIND [flags]")
 	}
+	child, err := run.StartChild(context.Background(), program(ts), append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	ts.Check(err)
+	ts.Defer(child.Stop)
+	ts.Setenv("ADDR", child.Addr)
+}
+
+// program is a file of the command: testscript starts it by the name that the
+// binary is called with.
+func program(ts *testscript.TestScript) string {
 	exe, err := os.Executable()
 	ts.Check(err)
-	// testscript starts the command by the name the binary is called with.
 	link := filepath.Join(ts.MkAbs("."), "ceiling-under-test", "ceiling")
 	ts.Check(os.MkdirAll(filepath.Dir(link), 0o755))
 	if _, err := os.Lstat(link); err != nil {
 		ts.Check(os.Symlink(exe, link))
 	}
-	child, err := run.StartChild(context.Background(), link, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
-	ts.Check(err)
-	ts.Defer(child.Stop)
-	ts.Setenv("ADDR", child.Addr)
+	return link
+}
+
+// scriptFleet starts a controller, whose state is in $STATE, and agents: fleet
+// NAME….
+func scriptFleet(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: fleet NAME…")
+	}
+	state := filepath.Join(ts.MkAbs("."), "state")
+	ts.Setenv("STATE", state)
+	start := func(token, says string, args ...string) string {
+		out := filepath.Join(ts.MkAbs("."), "out-"+filepath.Base(args[len(args)-1]))
+		f, err := os.Create(out)
+		ts.Check(err)
+		defer f.Close()
+		c := exec.Command(program(ts), args...)
+		c.Env = append(os.Environ(), tokenEnv+"="+token)
+		c.Stdout, c.Stderr = f, f
+		ts.Check(c.Start())
+		ts.Defer(func() {
+			_ = c.Process.Signal(syscall.SIGTERM)
+			_ = c.Wait() // 0 or by the signal
+		})
+		line := (&started{cmd: c, out: out}).line(says)
+		if line == "" {
+			ts.Fatalf("%v: no %q within a minute: %s", args, says, ts.ReadFile(out))
+		}
+		return line
+	}
+	join := strings.Fields(start("", "ceiling agent --join", "controller", "--listen", "127.0.0.1", "--state", state))
+	for _, name := range args {
+		start(join[5], "joined test bed", "agent", "--join", join[3], "--name", name)
+	}
 }
 
 // scriptClosed puts an address where nobody listens into $ADDR.
