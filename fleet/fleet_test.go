@@ -28,8 +28,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "12"); err != nil { // they wait, most of the time
-		panic(err)
+	if flag.Lookup("test.fuzz").Value.String() == "" { // tests wait, most of the time; fuzzers do not
+		if err := flag.Set("test.parallel", "12"); err != nil {
+			panic(err)
+		}
 	}
 	runtime.GOMAXPROCS(24) // sixteen engines in one process: load.Run says why
 	goleak.VerifyTestMain(m)

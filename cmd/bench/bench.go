@@ -147,17 +147,18 @@ func (b *bench) calm(ctx context.Context, part string) {
 // nothing to do.
 func (b *bench) startup(ctx context.Context, e *Entry) {
 	const times = 20
-	var ms []float64
+	var ms, cpu []float64
 	for range times {
-		begin := time.Now()
-		if err := exec.CommandContext(ctx, b.binary, "--version").Run(); err != nil {
+		begin, c := time.Now(), exec.CommandContext(ctx, b.binary, "--version")
+		if err := c.Run(); err != nil {
 			b.failed(ctx, "start-up", err)
 			return
 		}
 		ms = append(ms, time.Since(begin).Seconds()*1e3)
+		cpu = append(cpu, (c.ProcessState.UserTime()+c.ProcessState.SystemTime()).Seconds()*1e3)
 	}
-	s := spreadOf(ms)
-	e.Startup = &s
+	s, used := spreadOf(ms), spreadOf(cpu)
+	e.Startup, e.StartupCPU = &s, &used
 }
 
 // requestLength is the length of the requests that the tool sends for

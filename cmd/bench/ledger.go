@@ -36,8 +36,11 @@ type Entry struct {
 	Pacing  []Pacing    `json:"pacing,omitempty"`
 	Floor   []Floor     `json:"floor,omitempty"`
 	Hold    *Hold       `json:"hold,omitempty"`
-	Startup *Spread     `json:"startup_ms,omitempty"`
-	Targets []Target    `json:"targets"`
+	Startup *Spread     `json:"startup_ms,omitempty"` // from exec to exit with nothing to do
+	// StartupCPU is what that takes of a CPU: packages that a run does not need
+	// (NATS, parsers, templates) cost it their initialisation all the same.
+	StartupCPU *Spread  `json:"startup_cpu_ms,omitempty"`
+	Targets    []Target `json:"targets"`
 
 	Race     *race.Result           `json:"race,omitempty"`
 	Found    []Found                `json:"found,omitempty"`

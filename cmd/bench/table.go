@@ -122,6 +122,9 @@ func printTruth(w io.Writer, e *Entry) {
 	}
 	if e.Startup != nil {
 		fmt.Fprintf(w, "\nStart-up: %s ms, median of %d\n", ranged(*e.Startup, "%.1f"), e.Startup.N)
+		if e.StartupCPU != nil {
+			fmt.Fprintf(w, "CPU of it: %s ms\n", ranged(*e.StartupCPU, "%.1f"))
+		}
 	}
 }
 
