@@ -124,7 +124,11 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 		o.here()
 	}
 	err = a.watch(ctx)
-	return errors.Join(err, a.leave("the agent was told to go", leaveWithin), stop())
+	err = errors.Join(err, a.leave("the agent was told to go", leaveWithin))
+	if e := stop(); e != nil && conn.Connected() { // nobody hears of it who is not there
+		err = errors.Join(err, e)
+	}
+	return err
 }
 
 // leaveWithin is how long an agent that was told to go tells of its run.

@@ -257,4 +257,5 @@ func TestTooFew(t *testing.T) {
 		"a3: it only observes", "a4: the run takes 1s, its cap is 1ms (--max-time)", "web1: observes")
 	refused(request(nobody, func(s *spec.Spec) { s.Connections = 2 }), "2 connections are too few for 3 agents; each needs its own: -c 3")
 	refused(request(nobody, func(s *spec.Spec) { s.PinGenerator = "0" }), "--pin-generator")
+	refused(request(nobody, func(s *spec.Spec) { s.SourceIPs = []string{"127.0.0.2"} }), "--source-ips")
 }
