@@ -30,7 +30,8 @@ type job struct {
 	byName  map[string]*member
 
 	arrive chan bus.Sample
-	broken chan error // the samples cannot be read
+	broken chan error      // the samples cannot be read
+	taken  <-chan struct{} // closed: the test bed is another's
 	beats  context.CancelFunc
 	beaten sync.WaitGroup
 	leave  context.CancelFunc // ends the samples
@@ -92,13 +93,24 @@ func refuseSpec(s *spec.Spec) error {
 func (j *job) hold(ctx context.Context) error {
 	w := j.w
 	if w.lease != nil {
-		return nil
+		select {
+		case <-w.lease.Lost(): // in an earlier run: another has commanded the agents since
+			if err := w.hangUp(); err != nil {
+				return err
+			}
+		default:
+			j.taken = w.lease.Lost()
+			return nil
+		}
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "a host without a name"
 	}
-	w.lease, err = w.conn.Acquire(ctx, fmt.Sprintf("run %s (process %d on %s)", j.id, os.Getpid(), host))
+	lease, err := w.conn.Acquire(ctx, fmt.Sprintf("run %s (process %d on %s)", j.id, os.Getpid(), host))
+	if err == nil {
+		w.lease, j.taken = lease, lease.Lost()
+	}
 	var held *bus.Held
 	if errors.As(err, &held) {
 		return fmt.Errorf("%w: %w", run.ErrRefused, err)
@@ -300,6 +312,8 @@ func (j *job) beat() {
 // beatOnce: an agent that does not answer, or is at the run no more, is found by
 // what it tells, or does not.
 func (j *job) beatOnce(ctx context.Context, m *member) {
+	ctx, cancel := context.WithTimeout(ctx, 2*beatEvery) // the next matters more than the answer to this one
+	defer cancel()
 	if _, err := j.w.say(ctx, &m.present, verbAlive, j.id, struct{}{}); err != nil {
 		return
 	}
@@ -329,7 +343,8 @@ func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) 
 			j.take(&s)
 		case err := <-j.broken:
 			j.loseAll("what the agents tell cannot be read: " + err.Error())
-		case <-j.w.lease.Lost():
+		case <-j.taken:
+			j.taken = nil
 			j.loseAll(fmt.Sprintf("the test bed was taken by another driver (%v)", j.w.lease.Why()))
 		case <-tick.C:
 			j.silence()

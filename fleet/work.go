@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"ceiling/fleet/bus"
@@ -43,8 +44,15 @@ type Work struct {
 	conn  *bus.Conn
 	base  time.Time // zero of the driver's clock
 	lease *bus.Lease
-	lines map[bus.Nonce]*bus.Line // to lives of agents
-	said  string                  // who does what, last
+	lines map[bus.Nonce]*lane // to lives of agents
+	said  string              // who does what, last
+}
+
+// lane is a line to one life of an agent, and how far its clock is ahead of the
+// driver's.
+type lane struct {
+	*bus.Line
+	ahead atomic.Int64
 }
 
 // present is an agent that is here.
@@ -65,22 +73,28 @@ func NewWork(conn *bus.Conn, o WorkOptions) *Work {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
-	return &Work{o: o, conn: conn, base: time.Now(), lines: map[bus.Nonce]*bus.Line{}}
+	return &Work{o: o, conn: conn, base: time.Now(), lines: map[bus.Nonce]*lane{}}
 }
 
 // Close gives the test bed back.
 func (w *Work) Close() error {
-	var err error
-	for _, l := range w.lines {
-		err = errors.Join(err, l.Close())
-	}
-	w.lines = map[bus.Nonce]*bus.Line{}
+	err := w.hangUp()
 	if w.lease != nil {
 		defer func() { w.lease = nil }()
 		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
 		defer cancel()
 		err = errors.Join(err, w.lease.Release(ctx))
 	}
+	return err
+}
+
+// hangUp ends the lines to all agents.
+func (w *Work) hangUp() error {
+	var err error
+	for _, l := range w.lines {
+		err = errors.Join(err, l.Close())
+	}
+	w.lines = map[bus.Nonce]*lane{}
 	return err
 }
 
@@ -111,18 +125,23 @@ func (w *Work) command(p *present) error {
 	if b, err := hex.DecodeString(p.about.Session); err != nil || copy(nonce[:], b) != len(nonce) || len(b) != len(nonce) {
 		return fmt.Errorf("agent %s: %q is no session", p.name, p.about.Session)
 	}
-	if l := w.lines[nonce]; l != nil {
-		p.line = l
-		return nil
+	l := w.lines[nonce]
+	if l == nil {
+		l = &lane{}
 	}
-	ahead := p.about.NowNs - w.now() // to a round trip: seconds would do
-	l, err := w.conn.Line(p.name, bus.Session{Nonce: nonce, Last: p.about.Last, Clock: func() time.Duration {
-		return time.Duration(w.now() + ahead)
-	}})
-	if err != nil {
-		return err
+	// To a round trip, where seconds would do; of each run anew, for clocks drift.
+	l.ahead.Store(p.about.NowNs - w.now())
+	if l.Line == nil {
+		var err error
+		l.Line, err = w.conn.Line(p.name, bus.Session{Nonce: nonce, Last: p.about.Last, Clock: func() time.Duration {
+			return time.Duration(w.now() + l.ahead.Load())
+		}})
+		if err != nil {
+			return err
+		}
+		w.lines[nonce] = l
 	}
-	p.line, w.lines[nonce] = l, l
+	p.line = l.Line
 	return nil
 }
 
