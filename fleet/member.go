@@ -91,8 +91,7 @@ func (j *job) Agents() []record.Agent {
 	return list
 }
 
-// account is the agent's part for the record. from and to are the driver's
-// times of the start and of the end; window is that of the window's opening.
+// account is the agent's part for the record.
 func (m *member) account(j *job, own *load.Result) record.Agent {
 	d := m.done
 	if d == nil { // lost: what its host was is known from what it said of itself
@@ -109,8 +108,12 @@ func (m *member) account(j *job, own *load.Result) record.Agent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	offset, _ := m.clock.At(j.windowAt)
+	until := max(j.endedAt, j.startAt)
+	if m.lost != "" { // what its clock did afterwards is in no figure
+		until = max(j.windowAt+m.lostAt, j.startAt)
+	}
 	a.Clock = record.AgentClock{
-		OffsetNs: offset, WallOffsetNs: m.clock.WallOffsetNs(), ErrorNs: m.clock.ErrorNs(j.startAt, max(j.endedAt, j.startAt)),
+		OffsetNs: offset, WallOffsetNs: m.clock.WallOffsetNs(), ErrorNs: m.clock.ErrorNs(j.startAt, until),
 		DriftPPM: m.clock.Drift() * 1e6, Pings: m.clock.Pings(), RTTMinNs: m.clock.RTTMinNs(),
 	}
 	return a
