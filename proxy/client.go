@@ -28,7 +28,7 @@ const maxWaiting = 64 << 10
 // maxAnswered bounds what is answered to one client in a turn. More is answered
 // when that is out: a pipeline of small requests for large answers would fill the
 // memory otherwise.
-const maxAnswered = 256 << 10
+const maxAnswered = 64 << 10
 
 // lingerNs is how long a client that still sends is listened to after its last
 // answer: closing at once would reset the connection, and the answer be lost.

@@ -30,14 +30,14 @@ type parcel struct{ b []byte }
 
 const (
 	// parcelBytes fits a head with a small body, and a receive buffer with the
-	// frame of its chunk. largeBytes fits what arrives for one connection in a turn,
-	// most of the time.
+	// frame of its chunk. largeBytes fits what is taken of a large body in a turn, see
+	// conn.more: whoever does not read holds one of each.
 	parcelBytes = 17 << 10
-	largeBytes  = 136 << 10
+	largeBytes  = 68 << 10
 	// maxSpare and maxLarge bound the parcels that are kept: 17 MiB for each loop,
 	// and as much again.
 	maxSpare = 1024
-	maxLarge = 128
+	maxLarge = 256
 )
 
 // parcels are stacks of spare parcels: the one that is warm in the cache comes
@@ -78,7 +78,7 @@ type conn struct {
 	unsettled bool // stands in loop.sent: whether it is out is to be looked at
 	blocked   bool // what was sent has no room; a Sent event will tell
 	paused    bool // nothing is received
-	sips      bool // its sink was full once: it is received from piece by piece
+	sips      bool // it is received from piece by piece: its sink was full once, or may be
 	ease      bool // drained is to be called when all is out
 	tcp       bool // the socket can be spliced
 
@@ -232,6 +232,25 @@ func (c *conn) receive() {
 		c.loop.ring.ReceiveOnce(int(c.fd), c.tag())
 	} else {
 		c.loop.ring.Receive(int(c.fd), c.tag())
+	}
+}
+
+// moreBytes is what more takes at most: with the piece before it a full large parcel.
+const moreBytes = 3 * fullPiece
+
+// more takes what lies behind a full piece, which is all that a receive has room
+// for. A multishot receive would take up to half a megabyte in a turn
+// (io_uring/net.c: MULTISHOT_MAX_RETRY, 32 buffers), too much to keep for a client
+// that does not read; one piece a turn costs a turn each. What is wrong with the
+// socket is found by the receive that follows.
+func (c *conn) more() {
+	l := c.loop
+	if l.extra == nil {
+		l.extra = make([]byte, moreBytes)
+	}
+	n, err := syscall.Read(int(c.fd), l.extra) // the socket does not block
+	if err == nil && n > 0 {
+		c.owner.received(l.extra[:n])
 	}
 }
 

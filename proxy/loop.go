@@ -38,6 +38,7 @@ type loop struct {
 	files                 fileCache
 	beginning             []*flow
 	pipes                 pipes
+	extra                 []byte                                 // see conn.more
 	nothing               []byte                                 // see blank
 	packers               [len(codings)][packSmall + 1][]*packer // spare ones
 	log                   *logBuffer
@@ -143,6 +144,9 @@ func (l *loop) handle(ev *ring.Event) {
 	case ring.Received:
 		if len(ev.Data) > 0 {
 			c.owner.received(ev.Data)
+			if len(ev.Data) == fullPiece && c.tastes() {
+				c.more()
+			}
 			if c.sips && !c.paused && c.fd >= 0 {
 				c.receive()
 			}

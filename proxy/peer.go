@@ -51,7 +51,7 @@ func (p *peer) connected(err syscall.Errno) {
 		return
 	}
 	p.loop.counts.connects++
-	p.sips = p.pool.large
+	p.sips = p.pool.large > 0
 	p.receive()
 	if c == nil {
 		p.rest()
@@ -110,6 +110,16 @@ func appendChunk(b, piece []byte) []byte {
 	b = append(b, "\r\n"...)
 	b = append(b, piece...)
 	return append(b, "\r\n"...)
+}
+
+// tastes tells whether the connection is received from piece by piece, and the body
+// of a response goes on to a client that has taken all before.
+func (c *conn) tastes() bool {
+	if !c.sips || c.paused || c.fd < 0 {
+		return false
+	}
+	p, ok := c.owner.(*peer)
+	return ok && p.state == peerBody && !p.client.blocked
 }
 
 func (p *peer) received(data []byte) {
@@ -216,7 +226,7 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	if r.HasLength && !r.Chunked {
 		p.length = r.ContentLength
 	}
-	p.pool.large = false
+	p.pool.note(!p.response.Ended() && (!r.HasLength || r.Chunked || r.ContentLength > spliceLeast))
 	p.keep = r.KeepAlive && x.complete && !r.UntilClose
 	p.pool.upstream.worked()
 	x.trial = false
@@ -269,7 +279,6 @@ func (p *peer) pass(b []byte) {
 		p.expire(x.location.idle)
 		switch {
 		case x.packer == nil && x.spliceBody(&p.conn, &c.conn, p.length-x.sentBytes):
-			p.pool.large = true
 		case c.blocked:
 			p.pause()
 		}
@@ -305,7 +314,7 @@ func (p *peer) done(clean bool) {
 // rest gives the connection to the next request, or back to its pool.
 func (p *peer) rest() {
 	p.state = peerIdle
-	if p.pool.large { // what follows the head is to stay in the kernel
+	if p.pool.large > 0 { // what follows the head is to stay in the kernel
 		p.resume()
 	} else {
 		p.gulp()

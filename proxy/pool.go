@@ -13,7 +13,7 @@ type pool struct {
 	upstream *upstream
 	idle     []*peer // the last in is the first out: the others may go when they are not needed
 	queue    []*client
-	large    bool    // the last response was: it pays to receive a head by itself
+	large    uint8   // see note
 	open     int     // connections, those under way too
 	busy     int     // requests
 	turn     int     // which address was last
@@ -27,10 +27,24 @@ func (l *loop) pool(u *upstream) *pool {
 	}
 	p := l.pools[u.id]
 	if p == nil {
-		p = &pool{loop: l, upstream: u}
+		p = &pool{loop: l, upstream: u, large: largeFor}
 		l.pools[u.id] = p
 	}
 	return p
+}
+
+// largeFor is how many responses a destination's large one is remembered.
+const largeFor = 32
+
+// note learns how large a destination's responses are. Where one of the last was, or
+// none is known, the next head is received by itself: what lies behind it stays in
+// the kernel until it is known whether the client takes it.
+func (p *pool) note(large bool) {
+	if large {
+		p.large = largeFor
+	} else if p.large > 0 {
+		p.large--
+	}
 }
 
 // request finds a connection for x, or a place in the queue for one.

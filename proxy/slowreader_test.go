@@ -1,0 +1,79 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+)
+
+// TestSlowReadersHoldLittle: what is kept for clients that do not read, of bodies that
+// are copied, is bounded; those that read again get all of it.
+func TestSlowReadersHoldLittle(t *testing.T) {
+	const clients, most = 40, 128 << 10
+	engines(t, func(t *testing.T, engine string) {
+		want := pattern(8 << 20) // beyond what the kernel's buffers take
+		s := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/small" {
+				return
+			}
+			if q.URL.Path == "/known" {
+				w.Header().Set("Content-Length", strconv.Itoa(len(want)))
+			}
+			_, _ = w.Write(want) // it fails when the client goes
+		})
+		r := run(t, engine, to("http://"+s.addr))
+		dial(t, r.addr).status("/small", 200)
+		var slow []*link
+		for i := range clients {
+			l := dial(t, r.addr)
+			l.say("GET " + []string{"/known", "/chunks"}[i%2] + " HTTP/1.1\r\nHost: a\r\n\r\n")
+			slow = append(slow, l)
+		}
+		holding := 0
+		until(t, "all are blocked", func() bool {
+			blocked, largest := heldForClients(t, r)
+			holding = max(holding, largest)
+			return blocked == clients
+		})
+		if holding == 0 || holding > most {
+			t.Errorf("%d bytes are held for a client, want 1 to %d", holding, most)
+		}
+		for _, l := range slow[:2] {
+			if _, body := l.answer("GET"); len(body) != len(want) || body != string(want) {
+				t.Errorf("%d bytes came, want %d, in their order", len(body), len(want))
+			}
+		}
+		for _, l := range slow[2:] {
+			if err := l.Close(); err != nil && err != io.EOF {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// heldForClients tells how many clients have no room, and the memory that is kept for
+// the one that has most.
+func heldForClients(t *testing.T, r *running) (blocked, largest int) {
+	t.Helper()
+	err := ask(r.Proxy, func(l *loop) [2]int {
+		var n [2]int
+		for c := range l.clients {
+			held := 0
+			for _, p := range append(c.pending[:len(c.pending):len(c.pending)], c.out, c.in) {
+				if p != nil {
+					held += cap(p.b)
+				}
+			}
+			if c.blocked {
+				n[0]++
+			}
+			n[1] = max(n[1], held)
+		}
+		return n
+	}, func(n [2]int) { blocked, largest = blocked+n[0], max(largest, n[1]) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blocked, largest
+}
