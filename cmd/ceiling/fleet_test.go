@@ -258,7 +258,7 @@ func (l *lab) named(t *testing.T, want func(*record.Run) bool, args ...string) {
 func (l *lab) planted(t *testing.T, want string, server ...string) {
 	l.t = t
 	defer l.serve(server...)()
-	l.named(t, func(r *record.Run) bool { return r.Verdict.Ceiling == want }, "--agents", "3", "-d", "2500ms", "-c", "24", "--timeout", "5s")
+	l.named(t, func(r *record.Run) bool { return r.Verdict.Ceiling == want }, "--agents", "3", "-d", "2s", "-c", "24", "--timeout", "5s")
 }
 
 // weakAgent: one agent's machine has a hundredth of a core; it is the generator
@@ -284,7 +284,7 @@ func (l *lab) weakAgent(t *testing.T) {
 	}
 	l.named(t, func(r *record.Run) bool {
 		return r.Verdict.Ceiling == "generator" && strings.Contains(r.Verdict.Because, "l4")
-	}, "--agents", "4", "-d", "2500ms", "-c", "80", "-R", "6k")
+	}, "--agents", "4", "-d", "2s", "-c", "80", "-R", "6k")
 }
 
 // driverKilled: kill -9 of the driver ends the load, and leaves a record.
