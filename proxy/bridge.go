@@ -38,7 +38,7 @@ func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, torn *atomic.
 			return
 		}
 		defer near.Close()
-		ctx, cancel := context.Background(), context.CancelFunc(func() {})
+		ctx, cancel := p.over, context.CancelFunc(func() {})
 		if within > 0 {
 			ctx, cancel = context.WithTimeout(ctx, within)
 		}
@@ -49,6 +49,8 @@ func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, torn *atomic.
 			return
 		}
 		defer far.Close()
+		stop := context.AfterFunc(p.over, func() { raw.Close(); near.Close() })
+		defer stop()
 		span(near.(*net.UnixConn), far, raw, torn)
 	})
 	return pair[0], torn, nil

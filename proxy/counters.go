@@ -24,6 +24,7 @@ type counters struct {
 	tunnels, ownErrors                       uint64
 	filesServed, logDropped                  uint64
 	spliced, pipesMissed                     uint64
+	loopsDetected                            uint64
 
 	latency hist.Hist // first byte of the request to the last of the answer, ns
 }
@@ -84,6 +85,7 @@ func (c *counters) fields() []counterField {
 		{"tunnels_total", "connections that switched protocols", &c.tunnels},
 		{"spliced_bytes_total", "bytes of bodies and tunnels that were passed on without a copy", &c.spliced},
 		{"pipes_missed_total", "times that bytes were copied because all pipes were in use", &c.pipesMissed},
+		{"loops_detected_total", "requests that came back to the location that had sent them", &c.loopsDetected},
 		{"own_errors_total", "answers of 500 and above that the proxy made", &c.ownErrors},
 		{"files_total", "answers from files", &c.filesServed},
 		{"access_log_lines_dropped_total", "lines that the log's writer had no room for", &c.logDropped},

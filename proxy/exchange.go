@@ -221,6 +221,8 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 			clean = x.cleanPath()
 		}
 		x.serveFile(d.files, clean)
+	case d.circle != nil && x.wentRound(d):
+		x.loopDetected(d)
 	default:
 		x.destination = d
 		x.client.loop.pool(d.upstream).request(x)

@@ -64,6 +64,7 @@ type Prefork struct {
 	// Environment is added to the children's.
 	Environment []string
 	report      func(string)
+	mu          sync.Mutex // of listeners, once it runs
 }
 
 // child is a place for a process; the process may change.
@@ -109,6 +110,8 @@ func NewPrefork(c *config.Config, report func(string)) (*Prefork, error) {
 }
 
 func (f *Prefork) closeListeners() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, list := range f.listeners {
 		for _, fd := range list {
 			closeNow(fd)
@@ -124,6 +127,9 @@ func (f *Prefork) Run(ctx context.Context, ready func()) error {
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Clients that wait for a child would wait until all have drained, and so would
+	// what the children drain if such a client is one of them.
+	defer context.AfterFunc(ctx, f.closeListeners)()
 	failed := make(chan error, len(f.children))
 	serving := make(chan struct{}, len(f.children))
 	for i := range f.children {
@@ -158,7 +164,9 @@ func (f *Prefork) Run(ctx context.Context, ready func()) error {
 func (f *Prefork) keep(ctx context.Context, i int, serves func()) error {
 	for first := true; ctx.Err() == nil; first = false {
 		c := f.children[i]
-		if err := f.start(i); err != nil {
+		if err := f.start(i); ctx.Err() != nil && errors.Is(err, errEnding) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		var r reply
@@ -203,16 +211,12 @@ func (f *Prefork) start(i int) error {
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	files := []*os.File{theirs}
-	for _, fd := range f.listeners[i] {
-		dup, err := syscall.Dup(fd)
-		if err != nil {
-			return errors.Join(err, conn.Close())
-		}
-		file := os.NewFile(uintptr(dup), "listener")
-		defer file.Close()
-		files = append(files, file)
+	files, err := f.duplicates(i)
+	defer closeAll(files)
+	if err != nil {
+		return errors.Join(err, conn.Close())
 	}
+	files = append([]*os.File{theirs}, files...)
 	cmd := &exec.Cmd{
 		Path: program, Args: os.Args, Stderr: os.Stderr, Stdout: os.Stdout, ExtraFiles: files,
 		Env:         append(append(os.Environ(), f.Environment...), childEnv+"="+strconv.Itoa(len(f.children))),
@@ -228,6 +232,32 @@ func (f *Prefork) start(i int) error {
 	c.lines = bufio.NewScanner(c.control)
 	c.lines.Buffer(nil, 16<<20)
 	return nil
+}
+
+var errEnding = errors.New("the proxy is ending")
+
+// duplicates are a child's listeners, to be closed when it has them.
+func (f *Prefork) duplicates(i int) (files []*os.File, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listeners == nil {
+		return nil, errEnding
+	}
+	for _, fd := range f.listeners[i] {
+		// Another child that is started meanwhile must not inherit it.
+		dup, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
+		if e != 0 {
+			return files, os.NewSyscallError("dup", e)
+		}
+		files = append(files, os.NewFile(dup, "listener"))
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close() // it is open
+	}
 }
 
 // hangUp tells the child to drain.

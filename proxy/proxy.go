@@ -51,6 +51,7 @@ type Options struct {
 type Proxy struct {
 	options    Options
 	began      time.Time
+	id         string // of this process, see circle.go
 	loops      []*loop
 	addresses  []netip.AddrPort
 	hosts      hosts
@@ -66,6 +67,8 @@ type Proxy struct {
 
 	slow  context.CancelFunc // ends the health checks and look-ups of site
 	tasks sync.WaitGroup
+	over  context.Context // ends when the loops have
+	end   context.CancelFunc
 }
 
 // Origin says where a handed-over connection comes from.
@@ -80,7 +83,8 @@ type Origin struct {
 
 // New makes a proxy that listens. Nothing is answered before Run.
 func New(c *config.Config, o Options) (*Proxy, error) {
-	p := &Proxy{options: o, began: time.Now(), slow: func() {}}
+	p := &Proxy{options: o, began: time.Now(), id: newID(), slow: func() {}}
+	p.over, p.end = context.WithCancel(context.Background())
 	if p.options.Report == nil {
 		p.options.Report = func(string) {}
 	}
@@ -126,6 +130,7 @@ func (p *Proxy) open(c *config.Config) error {
 			return err
 		}
 	}
+	p.markCircles(p.site)
 	for _, l := range p.loops {
 		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 		if err != nil {
@@ -191,6 +196,7 @@ func listenAddress(address string) (netip.AddrPort, error) {
 
 // abandon frees a proxy that will not run.
 func (p *Proxy) abandon() error {
+	p.end()
 	err := p.log.close()
 	if p.options.Beside != nil {
 		err = errors.Join(err, p.options.Beside.Close())
@@ -252,6 +258,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	for range left {
 		err = errors.Join(err, <-ended)
 	}
+	p.end() // a bridge would wait for its far end
 	p.tasks.Wait()
 	for _, fd := range p.wakes {
 		err = errors.Join(err, syscall.Close(fd))
@@ -307,6 +314,7 @@ func (p *Proxy) Reload(c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("reload: %w", err)
 	}
+	p.markCircles(s)
 	p.site = s
 	for key, u := range old.upstreams {
 		if s.upstreams[key] == nil {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ceiling/proxy/config"
@@ -67,6 +68,8 @@ type destination struct {
 	lines    []byte // of the response: security headers
 	hsts     []byte
 	level    packLevel // of compression
+	circle   *circle   // where it may be this proxy
+	looped   atomic.Bool
 }
 
 // replacement changes the path of a request.

@@ -296,7 +296,7 @@ func (k *checker) transformer(t *Transformer, at *places, key string) {
 }
 
 func (k *checker) edits(h *Headers, at *places, key string) {
-	protected := []string{"content-length", "transfer-encoding", "connection", "host", "trailer", "te", "upgrade", "keep-alive"}
+	protected := []string{"content-length", "transfer-encoding", "connection", "host", "trailer", "te", "upgrade", "keep-alive", "cdn-loop"}
 	name := func(n string) {
 		if !token(n) || slices.Contains(protected, strings.ToLower(n)) {
 			k.add(at, key, "headers: %q is no field that can be edited", n)

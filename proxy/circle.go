@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"ceiling/internal/http1"
+	"ceiling/proxy/config"
+)
+
+// A destination that is the proxy itself sends each request round and round, until
+// there are no more connections. What may be such a destination is marked: requests
+// for it carry a line that names this process and the location (CDN-Loop, RFC 8586,
+// section 2), and one that comes to a location with its own mark is answered with 508.
+//
+// Marked is what has a port that this proxy listens on, at whatever address: names,
+// further addresses of this machine, and a second proxy like this one that sends
+// requests back are meant too. Others get no line, and cost nothing. A way round over
+// other ports is not seen. Via would do as well (RFC 9110, section 7.6.3), but there
+// are servers that do not compress what they answer to requests with one.
+
+// circle is how a location's requests for one destination are known again.
+type circle struct {
+	id   []byte
+	line []byte
+	name string // of the location and the destination, for clients
+}
+
+// markCircles marks the destinations of a site that may be this proxy.
+func (p *Proxy) markCircles(s *site) {
+	ports := p.ports(s.config)
+	for i, loc := range s.locations {
+		id := fmt.Sprintf("ceiling-%s-%d", p.id, i)
+		name := fmt.Sprintf("location %d", i+1)
+		if loc.id != "" {
+			name = "location " + strconv.Quote(loc.id)
+		}
+		for j, d := range append(loc.destinations[:len(loc.destinations):len(loc.destinations)], loc.fallback) {
+			if d == nil || d.upstream == nil || d.upstream.target.Scheme == config.Unix {
+				continue
+			}
+			if _, port, err := net.SplitHostPort(d.upstream.target.Address); err != nil || !ports[port] {
+				continue
+			}
+			which := fmt.Sprintf("destination %d", j+1)
+			switch {
+			case d.id != "":
+				which = "destination " + strconv.Quote(d.id)
+			case d == loc.fallback:
+				which = "fallback"
+			}
+			d.circle = &circle{id: []byte(id), line: []byte("CDN-Loop: " + id + "\r\n"), name: name + ", " + which}
+		}
+	}
+}
+
+// ports are those that the proxy listens on, in the clear or with TLS.
+func (p *Proxy) ports(c *config.Config) map[string]bool {
+	ports := map[string]bool{}
+	for _, ln := range p.loops[0].listeners {
+		name, err := syscall.Getsockname(ln.socket)
+		if err != nil { // closed: the proxy is ending
+			continue
+		}
+		switch n := name.(type) {
+		case *syscall.SockaddrInet4:
+			ports[strconv.Itoa(n.Port)] = true
+		case *syscall.SockaddrInet6:
+			ports[strconv.Itoa(n.Port)] = true
+		}
+	}
+	for _, a := range c.TLS.Listen {
+		if _, port, err := net.SplitHostPort(a); err == nil {
+			ports[port] = true
+		}
+	}
+	return ports
+}
+
+var cdnLoop = []string{"cdn-loop"} // read-only
+
+// newID tells this process from all others.
+func newID() string { return strings.ToLower(rand.Text()[:16]) }
+
+// wentRound tells whether the request has been sent on from here before.
+func (x *exchange) wentRound(d *destination) bool {
+	lines := x.lines()
+	head := x.client.in.b[x.headAt:x.headEnd]
+	for i := range lines {
+		if line := &lines[i]; line.Is == http1.Other && named(line.Name(head), cdnLoop) && bytes.Contains(line.Value(head), d.circle.id) {
+			return true
+		}
+	}
+	return false
+}
+
+// loopDetected answers a request that went round. The first is reported, with the
+// destination's address, which is no affair of clients.
+func (x *exchange) loopDetected(d *destination) {
+	l := x.client.loop
+	x.destination = d
+	x.uncount()
+	l.counts.loopsDetected++
+	if d.looped.CompareAndSwap(false, true) {
+		l.proxy.fail(fmt.Sprintf("%s: %s leads back to this proxy: its requests are answered with 508", d.circle.name, d.upstream.key))
+	}
+	x.answer(508, d.circle.name+": it leads back to this proxy")
+}
