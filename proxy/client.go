@@ -30,6 +30,11 @@ const maxWaiting = 64 << 10
 // memory otherwise.
 const maxAnswered = 64 << 10
 
+// tlsHandshake is the first byte of a client's TLS (RFC 8446, section 5.1), and of no
+// method. Such a client waits for an answer, and a parser for the end of a line, which
+// may not come.
+const tlsHandshake = 0x16
+
 // lingerNs is how long a client that still sends is listened to after its last
 // answer: closing at once would reset the connection, and the answer be lost.
 const lingerNs = 2e9
@@ -226,6 +231,10 @@ func (c *client) head() bool {
 	case n > limits.HeaderBytes || n == 0 && len(b) > limits.HeaderBytes:
 		l.counts.badRequests++
 		c.refuse(431, http1.ErrHeaderTooLarge.Error())
+		return true
+	case n == 0 && len(b) > 0 && b[0] == tlsHandshake:
+		l.counts.badRequests++
+		c.refuse(400, "this looks like TLS, and is a port for plain HTTP")
 		return true
 	case n == 0:
 		if x := c.exchange(); x.began == 0 { // the time for the head runs from its first byte

@@ -320,3 +320,30 @@ func TestMonkey(t *testing.T) {
 		})
 	})
 }
+
+// TestTLSOnThePlainPort: it is answered at once, with a line's end among its bytes or
+// without, one byte or all of them; after a request too.
+func TestTLSOnThePlainPort(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := okServer(t)
+		text := strings.Replace(to("http://"+s.Address()), "[timeouts]", "[timeouts]\nheader = \"1h\"", 1)
+		r := run(t, engine, text)
+		hello := "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + strings.Repeat("\x80", 0x9a)
+		for i, bytes := range []string{hello[:1], hello, hello + "\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\r\n" + hello} {
+			l := dial(t, r.addr)
+			l.say(bytes)
+			if i == 3 {
+				if res, _ := l.answer("GET"); res.StatusCode != 200 {
+					t.Error(res.Status)
+				}
+			}
+			if res, _ := l.answer("GET"); res.StatusCode != 400 || !res.Close {
+				t.Errorf("%d: %s, close %v", i, res.Status, res.Close)
+			}
+			l.over()
+		}
+		if n := r.count("header_timeouts_total"); n != 0 {
+			t.Errorf("%d waited for the time", n)
+		}
+	})
+}
