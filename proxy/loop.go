@@ -66,6 +66,9 @@ func (l *loop) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.ring.Shut()) }()
+	if asked := l.proxy.options.Engine; asked != ring.Epoll && l.ring.Engine() == ring.Epoll {
+		l.proxy.fail(fmt.Sprintf("loop %d is served by epoll: %s", l.index, l.ring.Why()))
+	}
 	for _, ln := range l.listeners {
 		l.adopt(&ln.conn, ln, ln.socket)
 		l.ring.Accept(ln.socket, ln.tag())

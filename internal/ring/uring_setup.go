@@ -3,6 +3,7 @@ package ring
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"syscall"
 	"unsafe"
@@ -22,7 +23,7 @@ func openUring(c Config) (*uring, error) {
 			break
 		}
 		if e != syscall.EINVAL || flags == base {
-			return nil, fmt.Errorf("io_uring_setup: %w", e)
+			return nil, setupError(e, lockedMemory())
 		}
 	}
 	if p.features&(featSingleMmap|featExtArg) != featSingleMmap|featExtArg {
@@ -41,6 +42,34 @@ func openUring(c Config) (*uring, error) {
 	u.events = make([]Event, 0, 1024)
 	u.epoch = 1
 	return u, nil
+}
+
+// setupError says what can be done about a refusal. Since Linux 6.14 (io_uring/memmap.c
+// io_create_region), as before 5.12, rings count as locked memory of their user, whose
+// processes share the limit; who has CAP_IPC_LOCK is exempt.
+func setupError(e syscall.Errno, limit uint64) error {
+	switch {
+	case e != syscall.ENOMEM:
+		return fmt.Errorf("io_uring_setup: %w", e)
+	case limit == math.MaxUint64:
+		return fmt.Errorf("io_uring_setup: %w: the host, or this cgroup, has no 770 KiB for a ring; free some, or take the engine epoll", e)
+	}
+	return fmt.Errorf("io_uring_setup: %w: all rings of this user together may lock %d KiB, and one takes 770; raise ulimit -l, or take the engine epoll", e, limit>>10)
+}
+
+// lockedMemory is the limit in bytes; who is exempt has none, and what cannot be asked
+// for is none.
+func lockedMemory() uint64 {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&head, &caps[0]); err == nil && caps[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0 {
+		return math.MaxUint64
+	}
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil {
+		return math.MaxUint64
+	}
+	return l.Cur
 }
 
 func grantedNames(flags uint32, minWait, registered bool) []string {
