@@ -156,7 +156,7 @@ func (j *job) assemble(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return fmt.Errorf("ended before the start: %w", ctx.Err())
 	}
 	return j.unready(limit)
 }
