@@ -64,9 +64,12 @@ func newProxyCheck(sh *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say what is wrong with a proxy's file, by line",
-		Args:  exactly(1, "one FILE"),
+		Long: `Reads the file and what it includes, and looks at what a start would need:
+certificates with their keys, directories, the place of the log. Nothing is changed,
+no address is taken and no name looked up.`,
+		Args: exactly(1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := config.Read(args[0])
+			c, err := config.Check(args[0])
 			if err != nil {
 				return proxyErrors(sh, err)
 			}

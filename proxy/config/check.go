@@ -15,6 +15,9 @@ import (
 type checker struct {
 	wrong Errors
 	apps  map[string]bool // their names
+
+	outside bool // what the file speaks of is looked at
+	workers int
 }
 
 func (k *checker) add(at *places, key, format string, args ...any) {
@@ -130,6 +133,10 @@ func (k *checker) unserved(c *Config, at *places) {
 }
 
 func (k *checker) region(r *Region, at *places, key string) {
+	if r.Disabled { // nobody will ask for what it needs
+		defer func(was bool) { k.outside = was }(k.outside)
+		k.outside = false
+	}
 	for i := range r.Locations {
 		k.location(&r.Locations[i], at, fmt.Sprintf("%slocations.%d", key, i))
 	}
@@ -194,6 +201,9 @@ func (k *checker) actions(l *Location, at *places, key string) {
 	if len(l.Destinations) == 0 && l.Redirect == nil {
 		k.add(at, key, "location %q has no destination and no redirect", l.ID)
 	}
+	if n := len(l.Destinations); n > 63 {
+		k.add(at, key, "location %q: %d destinations; 63 are possible", l.ID, n)
+	}
 	for i := range l.Destinations {
 		k.destination(&l.Destinations[i], at, fmt.Sprintf("%s.destinations.%d", key, i))
 	}
@@ -256,6 +266,8 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 	target, err := ParseURI(d.URI)
 	if err != nil {
 		k.add(at, key+".uri", "uri: %v", err)
+	} else {
+		k.there(d, target, at, key)
 	}
 	if d.Weight == 0 {
 		d.Weight = 1

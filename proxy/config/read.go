@@ -16,11 +16,16 @@ import (
 // Error is something wrong at a place of a file.
 type Error struct {
 	File string
-	Line int
+	Line int // 0: of the whole
 	What string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What) }
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.File + ": " + e.What
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What)
+}
 
 // Errors are all that is wrong, by file and line.
 type Errors []*Error
@@ -35,27 +40,31 @@ func (e Errors) Error() string {
 
 // Read reads a file, or a directory of region files, and what it includes. An
 // error that is not about reading is Errors.
-func Read(path string) (*Config, error) {
+func Read(path string) (*Config, error) { return read(path, false) }
+
+func read(path string, outside bool) (*Config, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		c := new(Config)
 		c.Include = []string{filepath.Join(path, "*.toml")}
-		return complete(c, ".", nil, nil)
+		return complete(c, ".", nil, outside)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, text)
+	return whole(path, text, outside)
 }
 
 // Parse reads a file's text; name is its path, to which others are relative.
-func Parse(name string, text []byte) (*Config, error) {
+func Parse(name string, text []byte) (*Config, error) { return whole(name, text, false) }
+
+func whole(name string, text []byte, outside bool) (*Config, error) {
 	c := new(Config)
 	places, wrong := decode(name, text, c)
 	if len(wrong) > 0 {
 		return nil, wrong
 	}
-	return complete(c, filepath.Dir(name), places, nil)
+	return complete(c, filepath.Dir(name), places, outside)
 }
 
 // decode reads text strictly into to.
@@ -95,8 +104,8 @@ func decodeErrors(name string, err error) Errors {
 
 // complete reads what is included, translates older words, fills defaults in and
 // checks.
-func complete(c *Config, dir string, at *places, wrong Errors) (*Config, error) {
-	check := &checker{wrong: wrong}
+func complete(c *Config, dir string, at *places, outside bool) (*Config, error) {
+	check := &checker{outside: outside, workers: c.loops()}
 	if at == nil {
 		at = &places{file: dir, lines: map[string]int{}}
 	}
@@ -114,6 +123,7 @@ func complete(c *Config, dir string, at *places, wrong Errors) (*Config, error) 
 	c.Regions = slices.DeleteFunc(c.Regions, func(r Region) bool { return r.Disabled })
 	c.Region = Region{}
 	check.whole(c, at)
+	check.beside(c, at)
 	if len(check.wrong) > 0 {
 		return nil, check.wrong
 	}

@@ -1,0 +1,212 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Check is Read, and looks at what the file speaks of on this machine besides: what a
+// start would refuse is wrong, with its line. Nothing is changed, and nobody is asked:
+// whether an address is free or a name known turns out at the start.
+func Check(path string) (*Config, error) {
+	c, err := read(path, true)
+	if err != nil {
+		return nil, err
+	}
+	locations, applications := 0, 0
+	for _, r := range c.Regions {
+		locations += len(r.Locations)
+		applications += len(r.Applications)
+	}
+	if locations == 0 && applications == 0 && c.Publish.Regions == "" {
+		return nil, Errors{{path, 0, "there is no location in it, nor in what it includes: every request would be answered with 404"}}
+	}
+	return c, nil
+}
+
+// beside checks what is not a region's and stands outside the file.
+func (k *checker) beside(c *Config, at *places) {
+	if !k.outside {
+		return
+	}
+	k.twice(c, at)
+	own := len(c.TLS.Certificates) - len(c.Hypertext.Certificate)
+	for i, p := range c.TLS.Certificates {
+		key := fmt.Sprintf("tls.certificates.%d", i)
+		if i >= own {
+			key = fmt.Sprintf("hypertext.certificate.%d", i-own)
+		}
+		if p.PEM != "" && p.Key != "" {
+			k.certificate(p, at, key)
+		}
+	}
+	if a := c.TLS.ACME; a != nil {
+		k.authority(a, at)
+	}
+	if name := c.Log.Access; name != "off" && name != "-" {
+		if err := canAppend(name); err != nil {
+			k.add(at, "log.access", "access: %v", err)
+		}
+	}
+	for i, pattern := range c.Include {
+		if _, err := os.Stat(relativeTo(at.file, pattern)); err != nil && !strings.ContainsAny(pattern, `*?[\`) {
+			k.add(at, fmt.Sprintf("include.%d", i), "include: there is no %s", pattern)
+		}
+	}
+}
+
+// twice finds addresses that are to be listened on twice.
+func (k *checker) twice(c *Config, at *places) {
+	seen := map[string]bool{}
+	look := func(key, address string) {
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
+			return
+		}
+		if seen[address] {
+			k.add(at, key, "%s is to be listened on twice", address)
+		}
+		seen[address] = true
+	}
+	for i, a := range c.Listen {
+		look(fmt.Sprintf("listen.%d", i), a)
+	}
+	for i, a := range c.TLS.Listen {
+		look(fmt.Sprintf("tls.listen.%d", i), a)
+	}
+	if c.Admin != "" {
+		look("admin", c.Admin)
+	}
+}
+
+func (k *checker) certificate(p Certificate, at *places, key string) {
+	good := true
+	for _, f := range []struct{ key, name string }{{"pem", p.PEM}, {"key", p.Key}} {
+		if _, err := os.ReadFile(f.name); err != nil {
+			k.add(at, key+"."+f.key, "%s: %v", f.key, err)
+			good = false
+		}
+	}
+	if !good {
+		return
+	}
+	if _, err := tls.LoadX509KeyPair(p.PEM, p.Key); err != nil {
+		k.add(at, key+".pem", "certificate %s with key %s: %v", p.PEM, p.Key, err)
+	}
+}
+
+func (k *checker) authority(a *ACME, at *places) {
+	if a.Roots != "" {
+		text, err := os.ReadFile(a.Roots)
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+			err = fmt.Errorf("%s has no certificate in PEM", a.Roots)
+		}
+		if err != nil {
+			k.add(at, "tls.acme.roots", "acme: roots: %v", err)
+		}
+	}
+	if a.Cache != "" {
+		if err := canMake(a.Cache); err != nil {
+			k.add(at, "tls.acme.cache", "acme: cache: %v", err)
+		}
+	}
+}
+
+// there checks what a destination needs on this machine.
+func (k *checker) there(d *Destination, target Target, at *places, key string) {
+	if !k.outside {
+		return
+	}
+	if d.MaxConnections > 0 && d.MaxConnections < k.workers {
+		k.add(at, key+".max_connections", "max_connections: %d for %d workers; each needs one", d.MaxConnections, k.workers)
+	}
+	switch target.Scheme {
+	case Files:
+		if root, err := os.OpenRoot(target.Address); err != nil {
+			k.add(at, key+".uri", "uri: files: %v", err)
+		} else if err := root.Close(); err != nil {
+			k.add(at, key+".uri", "uri: files: %v", err)
+		}
+		if age := target.Options.Get("maxAge"); age != "" {
+			if n, err := strconv.Atoi(age); err != nil || n < 0 {
+				k.add(at, key+".uri", "uri: maxAge=%s is no number of seconds", age)
+			}
+		}
+	case Unix:
+		// It may come later. What is there and no socket will be none later.
+		if info, err := os.Stat(target.Address); err == nil && info.Mode()&fs.ModeSocket == 0 {
+			k.add(at, key+".uri", "uri: %s is no socket", target.Address)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			k.add(at, key+".uri", "uri: %v", err)
+		}
+	}
+}
+
+// loops is how many there would be.
+func (c *Config) loops() int {
+	if c.Workers > 0 {
+		return c.Workers
+	}
+	return runtime.NumCPU()
+}
+
+const mayWrite, mayEnter = 2, 1 // of access(2)
+
+// canAppend tells whether a file could be opened to append to, without opening it.
+func canAppend(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s is a directory", name)
+	case err == nil:
+		return access(name, mayWrite)
+	case errors.Is(err, fs.ErrNotExist):
+		return isDirectory(filepath.Dir(name))
+	}
+	return err
+}
+
+// canMake tells whether a directory is there to write to, or could be made.
+func canMake(name string) error {
+	for dir := filepath.Clean(name); ; dir = filepath.Dir(dir) {
+		err := isDirectory(dir)
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return err
+		}
+	}
+}
+
+// isDirectory tells whether it is one in which files can be made.
+func isDirectory(name string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is no directory", name)
+	}
+	return access(name, mayWrite|mayEnter)
+}
+
+func access(name string, mode uint32) error {
+	if err := syscall.Access(name, mode); err != nil {
+		return &fs.PathError{Op: "write", Path: name, Err: err}
+	}
+	return nil
+}
+
+func relativeTo(file, pattern string) string {
+	if filepath.IsAbs(pattern) {
+		return pattern
+	}
+	return filepath.Join(filepath.Dir(file), pattern)
+}

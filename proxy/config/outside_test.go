@@ -1,0 +1,141 @@
+package config
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writePair makes a certificate and its key.
+func writePair(t *testing.T, dir, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"a.example"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, name+".pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	put(t, filepath.Join(dir, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const outsideText = `listen = ["127.0.0.1:80"]
+workers = 4
+include = ["region.toml"]
+[tls]
+listen = ["127.0.0.1:443"]
+[[tls.certificates]]
+pem = "DIR/a.pem"
+key = "DIR/a.key"
+[tls.acme]
+hosts = ["a.example"]
+cache = "DIR/new/cache"
+[log]
+access = "DIR/access.log"
+[[locations]]
+[[locations.destinations]]
+uri = "files://DIR/www?maxAge=60"
+[[locations.destinations]]
+uri = "unix:DIR/socket"
+[[locations.destinations]]
+uri = "unix:DIR/later"
+max_connections = 4
+`
+
+// TestCheck: what a start would refuse is found, with its line, and nothing is made.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	writePair(t, dir, "a")
+	writePair(t, dir, "b")
+	if err := os.Mkdir(filepath.Join(dir, "www"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	put(t, filepath.Join(dir, "region.toml"), "[[locations]]\n[[locations.destinations]]\nuri = \"files://"+dir+"/www\"\n")
+	put(t, filepath.Join(dir, "gone.toml"), "\n[[locations]]\n[[locations.destinations]]\nuri = \"files://"+dir+"/gone\"\n")
+	file := filepath.Join(dir, "site.toml")
+	check := func(text string) string {
+		put(t, file, strings.ReplaceAll(text, "DIR", dir))
+		_, err := Check(file)
+		if err == nil {
+			return ""
+		}
+		return strings.ReplaceAll(err.Error(), dir, "DIR")
+	}
+	if got := check(outsideText); got != "" {
+		t.Fatal(got)
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{"DIR/a.key", "DIR/b.key", "site.toml:7: certificate DIR/a.pem with key DIR/b.key: tls: private key does not match public key"},
+		{"DIR/a.key", "DIR/c.key", "site.toml:8: key: open DIR/c.key: no such file or directory"},
+		{"DIR/a.pem", "DIR/c.pem", "site.toml:7: pem: open DIR/c.pem: no such file or directory"},
+		{"DIR/a.pem", "DIR/a.key", "site.toml:7: certificate DIR/a.key with key DIR/a.key: tls: failed to find certificate PEM data"},
+		{"DIR/new/cache", "DIR/a.pem/cache", "site.toml:11: acme: cache: "},
+		{"cache =", "roots = \"DIR/a.key\"\ncache =", "site.toml:11: acme: roots: DIR/a.key has no certificate in PEM"},
+		{"DIR/access.log", "DIR/logs/access.log", "site.toml:13: access: stat DIR/logs: no such file or directory"},
+		{"DIR/access.log", "DIR/www", "site.toml:13: access: DIR/www is a directory"},
+		{"DIR/www?maxAge=60", "DIR/gone", "site.toml:16: uri: files: open DIR/gone: no such file or directory"},
+		{"DIR/www?maxAge=60", "DIR/a.pem", "site.toml:16: uri: files: open DIR/a.pem: not a directory"},
+		{"maxAge=60", "maxAge=1h", "site.toml:16: uri: maxAge=1h is no number of seconds"},
+		{"DIR/socket", "DIR/a.pem", "site.toml:18: uri: DIR/a.pem is no socket"},
+		{"max_connections = 4", "max_connections = 3", "site.toml:21: max_connections: 3 for 4 workers; each needs one"},
+		{"127.0.0.1:443", "127.0.0.1:80", "site.toml:5: 127.0.0.1:80 is to be listened on twice"},
+		{"region.toml", "none.toml", "site.toml:3: include: there is no none.toml"},
+		{"region.toml", "gone.toml", "gone.toml:4: uri: files: open DIR/gone: no such file or directory"},
+	} {
+		if got := check(strings.Replace(outsideText, c.from, c.to, 1)); !strings.HasPrefix(got, "DIR/"+c.want) || strings.Contains(got, "\n") {
+			t.Errorf("%s for %s: %q, want %q", c.to, c.from, got, c.want)
+		}
+	}
+	if got := check("[[regions]]\ndisabled = true\n[[regions.locations]]\n[[regions.locations.destinations]]\nuri = \"files://DIR/gone\"\n[[regions]]\n[[regions.locations]]\nredirect = { to = \"https://a\" }\n"); got != "" {
+		t.Error("a disabled region:", got)
+	}
+	for _, name := range []string{"access.log", "new", "later"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s was made", name)
+		}
+	}
+}
+
+// TestCheckEmpty: a file or a directory with no location is in no order, but where
+// regions are to be published.
+func TestCheckEmpty(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "site.toml")
+	put(t, file, "")
+	for _, path := range []string{file, dir, t.TempDir()} {
+		if _, err := Check(path); err == nil || !strings.HasPrefix(err.Error(), path+": there is no location") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	put(t, file, "include = [\"regions/*.toml\"]\n[publish]\nregions = \"regions\"\n")
+	if _, err := Check(file); err != nil {
+		t.Error(err)
+	}
+}
