@@ -18,7 +18,7 @@ func TestAgents(t *testing.T) {
 		r.Agents = []record.Agent{
 			{Name: `lo"ad1`, Loads: true, Share: record.AgentShare{Count: 1, Of: 4}, Rate: record.Rate{CompletedPerS: 9}, Requests: record.Requests{Completed: 90, Failed: 2},
 				Latency: record.Latency{Response: record.Quantiles{Count: 9, P50Ns: 1e6, P99Ns: 2e6, MaxNs: 3e6}}, Generator: record.Generator{BusiestWorker: .5},
-				Clock: record.AgentClock{Pings: 3, ErrorNs: 5e4}, StartSkewNs: -1e6, Lost: "gone"},
+				Clock: record.AgentClock{Pings: 3, ErrorNs: 5e4}, StartSkewNs: 1e6, Lost: "gone"},
 			{Name: "web", Observes: true},
 		}
 	})
@@ -26,7 +26,7 @@ func TestAgents(t *testing.T) {
 	for _, want := range []string{
 		`ceiling_agent_requests_completed_total{agent="lo\"ad1"} 90`, `ceiling_agent_requests_failed_total{agent="lo\"ad1"} 2`,
 		`ceiling_agent_completed_per_second{agent="lo\"ad1"} 9`, `ceiling_agent_response_quantile_seconds{agent="lo\"ad1",quantile="0.99"} 0.002`,
-		`ceiling_agent_share_ratio{agent="lo\"ad1"} 0.25`, `ceiling_agent_start_skew_seconds{agent="lo\"ad1"} -0.001`,
+		`ceiling_agent_share_ratio{agent="lo\"ad1"} 0.25`, `ceiling_agent_start_skew_seconds{agent="lo\"ad1"} 0.001`,
 		`ceiling_agent_clock_error_seconds{agent="lo\"ad1"} 5e-05`, `ceiling_agent_lost{agent="lo\"ad1"} 1`, `ceiling_agent_lost{agent="web"} 0`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -65,7 +65,9 @@ func (f *figures) agent(a *record.Agent) {
 		return
 	}
 	f.add(gauge, "agent_share", "ratio", "Part of the run that the agent was given.", a.Share.Fraction(), name()...)
-	f.add(gauge, "agent_start_skew", "seconds", "First request of the agent, after the common start.", float64(a.StartSkewNs)/1e9, name()...)
+	if a.StartSkewNs >= 0 { // else nothing left, or nobody knows when
+		f.add(gauge, "agent_start_skew", "seconds", "First request of the agent, after the common start.", float64(a.StartSkewNs)/1e9, name()...)
+	}
 	f.add(gauge, "agent_connections", "", "Connections of the agent that stood when the window opened.", float64(a.Load.Established), name()...)
 	f.add(counter, "agent_requests_completed", "", "Requests completed, by agent.", float64(a.Requests.Completed), name()...)
 	f.add(counter, "agent_requests_failed", "", "Requests failed, by agent.", float64(a.Requests.Failed), name()...)

@@ -32,6 +32,7 @@ type Agent struct {
 	// StartSkewNs is how long after the common start it sent its first request,
 	// by its own corrected clock: the error of Clock is not in it. In an open
 	// loop it is counted from when its own first request was due.
+	// -1: nothing left, or it was lost before it told when.
 	StartSkewNs int64 `json:"start_skew_ns"`
 	// Lost says why nothing more came of it; "" where it took part to the end.
 	// LostAtNs is the end of the last row that came, on the run's clock: what it

@@ -20,7 +20,7 @@ const unknown = "–"
 // AgentRows has one row for each agent, as texts: its share of the run, the
 // connections it established, the rate and the response times of its own part,
 // how much of its time its busiest worker ran, how many times its rate it could
-// do by calibration, how well its clock is known, and how far from the common
+// do by calibration, how well its clock is known, and how long after the common
 // start it began. Those that load come first, each by name.
 func AgentRows(r *record.Run) [][]string {
 	var rows [][]string
@@ -86,12 +86,16 @@ func clock(a *record.Agent) string {
 	return "±" + unit.FormatNs(a.Clock.ErrorNs)
 }
 
-// began is the skew of the start with its sign.
+// began is how long after the common start its first request left. An agent
+// that was lost may have sent some, and not have told when.
 func began(a *record.Agent) string {
-	if a.StartSkewNs >= 0 {
+	switch {
+	case a.StartSkewNs >= 0:
 		return "+" + unit.FormatNs(a.StartSkewNs)
+	case a.Requests.Sent == 0:
+		return "not begun"
 	}
-	return unit.FormatNs(a.StartSkewNs)
+	return unknown
 }
 
 // LostLines says of which agents nothing more came, and since when.

@@ -19,9 +19,9 @@ func fleetRun() *record.Run {
 		}
 	}
 	lost := agent("load2", 20_000, 1_234_567)
-	lost.Lost, lost.LostAtNs, lost.StartSkewNs = "nothing came of it for 10 s", 4_200_000_000, -400_000_000
+	lost.Lost, lost.LostAtNs, lost.StartSkewNs, lost.Requests.Sent = "nothing came of it for 10 s", 4_200_000_000, -1, 9
 	bare := agent("a-name-that-has-no-end-at-all", 19_999, 0)
-	bare.Latency, bare.Generator, bare.Clock = record.Latency{}, record.Generator{}, record.AgentClock{}
+	bare.Latency, bare.Generator, bare.Clock, bare.StartSkewNs = record.Latency{}, record.Generator{}, record.AgentClock{}, -1
 	return &record.Run{
 		Target: "http://10.0.0.1/", Load: record.Load{Connections: 60_000, Established: 60_000, Mode: "closed", Engine: "uring", Threads: 3},
 		Agents: []record.Agent{{Name: "web1", Observes: true, Clock: record.AgentClock{ErrorNs: 110_000, Pings: 40}}, lost, bare, agent("load1", 20_000, 4_667)},
@@ -38,9 +38,9 @@ func TestAgentsInText(t *testing.T) {
 	_, after, _ := strings.Cut(b.String(), "generator   not measured\n\n")
 	got, _, _ := strings.Cut(after, "\n\n")
 	want := `agent             share        connections   req/s      p50      p99  busy  room     clock     began
-a-name-that-h…   33.3 %   19,999 of 20,000       0        –        –     –     –         –   +400 µs
+a-name-that-h…   33.3 %   19,999 of 20,000       0        –        –     –     –         – not begun
 load1            33.3 %             20,000   4.67k  4.29 ms   999 ms  97 %   12×  ±60.0 µs   +400 µs
-load2            33.3 %             20,000   1.23M  4.29 ms   999 ms  97 %   12×  ±60.0 µs   -400 ms
+load2            33.3 %             20,000   1.23M  4.29 ms   999 ms  97 %   12×  ±60.0 µs         –
 web1           observes                                                            ±110 µs
 lost        load2, 4.20 s into the window: nothing came of it for 10 s`
 	if got != want {
