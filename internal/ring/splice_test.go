@@ -13,6 +13,7 @@ func TestSplice(t *testing.T) {
 	each(t, Config{}, func(t *testing.T, r *Ring) {
 		from, source := pair(t)
 		to, sink := pair(t)
+		defer sink.Close()
 		in, out := MakeTag(1, 1), MakeTag(2, 1)
 		if err := syscall.SetsockoptInt(to, syscall.SOL_SOCKET, syscall.SO_SNDBUF, 64<<10); err != nil {
 			t.Fatal(err)
