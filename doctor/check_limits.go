@@ -60,8 +60,16 @@ func amount(n int64) string {
 	return unit.FormatCount(n)
 }
 
-// checkMemlock: until Linux 5.12 rings counted against the limit, and the rings
-// of a run need about 200 KiB a thread; since then they are the cgroup's.
+// ringsCounted are the rings that the limit of locked memory should have room
+// for, ringBytes what one takes with its buffers (measured on 6.18).
+const (
+	ringsCounted = 8
+	ringBytes    = 770 << 10
+)
+
+// checkMemlock: rings count against the limit until Linux 5.12, were the
+// cgroup's alone then, and count again since 6.14 (io_create_region in
+// io_uring/memmap.c), but not of a process with CAP_IPC_LOCK.
 func checkMemlock(f *Facts) Finding {
 	soft, _, known := f.limit("memlock")
 	if !known {
@@ -71,8 +79,10 @@ func checkMemlock(f *Facts) Finding {
 	if soft != math.MaxInt64 {
 		what = unit.FormatBytesIEC(soft)
 	}
-	if major, minor, known := kernelVersion(f.Env.Kernel); known && (major < 5 || major == 5 && minor < 12) && soft < 8<<20 {
-		return warn(what+": this kernel counts io_uring against it, and refuses rings beyond", "ulimit -l unlimited (as root)")
+	major, minor, known := kernelVersion(f.Env.Kernel)
+	counts := known && (major < 5 || major == 5 && minor < 12 || major == 6 && minor >= 14 || major > 6)
+	if counts && soft < ringsCounted*ringBytes {
+		return warn(what+": this kernel counts io_uring against it, 770 KiB a thread, and refuses rings beyond to a process without CAP_IPC_LOCK", "ulimit -l unlimited (as root)")
 	}
 	return ok(what)
 }
