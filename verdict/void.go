@@ -224,8 +224,46 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 			next:    fmt.Sprintf("ask for less (-R), or allow more in flight (-c above %d); and for the ceiling: %s", f.run.Load.Connections, found.next), evidence: ev,
 		}
 	}
+	if v := f.heldUp(found.ceiling); v != nil {
+		g := &v.generator
+		return &void{
+			because: fmt.Sprintf("%s, for %s was held up by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short, v.who(), percent(g.busy.value), percent(g.delay.value)),
+			ceiling: Generator, evidence: append(ev, v.generatorEvidence()...),
+			next: "see whether a CPU quota holds " + v.who() + " back; else " + v.starvedNext(),
+		}
+	}
 	return &void{because: short + "; what held it up was not recorded", evidence: ev,
 		next: "watch both ends, or ask for less (-R)"}
+}
+
+// heldUp is the generator, of several agents the worst, that fell behind its own
+// schedule while it was kept from a CPU, or had hardly any left; nil where there
+// is none. Its time need not be full for that: of a worker that a quota stops,
+// 87 to 110 % were seen as waiting, and the quota itself cannot be read from
+// within a network namespace. Where the server's side was full, that is to blame
+// for all who fell behind, unless others kept to their schedule.
+func (f *facts) heldUp(ceiling string) *facts {
+	all := f.agents
+	if len(all) == 0 {
+		all = []*facts{f}
+	}
+	var worst *facts
+	kept := false
+	for _, v := range all {
+		if v.schedule.missed <= unsentShare {
+			kept = true
+			continue
+		}
+		g := &v.generator
+		short := g.busy.known && (g.delay.value >= starvedDelay || math.Max(g.wanting.value, g.busy.value) >= generatorNear)
+		if short && (worst == nil || g.delay.value > worst.generator.delay.value) {
+			worst = v
+		}
+	}
+	if serverSide(ceiling) && !kept {
+		return nil
+	}
+	return worst
 }
 
 // serverSide tells whether a ceiling is on the server's side, or shared with it.
