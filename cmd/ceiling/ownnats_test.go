@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ceiling/fleet/bus"
+	"ceiling/record"
+)
+
+// ownNATS is an organisation's server, with the accounts that bus.Configuration
+// writes, a user for each agent, and a certificate of another CA.
+func ownNATS(t *testing.T, agents ...string) (at func(user string) string, ca string) {
+	t.Helper()
+	dir := t.TempDir()
+	certified := httptest.NewTLSServer(nil) // for its certificate, of 127.0.0.1
+	defer certified.Close()
+	ca = filepath.Join(dir, "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})
+	conf := filepath.Join(dir, "nats.conf")
+	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nCEILING_DRIVER: d-secret\nCEILING_AGENT: a-secret\njetstream { store_dir: %q }\n", dir) +
+		bus.Configuration("lab", agents)
+	for name, b := range map[string][]byte{ca: block, conf: []byte(text)} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := server.ProcessConfigFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.NoSigs, o.NoLog, o.TLSTimeout = true, true, 30
+	o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certified.TLS.Certificates}
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("NATS is not ready")
+	}
+	return func(user string) string { return fmt.Sprintf("tls://%s@127.0.0.1:%d", user, o.Port) }, ca
+}
+
+// TestOwnNATS: the verbs over an organisation's own NATS, each a process.
+func TestOwnNATS(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	at, ca := ownNATS(t, "me")
+	env := append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
+	verb := func(args ...string) *exec.Cmd {
+		c := exec.Command(programFile(t), args...)
+		c.Env = env
+		return c
+	}
+	done := func(args ...string) string {
+		t.Helper()
+		c := verb(args...)
+		var out, talk bytes.Buffer
+		c.Stdout, c.Stderr = &out, &talk
+		if err := c.Run(); err != nil && c.ProcessState.ExitCode() > 3 || c.ProcessState == nil {
+			t.Fatalf("%s: %v\n%s", args[0], err, talk.String())
+		}
+		if out.Len() == 0 {
+			t.Fatalf("%s said nothing but\n%s", args[0], talk.String())
+		}
+		return out.String()
+	}
+	line := strings.Fields(done("controller", "--nats", at("driver:d-secret"), "--ca", ca))
+	token := line[len(line)-1]
+	agent := &started{cmd: verb("agent", "--nats", at("me:a-secret"), "--ca", ca, "--token", token, "--name", "me"), out: filepath.Join(t.TempDir(), "out")}
+	f, err := os.Create(agent.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	agent.cmd.Stdout, agent.cmd.Stderr = f, f
+	if err := agent.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = agent.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+		_ = agent.cmd.Wait()
+		if t.Failed() {
+			t.Logf("the agent said:\n%s", agent.text())
+		}
+	})
+	agent.await(t, "joined")
+	var r record.Run
+	text := done("run", target.URL+"/", "--agents", "1", "-n", "500", "-c", "4", "--json")
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if len(r.Agents) != 1 || r.Agents[0].Name != "me" || r.Agents[0].Lost != "" || r.Requests.Completed != 500 || r.Agents[0].Requests.Completed != 500 {
+		t.Errorf("%d agents, %d completed: %s", len(r.Agents), r.Requests.Completed, r.Verdict.Because)
+	}
+}
