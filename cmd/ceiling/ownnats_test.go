@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -59,7 +60,8 @@ func ownNATS(t *testing.T, agents ...string) (at func(user string) string, ca st
 
 // TestOwnNATS: the verbs over an organisation's own NATS, each a process.
 func TestOwnNATS(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	var served atomic.Uint64
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer target.Close()
 	at, ca := ownNATS(t, "me")
 	env := append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
@@ -109,4 +111,40 @@ func TestOwnNATS(t *testing.T) {
 	if len(r.Agents) != 1 || r.Agents[0].Name != "me" || r.Agents[0].Lost != "" || r.Requests.Completed != 500 || r.Agents[0].Requests.Completed != 500 {
 		t.Errorf("%d agents, %d completed: %s", len(r.Agents), r.Requests.Completed, r.Verdict.Because)
 	}
+	// The disk of the driver's store is full: the run ends in its time, one line
+	// says what is missing, and the agent is free for the next.
+	full := verb("run", target.URL+"/", "--agents", "1", "-d", "1s", "-c", "4", "-o", filepath.Join(fullDisk(t), "run"))
+	var said bytes.Buffer
+	full.Stdout, full.Stderr = &said, &said
+	if err := full.Run(); err != nil && full.ProcessState.ExitCode() > 3 {
+		t.Error(err)
+	}
+	lines := 0
+	for line := range strings.Lines(said.String()) {
+		if strings.Contains(line, "is not whole") && strings.Contains(line, "no space left on device") {
+			lines++
+		}
+	}
+	if lines != 1 || strings.Contains(said.String(), "kept as") {
+		t.Errorf("%d lines of a full disk:\n%s", lines, said.String())
+	}
+	before := served.Load()
+	done("run", target.URL+"/", "--agents", "1", "-n", "500", "-c", "4", "--json")
+	if got := served.Load() - before; got != 500 {
+		t.Errorf("%d requests came after the full disk's run, of 500 that were asked for", got)
+	}
+}
+
+// fullDisk is a directory on a disk of its own, with room for a few kilobytes.
+func fullDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatalf("mount a tmpfs: %v (the tests run as root)", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	if err := os.WriteFile(filepath.Join(dir, "fill"), make([]byte, 40<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

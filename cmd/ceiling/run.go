@@ -272,6 +272,8 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	if err := report.Text(sh.stdout, &done.Run); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.stderr, "kept as %s; show it again: ceiling show %s\n", done.Dir, done.Run.ID)
+	if done.KeepErr == nil {
+		fmt.Fprintf(sh.stderr, "kept as %s; show it again: ceiling show %s\n", done.Dir, done.Run.ID)
+	}
 	return nil
 }
