@@ -380,7 +380,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	b := newBedOn(t, "127.0.0.1", filepath.Join(dir, "state"))
-	b.agents(2, nil)
+	b.agents(2, func(o *AgentOptions) { o.Grace = 4 * time.Second })
 	w, said := b.work(lossy(false))
 	fill := filepath.Join(dir, "fill")
 	n := &notes{}

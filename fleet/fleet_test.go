@@ -72,6 +72,7 @@ func TestRunOfThree(t *testing.T) {
 
 // TestExact counts at the server what the agents say they did.
 func TestExact(t *testing.T) {
+	t.Parallel()
 	var served atomic.Uint64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer server.Close()

@@ -259,7 +259,7 @@ func (l *lab) named(t *testing.T, want func(*record.Run) bool, args ...string) {
 func (l *lab) planted(t *testing.T, want string, server ...string) {
 	l.t = t
 	defer l.serve(server...)()
-	l.named(t, func(r *record.Run) bool { return r.Verdict.Ceiling == want }, "--agents", "3", "-d", "1s", "-c", "24", "--timeout", "5s")
+	l.named(t, func(r *record.Run) bool { return r.Verdict.Ceiling == want }, "--agents", "3", "-d", "2s", "-c", "24", "--timeout", "5s")
 }
 
 // weakAgent: one agent's machine has a hundredth of a core; it is the generator
