@@ -267,7 +267,6 @@ func (l *lab) planted(t *testing.T, want string, server ...string) {
 func (l *lab) weakAgent(t *testing.T) {
 	l.t = t
 	defer l.serve("serve", "floor", "--workers", "1")()
-	weak := l.agent("l4")
 	dir := fmt.Sprintf("/sys/fs/cgroup/cpu/lab%d", os.Getpid())
 	files := map[string]string{"cpu.cfs_quota_us": "1000"}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -276,7 +275,12 @@ func (l *lab) weakAgent(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(dir) })
+	t.Cleanup(func() { // after the agent's end, for which it was registered before it
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	weak := l.agent("l4")
 	files["cgroup.procs"] = fmt.Sprint(weak.cmd.Process.Pid)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
