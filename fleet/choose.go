@@ -113,7 +113,7 @@ func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]ca
 	}
 	for _, c := range all {
 		if slices.Contains(w.o.Observe, c.name) {
-			c.refuses = "observes"
+			c.refuses = "is to observe (--observe)"
 			others = append(others, c)
 		}
 	}

@@ -255,7 +255,7 @@ func TestTooFew(t *testing.T) {
 	b.agent("a4", func(o *AgentOptions) { o.Caps.MaxTime = time.Millisecond })
 	refused(request(nobody, nil), "3 agents are wanted to load, 1 of the 5 here would", "a1: would load",
 		"a2: 127.0.0.1:9 is not on its allow-list (10.0.0.0/8); start the agent with --allow 127.0.0.1:9",
-		"a3: it only observes", "a4: the run takes 1s, its cap is 1ms (--max-time)", "web1: observes")
+		"a3: it only observes", "a4: the run takes 1s, its cap is 1ms (--max-time)", "web1: is to observe")
 	refused(request(nobody, func(s *spec.Spec) { s.Connections = 2 }), "2 connections are too few for 3 agents; each needs its own: -c 3")
 	refused(request(nobody, func(s *spec.Spec) { s.PinGenerator = "0" }), "--pin-generator")
 	refused(request(nobody, func(s *spec.Spec) { s.SourceIPs = []string{"127.0.0.2"} }), "--source-ips")
