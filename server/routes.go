@@ -72,8 +72,11 @@ type site struct {
 	scratches sync.Pool // of *scratch; kept per processor by the runtime, so without a lock
 }
 
+// onePool is the pool of all sites of a process: it never changes once it is made, and making it takes 40 ms of CPU.
+var onePool = sync.OnceValues(newPool) // read-only
+
 func newSite() (*site, error) {
-	p, err := newPool()
+	p, err := onePool()
 	if err != nil {
 		return nil, err
 	}

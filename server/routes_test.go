@@ -106,7 +106,11 @@ func TestAnswersReachThePool(t *testing.T) {
 }
 
 func TestAnswersArePure(t *testing.T) {
-	p, other := mustPool(t), mustPool(t)
+	p := mustPool(t)
+	other, err := newPool()
+	if err != nil {
+		t.Fatal(err)
+	}
 	draw := rand.New(rand.NewPCG(3, 4))
 	used := new(scratch)
 	for _, r := range Routes() {
