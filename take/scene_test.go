@@ -55,7 +55,7 @@ func TestSceneTakesAndGivesBack(t *testing.T) {
 		if taking.theft != nil {
 			waitFor(t, "some samples", func() bool {
 				used, err := sys.ProcessClockNs(taking.theft.cmd.Process.Pid)
-				return err != nil || used > 10e6
+				return err != nil || used > 100e6 // its own start is in it: 10 to 60 ms under the race detector
 			})
 		}
 		taken, err := taking.End(time.Time{}, 0)
