@@ -30,6 +30,7 @@ func mayImport() map[string][]string {
 		"internal/browser":  {},
 		"internal/screen":   {},
 		"internal/lazy":     {},
+		"internal/ownnats":  {},
 		"load":              append([]string{"internal/http1", "internal/ring"}, low...),
 		"server":            append([]string{"internal/http1", "internal/ring"}, low...),
 		"server/planted":    append([]string{"internal/http1", "internal/ring", "server"}, low...),

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,11 +13,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 
 	"ceiling/fleet/bus"
+	"ceiling/internal/ownnats"
 	"ceiling/record"
 )
 
@@ -27,35 +23,8 @@ import (
 // writes, a user for each agent, and a certificate of another CA.
 func ownNATS(t *testing.T, agents ...string) (at func(user string) string, ca string) {
 	t.Helper()
-	dir := t.TempDir()
-	certified := httptest.NewTLSServer(nil) // for its certificate, of 127.0.0.1
-	defer certified.Close()
-	ca = filepath.Join(dir, "ca.pem")
-	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})
-	conf := filepath.Join(dir, "nats.conf")
-	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nCEILING_DRIVER: d-secret\nCEILING_AGENT: a-secret\njetstream { store_dir: %q }\n", dir) +
-		bus.Configuration("lab", agents)
-	for name, b := range map[string][]byte{ca: block, conf: []byte(text)} {
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o, err := server.ProcessConfigFile(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.NoSigs, o.NoLog, o.TLSTimeout = true, true, 30
-	o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certified.TLS.Certificates}
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("NATS is not ready")
-	}
-	return func(user string) string { return fmt.Sprintf("tls://%s@127.0.0.1:%d", user, o.Port) }, ca
+	port, ca := ownnats.Start(t, bus.Configuration("lab", agents))
+	return func(user string) string { return fmt.Sprintf("tls://%s@127.0.0.1:%d", user, port) }, ca
 }
 
 // TestOwnNATS: the verbs over an organisation's own NATS, each a process.

@@ -2,61 +2,30 @@ package bus_test
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"ceiling/fleet/bus"
+	"ceiling/internal/ownnats"
 )
 
 // organisation runs a NATS server as somebody's own: from a configuration file
 // with the accounts in testdata, and a certificate of another CA.
 func organisation(t *testing.T) (port int, ca string) {
 	t.Helper()
-	dir := t.TempDir()
-	certified := httptest.NewTLSServer(nil) // for its certificate, of 127.0.0.1
-	defer certified.Close()
-	ca = filepath.Join(dir, "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	accounts, err := os.ReadFile("testdata/accounts.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const field = "accounts {\n  ceiling_field { jetstream: enabled, users: [ { user: fielddriver, password: $CEILING_DRIVER } ] }\n"
-	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nCEILING_DRIVER: d-secret\nCEILING_AGENT: a-secret\njetstream { store_dir: %q }\n", dir) +
-		strings.Replace(string(accounts), "accounts {\n", field, 1)
-	name := filepath.Join(dir, "nats.conf")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o, err := server.ProcessConfigFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.NoSigs, o.NoLog, o.TLSTimeout = true, true, 30
-	o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certified.TLS.Certificates}
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("not ready")
-	}
-	return o.Port, ca
+	return ownnats.Start(t, strings.Replace(string(accounts), "accounts {\n", field, 1))
 }
 
 func TestTheConfigurationForAnOwnCluster(t *testing.T) {
