@@ -206,13 +206,6 @@ func (p *Page) SetScript(run bool) {
 	p.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": !run}, nil)
 }
 
-// SetOffline takes the network away from the page, the loopback too, or gives
-// it back. Connections that stand are cut.
-func (p *Page) SetOffline(offline bool) {
-	p.t.Helper()
-	p.call("Network.emulateNetworkConditions", map[string]any{"offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}, nil)
-}
-
 // Screenshot is a PNG of the viewport, or of the whole page.
 func (p *Page) Screenshot(whole bool) []byte {
 	p.t.Helper()
