@@ -120,7 +120,7 @@ func (l *Live) figures() (figures, liveState) {
 	f.add(counter, "requests_sent", "", "Requests sent in the window.", float64(s.sent))
 	f.add(counter, "requests_completed", "", "Requests answered to the last byte, whatever the status.", float64(s.completed))
 	f.add(counter, "requests_failed", "", "Requests without a complete answer.", float64(s.failed))
-	f.add(counter, "responses_bad", "", "Responses with a status of 400 or more; contained in those completed.", float64(s.bad))
+	f.add(counter, "responses_bad", "", "Responses with an unexpected status (400 or more where no other was asked); contained in those completed.", float64(s.bad))
 	f.add(counter, "read", "bytes", "Bytes read: heads, framing and bodies.", float64(s.read))
 	f.add(counter, "written", "bytes", "Bytes written: heads, framing and bodies.", float64(s.written))
 	n := s.completed + s.failed

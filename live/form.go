@@ -2,6 +2,7 @@ package live
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"ceiling/internal/hist"
@@ -89,7 +90,11 @@ func (e *evidence) run(from, to int64) record.Run {
 	r.Requests.Asked = uint64(r.Load.AskedPerS * elapsed)
 	r.Statuses = map[string]uint64{"200": r.Requests.Completed - min(bad, r.Requests.Completed)}
 	if bad > 0 { // which they were is known at the end
-		r.Statuses["400"] = bad
+		unexpected := 400
+		for s.Expect.Has(unexpected) && unexpected < 999 {
+			unexpected++
+		}
+		r.Statuses[strconv.Itoa(unexpected)] = bad
 	}
 	r.Latency.Response = e.quantiles(from)
 	r.Spec.SLO = slices.DeleteFunc(slices.Clone(s.SLO), func(t spec.Term) bool {

@@ -52,7 +52,7 @@ type Progress struct {
 // SoFar is the window until now.
 type SoFar struct {
 	PerS float64
-	// Completed and Failed requests; those with a status of 400 or more are in
+	// Completed and Failed requests; those with an unexpected status are in
 	// both.
 	Completed, Failed uint64
 	Late, Intervals   int

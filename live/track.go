@@ -12,8 +12,8 @@ type Point struct {
 	// TNs is the end on the run's clock and WidthNs the true width, nanoseconds.
 	TNs, WidthNs int64
 	Completed    uint64
-	// Failed counts requests without a whole answer and those answered with a
-	// status of 400 or more.
+	// Failed counts requests without a whole answer and those answered with
+	// an unexpected status.
 	Failed uint64
 	// Quantiles of the response time of the interval, nanoseconds; of several
 	// intervals those of the worst, for quantiles cannot be merged.

@@ -215,7 +215,7 @@ func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 	t := w.tally
 	t.Completed += uint64(n)
 	t.Statuses[status] += uint64(n)
-	if status >= 400 {
+	if w.Unexpected[status] {
 		t.Bad += uint64(n)
 	}
 	w.doneNs = w.now

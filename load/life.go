@@ -86,7 +86,7 @@ func (w *worker) report() *WorkerReport {
 	r := &WorkerReport{
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
-		firstNs: w.firstNs, firstDueNs: w.firstDueNs,
+		firstNs: w.firstNs, firstDueNs: w.firstDueNs, errors: w.errors,
 	}
 	if !w.measuring {
 		return r

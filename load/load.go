@@ -51,6 +51,8 @@ type Config struct {
 	Timeout time.Duration
 	// NewConnections opens one for each request.
 	NewConnections bool
+	// Unexpected status codes count as Bad; nil: 400 and more.
+	Unexpected *[1000]bool
 	// Engine of the ring; see ring.Config.
 	Engine string
 	// CPUs that the workers may run on; nil leaves them free.
@@ -124,6 +126,8 @@ type Result struct {
 	UserNs, SystemNs  int64 // CPU of the process over the window
 	AllocatedBytes    uint64
 	Workers           []WorkerReport
+	// Errors has the first response of each unexpected status, by status.
+	Errors []ErrorResponse
 	// Interrupted: the context ended before the plan did.
 	Interrupted bool
 }
@@ -143,6 +147,7 @@ type WorkerReport struct {
 	firstNs, firstDueNs                         int64 // the first request left, and was due to
 	windowNs                                    int64 // what its counted requests took
 	engine, why                                 string
+	errors                                      []ErrorResponse
 	features                                    []string
 }
 
@@ -188,6 +193,9 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, err
 	}
 	r.schedule = newSchedule(&c)
+	if r.Unexpected == nil {
+		r.Unexpected = errorStatuses()
+	}
 	return r.run()
 }
 
@@ -411,6 +419,7 @@ func (r *coordinator) finish() {
 		r.result.Unsent += w.unsent
 		r.result.LateAtEnd += w.lateAtEnd
 		r.result.Opened += w.Opened
+		r.result.Errors = joinErrors(r.result.Errors, w.errors)
 		r.result.WindowNs = max(r.result.WindowNs, w.windowNs)
 	}
 }

@@ -196,4 +196,5 @@ func (r *Result) join(o *Result) {
 	r.SystemNs += o.SystemNs
 	r.AllocatedBytes += o.AllocatedBytes
 	r.Interrupted = r.Interrupted || o.Interrupted
+	r.Errors = joinErrors(r.Errors, o.Errors)
 }

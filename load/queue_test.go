@@ -37,7 +37,7 @@ func TestConnectionQueue(t *testing.T) {
 		}
 		defer r.Shut()
 		w := &worker{
-			shared: &shared{Config: Config{Mix: mix, Pipelining: p}, script: s}, pipelining: p, ring: r,
+			shared: &shared{Config: Config{Mix: mix, Pipelining: p, Unexpected: errorStatuses()}, script: s}, pipelining: p, ring: r,
 			conns: make([]conn, 1), flights: make([]flight, p), tally: newTally(2), quota: 0, running: true,
 			measuring: true, dialNs: maxTime, now: 1,
 		}
@@ -185,7 +185,7 @@ func TestOneSendTooMany(t *testing.T) {
 		}
 		defer syscall.Close(fds[1])
 		defer syscall.Close(fds[0])
-		w := &worker{shared: &shared{Config: Config{Mix: mix, Pipelining: 1}, script: s}, pipelining: 1, ring: r, conns: make([]conn, 1), flights: make([]flight, 1), tally: newTally(1), quota: -1}
+		w := &worker{shared: &shared{Config: Config{Mix: mix, Pipelining: 1, Unexpected: errorStatuses()}, script: s}, pipelining: 1, ring: r, conns: make([]conn, 1), flights: make([]flight, 1), tally: newTally(1), quota: -1}
 		c := &w.conns[0]
 		c.fd, c.generation, c.state = int32(fds[0]), 1, open
 		for range 20 {

@@ -206,4 +206,17 @@ func (r *reader) result(to *Result) {
 		w.Busy, w.RunDelay = r.float(), r.float()
 		to.Workers = append(to.Workers, w)
 	}
+	r.errors(to)
+}
+
+// errors reads the first response of each unexpected status.
+func (r *reader) errors(to *Result) {
+	before := 0
+	for left := r.uint(); left > 0 && r.err == nil; left-- {
+		e := ErrorResponse{Status: r.number(), Line: r.text()}
+		r.refuse(e.Status <= before || e.Status >= len(Tally{}.Statuses) || len(e.Line) > errorLineMax || len(to.Errors) == errorsKept)
+		if before = e.Status; r.err == nil {
+			to.Errors = append(to.Errors, e)
+		}
+	}
 }

@@ -26,7 +26,7 @@ type Tally struct {
 	Sent      uint64
 	Completed uint64
 	Failed    uint64
-	// Bad counts completed responses with a status of 400 or more.
+	// Bad counts completed responses with an unexpected status.
 	Bad uint64
 	// Read and Written are bytes above TCP. Written are those of all requests
 	// that were sent; a connection that broke may have taken fewer.

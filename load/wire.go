@@ -13,7 +13,7 @@ import (
 // Versions of the binary forms.
 const (
 	tallyVersion  = 1
-	resultVersion = 1
+	resultVersion = 2
 )
 
 // NewResult is an empty result of a run with so many targets, to be decoded
@@ -181,6 +181,10 @@ func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 		}
 		b = binary.AppendUvarint(b, w.Completed)
 		b = appendFloat(appendFloat(b, w.Busy), w.RunDelay)
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.Errors)))
+	for i := range r.Errors {
+		b = appendText(binary.AppendUvarint(b, uint64(r.Errors[i].Status)), r.Errors[i].Line)
 	}
 	return b, nil
 }

@@ -101,6 +101,7 @@ func TestWireIsExact(t *testing.T) {
 		filled(reflect.ValueOf(account).Elem(), rng)
 		account.Total = total
 		account.StartLateNs, account.Workers[0].RunDelay = -1, -1
+		account.Errors[0].Status, account.Errors[1].Status = 404, 500 // ascending
 		if b, err = account.AppendBinary(b[:0]); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func TestWireRefuses(t *testing.T) {
 	refused("with more", "damaged", append(bytes.Clone(small), 0), append(bytes.Clone(large), 0))
 	small[0], large[0] = 9, 9
 	refused("of another version", "version 9", small, large)
-	small[0], large[0] = 1, 1
+	small[0], large[0] = tallyVersion, resultVersion
 	got, gotResult = NewTally(2), NewResult(2)
 	if err := got.UnmarshalBinary(small); err == nil || !strings.Contains(err.Error(), "a run with 3 targets, this one has 2") {
 		t.Error(err)

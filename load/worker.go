@@ -85,6 +85,7 @@ type worker struct {
 	cpuAtNs     int64
 	windowCPUNs int64
 	windowDelay int64
+	errors      []ErrorResponse // the first of each unexpected status
 }
 
 // delivery is one interval of one worker.
@@ -545,6 +546,9 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		if w.script.single && out > 1 {
 			if n, k := c.reader.Run(b, &w.learned[0], int(out)); k > 0 {
 				w.complete(i, c, int32(k), c.reader.Status())
+				if w.Unexpected[c.reader.Status()] {
+					w.keepError(c.reader.Status(), b[:n])
+				}
 				freed += int32(k)
 				b = b[n:]
 				continue
@@ -556,6 +560,9 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 			w.renew(i, c, freed)
 			w.fail(i, c, PhaseResponse, err.Error(), causeDropped)
 			return
+		}
+		if w.Unexpected[c.reader.Status()] {
+			w.keepError(c.reader.Status(), b[:n])
 		}
 		b = b[n:]
 		if !done {

@@ -38,7 +38,7 @@ type Figures struct {
 	Spread map[string]float64
 	// Open: the rate was asked for.
 	Open bool
-	// BadShare of the requests failed or were answered with 400 or more.
+	// BadShare of the requests failed or were answered with an unexpected status.
 	BadShare float64
 	// Void says why it proves nothing; "" where it does. Missing says why a
 	// figure is not there.

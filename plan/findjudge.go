@@ -89,6 +89,8 @@ func (s *survey) judge(m *record.Measured) (ballot, []record.HeldTerm) {
 		return ballotVoid, nil
 	case len(broken) > 0:
 		return ballotBroke, broken
+	case s.e.SLO.FailsBy(m.BadShare):
+		return ballotBroke, []record.HeldTerm{errorsTerm(m)}
 	}
 	return ballotHeld, nil
 }
@@ -108,6 +110,12 @@ func blames(ceiling string) bool {
 func notKept(m *record.Measured) record.HeldTerm {
 	asked := spec.Term{Metric: spec.MetricRate, Limit: math.Round(m.Rate.PerSecond())}
 	return record.HeldTerm{Term: asked.String(), Value: m.CompletedPerS}
+}
+
+// errorsTerm is the term that every run has to hold, whatever the SLO leaves out.
+func errorsTerm(m *record.Measured) record.HeldTerm {
+	t := spec.Term{Metric: spec.MetricErrors, Less: true, Limit: spec.ErrorsMatter}
+	return record.HeldTerm{Term: t.String(), Value: m.BadShare}
 }
 
 // measure sets every term against what was measured; complete is false where a

@@ -136,8 +136,14 @@ func concludeSweep(p *record.Plan) {
 	// proves nothing at all is void.
 	p.Exit = exitVoid
 	for _, c := range p.Sweep.Curves {
-		if slices.ContainsFunc(c.Points, func(q record.CurvePoint) bool { return q.Outcome != record.Void }) {
-			p.Exit = 0
+		for _, q := range c.Points {
+			switch {
+			case q.Outcome == record.Void:
+			case q.BadShare <= mostly:
+				p.Exit = 0
+			case p.Exit == exitVoid: // mostly errors: no measurement of what was asked
+				p.Exit = exitBroke
+			}
 		}
 	}
 }

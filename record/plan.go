@@ -161,7 +161,7 @@ type Measured struct {
 	CompletedPerS float64 `json:"completed_per_s"`
 	Completed     uint64  `json:"completed"`
 	Failed        uint64  `json:"failed"`
-	// BadShare of the requests failed or were answered with 400 or more.
+	// BadShare of the requests failed or were answered with an unexpected status.
 	BadShare float64   `json:"bad_share"`
 	Response Quantiles `json:"response"`
 	Service  Quantiles `json:"service"`

@@ -36,7 +36,9 @@ type Run struct {
 	// Statuses counts responses by status code.
 	Statuses map[string]uint64 `json:"statuses"`
 	Errors   []Error           `json:"errors"`
-	Latency  Latency           `json:"latency"`
+	// ErrorResponses has the first response of each unexpected status.
+	ErrorResponses []ErrorResponse `json:"error_responses,omitempty"`
+	Latency        Latency         `json:"latency"`
 	// ByTarget has one row per target where the run has more than one.
 	ByTarget  []TargetResult `json:"by_target,omitempty"`
 	Generator Generator      `json:"generator"`
@@ -67,7 +69,7 @@ type Run struct {
 	Exit int `json:"exit"`
 }
 
-// BadShare of the requests failed or were answered with 400 or more.
+// BadShare of the requests failed or were answered with an unexpected status.
 func (r *Run) BadShare() float64 {
 	bad := r.Requests.Failed
 	for _, e := range r.Errors {
@@ -169,6 +171,14 @@ type Error struct {
 	Count uint64 `json:"count"`
 	// BeforeWindow marks what went wrong before the window opened.
 	BeforeWindow bool `json:"before_window,omitempty"`
+}
+
+// ErrorResponse is the first response of one unexpected status.
+type ErrorResponse struct {
+	Status int `json:"status"`
+	// Line is the first line of its body that has any text, at most 200 bytes, of
+	// printable characters only; "" where there is none, or it is no text.
+	Line string `json:"line,omitempty"`
 }
 
 // Latency has the three times of a request. Response = done - due, service =
@@ -356,7 +366,7 @@ type LoadRow struct {
 	Sent      uint64 `json:"sent"`
 	Completed uint64 `json:"completed"`
 	Failed    uint64 `json:"failed"`
-	Bad       uint64 `json:"bad,omitempty"` // completed with a status of 400 or more
+	Bad       uint64 `json:"bad,omitempty"` // completed with an unexpected status
 	Read      uint64 `json:"read"`
 	Written   uint64 `json:"written"`
 	// InFlight at the end of the interval; Behind: requests due and not sent.

@@ -136,7 +136,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 			Asked: l.Asked, LateAtEnd: l.LateAtEnd,
 		},
 		Bytes:    record.Bytes{Read: t.Read, Written: t.Written},
-		Statuses: statuses(t), Errors: faults(t, l.Setup),
+		Statuses: statuses(t), Errors: faults(t, l.Setup, s.Expect), ErrorResponses: errorResponses(l),
 		Latency: record.Latency{
 			Response: record.QuantilesOf(&t.Response),
 			Service:  record.QuantilesOf(&t.Service),
@@ -175,8 +175,8 @@ func statuses(t *load.Tally) map[string]uint64 {
 }
 
 // faults lists the errors of the window and, apart, those before it, the most
-// frequent first; responses with a status of 400 or more are among them.
-func faults(t *load.Tally, setup map[load.Fault]uint64) []record.Error {
+// frequent first; responses with an unexpected status are among them.
+func faults(t *load.Tally, setup map[load.Fault]uint64, expect spec.Expect) []record.Error {
 	list := []record.Error{}
 	for f, n := range t.Faults {
 		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n})
@@ -185,13 +185,22 @@ func faults(t *load.Tally, setup map[load.Fault]uint64) []record.Error {
 		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n, BeforeWindow: true})
 	}
 	for code, n := range t.Statuses {
-		if n > 0 && code >= 400 {
+		if n > 0 && !expect.Has(code) {
 			list = append(list, record.Error{Phase: "status", Cause: strconv.Itoa(code), Count: n})
 		}
 	}
 	slices.SortFunc(list, func(a, b record.Error) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Cause, b.Cause))
 	})
+	return list
+}
+
+// errorResponses are the first responses of each unexpected status.
+func errorResponses(l *load.Result) []record.ErrorResponse {
+	var list []record.ErrorResponse
+	for _, e := range l.Errors {
+		list = append(list, record.ErrorResponse(e))
+	}
 	return list
 }
 

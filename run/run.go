@@ -223,7 +223,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
 		ConnectRamp: s.ConnectRamp, Timeout: s.Timeout,
 		NewConnections: s.NewConnections, Engine: s.Engine,
-		Share: o.Share, Ready: o.Ready, Start: o.Start,
+		Unexpected: unexpected(s.Expect), Share: o.Share, Ready: o.Ready, Start: o.Start,
 	}
 	if s.PinGenerator != "" {
 		if c.CPUs, err = generatorCPUs(s.PinGenerator); err != nil {
@@ -242,6 +242,19 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return c, to, nil
+}
+
+// unexpected is the status codes that count as errors, in the engine's form; nil
+// where they are those that it takes for such by itself.
+func unexpected(e spec.Expect) *[1000]bool {
+	if len(e) == 0 {
+		return nil
+	}
+	var list [1000]bool
+	for status := range list {
+		list[status] = !e.Has(status)
+	}
+	return &list
 }
 
 // slotsPerThread is the least number of requests in flight that are worth a

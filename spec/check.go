@@ -36,7 +36,7 @@ const (
 // for it is looked at later.
 func (s *Spec) Check() error {
 	for _, check := range []func() error{
-		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkPipelining, s.checkSources, s.checkNames, s.SLO.check,
+		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkPipelining, s.checkSources, s.checkNames, s.Expect.check, s.SLO.check,
 	} {
 		if err := check(); err != nil {
 			return err

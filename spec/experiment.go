@@ -30,7 +30,9 @@ type Experiment struct {
 	// Requests are the mixes to load each server with, each on its own.
 	Requests []Mix `json:"requests" yaml:"requests" jsonschema:"what is sent: each entry is measured on its own"`
 	Load     Load  `json:"load,omitzero" yaml:"load,omitempty" jsonschema:"how it is sent; a list is a dimension of a sweep"`
-	SLO      SLO   `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"what has to hold: p99<5ms,errors<0.1%"`
+	// Expect is the status codes that count as the response that was asked for.
+	Expect Expect `json:"expect,omitempty" yaml:"expect,omitempty" jsonschema:"statuses that count as the response asked for: 2xx,304; below 400 where none is given"`
+	SLO    SLO    `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"what has to hold: p99<5ms,errors<0.1%"`
 	// Repeats of every condition; 0 chooses by kind.
 	Repeats int `json:"repeats,omitempty" yaml:"repeats,omitempty" jsonschema:"runs of every condition; 0 chooses"`
 	// Rest before every run, so that one does not warm or starve the next.

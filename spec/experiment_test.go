@@ -31,6 +31,7 @@ func experimentSchema(t *testing.T) *jsonschema.Schema {
 		reflect.TypeFor[Count]():     number,
 		reflect.TypeFor[unit.Rate](): {Types: []string{"integer", "string"}},
 		reflect.TypeFor[SLO]():       {Type: "string"},
+		reflect.TypeFor[Expect]():    {Types: []string{"integer", "string"}},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -63,6 +63,9 @@ type Spec struct {
 
 	// Engine: EngineAuto, EngineUring or EngineEpoll.
 	Engine string `json:"engine"`
+	// Expect is the status codes that count as the response that was asked for;
+	// nil: all below 400.
+	Expect Expect `json:"expect,omitempty"`
 	// SLO the run has to hold. Empty asks nothing.
 	SLO SLO `json:"slo,omitempty"`
 

@@ -23,10 +23,10 @@ type facts struct {
 	slots    float64
 	elapsedS float64
 	rate     float64 // completed per second
-	// errorShare counts failed requests, statuses of 400 and more, and failed
-	// connects, over all of them and the completed.
+	// errorShare counts failed requests, unexpected statuses, and failed connects,
+	// over all of them and the completed.
 	errorShare figure
-	bad        float64 // completed with a status of 400 or more
+	bad        float64 // completed with an unexpected status
 	connects   float64 // failed connection attempts within the window
 	refused    float64 // the same with those before it
 	timeouts   float64 // failed for want of time, in any phase
@@ -228,7 +228,7 @@ func positive(v float64) float64 {
 func (f *facts) countErrors() {
 	run := f.run
 	for status, n := range run.Statuses {
-		if len(status) == 3 && status >= "400" && status <= "999" {
+		if f.unexpected(status) {
 			f.bad += float64(n)
 		}
 	}

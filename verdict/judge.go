@@ -42,6 +42,11 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		if v.Ceiling == "" {
 			v.Ceiling = Undetermined
 		}
+	case len(slo.broken) == 0 && f.failedByErrors():
+		v.Outcome = record.Broke
+		if says := f.errorsSentence(); found.ceiling != Errors {
+			v.Because = says + ". " + upper(v.Because)
+		}
 	case len(slo.broken) > 0:
 		v.Outcome = record.Broke
 		v.Because = strings.Join(slo.broken, "; ") + ". " + upper(v.Because)

@@ -75,7 +75,7 @@ func TestResultAlone(t *testing.T) {
 	check("generator full at an idle hour", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .949 }), record.Held, Undetermined, "")
 	check("refusals", change(closedRun(), func(r *record.Run) {
 		r.Statuses = map[string]uint64{"200": 900_000, "503": 100_000}
-	}), record.Held, Errors, "10 %")
+	}), record.Broke, Errors, "10% of responses were errors (503 × 100,000): the rate includes failed requests")
 
 	check("as asked", openRun(), record.Held, AskedRate, "no ceiling was reached")
 	check("as asked, SLO held", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Held, AskedRate, "no ceiling")

@@ -1,5 +1,7 @@
 package verdict
 
+import "ceiling/spec"
+
 // Every threshold of the rules stands here with its reason. None of them is
 // sharp in nature; each is set where the error it allows is small beside what
 // the verdict claims.
@@ -42,7 +44,10 @@ const (
 
 	// errorsMatter is the share of answers that are not what was asked from
 	// which the rate no longer describes the work that was asked for.
-	errorsMatter = 0.01
+	errorsMatter = spec.ErrorsMatter
+	// errorsMostly is the share from which the run is one of errors, and of no
+	// work.
+	errorsMostly = 0.5
 
 	// shortS is the time below which a run's figures hang on chance: a server
 	// with a collector of garbage has had few cycles of it in 5 s.

@@ -80,6 +80,9 @@ func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Exper
 			return e, fmt.Errorf("--slo: %w", err)
 		}
 	}
+	if e.Expect, err = spec.ParseExpect(f.expect); err != nil {
+		return e, fmt.Errorf("--expect: %w", err)
+	}
 	list, err := f.targetList(args, sh)
 	if err != nil {
 		return e, err

@@ -24,6 +24,7 @@ type runFlags struct {
 	duration, warmup, timeout, ramp   string
 	rate, arrivals, engine            string
 	method, body, targets, slo        string
+	expect                            string
 	header                            []string
 	newConnections, json              bool
 	dir, pinGenerator, pinServer      string
@@ -94,6 +95,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
 	p.StringVar(&f.arrivals, "arrivals", "", "of an open loop: constant or poisson")
 	p.StringVar(&f.slo, "slo", "", "what has to hold: 'p99<5ms,errors<0.1%'")
+	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
 	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
 	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
@@ -113,6 +115,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.Lookup("z").Hidden = true
 	for name, values := range map[string][]string{
 		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll}, "arrivals": {spec.Constant, spec.Poisson},
+		"expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
 	} {
 		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // a name that is not a flag: a slip in this function
@@ -161,6 +164,9 @@ func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 		if s.SLO, err = spec.ParseSLO(f.slo); err != nil {
 			return s, fmt.Errorf("--slo: %w", err)
 		}
+	}
+	if s.Expect, err = spec.ParseExpect(f.expect); err != nil {
+		return s, fmt.Errorf("--expect: %w", err)
 	}
 	if s.Targets, err = f.targetList(args, sh); err != nil {
 		return s, err

@@ -169,7 +169,7 @@ func tilesOf(s *live.Snapshot) []tile {
 		}
 		tiles = append(tiles, t)
 	}
-	failed := tile{Name: "failed", Value: unit.FormatCount(int64(soFar.Failed)), Note: "no answer, or a status from 400 on"}
+	failed := tile{Name: "failed", Value: unit.FormatCount(int64(soFar.Failed)), Note: "no response, or an unexpected status"}
 	return append(tiles, failed)
 }
 

@@ -117,11 +117,11 @@ func LatencyOverTime(runs []Run, most int) (Plot, bool) {
 // Failures is failed requests and bad statuses per second; ok is false where
 // there was none.
 func Failures(run *Run, most int) (Plot, bool) {
-	p := Plot{Title: "Failures over time", Says: "Failed requests and responses with a status of 400 or more, per second."}
+	p := Plot{Title: "Failures over time", Says: "Failed requests and responses with an unexpected status, per second."}
 	rows := loadRows(run, func(r *record.LoadRow, s float64) []float64 {
 		return []float64{float64(r.Failed) / s, float64(r.Bad) / s}
 	})
-	g := timed(run, thin(run.Label, rows, []Line{{Name: "failed", Tone: 1}, {Name: "status 400 or more", Tone: 2}}, most))
+	g := timed(run, thin(run.Label, rows, []Line{{Name: "failed", Tone: 1}, {Name: "unexpected status", Tone: 2}}, most))
 	p.Groups = []Group{g}
 	_, high, ok := bounds(p.Groups)
 	if !ok || high == 0 {

@@ -246,7 +246,7 @@ func couldHave(field string, plan bool) error {
 	return nil
 }
 
-// badRequests failed, or were answered with a status of 400 or more.
+// badRequests failed, or were answered with an unexpected status.
 func badRequests(r *chart.Run) uint64 {
 	n := r.Requests.Failed
 	for _, e := range r.Errors {

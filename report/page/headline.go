@@ -44,7 +44,7 @@ func tiles(run *chart.Run) []Tile {
 	if q := &run.Requests; q.Completed+q.Failed > 0 {
 		bad = unit.FormatCount(int64(q.Failed + statusErrors(run)))
 	}
-	list = append(list, Tile{"errors", bad, "failed, or answered with a status of 400 or more"})
+	list = append(list, Tile{"errors", bad, "no response, or an unexpected status (from 400 on, or not in --expect)"})
 	transfer := "not measured"
 	if run.ElapsedS > 0 {
 		transfer = unit.FormatBytesSI(int64(float64(run.Bytes.Read)/run.ElapsedS)) + "/s"
@@ -76,7 +76,7 @@ func costs(run *chart.Run) []Tile {
 	}
 }
 
-// statusErrors are completed requests with a status of 400 or more.
+// statusErrors are completed requests with an unexpected status.
 func statusErrors(run *chart.Run) uint64 {
 	var n uint64
 	for _, e := range run.Errors {
