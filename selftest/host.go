@@ -23,6 +23,9 @@ type ground struct {
 	noCPUs       string
 	noNamespaces string
 	noCgroup     string
+	// paths of the software that was looked for, and packages of what is not
+	// there, by name.
+	paths, missing map[string]string
 }
 
 // survey finds out by trying.
@@ -92,7 +95,7 @@ func (g *ground) lacks(n need) string {
 	case n.cgroup && g.noCgroup != "":
 		return g.noCgroup
 	}
-	return ""
+	return g.lacksSoftware(strings.Fields(n.software))
 }
 
 // sweep removes what processes have left that are gone: links, namespaces and

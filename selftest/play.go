@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,9 @@ const (
 	// Disturbed is a verdict that is not the planted one, while other programs
 	// used the cores, each time it was tried: it shows nothing.
 	Disturbed = "disturbed"
+	// Unconfirmed is a plant whose rate did not follow the planted resource: it
+	// is not known to be the bottleneck, and the verdict cannot be held to it.
+	Unconfirmed = "unconfirmed"
 )
 
 // Result is one scenario in one round.
@@ -36,7 +40,10 @@ type Result struct {
 	// Accepted are the ceilings that are right, the one that was planted first.
 	Accepted []string `json:"accepted,omitempty"`
 	Named    string   `json:"named,omitempty"`
-	Judged   string   `json:"judged"` // Right, Wrong, Disturbed, NotRun or Failed
+	Judged   string   `json:"judged"` // Right, Wrong, Disturbed, Unconfirmed, NotRun or Failed
+	// Confirmed is how the rate followed the planted resource, of plants in real
+	// software.
+	Confirmed *Confirmation `json:"confirmed,omitempty"`
 	// Attempts that it took, and the cores that others used during the last.
 	Attempts int     `json:"attempts,omitempty"`
 	Others   float64 `json:"others_cores"`
@@ -55,6 +62,10 @@ type Options struct {
 	Seed   uint64
 	Rounds int      // 0: 1
 	Only   []string // names of scenarios; nil: all
+	Real   bool     // RealScenarios in place of Scenarios
+	// First is the number of the first round; 0: 1. Another round has other
+	// parameters, so a series goes on where it was left.
+	First int
 	// Program has the verb planted; "" is this program.
 	Program string
 	// Keep is where all records go; "" keeps only those of wrong verdicts, in a
@@ -73,7 +84,7 @@ type Options struct {
 // Run does the scenarios, one after another. The error is for what concerns
 // none of them; the results that there are come with it.
 func Run(ctx context.Context, o Options) ([]Result, error) {
-	chosen, err := choose(o.Only)
+	chosen, err := choose(o.scenarios(), o.Only)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +104,18 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	var programs []string
+	for i := range chosen {
+		programs = append(programs, strings.Fields(chosen[i].needs.software)...)
+	}
+	g.paths, g.missing = findSoftware(ctx, programs)
 	keep, err := newKeeper(o.Keep)
 	if err != nil {
 		return nil, err
 	}
 	var results []Result
-	for round := 1; round <= max(1, o.Rounds); round++ {
+	first := max(1, o.First)
+	for round := first; round < first+max(1, o.Rounds); round++ {
 		for i := range chosen {
 			if ctx.Err() != nil {
 				return results, errors.Join(ctx.Err(), keep.done())
@@ -119,9 +136,15 @@ func (o *Options) note(text string) {
 	}
 }
 
+func (o *Options) scenarios() []Scenario {
+	if o.Real {
+		return RealScenarios()
+	}
+	return Scenarios()
+}
+
 // choose answers the named scenarios, in their own order.
-func choose(names []string) ([]Scenario, error) {
-	all := Scenarios()
+func choose(all []Scenario, names []string) ([]Scenario, error) {
 	if len(names) == 0 {
 		return all, nil
 	}
@@ -166,7 +189,7 @@ func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round
 			r.Accepted = append(r.Accepted, a.ceiling)
 		}
 		try(ctx, o, g, &p, number+attempt, keep, &r)
-		if r.Judged != Disturbed {
+		if r.Judged != Disturbed && r.Judged != Unconfirmed {
 			break
 		}
 	}
@@ -181,6 +204,9 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 	if err == nil {
 		done, r.Others, err = measure(ctx, o, st, p, keep.dir(r.Scenario, r.Round))
 	}
+	if err == nil && p.relieved != nil {
+		r.Confirmed, err = confirm(ctx, o, g, number, st, p)
+	}
 	if struck := st.strike(); struck != nil {
 		err = errors.Join(err, struck)
 	}
@@ -193,8 +219,10 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 	case err != nil:
 		r.Judged, r.Why = Failed, err.Error()
 	default:
-		if r.Judged, r.Why = p.judge(r.Verdict); r.Judged == Wrong && r.Others > othersMax {
+		if r.Judged, r.Why = p.judge(r.Verdict, st.helper); r.Judged == Wrong && r.Others > othersMax {
 			r.Judged, r.Why = Disturbed, fmt.Sprintf("other programs used %.1f cores", r.Others)
+		} else if r.Confirmed != nil && !r.Confirmed.Holds() {
+			r.Judged, r.Why = Unconfirmed, "the rate did not follow the planted resource"
 		}
 		r.Blamed = r.Judged == Wrong && p.generator && (strings.HasPrefix(r.Named, "server") || strings.HasPrefix(r.Named, "workers"))
 	}
@@ -210,7 +238,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 // It answers how many cores others used.
 func measure(ctx context.Context, o *Options, st *stage, p *plan, dir string) (*run.Done, float64, error) {
 	s := p.spec
-	s.Targets = []spec.Target{{Method: "GET", URL: "http://" + st.addr + "/", Weight: 1}}
+	s.Targets = []spec.Target{{Method: "GET", URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
 	due := p.during
 	var deeds sync.WaitGroup
 	var mu sync.Mutex
@@ -244,18 +272,33 @@ func measure(ctx context.Context, o *Options, st *stage, p *plan, dir string) (*
 	return done, after.others(before), errors.Join(err, used, failed)
 }
 
-// judge sets a verdict against what was planted.
-func (p *plan) judge(v *record.Verdict) (judged, why string) {
+// judge sets a verdict against what was planted. The address is the first
+// helper's.
+func (p *plan) judge(v *record.Verdict, helper string) (judged, why string) {
 	for _, a := range p.accept {
 		if v.Ceiling != a.ceiling {
 			continue
 		}
-		if a.given(v) {
-			return Right, ""
+		if !a.given(v) {
+			return Wrong, fmt.Sprintf("it is %s, but without a word of: %s", a.ceiling, strings.Join(a.reasons, ", "))
 		}
-		return Wrong, fmt.Sprintf("it is %s, but without a word of: %s", a.ceiling, strings.Join(a.reasons, ", "))
+		if !p.explained(v, helper) {
+			return Wrong, fmt.Sprintf("it is %s, but nothing in the text matches: %s", a.ceiling, strings.Join(p.patterns, "  "))
+		}
+		return Right, ""
 	}
 	return Wrong, ""
+}
+
+// explained tells whether what the verdict says matches one of the patterns.
+func (p *plan) explained(v *record.Verdict, helper string) bool {
+	if len(p.patterns) == 0 {
+		return true
+	}
+	text := said(v)
+	return slices.ContainsFunc(p.patterns, func(pattern string) bool {
+		return regexp.MustCompile(strings.ReplaceAll(pattern, "{helper}", regexp.QuoteMeta(helper))).MatchString(text)
+	})
 }
 
 // given tells whether the verdict says one of the reasons.
@@ -263,13 +306,18 @@ func (a *answer) given(v *record.Verdict) bool {
 	if len(a.reasons) == 0 {
 		return true
 	}
+	text := said(v)
+	return slices.ContainsFunc(a.reasons, func(word string) bool { return strings.Contains(text, word) })
+}
+
+// said is all that a verdict says, in small letters.
+func said(v *record.Verdict) string {
 	said := []string{v.Because, v.Next}
 	said = append(said, v.Doubts...)
 	for _, e := range v.Evidence {
 		said = append(said, e.Says)
 	}
-	text := strings.ToLower(strings.Join(said, "\n"))
-	return slices.ContainsFunc(a.reasons, func(word string) bool { return strings.Contains(text, word) })
+	return strings.ToLower(strings.Join(said, "\n"))
 }
 
 // keeper knows where records go.

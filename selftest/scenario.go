@@ -22,6 +22,8 @@ type need struct {
 	twoCPUs    bool // to keep the two sides apart
 	namespaces bool // root, ip and tc
 	cgroup     bool // root and the CPU controller
+	// software of others, names between blanks (software.go).
+	software string
 }
 
 // plan is a scenario with its parameters drawn.
@@ -40,12 +42,24 @@ type plan struct {
 	// generator tells that the generator is the wall: to name a server would be
 	// the one error that outranks all others.
 	generator bool
+	// path and header of the request; "" is /.
+	path   string
+	header []spec.Field
+	// patterns: one of them has to match what the verdict says. {helper} in them
+	// is the first helper's address.
+	patterns []string
+	// relieved is the same plan with more of the planted resource, which more
+	// names; nil where the plant needs no confirmation.
+	relieved *plan
+	more     string
+	warm     time.Duration // of the confirmation, where it needs more than usual
 }
 
-// host is a planted server to start.
+// host is a server to start: a planted one, or a program of others.
 type host struct {
-	kind   string
-	params planted.Params
+	kind    string
+	params  planted.Params
+	program *program
 	// toHelper makes it ask the first helper.
 	toHelper bool
 }

@@ -105,18 +105,18 @@ func TestJudge(t *testing.T) {
 		{record.Verdict{Ceiling: verdict.Undetermined, Evidence: []record.Evidence{{Says: "throttled"}}}, Right},
 		{record.Verdict{}, Wrong},
 	} {
-		if got, _ := p.judge(&c.v); got != c.want {
+		if got, _ := p.judge(&c.v, ""); got != c.want {
 			t.Errorf("%+v is %s, want %s", c.v, got, c.want)
 		}
 	}
 }
 
 func TestChoose(t *testing.T) {
-	chosen, err := choose([]string{"pool", "errors-503"})
+	chosen, err := choose(Scenarios(), []string{"pool", "errors-503"})
 	if err != nil || len(chosen) != 2 {
 		t.Errorf("%v, %v", chosen, err)
 	}
-	if _, err := choose([]string{"pool", "swimming"}); err == nil || !strings.Contains(err.Error(), `"swimming"`) || !strings.Contains(err.Error(), "mutex-sleep") {
+	if _, err := choose(Scenarios(), []string{"pool", "swimming"}); err == nil || !strings.Contains(err.Error(), `"swimming"`) || !strings.Contains(err.Error(), "mutex-sleep") {
 		t.Errorf("an unknown name: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"ceiling/run"
 	"ceiling/server/planted"
+	"ceiling/spec"
 )
 
 // stage is what one scenario has set up. strike takes it down again.
@@ -19,31 +21,34 @@ type stage struct {
 	program string // that has the verb planted
 	subject *run.Child
 	addr    string
-	groups  map[int]bool   // process groups of the children
-	undo    []func() error // the last first
+	helper  string // address of the first helper
+	path    string // of the requests
+	header  []spec.Field
+	paths   map[string]string // of the software of others
+	groups  map[int]bool      // process groups of the children
+	undo    []func() error    // the last first
 }
 
 // setUp starts the servers of a plan, the subject last. What it returns has to
 // be struck also where it fails.
 func setUp(ctx context.Context, program string, g *ground, number int, p *plan) (*stage, error) {
-	st := &stage{program: program, groups: map[int]bool{}}
-	var helper string
+	st := &stage{program: program, groups: map[int]bool{}, path: cmp.Or(p.path, "/"), header: p.header, paths: g.paths}
 	for i, h := range p.helpers {
 		c, err := st.start(ctx, h, nil)
 		if err != nil {
 			return st, err
 		}
 		if i == 0 {
-			helper = c.Addr
+			st.helper = c.Addr
 		}
 	}
-	if p.subject.kind == "" {
+	if p.subject.kind == "" && p.subject.program == nil {
 		var err error
 		st.addr, err = closedPort()
 		return st, err
 	}
 	if p.subject.toHelper {
-		p.subject.params.To = helper
+		p.subject.params.To = st.helper
 	}
 	if p.inet6 {
 		p.subject.params.Addr = "[::1]:0"
@@ -114,13 +119,20 @@ func (st *stage) strike() error {
 	return nil
 }
 
-// start runs a planted server as a child, in a namespace or in this one.
+// start runs a server as a child, in a namespace or in this one; a program of
+// others in this one.
 func (st *stage) start(ctx context.Context, h host, n *namespace) (*run.Child, error) {
-	name, args := st.program, arguments(h.kind, &h.params)
-	if n != nil {
-		name, args = n.within(name, args)
+	var c *run.Child
+	var err error
+	if h.program != nil {
+		c, err = st.startProgram(ctx, h.program, st.helper)
+	} else {
+		name, args := st.program, arguments(h.kind, &h.params)
+		if n != nil {
+			name, args = n.within(name, args)
+		}
+		c, err = run.StartChild(ctx, name, args...)
 	}
-	c, err := run.StartChild(ctx, name, args...)
 	if err != nil {
 		return nil, err
 	}

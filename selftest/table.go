@@ -55,6 +55,9 @@ func (r *Result) grounds() []string {
 		return lines
 	}
 	lines = append(lines, v.Because)
+	if r.Confirmed != nil {
+		lines = append(lines, "confirmed by another client, "+r.Confirmed.String())
+	}
 	if r.Judged != Wrong {
 		return lines
 	}
@@ -82,7 +85,7 @@ func WriteSummary(w io.Writer, results []Result) error {
 			blamed++
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d of %d right, %d wrong (%d blamed a server for the generator), %d disturbed, %d not run, %d failed\n",
-		n[Right], len(results), n[Wrong], blamed, n[Disturbed], n[NotRun], n[Failed])
+	_, err := fmt.Fprintf(w, "%d of %d right, %d wrong (%d blamed a server for the generator), %d disturbed, %d unconfirmed, %d not run, %d failed\n",
+		n[Right], len(results), n[Wrong], blamed, n[Disturbed], n[Unconfirmed], n[NotRun], n[Failed])
 	return err
 }

@@ -1,0 +1,50 @@
+"""A threaded HTTP server before Redis, whose one thread runs a script for each request.
+
+server.py ADDR REDIS STEPS
+Each thread of the server has a connection of its own to Redis.
+"""
+import http.server
+import socket
+import sys
+import threading
+
+host, port = sys.argv[1].rsplit(":", 1)
+redis_host, redis_port = sys.argv[2].rsplit(":", 1)
+script = f"local x = 1 for i = 1, {int(sys.argv[3])} do x = (x * 31 + i) % 65536 end return x"
+# A command of the Redis protocol: an array of strings, each with its length before it.
+words = ["EVAL", script, "0"]
+command = (f"*{len(words)}\r\n" + "".join(f"${len(w)}\r\n{w}\r\n" for w in words)).encode()
+own = threading.local()
+
+
+def ask():
+    if not hasattr(own, "s"):
+        own.s = socket.create_connection((redis_host, int(redis_port)))
+        own.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        own.r = own.s.makefile("rb")
+    own.s.sendall(command)
+    answer = own.r.readline()
+    if not answer.startswith(b":"):
+        raise RuntimeError(answer)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self):
+        ask()
+        self.send_response(200)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"done\n")
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 512
+
+
+Server((host, int(port)), Handler).serve_forever()

@@ -1,0 +1,170 @@
+package selftest
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/record"
+	"ceiling/spec"
+	"ceiling/verdict"
+)
+
+func TestEveryRealPlantIsConfirmed(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range Scenarios() {
+		names[s.Name] = true
+	}
+	known := map[string]bool{}
+	for _, s := range knownSoftware() {
+		known[s.name] = true
+		if s.pkg == "" || s.find == nil {
+			t.Errorf("%s: how is it found, and which package has it?", s.name)
+		}
+	}
+	all := RealScenarios()
+	for i := range all {
+		s := &all[i]
+		if names[s.Name] || s.Planted == "" {
+			t.Errorf("%q: a name of its own and a line are wanted", s.Name)
+		}
+		names[s.Name] = true
+		for seed := range uint64(20) {
+			checkReal(t, s, seed, known)
+		}
+	}
+}
+
+// checkReal holds one draw of a plant to what all of them promise.
+func checkReal(t *testing.T, s *Scenario, seed uint64, known map[string]bool) {
+	t.Helper()
+	p := drawn(s, seed, 1)
+	if p.subject.program == nil || len(p.accept) == 0 || p.accept[0].ceiling == verdict.Undetermined {
+		t.Fatalf("%s: a program and a truth are wanted", s.Name)
+	}
+	if p.relieved == nil || p.more == "" {
+		t.Fatalf("%s: nothing shows that it is the bottleneck", s.Name)
+	}
+	for _, pattern := range p.patterns {
+		if _, err := regexp.Compile(pattern); err != nil || pattern != strings.ToLower(pattern) && !strings.Contains(pattern, `\`) {
+			t.Errorf("%s: %q: %v", s.Name, pattern, err)
+		}
+	}
+	var used []string
+	for _, x := range []*plan{&p, p.relieved} {
+		x.spec.Targets = []spec.Target{{Method: "GET", URL: "http://127.0.0.1:80/", Header: x.header, Weight: 1}}
+		if err := x.spec.Check(); err != nil {
+			t.Errorf("%s, seed %d: %v", s.Name, seed, err)
+		}
+		for _, h := range append(slices.Clone(x.helpers), x.subject) {
+			if h.program == nil {
+				continue
+			}
+			if _, err := plantFiles.ReadDir(plantsDir + "/" + h.program.dir); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
+			}
+			for _, m := range regexp.MustCompile(`\{([a-z0-9-]+)\}`).FindAllStringSubmatch(h.program.command, -1) {
+				used = append(used, m[1])
+			}
+		}
+	}
+	needs := strings.Fields(s.needs.software)
+	for _, name := range needs {
+		if !known[name] || !slices.Contains(used, name) {
+			t.Errorf("%s needs %s: known %v, used %v", s.Name, name, known[name], slices.Contains(used, name))
+		}
+	}
+	for _, name := range used {
+		if known[name] && !slices.Contains(needs, name) {
+			t.Errorf("%s uses %s without saying that it needs it", s.Name, name)
+		}
+	}
+}
+
+func TestNumberServedAtOnce(t *testing.T) {
+	for text, want := range map[string]bool{
+		"it serves 5 at a time":             true,
+		"a pool of 5":                       true,
+		"it keeps 5 connections to x":       true,
+		"5.1 at once":                       true,
+		"5 of 5 workers busy":               true,
+		"5 of 8 workers busy":               true,
+		"1.95 of the server's 2 cores":      false,
+		"15 at a time":                      false,
+		"0.5 at a time":                     false,
+		"2 cores, 50 at a time":             false,
+		"python3 (5 processes)":             false,
+		"a pool of 50":                      false,
+		"where its threads sleep, of 5: 4":  false,
+		"the fastest answer took 5 ms":      false,
+		"10 at a time, twice as many as 20": false,
+	} {
+		p := plan{patterns: []string{atATime(5)}}
+		if got := p.explained(&record.Verdict{Because: text}, ""); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	p := plan{patterns: []string{`{helper}`}}
+	if !p.explained(&record.Verdict{Next: "measure 127.0.0.1:80 by itself"}, "127.0.0.1:80") || p.explained(&record.Verdict{Next: "127x0.0.1:80"}, "127.0.0.1:80") {
+		t.Error("the helper's address is not found, or where it is not")
+	}
+}
+
+func TestMissingSoftwareIsSaid(t *testing.T) {
+	g := ground{cpus: []int{0, 1}, missing: map[string]string{"java": "openjdk-17-jdk-headless", "javac": "openjdk-17-jdk-headless", "nginx": "nginx"}}
+	if why := g.lacks(need{software: "java nginx javac"}); why != "not installed: apt-get install openjdk-17-jdk-headless nginx" {
+		t.Errorf("%q", why)
+	}
+	if why := g.lacks(need{software: "python"}); why != "" {
+		t.Errorf("%q", why)
+	}
+	r := play(t.Context(), &Options{Real: true}, &g, &javaPlants()[0], 1, 1, &keeper{base: t.TempDir()})
+	if r.Judged != NotRun || !strings.HasPrefix(r.Why, "not installed: apt-get install") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestUnconfirmedIsNoProof(t *testing.T) {
+	for _, c := range []struct {
+		planted, more float64
+		want          bool
+	}{{100, 200, true}, {100, 141, true}, {100, 120, false}, {100, 90, false}, {0, 50, false}} {
+		if got := (&Confirmation{Planted: c.planted, More: c.more}).Holds(); got != c.want {
+			t.Errorf("%v → %v: %v", c.planted, c.more, got)
+		}
+	}
+}
+
+// TestRealPlantsAreNamed is the short form, of what .ci/deps installs. All of
+// them: ceiling selftest --real.
+func TestRealPlantsAreNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures: not with the race detector")
+	}
+	g := standing(t)
+	only := []string{"python-sleep", "nginx-gzip", "nginx-limit-req"}
+	results, err := Run(t.Context(), Options{Seed: 1, Real: true, Only: only, Program: programName, Patience: 5 * time.Second, Note: func(text string) { t.Log(text) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != len(only) {
+		t.Fatalf("%d results of %d", len(results), len(only))
+	}
+	for i := range results {
+		r := &results[i]
+		var text strings.Builder
+		if err := WriteRow(&text, *r); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case r.Judged == Right:
+			t.Log(text.String())
+		case r.Judged == NotRun && (g.noCPUs != "" || strings.HasPrefix(r.Why, "not installed")), r.Judged == Disturbed, r.Judged == Unconfirmed && r.Others > othersMax:
+			t.Log(text.String()) // told, and no proof of anything
+		default:
+			t.Error(text.String())
+		}
+	}
+}
