@@ -89,6 +89,7 @@ type Point struct {
 	// The machines.
 	VCPUs             Figure `json:"vcpus"`
 	ClientVCPUs       Figure `json:"client_vcpus"`
+	ServerCPUsUsed    Figure `json:"server_cpus_used"`     // CPUs that the server may use, where they are fewer than vcpus: threads, processes, a quota, an affinity
 	NICGbps           Figure `json:"nic_gbps"`             // speed of the link between them
 	NICGbpsSpec       Figure `json:"nic_gbps_spec"`        // provisioned baseline of the server's instance
 	ClientNICGbpsSpec Figure `json:"client_nic_gbps_spec"` // of the generator's
@@ -142,7 +143,7 @@ func (p *Point) Figures() []NamedFigure {
 	return []NamedFigure{
 		{"client_workers", &p.ClientWorkers}, {"connections", &p.Connections}, {"established", &p.Established},
 		{"pipelining", &p.Pipelining}, {"target_rps", &p.TargetRPS}, {"duration_s", &p.DurationS}, {"elapsed_s", &p.ElapsedS},
-		{"vcpus", &p.VCPUs}, {"client_vcpus", &p.ClientVCPUs}, {"nic_gbps", &p.NICGbps},
+		{"vcpus", &p.VCPUs}, {"client_vcpus", &p.ClientVCPUs}, {"server_cpus_used", &p.ServerCPUsUsed}, {"nic_gbps", &p.NICGbps},
 		{"nic_gbps_spec", &p.NICGbpsSpec}, {"client_nic_gbps_spec", &p.ClientNICGbpsSpec},
 		{"rps", &p.RPS}, {"rps_stdev", &p.RPSStdev}, {"rps_p2_5", &p.RPSP2_5}, {"peak_rps", &p.PeakRPS},
 		{"rps_true_estimate", &p.RPSTrueEstimate}, {"total_requests", &p.TotalRequests},

@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"ceiling/record"
@@ -11,12 +13,19 @@ type PointVerdict struct {
 	// Label is the point's id, or its line in the file.
 	Label   string         `json:"label"`
 	Verdict record.Verdict `json:"verdict"`
+	// From are the labels of the points that the ceiling stands on where this
+	// one's own figures decide nothing: then it is one step weaker.
+	From []string `json:"from,omitempty"`
 	// Missing are the keys that were not stated (or not usable) and without
 	// which the ceiling stays undetermined or doubtful.
 	Missing []string `json:"missing"`
 	// Inconsistencies are the figures of this point that contradict each other.
 	Inconsistencies []Inconsistency `json:"inconsistencies"`
 }
+
+// ServerSide is the ceiling of a point whose client got more from another
+// server: the server's CPU, a thread, a lock, a pool or its network.
+const ServerSide = "server side"
 
 // Kinds of inconsistency.
 const (
@@ -56,8 +65,8 @@ type PointsVerdict struct {
 
 // JudgePoints judges measurements that other tools printed. A verdict rests on
 // the figures alone: ids, names and what an author concluded do not enter it.
-// Points of one route or one server inform each other as evidence and doubt;
-// none takes its ceiling from another.
+// Where a point's own figures decide nothing, those of other points may: then
+// the verdict names them and says that it is weaker.
 func JudgePoints(points []record.Point) PointsVerdict {
 	all := make([]*pointFacts, len(points))
 	for i := range points {
@@ -65,10 +74,12 @@ func JudgePoints(points []record.Point) PointsVerdict {
 	}
 	peers := newPeers(all)
 	out := PointsVerdict{Points: make([]PointVerdict, len(points)), Between: pointsBetween(all)}
-	for i, f := range all {
+	for _, f := range all {
 		peers.inform(f)
+	}
+	for i, f := range all {
 		v := PointVerdict{Label: points[i].Label(), Inconsistencies: f.inconsistencies}
-		v.Verdict, v.Missing = f.judge()
+		v.Verdict, v.Missing, v.From = f.judge()
 		v.Verdict.Evidence = append(v.Verdict.Evidence, f.loadEvidence()...)
 		v.Verdict.Doubts = append(v.Verdict.Doubts, f.doubts()...)
 		if v.Verdict.Ceiling == Undetermined {
@@ -84,15 +95,13 @@ func JudgePoints(points []record.Point) PointsVerdict {
 // generator: no generator gets more through a full link, and one that spins
 // while it waits looks full at any rate. The server comes last and needs all
 // others to be known.
-func (f *pointFacts) judge() (record.Verdict, []string) {
+func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 	if !f.p.RPS.Known {
-		return record.Verdict{Outcome: record.Void, Ceiling: Undetermined, Because: "undetermined: there is no rate (rps is missing)", Next: "state the rate"}, []string{"rps"}
+		return record.Verdict{Outcome: record.Void, Ceiling: Undetermined, Because: "undetermined: there is no rate (rps is missing)", Next: "state the rate"}, []string{"rps"}, nil
 	}
 	if v := f.void(); v != nil {
-		return *v, nil
+		return *v, nil, nil
 	}
-	var v record.Verdict
-	var missing []string
 	switch {
 	case f.open() && f.metSchedule():
 		v = f.verdictAskedRate()
@@ -100,16 +109,38 @@ func (f *pointFacts) judge() (record.Verdict, []string) {
 		v = f.verdictBandwidth()
 	case f.generator.full():
 		v = f.verdictGenerator()
-	case f.server.full() && f.generator.free() && f.link.free():
+	case f.server.full() && f.generator.free() && f.link.known() && f.link.free():
 		v = f.verdictServerCPU()
 	default:
-		v, missing = f.verdictUndetermined()
+		v, missing, from = f.judgeFromOthers()
 	}
 	if f.open() && !f.metSchedule() {
 		v.Outcome = record.Void
 		v.Because = f.scheduleSays() + "; " + v.Because
 	}
-	return v, missing
+	return v, missing, from
+}
+
+// judgeFromOthers lets other points speak where the own figures do not.
+func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string) {
+	undetermined, missing := f.verdictUndetermined()
+	other, points := f.fromOthers()
+	if other == nil {
+		return undetermined, missing, nil
+	}
+	var called []string
+	for _, g := range points {
+		if label := g.p.Label(); !slices.Contains(from, label) {
+			from, called = append(from, label), append(called, g.called())
+		}
+	}
+	names := strings.Join(called, " and ")
+	other.Because = "from " + names + ": " + other.Because
+	other.Doubts = append(other.Doubts, fmt.Sprintf("one step weaker than a measurement of this run: it stands on %s, and the runs may differ in what is not stated", names))
+	if len(missing) > 0 {
+		other.Doubts = append(other.Doubts, "of this run itself: "+strings.TrimPrefix(undetermined.Because, "undetermined: "))
+	}
+	return *other, missing, from
 }
 
 // missingFigure is a figure that was not stated, and what for want of it is unknown.

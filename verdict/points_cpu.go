@@ -18,6 +18,9 @@ type pointCPU struct {
 	low, high float64
 	refused   string // why the printed figure is not the whole, or ""
 	broken    bool   // the row carries its own refutation: no bound is left
+	// capacity is the share of its host's CPUs that the side can fill, 1 unless
+	// it is known to be less.
+	capacity float64
 }
 
 func (c *pointCPU) pctKey() string    { return c.side + "_cpu_pct" }
@@ -25,9 +28,8 @@ func (c *pointCPU) detailKey() string { return c.side + "_cpu_detail" }
 
 func (c *pointCPU) known() bool { return c.stated && !c.broken }
 
-// full tells whether the side had nothing left. A refused figure says nothing
-// for it.
-func (c *pointCPU) full() bool { return c.known() && c.refused == "" && c.low >= pointFull }
+// use is the least share of what it can use that the side used.
+func (c *pointCPU) use() float64 { return math.Min(c.low/c.capacity, 1) }
 
 // name is the side in words.
 func (c *pointCPU) name() string {
@@ -58,7 +60,7 @@ func cpuTolerance(n int) float64 { return math.Max(1, 0.5*float64(n)) }
 // newPointCPU reads what is stated of one side and holds the percentage
 // against the row.
 func newPointCPU(side string, pct record.Figure, detail string) (pointCPU, []Inconsistency) {
-	c := pointCPU{side: side, stated: pct.Known, low: pct.Value / 100, high: pct.Value / 100}
+	c := pointCPU{side: side, stated: pct.Known, low: pct.Value / 100, high: pct.Value / 100, capacity: 1}
 	row := readCPURow(detail)
 	if len(row) == 0 {
 		return c, nil
@@ -130,18 +132,77 @@ func readCPURow(detail string) []cpuPart {
 	return row
 }
 
+// pointServer is the server's CPU and how much of its host it can use.
+type pointServer struct {
+	pointCPU
+	cpus, allowed float64 // of the host; those that the server may use
+}
+
+// full tells whether the server had nothing left. A refused figure says nothing
+// for it.
+func (s *pointServer) full() bool { return s.known() && s.refused == "" && s.use() >= pointFull }
+
+// all names the CPUs that the server may use.
+func (s *pointServer) all() string {
+	if s.capacity < 1 {
+		return fmt.Sprintf("the %s CPUs that it may use", plain(s.allowed))
+	}
+	return "all its CPUs"
+}
+
+func (s *pointServer) evidence() record.Evidence {
+	e := s.pointCPU.evidence("the server")
+	if s.capacity < 1 {
+		e.Says += fmt.Sprintf("; it may use %s of %s CPUs, so it used %s of what it can", plain(s.allowed), plain(s.cpus), percent(s.use()))
+	}
+	return e
+}
+
+// Bounds for server_cpus_used: usedSame is how near it may be to the busy CPUs
+// before a figure that is no whole number is taken for the measured use itself;
+// usedOver how many CPUs more than allowed may be busy (the kernel serves
+// interrupts on any).
+const (
+	usedSame = 0.03
+	usedOver = 1.10
+)
+
+// size takes the CPUs that the server may use, and holds them against those
+// that were busy.
+func (s *pointServer) size(p *record.Point) []Inconsistency {
+	allowed := p.ServerCPUsUsed
+	if !allowed.Known || !p.VCPUs.Known {
+		return nil
+	}
+	s.allowed, s.cpus = allowed.Value, p.VCPUs.Value
+	keys := []string{"server_cpus_used", "vcpus"}
+	if s.allowed > s.cpus {
+		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: fmt.Sprintf("the server may use %s CPUs, and its host has %s", plain(s.allowed), plain(s.cpus))}}
+	}
+	busy := s.low * s.cpus
+	keys = append(keys, s.pctKey())
+	if s.stated && s.allowed != math.Trunc(s.allowed) && math.Abs(busy-s.allowed) <= usedSame*s.allowed {
+		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: fmt.Sprintf("server_cpus_used = %s is what %s %% of %s CPUs are, the measured use: it wants the CPUs that the server may use",
+			plain(s.allowed), plain(p.ServerCPUPct.Value), plain(s.cpus))}}
+	}
+	s.capacity = s.allowed / s.cpus
+	if s.stated && busy > usedOver*s.allowed {
+		s.refused = fmt.Sprintf("%.3g CPUs were busy, more than the %s that the server may use: others worked on its host", busy, plain(s.allowed))
+		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: s.refused}}
+	}
+	return nil
+}
+
 // pointGenerator is the generator's CPU and how much of its host it can use.
 type pointGenerator struct {
 	pointCPU
-	// capacity is the share of its host's CPUs that its workers can fill; 1
-	// where their number is not known, which is then named.
-	capacity      float64
+	// capacityLacks names what is missing to know the capacity.
 	capacityLacks []string
 	workers, cpus float64
 }
 
 func (g *pointGenerator) size(p *record.Point) {
-	g.capacity, g.workers, g.cpus = 1, p.ClientWorkers.Value, p.ClientVCPUs.Value
+	g.workers, g.cpus = p.ClientWorkers.Value, p.ClientVCPUs.Value
 	if !p.ClientWorkers.Known {
 		g.capacityLacks = append(g.capacityLacks, "client_workers")
 	}
@@ -152,9 +213,6 @@ func (g *pointGenerator) size(p *record.Point) {
 		g.capacity = math.Min(g.workers/g.cpus, 1)
 	}
 }
-
-// use is the least share of what it can use that the generator used.
-func (g *pointGenerator) use() float64 { return math.Min(g.low/g.capacity, 1) }
 
 // full tells whether the generator had nothing left. A figure that leaves
 // categories out is a lower bound, which is enough for that.

@@ -58,20 +58,26 @@ const (
 // pointFacts is a point with what follows from its figures.
 type pointFacts struct {
 	p               record.Point // without the figures that cannot be
+	tool            pointTool
 	inconsistencies []Inconsistency
 	generator       pointGenerator
-	server          pointCPU
+	server          pointServer
 	link            pointLink
 	little          pointLittle
+	lent            lent
+	stated          []condition // see conditions
 }
 
 func newPointFacts(p record.Point) *pointFacts {
 	f := &pointFacts{p: p}
 	f.dropImpossible()
+	f.tool = toolOf(f.p.ClientTool)
+	f.tool.coarsen(&f.p)
 	p = f.p
 	var found []Inconsistency
-	f.server, found = newPointCPU("server", p.ServerCPUPct, p.ServerCPUDetail)
+	f.server.pointCPU, found = newPointCPU("server", p.ServerCPUPct, p.ServerCPUDetail)
 	f.add(found...)
+	f.add(f.server.size(&p)...)
 	f.generator.pointCPU, found = newPointCPU("client", p.ClientCPUPct, p.ClientCPUDetail)
 	f.add(found...)
 	f.generator.size(&p)
@@ -98,7 +104,7 @@ func (f *pointFacts) say(kind string, keys []string, format string, args ...any)
 // dropImpossible takes out figures that no measurement can have.
 func (f *pointFacts) dropImpossible() {
 	positive := []string{"client_workers", "connections", "pipelining", "target_rps", "duration_s", "elapsed_s",
-		"vcpus", "client_vcpus", "nic_gbps", "nic_gbps_spec", "client_nic_gbps_spec", "rps", "body_bytes", "mean_response_bytes"}
+		"vcpus", "client_vcpus", "server_cpus_used", "nic_gbps", "nic_gbps_spec", "client_nic_gbps_spec", "rps", "body_bytes", "mean_response_bytes"}
 	percents := []string{"server_cpu_pct", "client_cpu_pct", "nic_pct_author"}
 	for _, n := range f.p.Figures() {
 		v := n.Figure.Value
@@ -147,43 +153,6 @@ func (f *pointFacts) checkSchedule() {
 		f.say(KindSchedule, keys, "%s: its latencies are those of a slower load", f.scheduleSays())
 	} else if f.p.RPS.Value > 1.05*f.p.TargetRPS.Value {
 		f.say(KindSchedule, keys, "%s came out where %s were asked", perSecond(f.p.RPS.Value), perSecond(f.p.TargetRPS.Value))
-	}
-}
-
-// opened is how many connections stood: as counted, else as many as can be
-// shared out evenly over the workers.
-func (f *pointFacts) opened() (connections float64, known bool) {
-	p := &f.p
-	switch {
-	case p.Established.Known && p.Established.Value > 0:
-		return p.Established.Value, true
-	case !p.Connections.Known:
-		return 0, false
-	case p.ClientWorkers.Known && p.ClientWorkers.Value <= p.Connections.Value:
-		return math.Floor(p.Connections.Value/p.ClientWorkers.Value) * p.ClientWorkers.Value, true
-	}
-	return p.Connections.Value, true
-}
-
-func (f *pointFacts) checkConnections() {
-	p := &f.p
-	if !p.Connections.Known || !p.ClientWorkers.Known {
-		return
-	}
-	keys := []string{"connections", "client_workers"}
-	each := math.Floor(p.Connections.Value / p.ClientWorkers.Value)
-	shared := each * p.ClientWorkers.Value
-	switch {
-	case each < 1:
-		f.say(KindConnections, keys, "%s workers share %s connections: some have none", plain(p.ClientWorkers.Value), plain(p.Connections.Value))
-	case shared < p.Connections.Value:
-		text := fmt.Sprintf("%s workers × floor(%s ÷ %s) = %s connections, not %s", plain(p.ClientWorkers.Value),
-			plain(p.Connections.Value), plain(p.ClientWorkers.Value), plain(shared), plain(p.Connections.Value))
-		if p.Established.Known {
-			keys = append(keys, "established")
-			text += fmt.Sprintf(" (%s counted)", plain(p.Established.Value))
-		}
-		f.say(KindConnections, keys, "%s", text)
 	}
 }
 

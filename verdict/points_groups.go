@@ -18,6 +18,13 @@ type condition struct {
 }
 
 func (f *pointFacts) conditions() []condition {
+	if f.stated == nil {
+		f.stated = f.readConditions()
+	}
+	return f.stated
+}
+
+func (f *pointFacts) readConditions() []condition {
 	p := &f.p
 	number := func(n record.Figure) string {
 		if !n.Known {
@@ -30,7 +37,8 @@ func (f *pointFacts) conditions() []condition {
 		bytes = p.ResponseBytes
 	}
 	list := []condition{
-		{"server_kind", p.ServerKind}, {"route", p.Route}, {"server_instance", p.ServerInstance}, {"vcpus", number(p.VCPUs)}, {"nic_gbps", number(p.NICGbps)},
+		{"server_kind", p.ServerKind}, {"route", p.Route}, {"server_instance", p.ServerInstance}, {"vcpus", number(p.VCPUs)},
+		{"server_cpus_used", number(p.ServerCPUsUsed)}, {"nic_gbps", number(p.NICGbps)},
 		{"client_tool", p.ClientTool}, {"client_instance", p.ClientInstance}, {"client_vcpus", number(p.ClientVCPUs)},
 		{"client_workers", number(p.ClientWorkers)}, {"connections", number(p.Connections)}, {"pipelining", number(p.Pipelining)},
 		{"target_rps", number(p.TargetRPS)}, {"duration_s", number(p.DurationS)}, {"body_bytes", number(bytes)},
@@ -284,111 +292,4 @@ func pointsOf(g []*cell) []int {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// peers is what other points of the file say about one.
-type peers struct {
-	// serverCPU is the highest CPU share of a server, by instance and kind.
-	serverCPU map[[2]string]float64
-	// bytes is the range of bytes per response, by route.
-	bytes map[string][2]float64
-	// ramps are the runs that differ in nothing stated but their connections.
-	ramps map[string][]*pointFacts
-}
-
-func newPeers(all []*pointFacts) *peers {
-	out := &peers{map[[2]string]float64{}, map[string][2]float64{}, map[string][]*pointFacts{}}
-	for _, f := range all {
-		if f.server.known() && f.server.refused == "" {
-			k := [2]string{f.p.ServerInstance, f.p.ServerKind}
-			out.serverCPU[k] = max(out.serverCPU[k], f.server.low)
-		}
-		if each, ok := f.responseBytes(); ok && f.void() == nil {
-			r, seen := out.bytes[f.p.Route]
-			if !seen {
-				r = [2]float64{each, each}
-			}
-			out.bytes[f.p.Route] = [2]float64{min(r[0], each), max(r[1], each)}
-		}
-		out.ramps[f.rampKey()] = append(out.ramps[f.rampKey()], f)
-	}
-	return out
-}
-
-// rampKey is all conditions but the connections.
-func (f *pointFacts) rampKey() string {
-	var key strings.Builder
-	for _, c := range f.conditions() {
-		if c.key != "connections" {
-			fmt.Fprintf(&key, "%q ", c.value)
-		}
-	}
-	return key.String()
-}
-
-// responseBytes is the size of one response, by whatever was counted.
-func (f *pointFacts) responseBytes() (float64, bool) {
-	if f.p.ResponseBytes.Known {
-		return f.p.ResponseBytes.Value, true
-	}
-	if read, _, _, ok := f.read(); ok && f.p.RPS.Known {
-		return read / f.p.RPS.Value, true
-	}
-	return f.p.BodyBytes.Value, f.p.BodyBytes.Known
-}
-
-// inform gives a point that states no bytes those of its route.
-func (ps *peers) inform(f *pointFacts) {
-	r, ok := ps.bytes[f.p.Route]
-	l := &f.link
-	if !ok || f.p.Route == "" || !l.capacity.known || l.used.known || !f.p.RPS.Known || f.little.void != "" {
-		return
-	}
-	l.peersLow = some(f.framed(r[0]) * f.p.RPS.Value / l.capacity.value)
-	l.peersHigh = some(f.framed(r[1]) * f.p.RPS.Value / l.capacity.value)
-}
-
-// hints are what the other points say about one whose ceiling is not
-// determined. They point, and prove nothing.
-func (ps *peers) hints(f *pointFacts) []string {
-	if f.little.void != "" {
-		return nil
-	}
-	var list []string
-	p := &f.p
-	if highest := ps.serverCPU[[2]string{p.ServerInstance, p.ServerKind}]; p.ServerInstance != "" && f.server.known() && f.server.low >= 0.5 && highest > f.server.low+0.005 {
-		list = append(list, fmt.Sprintf("%.1f %% is not this server's limit: the same server ran at %.1f %% in another run of this file", 100*f.server.low, 100*highest))
-	}
-	if text := ps.rampHint(f); text != "" {
-		list = append(list, text)
-	}
-	return list
-}
-
-// rampHint says what more connections did in a run that is the same otherwise.
-func (ps *peers) rampHint(f *pointFacts) string {
-	opened, ok := f.opened()
-	if !ok || !f.p.RPS.Known || f.open() || f.little.void != "" {
-		return ""
-	}
-	var next *pointFacts
-	nearest := math.Inf(1)
-	for _, g := range ps.ramps[f.rampKey()] {
-		more, ok := g.opened()
-		if ok && g.p.RPS.Known && g.little.void == "" && more >= 1.1*opened && more < nearest {
-			next, nearest = g, more
-		}
-	}
-	if next == nil {
-		return ""
-	}
-	elasticity := math.Log(next.p.RPS.Value/f.p.RPS.Value) / math.Log(nearest/opened)
-	text := fmt.Sprintf("in another run that differs in nothing stated but %.2g× the connections the rate was %.2f×", nearest/opened, next.p.RPS.Value/f.p.RPS.Value)
-	switch {
-	case elasticity >= 0.5:
-		return text + ": the slots held this one back, at least in part"
-	case elasticity <= 0.1:
-		return text + ": the slots are not what limits it"
-	}
-	return text
 }

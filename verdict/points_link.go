@@ -110,11 +110,6 @@ func (f *pointFacts) framed(bytes float64) float64 {
 	return bytes + segments*leastFrame
 }
 
-// binary tells whether the tool prints powers of 1024 and calls them MB and GB.
-func (f *pointFacts) binary() bool {
-	return strings.Contains(strings.ToLower(f.p.ClientTool), "wrk")
-}
-
 func (f *pointFacts) newLink() pointLink {
 	p := &f.p
 	l := pointLink{}
@@ -160,7 +155,7 @@ func (f *pointFacts) newLink() pointLink {
 func (f *pointFacts) read() (perS float64, key, how string, known bool) {
 	p := &f.p
 	name, factor := "MB", mega
-	if f.binary() {
+	if f.tool.binary {
 		name, factor = "MiB", float64(mebi)
 	}
 	if t := p.ClientThroughput; t.Known && t.Value > 0 {
@@ -177,7 +172,7 @@ func (f *pointFacts) totalRead() (perS float64, key, how string, known bool) {
 		return 0, "", "", false
 	}
 	name, factor := "GB", 1e9
-	if f.binary() {
+	if f.tool.binary {
 		name, factor = "GiB", float64(1<<30)
 	}
 	perS = total.Value * factor / elapsed
@@ -243,7 +238,7 @@ func (f *pointFacts) framedShare(read float64) float64 {
 func (f *pointFacts) checkThroughput(low, high float64, key, how string) {
 	t := f.p.ClientThroughput.Value
 	want := "MB"
-	if f.binary() {
+	if f.tool.binary {
 		want = "MiB"
 	}
 	is := unitOf(t, low, high)

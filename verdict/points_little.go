@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"ceiling/record"
 )
@@ -42,11 +43,14 @@ func (f *pointFacts) quantiles() []printedQuantile {
 
 // leastMeanMs is the least mean that the printed latencies allow.
 func (f *pointFacts) leastMeanMs() (ms float64, key string, known bool) {
-	if avg := f.p.LatencyAvgMs; avg.Known {
+	if avg := f.p.LatencyAvgMs; avg.Known && !f.tool.corrected {
 		return math.Max(avg.Value-avg.Step(), 0), "latency_avg_ms", true
 	}
 	least := 0.0
 	list := f.quantiles()
+	if f.tool.corrected {
+		list = onlyMedian(list)
+	}
 	for i, c := range list {
 		next := 1.0
 		if i+1 < len(list) {
@@ -61,21 +65,35 @@ func (f *pointFacts) leastMeanMs() (ms float64, key string, known bool) {
 	return ms, key, key != ""
 }
 
+// onlyMedian leaves the one figure of a corrected distribution that still bounds
+// the mean. wrk knows the mean interval E of a connection's responses, which in a
+// closed loop is the mean latency, and adds x-E, x-2E, … above E for each latency
+// x beyond 2E (stats_correct). The values added are fewer than N, the requests,
+// because the latencies sum up to N·E and each x adds fewer than x/E. For n of the
+// latencies and k of the values added at or above a median P > E: n·P + k·E is at
+// most N·E, and 2n + k is at least N for them to be half of all. So n·(P/E - 2)
+// is at most 0: the median is at most twice the mean, corrected or not. The mean
+// and the higher quantiles have no such bound: a run of 16 connections prints a
+// mean with which 52 requests would have been in flight.
+func onlyMedian(list []printedQuantile) []printedQuantile {
+	return slices.DeleteFunc(list, func(q printedQuantile) bool { return q.q != 0.5 })
+}
+
 // slots are the requests that can be in flight: most with the connections
-// asked for, least with those that can be shared out evenly.
+// asked for, least with those that the tool opens for certain.
 func (f *pointFacts) slots() (least, most float64, known bool) {
 	p := &f.p
-	opened, ok := f.opened()
-	if !ok || !p.Pipelining.Known {
+	least, most, known = f.openedRange()
+	if !known || !p.Pipelining.Known {
 		return 0, 0, false
 	}
-	return opened * p.Pipelining.Value, math.Max(opened, p.Connections.Value) * p.Pipelining.Value, true
+	return least * p.Pipelining.Value, math.Max(most, p.Connections.Value) * p.Pipelining.Value, true
 }
 
 // loadLacks are the figures without which Little's law cannot be checked. An
 // open loop has no fixed number of slots.
 func (f *pointFacts) loadLacks() []string {
-	if f.open() {
+	if f.open() || f.tool.fromDue {
 		return nil
 	}
 	var keys []string
@@ -101,7 +119,7 @@ func (f *pointFacts) newLittle() pointLittle {
 	p := &f.p
 	f.checkInFlight(&out)
 	least, most, ok := f.slots()
-	if !ok || !p.RPS.Known || f.open() {
+	if !ok || !p.RPS.Known || f.open() || f.tool.fromDue {
 		// The latencies of an open loop may count from when a request was due:
 		// then they hold the time before it was sent, which needs no slot.
 		return out
@@ -120,6 +138,9 @@ func (f *pointFacts) newLittle() pointLittle {
 	if avg := p.LatencyAvgMs; avg.Known {
 		inFlight := rate * avg.Value / 1000
 		switch {
+		case rate*(avg.Value-avg.Step())/1000 > littleStrained*most && f.tool.corrected:
+			out.doubts = append(out.doubts, fmt.Sprintf("wrk adds latencies that it did not measure (its correction for coordinated omission): %s × its mean of %s would be %s requests in flight, and there are %s; its mean and its percentiles above the median are too high",
+				perSecond(rate), ms(avg.Value), plain(math.Round(inFlight)), f.slotsSays()))
 		case rate*(avg.Value-avg.Step())/1000 > littleStrained*most:
 			tell("latency_avg_ms", "%s × %s = %s requests in flight, but there are %s", perSecond(rate), ms(avg.Value), plain(math.Round(inFlight)), f.slotsSays())
 		case rate*(avg.Value+avg.Step())/1000 < littleIdle*least:

@@ -62,7 +62,7 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 		Next:     "load from more machines, or with a generator that costs less a request",
 	}
 	if f.server.known() {
-		v.Evidence = append(v.Evidence, f.server.evidence("the server"))
+		v.Evidence = append(v.Evidence, f.server.evidence())
 	}
 	v.Evidence = append(v.Evidence, f.link.evidence()...)
 	if !f.link.known() {
@@ -71,7 +71,7 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 		}
 	}
 	if f.server.full() {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU", percent(f.server.low)))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU", percent(f.server.use())))
 	}
 	if g.use() < generatorFull {
 		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: whether its threads were full is not stated", percent(g.use())))
@@ -83,13 +83,13 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 func (f *pointFacts) verdictServerCPU() record.Verdict {
 	v := record.Verdict{
 		Outcome: record.Held, Ceiling: ServerCPU,
-		Because: fmt.Sprintf("the server's CPU is full, %s of all its CPUs busy, while the generator used %s of what it can and the link is at %s",
-			percent(f.server.low), percent(f.generator.use()), f.link.shareSays()),
-		Evidence: append([]record.Evidence{f.server.evidence("the server")}, append(f.generator.evidence(), f.link.evidence()...)...),
+		Because: fmt.Sprintf("the server's CPU is full, %s of %s busy, while the generator used %s of what it can and the link is at %s",
+			percent(f.server.use()), f.server.all(), percent(f.generator.use()), f.link.shareSays()),
+		Evidence: append([]record.Evidence{f.server.evidence()}, append(f.generator.evidence(), f.link.evidence()...)...),
 		Next:     "make the handler cheaper, or give the server more CPU",
 	}
-	if f.server.low < generatorFull {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated", percent(f.server.low)))
+	if f.server.use() < generatorFull {
+		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated", percent(f.server.use())))
 	}
 	v.NextWall = f.nextWall()
 	return v
@@ -111,7 +111,7 @@ func (f *pointFacts) nextWall() *record.Wall {
 		offer(Generator, "generator", f.generator.high/f.generator.capacity)
 	}
 	if f.server.known() && f.server.refused == "" {
-		offer(ServerCPU, "server cpu", f.server.low)
+		offer(ServerCPU, "server cpu", f.server.use())
 	}
 	if f.link.known() {
 		offer(Bandwidth, "bandwidth", f.link.share())
@@ -130,12 +130,12 @@ func (f *pointFacts) verdictUndetermined() (record.Verdict, []string) {
 	v := record.Verdict{Outcome: record.Held, Ceiling: Undetermined}
 	v.Evidence = append(v.Evidence, f.generator.evidence()...)
 	if f.server.known() {
-		v.Evidence = append(v.Evidence, f.server.evidence("the server"))
+		v.Evidence = append(v.Evidence, f.server.evidence())
 	}
 	v.Evidence = append(v.Evidence, f.link.evidence()...)
 	if len(says) == 0 {
 		says = []string{fmt.Sprintf("nothing that was measured is full: generator %s, server's CPU %s, link %s; requests wait where these figures do not look (one thread, a lock, a pool, the path), or there are too few of them",
-			percent(f.generator.use()), percent(f.server.low), f.link.shareSays())}
+			percent(f.generator.use()), percent(f.server.use()), f.link.shareSays())}
 	}
 	v.Because = "undetermined: " + strings.Join(says, "; ")
 	v.Next = f.nextMeasurement()
@@ -160,10 +160,10 @@ func (f *pointFacts) nextMeasurement() string {
 func (f *pointFacts) loadEvidence() []record.Evidence {
 	p := &f.p
 	latency, key := p.LatencyAvgMs, "latency_avg_ms"
-	if !latency.Known {
+	if !latency.Known || f.tool.corrected && p.P50Ms.Known {
 		latency, key = p.P50Ms, "p50_ms"
 	}
-	if !p.RPS.Known || !latency.Known || latency.Value == 0 || f.little.void != "" {
+	if !p.RPS.Known || !latency.Known || latency.Value == 0 || f.little.void != "" || f.tool.corrected && key == "latency_avg_ms" {
 		return nil
 	}
 	inFlight := p.RPS.Value * latency.Value / 1000

@@ -1,0 +1,148 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"ceiling/record"
+)
+
+// pointTool is what is known of a load generator whatever its run was.
+type pointTool struct {
+	name string
+	// share is how its threads or processes share the connections.
+	share sharing
+	// binary: it prints powers of 1024 and calls them MB and GB.
+	binary bool
+	// wholeMs: it records latencies in whole milliseconds. A mean of them has
+	// decimals and is still up to 1 ms too small.
+	wholeMs bool
+	// corrected: it adds latencies that it never measured to those that it did.
+	corrected bool
+	// fromDue: its latencies count from when a request was due, so they hold
+	// time in which the request needed no connection.
+	fromDue bool
+}
+
+// sharing is how workers share connections.
+type sharing int
+
+const (
+	sharedUnknown sharing = iota // somewhere between sharedFloor and sharedAll
+	sharedAll                    // all are opened, some workers have one more
+	sharedFloor                  // floor(connections ÷ workers) each
+	sharedFloor1                 // the same, one at least
+)
+
+// pointTools are sorted so that a name stands before those that it contains.
+// The rules are read from the tools themselves: wrk src/wrk.c (connections ÷
+// threads in main, stats_correct at the end), wrk2 the same without the
+// correction, autocannon lib/manager.js (Math.max(Math.floor(…), 1)) and its
+// histogram of whole milliseconds, h2load src/h2load.cc (the first clients %
+// threads get one more); hey, ab, oha, k6, go-wrk and vegeta have no such split.
+func pointTools() []pointTool {
+	return []pointTool{
+		{name: "go-wrk", share: sharedAll, binary: true},
+		{name: "wrk2", share: sharedFloor, binary: true, fromDue: true},
+		{name: "wrk", share: sharedFloor, binary: true, corrected: true},
+		{name: "autocannon", share: sharedFloor1, wholeMs: true},
+		{name: "h2load", share: sharedAll, binary: true},
+		{name: "vegeta", share: sharedAll, fromDue: true},
+		{name: "hey", share: sharedAll},
+		{name: "oha", share: sharedAll},
+		{name: "k6", share: sharedAll},
+		{name: "apachebench", share: sharedAll, wholeMs: true},
+		{name: "ab", share: sharedAll, wholeMs: true},
+	}
+}
+
+// toolOf finds the tool in the words of a point, "vegeta v12.11.1".
+func toolOf(text string) pointTool {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-')
+	})
+	for _, word := range words {
+		for _, t := range pointTools() {
+			if word == t.name {
+				return t
+			}
+		}
+	}
+	return pointTool{}
+}
+
+// connections is how many of the asked connections so many workers open, at
+// least and at most.
+func (t *pointTool) connections(asked, workers float64) (least, most float64) {
+	floor := math.Floor(asked/workers) * workers
+	switch t.share {
+	case sharedFloor:
+		return floor, floor
+	case sharedFloor1:
+		return math.Max(floor, workers), math.Max(floor, workers)
+	case sharedAll:
+		return asked, asked
+	}
+	if floor == 0 {
+		floor = asked
+	}
+	return floor, asked
+}
+
+// coarsen takes from the latencies the digits that the tool does not measure.
+func (t *pointTool) coarsen(p *record.Point) {
+	if !t.wholeMs {
+		return
+	}
+	for _, f := range []*record.Figure{&p.LatencyAvgMs, &p.P50Ms, &p.P75Ms, &p.P90Ms, &p.P95Ms, &p.P99Ms, &p.LatencyP2_5Ms, &p.LatencyP97_5Ms, &p.LatencyMaxMs} {
+		f.Decimals = 0
+	}
+}
+
+// opened is how many connections stood, at least: as counted, else as many as
+// the tool opens of those asked for.
+func (f *pointFacts) opened() (connections float64, known bool) {
+	least, _, known := f.openedRange()
+	return least, known
+}
+
+func (f *pointFacts) openedRange() (least, most float64, known bool) {
+	p := &f.p
+	switch {
+	case p.Established.Known && p.Established.Value > 0:
+		return p.Established.Value, p.Established.Value, true
+	case !p.Connections.Known:
+		return 0, 0, false
+	case p.ClientWorkers.Known:
+		least, most = f.tool.connections(p.Connections.Value, p.ClientWorkers.Value)
+		return least, most, true
+	}
+	return p.Connections.Value, p.Connections.Value, true
+}
+
+// checkConnections tells where a tool opens others than it was asked for.
+func (f *pointFacts) checkConnections() {
+	p := &f.p
+	if !p.Connections.Known || !p.ClientWorkers.Known {
+		return
+	}
+	keys := []string{"connections", "client_workers"}
+	asked, workers := p.Connections.Value, p.ClientWorkers.Value
+	opens, most := f.tool.connections(asked, workers)
+	switch {
+	case f.tool.share == sharedFloor && asked < workers:
+		f.say(KindConnections, keys, "%s refuses %s connections for %s threads: these are not the figures of one run", f.tool.name, plain(asked), plain(workers))
+	case opens == most && opens != asked:
+		each := fmt.Sprintf("floor(%s ÷ %s)", plain(asked), plain(workers))
+		if f.tool.share == sharedFloor1 {
+			each = "max(1, " + each + ")"
+		}
+		text := fmt.Sprintf("%s workers × %s = %s connections, not %s", plain(workers), each, plain(opens), plain(asked))
+		if p.Established.Known {
+			keys = append(keys, "established")
+			text += fmt.Sprintf(" (%s counted)", plain(p.Established.Value))
+		}
+		f.say(KindConnections, keys, "%s", text)
+	}
+}
