@@ -24,7 +24,8 @@ const (
 	inetDiagReqBytes   = 56
 	inetDiagMsgBytes   = 72
 	inetDiagBytecode   = 1 // INET_DIAG_REQ_BYTECODE
-	inetDiagInfo       = 2 // INET_DIAG_INFO, an attribute; its bit in extensions is 1<<(2-1)
+	inetDiagInfo       = 2 // INET_DIAG_INFO, an attribute
+	askInfo            = 1 << (inetDiagInfo - 1)
 	inetDiagReqSport   = 8 // offset of the id's source port in the request
 	oldReqBytes        = 60
 	oldReqSport        = 4  // the same in the older request
@@ -56,37 +57,28 @@ type question struct {
 
 // connectionQuestions ask for the sockets that have port at either end, of
 // both families: a dual-stack server's sockets are of IPv6, its clients' of
-// IPv4. A dump walks the whole hash table of connections, 150 µs for the
-// 262,144 empty buckets of a host of 16 GB, before the first socket is found.
+// IPv4. A dump walks the whole hash table of connections, whatever it is asked
+// for: 0.15 to 5 ms for the 262,144 buckets of a host of 16 GB have been seen.
 // The older request asks for one family like the newer one does, but the
 // kernel takes it as either (inet_diag_dump_compat), which saves the second walk.
-func connectionQuestions(port uint16, info bool) []question {
+func connectionQuestions(port uint16) []question {
 	p := make([]byte, nlHeadBytes+oldReqBytes, inetDiagRequestMax)
 	b := p[nlHeadBytes:]
 	b[0] = syscall.AF_INET
-	b[3] = extensions(info)
 	binary.NativeEndian.PutUint32(b[oldReqStates:], connectionStates)
 	return []question{{tcpDiagGetSock, appendPortFilter(p, port)}}
 }
 
 // connectionQuestionsByFamily ask the same in two dumps, for a kernel that
 // refuses the older request.
-func connectionQuestionsByFamily(port uint16, info bool) []question {
+func connectionQuestionsByFamily(port uint16) []question {
 	var q []question
 	for _, family := range []uint8{syscall.AF_INET, syscall.AF_INET6} {
 		p := make([]byte, nlHeadBytes+inetDiagReqBytes, inetDiagRequestMax)
 		fillRequest(p[nlHeadBytes:], family, connectionStates)
-		p[nlHeadBytes+2] = extensions(info)
 		q = append(q, question{sockDiagByFamily, appendPortFilter(p, port)})
 	}
 	return q
-}
-
-func extensions(info bool) byte {
-	if info {
-		return 1 << (inetDiagInfo - 1)
-	}
-	return 0
 }
 
 // listenQuestions ask for the listening sockets on port, of both families, with
@@ -172,7 +164,11 @@ type inetSocket struct {
 	uid            uint32
 	inode          uint32 // 0: no process holds it (not accepted yet, or closed)
 	info           []byte // struct tcp_info, points into the buffer; nil if not asked for
+	body           []byte // the whole answer, likewise
 }
+
+// key is what to look the socket up by.
+func (s *inetSocket) key() sockID { return idOf(s.body, s) }
 
 var errInetDiag = errors.New("inet_diag: an answer is shorter than 72 bytes or of neither family")
 
@@ -181,7 +177,7 @@ func parseInetSocket(body []byte, s *inetSocket) error {
 	if len(body) < inetDiagMsgBytes {
 		return errInetDiag
 	}
-	*s = inetSocket{family: body[0], state: body[1]}
+	*s = inetSocket{family: body[0], state: body[1], body: body}
 	id := body[4:]
 	s.sport = binary.BigEndian.Uint16(id)
 	s.dport = binary.BigEndian.Uint16(id[2:])

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -143,13 +144,32 @@ func newObserver(t testing.TB, cfg Config) *Observer {
 }
 
 // endsOf opens both ends of the connections to a target of this namespace.
-func endsOf(t testing.TB, target netip.AddrPort, info bool) ends {
+func endsOf(t testing.TB, target netip.AddrPort) ends {
 	t.Helper()
 	var e ends
-	if err := e.open(target, endNone, info); err != nil {
+	if err := e.open(target, endNone); err != nil {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// socketsOf samples the connections to a target of this namespace, without a
+// thread of its own.
+func socketsOf(t testing.TB, target netip.AddrPort) *socketSampler {
+	t.Helper()
+	here := []*side{{}}
+	l, err := newLooker(here, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doors, err := newLooker(here, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSocketSampler(endsOf(t, target), l)
+	s.info = &tcpInfoSampler{doors: doors}
+	t.Cleanup(func() { s.close(); s.info.close() })
+	return s
 }
 
 // The heart of the verdict: bytes that wait are found at the end where they wait.
@@ -172,8 +192,7 @@ func TestSocketQueuesOfBothEnds(t *testing.T) {
 			arrived(t, pairs[9].client, 7)
 			pairs[5].client.Close() // end of file at the server is not unread data
 			arrived(t, pairs[5].server, 0)
-			s := newSocketSampler(endsOf(t, target, false))
-			defer s.close()
+			s := socketsOf(t, target)
 			out := &collect{t: t}
 			if err := s.sample(tick{tNs: 5}, out.emit); err != nil {
 				t.Fatal(err)
@@ -185,11 +204,53 @@ func TestSocketQueuesOfBothEnds(t *testing.T) {
 			if e := row.Client; e.Sockets != 9 || e.Unread != 1 || e.UnreadBytes != 7 {
 				t.Errorf("client %+v", e)
 			}
-			if row.CostNs <= 0 || row.TNs != 5 {
+			if row.CostNs <= 0 || row.TNs != 5 || row.Looks != 0 {
 				t.Errorf("%+v", row)
 			}
+			looksAgree(t, s, row)
 		})
 	}
+}
+
+// looksAgree has single connections looked up until chance has evened out, and
+// holds the sums against the full list.
+func looksAgree(t *testing.T, s *socketSampler, list *record.SocketsRow) {
+	t.Helper()
+	out := &collect{t: t}
+	const rounds = 400
+	var client, server record.EndQueues
+	for i := range rounds {
+		if err := s.sample(tick{tNs: int64(10 + i), widthNs: 1}, out.emit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := rowsOf[record.SocketsRow](out)
+	for _, r := range rows {
+		if r.Moments != 1 || r.Looks != 2*looksAt || r.Client.Sockets != list.Client.Sockets || r.Server.Sockets != list.Server.Sockets {
+			t.Fatalf("%+v", r)
+		}
+		for _, e := range []struct{ sum, of *record.EndQueues }{{&client, &r.Client}, {&server, &r.Server}} {
+			e.sum.Unread += e.of.Unread / rounds
+			e.sum.UnreadBytes += e.of.UnreadBytes / rounds
+			e.sum.PeerClosed += e.of.PeerClosed / rounds
+		}
+		if r.ToServer.Connections != 0 || r.ToClient.Connections != 0 || r.ToServer.Pairs != looksAt {
+			t.Fatalf("nothing is on the way, but %+v %+v", r.ToServer, r.ToClient)
+		}
+	}
+	// 10 connections of which one is closed at the client's end are 9 pairs.
+	near := func(name string, got, want float64) {
+		if math.Abs(got-want) > 0.2*want+0.05 {
+			t.Errorf("%s: %.3g by look-ups, %.3g by the list", name, got, want)
+		}
+	}
+	if len(rows) != rounds {
+		t.Fatalf("%d rows of %d", len(rows), rounds)
+	}
+	near("unread by the server", server.Unread, list.Server.Unread*10/9)
+	near("bytes unread by the server", server.UnreadBytes, list.Server.UnreadBytes*10/9)
+	near("unread by the client", client.Unread, list.Client.Unread)
+	near("bytes unread by the client", client.UnreadBytes, list.Client.UnreadBytes)
 }
 
 func TestConnectionsInTheAcceptQueue(t *testing.T) {
@@ -202,13 +263,15 @@ func TestConnectionsInTheAcceptQueue(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	s := newSocketSampler(endsOf(t, addr, false))
-	defer s.close()
-	if err := s.sample(tick{}, func(record.ObservedRow) {}); err != nil {
-		t.Fatal(err)
-	}
-	if e := s.row.Server; e.Sockets != 5 || e.Unaccepted != 3 {
-		t.Errorf("server %+v", e)
+	s := socketsOf(t, addr)
+	for i := range int64(2) {
+		if err := s.sample(tick{tNs: i, widthNs: i}, func(record.ObservedRow) {}); err != nil {
+			t.Fatal(err)
+		}
+		// Of five connections each moment looks at all.
+		if e := s.row.Server; e.Sockets != 5 || e.Unaccepted != 3 || s.row.Looks != 10*int(i) {
+			t.Errorf("server %+v of %d looks", e, s.row.Looks)
+		}
 	}
 	ls, err := newInetListeners(addr)
 	if err != nil {
@@ -247,12 +310,12 @@ func TestQuestionsAgree(t *testing.T) {
 		}
 		defer s.Close()
 	}
-	c, err := newConnections(target, true)
+	c, err := newConnections(target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.close()
-	ask := func(q []question) (client, server, informed int) {
+	ask := func(q []question) (client, server int) {
 		c.questions = q
 		if err := c.each(func(e end, s *inetSocket) {
 			if e == endClient {
@@ -260,20 +323,16 @@ func TestQuestionsAgree(t *testing.T) {
 			} else {
 				server++
 			}
-			var info tcpInfo
-			if parseTCPInfo(s.info, &info) && !info.short {
-				informed++
-			}
 		}); err != nil {
 			t.Fatal(err)
 		}
-		return client, server, informed
+		return client, server
 	}
 	for name, q := range map[string][]question{
-		"one walk": connectionQuestions(target.Port(), true), "by family": connectionQuestionsByFamily(target.Port(), true),
+		"one walk": connectionQuestions(target.Port()), "by family": connectionQuestionsByFamily(target.Port()),
 	} {
-		if client, server, informed := ask(q); client != 4 || server != 4 || informed != 8 {
-			t.Errorf("%s: %d clients, %d servers, %d with TCP_INFO", name, client, server, informed)
+		if client, server := ask(q); client != 4 || server != 4 {
+			t.Errorf("%s: %d clients, %d servers", name, client, server)
 		}
 	}
 }
@@ -281,21 +340,26 @@ func TestQuestionsAgree(t *testing.T) {
 func TestTCPInfo(t *testing.T) {
 	l, addr := listen(t, "tcp4", "127.0.0.1:0")
 	pairs := connect(t, l, 5)
-	s := newTCPInfoSampler(endsOf(t, addr, true))
-	defer s.close()
+	sockets := socketsOf(t, addr)
+	s := sockets.info
 	nothing := func(record.ObservedRow) {}
-	if err := s.sample(tick{}, nothing); err != nil {
-		t.Fatal(err)
+	again := func(at tick) {
+		t.Helper()
+		if err := sockets.sample(tick{}, nothing); err != nil { // the list that s follows
+			t.Fatal(err)
+		}
+		if err := s.sample(at, nothing); err != nil {
+			t.Fatal(err)
+		}
 	}
+	again(tick{})
 	if s.row.Client.Matched != 0 || s.row.Client.Sockets != 5 {
 		t.Errorf("first: %+v", s.row.Client)
 	}
 	write(t, pairs[0].client, 1000)
 	arrived(t, pairs[0].server, 1000)
 	connect(t, l, 1) // without a past: not matched
-	if err := s.sample(tick{widthNs: 1}, nothing); err != nil {
-		t.Fatal(err)
-	}
+	again(tick{widthNs: 1})
 	if e := s.row.Client; e.Sockets != 6 || e.Matched != 5 || e.SentSegs < 1 || e.RTTMaxUs <= 0 || e.RTTp50Us > e.RTTp99Us || e.CwndMin < 1 {
 		t.Errorf("client %+v", e)
 	}
@@ -711,16 +775,13 @@ func TestRunReportsItsCost(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// 25 a second where a look is cheap; a machine that is busy with other
-	// things makes it dear, and then the budget holds it back.
-	var looking int64
-	for _, s := range report[0].Sources {
-		if s.Source == "sockets" {
-			looking = s.CPUNs
-		}
+	moments := 0
+	for _, r := range rowsOf[record.SocketsRow](out) {
+		moments += r.Moments
 	}
-	if n := len(rowsOf[record.SocketsRow](out)); n < 2 || n < 5 && float64(looking) < shareQueues*1e9/2 {
-		t.Errorf("%d rows of sockets in a second, for %d ns", n, looking)
+	// 125 a second, by chance; on a host that is busy with other things fewer.
+	if moments < 20 {
+		t.Errorf("%d moments in a second", moments)
 	}
 }
 

@@ -39,16 +39,15 @@ type Config struct {
 	// Interval between samples of the cheap sources; 0 is 100 ms. It is also
 	// the shortest that any source but the socket queues is read at.
 	Interval time.Duration
+	// CPUs that the thread which looks at the sockets runs on; nil: any. Best are
+	// those that neither server nor generator uses.
+	CPUs []int
 
 	proc, sysfs string // roots for tests; "" are /proc and /sys
 }
 
 const (
 	defaultInterval = 100 * time.Millisecond
-
-	// queuesEvery is the shortest interval of the socket queues: 25 a second
-	// at 64 connections, fewer when the budget says so.
-	queuesEvery = 40 * time.Millisecond
 
 	// longestUnseen bounds how long a new process of the subject stays
 	// unnoticed after a look at all processes, which may cost 50 ms.
@@ -57,12 +56,9 @@ const (
 	secondNs = int64(time.Second)
 )
 
-// Shares of one core that the rounds may use. The socket queues have half of
-// them: they are what tells where requests wait. Together they leave room below
-// 1 % for the first readings, for which nothing has been saved up, and for what
-// lies between the rounds.
+// Shares of one core that the rounds may use.
 const (
-	shareQueues   = 0.0046
+	shareQueues   = 0.0046 // lists and rows; the looks have lookShare on top
 	shareCounters = 0.0032
 	shareSlow     = 0.0006
 	shareTCPInfo  = 0.0003
@@ -91,6 +87,7 @@ type Observer struct {
 	counters round // everything else, over the same intervals
 	missing  []record.NotMeasured
 
+	looker   *looker // nil where no sockets can be looked up
 	stat     *statSampler
 	throttle *throttleSampler
 
@@ -144,7 +141,7 @@ func (o *Observer) rounds() [6]*round {
 func (o *Observer) planRounds() {
 	every := int64(o.cfg.Interval)
 	seldom := max(every, secondNs)
-	o.queues = round{everyNs: max(every*2/5, int64(queuesEvery)), share: shareQueues, jitter: rand.New(rand.NewPCG(jitterSeed, 1))}
+	o.queues = round{everyNs: every, share: shareQueues, longestNs: seldom}
 	o.tcpInfo = round{everyNs: seldom, share: shareTCPInfo}
 	o.spread = round{everyNs: seldom, share: shareSpread}
 	// Its pauses are no longer than that: it holds down by itself what is dear.
@@ -379,6 +376,9 @@ func (o *Observer) Sample(nowNs int64, emit Emit) {
 	o.samples++
 	o.report(nowNs, emit)
 	o.costNs += threadNs() - first
+	if o.looker != nil {
+		o.costNs += o.looker.spent()
+	}
 }
 
 // sampleOne reads one source, and loses it if that fails.
@@ -439,6 +439,14 @@ func (o *Observer) Next() int64 {
 // Run samples whenever a source is due until ctx is done. clock is the run's,
 // in nanoseconds.
 func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
+	if o.looker != nil {
+		o.looker.start(ctx)
+		defer o.looker.stop()
+		if err := o.looker.plain; err != nil {
+			o.miss(record.NotMeasured{What: "sockets", Part: true,
+				Why: "the thread that looks at them has no real-time priority and may come late on a busy CPU: " + err.Error()})
+		}
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -48,7 +48,7 @@ func peerQuestions(port uint16) []question {
 	p := make([]byte, nlHeadBytes+oldReqBytes, inetDiagRequestMax)
 	b := p[nlHeadBytes:]
 	b[0] = syscall.AF_INET
-	b[3] = extensions(true)
+	b[3] = askInfo
 	binary.NativeEndian.PutUint32(b[oldReqStates:], peerStates)
 	return []question{{tcpDiagGetSock, appendNotPortFilter(p, port)}}
 }
@@ -59,7 +59,7 @@ func peerQuestionsByFamily(port uint16) []question {
 	for _, family := range []uint8{syscall.AF_INET, syscall.AF_INET6} {
 		p := make([]byte, nlHeadBytes+inetDiagReqBytes, inetDiagRequestMax)
 		fillRequest(p[nlHeadBytes:], family, peerStates)
-		p[nlHeadBytes+2] = extensions(true)
+		p[nlHeadBytes+2] = askInfo
 		q = append(q, question{sockDiagByFamily, appendNotPortFilter(p, port)})
 	}
 	return q
@@ -160,7 +160,7 @@ func (one *peerSocket) ask(question []byte) {
 	b := question[nlHeadBytes:]
 	clear(b)
 	fillRequest(b, one.family, 1<<32-1)
-	b[2] = extensions(true)
+	b[2] = askInfo
 	binary.BigEndian.PutUint16(b[inetDiagReqSport:], one.own.Port())
 	binary.BigEndian.PutUint16(b[inetDiagReqDport:], one.remote.Port())
 	put := func(to []byte, a netip.Addr) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 
 	"ceiling/internal/sys"
 	"ceiling/record"
@@ -182,11 +183,8 @@ func wayTo(target netip.Addr) (iface string, from netip.Addr, err error) {
 // addTCP adds what inet_diag tells. A side that cannot be entered costs its
 // ends only.
 func (o *Observer) addTCP() {
-	if e := o.openEnds("sockets", false); len(e.lists) > 0 {
-		o.add(&o.queues, "sockets", true, newSocketSampler(e), nil)
-	}
-	if e := o.openEnds("tcp_info", true); len(e.lists) > 0 {
-		o.add(&o.tcpInfo, "tcp_info", true, newTCPInfoSampler(e), nil)
+	if e := o.openEnds(); len(e.lists) > 0 {
+		o.addLooks(e)
 	}
 	target := o.cfg.TargetAddr
 	var l *inetListeners
@@ -195,7 +193,7 @@ func (o *Observer) addTCP() {
 		if l, err = newInetListeners(target); err != nil {
 			return err
 		}
-		if c, err = newConnections(target, false); err != nil {
+		if c, err = newConnections(target); err != nil {
 			l.close()
 		}
 		return err
@@ -211,12 +209,38 @@ func (o *Observer) addTCP() {
 	o.addListeners(list, nil, func() {})
 }
 
+// addLooks adds what looks at single connections.
+func (o *Observer) addLooks(e ends) {
+	sides := slices.DeleteFunc(o.sides(), func(s *side) bool {
+		return !slices.ContainsFunc(e.lists, func(c *connections) bool { return c.only == s.only })
+	})
+	looker, err := newLooker(sides, 1, o.cfg.CPUs)
+	if err != nil {
+		e.close()
+		o.miss(record.NotMeasured{What: "sockets", Why: err.Error()})
+		return
+	}
+	sockets := newSocketSampler(e, looker)
+	if doors, err := newLooker(sides, 2, nil); err == nil {
+		sockets.info = &tcpInfoSampler{doors: doors}
+	} else {
+		o.miss(record.NotMeasured{What: "tcp_info", Why: err.Error()})
+	}
+	o.add(&o.queues, "sockets", true, sockets, nil)
+	if sockets.info != nil {
+		o.add(&o.tcpInfo, "tcp_info", true, sockets.info, nil)
+	}
+	if len(o.queues.sources) > 0 {
+		o.looker = looker
+	}
+}
+
 // openEnds opens the lists of sockets that can be had, and notes the others.
-func (o *Observer) openEnds(what string, info bool) ends {
+func (o *Observer) openEnds() ends {
 	var e ends
 	var gaps []record.NotMeasured
 	for _, s := range o.sides() {
-		err := s.in(func() error { return e.open(o.cfg.TargetAddr, s.only, info) })
+		err := s.in(func() error { return e.open(o.cfg.TargetAddr, s.only) })
 		if err == nil {
 			continue
 		}
@@ -224,7 +248,9 @@ func (o *Observer) openEnds(what string, info bool) ends {
 		if s.name != "" {
 			why = fmt.Sprintf("the %s's ends: %s", s.name, why)
 		}
-		gaps = append(gaps, record.NotMeasured{What: what, Why: why})
+		for _, what := range []string{"sockets", "tcp_info"} {
+			gaps = append(gaps, record.NotMeasured{What: what, Why: why})
+		}
 	}
 	for _, gap := range gaps {
 		gap.Part = len(e.lists) > 0

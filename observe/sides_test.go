@@ -164,10 +164,16 @@ func (r *remote) observe() *sampling {
 }
 
 // again samples everything, however much the last sample has cost: the rounds
-// are sent back to their beginning, but not the sources.
+// are sent back to their beginning, but not the sources. The sockets are listed
+// anew.
 func (s *sampling) again() {
 	for _, r := range s.o.rounds() {
 		r.started = false
+	}
+	for _, one := range s.o.queues.sources {
+		if sockets, ok := one.sampler.(*socketSampler); ok {
+			sockets.roster = nil
+		}
 	}
 	s.rows = nil
 	s.o.Sample(int64(time.Since(s.began)), s.emit)

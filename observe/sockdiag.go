@@ -10,9 +10,8 @@ import (
 )
 
 // Where the bytes of the run's own connections wait: the socket queues at both
-// ends, asked from inet_diag. Without TCP_INFO a socket costs 0.2 µs with warm
-// caches, and several times that when the load has just emptied them; with it
-// half as much again, so the two are asked at different rates.
+// ends, asked from inet_diag. All of them are listed when the run begins and
+// now and then; in between, some are looked up (lookup.go, looker.go).
 
 // An end is which side of a connection a socket is.
 type end uint8
@@ -34,15 +33,15 @@ type connections struct {
 
 // newConnections opens a netlink socket in the calling thread's network
 // namespace, and finds out which question the kernel answers.
-func newConnections(target netip.AddrPort, info bool) (*connections, error) {
+func newConnections(target netip.AddrPort) (*connections, error) {
 	d, err := newDumper(netlinkSockDiag)
 	if err != nil {
 		return nil, err
 	}
 	c := &connections{d: d, target: target}
-	c.questions = connectionQuestions(target.Port(), info)
+	c.questions = connectionQuestions(target.Port())
 	if err = c.each(func(end, *inetSocket) {}); err != nil {
-		c.questions = connectionQuestionsByFamily(target.Port(), info)
+		c.questions = connectionQuestionsByFamily(target.Port())
 		err = c.each(func(end, *inetSocket) {})
 	}
 	if err != nil {
@@ -114,12 +113,12 @@ func addBytes(q *record.EndQueues, unread, unacked uint32) {
 	q.Sockets++
 	if n := int64(unread); n > 0 {
 		q.Unread++
-		q.UnreadBytes += n
+		q.UnreadBytes += float64(n)
 		q.UnreadMaxBytes = max(q.UnreadMaxBytes, n)
 	}
 	if n := int64(unacked); n > 0 {
 		q.Unacked++
-		q.UnackedBytes += n
+		q.UnackedBytes += float64(n)
 		q.UnackedMaxBytes = max(q.UnackedMaxBytes, n)
 	}
 }
@@ -132,8 +131,8 @@ type ends struct {
 
 // open adds a namespace, the calling thread's, and which end of the
 // connections to look for in it; endNone is both.
-func (e *ends) open(target netip.AddrPort, only end, info bool) error {
-	c, err := newConnections(target, info)
+func (e *ends) open(target netip.AddrPort, only end) error {
+	c, err := newConnections(target)
 	if err != nil {
 		return err
 	}
@@ -158,64 +157,137 @@ func (e *ends) close() {
 	}
 }
 
-// socketSampler samples the queues.
+// socketSampler samples the queues: it lists all connections now and then, and
+// sums up what the looker saw of some of them in between.
 type socketSampler struct {
 	ends
-	visit func(end, *inetSocket)
-	row   record.SocketsRow
+	looker   *looker
+	roster   *roster
+	info     *tcpInfoSampler // uses the same roster; nil: none
+	seen     look
+	moments  int
+	goneN    int // look-ups that found their connection gone, of lookedN since the last list
+	lookedN  int
+	listAtNs int64 // when the next list may be made
+	row      record.SocketsRow
 }
+
+const (
+	// listShare of one core is what full lists may use, listEveryNs the longest
+	// time between two, listSoonNs the shortest.
+	listShare   = 0.002
+	listEveryNs = 5e9
+	listSoonNs  = 0.2e9
+	// goneMost is the share of look-ups that may find their connection gone
+	// before the list is made again.
+	goneMost = 0.05
+)
 
 // newSocketSampler takes over lists that were opened without TCP_INFO.
-func newSocketSampler(e ends) *socketSampler {
-	s := &socketSampler{ends: e}
-	s.visit = func(e end, socket *inetSocket) {
-		if e == endClient {
-			addQueues(&s.row.Client, socket)
-		} else {
-			addQueues(&s.row.Server, socket)
-		}
-	}
-	return s
+func newSocketSampler(e ends, l *looker) *socketSampler { return &socketSampler{ends: e, looker: l} }
+
+func (s *socketSampler) close() {
+	s.looker.close()
+	s.ends.close()
 }
 
+// sample emits what was seen since the last one. Where no look has found its
+// connection, since each lives for one request, the full list is the sample.
 func (s *socketSampler) sample(at tick, emit Emit) error {
 	before, err := sys.SamplingThreadNs()
 	if err != nil {
 		return err
 	}
-	s.row = record.SocketsRow{ObservedHead: at.head(record.KindSockets)}
-	if err := s.each(s.visit); err != nil {
+	listed, err := s.list(at)
+	if err != nil {
 		return err
 	}
+	if !s.looker.running() && len(s.roster.pairs) > 0 && !at.first() {
+		one := s.looker.look(looksAt)
+		s.seen.add(&one)
+		s.moments++
+	} else {
+		seen, moments := s.looker.taken()
+		s.seen.add(&seen)
+		s.moments += moments
+	}
+	if s.seen.err != nil {
+		return s.seen.err
+	}
 	after, err := sys.SamplingThreadNs()
-	s.row.CostNs = after - before
-	emit(&s.row)
-	return err
+	if err != nil {
+		return err
+	}
+	s.emit(at, listed, after-before, emit)
+	return nil
 }
 
-// tcpInfoSampler samples TCP_INFO.
+// list makes the roster anew where that is due.
+func (s *socketSampler) list(at tick) (listed bool, err error) {
+	stale := s.roster == nil || at.first() || at.tNs-s.listAtNs >= 0 &&
+		(len(s.roster.pairs) == 0 || float64(s.goneN) > goneMost*float64(s.lookedN+s.goneN) || at.tNs-s.listAtNs >= listEveryNs)
+	if !stale {
+		return false, nil
+	}
+	before := threadNs()
+	r, err := readRoster(&s.ends)
+	if err != nil {
+		return false, err
+	}
+	s.roster = r
+	s.looker.use(r)
+	if s.info != nil {
+		s.info.follow(r)
+	}
+	s.goneN, s.lookedN = 0, 0
+	s.listAtNs = at.tNs + max(int64(listSoonNs), int64(float64(threadNs()-before)/listShare))
+	return true, nil
+}
+
+// emit writes the row.
+func (s *socketSampler) emit(at tick, listed bool, costNs int64, emit Emit) {
+	c, v := &s.seen.client, &s.seen.server
+	s.goneN += c.gone + v.gone
+	s.lookedN += c.looked + v.looked
+	looked := c.looked + v.looked
+	s.row = record.SocketsRow{ObservedHead: at.head(record.KindSockets), CostNs: costNs + s.seen.costNs}
+	switch {
+	case looked > c.gone+v.gone:
+		s.row.Moments, s.row.Looks = s.moments, looked
+		s.row.Client, s.row.Server = c.queues(&s.roster.client), v.queues(&s.roster.server)
+		s.row.ToServer, s.row.ToClient = s.seen.toServer, s.seen.toClient
+		s.row.ToServer.Scale(s.row.Client.Sockets)
+		s.row.ToClient.Scale(s.row.Client.Sockets)
+	case listed, len(s.roster.pairs) == 0:
+		s.row.Client, s.row.Server = s.roster.client, s.roster.server
+	default:
+		return // no moment came since the last row, or all connections are gone: the next list tells
+	}
+	s.seen, s.moments = look{}, 0
+	emit(&s.row)
+}
+
+// tcpInfoSampler samples TCP_INFO of some of the connections, the same ones
+// from one roster to the next.
 type tcpInfoSampler struct {
-	ends
-	visit          func(end, *inetSocket)
+	doors          *looker // whose sockets are asked; it does not look by itself
+	pairs          []connection
 	client, server endInfo
 	info           tcpInfo
 	row            record.TCPInfoRow
 }
 
-// newTCPInfoSampler takes over lists that were opened with TCP_INFO.
-func newTCPInfoSampler(e ends) *tcpInfoSampler {
-	s := &tcpInfoSampler{ends: e}
-	s.visit = func(e end, socket *inetSocket) {
-		if socket.state != tcpEstablished && socket.state != tcpCloseWait || !parseTCPInfo(socket.info, &s.info) {
-			return
-		}
-		if e == endClient {
-			s.client.add(socket.cookie, &s.info)
-		} else {
-			s.server.add(socket.cookie, &s.info)
-		}
+// infoPairs is how many connections have their TCP_INFO read once a second:
+// enough for a p90 of round trips, for 0.2 ms.
+const infoPairs = 32
+
+// follow chooses the connections.
+func (s *tcpInfoSampler) follow(r *roster) {
+	s.doors.chosen = r.draw(s.doors.rng, infoPairs, s.doors.chosen)
+	s.pairs = s.pairs[:0]
+	for _, k := range s.doors.chosen {
+		s.pairs = append(s.pairs, r.pairs[k])
 	}
-	return s
 }
 
 func (s *tcpInfoSampler) sample(at tick, emit Emit) error {
@@ -225,7 +297,10 @@ func (s *tcpInfoSampler) sample(at tick, emit Emit) error {
 	}
 	s.client.begin()
 	s.server.begin()
-	if err := s.each(s.visit); err != nil {
+	if err := s.lookUp(s.doors.client, &s.client, func(p *connection) *sockID { return &p.client }); err != nil {
+		return err
+	}
+	if err := s.lookUp(s.doors.server, &s.server, func(p *connection) *sockID { return &p.server }); err != nil {
 		return err
 	}
 	s.client.finish()
@@ -237,3 +312,26 @@ func (s *tcpInfoSampler) sample(at tick, emit Emit) error {
 	emit(&s.row)
 	return err
 }
+
+// lookUp reads one end of the connections.
+func (s *tcpInfoSampler) lookUp(door *lookups, into *endInfo, end func(*connection) *sockID) error {
+	if door == nil {
+		return nil
+	}
+	door.begin()
+	for i := range s.pairs {
+		if k := end(&s.pairs[i]); k.family != 0 {
+			door.add(k)
+		}
+	}
+	if err := door.ask(); err != nil {
+		return err
+	}
+	return door.answers(func(_ int, socket *inetSocket) {
+		if socket != nil && parseTCPInfo(socket.info, &s.info) {
+			into.add(socket.cookie, &s.info)
+		}
+	})
+}
+
+func (s *tcpInfoSampler) close() { s.doors.close() }

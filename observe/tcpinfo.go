@@ -18,14 +18,31 @@ const (
 	infoBytesRecv    = 128 // u64
 	infoSegsOut      = 136 // u32
 	infoSegsIn       = 140 // u32
+	infoNotSent      = 144 // u32 bytes written that have not left yet
 	infoMinRTT       = 148 // u32, all ones: none yet
 	infoBusyTime     = 168 // u64
 	infoRwndLimited  = 176 // u64
 	infoSndbufLimit  = 184 // u64
 
+	infoBytesSent    = 200 // u64, retransmissions included
+	infoBytesRetrans = 208 // u64
+
 	infoGaugesEnd   = infoTotalRetrans + 4 // any kernel since 2.6
 	infoCountersEnd = infoSndbufLimit + 8  // since 4.10
+	infoFlowEnd     = infoBytesRetrans + 8 // since 4.19
 )
+
+// flowOf reads how far an end has come; not known on a kernel before 4.19.
+func flowOf(p []byte) flow {
+	if len(p) < infoFlowEnd {
+		return flow{}
+	}
+	u64 := func(at int) uint64 { return binary.NativeEndian.Uint64(p[at:]) }
+	return flow{
+		known: true, sent: u64(infoBytesSent) - u64(infoBytesRetrans), received: u64(infoBytesRecv),
+		unsent: uint64(binary.NativeEndian.Uint32(p[infoNotSent:])),
+	}
+}
 
 // tcpInfo is what is used of it.
 type tcpInfo struct {

@@ -217,32 +217,61 @@ type WaitCount struct {
 	Threads int    `json:"threads"`
 }
 
-// SocketsRow is where the bytes of the run's own connections wait at TNs.
-// Everything in it is a gauge. Sockets are read one after another while the
-// traffic goes on, so the two ends of one connection are not read at the same
-// instant. Where the ends are in two network namespaces of one host, Client is
-// from the generator's and Server from the server's.
+// SocketsRow is where the bytes of the run's own connections wait, over the
+// interval. At random moments some connections were looked at, both ends of
+// each within microseconds; the numbers are means over those moments, scaled
+// from the connections that were looked at to all of them. Where Looks is 0 all
+// sockets were listed once, at TNs, one after another while the traffic went on.
+// Where the ends are in two network namespaces of one host, Client is from the
+// generator's and Server from the server's.
 type SocketsRow struct {
 	ObservedHead
-	Client EndQueues `json:"client"`  // sockets whose remote end is the target
-	Server EndQueues `json:"server"`  // sockets whose local port is the target's: also those of other clients
-	CostNs int64     `json:"cost_ns"` // CPU time the reading took, of both ends
+	Moments int       `json:"moments,omitempty"` // at which connections were looked at
+	Looks   int       `json:"looks,omitempty"`   // sockets looked at, over all moments and both ends
+	Client  EndQueues `json:"client"`            // sockets whose remote end is the target
+	Server  EndQueues `json:"server"`            // sockets whose local port is the target's
+	// ToServer and ToClient are the bytes on the way: written at one end, and
+	// not yet with the kernel at the other.
+	ToServer Transit `json:"to_server,omitzero"`
+	ToClient Transit `json:"to_client,omitzero"`
+	CostNs   int64   `json:"cost_ns"` // CPU time the reading took, of both ends
 }
 
 // EndQueues sums one end of the connections. On unix sockets what is unacked is
 // what the peer has not read, so one end's unacked bytes are about the other's
 // unread ones; on TCP an unread byte is acknowledged.
 type EndQueues struct {
-	Sockets         int   `json:"sockets"`               // established, or the peer has closed
-	Unaccepted      int   `json:"unaccepted,omitempty"`  // of these, still in the accept queue: no process holds them
-	Unread          int   `json:"unread"`                // of these, with received bytes the program has not read
-	UnreadBytes     int64 `json:"unread_bytes"`          //
-	UnreadMaxBytes  int64 `json:"unread_max_bytes"`      // the fullest one
-	Unacked         int   `json:"unacked"`               // with written bytes not yet acknowledged: unsent or in flight
-	UnackedBytes    int64 `json:"unacked_bytes"`         //
-	UnackedMaxBytes int64 `json:"unacked_max_bytes"`     //
-	Connecting      int   `json:"connecting,omitempty"`  // handshake under way: not in Sockets
-	PeerClosed      int   `json:"peer_closed,omitempty"` // CLOSE_WAIT: contained in Sockets
+	Sockets         int     `json:"sockets"`               // established, or the peer has closed
+	Unaccepted      float64 `json:"unaccepted,omitempty"`  // of these, still in the accept queue: no process holds them
+	Unread          float64 `json:"unread"`                // of these, with received bytes the program has not read
+	UnreadBytes     float64 `json:"unread_bytes"`          //
+	UnreadMaxBytes  int64   `json:"unread_max_bytes"`      // the fullest one seen
+	Unacked         float64 `json:"unacked"`               // with written bytes not yet acknowledged: unsent or in flight
+	UnackedBytes    float64 `json:"unacked_bytes"`         //
+	UnackedMaxBytes int64   `json:"unacked_max_bytes"`     //
+	Connecting      int     `json:"connecting,omitempty"`  // handshake under way: not in Sockets
+	PeerClosed      float64 `json:"peer_closed,omitempty"` // CLOSE_WAIT: contained in Sockets
+}
+
+// Transit is one direction of the connections of which both ends were looked
+// at, by TCP's own count of bytes at either end: what an acknowledgement that
+// is put off cannot disguise.
+type Transit struct {
+	Pairs       int     `json:"pairs"`                  // looks at both ends of a connection; 0 is not known
+	Connections float64 `json:"connections"`            // with bytes on the way
+	Bytes       float64 `json:"bytes"`                  //
+	UnsentBytes float64 `json:"unsent_bytes,omitempty"` // of these, still held back by the sender: its window, or Nagle's algorithm
+}
+
+// Scale makes the sums over the looks into means over all connections.
+func (t *Transit) Scale(connections int) {
+	if t.Pairs == 0 {
+		return
+	}
+	each := float64(connections) / float64(t.Pairs)
+	t.Connections *= each
+	t.Bytes *= each
+	t.UnsentBytes *= each
 }
 
 // ListenerRow is the queues of the target's listening sockets at TNs.

@@ -3,11 +3,14 @@ package run
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"ceiling/internal/sys"
 	"ceiling/observe"
 	"ceiling/record"
+	"ceiling/spec"
 )
 
 // watch observes this host while the load goes on: the generator's end where it
@@ -31,11 +34,25 @@ func (p *part) newWatch() *watch {
 	if p.Load {
 		c.GeneratorPID = os.Getpid()
 	}
+	c.CPUs = thirdCPUs(p.spec.PinGenerator, p.spec.PinServer)
 	o, err := observe.New(c)
 	if err != nil {
 		return &watch{missing: []record.NotMeasured{{What: "host", Why: err.Error(), Host: p.Host}}}
 	}
 	return &watch{told: p.observed, observer: o}
+}
+
+// thirdCPUs are those that this process may use and neither side is pinned to,
+// where both are; nil otherwise: the thread that looks at the sockets then runs
+// where it finds room.
+func thirdCPUs(generator, server string) []int {
+	a, errA := spec.ParseCPUList(generator)
+	b, errB := spec.ParseCPUList(server)
+	allowed, err := sys.AllowedCPUs(0)
+	if generator == "" || server == "" || errA != nil || errB != nil || err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(allowed, func(cpu int) bool { return slices.Contains(a, cpu) || slices.Contains(b, cpu) })
 }
 
 // observed is where to look for the server: on this host, in the network

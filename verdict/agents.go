@@ -281,9 +281,8 @@ func scaled(q record.EndQueues, part float64) record.EndQueues {
 		return q
 	}
 	n := func(v int) int { return int(math.Round(float64(v) * part)) }
-	b := func(v int64) int64 { return int64(math.Round(float64(v) * part)) }
-	q.Sockets = max(n(q.Sockets), 1)
-	q.Unaccepted, q.Unread, q.UnreadBytes = n(q.Unaccepted), n(q.Unread), b(q.UnreadBytes)
-	q.Unacked, q.UnackedBytes, q.Connecting, q.PeerClosed = n(q.Unacked), b(q.UnackedBytes), n(q.Connecting), n(q.PeerClosed)
+	q.Sockets, q.Connecting = max(n(q.Sockets), 1), n(q.Connecting)
+	q.Unaccepted, q.Unread, q.UnreadBytes = q.Unaccepted*part, q.Unread*part, q.UnreadBytes*part
+	q.Unacked, q.UnackedBytes, q.PeerClosed = q.Unacked*part, q.UnackedBytes*part, q.PeerClosed*part
 	return q
 }

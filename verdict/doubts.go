@@ -136,8 +136,8 @@ func (d *doubts) ofTheWatching(f *facts) {
 			d.add("%d of %d CPU rows%s do not add up and were refused", h.bad, h.rows, f.of(h.name))
 		}
 	}
-	if n := len(f.places.samples); n > 0 && n < samplesFew {
-		d.add("only %d samples say where the requests wait", n)
+	if n := f.places.moments; n > 0 && n < samplesFew {
+		d.add("only %s: treat the time breakdown as rough", plural(n, "queue sample", "queue samples"))
 	}
 	if f.observerShare.known && f.observerShare.value > observerMost {
 		d.add("watching took %s of a core", percent(f.observerShare.value))

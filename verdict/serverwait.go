@@ -27,7 +27,7 @@ func ruleServerWait(f *facts) finding {
 	out.pro = f.cpuEvidence()
 	p := &f.places
 	if !p.known || !p.both {
-		out.answer, out.missing = cannotTell, []string{"where the requests wait was not recorded (sockets of both ends)"}
+		out.answer, out.missing = cannotTell, []string{p.missing()}
 		return out
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)

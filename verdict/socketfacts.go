@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -33,6 +34,8 @@ type placeFacts struct {
 	// the requests in flight then.
 	samples [][stations]float64
 	flight  []float64
+	// moments at which sockets were looked at, over all samples.
+	moments int
 	share   [stations]float64
 	// low and high are the bounds of each share: about 95 %.
 	low, high [stations]float64
@@ -62,11 +65,12 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 		p.both = p.both || row.Server.Sockets > 0
 		p.samples = append(p.samples, f.placed(row, flight, p.rtt, p.base))
 		p.flight = append(p.flight, flight)
-		unaccepted += math.Max(float64(row.Server.Unaccepted), 0)
+		p.moments += max(row.Moments, 1)
+		unaccepted += math.Max(row.Server.Unaccepted, 0)
 		sockets += math.Max(float64(row.Server.Sockets), 0)
 	}
 	if len(p.samples) < placesFewest {
-		return placeFacts{rtt: p.rtt, base: p.base, retrans: p.retrans, rwnd: p.rwnd}
+		return placeFacts{samples: p.samples, moments: p.moments, rtt: p.rtt, base: p.base, retrans: p.retrans, rwnd: p.rwnd}
 	}
 	p.known = true
 	if sockets > 0 {
@@ -76,6 +80,17 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 		p.share[s], p.low[s], p.high[s] = batchMeans(p.samples, p.flight, s)
 	}
 	return p
+}
+
+// missing says why the shares of both ends are not known.
+func (p *placeFacts) missing() string {
+	switch n := len(p.samples); {
+	case n == 0:
+		return "where the time goes: no queue samples of the run's sockets"
+	case !p.known:
+		return fmt.Sprintf("where the time goes: only %s of the run's sockets, %d are the least", plural(n, "queue sample", "queue samples"), placesFewest)
+	}
+	return "where the time goes: the sockets of one end only were sampled"
 }
 
 // flightAt is how many requests are in flight at a time: the slots of a closed
@@ -102,39 +117,26 @@ func (f *facts) flightAt(load []record.LoadRow, tNs int64) float64 {
 
 // requestsIn turns sockets with bytes into requests: at least one for each
 // socket, as many as the bytes make up, at most the pipeline of each.
-func (f *facts) requestsIn(sockets int, bytes int64, each figure) float64 {
-	n := math.Max(float64(sockets), 0)
+func (f *facts) requestsIn(sockets, bytes float64, each figure) float64 {
+	n := math.Max(sockets, 0)
 	if pipelining := float64(f.run.Load.Pipelining); pipelining > 1 && each.known && each.value > 0 {
-		n = math.Min(math.Max(float64(bytes)/each.value, n), n*pipelining)
+		n = math.Min(math.Max(bytes/each.value, n), n*pipelining)
 	}
 	return n
 }
 
-// placed shares out the requests in flight at one sample.
-//
-// Unread bytes are certain. Unacknowledged ones are not: an acknowledgement
-// may be put off until the next segment goes the same way (net/ipv4/
-// tcp_output.c, tcp_send_delayed_ack: up to 40 ms), so a request that the
-// server is working on looks unacknowledged too, and so does an answer that
-// lies unread. The way back is therefore what is unacknowledged and not unread,
-// and the way in no more than the round trip accounts for. In an open loop the
-// generator has no next request to acknowledge an answer with, so what has been
-// answered looks to be on its way back; there the round trip bounds both.
+// placed shares out the requests in flight at one sample. Unread bytes are
+// certain, and so is what is on the way where both ends of a connection were
+// looked at: TCP counts at either end how far it has come.
 func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure) (at [stations]float64) {
 	at[generatorQueue] = f.requestsIn(row.Client.Unread, row.Client.UnreadBytes, f.responseBytes)
 	at[serverQueue] = f.requestsIn(row.Server.Unread, row.Server.UnreadBytes, f.requestBytes)
 	at[inGenerator] = f.inGenerator()
-	at[wayBack] = math.Max(f.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.responseBytes)-at[generatorQueue], 0)
-	if f.open && f.responseBytes.value < largeRequest {
-		at[wayBack] = math.Min(at[wayBack], f.rate*base.value/1e9)
-	}
-	out := f.requestsIn(row.Client.Unacked, row.Client.UnackedBytes, f.requestBytes)
-	switch {
-	case f.requestBytes.known && f.requestBytes.value >= largeRequest:
-		at[wayIn] = math.Max(out-at[serverQueue], 0)
-	case rtt.known:
-		onTheWay := f.rate * rtt.value / 1e9
-		at[wayIn] = math.Min(math.Max(out-at[serverQueue], 0), math.Max(onTheWay-at[wayBack], 0))
+	if row.ToServer.Pairs > 0 && row.ToClient.Pairs > 0 {
+		at[wayIn] = f.requestsIn(row.ToServer.Connections, row.ToServer.Bytes, f.requestBytes)
+		at[wayBack] = f.requestsIn(row.ToClient.Connections, row.ToClient.Bytes, f.responseBytes)
+	} else {
+		at[wayIn], at[wayBack] = f.onTheWay(row, at[serverQueue], at[generatorQueue], rtt, base)
 	}
 	at[wayIn] += math.Max(float64(row.Client.Connecting), 0)
 	sum := 0.0
@@ -149,6 +151,30 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 	}
 	at[inServer] = flight - sum
 	return at
+}
+
+// onTheWay guesses what is on the way from what is not acknowledged, where the
+// two ends are on different hosts. An acknowledgement may be put off until the
+// next segment goes the same way (net/ipv4/tcp_output.c, tcp_send_delayed_ack:
+// up to 40 ms), so a request that the server is working on looks unacknowledged
+// too, and so does an answer that lies unread. The way back is therefore what is
+// unacknowledged and not unread, and the way in no more than the round trip
+// accounts for. In an open loop the generator has no next request to acknowledge
+// an answer with, so what has been answered looks to be on its way back; there
+// the round trip bounds both.
+func (f *facts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere float64, rtt, base figure) (in, back float64) {
+	back = math.Max(f.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.responseBytes)-unreadHere, 0)
+	if f.open && f.responseBytes.value < largeRequest {
+		back = math.Min(back, f.rate*base.value/1e9)
+	}
+	out := math.Max(f.requestsIn(row.Client.Unacked, row.Client.UnackedBytes, f.requestBytes)-unreadThere, 0)
+	switch {
+	case f.requestBytes.known && f.requestBytes.value >= largeRequest:
+		in = out
+	case rtt.known:
+		in = math.Min(out, math.Max(f.rate*rtt.value/1e9-back, 0))
+	}
+	return in, back
 }
 
 // inGenerator is how many requests the generator has in hand: each waits for

@@ -226,8 +226,7 @@ const (
 	// and rows of the same time are no longer of the same moment.
 	clockErrorMost = 50e6
 	// joinWithin is how far apart the two ends' sockets may be read, in
-	// nanoseconds. They are read 25 times a second, with many connections less
-	// often; a station's share is a mean over the window, not of an instant.
+	// nanoseconds. A row comes ten times a second; a station's share is a mean over the window, not of an instant.
 	joinWithin = 250e6
 	// agentShort is the part of its share of the answers below which an agent of
 	// a closed loop has another path, or another host, than the rest: its answers

@@ -123,7 +123,7 @@ func sampleRow(s *record.Series, r *record.Run, i int, t, w int64, coreCount int
 			Threads: 7, ThreadsRead: 7, Busiest: []record.ThreadUse{{TID: 391, Comm: "shop", RunNs: w * 9 / 10}}, States: record.ThreadCount{Running: 2, Sleeping: 5}, Waits: []record.WaitCount{{Wchan: "futex_do_wait", Threads: 5}},
 			Voluntary: 40, Involuntary: 9, SwitchesNs: w, RSSBytes: 31 << 20},
 		&record.ProcessRow{ObservedHead: head(record.KindProcess, "load1"), Role: record.RoleGenerator, PID: 77, StartTicks: 4, Comm: "ceiling", CPUNs: w * 4 / 10, UserNs: w / 10, SystemNs: w * 3 / 10, QueueNs: -1, Threads: 9, Voluntary: -1, Involuntary: -1, RSSBytes: 22 << 20},
-		&record.SocketsRow{ObservedHead: head(record.KindSockets, "web1"), Client: record.EndQueues{Sockets: 64, Unread: 2 + i%4, Unacked: 50}, Server: record.EndQueues{Sockets: 64, Unread: 40 + i%17, Unacked: 6}},
+		&record.SocketsRow{ObservedHead: head(record.KindSockets, "web1"), Client: record.EndQueues{Sockets: 64, Unread: float64(2 + i%4), Unacked: 50}, Server: record.EndQueues{Sockets: 64, Unread: float64(40 + i%17), Unacked: 6}},
 		&record.TCPRow{ObservedHead: head(record.KindTCP, "web1"), OutSegs: int64(done), RetransSegs: int64(i % 30 / 29), ActiveOpens: -1},
 		&record.TCPInfoRow{ObservedHead: head(record.KindTCPInfo, "web1"), Client: record.EndTCPInfo{Sockets: 64, RTTp50Us: 500}, Server: record.EndTCPInfo{Sockets: 64, RTTp50Us: 40}},
 		&record.PeersRow{ObservedHead: head(record.KindPeers, "web1"), Peers: []record.Peer{{Addr: "10.0.0.9:5432", Sockets: 6, Awaiting: 5, Unread: 0}}},

@@ -1,0 +1,400 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ceiling/internal/sys"
+	"ceiling/record"
+)
+
+// The socket queues are looked at in short moments: a random handful of the
+// connections, both ends of each, by exact look-ups. The moments are those of a
+// Poisson process, which sees time averages (Wolff 1982, PASTA) as long as they
+// do not depend on what is seen. An ordinary thread would depend on it: it runs
+// when the scheduler has nothing better to do, which is when the queues are
+// short, or for a while after it has held everybody up. So the looker has a
+// thread of its own that runs at once when its time comes (SCHED_FIFO, where
+// that is allowed), for some 40 µs.
+
+const (
+	// lookEvery is the mean distance of two moments: 125 a second.
+	lookEvery = 8 * time.Millisecond
+	// lookShare of one core is the most that the moments may use; they come
+	// less often where a look is dear.
+	lookShare = 0.006
+	// lookerPriority is the lowest of real time: it only has to be above the
+	// ordinary threads.
+	lookerPriority = 1
+)
+
+// endLooks sums what was seen of one end.
+type endLooks struct {
+	looked, gone                         int
+	unread, unacked, unaccepted, closing int
+	unreadBytes, unackedBytes            int64
+	unreadMaxBytes, unackedMaxBytes      int64
+}
+
+// A look is what one moment showed.
+type look struct {
+	costNs             int64
+	client, server     endLooks
+	toServer, toClient record.Transit
+	err                error
+}
+
+// add sums two of them.
+func (l *look) add(o *look) {
+	l.costNs += o.costNs
+	l.client.add(&o.client)
+	l.server.add(&o.server)
+	addTransit(&l.toServer, &o.toServer)
+	addTransit(&l.toClient, &o.toClient)
+	if l.err == nil {
+		l.err = o.err
+	}
+}
+
+func (e *endLooks) add(o *endLooks) {
+	e.looked += o.looked
+	e.gone += o.gone
+	e.unread += o.unread
+	e.unacked += o.unacked
+	e.unaccepted += o.unaccepted
+	e.closing += o.closing
+	e.unreadBytes += o.unreadBytes
+	e.unackedBytes += o.unackedBytes
+	e.unreadMaxBytes = max(e.unreadMaxBytes, o.unreadMaxBytes)
+	e.unackedMaxBytes = max(e.unackedMaxBytes, o.unackedMaxBytes)
+}
+
+func addTransit(to, t *record.Transit) {
+	to.Pairs += t.Pairs
+	to.Connections += t.Connections
+	to.Bytes += t.Bytes
+	to.UnsentBytes += t.UnsentBytes
+}
+
+// see takes in one socket.
+func (e *endLooks) see(s *inetSocket) {
+	e.looked++
+	if s.state == tcpCloseWait {
+		e.closing++
+	}
+	if s.inode == 0 {
+		e.unaccepted++
+	}
+	if n := int64(s.unreadBytes()); n > 0 {
+		e.unread++
+		e.unreadBytes += n
+		e.unreadMaxBytes = max(e.unreadMaxBytes, n)
+	}
+	if n := int64(s.wqueue); n > 0 {
+		e.unacked++
+		e.unackedBytes += n
+		e.unackedMaxBytes = max(e.unackedMaxBytes, n)
+	}
+}
+
+// queues is what the looks say of all sockets of an end.
+func (e *endLooks) queues(all *record.EndQueues) record.EndQueues {
+	q := record.EndQueues{
+		Sockets: all.Sockets, Connecting: all.Connecting,
+		UnreadMaxBytes: e.unreadMaxBytes, UnackedMaxBytes: e.unackedMaxBytes,
+	}
+	if e.looked == 0 {
+		return q
+	}
+	each := float64(all.Sockets) / float64(e.looked)
+	q.Unread, q.UnreadBytes = float64(e.unread)*each, float64(e.unreadBytes)*each
+	q.Unacked, q.UnackedBytes = float64(e.unacked)*each, float64(e.unackedBytes)*each
+	q.Unaccepted, q.PeerClosed = float64(e.unaccepted)*each, float64(e.closing)*each
+	return q
+}
+
+// A looker looks at connections of a roster. It belongs to one goroutine, the
+// observer's or, once it has been started, its own.
+type looker struct {
+	client, server *lookups // one and the same where both ends are in one namespace
+	rng            *rand.Rand
+	chosen         []int
+	ends           []lookedEnd // the end of pair that each question of client, then of server, is about
+	client0        []flow      // by chosen pair
+	server0        []flow
+	roster         *roster
+
+	cpus    []int // to run on, nil: any
+	rosters chan *roster
+	looks   chan look
+	lost    atomic.Int64 // looks that nobody took in time
+	spentNs atomic.Int64 // CPU of its own thread that spent has not answered
+	done    sync.WaitGroup
+	cancel  context.CancelFunc
+	plain   error // why it has no real-time priority; valid after started is closed
+	started chan struct{}
+}
+
+// lookedEnd is what a question is about.
+type lookedEnd struct {
+	pair int
+	end  end
+}
+
+// flow is how far one end of a connection has come, in bytes from its beginning.
+type flow struct {
+	known                  bool
+	sent, received, unsent uint64
+}
+
+// newLooker opens the sockets, one in each namespace.
+func newLooker(sides []*side, seed uint64, cpus []int) (*looker, error) {
+	l := &looker{rng: rand.New(rand.NewPCG(jitterSeed, seed)), cpus: cpus, rosters: make(chan *roster, 1), looks: make(chan look, 512)}
+	for _, s := range sides {
+		var door *lookups
+		err := s.in(func() (err error) {
+			door, err = newLookups()
+			return err
+		})
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		if s.only != endServer {
+			l.client = door
+		}
+		if s.only != endClient {
+			l.server = door
+		}
+	}
+	return l, nil
+}
+
+func (l *looker) close() {
+	l.stop()
+	if l.client != nil {
+		l.client.close()
+	}
+	if l.server != nil && l.server != l.client {
+		l.server.close()
+	}
+	l.client, l.server = nil, nil
+}
+
+// look looks at a handful of connections now. The first pair is asked first:
+// what piles up while the rest is asked falls on the later ones.
+func (l *looker) look(n int) (out look) {
+	before := threadNs()
+	defer func() { out.costNs = threadNs() - before }()
+	l.chosen = l.roster.draw(l.rng, n, l.chosen)
+	for _, door := range []*lookups{l.client, l.server} {
+		if door != nil {
+			door.begin()
+		}
+	}
+	l.client0, l.server0, l.ends = l.client0[:0], l.server0[:0], l.ends[:0]
+	for i, k := range l.chosen {
+		p := &l.roster.pairs[k]
+		l.client0, l.server0 = append(l.client0, flow{}), append(l.server0, flow{})
+		if l.client != nil && p.client.family != 0 {
+			l.client.add(&p.client)
+			l.ends = append(l.ends, lookedEnd{i, endClient})
+		}
+		if l.server != nil && p.server.family != 0 {
+			l.server.add(&p.server)
+			l.ends = append(l.ends, lookedEnd{i, endServer})
+		}
+	}
+	out.err = l.ask(&out)
+	for i := range l.chosen {
+		transitOf(&out.toServer, &l.client0[i], &l.server0[i])
+		transitOf(&out.toClient, &l.server0[i], &l.client0[i])
+	}
+	return out
+}
+
+// ask asks both doors and takes in the answers.
+func (l *looker) ask(out *look) error {
+	doors := []*lookups{l.client, l.server}
+	if l.client == l.server {
+		doors = doors[:1]
+	}
+	for _, door := range doors {
+		if door == nil {
+			continue
+		}
+		if err := door.ask(); err != nil {
+			return err
+		}
+	}
+	for _, door := range doors {
+		if door == nil {
+			continue
+		}
+		asked := l.asked(door)
+		if err := door.answers(func(i int, s *inetSocket) { l.see(out, asked(i), s) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asked answers what the questions of one door were about: all of them where
+// there is one door, else those of its end.
+func (l *looker) asked(door *lookups) func(i int) lookedEnd {
+	if l.client == l.server {
+		return func(i int) lookedEnd { return l.ends[i] }
+	}
+	own := endClient
+	if door == l.server {
+		own = endServer
+	}
+	at := -1
+	return func(int) lookedEnd { // called in their order
+		for at++; l.ends[at].end != own; at++ {
+		}
+		return l.ends[at]
+	}
+}
+
+// see takes in one answer.
+func (l *looker) see(out *look, about lookedEnd, s *inetSocket) {
+	sums, flows := &out.client, l.client0
+	if about.end == endServer {
+		sums, flows = &out.server, l.server0
+	}
+	if s == nil {
+		sums.gone++
+		return
+	}
+	sums.see(s)
+	flows[about.pair] = flowOf(s.info)
+}
+
+// transitOf adds what one end has written and the other's kernel does not have
+// yet. The two are read a microsecond apart: what the other has beyond is not
+// under way.
+func transitOf(t *record.Transit, from, to *flow) {
+	if !from.known || !to.known {
+		return
+	}
+	t.Pairs++
+	n := int64(from.sent+from.unsent) - int64(to.received)
+	if n <= 0 {
+		return
+	}
+	t.Connections++
+	t.Bytes += float64(n)
+	t.UnsentBytes += float64(from.unsent)
+}
+
+// start has it look by itself, at random moments, until stop. The observer's
+// goroutine takes what it saw by taken.
+func (l *looker) start(ctx context.Context) {
+	ctx, l.cancel = context.WithCancel(ctx)
+	l.started = make(chan struct{})
+	l.done.Go(func() {
+		// Not given back: a thread with another policy or affinity ends with
+		// its goroutine.
+		runtime.LockOSThread()
+		l.plain = l.prepare()
+		close(l.started)
+		l.run(ctx)
+	})
+	<-l.started
+}
+
+// prepare gives the thread its place and its priority.
+func (l *looker) prepare() error {
+	if len(l.cpus) > 0 {
+		if err := sys.Pin(0, l.cpus); err != nil {
+			return err
+		}
+	}
+	err := sys.BeRealTime(lookerPriority)
+	if err == nil {
+		return nil
+	}
+	if prompt := sys.BePrompt(100 * time.Microsecond); prompt != nil {
+		return fmt.Errorf("%w; %w", err, prompt)
+	}
+	return err
+}
+
+func (l *looker) run(ctx context.Context) {
+	every := float64(lookEvery)
+	next := sys.MonotonicNs()
+	for ctx.Err() == nil {
+		next = max(next, sys.MonotonicNs()-int64(lookEvery)) + int64(l.rng.ExpFloat64()*every)
+		// In pieces, so that stop does not wait for a long pause.
+		for now := sys.MonotonicNs(); now < next && ctx.Err() == nil; now = sys.MonotonicNs() {
+			sys.NapUntil(min(next, now+int64(50*time.Millisecond)))
+		}
+		select {
+		case r := <-l.rosters:
+			l.roster = r
+		default:
+		}
+		if ctx.Err() != nil || l.roster == nil || len(l.roster.pairs) == 0 {
+			continue
+		}
+		seen := l.look(looksAt)
+		l.spentNs.Add(seen.costNs)
+		every += (max(float64(lookEvery), float64(seen.costNs)/lookShare) - every) / 16
+		select {
+		case l.looks <- seen:
+		default:
+			l.lost.Add(1)
+		}
+		if seen.err != nil {
+			return
+		}
+	}
+}
+
+// stop ends it; looking from the caller's goroutine is allowed again.
+func (l *looker) stop() {
+	if l.cancel == nil {
+		return
+	}
+	l.cancel()
+	l.done.Wait()
+	l.cancel = nil
+}
+
+// spent is the CPU time of its own thread since the last call, nanoseconds.
+func (l *looker) spent() int64 { return l.spentNs.Swap(0) }
+
+// running tells whether it looks by itself.
+func (l *looker) running() bool { return l.cancel != nil }
+
+// use has it choose from another roster.
+func (l *looker) use(r *roster) {
+	if !l.running() {
+		l.roster = r
+		return
+	}
+	select {
+	case <-l.rosters: // one that it has not taken
+	default:
+	}
+	l.rosters <- r
+}
+
+// taken sums what was seen since the last call, and how many moments that was.
+func (l *looker) taken() (sum look, moments int) {
+	for {
+		select {
+		case one := <-l.looks:
+			sum.add(&one)
+			moments++
+		default:
+			return sum, moments
+		}
+	}
+}

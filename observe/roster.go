@@ -1,0 +1,96 @@
+package observe
+
+import (
+	"math/rand/v2"
+	"net/netip"
+
+	"ceiling/record"
+)
+
+// A roster is the run's connections as one full list showed them: what the
+// look-ups choose from. It is not changed once it is made.
+type roster struct {
+	// pairs are the connections that look-ups are drawn from: those of which
+	// both ends were listed, or else the ends there are.
+	pairs []connection
+	// client and server are the sums over all sockets of the list.
+	client, server record.EndQueues
+}
+
+// A connection is its two ends; an end that was not listed has family 0.
+type connection struct{ client, server sockID }
+
+// looksAt is how many of the connections are looked at in one moment.
+const looksAt = 4
+
+// readRoster lists all sockets of the target.
+func readRoster(e *ends) (*roster, error) {
+	type tuple struct{ from, to netip.AddrPort }
+	r := &roster{}
+	var servers []sockID
+	at := map[tuple]int{}    // of the server's ends, by its own and the client's address
+	mate := map[int]sockID{} // their clients
+	var clients []sockID
+	var keys []tuple
+	err := e.each(func(which end, s *inetSocket) {
+		local, remote := netip.AddrPortFrom(s.src, s.sport), netip.AddrPortFrom(s.dst, s.dport)
+		settled := s.state == tcpEstablished || s.state == tcpCloseWait
+		if which == endServer {
+			addQueues(&r.server, s)
+			if settled {
+				at[tuple{local, remote}] = len(servers)
+				servers = append(servers, s.key())
+			}
+			return
+		}
+		addQueues(&r.client, s)
+		if settled {
+			clients, keys = append(clients, s.key()), append(keys, tuple{remote, local})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range keys {
+		if j, ok := at[k]; ok {
+			mate[j] = clients[i]
+			r.pairs = append(r.pairs, connection{client: clients[i], server: servers[j]})
+		}
+	}
+	if len(r.pairs) > 0 {
+		return r, nil
+	}
+	// The other end is on another host, or its addresses are translated on the way.
+	for i := range max(len(clients), len(servers)) {
+		var p connection
+		if i < len(clients) {
+			p.client = clients[i]
+		}
+		if i < len(servers) {
+			p.server = servers[i]
+		}
+		r.pairs = append(r.pairs, p)
+	}
+	return r, nil
+}
+
+// draw chooses up to n different pairs, each equally likely (Floyd's algorithm:
+// no more random numbers than pairs).
+func (r *roster) draw(rng *rand.Rand, n int, into []int) []int {
+	into = into[:0]
+	all := len(r.pairs)
+	n = min(n, all)
+	for j := all - n; j < all; j++ {
+		k := rng.IntN(j + 1)
+		for _, have := range into {
+			if have == k {
+				k = j
+				break
+			}
+		}
+		into = append(into, k)
+	}
+	// The last chosen would be among the newest more often than the first.
+	rng.Shuffle(len(into), func(a, b int) { into[a], into[b] = into[b], into[a] })
+	return into
+}
