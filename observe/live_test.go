@@ -255,7 +255,7 @@ func looksAgree(t *testing.T, s *socketSampler, list *record.SocketsRow) {
 
 func TestConnectionsInTheAcceptQueue(t *testing.T) {
 	l, addr := listen(t, "tcp4", "127.0.0.1:0")
-	connect(t, l, 2)
+	connect(t, l, 1)
 	for range 3 {
 		c, err := net.Dial("tcp4", l.Addr().String())
 		if err != nil {
@@ -268,8 +268,8 @@ func TestConnectionsInTheAcceptQueue(t *testing.T) {
 		if err := s.sample(tick{tNs: i, widthNs: i}, func(record.ObservedRow) {}); err != nil {
 			t.Fatal(err)
 		}
-		// Of five connections each moment looks at all.
-		if e := s.row.Server; e.Sockets != 5 || e.Unaccepted != 3 || s.row.Looks != 10*int(i) {
+		// Of four connections each moment looks at all.
+		if e := s.row.Server; e.Sockets != 4 || e.Unaccepted != 3 || s.row.Looks != 8*int(i) {
 			t.Errorf("server %+v of %d looks", e, s.row.Looks)
 		}
 	}

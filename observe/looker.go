@@ -303,8 +303,15 @@ func (l *looker) start(ctx context.Context) {
 		// its goroutine.
 		runtime.LockOSThread()
 		l.plain = l.prepare()
+		real := l.plain == nil
 		close(l.started)
 		l.run(ctx)
+		// The thread outlives the goroutine by a moment in which its process can
+		// not be moved to another cgroup if it is a real-time one
+		// (CONFIG_RT_GROUP_SCHED). It may always give that up.
+		if real {
+			_ = sys.BeOrdinary()
+		}
 	})
 	<-l.started
 }

@@ -32,6 +32,15 @@ func BeRealTime(priority int) error {
 	return nil
 }
 
+// BeOrdinary gives the calling thread the policy that it began with.
+func BeOrdinary() error {
+	a := unix.SchedAttr{Policy: policyOther}
+	if err := unix.SchedSetAttr(0, &a, 0); err != nil {
+		return errors.Join(errors.New("ask for the policy SCHED_OTHER"), err)
+	}
+	return nil
+}
+
 // BePrompt makes the calling thread an ordinary one that asks for short slices,
 // so that it runs soon after it wakes (Linux 6.12 and later; earlier kernels
 // take no notice: kernel/sched/syscalls.c, __setparam_fair), with the lowest
