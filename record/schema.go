@@ -55,6 +55,8 @@ type Run struct {
 	NotMeasured []NotMeasured `json:"not_measured"`
 	// Profiles of the subject, where it has a pprof endpoint.
 	Profiles []Profile `json:"profiles,omitempty"`
+	// Stacks of the server's processes, taken from the kernel.
+	Stacks *Stacks `json:"stacks,omitempty"`
 
 	Verdict Verdict `json:"verdict"`
 	// Interrupted tells that the run ended before its plan.

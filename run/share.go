@@ -45,6 +45,7 @@ type part struct {
 	sink     Sink
 	watch    *watch
 	profiler *profiler
+	stacks   stacker
 	subject  sightings
 }
 
@@ -96,6 +97,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
 	p.leftOver = errors.Join(p.leftOver, p.pins.restore())
 	p.pins = nil
 	p.profiler.end()
+	p.stacks.end(p.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +108,8 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
 	p.tell(p.watch.missing)
 	done.Profiles, done.CPUProfile = p.profiler.list, p.profiler.raw
 	p.tell(p.profiler.missing)
+	done.Stacks, done.Folded = p.stacks.stacks, p.stacks.folded
+	p.tell(p.stacks.missing)
 	if p.Observe {
 		var missing []record.NotMeasured
 		done.Identities, missing = p.subject.identify(p.Host)
@@ -146,8 +150,12 @@ func (p *part) Connected(established, asked int, window time.Time) {
 func (p *part) Window(open bool, at time.Time) {
 	if open {
 		p.profiler.open(p.spec.Duration)
+		if p.Observe {
+			p.stacks.open()
+		}
 	} else {
 		p.watch.stop()
+		p.stacks.close()
 		p.profiler.close()
 	}
 	p.sink.Window(open, at)
@@ -159,6 +167,7 @@ func (p *part) Interval(t *load.Tally, late bool) { p.sink.Interval(t, late) }
 // observed takes a row from the observer.
 func (p *part) observed(row record.ObservedRow) {
 	p.subject.see(row)
+	p.stacks.see(row)
 	p.sink.Observed(row)
 }
 

@@ -69,6 +69,9 @@ type Found struct {
 	// Profiles of the server, and the raw CPU profile among them (pprof, gzip).
 	Profiles   []record.Profile `json:"profiles,omitempty"`
 	CPUProfile []byte           `json:"cpu_profile,omitempty"`
+	// Stacks of the server's processes, and those of its CPU as text.
+	Stacks *record.Stacks `json:"stacks,omitempty"`
+	Folded []byte         `json:"folded,omitempty"`
 	// Headroom of the generator, as record.Generator has it; 0 where it is not
 	// known, for a reason that the sink was told.
 	Headroom float64 `json:"headroom,omitempty"`

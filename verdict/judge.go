@@ -27,6 +27,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 	wall := nextWall(f, found.ceiling, all)
 	if why == nil {
 		explainWait(f, &found, wall)
+		explainCPU(f, &found)
 	}
 	v := record.Verdict{
 		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,

@@ -8,7 +8,7 @@ import (
 // ruleServerCPU asks whether the server uses all the CPU it may: all cores it
 // is allowed, all its cgroup grants, or as many as it limits itself to.
 func ruleServerCPU(f *facts) finding {
-	out := finding{ceiling: ServerCPU, next: "profile the server's CPU (--pprof, perf), or give it more cores"}
+	out := finding{ceiling: ServerCPU, next: fmt.Sprintf("profile the server's CPU (%s), or give it more cores", f.cpuTool())}
 	if !f.subject.known {
 		out.answer, out.missing = cannotTell, []string{notWatched(f)}
 		return out
@@ -60,7 +60,7 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 	if q.throttled.known {
 		out.pro = append(out.pro, evidence("series.throttle.throttled", q.throttled.value, "share", "its cgroup was stopped in %s of the periods", percent(q.throttled.value)))
 		if q.throttled.value >= throttledShare {
-			out.next = "raise the cgroup's CPU quota, or profile the server's CPU"
+			out.next = fmt.Sprintf("raise the cgroup's CPU quota, or profile the server's CPU (%s)", f.cpuTool())
 			if q.cores.known {
 				return true, fmt.Sprintf("%.2f of %.2g cores allowed by its cgroup busy in %s, which was stopped in %s of the periods", f.subject.cores, q.cores.value, f.subjectName(), percent(q.throttled.value))
 			}
@@ -85,7 +85,7 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 	}
 	if cores, flat := f.selfLimited(); flat {
 		out.doubts = append(out.doubts, fmt.Sprintf("that the server limits itself to %s is concluded from its CPU, which stays there", plural(cores, "core", "cores")))
-		out.next = "raise the server's own limit (GOMAXPROCS, workers, processes), or profile its CPU"
+		out.next = fmt.Sprintf("raise the server's own limit (%s), or profile its CPU (%s)", f.ownLimit(), f.cpuTool())
 		return true, fmt.Sprintf("%.2f cores busy in %s, as if it were allowed %s", f.subject.cores, f.subjectName(), plural(cores, "core", "cores"))
 	}
 	return false, ""

@@ -8,7 +8,7 @@ import (
 // ruleServerThread asks whether one thread of the server runs all the time
 // while other cores are idle: more cores would not help it.
 func ruleServerThread(f *facts) finding {
-	out := finding{ceiling: ServerThread, next: "profile that thread (--pprof, perf), spread its work over several, or run more processes of the server"}
+	out := finding{ceiling: ServerThread, next: fmt.Sprintf("profile that thread (%s), spread its work over several, or run more processes of the server", f.cpuTool())}
 	if !f.subject.known {
 		out.answer, out.missing = cannotTell, []string{notWatched(f)}
 		return out

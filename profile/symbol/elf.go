@@ -1,0 +1,163 @@
+package symbol
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Bounds of what is read of a program: the largest there are (Chromium with its
+// symbols) are just below.
+const (
+	sectionMax = 512 << 20
+	symbolsMax = 4 << 20
+)
+
+// place is a name with its line, where that is known.
+type place struct {
+	name string
+	file string
+	line int
+}
+
+// program is an ELF file that addresses are looked up in. They are those of the
+// file, before it was moved in memory.
+type program struct{ f *elf.File }
+
+func openProgram(r io.ReaderAt) (*program, error) {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil, err
+	}
+	return &program{f}, nil
+}
+
+// address turns an offset in the file into the address it was linked at.
+func (p *program) address(offset uint64) (uint64, bool) {
+	for _, s := range p.f.Progs {
+		if s.Type == elf.PT_LOAD && s.Flags&elf.PF_X != 0 && offset >= s.Off && offset-s.Off < s.Filesz {
+			return offset - s.Off + s.Vaddr, true
+		}
+	}
+	return 0, false
+}
+
+// isGo tells whether Go's linker made it.
+func (p *program) isGo() bool { return p.lineTable() != nil }
+
+func (p *program) lineTable() *elf.Section {
+	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
+		if s := p.f.Section(name); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// lookup names addresses, which ascend, as far as the program's own tables go.
+// full tells whether it has the complete table and not only what it exports.
+func (p *program) lookup(addrs []uint64) (found map[uint64]place, full bool) {
+	found = map[uint64]place{}
+	if s := p.lineTable(); s != nil {
+		if data, err := sectionData(s); err == nil {
+			lookupGo(data, p.textStart(), addrs, found)
+			if len(found) == len(addrs) {
+				return found, true
+			}
+		}
+	}
+	n := newNearest(addrs)
+	full = p.scan(elf.SHT_SYMTAB, n) == nil
+	_ = p.scan(elf.SHT_DYNSYM, n) // a program without one exports nothing
+	for a, name := range n.names() {
+		if _, ok := found[a]; !ok {
+			found[a] = place{name: name}
+		}
+	}
+	return found, full
+}
+
+func (p *program) textStart() uint64 {
+	if s := p.f.Section(".text"); s != nil {
+		return s.Addr
+	}
+	return 0
+}
+
+var errNoTable = errors.New("it has no such table")
+
+// scan offers the functions of a table of symbols to n.
+func (p *program) scan(kind elf.SectionType, n *nearest) error {
+	table := p.f.SectionByType(kind)
+	if table == nil || uint64(table.Link) >= uint64(len(p.f.Sections)) {
+		return errNoTable
+	}
+	data, err := sectionData(table)
+	if err != nil {
+		return err
+	}
+	names, err := sectionData(p.f.Sections[table.Link])
+	if err != nil {
+		return err
+	}
+	// Elf64_Sym: name u32, info u8, other u8, section u16, value u64, size u64;
+	// Elf32_Sym: name u32, value u32, size u32, info u8, other u8, section u16.
+	size := elf.Sym64Size
+	if p.f.Class == elf.ELFCLASS32 {
+		size = elf.Sym32Size
+	}
+	word := p.f.ByteOrder
+	for i := 0; i < symbolsMax && len(data) >= size; i, data = i+1, data[size:] {
+		info, section, start, length := data[4], word.Uint16(data[6:]), uint64(0), uint64(0)
+		if size == elf.Sym64Size {
+			start, length = word.Uint64(data[8:]), word.Uint64(data[16:])
+		} else {
+			start, length = uint64(word.Uint32(data[4:])), uint64(word.Uint32(data[8:]))
+			info, section = data[12], word.Uint16(data[14:])
+		}
+		if t := elf.ST_TYPE(info); t != elf.STT_FUNC && t != elf.STT_GNU_IFUNC && t != elf.STT_NOTYPE || section == 0 || start == 0 {
+			continue
+		}
+		if at, ok := n.wants(start, length); ok {
+			if name := cString(names, word.Uint32(data)); len(name) > 0 && name[0] != '$' {
+				n.keep(at, start, length, name)
+			}
+		}
+	}
+	return nil
+}
+
+// cString is the text at an offset of a table of strings.
+func cString(table []byte, at uint32) []byte {
+	if uint64(at) >= uint64(len(table)) {
+		return nil
+	}
+	text, _, _ := bytes.Cut(table[at:], []byte{0})
+	return text
+}
+
+func sectionData(s *elf.Section) ([]byte, error) {
+	if s.Type == elf.SHT_NOBITS || s.Size > sectionMax {
+		return nil, fmt.Errorf("section %s of %d bytes is not read", s.Name, s.Size)
+	}
+	return s.Data()
+}
+
+// debugFile is where distributions keep the symbols that they have stripped,
+// by the build ID; "" where there is none.
+func (p *program) debugFile() string {
+	s := p.f.Section(".note.gnu.build-id")
+	if s == nil || s.Size > 4<<10 {
+		return ""
+	}
+	// A note: sizes of owner and content, type, "GNU\0", content.
+	data, err := s.Data()
+	if err != nil || len(data) < 16+3 || string(data[12:16]) != "GNU\x00" {
+		return ""
+	}
+	id := hex.EncodeToString(data[16:min(len(data), 16+64)])
+	return "/usr/lib/debug/.build-id/" + id[:2] + "/" + id[2:] + ".debug"
+}

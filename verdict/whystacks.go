@@ -1,0 +1,173 @@
+package verdict
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+)
+
+// What the server's CPU goes into, by the stacks that the kernel took of it,
+// whatever language it is in.
+
+// stacksFewest is how many samples name a share: of 100, one of 40% has a
+// standard error of 5 points.
+const stacksFewest = 100
+
+// packagesSaid is how many packages a sentence names; one with less than
+// packageMatters is not worth a word.
+const (
+	packagesSaid   = 4
+	packageMatters = 0.05
+)
+
+// explainCPU says in a finding that says that the server's CPU is the limit what
+// the CPU is spent on.
+func explainCPU(f *facts, found *finding) {
+	if !slices.Contains([]string{ServerCPU, ServerThread, SharedCPU, Uneven}, found.ceiling) || found.answer != yes {
+		return
+	}
+	says, top := f.cpuStackEvidence()
+	if says == nil {
+		return
+	}
+	found.pro = slices.Insert(found.pro, 0, *says)
+	if found.ceiling != SharedCPU {
+		found.because += "; " + f.packageShare(top)
+	}
+}
+
+// cpuStackEvidence is what the samples say, and the package with most of them;
+// nil where there are too few.
+func (f *facts) cpuStackEvidence() (*record.Evidence, *record.StackPackage) {
+	s := f.run.Stacks
+	if s == nil || s.CPU == nil || s.CPU.Samples < stacksFewest || len(s.CPU.Packages) == 0 {
+		return nil, nil
+	}
+	var parts []string
+	for i := range s.CPU.Packages[:min(len(s.CPU.Packages), packagesSaid)] {
+		p := &s.CPU.Packages[i]
+		if i > 0 && p.Share < packageMatters {
+			break
+		}
+		parts = append(parts, packageText(p))
+	}
+	top := &s.CPU.Packages[0]
+	e := evidence("stacks.cpu.packages", top.Share, "share", "server CPU by stacks: %s (%s at %d Hz)",
+		strings.Join(parts, ", "), plural(s.CPU.Samples, "sample", "samples"), s.CPU.Hz)
+	return &e, top
+}
+
+// packageShare is the largest share in one sentence.
+func (f *facts) packageShare(p *record.StackPackage) string {
+	name, where := packageName(p), ""
+	switch {
+	case p.Entry != "" && p.Name != "kernel" && p.Entry != p.Name:
+		where = " (" + at(p.Entry, p) + ")"
+	case p.Caller != "":
+		where = " (called by " + p.Caller + lineOf(p.File, p.Line) + ")"
+	}
+	return fmt.Sprintf("%s of server CPU in %s%s", percent(p.Share), name, where)
+}
+
+// at is the function of a package that is called, and who calls it.
+func at(entry string, p *record.StackPackage) string {
+	if p.Caller == "" {
+		return entry
+	}
+	return fmt.Sprintf("%s, called by %s%s", entry, p.Caller, lineOf(p.File, p.Line))
+}
+
+func lineOf(file string, line int) string {
+	if file == "" || line <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" at %s:%d", path.Base(file), line)
+}
+
+// packageName is a package as a reader knows it.
+func packageName(p *record.StackPackage) string {
+	switch {
+	case p.Name == "kernel" && p.Entry == "interrupt":
+		return "the kernel's interrupts"
+	case p.Name == "kernel" && p.Entry != "":
+		return "the kernel (mostly " + p.Entry + ")"
+	case p.Name == "kernel":
+		return "the kernel"
+	case p.Name == "garbage collector", p.Name == "just-in-time compiler":
+		return "the " + p.Name
+	}
+	return p.Name
+}
+
+func packageText(p *record.StackPackage) string {
+	text := percent(p.Share) + " in " + packageName(p)
+	if p.Entry != "" && p.Name != "kernel" && p.Entry != p.Name {
+		text += " (" + p.Entry + ")"
+	}
+	return text
+}
+
+// serverRuntime is what runs most of the server's processes; "" is not known.
+func (f *facts) serverRuntime() (name string, pid int) {
+	if f.run.Stacks == nil {
+		return "", 0
+	}
+	n := map[string]int{}
+	for _, p := range f.run.Stacks.Processes {
+		if p.Runtime == "" {
+			continue
+		}
+		n[p.Runtime]++
+		if name == "" || n[p.Runtime] > n[name] || name == runtimeNative {
+			name, pid = p.Runtime, p.PID
+		}
+	}
+	return name, pid
+}
+
+// runtimeNative is a program that nothing interprets.
+const runtimeNative = "native"
+
+// cpuTool is what profiles the CPU of the server's runtime.
+func (f *facts) cpuTool() string {
+	name, pid := f.serverRuntime()
+	switch name {
+	case "":
+		return "--pprof, perf"
+	case "go":
+		return "--pprof"
+	case "java":
+		return fmt.Sprintf("jcmd %d JFR.start duration=30s filename=cpu.jfr, or async-profiler", pid)
+	case "python":
+		return fmt.Sprintf("py-spy top --pid %d", pid)
+	case "node":
+		return "node --cpu-prof"
+	case "php":
+		return fmt.Sprintf("phpspy -p %d", pid)
+	case "ruby":
+		return fmt.Sprintf("rbspy record --pid %d", pid)
+	case "dotnet":
+		return fmt.Sprintf("dotnet-trace collect -p %d", pid)
+	case "erlang":
+		return "recon, eprof"
+	}
+	return fmt.Sprintf("perf record -g -p %d", pid)
+}
+
+// ownLimit is what bounds the cores that the server's runtime uses.
+func (f *facts) ownLimit() string {
+	switch name, _ := f.serverRuntime(); name {
+	case "go":
+		return "GOMAXPROCS"
+	case "java":
+		return "its pool of threads, -XX:ActiveProcessorCount"
+	case "python", "node", "php", "ruby", "perl":
+		return "workers, processes"
+	case "":
+		return "GOMAXPROCS, workers, processes"
+	}
+	return "workers, threads, processes"
+}
