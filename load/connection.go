@@ -268,7 +268,14 @@ func (w *worker) renew(i uint32, c *conn, n int32) {
 		w.freeSlots(i, c, n)
 		return
 	}
-	if w.quota >= 0 && !w.measuring {
+	if w.phase < warming && n > 0 {
+		if w.phase == probing {
+			w.answeredAlone(i)
+			return
+		}
+		w.answeredFirst(i)
+	}
+	if w.quota >= 0 && w.phase < measuring {
 		w.quota += int64(n) // requests of the warm-up are not among those asked for
 	}
 	w.supply(i, c, n)
@@ -407,7 +414,7 @@ func (w *worker) lost(i uint32, c *conn) {
 		w.fail(i, c, PhaseResponse, causeClosed, causeClosed)
 		return
 	}
-	if idle := w.Start != nil && !w.running; c.served == 0 && !idle { // a server may close who waits for the start
+	if c.served == 0 && !w.idle() {
 		w.tally.Faults[Fault{PhaseConnect, causeUnused}]++
 	}
 	if c.stamped > 0 {

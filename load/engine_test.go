@@ -225,7 +225,32 @@ func balanced(t testing.TB, c *Config, r *Result, w *watcher) {
 	if hour := int64(time.Hour); n.Response.Max() > hour || n.Service.Max() > hour || n.Lag.Max() > hour {
 		t.Errorf("times without meaning: response %d, service %d, lag %d", n.Response.Max(), n.Service.Max(), n.Lag.Max())
 	}
+	balancedSlots(t, c, r)
 	balancedRows(t, r, w)
+}
+
+// balancedSlots is Little's law without a margin: the slots of a closed loop are
+// never without a request, so their time is the sum of the response times and
+// of what is begun at either edge of the window.
+func balancedSlots(t testing.TB, c *Config, r *Result) {
+	t.Helper()
+	if !c.Rate.IsZero() {
+		if r.Edges != nil {
+			t.Errorf("an open loop has edges: %+v", *r.Edges)
+		}
+		return
+	}
+	if c.Requests > 0 || r.WindowNs == 0 || r.Interrupted {
+		return // a slot is idle once no request is left for it
+	}
+	slots := int64(c.Share.Part(uint64(c.Connections))) * int64(c.Pipelining)
+	if c.Share == (Share{}) {
+		slots = int64(c.Connections * c.Pipelining)
+	}
+	used := int64(r.Total.Response.Sum()) + r.Edges.InFlightNs - r.Edges.CarriedNs
+	if used != slots*r.WindowNs {
+		t.Errorf("%d slots of %d ns, but the requests took %d ns: %.4f of it", slots, r.WindowNs, used, float64(used)/float64(slots*r.WindowNs))
+	}
 }
 
 // balancedRows: rows follow each other without gap or overlap, are of the

@@ -73,7 +73,7 @@ func (w *worker) close(endNs int64) {
 	t.InFlight = uint64(w.inFlight)
 	t.Connected = w.connected
 	t.GatherNs = int64(w.gatherFor)
-	if w.running && !w.ending {
+	if w.phase >= starting && w.phase < draining {
 		t.Behind = w.behindNow()
 	}
 	cpu, now := sys.ThreadCPUNs(), w.clock()
@@ -91,7 +91,7 @@ func (w *worker) behindNow() uint64 {
 		return 0
 	}
 	rate := perNs(w.schedule.from)
-	if w.measuring && w.schedule.to != w.schedule.from {
+	if w.phase >= measuring && w.schedule.to != w.schedule.from {
 		done := float64(w.nextDue-w.windowNs) / float64(w.lengthNs())
 		rate += (perNs(w.schedule.to) - rate) * min(max(done, 0), 1)
 	}

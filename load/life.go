@@ -11,25 +11,24 @@ import (
 // newWorker sets a worker up on the calling OS thread, which it keeps.
 func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- delivery) (*worker, error) {
 	w := &worker{
-		shared: s, id: id, first: first, pipelining: s.Pipelining,
+		shared: s, id: id, number: first, pipelining: s.Pipelining,
 		learned: s.script.learned(), conns: make([]conn, count),
 		flights: make([]flight, flights(count, s.Pipelining)),
 		fresh:   make([]uint32, 0, count),
 		reopen:  make([]uint32, 0, count),
 		tally:   newTally(len(s.Mix)), free: free, out: out,
 		openLoop: !s.Rate.IsZero(),
-		quota:    -1, tickNs: maxTime, nextDue: maxTime, windowNs: maxTime, endNs: maxTime,
+		quota:    -1, granted: -1, tickNs: maxTime, nextDue: maxTime, windowNs: maxTime, endNs: maxTime,
 	}
 	w.tally.Warmup = true // until the window opens
 	if w.openLoop {
 		w.slots.of = make([]uint32, count*s.Pipelining)
 	} else if s.Requests > 0 {
 		own := s.Share.Part(s.Requests)
-		w.quota = int64(own / uint64(s.Threads))
+		w.granted = int64(own / uint64(s.Threads))
 		if uint64(id) < own%uint64(s.Threads) {
-			w.quota++
+			w.granted++
 		}
-		w.granted = w.quota
 	}
 	for i := range w.conns {
 		c := &w.conns[i]
@@ -74,6 +73,9 @@ func (w *worker) settle() error {
 // end closes the books of the window.
 func (w *worker) end() {
 	w.fill(w.now)
+	if w.phase == probing { // interrupted
+		w.forgetAlone()
+	}
 	if w.lastNs == 0 {
 		w.lastNs = w.now
 	}
@@ -86,13 +88,17 @@ func (w *worker) report() *WorkerReport {
 	r := &WorkerReport{
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
-		firstNs: w.firstNs, firstDueNs: w.firstDueNs, errors: w.errors,
+		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
+		errors: w.errors,
 	}
-	if !w.measuring {
+	if w.phase < measuring {
 		return r
 	}
 	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
 	r.asked, r.unsent = w.asked()
+	if !w.openLoop {
+		r.edges = &Edges{w.carriedNs, w.waited(w.lastNs)}
+	}
 	if r.windowNs = w.lastNs - w.windowNs; r.windowNs <= 0 {
 		return r
 	}

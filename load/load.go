@@ -16,6 +16,7 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"ceiling/internal/hist"
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
 	"ceiling/internal/unit"
@@ -39,6 +40,11 @@ type Config struct {
 	// Poisson arrivals in place of constant gaps.
 	Poisson bool
 	Seed    uint64
+	// Lone is how long requests are sent one at a time, a single one in flight in
+	// the whole run, before a closed loop begins; 0: none. The first share's last
+	// worker does it once its connections stand, and only then tells that it is
+	// ready. See Lone.
+	Lone time.Duration
 	// Warmup before the window, Duration of the window (0: until Requests).
 	Warmup, Duration time.Duration
 	// Requests ends the run after so many; 0 means Duration ends it.
@@ -110,6 +116,13 @@ type Result struct {
 	// do not: it comes to the same. Those of an open loop were due in the
 	// warm-up, and their latencies are left out.
 	Carried uint64
+	// Edges of the window in a closed loop; nil: not known.
+	Edges *Edges
+	// Lone requests, nil: none were sent. First is how long after the start of a
+	// closed loop each connection had its first answer, of those that got one
+	// before the window opened; nil: not looked at.
+	Lone  *Lone
+	First *hist.Hist
 	// Asked is how many requests were due in the window of an open loop, or were
 	// asked for by number; Unsent the ones that never left, LateAtEnd those of
 	// an open loop that had not left when the window closed.
@@ -132,6 +145,22 @@ type Result struct {
 	Interrupted bool
 }
 
+// Edges are how long the requests of all slots had waited for their answers when
+// the window opened (below 0 where they came due after that) and when it closed,
+// each summed over the requests. With them slots × window = all response times +
+// InFlightNs − CarriedNs, exactly, where no slot was ever without a request.
+type Edges struct {
+	CarriedNs, InFlightNs int64
+}
+
+// addEdges adds a part's to those of all, which are nil where one part's are.
+func addEdges(all, part *Edges) *Edges {
+	if all == nil || part == nil {
+		return nil
+	}
+	return &Edges{all.CarriedNs + part.CarriedNs, all.InFlightNs + part.InFlightNs}
+}
+
 // WorkerReport is one worker's own account.
 type WorkerReport struct {
 	// Agent of several that the worker is part of, by its number in the Merger.
@@ -144,6 +173,9 @@ type WorkerReport struct {
 	Opened      int
 
 	carried, inFlight, asked, unsent, lateAtEnd uint64
+	edges                                       *Edges
+	alone                                       *Lone
+	first                                       *hist.Hist
 	firstNs, firstDueNs                         int64 // the first request left, and was due to
 	windowNs                                    int64 // what its counted requests took
 	engine, why                                 string
@@ -173,7 +205,7 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, errors.New("load: threads, pipelining, timeout and a duration or a number of requests must be set")
 	case own < c.Threads:
 		return nil, fmt.Errorf("load: %d connections are too few for %d threads; each thread needs its own", own, c.Threads)
-	case c.Duration < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
+	case c.Duration < 0 || c.Lone < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
 		return nil, errors.New("load: a time is negative")
 	case c.Duration == 0 && !c.Rate.Constant():
 		return nil, errors.New("load: a ramp needs a duration")
@@ -407,13 +439,19 @@ func (r *coordinator) fail(err error) {
 
 // finish draws the workers' own accounts together.
 func (r *coordinator) finish() {
-	r.result.StartLateNs = -1
-	for _, w := range r.result.Workers {
+	r.result.StartLateNs, r.result.Edges = -1, &Edges{}
+	for i := range r.result.Workers {
+		w := &r.result.Workers[i]
+		if w.alone != nil {
+			r.result.Lone = w.alone
+		}
+		r.result.First = joinFirsts(r.result.First, w.first)
 		late := w.firstNs - w.firstDueNs + r.startNs.Load() - r.askedNs
 		if w.firstNs > 0 && (r.result.StartLateNs < 0 || late < r.result.StartLateNs) {
 			r.result.StartLateNs = max(late, 0)
 		}
 		r.result.Carried += w.carried
+		r.result.Edges = addEdges(r.result.Edges, w.edges)
 		r.result.Total.InFlight += w.inFlight
 		r.result.Asked += w.asked
 		r.result.Unsent += w.unsent

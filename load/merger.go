@@ -145,7 +145,7 @@ func (m *Merger) Agent(agent int) *Result {
 // its agent's number. Started is the earliest of the agents' own wall clocks.
 func (m *Merger) Result() *Result {
 	all := NewResult(m.targets)
-	all.StartLateNs = -1
+	all.StartLateNs, all.Edges = -1, &Edges{}
 	first := true
 	for i := range m.agents {
 		r := m.Agent(i)
@@ -187,6 +187,11 @@ func (r *Result) join(o *Result) {
 	}
 	r.WindowNs, r.StartLateNs = max(r.WindowNs, o.WindowNs), max(r.StartLateNs, o.StartLateNs)
 	r.Carried += o.Carried
+	r.Edges = addEdges(r.Edges, o.Edges)
+	if o.Lone != nil {
+		r.Lone = o.Lone // of the one agent that did it
+	}
+	r.First = joinFirsts(r.First, o.First)
 	r.Asked += o.Asked
 	r.Unsent += o.Unsent
 	r.LateAtEnd += o.LateAtEnd

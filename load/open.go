@@ -28,10 +28,10 @@ func (w *worker) mainSchedule() {
 func (w *worker) advance() {
 	due := w.arrivals.due()
 	length := int64(w.Warmup)
-	if w.measuring {
+	if w.phase >= measuring {
 		length = w.lengthNs()
 	}
-	if due >= length || w.measuring && w.Requests > 0 && w.arrivals.number >= w.Requests {
+	if due >= length || w.phase >= measuring && w.Requests > 0 && w.arrivals.number >= w.Requests {
 		w.nextDue = maxTime
 		return
 	}

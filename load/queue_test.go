@@ -38,8 +38,8 @@ func TestConnectionQueue(t *testing.T) {
 		defer r.Shut()
 		w := &worker{
 			shared: &shared{Config: Config{Mix: mix, Pipelining: p, Unexpected: errorStatuses()}, script: s}, pipelining: p, ring: r,
-			conns: make([]conn, 1), flights: make([]flight, p), tally: newTally(2), quota: 0, running: true,
-			measuring: true, dialNs: maxTime, now: 1,
+			conns: make([]conn, 1), flights: make([]flight, p), tally: newTally(2), quota: 0,
+			phase: measuring, dialNs: maxTime, now: 1,
 		}
 		c := &w.conns[0]
 		c.fd, c.generation, c.state = -1, 1, open

@@ -180,6 +180,31 @@ func (r *reader) faults(into map[Fault]uint64) {
 	}
 }
 
+// lone reads the lone requests and the first answers.
+func (r *reader) lone(to *Result) {
+	if r.bool() {
+		l := &Lone{Connections: r.number(), Failed: r.number(), Bad: r.number()}
+		n := r.number()
+		r.refuse(n > loneMost)
+		l.ElapsedNs = r.time()
+		for ; n > 0 && r.err == nil; n-- {
+			l.ServiceNs = append(l.ServiceNs, r.time())
+		}
+		to.Lone = l
+	}
+	if r.bool() {
+		to.First = new(hist.Hist)
+		r.sized(to.First.UnmarshalBinary)
+	}
+}
+
+// time is one that is not below 0.
+func (r *reader) time() int64 {
+	v := r.uint()
+	r.refuse(v > uint64(maxTime))
+	return int64(v & uint64(maxTime-1))
+}
+
 func (r *reader) result(to *Result) {
 	r.sized(to.Total.UnmarshalBinary)
 	r.faults(to.Setup)
@@ -201,6 +226,10 @@ func (r *reader) result(to *Result) {
 		to.EngineFeatures = append(to.EngineFeatures, r.text())
 	}
 	to.Interrupted = r.bool()
+	if r.bool() {
+		to.Edges = &Edges{CarriedNs: r.int(), InFlightNs: r.int()}
+	}
+	r.lone(to)
 	for left := r.uint(); left > 0 && r.err == nil; left-- {
 		w := WorkerReport{Agent: r.number(), Thread: r.number(), Connections: r.number(), Opened: r.number(), Completed: r.uint()}
 		w.Busy, w.RunDelay = r.float(), r.float()

@@ -13,7 +13,7 @@ import (
 // Versions of the binary forms.
 const (
 	tallyVersion  = 1
-	resultVersion = 2
+	resultVersion = 3
 )
 
 // NewResult is an empty result of a run with so many targets, to be decoded
@@ -173,6 +173,7 @@ func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 		interrupted = 1
 	}
 	b = append(b, interrupted)
+	b = appendLone(appendEdges(b, r.Edges), r.Lone, r.First)
 	b = binary.AppendUvarint(b, uint64(len(r.Workers)))
 	for i := range r.Workers {
 		w := &r.Workers[i]
@@ -196,6 +197,34 @@ func (r *Result) counts() []*uint64 {
 // times of a result; StartLateNs may be -1.
 func (r *Result) times() []*int64 {
 	return []*int64{&r.WindowNs, &r.StartLateNs, &r.UserNs, &r.SystemNs}
+}
+
+func appendEdges(b []byte, e *Edges) []byte {
+	if e == nil {
+		return append(b, 0)
+	}
+	return binary.AppendVarint(binary.AppendVarint(append(b, 1), e.CarriedNs), e.InFlightNs)
+}
+
+// appendLone adds the lone requests and the first answers, of either whether
+// there are any.
+func appendLone(b []byte, l *Lone, first *hist.Hist) []byte {
+	if l == nil {
+		b = append(b, 0)
+	} else {
+		b = append(b, 1)
+		for _, n := range []int{l.Connections, l.Failed, l.Bad, len(l.ServiceNs)} {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+		b = binary.AppendUvarint(b, uint64(l.ElapsedNs))
+		for _, n := range l.ServiceNs {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	if first == nil {
+		return append(b, 0)
+	}
+	return sized(append(b, 1), first.AppendBinary)
 }
 
 // UnmarshalBinary reads what AppendBinary wrote, all of b, in place of what r

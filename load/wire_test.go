@@ -49,6 +49,9 @@ func filled(v reflect.Value, rng *rand.Rand) {
 		for i := range v.Len() {
 			filled(v.Index(i), rng)
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		filled(v.Elem(), rng)
 	case reflect.Struct:
 		switch p := v.Addr().Interface().(type) {
 		case *hist.Hist:
@@ -222,6 +225,7 @@ func FuzzWireResult(f *testing.F) {
 	f.Add(b)
 	r.Total = *wideTally(rand.New(rand.NewPCG(1, 7)))
 	r.Workers, r.EngineFeatures = make([]WorkerReport, 2), []string{"a", "b"}
+	r.Lone, r.First, r.Edges = &Lone{ServiceNs: []int64{5, 1 << 40}, Connections: 4}, &r.Total.Lag, &Edges{-1, 1 << 40}
 	b, _ = r.AppendBinary(nil)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -31,7 +31,7 @@ type shared struct {
 type worker struct {
 	*shared
 	id          int
-	first       int // number of the first connection among the share's
+	number      int // of the first connection among the share's
 	pipelining  int
 	ring        *ring.Ring
 	learned     []http1.Learned
@@ -49,20 +49,20 @@ type worker struct {
 	openLoop    bool
 	arrivals    arrivals
 	nextDue     int64 // run's clock; of the next arrival
-	quota       int64 // requests still to be given to slots, -1 without limit
-	granted     int64 // quota at the beginning
+	quota       int64 // requests still to be given to slots, -1 without limit, as before the load
+	granted     int64 // quota at its beginning
 	countFromNs int64 // latencies of requests due before are left out
 	inFlight    int64
 	carried     int64 // inFlight when the window opened
+	carriedNs   int64 // and how long the requests of its slots had then waited, all together
 	connected   int
 	downNs      int64 // since when connected has been 0
 	pending     int   // connects under way
 	opened      int
 	attempted   int // first attempts that have ended, well or not
-	reported    bool
-	running     bool // the load has begun
-	measuring   bool // the window is open
-	ending      bool // the window's time is over: nothing new is sent
+	phase       phase
+	alone       *alone  // while it sends one request at a time, and what came of it
+	first       *firsts // the first answers of the load; nil: they are not looked at
 	now         int64
 	windowNs    int64  // when the window opens, run's clock
 	endNs       int64  // when it closes; maxTime without a duration
@@ -101,6 +101,21 @@ type delivery struct {
 	connected int
 }
 
+// phase is where a worker is in its life. Each follows the one before it; a
+// closed loop alone has lone requests and awaits first answers, and that only
+// where it was asked to.
+type phase uint8
+
+const (
+	opening   phase = iota // the first attempts to connect are under way
+	probing                // lone requests are sent, one after the other: lone.go
+	waiting                // for the start
+	starting               // the load has begun, and some connections await their first answer
+	warming                // all have it
+	measuring              // the window is open
+	draining               // the window's time is over: nothing new is sent
+)
+
 const maxTime = int64(1) << 62
 
 // maxPending bounds the connects under way, so that a small accept queue is
@@ -114,7 +129,7 @@ func (w *worker) loop() error {
 	for {
 		w.dial()
 		before := w.clock()
-		if w.openLoop && w.running {
+		if w.openLoop && w.phase >= starting {
 			w.now = before
 			w.release()
 			before = w.clock()
@@ -140,7 +155,7 @@ func (w *worker) loop() error {
 			w.expire()
 		}
 		// Asked here too, so that nobody waits for events once all is answered.
-		if w.inFlight == 0 && w.measuring && w.finished() {
+		if w.inFlight == 0 && w.phase >= measuring && w.finished() {
 			return nil
 		}
 	}
@@ -161,21 +176,20 @@ func (w *worker) work(events []ring.Event) {
 // patience is how long the next Wait may take.
 func (w *worker) patience(now int64) ring.Patience {
 	until := min(w.tickNs, w.expireNs, now+int64(100*time.Millisecond))
-	if !w.running {
+	if w.phase < starting {
 		until = min(until, now+int64(2*time.Millisecond))
 		if start := w.startNs.Load(); start > 0 {
 			until = min(until, start)
 		}
 	}
-	if w.running && w.openLoop && w.slots.count > 0 {
+	if w.phase >= starting && w.openLoop && w.slots.count > 0 {
 		until = min(until, w.nextDue)
 	}
-	if w.measuring {
-		if w.ending {
-			until = min(until, w.drainNs)
-		} else {
-			until = min(until, w.endNs)
-		}
+	switch w.phase {
+	case measuring:
+		until = min(until, w.endNs)
+	case draining:
+		until = min(until, w.drainNs)
 	}
 	if len(w.reopen) > 0 && w.pending < maxPending {
 		until = min(until, w.dialNs)
@@ -186,10 +200,10 @@ func (w *worker) patience(now int64) ring.Patience {
 // turn passes the boundaries of time: the load begins, the window opens and
 // closes, an interval ends. It tells whether the work is done.
 func (w *worker) turn() (done bool) {
-	if !w.running {
-		w.begin()
+	if w.phase < starting {
+		w.prepare()
 	}
-	if w.running && !w.measuring && w.now >= w.windowNs {
+	if w.phase >= starting && w.phase < measuring && w.now >= w.windowNs {
 		w.openWindow()
 	}
 	if w.now >= w.tickNs {
@@ -199,7 +213,7 @@ func (w *worker) turn() (done bool) {
 		w.lastNs = w.now
 		return true
 	}
-	return w.measuring && w.finished()
+	return w.phase >= measuring && w.finished()
 }
 
 // finished tells that the window has closed and no answer is to be waited
@@ -207,8 +221,8 @@ func (w *worker) turn() (done bool) {
 // within bounds, for those requests were due. The end of what is counted is
 // then that of the last answer, not of the waiting.
 func (w *worker) finished() bool {
-	if w.now >= w.endNs && !w.ending {
-		w.ending = true
+	if w.now >= w.endNs && w.phase == measuring {
+		w.phase = draining
 		w.lastNs = w.endNs
 		if !w.openLoop {
 			return true
@@ -218,7 +232,7 @@ func (w *worker) finished() bool {
 		w.tickNs = maxTime // the drain is one interval
 	}
 	switch {
-	case w.ending:
+	case w.phase == draining:
 		w.lastNs = max(w.endNs, w.doneNs)
 		return w.answered() || w.now >= w.drainNs
 	case w.Requests > 0 && w.answered():
@@ -252,17 +266,29 @@ func (w *worker) lengthNs() int64 {
 	return int64(w.Duration)
 }
 
-// begin starts the load once the coordinator has said when.
-func (w *worker) begin() {
-	if !w.reported && w.attempted == len(w.conns) {
-		w.reported = true
-		w.out <- delivery{worker: w.id, ready: true, connected: w.connected}
+// prepare does what comes before the load: the first attempts to connect, the
+// lone requests, the wait for the start.
+func (w *worker) prepare() {
+	if w.phase == opening && w.attempted == len(w.conns) {
+		w.beAlone()
 	}
-	start := w.startNs.Load()
-	if start == 0 || w.now < start {
-		return
+	if w.phase == probing {
+		w.stayAlone()
 	}
-	w.running, w.downNs = true, w.now
+	if start := w.startNs.Load(); w.phase == waiting && start > 0 && w.now >= start {
+		w.begin(start)
+	}
+}
+
+// ready says that what comes before the start is done.
+func (w *worker) ready() {
+	w.phase = waiting
+	w.out <- delivery{worker: w.id, ready: true, connected: w.connected}
+}
+
+// begin starts the load.
+func (w *worker) begin(start int64) {
+	w.phase, w.downNs, w.quota = starting, w.now, w.granted
 	w.windowNs = start + int64(w.Warmup)
 	w.endNs = maxTime
 	if w.Duration > 0 {
@@ -278,7 +304,7 @@ func (w *worker) begin() {
 		w.openWindow()
 	}
 	if w.openLoop {
-		if !w.measuring {
+		if w.phase < measuring {
 			w.warmSchedule(start)
 		}
 		for i := range w.conns {
@@ -287,6 +313,7 @@ func (w *worker) begin() {
 		return
 	}
 	w.firstDueNs = start
+	w.first = w.awaitFirsts()
 	for i := range w.conns {
 		c := &w.conns[i]
 		if w.quota >= 0 && c.state != open {
@@ -296,6 +323,9 @@ func (w *worker) begin() {
 		w.supply(uint32(i), c, int32(w.pipelining))
 		w.transmit(uint32(i), c)
 	}
+	if w.phase == measuring { // without a warm-up they come due after the window has opened
+		w.carriedNs = w.waited(w.windowNs)
+	}
 }
 
 // openWindow ends the warm-up: what was counted until now is handed over as
@@ -303,9 +333,9 @@ func (w *worker) begin() {
 func (w *worker) openWindow() {
 	w.cutAt(w.windowNs)
 	w.tickNs = w.windowNs + int64(w.Interval)
-	w.measuring = true
+	w.phase = measuring
 	w.tally.Warmup = false
-	w.carried = w.inFlight
+	w.carried, w.carriedNs = w.inFlight, w.waited(w.windowNs)
 	w.doneNs = w.windowNs
 	w.windowCPUNs, w.windowDelay = sys.ThreadCPUNs(), w.runDelay()
 	if w.openLoop {
@@ -359,7 +389,7 @@ func (w *worker) dial() {
 // unneeded tells that a new connection would have no request: all that were
 // asked for have been given out.
 func (w *worker) unneeded(c *conn) bool {
-	return w.NewConnections && w.running && w.quota == 0 && c.waiting == 0
+	return w.NewConnections && w.phase >= starting && w.quota == 0 && c.waiting == 0
 }
 
 func (w *worker) connect(i uint32, c *conn, now int64) {
@@ -382,7 +412,7 @@ func (w *worker) socket(i uint32) (int, error) {
 	if err != nil || len(w.sources) == 0 {
 		return fd, err
 	}
-	from := &w.sources[(w.first+int(i))%len(w.sources)]
+	from := &w.sources[(w.number+int(i))%len(w.sources)]
 	if err = from.BindSource(fd); err != nil {
 		err = errors.Join(err, syscall.Close(fd))
 	}

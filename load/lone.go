@@ -1,0 +1,223 @@
+package load
+
+import (
+	"time"
+
+	"ceiling/internal/hist"
+)
+
+// Lone requests are sent one at a time before a closed loop begins: a single one
+// in flight in the whole run, so none of them waits for another. By Little's law
+// the rate of the loop times the service time of a lone request is how many
+// requests the server works on at once; all others of the loop wait.
+//
+// They are the requests of the mix in its order, over a few connections in turn,
+// or with NewConnections each on a connection just opened. Nothing that they do
+// counts in the figures of the run but what went wrong, in Result.Setup.
+type Lone struct {
+	// ServiceNs of each that was answered, in the order they were sent: number k
+	// went over connection k modulo Connections.
+	ServiceNs []int64
+	// Connections that they were spread over: 1 with NewConnections.
+	Connections int
+	// Failed ended without an answer: 0, or 1 that was the last. Bad were answered
+	// with a status of 400 or more.
+	Failed, Bad int
+	// ElapsedNs from the first of them to the end of the last.
+	ElapsedNs int64
+}
+
+const (
+	// loneMost requests give a median within 4 % of its rank: more would only
+	// warm what the load is to find as it is.
+	loneMost = 200
+	// loneLeast is how many a slow server is asked for, within lonePatience times
+	// Config.Lone. One that was sent is always waited for.
+	loneLeast    = 6
+	lonePatience = 3
+	// loneConnections tell a process or a thread that is slower than the others,
+	// and leave enough requests for each.
+	loneConnections = 4
+)
+
+// alone is what a worker keeps while it sends lone requests.
+type alone struct {
+	Lone
+	setup   *Tally // what was counted before
+	over    []uint32
+	busy    bool
+	on      uint32 // the connection of the one under way
+	begunNs int64
+	sumNs   uint64 // service times until now
+}
+
+// idle tells whether the connections stand idle for a reason of this side: a
+// server may close one of them without its being a fault.
+func (w *worker) idle() bool {
+	return w.phase < starting && w.Start != nil || w.Lone > 0 && (w.phase == probing || w.phase == waiting)
+}
+
+// beAlone begins the lone requests where this worker is to send them. It is the
+// last worker's work: of a ramp of connections the last ones are its.
+func (w *worker) beAlone() {
+	a := &alone{setup: w.tally, begunNs: w.now}
+	most := loneConnections
+	if w.NewConnections {
+		most = 1
+	}
+	for i := 0; i < len(w.conns) && len(a.over) < most; i++ {
+		if w.conns[i].state == open {
+			a.over = append(a.over, uint32(i))
+		}
+	}
+	if w.openLoop || w.Lone == 0 || w.Share.First > 0 || w.id != w.Threads-1 || len(a.over) == 0 {
+		w.ready()
+		return
+	}
+	a.Connections = len(a.over)
+	w.alone, w.phase = a, probing
+	w.tally = newTally(len(w.Mix))
+	w.tally.Warmup = true
+}
+
+// stayAlone sends the next lone request, or ends them.
+func (w *worker) stayAlone() {
+	a := w.alone
+	past := w.now - a.begunNs
+	enough := past >= int64(w.Lone) && len(a.ServiceNs) >= loneLeast || past >= lonePatience*int64(w.Lone) || len(a.ServiceNs) >= loneMost || a.Failed > 0
+	switch {
+	case a.busy && enough && w.conns[a.on].onWire == 0:
+		w.withdraw(a.on)
+		w.endAlone()
+	case a.busy:
+	case enough:
+		w.endAlone()
+	default:
+		a.on = a.over[len(a.ServiceNs)%len(a.over)]
+		a.busy = true
+		w.enqueue(a.on, &w.conns[a.on], w.now, 1)
+		w.transmit(a.on, &w.conns[a.on])
+	}
+}
+
+// withdraw takes back a lone request whose connection could not be opened again.
+func (w *worker) withdraw(i uint32) {
+	c := &w.conns[i]
+	if c.resend > 0 {
+		w.fail(i, c, PhaseResponse, causeClosed, causeClosed)
+		return
+	}
+	c.waiting, c.entries, c.head = 0, 0, 0
+	c.next = c.oldest
+}
+
+// answeredAlone takes the end of a lone request, and has the next one sent in
+// the same turn.
+func (w *worker) answeredAlone(i uint32) {
+	a, t := w.alone, w.tally
+	if !a.busy || i != a.on {
+		return
+	}
+	a.busy = false
+	a.ElapsedNs = w.now - a.begunNs
+	if t.Failed > 0 {
+		a.Failed++
+		return
+	}
+	sum := t.Service.Sum()
+	a.ServiceNs = append(a.ServiceNs, int64(sum-a.sumNs))
+	a.sumNs, a.Bad = sum, int(t.Bad)
+	w.stayAlone()
+}
+
+// endAlone gives the worker back as it was: only faults are kept.
+func (w *worker) endAlone() {
+	w.forgetAlone()
+	w.ready()
+}
+
+func (w *worker) forgetAlone() {
+	a := w.alone
+	w.countLag(0, 0)
+	for f, n := range w.tally.Faults {
+		a.setup.Faults[f] += n
+	}
+	w.tally, a.setup = a.setup, nil
+	w.firstNs = 0
+}
+
+// report is what came of the lone requests; nil of none.
+func (a *alone) report() *Lone {
+	if a == nil {
+		return nil
+	}
+	return &a.Lone
+}
+
+// firsts is when the connections of a closed loop had their first answers. All
+// slots begin at once: what is answered within the service time of one request
+// was worked on at once.
+type firsts struct {
+	after   hist.Hist
+	had     []bool
+	left    int
+	startNs int64
+}
+
+// awaitFirsts begins to look at them, where anything is to be concluded.
+func (w *worker) awaitFirsts() *firsts {
+	if w.Lone == 0 || w.phase != starting {
+		w.phase = max(w.phase, warming)
+		return nil
+	}
+	return &firsts{had: make([]bool, len(w.conns)), left: len(w.conns), startNs: w.firstDueNs}
+}
+
+// answeredFirst counts the first answer of a connection.
+func (w *worker) answeredFirst(i uint32) {
+	f := w.first
+	if f == nil || f.had[i] {
+		return
+	}
+	f.had[i] = true
+	f.after.Record(w.now - f.startNs)
+	if f.left--; f.left == 0 {
+		w.phase = warming
+	}
+}
+
+func (f *firsts) report() *hist.Hist {
+	if f == nil {
+		return nil
+	}
+	return &f.after
+}
+
+// joinFirsts adds those of one to another's; either may be nil.
+func joinFirsts(all, one *hist.Hist) *hist.Hist {
+	if all == nil || one == nil {
+		if all == nil {
+			all = one
+		}
+		return all
+	}
+	sum := *all
+	sum.Merge(one)
+	return &sum
+}
+
+// waited is how long the requests of a closed loop's slots have waited for their
+// answers at a time, all together.
+func (w *worker) waited(atNs int64) (sumNs int64) {
+	for i := range w.conns {
+		c, q := &w.conns[i], w.queue(uint32(i))
+		for k := range c.entries {
+			f := &q[wrap(c.head+k, len(q))]
+			sumNs += int64(f.n) * (atNs - f.due)
+		}
+	}
+	return sumNs
+}
+
+// loneBound is how much longer Config.Lone can make the time before the start.
+func loneBound(lone, timeout time.Duration) time.Duration { return lonePatience*lone + timeout }
