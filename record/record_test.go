@@ -167,7 +167,7 @@ func TestUnfinishedRun(t *testing.T) {
 	check("load", run.Load.Connections == 8 && run.Load.Established == 8 && run.Load.Mode == "closed")
 	check("environment", run.Environment.Host == "here")
 	check("errors", len(run.Errors) == 1 && run.Errors[0] == Error{Phase: "status", Cause: "400 or more", Count: 40})
-	check("latency", run.Latency == Latency{})
+	check("latency", reflect.DeepEqual(run.Latency, Latency{}))
 	missing := map[string]bool{}
 	for _, n := range run.NotMeasured {
 		missing[n.What] = true

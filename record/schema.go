@@ -39,6 +39,13 @@ type Run struct {
 	// ErrorResponses has the first response of each unexpected status.
 	ErrorResponses []ErrorResponse `json:"error_responses,omitempty"`
 	Latency        Latency         `json:"latency"`
+	// Edges of the window of a closed loop; none where they are not known.
+	Edges *Edges `json:"edges,omitempty"`
+	// Lone requests, sent one at a time before the load; none where there were not
+	// any. FirstAnswers is how long after the start of a closed loop with a warm-up
+	// each connection had its first answer, of those that got one before the window.
+	Lone         *Lone `json:"lone,omitempty"`
+	FirstAnswers []Bin `json:"first_answers,omitempty"`
 	// ByTarget has one row per target where the run has more than one.
 	ByTarget  []TargetResult `json:"by_target,omitempty"`
 	Generator Generator      `json:"generator"`
@@ -190,6 +197,10 @@ type Latency struct {
 	Response Quantiles `json:"response"`
 	Service  Quantiles `json:"service"`
 	Lag      Quantiles `json:"lag"`
+	// ResponseBins and ServiceBins are the distributions of a whole run: ascending,
+	// none wider than an eighth.
+	ResponseBins []Bin `json:"response_bins,omitempty"`
+	ServiceBins  []Bin `json:"service_bins,omitempty"`
 }
 
 // Quantiles of one latency, nanoseconds.
@@ -204,6 +215,38 @@ type Quantiles struct {
 	MaxNs  int64   `json:"max_ns"`
 	// HDR is the histogram in HdrHistogram V2, base64, on request.
 	HDR string `json:"hdr,omitempty"`
+}
+
+// Bin is a number of times that were nearly alike, nanoseconds on average.
+type Bin struct {
+	Ns    int64  `json:"ns"`
+	Count uint64 `json:"count"`
+}
+
+// Edges are how long the requests of all slots had waited for their answers when
+// the window opened, and when it closed, each summed over the requests. With them
+// Little's law is exact: slots × window = the response times + InFlightNs −
+// CarriedNs.
+type Edges struct {
+	CarriedNs  int64 `json:"carried_ns"`
+	InFlightNs int64 `json:"in_flight_ns"`
+}
+
+// Lone is what the requests took that had the server to themselves.
+type Lone struct {
+	// Sent counts those that were, Failed those of them without an answer, Bad
+	// those answered with a status of 400 or more.
+	Sent   int `json:"sent"`
+	Failed int `json:"failed,omitempty"`
+	Bad    int `json:"bad,omitempty"`
+	// Connections that they were spread over, in turn.
+	Connections int     `json:"connections"`
+	ElapsedS    float64 `json:"elapsed_s"`
+	// ServiceNs of each that was answered, in the order they were sent. The first
+	// Cold of them met a server that was not warm, and are left out of Service.
+	ServiceNs []int64   `json:"service_ns"`
+	Cold      int       `json:"cold"`
+	Service   Quantiles `json:"service"`
 }
 
 // TargetResult is one target's part of a mix.

@@ -48,6 +48,9 @@ func Text(w io.Writer, r *record.Run) error {
 			unit.FormatNs(t.Response.P50Ns), unit.FormatNs(t.Response.P99Ns), statusLine(t.Statuses)))
 	}
 	p.fact("generator", generatorLine(r))
+	if text := loneLine(r); text != "" {
+		p.fact("lone", text)
+	}
 	agents(p, r)
 	p.line("")
 	verdict(p, &r.Verdict)
@@ -226,6 +229,23 @@ func generatorLine(r *record.Run) string {
 		parts = append(parts, fmt.Sprintf("calibrated for %.1f× this rate", g.Headroom))
 	}
 	return strings.Join(parts, " · ")
+}
+
+// loneLine says what the requests took that were alone; "" where there were none.
+func loneLine(r *record.Run) string {
+	l := r.Lone
+	if l == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s one at a time before the load, over %s", plural(l.Sent, "request"), plural(l.Connections, "connection"))
+	if n := len(l.ServiceNs) - l.Cold; n > 0 {
+		q := &l.Service
+		text += fmt.Sprintf(": p50 %s, %s – %s without the first %d", unit.FormatNs(q.P50Ns), unit.FormatNs(q.MinNs), unit.FormatNs(q.MaxNs), l.Cold)
+	}
+	if l.Failed > 0 {
+		text += fmt.Sprintf(" · %d failed", l.Failed)
+	}
+	return text
 }
 
 // maxEvidence bounds the lines of evidence, for a person who has five seconds.

@@ -110,6 +110,13 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	if len(w.Agents) > 0 {
 		run.Generator.PID = 0 // each agent's is its own
 	}
+	run.Lone, run.Latency.ResponseBins, run.Latency.ServiceBins = lone(w.Result.Lone), record.BinsOf(&t.Response), record.BinsOf(&t.Service)
+	if e := w.Result.Edges; e != nil {
+		run.Edges = &record.Edges{CarriedNs: e.CarriedNs, InFlightNs: e.InFlightNs}
+	}
+	if w.Result.First != nil {
+		run.FirstAnswers = record.BinsOf(w.Result.First)
+	}
 	if r.spec.SLO.NeedsHistogram() {
 		run.Latency.Response.HDR, run.Latency.Service.HDR = encoded(&t.Response), encoded(&t.Service)
 	}
@@ -153,6 +160,16 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 		run.Rate.SentPerS = float64(t.Sent) / elapsed
 	}
 	return run
+}
+
+// lone is what came of lone requests, nil of none.
+func lone(l *load.Lone) *record.Lone {
+	if l == nil {
+		return nil
+	}
+	r := record.LoneOf(l.ServiceNs, l.Connections)
+	r.Sent, r.Failed, r.Bad, r.ElapsedS = len(l.ServiceNs)+l.Failed, l.Failed, l.Bad, float64(l.ElapsedNs)/1e9
+	return r
 }
 
 // encoded is a histogram for the document, "" where it has no such form.

@@ -220,7 +220,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		Address: to.sockaddr, Mix: mix,
 		Connections: s.Connections, Threads: min(s.Threads, own), Pipelining: s.Pipelining,
 		Rate: s.Rate, Poisson: s.Arrivals == spec.Poisson, Seed: s.Seed,
-		Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
+		Lone: s.Lone(), Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
 		ConnectRamp: s.ConnectRamp, Timeout: s.Timeout,
 		NewConnections: s.NewConnections, Engine: s.Engine,
 		Unexpected: unexpected(s.Expect), Share: o.Share, Ready: o.Ready, Start: o.Start,

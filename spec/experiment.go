@@ -90,6 +90,7 @@ type Load struct {
 	Timeout        Time        `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"of a request, and of a connect"`
 	ConnectRamp    Time        `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
 	NewConnections bool        `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`
+	NoLone         bool        `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"send no single requests before the warm-up, by which a queue is told from a slow answer"`
 	SourceIPs      []string    `json:"source_ips,omitempty" yaml:"source_ips,omitempty" jsonschema:"local addresses, or ranges as in 10.0.0.0/28, to spread the connections over"`
 	Engine         string      `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`
 	PinGenerator   string      `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`

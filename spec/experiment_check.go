@@ -280,7 +280,7 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 		Connections: connections, Threads: l.Threads, Pipelining: pipelining, Rate: rate,
 		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: time.Duration(l.Warmup),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
-		NewConnections: l.NewConnections, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
+		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
 		SourceIPs: l.SourceIPs, PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof,
 	}
 	s.Threads = min(s.Threads, connections)

@@ -61,6 +61,10 @@ type Spec struct {
 	// are taken. None: the kernel chooses.
 	SourceIPs []string `json:"source_ips,omitempty"`
 
+	// NoLone leaves out the requests that are sent one at a time before a closed
+	// loop with a warm-up begins.
+	NoLone bool `json:"no_lone,omitempty"`
+
 	// Engine: EngineAuto, EngineUring or EngineEpoll.
 	Engine string `json:"engine"`
 	// Expect is the status codes that count as the response that was asked for;
@@ -101,6 +105,18 @@ type Field struct {
 
 // Open tells whether the run is an open loop.
 func (s *Spec) Open() bool { return !s.Rate.IsZero() }
+
+// Lone is how long requests are sent one at a time before the load begins: a
+// quarter of the warm-up and at most LoneMost in a closed loop, else 0.
+func (s *Spec) Lone() time.Duration {
+	if s.NoLone || s.Open() {
+		return 0
+	}
+	return min(s.Warmup/4, LoneMost)
+}
+
+// LoneMost bounds that time: 250 requests of 1 ms, five of 50 ms.
+const LoneMost = 250 * time.Millisecond
 
 // Slots is the number of requests a closed loop keeps in flight.
 func (s *Spec) Slots() int { return s.Connections * s.Pipelining }

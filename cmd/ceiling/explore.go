@@ -50,7 +50,7 @@ func (f *runFlags) isSweep() bool {
 // URL names none.
 func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Experiment, error) {
 	e := spec.Experiment{Kind: kind, Seed: f.seed, Repeats: f.plan.repeats, Load: spec.Load{
-		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, Engine: f.engine,
+		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone, Engine: f.engine,
 		SourceIPs: list(f.sourceIPs), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
 	}}
 	if f.requests != "" {

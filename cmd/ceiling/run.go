@@ -26,7 +26,7 @@ type runFlags struct {
 	method, body, targets, slo        string
 	expect                            string
 	header                            []string
-	newConnections, json              bool
+	newConnections, noLone, json      bool
 	dir, pinGenerator, pinServer      string
 	sourceIPs                         string
 	link, pprof, live                 string
@@ -99,6 +99,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
 	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
+	p.BoolVar(&f.noLone, "no-lone", false, "send no single requests before the warm-up (they tell a queue from a slow answer)")
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringVar(&f.pinGenerator, "pin-generator", "", "CPUs for the generator, as in 0-3,8")
 	p.StringVar(&f.pinServer, "pin-server", "", "CPUs for the server's processes, given back afterwards")
@@ -126,7 +127,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 // spec makes the checked Spec of the flags.
 func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 	s := spec.Spec{
-		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections,
+		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone,
 		Seed: cmp.Or(f.seed, rand.Uint64()>>11), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Pprof: f.pprof, // 53 bits survive any JSON reader
 		SourceIPs: list(f.sourceIPs),
 	}
