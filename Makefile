@@ -52,3 +52,5 @@ deps:
 
 bench: build
 	$(GO) run ./cmd/bench -ceiling ./ceiling
+	$(GO) run ./cmd/bench -ceiling ./ceiling -only accuracy -rounds 2
+	$(GO) run ./cmd/bench -ceiling ./ceiling -only compare -budget 30m

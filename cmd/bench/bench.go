@@ -103,6 +103,9 @@ func (b *bench) run(ctx context.Context) Entry {
 		b.calm(ctx, onlyCompare)
 		b.compared(ctx, &e)
 	}
+	if b.only == onlyAccuracy {
+		b.accuracy(ctx, &e)
+	}
 	if b.only == "" || b.only == onlySpeed {
 		b.calm(ctx, onlySpeed)
 		b.startup(ctx, &e)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -31,9 +32,9 @@ type Compared struct {
 const (
 	alarmLimit = 0.05 // of the pairs without a change
 	missLimit  = 0.10 // of those with one
-	// comparedRun is the time of each of the 111 runs of a comparison: 100 pairs
-	// take an hour and a half.
-	comparedRun = 250 * time.Millisecond
+	// pairTime is what a comparison takes that was never made: 111 runs, each with
+	// a start, a warm-up and a verdict of some 0.16 s.
+	pairTime = 111 * 160 * time.Millisecond
 )
 
 // pairKind is two commands that serve, and what is known of them.
@@ -66,17 +67,25 @@ func plantedKinds() []pairKind {
 	}
 }
 
-// compared asks `ceiling compare` about pairs without a change and with one.
+// compared asks `ceiling compare` about pairs without a change and with one, as
+// far as the ledger of trials does not have them.
 func (b *bench) compared(ctx context.Context, e *Entry) {
-	same := sameKinds()
+	t, err := b.openTrials(e)
+	if err != nil {
+		b.failed(ctx, onlyCompare, err)
+		return
+	}
+	same, changed := sameKinds(), plantedKinds()
 	for i := range b.pairs {
-		b.ask(ctx, e, &same[i%len(same)], i)
-	}
-	for _, k := range plantedKinds() {
-		for i := range max(b.pairs/5, 1) {
-			b.ask(ctx, e, &k, i)
+		// A fifth as many have a change; they are made among the others.
+		if i%5 == 0 {
+			for k := range changed {
+				b.ask(ctx, t, &changed[k], i/5)
+			}
 		}
+		b.ask(ctx, t, &same[i%len(same)], i/len(same))
 	}
+	e.Compared = comparedOf(t.list)
 	var pairs, alarms int
 	for _, c := range e.Compared {
 		if c.Planted == "" {
@@ -90,55 +99,105 @@ func (b *bench) compared(ctx context.Context, e *Entry) {
 	}
 }
 
-// ask makes one comparison and counts its decisions.
-func (b *bench) ask(ctx context.Context, e *Entry, k *pairKind, number int) {
-	if ctx.Err() != nil {
-		return
-	}
-	b.progress("comparison %d of %s", number+1, k.name)
-	c, err := b.compareOnce(ctx, k, b.seed+uint64(number))
-	if err != nil {
-		b.failed(ctx, "compare "+k.name, err)
-		return
-	}
-	at := slices.IndexFunc(e.Compared, func(c Compared) bool { return c.Pair == k.name })
-	if at < 0 {
-		at = len(e.Compared)
-		e.Compared = append(e.Compared, Compared{Pair: k.name, Decisions: map[string]int{}})
-		if k.metric != "" {
-			e.Compared[at].Planted = k.name
+// ask makes one comparison, unless the ledger has that many of the kind.
+func (b *bench) ask(ctx context.Context, t *trials, k *pairKind, number int) {
+	is := func(t *Trial) bool { return t.Pair != nil && t.Pair.Pair == k.name }
+	made := 0
+	for i := range t.list {
+		if is(&t.list[i]) {
+			made++
 		}
 	}
-	e.Compared[at].count(k, c)
+	takes := t.longest(is)
+	if takes == 0 {
+		takes = pairTime + 111*b.comparedRun
+	}
+	if ctx.Err() != nil || made > number || !t.room(takes) {
+		return
+	}
+	b.progress("comparison %d of %s", made+1, k.name)
+	begin, seed := time.Now(), b.seed+uint64(made)
+	c, apart, err := b.compareOnce(ctx, k, seed)
+	if err == nil {
+		p := pairTrialOf(k, c)
+		p.Seed, p.Apart, p.RunMs = seed, apart, float64(b.comparedRun.Milliseconds())
+		err = t.add(b, Trial{Pair: p}, time.Since(begin))
+	}
+	b.failed(ctx, "compare "+k.name, err)
 }
 
-// count takes in one answer. A planted change may show in other metrics as
+// pairTrialOf is what was decided. A planted change may show in other metrics as
 // well: those are no alarms.
-func (row *Compared) count(k *pairKind, c *record.Comparison) {
-	row.Pairs++
-	alarm := false
+func pairTrialOf(k *pairKind, c *record.Comparison) *PairTrial {
+	p := &PairTrial{Pair: k.name, Blocks: c.Blocks, Decisions: map[string]string{}, Intervals: map[string]string{}}
+	if k.metric != "" {
+		p.Planted = k.name
+	}
 	for i := range c.Changes {
 		ch := &c.Changes[i]
-		row.Decisions[ch.Metric+" "+ch.Decision]++
+		p.Decisions[ch.Metric] = ch.Decision
+		p.Intervals[ch.Metric] = fmt.Sprintf("%+.2f%% to %+.2f%%", ch.Relative.Low*100, ch.Relative.High*100)
 		changed := ch.Decision == record.Better || ch.Decision == record.Worse
-		alarm = alarm || k.metric == "" && changed
-		if k.metric != "" && ch.Metric == k.metric && ch.Decision == k.decision {
-			row.Found++
-		}
+		p.Alarm = p.Alarm || k.metric == "" && changed
+		p.Found = p.Found || k.metric != "" && ch.Metric == k.metric && ch.Decision == k.decision
 	}
-	if alarm {
+	return p
+}
+
+// comparedOf counts the pairs of the ledger by kind, in the order in which they
+// came up.
+func comparedOf(list []Trial) []Compared {
+	var rows []Compared
+	for i := range list {
+		p := list[i].Pair
+		if p == nil {
+			continue
+		}
+		at := slices.IndexFunc(rows, func(c Compared) bool { return c.Pair == p.Pair })
+		if at < 0 {
+			at = len(rows)
+			rows = append(rows, Compared{Pair: p.Pair, Planted: p.Planted, Decisions: map[string]int{}})
+		}
+		rows[at].count(p)
+	}
+	return rows
+}
+
+// count takes in one answer.
+func (row *Compared) count(p *PairTrial) {
+	row.Pairs++
+	for metric, decision := range p.Decisions {
+		row.Decisions[metric+" "+decision]++
+	}
+	if p.Alarm {
 		row.Alarms++
+	}
+	if p.Found {
+		row.Found++
 	}
 }
 
-// compareOnce asks once.
-func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (*record.Comparison, error) {
-	args := append([]string{"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", comparedRun.String(), "--rest", "0s", "--seed", fmt.Sprint(seed)}, k.args...)
+// compareOnce asks once, with generator and servers on CPUs of their own where
+// there are two.
+func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (c *record.Comparison, apart bool, err error) {
+	cpus, err := sys.AllowedCPUs(0)
+	if err != nil {
+		return nil, false, err
+	}
+	args := append([]string{"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", b.comparedRun.String(), "--rest", "0s", "--seed", fmt.Sprint(seed)}, k.args...)
+	if apart = len(cpus) > 1; apart {
+		var rest []string
+		for _, cpu := range cpus[1:] {
+			rest = append(rest, fmt.Sprint(cpu))
+		}
+		args = append(args, "--pin-generator", fmt.Sprint(cpus[0]), "--pin-server", strings.Join(rest, ","))
+	}
 	text, err := b.document(ctx, args...)
 	if err != nil {
-		return nil, err
+		return nil, apart, err
 	}
-	return comparisonIn(text)
+	c, err = comparisonIn(text)
+	return c, apart, err
 }
 
 // comparisonIn is the answer in a plan's JSON.

@@ -14,7 +14,7 @@ func TestAnswersAreCounted(t *testing.T) {
 	check := func(k pairKind, c *record.Comparison, found, alarms int) {
 		t.Helper()
 		row := Compared{Decisions: map[string]int{}}
-		row.count(&k, c)
+		row.count(pairTrialOf(&k, c))
 		if row.Pairs != 1 || row.Found != found || row.Alarms != alarms || len(row.Decisions) != 2 {
 			t.Errorf("%+v", row)
 		}

@@ -3,10 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"ceiling/race"
@@ -153,20 +150,5 @@ func parseEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// appendEntry adds a line to the ledger. One write in append mode: a line is
-// whole or it is not there.
-func appendEntry(path string, e *Entry) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(line, '\n'))
-	return errors.Join(err, f.Close())
-}
+// appendEntry adds a line to the ledger.
+func appendEntry(path string, e *Entry) error { return appendLine(path, e) }

@@ -42,6 +42,10 @@ type options struct {
 	ledger      string
 	only        string
 	pairs       int // of the comparisons without a change
+	trials      string
+	accuracyDoc string
+	budget      time.Duration // no further trial is begun after it; 0: all are
+	comparedRun time.Duration
 }
 
 // Parts of a run that -only names.
@@ -53,10 +57,15 @@ const (
 	onlyFind    = "find"
 	onlyProve   = "prove"
 	onlyCompare = "compare"
+	// onlyAccuracy runs planted bottlenecks. It and onlyCompare go on where the
+	// ledger of trials was left.
+	onlyAccuracy = "accuracy"
+	// onlyAccuracyDoc measures nothing and renders what there is.
+	onlyAccuracyDoc = "accuracy-doc"
 )
 
 func parts() []string {
-	return []string{onlySpeed, onlyTruth, onlyRace, onlyFind, onlyProve, onlyCompare}
+	return []string{onlySpeed, onlyTruth, onlyRace, onlyFind, onlyProve, onlyCompare, onlyAccuracy, onlyAccuracyDoc}
 }
 
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -68,6 +77,13 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "bench:", err)
 		return exitRefused
 	}
+	if o.only == onlyAccuracyDoc {
+		if err := renderAccuracy(o.trials, o.accuracyDoc); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return exitFailure
+		}
+		return exitDone
+	}
 	b, err := newBench(ctx, o, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
@@ -76,6 +92,11 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer b.close()
 	e := b.run(ctx)
 	printEntry(stdout, &e)
+	if (o.only == onlyAccuracy || o.only == onlyCompare) && o.accuracyDoc != "" {
+		if err := renderAccuracy(o.trials, o.accuracyDoc); err != nil {
+			e.Failures = append(e.Failures, err.Error())
+		}
+	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, "bench: interrupted; the ledger is left as it was")
 		return exitFailure
@@ -106,7 +127,11 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.Uint64Var(&o.seed, "seed", 1, "of the order within the rounds")
 	f.StringVar(&o.ledger, "ledger", "journal/bench.ndjson", "file that a whole run adds one line to; empty: none")
 	f.StringVar(&o.only, "only", "", "a part by itself: "+strings.Join(parts(), ", ")+"; nothing is added to the ledger")
-	f.IntVar(&o.pairs, "pairs", 100, "of servers that do not differ, in the part "+onlyCompare+": a minute each")
+	f.IntVar(&o.pairs, "pairs", 100, "of servers that do not differ, in the part "+onlyCompare+", with those in the ledger of trials")
+	f.DurationVar(&o.comparedRun, "compare-run", 250*time.Millisecond, "time of each of the 111 runs of a comparison")
+	f.StringVar(&o.trials, "trials", "journal/accuracy.ndjson", "file that the parts "+onlyAccuracy+" and "+onlyCompare+" go on with, a line for each trial")
+	f.StringVar(&o.accuracyDoc, "accuracy-doc", "docs/accuracy.md", "page that is rendered from the trials; empty: none")
+	f.DurationVar(&o.budget, "budget", 0, "begin no trial that would end after this; 0: make them all")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -121,6 +146,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("-c %d: give 1 to 1000", o.connections)
 	case o.only != "" && !slices.Contains(parts(), o.only):
 		return o, fmt.Errorf("-only %s: give one of %s", o.only, strings.Join(parts(), ", "))
+	case o.budget < 0 || o.comparedRun < 50*time.Millisecond || o.comparedRun > time.Minute:
+		return o, fmt.Errorf("-budget %s, -compare-run %s: give 0 or more, and 50ms to 1m", o.budget, o.comparedRun)
 	case o.pairs < 1 || o.pairs > 1000:
 		return o, fmt.Errorf("-pairs %d: give 1 to 1000", o.pairs)
 	}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+	"ceiling/selftest"
+)
+
+// notesName is the page, beside the rendered one, in which people explain the
+// wrong namings; its text is included.
+const notesName = "accuracy-notes.md"
+
+// renderAccuracy writes the page from the ledger of trials and the notes.
+func renderAccuracy(ledger, page string) error {
+	if page == "" {
+		return errors.New("-accuracy-doc: a name is wanted")
+	}
+	list, err := readTrials(ledger)
+	if err != nil {
+		return err
+	}
+	notes, err := os.ReadFile(filepath.Join(filepath.Dir(page), notesName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	var plants, pairs []Trial
+	for _, t := range list {
+		if t.Plant != nil {
+			plants = append(plants, t)
+		} else {
+			pairs = append(pairs, t)
+		}
+	}
+	d := &doc{}
+	d.line("# Accuracy: what was planted, and what the verdict named")
+	d.line("")
+	d.line("Rendered by `make bench` (`go run ./cmd/bench -only accuracy` and `-only compare`) from every line of `%s`;", filepath.ToSlash(ledger))
+	d.line("[the explanations](%s) are written by hand. How a trial is made: [bench.md](bench.md#accuracy).", notesName)
+	d.line("")
+	d.made(list)
+	d.plants(plants)
+	if len(bytes.TrimSpace(notes)) > 0 {
+		d.line("")
+		d.b.Write(bytes.TrimSpace(notes))
+		d.line("")
+	}
+	d.pairs(pairs)
+	return os.WriteFile(page, d.b.Bytes(), 0o644)
+}
+
+// doc is a page that is being written.
+type doc struct{ b bytes.Buffer }
+
+func (d *doc) line(format string, args ...any) { fmt.Fprintf(&d.b, format+"\n", args...) }
+
+// head begins a table.
+func (d *doc) head(columns ...string) {
+	d.line("")
+	d.row(columns...)
+	d.line("|%s", strings.Repeat("---|", len(columns)))
+}
+
+func (d *doc) row(cells ...string) {
+	for i := range cells {
+		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
+	}
+	d.line("| %s |", strings.Join(cells, " | "))
+}
+
+// made says when, where and of which versions the trials are.
+func (d *doc) made(list []Trial) {
+	if len(list) == 0 {
+		d.line("No trial was made yet.")
+		return
+	}
+	versions, hosts := map[string]int{}, map[string]int{}
+	first, last := list[0].Time, list[0].Time
+	for i := range list {
+		t := &list[i]
+		version := fmt.Sprintf("%.12s", t.Commit)
+		if t.Dirty {
+			version += " with changes"
+		}
+		versions[version]++
+		hosts[fmt.Sprintf("%s, %s, Linux %s", t.Host.CPU, count(t.Host.Cores, "CPU"), t.Host.Kernel)]++
+		if t.Time.Before(first) {
+			first = t.Time
+		}
+		if t.Time.After(last) {
+			last = t.Time
+		}
+	}
+	d.line("- trials: %d, from %s to %s UTC", len(list), first.Format("2006-01-02 15:04"), last.Format("2006-01-02 15:04"))
+	d.line("- machine: %s", tally(hosts))
+	d.line("- version: %s", tally(versions))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// tally lists names with their counts, the most frequent first; one alone
+// without.
+func tally(counts map[string]int) string {
+	var names []string
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
+	if len(names) == 1 {
+		return names[0]
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s (%d)", name, counts[name])
+	}
+	return strings.Join(names, "; ")
+}
+
+// counts tells whether a trial says something about the verdict.
+func counts(p *PlantTrial) bool { return p.Judged == selftest.Right || p.Judged == selftest.Wrong }
+
+// unexplained is a right ceiling without the words that a person needs.
+func unexplained(p *PlantTrial) bool {
+	return p.Judged == selftest.Wrong && slices.Contains(p.Accepted, p.Named)
+}
+
+func (d *doc) plants(list []Trial) {
+	d.line("\n## Planted bottlenecks")
+	for _, kind := range []struct {
+		real bool
+		name string
+	}{{false, "planted servers (`ceiling selftest`)"}, {true, "real software (`ceiling selftest --real`)"}} {
+		var runs, right, silent, blamed int
+		for i := range list {
+			p := list[i].Plant
+			if p.Real != kind.real || !counts(p) {
+				continue
+			}
+			runs++
+			switch {
+			case p.Judged == selftest.Right:
+				right++
+			case unexplained(p):
+				silent++
+			}
+			if p.Blamed {
+				blamed++
+			}
+		}
+		if runs == 0 {
+			continue
+		}
+		d.line("")
+		d.line("**%d of %d runs against %s named right (%.0f%%)**; in %d more the bottleneck is right, but the text lacks the word that a reader needs "+
+			"(the pool's size, the database, the lock). A server was blamed for the generator's limit in %d.", right, runs, kind.name, 100*float64(right)/float64(runs), silent, blamed)
+		d.line("Rows are planted, columns named. Plain numbers are right; **bold** numbers are wrong.")
+		d.matrix(list, kind.real)
+		d.perPlant(list, kind.real)
+	}
+}
+
+// matrix is planted against named, of the runs that count.
+func (d *doc) matrix(list []Trial, real bool) {
+	type cell struct{ right, wrong int }
+	cells := map[[2]string]*cell{}
+	var rows, columns []string
+	for i := range list {
+		p := list[i].Plant
+		if p.Real != real || !counts(p) {
+			continue
+		}
+		at := [2]string{p.Accepted[0], cmp.Or(p.Named, "none")}
+		if !slices.Contains(rows, at[0]) {
+			rows = append(rows, at[0])
+		}
+		if !slices.Contains(columns, at[1]) {
+			columns = append(columns, at[1])
+		}
+		if cells[at] == nil {
+			cells[at] = &cell{}
+		}
+		if p.Judged == selftest.Right {
+			cells[at].right++
+		} else {
+			cells[at].wrong++
+		}
+	}
+	slices.Sort(rows)
+	slices.Sort(columns)
+	d.head(slices.Concat([]string{"planted ╲ named"}, columns)...)
+	for _, planted := range rows {
+		line := []string{planted}
+		for _, named := range columns {
+			var text []string
+			if c := cells[[2]string{planted, named}]; c != nil {
+				if c.right > 0 {
+					text = append(text, fmt.Sprint(c.right))
+				}
+				if c.wrong > 0 {
+					text = append(text, fmt.Sprintf("**%d**", c.wrong))
+				}
+			}
+			line = append(line, strings.Join(text, " + "))
+		}
+		d.row(line...)
+	}
+}
+
+// perPlant has a row for each plant, in the order of the catalogue.
+func (d *doc) perPlant(list []Trial, real bool) {
+	d.head("plant", "what is planted", "right is", "runs", "right", "wrong", "not counted", "confirmed")
+	for _, k := range plantKinds() {
+		if k.real != real {
+			continue
+		}
+		var runs, right int
+		var accepted []string
+		var ratios []float64
+		wrong, left := map[string]int{}, map[string]int{}
+		for i := range list {
+			p := list[i].Plant
+			if p.Scenario != k.Name || p.Real != real {
+				continue
+			}
+			if !counts(p) {
+				left[leftOut(p)]++
+				continue
+			}
+			accepted = p.Accepted
+			runs++
+			switch {
+			case p.Judged == selftest.Right:
+				right++
+			case unexplained(p):
+				wrong[p.Named+", without the word"]++
+			default:
+				wrong[p.Named]++
+			}
+			if c := p.Confirmed; c != nil {
+				ratios = append(ratios, c.More/c.Planted)
+			}
+		}
+		confirmed := ""
+		if len(ratios) > 0 {
+			confirmed = fmt.Sprintf("×%.2f", spreadOf(ratios).Median)
+		}
+		d.row(k.Name, k.Planted, strings.Join(accepted, ", "), fmt.Sprint(runs), fmt.Sprint(right), tallied(wrong), tallied(left), confirmed)
+	}
+	if real {
+		d.line("\nconfirmed: the rate with more of the planted resource over the rate as planted, median, by Go's own client.")
+	}
+}
+
+// leftOut is why a trial does not count.
+func leftOut(p *PlantTrial) string {
+	if p.Judged == selftest.NotRun {
+		return p.Why
+	}
+	return p.Judged
+}
+
+// tallied is tally with its counts in every case; "" for nothing.
+func tallied(counts map[string]int) string {
+	if len(counts) == 1 {
+		for name, n := range counts {
+			return fmt.Sprintf("%s (%d)", name, n)
+		}
+	}
+	return tally(counts)
+}
+
+// pairs shows what `ceiling compare` decided where the truth is known.
+func (d *doc) pairs(list []Trial) {
+	d.line("\n## A server against itself")
+	if len(list) == 0 {
+		d.line("\nNo pair was compared yet.")
+		return
+	}
+	var same, alarms, apart int
+	runMs := map[string]int{}
+	for i := range list {
+		p := list[i].Pair
+		if p.Apart {
+			apart++
+		}
+		runMs[fmt.Sprintf("%.0f ms", p.RunMs)]++
+		if p.Planted != "" {
+			continue
+		}
+		same++
+		if p.Alarm {
+			alarms++
+		}
+	}
+	d.line("")
+	d.line("**%s in %s of a server with itself** (`ceiling compare`, 111 runs of %s each; at most 5 in 100 are aimed at).", count(alarms, "false alarm"), count(same, "comparison"), tally(runMs))
+	d.line("An alarm is any metric that is called better or worse. Generator and servers had CPUs of their own in %d of all %d comparisons.", apart, len(list))
+	if same < 100 {
+		d.line("100 pairs are aimed at: %d are missing.", 100-same)
+	}
+	d.head("pair", "B differs by", "comparisons", "found", "false alarms", "no change shown", "could not tell", "metrics")
+	for _, c := range comparedOf(list) {
+		found, alarmed := "", fmt.Sprint(c.Alarms)
+		if c.Planted != "" {
+			found, alarmed = fmt.Sprint(c.Found), ""
+		}
+		var shown, open, all int
+		for what, n := range c.Decisions {
+			all += n
+			switch {
+			case strings.HasSuffix(what, " "+record.NoChange):
+				shown += n
+			case strings.HasSuffix(what, " "+record.CannotTell):
+				open += n
+			}
+		}
+		d.row(c.Pair, cmp.Or(c.Planted, "nothing"), fmt.Sprint(c.Pairs), found, alarmed, fmt.Sprint(shown), fmt.Sprint(open), fmt.Sprint(all))
+	}
+	d.line("\n\"no change shown\" and \"could not tell\" count metrics: each comparison has up to four (requests/s, p50, p99, the server's CPU per request).")
+	for i := range list {
+		if t := &list[i]; t.Pair.Alarm {
+			d.line("- alarm at %s: %s, %v; intervals %v", t.Time.Format("15:04:05"), t.Pair.Pair, t.Pair.Decisions, t.Pair.Intervals)
+		}
+	}
+}
