@@ -50,6 +50,9 @@ func idleServers() []Scenario {
 			c := d.whole(8, 64)
 			return plan{says: fmt.Sprintf("%v, %d connections", p.Sleep, c), subject: host{kind: "sleep", params: p}, spec: d.run(c), accept: only(verdict.Slots)}
 		}},
+		{"delayed-ack", "responses in two writes, the second held until the first is acknowledged", need{}, func(d *dice) plan {
+			return plan{says: "two writes", subject: host{kind: "halves"}, spec: d.run(d.connections()), accept: only(verdict.ServerWait, "tcp_nodelay")}
+		}},
 		{"one-connection", "one connection to a server that has nothing to do", need{twoCPUs: true}, func(d *dice) plan {
 			return plan{says: "1 connection", subject: host{kind: "cpu"}, spec: d.run(1), accept: only(verdict.Slots)}
 		}},

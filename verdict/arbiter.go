@@ -15,7 +15,7 @@ import (
 func rules() []func(*facts) finding {
 	return []func(*facts) finding{
 		ruleAcceptQueue, ruleErrors, ruleAskedRate,
-		ruleGenerator, ruleStandstill, ruleBandwidth, rulePackets,
+		ruleGenerator, ruleStandstill, ruleDelayedAck, ruleBandwidth, rulePackets,
 		ruleUneven, ruleServerThread, ruleServerCPU, ruleSharedCPU,
 		rulePath, ruleServerWait, ruleSlots,
 	}

@@ -12,7 +12,7 @@ import (
 func ruleBandwidth(f *facts) finding {
 	out := finding{ceiling: Bandwidth, next: "send fewer bytes (compression, smaller answers), or take a faster link"}
 	l := &f.link
-	if !l.known || !l.speed.known {
+	if !l.known || !l.speed.known || f.onLoopback() && !l.shaper.holds() {
 		return out
 	}
 	share := l.share()
@@ -121,10 +121,10 @@ func (f *facts) tripShare() float64 {
 // round trip is far above its shortest, or packets are lost.
 func (f *facts) pathQueues() bool {
 	p := &f.places
-	where := p.share[wayIn] + p.share[wayBack]
-	if f.link.iface != "lo" { // there the round trip is but the wait for a CPU
-		where = math.Max(where, f.tripShare()-p.share[generatorQueue])
+	if f.onLoopback() && !f.link.shaper.holds() || f.delayed.known && f.delayed.is {
+		return false
 	}
+	where := math.Max(p.share[wayIn]+p.share[wayBack], f.tripShare()-p.share[generatorQueue])
 	if where < mostOf {
 		return false
 	}

@@ -47,6 +47,7 @@ type facts struct {
 	near                      bool   // it runs on the server's machine
 	serverCPUs, generatorCPUs []int
 	together                  bool
+	delayed                   delayedAckFacts
 	places                    placeFacts
 	link                      linkFacts
 	accept                    acceptFacts
@@ -132,8 +133,10 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.generators(series, cpu, load)
 	f.stall = stallsOf(f, load)
 	f.stall.during(f, series)
-	f.places = placesOf(f, series, f.socketRows(series), load)
 	f.link = linkOf(f, series)
+	sockets := f.socketRows(series)
+	f.delayed = delayedAckOf(f, series, sockets)
+	f.places = placesOf(f, series, sockets, load)
 	f.accept = acceptOf(f, series)
 	f.packets = packetsOf(f, series)
 	f.clock = clockOf(f, series)

@@ -44,6 +44,9 @@ type finding struct {
 	missing []string          // what was not measured, where the answer is cannotTell
 	doubts  []string
 	next    string // what to do
+	// explained: because and next name the cause itself, and no other source is
+	// asked what the requests wait for.
+	explained bool
 	// times this run's rate at which the resource would be full; 0 unknown.
 	times float64
 	// nearly says in words how near the resource is, for the next wall.

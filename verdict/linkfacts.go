@@ -188,4 +188,13 @@ func (l *linkFacts) share() float64 {
 	return l.bits / l.speed.value
 }
 
+// onLoopback tells whether the requests go through the loopback interface: it has
+// no speed, what is sent arrives within the same system call, and its counters
+// hold everybody's traffic. A round trip there is a wait for a CPU or for an
+// acknowledgement that was put off. Only a queueing discipline that somebody put
+// there can hold packets back.
+func (f *facts) onLoopback() bool { return f.link.known && f.link.iface == loopback }
+
+const loopback = "lo"
+
 func bits(v float64) string { return unit.FormatBits(unit.BitsPerSecond(v)) }

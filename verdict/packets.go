@@ -12,7 +12,7 @@ import (
 func rulePackets(f *facts) finding {
 	out := finding{ceiling: Packets, next: "spread the packets over more cores (RSS, RPS, IRQ affinity), or send fewer and larger ones (pipelining, keep-alive)"}
 	l := &f.link
-	if l.known && l.speed.known && l.share() >= linkTaken {
+	if f.onLoopback() || l.known && l.speed.known && l.share() >= linkTaken {
 		return out
 	}
 	if f.packetsOnOneCore(&out) || f.packetsDropped(&out) {

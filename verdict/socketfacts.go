@@ -138,6 +138,9 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 	} else {
 		at[wayIn], at[wayBack] = f.onTheWay(row, at[serverQueue], at[generatorQueue], rtt, base)
 	}
+	if f.delayed.is { // the rest lies with the server's kernel, for want of an acknowledgement
+		at[wayIn], at[wayBack] = math.Min(at[wayIn], f.rate*base.value/1e9), math.Min(at[wayBack], f.rate*base.value/1e9)
+	}
 	at[wayIn] += math.Max(float64(row.Client.Connecting), 0)
 	sum := 0.0
 	for s := range at {
@@ -164,15 +167,25 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 // the round trip bounds both.
 func (f *facts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere float64, rtt, base figure) (in, back float64) {
 	back = math.Max(f.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.responseBytes)-unreadHere, 0)
+	shortest, longest := f.rate*base.value/1e9, f.rate*rtt.value/1e9
+	if f.onLoopback() && !f.link.shaper.holds() {
+		back, longest = math.Min(back, shortest), shortest
+	}
 	if f.open && f.responseBytes.value < largeRequest {
-		back = math.Min(back, f.rate*base.value/1e9)
+		back = math.Min(back, shortest)
+	}
+	if !f.open {
+		// The next request brings the acknowledgement, so what is unacknowledged
+		// at the server is one way or the other: half of the path each.
+		in = math.Min(shortest, back) / 2
+		back -= in
 	}
 	out := math.Max(f.requestsIn(row.Client.Unacked, row.Client.UnackedBytes, f.requestBytes)-unreadThere, 0)
 	switch {
 	case f.requestBytes.known && f.requestBytes.value >= largeRequest:
 		in = out
 	case rtt.known:
-		in = math.Min(out, math.Max(f.rate*rtt.value/1e9-back, 0))
+		in = math.Max(in, math.Min(out, math.Max(longest-back, 0)))
 	}
 	return in, back
 }

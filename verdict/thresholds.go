@@ -188,6 +188,21 @@ const (
 	windowMatters = 0.1
 	// mostOf the requests at one place is the better half of them.
 	mostOf = 0.5
+	// delayedAckNs is how long Linux puts an acknowledgement off at least
+	// (include/net/tcp.h, TCP_DELACK_MIN: a 25th of a second), with a tick of a
+	// kernel of 250 Hz less.
+	delayedAckNs = 36e6
+	// delayedAckMost is what a response that waits for one acknowledgement takes
+	// at most for that wait to be half of it or more.
+	delayedAckMost = 80e6
+	// delayedAckTight is the same where the path may be narrow, and delayedFlying
+	// the segments then in flight on each connection: the first part of a response.
+	delayedAckTight = 52e6
+	delayedFlying   = 1.5
+	// delayedUnacked of the requests have to be unacknowledged at the server, and
+	// delayedWritten of a response's bytes written, for the wait to be that.
+	delayedUnacked = 0.5
+	delayedWritten = 0.9
 	// tripGrown is how far above its shortest a round trip is when packets
 	// queue on the path.
 	tripGrown = 3

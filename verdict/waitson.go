@@ -28,7 +28,7 @@ type clue struct {
 // what would limit next.
 func explainWait(f *facts, found *finding, wall *record.Wall) {
 	idle, _ := f.serverIdle()
-	if found.ceiling != ServerWait && !(found.ceiling == Undetermined && idle && f.requestsInside()) {
+	if found.explained || found.ceiling != ServerWait && !(found.ceiling == Undetermined && idle && f.requestsInside()) {
 		return
 	}
 	var next []string

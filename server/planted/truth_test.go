@@ -100,6 +100,18 @@ func TestSleepHoldsNobodyUp(t *testing.T) {
 	between(t, "rate", d.perSecond(), 0.7*40/sleep.Seconds(), 40/sleep.Seconds())
 }
 
+// TestHalvesWaitForTheAcknowledgement: 40 ms for each response, once the client's
+// kernel has taken the connection for one of questions and answers.
+func TestHalvesWaitForTheAcknowledgement(t *testing.T) {
+	s := spawn(t, "halves", Params{})
+	d := drive(t, s.addr, 8, manyRequests, 2*time.Second)
+	mean := 8 * d.elapsed.Seconds() / float64(d.statuses[200])
+	between(t, "mean time, ms", mean*1e3, 20, 60)
+	if s.cpu() > d.elapsed/2 {
+		t.Errorf("it used %v of CPU: it should wait", s.cpu())
+	}
+}
+
 func TestForwardHasItsConnections(t *testing.T) {
 	const n, delay = 3, 10 * time.Millisecond
 	var now, most atomic.Int64

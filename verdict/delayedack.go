@@ -1,0 +1,116 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+
+	"ceiling/record"
+)
+
+// delayedAckFacts tells a response that lies half-sent from one that is on its
+// way. Nagle's algorithm (RFC 896) keeps a small write back while an earlier one
+// is not acknowledged, and the other end, which waits for the rest and has
+// nothing to send, puts the acknowledgement off for 40 ms (RFC 1122, 4.2.3.2). In
+// a closed loop a whole response is acknowledged by the next request at once, so
+// what stays unacknowledged for 40 ms with all of its bytes written and nothing
+// unread is one of which a part was never sent.
+type delayedAckFacts struct {
+	known bool
+	is    bool
+	// unacked is the share of the requests in flight whose response is not
+	// acknowledged at the server; written the mean bytes of those, over the size
+	// of a response.
+	unacked, written float64
+	base             figure // the shortest round trip, ns
+	flying           figure // segments in flight on each connection of the server
+}
+
+func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) delayedAckFacts {
+	var d delayedAckFacts
+	if f.open || f.slots <= 0 || !f.responseBytes.known || f.responseBytes.value <= 0 {
+		return d
+	}
+	samples, sockets, unacked, unread, bytes := 0, 0.0, 0.0, 0.0, 0.0
+	for _, row := range rows {
+		if row.Server.Sockets <= 0 || row.Client.Sockets <= 0 {
+			continue
+		}
+		samples++
+		sockets += float64(row.Server.Sockets)
+		unacked += math.Max(float64(row.Server.Unacked), 0)
+		bytes += math.Max(float64(row.Server.UnackedBytes), 0)
+		unread += math.Max(float64(row.Client.Unread), 0)
+	}
+	if samples < placesFewest || sockets == 0 {
+		return d
+	}
+	d.known = true
+	var trips placeFacts
+	trips.trips(f, series)
+	d.base, d.flying = trips.base, flyingOf(f, series)
+	d.unacked = math.Max(unacked-unread, 0) / sockets
+	if unacked > 0 {
+		d.written = bytes / unacked / f.responseBytes.value
+	}
+	d.is = d.unacked >= delayedUnacked && d.written >= delayedWritten && d.fits(f)
+	return d
+}
+
+// fits tells whether the response times are those of one acknowledgement that was
+// put off, and nothing else on the path explains them. Bytes that stand before a
+// narrow link are unacknowledged too, with more than a segment of them in flight;
+// on a path that may be narrow only times of 40 ms and a little count.
+func (d *delayedAckFacts) fits(f *facts) bool {
+	l := &f.run.Latency.Response
+	median := float64(l.P50Ns)
+	switch {
+	case median < delayedAckNs || l.MeanNs < delayedAckNs || median < 2*d.base.value || f.link.shaper.holds():
+		return false
+	case f.onLoopback():
+		return l.MeanNs <= delayedAckMost
+	}
+	return l.MeanNs <= delayedAckTight && float64(l.P90Ns) <= delayedAckTight && d.flying.known && d.flying.value <= delayedFlying
+}
+
+// flyingOf is the mean number of segments in flight on a connection of the server.
+func flyingOf(f *facts, series *record.Series) figure {
+	segments, sockets := 0.0, 0.0
+	for _, row := range ours[*record.TCPInfoRow](f, series) {
+		segments += positive(float64(row.Server.UnackedSegs))
+		sockets += positive(float64(row.Server.Sockets))
+	}
+	if sockets == 0 {
+		return figure{}
+	}
+	return some(segments / sockets)
+}
+
+// ruleDelayedAck asks whether the responses wait for acknowledgements.
+func ruleDelayedAck(f *facts) finding {
+	out := finding{ceiling: ServerWait}
+	d := &f.delayed
+	if !d.is {
+		return out
+	}
+	free, missing := f.generatorFree()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	if !free {
+		return out
+	}
+	l := &f.run.Latency.Response
+	out.answer, out.explained = yes, true
+	out.pro = append([]record.Evidence{
+		evidence("series.sockets.server.unacked", d.unacked, "share",
+			"%s of the server's connections had a response written and not acknowledged, with %s of its bytes in the kernel", percentOf(math.Min(d.unacked, 1)), percentOf(math.Min(d.written, 1))),
+		evidence("latency.response.p50_ns", float64(l.P50Ns), "ns", "half of the responses took %s or more; Linux puts an acknowledgement off for 40 ms", ns(float64(l.P50Ns))),
+	}, f.cpuEvidence()...)
+	if d.base.known {
+		out.pro = append(out.pro, evidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns", "the path itself takes %s", ns(d.base.value)))
+	}
+	out.because = fmt.Sprintf("server wait: delayed acknowledgements (40 ms) hold back half-sent responses of %s: the server writes a response in two or more small parts without TCP_NODELAY, and its kernel sends the rest only after the first part is acknowledged", f.subjectName())
+	out.next = "set TCP_NODELAY on the server's connections, or write head and body with one call (writev, a buffer); the generator's own sockets have TCP_NODELAY, and send a request with one call"
+	return out
+}
