@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"ceiling/record"
 )
@@ -23,6 +24,7 @@ type delayedAckFacts struct {
 	unacked, written float64
 	base             figure // the shortest round trip, ns
 	flying           figure // segments in flight on each connection of the server
+	unsent           figure // bytes of each such response that the server's kernel has not sent
 }
 
 func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) delayedAckFacts {
@@ -31,6 +33,7 @@ func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) de
 		return d
 	}
 	samples, sockets, unacked, unread, bytes := 0, 0.0, 0.0, 0.0, 0.0
+	paired, unsent := 0.0, 0.0
 	for _, row := range rows {
 		if row.Server.Sockets <= 0 || row.Client.Sockets <= 0 {
 			continue
@@ -40,6 +43,13 @@ func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) de
 		unacked += math.Max(float64(row.Server.Unacked), 0)
 		bytes += math.Max(float64(row.Server.UnackedBytes), 0)
 		unread += math.Max(float64(row.Client.Unread), 0)
+		if row.ToClient.Pairs > 0 {
+			paired += math.Max(row.ToClient.Connections, 0)
+			unsent += math.Max(row.ToClient.UnsentBytes, 0)
+		}
+	}
+	if paired > 0 {
+		d.unsent = some(unsent / paired)
 	}
 	if samples < placesFewest || sockets == 0 {
 		return d
@@ -64,6 +74,8 @@ func (d *delayedAckFacts) fits(f *facts) bool {
 	l := &f.run.Latency.Response
 	median := float64(l.P50Ns)
 	switch {
+	case d.unsent.known && d.unsent.value < 1: // all of it has left
+		return false
 	case median < delayedAckNs || l.MeanNs < delayedAckNs || median < 2*d.base.value || f.link.shaper.holds():
 		return false
 	case f.onLoopback():
@@ -107,6 +119,9 @@ func ruleDelayedAck(f *facts) finding {
 			"%s of the server's connections had a response written and not acknowledged, with %s of its bytes in the kernel", percentOf(math.Min(d.unacked, 1)), percentOf(math.Min(d.written, 1))),
 		evidence("latency.response.p50_ns", float64(l.P50Ns), "ns", "half of the responses took %s or more; Linux puts an acknowledgement off for 40 ms", ns(float64(l.P50Ns))),
 	}, f.cpuEvidence()...)
+	if d.unsent.known {
+		out.pro = slices.Insert(out.pro, 1, evidence("series.sockets.to_client.unsent_bytes", d.unsent.value, "bytes", "%.0f bytes of each, on average, had not left the server's kernel", d.unsent.value))
+	}
 	if d.base.known {
 		out.pro = append(out.pro, evidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns", "the path itself takes %s", ns(d.base.value)))
 	}

@@ -30,6 +30,14 @@ func TestDelayedAck(t *testing.T) {
 		{"on the loopback", halfSent(watched(43e6, .05)), true},
 		{"on the loopback, with 20 ms of work", halfSent(watched(63e6, .05)), true},
 		{"on a link", onLink(halfSent(watched(43e6, .05))), true},
+		{"with the bytes that did not leave", each(halfSent(watched(43e6, .05)), func(r *record.SocketsRow) {
+			r.ToClient = record.Transit{Pairs: 64, Connections: 62, Bytes: 62 * 30, UnsentBytes: 62 * 30}
+			r.ToServer = record.Transit{Pairs: 64}
+		}), true},
+		{"all of them left", each(halfSent(watched(43e6, .05)), func(r *record.SocketsRow) {
+			r.ToClient = record.Transit{Pairs: 64, Connections: 62, Bytes: 62 * 30}
+			r.ToServer = record.Transit{Pairs: 64}
+		}), false},
 		{"a server that takes 43 ms", watched(43e6, .05), false},
 		{"its requests unacknowledged meanwhile", each(watched(43e6, .05), func(r *record.SocketsRow) { r.Client.Unacked, r.Client.UnackedBytes = 64, 64*60 }), false},
 		{"a path of 43 ms", each(onLink(halfSent(watched(43e6, .05))), func(r *record.TCPInfoRow) { r.Server.RTTMinUs = 42_000 }), false},
