@@ -138,15 +138,15 @@ func servers(out *printer, curves []record.Curve, shared []string) {
 }
 
 // pointHead and pointLine are the columns of a point.
-const pointHead = " requests/s                       p50      p99   server      gen.  ceiling"
+const pointHead = " requests/s                       p50      p99     mean   server      gen.  ceiling"
 
 func pointLine(p *record.CurvePoint, most float64) string {
 	ceiling := p.Ceiling
 	if p.Outcome != record.Held {
 		ceiling = p.Outcome + ": " + ceiling
 	}
-	return fmt.Sprintf("%11s %-16s %8s %8s %8s %9s  %-12s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
-		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
+	return fmt.Sprintf("%11s %-16s %8s %8s %8s %8s %9s  %-12s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
+		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), unit.FormatNs(int64(p.Response.MeanNs+0.5)), cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
 }
 
 // curve is a table whose last column is the chart.

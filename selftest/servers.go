@@ -34,6 +34,10 @@ func busyServers() []Scenario {
 			s.Pipelining = d.whole(2, 16)
 			return plan{says: fmt.Sprintf("%v, %d at once", p.CPU, s.Pipelining), subject: host{kind: "cpu", params: p}, spec: s, accept: only(verdict.ServerCPU)}
 		}},
+		{"slows-down", "each request costs more than those before it", need{twoCPUs: true}, func(d *dice) plan {
+			p := planted.Params{CPU: d.us(80, 150), N: d.whole(2_000, 6_000)}
+			return plan{says: fmt.Sprintf("%v, twice as much after %d", p.CPU, p.N), subject: host{kind: "grows", params: p}, spec: d.apart(d.run(d.connections())), accept: only(verdict.ServerCPU, "slows down")}
+		}},
 		{"one-core", "the server is bound to one CPU", need{twoCPUs: true}, func(d *dice) plan {
 			p := planted.Params{CPU: d.us(100, 250), CPUs: d.cpus[len(d.cpus)-1:]}
 			return plan{says: fmt.Sprintf("%v on CPU %d", p.CPU, p.CPUs[0]), subject: host{kind: "cpu", params: p}, spec: d.run(d.connections()), accept: only(verdict.ServerCPU)}

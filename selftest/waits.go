@@ -6,6 +6,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/server/planted"
+	"ceiling/spec"
 	"ceiling/verdict"
 )
 
@@ -70,6 +71,12 @@ func idleServers() []Scenario {
 			p := planted.Params{CPU: d.us(80, 160), Sleep: d.ms(120, 220), Period: d.ms(800, 1100)}
 			s := open(d.run(128), d.share(.05, .15)*d.capacity(p.CPU))
 			return plan{says: fmt.Sprintf("%v every %v, asked %s", p.Sleep, p.Period, s.Rate), subject: host{kind: "pause", params: p}, spec: s, accept: only(verdict.AskedRate)}
+		}},
+		{"pause-breaks-slo", "an open loop asks little under an SLO, and the server stands still once a second", need{}, func(d *dice) plan {
+			p := planted.Params{CPU: d.us(80, 160), Sleep: d.ms(150, 220), Period: d.ms(800, 1100)}
+			s := open(d.run(128), d.share(.05, .15)*d.capacity(p.CPU))
+			s.SLO = spec.SLO{{Metric: spec.MetricResponse, Quantile: .95, Less: true, Limit: 60e6}}
+			return plan{says: fmt.Sprintf("%v every %v, asked %s", p.Sleep, p.Period, s.Rate), subject: host{kind: "pause", params: p}, spec: s, accept: only(verdict.AskedRate, "stood still in")}
 		}},
 	}
 }

@@ -35,7 +35,7 @@ func ruleAcceptQueue(f *facts) finding {
 		}
 		out.because = "accept queue: the server takes new connections slower than they come, and its queue is full"
 	case lacking && (overflowed || stood || a.before > 0):
-		out.because = fmt.Sprintf("accept queue: only %d of %d connections were established, for the server's queue was full", run.Load.Established, run.Load.Connections)
+		out.because = f.lackingSentence()
 	case stood && f.places.known && f.places.unaccepted >= unacceptedShare:
 		out.because = fmt.Sprintf("accept queue: %s of the connections were never taken by the server, whose queue is full", percent(f.places.unaccepted))
 	default:
@@ -43,4 +43,14 @@ func ruleAcceptQueue(f *facts) finding {
 	}
 	out.answer = yes
 	return out
+}
+
+// lackingSentence is what a full queue did to the connections of the run: they
+// were not established, or only after others were refused.
+func (f *facts) lackingSentence() string {
+	l := &f.run.Load
+	if l.Established < l.Connections {
+		return fmt.Sprintf("accept queue: only %d of %d connections were established, because the server's queue was full", l.Established, l.Connections)
+	}
+	return fmt.Sprintf("accept queue: %s connection attempts failed before all %d connections were established, because the server's queue was full", count(uint64(f.refused)), l.Connections)
 }

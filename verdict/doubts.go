@@ -45,6 +45,10 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 	if run.WarmupS <= 0 && run.Spec.Warmup <= 0 {
 		d.add("no warm-up: the first answers are in the figures")
 	}
+	if share := f.errorShare.value; share > 0 && share < errorsMatter {
+		d.add("%s of requests failed or got an unexpected status%s", percentOf(share), kindsOf(f.errorKinds()))
+	}
+	d.ofTheLatency(f)
 	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
 		d.add("only %d of %d connections were established", run.Load.Established, run.Load.Connections)
 	}
@@ -56,6 +60,24 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 	}
 }
 
+// ofTheLatency is where a figure of the response times, taken alone, misleads.
+func (d *doubts) ofTheLatency(f *facts) {
+	l := &f.run.Latency.Response
+	if p50 := float64(l.P50Ns); l.Count > 0 && p50 > 0 && l.MeanNs >= meanApart*p50 {
+		tail := "p90 " + ns(float64(l.P90Ns))
+		if float64(l.P90Ns) < l.MeanNs {
+			tail = "p99 " + ns(float64(l.P99Ns))
+		}
+		if float64(l.P99Ns) < l.MeanNs {
+			tail = "max " + ns(float64(l.MaxNs))
+		}
+		d.add("p50 and mean tell different stories: half of the responses took %s or less, the mean is %s (%s): few slow responses take most of the time", ns(p50), ns(l.MeanNs), tail)
+	}
+	if p := f.run.Load.Pipelining; p > 1 {
+		d.add("pipelined latency is the latency of a batch: with %d requests in flight on a connection a response waits for those before it", p)
+	}
+}
+
 func (d *doubts) ofTheRate(f *facts) {
 	run, s := f.run, &f.run.Rate.Spread
 	if off, binding := f.little(); off.known && !binding && off.value > littleTolerance && float64(run.Requests.Completed) < littleCycles*f.slots {
@@ -64,7 +86,11 @@ func (d *doubts) ofTheRate(f *facts) {
 	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling {
 		d.add("nothing was answered for %s in all (%d times): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)
 	}
-	if s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > unsteady {
+	switch {
+	case f.trend.known && !f.trend.worse():
+		d.add("%s: the server was still warming up (JIT, caches, connection pools); lengthen the warm-up (--warmup)", f.trend.says())
+	case f.trend.known:
+	case s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > unsteady:
 		d.add("the rate was not steady: between %s and %s over intervals of %.3g s", perSecond(s.MinPerS), perSecond(s.MaxPerS), s.WidthS)
 	}
 	if len(f.agents) == 0 && s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {

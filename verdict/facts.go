@@ -54,6 +54,8 @@ type facts struct {
 	packets                   packetFacts
 	clock                     clockFacts
 	stall                     stallFacts
+	trend                     trendFacts
+	late                      *stretchFacts // what broke the SLO, where that was some of the window
 	crowd                     crowdFacts
 	peers                     peerFacts
 	sleeps                    threadFacts
@@ -145,6 +147,8 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.sleeps = sleepsOf(f, series)
 	f.observerShare = observerShareOf(f, series)
 	f.lostLater = lostLater(f, series)
+	f.trend = trendOf(f, load, series)
+	f.late = f.brokenBy(load)
 }
 
 // homeOf is the name of the generator's host in the rows.

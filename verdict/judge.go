@@ -27,6 +27,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 	wall := nextWall(f, found.ceiling, all)
 	if why == nil {
 		explainWait(f, &found, wall)
+		slowdown(f, &found)
 		explainCPU(f, &found)
 	}
 	v := record.Verdict{
@@ -50,13 +51,25 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		}
 	case len(slo.broken) > 0:
 		v.Outcome = record.Broke
-		v.Because = strings.Join(slo.broken, "; ") + ". " + upper(v.Because)
-		if v.Ceiling == AskedRate {
+		v.Because = strings.Join(slo.broken, "; ")
+		if f.late != nil {
+			v.Because += ": " + f.late.says()
+		}
+		v.Because += ". " + upper(found.because)
+		switch {
+		case v.Ceiling == AskedRate && f.late != nil:
+			v.Next = f.late.next()
+		case v.Ceiling == AskedRate:
 			v.Next = "the rate is there, but the answers are too slow for it: see where a request waits, or ask for less (-R)"
+		case f.late != nil && f.open:
+			v.Next += "; " + f.late.next()
 		}
 	}
 	if v.Ceiling == found.ceiling {
 		v.Doubts = append(v.Doubts, found.doubts...)
+	}
+	if why != nil && f.trend.worse() {
+		v.Doubts = append(v.Doubts, f.trend.says())
 	}
 	v.Evidence = slices.Concat(v.Evidence, slo.evidence)
 	v.Doubts = slices.Concat(v.Doubts, doubtsOf(f, slo, v.Ceiling))

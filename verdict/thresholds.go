@@ -55,6 +55,26 @@ const (
 	// unsteady is the deviation of the rate over the run's seconds, relative to
 	// its mean, from which a mean hides more than it says.
 	unsteady = 0.10
+	// trendBins means of throughput, in trendStretches that are about independent,
+	// are the fewest to speak of a trend; trendChance is how often six of them in
+	// any order would show one (2/6! = 0.28%). More bins than trendBinsMost add
+	// nothing but time.
+	trendBins      = 20
+	trendStretches = 6
+	trendChance    = 0.005
+	trendBinsMost  = 600
+	// stretchesMost of the window may be late stretches for these to be what broke
+	// an SLO; stretchesSaid of their times are told, and gaps that are no further
+	// than stretchesApart from their mean are a period.
+	stretchesMost  = 0.5
+	stretchesSaid  = 6
+	stretchesApart = 0.25
+	// grewMatters is how many times more of something is a growth.
+	grewMatters = 1.2
+	// meanApart is how many times the median the mean of the response times is
+	// when the two describe different things: 1.4 of an exponential distribution,
+	// 1.6 of a lognormal one with σ = 1.
+	meanApart = 3
 	// lateRows is the share of late samples from which the generator's host is
 	// suspected of not running what it should.
 	lateRows = 0.10

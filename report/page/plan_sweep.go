@@ -291,7 +291,7 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 // curveTable has a row for every point of every curve.
 func curveTable(g curveGroup) Table {
 	t := Table{Caption: titled("Every load", g.name), Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "requests/s", Figure: true},
-		{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
+		{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
 		{Name: "runs", Figure: true}, {Name: "ceiling"}}}
 	for i := range g.curves {
 		c := &g.curves[i]
@@ -326,7 +326,7 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 		runs += fmt.Sprintf(" and %d void", p.Void)
 	}
 	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, p.Response.P50Ns)},
-		{Text: quantileCell(&p.Response, p.Response.P99Ns)}, {Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
+		{Text: quantileCell(&p.Response, p.Response.P99Ns)}, {Text: quantileCell(&p.Response, int64(p.Response.MeanNs+0.5))}, {Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
 		{Text: percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
 }
 

@@ -37,6 +37,7 @@ func kinds() []Kind {
 		{"faulty", "every --every-th request meets --fault, the others cost --cpu", []string{"every", "fault"}, []string{"cpu"}, serveFaulty},
 		{"tail", "every --every-th request waits --sleep first, and all cost --cpu", []string{"every", "sleep"}, []string{"cpu", "pprof"}, serveTail},
 		{"pause", "all work stands still for --sleep once in --period, else a request costs --cpu", []string{"sleep", "period"}, []string{"cpu"}, servePause},
+		{"grows", "a request costs --cpu, and as much again for every --n before it", []string{"cpu", "n"}, []string{"pprof"}, serveGrows},
 		{"halves", "writes the head and the body apart, without TCP_NODELAY", nil, nil, serveHalves},
 		{"neighbour", "serves nobody: --n threads that never rest", []string{"n"}, nil, serveNeighbour},
 	}

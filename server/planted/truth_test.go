@@ -112,6 +112,22 @@ func TestHalvesWaitForTheAcknowledgement(t *testing.T) {
 	}
 }
 
+// TestGrowsCostsMoreWithTime: the second half of the requests costs more than the
+// first, as planted, and memory grows with them.
+func TestGrowsCostsMoreWithTime(t *testing.T) {
+	const each, n = 100 * time.Microsecond, 500
+	s := spawn(t, "grows", Params{CPU: each, N: n})
+	first := drive(t, s.addr, 4, n, time.Minute)
+	early := s.cpu()
+	drive(t, s.addr, 4, n, time.Minute)
+	late := s.cpu() - early
+	if first.statuses[200] != n {
+		t.Fatalf("%d of %d requests were answered", first.statuses[200], n)
+	}
+	// 1.5 of the first cost on average, then 2.5; what net/http costs is in both.
+	between(t, "CPU of the later requests over the earlier", late.Seconds()/early.Seconds(), 1.2, 1.75)
+}
+
 func TestForwardHasItsConnections(t *testing.T) {
 	const n, delay = 3, 10 * time.Millisecond
 	var now, most atomic.Int64

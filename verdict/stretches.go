@@ -1,0 +1,152 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/record"
+	"ceiling/spec"
+)
+
+// A latency term is often broken by a few short stretches of the run, in which
+// the server stood still, and not by what lies between. This file finds them in
+// the rows of the load.
+
+// stretch is a part of the window in which responses took longer than a limit.
+type stretch struct {
+	fromNs, toNs int64
+	worstNs      int64 // the longest response that ended in it
+	still        bool  // less than half of the usual responses came in one of its rows
+}
+
+// lateStretches are those in which a response took longer than limitNs, in the
+// order of time, and the longest response outside of them.
+func lateStretches(rows []record.LoadRow, limitNs float64) (list []stretch, elsewhereNs int64) {
+	var usual []float64
+	for i := range rows {
+		usual = append(usual, float64(rows[i].Completed)/float64(rows[i].WidthNs))
+	}
+	slices.Sort(usual)
+	half := 0.0
+	if len(usual) > 0 {
+		half = usual[len(usual)/2] / 2
+	}
+	quiet := func(i int) bool {
+		return i >= 0 && float64(rows[i].Completed) < half*float64(rows[i].WidthNs)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if float64(r.MaxNs) <= limitNs {
+			elsewhereNs = max(elsewhereNs, r.MaxNs)
+			continue
+		}
+		still := quiet(i) || quiet(i-1)
+		if n := len(list); n > 0 && list[n-1].toNs >= r.TNs-r.WidthNs {
+			last := &list[n-1]
+			last.toNs, last.worstNs, last.still = r.TNs, max(last.worstNs, r.MaxNs), last.still || still
+			continue
+		}
+		list = append(list, stretch{r.TNs - r.WidthNs, r.TNs, r.MaxNs, still})
+	}
+	return list, elsewhereNs
+}
+
+// stretchFacts are the late stretches of the term that is broken.
+type stretchFacts struct {
+	term      string
+	list      []stretch
+	elsewhere int64
+	ns        int64 // in all
+	longest   int64
+	still     int // of the list
+}
+
+// brokenBy finds the late stretches of the first latency term that failed, where
+// they are a small part of the window; nil where it is broken throughout.
+func (f *facts) brokenBy(rows []record.LoadRow) *stretchFacts {
+	if len(rows) < stallRows {
+		return nil
+	}
+	for _, term := range f.run.Spec.SLO {
+		v, why := f.measure(term)
+		latency := term.Metric == spec.MetricResponse || term.Metric == spec.MetricService
+		if why != "" || !latency || term.Holds(v) || term.Quantile == spec.Mean {
+			continue
+		}
+		s := &stretchFacts{term: term.String()}
+		s.list, s.elsewhere = lateStretches(rows, term.Limit)
+		for _, one := range s.list {
+			s.ns += one.toNs - one.fromNs
+			s.longest = max(s.longest, one.worstNs)
+			if one.still {
+				s.still++
+			}
+		}
+		if len(s.list) == 0 || float64(s.ns) > stretchesMost*float64(rows[len(rows)-1].TNs-rows[0].TNs+rows[0].WidthNs) {
+			return nil
+		}
+		return s
+	}
+	return nil
+}
+
+// says is which stretches broke the term: how many, how long and when.
+func (s *stretchFacts) says() string {
+	what := "slow responses came"
+	if 2*s.still >= len(s.list) {
+		what = "the server stood still"
+	}
+	text := fmt.Sprintf("%s in %s of %s in all (at %s), up to %s", what, plural(len(s.list), "stretch", "stretches"),
+		ns(float64(s.ns)), s.when(), ns(float64(s.longest)))
+	if every, ok := s.period(); ok {
+		text += fmt.Sprintf(", about every %s", ns(every))
+	}
+	if s.elsewhere > 0 {
+		text += fmt.Sprintf("; outside of them no response took longer than %s", ns(float64(s.elsewhere)))
+	}
+	return text
+}
+
+// when are the beginnings, of many the first ones.
+func (s *stretchFacts) when() string {
+	var parts []string
+	for i, one := range s.list {
+		if i == stretchesSaid {
+			parts = append(parts, "...")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%.1f s", math.Max(time.Duration(one.fromNs).Seconds(), 0)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// period is the time between the beginnings, ns, where it is nearly the same.
+func (s *stretchFacts) period() (float64, bool) {
+	if len(s.list) < 4 {
+		return 0, false
+	}
+	var gaps []float64
+	sum := 0.0
+	for i := 1; i < len(s.list); i++ {
+		gap := float64(s.list[i].fromNs - s.list[i-1].fromNs)
+		gaps, sum = append(gaps, gap), sum+gap
+	}
+	mean := sum / float64(len(gaps))
+	for _, gap := range gaps {
+		if math.Abs(gap-mean) > stretchesApart*mean {
+			return 0, false
+		}
+	}
+	return mean, true
+}
+
+// next is what to do about them.
+func (s *stretchFacts) next() string {
+	if 2*s.still < len(s.list) {
+		return "find what makes responses slow in those stretches (compare them with the server's log), or ask for less (-R)"
+	}
+	return fmt.Sprintf("find what stops the server for up to %s: a garbage collection, a checkpoint or an fsync, a lock that every request needs, a timer that does much at once; compare its log with those times", ns(float64(s.longest)))
+}

@@ -1,0 +1,228 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ceiling/internal/stat"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// trendFacts is whether the run rose or fell from its beginning to its end: its
+// throughput in a closed loop, its mean response time in an open one, whose
+// throughput is what was asked.
+type trendFacts struct {
+	known    bool // it did, beyond chance and by a tenth or more
+	open     bool
+	from, to float64 // medians of the first and the last fifth of the rows
+	// slope is Sen's, as a share of the mean per second, with its interval.
+	slope, low, high float64
+	// What else changed, first fifth to last.
+	rss, cpuPerRequest, files, threads, others change
+}
+
+// change is a figure at the beginning of the window and at its end.
+type change struct {
+	known    bool
+	from, to float64
+}
+
+// grew tells whether it is that many times as much at the end.
+func (c change) grew(times float64) bool { return c.known && c.to >= times*c.from && c.to > 0 }
+
+// trendOf looks through the rows of the window.
+func trendOf(f *facts, load []record.LoadRow, series *record.Series) trendFacts {
+	t := trendFacts{open: f.open}
+	if f.open && !f.run.Spec.Rate.Constant() || f.schedule.owed.value > owedShare {
+		return t // a ramp that was asked for, or a queue that grows by itself
+	}
+	times, values := bins(load, f.open)
+	if len(values) < trendBins {
+		return t
+	}
+	sen, err := stat.MannKendall(times, values, .95)
+	mean := 0.0
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	if err != nil || mean <= 0 || sen.Stretches < trendStretches || sen.P > trendChance || sen.Slope.Low*sen.Slope.High <= 0 {
+		return t
+	}
+	c := fifths(values)
+	if math.Abs(c.to-c.from) < unsteady*mean || (c.to-c.from)*sen.Slope.Value <= 0 {
+		return t
+	}
+	t.known, t.from, t.to = true, c.from, c.to
+	t.slope, t.low, t.high = sen.Slope.Value/mean, sen.Slope.Low/mean, sen.Slope.High/mean
+	t.meanwhile(f, load, series)
+	return t
+}
+
+// bins are means over at most trendBinsMost stretches of rows: throughput, or
+// mean response times.
+func bins(rows []record.LoadRow, open bool) (times, values []float64) {
+	each := (len(rows) + trendBinsMost - 1) / trendBinsMost
+	for i := 0; i+each <= len(rows) && each > 0; i += each {
+		done, width, sum := 0.0, 0.0, 0.0
+		for _, r := range rows[i : i+each] {
+			done, width = done+float64(r.Completed), width+float64(r.WidthNs)/1e9
+			sum += float64(r.Completed) * positive(r.MeanNs)
+		}
+		at, v := float64(rows[i+each-1].TNs)/1e9, done/width
+		if open {
+			if done == 0 {
+				continue
+			}
+			v = sum / done
+		}
+		if len(times) > 0 && at <= times[len(times)-1] {
+			continue
+		}
+		times, values = append(times, at), append(values, v)
+	}
+	return times, values
+}
+
+// fifths are the medians of the first and of the last fifth.
+func fifths(values []float64) change {
+	n := len(values) / 5
+	if n == 0 {
+		return change{}
+	}
+	median := func(part []float64) float64 {
+		part = slices.Clone(part)
+		slices.Sort(part)
+		return part[len(part)/2]
+	}
+	return change{true, median(values[:n]), median(values[len(values)-n:])}
+}
+
+// meanwhile is what else changed.
+func (t *trendFacts) meanwhile(f *facts, load []record.LoadRow, series *record.Series) {
+	var rss, files, threads, cores, perRequest []float64
+	rows := slices.DeleteFunc(observed[*record.ProcessRow](f, series), func(r *record.ProcessRow) bool {
+		return r.Role != record.RoleSubject || !f.subject.known || r.Host != f.subject.host || r.WidthNs <= 0
+	})
+	for i := 0; i < len(rows); { // the processes of one sample end their interval together
+		var sums [4]float64
+		from, at := rows[i].TNs-rows[i].WidthNs, rows[i].TNs
+		looked := false
+		for ; i < len(rows) && rows[i].TNs == at; i++ {
+			sums[0] += positive(float64(rows[i].RSSBytes))
+			sums[1] += positive(float64(rows[i].OpenFiles))
+			sums[2] += positive(float64(rows[i].Threads))
+			sums[3] += positive(float64(rows[i].CPUNs)) / float64(rows[i].WidthNs)
+			looked = looked || rows[i].OpenFiles > 0
+		}
+		rss, threads, cores = append(rss, sums[0]), append(threads, sums[2]), append(cores, sums[3])
+		if looked {
+			files = append(files, sums[1])
+		}
+		if rate := rateIn(load, from, at); rate > 0 {
+			perRequest = append(perRequest, sums[3]*1e9/rate)
+		}
+	}
+	t.rss, t.files, t.threads, t.cpuPerRequest = fifths(rss), fifths(files), fifths(threads), fifths(perRequest)
+	var others []float64
+	for _, r := range observed[*record.CPURow](f, series) {
+		if r.WidthNs <= 0 || !f.subject.known || r.Host != f.subject.host {
+			continue
+		}
+		busy := 0.0
+		for i := range r.Cores {
+			busy += float64(r.Cores[i].Busy()) * 1e7 / float64(r.WidthNs)
+		}
+		others = append(others, busy)
+	}
+	if all, own := fifths(others), fifths(cores); all.known && own.known && f.generator.cores.known {
+		home := 0.0
+		if f.near {
+			home = f.generator.cores.value
+		}
+		t.others = change{true, math.Max(all.from-own.from-home, 0), math.Max(all.to-own.to-home, 0)}
+	}
+}
+
+// rateIn is the throughput between two times.
+func rateIn(load []record.LoadRow, fromNs, toNs int64) float64 {
+	done, width := 0.0, 0.0
+	for i := range load {
+		if middle := load[i].TNs - load[i].WidthNs/2; middle > fromNs && middle <= toNs {
+			done, width = done+float64(load[i].Completed), width+float64(load[i].WidthNs)
+		}
+	}
+	if width == 0 {
+		return 0
+	}
+	return done / width * 1e9
+}
+
+// worse tells whether the run ended worse than it began.
+func (t *trendFacts) worse() bool { return t.known && (t.slope < 0) != t.open }
+
+// says is the trend as a fact.
+func (t *trendFacts) says() string {
+	verb := "rose"
+	if t.slope < 0 {
+		verb = "fell"
+	}
+	what, from, to := "throughput", unit.FormatSI(t.from), unit.FormatSI(t.to)+" req/s"
+	if t.open {
+		what, from, to = "the mean response time", ns(t.from), ns(t.to)
+	}
+	return fmt.Sprintf("%s %s from %s to %s over the run (%s/s, 95%% CI %s to %s)", what, verb, from, to, signed(t.slope), signed(t.low), signed(t.high))
+}
+
+// signed writes a share with its sign: −4.1%, +0.3%.
+func signed(share float64) string {
+	return strings.ReplaceAll(fmt.Sprintf("%+.2g%%", share*100), "-", "−")
+}
+
+// grown are the things of the server that grew by a fifth or more, in words.
+func (t *trendFacts) grown() (says []string, evidences []record.Evidence) {
+	add := func(c change, what, source, unitName string, format func(float64) string) {
+		if c.grew(grewMatters) {
+			text := fmt.Sprintf("%s grew from %s to %s", what, format(c.from), format(c.to))
+			says, evidences = append(says, text), append(evidences, evidence(source, c.to, unitName, "%s", text))
+		}
+	}
+	plain := func(v float64) string { return fmt.Sprintf("%.0f", v) }
+	add(t.rss, "the server's memory (RSS)", "series.process.rss_bytes", "bytes", func(v float64) string { return unit.FormatBytesSI(int64(v)) })
+	add(t.cpuPerRequest, "its CPU/request", "series.process.cpu_ns", "ns", ns)
+	add(t.files, "its open files", "series.process.open_files", "files", plain)
+	add(t.threads, "its threads", "series.process.threads", "threads", plain)
+	return says, evidences
+}
+
+// slowdown puts a server that slows down during the run into a finding: whatever
+// limits it, the mean is of no steady state. Others that took its CPU meanwhile,
+// or a generator that is full, are to blame first.
+func slowdown(f *facts, found *finding) {
+	t := &f.trend
+	if !t.worse() {
+		return
+	}
+	if t.others.known && t.others.to-t.others.from >= foreignCores {
+		found.doubts = append(found.doubts, fmt.Sprintf("%s, while other processes used %.2g cores more", t.says(), t.others.to-t.others.from))
+		return
+	}
+	if free, missing := f.generatorFree(); !free || missing != nil || !f.subject.known || found.ceiling == Errors {
+		found.doubts = append(found.doubts, t.says())
+		return
+	}
+	what := "series.load.completed"
+	if t.open {
+		what = "series.load.mean_ns"
+	}
+	says, grown := t.grown()
+	found.pro = slices.Concat([]record.Evidence{evidence(what, t.slope, "1/s", "%s", t.says())}, grown, found.pro)
+	found.because += "; the server slows down during the run: " + t.says()
+	if len(says) == 0 {
+		found.next = "find what makes it slower with time (a list, a table or a log that grows; a cache that fills; a budget that is used up), then rerun; " + found.next
+		return
+	}
+	found.next = "find why " + strings.Join(says, " and ") + " during the run (a leak, a list that is scanned, a table without an index), then rerun; " + found.next
+}
