@@ -214,10 +214,11 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Workers stay in system calls without telling the scheduler; the others
-	// need processors of their own. Runs side by side would take them from each
-	// other: who wants that raises GOMAXPROCS beforehand.
-	if need := c.Threads + 2; runtime.GOMAXPROCS(0) < need {
+	// Workers stay in system calls without telling the scheduler, and so does the
+	// thread that samples the sockets; the others need processors of their own.
+	// Runs side by side would take them from each other: who wants that raises
+	// GOMAXPROCS beforehand.
+	if need := c.Threads + 3; runtime.GOMAXPROCS(0) < need {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(need))
 	}
 	r := &coordinator{shared: &shared{Config: c, script: s, own: own, base: time.Now()}, observer: o, ctx: ctx}

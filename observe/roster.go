@@ -21,7 +21,7 @@ type roster struct {
 type connection struct{ client, server sockID }
 
 // looksAt is how many of the connections are looked at in one moment.
-const looksAt = 4
+const looksAt = 2
 
 // readRoster lists all sockets of the target.
 func readRoster(e *ends) (*roster, error) {
