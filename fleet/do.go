@@ -250,7 +250,7 @@ func (j *job) add(w *run.Worked, m *member) {
 	w.Identities = append(w.Identities, m.done.Identities...)
 	w.Profiles = append(w.Profiles, m.done.Profiles...)
 	if w.Stacks == nil && m.done.Stacks != nil { // a server is on one host
-		w.Stacks, w.Folded = m.done.Stacks, m.done.Folded
+		w.Stacks, w.Folded, w.FoldedOff = m.done.Stacks, m.done.Folded, m.done.FoldedOff
 	}
 	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
 		w.Headroom = m.done.Headroom // the fleet's is that of its weakest

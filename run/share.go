@@ -85,6 +85,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
 	p.profiler = &profiler{}
 	if p.Observe {
 		p.profiler = newProfiler(ctx, p.spec, p.target, p.Permit)
+		p.stacks.prepare(p.target)
 	}
 	done := &ShareDone{Target: p.target.String(), Environment: p.env}
 	var err error
@@ -108,7 +109,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
 	p.tell(p.watch.missing)
 	done.Profiles, done.CPUProfile = p.profiler.list, p.profiler.raw
 	p.tell(p.profiler.missing)
-	done.Stacks, done.Folded = p.stacks.stacks, p.stacks.folded
+	done.Stacks, done.Folded, done.FoldedOff = p.stacks.found.Stacks, p.stacks.found.CPU, p.stacks.found.OffCPU
 	p.tell(p.stacks.missing)
 	if p.Observe {
 		var missing []record.NotMeasured

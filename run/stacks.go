@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -15,10 +16,20 @@ type stacker struct {
 	mu      sync.Mutex
 	pids    map[int]bool
 	cpu     *stacks.CPUSampler
+	off     *stacks.OffSampler
 	missing []record.NotMeasured
 	opened  chan struct{} // closed when the samplers are
-	stacks  *record.Stacks
-	folded  []byte
+	found   stacks.Summary
+}
+
+// prepare loads what takes time, before the load begins.
+func (s *stacker) prepare(to target) {
+	off, err := stacks.NewOffSampler(to.addr.Port())
+	if err != nil {
+		s.missing = append(s.missing, record.NotMeasured{What: "off-CPU stacks", Why: err.Error()})
+		return
+	}
+	s.off = off
 }
 
 // see takes a row of the observer's.
@@ -53,23 +64,29 @@ func (s *stacker) begin() {
 	if len(s.pids) == 0 {
 		return // the server is not on this host; the observer has said so
 	}
-	cpu, err := stacks.NewCPUSampler(slices.Sorted(maps.Keys(s.pids)))
+	pids := slices.Sorted(maps.Keys(s.pids))
+	cpu, err := stacks.NewCPUSampler(pids)
 	if err == nil {
 		err = cpu.Start()
 	}
 	if err != nil {
 		s.missing = append(s.missing, record.NotMeasured{What: "CPU stacks", Why: err.Error()})
-		return
+		cpu = nil
 	}
 	s.cpu = cpu
+	if s.off != nil {
+		s.off.Start(cpu, pids)
+	}
 }
 
 // close ends with the window.
 func (s *stacker) close() {
-	if s.opened == nil {
-		return
+	if s.opened != nil {
+		<-s.opened
 	}
-	<-s.opened
+	if s.off != nil {
+		s.off.Stop()
+	}
 	if s.cpu != nil {
 		s.cpu.Stop()
 	}
@@ -78,22 +95,34 @@ func (s *stacker) close() {
 // end names what was sampled, once the load is over and while the server is there.
 func (s *stacker) end(host string) {
 	s.close()
-	if s.cpu == nil {
+	if len(s.pids) == 0 {
 		return
 	}
-	s.stacks, s.folded = s.cpu.Summary()
-	s.stacks.Host = host
+	if s.found = stacks.Summarize(s.cpu, s.off); s.found.Stacks != nil {
+		s.found.Stacks.Host = host
+	}
 }
 
-// cpuStacksFile is where the stacks are kept.
-const cpuStacksFile = "cpu.folded"
+// Files that keep the stacks.
+const (
+	cpuStacksFile = "cpu.folded"
+	offStacksFile = "off-cpu.folded"
+)
 
 // keepStacks puts them into the record.
 func keepStacks(w *record.Writer, r *record.Run, f *Found) error {
 	r.Stacks = f.Stacks
-	if r.Stacks == nil || len(f.Folded) == 0 {
+	if r.Stacks == nil {
 		return nil
 	}
-	r.Stacks.File = cpuStacksFile
-	return w.Extra(cpuStacksFile, f.Folded)
+	var err error
+	if r.Stacks.CPU != nil && len(f.Folded) > 0 {
+		r.Stacks.CPU.File = cpuStacksFile
+		err = w.Extra(cpuStacksFile, f.Folded)
+	}
+	if r.Stacks.OffCPU != nil && len(f.FoldedOff) > 0 {
+		r.Stacks.OffCPU.File = offStacksFile
+		err = errors.Join(err, w.Extra(offStacksFile, f.FoldedOff))
+	}
+	return err
 }

@@ -69,9 +69,11 @@ type Found struct {
 	// Profiles of the server, and the raw CPU profile among them (pprof, gzip).
 	Profiles   []record.Profile `json:"profiles,omitempty"`
 	CPUProfile []byte           `json:"cpu_profile,omitempty"`
-	// Stacks of the server's processes, and those of its CPU as text.
+	// Stacks of the server's processes, and those of its CPU as text (folded).
 	Stacks *record.Stacks `json:"stacks,omitempty"`
 	Folded []byte         `json:"folded,omitempty"`
+	// FoldedOff are those of what its threads waited for.
+	FoldedOff []byte `json:"folded_off,omitempty"`
 	// Headroom of the generator, as record.Generator has it; 0 where it is not
 	// known, for a reason that the sink was told.
 	Headroom float64 `json:"headroom,omitempty"`

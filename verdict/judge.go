@@ -29,6 +29,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		explainWait(f, &found, wall)
 		slowdown(f, &found)
 		explainCPU(f, &found)
+		explainBlocked(f, &found)
 	}
 	v := record.Verdict{
 		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,

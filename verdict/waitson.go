@@ -34,7 +34,7 @@ func explainWait(f *facts, found *finding, wall *record.Wall) {
 	var next []string
 	var first, rest []record.Evidence
 	profiles := f.profileClue(wall)
-	for i, c := range []clue{profiles, f.peerClue(wall), f.threadClue()} {
+	for i, c := range []clue{profiles, f.peerClue(wall), f.stackClue(), f.threadClue()} {
 		if c.next == "" || next != nil && !(i == 1 && profiles.whereOnly) {
 			rest = append(rest, c.says...)
 			continue

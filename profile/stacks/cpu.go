@@ -6,8 +6,10 @@ package stacks
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,6 +66,17 @@ type members struct {
 	mu     sync.Mutex
 	spaces map[int]*symbol.Space
 	failed map[int]error
+}
+
+func newMembers() *members {
+	return &members{spaces: map[int]*symbol.Space{}, failed: map[int]error{}}
+}
+
+// pids lists them.
+func (m *members) pids() []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.spaces))
 }
 
 // membersMax bounds them: a server that forks for each request has many.
@@ -147,7 +160,7 @@ func newSampler() (*CPUSampler, []int, error) {
 		return nil, nil, err
 	}
 	return &CPUSampler{
-		members: &members{spaces: map[int]*symbol.Space{}, failed: map[int]error{}},
+		members: newMembers(),
 		table:   newTable(), comms: map[int]string{}, kernel: true,
 		hz: max(min(hzMax, samplesMax/len(cpus)), hzLeast),
 	}, cpus, nil

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
@@ -25,6 +27,8 @@ func TestMain(m *testing.M) {
 		burnForever()
 	case "parent":
 		parentOfBurn()
+	case "wait":
+		waitForever()
 	default:
 		os.Exit(m.Run())
 	}
@@ -91,6 +95,19 @@ func plant(t *testing.T, name string) (pid int, tell func()) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "STACKS_PLANT="+name, "GOMAXPROCS=2")
+	in := launch(t, cmd)
+	return cmd.Process.Pid, func() { fmt.Fprintln(in, "go") }
+}
+
+// begin starts a program that says when it is ready, and ends with its input.
+func begin(t *testing.T, cmd *exec.Cmd) (pid int) {
+	t.Helper()
+	launch(t, cmd)
+	return cmd.Process.Pid
+}
+
+func launch(t *testing.T, cmd *exec.Cmd) io.Writer {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +126,16 @@ func plant(t *testing.T, name string) (pid int, tell func()) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatalf("the planted program says %q, %v", line, err)
 	}
-	return cmd.Process.Pid, func() { fmt.Fprintln(in, "go") }
+	return in
+}
+
+func addr(t *testing.T, text string) netip.AddrPort {
+	t.Helper()
+	a, err := netip.ParseAddrPort(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 // samplerOf skips where the host does not allow it, and only then.
@@ -158,7 +184,8 @@ func TestPlantedCPU(t *testing.T) {
 	pid, _ := plant(t, "burn")
 	c := samplerOf(t, pid)
 	enough(t, c, 300)
-	s, folded := c.Summary()
+	sum := Summarize(c, nil)
+	s, folded := sum.Stacks, sum.CPU
 	hot, cool := function(s.CPU.Functions, "plantedHot"), function(s.CPU.Functions, "plantedCool")
 	// 300 samples of 75%: a standard error of 2.5 points.
 	if s.CPU.Samples < 300 || hot.Total < 0.62 || hot.Total > 0.88 || cool.Total < 0.12 || cool.Total > 0.38 {
@@ -195,7 +222,7 @@ func TestChildrenCount(t *testing.T) {
 		}
 		tell()
 		enough(t, c, 50)
-		s, _ := c.Summary()
+		s := Summarize(c, nil).Stacks
 		if f := function(s.CPU.Functions, "plantedHot"); s.CPU.Samples < 50 || f.Total < 0.3 {
 			t.Errorf("whole %v: %d samples, %.2f of them in the child's plantedHot: %+v", whole, s.CPU.Samples, f.Total, s.CPU.Functions)
 		}
@@ -217,7 +244,7 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Stop()
-		c.Summary()
+		Summarize(c, nil)
 		samplerOf(t, os.Getpid()).Stop()
 	}
 	gone := samplerOf(t, 1<<30)
@@ -225,7 +252,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone.Stop()
-	if s, _ := gone.Summary(); s.CPU.Samples != 0 || len(s.Missing) != 1 {
+	if s := Summarize(gone, nil).Stacks; s.CPU.Samples != 0 || len(s.Missing) != 1 {
 		t.Errorf("a process that is not there: %+v", s)
 	}
 	if _, err := newThreadSampler([]int{1 << 30}); err == nil {

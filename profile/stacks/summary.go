@@ -47,26 +47,71 @@ func (t *table) name(frames map[symbol.Address]symbol.Frame) []named {
 	return list
 }
 
-// Summary names what was sampled, and answers the stacks as text. It reads the
-// programs' files, which may take some tenths of a second: it is called after
-// Stop and after the window, as long as the processes are there.
-func (c *CPUSampler) Summary() (s *record.Stacks, folded []byte) {
-	s = &record.Stacks{Processes: c.members.list()}
-	frames, missing := symbol.Resolve(c.table.addresses())
-	stacks := c.table.name(frames)
-	s.CPU = c.figures(stacks)
-	if c.err != nil {
-		missing = append(missing, c.err.Error())
+// Summary is what both samplers saw, either of which may be nil.
+type Summary struct {
+	Stacks *record.Stacks
+	// CPU and OffCPU are the stacks as text: samples, and microseconds.
+	CPU, OffCPU []byte
+}
+
+// Summarize names what was seen. It reads the programs' files, which may take some
+// tenths of a second: it is called after Stop and after the window, as long as the
+// processes are there.
+func Summarize(c *CPUSampler, o *OffSampler) Summary {
+	var out Summary
+	s := &record.Stacks{}
+	var addresses []symbol.Address
+	var missing []string
+	var m *members
+	if c != nil {
+		addresses, m = c.table.addresses(), c.members
 	}
-	if c.table.spare > 0 {
-		missing = append(missing, fmt.Sprintf("the stacks of %d samples: more than %d different ones", c.table.spare, stacksMax))
+	if o != nil {
+		addresses, m = append(addresses, o.addresses()...), o.members
 	}
-	for pid, err := range c.members.failed {
+	if m == nil {
+		return out
+	}
+	frames, missing := symbol.Resolve(addresses)
+	s.Processes = m.list()
+	if c != nil {
+		stacks := c.table.name(frames)
+		s.CPU, out.CPU = c.figures(stacks), fold(stacks, 1)
+		missing = append(missing, c.missing()...)
+	}
+	if o != nil {
+		var stacks []named
+		s.OffCPU, stacks = o.figures(frames)
+		out.OffCPU = fold(stacks, 1000)
+		missing = append(missing, o.missing()...)
+	}
+	for pid, err := range m.failed {
 		missing = append(missing, fmt.Sprintf("names of process %d: %v", pid, err))
 	}
 	slices.Sort(missing)
 	s.Missing = missing[:min(len(missing), missingMax)]
-	return s, fold(stacks)
+	out.Stacks = s
+	return out
+}
+
+func (c *CPUSampler) missing() (list []string) {
+	if c.err != nil {
+		list = append(list, c.err.Error())
+	}
+	if c.table.spare > 0 {
+		list = append(list, fmt.Sprintf("the stacks of %d samples: more than %d different ones", c.table.spare, stacksMax))
+	}
+	return list
+}
+
+func (o *OffSampler) missing() (list []string) {
+	if o.err != nil {
+		list = append(list, o.err.Error())
+	}
+	if o.lost > 0 {
+		list = append(list, fmt.Sprintf("the stacks of %d waits: two at one place of the kernel's table, or more threads and stacks than are kept", o.lost))
+	}
+	return list
 }
 
 // list is the processes, as the record has them.
@@ -193,8 +238,8 @@ func functionsOf(stacks []named, all float64) []record.StackFunction {
 }
 
 // fold writes the stacks with the most, one a line: "thread;outermost;…;innermost 12"
-// (Gregg's folded format).
-func fold(stacks []named) []byte {
+// (Gregg's folded format), their values divided by unit.
+func fold(stacks []named, unit int64) []byte {
 	var b strings.Builder
 	lines := map[string]int64{}
 	var order []string
@@ -218,7 +263,9 @@ func fold(stacks []named) []byte {
 		if len(out)+len(line)+24 > foldedBytes {
 			break
 		}
-		out = fmt.Appendf(out, "%s %d\n", line, lines[line])
+		if lines[line] >= unit {
+			out = fmt.Appendf(out, "%s %d\n", line, lines[line]/unit)
+		}
 	}
 	return out
 }

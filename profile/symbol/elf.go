@@ -70,8 +70,8 @@ func (p *program) lookup(addrs []uint64) (found map[uint64]place, full bool) {
 		}
 	}
 	n := newNearest(addrs)
-	full = p.scan(elf.SHT_SYMTAB, n) == nil
-	_ = p.scan(elf.SHT_DYNSYM, n) // a program without one exports nothing
+	full = p.scan(elf.SHT_SYMTAB, elf.STT_FUNC, n) == nil
+	_ = p.scan(elf.SHT_DYNSYM, elf.STT_FUNC, n) // a program without one exports nothing
 	for a, name := range n.names() {
 		if _, ok := found[a]; !ok {
 			found[a] = place{name: name}
@@ -89,8 +89,8 @@ func (p *program) textStart() uint64 {
 
 var errNoTable = errors.New("it has no such table")
 
-// scan offers the functions of a table of symbols to n.
-func (p *program) scan(kind elf.SectionType, n *nearest) error {
+// scan offers the functions, or the variables, of a table of symbols to n.
+func (p *program) scan(kind elf.SectionType, of elf.SymType, n *nearest) error {
 	table := p.f.SectionByType(kind)
 	if table == nil || uint64(table.Link) >= uint64(len(p.f.Sections)) {
 		return errNoTable
@@ -118,7 +118,8 @@ func (p *program) scan(kind elf.SectionType, n *nearest) error {
 			start, length = uint64(word.Uint32(data[4:])), uint64(word.Uint32(data[8:]))
 			info, section = data[12], word.Uint16(data[14:])
 		}
-		if t := elf.ST_TYPE(info); t != elf.STT_FUNC && t != elf.STT_GNU_IFUNC && t != elf.STT_NOTYPE || section == 0 || start == 0 {
+		t := elf.ST_TYPE(info)
+		if t != of && (of != elf.STT_FUNC || t != elf.STT_GNU_IFUNC && t != elf.STT_NOTYPE) || section == 0 || start == 0 {
 			continue
 		}
 		if at, ok := n.wants(start, length); ok {

@@ -1,0 +1,6 @@
+package stacks
+
+import "syscall"
+
+// pollNumber is the system call poll, whose descriptors stand in memory.
+const pollNumber = syscall.SYS_POLL

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package stacks
+
+// pollNumber: later architectures have ppoll alone, and this program does not read
+// their second argument.
+const pollNumber = -1

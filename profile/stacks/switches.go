@@ -1,0 +1,375 @@
+package stacks
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+)
+
+// The program on the scheduler's switches. When a thread of a target leaves its
+// CPU, it keeps when, both stacks, the state and the system call; when the thread
+// comes back it adds the time to the sum of all that are alike.
+//
+//	targets  process → 1
+//	started  thread → start (48 bytes)
+//	waits    wait (48 bytes) → ns u64, times u64
+//	stacks   id → addresses, the innermost first
+//
+// It is loaded once and attached in bursts: elsewhere it costs nothing.
+
+// start is what is kept of a thread off its CPU. The order is the program's.
+type start struct {
+	AtNs    uint64 // 0: bpf_ktime_get_ns
+	Kernel  int32  // 8: ids of stacks; negative: none
+	User    int32  // 12
+	Call    int64  // 16: number of the system call, -1 outside of one
+	Arg     uint64 // 24: its first argument; of poll on one descriptor, that
+	Process uint32 // 32
+	State   uint32 // 36: 0 runnable, preempted; 1 asleep; 2 uninterruptible; of a futex, its operation above 8 bits
+	_       uint64
+}
+
+// wait is the key of a sum.
+type wait struct {
+	Process, Thread uint32
+	Kernel, User    int32
+	Call            int64
+	Arg             uint64
+	State           uint32
+	_               uint32
+}
+
+// sum is its value.
+type sum struct{ Ns, Times uint64 }
+
+const (
+	startBytes = 48
+	waitBytes  = 40
+	sumBytes   = 16
+
+	targetsMax = 4096
+	startedMax = 16384
+	waitsMax   = 8192
+	stacksSlot = 8192
+)
+
+// switches is the loaded program with its maps.
+type switches struct {
+	program                         *ebpf.Program
+	targets, started, waits, stacks *ebpf.Map
+}
+
+// layout is where the kernel keeps what the program reads (BTF).
+type layout struct {
+	arguments int // of the tracepoint sched_switch
+	pid       int16
+	state     int16 // of the thread, where the tracepoint does not give it
+	call, arg int16 // of the registers; -1: not known on this architecture
+	arg2      int16
+}
+
+// loadSwitches makes it, or says why it cannot.
+func loadSwitches() (*switches, error) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return nil, fmt.Errorf("read the kernel's types (CONFIG_DEBUG_INFO_BTF): %w", err)
+	}
+	at, err := layoutOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &switches{}
+	for _, m := range []struct {
+		into **ebpf.Map
+		spec ebpf.MapSpec
+	}{
+		{&s.targets, ebpf.MapSpec{Name: "targets", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: targetsMax}},
+		{&s.started, ebpf.MapSpec{Name: "started", Type: ebpf.Hash, KeySize: 4, ValueSize: startBytes, MaxEntries: startedMax}},
+		{&s.waits, ebpf.MapSpec{Name: "waits", Type: ebpf.Hash, KeySize: waitBytes, ValueSize: sumBytes, MaxEntries: waitsMax}},
+		{&s.stacks, ebpf.MapSpec{Name: "stacks", Type: ebpf.StackTrace, KeySize: 4, ValueSize: 8 * framesMax, MaxEntries: stacksSlot}},
+	} {
+		if *m.into, err = ebpf.NewMap(&m.spec); err != nil {
+			return nil, errors.Join(permitted(fmt.Errorf("make a BPF map: %w", err)), s.close())
+		}
+	}
+	s.program, err = ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
+		Name: "switches", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_switch",
+		Instructions: s.instructions(at), License: "Dual MIT/GPL",
+	}, ebpf.ProgramOptions{KernelTypes: spec})
+	if err != nil {
+		return nil, errors.Join(permitted(fmt.Errorf("load the BPF program: %w", err)), s.close())
+	}
+	return s, nil
+}
+
+// permitted says what would allow it.
+func permitted(err error) error {
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("%w; run as root, or with CAP_BPF and CAP_PERFMON", err)
+	}
+	return err
+}
+
+func (s *switches) close() error {
+	var err error
+	if s.program != nil {
+		err = s.program.Close()
+	}
+	for _, m := range []*ebpf.Map{s.targets, s.started, s.waits, s.stacks} {
+		if m != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}
+	return err
+}
+
+func layoutOf(spec *btf.Spec) (layout, error) {
+	at := layout{state: -1, call: -1, arg: -1, arg2: -1}
+	var probe *btf.Typedef
+	if err := spec.TypeByName("btf_trace_sched_switch", &probe); err != nil {
+		return at, fmt.Errorf("the kernel has no tracepoint sched_switch: %w", err)
+	}
+	if p, ok := btf.UnderlyingType(probe).(*btf.Pointer); ok {
+		if f, ok := p.Target.(*btf.FuncProto); ok {
+			at.arguments = len(f.Params) - 1 // the first is the tracepoint's own
+		}
+	}
+	var task, registers *btf.Struct
+	if err := errors.Join(spec.TypeByName("task_struct", &task), spec.TypeByName("pt_regs", &registers)); err != nil {
+		return at, err
+	}
+	if at.pid = offsetOf(task.Members, "pid", 0); at.pid < 0 {
+		return at, errors.New("the kernel's task_struct has no pid")
+	}
+	// __state since 5.14, state before.
+	if at.state = offsetOf(task.Members, "__state", 0); at.state < 0 {
+		at.state = offsetOf(task.Members, "state", 0)
+	}
+	// x86, and arm64, whose first argument stays in orig_x0.
+	for _, names := range [][3]string{{"orig_ax", "di", "si"}, {"syscallno", "orig_x0", ""}} {
+		call, arg := offsetOf(registers.Members, names[0], 0), offsetOf(registers.Members, names[1], 0)
+		if call >= 0 && arg >= 0 {
+			at.call, at.arg, at.arg2 = call, arg, offsetOf(registers.Members, names[2], 0)
+			break
+		}
+	}
+	return at, nil
+}
+
+// offsetOf is where a member is, in bytes; -1 where there is none. Structs without
+// a name are looked into.
+func offsetOf(members []btf.Member, name string, base btf.Bits) int16 {
+	for _, m := range members {
+		if m.Name == name && name != "" {
+			if at := (base + m.Offset).Bytes(); at < 1<<15 {
+				return int16(at)
+			}
+			return -1
+		}
+		if m.Name != "" {
+			continue
+		}
+		var inner []btf.Member
+		switch t := btf.UnderlyingType(m.Type).(type) {
+		case *btf.Struct:
+			inner = t.Members
+		case *btf.Union:
+			inner = t.Members
+		}
+		if at := offsetOf(inner, name, base+m.Offset); at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+// Places on the program's stack.
+const (
+	atKey  = -4  // u32
+	atFile = -16 // s32, of a pollfd
+	atNew  = -64 // start, 48 bytes
+	atWait = -64 // wait, 40 bytes
+	atSum  = -80 // sum
+)
+
+const userStack = 1 << 8 // BPF_F_USER_STACK
+
+func (s *switches) instructions(at layout) asm.Instructions {
+	return append(append(append(s.leave(at), s.systemCall(at)...), s.keep()...), s.enter(at)...)
+}
+
+// at puts a place on the stack into a register.
+func place(r asm.Register, at int32) asm.Instructions {
+	return asm.Instructions{asm.Mov.Reg(r, asm.RFP), asm.Add.Imm(r, at)}
+}
+
+// leave: r6 is the context, r7 the thread that leaves.
+func (s *switches) leave(at layout) asm.Instructions {
+	out := asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.LoadMem(asm.R7, asm.R6, 8, asm.DWord),
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg(asm.R8, asm.R0),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.StoreMem(asm.RFP, atKey, asm.R0, asm.Word),
+		asm.StoreMem(asm.RFP, atNew+32, asm.R0, asm.Word), // process
+		asm.LoadMapPtr(asm.R1, s.targets.FD()),
+	}
+	out = append(out, place(asm.R2, atKey)...)
+	out = append(out,
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "enter"),
+		asm.StoreMem(asm.RFP, atKey, asm.R8, asm.Word), // thread
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, atNew, asm.R0, asm.DWord),
+	)
+	for _, stack := range []struct {
+		flags int32
+		into  int16
+	}{{0, atNew + 8}, {userStack, atNew + 12}} {
+		out = append(out,
+			asm.Mov.Reg(asm.R1, asm.R6),
+			asm.LoadMapPtr(asm.R2, s.stacks.FD()),
+			asm.Mov.Imm(asm.R3, stack.flags),
+			asm.FnGetStackid.Call(),
+			asm.StoreMem(asm.RFP, stack.into, asm.R0, asm.Word),
+		)
+	}
+	// The state: 0 where it was preempted, whatever it was about to do.
+	out = append(out, asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord), asm.Mov.Imm(asm.R2, 0), asm.And.Imm(asm.R1, 1), asm.JNE.Imm(asm.R1, 0, "state"))
+	if at.arguments >= 4 {
+		out = append(out, asm.LoadMem(asm.R2, asm.R6, 24, asm.DWord))
+	} else {
+		out = append(out, asm.LoadMem(asm.R2, asm.R7, at.state, asm.Word))
+	}
+	return append(out,
+		asm.And.Imm(asm.R2, 0xff),
+		asm.StoreMem(asm.RFP, atNew+36, asm.R2, asm.Word).WithSymbol("state"),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, atNew+40, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, atNew+24, asm.R1, asm.DWord), // argument
+		asm.Mov.Imm(asm.R1, -1),
+		asm.StoreMem(asm.RFP, atNew+16, asm.R1, asm.DWord), // system call
+	)
+}
+
+// systemCall: which one the thread is in, and with what. r9 keeps its registers.
+func (s *switches) systemCall(at layout) asm.Instructions {
+	if at.call < 0 {
+		return nil
+	}
+	size := asm.DWord
+	out := asm.Instructions{
+		asm.Mov.Reg(asm.R1, asm.R7),
+		asm.FnTaskPtRegs.Call(),
+		asm.JEq.Imm(asm.R0, 0, "keep"),
+		asm.Mov.Reg(asm.R9, asm.R0),
+	}
+	if at.arg2 < 0 { // arm64: an int
+		size = asm.Word
+	}
+	out = append(out,
+		asm.LoadMem(asm.R1, asm.R9, at.call, size),
+		asm.StoreMem(asm.RFP, atNew+16, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R2, asm.R9, at.arg, asm.DWord),
+		asm.StoreMem(asm.RFP, atNew+24, asm.R2, asm.DWord),
+	)
+	if at.arg2 < 0 || pollNumber < 0 {
+		return out
+	}
+	// futex: the operation tells a lock from a condition.
+	out = append(out,
+		asm.JNE.Imm(asm.R1, int32(syscall.SYS_FUTEX), "poll"),
+		asm.LoadMem(asm.R3, asm.R9, at.arg2, asm.DWord),
+		asm.And.Imm(asm.R3, 0x7f), // without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME
+		asm.LSh.Imm(asm.R3, 8),
+		asm.LoadMem(asm.R4, asm.RFP, atNew+36, asm.Word),
+		asm.Or.Reg(asm.R4, asm.R3),
+		asm.StoreMem(asm.RFP, atNew+36, asm.R4, asm.Word),
+		asm.Ja.Label("keep"),
+	)
+	// poll on one descriptor: which one stands in the program's memory.
+	out = append(out,
+		asm.JNE.Imm(asm.R1, pollNumber, "keep").WithSymbol("poll"),
+		asm.LoadMem(asm.R1, asm.R9, at.arg2, asm.DWord),
+		asm.Mov.Reg(asm.R3, asm.R2),
+		asm.Mov.Imm(asm.R2, -1),
+		asm.StoreMem(asm.RFP, atNew+24, asm.R2, asm.DWord),
+		asm.JNE.Imm(asm.R1, 1, "keep"),
+	)
+	out = append(out, place(asm.R1, atFile)...)
+	return append(out,
+		asm.Mov.Imm(asm.R2, 4),
+		asm.FnProbeReadUser.Call(),
+		asm.JNE.Imm(asm.R0, 0, "keep"),
+		asm.LoadMem(asm.R1, asm.RFP, atFile, asm.Word),
+		asm.StoreMem(asm.RFP, atNew+24, asm.R1, asm.DWord),
+	)
+}
+
+func (s *switches) keep() asm.Instructions {
+	out := asm.Instructions{asm.LoadMapPtr(asm.R1, s.started.FD()).WithSymbol("keep")}
+	out = append(out, place(asm.R2, atKey)...)
+	out = append(out, place(asm.R3, atNew)...)
+	return append(out, asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())
+}
+
+// enter: the thread that comes. r7 is its start, r8 how long it was away.
+func (s *switches) enter(at layout) asm.Instructions {
+	out := asm.Instructions{
+		asm.LoadMem(asm.R7, asm.R6, 16, asm.DWord).WithSymbol("enter"),
+		asm.LoadMem(asm.R1, asm.R7, at.pid, asm.Word),
+		asm.StoreMem(asm.RFP, atKey, asm.R1, asm.Word),
+		asm.StoreMem(asm.RFP, atWait+4, asm.R1, asm.Word),
+		asm.LoadMapPtr(asm.R1, s.started.FD()),
+	}
+	out = append(out, place(asm.R2, atKey)...)
+	out = append(out,
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "exit"),
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Reg(asm.R8, asm.R0),
+		asm.LoadMem(asm.R1, asm.R7, 0, asm.DWord),
+		asm.Sub.Reg(asm.R8, asm.R1),
+		asm.LoadMem(asm.R1, asm.R7, 32, asm.Word),
+		asm.StoreMem(asm.RFP, atWait, asm.R1, asm.Word),
+		asm.LoadMem(asm.R1, asm.R7, 8, asm.DWord), // both stacks
+		asm.StoreMem(asm.RFP, atWait+8, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R7, 16, asm.DWord),
+		asm.StoreMem(asm.RFP, atWait+16, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R7, 24, asm.DWord),
+		asm.StoreMem(asm.RFP, atWait+24, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R7, 36, asm.Word),
+		asm.StoreMem(asm.RFP, atWait+32, asm.R1, asm.DWord), // and nothing behind it
+		asm.LoadMapPtr(asm.R1, s.waits.FD()),
+	)
+	out = append(out, place(asm.R2, atWait)...)
+	out = append(out,
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "first"),
+		asm.StoreXAdd(asm.R0, asm.R8, asm.DWord),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.Add.Imm(asm.R0, 8),
+		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+		asm.Ja.Label("forget"),
+		asm.StoreMem(asm.RFP, atSum, asm.R8, asm.DWord).WithSymbol("first"),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.StoreMem(asm.RFP, atSum+8, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, s.waits.FD()),
+	)
+	out = append(out, place(asm.R2, atWait)...)
+	out = append(out, place(asm.R3, atSum)...)
+	out = append(out, asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call(),
+		asm.LoadMapPtr(asm.R1, s.started.FD()).WithSymbol("forget"))
+	out = append(out, place(asm.R2, atKey)...)
+	return append(out,
+		asm.FnMapDeleteElem.Call(),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("exit"),
+		asm.Return(),
+	)
+}
