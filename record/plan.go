@@ -23,6 +23,8 @@ type Plan struct {
 	Experiment spec.Experiment `json:"experiment"`
 	// Environment of the host that generated the load.
 	Environment Environment `json:"environment"`
+	// CPUs of the two sides, where they were chosen for it.
+	CPUs *CPUSplit `json:"cpus,omitempty"`
 	// Runs that were made, in that order.
 	Runs []Measured `json:"runs"`
 
@@ -39,6 +41,16 @@ type Plan struct {
 	Search     *Search     `json:"search,omitempty"`
 	Proof      *Proof      `json:"proof,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
+}
+
+// CPUSplit is which CPUs generator and server had in all runs of a plan.
+type CPUSplit struct {
+	// Generator and Server are CPU lists as in "0-3,8"; "" where they could not
+	// be parted.
+	Generator string `json:"generator,omitempty"`
+	Server    string `json:"server,omitempty"`
+	// Says is this as a sentence, or why they could not be parted.
+	Says string `json:"says"`
 }
 
 // Says is the answer in one line, "" where there is none yet.

@@ -22,6 +22,9 @@ func Plan(w io.Writer, p *record.Plan) error {
 	if q := p.Experiment.Question; q != "" {
 		out.line("%s\n", q)
 	}
+	if p.CPUs != nil {
+		out.line("%s\n", p.CPUs.Says)
+	}
 	switch {
 	case p.Sweep != nil:
 		sweep(out, p.Sweep)

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"ceiling/cores"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/spec"
 )
 
 // column is the width of the names at the left of a line.
@@ -50,6 +52,9 @@ func Text(w io.Writer, r *record.Run) error {
 	p.fact("generator", generatorLine(r))
 	if text := loneLine(r); text != "" {
 		p.fact("lone", text)
+	}
+	if text := Placement(r); text != "" {
+		p.fact("cpus", text)
 	}
 	agents(p, r)
 	p.line("")
@@ -246,6 +251,34 @@ func loneLine(r *record.Run) string {
 		text += fmt.Sprintf(" · %d failed", l.Failed)
 	}
 	return text
+}
+
+// Placement is which CPUs generator and server ran on, where a run on this
+// machine had some for either: "generator on CPU 0, server on CPU 1". "" where
+// the scheduler was free, or the sides are not known to be apart.
+func Placement(r *record.Run) string {
+	if len(r.Agents) > 0 || r.Spec.PinGenerator == "" || r.Subject == nil {
+		return ""
+	}
+	generator, err := spec.ParseCPUList(r.Spec.PinGenerator)
+	if err != nil {
+		return ""
+	}
+	var server []int
+	for _, p := range r.Subject.Processes {
+		// A process is read when it is found, after it was pinned.
+		cpus, err := spec.ParseCPUList(p.CPUsAllowed)
+		if err != nil {
+			return ""
+		}
+		server = append(server, cpus...)
+	}
+	slices.Sort(server)
+	server = slices.Compact(server)
+	if len(server) == 0 || len(cores.Both(generator, server)) > 0 {
+		return ""
+	}
+	return cores.Split{Generator: generator, Server: server}.String()
 }
 
 // maxEvidence bounds the lines of evidence, for a person who has five seconds.

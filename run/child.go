@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // Child is a server that this process started and will end.
@@ -24,7 +26,8 @@ type Child struct {
 	done   chan struct{} // closed when the process has ended
 	err    error         // how it ended, after done
 	errors *tail
-	group  bool // a shell stands before the server: signals go to both
+	cpus   []int // that it is started on; nil those of this process
+	group  bool  // a shell stands before the server: signals go to both
 }
 
 const (
@@ -39,7 +42,14 @@ const servesOn = " serves on "
 // accepts connections, as `ceiling serve` does, and waits for that line. The
 // process ends with this one, also when this one is killed.
 func StartChild(ctx context.Context, name string, args ...string) (*Child, error) {
-	c := &Child{done: make(chan struct{}), errors: &tail{}}
+	return StartChildOn(ctx, nil, name, args...)
+}
+
+// StartChildOn is StartChild on some CPUs only, from the process's first
+// instruction: what counts its CPUs once at its start, as Go's runtime and many
+// servers do, counts these. nil are those of this process.
+func StartChildOn(ctx context.Context, cpus []int, name string, args ...string) (*Child, error) {
+	c := &Child{cpus: cpus, done: make(chan struct{}), errors: &tail{}}
 	started := make(chan error, 1)
 	ready := make(chan string, 1)
 	go c.live(exec.Command(name, args...), started, ready)
@@ -83,7 +93,7 @@ func (c *Child) live(cmd *exec.Cmd, started chan<- error, ready chan<- string) {
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = c.start(cmd)
 	}
 	if err != nil {
 		started <- err
@@ -101,6 +111,27 @@ func (c *Child) live(cmd *exec.Cmd, started chan<- error, ready chan<- string) {
 		}
 	}
 	c.err = cmd.Wait()
+}
+
+// start starts the process from this thread, whose CPUs it inherits.
+func (c *Child) start(cmd *exec.Cmd) error {
+	if c.cpus == nil {
+		return cmd.Start()
+	}
+	before, err := sys.AllowedCPUs(0)
+	if err != nil {
+		return err
+	}
+	if err := sys.Pin(0, c.cpus); err != nil {
+		return err
+	}
+	err = cmd.Start()
+	if sys.Pin(0, before) != nil {
+		// Held once more than live gives back, the thread ends with its goroutine
+		// and never runs another one on these CPUs alone.
+		runtime.LockOSThread()
+	}
+	return err
 }
 
 // Ended tells, without waiting, whether the process has ended.

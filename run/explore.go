@@ -51,6 +51,10 @@ func Explore(ctx context.Context, e spec.Experiment, o Options, told func(record
 		}
 		dir = filepath.Join(store.Dir, p.ID)
 	}
+	var err error
+	if p.CPUs, err = splitPlan(ctx, &p.Experiment); err != nil {
+		return nil, "", err
+	}
 	w, err := record.CreatePlan(dir, p)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
@@ -85,7 +89,7 @@ func Resume(ctx context.Context, dir string, o Options, told func(record.Measure
 func explore(ctx context.Context, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured)) (*record.Plan, string, error) {
 	began := time.Now()
 	p.Exit, p.Because = ExitHeld, ""
-	x := &explorer{plan: p, keep: w, options: o, servers: servers{list: p.Experiment.Servers, started: map[int]*Child{}}}
+	x := &explorer{plan: p, keep: w, options: o, servers: servers{list: p.Experiment.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
 		d := plan.Next(&p.Experiment, p.Runs)
@@ -168,6 +172,9 @@ func (o *Options) mayDo(e *spec.Experiment) error {
 	if e.Kind == spec.KindProve {
 		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", ErrRefused)
 	}
+	if e.Load.Apart != nil && *e.Load.Apart {
+		return fmt.Errorf("%w: apart: the CPUs of this machine are not those that agents load from; leave it out", ErrRefused)
+	}
 	for i := range e.Servers {
 		if s := &e.Servers[i]; s.URL == "" {
 			return fmt.Errorf("%w: %s would be started on this machine's loopback, where no other agent reaches it; start it where it belongs and give its URL", ErrRefused, s.Label())
@@ -204,6 +211,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 		return nil, err
 	}
 	s.Seed = e.Seed + uint64(step.Number)
+	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
 	o := x.options
 	o.Dir, o.Store, o.Progress = "", x.keep.Runs(), x.progress(d)
 	if step.MayGiveUp {

@@ -57,13 +57,13 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, why strin
 	if err != nil {
 		return 0, err.Error()
 	}
-	capacity := cores(r) * 1e9 / ns
+	capacity := coresFor(r) * 1e9 / ns
 	return math.Min(capacity/rate, 1/busy), ""
 }
 
-// cores is how many the generator's threads can use: no more than there are
+// coresFor is how many the generator's threads can use: no more than there are
 // threads, than it was given CPUs, or than its cgroup has a quota for.
-func cores(r *record.Run) float64 {
+func coresFor(r *record.Run) float64 {
 	n := float64(r.Load.Threads)
 	if pinned, err := spec.ParseCPUList(r.Spec.PinGenerator); r.Spec.PinGenerator != "" && err == nil {
 		n = math.Min(n, float64(len(pinned)))

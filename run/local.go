@@ -18,6 +18,9 @@ type localJob struct{ *part }
 
 // Prepare implements Work.
 func (l Local) Prepare(ctx context.Context, s *spec.Spec) (Job, error) {
+	if err := apart(ctx, s); err != nil {
+		return nil, err
+	}
 	p, err := prepare(ctx, s, ShareOptions{Load: true, Observe: true, Version: l.Version})
 	if err != nil {
 		return nil, err

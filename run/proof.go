@@ -34,8 +34,9 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	if err != nil {
 		return err
 	}
+	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
 	x.scene, err = take.Survey(take.Wish{
-		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: e.Load.PinGenerator, PinServer: e.Load.PinServer,
+		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: s.PinGenerator, PinServer: s.PinServer,
 		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: e.Load.Threads,
 		Interface: e.Prove.Interface, Namespace: e.Prove.Namespace, LinkBitsPerS: s.LinkBitsPerSecond,
 		Program: x.options.Program,

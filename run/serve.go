@@ -21,16 +21,25 @@ const knock = 20 * time.Millisecond
 // answers once it accepts connections, with its base URL. The command runs in a
 // shell, in a process group of its own.
 func StartServer(ctx context.Context, s *spec.Server) (*Child, string, error) {
+	return serverOn(ctx, s, nil)
+}
+
+// serverOn is StartServer on some CPUs only; nil are those of this process.
+func serverOn(ctx context.Context, s *spec.Server, cpus []int) (*Child, string, error) {
 	addr, err := FreeAddress()
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
-	return StartServerAt(ctx, s, addr)
+	return serverAt(ctx, s, addr, cpus)
 }
 
 // StartServerAt is StartServer for a command whose address stands in a file that
 // was written before: host:port of the loopback, as FreeAddress answers it.
 func StartServerAt(ctx context.Context, s *spec.Server, addr string) (*Child, string, error) {
+	return serverAt(ctx, s, addr, nil)
+}
+
+func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int) (*Child, string, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
@@ -41,7 +50,7 @@ func StartServerAt(ctx context.Context, s *spec.Server, addr string) (*Child, st
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
 	cmd.Env = append(append(os.Environ(), "ADDR="+addr, "HOST="+host, "PORT="+port), s.Env...)
-	c := &Child{done: make(chan struct{}), errors: &tail{}, group: true}
+	c := &Child{cpus: cpus, done: make(chan struct{}), errors: &tail{}, group: true}
 	started, told := make(chan error, 1), make(chan string, 1)
 	go c.live(cmd, started, told)
 	if err := <-started; err != nil {
@@ -115,6 +124,8 @@ type servers struct {
 	// started by index; a second instance of a server, which a comparison of A
 	// against A takes, by -1 minus its index.
 	started map[int]*Child
+	// cpus that they are started on; nil those of this process.
+	cpus []int
 }
 
 // base is the URL of a server, which is started where it has to be.
@@ -134,7 +145,7 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 		}
 		return "http://" + c.Addr, nil
 	}
-	c, base, err := StartServer(ctx, s)
+	c, base, err := serverOn(ctx, s, v.cpus)
 	if err != nil {
 		return "", err
 	}

@@ -95,6 +95,7 @@ type Load struct {
 	Engine         string      `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`
 	PinGenerator   string      `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
 	PinServer      string      `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
+	Apart          *bool       `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on CPUs of their own; where nothing is said, so are servers that are started"`
 	Link           string      `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"speed of the link where the kernel does not know it: 50Gbps"`
 	Pprof          string      `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint; off"`
 }

@@ -77,6 +77,9 @@ type Spec struct {
 	// scheduler free.
 	PinGenerator string `json:"pin_generator,omitempty"`
 	PinServer    string `json:"pin_server,omitempty"`
+	// Apart gives generator and server CPUs of their own, chosen when the run
+	// begins, which the two lists above then hold. One that is given stays.
+	Apart bool `json:"apart,omitempty"`
 	// LinkBitsPerSecond is the link's speed where the kernel does not know it;
 	// 0 means not given.
 	LinkBitsPerSecond float64 `json:"link_bits_per_second,omitempty"`

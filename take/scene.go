@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"ceiling/cores"
 	"ceiling/internal/sys"
 	"ceiling/record"
 )
@@ -101,21 +102,23 @@ func (s *Scene) findCPUs() error {
 		s.lacks[record.TakeServer] = "the server does not run on this host, or its processes were not found"
 		return nil
 	}
-	before := sides{generator: s.Generator, generatorPinned: w.PinGenerator != "", serverPinned: w.PinServer != "", want: w.threads()}
+	before := cores.Sides{Generator: s.Generator, GeneratorPinned: w.PinGenerator != "", ServerPinned: w.PinServer != "", Layout: cores.ReadLayout(), Want: w.threads()}
 	if w.PinServer != "" {
-		before.server, err = allowedHere(w.PinServer)
+		before.Server, err = allowedHere(w.PinServer)
 	} else {
-		before.server, err = allowedTo(w.PIDs)
+		before.Server, err = AllowedTo(w.PIDs)
 	}
 	if err != nil {
 		return err
 	}
-	before.cores = coresOf(append(before.server[:len(before.server):len(before.server)], before.generator...))
-	if s.Generator, s.Server, s.Says, err = before.apart(); err != nil {
-		return err
+	split, err := before.Apart()
+	if err != nil {
+		return fmt.Errorf("nothing can be taken from one side alone: %w", err)
 	}
-	if s.Says != "" {
-		s.PinGenerator, s.PinServer = list(s.Generator), list(s.Server)
+	s.Generator, s.Server = split.Generator, split.Server
+	if split.Parted {
+		s.Says = "generator and server shared CPUs; for the time of each run they are pinned apart: " + split.String()
+		s.PinGenerator, s.PinServer = cores.Format(s.Generator), cores.Format(s.Server)
 	}
 	return nil
 }
@@ -201,7 +204,7 @@ func (t *Taking) steal(ctx context.Context, s *Scene, cpus []int) error {
 func (t *Taking) confine(s *Scene) {
 	n := len(s.Server)
 	left := min(n-1, max(1, int(math.Round(float64(n)*(1-t.take.Share)))))
-	t.PinServer = list(s.Server[:left])
+	t.PinServer = cores.Format(s.Server[:left])
 	t.left = float64(left) / float64(n)
 	t.how = fmt.Sprintf("the server was bound to %d of %d CPUs (no thief in real time: %v)", left, n, s.ordinary)
 }
@@ -220,7 +223,7 @@ func (t *Taking) End(opened time.Time, elapsedS float64) (record.Taken, error) {
 			until = opened.Add(time.Duration(elapsedS * float64(time.Second)))
 		}
 		taken.Left, failed = t.theft.stop(opened, until)
-		taken.How = fmt.Sprintf("a thief with %s took %.1f %% of CPU %s", t.theft.how, 100*(1-taken.Left), list(t.theft.cpus))
+		taken.How = fmt.Sprintf("a thief with %s took %.1f %% of CPU %s", t.theft.how, 100*(1-taken.Left), cores.Format(t.theft.cpus))
 	}
 	if t.note != nil {
 		failed = errors.Join(failed, t.note.undo())

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/cores"
 	"ceiling/internal/sys"
 	"ceiling/record"
 )
@@ -35,7 +36,7 @@ func TestSceneTakesAndGivesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(both(s.Generator, s.Server)) > 0 || s.Says == "" || s.PinGenerator != list(s.Generator) || s.PinServer != list(s.Server) || s.Threads != min(2, len(s.Generator)) {
+	if len(cores.Both(s.Generator, s.Server)) > 0 || s.Says == "" || s.PinGenerator != cores.Format(s.Generator) || s.PinServer != cores.Format(s.Server) || s.Threads != min(2, len(s.Generator)) {
 		t.Errorf("%+v", s)
 	}
 	for _, c := range []struct {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"ceiling/cores"
 	"ceiling/internal/sys"
 )
 
@@ -54,7 +55,7 @@ const thiefVerb = "thief"
 
 // startThief starts one as a child of this process and waits until it takes.
 func startThief(ctx context.Context, program string, cpus []int, share float64, polite bool) (*theft, error) {
-	args := []string{thiefVerb, "--cpus", list(cpus), "--share", strconv.FormatFloat(share, 'g', -1, 64)}
+	args := []string{thiefVerb, "--cpus", cores.Format(cpus), "--share", strconv.FormatFloat(share, 'g', -1, 64)}
 	if polite {
 		args = append(args, "--polite")
 	}
@@ -108,7 +109,7 @@ func (t *theft) await(ctx context.Context, out io.Reader) error {
 		why = ctx.Err()
 	}
 	ended := t.end()
-	return fmt.Errorf("start a thief on CPU %s: %w%s", list(t.cpus), errors.Join(why, ended), t.quoted())
+	return fmt.Errorf("start a thief on CPU %s: %w%s", cores.Format(t.cpus), errors.Join(why, ended), t.quoted())
 }
 
 // quoted is what the thief complained of. It has ended.
@@ -155,7 +156,7 @@ func (t *theft) stop(from, to time.Time) (left float64, err error) {
 	t.sampler.Wait()
 	_, early := StartTicks(t.cmd.Process.Pid)
 	if err := errors.Join(early, t.end(), t.failed); err != nil {
-		return 0, fmt.Errorf("the thief on CPU %s: %w%s", list(t.cpus), err, t.quoted())
+		return 0, fmt.Errorf("the thief on CPU %s: %w%s", cores.Format(t.cpus), err, t.quoted())
 	}
 	return leftOf(t.samples, len(t.cpus), from, to)
 }
@@ -248,7 +249,7 @@ func parseSteal(text string, cpus []int) (int64, error) {
 		ticks += n
 	}
 	if seen != len(cpus) {
-		return 0, fmt.Errorf("/proc/stat has lines for %d of the CPUs %s", seen, list(cpus))
+		return 0, fmt.Errorf("/proc/stat has lines for %d of the CPUs %s", seen, cores.Format(cpus))
 	}
 	return ticks * int64(userTick), nil
 }

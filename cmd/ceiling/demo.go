@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/cores"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/run"
@@ -21,6 +22,8 @@ func demoServers() [][]string {
 	return [][]string{{"nethttp"}, {"fasthttp"}, {"fiber"}, {"fiber", "--prefork"}}
 }
 
+const demoConnections = 64
+
 func demoRoutes() []string { return []string{"/simple", "/read", "/list", "/compute"} }
 
 func newDemo(sh *shell) *cobra.Command {
@@ -30,8 +33,9 @@ func newDemo(sh *shell) *cobra.Command {
 		Short: "Measure the built-in servers, to see what a run says",
 		Long: `Starts net/http, fasthttp, fiber and fiber with prefork one after the other on
 free ports of the loopback, measures /simple, /read, /list and /compute on each
-with 64 connections, and ends them again. Every run is kept; ceiling list shows
-them.`,
+with 64 connections, and ends them again. The generator has CPUs of its own and
+the servers have the rest, so that a figure is the server's. Every run is kept;
+ceiling list shows them.`,
 		Example: "  ceiling demo",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -53,10 +57,16 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	if err != nil {
 		return err
 	}
+	split, err := run.SplitForOwn(demoConnections)
+	if err != nil {
+		fmt.Fprintf(sh.stdout, "generator and server share their CPUs: %s\n\n", oneLine(err))
+	} else {
+		fmt.Fprintf(sh.stdout, "%s\n\n", split)
+	}
 	fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", "server", "route", "requests/s", "p50", "p99", "generator", "ceiling")
 	var rows []demoRow
 	for _, server := range demoServers() {
-		measured, err := sh.demoServer(ctx, exe, server, duration)
+		measured, err := sh.demoServer(ctx, exe, server, duration, split)
 		rows = append(rows, measured...)
 		if ctx.Err() != nil {
 			sh.exit = run.ExitInterrupted
@@ -76,9 +86,9 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 }
 
 // demoServer starts one server, measures its routes and ends it.
-func (sh *shell) demoServer(ctx context.Context, exe string, server []string, duration time.Duration) (rows []demoRow, err error) {
+func (sh *shell) demoServer(ctx context.Context, exe string, server []string, duration time.Duration, split cores.Split) (rows []demoRow, err error) {
 	name := strings.ReplaceAll(strings.Join(server, " "), "--", "")
-	child, err := run.StartChild(ctx, exe, append([]string{"serve", "--addr", "127.0.0.1:0"}, server...)...)
+	child, err := run.StartChildOn(ctx, split.Server, exe, append([]string{"serve", "--addr", "127.0.0.1:0"}, server...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +96,8 @@ func (sh *shell) demoServer(ctx context.Context, exe string, server []string, du
 	for _, route := range demoRoutes() {
 		s := spec.Spec{
 			Targets:     []spec.Target{{Method: "GET", URL: "http://" + child.Addr + route, Weight: 1}},
-			Connections: 64, Pipelining: 1, Duration: duration, Warmup: duration / 5,
-			Timeout: 2 * time.Second, Engine: spec.EngineAuto, Seed: 1,
+			Connections: demoConnections, Pipelining: 1, Duration: duration, Warmup: duration / 5,
+			Timeout: 2 * time.Second, Engine: spec.EngineAuto, Seed: 1, PinGenerator: cores.Format(split.Generator),
 		}
 		done, err := run.Do(ctx, s, run.Options{Command: sh.args, Version: version()})
 		if err != nil {

@@ -53,6 +53,9 @@ func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Exper
 		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone, Engine: f.engine,
 		SourceIPs: list(f.sourceIPs), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
 	}}
+	if f.changed("apart") {
+		e.Load.Apart = &f.apart
+	}
 	if f.requests != "" {
 		return e, errors.New("-n: the runs of a plan end by time; leave -n out and give -d")
 	}
@@ -155,6 +158,9 @@ func (sh *shell) exploreFile(c *cobra.Command, path string, f *runFlags) error {
 		if err := moment(&e.Load.Duration, "-d", f.duration); err != nil {
 			return usage(err)
 		}
+	}
+	if f.changed("apart") {
+		e.Load.Apart = &f.apart
 	}
 	if c.Flags().Changed("repeats") {
 		e.Repeats = f.plan.repeats

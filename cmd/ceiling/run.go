@@ -26,7 +26,8 @@ type runFlags struct {
 	method, body, targets, slo        string
 	expect                            string
 	header                            []string
-	newConnections, noLone, json      bool
+	newConnections, noLone, apart     bool
+	json                              bool
 	dir, pinGenerator, pinServer      string
 	sourceIPs                         string
 	link, pprof, live                 string
@@ -34,6 +35,8 @@ type runFlags struct {
 	plan                              planFlags
 	telemetry                         telemetryFlags
 	fleet                             fleetFlags
+	// changed tells whether a flag was given, by its name.
+	changed func(string) bool
 }
 
 func newRun(sh *shell) *cobra.Command {
@@ -103,6 +106,8 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringVar(&f.pinGenerator, "pin-generator", "", "CPUs for the generator, as in 0-3,8")
 	p.StringVar(&f.pinServer, "pin-server", "", "CPUs for the server's processes, given back afterwards")
+	p.BoolVar(&f.apart, "apart", false, "generator and server on separate CPUs (default if ceiling starts the server)")
+	f.changed = p.Changed
 	p.StringVar(&f.link, "link", "", "speed of the link where the kernel does not know it: 50Gbps")
 	p.StringVar(&f.pprof, "pprof", "", "the server's pprof endpoint, profiled meanwhile; off: none")
 	p.Uint64Var(&f.seed, "seed", 0, "of every random choice; 0 chooses")
@@ -128,7 +133,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 	s := spec.Spec{
 		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone,
-		Seed: cmp.Or(f.seed, rand.Uint64()>>11), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Pprof: f.pprof, // 53 bits survive any JSON reader
+		Seed: cmp.Or(f.seed, rand.Uint64()>>11), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Apart: f.apart, Pprof: f.pprof, // 53 bits survive any JSON reader
 		SourceIPs: list(f.sourceIPs),
 	}
 	err := errors.Join(
