@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"ceiling/record"
@@ -42,7 +43,18 @@ func TestFleetOfOne(t *testing.T) {
 			row.Kind, row.Host = record.KindAgent, name
 			series.Agents = append(series.Agents, row)
 		}
-		if got := Judge(run, series); !reflect.DeepEqual(got, want) {
+		got := Judge(run, series)
+		// What a fleet refuses it is not advised to do.
+		for _, flag := range []string{"--apart", "--pin-", "ceiling prove"} {
+			if texts := strings.Join(append(got.Doubts, got.Next), "\n"); strings.Contains(texts, flag) {
+				t.Errorf("%s: a fleet is told of %s: %s", f.path, flag, texts)
+			}
+		}
+		want.Next, got.Next = "", ""
+		for i := range want.Doubts {
+			want.Doubts[i] = strings.TrimSuffix(want.Doubts[i], "; --apart separates them")
+		}
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: as a fleet of one\n%s\nin place of\n%s", f.path, asText(t, got), asText(t, want))
 		}
 	}

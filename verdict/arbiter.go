@@ -48,7 +48,11 @@ func arbitrate(f *facts) (ceiling finding, all []finding) {
 	}
 	ceiling = all[at]
 	if at := &f.places; serverOnly(ceiling.ceiling) && at.known && at.both && at.share[generatorQueue] > mostOf {
-		if !f.together {
+		// A server, or a thread of it, that fills the CPU it may use before a
+		// generator that is not full is the ceiling wherever answers were seen: what
+		// a sample of the sockets catches hangs on who ran just before. Only what is
+		// concluded from the sockets falls with them.
+		if !f.together && ceiling.ceiling == ServerWait {
 			missing = append(missing, fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s", percent(at.share[generatorQueue]), ceiling.because))
 			return undetermined(f, all, missing, next), all
 		}
@@ -67,6 +71,17 @@ func arbitrate(f *facts) (ceiling finding, all []finding) {
 		}
 	}
 	return ceiling, all
+}
+
+// experiment is what to do where nothing was named.
+func (f *facts) experiment() string {
+	switch {
+	case f.together:
+		return f.separate()
+	case len(f.run.Agents) > 0:
+		return "run it longer (-d), and with twice the connections (-c)"
+	}
+	return "run it longer (-d), and let ceiling prove take a share of one resource at a time"
 }
 
 // sameThing tells whether two ceilings are two views of one: a full worker is a
@@ -106,7 +121,7 @@ func undetermined(f *facts, all []finding, missing []string, next string) findin
 	case !f.subject.known:
 		out.next = "run it where the server's processes can be watched: on the same host, or with the server's PID named"
 	default:
-		out.next = "run it longer, pinned apart (--pin-generator, --pin-server), and let prove take from one resource at a time"
+		out.next = f.experiment()
 	}
 	return out
 }

@@ -104,7 +104,14 @@ func (d *doubts) ofTheRate(f *facts) {
 // ofTheHost is what else went on where it ran.
 func (d *doubts) ofTheHost(f *facts, ceiling string) {
 	if f.together && f.aboutCPU(ceiling) {
-		d.add("%s and server share %s; pin them apart (--pin-generator, --pin-server) to be sure", f.sharing(), plural(len(common(f.serverCPUs, f.generatorCPUs)), "core", "cores"))
+		how := "; --apart separates them"
+		if len(f.run.Agents) > 0 {
+			how = ""
+		}
+		d.add("%s and server share %s%s", f.sharing(), plural(len(common(f.serverCPUs, f.generatorCPUs)), "core", "cores"), how)
+	}
+	if text := f.crowded(); text != "" {
+		d.add("%s", text)
 	}
 	if pair := f.siblings(); pair != "" {
 		d.add("generator and server run on two threads of one physical core (CPUs %s): each slows the other", pair)

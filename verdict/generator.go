@@ -143,7 +143,10 @@ func (f *facts) starvedNext() string {
 	if f.agent != "" {
 		return fmt.Sprintf("stop what else runs on %s, or load from more agents, each on a machine of its own", f.agent)
 	}
-	return "give the generator CPUs of its own (--pin-generator), stop what else runs there, or load from another machine"
+	if f.together {
+		return f.separate() + "; or stop what else runs there"
+	}
+	return "stop what else runs on the generator's CPUs, or load from another machine"
 }
 
 func generatorNext(f *facts) string {

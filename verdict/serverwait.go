@@ -37,7 +37,8 @@ func ruleServerWait(f *facts) finding {
 		out.missing = []string{"whether the requests unread before the server wait for its CPU, which others fill, or for something else"}
 	case f.queuesUnread() && f.halfBusy():
 		out.answer = cannotTell
-		out.missing = []string{"whether the requests unread before the server wait for its CPU, of which it uses half in turns with the generator, or for something else: pin them apart (--pin-generator, --pin-server)"}
+		out.missing = []string{"whether the requests unread before the server wait for its CPU, of which it uses half in turns with the generator, or for something else"}
+		out.next = f.separate()
 	case f.queuesUnread():
 		out.answer = yes
 		out.because = fmt.Sprintf("server wait: %s of the requests lie unread in the server's sockets while it uses %.2f cores: what should read them waits for something else", percent(p.share[serverQueue]), f.subject.cores)

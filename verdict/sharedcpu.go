@@ -31,9 +31,9 @@ func ruleSharedCPU(f *facts) finding {
 	if len(f.agents) > 0 {
 		who = "agents"
 	}
-	out.because = fmt.Sprintf("%s and server fill the same %s: the server took %s of what they used, the %[1]s %[4]s; the number belongs to both",
+	out.because = fmt.Sprintf("%s and server fill the same %s: the server took %s of what they used, the %[1]s %[4]s; the result reflects both",
 		who, plural(n, "core", "cores"), percent(s/(s+g)), percent(g/(s+g)))
-	out.next = "pin them apart (--pin-generator, --pin-server), or load from another machine"
+	out.next = f.separate()
 	return out
 }
 

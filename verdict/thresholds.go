@@ -127,6 +127,10 @@ const (
 	// threadWants is what a thread on cores that others fill runs or waits for a
 	// CPU, from which it cannot be said to be idle.
 	threadWants = 0.8
+	// threadWorks is what a thread runs or waits for a CPU from which it is one of
+	// those that do the work, and not a timer or a collector of garbage now and
+	// then.
+	threadWorks = 0.15
 
 	// placesFewest samples of the sockets give a share to be spoken of: at
 	// fewer, an interval of shares spans half of everything.

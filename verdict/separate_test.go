@@ -1,0 +1,65 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/spec"
+)
+
+// TestApartCommand: what is printed is what was typed, with --apart, and can be
+// typed again.
+func TestApartCommand(t *testing.T) {
+	rate, err := unit.ParseRate("10k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := spec.Spec{Connections: 200, Pipelining: 4, Rate: rate, Duration: 2 * time.Second, Targets: []spec.Target{{Method: "GET", URL: "http://h/read"}}}
+	for _, c := range []struct {
+		command, want string
+		spec          spec.Spec
+	}{
+		{"/usr/bin/ceiling run http://127.0.0.1:8080/read", "ceiling run --apart http://127.0.0.1:8080/read", asked},
+		{"ceiling run -c 1,4 -d 3s http://h/", "ceiling run --apart -c 1,4 -d 3s http://h/", asked},
+		{"./ceiling run --pin-generator 0 --pin-server=0-1 -o dir --out=dir -c 9 http://h/", "ceiling run --apart -c 9 http://h/", asked},
+		{"ceiling run --apart http://h/", "ceiling run --apart http://h/", asked},
+		{"ceiling find --slo p99<5ms http://h/?a=1&b=2", "ceiling find --apart --slo 'p99<5ms' 'http://h/?a=1&b=2'", asked},
+		{"ceiling run -b it's http://h/", `ceiling run --apart -b 'it'\''s' http://h/`, asked},
+		{"ceiling run -H Authorization:Bearer-x http://h/", "ceiling run --apart -H … http://h/", asked},
+		{"ceiling run http://me:pw@h/", "ceiling run --apart …", asked},
+		{"ceiling demo", "ceiling run --apart -c 200 -p 4 -R 10k -d 2s http://h/read", asked},
+		{"", "ceiling run --apart", spec.Spec{}},
+	} {
+		f := &facts{run: &record.Run{Command: strings.Fields(c.command), Spec: c.spec}}
+		if got := f.apartCommand(); got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.command, got, c.want)
+		}
+	}
+}
+
+// TestCrowded: a server that was moved to fewer CPUs than it has busy threads.
+func TestCrowded(t *testing.T) {
+	busy := func(n int) *facts {
+		f := &facts{run: &record.Run{Spec: spec.Spec{PinServer: "1"}}}
+		f.subject.known = true
+		for range n {
+			f.subject.threads = append(f.subject.threads, threadUse{run: 0.2, queue: some(0.5)})
+		}
+		f.subject.threads = append(f.subject.threads, threadUse{run: 0.01, queue: some(0.02)})
+		return f
+	}
+	if text := busy(1).crowded(); text != "" {
+		t.Errorf("one busy thread on one CPU: %s", text)
+	}
+	if text := busy(4).crowded(); !strings.Contains(text, "4 threads of the server took turns on 1 CPU") || !strings.Contains(text, "taskset -c 1") {
+		t.Errorf("four: %q", text)
+	}
+	free := busy(4)
+	free.run.Spec.PinServer = ""
+	if text := free.crowded(); text != "" {
+		t.Errorf("a server that was not moved: %s", text)
+	}
+}
