@@ -10,8 +10,8 @@ import (
 
 // screen is what a window of a laptop shows at once.
 const (
-	screenLines   = 50
-	screenColumns = 110
+	screenLines   = 54
+	screenColumns = 120
 )
 
 // TestHelpFitsAScreen: every verb's help fits one screen and has an example.

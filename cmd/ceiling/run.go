@@ -106,7 +106,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringVar(&f.pinGenerator, "pin-generator", "", "CPUs for the generator, as in 0-3,8")
 	p.StringVar(&f.pinServer, "pin-server", "", "CPUs for the server's processes, given back afterwards")
-	p.BoolVar(&f.apart, "apart", false, "generator and server on separate CPUs (default if ceiling starts the server)")
+	p.BoolVar(&f.apart, "apart", false, "separate CPUs for generator and server (default with --serve)")
 	f.changed = p.Changed
 	p.StringVar(&f.link, "link", "", "speed of the link where the kernel does not know it: 50Gbps")
 	p.StringVar(&f.pprof, "pprof", "", "the server's pprof endpoint, profiled meanwhile; off: none")
