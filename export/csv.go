@@ -27,6 +27,7 @@ var tables = []table{
 	{kind: record.KindProcess},
 	{kind: record.KindSockets},
 	{kind: record.KindListener, list: "listeners"},
+	{kind: record.KindTimes, list: "places"},
 	{kind: record.KindTCPInfo},
 	{kind: record.KindPeers, list: "peers"},
 	{kind: record.KindTCP},

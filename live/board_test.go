@@ -282,7 +282,7 @@ func TestRowsAreCopied(t *testing.T) {
 	if len(kinds) < 10 {
 		t.Errorf("only %d kinds of rows", len(kinds))
 	}
-	for _, kind := range []string{record.KindCPU, record.KindSubject, record.KindProcess, record.KindSockets, record.KindListener, record.KindTCPInfo,
+	for _, kind := range []string{record.KindCPU, record.KindSubject, record.KindProcess, record.KindSockets, record.KindListener, record.KindTCPInfo, record.KindTimes,
 		record.KindPeers, record.KindTCP, record.KindNetDev, record.KindSoftnet, record.KindSoftirq, record.KindIRQ, record.KindPSI,
 		record.KindThrottle, record.KindFreq, record.KindObserver} {
 		row, ok := record.NewObservedRow(kind)

@@ -37,6 +37,13 @@ func clone(row record.ObservedRow) record.ObservedRow {
 		c := *r
 		c.CPUs = slices.Clone(r.CPUs)
 		return &c
+	case *record.TimesRow:
+		c := *r
+		c.Places = slices.Clone(r.Places)
+		for i := range c.Places {
+			c.Places[i].Hist = slices.Clone(c.Places[i].Hist)
+		}
+		return &c
 	case *record.SocketsRow:
 		return copied(r)
 	case *record.TCPInfoRow:

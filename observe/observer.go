@@ -31,6 +31,9 @@ type Config struct {
 	// SubjectPIDs names processes of the server in addition to those that are
 	// found by what they listen on.
 	SubjectPIDs []int
+	// Pipelining is how many requests a connection of the generator may have in
+	// flight; 0 is 1.
+	Pipelining int
 	// NetNSPID is a process in whose network namespace the target is, 0 for
 	// this process's own. Joining another one takes CAP_SYS_ADMIN. If the
 	// generator is on this host its ends are observed as well, in this
@@ -81,6 +84,7 @@ type Observer struct {
 	// they do comes before what they used.
 	queues   round // where the bytes wait
 	tcpInfo  round
+	times    round // bursts of kernel events
 	spread   round // connections per process
 	peers    round // connections to others
 	slow     round // what changes less, or costs more
@@ -129,12 +133,13 @@ func New(cfg Config) (*Observer, error) {
 	o.addSockets()
 	o.addProcesses()
 	o.addPeers()
+	o.addTimes()
 	return o, nil
 }
 
 // rounds lists them all in their order.
-func (o *Observer) rounds() [6]*round {
-	return [...]*round{&o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.slow, &o.counters}
+func (o *Observer) rounds() [7]*round {
+	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.slow, &o.counters}
 }
 
 // planRounds sets the timetable.

@@ -73,6 +73,9 @@ type round struct {
 	jitter *rand.Rand
 	// longestNs bounds the pause that a debt demands; 0 is no bound.
 	longestNs int64
+	// pause says, after a reading, when the next is due: of a source that keeps
+	// to a budget of its own.
+	pause func() (ns int64)
 	// plannedMinNs: a caller that only comes this often does not make it late.
 	plannedMinNs int64
 
@@ -93,6 +96,11 @@ func (r *round) due(nowNs int64) bool {
 // done plans the next round after one that began at nowNs and cost costNs.
 // Rounds without jitter stay on the grid of their interval.
 func (r *round) done(nowNs, costNs int64) {
+	if r.pause != nil {
+		r.started, r.lastNs, r.dueNs = true, nowNs, nowNs+costNs+r.pause()
+		r.plannedNs = max(r.dueNs-nowNs, r.plannedMinNs)
+		return
+	}
 	if r.started {
 		earned := int64(float64(nowNs-r.lastNs) * r.share)
 		r.debtNs = max(r.debtNs-earned, -int64(float64(secondNs)*r.share))

@@ -90,7 +90,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		"comparison":       reflect.TypeFor[Comparison](),
 	}
 	for _, kind := range []string{
-		KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindPeers, KindTCP, KindNetDev, KindSoftnet,
+		KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindTCP, KindNetDev, KindSoftnet,
 		KindSoftirq, KindIRQ, KindPSI, KindThrottle, KindFreq, KindObserver,
 	} {
 		row, ok := NewObservedRow(kind)

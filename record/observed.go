@@ -26,6 +26,7 @@ const (
 	KindSockets  = "sockets"
 	KindListener = "listener"
 	KindTCPInfo  = "tcp_info"
+	KindTimes    = "times"
 	KindPeers    = "peers"
 	KindTCP      = "tcp"
 	KindNetDev   = "netdev"
@@ -272,6 +273,56 @@ func (t *Transit) Scale(connections int) {
 	t.Connections *= each
 	t.Bytes *= each
 	t.UnsentBytes *= each
+}
+
+// TimesRow is where the requests of some connections were in one burst, by the
+// kernel's own events at both ends. The burst is the row's interval; between two
+// of them nothing is seen.
+type TimesRow struct {
+	ObservedHead
+	Pipelined   bool    `json:"pipelined,omitempty"` // a connection may have several requests in flight
+	Followed    float64 `json:"followed"`            // share of the connections that were followed
+	Connections int     `json:"connections"`         // of these, whose requests are accounted for
+	Requests    int64   `json:"requests"`            // begun on them in the burst; pipelined: writes that sent some
+	// KnownNs sums the time that is accounted for over the connections. It may
+	// be more than their number times WidthNs: time of a burst in which a
+	// connection was silent is in the row of the burst that tells where its
+	// request was.
+	KnownNs int64       `json:"known_ns"`
+	Places  []PlaceTime `json:"places"`            // the six, in a request's order
+	Whole   int64       `json:"whole"`             // requests seen from beginning to end: those the quantiles are of
+	Dropped int         `json:"dropped,omitempty"` // connections left out, because their events contradicted each other
+	Events  int64       `json:"events"`
+	Lost    int64       `json:"lost,omitempty"`    // events for which there was no room; the burst ends before the first
+	BPFNs   int64       `json:"bpf_ns"`            // CPU time of the programs in the kernel
+	Guessed bool        `json:"guessed,omitempty"` // BPFNs is worked out from a burst in which it was measured
+	CostNs  int64       `json:"cost_ns"`           // CPU time of attaching, reading and following, in the observer's thread
+}
+
+// Names of the places, in PlaceTime.Place.
+const (
+	PlaceToServer  = "network to server"
+	PlaceAtServer  = "server receive queue"
+	PlaceInServer  = "server"
+	PlaceToClient  = "network to client"
+	PlaceAtClient  = "generator receive queue"
+	PlaceGenerator = "generator"
+)
+
+// PlaceTime is the time that requests spent in one place in a burst.
+type PlaceTime struct {
+	Place string `json:"place"`
+	// Ns sums the time of all requests; over TimesRow.Requests it is the mean.
+	// 0 in a pipelined row.
+	Ns int64 `json:"ns"`
+	// ByteNs, in a pipelined row, sums bytes times nanoseconds: of requests on
+	// the way in, of answers on the way back and with the generator.
+	ByteNs float64 `json:"byte_ns,omitempty"`
+	// P50Ns and P99Ns are quantiles over the whole requests.
+	P50Ns int64 `json:"p50_ns"`
+	P99Ns int64 `json:"p99_ns"`
+	// Hist is their histogram, in base64: package hist's binary form.
+	Hist []byte `json:"hist,omitempty"`
 }
 
 // ListenerRow is the queues of the target's listening sockets at TNs.
@@ -538,6 +589,8 @@ func NewObservedRow(kind string) (ObservedRow, bool) {
 		return new(SocketsRow), true
 	case KindListener:
 		return new(ListenerRow), true
+	case KindTimes:
+		return new(TimesRow), true
 	case KindTCPInfo:
 		return new(TCPInfoRow), true
 	case KindPeers:

@@ -368,6 +368,10 @@ type Verdict struct {
 	SLO []HeldTerm `json:"slo,omitempty"`
 	// Stations is where a request waits, as shares of its time.
 	Stations []Station `json:"stations,omitempty"`
+	// StationsBy says what the stations were measured by: "kernel events" or
+	// "socket samples"; StationsOf of how many bursts or samples.
+	StationsBy string `json:"stations_by,omitempty"`
+	StationsOf int    `json:"stations_of,omitempty"`
 }
 
 // Evidence is one measured fact that the verdict stands on.
@@ -387,6 +391,12 @@ type Wall struct {
 	Times float64 `json:"times"`
 	Says  string  `json:"says"`
 }
+
+// What the stations are measured by.
+const (
+	ByKernelEvents  = "kernel events"
+	BySocketSamples = "socket samples"
+)
 
 // Station is a place where a request waits, with the share of its time spent
 // there, 0 to 1, and the interval of that share.

@@ -32,7 +32,7 @@ func (p *part) newWatch() *watch {
 	}
 	c.Host, c.PeerAddr = p.Host, p.Peer
 	if p.Load {
-		c.GeneratorPID = os.Getpid()
+		c.GeneratorPID, c.Pipelining = os.Getpid(), p.spec.Pipelining
 	}
 	c.CPUs = thirdCPUs(p.spec.PinGenerator, p.spec.PinServer)
 	o, err := observe.New(c)

@@ -35,6 +35,9 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, OwedShare: f.schedule.owed.value, Stations: f.places.stationsOf(),
 	}
+	if p := &f.places; p.known {
+		v.StationsBy, v.StationsOf = p.by, len(p.samples)
+	}
 	if found.answer == cannotTell {
 		v.Missing = found.missing
 	}

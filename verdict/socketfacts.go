@@ -29,7 +29,8 @@ func stationNames() [stations]string {
 // requests in flight is that share of a request's time.
 type placeFacts struct {
 	known bool
-	both  bool // the server's end was seen too
+	both  bool   // the server's end was seen too
+	by    string // record.ByKernelEvents or record.BySocketSamples
 	// samples are the requests at each station, one row a sample, and flight
 	// the requests in flight then.
 	samples [][stations]float64
@@ -69,13 +70,18 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 		unaccepted += math.Max(row.Server.Unaccepted, 0)
 		sockets += math.Max(float64(row.Server.Sockets), 0)
 	}
+	unheld := 0.0
+	if sockets > 0 {
+		unheld = unaccepted / sockets
+	}
+	if p.fromEvents(f, series, load) {
+		p.unaccepted = unheld
+		return p
+	}
 	if len(p.samples) < placesFewest {
 		return placeFacts{samples: p.samples, moments: p.moments, rtt: p.rtt, base: p.base, retrans: p.retrans, rwnd: p.rwnd}
 	}
-	p.known = true
-	if sockets > 0 {
-		p.unaccepted = unaccepted / sockets
-	}
+	p.known, p.by, p.unaccepted = true, record.BySocketSamples, unheld
 	for s := range stations {
 		p.share[s], p.low[s], p.high[s] = batchMeans(p.samples, p.flight, s)
 	}

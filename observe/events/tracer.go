@@ -1,0 +1,178 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+)
+
+// ringBytes holds 87,381 events of 40 bytes with their headers of 8.
+const ringBytes = 4 << 20
+
+// A tracer has the programs loaded, and attaches them while a burst lasts. All
+// of it ends with the process: nothing is pinned.
+type tracer struct {
+	control, ring *ebpf.Map
+	programs      []*ebpf.Program
+	links         []link.Link
+	reader        *ringbuf.Reader
+	record        ringbuf.Record
+}
+
+// openTracer loads the programs, which takes 0.1 s: the kernel's type
+// information is 5 MB.
+func openTracer(target netip.AddrPort) (*tracer, error) {
+	types := btf.NewCache()
+	kernel, err := types.Kernel()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("this kernel has no type information (CONFIG_DEBUG_INFO_BTF)")
+	case err != nil:
+		return nil, fmt.Errorf("read the kernel's type information (/sys/kernel/btf/vmlinux): %w", err)
+	}
+	l, err := readLayout(kernel)
+	if err != nil {
+		return nil, err
+	}
+	t := &tracer{}
+	if err := t.load(l, types, target); err != nil {
+		return nil, errors.Join(explain(err), t.close())
+	}
+	return t, nil
+}
+
+// explain says what to do about a refusal.
+func explain(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("BPF programs take root, or CAP_BPF and CAP_PERFMON: %w", err)
+	}
+	return err
+}
+
+func (t *tracer) load(l layout, types *btf.Cache, target netip.AddrPort) (err error) {
+	if target.Addr().Is6() && l.remoteV6 == noField {
+		return errors.New("this kernel has no IPv6")
+	}
+	t.control, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ceil_control", Type: ebpf.Array, KeySize: 4, ValueSize: controlSize, MaxEntries: 1})
+	if err != nil {
+		return fmt.Errorf("make a BPF map: %w", err)
+	}
+	if t.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ceil_events", Type: ebpf.RingBuf, MaxEntries: ringBytes}); err != nil {
+		return fmt.Errorf("make a BPF ring buffer: %w", err)
+	}
+	if t.reader, err = ringbuf.NewReader(t.ring); err != nil {
+		return fmt.Errorf("map a BPF ring buffer: %w", err)
+	}
+	// One collection, because only that reads the kernel's types once for all.
+	spec := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{}}
+	for _, point := range tracepoints() {
+		spec.Programs[point.name] = point.program(l, target, t.control.FD(), t.ring.FD())
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
+	if err != nil {
+		return fmt.Errorf("load BPF programs: %w", err)
+	}
+	for _, point := range tracepoints() {
+		t.programs = append(t.programs, c.DetachProgram(point.name))
+	}
+	c.Close()
+	return nil
+}
+
+// set tells the programs which connections to follow, and forgets what was lost.
+func (t *tracer) set(seed, threshold uint32) error {
+	c := newControl(seed, threshold)
+	if err := t.control.Put(uint32(0), c[:]); err != nil {
+		return fmt.Errorf("set the BPF map: %w", err)
+	}
+	return nil
+}
+
+// lost is how many events found no room since set, and when the first was.
+func (t *tracer) lost() (events uint64, firstNs int64, err error) {
+	var c control
+	if err := t.control.Lookup(uint32(0), c[:]); err != nil {
+		return 0, 0, fmt.Errorf("read the BPF map: %w", err)
+	}
+	events, firstNs = c.lost()
+	return events, firstNs, nil
+}
+
+// attach begins to receive events.
+func (t *tracer) attach() error {
+	for i, p := range t.programs {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p, AttachType: ebpf.AttachTraceRawTp})
+		if err != nil {
+			return errors.Join(fmt.Errorf("attach to tracepoint %s: %w", tracepoints()[i].name, explain(err)), t.detach())
+		}
+		t.links = append(t.links, l)
+	}
+	return nil
+}
+
+// detach ends that.
+func (t *tracer) detach() error {
+	var errs []error
+	for _, l := range slices.Backward(t.links) {
+		errs = append(errs, l.Close())
+	}
+	t.links = t.links[:0]
+	return errors.Join(errs...)
+}
+
+// runtimeNs is the programs' CPU time, as far as it was measured.
+func (t *tracer) runtimeNs() (ns int64, err error) {
+	for _, p := range t.programs {
+		s, err := p.Stats()
+		if err != nil {
+			return 0, fmt.Errorf("read a BPF program's statistics: %w", err)
+		}
+		ns += int64(s.Runtime)
+	}
+	return ns, nil
+}
+
+// drain appends what the ring has.
+func (t *tracer) drain(events []Event) ([]Event, error) {
+	t.reader.SetDeadline(time.Unix(1, 0)) // what is there, without waiting
+	for {
+		err := t.reader.ReadInto(&t.record)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return events, nil
+		case err != nil:
+			return events, fmt.Errorf("read the BPF ring buffer: %w", err)
+		}
+		var e Event
+		if !parse(t.record.RawSample, &e) {
+			return events, fmt.Errorf("a BPF record of %d bytes is none of ours", len(t.record.RawSample))
+		}
+		events = append(events, e)
+	}
+}
+
+// close gives everything back.
+func (t *tracer) close() error {
+	errs := []error{t.detach()}
+	if t.reader != nil {
+		errs = append(errs, t.reader.Close())
+	}
+	for _, p := range t.programs {
+		errs = append(errs, p.Close())
+	}
+	for _, m := range []*ebpf.Map{t.ring, t.control} {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

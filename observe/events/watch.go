@@ -1,0 +1,199 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"ceiling/internal/sys"
+)
+
+// Watch follows the connections to one target in bursts. It belongs to one
+// goroutine, which steps it when it is due.
+type Watch struct {
+	t        *tracer
+	pace     *pace
+	follower *Follower
+	events   []Event // read, and later than the last burst
+	burst    Burst   // the last one
+
+	// Of the burst under way, if there is one.
+	began   bool
+	fromNs  int64
+	stats   io.Closer // while the kernel measures the programs' time; else nil
+	startNs int64     // the programs' time when it began to
+	fixedNs int64     // CPU time of attaching and detaching
+	ownNs   int64     // CPU time of this thread, up to markNs
+	markNs  int64
+}
+
+// Burst is one burst's account. It is valid until the next step.
+type Burst struct {
+	Times
+	FromNs, ToNs int64   // CLOCK_MONOTONIC
+	Share        float64 // of the connections that were followed
+	Events       int
+	Lost         uint64 // events for which there was no room: the burst ends before the first
+	BPFNs        int64  // CPU time of the programs
+	Measured     bool   // BPFNs was; else it is worked out from a burst in which it was
+	OwnNs        int64  // CPU time of attaching, reading and following
+}
+
+// Open loads the programs; the error says why this host cannot do it.
+// pipelined: a connection may have several requests in flight. random chooses
+// moments and connections.
+func Open(target netip.AddrPort, pipelined bool, random *rand.Rand) (*Watch, error) {
+	t, err := openTracer(target)
+	if err != nil {
+		return nil, err
+	}
+	return &Watch{t: t, pace: newPace(random), follower: NewFollower(pipelined)}, nil
+}
+
+// Step begins a burst, or ends the one under way, and tells how long after its
+// return the next step is due. burst is nil where none has ended.
+func (w *Watch) Step() (burst *Burst, next time.Duration, err error) {
+	if w.markNs, err = sys.SamplingThreadNs(); err != nil {
+		return nil, 0, err
+	}
+	if w.began {
+		burst, err = w.end()
+		next = w.pace.pause
+	} else {
+		err = w.begin(true)
+	}
+	if err == nil {
+		err = w.account()
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if burst == nil {
+		w.fixedNs = w.ownNs
+	}
+	if w.began {
+		next = w.pace.width
+	}
+	return burst, next, nil
+}
+
+// account adds the thread's CPU time since the last call.
+func (w *Watch) account() error {
+	ns, err := sys.SamplingThreadNs()
+	w.ownNs, w.markNs = w.ownNs+ns-w.markNs, ns
+	return err
+}
+
+// begin begins a burst, after a gap.
+func (w *Watch) begin(gap bool) error {
+	p := w.pace
+	seed, threshold := p.seed, p.threshold
+	if gap {
+		var err error
+		if w.events, err = w.t.drain(w.events[:0]); err != nil { // from between the end of the last and its detaching
+			return err
+		}
+		w.events = w.events[:0]
+		if err := w.t.attach(); err != nil {
+			return err
+		}
+		w.fromNs = sys.MonotonicNs()
+	}
+	if err := w.t.set(seed, threshold); err != nil {
+		return err
+	}
+	if p.stats() {
+		if err := w.measure(); err != nil {
+			return err
+		}
+	}
+	w.began = true
+	w.follower.Begin(w.fromNs, gap, func(port uint16) bool { return sampled(port, seed, threshold) })
+	return nil
+}
+
+// measure has the kernel keep the programs' time.
+func (w *Watch) measure() (err error) {
+	if w.startNs, err = w.t.runtimeNs(); err != nil {
+		return err
+	}
+	const runTime = 0 // BPF_STATS_RUN_TIME
+	if w.stats, err = ebpf.EnableStats(runTime); err != nil {
+		return fmt.Errorf("have the kernel measure BPF programs: %w", err)
+	}
+	return nil
+}
+
+// measured ends that. −1: it was not asked for.
+func (w *Watch) measured() (ns int64, err error) {
+	if w.stats == nil {
+		return -1, nil
+	}
+	ns, err = w.t.runtimeNs()
+	err = errors.Join(err, w.stats.Close())
+	w.stats = nil
+	return ns - w.startNs, err
+}
+
+// end ends the burst, and begins another if that is to follow without a gap.
+func (w *Watch) end() (*Burst, error) {
+	toNs := sys.MonotonicNs()
+	attached := w.pace.joined
+	var errs [4]error
+	if !attached {
+		before := w.ownNs
+		errs[0] = errors.Join(w.t.detach(), w.account())
+		w.fixedNs += w.ownNs - before
+	}
+	b := &w.burst
+	b.Reset()
+	b.FromNs, b.Share = w.fromNs, w.pace.share()
+	var lostNs int64
+	b.Lost, lostNs, errs[1] = w.t.lost()
+	if b.Lost > 0 {
+		toNs = max(min(toNs, lostNs-1), b.FromNs+1)
+	}
+	b.ToNs = toNs
+	b.BPFNs, errs[2] = w.measured()
+	w.events, errs[3] = w.t.drain(w.events)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	b.Events = w.follower.End(toNs, w.events, &b.Times)
+	w.events = w.events[:copy(w.events, w.events[b.Events:])]
+	if err := w.account(); err != nil {
+		return nil, err
+	}
+	b.OwnNs, w.ownNs = w.ownNs, 0
+	b.Measured = b.BPFNs >= 0
+	b.BPFNs = w.pace.plan(outcome{
+		width: time.Duration(b.ToNs - b.FromNs), events: b.Events, connections: b.Connections, requests: b.Requests,
+		bpfNs: b.BPFNs, ownNs: b.OwnNs, fixedNs: w.fixedNs, lost: b.Lost > 0,
+	})
+	w.fixedNs = 0
+	return b, w.goOn(attached, toNs)
+}
+
+// goOn follows the plan: another burst at once, or none for now.
+func (w *Watch) goOn(attached bool, toNs int64) error {
+	w.began = false
+	switch {
+	case attached && w.pace.joined:
+		w.fromNs = toNs
+		return w.begin(false)
+	case attached:
+		return w.t.detach()
+	}
+	return nil
+}
+
+// Close detaches the programs and unloads them.
+func (w *Watch) Close() error {
+	_, err := w.measured()
+	return errors.Join(err, w.t.close())
+}
