@@ -848,7 +848,9 @@ func TestSamplersDoNotAllocate(t *testing.T) {
 					}
 					at.tNs += 1e8
 				})
-				if allocs > 0 && s.name != "cpu" { // a CPU row that adds up wrong is explained in words, and these are not 100 ms wide
+				// A CPU row that adds up wrong is explained in words, and these are not 100 ms
+				// wide; attaching programs makes links, a few times a second.
+				if allocs > 0 && s.name != "cpu" && s.name != "kernel events" {
 					t.Errorf("%s: %v allocations", s.name, allocs)
 				}
 			}

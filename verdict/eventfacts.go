@@ -31,8 +31,8 @@ func timedPlaces() map[string]int {
 // the run's requests. They see every request of the connections that they
 // follow at both ends, so nothing has to be worked out from acknowledgements.
 func (p *placeFacts) fromEvents(f *facts, series *record.Series, load []record.LoadRow) bool {
-	if len(f.agents) > 0 || f.agent != "" {
-		return false
+	if len(f.run.Agents) > 1 {
+		return false // each sees its own connections only
 	}
 	var samples [][stations]float64
 	var flight []float64
