@@ -169,7 +169,7 @@ func (d *doubts) ofTheWatching(f *facts) {
 			d.add("%d of %d CPU rows%s do not add up and were refused", h.bad, h.rows, f.of(h.name))
 		}
 	}
-	if n := f.places.moments; n > 0 && n < samplesFew {
+	if n := f.places.moments; f.places.by != record.ByKernelEvents && n > 0 && n < samplesFew {
 		d.add("only %s: treat the time breakdown as rough", plural(n, "queue sample", "queue samples"))
 	}
 	if f.observerShare.known && f.observerShare.value > observerMost {

@@ -53,7 +53,7 @@ func (p *placeFacts) fromEvents(f *facts, series *record.Series, load []record.L
 		return false
 	}
 	p.known, p.both, p.by = true, true, record.ByKernelEvents
-	p.samples, p.flight = samples, flight
+	p.samples, p.flight, p.moments = samples, flight, len(samples)
 	for s := range stations {
 		p.share[s], p.low[s], p.high[s] = batchMeans(samples, flight, s)
 	}

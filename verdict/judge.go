@@ -36,7 +36,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, OwedShare: f.schedule.owed.value, Stations: f.places.stationsOf(),
 	}
 	if p := &f.places; p.known {
-		v.StationsBy, v.StationsOf = p.by, len(p.samples)
+		v.StationsBy, v.StationsOf = p.by, p.moments
 	}
 	if found.answer == cannotTell {
 		v.Missing = found.missing

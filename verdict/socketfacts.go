@@ -35,7 +35,7 @@ type placeFacts struct {
 	// the requests in flight then.
 	samples [][stations]float64
 	flight  []float64
-	// moments at which sockets were looked at, over all samples.
+	// moments at which sockets were looked at, over all samples, or bursts.
 	moments int
 	share   [stations]float64
 	// low and high are the bounds of each share: about 95 %.
