@@ -8,8 +8,8 @@ import (
 
 // What kernel events have to come to before they speak for the run.
 const (
-	// burstsFewest give an interval: of batches of bursts, as of samples.
-	burstsFewest = placesFewest
+	// placeBurstsFewest give an interval: of batches of bursts, as of samples.
+	placeBurstsFewest = placesFewest
 	// requestsFewest in all bursts: with 100 one request is one point of a share.
 	requestsFewest = 100
 	// coverageLow and coverageHigh bound what the bursts account for, over what
@@ -46,7 +46,7 @@ func (p *placeFacts) fromEvents(f *facts, series *record.Series, load []record.L
 		requests += float64(row.Requests)
 		covered += f.coverage(row, at)
 	}
-	if len(samples) < burstsFewest || requests < requestsFewest {
+	if len(samples) < placeBurstsFewest || requests < requestsFewest {
 		return false
 	}
 	if covered /= float64(len(samples)); covered < coverageLow || covered > coverageHigh {
