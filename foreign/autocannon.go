@@ -12,6 +12,8 @@ import (
 type autocannonDocument struct {
 	URL         string             `json:"url"`
 	Connections int                `json:"connections"`
+	Pipelining  int                `json:"pipelining"`
+	Workers     int                `json:"workers"`
 	Duration    *float64           `json:"duration"`
 	Errors      uint64             `json:"errors"` // timeouts are in it
 	Timeouts    uint64             `json:"timeouts"`
@@ -38,7 +40,7 @@ func parseAutocannon(data []byte) (Result, error) {
 	if d.Duration == nil || d.Good == nil || d.Latency == nil {
 		return Result{}, errors.New("duration, 2xx or latency is missing")
 	}
-	r := Result{Tool: Autocannon, From: FromSent, Target: d.URL, Connections: d.Connections, DurationS: *d.Duration, Statuses: map[string]uint64{}}
+	r := Result{Tool: Autocannon, From: FromSent, Target: d.URL, Connections: d.Connections, Pipelining: d.Pipelining, Workers: max(d.Workers, 1), DurationS: *d.Duration, Statuses: map[string]uint64{}}
 	if err := figure("duration", r.DurationS); err != nil || r.DurationS == 0 {
 		return r, fmt.Errorf("%g s is no time of a run", r.DurationS)
 	}
@@ -95,7 +97,7 @@ func (r *Result) autocannonLatency(d *autocannonDocument) error {
 		}
 		switch {
 		case name == "mean":
-			r.MeanNs = &ns
+			r.MeanNs, r.MeanDigitNs = &ns, 1e6
 		case name == "max":
 			r.MaxNs = &ns
 		case name[:min(1, len(name))] == "p": // min is not read: it is 1 where it should be 0

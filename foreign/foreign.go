@@ -1,12 +1,13 @@
 // Package foreign reads what other load generators have written into one plain
-// struct, with what each of them is known not to tell: vegeta's JSON report,
-// the text of wrk, wrk2 and hey, the JSON of oha and autocannon, and k6's
-// summary in its three forms.
+// struct, with what each of them is known not to tell: the texts of wrk, wrk2,
+// go-wrk, hey, ab and h2load; oha, autocannon and vegeta as text and JSON;
+// vegeta's results; k6's summary as text and in its three forms of JSON.
 //
 // Nothing is made up: a figure that the tool did not print is missing.
 package foreign
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -15,12 +16,17 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"ceiling/internal/lazy"
 )
 
 // Names of the tools, in Result.Tool.
 const (
 	Wrk        = "wrk"
 	Wrk2       = "wrk2"
+	GoWrk      = "go-wrk"
+	Ab         = "ab"
+	H2load     = "h2load"
 	Hey        = "hey"
 	Oha        = "oha"
 	Autocannon = "autocannon"
@@ -44,6 +50,16 @@ const (
 // longest of these, is below 1 MB.
 const inputMax = 16 << 20
 
+const (
+	// sniffed is how many bytes tell vegeta's results from a text.
+	sniffed = 512
+	// resultsMax bounds vegeta's results, which hold every body.
+	resultsMax = 4 << 30
+	// loadMax is more connections, workers or requests in flight on one than any
+	// tool opens.
+	loadMax = 1 << 28
+)
+
 // countMax is the largest count that every JSON reader knows exactly.
 const countMax = 1 << 53
 
@@ -55,6 +71,13 @@ type Result struct {
 	// Connections it was asked for; of k6 the largest number of virtual users.
 	// 0: not said.
 	Connections int `json:"connections,omitempty"`
+	// Workers are the threads or processes that share the connections, and
+	// Pipelining the requests in flight on each; 0: not said.
+	Workers    int `json:"workers,omitempty"`
+	Pipelining int `json:"pipelining,omitempty"`
+	// KeptAlive counts the requests on a connection that was there already; nil:
+	// not said.
+	KeptAlive *uint64 `json:"kept_alive,omitempty"`
 	// Loop is Closed or Open; "" where the output does not tell.
 	Loop string `json:"loop,omitempty"`
 	// DurationS is the time that the requests took, seconds.
@@ -65,6 +88,8 @@ type Result struct {
 	// CompletedPerS is Requests over DurationS: what a tool prints as its rate
 	// may have more in it.
 	CompletedPerS float64 `json:"completed_per_s"`
+	// RateDiffers tells that the rate that it prints is not that quotient.
+	RateDiffers bool `json:"rate_differs,omitempty"`
 
 	// From is FromDue or FromSent: what the latencies are counted from.
 	From string `json:"from"`
@@ -74,6 +99,8 @@ type Result struct {
 	MeanNs *int64 `json:"mean_ns,omitempty"`
 	MinNs  *int64 `json:"min_ns,omitempty"`
 	MaxNs  *int64 `json:"max_ns,omitempty"`
+	// MeanDigitNs is what the last digit of the mean is worth; 0: a nanosecond.
+	MeanDigitNs int64 `json:"mean_digit_ns,omitempty"`
 
 	// Errors are the requests without a response, the most frequent first, at
 	// most 100 causes.
@@ -125,10 +152,23 @@ func (r *Result) Failed() uint64 {
 	return n
 }
 
-// Read reads one result of at most 16 MiB and finds out by itself which tool it
-// is of. The error is one line: none of the tools, or what in it is wrong.
+// Read reads one result of at most 16 MiB (vegeta's results of at most 4 GiB) and
+// finds out by itself which tool it is of. The error is one line: none of the
+// tools, or what in it is wrong.
 func Read(in io.Reader) (Result, error) {
-	data, err := io.ReadAll(io.LimitReader(in, inputMax+1))
+	buffered := bufio.NewReaderSize(in, sniffed)
+	head, err := buffered.Peek(sniffed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Result{}, fmt.Errorf("read result: %w", err)
+	}
+	if isVegetaResults(head) {
+		r, err := readVegetaResults(io.LimitReader(buffered, resultsMax))
+		if err != nil {
+			return Result{}, fmt.Errorf("read result of %s: %w", Vegeta, err)
+		}
+		return checked(r)
+	}
+	data, err := io.ReadAll(io.LimitReader(buffered, inputMax+1))
 	if err != nil {
 		return Result{}, fmt.Errorf("read result: %w", err)
 	}
@@ -140,7 +180,11 @@ func Read(in io.Reader) (Result, error) {
 
 // Parse is Read of bytes.
 func Parse(data []byte) (Result, error) {
+	if isVegetaResults(data[:min(len(data), sniffed)]) {
+		return Read(bytes.NewReader(data))
+	}
 	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
+	text = colours().ReplaceAll(text, nil)
 	tool, parse, err := sniff(text)
 	if err != nil {
 		return Result{}, fmt.Errorf("read result: %w", err)
@@ -149,8 +193,21 @@ func Parse(data []byte) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("read result of %s: %w", tool, err)
 	}
+	return checked(r)
+}
+
+// colours are what a terminal is told of colours and the cursor.
+var colours = lazy.Regexp("\x1b\\[[0-9;?]*[A-Za-z]")
+
+// checked bounds what every result has.
+func checked(r Result) (Result, error) {
 	if !(r.DurationS >= 1e-9 && r.DurationS <= 1e9) {
-		return Result{}, fmt.Errorf("read result of %s: a run of %g s cannot be", tool, r.DurationS)
+		return Result{}, fmt.Errorf("read result of %s: a run of %g s cannot be", r.Tool, r.DurationS)
+	}
+	for _, n := range []int{r.Connections, r.Workers, r.Pipelining} {
+		if n < 0 || n > loadMax {
+			return Result{}, fmt.Errorf("read result of %s: %d connections, workers or requests in flight cannot be", r.Tool, n)
+		}
 	}
 	r.finish()
 	return r, nil
@@ -235,6 +292,7 @@ func (r *Result) holdRate(counted uint64, perS float64) {
 		return
 	}
 	if want := float64(counted) / r.DurationS; math.Abs(perS-want) > rateTolerance*max(want, perS) {
+		r.RateDiffers = true
 		r.caveat("it prints %.6g requests/s, but its count over its time is %.6g", perS, want)
 	}
 }

@@ -25,7 +25,7 @@ const heyKeeps = 1_000_000
 // parseHey reads the text of hey.
 func parseHey(data []byte) (Result, error) {
 	summary, errorList, _ := strings.Cut(string(data), "\nError distribution:")
-	r := Result{Tool: Hey, From: FromSent, Loop: Closed, BodiesOnly: true}
+	r := Result{Tool: Hey, From: FromSent, Loop: Closed, Pipelining: 1, BodiesOnly: true}
 	r.Caveats = append(r.Caveats,
 		"closed loop: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission); -q holds each worker back and does not change that",
 		"its times have four decimals of a second: a 0 is anything below 0.05 ms",
@@ -49,6 +49,7 @@ func parseHey(data []byte) (Result, error) {
 		return r, err
 	}
 	if kept := r.Requests + r.Failed(); kept >= heyKeeps {
+		r.RateDiffers = true
 		r.caveat("hey keeps one million results: counts and latencies are of the first ones alone, its rate (%.6g/s) of all", perS)
 	} else {
 		r.holdRate(kept, perS)
@@ -107,7 +108,7 @@ func (r *Result) heyLatency(summary string) error {
 		case "Fastest":
 			r.MinNs = &ns
 		case "Average":
-			r.MeanNs = &ns
+			r.MeanNs, r.MeanDigitNs = &ns, heyDigit
 		}
 	}
 	for _, g := range heyQuantile().FindAllStringSubmatch(summary, -1) {

@@ -42,21 +42,30 @@ func parseK6(data []byte) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	durationS := d.Config.DurationS
+	if d.State.DurationMs > 0 {
+		durationS = d.State.DurationMs / 1e3
+	}
+	return fromK6(m, durationS)
+}
+
+// fromK6 takes over the figures of a summary, in whichever form; durationS is 0
+// where it has none.
+func fromK6(m k6Metrics, durationS float64) (Result, error) {
 	count, ok := m["http_reqs"]["count"]
 	if !ok {
 		return Result{}, errors.New("no count of http_reqs in it: the script made no HTTP request, or this is no summary")
 	}
 	r := Result{Tool: K6, From: FromSent}
+	var err error
 	if r.Requests, err = whole("http_reqs.count", count); err != nil {
 		return r, err
 	}
 	rate, rated := m["http_reqs"]["rate"]
 	switch {
-	case d.State.DurationMs > 0:
-		r.DurationS = d.State.DurationMs / 1e3
-	case d.Config.DurationS > 0:
-		r.DurationS = d.Config.DurationS
-	case rated && rate > 0: // --summary-export has no duration; its rate is over it
+	case durationS > 0:
+		r.DurationS = durationS
+	case rated && rate > 0: // --summary-export and the text have no duration; their rate is over it
 		r.DurationS = count / rate
 	default:
 		return r, errors.New("it says neither how long the run was nor at what rate")

@@ -26,6 +26,14 @@ type ohaDocument struct {
 // ohaCutOff is what oha calls the requests in flight when its time was over.
 const ohaCutOff = "aborted due to deadline"
 
+func ohaCaveats() []string {
+	return []string{
+		"closed loop unless it was given -q: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission)",
+		"with -q latency still counts from sending, unless --latency-correction was given; the output tells neither",
+		"it repeats neither the URL nor the number of connections",
+	}
+}
+
 // parseOha reads oha's JSON.
 func parseOha(data []byte) (Result, error) {
 	var d ohaDocument
@@ -36,10 +44,7 @@ func parseOha(data []byte) (Result, error) {
 		return Result{}, errors.New("summary.total, summary.requestsPerSec or statusCodeDistribution is missing")
 	}
 	r := Result{Tool: Oha, From: FromSent, DurationS: *d.Summary.Total, Statuses: d.Statuses, BytesRead: d.Summary.TotalData, BodiesOnly: true}
-	r.Caveats = append(r.Caveats,
-		"closed loop unless it was given -q: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission)",
-		"with -q latency still counts from sending, unless --latency-correction was given; the output tells neither",
-		"it repeats neither the URL nor the number of connections")
+	r.Caveats = append(r.Caveats, ohaCaveats()...)
 	if err := figure("summary.total", r.DurationS); err != nil || r.DurationS == 0 {
 		return r, fmt.Errorf("%g s is no time of a run", r.DurationS)
 	}

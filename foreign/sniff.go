@@ -12,7 +12,7 @@ import (
 type parser func([]byte) (Result, error)
 
 // errUnknown says what can be read.
-var errUnknown = errors.New("it is of none of the tools that can be read: vegeta report -type=json, wrk, wrk2, hey, oha --output-format json, autocannon --json, k6 --summary-export or handleSummary")
+var errUnknown = errors.New("it is of none of the tools that can be read: wrk, wrk2, go-wrk, hey, ab, h2load, oha, autocannon and k6 (their text, or JSON where they have it), vegeta (report as text or JSON, or its results)")
 
 // sniff finds the tool by what only its output has.
 func sniff(text []byte) (string, parser, error) {
@@ -21,17 +21,50 @@ func sniff(text []byte) (string, parser, error) {
 		return "", nil, errors.New("it is empty")
 	case text[0] == '{':
 		return sniffJSON(text)
-	case wrkHead().Match(text):
-		if bytes.Contains(text, []byte("Thread calibration: ")) || bytes.Contains(text, []byte("(HdrHistogram - Recorded Latency)")) {
-			return Wrk2, parseWrk2, nil
-		}
-		return Wrk, parseWrk, nil
-	case heyRate().Match(text) && bytes.Contains(text, []byte("Summary:")):
-		return Hey, parseHey, nil
 	case bytes.HasPrefix(text, []byte("unable to connect to ")):
 		return "", nil, fmt.Errorf("wrk made no request: %q", clean(string(text)))
 	}
-	return "", nil, errUnknown
+	heads := sniffText(text)
+	switch len(heads) {
+	case 0:
+		return "", nil, errUnknown
+	case 1:
+		return heads[0].tool, heads[0].parse, nil
+	}
+	return "", nil, fmt.Errorf("it holds output of %s and of %s: give each run a file of its own", heads[0].tool, heads[1].tool)
+}
+
+// head is a tool whose head is in a text.
+type head struct {
+	tool  string
+	parse parser
+}
+
+// sniffText finds the heads of all tools in a text. go-wrk and autocannon print
+// the first line of wrk.
+func sniffText(text []byte) []head {
+	has := func(part string) bool { return bytes.Contains(text, []byte(part)) }
+	var heads []head
+	add := func(found bool, tool string, parse parser) bool {
+		if found {
+			heads = append(heads, head{tool, parse})
+		}
+		return found
+	}
+	gowrk := add(gowrkHead().Match(text), GoWrk, parseGoWrk)
+	autocannon := add(has("│ Latency ") && has("│ Req/Sec "), Autocannon, parseAutocannonText)
+	wrk2 := has("Thread calibration: ") || has("(HdrHistogram - Recorded Latency)")
+	wrk := wrkHead().Match(text) && (wrkThreads().Match(text) || !gowrk && !autocannon)
+	add(wrk && !wrk2, Wrk, parseWrk)
+	add(wrk && wrk2, Wrk2, parseWrk2)
+	oha := has("Summary:") && ohaSuccess().Match(text)
+	add(oha, Oha, parseOhaText)
+	add(has("Summary:") && heyRate().Match(text) && !oha, Hey, parseHey)
+	add(abHead().Match(text), Ab, parseAb)
+	add(h2loadRate().Match(text) || h2loadTotal().Match(text), H2load, parseH2load)
+	add(vegetaHead().Match(text), Vegeta, parseVegetaText)
+	add(k6Requests().Match(text), K6, parseK6Text)
+	return heads
 }
 
 func sniffJSON(text []byte) (string, parser, error) {

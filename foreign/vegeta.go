@@ -9,17 +9,19 @@ import (
 // vegetaDocument is the part of vegeta's JSON report that is read. Durations
 // and latencies are nanoseconds.
 type vegetaDocument struct {
-	Latencies map[string]float64 `json:"latencies"`
-	BytesIn   *struct {
-		Total uint64 `json:"total"`
-	} `json:"bytes_in"`
-	Duration   *float64          `json:"duration"`
-	Wait       float64           `json:"wait"`
-	Requests   *uint64           `json:"requests"`
-	Rate       *float64          `json:"rate"`
-	Throughput *float64          `json:"throughput"` // since vegeta 12.6
-	Statuses   map[string]uint64 `json:"status_codes"`
-	Errors     []string          `json:"errors"`
+	Latencies  map[string]float64 `json:"latencies"`
+	BytesIn    *vegetaBytes       `json:"bytes_in"`
+	Duration   *float64           `json:"duration"`
+	Wait       float64            `json:"wait"`
+	Requests   *uint64            `json:"requests"`
+	Rate       *float64           `json:"rate"`
+	Throughput *float64           `json:"throughput"` // since vegeta 12.6
+	Statuses   map[string]uint64  `json:"status_codes"`
+	Errors     []string           `json:"errors"`
+}
+
+type vegetaBytes struct {
+	Total uint64 `json:"total"`
 }
 
 // noResponse is vegeta's status of a request that got no answer.
@@ -34,6 +36,11 @@ func parseVegeta(data []byte) (Result, error) {
 	if d.Duration == nil || d.Requests == nil || d.Rate == nil || d.Statuses == nil || d.Latencies == nil {
 		return Result{}, errors.New("latencies, duration, requests, rate or status_codes is missing")
 	}
+	return fromVegeta(&d)
+}
+
+// fromVegeta takes over what vegeta reports, in whichever form.
+func fromVegeta(d *vegetaDocument) (Result, error) {
 	r := Result{Tool: Vegeta, From: FromDue, Loop: Open, Statuses: map[string]uint64{}, BodiesOnly: true}
 	if err := errors.Join(figure("duration", *d.Duration), figure("wait", d.Wait), figure("rate", *d.Rate)); err != nil {
 		return r, err
@@ -56,14 +63,14 @@ func parseVegeta(data []byte) (Result, error) {
 			r.Requests += n
 		}
 	}
-	r.vegetaErrors(&d)
+	r.vegetaErrors(d)
 	if d.BytesIn != nil {
 		r.BytesRead = &d.BytesIn.Total
 	}
 	r.Caveats = append(r.Caveats,
 		"latency counts from due only while -max-workers is not reached, which the report does not tell; from then on it counts from sending",
 		"it repeats neither the URL nor the number of connections, which grows as the server slows down")
-	return r, r.vegetaLatency(&d)
+	return r, r.vegetaLatency(d)
 }
 
 // vegetaErrors counts what got no answer. The report has the texts without

@@ -43,7 +43,7 @@ func parseWrk(data []byte) (Result, error) {
 	r.Tool, r.Loop, r.From = Wrk, Closed, FromSent
 	// wrk.c, main: stats_correct with runtime over responses per connection.
 	r.Caveats = append(r.Caveats,
-		"closed loop: a server that stalls is sent less meanwhile; wrk adds values for what it would have sent at the mean interval of each connection, which is an estimate and not a schedule",
+		"closed loop: a server that stalls is sent less meanwhile; wrk adds values for what it would have sent at the mean interval of each connection, which is an estimate and not a schedule: its mean and its percentiles above the median may be far above what it measured",
 		"latency counts from sending; the time a request waited for its connection is not in it")
 	if strings.Contains(text, "Latency Distribution") {
 		if err := r.wrkQuantiles(text); err != nil {
@@ -100,6 +100,9 @@ func wrkCounts(text string) (Result, error) {
 	}
 	r.Target = head[0]
 	if r.Connections, err = strconv.Atoi(threads[1]); err != nil {
+		return r, err
+	}
+	if r.Workers, err = strconv.Atoi(threads[0]); err != nil {
 		return r, err
 	}
 	if r.Requests, err = countOf(sum[0]); err != nil {
@@ -166,7 +169,7 @@ func (r *Result) wrkMean(text string) error {
 	if g[1] == "-nan" || g[1] == "nan" || r.Requests == 0 {
 		return nil // no response: nothing to take the mean of
 	}
-	mean, _, err := printed(g[1])
+	mean, digit, err := printed(g[1])
 	if err != nil {
 		return err
 	}
@@ -174,7 +177,7 @@ func (r *Result) wrkMean(text string) error {
 	if err != nil {
 		return err
 	}
-	r.MeanNs, r.MaxNs = &mean, &largest
+	r.MeanNs, r.MaxNs, r.MeanDigitNs = &mean, &largest, digit
 	return nil
 }
 
@@ -217,7 +220,7 @@ func printed(text string) (ns, resolution int64, err error) {
 	if err != nil || d < 0 || d > countMax {
 		return 0, 0, fmt.Errorf("%.40q is no time", text)
 	}
-	digits := strings.TrimRight(text, "ushm")
+	digits := strings.TrimRight(text, "nushm")
 	unit, err := time.ParseDuration("1" + text[len(digits):])
 	if err != nil {
 		return 0, 0, fmt.Errorf("%.40q is no time of one unit", text)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 
@@ -83,89 +82,4 @@ func parseOurs(out []byte) (answer, error) {
 		return answer{}, fmt.Errorf("%d completed, but %d statuses", q.Completed, all)
 	}
 	return a, a.check(q.Completed, r.Rate.CompletedPerS)
-}
-
-// ohaDocument is the part of oha's JSON that is read. Times are seconds; a
-// quantile of no response is null.
-type ohaDocument struct {
-	Summary *struct {
-		Total          float64 `json:"total"`
-		RequestsPerSec float64 `json:"requestsPerSec"`
-	} `json:"summary"`
-	LatencyPercentiles struct {
-		P50 *float64 `json:"p50"`
-		P99 *float64 `json:"p99"`
-	} `json:"latencyPercentiles"`
-	Statuses map[string]uint64 `json:"statusCodeDistribution"`
-	Errors   map[string]uint64 `json:"errorDistribution"`
-}
-
-// What oha calls the requests that were in flight when its time was over; the
-// rate that it prints counts them.
-const ohaCutOff = "aborted due to deadline"
-
-// parseOha reads oha's JSON.
-func parseOha(out []byte) (answer, error) {
-	var d ohaDocument
-	if err := oneValue(out, &d); err != nil {
-		return answer{}, err
-	}
-	if d.Summary == nil {
-		return answer{}, errors.New("no summary in it")
-	}
-	a := answer{ElapsedS: d.Summary.Total, Resolution: time.Nanosecond}
-	for status, n := range d.Statuses {
-		if strings.HasPrefix(status, "2") {
-			a.Completed += n
-		} else {
-			a.Bad += n
-		}
-	}
-	var cutOff uint64
-	for what, n := range d.Errors {
-		if what == ohaCutOff {
-			cutOff = n
-		} else {
-			a.Bad += n
-		}
-	}
-	if p := d.LatencyPercentiles.P50; p != nil {
-		a.P50 = time.Duration(math.Round(*p * 1e9))
-	}
-	if p := d.LatencyPercentiles.P99; p != nil {
-		a.P99 = time.Duration(math.Round(*p * 1e9))
-	}
-	return a, a.check(a.Completed+a.Bad+cutOff, d.Summary.RequestsPerSec)
-}
-
-// autocannonDocument is the part of autocannon's JSON that is read. The
-// duration is seconds, latencies are whole milliseconds.
-type autocannonDocument struct {
-	Duration float64 `json:"duration"`
-	Errors   uint64  `json:"errors"` // timeouts are in it
-	Resets   uint64  `json:"resets"`
-	Good     *uint64 `json:"2xx"`
-	Other    uint64  `json:"non2xx"`
-	Latency  struct {
-		P50 float64 `json:"p50"`
-		P99 float64 `json:"p99"`
-	} `json:"latency"`
-}
-
-// parseAutocannon reads autocannon's JSON. The mean of requests per second
-// that it prints is one of its samples, so nothing is held against it.
-func parseAutocannon(out []byte) (answer, error) {
-	var d autocannonDocument
-	if err := oneValue(out, &d); err != nil {
-		return answer{}, err
-	}
-	if d.Good == nil {
-		return answer{}, errors.New("no count of 2xx in it")
-	}
-	a := answer{
-		Completed: *d.Good, Bad: d.Errors + d.Resets + d.Other, ElapsedS: d.Duration, Resolution: time.Millisecond,
-		P50: time.Duration(d.Latency.P50 * 1e6), P99: time.Duration(d.Latency.P99 * 1e6),
-	}
-	counted := a.Completed + a.Bad
-	return a, a.check(counted, float64(counted)/a.ElapsedS) // that there is something to divide
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"ceiling/foreign"
 )
 
 // Names of the tools that the targets speak of.
@@ -56,12 +58,12 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{ours, "--version", regexp.MustCompile(`version (\S+)`), ourArguments, parseOurs},
-		{wrk, "-v", regexp.MustCompile(`wrk (\S+)`), wrkArguments, parseWrk},
-		{"h2load", "--version", regexp.MustCompile(`nghttp2/(\S+)`), h2loadArguments, parseH2load},
+		{wrk, "-v", regexp.MustCompile(`wrk (\S+)`), wrkArguments, peer(foreign.Wrk)},
+		{"h2load", "--version", regexp.MustCompile(`nghttp2/(\S+)`), h2loadArguments, peer(foreign.H2load)},
 		{"ab", "-V", regexp.MustCompile(`Version (\S+)`), abArguments, parseAb},
-		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), ohaArguments, parseOha},
-		{"hey", "", nil, heyArguments, parseHey},
-		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), autocannonArguments, parseAutocannon},
+		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), ohaArguments, peer(foreign.Oha)},
+		{"hey", "", nil, heyArguments, peer(foreign.Hey)},
+		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), autocannonArguments, peer(foreign.Autocannon)},
 	}
 }
 
