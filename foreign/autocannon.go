@@ -84,7 +84,8 @@ func (r *Result) autocannonLatency(d *autocannonDocument) error {
 	}
 	// With -R it fills in what a stall kept it from sending, as HdrHistogram's
 	// corrected recording does; with as many values as responses it did not.
-	if n := d.Latency["totalCount"]; n > float64(r.Requests) {
+	if n := d.Latency["totalCount"]; n > float64(r.Requests) && n <= countMax {
+		r.MadeUp = uint64(n) - r.Requests
 		r.caveat("%.0f of its %.0f latencies were never measured: it made them up to correct for coordinated omission (-R)", n-float64(r.Requests), n)
 	}
 	if r.Requests == 0 {

@@ -99,6 +99,9 @@ type Result struct {
 	MeanNs *int64 `json:"mean_ns,omitempty"`
 	MinNs  *int64 `json:"min_ns,omitempty"`
 	MaxNs  *int64 `json:"max_ns,omitempty"`
+	// MadeUp counts the latencies that were never measured and are in all these
+	// figures, where the tool tells how many.
+	MadeUp uint64 `json:"made_up,omitempty"`
 	// MeanDigitNs is what the last digit of the mean is worth; 0: a nanosecond.
 	MeanDigitNs int64 `json:"mean_digit_ns,omitempty"`
 
@@ -248,7 +251,13 @@ func (r *Result) finish() {
 		r.Errors = append(r.Errors[:causesMax-1:causesMax-1], Error{"other causes", rest})
 	}
 	r.Target = clean(r.Target)
+	if loopback().MatchString(r.Target) {
+		r.caveat("the target is on loopback: generator and server shared the CPUs of one host, so the rate is that of both")
+	}
 }
+
+// loopback is a URL of the generator's own host.
+var loopback = lazy.Regexp(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)
 
 const (
 	causesMax = 100

@@ -102,6 +102,8 @@ type Point struct {
 	RPSTrueEstimate  Figure `json:"rps_true_estimate"` // somebody's estimate: never used
 	TotalRequests    Figure `json:"total_requests"`
 	TotalRequestsK   Figure `json:"total_requests_k"` // thousands
+	FailedRequests   Figure `json:"failed_requests"`  // without a response; not among the total
+	BadStatuses      Figure `json:"bad_statuses"`     // responses of a status that is an error
 	TotalReadGB      Figure `json:"total_read_gb"`    // 10^9 bytes; 2^30 from wrk
 	P50Ms            Figure `json:"p50_ms"`
 	P75Ms            Figure `json:"p75_ms"`
@@ -147,7 +149,8 @@ func (p *Point) Figures() []NamedFigure {
 		{"nic_gbps_spec", &p.NICGbpsSpec}, {"client_nic_gbps_spec", &p.ClientNICGbpsSpec},
 		{"rps", &p.RPS}, {"rps_stdev", &p.RPSStdev}, {"rps_p2_5", &p.RPSP2_5}, {"peak_rps", &p.PeakRPS},
 		{"rps_true_estimate", &p.RPSTrueEstimate}, {"total_requests", &p.TotalRequests},
-		{"total_requests_k", &p.TotalRequestsK}, {"total_read_gb", &p.TotalReadGB},
+		{"total_requests_k", &p.TotalRequestsK},
+		{"failed_requests", &p.FailedRequests}, {"bad_statuses", &p.BadStatuses}, {"total_read_gb", &p.TotalReadGB},
 		{"p50_ms", &p.P50Ms}, {"p75_ms", &p.P75Ms}, {"p90_ms", &p.P90Ms}, {"p95_ms", &p.P95Ms}, {"p99_ms", &p.P99Ms},
 		{"latency_p2_5_ms", &p.LatencyP2_5Ms}, {"latency_p97_5_ms", &p.LatencyP97_5Ms},
 		{"latency_avg_ms", &p.LatencyAvgMs}, {"latency_stdev_ms", &p.LatencyStdevMs}, {"latency_max_ms", &p.LatencyMaxMs},
@@ -190,18 +193,19 @@ type PointsFile struct {
 
 // UnknownKey is a key that is none of the format's.
 type UnknownKey struct {
-	Key   string
-	Line  int // of its first use
-	Times int
+	Key   string `json:"key"`
+	Line  int    `json:"line"` // of its first use
+	Times int    `json:"times"`
 }
 
 // Mistake is one value of the wrong type.
 type Mistake struct {
-	Line, Column int
-	Key          string
-	Says         string
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Key    string `json:"key"`
+	Says   string `json:"says"`
 	// Excerpt shows the line with a caret under the value.
-	Excerpt string
+	Excerpt string `json:"excerpt"`
 }
 
 // Error is the mistake with its line and excerpt.

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"ceiling/internal/lazy"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	judged "ceiling/verdict"
@@ -15,8 +17,9 @@ import (
 // pointsWidth is the width of the page that points are written on.
 const pointsWidth = 128
 
-// WritePoints writes what published measurements prove: a table for each
-// entry, the contradictions of each point and between points, what was not
+// WritePoints writes what published measurements prove: a table for each entry,
+// then reasons, evidence, doubts and next steps, each sentence once with the points
+// that it is of, the contradictions of each point and between points, what was not
 // understood of the file, and how many came out as what.
 func WritePoints(w io.Writer, file *record.PointsFile, v *judged.PointsVerdict) error {
 	if len(file.Points) != len(v.Points) {
@@ -26,6 +29,7 @@ func WritePoints(w io.Writer, file *record.PointsFile, v *judged.PointsVerdict) 
 	for _, e := range pointEntries(file.Points) {
 		pointTable(p, e, file, v)
 	}
+	pointSections(p, file, v)
 	pointInconsistencies(p, file, v)
 	pointsNotRead(p, file)
 	pointSummary(p, v)
@@ -58,24 +62,20 @@ func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *judged.Po
 		head = "no entry"
 	}
 	p.line("%s", head)
-	rows := [][]string{{"ID", "WHAT", "RATE", "VERDICT", "BECAUSE"}}
+	rows := [][]string{{"ID", "WHAT", "RATE", "VERDICT", "STANDS ON"}}
 	for _, i := range e.points {
 		q := &file.Points[i]
 		rate := "-"
 		if q.RPS.Known {
 			rate = unit.FormatRate(q.RPS.Value)
 		}
-		rows = append(rows, []string{oneLine(q.Label()), pointWhat(q), rate, pointVerdict(&v.Points[i].Verdict), pointBecause(&v.Points[i].Verdict)})
+		rows = append(rows, []string{oneLine(q.Label()), pointWhat(q), rate, pointVerdict(&v.Points[i].Verdict), pointBasis(&v.Points[i])})
 	}
-	widths := make([]int, len(rows[0])-1)
+	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for c := range widths {
 			widths[c] = max(widths[c], utf8.RuneCountInString(row[c]))
 		}
-	}
-	indent := 2
-	for _, width := range widths {
-		indent += width + 2
 	}
 	for _, row := range rows {
 		var line strings.Builder
@@ -88,9 +88,20 @@ func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *judged.Po
 				line.WriteString(row[c] + pad + "  ")
 			}
 		}
-		hanging(p, line.String(), indent, row[len(row)-1])
+		p.line("%s", strings.TrimRight(line.String(), " "))
 	}
 	p.line("")
+}
+
+// pointBasis says on whose figures a verdict stands.
+func pointBasis(v *judged.PointVerdict) string {
+	switch {
+	case len(v.From) > 0:
+		return oneLine(strings.Join(v.From, ", "))
+	case v.Verdict.Ceiling == judged.Undetermined && v.Verdict.Outcome != record.Void:
+		return ""
+	}
+	return "itself"
 }
 
 // pointWhat names a run by its load: what was asked of which server.
@@ -127,37 +138,172 @@ func pointVerdict(v *record.Verdict) string {
 // pointBecause leaves out what the column before has said.
 func pointBecause(v *record.Verdict) string { return strings.TrimPrefix(v.Because, "undetermined: ") }
 
-func pointInconsistencies(p *printer, file *record.PointsFile, v *judged.PointsVerdict) {
-	said := false
-	title := func() {
-		if !said {
-			p.line("inconsistencies")
-			said = true
-		}
-	}
-	width := 0
-	for i := range v.Points {
-		width = max(width, utf8.RuneCountInString(oneLine(v.Points[i].Label)))
-	}
-	for i := range v.Points {
-		for k, x := range v.Points[i].Inconsistencies {
-			title()
-			label := oneLine(v.Points[i].Label)
-			if k > 0 {
-				label = ""
+// said is a sentence and the points that it was said of.
+type said struct {
+	head   string // a word before it, or ""
+	text   string // of the first point
+	points []int
+}
+
+// figuresIn are the parts of a sentence in which those of two points differ.
+var figuresIn = lazy.Regexp(`[\d][\d.,]*(?: ?(?:ns|µs|ms|s|k|M|G|kB|MB|GB|B))?\b`)
+
+// fold puts the sentences that differ in their figures alone into one, with the
+// figures of the first.
+func fold(list []said) []*said {
+	var out []*said
+	at := map[string]*said{}
+	for i := range list {
+		s := &list[i]
+		key := s.head + "\x00" + figuresIn().ReplaceAllString(s.text, "#")
+		if first := at[key]; first != nil {
+			if !slices.Contains(first.points, s.points[0]) {
+				first.points = append(first.points, s.points...)
 			}
-			head := fmt.Sprintf("  %-*s  %-12s", width, label, x.Kind)
-			hanging(p, head, utf8.RuneCountInString(head), x.Says)
+			continue
+		}
+		at[key] = s
+		out = append(out, s)
+	}
+	return out
+}
+
+// pointSection writes sentences under a title, each with the points it is of.
+func pointSection(p *printer, title string, file *record.PointsFile, list []said) {
+	folded := fold(list)
+	if len(folded) == 0 {
+		return
+	}
+	p.line("%s", title)
+	width := 0
+	for _, s := range folded {
+		width = max(width, utf8.RuneCountInString(pointRanges(file.Points, s.points)))
+	}
+	width = min(width, pointsColumn)
+	for _, s := range folded {
+		of := pointRanges(file.Points, s.points)
+		if s.head != "" {
+			of = fmt.Sprintf("%-*s  %-12s", width, of, s.head)
+		}
+		text := s.text
+		if len(s.points) > 1 {
+			text += fmt.Sprintf(" (%d points; figures of point %s)", len(s.points), oneLine(file.Points[s.points[0]].Label()))
+		}
+		head := fmt.Sprintf("  %-*s  ", width, of)
+		if n := utf8.RuneCountInString(head); n > width+4 && s.head == "" {
+			// A long list of points has a line of its own.
+			p.line("%s", strings.TrimRight(head, " "))
+			head = strings.Repeat(" ", width+4)
+		}
+		hanging(p, head, width+4+headWidth(s.head), text)
+	}
+	p.line("")
+}
+
+func headWidth(head string) int {
+	if head == "" {
+		return 0
+	}
+	return 14
+}
+
+// pointsColumn is the width from which a list of points gets a line of its own.
+const pointsColumn = 24
+
+// pointSections writes the reasons, evidence, doubts and next steps of all points.
+func pointSections(p *printer, file *record.PointsFile, v *judged.PointsVerdict) {
+	var because, evidence, doubts, next []said
+	for i := range v.Points {
+		one := &v.Points[i].Verdict
+		at := []int{i}
+		because = append(because, said{text: pointBecause(one), points: at})
+		for _, e := range one.Evidence {
+			evidence = append(evidence, said{text: e.Says, points: at})
+		}
+		for _, d := range one.Doubts {
+			if !strings.HasPrefix(d, judged.OwnFigures) { // said under because of the points that are open
+				doubts = append(doubts, said{text: d, points: at})
+			}
+		}
+		next = append(next, said{text: one.Next, points: at})
+	}
+	pointSection(p, "because", file, because)
+	pointSection(p, "evidence", file, evidence)
+	pointSection(p, "doubts", file, doubts)
+	pointSection(p, "next", file, next)
+}
+
+func pointInconsistencies(p *printer, file *record.PointsFile, v *judged.PointsVerdict) {
+	var list []said
+	for i := range v.Points {
+		for _, x := range v.Points[i].Inconsistencies {
+			list = append(list, said{head: x.Kind, text: x.Says, points: []int{i}})
 		}
 	}
+	pointSection(p, "inconsistencies", file, list)
+	if len(v.Between) == 0 {
+		return
+	}
+	p.line("between points")
 	for _, x := range v.Between {
-		title()
-		head := fmt.Sprintf("  %-*s  %-12s", width, "", x.Kind)
+		head := fmt.Sprintf("  %-12s  ", x.Kind)
 		hanging(p, head, utf8.RuneCountInString(head), pointLabels(file.Points, x.Points)+": "+x.Says)
 	}
-	if said {
-		p.line("")
+	p.line("")
+}
+
+// pointRanges lists points with runs of whole numbers as "8–12", at most ten
+// parts.
+func pointRanges(points []record.Point, which []int) string {
+	const most = 10
+	var parts []string
+	for k := 0; k < len(which); {
+		end := k
+		for end+1 < len(which) && follows(points[which[end]].ID, points[which[end+1]].ID) {
+			end++
+		}
+		text := oneLine(points[which[k]].Label())
+		switch {
+		case end == k+1:
+			end = k
+		case end > k:
+			text += "–" + oneLine(points[which[end]].Label())
+		}
+		if len(parts) == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(which)-k))
+			break
+		}
+		parts = append(parts, text)
+		k = end + 1
 	}
+	return strings.Join(parts, ", ")
+}
+
+// follows tells whether two ids are neighbouring whole numbers.
+func follows(a, b string) bool {
+	x, err := strconv.Atoi(a)
+	y, err2 := strconv.Atoi(b)
+	return err == nil && err2 == nil && y == x+1
+}
+
+// PointsJudgement is the JSON document of a file of points.
+type PointsJudgement struct {
+	Schema string `json:"schema"`
+	judged.PointsVerdict
+	NotUnderstood []record.UnknownKey `json:"not_understood"`
+	Mistakes      []record.Mistake    `json:"mistakes"`
+}
+
+// WritePointsJSON writes the document, with nothing folded.
+func WritePointsJSON(w io.Writer, file *record.PointsFile, v *judged.PointsVerdict) error {
+	d := PointsJudgement{Schema: "ceiling.points/1", PointsVerdict: *v, NotUnderstood: file.NotUnderstood, Mistakes: file.Mistakes}
+	if d.NotUnderstood == nil {
+		d.NotUnderstood = []record.UnknownKey{}
+	}
+	if d.Mistakes == nil {
+		d.Mistakes = []record.Mistake{}
+	}
+	return writeDocument(w, d)
 }
 
 // pointLabels lists points, at most ten by name.
@@ -201,7 +347,7 @@ func pointsNotRead(p *printer, file *record.PointsFile) {
 func pointSummary(p *printer, v *judged.PointsVerdict) {
 	counts := map[string]int{}
 	var names []string
-	inconsistent, doubtful := 0, 0
+	inconsistent, doubtful, own, others := 0, 0, 0, 0
 	for i := range v.Points {
 		name := pointVerdict(&v.Points[i].Verdict)
 		if counts[name] == 0 {
@@ -211,7 +357,12 @@ func pointSummary(p *printer, v *judged.PointsVerdict) {
 		if len(v.Points[i].Inconsistencies) > 0 {
 			inconsistent++
 		}
-		if slices.Contains(v.Points[i].Missing, "client_cpu_pct") {
+		switch one := &v.Points[i]; {
+		case len(one.From) > 0:
+			others++
+		case one.Verdict.Ceiling != judged.Undetermined:
+			own++
+		case slices.Contains(one.Missing, "client_cpu_pct"):
 			doubtful++
 		}
 	}
@@ -230,8 +381,8 @@ func pointSummary(p *printer, v *judged.PointsVerdict) {
 		return
 	}
 	p.line("%s: %s", plural(len(v.Points), "point"), strings.Join(parts, " · "))
-	p.line("%d with figures that contradict each other or mislead, %s between them; %d open for want of the generator's CPU",
-		inconsistent, plural(len(v.Between), "contradiction"), doubtful)
+	p.line("%d named by their own figures, %d from other points; %d open because the generator's CPU is not stated", own, others, doubtful)
+	p.line("%d with figures that contradict each other or mislead, %s between them", inconsistent, plural(len(v.Between), "contradiction"))
 }
 
 // hanging writes head and then text, whose further lines begin at column

@@ -27,6 +27,9 @@ type PointVerdict struct {
 // server: the server's CPU, a thread, a lock, a pool or its network.
 const ServerSide = "server side"
 
+// OwnFigures begins the doubt that says why a point's own figures decide nothing.
+const OwnFigures = "of this run itself: "
+
 // Kinds of inconsistency.
 const (
 	KindLittle      = "little"      // rate, latency and requests in flight
@@ -85,9 +88,29 @@ func JudgePoints(points []record.Point) PointsVerdict {
 		if v.Verdict.Ceiling == Undetermined {
 			v.Verdict.Doubts = append(v.Verdict.Doubts, peers.hints(f)...)
 		}
-		out.Points[i] = v
+		out.Points[i] = v.withoutNil()
+	}
+	if out.Between == nil {
+		out.Between = []Inconsistency{}
 	}
 	return out
+}
+
+// withoutNil makes empty lists of what JSON would call null.
+func (v PointVerdict) withoutNil() PointVerdict {
+	if v.Missing == nil {
+		v.Missing = []string{}
+	}
+	if v.Inconsistencies == nil {
+		v.Inconsistencies = []Inconsistency{}
+	}
+	if v.Verdict.Evidence == nil {
+		v.Verdict.Evidence = []record.Evidence{}
+	}
+	if v.Verdict.Doubts == nil {
+		v.Verdict.Doubts = []string{}
+	}
+	return v
 }
 
 // judge lets the rules speak: what cannot be, then what is full, in the order
@@ -96,6 +119,9 @@ func JudgePoints(points []record.Point) PointsVerdict {
 // while it waits looks full at any rate. The server comes last and needs all
 // others to be known.
 func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
+	if v := f.verdictErrors(); v != nil {
+		return *v, nil, nil
+	}
 	if !f.p.RPS.Known {
 		return record.Verdict{Outcome: record.Void, Ceiling: Undetermined, Because: "undetermined: there is no rate (rps is missing)", Next: "state the rate"}, []string{"rps"}, nil
 	}
@@ -138,7 +164,7 @@ func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string
 	other.Because = "from " + names + ": " + other.Because
 	other.Doubts = append(other.Doubts, fmt.Sprintf("one step weaker than a measurement of this run: it stands on %s, and the runs may differ in what is not stated", names))
 	if len(missing) > 0 {
-		other.Doubts = append(other.Doubts, "of this run itself: "+strings.TrimPrefix(undetermined.Because, "undetermined: "))
+		other.Doubts = append(other.Doubts, OwnFigures+strings.TrimPrefix(undetermined.Because, "undetermined: "))
 	}
 	return *other, missing, from
 }

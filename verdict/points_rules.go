@@ -28,6 +28,32 @@ func (f *pointFacts) void() *record.Verdict {
 		Next: "find which of these figures is wrong before anything is concluded from them"}
 }
 
+// verdictErrors is the verdict on a run whose requests failed, or nil: a server
+// that refuses a part of its work has another limit than one that does it.
+func (f *pointFacts) verdictErrors() *record.Verdict {
+	p := &f.p
+	total, _, counted := f.totalRequests()
+	failed, bad := p.FailedRequests.Value, p.BadStatuses.Value
+	all := total + failed
+	if !counted && !p.FailedRequests.Known || all <= 0 || failed+bad < errorsMatter*all {
+		return nil
+	}
+	var parts []string
+	for _, n := range []struct {
+		count float64
+		what  string
+	}{{failed, "without a response"}, {bad, "of an error status"}} {
+		if n.count > 0 {
+			parts = append(parts, plain(n.count)+" "+n.what)
+		}
+	}
+	share := math.Min((failed+bad)/all, 1)
+	return &record.Verdict{Outcome: record.Void, Ceiling: Errors,
+		Because:  fmt.Sprintf("%s of %s requests failed (%s): the rate is not that of the work", percentOf(share), plain(all), strings.Join(parts, ", ")),
+		Evidence: []record.Evidence{evidence("failed_requests", 100*share, "%", "%s of the requests failed", percentOf(share))},
+		Next:     "find the cause in the server's log, then run again"}
+}
+
 func (f *pointFacts) verdictAskedRate() record.Verdict {
 	return record.Verdict{
 		Outcome: record.Held, Ceiling: AskedRate,

@@ -17,28 +17,32 @@ import (
 func newJudge(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "judge RECORD | POINTS.yaml",
-		Short: "Judge a record again, or numbers that came from other tools",
+		Use:   "judge RECORD | FILE | -",
+		Short: "Judge a record again, or what another tool printed",
 		Long: `Judges a finished run, or every run of a plan, with the rules of today: records
-are read, not changed. A YAML file holds points that other tools measured; each
-gets its verdict, or what is missing to have one, and what does not add up in it
-(docs/points.md).`,
+are read, not changed.
+
+A FILE, or "-" for standard input, is what another load generator printed: wrk,
+wrk2, go-wrk, hey, ab, h2load, oha, autocannon, k6 or vegeta, as text, JSON or
+vegeta's results. It is judged as far as it goes, with what is missing to name the
+bottleneck and how to measure it.
+
+A YAML file holds points, measurements of any tool with what else was measured
+meanwhile; each gets its verdict, and what does not add up in it (docs/points.md).`,
 		Example: `  ceiling judge x7f2
+  wrk -t2 -c64 -d10s --latency http://127.0.0.1:8080/ | ceiling judge -
+  ceiling judge results.json
   ceiling judge points.yaml`,
-		Args:              exactly(1, "one record (ID or directory) or points file"),
+		Args:              exactly(1, "one record (ID or directory), file or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
-			switch filepath.Ext(args[0]) {
-			case ".yaml", ".yml":
-				if asJSON {
-					return usage(fmt.Errorf("--json goes with a record; points are written as text"))
-				}
-				return sh.judgePoints(args[0])
+			if info, err := os.Stat(args[0]); args[0] == "-" || isYAML(args[0]) || err == nil && !info.IsDir() {
+				return sh.judgeFile(args[0], asJSON)
 			}
 			return sh.judgeRecord(args[0], asJSON)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the JSON document with the new verdict")
+	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON document with the new verdict")
 	return c
 }
 
@@ -97,24 +101,7 @@ func (sh *shell) judgePlan(dir string, asJSON bool) error {
 	return report.Plan(sh.stdout, p)
 }
 
-// judgePoints answers exit code 2 where the file has values that could not be
-// read: their points are judged without them.
-func (sh *shell) judgePoints(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return usage(err)
-	}
-	defer f.Close()
-	points, err := record.ReadPoints(f)
-	if err != nil {
-		return usage(fmt.Errorf("%s: %w", name, err))
-	}
-	judged := verdict.JudgePoints(points.Points)
-	if err := report.WritePoints(sh.stdout, &points, &judged); err != nil {
-		return err
-	}
-	if n := len(points.Mistakes); n > 0 {
-		return usage(fmt.Errorf("%s: %d values could not be read; they are listed above", name, n))
-	}
-	return nil
+func isYAML(name string) bool {
+	ext := filepath.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
 }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"ceiling/foreign"
+	"ceiling/record"
+	"ceiling/report"
+	"ceiling/verdict"
+)
+
+// exitVoid is the exit code of a run that proves nothing.
+const exitVoid = 4
+
+// judgeFile judges a points file or the output of another tool, from a file or,
+// as "-", from standard input.
+func (sh *shell) judgeFile(name string, asJSON bool) error {
+	var in io.Reader = sh.stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return usage(err)
+		}
+		defer f.Close()
+		in = f
+	}
+	// A points file has its key at the beginning of a line; comments before it
+	// are short.
+	buffered := bufio.NewReaderSize(in, 64<<10)
+	head, err := buffered.Peek(64 << 10)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return usage(fmt.Errorf("%s: %w", name, err))
+	}
+	if isYAML(name) || regexp.MustCompile(`(?m)^points:`).Match(head) {
+		return sh.judgePoints(name, buffered, asJSON)
+	}
+	return sh.judgeForeign(name, buffered, asJSON)
+}
+
+// judgePoints answers exit code 2 where the file has values that could not be
+// read: their points are judged without them.
+func (sh *shell) judgePoints(name string, in io.Reader, asJSON bool) error {
+	points, err := record.ReadPoints(in)
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", name, err))
+	}
+	judged := verdict.JudgePoints(points.Points)
+	write := report.WritePoints
+	if asJSON {
+		write = report.WritePointsJSON
+	}
+	if err := write(sh.stdout, &points, &judged); err != nil {
+		return err
+	}
+	if n := len(points.Mistakes); n > 0 {
+		return usage(fmt.Errorf("%s: %d values could not be read; they are listed above", name, n))
+	}
+	return nil
+}
+
+func (sh *shell) judgeForeign(name string, in io.Reader, asJSON bool) error {
+	r, err := foreign.Read(in)
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", name, err))
+	}
+	judged := verdict.JudgePoints([]record.Point{r.Point(name)}).Points[0]
+	if judged.Verdict.Outcome == record.Void {
+		sh.exit = exitVoid
+	}
+	if asJSON {
+		return report.WriteForeignJSON(sh.stdout, name, &r, &judged)
+	}
+	return report.Foreign(sh.stdout, name, &r, &judged)
+}
