@@ -1,8 +1,6 @@
 package load
 
 import (
-	"time"
-
 	"ceiling/internal/hist"
 )
 
@@ -218,6 +216,3 @@ func (w *worker) waited(atNs int64) (sumNs int64) {
 	}
 	return sumNs
 }
-
-// loneBound is how much longer Config.Lone can make the time before the start.
-func loneBound(lone, timeout time.Duration) time.Duration { return lonePatience*lone + timeout }

@@ -71,9 +71,6 @@ func newLookups() (*lookups, error) {
 // begin forgets what was to be asked.
 func (l *lookups) begin() { l.request, l.n = l.request[:0], 0 }
 
-// full tells that no further look-up fits.
-func (l *lookups) full() bool { return l.n == lookupsAtOnce }
-
 // add puts a look-up at the end of the next call.
 func (l *lookups) add(k *sockID) {
 	at := len(l.request)

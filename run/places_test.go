@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/netip"
@@ -84,7 +83,7 @@ func (s *residence) serve(c *net.TCPConn) {
 		s.requests.Add(k)
 		s.unreadNs.Add(k * int64(read.Sub(arrived)))
 		s.insideNs.Add(k * int64(time.Since(read)))
-		if _, err := io.WriteString(c, string(out)); err != nil {
+		if _, err := c.Write(out); err != nil {
 			return
 		}
 	}
