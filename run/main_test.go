@@ -14,6 +14,9 @@ import (
 // TestMain lets the test binary be a server, for tests that need one in a
 // process of its own.
 func TestMain(m *testing.M) {
+	if kind := os.Getenv("RUN_TEST_WAITS"); kind != "" {
+		serveWaits(kind)
+	}
 	if kind := os.Getenv("RUN_TEST_SERVE"); kind != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		// RUN_TEST_ADDR makes it one that says nothing and serves where it is told.
@@ -40,9 +43,15 @@ func TestMain(m *testing.M) {
 // startServer starts this binary as a server of the kind.
 func startServer(t *testing.T, kind string) *Child {
 	t.Helper()
-	t.Setenv("RUN_TEST_SERVE", kind)
+	return startAs(t, "RUN_TEST_SERVE", kind)
+}
+
+// startAs starts this binary with a variable that says what it is.
+func startAs(t *testing.T, variable, kind string) *Child {
+	t.Helper()
+	t.Setenv(variable, kind)
 	c, err := StartChild(t.Context(), os.Args[0])
-	os.Unsetenv("RUN_TEST_SERVE")
+	os.Unsetenv(variable)
 	if err != nil {
 		t.Fatal(err)
 	}

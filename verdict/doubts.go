@@ -80,8 +80,8 @@ func (d *doubts) ofTheLatency(f *facts) {
 
 func (d *doubts) ofTheRate(f *facts) {
 	run, s := f.run, &f.run.Rate.Spread
-	if off, binding := f.little(); off.known && !binding && off.value > littleTolerance && float64(run.Requests.Completed) < littleCycles*f.slots {
-		d.add("only %s requests for %.0f slots: the edges of the window weigh %s in every mean", count(run.Requests.Completed), f.slots, percent(off.value))
+	if law := f.little(); law.known && law.off > littleTolerance && (run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
+		d.add("requests cut off at the edges of the window weigh %s in every mean: measure longer (-d)", percentOf(law.off))
 	}
 	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling {
 		d.add("nothing was answered for %s in all (%d times): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)

@@ -6,13 +6,13 @@ import "ceiling/spec"
 // sharp in nature; each is set where the error it allows is small beside what
 // the verdict claims.
 const (
-	// littleTolerance is how far N may be from X·R in a closed loop. Responses
-	// are counted from when their slot came free, so the law holds exactly but
-	// for the requests cut off at either edge of the window, one per slot:
-	// 1/littleCycles of the run.
+	// littleTolerance is how far N may be from X·R in a closed loop, once the
+	// requests cut off at either edge of the window are in it. Responses are
+	// counted from when their slot came free, so the law then holds exactly; the
+	// tolerance is for clocks and for rounding in other tools' figures.
 	littleTolerance = 0.05
-	// littleCycles is how many requests each slot has to have made for the
-	// edges to weigh no more than littleTolerance.
+	// littleCycles is how many requests each slot has to have made for the law to
+	// be held against a run whose edges are not known.
 	littleCycles = 20
 
 	// unsentShare of an asked rate may be missing or late at the end. A tenth

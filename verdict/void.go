@@ -109,34 +109,69 @@ func causesOf(run *record.Run) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// little is Little's law for a closed loop: N slots hold N = X·R requests.
-// It answers the relative difference and whether the law can be held against
-// the run: with errors or reconnects a slot is empty at times, and a run that
-// ends after so many requests runs dry at its end.
-func (f *facts) little() (off figure, binding bool) {
-	l := &f.run.Latency.Response
-	if f.open || f.slots <= 0 || l.Count == 0 || f.rate <= 0 || !(l.MeanNs > 0) {
-		return figure{}, false
+// littleFacts is Little's law for a closed loop: N slots hold N = X·R requests.
+// Over a window it is exact with what the requests at both edges had waited:
+// slots × window = the response times of the answered + how long those in flight
+// at the end have waited − how long those in flight at the beginning had.
+type littleFacts struct {
+	known    bool
+	inFlight float64 // X·R, with the edges where they are known
+	off      float64 // how far X·R alone is from the slots, of these
+	allowed  float64 // how far inFlight may be
+	// binding: with errors or reconnects a slot is empty at times, and a run that
+	// ends after so many requests runs dry at its end.
+	binding bool
+}
+
+func (f *facts) little() (l littleFacts) {
+	run, r := f.run, &f.run.Latency.Response
+	if f.open || f.slots <= 0 || r.Count == 0 || f.rate <= 0 || !(r.MeanNs > 0) || f.elapsedS <= 0 {
+		return l
 	}
-	n := f.rate * l.MeanNs / 1e9
-	off = some(math.Abs(n-f.slots) / f.slots)
-	clean := len(f.run.Errors) == 0 && f.run.Requests.Failed == 0 && f.run.Load.Reconnects == 0 &&
-		!f.run.Spec.NewConnections && f.run.Load.Established == f.run.Load.Connections
-	clean = clean && len(lostOf(f.run)) == 0
-	timed := f.run.Spec.Requests == 0 && !f.run.Interrupted && !f.run.Unfinished
-	return off, clean && timed && float64(f.run.Requests.Completed) >= littleCycles*f.slots
+	l.known, l.inFlight, l.allowed = true, f.rate*r.MeanNs/1e9, littleTolerance
+	l.off = math.Abs(l.inFlight-f.slots) / f.slots
+	clean := len(run.Errors) == 0 && run.Requests.Failed == 0 && run.Load.Reconnects == 0 &&
+		!run.Spec.NewConnections && run.Load.Established == run.Load.Connections && len(lostOf(run)) == 0
+	l.binding = clean && run.Spec.Requests == 0 && !run.Interrupted && !run.Unfinished
+	if e := run.Edges; e != nil {
+		l.inFlight += (float64(e.InFlightNs) - float64(e.CarriedNs)) / 1e9 / f.elapsedS
+		return l
+	}
+	// Not known, an edge is expected to hold slots × E[R²] / 2 E[R], as a long
+	// request is met there more often than a short one; and there are two.
+	l.allowed += 2 * secondMoment(&run.Latency) / (2 * r.MeanNs) / 1e9 / f.elapsedS
+	l.binding = l.binding && float64(run.Requests.Completed) >= littleCycles*f.slots
+	return l
+}
+
+// secondMoment is the mean square of the response times, ns²; where only
+// quantiles are known the most that it can be.
+func secondMoment(l *record.Latency) float64 {
+	n, sum := 0.0, 0.0
+	for _, b := range l.ResponseBins {
+		n += float64(b.Count)
+		sum += float64(b.Count) * float64(b.Ns) * float64(b.Ns)
+	}
+	if n > 0 {
+		return sum / n
+	}
+	q := &l.Response
+	square := func(ns int64) float64 { return float64(ns) * float64(ns) }
+	slowest := max(q.P50Ns, q.P90Ns, q.P99Ns, q.P999Ns, q.MaxNs)
+	most := .5*square(q.P50Ns) + .4*square(q.P90Ns) + .09*square(q.P99Ns) + .009*square(q.P999Ns) + .001*square(slowest)
+	return math.Min(most, float64(slowest)*q.MeanNs)
 }
 
 func voidLittle(f *facts) *void {
-	off, binding := f.little()
-	if !off.known || !binding || off.value <= littleTolerance {
+	law := f.little()
+	if !law.known || !law.binding || math.Abs(law.inFlight-f.slots) <= law.allowed*f.slots {
 		return nil
 	}
 	l := &f.run.Latency.Response
-	return &void{
+	out := &void{
 		nothing: true,
 		because: fmt.Sprintf("Little's law does not hold: %s × %s are %.3g requests in flight, but there were %.0f slots",
-			perSecond(f.rate), ns(l.MeanNs), f.rate*l.MeanNs/1e9, f.slots),
+			perSecond(f.rate), ns(l.MeanNs), law.inFlight, f.slots),
 		next: "run again with nothing else on the machine; a rate and a response time that contradict each other cannot both be right",
 		evidence: []record.Evidence{
 			evidence("rate.completed_per_s", f.rate, "1/s", "%s", perSecond(f.rate)),
@@ -144,6 +179,11 @@ func voidLittle(f *facts) *void {
 			evidence("load.connections", f.slots, "slots", "%.0f slots: connections × pipelining", f.slots),
 		},
 	}
+	if e := f.run.Edges; e != nil {
+		out.evidence = append(out.evidence, evidence("edges", float64(e.InFlightNs)-float64(e.CarriedNs), "ns",
+			"the requests in flight had waited %s when the window opened, %s when it closed, summed", ns(float64(e.CarriedNs)), ns(float64(e.InFlightNs))))
+	}
+	return out
 }
 
 // voidCPURows looks for a host whose CPU accounting cannot be believed.
