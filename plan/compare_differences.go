@@ -226,7 +226,10 @@ func requestText(t *spec.Target) (text, host string) {
 	if len(t.Header) > 0 {
 		text += " header " + hashOf(fmt.Sprint(t.Header)) // it may hold a secret
 	}
-	if len(t.Body) > 0 {
+	switch {
+	case t.BodyHidden != nil:
+		text += fmt.Sprintf(" body of %d bytes %s", t.BodyHidden.Bytes, t.BodyHidden.Digest)
+	case len(t.Body) > 0:
 		text += fmt.Sprintf(" body of %d bytes %s", len(t.Body), hashOf(string(t.Body)))
 	}
 	return text, host

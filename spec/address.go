@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"ceiling/internal/secret"
 )
 
 const (
@@ -66,7 +68,7 @@ func (a Address) String() string {
 // it should look.
 func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, err error) {
 	fail := func(err error) (Address, string, string, error) {
-		return Address{}, "", "", fmt.Errorf("URL %s: %w", quoteShort(withoutUser(text)), err)
+		return Address{}, "", "", fmt.Errorf("URL %s: %w", quoteShort(secret.Plain().URL(text)), err)
 	}
 	if len(text) > urlMax {
 		return fail(fmt.Errorf("%d bytes are too many; at most %d", len(text), urlMax))
@@ -276,25 +278,6 @@ func checkVisible(text string) error {
 		}
 	}
 	return nil
-}
-
-// withoutUser is a URL without a user and password, for errors: those end up in
-// logs.
-func withoutUser(text string) string {
-	start := 0
-	if i := strings.Index(text, "://"); i >= 0 {
-		start = i + 3
-	} else if scheme, _ := splitScheme(text); scheme == "unix" {
-		return text // an @ begins the name of an abstract socket
-	}
-	end := len(text)
-	if i := strings.IndexAny(text[start:], "/?#"); i >= 0 {
-		end = start + i
-	}
-	if at := strings.LastIndexByte(text[:end], '@'); at > start {
-		return text[:start] + "…" + text[at:]
-	}
-	return text
 }
 
 // quoteShort quotes text for an error, cut down to what fits a line.

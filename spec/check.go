@@ -187,8 +187,8 @@ func (t *Target) check() (Address, error) {
 func (t *Target) checkMeaning(f Field) error {
 	switch strings.ToLower(f.Name) {
 	case "content-length":
-		if f.Value != strconv.Itoa(len(t.Body)) {
-			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; leave it out, it is written by itself", quoteShort(f.Value), len(t.Body))
+		if f.Value != strconv.Itoa(t.bodyBytes()) {
+			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; leave it out, it is written by itself", quoteShort(f.Value), t.bodyBytes())
 		}
 	case "transfer-encoding":
 		return fmt.Errorf("header Transfer-Encoding: bodies are sent with a Content-Length; leave it out")
@@ -216,7 +216,7 @@ func (s *Spec) checkPipelining() error {
 		return fmt.Errorf("pipelining: a connection for every request carries one request; give -p 1, or keep the connections")
 	}
 	for i := range s.Targets {
-		if t := &s.Targets[i]; len(t.Body) > 0 && !idempotent(t.Method) {
+		if t := &s.Targets[i]; t.bodyBytes() > 0 && !idempotent(t.Method) {
 			return fmt.Errorf("%spipelining: %s with a body may not be sent %d deep (RFC 9112 §9.3.2); give -p 1, and more connections with -c %d",
 				s.targetName(i), t.Method, s.Pipelining, min(s.Slots(), ConnectionsMax))
 		}

@@ -75,7 +75,9 @@ type MixRequest struct {
 	Body   string   `json:"body,omitempty" yaml:"body,omitempty" jsonschema:"text, or @file relative to this one"`
 	// Content is what stands in the file that Body names, kept with the plan.
 	Content []byte `json:"content,omitempty" yaml:"-"`
-	Weight  int    `json:"weight,omitempty" yaml:"weight,omitempty" jsonschema:"share of the mix, 1 where none is given"`
+	// BodyHidden stands in the place of Body and Content where they are not shown.
+	BodyHidden *HiddenBody `json:"body_hidden,omitempty" yaml:"-"`
+	Weight     int         `json:"weight,omitempty" yaml:"weight,omitempty" jsonschema:"share of the mix, 1 where none is given"`
 }
 
 // Load is how the requests are sent. The lists are the dimensions of a sweep.

@@ -88,7 +88,7 @@ func (r *MixRequest) complete() {
 	r.Method = strings.ToUpper(r.Method)
 	if r.Method == "" {
 		r.Method = "GET"
-		if r.Body != "" || len(r.Content) > 0 {
+		if r.Body != "" || len(r.Content) > 0 || r.BodyHidden != nil {
 			r.Method = "POST"
 		}
 	}
@@ -305,8 +305,8 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 }
 
 func (r *MixRequest) target(base string) (Target, error) {
-	t := Target{Method: r.Method, URL: base + r.Path, Weight: r.Weight, Body: r.Content}
-	if t.Body == nil && r.Body != "" {
+	t := Target{Method: r.Method, URL: base + r.Path, Weight: r.Weight, Body: r.Content, BodyHidden: r.BodyHidden}
+	if t.Body == nil && r.BodyHidden == nil && r.Body != "" {
 		t.Body = []byte(r.Body)
 	}
 	for _, text := range r.Header {

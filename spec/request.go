@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"ceiling/internal/secret"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 func ParseField(text string) (Field, error) {
 	name, value, found := strings.Cut(text, ":")
 	if !found {
-		return Field{}, fmt.Errorf("header %s has no colon; write 'Name: value'", quoteShort(text))
+		return Field{}, fmt.Errorf("header %s has no colon; write 'Name: value'", quoteShort(secret.Plain().Shell(text)))
 	}
 	f := Field{Name: name, Value: strings.Trim(value, " \t")}
 	return f, f.check()

@@ -95,6 +95,8 @@ type Target struct {
 	Header []Field `json:"header,omitempty"`
 	// Body is sent with every request of this target.
 	Body []byte `json:"body,omitempty"`
+	// BodyHidden stands in the place of Body where it is not shown.
+	BodyHidden *HiddenBody `json:"body_hidden,omitempty"`
 	// Weight is this target's share of the mix, over the sum of all weights.
 	// 1 or more.
 	Weight int `json:"weight"`

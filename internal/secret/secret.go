@@ -51,6 +51,10 @@ type Hider struct {
 // it is first needed.
 func New(key func() []byte) *Hider { return &Hider{key: sync.OnceValue(key)} }
 
+// Plain hides with the word alone: for what is shown of a record, which says
+// itself what is equal.
+func Plain() *Hider { return nil }
+
 // IsHidden tells a value that hiding has made.
 func IsHidden(value string) bool {
 	digest, keyed := strings.CutPrefix(value, Word+"-")
@@ -200,7 +204,9 @@ func outside(text, value, by string) string {
 
 // Text hides the secrets of a sentence: in its URLs and assignments, behind
 // "Bearer" and "Basic", and what was hidden before.
-func (h *Hider) Text(text string) string { return h.patterns(h.repeated(text), sentence) }
+func (h *Hider) Text(text string) string {
+	return h.repeated(h.patterns(h.repeated(text), sentence))
+}
 
 // URL hides user and password of a URL, and the parameters of its query and its
 // fragment whose names say that they are secret.
@@ -214,16 +220,16 @@ func (h *Hider) shell(text string) string { return h.patterns(text, command) }
 // The detector: a text has a secret where hiding would change it.
 
 // InURL, InField, InVariable and InShell tell whether there is a secret.
-func InURL(text string) bool          { return (*Hider)(nil).URL(text) != text }
-func InField(name, value string) bool { return (*Hider)(nil).Field(name, value) != value }
-func InVariable(text string) bool     { return (*Hider)(nil).Variable(text) != text }
-func InShell(text string) bool        { return (*Hider)(nil).Shell(text) != text }
+func InURL(text string) bool          { return Plain().URL(text) != text }
+func InField(name, value string) bool { return Plain().Field(name, value) != value }
+func InVariable(text string) bool     { return Plain().Variable(text) != text }
+func InShell(text string) bool        { return Plain().Shell(text) != text }
 
 // InCommand answers the words of a command line that have a secret, as they are
 // shown: "Authorization: hidden".
 func InCommand(words []string) []string {
 	var list []string
-	for i, shown := range (*Hider)(nil).Command(words) {
+	for i, shown := range Plain().Command(words) {
 		if shown != words[i] {
 			list = append(list, shown)
 		}

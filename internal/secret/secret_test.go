@@ -54,6 +54,8 @@ func TestHides(t *testing.T) {
 		}
 	}
 	check("URL", "http://u:p@h:80/x?y=1", "http://\x01@h:80/x?y=1")
+	check("URL", "u:p@h:80/x", "\x01@h:80/x")
+	check("URL", "http://u:p w@h", "http://\x01@h")
 	check("URL", "http://token@h", "http://\x01@h")
 	check("URL", "http://a:p@ss@h/", "http://\x01@h/")
 	check("URL", "http://h/x?a=1&access_token=abc&b=2", "http://h/x?a=1&access_token=\x01&b=2")

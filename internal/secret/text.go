@@ -18,9 +18,11 @@ const (
 // The patterns. A value that has been hidden is matched again and stays.
 var (
 	// userinfo of a URL (RFC 3986 section 3.2.1), up to the last @ before the path.
-	userinfo = lazy.Regexp(`://([^/?#\s]+)@`)
+	userinfo      = lazy.Regexp(`://([^/?#\s]+)@`)
+	userinfoAlone = lazy.Regexp(`://([^/?#]+)@`)
 	// login is user:password@ without a scheme, as databases' addresses have it.
-	login = lazy.Regexp(`(?:^|[\s'"=])[^\s/:@'"=?&]+:([^\s/@'"]+)@`)
+	loginAlone = lazy.Regexp(`^([^/?#@\s]+:[^/?#]+)@`)
+	login      = lazy.Regexp(`(?:^|[\s'"=])[^\s/:@'"=?&]+:([^\s/@'"]+)@`)
 	// parameter of a query, also of a URL that is percent-encoded within another.
 	parameter = lazy.Regexp(`(?:[?&;#]|%3[fF]|%26|%23)([^=&;#?%\s]+|[^=&;#?%\s]*(?:%(?:[4-7][0-9a-fA-F]|2[dD]|5[fF])[^=&;#?%\s]*)+)(?:=|%3[dD])`)
 	// assignment of a variable, or of a flag.
@@ -42,7 +44,13 @@ func (h *Hider) patterns(text string, k kind) string {
 	if text == "" || IsHidden(text) {
 		return text
 	}
-	text = h.groups(text, userinfo().FindAllStringSubmatchIndex(text, -1), 1)
+	switch k {
+	case address:
+		text = h.groups(text, userinfoAlone().FindAllStringSubmatchIndex(text, -1), 1)
+		text = h.groups(text, loginAlone().FindAllStringSubmatchIndex(text, -1), 1)
+	default:
+		text = h.groups(text, userinfo().FindAllStringSubmatchIndex(text, -1), 1)
+	}
 	if k == command {
 		text = h.groups(text, login().FindAllStringSubmatchIndex(text, -1), 1)
 	}

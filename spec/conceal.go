@@ -1,0 +1,111 @@
+package spec
+
+import (
+	"slices"
+
+	"ceiling/internal/secret"
+)
+
+// HiddenBody stands for a body that is not shown.
+type HiddenBody struct {
+	// Bytes of the body.
+	Bytes int `json:"bytes"`
+	// Digest tells equal bodies from others, as internal/secret makes it.
+	Digest string `json:"digest"`
+}
+
+// Concealed is the spec as it may be shown and kept: secrets of URLs and header
+// fields are hidden, and of a body only its size and a digest are left. What is
+// hidden already stays as it is.
+func (s *Spec) Concealed(h *secret.Hider) Spec {
+	c := *s
+	c.Targets = slices.Clone(s.Targets)
+	for i := range c.Targets {
+		c.Targets[i].conceal(h)
+	}
+	c.Pprof = h.URL(s.Pprof)
+	return c
+}
+
+func (t *Target) conceal(h *secret.Hider) {
+	t.URL = h.URL(t.URL)
+	t.Header = slices.Clone(t.Header)
+	for i := range t.Header {
+		f := &t.Header[i]
+		f.Value = h.Field(f.Name, f.Value)
+	}
+	if len(t.Body) > 0 {
+		t.Body, t.BodyHidden = nil, hiddenBody(h, t.Body)
+	}
+}
+
+func hiddenBody(h *secret.Hider, body []byte) *HiddenBody {
+	return &HiddenBody{Bytes: len(body), Digest: h.Body(body)}
+}
+
+// bodyBytes is the size of a body, also of one that is hidden.
+func (t *Target) bodyBytes() int {
+	if t.BodyHidden != nil {
+		return t.BodyHidden.Bytes
+	}
+	return len(t.Body)
+}
+
+// Concealed is the experiment as it may be shown and kept, as Spec.Concealed; the
+// commands of its servers and their environment too. hidden tells that something
+// was hidden, so that nothing can be sent by it.
+func (e *Experiment) Concealed(h *secret.Hider) (c Experiment, hidden bool) {
+	c = *e
+	was := func(now, before string) string {
+		hidden = hidden || now != before
+		return now
+	}
+	c.Servers = slices.Clone(e.Servers)
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		s.URL, s.Serve = was(h.URL(s.URL), s.URL), was(h.Shell(s.Serve), s.Serve)
+		s.Env = slices.Clone(s.Env)
+		for n := range s.Env {
+			s.Env[n] = was(h.Variable(s.Env[n]), s.Env[n])
+		}
+	}
+	c.Requests = slices.Clone(e.Requests)
+	for i := range c.Requests {
+		m := &c.Requests[i]
+		m.MixRequest.conceal(h, was)
+		m.Mix = slices.Clone(m.Mix)
+		for n := range m.Mix {
+			m.Mix[n].conceal(h, was)
+		}
+	}
+	c.Load.Pprof = was(h.URL(e.Load.Pprof), e.Load.Pprof)
+	// Names last: they may repeat a secret.
+	for i := range c.Servers {
+		c.Servers[i].Name = was(h.Text(c.Servers[i].Name), c.Servers[i].Name)
+	}
+	for i := range c.Requests {
+		c.Requests[i].Name = was(h.Text(c.Requests[i].Name), c.Requests[i].Name)
+	}
+	c.Question = was(h.Text(e.Question), e.Question)
+	return c, hidden
+}
+
+func (r *MixRequest) conceal(h *secret.Hider, was func(now, before string) string) {
+	r.Path = was(h.URL(r.Path), r.Path)
+	r.Header = slices.Clone(r.Header)
+	for i := range r.Header {
+		r.Header[i] = was(h.FieldLine(r.Header[i]), r.Header[i])
+	}
+	body := r.Content
+	if body == nil && r.Body != "" {
+		body = []byte(r.Body)
+	}
+	if len(body) == 0 || r.BodyHidden != nil {
+		return
+	}
+	r.BodyHidden, r.Content = hiddenBody(h, body), nil
+	was("", string(body))
+	if r.Body == "" || r.Body[0] != '@' { // the name of a file tells nothing of it
+		r.Body = ""
+	}
+}
