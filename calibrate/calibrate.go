@@ -4,6 +4,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,10 @@ import (
 type Config struct {
 	// Program is the path of the binary that `serve floor` is started with.
 	Program string
-	// Duration of each of the measurements.
+	// Duration of each of the measurements, and how many every point gets; 0 is
+	// repeats.
 	Duration time.Duration
+	Repeats  int
 	// Engine to calibrate: "auto", "uring" or "epoll".
 	Engine string
 	// Version of this program, for the record.
@@ -70,8 +73,8 @@ type sample struct {
 	engine                             string
 }
 
-// Measure calibrates. It takes 27 times Duration and a quarter; the floor
-// server is a process of its own that has ended when Measure returns.
+// Measure calibrates. It takes 9 times Repeats times Duration and a quarter; the
+// floor server is a process of its own that has ended when Measure returns.
 func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	allowed, err := sys.AllowedCPUs(0)
 	if err != nil {
@@ -89,10 +92,11 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	}
 	list := conditions()
 	samples := make([][]sample, len(list))
-	for round := range repeats {
+	rounds := cmp.Or(c.Repeats, repeats)
+	for round := range rounds {
 		for i, k := range list {
 			if c.Progress != nil {
-				c.Progress(round*len(list)+i, repeats*len(list), fmt.Sprintf("%s, %d in flight on each connection", k.route, k.pipelining))
+				c.Progress(round*len(list)+i, rounds*len(list), fmt.Sprintf("%s, %d in flight on each connection", k.route, k.pipelining))
 			}
 			s, err := k.measure(ctx, &c, child.Addr, p.generator)
 			for longer := c; errors.Is(err, errNothing) && longer.Duration < 16*c.Duration; {
@@ -107,9 +111,9 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	}
 	done := &record.Calibration{
 		Schema: record.CalibrationSchema, When: time.Now(), Ceiling: c.Version,
-		Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, Engine: samples[0][0].engine,
+		Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Engine: samples[0][0].engine,
 		GeneratorCPUs: cpuList([]int{p.generator}), FloorCPUs: cpuList(p.floor),
-		DurationS: c.Duration.Seconds(), Repeats: repeats, Doubts: []string{},
+		DurationS: c.Duration.Seconds(), Repeats: rounds, Doubts: []string{},
 	}
 	for i, k := range list {
 		done.Points = append(done.Points, k.point(samples[i]))
@@ -238,7 +242,7 @@ func doubts(c *record.Calibration, p division) []string {
 		list = append(list, fmt.Sprintf("the generator waited for its CPU up to %.0f %% of the time: others run there", 100*waited))
 	}
 	if c.DurationS < shortest.Seconds() {
-		list = append(list, fmt.Sprintf("%gs a measurement is a sketch; leave -d out for one to rely on", c.DurationS))
+		list = append(list, fmt.Sprintf("%gs a measurement is a sketch; run ceiling calibrate for one to rely on", c.DurationS))
 	}
 	return list
 }

@@ -253,7 +253,7 @@ func (j *job) add(w *run.Worked, m *member) {
 		w.Stacks, w.Folded, w.FoldedOff = m.done.Stacks, m.done.Folded, m.done.FoldedOff
 	}
 	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
-		w.Headroom = m.done.Headroom // the fleet's is that of its weakest
+		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the fleet's is that of its weakest
 	}
 	if m.done.LeftOver != "" {
 		j.w.o.Log(fmt.Sprintf("agent %s: not restored: %s", m.name, m.done.LeftOver))

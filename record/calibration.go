@@ -24,12 +24,14 @@ type Calibration struct {
 	Schema  string    `json:"schema"`
 	When    time.Time `json:"when"`
 	Ceiling string    `json:"ceiling"` // version of the program that measured
-	// Host, Kernel, CPUModel and Engine are what the figures hold for; a run
-	// that differs in one of them cannot be compared.
+	// Host, Kernel, CPUModel, CPUs, Engine and the version are what the figures
+	// hold for; a run that differs in one of them cannot be compared.
 	Host     string `json:"host"`
 	Kernel   string `json:"kernel"`
 	CPUModel string `json:"cpu_model"`
-	Engine   string `json:"engine"`
+	// CPUs that the generator could choose from, as a list.
+	CPUs   string `json:"cpus"`
+	Engine string `json:"engine"`
 	// GeneratorCPUs and FloorCPUs are the CPU lists of the two sides.
 	GeneratorCPUs string `json:"generator_cpus"`
 	FloorCPUs     string `json:"floor_cpus"`
@@ -93,19 +95,35 @@ func (r Repeated) Spread() float64 {
 // this host; "" where it fits.
 func (c *Calibration) Unfit(env *Environment, engine string) string {
 	differs := func(of, was, is string) string {
-		return fmt.Sprintf("the calibration is of another %s (%s, now %s); run ceiling calibrate", of, orNone(was), orNone(is))
+		return fmt.Sprintf("the calibration is of %s (%s, now %s); run ceiling calibrate", of, orNone(was), orNone(is))
 	}
 	switch {
 	case c.Host != env.Host:
-		return differs("host", c.Host, env.Host)
+		return differs("another host", c.Host, env.Host)
 	case c.Kernel != env.Kernel:
-		return differs("kernel", c.Kernel, env.Kernel)
+		return differs("another kernel", c.Kernel, env.Kernel)
 	case c.CPUModel != env.CPUModel:
-		return differs("CPU", c.CPUModel, env.CPUModel)
+		return differs("another CPU", c.CPUModel, env.CPUModel)
+	case c.CPUs != env.CPUsAllowed:
+		return differs("other CPUs", c.CPUs, env.CPUsAllowed)
+	case c.Ceiling != env.Ceiling:
+		return differs("another version of ceiling", c.Ceiling, env.Ceiling)
 	case c.Engine != engine:
 		return fmt.Sprintf("the calibration is of another engine (%s, now %s); run ceiling calibrate --engine %s", orNone(c.Engine), orNone(engine), orNone(engine))
 	}
 	return ""
+}
+
+// Method says how it was measured, in a few words.
+func (c *Calibration) Method() string {
+	return fmt.Sprintf("calibrated on %s with %s of %g s a point", c.When.Format(time.DateOnly), times(c.Repeats), c.DurationS)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "1 measurement"
+	}
+	return fmt.Sprintf("%d measurements", n)
 }
 
 func orNone(text string) string {
@@ -335,7 +353,7 @@ func calibrationVersion(schema, own string) error {
 }
 
 // KeepCalibration writes c into the file in place of an earlier one of the same
-// host and engine. The file is made whole or not at all; one that cannot be
+// host, CPUs and engine, and of what its host was before. The file is made whole or not at all; one that cannot be
 // read is left as it is.
 func KeepCalibration(path string, c *Calibration) error {
 	if err := c.check(); err != nil {
@@ -345,7 +363,9 @@ func KeepCalibration(path string, c *Calibration) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(o Calibration) bool { return o.Host == c.Host && o.Engine == c.Engine })
+	all = slices.DeleteFunc(all, func(o Calibration) bool {
+		return o.Host == c.Host && o.Engine == c.Engine && (o.CPUs == c.CPUs || o.Kernel != c.Kernel || o.CPUModel != c.CPUModel || o.Ceiling != c.Ceiling)
+	})
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("keep calibration: %w", err)

@@ -15,7 +15,7 @@ import (
 
 // calibrated is a calibration with a cost, in ns, for every pipelining and size.
 func calibrated(cost map[int]map[float64]float64) *Calibration {
-	c := &Calibration{Schema: CalibrationSchema, Host: "h", Kernel: "6.1", CPUModel: "cpu", Engine: "uring"}
+	c := &Calibration{Schema: CalibrationSchema, Host: "h", Kernel: "6.1", CPUModel: "cpu", CPUs: "0-3", Ceiling: "v1", Engine: "uring"}
 	for depth, sizes := range cost {
 		for bytes, ns := range sizes {
 			c.Points = append(c.Points, CalibrationPoint{Pipelining: depth, ResponseBytes: bytes, CapacityPerS: Repeated{Median: 1e9 / ns}})
@@ -95,7 +95,7 @@ func TestCostIsMonotone(t *testing.T) {
 func within(sizes []float64, bytes float64) bool { return bytes <= sizes[len(sizes)-1] }
 
 func TestFitCalibration(t *testing.T) {
-	env := Environment{Host: "h", Kernel: "6.1", CPUModel: "cpu"}
+	env := Environment{Host: "h", Kernel: "6.1", CPUModel: "cpu", CPUsAllowed: "0-3", Ceiling: "v1"}
 	other := func(change func(*Calibration)) Calibration {
 		c := *calibrated(nil)
 		change(&c)
@@ -113,6 +113,8 @@ func TestFitCalibration(t *testing.T) {
 		{"host", []Calibration{other(func(c *Calibration) { c.Host = "x" })}, "another host (x, now h)"},
 		{"kernel", []Calibration{other(func(c *Calibration) { c.Kernel = "5.4" }), other(func(c *Calibration) { c.Host = "x" })}, "another kernel (5.4, now 6.1); run ceiling calibrate"},
 		{"cpu", []Calibration{other(func(c *Calibration) { c.CPUModel = "" })}, "another CPU (unknown, now cpu)"},
+		{"cpus", []Calibration{other(func(c *Calibration) { c.CPUs = "0" })}, "other CPUs (0, now 0-3)"},
+		{"version", []Calibration{other(func(c *Calibration) { c.Ceiling = "v0" })}, "another version of ceiling (v0, now v1)"},
 		{"engine", []Calibration{other(func(c *Calibration) { c.Engine = "epoll" })}, "--engine uring"},
 		{"the nearest", []Calibration{other(func(c *Calibration) { c.Engine = "epoll" }), other(func(c *Calibration) { c.Kernel = "5" })}, "another kernel"},
 	} {
@@ -129,10 +131,11 @@ func TestKeepCalibration(t *testing.T) {
 		t.Fatalf("no file: %v, %v", all, err)
 	}
 	a := calibrated(map[int]map[float64]float64{1: {100: 4000}})
-	b, c := *a, *a
+	b, c, d := *a, *a, *a
 	b.Engine = "epoll"
 	c.Kernel = "6.2"
-	for _, keep := range []*Calibration{a, &b, &c} {
+	d.Kernel, d.CPUs = "6.2", "1" // as under taskset: beside the other
+	for _, keep := range []*Calibration{a, &b, &c, &d} {
 		if err := KeepCalibration(path, keep); err != nil {
 			t.Fatal(err)
 		}
@@ -141,8 +144,8 @@ func TestKeepCalibration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Doubts, c.Doubts = nil, nil
-	if want := []Calibration{b, c}; !reflect.DeepEqual(all, want) {
+	b.Doubts, c.Doubts, d.Doubts = nil, nil, nil
+	if want := []Calibration{b, c, d}; !reflect.DeepEqual(all, want) {
 		t.Errorf("kept %+v; want %+v", all, want)
 	}
 	if err := KeepCalibration(path, &Calibration{Host: "h", Engine: "uring"}); err == nil {

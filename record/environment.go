@@ -16,6 +16,8 @@ type Environment struct {
 	CPUModel     string `json:"cpu_model"`
 	CoresOnline  int    `json:"cores_online"`
 	CoresAllowed int    `json:"cores_allowed"`
+	// CPUsAllowed is the list of those, as in "0-3,8"; "" where unknown.
+	CPUsAllowed string `json:"cpus_allowed,omitempty"`
 	// Siblings lists the groups of CPUs that share a physical core, as CPU
 	// lists ("0,64"); empty where no core is shared.
 	Siblings []string `json:"siblings,omitempty"`

@@ -42,7 +42,8 @@ func readEnvironment(root fs.FS) Environment {
 	cpuinfo := r.text("proc/cpuinfo")
 	env.CPUModel = cpuModel(cpuinfo)
 	env.Virtual = r.virtual(cpuinfo)
-	env.CoresAllowed = countCPUs(colonField(r.text("proc/self/status"), "Cpus_allowed_list"))
+	env.CPUsAllowed = colonField(r.text("proc/self/status"), "Cpus_allowed_list")
+	env.CoresAllowed = countCPUs(env.CPUsAllowed)
 	// meminfo's kB are 1024 bytes (Documentation/filesystems/proc.rst).
 	kib, isKiB := strings.CutSuffix(colonField(r.text("proc/meminfo"), "MemTotal"), " kB")
 	if n, err := strconv.ParseUint(kib, 10, 54); err == nil && isKiB {

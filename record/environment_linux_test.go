@@ -50,7 +50,7 @@ func TestReadEnvironmentServer(t *testing.T) {
 	want := Environment{
 		BootID: "5c8b7a0e-6d0f-4bd3-9d0a-3b7f0d1f2a11",
 		Host:   "db1", Kernel: "6.12.9-amd64", CPUModel: "AMD EPYC 9124 16-Core Processor",
-		CoresOnline: 5, CoresAllowed: 4, Siblings: []string{"0,2", "1,3"}, Governor: "performance",
+		CoresOnline: 5, CoresAllowed: 4, CPUsAllowed: "0-2,10", Siblings: []string{"0,2", "1,3"}, Governor: "performance",
 		Virtual: "VMware, Inc. VMware7,1", MemoryBytes: 16 << 20, CgroupCPUs: 1.5,
 		Sysctls:     map[string]string{"net.core.somaxconn": "4096", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
 		Limits:      map[string]string{"nofile": "1024/524288", "memlock": "8388608/unlimited"},

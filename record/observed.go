@@ -79,6 +79,9 @@ type NotMeasured struct {
 	Part bool   `json:"part,omitempty"` // the source is measured except for what is named
 }
 
+// GeneratorHeadroom is What of a run that does not know its generator's.
+const GeneratorHeadroom = "generator headroom"
+
 // CPURow is /proc/stat over one interval.
 type CPURow struct {
 	ObservedHead

@@ -289,6 +289,8 @@ type Generator struct {
 	// Headroom is the ratio of the rate this generator could reach, by
 	// calibration on this machine, to the rate it ran at. 0: unknown.
 	Headroom float64 `json:"headroom,omitempty"`
+	// HeadroomBy says when and how that calibration was made.
+	HeadroomBy string `json:"headroom_by,omitempty"`
 }
 
 // Worker is one thread of the engine.

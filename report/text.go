@@ -50,6 +50,9 @@ func Text(w io.Writer, r *record.Run) error {
 			unit.FormatNs(t.Response.P50Ns), unit.FormatNs(t.Response.P99Ns), statusLine(t.Statuses)))
 	}
 	p.fact("generator", generatorLine(r))
+	if text := Headroom(r); text != "" {
+		p.fact("headroom", text)
+	}
 	if text := loneLine(r); text != "" {
 		p.fact("lone", text)
 	}
@@ -230,10 +233,35 @@ func generatorLine(r *record.Run) string {
 	if g.GatherNs > 0 {
 		parts = append(parts, "gathers for up to "+unit.FormatNs(g.GatherNs))
 	}
-	if g.Headroom > 0 {
-		parts = append(parts, fmt.Sprintf("calibrated for %.1f× this rate", g.Headroom))
-	}
 	return strings.Join(parts, " · ")
+}
+
+// Headroom says how many times its rate the generator could have reached and
+// how that is known, or why it is not. "" where the record says neither.
+func Headroom(r *record.Run) string {
+	g := &r.Generator
+	if g.Headroom > 0 {
+		text := fmt.Sprintf("the generator can reach %.1f× this rate", g.Headroom)
+		if g.HeadroomBy != "" {
+			text += ", " + g.HeadroomBy
+		}
+		return text
+	}
+	var why []string
+	for _, n := range r.NotMeasured {
+		if n.What != record.GeneratorHeadroom {
+			continue
+		}
+		if len(r.Agents) > 0 && n.Host != "" {
+			why = append(why, n.Host+": "+n.Why)
+		} else {
+			why = append(why, n.Why)
+		}
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	return "unknown: " + strings.Join(why, "; ")
 }
 
 // loneLine says what the requests took that were alone; "" where there were none.

@@ -71,13 +71,13 @@ func TestHeadroom(t *testing.T) {
 	} {
 		r := finished()
 		k.change(&r)
-		got, why := headroom(&r, []record.Calibration{oneCore()})
-		if math.Abs(got-k.want) > 1e-6 || !strings.Contains(why, k.why) || (got == 0) != (why != "") {
+		got, by, why := headroom(&r, []record.Calibration{oneCore()})
+		if math.Abs(got-k.want) > 1e-6 || !strings.Contains(why, k.why) || (got == 0) != (why != "") || (got == 0) != (by == "") {
 			t.Errorf("%s: %g, %q; want %g, %q", k.name, got, why, k.want, k.why)
 		}
 	}
 	r := finished()
-	if got, why := headroom(&r, nil); got != 0 || !strings.Contains(why, "run ceiling calibrate") {
+	if got, _, why := headroom(&r, nil); got != 0 || !strings.Contains(why, "run ceiling calibrate") {
 		t.Errorf("without a calibration: %g, %q", got, why)
 	}
 }
@@ -92,7 +92,7 @@ func TestHeadroomIsBounded(t *testing.T) {
 		r.Load.Pipelining = rapid.IntRange(1, 32).Draw(t, "pipelining")
 		r.Environment.CoresAllowed = rapid.IntRange(1, 16).Draw(t, "cores")
 		r.Bytes.Read = r.Requests.Completed * rapid.Uint64Range(50, 20_000).Draw(t, "bytes")
-		got, why := headroom(&r, all)
+		got, _, why := headroom(&r, all)
 		if why != "" || !(got > 0) {
 			t.Fatalf("%g, %q", got, why)
 		}
@@ -102,7 +102,7 @@ func TestHeadroomIsBounded(t *testing.T) {
 		no := func(name string, change func(*record.Run)) {
 			other := r
 			change(&other)
-			if more, why := headroom(&other, all); why != "" || more > got*(1+1e-9) {
+			if more, _, why := headroom(&other, all); why != "" || more > got*(1+1e-9) {
 				t.Errorf("%s: %g after %g (%s)", name, more, got, why)
 			}
 		}
@@ -130,9 +130,9 @@ func TestRunShowsItsHeadroom(t *testing.T) {
 		if err := w.Start(record.Start{Spec: spec.Spec{}}, r.Environment); err != nil {
 			t.Fatal(err)
 		}
-		times, why := calibrated(&r)
-		if r.Generator.Headroom = times; why != "" {
-			n := record.NotMeasured{What: "generator headroom", Why: why}
+		var why string
+		if r.Generator.Headroom, r.Generator.HeadroomBy, why = calibrated(&r); why != "" {
+			n := record.NotMeasured{What: record.GeneratorHeadroom, Why: why}
 			w.AppendNotMeasured(n)
 			r.NotMeasured = append(r.NotMeasured, n)
 		}
@@ -149,7 +149,7 @@ func TestRunShowsItsHeadroom(t *testing.T) {
 		return kept
 	}
 	missing := func(r *record.Run) string {
-		if len(r.NotMeasured) != 1 || r.NotMeasured[0].What != "generator headroom" || r.Generator.Headroom != 0 {
+		if len(r.NotMeasured) != 1 || r.NotMeasured[0].What != record.GeneratorHeadroom || r.Generator.Headroom != 0 {
 			t.Fatalf("headroom %g, not measured %v", r.Generator.Headroom, r.NotMeasured)
 		}
 		return r.NotMeasured[0].Why

@@ -106,7 +106,8 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.rows)
 	run.Environment, run.NotMeasured = env, append([]record.NotMeasured{}, r.missing...)
 	run.Interrupted, run.GaveUp = w.Result.Interrupted, r.gaveUp
-	run.Generator.Headroom, run.Agents, run.Fleet = w.Headroom, w.Agents, w.Fleet
+	run.Generator.Headroom, run.Generator.HeadroomBy = w.Headroom, w.HeadroomBy
+	run.Agents, run.Fleet = w.Agents, w.Fleet
 	if len(w.Agents) > 0 {
 		run.Generator.PID = 0 // each agent's is its own
 	}

@@ -132,10 +132,10 @@ func (p *part) tell(missing []record.NotMeasured) {
 func (p *part) reserve(done *ShareDone) {
 	r := figures(p.spec, done.Result, done.Connections, done.Threads)
 	r.Environment = p.env
-	times, why := calibrated(&r)
-	done.Headroom = times
+	times, by, why := calibrated(&r)
+	done.Headroom, done.HeadroomBy = times, by
 	if why != "" {
-		p.tell([]record.NotMeasured{{What: "generator headroom", Why: why}})
+		p.tell([]record.NotMeasured{{What: record.GeneratorHeadroom, Why: why}})
 	}
 }
 
@@ -238,7 +238,7 @@ func AgentOf(s *spec.Spec, share load.Share, d *ShareDone, rows []record.LoadRow
 	a.Load.AskedPerS *= share.Fraction()
 	a.Rate.Spread = record.SpreadOf(rows)
 	a.Statuses, a.Errors, a.Latency, a.Generator = r.Statuses, r.Errors, r.Latency, r.Generator
-	a.Generator.PID, a.Generator.Headroom = 0, d.Headroom
+	a.Generator.PID, a.Generator.Headroom, a.Generator.HeadroomBy = 0, d.Headroom, d.HeadroomBy
 	a.StartSkewNs = d.Result.StartLateNs
 	return a
 }

@@ -77,6 +77,8 @@ type Found struct {
 	// Headroom of the generator, as record.Generator has it; 0 where it is not
 	// known, for a reason that the sink was told.
 	Headroom float64 `json:"headroom,omitempty"`
+	// HeadroomBy says how it is known, as record.Generator has it.
+	HeadroomBy string `json:"headroom_by,omitempty"`
 }
 
 // Identity tells which program a process of the server runs.

@@ -57,6 +57,7 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	if err != nil {
 		return err
 	}
+	sh.knowHeadroom(ctx, spec.EngineAuto, time.Duration(len(demoServers())*len(demoRoutes()))*duration)
 	split, err := run.SplitForOwn(demoConnections)
 	if err != nil {
 		fmt.Fprintf(sh.stdout, "generator and server share their CPUs: %s\n\n", oneLine(err))

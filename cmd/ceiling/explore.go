@@ -173,6 +173,10 @@ func (sh *shell) exploreFile(c *cobra.Command, path string, f *runFlags) error {
 	return sh.explore(c.Context(), e, f)
 }
 
+// searchRuns are about the fewest of a search, which cannot list its runs: up to
+// the rate that fails, down again, and its answer repeated.
+const searchRuns = 5
+
 // explore completes and checks an experiment, says what it will take, does it
 // and prints the answer.
 func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) error {
@@ -193,6 +197,9 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 	}
 	if !f.plan.quiet {
 		sh.announce(&e, len(steps))
+	}
+	if f.fleet.agents == 0 {
+		sh.knowHeadroom(ctx, e.Load.Engine, time.Duration(cmp.Or(len(steps), searchRuns))*time.Duration(e.Load.Duration))
 	}
 	told, err := f.telemetry.start(sh)
 	if err != nil {

@@ -244,6 +244,9 @@ func span(into *time.Duration, flag, text string) error {
 
 // runOne does one run and prints it.
 func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
+	if f.fleet.agents == 0 {
+		sh.knowHeadroom(c.Context(), s.Engine, s.Duration)
+	}
 	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
 	told, err := f.telemetry.start(sh)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/report"
 	"ceiling/report/chart"
 )
 
@@ -64,15 +65,18 @@ func costs(run *chart.Run) []Tile {
 		generator = unit.FormatNs(int64(run.Generator.CPUNsPerRequest))
 		busy = percent(run.Generator.BusiestWorker)
 	}
-	headroom := "not known"
-	if run.Generator.Headroom > 0 {
-		headroom = fmt.Sprintf("%.1f×", run.Generator.Headroom)
+	headroom, how := "not known", report.Headroom(run.Run)
+	if g := &run.Generator; g.Headroom > 0 {
+		headroom, how = fmt.Sprintf("%.1f×", g.Headroom), "rate that it can reach, over this one"
+		if g.HeadroomBy != "" {
+			how += ": " + g.HeadroomBy
+		}
 	}
 	return []Tile{
 		{"server CPU", server, "of all its processes, per request"},
 		{"generator CPU", generator, "per request"},
 		{"busiest worker", busy, "share of its time that the generator's fullest thread ran"},
-		{"generator headroom", headroom, "rate it is calibrated for, over this one"},
+		{"generator headroom", headroom, how},
 	}
 }
 

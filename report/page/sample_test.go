@@ -33,7 +33,7 @@ func sampleRun(seconds, coreCount int) chart.Run {
 		Environment: record.Environment{Host: "load1", Kernel: "6.18.4", Arch: "amd64", Ceiling: "0.9.0", Go: "go1.26.8", CPUModel: "Example CPU", CoresOnline: coreCount, CoresAllowed: coreCount, MemoryBytes: 16e9, Sysctls: map[string]string{"net.core.somaxconn": "4096"}, Limits: map[string]string{"nofile": "20000/20000"}, ClockSource: "tsc"},
 		Subject:     &record.Subject{Host: "web1", Address: "10.0.0.2:8080", CPUNsPerRequest: 9800, Processes: []record.SubjectProcess{{PID: 390, Comm: "shop", Exe: "/srv/shop", CPUNs: int64(seconds) * 1.6e9}}},
 		NotMeasured: []record.NotMeasured{{What: "psi", Why: "this kernel keeps no /proc/pressure", Host: "web1"}, {What: "sockets", Why: "the disk was full", TNs: 3e9, Part: true}},
-		Generator: record.Generator{PID: 77, UserNs: int64(seconds) * 1e8, SystemNs: int64(seconds) * 3e8, CPUNsPerRequest: 4800, BusiestWorker: .41, RunDelay: .02, Headroom: 2.4,
+		Generator: record.Generator{PID: 77, UserNs: int64(seconds) * 1e8, SystemNs: int64(seconds) * 3e8, CPUNsPerRequest: 4800, BusiestWorker: .41, RunDelay: .02, Headroom: 2.4, HeadroomBy: "calibrated on 2026-11-20 with 3 measurements of 1 s a point",
 			Workers: []record.Worker{{Thread: 78, Connections: 64, Busy: .41, RunDelay: .02}}},
 		Profiles: []record.Profile{{Kind: record.ProfileMutex, TotalNs: 12e9, Frames: []record.Frame{{Function: "shop/cart.(*Cart).Add", File: "cart.go", Line: 41, Through: "sync.(*Mutex).Lock", Ns: 9e9, Share: .75}}}},
 	}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"ceiling/calibrate"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// knowHeadroom measures this host's generator before the first run that is long
+// enough to pay for it, so that every later one knows its headroom. It prevents
+// no run: what goes wrong here is said, and the run says that it does not know.
+func (sh *shell) knowHeadroom(ctx context.Context, engine string, measures time.Duration) {
+	file, err := record.CalibrationFile(os.Getenv)
+	if err != nil {
+		return // the run says so
+	}
+	all, err := record.ReadCalibrations(file)
+	if err != nil {
+		return // likewise
+	}
+	why := calibrate.Wanted(all, version(), engine, measures)
+	if why == "" {
+		return
+	}
+	fmt.Fprintf(sh.stderr, "measuring this host's generator first, about %s: %s\n", unit.FormatDuration(calibrate.FirstTakes), oneReason(all, why))
+	c := calibrate.Config{Engine: engine, Version: version()}
+	if c.Program, err = os.Executable(); err == nil {
+		var done *record.Calibration
+		if done, err = calibrate.First(ctx, c); err == nil {
+			err = record.KeepCalibration(file, done)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintf(sh.stderr, "ceiling: the generator's headroom stays unknown: %s\n", oneLine(err))
+	}
+}
+
+// oneReason is why there is no calibration to use, without the advice to make one.
+func oneReason(all []record.Calibration, why string) string {
+	if len(all) == 0 {
+		return "its first run of this length here"
+	}
+	why, _, _ = strings.Cut(why, ";")
+	return why
+}
