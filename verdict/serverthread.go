@@ -22,7 +22,12 @@ func ruleServerThread(f *facts) finding {
 	if t.run > 0 && t.run >= lonelyThread*f.subject.cores {
 		out.times, out.nearly = math.Max(1/t.run, 1), fmt.Sprintf("one thread of the server ran %s of the time", percent(t.run))
 	}
-	n := f.subject.fullThreads()
+	n, interpreters := f.subject.fullThreads(), f.fullInterpreters()
+	if n == 0 {
+		n = len(interpreters)
+	} else {
+		interpreters = nil // it is that thread, whoever has to wait for it
+	}
 	if n == 0 {
 		return out
 	}
@@ -30,7 +35,7 @@ func ruleServerThread(f *facts) finding {
 		out.answer, out.missing = cannotTell, []string{"the CPU of the server's host was not recorded"}
 		return out
 	}
-	if n >= len(f.serverCPUs) || f.serverFull() && !f.oneThreadHolds() {
+	if n >= len(f.serverCPUs) || f.serverFull() && !f.oneThreadHolds() && interpreters == nil {
 		return out // its cores are full: that is server cpu, or shared
 	}
 	free, missing := f.generatorFree()
@@ -43,6 +48,20 @@ func ruleServerThread(f *facts) finding {
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
 	out.answer = yes
+	if interpreters != nil {
+		used := 0.0
+		for _, p := range interpreters {
+			used += p.cores
+		}
+		out.next = "run more processes of the server: its interpreter lets one thread of each run at a time"
+		who := f.subjectName()
+		if n > 1 {
+			who = fmt.Sprintf("each of %d processes of %s", n, who)
+		}
+		out.because = fmt.Sprintf("server thread: the threads of %s run one at a time under the interpreter's lock, and used %.2f of %s",
+			who, used, plural(len(f.serverCPUs), "core", "cores"))
+		return out
+	}
 	what := fmt.Sprintf("thread %s of %s", t.comm, f.subjectName())
 	if n > 1 {
 		what = fmt.Sprintf("%d threads of %s", n, f.subjectName())
