@@ -90,6 +90,21 @@ func (c *cgroup) move(pid int) error {
 	return write(filepath.Join(c.dir, "cgroup.procs"), strconv.Itoa(pid))
 }
 
+// moveGroup puts every process of a process group into the group: workers were
+// forked before.
+func (c *cgroup) moveGroup(group int) error {
+	all, err := processes()
+	if err != nil {
+		return err
+	}
+	for pid, p := range all {
+		if p.group == group {
+			err = errors.Join(err, c.move(pid))
+		}
+	}
+	return err
+}
+
 // remove deletes the group. A process that has just ended may keep it for a
 // moment.
 func (c *cgroup) remove() error {

@@ -33,9 +33,9 @@ type usage struct {
 
 const ticksPerSecond = 100 // USER_HZ, on every architecture that Go runs on
 
-// use reads the counters. A process is ours by its group, which a child leads
-// and its own children stay in; one that ended is in this process's account of
-// its children once it was waited for.
+// use reads the counters. A process is ours by its group, which a child leads,
+// or by an ancestor's: a database's backends lead groups of their own. One that ended is in this process's account of its children once it was
+// waited for.
 func use(groups map[int]bool) (usage, error) {
 	u := usage{at: time.Now()}
 	b, err := os.ReadFile("/proc/stat")
@@ -51,10 +51,48 @@ func use(groups map[int]bool) (usage, error) {
 	for _, i := range []int{1, 2, 3, 6, 7, 8} {
 		u.host += number(f[i])
 	}
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	all, err := processes()
 	if err != nil {
 		return u, err
 	}
+	self := os.Getpid()
+	for pid, p := range all {
+		if pid == self || all.within(pid, groups) {
+			u.ours += p.ticks
+		}
+	}
+	u.ours += all[self].reaped
+	return u, nil
+}
+
+// process is what /proc/PID/stat says of one.
+type process struct {
+	parent, group int
+	ticks         int64 // of CPU time
+	reaped        int64 // of children that ended and were waited for
+}
+
+type processTable map[int]process
+
+// within tells whether a process or one of its ancestors is in one of the groups.
+func (t processTable) within(pid int, groups map[int]bool) bool {
+	for range len(t) { // a table read while it changes could hold a circle
+		p, found := t[pid]
+		if !found || groups[p.group] {
+			return found
+		}
+		pid = p.parent
+	}
+	return false
+}
+
+// processes reads all of /proc/PID/stat.
+func processes() (processTable, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	all := processTable{}
 	for _, name := range files {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -66,17 +104,14 @@ func use(groups map[int]bool) (usage, error) {
 		if len(f) < 15 {
 			continue
 		}
-		// Counted from the state, field 3 of proc_pid_stat(5): pgrp 2, utime 11,
-		// stime 12, and those of children waited for, 13 and 14.
-		own := number(pid) == int64(os.Getpid())
-		if own || groups[int(number(f[2]))] {
-			u.ours += number(f[11]) + number(f[12])
-		}
-		if own {
-			u.ours += number(f[13]) + number(f[14])
+		// Counted from the state, field 3 of proc_pid_stat(5): ppid 1, pgrp 2,
+		// utime 11, stime 12, and those of children waited for, 13 and 14.
+		all[int(number(pid))] = process{
+			parent: int(number(f[1])), group: int(number(f[2])),
+			ticks: number(f[11]) + number(f[12]), reaped: number(f[13]) + number(f[14]),
 		}
 	}
-	return u, nil
+	return all, nil
 }
 
 func number(text string) int64 {

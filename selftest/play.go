@@ -296,9 +296,20 @@ func (p *plan) explained(v *record.Verdict, helper string) bool {
 		return true
 	}
 	text := said(v)
+	for _, phrase := range vague() {
+		text = strings.ReplaceAll(text, phrase, "")
+	}
 	return slices.ContainsFunc(p.patterns, func(pattern string) bool {
 		return regexp.MustCompile(strings.ReplaceAll(pattern, "{helper}", regexp.QuoteMeta(helper))).MatchString(text)
 	})
+}
+
+// vague are phrases that are said whatever requests wait for: no explanation.
+func vague() []string {
+	return []string{
+		"a lock, a pool, or another server that is asked by few at a time", "(a lock, a pool)",
+		"(for a lock, or work to do)", "block and mutex profiles", "its connections to others",
+	}
 }
 
 // given tells whether the verdict says one of the reasons.

@@ -89,6 +89,9 @@ func TestNumberServedAtOnce(t *testing.T) {
 		"a pool of 5":                       true,
 		"it keeps 5 connections to x":       true,
 		"5.1 at once":                       true,
+		"4.82 at once":                      true,
+		"5.6 at once":                       false,
+		"4.2 at once":                       false,
 		"5 of 5 workers busy":               true,
 		"5 of 8 workers busy":               true,
 		"1.95 of the server's 2 cores":      false,
@@ -103,6 +106,17 @@ func TestNumberServedAtOnce(t *testing.T) {
 	} {
 		p := plan{patterns: []string{atATime(5)}}
 		if got := p.explained(&record.Verdict{Because: text}, ""); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	lock := plan{patterns: []string{`lock`, atATime(1)}}
+	for text, want := range map[string]bool{
+		"they wait for each other: a lock, a pool, or another server that is asked by few at a time": false,
+		"27 in futex_do_wait (for a lock, or work to do)":                                            false,
+		"threads blocked 98 % in futex for a lock (3 threads)":                                       true,
+		"its threads run one at a time":                                                              true, "it serves 1.1 at a time": true, "it serves 11 at a time": false,
+	} {
+		if got := lock.explained(&record.Verdict{Because: text}, ""); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
@@ -144,7 +158,7 @@ func TestRealPlantsAreNamed(t *testing.T) {
 		t.Skip("it measures: not with the race detector")
 	}
 	g := standing(t)
-	only := []string{"python-sleep", "nginx-gzip", "nginx-limit-req"}
+	only := []string{"python-sleep", "python-gil", "nginx-gzip", "nginx-limit-req"}
 	results, err := Run(t.Context(), Options{Seed: 1, Real: true, Only: only, Program: programName, Patience: 5 * time.Second, Note: func(text string) { t.Log(text) }})
 	if err != nil {
 		t.Fatal(err)

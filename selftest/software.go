@@ -30,6 +30,8 @@ func knownSoftware() []software {
 		{"javac", "openjdk-17-jdk-headless", command("javac")},
 		{"php", "php-cli", command("php")},
 		{"php-fpm", "php-fpm", command("php-fpm", "/usr/sbin/php-fpm*")},
+		{"puma", "puma", command("puma")},
+		{"apache2", "apache2-bin", command("apache2", "/usr/sbin/apache2")},
 		{"nginx", "nginx", command("nginx", "/usr/sbin/nginx")},
 		{"haproxy", "haproxy", command("haproxy", "/usr/sbin/haproxy")},
 		{"initdb", "postgresql", command("initdb", "/usr/lib/postgresql/*/bin/initdb")},

@@ -75,7 +75,7 @@ func setUp(ctx context.Context, program string, g *ground, number int, p *plan) 
 	}
 	st.addr = st.subject.Addr
 	if inside != nil {
-		if err := inside.move(st.subject.PID); err != nil {
+		if err := inside.moveGroup(st.subject.PID); err != nil {
 			return st, err
 		}
 	}

@@ -389,3 +389,13 @@ func TestOthersAreMeasured(t *testing.T) {
 		t.Errorf("others used %.2f cores with the busy loop as ours, %.2f with it as foreign", with, without)
 	}
 }
+
+func TestDescendantsBelongToAGroup(t *testing.T) {
+	table := processTable{1: {group: 1}, 10: {parent: 1, group: 10}, 11: {parent: 10, group: 11}, 12: {parent: 11, group: 12}, 20: {parent: 1, group: 20}, 30: {parent: 31}, 31: {parent: 30}}
+	ours := map[int]bool{10: true}
+	for pid, want := range map[int]bool{1: false, 10: true, 11: true, 12: true, 20: false, 30: false, 40: false} {
+		if got := table.within(pid, ours); got != want {
+			t.Errorf("process %d: %v, want %v", pid, got, want)
+		}
+	}
+}

@@ -52,7 +52,7 @@ done, or were disturbed.`,
 	f.BoolVar(&asJSON, "json", false, "print the results as one JSON document")
 	f.DurationVar(&o.Patience, "patience", time.Minute, "to wait, in all, for other programs to leave the cores alone")
 	f.StringVar(&o.Keep, "keep", "", "keep all records in this directory, not only those of wrong verdicts")
-	f.BoolVar(&o.Real, "real", false, "plant them in real software: Python, Node, Java, PHP, nginx, HAProxy, PostgreSQL, Redis")
+	f.BoolVar(&o.Real, "real", false, "plant them in real software: Python, Node, Java, PHP, Ruby, nginx, databases and others")
 	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // a name that is not a flag: a slip in this function
 	}

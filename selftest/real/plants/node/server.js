@@ -2,6 +2,7 @@
 //
 // server.js ADDR PLANT N MS
 //   cpu    N rounds of PBKDF2 for each request, on the one thread
+//   uv     N rounds of PBKDF2 for each request, on the pool of libuv
 //   delay  a timer of MS for each request
 //   pool   N places, each taken for MS; who finds none waits in line
 const http = require('http');
@@ -32,6 +33,7 @@ const plants = {
     crypto.pbkdf2Sync('secret', 'salt', Number(n), 32, 'sha256');
     done();
   },
+  uv: (done) => crypto.pbkdf2('secret', 'salt', Number(n), 32, 'sha256', done),
   delay: (done) => setTimeout(done, Number(ms)),
   pool: (done) => take(() => setTimeout(() => { give(); done(); }, Number(ms))),
 };

@@ -2,6 +2,7 @@
 
 server.py ADDR PLANT POOL N DATABASE
   query   pg_sleep of N ms
+  cpu     a count of N generated rows
   row     an update of one row of the first N, kept for 3 ms
   commit  ten inserts, each committed; N is 1 for synchronous_commit on, 0 for off
 POOL connections to the database, opened beforehand; a request waits for a free one.
@@ -29,6 +30,10 @@ def query(q):
     q.execute("select pg_sleep(%s)", (n / 1000,))
 
 
+def cpu(q):
+    q.execute("select count(i * i + 7) from generate_series(1::bigint, %s) i", (n,))
+
+
 def row(q):
     q.execute("begin")
     q.execute("update stock set n = n + 1 where id = %s", (next(number) % n,))
@@ -40,7 +45,7 @@ def commit(q):
     q.execute("do $$ begin for i in 1..10 loop insert into orders (what) values ('bread'); commit; end loop; end $$")
 
 
-work = {"query": query, "row": row, "commit": commit}[plant]
+work = {"query": query, "cpu": cpu, "row": row, "commit": commit}[plant]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

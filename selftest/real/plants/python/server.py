@@ -3,11 +3,17 @@
 server.py ADDR PLANT N PROCESSES
   cpu    N steps of an interpreted loop for each request, under the GIL
   sleep  N ms of sleep for each request, in a thread of its own
+  lock   one of N locks, kept for 3 ms
+  gc     a full collection of a heap of 400,000 lists every N requests; 0: none
+  shared an SQLite transaction, kept for N ms, in one file for all PROCESSES
+  apart  the same in a file of its own for each process
   fsync  one SQLite transaction for each request, over one connection and its
          lock; N is the pragma synchronous: 2 FULL, 0 OFF
 PROCESSES share the port with SO_REUSEPORT; each has a GIL of its own.
 """
+import gc
 import http.server
+import itertools
 import os
 import signal
 import socket
@@ -44,7 +50,57 @@ def make_fsync():
     return fsync
 
 
-work = make_fsync() if plant == "fsync" else {"cpu": cpu, "sleep": sleep}[plant]
+def make_lock():
+    locks = [threading.Lock() for _ in range(n)]
+    number = itertools.count()
+
+    def lock():
+        with locks[next(number) % n]:
+            time.sleep(0.003)
+
+    return lock
+
+
+def make_gc():
+    stays = [[] for _ in range(400_000)]
+    number = itertools.count(1)
+
+    def collect():
+        if n and next(number) % n == 0:
+            gc.collect()
+        return stays
+
+    gc.disable()  # only the collections that are planted
+    return collect
+
+
+def make_write():
+    """Each process has one connection, opened when its first request comes: not before the fork."""
+    turn = threading.Lock()
+    opened = []
+
+    def write():
+        with turn:
+            if not opened:
+                name = "orders.db" if plant == "shared" else f"orders{os.getpid()}.db"
+                db = sqlite3.connect(name, timeout=30, check_same_thread=False, isolation_level=None)
+                db.execute("pragma synchronous = 0")
+                db.execute("create table if not exists orders (id integer primary key, what text)")
+                opened.append(db)
+            db = opened[0]
+            db.execute("begin immediate")
+            db.execute("insert into orders (what) values ('bread')")
+            time.sleep(n / 1000)
+            db.execute("commit")
+
+    return write
+
+
+plants = {
+    "cpu": lambda: cpu, "sleep": lambda: sleep, "lock": make_lock, "gc": make_gc,
+    "fsync": make_fsync, "shared": make_write, "apart": make_write,
+}
+work = plants[plant]()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,6 +1,8 @@
-"""A threaded HTTP server before Redis, whose one thread runs a script for each request.
+"""A threaded HTTP server before Redis, which is kept busy or asleep for each request.
 
-server.py ADDR REDIS STEPS
+server.py ADDR REDIS PLANT N
+  script  a script of N steps, on the one thread of Redis
+  sleep   DEBUG SLEEP of N microseconds, in which it serves nobody
 Each thread of the server has a connection of its own to Redis.
 """
 import http.server
@@ -10,9 +12,10 @@ import threading
 
 host, port = sys.argv[1].rsplit(":", 1)
 redis_host, redis_port = sys.argv[2].rsplit(":", 1)
-script = f"local x = 1 for i = 1, {int(sys.argv[3])} do x = (x * 31 + i) % 65536 end return x"
+plant, n = sys.argv[3], int(sys.argv[4])
+script = f"local x = 1 for i = 1, {n} do x = (x * 31 + i) % 65536 end return x"
 # A command of the Redis protocol: an array of strings, each with its length before it.
-words = ["EVAL", script, "0"]
+words = {"script": ["EVAL", script, "0"], "sleep": ["DEBUG", "SLEEP", str(n / 1e6)]}[plant]
 command = (f"*{len(words)}\r\n" + "".join(f"${len(w)}\r\n{w}\r\n" for w in words)).encode()
 own = threading.local()
 
@@ -24,7 +27,7 @@ def ask():
         own.r = own.s.makefile("rb")
     own.s.sendall(command)
     answer = own.r.readline()
-    if not answer.startswith(b":"):
+    if not answer.startswith((b":", b"+")):
         raise RuntimeError(answer)
 
 
