@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,9 +15,34 @@ import (
 	"ceiling/selftest"
 )
 
-// notesName is the page, beside the rendered one, in which people explain the
-// wrong namings; its text is included.
-const notesName = "accuracy-notes.md"
+// notesName is the file, beside the rendered page, in which people explain the
+// wrong namings.
+const notesName = "accuracy-notes.json"
+
+// Note explains in a sentence why a plant was named wrong.
+type Note struct {
+	Plant string `json:"plant"`
+	Named string `json:"named"`
+	Why   string `json:"why"`
+}
+
+// readNotes reads the explanations; a file that is not there has none.
+func readNotes(path string) ([]Note, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var notes []Note
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&notes); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return notes, nil
+}
 
 // renderAccuracy writes the page from the ledger of trials and the notes.
 func renderAccuracy(ledger, page string) error {
@@ -27,8 +53,8 @@ func renderAccuracy(ledger, page string) error {
 	if err != nil {
 		return err
 	}
-	notes, err := os.ReadFile(filepath.Join(filepath.Dir(page), notesName))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	notes, err := readNotes(filepath.Join(filepath.Dir(page), notesName))
+	if err != nil {
 		return err
 	}
 	var plants, pairs []Trial
@@ -43,15 +69,11 @@ func renderAccuracy(ledger, page string) error {
 	d.line("# Accuracy: what was planted, and what the verdict named")
 	d.line("")
 	d.line("Rendered by `make bench` (`go run ./cmd/bench -only accuracy` and `-only compare`) from every line of `%s`;", filepath.ToSlash(ledger))
-	d.line("[the explanations](%s) are written by hand. How a trial is made: [bench.md](bench.md#accuracy).", notesName)
+	d.line("the explanations are those of `%s`. How a trial is made: [bench.md](bench.md#accuracy).", notesName)
 	d.line("")
 	d.made(list)
 	d.plants(plants)
-	if len(bytes.TrimSpace(notes)) > 0 {
-		d.line("")
-		d.b.Write(bytes.TrimSpace(notes))
-		d.line("")
-	}
+	d.wrong(plants, notes)
 	d.pairs(pairs)
 	return os.WriteFile(page, d.b.Bytes(), 0o644)
 }
@@ -259,6 +281,40 @@ func (d *doc) perPlant(list []Trial, real bool) {
 	}
 	if real {
 		d.line("\nconfirmed: the rate with more of the planted resource over the rate as planted, median, by Go's own client.")
+	}
+}
+
+// wrong lists the wrong namings, each with its explanation.
+func (d *doc) wrong(list []Trial, notes []Note) {
+	type pair struct{ plant, named string }
+	runs := map[pair]int{}
+	planted := map[string]string{}
+	var pairs []pair
+	for i := range list {
+		p := list[i].Plant
+		if p.Judged != selftest.Wrong {
+			continue
+		}
+		at := pair{p.Scenario, cmp.Or(p.Named, "none")}
+		if runs[at] == 0 {
+			pairs = append(pairs, at)
+		}
+		runs[at]++
+		planted[p.Scenario] = p.Accepted[0]
+	}
+	if len(pairs) == 0 {
+		return
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.plant, b.plant), cmp.Compare(a.named, b.named)) })
+	d.line("\n## Why the wrong ones are wrong")
+	d.head("plant", "planted", "named", "runs", "why")
+	for _, at := range pairs {
+		why := "not explained yet"
+		i := slices.IndexFunc(notes, func(n Note) bool { return n.Plant == at.plant && n.Named == at.named })
+		if i >= 0 {
+			why = notes[i].Why
+		}
+		d.row(at.plant, planted[at.plant], at.named, fmt.Sprint(runs[at]), why)
 	}
 }
 

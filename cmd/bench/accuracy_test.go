@@ -69,7 +69,7 @@ func TestAccuracyIsRendered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, notesName), []byte("## The wrong ones\n\nnode-pool: no number.\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, notesName), []byte(`[{"plant": "node-pool", "named": "server wait", "why": "No number is said."}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := renderAccuracy(ledger, page); err != nil {
@@ -85,7 +85,7 @@ func TestAccuracyIsRendered(t *testing.T) {
 		"**0 of 1 runs against real software (`ceiling selftest --real`) named right (0%)**; in 1 more",
 		"| planted ╲ named | server cpu | server wait |", "| generator | **1** |  |", "| server wait |  | 1 |",
 		"| server wait | **1** |", "server wait, without the word (1)", "×2.50", "disturbed (1)",
-		"not installed: apt-get install openjdk-17-jdk-headless (1)", "node-pool: no number.",
+		"not installed: apt-get install openjdk-17-jdk-headless (1)", "| node-pool | server wait | server wait | 1 | No number is said. |", "| generator-dear-answers | generator | server cpu | 1 | not explained yet |",
 		"**1 false alarm in 2 comparisons of a server with itself**", "98 are missing", "- alarm at 03:04:06: fasthttp",
 		"| 5 % CPU | 5 % CPU | 1 | 1 |  | 0 | 0 | 1 |", "abababababab", "A CPU, 2 CPUs, Linux 6.18.0",
 	} {
