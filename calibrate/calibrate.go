@@ -135,8 +135,7 @@ func (k condition) measure(ctx context.Context, c *Config, addr string, cpu int)
 	result, err := load.Run(ctx, load.Config{
 		Address: ring.TCPAddr(to), Mix: []load.Request{{Bytes: request, Weight: 1}},
 		Connections: connections, Threads: 1, Pipelining: k.pipelining, Seed: 1,
-		// The warm-up is for TCP's windows and the engine's own gathering,
-		// which it settles within a few intervals.
+		// The warm-up is for TCP's windows, and the engine's trial of gathering.
 		Warmup: max(c.Duration/4, 20*time.Millisecond), Duration: c.Duration,
 		Timeout: 10 * time.Second, Engine: c.Engine, CPUs: []int{cpu},
 	}, nobody{})

@@ -1,21 +1,6 @@
 package load
 
-import (
-	"time"
-
-	"ceiling/internal/sys"
-)
-
-const (
-	// gatherMax is how long a saturated closed loop waits for further
-	// completions at most, and gatherShare the part of the mean response time
-	// that this may be: measured at 64 connections, a wait of up to 50 µs for
-	// 8 completions takes a quarter off the CPU of both ends.
-	gatherMax   = 50 * time.Microsecond
-	gatherShare = 16
-	gatherMin   = 5 * time.Microsecond
-	gatherCount = 8
-)
+import "ceiling/internal/sys"
 
 // tick ends an interval: the tally goes to the coordinator and an empty one
 // takes its place. It ends when the interval should have, whenever this runs:
@@ -55,8 +40,9 @@ func (w *worker) spare() *Tally {
 // handOver delivers the tally as it stands, up to endNs, and goes on with next.
 func (w *worker) handOver(endNs int64, next *Tally) {
 	w.fill(w.now) // a request is dated in the tally that counts it
-	w.tune()
 	w.close(endNs)
+	w.tune()
+	w.handedOver += w.tally.Completed
 	w.out <- delivery{worker: w.id, tally: w.tally}
 	warm := w.tally.Warmup
 	next.clear()
@@ -72,7 +58,9 @@ func (w *worker) close(endNs int64) {
 	t.EndNs = max(endNs, t.StartNs)
 	t.InFlight = uint64(w.inFlight)
 	t.Connected = w.connected
-	t.GatherNs = int64(w.gatherFor)
+	if w.gathering.on {
+		t.GatherNs = int64(w.gathering.may)
+	}
 	if w.phase >= starting && w.phase < draining {
 		t.Behind = w.behindNow()
 	}
@@ -96,20 +84,4 @@ func (w *worker) behindNow() uint64 {
 		rate += (perNs(w.schedule.to) - rate) * min(max(done, 0), 1)
 	}
 	return uint64(float64(w.now-w.nextDue)*rate*w.Share.Fraction()/float64(w.Threads)) + 1
-}
-
-// tune decides whether to gather completions: only in a closed loop with
-// enough requests in flight, and only for a small part of what a request takes
-// anyway. An open loop never gathers.
-func (w *worker) tune() {
-	w.gather, w.gatherFor = 0, 0
-	slots := len(w.conns) * w.pipelining
-	if w.openLoop || !w.ring.CanGather() || len(w.conns) < 2*gatherCount || slots == 0 {
-		return
-	}
-	wait := min(gatherMax, time.Duration(w.tally.Response.Mean()/gatherShare))
-	if wait < gatherMin {
-		return
-	}
-	w.gather, w.gatherFor = gatherCount, wait
 }

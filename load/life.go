@@ -19,6 +19,7 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		tally:   newTally(len(s.Mix)), free: free, out: out,
 		openLoop: !s.Rate.IsZero(),
 		quota:    -1, granted: -1, tickNs: maxTime, nextDue: maxTime, windowNs: maxTime, endNs: maxTime,
+		gathering: gathering{trial: trial{untilNs: maxTime}},
 	}
 	w.tally.Warmup = true // until the window opens
 	if w.openLoop {

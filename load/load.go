@@ -84,6 +84,10 @@ type Config struct {
 	// address's family. The port is chosen when they connect, for each pair of
 	// addresses anew (ip(7), IP_BIND_ADDRESS_NO_PORT). None: the kernel chooses.
 	SourceIPs []netip.Addr
+
+	// gatherFor is a fixed wait for further completions, for a test; 0: by what
+	// responses take.
+	gatherFor time.Duration
 }
 
 // Observer is told what happens while it happens, from one goroutine. Its

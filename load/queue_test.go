@@ -39,7 +39,7 @@ func TestConnectionQueue(t *testing.T) {
 		w := &worker{
 			shared: &shared{Config: Config{Mix: mix, Pipelining: p, Unexpected: errorStatuses()}, script: s}, pipelining: p, ring: r,
 			conns: make([]conn, 1), flights: make([]flight, p), tally: newTally(2), quota: 0,
-			phase: measuring, dialNs: maxTime, now: 1,
+			phase: measuring, dialNs: maxTime, now: 1, gathering: gathering{trial: trial{untilNs: maxTime}},
 		}
 		c := &w.conns[0]
 		c.fd, c.generation, c.state = -1, 1, open

@@ -79,9 +79,9 @@ type worker struct {
 	free        chan *Tally
 	out         chan<- delivery
 	delay       *sys.RunDelay
-	gather      int
-	gatherFor   time.Duration
-	cpuNs       int64 // thread CPU when it was read last, at cpuAtNs
+	gathering   gathering
+	handedOver  uint64 // completed requests of the tallies that left
+	cpuNs       int64  // thread CPU when it was read last, at cpuAtNs
 	cpuAtNs     int64
 	windowCPUNs int64
 	windowDelay int64
@@ -154,6 +154,9 @@ func (w *worker) loop() error {
 		if w.now >= w.expireNs {
 			w.expire()
 		}
+		if w.now >= w.gathering.untilNs {
+			w.tryOther()
+		}
 		// Asked here too, so that nobody waits for events once all is answered.
 		if w.inFlight == 0 && w.phase >= measuring && w.finished() {
 			return nil
@@ -194,7 +197,7 @@ func (w *worker) patience(now int64) ring.Patience {
 	if len(w.reopen) > 0 && w.pending < maxPending {
 		until = min(until, w.dialNs)
 	}
-	return ring.Patience{Timeout: time.Duration(max(until-now, 0)), Gather: w.gather, GatherFor: w.gatherFor}
+	return w.gathering.patienceFor(ring.Patience{Timeout: time.Duration(max(until-now, 0))})
 }
 
 // turn passes the boundaries of time: the load begins, the window opens and
@@ -332,6 +335,7 @@ func (w *worker) begin(start int64) {
 // such, and what is in flight is carried into the window.
 func (w *worker) openWindow() {
 	w.cutAt(w.windowNs)
+	w.choose()
 	w.tickNs = w.windowNs + int64(w.Interval)
 	w.phase = measuring
 	w.tally.Warmup = false
