@@ -113,6 +113,7 @@ func FuzzPSI(f *testing.F) {
 func FuzzPIDFiles(f *testing.F) {
 	seed(f, "vm2/pid_stat", "vm2/pid_status", "vm2/schedstat", "vm2/cgroup_v1", "vm2/cpu_stat_v1")
 	f.Add([]byte("socket:[17]"))
+	f.Add([]byte(pidIOText))
 	f.Add([]byte("max 100000\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var st pidStat
@@ -123,6 +124,8 @@ func FuzzPIDFiles(f *testing.F) {
 		_ = parsePIDStatus(text, &status)
 		var s schedstat
 		_ = parseSchedstat(text, &s)
+		var io pidIO
+		_ = parsePIDIO(text, &io)
 		var c cpuStat
 		_ = parseCPUStat(text, &c)
 		for version := 1; version <= 2; version++ {

@@ -472,6 +472,10 @@ func TestMain(m *testing.M) {
 			}
 			fmt.Println("done")
 		}
+	case "database":
+		databaseHelper()
+	case "backend":
+		backendHelper()
 	case "namespace":
 		namespaceServer(os.Args[1])
 	case "executed":

@@ -63,10 +63,11 @@ const (
 const (
 	shareQueues   = 0.0046 // lists and rows; the looks have lookShare on top
 	shareCounters = 0.0032
-	shareSlow     = 0.0006
+	shareSlow     = 0.0005
 	shareTCPInfo  = 0.0003
 	shareSpread   = 0.0003
-	sharePeers    = 0.0003
+	sharePeers    = 0.0002
+	shareBehind   = 0.0002
 )
 
 // An Observer samples one host. It belongs to one goroutine.
@@ -87,6 +88,7 @@ type Observer struct {
 	times    round // bursts of kernel events
 	spread   round // connections per process
 	peers    round // connections to others
+	behind   round // the processes at their other ends, where they are here
 	slow     round // what changes less, or costs more
 	counters round // everything else, over the same intervals
 	missing  []record.NotMeasured
@@ -138,8 +140,8 @@ func New(cfg Config) (*Observer, error) {
 }
 
 // rounds lists them all in their order.
-func (o *Observer) rounds() [7]*round {
-	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.slow, &o.counters}
+func (o *Observer) rounds() [8]*round {
+	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.behind, &o.slow, &o.counters}
 }
 
 // planRounds sets the timetable.
@@ -151,6 +153,7 @@ func (o *Observer) planRounds() {
 	o.spread = round{everyNs: seldom, share: shareSpread}
 	// Its pauses are no longer than that: it holds down by itself what is dear.
 	o.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
+	o.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, int64(longestUnseen))}
 	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen))}
 	o.counters = round{everyNs: every, share: shareCounters}
 	for _, r := range o.rounds() {
@@ -296,6 +299,9 @@ func (o *Observer) addProcesses() {
 	o.add(&o.slow, "thread states", false, &stateSampler{t: t, subject: s}, nil)
 	o.add(&o.slow, "context switches", false, &switchSampler{t: t, subject: s}, nil)
 	o.add(&o.counters, "process", false, &processSampler{t: t, subject: s, schedstat: schedstat}, nil)
+	o.add(&o.behind, "peers' thread states", false, &stateSampler{t: t, subject: s, peers: true}, nil)
+	o.add(&o.behind, "peers' context switches", false, &switchSampler{t: t, subject: s, peers: true}, nil)
+	o.add(&o.behind, "peers' processes", false, &processSampler{t: t, subject: s, schedstat: schedstat, peers: true}, nil)
 }
 
 // addPeers adds what the subject is connected to. It comes after the subject

@@ -178,6 +178,12 @@ func (one *peerSocket) ask(question []byte) {
 	binary.NativeEndian.PutUint32(b[inetDiagReqCookie+4:], uint32(one.cookie>>32))
 }
 
+// askAny fills in the question for whichever socket has these addresses.
+func (one *peerSocket) askAny(question []byte) {
+	one.cookie = 1<<64 - 1 // INET_DIAG_NOCOOKIE
+	one.ask(question)
+}
+
 // refresh asks for each of the known sockets anew. It is false when one is gone.
 func (p *peerSampler) refresh() (fresh bool, err error) {
 	unix, n := false, len(p.all)

@@ -49,6 +49,7 @@ type peerSampler struct {
 	socket     inetSocket
 	unixSocket unixSocket
 	exact      []byte // the question for one socket
+	owners     *owners
 	all        []peerSocket
 	files      int                    // open files of the subject at the last list; -1: that list is no longer good
 	lists      int                    // in this run
@@ -86,6 +87,7 @@ func newPeerSampler(t *tools, s *subject, target netip.AddrPort) (*peerSampler, 
 		p.tcp.close()
 		return nil, err
 	}
+	p.owners = newOwners(t, s, p.tcp)
 	if p.listTCP() != nil {
 		p.questions = peerQuestionsByFamily(target.Port())
 		err = p.listTCP()
@@ -124,6 +126,9 @@ func (p *peerSampler) sample(at tick, emit Emit) error {
 		if seen, err := p.list(at, files); err != nil || !seen {
 			return err // where none of the processes may be looked into: no row rather than an empty one
 		}
+	}
+	if err := p.owners.find(at, p.all, p.peerOf); err != nil {
+		return err
 	}
 	p.sum()
 	p.row.ObservedHead = at.head(record.KindPeers)
@@ -310,7 +315,11 @@ func (p *peerSampler) sum() {
 	clear(p.index)
 	clear(p.pathIndex)
 	for i := range p.all {
-		addPeer(p.peer(&p.all[i]), &p.all[i])
+		to := p.peer(&p.all[i])
+		addPeer(to, &p.all[i])
+		if to.PID == 0 {
+			to.PID = p.owners.pidOf(&p.all[i])
+		}
 	}
 	slices.SortStableFunc(p.peers, func(a, b record.Peer) int {
 		return cmp.Or(cmp.Compare(b.Sockets+b.Connecting, a.Sockets+a.Connecting), cmp.Compare(a.Addr, b.Addr))

@@ -279,7 +279,7 @@ func FuzzPeerSocket(f *testing.F) {
 	attr = binary.NativeEndian.AppendUint16(attr, inetDiagInfo)
 	f.Add(append(attr, make([]byte, infoBytesAcked+8)...))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := peerSampler{listening: map[uint16]struct{}{}, mine: map[uint32]bool{}, index: map[netip.AddrPort]int{}, names: map[netip.AddrPort]string{}}
+		p := peerSampler{owners: newOwners(nil, nil, nil), listening: map[uint16]struct{}{}, mine: map[uint32]bool{}, index: map[netip.AddrPort]int{}, names: map[netip.AddrPort]string{}}
 		var s inetSocket
 		if parseInetSocket(body, &s) != nil {
 			return

@@ -149,6 +149,39 @@ func parsePIDStatus(text []byte, s *pidStatus) error {
 	return nil
 }
 
+// pidIO is what is used of /proc/PID/io: bytes that went from block devices and to
+// them, those taken back before they were written left out.
+type pidIO struct{ read, written uint64 }
+
+var errPIDIO = errors.New("/proc/PID/io: read_bytes or write_bytes is missing")
+
+func parsePIDIO(text []byte, s *pidIO) error {
+	*s = pidIO{}
+	var cancelled uint64
+	found := 0
+	c := cursor{p: text}
+	for {
+		line, ok := c.line()
+		if !ok {
+			break
+		}
+		l := cursor{p: line}
+		switch {
+		case hasPrefix(line, "read_bytes:"):
+			found += l.counter(&s.read)
+		case hasPrefix(line, "write_bytes:"):
+			found += l.counter(&s.written)
+		case hasPrefix(line, "cancelled_write_bytes:"):
+			l.counter(&cancelled)
+		}
+	}
+	if found != 2 {
+		return errPIDIO
+	}
+	s.written -= min(cancelled, s.written)
+	return nil
+}
+
 // countState counts a thread by its state letter.
 func countState(state byte, n *record.ThreadCount) {
 	switch state {

@@ -8,7 +8,9 @@ import (
 	"ceiling/record"
 )
 
-// The watched processes: the subject's and the generator's. Three samplers
+// The watched processes: the subject's, the generator's, and those of the servers
+// that the subject is connected to, which have samplers of their own, so that many
+// of them cost the subject's no row. Three samplers
 // share them, because their costs differ: processSampler reads CPU times at
 // every sample, stateSampler what each thread is doing, switchSampler what
 // needs the long files. What the last two find goes into the next row of the
@@ -55,6 +57,10 @@ type process struct {
 	switchesNs int64 // 0: nothing new
 	switchesAt int64 // when they were read last, 0 never
 	openFiles  int
+
+	readBytes, writtenBytes   int64 // over switchesNs; -1: may not be seen
+	ioRead                    bool
+	lastReadBytes, lastWrites uint64
 }
 
 // thread is one of its threads.
@@ -136,6 +142,7 @@ type processSampler struct {
 	t         *tools
 	subject   *subject
 	schedstat bool // the kernel keeps run and queue times
+	peers     bool // those at the other ends, and only those
 	tids      []int
 	row       record.ProcessRow
 }
@@ -143,7 +150,7 @@ type processSampler struct {
 func (s *processSampler) sample(at tick, emit Emit) error {
 	s.subject.announce(at, emit)
 	for _, p := range s.subject.processes {
-		if p.gone {
+		if p.gone || (p.role == record.RolePeer) != s.peers {
 			continue
 		}
 		err := s.one(p, at, emit)
@@ -213,6 +220,7 @@ func (s *processSampler) fill(p *process, at tick, st *pidStat, cpuNs int64) {
 	if p.switchesNs > 0 {
 		s.row.Voluntary, s.row.Involuntary, s.row.SwitchesNs = p.vol, p.invol, p.switchesNs
 		s.row.OpenFiles = p.openFiles
+		s.row.ReadBytes, s.row.WrittenBytes = p.readBytes, p.writtenBytes
 		p.switchesNs = 0
 	}
 }
@@ -385,17 +393,23 @@ func (s *processSampler) openThread(p *process, tid int, seen bool) (thread, err
 	return t, nil
 }
 
-func (s *processSampler) close() { s.subject.close() }
+// close: the processes are those of the subject's sampler.
+func (s *processSampler) close() {
+	if !s.peers {
+		s.subject.close()
+	}
+}
 
 // stateSampler looks at what each thread of the subject is doing.
 type stateSampler struct {
 	t       *tools
 	subject *subject
+	peers   bool // as in processSampler
 }
 
 func (s *stateSampler) sample(_ tick, _ Emit) error {
 	for _, p := range s.subject.processes {
-		if p.gone || p.role != record.RoleSubject {
+		if p.gone || p.role == record.RoleGenerator || (p.role == record.RolePeer) != s.peers {
 			continue
 		}
 		p.states, p.waits, p.looked = record.ThreadCount{}, p.waits[:0], len(p.threads) > 0
@@ -465,15 +479,17 @@ func (s *stateSampler) close() {}
 type switchSampler struct {
 	t       *tools
 	subject *subject
+	peers   bool // as in processSampler
 	fds     []int
 }
 
 func (s *switchSampler) sample(at tick, _ Emit) error {
 	for _, p := range s.subject.processes {
-		if p.gone {
+		if p.gone || (p.role == record.RolePeer) != s.peers {
 			continue
 		}
 		s.count(p, at)
+		s.countBytes(p)
 		n, err := s.countFiles(p)
 		switch {
 		case vanished(err):
@@ -524,6 +540,21 @@ func (s *switchSampler) one(p *process, t *thread) error {
 	}
 	t.vol, t.invol, t.switchesRead = st.voluntary, st.involuntary, true
 	return nil
+}
+
+// countBytes reads what a process has read from block devices and written to them.
+func (s *switchSampler) countBytes(p *process) {
+	p.readBytes, p.writtenBytes = -1, -1
+	text, err := s.t.r.below(p.dir, s.t.path.of("io").end())
+	var now pidIO
+	if err != nil || parsePIDIO(text, &now) != nil {
+		p.ioRead = false // another user's, or a kernel without CONFIG_TASK_IO_ACCOUNTING
+		return
+	}
+	if p.ioRead {
+		p.readBytes, p.writtenBytes = max(int64(now.read-p.lastReadBytes), 0), max(int64(now.written-p.lastWrites), 0)
+	}
+	p.ioRead, p.lastReadBytes, p.lastWrites = true, now.read, now.written
 }
 
 // countFiles is -1 where the process may not be looked into.

@@ -195,10 +195,13 @@ func (s *subject) watchChild(pid int) error {
 	if err := parsePIDStat(text, &st); err != nil {
 		return err
 	}
-	if s.isSubject(st.ppid) && !st.ended() {
+	switch {
+	case st.ended():
+		return nil
+	case s.isSubject(st.ppid):
 		return s.watch(record.RoleSubject, pid, fmt.Sprintf("child of %d", st.ppid))
 	}
-	return nil
+	return s.watchPeerChild(pid, st.ppid)
 }
 
 // lookForListeners looks for the listeners among a process's open files.

@@ -144,6 +144,7 @@ const (
 const (
 	RoleSubject   = "subject"   // the server
 	RoleGenerator = "generator" // the load generator
+	RolePeer      = "peer"      // a server on the same host that the server is connected to
 )
 
 // SubjectRow is a process that is watched: written when it is found, when it
@@ -185,16 +186,18 @@ type ProcessRow struct {
 	RunNs   int64 `json:"run_ns"`
 	QueueNs int64 `json:"queue_ns"`
 
-	Threads     int         `json:"threads"`               // gauge
-	ThreadsRead int         `json:"threads_read"`          // of these; fewer when there are more than the sampler's limit
-	Busiest     []ThreadUse `json:"busiest,omitempty"`     // at most 8, by descending RunNs; threads with nothing to show are left out
-	States      ThreadCount `json:"states,omitzero"`       // gauge over the threads read, only in samples that looked
-	Waits       []WaitCount `json:"waits,omitempty"`       // gauge: where sleeping threads sleep, at most 8, only in samples that looked
-	Voluntary   int64       `json:"voluntary"`             // context switches, sum over the threads; -1 in samples that did not look
-	Involuntary int64       `json:"involuntary"`           // likewise; the interval of both is SwitchesNs
-	SwitchesNs  int64       `json:"switches_ns,omitempty"` // width of the interval of Voluntary and Involuntary
-	RSSBytes    int64       `json:"rss_bytes"`             // gauge
-	OpenFiles   int         `json:"open_files,omitempty"`  // gauge, only in samples that looked; -1 when it may not be counted
+	Threads      int         `json:"threads"`                 // gauge
+	ThreadsRead  int         `json:"threads_read"`            // of these; fewer when there are more than the sampler's limit
+	Busiest      []ThreadUse `json:"busiest,omitempty"`       // at most 8, by descending RunNs; threads with nothing to show are left out
+	States       ThreadCount `json:"states,omitzero"`         // gauge over the threads read, only in samples that looked
+	Waits        []WaitCount `json:"waits,omitempty"`         // gauge: where sleeping threads sleep, at most 8, only in samples that looked
+	Voluntary    int64       `json:"voluntary"`               // context switches, sum over the threads; -1 in samples that did not look
+	Involuntary  int64       `json:"involuntary"`             // likewise; the interval of both is SwitchesNs
+	SwitchesNs   int64       `json:"switches_ns,omitempty"`   // width of the interval of Voluntary and Involuntary
+	ReadBytes    int64       `json:"read_bytes,omitempty"`    // from block devices (/proc/PID/io), over SwitchesNs; -1 when it may not be read
+	WrittenBytes int64       `json:"written_bytes,omitempty"` // to block devices, the same
+	RSSBytes     int64       `json:"rss_bytes"`               // gauge
+	OpenFiles    int         `json:"open_files,omitempty"`    // gauge, only in samples that looked; -1 when it may not be counted
 }
 
 // ThreadUse is one thread over the interval of its ProcessRow.
@@ -411,6 +414,9 @@ type Peer struct {
 	Awaiting   int `json:"awaiting"`
 	Quiet      int `json:"quiet"`
 	Connecting int `json:"connecting,omitempty"` // handshake under way: not in Sockets
+	// PID of the process at the other end where that is on this host, the outermost
+	// one of its program; it and its children have rows of their own, of role peer.
+	PID int `json:"pid,omitempty"`
 }
 
 // TCPRow is the host's (namespace's) TCP counters over one interval:

@@ -9,6 +9,8 @@ type Stacks struct {
 	Processes []StackProcess `json:"processes"`
 	CPU       *CPUStacks     `json:"cpu,omitempty"`
 	OffCPU    *OffCPUStacks  `json:"off_cpu,omitempty"`
+	// Peers are the servers on this host that the server is connected to.
+	Peers []PeerStacks `json:"peers,omitempty"`
 	// Missing says in words what could not be named or sampled.
 	Missing []string `json:"missing,omitempty"`
 }
@@ -20,6 +22,20 @@ type StackProcess struct {
 	// Runtime is "go", "java", "python", "node", "php", "ruby", "dotnet", "erlang",
 	// "perl" or "native"; "" where it may not be read.
 	Runtime string `json:"runtime,omitempty"`
+}
+
+// PeerStacks is what another server ran and waited for, a database perhaps, by the
+// same samples and in the same bursts as the server's own.
+type PeerStacks struct {
+	// PID of its outermost process; its children of the same program are counted in.
+	PID     int    `json:"pid"`
+	Comm    string `json:"comm"`
+	Runtime string `json:"runtime,omitempty"`
+	// Samples of its CPU, and what they were of.
+	Samples  int            `json:"samples"`
+	Packages []StackPackage `json:"packages"`
+	// Waits of its threads. To wait for the server's next question is idle.
+	Waits []StackWait `json:"waits"`
 }
 
 // CPUStacks are samples of what ran.

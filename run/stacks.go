@@ -10,17 +10,26 @@ import (
 	"ceiling/record"
 )
 
-// stacker takes stacks of the server's processes while the window is open. It
-// follows the observer, which finds the processes.
+// stacker takes stacks of the server's processes while the window is open, and of
+// those of the servers behind it. It follows the observer, which finds them.
 type stacker struct {
-	mu      sync.Mutex
-	pids    map[int]bool
-	cpu     *stacks.CPUSampler
-	off     *stacks.OffSampler
-	missing []record.NotMeasured
-	opened  chan struct{} // closed when the samplers are
-	found   stacks.Summary
+	mu    sync.Mutex     // of what the observer has found
+	pids  []int          // the server's
+	peers []peerProcess  // of the servers behind it
+	asked map[string]int // the outermost process that answers on an address
+
+	samplers sync.Mutex
+	telling  sync.WaitGroup
+	cpu      *stacks.CPUSampler
+	off      *stacks.OffSampler
+	begun    bool
+	over     bool
+	missing  []record.NotMeasured
+	opened   chan struct{} // closed when the samplers are
+	found    stacks.Summary
 }
+
+type peerProcess struct{ pid, parent int }
 
 // prepare loads what takes time, before the load begins.
 func (s *stacker) prepare(to target) {
@@ -34,18 +43,73 @@ func (s *stacker) prepare(to target) {
 
 // see takes a row of the observer's.
 func (s *stacker) see(row record.ObservedRow) {
-	r, ok := row.(*record.SubjectRow)
-	if !ok || r.Role != record.RoleSubject || r.Event == record.SubjectGone {
+	if !s.note(row) {
+		return
+	}
+	// To look into a program takes milliseconds that the observer does not have.
+	s.telling.Go(s.follow)
+}
+
+// note tells whether a row says something new.
+func (s *stacker) note(row record.ObservedRow) (fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r := row.(type) {
+	case *record.SubjectRow:
+		switch {
+		case r.Event == record.SubjectGone || r.Role == record.RoleGenerator:
+		case r.Role == record.RolePeer:
+			s.peers, fresh = append(s.peers, peerProcess{r.PID, r.ParentPID}), true
+		case !slices.Contains(s.pids, r.PID):
+			s.pids, fresh = append(s.pids, r.PID), true
+		}
+	case *record.PeersRow:
+		for i := range r.Peers {
+			if p := &r.Peers[i]; p.PID != 0 && s.asked[p.Addr] != p.PID {
+				if s.asked == nil {
+					s.asked = map[string]int{}
+				}
+				s.asked[p.Addr], fresh = p.PID, true
+			}
+		}
+	}
+	return fresh
+}
+
+// follow tells the samplers of those that they do not know yet.
+func (s *stacker) follow() {
+	s.samplers.Lock()
+	defer s.samplers.Unlock()
+	s.tell()
+}
+
+func (s *stacker) tell() {
+	var to interface {
+		Watch(pid int)
+		WatchPeer(pid, parent int)
+		Answers(root int, addr string)
+	}
+	switch {
+	case !s.begun || s.over:
+		return
+	case s.cpu != nil:
+		to = s.cpu
+	case s.off != nil:
+		to = s.off
+	default:
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pids == nil {
-		s.pids = map[int]bool{}
+	pids, peers, asked := slices.Clone(s.pids), slices.Clone(s.peers), maps.Clone(s.asked)
+	s.mu.Unlock()
+	for _, pid := range pids {
+		to.Watch(pid)
 	}
-	s.pids[r.PID] = true
-	if s.cpu != nil {
-		s.cpu.Watch(r.PID)
+	for _, p := range peers {
+		to.WatchPeer(p.pid, p.parent)
+	}
+	for addr, root := range asked {
+		to.Answers(root, addr)
 	}
 }
 
@@ -59,12 +123,12 @@ func (s *stacker) open() {
 }
 
 func (s *stacker) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.pids) == 0 {
+	s.samplers.Lock()
+	defer s.samplers.Unlock()
+	pids := s.server()
+	if len(pids) == 0 {
 		return // the server is not on this host; the observer has said so
 	}
-	pids := slices.Sorted(maps.Keys(s.pids))
 	cpu, err := stacks.NewCPUSampler(pids)
 	if err == nil {
 		err = cpu.Start()
@@ -77,6 +141,15 @@ func (s *stacker) begin() {
 	if s.off != nil {
 		s.off.Start(cpu, pids)
 	}
+	s.begun = true
+	s.tell()
+}
+
+// server is the server's processes.
+func (s *stacker) server() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pids)
 }
 
 // close ends with the window.
@@ -84,6 +157,9 @@ func (s *stacker) close() {
 	if s.opened != nil {
 		<-s.opened
 	}
+	s.samplers.Lock()
+	defer s.samplers.Unlock()
+	s.over = true
 	if s.off != nil {
 		s.off.Stop()
 	}
@@ -95,7 +171,8 @@ func (s *stacker) close() {
 // end names what was sampled, once the load is over and while the server is there.
 func (s *stacker) end(host string) {
 	s.close()
-	if len(s.pids) == 0 {
+	s.telling.Wait()
+	if len(s.server()) == 0 {
 		return
 	}
 	if s.found = stacks.Summarize(s.cpu, s.off); s.found.Stacks != nil {

@@ -59,7 +59,7 @@ func starvedGenerators() []Scenario {
 // Scenarios are all there are.
 func Scenarios() []Scenario {
 	var all []Scenario
-	for _, group := range [][]Scenario{busyServers(), idleServers(), paths(), troubles(), starvedGenerators()} {
+	for _, group := range [][]Scenario{busyServers(), idleServers(), askedServers(), paths(), troubles(), starvedGenerators()} {
 		all = append(all, group...)
 	}
 	return all

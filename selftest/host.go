@@ -94,8 +94,17 @@ func (g *ground) lacks(n need) string {
 		return g.noNamespaces
 	case n.cgroup && g.noCgroup != "":
 		return g.noCgroup
+	case n.disk && inMemory(os.TempDir()):
+		return "temporary files are kept in memory, where a sync does nothing"
 	}
 	return g.lacksSoftware(strings.Fields(n.software))
+}
+
+// inMemory tells a directory that is on no disk.
+func inMemory(dir string) bool {
+	const tmpfs, ramfs = 0x01021994, 0x858458f6
+	var fs syscall.Statfs_t
+	return syscall.Statfs(dir, &fs) == nil && (fs.Type == tmpfs || fs.Type == ramfs)
 }
 
 // sweep removes what processes have left that are gone: links, namespaces and

@@ -27,16 +27,6 @@ func idleServers() []Scenario {
 			p := planted.Params{N: d.whole(3, 9), Sleep: d.ms(8, 30)}
 			return plan{says: fmt.Sprintf("%d × %v", p.N, p.Sleep), subject: host{kind: "pool", params: p}, spec: d.run(d.connections()), accept: only(verdict.ServerWait)}
 		}},
-		{"downstream-pool", "a slow server behind it, over n connections", need{}, func(d *dice) plan {
-			delay, n := d.ms(8, 30), d.whole(3, 9)
-			return plan{says: fmt.Sprintf("%d × %v", n, delay), helpers: []host{{kind: "sleep", params: planted.Params{Sleep: delay}}},
-				subject: host{kind: "forward", params: planted.Params{N: n}, toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait)}
-		}},
-		{"downstream-busy", "a server behind it with one busy thread", need{twoCPUs: true}, func(d *dice) plan {
-			p := planted.Params{CPU: d.us(400, 900)}
-			return plan{says: p.CPU.String(), helpers: []host{{kind: "thread", params: p}},
-				subject: host{kind: "forward", toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait)}
-		}},
 		{"downstream-delay", "a server behind it that takes its time, for as many as come", need{}, func(d *dice) plan {
 			// More connections would carry more: by that the slots are scarce,
 			// and the time goes by in a wait of the server's. The first answers,
@@ -77,6 +67,27 @@ func idleServers() []Scenario {
 			s := open(d.run(128), d.share(.05, .15)*d.capacity(p.CPU))
 			s.SLO = spec.SLO{{Metric: spec.MetricResponse, Quantile: .95, Less: true, Limit: 60e6}}
 			return plan{says: fmt.Sprintf("%v every %v, asked %s", p.Sleep, p.Period, s.Rate), subject: host{kind: "pause", params: p}, spec: s, accept: only(verdict.AskedRate, "stood still in")}
+		}},
+	}
+}
+
+// askedServers plant a limit in a server that the subject asks, or before it.
+func askedServers() []Scenario {
+	return []Scenario{
+		{"downstream-pool", "a slow server behind it, over n connections", need{}, func(d *dice) plan {
+			delay, n := d.ms(8, 30), d.whole(3, 9)
+			return plan{says: fmt.Sprintf("%d × %v", n, delay), helpers: []host{{kind: "sleep", params: planted.Params{Sleep: delay}}},
+				subject: host{kind: "forward", params: planted.Params{N: n}, toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait, fmt.Sprintf("its %d connections to", n))}
+		}},
+		{"downstream-busy", "a server behind it with one busy thread", need{twoCPUs: true}, func(d *dice) plan {
+			p := planted.Params{CPU: d.us(400, 900)}
+			return plan{says: p.CPU.String(), helpers: []host{{kind: "thread", params: p}},
+				subject: host{kind: "forward", toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait, "out of cpu")}
+		}},
+		{"downstream-sync", "a server behind it that has every request synced to its disk", need{disk: true}, func(d *dice) plan {
+			n := d.whole(3, 9)
+			return plan{says: fmt.Sprintf("%d connections", n), helpers: []host{{kind: "sync"}},
+				subject: host{kind: "forward", params: planted.Params{N: n}, toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait, "waits for its disk")}
 		}},
 	}
 }

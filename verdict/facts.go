@@ -58,6 +58,7 @@ type facts struct {
 	late                      *stretchFacts // what broke the SLO, where that was some of the window
 	crowd                     crowdFacts
 	peers                     peerFacts
+	behind                    []behindServer // servers on the same host that it asks
 	sleeps                    threadFacts
 	observerShare             figure // of one core, of the dearest observer
 	lostLater                 []record.NotMeasured
@@ -144,6 +145,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.clock = clockOf(f, series)
 	f.crowd = crowdOf(f, series)
 	f.peers = peersOf(f, series)
+	f.behind = behindOf(f, series)
 	f.sleeps = sleepsOf(f, series)
 	f.observerShare = observerShareOf(f, series)
 	f.lostLater = lostLater(f, series)

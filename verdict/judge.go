@@ -30,6 +30,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		slowdown(f, &found)
 		explainCPU(f, &found)
 		explainBlocked(f, &found)
+		explainPool(f, &found)
 	}
 	v := record.Verdict{
 		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,

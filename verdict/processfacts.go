@@ -52,17 +52,22 @@ type quota struct {
 // processesOf sums the rows of one role, on one host or, with "", on the one
 // that most of them are of.
 func processesOf(f *facts, series *record.Series, role, host string) processFacts {
+	return processesAmong(f, series, role, host, func(int) bool { return true })
+}
+
+// processesAmong is processesOf some of them.
+func processesAmong(f *facts, series *record.Series, role, host string, among func(pid int) bool) processFacts {
 	var p processFacts
 	var rows []*record.ProcessRow
 	for _, row := range observed[*record.ProcessRow](f, series) {
-		if row.Role == role && row.WidthNs > 0 && (host == "" || row.Host == host) {
+		if row.Role == role && row.WidthNs > 0 && (host == "" || row.Host == host) && among(row.PID) {
 			rows = append(rows, row)
 		}
 	}
 	if host == "" {
 		host = hostWithMost(rows)
 	}
-	p.nameThem(f, series, role, host)
+	p.nameThem(f, series, role, host, among)
 	if len(rows) == 0 {
 		return p
 	}
@@ -93,14 +98,14 @@ func hostWithMost(rows []*record.ProcessRow) string {
 
 // nameThem reads who the processes are and what happened to them. Several
 // agents each name their own.
-func (p *processFacts) nameThem(f *facts, series *record.Series, role, host string) {
+func (p *processFacts) nameThem(f *facts, series *record.Series, role, host string, among func(pid int) bool) {
 	if series == nil {
 		return
 	}
 	end := f.endNs()
 	first := true
 	for _, row := range sorted(record.Of[*record.SubjectRow](series)) {
-		if row.Role != role || row.TNs > end || len(f.run.Agents) > 0 && host != "" && row.Host != host {
+		if row.Role != role || !among(row.PID) || row.TNs > end || len(f.run.Agents) > 0 && host != "" && row.Host != host {
 			continue
 		}
 		switch row.Event {

@@ -53,7 +53,7 @@ func ruleServerWait(f *facts) finding {
 		u := f.waitsFor()
 		out.answer = yes
 		out.pro = append(out.pro, evidence("series.peers", u.used, "sockets", "on %.0f connections to %s the server waits for an answer", u.used, u.addr))
-		out.because = fmt.Sprintf("server wait: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, u.addr)
+		out.because = fmt.Sprintf("server wait: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, f.called(u))
 		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) tell whether it takes its time or has a queue", u.addr, 2*f.run.Load.Connections)
 	case f.crowd.is == unclear && !f.fewSlots():
 		out.answer = cannotTell

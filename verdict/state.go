@@ -140,7 +140,8 @@ func (f *facts) foreign() figure {
 	return some(math.Max(used, 0))
 }
 
-// others is the CPU that neither side used on the server's host, in cores.
+// others is the CPU that neither side used on the server's host, nor the servers that
+// it asks, in cores.
 func (f *facts) others() figure {
 	if !f.host.known || !f.subject.known {
 		return figure{}
@@ -151,6 +152,9 @@ func (f *facts) others() figure {
 			return figure{}
 		}
 		used -= f.generator.cores.value
+	}
+	for i := range f.behind {
+		used -= f.behind[i].cores
 	}
 	return some(math.Max(used, 0))
 }

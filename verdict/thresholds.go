@@ -315,6 +315,9 @@ const (
 	// requests queue for it. The rest is between the answer and the next
 	// question, or within the kernel's tick by which the two are told apart.
 	poolBusy = 0.8
+	// behindFull of the cores that a database may use leave it nothing: what is
+	// missing it loses to waking up and to whoever shares them.
+	behindFull = 0.9
 	// poolFewer is how much smaller than the requests under way a pool has to
 	// be for some to wait for it.
 	poolFewer = 0.9

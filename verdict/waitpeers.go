@@ -33,6 +33,7 @@ type peerUse struct {
 	connecting float64
 	timed      bool // what was sent last is known
 	seen       int  // samples
+	pid        int  // of the process at the other end, where that is on this host; 0: not known
 }
 
 // peersOf gathers the rows of the server's host.
@@ -73,6 +74,9 @@ func peersOf(f *facts, series *record.Series) peerFacts {
 func (u *peerUse) add(one *record.Peer) {
 	count := func(n int) float64 { return math.Min(math.Max(float64(n), 0), math.Max(float64(one.Sockets), 0)) }
 	u.seen++
+	if one.PID != 0 {
+		u.pid = one.PID
+	}
 	u.low, u.high = min(u.low, one.Sockets), max(u.high, one.Sockets)
 	u.sockets += count(one.Sockets)
 	u.used += max(count(one.Awaiting), count(one.Unread), count(one.Unacked))
@@ -137,7 +141,10 @@ func (f *facts) peerClue(wall *record.Wall) clue {
 			next = f.poolStep(u, n, wall)
 			c.doubts = append(c.doubts, fmt.Sprintf("that the connections to %s are a pool and that requests wait for them is concluded from their number, which stays; many requests may share one (HTTP/2, pipelining)", u.addr))
 		case u.timed && u.used >= mostOf*n:
-			next = fmt.Sprintf("measure %s by itself: %.0f of %.0f requests wait for its answers", u.addr, math.Min(u.used, n), n)
+			next = fmt.Sprintf("measure %s by itself: %.0f of %.0f requests wait for its answers", f.called(u), math.Min(u.used, n), n)
+			if b := f.behindAt(u.addr); b != nil && b.known && b.limit(f) == nil {
+				next += fmt.Sprintf(", and it takes its time: %s", b.spare())
+			}
 		case u.connecting >= 1 && u.connecting >= u.sockets:
 			next = fmt.Sprintf("see why %s does not take connections: %.3g are under way on average", u.addr, u.connecting)
 		}
@@ -166,8 +173,12 @@ func (f *facts) poolStep(u *peerUse, n float64, wall *record.Wall) string {
 	if f.open {
 		gains = "up to twice the rate before they queue"
 	}
-	return fmt.Sprintf("allow more connections to %s: the server %s a pool of %d, and of %.0f requests %.0f wait for one; twice as many give %s, if %s can take it",
-		u.addr, may, u.high, n, n-size, gains, u.addr)
+	can := "if " + u.addr + " can take it"
+	if b := f.behindAt(u.addr); b != nil && b.known && b.limit(f) == nil {
+		can = "and it can take them: " + b.spare()
+	}
+	return fmt.Sprintf("allow more connections to %s: the server %s a pool of %d, and of %.0f requests %.0f wait for one; twice as many give %s, %s",
+		f.called(u), may, u.high, n, n-size, gains, can)
 }
 
 // says is one address as a fact.

@@ -46,18 +46,22 @@ func (f *facts) cpuStackEvidence() (*record.Evidence, *record.StackPackage) {
 	if s == nil || s.CPU == nil || s.CPU.Samples < stacksFewest || len(s.CPU.Packages) == 0 {
 		return nil, nil
 	}
-	var parts []string
-	for i := range s.CPU.Packages[:min(len(s.CPU.Packages), packagesSaid)] {
-		p := &s.CPU.Packages[i]
-		if i > 0 && p.Share < packageMatters {
-			break
-		}
-		parts = append(parts, packageText(p))
-	}
 	top := &s.CPU.Packages[0]
 	e := evidence("stacks.cpu.packages", top.Share, "share", "server CPU by stacks: %s (%s at %d Hz)",
-		strings.Join(parts, ", "), plural(s.CPU.Samples, "sample", "samples"), s.CPU.Hz)
+		packagesText(s.CPU.Packages), plural(s.CPU.Samples, "sample", "samples"), s.CPU.Hz)
 	return &e, top
+}
+
+// packagesText lists the packages with most of the CPU.
+func packagesText(list []record.StackPackage) string {
+	var parts []string
+	for i := range list[:min(len(list), packagesSaid)] {
+		if i > 0 && list[i].Share < packageMatters {
+			break
+		}
+		parts = append(parts, packageText(&list[i]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // packageShare is the largest share in one sentence.
@@ -133,7 +137,11 @@ const runtimeNative = "native"
 
 // cpuTool is what profiles the CPU of the server's runtime.
 func (f *facts) cpuTool() string {
-	name, pid := f.serverRuntime()
+	return profilerOf(f.serverRuntime())
+}
+
+// profilerOf is what profiles the CPU of a process in that runtime.
+func profilerOf(name string, pid int) string {
 	switch name {
 	case "":
 		return "--pprof, perf"

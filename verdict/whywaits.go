@@ -37,9 +37,14 @@ func (f *facts) tellingWaits() []offWait {
 	if s == nil || s.OffCPU == nil || s.OffCPU.Bursts < burstsFewest || s.OffCPU.BurstNs <= 0 {
 		return nil
 	}
+	return telling(s.OffCPU.Waits, s.OffCPU.BurstNs)
+}
+
+// telling sums up those that tell of waits that were seen for some time.
+func telling(waits []record.StackWait, burstNs int64) []offWait {
 	var list []offWait
 	total := 0.0
-	for _, w := range s.OffCPU.Waits {
+	for _, w := range waits {
 		if w.Idle || w.Reason == record.WaitCPU || w.Ns <= 0 {
 			continue
 		}
@@ -58,7 +63,7 @@ func (f *facts) tellingWaits() []offWait {
 	}
 	for i := range list {
 		list[i].share = float64(list[i].Ns) / total
-		list[i].Threads = float64(list[i].Ns) / float64(s.OffCPU.BurstNs)
+		list[i].Threads = float64(list[i].Ns) / float64(burstNs)
 	}
 	slices.SortStableFunc(list, func(a, b offWait) int {
 		return cmp.Or(cmp.Compare(weak(a.Reason), weak(b.Reason)), cmp.Compare(b.Ns, a.Ns))

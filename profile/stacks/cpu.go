@@ -4,9 +4,11 @@
 package stacks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -66,17 +68,73 @@ type members struct {
 	mu     sync.Mutex
 	spaces map[int]*symbol.Space
 	failed map[int]error
+	peers  map[int]*peer // of those that are not the server's: whose they are
+}
+
+// peer is another server, that the server is connected to.
+type peer struct {
+	root  int             // its outermost process
+	addrs map[string]bool // that it answers on
+	ports map[uint16]bool
 }
 
 func newMembers() *members {
-	return &members{spaces: map[int]*symbol.Space{}, failed: map[int]error{}}
+	return &members{spaces: map[int]*symbol.Space{}, failed: map[int]error{}, peers: map[int]*peer{}}
 }
 
-// pids lists them.
+// pids lists them, the server's first.
 func (m *members) pids() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.spaces))
+	list := slices.Sorted(maps.Keys(m.spaces))
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(m.order(a), m.order(b)) })
+	return list
+}
+
+func (m *members) order(pid int) int {
+	if m.peers[pid] != nil {
+		return 1
+	}
+	return 0
+}
+
+// watchPeer adds a process of another server: its outermost, or a child of one that
+// is known.
+func (m *members) watchPeer(pid, parent int) {
+	m.mu.Lock()
+	of := m.peers[parent]
+	if of == nil {
+		of = m.peers[pid]
+	}
+	if of == nil {
+		of = &peer{root: pid, addrs: map[string]bool{}, ports: map[uint16]bool{}}
+	}
+	if m.spaces[pid] == nil || m.peers[pid] != nil { // never one of the server's
+		m.peers[pid] = of
+	}
+	m.mu.Unlock()
+	m.watch(pid)
+}
+
+// answers tells on what address a peer is asked.
+func (m *members) answers(root int, addr string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.peers[root]
+	if of == nil {
+		return
+	}
+	of.addrs[addr] = true
+	if at, err := netip.ParseAddrPort(addr); err == nil {
+		of.ports[at.Port()] = true
+	}
+}
+
+// peerOf is whose a process is: nil of the server's.
+func (m *members) peerOf(pid int) *peer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.peers[pid]
 }
 
 // membersMax bounds them: a server that forks for each request has many.
@@ -110,7 +168,11 @@ func (m *members) forked(pid, parent int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.spaces, pid) // the number may have been another's
+	delete(m.peers, pid)
 	if m.spaces[parent] != nil && len(m.spaces) < membersMax {
+		if of := m.peers[parent]; of != nil {
+			m.peers[pid] = of
+		}
 		_ = m.open(pid)
 	}
 }
@@ -251,6 +313,14 @@ func (c *CPUSampler) closeEvents() {
 // Watch counts the samples of a further process, from any goroutine. Where not
 // every CPU is sampled it is only named.
 func (c *CPUSampler) Watch(pid int) { c.members.watch(pid) }
+
+// WatchPeer has a process of another server that the server is connected to
+// sampled too: its outermost one, or a child of one that is known. What it does is
+// kept apart.
+func (c *CPUSampler) WatchPeer(pid, parent int) { c.members.watchPeer(pid, parent) }
+
+// Answers tells on what address the peer with an outermost process is asked.
+func (c *CPUSampler) Answers(root int, addr string) { c.members.answers(root, addr) }
 
 // Start begins the sampling.
 func (c *CPUSampler) Start() error {

@@ -21,6 +21,8 @@ type object struct {
 	local netip.AddrPort
 	// remote end, of TCP.
 	remote netip.AddrPort
+	// accepted: of a unix socket, the other end connected to this one.
+	accepted bool
 	// pid of the process at the other end, where the kernel says it (unix).
 	pid int
 	// device that holds a file.
@@ -93,6 +95,7 @@ func socketOf(pid, fd int) object {
 	switch at := local.(type) {
 	case *syscall.SockaddrUnix:
 		o.kind, o.name = "unix", at.Name
+		o.accepted = at.Name != "" && remote != nil
 		if to, ok := remote.(*syscall.SockaddrUnix); ok && to.Name != "" {
 			o.name = to.Name
 		}

@@ -112,6 +112,11 @@ func (o *OffSampler) Start(with *CPUSampler, pids []int) {
 	}()
 }
 
+// Watch, WatchPeer and Answers are those of CPUSampler, where there is none.
+func (o *OffSampler) Watch(pid int)                 { o.members.watch(pid) }
+func (o *OffSampler) WatchPeer(pid, parent int)     { o.members.watchPeer(pid, parent) }
+func (o *OffSampler) Answers(root int, addr string) { o.members.answers(root, addr) }
+
 // Stop ends it and gives back what it held.
 func (o *OffSampler) Stop() {
 	if o.stop != nil {
@@ -270,9 +275,11 @@ func (o *OffSampler) take(w wait, v sum) {
 
 // add sums up a wait of a thread.
 func (o *OffSampler) add(b *blocked, tid int, arg uint64, ns, times int64) {
-	o.seenNs += ns
-	if b.state&(1<<stateBits-1) == runnable {
-		o.runnableNs += ns
+	if o.members.peerOf(b.space.PID) == nil {
+		o.seenNs += ns
+		if b.state&(1<<stateBits-1) == runnable {
+			o.runnableNs += ns
+		}
 	}
 	b.thread = o.group(b.space.PID, tid)
 	switch {
@@ -305,6 +312,9 @@ func (o *OffSampler) keyOf(b *blocked) []byte {
 	k = append(append(k, b.object.kind...), 0)
 	k = append(append(k, b.object.name...), 0)
 	k = append(append(k, b.object.local.String()...), 0)
+	if b.object.accepted {
+		k = append(k, 1)
+	}
 	k = binary.NativeEndian.AppendUint64(k, uint64(b.call))
 	k = binary.NativeEndian.AppendUint64(k, b.arg)
 	k = binary.NativeEndian.AppendUint32(k, b.state)

@@ -219,7 +219,7 @@ func TestServedConnectionsAreIdle(t *testing.T) {
 	check := func(what string, o object, reason string, idle bool) {
 		t.Helper()
 		b.object = o
-		if r, i := b.reason(kernel, nil, "", 8080); r != reason || i != idle {
+		if r, i := b.reason(kernel, nil, "", func(p uint16) bool { return p == 8080 }); r != reason || i != idle {
 			t.Errorf("%s: %s, idle %v", what, r, i)
 		}
 	}
@@ -235,7 +235,7 @@ func TestServedConnectionsAreIdle(t *testing.T) {
 	b.state = 9<<stateBits | 1
 	check("a condition", object{}, record.WaitCondition, true)
 	b.space.Runtime = symbol.Python
-	if r, idle := b.reason(kernel, nil, "_PyRuntime", 0); r != record.WaitInterpreterLock || idle {
+	if r, idle := b.reason(kernel, nil, "_PyRuntime", nil); r != record.WaitInterpreterLock || idle {
 		t.Errorf("a lock in _PyRuntime: %s, %v", r, idle)
 	}
 	b.state = runnable

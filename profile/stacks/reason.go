@@ -90,7 +90,7 @@ func futexReason(b *blocked, user []symbol.Frame, variable string) string {
 }
 
 // reason says what a wait is for, and whether it tells anything.
-func (b *blocked) reason(kernel, user []symbol.Frame, variable string, served uint16) (reason string, idle bool) {
+func (b *blocked) reason(kernel, user []symbol.Frame, variable string, served func(uint16) bool) (reason string, idle bool) {
 	if b.state&(1<<stateBits-1) == runnable {
 		return record.WaitCPU, false
 	}
@@ -110,7 +110,7 @@ func (b *blocked) reason(kernel, user []symbol.Frame, variable string, served ui
 		return reason, true
 	case record.WaitReceive, record.WaitSend:
 		// On the connections that the load comes by they wait for the load.
-		return reason, o.kind != "tcp" && o.kind != "unix" || o.kind == "tcp" && (!o.remote.IsValid() || served != 0 && o.local.Port() == served)
+		return reason, o.kind != "tcp" && o.kind != "unix" || o.accepted || o.kind == "tcp" && (!o.remote.IsValid() || served(o.local.Port()))
 	case record.WaitSleep:
 		return reason, b.space.Runtime == symbol.Go // sysmon's; a sleeping goroutine has no thread
 	}

@@ -24,7 +24,7 @@ import (
 // sleptBefore is their stack's number.
 const sleptBefore = -1 << 16
 
-// sleepers names them to the program, and counts all threads.
+// sleepers names them to the program, and counts the server's threads.
 func (o *OffSampler) sleepers(pids []int) (threads int, err error) {
 	looked := 0
 	for _, pid := range pids {
@@ -32,7 +32,9 @@ func (o *OffSampler) sleepers(pids []int) (threads int, err error) {
 		if err != nil {
 			continue // it has ended
 		}
-		threads += len(entries)
+		if o.members.peerOf(pid) == nil {
+			threads += len(entries)
+		}
 		for _, e := range entries {
 			tid, err := strconv.Atoi(e.Name())
 			if err != nil {

@@ -74,17 +74,34 @@ func Summarize(c *CPUSampler, o *OffSampler) Summary {
 	}
 	frames, missing := symbol.Resolve(addresses)
 	s.Processes = m.list()
+	peers := map[*peer]*record.PeerStacks{}
 	if c != nil {
 		stacks := c.table.name(frames)
-		s.CPU, out.CPU = c.figures(stacks), fold(stacks, 1)
+		for who, list := range m.apart(stacks) {
+			if who == nil {
+				s.CPU, out.CPU = c.figures(list, c.table.all-valueOf(stacks)+valueOf(list)), fold(list, 1)
+				continue
+			}
+			one := m.peerStacks(peers, who)
+			one.Samples = valueOf(list)
+			one.Packages = packagesOf(list, float64(one.Samples))
+		}
 		missing = append(missing, c.missing()...)
 	}
 	if o != nil {
 		var stacks []named
-		s.OffCPU, stacks = o.figures(frames)
+		var waits map[*peer][]record.StackWait
+		s.OffCPU, stacks, waits = o.figures(frames)
+		for who, list := range waits {
+			m.peerStacks(peers, who).Waits = list
+		}
 		out.OffCPU = fold(stacks, 1000)
 		missing = append(missing, o.missing()...)
 	}
+	for _, one := range peers {
+		s.Peers = append(s.Peers, *one)
+	}
+	slices.SortFunc(s.Peers, func(a, b record.PeerStacks) int { return cmp.Compare(a.PID, b.PID) })
 	for pid, err := range m.failed {
 		missing = append(missing, fmt.Sprintf("names of process %d: %v", pid, err))
 	}
@@ -114,25 +131,56 @@ func (o *OffSampler) missing() (list []string) {
 	return list
 }
 
-// list is the processes, as the record has them.
+// apart divides stacks by whose they are; the server's are always among them.
+func (m *members) apart(list []named) map[*peer][]named {
+	of := map[*peer][]named{nil: nil}
+	for i := range list {
+		who := m.peerOf(list[i].space.PID)
+		of[who] = append(of[who], list[i])
+	}
+	return of
+}
+
+func valueOf(list []named) int {
+	sum := 0
+	for i := range list {
+		sum += int(list[i].value)
+	}
+	return sum
+}
+
+// peerStacks is the account of a peer.
+func (m *members) peerStacks(of map[*peer]*record.PeerStacks, who *peer) *record.PeerStacks {
+	if of[who] == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		of[who] = &record.PeerStacks{PID: who.root, Packages: []record.StackPackage{}, Waits: []record.StackWait{}}
+		if s := m.spaces[who.root]; s != nil {
+			of[who].Comm, of[who].Runtime = s.Comm, s.Runtime
+		}
+	}
+	return of[who]
+}
+
+// list is the server's processes, as the record has them.
 func (m *members) list() []record.StackProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := []record.StackProcess{}
 	for _, pid := range slices.Sorted(maps.Keys(m.spaces)) {
-		if s := m.spaces[pid]; s != nil && len(list) < processesMax {
+		if s := m.spaces[pid]; s != nil && m.peers[pid] == nil && len(list) < processesMax {
 			list = append(list, record.StackProcess{PID: pid, Comm: s.Comm, Runtime: s.Runtime})
 		}
 	}
 	return list
 }
 
-func (c *CPUSampler) figures(stacks []named) *record.CPUStacks {
+func (c *CPUSampler) figures(stacks []named, samples int) *record.CPUStacks {
 	out := &record.CPUStacks{
-		Method: c.method(), Hz: c.hz, DurationNs: int64(c.lasted), Samples: c.table.all, Lost: c.lost, CostNs: c.costNs, Events: c.opened,
+		Method: c.method(), Hz: c.hz, DurationNs: int64(c.lasted), Samples: samples, Lost: c.lost, CostNs: c.costNs, Events: c.opened,
 		Packages: []record.StackPackage{}, Functions: []record.StackFunction{},
 	}
-	all := float64(c.table.all)
+	all := float64(samples)
 	if all == 0 {
 		return out
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 
 	"ceiling/profile/symbol"
 	"ceiling/record"
@@ -39,33 +41,65 @@ type waitSum struct {
 	peer      int
 }
 
-// figures sums the waits up, and answers them as stacks too.
-func (o *OffSampler) figures(frames map[symbol.Address]symbol.Frame) (*record.OffCPUStacks, []named) {
+// waitSums are the waits of one server.
+type waitSums map[waitPlace]*waitSum
+
+// figures sums the waits up, those of the server and those of its peers, and
+// answers the server's as stacks too.
+func (o *OffSampler) figures(frames map[symbol.Address]symbol.Frame) (*record.OffCPUStacks, []named, map[*peer][]record.StackWait) {
 	out := &record.OffCPUStacks{
 		Method: "sched_switch in bursts", Bursts: o.bursts, BurstNs: o.burstNs, ThreadNs: o.threadNs, SeenNs: o.seenNs, RunnableNs: o.runnableNs,
-		Switches: o.switched, CostNs: o.costNs, KernelNs: o.kernelNs, Waits: []record.StackWait{},
+		Switches: o.switched, CostNs: o.costNs, KernelNs: o.kernelNs,
 	}
-	sums := map[waitPlace]*waitSum{}
+	of := map[*peer]waitSums{nil: {}}
 	variables := map[symbol.Address]string{}
 	var stacks []named
 	for _, b := range o.table {
 		n := b.named(frames)
-		stacks = append(stacks, n)
-		variable := b.variable(variables)
-		at := b.place(n.frames[:n.inKernel], n.frames[n.inKernel:], variable, o.served)
-		s := sums[at]
-		if s == nil {
-			s = &waitSum{tids: map[int]bool{}, remote: b.object.remote, peer: b.object.pid}
-			sums[at] = s
+		who := o.members.peerOf(b.space.PID)
+		if who == nil {
+			stacks = append(stacks, n)
 		}
-		s.ns += b.value
-		s.times += b.times
-		maps.Copy(s.tids, b.tids)
+		served := func(port uint16) bool { return o.served != 0 && port == o.served }
+		if who != nil {
+			served = func(port uint16) bool { return who.ports[port] }
+		}
+		if of[who] == nil {
+			of[who] = waitSums{}
+		}
+		of[who].add(b.place(n.frames[:n.inKernel], n.frames[n.inKernel:], b.variable(variables), served), b)
 	}
+	peers := map[*peer][]record.StackWait{}
+	for who, sums := range of {
+		peers[who] = sums.rows(float64(max(o.burstNs, 1)))
+	}
+	out.Waits = peers[nil]
+	delete(peers, nil)
+	for i := range out.Waits {
+		o.members.nameOther(&out.Waits[i])
+	}
+	slices.SortFunc(stacks, func(a, b named) int { return cmp.Compare(b.value, a.value) })
+	return out, stacks, peers
+}
+
+func (sums waitSums) add(at waitPlace, b *blocked) {
+	s := sums[at]
+	if s == nil {
+		s = &waitSum{tids: map[int]bool{}, remote: b.object.remote, peer: b.object.pid}
+		sums[at] = s
+	}
+	s.ns += b.value
+	s.times += b.times
+	maps.Copy(s.tids, b.tids)
+}
+
+// rows are the longest, as the record has them.
+func (sums waitSums) rows(burstNs float64) []record.StackWait {
+	list := []record.StackWait{}
 	for at, s := range sums {
-		out.Waits = append(out.Waits, at.row(s, float64(max(o.burstNs, 1))))
+		list = append(list, at.row(s, burstNs))
 	}
-	slices.SortFunc(out.Waits, func(a, b record.StackWait) int {
+	slices.SortFunc(list, func(a, b record.StackWait) int {
 		if a.Idle != b.Idle { // those that tell come first
 			if b.Idle {
 				return -1
@@ -74,9 +108,25 @@ func (o *OffSampler) figures(frames map[symbol.Address]symbol.Frame) (*record.Of
 		}
 		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)))
 	})
-	out.Waits = out.Waits[:min(len(out.Waits), listMax)]
-	slices.SortFunc(stacks, func(a, b named) int { return cmp.Compare(b.value, a.value) })
-	return out, stacks
+	return list[:min(len(list), listMax)]
+}
+
+// nameOther names the process at the other end of a wait, where it is on this host.
+func (m *members) nameOther(w *record.StackWait) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		if s := m.spaces[p.root]; s != nil && (w.Object != "" && p.addrs[w.Object] || w.ProcessPID == p.root) {
+			w.Process, w.ProcessPID = s.Comm, p.root
+			return
+		}
+	}
+	if w.ProcessPID == 0 {
+		return
+	}
+	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", w.ProcessPID)); err == nil {
+		w.Process = printable(strings.TrimSpace(string(comm)))
+	}
 }
 
 // named gives a wait's stack its names.
@@ -124,7 +174,7 @@ func (b *blocked) variable(known map[symbol.Address]string) string {
 }
 
 // place says what a wait is summed up with.
-func (b *blocked) place(kernel, user []symbol.Frame, variable string, served uint16) waitPlace {
+func (b *blocked) place(kernel, user []symbol.Frame, variable string, served func(uint16) bool) waitPlace {
 	at := waitPlace{pid: b.space.PID, thread: b.thread, object: b.object.name, device: b.object.device}
 	at.reason, at.idle = b.reason(kernel, user, variable, served)
 	if at.reason == record.WaitLock && at.object == "" {

@@ -1,0 +1,327 @@
+package observe
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"ceiling/internal/sys"
+	"ceiling/record"
+)
+
+// The processes at the other end of the subject's connections, where they run on
+// this host: a database, a cache, another server. The kernel is asked for the
+// other end's socket by its addresses (5 µs each), and the open files of the
+// host's processes are looked through for its number (1 µs each). A server that
+// forks for each connection is found by any of its children: it is the outermost
+// process of the same program, and its children of that program belong to it.
+
+const (
+	// ownersMost is how many connections are followed to their other end.
+	ownersMost = peersByOne
+	// ownerTries is how often an end is asked for that nobody has accepted yet.
+	ownerTries = 5
+	// peerProcessesMost bounds the processes that are watched with the subject's.
+	peerProcessesMost = 64
+	// ancestorsMost bounds the way up to the outermost process.
+	ancestorsMost = 8
+	// scansFree is how often a run looks through all processes whatever it costs.
+	scansFree = 2
+)
+
+// owners finds them.
+type owners struct {
+	t       *tools
+	subject *subject
+	diag    *dumper
+	exact   []byte // the question for one socket
+
+	mates  map[uint32]*mate // by the inode of the subject's end
+	wanted map[uint32]int   // inodes of other ends that are looked for, and their process once found
+	socket inetSocket
+	pids   []int
+	fds    []int
+
+	scans     int // looks at all processes, in this run
+	scannedNs int64
+	scanCost  int64 // ns of CPU
+}
+
+// mate is the other end of a connection.
+type mate struct {
+	inode uint32 // 0: not known
+	pid   int    // 0: not known, or not here
+	tries int
+	done  bool // looked for among all processes
+	kept  bool // its connection is still there
+}
+
+func newOwners(t *tools, s *subject, diag *dumper) *owners {
+	return &owners{t: t, subject: s, diag: diag, exact: exactQuestion(), mates: make(map[uint32]*mate), wanted: make(map[uint32]int)}
+}
+
+// find looks for those that are not known yet. all are the subject's connections,
+// unix the other ends of those that are unix sockets.
+func (o *owners) find(at tick, all []peerSocket, unix map[uint32]uint32) error {
+	if at.first() {
+		o.scans = 0
+	}
+	for _, m := range o.mates {
+		m.kept = false
+	}
+	clear(o.wanted)
+	for i := range all[:min(len(all), ownersMost)] {
+		s := &all[i]
+		m := o.mates[s.inode]
+		if m == nil {
+			m = &mate{}
+			o.mates[s.inode] = m
+		}
+		m.kept = true
+		if m.inode == 0 && m.tries < ownerTries && !s.connecting {
+			m.tries++
+			var err error
+			if m.inode, err = o.otherEnd(s, unix); err != nil {
+				return err
+			}
+		}
+		if m.inode != 0 && !m.done && m.pid == 0 {
+			o.wanted[m.inode] = 0
+		}
+	}
+	for inode, m := range o.mates {
+		if !m.kept {
+			delete(o.mates, inode)
+		}
+	}
+	if len(o.wanted) == 0 {
+		return nil
+	}
+	return o.search(at)
+}
+
+// pidOf is the process at the other end of a connection, 0 where it is not known.
+func (o *owners) pidOf(s *peerSocket) int {
+	if m := o.mates[s.inode]; m != nil {
+		return m.pid
+	}
+	return 0
+}
+
+// otherEnd is the inode of the socket at the other end; 0 where this network
+// namespace has none, or nobody has accepted it yet.
+func (o *owners) otherEnd(s *peerSocket, unix map[uint32]uint32) (uint32, error) {
+	if s.path != "" {
+		return unix[s.inode], nil
+	}
+	other := peerSocket{family: s.family, own: s.remote, remote: s.own}
+	other.askAny(o.exact)
+	if err := o.diag.ask(o.exact, sockDiagByFamily, 0); err != nil {
+		return 0, err
+	}
+	body, more, err := o.diag.next()
+	if _, is := err.(syscall.Errno); is || !more && err == nil { // ENOENT: it is not here; as in refresh
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := parseInetSocket(body, &o.socket); err != nil {
+		return 0, err
+	}
+	if o.socket.state == tcpListen { // what the kernel finds where nobody is connected
+		return 0, nil
+	}
+	return o.socket.inode, nil
+}
+
+// search looks through open files: of the processes that are watched already,
+// and of all where that does not find them.
+func (o *owners) search(at tick) error {
+	for _, p := range o.subject.processes {
+		if !p.gone && p.role == record.RolePeer {
+			o.lookInto(p.pid)
+		}
+	}
+	if o.settle(false) {
+		return nil
+	}
+	if o.scans >= scansFree && float64(at.tNs-o.scannedNs)*sharePeers < float64(o.scanCost) {
+		return nil
+	}
+	before, err := sys.SamplingThreadNs()
+	if err != nil {
+		return err
+	}
+	if o.pids, err = o.t.list.numbers(o.t.procDir, o.pids); err != nil {
+		return err
+	}
+	refused := 0
+	for _, pid := range o.pids {
+		if denied(o.lookInto(pid)) {
+			refused++
+		}
+	}
+	if !o.settle(true) && refused > 0 {
+		o.subject.miss("peers' processes", "the server's connections lead to processes of this host whose open files may not be read: run as root")
+	}
+	after, err := sys.SamplingThreadNs()
+	o.scans, o.scannedNs, o.scanCost = o.scans+1, at.tNs, after-before
+	return err
+}
+
+// lookInto looks for the ends among a process's open files.
+func (o *owners) lookInto(pid int) error {
+	dir, err := sys.OpenBelow(o.t.procDir, o.t.path.of("").number(pid).text("/fd").end())
+	if err != nil {
+		return err
+	}
+	defer closeFile(&dir)
+	if o.fds, err = o.t.list.numbers(dir, o.fds); err != nil {
+		return err
+	}
+	for _, fd := range o.fds {
+		inode, ok := o.t.socketInode(dir, fd)
+		if !ok || inode > math.MaxUint32 {
+			continue
+		}
+		if _, is := o.wanted[uint32(inode)]; is {
+			o.wanted[uint32(inode)] = pid
+		}
+	}
+	return nil
+}
+
+// settle hands over what was found, and tells whether that was all.
+func (o *owners) settle(final bool) (all bool) {
+	all = true
+	for _, m := range o.mates {
+		pid, is := o.wanted[m.inode]
+		switch {
+		case !is || m.done || m.pid != 0:
+		case pid != 0:
+			m.pid, m.done = o.peer(pid), true
+			delete(o.wanted, m.inode)
+		default:
+			m.done = final
+			all = false
+		}
+	}
+	return all
+}
+
+// peer has the server of a process watched, and answers its outermost process; 0
+// where that is the subject or the generator itself.
+func (o *owners) peer(pid int) int {
+	root := o.outermost(pid)
+	for _, p := range o.subject.processes {
+		if p.gone || p.pid != pid && p.pid != root {
+			continue
+		}
+		if p.role != record.RolePeer {
+			return 0
+		}
+		if p.pid == root {
+			return root
+		}
+	}
+	if err := o.subject.watch(record.RolePeer, root, "answers the server"); err != nil {
+		if !vanished(err) {
+			o.subject.miss("process at the other end of the server's connections", err.Error())
+		}
+		return 0
+	}
+	o.subject.adoptPeers(o.pids)
+	return root
+}
+
+// outermost goes up from a process as long as the program is the same one.
+func (o *owners) outermost(pid int) int {
+	exe := o.t.exeOf(pid)
+	for range ancestorsMost {
+		parent, ok := o.t.parentOf(pid)
+		if !ok || parent <= 1 || exe == "" || o.t.exeOf(parent) != exe || o.ours(parent) {
+			break
+		}
+		pid = parent
+	}
+	return pid
+}
+
+// ours tells whether a process is the subject's or the generator: a database that
+// one of them has started is not part of it.
+func (o *owners) ours(pid int) bool {
+	return slices.ContainsFunc(o.subject.processes, func(p *process) bool {
+		return p.pid == pid && p.role != record.RolePeer && !p.gone
+	})
+}
+
+// exeOf is a process's program, "" where it may not be read.
+func (t *tools) exeOf(pid int) string {
+	n, err := sys.LinkBelow(t.procDir, t.path.of("").number(pid).text("/exe").end(), t.link[:])
+	if err != nil {
+		return ""
+	}
+	return t.names.of(t.link[:n])
+}
+
+// parentOf is a process's parent.
+func (t *tools) parentOf(pid int) (int, bool) {
+	text, err := t.r.below(t.procDir, t.path.of("").number(pid).text("/stat").end())
+	if err != nil {
+		return 0, false
+	}
+	var st pidStat
+	if err := parsePIDStat(text, &st); err != nil || st.ended() {
+		return 0, false
+	}
+	return st.ppid, true
+}
+
+// peerWatched tells whether a process is one of those at the other end.
+func (s *subject) peerWatched(pid int) *process {
+	for _, p := range s.processes {
+		if p.pid == pid && p.role == record.RolePeer && !p.gone {
+			return p
+		}
+	}
+	return nil
+}
+
+// watchPeerChild watches a process that is a child of one at the other end and runs
+// the same program: a backend, a worker, a writer.
+func (s *subject) watchPeerChild(pid, parent int) error {
+	of := s.peerWatched(parent)
+	if of == nil || of.exe == "" || s.t.exeOf(pid) != of.exe || s.peerCount() >= peerProcessesMost {
+		return nil
+	}
+	return s.watch(record.RolePeer, pid, "child of "+strconv.Itoa(parent))
+}
+
+func (s *subject) peerCount() int {
+	n := 0
+	for _, p := range s.processes {
+		if p.role == record.RolePeer && !p.gone {
+			n++
+		}
+	}
+	return n
+}
+
+// adoptPeers looks for children that were there before their parent was watched.
+func (s *subject) adoptPeers(pids []int) {
+	for before := -1; before != len(s.processes); {
+		before = len(s.processes)
+		for _, pid := range pids {
+			if slices.ContainsFunc(s.processes, func(p *process) bool { return p.pid == pid && !p.gone }) {
+				continue
+			}
+			if parent, ok := s.t.parentOf(pid); ok {
+				if err := s.watchPeerChild(pid, parent); err != nil && !vanished(err) {
+					s.miss("a process of the server's peers", err.Error())
+				}
+			}
+		}
+	}
+}
