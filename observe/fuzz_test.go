@@ -115,6 +115,7 @@ func FuzzPIDFiles(f *testing.F) {
 	f.Add([]byte("socket:[17]"))
 	f.Add([]byte(pidIOText))
 	f.Add([]byte("max 100000\n"))
+	f.Add([]byte("Max open files            1024                 524288               files     \n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var st pidStat
 		if parsePIDStat(text, &st) == nil && (st.pid < 0 || st.threads < 0) {
@@ -122,6 +123,9 @@ func FuzzPIDFiles(f *testing.F) {
 		}
 		var status pidStatus
 		_ = parsePIDStatus(text, &status)
+		if parseOpenFilesLimit(text) < -1 {
+			t.Errorf("a limit of %d open files", parseOpenFilesLimit(text))
+		}
 		var s schedstat
 		_ = parseSchedstat(text, &s)
 		var io pidIO

@@ -320,6 +320,16 @@ func TestPIDFiles(t *testing.T) {
 	if parsePIDStatus([]byte("Uid:\t0\t0\n"), &status) == nil {
 		t.Error("half a status was accepted")
 	}
+	for text, want := range map[string]int64{
+		"Limit                     Soft Limit           Hard Limit           Units     \nMax processes             95971                95971                processes \n" +
+			"Max open files            1024                 524288               files     \n": 1024,
+		"Max open files            unlimited            unlimited            files     \n": -1,
+		"": 0, "Max open files\n": 0, "Max open files  12x  4 files\n": 0, "Max open files  99999999999999999999 4 files\n": 0,
+	} {
+		if got := parseOpenFilesLimit([]byte(text)); got != want {
+			t.Errorf("%q: %d open files, want %d", text, got, want)
+		}
+	}
 	if inode, ok := parseSocketLink([]byte("socket:[4711]")); !ok || inode != 4711 {
 		t.Error(inode, ok)
 	}

@@ -3,6 +3,7 @@ package observe
 import (
 	"bytes"
 	"errors"
+	"math"
 
 	"ceiling/record"
 )
@@ -180,6 +181,33 @@ func parsePIDIO(text []byte, s *pidIO) error {
 	}
 	s.written -= min(cancelled, s.written)
 	return nil
+}
+
+// parseOpenFilesLimit reads the soft limit on open files from /proc/PID/limits:
+// "Max open files    1024    4096    files". It is -1 for "unlimited" and 0 where
+// there is no such line.
+func parseOpenFilesLimit(text []byte) int64 {
+	const name = "Max open files"
+	c := cursor{p: text}
+	for {
+		line, ok := c.line()
+		if !ok {
+			return 0
+		}
+		if !hasPrefix(line, name) {
+			continue
+		}
+		l := cursor{p: line[len(name):]}
+		w := l.word()
+		if string(w) == "unlimited" {
+			return -1
+		}
+		v, n := leadingDecimal(w)
+		if n == 0 || n != len(w) || v > math.MaxInt64 {
+			return 0
+		}
+		return int64(v)
+	}
 }
 
 // countState counts a thread by its state letter.

@@ -35,6 +35,7 @@ type process struct {
 	cpus       string
 	cgroup     string
 	how        string
+	filesMax   int64 // as in record.SubjectRow
 	listeners  []uint64
 	gone       bool
 	announced  bool
@@ -117,6 +118,9 @@ func (p *process) describe(t *tools) error {
 		return err
 	}
 	p.cpus = string(status.cpusAllowed)
+	if text, err := t.r.below(p.dir, t.path.of("limits").end()); err == nil {
+		p.filesMax = parseOpenFilesLimit(text)
+	}
 	if n, err := sys.LinkBelow(p.dir, t.path.of("exe").end(), t.link[:]); err == nil {
 		p.exe = string(t.link[:n]) // another user's may not be read: "" says so
 	}

@@ -340,7 +340,7 @@ func (s *subject) emit(p *process, event string, at tick, emit Emit) {
 	s.row = record.SubjectRow{
 		ObservedHead: at.head(record.KindSubject), Event: event, Role: p.role, PID: p.pid, ParentPID: p.ppid,
 		StartTicks: p.startTicks, Comm: p.comm, Exe: p.exe, CPUsAllowed: p.cpus, Cgroup: p.cgroup,
-		Listeners: p.listeners, How: p.how,
+		Listeners: p.listeners, FilesMax: p.filesMax, How: p.how,
 	}
 	s.row.WidthNs, s.row.Late = 0, false
 	emit(&s.row)

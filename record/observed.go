@@ -161,6 +161,7 @@ type SubjectRow struct {
 	CPUsAllowed string   `json:"cpus_allowed,omitempty"` // as in Cpus_allowed_list, "0-3,8"
 	Cgroup      string   `json:"cgroup,omitempty"`       // path within the hierarchy of the cpu controller
 	Listeners   []uint64 `json:"listeners,omitempty"`    // inodes of the listening sockets it holds
+	FilesMax    int64    `json:"files_max,omitempty"`    // files it may have open, the soft limit (RLIMIT_NOFILE); 0 unknown, -1 none
 	How         string   `json:"how,omitempty"`          // how it was found: "listens on 127.0.0.1:8080", "child of 4711", "given"
 }
 

@@ -33,6 +33,13 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 	} else if run.Interrupted {
 		d.add("the run was interrupted before its plan ended")
 	}
+	if asked := run.Spec.Pprof; asked != "" && asked != "off" {
+		for _, n := range run.NotMeasured {
+			if n.What == "pprof" {
+				d.add("no profiles of the server%s: %s; check --pprof", f.of(n.Host), n.Why)
+			}
+		}
+	}
 	if slo.latency && !f.open {
 		d.add("a closed loop slows down with the server, so its latencies are kinder than users would see; hold an SLO with a rate (-R)")
 	}
@@ -129,6 +136,14 @@ func (d *doubts) ofTheHost(f *facts, ceiling string) {
 	}
 	for _, lost := range f.subject.lost {
 		d.add("a process of the server was lost during the run: %s", lost)
+	}
+	if n := f.neverAccepted(); n > 0 && ceiling != AcceptQueue {
+		d.add("%s; %s", f.unacceptedSays(), f.unacceptedNext())
+	} else if l := &f.unaccepted.files; l.full() && ceiling != AcceptQueue {
+		d.add("%s; %s", l.says(), l.next())
+	}
+	if f.acceptHurtsTail() && ceiling != AcceptQueue {
+		d.add("%s; %s", f.acceptTailSays(), acceptNext())
 	}
 	if f.accept.before > 0 && ceiling != AcceptQueue {
 		d.add("%.0f connections overflowed the server's accept queue before the window", f.accept.before)

@@ -178,6 +178,9 @@ func (f *facts) errorsNext() string {
 
 // timeoutNext is what to do about requests that took longer than allowed.
 func (f *facts) timeoutNext() string {
+	if f.neverAccepted() > 0 {
+		return f.unacceptedNext() // they would time out however long they are waited for
+	}
 	return "the server takes longer than --timeout: ask for less at once (-c, -R) or raise --timeout"
 }
 

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,20 @@ func TestErrorsFailARun(t *testing.T) {
 		v := Judge(c.run, nil)
 		if text := says(v); v.Outcome != c.outcome || !strings.Contains(text, c.has) || c.not != "" && strings.Contains(text, c.not) {
 			t.Errorf("%s: %s, want %s with %q and without %q:\n%s", c.name, v.Outcome, c.outcome, c.has, c.not, text)
+		}
+	}
+}
+
+// An endpoint for profiles that was named and does not answer is told; one that
+// was only looked for is not.
+func TestMissingProfilesAreTold(t *testing.T) {
+	run := closedRun()
+	run.NotMeasured = []record.NotMeasured{{What: "pprof", Why: "http://127.0.0.1:6060/nope/ answers 404 Not Found"}}
+	const says = "no profiles of the server: http://127.0.0.1:6060/nope/ answers 404 Not Found; check --pprof"
+	for asked, want := range map[string]bool{"http://127.0.0.1:6060/nope/": true, "off": false, "": false} {
+		run.Spec.Pprof = asked
+		if got := slices.Contains(Judge(run, nil).Doubts, says); got != want {
+			t.Errorf("--pprof %q: told %v, want %v", asked, got, want)
 		}
 	}
 }

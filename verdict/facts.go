@@ -51,6 +51,7 @@ type facts struct {
 	places                    placeFacts
 	link                      linkFacts
 	accept                    acceptFacts
+	unaccepted                unacceptedFacts
 	packets                   packetFacts
 	clock                     clockFacts
 	stall                     stallFacts
@@ -141,6 +142,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.delayed = delayedAckOf(f, series, sockets)
 	f.places = placesOf(f, series, sockets, load)
 	f.accept = acceptOf(f, series)
+	f.unaccepted = unacceptedOf(f, series, sockets)
 	f.packets = packetsOf(f, series)
 	f.clock = clockOf(f, series)
 	f.crowd = crowdOf(f, series)

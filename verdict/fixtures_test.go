@@ -164,3 +164,58 @@ func TestFixtures(t *testing.T) {
 		})
 	}
 }
+
+// refusedOfFleets are what a run with --agents refuses: the flags in package
+// fleet (refuseSpec), the verb in package run (mayDo).
+func refusedOfFleets() []string {
+	return []string{"--apart", "--pin-generator", "--source-ips", "ceiling prove"}
+}
+
+// TestNoRefusedAdvice judges every fixture, and the runs of this package's other
+// tests, as runs of one agent that loads and watches: no sentence may name what
+// such a run refuses.
+func TestNoRefusedAdvice(t *testing.T) {
+	said, advised := 0, map[string]bool{}
+	for _, f := range fixtures(t) {
+		alone, series := f.read(t)
+		run, series := alone, series
+		for _, refused := range refusedOfFleets() {
+			for _, text := range sentences(Judge(alone, series)) {
+				if strings.Contains(text, refused) && len(alone.Agents) == 0 {
+					said++
+				}
+			}
+		}
+		if len(run.Agents) == 0 {
+			run.Agents = []record.Agent{{
+				Name: "h", Loads: true, Observes: true, Load: run.Load, ElapsedS: run.ElapsedS, Requests: run.Requests, Rate: run.Rate,
+				Bytes: run.Bytes, Statuses: run.Statuses, Errors: run.Errors, Latency: run.Latency, Generator: run.Generator,
+				Environment: run.Environment,
+			}}
+		}
+		for _, text := range sentences(Judge(run, series)) {
+			advised[text] = true
+			for _, refused := range refusedOfFleets() {
+				if strings.Contains(text, refused) {
+					t.Errorf("%s: a run of agents refuses %s, and is told: %s", f.path, refused, text)
+				}
+			}
+		}
+	}
+	if said == 0 || len(advised) < 100 {
+		t.Errorf("%d sentences of runs of one machine name what fleets refuse, %d sentences of fleets: the test sees nothing", said, len(advised))
+	}
+}
+
+// sentences are all that a verdict says.
+func sentences(v record.Verdict) []string {
+	list := append([]string{v.Because, v.Next}, v.Doubts...)
+	list = append(list, v.Missing...)
+	for _, e := range append(v.Evidence, v.Against...) {
+		list = append(list, e.Says)
+	}
+	if v.NextWall != nil {
+		list = append(list, v.NextWall.Says)
+	}
+	return list
+}

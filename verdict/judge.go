@@ -57,11 +57,16 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 	case len(slo.broken) > 0:
 		v.Outcome = record.Broke
 		v.Because = strings.Join(slo.broken, "; ")
-		if f.late != nil {
+		switch {
+		case f.acceptHurtsTail():
+			v.Because += ": " + f.acceptTailSays()
+		case f.late != nil:
 			v.Because += ": " + f.late.says()
 		}
 		v.Because += ". " + upper(found.because)
 		switch {
+		case v.Ceiling == AskedRate && f.acceptHurtsTail():
+			v.Next = acceptNext()
 		case v.Ceiling == AskedRate && f.late != nil:
 			v.Next = f.late.next()
 		case v.Ceiling == AskedRate:

@@ -40,9 +40,6 @@ type placeFacts struct {
 	share   [stations]float64
 	// low and high are the bounds of each share: about 95 %.
 	low, high [stations]float64
-	// unaccepted is the share of the server's connections that no process has
-	// taken yet.
-	unaccepted float64
 	// rtt is the round trip without the server's own time, ns; base the
 	// shortest seen.
 	rtt, base figure
@@ -54,7 +51,6 @@ type placeFacts struct {
 func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
 	var p placeFacts
 	p.trips(f, series)
-	unaccepted, sockets := 0.0, 0.0
 	for _, row := range rows {
 		if row.Client.Sockets <= 0 && row.Client.Connecting <= 0 {
 			continue
@@ -67,21 +63,14 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 		p.samples = append(p.samples, f.placed(row, flight, p.rtt, p.base))
 		p.flight = append(p.flight, flight)
 		p.moments += max(row.Moments, 1)
-		unaccepted += math.Max(row.Server.Unaccepted, 0)
-		sockets += math.Max(float64(row.Server.Sockets), 0)
-	}
-	unheld := 0.0
-	if sockets > 0 {
-		unheld = unaccepted / sockets
 	}
 	if p.fromEvents(f, series, load) {
-		p.unaccepted = unheld
 		return p
 	}
 	if len(p.samples) < placesFewest {
 		return placeFacts{samples: p.samples, moments: p.moments, rtt: p.rtt, base: p.base, retrans: p.retrans, rwnd: p.rwnd}
 	}
-	p.known, p.by, p.unaccepted = true, record.BySocketSamples, unheld
+	p.known, p.by = true, record.BySocketSamples
 	for s := range stations {
 		p.share[s], p.low[s], p.high[s] = batchMeans(p.samples, p.flight, s)
 	}

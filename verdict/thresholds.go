@@ -236,6 +236,12 @@ const (
 	overflowShare   = 0.01
 	queueFullShare  = 0.2
 	unacceptedShare = 0.1
+	// unacceptedStays of the mean are in the accept queue in every sample where
+	// connections stay there: which are looked at is chance.
+	unacceptedStays = 0.3
+	// retriedNs is what a connection request that was dropped comes late at least:
+	// TCP_TIMEOUT_INIT, a second, less a tick.
+	retriedNs = 950e6
 
 	// waitQueue is the share of requests unread before an idle server that its
 	// wake-up cannot explain.

@@ -64,6 +64,14 @@ func voidNothing(f *facts) *void {
 			next:     "see that the server listens on the target's address and port, then run again",
 			evidence: []record.Evidence{evidence("load.established", 0, "connections", "none of %d connections was established", run.Load.Connections)},
 		}
+	case run.Requests.Failed > 0 && f.neverAccepted() > 0:
+		return &void{
+			nothing:  true,
+			ceiling:  AcceptQueue,
+			because:  "not one request was answered" + causes + ": " + f.unacceptedSays(),
+			next:     f.unacceptedNext(),
+			evidence: f.unacceptedEvidence(),
+		}
 	case run.Requests.Failed > 0:
 		return &void{
 			nothing:  true,
