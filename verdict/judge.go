@@ -55,25 +55,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 			v.Because = says + ". " + upper(v.Because)
 		}
 	case len(slo.broken) > 0:
-		v.Outcome = record.Broke
-		v.Because = strings.Join(slo.broken, "; ")
-		switch {
-		case f.acceptHurtsTail():
-			v.Because += ": " + f.acceptTailSays()
-		case f.late != nil:
-			v.Because += ": " + f.late.says()
-		}
-		v.Because += ". " + upper(found.because)
-		switch {
-		case v.Ceiling == AskedRate && f.acceptHurtsTail():
-			v.Next = acceptNext()
-		case v.Ceiling == AskedRate && f.late != nil:
-			v.Next = f.late.next()
-		case v.Ceiling == AskedRate:
-			v.Next = "the rate is there, but the answers are too slow for it: see where a request waits, or ask for less (-R)"
-		case f.late != nil && f.open:
-			v.Next += "; " + f.late.next()
-		}
+		sloBroke(f, &v, slo, &found)
 	}
 	if v.Ceiling == found.ceiling {
 		v.Doubts = append(v.Doubts, found.doubts...)
@@ -90,6 +72,29 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		v.NextWall = nextWall(f, v.Ceiling, all)
 	}
 	return v
+}
+
+// sloBroke says which terms are broken, by what, and what to do about it.
+func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
+	v.Outcome = record.Broke
+	v.Because = strings.Join(slo.broken, "; ")
+	switch {
+	case f.acceptHurtsTail():
+		v.Because += ": " + f.acceptTailSays()
+	case f.late != nil:
+		v.Because += ": " + f.late.says()
+	}
+	v.Because += ". " + upper(found.because)
+	switch {
+	case v.Ceiling == AskedRate && f.acceptHurtsTail():
+		v.Next = acceptNext()
+	case v.Ceiling == AskedRate && f.late != nil:
+		v.Next = f.late.next()
+	case v.Ceiling == AskedRate:
+		v.Next = "the rate is there, but the answers are too slow for it: see where a request waits, or ask for less (-R)"
+	case f.late != nil && f.open:
+		v.Next += "; " + f.late.next()
+	}
 }
 
 // voidOf is the first reason why the run proves nothing, or nil.
