@@ -1,6 +1,9 @@
 package verdict
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Bounds of the CPU of a process whose interpreter is at work all the time: what
 // its threads do in system calls goes on beside it.
@@ -30,4 +33,17 @@ func (f *facts) fullInterpreters() []processUse {
 		}
 	}
 	return full
+}
+
+// interpretersSay is what to do about them, and the finding.
+func (f *facts) interpretersSay(full []processUse) (next, because string) {
+	used, who := 0.0, f.subjectName()
+	for _, p := range full {
+		used += p.cores
+	}
+	if len(full) > 1 {
+		who = fmt.Sprintf("each of %d processes of %s", len(full), who)
+	}
+	return "run more processes of the server: its interpreter lets one thread of each run at a time",
+		fmt.Sprintf("server thread: the threads of %s run one at a time under the interpreter's lock, and used %.2f of %s", who, used, plural(len(f.serverCPUs), "core", "cores"))
 }

@@ -22,11 +22,14 @@ func ruleServerThread(f *facts) finding {
 	if t.run > 0 && t.run >= lonelyThread*f.subject.cores {
 		out.times, out.nearly = math.Max(1/t.run, 1), fmt.Sprintf("one thread of the server ran %s of the time", percent(t.run))
 	}
-	n, interpreters := f.subject.fullThreads(), f.fullInterpreters()
-	if n == 0 {
-		n = len(interpreters)
-	} else {
+	n, interpreters, collector := f.subject.fullThreads(), f.fullInterpreters(), f.collector()
+	switch {
+	case n > 0:
 		interpreters = nil // it is that thread, whoever has to wait for it
+	case collector != nil:
+		n = 1
+	default:
+		n = len(interpreters)
 	}
 	if n == 0 {
 		return out
@@ -48,18 +51,12 @@ func ruleServerThread(f *facts) finding {
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
 	out.answer = yes
+	if collector != nil && f.subject.fullThreads() == 0 {
+		out.next, out.because = f.collectorSays(collector)
+		return out
+	}
 	if interpreters != nil {
-		used := 0.0
-		for _, p := range interpreters {
-			used += p.cores
-		}
-		out.next = "run more processes of the server: its interpreter lets one thread of each run at a time"
-		who := f.subjectName()
-		if n > 1 {
-			who = fmt.Sprintf("each of %d processes of %s", n, who)
-		}
-		out.because = fmt.Sprintf("server thread: the threads of %s run one at a time under the interpreter's lock, and used %.2f of %s",
-			who, used, plural(len(f.serverCPUs), "core", "cores"))
+		out.next, out.because = f.interpretersSay(interpreters)
 		return out
 	}
 	what := fmt.Sprintf("thread %s of %s", t.comm, f.subjectName())

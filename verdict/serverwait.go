@@ -32,7 +32,7 @@ func ruleServerWait(f *facts) finding {
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
 	switch at := p.share[serverQueue] + p.share[inServer]; {
-	case f.queuesUnread() && f.coresTaken():
+	case f.queuesUnread() && f.coresTaken() && !f.wantsLittle():
 		out.answer = cannotTell
 		out.missing = []string{"whether the requests unread before the server wait for its CPU, which others fill, or for something else"}
 	case f.queuesUnread() && f.halfBusy():

@@ -101,6 +101,13 @@ func (f *facts) coresTaken() bool {
 	return f.subject.queue.known && n > 0 && f.host.over(f.serverCPUs, idle) <= coresIdleContested*n && f.wanted() >= contested*n
 }
 
+// wantsLittle tells that the server's threads together used or waited for CPU
+// less than half of the time of one: requests before it wait for something else,
+// however full the cores are.
+func (f *facts) wantsLittle() bool {
+	return f.subject.known && f.subject.queue.known && f.subject.cores+f.subject.queue.value <= wantsLittle
+}
+
 // wanted is the CPU that the two sides used or waited for on the server's
 // cores, in cores: more than there are when somebody has to wait.
 func (f *facts) wanted() float64 {

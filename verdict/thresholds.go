@@ -183,6 +183,10 @@ const (
 	// itself stays, selfLimitQueue the share of requests unread before it.
 	selfLimitOff   = 0.05
 	selfLimitQueue = 0.4
+	// wantsLittle cores, used or waited for, are too few to be what requests wait
+	// for: a single thread that serves them spends half of its time on something
+	// else, and several spend more.
+	wantsLittle = 0.5
 	// lonelyThread of the server's CPU in one thread makes that thread the next
 	// wall rather than the cores.
 	lonelyThread = 0.6
