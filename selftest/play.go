@@ -308,7 +308,7 @@ func (p *plan) explained(v *record.Verdict, helper string) bool {
 func vague() []string {
 	return []string{
 		"a lock, a pool, or another server that is asked by few at a time", "(a lock, a pool)",
-		"(for a lock, or work to do)", "block and mutex profiles", "its connections to others",
+		"(for a lock, or work to do)", "block and mutex profiles", "the stacks of its threads", "its connections to others",
 	}
 }
 

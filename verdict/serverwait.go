@@ -7,7 +7,7 @@ import (
 // ruleServerWait asks whether requests wait at the server for something that is
 // not CPU: a lock, a pool, another server, or a server that stands still.
 func ruleServerWait(f *facts) finding {
-	out := finding{ceiling: ServerWait, next: "see what the server waits for: its block and mutex profiles (--pprof), the states of its threads, its connections to others"}
+	out := finding{ceiling: ServerWait, next: "see what the server waits for: " + f.waitTool() + ", its connections to others"}
 	free, missing := f.generatorFree()
 	if missing != nil {
 		out.answer, out.missing = cannotTell, missing

@@ -73,7 +73,7 @@ type sleep struct {
 // since 3.10 (get_wchan leaves out the scheduler's own functions).
 func sleeps() []sleep {
 	return []sleep{
-		{[]string{"futex"}, "a lock, or work to do", "see which lock, or what work is waited for: the server's block and mutex profiles (--pprof), or the stacks of its threads"},
+		{[]string{"futex"}, "a lock, or work to do", "see which lock, or what work is waited for"},
 		{[]string{"ep_poll", "epoll", "poll_schedule", "do_poll", "do_sys_poll", "do_select"}, "events on their sockets", ""},
 		{[]string{"io_cqring_wait", "io_uring"}, "completions of io_uring", ""},
 		{[]string{"sk_wait_data", "tcp_recvmsg", "wait_woken", "inet_wait", "skb_wait", "skb_recv", "unix_stream_read", "unix_stream_data_wait", "recv_datagram"}, "data from a socket", "see whose answers its threads wait for: one at a time each"},
@@ -130,6 +130,9 @@ func (f *facts) threadClue() clue {
 		s := sleepOf(top.wchan)
 		if s.step != "" {
 			c.next = fmt.Sprintf("%s (%.3g of %.3g threads in %s)", s.step, top.threads, t.all, top.wchan)
+			if strings.Contains(top.wchan, "futex") {
+				c.next += ": " + f.waitTool()
+			}
 		}
 	}
 	return c

@@ -36,6 +36,9 @@ func explainCPU(f *facts, found *finding) {
 	found.pro = slices.Insert(found.pro, 0, *says)
 	if found.ceiling != SharedCPU {
 		found.because += "; " + f.packageShare(top)
+		if hint := f.namesHint(); hint != "" {
+			found.next += "; " + hint
+		}
 	}
 }
 
@@ -112,70 +115,4 @@ func packageText(p *record.StackPackage) string {
 		text += " (" + p.Entry + ")"
 	}
 	return text
-}
-
-// serverRuntime is what runs most of the server's processes; "" is not known.
-func (f *facts) serverRuntime() (name string, pid int) {
-	if f.run.Stacks == nil {
-		return "", 0
-	}
-	n := map[string]int{}
-	for _, p := range f.run.Stacks.Processes {
-		if p.Runtime == "" {
-			continue
-		}
-		n[p.Runtime]++
-		if name == "" || n[p.Runtime] > n[name] || name == runtimeNative {
-			name, pid = p.Runtime, p.PID
-		}
-	}
-	return name, pid
-}
-
-// runtimeNative is a program that nothing interprets.
-const runtimeNative = "native"
-
-// cpuTool is what profiles the CPU of the server's runtime.
-func (f *facts) cpuTool() string {
-	return profilerOf(f.serverRuntime())
-}
-
-// profilerOf is what profiles the CPU of a process in that runtime.
-func profilerOf(name string, pid int) string {
-	switch name {
-	case "":
-		return "--pprof, perf"
-	case "go":
-		return "--pprof"
-	case "java":
-		return fmt.Sprintf("jcmd %d JFR.start duration=30s filename=cpu.jfr, or async-profiler", pid)
-	case "python":
-		return fmt.Sprintf("py-spy top --pid %d", pid)
-	case "node":
-		return "node --cpu-prof"
-	case "php":
-		return fmt.Sprintf("phpspy -p %d", pid)
-	case "ruby":
-		return fmt.Sprintf("rbspy record --pid %d", pid)
-	case "dotnet":
-		return fmt.Sprintf("dotnet-trace collect -p %d", pid)
-	case "erlang":
-		return "recon, eprof"
-	}
-	return fmt.Sprintf("perf record -g -p %d", pid)
-}
-
-// ownLimit is what bounds the cores that the server's runtime uses.
-func (f *facts) ownLimit() string {
-	switch name, _ := f.serverRuntime(); name {
-	case "go":
-		return "GOMAXPROCS"
-	case "java":
-		return "its pool of threads, -XX:ActiveProcessorCount"
-	case "python", "node", "php", "ruby", "perl":
-		return "workers, processes"
-	case "":
-		return "GOMAXPROCS, workers, processes"
-	}
-	return "workers, threads, processes"
 }
