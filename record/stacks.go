@@ -144,6 +144,9 @@ const (
 	WaitOther           = "other"
 )
 
+// StackWaitsMost is how many waits are kept of one server; as many may be not all.
+const StackWaitsMost = 20
+
 // StackWait is one thing that threads wait for.
 type StackWait struct {
 	Reason string `json:"reason"`

@@ -61,6 +61,7 @@ type facts struct {
 	peers                     peerFacts
 	behind                    []behindServer // servers on the same host that it asks
 	sleeps                    threadFacts
+	crew                      workerFacts
 	observerShare             figure // of one core, of the dearest observer
 	lostLater                 []record.NotMeasured
 }
@@ -149,6 +150,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.peers = peersOf(f, series)
 	f.behind = behindOf(f, series)
 	f.sleeps = sleepsOf(f, series)
+	f.crew = workersOf(f, series)
 	f.observerShare = observerShareOf(f, series)
 	f.lostLater = lostLater(f, series)
 	f.trend = trendOf(f, load, series)

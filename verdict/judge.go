@@ -31,6 +31,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		explainCPU(f, &found)
 		explainBlocked(f, &found)
 		explainPool(f, &found)
+		explainWorkers(f, &found)
 	}
 	v := record.Verdict{
 		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,

@@ -108,7 +108,7 @@ func (sums waitSums) rows(burstNs float64) []record.StackWait {
 		}
 		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)))
 	})
-	return list[:min(len(list), listMax)]
+	return list[:min(len(list), record.StackWaitsMost)]
 }
 
 // nameOther names the process at the other end of a wait, where it is on this host.
