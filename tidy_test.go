@@ -66,7 +66,7 @@ func mayImport() map[string][]string {
 		"cores":             {"spec"},
 		"take":              append([]string{"cores", "spec", "record"}, low...),
 		"fleet/bus":         {"internal/sys", "internal/unit"},
-		"run":               append([]string{"cores", "take", "internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "profile/stacks", "record", "verdict"}, low...),
+		"run":               append([]string{"cores", "take", "internal/secret", "internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "profile/stacks", "record", "verdict"}, low...),
 		"calibrate":         append([]string{"cores", "internal/http1", "internal/ring", "spec", "load", "record", "run"}, low...),
 		"fleet":             append([]string{"fleet/bus", "fleet/clock", "spec", "load", "record", "run"}, low...),
 		"fleet/clock":       {},

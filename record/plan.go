@@ -21,6 +21,9 @@ type Plan struct {
 	// Command is the command line as it was typed.
 	Command    []string        `json:"command,omitempty"`
 	Experiment spec.Experiment `json:"experiment"`
+	// Hidden tells that secrets of the experiment are hidden, so that its requests
+	// cannot be made of it again.
+	Hidden bool `json:"hidden,omitempty"`
 	// Environment of the host that generated the load.
 	Environment Environment `json:"environment"`
 	// CPUs of the two sides, where they were chosen for it.
@@ -68,6 +71,14 @@ func (p *Plan) Says() string {
 		return fmt.Sprintf("%d curves", len(p.Sweep.Curves))
 	}
 	return p.Because
+}
+
+// Onward says how to go on with a plan that did not come to its end.
+func (p *Plan) Onward() string {
+	if p.Hidden {
+		return "its secrets were not kept, so it cannot be resumed: run the command again, with --keep-secrets to make it resumable"
+	}
+	return "go on with: ceiling resume " + p.ID
 }
 
 // How a plan ended.

@@ -65,7 +65,7 @@ func ResumePlan(dir string) (*PlanWriter, error) {
 // prevented, and goes on behind it.
 func (w *PlanWriter) open() error {
 	path := filepath.Join(w.dir, measuredFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("open plan: %w", err)
 	}

@@ -68,7 +68,7 @@ func (s Store) Create(id string) (*Writer, error) {
 		return nil, fmt.Errorf("create run: %w", err)
 	}
 	dir := filepath.Join(s.Dir, id)
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create run: %w", err)
 	}
 	return newWriter(dir, id)
@@ -92,6 +92,8 @@ type Entry struct {
 	Kind string
 	Runs int
 	Says string
+	// Onward says how to go on with a plan that is unfinished.
+	Onward string
 	// Unreadable says why nothing more is known: a directory that is no run, or
 	// a run that is damaged or newer than this program. "" for one that is fine.
 	Unreadable string
@@ -221,7 +223,7 @@ func planEntry(entry Entry) Entry {
 		return entry
 	}
 	entry.ID, entry.Started, entry.Kind, entry.Runs = p.ID, p.Created, p.Experiment.Kind, len(p.Runs)
-	entry.Unfinished, entry.Says = p.Ended == "", p.Says()
+	entry.Unfinished, entry.Says, entry.Onward = p.Ended == "", p.Says(), p.Onward()
 	entry.Target = p.Experiment.Servers[0].Label()
 	if n := len(p.Experiment.Servers); n > 1 {
 		entry.Target = fmt.Sprintf("%s and %d more", entry.Target, n-1)

@@ -85,7 +85,7 @@ func Create(dir, id string) (*Writer, error) {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		err = os.MkdirAll(dir, 0o755)
+		err = os.MkdirAll(dir, 0o700)
 	case err == nil && isStore(entries):
 		return Store{Dir: dir}.Create(id)
 	case err == nil && len(entries) > 0:
@@ -99,7 +99,7 @@ func Create(dir, id string) (*Writer, error) {
 
 // newWriter begins a run in an empty directory.
 func newWriter(dir, id string) (*Writer, error) {
-	f, err := os.OpenFile(filepath.Join(dir, seriesFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(filepath.Join(dir, seriesFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create run: %w", err)
 	}
@@ -332,7 +332,7 @@ func (w *Writer) write(name string, content func(io.Writer) error) error {
 }
 
 func writeSynced(path string, content func(io.Writer) error) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // ended is what there is to say of a plan in a column.
 func ended(e *record.Entry) string {
 	if e.Unfinished {
-		return e.Target + ": unfinished; go on with: ceiling resume " + e.ID
+		return e.Target + ": unfinished; " + e.Onward
 	}
 	return e.Target + ": " + e.Says
 }

@@ -38,7 +38,7 @@ func Plan(w io.Writer, p *record.Plan) error {
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:
 	case "":
-		out.fact("unfinished", fmt.Sprintf("after %s; go on with: ceiling resume %s", plural(len(p.Runs), "run"), p.ID))
+		out.fact("unfinished", fmt.Sprintf("after %s; %s", plural(len(p.Runs), "run"), p.Onward()))
 	default:
 		out.fact(p.Ended, p.Because)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/internal/hist"
+	"ceiling/internal/secret"
 	"ceiling/plan"
 	"ceiling/record"
 	"ceiling/spec"
@@ -35,13 +36,19 @@ type PlanProgress struct {
 // servers, makes one run after the other as the plan decides, keeps each, and
 // concludes. What goes wrong on the way is the plan's end, and so in the
 // answer; the error is for what prevented any answer, or its keeping.
-func Explore(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured)) (*record.Plan, string, error) {
+func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m record.Measured, doing string)) (*record.Plan, string, error) {
+	o.veil = newVeil(&o)
+	p, dir, err := begin(ctx, e, o, told)
+	return p, dir, o.veil.error(err)
+}
+
+func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (*record.Plan, string, error) {
 	if err := o.mayDo(&e); err != nil {
 		return nil, "", err
 	}
 	p := &record.Plan{
-		ID: record.NewID(time.Now()), Created: time.Now(), Command: o.Command,
-		Experiment: e, Environment: record.ReadEnvironment(o.Version),
+		ID: record.NewID(time.Now()), Created: time.Now(), Command: o.veil.command(o.Command),
+		Environment: record.ReadEnvironment(o.Version),
 	}
 	dir := o.Dir
 	if dir == "" {
@@ -52,18 +59,19 @@ func Explore(ctx context.Context, e spec.Experiment, o Options, told func(record
 		dir = filepath.Join(store.Dir, p.ID)
 	}
 	var err error
-	if p.CPUs, err = splitPlan(ctx, &p.Experiment); err != nil {
+	if p.CPUs, err = splitPlan(ctx, &e); err != nil {
 		return nil, "", err
 	}
+	p.Experiment, p.Hidden = o.veil.experiment(e)
 	w, err := record.CreatePlan(dir, p)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return explore(ctx, p, w, o, told)
+	return explore(ctx, e, p, w, o, told)
 }
 
-// Resume goes on with a plan that was broken off.
-func Resume(ctx context.Context, dir string, o Options, told func(record.Measured)) (*record.Plan, string, error) {
+// Resume goes on with a plan that was broken off. It is told as Explore is.
+func Resume(ctx context.Context, dir string, o Options, told func(m record.Measured, doing string)) (*record.Plan, string, error) {
 	p, err := record.OpenPlan(dir)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
@@ -72,6 +80,9 @@ func Resume(ctx context.Context, dir string, o Options, told func(record.Measure
 	case "", record.EndedInterrupted, record.EndedFailed:
 	default:
 		return nil, "", fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, p.Because, p.ID)
+	}
+	if p.Hidden {
+		return nil, "", fmt.Errorf("%w: %s: %s", ErrRefused, p.ID, p.Onward())
 	}
 	if err := o.mayDo(&p.Experiment); err != nil {
 		return nil, "", err
@@ -83,16 +94,20 @@ func Resume(ctx context.Context, dir string, o Options, told func(record.Measure
 	if err != nil {
 		return nil, "", err
 	}
-	return explore(ctx, p, w, o, told)
+	// What was kept with its secrets goes on so.
+	_, o.KeepSecrets = p.Experiment.Concealed(secret.Plain())
+	o.veil = newVeil(&o)
+	return explore(ctx, p.Experiment, p, w, o, told)
 }
 
-func explore(ctx context.Context, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured)) (*record.Plan, string, error) {
+// explore makes the runs of e, of which the plan has what others may see.
+func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured, string)) (*record.Plan, string, error) {
 	began := time.Now()
 	p.Exit, p.Because = ExitHeld, ""
-	x := &explorer{plan: p, keep: w, options: o, servers: servers{list: p.Experiment.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
+	x := &explorer{plan: p, experiment: &e, keep: w, options: o, servers: servers{list: e.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
-		d := plan.Next(&p.Experiment, p.Runs)
+		d := plan.Next(&e, p.Runs)
 		if d.Next == nil {
 			p.Ended, p.Because = d.Ended, d.Because
 			break
@@ -100,16 +115,16 @@ func explore(ctx context.Context, p *record.Plan, w *record.PlanWriter, o Option
 		m, err := x.step(ctx, &d)
 		switch {
 		case ctx.Err() != nil:
-			p.Ended, p.Because = record.EndedInterrupted, "go on with: ceiling resume "+p.ID
+			p.Ended, p.Because = record.EndedInterrupted, p.Onward()
 		case err != nil:
-			p.Ended, p.Because = record.EndedFailed, fmt.Sprintf("run %d: %v; go on with: ceiling resume %s", d.Next.Number, err, p.ID)
+			p.Ended, p.Because = record.EndedFailed, fmt.Sprintf("run %d: %s; %s", d.Next.Number, o.veil.text(err.Error()), p.Onward())
 		default:
 			p.Runs = append(p.Runs, *m)
 			if err := w.Append(m); err != nil {
 				return p, w.Dir(), errors.Join(err, w.Finish(p))
 			}
 			if told != nil {
-				told(*m)
+				told(*m, Doing(&p.Experiment, &m.Step))
 			}
 		}
 	}
@@ -185,17 +200,18 @@ func (o *Options) mayDo(e *spec.Experiment) error {
 
 // explorer makes the runs of one plan.
 type explorer struct {
-	plan    *record.Plan
-	keep    *record.PlanWriter
-	options Options
-	servers servers
-	scene   *take.Scene // of a proof, once it began
+	plan       *record.Plan
+	experiment *spec.Experiment // as it is done
+	keep       *record.PlanWriter
+	options    Options
+	servers    servers
+	scene      *take.Scene // of a proof, once it began
 }
 
 // step makes one run. Its error is a server that is gone, or a failure of this
 // side; what the server answered is in what was measured.
 func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
-	e, step := &x.plan.Experiment, d.Next
+	e, step := x.experiment, d.Next
 	if step.Restart {
 		x.servers.stop()
 	}

@@ -41,7 +41,7 @@ func ownServer(kind string) spec.Server {
 func TestSweepIsMadeAndKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	var told []int
-	p, kept, err := Explore(t.Context(), sweepOf(t, ownServer("nethttp")), Options{Dir: dir, Version: "test"}, func(m record.Measured) { told = append(told, m.Number) })
+	p, kept, err := Explore(t.Context(), sweepOf(t, ownServer("nethttp")), Options{Dir: dir, Version: "test"}, func(m record.Measured, _ string) { told = append(told, m.Number) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	p, _, err := Explore(ctx, sweepOf(t, ownServer("nethttp")), Options{Dir: dir}, func(m record.Measured) {
+	p, _, err := Explore(ctx, sweepOf(t, ownServer("nethttp")), Options{Dir: dir}, func(m record.Measured, _ string) {
 		if m.Number == 2 {
 			stop()
 		}
@@ -108,7 +108,7 @@ func TestResumedComparisonHasItsOwnExit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, _, err := Explore(ctx, e, Options{Dir: dir}, func(m record.Measured) {
+	_, _, err := Explore(ctx, e, Options{Dir: dir}, func(m record.Measured, _ string) {
 		if m.Number == 3 {
 			stop()
 		}
@@ -135,7 +135,7 @@ func TestKilledPlan(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if _, _, err := Explore(ctx, sweepOf(t, ownServer("nethttp")), Options{Dir: dir}, func(record.Measured) { stop() }); err != nil {
+	if _, _, err := Explore(ctx, sweepOf(t, ownServer("nethttp")), Options{Dir: dir}, func(record.Measured, string) { stop() }); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "measured.ndjson")
@@ -159,7 +159,7 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	}
 	defer s.Close()
 	dir := filepath.Join(t.TempDir(), "plan")
-	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Dir: dir}, func(m record.Measured) { s.Kill() })
+	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Dir: dir}, func(m record.Measured, _ string) { s.Kill() })
 	if err != nil || p.Ended != record.EndedFailed || p.Exit != ExitFailure || len(p.Runs) != 1 {
 		t.Fatalf("%v: %s (%s) after %d runs, exit %d", err, p.Ended, p.Because, len(p.Runs), p.Exit)
 	}

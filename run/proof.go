@@ -17,7 +17,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	if x.scene != nil {
 		return nil
 	}
-	e := &x.plan.Experiment
+	e := x.experiment
 	address, _, _, err := spec.ParseTarget(base)
 	if err != nil {
 		return err

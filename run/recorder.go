@@ -75,6 +75,7 @@ func (r *recorder) Observed(row record.ObservedRow) {
 
 // NotMeasured implements Sink.
 func (r *recorder) NotMeasured(n record.NotMeasured) {
+	n = r.options.veil.notMeasured(n)
 	r.writer.AppendNotMeasured(n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +105,7 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	run := figures(r.spec, w.Result, w.Connections, w.Threads)
 	run.Schema, run.Started, run.Target, run.Spec = record.Schema, w.Result.Started, r.spec.Targets[0].URL, *r.spec
 	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.rows)
-	run.Environment, run.NotMeasured = env, append([]record.NotMeasured{}, r.missing...)
+	run.Environment, run.NotMeasured = env, append(append([]record.NotMeasured{}, r.missing...), r.options.veil.missing()...)
 	run.Interrupted, run.GaveUp = w.Result.Interrupted, r.gaveUp
 	run.Generator.Headroom, run.Generator.HeadroomBy = w.Headroom, w.HeadroomBy
 	run.Agents, run.Fleet = w.Agents, w.Fleet

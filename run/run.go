@@ -62,6 +62,10 @@ type Options struct {
 	AgentRow func(record.LoadRow)
 	// Work does the run; nil is this machine.
 	Work Work
+	// KeepSecrets leaves credentials and bodies as they are in all that is kept and
+	// told.
+	KeepSecrets bool
+	veil        *veil // of the plan that the run is part of
 }
 
 // Progress is where a run stands.
@@ -98,6 +102,14 @@ type Done struct {
 // change; any other is a failure of this side. What the server does wrong is in
 // the record.
 func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
+	if o.veil == nil {
+		o.veil = newVeil(&o)
+	}
+	done, err := doRun(ctx, s, o)
+	return done, o.veil.error(err)
+}
+
+func doRun(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -113,7 +125,8 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 	if err != nil {
 		return nil, errors.Join(err, job.Close())
 	}
-	done, err := keep(ctx, &s, job, w, &o)
+	o.Command = o.veil.command(o.Command)
+	done, err := keep(ctx, o.veil.spec(&s), job, w, &o)
 	left := job.Close()
 	if err != nil {
 		return nil, errors.Join(err, left, w.Close())
@@ -122,7 +135,8 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 	return done, nil
 }
 
-// keep does the job and has what comes of it kept and judged.
+// keep does the job and has what comes of it kept and judged. Of the spec it has
+// what others may see.
 func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Options) (*Done, error) {
 	env := job.Environment()
 	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s}
@@ -140,6 +154,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 	if err != nil {
 		return nil, err
 	}
+	o.veil.worked(worked)
 	done := &Done{Dir: w.Dir(), Run: rec.assemble(worked, env)}
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
 	done.Response.Merge(&worked.Result.Total.Response)

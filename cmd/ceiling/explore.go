@@ -210,7 +210,7 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 		told.close(sh)
 		return err
 	}
-	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
+	o := run.Options{Dir: f.dir, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
 	told.listen(&o)
 	v.listenPlan(&o, e.Kind)
 	work, leave, err := f.fleet.open(ctx, f.say(sh, v))
@@ -220,7 +220,7 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 		return err
 	}
 	o.Work = work
-	p, dir, err := run.Explore(ctx, e, o, sh.told(&e, f, v))
+	p, dir, err := run.Explore(ctx, e, o, sh.told(f, v))
 	leave()
 	told.close(sh)
 	v.planEnded(p)

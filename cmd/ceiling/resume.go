@@ -49,7 +49,7 @@ were started for it are started again; others have to run.`,
 			}
 			o := run.Options{Command: sh.args, Version: version(), Work: work}
 			v.listenPlan(&o, p.Experiment.Kind)
-			p, dir, err = run.Resume(c.Context(), dir, o, sh.told(&p.Experiment, &f, v))
+			p, dir, err = run.Resume(c.Context(), dir, o, sh.told(&f, v))
 			leave()
 			v.planEnded(p)
 			return sh.answer(p, dir, err, &f)

@@ -27,7 +27,7 @@ type runFlags struct {
 	expect                            string
 	header                            []string
 	newConnections, noLone, apart     bool
-	json                              bool
+	json, keepSecrets                 bool
 	dir, pinGenerator, pinServer      string
 	sourceIPs                         string
 	link, pprof, live                 string
@@ -117,6 +117,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.live, "live", "", "show it in a browser meanwhile; --live=ADDR chooses the address")
 	p.Lookup("live").NoOptDefVal = liveAddress
 	p.StringVarP(&f.dir, "out", "o", "", "directory for the record (your own store)")
+	p.BoolVar(&f.keepSecrets, "keep-secrets", false, "keep credentials and bodies in the record and in --json")
 	p.StringVarP(&f.duration, "z", "z", "10s", "the same as -d")
 	p.Lookup("z").Hidden = true
 	for name, values := range map[string][]string{
@@ -247,7 +248,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	if f.fleet.agents == 0 {
 		sh.knowHeadroom(c.Context(), s.Engine, s.Duration)
 	}
-	o := run.Options{Dir: f.dir, Command: sh.args, Version: version()}
+	o := run.Options{Dir: f.dir, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
 	told, err := f.telemetry.start(sh)
 	if err != nil {
 		return err

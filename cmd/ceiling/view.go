@@ -153,12 +153,11 @@ func (v *view) listenPlan(o *run.Options, kind string) {
 
 // told shows a run of a plan that is over: as a line that stays, and in the
 // list of the page.
-func (sh *shell) told(e *spec.Experiment, f *runFlags, v *view) func(record.Measured) {
+func (sh *shell) told(f *runFlags, v *view) func(record.Measured, string) {
 	if f.plan.quiet && v == nil {
 		return nil
 	}
-	return func(m record.Measured) {
-		doing := run.Doing(e, &m.Step)
+	return func(m record.Measured, doing string) {
 		if v != nil {
 			v.board.Measured(live.Done{Measured: m, Doing: doing})
 		}

@@ -113,7 +113,7 @@ func publishable(r *Record) error {
 	case r.Plan != nil:
 		list = page.CredentialsOfPlan(r.Plan)
 		if r.Plan.Ended == "" || r.Plan.Ended == record.EndedInterrupted || r.Plan.Ended == record.EndedFailed {
-			return fmt.Errorf("plan %s is not finished; go on with: ceiling resume %s", r.ID, r.ID)
+			return fmt.Errorf("plan %s is not finished; %s", r.ID, r.Plan.Onward())
 		}
 	default:
 		list = page.CredentialsOfRun(r.Run.Run)

@@ -109,7 +109,7 @@ func (r *Record) lookUp(field string) (value, error) {
 // answer that was not reached, or a path that leads nowhere.
 func (r *Record) missing(field string, err error) error {
 	if r.Plan != nil && r.Plan.Ended == "" && strings.HasPrefix(err.Error(), "the record has no") {
-		return fmt.Errorf("the plan was broken off after %d runs and has no such answer; go on with: ceiling resume %s", len(r.Plan.Runs), r.ID)
+		return fmt.Errorf("the plan was broken off after %d runs and has no such answer; %s", len(r.Plan.Runs), r.Plan.Onward())
 	}
 	if _, known := runNames[field]; known && r.Run != nil {
 		return fmt.Errorf("%q %w%s", field, errNotMeasured, r.why(field))
@@ -294,7 +294,7 @@ func planSays(p *record.Plan) (value, error) {
 	if says := p.Says(); says != "" && p.Sweep != nil || p.Search != nil || p.Proof != nil || p.Comparison != nil {
 		return textValue(says), nil
 	}
-	return value{}, fmt.Errorf("the plan has no answer yet, after %d runs; go on with: ceiling resume %s", len(p.Runs), p.ID)
+	return value{}, fmt.Errorf("the plan has no answer yet, after %d runs; %s", len(p.Runs), p.Onward())
 }
 
 func runCount(p *record.Plan) (value, error) {

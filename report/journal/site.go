@@ -72,7 +72,7 @@ func (e *Entry) elsewhere() []Mistake {
 			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was cut off before it had a result: what it has is of the time until then", r.ID)})
 		}
 		if r.Plan != nil && r.Plan.Ended == "" && e.Status == Done {
-			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was broken off after %d runs; go on with: ceiling resume %s", r.ID, len(r.Plan.Runs), r.ID)})
+			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was broken off after %d runs; %s", r.ID, len(r.Plan.Runs), r.Plan.Onward())})
 		}
 	}
 	return list
