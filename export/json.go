@@ -3,13 +3,15 @@ package export
 import (
 	"io"
 
+	"ceiling/internal/secret"
 	"ceiling/record"
 )
 
-// JSON writes the run's document with its histograms in it (latency.*.hdr). A
+// JSON writes the run's document with its histograms in it (latency.*.hdr), and
+// without the secrets that it was asked to keep. A
 // histogram that is not there is left out, and why is put into Problems.
 func JSON(out io.Writer, s *Source) error {
-	run := *s.Run
+	run := s.Run.Concealed(secret.Plain())
 	for of, q := range map[string]*record.Quantiles{
 		"response": &run.Latency.Response, "service": &run.Latency.Service, "lag": &run.Latency.Lag,
 	} {

@@ -111,7 +111,7 @@ func (l *Live) figures() (figures, liveState) {
 	s := l.snapshot()
 	var f figures
 	f.add(info, "run", "", "The run and its target.", 1,
-		label{"run", s.who.Run}, label{"target", withoutPassword(s.who.Target)}, label{"mode", s.who.Mode},
+		label{"run", s.who.Run}, label{"target", shown(s.who.Target)}, label{"mode", s.who.Mode},
 		label{"host", s.who.Host}, label{"version", s.who.Version})
 	f.add(gauge, "warmup", "", "1 during the warm-up, which is in no counter.", oneIf(s.last.Warmup || !s.any))
 	f.add(gauge, "finished", "", "1 when no further interval comes.", oneIf(s.finished))

@@ -70,7 +70,7 @@ func TestLiveAddsUp(t *testing.T) {
 	if v := got.one(t, "ceiling_interval_response_quantile_seconds", "quantile", "0.99"); v != .003 {
 		t.Errorf("p99 of the interval is %v", v)
 	}
-	got.one(t, "ceiling_run_info", "target", "http://u:xxxxx@h/")
+	got.one(t, "ceiling_run_info", "target", "http://hidden@h/")
 	l.Finish()
 	if got := scrapeOf(t, l); got.one(t, "ceiling_finished") != 1 {
 		t.Error("it does not say that it has finished")

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"ceiling/internal/secret"
 )
 
 const (
@@ -62,7 +64,7 @@ func (c *Collector) Check() error {
 func (c *Collector) endpoint() (string, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("%q is no URL of a collector; give one such as http://127.0.0.1:4318", withoutPassword(c.URL))
+		return "", fmt.Errorf("%q is no URL of a collector; give one such as http://127.0.0.1:4318", secret.Plain().URL(c.URL))
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/metrics"
@@ -107,7 +109,7 @@ func (c *Collector) post(ctx context.Context, client *http.Client, endpoint stri
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := client.Do(r)
 	if err != nil {
-		return 0, fmt.Errorf("send metrics: %w", err)
+		return 0, fmt.Errorf("send metrics: %w", withoutURL(err, endpoint))
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, replyMax))
@@ -118,6 +120,15 @@ func (c *Collector) post(ctx context.Context, client *http.Client, endpoint stri
 		return 0, fmt.Errorf("send metrics: read the answer: %w", err)
 	}
 	return rejectedOf(text), nil
+}
+
+// withoutURL names the collector in an error of the client as others may see it.
+func withoutURL(err error, endpoint string) error {
+	var in *url.Error
+	if errors.As(err, &in) {
+		in.URL = secret.Plain().URL(endpoint)
+	}
+	return err
 }
 
 func firstLine(text []byte) string {

@@ -5,29 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"ceiling/internal/hist"
+	"ceiling/internal/secret"
 	"ceiling/record"
 )
 
-// withoutPassword is a text with one URL in it as others may see it.
-func withoutPassword(text string) string {
-	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok {
-		return text
-	}
-	end := strings.IndexAny(rest, "/?# ")
-	if end < 0 {
-		end = len(rest)
-	}
-	at := strings.LastIndexByte(rest[:end], '@')
-	name, _, secret := strings.Cut(rest[:max(at, 0)], ":")
-	if !secret {
-		return text
-	}
-	return scheme + "://" + name + ":xxxxx" + rest[at:]
-}
+// shown is a target, a method and a URL, as others may see it.
+func shown(text string) string { return secret.Plain().Shell(text) }
 
 // figuresOf is what a finished run says in metrics. What was not measured has
 // no figure.
@@ -35,7 +20,7 @@ func figuresOf(s *Source) figures {
 	var f figures
 	r := s.Run
 	f.add(info, "run", "", "The run and its target.", 1,
-		label{"run", r.ID}, label{"target", withoutPassword(r.Target)}, label{"mode", r.Load.Mode},
+		label{"run", r.ID}, label{"target", shown(r.Target)}, label{"mode", r.Load.Mode},
 		label{"engine", r.Load.Engine}, label{"host", r.Environment.Host}, label{"version", r.Environment.Ceiling})
 	f.add(info, "verdict", "", "What the run proves and what limited it.", 1,
 		label{"outcome", r.Verdict.Outcome}, label{"ceiling", r.Verdict.Ceiling})
@@ -105,7 +90,7 @@ func (f *figures) requests(r *record.Run) {
 	}
 	for i, t := range r.ByTarget {
 		// Two targets may be the same text; their place tells them apart.
-		labels := []label{{"target", withoutPassword(t.Target)}, {"place", fmt.Sprint(i + 1)}}
+		labels := []label{{"target", shown(t.Target)}, {"place", fmt.Sprint(i + 1)}}
 		f.add(counter, "target_requests_completed", "", "Requests completed, by target.", float64(t.Completed), labels...)
 		f.add(counter, "target_requests_failed", "", "Requests failed, by target.", float64(t.Failed), slices.Clone(labels)...)
 	}

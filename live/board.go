@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"ceiling/internal/hist"
+	"ceiling/internal/secret"
 	"ceiling/record"
 )
 
@@ -80,8 +81,10 @@ type Done struct {
 // NewBoard makes an empty one.
 func NewBoard() *Board { return &Board{} }
 
-// Began tells that a run begins. What was known of the last one is gone.
+// Began tells that a run begins. What was known of the last one is gone. Whoever
+// looks sees no secrets, also of a run whose record has them.
 func (b *Board) Began(s record.Start) {
+	s = s.Concealed(secret.Plain())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.start, b.phase = s, Connecting
@@ -198,6 +201,7 @@ func (b *Board) Quiet(seconds float64) {
 
 // Step tells where a plan stands; its next run begins, or is about to.
 func (b *Board) Step(p Plan) {
+	p.Doing = secret.Plain().Shell(p.Doing)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.plan == nil || *b.plan != p {
@@ -207,6 +211,7 @@ func (b *Board) Step(p Plan) {
 
 // Measured tells of a run of a plan that is over.
 func (b *Board) Measured(d Done) {
+	d.Doing = secret.Plain().Shell(d.Doing)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d.Histogram = nil // 70 KiB that nobody looks at here
@@ -229,7 +234,7 @@ func (b *Board) PlanEnded(p *record.Plan) {
 	defer b.mu.Unlock()
 	b.track.finish()
 	b.phase = Ended
-	next := Plan{Kind: p.Experiment.Kind, Number: len(p.Runs), All: len(p.Runs), Answer: p.Says()}
+	next := Plan{Kind: p.Experiment.Kind, Number: len(p.Runs), All: len(p.Runs), Answer: secret.Plain().Text(p.Says())}
 	if next.Answer == "" {
 		next.Answer = p.Ended
 	}

@@ -1,9 +1,12 @@
 package live
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -333,12 +336,24 @@ func TestConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-func TestWithoutPassword(t *testing.T) {
-	for in, want := range map[string]string{
-		"http://u:secret@h/": "http://u:xxxxx@h/", "http://h/x": "http://h/x", "h:8080/read": "h:8080/read", "%zz": "%zz",
-	} {
-		if got := withoutPassword(in); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
+func TestLookersSeeNoSecrets(t *testing.T) {
+	b := NewBoard()
+	b.Began(record.Start{
+		Command: []string{"ceiling", "run", "-H", "Authorization: s3cret1", "-b", "s3cret2", "http://h/x?token=s3cret3"},
+		Spec: spec.Spec{Targets: []spec.Target{{Method: "POST", URL: "http://u:s3cret4@h/x?a=1&token=s3cret3", Body: []byte("s3cret2"),
+			Header: []spec.Field{{Name: "Authorization", Value: "s3cret1"}}}}},
+	})
+	b.Step(Plan{Kind: "sweep", Doing: "http://h/x?token=s3cret3, 1 connection"})
+	b.Measured(Done{Doing: "http://h/x?token=s3cret3, 1 connection"})
+	s := b.Snapshot()
+	text, err := json.Marshal(s)
+	if err != nil || bytes.Contains(text, []byte("s3cret")) || bytes.Contains(text, []byte("czNjcmV0")) {
+		t.Errorf("a secret is in %s, %v", text, err)
+	}
+	if s.Target != "http://hidden@h/x?a=1&token=hidden" {
+		t.Errorf("target %s", s.Target)
+	}
+	if strings.Contains(fmt.Sprint(b.done, b.start), "s3cret") {
+		t.Error("the board knows a secret")
 	}
 }

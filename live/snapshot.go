@@ -1,7 +1,6 @@
 package live
 
 import (
-	"net/url"
 	"time"
 
 	"ceiling/record"
@@ -11,7 +10,7 @@ import (
 // Snapshot is what is known at one moment. It is the reader's own.
 type Snapshot struct {
 	ID     string
-	Target string // the first of Targets, without a password
+	Target string // the first of Targets, without its secrets
 	// Targets is how many requests the mix has.
 	Targets     int
 	Spec        spec.Spec
@@ -69,7 +68,7 @@ func (b *Board) Snapshot() Snapshot {
 		Established: b.connected, Asked: b.asked, Finished: len(b.done), QuietS: b.quietS, Lost: b.rows.lost[:len(b.rows.lost):len(b.rows.lost)],
 	}
 	if s.Targets > 0 {
-		s.Target = withoutPassword(b.start.Spec.Targets[0].URL)
+		s.Target = b.start.Spec.Targets[0].URL
 	}
 	if b.plan != nil {
 		p := *b.plan
@@ -180,14 +179,4 @@ func (t *track) lastPoint() (Point, bool) {
 		return t.points[n-1], true
 	}
 	return Point{}, false
-}
-
-// withoutPassword is a URL as it may be shown. One that cannot be read has no
-// password that could be found.
-func withoutPassword(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.User == nil {
-		return text
-	}
-	return u.Redacted()
 }

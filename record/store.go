@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ceiling/internal/secret"
 )
 
 // candidatesMax is how many runs an ambiguous name lists.
@@ -224,7 +226,7 @@ func planEntry(entry Entry) Entry {
 	}
 	entry.ID, entry.Started, entry.Kind, entry.Runs = p.ID, p.Created, p.Experiment.Kind, len(p.Runs)
 	entry.Unfinished, entry.Says, entry.Onward = p.Ended == "", p.Says(), p.Onward()
-	entry.Target = p.Experiment.Servers[0].Label()
+	entry.Target = secret.Plain().Shell(p.Experiment.Servers[0].Label())
 	if n := len(p.Experiment.Servers); n > 1 {
 		entry.Target = fmt.Sprintf("%s and %d more", entry.Target, n-1)
 	}
@@ -263,7 +265,7 @@ func readEntry(dir string) Entry {
 	err = readDocument(filepath.Join(dir, resultFile), &result)
 	switch {
 	case err == nil:
-		entry.ID, entry.Started, entry.Target = result.ID, result.Started, result.Target
+		entry.ID, entry.Started, entry.Target = result.ID, result.Started, secret.Plain().URL(result.Target)
 		entry.CompletedPerS = result.Rate.CompletedPerS
 		entry.Outcome, entry.Ceiling = result.Verdict.Outcome, result.Verdict.Ceiling
 	case errors.Is(err, fs.ErrNotExist):
@@ -272,7 +274,7 @@ func readEntry(dir string) Entry {
 			entry.Unreadable = err.Error()
 			return entry
 		}
-		entry.ID, entry.Started, entry.Target, entry.Unfinished = start.ID, start.Created, start.target(), true
+		entry.ID, entry.Started, entry.Target, entry.Unfinished = start.ID, start.Created, secret.Plain().URL(start.target()), true
 	default:
 		entry.Unreadable = err.Error()
 	}

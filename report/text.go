@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ceiling/cores"
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/spec"
@@ -46,7 +47,7 @@ func Text(w io.Writer, r *record.Run) error {
 		p.fact([]string{"errors", ""}[min(i, 1)], text)
 	}
 	for _, t := range r.ByTarget {
-		p.fact("", fmt.Sprintf("%-40s %9s done  p50 %-9s p99 %-9s %s", t.Target, unit.FormatCount(int64(t.Completed)),
+		p.fact("", fmt.Sprintf("%-40s %9s done  p50 %-9s p99 %-9s %s", secret.Plain().Shell(t.Target), unit.FormatCount(int64(t.Completed)),
 			unit.FormatNs(t.Response.P50Ns), unit.FormatNs(t.Response.P99Ns), statusLine(t.Statuses)))
 	}
 	p.fact("generator", generatorLine(r))
@@ -84,9 +85,9 @@ func (p *printer) fact(name, text string) {
 
 func targetLine(r *record.Run) string {
 	if n := len(r.Spec.Targets); n > 1 {
-		return fmt.Sprintf("%s and %d more", r.Target, n-1)
+		return fmt.Sprintf("%s and %d more", secret.Plain().URL(r.Target), n-1)
 	}
-	return r.Target
+	return secret.Plain().URL(r.Target)
 }
 
 func loadLine(r *record.Run) string {

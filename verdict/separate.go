@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/internal/secret"
 	"ceiling/spec"
 )
 
@@ -81,27 +82,11 @@ func (f *facts) ofSpec() []string {
 	return out
 }
 
-// secret tells a word that holds a credential, which has no place in a sentence
-// that pages show: a header field by its name, the password of a URL.
-func secret(word string) bool {
-	if _, rest, isURL := strings.Cut(word, "://"); isURL {
-		host, _, _ := strings.Cut(rest, "/")
-		return strings.Contains(host, "@")
-	}
-	name, _, isField := strings.Cut(strings.ToLower(word), ":")
-	return isField && slices.ContainsFunc([]string{"auth", "cookie", "token", "secret", "password", "key", "session"}, func(part string) bool {
-		return strings.Contains(name, part)
-	})
-}
-
-// shellLine is words as a shell takes them.
+// shellLine is words as a shell takes them, without their secrets: pages show it.
 func shellLine(words []string) string {
 	var out []string
-	for _, w := range words {
-		switch {
-		case secret(w):
-			w = "…"
-		case w == "" || strings.ContainsAny(w, " \t\n'\"\\$&|;<>()*?[]{}~#`!"):
+	for _, w := range secret.Plain().Command(words) {
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$&|;<>()*?[]{}~#`!") {
 			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 		out = append(out, w)

@@ -27,9 +27,10 @@ func TestApartCommand(t *testing.T) {
 		{"./ceiling run --pin-generator 0 --pin-server=0-1 -o dir --out=dir -c 9 http://h/", "ceiling run --apart -c 9 http://h/", asked},
 		{"ceiling run --apart http://h/", "ceiling run --apart http://h/", asked},
 		{"ceiling find --slo p99<5ms http://h/?a=1&b=2", "ceiling find --apart --slo 'p99<5ms' 'http://h/?a=1&b=2'", asked},
-		{"ceiling run -b it's http://h/", `ceiling run --apart -b 'it'\''s' http://h/`, asked},
-		{"ceiling run -H Authorization:Bearer-x http://h/", "ceiling run --apart -H … http://h/", asked},
-		{"ceiling run http://me:pw@h/", "ceiling run --apart …", asked},
+		{"ceiling run -b it's http://h/", `ceiling run --apart -b hidden http://h/`, asked},
+		{"ceiling run -H Authorization:Bearer-x http://h/", "ceiling run --apart -H Authorization:hidden http://h/", asked},
+		{"ceiling run http://me:pw@h/", "ceiling run --apart http://hidden@h/", asked},
+		{"ceiling run -m IT'S http://h/", `ceiling run --apart -m 'IT'\''S' http://h/`, asked},
 		{"ceiling demo", "ceiling run --apart -c 200 -p 4 -R 10k -d 2s http://h/read", asked},
 		{"", "ceiling run --apart", spec.Spec{}},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/plan"
 	"ceiling/record"
@@ -193,6 +194,7 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 			len(steps), unit.FormatDuration(run.Takes(&e, len(steps)).Round(time.Minute)), spec.RunsMax))
 	}
 	if f.plan.dryRun {
+		e, _ := e.Concealed(secret.Plain())
 		return report.Steps(sh.stdout, &e, steps, run.Takes(&e, len(steps)))
 	}
 	if !f.plan.quiet {

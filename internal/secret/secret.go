@@ -219,6 +219,9 @@ func (h *Hider) shell(text string) string { return h.patterns(text, command) }
 
 // The detector: a text has a secret where hiding would change it.
 
+// InName tells a name whose value is a secret, whatever it is.
+func InName(name string) bool { return isName(name) }
+
 // InURL, InField, InVariable and InShell tell whether there is a secret.
 func InURL(text string) bool          { return Plain().URL(text) != text }
 func InField(name, value string) bool { return Plain().Field(name, value) != value }

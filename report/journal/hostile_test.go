@@ -120,6 +120,9 @@ func TestCredentialsStayOut(t *testing.T) {
 		},
 		func(r *record.Run) { r.Spec.Targets[0].URL = "http://me:secret@127.0.0.1:8080/" },
 		func(r *record.Run) { r.Command = append(r.Command, "-H", "Cookie: id=7") },
+		func(r *record.Run) { r.Command = append(r.Command, "--body=x") },
+		func(r *record.Run) { r.Spec.Targets[0].URL += "?access_token=x" },
+		func(r *record.Run) { r.Spec.Targets[0].Body = []byte("x") },
 	} {
 		r, h := sampleRun("20261121-150000-cred", 1)
 		spoil(r)

@@ -85,10 +85,7 @@ func fieldTable(caption string, list []entry) Table {
 	t := Table{Caption: caption, Columns: []Column{{Name: "field"}, {Name: "value"}}, Fields: true}
 	for _, e := range list {
 		_, name, _ := strings.Cut(e.path, ".")
-		value := redact(e.value)
-		if secretPath(e.path) {
-			value = hidden
-		}
+		value := open(e.path, e.value)
 		if value == "" {
 			value = "–"
 		}
@@ -141,12 +138,15 @@ func differing(path string, runs []map[string]string) ([]Cell, bool) {
 		switch {
 		case !there || value == "":
 			value = "–"
-		case secretPath(path) && same:
-			value = hidden
-		case secretPath(path):
-			value = hidden + ", another"
+		default:
+			shown := open(path, value)
+			// Of two that are hidden without a digest it has to be said.
+			if !same && shown == open(path, first) {
+				shown += ", another"
+			}
+			value = shown
 		}
-		row = append(row, Cell{Text: redact(value)})
+		row = append(row, Cell{Text: value})
 	}
 	return row, differ
 }

@@ -103,8 +103,8 @@ func shown(path, number string) string {
 	return number
 }
 
-// asked lists a spec. Of what is secret only that it is there is shown, and
-// of a body its size and the beginning of its SHA-256.
+// asked lists a spec. What of it is secret is hidden by open, so that values can be
+// held against each other before.
 func asked(s *spec.Spec) ([]entry, error) {
 	plain := *s
 	plain.Targets = nil
@@ -120,6 +120,9 @@ func asked(s *spec.Spec) ([]entry, error) {
 		for _, f := range t.Header {
 			list = append(list, entry{path + ".header." + f.Name, f.Value})
 		}
+		if t.BodyHidden != nil {
+			list = append(list, entry{path + ".body", unit.FormatBytesSI(int64(t.BodyHidden.Bytes)) + ", " + t.BodyHidden.Digest})
+		}
 		if len(t.Body) > 0 {
 			list = append(list, entry{path + ".body", bodySays(t.Body)})
 		}
@@ -130,9 +133,12 @@ func asked(s *spec.Spec) ([]entry, error) {
 	return list, nil
 }
 
+// clearBody is between the size of a body that is not hidden and its digest, which
+// is not shown: whoever guesses a short body could try it out.
+const clearBody = ", SHA-256 "
+
 func bodySays(body []byte) string {
-	sum := sha256.Sum256(body)
-	return fmt.Sprintf("%s, SHA-256 %x…", unit.FormatBytesSI(int64(len(body))), sum[:6])
+	return fmt.Sprintf("%s%s%x", unit.FormatBytesSI(int64(len(body))), clearBody, sha256.Sum256(body))
 }
 
 // byPath indexes entries.

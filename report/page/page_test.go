@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ceiling/internal/secret"
 	"ceiling/record"
 	"ceiling/report/chart"
 )
@@ -243,16 +244,32 @@ func TestSecretsAreLeftOut(t *testing.T) {
 	run.ByTarget = []record.TargetResult{{Target: "GET " + run.Target}}
 	other := sampleRun(2, 2)
 	other.Spec.Targets[0].Header[0].Value = "Bearer t0psecret"
+	run.Spec.Targets[0].Body, other.Spec.Targets[0].Body = []byte("s3cret"), []byte("s3cre2")
+	for _, r := range []*chart.Run{&run, &other} {
+		r.Command = append(r.Command, "--body=s3cret", "--token", "s3cret", "-b", "s3cret", "http://h/?access_token=s3cret")
+	}
 	for _, text := range []string{htmlOf(t, run), markdownOf(t, run), htmlOf(t, run, other), markdownOf(t, run, other)} {
-		for _, secret := range []string{"s3cret", "t0psecret"} {
-			if i := strings.Index(text, secret); i >= 0 {
+		for _, word := range []string{"s3cret", "s3cre2", "t0psecret"} {
+			if i := strings.Index(text, word); i >= 0 {
 				t.Errorf("a secret is shown: %s", text[max(i-150, 0):i+30])
 			}
 		}
 	}
 	page := markdownOf(t, run, other)
-	if !strings.Contains(page, "hidden\\), another") && !strings.Contains(page, "(hidden), another") {
+	if !strings.Contains(page, "hidden, another") {
 		t.Error("that the secrets are not the same is not told")
+	}
+	if !strings.Contains(page, "6 B, hidden, another") {
+		t.Error("that the bodies are not the same is not told")
+	}
+	hidden := sampleRun(2, 2)
+	hidden.Spec.Targets[0].Body = []byte("s3cret")
+	hidden.Spec = hidden.Spec.Concealed(secret.New(func() []byte { return []byte("a key") }))
+	if text := markdownOf(t, hidden); !strings.Contains(text, "6 B, hidden-") || !strings.Contains(text, "| hidden-") {
+		t.Error("the digests of what is hidden are not shown")
+	}
+	if list := CredentialsOfRun(hidden.Run); len(list) > 1 { // that of the command line
+		t.Errorf("found in what is hidden: %q", list)
 	}
 	if !strings.Contains(markdownOf(t, run), "accept: text/html") {
 		t.Error("a field that is no secret is gone")
@@ -273,7 +290,7 @@ func TestDifferences(t *testing.T) {
 	b.Spec.Targets[0].Body = []byte("x")
 	b.Subject = nil
 	got := markdownOf(t, a, b)
-	for _, want := range []string{"| `spec.pipelining` | 1 | 4 |", "| `environment.sysctls.net.core.somaxconn` | 4096 | 128 |", "`spec.targets[0].body` | – | 1 B, SHA-256 2d711642b726…", "| `subject` | – | not found |"} {
+	for _, want := range []string{"| `spec.pipelining` | 1 | 4 |", "| `environment.sysctls.net.core.somaxconn` | 4096 | 128 |", "`spec.targets[0].body` | – | 1 B, hidden", "| `subject` | – | not found |"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the differences lack %s", want)
 		}

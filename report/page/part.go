@@ -2,12 +2,14 @@ package page
 
 import (
 	"html/template"
+	"slices"
 	"strings"
 	"sync"
 
-	"ceiling/internal/lazy"
+	"ceiling/internal/secret"
 	"ceiling/record"
 	"ceiling/report/chart"
+	"ceiling/spec"
 )
 
 // What a page needs that has reports in it and is more than a report: the
@@ -51,32 +53,32 @@ func Script() (string, error) {
 	return chart.Script() + string(script), err
 }
 
-// Shown is a text of a record as a page shows it: without passwords, and
-// without characters that look like something else.
-func Shown(text string) string { return legible(redact(text)) }
+// Shown is a text of a record as a page shows it: without secrets, and without characters that look like something else.
+func Shown(text string) string { return legible(secret.Plain().Text(text)) }
 
 // Text is s with control characters and marks of direction replaced.
 func Text(s string) string { return legible(s) }
 
-var (
-	secretFlag = lazy.Regexp(`(?is)(?:^-H|^|[^a-z-])(` + secretNames + `)\s*:`)
-	secretArgs = lazy.Regexp(`(?i)^--?(?:password|token|secret|api-?key)(?:=|$)`)
-)
-
-// CredentialsOfRun names what of a run's record lets a client in, and should
-// not be published with it.
+// CredentialsOfRun names what of a run's record is secret and not hidden, and
+// should not be published with it.
 func CredentialsOfRun(r *record.Run) []string {
 	list := credentialsIn(r.Command, "the command line")
 	for i := range r.Spec.Targets {
 		t := &r.Spec.Targets[i]
-		if password().MatchString(t.URL) {
-			list = append(list, "a password in the URL of a target")
+		if secret.InURL(t.URL) {
+			list = append(list, "a password or token in the URL of a target")
 		}
 		for _, f := range t.Header {
-			if secretName().MatchString(f.Name) {
+			if secret.InField(f.Name, f.Value) {
 				list = append(list, "the header field "+f.Name)
 			}
 		}
+		if len(t.Body) > 0 {
+			list = append(list, "the body of a request")
+		}
+	}
+	if secret.InURL(r.Spec.Pprof) {
+		list = append(list, "a password or token in the URL of the pprof endpoint")
 	}
 	return list
 }
@@ -86,29 +88,49 @@ func CredentialsOfPlan(p *record.Plan) []string {
 	list := credentialsIn(p.Command, "the command line")
 	for i := range p.Experiment.Servers {
 		s := &p.Experiment.Servers[i]
-		list = append(list, credentialsIn([]string{s.URL}, "a server's URL")...)
-		for _, text := range append([]string{s.Serve}, s.Env...) {
-			if secretVariable().MatchString(text) || password().MatchString(text) {
-				list = append(list, "the command or the environment of the server "+redact(s.Label()))
-			}
+		if secret.InURL(s.URL) {
+			list = append(list, "a password or token in a server's URL")
+		}
+		if secret.InShell(s.Serve) || slices.ContainsFunc(s.Env, secret.InVariable) {
+			list = append(list, "the command or the environment of the server "+redact(s.Label()))
 		}
 	}
 	for i := range p.Experiment.Requests {
 		for _, r := range p.Experiment.Requests[i].All() {
-			list = append(list, credentialsIn(r.Header, "a request's header")...)
+			list = append(list, credentialsOfRequest(&r)...)
 		}
+	}
+	if _, more := p.Experiment.Concealed(secret.Plain()); more && len(list) == 0 {
+		list = append(list, "a password or token in a name, or in the URL of the pprof endpoint")
+	}
+	return list
+}
+
+func credentialsOfRequest(r *spec.MixRequest) (list []string) {
+	if secret.InURL(r.Path) {
+		list = append(list, "a token in a request's path")
+	}
+	for _, line := range r.Header {
+		name, value, _ := strings.Cut(line, ":")
+		if secret.InField(name, strings.TrimSpace(value)) {
+			list = append(list, "the header field "+name+" of a request")
+		}
+	}
+	if r.BodyHidden == nil && (r.Body != "" || len(r.Content) > 0) {
+		list = append(list, "the body of a request")
 	}
 	return list
 }
 
 func credentialsIn(words []string, where string) []string {
-	for _, w := range words {
-		if m := secretFlag().FindStringSubmatch(w); m != nil {
-			return []string{"the header field " + m[1] + " in " + where}
+	var list []string
+	for _, shown := range secret.InCommand(words) {
+		name, _, field := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(shown, "-H"), "--header="), ":")
+		if field && secret.InName(name) && !strings.ContainsAny(name, " /?") {
+			list = append(list, "the header field "+name+" in "+where)
+			continue
 		}
-		if password().MatchString(w) || secretVariable().MatchString(w) || secretArgs().MatchString(w) {
-			return []string{"a password or token in " + where}
-		}
+		list = append(list, "a password or token in "+where)
 	}
-	return nil
+	return slices.Compact(list)
 }

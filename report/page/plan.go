@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ceiling/internal/lazy"
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/plan"
 	"ceiling/record"
@@ -61,7 +61,7 @@ func OpenPlan(dir string) (*record.Plan, error) {
 
 // planTitle is the question, or what is done to which servers.
 func planTitle(p *record.Plan) string {
-	if q := p.Experiment.Question; q != "" {
+	if q := secret.Plain().Text(p.Experiment.Question); q != "" {
 		return clip(q, 200)
 	}
 	var names []string
@@ -244,7 +244,8 @@ func planEnvironment(p *record.Plan) Section {
 		s.Blocks = append(s.Blocks, Paragraph{Text: "The command line is not recorded."})
 	}
 	s.Blocks = append(s.Blocks, Paragraph{Text: host(&p.Environment)})
-	list, err := flat("experiment", p.Experiment)
+	e, _ := p.Experiment.Concealed(secret.Plain())
+	list, err := flat("experiment", e)
 	if err != nil {
 		return s.failed(err)
 	}
@@ -252,30 +253,8 @@ func planEnvironment(p *record.Plan) Section {
 	if err != nil {
 		return s.failed(err)
 	}
-	s.Blocks = append(s.Blocks, Columns{[][]Block{{fieldTable("What was asked", withoutSecrets(list))}, {fieldTable("The host that generated the load", env)}}})
+	s.Blocks = append(s.Blocks, Columns{[][]Block{{fieldTable("What was asked", list)}, {fieldTable("The host that generated the load", env)}}})
 	return s
-}
-
-// secretVariable is a variable of an environment whose name says that it is
-// secret, up to the next of a list.
-var secretVariable = lazy.Regexp(`(?i)([a-z0-9_]*(?:secret|token|passw|credential|api_?key|private)[a-z0-9_]*=)[^,\s]*`)
-
-// withoutSecrets hides what experiment files may carry: credentials in header
-// fields and in a server's environment. The bytes of a body are its size.
-func withoutSecrets(list []entry) []entry {
-	out := make([]entry, 0, len(list))
-	for _, e := range list {
-		switch {
-		case strings.HasSuffix(e.path, ".content"):
-			e.value = unit.FormatBytesSI(int64(len(e.value)/4*3)) + " of a file"
-		case strings.HasSuffix(e.path, ".header"):
-			e.value = secretField().ReplaceAllString(e.value, "$1 "+hidden)
-		case strings.HasSuffix(e.path, ".env"), strings.HasSuffix(e.path, ".serve"):
-			e.value = secretVariable().ReplaceAllString(e.value, "$1"+hidden)
-		}
-		out = append(out, e)
-	}
-	return out
 }
 
 // toneOf is the colour of the i-th line, and whether it has to be told apart from

@@ -4,40 +4,50 @@ import (
 	"strings"
 
 	"ceiling/internal/lazy"
+	"ceiling/internal/secret"
 )
 
-// A report is made to be sent to others, so what lets a client in is not shown:
-// passwords in URLs, and header fields that carry credentials. What else is
-// secret in a path, a query or a body is not known here, and is shown.
+// A report is made to be sent to others. What a record has in clear, because it
+// was asked to keep it or is older than the hiding, is hidden here.
 
-// hidden stands in the place of a secret.
-const hidden = "(hidden)"
+// redact hides the secrets of a target, of a server's command, or of a name made
+// of them.
+func redact(text string) string { return secret.Plain().Shell(text) }
 
-// secretNames are the fields that carry credentials: RFC 9110 section 11, RFC
-// 6265, and what services use besides.
-const secretNames = `proxy-authorization|authorization|cookie|x-api-key|api-key|x-auth-token|x-access-token|x-csrf-token|x-amz-security-token`
-
-var (
-	secretName  = lazy.Regexp(`(?i)^(` + secretNames + `)$`)
-	secretField = lazy.Regexp(`(?is)((?:^-H|^|[^a-z-])(?:` + secretNames + `)\s*:).*`)
-	password    = lazy.Regexp(`(://[^/?#@:\s]*):[^/?#@\s]*@`)
-)
-
-// redact hides the password of every URL in a text.
-func redact(text string) string { return password().ReplaceAllString(text, "$1:"+hidden+"@") }
-
-// secretPath tells an entry whose value is a credential.
+// secretPath tells an entry whose value is secret as a whole.
 func secretPath(path string) bool {
 	_, name, ok := strings.Cut(path, ".header.")
-	return ok && secretName().MatchString(name)
+	return ok && secret.InName(name) || isBody(path)
+}
+
+// isBody tells the entry of a request's body.
+func isBody(path string) bool { return strings.HasSuffix(path, ".body") }
+
+// open is an entry as a reader may see it; a secret that is hidden already has a
+// digest, which stays.
+func open(path, value string) string {
+	switch {
+	case isBody(path):
+		size, _, clear := strings.Cut(value, clearBody)
+		if clear {
+			return size + ", " + secret.Word
+		}
+		return value
+	case secretPath(path):
+		if !secret.IsHidden(value) {
+			return secret.Word
+		}
+		return value
+	}
+	return redact(value)
 }
 
 // commandLine is a command as it was typed, quoted for a shell, without its
 // secrets.
 func commandLine(words []string) string {
 	var out []string
-	for _, w := range words {
-		out = append(out, quoted(secretField().ReplaceAllString(redact(w), "$1 "+hidden)))
+	for _, w := range secret.Plain().Command(words) {
+		out = append(out, quoted(w))
 	}
 	return strings.Join(out, " ")
 }

@@ -1,0 +1,25 @@
+package record
+
+import (
+	"slices"
+
+	"ceiling/internal/secret"
+)
+
+// Concealed is a run as others may see it, also where its record has its secrets.
+func (r *Run) Concealed(h *secret.Hider) Run {
+	c := *r
+	c.Command, c.Spec, c.Target = h.Command(r.Command), r.Spec.Concealed(h), h.URL(r.Target)
+	c.ByTarget = slices.Clone(r.ByTarget)
+	for i := range c.ByTarget {
+		c.ByTarget[i].Target = h.Shell(c.ByTarget[i].Target)
+	}
+	return c
+}
+
+// Concealed is likewise what is known of a run before its first request.
+func (s *Start) Concealed(h *secret.Hider) Start {
+	c := *s
+	c.Command, c.Spec = h.Command(s.Command), s.Spec.Concealed(h)
+	return c
+}
