@@ -249,6 +249,28 @@ type Lone struct {
 	Service   Quantiles `json:"service"`
 }
 
+// AtOnce is the rate times what a lone request takes: by Little's law the
+// requests that are worked on while the others wait for their turn.
+type AtOnce struct {
+	// Requests on average, Low and High its 95 % interval, of so many that could be:
+	// the slots, or where pipelined requests are answered one at a time on each
+	// connection, the connections.
+	Requests float64 `json:"requests"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	Of       float64 `json:"of"`
+	// LoneNs is the mean service time of a lone request, nanoseconds.
+	LoneNs float64 `json:"lone_ns"`
+	// Means InTurn, EachItsTime, or "" where it decides neither.
+	Means string `json:"means,omitempty"`
+}
+
+// What the number of requests worked on at a time means.
+const (
+	InTurn      = "in turn"       // the others wait for their turn
+	EachItsTime = "each its time" // none waits for another
+)
+
 // TargetResult is one target's part of a mix.
 type TargetResult struct {
 	Target    string            `json:"target"`
@@ -368,6 +390,9 @@ type Verdict struct {
 	OwedShare float64 `json:"owed_share,omitempty"`
 	// SLO has every asked term that could be measured.
 	SLO []HeldTerm `json:"slo,omitempty"`
+	// AtOnce is how many requests were worked on at a time; none where no lone
+	// request tells.
+	AtOnce *AtOnce `json:"at_once,omitempty"`
 	// Stations is where a request waits, as shares of its time.
 	Stations []Station `json:"stations,omitempty"`
 	// StationsBy says what the stations were measured by: "kernel events" or

@@ -2,15 +2,18 @@ package run
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"ceiling/record"
+	"ceiling/verdict"
 )
 
 // waits are servers whose requests wait for what is known, by name; each makes
@@ -28,6 +31,53 @@ func waits() map[string]func() func() {
 				}
 			}
 		},
+		"nothing": func() func() { return func() { time.Sleep(10 * ms) } },
+		"lock": func() func() {
+			var lock sync.Mutex
+			return func() {
+				lock.Lock()
+				time.Sleep(5 * ms)
+				lock.Unlock()
+			}
+		},
+		"pool":    func() func() { return places(5, 10*ms) },
+		"workers": func() func() { return places(40, 40*ms) },
+		// A pool that gives a place to whom came last, as some do.
+		"last come": func() func() {
+			var lock sync.Mutex
+			free, stack := 5, []chan struct{}(nil)
+			return func() {
+				lock.Lock()
+				if free == 0 {
+					turn := make(chan struct{})
+					stack = append(stack, turn)
+					lock.Unlock()
+					<-turn
+				} else {
+					free--
+					lock.Unlock()
+				}
+				time.Sleep(10 * ms)
+				lock.Lock()
+				if n := len(stack); n > 0 {
+					close(stack[n-1])
+					stack = stack[:n-1]
+				} else {
+					free++
+				}
+				lock.Unlock()
+			}
+		},
+	}
+}
+
+// places are n of which a request keeps one for a time.
+func places(n int, held time.Duration) func() {
+	free := make(chan struct{}, n)
+	return func() {
+		free <- struct{}{}
+		time.Sleep(held)
+		<-free
 	}
 }
 
@@ -68,5 +118,60 @@ func TestLittleOfShortRuns(t *testing.T) {
 	}
 	if apart < 5 {
 		t.Errorf("the rate times the mean was apart from the slots in %d of 20 runs", apart)
+	}
+}
+
+// TestLoneTellsQueues: on servers whose waits are known, what a lone request takes
+// tells how many requests are worked on at a time, whatever the queue's order, and
+// where none waits for another it does not say so. Twice the connections are the
+// proof: they give twice the rate, or the same. On a machine that others fill it
+// may be undecided, never wrong.
+func TestLoneTellsQueues(t *testing.T) {
+	for _, k := range []struct {
+		kind          string
+		connections   int
+		at            float64
+		ceiling, says string
+	}{
+		{"pool", 64, 5, verdict.ServerWait, "works on about 5 at a time"},
+		{"last come", 64, 5, verdict.ServerWait, "works on about 5 at a time"},
+		{"lock", 64, 1, verdict.ServerWait, "works on about 1 at a time"},
+		{"workers", 160, 40, verdict.ServerWait, " at a time"},
+		{"nothing", 16, 16, verdict.Slots, "alone"},
+		{"tail", 64, 64, verdict.Slots, ""},
+	} {
+		t.Run(k.kind, func(t *testing.T) {
+			c := startAs(t, "RUN_TEST_WAITS", k.kind)
+			s := specOf(c.Addr, "/")
+			s.Connections, s.Duration, s.Warmup, s.Timeout = k.connections, 1500*time.Millisecond, 800*time.Millisecond, 10*time.Second
+			once := &do(t, s).Run
+			s.Connections, s.NoLone, s.Warmup = 2*k.connections, true, 400*time.Millisecond
+			twice := &do(t, s).Run
+			v, a := &once.Verdict, once.Verdict.AtOnce
+			if a == nil {
+				t.Fatalf("nothing of lone requests in %s", v.Because)
+			}
+			t.Logf("%s: %s; %.3g (%.3g to %.3g) at a time; %.0f and %.0f /s; others had %.2g and %.2g cores",
+				v.Ceiling, v.Because, a.Requests, a.Low, a.High, once.Rate.CompletedPerS, twice.Rate.CompletedPerS, v.OtherCores, twice.Verdict.OtherCores)
+			wrong, means := verdict.ServerWait, record.EachItsTime
+			if k.ceiling == verdict.ServerWait {
+				wrong, means = verdict.Slots, record.InTurn
+			}
+			if v.Ceiling == wrong || a.Means != "" && a.Means != means {
+				t.Errorf("%s (%s): %s", v.Ceiling, a.Means, v.Because)
+			}
+			if v.OtherCores > 0.3 || twice.Verdict.OtherCores > 0.3 {
+				return
+			}
+			if v.Ceiling != k.ceiling || !strings.Contains(v.Because, k.says) {
+				t.Errorf("%s: %s", v.Ceiling, v.Because)
+			}
+			if k.kind != "tail" && math.Abs(a.Requests-k.at) > 0.2*k.at { // of a tail a few requests have no mean
+				t.Errorf("%.3g at a time, %v planted", a.Requests, k.at)
+			}
+			if grew := twice.Rate.CompletedPerS / once.Rate.CompletedPerS; grew > 1.5 != (k.ceiling == verdict.Slots) {
+				t.Errorf("twice the connections gave %.2f times the rate", grew)
+			}
+		})
 	}
 }

@@ -58,6 +58,7 @@ type facts struct {
 	trend                     trendFacts
 	late                      *stretchFacts // what broke the SLO, where that was some of the window
 	crowd                     crowdFacts
+	lone                      loneFacts
 	peers                     peerFacts
 	behind                    []behindServer // servers on the same host that it asks
 	sleeps                    threadFacts
@@ -155,6 +156,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.lostLater = lostLater(f, series)
 	f.trend = trendOf(f, load, series)
 	f.late = f.brokenBy(load)
+	f.lone = loneOf(f)
 }
 
 // homeOf is the name of the generator's host in the rows.

@@ -37,6 +37,7 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, OwedShare: f.schedule.owed.value, Stations: f.places.stationsOf(),
 	}
+	v.AtOnce = f.lone.result(f)
 	if p := &f.places; p.known {
 		v.StationsBy, v.StationsOf = p.by, p.moments
 	}

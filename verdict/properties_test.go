@@ -197,6 +197,11 @@ func anyRun(t *rapid.T) *record.Run {
 	if some("generator") {
 		run.Generator = rapid.Make[record.Generator]().Draw(t, "generator row")
 	}
+	if some("lone") {
+		run.Lone = rapid.Ptr(rapid.Make[record.Lone](), true).Draw(t, "lone requests")
+		run.FirstAnswers = rapid.SliceOfN(rapid.Make[record.Bin](), 0, 3).Draw(t, "first answers")
+		run.Edges = rapid.Ptr(rapid.Make[record.Edges](), true).Draw(t, "edges")
+	}
 	if some("elapsed") {
 		run.ElapsedS, run.WarmupS = rapid.Float64().Draw(t, "s"), rapid.Float64().Draw(t, "warm s")
 	}

@@ -18,7 +18,7 @@ func ruleServerWait(f *facts) finding {
 	}
 	idle, missing := f.serverIdle()
 	if missing != nil {
-		out.answer, out.missing = cannotTell, missing
+		out.pro, out.answer, out.missing = f.loneEvidence(), cannotTell, missing
 		return out
 	}
 	if !idle {
@@ -26,41 +26,82 @@ func ruleServerWait(f *facts) finding {
 	}
 	out.pro = f.cpuEvidence()
 	p := &f.places
-	if !p.known || !p.both {
-		out.answer, out.missing = cannotTell, []string{p.missing()}
-		return out
+	inTurn := f.waiting() == queued && !f.lone.lined
+	switch {
+	case !p.known || !p.both:
+		f.waitUnseen(&out, inTurn)
+	case f.queuesUnread():
+		out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
+		f.waitUnread(&out, inTurn)
+	default:
+		out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
+		if p.share[serverQueue]+p.share[inServer] >= mostOf {
+			f.waitInside(&out, inTurn)
+		}
 	}
-	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
-	switch at := p.share[serverQueue] + p.share[inServer]; {
-	case f.queuesUnread() && f.coresTaken() && !f.wantsLittle():
+	return out
+}
+
+// waitUnseen is where the requests wait for each other though nobody looked where.
+func (f *facts) waitUnseen(out *finding, inTurn bool) {
+	out.pro = append(out.pro, f.turnEvidence()...)
+	if !inTurn || !f.lone.known || !f.onLoopback() {
+		out.answer, out.missing = cannotTell, []string{f.places.missing()}
+		return
+	}
+	out.answer = yes // on no path they could wait, nor at a generator that is free
+	out.because = fmt.Sprintf("server wait: the requests wait for each other in the server, which uses %.2f cores: %s", f.subject.cores, f.turns())
+	out.doubts = append(out.doubts, "where the requests wait was not seen, but not on the loopback, nor at a generator that is free")
+}
+
+// waitUnread is what requests that lie unread before an idle server wait for.
+func (f *facts) waitUnread(out *finding, inTurn bool) {
+	switch {
+	case f.coresTaken() && !f.wantsLittle():
 		out.answer = cannotTell
 		out.missing = []string{"whether the requests unread before the server wait for its CPU, which others fill, or for something else"}
-	case f.queuesUnread() && f.halfBusy():
+	case f.halfBusy() && !inTurn:
 		out.answer = cannotTell
 		out.missing = []string{"whether the requests unread before the server wait for its CPU, of which it uses half in turns with the generator, or for something else"}
 		out.next = f.separate()
-	case f.queuesUnread():
+	default:
 		out.answer = yes
-		out.because = fmt.Sprintf("server wait: %s of the requests lie unread in the server's sockets while it uses %.2f cores: what should read them waits for something else", percent(p.share[serverQueue]), f.subject.cores)
+		out.because = fmt.Sprintf("server wait: %s of the requests lie unread in the server's sockets while it uses %.2f cores: what should read them waits for something else", percent(f.places.share[serverQueue]), f.subject.cores)
+		if inTurn && f.lone.known {
+			out.because += "; " + f.turns()
+		}
+		out.pro = append(out.pro, f.loneEvidence()...)
 		out.next = "see what the server's workers wait for, or give it more of them; " + out.next
-	case at < mostOf:
-		return out
-	case f.crowd.is == queued:
+	}
+}
+
+// waitInside is what requests inside an idle server wait for, where they do not
+// each take their time.
+func (f *facts) waitInside(out *finding, inTurn bool) {
+	p := &f.places
+	inside := fmt.Sprintf("%s of the requests are inside the server, which uses %.2f cores", percent(p.share[serverQueue]+p.share[inServer]), f.subject.cores)
+	pool, other := f.poolBefore(), f.waitsFor()
+	switch {
+	case inTurn:
 		out.answer = yes
-		out.pro = append(out.pro, f.crowdEvidence())
-		out.because = fmt.Sprintf("server wait: %s of the requests are inside the server, which uses %.2f cores, and they wait for each other: a lock, a pool, or another server that is asked by few at a time", percent(at), f.subject.cores)
-	case f.waitsFor() != nil:
-		u := f.waitsFor()
+		out.pro = append(out.pro, f.turnEvidence()...)
+		out.because = fmt.Sprintf("server wait: %s, and they wait for each other: %s", inside, f.turns())
+	case pool != nil:
 		out.answer = yes
-		out.pro = append(out.pro, evidence("series.peers", u.used, "sockets", "on %.0f connections to %s the server waits for an answer", u.used, u.addr))
-		out.because = fmt.Sprintf("server wait: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, f.called(u))
-		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) tell whether it takes its time or has a queue", u.addr, 2*f.run.Load.Connections)
-	case f.crowd.is == unclear && !f.fewSlots():
+		out.pro = append(out.pro, f.loneEvidence()...)
+		out.because = fmt.Sprintf("server wait: %s, and of %.0f only %d at a time have one of its connections to %s: a pool, all of which is in use", inside, f.underWay(), pool.high, f.called(pool))
+	case f.waiting() == alone: // slots.go
+	case other != nil:
+		out.answer = yes
+		out.pro = append(out.pro, evidence("series.peers", other.used, "sockets", "on %.0f connections to %s the server waits for an answer", other.used, other.addr))
+		out.because = fmt.Sprintf("server wait: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, f.called(other))
+		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) tell whether it takes its time or has a queue", other.addr, 2*f.run.Load.Connections)
+	case f.waiting() == unclear && !f.fewSlots():
 		out.answer = cannotTell
-		out.missing = []string{"whether the requests inside the server wait for each other (a lock, a pool) or each takes its time (too few slots): " + f.crowd.why}
+		out.pro = append(out.pro, f.loneEvidence()...)
+		out.missing = []string{"whether the requests inside the server wait for each other (a lock, a pool) or each takes its time (too few slots): " + f.whyUnclear()}
 		out.next = fmt.Sprintf("run with twice the connections (-c %d): a rate that doubles was limited by the slots, one that stays by the server", 2*f.run.Load.Connections)
 	}
-	return out
 }
 
 // ruleStandstill looks for a server that answered nobody for a good part of the

@@ -23,33 +23,39 @@ func ruleSlots(f *facts) finding {
 		out.answer, out.missing = cannotTell, missing
 		return out
 	}
-	if !free || !idle || f.crowd.is == queued {
+	if !free || !idle || f.waiting() == queued && !f.lone.lined {
 		return out
 	}
 	p := &f.places
-	if f.queuesUnread() || f.pathQueues() || f.waitsFor() != nil {
+	itsTime := f.waiting() == alone
+	if f.queuesUnread() || f.pathQueues() || !itsTime && (f.waitsFor() != nil || f.poolBefore() != nil) {
 		return out
 	}
 	slow := p.known && p.both && f.tripShare() >= mostOf
-	if f.crowd.is != alone && !f.fewSlots() && !slow {
+	if !itsTime && !f.fewSlots() && !slow {
 		return out // serverwait.go says what is missing
 	}
 	mean := f.run.Latency.Response.MeanNs
 	out.answer = yes
 	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
 	out.pro = append(out.pro, evidence("latency.response.mean_ns", mean, "ns", "%.0f slots, each busy for %s a request", f.slots, ns(mean)))
-	if f.crowd.q.known {
-		out.pro = append(out.pro, f.crowdEvidence())
-	}
+	out.pro = append(out.pro, f.turnEvidence()...)
 	out.pro = append(out.pro, f.placeEvidence(wayIn, serverQueue, inServer, wayBack)...)
 	out.because = fmt.Sprintf("slots: %.0f requests under way at %s each make %s; nothing is full", f.slots, ns(mean), perSecond(f.rate))
 	if slow {
 		out.because += fmt.Sprintf(", and %s of that is the way (round trip %s)", percent(f.tripShare()), ns(p.rtt.value))
 		out.pro = append(out.pro, f.tripEvidence()...)
 	}
-	if f.crowd.is == alone && f.slots > 1 {
+	switch {
+	case f.lone.lined:
+		out.because = fmt.Sprintf("slots: the server answers one request at a time on each of %d connections: pipelined ones wait for those before them; nothing is full", f.run.Load.Established)
+		out.doubts = append(out.doubts, "that more connections give more is concluded from requests sent alone: prove it with twice the connections")
+	case f.lone.is == alone && f.slots > 1:
+		out.because += ", and " + f.lone.asLong(f)
+		out.doubts = append(out.doubts, "that more slots give more is concluded from requests sent alone, which took as long as those under load: prove it with twice the connections")
+	case f.crowd.is == alone && itsTime && f.slots > 1:
 		out.doubts = append(out.doubts, "that more slots give more is concluded from the first answers, which took as long as the later ones: prove it with twice the connections")
-	} else if !slow && f.slots > 1 {
+	case !slow && f.slots > 1:
 		out.doubts = append(out.doubts, "that no request waits for another is concluded from how few they are: prove it with twice the connections")
 	}
 	out.next = fmt.Sprintf("allow more in flight: -c %d", 2*f.run.Load.Connections)
@@ -67,7 +73,7 @@ func (f *facts) crowdEvidence() record.Evidence {
 	c := &f.crowd
 	mean := c.lasting
 	if c.is == queued && c.firstN == 1 {
-		return evidence("latency.response.min_ns", c.first, "ns", "the fastest answer took %s, nearly all the others %s: they queue", ns(c.first), ns(float64(f.run.Latency.Response.P50Ns)))
+		return evidence("latency.response.min_ns", c.first, "ns", "the fastest answer took %s, all of them %s on average, nearly alike: they queue", ns(c.first), ns(f.run.Latency.Response.MeanNs))
 	}
 	if c.is == queued {
 		return evidence("series.load.mean_ns", c.first, "ns", "the first %.0f answers took %s on average, later ones %s: they queue", c.firstN, ns(c.first), ns(mean))

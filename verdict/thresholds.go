@@ -145,12 +145,14 @@ const (
 
 	// A stall has no more than stallRest of the usual answers, fills at least one
 	// row of 100 ms, lasts stallPatience response times, and stallExpected
-	// answers are missing: for chance that is e^−20.
+	// answers are missing: for chance that is e^−20. That every slot happened to
+	// have a long request at the same time is less likely than stallChance.
 	stallRest       = 0.05
 	stallShortestNs = 90e6
 	stallPatience   = 4
 	stallExpected   = 20
 	stallRows       = 5
+	stallChance     = 0.01
 
 	// crowdSteady is the coefficient of variation up to which the first answers
 	// tell a queue from a delay; crowdQueued and crowdAlone are the bounds of q
@@ -164,6 +166,39 @@ const (
 	// queue with crowdSlots slots is.
 	crowdFastest = 0.25
 	crowdSlots   = 8
+)
+
+const (
+	// Of lone requests, the first half is left out where the second took less than
+	// loneFell of it, both of loneHalf requests or more: it was still warming up.
+	loneHalf = 4
+	loneFell = 0.8
+	// loneSlower is how much longer a request of the loop may take than a lone one
+	// without waiting for another: two that run at once share caches and wake-ups.
+	// loneMost is the same for the mean the other way: more than the slots cannot be
+	// worked on.
+	loneSlower = 1.25
+	loneMost   = 1.25
+	// loneAlone of the slots worked on at a time are all of them; loneQueue of them
+	// leave a quarter of the time to a queue, and what the busy CPU may explain
+	// besides must leave 1 − loneRoom.
+	loneAlone = 0.8
+	loneQueue = 0.75
+	loneRoom  = 0.8
+	// loneChance is how unlikely the lone requests have to be as a sample of the
+	// loop's to tell a queue, loneLikely what they are as one of the same times: the
+	// least of some hundred ranks that hang together.
+	loneChance = 1e-3
+	loneLikely = 0.01
+	// loneFirsts connections at least make first answers a sample. They count as
+	// those of a lone request within loneFirstWithin times its ninth decile.
+	loneFirsts      = 8
+	loneFirstWithin = 1.5
+	// loneSoon is how many times that time is long past it: most of the connections
+	// without an answer by then were passed by, whatever their order.
+	loneSoon = 10
+	// loneWhole is how near to a whole number of places their number is told as one.
+	loneWhole = 0.12
 )
 
 const (

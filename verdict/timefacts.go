@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"ceiling/internal/stat"
 	"ceiling/record"
 )
 
@@ -51,6 +52,7 @@ func stallsOf(f *facts, rows []record.LoadRow) stallFacts {
 		width := float64(rows[i].WidthNs)
 		return width * math.Max(1-float64(rows[i].Completed)/(usual*width), 0)
 	}
+	shortest, fewest := math.MaxFloat64, math.MaxFloat64
 	for i := 0; i < len(rows); {
 		j, width := i, 0.0
 		for j < len(rows) && rows[j].InFlight > 0 && float64(rows[j].Completed) <= stallRest*usual*float64(rows[j].WidthNs) {
@@ -61,6 +63,7 @@ func stallsOf(f *facts, rows []record.LoadRow) stallFacts {
 			whole := width + lost(i-1) + lost(j)
 			if width >= stallShortestNs && whole >= patience && usual*width >= stallExpected {
 				s.count++
+				shortest, fewest = math.Min(shortest, width), math.Min(fewest, float64(rows[i].InFlight))
 				s.ns += whole
 				s.from, s.to = append(s.from, rows[i].TNs-rows[i].WidthNs), append(s.to, rows[j-1].TNs)
 			}
@@ -68,7 +71,28 @@ func stallsOf(f *facts, rows []record.LoadRow) stallFacts {
 		i = j + 1
 	}
 	s.share = math.Min(s.ns/whole, 1)
+	if f.byLongRequests(s.count, shortest, fewest, whole) {
+		return stallFacts{known: true}
+	}
 	return s
+}
+
+// byLongRequests tells whether stretches without an answer may be long requests
+// alone: each slot is in one that takes as long for its share of the time, and all
+// of them are at once now and then.
+func (f *facts) byLongRequests(count int, stretchNs, inFlight, windowNs float64) bool {
+	long, all := 0.0, 0.0
+	for _, b := range f.run.Latency.ResponseBins {
+		took := float64(b.Ns) * float64(b.Count)
+		if all += took; float64(b.Ns) >= stretchNs {
+			long += took
+		}
+	}
+	if count == 0 || all <= 0 {
+		return false
+	}
+	by := math.Pow(long/all, inFlight) * windowNs / stretchNs
+	return stat.PoissonAtLeast(uint64(count), by) > stallChance
 }
 
 // during measures what the two sides did within the stalls.
@@ -180,6 +204,21 @@ func fastest(l *record.Quantiles, rows []record.LoadRow) float64 {
 	return low
 }
 
+// variation is the coefficient of variation of the response times, a tail below
+// one in ten included. Where only quantiles are known each part between two of
+// them is taken in its middle.
+func (f *facts) variation() float64 {
+	l := &f.run.Latency
+	square := secondMoment(l)
+	if q := &l.Response; len(l.ResponseBins) == 0 {
+		between := func(a, b int64) float64 { m := (float64(a) + float64(b)) / 2; return m * m }
+		square = .5*between(max(q.MinNs, q.P50Ns/2), q.P50Ns) + .4*between(q.P50Ns, q.P90Ns) + .09*between(q.P90Ns, q.P99Ns) +
+			.009*between(q.P99Ns, max(q.P999Ns, q.P99Ns)) + .001*between(max(q.P999Ns, q.P99Ns), max(q.MaxNs, q.P999Ns, q.P99Ns))
+	}
+	mean := l.Response.MeanNs
+	return math.Sqrt(math.Max(square/mean/mean-1, 0))
+}
+
 // crowdOf reads the first answers, and the fastest one where they came too
 // many at a time.
 func crowdOf(f *facts, series *record.Series) crowdFacts {
@@ -200,7 +239,7 @@ func crowdOf(f *facts, series *record.Series) crowdFacts {
 		c.why = "the slots did not start together"
 		return c
 	}
-	c.cv = math.Max(float64(l.P90Ns)-float64(l.P50Ns), 0) / 1.2816 / mean
+	c.cv = f.variation()
 	rows := slices.DeleteFunc(slices.Clone(series.Load), func(r record.LoadRow) bool { return r.WidthNs <= 0 })
 	sortLoad(rows)
 	sum, n := 0.0, 0.0

@@ -104,6 +104,22 @@ func (p *peerFacts) pool(u *peerUse, n, responseNs float64) bool {
 	return u.used >= poolBusy*u.sockets
 }
 
+// poolBefore is the pool that requests wait for: all of its connections are in use,
+// and there are more requests; nil where there is none. Where each request takes
+// its time, many share a connection (HTTP/2, pipelining).
+func (f *facts) poolBefore() *peerUse {
+	mean := positive(f.run.Latency.Response.MeanNs)
+	if f.waiting() == alone {
+		return nil
+	}
+	for i := range f.peers.list {
+		if u := &f.peers.list[i]; u.timed && f.peers.pool(u, f.underWay(), mean) {
+			return u
+		}
+	}
+	return nil
+}
+
 // waitsFor is the other server whose answers most of the requests under way
 // wait for; nil where there is none, or its sockets do not tell.
 func (f *facts) waitsFor() *peerUse {
@@ -137,7 +153,7 @@ func (f *facts) peerClue(wall *record.Wall) clue {
 		next := ""
 		switch {
 		case c.next != "":
-		case p.pool(u, n, mean):
+		case f.waiting() != alone && p.pool(u, n, mean):
 			next = f.poolStep(u, n, wall)
 			c.doubts = append(c.doubts, fmt.Sprintf("that the connections to %s are a pool and that requests wait for them is concluded from their number, which stays; many requests may share one (HTTP/2, pipelining)", u.addr))
 		case u.timed && u.used >= mostOf*n:

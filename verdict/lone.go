@@ -1,0 +1,385 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"ceiling/internal/stat"
+	"ceiling/record"
+)
+
+// loneFacts sets the requests that had the server to themselves against those of
+// the loop. By Little's law the rate times what a lone request takes is how many
+// requests are worked on at once: S. Far below the slots, the others wait for
+// their turn; as many as the slots, each takes its time.
+//
+// A mean alone cannot carry that: of requests of which one in twenty is slow, a
+// few lone ones may have met none. So a queue is claimed only where the lone
+// requests cannot be a sample of the loop's (their own order statistics, binomial),
+// or the loop's first answers came one after another; and what the CPU's or a
+// standstill's share may explain is taken off.
+type loneFacts struct {
+	sent   bool   // there were lone requests
+	known  bool   // and they can be used
+	why    string // in words, why not, or why they do not decide
+	is     queueing
+	n      int     // of them are used
+	meanNs float64 // of one
+	halfNs float64 // half of them took no longer
+	// at is S, low and high its 95 % interval.
+	at, low, high float64
+	// chance that the lone requests are a sample of the loop's.
+	chance float64
+	// first is the share of the connections whose first answer took no longer than
+	// a lone request does.
+	first figure
+	// answered so many connections in that time; soon so many in loneSoon times that
+	// and the CPU time of all, which a start at once costs; expected so many in the
+	// first, were the loop's service times all there is.
+	answered, soon, expected float64
+	slow                     float64 // share of the lone requests that took longer
+	// lined: the server answers one request at a time on each connection, and S is
+	// their number, not that of the slots.
+	lined bool
+}
+
+func loneOf(f *facts) loneFacts {
+	l := loneFacts{chance: 1}
+	lone := f.run.Lone
+	if lone == nil || f.open || f.rate <= 0 || f.slots <= 0 {
+		return l
+	}
+	l.sent = true
+	times := warmLone(lone)
+	switch {
+	case len(times) == 0:
+		l.why = "no lone request was answered in time"
+		return l
+	case lone.Bad > 0 && f.errorShare.value < errorsMostly:
+		l.why = fmt.Sprintf("%d of %d lone requests were answered with an error", lone.Bad, lone.Sent)
+		return l
+	}
+	times, warming := settled(times)
+	l.n = len(times)
+	l.measure(f, times)
+	mean := f.run.Latency.Service.MeanNs
+	if l.low > loneMost*f.slots {
+		l.why = fmt.Sprintf("a lone request took %s, longer than one under load (%s): it met a cold server, or waited for a delayed acknowledgement", ns(l.meanNs), ns(mean))
+		return l
+	}
+	l.known = true
+	l.chance = sampleChance(lone.ServiceNs, f.run.Latency.ServiceBins)
+	l.firstAnswers(f, times)
+	l.decide(f, warming)
+	return l
+}
+
+// warmLone are the times after the cold ones.
+func warmLone(l *record.Lone) []float64 {
+	var times []float64
+	for i, t := range l.ServiceNs {
+		if i >= l.Cold && t > 0 {
+			times = append(times, float64(t))
+		}
+	}
+	return times
+}
+
+// settled leaves out the first half of times that still fell clearly, once or
+// twice; warming says that they did so to the end.
+func settled(times []float64) (rest []float64, warming bool) {
+	for range 2 {
+		half := len(times) / 2
+		if half < loneHalf || median(times[half:]) >= loneFell*median(times[:half]) {
+			return times, false
+		}
+		times = times[half:]
+	}
+	half := len(times) / 2
+	return times, half < loneHalf || median(times[half:]) < loneFell*median(times[:half])
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// measure is S with its interval: Student's of the lone requests' mean, and twice
+// the deviation of the rate's.
+func (l *loneFacts) measure(f *facts, times []float64) {
+	e, err := stat.Mean(times, 0.95)
+	below, above := 0.5, 1.0 // of one alone: half of it to twice
+	if err == nil && len(times) > 1 {
+		below, above = (e.Value-e.Interval.Low)/e.Value, (e.Interval.High-e.Value)/e.Value
+	}
+	off := 0.0
+	if s := &f.run.Rate.Spread; s.Samples > 1 {
+		off = 2 * s.StdevPerS / f.rate / math.Sqrt(float64(s.Samples))
+	}
+	l.meanNs, l.halfNs, l.at = e.Value, median(times), f.rate*e.Value/1e9
+	l.low, l.high = math.Max(l.at*(1-math.Hypot(below, off)), 0), l.at*(1+math.Hypot(above, off))
+}
+
+// sampleChance is the probability that so many of a sample of the loop's service
+// times are as short as the lone requests were, whichever of their ranks says
+// least for it. A loop's may be loneSlower times as long for no queue. Cold ones
+// count too: they can only be longer.
+func sampleChance(times []int64, bins []record.Bin) float64 {
+	all := 0.0
+	for _, b := range bins {
+		all += float64(b.Count)
+	}
+	if all == 0 {
+		return 1
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	n, least := uint64(len(sorted)), 1.0
+	for i, t := range sorted {
+		longer := uint64(len(sorted) - 1 - i) // no more than these exceed t
+		least = math.Min(least, stat.BinomialAtMost(longer, n, 1-shareWithin(bins, all, loneSlower*float64(t))))
+	}
+	return least
+}
+
+// shareWithin is the share of all that took no longer.
+func shareWithin(bins []record.Bin, all, ns float64) float64 {
+	sum := 0.0
+	for _, b := range bins {
+		if float64(b.Ns) <= ns {
+			sum += float64(b.Count)
+		}
+	}
+	return math.Min(sum/all, 1)
+}
+
+// firstAnswers counts the connections that had their first answer within the time
+// of a lone request, all slots having begun at once.
+func (l *loneFacts) firstAnswers(f *facts, times []float64) {
+	all := 0.0
+	for _, b := range f.run.Latency.ServiceBins {
+		all += float64(b.Count)
+	}
+	n := float64(f.run.Load.Established)
+	if len(f.run.FirstAnswers) == 0 || all == 0 || n < loneFirsts || f.apart() > skewMost {
+		return
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	within := loneFirstWithin * sorted[(len(sorted)-1)*9/10]
+	l.slow = float64(len(sorted)-sort.SearchFloat64s(sorted, math.Nextafter(within, math.MaxFloat64))) / float64(len(sorted))
+	l.answered = n * shareWithin(f.run.FirstAnswers, n, within)
+	start := (f.subject.cores + f.subject.queue.value) / f.rate * 1e9 * f.slots
+	l.soon = n * shareWithin(f.run.FirstAnswers, n, loneSoon*within+start)
+	l.expected = n * shareWithin(f.run.Latency.ServiceBins, all, within)
+	l.first = some(l.answered / n)
+}
+
+// decide says whether requests wait for each other.
+func (l *loneFacts) decide(f *facts, warming bool) {
+	full := f.slots // what S would be if none waited
+	c := math.Max(float64(f.run.Load.Established), 1)
+	if f.run.Load.Pipelining > 1 && l.low >= loneAlone*c && l.high <= loneMost*c {
+		full, l.lined = c, true
+	}
+	// Those that are served are served at once, and most are not.
+	passedBy := l.first.known && l.soon < mostOf*c && l.expected >= loneAlone*c
+	// More first answers than S servers give in that time.
+	together := l.first.known && l.first.value >= mostOf && l.answered > 2*l.high+2
+	unlikely := loneChance
+	if l.first.known {
+		unlikely = loneLikely // the first answers do not contradict
+	}
+	explained := f.explained()
+	far := l.high <= math.Min(loneQueue, loneRoom-explained)*full
+	switch {
+	case far && (l.chance <= unlikely || passedBy) && !together && !f.trend.worse() && !f.mayBeAcks():
+		l.is = queued
+	case far && f.trend.worse():
+		l.why = "the server slowed down during the run, so a lone request from before it does not compare"
+	case far && f.mayBeAcks():
+		l.why = "responses take as long as a delayed acknowledgement (40 ms), which a lone request may not meet"
+	case warming:
+		l.why = "lone requests were still becoming faster"
+	case l.low >= loneAlone*full, l.looksLikeTheLoop(c):
+		l.is = alone
+	default:
+		l.why = fmt.Sprintf("by a lone request's %s, between %s and %s of %.0f are worked on at a time", ns(l.meanNs), atOnce(l.low), atOnce(l.high), full)
+		switch {
+		case far:
+			l.why += fmt.Sprintf(", but %d of them may have met no slow request", l.n)
+		case l.high <= loneQueue*full:
+			l.why += fmt.Sprintf(", but waits for a CPU may explain up to %s of a response time", percentOf(explained))
+		}
+	}
+}
+
+// looksLikeTheLoop tells whether the lone requests may be a sample of the loop's,
+// nearly all of which take no longer than most lone ones did: few are slow by
+// themselves, and none waits for another. Either a lone one was slow too, or the
+// first answers came as the loop's do, and not in turn.
+func (l *loneFacts) looksLikeTheLoop(connections float64) bool {
+	fast := l.expected / connections
+	return l.chance > loneLikely && l.n >= loneHalf && l.first.known && fast >= loneAlone &&
+		(l.slow > 0 && l.slow >= (1-fast)/2 || l.soon >= loneAlone*l.expected)
+}
+
+// explained is the share of a response time that a wait for the server's CPU, or
+// a standstill, may account for at most: requests wait for a CPU only while it is
+// busy and a thread of the server runs or wants to.
+func (f *facts) explained() float64 {
+	share := 0.0
+	if n := float64(len(f.serverCPUs)); f.host.known && n > 0 {
+		share = math.Max(1-f.host.over(f.serverCPUs, idle)/n, 0)
+		if f.subject.queue.known {
+			share = math.Min(share, f.subject.cores+f.subject.queue.value)
+		}
+	}
+	if f.stall.known {
+		share = math.Min(share+f.stall.share, 1)
+	}
+	return share
+}
+
+// mayBeAcks tells whether responses take as long as a delayed acknowledgement,
+// and it is not known that they do not wait for one.
+func (f *facts) mayBeAcks() bool {
+	l := &f.run.Latency.Response
+	return !f.delayed.known && float64(l.P50Ns) >= delayedAckNs && float64(l.P90Ns) <= delayedAckTight && l.MeanNs <= delayedAckTight
+}
+
+// waiting is whether requests wait for each other: what the lone requests say,
+// and where they do not decide, the first answers, unless the two contradict.
+func (f *facts) waiting() queueing {
+	l := &f.lone
+	switch {
+	case f.slots <= 1 && !f.open:
+		return alone
+	case !l.known || l.is != unclear:
+		if l.known {
+			return l.is
+		}
+		return f.crowd.is
+	case f.crowd.is == queued && l.low < loneAlone*f.slots, f.crowd.is == alone && l.high > loneQueue*f.slots:
+		return f.crowd.is
+	}
+	return unclear
+}
+
+// whyUnclear says why it is not known whether requests wait for each other.
+func (f *facts) whyUnclear() string {
+	switch {
+	case f.lone.why == "":
+		return f.crowd.why
+	case f.crowd.why == "" || f.lone.known:
+		return f.lone.why
+	}
+	return f.lone.why + "; " + f.crowd.why
+}
+
+// places is how many requests are worked on at a time: a whole number where one is
+// as likely.
+func places(n float64) float64 {
+	if whole := math.Round(n); whole >= 1 && math.Abs(n-whole) <= loneWhole*whole {
+		return whole
+	}
+	return n
+}
+
+// atOnce writes it.
+func atOnce(n float64) string {
+	if n = places(n); n >= 10 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.2g", n)
+}
+
+// loneEvidence is what a lone request takes, and what follows for the loop; none
+// where there were none.
+func (f *facts) loneEvidence() []record.Evidence {
+	l := &f.lone
+	if !l.sent || l.n == 0 {
+		return nil
+	}
+	says := fmt.Sprintf("a request that is alone takes %s (mean of %d), one under load %s", ns(l.meanNs), l.n, ns(f.run.Latency.Service.MeanNs))
+	if l.known {
+		says += fmt.Sprintf(": %s × %s are %.3g requests worked on at a time (95%% CI %.3g–%.3g) of %.0f", perSecond(f.rate), ns(l.meanNs), l.at, l.low, l.high, f.slots)
+	}
+	list := []record.Evidence{evidence("lone.service_ns", l.at, "requests", "%s", says)}
+	if l.first.known {
+		list = append(list, evidence("first_answers", l.first.value, "share", "%s of the connections had their first answer within the time of a lone request", percentOf(l.first.value)))
+	}
+	return list
+}
+
+// asLong says in words that a lone request takes as long as one under load: its
+// mean, or where a few slow ones make that a matter of luck, half of them.
+func (l *loneFacts) asLong(f *facts) string {
+	if under := f.run.Latency.Service; l.low < loneAlone*f.slots {
+		return fmt.Sprintf("half of the requests that were alone took %s or less, half of those under load %s", ns(l.halfNs), ns(float64(under.P50Ns)))
+	}
+	return fmt.Sprintf("a request that is alone takes about as long (%s)", ns(l.meanNs))
+}
+
+// turnEvidence is what says that requests wait for each other, or do not.
+func (f *facts) turnEvidence() []record.Evidence {
+	list := f.loneEvidence()
+	if f.crowd.q.known && (!f.lone.known || f.lone.is == unclear) || f.crowd.is == queued && !f.lone.known {
+		list = append(list, f.crowdEvidence())
+	}
+	return list
+}
+
+// turns says how many requests a server with idle CPU works on at a time, what
+// for, and what twice as many would give.
+func (f *facts) turns() string {
+	l := &f.lone
+	if !l.known || l.is != queued {
+		return "a lock, a pool, or another server that is asked by few at a time"
+	}
+	if l.high < 1-loneWhole {
+		return fmt.Sprintf("a lone request takes %s, so not even one is worked on at a time: something lets them through at a rate (a rate limit, a timer, a lock held longer under load)", ns(l.meanNs))
+	}
+	what := "a pool, a number of workers, or another server that is asked by few at a time"
+	if l.at < 1.5 {
+		what = "a lock, or a single worker"
+		if c := f.subject.cores; c >= halfOf*l.at && c <= 1.1 {
+			what = fmt.Sprintf("they take turns at %.2f cores: an interpreter's lock, a lock around work, a single worker", c)
+		}
+	}
+	if u := f.poolBefore(); u != nil {
+		what = fmt.Sprintf("a pool of %d connections to %s", u.high, f.called(u))
+		if size := float64(u.high); size < loneQueue*l.at || loneQueue*size > l.at {
+			what += " is in use whole"
+		}
+	}
+	text := fmt.Sprintf("it works on about %s at a time (%s)", atOnce(l.at), what)
+	more := 2 * places(l.at)
+	if more > f.slots {
+		return text
+	}
+	text += fmt.Sprintf("; %s at a time would give about %s", atOnce(more), perSecond(2*f.rate))
+	if capacity, _ := f.capacity(); capacity.known && f.subject.cores > 0 && f.cpuRoom(capacity.value) < 2 {
+		text += ", if there is CPU for it"
+	}
+	return text
+}
+
+// result is what the record keeps of it; nil where no lone request can be used.
+func (l *loneFacts) result(f *facts) *record.AtOnce {
+	if !l.known {
+		return nil
+	}
+	of := f.slots
+	if l.lined {
+		of = float64(f.run.Load.Established)
+	}
+	out := &record.AtOnce{Requests: positive(l.at), Low: positive(l.low), High: positive(l.high), Of: of, LoneNs: positive(l.meanNs)}
+	switch l.is {
+	case queued:
+		out.Means = record.InTurn
+	case alone:
+		out.Means = record.EachItsTime
+	}
+	return out
+}
