@@ -316,14 +316,14 @@ func (w *worker) giveBack(c *conn) {
 }
 
 // fail ends every request that is on the wire, or was, with one cause; the
-// first may have another.
+// first may have another. Without a request it is the connection that failed.
 func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 	if c.stamped > 0 {
 		w.leave(i, c, w.now)
 	}
 	n := c.onWire + c.resend
 	if n == 0 {
-		w.tally.Faults[Fault{phase, first}]++
+		w.tally.Faults[Fault{PhaseIdle, first}]++
 	}
 	q := w.queue(i)
 	for k := n; k > 0; {

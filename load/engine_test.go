@@ -205,15 +205,17 @@ func balanced(t testing.TB, c *Config, r *Result, w *watcher) {
 	if n.Sent+r.Carried != n.Completed+n.Failed+n.InFlight {
 		t.Errorf("sent %d + carried %d ≠ completed %d + failed %d + in flight %d", n.Sent, r.Carried, n.Completed, n.Failed, n.InFlight)
 	}
-	statuses, faults := uint64(0), uint64(0)
+	statuses, causes := uint64(0), uint64(0)
 	for _, k := range n.Statuses {
 		statuses += k
 	}
-	for _, k := range n.Faults {
-		faults += k
+	for f, k := range n.Faults {
+		if f.OfRequest() {
+			causes += k
+		}
 	}
-	if statuses != n.Completed || faults < n.Failed {
-		t.Errorf("%d completed and %d failed, but %d statuses and %d faults", n.Completed, n.Failed, statuses, faults)
+	if statuses != n.Completed || causes != n.Failed {
+		t.Errorf("%d completed and %d failed, but %d statuses and %d causes: %v", n.Completed, n.Failed, statuses, causes, n.Faults)
 	}
 	dated := n.Response.Count()
 	if dated != n.Service.Count() || dated > n.Completed+n.Failed || dated+r.Carried < n.Completed+n.Failed {

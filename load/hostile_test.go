@@ -15,6 +15,15 @@ import (
 	"ceiling/internal/http1"
 )
 
+// completes tells whether requests are answered beside those that fail.
+type completes int
+
+const (
+	never completes = iota
+	always
+	perhaps // it depends on how the bytes arrive
+)
+
 // TestHostile: whatever a server does is counted under its cause, bounded in
 // time and memory, and leaves nothing behind.
 func TestHostile(t *testing.T) {
@@ -24,35 +33,35 @@ func TestHostile(t *testing.T) {
 	for name, k := range map[string]struct {
 		script []faulty.Step
 		want   Fault
-		some   bool // requests are completed too
+		some   completes
 	}{
-		"reset":                {[]faulty.Step{faulty.Request(1), faulty.Reset()}, response("ECONNRESET"), false},
-		"reset within":         {[]faulty.Step{faulty.Request(1), faulty.Write(ok), faulty.Request(1), faulty.Write(ok[:20]), faulty.Reset()}, response("ECONNRESET"), true},
-		"close":                {[]faulty.Step{faulty.Request(1), faulty.Close()}, response(causeClosed), false},
-		"garbage":              {[]faulty.Step{faulty.Request(1), faulty.Write("\x00\xff\x16\x03garbage\r\n\r\n"), faulty.Stall()}, response(http1.ErrStatusLine.Error()), false},
-		"garbage later":        {[]faulty.Step{faulty.Request(1), faulty.Write(ok), faulty.Request(1), faulty.Write("SSH-2.0"), faulty.Stall()}, response(http1.ErrStatusLine.Error()), true},
-		"endless header":       {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\n"), faulty.Endless("A: b\r\n")}, Fault{}, false},
-		"endless line":         {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nA: "), faulty.Endless(strings.Repeat("a", 5000))}, response(http1.ErrHeaderTooLarge.Error()), false},
-		"endless 1xx":          {[]faulty.Step{faulty.Request(1), faulty.Endless("HTTP/1.1 100 Continue\r\n\r\n")}, response(http1.ErrInterim.Error()), false},
-		"endless chunks":       {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), faulty.Endless("1\r\na\r\n")}, response(causeTimeout), false},
-		"endless trailers":     {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"), faulty.Endless("A: b\r\n")}, Fault{}, false},
-		"length too long":      {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), faulty.Close()}, response(http1.ErrShortBody.Error()), false},
-		"length too short":     {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nlong"), faulty.Stall()}, Fault{}, true},
-		"length not a number":  {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), faulty.Stall()}, response(http1.ErrContentLength.Error()), false},
-		"half a head":          {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-"), faulty.Close()}, response(http1.ErrClosedInHead.Error()), false},
-		"half a body":          {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), faulty.Stall()}, response(causeTimeout), false},
-		"half closed":          {[]faulty.Step{faulty.HalfClose(), faulty.Stall()}, Fault{}, false},
-		"nothing":              {[]faulty.Step{faulty.Stall()}, response(causeTimeout), false},
-		"nothing read":         {[]faulty.Step{faulty.Deaf()}, response(causeTimeout), false},
-		"unasked":              {[]faulty.Step{faulty.Write(ok), faulty.Stall()}, Fault{}, false},
-		"two for one":          {[]faulty.Step{faulty.Request(1), faulty.Write(ok + ok), faulty.Stall()}, Fault{}, true},
-		"two for one, later":   {[]faulty.Step{faulty.Loop(faulty.Request(1), faulty.Write(ok), faulty.Write(ok))}, Fault{}, true},
-		"answers without end":  {[]faulty.Step{faulty.Request(1), faulty.Endless(ok)}, Fault{}, true},
-		"hangs up at once":     {[]faulty.Step{faulty.Close()}, Fault{}, false},
-		"resets at once":       {[]faulty.Step{faulty.Reset()}, Fault{}, false},
-		"switches protocols":   {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 101 Switching Protocols\r\n\r\n"), faulty.Stall()}, Fault{}, true},
-		"two encodings":        {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"), faulty.Stall()}, response(http1.ErrLengthAndEncoding.Error()), false},
-		"status out of bounds": {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n"), faulty.Stall()}, Fault{}, true},
+		"reset":                {[]faulty.Step{faulty.Request(1), faulty.Reset()}, response("ECONNRESET"), never},
+		"reset within":         {[]faulty.Step{faulty.Request(1), faulty.Write(ok), faulty.Request(1), faulty.Write(ok[:20]), faulty.Reset()}, response("ECONNRESET"), always},
+		"close":                {[]faulty.Step{faulty.Request(1), faulty.Close()}, response(causeClosed), never},
+		"garbage":              {[]faulty.Step{faulty.Request(1), faulty.Write("\x00\xff\x16\x03garbage\r\n\r\n"), faulty.Stall()}, response(http1.ErrStatusLine.Error()), never},
+		"garbage later":        {[]faulty.Step{faulty.Request(1), faulty.Write(ok), faulty.Request(1), faulty.Write("SSH-2.0"), faulty.Stall()}, response(http1.ErrStatusLine.Error()), always},
+		"endless header":       {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\n"), faulty.Endless("A: b\r\n")}, Fault{}, never},
+		"endless line":         {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nA: "), faulty.Endless(strings.Repeat("a", 5000))}, response(http1.ErrHeaderTooLarge.Error()), never},
+		"endless 1xx":          {[]faulty.Step{faulty.Request(1), faulty.Endless("HTTP/1.1 100 Continue\r\n\r\n")}, response(http1.ErrInterim.Error()), never},
+		"endless chunks":       {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), faulty.Endless("1\r\na\r\n")}, response(causeTimeout), never},
+		"endless trailers":     {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"), faulty.Endless("A: b\r\n")}, Fault{}, never},
+		"length too long":      {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), faulty.Close()}, response(http1.ErrShortBody.Error()), never},
+		"length too short":     {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nlong"), faulty.Stall()}, response(causeExtra), perhaps},
+		"length not a number":  {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), faulty.Stall()}, response(http1.ErrContentLength.Error()), never},
+		"half a head":          {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-"), faulty.Close()}, response(http1.ErrClosedInHead.Error()), never},
+		"half a body":          {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), faulty.Stall()}, response(causeTimeout), never},
+		"half closed":          {[]faulty.Step{faulty.HalfClose(), faulty.Stall()}, Fault{}, never},
+		"nothing":              {[]faulty.Step{faulty.Stall()}, response(causeTimeout), never},
+		"nothing read":         {[]faulty.Step{faulty.Deaf()}, response(causeTimeout), never},
+		"unasked":              {[]faulty.Step{faulty.Write(ok), faulty.Stall()}, Fault{}, perhaps},
+		"two for one":          {[]faulty.Step{faulty.Request(1), faulty.Write(ok + ok), faulty.Stall()}, response(causeExtra), perhaps},
+		"two for one, later":   {[]faulty.Step{faulty.Loop(faulty.Request(1), faulty.Write(ok), faulty.Write(ok))}, response(causeExtra), perhaps},
+		"answers without end":  {[]faulty.Step{faulty.Request(1), faulty.Endless(ok)}, response(causeExtra), perhaps},
+		"hangs up at once":     {[]faulty.Step{faulty.Close()}, Fault{}, never},
+		"resets at once":       {[]faulty.Step{faulty.Reset()}, Fault{}, never},
+		"switches protocols":   {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 101 Switching Protocols\r\n\r\n"), faulty.Stall()}, Fault{}, always},
+		"two encodings":        {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"), faulty.Stall()}, response(http1.ErrLengthAndEncoding.Error()), never},
+		"status out of bounds": {[]faulty.Step{faulty.Request(1), faulty.Write("HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n"), faulty.Stall()}, Fault{}, always},
 	} {
 		for _, variant := range []string{"closed", "open", "pipelined"} {
 			hostile[name+"/"+variant] = func(t *testing.T, engine string) {
@@ -64,6 +73,9 @@ func TestHostile(t *testing.T) {
 					c.Rate = perS(2000)
 				case "pipelined":
 					c.Pipelining = 10
+					if k.want.Cause == causeExtra {
+						k.want = Fault{} // they look like the answer to the next request
+					}
 				}
 				// The run goes on until what is looked for has been seen.
 				ctx, enough := context.WithCancel(context.Background())
@@ -72,7 +84,7 @@ func TestHostile(t *testing.T) {
 				w.onRow = func(*Tally) {
 					n := w.sum
 					fault := n.Faults[k.want] > 0 || k.want == Fault{} && len(n.Faults) > 0 || n.Statuses[101]+n.Statuses[999] > 0
-					if fault && (!k.some || n.Completed > 0) {
+					if fault && (k.some != always || n.Completed > 0) {
 						enough()
 					}
 				}
@@ -87,7 +99,7 @@ func TestHostile(t *testing.T) {
 				if len(r.Total.Faults)+len(r.Setup) == 0 && r.Total.Statuses[101]+r.Total.Statuses[999] == 0 {
 					t.Error("no fault")
 				}
-				if k.some != (r.Total.Completed > 0) && name != "unasked" {
+				if k.some != perhaps && (k.some == always) != (r.Total.Completed > 0) {
 					t.Errorf("completed %d; faults %v, before the window %v", r.Total.Completed, r.Total.Faults, r.Setup)
 				}
 				if r.AllocatedBytes > 128<<20 {

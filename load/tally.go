@@ -5,17 +5,22 @@ import "ceiling/internal/hist"
 // Phases of an error.
 const (
 	PhaseConnect  = "connect"
+	PhaseIdle     = "idle" // the connection had no request
 	PhaseSend     = "send"
 	PhaseResponse = "response"
 )
 
 // Fault is one cause of failure in one phase.
 type Fault struct {
-	// Phase is PhaseConnect, PhaseSend or PhaseResponse.
+	// Phase is one of those above.
 	Phase string
 	// Cause is an errno name, "timeout", or what was wrong with the response.
 	Cause string
 }
+
+// OfRequest tells whether each such fault is one failed request; the others are
+// what happened to connections that had none.
+func (f Fault) OfRequest() bool { return f.Phase == PhaseSend || f.Phase == PhaseResponse }
 
 // Tally counts what one worker did in one interval, or all of them in all.
 type Tally struct {

@@ -574,16 +574,24 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		out := c.onWire - c.stamped // what is stamped has not left yet
 		if out == 0 {
 			w.renew(i, c, freed)
-			w.fail(i, c, PhaseResponse, causeExtra, causeExtra)
+			w.fail(i, c, PhaseResponse, causeExtra, causeDropped)
 			return
 		}
 		if w.script.single && out > 1 {
 			if n, k := c.reader.Run(b, &w.learned[0], int(out)); k > 0 {
-				w.complete(i, c, int32(k), c.reader.Status())
 				if w.Unexpected[c.reader.Status()] {
 					w.keepError(c.reader.Status(), b[:n])
 				}
+				extra := int32(k) == out && n < len(b)
+				if extra {
+					k--
+				}
+				w.complete(i, c, int32(k), c.reader.Status())
 				freed += int32(k)
+				if extra {
+					w.overfull(i, c, freed)
+					return
+				}
 				b = b[n:]
 				continue
 			}
@@ -602,6 +610,10 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		if !done {
 			break
 		}
+		if out == 1 && len(b) > 0 {
+			w.overfull(i, c, freed)
+			return
+		}
 		closing := c.reader.Closing()
 		w.complete(i, c, 1, c.reader.Status())
 		freed++
@@ -615,6 +627,14 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		w.renew(i, c, freed)
 		w.transmit(i, c)
 	}
+}
+
+// overfull fails the last request on the wire, whose response came with bytes
+// behind it that no request had asked for: two answers, or a body where there is
+// none. What comes later than the response finds no request, or the next one.
+func (w *worker) overfull(i uint32, c *conn, freed int32) {
+	w.renew(i, c, freed)
+	w.fail(i, c, PhaseResponse, causeExtra, causeDropped)
 }
 
 // ended handles the peer's orderly close.
