@@ -48,7 +48,8 @@ func Find(ctx context.Context, url string) (*Endpoint, error) { return FindWithi
 // error says why not. nil permits all.
 func FindWithin(ctx context.Context, url string, permit func(netip.AddrPort) error) (*Endpoint, error) {
 	// A transport of its own, so that no connection outlives the endpoint.
-	transport := &http.Transport{}
+	// A kept connection would have net/http print what a server sends on it unasked.
+	transport := &http.Transport{DisableKeepAlives: true}
 	if permit != nil {
 		transport.DialContext = (&net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
