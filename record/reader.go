@@ -221,7 +221,7 @@ func (r *Run) fromRows(rows []LoadRow) {
 	}
 	r.Requests.Sent = r.Requests.Carried + sent
 	if bad > 0 {
-		r.Errors = append(r.Errors, Error{Phase: "status", Cause: "400 or more", Count: bad})
+		r.Errors = append(r.Errors, Error{Phase: PhaseStatus, Cause: "400 or more", Count: bad})
 	}
 	r.WarmupS, r.ElapsedS = warmupNs/float64(time.Second), elapsedNs/float64(time.Second)
 	if elapsedNs > 0 {

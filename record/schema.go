@@ -82,7 +82,7 @@ type Run struct {
 func (r *Run) BadShare() float64 {
 	bad := r.Requests.Failed
 	for _, e := range r.Errors {
-		if e.Phase == "status" {
+		if e.Phase == PhaseStatus {
 			bad += e.Count
 		}
 	}
@@ -170,9 +170,21 @@ type Bytes struct {
 	Written uint64 `json:"written"`
 }
 
+// Phases of an Error. In PhaseSend and PhaseResponse each is a failed request,
+// and all of them together are Requests.Failed. PhaseConnect counts attempts to
+// connect and PhaseIdle connections that failed while they had no request; by
+// neither of them a request fails. In PhaseStatus requests are completed.
+const (
+	PhaseConnect  = "connect"
+	PhaseIdle     = "idle"
+	PhaseSend     = "send"
+	PhaseResponse = "response"
+	PhaseStatus   = "status"
+)
+
 // Error counts one cause in one phase.
 type Error struct {
-	// Phase is "connect", "send", "response" or "status".
+	// Phase is one of those above.
 	Phase string `json:"phase"`
 	// Cause is an errno name ("ECONNRESET"), "timeout", a framing error, or a
 	// status code in phase "status" (those requests are completed, not failed).
@@ -181,6 +193,9 @@ type Error struct {
 	// BeforeWindow marks what went wrong before the window opened.
 	BeforeWindow bool `json:"before_window,omitempty"`
 }
+
+// OfRequest tells whether each of them is a failed request.
+func (e Error) OfRequest() bool { return e.Phase == PhaseSend || e.Phase == PhaseResponse }
 
 // ErrorResponse is the first response of one unexpected status.
 type ErrorResponse struct {

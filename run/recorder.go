@@ -205,7 +205,7 @@ func faults(t *load.Tally, setup map[load.Fault]uint64, expect spec.Expect) []re
 	}
 	for code, n := range t.Statuses {
 		if n > 0 && !expect.Has(code) {
-			list = append(list, record.Error{Phase: "status", Cause: strconv.Itoa(code), Count: n})
+			list = append(list, record.Error{Phase: record.PhaseStatus, Cause: strconv.Itoa(code), Count: n})
 		}
 	}
 	slices.SortFunc(list, func(a, b record.Error) int {

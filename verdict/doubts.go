@@ -40,6 +40,13 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 			}
 		}
 	}
+	if o := &f.outage; o.count > 0 {
+		meant := "a closed loop sends nothing meanwhile, so the latencies do not show it"
+		if f.open {
+			meant = "requests that came due meanwhile left late, which the response times include"
+		}
+		d.add("%s; %s", o.says(f), meant)
+	}
 	if slo.latency && !f.open {
 		d.add("a closed loop slows down with the server, so its latencies are kinder than users would see; hold an SLO with a rate (-R)")
 	}
@@ -90,7 +97,7 @@ func (d *doubts) ofTheRate(f *facts) {
 	if law := f.little(); law.known && law.off > littleTolerance && (run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
 		d.add("requests cut off at the edges of the window weigh %s in every mean: measure longer (-d)", percentOf(law.off))
 	}
-	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling {
+	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling && f.outage.count == 0 {
 		d.add("nothing was answered for %s in all (%d times): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)
 	}
 	switch {

@@ -20,30 +20,32 @@ func ruleErrors(f *facts) finding {
 		return out
 	}
 	share := f.errorShare.value
-	if share == 0 {
-		return out
+	if share > 0 {
+		out.pro = f.errorEvidence()
 	}
-	out.pro = f.errorEvidence()
-	if share < errorsMatter {
-		return out
+	if o := &f.outage; o.count > 0 {
+		out.pro = append(out.pro, evidence("series.load.connected", o.share, "share", "%s: %s of the window", o.says(f), percentOf(o.share)))
 	}
-	out.answer = yes
-	out.because = f.errorsSentence()
-	out.next = f.errorsNext()
+	switch {
+	case share >= errorsMatter:
+		out.answer, out.because, out.next = yes, f.errorsSentence(), f.errorsNext()
+	case f.outage.share >= outageMatters:
+		out.answer, out.because, out.next = yes, f.outage.says(f), "check why the server ended or closed its port (its log, a restart, the OOM killer in dmesg), then rerun"
+	}
 	return out
 }
 
 // failedByErrors tells whether a run fails for its errors alone, whatever its
 // latencies are: the same rule with an SLO and without.
 func (f *facts) failedByErrors() bool {
-	return f.errorShare.known && f.run.Spec.SLO.FailsBy(f.errorShare.value)
+	return f.errorShare.known && f.run.Spec.SLO.FailsBy(f.errorShare.value) || f.outage.share >= outageMatters
 }
 
 // errorsSentence is what the errors were, and what the run therefore is not.
 func (f *facts) errorsSentence() string {
 	share := f.errorShare.value
 	what := "of requests failed"
-	if f.run.Requests.Failed == 0 && f.connects == 0 {
+	if f.run.Requests.Failed == 0 && f.connects == 0 && f.idle == 0 {
 		what = "of responses were errors"
 	}
 	is := "the rate includes failed requests"
@@ -73,12 +75,21 @@ func (f *facts) errorKinds() []errorKind {
 			continue
 		}
 		name := e.Cause
-		if e.Phase == "connect" {
+		switch e.Phase {
+		case record.PhaseConnect:
+			if !f.run.Spec.NewConnections {
+				continue
+			}
 			name = "connect: " + name
+		case record.PhaseIdle:
+			if errno(e.Cause) {
+				continue
+			}
+			name += ", without a request"
 		}
 		list = append(list, errorKind{name, e.Count})
 	}
-	if !slices.ContainsFunc(f.run.Errors, func(e record.Error) bool { return e.Phase == "status" }) {
+	if !slices.ContainsFunc(f.run.Errors, func(e record.Error) bool { return e.Phase == record.PhaseStatus }) {
 		for status, n := range f.run.Statuses { // other tools count them there alone
 			if f.unexpected(status) && n > 0 {
 				list = append(list, errorKind{status, n})

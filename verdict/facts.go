@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"math"
+	"strings"
 
 	"ceiling/record"
 )
@@ -27,9 +28,14 @@ type facts struct {
 	// over all of them and the completed.
 	errorShare figure
 	bad        float64 // completed with an unexpected status
-	connects   float64 // failed connection attempts within the window
-	refused    float64 // the same with those before it
-	timeouts   float64 // failed for want of time, in any phase
+	// connects are the attempts to connect that failed within the window, where
+	// each request takes a connection of its own: else the generator tries again
+	// as often as it likes, and no request fails by it. idle are connections on
+	// which the server sent something that no request had asked for; that it ended
+	// one is its right.
+	connects, idle float64
+	refused        float64 // the same with those before it
+	timeouts       float64 // failed for want of time, in any phase
 	// requestBytes and responseBytes are means on the wire above TCP.
 	requestBytes, responseBytes figure
 
@@ -55,6 +61,7 @@ type facts struct {
 	packets                   packetFacts
 	clock                     clockFacts
 	stall                     stallFacts
+	outage                    outageFacts
 	trend                     trendFacts
 	late                      *stretchFacts // what broke the SLO, where that was some of the window
 	crowd                     crowdFacts
@@ -138,6 +145,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	}
 	f.generators(series, cpu, load)
 	f.stall = stallsOf(f, load)
+	f.outage = outagesOf(load)
 	f.stall.during(f, series)
 	f.link = linkOf(f, series)
 	sockets := f.socketRows(series)
@@ -248,23 +256,31 @@ func (f *facts) countErrors() {
 		}
 	}
 	for _, e := range run.Errors {
-		if e.Phase == "connect" {
+		if e.Phase == record.PhaseConnect {
 			f.refused += float64(e.Count)
 		}
 		if e.BeforeWindow {
 			continue
 		}
-		if e.Phase == "connect" {
+		switch {
+		case e.Phase == record.PhaseConnect && run.Spec.NewConnections:
 			f.connects += float64(e.Count)
+		case e.Phase == record.PhaseIdle && !errno(e.Cause):
+			f.idle += float64(e.Count)
 		}
 		if e.Cause == "timeout" || e.Cause == "ETIMEDOUT" {
 			f.timeouts += float64(e.Count)
 		}
 	}
-	wrong := float64(run.Requests.Failed) + f.bad + f.connects
+	wrong := float64(run.Requests.Failed) + f.bad + f.connects + f.idle
 	if all := float64(run.Requests.Completed) + float64(run.Requests.Failed) + f.connects; all > 0 {
 		f.errorShare = some(math.Min(wrong/all, 1))
 	}
+}
+
+// errno tells the name of a system error: ECONNRESET.
+func errno(cause string) bool {
+	return strings.HasPrefix(cause, "E") && strings.ToUpper(cause) == cause
 }
 
 // generatorOwn reads what the generator said of itself. A generator that

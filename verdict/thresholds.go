@@ -285,6 +285,9 @@ const (
 	// waitQueue is the share of requests unread before an idle server that its
 	// wake-up cannot explain.
 	waitQueue = 0.35
+	// outageMatters is the share of the window from which a server that was gone
+	// fails the run: what is left is no measurement of that time.
+	outageMatters = 0.10
 	// stallCeiling is the share of the window without an answer from which no
 	// other resource accounts for the rate.
 	stallCeiling = 0.15

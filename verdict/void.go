@@ -47,7 +47,25 @@ func voidBooks(f *facts) *void {
 			},
 		}
 	}
+	if causes := causesOfRequests(f.run); causes != r.Failed && !f.run.Unfinished && len(lostOf(f.run)) == 0 {
+		return &void{
+			nothing:  true,
+			because:  fmt.Sprintf("request accounting mismatch: %s requests failed, but the errors by cause add up to %s", count(r.Failed), count(causes)),
+			next:     "run again; when it happens twice this is a fault of the generator: report it with the record",
+			evidence: []record.Evidence{evidence("requests.failed", float64(r.Failed), "requests", "%s requests failed%s", count(r.Failed), causesOf(f.run))},
+		}
+	}
 	return f.voidAgentsBooks()
+}
+
+// causesOfRequests are the errors of the window by which a request failed.
+func causesOfRequests(run *record.Run) (n uint64) {
+	for _, e := range run.Errors {
+		if e.OfRequest() && !e.BeforeWindow {
+			n += e.Count
+		}
+	}
+	return n
 }
 
 // voidNothing looks for a run in which nothing happened.

@@ -1,0 +1,110 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"ceiling/record"
+)
+
+// An outage is a part of the window in which no connection to the server was
+// open and nothing was answered: it had ended, or its port was closed. A closed
+// loop sends nothing meanwhile, so only the rows of the load show it.
+
+// outageFacts are the outages of a run.
+type outageFacts struct {
+	share   float64 // of the window
+	count   int
+	ns      float64 // in all
+	longest float64 // ns
+	fromNs  float64 // when the longest began
+	lasts   bool    // the window ended within the last one
+}
+
+// outagesOf looks for rows without an open connection at their end and without
+// an answer. The rows beside them were hit in part: as much of each is added as
+// it lacks in answers.
+func outagesOf(rows []record.LoadRow) outageFacts {
+	var o outageFacts
+	usual := usualRate(rows)
+	if usual <= 0 {
+		return o // never there: that is another rule's
+	}
+	lacking := func(i int) float64 {
+		if i < 0 || i >= len(rows) {
+			return 0
+		}
+		width := float64(rows[i].WidthNs)
+		return width * math.Max(1-float64(rows[i].Completed)/(usual*width), 0)
+	}
+	whole := 0.0
+	for i := 0; i < len(rows); {
+		whole += float64(rows[i].WidthNs)
+		j, width := i, 0.0
+		for j < len(rows) && rows[j].Connected == 0 && rows[j].Completed == 0 {
+			width += float64(rows[j].WidthNs)
+			j++
+		}
+		if j == i {
+			i++
+			continue
+		}
+		whole += width - float64(rows[i].WidthNs)
+		before := 0.0
+		if i > 0 && rows[i-1].Connected == 0 {
+			before = lacking(i - 1)
+		}
+		width += before + lacking(j)
+		o.count++
+		o.ns += width
+		if width > o.longest {
+			o.longest, o.fromNs = width, float64(rows[i].TNs-rows[i].WidthNs)-before
+		}
+		o.lasts = j == len(rows)
+		i = j
+	}
+	if whole > 0 {
+		o.share = math.Min(o.ns/whole, 1)
+	}
+	return o
+}
+
+// usualRate is the median rate of the rows that have any answers, per ns.
+func usualRate(rows []record.LoadRow) float64 {
+	var rates []float64
+	for i := range rows {
+		if rows[i].Completed > 0 && rows[i].WidthNs > 0 {
+			rates = append(rates, float64(rows[i].Completed)/float64(rows[i].WidthNs))
+		}
+	}
+	if len(rates) == 0 {
+		return 0
+	}
+	slices.Sort(rates)
+	return rates[len(rates)/2]
+}
+
+// says is how long the server was gone, when, and what connecting to it met.
+func (o *outageFacts) says(f *facts) string {
+	when := fmt.Sprintf("for %s, from %.1f s", ns(o.longest), math.Max(o.fromNs, 0)/1e9)
+	if o.count > 1 {
+		when = fmt.Sprintf("for %s in all: %d times, the longest %s", ns(o.ns), o.count, when[len("for "):])
+	}
+	if o.lasts {
+		when += ", and when the run ended"
+	}
+	return "the server was unreachable " + when + kindsOf(connectKinds(f.run))
+}
+
+// connectKinds are the causes for which connections were not opened in the
+// window.
+func connectKinds(run *record.Run) []errorKind {
+	var list []errorKind
+	for _, e := range run.Errors {
+		if e.Phase == record.PhaseConnect && !e.BeforeWindow && e.Count > 0 {
+			list = append(list, errorKind{e.Cause, e.Count})
+		}
+	}
+	return list
+}
