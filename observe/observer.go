@@ -61,13 +61,14 @@ const (
 
 // Shares of one core that the rounds may use.
 const (
-	shareQueues   = 0.0046 // lists and rows; the looks have lookShare on top
+	shareQueues   = 0.0041 // lists and rows; the looks have lookShare on top
 	shareCounters = 0.0032
 	shareSlow     = 0.0005
 	shareTCPInfo  = 0.0003
 	shareSpread   = 0.0003
 	sharePeers    = 0.0002
-	shareBehind   = 0.0002
+	shareBehind   = 0.0005
+	shareBeyond   = 0.0002
 )
 
 // An Observer samples one host. It belongs to one goroutine.
@@ -88,7 +89,8 @@ type Observer struct {
 	times    round // bursts of kernel events
 	spread   round // connections per process
 	peers    round // connections to others
-	behind   round // the processes at their other ends, where they are here
+	behind   round // CPU of the processes at their other ends, where they are here
+	beyond   round // what else these do
 	slow     round // what changes less, or costs more
 	counters round // everything else, over the same intervals
 	missing  []record.NotMeasured
@@ -140,8 +142,8 @@ func New(cfg Config) (*Observer, error) {
 }
 
 // rounds lists them all in their order.
-func (o *Observer) rounds() [8]*round {
-	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.behind, &o.slow, &o.counters}
+func (o *Observer) rounds() [9]*round {
+	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.beyond, &o.behind, &o.slow, &o.counters}
 }
 
 // planRounds sets the timetable.
@@ -153,7 +155,8 @@ func (o *Observer) planRounds() {
 	o.spread = round{everyNs: seldom, share: shareSpread}
 	// Its pauses are no longer than that: it holds down by itself what is dear.
 	o.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
-	o.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, int64(longestUnseen))}
+	o.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, 2*secondNs)} // a short run has some
+	o.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
 	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen))}
 	o.counters = round{everyNs: every, share: shareCounters}
 	for _, r := range o.rounds() {
@@ -299,8 +302,8 @@ func (o *Observer) addProcesses() {
 	o.add(&o.slow, "thread states", false, &stateSampler{t: t, subject: s}, nil)
 	o.add(&o.slow, "context switches", false, &switchSampler{t: t, subject: s}, nil)
 	o.add(&o.counters, "process", false, &processSampler{t: t, subject: s, schedstat: schedstat}, nil)
-	o.add(&o.behind, "peers' thread states", false, &stateSampler{t: t, subject: s, peers: true}, nil)
-	o.add(&o.behind, "peers' context switches", false, &switchSampler{t: t, subject: s, peers: true}, nil)
+	o.add(&o.beyond, "peers' thread states", false, &stateSampler{t: t, subject: s, peers: true}, nil)
+	o.add(&o.beyond, "peers' context switches", false, &switchSampler{t: t, subject: s, peers: true}, nil)
 	o.add(&o.behind, "peers' processes", false, &processSampler{t: t, subject: s, schedstat: schedstat, peers: true}, nil)
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -27,6 +28,7 @@ type behindServer struct {
 	packages []record.StackPackage
 	samples  int
 	disk     figure // threads in uninterruptible sleep, on average
+	written  figure // bytes a second to block devices
 	looks    int
 }
 
@@ -72,6 +74,7 @@ func behindOf(f *facts, series *record.Series) []behindServer {
 		b.cpus = f.host.allowedOf(b.allowed)
 		b.stacksOf(f)
 		b.states(f, series, rootOf)
+		b.sampled(f)
 		list = append(list, b)
 	}
 	return list
@@ -102,13 +105,34 @@ func (b *behindServer) stacksOf(f *facts) {
 	}
 }
 
+// sampled takes its CPU from the samples of stacks where no row of its processes came:
+// many of them are read seldom.
+func (b *behindServer) sampled(f *facts) {
+	if b.known || b.samples < stacksFewest || f.run.Stacks.CPU == nil {
+		return
+	}
+	c := f.run.Stacks.CPU
+	if seconds := float64(c.DurationNs) / 1e9; c.Hz > 0 && seconds > 0 {
+		b.known, b.host, b.cores = true, f.subject.host, float64(b.samples)/float64(c.Hz)/seconds
+	}
+}
+
 // states is what its threads did in the samples that looked.
 func (b *behindServer) states(f *facts, series *record.Series, rootOf func(int) int) {
 	looks := map[int]float64{}
 	disk := map[int]float64{}
+	written, width, bytesKnown := 0.0, map[int]float64{}, true
 	for _, row := range observed[*record.ProcessRow](f, series) {
 		s := &row.States
-		if row.Role == record.RolePeer && row.Host == b.host && rootOf(row.PID) == b.pid && s.Running+s.Sleeping+s.Disk+s.Other > 0 {
+		if row.Role != record.RolePeer || row.Host != f.subject.host || rootOf(row.PID) != b.pid {
+			continue
+		}
+		if row.SwitchesNs > 0 {
+			width[row.PID] += float64(row.SwitchesNs) / 1e9
+			written += positive(float64(row.WrittenBytes))
+			bytesKnown = bytesKnown && row.WrittenBytes >= 0
+		}
+		if s.Running+s.Sleeping+s.Disk+s.Other > 0 {
 			looks[row.PID]++
 			disk[row.PID] += positive(float64(s.Disk))
 			b.looks++
@@ -117,6 +141,13 @@ func (b *behindServer) states(f *facts, series *record.Series, rootOf func(int) 
 	sum := 0.0
 	for pid, n := range looks {
 		sum += disk[pid] / n
+	}
+	longest := 0.0
+	for _, s := range width {
+		longest = math.Max(longest, s)
+	}
+	if longest > 0 && bytesKnown {
+		b.written = some(written / longest)
 	}
 	if b.looks > 0 {
 		b.disk = some(sum)
@@ -153,8 +184,11 @@ func (b *behindServer) outOfCPU(f *facts) string {
 	if b.cores >= behindFull*n {
 		return text
 	}
-	if f.host.full(b.cpus) && b.queue.known && b.cores+b.queue.value >= serverWants*n && b.cores > f.subject.cores {
-		return text + fmt.Sprintf(", and its threads waited for %.2f more, with none idle", b.queue.value)
+	if f.host.full(b.cpus) && b.cores+b.queue.value >= serverWants*n && b.cores > f.subject.cores {
+		if b.queue.known {
+			text += fmt.Sprintf(", and its threads waited for %.2f more", b.queue.value)
+		}
+		return text + ", with none idle"
 	}
 	full := b.fullThreads()
 	if full == 0 || full > 1 && b.use.timed && float64(full) >= poolBusy*b.use.used {
@@ -269,7 +303,11 @@ func (b *behindServer) evidence() []record.Evidence {
 	if !b.known {
 		return nil
 	}
-	return []record.Evidence{evidence("series.process.cpu_ns", b.cores, "cores", "%s, which the server asks, used %.2f of %s", b.who(), b.cores, plural(len(b.cpus), "core", "cores"))}
+	text := fmt.Sprintf("%s, which the server asks, used %.2f of %s", b.who(), b.cores, plural(len(b.cpus), "core", "cores"))
+	if b.written.known && b.written.value >= 1 {
+		text += fmt.Sprintf(" and wrote %s/s to disks", unit.FormatBytesSI(int64(b.written.value)))
+	}
+	return []record.Evidence{evidence("series.process.cpu_ns", b.cores, "cores", "%s", text)}
 }
 
 // behindAt is the server behind on an address, nil where it is not on this host.

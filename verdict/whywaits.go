@@ -28,7 +28,8 @@ const (
 // offWait is what threads wait for, whichever of them and wherever in the program.
 type offWait struct {
 	record.StackWait
-	share float64 // of the time of all waits that tell
+	share       float64 // of the time of all waits that tell
+	connections int     // that the server keeps to the object; 0: not known
 }
 
 // tellingWaits are those that tell, the longest first.
@@ -37,7 +38,13 @@ func (f *facts) tellingWaits() []offWait {
 	if s == nil || s.OffCPU == nil || s.OffCPU.Bursts < burstsFewest || s.OffCPU.BurstNs <= 0 {
 		return nil
 	}
-	return telling(s.OffCPU.Waits, s.OffCPU.BurstNs)
+	list := telling(s.OffCPU.Waits, s.OffCPU.BurstNs)
+	for i := range list {
+		if at := slices.IndexFunc(f.peers.list, func(u peerUse) bool { return u.addr == list[i].Object && u.steady() }); at >= 0 {
+			list[i].connections = f.peers.list[at].high
+		}
+	}
+	return list
 }
 
 // telling sums up those that tell of waits that were seen for some time.
@@ -152,11 +159,18 @@ func (w *offWait) object() string {
 	}
 	who := func(what, word string) string {
 		text := of(what, word)
+		var more []string
+		if w.Process != "" {
+			more = append(more, w.Process)
+		}
 		switch {
+		case w.connections > 0:
+			more = append(more, plural(w.connections, "connection", "connections"))
 		case w.Process != "" && w.Distinct > 1:
-			text += fmt.Sprintf(" (%s, by %d threads)", w.Process, w.Distinct)
-		case w.Process != "":
-			text += " (" + w.Process + ")"
+			more = append(more, fmt.Sprintf("by %d threads", w.Distinct))
+		}
+		if len(more) > 0 {
+			text += " (" + strings.Join(more, ", ") + ")"
 		}
 		return text
 	}

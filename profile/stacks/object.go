@@ -94,9 +94,9 @@ func socketOf(pid, fd int) object {
 	}
 	switch at := local.(type) {
 	case *syscall.SockaddrUnix:
-		o.kind, o.name = "unix", at.Name
-		o.accepted = at.Name != "" && remote != nil
-		if to, ok := remote.(*syscall.SockaddrUnix); ok && to.Name != "" {
+		o.kind, o.name = "unix", unixName(at)
+		o.accepted = o.name != "" && remote != nil
+		if to, ok := remote.(*syscall.SockaddrUnix); ok && unixName(to) != "" {
 			o.name = to.Name
 		}
 		if cred, err := syscall.GetsockoptUcred(own, syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil && remote != nil {
@@ -116,6 +116,15 @@ func socketOf(pid, fd int) object {
 		}
 	}
 	return o
+}
+
+// unixName is the name of a unix socket, "" of one without. Go calls that "@", as it
+// begins an abstract name.
+func unixName(a *syscall.SockaddrUnix) string {
+	if a.Name == "@" {
+		return ""
+	}
+	return a.Name
 }
 
 // addrPort is an address of the Internet; not valid where it is another.
