@@ -60,8 +60,7 @@ func IsID(name string) bool {
 }
 
 // Create begins a run in the store, in a new directory named id. The store's
-// directory is made where there is none, for its owner alone: a run's spec may
-// hold an Authorization field.
+// directory is made where there is none, for its owner alone, like the run's.
 func (s Store) Create(id string) (*Writer, error) {
 	if !IsID(id) {
 		return nil, fmt.Errorf("create run: %q is not the ID of a run", id)
