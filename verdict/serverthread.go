@@ -51,7 +51,7 @@ func ruleServerThread(f *facts) finding {
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, inServer)...)
 	out.answer = yes
-	if collector != nil && f.subject.fullThreads() == 0 {
+	if collector != nil && n == 1 {
 		out.next, out.because = f.collectorSays(collector)
 		return out
 	}
