@@ -350,7 +350,7 @@ func (d *doc) pairs(list []Trial) {
 		if p.Apart {
 			apart++
 		}
-		runMs[fmt.Sprintf("%.0f ms", p.RunMs)]++
+		runMs[fmt.Sprintf("%s of %.0f ms each", count(p.Runs, "run"), p.RunMs)]++
 		if p.Planted != "" {
 			continue
 		}
@@ -360,7 +360,7 @@ func (d *doc) pairs(list []Trial) {
 		}
 	}
 	d.line("")
-	d.line("**%s in %s of a server with itself** (`ceiling compare`, 111 runs of %s each; at most 5 in 100 are aimed at).", count(alarms, "false alarm"), count(same, "comparison"), tally(runMs))
+	d.line("**%s in %s of a server with itself** (`ceiling compare`, %s; at most 5 in 100 are aimed at).", count(alarms, "false alarm"), count(same, "comparison"), tally(runMs))
 	d.line("An alarm is any metric that is called better or worse. Generator and servers had CPUs of their own in %d of all %d comparisons.", apart, len(list))
 	if same < 100 {
 		d.line("100 pairs are aimed at: %d are missing.", 100-same)

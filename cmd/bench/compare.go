@@ -32,9 +32,10 @@ type Compared struct {
 const (
 	alarmLimit = 0.05 // of the pairs without a change
 	missLimit  = 0.10 // of those with one
-	// pairTime is what a comparison takes that was never made: 111 runs, each with
-	// a start, a warm-up and a verdict of some 0.16 s.
-	pairTime = 111 * 160 * time.Millisecond
+	// pairRuns and pairTime are what a comparison takes that was never made: as
+	// many runs, each with a start, a warm-up and a verdict of some 0.3 s.
+	pairRuns = 111
+	pairTime = pairRuns * 300 * time.Millisecond
 )
 
 // pairKind is two commands that serve, and what is known of them.
@@ -77,13 +78,12 @@ func (b *bench) compared(ctx context.Context, e *Entry) {
 	}
 	same, changed := sameKinds(), plantedKinds()
 	for i := range b.pairs {
-		// A fifth as many have a change; they are made among the others.
-		if i%5 == 0 {
-			for k := range changed {
-				b.ask(ctx, t, &changed[k], i/5)
-			}
-		}
 		b.ask(ctx, t, &same[i%len(same)], i/len(same))
+	}
+	for i := range b.pairs / 5 { // a fifth as many have a change
+		for k := range changed {
+			b.ask(ctx, t, &changed[k], i)
+		}
 	}
 	e.Compared = comparedOf(t.list)
 	var pairs, alarms int
@@ -110,17 +110,17 @@ func (b *bench) ask(ctx context.Context, t *trials, k *pairKind, number int) {
 	}
 	takes := t.longest(is)
 	if takes == 0 {
-		takes = pairTime + 111*b.comparedRun
+		takes = pairTime + pairRuns*b.comparedRun
 	}
 	if ctx.Err() != nil || made > number || !t.room(takes) {
 		return
 	}
 	b.progress("comparison %d of %s", made+1, k.name)
 	begin, seed := time.Now(), b.seed+uint64(made)
-	c, apart, err := b.compareOnce(ctx, k, seed)
+	answer, apart, err := b.compareOnce(ctx, k, seed)
 	if err == nil {
-		p := pairTrialOf(k, c)
-		p.Seed, p.Apart, p.RunMs = seed, apart, float64(b.comparedRun.Milliseconds())
+		p := pairTrialOf(k, answer.Comparison)
+		p.Seed, p.Apart, p.RunMs, p.Runs = seed, apart, float64(b.comparedRun.Milliseconds()), len(answer.Runs)
 		err = t.add(b, Trial{Pair: p}, time.Since(begin))
 	}
 	b.failed(ctx, "compare "+k.name, err)
@@ -179,12 +179,15 @@ func (row *Compared) count(p *PairTrial) {
 
 // compareOnce asks once, with generator and servers on CPUs of their own where
 // there are two.
-func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (c *record.Comparison, apart bool, err error) {
+func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (p *record.Plan, apart bool, err error) {
 	cpus, err := sys.AllowedCPUs(0)
 	if err != nil {
 		return nil, false, err
 	}
-	args := append([]string{"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", b.comparedRun.String(), "--rest", "0s", "--seed", fmt.Sprint(seed)}, k.args...)
+	args := append([]string{
+		"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", b.comparedRun.String(), "--rest", "0s", "--no-lone",
+		"--blocks", fmt.Sprint(b.comparedBlocks), "--seed", fmt.Sprint(seed),
+	}, k.args...)
 	if apart = len(cpus) > 1; apart {
 		var rest []string
 		for _, cpu := range cpus[1:] {
@@ -196,12 +199,12 @@ func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (c *r
 	if err != nil {
 		return nil, apart, err
 	}
-	c, err = comparisonIn(text)
-	return c, apart, err
+	p, err = planIn(text)
+	return p, apart, err
 }
 
-// comparisonIn is the answer in a plan's JSON.
-func comparisonIn(text []byte) (*record.Comparison, error) {
+// planIn is a comparison in a plan's JSON.
+func planIn(text []byte) (*record.Plan, error) {
 	var p record.Plan
 	if err := json.Unmarshal(text, &p); err != nil {
 		return nil, err
@@ -214,7 +217,7 @@ func comparisonIn(text []byte) (*record.Comparison, error) {
 	case p.Comparison.Incomparable != "":
 		return nil, errors.New(p.Comparison.Incomparable)
 	}
-	return p.Comparison, nil
+	return &p, nil
 }
 
 func printCompared(w io.Writer, e *Entry) {

@@ -35,9 +35,9 @@ func TestAnswersThatAreNoneAreRefused(t *testing.T) {
 		`{"ended":"complete","comparison":{"incomparable":"B fails: 503"}}`:        "503",
 		`{"ended":"complete","comparison":{"changes":[{"metric":"rps"}],"a":"x"}}`: "",
 	} {
-		c, err := comparisonIn([]byte(text))
+		p, err := planIn([]byte(text))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %+v %v, want %q", text, c, err, want)
+			t.Errorf("%q: %+v %v, want %q", text, p, err, want)
 		}
 	}
 }

@@ -46,6 +46,8 @@ type options struct {
 	accuracyDoc string
 	budget      time.Duration // no further trial is begun after it; 0: all are
 	comparedRun time.Duration
+	// comparedBlocks of A against B in each comparison; 0: as many as it chooses.
+	comparedBlocks int
 }
 
 // Parts of a run that -only names.
@@ -128,7 +130,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.ledger, "ledger", "journal/bench.ndjson", "file that a whole run adds one line to; empty: none")
 	f.StringVar(&o.only, "only", "", "a part by itself: "+strings.Join(parts(), ", ")+"; nothing is added to the ledger")
 	f.IntVar(&o.pairs, "pairs", 100, "of servers that do not differ, in the part "+onlyCompare+", with those in the ledger of trials")
-	f.DurationVar(&o.comparedRun, "compare-run", 250*time.Millisecond, "time of each of the 111 runs of a comparison")
+	f.DurationVar(&o.comparedRun, "compare-run", 250*time.Millisecond, "time of each run of a comparison")
+	f.IntVar(&o.comparedBlocks, "compare-blocks", 0, "blocks of A against B in each comparison; 0: as many as it chooses, which makes 111 runs")
 	f.StringVar(&o.trials, "trials", "journal/accuracy.ndjson", "file that the parts "+onlyAccuracy+" and "+onlyCompare+" go on with, a line for each trial")
 	f.StringVar(&o.accuracyDoc, "accuracy-doc", "docs/accuracy.md", "page that is rendered from the trials; empty: none")
 	f.DurationVar(&o.budget, "budget", 0, "begin no trial that would end after this; 0: make them all")
@@ -148,6 +151,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("-only %s: give one of %s", o.only, strings.Join(parts(), ", "))
 	case o.budget < 0 || o.comparedRun < 50*time.Millisecond || o.comparedRun > time.Minute:
 		return o, fmt.Errorf("-budget %s, -compare-run %s: give 0 or more, and 50ms to 1m", o.budget, o.comparedRun)
+	case o.comparedBlocks < 0 || o.comparedBlocks > 100:
+		return o, fmt.Errorf("-compare-blocks %d: give 0 to 100", o.comparedBlocks)
 	case o.pairs < 1 || o.pairs > 1000:
 		return o, fmt.Errorf("-pairs %d: give 1 to 1000", o.pairs)
 	}

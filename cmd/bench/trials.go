@@ -59,6 +59,7 @@ type PairTrial struct {
 	// Apart: the generator and the servers had CPUs of their own.
 	Apart bool    `json:"apart"`
 	RunMs float64 `json:"run_ms"` // of each run of the comparison
+	Runs  int     `json:"runs"`
 	// Blocks of A against B that were used.
 	Blocks    int               `json:"blocks"`
 	Decisions map[string]string `json:"decisions"` // by metric
