@@ -46,7 +46,7 @@ func (e *evidence) form() (f Formed, ok bool) {
 	run := e.run(from, to)
 	series := e.series(from)
 	run.Agents = e.agents(&series, float64(to-from)/1e9)
-	f.Verdict = verdict.Judge(&run, &series)
+	f.Verdict = verdict.Forming(&run, &series)
 	f.OverS, f.AtNs, f.Quantiles, f.Batches = float64(to-from)/1e9, to, e.response != nil, e.batchMeanNs > 0
 	return f, true
 }
@@ -69,7 +69,7 @@ func (e *evidence) run(from, to int64) record.Run {
 	elapsed := float64(to-from) / 1e9
 	r := record.Run{
 		Schema: record.Schema, ID: e.start.ID, Started: e.start.Created, Spec: s,
-		// It is not: but like one that was killed it has no books to balance.
+		// It goes on, and like one that was killed it has no account to balance.
 		Unfinished: true,
 		Load: record.Load{
 			Connections: s.Connections, Threads: s.Threads, Pipelining: s.Pipelining, Mode: "closed", Arrivals: s.Arrivals,

@@ -108,14 +108,14 @@ func unfinished(dir string, series *Series) (*Run, error) {
 		Unfinished: true,
 		Statuses:   map[string]uint64{},
 		Errors:     []Error{},
-		Verdict: Verdict{
-			Outcome: Void, Ceiling: "undetermined", Because: "the run was killed before it came to a result",
-			Evidence: []Evidence{}, Doubts: []string{}, Next: "run it again",
-		},
-		Exit: 4,
+		Exit:       4,
 	}
 	run.Generator = Generator{RunDelay: -1, Workers: []Worker{}}
 	run.fromRows(series.Load)
+	run.Verdict = Verdict{
+		Outcome: Void, Ceiling: "undetermined", Because: run.Killed(), Next: KilledNext,
+		Evidence: []Evidence{}, Doubts: []string{},
+	}
 	run.agentsFromRows(start.Agents, series.Agents)
 	missing := func(what, why string) {
 		run.NotMeasured = append(run.NotMeasured, NotMeasured{What: what, Why: why})
@@ -137,6 +137,18 @@ func unfinished(dir string, series *Series) (*Run, error) {
 	}
 	run.NotMeasured = append(run.NotMeasured, series.NotMeasured...)
 	return run, nil
+}
+
+// KilledNext is what to do about a run that was killed.
+const KilledNext = "run it again"
+
+// Killed says of an unfinished run what its figures cover.
+func (r *Run) Killed() string {
+	of := ""
+	if r.Spec.Duration > 0 {
+		of = fmt.Sprintf(" of %.3g s", r.Spec.Duration.Seconds())
+	}
+	return fmt.Sprintf("the run was killed before it finished: its figures cover %.3g s%s", r.ElapsedS, of)
 }
 
 func readEnvironmentFile(dir string, env *Environment) error {

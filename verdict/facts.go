@@ -12,6 +12,8 @@ import (
 type facts struct {
 	run  *record.Run
 	open bool // an open loop
+	// forming tells that the run goes on: it is unfinished for that reason.
+	forming bool
 	// agents are, of several agents that load, the facts as each has them by
 	// itself, in the order of names: the server's are shared, all that is the
 	// generator's is the agent's own. agent is whose facts these are, "" those of

@@ -20,7 +20,18 @@ import (
 // what the result itself says is judged, and what was not watched is named.
 // Judge changes neither of them.
 func Judge(run *record.Run, series *record.Series) record.Verdict {
+	return judge(newFacts(run, series))
+}
+
+// Forming judges what there is of a run that goes on: an unfinished one, but
+// nothing has killed it.
+func Forming(run *record.Run, series *record.Series) record.Verdict {
 	f := newFacts(run, series)
+	f.forming = true
+	return judge(f)
+}
+
+func judge(f *facts) record.Verdict {
 	slo := checkSLO(f)
 	found, all := arbitrate(f)
 	why := voidOf(f, slo, &found)
@@ -101,7 +112,7 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 
 // voidOf is the first reason why the run proves nothing, or nil.
 func voidOf(f *facts, slo sloResult, found *finding) *void {
-	for _, rule := range []func(*facts) *void{voidLost, voidBooks, voidNothing, voidLittle, voidCPURows, voidThrottled} {
+	for _, rule := range []func(*facts) *void{voidLost, voidKilled, voidBooks, voidNothing, voidLittle, voidCPURows, voidThrottled} {
 		if why := rule(f); why != nil {
 			return why
 		}

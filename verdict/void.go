@@ -68,6 +68,14 @@ func causesOfRequests(run *record.Run) (n uint64) {
 	return n
 }
 
+// voidKilled looks for a run that nobody saw the end of.
+func voidKilled(f *facts) *void {
+	if !f.run.Unfinished || f.forming {
+		return nil
+	}
+	return &void{because: f.run.Killed(), next: record.KilledNext}
+}
+
 // voidNothing looks for a run in which nothing happened.
 func voidNothing(f *facts) *void {
 	run := f.run
