@@ -15,6 +15,7 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/record"
 	"ceiling/spec"
+	"ceiling/verdict"
 )
 
 // fixture is a run of three seconds against a fasthttp server, as it was
@@ -149,7 +150,8 @@ func TestBadCore(t *testing.T) {
 
 // A verdict over all that was recorded names what the run's own names.
 func TestFormedIsTheRunsOwn(t *testing.T) {
-	b, r, _ := boardAt(t, math.MaxInt64)
+	b, r, s := boardAt(t, math.MaxInt64)
+	r.Verdict = verdict.Judge(r, s)
 	if !b.Form() {
 		t.Fatal("nothing was formed")
 	}

@@ -150,7 +150,9 @@ func (o *Observer) rounds() [9]*round {
 func (o *Observer) planRounds() {
 	every := int64(o.cfg.Interval)
 	seldom := max(every, secondNs)
-	o.queues = round{everyNs: every, share: shareQueues, longestNs: seldom}
+	// A row sums up what the looks saw, and costs little; the lists, which may cost
+	// 50 ms, keep to a share of their own.
+	o.queues = round{everyNs: every, share: shareQueues, longestNs: max(every, secondNs/4)}
 	o.tcpInfo = round{everyNs: seldom, share: shareTCPInfo}
 	o.spread = round{everyNs: seldom, share: shareSpread}
 	// Its pauses are no longer than that: it holds down by itself what is dear.

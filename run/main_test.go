@@ -33,6 +33,14 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if times := os.Getenv("RUN_TEST_RESIDENCE"); times != "" {
+		s := new(residence)
+		if _, err := fmt.Sscan(times, &s.unread, &s.inside); err != nil {
+			panic(err)
+		}
+		fmt.Fprintln(os.Stderr, s.serve())
+		os.Exit(1)
+	}
 	if why := os.Getenv("RUN_TEST_FAIL"); why != "" {
 		fmt.Fprintln(os.Stderr, why)
 		os.Exit(1)

@@ -25,21 +25,50 @@ func stationNames() [stations]string {
 	return [...]string{"generator", "way in", "server queue", "server", "way back", "generator queue"}
 }
 
-// placeFacts is where the requests were, by Little's law: a share of the
-// requests in flight is that share of a request's time.
-type placeFacts struct {
-	known bool
-	both  bool   // the server's end was seen too
-	by    string // record.ByKernelEvents or record.BySocketSamples
-	// samples are the requests at each station, one row a sample, and flight
-	// the requests in flight then.
+// occupancy is how many requests were at each station, as one source saw it.
+// By Little's law a share of the requests in flight is that share of a request's
+// time.
+type occupancy struct {
+	by string // record.ByKernelEvents or record.BySocketSamples
+	// samples are the requests at each station, one row a sample, flight the
+	// requests in flight then, and weight how much it saw: the moments of a row of
+	// socket samples, the length of a burst of events.
 	samples [][stations]float64
 	flight  []float64
+	weight  []float64
 	// moments at which sockets were looked at, over all samples, or bursts.
 	moments int
 	share   [stations]float64
 	// low and high are the bounds of each share: about 95 %.
 	low, high [stations]float64
+}
+
+// add takes in a sample.
+func (o *occupancy) add(at [stations]float64, flight, weight float64) {
+	o.samples, o.flight, o.weight = append(o.samples, at), append(o.flight, flight), append(o.weight, weight)
+}
+
+// settle works the shares out.
+func (o *occupancy) settle() {
+	for s := range stations {
+		o.share[s], o.low[s], o.high[s] = o.batchMeans(s)
+	}
+}
+
+// error is half the widest interval.
+func (o *occupancy) error() float64 {
+	widest := 0.0
+	for s := range stations {
+		widest = math.Max(widest, o.high[s]-o.low[s])
+	}
+	return widest / 2
+}
+
+// placeFacts is where the requests were.
+type placeFacts struct {
+	occupancy
+	known bool
+	both  bool // the server's end was seen too
 	// rtt is the round trip without the server's own time, ns; base the
 	// shortest seen.
 	rtt, base figure
@@ -49,7 +78,7 @@ type placeFacts struct {
 
 // placesOf counts the requests at each station, sample by sample.
 func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
-	var p placeFacts
+	p := placeFacts{occupancy: occupancy{by: record.BySocketSamples}}
 	p.trips(f, series)
 	for _, row := range rows {
 		if row.Client.Sockets <= 0 && row.Client.Connecting <= 0 {
@@ -60,20 +89,16 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 			continue
 		}
 		p.both = p.both || row.Server.Sockets > 0
-		p.samples = append(p.samples, f.placed(row, flight, p.rtt, p.base))
-		p.flight = append(p.flight, flight)
+		p.add(f.placed(row, flight, p.rtt, p.base), flight, float64(max(row.Moments, 1)))
 		p.moments += max(row.Moments, 1)
 	}
-	if p.fromEvents(f, series, load) {
-		return p
+	if p.known = len(p.samples) >= placesFewest; p.known {
+		p.settle()
 	}
-	if len(p.samples) < placesFewest {
-		return placeFacts{samples: p.samples, moments: p.moments, rtt: p.rtt, base: p.base, retrans: p.retrans, rwnd: p.rwnd}
+	if events, ok := fromEvents(f, series, load); ok && (!p.known || events.error() <= eventsSure || events.error() <= p.error()) {
+		p.occupancy, p.known, p.both = events, true, true
 	}
-	p.known, p.by = true, record.BySocketSamples
-	for s := range stations {
-		p.share[s], p.low[s], p.high[s] = batchMeans(p.samples, p.flight, s)
-	}
+	p.both = p.both && p.known
 	return p
 }
 
@@ -242,15 +267,15 @@ func (p *placeFacts) trips(f *facts, series *record.Series) {
 // Samples that follow each other are alike, so the run is cut into batches and
 // the interval is that of their means (Law & Kelton, ch. 9): Student's t for
 // n−1 of them.
-func batchMeans(samples [][stations]float64, flight []float64, station int) (mean, low, high float64) {
+func (o *occupancy) batchMeans(station int) (mean, low, high float64) {
 	ratio := func(from, to int) float64 {
 		here, all := 0.0, 0.0
 		for i := from; i < to; i++ {
-			here, all = here+samples[i][station], all+flight[i]
+			here, all = here+o.weight[i]*o.samples[i][station], all+o.weight[i]*o.flight[i]
 		}
 		return here / all
 	}
-	n := len(samples)
+	n := len(o.samples)
 	mean = math.Min(ratio(0, n), 1)
 	batches := min(batchesMost, n)
 	sum := 0.0

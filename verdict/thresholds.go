@@ -58,8 +58,10 @@ const (
 	// trendBins means of throughput, in trendStretches that are about independent,
 	// are the fewest to speak of a trend; trendChance is how often six of them in
 	// any order would show one (2/6! = 0.28%). More bins than trendBinsMost add
-	// nothing but time.
+	// nothing but time. In less than trendLeastS one second of a neighbour's work
+	// is a trend.
 	trendBins      = 20
+	trendLeastS    = 5
 	trendStretches = 6
 	trendChance    = 0.005
 	trendBinsMost  = 600

@@ -40,7 +40,7 @@ func trendOf(f *facts, load []record.LoadRow, series *record.Series) trendFacts 
 		return t // a ramp that was asked for, or a queue that grows by itself
 	}
 	times, values := bins(load, f.open)
-	if len(values) < trendBins {
+	if len(values) < trendBins || times[len(times)-1]-times[0] < trendLeastS {
 		return t
 	}
 	sen, err := stat.MannKendall(times, values, .95)

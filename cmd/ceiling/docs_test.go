@@ -40,10 +40,13 @@ func TestCommandsInTheDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What one command leaves behind the next ones of a file may name.
+		// What one command leaves behind the next ones of a file may name, as they
+		// may the repository's experiments and the output of another tool.
 		dir := t.TempDir()
-		if err := os.Symlink(experiments(t), filepath.Join(dir, "experiments")); err != nil {
-			t.Fatal(err)
+		for name, there := range map[string]string{"experiments": "../../experiments", "hey.txt": "../../foreign/testdata/hey.txt"} {
+			if err := os.Symlink(absolute(t, there), filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		fleet := &documentedFleet{bin: bin, addr: server.Addr, dir: dir}
 		for _, command := range consoleCommands(string(text)) {
@@ -87,14 +90,13 @@ func shortened(verb string) []string {
 	}[verb]
 }
 
-// experiments is the repository's own, which some commands name.
-func experiments(t *testing.T) string {
+func absolute(t *testing.T, path string) string {
 	t.Helper()
-	dir, err := filepath.Abs("../../experiments")
+	path, err := filepath.Abs(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	return path
 }
 
 func runDocumented(t *testing.T, bin, dir, file, command, addr string) {

@@ -44,6 +44,11 @@ type Burst struct {
 	OwnNs        int64  // CPU time of attaching, reading and following
 }
 
+// settleNs lies between the moment that the programs are attached and the
+// burst. This thread has just had a CPU, for the millisecond that attaching
+// takes: on the generator's or the server's own that is when requests pile up.
+const settleNs = 3e6
+
 // Open loads the programs; the error says why this host cannot do it.
 // pipelined: a connection may have several requests in flight. random chooses
 // moments and connections.
@@ -61,6 +66,9 @@ func (w *Watch) Step() (burst *Burst, next time.Duration, err error) {
 	if w.markNs, err = sys.SamplingThreadNs(); err != nil {
 		return nil, 0, err
 	}
+	if left := w.plannedNs() - sys.MonotonicNs(); w.began && left > 0 {
+		return nil, time.Duration(left), nil // the caller is early
+	}
 	if w.began {
 		burst, err = w.end()
 		next = w.pace.pause
@@ -77,10 +85,14 @@ func (w *Watch) Step() (burst *Burst, next time.Duration, err error) {
 		w.fixedNs = w.ownNs
 	}
 	if w.began {
-		next = w.pace.width
+		next = max(time.Duration(w.plannedNs()-sys.MonotonicNs()), 0)
 	}
 	return burst, next, nil
 }
+
+// plannedNs is when the burst under way is to end. It does end then: a thread
+// that has to wait for its CPU wakes up when others have done their work.
+func (w *Watch) plannedNs() int64 { return w.fromNs + int64(w.pace.width) }
 
 // account adds the thread's CPU time since the last call.
 func (w *Watch) account() error {
@@ -102,7 +114,7 @@ func (w *Watch) begin(gap bool) error {
 		if err := w.t.attach(); err != nil {
 			return err
 		}
-		w.fromNs = sys.MonotonicNs()
+		w.fromNs = sys.MonotonicNs() + settleNs
 	}
 	if err := w.t.set(seed, threshold); err != nil {
 		return err
@@ -142,7 +154,7 @@ func (w *Watch) measured() (ns int64, err error) {
 
 // end ends the burst, and begins another if that is to follow without a gap.
 func (w *Watch) end() (*Burst, error) {
-	toNs := sys.MonotonicNs()
+	toNs := w.plannedNs()
 	attached := w.pace.joined
 	var errs [4]error
 	if !attached {
