@@ -57,7 +57,7 @@ func (f *facts) waitUnseen(out *finding, inTurn bool) {
 // waitUnread is what requests that lie unread before an idle server wait for.
 func (f *facts) waitUnread(out *finding, inTurn bool) {
 	switch {
-	case f.coresTaken() && !f.wantsLittle():
+	case (f.coresTaken() || f.kept()) && !f.wantsLittle():
 		out.answer = cannotTell
 		out.missing = []string{"whether the requests unread before the server wait for its CPU, which others fill, or for something else"}
 	case f.halfBusy() && !inTurn:

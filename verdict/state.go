@@ -87,7 +87,7 @@ func (f *facts) serverFull() bool {
 
 // coresTaken tells whether the CPUs that the server may use are full, by
 // whomever: next to no idle time, or little of it while the threads of the two
-// sides want more CPU than there is. Two sides that wake each other through
+// sides, and the others that ran there, want more CPU than there is. Two sides that wake each other through
 // sockets leave up to a seventh of two cores idle in the moments between,
 // however much they want.
 func (f *facts) coresTaken() bool {
@@ -98,7 +98,14 @@ func (f *facts) coresTaken() bool {
 		return true
 	}
 	n := float64(len(f.serverCPUs))
-	return f.subject.queue.known && n > 0 && f.host.over(f.serverCPUs, idle) <= coresIdleContested*n && f.wanted() >= contested*n
+	return f.subject.queue.known && n > 0 && f.host.over(f.serverCPUs, idle) <= coresIdleContested*n && f.wanted()+f.foreign().value >= contested*n
+}
+
+// kept tells whether a server that does not fill its CPUs was kept from them for
+// a good part of the rest of the time: its threads were runnable, and others ran.
+func (f *facts) kept() bool {
+	q, rest := f.subject.queue, float64(len(f.serverCPUs))-f.subject.cores
+	return q.known && rest > 0 && q.value >= halfOf*rest && f.foreign().value >= foreignCores
 }
 
 // wantsLittle tells that the server's threads together used or waited for CPU
