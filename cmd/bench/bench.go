@@ -118,6 +118,10 @@ func (b *bench) run(ctx context.Context) Entry {
 		b.floor(ctx, &e)
 		b.hold(ctx, &e)
 	}
+	if b.only == "" || b.only == onlyPlaces {
+		b.calm(ctx, onlyPlaces)
+		b.placed(ctx, &e)
+	}
 	if b.only == "" || b.only == onlyRace {
 		b.calm(ctx, onlyRace)
 		b.raced(ctx, &e)

@@ -27,13 +27,16 @@ type Entry struct {
 	Settings Settings          `json:"settings"`
 	TookS    float64           `json:"took_s"`
 
-	Speed   []Row       `json:"speed,omitempty"`
-	User    []UserShare `json:"user_space,omitempty"`
-	Frozen  []Frozen    `json:"frozen,omitempty"`
-	Pacing  []Pacing    `json:"pacing,omitempty"`
-	Floor   []Floor     `json:"floor,omitempty"`
-	Hold    *Hold       `json:"hold,omitempty"`
-	Startup *Spread     `json:"startup_ms,omitempty"` // from exec to exit with nothing to do
+	Speed  []Row       `json:"speed,omitempty"`
+	User   []UserShare `json:"user_space,omitempty"`
+	Frozen []Frozen    `json:"frozen,omitempty"`
+	Pacing []Pacing    `json:"pacing,omitempty"`
+	Floor  []Floor     `json:"floor,omitempty"`
+	Hold   *Hold       `json:"hold,omitempty"`
+	// Places is where requests were by two methods, Observed what looking costs.
+	Places   []PlaceShares `json:"places,omitempty"`
+	Observed []Observed    `json:"observed,omitempty"`
+	Startup  *Spread       `json:"startup_ms,omitempty"` // from exec to exit with nothing to do
 	// StartupCPU is what that takes of a CPU: packages that a run does not need
 	// (NATS, parsers, templates) cost it their initialisation all the same.
 	StartupCPU *Spread  `json:"startup_cpu_ms,omitempty"`

@@ -44,6 +44,7 @@ type options struct {
 	pairs       int // of the comparisons without a change
 	trials      string
 	accuracyDoc string
+	benchDoc    string
 	budget      time.Duration // no further trial is begun after it; 0: all are
 	comparedRun time.Duration
 	// comparedBlocks of A against B in each comparison; 0: as many as it chooses.
@@ -55,6 +56,8 @@ const (
 	onlySpeed = "speed"
 	onlyTruth = "truth"
 	onlyRace  = "race"
+	// onlyPlaces needs root, for the kernel's events, and two CPUs.
+	onlyPlaces = "places"
 	// These take from ten minutes to hours, and are no part of a whole run.
 	onlyFind    = "find"
 	onlyProve   = "prove"
@@ -67,7 +70,7 @@ const (
 )
 
 func parts() []string {
-	return []string{onlySpeed, onlyTruth, onlyRace, onlyFind, onlyProve, onlyCompare, onlyAccuracy, onlyAccuracyDoc}
+	return []string{onlySpeed, onlyTruth, onlyPlaces, onlyRace, onlyFind, onlyProve, onlyCompare, onlyAccuracy, onlyAccuracyDoc}
 }
 
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -96,6 +99,11 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	printEntry(stdout, &e)
 	if (o.only == onlyAccuracy || o.only == onlyCompare) && o.accuracyDoc != "" {
 		if err := renderAccuracy(o.trials, o.accuracyDoc); err != nil {
+			e.Failures = append(e.Failures, err.Error())
+		}
+	}
+	if o.benchDoc != "" && ctx.Err() == nil {
+		if err := renderPlaces(o.benchDoc, &e); err != nil {
 			e.Failures = append(e.Failures, err.Error())
 		}
 	}
@@ -134,6 +142,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.comparedBlocks, "compare-blocks", 0, "blocks of A against B in each comparison; 0: as many as it chooses, which makes 111 runs")
 	f.StringVar(&o.trials, "trials", "journal/accuracy.ndjson", "file that the parts "+onlyAccuracy+" and "+onlyCompare+" go on with, a line for each trial")
 	f.StringVar(&o.accuracyDoc, "accuracy-doc", "docs/accuracy.md", "page that is rendered from the trials; empty: none")
+	f.StringVar(&o.benchDoc, "bench-doc", "docs/bench.md", "page whose table of the part "+onlyPlaces+" is replaced; empty: none")
 	f.DurationVar(&o.budget, "budget", 0, "begin no trial that would end after this; 0: make them all")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -19,6 +19,7 @@ func printEntry(w io.Writer, e *Entry) {
 	printSpeed(t, e)
 	printUser(t, e)
 	printTruth(t, e)
+	printPlaces(t, e)
 	printFound(t, e)
 	printProofs(t, e)
 	printCompared(t, e)
