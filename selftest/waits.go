@@ -77,7 +77,7 @@ func askedServers() []Scenario {
 		{"downstream-pool", "a slow server behind it, over n connections", need{}, func(d *dice) plan {
 			delay, n := d.ms(8, 30), d.whole(3, 9)
 			return plan{says: fmt.Sprintf("%d × %v", n, delay), helpers: []host{{kind: "sleep", params: planted.Params{Sleep: delay}}},
-				subject: host{kind: "forward", params: planted.Params{N: n}, toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait, fmt.Sprintf("its %d connections to", n))}
+				subject: host{kind: "forward", params: planted.Params{N: n}, toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait, fmt.Sprintf("%d connections to", n))}
 		}},
 		{"downstream-busy", "a server behind it with one busy thread", need{twoCPUs: true}, func(d *dice) plan {
 			p := planted.Params{CPU: d.us(400, 900)}

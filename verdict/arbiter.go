@@ -17,7 +17,7 @@ func rules() []func(*facts) finding {
 		ruleAcceptQueue, ruleErrors, ruleAskedRate,
 		ruleGenerator, ruleStandstill, ruleDelayedAck, ruleBandwidth, rulePackets,
 		ruleUneven, ruleServerThread, ruleBehind, ruleServerCPU, ruleSharedCPU,
-		rulePath, ruleServerWait, ruleSlots,
+		rulePath, ruleOwnDisk, ruleServerWait, ruleSlots,
 	}
 }
 

@@ -200,25 +200,6 @@ func (b *behindServer) outOfCPU(f *facts) string {
 	return fmt.Sprintf("%d of its threads ran all the time", full)
 }
 
-// diskWait is the wait for a disk that holds its answers up; nil where none does. One
-// thread at a time that syncs holds all up that have to be in the same log.
-func (b *behindServer) diskWait() *offWait {
-	for i := range b.waits {
-		w := &b.waits[i]
-		switch w.Reason {
-		case record.WaitSync:
-			if w.Threads >= waitStep {
-				return w
-			}
-		case record.WaitDisk, record.WaitNetworkFile, record.WaitSwap:
-			if w.Threads >= waitStep && w.Threads >= mostOf*b.use.used {
-				return w
-			}
-		}
-	}
-	return nil
-}
-
 // lockWait is a lock that its threads wait for.
 func (b *behindServer) lockWait() *offWait {
 	for i := range b.waits {
@@ -251,10 +232,10 @@ func (b *behindServer) limit(f *facts) *limit {
 		}
 		return l
 	}
-	if w := b.diskWait(); w != nil {
+	if d := diskWaitsOf(b.waits); d.holdUp(b.use.used) {
 		return &limit{
-			says: fmt.Sprintf("waits for its disk: %.2g of its threads are %s", w.Threads, w.object()),
-			next: fmt.Sprintf("in %s: %s", b.name, w.step()),
+			says: "waits for its disk: " + d.says(),
+			next: fmt.Sprintf("in %s: %s", b.name, d.top.step()),
 			pro:  []record.Evidence{b.waitEvidence(f)},
 		}
 	}
@@ -347,9 +328,14 @@ func explainPool(f *facts, found *finding) {
 	if found.ceiling != ServerWait || found.answer != yes || found.explained {
 		return
 	}
-	if u, b := f.sparePool(); u != nil {
-		found.because += fmt.Sprintf("; its %d connections to %s are all in use, and %s", u.high, f.called(u), b.spare())
+	u, b := f.sparePool()
+	if u == nil {
+		return
 	}
+	if pool := fmt.Sprintf("%d connections to %s", u.high, f.called(u)); !strings.Contains(found.because, pool) {
+		found.because += "; its " + pool + " are all in use"
+	}
+	found.because += ", while " + b.spare()
 }
 
 // ruleBehind asks whether a server on the same host that the server asks is at the

@@ -1,0 +1,84 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+
+	"ceiling/record"
+)
+
+// diskWaits sums up what threads wait for on disks, whichever files: a database in a
+// library syncs a journal, the data and their directory in turn.
+type diskWaits struct {
+	sync, all float64 // threads
+	distinct  int     // different threads, at least
+	top       *offWait
+}
+
+func diskWaitsOf(list []offWait) diskWaits {
+	var d diskWaits
+	for i := range list {
+		w := &list[i]
+		switch w.Reason {
+		case record.WaitSync:
+			d.sync += w.Threads
+		case record.WaitDisk:
+		default:
+			continue
+		}
+		d.all += w.Threads
+		d.distinct = max(d.distinct, w.Distinct)
+		// A file that was closed again since has no name.
+		if d.top == nil || d.top.Object == "" && w.Object != "" && w.Threads >= d.top.Threads/4 {
+			d.top = w
+		}
+	}
+	return d
+}
+
+// holdUp tells whether n who want their turn wait for disks: one at a time that syncs
+// holds all up that have to be in the same log, and half of them at once speak for
+// themselves.
+func (d *diskWaits) holdUp(n float64) bool {
+	return d.top != nil && (d.sync >= waitStep || d.all >= waitStep && d.all >= mostOf*n)
+}
+
+// says is the waits in one clause.
+func (d *diskWaits) says() string {
+	if d.all < 1.1*d.top.Threads {
+		return fmt.Sprintf("%.2g of its threads are %s", d.all, d.top.object())
+	}
+	return fmt.Sprintf("%.2g of its threads are in it at any time, %.2g of them %s", d.all, d.top.Threads, d.top.object())
+}
+
+// ruleOwnDisk asks whether the server itself waits for a disk. A thread of its own
+// that writes a log beside the requests holds nobody up, so it takes several threads,
+// or a process that has only one.
+func ruleOwnDisk(f *facts) finding {
+	out := finding{ceiling: ServerWait, explained: true}
+	list := f.tellingWaits()
+	d := diskWaitsOf(list)
+	if !d.holdUp(f.underWay()) || d.distinct < 2 && f.sleeps.all > float64(len(f.subject.processes))+waitStep {
+		return out
+	}
+	for i := range list {
+		switch list[i].Reason {
+		case record.WaitLock, record.WaitInterpreterLock, record.WaitFileLock:
+			if list[i].Threads > d.all {
+				return out // what is done under that lock is said with it
+			}
+		}
+	}
+	p := &f.places
+	if free, missing := f.generatorFree(); !free || missing != nil {
+		return out
+	}
+	if idle, missing := f.serverIdle(); !idle || missing != nil || !p.known || !p.both || p.share[serverQueue]+p.share[inServer] < mostOf {
+		return out // serverwait.go says what is missing
+	}
+	out.answer = yes
+	out.pro = slices.Concat(f.stackClue().says, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
+	out.because = fmt.Sprintf("server wait: the requests wait for the server's disk: %s", d.says())
+	out.next = d.top.step()
+	return out
+}
