@@ -188,7 +188,7 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 	together := l.first.known && l.first.value >= mostOf && l.answered > 2*l.high+2
 	unlikely := loneChance
 	if l.first.known {
-		unlikely = loneLikely // the first answers do not contradict
+		unlikely = loneUnlikely // the first answers do not contradict
 	}
 	explained := f.explained()
 	far := l.high <= math.Min(loneQueue, loneRoom-explained)*full

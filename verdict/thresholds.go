@@ -188,10 +188,13 @@ const (
 	loneQueue = 0.75
 	loneRoom  = 0.8
 	// loneChance is how unlikely the lone requests have to be as a sample of the
-	// loop's to tell a queue, loneLikely what they are as one of the same times: the
-	// least of some hundred ranks that hang together.
-	loneChance = 1e-3
-	loneLikely = 0.01
+	// loop's to tell a queue, loneUnlikely where the first answers say the same,
+	// loneLikely what they are as one of the same times: the least of some hundred
+	// ranks that hang together. In simulated loops of heavy tails 1 in 100 then is
+	// taken for a queue at most.
+	loneChance   = 1e-3
+	loneUnlikely = 3e-3
+	loneLikely   = 0.01
 	// loneFirsts connections at least make first answers a sample. They count as
 	// those of a lone request within loneFirstWithin times its ninth decile.
 	loneFirsts      = 8

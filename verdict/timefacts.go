@@ -242,6 +242,10 @@ func crowdOf(f *facts, series *record.Series) crowdFacts {
 	c.cv = f.variation()
 	rows := slices.DeleteFunc(slices.Clone(series.Load), func(r record.LoadRow) bool { return r.WidthNs <= 0 })
 	sortLoad(rows)
+	if len(rows) > 0 && !rows[0].Warmup && f.run.WarmupS > 0 {
+		c.why = "the first answers were not recorded"
+		return c
+	}
 	sum, n := 0.0, 0.0
 	for i := range rows {
 		if n >= f.slots {
