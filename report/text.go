@@ -279,7 +279,20 @@ func loneLine(r *record.Run) string {
 	if l.Failed > 0 {
 		text += fmt.Sprintf(" · %d failed", l.Failed)
 	}
+	if a := AtOnce(r); a != "" {
+		text += " · " + a
+	}
 	return text
+}
+
+// AtOnce is how many requests were worked on at a time; "" where lone requests do
+// not tell.
+func AtOnce(r *record.Run) string {
+	a := r.Verdict.AtOnce
+	if a == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.3g of %.0f requests worked on at a time (95%% CI %.3g–%.3g)", a.Requests, a.Of, a.Low, a.High)
 }
 
 // Placement is which CPUs generator and server ran on, where a run on this

@@ -6,6 +6,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/report"
 	"ceiling/report/chart"
 )
 
@@ -126,6 +127,9 @@ func stations(runs []chart.Run) Section {
 		s.Blocks = append(s.Blocks, bar(run))
 		if len(runs) == 1 {
 			s.Blocks = append(s.Blocks, stationTable(run))
+		}
+		if text := report.AtOnce(run.Run); text != "" {
+			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " By requests sent one at a time before the load: " + text + ".")})
 		}
 	}
 	if len(runs) > 1 {
