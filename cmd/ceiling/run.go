@@ -102,7 +102,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
 	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
-	p.BoolVar(&f.noLone, "no-lone", false, "send no single requests before the warm-up (they tell a queue from a slow answer)")
+	p.BoolVar(&f.noLone, "no-lone", false, "skip the requests sent one at a time before the warm-up")
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringVar(&f.pinGenerator, "pin-generator", "", "CPUs for the generator, as in 0-3,8")
 	p.StringVar(&f.pinServer, "pin-server", "", "CPUs for the server's processes, given back afterwards")
