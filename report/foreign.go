@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ceiling/foreign"
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	judged "ceiling/verdict"
 )
@@ -63,7 +64,9 @@ type ForeignJudgement struct {
 
 // WriteForeignJSON writes the document.
 func WriteForeignJSON(w io.Writer, name string, r *foreign.Result, v *judged.PointVerdict) error {
-	return writeDocument(w, ForeignJudgement{Schema: "ceiling.judged/1", File: name, Result: r, Judged: v})
+	shown := *r
+	shown.Target = secret.Plain().URL(r.Target)
+	return writeDocument(w, ForeignJudgement{Schema: "ceiling.judged/1", File: name, Result: &shown, Judged: v})
 }
 
 func writeDocument(w io.Writer, document any) error {
@@ -109,7 +112,7 @@ func foreignLoad(r *foreign.Result) string {
 		parts = append(parts, r.Loop+" loop")
 	}
 	if r.Target != "" {
-		parts = append(parts, oneLine(r.Target))
+		parts = append(parts, oneLine(secret.Plain().URL(r.Target)))
 	}
 	return strings.Join(parts, " · ")
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"ceiling/foreign"
+	"ceiling/internal/secret"
 	"ceiling/plan"
 	"ceiling/record"
 	"ceiling/report"
@@ -15,11 +16,12 @@ import (
 
 // compareKept holds two results against each other that were measured before.
 func (sh *shell) compareKept(a, b string, f *runFlags, o *compareFlags) error {
-	sideA, err := finished(a)
+	h := sh.hider()
+	sideA, err := finished(a, h)
 	if err != nil {
 		return err
 	}
-	sideB, err := finished(b)
+	sideB, err := finished(b, h)
 	if err != nil {
 		return err
 	}
@@ -42,18 +44,30 @@ func (sh *shell) compareKept(a, b string, f *runFlags, o *compareFlags) error {
 	return report.Comparison(sh.stdout, &c)
 }
 
+// hider hides as runs do, so that what is in clear on one side looks like the same
+// that is hidden on the other.
+func (sh *shell) hider() *secret.Hider {
+	return secret.New(func() []byte {
+		key, err := record.SecretKey(os.Getenv)
+		if err != nil {
+			fmt.Fprintf(sh.stderr, "ceiling: equal secrets of the two sides may look different: %s\n", oneLine(err))
+		}
+		return key
+	})
+}
+
 // finished is one side: a run, all counted runs of a plan, or the result of
 // another tool.
-func finished(name string) (plan.Finished, error) {
+func finished(name string, h *secret.Hider) (plan.Finished, error) {
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		return foreignResult(name)
+		return foreignResult(name, h)
 	}
 	dir, err := findRecord(name)
 	if err != nil {
 		return plan.Finished{}, err
 	}
 	if !record.IsPlan(dir) {
-		k, err := kept(dir)
+		k, err := kept(dir, h)
 		return plan.FinishedRuns([]plan.Kept{k}), err
 	}
 	p, err := record.OpenPlan(dir)
@@ -65,7 +79,7 @@ func finished(name string) (plan.Finished, error) {
 		if m.Run == "" || m.Settle {
 			continue
 		}
-		k, err := kept(filepath.Join(dir, "runs", m.Run))
+		k, err := kept(filepath.Join(dir, "runs", m.Run), h)
 		if err != nil {
 			return plan.Finished{}, err
 		}
@@ -74,12 +88,13 @@ func finished(name string) (plan.Finished, error) {
 	return plan.FinishedRuns(runs), nil
 }
 
-func kept(dir string) (plan.Kept, error) {
+func kept(dir string, h *secret.Hider) (plan.Kept, error) {
 	r, series, err := record.Open(dir)
 	if err != nil {
 		return plan.Kept{}, err
 	}
-	k := plan.Kept{Run: r, Series: &series}
+	shown := r.Concealed(h)
+	k := plan.Kept{Run: &shown, Series: &series}
 	if !r.Unfinished {
 		if k.Response, err = record.ReadHistogram(dir, "response"); err != nil {
 			return k, err
@@ -103,11 +118,12 @@ func readForeign(name string) (foreign.Result, error) {
 }
 
 // foreignResult is what another tool has written, as far as it goes.
-func foreignResult(name string) (plan.Finished, error) {
+func foreignResult(name string, h *secret.Hider) (plan.Finished, error) {
 	r, err := readForeign(name)
 	if err != nil {
 		return plan.Finished{}, err
 	}
+	r.Target = h.URL(r.Target)
 	f := plan.Figures{Name: name, PerS: r.CompletedPerS, Open: r.Loop == foreign.Open, ElapsedS: r.DurationS}
 	if ns, ok := r.Quantile(.5); ok {
 		f.P50Ns = float64(ns)

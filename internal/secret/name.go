@@ -11,14 +11,14 @@ import (
 // query's parameters, of variables and of flags.
 func secretWords() []string {
 	return []string{
-		"authorization", "auth", "oauth", "bearer", "jwt", "token", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass",
-		"key", "apikey", "cookie", "session", "sid", "sig", "signature", "hmac", "credential", "credentials", "csrf", "xsrf", "assertion",
+		"authorization", "authentication", "auth", "oauth", "bearer", "jwt", "token", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass",
+		"key", "apikey", "cookie", "session", "sid", "sig", "signature", "hmac", "credential", "credentials", "creds", "csrf", "xsrf", "assertion", "otp",
 	}
 }
 
 // secretEnds are ends of words that are written together: PGPASSWORD, authtoken.
 func secretEnds() []string {
-	return []string{"token", "secret", "password", "passwd", "passphrase", "apikey", "accesskey", "secretkey", "privatekey", "cookie", "credential", "credentials", "sessionid", "authorization"}
+	return []string{"token", "secret", "password", "passwd", "passphrase", "apikey", "accesskey", "secretkey", "privatekey", "cookie", "credential", "credentials", "sessionid", "sessid", "authorization"}
 }
 
 // harmlessLast are last words of names that tell something about a secret and
@@ -37,6 +37,7 @@ func isName(name string) bool {
 		return false
 	}
 	return slices.ContainsFunc(words, func(w string) bool {
+		w = strings.TrimRight(w, "0123456789") // oauth2, password1
 		return slices.Contains(secretWords(), w) || slices.ContainsFunc(secretEnds(), func(end string) bool { return strings.HasSuffix(w, end) })
 	})
 }

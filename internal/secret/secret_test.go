@@ -28,7 +28,7 @@ func TestNames(t *testing.T) {
 		"Authorization", "proxy-authorization", "Cookie", "Set-Cookie", "X-API-Key", "api_key", "apikey", "apiKey", "X-Auth-Token", "X-Amz-Security-Token",
 		"access_token", "accessToken", "refresh-token", "id_token", "token", "PGPASSWORD", "DB_PASSWORD", "password", "passwd", "pwd", "client_secret",
 		"X-Amz-Signature", "sig", "sid", "session", "SESSIONID", "X-CSRF-Token", "xsrf", "jwt", "key", "AWSAccessKeyId", "AWS_SECRET_ACCESS_KEY",
-		"Ocp-Apim-Subscription-Key", "access%5Ftoken", "%61ccess_token", "GITHUB_TOKEN", "authtoken", "oauth2.token",
+		"Ocp-Apim-Subscription-Key", "access%5Ftoken", "%61ccess_token", "GITHUB_TOKEN", "authtoken", "oauth2.token", "OAuth2", "password1", "PHPSESSID", "JSESSIONID", "X-CSRFToken", "connect.sid", "MYSQL_PWD", "X-Hub-Signature-256", "SECRET_KEY_BASE",
 	} {
 		if !isName(name) {
 			t.Errorf("%s is not secret", name)
@@ -80,6 +80,8 @@ func TestHides(t *testing.T) {
 	check("Shell", "curl -H X-Api-Key:abc http://h", "curl -H X-Api-Key:\x01 http://h")
 	check("Shell", "./srv --dsn root:pw@tcp(db)/x", "./srv --dsn root:\x01@tcp(db)/x")
 	check("Shell", "DSN=postgres://u:p@db/x ./srv", "DSN=postgres://\x01@db/x ./srv")
+	check("Shell", "curl -u joe:pw http://h", "curl -u \x01 http://h")
+	check("Shell", "DB='Server=db;Password=abc;' ./srv", "DB='Server=db;Password=\x01;' ./srv")
 	check("Shell", `TOKEN="a b" ./srv`, `TOKEN="`+"\x01"+`" ./srv`)
 	check("Shell", "ceiling serve fasthttp --addr {addr}", "ceiling serve fasthttp --addr {addr}")
 	check("FieldLine", "Cookie:  a=1; b=2", "Cookie:  \x01")

@@ -33,6 +33,8 @@ var (
 	field = lazy.Regexp(`(["'])([A-Za-z][A-Za-z0-9_-]*)["']?\s*:\s*`)
 	// fieldFlag is a header field behind its flag, without a quotation mark.
 	fieldFlag = lazy.Regexp(`(?:^|\s)(?:-H\s*|--header[=\s])\s*([A-Za-z0-9_-]+):\s*`)
+	// user is curl's user:password.
+	user = lazy.Regexp(`(?:^|\s)(?:-u|--user)[\s=]+["']?([^\s:"']+:[^\s"']+)`)
 	// scheme of credentials (RFC 9110 section 11.4) with what follows it.
 	scheme = lazy.Regexp(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/:-]{8,}=*)`)
 	// shape of tokens that are known by it: JSON Web Tokens, and those of services.
@@ -61,6 +63,7 @@ func (h *Hider) patterns(text string, k kind) string {
 		text = h.groups(text, scheme().FindAllStringSubmatchIndex(text, -1), 1)
 	}
 	if k == command {
+		text = h.groups(text, user().FindAllStringSubmatchIndex(text, -1), 1)
 		text = h.named(text, flag().FindAllStringSubmatchIndex, 1, flagEnd)
 		text = h.named(text, fieldFlag().FindAllStringSubmatchIndex, 1, func(rest, _ string) (int, int) { return wordEnd(rest) })
 	}
