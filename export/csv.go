@@ -30,6 +30,7 @@ var tables = []table{
 	{kind: record.KindTimes, list: "places"},
 	{kind: record.KindTCPInfo},
 	{kind: record.KindPeers, list: "peers"},
+	{kind: record.KindNeighbours, list: "neighbours"},
 	{kind: record.KindTCP},
 	{kind: record.KindNetDev},
 	{kind: record.KindSoftnet, list: "cpus"},

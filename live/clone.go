@@ -29,6 +29,8 @@ func clone(row record.ObservedRow) record.ObservedRow {
 			c.Listeners[i].PIDs = slices.Clone(c.Listeners[i].PIDs)
 		}
 		return &c
+	case *record.NeighboursRow:
+		return &record.NeighboursRow{ObservedHead: r.ObservedHead, Neighbours: slices.Clone(r.Neighbours), MoreNs: r.MoreNs}
 	case *record.PeersRow:
 		c := *r
 		c.Peers = slices.Clone(r.Peers)

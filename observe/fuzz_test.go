@@ -121,6 +121,7 @@ func FuzzPIDFiles(f *testing.F) {
 		if parsePIDStat(text, &st) == nil && (st.pid < 0 || st.threads < 0) {
 			t.Errorf("%+v", st)
 		}
+		_ = lastCPU(text)
 		var status pidStatus
 		_ = parsePIDStatus(text, &status)
 		if parseOpenFilesLimit(text) < -1 {

@@ -69,6 +69,7 @@ const (
 	sharePeers    = 0.0002
 	shareBehind   = 0.0005
 	shareBeyond   = 0.0002
+	shareOthers   = 0.0002
 )
 
 // An Observer samples one host. It belongs to one goroutine.
@@ -91,6 +92,7 @@ type Observer struct {
 	peers    round // connections to others
 	behind   round // CPU of the processes at their other ends, where they are here
 	beyond   round // what else these do
+	others   round // the CPU of the host's other processes
 	slow     round // what changes less, or costs more
 	counters round // everything else, over the same intervals
 	missing  []record.NotMeasured
@@ -142,8 +144,8 @@ func New(cfg Config) (*Observer, error) {
 }
 
 // rounds lists them all in their order.
-func (o *Observer) rounds() [9]*round {
-	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.beyond, &o.behind, &o.slow, &o.counters}
+func (o *Observer) rounds() [10]*round {
+	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.beyond, &o.behind, &o.others, &o.slow, &o.counters}
 }
 
 // planRounds sets the timetable.
@@ -159,6 +161,7 @@ func (o *Observer) planRounds() {
 	o.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
 	o.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, 2*secondNs)} // a short run has some
 	o.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
+	o.others = round{everyNs: seldom, share: shareOthers, longestNs: max(every, 3*secondNs)}
 	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen))}
 	o.counters = round{everyNs: every, share: shareCounters}
 	for _, r := range o.rounds() {
@@ -303,6 +306,7 @@ func (o *Observer) addProcesses() {
 	}
 	o.add(&o.slow, "thread states", false, &stateSampler{t: t, subject: s}, nil)
 	o.add(&o.slow, "context switches", false, &switchSampler{t: t, subject: s}, nil)
+	o.add(&o.others, "neighbours", false, newNeighbourSampler(t, s), nil)
 	o.add(&o.counters, "process", false, &processSampler{t: t, subject: s, schedstat: schedstat}, nil)
 	o.add(&o.beyond, "peers' thread states", false, &stateSampler{t: t, subject: s, peers: true}, nil)
 	o.add(&o.beyond, "peers' context switches", false, &switchSampler{t: t, subject: s, peers: true}, nil)

@@ -37,6 +37,7 @@ const (
 	fieldThreads   = 20
 	fieldStartTime = 22
 	fieldRSS       = 24
+	fieldProcessor = 39
 )
 
 var errPIDStat = errors.New("/proc/PID/stat: not a number, a name in parentheses, a state letter and the fields up to rss")
@@ -87,6 +88,18 @@ func parsePIDStat(text []byte, s *pidStat) error {
 		}
 	}
 	return nil
+}
+
+// lastCPU is the CPU that a process ran on last, field 39 of /proc/PID/stat; -1
+// where the line is shorter.
+func lastCPU(text []byte) int {
+	c := cursor{p: text, i: bytes.LastIndexByte(text, ')') + 1}
+	c.skip(fieldProcessor - 3) // from the state on
+	v, ok := c.uint()
+	if !ok || v > 1<<16 {
+		return -1
+	}
+	return int(v)
 }
 
 // schedstat is /proc/PID/task/TID/schedstat (fs/proc/base.c,

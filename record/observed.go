@@ -28,15 +28,17 @@ const (
 	KindTCPInfo  = "tcp_info"
 	KindTimes    = "times"
 	KindPeers    = "peers"
-	KindTCP      = "tcp"
-	KindNetDev   = "netdev"
-	KindSoftnet  = "softnet"
-	KindSoftirq  = "softirq"
-	KindIRQ      = "irq"
-	KindPSI      = "psi"
-	KindThrottle = "throttle"
-	KindFreq     = "freq"
-	KindObserver = "observer"
+
+	KindNeighbours = "neighbours"
+	KindTCP        = "tcp"
+	KindNetDev     = "netdev"
+	KindSoftnet    = "softnet"
+	KindSoftirq    = "softirq"
+	KindIRQ        = "irq"
+	KindPSI        = "psi"
+	KindThrottle   = "throttle"
+	KindFreq       = "freq"
+	KindObserver   = "observer"
 )
 
 // Sides of a run whose generator and server are on one host, in network
@@ -420,6 +422,24 @@ type Peer struct {
 	PID int `json:"pid,omitempty"`
 }
 
+// NeighboursRow is what the host's processes used of its CPUs over one interval,
+// the server's and the generator's own left out. Times are in ticks of 10 ms.
+type NeighboursRow struct {
+	ObservedHead
+	Neighbours []Neighbour `json:"neighbours"` // by descending CPU time, at most 8
+	// MoreNs is the CPU time of all further ones. A process that began and ended
+	// within the interval is in neither.
+	MoreNs int64 `json:"more_ns,omitempty"`
+}
+
+// Neighbour is one of them.
+type Neighbour struct {
+	PID   int    `json:"pid"`
+	Comm  string `json:"comm"`
+	CPUNs int64  `json:"cpu_ns"` // of all its threads
+	CPU   int    `json:"cpu"`    // that it ran on last; -1 unknown
+}
+
 // TCPRow is the host's (namespace's) TCP counters over one interval:
 // /proc/net/netstat and /proc/net/snmp. -1: this kernel has no such counter.
 type TCPRow struct {
@@ -603,6 +623,8 @@ func NewObservedRow(kind string) (ObservedRow, bool) {
 		return new(TimesRow), true
 	case KindTCPInfo:
 		return new(TCPInfoRow), true
+	case KindNeighbours:
+		return new(NeighboursRow), true
 	case KindPeers:
 		return new(PeersRow), true
 	case KindTCP:

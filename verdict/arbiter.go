@@ -16,7 +16,7 @@ func rules() []func(*facts) finding {
 	return []func(*facts) finding{
 		ruleAcceptQueue, ruleErrors, ruleAskedRate,
 		ruleGenerator, ruleStandstill, ruleDelayedAck, ruleBandwidth, rulePackets,
-		ruleUneven, ruleServerThread, ruleBehind, ruleServerCPU, ruleSharedCPU,
+		ruleUneven, ruleServerThread, ruleBehind, ruleServerCPU, ruleSharedCPU, ruleNeighbours,
 		rulePath, ruleOwnDisk, ruleServerWait, ruleSlots,
 	}
 }

@@ -69,6 +69,8 @@ type facts struct {
 	crowd                     crowdFacts
 	lone                      loneFacts
 	peers                     peerFacts
+	neighbours                []neighbour    // on the server's host
+	atHomeToo                 []neighbour    // on the generator's
 	behind                    []behindServer // servers on the same host that it asks
 	sleeps                    threadFacts
 	crew                      workerFacts
@@ -159,6 +161,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.clock = clockOf(f, series)
 	f.crowd = crowdOf(f, series)
 	f.peers = peersOf(f, series)
+	f.neighbours, f.atHomeToo = neighboursOf(f, series, f.subject.host), neighboursOf(f, series, f.homeHost)
 	f.behind = behindOf(f, series)
 	f.sleeps = sleepsOf(f, series)
 	f.crew = workersOf(f, series)

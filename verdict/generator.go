@@ -41,13 +41,13 @@ func ruleGenerator(f *facts) finding {
 	switch {
 	case g.full() && g.busy.value >= generatorFull:
 	case g.full() || f.crowdedOut():
-		out.next = f.starvedNext()
+		out.next, out.pro = f.starvedNext(), append(out.pro, f.homeEvidence()...)
 		out.because = fmt.Sprintf("%s is starved: its busiest worker ran %s of the time and waited for a CPU %s; this number describes %[1]s, not the server", f.who(), percent(g.busy.value), percent(g.delay.value))
 	case f.aloneNearFull():
 		out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time or waited to, while the server has CPU to spare and few requests are with it; this number describes %[1]s, not the server", f.who(), percent(g.wanting.value))
 	default:
 		out.next = f.starvedNext()
-		out.pro = append(out.pro, f.placeEvidence(generatorQueue)...)
+		out.pro = append(append(out.pro, f.placeEvidence(generatorQueue)...), f.homeEvidence()...)
 		out.because = fmt.Sprintf("%s is starved: a worker waited for a CPU %s of the time, and %s of the answers lie unread in its own sockets; this number describes %[1]s, not the server", f.who(), percent(g.delay.value), percent(f.places.share[generatorQueue]))
 	}
 	return out
@@ -146,7 +146,19 @@ func (f *facts) starvedNext() string {
 	if f.together {
 		return f.separate() + "; or stop what else runs there"
 	}
+	if len(f.atHomeToo) > 0 {
+		return fmt.Sprintf("stop %s, or load from another machine", f.atHomeToo[0].comm)
+	}
 	return "stop what else runs on the generator's CPUs, or load from another machine"
+}
+
+// homeEvidence is who else used the CPU of the generator's host.
+func (f *facts) homeEvidence() []record.Evidence {
+	who := whoElse(f.atHomeToo)
+	if who == "" {
+		return nil
+	}
+	return []record.Evidence{evidence(f.at("series.neighbours"), f.atHomeToo[0].cores, "cores", "CPU of other processes on the generator's host, in cores: %s", who)}
 }
 
 func generatorNext(f *facts) string {

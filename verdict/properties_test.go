@@ -244,7 +244,7 @@ func anyAgent(t *rapid.T) record.Agent {
 // anyRow draws an observed row of any kind, near the window more often than not.
 func anyRow(t *rapid.T) record.ObservedRow {
 	var row record.ObservedRow
-	switch rapid.IntRange(0, 13).Draw(t, "kind") {
+	switch rapid.IntRange(0, 14).Draw(t, "kind") {
 	case 0:
 		row = ptr(rapid.Make[record.CPURow]().Draw(t, "cpu"))
 	case 1:
@@ -273,6 +273,8 @@ func anyRow(t *rapid.T) record.ObservedRow {
 		row = ptr(rapid.Make[record.PSIRow]().Draw(t, "psi"))
 	case 13:
 		row = ptr(rapid.Make[record.PeersRow]().Draw(t, "peers"))
+	case 14:
+		row = ptr(rapid.Make[record.NeighboursRow]().Draw(t, "neighbours"))
 	}
 	if h := row.Observed(); rapid.IntRange(0, 4).Draw(t, "near") > 0 {
 		h.TNs = rapid.Int64Range(-2e9, 12e9).Draw(t, "t")

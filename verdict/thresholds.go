@@ -117,6 +117,12 @@ const (
 	// serverWants is the CPU that a server used or waited for, relative to what
 	// it may use, below which full cores are not its own doing.
 	serverWants = 0.8
+	// neighbourTakes of the server's cores, used by others, are what a starved
+	// thread of it lost; a shell and a daemon take less. neighbourMatters is the
+	// least that one of them is named for, and neighboursSaid bounds the names.
+	neighbourTakes   = 0.2
+	neighbourMatters = 0.05
+	neighboursSaid   = 3
 	// bothWant is the same of both sides together, for a fight between them.
 	bothWant = 0.92
 

@@ -1,0 +1,94 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"ceiling/record"
+)
+
+// The host's other processes that used CPU: who had it while the server or the
+// generator was runnable without one. All of /proc is read, 8 µs a process, so it
+// is read seldom; what a process used before the first reading is not counted.
+
+const (
+	// neighboursMost bounds a row, neighbourScanMost what one reading costs: 8 ms.
+	neighboursMost    = 8
+	neighbourScanMost = 1024
+)
+
+// neighbourUse is what is remembered of a process.
+type neighbourUse struct {
+	startTicks, ticks uint64
+}
+
+type neighbourSampler struct {
+	t        *tools
+	subject  *subject
+	pids     []int
+	was, now map[int]neighbourUse
+	used     []record.Neighbour
+	row      record.NeighboursRow
+}
+
+func newNeighbourSampler(t *tools, s *subject) *neighbourSampler {
+	return &neighbourSampler{t: t, subject: s, was: make(map[int]neighbourUse), now: make(map[int]neighbourUse)}
+}
+
+func (s *neighbourSampler) sample(at tick, emit Emit) error {
+	var err error
+	if s.pids, err = s.t.list.numbers(s.t.procDir, s.pids); err != nil {
+		return err
+	}
+	if len(s.pids) > neighbourScanMost {
+		return fmt.Errorf("%d processes are here, more than the %d that are looked through for their CPU time", len(s.pids), neighbourScanMost)
+	}
+	s.was, s.now = s.now, s.was
+	clear(s.now)
+	s.used = s.used[:0]
+	for _, pid := range s.pids {
+		if s.watched(pid) {
+			continue
+		}
+		text, err := s.t.r.below(s.t.procDir, s.t.path.of("").number(pid).text("/stat").end())
+		var st pidStat
+		if err != nil || parsePIDStat(text, &st) != nil {
+			continue // gone since it was listed
+		}
+		now, before := neighbourUse{st.startTicks, st.utime + st.stime}, s.was[pid]
+		if s.now[pid] = now; before.startTicks != now.startTicks {
+			before.ticks = 0 // it began within the interval
+		}
+		if now.ticks > before.ticks && !at.first() {
+			s.used = append(s.used, record.Neighbour{
+				PID: pid, Comm: s.t.names.of(st.comm), CPUNs: int64(now.ticks-before.ticks) * tickNs, CPU: lastCPU(text),
+			})
+		}
+	}
+	if at.first() {
+		return nil
+	}
+	slices.SortFunc(s.used, func(a, b record.Neighbour) int {
+		return cmp.Or(cmp.Compare(b.CPUNs, a.CPUNs), cmp.Compare(a.PID, b.PID))
+	})
+	s.row = record.NeighboursRow{ObservedHead: at.head(record.KindNeighbours), Neighbours: s.used[:min(len(s.used), neighboursMost)]}
+	for _, one := range s.used[len(s.row.Neighbours):] {
+		s.row.MoreNs += one.CPUNs
+	}
+	emit(&s.row)
+	return nil
+}
+
+// watched tells a process that has rows of its own: the server's and the
+// generator's. A database that the server asks is a neighbour as well.
+func (s *neighbourSampler) watched(pid int) bool {
+	for _, p := range s.subject.processes {
+		if p.pid == pid && p.role != record.RolePeer && !p.gone {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *neighbourSampler) close() {}
