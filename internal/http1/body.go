@@ -1,5 +1,7 @@
 package http1
 
+import "bytes"
+
 // Body finds the end of one message body. The zero value is a body of no bytes.
 type Body struct {
 	lines lines
@@ -151,8 +153,9 @@ func (f *Body) line(b []byte) (n int, e FramingError) {
 }
 
 // chunkSize reads 1 to 15 hexadecimal digits (so it cannot overflow), then
-// nothing or an extension. Signs, 0x and blanks are refused: each has been read
-// differently by two parties before.
+// nothing or an extension, before which there may be blanks (RFC 9112, section
+// 7.1.1). Signs, 0x and other blanks are refused: each has been read differently
+// by two parties before.
 func chunkSize(line []byte) (size int64, ok bool) {
 	i := 0
 	for ; i < len(line); i++ {
@@ -163,7 +166,8 @@ func chunkSize(line []byte) (size int64, ok bool) {
 		case 'a' <= c|0x20 && c|0x20 <= 'f':
 			c = c | 0x20 - 'a' + 10
 		default:
-			return size, i > 0 && c == ';' && validText(line[i:])
+			rest := bytes.TrimLeft(line[i:], " \t")
+			return size, i > 0 && len(rest) > 0 && rest[0] == ';' && validText(rest)
 		}
 		if i == 15 {
 			return 0, false

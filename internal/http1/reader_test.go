@@ -114,9 +114,9 @@ func TestReaderChunked(t *testing.T) {
 	check := checker(t)
 	const chunked = ok + "Transfer-Encoding: chunked\r\n\r\n"
 	check(chunked+"5\r\nhello\r\n0\r\n\r\n", "200 62B closing=false err=<nil>")
-	check(chunked+"5;a=b;c=\"d e\"\r\nhello\r\n00A\r\n0123456789\r\n0;x\r\nSum: 1\r\nOther: \r\n\r\n"+ok+"Content-Length: 0\r\n\r\n",
-		"200 110B closing=false, 200 38B closing=false err=<nil>")
-	for _, size := range []string{"", " 5", "5 ", "+5", "-5", "0x5", "5\x00", "G", "5\t;x", ";x", "0000000000000005", "FFFFFFFFFFFFFFFFF", "5\r"} {
+	check(chunked+"5 \t;a=b ; c=\"d e\"\r\nhello\r\n00A\r\n0123456789\r\n0;x\r\nSum: 1\r\nOther: \r\n\r\n"+ok+"Content-Length: 0\r\n\r\n",
+		"200 114B closing=false, 200 38B closing=false err=<nil>")
+	for _, size := range []string{"", " 5", "5 ", "+5", "-5", "0x5", "5\x00", "G", "5\t", "5 x", ";x", "0000000000000005", "FFFFFFFFFFFFFFFFF", "5\r"} {
 		check(chunked+size+"\r\nhello\r\n0\r\n\r\n", " err=malformed chunk")
 	}
 	check(chunked+"5\nhello\r\n0\r\n\r\n", " err=malformed chunk")
