@@ -163,6 +163,11 @@ func TestTerminalIsLeftClean(t *testing.T) {
 				s.t.Error(err)
 			}
 		}, run.ExitInterrupted},
+		{"SIGHUP", []string{"run", "-c", "8", "-d", "10m", url}, func(s *seat) {
+			if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				s.t.Error(err)
+			}
+		}, run.ExitInterrupted},
 		{"a sweep", []string{"run", "-c", "1,4", "-d", "700ms", "--repeats", "1", url}, func(s *seat) { s.sees("run 2 of") }, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -33,7 +34,7 @@ type shell struct {
 // execute runs one command line and answers the exit code.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	sh := &shell{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), ends(args[1:])...)
 	defer stop()
 	root := newRoot(sh)
 	root.SetArgs(args[1:])
@@ -48,6 +49,17 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return run.ExitFailure
 	}
 	return sh.exit
+}
+
+// ends are the signals that end a command with what it has. A terminal that is
+// gone (SIGHUP: a lost ssh) is one of them, unless nohup had it ignored, or the
+// command is the proxy, which reloads then.
+func ends(args []string) []os.Signal {
+	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) && !slices.Contains(args, "proxy") {
+		list = append(list, syscall.SIGHUP)
+	}
+	return list
 }
 
 // usageError marks what a person typed wrong.
