@@ -41,16 +41,16 @@ func CreatePlan(dir string, p *Plan) (*PlanWriter, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, fmt.Errorf("create plan: %w", err)
+		return nil, createFailed("plan", err)
 	case len(entries) > 0:
 		return nil, fmt.Errorf("create plan: %s is not empty; give a new directory", dir)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o700); err != nil {
-		return nil, fmt.Errorf("create plan: %w", err)
+		return nil, createFailed("plan", err)
 	}
 	w := &PlanWriter{dir: dir}
 	if err := w.write(p); err != nil {
-		return nil, fmt.Errorf("create plan: %w", err)
+		return nil, createFailed("plan", err)
 	}
 	return w, w.open()
 }

@@ -120,7 +120,7 @@ func unfinished(dir string, series *Series) (*Run, error) {
 	missing := func(what, why string) {
 		run.NotMeasured = append(run.NotMeasured, NotMeasured{What: what, Why: why})
 	}
-	const killed = "the run was killed before its result was written"
+	const killed = "no result was written"
 	missing("latency", killed+"; quantiles of intervals cannot be merged into those of the run")
 	missing("statuses", killed+"; the series counts those of 400 and more only, as status errors")
 	missing("errors by cause", killed+"; the series counts failures without their causes")
@@ -148,7 +148,7 @@ func (r *Run) Killed() string {
 	if r.Spec.Duration > 0 {
 		of = fmt.Sprintf(" of %.3g s", r.Spec.Duration.Seconds())
 	}
-	return fmt.Sprintf("the run was killed before it finished: its figures cover %.3g s%s", r.ElapsedS, of)
+	return fmt.Sprintf("no result was written: the run was killed, or there was no room for its record; its figures cover %.3g s%s", r.ElapsedS, of)
 }
 
 func readEnvironmentFile(dir string, env *Environment) error {

@@ -66,11 +66,11 @@ func (s Store) Create(id string) (*Writer, error) {
 		return nil, fmt.Errorf("create run: %q is not the ID of a run", id)
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create run: %w", err)
+		return nil, createFailed("run", err)
 	}
 	dir := filepath.Join(s.Dir, id)
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create run: %w", err)
+		return nil, createFailed("run", err)
 	}
 	return newWriter(dir, id)
 }

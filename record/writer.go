@@ -92,7 +92,7 @@ func Create(dir, id string) (*Writer, error) {
 		return nil, fmt.Errorf("create run: %s is not empty and not a directory of runs; give a new or an empty one", dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create run: %w", err)
+		return nil, createFailed("run", err)
 	}
 	return newWriter(dir, id)
 }
@@ -101,7 +101,7 @@ func Create(dir, id string) (*Writer, error) {
 func newWriter(dir, id string) (*Writer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, seriesFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("create run: %w", err)
+		return nil, createFailed("run", err)
 	}
 	w := &Writer{dir: dir, id: id}
 	w.setSeries(f, f)

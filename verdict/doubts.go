@@ -29,7 +29,7 @@ func doubtsOf(f *facts, slo sloResult, ceiling string) []string {
 func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 	run := f.run
 	if run.Unfinished {
-		d.add("the run was killed: its figures are put together from what it had written")
+		d.add("its figures are put together from what it had written")
 	} else if run.Interrupted {
 		d.add("the run was interrupted before its plan ended")
 	}

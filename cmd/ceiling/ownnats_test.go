@@ -90,7 +90,7 @@ func TestOwnNATS(t *testing.T) {
 	}
 	lines := 0
 	for line := range strings.Lines(said.String()) {
-		if strings.Contains(line, "is not whole") && strings.Contains(line, "no space left on device") {
+		if strings.Contains(line, "is incomplete") && strings.Contains(line, "no space left on device") {
 			lines++
 		}
 	}

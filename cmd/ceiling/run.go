@@ -277,7 +277,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	v.runEnded(&done.Run)
 	sh.exit = done.Run.Exit
 	if done.KeepErr != nil {
-		fmt.Fprintf(sh.stderr, "ceiling: the record in %s is not whole: %s\n", done.Dir, oneLine(done.KeepErr))
+		fmt.Fprintln(sh.stderr, "ceiling: "+record.Incomplete(done.Dir, done.KeepErr))
 	}
 	if done.LeftOver != nil {
 		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.LeftOver))

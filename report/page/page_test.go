@@ -392,7 +392,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := markdownOf(t, run)
-	for _, want := range []string{"cut off", "**void**", "Latency by percentile: not measured, because the run was killed", "Rate over time"} {
+	for _, want := range []string{"cut off", "**void**", "Latency by percentile: not measured, because no result was written", "Rate over time"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page of a killed run lacks %q", want)
 		}
