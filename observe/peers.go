@@ -152,7 +152,10 @@ func (p *peerSampler) list(at tick, files int) (seen bool, err error) {
 		return false, err
 	}
 	seen = p.findMine()
-	if p.keepMine(); seen && !p.row.Cut && len(p.all) <= peersByOne {
+	p.keepMine()
+	// A file that came or went while the list was made may be a socket that it
+	// lacks: with as many files the next sample would take it for whole.
+	if seen && !p.row.Cut && len(p.all) <= peersByOne && p.countFiles() == files {
 		p.files = files
 	}
 	after, err := sys.SamplingThreadNs()

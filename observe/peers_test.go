@@ -168,6 +168,13 @@ func TestPeersRefresh(t *testing.T) {
 			if got := look(); got.Sockets != 6 || p.lists != 4 {
 				t.Errorf("in its time %+v, %d lists", got, p.lists)
 			}
+			// A list during which a file went is not one to come back to.
+			files := p.countFiles()
+			for _, c := range []struct{ before, kept int }{{files + 1, -1}, {files, files}} {
+				if seen, err := p.list(at, c.before); !seen || err != nil || p.files != c.kept {
+					t.Errorf("of %d files, then %d: %d are kept (%v)", c.before, files, p.files, err)
+				}
+			}
 		})
 	}
 }
