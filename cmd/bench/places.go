@@ -87,15 +87,18 @@ func (b *bench) placed(ctx context.Context, e *Entry) {
 		}
 	}
 	b.onePlace(ctx, e, split, serverKind, "/simple", placesMany, placesLong)
-	worst := 0.0
+	worst, compared := 0.0, 0
 	for i := range e.Places {
 		p := &e.Places[i]
-		worst = max(worst, p.apart())
 		if len(p.Events) == 0 {
-			b.doubt("%s %s with %d connections: too few bursts of kernel events to speak of", p.Server, p.Route, p.Connections)
+			b.doubt("%s %s with %d connections: the bursts of kernel events were too few, or accounted for too little, to speak of", p.Server, p.Route, p.Connections)
+			continue
 		}
+		worst, compared = max(worst, p.apart()), compared+1
 	}
-	if len(e.Places) > 0 {
+	if compared == 0 {
+		b.failed(ctx, "places", errors.New("no run has both methods to compare"))
+	} else {
 		e.Targets = append(e.Targets, target("share of time in a place, sockets against kernel events: largest difference", worst, placesError, "share"))
 	}
 	for _, server := range placesServers()[:2] {
@@ -297,8 +300,8 @@ const (
 
 // renderPlaces replaces what stands between the marks of a page.
 func renderPlaces(path string, e *Entry) error {
-	if len(e.Places) == 0 {
-		return nil
+	if !slices.ContainsFunc(e.Places, func(p PlaceShares) bool { return len(p.Events) > 0 }) {
+		return nil // the page keeps what it has
 	}
 	page, err := os.ReadFile(path)
 	if err != nil {
