@@ -134,6 +134,10 @@ func TestMissingSoftwareIsSaid(t *testing.T) {
 	if why := g.lacks(need{software: "python"}); why != "" {
 		t.Errorf("%q", why)
 	}
+	var text strings.Builder
+	if err := WriteSummary(&text, []Result{{Judged: NotRun, Why: "not installed: apt-get install php-cli nginx"}, {Judged: NotRun, Why: "not installed: apt-get install nginx"}, {Judged: Right}}); err != nil || !strings.HasSuffix(text.String(), "\nfor those that were not run: apt-get install nginx php-cli\n") {
+		t.Errorf("%v: %q", err, text.String())
+	}
 	r := play(t.Context(), &Options{Real: true}, &g, &javaPlants()[0], 1, 1, &keeper{base: t.TempDir()})
 	if r.Judged != NotRun || !strings.HasPrefix(r.Why, "not installed: apt-get install") {
 		t.Errorf("%+v", r)

@@ -86,6 +86,12 @@ func findSoftware(ctx context.Context, names []string) (paths, missing map[strin
 	return paths, missing
 }
 
+// notInstalled and install begin what is said of missing software.
+const (
+	notInstalled = "not installed: "
+	install      = "apt-get install "
+)
+
 // lacksSoftware says what to install; "" nothing.
 func (g *ground) lacksSoftware(names []string) string {
 	var packages []string
@@ -97,5 +103,5 @@ func (g *ground) lacksSoftware(names []string) string {
 	if len(packages) == 0 {
 		return ""
 	}
-	return "not installed: apt-get install " + strings.Join(packages, " ")
+	return notInstalled + install + strings.Join(packages, " ")
 }

@@ -3,6 +3,7 @@ package selftest
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -87,5 +88,20 @@ func WriteSummary(w io.Writer, results []Result) error {
 	}
 	_, err := fmt.Fprintf(w, "%d of %d right, %d wrong (%d blamed a server for the generator), %d disturbed, %d unconfirmed, %d not run, %d failed\n",
 		n[Right], len(results), n[Wrong], blamed, n[Disturbed], n[Unconfirmed], n[NotRun], n[Failed])
+	if packages := missingPackages(results); err == nil && len(packages) > 0 {
+		_, err = fmt.Fprintf(w, "for those that were not run: %s%s\n", install, strings.Join(packages, " "))
+	}
 	return err
+}
+
+// missingPackages are all that scenarios were not run for want of.
+func missingPackages(results []Result) []string {
+	var packages []string
+	for i := range results {
+		if list, found := strings.CutPrefix(results[i].Why, notInstalled+install); found {
+			packages = append(packages, strings.Fields(list)...)
+		}
+	}
+	slices.Sort(packages)
+	return slices.Compact(packages)
 }
