@@ -344,6 +344,7 @@ func (d *doc) pairs(list []Trial) {
 		return
 	}
 	var same, alarms, apart int
+	var others []float64
 	runMs := map[string]int{}
 	for i := range list {
 		p := list[i].Pair
@@ -358,12 +359,17 @@ func (d *doc) pairs(list []Trial) {
 		if p.Alarm {
 			alarms++
 		}
+		others = append(others, p.Others)
 	}
 	d.line("")
 	d.line("**%s in %s of a server with itself** (`ceiling compare`, %s; at most 5 in 100 are aimed at).", count(alarms, "false alarm"), count(same, "comparison"), tally(runMs))
 	d.line("An alarm is any metric that is called better or worse. Generator and servers had CPUs of their own in %d of all %d comparisons.", apart, len(list))
 	if same < 100 {
 		d.line("100 pairs are aimed at: %d are missing.", 100-same)
+	}
+	if len(others) > 0 {
+		m := spreadOf(others)
+		d.line("Other programs used %.1f cores of the host in the median comparison, %.1f at most.", m.Median, m.Max)
 	}
 	d.head("pair", "B differs by", "comparisons", "found", "false alarms", "no change shown", "could not tell", "metrics")
 	for _, c := range comparedOf(list) {
@@ -386,7 +392,19 @@ func (d *doc) pairs(list []Trial) {
 	d.line("\n\"no change shown\" and \"could not tell\" count metrics: each comparison has up to four (requests/s, p50, p99, the server's CPU per request).")
 	for i := range list {
 		if t := &list[i]; t.Pair.Alarm {
-			d.line("- alarm at %s: %s, %v; intervals %v", t.Time.Format("15:04:05"), t.Pair.Pair, t.Pair.Decisions, t.Pair.Intervals)
+			d.line("- alarm at %s: %s, %s; other programs used %.1f cores", t.Time.Format("15:04:05"), t.Pair.Pair, changesOf(t.Pair), t.Pair.Others)
 		}
 	}
+}
+
+// changesOf are the metrics in which a comparison saw a change, with intervals.
+func changesOf(p *PairTrial) string {
+	var list []string
+	for metric, decision := range p.Decisions {
+		if decision == record.Better || decision == record.Worse {
+			list = append(list, fmt.Sprintf("%s %s (%s)", metric, decision, p.Intervals[metric]))
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
 }

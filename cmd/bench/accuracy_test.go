@@ -29,7 +29,7 @@ func someTrials() []Trial {
 		plant("one-thread", false, selftest.Disturbed, verdict.ServerCPU, verdict.ServerThread),
 		pool, java,
 		{Pair: &PairTrial{Pair: "fasthttp", Seed: 1, Apart: true, RunMs: 250, Runs: 111, Blocks: 18, Decisions: map[string]string{"rps": record.NoChange, "p99": record.CannotTell}, Intervals: map[string]string{"rps": "-1% to +1%"}}},
-		{Pair: &PairTrial{Pair: "fasthttp", Seed: 2, Apart: true, RunMs: 250, Blocks: 18, Decisions: map[string]string{"rps": record.Worse}, Intervals: map[string]string{}, Alarm: true}},
+		{Pair: &PairTrial{Pair: "fasthttp", Seed: 2, Apart: true, RunMs: 250, Blocks: 18, Decisions: map[string]string{"rps": record.Worse}, Intervals: map[string]string{"rps": "-9% to -3%"}, Alarm: true, Others: 0.5}},
 		{Pair: &PairTrial{Pair: "5 % CPU", Planted: "5 % CPU", Seed: 1, Apart: true, RunMs: 250, Decisions: map[string]string{"server_cpu": record.Worse}, Intervals: map[string]string{}, Found: true}},
 	}
 	for i := range list {
@@ -86,7 +86,7 @@ func TestAccuracyIsRendered(t *testing.T) {
 		"| planted ╲ named | server cpu | server wait |", "| generator | **1** |  |", "| server wait |  | 1 |",
 		"| server wait | **1** |", "server wait, without the word (1)", "×2.50", "disturbed (1)",
 		"not installed: apt-get install openjdk-17-jdk-headless (1)", "| node-pool | server wait | server wait | 1 | No number is said. |", "| generator-dear-answers | generator | server cpu | 1 | not explained yet |",
-		"**1 false alarm in 2 comparisons of a server with itself**", "98 are missing", "- alarm at 03:04:06: fasthttp",
+		"**1 false alarm in 2 comparisons of a server with itself**", "98 are missing", "- alarm at 03:04:06: fasthttp, rps worse (-9% to -3%); other programs used 0.5 cores",
 		"| 5 % CPU | 5 % CPU | 1 | 1 |  | 0 | 0 | 1 |", "abababababab", "A CPU, 2 CPUs, Linux 6.18.0",
 	} {
 		if !strings.Contains(text, want) {

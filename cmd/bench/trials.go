@@ -66,6 +66,8 @@ type PairTrial struct {
 	Intervals map[string]string `json:"intervals"` // of the change, by metric
 	Found     bool              `json:"found,omitempty"`
 	Alarm     bool              `json:"alarm"`
+	// Others used so many cores of the server's host, in the mean of the runs.
+	Others float64 `json:"others_cores"`
 }
 
 // readTrials reads the ledger; one that is not there has no lines.
