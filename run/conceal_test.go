@@ -87,20 +87,27 @@ func TestSecretsDoNotLeaveTheRun(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	url, first := repeating(t)
 	var outside bytes.Buffer
-	tell := json.NewEncoder(&outside)
+	var mu sync.Mutex // callbacks come from several goroutines
+	tell := func(what any) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err := json.NewEncoder(&outside).Encode(what); err != nil {
+			t.Error(err)
+		}
+	}
 	dirs := []string{filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")}
 	var lines []string
 	for _, dir := range dirs {
 		done, err := Do(t.Context(), secretSpec(url), Options{
 			Dir: dir, Command: []string{"ceiling", "run", "--otlp", "http://u:Echo5secret@h:4318", "-H", "Authorization: Bearer Charly3secret"},
-			Began:    func(s record.Start) { tell.Encode(s) },
-			Progress: func(p Progress) { tell.Encode(p.Row) },
-			Observed: func(row record.ObservedRow) { tell.Encode(row) },
+			Began:    func(s record.Start) { tell(s) },
+			Progress: func(p Progress) { tell(p.Row) },
+			Observed: func(row record.ObservedRow) { tell(row) },
 		})
 		if err != nil || done.KeepErr != nil {
 			t.Fatal(err, done)
 		}
-		tell.Encode(done.Run)
+		tell(done.Run)
 		if list := found(t, dir); len(list) > 0 {
 			t.Errorf("in the record: %q", list)
 		}
