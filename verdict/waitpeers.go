@@ -189,6 +189,10 @@ func (f *facts) poolStep(u *peerUse, n float64, wall *record.Wall) string {
 	if f.open {
 		gains = "up to twice the rate before they queue"
 	}
+	if u.high == 1 {
+		return fmt.Sprintf("measure %s by itself: one connection to it carries all of %.0f requests, in turns or many at once (multiplexing, or a driver that blocks its event loop); more connections help only where they take turns",
+			f.called(u), n)
+	}
 	can := "if " + u.addr + " can take it"
 	if b := f.behindAt(u.addr); b != nil && b.known && b.limit(f) == nil {
 		can = "and it can take them: " + b.spare()
