@@ -42,6 +42,11 @@ type Config struct {
 	// Interval between samples of the cheap sources; 0 is 100 ms. It is also
 	// the shortest that any source but the socket queues is read at.
 	Interval time.Duration
+	// Window is where the measured window ends on the run's clock; 0 is not known
+	// beforehand. What counts from the beginning of time is read then, however
+	// seldom else: a row that begins in the window and ends behind it says of
+	// neither what happened.
+	Window time.Duration
 	// CPUs that the thread which looks at the sockets runs on; nil: any. Best are
 	// those that neither server nor generator uses.
 	CPUs []int
@@ -52,6 +57,10 @@ type Config struct {
 const (
 	defaultInterval = 100 * time.Millisecond
 
+	// shortestRowNs is the least width of a row that is not due: two ticks of the
+	// kernel's clock.
+	shortestRowNs = 20e6
+
 	// longestUnseen bounds how long a new process of the subject stays
 	// unnoticed after a look at all processes, which may cost 50 ms.
 	longestUnseen = 5 * time.Second
@@ -61,7 +70,7 @@ const (
 
 // Shares of one core that the rounds may use.
 const (
-	shareQueues   = 0.0041 // lists and rows; the looks have lookShare on top
+	shareQueues   = 0.0039 // lists and rows; the looks have lookShare on top
 	shareCounters = 0.0032
 	shareSlow     = 0.0005
 	shareTCPInfo  = 0.0003
@@ -101,6 +110,7 @@ type Observer struct {
 	stat     *statSampler
 	throttle *throttleSampler
 
+	closed     bool  // the window has been over at a sample
 	nowNs      int64 // of the sample under way; 0 before the first
 	costNs     int64
 	reportAtNs int64
@@ -162,8 +172,8 @@ func (o *Observer) planRounds() {
 	o.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, 2*secondNs)} // a short run has some
 	o.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
 	o.others = round{everyNs: seldom, share: shareOthers, longestNs: max(every, 3*secondNs)}
-	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen))}
-	o.counters = round{everyNs: every, share: shareCounters}
+	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen)), counts: true}
+	o.counters = round{everyNs: every, share: shareCounters, counts: true}
 	for _, r := range o.rounds() {
 		r.plannedMinNs = every
 	}
@@ -375,9 +385,10 @@ func (o *Observer) Sample(nowNs int64, emit Emit) {
 	began := time.Now()
 	first := threadNs()
 	cpu := first
+	ends := o.ends(nowNs)
 	for _, r := range o.rounds() {
 		start := nowNs + int64(time.Since(began))
-		if len(r.sources) == 0 || !r.due(start) {
+		if len(r.sources) == 0 || !r.due(start) && !(ends && r.counts && start-r.lastNs >= shortestRowNs) {
 			continue
 		}
 		before := cpu
@@ -399,6 +410,15 @@ func (o *Observer) Sample(nowNs int64, emit Emit) {
 	if o.looker != nil {
 		o.costNs += o.looker.spent()
 	}
+}
+
+// ends tells once that the window is over.
+func (o *Observer) ends(nowNs int64) bool {
+	if o.closed || o.cfg.Window <= 0 || nowNs < int64(o.cfg.Window) {
+		return false
+	}
+	o.closed = true
+	return true
 }
 
 // sampleOne reads one source, and loses it if that fails.
@@ -453,11 +473,15 @@ func (o *Observer) Next() int64 {
 			next = min(next, r.dueNs)
 		}
 	}
+	if o.cfg.Window > 0 && !o.closed {
+		next = min(next, int64(o.cfg.Window))
+	}
 	return next
 }
 
-// Run samples whenever a source is due until ctx is done. clock is the run's,
-// in nanoseconds.
+// Run samples whenever a source is due until ctx is done, and what counts once
+// more then if the window was not known to be over. clock is the run's, in
+// nanoseconds.
 func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
 	if o.looker != nil {
 		o.looker.start(ctx)
@@ -472,6 +496,10 @@ func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
 	for {
 		select {
 		case <-ctx.Done():
+			if now := clock(); !o.closed && now > 0 {
+				o.cfg.Window = time.Duration(now)
+				o.Sample(now, emit)
+			}
 			return
 		case <-timer.C:
 		}

@@ -76,6 +76,9 @@ type round struct {
 	// pause says, after a reading, when the next is due: of a source that keeps
 	// to a budget of its own.
 	pause func() (ns int64)
+	// counts tells that its sources count from the beginning of time: what they
+	// say is of the interval since the last reading.
+	counts bool
 	// plannedMinNs: a caller that only comes this often does not make it late.
 	plannedMinNs int64
 

@@ -34,6 +34,7 @@ func (p *part) newWatch() *watch {
 	if p.Load {
 		c.GeneratorPID, c.Pipelining = os.Getpid(), p.spec.Pipelining
 	}
+	c.Window = p.spec.Duration
 	c.CPUs = thirdCPUs(p.spec.PinGenerator, p.spec.PinServer)
 	o, err := observe.New(c)
 	if err != nil {
