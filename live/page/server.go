@@ -10,11 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"golang.org/x/net/netutil"
 
+	"ceiling/internal/rebind"
 	"ceiling/live"
 )
 
@@ -133,9 +133,8 @@ func (s *Server) handler() (http.Handler, error) {
 }
 
 // guard lets through what a browser on this machine asks for itself. A page of
-// another site can make a browser send requests here, and a name that it
-// controls can be made to mean this machine (DNS rebinding), but the Host field
-// then has that name, and Sec-Fetch-Site says where the request comes from.
+// another site can make a browser send requests here: Sec-Fetch-Site says where
+// they come from, and package rebind has the rest.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A reader of a file that does not read it is dropped like any other.
@@ -151,7 +150,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		switch {
-		case !s.isOurs(r.Host):
+		case !rebind.Safe(r.Host, s.local):
 			http.Error(w, "this page answers to its address only, not to a name", http.StatusMisdirectedRequest)
 		case r.Method != http.MethodGet:
 			h.Set("Allow", "GET")
@@ -164,21 +163,6 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// isOurs tells a Host field that no name server can be behind: an address, of
-// this machine alone where the page is on the loopback, or localhost (RFC 6761,
-// 6.3).
-func (s *Server) isOurs(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	return err == nil && (!s.local || addr.IsLoopback())
 }
 
 // sameSite judges Sec-Fetch-Site: "none" is a person who typed the address, and

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"ceiling/internal/rebind"
 	"ceiling/record"
 )
 
@@ -93,7 +92,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
 	head.Set("Content-Security-Policy", "frame-ancestors 'none'")
-	if !ownHost(r.Host) {
+	if !rebind.Safe(r.Host, false) {
 		http.Error(w, "this journal answers to its address and to localhost alone", http.StatusMisdirectedRequest)
 		return
 	}
@@ -118,19 +117,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	head.Set("Content-Type", typeOf(name))
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(data)))
-}
-
-// ownHost tells a Host field that names this machine by an address.
-func ownHost(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.Trim(name, "[]")
-	if _, err := netip.ParseAddr(name); err == nil {
-		return true
-	}
-	return strings.EqualFold(name, "localhost")
 }
 
 // typeOf is by the endings that files of a site have, and not by what this
