@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"ceiling/internal/rebind"
 )
 
 // Operator is what the admin address asks: the proxy of this process, or the
@@ -16,17 +18,24 @@ type Operator struct {
 	Reload   func() error
 	// Traces are the last requests, the newest first; nil has none.
 	Traces func() ([]Trace, error)
-	// Credential that changes need as a Bearer token; "" needs none.
-	Credential string
+	// Credential that changes need as a Bearer token; "" needs none. It is asked for
+	// each request, so that a reload changes it.
+	Credential func() string
+	// Beyond the loopback the address is known by names; on it a Host field that is a
+	// name means that another site's page asks, see package rebind.
+	Beyond bool
 }
 
 // adminTimeout bounds what a client of the admin address may take.
 const adminTimeout = 10 * time.Second
 
 // Server serves the admin address: GET /metrics (Prometheus) and /status (JSON),
-// GET /healthz, POST /reload, GET /traces. Who can add to it: its Handler is an http.ServeMux.
-func (o *Operator) Server() *http.Server {
+// GET /healthz, POST /reload, GET /traces, and what more adds.
+func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 	mux := http.NewServeMux()
+	for _, add := range more {
+		add(mux)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		s, err := o.Snapshot()
@@ -58,7 +67,18 @@ func (o *Operator) Server() *http.Server {
 		}
 		_, _ = w.Write([]byte("reloaded\n"))
 	}))
-	return &http.Server{Handler: mux, ReadHeaderTimeout: adminTimeout, ReadTimeout: adminTimeout, IdleTimeout: time.Minute}
+	return &http.Server{Handler: o.own(mux), ReadHeaderTimeout: adminTimeout, ReadTimeout: adminTimeout, IdleTimeout: time.Minute}
+}
+
+// own refuses what comes under another site's name.
+func (o *Operator) own(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !o.Beyond && !rebind.Safe(r.Host, true) {
+			http.Error(w, "use the admin address itself, such as 127.0.0.1, not a name", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // traces answers with one line of JSON for each request.
@@ -78,9 +98,9 @@ func (o *Operator) traces(w http.ResponseWriter, _ *http.Request) {
 // credential, and none that a page in a browser has sent.
 func (o *Operator) Guard(f http.HandlerFunc) http.Handler {
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if o.Credential != "" {
+		if credential := o.credential(); credential != "" {
 			said, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			a, b := sha256.Sum256([]byte(said)), sha256.Sum256([]byte(o.Credential)) // of one length, so that the time tells nothing of it
+			a, b := sha256.Sum256([]byte(said)), sha256.Sum256([]byte(credential)) // of one length, so that the time tells nothing of it
 			if subtle.ConstantTimeCompare(a[:], b[:]) != 1 || !bearer {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				http.Error(w, "the credential is needed", http.StatusUnauthorized)
@@ -89,4 +109,11 @@ func (o *Operator) Guard(f http.HandlerFunc) http.Handler {
 		}
 		f(w, r)
 	}))
+}
+
+func (o *Operator) credential() string {
+	if o.Credential == nil {
+		return ""
+	}
+	return o.Credential()
 }

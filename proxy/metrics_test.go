@@ -99,7 +99,7 @@ func TestMetrics(t *testing.T) {
 	h := (&Operator{Snapshot: r.Snapshot}).Server().Handler
 	page := func(path string) string {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil))
 		return w.Body.String()
 	}
 	counters := map[string]uint64{

@@ -118,9 +118,9 @@ func TestOperator(t *testing.T) {
 			return fmt.Errorf("site.toml:3: a mistake")
 		}
 		return nil
-	}, Credential: "secret"}
+	}, Credential: func() string { return "secret" }}
 	ask := func(method, path string, fields ...string) (int, string) {
-		q := httptest.NewRequest(method, path, nil)
+		q := httptest.NewRequest(method, "http://127.0.0.1:8081"+path, nil)
 		for i := 0; i < len(fields); i += 2 {
 			q.Header.Set(fields[i], fields[i+1])
 		}
@@ -152,6 +152,68 @@ func TestOperator(t *testing.T) {
 	}
 	if code, _ := ask("GET", "/reload"); code != 405 || reloads != 2 {
 		t.Errorf("%d, %d reloads", code, reloads)
+	}
+}
+
+// TestOperatorHost: on the loopback a name in the Host field is another site's, for
+// whatever is asked and whoever has added it; beyond it, names are the rule.
+func TestOperatorHost(t *testing.T) {
+	o := &Operator{Snapshot: func() (*Snapshot, error) { return &Snapshot{}, fmt.Errorf("none") }, Reload: func() error { return nil }}
+	status := func(method, host, path string) int {
+		q := httptest.NewRequest(method, path, nil)
+		q.Host = host
+		w := httptest.NewRecorder()
+		o.Server(func(mux *http.ServeMux) {
+			mux.Handle("POST /stop", o.Guard(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }))
+		}).Handler.ServeHTTP(w, q)
+		return w.Code
+	}
+	for _, k := range []struct {
+		method, path string
+		want         int
+	}{{"GET", "/healthz", 200}, {"GET", "/status", 503}, {"GET", "/metrics", 503}, {"POST", "/reload", 200}, {"POST", "/stop", 204}} {
+		for _, host := range []string{"evil.example:8081", "127.0.0.1.evil.example", "192.0.2.1:8081", ""} {
+			o.Beyond = false
+			if got := status(k.method, host, k.path); got != 421 {
+				t.Errorf("%s with Host %q: %d, want 421", k.path, host, got)
+			}
+			o.Beyond = true
+			if got := status(k.method, host, k.path); got != k.want {
+				t.Errorf("beyond the loopback, %s with Host %q: %d, want %d", k.path, host, got, k.want)
+			}
+		}
+		o.Beyond = false
+		for _, host := range []string{"127.0.0.1:8081", "[::1]:8081", "localhost:8081"} {
+			if got := status(k.method, host, k.path); got != k.want {
+				t.Errorf("%s with Host %q: %d, want %d", k.path, host, got, k.want)
+			}
+		}
+	}
+}
+
+// TestTracesHideSecrets: what lets a client in is not in the traces, with texts that
+// are cut and bytes that are escaped.
+func TestTracesHideSecrets(t *testing.T) {
+	s := okServer(t)
+	r := run(t, "auto", to("http://"+s.Address())+"[log]\ntraces = 9\n")
+	const planted = "pLaNtEd"
+	l := dial(t, r.addr)
+	long := strings.Repeat(planted, 100)
+	for _, target := range []string{"/a?id=7&access_token=" + planted + "&page=2", "/b?sig=" + long, "/c/eyJhbGciOiJI." + planted + ".c2ln", "/d?x=|&token=" + planted + "|"} {
+		l.say("GET " + target + " HTTP/1.1\r\nHost: a\r\nReferer: http://u:" + planted + "@b/?token=" + planted + "\r\nUser-Agent: x\" Bearer " + planted + planted + "\r\n\r\n")
+		l.answer("GET")
+	}
+	list, err := r.Traces()
+	if err != nil || len(list) != 4 {
+		t.Fatalf("%d %v", len(list), err)
+	}
+	for _, one := range list {
+		if !json.Valid(one.Line) || bytes.Contains(one.Line, []byte(planted)) || bytes.Count(one.Line, []byte("hidden")) != 4 {
+			t.Errorf("%s", one.Line)
+		}
+	}
+	if first := string(list[3].Line); !strings.Contains(first, `"target":"/a?id=7&access_token=hidden&page=2"`) {
+		t.Error(first)
 	}
 }
 
@@ -210,9 +272,9 @@ func TestTraces(t *testing.T) {
 	s := okServer(t)
 	text := strings.Replace(to("http://"+s.Address(), `id = "all"`), "workers = 1", "workers = 2", 1) + "[log]\ntraces = 3\n"
 	r := run(t, "auto", text)
-	o := &Operator{Snapshot: r.Snapshot, Traces: r.Traces, Credential: "secret"}
+	o := &Operator{Snapshot: r.Snapshot, Traces: r.Traces, Credential: func() string { return "secret" }}
 	look := func(fields ...string) (int, []map[string]any) {
-		q := httptest.NewRequest("GET", "/traces", nil)
+		q := httptest.NewRequest("GET", "http://localhost/traces", nil)
 		for i := 0; i < len(fields); i += 2 {
 			q.Header.Set(fields[i], fields[i+1])
 		}

@@ -1,15 +1,17 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
+
+	"ceiling/internal/secret"
 )
 
 // Trace is one of the last requests, as the access log in JSON has it, but for texts
-// that are longer than traceText.
+// that are longer than traceText, and secrets, which are hidden.
 type Trace struct {
 	// At is when it was answered, in nanoseconds of Unix time.
 	At   int64           `json:"at"`
@@ -53,12 +55,27 @@ func (p *Proxy) Traces() ([]Trace, error) {
 	err := ask(p, func(l *loop) []Trace {
 		var list []Trace
 		for _, t := range l.traces.list {
-			list = append(list, Trace{p.began.Add(time.Duration(t.at)).UnixNano(), bytes.Clone(t.line)})
+			list = append(list, Trace{p.began.Add(time.Duration(t.at)).UnixNano(), hideSecrets(t.line)})
 		}
 		return list
 	}, func(list []Trace) { all = append(all, list...) })
 	newestFirst(all)
 	return all, err
+}
+
+// hideSecrets makes a copy of a line without the secrets of its URLs and texts. In
+// them a quotation mark is escaped, and so is every blank, see appendSafe.
+func hideSecrets(line []byte) []byte {
+	text := string(line)
+	for key, hide := range map[string]func(string) string{"target": secret.Plain().URL, "referer": secret.Plain().URL, "user_agent": secret.Plain().Text} {
+		before, rest, found := strings.Cut(text, `,"`+key+`":"`)
+		if !found {
+			continue
+		}
+		value, after, _ := strings.Cut(rest, `"`)
+		text = before + `,"` + key + `":"` + hide(value) + `"` + after
+	}
+	return []byte(text)
 }
 
 func newestFirst(list []Trace) {

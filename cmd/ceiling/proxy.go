@@ -120,6 +120,9 @@ func (f *proxyFlags) load(name string) (c *config.Config, err error) {
 	}
 	if f.admin != "" {
 		c.Admin = f.admin
+		if err := c.CheckAdmin(); err != nil {
+			return nil, err
+		}
 	}
 	if f.workers > 0 {
 		c.Workers = f.workers
@@ -281,12 +284,15 @@ func operate(ctx context.Context, sh *shell, cfg *config.Config, serving observe
 		return fmt.Errorf("admin: %w", err)
 	}
 	report("admin address " + ln.Addr().String())
-	operator := proxy.Operator{Snapshot: serving.Snapshot, Traces: serving.Traces, Reload: reload, Credential: cfg.Security.Credential}
-	server := operator.Server()
-	mux := server.Handler.(*http.ServeMux)
-	supervisor.Handle(mux, operator.Guard)
+	operator := proxy.Operator{
+		Snapshot: serving.Snapshot, Traces: serving.Traces, Reload: reload, Beyond: cfg.AdminBeyond(),
+		Credential: func() string { return current.Load().Security.Credential },
+	}
 	publisher := publish.Publisher{Config: current.Load, Reload: reload}
-	publisher.Handle(mux, operator.Guard)
+	server := operator.Server(func(mux *http.ServeMux) {
+		supervisor.Handle(mux, operator.Guard)
+		publisher.Handle(mux, operator.Guard)
+	})
 	supervisor.Replace(cfg)
 	go func() { _ = server.Serve(ln) }() // it ends with Close
 	return errors.Join(serve(ctx), server.Close())

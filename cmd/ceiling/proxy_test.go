@@ -264,3 +264,65 @@ command = ["/bin/sh", "-c", "echo $$ >>%[3]s; exec sleep 1000"]
 		})
 	}
 }
+
+// TestProxyAdminCredential: a reload that adds a credential closes the admin address,
+// and another site's name never opens it.
+func TestProxyAdminCredential(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "site.toml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("listen = [\"127.0.0.1:0\"]\nadmin = \"127.0.0.1:0\"\n"+text+"[[locations]]\nredirect = { to = \"/x\" }\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	p := startProxy(t, "--workers=1", file)
+	admin := p.admin(t)
+	post := func(host, credential string) int {
+		t.Helper()
+		q, err := http.NewRequest("POST", "http://"+admin+"/reload", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Host = host
+		if credential != "" {
+			q.Header.Set("Authorization", "Bearer "+credential)
+		}
+		res, err := (&http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	if got := post("evil.example", ""); got != 421 {
+		t.Errorf("another site's name: %d", got)
+	}
+	write("[security]\ncredential = \"first\"\n")
+	if got := post("", ""); got != 200 {
+		t.Errorf("reload: %d", got)
+	}
+	if got := post("", ""); got != 401 {
+		t.Errorf("without the credential that the reload has set: %d", got)
+	}
+	write("[security]\ncredential = \"second\"\n")
+	if got := post("", "first"); got != 200 {
+		t.Errorf("with the credential: %d", got)
+	}
+	if got := []int{post("", "first"), post("", "second")}; got[0] != 401 || got[1] != 200 {
+		t.Errorf("the credential before the reload and the one of it: %d", got)
+	}
+}
+
+// admin is the address that the proxy has said.
+func (p *proxyProcess) admin(t *testing.T) string {
+	t.Helper()
+	p.said(t, "admin address ")
+	text, err := os.ReadFile(p.stderr.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "admin address ")
+	address, _, _ := strings.Cut(rest, "\n")
+	return address
+}

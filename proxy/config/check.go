@@ -35,8 +35,14 @@ func (k *checker) whole(c *Config, at *places) {
 		}
 	}
 	if c.Admin != "" {
+		key := "admin"
+		if len(c.Hypertext.SideloadPorts) > 0 && c.Admin == c.Hypertext.SideloadPorts[0] {
+			key = "hypertext.sideload_ports"
+		}
 		if err := CheckAddress(c.Admin); err != nil {
-			k.add(at, "admin", "admin: %v", err)
+			k.add(at, key, "admin: %v", err)
+		} else if err := c.CheckAdmin(); err != nil {
+			k.add(at, key, "%v", err)
 		}
 	}
 	for i, t := range c.Trust {
@@ -343,6 +349,26 @@ func CheckAddress(a string) error {
 		return fmt.Errorf("%q: an IP address is needed before the port", a)
 	}
 	return nil
+}
+
+// CheckAdmin refuses an admin address that other machines reach and that asks
+// nobody for a credential.
+func (c *Config) CheckAdmin() error {
+	if c.Admin == "" || c.Security.Credential != "" || !c.AdminBeyond() {
+		return nil
+	}
+	return fmt.Errorf("admin: other machines can reach %s and reload, stop applications and read traces without a credential; "+
+		`set credential = "…" in [security], or use 127.0.0.1`, c.Admin)
+}
+
+// AdminBeyond tells whether other machines can reach the admin address.
+func (c *Config) AdminBeyond() bool {
+	host, _, _ := net.SplitHostPort(c.Admin) // CheckAddress has seen it
+	if host == "localhost" {
+		return false
+	}
+	at, err := netip.ParseAddr(host)
+	return err != nil || !at.IsLoopback()
 }
 
 // CheckHost checks a name, *.name, or *, with a port or without.

@@ -231,7 +231,7 @@ func FuzzParse(f *testing.F) {
 // not.
 func TestUnserved(t *testing.T) {
 	c := parse(t, `[hypertext]
-sideload_ports = [":1", ":2"]
+sideload_ports = ["127.0.0.1:1", ":2"]
 sideload_secured_ports = [":3"]
 [hypertext.limitation]
 max_qps = 5
@@ -245,7 +245,7 @@ traces_limit = 7
 destinations = [{ uri = "http://a" }]
 `)
 	want := "site.toml:3: hypertext.sideload_secured_ports: the admin address is served without TLS\n" +
-		"site.toml:2: hypertext.sideload_ports: there is one admin address: :1\n" +
+		"site.toml:2: hypertext.sideload_ports: there is one admin address: 127.0.0.1:1\n" +
 		"site.toml:7: debug.print_routes: is not done; ceiling proxy check counts the locations"
 	if diff := cmp.Diff(want, c.Unserved.Error()); diff != "" {
 		t.Error(diff)
