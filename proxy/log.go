@@ -18,7 +18,9 @@ const (
 // accessLog writes what the loops gather, from a goroutine of its own: a disk that
 // stands still must not stop a loop.
 type accessLog struct {
-	file   *os.File
+	path   string      // "-" is standard output
+	mu     sync.Mutex  // of file, which reopen changes
+	file   *os.File    // nil once it is closed
 	full   chan []byte // to be written
 	empty  chan []byte // to be filled
 	sample uint64      // of 2^32: the share of requests that is logged
@@ -36,9 +38,9 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 	if path == "off" {
 		return nil, nil
 	}
-	a := &accessLog{file: os.Stdout, full: make(chan []byte, logBuffers), empty: make(chan []byte, logBuffers), sample: uint64(sample * (1 << 32)), fail: fail}
+	a := &accessLog{path: path, file: os.Stdout, full: make(chan []byte, logBuffers), empty: make(chan []byte, logBuffers), sample: uint64(sample * (1 << 32)), fail: fail}
 	if path != "-" {
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+		file, err := openAppend(path)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +48,7 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 	}
 	a.done.Go(func() {
 		for b := range a.full {
-			if _, err := a.file.Write(b); err != nil {
+			if err := a.write(b); err != nil {
 				a.fail("access log: " + err.Error())
 			}
 			select {
@@ -58,6 +60,37 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 	return a, nil
 }
 
+func openAppend(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+}
+
+func (a *accessLog) write(b []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, err := a.file.Write(b)
+	return err
+}
+
+// reopen goes on with a new file of the same name, where another program has
+// renamed the old one. Where it cannot be opened the old one stays.
+func (a *accessLog) reopen() error {
+	if a == nil || a.path == "-" {
+		return nil
+	}
+	file, err := openAppend(a.path)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.file == nil { // the proxy has ended
+		return file.Close()
+	}
+	old := a.file
+	a.file = file
+	return old.Close()
+}
+
 // close writes what is left.
 func (a *accessLog) close() error {
 	if a == nil {
@@ -65,10 +98,14 @@ func (a *accessLog) close() error {
 	}
 	close(a.full)
 	a.done.Wait()
-	if a.file == os.Stdout {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	file := a.file
+	a.file = nil
+	if a.path == "-" {
 		return nil
 	}
-	return a.file.Close()
+	return file.Close()
 }
 
 // logBuffer is one loop's part.

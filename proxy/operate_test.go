@@ -77,6 +77,42 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
+// TestReopenLog: a new file of the name where the old one was renamed; where none
+// can be made the old one goes on.
+func TestReopenLog(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "access")
+	r := run(t, "auto", "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[log]\naccess = \""+file+"\"\n")
+	if err := os.Rename(dir, dir+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ReopenLog(); err == nil || !strings.Contains(err.Error(), "access log: open "+file) {
+		t.Errorf("without the directory: %v", err)
+	}
+	dial(t, r.addr).status("/one", 404)
+	until(t, "its line", func() bool {
+		b, err := os.ReadFile(filepath.Join(dir+".1", "access"))
+		return err == nil && bytes.Contains(b, []byte("/one"))
+	})
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ReopenLog(); err != nil {
+		t.Error(err)
+	}
+	dial(t, r.addr).status("/two", 404)
+	r.stop()
+	if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte("/two")) || bytes.Contains(b, []byte("/one")) {
+		t.Errorf("%q %v", b, err)
+	}
+	if err := r.ReopenLog(); err != nil {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
 // TestAccessLogSample: about the share that was asked for, and every error.
 func TestAccessLogSample(t *testing.T) {
 	s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("ok"))))

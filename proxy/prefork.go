@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func IsPreforkChild() bool { return os.Getenv(childEnv) != "" }
 
 // question and reply are lines of the control socket.
 type question struct {
-	Ask string `json:"ask"` // snapshot, traces or reload
+	Ask string `json:"ask"` // snapshot, traces, reload or reopen
 }
 
 type reply struct {
@@ -335,11 +336,17 @@ func (f *Prefork) Traces() ([]Trace, error) {
 }
 
 // Reload has every child read its configuration again.
-func (f *Prefork) Reload() error {
+func (f *Prefork) Reload() error { return f.all("reload") }
+
+// ReopenLog has every child go on with a new file, see Proxy.ReopenLog.
+func (f *Prefork) ReopenLog() error { return f.all("reopen") }
+
+// all asks every child for the same.
+func (f *Prefork) all(what string) error {
 	var err error
 	for i, c := range f.children {
 		var r reply
-		if e := c.ask("reload", &r); e != nil {
+		if e := c.ask(what, &r); e != nil {
 			err = errors.Join(err, fmt.Errorf("proxy child %d: %w", i, e))
 		}
 	}
@@ -401,6 +408,7 @@ func RunChild(ctx context.Context, load func() (*config.Config, error), open fun
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer onRotate(p)()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -416,6 +424,26 @@ func RunChild(ctx context.Context, load func() (*config.Config, error), open fun
 	err = errors.Join(p.RunAll(ctx), control.Close())
 	<-done
 	return err
+}
+
+// onRotate reopens the log at each SIGUSR1 until stop: whoever rotates logs may
+// signal the whole group, and the signal would end a child.
+func onRotate(p *Proxy) (stop func()) {
+	rotate, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(rotate, syscall.SIGUSR1)
+	go func() {
+		defer close(done)
+		for range rotate {
+			if err := p.ReopenLog(); err != nil {
+				p.fail(err.Error() + "; the old file stays")
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(rotate)
+		close(rotate)
+		<-done
+	}
 }
 
 func inheritedListener(fd int) (net.Listener, error) {
@@ -445,6 +473,8 @@ func answerParent(control net.Conn, p *Proxy, reload func() error) {
 			r.Traces, err = p.Traces()
 		case q.Ask == "reload":
 			err = reload()
+		case q.Ask == "reopen":
+			err = p.ReopenLog()
 		default:
 			err = fmt.Errorf("%q is not known", q.Ask)
 		}

@@ -328,6 +328,15 @@ func (p *Proxy) Reload(c *config.Config) error {
 	return nil
 }
 
+// ReopenLog goes on with a new file where the access log was renamed. No line is
+// lost; the last of before may come to either file.
+func (p *Proxy) ReopenLog() error {
+	if err := p.log.reopen(); err != nil {
+		return fmt.Errorf("access log: %w", err)
+	}
+	return nil
+}
+
 // unchangeable compares what only a new process can change.
 func unchangeable(old, c *config.Config) error {
 	same := func(what string, a, b any) error {

@@ -3,10 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,5 +178,93 @@ func (f *documentedFleet) end() {
 	for _, c := range slices.Backward(f.all) {
 		_ = c.Process.Signal(syscall.SIGTERM) // one that has ended is reported by what needed it
 		_ = c.Wait()
+	}
+}
+
+// TestLogrotateInTheDocs does what docs/proxy.md tells logrotate to do, in the mode
+// with one process and in the one with several, under load: every request is in the
+// old file or in the new one.
+func TestLogrotateInTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/proxy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```logrotate\n")
+	block, _, _ := strings.Cut(rest, "```")
+	logFile, _, ok := strings.Cut(block, " {")
+	_, rest, _ = strings.Cut(block, "postrotate\n")
+	script, _, found := strings.Cut(rest, "endscript")
+	if !ok || !found || !strings.Contains(block, "delaycompress") {
+		t.Fatalf("no example in docs/proxy.md: %q", block)
+	}
+	for _, mode := range []string{"--workers=2", "--prefork"} {
+		t.Run(mode, func(t *testing.T) {
+			dir := t.TempDir()
+			log := filepath.Join(dir, filepath.Base(logFile))
+			p := startProxy(t, mode, "--workers=2", "--listen=127.0.0.1:0", "--access-log="+log, "files://"+dir)
+			const each = 50
+			ask := func() (err error) {
+				for range each {
+					res, e := http.Get("http://" + p.addr + "/nothing")
+					if e == nil {
+						_, e = io.Copy(io.Discard, res.Body)
+						e = errors.Join(e, res.Body.Close())
+					}
+					err = errors.Join(err, e)
+				}
+				return err
+			}
+			if err := ask(); err != nil {
+				t.Fatal(err)
+			}
+			loaded := make(chan error, 1)
+			go func() { loaded <- ask() }()
+			rotate := func() {
+				t.Helper()
+				// systemctl's part of the example is this script's.
+				systemctl := fmt.Sprintf("#!/bin/sh\n[ \"$*\" = 'kill --signal=USR1 --kill-who=main ceiling-proxy' ] && kill -USR1 %d\n", p.cmd.Process.Pid)
+				if err := errors.Join(os.WriteFile(filepath.Join(dir, "systemctl"), []byte(systemctl), 0o700), os.Rename(log, log+".1")); err != nil {
+					t.Fatal(err)
+				}
+				sh := exec.CommandContext(t.Context(), "sh", "-ec", script)
+				sh.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+				if out, err := sh.CombinedOutput(); err != nil {
+					t.Fatalf("%v %s", err, out)
+				}
+				p.said(t, "log reopened")
+			}
+			rotate()
+			children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.cmd.Process.Pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range strings.Fields(string(children)) { // as when the whole group gets the signal
+				if n, err := strconv.Atoi(pid); err != nil || syscall.Kill(n, syscall.SIGUSR1) != nil {
+					t.Fatalf("child %q: %v", pid, err)
+				}
+			}
+			if err := errors.Join(<-loaded, ask()); err != nil {
+				t.Error(err)
+			}
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			count := func(name string) int {
+				text, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return bytes.Count(text, []byte("\n"))
+			}
+			if before, after := count(log+".1"), count(log); before+after != 3*each || after < each {
+				t.Errorf("%d lines in the old file and %d in the new one, of %d requests", before, after, 3*each)
+			}
+			if said, err := os.ReadFile(p.stderr.Name()); err != nil || strings.Contains(string(said), "has ended") {
+				t.Errorf("%s %v", said, err)
+			}
+		})
 	}
 }

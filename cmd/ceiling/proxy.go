@@ -42,6 +42,7 @@ as RoadSign has them; docs/proxy-config.md lists every key. Instead of a file a
 URI is enough, which then takes every request.
 
 SIGHUP reads the file again, and goes on with it if nothing is wrong with it.
+SIGUSR1 reopens the access log, for log rotation.
 SIGTERM stops accepting, and ends when what was begun is answered.`,
 		Example: `  ceiling proxy site.toml
   ceiling proxy --listen :8080 http://127.0.0.1:3000
@@ -247,10 +248,11 @@ func announce(sh *shell, addresses, secured []string) {
 type observed interface {
 	Snapshot() (*proxy.Snapshot, error)
 	Traces() ([]proxy.Trace, error)
+	ReopenLog() error
 }
 
 // operate runs serve with what there is once, however many processes serve: the
-// applications, the admin address, and the reload by SIGHUP.
+// applications, the admin address, and what SIGHUP and SIGUSR1 ask for.
 func operate(ctx context.Context, sh *shell, cfg *config.Config, serving observed, read func() (*config.Config, error), serve func(context.Context) error) error {
 	report := func(line string) { fmt.Fprintln(sh.stderr, "ceiling: "+line) }
 	var current atomic.Pointer[config.Config]
@@ -271,10 +273,8 @@ func operate(ctx context.Context, sh *shell, cfg *config.Config, serving observe
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	go onHangup(ctx, hangup, reload, report)
+	defer on(ctx, syscall.SIGHUP, reload, report, "reloaded", "the old configuration stays")()
+	defer on(ctx, syscall.SIGUSR1, serving.ReopenLog, report, "log reopened", "the old log file stays")()
 	if cfg.Admin == "" {
 		supervisor.Replace(cfg)
 		return serve(ctx)
@@ -298,18 +298,24 @@ func operate(ctx context.Context, sh *shell, cfg *config.Config, serving observe
 	return errors.Join(serve(ctx), server.Close())
 }
 
-// onHangup reloads at each SIGHUP.
-func onHangup(ctx context.Context, hangup <-chan os.Signal, reload func() error, report func(string)) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hangup:
+// on does something at each signal, and reports what has become of it, until ctx
+// ends or stop is called.
+func on(ctx context.Context, sig os.Signal, do func() error, report func(string), done, failed string) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, sig)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+			if err := do(); err != nil {
+				report(failed + ": " + oneLine(err))
+				continue
+			}
+			report(done)
 		}
-		if err := reload(); err != nil {
-			report("the old configuration stays: " + oneLine(err))
-			continue
-		}
-		report("reloaded")
-	}
+	}()
+	return func() { signal.Stop(signals) }
 }
