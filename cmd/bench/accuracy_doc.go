@@ -163,13 +163,21 @@ func (d *doc) plants(list []Trial) {
 		real bool
 		name string
 	}{{false, "planted servers (`ceiling selftest`)"}, {true, "real software (`ceiling selftest --real`)"}} {
-		var runs, right, silent, blamed int
+		var runs, right, silent, blamed, disturbed int
+		var others []float64
 		for i := range list {
 			p := list[i].Plant
-			if p.Real != kind.real || !counts(p) {
+			if p.Real != kind.real {
+				continue
+			}
+			if p.Judged == selftest.Disturbed {
+				disturbed++
+			}
+			if !counts(p) {
 				continue
 			}
 			runs++
+			others = append(others, p.Others)
 			switch {
 			case p.Judged == selftest.Right:
 				right++
@@ -186,6 +194,12 @@ func (d *doc) plants(list []Trial) {
 		d.line("")
 		d.line("**%d of %d runs against %s named right (%.0f%%)**; in %d more the bottleneck is right, but the text lacks the word that a reader needs "+
 			"(the pool's size, the database, the lock). A server was blamed for the generator's limit in %d.", right, runs, kind.name, 100*float64(right)/float64(runs), silent, blamed)
+		if disturbed > 0 {
+			all := runs + disturbed
+			d.line("Not counted: %s in which the verdict was wrong three times while other programs used more than a quarter of a core. "+
+				"Counted as wrong they make it %d of %d (%.0f%%).", count(disturbed, "run"), right, all, 100*float64(right)/float64(all))
+		}
+		d.line("Other programs used %.1f cores in the median run.", spreadOf(others).Median)
 		d.line("Rows are planted, columns named. Plain numbers are right; **bold** numbers are wrong.")
 		d.matrix(list, kind.real)
 		d.perPlant(list, kind.real)

@@ -81,7 +81,7 @@ func TestAccuracyIsRendered(t *testing.T) {
 	}
 	text := string(b)
 	for _, want := range []string{
-		"**1 of 2 runs against planted servers (`ceiling selftest`) named right (50%)**; in 0 more", "limit in 1.",
+		"**1 of 2 runs against planted servers (`ceiling selftest`) named right (50%)**; in 0 more", "limit in 1.", "Not counted: 1 run in which", "1 of 3 (33%)",
 		"**0 of 1 runs against real software (`ceiling selftest --real`) named right (0%)**; in 1 more",
 		"| planted ╲ named | server cpu | server wait |", "| generator | **1** |  |", "| server wait |  | 1 |",
 		"| server wait | **1** |", "server wait, without the word (1)", "×2.50", "disturbed (1)",
