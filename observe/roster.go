@@ -15,6 +15,8 @@ type roster struct {
 	pairs []connection
 	// client and server are the sums over all sockets of the list.
 	client, server record.EndQueues
+	// listed counts the pairs, or the server's ends where the clients' are elsewhere.
+	listed record.Listing
 }
 
 // A connection is its two ends; an end that was not listed has family 0.
@@ -28,6 +30,7 @@ func readRoster(e *ends) (*roster, error) {
 	type tuple struct{ from, to netip.AddrPort }
 	r := &roster{}
 	var servers []sockID
+	var waiting []bool       // of each, whether it is in the accept queue
 	at := map[tuple]int{}    // of the server's ends, by its own and the client's address
 	mate := map[int]sockID{} // their clients
 	var clients []sockID
@@ -39,7 +42,7 @@ func readRoster(e *ends) (*roster, error) {
 			addQueues(&r.server, s)
 			if settled {
 				at[tuple{local, remote}] = len(servers)
-				servers = append(servers, s.key())
+				servers, waiting = append(servers, s.key()), append(waiting, s.inode == 0)
 			}
 			return
 		}
@@ -55,10 +58,14 @@ func readRoster(e *ends) (*roster, error) {
 		if j, ok := at[k]; ok {
 			mate[j] = clients[i]
 			r.pairs = append(r.pairs, connection{client: clients[i], server: servers[j]})
+			r.count(waiting[j])
 		}
 	}
 	if len(r.pairs) > 0 {
 		return r, nil
+	}
+	for _, one := range waiting {
+		r.count(one)
 	}
 	// The other end is on another host, or its addresses are translated on the way.
 	for i := range max(len(clients), len(servers)) {
@@ -72,6 +79,14 @@ func readRoster(e *ends) (*roster, error) {
 		r.pairs = append(r.pairs, p)
 	}
 	return r, nil
+}
+
+// count adds a connection of which the server's end is known.
+func (r *roster) count(unaccepted bool) {
+	r.listed.Connections++
+	if unaccepted {
+		r.listed.Unaccepted++
+	}
 }
 
 // draw chooses up to n different pairs, each equally likely (Floyd's algorithm:

@@ -168,6 +168,7 @@ type socketSampler struct {
 	moments  int
 	goneN    int // look-ups that found their connection gone, of lookedN since the last list
 	lookedN  int
+	waiting  bool  // a look since the last list found a connection that nobody has accepted
 	listAtNs int64 // when the next list may be made
 	row      record.SocketsRow
 }
@@ -225,7 +226,7 @@ func (s *socketSampler) sample(at tick, emit Emit) error {
 // list makes the roster anew where that is due.
 func (s *socketSampler) list(at tick) (listed bool, err error) {
 	stale := s.roster == nil || at.first() || at.tNs-s.listAtNs >= 0 &&
-		(len(s.roster.pairs) == 0 || float64(s.goneN) > goneMost*float64(s.lookedN+s.goneN) || at.tNs-s.listAtNs >= listEveryNs)
+		(len(s.roster.pairs) == 0 || s.waiting || float64(s.goneN) > goneMost*float64(s.lookedN+s.goneN) || at.tNs-s.listAtNs >= listEveryNs)
 	if !stale {
 		return false, nil
 	}
@@ -239,7 +240,7 @@ func (s *socketSampler) list(at tick) (listed bool, err error) {
 	if s.info != nil {
 		s.info.follow(r)
 	}
-	s.goneN, s.lookedN = 0, 0
+	s.goneN, s.lookedN, s.waiting = 0, 0, false
 	s.listAtNs = at.tNs + max(int64(listSoonNs), int64(float64(threadNs()-before)/listShare))
 	return true, nil
 }
@@ -249,6 +250,7 @@ func (s *socketSampler) emit(at tick, listed bool, costNs int64, emit Emit) {
 	c, v := &s.seen.client, &s.seen.server
 	s.goneN += c.gone + v.gone
 	s.lookedN += c.looked + v.looked
+	s.waiting = s.waiting || v.unaccepted > 0 // how many there are, only a list tells
 	looked := c.looked + v.looked
 	s.row = record.SocketsRow{ObservedHead: at.head(record.KindSockets), CostNs: costNs + s.seen.costNs}
 	switch {
@@ -262,6 +264,9 @@ func (s *socketSampler) emit(at tick, listed bool, costNs int64, emit Emit) {
 		s.row.Client, s.row.Server = s.roster.client, s.roster.server
 	default:
 		return // no moment came since the last row, or all connections are gone: the next list tells
+	}
+	if listed {
+		s.row.Listed = s.roster.listed
 	}
 	s.seen, s.moments = look{}, 0
 	emit(&s.row)

@@ -238,6 +238,7 @@ type SocketsRow struct {
 	ObservedHead
 	Moments int       `json:"moments,omitempty"` // at which connections were looked at
 	Looks   int       `json:"looks,omitempty"`   // sockets looked at, over all moments and both ends
+	Listed  Listing   `json:"listed,omitzero"`   // of the list of all connections, in rows for which one was made
 	Client  EndQueues `json:"client"`            // sockets whose remote end is the target
 	Server  EndQueues `json:"server"`            // sockets whose local port is the target's
 	// ToServer and ToClient are the bytes on the way: written at one end, and
@@ -245,6 +246,14 @@ type SocketsRow struct {
 	ToServer Transit `json:"to_server,omitzero"`
 	ToClient Transit `json:"to_client,omitzero"`
 	CostNs   int64   `json:"cost_ns"` // CPU time the reading took, of both ends
+}
+
+// Listing counts the connections of one list of all of them: none is drawn by
+// chance. Where both ends are on the host it counts those that have both, so that
+// those which the generator has given up are not in it.
+type Listing struct {
+	Connections int `json:"connections"`
+	Unaccepted  int `json:"unaccepted,omitempty"` // of these, in the accept queue: no process holds them
 }
 
 // EndQueues sums one end of the connections. On unix sockets what is unacked is

@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv("RUN_TEST_WAITS"); kind != "" {
 		serveWaits(kind)
 	}
+	if cause := os.Getenv("RUN_TEST_CAUSE"); cause != "" {
+		serveCause(cause)
+	}
 	if kind := os.Getenv("RUN_TEST_SERVE"); kind != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		// RUN_TEST_ADDR makes it one that says nothing and serves where it is told.

@@ -286,9 +286,10 @@ const (
 	overflowShare   = 0.01
 	queueFullShare  = 0.2
 	unacceptedShare = 0.1
-	// unacceptedStays of the mean are in the accept queue in every sample where
-	// connections stay there: which are looked at is chance.
-	unacceptedStays = 0.3
+	// unacceptedSeen of the connections that lists and the listener's queue count
+	// as waiting have to be among those that samples met, or they are not the run's:
+	// of 3 of 64 a second's 200 looks meet 9, and 2 or fewer in 1 of 200 runs.
+	unacceptedSeen = 0.3
 	// retriedNs is what a connection request that was dropped comes late at least:
 	// TCP_TIMEOUT_INIT, a second, less a tick.
 	retriedNs = 950e6

@@ -2,7 +2,9 @@ package verdict
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"ceiling/record"
 )
@@ -14,9 +16,11 @@ import (
 // unacceptedFacts are the connections of the run that no process had accepted.
 type unacceptedFacts struct {
 	known bool
-	mean  float64 // over the samples of the window
-	least float64 // the fewest in a sample
-	of    float64 // connections at the server's end, on average
+	mean  float64 // as socket samples estimate it
+	// count is what the fullest list of all connections had, or the fewest in the
+	// listeners' queues, which hold those that their client has given up as well.
+	count float64
+	of    float64 // connections at the server's end
 	files filesFacts
 }
 
@@ -36,24 +40,64 @@ func (l *filesFacts) full() bool {
 }
 
 func unacceptedOf(f *facts, series *record.Series, rows []*record.SocketsRow) unacceptedFacts {
-	var u unacceptedFacts
+	u := unacceptedFacts{count: math.Inf(1)}
 	n := 0.0
 	for _, row := range rows {
 		if row.Server.Sockets <= 0 {
 			continue
 		}
-		now := math.Max(row.Server.Unaccepted, 0)
-		if n == 0 || now < u.least {
-			u.least = now
-		}
-		u.mean, u.of = u.mean+now, u.of+float64(row.Server.Sockets)
+		u.mean, u.of = u.mean+math.Max(row.Server.Unaccepted, 0), u.of+float64(row.Server.Sockets)
 		n++
+		if row.Moments == 0 && len(f.agents) == 0 { // the row is a list
+			u.count = math.Min(u.count, math.Max(row.Server.Unaccepted, 0))
+		}
 	}
 	if n > 0 {
-		u.known, u.mean, u.of = true, u.mean/n, u.of/n
+		u.mean, u.of = u.mean/n, u.of/n
 	}
+	if l := fullestList(f, series); l.Connections > 0 {
+		u.count, u.of = math.Min(u.count, float64(max(l.Unaccepted, 0))), float64(l.Connections)
+	}
+	for _, row := range ours[*record.ListenerRow](f, series) {
+		if queue := queueOf(row); queue >= 0 && f.ofServer(row.Host) && !f.isOver(row.TNs) {
+			u.count = math.Min(u.count, float64(queue))
+		}
+	}
+	u.known = n > 0 && !math.IsInf(u.count, 1)
 	u.files = filesOf(f, series)
 	return u
+}
+
+// isOver tells a reading from after the window: the run's connections are closed
+// then, and what waited takes their place.
+func (f *facts) isOver(tNs int64) bool { return float64(tNs) > f.windowS()*1e9 }
+
+// fullestList is the list with the most connections, and of these the one with the
+// fewest that wait: others were made while connections were opened, again as well.
+func fullestList(f *facts, series *record.Series) (fullest record.Listing) {
+	for _, row := range append(setup[*record.SocketsRow](f, series), ours[*record.SocketsRow](f, series)...) {
+		l := row.Listed
+		if f.ofServer(row.Host) && !f.isOver(row.TNs) && (l.Connections > fullest.Connections || l.Connections == fullest.Connections && l.Unaccepted < fullest.Unaccepted) {
+			fullest = l
+		}
+	}
+	return fullest
+}
+
+// queueOf is how many connections wait at all listeners; -1 where that of one is
+// not known.
+func queueOf(row *record.ListenerRow) int {
+	sum := 0
+	for _, l := range row.Listeners {
+		if l.Queue < 0 {
+			return -1
+		}
+		sum += l.Queue
+	}
+	if len(row.Listeners) == 0 {
+		return -1
+	}
+	return sum
 }
 
 func filesOf(f *facts, series *record.Series) filesFacts {
@@ -67,13 +111,25 @@ func filesOf(f *facts, series *record.Series) filesFacts {
 			may[row.PID] = row.FilesMax
 		}
 	}
-	for _, row := range observed[*record.ProcessRow](f, series) {
-		limit := may[row.PID]
-		if row.Role != record.RoleSubject || row.Host != f.subject.host || limit <= 0 || row.OpenFiles <= 0 {
+	// Looks are seldom: where the window has none, the last one before it counts.
+	looks := map[int]*record.ProcessRow{}
+	for _, row := range append(setup[*record.ProcessRow](f, series), observed[*record.ProcessRow](f, series)...) {
+		if row.Role != record.RoleSubject || row.Host != f.subject.host || row.OpenFiles <= 0 || f.isOver(row.TNs) {
 			continue
 		}
-		if !worst.known || float64(row.OpenFiles)*float64(worst.may) > float64(worst.open)*float64(limit) {
-			worst = filesFacts{true, row.PID, row.Comm, row.OpenFiles, int(min(limit, math.MaxInt32))}
+		if was := looks[row.PID]; was == nil || was.TNs < 0 || row.OpenFiles > was.OpenFiles {
+			looks[row.PID] = row
+		}
+	}
+	for _, pid := range slices.Sorted(maps.Keys(looks)) {
+		row, limit := looks[pid], may[pid]
+		if limit <= 0 {
+			continue
+		}
+		// The limit is one of the descriptors' numbers: inherited ones may be above it.
+		open := min(int64(row.OpenFiles), limit)
+		if !worst.known || float64(open)*float64(worst.may) > float64(worst.open)*float64(limit) {
+			worst = filesFacts{true, row.PID, row.Comm, int(open), int(min(limit, math.MaxInt32))}
 		}
 	}
 	return worst
@@ -84,14 +140,14 @@ func filesOf(f *facts, series *record.Series) filesFacts {
 // their turn.
 func (f *facts) neverAccepted() float64 {
 	u, run := &f.unaccepted, f.run
-	if !u.known || u.mean < 1 || u.least < u.mean*unacceptedStays || run.Spec.NewConnections {
+	if !u.known || u.count < 1 || u.mean < u.count*unacceptedSeen || run.Spec.NewConnections {
 		return 0
 	}
 	// Those opened again in place of one that timed out do not come and go.
 	if again := float64(run.Load.Reconnects); again > reconnectShare*float64(run.Requests.Completed) && again > 2*f.timeouts {
 		return 0
 	}
-	return math.Round(u.mean)
+	return u.count
 }
 
 // unacceptedSays is how many connections wait to be accepted, and why if that is
@@ -136,7 +192,7 @@ func (f *facts) unacceptedEvidence() []record.Evidence {
 	u := &f.unaccepted
 	var list []record.Evidence
 	if n := f.neverAccepted(); n > 0 {
-		list = append(list, evidence("series.sockets.server.unaccepted", u.mean, "connections", "%.0f of %.0f connections were in the accept queue in every sample: no process holds them", n, math.Round(u.of)))
+		list = append(list, evidence("series.sockets.listed.unaccepted", n, "connections", "%.0f of %.0f connections stayed in the accept queue: no process holds them", n, math.Round(u.of)))
 		if a := &f.accept; a.limit > 0 {
 			list = append(list, evidence("series.listener.queue", float64(a.queue), "connections", "up to %d connections waited in the accept queue, whose limit is %d", a.queue, a.limit))
 		}
