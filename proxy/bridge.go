@@ -20,15 +20,22 @@ import (
 // crypto/tls. The loop sees a connection that is open at once; one that cannot be
 // made ends before its response.
 
-// bridge opens a connection for the loop to a destination with TLS. torn is set
-// before an end of it that is not the destination's word: without close_notify
-// somebody on the way may have cut it (RFC 8446, section 6.1).
-func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, torn *atomic.Bool, err error) {
+// bridge is what a loop asks of its bridge's far side when the near one has ended.
+type bridge struct {
+	// torn: this end is not the destination's word. Without close_notify somebody on
+	// the way may have cut it (RFC 8446, section 6.1).
+	torn atomic.Bool
+	// failed is why the connection could not be made.
+	failed atomic.Pointer[string]
+}
+
+// bridge opens a connection for the loop to a destination with TLS.
+func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, far *bridge, err error) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, nil, os.NewSyscallError("socketpair", err)
 	}
-	torn = new(atomic.Bool)
+	b := new(bridge)
 	file := os.NewFile(uintptr(pair[1]), "bridge")
 	p.tasks.Go(func() {
 		near, err := net.FileConn(file) // duplicates
@@ -46,14 +53,39 @@ func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, torn *atomic.
 		cancel()
 		if err != nil {
 			p.fail(fmt.Sprintf("destination %s: %v", u.key, err))
+			why := unbridged(err)
+			b.failed.Store(&why)
 			return
 		}
 		defer far.Close()
 		stop := context.AfterFunc(p.over, func() { raw.Close(); near.Close() })
 		defer stop()
-		span(near.(*net.UnixConn), far, raw, torn)
+		span(near.(*net.UnixConn), far, raw, &b.torn)
 	})
-	return pair[0], torn, nil
+	return pair[0], b, nil
+}
+
+// unbridged is the cause as clients may see it: without names and addresses.
+func unbridged(err error) string {
+	var name *net.DNSError
+	var call *net.OpError
+	var untrusted *tls.CertificateVerificationError
+	var late net.Error
+	switch {
+	case errors.As(err, &late) && late.Timeout():
+		return "connect: timeout"
+	case errors.As(err, &name):
+		return "connect: " + name.Err
+	case errors.As(err, &untrusted):
+		return "TLS: the destination's certificate is not accepted"
+	case errors.As(err, &call) && call.Op == "dial":
+		var code syscall.Errno
+		if errors.As(err, &code) {
+			return "connect: " + code.Error()
+		}
+		return "connect: " + call.Err.Error()
+	}
+	return "TLS: the handshake failed"
 }
 
 // rawConn knows whether the peer has ended the connection below TLS. crypto/tls

@@ -147,6 +147,7 @@ func (x *exchange) route(clean, query []byte) {
 	case loc.redirect != nil:
 		x.redirect()
 	case loc.files != nil:
+		x.destination = loc.destinations[0]
 		x.serveFile(loc.files, clean)
 	default:
 		x.dispatch(x.key(loc.balanceKey, head, clean), clean)
@@ -202,6 +203,8 @@ func (x *exchange) asksUpgrade(head []byte) bool {
 // dispatch chooses a destination and asks it for a connection. clean is the path
 // for files, nil where the request comes again.
 func (x *exchange) dispatch(key uint64, clean []byte) {
+	status, why := x.status, x.why // of the attempt before
+	x.status, x.why = 0, ""
 	d := x.choose(key)
 	loc := x.location
 	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.loop.now) && x.tried&triedFallback == 0 {
@@ -214,7 +217,7 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 		x.client.loop.counts.noDestination++
 		x.answerLater(503, "no destination is able to answer", 1e9)
 	case d == nil:
-		x.answer(502, "no destination has answered")
+		x.answer(int(status), why)
 	case d.files != nil:
 		x.destination = d
 		if clean == nil {
@@ -322,6 +325,7 @@ func (x *exchange) failed(status int, why string, sent, stale bool) {
 		l.counts.retriesRefused++
 		again = false
 	}
+	x.status, x.why = uint16(status), why
 	if again {
 		x.tries++
 		l.counts.retries++
@@ -334,7 +338,6 @@ func (x *exchange) failed(status int, why string, sent, stale bool) {
 		x.dispatch(0, nil)
 		return
 	}
-	x.why = why
 	x.answer(status, why)
 }
 

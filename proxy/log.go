@@ -202,7 +202,16 @@ func (x *exchange) fieldOf(head []byte, name string) []byte {
 	return x.client.loop.field(head, name)
 }
 
-// logCombined is the format of that name, as other servers write it.
+// cause of a failure, "" where there is none.
+func (x *exchange) cause() string {
+	if x.why == "" && x.status >= 500 {
+		return "the destination answered so"
+	}
+	return x.why
+}
+
+// logCombined is the format of that name, as other servers write it. Behind an answer
+// of 500 and above, and behind one that was cut, stand the cause and the destination.
 func (x *exchange) logCombined(g *logBuffer, head []byte) {
 	b := x.appendClient(g.b, head)
 	b = append(b, " - - ["...)
@@ -223,7 +232,18 @@ func (x *exchange) logCombined(g *logBuffer, head []byte) {
 	b = appendSafe(b, orDash(x.fieldOf(head, "referer")))
 	b = append(b, "\" \""...)
 	b = appendSafe(b, orDash(x.fieldOf(head, "user-agent")))
-	g.b = append(b, "\"\n"...)
+	b = append(b, '"')
+	if why := x.cause(); why != "" && (x.status < 400 || x.status >= 499) {
+		b = append(appendSafe(append(b, ` "`...), []byte(why)), '"')
+		b = append(b, ` "`...)
+		if x.destination != nil {
+			b = appendSafe(b, []byte(x.destination.name))
+		} else {
+			b = append(b, '-')
+		}
+		b = append(b, '"')
+	}
+	g.b = append(b, '\n')
 }
 
 // appendJSON appends an object; of a long text no more than most bytes.
@@ -254,10 +274,10 @@ func (x *exchange) appendJSON(b, stamp, head []byte, took int64, most int) []byt
 		text("location", []byte(x.location.id))
 	}
 	if x.destination != nil {
-		text("destination", []byte(x.destination.id))
+		text("destination", []byte(x.destination.name))
 	}
-	if x.why != "" {
-		text("error", []byte(x.why))
+	if why := x.cause(); why != "" {
+		text("error", []byte(why))
 	}
 	return append(b, '}')
 }

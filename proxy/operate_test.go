@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -73,6 +74,58 @@ func TestAccessLog(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(lines[1]), &one); err != nil || one["status"] != 400.0 || one["error"] != "malformed request line" {
 			t.Errorf("%v %v", one, err)
+		}
+	}
+}
+
+// TestCauses: every format of the log, the traces and the page have one cause of a
+// failure, the one that it had, and the log names the destination, with an id or
+// without.
+func TestCauses(t *testing.T) {
+	closed := faultyServer(t, faulty.Every(faulty.Close()))
+	closed.Refuse()
+	broken := faultyServer(t, faulty.Every(faulty.Head(), faulty.Write("HTTP/1.1 2x0 OK\r\n\r\n"), faulty.Close()))
+	silent := faultyServer(t, faulty.Every(faulty.Head(), faulty.Close()))
+	stalled := faultyServer(t, faulty.Every(faulty.Head(), faulty.Stall()))
+	ill := faultyServer(t, faulty.Every(faulty.Answer(faulty.Response("507 No", "", "no"))))
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(untrusted.Close)
+	plain := faultyServer(t, faulty.Every(faulty.Write("HTTP/1.1 400 Bad Request\r\n\r\n"), faulty.Close()))
+	for _, k := range []struct {
+		uri, id string
+		status  int
+		why     string
+	}{
+		{"http://" + closed.Address(), "", 502, "connect: connection refused"},
+		{"http://" + closed.Address(), "api", 502, "connect: connection refused"},
+		{"http://" + broken.Address(), "", 502, "the destination's response: malformed status line"},
+		{"http://" + silent.Address(), "", 502, "the destination closed the connection before its response"},
+		{"http://" + stalled.Address(), "", 504, "the destination took too long to answer"},
+		{"http://" + ill.Address(), "", 507, "the destination answered so"},
+		{untrusted.URL, "", 502, "TLS: the destination's certificate is not accepted"},
+		{"https://" + closed.Address(), "", 502, "connect: connection refused"},
+		{"https://" + plain.Address(), "", 502, "TLS: the handshake failed"},
+	} {
+		name := firstOf(k.id, k.uri)
+		for _, format := range []string{"combined", "json"} {
+			file := filepath.Join(t.TempDir(), "log")
+			patience := map[bool]string{true: "[locations.timeouts]\nresponse = \"50ms\""}[k.status == 504]
+			r := run(t, "auto", strings.Replace(to(k.uri, patience), "uri =", "id = \""+k.id+"\"\nuri =", 1)+"[log]\naccess = \""+file+"\"\nformat = \""+format+"\"\ntraces = 1\n")
+			page := dial(t, r.addr).status("/", k.status)
+			if k.status != 507 && !strings.Contains(page, ">"+escape(k.why)+".<") {
+				t.Errorf("%s: the page says %s", k.why, page)
+			}
+			traces, err := r.Traces()
+			if err != nil || len(traces) != 1 || !strings.Contains(string(traces[0].Line), `"destination":"`+name+`","error":"`+k.why+`"`) {
+				t.Errorf("%s: the trace is %+v %v", k.why, traces, err)
+			}
+			r.stop()
+			text, err := os.ReadFile(file)
+			want := map[string]string{"combined": ` "` + k.why + `" "` + name + "\"\n", "json": `"destination":"` + name + `","error":"` + k.why + "\"}\n"}[format]
+			if err != nil || !strings.HasSuffix(string(text), want) {
+				t.Errorf("%s: %q %v, want %q at its end", format, text, err, want)
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"strconv"
-	"sync/atomic"
 	"syscall"
 
 	"ceiling/internal/http1"
@@ -38,8 +37,8 @@ type peer struct {
 	client    *client // nil: nobody
 	in        *parcel // a response's head that came in parts
 	response  http1.Body
-	length    int64        // of the response's body; 0 where it is not known
-	torn      *atomic.Bool // of a bridge: its end is not to be believed; nil without one
+	length    int64   // of the response's body; 0 where it is not known
+	far       *bridge // nil without one
 }
 
 // connected ends a connect.
@@ -372,9 +371,16 @@ func (p *peer) ended(err syscall.Errno) {
 		p.loop.counts.idlePeersClosed++
 		p.drop()
 	case peerHead:
-		p.give(502, "the destination closed the connection before its response", false)
+		why := "the destination closed the connection before its response"
+		if p.far != nil {
+			if failed := p.far.failed.Load(); failed != nil {
+				p.loop.counts.connectErrors++
+				why = *failed
+			}
+		}
+		p.give(502, why, false)
 	case peerBody:
-		if err == 0 && p.response.UntilClose() && (p.torn == nil || !p.torn.Load()) {
+		if err == 0 && p.response.UntilClose() && (p.far == nil || !p.far.torn.Load()) {
 			p.keep = false
 			p.response = http1.Body{}
 			if c := p.client; c.x.packer != nil {

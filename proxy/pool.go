@@ -151,13 +151,13 @@ func (p *pool) unreachable(peer *peer, status int, why string) {
 
 // bridge opens a connection that others encrypt. It is there at once.
 func (p *pool) bridge(x *exchange) {
-	fd, torn, err := p.loop.proxy.bridge(p.upstream, time.Duration(x.location.connect))
+	fd, far, err := p.loop.proxy.bridge(p.upstream, time.Duration(x.location.connect))
 	if err != nil {
 		p.loop.counts.connectErrors++
 		x.failed(503, err.Error(), false, false)
 		return
 	}
-	peer := &peer{pool: p, client: x.client, torn: torn}
+	peer := &peer{pool: p, client: x.client, far: far}
 	p.loop.adopt(&peer.conn, peer, fd)
 	p.open++
 	x.peer = peer

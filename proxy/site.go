@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ceiling/internal/secret"
 	"ceiling/proxy/config"
 	"ceiling/proxy/route"
 )
@@ -58,6 +59,7 @@ type location struct {
 // destination is one place that a location's requests may go to.
 type destination struct {
 	id       string
+	name     string    // for the log: the id, else the URI
 	upstream *upstream // nil for files
 	files    *fileSite
 	weight   int
@@ -254,7 +256,7 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 	if err != nil {
 		return nil, err
 	}
-	dest := &destination{id: d.ID, weight: d.Weight, base: target.Base, seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.Host}
+	dest := &destination{id: d.ID, name: firstOf(d.ID, secret.Plain().URL(d.URI)), weight: d.Weight, base: target.Base, seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.Host}
 	if d.Host == "upstream" {
 		dest.host = target.Host
 	}
