@@ -51,7 +51,8 @@ type uring struct {
 	epoch    uint32
 	deferred []Tag // sends and closes behind a send of the same epoch
 	spare    []Tag
-	rearm    []Tag            // multishots the kernel ended
+	rearm    []Tag            // receives and accepts the kernel ended
+	served   []Tag            // those of them that had data: behind the others, who found no buffer
 	resting  rest             // listeners that wait for descriptors or memory
 	keep     []unsafe.Pointer // what unsubmitted entries point at, of connections that were closed
 	broken   error            // of a submission that no wait has returned
@@ -119,11 +120,11 @@ func (u *uring) wait(p Patience) ([]Event, error) {
 		u.held = u.held[:0]
 	}
 	u.events = u.events[:0]
-	u.rearm, p.Timeout = u.resting.over(u.rearm, p.Timeout)
+	u.rearm, p.Timeout = u.resting.over(append(u.rearm, u.served...), p.Timeout)
 	for _, t := range u.rearm {
 		u.armAgain(t)
 	}
-	u.rearm = u.rearm[:0]
+	u.rearm, u.served = u.rearm[:0], u.served[:0]
 	for len(u.deferred) > 0 {
 		if err := u.round(Patience{}); err != nil {
 			return nil, err
