@@ -84,8 +84,8 @@ func (w *worker) stayAlone() {
 	past := w.now - a.begunNs
 	enough := past >= int64(w.Lone) && len(a.ServiceNs) >= loneLeast || past >= lonePatience*int64(w.Lone) || len(a.ServiceNs) >= loneMost || a.Failed > 0
 	switch {
-	case a.busy && enough && w.conns[a.on].onWire == 0:
-		w.withdraw(a.on)
+	case a.busy && enough && w.conns[a.on].onWire == 0 && (w.conns[a.on].resend == 0 || past >= 2*lonePatience*int64(w.Lone)):
+		w.withdraw(a.on) // one that is to go out again is about to
 		w.endAlone()
 	case a.busy:
 	case enough:

@@ -23,6 +23,7 @@ type ground struct {
 	noCPUs       string
 	noNamespaces string
 	noCgroup     string
+	noDisk       string
 	// paths of the software that was looked for, and packages of what is not
 	// there, by name.
 	paths, missing map[string]string
@@ -44,6 +45,9 @@ func survey(ctx context.Context) (ground, error) {
 	}
 	if err != nil {
 		g.noCgroup = "no CPU cgroup can be made: " + err.Error()
+	}
+	if inMemory(os.TempDir()) {
+		g.noDisk = "temporary files are kept in memory, where a sync does nothing"
 	}
 	if ln, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		g.inet6 = true
@@ -94,8 +98,8 @@ func (g *ground) lacks(n need) string {
 		return g.noNamespaces
 	case n.cgroup && g.noCgroup != "":
 		return g.noCgroup
-	case n.disk && inMemory(os.TempDir()):
-		return "temporary files are kept in memory, where a sync does nothing"
+	case n.disk && g.noDisk != "":
+		return g.noDisk
 	}
 	return g.lacksSoftware(strings.Fields(n.software))
 }
