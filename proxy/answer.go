@@ -69,11 +69,11 @@ func (x *exchange) redirect() {
 	if !x.complete {
 		c.closing = true
 	}
-	path, query, _ := strings.Cut(string(x.request.Target), "?")
-	for strings.HasPrefix(path, "//") { // behind a "{path}" in front it would name another host
-		path = path[1:]
+	if len(x.request.Host) == 0 && strings.Contains(r.To, "{host}") {
+		x.answer(400, "the redirect needs a Host field")
+		return
 	}
-	to := strings.NewReplacer("{host}", string(x.request.Host), "{path}", path, "{query}", query).Replace(r.To)
+	to := x.target(r.To)
 	x.status, x.refused = uint16(r.Status), true
 	out := c.buffer()
 	b := fmt.Appendf(out.b, "HTTP/1.1 %d %s\r\nLocation: %s\r\nContent-Length: 0\r\n", r.Status, http.StatusText(r.Status), to)
@@ -85,6 +85,45 @@ func (x *exchange) redirect() {
 	b = c.appendConnection(b)
 	out.b = append(b, "\r\n"...)
 	c.finish()
+}
+
+// target fills the request's parts into a redirection's.
+func (x *exchange) target(to string) string {
+	_, path, query := route.SplitTarget(x.request.Target)
+	for len(path) > 1 && path[0] == '/' && path[1] == '/' { // behind a "{path}" in front it would name another host
+		path = path[1:]
+	}
+	bare := string(withoutPort(x.request.Host))
+	host := string(x.request.Host)
+	if scheme, _, found := strings.Cut(to, "://"); found && !strings.EqualFold(scheme, x.scheme()) {
+		host = bare // the port is that of the other scheme
+	}
+	asked := func(mark string) string {
+		if len(query) == 0 {
+			return ""
+		}
+		return mark + string(query)
+	}
+	return strings.NewReplacer("{host}:", bare+":", "{host}", host, "{path}", string(path),
+		"?{query}", asked("?"), "&{query}", asked("&"), "{query}", asked("")).Replace(to)
+}
+
+// scheme is that of the client, by the word of a trusted proxy too.
+func (x *exchange) scheme() string {
+	c := x.client
+	if head := x.head(); c.trusted && head != nil {
+		if proto := x.fieldOf(head, "x-forwarded-proto"); len(proto) > 0 {
+			return string(proto)
+		}
+	}
+	return c.scheme
+}
+
+func withoutPort(host []byte) []byte {
+	if i := bytes.LastIndexByte(host, ':'); i >= 0 && host[len(host)-1] != ']' {
+		return host[:i]
+	}
+	return host
 }
 
 // mustBeSecure tells whether the request came in the clear where the configuration
@@ -103,10 +142,7 @@ func (x *exchange) toSecure() {
 	if !x.complete {
 		c.closing = true
 	}
-	host, port := x.request.Host, l.site.securePort
-	if i := bytes.LastIndexByte(host, ':'); i >= 0 && host[len(host)-1] != ']' {
-		host = host[:i]
-	}
+	host, port := withoutPort(x.request.Host), l.site.securePort
 	x.status, x.refused = 308, true
 	out := c.buffer()
 	b := append(appendStatus(out.b, 308), "Location: https://"...)

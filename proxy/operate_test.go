@@ -355,6 +355,48 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
+// TestRedirectParts: the query with its mark or nothing, and no port of another
+// scheme; the first is the example of docs/proxy-config.md.
+func TestRedirectParts(t *testing.T) {
+	text, err := os.ReadFile("../docs/proxy-config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?m)^\\| `redirect` \\| none \\| `(\\{.*?\\})`, see").FindSubmatch(text)
+	if example == nil {
+		t.Fatal("there is no example")
+	}
+	documented := string(example[1])
+	to := func(to string) string { return "{ to = \"" + to + "\" }" }
+	for _, k := range []struct{ redirect, target, host, proto, want string }{
+		{documented, "/x?y=1&z=?", "a:8080", "", "308 https://a/x?y=1&z=?"},
+		{documented, "/x", "a:8080", "", "308 https://a/x"},
+		{documented, "/x?", "a", "", "308 https://a/x"},
+		{documented, "/", "[::1]:8080", "", "308 https://[::1]/"},
+		{documented, "/", "[::1]", "", "308 https://[::1]/"},
+		{documented, "/x", "a:8443", "https", "308 https://a:8443/x"},
+		{documented, "http://a:8080/x?{host}", "a:8080", "", "308 https://a/x?{host}"},
+		{documented, "/", "", "", "400 "},
+		{to("https://{host}:8443{path}"), "/x?y", "a:8080", "", "308 https://a:8443/x"},
+		{to("HTTPS://{host}/"), "/", "a:8080", "", "308 HTTPS://a/"},
+		{to("http://{host}{path}?a=b&{query}"), "/x?y=1", "a:8080", "", "308 http://a:8080/x?a=b&y=1"},
+		{to("http://{host}{path}?a=b&{query}"), "/x", "a:8443", "https", "308 http://a/x?a=b"},
+		{to("//{host}/q/{query}"), "/x?y", "a:8080", "", "308 //a:8080/q/y"},
+	} {
+		r := run(t, "auto", "workers = 1\nlisten = [\"127.0.0.1:0\"]\ntrust = [\"localhost\"]\n[[locations]]\nredirect = "+k.redirect+"\n")
+		l := dial(t, r.addr)
+		if k.host == "" {
+			l.say("GET " + k.target + " HTTP/1.0\r\n\r\n")
+		} else {
+			l.say("GET " + k.target + " HTTP/1.1\r\nHost: " + k.host + "\r\nX-Forwarded-Proto: " + k.proto + "\r\n\r\n")
+		}
+		res, _ := l.answer("GET")
+		if got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Location")); got != k.want {
+			t.Errorf("%s for %s at %q, %s: %s, want %s", k.redirect, k.target, k.host, k.proto, got, k.want)
+		}
+	}
+}
+
 // TestTraces: the last requests of all loops, the newest first, and no more than
 // were asked for; long texts are cut, and there is one credential for them.
 func TestTraces(t *testing.T) {

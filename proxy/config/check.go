@@ -226,6 +226,9 @@ func (k *checker) actions(l *Location, at *places, key string) {
 		if r.To == "" || !fieldText(r.To) {
 			k.add(at, key+".redirect", "redirect: to %q", r.To)
 		}
+		if left := strings.NewReplacer("{host}", "", "{path}", "", "{query}", "").Replace(r.To); strings.ContainsAny(left, "{}") {
+			k.add(at, key+".redirect", "redirect: to %q: {host}, {path} and {query} are known", r.To)
+		}
 	}
 	if l.Balance == "" {
 		l.Balance = "round_robin"

@@ -176,7 +176,8 @@ type Destination struct {
 }
 
 // Redirect answers 301, 302, 303, 307 or 308 (the default). {host}, {path} and
-// {query} in To stand for the request's.
+// {query} in To stand for the request's; "?{query}" is nothing where there is no
+// query, and {host} has no port where To has another scheme or a port.
 type Redirect struct {
 	To     string `toml:"to"`
 	Status int    `toml:"status"`

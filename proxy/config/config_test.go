@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,5 +257,32 @@ destinations = [{ uri = "http://a" }]
 	}
 	if c := parse(t, "[hypertext.limitation]\nmax_qps = -1\n[telemetry]\ncapture_traces = true\n"); len(c.Unserved) > 0 || c.Limits.RequestsPerClient != 0 || c.Log.Traces != 256 {
 		t.Errorf("%+v %+v %+v", c.Unserved, c.Limits, c.Log)
+	}
+}
+
+// TestExamplesInTheDocs: what docs/proxy-config.md shows is read without a mistake.
+func TestExamplesInTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/proxy-config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?ms)^```toml\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
+	tables := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|.*?`(\\{ .*? \\})`").FindAllStringSubmatch(string(page), -1)
+	if len(examples) < 2 || len(tables) < 5 {
+		t.Fatalf("%d examples and %d in tables: the page or this test is broken", len(examples), len(tables))
+	}
+	for _, e := range examples {
+		parse(t, e[1])
+	}
+	for _, e := range tables {
+		line, where := e[1]+" = "+e[2]+"\n", "[[locations]]\n"
+		if slices.Contains([]string{"health", "eject"}, e[1]) {
+			where += "[[locations.destinations]]\nuri = \"http://127.0.0.1:1\"\n" + line
+		} else {
+			where += line + "[[locations.destinations]]\nuri = \"http://127.0.0.1:1\"\n"
+		}
+		if _, err := Parse("docs", []byte(where)); err != nil {
+			t.Errorf("%s%v", where, err)
+		}
 	}
 }
