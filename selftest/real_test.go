@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ceiling/record"
 	"ceiling/spec"
@@ -159,31 +158,5 @@ func TestUnconfirmedIsNoProof(t *testing.T) {
 // TestRealPlantsAreNamed is the short form, of what .ci/deps installs. All of
 // them: ceiling selftest --real.
 func TestRealPlantsAreNamed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures: not with the race detector")
-	}
-	g := standing(t)
-	only := []string{"python-sleep", "python-gil", "nginx-gzip", "nginx-limit-req"}
-	results, err := Run(t.Context(), Options{Seed: 1, Real: true, Only: only, Program: programName, Patience: 5 * time.Second, Note: func(text string) { t.Log(text) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(results) != len(only) {
-		t.Fatalf("%d results of %d", len(results), len(only))
-	}
-	for i := range results {
-		r := &results[i]
-		var text strings.Builder
-		if err := WriteRow(&text, *r); err != nil {
-			t.Fatal(err)
-		}
-		switch {
-		case r.Judged == Right:
-			t.Log(text.String())
-		case r.Judged == NotRun && (g.noCPUs != "" || strings.HasPrefix(r.Why, "not installed")), r.Judged == Disturbed, r.Judged == Unconfirmed && r.Others > othersMax:
-			t.Log(text.String()) // told, and no proof of anything
-		default:
-			t.Error(text.String())
-		}
-	}
+	areNamed(t, Options{Seed: 1, Real: true, Only: []string{"python-sleep", "python-gil", "nginx-gzip", "nginx-limit-req"}})
 }
