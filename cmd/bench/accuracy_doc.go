@@ -373,7 +373,9 @@ func (d *doc) pairs(list []Trial) {
 		if p.Alarm {
 			alarms++
 		}
-		others = append(others, p.Others)
+		if p.Others != nil {
+			others = append(others, *p.Others)
+		}
 	}
 	d.line("")
 	d.line("**%s in %s of a server with itself** (`ceiling compare`, %s; at most 5 in 100 are aimed at).", count(alarms, "false alarm"), count(same, "comparison"), tally(runMs))
@@ -383,7 +385,7 @@ func (d *doc) pairs(list []Trial) {
 	}
 	if len(others) > 0 {
 		m := spreadOf(others)
-		d.line("Other programs used %.1f cores of the host in the median comparison, %.1f at most.", m.Median, m.Max)
+		d.line("Other programs used %.1f cores of the host in the median of %s, %.1f at most.", m.Median, count(m.N, "comparison"), m.Max)
 	}
 	d.head("pair", "B differs by", "comparisons", "found", "false alarms", "no change shown", "could not tell", "metrics")
 	for _, c := range comparedOf(list) {
@@ -406,7 +408,7 @@ func (d *doc) pairs(list []Trial) {
 	d.line("\n\"no change shown\" and \"could not tell\" count metrics: each comparison has up to four (requests/s, p50, p99, the server's CPU per request).")
 	for i := range list {
 		if t := &list[i]; t.Pair.Alarm {
-			d.line("- alarm at %s: %s, %s; other programs used %.1f cores", t.Time.Format("15:04:05"), t.Pair.Pair, changesOf(t.Pair), t.Pair.Others)
+			d.line("- alarm at %s: %s, %s; %s", t.Time.Format("15:04:05"), t.Pair.Pair, changesOf(t.Pair), othersOf(t.Pair))
 		}
 	}
 }
@@ -421,4 +423,12 @@ func changesOf(p *PairTrial) string {
 	}
 	slices.Sort(list)
 	return strings.Join(list, ", ")
+}
+
+// othersOf is what other programs used meanwhile.
+func othersOf(p *PairTrial) string {
+	if p.Others == nil {
+		return "what other programs used was not recorded"
+	}
+	return fmt.Sprintf("other programs used %.1f cores", *p.Others)
 }

@@ -121,8 +121,9 @@ func (b *bench) ask(ctx context.Context, t *trials, k *pairKind, number int) {
 	if err == nil {
 		p := pairTrialOf(k, answer.Comparison)
 		p.Seed, p.Apart, p.RunMs, p.Runs = seed, apart, float64(b.comparedRun.Milliseconds()), len(answer.Runs)
+		p.Others = new(float64)
 		for i := range answer.Runs {
-			p.Others += answer.Runs[i].OtherCores / float64(len(answer.Runs))
+			*p.Others += answer.Runs[i].OtherCores / float64(len(answer.Runs))
 		}
 		err = t.add(b, Trial{Pair: p}, time.Since(begin))
 	}

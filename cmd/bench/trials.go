@@ -66,8 +66,9 @@ type PairTrial struct {
 	Intervals map[string]string `json:"intervals"` // of the change, by metric
 	Found     bool              `json:"found,omitempty"`
 	Alarm     bool              `json:"alarm"`
-	// Others used so many cores of the server's host, in the mean of the runs.
-	Others float64 `json:"others_cores"`
+	// Others used so many cores of the server's host, in the mean of the runs;
+	// the first lines of the ledger do not have it.
+	Others *float64 `json:"others_cores,omitempty"`
 }
 
 // readTrials reads the ledger; one that is not there has no lines.
