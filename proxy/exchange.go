@@ -205,12 +205,15 @@ func (x *exchange) asksUpgrade(head []byte) bool {
 func (x *exchange) dispatch(key uint64, clean []byte) {
 	status, why := x.status, x.why // of the attempt before
 	x.status, x.why = 0, ""
-	d := x.choose(key)
+	d := x.choose(key, (*destination).usable)
 	loc := x.location
 	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.loop.now) && x.tried&triedFallback == 0 {
 		x.client.loop.counts.fallbacks++
 		x.tried |= triedFallback
 		d = loc.fallback
+	}
+	if d == nil { // better one that may fail than nobody
+		d = x.choose(key, (*destination).recovering)
 	}
 	switch {
 	case d == nil && x.tries == 0:
@@ -238,8 +241,9 @@ func (x *exchange) cleanPath() []byte {
 	return clean
 }
 
-// choose asks the location's balance; nil when no destination is left.
-func (x *exchange) choose(key uint64) *destination {
+// choose asks the location's balance for one of the destinations that may be asked;
+// nil when none is left.
+func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *destination {
 	l, loc := x.client.loop, x.location
 	turn := loc.turn(l)
 	for {
@@ -253,7 +257,7 @@ func (x *exchange) choose(key uint64) *destination {
 			}
 			turn.choices[i] = route.Choice{
 				Weight: d.weight, Busy: busy, Seed: d.seed,
-				Usable: x.tried&(1<<(i&63)) == 0 && d.usable(l.now),
+				Usable: x.tried&(1<<(i&63)) == 0 && may(d, l.now),
 			}
 		}
 		i := turn.chooser.Choose(turn.choices, key)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -346,4 +347,58 @@ func TestTLSOnThePlainPort(t *testing.T) {
 			t.Errorf("%d waited for the time", n)
 		}
 	})
+}
+
+// TestRecovery: after all destinations were down there is no 503 once one answers a
+// health check, long before it counts as well.
+func TestRecovery(t *testing.T) {
+	a, b := okServer(t), okServer(t)
+	const health = "health = { path = \"/\", interval = \"20ms\", rise = 1000000, fall = 1 }\n"
+	r := run(t, "auto", to("http://"+a.Address())+health+"[[locations.destinations]]\nuri = \"http://"+b.Address()+"\"\n"+health)
+	state := func(of string) (s UpstreamStatus) {
+		sn, err := r.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range sn.Upstreams {
+			if u.Address == "http://"+of {
+				s = u
+			}
+		}
+		return s
+	}
+	for _, s := range []*faulty.Server{a, b} {
+		s.Refuse()
+		s.Kill()
+	}
+	until(t, "both are ill", func() bool { return state(a.Address()).State == "ill" && state(b.Address()).State == "ill" })
+	dial(t, r.addr).status("/", 503)
+	good := func() uint64 { s := state(b.Address()); return s.Checks - s.FailedChecks }
+	before := good()
+	if err := b.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a good check", func() bool { return good() > before })
+	for range 20 {
+		dial(t, r.addr).status("/", 200)
+	}
+	if s := state(b.Address()); s.State != "ill" {
+		t.Errorf("it is %s: the test shows nothing", s.State)
+	}
+}
+
+// TestEjectionEndsWithACheck: an ejection of an hour ends with the next good check.
+func TestEjectionEndsWithACheck(t *testing.T) {
+	var broken atomic.Bool
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
+		if broken.Load() {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	broken.Store(true)
+	r := run(t, "auto", to("http://"+o.addr)+"eject = { failures = 1, for = \"1h\", most = \"1h\" }\nhealth = { path = \"/health\", interval = \"20ms\", fall = 1000000 }\n")
+	dial(t, r.addr).status("/", 502)
+	dial(t, r.addr).status("/", 503)
+	broken.Store(false)
+	until(t, "it is asked again", func() bool { res, _ := dial(t, r.addr).get("/"); return res.StatusCode == 200 })
 }

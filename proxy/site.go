@@ -82,6 +82,9 @@ type replacement struct {
 
 func (d *destination) usable(now int64) bool { return d.upstream == nil || d.upstream.usable(now) }
 
+// recovering: see there. Files need no time for that.
+func (d *destination) recovering(int64) bool { return d.upstream != nil && d.upstream.recovering() }
+
 // bit is the destination's place in exchange.tried.
 func (loc *location) bit(d *destination) uint64 {
 	for i, other := range loc.destinations {

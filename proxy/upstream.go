@@ -24,7 +24,8 @@ type upstream struct {
 	idle      atomic.Int64 // ns a connection may be idle
 	gone      atomic.Bool  // not in the configuration any more
 
-	ill      atomic.Bool  // the health check says so
+	ill      atomic.Bool  // the health checks say so
+	answers  atomic.Bool  // the last health check was good
 	failures atomic.Int32 // in a row
 	until    atomic.Int64 // proxy's clock: ejected until then; 0 is not ejected
 	times    atomic.Int32 // ejections in a row
@@ -44,6 +45,10 @@ type upstream struct {
 func (u *upstream) usable(now int64) bool {
 	return !u.ill.Load() && u.until.Load() <= now
 }
+
+// recovering tells that it has answered its last check, if not as many as it takes
+// to be well.
+func (u *upstream) recovering() bool { return u.ill.Load() && u.answers.Load() }
 
 func (u *upstream) ejected() bool { return u.until.Load() != 0 }
 

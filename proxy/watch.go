@@ -162,8 +162,12 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 			return
 		}
 		u.checked.Add(1)
+		u.answers.Store(err == nil)
 		if err == nil {
 			good, bad = good+1, 0
+			if u.ejected() { // requests would be refused that it can answer
+				u.worked()
+			}
 		} else {
 			u.unwell.Add(1)
 			good, bad = 0, bad+1
