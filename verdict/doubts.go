@@ -41,9 +41,9 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 		}
 	}
 	if o := &f.outage; o.count > 0 {
-		meant := "a closed loop sends nothing meanwhile, so the latencies do not show it"
+		meant := "a closed loop sends nothing in that time, so its latencies do not show the outage"
 		if f.open {
-			meant = "requests that came due meanwhile left late, which the response times include"
+			meant = "requests due in that time were sent late, and their response times include the delay"
 		}
 		d.add("%s; %s", o.says(f), meant)
 	}

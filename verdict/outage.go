@@ -92,7 +92,7 @@ func (o *outageFacts) says(f *facts) string {
 		when = fmt.Sprintf("for %s in all: %d times, the longest %s", ns(o.ns), o.count, when[len("for "):])
 	}
 	if o.lasts {
-		when += ", and when the run ended"
+		when += ", until the run ended"
 	}
 	return "the server was unreachable " + when + kindsOf(connectKinds(f.run))
 }
