@@ -84,6 +84,10 @@ type NotMeasured struct {
 // GeneratorHeadroom is What of a run that does not know its generator's.
 const GeneratorHeadroom = "generator headroom"
 
+// OtherAddresses is What of a run against a name with several addresses, of which
+// one was chosen.
+const OtherAddresses = "the name's other addresses"
+
 // CPURow is /proc/stat over one interval.
 type CPURow struct {
 	ObservedHead

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"ceiling/internal/ring"
@@ -22,6 +23,7 @@ type target struct {
 	addr     netip.AddrPort // of a TCP target
 	unix     string         // path of a unix socket
 	local    bool           // an address of this host
+	chosen   string         // of several addresses of a name this one, and why; "" there was no choice
 }
 
 func (t target) String() string {
@@ -78,7 +80,18 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 	if len(ips) > 1 {
 		ip = firstThatAccepts(ctx, ips, a.Port)
 	}
-	return tcpTarget(ip, a.Port), nil
+	to := tcpTarget(ip, a.Port)
+	to.chosen = chosen(a.Host, ips, ip)
+	return to, nil
+}
+
+// chosen says which of a name's addresses gets all requests. Those of this host's
+// loopback are one server's.
+func chosen(host string, ips []netip.Addr, ip netip.Addr) string {
+	if len(ips) < 2 || !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !ip.IsLoopback() }) {
+		return ""
+	}
+	return fmt.Sprintf("%s has %d addresses: all requests went to %s, the first that accepted a connection", host, len(ips), ip)
 }
 
 // firstThatAccepts answers the first address where none accepts: the run then

@@ -106,6 +106,9 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
 		done.Threads, done.Connections = p.config.Threads, int(p.Share.Part(uint64(p.spec.Connections)))
 		p.reserve(done)
 	}
+	if p.Load && p.target.chosen != "" {
+		p.tell([]record.NotMeasured{{What: record.OtherAddresses, Why: p.target.chosen, Part: true}})
+	}
 	p.tell(p.watch.missing)
 	done.Profiles, done.CPUProfile = p.profiler.list, p.profiler.raw
 	p.tell(p.profiler.missing)

@@ -73,7 +73,7 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 	if len(text) > urlMax {
 		return fail(fmt.Errorf("%d bytes are too many; at most %d", len(text), urlMax))
 	}
-	if err := checkVisible(text); err != nil {
+	if err := checkVisible(text, socketPathEnd(text)); err != nil {
 		return fail(err)
 	}
 	noFragment, _, _ := strings.Cut(text, "#")
@@ -264,11 +264,24 @@ func socketAddress(path string) (Address, error) {
 	return Address{Network: Unix, Path: path}, nil
 }
 
+// socketPathEnd is where the path of a socket ends in a text that begins with
+// unix:, 0 in any other: it names a file, which may be called anything.
+func socketPathEnd(text string) int {
+	scheme, rest := splitScheme(text)
+	if scheme != "unix" {
+		return 0
+	}
+	path, _, _ := strings.Cut(rest, ":")
+	return len(text) - len(rest) + len(path)
+}
+
 // checkVisible refuses what RFC 3986 has no place for anywhere and what would
-// break the request line: blanks, control characters, anything beyond ASCII.
-func checkVisible(text string) error {
+// break the request line: blanks, control characters, anything beyond ASCII. Up
+// to free only control characters are refused.
+func checkVisible(text string, free int) error {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
+		case i < free && c >= 0x20 && c != 0x7f:
 		case c == ' ':
 			return fmt.Errorf("a blank at byte %d; write %%20", i+1)
 		case c < 0x20 || c == 0x7f:

@@ -33,6 +33,7 @@ func TestParseTarget(t *testing.T) {
 		{"my_host.example.com.", tcp("my_host.example.com.", 80), "my_host.example.com.:80", "/", "my_host.example.com."},
 		{"http://h/@me:x", tcp("h", 80), "h:80", "/@me:x", "h"},
 		{"unix:/run/x.sock:/path?q=1", unix("/run/x.sock"), "/run/x.sock", "/path?q=1", "localhost"},
+		{"unix:/run/a b/é.sock:/x", unix("/run/a b/é.sock"), "/run/a b/é.sock", "/x", "localhost"},
 		{"unix:/run/x.sock", unix("/run/x.sock"), "/run/x.sock", "/", "localhost"},
 		{"unix:/run/x.sock:?q", unix("/run/x.sock"), "/run/x.sock", "/?q", "localhost"},
 		{"unix:///run/x.sock:/a:b", unix("/run/x.sock"), "/run/x.sock", "/a:b", "localhost"},

@@ -182,10 +182,17 @@ func (t *Target) check() (Address, error) {
 	return addr, nil
 }
 
+// hostNever is what a Host field never has (RFC 9110 §7.2, RFC 3986 §3.2.2).
+const hostNever = " \t/?#@\\\"<>^`{|}"
+
 // checkMeaning refuses the fields that decide how a message is framed or what
 // becomes of its connection: the generator decides those.
 func (t *Target) checkMeaning(f Field) error {
 	switch strings.ToLower(f.Name) {
+	case "host":
+		if i := strings.IndexAny(f.Value, hostNever); i >= 0 {
+			return fmt.Errorf("header Host: %q is no host: %q at byte %d; give a name or an address, with a port where there is one", f.Value, f.Value[i], i+1)
+		}
 	case "content-length":
 		if f.Value != strconv.Itoa(t.bodyBytes()) {
 			return fmt.Errorf("header Content-Length: %s, but the body has %d bytes; leave it out, it is written by itself", quoteShort(f.Value), t.bodyBytes())

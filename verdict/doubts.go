@@ -200,6 +200,11 @@ func (d *doubts) ofTheWatching(f *facts) {
 	if f.subject.known && !f.subject.queue.known {
 		d.add("how long the server's threads wait for a CPU was not measured")
 	}
+	for _, n := range f.run.NotMeasured {
+		if n.What == record.OtherAddresses {
+			d.add("%s; give an address, or measure each", n.Why)
+		}
+	}
 	var late []string
 	for _, n := range f.lostLater {
 		late = append(late, n.What+f.of(n.Host)+" ("+n.Why+")")
