@@ -61,8 +61,12 @@ func (s *neighbourSampler) sample(at tick, emit Emit) error {
 			before.ticks = 0 // it began within the interval
 		}
 		if now.ticks > before.ticks && !at.first() {
+			cpu := -1 // the line is about the first thread, and others may have run elsewhere
+			if st.threads == 1 {
+				cpu = lastCPU(text)
+			}
 			s.used = append(s.used, record.Neighbour{
-				PID: pid, Comm: s.t.names.of(st.comm), CPUNs: int64(now.ticks-before.ticks) * tickNs, CPU: lastCPU(text),
+				PID: pid, Comm: s.t.names.of(st.comm), CPUNs: int64(now.ticks-before.ticks) * tickNs, CPU: cpu,
 			})
 		}
 	}

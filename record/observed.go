@@ -450,7 +450,7 @@ type Neighbour struct {
 	PID   int    `json:"pid"`
 	Comm  string `json:"comm"`
 	CPUNs int64  `json:"cpu_ns"` // of all its threads
-	CPU   int    `json:"cpu"`    // that it ran on last; -1 unknown
+	CPU   int    `json:"cpu"`    // that it ran on last; -1 unknown, or of several threads
 }
 
 // TCPRow is the host's (namespace's) TCP counters over one interval:

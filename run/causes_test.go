@@ -1,11 +1,13 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +33,8 @@ func serveCause(cause string) {
 	if err == nil {
 		fmt.Printf("%s serves on %s\n", kind, l.Addr())
 		switch kind {
+		case "hog":
+			err = hog()
 		case "accepts":
 			l = &stingy{l, make(chan struct{}, n)}
 		case "files":
@@ -39,13 +43,38 @@ func serveCause(cause string) {
 	}
 	if err == nil {
 		err = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(5 * time.Millisecond)
+			if kind == "works" {
+				burn(50 * time.Microsecond)
+			} else {
+				time.Sleep(5 * time.Millisecond)
+			}
 			fmt.Fprint(w, "ok")
 		}))
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
+
+// burn uses CPU for a time of a clock that does not stop while others have the CPU.
+func burn(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+	}
+}
+
+// hog burns for good, with ten times the weight of ordinary processes.
+func hog() error {
+	if err := os.WriteFile("/proc/self/comm", []byte(hogName), 0); err != nil {
+		return err
+	}
+	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, -10); err != nil {
+		return err
+	}
+	for {
+		burn(time.Second)
+	}
+}
+
+const hogName = "planted-hog"
 
 // stingy is a listener that accepts while fewer of its connections are open than
 // it has places.
@@ -73,12 +102,12 @@ func (c *stingyConn) Close() error {
 }
 
 // checkCause holds a verdict against what was planted.
-func checkCause(t *testing.T, v *record.Verdict, because, next string) {
+func checkCause(t *testing.T, v *record.Verdict, ceiling, because, next string) {
 	t.Helper()
-	if v.Ceiling == verdict.AcceptQueue && strings.Contains(v.Because, because) && strings.Contains(v.Next, next) {
+	if v.Ceiling == ceiling && strings.Contains(v.Because, because) && strings.Contains(v.Next, next) {
 		return
 	}
-	t.Errorf("%s, %s: %s\nnext: %s\nwant %q, next %q", v.Outcome, v.Ceiling, v.Because, v.Next, because, next)
+	t.Errorf("%s, %s: %s\nnext: %s\nwant %s: %q, next %q", v.Outcome, v.Ceiling, v.Because, v.Next, ceiling, because, next)
 	for _, e := range v.Evidence {
 		t.Log(e.Says)
 	}
@@ -91,7 +120,7 @@ func TestConnectionsNeverAccepted(t *testing.T) {
 		c := startAs(t, "RUN_TEST_CAUSE", "accepts 40")
 		s := specOf(c.Addr, "/")
 		s.Connections, s.Duration, s.Timeout = 64, time.Second, timeout
-		checkCause(t, &do(t, s).Run.Verdict, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
+		checkCause(t, &do(t, s).Run.Verdict, verdict.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
 	}
 }
 
@@ -125,5 +154,58 @@ func TestOpenFilesFull(t *testing.T) {
 		t.Fatalf("the server had %d files open at most: it is not at its limit of 50", n)
 	}
 	comm := filepath.Base(os.Args[0])
-	checkCause(t, v, fmt.Sprintf("process %d (%s) has 50 of 50 files open (RLIMIT_NOFILE)", c.PID, comm[:min(len(comm), 15)]), "open files above 50")
+	checkCause(t, v, verdict.AcceptQueue, fmt.Sprintf("process %d (%s) has 50 of 50 files open (RLIMIT_NOFILE)", c.PID, comm[:min(len(comm), 15)]), "open files above 50")
+}
+
+// TestNeighbourTakesTheCPU: another process has ten times the server's weight on
+// the server's only CPU, and is named with its pid.
+func TestNeighbourTakesTheCPU(t *testing.T) {
+	cpus := twoCPUs(t)
+	if os.Geteuid() != 0 {
+		t.Skip("a negative nice value needs root")
+	}
+	at := cpus[len(cpus)-1:]
+	server, other := startAsOn(t, at, "works 0"), startAsOn(t, at, "hog 0")
+	notStarved(t)
+	s := specOf(server.Addr, "/")
+	s.Connections, s.Duration, s.PinGenerator = 16, 1500*time.Millisecond, list(cpus[:1])
+	v := &do(t, s).Run.Verdict
+	who := fmt.Sprintf("%s (process %d)", hogName, other.PID)
+	checkCause(t, v, verdict.SharedCPU, who, "keep it off the server's CPUs")
+}
+
+// notStarved gives this process's threads, and those they start, more weight than
+// what else runs on the machine: not the generator shall be starved.
+func notStarved(t *testing.T) {
+	t.Helper()
+	weigh := func(nice int) {
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(task.Name())
+			if err == nil {
+				err = syscall.Setpriority(syscall.PRIO_PROCESS, tid, nice)
+			}
+			if err != nil && !errors.Is(err, syscall.ESRCH) {
+				t.Fatal(err)
+			}
+		}
+	}
+	weigh(-15)
+	t.Cleanup(func() { weigh(0) })
+}
+
+// startAsOn starts this binary as a server with a cause, on some CPUs.
+func startAsOn(t *testing.T, cpus []int, cause string) *Child {
+	t.Helper()
+	t.Setenv("RUN_TEST_CAUSE", cause)
+	c, err := StartChildOn(t.Context(), cpus, os.Args[0])
+	os.Unsetenv("RUN_TEST_CAUSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
 }

@@ -161,7 +161,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.clock = clockOf(f, series)
 	f.crowd = crowdOf(f, series)
 	f.peers = peersOf(f, series)
-	f.neighbours, f.atHomeToo = neighboursOf(f, series, f.subject.host), neighboursOf(f, series, f.homeHost)
+	f.neighbours, f.atHomeToo = neighboursOf(f, series, f.subject.host, f.serverCPUs), neighboursOf(f, series, f.homeHost, f.generatorCPUs)
 	f.behind = behindOf(f, series)
 	f.sleeps = sleepsOf(f, series)
 	f.crew = workersOf(f, series)
@@ -296,7 +296,8 @@ func (f *facts) generatorOwn() {
 		g.busy, g.where = some(b), "generator.busiest_worker"
 	}
 	if own.RunDelay >= 0 && g.busy.known {
-		g.delay = some(positive(own.RunDelay))
+		// The kernel counts a wait when it ends, so one from before the window may be in it.
+		g.delay = some(math.Min(positive(own.RunDelay), 1))
 	}
 	for _, w := range own.Workers {
 		busy := positive(w.Busy)

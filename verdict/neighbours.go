@@ -20,8 +20,9 @@ type neighbour struct {
 }
 
 // neighboursOf are the processes beside the server and the generator that used
-// CPU on a host in the window, where they last ran on one of some CPUs; most first.
-func neighboursOf(f *facts, series *record.Series, host string) []neighbour {
+// CPU on a host in the window, most first. One that last ran on another CPU than
+// these took none of them away, as far as a look tells.
+func neighboursOf(f *facts, series *record.Series, host string, cpus []int) []neighbour {
 	var list []neighbour
 	width := 0.0
 	for _, row := range observed[*record.NeighboursRow](f, series) {
@@ -30,6 +31,9 @@ func neighboursOf(f *facts, series *record.Series, host string) []neighbour {
 		}
 		width += float64(row.WidthNs)
 		for _, one := range row.Neighbours {
+			if one.CPU >= 0 && len(cpus) > 0 && !slices.Contains(cpus, one.CPU) {
+				continue
+			}
 			i := slices.IndexFunc(list, func(n neighbour) bool { return n.comm == one.Comm })
 			if i < 0 {
 				i = len(list)
