@@ -49,7 +49,7 @@ func (p *Proxy) bridge(u *upstream, within time.Duration) (fd int, far *bridge, 
 		if within > 0 {
 			ctx, cancel = context.WithTimeout(ctx, within)
 		}
-		raw, far, err := p.dialTLS(ctx, u.target.Address)
+		raw, far, err := u.dialTLS(ctx)
 		cancel()
 		if err != nil {
 			p.fail(fmt.Sprintf("destination %s: %v", u.key, err))
@@ -101,17 +101,17 @@ func (w *rawConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (p *Proxy) dialTLS(ctx context.Context, address string) (*rawConn, *tls.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
+func (u *upstream) dialTLS(ctx context.Context) (*rawConn, *tls.Conn, error) {
+	host, _, err := net.SplitHostPort(u.target.Address)
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.target.Address)
 	if err != nil {
 		return nil, nil, err
 	}
 	raw := &rawConn{Conn: conn}
-	far := tls.Client(raw, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, RootCAs: p.options.Roots, ServerName: host})
+	far := tls.Client(raw, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, RootCAs: u.roots, ServerName: host})
 	if err := far.HandshakeContext(ctx); err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}

@@ -2,15 +2,24 @@ package proxy
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"ceiling/proxy/config"
 )
 
 // TestSecureDestination: a destination with TLS, and one whose certificate nobody
@@ -51,6 +60,54 @@ func TestSecureDestination(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestAuthorityOfADestination: a file vouches for a destination, for its health checks
+// too, and another content of the file at a reload does not.
+func TestAuthorityOfADestination(t *testing.T) {
+	keepsNothing(t)
+	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(s.Close)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	write := func(der []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(s.Certificate().Raw)
+	text := to(s.URL) + "ca = \"" + file + "\"\nhealth = { path = \"/\", interval = \"20ms\", fall = 1000000 }\n"
+	r := run(t, "auto", text)
+	dial(t, r.addr).status("/", 200)
+	until(t, "two good checks", func() bool {
+		sn, err := r.Snapshot()
+		return err == nil && sn.Upstreams[0].Checks >= 2 && sn.Upstreams[0].FailedChecks == 0
+	})
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(nil, stranger, stranger, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(der)
+	if err := r.Reload(parse(t, text)); err != nil {
+		t.Fatal(err)
+	}
+	res, _ := dial(t, r.addr).get("/")
+	if res.StatusCode != 502 {
+		t.Errorf("after the reload with another authority: %s", res.Status)
+	}
+	write([]byte("none"))
+	if _, err := config.Parse("test.toml", []byte(text)); err == nil || !strings.Contains(err.Error(), "ca: "+file+" has no certificate in PEM") {
+		t.Errorf("a file without a certificate: %v", err)
+	}
+	if _, err := config.Parse("test.toml", []byte(strings.Replace(text, "https://", "http://", 1))); err == nil || !strings.Contains(err.Error(), "ca: ") {
+		t.Errorf("a destination without TLS: %v", err)
 	}
 }
 

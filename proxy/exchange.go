@@ -70,6 +70,9 @@ func (x *exchange) start() {
 	case string(q.Method) == "CONNECT":
 		c.refuse(405, "this is no forward proxy")
 		return
+	case string(q.Method) == "TRACE": // it would show a script the client's credentials (RFC 9110, section 9.3.8)
+		x.answer(405, "TRACE is not passed on")
+		return
 	case authority != nil && len(q.Host) > 0 && !bytes.EqualFold(authority, q.Host):
 		c.refuse(400, "the target and Host name different hosts")
 		return
@@ -368,7 +371,7 @@ func (x *exchange) lines() []http1.Line {
 // idempotent: RFC 9110, section 9.2.2.
 func (x *exchange) idempotent() bool {
 	switch string(x.request.Method) {
-	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE":
+	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE":
 		return true
 	}
 	return false

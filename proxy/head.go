@@ -96,6 +96,10 @@ func (x *exchange) passes(line *http1.Line, head []byte, drop []string) bool {
 		return false
 	case http1.Forwarded:
 		return x.client.trusted
+	case http1.RealIP:
+		if !x.client.trusted {
+			return false
+		}
 	case http1.Upgrade:
 		return x.upgrade
 	case http1.Host:

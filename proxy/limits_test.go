@@ -137,15 +137,15 @@ func TestBodyLimit(t *testing.T) {
 // X-Forwarded-* are kept; what came before is the client's own word.
 func TestTrust(t *testing.T) {
 	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
-		fmt.Fprintf(w, "%s|%s|%s", q.Header.Get("X-Forwarded-For"), q.Header.Get("X-Forwarded-Proto"), q.Header.Get("X-Forwarded-Host"))
+		fmt.Fprintf(w, "%s|%s|%s|%s", q.Header.Get("X-Forwarded-For"), q.Header.Get("X-Forwarded-Proto"), q.Header.Get("X-Forwarded-Host"), q.Header.Get("X-Real-IP"))
 	})
 	for _, k := range []struct{ trust, want string }{
-		{"127.0.0.0/8", "6.6.6.6, 10.0.0.1, 127.0.0.1|https|b"},
-		{"10.0.0.0/8", "127.0.0.1|http|a"},
+		{"127.0.0.0/8", "6.6.6.6, 10.0.0.1, 127.0.0.1|https|b|6.6.6.6"},
+		{"10.0.0.0/8", "127.0.0.1|http|a|"},
 	} {
 		r := run(t, "auto", fmt.Sprintf("trust = [%q]\n", k.trust)+to("http://"+o.addr))
 		l := dial(t, r.addr)
-		l.say("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n\r\n")
+		l.say("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nx-real-ip: 6.6.6.6\r\n\r\n")
 		if _, body := l.answer("GET"); body != k.want {
 			t.Errorf("%s: %s", k.trust, body)
 		}
@@ -401,4 +401,16 @@ func TestEjectionEndsWithACheck(t *testing.T) {
 	dial(t, r.addr).status("/", 503)
 	broken.Store(false)
 	until(t, "it is asked again", func() bool { res, _ := dial(t, r.addr).get("/"); return res.StatusCode == 200 })
+}
+
+// TestTraceMethod: a request that would show its own fields is not passed on.
+func TestTraceMethod(t *testing.T) {
+	s := okServer(t)
+	r := run(t, "auto", to("http://"+s.Address()))
+	l := dial(t, r.addr)
+	l.say("TRACE / HTTP/1.1\r\nHost: a\r\nCookie: secret\r\n\r\n")
+	if res, body := l.answer("TRACE"); res.StatusCode != 405 || strings.Contains(body, "secret") || s.Requests() != 0 {
+		t.Errorf("%s %q, %d requests at the destination", res.Status, body, s.Requests())
+	}
+	l.status("/", 200)
 }

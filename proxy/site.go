@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -307,6 +309,12 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 		}
 	}
 	u := &upstream{id: p.nextID(), key: target.Scheme + "://" + target.Address, target: target}
+	if u.roots = p.options.Roots; d.CA != "" {
+		u.roots = x509.NewCertPool()
+		if !u.roots.AppendCertsFromPEM(d.Roots) {
+			return nil, fmt.Errorf("destination %s: ca: %s has no certificate in PEM", d.URI, d.CA)
+		}
+	}
 	if d.MaxConnections > 0 {
 		if d.MaxConnections < p.processes() {
 			return nil, fmt.Errorf("destination %s: max_connections %d for %d workers; each needs one", d.URI, d.MaxConnections, p.processes())
@@ -325,6 +333,9 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 // upstreamKey tells upstreams apart: by their address, and the rules for it.
 func upstreamKey(d *config.Destination, target config.Target) string {
 	k := fmt.Sprintf("%s:%s max=%d queue=%d idle=%d eject=%v", target.Scheme, target.Address, d.MaxConnections, d.Queue, d.IdleConnections, d.Eject)
+	if d.CA != "" {
+		k += fmt.Sprintf(" ca=%x", sha256.Sum256(d.Roots)) // whom another file vouches for is another
+	}
 	if d.Health != nil {
 		k += fmt.Sprintf(" health=%+v", *d.Health)
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/x509"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ type upstream struct {
 	id     uint32 // dense: loops find their pool by it
 	key    string
 	target config.Target
+	roots  *x509.CertPool // whom a destination with TLS is held to; nil is the system's
 
 	addresses atomic.Pointer[[]ring.Sockaddr]
 	limit     atomic.Int64 // connections of each loop; 0 is no limit

@@ -146,7 +146,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 		scheme = "https://"
 	}
 	transport := &http.Transport{
-		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.options.Roots},
+		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: u.roots},
 		DisableKeepAlives: true, // it is the connecting too that is to be checked
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)

@@ -27,6 +27,7 @@ const (
 	ForwardedFor
 	ForwardedProto
 	ForwardedHost
+	RealIP
 	Via
 	Date
 	MaxForwards
@@ -253,7 +254,9 @@ func classify(name []byte) Known {
 			is = oneOf(name, "trailer", Trailer)
 		}
 	case 9:
-		is = oneOf(name, "forwarded", Forwarded)
+		if is = oneOf(name, "forwarded", Forwarded); is == Other {
+			is = oneOf(name, "x-real-ip", RealIP)
+		}
 	case 10:
 		if is = oneOf(name, "connection", Connection); is == Other {
 			is = oneOf(name, "keep-alive", KeepAlive)

@@ -39,7 +39,7 @@ func TestLines(t *testing.T) {
 }
 
 func TestClassify(t *testing.T) {
-	names := []string{"te", "via", "host", "date", "expect", "upgrade", "trailer", "forwarded", "connection", "keep-alive", "max-forwards", "content-length",
+	names := []string{"te", "via", "host", "date", "expect", "upgrade", "trailer", "forwarded", "x-real-ip", "connection", "keep-alive", "max-forwards", "content-length",
 		"http2-settings", "x-forwarded-for", "proxy-connection", "x-forwarded-host", "transfer-encoding", "x-forwarded-proto"}
 	seen := map[Known]bool{}
 	for _, n := range names {

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -278,6 +280,9 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 	} else {
 		k.there(d, target, at, key)
 	}
+	if d.CA != "" {
+		k.authorities(d, err == nil && target.Scheme == HTTPS, at, key+".ca")
+	}
 	if d.Weight == 0 {
 		d.Weight = 1
 	}
@@ -299,6 +304,22 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 	for i := range d.Transformers {
 		k.transformer(&d.Transformers[i], at, fmt.Sprintf("%s.transformers.%d", key, i))
 	}
+}
+
+// authorities reads who vouches for a destination.
+func (k *checker) authorities(d *Destination, secure bool, at *places, key string) {
+	if !secure {
+		k.add(at, key, "ca: %s has no use: the destination is not https://", d.CA)
+		return
+	}
+	text, err := os.ReadFile(d.CA)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s has no certificate in PEM", d.CA)
+	}
+	if err != nil {
+		k.add(at, key, "ca: %v", err)
+	}
+	d.Roots = text
 }
 
 func (k *checker) transformer(t *Transformer, at *places, key string) {

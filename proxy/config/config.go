@@ -160,6 +160,10 @@ type Destination struct {
 	Weight int    `toml:"weight"` // 0 is 1
 	// Host to send: "" is the client's, "upstream" that of the URI, else this name.
 	Host string `toml:"host"`
+	// CA is a PEM file of who vouches for an https destination's certificate; "" is
+	// the system's. Roots is its text: Read fills it in.
+	CA    string `toml:"ca"`
+	Roots []byte `toml:"-"`
 	// Timeout in milliseconds until the response's head: RoadSign's word for Timeouts.Response.
 	Timeout int `toml:"timeout"`
 	// MaxConnections bounds the connections of all workers; 0 is no bound. Requests
