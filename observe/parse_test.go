@@ -439,3 +439,13 @@ func TestTakes(t *testing.T) {
 	check("127.0.0.1:81", "127.0.0.1:80", false)
 	check("127.0.0.1:80", "0.0.0.0:80", true)
 }
+
+func TestThreadsOfAPoolHaveOneName(t *testing.T) {
+	for comm, want := range map[string]string{
+		"exec-12": "exec-#", "GC Thread#0": "GC Thread#", "http-80-exec-3": "http-#-exec-#", "VM Thread": "VM Thread", "": "", "7": "#",
+	} {
+		if got := string(groupOf(comm, nil)); got != want {
+			t.Errorf("%q is of %q, want %q", comm, got, want)
+		}
+	}
+}

@@ -19,7 +19,7 @@ import (
 const (
 	// busiestThreads and commonWaits bound a row.
 	busiestThreads = 8
-	commonWaits    = 8
+	commonWaits    = 16
 
 	tickNs = 1e9 / record.TicksPerSecond
 )
@@ -409,6 +409,22 @@ type stateSampler struct {
 	t       *tools
 	subject *subject
 	peers   bool // as in processSampler
+	group   [16]byte
+}
+
+// groupOf appends a thread's name with one # for each number in it: threads of a
+// pool are numbered.
+func groupOf(comm string, into []byte) []byte {
+	for i := range len(comm) {
+		b := comm[i]
+		if b >= '0' && b <= '9' {
+			b = '#'
+		}
+		if n := len(into); b != '#' || n == 0 || into[n-1] != '#' {
+			into = append(into, b)
+		}
+	}
+	return into
 }
 
 func (s *stateSampler) sample(_ tick, _ Emit) error {
@@ -455,19 +471,23 @@ func (s *stateSampler) one(p *process, t *thread) error {
 		return nil // runs by now, or may not be seen
 	}
 	t.wchan = s.t.names.of(text)
-	p.waits = countWait(p.waits, t.wchan)
+	group := ""
+	if t.comm != p.comm {
+		group = s.t.names.of(groupOf(t.comm, s.group[:0]))
+	}
+	p.waits = countWait(p.waits, t.wchan, group)
 	return nil
 }
 
-// countWait counts one more thread in a kernel function and keeps the list in
+// countWait counts one more thread of a name in a kernel function and keeps the list in
 // descending order.
-func countWait(waits []record.WaitCount, wchan string) []record.WaitCount {
+func countWait(waits []record.WaitCount, wchan, comm string) []record.WaitCount {
 	i := 0
-	for i < len(waits) && waits[i].Wchan != wchan {
+	for i < len(waits) && (waits[i].Wchan != wchan || waits[i].Comm != comm) {
 		i++
 	}
 	if i == len(waits) {
-		waits = append(waits, record.WaitCount{Wchan: wchan})
+		waits = append(waits, record.WaitCount{Wchan: wchan, Comm: comm})
 	}
 	waits[i].Threads++
 	for ; i > 0 && waits[i-1].Threads < waits[i].Threads; i-- {

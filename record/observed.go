@@ -197,7 +197,7 @@ type ProcessRow struct {
 	ThreadsRead  int         `json:"threads_read"`            // of these; fewer when there are more than the sampler's limit
 	Busiest      []ThreadUse `json:"busiest,omitempty"`       // at most 8, by descending RunNs; threads with nothing to show are left out
 	States       ThreadCount `json:"states,omitzero"`         // gauge over the threads read, only in samples that looked
-	Waits        []WaitCount `json:"waits,omitempty"`         // gauge: where sleeping threads sleep, at most 8, only in samples that looked
+	Waits        []WaitCount `json:"waits,omitempty"`         // gauge: where sleeping threads sleep, at most 16, only in samples that looked
 	Voluntary    int64       `json:"voluntary"`               // context switches, sum over the threads; -1 in samples that did not look
 	Involuntary  int64       `json:"involuntary"`             // likewise; the interval of both is SwitchesNs
 	SwitchesNs   int64       `json:"switches_ns,omitempty"`   // width of the interval of Voluntary and Involuntary
@@ -225,9 +225,12 @@ type ThreadCount struct {
 	Other    int `json:"other,omitempty"`    // T, t, Z, X, P
 }
 
-// WaitCount is how many threads sleep in one kernel function.
+// WaitCount is how many threads of one name sleep in one kernel function.
 type WaitCount struct {
-	Wchan   string `json:"wchan"`
+	Wchan string `json:"wchan"`
+	// Comm is the threads' name with # for its numbers ("exec-#"); "" is that of
+	// the process.
+	Comm    string `json:"comm,omitempty"`
 	Threads int    `json:"threads"`
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +27,7 @@ import (
 func serveCause(cause string) {
 	var kind string
 	var n int
+	work := make(chan chan struct{})
 	_, err := fmt.Sscan(cause, &kind, &n)
 	var l net.Listener
 	if err == nil {
@@ -35,6 +38,13 @@ func serveCause(cause string) {
 		switch kind {
 		case "hog":
 			err = hog()
+		case "threads":
+			for i := range n {
+				go askingThread(i, work)
+			}
+			for i := range 4 * n {
+				go idleThread(i)
+			}
 		case "accepts":
 			l = &stingy{l, make(chan struct{}, n)}
 		case "files":
@@ -43,9 +53,14 @@ func serveCause(cause string) {
 	}
 	if err == nil {
 		err = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if kind == "works" {
+			switch kind {
+			case "works":
 				burn(50 * time.Microsecond)
-			} else {
+			case "threads":
+				turn := make(chan struct{})
+				work <- turn
+				<-turn
+			default:
 				time.Sleep(5 * time.Millisecond)
 			}
 			fmt.Fprint(w, "ok")
@@ -75,6 +90,37 @@ func hog() error {
 }
 
 const hogName = "planted-hog"
+
+// askingThread is a thread "exec-N" that does work by asking over a socket and
+// blocking until the answer is there, 20 ms later.
+func askingThread(i int, work chan chan struct{}) {
+	nameThread(fmt.Sprintf("exec-%d", i))
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		panic(err)
+	}
+	for turn := range work {
+		time.AfterFunc(20*time.Millisecond, func() { _, _ = syscall.Write(pair[1], []byte("x")) })
+		if _, err := syscall.Read(pair[0], make([]byte, 1)); err != nil {
+			panic(err)
+		}
+		close(turn)
+	}
+}
+
+// idleThread is a thread "idle-N" with nothing to do, of which there are many.
+func idleThread(i int) {
+	nameThread(fmt.Sprintf("idle-%d", i))
+	<-make(chan struct{})
+}
+
+// nameThread keeps the goroutine on a thread of its own and names it.
+func nameThread(name string) {
+	runtime.LockOSThread()
+	if err := os.WriteFile(fmt.Sprintf("/proc/self/task/%d/comm", syscall.Gettid()), []byte(name), 0); err != nil {
+		panic(err)
+	}
+}
 
 // stingy is a listener that accepts while fewer of its connections are open than
 // it has places.
@@ -208,4 +254,30 @@ func startAsOn(t *testing.T, cpus []int, cause string) *Child {
 	}
 	t.Cleanup(c.Stop)
 	return c
+}
+
+// TestThreadsAreToldByName: four threads of a pool wait for answers over a socket,
+// among sixteen that have nothing to do, and are what is told first.
+func TestThreadsAreToldByName(t *testing.T) {
+	c := startAs(t, "RUN_TEST_CAUSE", "threads 4")
+	s := specOf(c.Addr, "/")
+	s.Connections, s.Duration = 16, 1500*time.Millisecond
+	v := &do(t, s).Run.Verdict
+	told := regexp.MustCompile(`^where its threads sleep, of [0-9.]+: ([0-9.]+) exec-# in \w+ \(for data from a socket\), ([0-9.]+) idle-# in futex\w+ `)
+	for _, e := range v.Evidence {
+		m := told.FindStringSubmatch(e.Says)
+		if m == nil {
+			continue
+		}
+		asking, err1 := strconv.ParseFloat(m[1], 64)
+		idle, err2 := strconv.ParseFloat(m[2], 64)
+		if err1 != nil || err2 != nil || asking < 1 || asking > 4 || idle < 15 || idle > 16 {
+			t.Errorf("planted 4 and 16: %s", e.Says)
+		}
+		return
+	}
+	t.Errorf("%s: %s\nnext: %s", v.Ceiling, v.Because, v.Next)
+	for _, e := range v.Evidence {
+		t.Log(e.Says)
+	}
 }

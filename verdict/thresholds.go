@@ -385,6 +385,9 @@ const (
 	// threadDisk threads in uninterruptible sleep on average are more than a
 	// page fault now and then; threadStopped of them stopped in the mean over
 	// the window are a sample or two of all.
-	threadDisk    = 0.5
+	threadDisk = 0.5
+	// sleepTells threads on average in a sleep that idle threads are not in are
+	// worth a step before all that may be idle.
+	sleepTells    = 0.5
 	threadStopped = 0.1
 )

@@ -19,13 +19,38 @@ type threadFacts struct {
 	all      float64
 	disk     float64 // uninterruptible
 	stopped  float64
-	sleeping []sleepers // most first
+	sleeping []sleepers // those that tell before the others, most first
 }
 
-// sleepers are the threads in one kernel function.
+// sleepers are the threads of one name in one kernel function.
 type sleepers struct {
-	wchan   string
-	threads float64
+	wchan, comm string
+	threads     float64
+}
+
+// tell tells a sleep that says what a request may wait for, from one in which the
+// idle threads of a pool are as well.
+func (s *sleepers) tell() bool {
+	switch of := sleepOf(s.wchan); of.says {
+	case "a lock, or work to do", "time to pass", "a pipe":
+		return false
+	default:
+		return of.step != "" && s.threads >= sleepTells
+	}
+}
+
+// says names the threads, where they are and why.
+func (s *sleepers) says() string {
+	why := "for " + sleepOf(s.wchan).says
+	for _, prefix := range []string{"GC Thread", "G1 ", "VM Thread", "ZWorker", "Shenandoah"} {
+		if strings.HasPrefix(s.comm, prefix) {
+			why = "of the garbage collector"
+		}
+	}
+	if s.comm != "" {
+		return fmt.Sprintf("%.3g %s in %s (%s)", s.threads, s.comm, s.wchan, why)
+	}
+	return fmt.Sprintf("%.3g in %s (%s)", s.threads, s.wchan, why)
 }
 
 // sleepsOf gathers what the server's threads wait in.
@@ -40,24 +65,31 @@ func sleepsOf(f *facts, series *record.Series) threadFacts {
 			looks[row.PID]++
 		}
 	}
-	where := map[string]float64{}
+	where := map[sleepers]float64{}
 	for _, row := range rows {
 		n, s := looks[row.PID], &row.States
 		t.all += (positive(float64(s.Running)) + positive(float64(s.Sleeping)) + positive(float64(s.Disk)) + positive(float64(s.Other))) / n
 		t.disk += positive(float64(s.Disk)) / n
 		t.stopped += positive(float64(s.Other)) / n
 		for _, w := range row.Waits {
-			where[w.Wchan] += positive(float64(w.Threads)) / n
+			where[sleepers{wchan: w.Wchan, comm: w.Comm}] += positive(float64(w.Threads)) / n
 		}
 	}
 	t.looks = len(rows)
-	for wchan, n := range where {
-		if wchan != "" && n > 0 {
-			t.sleeping = append(t.sleeping, sleepers{wchan, n})
+	for s, n := range where {
+		if s.wchan != "" && n > 0 {
+			s.threads = n
+			t.sleeping = append(t.sleeping, s)
 		}
 	}
 	slices.SortFunc(t.sleeping, func(a, b sleepers) int {
-		return cmp.Or(cmp.Compare(b.threads, a.threads), cmp.Compare(a.wchan, b.wchan))
+		if x, y := a.tell(), b.tell(); x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.threads, a.threads), cmp.Compare(a.wchan, b.wchan), cmp.Compare(a.comm, b.comm))
 	})
 	return t
 }
@@ -123,13 +155,17 @@ func (f *facts) threadClue() clue {
 	}
 	var parts []string
 	for _, s := range t.sleeping[:min(len(t.sleeping), sleepsSaid)] {
-		parts = append(parts, fmt.Sprintf("%.3g in %s (for %s)", s.threads, s.wchan, sleepOf(s.wchan).says))
+		parts = append(parts, s.says())
 	}
 	c.says = append(c.says, evidence("series.process.waits", t.sleeping[0].threads, "threads", "where its threads sleep, of %.3g: %s", t.all, strings.Join(parts, ", ")))
-	if top := t.sleeping[0]; c.next == "" && top.threads >= mostOf*t.all {
+	if top := t.sleeping[0]; c.next == "" && (top.tell() || top.threads >= mostOf*t.all) {
 		s := sleepOf(top.wchan)
 		if s.step != "" {
-			c.next = fmt.Sprintf("%s (%.3g of %.3g threads in %s)", s.step, top.threads, t.all, top.wchan)
+			threads := "threads"
+			if top.comm != "" {
+				threads += ", " + top.comm + ","
+			}
+			c.next = fmt.Sprintf("%s (%.3g of %.3g %s in %s)", s.step, top.threads, t.all, threads, top.wchan)
 			if strings.Contains(top.wchan, "futex") {
 				c.next += ": " + f.waitTool()
 			}
