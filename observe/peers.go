@@ -74,7 +74,7 @@ type peerSampler struct {
 func newPeerSampler(t *tools, s *subject, target netip.AddrPort) (*peerSampler, error) {
 	p := &peerSampler{
 		t: t, subject: s, target: target, filesMost: peerFilesMost, files: -1,
-		questions: peerQuestions(target.Port()), request: unixRequest(1 << tcpEstablished), exact: exactQuestion(),
+		questions: peerQuestions(target.Port()), request: unixRequest(1<<tcpEstablished, unixShows), exact: exactQuestion(),
 		listening: make(map[uint16]struct{}), paths: make(map[uint32]string), peerOf: make(map[uint32]uint32),
 		mine: make(map[uint32]bool), was: make(map[uint32]bool),
 		index: make(map[netip.AddrPort]int), pathIndex: make(map[string]int), names: make(map[netip.AddrPort]string), peers: make([]record.Peer, 0, peersMost),

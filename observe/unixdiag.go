@@ -25,20 +25,25 @@ const (
 	unixShowName  = 1 << 0 // UDIAG_SHOW_NAME, answered by attribute 0
 	unixShowVFS   = 1 << 1 // UDIAG_SHOW_VFS: u32 inode, u32 device; attribute 1
 	unixShowPeer  = 1 << 2 // UDIAG_SHOW_PEER: u32 inode; attribute 2
+	unixShowIcons = 1 << 3 // UDIAG_SHOW_ICONS: u32 inodes of the clients that wait to be accepted; attribute 3
 	unixShowQueue = 1 << 4 // UDIAG_SHOW_RQLEN: u32 read queue, u32 write queue; attribute 4
 
 	unixAttrName  = 0
 	unixAttrVFS   = 1
 	unixAttrPeer  = 2
+	unixAttrIcons = 3
 	unixAttrQueue = 4
 )
 
-func unixRequest(states uint32) []byte {
+// unixShows is what every dump asks; a list of clients is as long as the queue.
+const unixShows = unixShowName | unixShowVFS | unixShowPeer | unixShowQueue
+
+func unixRequest(states, show uint32) []byte {
 	p := make([]byte, nlHeadBytes+unixDiagReqBytes)
 	b := p[nlHeadBytes:]
 	b[0] = syscall.AF_UNIX
 	binary.NativeEndian.PutUint32(b[4:], states)
-	binary.NativeEndian.PutUint32(b[12:], unixShowName|unixShowVFS|unixShowPeer|unixShowQueue)
+	binary.NativeEndian.PutUint32(b[12:], show)
 	return p
 }
 
@@ -53,6 +58,7 @@ type unixSocket struct {
 	rqueue    uint32 // bytes to read; of a listener: connections waiting to be accepted
 	wqueue    uint32 // bytes the peer has not read; of a listener: the limit
 	hasQueue  bool
+	icons     []byte // of a listener, inodes of 4 bytes; points into the buffer
 }
 
 var errUnixDiag = errors.New("unix_diag: an answer is shorter than 16 bytes or of another family")
@@ -76,6 +82,8 @@ func parseUnixSocket(body []byte, s *unixSocket) error {
 			s.vfsDevice = binary.NativeEndian.Uint32(value[4:])
 		case kind == unixAttrPeer && len(value) >= 4:
 			s.peer = binary.NativeEndian.Uint32(value)
+		case kind == unixAttrIcons:
+			s.icons = value
 		case kind == unixAttrQueue && len(value) >= 8:
 			s.rqueue = binary.NativeEndian.Uint32(value)
 			s.wqueue = binary.NativeEndian.Uint32(value[4:])
@@ -131,8 +139,8 @@ type unixSampler struct {
 	request []byte
 	target  unixTarget
 	socket  unixSocket
-	all     []unixSocket        // every socket of the last dump that may be a client
-	clients map[uint32]struct{} // inodes of the peers of the server's sockets
+	all     []unixSocket    // every socket of the last dump that may be a client
+	clients map[uint32]bool // inodes of the peers of the server's sockets, and whether they wait to be accepted
 	row     record.SocketsRow
 }
 
@@ -142,7 +150,7 @@ func newUnixSampler(target unixTarget) (*unixSampler, error) {
 		return nil, err
 	}
 	return &unixSampler{
-		d: d, target: target, request: unixRequest(1 << tcpEstablished), clients: make(map[uint32]struct{}),
+		d: d, target: target, request: unixRequest(1<<tcpEstablished|1<<tcpListen, unixShows|unixShowIcons), clients: make(map[uint32]bool),
 	}, nil
 }
 
@@ -155,27 +163,52 @@ func (s *unixSampler) sample(at tick, emit Emit) error {
 	s.all = s.all[:0]
 	clear(s.clients)
 	err = eachUnix(s.d, s.request, &s.socket, func() { // does not escape
-		if s.target.is(&s.socket) {
+		switch is := s.target.is(&s.socket); {
+		case is && s.socket.state == tcpListen:
+			s.waiting(s.socket.icons)
+			return
+		case s.socket.state == tcpListen:
+			return
+		case is:
 			addBytes(&s.row.Server, s.socket.rqueue, s.socket.wqueue)
-			s.clients[s.socket.peer] = struct{}{}
+			s.clients[s.socket.peer] = false
 			return
 		}
 		one := s.socket
-		one.name = nil
+		one.name, one.icons = nil, nil
 		s.all = append(s.all, one)
 	})
 	if err != nil {
 		return err
 	}
 	for i := range s.all {
-		if _, ok := s.clients[s.all[i].inode]; ok {
-			addBytes(&s.row.Client, s.all[i].rqueue, s.all[i].wqueue)
+		one := &s.all[i]
+		waits, ok := s.clients[one.inode]
+		if !ok {
+			continue
+		}
+		addBytes(&s.row.Client, one.rqueue, one.wqueue)
+		if waits { // what it has sent nobody has read
+			addBytes(&s.row.Server, one.wqueue, 0)
+			s.row.Server.Unaccepted++
 		}
 	}
+	s.row.Listed = record.Listing{Connections: s.row.Server.Sockets, Unaccepted: int(s.row.Server.Unaccepted)}
 	after, err := sys.SamplingThreadNs()
 	s.row.CostNs = after - before
 	emit(&s.row)
 	return err
+}
+
+// waiting notes the clients of a listener that nobody has accepted. The server's
+// ends of these have no inode yet, and the kernel does not list them; a client
+// that has given up has none either.
+func (s *unixSampler) waiting(icons []byte) {
+	for ; len(icons) >= 4; icons = icons[4:] {
+		if inode := binary.NativeEndian.Uint32(icons); inode != 0 {
+			s.clients[inode] = true
+		}
+	}
 }
 
 func (s *unixSampler) close() { s.d.close() }
@@ -213,7 +246,7 @@ func newUnixListeners(target unixTarget) (*unixListeners, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &unixListeners{d: d, target: target, request: unixRequest(1 << tcpListen)}, nil
+	return &unixListeners{d: d, target: target, request: unixRequest(1<<tcpListen, unixShows)}, nil
 }
 
 // list reads the listeners into out[:0].

@@ -31,7 +31,11 @@ func serveCause(cause string) {
 	_, err := fmt.Sscan(cause, &kind, &n)
 	var l net.Listener
 	if err == nil {
-		l, err = net.Listen("tcp", "127.0.0.1:0")
+		if path := os.Getenv("RUN_TEST_SOCKET"); path != "" {
+			l, err = net.Listen("unix", path)
+		} else {
+			l, err = net.Listen("tcp", "127.0.0.1:0")
+		}
 	}
 	if err == nil {
 		fmt.Printf("%s serves on %s\n", kind, l.Addr())
@@ -280,4 +284,16 @@ func TestThreadsAreToldByName(t *testing.T) {
 	for _, e := range v.Evidence {
 		t.Log(e.Says)
 	}
+}
+
+// TestConnectionsNeverAcceptedOnAUnixSocket: the kernel lists no socket of the
+// server for those that wait, but the listener names their clients.
+func TestConnectionsNeverAcceptedOnAUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	t.Setenv("RUN_TEST_SOCKET", path)
+	startAs(t, "RUN_TEST_CAUSE", "accepts 40")
+	s := specOf("", "")
+	s.Targets[0].URL = "unix:" + path + ":/"
+	s.Connections, s.Duration, s.Timeout = 64, time.Second, 10*time.Second
+	checkCause(t, &do(t, s).Run.Verdict, verdict.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
 }
