@@ -65,7 +65,7 @@ func TestHostile(t *testing.T) {
 	} {
 		for _, variant := range []string{"closed", "open", "pipelined"} {
 			hostile[name+"/"+variant] = func(t *testing.T, engine string) {
-				s := serve(t, faulty.Every(k.script...))
+				s, want := serve(t, faulty.Every(k.script...)), k.want
 				c := config(t, s, engine, 0)
 				c.Duration, c.Timeout, c.Drain, c.Interval = 3*time.Second, 50*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
 				switch variant {
@@ -73,8 +73,8 @@ func TestHostile(t *testing.T) {
 					c.Rate = perS(2000)
 				case "pipelined":
 					c.Pipelining = 10
-					if k.want.Cause == causeExtra {
-						k.want = Fault{} // they look like the answer to the next request
+					if want.Cause == causeExtra {
+						want = Fault{} // they look like the answer to the next request
 					}
 				}
 				// The run goes on until what is looked for has been seen.
@@ -83,7 +83,7 @@ func TestHostile(t *testing.T) {
 				w := &watcher{}
 				w.onRow = func(*Tally) {
 					n := w.sum
-					fault := n.Faults[k.want] > 0 || k.want == Fault{} && len(n.Faults) > 0 || n.Statuses[101]+n.Statuses[999] > 0
+					fault := n.Faults[want] > 0 || want == Fault{} && len(n.Faults) > 0 || n.Statuses[101]+n.Statuses[999] > 0
 					if fault && (k.some != always || n.Completed > 0) {
 						enough()
 					}
@@ -93,8 +93,8 @@ func TestHostile(t *testing.T) {
 				if took := time.Since(began); took > c.Duration+time.Second {
 					t.Errorf("took %v", took)
 				}
-				if (k.want != Fault{}) && r.Total.Faults[k.want] == 0 && r.Setup[k.want] == 0 {
-					t.Errorf("faults %v, before the window %v, want %v", r.Total.Faults, r.Setup, k.want)
+				if (want != Fault{}) && r.Total.Faults[want] == 0 && r.Setup[want] == 0 {
+					t.Errorf("faults %v, before the window %v, want %v", r.Total.Faults, r.Setup, want)
 				}
 				if len(r.Total.Faults)+len(r.Setup) == 0 && r.Total.Statuses[101]+r.Total.Statuses[999] == 0 {
 					t.Error("no fault")

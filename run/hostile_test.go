@@ -57,6 +57,9 @@ func TestBadFramingFails(t *testing.T) {
 // A server that is gone for 0.3 s: our attempts to reach it are no requests,
 // and the verdict tells how long it was gone, in both loops.
 func TestOutageIsTold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures: not with the race detector")
+	}
 	for _, rate := range []string{"", "200"} {
 		t.Run("rate "+rate, func(t *testing.T) {
 			t.Parallel()

@@ -100,6 +100,9 @@ func serveWaits(kind string) {
 // law, however short; that the edges of its windows weigh far more than the
 // tolerance is what makes it a test.
 func TestLittleOfShortRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures: not with the race detector")
+	}
 	c := startAs(t, "RUN_TEST_WAITS", "tail")
 	apart := 0
 	for range 20 {
@@ -127,6 +130,9 @@ func TestLittleOfShortRuns(t *testing.T) {
 // proof: they give twice the rate, or the same. On a machine that others fill it
 // may be undecided, never wrong.
 func TestLoneTellsQueues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures: not with the race detector")
+	}
 	for _, k := range []struct {
 		kind          string
 		connections   int
