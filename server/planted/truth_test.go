@@ -115,6 +115,9 @@ func TestHalvesWaitForTheAcknowledgement(t *testing.T) {
 // TestGrowsCostsMoreWithTime: the second half of the requests costs more than the
 // first, as planted, and memory grows with them.
 func TestGrowsCostsMoreWithTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures: not with the race detector")
+	}
 	const each, n = 100 * time.Microsecond, 500
 	s := spawn(t, "grows", Params{CPU: each, N: n})
 	first := drive(t, s.addr, 4, n, time.Minute)
