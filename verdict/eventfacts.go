@@ -38,7 +38,7 @@ func fromEvents(f *facts, series *record.Series, load []record.LoadRow) (o occup
 	if len(f.run.Agents) > 1 {
 		return o, false // each sees its own connections only
 	}
-	requests, covered := 0.0, 0.0
+	requests, covered, followed := 0.0, 0.0, 0.0
 	for _, row := range ours[*record.TimesRow](f, series) {
 		at, all, ok := f.timed(row, load)
 		if !ok {
@@ -47,12 +47,20 @@ func fromEvents(f *facts, series *record.Series, load []record.LoadRow) (o occup
 		o.add(at, all, float64(row.WidthNs))
 		requests += float64(row.Requests)
 		covered += f.coverage(row, at)
+		if row.Followed < 1 {
+			followed += row.Followed * math.Max(f.slots, 1)
+		}
 	}
 	n := len(o.samples)
 	if n < placeBurstsFewest || requests < requestsFewest {
 		return o, false
 	}
-	if covered /= float64(n); covered < coverageLow || covered > coverageHigh {
+	// Which connections are followed is drawn by their ports, so how many is Poisson.
+	chance := 0.0
+	if followed > 0 {
+		chance = 2 / math.Sqrt(followed)
+	}
+	if covered /= float64(n); covered < coverageLow-chance || covered > coverageHigh+chance {
 		return o, false
 	}
 	o.by, o.moments = record.ByKernelEvents, n
