@@ -35,8 +35,7 @@ func outagesOf(rows []record.LoadRow) outageFacts {
 		if i < 0 || i >= len(rows) {
 			return 0
 		}
-		width := float64(rows[i].WidthNs)
-		return width * math.Max(1-float64(rows[i].Completed)/(usual*width), 0)
+		return lackingNs(&rows[i], usual)
 	}
 	whole := 0.0
 	for i := 0; i < len(rows); {
@@ -83,6 +82,12 @@ func usualRate(rows []record.LoadRow) float64 {
 	}
 	slices.Sort(rates)
 	return rates[len(rates)/2]
+}
+
+// lackingNs is how much of a row was without answers, by the usual rate.
+func lackingNs(r *record.LoadRow, usual float64) float64 {
+	width := float64(r.WidthNs)
+	return width * math.Max(1-float64(r.Completed)/(usual*width), 0)
 }
 
 // says is how long the server was gone, when, and what connecting to it met.

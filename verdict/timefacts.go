@@ -30,27 +30,21 @@ func stallsOf(f *facts, rows []record.LoadRow) stallFacts {
 		return s
 	}
 	s.known = true
-	var rates []float64
 	whole := 0.0
 	for i := range rows {
 		whole += float64(rows[i].WidthNs)
-		if rows[i].Completed > 0 {
-			rates = append(rates, float64(rows[i].Completed)/float64(rows[i].WidthNs))
-		}
 	}
-	if len(rates) == 0 || whole <= 0 {
+	usual := usualRate(rows)
+	if usual <= 0 || whole <= 0 {
 		return s
 	}
-	slices.Sort(rates)
-	usual := rates[len(rates)/2] // answers per ns in a row that has any
 	// A response time longer than the stretch explains it.
 	patience := stallPatience * math.Max(float64(f.run.Latency.Response.P50Ns), 0)
 	lost := func(i int) float64 { // of a row beside a stall: the part of it that is missing
 		if i < 0 || i >= len(rows) || rows[i].InFlight == 0 {
 			return 0
 		}
-		width := float64(rows[i].WidthNs)
-		return width * math.Max(1-float64(rows[i].Completed)/(usual*width), 0)
+		return lackingNs(&rows[i], usual)
 	}
 	shortest, fewest := math.MaxFloat64, math.MaxFloat64
 	for i := 0; i < len(rows); {
