@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"ceiling/internal/sys"
+	"ceiling/server/planted"
 )
 
 // ground is what this host offers: a reason is empty where it does.
@@ -46,8 +47,8 @@ func survey(ctx context.Context) (ground, error) {
 	if err != nil {
 		g.noCgroup = "no CPU cgroup can be made: " + err.Error()
 	}
-	if inMemory(os.TempDir()) {
-		g.noDisk = "temporary files are kept in memory, where a sync does nothing"
+	if err := planted.TrySlowDisk(); err != nil {
+		g.noDisk = "no slow disk can be made: " + err.Error()
 	}
 	if ln, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		g.inet6 = true
@@ -98,17 +99,10 @@ func (g *ground) lacks(n need) string {
 		return g.noNamespaces
 	case n.cgroup && g.noCgroup != "":
 		return g.noCgroup
-	case n.disk && g.noDisk != "":
+	case n.slowDisk && g.noDisk != "":
 		return g.noDisk
 	}
 	return g.lacksSoftware(strings.Fields(n.software))
-}
-
-// inMemory tells a directory that is on no disk.
-func inMemory(dir string) bool {
-	const tmpfs, ramfs = 0x01021994, 0x858458f6
-	var fs syscall.Statfs_t
-	return syscall.Statfs(dir, &fs) == nil && (fs.Type == tmpfs || fs.Type == ramfs)
 }
 
 // sweep removes what processes have left that are gone: links, namespaces and

@@ -22,7 +22,7 @@ type need struct {
 	twoCPUs    bool // to keep the two sides apart
 	namespaces bool // root, ip and tc
 	cgroup     bool // root and the CPU controller
-	disk       bool // temporary files are on one
+	slowDisk   bool // root and FUSE
 	// software of others, names between blanks (software.go).
 	software string
 }

@@ -84,9 +84,9 @@ func askedServers() []Scenario {
 			return plan{says: p.CPU.String(), helpers: []host{{kind: "thread", params: p}},
 				subject: host{kind: "forward", toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait, "out of cpu")}
 		}},
-		{"downstream-sync", "a server behind it that has every request synced to its disk", need{disk: true}, func(d *dice) plan {
-			n := d.whole(3, 9)
-			return plan{says: fmt.Sprintf("%d connections", n), helpers: []host{{kind: "sync"}},
+		{"downstream-sync", "a server behind it that has every request synced to its disk", need{slowDisk: true}, func(d *dice) plan {
+			n, sync := d.whole(3, 9), d.ms(2, 8)
+			return plan{says: fmt.Sprintf("%d connections, %v a sync", n, sync), helpers: []host{{kind: "sync", params: planted.Params{Sleep: sync}}},
 				subject: host{kind: "forward", params: planted.Params{N: n}, toHelper: true}, spec: d.run(d.connections()), accept: only(verdict.ServerWait, "waits for its disk")}
 		}},
 	}

@@ -7,7 +7,7 @@ import (
 	"ceiling/record"
 )
 
-// diskWaits sums up what threads wait for on disks, whichever files: a database in a
+// diskWaits sums up what threads wait for on disks, near or over a network, whichever files: a database in a
 // library syncs a journal, the data and their directory in turn.
 type diskWaits struct {
 	sync, all float64 // threads
@@ -22,7 +22,7 @@ func diskWaitsOf(list []offWait) diskWaits {
 		switch w.Reason {
 		case record.WaitSync:
 			d.sync += w.Threads
-		case record.WaitDisk:
+		case record.WaitDisk, record.WaitNetworkFile:
 		default:
 			continue
 		}

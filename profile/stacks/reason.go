@@ -14,8 +14,9 @@ import (
 func reasons() []struct{ parts, reason string } {
 	return []struct{ parts, reason string }{
 		{"do_swap_page swap_readpage swap_read_folio", record.WaitSwap},
-		{"nfs_ rpc_wait fuse_ request_wait_answer ceph_", record.WaitNetworkFile},
+		{"fuse_dev_do_read", record.WaitEvents}, // who serves such a file system, without a request
 		{"fsync sync_file jbd2_log_wait_commit jbd2_complete_transaction blkdev_issue_flush syncfs fdatawait", record.WaitSync},
+		{"nfs_ rpc_wait fuse_ request_wait_answer ceph_", record.WaitNetworkFile},
 		{"flock locks_lock posix_lock fcntl_setlk", record.WaitFileLock},
 		{"folio_wait io_schedule wait_on_page wait_on_buffer submit_bio_wait blk_mq_get_tag rq_qos_wait balance_dirty_pages jbd2_ start_this_handle", record.WaitDisk},
 		{"futex_", record.WaitLock},

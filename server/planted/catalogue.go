@@ -31,7 +31,7 @@ func kinds() []Kind {
 		{"mutex", "one lock for all requests, held for --sleep or for --cpu of work", nil, []string{"sleep", "cpu", "pprof"}, serveMutex},
 		{"pool", "--n places, each request keeps one for --sleep", []string{"n", "sleep"}, []string{"pprof"}, servePool},
 		{"sleep", "every request waits --sleep, as many at once as come", []string{"sleep"}, []string{"pprof"}, serveSleep},
-		{"sync", "every request writes 4 KiB to a file and has it synced to the disk, one at a time", nil, []string{"pprof"}, serveSync},
+		{"sync", "every request writes 4 KiB to a disk whose sync takes --sleep, one at a time (root)", []string{"sleep"}, []string{"pprof"}, serveSync},
 		{"forward", "every request asks the server --to first, over --n connections (0: as many as it takes)", []string{"to"}, []string{"n", "pprof"}, serveForward},
 		{"prefork", "--n processes share the port, and the first one gets every connection", []string{"n"}, []string{"cpu"}, servePrefork},
 		{"backlog", "a queue of --n for connections, one of which is accepted every --sleep", []string{"n", "sleep"}, nil, serveBacklog},

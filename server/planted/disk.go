@@ -1,0 +1,236 @@
+package planted
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// A slow disk is a file system of ours (FUSE) with one file on it, whose sync takes
+// a planted time: real disks answer in 60 µs to 10 ms, as their host likes, and those
+// of some machines at once. A second process serves the disk. In the process that
+// syncs it would hang at kill -9: the kernel waits for the answer to a request that
+// was read (fs/fuse/dev.c, request_wait_answer), and no thread is left to give it.
+const (
+	diskEnv = "CEILING_PLANTED_DISK" // how long a sync takes
+
+	fuseFD   = 3
+	diskRoom = 64 << 10 // bytes read at once; the kernel asks for 8 KiB at least
+
+	fuseMajor, fuseMinor = 7, 31 // that of 5.4, whose replies these are
+	maxWrite             = 4096
+
+	rootNode, logNode = 1, 2
+	fsRootMode        = 0o40700
+	fsLogMode         = 0o100600
+)
+
+// Operations and a flag of include/uapi/linux/fuse.h.
+const (
+	fuseLookup      = 1
+	fuseForget      = 2
+	fuseGetattr     = 3
+	fuseOpen        = 14
+	fuseWrite       = 16
+	fuseRelease     = 18
+	fuseFsync       = 20
+	fuseFlush       = 25
+	fuseInit        = 26
+	fuseInterrupt   = 36
+	fuseBatchForget = 42
+
+	openDirectIO = 1
+)
+
+// TrySlowDisk returns why there can be no slow disk here; nil there can.
+func TrySlowDisk() error {
+	if os.Geteuid() != 0 {
+		return errors.New("a file system of one's own takes root")
+	}
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// newSlowDisk opens a file whose sync takes that long. The disk ends when the file is
+// closed, also by the end of the process.
+func newSlowDisk(sync time.Duration) (*os.File, error) {
+	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("a slow disk: %w", err)
+	}
+	m := mountLog(dev)
+	err = <-m.mounted
+	if err == nil {
+		err = startDisk(dev, sync)
+	}
+	// The child alone has it then: its end aborts what waits.
+	err = errors.Join(err, dev.Close())
+	m.served <- err == nil
+	file := <-m.opened
+	if err == nil {
+		err = file.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a slow disk: %w", err)
+	}
+	return file.File, nil
+}
+
+// startDisk starts a process that serves dev. It ends with the file.
+func startDisk(dev *os.File, sync time.Duration) error {
+	child := exec.Command("/proc/self/exe", os.Args[1:]...)
+	child.Env = append(os.Environ(), diskEnv+"="+sync.String())
+	child.ExtraFiles, child.Stderr = []*os.File{dev}, os.Stderr
+	if err := child.Start(); err != nil {
+		return err
+	}
+	go func() { _ = child.Wait() }() // what a failure means, the file's users are told
+	return nil
+}
+
+type logFile struct {
+	*os.File
+	err error
+}
+
+// mounting is a file system on its way: mounted, served, its file opened.
+type mounting struct {
+	mounted chan error
+	served  chan bool
+	opened  chan logFile
+}
+
+// mountLog mounts in a namespace of a thread of its own, which ends with the file open:
+// no mount is left for others to see, whatever happens. A process that was started by
+// this thread would keep the namespace.
+func mountLog(dev *os.File) mounting {
+	m := mounting{make(chan error, 1), make(chan bool, 1), make(chan logFile, 1)}
+	go func() {
+		runtime.LockOSThread()
+		dir := os.TempDir()
+		m.mounted <- mountFUSE(dev, dir)
+		var f logFile
+		if <-m.served {
+			f.File, f.err = os.OpenFile(filepath.Join(dir, "log"), os.O_RDWR, 0)
+		}
+		m.opened <- f
+	}()
+	return m
+}
+
+// mountFUSE mounts over dir, in a namespace of this thread alone.
+func mountFUSE(dev *os.File, dir string) error {
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return os.NewSyscallError("mount", err)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=%o,user_id=0,group_id=0", dev.Fd(), fsRootMode)
+	return os.NewSyscallError("mount", syscall.Mount("ceiling", dir, "fuse", syscall.MS_NODEV|syscall.MS_NOSUID, options))
+}
+
+// isDisk tells that this process serves a slow disk.
+func isDisk() bool { return os.Getenv(diskEnv) != "" }
+
+// serveDisk answers the kernel until the file system is gone.
+func serveDisk() error {
+	sync, err := time.ParseDuration(os.Getenv(diskEnv))
+	if err != nil {
+		return err
+	}
+	dev := os.NewFile(fuseFD, "/dev/fuse")
+	buffer := make([]byte, diskRoom)
+	for {
+		n, err := dev.Read(buffer)
+		switch {
+		case errors.Is(err, syscall.ENODEV), errors.Is(err, fs.ErrClosed):
+			return nil // nobody has the file any more
+		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EINTR):
+			continue // that request was given up
+		case err != nil:
+			return err
+		}
+		answer := diskAnswer(buffer[:n], sync)
+		if answer == nil {
+			continue
+		}
+		if _, err := dev.Write(answer); err != nil && !errors.Is(err, syscall.ENOENT) {
+			return err
+		}
+	}
+}
+
+// diskAnswer is the reply to a request, nil where none is expected. A sync takes its
+// time here, one at a time as on one disk.
+func diskAnswer(request []byte, sync time.Duration) []byte {
+	const headIn, headOut = 40, 16
+	if len(request) < headIn {
+		return nil
+	}
+	native := binary.NativeEndian
+	op, node, body := native.Uint32(request[4:]), native.Uint64(request[16:]), request[headIn:]
+	answer := make([]byte, headOut, 160)
+	u32 := func(v ...uint32) {
+		for _, n := range v {
+			answer = native.AppendUint32(answer, n)
+		}
+	}
+	u64 := func(v ...uint64) {
+		for _, n := range v {
+			answer = native.AppendUint64(answer, n)
+		}
+	}
+	attributes := func(node uint64) { // struct fuse_attr: inode, size, blocks, 3 times, 3 of ns, …
+		mode := uint32(fsRootMode)
+		if node == logNode {
+			mode = fsLogMode
+		}
+		u64(node, 0, 0, 0, 0, 0)
+		u32(0, 0, 0, mode, 1, 0, 0, 0, maxWrite, 0)
+	}
+	failure := syscall.Errno(0)
+	switch op {
+	case fuseForget, fuseBatchForget, fuseInterrupt:
+		return nil
+	case fuseInit:
+		u32(fuseMajor, fuseMinor, 0, 0, 0, maxWrite, 1, 0, 0)
+		answer = append(answer, make([]byte, 7*4)...)
+	case fuseLookup:
+		if string(body) != "log\x00" {
+			failure = syscall.ENOENT
+			break
+		}
+		u64(logNode, 0, 0, 0)
+		u32(0, 0)
+		attributes(logNode)
+	case fuseGetattr:
+		u64(0)
+		u32(0, 0)
+		attributes(node)
+	case fuseOpen:
+		u64(0)
+		u32(openDirectIO, 0)
+	case fuseWrite:
+		u32(native.Uint32(body[16:]), 0)
+	case fuseFsync:
+		time.Sleep(sync)
+	case fuseFlush, fuseRelease:
+	default:
+		failure = syscall.ENOSYS
+	}
+	native.PutUint32(answer, uint32(len(answer)))
+	native.PutUint32(answer[4:], uint32(-int32(failure)))
+	copy(answer[8:16], request[8:16])
+	return answer
+}
