@@ -20,14 +20,14 @@ test: deps lint
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet ./...
-	cd tools && $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	cd internal/tools && $(GO) build -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	./bin/staticcheck ./...
-	cd tools/conformance && $(GO) vet . && ../../bin/staticcheck .
+	cd internal/tools/conformance && $(GO) vet . && ../../../bin/staticcheck .
 
 # race needs cgo and a C compiler, which deps installs. The packages that are
 # left out start no goroutine; observe and record are called by those of run.
-CONCURRENT = ./cmd/ceiling ./export ./fleet/... ./internal/faulty ./internal/ring ./live ./live/follow ./live/page ./load \
-	./proxy ./proxy/apps ./proxy/publish ./proxy/secure ./race/... ./run ./server/... ./take
+CONCURRENT = ./check/race/... ./cmd/ceiling ./internal/faultserver ./internal/ring ./measure/fleet/... ./measure/load ./measure/perturb ./measure/run \
+	./proxy ./proxy/apps ./proxy/publish ./proxy/secure ./server/... ./show/export ./show/live ./show/live/follow ./show/live/page
 race:
 	CGO_ENABLED=1 PACKAGES="$(CONCURRENT)" ./.ci/test -race -short
 

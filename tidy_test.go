@@ -7,7 +7,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,64 +17,64 @@ import (
 	"testing"
 )
 
-// mayImport says which packages of this module each package may import; one
-// that is missing here fails the test, so that every new package is placed.
+// mayImport says which packages of this module each package may import; one that is
+// missing here fails the test, so that every new package is placed. So does a
+// permission that is not used: what is written here is what is so.
 func mayImport() map[string][]string {
-	low := []string{"internal/unit", "internal/stat", "internal/hist", "internal/sys"}
 	return map[string][]string{
-		"internal/unit":     {},
-		"internal/stat":     {},
-		"internal/hist":     {},
-		"internal/sys":      {},
-		"internal/http1":    low,
-		"internal/ring":     low,
-		"internal/faulty":   {},
-		"internal/browser":  {},
-		"internal/screen":   {},
-		"internal/lazy":     {},
-		"internal/rebind":   {},
-		"internal/secret":   {"internal/lazy"},
-		"internal/ownnats":  {},
-		"load":              append([]string{"internal/http1", "internal/ring"}, low...),
-		"server":            append([]string{"internal/http1", "internal/ring"}, low...),
-		"server/planted":    append([]string{"internal/http1", "internal/ring", "server"}, low...),
-		"proxy":             append([]string{"internal/http1", "internal/rebind", "internal/ring", "internal/secret", "proxy/config", "proxy/route"}, low...),
-		"proxy/apps":        {"proxy/config"},
-		"proxy/config":      {"internal/unit"},
-		"proxy/conformance": {},
-		"proxy/publish":     {"proxy/config"},
-		"proxy/route":       {},
-		"proxy/secure":      {"internal/http1", "internal/sys", "proxy", "proxy/config"},
-		"race":              append([]string{"internal/ring", "spec", "load", "record", "run"}, low...),
-		"race/rival":        {},
-		"spec":              {"internal/secret", "internal/unit"},
-		"plan":              {"internal/unit", "internal/stat", "internal/hist", "spec", "record"},
-		"record":            {"internal/secret", "internal/unit", "internal/stat", "internal/hist", "spec"},
-		"verdict":           {"internal/secret", "internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record"},
-		"report":            {"internal/secret", "cores", "foreign", "internal/lazy", "internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict"},
-		"report/chart":      {"internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict"},
-		"report/page":       {"internal/secret", "foreign", "internal/lazy", "internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart"},
-		"report/journal":    {"internal/lazy", "internal/rebind", "internal/unit", "internal/stat", "internal/hist", "spec", "plan", "record", "verdict", "report", "report/chart", "report/page"},
-		"export":            {"internal/secret", "internal/unit", "internal/hist", "spec", "record"},
-		"live":              {"internal/secret", "internal/unit", "internal/hist", "internal/sys", "spec", "record", "verdict"},
-		"live/page":         {"internal/rebind", "internal/unit", "internal/sys", "live", "record"},
-		"live/terminal":     {"internal/unit", "live", "record"},
-		"live/follow":       {"live", "spec", "plan", "record"},
-		"foreign":           {"internal/lazy", "record"},
-		"profile":           {"record"},
-		"profile/symbol":    {},
-		"profile/stacks":    {"internal/sys", "profile/symbol", "record"},
-		"observe":           append([]string{"record", "observe/events"}, low...),
-		"observe/events":    {"internal/hist", "internal/sys"},
-		"cores":             {"spec"},
-		"take":              append([]string{"cores", "spec", "record"}, low...),
-		"fleet/bus":         {"internal/sys", "internal/unit"},
-		"run":               append([]string{"cores", "take", "internal/secret", "internal/http1", "internal/ring", "spec", "plan", "load", "observe", "profile", "profile/stacks", "record", "verdict"}, low...),
-		"calibrate":         append([]string{"cores", "internal/http1", "internal/ring", "spec", "load", "record", "run"}, low...),
-		"fleet":             append([]string{"fleet/bus", "fleet/clock", "spec", "load", "record", "run"}, low...),
-		"fleet/clock":       {},
-		"doctor":            append([]string{"internal/ring", "spec", "observe", "record"}, low...),
-		"selftest":          append([]string{"take", "spec", "plan", "observe", "record", "verdict", "run", "server", "server/planted"}, low...),
+		"internal/browser":       {},
+		"internal/faultserver":   {},
+		"internal/hist":          {},
+		"internal/http1":         {},
+		"internal/lazy":          {},
+		"internal/natstest":      {},
+		"internal/rebind":        {},
+		"internal/ring":          {},
+		"internal/screen":        {},
+		"internal/secret":        {"internal/lazy"},
+		"internal/stat":          {},
+		"internal/sys":           {},
+		"internal/unit":          {},
+		"server":                 {"internal/http1", "internal/ring"},
+		"server/planted":         {"internal/sys"},
+		"proxy":                  {"internal/hist", "internal/http1", "internal/rebind", "internal/ring", "internal/secret", "internal/sys", "proxy/config", "proxy/route"},
+		"proxy/apps":             {"proxy/config"},
+		"proxy/config":           {},
+		"proxy/conformance":      {},
+		"proxy/publish":          {"proxy/config"},
+		"proxy/route":            {},
+		"proxy/secure":           {"internal/http1", "internal/sys", "proxy", "proxy/config"},
+		"measure/cores":          {"experiment/spec"},
+		"experiment/plan":        {"experiment/spec", "internal/hist", "internal/stat", "internal/unit", "record"},
+		"experiment/spec":        {"internal/secret", "internal/unit"},
+		"record":                 {"experiment/spec", "internal/hist", "internal/secret", "internal/unit"},
+		"measure/fleet":          {"experiment/spec", "internal/unit", "measure/fleet/bus", "measure/fleet/clock", "measure/load", "measure/run", "record"},
+		"measure/fleet/bus":      {"internal/unit"},
+		"measure/fleet/clock":    {},
+		"measure/load":           {"internal/hist", "internal/http1", "internal/ring", "internal/sys", "internal/unit"},
+		"measure/observe":        {"internal/sys", "measure/observe/events", "record"},
+		"measure/observe/events": {"internal/hist", "internal/sys"},
+		"measure/perturb":        {"experiment/spec", "internal/sys", "internal/unit", "measure/cores", "record"},
+		"measure/profile":        {"record"},
+		"measure/profile/stacks": {"internal/sys", "measure/profile/symbol", "record"},
+		"measure/profile/symbol": {},
+		"measure/run":            {"experiment/plan", "experiment/spec", "internal/hist", "internal/http1", "internal/ring", "internal/secret", "internal/sys", "internal/unit", "measure/cores", "measure/load", "measure/observe", "measure/perturb", "measure/profile", "measure/profile/stacks", "record", "verdict"},
+		"verdict":                {"experiment/spec", "internal/hist", "internal/secret", "internal/stat", "internal/unit", "record"},
+		"show/chart":             {"internal/hist", "internal/unit", "record"},
+		"show/export":            {"internal/hist", "internal/secret", "record"},
+		"show/importer":          {"internal/lazy", "record"},
+		"show/journal":           {"experiment/plan", "internal/lazy", "internal/rebind", "internal/unit", "record", "show/chart", "show/page"},
+		"show/live":              {"experiment/spec", "internal/hist", "internal/secret", "internal/sys", "internal/unit", "record", "verdict"},
+		"show/live/follow":       {"experiment/plan", "experiment/spec", "record", "show/live"},
+		"show/live/page":         {"internal/rebind", "internal/sys", "internal/unit", "show/live"},
+		"show/live/terminal":     {"internal/unit", "record", "show/live"},
+		"show/page":              {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/secret", "internal/unit", "record", "show/chart", "show/importer", "show/report"},
+		"show/report":            {"experiment/spec", "internal/lazy", "internal/secret", "internal/unit", "measure/cores", "record", "show/importer", "verdict"},
+		"check/calibrate":        {"experiment/spec", "internal/http1", "internal/ring", "internal/sys", "internal/unit", "measure/load", "measure/run", "record"},
+		"check/doctor":           {"experiment/spec", "internal/ring", "internal/sys", "internal/unit", "measure/observe", "record"},
+		"check/race":             {"experiment/spec", "internal/hist", "internal/ring", "internal/stat", "internal/sys", "internal/unit", "measure/load", "measure/run", "record"},
+		"check/race/rival":       {},
+		"check/selftest":         {"experiment/spec", "internal/sys", "internal/unit", "measure/run", "record", "server/planted", "verdict"},
 	}
 }
 
@@ -127,7 +129,7 @@ func sources(t *testing.T) []source {
 }
 
 func TestImportsPointOneWay(t *testing.T) {
-	allowed := mayImport()
+	allowed, used := mayImport(), map[string][]string{}
 	for _, s := range sources(t) {
 		if s.test || s.dir == "." || strings.HasPrefix(s.dir, "cmd/") {
 			continue
@@ -137,15 +139,46 @@ func TestImportsPointOneWay(t *testing.T) {
 			t.Errorf("%s: package %s has no place in mayImport", s.name, s.dir)
 			continue
 		}
+		used[s.dir] = append(used[s.dir], "")
 		for _, spec := range s.file.Imports {
 			name := strings.Trim(spec.Path.Value, `"`)
-			if own, ok := strings.CutPrefix(name, "ceiling/"); ok && !slices.Contains(may, own) {
-				t.Errorf("%s: %s may not import %s", s.name, s.dir, own)
+			if own, ok := strings.CutPrefix(name, "ceiling/"); ok {
+				used[s.dir] = append(used[s.dir], own)
+				if !slices.Contains(may, own) {
+					t.Errorf("%s: %s may not import %s", s.name, s.dir, own)
+				}
 			}
 			if strings.HasPrefix(name, "golang.org/x/sys") && s.dir != "internal/sys" && s.dir != "internal/ring" {
 				t.Errorf("%s: only internal/sys and internal/ring import golang.org/x/sys", s.name)
 			}
 		}
+	}
+	for dir, may := range allowed {
+		if used[dir] == nil {
+			t.Errorf("mayImport has %s, which is no package", dir)
+		}
+		for _, own := range may {
+			if used[dir] != nil && !slices.Contains(used[dir], own) {
+				t.Errorf("%s may import %s and does not: take the permission away", dir, own)
+			}
+		}
+	}
+}
+
+// TestRoomsAreFew: what is at the top fits on a screen, and tells the story.
+func TestRoomsAreFew(t *testing.T) {
+	tracked, err := exec.Command("git", "ls-files").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := map[string]bool{}
+	for name := range strings.Lines(string(tracked)) {
+		if dir, _, ok := strings.Cut(name, "/"); ok && !strings.HasPrefix(dir, ".") {
+			top[dir] = true
+		}
+	}
+	if len(top) > 12 {
+		t.Errorf("%d folders at the top: %v; 12 are enough", len(top), slices.Sorted(maps.Keys(top)))
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"ceiling/internal/faulty"
+	"ceiling/internal/faultserver"
 	"ceiling/proxy/conformance"
 )
 
-func okServer(t *testing.T) *faulty.Server {
-	return faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("ok"))))
+func okServer(t *testing.T) *faultserver.Server {
+	return faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("ok"))))
 }
 
 // TestTimeouts: a client that does not finish its head, or is idle, is not waited
@@ -263,22 +263,22 @@ func TestMonkey(t *testing.T) {
 			}
 		}
 		var mu sync.Mutex
-		s := faultyServer(t, func(int) faulty.Script {
+		s := faultyServer(t, func(int) faultserver.Script {
 			mu.Lock()
 			defer mu.Unlock()
-			script := faulty.Script{}
+			script := faultserver.Script{}
 			for range 1 + random.IntN(3) {
 				a := answers[random.IntN(len(answers))]
 				if random.IntN(2) == 0 {
-					a = faulty.OK("hello")
+					a = faultserver.OK("hello")
 				}
-				script = append(script, faulty.Request(1), faulty.Drip(a[:1+random.IntN(len(a))], 1+random.IntN(50)))
+				script = append(script, faultserver.Request(1), faultserver.Drip(a[:1+random.IntN(len(a))], 1+random.IntN(50)))
 				if random.IntN(2) == 0 {
-					script = append(script, faulty.Write(a))
+					script = append(script, faultserver.Write(a))
 				}
 			}
 			if random.IntN(3) == 0 {
-				script = append(script, faulty.Reset())
+				script = append(script, faultserver.Reset())
 			}
 			return script
 		})
@@ -367,7 +367,7 @@ func TestRecovery(t *testing.T) {
 		}
 		return s
 	}
-	for _, s := range []*faulty.Server{a, b} {
+	for _, s := range []*faultserver.Server{a, b} {
 		s.Refuse()
 		s.Kill()
 	}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ceiling/internal/faulty"
+	"ceiling/internal/faultserver"
 )
 
 // fullPort is an address of the loopback at which no connection is made, nor refused:
@@ -53,10 +53,10 @@ func TestMetrics(t *testing.T) {
 		return ln.Addr().String()
 	}
 	ok := okServer(t)
-	silent := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Stall()))
-	stalls := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"), faulty.Stall()))
-	much := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"), faulty.Endless(string(pattern(1<<16)))))
-	bad := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Write("nonsense\r\n\r\n")))
+	silent := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Stall()))
+	stalls := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"), faultserver.Stall()))
+	much := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"), faultserver.Endless(string(pattern(1<<16)))))
+	bad := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write("nonsense\r\n\r\n")))
 	ejected, sick, spent, tried := refused(), refused(), refused(), refused()
 	text := "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[timeouts]\nheader = \"1s\"\nconnect = \"200ms\"\n"
 	place := func(path, location, uri, destination string) {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"ceiling/internal/faulty"
+	"ceiling/internal/faultserver"
 )
 
 // TestHealth: a destination whose check fails gets no requests, and comes back.
@@ -82,16 +82,16 @@ func TestAccessLog(t *testing.T) {
 // failure, the one that it had, and the log names the destination, with an id or
 // without.
 func TestCauses(t *testing.T) {
-	closed := faultyServer(t, faulty.Every(faulty.Close()))
+	closed := faultyServer(t, faultserver.Every(faultserver.Close()))
 	closed.Refuse()
-	broken := faultyServer(t, faulty.Every(faulty.Head(), faulty.Write("HTTP/1.1 2x0 OK\r\n\r\n"), faulty.Close()))
-	silent := faultyServer(t, faulty.Every(faulty.Head(), faulty.Close()))
-	stalled := faultyServer(t, faulty.Every(faulty.Head(), faulty.Stall()))
-	ill := faultyServer(t, faulty.Every(faulty.Answer(faulty.Response("507 No", "", "no"))))
+	broken := faultyServer(t, faultserver.Every(faultserver.Head(), faultserver.Write("HTTP/1.1 2x0 OK\r\n\r\n"), faultserver.Close()))
+	silent := faultyServer(t, faultserver.Every(faultserver.Head(), faultserver.Close()))
+	stalled := faultyServer(t, faultserver.Every(faultserver.Head(), faultserver.Stall()))
+	ill := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.Response("507 No", "", "no"))))
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(untrusted.Close)
-	plain := faultyServer(t, faulty.Every(faulty.Write("HTTP/1.1 400 Bad Request\r\n\r\n"), faulty.Close()))
+	plain := faultyServer(t, faultserver.Every(faultserver.Write("HTTP/1.1 400 Bad Request\r\n\r\n"), faultserver.Close()))
 	for _, k := range []struct {
 		uri, id string
 		status  int
@@ -168,7 +168,7 @@ func TestReopenLog(t *testing.T) {
 
 // TestAccessLogSample: about the share that was asked for, and every error.
 func TestAccessLogSample(t *testing.T) {
-	s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("ok"))))
+	s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("ok"))))
 	file := filepath.Join(t.TempDir(), "log")
 	r := run(t, "auto", to("http://"+s.Address())+"[log]\naccess = \""+file+"\"\nsample = 0.25\n")
 	l := dial(t, r.addr)
@@ -330,8 +330,8 @@ func TestSnapshotAdds(t *testing.T) {
 
 // TestWeights: destinations are asked by their weights.
 func TestWeights(t *testing.T) {
-	a := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("a"))))
-	b := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("b"))))
+	a := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("a"))))
+	b := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("b"))))
 	r := run(t, "auto", to("http://"+a.Address())+"weight = 3\n[[locations.destinations]]\nuri = \"http://"+b.Address()+"\"\n")
 	l := dial(t, r.addr)
 	for range 40 {

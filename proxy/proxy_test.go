@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"ceiling/internal/faulty"
+	"ceiling/internal/faultserver"
 	"ceiling/internal/ring"
 )
 
-func faultyServer(t *testing.T, script func(int) faulty.Script) *faulty.Server {
+func faultyServer(t *testing.T, script func(int) faultserver.Script) *faultserver.Server {
 	t.Helper()
 	keepsNothing(t)
-	s, err := faulty.Listen("tcp4", "127.0.0.1:0", script)
+	s, err := faultserver.Listen("tcp4", "127.0.0.1:0", script)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func faultyServer(t *testing.T, script func(int) faulty.Script) *faulty.Server {
 // requests at the same time.
 func TestConnectionsAreReused(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("hi"))))
+		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("hi"))))
 		r := run(t, engine, to("http://"+s.Address()))
 		for range 5 {
 			l := dial(t, r.addr)
@@ -279,8 +279,8 @@ func TestContinue(t *testing.T) {
 // used again costs the client nothing, where a second attempt is safe.
 func TestStaleConnection(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		answer := faulty.Script{faulty.Request(1), faulty.Write(faulty.OK("hi")), faulty.Request(1), faulty.Close()}
-		s := faultyServer(t, faulty.InTurn(answer, answer, faulty.Script{faulty.Answer(faulty.OK("hi"))}))
+		answer := faultserver.Script{faultserver.Request(1), faultserver.Write(faultserver.OK("hi")), faultserver.Request(1), faultserver.Close()}
+		s := faultyServer(t, faultserver.InTurn(answer, answer, faultserver.Script{faultserver.Answer(faultserver.OK("hi"))}))
 		r := run(t, engine, to("http://"+s.Address()))
 		l := dial(t, r.addr)
 		l.status("/", 200)
@@ -300,27 +300,27 @@ func TestStaleConnection(t *testing.T) {
 // whole answer or a connection that ends; never a wrong byte, never nothing.
 func TestPhases(t *testing.T) {
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"
-	for name, script := range map[string]faulty.Script{
-		"closes at once":         {faulty.Close()},
-		"resets at once":         {faulty.Reset()},
-		"closes in the request":  {faulty.Head(), faulty.Close()},
-		"resets after request":   {faulty.Request(1), faulty.Reset()},
-		"closes in the head":     {faulty.Request(1), faulty.Write(half[:20]), faulty.Close()},
-		"resets in the head":     {faulty.Request(1), faulty.Write(half[:20]), faulty.Reset()},
-		"closes in the body":     {faulty.Request(1), faulty.Write(half), faulty.Close()},
-		"resets in the body":     {faulty.Request(1), faulty.Write(half), faulty.Reset()},
-		"stalls before the head": {faulty.Request(1), faulty.Stall()},
-		"stalls in the head":     {faulty.Request(1), faulty.Write(half[:20]), faulty.Stall()},
-		"stalls in the body":     {faulty.Request(1), faulty.Write(half), faulty.Stall()},
-		"does not read":          {faulty.SmallBuffers(), faulty.Deaf()},
-		"closes in a chunk":      {faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"), faulty.Close()},
-		"drips":                  {faulty.Request(1), faulty.Drip(faulty.OK("hello"), 1)},
-		"never ends":             {faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), faulty.Endless("x")},
-		"never ends its head":    {faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nX: "), faulty.Endless("xxxxxxxxxxxxxxxx")},
+	for name, script := range map[string]faultserver.Script{
+		"closes at once":         {faultserver.Close()},
+		"resets at once":         {faultserver.Reset()},
+		"closes in the request":  {faultserver.Head(), faultserver.Close()},
+		"resets after request":   {faultserver.Request(1), faultserver.Reset()},
+		"closes in the head":     {faultserver.Request(1), faultserver.Write(half[:20]), faultserver.Close()},
+		"resets in the head":     {faultserver.Request(1), faultserver.Write(half[:20]), faultserver.Reset()},
+		"closes in the body":     {faultserver.Request(1), faultserver.Write(half), faultserver.Close()},
+		"resets in the body":     {faultserver.Request(1), faultserver.Write(half), faultserver.Reset()},
+		"stalls before the head": {faultserver.Request(1), faultserver.Stall()},
+		"stalls in the head":     {faultserver.Request(1), faultserver.Write(half[:20]), faultserver.Stall()},
+		"stalls in the body":     {faultserver.Request(1), faultserver.Write(half), faultserver.Stall()},
+		"does not read":          {faultserver.SmallBuffers(), faultserver.Deaf()},
+		"closes in a chunk":      {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"), faultserver.Close()},
+		"drips":                  {faultserver.Request(1), faultserver.Drip(faultserver.OK("hello"), 1)},
+		"never ends":             {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), faultserver.Endless("x")},
+		"never ends its head":    {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nX: "), faultserver.Endless("xxxxxxxxxxxxxxxx")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engines(t, func(t *testing.T, engine string) {
-				s := faultyServer(t, faulty.Every(script...))
+				s := faultyServer(t, faultserver.Every(script...))
 				r := run(t, engine, to("http://"+s.Address(), `timeouts = { response = "300ms", idle = "300ms", connect = "5s" }`)+"eject = { failures = -1 }\n")
 				for range 3 {
 					l := dial(t, r.addr)
@@ -353,16 +353,16 @@ func TestPhases(t *testing.T) {
 func TestLoadOnFaults(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
 		body := string(pattern(30_000))
-		ok := faulty.OK(body)
-		scripts := []faulty.Script{
-			{faulty.Answer(ok)},
-			{faulty.AnswerTimes(3, ok), faulty.Request(1), faulty.Reset()},
-			{faulty.AnswerTimes(2, ok), faulty.Request(1), faulty.Write(ok[:20000]), faulty.Close()},
-			{faulty.Request(1), faulty.Drip(ok, 997), faulty.Close()},
-			{faulty.Reset()},
-			{faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body), faulty.Close()},
+		ok := faultserver.OK(body)
+		scripts := []faultserver.Script{
+			{faultserver.Answer(ok)},
+			{faultserver.AnswerTimes(3, ok), faultserver.Request(1), faultserver.Reset()},
+			{faultserver.AnswerTimes(2, ok), faultserver.Request(1), faultserver.Write(ok[:20000]), faultserver.Close()},
+			{faultserver.Request(1), faultserver.Drip(ok, 997), faultserver.Close()},
+			{faultserver.Reset()},
+			{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body), faultserver.Close()},
 		}
-		s := faultyServer(t, func(k int) faulty.Script { return scripts[k%len(scripts)] })
+		s := faultyServer(t, func(k int) faultserver.Script { return scripts[k%len(scripts)] })
 		r := run(t, engine, strings.Replace(to("http://"+s.Address(), `retry = { attempts = 1 }`), "workers = 1", "workers = 2", 1)+"eject = { failures = -1 }\n")
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -412,8 +412,8 @@ func TestLoadOnFaults(t *testing.T) {
 // other takes all, and it comes back when it works.
 func TestEjection(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		bad := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("bad"))))
-		good := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("good"))))
+		bad := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("bad"))))
+		good := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("good"))))
 		bad.Refuse()
 		text := to("http://"+bad.Address()) + "eject = { failures = 3, for = \"100ms\", most = \"100ms\" }\n[[locations.destinations]]\nuri = \"http://" + good.Address() + "\"\n"
 		r := run(t, engine, text)
@@ -436,9 +436,9 @@ func TestEjection(t *testing.T) {
 // TestAllEjected: when nobody works the answer is 503 at once, and the fallback's
 // where there is one.
 func TestAllEjected(t *testing.T) {
-	bad := faultyServer(t, faulty.Every())
+	bad := faultyServer(t, faultserver.Every())
 	bad.Refuse()
-	good := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("instead"))))
+	good := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("instead"))))
 	r := run(t, "auto", to("http://"+bad.Address())+"eject = { failures = 2, for = \"1h\", most = \"1h\" }\n")
 	l := dial(t, r.addr)
 	until(t, "ejected", func() bool {
@@ -458,7 +458,7 @@ func TestAllEjected(t *testing.T) {
 // beyond the queue are told to come later.
 func TestQueue(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("hi"))))
+		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("hi"))))
 		thaw := s.Freeze()
 		r := run(t, engine, to("http://"+s.Address())+"max_connections = 1\nqueue = 2\n")
 		var links []*link
@@ -487,7 +487,7 @@ func TestQueue(t *testing.T) {
 // TestUnixAndNames: a destination may be a socket, or a name.
 func TestUnixAndNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	s, err := faulty.Listen("unix", path, faulty.Every(faulty.Answer(faulty.OK("unix"))))
+	s, err := faultserver.Listen("unix", path, faultserver.Every(faultserver.Answer(faultserver.OK("unix"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -496,7 +496,7 @@ func TestUnixAndNames(t *testing.T) {
 	if body := dial(t, r.addr).status("/", 200); body != "unix" {
 		t.Error(body)
 	}
-	n := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("named"))))
+	n := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("named"))))
 	_, port, _ := net.SplitHostPort(n.Address())
 	r2 := run(t, "auto", to("http://localhost:"+port, "retry = { attempts = 0 }")+"idle_connections = 1\n")
 	for range 8 { // with a connection each; the name may have an address where nobody listens
@@ -512,8 +512,8 @@ func TestUnixAndNames(t *testing.T) {
 // left out for a while.
 func TestAddresses(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		good := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Write(faulty.OK("good")), faulty.Close()))
-		bad := faultyServer(t, faulty.Every())
+		good := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write(faultserver.OK("good")), faultserver.Close()))
+		bad := faultyServer(t, faultserver.Every())
 		bad.Refuse()
 		r := run(t, engine, to("http://"+good.Address(), "retry = { attempts = 0 }"))
 		list := []ring.Sockaddr{ring.TCPAddr(netip.MustParseAddrPort(bad.Address())), ring.TCPAddr(netip.MustParseAddrPort(good.Address()))}
@@ -541,7 +541,7 @@ func TestAddresses(t *testing.T) {
 // and new ones refused.
 func TestDrain(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("late"))))
+		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("late"))))
 		r := run(t, engine, to("http://"+s.Address()))
 		idle := dial(t, r.addr)
 		idle.status("/", 200)
@@ -568,8 +568,8 @@ func TestDrain(t *testing.T) {
 // routes hold for the next request; a bad file changes nothing.
 func TestReload(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		a := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("a"))))
-		b := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("b"))))
+		a := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("a"))))
+		b := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("b"))))
 		r := run(t, engine, to("http://"+a.Address()))
 		l, waiting := dial(t, r.addr), dial(t, r.addr)
 		l.status("/", 200)
@@ -610,8 +610,8 @@ func TestReload(t *testing.T) {
 // TestReloadUnderLoad: reloads lose no request.
 func TestReloadUnderLoad(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		a := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("x"))))
-		b := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK("x"))))
+		a := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
+		b := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 		texts := []string{to("http://" + a.Address()), to("http://" + b.Address())}
 		r := run(t, engine, texts[0])
 		done := make(chan struct{})
@@ -696,7 +696,7 @@ func TestHeadsDoNotMix(t *testing.T) {
 // its answers.
 func TestHalfClose(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK(string(pattern(50_000))))))
+		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK(string(pattern(50_000))))))
 		r := run(t, engine, to("http://"+s.Address()))
 		for _, n := range []int{1, 3} {
 			l := dial(t, r.addr)
@@ -728,12 +728,12 @@ func TestHalfClose(t *testing.T) {
 func TestEarlyResponse(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
 		rest := pattern(10_000_000)
-		for name, script := range map[string]faulty.Script{
-			"and reads on":  {faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Body(), faulty.Answer(faulty.OK("reused"))},
-			"and is silent": {faulty.SmallBuffers(), faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Deaf()},
-			"and closes":    {faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Close()},
+		for name, script := range map[string]faultserver.Script{
+			"and reads on":  {faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Body(), faultserver.Answer(faultserver.OK("reused"))},
+			"and is silent": {faultserver.SmallBuffers(), faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Deaf()},
+			"and closes":    {faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Close()},
 		} {
-			s := faultyServer(t, faulty.InTurn(script, faulty.Script{faulty.Answer(faulty.OK("fresh"))}))
+			s := faultyServer(t, faultserver.InTurn(script, faultserver.Script{faultserver.Answer(faultserver.OK("fresh"))}))
 			r := run(t, engine, to("http://"+s.Address()))
 			l := dial(t, r.addr)
 			l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ceiling/internal/faulty"
+	"ceiling/internal/faultserver"
 )
 
 // TestPassing: what has no body, part of one, or comes in steps, one behind the other
@@ -24,11 +24,11 @@ func TestPassing(t *testing.T) {
 			"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 1-3/9\r\nContent-Length: 3\r\n\r\n123",
 			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n3\r\nend\r\n0\r\nX: y\r\n\r\n",
 		}
-		var script faulty.Script
+		var script faultserver.Script
 		for _, a := range answers {
-			script = append(script, faulty.Request(1), faulty.Write(a))
+			script = append(script, faultserver.Request(1), faultserver.Write(a))
 		}
-		s := faultyServer(t, faulty.Every(append(script, faulty.Stall())...))
+		s := faultyServer(t, faultserver.Every(append(script, faultserver.Stall())...))
 		r := run(t, engine, to("http://"+s.Address()))
 		l := dial(t, r.addr)
 		l.say("GET / HTTP/1.1\r\nHost: a\r\n\r\nHEAD / HTTP/1.1\r\nHost: a\r\n\r\nDELETE / HTTP/1.1\r\nHost: a\r\n\r\n" +
@@ -56,7 +56,7 @@ func TestPassing(t *testing.T) {
 // client, who has sent none, is told; nothing is taken for the next request.
 func TestExpectationRefused(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		s := faultyServer(t, faulty.InTurn(faulty.Script{faulty.Head(), faulty.Write(faulty.Response("417 Expectation Failed", "", "no"))}, faulty.Script{faulty.Answer(faulty.OK("fresh"))}))
+		s := faultyServer(t, faultserver.InTurn(faultserver.Script{faultserver.Head(), faultserver.Write(faultserver.Response("417 Expectation Failed", "", "no"))}, faultserver.Script{faultserver.Answer(faultserver.OK("fresh"))}))
 		r := run(t, engine, to("http://"+s.Address()))
 		l := dial(t, r.addr)
 		l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n")
@@ -78,8 +78,8 @@ func TestLongHeads(t *testing.T) {
 		const limit = 16 << 10
 		line := func(n int) string { return "X-Long: " + strings.Repeat("x", n) + "\r\n" }
 		size := len(line(0))
-		s := faultyServer(t, faulty.Every(faulty.Answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"+line(60<<10)+"\r\n")))
-		huge := faultyServer(t, faulty.Every(faulty.Request(1), faulty.Write("HTTP/1.1 200 OK\r\n"+line(70<<10)+"\r\n")))
+		s := faultyServer(t, faultserver.Every(faultserver.Answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"+line(60<<10)+"\r\n")))
+		huge := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\n"+line(70<<10)+"\r\n")))
 		r := run(t, engine, to("http://"+s.Address())+"[[locations]]\npaths = [\"/huge\"]\nretry = { attempts = 0 }\n[[locations.destinations]]\nuri = \"http://"+huge.Address()+"\"\n")
 		begin := "GET / HTTP/1.1\r\nHost: a\r\n"
 		fits := limit - len(begin) - size - 2

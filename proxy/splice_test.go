@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ceiling/internal/faulty"
+	"ceiling/internal/faultserver"
 )
 
 // large is enough to be spliced for the most part, whatever came with the head.
@@ -131,7 +131,7 @@ func TestSplicedTunnel(t *testing.T) {
 func TestPipesAreBounded(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
 		body := string(pattern(large))
-		s := faultyServer(t, faulty.Every(faulty.Answer(faulty.OK(body))))
+		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK(body))))
 		r := run(t, engine, to("http://"+s.Address()))
 		var links []*link
 		for range pipesMost + 4 {
@@ -175,23 +175,23 @@ func TestSplicesEnd(t *testing.T) {
 	post := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", 2*large)
 	for _, k := range []struct {
 		name    string
-		script  faulty.Script
+		script  faultserver.Script
 		request string
 		counter string
 	}{
-		{"the destination closes", faulty.Script{faulty.Request(1), faulty.Write(head + part), faulty.Close()}, "GET", "upstream_cut_responses_total"},
-		{"the destination resets", faulty.Script{faulty.Request(1), faulty.Write(head + part), faulty.Reset()}, "GET", "upstream_cut_responses_total"},
-		{"the destination stands still", faulty.Script{faulty.Request(1), faulty.Write(head + part), faulty.Stall()}, "GET", "upstream_response_timeouts_total"},
-		{"the client stands still", faulty.Script{faulty.Request(1), faulty.Write(head + part + part), faulty.Close()}, "deaf", "client_timeouts_total"},
-		{"the client stops sending", faulty.Script{faulty.Request(1)}, "half", "body_timeouts_total"},
-		{"the client resets", faulty.Script{faulty.Request(1)}, "reset", "client_resets_total"},
-		{"the destination takes nothing", faulty.Script{faulty.SmallBuffers(), faulty.Head(), faulty.Deaf()}, "POST", "upstream_response_timeouts_total"},
-		{"the destination resets in the request", faulty.Script{faulty.Head(), faulty.Reset()}, "POST", ""},
-		{"the destination answers early", faulty.Script{faulty.SmallBuffers(), faulty.Head(), faulty.Write(faulty.Response("413 Too Large", "", "no")), faulty.Deaf()}, "POST", ""},
+		{"the destination closes", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Close()}, "GET", "upstream_cut_responses_total"},
+		{"the destination resets", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Reset()}, "GET", "upstream_cut_responses_total"},
+		{"the destination stands still", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Stall()}, "GET", "upstream_response_timeouts_total"},
+		{"the client stands still", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part + part), faultserver.Close()}, "deaf", "client_timeouts_total"},
+		{"the client stops sending", faultserver.Script{faultserver.Request(1)}, "half", "body_timeouts_total"},
+		{"the client resets", faultserver.Script{faultserver.Request(1)}, "reset", "client_resets_total"},
+		{"the destination takes nothing", faultserver.Script{faultserver.SmallBuffers(), faultserver.Head(), faultserver.Deaf()}, "POST", "upstream_response_timeouts_total"},
+		{"the destination resets in the request", faultserver.Script{faultserver.Head(), faultserver.Reset()}, "POST", ""},
+		{"the destination answers early", faultserver.Script{faultserver.SmallBuffers(), faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Deaf()}, "POST", ""},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			engines(t, func(t *testing.T, engine string) {
-				s := faultyServer(t, faulty.InTurn(k.script, faulty.Script{faulty.Answer(faulty.OK("fresh"))}))
+				s := faultyServer(t, faultserver.InTurn(k.script, faultserver.Script{faultserver.Answer(faultserver.OK("fresh"))}))
 				times := `timeouts = { idle = "20s", response = "20s" }`
 				if strings.HasSuffix(k.counter, "timeouts_total") {
 					times = `timeouts = { idle = "200ms", response = "200ms" }`

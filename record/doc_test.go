@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
-	"ceiling/spec"
 )
 
 // documented reads the first column of every table of docs/record.md, by the

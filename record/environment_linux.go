@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ceiling/spec"
+	"ceiling/experiment/spec"
 )
 
 // ReadEnvironment reads this host and process from /proc and /sys; ceiling is

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
 	"ceiling/internal/unit"
-	"ceiling/spec"
 )
 
 // PlanSchema names the version of the Plan document.

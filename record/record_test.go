@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ceiling/spec"
+	"ceiling/experiment/spec"
 )
 
 const testID = "20261121-093012-x7f2"

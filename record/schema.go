@@ -6,7 +6,7 @@ package record
 import (
 	"time"
 
-	"ceiling/spec"
+	"ceiling/experiment/spec"
 )
 
 // Schema names the version of the Run document.

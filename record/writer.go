@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"ceiling/spec"
+	"ceiling/experiment/spec"
 )
 
 // The files of a run.

@@ -23,7 +23,7 @@ const (
 	listMax      = 30
 
 	// The lists are drawn from the PCG with seed poolSeed and stream listStream: behind those of which the products
-	// (tools/products) and their brands were made.
+	// (internal/tools/products) and their brands were made.
 	poolSeed   = 1
 	listStream = productCount + 1
 )
@@ -46,7 +46,7 @@ type product struct {
 	brand      int // index into pool.brands
 }
 
-// productFile has the brands on its first line, then a product a line, gzipped; tools/products makes it.
+// productFile has the brands on its first line, then a product a line, gzipped; internal/tools/products makes it.
 //
 //go:embed products.ndjson.gz
 var productFile []byte

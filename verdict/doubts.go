@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // doubts collects what weakens a verdict.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // ruleErrors asks whether the rate counts answers that are not what was asked:

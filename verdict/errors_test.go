@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // answeredWith is a closed run all of whose responses had the statuses given.

@@ -3,8 +3,8 @@ package verdict
 import (
 	"slices"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // hostFacts is the CPU of one host over the window, by core.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // closedRun is a closed loop of 64 slots for 10 s at 100,000/s without a flaw.

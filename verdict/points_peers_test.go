@@ -199,7 +199,7 @@ func TestPointsWrkIsCorrected(t *testing.T) {
 	if inflated < 50 {
 		t.Errorf("%d of 300 means were inflated: the test tests nothing", inflated)
 	}
-	// A real run of wrk 4.1 (foreign/testdata/wrk_threads.txt), and one that cannot be.
+	// A real run of wrk 4.1 (show/importer/testdata/wrk_threads.txt), and one that cannot be.
 	real := "client_tool: wrk, client_workers: 3, connections: 16, pipelining: 1, rps: 29842.13, latency_avg_ms: 1.73, p50_ms: 0.253, p90_ms: 5.48, p99_ms: 14.28"
 	if v := judgeOne(t, real).Verdict; v.Outcome == record.Void || !strings.Contains(strings.Join(v.Doubts, " "), "wrk adds latencies") {
 		t.Errorf("a real run: %s, %v", v.Because, v.Doubts)

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 func asText(t testing.TB, v record.Verdict) string {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
-	"ceiling/spec"
 )
 
 // This file is what to do for a generator and a server that share CPUs, in the

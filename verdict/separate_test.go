@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // TestApartCommand: what is printed is what was typed, with --apart, and can be

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
 	"ceiling/internal/unit"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // sloResult is what became of the asked SLO.

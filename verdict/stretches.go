@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // A latency term is often broken by a few short stretches of the run, in which

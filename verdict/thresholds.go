@@ -1,6 +1,6 @@
 package verdict
 
-import "ceiling/spec"
+import "ceiling/experiment/spec"
 
 // Every threshold of the rules stands here with its reason. None of them is
 // sharp in nature; each is set where the error it allows is small beside what

@@ -3,8 +3,8 @@ package verdict
 import (
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/spec"
 )
 
 // watchedRun is a closed loop of 64 connections for 10 s with both ends on one

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"ceiling/selftest"
+	"ceiling/check/selftest"
 )
 
 // trials is a series that goes on where the ledger of trials was left.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/check/selftest"
 	"ceiling/record"
-	"ceiling/selftest"
 )
 
 // notesName is the file, beside the rendered page, in which people explain the

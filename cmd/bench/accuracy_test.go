@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/check/selftest"
 	"ceiling/record"
-	"ceiling/selftest"
 	"ceiling/verdict"
 )
 

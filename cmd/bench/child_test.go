@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"ceiling/foreign"
+	"ceiling/show/importer"
 )
 
 // TestMain lets this program be the children of its tests.
@@ -66,12 +66,12 @@ func shell(script string, parse func([]byte) (answer, error)) *tool {
 }
 
 func TestToolRun(t *testing.T) {
-	o, err := shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; test -s $1/pipeline.lua && cat testdata/wrk.txt", peer(foreign.Wrk)).run(t.Context(), job{}, nil)
+	o, err := shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; test -s $1/pipeline.lua && cat testdata/wrk.txt", peer(importer.Wrk)).run(t.Context(), job{}, nil)
 	if err != nil || o.Completed != 143341 || o.CPUNs < 1e6 || o.CPUNs > 5e9 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	watched := 0
-	if _, err := shell("cat testdata/wrk.txt", peer(foreign.Wrk)).run(t.Context(), job{}, func(pid int) { watched = pid }); err != nil || watched == 0 {
+	if _, err := shell("cat testdata/wrk.txt", peer(importer.Wrk)).run(t.Context(), job{}, func(pid int) { watched = pid }); err != nil || watched == 0 {
 		t.Errorf("watched %d, %v", watched, err)
 	}
 }
@@ -79,7 +79,7 @@ func TestToolRun(t *testing.T) {
 func TestToolRunFails(t *testing.T) {
 	check := func(script, want string) {
 		t.Helper()
-		if o, err := shell(script, peer(foreign.Wrk)).run(t.Context(), job{}, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if o, err := shell(script, peer(importer.Wrk)).run(t.Context(), job{}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v; want %q", script, o, err, want)
 		}
 	}
@@ -92,7 +92,7 @@ func TestToolRunFails(t *testing.T) {
 		t.Error("a tool did what it cannot do")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := shell("exec sleep 100", peer(foreign.Wrk)).run(ctx, job{}, func(int) { cancel() })
+	_, err := shell("exec sleep 100", peer(importer.Wrk)).run(ctx, job{}, func(int) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted run: %v", err)
 	}
@@ -132,14 +132,14 @@ func TestRequestLength(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &tool{Name: "client", Path: program, parse: peer(foreign.Wrk), arguments: func(j job, _ string) ([]string, bool) {
+	client := &tool{Name: "client", Path: program, parse: peer(importer.Wrk), arguments: func(j job, _ string) ([]string, bool) {
 		return []string{"client", strings.TrimSuffix(strings.TrimPrefix(j.URL, "http://"), "/simple")}, true
 	}}
 	want := len("GET /simple HTTP/1.1\r\nHost: x\r\n\r\n")
 	if got, err := requestLength(t.Context(), client); err != nil || got != want {
 		t.Errorf("%d, %v; want %d", got, err, want)
 	}
-	if _, err := requestLength(t.Context(), shell("exit 1", peer(foreign.Wrk))); err == nil || !strings.Contains(err.Error(), "no request was seen") {
+	if _, err := requestLength(t.Context(), shell("exit 1", peer(importer.Wrk))); err == nil || !strings.Contains(err.Error(), "no request was seen") {
 		t.Errorf("a tool that sends nothing: %v", err)
 	}
 }

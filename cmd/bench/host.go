@@ -49,7 +49,7 @@ func commit(ctx context.Context) (id string, dirty bool, err error) {
 	if err != nil {
 		return "unknown", true, fmt.Errorf("git rev-parse: %w", err)
 	}
-	status, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ":/", ":(exclude,top)journal/bench.ndjson").Output()
+	status, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ":/", ":(exclude,top)docs/journal/bench.ndjson").Output()
 	if err != nil {
 		return "unknown", true, fmt.Errorf("git status: %w", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"ceiling/race"
-	"ceiling/selftest"
+	"ceiling/check/race"
+	"ceiling/check/selftest"
 )
 
 // ledgerSchema names the version of Entry.

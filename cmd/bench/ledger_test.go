@@ -113,7 +113,7 @@ func TestEveryFigureHasAUnit(t *testing.T) {
 
 // TestTheLedger holds the lines that are in the repository.
 func TestTheLedger(t *testing.T) {
-	data, err := os.ReadFile("../../journal/bench.ndjson")
+	data, err := os.ReadFile("../../docs/journal/bench.ndjson")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"ceiling/foreign"
+	"ceiling/show/importer"
 )
 
 // An answer is what a tool says of its run.
@@ -51,7 +51,7 @@ func (a *answer) check(counted uint64, perS float64) error {
 // not stand on: a rate that is not count over time, no request at all.
 func peer(tool string) func([]byte) (answer, error) {
 	return func(out []byte) (answer, error) {
-		r, err := foreign.Parse(out)
+		r, err := importer.Parse(out)
 		switch {
 		case err != nil:
 			return answer{}, err
@@ -72,11 +72,11 @@ func peer(tool string) func([]byte) (answer, error) {
 			return answer{}, errors.New("no request was made")
 		}
 		// ab's quantiles are too coarse to be shown beside the others'.
-		if p50, ok := r.Quantile(.5); ok && tool != foreign.Ab {
+		if p50, ok := r.Quantile(.5); ok && tool != importer.Ab {
 			a.P50 = time.Duration(p50)
 			a.Resolution = time.Duration(r.Quantiles[0].ResolutionNs)
 		}
-		if p99, ok := r.Quantile(.99); ok && tool != foreign.Ab {
+		if p99, ok := r.Quantile(.99); ok && tool != importer.Ab {
 			a.P99 = time.Duration(p99)
 		}
 		return a, nil
@@ -85,11 +85,11 @@ func peer(tool string) func([]byte) (answer, error) {
 
 // parseAb reads ab -k: a run that opened connections as well is another race.
 func parseAb(out []byte) (answer, error) {
-	a, err := peer(foreign.Ab)(out)
+	a, err := peer(importer.Ab)(out)
 	if err != nil {
 		return a, err
 	}
-	r, err := foreign.Parse(out)
+	r, err := importer.Parse(out)
 	if err != nil {
 		return a, err
 	}

@@ -15,13 +15,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ceiling/cores"
+	"ceiling/experiment/spec"
 	"ceiling/internal/http1"
 	"ceiling/internal/ring"
-	"ceiling/load"
+	"ceiling/measure/cores"
+	"ceiling/measure/load"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/run"
-	"ceiling/spec"
 	"ceiling/verdict"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"ceiling/selftest"
+	"ceiling/check/selftest"
 )
 
 // proofs asks for the ceilings that selftest plants, by experiment.

@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"time"
 
-	"ceiling/race"
+	"ceiling/check/race"
 )
 
 // raced lets the proxy race against nginx and its peers, as `ceiling race` does,

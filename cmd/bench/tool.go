@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"ceiling/foreign"
+	"ceiling/show/importer"
 )
 
 // Names of the tools that the targets speak of.
@@ -58,12 +58,12 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{ours, "--version", regexp.MustCompile(`version (\S+)`), ourArguments, parseOurs},
-		{wrk, "-v", regexp.MustCompile(`wrk (\S+)`), wrkArguments, peer(foreign.Wrk)},
-		{"h2load", "--version", regexp.MustCompile(`nghttp2/(\S+)`), h2loadArguments, peer(foreign.H2load)},
+		{wrk, "-v", regexp.MustCompile(`wrk (\S+)`), wrkArguments, peer(importer.Wrk)},
+		{"h2load", "--version", regexp.MustCompile(`nghttp2/(\S+)`), h2loadArguments, peer(importer.H2load)},
 		{"ab", "-V", regexp.MustCompile(`Version (\S+)`), abArguments, parseAb},
-		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), ohaArguments, peer(foreign.Oha)},
-		{"hey", "", nil, heyArguments, peer(foreign.Hey)},
-		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), autocannonArguments, peer(foreign.Autocannon)},
+		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), ohaArguments, peer(importer.Oha)},
+		{"hey", "", nil, heyArguments, peer(importer.Hey)},
+		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), autocannonArguments, peer(importer.Autocannon)},
 	}
 }
 

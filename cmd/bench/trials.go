@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"ceiling/selftest"
+	"ceiling/check/selftest"
 )
 
 // trialSchema names the version of Trial.

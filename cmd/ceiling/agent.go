@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/fleet"
-	"ceiling/fleet/bus"
 	"ceiling/internal/unit"
+	"ceiling/measure/fleet"
+	"ceiling/measure/fleet/bus"
 	"ceiling/record"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ceiling/internal/sys"
-	"ceiling/run"
+	"ceiling/measure/run"
 )
 
 // TestKilledApartIsRestored: kill -9 leaves the server where --apart had put it,

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/calibrate"
+	"ceiling/check/calibrate"
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/run"
-	"ceiling/spec"
 )
 
 func newCalibrate(sh *shell) *cobra.Command {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/plan"
-	"ceiling/spec"
+	"ceiling/experiment/plan"
+	"ceiling/experiment/spec"
 )
 
 // compareFlags are what a comparison has besides the flags of its runs.

@@ -6,12 +6,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"ceiling/foreign"
+	"ceiling/experiment/plan"
 	"ceiling/internal/secret"
-	"ceiling/plan"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/report"
-	"ceiling/run"
+	"ceiling/show/importer"
+	"ceiling/show/report"
 )
 
 // compareKept holds two results against each other that were measured before.
@@ -104,13 +104,13 @@ func kept(dir string, h *secret.Hider) (plan.Kept, error) {
 }
 
 // readForeign reads a file that another tool has written.
-func readForeign(name string) (foreign.Result, error) {
+func readForeign(name string) (importer.Result, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return foreign.Result{}, err
+		return importer.Result{}, err
 	}
 	defer file.Close()
-	r, err := foreign.Read(file)
+	r, err := importer.Read(file)
 	if err != nil {
 		return r, usage(fmt.Errorf("%s: %w", name, err))
 	}
@@ -124,7 +124,7 @@ func foreignResult(name string, h *secret.Hider) (plan.Finished, error) {
 		return plan.Finished{}, err
 	}
 	r.Target = h.URL(r.Target)
-	f := plan.Figures{Name: name, PerS: r.CompletedPerS, Open: r.Loop == foreign.Open, ElapsedS: r.DurationS}
+	f := plan.Figures{Name: name, PerS: r.CompletedPerS, Open: r.Loop == importer.Open, ElapsedS: r.DurationS}
 	if ns, ok := r.Quantile(.5); ok {
 		f.P50Ns = float64(ns)
 	}

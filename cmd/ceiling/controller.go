@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/fleet/bus"
+	"ceiling/measure/fleet/bus"
 	"ceiling/record"
 )
 

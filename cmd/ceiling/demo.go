@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/cores"
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
+	"ceiling/measure/cores"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/run"
-	"ceiling/spec"
 )
 
 // demoServers are the command lines of `ceiling serve` that a demo measures.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"ceiling/run"
+	"ceiling/measure/run"
 )
 
 // TestCommandsInTheDocs runs every command that README.md and docs/ show in a
@@ -48,7 +48,7 @@ func TestCommandsInTheDocs(t *testing.T) {
 		// What one command leaves behind the next ones of a file may name, as they
 		// may the repository's experiments and the output of another tool.
 		dir := t.TempDir()
-		for name, there := range map[string]string{"experiments": "../../experiments", "hey.txt": "../../foreign/testdata/hey.txt"} {
+		for name, there := range map[string]string{"docs": "../../docs", "hey.txt": "../../show/importer/testdata/hey.txt"} {
 			if err := os.Symlink(absolute(t, there), filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}

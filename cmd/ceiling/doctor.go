@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/doctor"
-	"ceiling/run"
+	"ceiling/check/doctor"
+	"ceiling/measure/run"
 )
 
 // doctorWatches is how long the host's activity is watched for.

@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/experiment/plan"
+	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
 	"ceiling/internal/unit"
-	"ceiling/plan"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/report"
-	"ceiling/run"
-	"ceiling/spec"
+	"ceiling/show/report"
 )
 
 // planFlags are the flags of an experiment that takes more than one run.

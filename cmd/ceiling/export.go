@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/export"
 	"ceiling/record"
+	"ceiling/show/export"
 )
 
 // exportFlags are the flags of an export as typed.

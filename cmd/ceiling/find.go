@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
-	"ceiling/spec"
 )
 
 func newFind(sh *shell) *cobra.Command {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/fleet"
-	"ceiling/fleet/bus"
-	"ceiling/run"
+	"ceiling/measure/fleet"
+	"ceiling/measure/fleet/bus"
+	"ceiling/measure/run"
 )
 
 // controllerOf connects to the controller of a directory; "" is where it is by

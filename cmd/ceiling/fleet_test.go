@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/run"
 )
 
 // lab is machines for a fleet: network namespaces on one bridge, which the

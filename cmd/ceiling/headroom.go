@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"ceiling/calibrate"
+	"ceiling/check/calibrate"
 	"ceiling/internal/unit"
 	"ceiling/record"
 )

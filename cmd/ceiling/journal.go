@@ -16,7 +16,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
-	"ceiling/report/journal"
+	"ceiling/show/journal"
 )
 
 func newJournal(sh *shell) *cobra.Command {
@@ -83,7 +83,7 @@ are; of a single run the series too where it is not large; of a plan every
 run's result. What is left out is named. Where the front matter has one name
 without an ID among its runs, or --as says which, that name gets the ID.`,
 		Example: `  ceiling journal add 0001-servers x7f2
-  ceiling journal add journal/0001-servers x7f2 --as servers`,
+  ceiling journal add docs/journal/0001-servers x7f2 --as servers`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return usage(fmt.Errorf("add takes an entry and at least one ID or directory; see: %s --help", c.CommandPath()))
@@ -103,7 +103,7 @@ without an ID among its runs, or --as says which, that name gets the ID.`,
 		}
 		in := *dir
 		if strings.ContainsRune(args[0], filepath.Separator) && !c.Flags().Changed("dir") {
-			in = filepath.Dir(filepath.Clean(args[0])) // journal/0001-servers, wherever that is
+			in = filepath.Dir(filepath.Clean(args[0])) // docs/journal/0001-servers, wherever that is
 		}
 		for _, source := range sources {
 			if err := sh.addRecord(in, args[0], source, as); err != nil {

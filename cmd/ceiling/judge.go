@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/plan"
+	"ceiling/experiment/plan"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/report"
-	"ceiling/run"
+	"ceiling/show/report"
 	"ceiling/verdict"
 )
 

@@ -8,9 +8,9 @@ import (
 	"os"
 	"regexp"
 
-	"ceiling/foreign"
 	"ceiling/record"
-	"ceiling/report"
+	"ceiling/show/importer"
+	"ceiling/show/report"
 	"ceiling/verdict"
 )
 
@@ -64,7 +64,7 @@ func (sh *shell) judgePoints(name string, in io.Reader, asJSON bool) error {
 }
 
 func (sh *shell) judgeForeign(name string, in io.Reader, asJSON bool) error {
-	r, err := foreign.Read(in)
+	r, err := importer.Read(in)
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", name, err))
 	}

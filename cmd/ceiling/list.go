@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/record"
-	"ceiling/report"
+	"ceiling/show/report"
 )
 
 func newList(sh *shell) *cobra.Command {

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"ceiling/internal/browser"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/run"
 )
 
 // A page follows a real run to its end: it has every interval that the record

@@ -15,7 +15,7 @@ import (
 	"github.com/creack/pty"
 
 	"ceiling/internal/screen"
-	"ceiling/run"
+	"ceiling/measure/run"
 )
 
 // patience is how long something may take that takes a second: a busy machine

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"ceiling/fleet/bus"
-	"ceiling/internal/ownnats"
+	"ceiling/internal/natstest"
+	"ceiling/measure/fleet/bus"
 	"ceiling/record"
 )
 
@@ -23,7 +23,7 @@ import (
 // writes, a user for each agent, and a certificate of another CA.
 func ownNATS(t *testing.T, agents ...string) (at func(user string) string, ca string) {
 	t.Helper()
-	port, ca := ownnats.Start(t, bus.Configuration("lab", agents))
+	port, ca := natstest.Start(t, bus.Configuration("lab", agents))
 	return func(user string) string { return fmt.Sprintf("tls://%s@127.0.0.1:%d", user, port) }, ca
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/spec"
+	"ceiling/experiment/spec"
 )
 
 func newProve(sh *shell) *cobra.Command {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/race"
-	"ceiling/run"
+	"ceiling/check/race"
+	"ceiling/measure/run"
 )
 
 func newRace(sh *shell) *cobra.Command {

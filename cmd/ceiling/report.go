@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/foreign"
 	"ceiling/record"
-	"ceiling/report/chart"
-	"ceiling/report/page"
+	"ceiling/show/chart"
+	"ceiling/show/importer"
+	"ceiling/show/page"
 )
 
 func newReport(sh *shell) *cobra.Command {
@@ -117,7 +117,7 @@ func isFile(name string) bool {
 
 // foreignDocument is the page of other tools' results.
 func foreignDocument(names []string) (page.Document, error) {
-	results := make([]foreign.Result, len(names))
+	results := make([]importer.Result, len(names))
 	for i, name := range names {
 		if !isFile(name) {
 			return page.Document{}, usage(fmt.Errorf("%s is not a file and %s is of another tool: hold them against each other with ceiling compare", name, names[0]))

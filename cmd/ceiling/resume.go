@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/run"
 )
 
 func newResume(sh *shell) *cobra.Command {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/race/rival"
+	"ceiling/check/race/rival"
 )
 
 // newRival runs a minimal proxy; a race starts it as its child.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/run"
+	"ceiling/measure/run"
 )
 
 // Messages: data goes to stdout, talk to stderr. An error is one line that

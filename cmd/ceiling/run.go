@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/report"
-	"ceiling/run"
-	"ceiling/spec"
+	"ceiling/show/report"
 )
 
 // runFlags are the flags of a run as typed. wrk's letters where wrk has one.
@@ -45,7 +45,7 @@ func newRun(sh *shell) *cobra.Command {
 		Use:   "run URL",
 		Short: "Measure one server under one load, or a list of them",
 		Long: `Measures one server under one load. A list in -c, -p or -R makes a sweep of it,
-and so does a file of experiments/ in place of the URL.`,
+and so does a file of docs/experiments/ in place of the URL.`,
 		Example: `  ceiling run http://127.0.0.1:8080/              64 connections for 10 s
   ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
   ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ceiling/run"
+	"ceiling/measure/run"
 )
 
 func TestMain(m *testing.M) {

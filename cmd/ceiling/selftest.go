@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/run"
-	"ceiling/selftest"
+	"ceiling/check/selftest"
+	"ceiling/measure/run"
 	"ceiling/server/planted"
 )
 

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/plan"
+	"ceiling/experiment/plan"
 	"ceiling/record"
-	"ceiling/report"
+	"ceiling/show/report"
 )
 
 func newShow(sh *shell) *cobra.Command {

@@ -6,9 +6,9 @@ import (
 	"os"
 	"time"
 
-	"ceiling/export"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/run"
+	"ceiling/show/export"
 )
 
 // telemetryFlags say who else is told of a run while it goes on.

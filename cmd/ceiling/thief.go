@@ -3,13 +3,13 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"ceiling/spec"
-	"ceiling/take"
+	"ceiling/experiment/spec"
+	"ceiling/measure/perturb"
 )
 
 // newThief takes CPU time; a proof starts it as its child.
 func newThief(sh *shell) *cobra.Command {
-	var o take.ThiefOptions
+	var o perturb.ThiefOptions
 	var cpus string
 	c := &cobra.Command{
 		Use:   "thief",
@@ -27,7 +27,7 @@ until its standard input ends.`,
 			if err := o.Check(); err != nil {
 				return usage(err)
 			}
-			return take.Thief(c.Context(), o, sh.stdin, sh.stdout)
+			return perturb.Thief(c.Context(), o, sh.stdin, sh.stdout)
 		},
 	}
 	c.Flags().StringVar(&cpus, "cpus", "", "to take from, as in 0-3,8")

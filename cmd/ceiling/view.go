@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"ceiling/live"
-	"ceiling/live/page"
-	"ceiling/live/terminal"
+	"ceiling/experiment/spec"
+	"ceiling/measure/run"
 	"ceiling/record"
-	"ceiling/report"
-	"ceiling/run"
-	"ceiling/spec"
+	"ceiling/show/live"
+	"ceiling/show/live/page"
+	"ceiling/show/live/terminal"
+	"ceiling/show/report"
 )
 
 // liveAddress is where --live without an address serves: this machine alone,

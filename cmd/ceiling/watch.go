@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ceiling/live"
-	"ceiling/live/follow"
-	"ceiling/live/terminal"
-	"ceiling/run"
+	"ceiling/measure/run"
+	"ceiling/show/live"
+	"ceiling/show/live/follow"
+	"ceiling/show/live/terminal"
 )
 
 func newWatch(sh *shell) *cobra.Command {

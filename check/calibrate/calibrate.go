@@ -1,0 +1,263 @@
+// Package calibrate measures what this machine's load generator can do: one
+// thread on one CPU against a server that costs as little as we know how, on
+// the other CPUs. Later runs tell by it how much more they had to give.
+package calibrate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ceiling/internal/http1"
+	"ceiling/internal/ring"
+	"ceiling/internal/sys"
+	"ceiling/measure/load"
+	"ceiling/measure/run"
+	"ceiling/record"
+)
+
+// Config says how to calibrate. Program and Duration have to be given.
+type Config struct {
+	// Program is the path of the binary that `serve floor` is started with.
+	Program string
+	// Duration of each of the measurements, and how many every point gets; 0 is
+	// repeats.
+	Duration time.Duration
+	Repeats  int
+	// Engine to calibrate: "auto", "uring" or "epoll".
+	Engine string
+	// Version of this program, for the record.
+	Version string
+	// Progress is told before each measurement; nil tells nobody.
+	Progress func(done, of int, what string)
+}
+
+const (
+	// connections of every point: enough to keep one thread busy, and the
+	// number that runs have unless asked otherwise.
+	connections = 64
+	// repeats of every point, one round after the other, so that what passes
+	// by on the machine meets all points alike.
+	repeats = 3
+	// generatorFull is the share of its time that a thread runs which is
+	// itself the limit; the rest is interrupts and waking up.
+	generatorFull = 0.9
+)
+
+// condition is one point to be measured.
+type condition struct {
+	route      string
+	pipelining int
+}
+
+// conditions are the points: answers of about 120 bytes, 4 KB and 100 KB.
+func conditions() []condition {
+	var list []condition
+	for _, pipelining := range []int{1, 16, 100} {
+		for _, route := range []string{"/simple", "/read", "/list"} {
+			list = append(list, condition{route, pipelining})
+		}
+	}
+	return list
+}
+
+// sample is one measurement of a condition.
+type sample struct {
+	rate, busy, runDelay, cpuNs, bytes float64
+	engine                             string
+}
+
+// Measure calibrates. It takes 9 times Repeats times Duration and a quarter; the
+// floor server is a process of its own that has ended when Measure returns.
+func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
+	allowed, err := sys.AllowedCPUs(0)
+	if err != nil {
+		return nil, err
+	}
+	env := record.ReadEnvironment(c.Version)
+	p := divide(allowed, env.Siblings)
+	child, err := run.StartChild(ctx, c.Program, "serve", "floor", "--addr", "127.0.0.1:0", "--workers", strconv.Itoa(len(p.floor)))
+	if err != nil {
+		return nil, err
+	}
+	defer child.Stop()
+	if err := pinAll(child.PID, p.floor); err != nil {
+		return nil, err
+	}
+	list := conditions()
+	samples := make([][]sample, len(list))
+	rounds := cmp.Or(c.Repeats, repeats)
+	for round := range rounds {
+		for i, k := range list {
+			if c.Progress != nil {
+				c.Progress(round*len(list)+i, rounds*len(list), fmt.Sprintf("%s, %d in flight on each connection", k.route, k.pipelining))
+			}
+			s, err := k.measure(ctx, &c, child.Addr, p.generator)
+			for longer := c; errors.Is(err, errNothing) && longer.Duration < 16*c.Duration; {
+				longer.Duration *= 2
+				s, err = k.measure(ctx, &longer, child.Addr, p.generator)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("calibrate %s with a pipelining of %d: %w", k.route, k.pipelining, err)
+			}
+			samples[i] = append(samples[i], s)
+		}
+	}
+	done := &record.Calibration{
+		Schema: record.CalibrationSchema, When: time.Now(), Ceiling: c.Version,
+		Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Engine: samples[0][0].engine,
+		GeneratorCPUs: cpuList([]int{p.generator}), FloorCPUs: cpuList(p.floor),
+		DurationS: c.Duration.Seconds(), Repeats: rounds, Doubts: []string{},
+	}
+	for i, k := range list {
+		done.Points = append(done.Points, k.point(samples[i]))
+	}
+	done.Doubts = append(done.Doubts, doubts(done, p)...)
+	return done, nil
+}
+
+// measure does one measurement.
+func (k condition) measure(ctx context.Context, c *Config, addr string, cpu int) (sample, error) {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return sample{}, fmt.Errorf("address of the floor server: %w", err)
+	}
+	request, err := http1.AppendRequest(nil, "GET", k.route, addr, nil, nil)
+	if err != nil {
+		return sample{}, err
+	}
+	result, err := load.Run(ctx, load.Config{
+		Address: ring.TCPAddr(to), Mix: []load.Request{{Bytes: request, Weight: 1}},
+		Connections: connections, Threads: 1, Pipelining: k.pipelining, Seed: 1,
+		// The warm-up is for TCP's windows, and the engine's trial of gathering.
+		Warmup: max(c.Duration/4, 20*time.Millisecond), Duration: c.Duration,
+		Timeout: 10 * time.Second, Engine: c.Engine, CPUs: []int{cpu},
+	}, nobody{})
+	if err != nil {
+		return sample{}, err
+	}
+	return sampleOf(result)
+}
+
+// errNothing: the thread was not given its CPU for as long as the measurement
+// took. It is done again with more time, up to 16 times as much.
+var errNothing = errors.New("nothing was completed in the time given; give a longer one with -d")
+
+// sampleOf refuses a measurement that is not what was asked for.
+func sampleOf(r *load.Result) (sample, error) {
+	t := &r.Total
+	switch {
+	case r.Interrupted:
+		return sample{}, context.Canceled
+	case r.Established != connections:
+		return sample{}, fmt.Errorf("%d of %d connections were established", r.Established, connections)
+	case t.Failed > 0 || t.Completed != t.Statuses[200]:
+		return sample{}, fmt.Errorf("%d requests failed and %d of %d answers were a 200", t.Failed, t.Statuses[200], t.Completed)
+	case t.Completed == 0 || r.WindowNs <= 0:
+		return sample{}, errNothing
+	case len(r.Workers) != 1 || !(r.Workers[0].Busy > 0):
+		return sample{}, errors.New("the CPU time of the generator's thread was not measured")
+	}
+	completed, ns, w := float64(t.Completed), float64(r.WindowNs), &r.Workers[0]
+	// The last batch may end after the window and its CPU time be counted,
+	// which in a window of 50 ms was seen to make more than all of it. So may
+	// a wait for the CPU.
+	busy := min(w.Busy, 1)
+	return sample{
+		rate: completed / ns * 1e9, busy: busy, runDelay: min(w.RunDelay, 1), cpuNs: busy * ns / completed,
+		bytes: float64(t.Read) / completed, engine: r.Engine,
+	}, nil
+}
+
+// capacity of one core by this measurement, requests per second.
+func (s *sample) capacity() float64 {
+	if s.busy >= generatorFull {
+		return s.rate
+	}
+	return s.rate / s.busy
+}
+
+// point sums the repeats up.
+func (k condition) point(samples []sample) record.CalibrationPoint {
+	of := func(f func(*sample) float64) record.Repeated {
+		values := make([]float64, len(samples))
+		for i := range samples {
+			values[i] = f(&samples[i])
+		}
+		return record.RepeatedOf(values)
+	}
+	p := record.CalibrationPoint{
+		Route: k.route, Connections: connections, Pipelining: k.pipelining,
+		ResponseBytes:   of(func(s *sample) float64 { return s.bytes }).Median,
+		RatePerS:        of(func(s *sample) float64 { return s.rate }),
+		Busy:            of(func(s *sample) float64 { return s.busy }),
+		RunDelay:        of(func(s *sample) float64 { return s.runDelay }),
+		CPUNsPerRequest: of(func(s *sample) float64 { return s.cpuNs }),
+		CapacityPerS:    of((*sample).capacity),
+	}
+	p.Derived = p.Busy.Median < generatorFull
+	return p
+}
+
+const (
+	// spreadMost between the repeats of a point before it is a doubt: what two
+	// quiet measurements of a second differ by on one machine is 2 to 5 %.
+	spreadMost = 0.15
+	// delayMost is the share of the time that a thread may wait for its CPU: a
+	// clock tick's worth of housekeeping is less.
+	delayMost = 0.05
+	// shortest measurement that is more than a sketch: the rate of a tenth of
+	// a second hangs on where a few timer ticks fall.
+	shortest = 500 * time.Millisecond
+)
+
+// doubts says what makes the figures less certain than they look.
+func doubts(c *record.Calibration, p division) []string {
+	list := slices.Clone(p.doubts)
+	derived, unsteady, waited := 0, 0, 0.0
+	for i := range c.Points {
+		at := &c.Points[i]
+		if at.Derived {
+			derived++
+		}
+		if at.CapacityPerS.Spread() > spreadMost {
+			unsteady++
+		}
+		waited = max(waited, at.RunDelay.Median)
+	}
+	if derived > 0 {
+		list = append(list, fmt.Sprintf("at %d of %d points the generator was not the limit: its capacity there is derived from its CPU time, and at least that", derived, len(c.Points)))
+	}
+	if unsteady > 0 {
+		list = append(list, fmt.Sprintf("at %d of %d points the repeats differ by more than %.0f %%: calibrate again when the machine is quiet", unsteady, len(c.Points), 100*spreadMost))
+	}
+	if waited > delayMost {
+		list = append(list, fmt.Sprintf("the generator waited for its CPU up to %.0f %% of the time: others run there", 100*waited))
+	}
+	if c.DurationS < shortest.Seconds() {
+		list = append(list, fmt.Sprintf("%gs a measurement is a sketch; run ceiling calibrate for one to rely on", c.DurationS))
+	}
+	return list
+}
+
+// cpuList writes CPUs as in "1" or "0,2,3".
+func cpuList(cpus []int) string {
+	var parts []string
+	for _, cpu := range cpus {
+		parts = append(parts, strconv.Itoa(cpu))
+	}
+	return strings.Join(parts, ",")
+}
+
+// nobody listens to a load.
+type nobody struct{}
+
+func (nobody) Connected(int, int, time.Time)  {}
+func (nobody) Window(bool, time.Time)         {}
+func (nobody) Interval(_ *load.Tally, _ bool) {}

@@ -1,0 +1,85 @@
+package calibrate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
+)
+
+// division is who runs where.
+type division struct {
+	generator int
+	floor     []int
+	doubts    []string
+}
+
+// floorCPUsMost is how many CPUs the floor server gets: a request costs it
+// about what it costs the generator, so four leave no doubt about who waits for
+// whom, while 64 connections spread over 100 would each wake a CPU of its own.
+const floorCPUsMost = 4
+
+// divide gives the generator one CPU and the floor server the next ones that do
+// not share a core with it. The generator's is the second: the first is where
+// interrupts and the kernel's own work gather, and the last ones are the slow
+// cores of machines that have two kinds. siblings are CPU lists ("0,64").
+func divide(allowed []int, siblings []string) division {
+	if len(allowed) == 1 {
+		return division{allowed[0], allowed, []string{"generator and floor server share the only CPU: what each can do alone is derived from its CPU time"}}
+	}
+	d := division{generator: allowed[1]}
+	shared := map[int]bool{}
+	for _, list := range siblings {
+		group, err := spec.ParseCPUList(list)
+		if err != nil || !slices.Contains(group, d.generator) {
+			continue
+		}
+		for _, cpu := range group {
+			shared[cpu] = true
+		}
+	}
+	others := slices.Concat(allowed[2:], allowed[:1])
+	for _, cpu := range others {
+		if !shared[cpu] && len(d.floor) < floorCPUsMost {
+			d.floor = append(d.floor, cpu)
+		}
+	}
+	if len(d.floor) == 0 {
+		d.floor = others[:min(len(others), floorCPUsMost)]
+		d.doubts = append(d.doubts, fmt.Sprintf("generator and floor server share a core: CPU %d is a sibling of %s", d.generator, cpuList(d.floor)))
+	}
+	slices.Sort(d.floor)
+	return d
+}
+
+// pinRounds bounds the looks at a process that makes threads meanwhile; one
+// that a pinned thread makes is pinned from birth.
+const pinRounds = 10
+
+// pinAll lets every thread of a process run on the given CPUs only.
+func pinAll(pid int, cpus []int) error {
+	pinned := map[int]bool{}
+	for range pinRounds {
+		threads, err := sys.Threads(pid)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, tid := range threads {
+			if pinned[tid] {
+				continue
+			}
+			found, pinned[tid] = true, true
+			if err := sys.Pin(tid, cpus); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+		if !found {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d makes threads faster than they can be pinned", pid)
+}

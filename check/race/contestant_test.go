@@ -1,0 +1,187 @@
+package race
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the configurations into docs/proxy.md")
+
+const (
+	docs      = "../../docs/proxy.md"
+	docsBegin = "<!-- rendered by race: go test ./race -run InTheDocs -update -->\n"
+	docsEnd   = "<!-- end -->\n"
+)
+
+// TestConfigurationsInTheDocs: what docs/proxy.md shows is what a race renders.
+func TestConfigurationsInTheDocs(t *testing.T) {
+	text, err := os.ReadFile(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), docsBegin)
+	shown, after, closed := strings.Cut(rest, docsEnd)
+	if !ok || !closed {
+		t.Fatalf("%s has no %q and %q", docs, docsBegin, docsEnd)
+	}
+	want := rendered()
+	if *update {
+		if err := os.WriteFile(docs, []byte(before+docsBegin+want+docsEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if shown != want {
+		t.Errorf("%s shows other configurations than a race renders: go test ./race -run InTheDocs -update", docs)
+	}
+}
+
+// rendered is every configuration of one worker with fields and log, and of files.
+// The bare ones lack what the name says.
+func rendered() string {
+	var b strings.Builder
+	for _, k := range Contestants() {
+		fmt.Fprintf(&b, "%s\n\n", k.Name)
+		for _, name := range []string{"16", "file"} {
+			i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == name })
+			c := Cases()[i]
+			setup := c.setup(1).canonical()
+			config, ok := k.render(&setup)
+			if !ok {
+				continue
+			}
+			fmt.Fprintf(&b, "```\n# %s\n# %s\n%s```\n\n", c.About, config.Command, config.Text)
+		}
+	}
+	return b.String()
+}
+
+// TestBareHasNoFieldsAndNoLog: what a bare configuration lacks is that, and nothing
+// else.
+func TestBareHasNoFieldsAndNoLog(t *testing.T) {
+	for _, k := range Contestants() {
+		full, bare := Setup{Workers: 2, Forward: true}.canonical(), Setup{Workers: 2}.canonical()
+		a, _ := k.render(&full)
+		b, ok := k.render(&bare)
+		if !ok {
+			t.Fatal(k.Name)
+		}
+		text := b.Text + b.Command
+		for _, word := range []string{"access.log", "X-Forwarded", "--forward"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s: bare, and has %s", k.Name, word)
+			}
+		}
+		if a.Text+a.Command == text {
+			t.Errorf("%s: fields and log change nothing", k.Name)
+		}
+		if !strings.Contains(text, "2") || !strings.Contains(text, "127.0.0.1:9090") && !strings.Contains(text, "9090") {
+			t.Errorf("%s: no workers or no backend in %s", k.Name, text)
+		}
+	}
+}
+
+func TestHash(t *testing.T) {
+	e := func(name, version string) *Entrant {
+		for _, k := range Contestants() {
+			if k.Name == name {
+				return &Entrant{Name: name, Version: version, contestant: k}
+			}
+		}
+		t.Fatal(name)
+		return nil
+	}
+	hash := func(e *Entrant, s Setup) string {
+		_, h, ok := e.Canonical(s)
+		if !ok || len(h) != hashDigits {
+			t.Fatalf("%s: %q, %t", e.Name, h, ok)
+		}
+		return h
+	}
+	base := hash(e(Nginx, "1"), Setup{Listen: "127.0.0.1:1", Backend: "127.0.0.1:2", Dir: "/tmp/x", Workers: 1})
+	if got := hash(e(Nginx, "1"), Setup{Listen: "127.0.0.1:3", Backend: "127.0.0.1:4", Dir: "/tmp/y", Workers: 1}); got != base {
+		t.Error("ports and directory change the hash")
+	}
+	others := []string{
+		hash(e(Nginx, "2"), Setup{Workers: 1}),
+		hash(e(Nginx, "1"), Setup{Workers: 2}),
+		hash(e(Nginx, "1"), Setup{Workers: 1, Forward: true}),
+		hash(e(Nginx, "1"), Setup{Workers: 1, Files: true}),
+		hash(e(Ours, "1"), Setup{Workers: 1}),
+		hash(e(Prefork, "1"), Setup{Workers: 1}),
+		hash(&Entrant{Name: Nginx, Version: "1", Binary: "2", contestant: nginx()}, Setup{Workers: 1}),
+	}
+	if all := append(others, base); len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
+		t.Errorf("two of %q are the same", all)
+	}
+}
+
+// TestMissing: who is not installed is named with how to get it; who does not exist
+// is refused.
+func TestMissing(t *testing.T) {
+	t.Setenv("PATH", "/nowhere/bin")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := find(t.Context(), &Config{Program: self, Version: "v"})
+	if err != nil || len(list) != len(Contestants()) {
+		t.Fatalf("%d, %v", len(list), err)
+	}
+	for _, e := range list {
+		own := e.contestant.Program == ""
+		if own != (e.Missing == "") || !own && !strings.HasPrefix(e.Missing, "not installed: ") || own && (e.Version == "" || len(e.Binary) != hashDigits) {
+			t.Errorf("%+v", e)
+		}
+	}
+	if _, err := find(t.Context(), &Config{Only: []string{"ngnix"}}); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "nginx") {
+		t.Errorf("%v", err)
+	}
+	if _, err := chosen([]string{"17"}); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "file-go-wrk") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLook: sbin stands beside a bin of PATH.
+func TestLook(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "sbin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "sbin", "a-server")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bin"))
+	if got := look("a-server"); got != file {
+		t.Errorf("%q", got)
+	}
+	if got := look("another"); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	said := map[string]string{
+		Nginx:     "nginx version: nginx/1.22.1\n",
+		"haproxy": "HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/\n",
+		"h2o":     "h2o version 2.2.5\nOpenSSL: OpenSSL 3\n",
+		"caddy":   "v2.11.7 h1:abc=\n",
+		"envoy":   "/usr/bin/envoy  version: 9e5580/1.40.0/Clean/RELEASE/BoringSSL\n",
+	}
+	want := map[string]string{Nginx: "1.22.1", "haproxy": "2.6.12", "h2o": "2.2.5", "caddy": "2.11.7", "envoy": "1.40.0"}
+	for _, k := range Contestants() {
+		if k.Program == "" {
+			continue
+		}
+		if m := k.pattern.FindStringSubmatch(said[k.Name]); m == nil || m[1] != want[k.Name] {
+			t.Errorf("%s: %q", k.Name, m)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ceiling/experiment/spec"
+)
+
+// That a plant is the bottleneck is not taken on trust, and not from the
+// instrument under test: a client of Go's net/http measures the rate of the
+// plant, and of the same plant with more of the planted resource. What is not
+// the bottleneck may be given away without a change in the rate.
+
+const (
+	// confirmFor is measured on each side, after confirmWarm.
+	confirmFor  = 900 * time.Millisecond
+	confirmWarm = 300 * time.Millisecond
+	// confirmedFrom is the least gain that shows the bottleneck where the
+	// resource was doubled: half of what there is to gain. Noise of a busy
+	// machine is below it, and the next bottleneck may be near.
+	confirmedFrom = 1.4
+)
+
+// Confirmation is the rate with the resource as planted, and with more of it.
+type Confirmation struct {
+	What    string  `json:"what"` // was given: "twice the pool"
+	Planted float64 `json:"planted_per_s"`
+	More    float64 `json:"more_per_s"`
+}
+
+// Holds tells whether the rate followed the resource.
+func (c *Confirmation) Holds() bool { return c.Planted > 0 && c.More >= confirmedFrom*c.Planted }
+
+func (c *Confirmation) String() string {
+	return fmt.Sprintf("%s: %.0f → %.0f requests/s (×%.2f)", c.What, c.Planted, c.More, c.More/max(c.Planted, 1))
+}
+
+// confirm measures what is staged, and then the same with more of the resource.
+// The stage of the plan is struck between the two.
+func confirm(ctx context.Context, o *Options, g *ground, number int, st *stage, p *plan) (*Confirmation, error) {
+	c := &Confirmation{What: p.more}
+	var err error
+	if c.Planted, err = st.rate(ctx, &p.spec, confirmWarm); err != nil {
+		return nil, fmt.Errorf("confirm the plant: %w", err)
+	}
+	if err := st.strike(); err != nil {
+		return nil, err
+	}
+	more, err := setUp(ctx, o.Program, g, number, p.relieved)
+	if err == nil {
+		c.More, err = more.rate(ctx, &p.relieved.spec, max(confirmWarm, p.relieved.warm))
+	}
+	if err = errors.Join(err, more.strike()); err != nil {
+		return nil, fmt.Errorf("confirm the plant, %s: %w", p.more, err)
+	}
+	return c, nil
+}
+
+// rate is how many answers a second a closed loop of Go's own client gets, after
+// a time to warm up.
+func (st *stage) rate(ctx context.Context, s *spec.Spec, warming time.Duration) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, warming+confirmFor)
+	defer cancel()
+	transport := &http.Transport{MaxIdleConnsPerHost: s.Connections, MaxConnsPerHost: s.Connections, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	warm := time.Now().Add(warming)
+	var answers atomic.Int64
+	var clients sync.WaitGroup
+	var once sync.Once
+	var failed error
+	for range s.Connections {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				err := st.ask(ctx, client)
+				if err != nil && ctx.Err() == nil {
+					once.Do(func() { failed = err })
+					time.Sleep(time.Millisecond) // a port that refuses is not to be hammered
+				} else if err == nil && time.Now().After(warm) {
+					answers.Add(1)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if answers.Load() == 0 {
+		return 0, errors.Join(errors.New("no answer"), failed)
+	}
+	return float64(answers.Load()) / confirmFor.Seconds(), nil
+}
+
+func (st *stage) ask(ctx context.Context, client *http.Client) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+st.addr+st.path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	for _, h := range st.header {
+		q.Header.Set(h.Name, h.Value)
+	}
+	res, err := client.Do(q)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	if err = errors.Join(err, res.Body.Close()); err == nil && res.StatusCode != http.StatusOK {
+		err = errors.New(res.Status)
+	}
+	return err
+}

@@ -1,0 +1,376 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/run"
+	"ceiling/record"
+)
+
+// What became of a scenario.
+const (
+	Right  = "right"
+	Wrong  = "wrong"
+	NotRun = "not run" // its needs are missing here: Why
+	Failed = "failed"  // it could not be done: Why
+	// Disturbed is a verdict that is not the planted one, while other programs
+	// used the cores, each time it was tried: it shows nothing.
+	Disturbed = "disturbed"
+	// Unconfirmed is a plant whose rate did not follow the planted resource: it
+	// is not known to be the bottleneck, and the verdict cannot be held to it.
+	Unconfirmed = "unconfirmed"
+)
+
+// Result is one scenario in one round.
+type Result struct {
+	Scenario   string `json:"scenario"`
+	Round      int    `json:"round"` // from 1
+	Planted    string `json:"planted"`
+	Parameters string `json:"parameters,omitempty"`
+	// Accepted are the ceilings that are right, the one that was planted first.
+	Accepted []string `json:"accepted,omitempty"`
+	Named    string   `json:"named,omitempty"`
+	Judged   string   `json:"judged"` // Right, Wrong, Disturbed, Unconfirmed, NotRun or Failed
+	// Confirmed is how the rate followed the planted resource, of plants in real
+	// software.
+	Confirmed *Confirmation `json:"confirmed,omitempty"`
+	// Attempts that it took, and the cores that others used during the last.
+	Attempts int     `json:"attempts,omitempty"`
+	Others   float64 `json:"others_cores"`
+	Why      string  `json:"why,omitempty"`
+	// Blamed tells the one error that outranks all others: a server was named
+	// where the generator was the wall.
+	Blamed  bool            `json:"blamed,omitempty"`
+	Verdict *record.Verdict `json:"verdict,omitempty"`
+	Rate    float64         `json:"completed_per_s,omitempty"`
+	Record  string          `json:"record,omitempty"` // its directory, where it was kept
+	Took    time.Duration   `json:"took_ns"`
+}
+
+// Options of a self-test. The zero value runs everything once, from seed 0.
+type Options struct {
+	Seed   uint64
+	Rounds int      // 0: 1
+	Only   []string // names of scenarios; nil: all
+	Real   bool     // RealScenarios in place of Scenarios
+	// First is the number of the first round; 0: 1. Another round has other
+	// parameters, so a series goes on where it was left.
+	First int
+	// Program has the verb planted; "" is this program.
+	Program string
+	// Keep is where all records go; "" keeps only those of wrong verdicts, in a
+	// directory below the temporary one.
+	Keep    string
+	Version string // of this program, for the records
+	// Patience is how long it waits, in all, for other programs to leave the
+	// cores alone.
+	Patience time.Duration
+	// Told is called with every result as it arrives, and Note with what there
+	// is to say besides; nil for neither.
+	Told func(Result)
+	Note func(string)
+}
+
+// Run does the scenarios, one after another. The error is for what concerns
+// none of them; the results that there are come with it.
+func Run(ctx context.Context, o Options) ([]Result, error) {
+	chosen, err := choose(o.scenarios(), o.Only)
+	if err != nil {
+		return nil, err
+	}
+	removed, err := sweep()
+	for _, name := range removed {
+		o.note("removed " + name + ", left over by a self-test that was killed")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Program == "" {
+		if o.Program, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	g, err := survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var programs []string
+	for i := range chosen {
+		programs = append(programs, strings.Fields(chosen[i].needs.software)...)
+	}
+	g.paths, g.missing = findSoftware(ctx, programs)
+	keep, err := newKeeper(o.Keep)
+	if err != nil {
+		return nil, err
+	}
+	var results []Result
+	first := max(1, o.First)
+	for round := first; round < first+max(1, o.Rounds); round++ {
+		for i := range chosen {
+			if ctx.Err() != nil {
+				return results, errors.Join(ctx.Err(), keep.done())
+			}
+			r := play(ctx, &o, &g, &chosen[i], len(results)*attempts+1, round, keep)
+			results = append(results, r)
+			if o.Told != nil {
+				o.Told(r)
+			}
+		}
+	}
+	return results, keep.done()
+}
+
+func (o *Options) note(text string) {
+	if o.Note != nil {
+		o.Note(text)
+	}
+}
+
+func (o *Options) scenarios() []Scenario {
+	if o.Real {
+		return RealScenarios()
+	}
+	return Scenarios()
+}
+
+// choose answers the named scenarios, in their own order.
+func choose(all []Scenario, names []string) ([]Scenario, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var known []string
+	var chosen []Scenario
+	for _, s := range all {
+		known = append(known, s.Name)
+		if slices.Contains(names, s.Name) {
+			chosen = append(chosen, s)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%w: no scenario is called %q: there are %s", ErrUnknown, name, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}
+
+// ErrUnknown wraps a name that no scenario has.
+var ErrUnknown = errors.New("unknown scenario")
+
+// play does one scenario, again where it was disturbed. It takes the numbers
+// from number on for what it makes.
+func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round int, keep *keeper) (r Result) {
+	started := time.Now()
+	r = Result{Scenario: s.Name, Round: round, Planted: s.Planted}
+	if r.Why = g.lacks(s.needs); r.Why != "" {
+		r.Judged = NotRun
+		return r
+	}
+	for attempt := range attempts {
+		if err := awaitQuiet(ctx, &o.Patience); err != nil {
+			r.Judged, r.Why = NotRun, err.Error()
+			break
+		}
+		d := &dice{seedOf(o.Seed, round, s.Name), g.cpus}
+		p := s.draw(d)
+		d.anyWay(&p, g)
+		r = Result{Scenario: s.Name, Round: round, Planted: s.Planted, Parameters: p.says, Attempts: attempt + 1}
+		for _, a := range p.accept {
+			r.Accepted = append(r.Accepted, a.ceiling)
+		}
+		try(ctx, o, g, &p, number+attempt, keep, &r)
+		if r.Judged != Disturbed && r.Judged != Unconfirmed {
+			break
+		}
+	}
+	r.Took = time.Since(started)
+	return r
+}
+
+// try sets a plan up, measures, strikes it, and judges what came of it.
+func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *keeper, r *Result) {
+	st, err := setUp(ctx, o.Program, g, number, p)
+	var done *run.Done
+	if err == nil {
+		done, r.Others, err = measure(ctx, o, st, p, keep.dir(r.Scenario, r.Round))
+	}
+	if err == nil && p.relieved != nil {
+		r.Confirmed, err = confirm(ctx, o, g, number, st, p)
+	}
+	if struck := st.strike(); struck != nil {
+		err = errors.Join(err, struck)
+	}
+	if done != nil {
+		r.Verdict, r.Named, r.Rate = &done.Run.Verdict, done.Run.Verdict.Ceiling, done.Run.Rate.CompletedPerS
+	}
+	switch {
+	case ctx.Err() != nil:
+		r.Judged, r.Why = NotRun, "interrupted"
+	case err != nil:
+		r.Judged, r.Why = Failed, err.Error()
+	default:
+		if r.Judged, r.Why = p.judge(r.Verdict, st.helper); r.Judged == Wrong && r.Others > othersMax {
+			r.Judged, r.Why = Disturbed, fmt.Sprintf("other programs used %.1f cores", r.Others)
+		} else if r.Confirmed != nil && !r.Confirmed.Holds() {
+			r.Judged, r.Why = Unconfirmed, "the rate did not follow the planted resource"
+		}
+		r.Blamed = r.Judged == Wrong && p.generator && (strings.HasPrefix(r.Named, "server") || strings.HasPrefix(r.Named, "workers"))
+	}
+	if done != nil {
+		r.Record, err = keep.settle(done.Dir, r.Judged)
+		if err != nil {
+			r.Judged, r.Why = Failed, err.Error()
+		}
+	}
+}
+
+// measure makes the run, and does to the subject what the plan says meanwhile.
+// It answers how many cores others used.
+func measure(ctx context.Context, o *Options, st *stage, p *plan, dir string) (*run.Done, float64, error) {
+	s := p.spec
+	s.Targets = []spec.Target{{Method: "GET", URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
+	due := p.during
+	var deeds sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	progress := func(now run.Progress) {
+		for len(due) > 0 && now.ElapsedS >= due[0].at*s.Duration.Seconds() {
+			do := due[0].do
+			due = due[1:]
+			deeds.Go(func() {
+				if err := do(st); err != nil {
+					mu.Lock()
+					failed = errors.Join(failed, err)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	before, err := use(st.groups)
+	if err != nil {
+		return nil, 0, err
+	}
+	done, err := run.Do(ctx, s, run.Options{Dir: dir, Command: []string{"ceiling", "selftest"}, Version: o.Version, Progress: progress})
+	deeds.Wait()
+	after, used := use(st.groups)
+	if done != nil {
+		err = errors.Join(err, done.KeepErr, done.LeftOver)
+		if len(due) > 0 && ctx.Err() == nil {
+			err = errors.Join(err, errors.New("the run ended before everything was done to the subject"))
+		}
+	}
+	return done, after.others(before), errors.Join(err, used, failed)
+}
+
+// judge sets a verdict against what was planted. The address is the first
+// helper's.
+func (p *plan) judge(v *record.Verdict, helper string) (judged, why string) {
+	for _, a := range p.accept {
+		if v.Ceiling != a.ceiling {
+			continue
+		}
+		if !a.given(v) {
+			return Wrong, fmt.Sprintf("it is %s, but without a word of: %s", a.ceiling, strings.Join(a.reasons, ", "))
+		}
+		if !p.explained(v, helper) {
+			return Wrong, fmt.Sprintf("it is %s, but nothing in the text matches: %s", a.ceiling, strings.Join(p.patterns, "  "))
+		}
+		return Right, ""
+	}
+	return Wrong, ""
+}
+
+// explained tells whether what the verdict says matches one of the patterns.
+func (p *plan) explained(v *record.Verdict, helper string) bool {
+	if len(p.patterns) == 0 {
+		return true
+	}
+	text := said(v)
+	for _, phrase := range vague() {
+		text = strings.ReplaceAll(text, phrase, "")
+	}
+	return slices.ContainsFunc(p.patterns, func(pattern string) bool {
+		return regexp.MustCompile(strings.ReplaceAll(pattern, "{helper}", regexp.QuoteMeta(helper))).MatchString(text)
+	})
+}
+
+// vague are phrases that are said whatever requests wait for: no explanation.
+func vague() []string {
+	return []string{
+		"a pool, a number of workers, or another server that is asked by few at a time", "a lock, or a single worker",
+		"a rate limit, a timer, a lock held longer under load", "an interpreter's lock, a lock around work, a single worker",
+		"a lock, a pool, or another server that is asked by few at a time", "(a lock, a pool)",
+		"(for a lock, or work to do)", "block and mutex profiles", "the stacks of its threads", "its connections to others",
+	}
+}
+
+// given tells whether the verdict says one of the reasons.
+func (a *answer) given(v *record.Verdict) bool {
+	if len(a.reasons) == 0 {
+		return true
+	}
+	text := said(v)
+	return slices.ContainsFunc(a.reasons, func(word string) bool { return strings.Contains(text, word) })
+}
+
+// said is all that a verdict says, in small letters.
+func said(v *record.Verdict) string {
+	said := []string{v.Because, v.Next}
+	said = append(said, v.Doubts...)
+	for _, e := range v.Evidence {
+		said = append(said, e.Says)
+	}
+	return strings.ToLower(strings.Join(said, "\n"))
+}
+
+// keeper knows where records go.
+type keeper struct {
+	base string
+	all  bool // keep also those of right verdicts
+}
+
+func newKeeper(dir string) (*keeper, error) {
+	if dir != "" {
+		return &keeper{dir, true}, os.MkdirAll(dir, 0o755)
+	}
+	base, err := os.MkdirTemp("", "ceiling-selftest-")
+	return &keeper{base, false}, err
+}
+
+// dir is a new directory for one record.
+func (k *keeper) dir(name string, round int) string {
+	path := filepath.Join(k.base, fmt.Sprintf("%s-%d", name, round))
+	for i := 2; ; i++ {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return path
+		}
+		path = filepath.Join(k.base, fmt.Sprintf("%s-%d.%d", name, round, i))
+	}
+}
+
+// settle keeps the record or removes it, and answers where it is.
+func (k *keeper) settle(dir, judged string) (string, error) {
+	if k.all || judged != Right {
+		return dir, nil
+	}
+	return "", os.RemoveAll(dir)
+}
+
+// done removes the directory where nothing was kept in it.
+func (k *keeper) done() error {
+	entries, err := os.ReadDir(k.base)
+	if err != nil || len(entries) > 0 || k.all {
+		return err
+	}
+	return os.Remove(k.base)
+}

@@ -1,0 +1,206 @@
+package selftest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/run"
+	"ceiling/record"
+	"ceiling/server/planted"
+	"ceiling/verdict"
+)
+
+// ProofResult is one planted ceiling, and what a proof made of it.
+type ProofResult struct {
+	Name    string `json:"name"`
+	Planted string `json:"planted"`
+	// Proved is the resource that has to be proved; "" where nothing that can
+	// be taken is the ceiling. Ceiling is the passive verdict's name for it.
+	Proved  string        `json:"proved"`
+	Ceiling string        `json:"ceiling"`
+	Proof   *record.Proof `json:"proof,omitempty"`
+	Judged  string        `json:"judged"` // Right, Wrong, Disturbed, NotRun or Failed
+	Why     string        `json:"why,omitempty"`
+	// Others used so many cores meanwhile.
+	Others float64       `json:"others_cores"`
+	Took   time.Duration `json:"took_ns"`
+}
+
+// ProofOptions of Proofs. The zero value proves everything in runs of two
+// seconds.
+type ProofOptions struct {
+	Only   []string      // names; nil: all
+	Blocks int           // 0: as many as a proof has
+	Run    time.Duration // measured time of each run, 0: 2 s
+	Seed   uint64
+	// Program has the verbs planted and thief; "" is this program.
+	Program string
+	// Keep is a directory for the records; "" keeps none.
+	Keep    string
+	Version string
+	// Told is called with every result as it arrives; nil for not.
+	Told func(ProofResult)
+}
+
+// plantedProof is one ceiling to be proved.
+type plantedProof struct {
+	name, says, proved, ceiling string
+	subject                     host
+	link                        *link
+	connections                 spec.Count
+}
+
+const (
+	// sumWithin is how far from 1 the elasticities over the rates may add up
+	// where a rate was planted; elsewhere they have to stay below sumBelow.
+	sumWithin = 0.2
+	sumBelow  = 0.3
+
+	proofRun = 2 * time.Second
+)
+
+func plantedProofs() []plantedProof {
+	return []plantedProof{
+		{"generator", "answers in 1,500 chunks, dear to read", record.TakeGenerator, verdict.Generator,
+			host{kind: "loop", params: planted.Params{N: 1, Bytes: 1500, Chunks: 1500}}, nil, 64},
+		{"server-cpu", "150 µs of CPU for each request", record.TakeServer, verdict.ServerCPU,
+			host{kind: "cpu", params: planted.Params{CPU: 150 * time.Microsecond}}, nil, 64},
+		{"bandwidth", "a link of 80 Mbit/s, answers of 20 kB", record.TakeLink, verdict.Bandwidth,
+			host{kind: "loop", params: planted.Params{N: 1, Bytes: 20_000}}, &link{bitsPerS: 80e6}, 32},
+		{"slots", "every request sleeps 20 ms, 16 in flight", record.TakeSlots, verdict.Slots,
+			host{kind: "sleep", params: planted.Params{Sleep: 20 * time.Millisecond}}, nil, 16},
+		{"pool", "6 places, each kept for 10 ms", "", verdict.ServerWait,
+			host{kind: "pool", params: planted.Params{N: 6, Sleep: 10 * time.Millisecond}}, nil, 64},
+	}
+}
+
+// Proofs plants ceilings and has each proved by experiment: the resource that
+// was planted has to be the one that is proved, and where it is a rate the
+// elasticities have to add to one. Each takes as long as 33 or 41 runs.
+func Proofs(ctx context.Context, o ProofOptions) ([]ProofResult, error) {
+	if _, err := sweep(); err != nil {
+		return nil, err
+	}
+	g, err := survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.Program == "" {
+		if o.Program, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	var results []ProofResult
+	for i, p := range plantedProofs() {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, p.name) {
+			continue
+		}
+		r := o.prove(ctx, &g, &p, i+1)
+		if ctx.Err() != nil {
+			return results, ctx.Err()
+		}
+		results = append(results, r)
+		if o.Told != nil {
+			o.Told(r)
+		}
+	}
+	return results, nil
+}
+
+// prove stages one ceiling and judges what its proof says.
+func (o *ProofOptions) prove(ctx context.Context, g *ground, p *plantedProof, number int) (r ProofResult) {
+	began := time.Now()
+	r = ProofResult{Name: p.name, Planted: p.says, Proved: p.proved, Ceiling: p.ceiling}
+	defer func() { r.Took = time.Since(began) }()
+	if r.Why = g.lacks(need{twoCPUs: true, namespaces: p.link != nil}); r.Why != "" {
+		r.Judged = NotRun
+		return r
+	}
+	st, err := setUp(ctx, o.Program, g, number, &plan{subject: p.subject, link: p.link})
+	if err == nil {
+		r.Proof, r.Others, err = o.experiment(ctx, st, p, number)
+	}
+	if err = errors.Join(err, st.strike()); err != nil {
+		r.Judged, r.Why = Failed, err.Error()
+		return r
+	}
+	if r.Judged, r.Why = p.judge(r.Proof); r.Judged == Wrong && r.Others > othersMax {
+		r.Judged, r.Why = Disturbed, fmt.Sprintf("%s; other programs used %.1f cores", r.Why, r.Others)
+	}
+	return r
+}
+
+// experiment makes the proof.
+func (o *ProofOptions) experiment(ctx context.Context, st *stage, p *plantedProof, number int) (*record.Proof, float64, error) {
+	e := spec.Experiment{
+		Kind: spec.KindProve, Question: p.says, Repeats: o.Blocks,
+		Servers:  []spec.Server{{URL: "http://" + st.addr}},
+		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
+		Load:     spec.Load{Connections: []spec.Count{p.connections}, Duration: spec.Time(cmp.Or(o.Run, proofRun))},
+	}
+	if p.link != nil {
+		e.Prove.Interface, e.Prove.Namespace = "eth0", namespaceName(number)
+	}
+	e.Complete(o.Seed + 1)
+	if err := e.Check(); err != nil {
+		return nil, 0, err
+	}
+	dir := o.Keep
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "ceiling-proof-"); err != nil {
+			return nil, 0, err
+		}
+		defer os.RemoveAll(dir)
+	}
+	before, err := use(st.groups)
+	if err != nil {
+		return nil, 0, err
+	}
+	made, _, err := run.Explore(ctx, e, run.Options{Dir: filepath.Join(dir, p.name), Version: o.Version, Program: o.Program}, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	after, err := use(st.groups)
+	if err == nil && made.Ended != record.EndedComplete {
+		err = fmt.Errorf("%s: %s", made.Ended, made.Because)
+	}
+	return made.Proof, after.others(before), err
+}
+
+// judge sets a proof against what was planted.
+func (p *plantedProof) judge(proof *record.Proof) (judged, why string) {
+	var wrong []string
+	if proof.Proved != p.proved {
+		wrong = append(wrong, fmt.Sprintf("%q is proved", proof.Proved))
+	}
+	switch {
+	case p.proved != "" && p.proved != record.TakeSlots:
+		if s := proof.Sum.Mid; !(s >= 1-sumWithin && s <= 1+sumWithin) {
+			wrong = append(wrong, fmt.Sprintf("the elasticities add to %.2f", s))
+		}
+	case !(proof.Sum.Mid <= sumBelow):
+		wrong = append(wrong, fmt.Sprintf("the elasticities of the rates add to %.2f", proof.Sum.Mid))
+	}
+	if proof.Agrees == contradicted || p.proved == "" && proof.Agrees != agreed {
+		wrong = append(wrong, fmt.Sprintf("the untouched runs name %s: %s", proof.Passive, proof.Agrees))
+	}
+	if len(wrong) > 0 {
+		return Wrong, strings.Join(wrong, "; ")
+	}
+	return Right, ""
+}
+
+// Values of record.Proof.Agrees.
+const (
+	agreed       = "agrees"
+	contradicted = "contradicts"
+)

@@ -1,0 +1,162 @@
+package selftest
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+	"ceiling/verdict"
+)
+
+func TestEveryRealPlantIsConfirmed(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range Scenarios() {
+		names[s.Name] = true
+	}
+	known := map[string]bool{}
+	for _, s := range knownSoftware() {
+		known[s.name] = true
+		if s.pkg == "" || s.find == nil {
+			t.Errorf("%s: how is it found, and which package has it?", s.name)
+		}
+	}
+	all := RealScenarios()
+	for i := range all {
+		s := &all[i]
+		if names[s.Name] || s.Planted == "" {
+			t.Errorf("%q: a name of its own and a line are wanted", s.Name)
+		}
+		names[s.Name] = true
+		for seed := range uint64(20) {
+			checkReal(t, s, seed, known)
+		}
+	}
+}
+
+// checkReal holds one draw of a plant to what all of them promise.
+func checkReal(t *testing.T, s *Scenario, seed uint64, known map[string]bool) {
+	t.Helper()
+	p := drawn(s, seed, 1)
+	if p.subject.program == nil || len(p.accept) == 0 || p.accept[0].ceiling == verdict.Undetermined {
+		t.Fatalf("%s: a program and a truth are wanted", s.Name)
+	}
+	if p.relieved == nil || p.more == "" {
+		t.Fatalf("%s: nothing shows that it is the bottleneck", s.Name)
+	}
+	for _, pattern := range p.patterns {
+		if _, err := regexp.Compile(pattern); err != nil || pattern != strings.ToLower(pattern) && !strings.Contains(pattern, `\`) {
+			t.Errorf("%s: %q: %v", s.Name, pattern, err)
+		}
+	}
+	var used []string
+	for _, x := range []*plan{&p, p.relieved} {
+		x.spec.Targets = []spec.Target{{Method: "GET", URL: "http://127.0.0.1:80/", Header: x.header, Weight: 1}}
+		if err := x.spec.Check(); err != nil {
+			t.Errorf("%s, seed %d: %v", s.Name, seed, err)
+		}
+		for _, h := range append(slices.Clone(x.helpers), x.subject) {
+			if h.program == nil {
+				continue
+			}
+			if _, err := plantFiles.ReadDir(plantsDir + "/" + h.program.dir); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
+			}
+			for _, m := range regexp.MustCompile(`\{([a-z0-9-]+)\}`).FindAllStringSubmatch(h.program.command, -1) {
+				used = append(used, m[1])
+			}
+		}
+	}
+	needs := strings.Fields(s.needs.software)
+	for _, name := range needs {
+		if !known[name] || !slices.Contains(used, name) {
+			t.Errorf("%s needs %s: known %v, used %v", s.Name, name, known[name], slices.Contains(used, name))
+		}
+	}
+	for _, name := range used {
+		if known[name] && !slices.Contains(needs, name) {
+			t.Errorf("%s uses %s without saying that it needs it", s.Name, name)
+		}
+	}
+}
+
+func TestNumberServedAtOnce(t *testing.T) {
+	for text, want := range map[string]bool{
+		"it serves 5 at a time":             true,
+		"a pool of 5":                       true,
+		"it keeps 5 connections to x":       true,
+		"5.1 at once":                       true,
+		"4.82 at once":                      true,
+		"5.6 at once":                       false,
+		"4.2 at once":                       false,
+		"5 of 5 workers busy":               true,
+		"5 of 8 workers busy":               true,
+		"1.95 of the server's 2 cores":      false,
+		"15 at a time":                      false,
+		"0.5 at a time":                     false,
+		"2 cores, 50 at a time":             false,
+		"python3 (5 processes)":             false,
+		"a pool of 50":                      false,
+		"where its threads sleep, of 5: 4":  false,
+		"the fastest answer took 5 ms":      false,
+		"10 at a time, twice as many as 20": false,
+	} {
+		p := plan{patterns: []string{atATime(5)}}
+		if got := p.explained(&record.Verdict{Because: text}, ""); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	lock := plan{patterns: []string{`lock`, atATime(1)}}
+	for text, want := range map[string]bool{
+		"they wait for each other: a lock, a pool, or another server that is asked by few at a time": false,
+		"works on about 2 at a time (a lock, or a single worker); 4 at a time would give":            false,
+		"27 in futex_do_wait (for a lock, or work to do)":                                            false,
+		"threads blocked 98 % in futex for a lock (3 threads)":                                       true,
+		"its threads run one at a time":                                                              true, "it serves 1.1 at a time": true, "it serves 11 at a time": false,
+	} {
+		if got := lock.explained(&record.Verdict{Because: text}, ""); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	p := plan{patterns: []string{`{helper}`}}
+	if !p.explained(&record.Verdict{Next: "measure 127.0.0.1:80 by itself"}, "127.0.0.1:80") || p.explained(&record.Verdict{Next: "127x0.0.1:80"}, "127.0.0.1:80") {
+		t.Error("the helper's address is not found, or where it is not")
+	}
+}
+
+func TestMissingSoftwareIsSaid(t *testing.T) {
+	g := ground{cpus: []int{0, 1}, missing: map[string]string{"java": "openjdk-17-jdk-headless", "javac": "openjdk-17-jdk-headless", "nginx": "nginx"}}
+	if why := g.lacks(need{software: "java nginx javac"}); why != "not installed: apt-get install openjdk-17-jdk-headless nginx" {
+		t.Errorf("%q", why)
+	}
+	if why := g.lacks(need{software: "python"}); why != "" {
+		t.Errorf("%q", why)
+	}
+	var text strings.Builder
+	if err := WriteSummary(&text, []Result{{Judged: NotRun, Why: "not installed: apt-get install php-cli nginx"}, {Judged: NotRun, Why: "not installed: apt-get install nginx"}, {Judged: Right}}); err != nil || !strings.HasSuffix(text.String(), "\nfor those that were not run: apt-get install nginx php-cli\n") {
+		t.Errorf("%v: %q", err, text.String())
+	}
+	r := play(t.Context(), &Options{Real: true}, &g, &javaPlants()[0], 1, 1, &keeper{base: t.TempDir()})
+	if r.Judged != NotRun || !strings.HasPrefix(r.Why, "not installed: apt-get install") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestUnconfirmedIsNoProof(t *testing.T) {
+	for _, c := range []struct {
+		planted, more float64
+		want          bool
+	}{{100, 200, true}, {100, 141, true}, {100, 120, false}, {100, 90, false}, {0, 50, false}} {
+		if got := (&Confirmation{Planted: c.planted, More: c.more}).Holds(); got != c.want {
+			t.Errorf("%v → %v: %v", c.planted, c.more, got)
+		}
+	}
+}
+
+// TestRealPlantsAreNamed is the short form, of what .ci/deps installs. All of
+// them: ceiling selftest --real.
+func TestRealPlantsAreNamed(t *testing.T) {
+	areNamed(t, Options{Seed: 1, Real: true, Only: []string{"python-sleep", "python-gil", "nginx-gzip", "nginx-limit-req"}})
+}

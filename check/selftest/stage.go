@@ -1,0 +1,202 @@
+package selftest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/run"
+	"ceiling/server/planted"
+)
+
+// stage is what one scenario has set up. strike takes it down again.
+type stage struct {
+	program string // that has the verb planted
+	subject *run.Child
+	addr    string
+	helper  string // address of the first helper
+	path    string // of the requests
+	header  []spec.Field
+	paths   map[string]string // of the software of others
+	groups  map[int]bool      // process groups of the children
+	undo    []func() error    // the last first
+}
+
+// setUp starts the servers of a plan, the subject last. What it returns has to
+// be struck also where it fails.
+func setUp(ctx context.Context, program string, g *ground, number int, p *plan) (*stage, error) {
+	st := &stage{program: program, groups: map[int]bool{}, path: cmp.Or(p.path, "/"), header: p.header, paths: g.paths}
+	for i, h := range p.helpers {
+		c, err := st.start(ctx, h, nil)
+		if err != nil {
+			return st, err
+		}
+		if i == 0 {
+			st.helper = c.Addr
+		}
+	}
+	if p.subject.kind == "" && p.subject.program == nil {
+		var err error
+		st.addr, err = closedPort()
+		return st, err
+	}
+	if p.subject.toHelper {
+		p.subject.params.To = st.helper
+	}
+	if p.inet6 {
+		p.subject.params.Addr = "[::1]:0"
+	}
+	var n *namespace
+	if p.link != nil {
+		var err error
+		if n, err = newNamespace(ctx, number, *p.link); err != nil {
+			return st, err
+		}
+		st.later(n.remove)
+		p.subject.params.Addr = net.JoinHostPort(n.addr.String(), "0")
+	}
+	var err error
+	var inside *cgroup
+	if p.quota > 0 {
+		if inside, err = g.hierarchy.newCgroup(number, p.quota); err != nil {
+			return st, err
+		}
+		st.later(inside.remove)
+	}
+	if st.subject, err = st.start(ctx, p.subject, n); err != nil {
+		return st, err
+	}
+	st.addr = st.subject.Addr
+	if inside != nil {
+		if err := inside.moveGroup(st.subject.PID); err != nil {
+			return st, err
+		}
+	}
+	if p.generatorQuota > 0 {
+		return st, st.confine(g.hierarchy, number, p.generatorQuota)
+	}
+	return st, nil
+}
+
+// confine puts this process itself into a group, and out of it in the end.
+func (st *stage) confine(h hierarchy, number int, cores float64) error {
+	home, err := h.ownGroup()
+	if err != nil {
+		return err
+	}
+	c, err := h.newCgroup(number, cores)
+	if err != nil {
+		return err
+	}
+	st.later(c.remove)
+	if err := c.move(os.Getpid()); err != nil {
+		return err
+	}
+	st.later(func() error { return home.move(os.Getpid()) })
+	return nil
+}
+
+func (st *stage) later(f func() error) { st.undo = append(st.undo, f) }
+
+// strike ends what was started and removes what was made. Its error names what
+// is left behind.
+func (st *stage) strike() error {
+	var err error
+	for i := len(st.undo) - 1; i >= 0; i-- {
+		err = errors.Join(err, st.undo[i]())
+	}
+	st.undo = nil
+	if err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}
+
+// start runs a server as a child, in a namespace or in this one; a program of
+// others in this one.
+func (st *stage) start(ctx context.Context, h host, n *namespace) (*run.Child, error) {
+	var c *run.Child
+	var err error
+	if h.program != nil {
+		c, err = st.startProgram(ctx, h.program, st.helper)
+	} else {
+		name, args := st.program, arguments(h.kind, &h.params)
+		if n != nil {
+			name, args = n.within(name, args)
+		}
+		c, err = run.StartChild(ctx, name, args...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	st.groups[c.PID] = true
+	st.later(func() error {
+		// One that is frozen hears nothing else.
+		_ = syscall.Kill(-c.PID, syscall.SIGCONT)
+		c.Stop()
+		return nil
+	})
+	return c, nil
+}
+
+// arguments are the command line of the verb planted: the flags that
+// cmd/ceiling reads.
+func arguments(kind string, p *planted.Params) []string {
+	args := []string{"planted", kind}
+	add := func(name, value string, given bool) {
+		if given {
+			args = append(args, "--"+name, value)
+		}
+	}
+	add("addr", p.Addr, p.Addr != "")
+	add("threads", strconv.Itoa(p.Threads), p.Threads != 0)
+	add("cpus", join(p.CPUs), len(p.CPUs) > 0)
+	add("cpu", p.CPU.String(), p.CPU != 0)
+	add("sleep", p.Sleep.String(), p.Sleep != 0)
+	add("n", strconv.Itoa(p.N), p.N != 0)
+	add("every", strconv.Itoa(p.Every), p.Every != 0)
+	add("fault", p.Fault, p.Fault != "")
+	add("period", p.Period.String(), p.Period != 0)
+	add("bytes", strconv.Itoa(p.Bytes), p.Bytes != 0)
+	add("chunks", strconv.Itoa(p.Chunks), p.Chunks != 0)
+	add("to", p.To, p.To != "")
+	return args
+}
+
+func join(numbers []int) string {
+	var text []string
+	for _, n := range numbers {
+		text = append(text, strconv.Itoa(n))
+	}
+	return strings.Join(text, ",")
+}
+
+// closedPort is an address of the loopback on which nobody listens: a port
+// that was free a moment ago.
+func closedPort() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
+}
+
+// kill ends the subject without a warning.
+func (st *stage) kill() error { return signal(syscall.SIGKILL)(st) }
+
+// signal is a deed: it goes to the subject's whole group.
+func signal(sig syscall.Signal) func(*stage) error {
+	return func(st *stage) error {
+		if err := syscall.Kill(-st.subject.PID, sig); err != nil {
+			return fmt.Errorf("send %s to the subject: %w", sig, err)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,377 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// Weights of a Difference.
+const (
+	WeightForbids  = "forbids"
+	WeightExplains = "explains"
+	WeightNoted    = "noted"
+)
+
+// notRecorded stands for what a record does not know.
+const notRecorded = "not recorded"
+
+// Fact is something about a run besides its result.
+type Fact struct {
+	What string
+	// Value as text; "" where the record does not know it.
+	Value string
+	// Weight of a difference in it.
+	Weight string
+	// Why a difference matters.
+	Why string
+	// Wanted facts are named also where neither side knows them.
+	Wanted bool
+}
+
+// Facts that a result of another tool may have too, by Fact.What.
+const (
+	FactTool        = "load generator"
+	FactLoop        = "loop"
+	FactFrom        = "latency counts from"
+	FactConnections = "connections"
+	FactRequests    = "requests"
+)
+
+// ToolFacts are the facts of another tool's result, as far as it tells them:
+// the loop ("closed" or "open"), what latencies count from ("due" or "sent"),
+// and the URL, which is taken to have been asked for with GET.
+func ToolFacts(tool, loop, from string, connections int, target string) []Fact {
+	facts := []Fact{
+		{FactTool, tool, WeightExplains, "each tool counts, and misses, in its own way", true},
+		{FactLoop, loop, WeightForbids, "", true},
+		{FactFrom, from, WeightForbids, "", true},
+		{FactConnections, numberText(connections), WeightForbids, "", true},
+	}
+	if target != "" {
+		text, host := requestText(&spec.Target{Method: "GET", URL: target, Weight: 1})
+		facts = append(facts, Fact{FactRequests, text, WeightForbids, "another mix is other work", true}, Fact{"address", host, WeightNoted, "", false})
+	}
+	return facts
+}
+
+// differences is a list under way.
+type differences []record.Difference
+
+func (d *differences) add(weight, what, a, b, why string) {
+	if a != b {
+		*d = append(*d, record.Difference{What: what, A: a, B: b, Weight: weight, Why: why})
+	}
+}
+
+func (d *differences) explains(what, a, b string) { d.add(WeightExplains, what, a, b, "") }
+
+// sorted has the grave ones first.
+func (d differences) sorted() []record.Difference {
+	rank := func(w string) int { return slices.Index([]string{WeightForbids, WeightExplains, WeightNoted}, w) }
+	slices.SortStableFunc(d, func(a, b record.Difference) int { return rank(a.Weight) - rank(b.Weight) })
+	if d == nil {
+		return []record.Difference{}
+	}
+	return d
+}
+
+// differ holds the facts of two sides against each other, each with one list
+// of facts per run. What forbids a comparison is named apart.
+func differ(a, b [][]Fact) (list []record.Difference, incomparable string) {
+	var d differences
+	valuesA, valuesB := valuesOf(a), valuesOf(b)
+	var forbidden []string
+	for _, f := range known(a, b) {
+		x, y := valuesA[f.What], valuesB[f.What]
+		switch {
+		case len(x) > 1 && f.Weight == WeightForbids, len(y) > 1 && f.Weight == WeightForbids:
+			d = append(d, record.Difference{What: f.What, A: joined(x), B: joined(y), Weight: WeightForbids, Why: "the runs of one side are not of one condition"})
+			forbidden = append(forbidden, f.What)
+		case len(x) == 0 && len(y) == 0:
+			if f.Wanted {
+				d = append(d, record.Difference{What: f.What, A: notRecorded, B: notRecorded, Weight: WeightNoted, Why: "whether it is the same is not known"})
+			}
+		case len(x) == 0 || len(y) == 0:
+			d.add(WeightNoted, f.What, joined(x), joined(y), "whether it is the same is not known")
+		case !slices.Equal(x, y):
+			d.add(f.Weight, f.What, joined(x), joined(y), f.Why)
+			if f.Weight == WeightForbids {
+				forbidden = append(forbidden, f.What)
+			}
+		}
+	}
+	if len(forbidden) > 0 {
+		incomparable = "they differ in " + strings.Join(forbidden, ", ")
+	}
+	return d.sorted(), incomparable
+}
+
+// known are the facts that any run has, each once, in order.
+func known(sides ...[][]Fact) []Fact {
+	var facts []Fact
+	seen := map[string]bool{}
+	for _, side := range sides {
+		for _, run := range side {
+			for _, f := range run {
+				if !seen[f.What] {
+					seen[f.What] = true
+					facts = append(facts, f)
+				}
+			}
+		}
+	}
+	return facts
+}
+
+// valuesOf are the different values of each fact, sorted; none where no run
+// knows it.
+func valuesOf(side [][]Fact) map[string][]string {
+	values := map[string][]string{}
+	for _, run := range side {
+		for _, f := range run {
+			if f.Value != "" && !slices.Contains(values[f.What], f.Value) {
+				values[f.What] = append(values[f.What], f.Value)
+			}
+		}
+	}
+	for _, v := range values {
+		slices.Sort(v)
+	}
+	return values
+}
+
+func joined(values []string) string {
+	if len(values) == 0 {
+		return notRecorded
+	}
+	return strings.Join(values, " | ")
+}
+
+// factsOf is everything about a run besides its result.
+func factsOf(r *record.Run) []Fact {
+	agents, env := agentFacts(r)
+	return slices.Concat(requestFacts(&r.Spec), loadFacts(r), agents, hostFacts(env), subjectFacts(r))
+}
+
+// agentFacts is who loaded, where several agents did, and the host that stands
+// for theirs: the load came from there, and not from where it was asked for.
+func agentFacts(r *record.Run) ([]Fact, *record.Environment) {
+	var names, models, kernels []string
+	env, observers := &r.Environment, 0
+	for i := range r.Agents {
+		a := &r.Agents[i]
+		if !a.Loads {
+			observers++
+			continue
+		}
+		if len(names) == 0 || a.Name < slices.Min(names) {
+			env = &a.Environment
+		}
+		names = append(names, a.Name)
+		models = append(models, fmt.Sprintf("%s, %d cores", a.Environment.CPUModel, a.Environment.CoresAllowed))
+		kernels = append(kernels, a.Environment.Kernel)
+	}
+	if len(r.Agents) == 0 {
+		return nil, env
+	}
+	each := func(list []string) string {
+		slices.Sort(list)
+		return strings.Join(slices.Compact(list), " | ")
+	}
+	return []Fact{
+		{"agents", fmt.Sprintf("%d load, %d observe", len(names), observers), WeightExplains, "other CPUs and other paths load", true},
+		{"machines of the agents", each(models), WeightForbids, "another machine has other limits", true},
+		{"kernels of the agents", each(kernels), WeightExplains, "the network stack is the kernel's", true},
+		{"names of the agents", each(names), WeightNoted, "", false},
+	}, env
+}
+
+// requestFacts is what was sent. Another address of the same service is no
+// other load.
+func requestFacts(s *spec.Spec) []Fact {
+	var targets, hosts []string
+	for i := range s.Targets {
+		text, host := requestText(&s.Targets[i])
+		targets = append(targets, text)
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	slices.Sort(targets)
+	return []Fact{
+		{FactRequests, strings.Join(targets, ", "), WeightForbids, "another mix is other work", true},
+		{"address", strings.Join(hosts, ", "), WeightNoted, "", false},
+	}
+}
+
+// requestText is a target without its address; what is long is hashed.
+func requestText(t *spec.Target) (text, host string) {
+	path := t.URL
+	if u, err := url.Parse(t.URL); err == nil && u.Host != "" {
+		path, host = u.RequestURI(), u.Host
+	}
+	text = fmt.Sprintf("%s %s", t.Method, path)
+	if t.Weight != 1 {
+		text = fmt.Sprintf("%d× %s", t.Weight, text)
+	}
+	if len(t.Header) > 0 {
+		text += " header " + hashOf(fmt.Sprint(t.Header)) // it may hold a secret
+	}
+	switch {
+	case t.BodyHidden != nil:
+		text += fmt.Sprintf(" body of %d bytes %s", t.BodyHidden.Bytes, t.BodyHidden.Digest)
+	case len(t.Body) > 0:
+		text += fmt.Sprintf(" body of %d bytes %s", len(t.Body), hashOf(string(t.Body)))
+	}
+	return text, host
+}
+
+func hashOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:8] }
+
+// loadFacts is how it was sent.
+func loadFacts(r *record.Run) []Fact {
+	s, l := &r.Spec, &r.Load
+	return []Fact{
+		{FactTool, "ceiling", WeightExplains, "each tool counts, and misses, in its own way", true},
+		{FactFrom, map[string]string{"open": "due", "closed": "sent"}[l.Mode], WeightForbids, "a time that begins when a request left hides what it waited for before", true},
+		{FactLoop, l.Mode, WeightForbids, "a closed loop waits for the server, an open one does not", true},
+		{FactConnections, numberText(l.Connections), WeightForbids, "", true},
+		{"pipelining", numberText(l.Pipelining), WeightForbids, "", true},
+		{"asked rate", cmpText(s.Rate.String(), "none"), WeightForbids, "", false},
+		{"arrivals", cmpText(l.Arrivals, "none"), WeightForbids, "", false},
+		{"a connection for each request", yesText(s.NewConnections), WeightForbids, "", false},
+		{"established connections", numberText(l.Established), WeightNoted, "", false},
+		{"measured time", timeText(s.Duration), WeightNoted, "a longer run sees more of what is rare", false},
+		{"asked requests", cmpText(countText(s.Requests), "none"), WeightNoted, "", false},
+		{"warm-up", timeText(s.Warmup), WeightNoted, "", false},
+		{"connect ramp", timeText(s.ConnectRamp), WeightNoted, "", false},
+		{"timeout", timeText(s.Timeout), WeightNoted, "", false},
+		{"generator version", r.Environment.Ceiling, WeightExplains, "the generator is part of the measurement", true},
+		{"generator engine", l.Engine, WeightExplains, "the generator is part of the measurement", true},
+		{"generator engine features", strings.Join(l.EngineFeatures, " "), WeightNoted, "", false},
+		{"generator threads", numberText(l.Threads), WeightExplains, "the generator is part of the measurement", true},
+		{"generator CPUs", cmpText(s.PinGenerator, "free"), WeightExplains, "", false},
+		{"server CPUs as asked", cmpText(s.PinServer, "free"), WeightExplains, "", false},
+	}
+}
+
+// hostFacts is where the load came from, and where the server ran if it was
+// the same machine.
+func hostFacts(e *record.Environment) []Fact {
+	const hardware = "another machine has other limits"
+	facts := []Fact{
+		{"CPU model", e.CPUModel, WeightForbids, hardware, true},
+		{"architecture", e.Arch, WeightForbids, hardware, false},
+		{"cores online", numberText(e.CoresOnline), WeightForbids, hardware, true},
+		{"cores allowed", numberText(e.CoresAllowed), WeightForbids, "the generator could use more of the machine", true},
+		{"CPU quota", quotaText(e.CgroupCPUs), WeightForbids, "", false},
+		{"host", e.Host, WeightNoted, "", false},
+		{"hypervisor", e.Virtual, WeightNoted, "", false},
+		{"memory", countText(e.MemoryBytes), WeightNoted, "", false},
+		{"siblings", strings.Join(e.Siblings, " "), WeightExplains, "", false},
+		{"kernel", e.Kernel, WeightExplains, "the network stack is the kernel's", true},
+		{"governor", e.Governor, WeightExplains, "it sets the clock", true},
+		{"clock source", e.ClockSource, WeightNoted, "", false},
+		{"Go of the generator", e.Go, WeightNoted, "", false},
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Sysctls)) {
+		facts = append(facts, Fact{"sysctl " + name, e.Sysctls[name], WeightExplains, "", false})
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
+		facts = append(facts, Fact{"limit " + name, e.Limits[name], WeightNoted, "", false})
+	}
+	return facts
+}
+
+// subjectFacts is what was measured: the things that one mostly wants to
+// compare.
+func subjectFacts(r *record.Run) []Fact {
+	var binaries, procs, cpus, programs []string
+	processes, threads := "", 0
+	add := func(list *[]string, value string) {
+		if value != "" && !slices.Contains(*list, value) {
+			*list = append(*list, value)
+		}
+	}
+	if s := r.Subject; s != nil {
+		processes = strconv.Itoa(len(s.Processes))
+		for _, p := range s.Processes {
+			add(&binaries, p.BinaryID)
+			add(&programs, p.Exe)
+			add(&cpus, p.CPUsAllowed)
+			threads += p.Threads
+			add(&procs, procsText(&p))
+		}
+	}
+	for _, l := range [][]string{binaries, programs, cpus, procs} {
+		slices.Sort(l)
+	}
+	return []Fact{
+		{"server processes", processes, WeightExplains, "", true},
+		{"server program", strings.Join(programs, ", "), WeightExplains, "", true},
+		{"server binary", strings.Join(binaries, ", "), WeightExplains, "another build", true},
+		{"server GOMAXPROCS", strings.Join(procs, ", "), WeightExplains, "", true},
+		{"server CPUs", strings.Join(cpus, ", "), WeightExplains, "", true},
+		{"server threads", numberText(threads), WeightNoted, "", false},
+	}
+}
+
+// procsText is the asked GOMAXPROCS. Whoever could read the binary could read
+// the environment as well: then 0 says that it is not set.
+func procsText(p *record.SubjectProcess) string {
+	if p.GOMAXPROCS == 0 && p.BinaryID != "" {
+		return "not set"
+	}
+	return numberText(p.GOMAXPROCS)
+}
+
+func cmpText(first, second string) string {
+	if first != "" {
+		return first
+	}
+	return second
+}
+
+func numberText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func countText(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func yesText(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+func timeText(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return d.String()
+}
+
+func quotaText(cores float64) string {
+	if cores == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%.3g cores", cores)
+}

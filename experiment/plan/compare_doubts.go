@@ -1,0 +1,193 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/stat"
+	"ceiling/record"
+)
+
+// Ceilings, as record.Verdict names them, that matter to a comparison.
+const (
+	ceilingGenerator = "generator"
+	ceilingShared    = "shared cpu"
+)
+
+// paceOfGenerator tells a run of a closed loop that went as fast as the
+// generator could: void for what it says of the server's rate, but the CPU
+// that the server took for a request is measured all the same. An open loop
+// whose generator was full has sent something else than was asked.
+func paceOfGenerator(m *record.Measured) bool {
+	return m.Ceiling == ceilingGenerator && m.AskedPerS == 0
+}
+
+// shareOf is the share of runs that a condition holds for.
+func shareOf(runs []*record.Measured, holds func(*record.Measured) bool) float64 {
+	if len(runs) == 0 {
+		return 0
+	}
+	n := 0
+	for _, m := range runs {
+		if holds(m) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(runs))
+}
+
+// limitedByGenerator takes the decision back from what the generator set: in a
+// closed loop that it holds down, rate and response time are both its own.
+func limitedByGenerator(c *record.Comparison, s *compareSides) {
+	if shareOf(s.a, paceOfGenerator) < mostly || shareOf(s.b, paceOfGenerator) < mostly {
+		return
+	}
+	for i := range c.Changes {
+		ch := &c.Changes[i]
+		if ch.Metric == metricCPU || len(ch.PerBlock) == 0 {
+			continue
+		}
+		ch.Decision, ch.Within = record.CannotTell, 0
+		ch.Relative.Confidence = 0
+		ch.Says = fmt.Sprintf("%s: cannot tell, the generator was the limit on both sides: this is its figure and not the servers'", wordsOf(ch.Metric))
+	}
+}
+
+// doubtsOf is what weakens the answer.
+func doubtsOf(e *spec.Experiment, c *record.Comparison, s *compareSides) []string {
+	var doubts []string
+	add := func(text string) {
+		if text != "" {
+			doubts = append(doubts, text)
+		}
+	}
+	add(fewBlocks(e, c))
+	add(ceilingsDiffer(s))
+	add(generatorDoubt(s))
+	add(sharedDoubt(s))
+	add(errorsDiffer(s))
+	add(oneProcess(e))
+	for i := range c.Changes {
+		add(floorDoubt(&c.Changes[i]))
+	}
+	return doubts
+}
+
+func fewBlocks(e *spec.Experiment, c *record.Comparison) string {
+	n := len(metricsOf(e))
+	least := stat.LeastBlocks(compareConfidence, n)
+	switch leastNoise := stat.LeastBlocks(compareConfidence, 1); {
+	case c.Blocks < least:
+		return fmt.Sprintf("%d blocks are too few: %d metrics at %s together need %d", c.Blocks, n, shareText(compareConfidence), least)
+	case c.Blocks < least+2:
+		return fmt.Sprintf("%d blocks are the fewest that can tell anything: one that was disturbed hides a change", c.Blocks)
+	case c.NoiseBlocks < leastNoise:
+		return fmt.Sprintf("%d blocks of A against A are too few to know the machine's own noise: it needs %d", c.NoiseBlocks, leastNoise)
+	}
+	return ""
+}
+
+func ceilingsDiffer(s *compareSides) string {
+	of := func(m *record.Measured) string { return m.Ceiling }
+	a, b := mostOf(s.a, of), mostOf(s.b, of)
+	if a == b || a == "" || b == "" {
+		return ""
+	}
+	return fmt.Sprintf("A was limited by %s and B by %s: the two rates are ceilings of different things", a, b)
+}
+
+func generatorDoubt(s *compareSides) string {
+	a, b := shareOf(s.a, paceOfGenerator), shareOf(s.b, paceOfGenerator)
+	switch {
+	case a >= mostly && b >= mostly:
+		return "the generator was the limit on both sides: rate and response time say nothing about the servers; give it more threads or another machine, or ask for a rate (-R)"
+	case a >= mostly:
+		return "the generator was the limit of A: A could do more than was measured"
+	case b >= mostly:
+		return "the generator was the limit of B: B could do more than was measured"
+	case a > 0 || b > 0:
+		return fmt.Sprintf("the generator was the limit in %s of A's runs and %s of B's", shareText(a), shareText(b))
+	}
+	return ""
+}
+
+func sharedDoubt(s *compareSides) string {
+	shared := func(m *record.Measured) bool { return m.Ceiling == ceilingShared }
+	if shareOf(s.a, shared) < mostly && shareOf(s.b, shared) < mostly {
+		return ""
+	}
+	return "generator and server filled the same cores: a change of the server shows in its CPU per request, and only in part in the rate"
+}
+
+// oneProcess says what is not known where the comparison could not start the
+// servers anew for every block.
+func oneProcess(e *spec.Experiment) string {
+	if e.Servers[0].Serve != "" && e.Servers[1].Serve != "" {
+		return ""
+	}
+	return "a server that was running is one process: what it happened to get, of memory and of cores, is not told from what it is; give a command that starts it (--serve) to have a new one in every block"
+}
+
+// errorsApart is the difference of the shares of failed requests from which on
+// failures, which are quicker or slower than answers, may shift the figures.
+const errorsApart = 0.001
+
+func errorsDiffer(s *compareSides) string {
+	a, b := badShare(s.a), badShare(s.b)
+	if math.Abs(a-b) <= errorsApart {
+		return ""
+	}
+	return fmt.Sprintf("%s of A's requests failed and %s of B's: that is a change by itself, and it shifts every other figure", shareText(a), shareText(b))
+}
+
+func badShare(runs []*record.Measured) float64 {
+	var bad, all float64
+	for _, m := range runs {
+		n := float64(m.Completed + m.Failed)
+		bad += m.BadShare * n
+		all += n
+	}
+	if all == 0 {
+		return 0
+	}
+	return bad / all
+}
+
+// driftMost is how far a metric may wander from the first third of the blocks
+// to the last before it is said, in margins of the metric. Blocks take out what
+// is straight within them.
+const driftMost = 2
+
+// driftOf looks whether both sides together wandered.
+func driftOf(m compareMetric, list []outcome) string {
+	third := len(list) / 3
+	if third < 2 {
+		return ""
+	}
+	level := func(part []outcome) float64 {
+		levels := make([]float64, len(part))
+		for i, o := range part {
+			levels[i] = (math.Log(o.a) + math.Log(o.b)) / 2
+		}
+		slices.Sort(levels)
+		return levels[len(levels)/2]
+	}
+	drift := stat.Relative(level(list[len(list)-third:]) - level(list[:third]))
+	if !(math.Abs(drift) > driftMost*m.margin) {
+		return ""
+	}
+	return fmt.Sprintf("%s of both sides drifted by %s from the first blocks to the last; blocks take most of that out", m.words, signedText(drift))
+}
+
+// floorDoubt says where A against A differs more than anything that was looked
+// for.
+func floorDoubt(c *record.Change) string {
+	for _, m := range allMetrics() {
+		if m.name == c.Metric && c.Floor > m.margin {
+			return fmt.Sprintf("A against A reaches ±%s in %s here: smaller changes do not show on this machine as it is", shareText(c.Floor), m.words)
+		}
+	}
+	return ""
+}

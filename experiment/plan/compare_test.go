@@ -1,0 +1,358 @@
+package plan
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+func TestComparisonIsSpelledInBlocks(t *testing.T) {
+	firsts := map[string]int{}
+	for seed := range uint64(50) {
+		e := compared(t, seed+1)
+		steps := Spell(e)
+		blocks, noise := CompareBlocks(e)
+		if blocks != 18 || noise != 9 || len(steps) != 3+4*(18+9) {
+			t.Fatalf("%d blocks, %d of noise, %d steps", blocks, noise, len(steps))
+		}
+		byBlock := map[int]string{}
+		var noiseAt []int
+		for i, s := range steps {
+			if s.Number != i+1 || s.Settle != (i < 3) || s.Connections != 64 || s.Pipelining != 1 {
+				t.Fatalf("step %d: %+v", i, s)
+			}
+			wantServer := 0
+			if s.Side == SideB && !s.Noise {
+				wantServer = 1
+			}
+			if s.Server != wantServer {
+				t.Fatalf("step %+v loads server %d", s, s.Server)
+			}
+			if !s.Settle {
+				byBlock[s.Block] += s.Side
+				if s.Noise && !slices.Contains(noiseAt, s.Block) {
+					noiseAt = append(noiseAt, s.Block)
+				}
+				if s.Restart != (s.Block > 1 && len(byBlock[s.Block]) == 1) {
+					t.Fatalf("step %+v: restart %v", s, s.Restart)
+				}
+			}
+		}
+		for n, order := range byBlock {
+			if order != "ABBA" && order != "BAAB" {
+				t.Fatalf("block %d is %s", n, order)
+			}
+			firsts[order]++
+		}
+		for i, at := range noiseAt { // one in each ninth of the plan
+			if third := (at - 1) / 3; third != i {
+				t.Fatalf("noise in blocks %v", noiseAt)
+			}
+		}
+		if again := Spell(e); !slices.EqualFunc(steps, again, func(a, b record.Step) bool { return a == b }) {
+			t.Fatal("the same seed spells another plan")
+		}
+	}
+	if a, b := firsts["ABBA"], firsts["BAAB"]; a < 570 || b < 570 { // of 1350, 675 ± 18
+		t.Errorf("blocks begin %v", firsts)
+	}
+}
+
+func TestAskedBlocksAreMade(t *testing.T) {
+	e := compared(t, 1)
+	e.Compare.Blocks, e.Compare.NoiseBlocks = 3, 7
+	if n := len(Spell(e)); n != 3+40 {
+		t.Errorf("%d steps", n)
+	}
+	p := simulate(e, newMachine(1), planted{1, 2, 1})
+	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || c.Relative.Confidence != 0 {
+		t.Errorf("3 blocks decide: %+v", c)
+	}
+	if d := p.Comparison.Doubts; !slices.ContainsFunc(d, func(s string) bool { return strings.Contains(s, "3 blocks are too few") }) {
+		t.Errorf("doubts %q", d)
+	}
+}
+
+func TestOpenLoopComparesNoRate(t *testing.T) {
+	e := compared(t, 1)
+	rate, err := unit.ParseRate("1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Load.Rate = []unit.Rate{rate}
+	steps := Spell(e)
+	if steps[0].Rate != rate || len(steps) != 3+4*(15+8) {
+		t.Fatalf("%d steps, rate %v", len(steps), steps[0].Rate)
+	}
+	p := simulate(e, newMachine(1), planted{1, 1, 1})
+	if len(p.Comparison.Changes) != 3 || p.Comparison.Changes[0].Metric == metricRPS {
+		t.Errorf("changes %+v", p.Comparison.Changes)
+	}
+	e.Compare.FailOn = "rps<-5%"
+	if err := CheckGate(e); err == nil || !strings.Contains(err.Error(), "rate is asked") {
+		t.Errorf("a gate on the asked rate: %v", err)
+	}
+}
+
+// with changes runs of a simulated comparison before it is concluded again.
+func with(p *record.Plan, change func(m *record.Measured)) *record.Comparison {
+	for i := range p.Runs {
+		change(&p.Runs[i])
+	}
+	Conclude(p)
+	return p.Comparison
+}
+
+func has(list []string, part string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) })
+}
+
+func TestAnswerIsOneSentence(t *testing.T) {
+	p := simulate(compared(t, 3), newMachine(3), planted{.9, 1.1, 1})
+	c := p.Comparison
+	for _, part := range []string{"B is worse than A: ", "requests per second", "server CPU per request", "no change in p99 within ±"} {
+		if !strings.Contains(c.Says, part) {
+			t.Errorf("%q lacks %q", c.Says, part)
+		}
+	}
+	if c.A != "old" || c.B != "new" || c.Blocks != 18 || c.NoiseBlocks != 9 || p.Exit != 0 {
+		t.Errorf("%+v, exit %d", c, p.Exit)
+	}
+	if len(c.Differences) != 1 || c.Differences[0].What != "server url" {
+		t.Errorf("differences %+v", c.Differences)
+	}
+	if _, err := json.Marshal(p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVoidRunsSpoilTheirBlock(t *testing.T) {
+	p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})
+	spoilt := p.Runs[10].Block
+	c := with(p, func(m *record.Measured) {
+		if m.Block == spoilt && m.Side == SideA {
+			m.Outcome, m.Ceiling, m.Says = record.Void, "undetermined", "Little's law does not hold"
+		}
+	})
+	if c.Blocks+c.NoiseBlocks != 26 || !has(c.Doubts, "was left out: run") || !has(c.Doubts, "Little's law") {
+		t.Errorf("%d blocks, %d of noise, doubts %q", c.Blocks, c.NoiseBlocks, c.Doubts)
+	}
+}
+
+func TestUnfinishedPlanIsConcluded(t *testing.T) {
+	p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})
+	for n := range p.Runs {
+		q := &record.Plan{Experiment: p.Experiment, Runs: p.Runs[:n]}
+		Conclude(q)
+		if q.Comparison == nil || q.Comparison.Blocks > n/4 {
+			t.Fatalf("%d runs: %+v", n, q.Comparison)
+		}
+	}
+}
+
+func TestFailingSideIsTheAnswer(t *testing.T) {
+	for _, c := range []struct {
+		side, failOn string
+		exit         int
+	}{{SideB, "", 4}, {SideB, "cpu>+5%", 3}, {SideA, "cpu>+5%", 4}} {
+		e := compared(t, 3)
+		e.Compare.FailOn = c.failOn
+		p := simulate(e, newMachine(3), planted{1, 1, 1})
+		got := with(p, func(m *record.Measured) {
+			if m.Side == c.side && !m.Noise {
+				m.BadShare = .98
+			}
+		})
+		if !strings.Contains(got.Incomparable, c.side+" fails") || !strings.Contains(got.Incomparable, "98 %") || p.Exit != c.exit {
+			t.Errorf("%+v: %q, exit %d", c, got.Incomparable, p.Exit)
+		}
+	}
+}
+
+func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
+	e := compared(t, 3)
+	e.Compare.FailOn = "rps<-5%,cpu>+20%"
+	p := simulate(e, newMachine(3), planted{.8, 1.1, 1})
+	c := with(p, func(m *record.Measured) { m.Outcome, m.Ceiling = record.Void, ceilingGenerator })
+	for _, ch := range c.Changes {
+		if decided := ch.Decision != record.CannotTell; decided != (ch.Metric == metricCPU) {
+			t.Errorf("%s: %s", ch.Metric, ch.Says)
+		}
+	}
+	if !has(c.Doubts, "say nothing about the servers") || c.Gate[0].Result != GateInconclusive || c.Gate[1].Result != GatePassed || p.Exit != 4 {
+		t.Errorf("doubts %q, gate %+v, exit %d", c.Doubts, c.Gate, p.Exit)
+	}
+	c = with(p, func(m *record.Measured) {
+		if m.Side == SideB {
+			m.Outcome, m.Ceiling = record.Held, "server cpu"
+		}
+	})
+	if ch := decisionOf(t, p, metricRPS); ch.Decision != record.Worse || !has(c.Doubts, "the generator was the limit of A") || !has(c.Doubts, "ceilings of different things") {
+		t.Errorf("%s, doubts %q", ch.Says, c.Doubts)
+	}
+}
+
+func TestWhatWasNotMeasuredIsSaid(t *testing.T) {
+	p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})
+	with(p, func(m *record.Measured) { m.Histogram, m.ServerCPUNs = nil, 0 })
+	for _, name := range []string{metricP50, metricP99, metricCPU} {
+		if c := decisionOf(t, p, name); c.Decision != record.CannotTell || !strings.Contains(c.Says, "not measured: ") || c.A != 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if c := decisionOf(t, p, metricRPS); strings.Contains(c.Says, "not measured") {
+		t.Error(c.Says)
+	}
+}
+
+func TestDoubts(t *testing.T) {
+	check := func(want string, change func(*record.Measured)) {
+		t.Helper()
+		p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})
+		if has(p.Comparison.Doubts, want) {
+			t.Errorf("%q stands in the doubts of a calm comparison", want)
+		}
+		if c := with(p, change); !has(c.Doubts, want) {
+			t.Errorf("doubts %q lack %q", c.Doubts, want)
+		}
+	}
+	check("drifted by", func(m *record.Measured) { m.Completed = uint64(float64(m.Completed) * math.Exp(float64(m.Number)/300)) })
+	check("a change by itself", func(m *record.Measured) {
+		if m.Side == SideB && !m.Noise {
+			m.BadShare = .02
+		}
+	})
+	check("filled the same cores", func(m *record.Measured) { m.Ceiling = ceilingShared })
+	check("A against A reaches", func(m *record.Measured) {
+		if m.Noise && m.Side == SideB {
+			m.ServerCPUNs *= 1.3
+		}
+	})
+}
+
+func TestWhatAAgainstAShowsIsNoChange(t *testing.T) {
+	p := simulate(compared(t, 3), newMachine(3), planted{1, 1.08, 1})
+	if c := decisionOf(t, p, metricCPU); c.Decision != record.Worse {
+		t.Fatal(c.Says)
+	}
+	with(p, func(m *record.Measured) {
+		if m.Noise && m.Side == SideB {
+			m.ServerCPUNs *= 1.12
+		}
+	})
+	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || !strings.Contains(c.Says, "A against A") {
+		t.Error(c.Says)
+	}
+}
+
+// The quantile of a block is that of all its responses, not a mean of two.
+func TestQuantilesAreMerged(t *testing.T) {
+	one, two := new(hist.Hist), new(hist.Hist)
+	one.RecordN(1e6, 1000)
+	two.RecordN(1e6, 950)
+	two.RecordN(9e6, 50) // its own p99, but 2.5 % of both
+	runs := []*record.Measured{{Histogram: one}, {Histogram: two}}
+	if ns, why := quantileOf(.99)(runs); why != "" || math.Abs(ns-9e6) > .01*9e6 {
+		t.Errorf("p99 %v %s", ns, why)
+	}
+	if ns, _ := quantileOf(.97)(runs); math.Abs(ns-1e6) > .01*1e6 {
+		t.Errorf("p97 %v", ns)
+	}
+}
+
+func TestGateIsStrict(t *testing.T) {
+	for text, want := range map[string]string{ // "" is well
+		"": "", "rps<-5%": "", " p99 > +10% , rps<-5% ": "", "CPU>+2.5%": "", "server_cpu>+2%": "", "p50>+200%": "", "rps<−5%": "",
+		"rps<5%": "begins with -", "p99>10%": "begins with +", "rps>+5%": "a loss is rps<-5%", "p99<-5%": "a loss is p99>+5%",
+		"p95>+5%": "there are rps", "rps": "no < or >", "rps<=-5%": "only < and >", "rps=-5%": "only < and >", "p99≥+5%": "only < and >",
+		"rps<-5": "per cent", "rps<-x%": "not a number", "rps<-%": "not a number", "rps<-1e1%": "not a number", "rps<-100%": "nothing loses",
+		"p99>+1000000%": "no limit", "rps<-5%,rps<-6%": "leave one of them out", "cpu>+1%,server_cpu>+2%": "leave one", "rps<-5%,": "no < or >",
+	} {
+		_, err := ParseGate(text)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	list, err := ParseGate("rps<-5%,cpu>+2.5%")
+	if err != nil || len(list) != 2 || !list[0].Below || list[0].Limit != -.05 || list[1].Metric != metricCPU || list[1].Limit != .025 {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
+func FuzzGate(f *testing.F) {
+	for _, s := range []string{"rps<-5%,p99>+10%", "cpu>+1%", "p50>", "≥", ",,", "rps<-99.9999999%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := ParseGate(text)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\x1b") {
+				t.Errorf("error of more than a line: %q", err)
+			}
+			return
+		}
+		for _, c := range list {
+			again, err := ParseGate(c.String())
+			if err != nil || again[0] != c || c.Below != (c.Limit < 0) && c.Limit != 0 {
+				t.Errorf("%q: %+v reads back as %+v (%v)", text, c, again, err)
+			}
+		}
+	})
+}
+
+func TestGateAsksTheWholeInterval(t *testing.T) {
+	change := func(decision string, low, high, confidence float64) record.Change {
+		return record.Change{Metric: metricP99, Decision: decision, Relative: record.Estimate{Mid: (low + high) / 2, Low: low, High: high, Confidence: confidence}, Says: "says"}
+	}
+	for _, c := range []struct {
+		name   string
+		change record.Change
+		want   string
+		exit   int
+	}{
+		{"beyond", change(record.Worse, .12, .3, .99), GateFailed, 3},
+		{"beyond, but A and A differ as much", change(record.CannotTell, .12, .3, .99), GateInconclusive, 4},
+		{"straddling", change(record.Worse, .05, .3, .99), GateInconclusive, 4},
+		{"a loss below the limit", change(record.Worse, .02, .08, .99), GatePassed, 0},
+		{"no change", change(record.NoChange, -.02, .03, .99), GatePassed, 0},
+		{"wide, but on the good side", change(record.CannotTell, -.2, .08, .99), GatePassed, 0},
+		{"a gain", change(record.Better, -.2, -.1, .99), GatePassed, 0},
+		{"no interval", change(record.CannotTell, -.01, .01, 0), GateInconclusive, 4},
+		{"no interval, far beyond", change(record.Worse, .5, 3, 0), GateFailed, 3},
+	} {
+		list, err := ParseGate("p99>+10%")
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := record.Comparison{Changes: []record.Change{c.change}}
+		if exit := Gate(&of, list); of.Gate[0].Result != c.want || exit != c.exit || of.Gate[0].Says == "" {
+			t.Errorf("%s: %+v, exit %d", c.name, of.Gate[0], exit)
+		}
+	}
+	list, _ := ParseGate("cpu>+1%")
+	of := record.Comparison{}
+	if exit := Gate(&of, list); exit != 4 || of.Gate[0].Result != GateInconclusive {
+		t.Errorf("what was not compared: %+v", of.Gate)
+	}
+	if exit := Gate(&record.Comparison{Incomparable: "they differ"}, nil); exit != 4 {
+		t.Errorf("exit %d of two that cannot be compared", exit)
+	}
+}
+
+func TestServersOfTheExperimentDiffer(t *testing.T) {
+	e := &spec.Experiment{Servers: []spec.Server{{Serve: "a", Env: []string{"X=1"}}, {Serve: "b"}}}
+	if d := serverDifferences(e); len(d) != 2 || d[0].Weight != WeightExplains {
+		t.Errorf("%+v", d)
+	}
+	e.Servers[1] = e.Servers[0]
+	if d := serverDifferences(e); d == nil || len(d) != 0 {
+		t.Errorf("%+v", d)
+	}
+}

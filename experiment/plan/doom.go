@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// Doom watches a running step of an open loop and tells as soon as the step
+// cannot hold its SLO anymore, so that it need not run to its end. It has no
+// threshold to set. There are two ways to be lost:
+//
+//   - certainly: so many requests have been answered too late already, or have
+//     failed, or are due and unanswered for longer than the limit, that the term
+//     would fail even if every request still to come were answered at once;
+//   - surely enough: the backlog grows (doomtrend.go).
+//
+// A Doom is of one step and one goroutine.
+type Doom struct {
+	slo    spec.SLO
+	perS   float64
+	length time.Duration
+	// total is the most requests that the step can have.
+	total float64
+	// chance bounds how many more or fewer than perS × time are due in any time.
+	chance func(expected float64) float64
+
+	lost  []loss
+	trend backlog
+	// carried is how many requests were in flight when the window opened, at
+	// most: they are due before it, and no latency of the window.
+	carried      uint64
+	carriedKnown bool
+	ended        float64
+	bad          float64
+	sum          float64 // of all response times, nanoseconds
+	why          string
+}
+
+// loss counts, for one term of the response time, the requests over its limit.
+type loss struct {
+	term spec.Term
+	over float64
+}
+
+// NewDoom watches a step of the given length at perS requests per second, under
+// arrivals as spec.Constant or spec.Poisson. Terms of the service time and of
+// the rate are not watched. What cannot be watched at all (no rate, no length)
+// is never given up.
+func NewDoom(slo spec.SLO, perS float64, length time.Duration, arrivals string) *Doom {
+	d := &Doom{slo: slo, perS: perS, length: length, chance: func(float64) float64 { return 1 }}
+	if arrivals == spec.Poisson {
+		// Five deviations, and five for where there are few: less than one step in
+		// a million has more.
+		d.chance = func(expected float64) float64 { return 5*math.Sqrt(math.Max(expected, 0)) + 5 }
+	}
+	expected := perS * length.Seconds()
+	d.total = expected + d.chance(expected)
+	for _, t := range slo {
+		if t.Metric == spec.MetricResponse && t.Quantile != spec.Mean {
+			d.lost = append(d.lost, loss{term: t})
+		}
+	}
+	d.trend = newBacklog(slo, perS, length)
+	return d
+}
+
+// Add takes one interval of the step, with the response times of that interval
+// alone (nil: they are not known). Intervals of the warm-up are welcome: they
+// say how many requests the window begins with. It answers why the step is
+// lost, "" while it is not, and once it is always the same.
+func (d *Doom) Add(row *record.LoadRow, response *hist.Hist) (why string) {
+	if d.why != "" || row == nil || !(d.perS > 0) || math.IsInf(d.perS, 0) || d.length <= 0 {
+		return d.why
+	}
+	if row.Warmup {
+		d.carried, d.carriedKnown = row.InFlight, true
+		return ""
+	}
+	if !d.carriedKnown {
+		d.carried, d.carriedKnown = row.InFlight, true
+	}
+	d.ended += float64(row.Completed) + float64(row.Failed)
+	d.bad += float64(row.Bad) + float64(row.Failed)
+	for i := range d.lost {
+		if l := &d.lost[i]; response != nil {
+			l.over += float64(response.Count() - response.CountAtMost(int64(l.term.Limit)))
+		}
+	}
+	if response != nil {
+		d.sum += response.Mean() * float64(response.Count())
+	}
+	if d.why = d.certain(row); d.why == "" {
+		d.why = d.trend.add(row)
+	}
+	return d.why
+}
+
+// overdue is how many requests of the window are certainly due and unanswered
+// for longer than limit, in nanoseconds: more than can have become due since.
+func (d *Doom) overdue(row *record.LoadRow, limit float64) float64 {
+	since := d.perS * math.Min(limit, math.Max(float64(row.TNs), 0)) / 1e9
+	behind := float64(row.Behind)
+	if behind > 0 {
+		behind = math.Max(0, behind-d.chance(behind)) // the engine takes it at the mean rate
+	}
+	return math.Max(0, float64(row.InFlight)+behind-float64(d.carried)-since-d.chance(since))
+}
+
+// certain looks at the terms that the rest of the step cannot mend.
+func (d *Doom) certain(row *record.LoadRow) string {
+	for i := range d.lost {
+		l := &d.lost[i]
+		late := l.over + d.overdue(row, l.term.Limit)
+		// The quantile is the value of rank ceil(q·n): so many may be above it.
+		if allowed := d.total - math.Ceil(l.term.Quantile*d.total*(1-1e-12)); late > math.Max(allowed, 0) {
+			return fmt.Sprintf("%s cannot be held anymore: %s into the step %s requests are over %s already, and of all %s at most %s may be",
+				l.term, at(row), countOf(late), unit.FormatNs(int64(l.term.Limit)), countOf(d.total), countOf(allowed))
+		}
+	}
+	for _, t := range d.slo {
+		switch {
+		case t.Metric == spec.MetricErrors && d.bad > t.Limit*d.total:
+			return fmt.Sprintf("%s cannot be held anymore: %s into the step %s requests have failed, and of all %s at most %s may",
+				t, at(row), countOf(d.bad), countOf(d.total), countOf(math.Floor(t.Limit*d.total)))
+		case t.Metric == spec.MetricResponse && t.Quantile == spec.Mean && d.sum > t.Limit*d.total:
+			return fmt.Sprintf("%s cannot be held anymore: %s into the step the response times add up to more than all %s requests may take",
+				t, at(row), countOf(d.total))
+		}
+	}
+	return ""
+}
+
+// at is how far into the step an interval ends.
+func at(row *record.LoadRow) string { return unit.FormatNs(row.TNs) }
+
+func countOf(n float64) string { return unit.FormatCount(int64(math.Min(math.Max(n, 0), 1e18))) }

@@ -1,0 +1,235 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// A search asks for the highest rate at which an open loop holds an SLO. It
+// grows until a rate breaks, then narrows what lies between (probabilistic
+// bisection: Horstein 1963; Waeber, Frazier and Henderson 2013).
+//
+// One run is one vote: the requests of a run queue behind each other and are
+// not independent, runs nearly are. Some vote wrong: one that something else on
+// the machine disturbed, and near the limit many by chance. So each rate is run
+// more than once, and what all votes together leave open (findnoise.go) decides
+// where to look next and whether the answer is known.
+
+const (
+	// findWithin is the width of an answer where none is asked for.
+	findWithin = 0.03
+	// findRepeats are the runs of a rate where none are asked for.
+	findRepeats = 2
+	// generatorWithin is how closely the end of the generator is looked for: it
+	// says nothing about the server.
+	generatorWithin = 0.1
+	// trickle is the lowest rate that is tried, requests per second.
+	trickle = 1
+	// findRunsPerRepeat bounds a search.
+	findRunsPerRepeat = 30
+	// endsShare of the asked width is how near the two ends come, so that there
+	// is room for what chance adds.
+	endsShare = 0.5
+	// wrongMost is how likely the limit may still be outside the ends by more
+	// than the asked width, by the votes of all runs. At 5 % it was so in 2 of 240
+	// simulated searches, at 2 % in none, for two runs more.
+	wrongMost = 0.02
+	// highLead is by how many votes the upper end leads at least: a run more there
+	// is soon given up, and two neighbours at work are likelier than three.
+	highLead = 3
+	// growMost is the largest step up: 2, 4, 8, 8. A larger one costs more in
+	// narrowing than it saves in growing.
+	growMost = 8
+	// probeShare of the width on either side of the capacity that an overloaded
+	// run showed: two probes that agree with it are the answer.
+	probeShare = 0.24
+	// voidsInRow, and silentInRow runs that completed nothing, end a search: what
+	// they suffer from does not go away by trying again.
+	voidsInRow  = 6
+	silentInRow = 6
+	// silentEver runs without a single answer since the beginning are enough.
+	silentEver = 3
+)
+
+// nextRate decides from the runs so far, and from nothing else.
+func nextRate(e *spec.Experiment, done []record.Measured) Decision {
+	s := surveyOf(e, done)
+	if d, ended := s.doomed(done); ended {
+		return d
+	}
+	if e.Find.Start == 0 && len(done) == 0 {
+		return s.settle()
+	}
+	if len(s.rates) == 0 {
+		return s.run(s.first())
+	}
+	if t := s.unfinished(); t != nil {
+		return s.run(t.perS)
+	}
+	b := s.bracket()
+	switch {
+	case b.low != nil && b.high != nil:
+		return s.narrow(&b)
+	case b.noise.known:
+		return s.follow(&b)
+	case b.low == nil:
+		return s.shrink()
+	}
+	return s.grow(&b)
+}
+
+// doomed looks for a reason to stop that no further run can change.
+func (s *survey) doomed(done []record.Measured) (Decision, bool) {
+	silent, voids := 0, 0
+	for i := len(done) - 1; i >= 0 && done[i].Completed == 0; i-- {
+		silent++
+	}
+	for i := len(done) - 1; i >= 0 && !done[i].Settle; i-- {
+		if b, _ := s.judge(&done[i]); b != ballotVoid {
+			break
+		}
+		voids++
+	}
+	switch {
+	case silent == len(done) && silent >= silentEver:
+		return doom("the server answered not one request in %d runs%s", silent, saying(done)), true
+	case silent >= silentInRow:
+		return doom("the server has stopped to answer: the last %d runs completed nothing%s", silent, saying(done)), true
+	case voids >= voidsInRow:
+		return doom("the last %d runs prove nothing%s", voids, saying(done)), true
+	}
+	return Decision{}, false
+}
+
+// saying quotes the last run's verdict.
+func saying(done []record.Measured) string {
+	if len(done) == 0 || done[len(done)-1].Says == "" {
+		return ""
+	}
+	return "; the last one's verdict: " + done[len(done)-1].Says
+}
+
+func doom(format string, args ...any) Decision {
+	return Decision{Ended: record.EndedDoomed, Because: fmt.Sprintf(format, args...)}
+}
+
+func converged(format string, args ...any) Decision {
+	return Decision{Ended: record.EndedConverged, Because: fmt.Sprintf(format, args...)}
+}
+
+// runsMost bounds the search.
+func (s *survey) runsMost() int { return min(findRunsPerRepeat*s.repeats, spec.RunsMax) }
+
+// unfinished is the rate of the last run where that is not decided yet.
+func (s *survey) unfinished() *tried {
+	for i := range s.rates {
+		if t := &s.rates[i]; s.standing(t) == open {
+			return t
+		}
+	}
+	return nil
+}
+
+// shrink goes down from the lowest rate, faster with every step: 2, 4, 16, 256.
+// Under an SLO that no rate can hold there are only a few steps to the trickle.
+func (s *survey) shrink() Decision {
+	lowest := &s.rates[0]
+	if lowest.perS <= trickle {
+		return doom("%s", s.nothingHolds(lowest))
+	}
+	steps := len(s.rates)
+	factor := 2.0
+	if steps > 1 {
+		factor = math.Pow(2, math.Pow(2, float64(min(steps-1, 6))))
+	}
+	return s.run(math.Max(trickle, rounded(lowest.perS/factor)))
+}
+
+// grow goes up from the highest rate that held.
+func (s *survey) grow(b *bracket) Decision {
+	if b.low.perS >= s.most {
+		return converged("%s, the highest rate that was allowed, holds", unit.FormatRate(b.low.perS))
+	}
+	factor := math.Min(math.Pow(2, float64(len(s.rates))), growMost)
+	return s.run(math.Min(s.most, math.Max(b.low.perS+1, rounded(b.low.perS*factor))))
+}
+
+// follow looks where the votes put the limit, when that is beyond all rates
+// that held or all that broke: one of them was wrong.
+func (s *survey) follow(b *bracket) Decision {
+	perS := math.Round(b.noise.mid)
+	switch {
+	case b.low == nil && s.rates[0].perS <= trickle:
+		return doom("%s", s.nothingHolds(&s.rates[0]))
+	case b.low == nil:
+		perS = math.Min(perS, math.Ceil(s.rates[0].perS/(1+s.within))-1)
+	case b.low.perS >= s.most:
+		return converged("%s, the highest rate that was allowed, holds", unit.FormatRate(b.low.perS))
+	default:
+		perS = math.Max(perS, math.Floor(b.low.perS*(1+s.within))+1)
+	}
+	return s.run(math.Min(math.Max(perS, trickle), s.most))
+}
+
+// narrow looks between the two ends until they are near enough, then makes sure
+// that it is not chance.
+func (s *survey) narrow(b *bracket) Decision {
+	target := s.within * endsShare
+	if s.standing(b.high) != broke {
+		target = math.Max(s.within, generatorWithin)
+	}
+	if b.width() > target {
+		if next := s.between(b); next > 0 {
+			return s.run(next)
+		} // else the two are neighbouring whole numbers
+	}
+	switch s.standing(b.high) {
+	case generatorEnd:
+		return doom("%s holds, and the generator cannot send %s: what the server could take beyond is not for this generator to say", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS))
+	case unproved:
+		return doom("%s holds, and the runs at %s prove nothing%s", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS), b.high.saying())
+	}
+	above, below := b.wrong(s.within)
+	if weak := -b.high.lead() < min(s.repeats+1, highLead); weak || above+below > wrongMost {
+		if weak || above > below {
+			return s.run(b.high.perS)
+		}
+		return s.run(b.low.perS)
+	}
+	return converged("%s held in %s, %s broke in %s", unit.FormatRate(b.low.perS), outOf(b.low.held, b.low.counted()),
+		unit.FormatRate(b.high.perS), outOf(b.high.broke, b.high.counted()))
+}
+
+// between chooses the next rate inside the bracket, 0 where no whole number is
+// left: what an overloaded run said about the server's capacity, or the middle
+// of what the votes leave open.
+func (s *survey) between(b *bracket) float64 {
+	low, high := b.low.perS, b.high.perS
+	if c := s.capacity(b); c > 0 {
+		for _, probe := range []float64{c * (1 - probeShare*s.within), c * (1 + probeShare*s.within)} {
+			if probe > low*(1+s.within/4) && probe < high/(1+s.within/4) {
+				if perS := inside(probe, low, high); perS > 0 {
+					return perS
+				}
+			}
+		}
+	}
+	middle := math.Sqrt(low * high)
+	if b.noise.known {
+		// Not nearer to an end than a quarter of the way, or it would hardly narrow.
+		edge := math.Pow(high/low, .25)
+		middle = math.Min(math.Max(b.noise.mid, low*edge), high/edge)
+	}
+	return inside(middle, low, high)
+}
+
+func outOf(n, of int) string {
+	if of == 1 {
+		return "the one run"
+	}
+	return fmt.Sprintf("%d of %d runs", n, of)
+}

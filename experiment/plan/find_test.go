@@ -1,0 +1,435 @@
+package plan
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// searching is a search for the given SLO.
+func searching(t testing.TB, slo, arrivals string) *spec.Experiment {
+	t.Helper()
+	terms, err := spec.ParseSLO(slo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &spec.Experiment{
+		Kind: spec.KindFind, SLO: terms,
+		Servers:  []spec.Server{{URL: "http://127.0.0.1:1"}},
+		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
+		Load:     spec.Load{Arrivals: arrivals},
+	}
+	e.Complete(1)
+	if err := e.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// search drives Next to its end and concludes.
+func search(t testing.TB, e *spec.Experiment, do func(*record.Step) record.Measured) *record.Plan {
+	t.Helper()
+	p := &record.Plan{Experiment: *e}
+	for {
+		d := Next(e, p.Runs)
+		if d.Next == nil {
+			p.Ended, p.Because = d.Ended, d.Because
+			Conclude(p)
+			return p
+		}
+		if len(p.Runs) > spec.RunsMax {
+			t.Fatal("the search does not end")
+		}
+		if d.Left < 1 {
+			t.Fatalf("a run is to come and %d are left", d.Left)
+		}
+		p.Runs = append(p.Runs, do(d.Next))
+	}
+}
+
+// truth is the highest rate at which the undisturbed queue holds p99 within
+// limit, from one long run for each rate.
+func truth(q queue, limit time.Duration, arrivals string) float64 {
+	q.disturbed = 0
+	low, high := 0., 1.
+	for i := 0; i < 12; i++ {
+		mid := (low + high) / 2
+		perS := mid * q.capacity()
+		t := q.serve(perS, 400_000/perS/20, 400_000/perS, arrivals, 1, nil)
+		if t.response.Quantile(.99) <= int64(limit) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low * q.capacity()
+}
+
+func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
+	us := 1e3
+	for _, c := range []struct {
+		name     string
+		q        queue
+		arrivals string
+		limit    time.Duration
+		truth    float64 // where it is known by reasoning
+	}{
+		// One exponential worker under Poisson arrivals: P(response > t) = e^−(µ−λ)t,
+		// so p99 is ln(100)/(µ−λ).
+		{"tight, M/M/1", queue{workers: 1, meanNs: 200 * us, exponential: true}, spec.Poisson, 2 * time.Millisecond, 5000 - math.Log(100)/.002},
+		{"loose, M/M/1", queue{workers: 1, meanNs: 200 * us, exponential: true}, spec.Poisson, 50 * time.Millisecond, 5000 - math.Log(100)/.05},
+		{"tight, D/M/4", queue{workers: 4, meanNs: 800 * us, exponential: true}, spec.Constant, 4 * time.Millisecond, 0},
+		{"tight, M/D/2", queue{workers: 2, meanNs: 400 * us}, spec.Poisson, time.Millisecond, 0},
+		// Fixed work at even distances has its knee at the capacity itself,
+		// whatever the limit.
+		{"D/D/4", queue{workers: 4, meanNs: 800 * us}, spec.Constant, 2 * time.Millisecond, 5000},
+		{"beyond the knee, D/M/4", queue{workers: 4, meanNs: 800 * us, exponential: true}, spec.Constant, time.Second, 5000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.truth == 0 {
+				c.truth = truth(c.q, c.limit, c.arrivals)
+			}
+			e := searching(t, "p99<"+c.limit.String()+",errors<0.1%", c.arrivals)
+			var runs, took, inside, worst float64
+			seeds := 10.
+			if testing.Short() {
+				seeds = 3
+			}
+			for seed := uint64(1); float64(seed) <= seeds; seed++ {
+				c.q.seed, c.q.disturbed, c.q.slower = seed, .1, 1.2
+				p := search(t, e, func(s *record.Step) record.Measured { return c.q.measured(e, s) })
+				holds := p.Search.Holds
+				off := holds.Mid/c.truth - 1
+				worst = math.Max(worst, math.Abs(off))
+				if math.Abs(off) > .05 || p.Ended != record.EndedConverged || p.Exit != 0 || p.Search.Limit != record.LimitServer {
+					t.Errorf("seed %d: %s; the truth is %.0f (%+.1f %%); %s, %s, exit %d", seed, p.Search.Says, c.truth, 100*off, p.Ended, p.Because, p.Exit)
+					for _, r := range p.Search.Rates {
+						t.Logf("  %+v", r)
+					}
+				}
+				runs += float64(len(p.Runs)) / seeds
+				for _, m := range p.Runs {
+					took += m.TookS / seeds
+				}
+				if holds.Low <= c.truth && c.truth <= holds.High {
+					inside += 1. / seeds
+				}
+			}
+			t.Logf("truth %.0f/s (%.1f %% of the capacity): worst %.1f %% off, truth inside the interval in %.0f %%, %.1f runs, %.0f s", c.truth, 100*c.truth/c.q.capacity(), 100*worst, 100*inside, runs, took)
+		})
+	}
+}
+
+// ideal is a server with a sharp limit.
+func ideal(e *spec.Experiment, capacity float64) func(*record.Step) record.Measured {
+	return func(s *record.Step) record.Measured {
+		return fake(e, s, s.Rate.PerSecond() <= capacity, capacity)
+	}
+}
+
+// fake is a run that held or broke every latency term.
+func fake(e *spec.Experiment, s *record.Step, holds bool, capacity float64) record.Measured {
+	m := record.Measured{Step: *s, Outcome: record.Held, Ceiling: askedCeiling, ElapsedS: 5, TookS: 5.5, AskedPerS: s.Rate.PerSecond()}
+	m.CompletedPerS = math.Min(s.Rate.PerSecond(), capacity)
+	if s.Rate.IsZero() {
+		m.CompletedPerS = capacity
+	}
+	m.SentPerS = m.CompletedPerS
+	m.Completed = uint64(m.CompletedPerS*5) + 1
+	m.Histogram = &hist.Hist{}
+	ns := int64(1e6)
+	if !holds {
+		ns, m.Outcome, m.Ceiling = 100e6, record.Broke, "server thread"
+	}
+	m.Histogram.RecordN(ns, m.Completed)
+	m.Response = record.QuantilesOf(m.Histogram)
+	return m
+}
+
+func TestFindTriesEveryRateMoreThanOnce(t *testing.T) {
+	e := searching(t, "p99<5ms", "")
+	p := search(t, e, ideal(e, 48_300))
+	s := p.Search
+	if p.Ended != record.EndedConverged || s.Limit != record.LimitServer || s.Wall != "server thread" || p.Exit != 0 {
+		t.Fatalf("%s %q %q, exit %d: %s", p.Ended, s.Limit, s.Wall, p.Exit, s.Says)
+	}
+	if s.Holds.Low > 48_300 || s.Holds.High < 48_300 || s.Holds.High/s.Holds.Low > 1.03 || s.Holds.Mid != s.Holds.Low {
+		t.Errorf("%+v", s.Holds)
+	}
+	for _, r := range s.Rates {
+		if r.Runs < 2 || r.Held > 0 && r.Broke > 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if len(s.Breaks) != 1 || s.Breaks[0].Term != "p99<5ms" || s.Breaks[0].Holds || math.Abs(s.Breaks[0].Value/100e6-1) > .01 {
+		t.Errorf("breaks %+v", s.Breaks)
+	}
+	if want := "p99 is 100 ms (p99<5ms); the ceiling there is server thread."; len(s.Says) < len(want) || s.Says[len(s.Says)-len(want):] != want {
+		t.Errorf("says %q", s.Says)
+	}
+	if len(p.Runs) > 16 {
+		t.Errorf("%d runs for a server without noise", len(p.Runs))
+	}
+}
+
+func TestFindEnds(t *testing.T) {
+	check := func(name, slo string, change func(*spec.Experiment), do func(*spec.Experiment, *record.Step) record.Measured,
+		ended, limit string, exit, mostRuns int, holds func(record.Estimate) bool) {
+		t.Helper()
+		e := searching(t, slo, "")
+		if change != nil {
+			change(e)
+		}
+		p := search(t, e, func(s *record.Step) record.Measured { return do(e, s) })
+		if p.Ended != ended || p.Search.Limit != limit || p.Exit != exit || len(p.Runs) > mostRuns || !holds(p.Search.Holds) {
+			t.Errorf("%s: %s, limit %q, exit %d, %d runs, %+v\n%s\n%s", name, p.Ended, p.Search.Limit, p.Exit, len(p.Runs), p.Search.Holds, p.Because, p.Search.Says)
+		}
+		t.Logf("%s: %d runs: %s", name, len(p.Runs), p.Search.Says)
+	}
+	near := func(rate float64) func(record.Estimate) bool {
+		return func(e record.Estimate) bool { return e.Low <= rate && e.Low >= .95*rate }
+	}
+	none := func(e record.Estimate) bool { return e.Mid == 0 }
+	capacity := func(c float64) func(*spec.Experiment, *record.Step) record.Measured {
+		return func(e *spec.Experiment, s *record.Step) record.Measured { return ideal(e, c)(s) }
+	}
+	never := func(e *spec.Experiment, s *record.Step) record.Measured { return fake(e, s, false, 1e5) }
+	generator := func(e *spec.Experiment, s *record.Step) record.Measured {
+		m := fake(e, s, true, 1e6)
+		if m.AskedPerS > 70_000 {
+			m.Outcome, m.Ceiling, m.SentPerS = record.Void, generatorCeiling, 70_000
+		}
+		if s.Settle {
+			m.CompletedPerS, m.Ceiling = 60_000, generatorCeiling
+		}
+		return m
+	}
+	check("most", "p99<5ms", func(e *spec.Experiment) { e.Find.Most = 20_000 }, capacity(50_000), record.EndedConverged, record.LimitAsked, 0, 5, near(20_000))
+	check("start", "p99<5ms", func(e *spec.Experiment) { e.Find.Start = 100 }, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 28, near(50_000))
+	check("start above", "p99<5ms", func(e *spec.Experiment) { e.Find.Start = 1_000_000 }, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 28, near(50_000))
+	check("low capacity", "p99<5ms", nil, capacity(7), record.EndedConverged, record.LimitServer, 0, 20, func(e record.Estimate) bool { return e.Low == 7 && e.High == 8 })
+	check("no rate", "p99<5ms", nil, never, record.EndedDoomed, record.LimitNone, 3, 13, none)
+	check("generator", "p99<5ms", nil, generator, record.EndedDoomed, record.LimitGenerator, 4, 16, func(e record.Estimate) bool { return e.Low <= 70_000 && e.Low > 60_000 && e.High > 70_000 })
+	check("rate term held", "p99<5ms,rate>10k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 24, near(50_000))
+	check("rate term not held", "p99<5ms,rate>100k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 3, 24, near(50_000))
+	check("all fail at once", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
+		m := fake(e, s, true, 1e5)
+		m.BadShare, m.Failed, m.Ceiling = 1, m.Completed, "errors"
+		return m
+	}, record.EndedDoomed, record.LimitNone, 3, 13, none)
+	check("nothing answers", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
+		return record.Measured{Step: *s, Outcome: record.Void, Failed: 100, BadShare: 1, Says: "not one request was answered"}
+	}, record.EndedDoomed, record.LimitNone, 4, silentEver, none)
+	check("always void", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
+		m := fake(e, s, true, 1e5)
+		m.Outcome, m.Ceiling, m.Says = record.Void, noCeiling, "the CPU rows do not add up"
+		return m
+	}, record.EndedDoomed, record.LimitNone, 4, voidsInRow+1, none)
+	check("void above", "errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
+		m := fake(e, s, true, 1e5)
+		if m.AskedPerS > 80_000 {
+			m.Outcome, m.Ceiling = record.Void, noCeiling
+		}
+		return m
+	}, record.EndedDoomed, record.LimitUnproved, 4, 20, func(e record.Estimate) bool { return e.Low > 70_000 && e.Low <= 80_000 })
+	check("dies", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
+		if s.Number < 6 {
+			return ideal(e, 50_000)(s)
+		}
+		return record.Measured{Step: *s, Outcome: record.Void, Failed: 100, BadShare: 1}
+	}, record.EndedDoomed, record.LimitServer, 4, 6+silentInRow, func(e record.Estimate) bool { return e.Low > 0 })
+}
+
+// TestFindSurvivesAFalseBreak breaks every run of one rate that would hold, up
+// to the second: the confirmation has to find out.
+func TestFindSurvivesAFalseBreak(t *testing.T) {
+	e := searching(t, "p99<5ms", "")
+	e.Find.Start = 10_000
+	for wrong := 1; wrong <= 2; wrong++ {
+		seen := 0
+		p := search(t, e, func(s *record.Step) record.Measured {
+			m := ideal(e, 48_300)(s)
+			if s.Rate.PerSecond() == 40_000 && seen < wrong {
+				seen++
+				m = fake(e, s, false, 40_000)
+			}
+			return m
+		})
+		if h := p.Search.Holds; seen != wrong || h.Low > 48_300 || h.High < 48_300 || h.High/h.Low > 1.03 {
+			t.Errorf("%d false votes (%d asked for): %+v after %d runs: %s", seen, wrong, h, len(p.Runs), p.Search.Says)
+		}
+		if len(p.Search.Doubts) == 0 {
+			t.Error("two runs of one rate contradicted each other, and there is no doubt")
+		}
+	}
+}
+
+// TestFindWidensWhereItCannotTell: between 44,000 and 48,000 the coin decides.
+func TestFindWidensWhereItCannotTell(t *testing.T) {
+	e := searching(t, "p99<5ms", "")
+	for seed := uint64(1); seed <= 10; seed++ {
+		chance := rand.New(rand.NewPCG(seed, 1))
+		p := search(t, e, func(s *record.Step) record.Measured {
+			perS := s.Rate.PerSecond()
+			return fake(e, s, perS < 44_000 || perS < 48_000 && chance.IntN(2) == 0, 46_000)
+		})
+		h := p.Search.Holds
+		if h.Low > 48_000 || h.High < 44_000 || h.High/h.Low > 1.25 {
+			t.Errorf("seed %d: %s %+v: %s", seed, p.Ended, h, p.Search.Says)
+		}
+		if wide := h.High/h.Low > 1.03; wide != (len(h.Warnings) > 0) || len(p.Search.Doubts) == 0 {
+			t.Errorf("seed %d: %+v, doubts %q", seed, h, p.Search.Doubts)
+		}
+	}
+}
+
+// TestFindPoolsShortRuns: 200 requests of a run do not tell a p99, those of two
+// or three do better together.
+func TestFindPoolsShortRuns(t *testing.T) {
+	e := searching(t, "p99<5ms", "")
+	at := func(slow uint64) record.Measured {
+		rate, _ := unit.ParseRate("40")
+		m := record.Measured{Step: record.Step{Rate: rate, Connections: 64}, Outcome: record.Held, Completed: 200, Histogram: &hist.Hist{}}
+		m.Histogram.RecordN(1e6, 200-slow)
+		m.Histogram.RecordN(50e6, slow)
+		return m
+	}
+	check := func(want standing, slow ...uint64) {
+		t.Helper()
+		var done []record.Measured
+		for _, n := range slow {
+			done = append(done, at(n))
+		}
+		s := surveyOf(e, done)
+		if got := s.standing(&s.rates[0]); got != want {
+			t.Errorf("%v slow ones: %d, want %d", slow, got, want)
+		}
+	}
+	check(held, 0, 0)
+	check(broke, 3, 0, 30) // 33 of 600
+	check(held, 3, 1)      // 4 of 400, though one of them alone breaks
+	check(broke, 1, 5)
+	check(broke, 30, 40)
+	d := Next(e, []record.Measured{fake(e, &record.Step{Settle: true}, true, 80)})
+	if d.Next == nil || d.Next.MayGiveUp {
+		t.Errorf("a step of 200 requests may give up at the third slow one: %+v", d.Next)
+	}
+}
+
+func TestFindConnections(t *testing.T) {
+	check := func(slo string, given int, perS float64, want int) {
+		t.Helper()
+		e := searching(t, slo, "")
+		if given > 0 {
+			e.Load.Connections = []spec.Count{spec.Count(given)}
+		}
+		s := surveyOf(e, nil)
+		if got := s.run(perS).Next.Connections; got != want {
+			t.Errorf("%s at %.0f/s: %d connections, want %d", slo, perS, got, want)
+		}
+	}
+	check("p99<5ms", 0, 1000, 64)
+	check("p99<5ms", 0, 20_000, 256) // 20,000/s × 5 ms = 100, and room
+	check("p99<5ms,p99.9<50ms", 0, 20_000, 256)
+	check("p99<1s", 0, 100_000, 4096)
+	check("errors<1%", 0, 10_000, 2048)
+	check("p99<5ms", 7, 20_000, 7)
+}
+
+// TestFindKeepsTheConnections of a rate in all its runs, and does not go below
+// those in use once the answer is bracketed.
+func TestFindKeepsTheConnections(t *testing.T) {
+	e := searching(t, "p99<20ms", "")
+	e.Find.Start = 1000
+	p := search(t, e, ideal(e, 48_300))
+	at, narrowing, most := map[float64]int{}, false, 0
+	for _, m := range p.Runs {
+		perS := m.Rate.PerSecond()
+		if n := at[perS]; n > 0 && n != m.Connections {
+			t.Errorf("%.0f/s with %d connections and with %d", perS, n, m.Connections)
+		} else if n == 0 && narrowing && m.Connections != most {
+			t.Errorf("%.0f/s with %d connections, %d were in use", perS, m.Connections, most)
+		}
+		at[perS], most = m.Connections, max(most, m.Connections)
+		narrowing = narrowing || m.Outcome == record.Broke && m.Repeat == 2
+	}
+}
+
+// TestNextIsAFunctionOfTheHistory: a search that goes on from its record does
+// the same as one that was never broken off, and Next changes nothing.
+func TestNextIsAFunctionOfTheHistory(t *testing.T) {
+	e := searching(t, "p99<3ms,errors<0.1%", spec.Poisson)
+	q := queue{workers: 2, meanNs: 1e6, exponential: true, disturbed: .2, slower: 1.2, seed: 3}
+	var decisions []Decision
+	p := search(t, e, func(s *record.Step) record.Measured { return q.measured(e, s) })
+	for i := range p.Runs {
+		decisions = append(decisions, Next(e, p.Runs[:i]))
+	}
+	for i := range p.Runs {
+		again := Next(e, append([]record.Measured(nil), p.Runs[:i]...))
+		if !reflect.DeepEqual(again, decisions[i]) || !reflect.DeepEqual(*again.Next, p.Runs[i].Step) {
+			t.Fatalf("after %d runs: %+v, and again %+v", i, decisions[i].Next, again.Next)
+		}
+	}
+}
+
+// TestFindAlwaysEnds whatever the runs say.
+func TestFindAlwaysEnds(t *testing.T) {
+	slos := []string{"p99<5ms", "p99.9<1ms,errors<=0", "max<1s", "mean<2ms,rate>10k", "service.p50<1ms", "errors<1%", "rate>100"}
+	rapid.Check(t, func(r *rapid.T) {
+		e := searching(t, rapid.SampledFrom(slos).Draw(r, "slo"), "")
+		e.Repeats = rapid.SampledFrom([]int{0, 1, 2, 3, 7}).Draw(r, "repeats")
+		e.Find.Start = spec.Count(rapid.SampledFrom([]int{0, 1, 100, 1e9}).Draw(r, "start"))
+		e.Find.Within = rapid.SampledFrom([]float64{0, 1e-9, .03, .5}).Draw(r, "within")
+		if rapid.Bool().Draw(r, "bounded") {
+			e.Find.Most = max(e.Find.Start, spec.Count(rapid.IntRange(1, 1e6).Draw(r, "most")))
+		}
+		chance := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 1))
+		p := search(t, e, func(s *record.Step) record.Measured { return garbage(chance, e, s) })
+		if len(p.Runs) > spec.RunsMax || p.Ended == "" || p.Because == "" || p.Search.Says == "" {
+			r.Fatalf("%d runs, %q because %q says %q", len(p.Runs), p.Ended, p.Because, p.Search.Says)
+		}
+		for _, m := range p.Runs {
+			if rate := m.Rate.PerSecond(); !m.Settle && (rate < 1 || rate > spec.RateMax || e.Find.Most > 0 && rate > float64(e.Find.Most)) {
+				r.Fatalf("asked for %v/s", rate)
+			}
+			if m.Connections < 1 || m.Pipelining < 1 {
+				r.Fatalf("%+v", m.Step)
+			}
+		}
+		if h := p.Search.Holds; h.Low > h.Mid || h.Mid > math.Max(h.High, h.Mid) || p.Search.Limit == record.LimitServer && h.High <= h.Low {
+			r.Fatalf("%+v", h)
+		}
+	})
+}
+
+func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measured {
+	pick := func(list ...string) string { return list[chance.IntN(len(list))] }
+	odd := func() float64 {
+		return []float64{0, 1, -1, math.NaN(), math.Inf(1), 1e300, chance.Float64() * 1e6}[chance.IntN(7)]
+	}
+	m := fake(e, s, chance.IntN(2) == 0, 1e5)
+	if chance.IntN(2) == 0 {
+		return m
+	}
+	m.Outcome = pick(record.Held, record.Broke, record.Void, "")
+	m.Ceiling = pick("server cpu", generatorCeiling, noCeiling, askedCeiling, "", "slots")
+	m.GaveUp = pick("", "", "the queue grew")
+	m.CompletedPerS, m.SentPerS, m.AskedPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd(), odd()
+	m.Completed, m.Failed = chance.Uint64N(3)*chance.Uint64(), chance.Uint64N(2)
+	m.SLO = []record.HeldTerm{{Term: pick("p99<5ms", "service.p50<1ms"), Value: odd()}}
+	if chance.IntN(2) == 0 {
+		m.Histogram = nil
+	}
+	return m
+}

@@ -1,0 +1,319 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// concludeSearch says what the runs found, also before the search has ended.
+func concludeSearch(p *record.Plan) {
+	s := surveyOf(&p.Experiment, p.Runs)
+	b := s.bracket()
+	out := &record.Search{SLO: p.Experiment.SLO.String(), Rates: s.table(), Limit: s.limit(&b, p.Ended)}
+	if b.low != nil {
+		out.Holds.Mid, out.Holds.Low, out.Holds.High = b.low.perS, b.low.perS, b.low.perS
+	}
+	top := b.high
+	if b.low == nil && len(s.rates) > 0 {
+		top = &s.rates[0]
+	}
+	if top != nil && (b.high != nil || out.Limit == record.LimitNone) {
+		out.Holds.High = top.perS
+	}
+	if out.Limit == record.LimitServer && b.noise.known {
+		out.Holds.Low, out.Holds.High = math.Min(out.Holds.Low, math.Floor(b.noise.low)), math.Max(out.Holds.High, math.Ceil(b.noise.high))
+	}
+	if top != nil {
+		out.Wall = wallAt(top)
+		out.Breaks = s.breaksAt(top)
+	}
+	out.Says = s.says(p, out, &b)
+	out.Doubts = s.doubts(out, &b)
+	out.Holds.Warnings = s.warnings(out, &b)
+	p.Search = out
+	p.Exit = s.exit(p, out)
+}
+
+// limit is what ended the search upwards.
+func (s *survey) limit(b *bracket, ended string) string {
+	switch {
+	case b.low == nil:
+		return record.LimitNone
+	case b.high == nil && b.low.perS >= s.most:
+		return record.LimitAsked
+	case b.high == nil:
+		return record.LimitUnproved
+	}
+	switch s.standing(b.high) {
+	case generatorEnd:
+		return record.LimitGenerator
+	case unproved:
+		return record.LimitUnproved
+	}
+	return record.LimitServer
+}
+
+// table is every rate with its runs.
+func (s *survey) table() []record.TriedRate {
+	rates := make([]record.TriedRate, 0, len(s.rates))
+	for i := range s.rates {
+		t := &s.rates[i]
+		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Held: t.held, Broke: t.broke, Void: t.void + t.noRoom, GaveUp: t.gaveUp, Ceiling: wallAt(t)}
+		merged := &hist.Hist{}
+		for _, m := range t.runs {
+			if m.GaveUp == "" && m.Histogram != nil {
+				merged.Merge(m.Histogram)
+			}
+		}
+		row.Response = record.QuantilesOf(merged)
+		rates = append(rates, row)
+	}
+	return rates
+}
+
+// wallAt is the ceiling that most runs of a rate name, one that is to blame for
+// something before one that is not.
+func wallAt(t *tried) string {
+	votes := map[string]int{}
+	for _, m := range t.runs {
+		if m.Ceiling != "" {
+			votes[m.Ceiling]++
+		}
+	}
+	best := ""
+	for name, n := range votes {
+		switch {
+		case best == "", worthNaming(name) != worthNaming(best) && worthNaming(name):
+			best = name
+		case worthNaming(name) != worthNaming(best):
+		case n > votes[best] || n == votes[best] && name < best:
+			best = name
+		}
+	}
+	return best
+}
+
+func worthNaming(ceiling string) bool { return blames(ceiling) || ceiling == generatorCeiling }
+
+// crossed are the lowest rate that broke and the highest that held, where that
+// is above it: one of them is wrong.
+func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
+	for i := range s.rates {
+		switch t := &s.rates[i]; s.standing(t) {
+		case held:
+			highestHeld = t
+		case broke:
+			if lowestBroke == nil {
+				lowestBroke = t
+			}
+		}
+	}
+	if lowestBroke == nil || highestHeld == nil || highestHeld.perS < lowestBroke.perS {
+		return nil, nil
+	}
+	return lowestBroke, highestHeld
+}
+
+// breaksAt are the terms that failed at a rate, over its runs that broke.
+func (s *survey) breaksAt(t *tried) []record.HeldTerm {
+	var broken []*record.Measured
+	for _, m := range t.voters {
+		if b, _ := s.judge(m); b == ballotBroke {
+			broken = append(broken, m)
+		}
+	}
+	if len(broken) == 0 {
+		return nil
+	}
+	all := mergedRuns(broken)
+	if _, terms := s.judge(&all); len(terms) > 0 {
+		return terms
+	}
+	_, terms := s.judge(broken[len(broken)-1])
+	return terms
+}
+
+// says is the answer in words.
+func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) string {
+	slo := s.slo.String()
+	if p.Ended == "" || p.Ended == record.EndedInterrupted || p.Ended == record.EndedFailed {
+		return s.soFar(b, slo)
+	}
+	if b.low == nil {
+		return upper(p.Because) + "."
+	}
+	low := unit.FormatRate(b.low.perS)
+	text := ""
+	switch out.Limit {
+	case record.LimitAsked:
+		text = fmt.Sprintf("%s hold %s, and no higher rate was to be tried.", low, slo)
+	case record.LimitGenerator:
+		text = fmt.Sprintf("At least %s hold %s; %s is more than this generator can send, so this is no limit of the server.", low, slo, unit.FormatRate(b.high.perS))
+	case record.LimitUnproved:
+		text = fmt.Sprintf("At least %s hold %s; nothing was proved beyond: %s.", low, slo, p.Because)
+	default:
+		text = fmt.Sprintf("%s hold %s, %s do not: %s.", low, slo, unit.FormatRate(b.high.perS), breaking(out))
+		if p.Ended == record.EndedDoomed {
+			text += " " + upper(p.Because) + "."
+		}
+	}
+	if floor, asked := s.floor(); asked && !floor.Holds(b.low.perS) {
+		text += fmt.Sprintf(" %s was asked.", floor)
+	}
+	return text
+}
+
+// soFar is what an unfinished search knows.
+func (s *survey) soFar(b *bracket, slo string) string {
+	switch {
+	case b.low != nil && b.high != nil:
+		return fmt.Sprintf("So far: %s hold %s, %s do not.", unit.FormatRate(b.low.perS), slo, unit.FormatRate(b.high.perS))
+	case b.low != nil:
+		return fmt.Sprintf("So far: %s hold %s.", unit.FormatRate(b.low.perS), slo)
+	case len(s.rates) > 0:
+		return fmt.Sprintf("So far: %s is the lowest rate that was tried, and it is not known to hold %s.", unit.FormatRate(s.rates[0].perS), slo)
+	}
+	return "No rate has been tried yet."
+}
+
+// breaking says what breaks first, and the wall.
+func breaking(out *record.Search) string {
+	var parts []string
+	for _, h := range out.Breaks {
+		parts = append(parts, shown(h))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "what broke was not recorded")
+	}
+	text := strings.Join(parts, ", ")
+	if blames(out.Wall) {
+		text += "; the ceiling there is " + out.Wall
+	}
+	return text
+}
+
+// shown is a broken term with what was measured.
+func shown(h record.HeldTerm) string {
+	slo, err := spec.ParseSLO(h.Term)
+	if err != nil || len(slo) != 1 {
+		return fmt.Sprintf("%s was %g", h.Term, h.Value)
+	}
+	switch slo[0].Metric {
+	case spec.MetricErrors:
+		return fmt.Sprintf("%s of the requests failed (%s)", percent(h.Value), h.Term)
+	case spec.MetricRate:
+		return fmt.Sprintf("only %s were answered and the queue grew", unit.FormatRate(h.Value))
+	}
+	name, _, _ := strings.Cut(h.Term, "<")
+	return fmt.Sprintf("%s is %s (%s)", name, unit.FormatNs(int64(h.Value)), h.Term)
+}
+
+// nothingHolds says why even the lowest rate breaks.
+func (s *survey) nothingHolds(t *tried) string {
+	at, slo := unit.FormatRate(t.perS), s.slo.String()
+	switch s.standing(t) {
+	case broke:
+		return fmt.Sprintf("no rate holds %s: even at %s %s, in %s", slo, at, breaking(&record.Search{Breaks: s.breaksAt(t), Wall: wallAt(t)}), outOf(t.broke, t.counted()))
+	case generatorEnd:
+		return fmt.Sprintf("the generator cannot send even %s; nothing can be said about the server", at)
+	case unproved:
+		return fmt.Sprintf("even the runs at %s prove nothing%s", at, t.saying())
+	}
+	return fmt.Sprintf("at %s, the lowest rate, %d of %d runs held %s and the others did not: no rate holds it reliably", at, t.held, t.counted(), slo)
+}
+
+// floor is the SLO's own rate term.
+func (s *survey) floor() (spec.Term, bool) {
+	i := slices.IndexFunc(s.e.SLO, func(t spec.Term) bool { return t.Metric == spec.MetricRate })
+	if i < 0 {
+		return spec.Term{}, false
+	}
+	return s.e.SLO[i], true
+}
+
+// exit is 0 where the answer is known and is what the SLO asks for.
+func (s *survey) exit(p *record.Plan, out *record.Search) int {
+	floor, asked := s.floor()
+	switch {
+	case asked && out.Holds.Mid > 0 && floor.Holds(out.Holds.Mid):
+		return 0 // whatever is beyond
+	case out.Limit == record.LimitNone && len(out.Breaks) > 0 && p.Ended == record.EndedDoomed && s.answered:
+		return exitBroke
+	case asked && out.Limit == record.LimitServer && !floor.Holds(out.Holds.High):
+		return exitBroke
+	case p.Ended == record.EndedConverged && !asked:
+		return 0
+	case p.Ended == record.EndedConverged && out.Limit == record.LimitServer:
+		return exitBroke // the asked rate lies inside the interval: it was not shown to hold
+	}
+	return exitVoid
+}
+
+// warnings are what the interval lacks.
+func (s *survey) warnings(out *record.Search, b *bracket) []string {
+	var list []string
+	if b.low == nil {
+		return nil
+	}
+	switch {
+	case b.high == nil && out.Limit != record.LimitAsked:
+		list = append(list, "there is no upper end: no rate was found that does not hold")
+	case out.Limit == record.LimitGenerator:
+		list = append(list, "the upper end is the generator's, not the server's; give it more CPU or another machine")
+	case out.Limit == record.LimitServer && out.Holds.High/out.Holds.Low-1 > math.Max(s.within, b.width()):
+		list = append(list, fmt.Sprintf("%s wide where %s was asked, for runs at the same rate do not agree; quieten the machine, or measure longer steps (-d)", percent(out.Holds.High/out.Holds.Low-1), percent(s.within)))
+	case out.Limit == record.LimitServer && b.high.perS > b.low.perS+1 && b.width() > s.within:
+		list = append(list, fmt.Sprintf("%s wide where %s was asked: the search has not ended", percent(b.width()), percent(s.within)))
+	}
+	return list
+}
+
+// doubts are what may be wrong about the answer.
+func (s *survey) doubts(out *record.Search, b *bracket) []string {
+	var list []string
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	for i := range s.rates {
+		t := &s.rates[i]
+		if t.held > 0 && t.broke > 0 {
+			add("at %s %d runs held and %d broke", unit.FormatRate(t.perS), t.held, t.broke)
+		}
+		if t.void > 0 {
+			add("at %s %d of %d runs prove nothing%s", unit.FormatRate(t.perS), t.void, len(t.runs), t.saying())
+		}
+	}
+	if broke, held := s.crossed(); broke != nil {
+		add("%s broke although %s held", unit.FormatRate(broke.perS), unit.FormatRate(held.perS))
+	}
+	if b.low == nil {
+		return list
+	}
+	if s.short(b.low) {
+		add("a run at %s has some %.0f requests, and this SLO needs %.0f for its finest quantile: measure longer (-d)", unit.FormatRate(b.low.perS),
+			b.low.perS*float64(s.e.Load.Duration)/1e9, s.enough())
+	}
+	if len(s.e.Load.Connections) == 0 {
+		add("%d connections were chosen: Little's law at the SLO's limit, with room (-c sets them)", b.low.runs[0].Connections)
+	}
+	if out.Wall == "slots" {
+		add("the connections were the wall, not the server: allow more in flight (-c)")
+	}
+	if s.e.Load.Arrivals != spec.Poisson {
+		add("requests were sent at even distances; those of many independent clients come in bursts and break an SLO at a lower rate (--arrivals poisson)")
+	}
+	return list
+}
+
+// upper begins a sentence.
+func upper(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

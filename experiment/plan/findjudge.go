@@ -1,0 +1,242 @@
+package plan
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/record"
+)
+
+// ballot is what one run says about its rate.
+type ballot int
+
+const (
+	ballotHeld ballot = iota
+	ballotBroke
+	ballotGenerator // the generator was the wall
+	ballotVoid      // nothing
+)
+
+// Ceilings of a verdict that do not blame what is loaded.
+const (
+	generatorCeiling = "generator"
+	noCeiling        = "undetermined"
+	askedCeiling     = "asked rate"
+)
+
+// nearDeviations is how far from the allowed number of late answers a run's has
+// to be for the run to decide alone: two deviations of independent ones, and
+// half as much again since late answers come in clusters.
+const nearDeviations = 3
+
+// ballot of a run; near where it might as well have been the other one by
+// chance.
+func (s *survey) ballot(m *record.Measured) (b ballot, near bool) {
+	b, broken := s.judge(m)
+	if b == ballotGenerator || b == ballotVoid {
+		return b, false
+	}
+	for _, t := range s.slo {
+		late, allowed, known := lateOf(t, m)
+		close := known && late > 0 && math.Abs(late-allowed) <= nearDeviations*math.Sqrt(allowed)
+		i := slices.IndexFunc(broken, func(h record.HeldTerm) bool { return h.Term == t.String() })
+		if i >= 0 {
+			broken = slices.Delete(broken, i, i+1)
+			if !close {
+				return b, false
+			}
+		}
+		near = near || close
+	}
+	return b, near && len(broken) == 0 // what else is broken is so beyond chance
+}
+
+// lateOf is how many requests of a run are beyond a term's limit, and how many
+// may be; not known for terms that count no requests.
+func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool) {
+	switch h := m.Histogram; {
+	case t.Metric == spec.MetricErrors:
+		n := float64(m.Completed) + float64(m.Failed)
+		return m.BadShare * n, t.Limit * n, true
+	case t.Metric == spec.MetricResponse && h != nil && t.Quantile > 0 && t.Quantile < 1:
+		n := h.Count()
+		return float64(n - h.CountAtMost(int64(t.Limit))), (1 - t.Quantile) * float64(n), true
+	}
+	return 0, 0, false
+}
+
+// judge a run by its own histogram, which knows more than its verdict: a run of
+// few requests a second breaks rate>10k, and that is no limit upwards. Broken
+// are the terms that failed.
+func (s *survey) judge(m *record.Measured) (ballot, []record.HeldTerm) {
+	if m.Ceiling == generatorCeiling {
+		return ballotGenerator, nil
+	}
+	terms, complete := s.measure(m)
+	broken := slices.DeleteFunc(terms, func(t record.HeldTerm) bool { return t.Holds })
+	switch {
+	case m.GaveUp != "", m.Outcome == record.Void && (m.Completed == 0 && m.Failed > 0 || (blames(m.Ceiling) || m.OwedShare > owedShare)):
+		// A run is void behind its server's ceiling when the rate was not kept up
+		// with although the SLO still held: a queue without end has its price later.
+		if len(broken) == 0 {
+			broken = []record.HeldTerm{notKept(m)}
+		}
+		return ballotBroke, broken
+	case m.Outcome == record.Void || !complete && len(broken) == 0:
+		return ballotVoid, nil
+	case len(broken) > 0:
+		return ballotBroke, broken
+	case s.e.SLO.FailsBy(m.BadShare):
+		return ballotBroke, []record.HeldTerm{errorsTerm(m)}
+	}
+	return ballotHeld, nil
+}
+
+// owedShare of the asked requests may be without an answer at the end of a step
+// before the queue counts as growing: what package verdict calls so.
+const owedShare = 0.01
+
+// blames tells whether a ceiling is something other than the generator that
+// kept the answers from keeping up.
+func blames(ceiling string) bool {
+	return ceiling != "" && ceiling != noCeiling && ceiling != askedCeiling && ceiling != generatorCeiling
+}
+
+// notKept is the term that every rate has to hold: it is answered as fast as it
+// is asked.
+func notKept(m *record.Measured) record.HeldTerm {
+	asked := spec.Term{Metric: spec.MetricRate, Limit: math.Round(m.Rate.PerSecond())}
+	return record.HeldTerm{Term: asked.String(), Value: m.CompletedPerS}
+}
+
+// errorsTerm is the term that every run has to hold, whatever the SLO leaves out.
+func errorsTerm(m *record.Measured) record.HeldTerm {
+	t := spec.Term{Metric: spec.MetricErrors, Less: true, Limit: spec.ErrorsMatter}
+	return record.HeldTerm{Term: t.String(), Value: m.BadShare}
+}
+
+// measure sets every term against what was measured; complete is false where a
+// figure is missing.
+func (s *survey) measure(m *record.Measured) (terms []record.HeldTerm, complete bool) {
+	complete = true
+	for _, t := range s.slo {
+		v, known := figure(t, m)
+		if !known {
+			complete = false
+			continue
+		}
+		terms = append(terms, record.HeldTerm{Term: t.String(), Value: v, Holds: t.Holds(v)})
+	}
+	return terms, complete
+}
+
+// figure is a term's, in the unit of its limit.
+func figure(t spec.Term, m *record.Measured) (v float64, known bool) {
+	if t.Metric == spec.MetricErrors {
+		return m.BadShare, m.Completed > 0 || m.Failed > 0
+	}
+	if h := m.Histogram; t.Metric == spec.MetricResponse && h != nil && h.Count() > 0 {
+		if t.Quantile == spec.Mean {
+			return h.Mean(), true
+		}
+		return float64(h.Quantile(t.Quantile)), true
+	}
+	name := t.String()
+	for _, h := range m.SLO {
+		if h.Term == name {
+			return h.Value, true
+		}
+	}
+	q := &m.Response
+	if t.Metric == spec.MetricService {
+		q = &m.Service
+	}
+	return kept(q, t.Quantile)
+}
+
+// kept is one of the quantiles that a run keeps without its histogram.
+func kept(q *record.Quantiles, of float64) (v float64, known bool) {
+	if q.Count == 0 {
+		return 0, false
+	}
+	switch of {
+	case spec.Mean:
+		return q.MeanNs, true
+	case spec.Maximum:
+		return float64(q.MaxNs), true
+	case .5:
+		return float64(q.P50Ns), true
+	case .9:
+		return float64(q.P90Ns), true
+	case .99:
+		return float64(q.P99Ns), true
+	case .999:
+		return float64(q.P999Ns), true
+	}
+	return 0, false
+}
+
+// mergedRuns is several runs as if they were one: the histograms merged, shares
+// weighed by requests. Where a run has no histogram, and for the service time,
+// no quantile of all can be had and the worst run's stands for it.
+func mergedRuns(runs []*record.Measured) record.Measured {
+	all := record.Measured{Step: runs[0].Step}
+	merged := &hist.Hist{}
+	worst := map[string]record.HeldTerm{}
+	var bad, ended, elapsed float64
+	for _, m := range runs {
+		n := float64(m.Completed) + float64(m.Failed)
+		bad, ended, elapsed = bad+m.BadShare*n, ended+n, elapsed+m.ElapsedS
+		all.Completed += m.Completed
+		all.Failed += m.Failed
+		all.CompletedPerS += m.CompletedPerS / float64(len(runs))
+		if merged != nil && m.Histogram != nil {
+			merged.Merge(m.Histogram)
+		} else {
+			merged = nil
+		}
+		for _, t := range m.SLO {
+			if w, seen := worst[t.Term]; !seen || t.Value > w.Value {
+				worst[t.Term] = t
+			}
+		}
+		all.Response, all.Service = worse(all.Response, m.Response), worse(all.Service, m.Service)
+	}
+	for _, t := range worst {
+		all.SLO = append(all.SLO, t)
+	}
+	if ended > 0 {
+		all.BadShare = bad / ended
+	}
+	all.ElapsedS, all.Histogram = elapsed, merged
+	if merged != nil {
+		all.Response = record.QuantilesOf(merged)
+	}
+	return all
+}
+
+// worse has the larger of each figure.
+func worse(a, b record.Quantiles) record.Quantiles {
+	if a.Count == 0 {
+		b.HDR = ""
+		return b
+	}
+	if b.Count == 0 {
+		return a
+	}
+	return record.Quantiles{
+		Count: a.Count + b.Count, MeanNs: math.Max(a.MeanNs, b.MeanNs), MinNs: min(a.MinNs, b.MinNs), MaxNs: max(a.MaxNs, b.MaxNs),
+		P50Ns: max(a.P50Ns, b.P50Ns), P90Ns: max(a.P90Ns, b.P90Ns), P99Ns: max(a.P99Ns, b.P99Ns), P999Ns: max(a.P999Ns, b.P999Ns),
+	}
+}
+
+// percent writes a share with two digits: 3 %, 0.12 %.
+func percent(share float64) string {
+	if share >= .1 {
+		return strconv.FormatFloat(share*100, 'f', 0, 64) + " %"
+	}
+	return strconv.FormatFloat(share*100, 'g', 2, 64) + " %"
+}

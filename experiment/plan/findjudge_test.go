@@ -1,0 +1,31 @@
+package plan
+
+import (
+	"testing"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// TestOwedAnswersAreABrokenRate: what was sent and not answered is no rate that
+// can be held, also where nobody knows where it waited.
+func TestOwedAnswersAreABrokenRate(t *testing.T) {
+	slo, err := spec.ParseSLO("p99<200ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &survey{slo: slo}
+	for _, c := range []struct {
+		m    record.Measured
+		want ballot
+	}{
+		{record.Measured{Outcome: record.Void, Ceiling: noCeiling, Completed: 100, OwedShare: 0.05}, ballotBroke},
+		{record.Measured{Outcome: record.Void, Ceiling: noCeiling, Completed: 100, OwedShare: 0.005}, ballotVoid},
+		{record.Measured{Outcome: record.Void, Ceiling: generatorCeiling, Completed: 100, OwedShare: 0.05}, ballotGenerator},
+		{record.Measured{Outcome: record.Void, Ceiling: "server wait", Completed: 100}, ballotBroke},
+	} {
+		if got, broken := s.judge(&c.m); got != c.want || (got == ballotBroke) != (len(broken) == 1) {
+			t.Errorf("%+v: %v, broken %v; want %v", c.m, got, broken, c.want)
+		}
+	}
+}

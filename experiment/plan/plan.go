@@ -1,0 +1,114 @@
+// Package plan decides which run comes next. A sweep, a proof and a comparison
+// are spelled out beforehand; a search chooses by what has been measured. Both
+// are pure functions of the experiment and of the runs made so far, so that a
+// plan that was broken off goes on from its record. What the runs say together
+// is concluded here too.
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// Decision is what comes next in a plan.
+type Decision struct {
+	// Next is the run to make; nil at the end.
+	Next *record.Step
+	// Ended and Because say how and why the plan ended, where Next is nil.
+	Ended   string
+	Because string
+	// Left is how many runs are still to come, Next among them; of a search it
+	// is a guess.
+	Left int
+}
+
+// Next decides by what was asked and what was measured so far. The experiment
+// is one that Complete has been over.
+func Next(e *spec.Experiment, done []record.Measured) Decision {
+	if e.Kind == spec.KindFind {
+		return nextRate(e, done)
+	}
+	steps := Spell(e)
+	if len(done) >= len(steps) {
+		return Decision{Ended: record.EndedComplete, Because: fmt.Sprintf("all %d runs have been made", len(steps))}
+	}
+	return Decision{Next: &steps[len(done)], Left: len(steps) - len(done)}
+}
+
+// Spell is every run of a plan that is known beforehand; nil for a search.
+func Spell(e *spec.Experiment) []record.Step {
+	var steps []record.Step
+	switch e.Kind {
+	case spec.KindSweep:
+		steps = spellSweep(e)
+	case spec.KindProve:
+		steps = spellProof(e)
+	case spec.KindCompare:
+		steps = spellComparison(e)
+	}
+	for i := range steps {
+		steps[i].Number = i + 1
+	}
+	return steps
+}
+
+// Conclude answers the plan's question from the runs it has, and sets the exit
+// code. It may be called before the plan has ended.
+func Conclude(p *record.Plan) {
+	switch p.Experiment.Kind {
+	case spec.KindSweep:
+		concludeSweep(p)
+	case spec.KindFind:
+		concludeSearch(p)
+	case spec.KindProve:
+		concludeProof(p)
+	case spec.KindCompare:
+		concludeComparison(p)
+	}
+	if doubt := disturbed(p.Runs); doubt != "" {
+		for _, doubts := range doubtLists(p) {
+			*doubts = append(*doubts, doubt)
+		}
+	}
+}
+
+// disturbedCores is how much of the host other programs may use before a plan
+// doubts itself: a tenth of a core is an idle desktop.
+const disturbedCores = 0.25
+
+// disturbed says that other programs were at work during the runs.
+func disturbed(runs []record.Measured) string {
+	var others []float64
+	for i := range runs {
+		if runs[i].Run != "" {
+			others = append(others, runs[i].OtherCores)
+		}
+	}
+	slices.Sort(others)
+	if len(others) == 0 || others[len(others)/2] < disturbedCores {
+		return ""
+	}
+	return fmt.Sprintf("other programs used %.1f cores of the server's host in the middle run, %.1f at most: the figures, and the noise, are of a machine that is shared",
+		others[len(others)/2], others[len(others)-1])
+}
+
+// doubtLists are the lists of doubts in a plan's answer.
+func doubtLists(p *record.Plan) []*[]string {
+	var all []*[]string
+	switch {
+	case p.Search != nil:
+		all = append(all, &p.Search.Doubts)
+	case p.Proof != nil:
+		all = append(all, &p.Proof.Doubts)
+	case p.Comparison != nil:
+		all = append(all, &p.Comparison.Doubts)
+	case p.Sweep != nil:
+		for i := range p.Sweep.Curves {
+			all = append(all, &p.Sweep.Curves[i].Doubts)
+		}
+	}
+	return all
+}

@@ -1,0 +1,314 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/stat"
+	"ceiling/record"
+)
+
+// A proof is made of blocks: in each, one run that nothing is taken from and
+// one for every resource that something is taken from, in an order by lot. What
+// a run is held against is the untouched one of its block, so that a machine
+// that drifts does not look like a resource that matters.
+
+const (
+	// takeShare is taken where nothing else is asked: enough to be seen within a
+	// few blocks, and little against what makes another resource the ceiling.
+	takeShare = 0.25
+	// proofBlocks are made where nothing else is asked: 7 are the fewest that
+	// can say anything at 95 % of each of three resources.
+	proofBlocks = 8
+)
+
+// ProofShare is the share that a proof takes from each resource.
+func ProofShare(e *spec.Experiment) float64 {
+	if e.Prove.Take > 0 {
+		return e.Prove.Take
+	}
+	return takeShare
+}
+
+// ProofBlocks is how many blocks a proof has.
+func ProofBlocks(e *spec.Experiment) int {
+	if e.Repeats > 0 {
+		return e.Repeats
+	}
+	return proofBlocks
+}
+
+// rates are the resources whose elasticities add to one: slots are none.
+func rates() []string {
+	return []string{record.TakeGenerator, record.TakeServer, record.TakeLink}
+}
+
+func spellProof(e *spec.Experiment) []record.Step {
+	if len(e.Load.Rate) > 0 {
+		return nil // an open loop: its throughput is what was asked
+	}
+	untouched := record.Step{Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0])}
+	of := []record.Step{untouched}
+	share := ProofShare(e)
+	for _, resource := range append(rates(), record.TakeSlots) {
+		if untakable(e, resource) != "" {
+			continue
+		}
+		s := untouched
+		s.Take = record.Take{Resource: resource, Share: share}
+		if resource == record.TakeSlots {
+			s.Connections, s.Pipelining = fewerSlots(s.Connections, s.Pipelining, share)
+		}
+		of = append(of, s)
+	}
+	settle := untouched
+	settle.Settle = true
+	steps := []record.Step{settle}
+	chance := rand.New(rand.NewPCG(e.Seed, 3))
+	for block := range ProofBlocks(e) {
+		for _, i := range chance.Perm(len(of)) {
+			s := of[i]
+			s.Block = block + 1
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+// untakable says why nothing can be taken from a resource, as far as the
+// experiment says it; "" it can, if the host allows.
+func untakable(e *spec.Experiment, resource string) string {
+	switch resource {
+	case record.TakeLink:
+		if e.Prove.Interface == "" {
+			return "no interface was named whose rate may be lowered; name it with --interface"
+		}
+	case record.TakeSlots:
+		if e.Load.Connections[0]*e.Load.Pipelining[0] < 2 {
+			return "there is one request in flight: none can be taken from it"
+		}
+	}
+	return ""
+}
+
+// fewerSlots takes a share of the requests in flight away, by connections or by
+// pipelining, whichever comes closer to the share; at least one of either.
+func fewerSlots(connections, pipelining int, share float64) (int, int) {
+	c, p := fewer(connections, share), fewer(pipelining, share)
+	byConnections := math.Abs(float64(c)/float64(connections) - (1 - share))
+	byPipelining := math.Abs(float64(p)/float64(pipelining) - (1 - share))
+	if c < 1 || p >= 1 && byPipelining < byConnections-1e-9 {
+		return connections, p
+	}
+	return c, pipelining
+}
+
+// fewer is n less a share of it, n-1 at most; 0 where there is but one.
+func fewer(n int, share float64) int {
+	if n < 2 {
+		return 0
+	}
+	return min(n-1, max(1, int(math.Round(float64(n)*(1-share)))))
+}
+
+// proofRuns are the runs of a proof by what was taken, "" nothing, and block.
+type proofRuns struct {
+	by map[string]map[int]*record.Measured
+	// why nothing could be taken from a resource, as the runs say.
+	why    map[string]string
+	doubts []string
+}
+
+// leastTakenOfAsked is how much of the asked share has to be gone for a run to
+// count: with less, noise would be divided by next to nothing.
+const leastTakenOfAsked = 0.5
+
+func proofRunsOf(all []record.Measured) proofRuns {
+	r := proofRuns{by: map[string]map[int]*record.Measured{}, why: map[string]string{}}
+	weak, bad := map[string]int{}, 0
+	for i := range all {
+		m := &all[i]
+		resource := m.Take.Resource
+		switch {
+		case m.Settle || m.Block == 0:
+			continue
+		case m.Run == "":
+			r.why[resource] = m.Says
+			continue
+		case !(m.CompletedPerS > 0):
+			r.doubts = append(r.doubts, fmt.Sprintf("block %d: nothing was completed in one run, which is left out", m.Block))
+			continue
+		case resource != "" && (m.Taken == nil || !(m.Taken.Left > 0 && 1-m.Taken.Left >= leastTakenOfAsked*m.Take.Share)):
+			weak[resource]++
+			r.why[resource] = "what was asked could not be taken: " + takenText(m.Taken)
+			continue
+		}
+		if m.BadShare > 0.01 {
+			bad++
+		}
+		if r.by[resource] == nil {
+			r.by[resource] = map[int]*record.Measured{}
+		}
+		r.by[resource][m.Block] = m
+	}
+	for _, resource := range append(rates(), record.TakeSlots) {
+		if n := weak[resource]; n > 0 {
+			r.doubts = append(r.doubts, fmt.Sprintf("%s: in %d runs less than half of what was asked could be taken (%s); they are left out", resource, n, r.why[resource]))
+		}
+	}
+	if bad > 0 {
+		r.doubts = append(r.doubts, fmt.Sprintf("in %d runs more than 1 %% of the requests failed or were refused: throughput is then not only a matter of speed", bad))
+	}
+	return r
+}
+
+func takenText(t *record.Taken) string {
+	if t == nil {
+		return "nothing is known of it"
+	}
+	return t.How
+}
+
+// whole are the blocks in which nothing is missing, ascending, of the resources
+// that there are; part is how many others there are.
+func (r *proofRuns) whole() (blocks []int, part int) {
+	seen := map[int]int{}
+	for _, of := range r.by {
+		for block := range of {
+			seen[block]++
+		}
+	}
+	for block, n := range seen {
+		if n == len(r.by) {
+			blocks = append(blocks, block)
+		} else {
+			part++
+		}
+	}
+	slices.Sort(blocks)
+	return blocks, part
+}
+
+func concludeProof(p *record.Plan) {
+	e := &p.Experiment
+	r := proofRunsOf(p.Runs)
+	blocks, part := r.whole()
+	proof := &record.Proof{Doubts: r.doubts}
+	p.Proof = proof
+	proof.NotTaken = notTaken(e, &r)
+	proof.Passive = passiveCeiling(r.by[""])
+	if part > 0 {
+		proof.Doubts = append(proof.Doubts, fmt.Sprintf("%d of %d blocks lack a run and are left out", part, part+len(blocks)))
+	}
+	if len(blocks) == 0 || r.by[""] == nil || len(r.by) < 2 {
+		proof.Agrees, proof.Says = cannotTell, "no block has both an untouched run and one that something was taken from: nothing is proved"
+		p.Exit = exitVoid
+		return
+	}
+	if err := r.measure(proof, blocks); err != nil {
+		proof.Agrees, proof.Says = cannotTell, "nothing is proved: "+err.Error()
+		p.Exit = exitVoid
+		return
+	}
+	p.Exit = judgeProof(proof)
+}
+
+// measure fills in the figures.
+func (r *proofRuns) measure(proof *record.Proof, blocks []int) error {
+	var base []float64
+	for _, b := range blocks {
+		base = append(base, r.by[""][b].CompletedPerS)
+	}
+	proof.PerS = median(base)
+	var found []string
+	var taken []stat.Taken
+	for _, resource := range rates() {
+		if r.by[resource] != nil {
+			found = append(found, resource)
+			taken = append(taken, r.taken(resource, blocks))
+		}
+	}
+	if len(taken) > 0 {
+		shares, err := stat.Elasticities(taken, confidence)
+		if err != nil {
+			return err
+		}
+		proof.Sum = estimate(shares.Sum)
+		for i, resource := range found {
+			proof.Resources = append(proof.Resources, r.elasticity(resource, blocks, shares.Each[i].Estimate))
+		}
+	}
+	if r.by[record.TakeSlots] != nil {
+		slots, err := stat.Elasticities([]stat.Taken{r.taken(record.TakeSlots, blocks)}, confidence)
+		if err != nil {
+			return err
+		}
+		proof.Resources = append(proof.Resources, r.elasticity(record.TakeSlots, blocks, slots.Each[0].Estimate))
+	}
+	return nil
+}
+
+// taken sets every block against its untouched run. What was left differs a
+// little from run to run; each is brought to the mean.
+func (r *proofRuns) taken(resource string, blocks []int) stat.Taken {
+	t := stat.Taken{Resource: resource}
+	for _, b := range blocks {
+		t.LnR += math.Log(r.by[resource][b].Taken.Left) / float64(len(blocks))
+	}
+	for _, b := range blocks {
+		m := r.by[resource][b]
+		x := math.Log(m.CompletedPerS / r.by[""][b].CompletedPerS)
+		t.LnX = append(t.LnX, x*t.LnR/math.Log(m.Taken.Left))
+	}
+	return t
+}
+
+func (r *proofRuns) elasticity(resource string, blocks []int, of stat.Estimate) record.Elasticity {
+	e := record.Elasticity{Resource: resource, Elasticity: estimate(of), Blocks: len(blocks)}
+	var perS []float64
+	for _, b := range blocks {
+		m := r.by[resource][b]
+		e.How = m.Taken.How
+		e.Left += m.Taken.Left / float64(len(blocks))
+		perS = append(perS, m.CompletedPerS)
+	}
+	e.PerS = median(perS)
+	return e
+}
+
+// passiveCeiling is what most undisturbed runs' verdicts name; "" where no name
+// has most of them.
+func passiveCeiling(runs map[int]*record.Measured) string {
+	counts := map[string]int{}
+	for _, m := range runs {
+		counts[m.Ceiling]++
+	}
+	name, _ := majority(counts)
+	if 2*counts[name] <= len(runs) {
+		return ""
+	}
+	return name
+}
+
+// notTaken lists the resources without a run, with the reason.
+func notTaken(e *spec.Experiment, r *proofRuns) []record.NotMeasured {
+	var list []record.NotMeasured
+	for _, resource := range append(rates(), record.TakeSlots) {
+		if r.by[resource] != nil {
+			continue
+		}
+		why := untakable(e, resource)
+		if why == "" {
+			why = strings.TrimSpace(r.why[resource])
+		}
+		if why == "" {
+			why = "no run of it was made"
+		}
+		list = append(list, record.NotMeasured{What: resource, Why: why})
+	}
+	return list
+}

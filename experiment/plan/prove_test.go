@@ -1,0 +1,307 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// loop is a closed queueing network: every request visits each station once.
+type loop struct {
+	generator, server, link float64 // seconds of service at one station each
+	lock                    float64 // of a station that nothing can be taken from
+	sleep                   float64 // seconds that every request takes without queueing
+}
+
+// perS is its throughput with so many requests in flight, by mean-value
+// analysis (Reiser and Lavenberg 1980), which is exact for this network.
+func (l loop) perS(slots int) float64 {
+	demands := []float64{l.generator, l.server, l.link, l.lock}
+	waiting := make([]float64, len(demands))
+	x := 0.0
+	for n := 1; n <= slots; n++ {
+		response := l.sleep
+		for i, d := range demands {
+			response += d * (1 + waiting[i])
+		}
+		x = float64(n) / response
+		for i, d := range demands {
+			waiting[i] = x * d * (1 + waiting[i])
+		}
+	}
+	return x
+}
+
+// slowed is the loop with so much left of a resource.
+func (l loop) slowed(resource string, left float64) loop {
+	switch resource {
+	case record.TakeGenerator:
+		l.generator /= left
+	case record.TakeServer:
+		l.server /= left
+	case record.TakeLink:
+		l.link /= left
+	}
+	return l
+}
+
+func proofOf(take float64, connections spec.Count) *record.Plan {
+	return &record.Plan{Experiment: spec.Experiment{
+		Kind: spec.KindProve, Seed: 1, Prove: spec.Prove{Take: take, Interface: "eth0"},
+		Load: spec.Load{Connections: []spec.Count{connections}, Pipelining: []spec.Count{1}},
+	}}
+}
+
+// prove runs the proof of a loop, with noise of that standard deviation.
+func prove(p *record.Plan, l loop, ceiling string, noise float64, seed uint64) *record.Proof {
+	chance := rand.New(rand.NewPCG(seed, 9))
+	slots := int(p.Experiment.Load.Connections[0])
+	p.Runs = nil
+	for _, s := range Spell(&p.Experiment) {
+		m := record.Measured{Step: s, Run: fmt.Sprint(s.Number), Ceiling: ceiling}
+		left := 1.0
+		switch s.Take.Resource {
+		case "":
+		case record.TakeSlots:
+			left = float64(s.Connections*s.Pipelining) / float64(slots)
+		default:
+			left = 1 - s.Take.Share*(1+0.05*chance.NormFloat64())
+		}
+		if s.Take.Resource != "" {
+			m.Taken = &record.Taken{Take: s.Take, Left: left, How: "taken"}
+		}
+		m.CompletedPerS = l.slowed(s.Take.Resource, left).perS(s.Connections*s.Pipelining) * math.Exp(noise*chance.NormFloat64())
+		m.Completed = uint64(m.CompletedPerS)
+		p.Runs = append(p.Runs, m)
+	}
+	Conclude(p)
+	return p.Proof
+}
+
+// TestElasticitiesAddToOne: that is the theory. For any loop those of all
+// stations and of the sleep add to one, where so little is taken that no other
+// resource becomes the ceiling by it.
+func TestElasticitiesAddToOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		demand := rapid.Float64Range(1e-6, 1e-3)
+		l := loop{demand.Draw(t, "generator"), demand.Draw(t, "server"), demand.Draw(t, "link"), demand.Draw(t, "lock"), 0}
+		l.sleep = rapid.SampledFrom([]float64{0, 1e-3, 0.1}).Draw(t, "sleep")
+		slots := rapid.IntRange(1, 200).Draw(t, "slots")
+		const left = 1 - 1e-6
+		elasticity := func(change func(*loop)) float64 {
+			slow := l
+			change(&slow)
+			return math.Log(slow.perS(slots)/l.perS(slots)) / math.Log(left)
+		}
+		sum := elasticity(func(l *loop) { l.lock /= left }) + elasticity(func(l *loop) { l.sleep /= left })
+		for _, resource := range rates() {
+			sum += elasticity(func(l *loop) { *l = l.slowed(resource, left) })
+		}
+		if math.Abs(sum-1) > 1e-3 {
+			t.Fatalf("the sum is %v of %+v with %d slots", sum, l, slots)
+		}
+	})
+}
+
+func TestPlantedCeilingsAreProved(t *testing.T) {
+	const us = 1e-6
+	cases := []struct {
+		name    string
+		l       loop
+		slots   spec.Count
+		passive string
+		proved  string
+		agrees  string
+		exit    int
+		says    string
+	}{
+		{"generator", loop{generator: 20 * us, server: 5 * us, link: 3 * us}, 64, "generator", record.TakeGenerator, agrees, 0, "generator is the ceiling: with 75 % of it left, throughput was 7"},
+		{"server", loop{generator: 5 * us, server: 20 * us, link: 3 * us}, 64, "server cpu", record.TakeServer, agrees, 0, "name it too: server cpu"},
+		{"one thread", loop{generator: 5 * us, server: 20 * us}, 64, "server thread", record.TakeServer, agrees, 0, ""},
+		{"link", loop{generator: 5 * us, server: 9 * us, link: 40 * us}, 64, "bandwidth", record.TakeLink, agrees, 0, ""},
+		{"slots", loop{generator: 5 * us, server: 9 * us, link: 4 * us, sleep: 0.04}, 64, "slots", record.TakeSlots, agrees, 0, "More requests in flight would bring more"},
+		{"lock", loop{generator: 5 * us, server: 9 * us, link: 4 * us, lock: 90 * us}, 64, "server wait", "", agrees, 0, "time in which the server waits"},
+		{"the passive verdict is wrong", loop{generator: 5 * us, server: 20 * us}, 64, "generator", record.TakeServer, contradicts, exitBroke, "contradicts"},
+		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server wait", record.TakeGenerator, contradicts, exitBroke, "contradicts"},
+		{"a wait called CPU", loop{generator: 5 * us, server: 9 * us, lock: 90 * us}, 64, "server cpu", "", contradicts, exitBroke, "contradicts"},
+		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server wait", record.TakeServer, cannotTell, 0, "more of them would not"},
+		{"undetermined", loop{generator: 5 * us, server: 20 * us}, 64, "undetermined", record.TakeServer, cannotTell, 0, "neither shows"},
+		{"two alike", loop{generator: 20 * us, server: 20 * us}, 64, "server cpu", "", cannotTell, exitVoid, "no resource stands apart"},
+	}
+	for _, c := range cases {
+		for seed := range uint64(5) {
+			p := proofOf(0, c.slots)
+			proof := prove(p, c.l, c.passive, 0.01, seed)
+			if proof.Proved != c.proved || proof.Agrees != c.agrees || p.Exit != c.exit || !strings.Contains(proof.Says, c.says) {
+				t.Errorf("%s, seed %d: proved %q, %s, exit %d, doubts %q\n%s", c.name, seed, proof.Proved, proof.Agrees, p.Exit, proof.Doubts, proof.Says)
+			}
+			if rate := slices.Contains(rates(), c.proved); rate && (proof.Sum.Mid < sumLeast || proof.Sum.Mid > sumMost) {
+				t.Errorf("%s, seed %d: the sum is %v", c.name, seed, proof.Sum)
+			}
+			if math.Abs(proof.PerS.Mid/c.l.perS(int(c.slots))-1) > 0.02 || len(proof.NotTaken) != 0 || len(proof.Resources) != 4 {
+				t.Errorf("%s, seed %d: %+v", c.name, seed, proof)
+			}
+		}
+	}
+	two := prove(proofOf(0, 64), loop{generator: 20 * us, server: 20 * us}, "", 0.01, 1)
+	if len(two.Doubts) == 0 || !strings.Contains(two.Doubts[0], "take less") {
+		t.Errorf("two alike: %+v, %q", two.Sum, two.Doubts)
+	}
+}
+
+func TestSpelledProof(t *testing.T) {
+	p := proofOf(0, 10)
+	steps := Spell(&p.Experiment)
+	if len(steps) != 1+8*5 || !steps[0].Settle {
+		t.Fatalf("%d steps, the first %+v", len(steps), steps[0])
+	}
+	orders := map[string]bool{}
+	for block := 1; block <= 8; block++ {
+		var order []string
+		for _, s := range steps[1:] {
+			if s.Block != block {
+				continue
+			}
+			order = append(order, s.Take.Resource)
+			want := 10
+			if s.Take.Resource == record.TakeSlots {
+				want = 8
+			}
+			if s.Connections != want || s.Pipelining != 1 || s.Take.Resource != "" && s.Take.Share != takeShare {
+				t.Errorf("%+v", s)
+			}
+		}
+		orders[strings.Join(order, " ")] = true
+		slices.Sort(order)
+		if !slices.Equal(order, []string{"", record.TakeGenerator, record.TakeLink, record.TakeServer, record.TakeSlots}) {
+			t.Errorf("block %d has %v", block, order)
+		}
+	}
+	if len(orders) < 4 {
+		t.Errorf("the order is no lot: %v", orders)
+	}
+	p.Experiment.Prove.Interface = ""
+	p.Experiment.Load.Connections[0] = 1
+	if steps := Spell(&p.Experiment); len(steps) != 1+8*3 {
+		t.Errorf("%d steps without a link and with one slot", len(steps))
+	}
+}
+
+func TestFewerSlots(t *testing.T) {
+	for _, c := range []struct {
+		connections, pipelining int
+		share                   float64
+		c, p                    int
+	}{
+		{64, 1, 0.25, 48, 1}, {5, 1, 0.25, 4, 1}, {4, 1, 0.25, 3, 1}, {2, 1, 0.25, 1, 1}, {1, 100, 0.25, 1, 75}, {2, 100, 0.25, 2, 75},
+		{3, 2, 0.25, 2, 2}, {10, 10, 0.25, 8, 10}, {1000, 50, 0.01, 990, 50}, {1, 2, 0.01, 1, 1}, {3, 100, 0.8, 3, 20},
+	} {
+		if n, p := fewerSlots(c.connections, c.pipelining, c.share); n != c.c || p != c.p {
+			t.Errorf("%+v: %d × %d", c, n, p)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c, p := rapid.IntRange(1, 5000).Draw(t, "connections"), rapid.IntRange(1, 200).Draw(t, "pipelining")
+		share := rapid.Float64Range(0.001, 0.8).Draw(t, "share")
+		if c*p < 2 {
+			return
+		}
+		n, q := fewerSlots(c, p, share)
+		if n < 1 || q < 1 || n*q >= c*p || n != c && q != p {
+			t.Fatalf("%d × %d less %v: %d × %d", c, p, share, n, q)
+		}
+	})
+}
+
+// TestProofOfWhatThereIs: runs that could not be made, or took too little, or
+// failed, are named and left out.
+func TestProofOfWhatThereIs(t *testing.T) {
+	l := loop{generator: 5e-6, server: 20e-6, link: 3e-6}
+	check := func(name string, change func(*record.Measured), want func(*record.Plan) bool) {
+		t.Helper()
+		p := proofOf(0, 64)
+		prove(p, l, "server cpu", 0.01, 2)
+		for i := range p.Runs {
+			change(&p.Runs[i])
+		}
+		Conclude(p)
+		if !want(p) {
+			t.Errorf("%s: exit %d, %+v", name, p.Exit, p.Proof)
+		}
+	}
+	no := func(resource, why string) func(*record.Measured) {
+		return func(m *record.Measured) {
+			if m.Take.Resource == resource {
+				m.Run, m.Taken, m.CompletedPerS, m.Says = "", nil, 0, why
+			}
+		}
+	}
+	check("no link", no(record.TakeLink, "not root"), func(p *record.Plan) bool {
+		return p.Proof.Proved == record.TakeServer && len(p.Proof.NotTaken) == 1 && p.Proof.NotTaken[0].Why == "not root"
+	})
+	check("no server", no(record.TakeServer, "on another host"), func(p *record.Plan) bool {
+		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid && strings.Contains(strings.Join(p.Proof.Doubts, " "), "server cpu, which was not touched")
+	})
+	check("a thief that got nothing", func(m *record.Measured) {
+		if m.Take.Resource == record.TakeGenerator && m.Block < 3 {
+			m.Taken.Left = 0.95
+		}
+	}, func(p *record.Plan) bool {
+		return p.Proof.Proved == record.TakeServer && p.Proof.Resources[0].Blocks == 6 && len(p.Proof.Doubts) >= 2
+	})
+	check("nothing completed", func(m *record.Measured) { m.CompletedPerS = 0 }, func(p *record.Plan) bool {
+		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(p.Proof.Says, "nothing is proved")
+	})
+	check("few blocks", func(m *record.Measured) {
+		if m.Block > 3 {
+			m.CompletedPerS = 0
+		}
+	}, func(p *record.Plan) bool {
+		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(p.Proof.Says, "too few")
+	})
+	check("errors", func(m *record.Measured) { m.BadShare = 0.5 }, func(p *record.Plan) bool {
+		return strings.Contains(strings.Join(p.Proof.Doubts, " "), "failed or were refused")
+	})
+	check("verdicts that do not agree", func(m *record.Measured) {
+		if m.Block%2 == 0 {
+			m.Ceiling = "generator"
+		}
+	}, func(p *record.Plan) bool {
+		return p.Proof.Passive == "" && p.Proof.Agrees == cannotTell && p.Proof.Proved == record.TakeServer && p.Exit == 0
+	})
+	p := proofOf(0, 64)
+	Conclude(p)
+	if p.Proof == nil || p.Exit != exitVoid {
+		t.Errorf("without runs: %+v", p.Proof)
+	}
+}
+
+// TestProofNeverPanics: whatever the runs say, there is an answer.
+func TestProofNeverPanics(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := proofOf(0, 64)
+		for _, s := range Spell(&p.Experiment) {
+			m := record.Measured{Step: s, Ceiling: rapid.SampledFrom([]string{"", "generator", "server wait", "slots", "bandwidth"}).Draw(t, "ceiling")}
+			m.Run = rapid.SampledFrom([]string{"", "1", "1", "1"}).Draw(t, "run")
+			m.CompletedPerS = rapid.SampledFrom([]float64{0, 1e-300, 1, 1000, 1e300, math.NaN(), math.Inf(1)}).Draw(t, "rate")
+			if rapid.Bool().Draw(t, "taken") {
+				m.Taken = &record.Taken{Left: rapid.SampledFrom([]float64{0, 1e-9, 0.5, 0.75, 1, 2, math.NaN()}).Draw(t, "left")}
+			}
+			if rapid.Bool().Draw(t, "made") {
+				p.Runs = append(p.Runs, m)
+			}
+		}
+		Conclude(p)
+		if p.Proof.Says == "" || p.Proof.Agrees == "" || p.Exit != 0 && p.Exit != exitBroke && p.Exit != exitVoid {
+			t.Fatalf("%+v", p.Proof)
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/internal/stat"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// confidence of every interval of a sweep.
+const confidence = 0.95
+
+// What the points of a curve differ in.
+const (
+	OverConnections = "connections"
+	OverPipelining  = "pipelining"
+	OverRate        = "rate"
+)
+
+// spellSweep is a randomised complete block design: every repeat is one pass
+// over all conditions in an order of its own, so that a machine that warms up,
+// or a neighbour who comes for a minute, does not fall on one condition alone.
+func spellSweep(e *spec.Experiment) []record.Step {
+	rates := e.Load.Rate
+	if len(rates) == 0 {
+		rates = []unit.Rate{{}}
+	}
+	var all []record.Step
+	for server := range e.Servers {
+		for mix := range e.Requests {
+			for _, p := range e.Load.Pipelining {
+				for _, c := range e.Load.Connections {
+					for _, r := range rates {
+						all = append(all, record.Step{Server: server, Mix: mix, Connections: int(c), Pipelining: int(p), Rate: r})
+					}
+				}
+			}
+		}
+	}
+	chance := rand.New(rand.NewPCG(e.Seed, 1))
+	steps := make([]record.Step, 0, len(all)*e.Repeats)
+	for repeat := range e.Repeats {
+		for _, i := range chance.Perm(len(all)) {
+			s := all[i]
+			s.Repeat = repeat + 1
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+// over is the dimension that the points of a curve differ in: the first of
+// connections, pipelining and rate that has more than one value.
+func over(e *spec.Experiment) string {
+	switch {
+	case len(e.Load.Connections) > 1:
+		return OverConnections
+	case len(e.Load.Pipelining) > 1:
+		return OverPipelining
+	case len(e.Load.Rate) > 1:
+		return OverRate
+	}
+	return ""
+}
+
+// curveKey is everything but the dimension of the curve.
+type curveKey struct {
+	server, mix, connections, pipelining int
+	rate                                 string
+}
+
+func keyOf(s *record.Step, over string) curveKey {
+	k := curveKey{s.Server, s.Mix, s.Connections, s.Pipelining, s.Rate.String()}
+	switch over {
+	case OverConnections:
+		k.connections = 0
+	case OverPipelining:
+		k.pipelining = 0
+	case OverRate:
+		k.rate = ""
+	}
+	return k
+}
+
+// abscissa is a step's place on its curve.
+func abscissa(s *record.Step, over string) float64 {
+	switch over {
+	case OverPipelining:
+		return float64(s.Pipelining)
+	case OverRate:
+		return s.Rate.PerSecond()
+	}
+	return float64(s.Connections)
+}
+
+// concludeSweep gathers the runs to points and the points to curves.
+func concludeSweep(p *record.Plan) {
+	e := &p.Experiment
+	over := over(e)
+	byCurve := map[curveKey]map[float64][]*record.Measured{}
+	for i := range p.Runs {
+		m := &p.Runs[i]
+		k := keyOf(&m.Step, over)
+		if byCurve[k] == nil {
+			byCurve[k] = map[float64][]*record.Measured{}
+		}
+		x := abscissa(&m.Step, over)
+		byCurve[k][x] = append(byCurve[k][x], m)
+	}
+	keys := make([]curveKey, 0, len(byCurve))
+	for k := range byCurve {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b curveKey) int {
+		return cmp.Or(cmp.Compare(a.mix, b.mix), cmp.Compare(a.server, b.server), cmp.Compare(a.pipelining, b.pipelining),
+			cmp.Compare(a.connections, b.connections), cmp.Compare(a.rate, b.rate))
+	})
+	p.Sweep = &record.Sweep{Curves: []record.Curve{}}
+	for _, k := range keys {
+		c := record.Curve{Server: e.Servers[k.server].Label(), Mix: e.Requests[k.mix].Label(), Over: over, Fixed: fixed(e, k, over)}
+		for x, runs := range byCurve[k] {
+			c.Points = append(c.Points, curvePoint(x, runs))
+		}
+		slices.SortFunc(c.Points, func(a, b record.CurvePoint) int { return cmp.Compare(a.X, b.X) })
+		concludeCurve(&c, e)
+		p.Sweep.Curves = append(p.Sweep.Curves, c)
+	}
+	// A point that breaks the SLO is what a sweep looks for; only one that
+	// proves nothing at all is void.
+	p.Exit = exitVoid
+	for _, c := range p.Sweep.Curves {
+		for _, q := range c.Points {
+			switch {
+			case q.Outcome == record.Void:
+			case q.BadShare <= mostly:
+				p.Exit = 0
+			case p.Exit == exitVoid: // mostly errors: no measurement of what was asked
+				p.Exit = exitBroke
+			}
+		}
+	}
+}
+
+// fixed names the dimensions of a sweep that do not change along a curve.
+func fixed(e *spec.Experiment, k curveKey, over string) string {
+	var parts []string
+	if over != OverConnections {
+		parts = append(parts, fmt.Sprintf("%d connections", k.connections))
+	}
+	if over != OverPipelining && len(e.Load.Pipelining) > 1 || k.pipelining > 1 {
+		parts = append(parts, fmt.Sprintf("pipelining %d", k.pipelining))
+	}
+	if over != OverRate && len(e.Load.Rate) > 0 {
+		parts = append(parts, k.rate+"/s asked")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// curvePoint is one condition. A run that is void proves nothing and is left
+// out, unless all are: then they are shown, and the point's outcome says so.
+func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
+	first := runs[0]
+	p := record.CurvePoint{X: x, Connections: first.Connections, Pipelining: first.Pipelining, AskedPerS: first.AskedPerS}
+	counted := slices.DeleteFunc(slices.Clone(runs), func(m *record.Measured) bool { return m.Outcome == record.Void })
+	p.Void = len(runs) - len(counted)
+	if len(counted) == 0 {
+		counted = runs
+	}
+	p.Runs = len(counted)
+	merged := new(hist.Hist)
+	var bad float64
+	var completed uint64
+	var server, generator []float64
+	outcomes, ceilings := map[string]int{}, map[string]int{}
+	for _, m := range counted {
+		p.PerRun, p.RunIDs = append(p.PerRun, m.CompletedPerS), append(p.RunIDs, m.Run)
+		if m.Histogram != nil {
+			merged.Merge(m.Histogram)
+		}
+		all := float64(m.Completed + m.Failed)
+		bad, completed = bad+m.BadShare*all, completed+m.Completed+m.Failed
+		if m.ServerCPUNs > 0 {
+			server = append(server, m.ServerCPUNs)
+		}
+		if m.GeneratorCPUNs > 0 {
+			generator = append(generator, m.GeneratorCPUNs)
+		}
+		outcomes[m.Outcome]++
+		ceilings[m.Ceiling]++
+	}
+	p.Response = record.QuantilesOf(merged)
+	p.PerS, p.ServerCPUNs, p.GeneratorCPUNs = median(p.PerRun), median(server), median(generator)
+	if completed > 0 {
+		p.BadShare = bad / float64(completed)
+	}
+	p.Outcome, _ = majority(outcomes)
+	p.Ceiling, p.Split = majority(ceilings)
+	return p
+}
+
+// majority is the commonest name and, where there are others, how they split.
+func majority(counts map[string]int) (name, split string) {
+	names := make([]string, 0, len(counts))
+	for n := range counts {
+		names = append(names, n)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	if len(names) < 2 {
+		return strings.Join(names, ""), ""
+	}
+	var parts []string
+	for _, n := range names {
+		parts = append(parts, fmt.Sprintf("%s %d", n, counts[n]))
+	}
+	return names[0], strings.Join(parts, ", ")
+}
+
+// median of a few runs. With fewer than six there is no interval of 95 %, and
+// the smallest and the largest are given in its place.
+func median(values []float64) record.Estimate {
+	if len(values) == 0 {
+		return record.Estimate{Warnings: []string{"not measured"}}
+	}
+	m, err := stat.Median(values, confidence)
+	if err != nil {
+		return record.Estimate{Warnings: []string{err.Error()}}
+	}
+	return estimate(m)
+}
+
+func estimate(e stat.Estimate) record.Estimate {
+	return record.Estimate{Mid: e.Value, Low: e.Low, High: e.High, Confidence: e.Confidence, Warnings: e.Warnings}
+}

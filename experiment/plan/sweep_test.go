@@ -1,0 +1,166 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/record"
+)
+
+// sweepOver is a checked sweep over connections and pipelining.
+func sweepOver(t *testing.T, connections, pipelining []spec.Count, repeats int) *spec.Experiment {
+	t.Helper()
+	e := &spec.Experiment{
+		Kind:     spec.KindSweep,
+		Servers:  []spec.Server{{Name: "one", URL: "http://127.0.0.1:1"}, {Name: "two", URL: "http://127.0.0.1:2"}},
+		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/a"}}},
+		Load:     spec.Load{Connections: connections, Pipelining: pipelining}, Repeats: repeats,
+	}
+	e.Complete(7)
+	if err := e.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestSweepIsBalanced: every repeat has every condition once, in an order of its
+// own, and the same seed makes the same plan.
+func TestSweepIsBalanced(t *testing.T) {
+	e := sweepOver(t, []spec.Count{1, 10, 100}, []spec.Count{1, 5}, 4)
+	steps := Spell(e)
+	if len(steps) != 2*3*2*4 {
+		t.Fatalf("%d steps", len(steps))
+	}
+	orders := map[string]bool{}
+	for repeat := range 4 {
+		seen := map[string]bool{}
+		order := ""
+		for i, s := range steps[repeat*12 : repeat*12+12] {
+			if s.Number != repeat*12+i+1 || s.Repeat != repeat+1 {
+				t.Errorf("step %d is number %d, repeat %d", repeat*12+i+1, s.Number, s.Repeat)
+			}
+			condition := fmt.Sprint(s.Server, s.Mix, s.Connections, s.Pipelining)
+			seen[condition] = true
+			order += condition + " "
+		}
+		if len(seen) != 12 {
+			t.Errorf("repeat %d has %d conditions of 12", repeat+1, len(seen))
+		}
+		orders[order] = true
+	}
+	if len(orders) != 4 {
+		t.Errorf("4 repeats in %d orders", len(orders))
+	}
+	if !reflect.DeepEqual(steps, Spell(e)) {
+		t.Error("the same seed made another plan")
+	}
+}
+
+// measuredAt answers what a step would measure where rate is its true rate.
+func measuredAt(s record.Step, rate float64, chance *rand.Rand) record.Measured {
+	rate *= math.Exp(0.01 * chance.NormFloat64())
+	h := new(hist.Hist)
+	h.RecordN(int64(1e9*float64(s.Connections)/rate), 1000)
+	return record.Measured{
+		Step: s, Run: fmt.Sprint(s.Number), CompletedPerS: rate, Completed: 1000, ServerCPUNs: 1e9 / rate,
+		Outcome: record.Held, Ceiling: "server cpu", Histogram: h,
+	}
+}
+
+func concluded(e *spec.Experiment, rate func(s record.Step) float64, change func(m *record.Measured)) *record.Sweep {
+	chance := rand.New(rand.NewPCG(3, 3))
+	p := &record.Plan{Experiment: *e}
+	for _, s := range Spell(e) {
+		m := measuredAt(s, rate(s), chance)
+		if change != nil {
+			change(&m)
+		}
+		p.Runs = append(p.Runs, m)
+	}
+	Conclude(p)
+	return p.Sweep
+}
+
+// TestSweepFindsThePlantedCurve: a curve of the scalability law with a known
+// peak, for each of two servers.
+func TestSweepFindsThePlantedCurve(t *testing.T) {
+	e := sweepOver(t, []spec.Count{1, 2, 4, 8, 16, 32, 64, 128}, nil, 6)
+	const sigma, kappa = 0.05, 0.0006 // peak at sqrt(0.95/0.0006) = 39.8
+	s := concluded(e, func(s record.Step) float64 {
+		n := float64(s.Connections)
+		return 1000 * n / (1 + sigma*(n-1) + kappa*n*(n-1))
+	}, nil)
+	if len(s.Curves) != 2 || s.Curves[0].Server != "one" || s.Curves[1].Server != "two" {
+		t.Fatalf("curves %+v", s.Curves)
+	}
+	for _, c := range s.Curves {
+		if c.Over != OverConnections || len(c.Points) != 8 || c.Points[3].X != 8 || c.Points[3].Runs != 6 || c.Points[3].Response.Count != 6000 {
+			t.Errorf("points %+v", c.Points)
+		}
+		if c.Knee == nil || c.Knee.Low < 8 || c.Knee.High > 64 || len(c.Knee.Add) > 1 {
+			t.Errorf("knee %+v, true peak at 40", c.Knee)
+		}
+		u := c.USL
+		if u == nil || u.Best == nil || u.Best.Low > 39.8 || u.Best.High < 39.8 || math.Abs(u.Sigma.Mid-sigma) > 0.02 || !u.Trusted {
+			t.Errorf("fit %+v", u)
+		}
+		if c.Ceiling != "server cpu" || !strings.Contains(c.Says, "stops growing between") {
+			t.Errorf("says %q, %s", c.Says, c.Ceiling)
+		}
+	}
+}
+
+func TestKneeThatIsNotBracketed(t *testing.T) {
+	up := concluded(sweepOver(t, []spec.Count{1, 2, 4}, nil, 4), func(s record.Step) float64 { return 1000 * float64(s.Connections) }, nil)
+	if k := up.Curves[0].Knee; k == nil || k.High != 0 || len(k.Add) == 0 || k.Add[0] != 8 {
+		t.Errorf("a curve that grows throughout: %+v", k)
+	}
+	flat := concluded(sweepOver(t, []spec.Count{16, 32, 64}, nil, 4), func(record.Step) float64 { return 1000 }, nil)
+	if k := flat.Curves[0].Knee; k == nil || k.Low != 0 || len(k.Add) == 0 || k.Add[len(k.Add)-1] >= 16 {
+		t.Errorf("a flat curve: %+v", k)
+	}
+}
+
+// TestVoidRunsAreLeftOut: one void run of a point does not count, a point with
+// nothing else is shown and kept out of the knee.
+func TestVoidRunsAreLeftOut(t *testing.T) {
+	e := sweepOver(t, []spec.Count{1, 2, 4, 8}, nil, 4)
+	s := concluded(e, func(s record.Step) float64 { return 1000 * math.Min(float64(s.Connections), 4) }, func(m *record.Measured) {
+		if m.Connections == 8 || m.Connections == 2 && m.Repeat == 1 {
+			m.Outcome, m.Ceiling, m.CompletedPerS = record.Void, "generator", 9e6
+		}
+	})
+	c := s.Curves[0]
+	if p := c.Points[1]; p.Runs != 3 || p.Void != 1 || p.PerS.High > 2500 || p.Outcome != record.Held {
+		t.Errorf("a point with one void run: %+v", p)
+	}
+	if p := c.Points[3]; p.Runs != 4 || p.Void != 4 || p.Outcome != record.Void {
+		t.Errorf("a void point: %+v", p)
+	}
+	if c.Knee.PerS > 5000 || len(c.Doubts) == 0 {
+		t.Errorf("knee %+v, doubts %q", c.Knee, c.Doubts)
+	}
+}
+
+// TestResumeIsPure: a plan goes on where it stands, whatever was measured.
+func TestResumeIsPure(t *testing.T) {
+	e := sweepOver(t, []spec.Count{1, 2}, nil, 2)
+	steps := Spell(e)
+	var done []record.Measured
+	for i := range steps {
+		d := Next(e, done)
+		if d.Next == nil || !reflect.DeepEqual(*d.Next, steps[i]) || d.Left != len(steps)-i {
+			t.Fatalf("after %d runs: %+v", i, d)
+		}
+		done = append(done, record.Measured{Step: steps[i]})
+	}
+	if d := Next(e, done); d.Next != nil || d.Ended != record.EndedComplete {
+		t.Errorf("at the end: %+v", d)
+	}
+}

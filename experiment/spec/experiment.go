@@ -1,0 +1,206 @@
+package spec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ceiling/internal/unit"
+)
+
+// Kinds of an Experiment.
+const (
+	KindSweep   = "sweep"
+	KindFind    = "find"
+	KindProve   = "prove"
+	KindCompare = "compare"
+)
+
+// Experiment is a question that takes more than one run: what shall be loaded,
+// with what, and how often. It is the content of a file in docs/experiments/, and
+// what lists on the command line make.
+type Experiment struct {
+	// Kind is KindSweep, KindFind, KindProve or KindCompare.
+	Kind string `json:"kind" yaml:"kind" jsonschema:"what is asked: sweep, find, prove or compare"`
+	// Question says in a line why it is asked.
+	Question string `json:"question,omitempty" yaml:"question,omitempty" jsonschema:"why this is asked, in a line"`
+	// Servers to load. A comparison has two, a search and a proof one.
+	Servers []Server `json:"servers" yaml:"servers" jsonschema:"what is loaded"`
+	// Requests are the mixes to load each server with, each on its own.
+	Requests []Mix `json:"requests" yaml:"requests" jsonschema:"what is sent: each entry is measured on its own"`
+	Load     Load  `json:"load,omitzero" yaml:"load,omitempty" jsonschema:"how it is sent; a list is a dimension of a sweep"`
+	// Expect is the status codes that count as the response that was asked for.
+	Expect Expect `json:"expect,omitempty" yaml:"expect,omitempty" jsonschema:"statuses that count as the response asked for: 2xx,304; below 400 where none is given"`
+	SLO    SLO    `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"what has to hold: p99<5ms,errors<0.1%"`
+	// Repeats of every condition; 0 chooses by kind.
+	Repeats int `json:"repeats,omitempty" yaml:"repeats,omitempty" jsonschema:"runs of every condition; 0 chooses"`
+	// Rest before every run, so that one does not warm or starve the next.
+	Rest Time `json:"rest,omitempty" yaml:"rest,omitempty" jsonschema:"pause before every run, as in 500ms"`
+	// Seed of the order of runs and of every random choice in them.
+	Seed    uint64  `json:"seed,omitempty" yaml:"seed,omitempty" jsonschema:"of every random choice; 0 chooses"`
+	Find    Find    `json:"find,omitzero" yaml:"find,omitempty" jsonschema:"of kind find"`
+	Prove   Prove   `json:"prove,omitzero" yaml:"prove,omitempty" jsonschema:"of kind prove"`
+	Compare Compare `json:"compare,omitzero" yaml:"compare,omitempty" jsonschema:"of kind compare"`
+}
+
+// Server is something that listens, or a command that makes it so.
+type Server struct {
+	// Name in tables; the URL or the command where none is given.
+	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"as tables call it"`
+	// URL of one that runs already, up to its path: http://127.0.0.1:8080.
+	URL string `json:"url,omitempty" yaml:"url,omitempty" jsonschema:"of a server that runs: http://host:port"`
+	// Serve is a command that starts one; {addr}, {host} and {port} stand for a
+	// free address of the loopback, which PORT and ADDR in its environment have
+	// too. A first word "ceiling" is this program.
+	Serve string `json:"serve,omitempty" yaml:"serve,omitempty" jsonschema:"a command that starts one; {addr} stands for a free address"`
+	// Env is added to the command's environment, NAME=value.
+	Env []string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"of the command, NAME=value"`
+}
+
+// Mix is a set of requests sent together, by weight.
+type Mix struct {
+	// Name in tables; the paths where none is given.
+	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"as tables call it"`
+	// A single request, or Mix for several.
+	MixRequest `yaml:",inline"`
+	Mix        []MixRequest `json:"mix,omitempty" yaml:"mix,omitempty" jsonschema:"several requests by weight, in place of path"`
+}
+
+// MixRequest is one request of a Mix, on whatever server it is sent to.
+type MixRequest struct {
+	Path   string   `json:"path,omitempty" yaml:"path,omitempty" jsonschema:"with its query: /read?id=1"`
+	Method string   `json:"method,omitempty" yaml:"method,omitempty" jsonschema:"GET, or POST with a body"`
+	Header []string `json:"header,omitempty" yaml:"header,omitempty" jsonschema:"fields, Name: value"`
+	Body   string   `json:"body,omitempty" yaml:"body,omitempty" jsonschema:"text, or @file relative to this one"`
+	// Content is what stands in the file that Body names, kept with the plan.
+	Content []byte `json:"content,omitempty" yaml:"-"`
+	// BodyHidden stands in the place of Body and Content where they are not shown.
+	BodyHidden *HiddenBody `json:"body_hidden,omitempty" yaml:"-"`
+	Weight     int         `json:"weight,omitempty" yaml:"weight,omitempty" jsonschema:"share of the mix, 1 where none is given"`
+}
+
+// Load is how the requests are sent. The lists are the dimensions of a sweep.
+type Load struct {
+	Connections    []Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
+	Pipelining     []Count     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
+	Rate           []unit.Rate `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k or a ramp 1k:5k"`
+	Threads        int         `json:"threads,omitempty" yaml:"threads,omitempty" jsonschema:"of the generator; 0 chooses"`
+	Arrivals       string      `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
+	Duration       Time        `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
+	Warmup         Time        `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
+	Timeout        Time        `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"of a request, and of a connect"`
+	ConnectRamp    Time        `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
+	NewConnections bool        `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`
+	NoLone         bool        `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"send no single requests before the warm-up, by which a queue is told from a slow answer"`
+	SourceIPs      []string    `json:"source_ips,omitempty" yaml:"source_ips,omitempty" jsonschema:"local addresses, or ranges as in 10.0.0.0/28, to spread the connections over"`
+	Engine         string      `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`
+	PinGenerator   string      `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
+	PinServer      string      `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
+	Apart          *bool       `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on CPUs of their own; where nothing is said, so are servers that are started"`
+	Link           string      `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"speed of the link where the kernel does not know it: 50Gbps"`
+	Pprof          string      `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint; off"`
+}
+
+// Find bounds a search.
+type Find struct {
+	// Start and Most are rates in requests per second; 0 chooses.
+	Start Count `json:"start,omitempty" yaml:"start,omitempty" jsonschema:"first rate, requests per second; 0 chooses"`
+	Most  Count `json:"most,omitempty" yaml:"most,omitempty" jsonschema:"highest rate to try, requests per second; 0 as far as it goes"`
+	// Within is the width of the answer at which the search ends, as a share.
+	Within float64 `json:"within,omitempty" yaml:"within,omitempty" jsonschema:"end when the answer is known within this share, 0.03 where none is given"`
+}
+
+// Prove says what a proof may touch.
+type Prove struct {
+	// Take is the share that is taken from a resource; 0 chooses.
+	Take float64 `json:"take,omitempty" yaml:"take,omitempty" jsonschema:"share that is taken from each resource, 0.25 where none is given"`
+	// Interface whose rate may be lowered for the time of a run; "" none.
+	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface whose rate may be lowered meanwhile"`
+	// Namespace of the interface, as ip netns names it; "" this one.
+	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty" jsonschema:"network namespace of that interface"`
+}
+
+// Compare says how a comparison is made and what shall fail it.
+type Compare struct {
+	// Blocks of ABBA, and blocks of A against A; 0 chooses.
+	Blocks      int `json:"blocks,omitempty" yaml:"blocks,omitempty" jsonschema:"of A B B A; 0 chooses"`
+	NoiseBlocks int `json:"noise_blocks,omitempty" yaml:"noise_blocks,omitempty" jsonschema:"of A against A; 0 chooses"`
+	// FailOn in the form rps<-5%,p99>+10%.
+	FailOn string `json:"fail_on,omitempty" yaml:"fail_on,omitempty" jsonschema:"what shall fail: rps<-5%,p99>+10%"`
+}
+
+// Time is a time.Duration that is text in YAML and JSON: "500ms".
+type Time time.Duration
+
+// MarshalText writes it as ParseDuration reads it.
+func (t Time) MarshalText() ([]byte, error) { return []byte(time.Duration(t).String()), nil }
+
+// UnmarshalText reads "500ms", "2s", "2m".
+func (t *Time) UnmarshalText(text []byte) error {
+	d, err := unit.ParseDuration(string(text))
+	*t = Time(d)
+	return err
+}
+
+// Count is a whole number that may be written as 10k.
+type Count int64
+
+// MarshalText writes it in digits.
+func (c Count) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(c), 10), nil }
+
+// UnmarshalText reads "500", "10k", "1M".
+func (c *Count) UnmarshalText(text []byte) error {
+	n, err := unit.ParseCount(string(text))
+	*c = Count(n)
+	return err
+}
+
+// MarshalJSON writes a number.
+func (c Count) MarshalJSON() ([]byte, error) { return c.MarshalText() }
+
+// UnmarshalJSON reads a number, or text as UnmarshalText does.
+func (c *Count) UnmarshalJSON(text []byte) error {
+	return c.UnmarshalText([]byte(strings.Trim(string(text), `"`)))
+}
+
+// Label is how tables call the server.
+func (s *Server) Label() string {
+	switch {
+	case s.Name != "":
+		return s.Name
+	case s.URL != "":
+		return s.URL
+	}
+	return s.Serve
+}
+
+// Loaded names a server with what is sent to it, by their labels: a URL is
+// whole again.
+func Loaded(server, mix string) string {
+	if strings.Contains(server, "://") && strings.HasPrefix(mix, "/") {
+		return server + mix
+	}
+	return server + " " + mix
+}
+
+// All are the requests of the mix.
+func (m *Mix) All() []MixRequest {
+	if len(m.Mix) > 0 {
+		return m.Mix
+	}
+	return []MixRequest{m.MixRequest}
+}
+
+// Label is how tables call the mix.
+func (m *Mix) Label() string {
+	if m.Name != "" {
+		return m.Name
+	}
+	all := m.All()
+	text := all[0].Path
+	if len(all) > 1 {
+		text = fmt.Sprintf("%s and %d more", text, len(all)-1)
+	}
+	return text
+}

@@ -1,0 +1,148 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+const (
+	// experimentMax bounds the file, in bytes; the repository's own have 1 KB.
+	experimentMax = 1 << 20
+	// experimentDepth bounds how deep it nests: the YAML parser recurses.
+	experimentDepth = 200
+)
+
+// IsExperimentFile tells an argument that names a file from one that is a URL.
+func IsExperimentFile(text string) bool {
+	if ext := filepath.Ext(text); ext != ".yaml" && ext != ".yml" {
+		return false
+	}
+	info, err := os.Stat(text)
+	return !strings.Contains(text, "://") || err == nil && info.Mode().IsRegular()
+}
+
+// ReadExperiment reads a file of docs/experiments/ (docs/experiments.md). Unknown
+// keys and values of the wrong kind are errors of one line that begin with
+// FILE:LINE. Body files are read, relative to the file's directory. The
+// experiment is as written: Complete and Check are still to come.
+func ReadExperiment(path string) (Experiment, error) {
+	data, err := readFile(path, experimentMax, "experiment")
+	if err != nil {
+		return Experiment{}, err
+	}
+	e, err := parseExperiment(data, path)
+	if err != nil {
+		return e, err
+	}
+	for i := range e.Requests {
+		m := &e.Requests[i]
+		requests := m.Mix
+		if len(requests) == 0 {
+			requests = []MixRequest{m.MixRequest}
+		}
+		for j := range requests {
+			if err := requests[j].read(filepath.Dir(path)); err != nil {
+				return e, fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		if len(m.Mix) == 0 {
+			m.MixRequest = requests[0]
+		}
+	}
+	return e, nil
+}
+
+// read takes a body that is a file.
+func (r *MixRequest) read(dir string) error {
+	name, isFile := strings.CutPrefix(r.Body, "@")
+	if !isFile {
+		return nil
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	content, err := readFile(name, BodyMax, "body")
+	r.Content = content
+	return err
+}
+
+func parseExperiment(data []byte, name string) (Experiment, error) {
+	var e Experiment
+	if line := tooDeep(data); line > 0 {
+		return e, fmt.Errorf("%s:%d: nested more than %d deep", name, line, experimentDepth)
+	}
+	err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&e)
+	if err == nil {
+		return e, nil
+	}
+	var at yaml.Error
+	if errors.As(err, &at) {
+		return e, fmt.Errorf("%s:%d: %s", name, lineOf(at.GetToken()), strings.ReplaceAll(at.GetMessage(), "\n", " "))
+	}
+	if errors.Is(err, io.EOF) {
+		return e, fmt.Errorf("%s: it is empty; docs/experiments.md has an example", name)
+	}
+	return e, fmt.Errorf("%s:%d: %s", name, lineOfValue(data, err), strings.ReplaceAll(err.Error(), "\n", " "))
+}
+
+// lineOfValue finds the value that an error of UnmarshalText quotes: the
+// decoder does not say where it stood.
+func lineOfValue(data []byte, err error) int {
+	file, failed := parser.ParseBytes(data, 0)
+	if failed != nil {
+		return 1
+	}
+	f := valueFinder{text: err.Error()}
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			ast.Walk(&f, doc.Body)
+		}
+	}
+	return max(f.line, 1)
+}
+
+// valueFinder looks for the first scalar that a text quotes.
+type valueFinder struct {
+	text string
+	line int
+}
+
+// Visit implements ast.Visitor.
+func (f *valueFinder) Visit(n ast.Node) ast.Visitor {
+	t := n.GetToken()
+	if _, scalar := n.(ast.ScalarNode); scalar && f.line == 0 && t != nil && t.Value != "" && strings.Contains(f.text, strconv.Quote(t.Value)) {
+		f.line = lineOf(t)
+	}
+	return f
+}
+
+func lineOf(t *token.Token) int {
+	if t == nil || t.Position == nil {
+		return 1
+	}
+	return t.Position.Line
+}
+
+// tooDeep is the line where brackets or indentation pass experimentDepth, or 0.
+func tooDeep(data []byte) int {
+	n := 0
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		n++
+		depth := bytes.Count(line, []byte("[")) + bytes.Count(line, []byte("{")) + bytes.Count(line, []byte("- "))
+		if depth+len(line)-len(bytes.TrimLeft(line, " \t")) > experimentDepth {
+			return n
+		}
+	}
+	return 0
+}

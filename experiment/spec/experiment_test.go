@@ -1,0 +1,215 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"ceiling/internal/unit"
+)
+
+var update = flag.Bool("update", false, "write docs/experiment.schema.json")
+
+const schemaFile = "../../docs/experiment.schema.json"
+
+// experimentSchema is made from the types, so that it cannot lag behind them.
+func experimentSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text := func(pattern string) *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Pattern: pattern} }
+	number := &jsonschema.Schema{Types: []string{"integer", "string"}, Pattern: `^[0-9.]+[kMG]?$`}
+	s, err := jsonschema.For[Experiment](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[Time]():      text(`^[0-9.]+(ns|us|µs|ms|s|m|h)`),
+		reflect.TypeFor[Count]():     number,
+		reflect.TypeFor[unit.Rate](): {Types: []string{"integer", "string"}},
+		reflect.TypeFor[SLO]():       {Type: "string"},
+		reflect.TypeFor[Expect]():    {Types: []string{"integer", "string"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Schema = "https://json-schema.org/draft/2020-12/schema"
+	s.Title = "experiment of ceiling"
+	s.Properties["kind"].Enum = []any{KindSweep, KindFind, KindProve, KindCompare}
+	withoutNull(s)
+	return s
+}
+
+// withoutNull takes "null" out of the types: Go's nil slices are none in YAML.
+// What the file does not have (content, body_hidden) goes as well.
+func withoutNull(s *jsonschema.Schema) {
+	if len(s.Types) == 2 && s.Types[0] == "null" {
+		s.Type, s.Types = s.Types[1], nil
+	}
+	delete(s.Properties, "content")
+	delete(s.Properties, "body_hidden")
+	for _, p := range s.Properties {
+		withoutNull(p)
+	}
+	if s.Items != nil {
+		withoutNull(s.Items)
+	}
+}
+
+func TestPublishedSchema(t *testing.T) {
+	want, err := json.MarshalIndent(experimentSchema(t), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if *update {
+		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(schemaFile)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the types say (%v); write it again: go test ./spec -run TestPublishedSchema -update", schemaFile, err)
+	}
+}
+
+// TestShippedExperiments reads every file of docs/experiments/, holds it against the
+// published schema and against the checks, and round-trips it through JSON.
+func TestShippedExperiments(t *testing.T) {
+	resolved, err := experimentSchema(t).Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../../docs/experiments/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		e, err := ReadExperiment(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if e.Question == "" {
+			t.Errorf("%s does not say why", file)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var any map[string]any
+		if err := yaml.Unmarshal(text, &any); err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(any); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		e.Complete(7)
+		if err := e.Check(); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		b, err := json.Marshal(&e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Experiment
+		if err := json.Unmarshal(b, &back); err != nil {
+			t.Fatalf("%s: %v\n%s", file, err, b)
+		}
+		if d := cmp.Diff(e, back); d != "" {
+			t.Errorf("%s: through JSON: %s", file, d)
+		}
+	}
+}
+
+const goodFile = `kind: sweep
+servers:
+  - url: http://127.0.0.1:8080
+requests:
+  - path: /read
+load:
+  connections: [1, 10]
+`
+
+func TestExperimentRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "it is empty"},
+		{"unknown key", "kind: sweep\nserver: x\n", `f.yaml:2: unknown field "server"`},
+		{"unknown key below", strings.Replace(goodFile, "connections", "conections", 1), `f.yaml:7: unknown field "conections"`},
+		{"twice", goodFile + "kind: find\n", "f.yaml:8: "},
+		{"bad count", strings.Replace(goodFile, "10]", "ten]", 1), `f.yaml:7: "ten" is not a count`},
+		{"bad rate", goodFile + "  rate: [fast]\n", "f.yaml:8: "},
+		{"bad slo", goodFile + "slo: p99>3\n", "f.yaml:8: SLO term"},
+		{"bad time", goodFile + "rest: soon\n", "f.yaml:8: "},
+		{"a list", "- a\n", "f.yaml:1: "},
+		{"not YAML", "kind: [\n", "f.yaml:1: "},
+		{"deep", strings.Repeat("[", 300), "nested more than"},
+		{"kind", strings.Replace(goodFile, "sweep", "guess", 1), `kind: "guess" is none`},
+		{"no slo", strings.Replace(strings.Replace(goodFile, "sweep", "find", 1), "[1, 10]", "[10]", 1), "a search needs something to hold"},
+		{"find with a list", strings.Replace(goodFile, "sweep", "find", 1) + "slo: p99<5ms\n", "connections: 2 are given and kind find takes one"},
+		{"prove with a rate", strings.Replace(strings.Replace(goodFile, "sweep", "prove", 1), "[1, 10]", "[10]\n  rate: [1k]", 1), "leave the rate out"},
+		{"compare one", strings.Replace(goodFile, "sweep", "compare", 1), "a comparison has two"},
+		{"no server", "kind: sweep\nrequests: [{path: /}]\n", "servers: 0 are given"},
+		{"url and serve", strings.Replace(goodFile, "8080", "8080\n    serve: x", 1), "either the url"},
+		{"path in url", strings.Replace(goodFile, "8080", "8080/read", 1), "belongs to the requests"},
+		{"env of a url", strings.Replace(goodFile, "8080", "8080\n    env: [A=1]", 1), "runs already"},
+		{"no path", strings.Replace(goodFile, "/read", "read", 1), `"read" does not begin with /`},
+		{"path and mix", strings.Replace(goodFile, "/read", "/read\n    mix: [{path: /a}]", 1), "either one path or a mix"},
+		{"twice in a list", strings.Replace(goodFile, "[1, 10]", "[10, 10]", 1), "stands twice"},
+		{"too many connections", strings.Replace(goodFile, "10]", "10M]", 1), "connections: 10000000"},
+		{"repeats", goodFile + "repeats: 1000\n", "repeats: 1000"},
+		{"missing body", strings.Replace(goodFile, "/read", "/read\n    body: '@nowhere'", 1), "nowhere"},
+	} {
+		file := filepath.Join(dir, "f.yaml")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := ReadExperiment(file)
+		if err == nil {
+			e.Complete(1)
+			err = e.Check()
+		}
+		checkError(t, c.name, err, c.want)
+	}
+}
+
+func TestSplitURL(t *testing.T) {
+	for _, c := range []struct{ url, base, path string }{
+		{"http://h:80/a?b", "http://h:80", "/a?b"},
+		{"http://h", "http://h", "/"},
+		{"http://h?q", "http://h", "/?q"},
+		{"h:8080/x#f", "h:8080", "/x"},
+		{"unix:/run/x.sock:/a", "unix:/run/x.sock:", "/a"},
+		{"http+unix://%2Frun%2Fx.sock/a", "http+unix://%2Frun%2Fx.sock", "/a"},
+	} {
+		base, path, err := SplitURL(c.url)
+		if err != nil || base != c.base || path != c.path {
+			t.Errorf("SplitURL(%q) = %q, %q, %v; want %q, %q", c.url, base, path, err, c.base, c.path)
+		}
+		wantAddr, wantTarget, _, _ := ParseTarget(c.url)
+		if addr, target, _, err := ParseTarget(base + path); err != nil || addr != wantAddr || target != wantTarget {
+			t.Errorf("%q and %q do not go together again: %v %q %v", base, path, addr, target, err)
+		}
+	}
+}
+
+func FuzzParseExperiment(f *testing.F) {
+	f.Add([]byte(goodFile))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := parseExperiment(data, "f")
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q", err)
+		}
+		if err != nil {
+			return
+		}
+		e.Complete(1)
+		if err := e.Check(); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q", err)
+		}
+	})
+}

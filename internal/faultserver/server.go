@@ -1,0 +1,213 @@
+// Package faultserver is a server for tests that does to each connection what a
+// script says, right or wrong: answers, drips, resets, stalls, closes early. It
+// counts what it received, so that a client's books can be held against it.
+//
+// A script is a list of steps (steps.go); every connection runs one, in its own
+// goroutine. Steps wait for bytes, for the peer's close or for the server's end,
+// never for a time. Serving allocates nothing per request, so that a client in
+// the same process can count its own allocations.
+package faultserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Script is what one connection does, in order; then it is closed.
+type Script []Step
+
+// Step is one thing done to a connection. An error ends the script, and with it
+// the connection: errEnd on purpose, any other because the peer was gone first.
+type Step func(c *Conn) error
+
+// errEnd ends a script on purpose.
+var errEnd = errors.New("end of script")
+
+// Server listens, and runs a script on each connection. Its methods are safe
+// from any goroutine.
+type Server struct {
+	network, address string
+	script           func(number int) Script
+
+	requests atomic.Uint64 // whole, with their bodies
+	bytes    atomic.Uint64
+	answers  atomic.Uint64
+	accepted atomic.Int64
+	frozen   atomic.Pointer[chan struct{}] // nil: not frozen
+
+	mu       sync.Mutex
+	listener net.Listener          // nil while it refuses
+	killed   net.Listener          // what it still accepts there is reset
+	live     map[net.Conn]struct{} // connections whose script runs
+	closed   bool
+	keeper   int           // descriptor that holds the port, -1: none
+	done     chan struct{} // closed by Close
+	running  sync.WaitGroup
+}
+
+// Listen starts a server on the address ("127.0.0.1:0", or a path for "unix")
+// that runs script(k) on the k-th connection, counted from 0.
+func Listen(network, address string, script func(number int) Script) (*Server, error) {
+	s := &Server{network: network, address: address, script: script, keeper: -1, live: map[net.Conn]struct{}{}, done: make(chan struct{})}
+	err := s.keepPort()
+	if err == nil {
+		err = s.Accept()
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Every gives each connection the same script.
+func Every(steps ...Step) func(int) Script {
+	return func(int) Script { return steps }
+}
+
+// InTurn gives connection k script k, and the last one to all that follow.
+func InTurn(scripts ...Script) func(int) Script {
+	return func(k int) Script { return scripts[min(k, len(scripts)-1)] }
+}
+
+// Address is where the server listens, or did; the port stays the same.
+func (s *Server) Address() string { return s.address }
+
+// Requests is how many whole requests were received.
+func (s *Server) Requests() uint64 { return s.requests.Load() }
+
+// Answers is how many the steps that answer requests have written whole.
+func (s *Server) Answers() uint64 { return s.answers.Load() }
+
+// Bytes is how many bytes were received.
+func (s *Server) Bytes() uint64 { return s.bytes.Load() }
+
+// Accepted is how many connections were accepted.
+func (s *Server) Accepted() int { return int(s.accepted.Load()) }
+
+// Live is how many connections run their script now.
+func (s *Server) Live() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
+}
+
+// Accept listens, again after Refuse, on the same port.
+func (s *Server) Accept() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.listener != nil {
+		return nil
+	}
+	ln, err := net.Listen(s.network, s.address)
+	if err != nil {
+		return fmt.Errorf("faulty: %w", err)
+	}
+	s.listener, s.address = ln, ln.Addr().String()
+	s.running.Add(1)
+	go s.acceptFrom(ln)
+	return nil
+}
+
+// Refuse closes the listener: who connects from now on is refused. Connections
+// that stand go on.
+func (s *Server) Refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		s.listener.Close()
+		s.listener = nil
+	}
+}
+
+// Kill refuses, and resets every connection that stands.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	s.killed = s.listener
+	for c := range s.live {
+		abort(c)
+	}
+	s.mu.Unlock()
+	s.Refuse()
+}
+
+// Freeze keeps the answering steps from writing until the returned function is
+// called, which tells how long that was.
+func (s *Server) Freeze() (thaw func() time.Duration) {
+	gate := make(chan struct{})
+	s.frozen.Store(&gate)
+	began := time.Now()
+	return func() time.Duration {
+		s.frozen.CompareAndSwap(&gate, nil)
+		took := time.Since(began)
+		close(gate)
+		return took
+	}
+}
+
+// Close ends every script and waits until nothing of the server is left.
+func (s *Server) Close() {
+	s.Refuse()
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		if s.keeper >= 0 {
+			syscall.Close(s.keeper)
+		}
+		close(s.done)
+		for c := range s.live {
+			abort(c)
+		}
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+func (s *Server) acceptFrom(ln net.Listener) {
+	defer s.running.Done()
+	for {
+		c, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // the connection is gone already, or descriptors are short for a moment
+		}
+		number := int(s.accepted.Add(1)) - 1
+		s.mu.Lock()
+		if s.closed || s.killed == ln {
+			abort(c)
+		}
+		s.live[c] = struct{}{}
+		s.running.Add(1)
+		s.mu.Unlock()
+		go s.run(c, number)
+	}
+}
+
+func (s *Server) run(nc net.Conn, number int) {
+	defer s.running.Done()
+	c := &Conn{Conn: nc, server: s}
+	for _, step := range s.script(number) {
+		if step(c) != nil {
+			break
+		}
+	}
+	s.mu.Lock()
+	delete(s.live, nc)
+	s.mu.Unlock()
+	nc.Close()
+}
+
+// abort closes with a reset: without linger, what is unsent is dropped.
+func abort(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0) // a socket that is closed already needs none
+	}
+	c.Close()
+}

@@ -1,0 +1,570 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
+	"ceiling/measure/fleet/bus"
+	"ceiling/measure/run"
+	"ceiling/record"
+)
+
+// AgentOptions are what an agent offers, and to whom.
+type AgentOptions struct {
+	Name    string
+	Version string
+	// Loads and Observes are the roles that it takes.
+	Loads, Observes bool
+	Allow           AllowList
+	Caps            Caps
+	// Grace is how long it works without a word of the driver, 0: 10 s.
+	Grace time.Duration
+	// Log is told of every event, one line each, from any goroutine.
+	Log func(string)
+	// NIC and its speed, for About.
+	NIC              string
+	NICBitsPerSecond float64
+	// CapacityPerS, for About; 0 not known.
+	CapacityPerS float64
+
+	engine Engine    // nil: run.DoShare
+	here   func()    // told once it can be found; nil: nobody
+	clock  *ownClock // nil: a true one
+	find   Lookup    // nil: this host's resolver
+}
+
+const (
+	graceDefault = 10 * time.Second
+	// beatEvery is how often a driver says that it is there, and how often an
+	// agent sends what it has.
+	beatEvery = time.Second
+	// watchEvery is how often an agent looks whether its time is up.
+	watchEvery = 100 * time.Millisecond
+	// obeyWithin is how long an engine may take to end once it is told to.
+	obeyWithin = 30 * time.Second
+)
+
+// ownClock is an agent's clock: nanoseconds since it began. Tests give it an
+// offset, and another speed.
+type ownClock struct {
+	base   time.Time
+	offset int64
+	drift  float64
+}
+
+func (c *ownClock) now() int64 {
+	past := time.Since(c.base)
+	return c.offset + int64(past) + int64(float64(past)*c.drift)
+}
+
+// time is when it shows a number.
+func (c *ownClock) time(at int64) time.Time {
+	return c.base.Add(time.Duration(float64(at-c.offset) / (1 + c.drift)))
+}
+
+// Agent offers this machine. It is idle, or at one run.
+type Agent struct {
+	o      AgentOptions
+	env    record.Environment
+	conn   *bus.Conn
+	opener bus.Opener
+
+	mu      sync.Mutex
+	life    life
+	session *session
+	ended   sync.WaitGroup // sessions
+	stopAt  int64          // when the engine was told to end; 0 not
+}
+
+func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
+	if o.Grace == 0 {
+		o.Grace = graceDefault
+	}
+	if o.engine == nil {
+		o.engine = run.DoShare
+	}
+	if o.clock == nil {
+		o.clock = &ownClock{base: time.Now()}
+	}
+	if o.find == nil {
+		o.find = lookup
+	}
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	o.Name = conn.Name()
+	a := &Agent{o: o, env: record.ReadEnvironment(o.Version), conn: conn, life: newLife(o.Grace)}
+	a.opener = bus.Opener{Key: conn.Key(), Clock: func() time.Duration { return time.Duration(a.now()) }}
+	rand.Read(a.opener.Session[:])
+	return a
+}
+
+// Serve makes this machine an agent, over its connection, until the context
+// ends: then its run is stopped and told first. Its error is one that it cannot
+// go on with.
+func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
+	a := newAgent(conn, o)
+	stop, err := conn.Present(bus.Service{
+		Version: strconv.Itoa(Protocol) + ".0.0", Ping: func([]byte) []byte { return a.pong() },
+		About: func() []byte { return text(a.about()) }, Command: a.hear,
+	})
+	if err != nil {
+		return err
+	}
+	if o.here != nil {
+		o.here()
+	}
+	err = a.watch(ctx)
+	err = errors.Join(err, a.leave("the agent was told to go", leaveWithin))
+	if e := stop(); e != nil && conn.Connected() { // nobody hears of it who is not there
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// leaveWithin is how long an agent that was told to go tells of its run.
+const leaveWithin = 5 * time.Second
+
+// text is JSON of what can always be written so.
+func text(of any) []byte {
+	b, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // a type of this package
+	}
+	return b
+}
+
+// hear opens a command and obeys it. Those that ask other machines are obeyed
+// beside the others, so that no heartbeat waits for a name.
+func (a *Agent) hear(sealed []byte, answer func([]byte)) {
+	e, err := a.opener.Open(sealed)
+	if err != nil {
+		a.o.Log("refused a command: " + err.Error())
+		answer(text(reply{Error: err.Error(), NowNs: a.now(), WallNs: time.Now().UnixNano(), Phase: a.phase()}))
+		return
+	}
+	do := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
+		defer cancel()
+		answer(text(a.command(ctx, e.Verb, e.Run, e.Body)))
+	}
+	if e.Verb == verbOffer || e.Verb == verbPrepare {
+		go do()
+		return
+	}
+	do()
+}
+
+func (a *Agent) phase() Phase {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.life.phase
+}
+
+func (a *Agent) now() int64 { return a.o.clock.now() }
+
+// about answers who asks.
+func (a *Agent) about() About {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	x := About{
+		Protocol: Protocol, Version: a.o.Version, Host: a.env.Host, Cores: cores(&a.env),
+		MemoryBytes: a.env.MemoryBytes, CPUModel: a.env.CPUModel, Kernel: a.env.Kernel, BootID: a.env.BootID,
+		NIC: a.o.NIC, NICBitsPerSecond: a.o.NICBitsPerSecond, CapacityPerS: a.o.CapacityPerS,
+		Loads: a.o.Loads, Observes: a.o.Observes, Allow: a.o.Allow.Texts(),
+		MaxRate: a.o.Caps.MaxRate, MaxTimeNs: int64(a.o.Caps.MaxTime), MaxConnections: a.o.Caps.MaxConnections,
+		Phase: a.life.phase, Run: a.life.run,
+		Session: hex.EncodeToString(a.opener.Session[:]), Last: a.opener.Last(), NowNs: a.now(),
+	}
+	if a.life.phase != Idle {
+		x.BusyNs = a.now() - a.life.since
+	}
+	return x
+}
+
+// command does what a driver asks, whose signature has been checked.
+func (a *Agent) command(ctx context.Context, verb, run string, body []byte) reply {
+	err := a.obey(ctx, verb, run, body)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := reply{Phase: a.life.phase, NowNs: a.now(), WallNs: time.Now().UnixNano()}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}
+
+func (a *Agent) obey(ctx context.Context, verb, run string, body []byte) error {
+	switch verb {
+	case verbOffer, verbPrepare:
+		o, err := a.readOrder(ctx, run, body)
+		if err == nil {
+			err = a.accepts(ctx, o)
+		}
+		if err == nil && verb == verbPrepare {
+			err = a.prepare(run, o)
+		}
+		if err != nil && verb == verbPrepare {
+			a.o.Log(fmt.Sprintf("refused run %s: %v", run, err))
+		}
+		return err
+	case verbStart:
+		var b begin
+		if err := readMessage(body, &b); err != nil {
+			return a.refuse(verb, run, err)
+		}
+		return a.refuse(verb, run, a.begin(run, b.AtNs))
+	case verbAlive:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.life.hear(run, a.now())
+	case verbFinish, verbStop, verbRelease:
+		return a.conclude(verb, run, body)
+	}
+	return a.refuse(verb, run, errors.New("no such verb"))
+}
+
+// refuse logs what is not done.
+func (a *Agent) refuse(verb, run string, err error) error {
+	if err != nil {
+		a.o.Log(fmt.Sprintf("refused %s of run %s: %v", verb, run, err))
+	}
+	return err
+}
+
+func (a *Agent) readOrder(ctx context.Context, run string, body []byte) (*order, error) {
+	var o order
+	if err := readMessage(body, &o); err != nil {
+		return nil, err
+	}
+	if o.Spec == nil && o.SpecID != "" {
+		kept, err := a.conn.GetSpec(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		if specID(kept) != o.SpecID {
+			return nil, errors.New("the spec that is kept is not the one that the command names")
+		}
+		o.Spec = &spec.Spec{}
+		if err := readMessage(kept, o.Spec); err != nil {
+			return nil, err
+		}
+	}
+	return &o, o.check()
+}
+
+// accepts looks whether an order is one for this agent.
+func (a *Agent) accepts(ctx context.Context, o *order) error {
+	switch {
+	case o.Load && !a.o.Loads:
+		return errors.New("it only observes; start the agent without --observe-only")
+	case o.Observe && !a.o.Observes:
+		return errors.New("it only loads; start the agent without --load-only")
+	}
+	a.mu.Lock()
+	phase, of := a.life.phase, a.life.run
+	a.mu.Unlock()
+	if phase != Idle {
+		return fmt.Errorf("it is at run %s (%s)", of, phase)
+	}
+	if err := pprofAllowed(ctx, a.o.Allow, a.o.find, o.Spec); err != nil && o.Observe {
+		return err
+	}
+	if !o.Load {
+		return nil // an observer sends nothing to the target
+	}
+	if err := a.o.Caps.Check(o.Spec, o.Share); err != nil {
+		return err
+	}
+	return a.targetAllowed(ctx, o.Spec)
+}
+
+// targetAllowed resolves the target of a spec (all its targets are on one) and
+// asks the list. The engine asks again of the address it takes.
+func (a *Agent) targetAllowed(ctx context.Context, s *spec.Spec) error {
+	to, _, _, err := spec.ParseTarget(s.Targets[0].URL)
+	if err != nil {
+		return err
+	}
+	if to.Network == spec.Unix {
+		return a.o.Allow.PermitsUnix(to.Path)
+	}
+	addrs, err := addressesOf(ctx, to, a.o.find)
+	if err != nil {
+		return err
+	}
+	for _, at := range addrs {
+		if err := a.o.Allow.Permits(ctx, at, a.o.find); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare begins the work of a run: it connects, and waits for the start.
+func (a *Agent) prepare(id string, o *order) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.life.prepare(id, a.now(), a.needs(o.Spec)); err != nil {
+		return err
+	}
+	p, err := a.conn.Publisher(id)
+	if err != nil {
+		a.life.release()
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := newSession(id, *o, cancel)
+	if o.Spec.Rate.IsZero() {
+		s.cap = a.o.Caps.MaxRate
+	}
+	a.session, a.stopAt = s, 0
+	a.o.Log(fmt.Sprintf("run %s: %s", id, describe(o)))
+	a.ended.Go(func() { a.work(ctx, s, p) })
+	return nil
+}
+
+// describe says what an order is.
+func describe(o *order) string {
+	switch {
+	case !o.Load:
+		return "observes " + o.Spec.Targets[0].URL
+	case o.Observe:
+		return fmt.Sprintf("observes and loads %s, %d of %d shares", o.Spec.Targets[0].URL, o.Share.Count, o.Share.Of)
+	}
+	return fmt.Sprintf("loads %s, %d of %d shares", o.Spec.Targets[0].URL, o.Share.Count, o.Share.Of)
+}
+
+// needs is how long a run takes, as its spec tells.
+func (a *Agent) needs(s *spec.Spec) times {
+	length := s.Warmup + s.Duration + max(time.Second, s.Timeout, s.Duration/10)
+	if s.Duration == 0 {
+		length = a.o.Caps.MaxTime
+	}
+	return times{connect: s.ConnectRamp + 2*s.Timeout, length: length}
+}
+
+// work is a session's goroutine: the engine, and beside it what it tells.
+func (a *Agent) work(ctx context.Context, s *session, p *bus.Publisher) {
+	defer p.Close()
+	defer s.cancel()
+	sending, quit := context.WithCancel(context.Background())
+	var sent sync.WaitGroup
+	sent.Go(func() { a.send(sending, s, p) })
+	profile, e := s.work(ctx, a.o.engine, run.ShareOptions{
+		Host: a.o.Name, Version: a.o.Version, Permit: permit(ctx, a.o.Allow, a.o.find, &s.order),
+	}, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.life.connected(a.now())
+	})
+	a.mu.Lock()
+	a.life.loaded(a.now())
+	a.mu.Unlock()
+	e.Profile = a.handIn(sending, s, profile)
+	s.end(e)
+	a.o.Log(a.outcome(s, &e))
+	go func() {
+		<-s.freed // by the driver, or by the watchdog where nobody takes it
+		quit()
+	}()
+	sent.Wait()
+}
+
+// handIn gives a profile to the driver; "" there is none.
+func (a *Agent) handIn(ctx context.Context, s *session, profile []byte) string {
+	if len(profile) == 0 {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainMost/2)
+	defer cancel()
+	if err := a.conn.PutProfile(ctx, s.run, profileName, profile); err != nil {
+		s.NotMeasured(record.NotMeasured{What: "CPU profile", Why: err.Error(), Host: a.o.Name})
+		return ""
+	}
+	return profileName
+}
+
+const profileName = "cpu.pprof.gz"
+
+func (a *Agent) outcome(s *session, e *ending) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case e.Error != "":
+		return fmt.Sprintf("run %s: %s", s.run, e.Error)
+	case s.stopped != "":
+		return fmt.Sprintf("run %s: stopped because %s", s.run, s.stopped)
+	}
+	return fmt.Sprintf("run %s: ended", s.run)
+}
+
+// send takes what a session has to tell to the driver: once a second, at once
+// where it matters.
+func (a *Agent) send(ctx context.Context, s *session, p *bus.Publisher) {
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	for last := false; !last; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		case <-s.kick:
+		}
+		last = s.flush(p.Send)
+	}
+	if p.Flush(ctx) != nil {
+		return // freed before it was taken: the watchdog said so
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.session != s:
+	case s.began:
+		a.life.told(a.now())
+	default:
+		a.free() // a run that never began: the driver has nothing to wait for
+	}
+}
+
+// begin gives the engine its start.
+func (a *Agent) begin(run string, at int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.life.start(run, a.now(), at); err != nil {
+		return err
+	}
+	a.session.began = true
+	a.session.start <- a.o.clock.time(at) // its only one: the life refuses a second
+	a.o.Log(fmt.Sprintf("run %s: begins in %s", run, unit.FormatDuration(time.Duration(at-a.now()).Round(time.Millisecond))))
+	return nil
+}
+
+// conclude ends a run in one of three ways.
+func (a *Agent) conclude(verb, run string, body []byte) error {
+	var why stopping
+	if verb == verbStop {
+		if err := readMessage(body, &why); err != nil {
+			return a.refuse(verb, run, err)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.life.hear(run, a.now()); err != nil {
+		return err
+	}
+	switch verb {
+	case verbFinish:
+		a.session.finish()
+	case verbStop:
+		a.halt("the driver said: " + why.Why)
+	case verbRelease:
+		if a.life.phase != Ended && a.life.phase != Draining {
+			return fmt.Errorf("it is %s", a.life.phase)
+		}
+		a.free()
+	}
+	return nil
+}
+
+// halt tells the engine to end.
+func (a *Agent) halt(why string) {
+	if a.stopAt == 0 {
+		a.stopAt = max(a.now(), 1)
+	}
+	a.session.stop(why)
+}
+
+// free makes the agent idle again.
+func (a *Agent) free() {
+	a.session.stop("it was released")
+	close(a.session.freed)
+	a.session = nil
+	a.life.release()
+}
+
+// watch ends what takes longer than it may.
+func (a *Agent) watch(ctx context.Context) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for last := a.now(); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := a.now()
+		if err := a.look(now, now-last-int64(watchEvery)); err != nil {
+			return err
+		}
+		last = now
+	}
+}
+
+// look is asked ten times a second; late is by how much it was later.
+func (a *Agent) look(now, late int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.life.asleep(max(late, 0))
+	if a.stopAt > 0 && a.session != nil && a.life.phase != Draining && a.life.phase != Ended && now-a.stopAt > int64(obeyWithin) {
+		return fmt.Errorf("run %s: the load engine did not end within %s of being told to", a.life.run, obeyWithin)
+	}
+	why := a.life.overdue(now)
+	if why == "" {
+		return nil
+	}
+	switch a.life.phase {
+	case Draining:
+		a.o.Log(fmt.Sprintf("run %s: given up, %s", a.life.run, why))
+		a.free()
+	case Ended:
+		a.free() // nobody said that it came: it is kept where it was sent
+	default:
+		a.halt(why)
+	}
+	return nil
+}
+
+// leave ends whatever goes on: the agent is told to go. What its run came to is
+// told first, within a time.
+func (a *Agent) leave(why string, within time.Duration) error {
+	a.mu.Lock()
+	if a.session != nil {
+		a.halt(why)
+	}
+	a.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		a.ended.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(within):
+	}
+	a.mu.Lock()
+	if a.session != nil {
+		a.free()
+	}
+	a.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(obeyWithin):
+		return errors.New("the load engine did not end")
+	}
+}
+
+// pong is the answer to a ping.
+func (a *Agent) pong() []byte {
+	return text(reply{NowNs: a.now(), WallNs: time.Now().UnixNano()})
+}

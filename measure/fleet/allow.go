@@ -1,0 +1,268 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/load"
+)
+
+// Rule is one entry of an allow-list: a network, an address, a name or a unix
+// socket, with or without a port.
+type Rule struct {
+	text   string
+	prefix netip.Prefix // of a network or an address
+	host   string       // of a name, in lower case
+	port   uint16       // 0: any
+	unix   string
+}
+
+// String is the rule as it was written.
+func (r Rule) String() string { return r.text }
+
+// AllowList is what an agent may be told to load.
+type AllowList []Rule
+
+// Loopback is the list of an agent that was started without one. A unix socket
+// is not in it: behind one may be what obeys whoever can write to it.
+func Loopback() AllowList {
+	list, err := ParseAllow([]string{"127.0.0.0/8", "::1"})
+	if err != nil {
+		panic(err) // a slip in this line
+	}
+	return list
+}
+
+// ParseAllow reads rules: 10.0.0.0/8, 10.0.0.7, 10.0.0.7:8080, [fd00::7]:8080,
+// web.example, web.example:8080, unix:/run/web.sock. A network may have a port
+// behind it as well: 10.0.0.0/8:8080, [fd00::/8]:8080.
+func ParseAllow(texts []string) (AllowList, error) {
+	list := make(AllowList, 0, len(texts))
+	for _, text := range texts {
+		r, err := parseRule(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w; as in 10.0.0.0/8, 10.0.0.7:8080, web.example:80 or unix:/run/web.sock", text, err)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// ruleMax bounds a rule: a name has 253 characters at most (RFC 1035), a unix
+// path 108.
+const ruleMax = 300
+
+func parseRule(text string) (Rule, error) {
+	r := Rule{text: text}
+	if text == "" || len(text) > ruleMax {
+		return r, errors.New("no rule")
+	}
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		if path == "" || path[0] != '/' && path[0] != '@' {
+			return r, errors.New("the path of a unix socket begins with / (or @, an abstract one)")
+		}
+		r.unix = path
+		return r, nil
+	}
+	if p, ok := network(text); ok {
+		r.prefix = p
+		return r, nil
+	}
+	host, port := text, ""
+	if i := strings.LastIndexByte(text, ':'); i >= 0 {
+		host, port = text[:i], text[i+1:]
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return r, fmt.Errorf("%q is no port", port)
+		}
+		r.port = uint16(n)
+	}
+	if inside, ok := strings.CutPrefix(host, "["); ok {
+		host = strings.TrimSuffix(inside, "]")
+		if host == inside {
+			return r, errors.New("a bracket is not closed")
+		}
+	}
+	if p, ok := network(host); ok {
+		r.prefix = p
+		return r, nil
+	}
+	if !isName(host) {
+		return r, errors.New("neither a network, nor an address, nor a name")
+	}
+	r.host = strings.ToLower(host)
+	return r, nil
+}
+
+// network reads a network, or an address as the network of it alone.
+func network(text string) (netip.Prefix, bool) {
+	if p, err := netip.ParsePrefix(text); err == nil {
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+		return p.Masked(), true
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	a = a.Unmap().WithZone("")
+	return netip.PrefixFrom(a, a.BitLen()), true
+}
+
+// isName tells a host name. One that looks like an address is none: a slip in
+// an address must not become a name that somebody may own.
+func isName(text string) bool {
+	if text == "" || len(text) > 253 {
+		return false
+	}
+	for i := range len(text) {
+		c := text[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return false
+		}
+	}
+	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
+	if slices.Contains(labels, "") {
+		return false
+	}
+	_, err := strconv.ParseUint(labels[len(labels)-1], 0, 64) // RFC 3696, 2: a top domain is not all digits
+	return err != nil
+}
+
+// Lookup resolves a name.
+type Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+
+// lookup asks this host's resolver, within a few seconds.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// Permits answers nil where a resolved address may be loaded. The names of the
+// list are resolved when they are asked for.
+func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, find Lookup) error {
+	addr := plain(to.Addr())
+	for _, r := range l {
+		if r.port != 0 && r.port != to.Port() || r.unix != "" {
+			continue
+		}
+		if r.host == "" {
+			if r.prefix.Contains(addr) {
+				return nil
+			}
+			continue
+		}
+		// A name that is not found permits nothing; the refusal below has the list.
+		ips, _ := find(ctx, r.host)
+		if slices.ContainsFunc(ips, func(ip netip.Addr) bool { return plain(ip) == addr }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not on its allow-list (%s); start the agent with --allow %s", to, l, to)
+}
+
+// addressesOf a target: those that its name has.
+func addressesOf(ctx context.Context, to spec.Address, find Lookup) ([]netip.AddrPort, error) {
+	if ip, err := netip.ParseAddr(to.Host); err == nil {
+		return []netip.AddrPort{netip.AddrPortFrom(ip, to.Port)}, nil
+	}
+	ips, err := find(ctx, to.Host)
+	if err != nil {
+		return nil, fmt.Errorf("it cannot look %s up: %w", to.Host, err)
+	}
+	list := make([]netip.AddrPort, 0, len(ips))
+	for _, ip := range ips {
+		list = append(list, netip.AddrPortFrom(ip, to.Port))
+	}
+	return list, nil
+}
+
+// ownAddresses are this host's; none where they cannot be read.
+func ownAddresses() []netip.Addr {
+	list := []netip.Addr{plain(netip.IPv4Unspecified()), plain(netip.IPv6Unspecified())}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return list
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			list = append(list, plain(p.Addr()))
+		}
+	}
+	return list
+}
+
+// plain is an address as it is reached: an IPv4 one in IPv6 clothes is IPv4,
+// and the unspecified one is this host.
+func plain(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	switch a {
+	case netip.IPv4Unspecified():
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case netip.IPv6Unspecified():
+		return netip.IPv6Loopback()
+	}
+	return a
+}
+
+// PermitsUnix is the same of a unix socket.
+func (l AllowList) PermitsUnix(path string) error {
+	if slices.ContainsFunc(l, func(r Rule) bool { return r.unix == path && path != "" }) {
+		return nil
+	}
+	return fmt.Errorf("unix:%s is not on its allow-list (%s); start the agent with --allow unix:%s", path, l, path)
+}
+
+// String lists the rules.
+func (l AllowList) String() string {
+	return strings.Join(l.Texts(), ", ")
+}
+
+// Texts are the rules as they were written.
+func (l AllowList) Texts() []string {
+	texts := make([]string, 0, len(l))
+	for _, r := range l {
+		texts = append(texts, r.text)
+	}
+	return texts
+}
+
+// Caps bound what an agent lets itself be asked for.
+type Caps struct {
+	// MaxRate of its own share, requests per second; 0 none.
+	MaxRate float64
+	// MaxTime of a run, from the opening of its connections on.
+	MaxTime time.Duration
+	// MaxConnections of its own share; 0 none.
+	MaxConnections int
+}
+
+// Check refuses a share that is more than the caps, before anything is done.
+// What cannot be known before (the rate of a closed loop, the time that a
+// number of requests takes) is watched while it goes on.
+func (c Caps) Check(s *spec.Spec, share load.Share) error {
+	if n := share.Part(uint64(s.Connections)); c.MaxConnections > 0 && n > uint64(c.MaxConnections) {
+		return fmt.Errorf("%d connections are its share, its cap is %d (--max-connections)", n, c.MaxConnections)
+	}
+	// A sum would overflow where the parts do not.
+	for _, d := range []time.Duration{s.ConnectRamp, s.Warmup, s.Duration, s.ConnectRamp + s.Warmup + s.Duration} {
+		if d < 0 || d > c.MaxTime {
+			return fmt.Errorf("the run takes %v, its cap is %v (--max-time)", d, c.MaxTime)
+		}
+	}
+	rate := max(s.Rate.From.PerSecond(), s.Rate.To.PerSecond()) * share.Fraction()
+	if c.MaxRate > 0 && s.Open() && !(rate <= c.MaxRate) {
+		return fmt.Errorf("%.0f requests/s are its share, its cap is %.0f (--max-rate)", rate, c.MaxRate)
+	}
+	return nil
+}

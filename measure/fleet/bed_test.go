@@ -1,0 +1,295 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/ring"
+	"ceiling/measure/fleet/bus"
+	"ceiling/measure/load"
+	"ceiling/measure/run"
+	"ceiling/record"
+)
+
+// bed is a test bed on the loopback: a controller, and what joins it.
+type bed struct {
+	t           *testing.T
+	state, host string
+	*bus.Server
+}
+
+func newBed(t *testing.T) *bed { return newBedAt(t, "127.0.0.1") }
+
+func newBedAt(t *testing.T, host string) *bed {
+	t.Helper()
+	return newBedOn(t, host, t.TempDir())
+}
+
+func newBedOn(t *testing.T, host, state string) *bed {
+	t.Helper()
+	b := &bed{t: t, state: state, host: host}
+	b.serve()
+	t.Cleanup(func() { b.Server.Close() })
+	return b
+}
+
+func (b *bed) serve() {
+	b.t.Helper()
+	var err error
+	b.Server, err = bus.Serve(bus.ServerOptions{State: b.state, Listen: b.host, Advertise: b.host})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// log is lines that somebody wrote.
+type log struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *log) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+func (l *log) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.lines, func(line string) bool { return strings.Contains(line, text) })
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, "\n")
+}
+
+// joined is an agent of a bed.
+type joined struct {
+	log
+	conn  *bus.Conn
+	leave context.CancelFunc // as with SIGTERM
+	ended chan error
+}
+
+// agent joins one, with the pretended engine unless another is given.
+func (b *bed) agent(name string, change func(*AgentOptions)) *joined {
+	b.t.Helper()
+	conn, err := bus.Join(b.t.Context(), b.URL(), b.Token().String(), name, bus.Watch{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	j := &joined{conn: conn, leave: cancel, ended: make(chan error, 1)}
+	o := AgentOptions{
+		Version: "test", Loads: true, Observes: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute},
+		Log: j.add, engine: pretend,
+	}
+	if change != nil {
+		change(&o)
+	}
+	here := make(chan struct{})
+	o.here = func() { close(here) }
+	go func() { j.ended <- Serve(ctx, conn, o) }()
+	select {
+	case <-here:
+	case err := <-j.ended:
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		cancel()
+		if err := <-j.ended; err != nil && !errors.Is(err, bus.ErrGone) {
+			b.t.Logf("agent %s: %v", name, err)
+		}
+		conn.Close()
+		if b.t.Failed() {
+			b.t.Logf("agent %s said:\n%s", name, j)
+		}
+	})
+	return j
+}
+
+func (b *bed) agents(n int, change func(*AgentOptions)) []*joined {
+	b.t.Helper()
+	var all []*joined
+	for i := range n {
+		all = append(all, b.agent(fmt.Sprintf("a%d", i+1), change))
+	}
+	return all
+}
+
+// work is a driver.
+func (b *bed) work(o WorkOptions) (*Work, *log) {
+	b.t.Helper()
+	conn, err := bus.Drive(b.t.Context(), b.state, bus.Watch{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	l := &log{}
+	o.Log, o.Version = l.add, "test"
+	w := NewWork(conn, o)
+	b.t.Cleanup(func() {
+		if err := w.Close(); err != nil && !b.t.Failed() {
+			b.t.Logf("close: %v", err)
+		}
+		conn.Close()
+		if b.t.Failed() {
+			b.t.Logf("the driver said:\n%s", l)
+		}
+	})
+	return w, l
+}
+
+// notes is a sink that keeps what it is told.
+type notes struct {
+	mu                 sync.Mutex
+	established, asked int
+	window             []bool
+	rows               []record.LoadRow
+	agentRows          map[string]int
+	observed           []record.ObservedRow
+	missing            []record.NotMeasured
+	each               func(record.LoadRow)
+}
+
+func (n *notes) Connected(established, asked int, _ time.Time) {
+	n.established, n.asked = established, asked
+}
+func (n *notes) Window(open bool, _ time.Time) { n.window = append(n.window, open) }
+func (n *notes) Interval(t *load.Tally, late bool) {
+	n.rows = append(n.rows, run.LoadRow("", t, late))
+	if n.each != nil {
+		n.each(n.rows[len(n.rows)-1])
+	}
+}
+func (n *notes) Observed(r record.ObservedRow) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.observed = append(n.observed, r)
+}
+func (n *notes) NotMeasured(m record.NotMeasured) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.missing = append(n.missing, m)
+}
+func (n *notes) AgentInterval(agent string, _ *load.Tally, _ bool) {
+	if n.agentRows == nil {
+		n.agentRows = map[string]int{}
+	}
+	n.agentRows[agent]++
+}
+
+// one does a run.
+func one(ctx context.Context, w *Work, s spec.Spec, sink *notes) (*run.Worked, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	j, err := w.Prepare(ctx, &s)
+	if err != nil {
+		return nil, err
+	}
+	worked, err := j.Do(ctx, sink)
+	return worked, errors.Join(err, j.Close())
+}
+
+// request is a run for tests.
+func request(url string, change func(*spec.Spec)) spec.Spec {
+	s := spec.Spec{
+		Targets:     []spec.Target{{Method: "GET", URL: url, Weight: 1}},
+		Connections: 16, Pipelining: 1, Seed: 1, Duration: time.Second, Timeout: time.Second,
+		Engine: spec.EngineAuto, Pprof: "off",
+	}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+const nobody = "http://127.0.0.1:9/" // the pretended engine sends nothing
+
+// pretend is an engine that sends nothing and counts a request for each of its
+// connections and milliseconds.
+func pretend(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareDone, error) {
+	done := &run.ShareDone{Target: "127.0.0.1:9"}
+	if o.Permit != nil {
+		if err := o.Permit(netip.MustParseAddrPort("127.0.0.1:9"), ""); err != nil {
+			return nil, fmt.Errorf("%w: %w", run.ErrRefused, err)
+		}
+	}
+	asked := 0
+	if o.Load {
+		asked = int(o.Share.Part(uint64(s.Connections)))
+		done.Connections, done.Threads, done.Result = asked, 1, load.NewResult(len(s.Targets))
+	}
+	o.Ready(asked, asked)
+	var start time.Time
+	select {
+	case start = <-o.Start:
+	case <-ctx.Done():
+		return done, nil
+	}
+	if !o.Load {
+		row := &record.ListenerRow{}
+		row.Kind, row.Host, row.TNs = record.KindListener, o.Host, 1
+		sink.Observed(row)
+		select {
+		case <-o.Over:
+		case <-ctx.Done():
+		case <-time.After(time.Until(start.Add(s.Warmup + s.Duration + 10*time.Second))):
+		}
+		return done, nil
+	}
+	r := done.Result
+	r.Established, r.Opened, r.Engine = asked, asked, "pretended"
+	r.Started = start.Add(s.Warmup)
+	step := int64(100 * time.Millisecond)
+	for at := step; at <= int64(s.Duration); at += step {
+		select {
+		case <-ctx.Done():
+			r.Interrupted = true
+			return done, nil
+		case <-time.After(time.Until(r.Started.Add(time.Duration(at)))):
+		}
+		t := load.NewTally(len(s.Targets))
+		t.StartNs, t.EndNs, t.Connected = at-step, at, asked
+		t.Sent, t.Completed = uint64(100*asked), uint64(100*asked)
+		for range asked {
+			t.Response.RecordN(at/step*1000, 100)
+		}
+		r.Total.Sent += t.Sent
+		r.Total.Completed += t.Completed
+		r.Total.Response.Merge(&t.Response)
+		r.WindowNs = at
+		sink.Interval(t, false)
+	}
+	return done, nil
+}
+
+// loadOnly is the engine of loads, without what observes.
+func loadOnly(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareDone, error) {
+	to, path, host, err := spec.ParseTarget(s.Targets[0].URL)
+	if err != nil {
+		return nil, err
+	}
+	at := netip.MustParseAddrPort(to.String())
+	r, err := load.Run(ctx, load.Config{
+		Address: ring.TCPAddr(at), Connections: s.Connections, Threads: 1, Pipelining: s.Pipelining,
+		Mix:  []load.Request{{Bytes: []byte("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"), Weight: 1}},
+		Rate: s.Rate, Seed: s.Seed, Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests, Timeout: s.Timeout,
+		Engine: s.Engine, Share: o.Share, Ready: o.Ready, Start: o.Start,
+	}, sink)
+	if err != nil {
+		return nil, err
+	}
+	return &run.ShareDone{Result: r, Threads: 1, Connections: int(o.Share.Part(uint64(s.Connections))), Target: at.String()}, nil
+}

@@ -1,0 +1,210 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
+	"ceiling/measure/load"
+	"ceiling/measure/run"
+)
+
+// candidate is an agent that is here, and what it says to a run.
+type candidate struct {
+	present
+	refuses string // "" it would
+}
+
+// chosen are the agents of a run.
+type chosen struct {
+	loads, observes []candidate
+}
+
+// choose asks the agents that are here and takes those that the run needs, in
+// the order of their names. What is missing is told with what every other one
+// said.
+func (w *Work) choose(ctx context.Context, s *spec.Spec) (*chosen, error) {
+	here, err := w.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(here) == 0 {
+		return nil, fmt.Errorf("%w: no agent is here; start some with the line that ceiling controller prints", run.ErrRefused)
+	}
+	all := make([]candidate, 0, len(here))
+	for _, p := range here {
+		if err := w.command(&p); err != nil {
+			return nil, err
+		}
+		all = append(all, candidate{present: p})
+	}
+	c := &chosen{}
+	if c.observes, err = w.observers(ctx, all, s); err != nil {
+		return nil, err
+	}
+	c.loads, err = w.loaders(ctx, all, s)
+	return c, err
+}
+
+// observers are the agents of the names that were given.
+func (w *Work) observers(ctx context.Context, all []candidate, s *spec.Spec) ([]candidate, error) {
+	var list []candidate
+	for _, name := range w.o.Observe {
+		i := slices.IndexFunc(all, func(c candidate) bool { return c.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: --observe %s: no agent of that name is here, but %s", run.ErrRefused, name, strings.Join(namesOf(all), ", "))
+		}
+		list = append(list, all[i])
+	}
+	w.ask(ctx, list, order{Protocol: Protocol, Observe: true}, s)
+	for _, c := range list {
+		if c.refuses != "" {
+			return nil, fmt.Errorf("%w: --observe %s: %s", run.ErrRefused, c.name, c.refuses)
+		}
+	}
+	return list, nil
+}
+
+func namesOf(all []candidate) []string {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// loaders are as many as were asked for, of those that only load in this run.
+func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]candidate, error) {
+	n := w.o.Agents
+	if n < 1 {
+		return nil, fmt.Errorf("%w: --agents: give the number of agents that shall load, 1 or more", run.ErrRefused)
+	}
+	if s.Connections < n {
+		return nil, fmt.Errorf("%w: %d connections are too few for %d agents; each needs its own: -c %d", run.ErrRefused, s.Connections, n, n)
+	}
+	var list, others []candidate
+	for _, c := range all {
+		if !slices.Contains(w.o.Observe, c.name) {
+			list = append(list, c)
+		}
+	}
+	equal, err := load.Split(weights(list[:0], n))
+	if err != nil {
+		return nil, fmt.Errorf("%w: --agents: %w", run.ErrRefused, err)
+	}
+	w.ask(ctx, list, order{Protocol: Protocol, Load: true, Share: equal[0]}, s)
+	var fit []candidate
+	for _, c := range list {
+		if c.refuses == "" {
+			fit = append(fit, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	if len(fit) >= n {
+		return fit[:n], nil
+	}
+	for i := range fit {
+		fit[i].refuses = "would load"
+	}
+	for _, c := range all {
+		if slices.Contains(w.o.Observe, c.name) {
+			c.refuses = "is to observe (--observe)"
+			others = append(others, c)
+		}
+	}
+	return nil, fmt.Errorf("%w: %d agents are wanted to load, %d of the %d here would (%s)", run.ErrRefused, n, len(fit), len(all), together(append(fit, others...)))
+}
+
+// together lists what each says, those that say the same in one.
+func together(list []candidate) string {
+	var said []string
+	by := map[string][]string{}
+	for _, c := range list {
+		if by[c.refuses] == nil {
+			said = append(said, c.refuses)
+		}
+		by[c.refuses] = append(by[c.refuses], c.name)
+	}
+	for i, what := range said {
+		said[i] = strings.Join(by[what], ", ") + ": " + what
+	}
+	return strings.Join(said, "; ")
+}
+
+// ask offers an order to all of a list at the same time.
+func (w *Work) ask(ctx context.Context, list []candidate, o order, s *spec.Spec) {
+	o.Spec = s
+	each(list, func(c *candidate) {
+		if why := unfit(&c.about, &o); why != "" {
+			c.refuses = why
+			return
+		}
+		if _, err := w.say(ctx, &c.present, verbOffer, "", o); err != nil {
+			c.refuses = strings.TrimPrefix(err.Error(), c.name+": ")
+		}
+	})
+}
+
+// unfit is what makes the question needless.
+func unfit(a *About, o *order) string {
+	switch {
+	case a.Protocol != Protocol:
+		return fmt.Sprintf("it speaks version %d of the protocol (ceiling %s), this ceiling %d: install the same on both", a.Protocol, a.Version, Protocol)
+	case a.Phase != Idle:
+		return fmt.Sprintf("busy with run %s since %s", a.Run, unit.FormatDuration(time.Duration(a.BusyNs).Round(time.Second)))
+	case o.Load && !a.Loads:
+		return "it only observes"
+	case o.Observe && !a.Observes:
+		return "it only loads"
+	}
+	return ""
+}
+
+// weightMost is how many times the share of the weakest agent the strongest
+// gets.
+const weightMost = 16
+
+// weights of the shares: as the calibrations that the agents keep, in whole
+// multiples of the weakest, or equal where one keeps none.
+func weights(list []candidate, n int) []int {
+	list = list[:min(n, len(list))]
+	least := 0.0
+	for _, c := range list {
+		if c.about.CapacityPerS > 0 && (least == 0 || c.about.CapacityPerS < least) {
+			least = c.about.CapacityPerS
+		}
+	}
+	result := make([]int, 0, n)
+	for i := range n {
+		w := 1
+		if i < len(list) && known(list) {
+			w = min(int(list[i].about.CapacityPerS/least+0.5), weightMost)
+		}
+		result = append(result, w)
+	}
+	return result
+}
+
+// known tells that every agent of a list keeps a calibration.
+func known(list []candidate) bool {
+	return !slices.ContainsFunc(list, func(c candidate) bool { return !(c.about.CapacityPerS > 0) })
+}
+
+// each does something with all of a list at the same time.
+func each[T any](list []T, do func(*T)) {
+	done := make(chan struct{}, len(list))
+	for i := range list {
+		go func() {
+			do(&list[i])
+			done <- struct{}{}
+		}()
+	}
+	for range list {
+		<-done
+	}
+}

@@ -1,0 +1,316 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/measure/load"
+	"ceiling/measure/run"
+	"ceiling/record"
+)
+
+const (
+	// endWithin is how long, after the load's own time or after a stop, the last
+	// facts of an agent may take.
+	endWithin = 30 * time.Second
+	// mergeEvery is the interval of the rows, as load has it.
+	mergeEvery = 100 * time.Millisecond
+)
+
+// Environment implements run.Job: that of the driver, which loads nothing.
+func (j *job) Environment() record.Environment { return record.ReadEnvironment(j.w.o.Version) }
+
+// Do implements run.Job.
+func (j *job) Do(ctx context.Context, sink run.Sink) (*run.Worked, error) {
+	j.sink = sink
+	for _, do := range j.early {
+		do(sink)
+	}
+	j.early = nil
+	loaders := 0
+	for _, m := range j.members {
+		if m.load {
+			loaders++
+		}
+	}
+	j.merger = load.NewMerger(loaders, len(j.spec.Targets), mergeEvery, sink)
+	if err := j.unready(0); err != nil { // what was heard since Prepare
+		return nil, err
+	}
+	if j.nobody() {
+		j.unstarted()
+		return j.worked()
+	}
+	if err := j.start(ctx); err != nil {
+		j.stop(err.Error())
+		_ = j.pump(context.Background(), sayWithin, func() bool { return j.every((*member).over) })
+		j.drop()
+		return nil, err
+	}
+	opened := j.during(ctx)
+	j.afterwards(opened)
+	return j.worked()
+}
+
+// unstarted is a run whose target nobody could connect to.
+func (j *job) unstarted() {
+	asked := 0
+	for _, m := range j.members {
+		asked += m.ready.Asked
+		if m.end != nil {
+			_ = j.ended(m) // of numbers that were checked as they came
+		}
+	}
+	j.sink.Connected(0, asked, time.Time{})
+	for _, m := range j.members {
+		if m.observe {
+			m.saidIt = true
+			j.tell(m, "nobody could connect")
+		}
+	}
+	j.afterwards(false)
+}
+
+// start says to everyone when to begin, each by its own clock.
+func (j *job) start(ctx context.Context) error {
+	w := j.w
+	lead := w.o.lead
+	for _, m := range j.members {
+		m.mu.Lock()
+		lead = max(lead, w.o.lead+10*time.Duration(m.clock.RTTMinNs()))
+		m.mu.Unlock()
+	}
+	j.startAt = w.now() + int64(lead)
+	j.windowAt = j.startAt + int64(j.spec.Warmup)
+	if err := j.all(func(m *member) error {
+		m.mu.Lock()
+		at := m.clock.There(j.startAt)
+		m.mu.Unlock()
+		_, m.failed = w.say(ctx, &m.present, verbStart, j.id, begin{AtNs: at})
+		return m.failed
+	}); err != nil {
+		for _, m := range j.members {
+			if m.failed != nil {
+				j.lose(m, m.failed.Error())
+			}
+		}
+		return fmt.Errorf("not everyone could be started: %w", err)
+	}
+	established, asked := 0, 0
+	for _, m := range j.members {
+		established += m.ready.Established
+		asked += m.ready.Asked
+	}
+	j.sink.Connected(established, asked, w.base.Add(time.Duration(j.windowAt)))
+	return nil
+}
+
+// during runs the job until the load of everyone is over. It tells whether the
+// window was opened.
+func (j *job) during(ctx context.Context) (opened bool) {
+	open := time.NewTimer(time.Until(j.w.base.Add(time.Duration(j.windowAt))))
+	defer open.Stop()
+	loaded := func() bool { return j.every(func(m *member) bool { return !m.load || m.over() }) }
+	for !loaded() && ctx.Err() == nil {
+		// The pump returns when the window opens, too.
+		window := func() bool { return loaded() || !opened && j.w.now() >= j.windowAt }
+		_ = j.pump(ctx, j.limit(), window)
+		if !opened && j.w.now() >= j.windowAt {
+			opened = true
+			j.sink.Window(true, j.w.base.Add(time.Duration(j.windowAt)))
+		}
+		if j.overdue() {
+			break
+		}
+	}
+	if ctx.Err() != nil && j.stopped == "" {
+		j.interrupted = true
+		j.stop("the run was ended before its time")
+	}
+	j.endedAt = j.w.now()
+	return opened
+}
+
+// limit bounds a wait of the pump; what is over then is for overdue to say.
+func (j *job) limit() time.Duration {
+	if j.spec.Duration == 0 {
+		return time.Minute
+	}
+	return max(time.Until(j.w.base.Add(time.Duration(j.lastAt())))+time.Millisecond, 100*time.Millisecond)
+}
+
+// lastAt is when the load of everyone has to be over and told.
+func (j *job) lastAt() int64 {
+	s := j.spec
+	return j.windowAt + int64(s.Duration+max(time.Second, s.Timeout, s.Duration/10)+runSlack+endWithin)
+}
+
+// overdue: an agent that is there, and tells no end, has its own bounds; this is
+// the driver's.
+func (j *job) overdue() bool {
+	if j.spec.Duration == 0 || j.w.now() < j.lastAt() {
+		return false
+	}
+	for _, m := range j.members {
+		if m.load {
+			j.lose(m, "it did not end in time")
+		}
+	}
+	return true
+}
+
+// afterwards waits for what is still to be told, and looks at the clocks again.
+func (j *job) afterwards(opened bool) {
+	ctx := context.Background() // also of a run that was interrupted
+	if opened {
+		j.sink.Window(false, time.Now())
+	}
+	for _, m := range j.members {
+		if m.observe && !m.over() && !m.saidIt {
+			_, _ = j.w.say(ctx, &m.present, verbFinish, j.id, struct{}{}) // else it ends by its own time
+		}
+	}
+	_ = j.pump(ctx, endWithin, func() bool { return j.every((*member).over) })
+	for _, m := range j.members {
+		j.lose(m, fmt.Sprintf("it told no end within %s", endWithin))
+	}
+	j.drop()
+	_ = j.all(func(m *member) error {
+		if m.lost != "" {
+			return nil
+		}
+		for range pingsMany {
+			p, err := j.w.ping(ctx, &m.present)
+			if err != nil {
+				return nil // the pings of the run have to do
+			}
+			m.addPing(p)
+		}
+		return nil
+	})
+}
+
+// drop ends the heartbeats, and lets the agents go.
+func (j *job) drop() {
+	if j.beats != nil {
+		j.beats()
+	}
+	_ = j.all(func(m *member) error {
+		if m.end != nil {
+			// One that is not told frees itself, a little later.
+			_, _ = j.w.say(context.Background(), &m.present, verbRelease, j.id, struct{}{})
+		}
+		return nil
+	})
+}
+
+// worked draws together what came of the run.
+func (j *job) worked() (*run.Worked, error) {
+	result := j.merger.Result()
+	if result == nil {
+		return nil, errors.New("no agent told anything of the run")
+	}
+	result.Interrupted = j.interrupted
+	w := &run.Worked{Result: result, Fleet: &record.Fleet{Bed: j.w.conn.Bed(), AllowLoss: j.w.o.AllowLoss}}
+	for _, m := range j.members {
+		j.add(w, m)
+	}
+	j.oneTarget(w)
+	return w, nil
+}
+
+// add adds an agent's part.
+func (j *job) add(w *run.Worked, m *member) {
+	var own *load.Result
+	if m.number >= 0 {
+		own = j.merger.Agent(m.number)
+	}
+	a := m.account(j, own)
+	w.Agents = append(w.Agents, a)
+	f := w.Fleet
+	if m.load {
+		f.StartSkewNs = max(f.StartSkewNs, a.StartSkewNs)
+		f.ClockErrorNs = max(f.ClockErrorNs, a.Clock.ErrorNs)
+		w.Connections += a.Load.Connections
+		w.Threads += a.Load.Threads
+		if m.lost != "" {
+			if f.LostShare == 0 || m.lostAt < f.LostFromNs {
+				f.LostFromNs = m.lostAt
+			}
+			f.LostShare += m.share.Fraction()
+		}
+	}
+	if m.done == nil {
+		return
+	}
+	w.Identities = append(w.Identities, m.done.Identities...)
+	w.Profiles = append(w.Profiles, m.done.Profiles...)
+	if w.Stacks == nil && m.done.Stacks != nil { // a server is on one host
+		w.Stacks, w.Folded, w.FoldedOff = m.done.Stacks, m.done.Folded, m.done.FoldedOff
+	}
+	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
+		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the fleet's is that of its weakest
+	}
+	if m.done.LeftOver != "" {
+		j.w.o.Log(fmt.Sprintf("agent %s: not restored: %s", m.name, m.done.LeftOver))
+	}
+	if m.end.Profile != "" {
+		raw, err := j.w.conn.GetProfile(context.Background(), m.name, j.id, m.end.Profile)
+		if err != nil {
+			j.sink.NotMeasured(record.NotMeasured{What: "CPU profile", Why: err.Error(), Host: m.name})
+		}
+		w.CPUProfile = raw
+	}
+}
+
+// oneTarget tells the address that was loaded, and says where the agents
+// resolved a name differently.
+func (j *job) oneTarget(w *run.Worked) {
+	var texts []string
+	for _, m := range j.members {
+		if !m.load || m.done == nil {
+			continue
+		}
+		if w.Target == "" {
+			w.Target = m.done.Target
+		}
+		texts = append(texts, m.name+": "+m.done.Target)
+	}
+	if slices.ContainsFunc(j.members, func(m *member) bool { return m.load && m.done != nil && m.done.Target != w.Target }) {
+		j.sink.NotMeasured(record.NotMeasured{What: "one target", Why: "the agents resolved its name to several addresses (" + strings.Join(texts, ", ") + "); name one address", Part: true})
+	}
+}
+
+// Close implements run.Job.
+func (j *job) Close() error {
+	if j.beats != nil {
+		j.beats()
+	}
+	j.beaten.Wait()
+	if j.leave != nil {
+		j.leave()
+		j.left.Wait()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
+	defer cancel()
+	err := j.w.conn.Forget(ctx, j.id)
+	for _, m := range j.members {
+		if m.end != nil && m.end.Profile != "" {
+			err = errors.Join(err, j.w.conn.CloseProfiles(ctx, m.name))
+		}
+	}
+	return err
+}
+
+// abandon ends a run that did not come to its start.
+func (j *job) abandon(why string) {
+	j.stop(why)
+	j.drop()
+	if err := j.Close(); err != nil {
+		j.w.o.Log(err.Error())
+	}
+}

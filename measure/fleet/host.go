@@ -1,0 +1,114 @@
+package fleet
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// WayTo is the interface over which this host reaches an address (a URL, or
+// host:port), and its speed as /sys/class/net tells it, bits per second; ""
+// and 0 where that is not known. Nothing is sent.
+func WayTo(address string) (nic string, bitsPerSecond float64) {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		address = u.Host
+	}
+	c, err := net.Dial("udp", address) // connect(2) of a datagram socket chooses a route and sends nothing
+	if err != nil {
+		return "", 0
+	}
+	defer c.Close()
+	own, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err != nil {
+		return "", 0
+	}
+	all, err := net.Interfaces()
+	if err != nil {
+		return "", 0
+	}
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == own.Addr().Unmap().WithZone("") {
+				return i.Name, speedOf("/sys/class/net", i.Name)
+			}
+		}
+	}
+	return "", 0
+}
+
+// speedOf reads an interface's speed: Mbit/s, -1 or an error where it has none
+// (Documentation/ABI/testing/sysfs-class-net).
+func speedOf(dir, name string) float64 {
+	b, err := os.ReadFile(filepath.Join(dir, name, "speed"))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return n * 1e6
+}
+
+const (
+	// capacityBytes is the response that a capacity is told of.
+	capacityBytes = 1000
+)
+
+// Capacity is what a calibration that this person keeps promises of all cores
+// of this host: requests per second, responses of 1 kB, nothing pipelined. The
+// error says why there is none.
+func Capacity(getenv func(string) string, env *record.Environment) (float64, error) {
+	path, err := record.CalibrationFile(getenv)
+	if err != nil {
+		return 0, err
+	}
+	all, err := record.ReadCalibrations(path)
+	if err != nil {
+		return 0, err
+	}
+	c, why := record.FitCalibration(all, env, spec.EngineUring)
+	if c == nil {
+		if c, _ = record.FitCalibration(all, env, spec.EngineEpoll); c == nil {
+			return 0, fmt.Errorf("no calibration: %s", why)
+		}
+	}
+	ns, err := c.CoreNsPerRequest(1, capacityBytes)
+	if err != nil {
+		return 0, err
+	}
+	return cores(env) * 1e9 / ns, nil
+}
+
+// cores that this process may use.
+func cores(env *record.Environment) float64 {
+	n := float64(env.CoresAllowed)
+	if env.CgroupCPUs > 0 {
+		n = min(n, env.CgroupCPUs)
+	}
+	return n
+}
+
+// NameOf makes a host's name one that an agent can have.
+func NameOf(host string) string {
+	host, _, _ = strings.Cut(host, ".")
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, host)
+	return strings.TrimLeft(name[:min(len(name), 64)], "-_")
+}

@@ -1,0 +1,531 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
+	"ceiling/measure/fleet/bus"
+	"ceiling/measure/load"
+	"ceiling/measure/run"
+	"ceiling/record"
+)
+
+// job is one run of a fleet. One goroutine at a time runs it (pump): that of
+// Prepare, then that of Do.
+type job struct {
+	w       *Work
+	id      string
+	spec    *spec.Spec
+	members []*member
+	byName  map[string]*member
+
+	arrive chan bus.Sample
+	broken chan error      // the samples cannot be read
+	taken  <-chan struct{} // closed: the test bed is another's
+	beats  context.CancelFunc
+	beaten sync.WaitGroup
+	leave  context.CancelFunc // ends the samples
+	left   sync.WaitGroup
+
+	sink   run.Sink
+	early  []func(run.Sink) // what came before there was one
+	merger *load.Merger
+
+	startAt, windowAt, endedAt int64 // driver's clock
+	stopped                    string
+	interrupted                bool
+	backAt                     int64 // since when the bus is there again
+	away                       bool
+}
+
+var _ run.Work = (*Work)(nil)
+
+// specInline bounds a spec that goes with the command; a larger one is kept
+// beside it.
+const specInline = 64 << 10
+
+// Prepare chooses the agents of a run, has them connect and waits until all are
+// ready.
+func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
+	if err := refuseSpec(s); err != nil {
+		return nil, err
+	}
+	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byName: map[string]*member{}, arrive: make(chan bus.Sample, 64), broken: make(chan error, 1)}
+	if err := j.hold(ctx); err != nil {
+		return nil, err
+	}
+	picked, err := w.choose(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.enlist(picked); err != nil {
+		return nil, err
+	}
+	if err := j.assemble(ctx); err != nil {
+		j.abandon(err.Error())
+		return nil, err
+	}
+	return j, nil
+}
+
+// refuseSpec refuses what several machines cannot be asked for.
+func refuseSpec(s *spec.Spec) error {
+	if s.PinGenerator != "" {
+		return fmt.Errorf("%w: --pin-generator: the CPUs of one machine are not those of another; start the agents with taskset", run.ErrRefused)
+	}
+	if s.Apart {
+		return fmt.Errorf("%w: --apart: agents load from machines of their own; leave it out, or start an agent and a server that share one with taskset", run.ErrRefused)
+	}
+	if len(s.SourceIPs) > 0 {
+		return fmt.Errorf("%w: --source-ips: the addresses of one machine are not those of another; with several machines each has its own ports already", run.ErrRefused)
+	}
+	return nil
+}
+
+// hold takes the test bed, unless it is held from an earlier run.
+func (j *job) hold(ctx context.Context) error {
+	w := j.w
+	if w.lease != nil {
+		select {
+		case <-w.lease.Lost(): // in an earlier run: another has commanded the agents since
+			if err := w.hangUp(); err != nil {
+				return err
+			}
+		default:
+			j.taken = w.lease.Lost()
+			return nil
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a host without a name"
+	}
+	lease, err := w.conn.Acquire(ctx, fmt.Sprintf("run %s (process %d on %s)", j.id, os.Getpid(), host))
+	if err == nil {
+		w.lease, j.taken = lease, lease.Lost()
+	}
+	var held *bus.Held
+	if errors.As(err, &held) {
+		return fmt.Errorf("%w: %w", run.ErrRefused, err)
+	}
+	return err
+}
+
+// enlist gives everyone a part.
+func (j *job) enlist(c *chosen) error {
+	shares, err := load.Split(weights(c.loads, len(c.loads)))
+	if err != nil {
+		return fmt.Errorf("%w: %w", run.ErrRefused, err)
+	}
+	for i, l := range c.loads {
+		j.members = append(j.members, &member{present: l.present, load: true, share: shares[i], number: i})
+	}
+	for _, o := range c.observes {
+		j.members = append(j.members, &member{present: o.present, observe: true, number: -1})
+	}
+	for _, m := range j.members {
+		j.byName[m.name] = m
+	}
+	return nil
+}
+
+// assemble has all of them ready.
+func (j *job) assemble(ctx context.Context) error {
+	w := j.w
+	if err := j.all(func(m *member) error { return w.pings(ctx, &m.present, &m.clock) }); err != nil {
+		return err
+	}
+	j.listen()
+	if err := j.prepare(ctx); err != nil {
+		return err
+	}
+	j.beat()
+	if who := describeMembers(j.members); who != w.said { // once for the runs of a plan
+		w.said = who
+		w.o.Log(fmt.Sprintf("%s; clocks within %s", who, unit.FormatNs(clocksWithin(j.members, w.now()))))
+	}
+	limit := j.spec.ConnectRamp + 2*j.spec.Timeout + prepareMost
+	if err := j.pump(ctx, limit, func() bool { return j.every(func(m *member) bool { return m.ready != nil || m.over() }) }); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("ended before the start: %w", ctx.Err())
+	}
+	return j.unready(limit)
+}
+
+// listen reads what the agents tell, until the job is closed.
+func (j *job) listen() {
+	ctx, cancel := context.WithCancel(context.Background())
+	j.leave = cancel
+	j.left.Go(func() {
+		err := j.w.conn.Samples(ctx, j.id, func(s bus.Sample) error {
+			select {
+			case j.arrive <- s:
+			case <-ctx.Done():
+			}
+			return nil
+		})
+		if err != nil {
+			j.broken <- err
+		}
+	})
+}
+
+// unready is why not everyone is ready.
+func (j *job) unready(limit time.Duration) error {
+	for _, m := range j.members {
+		switch {
+		case m.end != nil && m.end.Refused:
+			return fmt.Errorf("%w: agent %s: %s", run.ErrRefused, m.name, strings.TrimPrefix(m.end.Error, run.ErrRefused.Error()+": "))
+		case m.end != nil && m.end.Error != "":
+			return fmt.Errorf("agent %s: %s", m.name, m.end.Error)
+		case m.end != nil && m.end.Stopped != "":
+			return fmt.Errorf("agent %s stopped before the start: %s", m.name, m.end.Stopped)
+		case m.lost != "":
+			return fmt.Errorf("agent %s is lost before the start: %s", m.name, m.lost)
+		case m.end != nil && m.ready == nil:
+			return fmt.Errorf("agent %s ended before the start", m.name)
+		case m.ready == nil:
+			return fmt.Errorf("agent %s was not ready within %s", m.name, limit)
+		}
+	}
+	return j.unreached()
+}
+
+// unreached: where some agents reach the target and others do not, it is no run
+// of all of them.
+func (j *job) unreached() error {
+	var not *member
+	any := false
+	for _, m := range j.members {
+		switch {
+		case !m.load:
+		case m.ready.Established == 0:
+			not = m
+		default:
+			any = true
+		}
+	}
+	if not == nil || !any {
+		return nil // where nobody does, the record says what it met
+	}
+	why := ""
+	if not.result != nil {
+		for f, n := range not.result.Setup {
+			why = fmt.Sprintf(" (%s: %s, %d times)", f.Phase, f.Cause, n)
+		}
+	}
+	return fmt.Errorf("agent %s could not connect to the target, which others can%s", not.name, why)
+}
+
+// nobody tells that no agent has a connection.
+func (j *job) nobody() bool {
+	return j.every(func(m *member) bool { return !m.load || m.ready == nil || m.ready.Established == 0 })
+}
+
+// prepare sends everyone its order.
+func (j *job) prepare(ctx context.Context) error {
+	text, err := json.Marshal(j.spec)
+	if err != nil {
+		return err
+	}
+	o := order{Protocol: Protocol, Spec: j.spec}
+	if len(text) > specInline {
+		if err := j.w.conn.PutSpec(ctx, j.id, text); err != nil {
+			return err
+		}
+		o.Spec, o.SpecID = nil, specID(text)
+	}
+	return j.all(func(m *member) error {
+		if m.observe && j.spec.Pprof != "" && j.spec.Pprof != "off" {
+			if err := j.w.conn.OpenProfiles(ctx, m.name, 2*bus.MaxProfile); err != nil {
+				return err
+			}
+		}
+		mine := o
+		mine.Share, mine.Load, mine.Observe = m.share, m.load, m.observe
+		_, err := j.w.say(ctx, &m.present, verbPrepare, j.id, mine)
+		m.heard = j.w.now()
+		if isAnswered(err) {
+			return fmt.Errorf("%w: agent %w", run.ErrRefused, err)
+		}
+		return err
+	})
+}
+
+// specID is how a command names a spec that is kept beside it.
+func specID(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// all does something with everyone at the same time; the first error is
+// everyone's.
+func (j *job) all(do func(*member) error) error {
+	errs := make([]error, len(j.members))
+	index := map[*member]int{}
+	for i, m := range j.members {
+		index[m] = i
+	}
+	each(j.members, func(m **member) { errs[index[*m]] = do(*m) })
+	return errors.Join(errs...)
+}
+
+func (j *job) every(holds func(*member) bool) bool {
+	for _, m := range j.members {
+		if !holds(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// beat tells everyone once a second that the driver is there, and takes the
+// answer for a ping.
+func (j *job) beat() {
+	ctx, cancel := context.WithCancel(context.Background())
+	j.beats = cancel
+	for _, m := range j.members {
+		j.beaten.Go(func() {
+			tick := time.NewTicker(beatEvery)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+				j.beatOnce(ctx, m)
+			}
+		})
+	}
+}
+
+// beatOnce: an agent that does not answer, or is at the run no more, is found by
+// what it tells, or does not.
+func (j *job) beatOnce(ctx context.Context, m *member) {
+	ctx, cancel := context.WithTimeout(ctx, 2*beatEvery) // the next matters more than the answer to this one
+	defer cancel()
+	if _, err := j.w.say(ctx, &m.present, verbAlive, j.id, struct{}{}); err != nil {
+		return
+	}
+	if p, err := j.w.ping(ctx, &m.present); err == nil {
+		m.addPing(p)
+	}
+}
+
+// pump runs the job until something holds, a time has passed (0: none), or the
+// context ends.
+func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) error {
+	var late <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for !until() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-late:
+			return nil
+		case s := <-j.arrive:
+			j.take(&s)
+		case err := <-j.broken:
+			j.loseAll("what the agents tell cannot be read: " + err.Error())
+		case <-j.taken:
+			j.taken = nil
+			j.loseAll(fmt.Sprintf("the test bed was taken by another driver (%v)", j.w.lease.Why()))
+		case <-tick.C:
+			j.silence()
+		}
+	}
+	return nil
+}
+
+// silence finds the agents that nothing is heard of. While the driver itself is
+// cut off nobody is heard; they get their time again once it is back, as long
+// as it was not gone for longer than they work on.
+func (j *job) silence() {
+	now := j.w.now()
+	if !j.w.conn.Connected() {
+		if !j.away {
+			j.away, j.backAt = true, now
+		}
+		if now-j.backAt > int64(j.w.o.lossAfter) {
+			j.loseAll(fmt.Sprintf("the driver was cut off from the controller for %s", j.w.o.lossAfter))
+		}
+		return
+	}
+	if j.away {
+		j.away, j.backAt = false, now
+	}
+	for _, m := range j.members {
+		if since := now - max(m.heard, j.backAt); since > int64(j.w.o.lossAfter) {
+			j.lose(m, fmt.Sprintf("nothing was heard of it for %s", time.Duration(since).Round(100*time.Millisecond)))
+		}
+	}
+}
+
+func (j *job) loseAll(why string) {
+	for _, m := range j.members {
+		j.lose(m, why)
+	}
+}
+
+// lose goes on without an agent, or ends the run.
+func (j *job) lose(m *member, why string) {
+	if m.over() {
+		return
+	}
+	j.without(m, why)
+}
+
+// without notes that an agent was not there to the end.
+func (j *job) without(m *member, why string) {
+	m.lost, m.lostAt = why, m.lastNs()
+	j.w.o.Log(fmt.Sprintf("agent %s is lost: %s", m.name, why))
+	if j.merger != nil && m.number >= 0 && m.result == nil {
+		j.merger.Lost(m.number)
+	}
+	if !m.saidIt {
+		m.saidIt = true
+		j.tell(m, "it was counted as lost")
+	}
+	if !j.w.o.AllowLoss {
+		j.stop(fmt.Sprintf("agent %s is lost: %s", m.name, why))
+	}
+}
+
+// tell has an agent stop, without waiting for it.
+func (j *job) tell(m *member, why string) {
+	j.beaten.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
+		defer cancel()
+		// One that cannot be reached stops by itself, after its grace.
+		_, _ = j.w.say(ctx, &m.present, verbStop, j.id, stopping{Why: why})
+	})
+}
+
+// stop ends the run everywhere.
+func (j *job) stop(why string) {
+	if j.stopped != "" {
+		return
+	}
+	j.stopped = why
+	for _, m := range j.members {
+		if m.end == nil && !m.saidIt {
+			m.saidIt = true
+			j.tell(m, why)
+		}
+	}
+}
+
+// take reads a message of an agent.
+func (j *job) take(s *bus.Sample) {
+	m := j.byName[s.Agent]
+	if m == nil {
+		return // not of this run: a stranger to it, whatever it says
+	}
+	m.heard = j.w.now()
+	if m.over() {
+		return
+	}
+	if err := m.inlet.take(s.Sequence-1, s.Body, func(kind byte, body []byte) error { return j.frame(m, kind, body) }); err != nil {
+		j.lose(m, "what it sends cannot be read: "+err.Error())
+	}
+}
+
+// frame takes one fact.
+func (j *job) frame(m *member, kind byte, body []byte) error {
+	switch kind {
+	case frameReady:
+		m.ready = &readiness{}
+		return readMessage(body, m.ready)
+	case frameTally:
+		return j.tally(m, body)
+	case frameObserved:
+		row, err := observedRow(body)
+		if err == nil {
+			row.Observed().Host = m.name
+			j.tellSink(func(s run.Sink) { s.Observed(row) })
+		}
+		return err
+	case frameMissing:
+		var n record.NotMeasured
+		if err := readMessage(body, &n); err != nil {
+			return err
+		}
+		n.Host = m.name
+		j.tellSink(func(s run.Sink) { s.NotMeasured(n) })
+		return nil
+	case frameResult:
+		m.result = load.NewResult(len(j.spec.Targets))
+		return m.result.UnmarshalBinary(body)
+	case frameEnd:
+		if err := m.readEnd(body); err != nil {
+			return err
+		}
+		return j.ended(m)
+	}
+	return errors.New("no such kind")
+}
+
+func (j *job) tellSink(do func(run.Sink)) {
+	if j.sink == nil {
+		j.early = append(j.early, do)
+		return
+	}
+	do(j.sink)
+}
+
+// tally takes one interval of an agent.
+func (j *job) tally(m *member, body []byte) error {
+	if j.merger == nil || !m.load || len(body) < 1 {
+		return errors.New("a tally of who does not load, or before the start")
+	}
+	t := j.merger.Spare()
+	if err := t.UnmarshalBinary(body[1:]); err != nil {
+		return err
+	}
+	late := body[0]&1 != 0
+	m.rows = append(m.rows, run.LoadRow(m.name, t, late))
+	j.sink.AgentInterval(m.name, t, late)
+	return j.merger.Take(m.number, t)
+}
+
+// ended takes an agent's own account. One that ended before it was told to is
+// lost from then on.
+func (j *job) ended(m *member) error {
+	if j.merger != nil && m.load && m.result != nil {
+		if err := j.merger.End(m.number, m.result); err != nil {
+			return err
+		}
+	}
+	why := ""
+	switch {
+	case m.end.Error != "":
+		why = m.end.Error
+	case m.end.Stopped != "" && !m.saidIt:
+		why = "it stopped: " + m.end.Stopped
+	case m.load && m.result == nil:
+		why = "it told no result"
+	}
+	if why != "" && j.merger != nil {
+		j.without(m, why)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"ceiling/internal/unit"
+	"ceiling/measure/fleet/clock"
+	"ceiling/record"
+)
+
+// Schema names the version of the Fleet document.
+const Schema = "ceiling.fleet/1"
+
+// Fleet is who is here.
+type Fleet struct {
+	Schema string `json:"schema"`
+	Bed    string `json:"bed"`
+	Agents []Here `json:"agents"`
+}
+
+// Here is one agent that answers.
+type Here struct {
+	Name string `json:"name"`
+	About
+	// Clock as record.AgentClock has it, of this moment.
+	Clock record.AgentClock `json:"clock"`
+}
+
+// Look asks everyone who they are, and for their clocks.
+func (w *Work) Look(ctx context.Context) (*Fleet, error) {
+	all, err := w.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Here, len(all))
+	for i, p := range all {
+		list[i] = Here{Name: p.name, About: p.about}
+	}
+	each(list, func(h *Here) {
+		var c clock.Clock
+		if err := w.pings(ctx, &present{name: h.Name}, &c); err != nil {
+			w.o.Log(err.Error()) // went away meanwhile
+			return
+		}
+		now := w.now()
+		offset, e := c.At(now)
+		h.Clock = record.AgentClock{OffsetNs: offset, WallOffsetNs: c.WallOffsetNs(), ErrorNs: e, Pings: c.Pings(), RTTMinNs: c.RTTMinNs()}
+	})
+	return &Fleet{Schema: Schema, Bed: w.conn.Bed(), Agents: list}, nil
+}
+
+// Text writes the table: two lines an agent, what it is and what it may be
+// asked for, at most 100 columns.
+func (f *Fleet) Text(out io.Writer) error {
+	if len(f.Agents) == 0 {
+		_, err := fmt.Fprintf(out, "nobody is here (test bed %s)\n", f.Bed)
+		return err
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "agent\thost\tcores\tmemory\tNIC\tclock within\tcalibrated\tstate")
+	for i := range f.Agents {
+		fmt.Fprintln(t, strings.Join(f.Agents[i].cells(), "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var errs error
+	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
+		_, err := fmt.Fprintln(out, strings.TrimRight(line, " "))
+		errs = errors.Join(errs, err)
+		if i > 0 {
+			_, err = fmt.Fprintln(out, "  "+short(f.Agents[i-1].offers(), 98))
+			errs = errors.Join(errs, err)
+		}
+	}
+	return errs
+}
+
+// cells are what it is.
+func (h *Here) cells() []string {
+	nic, calibrated, within := "-", "-", "no answer"
+	if h.NIC != "" {
+		nic = short(h.NIC, 12)
+	}
+	if h.NICBitsPerSecond > 0 {
+		nic += " " + strings.ReplaceAll(unit.FormatBits(unit.BitsPerSecond(h.NICBitsPerSecond)), " ", "")
+	}
+	if h.CapacityPerS > 0 {
+		calibrated = unit.FormatSI(h.CapacityPerS) + "/s"
+	}
+	if h.Clock.Pings > 0 {
+		within = unit.FormatNs(h.Clock.ErrorNs)
+	}
+	state := "free"
+	if h.Phase != Idle {
+		state = string(h.Phase) + ", since " + unit.FormatDuration(time.Duration(h.BusyNs).Round(time.Second))
+	}
+	return []string{
+		short(h.Name, 16), short(h.Host, 12), fmt.Sprintf("%.3g", h.Cores), unit.FormatBytesIEC(int64(h.MemoryBytes)),
+		nic, within, calibrated, state,
+	}
+}
+
+// offers is what it may be asked for.
+func (h *Here) offers() string {
+	if !h.Loads {
+		return "observes"
+	}
+	text := "loads "
+	if h.Observes {
+		text = "observes, loads "
+	}
+	bounds := []string{unit.FormatDuration(time.Duration(h.MaxTimeNs))}
+	if h.MaxRate > 0 {
+		bounds = append(bounds, unit.FormatSI(h.MaxRate)+"/s")
+	}
+	if h.MaxConnections > 0 {
+		bounds = append(bounds, unit.FormatCount(int64(h.MaxConnections))+" connections")
+	}
+	return text + "for " + strings.Join(bounds, " and ") + " at most: " + strings.Join(h.Allow, ", ")
+}
+
+// short cuts a text that is longer than so many characters.
+func short(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,161 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/internal/faultserver"
+	"ceiling/internal/sys"
+)
+
+// TestNoAllocationPerRequest: what a run allocates does not depend on how many
+// requests it makes. The server is in this process and allocates nothing either.
+func TestNoAllocationPerRequest(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"closed":         func(c *Config) { c.Connections, c.Requests = 64, 120_000 },
+		"pipelined":      func(c *Config) { c.Connections, c.Pipelining, c.Requests = 16, 100, 500_000 },
+		"open":           func(c *Config) { c.Connections, c.Rate, c.Requests = 64, perS(100_000), 100_000 },
+		"mix, pipelined": func(c *Config) { c.Connections, c.Pipelining, c.Requests, c.Mix = 16, 32, 200_000, mixOfTwo() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, engine string) {
+				s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("hello"))))
+				c := config(t, s, engine, 0)
+				c.Threads, c.Warmup = 1, 50*time.Millisecond // what is made once is made there
+				change(&c)
+				// The Go runtime allocates now and then for itself: the best of three.
+				least := uint64(math.MaxUint64)
+				for range 3 {
+					r := runs(t, c)
+					if r.Total.Completed < 100_000 {
+						t.Fatalf("completed %d", r.Total.Completed)
+					}
+					if least = min(least, r.AllocatedBytes); least <= 16<<10 {
+						return
+					}
+				}
+				t.Errorf("%d bytes for over 100,000 requests", least)
+			})
+		})
+	}
+}
+
+func mixOfTwo() []Request {
+	return []Request{{Bytes: []byte(getBytes), Weight: 2}, {Bytes: []byte("GET /other HTTP/1.1\r\nHost: x\r\n\r\n"), Weight: 1}}
+}
+
+// serveAsChild answers until its standard input ends.
+func serveAsChild() {
+	if _, _, err := sys.RaiseOpenFiles(20000); err != nil {
+		panic(err)
+	}
+	s, err := faultserver.Listen("tcp4", "127.0.0.1:0", faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(s.Address())
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		panic(err)
+	}
+	s.Close()
+}
+
+// child starts this binary as a server and gives its address.
+func child(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server: %v", err)
+		}
+	})
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(address)
+}
+
+// memory is what this process holds, in bytes: resident, with what was freed
+// given back, and on the Go heap. The first sees the kernel's mappings too, the
+// second is exact.
+func memory(t *testing.T) (resident, heap int64) {
+	t.Helper()
+	debug.FreeOSMemory() // collects first
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize()), int64(m.HeapAlloc)
+}
+
+// TestManyConnections: 10,000 connections are established and held, and each
+// costs 8 KB of memory at most, by the difference to 1,000.
+func TestManyConnections(t *testing.T) {
+	const many, few = 10_000, 1_000
+	if soft, hard, err := sys.RaiseOpenFiles(many + 500); err != nil || soft < many+500 {
+		t.Fatalf("%d open files are allowed, %d by root, %v; raise the limit: ulimit -n 20000", soft, hard, err)
+	}
+	both(t, func(t *testing.T, engine string) {
+		address := child(t)
+		hold := func(connections int) (rss, heap int64) {
+			c := Config{
+				Address: addressOf(t, address), Mix: get(), Connections: connections, Threads: 1, Pipelining: 1,
+				Rate: perS(uint64(2 * connections)), Duration: 500 * time.Millisecond, Timeout: 10 * time.Second, Engine: engine,
+			}
+			w := &watcher{}
+			w.onRow = func(k *Tally) {
+				if k.Connected != connections {
+					t.Errorf("%d of %d connections stand", k.Connected, connections)
+				}
+				if rss == 0 && k.EndNs > int64(c.Duration)*3/4 { // each has been used
+					rss, heap = memory(t)
+				}
+			}
+			r := start(context.Background(), t, c, w)
+			clean(t, r, uint64(connections))
+			if r.Established != connections || r.Opened != connections {
+				t.Errorf("established %d, opened %d, want %d", r.Established, r.Opened, connections)
+			}
+			return rss, heap
+		}
+		rss, heap := hold(few)
+		moreRSS, moreHeap := hold(many)
+		each := max(moreRSS-rss, moreHeap-heap) / (many - few)
+		if each > 8<<10 {
+			t.Errorf("%d bytes for each connection, 8,192 are allowed", each)
+		}
+		t.Logf("%d bytes for each connection", each)
+	})
+}

@@ -1,0 +1,192 @@
+package load
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ceiling/internal/faultserver"
+)
+
+// crowd counts how many requests a server has at once.
+type crowd struct {
+	now, most, all atomic.Int64
+}
+
+// taking answers each request after a delay and counts them meanwhile.
+func (k *crowd) taking(delay time.Duration) func(int) faultserver.Script {
+	return faultserver.Every(faultserver.Loop(faultserver.Request(1), func(*faultserver.Conn) error {
+		k.all.Add(1)
+		for n := k.now.Add(1); ; {
+			if most := k.most.Load(); n <= most || k.most.CompareAndSwap(most, n) {
+				break
+			}
+		}
+		time.Sleep(delay)
+		k.now.Add(-1)
+		return nil
+	}, faultserver.Write(faultserver.OK("x"))))
+}
+
+// loneConfig is a closed loop with lone requests before it.
+func loneConfig(t *testing.T, s *faultserver.Server, engine string) Config {
+	c := config(t, s, engine, 0)
+	c.Connections, c.Lone, c.Warmup, c.Duration = 8, 60*time.Millisecond, 100*time.Millisecond, 200*time.Millisecond
+	return c
+}
+
+// TestLoneRequests: until the load begins the server never has two requests at
+// once, whatever the loop is; none of them is in the run's figures; and their
+// times are those of the server.
+func TestLoneRequests(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"plain":           func(*Config) {},
+		"one connection":  func(c *Config) { c.Connections, c.Threads = 1, 1 },
+		"pipelining":      func(c *Config) { c.Pipelining = 7 },
+		"mix":             func(c *Config) { c.Mix = mixOfTwo() },
+		"new connections": func(c *Config) { c.NewConnections = true },
+		"by number":       func(c *Config) { c.Requests, c.Duration = 100, 0 },
+		"both":            func(c *Config) { c.Requests, c.NewConnections = 100, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothAtOnce(t, func(t *testing.T, engine string) {
+				const delay = 2 * time.Millisecond
+				var k crowd
+				s := serve(t, k.taking(delay))
+				c := loneConfig(t, s, engine)
+				change(&c)
+				sent, before, most := uint64(0), int64(0), int64(0)
+				w := &watcher{onRow: func(row *Tally) { sent += row.Sent }}
+				began := make(chan time.Time, 1)
+				c.Start, c.Ready = began, func(int, int) { before, most = k.all.Load(), k.most.Load(); began <- time.Now() }
+				r := start(context.Background(), t, c, w)
+				if r.Lone == nil {
+					t.Fatal("no lone requests")
+				}
+				n := len(r.Lone.ServiceNs)
+				if n < loneLeast || n > loneMost || int64(n) != before || most != 1 || r.Lone.Failed != 0 || r.Lone.Bad != 0 {
+					t.Errorf("%d lone requests, the server had %d, %d at once at most: %+v", n, before, most, r.Lone)
+				}
+				if want := min(loneConnections, c.Connections); !c.NewConnections && r.Lone.Connections != want || c.NewConnections && r.Lone.Connections != 1 {
+					t.Errorf("over %d connections", r.Lone.Connections)
+				}
+				for i, ns := range r.Lone.ServiceNs {
+					if ns < int64(delay) {
+						t.Errorf("request %d took %v", i, time.Duration(ns))
+					}
+				}
+				if r.Lone.ElapsedNs < int64(n)*int64(delay) || len(r.Setup) != 0 {
+					t.Errorf("%d requests in %v; faults %v", n, time.Duration(r.Lone.ElapsedNs), r.Setup)
+				}
+				slots := uint64(c.Connections * c.Pipelining) // of these some are unread when the run ends
+				if left := uint64(k.all.Load()) - uint64(n); !c.NewConnections && (left > sent || left+slots < sent) {
+					t.Errorf("the server had %d requests besides, the rows have %d", left, sent)
+				}
+				if c.Requests > 0 && (r.Total.Completed != c.Requests || r.Asked != c.Requests) {
+					t.Errorf("%d of %d requests completed", r.Total.Completed, r.Asked)
+				}
+				if r.First == nil || r.First.Count() != uint64(c.Connections) || r.First.Min() < int64(delay) {
+					t.Errorf("first answers: %d, the first after %d ns", r.First.Count(), r.First.Min())
+				}
+			})
+		})
+	}
+}
+
+// TestLoneNone: an open loop sends none, nor a run that does not ask, nor the
+// second of two agents; the first does.
+func TestLoneNone(t *testing.T) {
+	t.Parallel()
+	s := serve(t, answering())
+	c := loneConfig(t, s, "")
+	c.Rate = perS(100)
+	if r := runs(t, c); r.Lone != nil || r.First != nil {
+		t.Errorf("open loop: %+v", r.Lone)
+	}
+	c = loneConfig(t, s, "")
+	c.Lone = 0
+	if r := runs(t, c); r.Lone != nil || r.First != nil {
+		t.Errorf("not asked: %+v", r.Lone)
+	}
+	shares, err := Split([]int{1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := together(t, shares, loneConfig(t, s, ""))
+	if r[0].Lone == nil || len(r[0].Lone.ServiceNs) < loneLeast || r[1].Lone != nil || r[0].First.Count()+r[1].First.Count() != 8 {
+		t.Errorf("of two agents: %+v, %+v", r[0].Lone, r[1].Lone)
+	}
+}
+
+// TestLoneSlow: a slow server gets as few as the time allows, and at least one.
+func TestLoneSlow(t *testing.T) {
+	bothAtOnce(t, func(t *testing.T, engine string) {
+		var k crowd
+		c := loneConfig(t, serve(t, k.taking(250*time.Millisecond)), engine)
+		if r := runs(t, c); len(r.Lone.ServiceNs) != 1 || r.Lone.ServiceNs[0] < 250e6 {
+			t.Errorf("%+v", r.Lone)
+		}
+	})
+}
+
+// TestLoneFails: whatever the server does to a lone request, the load begins and
+// what went wrong is said.
+func TestLoneFails(t *testing.T) {
+	for name, script := range map[string]func(int) faultserver.Script{
+		"silence":       faultserver.Every(faultserver.Request(1), faultserver.Stall()),
+		"reset":         faultserver.Every(faultserver.Request(1), faultserver.Reset()),
+		"nonsense":      faultserver.Every(faultserver.Loop(faultserver.Request(1), faultserver.Write("HTTP/1.1 nonsense\r\n\r\n"))),
+		"closes unread": faultserver.Every(faultserver.Close()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothAtOnce(t, func(t *testing.T, engine string) {
+				c := loneConfig(t, serve(t, script), engine)
+				c.Timeout = 100 * time.Millisecond
+				began := time.Now()
+				r := runs(t, c)
+				if r.Lone != nil && (len(r.Lone.ServiceNs) > 0 || r.Lone.Failed > 1) || r.Total.Completed > 0 {
+					t.Errorf("%+v, %d completed", r.Lone, r.Total.Completed)
+				}
+				if name != "closes unread" && (r.Lone == nil || r.Lone.Failed != 1 || len(r.Setup) == 0) {
+					t.Errorf("%+v, before the window %v", r.Lone, r.Setup)
+				}
+				if took := time.Since(began); took > 20*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestLoneOneEach: a server that answers once on each connection gets its lone
+// requests one after the other like any.
+func TestLoneOneEach(t *testing.T) {
+	bothAtOnce(t, func(t *testing.T, engine string) {
+		c := loneConfig(t, serve(t, faultserver.Every(faultserver.AnswerTimes(1, faultserver.OK("x")))), engine)
+		if r := runs(t, c); len(r.Lone.ServiceNs) < loneLeast || r.Lone.Failed > 0 || r.Total.Failed > 0 {
+			t.Errorf("%+v, %d failed: %v", r.Lone, r.Total.Failed, r.Total.Faults)
+		}
+	})
+}
+
+// TestLoneEnds: a run that is interrupted while a lone request has no answer ends
+// at once.
+func TestLoneEnds(t *testing.T) {
+	bothAtOnce(t, func(t *testing.T, engine string) {
+		s := serve(t, faultserver.Every(faultserver.Request(1), faultserver.Stall()))
+		c := loneConfig(t, s, engine)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			for s.Requests() == 0 && t.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		began := time.Now()
+		r := start(ctx, t, c, &watcher{})
+		if !r.Interrupted || r.Lone == nil || r.Total.Sent > 0 || time.Since(began) > c.Timeout {
+			t.Errorf("after %v: %+v", time.Since(began), r.Lone)
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package perturb
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"ceiling/internal/sys"
+)
+
+// Pinned are processes whose threads were moved to some CPUs.
+type Pinned struct{ note *note }
+
+// pinnedTask is one process with its threads as they were.
+type pinnedTask struct {
+	PID        int           `json:"pid"`
+	StartTicks uint64        `json:"start_ticks"`
+	CPUs       []int         `json:"cpus"` // of the main thread: for threads born meanwhile
+	Threads    map[int][]int `json:"threads"`
+}
+
+// Pin moves every thread of some processes to the given CPUs until Restore. It
+// takes processes of one's own, or root. Where it fails nothing is changed, or
+// the error says what is.
+func Pin(pids, cpus []int) (*Pinned, error) {
+	n, err := newNote()
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range pids {
+		t, err := readTask(pid)
+		if err != nil {
+			return nil, err
+		}
+		n.Processes = append(n.Processes, t)
+	}
+	if err := n.write(); err != nil {
+		return nil, err
+	}
+	for i := range n.Processes {
+		if err := n.Processes[i].pin(func(int) []int { return cpus }); err != nil {
+			return nil, errors.Join(err, n.undo())
+		}
+	}
+	return &Pinned{n}, nil
+}
+
+// Restore gives every thread the CPUs that it had, and threads born meanwhile
+// those that their process had. Processes that have ended are left alone.
+func (p *Pinned) Restore() error { return p.note.undo() }
+
+func readTask(pid int) (pinnedTask, error) {
+	t := pinnedTask{PID: pid, Threads: map[int][]int{}}
+	var err error
+	if t.StartTicks, err = StartTicks(pid); err != nil {
+		return t, err
+	}
+	tids, err := sys.Threads(pid)
+	if err != nil {
+		return t, err
+	}
+	for _, tid := range tids {
+		cpus, err := sys.AllowedCPUs(tid)
+		if errors.Is(err, syscall.ESRCH) {
+			continue // it ended meanwhile
+		}
+		if err != nil {
+			return t, err
+		}
+		t.Threads[tid] = cpus
+	}
+	t.CPUs = t.Threads[pid]
+	return t, nil
+}
+
+// walksMost bounds the walks over the threads of a process that goes on making
+// new ones.
+const walksMost = 10
+
+// pin walks the threads until a walk finds no new one: a thread that is born
+// meanwhile inherits what its parent had.
+func (t *pinnedTask) pin(cpus func(tid int) []int) error {
+	done := map[int]bool{}
+	for range walksMost {
+		tids, err := sys.Threads(t.PID)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, tid := range tids {
+			if done[tid] {
+				continue
+			}
+			done[tid], found = true, true
+			if err := sys.Pin(tid, cpus(tid)); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+		if !found {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d makes threads faster than they can be pinned", t.PID)
+}
+
+// restoreTasks gives threads what they had. Processes that ended, or whose
+// number is another's now, are left alone.
+func restoreTasks(tasks []pinnedTask) error {
+	var failed error
+	for i := range tasks {
+		t := &tasks[i]
+		if start, err := StartTicks(t.PID); err != nil || start != t.StartTicks {
+			continue
+		}
+		err := t.pin(func(tid int) []int {
+			if had, ok := t.Threads[tid]; ok {
+				return had
+			}
+			return t.CPUs
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, fmt.Errorf("restore the CPUs of process %d: %w", t.PID, err))
+		}
+	}
+	return failed
+}

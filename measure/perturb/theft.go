@@ -1,0 +1,255 @@
+package perturb
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ceiling/internal/sys"
+	"ceiling/measure/cores"
+)
+
+// theft is a thief at work, as the process sees it that started it.
+type theft struct {
+	cmd  *exec.Cmd
+	in   io.Closer // the thief ends when this is closed, by whomever
+	said *strings.Builder
+	cpus []int
+	how  string // "real-time priority"
+
+	quit    chan struct{}
+	sampler sync.WaitGroup
+	// Of the sampler until it has ended.
+	samples []sample
+	failed  error
+}
+
+// sample is what had been taken from all CPUs together at a time.
+type sample struct {
+	at time.Time
+	// thiefNs is the thief's CPU time; hostNs what the hypervisor had given to
+	// other machines meanwhile, which nobody here could have used.
+	thiefNs, hostNs int64
+}
+
+const (
+	// thiefStart is what a thief may take to come up on a host that is full.
+	thiefStart = 10 * time.Second
+	thiefStop  = 3 * time.Second
+	// sampleEvery is how often a thief's clock is read: what was taken within a
+	// run is interpolated between two readings.
+	sampleEvery = 50 * time.Millisecond
+)
+
+// thiefVerb is how a thief is started: PROGRAM thief --cpus 1,2 --share 0.25.
+const thiefVerb = "thief"
+
+// startThief starts one as a child of this process and waits until it takes.
+func startThief(ctx context.Context, program string, cpus []int, share float64, polite bool) (*theft, error) {
+	args := []string{thiefVerb, "--cpus", cores.Format(cpus), "--share", strconv.FormatFloat(share, 'g', -1, 64)}
+	if polite {
+		args = append(args, "--polite")
+	}
+	cmd := exec.Command(program, args...)
+	// Its threads never rest from running Go code, for which each would get a
+	// hundred signals a second.
+	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	cmd.WaitDelay = time.Second
+	t := &theft{cmd: cmd, cpus: cpus, said: &strings.Builder{}, quit: make(chan struct{})}
+	cmd.Stderr = t.said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	t.in = in
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a thief: %w", err)
+	}
+	if err := t.await(ctx, out); err != nil {
+		return nil, err
+	}
+	t.sample()
+	t.sampler.Go(t.watch)
+	return t, nil
+}
+
+// await reads the line that the thief prints once it takes.
+func (t *theft) await(ctx context.Context, out io.Reader) error {
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(out).ReadString('\n') // an early end is an empty line
+		line <- text
+	}()
+	timer := time.NewTimer(thiefStart)
+	defer timer.Stop()
+	var why error
+	select {
+	case text := <-line:
+		how, ok := strings.CutPrefix(strings.TrimSpace(text), thiefReady+" with ")
+		if t.how = how; ok {
+			return nil
+		}
+		why = errors.New("it ended before it took anything")
+	case <-timer.C:
+		why = fmt.Errorf("it took nothing within %s", thiefStart)
+	case <-ctx.Done():
+		why = ctx.Err()
+	}
+	ended := t.end()
+	return fmt.Errorf("start a thief on CPU %s: %w%s", cores.Format(t.cpus), errors.Join(why, ended), t.quoted())
+}
+
+// quoted is what the thief complained of. It has ended.
+func (t *theft) quoted() string {
+	if said := strings.TrimSpace(t.said.String()); said != "" {
+		return "; it said: " + said
+	}
+	return ""
+}
+
+// watch reads the thief's clock until quit.
+func (t *theft) watch() {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.quit:
+			t.sample()
+			return
+		case <-tick.C:
+			t.sample()
+		}
+	}
+}
+
+func (t *theft) sample() {
+	s := sample{at: time.Now()}
+	var err error
+	if s.thiefNs, err = sys.ProcessClockNs(t.cmd.Process.Pid); err != nil {
+		t.failed = fmt.Errorf("read the CPU time of the thief: %w", err)
+		return
+	}
+	if s.hostNs, err = hypervisorNs(t.cpus); err != nil {
+		t.failed = err
+		return
+	}
+	t.samples = append(t.samples, s)
+}
+
+// stop ends the thief and answers what it had left of its CPUs' time from one
+// moment to another; without them, from its start to its end.
+func (t *theft) stop(from, to time.Time) (left float64, err error) {
+	close(t.quit)
+	t.sampler.Wait()
+	_, early := StartTicks(t.cmd.Process.Pid)
+	if err := errors.Join(early, t.end(), t.failed); err != nil {
+		return 0, fmt.Errorf("the thief on CPU %s: %w%s", cores.Format(t.cpus), err, t.quoted())
+	}
+	return leftOf(t.samples, len(t.cpus), from, to)
+}
+
+// end closes the thief's input, and kills it where that is not enough.
+func (t *theft) end() error {
+	closed := t.in.Close()
+	timer := time.AfterFunc(thiefStop, func() { _ = t.cmd.Process.Kill() })
+	defer timer.Stop()
+	return errors.Join(t.cmd.Wait(), closed)
+}
+
+// leftOf is the share of the CPUs' time that was left between two moments, by
+// the samples around them.
+func leftOf(samples []sample, cpus int, from, to time.Time) (float64, error) {
+	if len(samples) < 2 {
+		return 0, errors.New("the thief's clock was not read twice")
+	}
+	first, last := samples[0], samples[len(samples)-1]
+	if from.IsZero() || from.Before(first.at) {
+		from = first.at
+	}
+	if to.IsZero() || to.After(last.at) {
+		to = last.at
+	}
+	a, b := sampleAt(samples, from), sampleAt(samples, to)
+	had := float64(b.at.Sub(a.at))*float64(cpus) - float64(b.hostNs-a.hostNs)
+	if had <= 0 {
+		return 0, fmt.Errorf("no CPU time between %s and %s to take from", from.Format(time.TimeOnly), to.Format(time.TimeOnly))
+	}
+	return min(max(1-float64(b.thiefNs-a.thiefNs)/had, 0), 1), nil
+}
+
+// sampleAt interpolates; at lies between the first sample and the last.
+func sampleAt(samples []sample, at time.Time) sample {
+	i, found := slices.BinarySearchFunc(samples, at, func(s sample, at time.Time) int { return s.at.Compare(at) })
+	if found || i == 0 {
+		return samples[i]
+	}
+	if i == len(samples) {
+		return samples[i-1]
+	}
+	a, b := samples[i-1], samples[i]
+	share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
+	between := func(x, y int64) int64 { return x + int64(share*float64(y-x)) }
+	return sample{at, between(a.thiefNs, b.thiefNs), between(a.hostNs, b.hostNs)}
+}
+
+const (
+	// userTick is the unit of /proc/stat: USER_HZ is 100 on every architecture
+	// that Go runs on.
+	userTick = 10 * time.Millisecond
+	// stealField of a line of /proc/stat, the name counted (proc_stat(5)).
+	stealField = 8
+	// ticksMost is 350 years: more is no number of ticks.
+	ticksMost = 1 << 40
+)
+
+// hypervisorNs is the time that some CPUs had something to run and the
+// hypervisor did not let them, since boot.
+func hypervisorNs(cpus []int) (int64, error) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	return parseSteal(string(b), cpus)
+}
+
+func parseSteal(text string, cpus []int) (int64, error) {
+	var ticks int64
+	seen := 0
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		number, ok := strings.CutPrefix(f[0], "cpu")
+		cpu, err := strconv.Atoi(number)
+		if !ok || err != nil || !slices.Contains(cpus, cpu) {
+			continue
+		}
+		seen++
+		if len(f) <= stealField {
+			continue // a kernel before 2.6.11 does not count it
+		}
+		n, err := strconv.ParseInt(f[stealField], 10, 64)
+		if err != nil || n < 0 || n > ticksMost {
+			return 0, fmt.Errorf("/proc/stat: %s: steal is %q", f[0], f[stealField])
+		}
+		ticks += n
+	}
+	if seen != len(cpus) {
+		return 0, fmt.Errorf("/proc/stat has lines for %d of the CPUs %s", seen, cores.Format(cpus))
+	}
+	return ticks * int64(userTick), nil
+}

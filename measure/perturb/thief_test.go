@@ -1,0 +1,277 @@
+package perturb
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ceiling/internal/sys"
+)
+
+func TestThiefRefuses(t *testing.T) {
+	for _, c := range []struct {
+		o    ThiefOptions
+		want string
+	}{
+		{ThiefOptions{Share: 0.2}, "no CPUs"},
+		{ThiefOptions{CPUs: []int{0}}, "above 0"},
+		{ThiefOptions{CPUs: []int{0}, Share: 0.9}, "at most 0.8"},
+		{ThiefOptions{CPUs: []int{0}, Share: math.NaN()}, "above 0"},
+	} {
+		if err := Thief(t.Context(), c.o, strings.NewReader(""), &strings.Builder{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
+		}
+	}
+}
+
+// TestDebt: a thief that gets the CPU whenever it wants it takes its share, and
+// one that was kept from it takes a few periods' worth afterwards, no more.
+func TestDebt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		share := rapid.Float64Range(0.01, ShareMax).Draw(t, "share")
+		d := debt{share: share}
+		var now, used int64
+		for range rapid.IntRange(1, 400).Draw(t, "periods") {
+			now += int64(thiefPeriod)
+			for owed := d.owed(now, used); owed > 0; owed = d.owed(now, used) {
+				now, used = now+owed, used+owed
+			}
+		}
+		if got := float64(used) / float64(now); math.Abs(got-share) > 0.01 {
+			t.Fatalf("took %v of %v", got, share)
+		}
+		now += int64(rapid.IntRange(0, 1_000_000).Draw(t, "away")) * 1000
+		if owed, most := d.owed(now, used), int64(debtMost*share*float64(thiefPeriod)); owed > most {
+			t.Fatalf("owes %d after a pause, %d at most", owed, most)
+		}
+	})
+}
+
+const (
+	// victimPriority is below the thief's: only a real-time victim gets all that
+	// the thief leaves, whatever else runs on this machine.
+	victimPriority = 1
+	// It works for 9 ms and sleeps for one, so that the threads of others have
+	// some time too: where they starve, the kernel gives them 5 % at the cost of
+	// the real-time ones (sched_rt_runtime_us, fair_server).
+	victimWorks, victimSleeps = 9 * time.Millisecond, time.Millisecond
+	// tries at what a machine that is shared may spoil.
+	tries = 4
+)
+
+// victim burns on a CPU for a time and answers the share of it that it ran
+// while it wanted to.
+func victim(cpu int, d time.Duration) (share float64, err error) {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never released: the thread ends here
+		if err := errors.Join(sys.Pin(0, []int{cpu}), sys.BeRealTime(victimPriority)); err != nil {
+			done <- err
+			return
+		}
+		host, err := hypervisorNs([]int{cpu})
+		if err != nil {
+			done <- err
+			return
+		}
+		var used, wanted int64
+		for until := sys.MonotonicNs() + int64(d); sys.MonotonicNs() < until; {
+			from, had := sys.MonotonicNs(), sys.ThreadCPUNs()
+			for sys.MonotonicNs() < from+int64(victimWorks) {
+				runtime.KeepAlive(spin(from))
+			}
+			used += sys.ThreadCPUNs() - had
+			wanted += sys.MonotonicNs() - from
+			sys.SleepUntil(sys.MonotonicNs() + int64(victimSleeps))
+		}
+		after, err := hypervisorNs([]int{cpu})
+		share = float64(used) / float64(wanted-(after-host)*int64(victimWorks)/int64(victimWorks+victimSleeps))
+		done <- err
+	}()
+	err = <-done
+	return share, err
+}
+
+func lastCPU(t *testing.T) int {
+	t.Helper()
+	cpus, err := sys.AllowedCPUs(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cpus[len(cpus)-1]
+}
+
+// TestThiefTakesWhatItSays: what a burning thread loses is what the thief says
+// it took. It is tried a few times: a hypervisor that takes the CPU away counts
+// that in steps of 10 ms, and the thief of another proof is as strong as this
+// one. One that takes something else than it says is wrong every time.
+func TestThiefTakesWhatItSays(t *testing.T) {
+	if err := tryRealTime(); err != nil {
+		t.Skip("no thread here can be a real-time one: ", err)
+	}
+	for _, share := range []float64{0.2, 0.4} {
+		left, had := rob(t, share)
+		wrong := func() bool { return math.Abs(left-(1-share)) > 0.05 || math.Abs(had-left) > 0.05 }
+		for try := 1; wrong() && try < tries; try++ {
+			t.Logf("again: of a share of %v it left %.3f, a burning thread had %.3f", share, left, had)
+			left, had = rob(t, share)
+		}
+		if wrong() {
+			t.Errorf("of a share of %v it left %.3f, a burning thread had %.3f", share, left, had)
+		}
+	}
+}
+
+// rob has a thief take a share of a CPU that a thread burns on.
+func rob(t *testing.T, share float64) (left, had float64) {
+	t.Helper()
+	cpu := lastCPU(t)
+	thief, err := startThief(t.Context(), os.Args[0], []int{cpu}, share, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	had, err = victim(cpu, 600*time.Millisecond)
+	left, stopped := thief.stop(from, time.Now())
+	if err := errors.Join(err, stopped); err != nil {
+		t.Fatal(err)
+	}
+	if thief.how != realTime {
+		t.Errorf("the thief runs with %s", thief.how)
+	}
+	return left, had
+}
+
+// TestPoliteThiefSaysWhatItGot: one of ordinary priority gets little where a
+// real-time thread burns, and says so.
+func TestPoliteThiefSaysWhatItGot(t *testing.T) {
+	if err := tryRealTime(); err != nil {
+		t.Skip("no thread here can be a real-time one: ", err)
+	}
+	cpu := lastCPU(t)
+	thief, err := startThief(t.Context(), os.Args[0], []int{cpu}, 0.5, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	had, err := victim(cpu, 600*time.Millisecond)
+	left, stopped := thief.stop(from, time.Now())
+	if err := errors.Join(err, stopped); err != nil {
+		t.Fatal(err)
+	}
+	if thief.how != ordinaryPriority {
+		t.Errorf("the thief runs with %s", thief.how)
+	}
+	if left < 0.7 {
+		t.Errorf("it says that it left %.3f beside a real-time thread that had %.3f", left, had)
+	}
+}
+
+// TestThiefEndsWithItsStarter: also where that one is killed.
+func TestThiefEndsWithItsStarter(t *testing.T) {
+	p := start(t, "hold", thiefVerb, strconv.Itoa(lastCPU(t)))
+	pid, err := strconv.Atoi(p.said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := StartTicks(pid); err != nil {
+		t.Fatalf("the thief is not there: %v", err)
+	}
+	p.kill()
+	waitFor(t, "the end of the thief", func() bool {
+		_, err := StartTicks(pid)
+		return err != nil
+	})
+}
+
+func TestThiefThatEndsEarlyIsTold(t *testing.T) {
+	thief, err := startThief(t.Context(), os.Args[0], []int{lastCPU(t)}, 0.1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := thief.cmd.Process.Pid
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the end of the thief", func() bool {
+		_, err := StartTicks(pid)
+		return err != nil
+	})
+	if _, err := thief.stop(time.Time{}, time.Time{}); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("%v", err)
+	}
+	if _, err := startThief(t.Context(), os.Args[0], []int{4095}, 0.1, false); err == nil || !strings.Contains(err.Error(), "4095") {
+		t.Errorf("a CPU that is not there: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := startThief(gone, os.Args[0], []int{lastCPU(t)}, 0.1, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+func TestLeftOf(t *testing.T) {
+	zero := time.Unix(1000, 0)
+	at := func(ms int64, thiefMs, hostMs int64) sample {
+		return sample{zero.Add(time.Duration(ms) * time.Millisecond), thiefMs * 1e6, hostMs * 1e6}
+	}
+	samples := []sample{at(0, 0, 0), at(100, 50, 0), at(200, 50, 20), at(300, 70, 20)}
+	for _, c := range []struct {
+		from, to int64
+		cpus     int
+		want     float64
+	}{
+		{0, 300, 1, 1 - 70./280}, {0, 300, 2, 1 - 70./580}, {0, 100, 1, 0.5}, {50, 100, 1, 0.5}, {100, 200, 1, 1}, {-50, 900, 1, 1 - 70./280}, {150, 300, 1, 1 - 20./140},
+	} {
+		got, err := leftOf(samples, c.cpus, zero.Add(time.Duration(c.from)*time.Millisecond), zero.Add(time.Duration(c.to)*time.Millisecond))
+		if err != nil || math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%+v: %v (%v)", c, got, err)
+		}
+	}
+	if got, err := leftOf(samples, 1, time.Time{}, time.Time{}); err != nil || math.Abs(got-0.75) > 1e-9 {
+		t.Errorf("all of it: %v (%v)", got, err)
+	}
+	if _, err := leftOf(samples[:1], 1, time.Time{}, time.Time{}); err == nil {
+		t.Error("one sample is none")
+	}
+	if _, err := leftOf(samples, 1, zero.Add(time.Hour), zero.Add(2*time.Hour)); err == nil {
+		t.Error("a window after the last sample")
+	}
+}
+
+const procStat = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 0 0 0 0 0 0 0 30 0 0\ncpu1 0 0 0 0 0 0 0 12 0 0\ncpu10 0 0 0 0 0 0 0 1 0 0\nintr 5\n"
+
+func TestParseSteal(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		cpus []int
+		want int64
+		fail bool
+	}{
+		{procStat, []int{0}, 300e6, false}, {procStat, []int{0, 1}, 420e6, false}, {procStat, []int{2}, 0, true},
+		{"cpu0 1 2 3 4 5 6 7\n", []int{0}, 0, false}, {"cpu0 0 0 0 0 0 0 0 x\n", []int{0}, 0, true}, {"", []int{0}, 0, true},
+	} {
+		got, err := parseSteal(c.text, c.cpus)
+		if got != c.want || (err != nil) != c.fail {
+			t.Errorf("%q %v: %d (%v)", c.text, c.cpus, got, err)
+		}
+	}
+}
+
+func FuzzParseSteal(f *testing.F) {
+	f.Add(procStat)
+	f.Fuzz(func(t *testing.T, text string) {
+		if n, err := parseSteal(text, []int{0, 1}); err == nil && n < 0 {
+			t.Errorf("%d ns", n)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package stacks
+
+import (
+	"encoding/binary"
+
+	"ceiling/measure/profile/symbol"
+)
+
+// table counts stacks. Different ones are kept apart up to stacksMax; what comes
+// on top is counted without its stack.
+type table struct {
+	counts map[string]*counted
+	key    []byte
+	all    int // samples
+	spare  int // of these, without a stack
+}
+
+// stacksMax bounds the different stacks that are kept: of 64 frames each, 10 MB.
+const stacksMax = 16384
+
+// counted is one stack.
+type counted struct {
+	space        *symbol.Space
+	thread       string   // name of the threads' group
+	kernel, user []uint64 // the innermost first
+	value        int64    // samples, or nanoseconds
+	times        int64
+}
+
+func newTable() *table { return &table{counts: map[string]*counted{}} }
+
+// add counts a stack of a process.
+func (t *table) add(space *symbol.Space, thread string, kernel, user []uint64, value int64) {
+	t.all++
+	k := binary.NativeEndian.AppendUint32(t.key[:0], uint32(space.PID))
+	k = append(append(k, thread...), 0)
+	k = binary.NativeEndian.AppendUint32(k, uint32(len(kernel)))
+	for _, part := range [2][]uint64{kernel, user} {
+		for _, a := range part {
+			k = binary.NativeEndian.AppendUint64(k, a)
+		}
+	}
+	t.key = k
+	c := t.counts[string(k)]
+	if c == nil {
+		if len(t.counts) == stacksMax {
+			t.spare++
+			return
+		}
+		c = &counted{space: space, thread: thread, kernel: append([]uint64(nil), kernel...), user: append([]uint64(nil), user...)}
+		t.counts[string(k)] = c
+	}
+	c.value += value
+	c.times++
+}
+
+// addresses are all that have to be named. Behind the innermost frame stand
+// return addresses: the call is in the byte before.
+func (t *table) addresses() []symbol.Address {
+	var list []symbol.Address
+	for _, c := range t.counts {
+		c.each(func(a symbol.Address) { list = append(list, a) })
+	}
+	return list
+}
+
+// each visits the frames, the innermost first.
+func (c *counted) each(visit func(symbol.Address)) {
+	for i, a := range c.kernel {
+		if i > 0 {
+			a--
+		}
+		visit(symbol.Address{At: a})
+	}
+	for i, a := range c.user {
+		// The first of the program's frames below the kernel's is where the
+		// system call or the interrupt came from, itself.
+		if i > 0 {
+			a--
+		}
+		visit(symbol.Address{Space: c.space, At: a})
+	}
+}

@@ -1,0 +1,224 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
+	"ceiling/measure/cores"
+	"ceiling/measure/perturb"
+	"ceiling/record"
+)
+
+// SplitForOwn divides the CPUs that this process may use between its generator,
+// and servers that it starts, for a closed loop with so many requests in flight.
+func SplitForOwn(slots int) (cores.Split, error) {
+	sides, err := sidesOf("", "", nil)
+	if err != nil {
+		return cores.Split{}, err
+	}
+	sides.Want = generatorWant(0, slots, 0)
+	return sides.Apart()
+}
+
+// sidesOf reads what generator and server may use: the CPUs of the lists, where
+// a person gave them, else what this process may, and the processes of the
+// server, where it runs.
+func sidesOf(pinGenerator, pinServer string, pids []int) (cores.Sides, error) {
+	s := cores.Sides{Layout: cores.ReadLayout(), GeneratorPinned: pinGenerator != "", ServerPinned: pinServer != ""}
+	own, err := sys.AllowedCPUs(0)
+	if err != nil {
+		return s, err
+	}
+	s.Generator, s.Server = own, own
+	if s.GeneratorPinned {
+		if s.Generator, err = generatorCPUs(pinGenerator); err != nil {
+			return s, err
+		}
+	}
+	switch {
+	case s.ServerPinned:
+		s.Server, err = spec.ParseCPUList(pinServer)
+	case len(pids) > 0:
+		s.Server, err = perturb.AllowedTo(pids)
+	}
+	if err == nil && sameCgroup(pids) {
+		s.Quota = record.ReadEnvironment("").CgroupCPUs
+	}
+	return s, err
+}
+
+// sameCgroup tells whether some processes share this one's cgroup, and with it
+// its quota; those that it will start do.
+func sameCgroup(pids []int) bool {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	return err == nil && !slices.ContainsFunc(pids, func(pid int) bool {
+		other, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		return err != nil || string(other) != string(own)
+	})
+}
+
+// generatorWant is how many CPUs a load has a use for: threads where a person
+// gave them, else what a calibration says of an asked rate, else as many as the
+// requests in flight are worth.
+func generatorWant(threads, slots int, perSecond float64) int {
+	if threads > 0 {
+		return threads
+	}
+	want := max(1, slots/slotsPerThread)
+	if perSecond > 0 {
+		if ns := calibratedNs(); ns > 0 {
+			return min(want, max(1, int(math.Ceil(perSecond*ns/1e9/wantBusy))))
+		}
+	}
+	return want
+}
+
+// wantBusy is how busy a CPU of the generator may become at an asked rate: half,
+// so that arrivals which bunch find it free.
+const wantBusy = 0.5
+
+// calibratedNs is the time that a core of this machine's generator takes for a
+// request with an answer of 4 KB, as calibrated; 0 where it is not.
+func calibratedNs() float64 {
+	path, err := record.CalibrationFile(os.Getenv)
+	if err != nil {
+		return 0
+	}
+	all, err := record.ReadCalibrations(path)
+	if err != nil {
+		return 0 // the run itself says so, beside its headroom
+	}
+	env := record.ReadEnvironment("")
+	for i := range all {
+		c := &all[i]
+		env.Ceiling = c.Ceiling // of which version is no matter where whole CPUs are counted
+		if c.Unfit(&env, c.Engine) == "" {
+			if ns, err := c.CoreNsPerRequest(1, 4<<10); err == nil {
+				return ns
+			}
+		}
+	}
+	return 0
+}
+
+// apart fills the pins of a run in that asks for CPUs of their own for either
+// side (Spec.Apart). The server has to run here.
+func apart(ctx context.Context, s *spec.Spec) error {
+	if !s.Apart {
+		return nil
+	}
+	restoreFirst()
+	pids, err := serverPIDs(ctx, s.Targets[0].URL)
+	if err != nil {
+		return err
+	}
+	sides, err := sidesOf(s.PinGenerator, s.PinServer, pids)
+	if err != nil {
+		return fmt.Errorf("%w: --apart: %w", ErrRefused, err)
+	}
+	sides.Want = generatorWant(s.Threads, s.Slots(), max(s.Rate.From.PerSecond(), s.Rate.To.PerSecond()))
+	split, err := sides.Apart()
+	if err != nil {
+		return fmt.Errorf("%w: --apart: %w", ErrRefused, err)
+	}
+	s.PinGenerator, s.PinServer = cores.Format(split.Generator), cores.Format(split.Server)
+	return nil
+}
+
+// restoreFirst gives a server back the CPUs that a killed run left it without,
+// before its own are read. What cannot be restored the run itself says: it tries
+// again.
+func restoreFirst() { _ = RestorePins() }
+
+// serverPIDs are the processes that serve a URL on this host.
+func serverPIDs(ctx context.Context, url string) ([]int, error) {
+	address, _, _, err := spec.ParseTarget(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	to, err := resolve(ctx, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	pids, err := subjectPIDs(to)
+	if err == nil && len(pids) == 0 {
+		err = fmt.Errorf("%w: --apart: no process that serves %s was found on this host; it has to run here, and be yours or you root", ErrRefused, to)
+	}
+	return pids, err
+}
+
+// splitPlan decides once for all runs of an experiment which CPUs the sides get:
+// of servers that are started for it unless it says otherwise, of those that
+// run already where it asks for it. nil leaves all to the scheduler.
+func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error) {
+	l := &e.Load
+	asked := l.Apart != nil && *l.Apart
+	if l.Apart != nil && !asked || !asked && slices.ContainsFunc(e.Servers, func(s spec.Server) bool { return s.URL != "" }) {
+		return nil, nil
+	}
+	restoreFirst()
+	var pids []int
+	for i := range e.Servers {
+		if url := e.Servers[i].URL; url != "" {
+			some, err := serverPIDs(ctx, url)
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, some...)
+		}
+	}
+	sides, err := sidesOf(l.PinGenerator, l.PinServer, pids)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	slots, rate := 1, 0.0
+	for _, c := range l.Connections {
+		for _, p := range l.Pipelining {
+			slots = max(slots, int(c)*int(p))
+		}
+	}
+	for _, r := range l.Rate {
+		rate = max(rate, r.From.PerSecond(), r.To.PerSecond())
+	}
+	if e.Kind == spec.KindFind { // it chooses its rates, and its connections by them
+		slots, rate = math.MaxInt32, float64(e.Find.Most)
+	}
+	sides.Want = generatorWant(l.Threads, slots, rate)
+	split, err := sides.Apart()
+	switch {
+	case err != nil && asked:
+		return nil, fmt.Errorf("%w: apart: %w", ErrRefused, err)
+	case err != nil:
+		return &record.CPUSplit{Says: "generator and server share their CPUs: " + err.Error()}, nil
+	}
+	return &record.CPUSplit{Generator: cores.Format(split.Generator), Server: cores.Format(split.Server), Says: split.String()}, nil
+}
+
+// splitOf puts a plan's split into one of its runs. A server that was started
+// for it is where it belongs from the beginning.
+func splitOf(c *record.CPUSplit, server *spec.Server, s *spec.Spec) {
+	if c == nil || c.Generator == "" {
+		return
+	}
+	s.PinGenerator = c.Generator
+	if server.URL != "" {
+		s.PinServer = c.Server
+	}
+}
+
+// startCPUs are those that a server is started on; nil all.
+func startCPUs(c *record.CPUSplit) []int {
+	if c == nil || c.Server == "" {
+		return nil
+	}
+	cpus, err := spec.ParseCPUList(c.Server)
+	if err != nil {
+		return nil // written by splitPlan
+	}
+	return cpus
+}

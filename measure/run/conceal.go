@@ -1,0 +1,115 @@
+package run
+
+import (
+	"os"
+	"sync/atomic"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/secret"
+	"ceiling/record"
+)
+
+// veil hides the secrets of what leaves this package: records, errors, and what
+// callbacks are told. The load itself has the spec as it was given. nil hides
+// nothing.
+type veil struct {
+	hider *secret.Hider
+	// alone says why equal values of other runs do not look equal; nil where they do.
+	alone atomic.Pointer[string]
+}
+
+// newVeil makes the veil of a run or of a plan.
+func newVeil(o *Options) *veil {
+	if o.KeepSecrets {
+		return nil
+	}
+	v := &veil{}
+	v.hider = secret.New(func() []byte {
+		key, err := record.SecretKey(os.Getenv)
+		if err != nil {
+			why := err.Error()
+			v.alone.Store(&why)
+		}
+		return key
+	})
+	return v
+}
+
+// spec is a spec as others see it.
+func (v *veil) spec(s *spec.Spec) *spec.Spec {
+	if v == nil {
+		return s
+	}
+	shown := s.Concealed(v.hider)
+	return &shown
+}
+
+// experiment is likewise; hidden tells that it is not what it was.
+func (v *veil) experiment(e spec.Experiment) (shown spec.Experiment, hidden bool) {
+	if v == nil {
+		return e, false
+	}
+	return e.Concealed(v.hider)
+}
+
+func (v *veil) command(words []string) []string {
+	if v == nil {
+		return words
+	}
+	return v.hider.Command(words)
+}
+
+// text is a sentence that may repeat what was hidden: an error, what a server
+// answered.
+func (v *veil) text(s string) string {
+	if v == nil {
+		return s
+	}
+	return v.hider.Text(s)
+}
+
+// shownError is an error whose text is as others see it.
+type shownError struct {
+	error
+	text string
+}
+
+func (e *shownError) Error() string { return e.text }
+func (e *shownError) Unwrap() error { return e.error }
+
+func (v *veil) error(err error) error {
+	if v == nil || err == nil {
+		return err
+	}
+	if text := v.text(err.Error()); text != err.Error() {
+		return &shownError{err, text}
+	}
+	return err
+}
+
+// notMeasured hides in a reason.
+func (v *veil) notMeasured(n record.NotMeasured) record.NotMeasured {
+	n.What, n.Why = v.text(n.What), v.text(n.Why)
+	return n
+}
+
+// missing says that the key could not be kept, where it was needed.
+func (v *veil) missing() []record.NotMeasured {
+	if v == nil || v.alone.Load() == nil {
+		return nil
+	}
+	return []record.NotMeasured{{What: "equality of hidden values with those of other runs", Why: *v.alone.Load(), Part: true}}
+}
+
+// worked hides in what came of a run.
+func (v *veil) worked(w *Worked) {
+	if v == nil {
+		return
+	}
+	for i := range w.Result.Errors {
+		w.Result.Errors[i].Line = v.text(w.Result.Errors[i].Line)
+	}
+	for i := range w.Agents {
+		w.Agents[i].Lost = v.text(w.Agents[i].Lost)
+	}
+}

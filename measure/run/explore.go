@@ -1,0 +1,330 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/experiment/plan"
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/internal/secret"
+	"ceiling/measure/perturb"
+	"ceiling/record"
+)
+
+// overhead is what a run takes besides its measured time, warm-up and rest:
+// opening the observers and connections, judging, and the disk. 0.2 to 0.4 s on
+// the machines it was seen on.
+const overhead = 300 * time.Millisecond
+
+// PlanProgress is where a plan stands, while its run Number goes on.
+type PlanProgress struct {
+	// Number of the run, and how many are Left with it; of a search a guess.
+	Number, Left int
+	// LeftS is the time that they will take, seconds.
+	LeftS float64
+	// Doing says what this run is.
+	Doing string
+}
+
+// Explore does an experiment that is complete and checked: it starts the
+// servers, makes one run after the other as the plan decides, keeps each, and
+// concludes. What goes wrong on the way is the plan's end, and so in the
+// answer; the error is for what prevented any answer, or its keeping.
+func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m record.Measured, doing string)) (*record.Plan, string, error) {
+	o.veil = newVeil(&o)
+	p, dir, err := begin(ctx, e, o, told)
+	return p, dir, o.veil.error(err)
+}
+
+func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (*record.Plan, string, error) {
+	if err := o.mayDo(&e); err != nil {
+		return nil, "", err
+	}
+	p := &record.Plan{
+		ID: record.NewID(time.Now()), Created: time.Now(), Command: o.veil.command(o.Command),
+		Environment: record.ReadEnvironment(o.Version),
+	}
+	dir := o.Dir
+	if dir == "" {
+		store, err := storeAt(o.Store)
+		if err != nil {
+			return nil, "", err
+		}
+		dir = filepath.Join(store.Dir, p.ID)
+	}
+	var err error
+	if p.CPUs, err = splitPlan(ctx, &e); err != nil {
+		return nil, "", err
+	}
+	p.Experiment, p.Hidden = o.veil.experiment(e)
+	w, err := record.CreatePlan(dir, p)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return explore(ctx, e, p, w, o, told)
+}
+
+// Resume goes on with a plan that was broken off. It is told as Explore is.
+func Resume(ctx context.Context, dir string, o Options, told func(m record.Measured, doing string)) (*record.Plan, string, error) {
+	p, err := record.OpenPlan(dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	switch p.Ended {
+	case "", record.EndedInterrupted, record.EndedFailed:
+	default:
+		return nil, "", fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, p.Because, p.ID)
+	}
+	if p.Hidden {
+		return nil, "", fmt.Errorf("%w: %s: %s", ErrRefused, p.ID, p.Onward())
+	}
+	if err := o.mayDo(&p.Experiment); err != nil {
+		return nil, "", err
+	}
+	if err := record.ReadHistograms(dir, p.Runs); err != nil {
+		return nil, "", err
+	}
+	w, err := record.ResumePlan(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	// What was kept with its secrets goes on so.
+	_, o.KeepSecrets = p.Experiment.Concealed(secret.Plain())
+	o.veil = newVeil(&o)
+	return explore(ctx, p.Experiment, p, w, o, told)
+}
+
+// explore makes the runs of e, of which the plan has what others may see.
+func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured, string)) (*record.Plan, string, error) {
+	began := time.Now()
+	p.Exit, p.Because = ExitHeld, ""
+	x := &explorer{plan: p, experiment: &e, keep: w, options: o, servers: servers{list: e.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
+	defer x.servers.stop()
+	for p.Ended = ""; p.Ended == ""; {
+		d := plan.Next(&e, p.Runs)
+		if d.Next == nil {
+			p.Ended, p.Because = d.Ended, d.Because
+			break
+		}
+		m, err := x.step(ctx, &d)
+		switch {
+		case ctx.Err() != nil:
+			p.Ended, p.Because = record.EndedInterrupted, p.Onward()
+		case err != nil:
+			p.Ended, p.Because = record.EndedFailed, fmt.Sprintf("run %d: %s; %s", d.Next.Number, o.veil.text(err.Error()), p.Onward())
+		default:
+			p.Runs = append(p.Runs, *m)
+			if err := w.Append(m); err != nil {
+				return p, w.Dir(), errors.Join(err, w.Finish(p))
+			}
+			if told != nil {
+				told(*m, Doing(&p.Experiment, &m.Step))
+			}
+		}
+	}
+	p.TookS += time.Since(began).Seconds()
+	if len(p.Runs) > 0 {
+		plan.Conclude(p)
+		if err := differences(p, w.Runs()); err != nil {
+			p.Comparison.Doubts = append(p.Comparison.Doubts, "what else differs is not known: "+err.Error())
+		}
+	}
+	switch p.Ended {
+	case record.EndedInterrupted:
+		p.Exit = ExitInterrupted
+	case record.EndedFailed:
+		p.Exit = ExitFailure
+	}
+	return p, w.Dir(), w.Finish(p)
+}
+
+// differences adds to a comparison what its sides do not share besides the
+// result, as the records of one run of each tell it.
+func differences(p *record.Plan, runs string) error {
+	if p.Comparison == nil {
+		return nil
+	}
+	side := map[string][]plan.Kept{}
+	for _, m := range p.Runs {
+		if m.Settle || m.Noise || m.Run == "" || side[m.Side] != nil {
+			continue
+		}
+		r, _, err := record.Open(filepath.Join(runs, m.Run))
+		if err != nil {
+			return err
+		}
+		side[m.Side] = []plan.Kept{{Run: r}}
+	}
+	if side[plan.SideA] == nil || side[plan.SideB] == nil {
+		return nil
+	}
+	for _, d := range plan.CompareRuns(side[plan.SideA], side[plan.SideB]).Differences {
+		known := slices.ContainsFunc(p.Comparison.Differences, func(o record.Difference) bool { return o.What == d.What })
+		if !known && d.Weight != plan.WeightNoted {
+			p.Comparison.Differences = append(p.Comparison.Differences, d)
+		}
+	}
+	return nil
+}
+
+// here tells that this machine does the runs.
+func (o *Options) here() bool {
+	_, local := o.Work.(Local)
+	return o.Work == nil || local
+}
+
+// mayDo refuses what only this machine can do where others load.
+func (o *Options) mayDo(e *spec.Experiment) error {
+	if o.here() {
+		return nil
+	}
+	if e.Kind == spec.KindProve {
+		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", ErrRefused)
+	}
+	if e.Load.Apart != nil && *e.Load.Apart {
+		return fmt.Errorf("%w: apart: the CPUs of this machine are not those that agents load from; leave it out", ErrRefused)
+	}
+	for i := range e.Servers {
+		if s := &e.Servers[i]; s.URL == "" {
+			return fmt.Errorf("%w: %s would be started on this machine's loopback, where no other agent reaches it; start it where it belongs and give its URL", ErrRefused, s.Label())
+		}
+	}
+	return nil
+}
+
+// explorer makes the runs of one plan.
+type explorer struct {
+	plan       *record.Plan
+	experiment *spec.Experiment // as it is done
+	keep       *record.PlanWriter
+	options    Options
+	servers    servers
+	scene      *perturb.Scene // of a proof, once it began
+}
+
+// step makes one run. Its error is a server that is gone, or a failure of this
+// side; what the server answered is in what was measured.
+func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
+	e, step := x.experiment, d.Next
+	if step.Restart {
+		x.servers.stop()
+	}
+	base, err := x.servers.base(ctx, step.Server, step.Noise && step.Side == "B")
+	if err != nil {
+		return nil, err
+	}
+	if len(x.plan.Runs) > 0 && !pause(ctx, time.Duration(e.Rest)) {
+		return nil, ctx.Err()
+	}
+	s, err := e.Spec(base, step.Mix, step.Connections, step.Pipelining, step.Rate)
+	if err != nil {
+		return nil, err
+	}
+	s.Seed = e.Seed + uint64(step.Number)
+	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
+	o := x.options
+	o.Dir, o.Store, o.Progress = "", x.keep.Runs(), x.progress(d)
+	if step.MayGiveUp {
+		doom := plan.NewDoom(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
+		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return doom.Add(row, h) }
+	}
+	var m *record.Measured
+	if e.Kind == spec.KindProve {
+		m, err = x.proofRun(ctx, step, base, s, o)
+	} else {
+		m, err = x.one(ctx, step, s, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.options.here() && m.Run != "" && (m.Completed == 0 || m.BadShare > 0.5) {
+		return m, x.servers.ended(step.Server, base)
+	}
+	return m, nil
+}
+
+// one makes a run and keeps it.
+func (x *explorer) one(ctx context.Context, step *record.Step, s spec.Spec, o Options) (*record.Measured, error) {
+	began := time.Now()
+	done, err := Do(ctx, s, o)
+	if err != nil {
+		return nil, err
+	}
+	m := measured(step, done)
+	m.TookS = time.Since(began).Seconds()
+	return m, errors.Join(done.KeepErr, done.LeftOver)
+}
+
+// progress adds the plan's state to that of its run.
+func (x *explorer) progress(d *plan.Decision) func(Progress) {
+	if x.options.Progress == nil {
+		return nil
+	}
+	p := PlanProgress{
+		Number: len(x.plan.Runs) + 1, Left: d.Left,
+		LeftS: Takes(&x.plan.Experiment, d.Left).Seconds(), Doing: Doing(&x.plan.Experiment, d.Next),
+	}
+	return func(run Progress) {
+		run.Plan = &p
+		x.options.Progress(run)
+	}
+}
+
+// Takes is the time that a number of runs of an experiment take.
+func Takes(e *spec.Experiment, runs int) time.Duration {
+	return time.Duration(runs) * (time.Duration(e.Load.Duration+e.Load.Warmup+e.Load.ConnectRamp+e.Rest) + overhead)
+}
+
+// Doing says in a few words what a step is.
+func Doing(e *spec.Experiment, s *record.Step) string {
+	text := fmt.Sprintf("%s, %d connections", spec.Loaded(e.Servers[s.Server].Label(), e.Requests[s.Mix].Label()), s.Connections)
+	if s.Connections == 1 {
+		text = strings.TrimSuffix(text, "s")
+	}
+	if s.Pipelining > 1 {
+		text += fmt.Sprintf(" × %d", s.Pipelining)
+	}
+	if !s.Rate.IsZero() {
+		text += " at " + s.Rate.String() + "/s"
+	}
+	if part := s.Part(); part != "" {
+		text += ", " + part
+	}
+	return text
+}
+
+// pause rests between two runs; false where it was interrupted.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// measured is what a plan needs to know of a run.
+func measured(step *record.Step, done *Done) *record.Measured {
+	r := &done.Run
+	m := &record.Measured{
+		Step: *step, Run: r.ID, Started: r.Started, ElapsedS: r.ElapsedS,
+		AskedPerS: r.Load.AskedPerS, SentPerS: r.Rate.SentPerS, CompletedPerS: r.Rate.CompletedPerS,
+		Completed: r.Requests.Completed, Failed: r.Requests.Failed,
+		Response: r.Latency.Response, Service: r.Latency.Service,
+		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
+		Outcome:        r.Verdict.Outcome, Ceiling: r.Verdict.Ceiling, Says: r.Verdict.Because,
+		OwedShare: r.Verdict.OwedShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, BadShare: r.BadShare(), GaveUp: r.GaveUp, Histogram: &done.Response,
+	}
+	if r.Subject != nil {
+		m.ServerCPUNs = r.Subject.CPUNsPerRequest
+	}
+	return m
+}

@@ -1,0 +1,77 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"os"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// calibrated is the generator's headroom by the calibration that this person has
+// kept and how that was made, or the reason why there is none.
+func calibrated(r *record.Run) (times float64, by, why string) {
+	path, err := record.CalibrationFile(os.Getenv)
+	var all []record.Calibration
+	if err == nil {
+		all, err = record.ReadCalibrations(path)
+	}
+	if err != nil {
+		return 0, "", err.Error()
+	}
+	return headroom(r, all)
+}
+
+// requestBytesMost is the mean size of a request up to which it costs about
+// what a calibration's does, which sends 60 bytes: what fits into one page is
+// one send into one buffer.
+const requestBytesMost = 4 << 10
+
+// headroom is how many times the rate of this run the generator could have
+// reached, or 0 and the reason why that is not known. It is the smaller of two:
+// what the calibration says of this pipelining and size of response, and what
+// the busiest worker's idle time allows. The second is the more careful one
+// below saturation, where a request costs more because fewer arrive together.
+func headroom(r *record.Run, all []record.Calibration) (times float64, by, why string) {
+	rate, busy := r.Rate.CompletedPerS, r.Generator.BusiestWorker
+	switch {
+	case !(rate > 0) || r.Requests.Completed == 0:
+		return 0, "", "nothing was completed"
+	case !(busy > 0):
+		return 0, "", "the generator's own CPU was not measured"
+	case r.Spec.NewConnections:
+		return 0, "", "a connection for each request is not calibrated"
+	case r.Load.Threads < 1:
+		return 0, "", "the number of the generator's threads is not known"
+	}
+	completed := float64(r.Requests.Completed)
+	if size := float64(r.Bytes.Written) / completed; size > requestBytesMost {
+		return 0, "", fmt.Sprintf("requests of %.0f bytes are not calibrated, only those of up to %d", size, requestBytesMost)
+	}
+	c, why := record.FitCalibration(all, &r.Environment, r.Load.Engine)
+	if c == nil {
+		return 0, "", why
+	}
+	ns, err := c.CoreNsPerRequest(max(r.Load.Pipelining, 1), float64(r.Bytes.Read)/completed)
+	if err != nil {
+		return 0, "", err.Error()
+	}
+	capacity := coresFor(r) * 1e9 / ns
+	return math.Min(capacity/rate, 1/busy), c.Method(), ""
+}
+
+// coresFor is how many the generator's threads can use: no more than there are
+// threads, than it was given CPUs, or than its cgroup has a quota for.
+func coresFor(r *record.Run) float64 {
+	n := float64(r.Load.Threads)
+	if pinned, err := spec.ParseCPUList(r.Spec.PinGenerator); r.Spec.PinGenerator != "" && err == nil {
+		n = math.Min(n, float64(len(pinned)))
+	} else if r.Environment.CoresAllowed > 0 {
+		n = math.Min(n, float64(r.Environment.CoresAllowed))
+	}
+	if r.Environment.CgroupCPUs > 0 {
+		n = math.Min(n, r.Environment.CgroupCPUs)
+	}
+	return n
+}

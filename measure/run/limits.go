@@ -1,0 +1,58 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
+	"ceiling/internal/unit"
+)
+
+// ownFiles is what a run opens besides its connections: the record, the
+// samplers' files, a ring per thread.
+const ownFiles = 256
+
+// checkLimits refuses what the host cannot give, and says which command would
+// raise the limit. A connection takes a port of its pair of addresses, so there
+// are as many times the ports as there are source addresses (0: the kernel's one).
+func checkLimits(connections, sources int, a spec.Address) error {
+	need := uint64(connections + ownFiles)
+	soft, hard, err := sys.RaiseOpenFiles(need)
+	if err != nil {
+		return err
+	}
+	if soft < need {
+		return fmt.Errorf("%s connections need %s open files, the limit is %s; raise it before the run: ulimit -Hn %d && ulimit -n %d (as root)",
+			unit.FormatCount(int64(connections)), unit.FormatCount(int64(need)), unit.FormatCount(int64(hard)), need, need)
+	}
+	if a.Network != "tcp" {
+		return nil
+	}
+	low, high, err := localPorts()
+	if err != nil {
+		return nil // a host without the file has no such limit to check against
+	}
+	ports := high - low + 1
+	if connections <= ports*max(sources, 1) {
+		return nil
+	}
+	from := "one address of this host"
+	if sources > 1 {
+		from = fmt.Sprintf("%d addresses of this host", sources)
+	}
+	return fmt.Errorf("%s connections to one address need as many local ports; from %s there are %s (net.ipv4.ip_local_port_range = %d %d); raise it before the run: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or spread them over %d local addresses: --source-ips",
+		unit.FormatCount(int64(connections)), from, unit.FormatCount(int64(ports*max(sources, 1))), low, high, (connections+ports-1)/ports)
+}
+
+func localPorts() (low, high int, err error) {
+	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := fmt.Sscan(strings.TrimSpace(string(b)), &low, &high); err != nil {
+		return 0, 0, fmt.Errorf("net.ipv4.ip_local_port_range: %w", err)
+	}
+	return low, high, nil
+}

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ceiling/experiment/plan"
+	"ceiling/experiment/spec"
+	"ceiling/measure/perturb"
+	"ceiling/record"
+)
+
+// survey looks, once for a proof, what there is to take from.
+func (x *explorer) survey(ctx context.Context, base string, step *record.Step) error {
+	if x.scene != nil {
+		return nil
+	}
+	e := x.experiment
+	address, _, _, err := spec.ParseTarget(base)
+	if err != nil {
+		return err
+	}
+	to, err := resolve(ctx, address, nil)
+	if err != nil {
+		return err
+	}
+	pids, err := subjectPIDs(to)
+	if err != nil {
+		return err
+	}
+	s, err := e.Spec(base, step.Mix, step.Connections, step.Pipelining, step.Rate)
+	if err != nil {
+		return err
+	}
+	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
+	x.scene, err = perturb.Survey(perturb.Wish{
+		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: s.PinGenerator, PinServer: s.PinServer,
+		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: e.Load.Threads,
+		Interface: e.Prove.Interface, Namespace: e.Prove.Namespace, LinkBitsPerS: s.LinkBitsPerSecond,
+		Program: x.options.Program,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return nil
+}
+
+// proofRun is one run of a proof: with something taken away meanwhile, or with
+// nothing. A resource that cannot be taken from here makes no run, and says so.
+func (x *explorer) proofRun(ctx context.Context, step *record.Step, base string, s spec.Spec, o Options) (*record.Measured, error) {
+	if err := x.survey(ctx, base, step); err != nil {
+		return nil, err
+	}
+	if why := x.scene.Lacks(step.Take.Resource); why != "" {
+		return &record.Measured{Step: *step, Started: time.Now(), Outcome: record.Void, Says: why}, nil
+	}
+	taking, err := x.scene.Begin(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	s.PinGenerator, s.PinServer = x.scene.PinGenerator, taking.PinServer
+	s.Threads = min(x.scene.Threads, s.Connections)
+	m, err := x.one(ctx, step, s, o)
+	var opened time.Time
+	elapsed := 0.0
+	if m != nil {
+		opened, elapsed = m.Started, m.ElapsedS
+	}
+	taken, gaveBack := taking.End(opened, elapsed)
+	if err != nil {
+		return nil, errors.Join(err, gaveBack)
+	}
+	if step.Take.Resource != "" {
+		m.Taken = &taken
+	}
+	return m, gaveBack
+}

@@ -1,0 +1,280 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/measure/load"
+	"ceiling/record"
+)
+
+// recorder is the Sink that writes what it is told while it is told it.
+type recorder struct {
+	writer  *record.Writer
+	spec    *spec.Spec
+	host    string
+	options *Options
+	end     context.CancelFunc // of the run, by giving up
+	gaveUp  string
+
+	rows      []record.LoadRow
+	state     Progress
+	completed uint64
+
+	mu      sync.Mutex // of what is told from any goroutine
+	missing []record.NotMeasured
+}
+
+// Connected implements load.Observer.
+func (r *recorder) Connected(established, asked int, _ time.Time) {
+	r.state.Established, r.state.Asked = established, asked
+	r.state.TotalS, r.state.Requests = r.spec.Duration.Seconds(), r.spec.Requests
+	r.state.ElapsedS = -r.spec.Warmup.Seconds()
+	r.tell()
+}
+
+// Window implements load.Observer.
+func (r *recorder) Window(bool, time.Time) {}
+
+// Interval implements load.Observer.
+func (r *recorder) Interval(t *load.Tally, late bool) {
+	row := LoadRow(r.host, t, late)
+	r.rows = append(r.rows, row)
+	r.writer.AppendLoad(&row)
+	if !t.Warmup {
+		r.completed += t.Completed
+	}
+	if r.options.GiveUp != nil && r.gaveUp == "" {
+		if r.gaveUp = r.options.GiveUp(&row, &t.Response); r.gaveUp != "" {
+			r.end()
+		}
+	}
+	r.state.Row, r.state.Completed, r.state.ElapsedS = row, r.completed, float64(t.EndNs)/1e9
+	r.state.Response, r.state.BatchMeanNs = &t.Response, float64(t.BatchNs)/max(float64(t.Batches), 1)
+	r.tell()
+	r.state.Response = nil
+}
+
+// Observed implements Sink.
+func (r *recorder) Observed(row record.ObservedRow) {
+	r.writer.AppendObserved(row)
+	if r.options.Observed != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.options.Observed(row)
+	}
+}
+
+// NotMeasured implements Sink.
+func (r *recorder) NotMeasured(n record.NotMeasured) {
+	n = r.options.veil.notMeasured(n)
+	r.writer.AppendNotMeasured(n)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missing = append(r.missing, n)
+}
+
+// AgentInterval implements Sink.
+func (r *recorder) AgentInterval(agent string, t *load.Tally, late bool) {
+	row := LoadRow(agent, t, late)
+	r.writer.AppendAgent(&row)
+	if r.options.AgentRow != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.options.AgentRow(row)
+	}
+}
+
+func (r *recorder) tell() {
+	if r.options.Progress != nil {
+		r.options.Progress(r.state)
+	}
+}
+
+// assemble makes the document of the run, but for the subject and the verdict.
+func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
+	t := &w.Result.Total
+	run := figures(r.spec, w.Result, w.Connections, w.Threads)
+	run.Schema, run.Started, run.Target, run.Spec = record.Schema, w.Result.Started, r.spec.Targets[0].URL, *r.spec
+	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.rows)
+	run.Environment, run.NotMeasured = env, append(append([]record.NotMeasured{}, r.missing...), r.options.veil.missing()...)
+	run.Interrupted, run.GaveUp = w.Result.Interrupted, r.gaveUp
+	run.Generator.Headroom, run.Generator.HeadroomBy = w.Headroom, w.HeadroomBy
+	run.Agents, run.Fleet = w.Agents, w.Fleet
+	if len(w.Agents) > 0 {
+		run.Generator.PID = 0 // each agent's is its own
+	}
+	run.Lone, run.Latency.ResponseBins, run.Latency.ServiceBins = lone(w.Result.Lone), record.BinsOf(&t.Response), record.BinsOf(&t.Service)
+	if e := w.Result.Edges; e != nil {
+		run.Edges = &record.Edges{CarriedNs: e.CarriedNs, InFlightNs: e.InFlightNs}
+	}
+	if w.Result.First != nil {
+		run.FirstAnswers = record.BinsOf(w.Result.First)
+	}
+	if r.spec.SLO.NeedsHistogram() {
+		run.Latency.Response.HDR, run.Latency.Service.HDR = encoded(&t.Response), encoded(&t.Service)
+	}
+	return run
+}
+
+// figures is what a result comes to: the part of the document that is the same of
+// a whole run, of an agent's share, and of this process alone.
+func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run {
+	t := &l.Total
+	elapsed := float64(l.WindowNs) / 1e9
+	run := record.Run{
+		Spec: *s,
+		Load: record.Load{
+			Connections: connections, Opened: l.Opened, Established: l.Established,
+			Reconnects: t.Reconnects, Threads: threads, Pipelining: s.Pipelining,
+			Mode: "closed", Engine: l.Engine, EngineWhy: l.EngineWhy, EngineFeatures: l.EngineFeatures,
+			Arrivals: s.Arrivals,
+		},
+		ElapsedS: elapsed,
+		Requests: record.Requests{
+			Sent: t.Sent + l.Carried, Carried: l.Carried, Completed: t.Completed, Failed: t.Failed,
+			InFlight: t.Sent + l.Carried - t.Completed - t.Failed, Unsent: l.Unsent, Resent: t.Resent,
+			Asked: l.Asked, LateAtEnd: l.LateAtEnd,
+		},
+		Bytes:    record.Bytes{Read: t.Read, Written: t.Written},
+		Statuses: statuses(t), Errors: faults(t, l.Setup, s.Expect), ErrorResponses: errorResponses(l),
+		Latency: record.Latency{
+			Response: record.QuantilesOf(&t.Response),
+			Service:  record.QuantilesOf(&t.Service),
+			Lag:      record.QuantilesOf(&t.Lag),
+		},
+		ByTarget: byTarget(t, s), Generator: generator(l),
+	}
+	if s.Open() {
+		run.Load.Mode = "open"
+		run.Load.AskedPerS = (s.Rate.From.PerSecond() + s.Rate.To.PerSecond()) / 2
+	}
+	if elapsed > 0 {
+		run.Rate.CompletedPerS = float64(t.Completed) / elapsed
+		run.Rate.SentPerS = float64(t.Sent) / elapsed
+	}
+	return run
+}
+
+// lone is what came of lone requests, nil of none.
+func lone(l *load.Lone) *record.Lone {
+	if l == nil {
+		return nil
+	}
+	r := record.LoneOf(l.ServiceNs, l.Connections)
+	r.Sent, r.Failed, r.Bad, r.ElapsedS = len(l.ServiceNs)+l.Failed, l.Failed, l.Bad, float64(l.ElapsedNs)/1e9
+	return r
+}
+
+// encoded is a histogram for the document, "" where it has no such form.
+func encoded(h *hist.Hist) string {
+	text, err := h.EncodeV2()
+	if err != nil {
+		return "" // kept as a failure by histograms, which writes the same
+	}
+	return text
+}
+
+func statuses(t *load.Tally) map[string]uint64 {
+	m := map[string]uint64{}
+	for code, n := range t.Statuses {
+		if n > 0 {
+			m[strconv.Itoa(code)] = n
+		}
+	}
+	return m
+}
+
+// faults lists the errors of the window and, apart, those before it, the most
+// frequent first; responses with an unexpected status are among them.
+func faults(t *load.Tally, setup map[load.Fault]uint64, expect spec.Expect) []record.Error {
+	list := []record.Error{}
+	for f, n := range t.Faults {
+		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n})
+	}
+	for f, n := range setup {
+		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n, BeforeWindow: true})
+	}
+	for code, n := range t.Statuses {
+		if n > 0 && !expect.Has(code) {
+			list = append(list, record.Error{Phase: record.PhaseStatus, Cause: strconv.Itoa(code), Count: n})
+		}
+	}
+	slices.SortFunc(list, func(a, b record.Error) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Cause, b.Cause))
+	})
+	return list
+}
+
+// errorResponses are the first responses of each unexpected status.
+func errorResponses(l *load.Result) []record.ErrorResponse {
+	var list []record.ErrorResponse
+	for _, e := range l.Errors {
+		list = append(list, record.ErrorResponse(e))
+	}
+	return list
+}
+
+func byTarget(t *load.Tally, s *spec.Spec) []record.TargetResult {
+	var list []record.TargetResult
+	for i := range t.ByTarget {
+		b := &t.ByTarget[i]
+		r := record.TargetResult{
+			Target: s.Targets[i].Method + " " + s.Targets[i].URL, Weight: s.Targets[i].Weight,
+			Completed: b.Completed, Failed: b.Failed, Statuses: map[string]uint64{},
+			Response: record.QuantilesOf(&b.Response),
+		}
+		for code, n := range b.Statuses {
+			r.Statuses[strconv.Itoa(code)] = n
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func generator(l *load.Result) record.Generator {
+	t := &l.Total
+	g := record.Generator{
+		PID: os.Getpid(), UserNs: l.UserNs, SystemNs: l.SystemNs, AllocatedBytes: l.AllocatedBytes,
+		BatchMaxNs: t.BatchMaxNs, Batches: t.Batches, Waits: t.Waits, GatherNs: t.GatherNs,
+		RunDelay: -1, Workers: []record.Worker{},
+	}
+	if t.Completed > 0 {
+		g.CPUNsPerRequest = float64(l.UserNs+l.SystemNs) / float64(t.Completed)
+	}
+	if t.Batches > 0 {
+		g.BatchMeanNs = float64(t.BatchNs) / float64(t.Batches)
+	}
+	for _, w := range l.Workers {
+		g.Workers = append(g.Workers, record.Worker{
+			Thread: w.Thread, Connections: w.Connections, Completed: w.Completed, Busy: w.Busy, RunDelay: w.RunDelay,
+		})
+		g.BusiestWorker = max(g.BusiestWorker, w.Busy)
+		g.RunDelay = max(g.RunDelay, w.RunDelay)
+	}
+	return g
+}
+
+// histograms keeps the three distributions, in the interchange format.
+func (r *recorder) histograms(l *load.Result) error {
+	var err error
+	for _, h := range []struct {
+		name string
+		of   *hist.Hist
+	}{{"response", &l.Total.Response}, {"service", &l.Total.Service}, {"lag", &l.Total.Lag}} {
+		text, e := h.of.EncodeV2()
+		if e == nil {
+			e = r.writer.Histogram(h.name, text)
+		}
+		err = errors.Join(err, e)
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/ring"
+)
+
+const (
+	lookupTimeout = 5 * time.Second
+	probeTimeout  = 2 * time.Second
+)
+
+// target is where the load goes.
+type target struct {
+	sockaddr ring.Sockaddr
+	addr     netip.AddrPort // of a TCP target
+	unix     string         // path of a unix socket
+	local    bool           // an address of this host
+	chosen   string         // of several addresses of a name this one, and why; "" there was no choice
+}
+
+func (t target) String() string {
+	if t.unix != "" {
+		return "unix:" + t.unix
+	}
+	return t.addr.String()
+}
+
+func tcpTarget(ip netip.Addr, port uint16) target {
+	at := netip.AddrPortFrom(ip, port)
+	return target{sockaddr: ring.TCPAddr(at), addr: at, local: isLocal(ip)}
+}
+
+// resolve looks the address up and tells whether it is this host's own. Of
+// several addresses of a name the first that accepts a connection is taken, as
+// a browser would, and all requests go to it.
+// permit, if not nil, is asked before an address is tried; see ShareOptions.
+func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, string) error) (target, error) {
+	allowed := func(to netip.AddrPort, unix string) error {
+		if permit == nil {
+			return nil
+		}
+		if err := permit(to, unix); err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		return nil
+	}
+	if a.Network == "unix" {
+		if err := allowed(netip.AddrPort{}, a.Path); err != nil {
+			return target{}, err
+		}
+		to, err := ring.UnixAddr(a.Path)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		return target{sockaddr: to, unix: a.Path, local: true}, err
+	}
+	if ip, err := netip.ParseAddr(a.Host); err == nil {
+		return tcpTarget(ip, a.Port), allowed(netip.AddrPortFrom(ip, a.Port), "")
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
+	if err != nil {
+		return target{}, fmt.Errorf("%w: look up %s: %w; check the name, or give an address", ErrRefused, a.Host, err)
+	}
+	for _, ip := range ips {
+		if err := allowed(netip.AddrPortFrom(ip, a.Port), ""); err != nil {
+			return target{}, err
+		}
+	}
+	ip := ips[0]
+	if len(ips) > 1 {
+		ip = firstThatAccepts(ctx, ips, a.Port)
+	}
+	to := tcpTarget(ip, a.Port)
+	to.chosen = chosen(a.Host, ips, ip)
+	return to, nil
+}
+
+// chosen says which of a name's addresses gets all requests. Those of this host's
+// loopback are one server's.
+func chosen(host string, ips []netip.Addr, ip netip.Addr) string {
+	if len(ips) < 2 || !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !ip.IsLoopback() }) {
+		return ""
+	}
+	return fmt.Sprintf("%s has %d addresses: all requests went to %s, the first that accepted a connection", host, len(ips), ip)
+}
+
+// firstThatAccepts answers the first address where none accepts: the run then
+// shows how it refuses.
+func firstThatAccepts(ctx context.Context, ips []netip.Addr, port uint16) netip.Addr {
+	dialer := net.Dialer{Timeout: probeTimeout}
+	for _, ip := range ips {
+		c, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(ip, port).String())
+		if err == nil {
+			c.Close()
+			return ip
+		}
+	}
+	return ips[0]
+}
+
+// isLocal tells whether an address is one of this host's. Where the host's
+// addresses cannot be read, only loopback is.
+func isLocal(ip netip.Addr) bool {
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			if own, ok := netip.AddrFromSlice(n.IP); ok && own.Unmap() == ip.Unmap() {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,336 @@
+// Package run does what a spec asks: it checks that the host can, starts the
+// load, writes the record while facts arrive, and has the run judged.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/internal/http1"
+	"ceiling/internal/sys"
+	"ceiling/measure/load"
+	"ceiling/record"
+	"ceiling/verdict"
+)
+
+// ErrRefused wraps what is wrong with the request itself, found before
+// anything was sent: exit code 2.
+var ErrRefused = errors.New("refused")
+
+// Exit codes of a run; docs/record.md lists them.
+const (
+	ExitHeld        = 0
+	ExitFailure     = 1
+	ExitRefused     = 2
+	ExitBroke       = 3
+	ExitVoid        = 4
+	ExitInterrupted = 130
+)
+
+// Options are what does not belong to the measured condition.
+type Options struct {
+	// Dir is where the record goes; "" puts it into Store.
+	Dir string
+	// Store is a directory of runs; "" is the person's own.
+	Store string
+	// Command line as typed, and the version of this program, for the record.
+	Command []string
+	Version string
+	// Program has the verb thief, which a proof starts; "" is this program.
+	Program string
+	// Progress is told of every interval; nil tells nobody. It is called from
+	// one goroutine and must return soon.
+	Progress func(Progress)
+	// Began is told of the run once its record stands; on this machine that is
+	// before the connections are opened. Observed is told of every observed row, from
+	// an observer's goroutine, one at a time: the row is valid during the call only,
+	// and what the call takes counts as the observer's cost. nil tells nobody.
+	Began    func(record.Start)
+	Observed func(record.ObservedRow)
+	// GiveUp is asked after every interval, those of the warm-up too, with its
+	// response times; an answer ends the run, and stands in its record as the
+	// reason.
+	GiveUp func(row *record.LoadRow, response *hist.Hist) string
+	// AgentRow is told of every interval of each of several agents, one at a time;
+	// nil tells nobody.
+	AgentRow func(record.LoadRow)
+	// Work does the run; nil is this machine.
+	Work Work
+	// KeepSecrets leaves credentials and bodies as they are in all that is kept and
+	// told.
+	KeepSecrets bool
+	veil        *veil // of the plan that the run is part of
+}
+
+// Progress is where a run stands.
+type Progress struct {
+	// Established of Asked connections stand.
+	Established, Asked int
+	// ElapsedS of the window, negative during the warm-up; TotalS of it, 0
+	// where a number of requests ends the run.
+	ElapsedS, TotalS float64
+	// Row is the interval that just ended; Response has its response times and is
+	// valid during the call only, BatchMeanNs is the time its batches took.
+	Row         record.LoadRow
+	Response    *hist.Hist
+	BatchMeanNs float64
+	// Completed of the window so far, of Requests where a number was asked.
+	Completed, Requests uint64
+	// Plan that the run is part of; nil for a single one.
+	Plan *PlanProgress
+}
+
+// Done is a finished run and where it is kept.
+type Done struct {
+	Run record.Run
+	// Response times of the whole window.
+	Response hist.Hist
+	// Dir of the record; KeepErr is what went wrong with keeping it, LeftOver
+	// what could not be restored of what a run had changed on the host.
+	Dir      string
+	KeepErr  error
+	LeftOver error
+}
+
+// Do does one run. An error that wraps ErrRefused names what the person has to
+// change; any other is a failure of this side. What the server does wrong is in
+// the record.
+func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
+	if o.veil == nil {
+		o.veil = newVeil(&o)
+	}
+	done, err := doRun(ctx, s, o)
+	return done, o.veil.error(err)
+}
+
+func doRun(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	work := o.Work
+	if work == nil {
+		work = Local{Version: o.Version}
+	}
+	job, err := work.Prepare(ctx, &s)
+	if err != nil {
+		return nil, err
+	}
+	w, err := open(o)
+	if err != nil {
+		return nil, errors.Join(err, job.Close())
+	}
+	o.Command = o.veil.command(o.Command)
+	done, err := keep(ctx, o.veil.spec(&s), job, w, &o)
+	left := job.Close()
+	if err != nil {
+		return nil, errors.Join(err, left, w.Close())
+	}
+	done.LeftOver = left
+	return done, nil
+}
+
+// keep does the job and has what comes of it kept and judged. Of the spec it has
+// what others may see.
+func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Options) (*Done, error) {
+	env := job.Environment()
+	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s}
+	if several, are := job.(interface{ Agents() []record.Agent }); are {
+		start.Agents = several.Agents()
+	}
+	keepErr := w.Start(start, env)
+	if o.Began != nil {
+		o.Began(start)
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	rec := &recorder{writer: w, spec: s, host: env.Host, options: o, end: end}
+	worked, err := job.Do(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	o.veil.worked(worked)
+	done := &Done{Dir: w.Dir(), Run: rec.assemble(worked, env)}
+	done.Run.ID, done.Run.Command = w.ID(), o.Command
+	done.Response.Merge(&worked.Result.Total.Response)
+	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found), keepStacks(w, &done.Run, &worked.Found))
+	series, err := w.Series()
+	if err != nil {
+		// Judged by what is left: the generator's own rows.
+		done.KeepErr = errors.Join(done.KeepErr, err)
+		series = record.Series{Load: rec.rows}
+	}
+	done.Run.Subject = subjectOf(&done.Run, &series, worked)
+	identified(done.Run.Subject, worked.Identities)
+	done.Run.Verdict = verdict.Judge(&done.Run, &series)
+	done.Run.Exit = ExitOf(&done.Run)
+	done.KeepErr = errors.Join(done.KeepErr, w.Finish(&done.Run))
+	return done, nil
+}
+
+// ExitOf is the exit code that a run calls for.
+func ExitOf(r *record.Run) int {
+	switch {
+	case r.Interrupted:
+		return ExitInterrupted
+	case r.Verdict.Outcome == record.Broke:
+		return ExitBroke
+	case r.Verdict.Outcome == record.Held:
+		return ExitHeld
+	}
+	return ExitVoid
+}
+
+func open(o Options) (*record.Writer, error) {
+	id := record.NewID(time.Now())
+	if o.Dir != "" {
+		w, err := record.Create(o.Dir, id)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		return w, nil
+	}
+	store, err := storeAt(o.Store)
+	if err != nil {
+		return nil, err
+	}
+	return store.Create(id)
+}
+
+// storeAt is the store in a directory, or the person's own.
+func storeAt(dir string) (record.Store, error) {
+	if dir == "" {
+		return record.DefaultStore(os.Getenv)
+	}
+	return record.Store{Dir: dir}, nil
+}
+
+// configure turns the spec into what the engine takes for its share, and looks
+// whether this host has the ports, descriptors and CPUs for it. Of one that does
+// not load it answers the target alone.
+func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config, target, error) {
+	var to target
+	address, _, _, err := spec.ParseTarget(s.Targets[0].URL)
+	if err != nil {
+		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	to, err = resolve(ctx, address, o.Permit)
+	if err != nil || !o.Load {
+		return nil, to, err
+	}
+	own, err := checkShare(s, o)
+	if err != nil {
+		return nil, to, err
+	}
+	mix, err := requests(s)
+	if err != nil {
+		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	c := &load.Config{
+		Address: to.sockaddr, Mix: mix,
+		Connections: s.Connections, Threads: min(s.Threads, own), Pipelining: s.Pipelining,
+		Rate: s.Rate, Poisson: s.Arrivals == spec.Poisson, Seed: s.Seed,
+		Lone: s.Lone(), Warmup: s.Warmup, Duration: s.Duration, Requests: s.Requests,
+		ConnectRamp: s.ConnectRamp, Timeout: s.Timeout,
+		NewConnections: s.NewConnections, Engine: s.Engine,
+		Unexpected: unexpected(s.Expect), Share: o.Share, Ready: o.Ready, Start: o.Start,
+	}
+	if s.PinGenerator != "" {
+		if c.CPUs, err = generatorCPUs(s.PinGenerator); err != nil {
+			return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+	}
+	if c.Threads == 0 {
+		if c.Threads, err = threads(own, s.Pipelining, to.local, c.CPUs); err != nil {
+			return nil, to, err
+		}
+	}
+	if c.SourceIPs, err = sources(s, to, o.Share); err != nil {
+		return nil, to, err
+	}
+	if err := checkLimits(own, len(c.SourceIPs), address); err != nil {
+		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return c, to, nil
+}
+
+// unexpected is the status codes that count as errors, in the engine's form; nil
+// where they are those that it takes for such by itself.
+func unexpected(e spec.Expect) *[1000]bool {
+	if len(e) == 0 {
+		return nil
+	}
+	var list [1000]bool
+	for status := range list {
+		list[status] = !e.Has(status)
+	}
+	return &list
+}
+
+// slotsPerThread is the least number of requests in flight that are worth a
+// further thread: below it a thread reaps one completion at a time, and its
+// system calls cost more than it adds.
+const slotsPerThread = 32
+
+// threads chooses the number of load threads: as many as the slots are worth,
+// but half the cores at most where the server shares them.
+func threads(connections, pipelining int, local bool, pinned []int) (int, error) {
+	cores := len(pinned)
+	if cores == 0 {
+		allowed, err := sys.AllowedCPUs(0)
+		if err != nil {
+			return 0, err
+		}
+		if cores = len(allowed); local {
+			cores = max(1, cores/2)
+		}
+	}
+	return max(1, min(cores, connections*pipelining/slotsPerThread, connections)), nil
+}
+
+// generatorCPUs checks a CPU list against the CPUs this process may use.
+func generatorCPUs(list string) ([]int, error) {
+	cpus, err := spec.ParseCPUList(list)
+	if err != nil {
+		return nil, err
+	}
+	allowed, err := sys.AllowedCPUs(0)
+	if err != nil {
+		return nil, err
+	}
+	for _, cpu := range cpus {
+		if !slices.Contains(allowed, cpu) {
+			return nil, fmt.Errorf("CPU %d is not among those this process may use (%s); choose from them", cpu, fmt.Sprint(allowed))
+		}
+	}
+	return cpus, nil
+}
+
+// requests writes every target's request once.
+func requests(s *spec.Spec) ([]load.Request, error) {
+	mix := make([]load.Request, 0, len(s.Targets))
+	for _, t := range s.Targets {
+		_, path, host, err := spec.ParseTarget(t.URL)
+		if err != nil {
+			return nil, err
+		}
+		fields := make([]http1.Field, 0, len(t.Header)+1)
+		for _, f := range t.Header {
+			fields = append(fields, http1.Field{Name: f.Name, Value: f.Value})
+		}
+		if s.NewConnections {
+			fields = append(fields, http1.Field{Name: "Connection", Value: "close"})
+		}
+		b, err := http1.AppendRequest(nil, t.Method, path, host, fields, t.Body)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", t.Method, t.URL, err)
+		}
+		mix = append(mix, load.Request{Bytes: b, NoBody: t.Method == "HEAD", Weight: t.Weight})
+	}
+	return mix, nil
+}

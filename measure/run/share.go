@@ -1,0 +1,258 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/load"
+	"ceiling/record"
+)
+
+// DoShare does this host's share of a run: refusals come before Ready is called
+// and wrap ErrRefused. Where the context ends, it answers what was measured until
+// then. It returns once everything of it has ended.
+func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*ShareDone, error) {
+	p, err := prepare(ctx, s, o)
+	if err != nil {
+		return nil, err
+	}
+	done, err := p.do(ctx, sink)
+	left := p.restore()
+	if err != nil {
+		return nil, errors.Join(err, left)
+	}
+	if left != nil {
+		done.LeftOver = left.Error()
+	}
+	return done, nil
+}
+
+// part is this host's part in a run: it stands between the load engine and the
+// sink, and watches meanwhile.
+type part struct {
+	ShareOptions
+	spec     *spec.Spec
+	config   *load.Config // nil of one that only observes
+	target   target
+	env      record.Environment
+	pins     *pinning
+	leftOver error
+
+	sink     Sink
+	watch    *watch
+	profiler *profiler
+	stacks   stacker
+	subject  sightings
+}
+
+// prepare looks whether this host can do the share, and moves the server to the
+// CPUs that were asked for.
+func prepare(ctx context.Context, s *spec.Spec, o ShareOptions) (*part, error) {
+	if !o.Load && !o.Observe {
+		return nil, errors.New("run: a share needs something to do")
+	}
+	p := &part{ShareOptions: o, spec: s}
+	var err error
+	if p.config, p.target, err = configure(ctx, s, &o); err != nil {
+		return nil, err
+	}
+	p.leftOver = RestorePins()
+	if o.Observe && s.PinServer != "" {
+		if p.pins, err = pinServer(s.PinServer, p.target); err != nil {
+			return nil, err
+		}
+	}
+	p.env = record.ReadEnvironment(o.Version)
+	p.Host = cmp.Or(o.Host, p.env.Host)
+	return p, nil
+}
+
+// restore gives back what was taken, once; its error is what could not be, now or
+// of an earlier run that was killed.
+func (p *part) restore() error {
+	err := errors.Join(p.leftOver, p.pins.restore())
+	p.pins, p.leftOver = nil, nil
+	return err
+}
+
+// do does the share.
+func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
+	p.sink, p.watch = sink, p.newWatch()
+	p.profiler = &profiler{}
+	if p.Observe {
+		p.profiler = newProfiler(ctx, p.spec, p.target, p.Permit)
+		p.stacks.prepare(p.target)
+	}
+	done := &ShareDone{Target: p.target.String(), Environment: p.env}
+	var err error
+	if p.Load {
+		done.Result, err = load.Run(ctx, *p.config, p)
+	} else {
+		p.onlyObserve(ctx)
+	}
+	p.watch.close()
+	p.leftOver = errors.Join(p.leftOver, p.pins.restore())
+	p.pins = nil
+	p.profiler.end()
+	p.stacks.end(p.Host)
+	if err != nil {
+		return nil, err
+	}
+	if p.Load {
+		done.Threads, done.Connections = p.config.Threads, int(p.Share.Part(uint64(p.spec.Connections)))
+		p.reserve(done)
+	}
+	if p.Load && p.target.chosen != "" {
+		p.tell([]record.NotMeasured{{What: record.OtherAddresses, Why: p.target.chosen, Part: true}})
+	}
+	p.tell(p.watch.missing)
+	done.Profiles, done.CPUProfile = p.profiler.list, p.profiler.raw
+	p.tell(p.profiler.missing)
+	done.Stacks, done.Folded, done.FoldedOff = p.stacks.found.Stacks, p.stacks.found.CPU, p.stacks.found.OffCPU
+	p.tell(p.stacks.missing)
+	if p.Observe {
+		var missing []record.NotMeasured
+		done.Identities, missing = p.subject.identify(p.Host)
+		p.tell(missing)
+	}
+	return done, nil
+}
+
+// tell names to the sink what was not measured.
+func (p *part) tell(missing []record.NotMeasured) {
+	for _, n := range missing {
+		n.Host = cmp.Or(n.Host, p.Host)
+		p.sink.NotMeasured(n)
+	}
+}
+
+// reserve finds how far the generator was from its own limit, or says why that
+// is not known.
+func (p *part) reserve(done *ShareDone) {
+	r := figures(p.spec, done.Result, done.Connections, done.Threads)
+	r.Environment = p.env
+	times, by, why := calibrated(&r)
+	done.Headroom, done.HeadroomBy = times, by
+	if why != "" {
+		p.tell([]record.NotMeasured{{What: record.GeneratorHeadroom, Why: why}})
+	}
+}
+
+// Connected implements load.Observer.
+func (p *part) Connected(established, asked int, window time.Time) {
+	if !window.IsZero() {
+		p.watch.start(window)
+	}
+	p.sink.Connected(established, asked, window)
+}
+
+// Window implements load.Observer.
+func (p *part) Window(open bool, at time.Time) {
+	if open {
+		p.profiler.open(p.spec.Duration)
+		if p.Observe {
+			p.stacks.open()
+		}
+	} else {
+		p.watch.stop()
+		p.stacks.close()
+		p.profiler.close()
+	}
+	p.sink.Window(open, at)
+}
+
+// Interval implements load.Observer.
+func (p *part) Interval(t *load.Tally, late bool) { p.sink.Interval(t, late) }
+
+// observed takes a row from the observer.
+func (p *part) observed(row record.ObservedRow) {
+	p.subject.see(row)
+	p.stacks.see(row)
+	p.sink.Observed(row)
+}
+
+// overdue is how long an observer waits to be told that the load is over, beyond
+// the time when it must be.
+const overdue = 5 * time.Second
+
+// onlyObserve watches while others load.
+func (p *part) onlyObserve(ctx context.Context) {
+	if p.Ready != nil {
+		p.Ready(0, 0)
+	}
+	at := time.Now()
+	if p.Start != nil {
+		var given bool
+		select {
+		case at, given = <-p.Start:
+		case <-ctx.Done():
+		case <-p.Over:
+		}
+		if !given {
+			return
+		}
+	}
+	window := at.Add(p.spec.Warmup)
+	p.Connected(0, 0, window)
+	if !p.wait(ctx, time.Until(window)) {
+		p.watch.stop()
+		return
+	}
+	p.Window(true, window)
+	if p.spec.Duration > 0 { // a number of requests ends when it ends
+		p.wait(ctx, time.Until(window.Add(p.spec.Duration+p.spec.Timeout+overdue)))
+	} else {
+		p.wait(ctx, spec.DurationMax)
+	}
+	p.Window(false, time.Now())
+}
+
+// wait tells whether the time passed before the run was over.
+func (p *part) wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-p.Over:
+	}
+	return false
+}
+
+// AgentOf is the account of one agent for the record, of its share and what it
+// did: all but its name, its roles, its clock and what became of it. rows are its
+// own.
+func AgentOf(s *spec.Spec, share load.Share, d *ShareDone, rows []record.LoadRow) record.Agent {
+	a := record.Agent{Environment: d.Environment}
+	if d.Result == nil {
+		return a
+	}
+	r := figures(s, d.Result, d.Connections, d.Threads)
+	a.Share = record.AgentShare{First: share.First, Count: share.Count, Of: share.Of}
+	if share.Of == 0 {
+		a.Share = record.AgentShare{Count: 1, Of: 1}
+	}
+	a.Load, a.ElapsedS, a.Requests, a.Rate, a.Bytes = r.Load, r.ElapsedS, r.Requests, r.Rate, r.Bytes
+	a.Load.AskedPerS *= share.Fraction()
+	a.Rate.Spread = record.SpreadOf(rows)
+	a.Statuses, a.Errors, a.Latency, a.Generator = r.Statuses, r.Errors, r.Latency, r.Generator
+	a.Generator.PID, a.Generator.Headroom, a.Generator.HeadroomBy = 0, d.Headroom, d.HeadroomBy
+	a.StartSkewNs = d.Result.StartLateNs
+	return a
+}
+
+// checkShare refuses a part of the run that is no work.
+func checkShare(s *spec.Spec, o *ShareOptions) (connections int, err error) {
+	if err := o.Share.Check(); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if connections = int(o.Share.Part(uint64(s.Connections))); connections == 0 {
+		return 0, fmt.Errorf("%w: %d connections are too few for so many agents: one has none; give at least -c %d", ErrRefused, s.Connections, o.Share.Of)
+	}
+	return connections, nil
+}

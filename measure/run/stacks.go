@@ -1,0 +1,205 @@
+package run
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"ceiling/measure/profile/stacks"
+	"ceiling/record"
+)
+
+// stacker takes stacks of the server's processes while the window is open, and of
+// those of the servers behind it. It follows the observer, which finds them.
+type stacker struct {
+	mu    sync.Mutex     // of what the observer has found
+	pids  []int          // the server's
+	peers []peerProcess  // of the servers behind it
+	asked map[string]int // the outermost process that answers on an address
+
+	samplers sync.Mutex
+	telling  sync.WaitGroup
+	cpu      *stacks.CPUSampler
+	off      *stacks.OffSampler
+	begun    bool
+	over     bool
+	missing  []record.NotMeasured
+	opened   chan struct{} // closed when the samplers are
+	found    stacks.Summary
+}
+
+type peerProcess struct{ pid, parent int }
+
+// prepare loads what takes time, before the load begins.
+func (s *stacker) prepare(to target) {
+	off, err := stacks.NewOffSampler(to.addr.Port())
+	if err != nil {
+		s.missing = append(s.missing, record.NotMeasured{What: "off-CPU stacks", Why: err.Error()})
+		return
+	}
+	s.off = off
+}
+
+// see takes a row of the observer's.
+func (s *stacker) see(row record.ObservedRow) {
+	if !s.note(row) {
+		return
+	}
+	// To look into a program takes milliseconds that the observer does not have.
+	s.telling.Go(s.follow)
+}
+
+// note tells whether a row says something new.
+func (s *stacker) note(row record.ObservedRow) (fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r := row.(type) {
+	case *record.SubjectRow:
+		switch {
+		case r.Event == record.SubjectGone || r.Role == record.RoleGenerator:
+		case r.Role == record.RolePeer:
+			s.peers, fresh = append(s.peers, peerProcess{r.PID, r.ParentPID}), true
+		case !slices.Contains(s.pids, r.PID):
+			s.pids, fresh = append(s.pids, r.PID), true
+		}
+	case *record.PeersRow:
+		for i := range r.Peers {
+			if p := &r.Peers[i]; p.PID != 0 && s.asked[p.Addr] != p.PID {
+				if s.asked == nil {
+					s.asked = map[string]int{}
+				}
+				s.asked[p.Addr], fresh = p.PID, true
+			}
+		}
+	}
+	return fresh
+}
+
+// follow tells the samplers of those that they do not know yet.
+func (s *stacker) follow() {
+	s.samplers.Lock()
+	defer s.samplers.Unlock()
+	s.tell()
+}
+
+func (s *stacker) tell() {
+	var to interface {
+		Watch(pid int)
+		WatchPeer(pid, parent int)
+		Answers(root int, addr string)
+	}
+	switch {
+	case !s.begun || s.over:
+		return
+	case s.cpu != nil:
+		to = s.cpu
+	case s.off != nil:
+		to = s.off
+	default:
+		return
+	}
+	s.mu.Lock()
+	pids, peers, asked := slices.Clone(s.pids), slices.Clone(s.peers), maps.Clone(s.asked)
+	s.mu.Unlock()
+	for _, pid := range pids {
+		to.Watch(pid)
+	}
+	for _, p := range peers {
+		to.WatchPeer(p.pid, p.parent)
+	}
+	for addr, root := range asked {
+		to.Answers(root, addr)
+	}
+}
+
+// open begins with the window, beside the load: it looks into programs' files.
+func (s *stacker) open() {
+	s.opened = make(chan struct{})
+	go func() {
+		defer close(s.opened)
+		s.begin()
+	}()
+}
+
+func (s *stacker) begin() {
+	s.samplers.Lock()
+	defer s.samplers.Unlock()
+	pids := s.server()
+	if len(pids) == 0 {
+		return // the server is not on this host; the observer has said so
+	}
+	cpu, err := stacks.NewCPUSampler(pids)
+	if err == nil {
+		err = cpu.Start()
+	}
+	if err != nil {
+		s.missing = append(s.missing, record.NotMeasured{What: "CPU stacks", Why: err.Error()})
+		cpu = nil
+	}
+	s.cpu = cpu
+	if s.off != nil {
+		s.off.Start(cpu, pids)
+	}
+	s.begun = true
+	s.tell()
+}
+
+// server is the server's processes.
+func (s *stacker) server() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pids)
+}
+
+// close ends with the window.
+func (s *stacker) close() {
+	if s.opened != nil {
+		<-s.opened
+	}
+	s.samplers.Lock()
+	defer s.samplers.Unlock()
+	s.over = true
+	if s.off != nil {
+		s.off.Stop()
+	}
+	if s.cpu != nil {
+		s.cpu.Stop()
+	}
+}
+
+// end names what was sampled, once the load is over and while the server is there.
+func (s *stacker) end(host string) {
+	s.close()
+	s.telling.Wait()
+	if len(s.server()) == 0 {
+		return
+	}
+	if s.found = stacks.Summarize(s.cpu, s.off); s.found.Stacks != nil {
+		s.found.Stacks.Host = host
+	}
+}
+
+// Files that keep the stacks.
+const (
+	cpuStacksFile = "cpu.folded"
+	offStacksFile = "off-cpu.folded"
+)
+
+// keepStacks puts them into the record.
+func keepStacks(w *record.Writer, r *record.Run, f *Found) error {
+	r.Stacks = f.Stacks
+	if r.Stacks == nil {
+		return nil
+	}
+	var err error
+	if r.Stacks.CPU != nil && len(f.Folded) > 0 {
+		r.Stacks.CPU.File = cpuStacksFile
+		err = w.Extra(cpuStacksFile, f.Folded)
+	}
+	if r.Stacks.OffCPU != nil && len(f.FoldedOff) > 0 {
+		r.Stacks.OffCPU.File = offStacksFile
+		err = errors.Join(err, w.Extra(offStacksFile, f.FoldedOff))
+	}
+	return err
+}

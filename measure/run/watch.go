@@ -1,0 +1,98 @@
+package run
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
+	"ceiling/measure/observe"
+	"ceiling/record"
+)
+
+// watch observes this host while the load goes on: the generator's end where it
+// loads, the server's where that is on this host.
+type watch struct {
+	told     func(record.ObservedRow)
+	observer *observe.Observer
+	missing  []record.NotMeasured
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+}
+
+// newWatch opens the sources before the connections are: that costs tens of
+// milliseconds which the window should not see.
+func (p *part) newWatch() *watch {
+	c := observe.Config{TargetAddr: p.target.addr, TargetUnix: p.target.unix}
+	if p.Observe {
+		c = p.target.observed()
+	}
+	c.Host, c.PeerAddr = p.Host, p.Peer
+	if p.Load {
+		c.GeneratorPID, c.Pipelining = os.Getpid(), p.spec.Pipelining
+	}
+	c.Window = p.spec.Duration
+	c.CPUs = thirdCPUs(p.spec.PinGenerator, p.spec.PinServer)
+	o, err := observe.New(c)
+	if err != nil {
+		return &watch{missing: []record.NotMeasured{{What: "host", Why: err.Error(), Host: p.Host}}}
+	}
+	return &watch{told: p.observed, observer: o}
+}
+
+// thirdCPUs are those that this process may use and neither side is pinned to,
+// where both are; nil otherwise: the thread that looks at the sockets then runs
+// where it finds room.
+func thirdCPUs(generator, server string) []int {
+	a, errA := spec.ParseCPUList(generator)
+	b, errB := spec.ParseCPUList(server)
+	allowed, err := sys.AllowedCPUs(0)
+	if generator == "" || server == "" || errA != nil || errB != nil || err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(allowed, func(cpu int) bool { return slices.Contains(a, cpu) || slices.Contains(b, cpu) })
+}
+
+// observed is where to look for the server: on this host, in the network
+// namespace that has the address.
+func (t target) observed() observe.Config {
+	c := observe.Config{TargetAddr: t.addr, TargetUnix: t.unix}
+	if t.addr.IsValid() && !t.local {
+		c.NetNSPID = observe.FindNamespace(t.addr)
+	}
+	return c
+}
+
+// start samples until stop; window is the zero of the run's clock.
+func (w *watch) start(window time.Time) {
+	if w.observer == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	w.done.Go(func() {
+		w.observer.Run(ctx, func() int64 { return int64(time.Since(window)) }, w.told)
+	})
+}
+
+// stop ends the sampling and waits for the sample under way.
+func (w *watch) stop() {
+	if w.cancel != nil {
+		w.cancel()
+		w.done.Wait()
+		w.cancel = nil
+	}
+}
+
+// close gives back the sources; what they could not measure is kept.
+func (w *watch) close() {
+	w.stop()
+	if w.observer != nil {
+		w.missing = append(w.missing, w.observer.NotMeasured()...)
+		w.observer.Close()
+		w.observer = nil
+	}
+}

@@ -1,0 +1,525 @@
+package export
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/record"
+	"ceiling/show/importer"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// real is a run of 2 s at 400/s, kept by ceiling run; its series is shortened.
+const real = "testdata/record"
+
+func open(t *testing.T, dir string) *Source {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func openRows(t *testing.T, dir string) *record.Rows {
+	t.Helper()
+	r, err := record.OpenRows(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// written is what a writer writes.
+func written(t *testing.T, write func(io.Writer) error) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// copied is a record of one's own to damage.
+func copied(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(real)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGolden: the whole text of each format, from a real record.
+func TestGolden(t *testing.T) {
+	s := open(t, real)
+	for name, write := range map[string]func(io.Writer) error{
+		"response.hgrm":   func(w io.Writer) error { return HGRM(w, s, "response") },
+		"lag.hgrm":        func(w io.Writer) error { return HGRM(w, s, "lag") },
+		"hdr.log":         func(w io.Writer) error { return HDR(w, s, Latencies()...) },
+		"vegeta.json":     func(w io.Writer) error { return Vegeta(w, s) },
+		"openmetrics.txt": func(w io.Writer) error { return Prometheus(w, s) },
+		"otlp.json":       func(w io.Writer) error { return OTLP(w, s) },
+		"load.csv":        func(w io.Writer) error { return CSV(w, openRows(t, real), record.KindLoad) },
+		"cpu.csv":         func(w io.Writer) error { return CSV(w, openRows(t, real), record.KindCPU) },
+		"sockets.csv":     func(w io.Writer) error { return CSV(w, openRows(t, real), record.KindSockets) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := written(t, write)
+			golden := filepath.Join("testdata", name)
+			if *update {
+				put(t, "testdata", name, got)
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestJSONIsTheDocument: what was left out of the record's file is the
+// histograms alone, and they are the record's.
+func TestJSONIsTheDocument(t *testing.T) {
+	s := open(t, real)
+	var got record.Run
+	if err := json.Unmarshal([]byte(written(t, func(w io.Writer) error { return JSON(w, s) })), &got); err != nil {
+		t.Fatal(err)
+	}
+	for of, q := range map[string]*record.Quantiles{"response": &got.Latency.Response, "service": &got.Latency.Service, "lag": &got.Latency.Lag} {
+		h, err := hist.DecodeV2(q.HDR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uint64(h.TotalCount()) != q.Count || q.Count == 0 {
+			t.Errorf("%s: the histogram counts %d, the document %d", of, h.TotalCount(), q.Count)
+		}
+		q.HDR = ""
+	}
+	if diff := cmp.Diff(s.Run, &got); diff != "" {
+		t.Error(diff)
+	}
+	if s.Run.Latency.Response.HDR != "" {
+		t.Error("the source was changed")
+	}
+}
+
+// TestNDJSONIsTheSeries: all rows are there, in their order and as they were.
+func TestNDJSONIsTheSeries(t *testing.T) {
+	want, err := os.ReadFile(filepath.Join(real, "series.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := openRows(t, real)
+	if got := written(t, func(w io.Writer) error { return NDJSON(w, rows, "") }); got != string(want) {
+		t.Error("the rows are not those of the series")
+	}
+	if rows.Read != bytes.Count(want, []byte("\n")) || rows.Bad != 0 || rows.Problems != nil {
+		t.Errorf("%d rows, %d bad, %v", rows.Read, rows.Bad, rows.Problems)
+	}
+	got := written(t, func(w io.Writer) error { return NDJSON(w, openRows(t, real), record.KindCPU) })
+	if n := strings.Count(got, "\n"); n != 3 || strings.Count(got, `"kind":"cpu"`) != 3 {
+		t.Errorf("%d rows of cpu, want 3:\n%s", n, got)
+	}
+}
+
+// TestTables: every table has a header of distinct names with as many columns
+// as each of its lines, and a line for each row or element of its list.
+func TestTables(t *testing.T) {
+	for _, kind := range Tables() {
+		text := written(t, func(w io.Writer) error { return CSV(w, openRows(t, real), kind) })
+		lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		head := slices.Sorted(slices.Values(lines[0]))
+		if compact := slices.Compact(slices.Clone(head)); len(compact) != len(head) || len(head) < 8 {
+			t.Errorf("%s: columns %v", kind, lines[0])
+		}
+		want := len(elements(t, kind))
+		if len(lines)-1 != want {
+			t.Errorf("%s: %d lines, want %d", kind, len(lines)-1, want)
+		}
+	}
+	if err := CSV(io.Discard, openRows(t, real), "irq"); err == nil || !strings.Contains(err.Error(), "no table") {
+		t.Errorf("a table that is none: %v", err)
+	}
+}
+
+// elements are the rows of a kind or, in a table with a list, its elements,
+// read without package record.
+func elements(t *testing.T, kind string) []any {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(real, "series.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _ := tableOf(kind)
+	var all []any
+	for line := range strings.Lines(string(data)) {
+		var row map[string]any
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case row["kind"] != kind:
+		case list.list == "":
+			all = append(all, row)
+		default:
+			if l, ok := row[list.list].([]any); ok {
+				all = append(all, l...)
+			}
+		}
+	}
+	return all
+}
+
+// hostile is a name that breaks what is not escaped.
+const hostile = "=cmd|' /C calc'!A0,\"q\"\r\n# EOF\\\n<script>\xff\u2028"
+
+// TestHostileCells: what a process is called arrives as it was, but for an
+// apostrophe before a formula.
+func TestHostileCells(t *testing.T) {
+	dir := copied(t)
+	row, err := json.Marshal(&record.SubjectRow{ObservedHead: record.ObservedHead{Kind: record.KindSubject, Host: "a,b"}, Comm: hostile, Exe: "/bin/\"x\"", Listeners: []uint64{1, 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "series.ndjson", string(row)+"\n")
+	text := written(t, func(w io.Writer) error { return CSV(w, openRows(t, dir), record.KindSubject) })
+	lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(lines) != 2 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	cells := map[string]string{}
+	for i, name := range lines[0] {
+		cells[name] = lines[1][i]
+	}
+	// encoding/json writes invalid UTF-8 as U+FFFD; csv reads \r\n within quotes as \n.
+	want := "'" + strings.ReplaceAll(strings.ToValidUTF8(hostile, "\uFFFD"), "\r\n", "\n")
+	if cells["comm"] != want || cells["exe"] != `/bin/"x"` || cells["host"] != "a,b" || cells["listeners"] != "1 2" {
+		t.Errorf("%q", cells)
+	}
+}
+
+// TestHDRIsReadBack: HdrHistogram's own reader finds the three histograms.
+func TestHDRIsReadBack(t *testing.T) {
+	s := open(t, real)
+	text := written(t, func(w io.Writer) error { return HDR(w, s, Latencies()...) })
+	reader := hdrhistogram.NewHistogramLogReader(strings.NewReader(text))
+	for _, of := range Latencies() {
+		got, err := reader.NextIntervalHistogram()
+		if err != nil || got == nil {
+			t.Fatalf("%s: %v, %v", of, got, err)
+		}
+		want, err := s.Histogram(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Tag() != of || !got.Equals(want) || got.TotalCount() != 800 && of == "response" {
+			t.Errorf("%s came back as %q with %d values", of, got.Tag(), got.TotalCount())
+		}
+		if d := got.EndTimeMs() - got.StartTimeMs(); d != 2000 {
+			t.Errorf("%s is of %d ms, the run of 2000", of, d)
+		}
+		q, err := s.quantiles(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := got.Max() - q.MaxNs; d < 0 || d > q.MaxNs/500+1 {
+			t.Errorf("%s: max %d ns, the document has %d", of, got.Max(), q.MaxNs)
+		}
+	}
+	if more, err := reader.NextIntervalHistogram(); more != nil {
+		t.Errorf("a fourth histogram, %v", err)
+	}
+}
+
+// TestVegetaIsReadBack: the report says of the run what the record does.
+func TestVegetaIsReadBack(t *testing.T) {
+	s := open(t, real)
+	r, err := importer.Parse([]byte(written(t, func(w io.Writer) error { return Vegeta(w, s) })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Tool != importer.Vegeta || r.Requests != s.Run.Requests.Completed || r.CompletedPerS != s.Run.Rate.CompletedPerS {
+		t.Errorf("%+v", r)
+	}
+	for q, want := range map[float64]int64{.5: s.Run.Latency.Response.P50Ns, .9: s.Run.Latency.Response.P90Ns, .99: s.Run.Latency.Response.P99Ns} {
+		if got, ok := r.Quantile(q); !ok || got != want {
+			t.Errorf("quantile %g is %d, want %d", q, got, want)
+		}
+	}
+	p90, _ := r.Quantile(.9)
+	p95, ok := r.Quantile(.95)
+	if p99, _ := r.Quantile(.99); !ok || p95 < p90 || p95 > p99 {
+		t.Errorf("the 95th percentile is %d", p95)
+	}
+	if len(s.Problems) == 0 || !strings.Contains(s.Problems[0], "heads and framing") {
+		t.Errorf("what differs from vegeta is not said: %v", s.Problems)
+	}
+}
+
+// TestVegetaCountsFailures: failed requests are status 0, bad ones errors.
+func TestVegetaCountsFailures(t *testing.T) {
+	s := made(t, func(r *record.Run, h *hist.Hist) {
+		for range 10 {
+			h.Record(1e6)
+		}
+		r.Requests = record.Requests{Sent: 12, Completed: 8, Failed: 2, InFlight: 2}
+		r.Statuses = map[string]uint64{"200": 5, "302": 1, "503": 2}
+		r.Errors = []record.Error{
+			{Phase: "status", Cause: "503", Count: 2}, {Phase: "response", Cause: "ECONNRESET", Count: 2},
+			{Phase: "connect", Cause: "ECONNREFUSED", Count: 9, BeforeWindow: true},
+		}
+	})
+	var got vegetaReport
+	if err := json.Unmarshal([]byte(written(t, func(w io.Writer) error { return Vegeta(w, s) })), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Requests != 10 || got.Statuses["0"] != 2 || got.Success != .6 || got.Rate != 5 || got.Throughput != 3 {
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff([]string{"503 Service Unavailable", "ECONNRESET (response)"}, got.Errors); diff != "" {
+		t.Error(diff)
+	}
+	if all := strings.Join(s.Problems, "\n"); !strings.Contains(all, "2 requests in flight") {
+		t.Error(all)
+	}
+}
+
+// made writes a record of 2 s and opens it; fill fills in the run and its
+// response times.
+func made(t *testing.T, fill func(*record.Run, *hist.Hist)) *Source {
+	t.Helper()
+	w, err := record.Create(t.TempDir(), "20261121-093012-x7f2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := time.Date(2026, 11, 21, 9, 30, 12, 0, time.UTC)
+	sp := spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:1/", Weight: 1}}, Connections: 1}
+	if err := w.Start(record.Start{Created: started, Spec: sp}, record.Environment{}); err != nil {
+		t.Fatal(err)
+	}
+	run := record.Run{Started: started, Target: sp.Targets[0].URL, Spec: sp, ElapsedS: 2}
+	run.Load.Mode, run.Generator.RunDelay = "closed", -1
+	h := new(hist.Hist)
+	fill(&run, h)
+	run.Latency = record.Latency{Response: record.QuantilesOf(h), Service: record.QuantilesOf(h), Lag: record.QuantilesOf(h)}
+	text, err := h.EncodeV2()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range Latencies() {
+		if err := w.Histogram(of, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(&run); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, w.Dir())
+}
+
+// TestUnfinished: a run that was killed says what it can and refuses the rest.
+func TestUnfinished(t *testing.T) {
+	dir := copied(t)
+	for _, name := range []string{"result.json", "response.hdr", "service.hdr", "lag.hdr"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "series.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "series.ndjson", string(data)+`{"kind":"load","t_ns":5`)
+	s := open(t, dir)
+	for name, write := range map[string]func(io.Writer) error{
+		"hgrm": func(w io.Writer) error { return HGRM(w, s, "response") }, "hdr": func(w io.Writer) error { return HDR(w, s, "lag") },
+		"vegeta": func(w io.Writer) error { return Vegeta(w, s) },
+	} {
+		if err := write(io.Discard); err == nil || !strings.Contains(err.Error(), "killed before its histograms") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	text := written(t, func(w io.Writer) error { return Prometheus(w, s) })
+	for _, without := range []string{"ceiling_response", "ceiling_generator_cpu", "ceiling_generator_busiest"} {
+		if strings.Contains(text, without) {
+			t.Errorf("%s was not measured and is there", without)
+		}
+	}
+	if !strings.Contains(text, "\nceiling_requests_completed_total 8") {
+		t.Errorf("no requests in it:\n%s", text)
+	}
+	if text := written(t, func(w io.Writer) error { return JSON(w, s) }); !strings.Contains(text, `"unfinished": true`) {
+		t.Error("the document does not say that the run is unfinished")
+	}
+	rows := openRows(t, dir)
+	if got := written(t, func(w io.Writer) error { return NDJSON(w, rows, "") }); got != string(data) {
+		t.Error("the rows before the one that is cut off are not all there")
+	}
+	if rows.Bad != 0 || !rows.Truncated || !strings.Contains(rows.Problems[0], "killed while it was written") {
+		t.Errorf("%v", rows.Problems)
+	}
+}
+
+// TestNewerSchema: a record of a newer program is refused, not misread.
+func TestNewerSchema(t *testing.T) {
+	dir := copied(t)
+	for _, name := range []string{"result.json", "spec.json"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, dir, name, strings.Replace(string(data), record.Schema, "ceiling.run/99", 1))
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "ceiling.run/99") {
+		t.Errorf("Open: %v", err)
+	}
+	if _, err := record.OpenRows(dir); err == nil || !strings.Contains(err.Error(), "ceiling.run/99") {
+		t.Errorf("OpenRows: %v", err)
+	}
+	for text, want := range map[string]string{"": "EOF", "[]": "no JSON object", `{"a":{"schema":"x"}}`: "names no schema", `{"a":[1,2],"schema":7}`: "string"} {
+		put(t, dir, "result.json", text)
+		if _, err := record.OpenRows(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := record.OpenRows(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no record") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// TestHistogramOfAnotherRun: a file that does not belong is not exported.
+func TestHistogramOfAnotherRun(t *testing.T) {
+	var one hist.Hist
+	one.Record(5)
+	other, err := one.EncodeV2()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		other:                                 "not of one run",
+		"":                                    "decode",
+		"HISTFAAA!":                           "decode",
+		strings.Repeat("A", histogramMax+1):   "no histogram",
+		other[:len(other)/2]:                  "decode",
+		"HISTFAAAAB542pNpmSzMwMDABMQAAAEA//8": "decode",
+	} {
+		dir := copied(t)
+		put(t, dir, "response.hdr", text)
+		if err := HGRM(io.Discard, open(t, dir), "response"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+	if _, err := open(t, real).Histogram("color"); err == nil {
+		t.Error("a latency that is none has a histogram")
+	}
+}
+
+// TestEmptyRun: a run without a request is written, not divided by.
+func TestEmptyRun(t *testing.T) {
+	s := made(t, func(*record.Run, *hist.Hist) {})
+	if err := Vegeta(io.Discard, s); err == nil || !strings.Contains(err.Error(), "has none") {
+		t.Errorf("vegeta: %v", err)
+	}
+	for name, write := range map[string]func(io.Writer) error{
+		"hgrm": func(w io.Writer) error { return HGRM(w, s, "lag") }, "hdr": func(w io.Writer) error { return HDR(w, s, "lag") },
+		"openmetrics": func(w io.Writer) error { return Prometheus(w, s) }, "otlp": func(w io.Writer) error { return OTLP(w, s) },
+		"json": func(w io.Writer) error { return JSON(w, s) },
+	} {
+		if text := written(t, write); strings.Contains(text, "NaN") || text == "" {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+	if text := written(t, func(w io.Writer) error { return NDJSON(w, openRows(t, s.Dir), "") }); text != "" {
+		t.Errorf("rows: %s", text)
+	}
+}
+
+// full fails every write, as a full disk does.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, fmt.Errorf("no space left on device") }
+
+// TestWriteErrorsAreTold: no format swallows the error of its output.
+func TestWriteErrorsAreTold(t *testing.T) {
+	s := open(t, real)
+	for name, write := range map[string]func(io.Writer) error{
+		"json": func(w io.Writer) error { return JSON(w, s) }, "ndjson": func(w io.Writer) error { return NDJSON(w, openRows(t, real), "") },
+		"csv":  func(w io.Writer) error { return CSV(w, openRows(t, real), "load") },
+		"hgrm": func(w io.Writer) error { return HGRM(w, s, "response") }, "hdr": func(w io.Writer) error { return HDR(w, s, "response") },
+		"vegeta": func(w io.Writer) error { return Vegeta(w, s) }, "prometheus": func(w io.Writer) error { return Prometheus(w, s) },
+		"otlp": func(w io.Writer) error { return OTLP(w, s) },
+	} {
+		if err := write(full{}); err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzRows: whatever the series is, every line that comes out is one JSON
+// object in UTF-8, and the table of it is a table.
+func FuzzRows(f *testing.F) {
+	data, err := os.ReadFile(filepath.Join(real, "series.ndjson"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data[:2000])
+	f.Add([]byte(`{"kind":"load","host":"\xff","busy":1e308}`))
+	f.Add([]byte("{\"kind\":\"load\",\"host\":\"\xff\"}\n"))
+	f.Add([]byte(`{"kind":"cpu","cores":[{"cpu":1},{}]}` + "\n{"))
+	f.Add([]byte(`{"kind":"subject","listeners":[1,2],"comm":"=1+1"}`))
+	dir := f.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "result.json"), []byte(`{"schema":"`+record.Schema+`"}`), 0o644); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, series []byte) {
+		put(t, dir, "series.ndjson", string(series))
+		text := written(t, func(w io.Writer) error { return NDJSON(w, openRows(t, dir), "") })
+		for line := range strings.Lines(text) {
+			var row map[string]any
+			if err := json.Unmarshal([]byte(line), &row); err != nil || !strings.HasSuffix(line, "\n") || strings.ToValidUTF8(line, "") != line {
+				t.Errorf("%v: %q", err, line)
+			}
+		}
+		for _, kind := range []string{"load", "cpu", "subject", "observer"} {
+			table := written(t, func(w io.Writer) error { return CSV(w, openRows(t, dir), kind) })
+			if _, err := csv.NewReader(strings.NewReader(table)).ReadAll(); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,329 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestGolden reads every output in testdata and compares all that is made of
+// it; look at the golden files when they change.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, file := range files {
+		name := filepath.Base(file)
+		if strings.HasSuffix(name, ".golden") || name == "vegeta_results.bin" && *update && writeVegetaResults(t, file) || name == "README.md" || name == "wrk_refused.txt" {
+			continue
+		}
+		read++
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := Parse(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.MarshalIndent(&r, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := file + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if read < 40 {
+		t.Errorf("only %d outputs were read", read)
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func parsed(t *testing.T, name string) Result {
+	t.Helper()
+	r, err := Parse(read(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestMissingIsNotZero: a quantile that was not printed is not there.
+func TestMissingIsNotZero(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		q    float64
+		ns   int64
+		ok   bool
+	}{
+		{"wrk.txt", .99, 0, false},
+		{"wrk_latency.txt", .5, 112_000, true},
+		{"wrk_latency.txt", .99, 4_130_000, true},
+		{"wrk_latency.txt", .999, 0, false},
+		{"wrk2.txt", .5, 1_010_000, true},
+		{"wrk2.txt", .9999, 8_520_000, true},
+		{"vegeta.json", .95, 310_552, true},
+		{"vegeta_old.json", .9, 0, false},
+		{"oha.json", .9999, 4_529_852, true},
+		{"oha_refused.json", .5, 0, false},
+		{"autocannon.json", .999, 3_000_000, true},
+		{"k6_export.json", .99, 0, false},
+		{"k6_export.json", .95, 9_110_000, true},
+		{"k6_summary.json", .999, 990_250_000, true},
+		{"k6_v1.json", .5, 2_000_000, true},
+	} {
+		r := parsed(t, c.file)
+		if ns, ok := r.Quantile(c.q); ns != c.ns || ok != c.ok {
+			t.Errorf("%s: quantile %g is %d, %v; want %d, %v", c.file, c.q, ns, ok, c.ns, c.ok)
+		}
+	}
+	if r := parsed(t, "oha_refused.json"); r.MeanNs != nil || r.MinNs != nil || r.MaxNs != nil {
+		t.Error("a run without a response has a latency")
+	}
+	if r := parsed(t, "vegeta_old.json"); r.MinNs != nil {
+		t.Error("an old report of vegeta has a minimum")
+	}
+}
+
+// TestCaveats: what each tool is known not to say is said for it.
+func TestCaveats(t *testing.T) {
+	for file, want := range map[string][]string{
+		"wrk.txt":              {"closed loop", "without --latency", "estimate"},
+		"wrk_dead.txt":         {"events, not requests"},
+		"wrk2.txt":             {"1 ms"},
+		"hey.txt":              {"coordinated omission"},
+		"oha.json":             {"closed loop unless it was given -q", "64 requests in flight"},
+		"autocannon.json":      {"whole milliseconds", "coordinated omission"},
+		"autocannon_rate.json": {"188 of its 889 latencies were never measured"},
+		"vegeta.json":          {"-max-workers"},
+		"vegeta_failed.json":   {"500 requests without an answer"},
+		"k6_export.json":       {"coordinated omission", "http_req_blocked"},
+		"k6_summary.json":      {"500 iterations were due and never begun"},
+	} {
+		r := parsed(t, file)
+		all := strings.Join(r.Caveats, "\n")
+		for _, text := range want {
+			if !strings.Contains(all, text) {
+				t.Errorf("%s: no caveat has %q:\n%s", file, text, all)
+			}
+		}
+		if strings.Contains(all, "over its time") {
+			t.Errorf("%s: its rate was found not to fit:\n%s", file, all)
+		}
+	}
+	if r := parsed(t, "autocannon.json"); strings.Contains(strings.Join(r.Caveats, "\n"), "never measured") {
+		t.Error("autocannon without -R is said to have made latencies up")
+	}
+}
+
+// TestFromAndLoop: response times are not mixed with service times.
+func TestFromAndLoop(t *testing.T) {
+	for file, want := range map[string][2]string{
+		"wrk.txt": {FromSent, Closed}, "wrk2.txt": {FromDue, Open}, "vegeta.json": {FromDue, Open}, "hey.txt": {FromSent, Closed},
+		"oha.json": {FromSent, ""}, "autocannon.json": {FromSent, ""}, "k6_export.json": {FromSent, ""}, "k6_summary.json": {FromSent, Open},
+	} {
+		if r := parsed(t, file); r.From != want[0] || r.Loop != want[1] {
+			t.Errorf("%s: latency from %q in a loop %q, want %q", file, r.From, r.Loop, want)
+		}
+	}
+}
+
+// TestWhatDoesNotAddUpIsSaid changes one figure of a good output.
+func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
+	change := func(file, old, new string) []byte {
+		t.Helper()
+		data := read(t, file)
+		if !bytes.Contains(data, []byte(old)) {
+			t.Fatalf("%s has no %q", file, old)
+		}
+		return bytes.Replace(data, []byte(old), []byte(new), 1)
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string // in a caveat
+	}{
+		{"wrk's rate", change("wrk.txt", "Requests/sec:  87792.33", "Requests/sec: 187792.33"), "its count over its time"},
+		{"oha's rate", change("oha.json", `"requestsPerSec": 144817`, `"requestsPerSec": 44817`), "its count over its time"},
+		{"wrk2's quantiles", change("wrk2.txt", "99.000%    2.33ms", "99.000%    1.33ms"), "is below its quantile"},
+		{"hey's million", change("hey.txt", "[200]\t", "[200]\t99"), "one million"},
+	} {
+		r, err := Parse(c.data)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if all := strings.Join(r.Caveats, "\n"); !strings.Contains(all, c.want) {
+			t.Errorf("%s: no caveat has %q:\n%s", c.name, c.want, all)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string // in the error
+	}{
+		{"vegeta's counts", change("vegeta.json", `"requests":10000`, `"requests":10001`), "10001 requests, but 10000 statuses"},
+		{"a negative count", change("vegeta.json", `"200":10000`, `"200":-1`), "damaged"},
+		{"a negative latency", change("vegeta.json", `"99th":1002311`, `"99th":-5`), "cannot be"},
+		{"a fraction of a request", change("k6_export.json", `"count": 6000, "rate": 199.88945},
+        "iter`, `"count": 6000.5, "rate": 199.88945},
+        "iter`), "no count"},
+		{"more failures than requests", change("k6_v1.json", `"matches": 21`, `"matches": 2101`), "cannot be"},
+		{"no time", change("k6_export.json", `"rate": 199.88945},
+        "iter`, `"rate": 0},
+        "iter`), "how long"},
+		{"a huge time", change("oha.json", `"total": 1.002402402`, `"total": 1e300`), "cannot be"},
+		{"more bad statuses than responses", change("wrk_404.txt", "responses: 64160", "responses: 64161"), "cannot be"},
+		{"two runs in one file", append(read(t, "wrk.txt"), read(t, "wrk.txt")...), "2 lines"},
+		{"a summary cut off", read(t, "wrk.txt")[:200], "0 lines"},
+		{"JSON cut off", read(t, "oha.json")[:200], "damaged"},
+		{"samples of k6", []byte(`{"type":"Metric","data":{}}` + "\n" + `{"type":"Point"}`), "more than one JSON value"},
+		{"wrk that made no request", read(t, "wrk_refused.txt"), "wrk made no request"},
+		{"a record of ours", []byte(`{"schema":"ceiling.run/1"}`), "record of ceiling itself"},
+		{"another JSON", []byte(`{"a":1}`), "none of the tools"},
+		{"a text", []byte("hello"), "none of the tools"},
+		{"nothing", nil, "empty"},
+	} {
+		_, err := Parse(c.data)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: an error of several lines: %q", c.name, err)
+		}
+	}
+}
+
+// TestHostileText: what is taken over from a file is fit to be shown.
+func TestHostileText(t *testing.T) {
+	data := bytes.Replace(read(t, "oha_refused.json"), []byte("Connection refused"), []byte(`\u001b[31m\u0000<script>\n`+strings.Repeat("x", 2000)), 1)
+	r, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Errors) != 1 || r.Errors[0].Count != 4 {
+		t.Fatalf("errors %v", r.Errors)
+	}
+	if what := r.Errors[0].What; len(what) > textMax+4 || strings.ContainsAny(what, "\x1b\x00\n") || !strings.Contains(what, "<script>") {
+		t.Errorf("%d bytes: %.60q", len(what), what)
+	}
+}
+
+func TestManyCauses(t *testing.T) {
+	causes := map[string]uint64{}
+	for i := range 1000 {
+		causes[strings.Repeat("e", i+1)] = uint64(i + 1)
+	}
+	text, err := json.Marshal(causes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := bytes.Replace(read(t, "oha_refused.json"), []byte(`{
+    "Connection refused (os error 111)": 4
+  }`), text, 1)
+	r, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Errors) != causesMax || r.Failed() != 1000*1001/2 {
+		t.Errorf("%d causes of %d errors", len(r.Errors), r.Failed())
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("the disk is gone") }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestReadIsBounded(t *testing.T) {
+	if _, err := Read(endless{}); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("an endless input: %v", err)
+	}
+	if _, err := Read(failing{}); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+		t.Errorf("an input that fails: %v", err)
+	}
+	r, err := Read(bytes.NewReader(append([]byte("\xef\xbb\xbf"), read(t, "vegeta.json")...))) // a byte order mark, as PowerShell writes
+	if err != nil || r.Tool != Vegeta {
+		t.Errorf("%v, %v", r.Tool, err)
+	}
+}
+
+// FuzzParse: whatever the bytes are, there is an error of one line, or a result
+// whose figures can be.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.*")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"metrics":{"http_reqs":{"count":1e15,"rate":5e-324}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := Parse(data)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("an error of several lines: %q", err)
+			}
+			return
+		}
+		if r.Tool == "" || r.From == "" || len(r.Caveats) == 0 {
+			t.Errorf("no tool, origin or caveat: %+v", r)
+		}
+		if r.DurationS <= 0 || r.CompletedPerS < 0 || r.Connections < 0 {
+			t.Errorf("%g s, %g/s, %d connections", r.DurationS, r.CompletedPerS, r.Connections)
+		}
+		for i, q := range r.Quantiles {
+			if q.Q < 0 || q.Q > 1 || q.Ns < 0 || q.ResolutionNs < 1 || i > 0 && q.Q < r.Quantiles[i-1].Q {
+				t.Errorf("quantiles %v", r.Quantiles)
+			}
+		}
+		if _, err := json.Marshal(&r); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"ceiling/internal/lazy"
+)
+
+var (
+	heyTotal    = lazy.Regexp(`(?m)^  Total:\t([\d.]+) secs\r?$`)
+	heyRate     = lazy.Regexp(`(?m)^  Requests/sec:\t([\d.]+)\r?$`)
+	heyFigure   = lazy.Regexp(`(?m)^  (Slowest|Fastest|Average):\t([\d.]+) secs\r?$`)
+	heyBytes    = lazy.Regexp(`(?m)^  Total data:\t(\d+) bytes\r?$`)
+	heyQuantile = lazy.Regexp(`(?m)^  (\d+)%+ in ([\d.]+) secs\r?$`)
+	heyStatus   = lazy.Regexp(`(?m)^  \[(\d{3})\]\t(\d+) responses\r?$`)
+	heyError    = lazy.Regexp(`(?m)^  \[(\d+)\]\t(.+?)\r?$`)
+)
+
+// heyKeeps is how many results hey keeps (requester.go, maxRes).
+const heyKeeps = 1_000_000
+
+// parseHey reads the text of hey.
+func parseHey(data []byte) (Result, error) {
+	summary, errorList, _ := strings.Cut(string(data), "\nError distribution:")
+	r := Result{Tool: Hey, From: FromSent, Loop: Closed, Pipelining: 1, BodiesOnly: true}
+	r.Caveats = append(r.Caveats,
+		"closed loop: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission); -q holds each worker back and does not change that",
+		"its times have four decimals of a second: a 0 is anything below 0.05 ms",
+		"it repeats neither the URL nor the number of connections")
+	seconds, err := match(heyTotal(), "Total", summary)
+	if err != nil {
+		return r, err
+	}
+	rate, err := match(heyRate(), "Requests/sec", summary)
+	if err != nil {
+		return r, err
+	}
+	if r.DurationS, err = strconv.ParseFloat(seconds[0], 64); err != nil || r.DurationS <= 0 {
+		return r, fmt.Errorf("%s s is no time of a run", seconds[0])
+	}
+	perS, err := strconv.ParseFloat(rate[0], 64)
+	if err != nil {
+		return r, err
+	}
+	if err := errors.Join(r.heyCounts(summary, errorList), r.heyLatency(summary)); err != nil {
+		return r, err
+	}
+	if kept := r.Requests + r.Failed(); kept >= heyKeeps {
+		r.RateDiffers = true
+		r.caveat("hey keeps one million results: counts and latencies are of the first ones alone, its rate (%.6g/s) of all", perS)
+	} else {
+		r.holdRate(kept, perS)
+	}
+	return r, nil
+}
+
+func (r *Result) heyCounts(summary, errorList string) error {
+	r.Statuses = map[string]uint64{}
+	for _, g := range heyStatus().FindAllStringSubmatch(summary, -1) {
+		n, err := countOf(g[2])
+		if err != nil {
+			return err
+		}
+		r.Statuses[g[1]] = n
+	}
+	var err error
+	if r.Requests, err = total(r.Statuses); err != nil {
+		return err
+	}
+	for _, g := range heyError().FindAllStringSubmatch(errorList, -1) {
+		n, err := countOf(g[1])
+		if err != nil {
+			return err
+		}
+		r.fail(g[2], n)
+	}
+	if g := heyBytes().FindStringSubmatch(summary); g != nil {
+		n, err := countOf(g[1])
+		if err != nil {
+			return err
+		}
+		r.BytesRead = &n
+	}
+	if r.Requests == 0 && len(r.Errors) == 0 {
+		return errors.New("neither a status nor an error in it")
+	}
+	return nil
+}
+
+// heyDigit is the last digit of hey's times: four decimals of a second.
+const heyDigit = 100_000
+
+func (r *Result) heyLatency(summary string) error {
+	if r.Requests == 0 {
+		return nil // what it prints then is zeros
+	}
+	for _, g := range heyFigure().FindAllStringSubmatch(summary, -1) {
+		ns, err := heyTime(g[2])
+		if err != nil {
+			return err
+		}
+		switch g[1] {
+		case "Slowest":
+			r.MaxNs = &ns
+		case "Fastest":
+			r.MinNs = &ns
+		case "Average":
+			r.MeanNs, r.MeanDigitNs = &ns, heyDigit
+		}
+	}
+	for _, g := range heyQuantile().FindAllStringSubmatch(summary, -1) {
+		percent, err := strconv.ParseFloat(g[1], 64)
+		if err != nil || percent > 100 {
+			return fmt.Errorf("%s%% is no quantile", g[1])
+		}
+		ns, err := heyTime(g[2])
+		if err != nil {
+			return err
+		}
+		r.Quantiles = append(r.Quantiles, Quantile{share(percent), ns, heyDigit})
+	}
+	return nil
+}
+
+func heyTime(text string) (int64, error) {
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%.40s is no time", text)
+	}
+	return nanoseconds("a latency", s, 1e9)
+}

@@ -1,0 +1,102 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ohaDocument is the part of oha's JSON that is read. Times are seconds; a
+// figure of no response is null.
+type ohaDocument struct {
+	Summary *struct {
+		Total     *float64 `json:"total"`
+		Slowest   *float64 `json:"slowest"`
+		Fastest   *float64 `json:"fastest"`
+		Average   *float64 `json:"average"`
+		PerSecond *float64 `json:"requestsPerSec"`
+		TotalData *uint64  `json:"totalData"`
+	} `json:"summary"`
+	Percentiles map[string]*float64 `json:"latencyPercentiles"`
+	Statuses    map[string]uint64   `json:"statusCodeDistribution"`
+	Errors      map[string]uint64   `json:"errorDistribution"`
+}
+
+// ohaCutOff is what oha calls the requests in flight when its time was over.
+const ohaCutOff = "aborted due to deadline"
+
+func ohaCaveats() []string {
+	return []string{
+		"closed loop unless it was given -q: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission)",
+		"with -q latency still counts from sending, unless --latency-correction was given; the output tells neither",
+		"it repeats neither the URL nor the number of connections",
+	}
+}
+
+// parseOha reads oha's JSON.
+func parseOha(data []byte) (Result, error) {
+	var d ohaDocument
+	if err := oneValue(data, &d); err != nil {
+		return Result{}, err
+	}
+	if d.Summary == nil || d.Summary.Total == nil || d.Summary.PerSecond == nil || d.Statuses == nil {
+		return Result{}, errors.New("summary.total, summary.requestsPerSec or statusCodeDistribution is missing")
+	}
+	r := Result{Tool: Oha, From: FromSent, DurationS: *d.Summary.Total, Statuses: d.Statuses, BytesRead: d.Summary.TotalData, BodiesOnly: true}
+	r.Caveats = append(r.Caveats, ohaCaveats()...)
+	if err := figure("summary.total", r.DurationS); err != nil || r.DurationS == 0 {
+		return r, fmt.Errorf("%g s is no time of a run", r.DurationS)
+	}
+	var err error
+	if r.Requests, err = total(d.Statuses); err != nil {
+		return r, err
+	}
+	failed, err := total(d.Errors)
+	if err != nil {
+		return r, err
+	}
+	for what, n := range d.Errors {
+		if what == ohaCutOff {
+			r.caveat("%d requests in flight at the end were cut off; its rate counts them, this count does not", n)
+			continue
+		}
+		r.fail(what, n)
+	}
+	r.holdRate(r.Requests+failed, *d.Summary.PerSecond)
+	return r, r.ohaLatency(&d)
+}
+
+func (r *Result) ohaLatency(d *ohaDocument) error {
+	for _, f := range []struct {
+		what  string
+		value *float64
+		into  **int64
+	}{
+		{"summary.average", d.Summary.Average, &r.MeanNs}, {"summary.fastest", d.Summary.Fastest, &r.MinNs}, {"summary.slowest", d.Summary.Slowest, &r.MaxNs},
+	} {
+		if f.value == nil {
+			continue
+		}
+		ns, err := nanoseconds(f.what, *f.value, 1e9)
+		if err != nil {
+			return err
+		}
+		*f.into = &ns
+	}
+	for name, value := range d.Percentiles {
+		if value == nil {
+			continue
+		}
+		percent, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64)
+		if err != nil || !(percent >= 0 && percent <= 100) {
+			return fmt.Errorf("latencyPercentiles has %q, which is no percentile", clean(name))
+		}
+		ns, err := nanoseconds("latencyPercentiles."+clean(name), *value, 1e9)
+		if err != nil {
+			return err
+		}
+		r.Quantiles = append(r.Quantiles, Quantile{share(percent), ns, 1})
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// vegetaDocument is the part of vegeta's JSON report that is read. Durations
+// and latencies are nanoseconds.
+type vegetaDocument struct {
+	Latencies  map[string]float64 `json:"latencies"`
+	BytesIn    *vegetaBytes       `json:"bytes_in"`
+	Duration   *float64           `json:"duration"`
+	Wait       float64            `json:"wait"`
+	Requests   *uint64            `json:"requests"`
+	Rate       *float64           `json:"rate"`
+	Throughput *float64           `json:"throughput"` // since vegeta 12.6
+	Statuses   map[string]uint64  `json:"status_codes"`
+	Errors     []string           `json:"errors"`
+}
+
+type vegetaBytes struct {
+	Total uint64 `json:"total"`
+}
+
+// noResponse is vegeta's status of a request that got no answer.
+const noResponse = "0"
+
+// parseVegeta reads vegeta's JSON report.
+func parseVegeta(data []byte) (Result, error) {
+	var d vegetaDocument
+	if err := oneValue(data, &d); err != nil {
+		return Result{}, err
+	}
+	if d.Duration == nil || d.Requests == nil || d.Rate == nil || d.Statuses == nil || d.Latencies == nil {
+		return Result{}, errors.New("latencies, duration, requests, rate or status_codes is missing")
+	}
+	return fromVegeta(&d)
+}
+
+// fromVegeta takes over what vegeta reports, in whichever form.
+func fromVegeta(d *vegetaDocument) (Result, error) {
+	r := Result{Tool: Vegeta, From: FromDue, Loop: Open, Statuses: map[string]uint64{}, BodiesOnly: true}
+	if err := errors.Join(figure("duration", *d.Duration), figure("wait", d.Wait), figure("rate", *d.Rate)); err != nil {
+		return r, err
+	}
+	// Responses come in until wait is over: the rate of completions is over both.
+	r.DurationS = (*d.Duration + d.Wait) / 1e9
+	if r.DurationS == 0 {
+		return r, errors.New("a run of one request, or of none, has no rate")
+	}
+	all, err := total(d.Statuses)
+	if err != nil {
+		return r, err
+	}
+	if all != *d.Requests {
+		return r, fmt.Errorf("%d requests, but %d statuses", *d.Requests, all)
+	}
+	for status, n := range d.Statuses {
+		if status != noResponse && n > 0 {
+			r.Statuses[status] = n
+			r.Requests += n
+		}
+	}
+	r.vegetaErrors(d)
+	if d.BytesIn != nil {
+		r.BytesRead = &d.BytesIn.Total
+	}
+	r.Caveats = append(r.Caveats,
+		"latency counts from due only while -max-workers is not reached, which the report does not tell; from then on it counts from sending",
+		"it repeats neither the URL nor the number of connections, which grows as the server slows down")
+	return r, r.vegetaLatency(d)
+}
+
+// vegetaErrors counts what got no answer. The report has the texts without
+// their counts; those of statuses are not of this kind.
+func (r *Result) vegetaErrors(d *vegetaDocument) {
+	n := d.Statuses[noResponse]
+	var causes []string
+	for _, text := range d.Errors {
+		if !startsWithStatus(text) && len(causes) < 5 {
+			causes = append(causes, clean(text))
+		}
+	}
+	r.fail(strings.TrimSuffix("no response: "+strings.Join(causes, "; "), ": "), n)
+	if n > 0 {
+		r.caveat("the latencies of %d requests without an answer are among its quantiles", n)
+	}
+}
+
+// startsWithStatus tells vegeta's error of a bad status, "503 Service
+// Unavailable".
+func startsWithStatus(text string) bool {
+	return len(text) > 4 && text[3] == ' ' && strings.Trim(text[:3], "0123456789") == ""
+}
+
+func (r *Result) vegetaLatency(d *vegetaDocument) error {
+	quantiles := map[string]float64{"50th": .5, "90th": .9, "95th": .95, "99th": .99}
+	for name, value := range d.Latencies {
+		if name == "total" {
+			continue
+		}
+		ns, err := nanoseconds("latencies."+clean(name), value, 1)
+		if err != nil {
+			return err
+		}
+		switch q, is := quantiles[name]; {
+		case is:
+			r.Quantiles = append(r.Quantiles, Quantile{q, ns, 1})
+		case name == "mean":
+			r.MeanNs = &ns
+		case name == "min":
+			r.MinNs = &ns
+		case name == "max":
+			r.MaxNs = &ns
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// vegetaHit is what is read of one result of vegeta attack (lib/results.go). A
+// gob names its fields, so those that are not here are passed over.
+type vegetaHit struct {
+	Code      uint16        `json:"code"`
+	Timestamp time.Time     `json:"timestamp"`
+	Latency   time.Duration `json:"latency"`
+	BytesIn   uint64        `json:"bytes_in"`
+	Error     string        `json:"error"`
+}
+
+// hitsMax bounds the results that are kept for the quantiles: 8 bytes each.
+const hitsMax = 20_000_000
+
+// isVegetaResults tells a stream of results by its first bytes: a gob begins with
+// the description of its type, JSON with the keys that vegeta writes first.
+func isVegetaResults(head []byte) bool {
+	if bytes.HasPrefix(bytes.TrimSpace(head), []byte(`{"attack":`)) {
+		return true
+	}
+	for _, part := range []string{"Result", "Attack", "Timestamp", "Latency", "BytesIn"} {
+		if !bytes.Contains(head, []byte(part)) {
+			return false
+		}
+	}
+	return !bytes.HasPrefix(bytes.TrimSpace(head), []byte("{"))
+}
+
+// readVegetaResults reads what vegeta attack writes, or vegeta encode --to json.
+func readVegetaResults(in io.Reader) (Result, error) {
+	buffered := bufio.NewReaderSize(in, sniffed)
+	head, err := buffered.Peek(1)
+	if err != nil {
+		return Result{}, fmt.Errorf("read results: %w", err)
+	}
+	var next func(*vegetaHit) error
+	if head[0] == '{' {
+		next = jsonHits(buffered)
+	} else {
+		d := gob.NewDecoder(buffered)
+		next = func(h *vegetaHit) error { return d.Decode(h) }
+	}
+	var all vegetaHits
+	for {
+		var h vegetaHit
+		err := next(&h)
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return Result{}, fmt.Errorf("result %d is damaged, or the file is cut off: %s", len(all.latencies)+1, clean(err.Error()))
+		}
+		if err := all.add(&h); err != nil {
+			return Result{}, err
+		}
+	}
+	return all.result()
+}
+
+func jsonHits(in io.Reader) func(*vegetaHit) error {
+	d := json.NewDecoder(in)
+	return func(h *vegetaHit) error { return d.Decode(h) }
+}
+
+// vegetaHits adds up results as vegeta report does (lib/metrics.go).
+type vegetaHits struct {
+	latencies         []int64
+	statuses          map[string]uint64
+	errors            []string
+	bytes             uint64
+	first, last, ends time.Time // begun first and last, ended last
+}
+
+func (a *vegetaHits) add(h *vegetaHit) error {
+	if h.Latency < 0 || int64(h.Latency) > countMax || h.BytesIn > countMax || a.bytes > countMax {
+		return fmt.Errorf("result %d: a latency of %s and %d bytes cannot be", len(a.latencies)+1, h.Latency, h.BytesIn)
+	}
+	if len(a.latencies) == hitsMax {
+		return fmt.Errorf("more than %d results; give vegeta report -type=json", hitsMax)
+	}
+	if len(a.latencies) == 0 {
+		a.first, a.last, a.ends, a.statuses = h.Timestamp, h.Timestamp, h.Timestamp, map[string]uint64{}
+	}
+	a.latencies = append(a.latencies, int64(h.Latency))
+	a.statuses[strconv.Itoa(int(h.Code))]++
+	a.bytes += h.BytesIn
+	if h.Timestamp.Before(a.first) {
+		a.first = h.Timestamp
+	}
+	if h.Timestamp.After(a.last) {
+		a.last = h.Timestamp
+	}
+	if end := h.Timestamp.Add(h.Latency); end.After(a.ends) {
+		a.ends = end
+	}
+	if h.Error != "" && len(a.errors) < causesMax && !slices.Contains(a.errors, h.Error) {
+		a.errors = append(a.errors, h.Error)
+	}
+	return nil
+}
+
+func (a *vegetaHits) result() (Result, error) {
+	n := uint64(len(a.latencies))
+	if n == 0 {
+		return Result{}, errors.New("there is no result in it")
+	}
+	slices.Sort(a.latencies)
+	sum := 0.0
+	for _, ns := range a.latencies {
+		sum += float64(ns)
+	}
+	at := func(q float64) float64 { return float64(a.latencies[max(int(math.Ceil(q*float64(n)))-1, 0)]) }
+	duration := float64(a.last.Sub(a.first))
+	rate := float64(n)
+	if duration > 0 {
+		rate /= duration / 1e9
+	}
+	return fromVegeta(&vegetaDocument{
+		Latencies: map[string]float64{"mean": sum / float64(n), "50th": at(.5), "90th": at(.9), "95th": at(.95), "99th": at(.99), "min": at(0), "max": at(1)},
+		BytesIn:   &vegetaBytes{a.bytes}, Duration: &duration, Wait: float64(a.ends.Sub(a.last)), Requests: &n, Rate: &rate, Statuses: a.statuses, Errors: a.errors,
+	})
+}

@@ -1,0 +1,205 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/show/chart"
+	"ceiling/show/page"
+)
+
+// blocks are the tables or the figures that a reference asks for.
+func (e *Entry) blocks(r *reference) (answer, error) {
+	records, rest, err := e.leading(r)
+	if err != nil {
+		return answer{}, err
+	}
+	out := answer{of: records}
+	for _, one := range records {
+		if one.Pending() {
+			out.pending, out.text = true, fmt.Sprintf("Not measured yet: %s of %s.", r.verb, one.Name)
+			return out, nil
+		}
+	}
+	d, err := documentOf(records)
+	if err != nil {
+		return out, err
+	}
+	what := ""
+	if len(rest) > 0 {
+		what = rest[0]
+	}
+	switch r.verb {
+	case verbFigure:
+		out.blocks, err = figuresOf(d, what)
+	case verbCompare:
+		if records[0].Plan == nil || records[0].Plan.Comparison == nil {
+			return out, fmt.Errorf("%s is no comparison", records[0].Name)
+		}
+		out.blocks, err = figuresOf(d, "change")
+	default:
+		out.blocks, err = tablesOf(d, what, records[0].Plan != nil)
+	}
+	return out, err
+}
+
+// leading are the records that the first arguments name; of a table they may be
+// several runs. What is left says which table or figure.
+func (e *Entry) leading(r *reference) (records []*Record, rest []string, err error) {
+	for i, name := range r.args {
+		one, err := e.resolve(name)
+		if err != nil {
+			if i == 0 || len(r.args)-i > 1 {
+				return nil, nil, err
+			}
+			return records, r.args[i:], nil
+		}
+		records = append(records, one)
+		if r.verb == verbFigure {
+			return records, r.args[i+1:], nil
+		}
+	}
+	if len(records) > 1 && slices.ContainsFunc(records, func(one *Record) bool { return one.Plan != nil }) {
+		return nil, nil, errors.New("a table of several is one of single runs; give a plan a table of its own")
+	}
+	return records, nil, nil
+}
+
+// documentOf is the page of a plan, or of runs laid over each other.
+func documentOf(records []*Record) (page.Document, error) {
+	if records[0].Plan != nil {
+		return page.Plan(records[0].Plan)
+	}
+	var runs []chart.Run
+	for _, r := range records {
+		runs = append(runs, r.shown())
+	}
+	return page.Runs(runs)
+}
+
+// figuresOf picks the figures of a kind: those whose anchor is it, or begins
+// with it and goes on with a dash.
+func figuresOf(d page.Document, kind string) ([]page.Block, error) {
+	var found []page.Block
+	var names []string
+	each(d.Sections, func(b page.Block) {
+		name := ""
+		switch f := b.(type) {
+		case page.Figure:
+			name = f.ID
+			if f.Table != nil {
+				t := *f.Table
+				t.Fold, f.Table = true, &t
+			}
+			b = f
+		case page.Drawing:
+			name = f.ID
+			if f.Table != nil {
+				t := *f.Table
+				t.Fold, f.Table = true, &t
+			}
+			b = f
+		case page.Bar:
+			name = "stations"
+		case page.HeatMaps:
+			name = "cores"
+		default:
+			return
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if name == kind || strings.HasPrefix(name, kind+"-") {
+			found = append(found, b)
+		}
+	})
+	if len(found) == 0 {
+		if len(names) == 0 {
+			return nil, fmt.Errorf("there is no figure %q: this record has nothing to draw", clip(kind))
+		}
+		return nil, fmt.Errorf("there is no figure %q; there is %s", clip(kind), strings.Join(names, ", "))
+	}
+	return found, nil
+}
+
+// tablesOf picks the tables of a section; without a name those of the answer.
+func tablesOf(d page.Document, name string, plan bool) ([]page.Block, error) {
+	want := []string{name}
+	if name == "" {
+		want = []string{"differences", "figures"} // of runs
+		if plan {
+			want = []string{"curves", "rates", "resources", "changes"}
+		}
+	}
+	var found []page.Block
+	var names []string
+	for _, s := range d.Sections {
+		picked := s
+		has := false
+		each([]page.Section{picked}, func(b page.Block) {
+			t, ok := tableOf(b)
+			if !ok {
+				return
+			}
+			has = true
+			if slices.Contains(want, s.ID) {
+				found = append(found, t)
+			}
+		})
+		if has {
+			names = append(names, s.ID)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("there is no table %q; there is %s", clip(name), strings.Join(names, ", "))
+	}
+	return found, nil
+}
+
+// tableOf is a block that is a table, or has one.
+func tableOf(b page.Block) (page.Block, bool) {
+	switch b := b.(type) {
+	case page.Table:
+		b.Fold = false
+		return b, true
+	case page.Tiles:
+		return b, true
+	case page.Drawing:
+		if b.Table != nil {
+			t := *b.Table
+			t.Fold = false
+			return t, true
+		}
+	case page.Figure:
+		if b.Table != nil {
+			t := *b.Table
+			t.Fold = false
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// each goes through the blocks of sections, also those inside of others.
+func each(sections []page.Section, visit func(page.Block)) {
+	var walk func(list []page.Block)
+	walk = func(list []page.Block) {
+		for _, b := range list {
+			switch b := b.(type) {
+			case page.Fold:
+				walk(b.Blocks)
+			case page.Columns:
+				for _, column := range b.Of {
+					walk(column)
+				}
+			default:
+				visit(b)
+			}
+		}
+	}
+	for _, s := range sections {
+		walk(s.Blocks)
+	}
+}

@@ -1,0 +1,134 @@
+package journal
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/show/page"
+)
+
+// card is an entry in the index.
+type card struct {
+	Number, Title, To, Date, Question string
+	Status                            Status
+	Notices                           []notice
+	Records                           []row
+}
+
+// notice is what a reader of an entry must not overlook.
+type notice struct {
+	Text string
+	// To is where the entry is that it speaks of, Name what it is called.
+	To, Name string
+	Because  string
+}
+
+// notices are those about an entry, and about what it builds on.
+func (e *Entry) notices() []notice {
+	var list []notice
+	if e.Status == Retracted {
+		list = append(list, notice{Text: "This entry is retracted: " + e.RetractedBecause})
+	}
+	for _, g := range e.Unsound {
+		n := notice{Text: "It builds on a retracted entry", To: entryPage(g.Entry), Name: g.Entry.Number + " " + g.Entry.Title, Because: g.Entry.RetractedBecause}
+		if len(g.By) > 0 {
+			var by []string
+			for _, b := range g.By {
+				by = append(by, b.Number)
+			}
+			n.Text = fmt.Sprintf("By way of %s it builds on a retracted entry", strings.Join(by, ", "))
+		}
+		list = append(list, n)
+	}
+	for i := range list {
+		list[i].Text, list[i].Because = page.Text(list[i].Text), page.Text(list[i].Because)
+	}
+	return list
+}
+
+// day is a date in words.
+func day(date string) string {
+	t, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		return date // checked when the entry was read
+	}
+	return t.Format("2 January 2006")
+}
+
+// index is the page of all entries, the oldest first.
+func (j *Journal) index() ([]byte, error) {
+	var cards []card
+	counts := map[Status]int{}
+	for _, e := range j.Entries {
+		c := card{Number: e.Number, Title: e.Title, To: entryPage(e), Date: day(e.Date), Question: e.Question, Status: e.Status, Notices: e.notices()}
+		for _, r := range e.Records {
+			c.Records = append(c.Records, rowOf(r))
+		}
+		counts[e.Status]++
+		cards = append(cards, c)
+	}
+	var parts []string
+	for _, s := range Statuses() {
+		if counts[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
+		}
+	}
+	lead := "No entries yet."
+	if len(parts) > 0 {
+		lead = "Entries: " + strings.Join(parts, ", ") + "."
+	}
+	main, err := execute("index", cards)
+	if err != nil {
+		return nil, err
+	}
+	return layout{Title: "Journal · ceiling", Heading: "Journal", Lead: lead, Main: main,
+		Footer: "Every figure in the entries is taken from a record by reference; its link leads to the record."}.whole()
+}
+
+// entryPage is the page of the i-th entry.
+func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
+	e := j.Entries[i]
+	data := struct {
+		*Entry
+		Day      string
+		Notices  []notice
+		Body     template.HTML
+		Rows     []row
+		On       []link
+		By       []link
+		Previous *Entry
+		Next     *Entry
+	}{Entry: e, Day: day(e.Date), Notices: e.notices(), Body: w.html}
+	for _, r := range e.Records {
+		data.Rows = append(data.Rows, rowOf(r))
+	}
+	for _, other := range j.Entries {
+		if slices.ContainsFunc(e.BuildsOn, func(n Named) bool { return other.is(n.Text) }) {
+			data.On = append(data.On, link{Name: other.Number + " " + other.Title, To: entryPage(other), Says: string(other.Status)})
+		}
+		if slices.ContainsFunc(other.BuildsOn, func(n Named) bool { return e.is(n.Text) }) {
+			data.By = append(data.By, link{Name: other.Number + " " + other.Title, To: entryPage(other), Says: string(other.Status)})
+		}
+	}
+	if i > 0 {
+		data.Previous = j.Entries[i-1]
+	}
+	if i+1 < len(j.Entries) {
+		data.Next = j.Entries[i+1]
+	}
+	main, err := execute("entry", data)
+	if err != nil {
+		return nil, err
+	}
+	return layout{Title: e.Title + " · journal · ceiling", Heading: e.Title, Main: main, Trail: []trail{{"Journal", IndexPage}, {e.Number, ""}},
+		Footer: "Figures that are links are taken from records."}.whole()
+}
+
+// is tells whether a name means this entry.
+func (e *Entry) is(name string) bool { return e.Name == name || e.Number == name || e.Slug == name }
+
+// Page is where the entry's page is, for the layouts.
+func (e *Entry) Page() string { return entryPage(e) }

@@ -1,0 +1,163 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"strings"
+	"sync"
+
+	"ceiling/show/page"
+)
+
+//go:embed page.html journal.css
+var files embed.FS
+
+// layouts is what the pages execute: everything from a record or from an entry
+// goes through html/template as text, or has been through goldmark.
+var layouts = sync.OnceValue(func() *template.Template { return template.Must(template.New("").ParseFS(files, "page.html")) }) // read-only
+
+// execute runs a part of the layouts.
+func execute(name string, data any) (template.HTML, error) {
+	var b strings.Builder
+	if err := layouts().ExecuteTemplate(&b, name, data); err != nil {
+		return "", err
+	}
+	return template.HTML(b.String()), nil // what html/template has made is escaped
+}
+
+// longFigure is from how many characters on an answer is a sentence, which is
+// followed by a link in place of being one.
+const longFigure = 40
+
+// inlineHTML is a reference within a sentence: its value, with the way to the
+// record.
+func (w *written) inlineHTML(r *referenceNode) template.HTML {
+	if r.wrong == nil && r.block() {
+		w.wrong.add(w.entry.File, r.line, "%s stands in a paragraph of its own", r.source)
+		return ""
+	}
+	a, ok := w.answered(r)
+	if !ok {
+		return ""
+	}
+	data := struct {
+		Text, Title, Page    string
+		Pending, Typed, Long bool
+	}{Text: page.Text(a.text), Pending: a.pending, Typed: a.typed, Long: len([]rune(a.text)) > longFigure}
+	if len(a.of) > 0 {
+		var names []string
+		for _, one := range a.of {
+			names = append(names, one.Name)
+		}
+		data.Title = page.Text(a.field + " of " + strings.Join(names, ", "))
+		if !a.pending {
+			data.Page = recordPage(a.of[len(a.of)-1].ID)
+		}
+	}
+	html, err := execute("figure", data)
+	if err != nil {
+		w.wrong.add(w.entry.File, r.line, "%v", err)
+	}
+	return html
+}
+
+// blockHTML is the tables or figures of a reference.
+func (w *written) blockHTML(r *referenceNode) template.HTML {
+	a, ok := w.answered(r)
+	if !ok {
+		return ""
+	}
+	if a.pending {
+		html, err := execute("pending", page.Text(a.text))
+		if err != nil {
+			w.wrong.add(w.entry.File, r.line, "%v", err)
+		}
+		return html
+	}
+	for i, b := range a.blocks {
+		w.figures++
+		a.blocks[i] = anchored(b, fmt.Sprintf("figure-%d", w.figures))
+	}
+	inside, err := page.Blocks(a.blocks...)
+	if err != nil {
+		w.wrong.add(w.entry.File, r.line, "%v", err)
+		return ""
+	}
+	data := struct {
+		Inside template.HTML
+		From   []*Record
+	}{inside, a.of}
+	html, err := execute("taken", data)
+	if err != nil {
+		w.wrong.add(w.entry.File, r.line, "%v", err)
+	}
+	return html
+}
+
+// anchored gives a figure an anchor that no other of the page has.
+func anchored(b page.Block, id string) page.Block {
+	switch f := b.(type) {
+	case page.Figure:
+		f.ID = id
+		return f
+	case page.Drawing:
+		f.ID = id
+		return f
+	}
+	return b
+}
+
+// Page is where the record's own page is, for the layouts.
+func (r *Record) Page() string { return recordPage(r.ID) }
+
+// layout is what every page has around its content.
+type layout struct {
+	Title   string
+	Heading string
+	Lead    string
+	// Up leads to the site's root: "" or "../".
+	Up string
+	// Trail is the way there, from the index.
+	Trail  []trail
+	Main   template.HTML
+	Footer string
+
+	Policy string
+	Style  template.CSS
+	Script template.JS
+}
+
+type trail struct{ Name, To string }
+
+// whole puts the layout around a page. What it may load is itself: its styles
+// and the one script, by its hash, and images that lie beside it.
+func (l layout) whole() ([]byte, error) {
+	l.Title, l.Heading, l.Lead, l.Footer = page.Text(l.Title), page.Text(l.Heading), page.Text(l.Lead), page.Text(l.Footer)
+	style, err := page.Style()
+	if err != nil {
+		return nil, err
+	}
+	own, err := files.ReadFile("journal.css")
+	if err != nil {
+		return nil, err
+	}
+	l.Style = template.CSS(style + string(own))
+	scripts := "'none'"
+	if strings.Contains(string(l.Main), " data-zoom>") {
+		script, err := page.Script()
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256([]byte(script))
+		scripts = "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		l.Script = template.JS(script)
+	}
+	// 'unsafe-inline' is for style attributes: where a label stands. A page on a
+	// disk is not 'self' to Chromium, so images beside it are allowed by scheme.
+	l.Policy = "default-src 'none'; script-src " + scripts + "; style-src 'unsafe-inline'; img-src data: 'self' file:; base-uri 'none'; form-action 'none'"
+	html, err := execute("page", l)
+	return []byte(html), err
+}

@@ -1,0 +1,338 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+
+	"ceiling/show/page"
+)
+
+// referenceNode is a {{…}} in the syntax tree.
+type referenceNode struct {
+	ast.BaseInline
+	reference
+	source string
+	wrong  error
+	html   template.HTML
+}
+
+// blockNode is what a paragraph becomes whose only content are references to
+// tables and figures.
+type blockNode struct {
+	ast.BaseBlock
+	html template.HTML
+}
+
+var (
+	kindReference = ast.NewNodeKind("Reference") // read-only
+	kindBlock     = ast.NewNodeKind("Block")     // read-only
+)
+
+// Kind implements ast.Node, and Dump below.
+func (*referenceNode) Kind() ast.NodeKind { return kindReference }
+func (*blockNode) Kind() ast.NodeKind     { return kindBlock }
+
+func (n *referenceNode) Dump(source []byte, level int) {
+	ast.DumpHelper(n, source, level, map[string]string{"Reference": n.source}, nil)
+}
+func (n *blockNode) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
+
+// referenceParser makes nodes of {{…}}.
+type referenceParser struct{}
+
+func (referenceParser) Trigger() []byte { return []byte{'{'} }
+
+func (referenceParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.Node {
+	line, segment := block.PeekLine()
+	if !bytes.HasPrefix(line, []byte("{{")) {
+		return nil
+	}
+	n := &referenceNode{}
+	inside, length, closed := between(string(line))
+	if !closed {
+		n.source = strings.TrimSpace(string(line))
+		n.wrong = fmt.Errorf("%s is not closed by }} on its line", clip(n.source))
+	} else {
+		n.source = "{{" + inside + "}}"
+		n.reference, n.wrong = parseReference(inside)
+	}
+	n.line = lineAt(block.Source(), segment.Start)
+	block.Advance(length)
+	return n
+}
+
+// between is what stands between the {{ that a line begins with and its }},
+// which is not one inside of quotes.
+func between(line string) (inside string, length int, closed bool) {
+	quoted := false
+	for i := 2; i < len(line); i++ {
+		switch {
+		case line[i] == '\\' && quoted:
+			i++
+		case line[i] == '"':
+			quoted = !quoted
+		case !quoted && strings.HasPrefix(line[i:], "}}"):
+			return line[2:i], i + 2, true
+		}
+	}
+	return "", len(strings.TrimRight(line, "\r\n")), false
+}
+
+// lineAt is the line of an offset, from 1.
+func lineAt(source []byte, offset int) int {
+	return 1 + bytes.Count(source[:min(max(offset, 0), len(source))], []byte("\n"))
+}
+
+// newMarkdown reads CommonMark with tables, and {{…}}. HTML is no markup in it:
+// a < is a <.
+func newMarkdown() goldmark.Markdown {
+	blocks := []util.PrioritizedValue{
+		util.Prioritized(parser.NewSetextHeadingParser(parser.WithAutoHeadingID()), 100), util.Prioritized(parser.NewThematicBreakParser(), 200),
+		util.Prioritized(parser.NewListParser(), 300), util.Prioritized(parser.NewListItemParser(), 400), util.Prioritized(parser.NewCodeBlockParser(), 500),
+		util.Prioritized(parser.NewATXHeadingParser(parser.WithAutoHeadingID()), 600), util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
+		util.Prioritized(parser.NewBlockquoteParser(), 800), util.Prioritized(parser.NewParagraphParser(), 1000),
+	}
+	inlines := []util.PrioritizedValue{
+		util.Prioritized(referenceParser{}, 50), util.Prioritized(parser.NewCodeSpanParser(), 100), util.Prioritized(parser.NewLinkParser(), 200),
+		util.Prioritized(parser.NewAutoLinkParser(), 300), util.Prioritized(parser.NewEmphasisParser(), 500),
+	}
+	p := parser.NewParser(parser.WithBlockParsers(blocks...), parser.WithInlineParsers(inlines...), parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...))
+	return goldmark.New(goldmark.WithParser(p), goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignStyle))),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodeRenderer{}, 50))))
+}
+
+// nodeRenderer writes what was worked out for each reference beforehand.
+type nodeRenderer struct{}
+
+func (nodeRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
+	to.Register(kindReference, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		_, err := w.WriteString(string(n.(*referenceNode).html))
+		return ast.WalkSkipChildren, err
+	})
+	to.Register(kindBlock, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		_, err := w.WriteString(string(n.(*blockNode).html))
+		return ast.WalkSkipChildren, err
+	})
+}
+
+// written is the text of an entry as it goes into its page.
+type written struct {
+	entry    *Entry
+	html     template.HTML
+	anchors  map[string]bool
+	files    map[string][]byte // by their path in the site
+	links    []anchorLink      // to anchors of other entries
+	warnings []Mistake
+	wrong    Mistakes
+	figures  int
+}
+
+// anchorLink is one to a heading of another entry, to be looked up when all of
+// them are read.
+type anchorLink struct {
+	line   int
+	entry  *Entry
+	anchor string
+}
+
+// write reads an entry's Markdown, works its references out and checks its
+// links.
+func (j *Journal) write(e *Entry) *written {
+	w := &written{entry: e, anchors: map[string]bool{}, files: map[string][]byte{}}
+	md := newMarkdown()
+	tree := md.Parser().Parse(text.NewReader(e.body))
+	w.headings(tree)
+	w.paragraphs(tree)
+	w.visit(j, tree)
+	if len(w.wrong) > 0 {
+		return w
+	}
+	var out bytes.Buffer
+	if err := md.Renderer().Render(&out, e.body, tree); err != nil {
+		w.wrong.add(e.File, 0, "%v", err)
+	}
+	w.html = template.HTML(out.String()) // goldmark has escaped the text, html/template the references
+	return w
+}
+
+// headings collects what can be linked to.
+func (w *written) headings(tree ast.Node) {
+	w.walk(tree, func(n ast.Node) {
+		h, ok := n.(*ast.Heading)
+		if !ok {
+			return
+		}
+		if id, there := h.AttributeString("id"); there {
+			w.anchors[string(id.([]byte))] = true
+		}
+		if h.Level == 1 {
+			w.wrong.add(w.entry.File, w.line(h), "a heading of one # is the page's title, which is in the front matter; take ##")
+		}
+	})
+}
+
+// walk visits every node before its children.
+func (w *written) walk(tree ast.Node, visit func(ast.Node)) {
+	err := ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			visit(n)
+		}
+		return ast.WalkContinue, nil
+	})
+	if err != nil {
+		w.wrong.add(w.entry.File, 0, "%v", err)
+	}
+}
+
+// line of a node: its own, or that of what is in it or around it.
+func (w *written) line(n ast.Node) int {
+	for at := n; at != nil; at = at.FirstChild() {
+		if t, ok := at.(*ast.Text); ok {
+			return lineAt(w.entry.body, t.Segment.Start)
+		}
+		if r, ok := at.(*referenceNode); ok {
+			return r.line
+		}
+		if at.Type() == ast.TypeBlock && at.Lines() != nil && at.Lines().Len() > 0 {
+			return lineAt(w.entry.body, at.Lines().At(0).Start)
+		}
+	}
+	if n.Parent() != nil && n.Parent().Type() != ast.TypeDocument {
+		if n.PreviousSibling() != nil {
+			return w.line(n.PreviousSibling())
+		}
+		return w.line(n.Parent())
+	}
+	return 1
+}
+
+// paragraphs makes blocks of paragraphs that have nothing but references to
+// tables and figures in them.
+func (w *written) paragraphs(tree ast.Node) {
+	var list []ast.Node
+	w.walk(tree, func(n ast.Node) {
+		if n.Kind() == ast.KindParagraph || n.Kind() == ast.KindTextBlock {
+			list = append(list, n)
+		}
+	})
+	for _, p := range list {
+		refs := w.alone(p)
+		if len(refs) == 0 {
+			continue
+		}
+		var nodes []ast.Node
+		for _, r := range refs {
+			b := &blockNode{html: w.blockHTML(r)}
+			nodes = append(nodes, b)
+		}
+		parent := p.Parent()
+		for _, n := range nodes {
+			parent.InsertBefore(parent, p, n)
+		}
+		parent.RemoveChild(parent, p)
+	}
+}
+
+// alone are the references of a paragraph that has only such as stand by
+// themselves.
+func (w *written) alone(p ast.Node) []*referenceNode {
+	var refs []*referenceNode
+	for c := p.FirstChild(); c != nil; c = c.NextSibling() {
+		switch c := c.(type) {
+		case *referenceNode:
+			if c.wrong != nil || !c.block() {
+				return nil
+			}
+			refs = append(refs, c)
+		case *ast.Text:
+			if len(bytes.TrimSpace(c.Segment.Value(w.entry.body))) > 0 {
+				return nil
+			}
+		default:
+			return nil
+		}
+	}
+	return refs
+}
+
+// visit works out the references within sentences, and checks links and typed
+// numbers.
+func (w *written) visit(j *Journal, tree ast.Node) {
+	var refs []*referenceNode
+	w.walk(tree, func(n ast.Node) {
+		switch n := n.(type) {
+		case *referenceNode:
+			refs = append(refs, n)
+		case *ast.Link:
+			n.Destination = w.link(j, w.line(n), n.Destination, false)
+		case *ast.Image:
+			n.Destination = w.link(j, w.line(n), n.Destination, true)
+		case *ast.AutoLink:
+			w.autoLink(n)
+		case *ast.CodeSpan:
+			if bytes.Contains(textOf(n, w.entry.body), []byte("{{")) {
+				w.warn(w.line(n), "a reference in code is shown as it stands")
+			}
+		case *ast.Text:
+			w.lint(n)
+		}
+	})
+	for _, r := range refs {
+		r.html = w.inlineHTML(r)
+	}
+}
+
+func textOf(n ast.Node, source []byte) []byte {
+	var all []byte
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if t, ok := c.(*ast.Text); ok {
+			all = append(all, t.Segment.Value(source)...)
+		}
+	}
+	return all
+}
+
+func (w *written) warn(line int, format string, args ...any) {
+	m := Mistake{w.entry.File, line, page.Text(fmt.Sprintf(format, args...))}
+	if !slices.Contains(w.warnings, m) {
+		w.warnings = append(w.warnings, m)
+	}
+}
+
+// answered works one reference out; ok is false where it is wrong, which is
+// noted.
+func (w *written) answered(r *referenceNode) (answer, bool) {
+	if r.wrong != nil {
+		w.wrong.add(w.entry.File, r.line, "%v", r.wrong)
+		return answer{}, false
+	}
+	a, err := w.entry.answer(&r.reference)
+	if err == nil && a.pending && w.entry.Status != Planned && w.entry.Status != Running {
+		err = fmt.Errorf("%s is not measured yet", a.of[0].Name)
+	}
+	if err != nil {
+		w.wrong.add(w.entry.File, r.line, "%v", err)
+		return a, false
+	}
+	if a.warning != "" {
+		w.warn(r.line, "%s", a.warning)
+	}
+	return a, true
+}

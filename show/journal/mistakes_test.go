@@ -1,0 +1,356 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// entry writes the text of an entry; its front matter has everything that is
+// needed and what is given besides.
+func writeEntry(t *testing.T, dir, name, front, body string) {
+	t.Helper()
+	check(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	for _, need := range []string{"title: T", "date: 2026-11-21", "status: done", "question: Q", "hypothesis: H"} {
+		key, _, _ := strings.Cut(need, ":")
+		if !strings.Contains("\n"+front, "\n"+key+":") {
+			front += need + "\n"
+		}
+	}
+	check(t, os.WriteFile(filepath.Join(dir, name, entryFile), []byte("---\n"+front+"---\n"+body), 0o644))
+}
+
+// mistakesOf are what is wrong with a journal, a line each, without its folder.
+func mistakesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	j, err := Read(dir, noStore(t))
+	if err == nil {
+		_, err = Build(j)
+	}
+	if err == nil {
+		return nil
+	}
+	var m Mistakes
+	if !errors.As(err, &m) {
+		return []string{err.Error()}
+	}
+	var lines []string
+	for _, one := range m {
+		if one.Error() == "" || strings.Contains(one.Error(), "\n") {
+			t.Errorf("a mistake of several lines: %q", one.Error())
+		}
+		lines = append(lines, strings.TrimPrefix(one.Error(), dir+string(filepath.Separator)))
+	}
+	return lines
+}
+
+// A front matter that is wrong is told with its line, and how to mend it.
+func TestFrontMatter(t *testing.T) {
+	for _, c := range []struct{ name, front, want string }{
+		{"unknown status", "title: T\nstatus: finished\n", `entry.md:3: status: there is no "finished"; it is one of planned, running, done, retracted`},
+		{"unknown key", "stauts: done\n", `entry.md:2: there is no key "stauts"; near: status`},
+		{"a key twice", "title: A\ntitle: B\n", "entry.md:3: "},
+		{"no day", "date: 21 November\n", `entry.md:2: date: "21 November" is no day; write it as in 2026-11-21`},
+		{"no such day", "date: 2026-02-30\n", "entry.md:2: date: "},
+		{"not a text", "question: [a, b]\n", "entry.md:2: question takes a text"},
+		{"runs is a text", "runs: x7f2\n", "entry.md:2: runs takes a list"},
+		{"a name with a blank", "runs:\n  \"a b\": x7f2\n", `entry.md:3: runs: "a b" is no name`},
+		{"retracted, and no reason", "status: retracted\n", "entry.md:2: a retracted entry says why: retracted_because"},
+		{"a reason, and not retracted", "retracted_because: it was late\n", "entry.md:2: retracted_because goes with status: retracted, not with done"},
+		{"no YAML", "title: \"open\n", "entry.md:"},
+		{"not a table", "- a\n- b\n", "entry.md:"},
+		{"done without a record", "", "a done entry names the runs that it is about: runs"},
+		{"done with a record to come", "runs:\n  later:\n", "entry.md:3: runs: later names no record; an entry that is done has all of them"},
+		{"on nothing", "builds_on: [0009]\n", `entry.md:2: builds_on: there is no entry "0009"; near: 0001-a`},
+		{"on itself", "builds_on: [0001-a]\n", "entry.md:2: builds_on: an entry cannot build on itself"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "j")
+			writeEntry(t, dir, "0001-a", c.front, "")
+			got := mistakesOf(t, dir)
+			if !slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, c.want) }) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Folders that cannot be told apart, or are none.
+func TestFolders(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	if got := mistakesOf(t, dir); len(got) != 1 || !strings.Contains(got[0], "begin one with: ceiling journal new") {
+		t.Errorf("no folder: %q", got)
+	}
+	for _, name := range []string{"0001-a", "0001-b", "0002-a", "3-c", "0004-C"} {
+		writeEntry(t, dir, name, "status: planned\n", "")
+	}
+	check(t, os.MkdirAll(filepath.Join(dir, "0005-empty"), 0o755))
+	check(t, os.MkdirAll(filepath.Join(dir, "drafts"), 0o755))
+	check(t, os.WriteFile(filepath.Join(dir, "bench.ndjson"), []byte("{}\n"), 0o644))
+	check(t, os.MkdirAll(filepath.Join(dir, "0006-open"), 0o755))
+	check(t, os.WriteFile(filepath.Join(dir, "0006-open", entryFile), []byte("---\ntitle: x\n"), 0o644))
+	check(t, os.MkdirAll(filepath.Join(dir, "0007-bare"), 0o755))
+	check(t, os.WriteFile(filepath.Join(dir, "0007-bare", entryFile), []byte("# hello\n"), 0o644))
+	got := strings.Join(mistakesOf(t, dir), "\n")
+	for _, want := range []string{
+		"0001-b: the number 0001 is taken by 0001-a", `0002-a: the name "a" is taken by 0001-a`, "3-c: the folder of an entry has a number of four digits",
+		"0004-C: the folder of an entry has", "0005-empty/entry.md: the entry has no text", "0006-open/entry.md:1: the front matter is not closed",
+		"0007-bare/entry.md:1: an entry begins with a front matter",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing from:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "drafts") || strings.Contains(got, "bench") {
+		t.Errorf("other files are the journal's matter:\n%s", got)
+	}
+}
+
+// Entries that build on each other are told so, and do not hang.
+func TestCircle(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	writeEntry(t, dir, "0001-a", "status: planned\nbuilds_on: [b]\n", "")
+	writeEntry(t, dir, "0002-b", "status: planned\nbuilds_on: [c]\n", "")
+	writeEntry(t, dir, "0003-c", "status: planned\nbuilds_on: [a]\n", "")
+	if got := mistakesOf(t, dir); len(got) != 3 || !strings.Contains(got[0], "0001-a/entry.md:3: builds_on: 0003-c builds on this entry in turn") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// oneRun is a journal with a run and a sweep, and an entry with a text.
+func oneRun(t *testing.T, status, body string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "j")
+	front := "runs:\n  first: " + runID + "\n  second: " + otherID + "\n  sweep: " + sweepID + "\nstatus: " + status + "\n"
+	writeEntry(t, dir, "0001-a", front, body)
+	records := filepath.Join(dir, "0001-a", recordsDir)
+	check(t, os.MkdirAll(records, 0o755))
+	for id, times := range map[string]float64{runID: 1, otherID: 2} {
+		r, h := sampleRun(id, times)
+		if id == otherID {
+			r.Load.Connections, r.Spec.Connections = 128, 128
+			r.Subject, r.Generator.Headroom = nil, 0
+			r.NotMeasured = append(r.NotMeasured, record.NotMeasured{What: "process", Why: "the server is elsewhere"})
+		}
+		keepRun(t, filepath.Join(records, id), r, h)
+	}
+	keepPlan(t, filepath.Join(records, sweepID), samplePlans()[sweepID], false)
+	return dir
+}
+
+// A reference that the record does not answer fails the build, with its line
+// and what is like it.
+func TestReferences(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{{run "first" "rte"}}`, `entry.md:15: run "first": there is no "rte"; near: rate`},
+		{`{{run "frist" "rate"}}`, `"frist" is not among this entry's runs; near: first`},
+		{`{{run "first" "latency.response.p98_ns"}}`, `latency.response has no "p98_ns"; near: p90_ns, p99_ns`},
+		{`{{run "first" "latency.response"}}`, `"latency.response" has parts; name one of`},
+		{`{{run "first" "generator.run_delay"}}`, `"generator.run_delay" was not measured`},
+		{`{{run "first" "rate.completed_per_s.x"}}`, "has no parts"},
+		{`{{run "first" "errors.0"}}`, `has parts; name one of cause, count, phase`},
+		{`{{run "first" "errors.7.count"}}`, "errors has 1 elements, and no number 7"},
+		{`{{run "first" "verdict.stations[name=srever].share"}}`, "verdict.stations has none with name=srever; near: server"},
+		{`{{run "first" "verdict.stations[name].share"}}`, "what stands in brackets says which element is meant"},
+		{`{{run "first" ""}}`, "it is written as {{run"},
+		{`{{run "first"}}`, "it is written as {{run"},
+		{`{{run "first" "rate" }`, "is not closed by }} on its line"},
+		{`{{run "first "rate"}}`, "is not closed by }} on its line"},
+		{`{{}}`, "{{}} is empty"},
+		{`{{rum "first" "rate"}}`, "there is no {{rum}}; near: run"},
+		{`{{plan "first" "rate"}}`, "first is a run: write {{run …}}"},
+		{`{{run "sweep" "rate"}}`, "sweep is a plan: write {{plan …}}"},
+		{`{{plan "sweep" "sweep.curves.0.kne"}}`, `sweep.curves.0 has no "kne"; near: knee`},
+		{`{{plan "sweep" "curve[server=fats].says"}}`, "sweep.curves has none with server=fats; near: fast"},
+		{`{{plan "sweep" "curve[mix=/read].says"}}`, "sweep.curves[mix=/read] are 2 elements; say which by another [key=value]"},
+		{`{{plan "sweep" "curve[server=fast].rate"}}`, "has 3 points; say which, as in .points[x=64].rate"},
+		{`{{plan "sweep" "curve[server=fast].points[x=64].generator_cpu"}}`, "was not measured"},
+		{`{{plan "sweep" "says"}}`, "a sweep of 2 curves says something of each"},
+		{`{{plan "sweep" "holds"}}`, `a plan of kind sweep has no "holds"`},
+		{`{{run "second" "server_cpu"}}`, `"server_cpu" was not measured, because the server is elsewhere`},
+		{`{{run "second" "headroom"}}`, `"headroom" was not measured`},
+		{`{{run "sweep/zzzz" "rate"}}`, `sweep has 0 runs called "zzzz" in the journal, of 0`},
+		{`{{run "sweep/run[number=1].outcome" "rate"}}`, "runs[number=1].outcome of sweep is not the ID of a run"},
+		{`{{run "first/zzzz" "rate"}}`, "first is a single run"},
+		{`{{compare "first" "second" "rate"}}`, "cannot be held against each other: connections: 64 in one, 128 in the other"},
+		{`{{times "first" "rate" "first" "p99"}}`, "are not of one kind"},
+		{`{{times "first" "outcome" "first" "outcome"}}`, "only numbers can be held against each other"},
+		{`{{compare "first"}}`, "first is no comparison"},
+		{`text {{table "first"}}`, "stands in a paragraph of its own"},
+		{`{{figure "first" "curve"}}`, `there is no figure "curve"; there is stations, percentiles`},
+		{`{{table "first" "curves"}}`, `there is no table "curves"; there is `},
+		{`{{table "first" "sweep"}}`, "a table of several is one of single runs"},
+		{"# One", "a heading of one # is the page's title"},
+		{"[x](nowhere.txt)", "link to \"nowhere.txt\": there is no such file in the entry's folder"},
+		{"[x](javascript:alert)", "links go to http, https and mailto"},
+		{"[x](data:text/html,x)", "links go to http, https and mailto"},
+		{"<javascript:alert(1)>", "links go to http, https and mailto"},
+		{"[x](../../secret.txt)", "outside of the entry's folder there are only other entries"},
+		{"[x](/etc/passwd.txt)", "is relative to the entry's folder"},
+		{"[x](page.html)", `files that end in ".html" are not taken`},
+		{"![x](https://example.org/x.png)", "a page loads nothing from elsewhere"},
+		{"[x](#nothing)", "there is no such heading"},
+		{"[x](../0001-a/entry.md#nothing)", `it has no heading "nothing"`},
+		{"[x](records/20261121-100000-zzzz)", "it is not among this entry's runs"},
+		{"[x]()", "it leads nowhere"},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			got := mistakesOf(t, oneRun(t, "done", "\n## Head\n\n"+c.text+"\n"))
+			if len(got) != 1 || !strings.Contains(got[0], c.want) || !strings.Contains(got[0], "0001-a/entry.md:1") {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Of what is still to come only what cannot be is refused.
+func TestPending(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{run "later" "rate"}} {{plan "later" "holds"}} {{plan "later" "curve[server=a][mix=b].points[x=3].rate"}} {{run "later/k3pq" "p99"}}`: "",
+		`{{plan "later" "sweep.curves[server=a].points.0.per_s.mid"}} {{compare "later" "other" "rate"}}`:                                       "",
+		`{{run "later" "latency.response.p98_ns"}}`:           `latency.response will have no "p98_ns"`,
+		`{{plan "later" "curve[sever=a].says"}}`:              `what is in sweep.curves will have no "sever"; near: server`,
+		`{{plan "later" "curve.says"}}`:                       "sweep.curves will be a list",
+		`{{plan "later" "curve[server=a].points[y=3].rate"}}`: `will have no "y"`,
+		`{{run "later" "rte"}}`:                               `will have no "rte"`,
+	} {
+		dir := filepath.Join(t.TempDir(), "j")
+		writeEntry(t, dir, "0001-a", "status: planned\nruns:\n  later:\n  other:\n", text+"\n")
+		got := strings.Join(mistakesOf(t, dir), "\n")
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Records that are missing, newer, damaged or not finished.
+func TestRecords(t *testing.T) {
+	where := func(dir, id string) string { return filepath.Join(dir, "0001-a", recordsDir, id) }
+	replace := func(t *testing.T, path, old, new string) {
+		text, err := os.ReadFile(path)
+		check(t, err)
+		if !bytes.Contains(text, []byte(old)) {
+			t.Fatalf("%s lacks %q", path, old)
+		}
+		check(t, os.WriteFile(path, bytes.Replace(text, []byte(old), []byte(new), 1), 0o644))
+	}
+	for _, c := range []struct {
+		name, want string
+		spoil      func(t *testing.T, dir string)
+	}{
+		{"missing", "entry.md:3: runs: no record \"20261121-093012-x7f2\", neither in", func(t *testing.T, dir string) { check(t, os.RemoveAll(where(dir, runID))) }},
+		{"newer", "entry.md:3: runs: 20261121-093012-x7f2: open run: read ", func(t *testing.T, dir string) {
+			replace(t, filepath.Join(where(dir, runID), "result.json"), "ceiling.run/1", "ceiling.run/2")
+		}},
+		{"newer plan", "it needs a ceiling that reads ceiling.plan/9", func(t *testing.T, dir string) {
+			replace(t, filepath.Join(where(dir, sweepID), "plan.json"), "ceiling.plan/1", "ceiling.plan/9")
+		}},
+		{"cut in the middle", "entry.md:3: runs: 20261121-093012-x7f2: open run: read ", func(t *testing.T, dir string) {
+			check(t, os.Truncate(filepath.Join(where(dir, runID), "result.json"), 700))
+		}},
+		{"another's ID", "its ID is \"../../x\"", func(t *testing.T, dir string) {
+			replace(t, filepath.Join(where(dir, runID), "result.json"), runID, "../../x")
+		}},
+		{"damaged note", "left-out.json is damaged", func(t *testing.T, dir string) {
+			check(t, os.WriteFile(filepath.Join(where(dir, runID), leftOutFile), []byte("{"), 0o644))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := oneRun(t, "done", "")
+			c.spoil(t, dir)
+			if got := mistakesOf(t, dir); len(got) != 1 || !strings.Contains(got[0], c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A run that was killed, and a plan that was broken off, have what they have,
+// and say so; what they lack fails the build.
+func TestHalfWritten(t *testing.T) {
+	dir := oneRun(t, "done", `{{run "first" "rate"}} {{plan "sweep" "count"}}`+"\n")
+	records := filepath.Join(dir, "0001-a", recordsDir)
+	check(t, os.Remove(filepath.Join(records, runID, "result.json")))
+	check(t, os.RemoveAll(filepath.Join(records, sweepID)))
+	p := samplePlan(sweepID, spec.KindSweep)
+	p.Ended, p.Because = "", ""
+	keepPlan(t, filepath.Join(records, sweepID), p, true)
+	s := build(t, dir)
+	text := string(s.Files["0001-a.html"])
+	if !strings.Contains(text, ">12,000 /s<") || !strings.Contains(text, ">2<") {
+		t.Error("what is there is not in the page")
+	}
+	if n := len(s.Warnings); n != 2 || !strings.Contains(s.Warnings[0].Says, "was cut off before it had a result") || !strings.Contains(s.Warnings[1].Says, "was broken off after 2 runs") {
+		t.Errorf("warnings: %v", s.Warnings)
+	}
+	if !strings.Contains(string(s.Files[recordPage(runID)]), "cut off before it came to a result") || !strings.Contains(string(s.Files[recordPage(sweepID)]), "Unfinished") {
+		t.Error("the pages do not say that the records are not whole")
+	}
+	writeEntry(t, dir, "0001-a", "runs: ["+runID+", "+sweepID+"]\n", `{{run "x7f2" "p99"}} {{plan "swee" "holds"}}`+"\n")
+	got := strings.Join(mistakesOf(t, dir), "\n")
+	for _, want := range []string{`"p99" was not measured, because no result was written`, "was broken off after 2 runs and has no such answer; go on with: ceiling resume"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing from %q", want, got)
+		}
+	}
+}
+
+// Records of the store can be used, and what is not in the journal is said.
+func TestStore(t *testing.T) {
+	dir, store := filepath.Join(t.TempDir(), "j"), record.Store{Dir: t.TempDir()}
+	r, h := sampleRun(runID, 1)
+	keepRun(t, filepath.Join(store.Dir, runID), r, h)
+	writeEntry(t, dir, "0001-a", "runs: [x7f2]\n", `{{run "x7f2" "rate"}}`+"\n")
+	j, err := Read(dir, store)
+	check(t, err)
+	s, err := Build(j)
+	check(t, err)
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].Error(), "entry.md:2: 20261121-093012-x7f2 is in the store of this machine alone; put it in with: ceiling journal add 0001-a") {
+		t.Errorf("warnings: %v", s.Warnings)
+	}
+	if !strings.Contains(string(s.Files["0001-a.html"]), ">12,345 /s<") {
+		t.Error("the figure is not in the page")
+	}
+}
+
+// Numbers that a person has typed are pointed out in what is done.
+func TestTypedNumbers(t *testing.T) {
+	body := "\nIt made 12,345 requests/s at 5 ms, 12 µs, 3.5 s, 40 %, 1.2 GB/s, 3.1 times and 164k/s.\n\n" +
+		"There were 64 connections, 2 cores and version 1.26 of it in 2026; `5 ms` is code, {{typed \"7 ms\"}} is typed.\n\nAlso **9 ms**.\n"
+	s := build(t, oneRun(t, "done", body))
+	var found []string
+	for _, w := range s.Warnings {
+		_, text, _ := strings.Cut(w.Says, "{{typed ")
+		found = append(found, strings.Trim(text, "\"}"))
+	}
+	want := []string{"12,345 requests/s", "5 ms", "12 µs", "3.5 s", "40 %", "1.2 GB/s", "3.1 times", "164k/s", "9 ms"}
+	slices.Sort(found)
+	slices.Sort(want)
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+	if s := build(t, oneRun(t, "running", body)); len(s.Warnings) > 0 {
+		t.Errorf("an entry that is not done: %v", s.Warnings)
+	}
+}
+
+// Runs of one plan were made to differ, and may be held against each other.
+func TestRunsOfOnePlan(t *testing.T) {
+	dir := sampleJournal(t)
+	path := filepath.Join(dir, "0002-plans", recordsDir, sweepID, "runs", "20261121-100000-run2", "result.json")
+	text := mustRead(t, path)
+	check(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, `"connections": 64`, `"connections": 128`)), 0o644))
+	entry := filepath.Join(dir, "0002-plans", entryFile)
+	check(t, os.WriteFile(entry, []byte(mustRead(t, entry)+"\n"+`Both {{compare "sweep/run1" "sweep/run2" "rate"}}.`+"\n"), 0o644))
+	s := build(t, dir)
+	if len(s.Warnings) > 0 || !strings.Contains(string(s.Files["0002-plans.html"]), ">&#43;0.0 %</a>.") {
+		t.Errorf("warnings %v, or the figure is missing", s.Warnings)
+	}
+}

@@ -1,0 +1,241 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ceiling/record"
+	"ceiling/show/chart"
+	"ceiling/show/page"
+)
+
+// Record is a run or a plan that an entry refers to.
+type Record struct {
+	// Name that the entry's text calls it by, and the line that gives it.
+	Name string
+	Line int
+	// ID of the run or the plan; "" where the front matter names none yet.
+	ID string
+	// Dir it was read from; Here tells that this is in the journal, so that a
+	// clone has it.
+	Dir  string
+	Here bool
+	// Run or Plan, one of them; both nil while ID is "".
+	Run  *chart.Run
+	Plan *record.Plan
+	// LeftOut names what of the record is not in the journal's copy.
+	LeftOut []LeftOut
+
+	document any               // the JSON document, for paths
+	runs     map[string]string // of a plan: the directories of its runs by ID
+	of       *Record           // of a run of a plan: the plan
+}
+
+// Pending tells a record that is still to be measured.
+func (r *Record) Pending() bool { return r.ID == "" }
+
+// openRecords reads what the front matter names.
+func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
+	var wrong Mistakes
+	for _, n := range e.Runs {
+		if n.Text == "" {
+			if e.Status != Planned && e.Status != Running {
+				wrong.add(e.File, n.Line, "runs: %s names no record; an entry that is %s has all of them", n.Name, e.Status)
+			}
+			e.Records = append(e.Records, &Record{Name: n.Name, Line: n.Line})
+			continue
+		}
+		dir, here, err := e.findRecord(j, store, n.Text)
+		if err != nil {
+			wrong.add(e.File, n.Line, "runs: %v", err)
+			continue
+		}
+		r, err := openRecord(dir)
+		if err != nil {
+			wrong.add(e.File, n.Line, "runs: %s: %v", clip(n.Text), err)
+			continue
+		}
+		r.Name, r.Line, r.Here = n.Name, n.Line, here
+		if n.Name == n.Text { // of a list: the ID is the name, also where a path was given
+			r.Name = r.ID
+		}
+		if other := e.record(r.Name); other != nil && other.Name == r.Name {
+			wrong.add(e.File, n.Line, "runs: %s is named twice", clip(r.Name))
+			continue
+		}
+		e.Records = append(e.Records, r)
+	}
+	if len(e.Runs) == 0 && e.Status == Done {
+		wrong.add(e.File, e.Line("status"), "a done entry names the runs that it is about: runs")
+	}
+	return wrong
+}
+
+// findRecord looks in the entry's own folder first, then in those of the other
+// entries, then in the store.
+func (e *Entry) findRecord(j *Journal, store record.Store, name string) (dir string, here bool, err error) {
+	if strings.ContainsRune(name, '/') {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(e.Dir, path)
+		}
+		if dir, err = store.Find(path); err == nil {
+			return dir, within(j.Dir, dir), nil
+		}
+		return "", false, fmt.Errorf("there is no run and no plan in %s", clip(path))
+	}
+	for _, from := range append([]*Entry{e}, j.Entries...) {
+		if dir, err := (record.Store{Dir: filepath.Join(from.Dir, recordsDir)}).Find(name); err == nil && within(j.Dir, dir) {
+			return dir, true, nil
+		} else if err != nil && strings.Contains(err.Error(), "could be") {
+			return "", false, err
+		}
+	}
+	if dir, err = store.Find(name); err != nil {
+		return "", false, fmt.Errorf("no record %q, neither in %s nor in the store %s; put it in with: ceiling journal add %s ID", clip(name),
+			filepath.Join(e.Dir, recordsDir), store.Dir, e.Name)
+	}
+	return dir, false, nil
+}
+
+// within tells a path inside of a folder.
+func within(dir, path string) bool {
+	a, err1 := filepath.Abs(dir)
+	b, err2 := filepath.Abs(path)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	rel, err := filepath.Rel(a, b)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// openRecord reads a run or a plan with its document.
+func openRecord(dir string) (*Record, error) {
+	r := &Record{Dir: dir}
+	var document bytes.Buffer
+	if record.IsPlan(dir) {
+		p, err := page.OpenPlan(dir)
+		if err != nil {
+			return nil, err
+		}
+		r.ID, r.Plan = p.ID, p
+		if err := record.WritePlanJSON(&document, p); err != nil {
+			return nil, err
+		}
+		if r.runs, err = runsOf(dir); err != nil {
+			return nil, err
+		}
+	} else {
+		run, err := page.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		r.ID, r.Run = run.ID, &run
+		if err := record.WriteJSON(&document, run.Run); err != nil {
+			return nil, err
+		}
+	}
+	if !record.IsID(r.ID) {
+		return nil, fmt.Errorf("its ID is %q, which no run has", clip(r.ID))
+	}
+	if err := r.readLeftOut(); err != nil {
+		return nil, err
+	}
+	in := json.NewDecoder(&document)
+	in.UseNumber()
+	return r, in.Decode(&r.document)
+}
+
+// runsOf lists the runs of a plan whose records are there.
+func runsOf(dir string) (map[string]string, error) {
+	list, err := os.ReadDir(filepath.Join(dir, "runs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	runs := map[string]string{}
+	for _, d := range list {
+		if record.IsID(d.Name()) {
+			runs[d.Name()] = filepath.Join(dir, "runs", d.Name())
+		}
+	}
+	return runs, nil
+}
+
+// record answers the entry's record of a name, of an ID, or of a beginning or an
+// end of an ID that no other has.
+func (e *Entry) record(name string) *Record {
+	var found []*Record
+	for _, r := range e.Records {
+		if r.Name == name || r.ID == name {
+			return r
+		}
+		if r.ID != "" && len(name) >= 4 && (strings.HasPrefix(r.ID, name) || strings.HasSuffix(r.ID, name)) {
+			found = append(found, r)
+		}
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return nil
+}
+
+// resolve answers a record of the entry, or with NAME/ID a run of a plan. In
+// place of the ID there may be the path of one in the plan.
+func (e *Entry) resolve(name string) (*Record, error) {
+	of, part, isPart := strings.Cut(name, "/")
+	r := e.record(of)
+	if r == nil {
+		var names []string
+		for _, one := range e.Records {
+			names = append(names, one.Name)
+		}
+		if len(names) == 0 {
+			return nil, fmt.Errorf("this entry names no records; runs in its front matter does that")
+		}
+		return nil, fmt.Errorf("%q is not among this entry's runs%s", clip(of), nearTo(of, names))
+	}
+	if !isPart || r.Pending() {
+		return r, nil
+	}
+	if r.Plan == nil {
+		return nil, fmt.Errorf("%s is a single run and has no %s", r.Name, clip(part))
+	}
+	if strings.ContainsAny(part, ".[") {
+		steps, err := r.steps(part)
+		if err != nil {
+			return nil, err
+		}
+		at, err := find(r.document, steps)
+		if err != nil {
+			return nil, r.missing(part, err)
+		}
+		if part, _ = at.value.(string); !record.IsID(part) {
+			return nil, fmt.Errorf("%s of %s is not the ID of a run", pathText(steps), r.Name)
+		}
+	}
+	var found, all []string
+	for id := range r.runs {
+		all = append(all, id)
+		if id == part || strings.HasPrefix(id, part) || strings.HasSuffix(id, part) {
+			found = append(found, id)
+		}
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%s has %d runs called %q in the journal, of %d", r.Name, len(found), clip(part), len(all))
+	}
+	run, err := openRecord(r.runs[found[0]])
+	if err != nil {
+		return nil, err
+	}
+	run.Name, run.of = name, r
+	return run, nil
+}

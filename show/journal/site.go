@@ -1,0 +1,271 @@
+package journal
+
+import (
+	"fmt"
+	"html/template"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/page"
+
+	"ceiling/show/chart"
+)
+
+// Site is the pages of a journal: the same journal makes the same bytes.
+type Site struct {
+	// Files by their path, with slashes.
+	Files map[string][]byte
+	// Warnings are what is no mistake and should be looked at.
+	Warnings []Mistake
+}
+
+// IndexPage is where to begin.
+const IndexPage = "index.html"
+
+// Build makes all pages. Mistakes in the entries are told all at once (type
+// Mistakes), and nothing is made then.
+func Build(j *Journal) (*Site, error) {
+	s := &Site{Files: map[string][]byte{}, Warnings: slices.Clone(j.Warnings)}
+	var wrong Mistakes
+	texts := map[*Entry]*written{}
+	for _, e := range j.Entries {
+		w := j.write(e)
+		texts[e] = w
+		wrong = append(wrong, w.wrong...)
+		s.Warnings = append(s.Warnings, w.warnings...)
+		s.Warnings = append(s.Warnings, e.elsewhere()...)
+		maps.Copy(s.Files, w.files)
+	}
+	for _, e := range j.Entries {
+		for _, l := range texts[e].links {
+			if !texts[l.entry].anchors[l.anchor] {
+				wrong.add(e.File, l.line, "link to %s: it has no heading %q%s", l.entry.Name, clip(l.anchor), nearTo(l.anchor, keysOf(texts[l.entry].anchors)))
+			}
+		}
+	}
+	wrong = append(wrong, j.sameRecords()...)
+	if err := wrong.sorted(); err != nil {
+		return nil, err
+	}
+	byPlace(s.Warnings)
+	if err := s.pages(j, texts); err != nil {
+		return nil, fmt.Errorf("build journal: %w", err)
+	}
+	return s, nil
+}
+
+// elsewhere warns of records that a clone of the journal will not have, and of
+// what should not be built on.
+func (e *Entry) elsewhere() []Mistake {
+	var list []Mistake
+	for _, r := range e.Records {
+		switch {
+		case r.Pending():
+		case !r.Here:
+			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s is in the store of this machine alone; put it in with: ceiling journal add %s %s", r.ID, e.Name, r.ID)})
+		}
+		if r.Run != nil && r.Run.Unfinished && e.Status == Done {
+			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was cut off before it had a result: what it has is of the time until then", r.ID)})
+		}
+		if r.Plan != nil && r.Plan.Ended == "" && e.Status == Done {
+			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was broken off after %d runs; %s", r.ID, len(r.Plan.Runs), r.Plan.Onward())})
+		}
+	}
+	return list
+}
+
+// sameRecords finds two different records of one ID: they would share a page.
+func (j *Journal) sameRecords() Mistakes {
+	var wrong Mistakes
+	seen := map[string]*Record{}
+	for _, e := range j.Entries {
+		for _, r := range e.Records {
+			if other := seen[r.ID]; !r.Pending() && other != nil && !reflect.DeepEqual(other.document, r.document) {
+				wrong.add(e.File, r.Line, "runs: %s is another record than that in %s", r.ID, other.Dir)
+			}
+			seen[r.ID] = r
+		}
+	}
+	return wrong
+}
+
+func (s *Site) pages(j *Journal, texts map[*Entry]*written) error {
+	index, err := j.index()
+	if err != nil {
+		return err
+	}
+	s.Files[IndexPage] = index
+	for i, e := range j.Entries {
+		html, err := j.entryPage(i, texts[e])
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.File, err)
+		}
+		s.Files[entryPage(e)] = html
+	}
+	for _, u := range j.used() {
+		if err := s.record(u); err != nil {
+			return fmt.Errorf("%s: %w", u.record.Dir, err)
+		}
+	}
+	return nil
+}
+
+// use is a record with the entries that refer to it.
+type use struct {
+	record  *Record
+	entries []*Entry
+}
+
+// used is every record once.
+func (j *Journal) used() []*use {
+	var list []*use
+	by := map[string]*use{}
+	for _, e := range j.Entries {
+		for _, r := range e.Records {
+			if r.Pending() {
+				continue
+			}
+			if by[r.ID] == nil {
+				by[r.ID] = &use{record: r}
+				list = append(list, by[r.ID])
+			}
+			if !slices.Contains(by[r.ID].entries, e) {
+				by[r.ID].entries = append(by[r.ID].entries, e)
+			}
+		}
+	}
+	return list
+}
+
+// record makes the page of a run, or of a plan with those of its runs.
+func (s *Site) record(u *use) error {
+	var d page.Document
+	var err error
+	var below []link
+	if u.record.Plan != nil {
+		if d, err = page.Plan(u.record.Plan); err == nil {
+			below, err = s.planned(u)
+		}
+	} else {
+		d, err = page.Runs([]chart.Run{u.record.shown()})
+	}
+	if err != nil {
+		return err
+	}
+	return s.recordPage(u, u.record, d, below, nil)
+}
+
+// planned makes a page for each run of a plan that the journal has.
+func (s *Site) planned(u *use) ([]link, error) {
+	var list []link
+	for i := range u.record.Plan.Runs {
+		m := &u.record.Plan.Runs[i]
+		dir, there := u.record.runs[m.Run]
+		if !there {
+			continue
+		}
+		r, err := openRecord(dir)
+		if err != nil {
+			return nil, err
+		}
+		if r.Run == nil || r.ID != m.Run {
+			return nil, fmt.Errorf("%s is not the run %s", dir, m.Run)
+		}
+		r.LeftOut = []LeftOut{}
+		for _, l := range u.record.LeftOut {
+			if strings.HasSuffix(l.File, "/series.ndjson") {
+				r.LeftOut = append(r.LeftOut, LeftOut{"series.ndjson", l.Bytes / int64(max(len(u.record.runs), 1)), l.Why})
+			}
+		}
+		d, err := page.Runs([]chart.Run{r.shown()})
+		if err != nil {
+			return nil, err
+		}
+		if err := s.recordPage(u, r, d, nil, u.record); err != nil {
+			return nil, err
+		}
+		list = append(list, link{Name: fmt.Sprintf("Run %d", m.Number), To: r.ID + ".html", Says: page.Shown(fmt.Sprintf("%s, %s, %s", unit.FormatRate(m.CompletedPerS), m.Outcome, m.Ceiling))})
+	}
+	return list, nil
+}
+
+type link struct{ Name, To, Says string }
+
+// recordPage keeps the page of one record.
+func (s *Site) recordPage(u *use, r *Record, d page.Document, below []link, of *Record) error {
+	sections, err := page.Sections(d)
+	if err != nil {
+		return err
+	}
+	data := struct {
+		Sections template.HTML
+		Entries  []link
+		Runs     []link
+		LeftOut  []string
+	}{Sections: sections, Runs: below}
+	for _, e := range u.entries {
+		data.Entries = append(data.Entries, link{Name: e.Number + " " + e.Title, To: "../" + entryPage(e)})
+	}
+	for _, l := range r.LeftOut {
+		data.LeftOut = append(data.LeftOut, fmt.Sprintf("%s (%s): %s.", l.File, unit.FormatBytesSI(l.Bytes), l.Why))
+	}
+	main, err := execute("record", data)
+	if err != nil {
+		return err
+	}
+	l := layout{Title: d.Title, Heading: d.Subtitle, Lead: d.Lead, Up: "../", Main: main, Footer: d.Footer, Trail: []trail{{"Journal", "../" + IndexPage}}}
+	if of != nil {
+		l.Trail = append(l.Trail, trail{"Plan " + of.ID, of.ID + ".html"})
+	}
+	l.Trail = append(l.Trail, trail{r.ID, ""})
+	to := recordPage(r.ID)
+	html, err := l.whole()
+	if err != nil {
+		return err
+	}
+	if old, there := s.Files[to]; there && string(old) != string(html) {
+		return fmt.Errorf("two records have the ID %s", r.ID)
+	}
+	s.Files[to] = html
+	return nil
+}
+
+// kindOf is what a record is called in a list.
+func (r *Record) kindOf() string {
+	if r.Plan != nil {
+		return map[string]string{"find": "search", "prove": "proof", "compare": "comparison"}[r.Plan.Experiment.Kind]
+	}
+	return "run"
+}
+
+// row is a record in the list of an entry's page.
+type row struct{ Name, ID, To, Kind, When, Says string }
+
+func rowOf(r *Record) row {
+	out := row{Name: r.Name, ID: r.ID}
+	switch {
+	case r.Pending():
+		out.Says = "not measured yet"
+		return out
+	case r.Plan != nil:
+		if out.Kind = r.kindOf(); out.Kind == "" {
+			out.Kind = "sweep"
+		}
+		out.Kind += fmt.Sprintf(" of %d runs", len(r.Plan.Runs))
+		out.When, out.Says = r.Plan.Created.UTC().Format("2 January 2006, 15:04 UTC"), r.Plan.Says()
+	default:
+		v := &r.Run.Verdict
+		out.Kind = "run"
+		out.When = r.Run.Started.UTC().Format("2 January 2006, 15:04 UTC")
+		out.Says = fmt.Sprintf("%s, %s, ceiling: %s", unit.FormatRate(r.Run.Rate.CompletedPerS), v.Outcome, v.Ceiling)
+		if v.Outcome == record.Void {
+			out.Says = "void: " + v.Because
+		}
+	}
+	out.To, out.Says = recordPage(r.ID), page.Shown(out.Says)
+	return out
+}

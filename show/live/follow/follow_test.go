@@ -1,0 +1,219 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/live"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long something may take that takes a second: a busy machine
+// runs these tests too.
+const patience = time.Minute
+
+func words() Words {
+	return Words{
+		Doing: func(_ *spec.Experiment, s *record.Step) string { return "step " + string(rune('0'+s.Number)) },
+		Takes: func(_ *spec.Experiment, n int) time.Duration { return time.Duration(n) * time.Second },
+	}
+}
+
+// begin follows a record until it ends.
+func begin(t *testing.T, dir string, b *live.Board) (ended chan error) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended = make(chan error, 1)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		ended <- Follow(ctx, dir, b, words())
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-over
+	})
+	return ended
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func ends(t *testing.T, ended chan error) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it goes on though the record has ended")
+	}
+}
+
+// fixture writes a recorded run again, as it was written then.
+type fixture struct {
+	run    *record.Run
+	series record.Series
+}
+
+func open(t *testing.T) *fixture {
+	t.Helper()
+	r, s, err := record.Open("../testdata/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{r, s}
+}
+
+func (f *fixture) rows(w *record.Writer, from, to int64) {
+	for _, row := range f.series.Observed {
+		if at := row.Observed().TNs; from < at && at <= to {
+			w.AppendObserved(row)
+		}
+	}
+	for i := range f.series.Load {
+		if at := f.series.Load[i].TNs; from < at && at <= to {
+			w.AppendLoad(&f.series.Load[i])
+		}
+	}
+}
+
+// A run of another process is seen while it goes on, to its end.
+func TestFollowsARun(t *testing.T) {
+	f := open(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	w, err := record.Create(dir, record.NewID(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(record.Start{Spec: f.run.Spec}, record.Environment{}); err != nil {
+		t.Fatal(err)
+	}
+	b := live.NewBoard()
+	ended := begin(t, dir, b)
+	eventually(t, "it begins", func() bool { return b.Snapshot().Phase == live.Connecting })
+	f.rows(w, -1<<62, 2e9)
+	eventually(t, "two seconds", func() bool { return b.Snapshot().Progress.ElapsedS > 1.9 })
+	if !b.Form() || len(b.Snapshot().Formed.Verdict.Stations) == 0 {
+		t.Error("no verdict forms")
+	}
+	f.rows(w, 2e9, 1<<62)
+	if err := w.Finish(f.run); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, ended)
+	s := b.Snapshot()
+	points, _ := b.Points(-1, 0)
+	if s.Phase != live.Ended || !s.Formed.Final || s.SoFar.Completed != f.run.Requests.Completed || len(points) != len(f.series.Load) {
+		t.Errorf("%d points of %d, %+v", len(points), len(f.series.Load), s.SoFar)
+	}
+}
+
+func TestFinishedRun(t *testing.T) {
+	f := open(t)
+	b := live.NewBoard()
+	ends(t, begin(t, "../testdata/run", b))
+	points, _ := b.Points(-1, 0)
+	if s := b.Snapshot(); s.ID != f.run.ID || !s.Formed.Final || len(points) != len(f.series.Load) {
+		t.Errorf("%d points, %+v", len(points), s.Formed)
+	}
+}
+
+func experiment(t *testing.T) spec.Experiment {
+	t.Helper()
+	e := spec.Experiment{Kind: spec.KindSweep, Seed: 1, Repeats: 1,
+		Servers:  []spec.Server{{URL: "http://127.0.0.1:1"}},
+		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
+		Load: spec.Load{Connections: []spec.Count{1, 2}, Pipelining: []spec.Count{1},
+			Duration: spec.Time(time.Second), Timeout: spec.Time(time.Second)}}
+	e.Complete(1)
+	if err := e.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// The runs of a plan are seen one after the other, and its answer.
+func TestFollowsAPlan(t *testing.T) {
+	f := open(t)
+	dir := filepath.Join(t.TempDir(), "plan")
+	p := &record.Plan{ID: record.NewID(time.Now()), Experiment: experiment(t)}
+	keep, err := record.CreatePlan(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := live.NewBoard()
+	ended := begin(t, dir, b)
+	eventually(t, "the plan", func() bool { s := b.Snapshot(); return s.Plan != nil && s.Plan.All >= 2 && s.Plan.Number == 1 })
+	for n := range 2 {
+		id := record.NewID(time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC))
+		w, err := record.RunsOf(dir).Create(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Start(record.Start{Spec: f.run.Spec}, record.Environment{}); err != nil {
+			t.Fatal(err)
+		}
+		f.rows(w, -1<<62, 1e9)
+		eventually(t, "its rows", func() bool { s := b.Snapshot(); return s.ID == id && s.Last != nil })
+		if err := w.Finish(f.run); err != nil {
+			t.Fatal(err)
+		}
+		m := record.Measured{Step: record.Step{Number: n + 1, Connections: n + 1, Rate: unit.Rate{}}, Run: id, Outcome: record.Held, Ceiling: "slots"}
+		p.Runs = append(p.Runs, m)
+		if err := keep.Append(&m); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the finished run", func() bool { return b.Snapshot().Finished == n+1 })
+	}
+	p.Ended, p.Because = record.EndedInterrupted, "go on with: ceiling resume"
+	if err := keep.Finish(p); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, ended)
+	if s := b.Snapshot(); s.Plan.Answer != p.Because || s.Finished != 2 {
+		t.Errorf("%+v", s.Plan)
+	}
+	// Once it has ended it is shown with its last run.
+	again := live.NewBoard()
+	ends(t, begin(t, dir, again))
+	if s := again.Snapshot(); s.Finished != 2 || s.Last == nil || s.Plan.Answer == "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What is no record, is damaged, or is newer is refused in one line.
+func TestRefuses(t *testing.T) {
+	dir := t.TempDir()
+	err := Follow(t.Context(), dir, live.NewBoard(), words())
+	if !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("nothing there: %v", err)
+	}
+	for name, text := range map[string]string{"spec.json": `{"schema":"ceiling.run/99"}`, "plan.json": `{"schema":"ceiling.plan/99"}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		err := Follow(t.Context(), dir, live.NewBoard(), words())
+		if err == nil || !strings.Contains(err.Error(), "/99") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

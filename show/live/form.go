@@ -1,0 +1,225 @@
+package live
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/hist"
+	"ceiling/record"
+	"ceiling/verdict"
+)
+
+// leastNs is how much of the window has to be over before a verdict is formed:
+// a rule that looks at fewer than ten samples finds what it likes.
+const leastNs = 1e9
+
+// Formed is a verdict, of a run that goes on or that is over.
+type Formed struct {
+	Verdict record.Verdict
+	// Final tells that it is the run's own. One that forms stands on the OverS
+	// seconds before AtNs, and lacks what only the end of the run tells: the
+	// books, the generator's own accounts, the SLO where Quantiles is false, and
+	// the generator's station where Batches is.
+	Final              bool
+	OverS              float64
+	AtNs               int64
+	Quantiles, Batches bool
+}
+
+// evidence is what a verdict is formed from: a copy that no feeding changes.
+type evidence struct {
+	start record.Start
+	rows  rows
+	// response is nil where only the quantiles of intervals are known.
+	response    *hist.Hist
+	batchMeanNs float64
+}
+
+// form judges what is there of a run. ok is false where that is too little.
+func (e *evidence) form() (f Formed, ok bool) {
+	from, to, ok := e.window()
+	if !ok {
+		return f, false
+	}
+	run := e.run(from, to)
+	series := e.series(from)
+	run.Agents = e.agents(&series, float64(to-from)/1e9)
+	f.Verdict = verdict.Forming(&run, &series)
+	f.OverS, f.AtNs, f.Quantiles, f.Batches = float64(to-from)/1e9, to, e.response != nil, e.batchMeanNs > 0
+	return f, true
+}
+
+// window is what is judged: all of it, or its last 20 s.
+func (e *evidence) window() (from, to int64, ok bool) {
+	n := len(e.rows.load)
+	if n == 0 || e.rows.load[n-1].Warmup {
+		return 0, 0, false
+	}
+	to = e.rows.load[n-1].TNs
+	from = max(0, to-keepNs)
+	return from, to, to-from >= leastNs
+}
+
+// run puts a document together from the rows of the window, as far as they
+// tell.
+func (e *evidence) run(from, to int64) record.Run {
+	s := e.start.Spec
+	elapsed := float64(to-from) / 1e9
+	r := record.Run{
+		Schema: record.Schema, ID: e.start.ID, Started: e.start.Created, Spec: s,
+		// It goes on, and like one that was killed it has no account to balance.
+		Unfinished: true,
+		Load: record.Load{
+			Connections: s.Connections, Threads: s.Threads, Pipelining: s.Pipelining, Mode: "closed", Arrivals: s.Arrivals,
+		},
+		WarmupS: s.Warmup.Seconds(), ElapsedS: elapsed, Generator: record.Generator{RunDelay: -1, BatchMeanNs: e.batchMeanNs},
+		NotMeasured: e.rows.lost,
+	}
+	if len(s.Targets) > 0 {
+		r.Target = s.Targets[0].URL
+	}
+	r.Spec.Duration = time.Duration(to - from)
+	if s.Open() {
+		r.Load.Mode, r.Load.AskedPerS = "open", e.askedPerS(from, to)
+	}
+	bad := e.count(&r, from)
+	r.Rate.CompletedPerS = float64(r.Requests.Completed) / elapsed
+	r.Rate.SentPerS = float64(r.Requests.Sent) / elapsed
+	r.Requests.Asked = uint64(r.Load.AskedPerS * elapsed)
+	r.Statuses = map[string]uint64{"200": r.Requests.Completed - min(bad, r.Requests.Completed)}
+	if bad > 0 { // which they were is known at the end
+		unexpected := 400
+		for s.Expect.Has(unexpected) && unexpected < 999 {
+			unexpected++
+		}
+		r.Statuses[strconv.Itoa(unexpected)] = bad
+	}
+	r.Latency.Response = e.quantiles(from)
+	r.Spec.SLO = slices.DeleteFunc(slices.Clone(s.SLO), func(t spec.Term) bool {
+		return t.Metric == spec.MetricService || t.Metric == spec.MetricResponse && e.response == nil
+	})
+	return r
+}
+
+// askedPerS is the mean rate that was asked in a stretch of an open loop.
+func (e *evidence) askedPerS(from, to int64) float64 {
+	r, d := e.start.Spec.Rate, e.start.Spec.Duration.Seconds()
+	first, last := r.From.PerSecond(), r.To.PerSecond()
+	if d <= 0 {
+		return r.PerSecond()
+	}
+	middle := min(float64(from+to)/2e9/d, 1)
+	return first + (last-first)*middle
+}
+
+// count adds up the window's rows and answers how many answers were bad.
+func (e *evidence) count(r *record.Run, from int64) (bad uint64) {
+	for i := range e.rows.load {
+		row := &e.rows.load[i]
+		if before(row, from) {
+			r.Load.Established = row.Connected
+			r.Requests.Carried = row.InFlight
+			continue
+		}
+		r.Load.Established = max(r.Load.Established, row.Connected)
+		r.Requests.Sent += row.Sent
+		r.Requests.Completed += row.Completed
+		r.Requests.Failed += row.Failed
+		r.Requests.InFlight = row.InFlight
+		r.Requests.LateAtEnd = row.Behind
+		r.Bytes.Read += row.Read
+		r.Bytes.Written += row.Written
+		bad += row.Bad
+	}
+	r.Requests.Sent += r.Requests.Carried
+	return bad
+}
+
+// quantiles of the response time: exact where its distribution is known, else
+// the middle ones of the intervals', for what only needs their size.
+func (e *evidence) quantiles(from int64) record.Quantiles {
+	if e.response != nil && e.response.Count() > 0 {
+		q := record.QuantilesOf(e.response)
+		if text, err := e.response.EncodeV2(); err == nil && e.start.Spec.SLO.NeedsHistogram() {
+			q.HDR = text
+		}
+		return q
+	}
+	var q record.Quantiles
+	var p50, p90, p99 []int64
+	sum := 0.0
+	for i := range e.rows.load {
+		row := &e.rows.load[i]
+		n := row.Completed + row.Failed
+		if before(row, from) || n == 0 {
+			continue
+		}
+		q.Count += n
+		sum += row.MeanNs * float64(n)
+		p50, p90, p99 = append(p50, row.P50Ns), append(p90, row.P90Ns), append(p99, row.P99Ns)
+		if q.MinNs == 0 || row.MinNs < q.MinNs {
+			q.MinNs = row.MinNs
+		}
+		q.MaxNs = max(q.MaxNs, row.MaxNs)
+	}
+	if q.Count > 0 {
+		q.MeanNs = sum / float64(q.Count)
+		q.P50Ns, q.P90Ns, q.P99Ns = middle(p50), middle(p90), middle(p99)
+	}
+	return q
+}
+
+func middle(list []int64) int64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// series is the rows with the window's beginning as the zero of their clock.
+// What was before it counts as warm-up.
+func (e *evidence) series(from int64) record.Series {
+	var s record.Series
+	for _, row := range e.rows.firstLoad {
+		if before(&row, from) {
+			row.Warmup = true
+			row.TNs -= from
+			s.Load = append(s.Load, row)
+		}
+	}
+	for _, row := range e.rows.load {
+		if !before(&row, from) {
+			row.TNs -= from
+			s.Load = append(s.Load, row)
+		}
+	}
+	for _, row := range e.rows.agents {
+		if !before(&row, from) {
+			row.TNs -= from
+			s.Agents = append(s.Agents, row)
+		}
+	}
+	for _, row := range e.rows.before {
+		s.Observed = append(s.Observed, shifted(row, from))
+	}
+	for _, row := range e.rows.observed {
+		if row.Observed().TNs > from {
+			s.Observed = append(s.Observed, shifted(row, from))
+		}
+	}
+	return s
+}
+
+// before tells a row most of which lies before a time, or before the window.
+func before(row *record.LoadRow, from int64) bool {
+	return row.Warmup || row.TNs-row.WidthNs/2 < from
+}
+
+func shifted(row record.ObservedRow, by int64) record.ObservedRow {
+	if by == 0 {
+		return row
+	}
+	row = clone(row)
+	row.Observed().TNs -= by
+	return row
+}

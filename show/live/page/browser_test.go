@@ -1,0 +1,152 @@
+package page
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/internal/browser"
+	"ceiling/record"
+	"ceiling/show/live"
+)
+
+// A server that is measured chooses some of the texts. None of them becomes
+// more than text.
+func TestHostileTextsStayText(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	const evil = `<img src=x onerror="window.owned=1"><script>window.owned=1</script>{{7*7}}`
+	r, s := fixture(t)
+	r.Verdict.Because, r.Verdict.Ceiling, r.Verdict.Outcome, r.Verdict.Next = evil, evil, evil, evil
+	r.Verdict.Evidence, r.Verdict.Doubts = []record.Evidence{{Says: evil}}, []string{evil}
+	r.Verdict.Stations[0].Name = evil
+	r.Spec.Targets[0].URL, r.GaveUp = evil, evil
+	b := live.NewBoard()
+	server := serve(t, b)
+	b.Began(record.Start{ID: evil, Spec: r.Spec})
+	for _, row := range s.Observed { // names of programs and interfaces
+		switch row := row.(type) {
+		case *record.ProcessRow:
+			row.Comm = evil
+		case *record.NetDevRow:
+			row.Iface = evil
+		case *record.CPURow:
+			row.Host = evil
+		}
+	}
+	b.Rows(s)
+	b.Lost(record.NotMeasured{What: evil, Why: evil})
+	b.Step(live.Plan{Kind: evil, Number: 1, Doing: evil})
+	b.Measured(live.Done{Measured: record.Measured{Outcome: evil, Ceiling: evil, GaveUp: evil}, Doing: evil})
+	b.RunEnded(r)
+	p := browser.Start(t).Page()
+	p.Open(server.URL())
+	p.Wait(`document.querySelector("#runs").children.length == 1 && document.querySelector("#ceiling").textContent != ""`)
+	for _, id := range []string{"#title", "#id", "#doing", "#outcome", "#ceiling", "#because", "#next", "#evidence", "#doubts", "#stations", "#plan-says", "#ends", "#hosts", "#links", "#lost", "#runs"} {
+		var text string
+		p.Eval(`document.querySelector("`+id+`").textContent`, &text)
+		if !strings.Contains(text, evil) {
+			t.Errorf("%s does not show the text: %q", id, text)
+		}
+	}
+	var owned, elements bool
+	p.Eval(`window.owned === 1`, &owned)
+	p.Eval(`document.body.querySelector("img, body script") !== null`, &elements)
+	if owned || elements {
+		t.Errorf("script ran: %v; elements were made: %v", owned, elements)
+	}
+	if wrong := p.Errors(); len(wrong) > 0 {
+		t.Errorf("the console has %q", wrong)
+	}
+}
+
+// On a phone nothing is cut off and nothing has to be pushed sideways; the keys
+// read single points.
+func TestPhoneAndKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	r, s := fixture(t)
+	b := live.NewBoard()
+	server := serve(t, b)
+	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
+	b.Rows(s)
+	for n := range 30 {
+		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "held", Ceiling: "server cpu"},
+			Doing: "http://127.0.0.1:18080/read, 100 connections, repeat 1"})
+	}
+	b.Step(live.Plan{Kind: "sweep", Number: 31, All: 40, LeftRuns: 10, LeftS: 60, Doing: "something"})
+	b.RunEnded(r)
+	p := browser.Start(t).Page()
+	p.SetViewport(360, 740, 2, true)
+	p.Open(server.URL())
+	p.Wait(`+document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(s.Load)))
+	p.Wait(`document.querySelector("#runs").children.length == 30`)
+	var wide int
+	p.Eval(`document.documentElement.scrollWidth`, &wide)
+	if wide > 360 {
+		t.Errorf("the page is %d wide on 360", wide)
+	}
+	for _, dark := range []bool{false, true} {
+		p.SetDark(dark)
+		for _, v := range p.Violations() {
+			t.Errorf("dark %v: %s", dark, v)
+		}
+	}
+	p.Eval(`document.querySelector("#rate .plot").focus()`, nil)
+	p.Key("ArrowLeft")
+	first := p.Text("#rate .read")
+	p.Key("ArrowLeft")
+	second := p.Text("#rate .read")
+	if !strings.Contains(first, "requests/s") || first == second {
+		t.Errorf("the keys read %q, then %q", first, second)
+	}
+	var drawn bool
+	p.Eval(`(() => {
+		const canvas = document.querySelector("#times canvas"), c = canvas.getContext("2d");
+		return c.getImageData(0, 0, canvas.width, canvas.height).data.some(v => v);
+	})()`, &drawn)
+	if !drawn {
+		t.Error("nothing is drawn")
+	}
+}
+
+// Where the program is gone the page says so, and asks a person before it goes
+// on trying for ever.
+func TestProgramIsGone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	r, s := fixture(t)
+	b := live.NewBoard()
+	server, err := Start("127.0.0.1:0", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
+	b.Rows(s)
+	p := browser.Start(t).Page()
+	p.Open(server.URL())
+	p.Wait(`+document.querySelector("#rate .plot").dataset.points > 0`)
+	if err := server.Close(0); err != nil {
+		t.Error(err)
+	}
+	p.Wait(`document.querySelector("#link").dataset.state == "lost"`)
+	p.Wait(`document.querySelector("#trouble button") !== null`)
+	if text := p.Text("#trouble"); !strings.Contains(text, "does not answer") {
+		t.Error(text)
+	}
+	again, err := Start(strings.TrimSuffix(strings.TrimPrefix(server.URL(), "http://"), "/"), b)
+	if err != nil {
+		t.Skipf("the port is taken: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := again.Close(time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+	p.Click("#trouble button")
+	p.Wait(`document.querySelector("#link").dataset.state == "live" && +document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(s.Load)))
+}

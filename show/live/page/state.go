@@ -1,0 +1,320 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+
+	"ceiling/internal/unit"
+	"ceiling/show/live"
+)
+
+// state is all that changes and is not a point: texts, and the shares that are
+// drawn. The page puts texts in as text, never as HTML.
+type state struct {
+	Title    string    `json:"title"`
+	ID       string    `json:"id"`
+	Load     string    `json:"load"`
+	Phase    string    `json:"phase"`
+	Doing    string    `json:"doing"`
+	Time     string    `json:"time"`
+	Share    float64   `json:"share"` // 0 to 1, -1 not known
+	Plan     string    `json:"plan"`
+	PlanPart float64   `json:"plan_share"`
+	EndS     float64   `json:"end_s"` // of the time axis, 0 not known
+	BeginS   float64   `json:"begin_s"`
+	Tiles    []tile    `json:"tiles"`
+	Verdict  verdict   `json:"verdict"`
+	Stations []station `json:"stations"`
+	Unknown  string    `json:"unknown"` // why there are none
+	Ends     []end     `json:"ends"`
+	Agents   []end     `json:"agents"` // of several
+	Hosts    []host    `json:"hosts"`
+	Parts    []string  `json:"parts"` // of a core's time
+	Links    []link    `json:"links"`
+	Lost     []string  `json:"lost"`
+	Cost     string    `json:"cost"`
+}
+
+// tile is one figure.
+type tile struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Note  string `json:"note"`
+}
+
+type verdict struct {
+	Name     string   `json:"name"`
+	Basis    string   `json:"basis"`
+	Outcome  string   `json:"outcome"`
+	Ceiling  string   `json:"ceiling"`
+	Because  string   `json:"because"`
+	Evidence []string `json:"evidence"`
+	Doubts   []string `json:"doubts"`
+	Next     string   `json:"next"`
+	Final    bool     `json:"final"`
+}
+
+type station struct {
+	Name  string  `json:"name"`
+	Share float64 `json:"share"`
+	Says  string  `json:"says"`
+}
+
+type end struct {
+	Name string `json:"name"`
+	Of   string `json:"of"`
+	Says string `json:"says"`
+}
+
+type host struct {
+	Name  string `json:"name"`
+	Cores []core `json:"cores"`
+}
+
+type core struct {
+	Name   string    `json:"name"`
+	Shares []float64 `json:"shares"` // by part; null where nothing is known
+	Says   string    `json:"says"`
+}
+
+type link struct {
+	Name  string `json:"name"`
+	Ways  []way  `json:"ways"`
+	Limit string `json:"limit"`
+}
+
+type way struct {
+	Name  string  `json:"name"`
+	Share float64 `json:"share"` // of the limit, -1 none known
+	Says  string  `json:"says"`
+}
+
+// evidenceMost is how many facts are shown of a verdict; the record has them
+// all.
+const evidenceMost = 5
+
+// encodeState is the state of a snapshot as JSON.
+func encodeState(s *live.Snapshot, cost string) []byte {
+	parts := live.CorePartNames()
+	out := state{
+		Title: s.Title(), ID: s.ID, Load: s.Load(), Phase: phaseName(s.Phase), Doing: s.Doing(), Time: s.Time(),
+		Share: rounded(s.Progress.Share), Plan: s.PlanSays(), PlanPart: rounded(s.Progress.PlanShare),
+		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
+		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:], Links: linksOf(s), Cost: cost,
+	}
+	for _, e := range []struct {
+		name string
+		of   *live.End
+	}{{"generator", &s.Ends.Generator}, {"server", &s.Ends.Server}} {
+		out.Ends = append(out.Ends, end{e.name, e.of.Name, e.of.CoresSay()})
+	}
+	out.Agents = []end{}
+	for i := range s.Agents {
+		out.Agents = append(out.Agents, end{Name: s.Agents[i].Name, Says: s.Agents[i].Says()})
+	}
+	for _, n := range s.Lost {
+		out.Lost = append(out.Lost, n.What+": "+n.Why)
+	}
+	text, err := json.Marshal(&out)
+	if err != nil {
+		panic("live page: " + err.Error()) // plain structs and finite numbers: a slip in this file
+	}
+	return text
+}
+
+func phaseName(p live.Phase) string {
+	return map[live.Phase]string{
+		live.Waiting: "waiting", live.Connecting: "connecting", live.WarmingUp: "warm-up", live.Running: "running", live.Between: "between", live.Ended: "ended",
+	}[p]
+}
+
+// rounded is a share to a thousandth: more cannot be seen, and what does not
+// change need not be sent. A number that JSON has no form for is not known.
+func rounded(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return -1
+	}
+	return math.Round(v*1000) / 1000
+}
+
+func tilesOf(s *live.Snapshot) []tile {
+	soFar := &s.SoFar
+	q := &soFar.Response
+	exact := q.Count > 0
+	rate := tile{Name: "requests per second", Value: "–", Note: "no interval yet"}
+	last := [4]string{"–", "–", "–", "–"}
+	if p := s.Last; p != nil {
+		rate.Value = unit.FormatCount(int64(s.LastPerS + 0.5))
+		rate.Note = "in the last second"
+		if soFar.Intervals > 0 {
+			rate.Note += "; " + unit.FormatRate(soFar.PerS) + " in the window"
+		}
+		for i, ns := range []int64{p.P50Ns, p.P90Ns, p.P99Ns, p.MaxNs} {
+			last[i] = live.Quantile(p.Answered, ns)
+		}
+	}
+	if s.Phase == live.Ended && soFar.PerS > 0 {
+		rate.Value, rate.Note = unit.FormatCount(int64(soFar.PerS+0.5)), "of the whole window"
+	}
+	tiles := []tile{rate}
+	for i, ns := range []int64{q.P50Ns, q.P90Ns, q.P99Ns, q.MaxNs} {
+		t := tile{Name: "response " + [...]string{"p50", "p90", "p99", "max"}[i], Value: last[i], Note: "of the last interval"}
+		if exact {
+			t = tile{Name: t.Name, Value: unit.FormatNs(ns), Note: "of the window; " + last[i] + " in the last interval"}
+			if s.Phase == live.Ended {
+				t.Note = "of the whole window"
+			}
+		}
+		tiles = append(tiles, t)
+	}
+	failed := tile{Name: "failed", Value: unit.FormatCount(int64(soFar.Failed)), Note: "no response, or an unexpected status"}
+	return append(tiles, failed)
+}
+
+func verdictOf(s *live.Snapshot) verdict {
+	v := verdict{Name: s.VerdictName(), Basis: s.VerdictBasis(), Evidence: []string{}, Doubts: []string{}}
+	f := s.Formed
+	if f == nil {
+		return v
+	}
+	v.Outcome, v.Ceiling, v.Because, v.Next, v.Final = f.Verdict.Outcome, f.Verdict.Ceiling, f.Because(), f.Verdict.Next, f.Final
+	for i, e := range f.Verdict.Evidence {
+		if i == evidenceMost {
+			break
+		}
+		v.Evidence = append(v.Evidence, e.Says)
+	}
+	for i, d := range f.Verdict.Doubts {
+		if i == evidenceMost {
+			break
+		}
+		v.Doubts = append(v.Doubts, d)
+	}
+	return v
+}
+
+func stationsOf(s *live.Snapshot) []station {
+	list := []station{}
+	stations, says := s.Stations()
+	for i, st := range stations {
+		list = append(list, station{st.Name, rounded(st.Share), says[i]})
+	}
+	return list
+}
+
+func hostsOf(s *live.Snapshot) []host {
+	list := []host{}
+	for _, h := range s.Ends.Hosts {
+		out := host{Name: h.Name}
+		for i := range h.Cores {
+			c := &h.Cores[i]
+			if c.Bad {
+				out.Cores = append(out.Cores, core{Name: strconv.Itoa(c.CPU), Says: "does not add up"})
+				continue
+			}
+			shares := make([]float64, len(c.Shares))
+			for p, v := range c.Shares {
+				shares[p] = rounded(v)
+			}
+			out.Cores = append(out.Cores, core{strconv.Itoa(c.CPU), shares, live.Percent(c.Busy()) + " busy"})
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+func linksOf(s *live.Snapshot) []link {
+	list := []link{}
+	for i := range s.Links {
+		l := &s.Links[i]
+		out := link{Name: l.Iface, Limit: l.LimitSays()}
+		if l.Side != "" {
+			out.Name += ", the " + l.Side + "'s end"
+		}
+		for _, w := range []struct {
+			name string
+			of   *live.Way
+		}{{"received", &l.Received}, {"sent", &l.Sent}} {
+			share := -1.0
+			if w.of.Limit > 0 {
+				share = rounded(w.of.BitsPerS / w.of.Limit)
+			}
+			out.Ways = append(out.Ways, way{w.name, share, w.of.Says() + " · " + unit.FormatSI(w.of.PacketsPerS) + " packets/s"})
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+// finished is one line of a plan's list.
+type finished struct {
+	Number  int     `json:"number"`
+	Doing   string  `json:"doing"`
+	PerS    float64 `json:"per_s"`
+	Rate    string  `json:"rate"`
+	P50     string  `json:"p50"`
+	P99     string  `json:"p99"`
+	Outcome string  `json:"outcome"`
+	Ceiling string  `json:"ceiling"`
+	GaveUp  string  `json:"gave_up"`
+}
+
+func encodeRun(d *live.Done) []byte {
+	text, err := json.Marshal(&finished{
+		Number: d.Number, Doing: d.Doing, PerS: max(rounded(d.CompletedPerS), 0), Rate: unit.FormatRate(d.CompletedPerS),
+		P50: live.Quantile(d.Response.Count > 0, d.Response.P50Ns), P99: live.Quantile(d.Response.Count > 0, d.Response.P99Ns),
+		Outcome: d.Outcome, Ceiling: d.Ceiling, GaveUp: d.GaveUp,
+	})
+	if err != nil {
+		panic("live page: " + err.Error())
+	}
+	return text
+}
+
+// appendPoint writes a point as [end s, width s, requests/s, failed, p50, p90,
+// p99, max ms, flags, intervals]: flags 1 late, 2 warm-up; quantiles are null
+// where nothing was answered.
+func appendPoint(out []byte, p *live.Point) []byte {
+	number := func(v float64, digits int) {
+		out = strconv.AppendFloat(out, v, 'f', digits, 64)
+		out = append(out, ',')
+	}
+	out = append(out, '[')
+	number(float64(p.TNs)/1e9, 3)
+	number(float64(p.WidthNs)/1e9, 3)
+	number(p.PerS(), 1)
+	number(float64(p.Failed), 0)
+	for _, ns := range []int64{p.P50Ns, p.P90Ns, p.P99Ns, p.MaxNs} {
+		if !p.Answered {
+			out = append(out, "null,"...)
+			continue
+		}
+		number(float64(ns)/1e6, 4)
+	}
+	flags := 0
+	if p.Late {
+		flags |= 1
+	}
+	if p.Warmup {
+		flags |= 2
+	}
+	out = strconv.AppendInt(out, int64(flags), 10)
+	out = append(out, ',')
+	out = strconv.AppendInt(out, int64(p.Intervals), 10)
+	return append(out, ']')
+}
+
+// says is what the view has cost the process that it is part of.
+func (c *cost) says() string {
+	if c.watched < secondsShown {
+		return "its cost is being measured"
+	}
+	share := float64(c.spentNs) / float64(c.watched.Nanoseconds())
+	return fmt.Sprintf("%.2f %% of one core", 100*share)
+}
+
+// secondsShown is how long the view has to be looked at before its cost is
+// spoken of.
+const secondsShown = 2e9 // ns

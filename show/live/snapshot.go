@@ -1,0 +1,182 @@
+package live
+
+import (
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// Snapshot is what is known at one moment. It is the reader's own.
+type Snapshot struct {
+	ID     string
+	Target string // the first of Targets, without its secrets
+	// Targets is how many requests the mix has.
+	Targets     int
+	Spec        spec.Spec
+	Phase       Phase
+	Established int
+	Asked       int
+	Progress    Progress
+	// Last is the last interval, nil where there is none; LastPerS is the rate
+	// over the last second.
+	Last     *Point
+	LastPerS float64
+	SoFar    SoFar
+	Formed   *Formed
+	Ends     Ends
+	Links    []Link
+	// Agents of several, by name.
+	Agents []Agent
+	Plan   *Plan
+	// Finished is how many runs of the plan are over.
+	Finished int
+	// QuietS is for how long nothing has come, where that is known.
+	QuietS float64
+	// Interrupted, GaveUp and Unfinished are those of a run that has ended.
+	Interrupted, Unfinished bool
+	GaveUp                  string
+	Lost                    []record.NotMeasured
+}
+
+// Progress of a run and of its plan.
+type Progress struct {
+	// Share of the run that is over, 0 to 1; -1 not known. LeftS is how long it
+	// still takes, ElapsedS and TotalS are of the window, seconds.
+	Share, LeftS, ElapsedS, TotalS float64
+	// PlanShare and PlanLeftS are those of the plan; -1 without one.
+	PlanShare, PlanLeftS float64
+}
+
+// SoFar is the window until now.
+type SoFar struct {
+	PerS float64
+	// Completed and Failed requests; those with an unexpected status are in
+	// both.
+	Completed, Failed uint64
+	Late, Intervals   int
+	// Response is exact, and empty (Count 0) where only intervals are known.
+	Response record.Quantiles
+}
+
+// Snapshot answers what is known now.
+func (b *Board) Snapshot() Snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := Snapshot{
+		ID: b.start.ID, Targets: len(b.start.Spec.Targets), Spec: b.start.Spec, Phase: b.phase,
+		Established: b.connected, Asked: b.asked, Finished: len(b.done), QuietS: b.quietS, Lost: b.rows.lost[:len(b.rows.lost):len(b.rows.lost)],
+	}
+	if s.Targets > 0 {
+		s.Target = b.start.Spec.Targets[0].URL
+	}
+	if b.plan != nil {
+		p := *b.plan
+		s.Plan = &p
+	}
+	if b.formed != nil {
+		f := *b.formed
+		s.Formed = &f
+	}
+	if last, ok := b.track.lastPoint(); ok {
+		s.Last, s.LastPerS = &last, b.rows.perS()
+	}
+	s.SoFar = b.soFar()
+	s.Ends, s.Links = endsOf(&b.rows, b.homeHost()), linksOf(&b.rows, b.start.Spec.LinkBitsPerSecond)
+	s.Agents = b.rows.agentsNow(b.start.Agents)
+	if b.ended != nil {
+		s.Interrupted, s.Unfinished, s.GaveUp = b.ended.Interrupted, b.ended.Unfinished, b.ended.GaveUp
+	}
+	s.Progress = b.progress()
+	return s
+}
+
+// soFar adds up the window, or takes it from the run's own result.
+func (b *Board) soFar() SoFar {
+	s := SoFar{Completed: b.sums.completed, Failed: b.sums.failed, Late: b.sums.late, Intervals: b.sums.intervals}
+	if b.sums.widthNs > 0 {
+		s.PerS = float64(b.sums.completed) * 1e9 / float64(b.sums.widthNs)
+	}
+	switch {
+	case b.ended != nil && !b.ended.Unfinished:
+		s.PerS, s.Completed, s.Response = b.ended.Rate.CompletedPerS, b.ended.Requests.Completed, b.ended.Latency.Response
+	case b.response != nil:
+		s.Response = record.QuantilesOf(b.response)
+	}
+	return s
+}
+
+// homeHost is the name of the generator's host.
+func (b *Board) homeHost() string {
+	if n := len(b.rows.load); n > 0 {
+		return b.rows.load[n-1].Host
+	}
+	return ""
+}
+
+// progress reckons by the run's own clock, so it stands still where the rows
+// do.
+func (b *Board) progress() Progress {
+	s := &b.start.Spec
+	p := Progress{Share: -1, LeftS: -1, PlanShare: -1, PlanLeftS: -1, TotalS: s.Duration.Seconds()}
+	whole := (s.Warmup + s.Duration).Seconds()
+	gone := 0.0
+	if b.track.any() {
+		p.ElapsedS = max(float64(b.track.last())/1e9, 0)
+		gone = float64(b.track.last())/1e9 + s.Warmup.Seconds()
+	}
+	switch {
+	case b.phase == Ended:
+		p.Share, p.LeftS, gone = 1, 0, whole
+	case s.Requests > 0:
+		p.Share = min(float64(b.sums.completed+b.sums.failed)/float64(s.Requests), 1)
+		if p.Share > 0 && p.ElapsedS > 0 {
+			p.LeftS = p.ElapsedS * (1 - p.Share) / p.Share
+		}
+	case whole > 0:
+		p.Share = min(max(gone/whole, 0), 1)
+		p.LeftS = max(whole-gone, 0)
+	}
+	if b.plan != nil {
+		b.planProgress(&p, gone)
+	}
+	return p
+}
+
+func (b *Board) planProgress(p *Progress, goneS float64) {
+	if b.plan.Answer != "" {
+		p.PlanShare, p.PlanLeftS = 1, 0
+		return
+	}
+	p.PlanLeftS = max(b.plan.LeftS-max(goneS, 0), 0)
+	if all := b.plan.Number - 1 + b.plan.LeftRuns; all > 0 {
+		p.PlanShare = min((float64(b.plan.Number-1)+max(p.Share, 0))/float64(all), 1)
+	}
+}
+
+// perS is the rate over the last second of rows, or over the last row where
+// that is wider.
+func (r *rows) perS() float64 {
+	completed, width := 0.0, 0.0
+	for i := len(r.load) - 1; i >= 0 && width < secondNs; i-- {
+		completed += float64(r.load[i].Completed)
+		width += float64(r.load[i].WidthNs)
+	}
+	if width <= 0 {
+		return 0
+	}
+	return completed * 1e9 / width
+}
+
+const secondNs = float64(time.Second)
+
+// lastPoint is the last interval or, in a long run, the last few.
+func (t *track) lastPoint() (Point, bool) {
+	if t.open.Intervals > 0 {
+		return t.open, true
+	}
+	if n := len(t.points); n > 0 {
+		return t.points[n-1], true
+	}
+	return Point{}, false
+}

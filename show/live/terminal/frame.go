@@ -1,0 +1,433 @@
+package terminal
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"strings"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/live"
+)
+
+// Trail is the rate of the run from its beginning, for the small line.
+type Trail struct {
+	// AtS is the end of each interval on the run's clock, seconds.
+	AtS, PerS []float64
+}
+
+// line is one of a frame. Where there are too few rows those with the largest
+// rank go first; 0 stays.
+type line struct {
+	text string
+	rank int
+}
+
+// frame is under construction.
+type frame struct {
+	s     *live.Snapshot
+	trail Trail
+	width int
+	lines []line
+	paint paint
+}
+
+// Frame lays a snapshot out as at most height lines of less than width columns,
+// with the colours of ANSI.
+func Frame(s *live.Snapshot, trail Trail, width, height int) []string {
+	// The last column stays free: some terminals go to the next line once it is
+	// written.
+	f := &frame{s: s, trail: trail, width: max(width-1, 10), paint: newPaint()}
+	f.head()
+	f.figures()
+	f.stations()
+	f.machines()
+	f.verdict()
+	return f.fit(max(height, 1))
+}
+
+// names is the width of the names at the left.
+const names = 10
+
+func (f *frame) add(rank int, text string) {
+	f.lines = append(f.lines, line{ansi.Truncate(text, f.width, "…"), rank})
+}
+
+func (f *frame) blank() { f.lines = append(f.lines, line{"", 9}) }
+
+// named is a line with a name in the first column.
+func (f *frame) named(rank int, name, text string) {
+	f.add(rank, f.paint.name.Render(fmt.Sprintf("%-*s", names, name))+text)
+}
+
+// fit drops what there is no room for, the least important first and of these
+// the last.
+func (f *frame) fit(height int) []string {
+	for len(f.lines) > height {
+		at := 0
+		for i := range f.lines {
+			if f.lines[i].rank >= f.lines[at].rank {
+				at = i
+			}
+		}
+		f.lines = append(f.lines[:at], f.lines[at+1:]...)
+	}
+	out := make([]string, len(f.lines))
+	for i := range f.lines {
+		out[i] = f.lines[i].text
+	}
+	return out
+}
+
+func (f *frame) head() {
+	s := f.s
+	f.add(1, f.paint.strong.Render(clean(s.Title())))
+	if load := s.Load(); load != "" {
+		f.add(6, f.paint.quiet.Render(load))
+	}
+	if plan := s.PlanSays(); plan != "" {
+		f.add(1, clean(plan))
+		if s.Plan.Doing != "" && s.Plan.Answer == "" {
+			f.add(4, f.paint.quiet.Render(clean(s.Plan.Doing)))
+		}
+	}
+	says := clean(s.Doing())
+	if t := s.Time(); t != "" {
+		if says == "running" {
+			says = t
+		} else {
+			says += " · " + t
+		}
+	}
+	bar := min(f.width-ansi.StringWidth(says)-2, 48)
+	if bar >= 10 && s.Progress.Share >= 0 {
+		says = f.bar(s.Progress.Share, bar) + "  " + says
+	}
+	f.add(0, says)
+	f.blank()
+}
+
+// bar is a share of a width.
+func (f *frame) bar(share float64, width int) string {
+	full := int(math.Round(min(max(share, 0), 1) * float64(width)))
+	return f.paint.done.Render(strings.Repeat("━", full)) + f.paint.track.Render(strings.Repeat("─", width-full))
+}
+
+func (f *frame) figures() {
+	s := f.s
+	if s.Last == nil {
+		f.named(0, "rate", "no interval yet")
+		return
+	}
+	rate := fmt.Sprintf("%-13s", unit.FormatRate(s.LastPerS))
+	so := ""
+	if s.SoFar.Intervals > 0 && f.width >= 60 {
+		so = fmt.Sprintf("  %s in the window", unit.FormatRate(s.SoFar.PerS))
+	}
+	room := f.width - names - ansi.StringWidth(rate) - 1 - ansi.StringWidth(so)
+	f.named(0, "rate", f.paint.strong.Render(rate)+" "+f.paint.done.Render(f.spark(min(max(room, 0), 40)))+f.paint.quiet.Render(so))
+	f.times()
+	if s.SoFar.Failed > 0 {
+		f.named(1, "failed", f.paint.bad.Render(fmt.Sprintf("%s not answered as asked", unit.FormatCount(int64(s.SoFar.Failed)))))
+	}
+	if s.SoFar.Late > 0 {
+		f.named(5, "late", fmt.Sprintf("%d of %d intervals came late", s.SoFar.Late, s.SoFar.Intervals))
+	}
+	f.blank()
+}
+
+// times are the response times, of the last interval and of the window.
+func (f *frame) times() {
+	cell := 10
+	if f.width < names+4*cell {
+		cell = (f.width - names) / 4
+	}
+	row := func(texts ...string) string {
+		var b strings.Builder
+		for _, t := range texts {
+			fmt.Fprintf(&b, "%*s", cell, strings.ReplaceAll(t, " ", map[bool]string{true: " ", false: ""}[cell == 10]))
+		}
+		return b.String()
+	}
+	last := func(ns int64) string { return live.Quantile(f.s.Last.Answered, ns) }
+	f.named(1, "response", f.paint.quiet.Render(row("p50", "p90", "p99", "max")))
+	p := f.s.Last
+	f.named(1, "  last", row(last(p.P50Ns), last(p.P90Ns), last(p.P99Ns), last(p.MaxNs)))
+	if q := &f.s.SoFar.Response; q.Count > 0 {
+		f.named(2, "  window", row(unit.FormatNs(q.P50Ns), unit.FormatNs(q.P90Ns), unit.FormatNs(q.P99Ns), unit.FormatNs(q.MaxNs)))
+	}
+}
+
+// spark draws the rate over the whole run, so that a column still empty is time
+// still to come.
+func (f *frame) spark(width int) string {
+	t := &f.trail
+	if width < 4 || len(t.AtS) == 0 {
+		return ""
+	}
+	from := min(-f.s.Spec.Warmup.Seconds(), t.AtS[0])
+	to := max(f.s.Spec.Duration.Seconds(), t.AtS[len(t.AtS)-1])
+	if f.s.Spec.Duration == 0 {
+		to = t.AtS[len(t.AtS)-1]
+	}
+	column := func(at float64) int {
+		return min(max(int(math.Ceil((at-from)/max(to-from, 1e-9)*float64(width)))-1, 0), width-1)
+	}
+	sums, counts := make([]float64, width), make([]float64, width)
+	first := 0
+	for i, at := range t.AtS {
+		last := column(at)
+		for col := min(first, last); col <= last; col++ {
+			sums[col] += t.PerS[i]
+			counts[col]++
+		}
+		first = last + 1
+	}
+	most := 0.0
+	for i := range sums {
+		sums[i] /= max(counts[i], 1)
+		most = max(most, sums[i])
+	}
+	var b strings.Builder
+	for i := range width {
+		if counts[i] == 0 {
+			b.WriteByte(' ')
+		} else {
+			b.WriteRune(eighth(sums[i], most))
+		}
+	}
+	return b.String()
+}
+
+// eighth is a block as high as a value of the largest one.
+func eighth(v, most float64) rune {
+	if most <= 0 {
+		return '▁'
+	}
+	return []rune("▁▂▃▄▅▆▇█")[min(max(int(math.Ceil(8*v/most))-1, 0), 7)]
+}
+
+// marks tell the stations apart where there are no colours.
+func marks() []string { return []string{"█", "·", "▓", "▒", "·", "░"} }
+
+func (f *frame) stations() {
+	stations, says := f.s.Stations()
+	if len(stations) == 0 {
+		f.named(3, "waits in", f.paint.quiet.Render(f.s.StationsUnknown()))
+		f.blank()
+		return
+	}
+	width := min(f.width-names, 60)
+	var b strings.Builder
+	for i, n := range shares(stations, width) {
+		b.WriteString(f.paint.station(i).Render(strings.Repeat(marks()[i%len(marks())], n)))
+	}
+	f.named(0, "waits in", b.String())
+	var parts []string
+	for i, st := range stations {
+		parts = append(parts, f.paint.station(i).Render(marks()[i%len(marks())])+" "+clean(st.Name)+" "+says[i])
+	}
+	for _, text := range flow(parts, "  ", f.width-names) {
+		f.named(1, "", text)
+	}
+	f.blank()
+}
+
+// shares parts a width among the stations so that it is filled.
+func shares(stations []record.Station, width int) []int {
+	out := make([]int, len(stations))
+	sum := 0.0
+	for _, st := range stations {
+		sum += st.Share
+	}
+	if sum <= 0 {
+		return out
+	}
+	upTo, filled := 0.0, 0
+	for i, st := range stations {
+		upTo += st.Share / sum
+		out[i] = int(math.Round(upTo*float64(width))) - filled
+		filled += out[i]
+	}
+	return out
+}
+
+// flow puts parts beside each other as long as they fit.
+func flow(parts []string, between string, width int) []string {
+	var lines []string
+	text := ""
+	for _, p := range parts {
+		switch {
+		case text == "":
+			text = p
+		case ansi.StringWidth(text)+len(between)+ansi.StringWidth(p) <= width:
+			text += between + p
+		default:
+			lines = append(lines, text)
+			text = p
+		}
+	}
+	return append(lines, text)
+}
+
+func (f *frame) machines() {
+	e := &f.s.Ends
+	f.named(2, "generator", e.Generator.CoresSay())
+	server := e.Server.CoresSay()
+	if e.Server.Name != "" {
+		server = clean(e.Server.Name) + ": " + server
+	}
+	f.named(2, "server", server)
+	f.agents()
+	for i := range e.Hosts {
+		f.host(&e.Hosts[i], len(e.Hosts) > 1)
+	}
+	for i := range f.s.Links {
+		l := &f.s.Links[i]
+		parts := []string{"in " + l.Received.Says(), "out " + l.Sent.Says()}
+		if l.Received.Limit == 0 && l.Sent.Limit == 0 {
+			parts = append(parts, f.paint.quiet.Render("no limit known"))
+		}
+		for n, text := range flow(parts, "  ", f.width-names) {
+			f.named(3+n, []string{clean(l.Iface), ""}[min(n, 1)], text)
+		}
+	}
+	f.blank()
+}
+
+// agentsMost is how many agents a frame has lines for.
+const agentsMost = 8
+
+// agents has a line for each of several.
+func (f *frame) agents() {
+	for i := range f.s.Agents {
+		a := &f.s.Agents[i]
+		if i == agentsMost-1 && len(f.s.Agents) > agentsMost {
+			f.named(3, "", f.paint.quiet.Render(fmt.Sprintf("and %d more agents", len(f.s.Agents)-i)))
+			return
+		}
+		f.named(3, ansi.Truncate(clean(a.Name), names-1, "…"), a.Says())
+	}
+}
+
+// manyCores is from where on a core has one column instead of a bar.
+const manyCores = 8
+
+// host draws its cores.
+func (f *frame) host(h *live.Host, named bool) {
+	name := "cores"
+	if named {
+		name = clean(h.Name)
+	}
+	var parts []string
+	for i := range h.Cores {
+		c := &h.Cores[i]
+		switch {
+		case len(h.Cores) > manyCores && c.Bad:
+			parts = append(parts, "?")
+		case len(h.Cores) > manyCores:
+			parts = append(parts, string(eighth(c.Busy(), 1)))
+		case c.Bad:
+			parts = append(parts, fmt.Sprintf("%d does not add up", c.CPU))
+		default:
+			text := fmt.Sprintf("%d %s %4s", c.CPU, f.core(c, 14), live.Percent(c.Busy()))
+			if c.Shares[3] >= 0.01 {
+				text += f.paint.bad.Render(" " + live.Percent(c.Shares[3]) + " stolen")
+			}
+			parts = append(parts, text)
+		}
+	}
+	between := "  "
+	if len(h.Cores) > manyCores {
+		between = ""
+	}
+	for n, text := range flow(parts, between, f.width-names) {
+		f.named(3+min(n, 2), []string{name, ""}[min(n, 1)], text)
+	}
+}
+
+// core is a bar of its parts: user, system, interrupts, stolen.
+func (f *frame) core(c *live.Core, width int) string {
+	var b strings.Builder
+	upTo, filled := 0.0, 0
+	for i, mark := range []string{"█", "▓", "▒", "!"} {
+		upTo += c.Shares[i]
+		n := int(math.Round(upTo*float64(width))) - filled
+		filled += n
+		b.WriteString(f.paint.part(i).Render(strings.Repeat(mark, n)))
+	}
+	return b.String() + f.paint.track.Render(strings.Repeat("─", max(width-filled, 0)))
+}
+
+// becauseLines bounds the verdict's reason.
+const becauseLines = 3
+
+func (f *frame) verdict() {
+	s := f.s
+	if s.Formed == nil {
+		f.named(1, "verdict", f.paint.quiet.Render(s.VerdictBasis()))
+		return
+	}
+	v := &s.Formed.Verdict
+	name := "forming"
+	if s.Formed.Final {
+		name = "verdict"
+	}
+	basis, _, _ := strings.Cut(s.VerdictBasis(), ";")
+	f.named(0, name, f.paint.outcome(v.Outcome).Render(v.Outcome)+" · "+f.paint.strong.Render(clean(v.Ceiling))+f.paint.quiet.Render("  "+basis))
+	lines := strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-names, ""), "\n")
+	for i, text := range lines[:min(len(lines), becauseLines)] {
+		if i == becauseLines-1 && len(lines) > becauseLines {
+			text = ansi.Truncate(text, f.width-names-2, "") + " …"
+		}
+		f.named(2+i, "", text)
+	}
+}
+
+// clean makes a text harmless for a terminal: a server chooses some of them,
+// and an escape sequence in one could write where it likes.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {
+			return '·'
+		}
+		return r
+	}, text)
+}
+
+// paint is the styles; the colours are the terminal's own sixteen, so they
+// suit whatever its background is.
+type paint struct {
+	strong, quiet, name, done, track, bad lipgloss.Style
+}
+
+func newPaint() paint {
+	plain := lipgloss.NewStyle()
+	return paint{strong: plain.Bold(true), quiet: plain.Faint(true), name: plain.Faint(true), done: plain.Foreground(lipgloss.Blue),
+		track: plain.Faint(true), bad: plain.Foreground(lipgloss.Red)}
+}
+
+func (p *paint) colored(colors []color.Color, i int) lipgloss.Style {
+	return lipgloss.NewStyle().Foreground(colors[i%len(colors)])
+}
+
+func (p *paint) station(i int) lipgloss.Style {
+	return p.colored([]color.Color{lipgloss.Blue, lipgloss.BrightBlack, lipgloss.Yellow, lipgloss.Red, lipgloss.BrightBlack, lipgloss.Cyan}, i)
+}
+
+func (p *paint) part(i int) lipgloss.Style {
+	return p.colored([]color.Color{lipgloss.Blue, lipgloss.Cyan, lipgloss.Magenta, lipgloss.Red}, i)
+}
+
+func (p *paint) outcome(is string) lipgloss.Style {
+	at := map[string]color.Color{record.Held: lipgloss.Green, record.Broke: lipgloss.Red}[is]
+	if at == nil {
+		at = lipgloss.Yellow
+	}
+	return lipgloss.NewStyle().Bold(true).Foreground(at)
+}

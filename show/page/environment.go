@@ -1,0 +1,230 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// environmentSection is everything that a second run would have to have the
+// same: what was asked, with which command, on which host.
+func environmentSection(run *chart.Run) Section {
+	s := of(run, "environment", "Command and environment")
+	if len(run.Command) > 0 {
+		s.Blocks = append(s.Blocks, Code{commandLine(run.Command)})
+	} else {
+		s.Blocks = append(s.Blocks, Paragraph{Text: "The command line is not recorded."})
+	}
+	s.Blocks = append(s.Blocks, Paragraph{Text: host(&run.Environment)})
+	spec, err := asked(&run.Spec)
+	if err != nil {
+		return s.failed(err)
+	}
+	left := []Block{fieldTable("What was asked", spec)}
+	load, err := flat("load", run.Load)
+	if err != nil {
+		return s.failed(err)
+	}
+	left = append(left, fieldTable("How it was loaded", load))
+	if run.Subject != nil {
+		subject, err := flat("subject", run.Subject)
+		if err != nil {
+			return s.failed(err)
+		}
+		left = append(left, fieldTable("The server", subject))
+	}
+	env, err := flat("environment", run.Environment)
+	if err != nil {
+		return s.failed(err)
+	}
+	of := "The host that generated the load"
+	if len(run.Agents) > 0 {
+		of = "The host that the run was asked on"
+	}
+	s.Blocks = append(s.Blocks, Columns{[][]Block{left, {fieldTable(of, env)}}})
+	return s
+}
+
+// failed says in the page that a part of it could not be made.
+func (s Section) failed(err error) Section {
+	s.Blocks = append(s.Blocks, Notice{"This part could not be made: " + err.Error()})
+	return s
+}
+
+// host is a machine in a sentence.
+func host(e *record.Environment) string {
+	parts := []string{e.Host}
+	add := func(text string) {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	add(e.CPUModel)
+	if e.CoresOnline > 0 {
+		add(fmt.Sprintf("%d of %d cores allowed", e.CoresAllowed, e.CoresOnline))
+	}
+	if e.MemoryBytes > 0 {
+		add(unit.FormatBytesSI(int64(min(e.MemoryBytes, 1<<62))))
+	}
+	if e.Virtual != "" {
+		add("a virtual machine (" + e.Virtual + ")")
+	}
+	if e.Kernel != "" {
+		add("Linux " + e.Kernel)
+	}
+	add(e.Arch)
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " · ")
+}
+
+// fieldTable is entries as they are called in the record.
+func fieldTable(caption string, list []entry) Table {
+	t := Table{Caption: caption, Columns: []Column{{Name: "field"}, {Name: "value"}}, Fields: true}
+	for _, e := range list {
+		_, name, _ := strings.Cut(e.path, ".")
+		value := open(e.path, e.value)
+		if value == "" {
+			value = "–"
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: name, Code: true}, {Text: value}})
+	}
+	return t
+}
+
+// differences is what besides the result is not the same in several runs.
+func differences(runs []chart.Run) Section {
+	s := Section{ID: "differences", Title: "What was not the same"}
+	lists := make([][]entry, len(runs))
+	for i := range runs {
+		list, err := conditions(&runs[i])
+		if err != nil {
+			return s.failed(err)
+		}
+		lists[i] = list
+	}
+	t := Table{Caption: "Differences in what was asked, in the hosts and in the servers", Columns: []Column{{Name: "field"}}}
+	for i := range runs {
+		t.Columns = append(t.Columns, Column{Name: runs[i].Label})
+	}
+	maps := make([]map[string]string, len(lists))
+	for i := range lists {
+		maps[i] = byPath(lists[i])
+	}
+	for _, path := range paths(lists) {
+		if row, differ := differing(path, maps); differ {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	if len(t.Rows) == 0 {
+		s.Blocks = []Block{Paragraph{Text: "Nothing: the same was asked of the same server on the same host. Seeds are not held against each other."}}
+		return s
+	}
+	s.Blocks = []Block{Notice{fmt.Sprintf("These runs differ in %s besides their results. A difference in the figures below may come from any of them.", plural(len(t.Rows), "condition"))}, t}
+	return s
+}
+
+// differing is one row of the table, and whether its values differ.
+func differing(path string, runs []map[string]string) ([]Cell, bool) {
+	row := []Cell{{Text: path, Code: true}}
+	differ := false
+	for _, m := range runs {
+		value, there := m[path]
+		first, firstThere := runs[0][path]
+		same := value == first && there == firstThere
+		differ = differ || !same
+		switch {
+		case !there || value == "":
+			value = "–"
+		default:
+			shown := open(path, value)
+			// Of two that are hidden without a digest it has to be said.
+			if !same && shown == open(path, first) {
+				shown += ", another"
+			}
+			value = shown
+		}
+		row = append(row, Cell{Text: value})
+	}
+	return row, differ
+}
+
+// conditions are the fields in which two runs should not differ: all of the
+// spec but its seed, the load as it was set up, the host, and the server.
+func conditions(run *chart.Run) ([]entry, error) {
+	list, err := asked(&run.Spec)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(e entry) bool { return e.path == "spec.seed" })
+	load, err := flat("load", struct {
+		Established int    `json:"established"`
+		Threads     int    `json:"threads"`
+		Engine      string `json:"engine"`
+	}{run.Load.Established, run.Load.Threads, run.Load.Engine})
+	if err != nil {
+		return nil, err
+	}
+	env, err := flat("environment", run.Environment)
+	if err != nil {
+		return nil, err
+	}
+	// Another boot of the same machine is no difference that matters.
+	env = slices.DeleteFunc(env, func(e entry) bool { return e.path == "environment.boot_id" })
+	list = append(append(list, load...), env...)
+	agents, err := agentConditions(run)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, agents...)
+	if run.Subject == nil {
+		return append(list, entry{"subject", "not found"}), nil
+	}
+	list = append(list, entry{"subject.host", run.Subject.Host}, entry{"subject.processes", fmt.Sprint(len(run.Subject.Processes))})
+	if len(run.Subject.Processes) == 0 {
+		return list, nil
+	}
+	// The first stands for its children, which are the same program.
+	one := run.Subject.Processes[0]
+	one.PID, one.CPUNs, one.Threads = 0, 0, 0 // not the same in any two runs
+	program, err := flat("subject.processes[0]", one)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, program...), nil
+}
+
+// missingSection is what the records cannot answer for, and what looking cost.
+func missingSection(runs []chart.Run) Section {
+	s := Section{ID: "missing", Title: "What was not measured"}
+	for i := range runs {
+		run := &runs[i]
+		caption := "Sources that this record lacks"
+		if run.Label != "" {
+			caption += ": " + run.Label
+		}
+		t := Table{Caption: caption, Columns: []Column{{Name: "what"}, {Name: "why"}, {Name: "where"}, {Name: "since"}}}
+		for _, n := range run.NotMeasured {
+			since := "the start"
+			if n.TNs != 0 {
+				since = unit.FormatNs(n.TNs)
+			}
+			what := n.What
+			if n.Part {
+				what += " (in part)"
+			}
+			t.Rows = append(t.Rows, []Cell{{Text: what}, {Text: n.Why}, {Text: n.Host}, {Text: since}})
+		}
+		if len(t.Rows) > 0 {
+			s.Blocks = append(s.Blocks, t)
+		} else {
+			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " Nothing is missing that this program knows how to measure.")})
+		}
+		if cost, ok := chart.ObserverCost(run); ok {
+			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + fmt.Sprintf(" Observing cost %s of one core.", percent(cost))), Quiet: true})
+		}
+	}
+	return s
+}

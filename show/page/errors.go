@@ -1,0 +1,105 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// rowsShown is how many statuses, errors or targets a table has; a hostile
+// server can make as many as it likes, and the record has them all.
+const rowsShown = 50
+
+// errorsSection is the books of the requests, and what went wrong.
+func errorsSection(run *chart.Run, most int) Section {
+	s := of(run, "errors", "Requests, statuses and errors")
+	s.Blocks = append(s.Blocks, Paragraph{Text: balance(run)})
+	if t, ok := statusTable("Responses by status", run.Statuses); ok {
+		s.Blocks = append(s.Blocks, t)
+	}
+	if len(run.Errors) > 0 {
+		s.Blocks = append(s.Blocks, errorTable(run.Errors))
+	} else if !run.Unfinished {
+		s.Blocks = append(s.Blocks, Paragraph{Text: "No errors."})
+	}
+	if p, ok := chart.Failures(run, most); ok {
+		s.Blocks = append(s.Blocks, figure(s.ID+"-failures", p))
+	}
+	if len(run.ByTarget) > 0 {
+		s.Blocks = append(s.Blocks, targetTable(run.ByTarget))
+	}
+	return s
+}
+
+// balance is the requests' books in a sentence.
+func balance(run *chart.Run) string {
+	q := &run.Requests
+	n := func(v uint64) string { return unit.FormatCount(int64(v)) }
+	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight at the end.", n(q.Sent), n(q.Completed), n(q.Failed), n(q.InFlight))
+	if q.Carried > 0 {
+		text += fmt.Sprintf(" %s of them were in flight when the window opened.", n(q.Carried))
+	}
+	if q.Asked > 0 {
+		text += fmt.Sprintf(" %s were asked for; %s never left, %s had not left when the window closed.", n(q.Asked), n(q.Unsent), n(q.LateAtEnd))
+	}
+	if q.Resent > 0 {
+		text += fmt.Sprintf(" %s were sent again, because the server closed their connection before it took them.", n(q.Resent))
+	}
+	if run.Load.Reconnects > 0 {
+		text += fmt.Sprintf(" %s connections were opened again.", n(run.Load.Reconnects))
+	}
+	return text
+}
+
+func statusTable(caption string, statuses map[string]uint64) (Table, bool) {
+	t := Table{Caption: caption, Columns: []Column{{Name: "status"}, {Name: "responses", Figure: true}}}
+	keys := slices.Sorted(maps.Keys(statuses))
+	for _, code := range keys[:min(len(keys), rowsShown)] {
+		t.Rows = append(t.Rows, []Cell{{Text: code, Code: true}, {Text: unit.FormatCount(int64(statuses[code]))}})
+	}
+	t.more(len(keys))
+	return t, len(t.Rows) > 0
+}
+
+// more tells of the rows that a table has no room for.
+func (t *Table) more(all int) {
+	if all > len(t.Rows) {
+		t.Caption += fmt.Sprintf("; the first %d of %s, the record has them all", len(t.Rows), unit.FormatCount(int64(all)))
+	}
+}
+
+func errorTable(errors []record.Error) Table {
+	t := Table{Caption: "Errors by phase and cause", Columns: []Column{{Name: "phase"}, {Name: "cause"}, {Name: "count", Figure: true}, {Name: "when"}}}
+	list := slices.Clone(errors)
+	sort.SliceStable(list, func(i, j int) bool { return list[i].Count > list[j].Count })
+	for _, e := range list[:min(len(list), rowsShown)] {
+		when := "in the window"
+		if e.BeforeWindow {
+			when = "before the window"
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: e.Phase}, {Text: e.Cause, Code: true}, {Text: unit.FormatCount(int64(e.Count))}, {Text: when}})
+	}
+	t.more(len(list))
+	return t
+}
+
+func targetTable(targets []record.TargetResult) Table {
+	t := Table{Caption: "By target", Columns: []Column{{Name: "target"}, {Name: "weight", Figure: true}, {Name: "completed", Figure: true},
+		{Name: "failed", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "max", Figure: true}, {Name: "statuses"}}}
+	for _, r := range targets[:min(len(targets), rowsShown)] {
+		statuses := ""
+		for _, code := range slices.Sorted(maps.Keys(r.Statuses)) {
+			statuses += fmt.Sprintf("%s × %s  ", code, unit.FormatCount(int64(r.Statuses[code])))
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: redact(r.Target), Code: true}, {Text: fmt.Sprint(r.Weight)}, {Text: unit.FormatCount(int64(r.Completed))},
+			{Text: unit.FormatCount(int64(r.Failed))}, {Text: quantile(&r.Response, r.Response.P50Ns)}, {Text: quantile(&r.Response, r.Response.P99Ns)},
+			{Text: quantile(&r.Response, r.Response.MaxNs)}, {Text: statuses}})
+	}
+	t.more(len(targets))
+	return t
+}

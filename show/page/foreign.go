@@ -1,0 +1,106 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/show/importer"
+)
+
+// Foreign is the page of what other tools have said, side by side, under the
+// names of their files. It has no verdict: nobody watched the server, or the
+// tool.
+func Foreign(names []string, results []importer.Result) Document {
+	title := "Results of other tools"
+	if len(results) == 1 {
+		title = fmt.Sprintf("A result of %s", results[0].Tool)
+	}
+	d := Document{Title: title, Subtitle: title, Lead: strings.Join(names, ", ")}
+	d.Sections = append(d.Sections,
+		Section{ID: "verdict", Title: "Verdict", Blocks: []Block{Notice{Text: "There is none: another tool measured this, and nobody watched the server or the tool meanwhile. Whether the number describes the one or the other cannot be said."}}},
+		Section{ID: "figures", Title: "What was printed", Blocks: []Block{foreignTable(names, results)}},
+	)
+	if t := foreignFailures(names, results); len(t.Rows) > 0 {
+		d.Sections = append(d.Sections, Section{ID: "errors", Title: "Statuses and errors", Blocks: []Block{t}})
+	}
+	var caveats []Block
+	for i := range results {
+		items := make([]Item, len(results[i].Caveats))
+		for j, text := range results[i].Caveats {
+			items[j] = Item{Text: text}
+		}
+		if len(items) > 0 {
+			caveats = append(caveats, List{Title: names[i], Items: items, Mark: "doubt"})
+		}
+	}
+	if len(caveats) > 0 {
+		d.Sections = append(d.Sections, Section{ID: "doubts", Title: "What these figures do not say", Blocks: caveats})
+	}
+	return d
+}
+
+// foreignTable has a row for each result. What a tool did not print is a dash.
+func foreignTable(names []string, results []importer.Result) Table {
+	t := Table{Caption: "Figures as printed; latencies count from where the column says", Columns: []Column{
+		{Name: "file"}, {Name: "tool"}, {Name: "target"}, {Name: "loop"}, {Name: "connections", Figure: true}, {Name: "requests/s", Figure: true},
+		{Name: "p50", Figure: true}, {Name: "p90", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true}, {Name: "max", Figure: true},
+		{Name: "counted from"}, {Name: "requests", Figure: true}, {Name: "failed", Figure: true}, {Name: "took", Figure: true},
+	}}
+	for i := range results {
+		r := &results[i]
+		row := []string{names[i], r.Tool, orDash(r.Target), orDash(r.Loop), "-", unit.FormatCount(int64(r.CompletedPerS + 0.5))}
+		if r.Connections > 0 {
+			row[4] = unit.FormatCount(int64(r.Connections))
+		}
+		for _, q := range []float64{.5, .9, .99, .999} {
+			text := "-"
+			if ns, ok := r.Quantile(q); ok {
+				text = unit.FormatNs(ns)
+			}
+			row = append(row, text)
+		}
+		longest := "-"
+		if r.MaxNs != nil {
+			longest = unit.FormatNs(*r.MaxNs)
+		}
+		row = append(row, longest, orDash(r.From), unit.FormatCount(int64(r.Requests)), unit.FormatCount(int64(r.Failed())), fmt.Sprintf("%.3g s", r.DurationS))
+		t.Rows = append(t.Rows, cells(row))
+	}
+	return t
+}
+
+// foreignFailures counts statuses and errors by file.
+func foreignFailures(names []string, results []importer.Result) Table {
+	t := Table{Caption: "Responses by status, and requests without one by cause", Columns: []Column{{Name: "file"}, {Name: "what"}, {Name: "count", Figure: true}}}
+	for i := range results {
+		var codes []string
+		for code := range results[i].Statuses {
+			codes = append(codes, code)
+		}
+		slices.Sort(codes)
+		for _, code := range codes {
+			t.Rows = append(t.Rows, cells([]string{names[i], "status " + code, unit.FormatCount(int64(results[i].Statuses[code]))}))
+		}
+		for _, e := range results[i].Errors {
+			t.Rows = append(t.Rows, cells([]string{names[i], e.What, unit.FormatCount(int64(e.Count))}))
+		}
+	}
+	return t
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func cells(texts []string) []Cell {
+	row := make([]Cell, len(texts))
+	for i, text := range texts {
+		row[i] = Cell{Text: text}
+	}
+	return row
+}

@@ -1,0 +1,58 @@
+package page
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"sync"
+
+	"ceiling/show/chart"
+)
+
+//go:embed page.html page.css page.js
+var files embed.FS
+
+// pages is what HTML executes: everything from a record goes through
+// html/template as text.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"percent": percent, "times100": times100}).ParseFS(files, "page.html"))
+}) // read-only; read when first used: a start that draws nothing need not pay for it
+
+func times100(share float64) float64 { return 100 * min(max(share, 0), 1) }
+
+// HTML writes the page as one file that asks for nothing: styles, script and
+// pictures are inside. Its content security policy lets no script run but the
+// one that is written here, by its hash, and nothing be loaded.
+func HTML(w io.Writer, d Document) error {
+	d = clean(d)
+	style, err := files.ReadFile("page.css")
+	if err != nil {
+		return err
+	}
+	script, err := files.ReadFile("page.js")
+	if err != nil {
+		return err
+	}
+	all := chart.Script() + string(script)
+	sum := sha256.Sum256([]byte(all))
+	data := struct {
+		Document
+		Policy string
+		Style  template.CSS
+		Script template.JS
+	}{
+		Document: d,
+		// 'unsafe-inline' is for style attributes alone: where a label stands.
+		Policy: "default-src 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+			"'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+		Style:  template.CSS(chart.Style() + string(style)),
+		Script: template.JS(all),
+	}
+	if err := pages().ExecuteTemplate(w, "page", data); err != nil {
+		return fmt.Errorf("write page: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+	"ceiling/show/report"
+)
+
+// coresSection is both ends' cores as heat maps.
+func coresSection(run *chart.Run) Section {
+	s := of(run, "cores", "Cores")
+	var shown []string
+	for _, host := range chart.Hosts(run) {
+		if sameMachine(run, host, shown) {
+			continue // another namespace of it: the same CPUs again
+		}
+		shown = append(shown, host)
+		c, ok := chart.CoresOf(run, host)
+		if !ok {
+			continue
+		}
+		t := coreTable(&c)
+		h := HeatMaps{Title: hostTitle(run, host), Cores: &c, Table: &t, Note: heatNote(&c)}
+		for i := range c.Heats {
+			h.Missing = h.Missing || c.Heats[i].Missing()
+		}
+		s.Blocks = append(s.Blocks, h)
+	}
+	if len(s.Blocks) == 0 {
+		s.Blocks = []Block{notMeasured(run, "The cores", "cpu")}
+	} else if run.Subject == nil {
+		s.Blocks = append(s.Blocks, notMeasured(run, "The server's cores", "subject"))
+	}
+	return s
+}
+
+// sameMachine tells whether a host is one kernel with one of others.
+func sameMachine(run *chart.Run, host string, others []string) bool {
+	a := run.Agent(host)
+	return a != nil && slices.ContainsFunc(others, func(other string) bool {
+		b := run.Agent(other)
+		return b != nil && a.Environment.SameMachine(&b.Environment)
+	})
+}
+
+// agentsOn are the agents that load from a host's machine.
+func agentsOn(run *chart.Run, host string) []string {
+	var names []string
+	for _, a := range report.Agents(run.Run) {
+		if a.Loads && (a.Name == host || sameMachine(run, host, []string{a.Name})) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+func hostTitle(run *chart.Run, host string) string {
+	server := run.Subject != nil && (host == run.Subject.Host || sameMachine(run, run.Subject.Host, []string{host}))
+	generator := host == run.Environment.Host
+	if len(run.Agents) > 0 {
+		names := agentsOn(run, host)
+		generator = len(names) > 0
+		if len(names) > 1 {
+			host = strings.Join(names, ", ") + " on one machine"
+		}
+	}
+	switch {
+	case generator && server:
+		return host + ", generator and server"
+	case generator:
+		return host + ", generator"
+	case server:
+		return host + ", server"
+	}
+	return host
+}
+
+func heatNote(c *chart.Cores) string {
+	h := &c.Heats[0]
+	text := fmt.Sprintf("%s in %d columns; one line for each of %s. The percentages are means over the measured window.",
+		plural(c.Samples, "sample"), h.Columns, plural(h.Height, "core"))
+	if c.Refused > 0 {
+		text += fmt.Sprintf(" %d rows of single cores were refused: their categories do not add up.", c.Refused)
+	}
+	return text
+}
+
+// plural is n of something, with thousands apart.
+func plural(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return unit.FormatCount(int64(n)) + " " + of + "s"
+}
+
+// coreTable has every category of every core over the window.
+func coreTable(c *chart.Cores) Table {
+	t := Table{Caption: "Time of each core over the window, every category", Columns: []Column{{Name: "core", Figure: true}, {Name: "busy", Figure: true}}, Fold: len(c.PerCore) > 8}
+	for _, name := range chart.CategoryNames() {
+		t.Columns = append(t.Columns, Column{Name: name, Figure: true})
+	}
+	for _, core := range c.PerCore {
+		row := []Cell{{Text: fmt.Sprint(core.CPU)}}
+		if core.Shares == nil {
+			row = append(row, Cell{Text: "not measured"})
+			for range chart.CategoryNames() {
+				row = append(row, Cell{Text: "–"})
+			}
+			t.Rows = append(t.Rows, row)
+			continue
+		}
+		row = append(row, Cell{Text: percent(core.Busy())})
+		for _, share := range core.Shares {
+			row = append(row, Cell{Text: percent(share)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// processesSection is the subject and the generator as processes.
+func processesSection(run *chart.Run) Section {
+	s := of(run, "processes", "Processes")
+	if list := chart.Processes(run); len(list) > 0 {
+		s.Blocks = append(s.Blocks, processTable(run, list))
+	} else {
+		s.Blocks = append(s.Blocks, notMeasured(run, "Processes", "process"))
+	}
+	if run.Subject == nil {
+		s.Blocks = append(s.Blocks, notMeasured(run, "The server's processes", "subject"))
+	}
+	if len(run.Generator.Workers) > 0 {
+		s.Blocks = append(s.Blocks, workerTable(run))
+	}
+	if t, ok := peerTable(run); ok {
+		s.Blocks = append(s.Blocks, t)
+	}
+	for _, p := range run.Profiles {
+		s.Blocks = append(s.Blocks, profileTable(&p))
+	}
+	return s
+}
+
+// processRows is how many processes a table shows before it folds.
+const processRows = 24
+
+// roleOf is a process's role, of several agents with whose host it is on.
+func roleOf(run *chart.Run, p *chart.Process) string {
+	if len(run.Agents) > 0 {
+		return p.Role + " on " + p.Host
+	}
+	return p.Role
+}
+
+func processTable(run *chart.Run, list []chart.Process) Table {
+	t := Table{Caption: "Processes over the window; CPU in cores, the line shows it over time on one scale", Fold: len(list) > processRows,
+		Columns: []Column{{Name: "role"}, {Name: "process"}, {Name: "CPU", Figure: true}, {Name: "over time"}, {Name: "user", Figure: true},
+			{Name: "system", Figure: true}, {Name: "waiting for a CPU", Figure: true}, {Name: "fullest thread", Figure: true},
+			{Name: "threads", Figure: true}, {Name: "memory", Figure: true}, {Name: "switches/s, given up", Figure: true},
+			{Name: "taken away", Figure: true}, {Name: "its threads sleep in"}}}
+	for i := range list {
+		p := &list[i]
+		t.Rows = append(t.Rows, []Cell{{Text: roleOf(run, p)}, {Text: fmt.Sprintf("%s (%d)", p.Comm, p.PID)}, {Text: cores(p.Cores)}, {Spark: &p.Over},
+			{Text: cores(p.User)}, {Text: cores(p.System)}, {Text: cores(p.Queue)}, {Text: percent(p.Busiest)}, {Text: fmt.Sprint(p.Threads)},
+			{Text: unit.FormatBytesIEC(p.RSS)}, {Text: perSecond(p.Voluntary)}, {Text: perSecond(p.Involuntary)}, {Text: sleeps(p.Waits)}})
+	}
+	return t
+}
+
+func cores(v float64) string {
+	if math.IsNaN(v) {
+		return "not known"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func perSecond(v float64) string {
+	if math.IsNaN(v) {
+		return "not known"
+	}
+	return unit.FormatSI(math.Round(v*10) / 10)
+}
+
+func sleeps(waits []chart.Wait) string {
+	var parts []string
+	for _, w := range waits {
+		parts = append(parts, fmt.Sprintf("%s %.1f", w.Wchan, w.Threads))
+	}
+	if len(parts) == 0 {
+		return "–"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func workerTable(run *chart.Run) Table {
+	t := Table{Caption: "The generator's workers", Fold: len(run.Generator.Workers) > processRows,
+		Columns: []Column{{Name: "thread", Figure: true}, {Name: "connections", Figure: true}, {Name: "completed", Figure: true},
+			{Name: "on a CPU", Figure: true}, {Name: "waiting for one", Figure: true}}}
+	for _, w := range run.Generator.Workers {
+		delay := "not measured"
+		if w.RunDelay >= 0 {
+			delay = percent(w.RunDelay)
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(w.Thread)}, {Text: unit.FormatCount(int64(w.Connections))},
+			{Text: unit.FormatCount(int64(w.Completed))}, {Text: percent(w.Busy)}, {Text: delay}})
+	}
+	return t
+}
+
+// peerTable is whom the subject talks to, on average over the samples that
+// found any.
+func peerTable(run *chart.Run) (Table, bool) {
+	t := Table{Caption: "Connections that the server keeps to others, mean numbers",
+		Columns: []Column{{Name: "address"}, {Name: "connections", Figure: true}, {Name: "waiting for an answer", Figure: true}, {Name: "unread", Figure: true}}}
+	for _, p := range chart.Peers(run) {
+		awaiting := "not known"
+		if !math.IsNaN(p.Awaiting) {
+			awaiting = fmt.Sprintf("%.1f", p.Awaiting)
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: p.Addr, Code: true}, {Text: fmt.Sprintf("%.1f", p.Sockets)}, {Text: awaiting}, {Text: fmt.Sprintf("%.1f", p.Unread)}})
+	}
+	return t, len(t.Rows) > 0
+}
+
+func profileTable(p *record.Profile) Table {
+	what := map[string]string{record.ProfileCPU: "CPU time", record.ProfileMutex: "time waited for mutexes", record.ProfileBlock: "time blocked"}[p.Kind]
+	t := Table{Caption: fmt.Sprintf("Profile of the server (%s): %s in all", p.Kind, unit.FormatNs(p.TotalNs)),
+		Columns: []Column{{Name: "function"}, {Name: what, Figure: true}, {Name: "share", Figure: true}, {Name: "through"}, {Name: "place"}}}
+	if p.TotalNs == 0 {
+		t.Caption = fmt.Sprintf("Profile of the server (%s): nothing recorded", p.Kind)
+	}
+	for _, f := range p.Frames {
+		t.Rows = append(t.Rows, []Cell{{Text: f.Function, Code: true}, {Text: unit.FormatNs(f.Ns)}, {Text: percent(f.Share)},
+			{Text: f.Through, Code: true}, {Text: fmt.Sprintf("%s:%d", f.File, f.Line), Code: true}})
+	}
+	return t
+}
+
+// linkSection is the path between both ends against what it may carry.
+func linkSection(run *chart.Run, most int) Section {
+	s := of(run, "link", "The link")
+	links := chart.Links(run, most)
+	for i := range links {
+		l := &links[i]
+		s.Blocks = append(s.Blocks, Heading{linkTitle(l)}, linkTable(l))
+		id := fmt.Sprintf("%s-%d", s.ID, i+1)
+		s.Blocks = append(s.Blocks, Columns{[][]Block{{figure(id+"-bits", l.Bits)}, {figure(id+"-packets", l.Packets)}}})
+	}
+	if len(links) == 0 {
+		s.Blocks = append(s.Blocks, notMeasured(run, "The link", "netdev"))
+	}
+	if t, ok := tcpTable(run); ok {
+		s.Blocks = append(s.Blocks, t)
+	}
+	return s
+}
+
+func linkTitle(l *chart.Link) string {
+	text := l.Iface + " on " + l.Host
+	if l.Side != "" {
+		text += ", the " + l.Side + "'s side"
+	}
+	return text
+}
+
+func linkTable(l *chart.Link) Table {
+	t := Table{Caption: "What the link carried over the window", Columns: []Column{{Name: "direction"}, {Name: "bytes as bits", Figure: true},
+		{Name: "fullest sample", Figure: true}, {Name: "limit", Figure: true}, {Name: "of it", Figure: true}, {Name: "packets", Figure: true}, {Name: "a packet", Figure: true}}}
+	for _, way := range []struct {
+		name string
+		of   *chart.Way
+	}{{"received", &l.Received}, {"sent", &l.Sent}} {
+		w := way.of
+		limit, share := "none is known", "–"
+		if w.Limit > 0 {
+			limit, share = fmt.Sprintf("%s, %s", unit.FormatBits(unit.BitsPerSecond(w.Limit)), w.LimitFrom), percent(w.BitsPerS/w.Limit)
+			if w.Framing {
+				limit += "; with Ethernet's framing"
+			}
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: way.name}, {Text: unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))}, {Text: unit.FormatBits(unit.BitsPerSecond(w.PeakBitsPerS))},
+			{Text: limit}, {Text: share}, {Text: unit.FormatSI(w.PacketsPerS) + "/s"}, {Text: fmt.Sprintf("%.0f bytes", w.BytesPerPacket)}})
+	}
+	t.Caption += fmt.Sprintf("; %s dropped or damaged at the interface, %s at its queueing discipline", unit.FormatCount(l.Dropped), unit.FormatCount(l.QueueDropped))
+	if l.Refused > 0 {
+		t.Caption += fmt.Sprintf("; %s refused, since a counter went backwards", plural(l.Refused, "row"))
+	}
+	return t
+}
+
+// tcpTable is the counters of TCP that moved, and round trips.
+func tcpTable(run *chart.Run) (Table, bool) {
+	t := Table{Caption: "What TCP counted over the window" + map[bool]string{true: ", all hosts together"}[len(run.Agents) > 0], Columns: []Column{{Name: "counter"}, {Name: "count", Figure: true}}}
+	for _, c := range chart.TCPCounters(run) {
+		t.Rows = append(t.Rows, []Cell{{Text: c.Name}, {Text: c.Text}})
+	}
+	return t, len(t.Rows) > 0
+}

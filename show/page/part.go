@@ -1,0 +1,136 @@
+package page
+
+import (
+	"html/template"
+	"slices"
+	"strings"
+	"sync"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/secret"
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// What a page needs that has reports in it and is more than a report: the
+// journal's.
+
+// parts executes pieces of a page.
+var parts = sync.OnceValue(func() *template.Template {
+	return template.Must(template.Must(pages().Clone()).Parse(`{{define "sections"}}{{range .Sections}}<section id="{{.ID}}" aria-labelledby="{{.ID}}-title">
+<h2 id="{{.ID}}-title">{{.Title}}</h2>
+{{range .Blocks}}{{template "block" .}}
+{{end}}</section>
+{{end}}{{end}}
+{{define "blocks"}}{{range .Sections}}{{range .Blocks}}{{template "block" .}}{{end}}{{end}}{{end}}`))
+}) // read-only
+
+// Sections is the sections of a document as HTML.
+func Sections(d Document) (template.HTML, error) { return executePart("sections", d) }
+
+// Blocks is blocks as HTML.
+func Blocks(list ...Block) (template.HTML, error) {
+	return executePart("blocks", Document{Sections: []Section{{Blocks: list}}})
+}
+
+func executePart(name string, d Document) (template.HTML, error) {
+	var b strings.Builder
+	if err := parts().ExecuteTemplate(&b, name, clean(d)); err != nil {
+		return "", err
+	}
+	return template.HTML(b.String()), nil // what html/template has made is escaped
+}
+
+// Style is what all of it looks like, Script what lets figures be zoomed.
+func Style() (string, error) {
+	style, err := files.ReadFile("page.css")
+	return chart.Style() + string(style), err
+}
+
+// Script is for a page that has figures with Zoom.
+func Script() (string, error) {
+	script, err := files.ReadFile("page.js")
+	return chart.Script() + string(script), err
+}
+
+// Shown is a text of a record as a page shows it: without secrets, and without characters that look like something else.
+func Shown(text string) string { return legible(secret.Plain().Text(text)) }
+
+// Text is s with control characters and marks of direction replaced.
+func Text(s string) string { return legible(s) }
+
+// CredentialsOfRun names what of a run's record is secret and not hidden, and
+// should not be published with it.
+func CredentialsOfRun(r *record.Run) []string {
+	list := credentialsIn(r.Command, "the command line")
+	for i := range r.Spec.Targets {
+		t := &r.Spec.Targets[i]
+		if secret.InURL(t.URL) {
+			list = append(list, "a password or token in the URL of a target")
+		}
+		for _, f := range t.Header {
+			if secret.InField(f.Name, f.Value) {
+				list = append(list, "the header field "+f.Name)
+			}
+		}
+		if len(t.Body) > 0 {
+			list = append(list, "the body of a request")
+		}
+	}
+	if secret.InURL(r.Spec.Pprof) {
+		list = append(list, "a password or token in the URL of the pprof endpoint")
+	}
+	return list
+}
+
+// CredentialsOfPlan is CredentialsOfRun of a plan.
+func CredentialsOfPlan(p *record.Plan) []string {
+	list := credentialsIn(p.Command, "the command line")
+	for i := range p.Experiment.Servers {
+		s := &p.Experiment.Servers[i]
+		if secret.InURL(s.URL) {
+			list = append(list, "a password or token in a server's URL")
+		}
+		if secret.InShell(s.Serve) || slices.ContainsFunc(s.Env, secret.InVariable) {
+			list = append(list, "the command or the environment of the server "+redact(s.Label()))
+		}
+	}
+	for i := range p.Experiment.Requests {
+		for _, r := range p.Experiment.Requests[i].All() {
+			list = append(list, credentialsOfRequest(&r)...)
+		}
+	}
+	if _, more := p.Experiment.Concealed(secret.Plain()); more && len(list) == 0 {
+		list = append(list, "a password or token in a name, or in the URL of the pprof endpoint")
+	}
+	return list
+}
+
+func credentialsOfRequest(r *spec.MixRequest) (list []string) {
+	if secret.InURL(r.Path) {
+		list = append(list, "a token in a request's path")
+	}
+	for _, line := range r.Header {
+		name, value, _ := strings.Cut(line, ":")
+		if secret.InField(name, strings.TrimSpace(value)) {
+			list = append(list, "the header field "+name+" of a request")
+		}
+	}
+	if r.BodyHidden == nil && (r.Body != "" || len(r.Content) > 0) {
+		list = append(list, "the body of a request")
+	}
+	return list
+}
+
+func credentialsIn(words []string, where string) []string {
+	var list []string
+	for _, shown := range secret.InCommand(words) {
+		name, _, field := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(shown, "-H"), "--header="), ":")
+		if field && secret.InName(name) && !strings.ContainsAny(name, " /?") {
+			list = append(list, "the header field "+name+" in "+where)
+			continue
+		}
+		list = append(list, "a password or token in "+where)
+	}
+	return slices.Compact(list)
+}

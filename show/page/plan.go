@@ -1,0 +1,262 @@
+package page
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"ceiling/experiment/plan"
+	"ceiling/experiment/spec"
+	"ceiling/internal/secret"
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// Plan is the page of a sweep, a search, a proof or a comparison. A plan that
+// was broken off, and has no answer yet, shows the runs that it has.
+func Plan(p *record.Plan) (Document, error) {
+	if len(p.Experiment.Servers) == 0 {
+		return Document{}, errors.New("make page: the plan has no server")
+	}
+	d := Document{Title: planTitle(p) + " · ceiling", Subtitle: planTitle(p), Lead: planLead(p), Footer: planFooter(p)}
+	add := func(sections ...Section) {
+		for _, s := range sections {
+			if len(s.Blocks) > 0 {
+				d.Sections = append(d.Sections, s)
+			}
+		}
+	}
+	add(answer(p))
+	switch {
+	case p.Sweep != nil:
+		add(sweepSections(p)...)
+	case p.Search != nil:
+		add(searchSection(p))
+	case p.Proof != nil:
+		add(proofSection(p.Proof))
+	case p.Comparison != nil:
+		add(comparisonSections(p.Comparison)...)
+	}
+	add(plannedRuns(p), planEnvironment(p))
+	return d, nil
+}
+
+// OpenPlan reads a plan. One that was broken off is concluded from the runs that
+// it has; it stays unfinished.
+func OpenPlan(dir string) (*record.Plan, error) {
+	p, err := record.OpenPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	if p.Ended == "" && len(p.Runs) > 0 {
+		if err := record.ReadHistograms(dir, p.Runs); err != nil {
+			return nil, err
+		}
+		plan.Conclude(p)
+	}
+	return p, nil
+}
+
+// planTitle is the question, or what is done to which servers.
+func planTitle(p *record.Plan) string {
+	if q := secret.Plain().Text(p.Experiment.Question); q != "" {
+		return clip(q, 200)
+	}
+	var names []string
+	for i := range p.Experiment.Servers {
+		names = append(names, redact(p.Experiment.Servers[i].Label()))
+	}
+	return clip(kindOf(p)+" of "+strings.Join(names, ", "), 200)
+}
+
+// kindOf is what a plan is called.
+func kindOf(p *record.Plan) string {
+	name := map[string]string{spec.KindFind: "search", spec.KindProve: "proof", spec.KindCompare: "comparison"}[p.Experiment.Kind]
+	return cmp.Or(name, "sweep")
+}
+
+func planLead(p *record.Plan) string {
+	return fmt.Sprintf("A %s of %s · %s", kindOf(p), plural(len(p.Runs), "run"), p.Created.UTC().Format("2 January 2006, 15:04 UTC"))
+}
+
+func planFooter(p *record.Plan) string {
+	return fmt.Sprintf("Plan %s, %s. Measured by ceiling %s. Everything on this page is from its record (%s); it loads nothing.",
+		p.ID, p.Created.UTC().Format("2 January 2006, 15:04:05 UTC"), p.Environment.Ceiling, record.PlanSchema)
+}
+
+// answer is what the plan came to, in words, and how it ended.
+func answer(p *record.Plan) Section {
+	s := Section{ID: "answer", Title: "Answer"}
+	switch p.Ended {
+	case record.EndedComplete, record.EndedConverged:
+	case "":
+		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Unfinished: it was broken off after %s. What follows is what they tell.", plural(len(p.Runs), "run"))})
+	default:
+		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + p.Because})
+	}
+	var says, doubts []string
+	switch {
+	case p.Sweep != nil:
+		for i := range p.Sweep.Curves {
+			c := &p.Sweep.Curves[i]
+			says = append(says, curveName(c)+": "+c.Says)
+			for _, doubt := range c.Doubts {
+				doubts = append(doubts, curveName(c)+": "+doubt)
+			}
+		}
+	case p.Search != nil:
+		says, doubts = []string{p.Search.Says}, p.Search.Doubts
+	case p.Proof != nil:
+		says, doubts = []string{p.Proof.Says, fmt.Sprintf("The runs' own verdict is %s: it %s.", p.Proof.Passive, p.Proof.Agrees)}, p.Proof.Doubts
+	case p.Comparison != nil:
+		says, doubts = comparisonSays(p.Comparison), p.Comparison.Doubts
+	default:
+		s.Blocks = append(s.Blocks, Paragraph{Text: "There is no answer yet."})
+	}
+	if len(says) > 0 {
+		s.Blocks = append(s.Blocks, List{Items: plain(says), Mark: "next"})
+	}
+	s.Blocks = append(s.Blocks, Tiles{planTiles(p)})
+	if len(doubts) > 0 {
+		s.Blocks = append(s.Blocks, List{Title: "Doubts", Items: plain(doubts), Mark: "doubt"})
+	}
+	return s
+}
+
+// planTiles are the figures of a plan that people ask for first.
+func planTiles(p *record.Plan) []Tile {
+	var list []Tile
+	switch {
+	case p.Search != nil:
+		q := p.Search
+		list = append(list, Tile{"holds", unit.FormatRate(q.Holds.Mid), reach(&q.Holds, unit.FormatRate)}, Tile{"asked", q.SLO, "what has to hold"},
+			Tile{"ended by", q.Limit, "what ended the search upwards"})
+		if q.Wall != "" {
+			list = append(list, Tile{"wall", q.Wall, "verdict at the lowest rate that broke"})
+		}
+	case p.Proof != nil:
+		q := p.Proof
+		list = append(list, Tile{"proved", cmp.Or(q.Proved, "nothing"), "what throughput follows"}, Tile{"requests/s", unit.FormatCount(int64(q.PerS.Mid + 0.5)), "with nothing taken: " + reach(&q.PerS, unit.FormatSI)},
+			Tile{"verdict", q.Passive, "of the undisturbed runs"}, Tile{"which", q.Agrees, "with the proof"})
+	case p.Comparison != nil:
+		for i := range p.Comparison.Changes {
+			c := &p.Comparison.Changes[i]
+			list = append(list, Tile{c.Metric, c.Decision, changeText(c)})
+		}
+	}
+	took := "not measured"
+	if p.TookS > 0 {
+		took = seconds(p.TookS)
+	}
+	void := 0
+	for i := range p.Runs {
+		if p.Runs[i].Outcome == record.Void {
+			void++
+		}
+	}
+	return append(list, Tile{"runs", unit.FormatCount(int64(len(p.Runs))), fmt.Sprintf("%d of them void", void)}, Tile{"took", took, "with warm-ups and rests"})
+}
+
+// reach is the interval of an estimate in words; "" where it has no width.
+func reach(e *record.Estimate, format func(float64) string) string {
+	if !(e.High > e.Low) {
+		return ""
+	}
+	text := format(e.Low) + " to " + format(e.High)
+	if e.Confidence > 0 {
+		return fmt.Sprintf("%s (%.0f %%)", text, 100*e.Confidence)
+	}
+	return text + " (least and most)"
+}
+
+// estimated is an estimate in a cell, with its interval.
+func estimated(e *record.Estimate, format func(float64) string) string {
+	if !(e.Mid > 0) {
+		return "–"
+	}
+	if !(e.High > e.Low) {
+		return format(e.Mid)
+	}
+	return fmt.Sprintf("%s (%s to %s)", format(e.Mid), format(e.Low), format(e.High))
+}
+
+func nanoseconds(v float64) string { return unit.FormatNs(int64(min(max(v, -1e18), 1e18) + 0.5)) }
+
+func count(v float64) string { return unit.FormatCount(int64(min(max(v, -1e18), 1e18) + 0.5)) }
+
+// plannedRuns is every run of the plan in a line.
+func plannedRuns(p *record.Plan) Section {
+	s := Section{ID: "runs", Title: "Every run"}
+	t := Table{Caption: fmt.Sprintf("The %s, in the order they were made", plural(len(p.Runs), "run")), Fold: len(p.Runs) > tableRows,
+		Columns: []Column{{Name: "run", Figure: true}, {Name: "what"}, {Name: "connections", Figure: true}, {Name: "pipelining", Figure: true}, {Name: "asked", Figure: true},
+			{Name: "requests/s", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "outcome"}, {Name: "ceiling"}, {Name: "record"}}}
+	for i := range p.Runs {
+		m := &p.Runs[i]
+		asked := "–"
+		if m.AskedPerS > 0 {
+			asked = unit.FormatRate(m.AskedPerS)
+		}
+		cpu := "–"
+		if m.ServerCPUNs > 0 {
+			cpu = nanoseconds(m.ServerCPUNs)
+		}
+		outcome := m.Outcome
+		if m.GaveUp != "" {
+			outcome += ", ended early: " + m.GaveUp
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(m.Number)}, {Text: part(p, m)}, {Text: fmt.Sprint(m.Connections)}, {Text: fmt.Sprint(m.Pipelining)}, {Text: asked},
+			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, m.Response.P50Ns)}, {Text: quantileCell(&m.Response, m.Response.P99Ns)}, {Text: cpu},
+			{Text: outcome}, {Text: m.Ceiling}, {Text: m.Run, Code: true}})
+	}
+	if len(t.Rows) > 0 {
+		s.Blocks = []Block{t}
+	}
+	return s
+}
+
+func quantileCell(q *record.Quantiles, ns int64) string {
+	if q.Count == 0 {
+		return "–"
+	}
+	return unit.FormatNs(ns)
+}
+
+// part is what a run is of its plan.
+func part(p *record.Plan, m *record.Measured) string {
+	text := fmt.Sprintf("server %d, requests %d", m.Server, m.Mix)
+	if m.Server >= 0 && m.Server < len(p.Experiment.Servers) && m.Mix >= 0 && m.Mix < len(p.Experiment.Requests) {
+		text = redact(spec.Loaded(p.Experiment.Servers[m.Server].Label(), p.Experiment.Requests[m.Mix].Label()))
+	}
+	if is := m.Part(); is != "" {
+		text += ", " + is
+	}
+	return text
+}
+
+// planEnvironment is what was asked, with which command, on which host.
+func planEnvironment(p *record.Plan) Section {
+	s := Section{ID: "environment", Title: "Command and environment"}
+	if len(p.Command) > 0 {
+		s.Blocks = append(s.Blocks, Code{commandLine(p.Command)})
+	} else {
+		s.Blocks = append(s.Blocks, Paragraph{Text: "The command line is not recorded."})
+	}
+	s.Blocks = append(s.Blocks, Paragraph{Text: host(&p.Environment)})
+	e, _ := p.Experiment.Concealed(secret.Plain())
+	list, err := flat("experiment", e)
+	if err != nil {
+		return s.failed(err)
+	}
+	env, err := flat("environment", p.Environment)
+	if err != nil {
+		return s.failed(err)
+	}
+	s.Blocks = append(s.Blocks, Columns{[][]Block{{fieldTable("What was asked", list)}, {fieldTable("The host that generated the load", env)}}})
+	return s
+}
+
+// toneOf is the colour of the i-th line, and whether it has to be told apart from
+// one of the same colour.
+func toneOf(i int) (tone int, dashed bool) { return i % chart.Tones, i/chart.Tones%2 == 1 }

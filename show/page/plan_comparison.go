@@ -1,0 +1,110 @@
+package page
+
+import (
+	"fmt"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+func comparisonSays(c *record.Comparison) []string {
+	if c.Incomparable != "" {
+		return []string{"They cannot be compared: " + c.Incomparable}
+	}
+	says := []string{c.Says}
+	for i := range c.Changes {
+		says = append(says, c.Changes[i].Says)
+	}
+	for _, g := range c.Gate {
+		says = append(says, fmt.Sprintf("%s %s: %s", g.Condition, g.Result, g.Says))
+	}
+	return says
+}
+
+// comparisonSections has what is not the same on both sides first, then what
+// changed.
+func comparisonSections(c *record.Comparison) []Section {
+	differences := Section{ID: "differences", Title: "What was not the same", Blocks: []Block{differenceTable(c)}}
+	if len(c.Differences) == 0 {
+		differences.Blocks = []Block{Paragraph{Text: "Nothing that is recorded, besides the result."}}
+	}
+	changes := Section{ID: "changes", Title: "What changed from A to B"}
+	changes.Blocks = append(changes.Blocks, Paragraph{Text: fmt.Sprintf("A is %s. B is %s.", redact(c.A), redact(c.B))})
+	t := changeTable(c)
+	if d, ok := ChangeForest(c); ok {
+		d.Table = &t
+		changes.Blocks = append(changes.Blocks, d)
+	} else {
+		changes.Blocks = append(changes.Blocks, t)
+	}
+	return []Section{differences, changes}
+}
+
+// metricName is a metric in words.
+func metricName(metric string) string {
+	if name := map[string]string{"rps": "requests/s", "p50": "p50 of the response time", "p99": "p99 of the response time", "server_cpu": "server CPU per request"}[metric]; name != "" {
+		return name
+	}
+	return metric
+}
+
+func signed(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }
+
+func changeText(c *record.Change) string {
+	if !measuredChange(c) {
+		return "not measured"
+	}
+	return fmt.Sprintf("%s (%s to %s)", signed(c.Relative.Mid), signed(c.Relative.Low), signed(c.Relative.High))
+}
+
+func measuredChange(c *record.Change) bool { return c.A > 0 && c.B > 0 }
+
+// ChangeForest is every metric's change with its interval, around no change.
+func ChangeForest(c *record.Comparison) (Drawing, bool) {
+	var rows []chart.Estimated
+	for i := range c.Changes {
+		ch := &c.Changes[i]
+		tone := map[string]int{record.Better: 3, record.Worse: 1, record.NoChange: 0}[ch.Decision]
+		if ch.Decision == record.CannotTell {
+			tone = 7
+		}
+		rows = append(rows, chart.Estimated{Name: metricName(ch.Metric) + ": " + ch.Decision, Value: changeText(ch), Mid: ch.Relative.Mid, Low: ch.Relative.Low, High: ch.Relative.High,
+			Tone: tone, BandLow: -ch.Floor, BandHigh: ch.Floor, None: !measuredChange(ch)})
+	}
+	f, ok := chart.NewForest("Change from A to B", "change", chart.Signed, rows, []chart.Limit{{Name: "no change", At: 0}}, false)
+	f.Says = rowsSay(rows)
+	return forestOf("change", f, fmt.Sprintf("The line is no change. Bars are intervals over %s; the grey band is how far apart A was found from A itself, over %s.",
+		plural(c.Blocks, "block"), plural(c.NoiseBlocks, "block"))), ok
+}
+
+func changeTable(c *record.Comparison) Table {
+	t := Table{Caption: "Every metric", Columns: []Column{{Name: "metric"}, {Name: "A", Figure: true}, {Name: "B", Figure: true}, {Name: "change, with its interval", Figure: true}, {Name: "A against A", Figure: true}, {Name: "decision"}}}
+	for i := range c.Changes {
+		ch := &c.Changes[i]
+		floor := "not measured"
+		if ch.Floor > 0 {
+			floor = "± " + percent(ch.Floor)
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: metricName(ch.Metric)}, {Text: changeValue(ch.A, ch.Unit)}, {Text: changeValue(ch.B, ch.Unit)}, {Text: changeText(ch)}, {Text: floor}, {Text: ch.Decision}})
+	}
+	return t
+}
+
+func changeValue(v float64, of string) string {
+	switch {
+	case !(v > 0):
+		return "–"
+	case of == "ns":
+		return nanoseconds(v)
+	}
+	return unit.FormatRate(v)
+}
+
+func differenceTable(c *record.Comparison) Table {
+	t := Table{Caption: "Differences besides the result, the grave ones first", Columns: []Column{{Name: "what"}, {Name: "A"}, {Name: "B"}, {Name: "weight"}, {Name: "why"}}}
+	for _, d := range c.Differences {
+		t.Rows = append(t.Rows, []Cell{{Text: d.What}, {Text: redact(d.A)}, {Text: redact(d.B)}, {Text: d.Weight}, {Text: d.Why}})
+	}
+	return t
+}

@@ -1,0 +1,70 @@
+package page
+
+import (
+	"html/template"
+
+	"ceiling/show/chart"
+)
+
+// Drawing is a figure of estimates: a graph or a forest, with the same as a
+// table.
+type Drawing struct {
+	ID   string
+	Plot Legend
+	// Note says what is drawn.
+	Note string
+	// Tall gives it more room. Zoom is not for these.
+	Tall, Zoom bool
+	Table      *Table
+	Graph      *chart.Graph
+	Forest     *chart.Forest
+}
+
+// Legend names the lines of a Drawing.
+type Legend struct {
+	Title  string
+	Groups []struct{ Lines []LegendLine }
+}
+
+// LegendLine is one name with the looks of its line.
+type LegendLine struct {
+	Name   string
+	Tone   int
+	Dashed bool
+}
+
+// Kind implements Block: what a Drawing looks like around its picture is a
+// Figure.
+func (Drawing) Kind() string { return "figure" }
+
+// Picture is the graph or the forest as HTML.
+func (d Drawing) Picture() (template.HTML, error) {
+	if d.Graph != nil {
+		return d.Graph.HTML()
+	}
+	return d.Forest.HTML()
+}
+
+func (d Drawing) markdown(m *markdown) {
+	m.line("### %s", escape(d.Plot.Title))
+	m.line("")
+	m.line("%s", escape(d.Note))
+	if d.Table != nil {
+		m.line("")
+		d.Table.markdown(m)
+	}
+}
+
+func graphOf(id string, g chart.Graph, note string) Drawing {
+	d := Drawing{ID: id, Plot: Legend{Title: g.Title}, Note: note, Graph: &g}
+	var lines []LegendLine
+	for i := range g.Lines {
+		lines = append(lines, LegendLine{g.Lines[i].Name, g.Lines[i].Tone, g.Lines[i].Dashed})
+	}
+	d.Plot.Groups = []struct{ Lines []LegendLine }{{lines}}
+	return d
+}
+
+func forestOf(id string, f chart.Forest, note string) Drawing {
+	return Drawing{ID: id, Plot: Legend{Title: f.Title}, Note: note, Forest: &f}
+}

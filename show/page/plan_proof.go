@@ -1,0 +1,64 @@
+package page
+
+import (
+	"fmt"
+
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// proofSection is how throughput followed each resource that something was
+// taken from.
+func proofSection(p *record.Proof) Section {
+	s := Section{ID: "resources", Title: "What throughput follows"}
+	t := resourceTable(p)
+	if d, ok := ElasticityForest(p); ok {
+		d.Table = &t
+		s.Blocks = append(s.Blocks, d)
+	} else {
+		s.Blocks = append(s.Blocks, t)
+	}
+	if len(p.NotTaken) > 0 {
+		left := Table{Caption: "What was left alone", Columns: []Column{{Name: "resource"}, {Name: "why"}}}
+		for _, n := range p.NotTaken {
+			left.Rows = append(left.Rows, []Cell{{Text: n.What}, {Text: n.Why}})
+		}
+		s.Blocks = append(s.Blocks, left)
+	}
+	return s
+}
+
+func two(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+// ElasticityForest is the elasticity of throughput for each resource.
+func ElasticityForest(p *record.Proof) (Drawing, bool) {
+	var rows []chart.Estimated
+	row := func(name string, e *record.Estimate, tone int) {
+		rows = append(rows, chart.Estimated{Name: name, Value: around(e, two), Mid: e.Mid, Low: e.Low, High: e.High, Tone: tone})
+	}
+	for i := range p.Resources {
+		r := &p.Resources[i]
+		tone := 0
+		if r.Resource == p.Proved {
+			tone = 1
+		}
+		row(r.Resource, &r.Elasticity, tone)
+	}
+	if len(rows) > 1 {
+		row("sum of the rates", &p.Sum, 7)
+	}
+	f, ok := chart.NewForest("Elasticity of throughput", "elasticity", chart.Plain, rows, []chart.Limit{{Name: "does not notice", At: 0}, {Name: "follows it", At: 1}}, false)
+	f.Says = rowsSay(rows)
+	return forestOf("elasticities", f, "1: throughput goes down by the share that is taken of the resource. 0: it does not notice. Over all that are rates the elasticities add up to 1; slots are none."), ok
+}
+
+func resourceTable(p *record.Proof) Table {
+	t := Table{Caption: "Every resource", Columns: []Column{{Name: "resource"}, {Name: "left", Figure: true}, {Name: "requests/s", Figure: true}, {Name: "elasticity", Figure: true}, {Name: "blocks", Figure: true}, {Name: "how"}}}
+	t.Rows = append(t.Rows, []Cell{{Text: "nothing taken"}, {Text: percent(1)}, {Text: estimated(&p.PerS, count)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
+	for i := range p.Resources {
+		r := &p.Resources[i]
+		t.Rows = append(t.Rows, []Cell{{Text: r.Resource}, {Text: percent(r.Left)}, {Text: estimated(&r.PerS, count)}, {Text: around(&r.Elasticity, two)}, {Text: fmt.Sprint(r.Blocks)}, {Text: r.How}})
+	}
+	t.Rows = append(t.Rows, []Cell{{Text: "sum of the rates"}, {Text: "–"}, {Text: "–"}, {Text: around(&p.Sum, two)}, {Text: "–"}, {Text: "–"}})
+	return t
+}

@@ -1,0 +1,123 @@
+package page
+
+import (
+	"fmt"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// searchSection is the rates that were tried, and which of them held.
+func searchSection(p *record.Plan) Section {
+	s := Section{ID: "rates", Title: "Rates that were tried"}
+	t := rateTable(p.Search)
+	d, ok := RatesGraph(p.Search, p.Experiment.SLO)
+	if !ok {
+		s.Blocks = []Block{t}
+		return s
+	}
+	d.Table = &t
+	s.Blocks = []Block{d}
+	if len(p.Search.Breaks) > 0 {
+		b := Table{Caption: "What breaks first above the rate that holds", Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "holds"}}}
+		for _, term := range p.Search.Breaks {
+			b.Rows = append(b.Rows, []Cell{{Text: term.Term}, {Text: TermValue(term.Term, term.Value)}, {Text: map[bool]string{true: "yes", false: "no"}[term.Holds]}})
+		}
+		s.Blocks = append(s.Blocks, b)
+	}
+	return s
+}
+
+// TermValue is what was measured of an SLO's term, in the unit of its limit.
+func TermValue(term string, value float64) string {
+	list, err := spec.ParseSLO(term)
+	if err != nil || len(list) != 1 {
+		return unit.FormatSI(value)
+	}
+	switch list[0].Metric {
+	case spec.MetricErrors:
+		return percent(value)
+	case spec.MetricRate:
+		return unit.FormatRate(value)
+	}
+	return nanoseconds(value)
+}
+
+// termShown is the percentile that a search's picture has on its y axis: the
+// first of the SLO that the record keeps for every rate, else p99.
+func termShown(slo spec.SLO) (name string, of func(*record.Quantiles) int64, limit float64) {
+	p99 := func(q *record.Quantiles) int64 { return q.P99Ns }
+	for _, t := range slo {
+		if t.Metric != spec.MetricResponse {
+			continue
+		}
+		switch t.Quantile {
+		case .5:
+			return "p50", func(q *record.Quantiles) int64 { return q.P50Ns }, t.Limit
+		case .9:
+			return "p90", func(q *record.Quantiles) int64 { return q.P90Ns }, t.Limit
+		case .99:
+			return "p99", p99, t.Limit
+		case .999:
+			return "p99.9", func(q *record.Quantiles) int64 { return q.P999Ns }, t.Limit
+		}
+	}
+	return "p99", p99, 0
+}
+
+// RatesGraph is the response time of every rate that was tried: held, broke, or
+// proved nothing.
+func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
+	name, of, limit := termShown(slo)
+	lines := []chart.Measured{{Name: "held", Tone: 3}, {Name: "broke", Tone: 1}, {Name: "some held, some broke", Tone: 5}, {Name: "proved nothing", Tone: 7}}
+	for i := range s.Rates {
+		r := &s.Rates[i]
+		if r.Response.Count == 0 {
+			continue
+		}
+		y := float64(of(&r.Response))
+		at := chart.Place{X: r.PerS, Y: y, Low: y, High: y}
+		switch {
+		case r.Held > 0 && r.Broke == 0:
+			lines[0].Places = append(lines[0].Places, at)
+		case r.Broke > 0 && r.Held == 0:
+			lines[1].Places = append(lines[1].Places, at)
+		case r.Held+r.Broke > 0:
+			lines[2].Places = append(lines[2].Places, at)
+		default:
+			lines[3].Places = append(lines[3].Places, at)
+		}
+	}
+	var used []chart.Measured
+	for _, l := range lines {
+		if len(l.Places) > 0 {
+			used = append(used, l)
+		}
+	}
+	g, ok := chart.NewGraph("Response time by asked rate", chart.Axis{Name: "asked, requests/s", Unit: chart.PerSecond}, chart.Axis{Name: name, Unit: chart.Nanoseconds}, used)
+	if !ok {
+		return Drawing{}, false
+	}
+	if limit >= g.Y.Min && limit <= g.Y.Max && limit > 0 {
+		g.Limits = []chart.Limit{{Name: "asked", At: limit}}
+	}
+	if s.Holds.High > s.Holds.Low && s.Holds.Low > 0 {
+		g.Spans = []chart.Span{{Name: "holds", From: s.Holds.Low, To: s.Holds.High, Tone: 0}}
+	}
+	g.Says = s.Says
+	return graphOf("tried", g, fmt.Sprintf("%s of the response times of all whole runs of a rate together. Rates whose every run was ended early have no dot. The band is where the highest rate that holds may lie.", name)), true
+}
+
+func rateTable(s *record.Search) Table {
+	t := Table{Caption: "Every rate", Columns: []Column{{Name: "rate", Figure: true}, {Name: "runs", Figure: true}, {Name: "held", Figure: true}, {Name: "broke", Figure: true},
+		{Name: "void", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true}, {Name: "ceiling"}}}
+	for i := range s.Rates {
+		r := &s.Rates[i]
+		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Held)}, {Text: fmt.Sprint(r.Broke)}, {Text: fmt.Sprint(r.Void)},
+			{Text: fmt.Sprint(r.GaveUp)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: quantileCell(&r.Response, r.Response.P99Ns)},
+			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: r.Ceiling}})
+	}
+	return t
+}

@@ -1,0 +1,377 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// curveName tells a curve from the others of its sweep.
+func curveName(c *record.Curve) string {
+	name := redact(spec.Loaded(c.Server, c.Mix))
+	if c.Fixed != "" {
+		name += ", " + c.Fixed
+	}
+	return name
+}
+
+// linesMost is how many lines one graph takes before it becomes another.
+const linesMost = 2 * chart.Tones
+
+// sweepSections has the pictures and the tables of a sweep: one picture for all
+// curves of the same requests.
+func sweepSections(p *record.Plan) []Section {
+	s := Section{ID: "curves", Title: "Throughput over load"}
+	groups := curveGroups(p.Sweep.Curves)
+	if len(p.Sweep.Curves) > 0 && p.Sweep.Curves[0].Over == "" {
+		s.Title = "Throughput"
+	}
+	for i, g := range groups {
+		s.Blocks = append(s.Blocks, curveBlocks(p, g, groupTag(i, len(groups)))...)
+	}
+	return []Section{s, scalingSection(p.Sweep.Curves)}
+}
+
+// groupTag makes the anchors of several groups differ.
+func groupTag(i, n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf("-%d", i+1)
+}
+
+// curveGroup is curves that are drawn together.
+type curveGroup struct {
+	name   string
+	curves []record.Curve
+}
+
+// curveGroups puts curves together that were asked the same. A single server's
+// curves are all together: what it was asked is what differs.
+func curveGroups(curves []record.Curve) []curveGroup {
+	servers := map[string]bool{}
+	for i := range curves {
+		servers[curves[i].Server] = true
+	}
+	var groups []curveGroup
+	index := map[string]int{}
+	for _, c := range curves {
+		key := ""
+		if len(servers) > 1 {
+			key = c.Mix
+		}
+		key += "\x00" + c.Over
+		at, there := index[key]
+		if !there || len(groups[at].curves) == linesMost {
+			at = len(groups)
+			index[key] = at
+			groups = append(groups, curveGroup{name: strings.SplitN(key, "\x00", 2)[0]})
+		}
+		groups[at].curves = append(groups[at].curves, c)
+	}
+	return groups
+}
+
+// curveBlocks are the pictures of one group of curves.
+func curveBlocks(p *record.Plan, g curveGroup, tag string) []Block {
+	table := curveTable(g)
+	if g.curves[0].Over == "" {
+		d, ok := CurveForest(g.name, g.curves)
+		if !ok {
+			return []Block{Paragraph{Text: "Nothing was measured."}, table}
+		}
+		d.ID += tag
+		table.Fold = true
+		d.Table = &table
+		return []Block{d}
+	}
+	var blocks []Block
+	if d, ok := CurveGraph(g.name, g.curves); ok {
+		d.ID += tag
+		d.Table = &table
+		table.Fold = false
+		blocks = append(blocks, d)
+	} else {
+		blocks = append(blocks, table)
+	}
+	if d, ok := LatencyGraph(g.name, g.curves, p.Experiment.SLO); ok {
+		d.ID += tag
+		blocks = append(blocks, d)
+	}
+	return blocks
+}
+
+func titled(text, name string) string {
+	if name == "" {
+		return text
+	}
+	return text + ": " + name
+}
+
+// CurveForest is the rates of curves that have a single point each.
+func CurveForest(name string, curves []record.Curve) (Drawing, bool) {
+	var rows []chart.Estimated
+	for i := range curves {
+		c := &curves[i]
+		for j := range c.Points {
+			at := &c.Points[j]
+			tone, _ := toneOf(i)
+			row := chart.Estimated{Name: curveName(c), Mid: at.PerS.Mid, Low: at.PerS.Low, High: at.PerS.High, Tone: tone, Value: unit.FormatRate(at.PerS.Mid)}
+			if at.Outcome == record.Void {
+				row.Value += ", void"
+			}
+			row.None = at.Runs == 0
+			rows = append(rows, row)
+		}
+	}
+	f, ok := chart.NewForest(titled("Requests per second", name), "requests/s", chart.PerSecond, rows, nil, true)
+	f.Says = rowsSay(rows)
+	return forestOf("rates", f, "The median of the runs of each, and its interval. "+intervalNote(curves)), ok
+}
+
+func rowsSay(rows []chart.Estimated) string {
+	var parts []string
+	for _, r := range rows {
+		parts = append(parts, r.Name+" "+r.Value)
+	}
+	return strings.Join(parts, "; ") + "."
+}
+
+// intervalNote says what the intervals of curves are.
+func intervalNote(curves []record.Curve) string {
+	least, most, none := 1.0, 0.0, false
+	for i := range curves {
+		for j := range curves[i].Points {
+			if c := curves[i].Points[j].PerS.Confidence; c > 0 {
+				least, most = min(least, c), max(most, c)
+			} else {
+				none = true
+			}
+		}
+	}
+	if most == 0 {
+		return "There are too few runs for an interval: bars reach from the least to the most."
+	}
+	text := fmt.Sprintf("Bars are %.0f %% intervals", 100*least)
+	if most > least {
+		text = fmt.Sprintf("Bars are intervals of %.0f to %.0f %%, as the number of runs allows", 100*least, 100*most)
+	}
+	if none {
+		text += ", or where there are too few runs for one, the least and the most"
+	}
+	return text + "."
+}
+
+// CurveGraph is throughput over load, with the knee and the scalability law
+// where it is to be trusted.
+func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
+	var lines []chart.Measured
+	fits, knees := 0, 0
+	var spans []chart.Span
+	for i := range curves {
+		c := &curves[i]
+		line := curveLine(c, i, func(p *record.CurvePoint) (float64, float64, float64) { return p.PerS.Mid, p.PerS.Low, p.PerS.High })
+		if c.USL != nil && c.USL.Trusted {
+			line.Fit = fitted(c)
+			fits++
+		}
+		if k := c.Knee; k != nil && k.Low > 0 && k.High > k.Low {
+			spans = append(spans, chart.Span{From: k.Low, To: k.High, Tone: line.Tone})
+			knees++
+		}
+		lines = append(lines, line)
+	}
+	if knees == 1 {
+		spans[0].Name = "knee"
+	}
+	g, ok := chart.NewGraph(titled("Requests per second over "+overName(&curves[0]), name), chart.Axis{Name: overName(&curves[0])}, chart.Axis{Name: "requests/s", Unit: chart.PerSecond}, lines)
+	if !ok {
+		return Drawing{}, false
+	}
+	g.Spans, g.Says = spans, curvesSay(curves)
+	note := "Each dot is the median of the runs of one load; rings are void. " + intervalNote(curves)
+	if knees > 0 {
+		note += " Between the edges of a shaded band the throughput stops growing: the knee."
+	}
+	if fits > 0 {
+		note += " Dotted: the Universal Scalability Law fitted to the dots."
+	}
+	d := graphOf("curve", g, note)
+	d.Tall = true
+	return d, true
+}
+
+func overName(c *record.Curve) string {
+	switch c.Over {
+	case "rate":
+		return "asked rate, requests/s"
+	case "pipelining":
+		return "requests in flight on each connection"
+	}
+	return c.Over
+}
+
+func curveLine(c *record.Curve, i int, value func(p *record.CurvePoint) (mid, low, high float64)) chart.Measured {
+	line := chart.Measured{Name: curveName(c), Joined: true}
+	line.Tone, line.Dashed = toneOf(i)
+	for j := range c.Points {
+		p := &c.Points[j]
+		mid, low, high := value(p)
+		if p.Runs == 0 || !(mid > 0) {
+			continue
+		}
+		line.Places = append(line.Places, chart.Place{X: p.X, Y: mid, Low: min(low, mid), High: max(high, mid), Hollow: p.Outcome == record.Void})
+	}
+	return line
+}
+
+// fitPoints is how many places a fitted curve is drawn through.
+const fitPoints = 60
+
+// fitted is the scalability law between the least and the largest load:
+// X(N) = λN / (1 + σ(N−1) + κN(N−1)).
+func fitted(c *record.Curve) []chart.Place {
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := range c.Points {
+		low, high = min(low, c.Points[i].X), max(high, c.Points[i].X)
+	}
+	if !(low > 0) || !(high > low) {
+		return nil
+	}
+	var list []chart.Place
+	for i := range fitPoints + 1 {
+		n := low * math.Pow(high/low, float64(i)/fitPoints)
+		x := c.USL.Lambda.Mid * n / (1 + c.USL.Sigma.Mid*(n-1) + c.USL.Kappa.Mid*n*(n-1))
+		if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+			return nil
+		}
+		list = append(list, chart.Place{X: n, Y: x})
+	}
+	return list
+}
+
+func curvesSay(curves []record.Curve) string {
+	var parts []string
+	for i := range curves {
+		parts = append(parts, curveName(&curves[i])+": "+curves[i].Says)
+	}
+	return strings.Join(parts, ". ") + "."
+}
+
+// LatencyGraph is the 99th percentile of the response time over load, against
+// what was asked of it.
+func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bool) {
+	var lines []chart.Measured
+	for i := range curves {
+		lines = append(lines, curveLine(&curves[i], i, func(p *record.CurvePoint) (float64, float64, float64) {
+			if p.Response.Count == 0 {
+				return 0, 0, 0
+			}
+			return float64(p.Response.P99Ns), float64(p.Response.P99Ns), float64(p.Response.P99Ns)
+		}))
+	}
+	g, ok := chart.NewGraph(titled("Response time, 99th percentile", name), chart.Axis{Name: overName(&curves[0])}, chart.Axis{Name: "p99", Unit: chart.Nanoseconds}, lines)
+	if !ok {
+		return Drawing{}, false
+	}
+	g.Says = "The same as in the table."
+	for _, t := range slo {
+		if t.Metric == spec.MetricResponse && t.Quantile == .99 && t.Limit >= g.Y.Min && t.Limit <= g.Y.Max {
+			g.Limits = append(g.Limits, chart.Limit{Name: "asked", At: t.Limit})
+		}
+	}
+	return graphOf("latency", g, "Of the response times of all runs of one load together; rings are void."), true
+}
+
+// curveTable has a row for every point of every curve.
+func curveTable(g curveGroup) Table {
+	t := Table{Caption: titled("Every load", g.name), Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "requests/s", Figure: true},
+		{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
+		{Name: "runs", Figure: true}, {Name: "ceiling"}}}
+	for i := range g.curves {
+		c := &g.curves[i]
+		for j := range c.Points {
+			t.Rows = append(t.Rows, pointRow(c, &c.Points[j]))
+		}
+	}
+	return t
+}
+
+func orWord(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
+	x := count(p.X)
+	if c.Over == "" {
+		x = fmt.Sprintf("%d × %d", p.Connections, p.Pipelining)
+	}
+	ceiling := p.Ceiling
+	if p.Outcome != record.Held {
+		ceiling = p.Outcome + ": " + ceiling
+	}
+	if p.Split != "" {
+		ceiling += " (" + p.Split + ")"
+	}
+	runs := fmt.Sprint(p.Runs)
+	if p.Void > 0 {
+		runs += fmt.Sprintf(" and %d void", p.Void)
+	}
+	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, p.Response.P50Ns)},
+		{Text: quantileCell(&p.Response, p.Response.P99Ns)}, {Text: quantileCell(&p.Response, int64(p.Response.MeanNs+0.5))}, {Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
+		{Text: percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
+}
+
+// cost is the CPU time of a request; 0 was not measured.
+func cost(e *record.Estimate) string {
+	if !(e.Mid > 0) {
+		return "–"
+	}
+	return nanoseconds(e.Mid)
+}
+
+// scalingSection is the law that was fitted to each curve, and how far to trust
+// it.
+func scalingSection(curves []record.Curve) Section {
+	s := Section{ID: "scaling", Title: "Scaling"}
+	t := Table{Caption: "Universal Scalability Law: X(N) = λN / (1 + σ(N−1) + κN(N−1))", Columns: []Column{{Name: "of"}, {Name: "λ, of one", Figure: true}, {Name: "σ, contention", Figure: true},
+		{Name: "κ, coherency", Figure: true}, {Name: "best N", Figure: true}, {Name: "R²", Figure: true}, {Name: "trust"}}}
+	for i := range curves {
+		c := &curves[i]
+		u := c.USL
+		if u == nil {
+			continue
+		}
+		best := "does not bend"
+		switch {
+		case u.Best != nil:
+			best = estimated(u.Best, count)
+		case u.BestAtLeast > 0:
+			best = "not below " + count(u.BestAtLeast)
+		}
+		trust := "yes"
+		if !u.Trusted {
+			trust = "no: " + strings.Join(u.Warnings, "; ")
+		}
+		three := func(v float64) string { return fmt.Sprintf("%.3g", v) }
+		t.Rows = append(t.Rows, []Cell{{Text: curveName(c)}, {Text: estimated(&u.Lambda, count)}, {Text: around(&u.Sigma, three)}, {Text: around(&u.Kappa, three)},
+			{Text: best}, {Text: fmt.Sprintf("%.3f", u.R2)}, {Text: trust}})
+	}
+	if len(t.Rows) > 0 {
+		s.Blocks = []Block{t}
+	}
+	return s
+}
+
+// around is an estimate that may be 0 or less, with its interval.
+func around(e *record.Estimate, format func(float64) string) string {
+	return fmt.Sprintf("%s (%s to %s)", format(e.Mid), format(e.Low), format(e.High))
+}

@@ -1,0 +1,191 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+	"ceiling/show/report"
+)
+
+// Runs is the page of one run, or of several laid over each other.
+func Runs(runs []chart.Run) (Document, error) {
+	switch {
+	case len(runs) == 0:
+		return Document{}, errors.New("make page: no run")
+	case len(runs) > RunsMost:
+		return Document{}, fmt.Errorf("make page: %d runs; more than %d cannot be told apart on one page", len(runs), RunsMost)
+	}
+	runs = labelled(runs)
+	d := Document{Title: title(runs), Subtitle: subtitle(runs), Lead: lead(runs), Footer: footer(runs)}
+	add := func(sections ...Section) {
+		for _, s := range sections {
+			if len(s.Blocks) > 0 {
+				d.Sections = append(d.Sections, s)
+			}
+		}
+	}
+	add(verdicts(runs))
+	if len(runs) > 1 {
+		add(differences(runs))
+	}
+	add(stations(runs), headline(runs), latency(runs), overTime(runs))
+	for i := range runs {
+		add(details(&runs[i], chart.MostEach(len(runs)))...)
+	}
+	add(missingSection(runs))
+	return d, nil
+}
+
+// details is what cannot be laid over each other: a section each for one run,
+// and one for each of several.
+func details(run *chart.Run, most int) []Section {
+	list := []Section{agentsSection(run), coresSection(run), processesSection(run), linkSection(run, most), errorsSection(run, most), environmentSection(run)}
+	if run.Label == "" {
+		return list
+	}
+	one := of(run, "run", "Run "+run.Label)
+	one.Blocks = []Block{Paragraph{Text: redact(run.Target)}}
+	for _, s := range list {
+		if len(s.Blocks) == 0 {
+			continue
+		}
+		one.Blocks = append(one.Blocks, Fold{s.Title, s.Blocks})
+	}
+	return []Section{one}
+}
+
+// labelled gives each of several runs a letter and what its ID ends in.
+func labelled(runs []chart.Run) []chart.Run {
+	list := append([]chart.Run(nil), runs...)
+	for i := range list {
+		list[i].Label = ""
+		if len(list) > 1 {
+			id := list[i].ID
+			list[i].Label = string(rune('A'+i)) + " " + clip(id[strings.LastIndexByte(id, '-')+1:], 16)
+		}
+	}
+	return list
+}
+
+// clip cuts a text to n characters.
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n]) + "…"
+	}
+	return s
+}
+
+func title(runs []chart.Run) string {
+	if len(runs) > 1 {
+		return fmt.Sprintf("%d runs · ceiling", len(runs))
+	}
+	return fmt.Sprintf("%s · %s · ceiling", clip(redact(runs[0].Target), 80), runs[0].Verdict.Outcome)
+}
+
+func subtitle(runs []chart.Run) string {
+	if len(runs) > 1 {
+		return fmt.Sprintf("%d runs, laid over each other", len(runs))
+	}
+	r := &runs[0]
+	target := clip(redact(r.Target), 200)
+	if n := len(r.Spec.Targets); n > 1 {
+		target += fmt.Sprintf(" and %d more", n-1)
+	}
+	return target
+}
+
+// lead is how and when a single run was made.
+func lead(runs []chart.Run) string {
+	if len(runs) > 1 {
+		return ""
+	}
+	return loadLine(&runs[0]) + " · " + runs[0].Started.UTC().Format("2 January 2006, 15:04 UTC")
+}
+
+// loadLine is the load in a few words.
+func loadLine(run *chart.Run) string {
+	l := &run.Load
+	parts := []string{plural(l.Connections, "connection")}
+	if l.Established != l.Connections {
+		parts[0] += fmt.Sprintf(" (%s established)", unit.FormatCount(int64(l.Established)))
+	}
+	if l.Pipelining > 1 {
+		parts = append(parts, fmt.Sprintf("%d in flight on each", l.Pipelining))
+	}
+	if run.Spec.NewConnections {
+		parts = append(parts, "a new connection for each request")
+	}
+	if l.Mode == "open" {
+		parts = append(parts, fmt.Sprintf("open loop at %s/s", unit.FormatSI(l.AskedPerS)))
+	} else {
+		parts = append(parts, l.Mode+" loop")
+	}
+	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up", l.Engine+", "+plural(l.Threads, "thread"))
+	if n := report.Loading(run.Run); n > 0 {
+		parts = append(parts, plural(n, "agent"))
+	}
+	return strings.Join(parts, " · ")
+}
+
+func footer(runs []chart.Run) string {
+	r := runs[0].Run
+	text := fmt.Sprintf("Run %s, %s.", r.ID, r.Started.UTC().Format("2 January 2006, 15:04:05 UTC"))
+	if len(runs) > 1 {
+		text = "Runs "
+		for i := range runs {
+			text += fmt.Sprintf("%s: %s; ", runs[i].Label, runs[i].ID)
+		}
+		text = strings.TrimSuffix(text, "; ") + "."
+	}
+	return text + fmt.Sprintf(" Measured by ceiling %s. Everything on this page is from the records (%s); it loads nothing.", r.Environment.Ceiling, record.Schema)
+}
+
+// of is a section about one run. Its anchor is its own among several.
+func of(run *chart.Run, id, title string) Section {
+	if run.Label != "" {
+		id += "-" + strings.ToLower(run.Label[:1])
+	}
+	return Section{ID: id, Title: title}
+}
+
+// why is the reason that the record gives for the lack of something.
+func why(run *chart.Run, what string) string {
+	for _, n := range run.NotMeasured {
+		if n.What == what || strings.HasPrefix(n.What, what+":") {
+			return n.Why
+		}
+	}
+	return ""
+}
+
+// notMeasured is a paragraph in place of a picture.
+func notMeasured(run *chart.Run, subject, what string) Paragraph {
+	text := subject + ": not measured"
+	if reason := why(run, what); reason != "" {
+		text += ", because " + reason
+	}
+	return Paragraph{Text: text + "."}
+}
+
+func seconds(s float64) string { return unit.FormatNs(int64(min(s, 1e9) * 1e9)) }
+
+func percent(share float64) string {
+	switch p := 100 * share; {
+	case p != p:
+		return "not known"
+	case p == 0:
+		return "0 %"
+	case p > 0 && p < 1:
+		return fmt.Sprintf("%.2f %%", p)
+	case p >= 1 && p < 10:
+		return fmt.Sprintf("%.1f %%", p)
+	case p > 99 && p < 100:
+		return fmt.Sprintf("%.1f %%", p)
+	default:
+		return fmt.Sprintf("%.0f %%", p)
+	}
+}

@@ -1,0 +1,221 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+	"ceiling/show/report"
+)
+
+// verdicts is what each run proves, in words: the first that a reader sees.
+func verdicts(runs []chart.Run) Section {
+	s := Section{ID: "verdict", Title: "Verdict"}
+	if len(runs) == 1 {
+		s.Blocks = verdictOf(&runs[0], true)
+		return s
+	}
+	var cards Columns
+	for i := range runs {
+		cards.Of = append(cards.Of, verdictOf(&runs[i], false))
+	}
+	s.Blocks = []Block{cards}
+	return s
+}
+
+func verdictOf(run *chart.Run, lead bool) []Block {
+	v := &run.Verdict
+	load := ""
+	if !lead {
+		load = clip(redact(run.Target), 120) + " · " + loadLine(run)
+	}
+	blocks := []Block{Verdict{
+		Run: run.Label, Outcome: v.Outcome, Gloss: gloss(v.Outcome), Figure: rate(run), Unit: "requests/s", Ceiling: v.Ceiling,
+		Because: because(v), Lead: lead, Load: load,
+	}}
+	if run.Unfinished {
+		blocks = append(blocks, Notice{"This run was cut off before it came to a result. What follows is what its series had until then."})
+	}
+	if run.GaveUp != "" {
+		blocks = append(blocks, Notice{"Ended before its time: " + run.GaveUp})
+	}
+	if run.Interrupted {
+		blocks = append(blocks, Notice{"Interrupted: the figures cover the time until then."})
+	}
+	var left, right []Block
+	put := func(to *[]Block, b List) {
+		if len(b.Items) > 0 {
+			*to = append(*to, b)
+		}
+	}
+	put(&left, List{Title: "Evidence", Items: facts(v.Evidence), Mark: "for"})
+	put(&left, List{Title: "Against it", Items: facts(v.Against), Mark: "against"})
+	put(&right, List{Title: "Missing", Items: plain(v.Missing), Mark: "doubt"})
+	put(&right, List{Title: "Doubts", Items: plain(v.Doubts), Mark: "doubt"})
+	if v.NextWall != nil {
+		put(&right, List{Title: "Next wall", Items: plain([]string{v.NextWall.Says})})
+	}
+	if v.Next != "" {
+		put(&right, List{Title: "Next step", Items: plain([]string{v.Next}), Mark: "next"})
+	}
+	if len(left)+len(right) == 0 {
+		return blocks
+	}
+	if !lead {
+		return append(blocks, Fold{Title: "Evidence, doubts and what next for " + run.Label, Blocks: append(left, right...)})
+	}
+	return append(blocks, Columns{[][]Block{left, right}})
+}
+
+// because is the reason; the ceiling's name, which stands above it, is left out
+// unless nothing but it makes a sentence of the rest.
+func because(v *record.Verdict) string {
+	if v.Ceiling == "undetermined" {
+		return v.Because
+	}
+	return strings.TrimPrefix(v.Because, v.Ceiling+": ")
+}
+
+// rate is the headline figure; a run without a window has none.
+func rate(run *chart.Run) string {
+	if run.ElapsedS <= 0 {
+		return "no rate"
+	}
+	return unit.FormatCount(int64(run.Rate.CompletedPerS + 0.5))
+}
+
+// gloss says what an outcome means, for who has not read the docs.
+func gloss(outcome string) string {
+	return map[string]string{
+		record.Held:  "valid, and what was asked of it holds",
+		record.Broke: "valid, and what was asked of it does not hold",
+		record.Void:  "proves nothing",
+	}[outcome]
+}
+
+func facts(list []record.Evidence) []Item {
+	var items []Item
+	for _, e := range list {
+		items = append(items, Item{e.Says, e.What})
+	}
+	return items
+}
+
+func plain(list []string) []Item {
+	var items []Item
+	for _, text := range list {
+		items = append(items, Item{Text: text})
+	}
+	return items
+}
+
+// stations is where a request waits, as a picture and with its intervals.
+func stations(runs []chart.Run) Section {
+	s := Section{ID: "stations", Title: "Where a request waits"}
+	for i := range runs {
+		run := &runs[i]
+		if len(run.Verdict.Stations) == 0 {
+			subject := "Where a request waits"
+			if run.Label != "" {
+				subject = run.Label
+			}
+			s.Blocks = append(s.Blocks, notMeasured(run, subject, "sockets"))
+			continue
+		}
+		s.Blocks = append(s.Blocks, bar(run))
+		if len(runs) == 1 {
+			s.Blocks = append(s.Blocks, stationTable(run))
+		}
+		if text := report.AtOnce(run.Run); text != "" {
+			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " By requests sent one at a time before the load: " + text + ".")})
+		}
+	}
+	if len(runs) > 1 {
+		if t, ok := stationsCompared(runs); ok {
+			s.Blocks = append(s.Blocks, t)
+		}
+		return s
+	}
+	if p, ok := chart.Queues(&runs[0], chart.Most); ok {
+		s.Blocks = append(s.Blocks, figure("queues", p))
+	}
+	return s
+}
+
+// labelFrom is the share from which a part of the bar has room for its name.
+const labelFrom = 0.13
+
+func bar(run *chart.Run) Bar {
+	b := Bar{Run: run.Label, Says: "A request's way from left to right, and the share of its time that it spends at each place"}
+	for _, st := range run.Verdict.Stations {
+		share := min(max(st.Share, 0), 1)
+		part := Part{Name: st.Name, Share: share, Tone: stationTone(st.Name)}
+		if share >= labelFrom {
+			part.Label = fmt.Sprintf("%s %s", st.Name, percent(st.Share))
+		}
+		b.Parts = append(b.Parts, part)
+	}
+	return b
+}
+
+// stationTone is the class of a station's colour: who has the request then.
+func stationTone(name string) string {
+	return map[string]string{"generator": "st-generator", "way in": "st-in", "server queue": "st-queue", "server": "st-server",
+		"way back": "st-back", "generator queue": "st-unread"}[name]
+}
+
+// stationSays is what waiting there means.
+func stationSays(name string) string {
+	return map[string]string{
+		"generator":       "being sent, or its answer being handled",
+		"way in":          "sent, not yet with the server's kernel",
+		"server queue":    "arrived, and not yet read by the server",
+		"server":          "read by the server and not yet answered",
+		"way back":        "answered, not yet with the generator's kernel",
+		"generator queue": "answer arrived, and not yet read by the generator",
+	}[name]
+}
+
+func stationTable(run *chart.Run) Table {
+	t := Table{Caption: "Share of a request's time at each station, with its 95 % interval",
+		Columns: []Column{{Name: "station"}, {Name: "share", Figure: true}, {Name: "interval"}, {Name: "from", Figure: true}, {Name: "to", Figure: true}}}
+	mean := run.Latency.Service.MeanNs
+	if mean > 0 {
+		t.Columns = append(t.Columns, Column{Name: "of the mean, " + unit.FormatNs(int64(mean)), Figure: true})
+	}
+	t.Columns = append(t.Columns, Column{Name: "the request is"})
+	for _, st := range run.Verdict.Stations {
+		tone := stationTone(st.Name)
+		row := []Cell{{Text: st.Name, Tone: tone}, {Text: percent(st.Share)}, {Range: &Range{st.Share, st.Low, st.High, tone}},
+			{Text: percent(st.Low)}, {Text: percent(st.High)}}
+		if mean > 0 {
+			row = append(row, Cell{Text: unit.FormatNs(int64(st.Share * mean))})
+		}
+		t.Rows = append(t.Rows, append(row, Cell{Text: stationSays(st.Name)}))
+	}
+	return t
+}
+
+// stationsCompared has one row for each station and a column for each run.
+func stationsCompared(runs []chart.Run) (Table, bool) {
+	t := Table{Caption: "Share of a request's time at each station, with its 95 % interval", Columns: []Column{{Name: "station"}}}
+	rows := map[string]int{}
+	for i := range runs {
+		t.Columns = append(t.Columns, Column{Name: runs[i].Label, Figure: true})
+		for _, st := range runs[i].Verdict.Stations {
+			if _, there := rows[st.Name]; !there {
+				rows[st.Name] = len(t.Rows)
+				row := make([]Cell, len(runs)+1)
+				row[0] = Cell{Text: st.Name, Tone: stationTone(st.Name)}
+				for c := range runs {
+					row[c+1].Text = "not measured"
+				}
+				t.Rows = append(t.Rows, row)
+			}
+			t.Rows[rows[st.Name]][i+1].Text = fmt.Sprintf("%s (%s to %s)", percent(st.Share), percent(st.Low), percent(st.High))
+		}
+	}
+	return t, len(t.Rows) > 0
+}

@@ -1,0 +1,201 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"ceiling/internal/secret"
+	"ceiling/internal/unit"
+	"ceiling/show/importer"
+	judged "ceiling/verdict"
+)
+
+// Foreign writes what another tool's output says, and how far it can be judged.
+func Foreign(w io.Writer, name string, r *importer.Result, v *judged.PointVerdict) error {
+	p := &printer{w: w}
+	p.line("%s   %s", oneLine(name), foreignLoad(r))
+	p.line("")
+	p.line("Requests/sec: %14.2f   %s in %s", r.CompletedPerS, responses(r.Requests), seconds(r.DurationS))
+	p.line("")
+	foreignFact(p, "latency", foreignLatency(r))
+	foreignFact(p, "statuses", foreignStatuses(r))
+	if len(r.Errors) == 0 {
+		p.fact("errors", "none printed")
+	}
+	for i, e := range r.Errors {
+		if i == 5 {
+			p.fact("", fmt.Sprintf("and %d more causes; --json has them all", len(r.Errors)-i))
+			break
+		}
+		foreignFact(p, []string{"errors", ""}[min(i, 1)], fmt.Sprintf("%s × %s", unit.FormatCount(int64(e.Count)), oneLine(e.What)))
+	}
+	if r.BytesRead != nil {
+		what := "with heads"
+		if r.BodiesOnly {
+			what = "bodies only"
+		}
+		text := fmt.Sprintf("%s (%s)", unit.FormatBytesSI(int64(*r.BytesRead)), what)
+		if r.Requests > 0 {
+			text += fmt.Sprintf(", %s each", unit.FormatBytesSI(int64(*r.BytesRead/r.Requests)))
+		}
+		p.fact("read", text)
+	}
+	p.line("")
+	p.fact("verdict", v.Verdict.Outcome)
+	foreignFact(p, "ceiling", v.Verdict.Ceiling+": "+pointBecause(&v.Verdict))
+	foreignList(p, "evidence", evidenceTexts(v))
+	foreignList(p, "doubts", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Doubts), r.Caveats...)...))
+	foreignList(p, "missing", missingTexts(v))
+	foreignFact(p, "next", v.Verdict.Next)
+	return p.err
+}
+
+// ForeignJudgement is the JSON document of one result that was judged.
+type ForeignJudgement struct {
+	Schema string               `json:"schema"`
+	File   string               `json:"file"`
+	Result *importer.Result     `json:"result"`
+	Judged *judged.PointVerdict `json:"judged"`
+}
+
+// WriteForeignJSON writes the document.
+func WriteForeignJSON(w io.Writer, name string, r *importer.Result, v *judged.PointVerdict) error {
+	shown := *r
+	shown.Target = secret.Plain().URL(r.Target)
+	return writeDocument(w, ForeignJudgement{Schema: "ceiling.judged/1", File: name, Result: &shown, Judged: v})
+}
+
+func writeDocument(w io.Writer, document any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(document)
+}
+
+// foreignFact writes a named text that goes on under itself.
+func foreignFact(p *printer, name, text string) {
+	hanging(p, fmt.Sprintf("%-*s", column, name), column, text)
+}
+
+func foreignList(p *printer, name string, texts []string) {
+	for i, text := range texts {
+		foreignFact(p, []string{name, ""}[min(i, 1)], text)
+	}
+}
+
+func responses(n uint64) string {
+	if n == 1 {
+		return "1 response"
+	}
+	return unit.FormatCount(int64(n)) + " responses"
+}
+
+// foreignLoad says what the tool was asked for, as far as it repeats it.
+func foreignLoad(r *importer.Result) string {
+	parts := []string{r.Tool}
+	for _, n := range []struct {
+		count int
+		of    string
+	}{{r.Workers, "thread"}, {r.Connections, "connection"}} {
+		if n.count > 0 {
+			parts = append(parts, plural(n.count, n.of))
+		}
+	}
+	if r.Pipelining > 1 {
+		parts = append(parts, fmt.Sprintf("%d in flight on each", r.Pipelining))
+	}
+	if r.Loop != "" {
+		parts = append(parts, r.Loop+" loop")
+	}
+	if r.Target != "" {
+		parts = append(parts, oneLine(secret.Plain().URL(r.Target)))
+	}
+	return strings.Join(parts, " · ")
+}
+
+func foreignLatency(r *importer.Result) string {
+	var parts []string
+	for _, q := range r.Quantiles {
+		text := "< " + unit.FormatNs(q.ResolutionNs)
+		if q.Ns > 0 {
+			text = unit.FormatNs(q.Ns)
+		}
+		parts = append(parts, fmt.Sprintf("p%.4g %s", q.Q*100, text))
+	}
+	if r.MeanNs != nil {
+		text := unit.FormatNs(*r.MeanNs)
+		if *r.MeanNs == 0 {
+			text = "< " + unit.FormatNs(max(r.MeanDigitNs, 1))
+		}
+		parts = append(parts, "mean "+text)
+	}
+	if r.MaxNs != nil {
+		parts = append(parts, "max "+unit.FormatNs(*r.MaxNs))
+	}
+	if len(parts) == 0 {
+		return "not printed"
+	}
+	from := "from sending"
+	if r.From == importer.FromDue {
+		from = "from when a request was due"
+	}
+	return strings.Join(parts, " · ") + " (" + from + ")"
+}
+
+func foreignStatuses(r *importer.Result) string {
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
+		parts = append(parts, fmt.Sprintf("%s × %s", oneLine(status), unit.FormatCount(int64(r.Statuses[status]))))
+	}
+	if len(parts) == 0 {
+		return "not printed"
+	}
+	return strings.Join(parts, " · ")
+}
+
+func evidenceTexts(v *judged.PointVerdict) []string {
+	var texts []string
+	for _, e := range v.Verdict.Evidence {
+		texts = append(texts, e.Says)
+	}
+	return texts
+}
+
+func inconsistencyTexts(v *judged.PointVerdict) []string {
+	var texts []string
+	for _, x := range v.Inconsistencies {
+		if x.Kind != judged.KindResolution { // the tool's caveats say it once
+			texts = append(texts, x.Says)
+		}
+	}
+	return texts
+}
+
+// missingTexts says how each missing figure is obtained.
+func missingTexts(v *judged.PointVerdict) []string {
+	how := map[string]string{
+		"client_cpu_pct": "CPU of the generator's host, every category: mpstat -P ALL 1, while it runs",
+		"server_cpu_pct": "CPU of the server's host, every category: mpstat -P ALL 1, while it runs",
+		"client_workers": "how many threads or processes the generator ran",
+		"client_vcpus":   "how many CPUs its host has: nproc",
+		"nic_gbps":       "speed of the link between the two: ethtool IFACE; none on loopback",
+		"connections":    "how many connections it kept",
+		"pipelining":     "how many requests were in flight on each connection (1 where the tool does not pipeline)",
+		"p50_ms":         "the median latency",
+		"nic_mb_s":       "bytes on the link (sar -n DEV 1), or of a response",
+	}
+	var texts []string
+	for _, key := range v.Missing {
+		if text := how[key]; text != "" {
+			texts = append(texts, key+": "+text)
+		}
+	}
+	if len(texts) > 0 {
+		texts = append(texts, "write them beside the rate into a points file and judge that: docs/points.md")
+	}
+	return texts
+}

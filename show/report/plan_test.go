@@ -1,0 +1,46 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// TestSweepWithoutALoadThatDiffers: one table for a mix, the doubts that all
+// share once.
+func TestSweepWithoutALoadThatDiffers(t *testing.T) {
+	of := func(server, mix string, rate float64, doubts ...string) record.Curve {
+		return record.Curve{Server: server, Mix: mix, Fixed: "64 connections", Doubts: doubts, Says: "x",
+			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Held, Ceiling: "server cpu"}}}
+	}
+	p := &record.Plan{ID: "x", Ended: record.EndedComplete, Experiment: spec.Experiment{Question: "Which?"}, Sweep: &record.Sweep{Curves: []record.Curve{
+		of("one", "/a", 1000, "noise"), of("another", "/a", 500, "noise", "few"), of("one", "/b", 100, "noise"), of("another", "/b", 50, "noise"),
+	}}}
+	var b bytes.Buffer
+	if err := Plan(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for want, times := range map[string]int{
+		"Which?": 1, "/a, 64 connections": 1, "/b, 64 connections": 1, "one ": 2, "another ": 2, "noise": 1, "another: few": 1, "server cpu": 4,
+		strings.Repeat("█", barWidth) + "\n": 2, strings.Repeat("█", barWidth/2) + "\n": 2 + 2,
+	} {
+		if got := strings.Count(text, want); got != times {
+			t.Errorf("%q stands %d times, want %d:\n%s", want, got, times, text)
+		}
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		value, most float64
+		want        string
+	}{{1, 1, strings.Repeat("█", 12)}, {0.5, 12, "▌"}, {0, 1, ""}, {1, 0, ""}, {2.125, 12, "██▏"}} {
+		if got := bar(c.value, c.most); got != c.want {
+			t.Errorf("bar(%v, %v) = %q, want %q", c.value, c.most, got, c.want)
+		}
+	}
+}
