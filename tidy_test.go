@@ -32,7 +32,7 @@ func mayImport() map[string][]string {
 		"internal/ring":          {},
 		"internal/screen":        {},
 		"internal/secret":        {"internal/lazy"},
-		"internal/stat":          {},
+		"internal/stat":          {"internal/unit"},
 		"internal/sys":           {},
 		"internal/unit":          {},
 		"server":                 {"internal/http1", "internal/ring"},

@@ -133,7 +133,7 @@ func (s *Step) Part() string {
 	case s.Side != "":
 		return fmt.Sprintf("block %d, %s", s.Block, s.Side)
 	case s.Take.Resource != "":
-		return fmt.Sprintf("block %d, %.0f %% of %s taken", s.Block, 100*s.Take.Share, s.Take.Resource)
+		return fmt.Sprintf("block %d, %.0f%% of %s taken", s.Block, 100*s.Take.Share, s.Take.Resource)
 	case s.Block > 0:
 		return fmt.Sprintf("block %d, nothing taken", s.Block)
 	case s.Repeat > 0:
@@ -144,10 +144,10 @@ func (s *Step) Part() string {
 
 // Resources that a proof takes from.
 const (
-	TakeGenerator = "generator"  // CPU of the generator's threads
-	TakeServer    = "server cpu" // CPU of the server's processes
-	TakeLink      = "link"       // bits per second of an interface
-	TakeSlots     = "slots"      // requests in flight
+	TakeGenerator = "generator"   // CPU of the generator's threads
+	TakeServer    = "server CPU"  // CPU of the server's processes
+	TakeLink      = "link"        // bits per second of an interface
+	TakeSlots     = "concurrency" // requests in flight
 )
 
 // Take is what is taken from a resource, for one run.
@@ -200,7 +200,7 @@ type Measured struct {
 	// OtherCores that other programs used meanwhile, as in the verdict.
 	OtherCores float64 `json:"other_cores,omitempty"`
 	// SLO has every asked term with the value found.
-	SLO []HeldTerm `json:"slo,omitempty"`
+	SLO []SLOTerm `json:"slo,omitempty"`
 	// GaveUp says why the run was ended before its time; its figures are those
 	// until then.
 	GaveUp string `json:"gave_up,omitempty"`
@@ -210,9 +210,9 @@ type Measured struct {
 	Histogram *hist.Hist `json:"-"`
 }
 
-// HeldTerm is one term of an SLO with what was measured, in the unit of its
+// SLOTerm is one term of an SLO with what was measured, in the unit of its
 // limit (nanoseconds, a share, requests per second).
-type HeldTerm struct {
+type SLOTerm struct {
 	Term  string  `json:"term"`
 	Value float64 `json:"value"`
 	Holds bool    `json:"holds"`
@@ -262,7 +262,7 @@ type CurvePoint struct {
 	Pipelining  int      `json:"pipelining"`
 	AskedPerS   float64  `json:"asked_per_s,omitempty"`
 	Runs        int      `json:"runs"`
-	Void        int      `json:"void"` // of them, and left out where others are not
+	Invalid     int      `json:"invalid"` // of them, and left out where others are not
 	PerS        Estimate `json:"per_s"`
 	// Response is of all counted runs' histograms together.
 	Response       Quantiles `json:"response"`
@@ -321,9 +321,9 @@ type Search struct {
 	// (the person's own bound) or LimitNone (nothing held).
 	Limit string `json:"limit"`
 	// Breaks first above it: the terms that failed, the passive verdict there.
-	Breaks []HeldTerm `json:"breaks,omitempty"`
-	Wall   string     `json:"wall,omitempty"`
-	Says   string     `json:"says"`
+	Breaks []SLOTerm `json:"breaks,omitempty"`
+	Wall   string    `json:"wall,omitempty"`
+	Says   string    `json:"says"`
 	// Rates that were tried, ascending.
 	Rates  []TriedRate `json:"rates"`
 	Doubts []string    `json:"doubts,omitempty"`
@@ -340,12 +340,12 @@ const (
 
 // TriedRate is one rate of a search with all its runs.
 type TriedRate struct {
-	PerS   float64 `json:"per_s"`
-	Runs   int     `json:"runs"`
-	Held   int     `json:"held"`
-	Broke  int     `json:"broke"`
-	Void   int     `json:"void"`
-	GaveUp int     `json:"gave_up"`
+	PerS    float64 `json:"per_s"`
+	Runs    int     `json:"runs"`
+	Pass    int     `json:"pass"`
+	Fail    int     `json:"fail"`
+	Invalid int     `json:"invalid"`
+	GaveUp  int     `json:"gave_up"`
 	// Response is of all runs' histograms together, but those that gave up.
 	Response Quantiles `json:"response"`
 	Ceiling  string    `json:"ceiling"`

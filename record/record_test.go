@@ -61,7 +61,7 @@ func TestFinishedRun(t *testing.T) {
 	if err := w.Extra("cpu.pprof", []byte{1, 2}); err != nil {
 		t.Error(err)
 	}
-	run := &Run{Target: "http://localhost/?a=<&>", Spec: testStart().Spec, Requests: Requests{Sent: 100, Completed: 99, Failed: 1}, Verdict: Verdict{Outcome: Held}}
+	run := &Run{Target: "http://localhost/?a=<&>", Spec: testStart().Spec, Requests: Requests{Sent: 100, Completed: 99, Failed: 1}, Verdict: Verdict{Outcome: Valid}}
 	if err := w.Finish(run); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestUnfinishedRun(t *testing.T) {
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9*b }
 	check("sum", run.Requests.Sent == run.Requests.Completed+run.Requests.Failed+run.Requests.InFlight)
-	check("flags", run.Unfinished && run.Verdict.Outcome == Void && run.Exit == 4 && run.ID == testID)
+	check("flags", run.Unfinished && run.Verdict.Outcome == Invalid && run.Exit == 4 && run.ID == testID)
 	check("times", near(run.ElapsedS, 2) && near(run.WarmupS, .5) && run.Started.Equal(testStart().Created))
 	check("rates", near(run.Rate.CompletedPerS, 990) && near(run.Rate.SentPerS, 1000) && run.Rate.Spread.Samples == 20)
 	check("bytes", run.Bytes == Bytes{Read: 20000, Written: 10000})
@@ -377,7 +377,7 @@ func TestStore(t *testing.T) {
 		if i == 0 {
 			continue // killed
 		}
-		if err := w.Finish(&Run{Target: "t", Rate: Rate{CompletedPerS: 5}, Verdict: Verdict{Outcome: Held, Ceiling: "slots"}}); err != nil {
+		if err := w.Finish(&Run{Target: "t", Rate: Rate{CompletedPerS: 5}, Verdict: Verdict{Outcome: Valid, Ceiling: "concurrency"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -410,7 +410,7 @@ func checkList(t *testing.T, s Store, ids []string) {
 	if e := list[0]; e.ID != ids[2] || !strings.Contains(e.Unreadable, "unexpected end of JSON") {
 		t.Errorf("damaged: %+v", e)
 	}
-	if e := list[1]; e.ID != ids[1] || e.Unreadable != "" || e.Target != "t" || e.CompletedPerS != 5 || e.Outcome != Held || e.Ceiling != "slots" || e.Unfinished {
+	if e := list[1]; e.ID != ids[1] || e.Unreadable != "" || e.Target != "t" || e.CompletedPerS != 5 || e.Outcome != Valid || e.Ceiling != "concurrency" || e.Unfinished {
 		t.Errorf("finished: %+v", e)
 	}
 	if e := list[2]; e.ID != ids[0] || e.Unreadable != "" || !e.Unfinished || e.Target != "http://localhost/?a=<&>" || !e.Started.Equal(testStart().Created) {

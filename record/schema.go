@@ -370,19 +370,23 @@ type SubjectProcess struct {
 
 // Outcomes of a verdict.
 const (
-	Held  = "held"
-	Broke = "broke"
-	Void  = "void"
+	Pass    = "pass"    // an SLO was asked, and met
+	Fail    = "fail"    // it was not met, or the responses were errors
+	Valid   = "valid"   // no SLO was asked
+	Invalid = "invalid" // its numbers must not be used
 )
+
+// Sound tells whether an outcome is one whose numbers answer what was asked.
+func Sound(outcome string) bool { return outcome == Pass || outcome == Valid }
 
 // Verdict is what the run proves.
 type Verdict struct {
-	// Outcome is Held, Broke or Void.
+	// Outcome is Pass, Fail, Valid or Invalid.
 	Outcome string `json:"outcome"`
-	// Ceiling is the resource that limited the run: "generator", "server cpu",
-	// "shared cpu", "server thread", "server wait", "workers uneven",
-	// "bandwidth", "packets", "accept queue", "slots", "asked rate", "errors",
-	// or "undetermined".
+	// Ceiling is the resource that limited the run: "generator", "server CPU",
+	// "CPU contention", "single-threaded server", "server blocked",
+	// "worker imbalance", "bandwidth", "packets", "accept queue", "concurrency",
+	// "target rate reached", "errors", or "inconclusive".
 	Ceiling string `json:"ceiling"`
 	// Because is the reason in one sentence.
 	Because  string     `json:"because"`
@@ -404,7 +408,7 @@ type Verdict struct {
 	// grew.
 	OwedShare float64 `json:"owed_share,omitempty"`
 	// SLO has every asked term that could be measured.
-	SLO []HeldTerm `json:"slo,omitempty"`
+	SLO []SLOTerm `json:"slo,omitempty"`
 	// AtOnce is how many requests were worked on at a time; none where no lone
 	// request tells.
 	AtOnce *AtOnce `json:"at_once,omitempty"`

@@ -2,6 +2,8 @@ package verdict
 
 import (
 	"fmt"
+
+	"ceiling/internal/unit"
 )
 
 // ruleAcceptQueue asks whether connections wait to be taken: the queue of the
@@ -18,7 +20,7 @@ func ruleAcceptQueue(f *facts) finding {
 			"%.0f connections found the accept queue full, %.0f of them before the window", a.overflows+a.before, a.before))
 	}
 	if a.fullShare.known && a.fullShare.value > 0 {
-		out.pro = append(out.pro, evidence("series.listener.queue", a.fullShare.value, "share", "the accept queue was at its limit of %d in %s of the samples", a.limit, percent(a.fullShare.value)))
+		out.pro = append(out.pro, evidence("series.listener.queue", a.fullShare.value, "share", "the accept queue was at its limit of %d in %s of the samples", a.limit, unit.Percent(a.fullShare.value)))
 	}
 	if a.resent > 0 {
 		out.pro = append(out.pro, evidence("series.tcp.syn_retrans", a.resent, "segments", "%.0f connection requests were sent again", a.resent))
@@ -90,7 +92,7 @@ func (f *facts) acceptTail() string {
 func (f *facts) acceptTailSays() string {
 	a := &f.accept
 	return fmt.Sprintf("accept queue: %s of the new connections found it full and came 1 s, 3 s or 7 s late, which is the tail (%s) and not the rate",
-		percentOf(a.overflows/(a.overflows+a.opened)), f.acceptTail())
+		unit.Percent(a.overflows/(a.overflows+a.opened)), f.acceptTail())
 }
 
 // acceptNext is what to do about a queue that is too short.

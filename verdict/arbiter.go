@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -53,13 +54,13 @@ func arbitrate(f *facts) (ceiling finding, all []finding) {
 		// a sample of the sockets catches hangs on who ran just before. Only what is
 		// concluded from the sockets falls with them.
 		if !f.together && ceiling.ceiling == ServerWait {
-			missing = append(missing, fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s", percent(at.share[generatorQueue]), ceiling.because))
+			missing = append(missing, fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s", unit.Percent(at.share[generatorQueue]), ceiling.because))
 			return undetermined(f, all, missing, next), all
 		}
 		ceiling.against = append(ceiling.against, f.placeEvidence(generatorQueue)...)
 	}
 	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(ceiling.ceiling) {
-		ceiling.doubts = append(ceiling.doubts, fmt.Sprintf("%s is nearly full too (%s): it is the next wall", f.worst().who(), percent(f.generator.busy.value)))
+		ceiling.doubts = append(ceiling.doubts, fmt.Sprintf("%s is nearly full too (%s): it is the next wall", f.worst().who(), unit.Percent(f.generator.busy.value)))
 	}
 	if ceiling.ceiling == AskedRate {
 		return ceiling, all // nothing was at its limit
@@ -108,9 +109,9 @@ func undetermined(f *facts, all []finding, missing []string, next string) findin
 		}
 	}
 	if len(missing) > 0 {
-		out.because = "undetermined: " + strings.Join(missing, "; ")
+		out.because = "inconclusive: " + strings.Join(missing, "; ")
 	} else {
-		out.because = "undetermined: nothing that was watched is at its limit, and where the requests wait does not name one"
+		out.because = "inconclusive: nothing that was watched is at its limit, and where the requests wait does not name one"
 	}
 	switch {
 	case out.next != "":

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -28,7 +29,7 @@ func ruleBandwidth(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("bandwidth: the link%s carried %s of %s, %s of it", f.of(l.host), bits(l.bits), bits(l.speed.value), percent(share))
+	out.because = fmt.Sprintf("bandwidth: the link%s carried %s of %s, %s of it", f.of(l.host), bits(l.bits), bits(l.speed.value), unit.Percent(share))
 	if l.host != "" && len(f.run.Agents) > 1 && !f.ofServer(l.host) {
 		out.next = fmt.Sprintf("load from more agents: the link of %s is full; or send fewer bytes", l.host)
 	}
@@ -88,7 +89,7 @@ func rulePath(f *facts) finding {
 	}
 	out.answer = yes
 	share := p.share[wayIn] + p.share[wayBack]
-	out.because = fmt.Sprintf("%s: %s of the requests wait on the way while both ends are idle", out.ceiling, percent(math.Max(share, f.tripShare())))
+	out.because = fmt.Sprintf("%s: %s of the requests wait on the way while both ends are idle", out.ceiling, unit.Percent(math.Max(share, f.tripShare())))
 	if l.known {
 		out.because += fmt.Sprintf("; the path stops at %s", bits(l.bits))
 		if out.ceiling == Packets {
@@ -96,13 +97,13 @@ func rulePath(f *facts) finding {
 		}
 	}
 	if l.shaper.holds() && l.speed.known {
-		out.doubts = append(out.doubts, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts", l.shaper.kind, percent(l.share())))
+		out.doubts = append(out.doubts, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts", l.shaper.kind, unit.Percent(l.share())))
 		out.next = fmt.Sprintf("look at the queueing discipline of %s (tc -s qdisc show dev %s), or send fewer packets", l.name, l.iface)
 		return out
 	}
 	doubt := "the speed of the link is not known (--link): that it is full is concluded from where the requests wait"
 	if l.speed.known {
-		doubt = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value), percent(l.share()))
+		doubt = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value), unit.Percent(l.share()))
 	}
 	out.doubts = append(out.doubts, doubt)
 	out.next = "find what limits the path (tc qdisc, the NIC's and the switch's counters), or send fewer bytes"
@@ -146,10 +147,10 @@ func (f *facts) tripEvidence() []record.Evidence {
 		}
 	}
 	if p.rwnd.known && p.rwnd.value >= windowMatters {
-		list = append(list, evidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share", "the generator's receive window held the server up in %s of its sending time", percent(p.rwnd.value)))
+		list = append(list, evidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share", "the generator's receive window held the server up in %s of its sending time", unit.Percent(p.rwnd.value)))
 	}
 	if p.retrans.known && p.retrans.value >= lossMatters {
-		list = append(list, evidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the segments were sent again", percent(p.retrans.value)))
+		list = append(list, evidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the segments were sent again", unit.Percent(p.retrans.value)))
 	}
 	return list
 }

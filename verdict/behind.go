@@ -174,13 +174,13 @@ func (b *behindServer) outOfCPU(f *facts) string {
 		return ""
 	}
 	if q := b.quota.throttled; q.known && q.value >= throttledShare {
-		return fmt.Sprintf("its cgroup stopped it in %s of the periods", percent(q.value))
+		return fmt.Sprintf("its cgroup stopped it in %s of the periods", unit.Percent(q.value))
 	}
 	n := float64(len(b.cpus))
 	if n == 0 || !f.host.known {
 		return ""
 	}
-	text := fmt.Sprintf("it used %.2f of %s", b.cores, plural(len(b.cpus), "core", "cores"))
+	text := fmt.Sprintf("it used %.2f of %s", b.cores, unit.Plural(len(b.cpus), "core", "cores"))
 	if b.cores >= behindFull*n {
 		return text
 	}
@@ -195,7 +195,7 @@ func (b *behindServer) outOfCPU(f *facts) string {
 		return ""
 	}
 	if full == 1 {
-		return fmt.Sprintf("its thread %s ran %s of the time", b.threads[0].comm, percent(b.threads[0].run))
+		return fmt.Sprintf("its thread %s ran %s of the time", b.threads[0].comm, unit.Percent(b.threads[0].run))
 	}
 	return fmt.Sprintf("%d of its threads ran all the time", full)
 }
@@ -228,7 +228,7 @@ func (b *behindServer) limit(f *facts) *limit {
 			l.next = fmt.Sprintf("ask %s for less, or have several of it: one thread does its work (profile it with %s)", b.name, profilerOf(b.runtime, b.pid))
 		}
 		if b.samples >= stacksFewest && len(b.packages) > 0 {
-			l.pro = append(l.pro, evidence("stacks.peers.packages", b.packages[0].Share, "share", "CPU of %s by stacks: %s (%s)", b.name, packagesText(b.packages), plural(b.samples, "sample", "samples")))
+			l.pro = append(l.pro, evidence("stacks.peers.packages", b.packages[0].Share, "share", "CPU of %s by stacks: %s (%s)", b.name, packagesText(b.packages), unit.Plural(b.samples, "sample", "samples")))
 		}
 		return l
 	}
@@ -272,7 +272,7 @@ func (b *behindServer) spare() string {
 	if !b.known {
 		return ""
 	}
-	text := fmt.Sprintf("%s used %.2f of %s", b.name, b.cores, plural(len(b.cpus), "core", "cores"))
+	text := fmt.Sprintf("%s used %.2f of %s", b.name, b.cores, unit.Plural(len(b.cpus), "core", "cores"))
 	if b.disk.known && b.disk.value < waitThreads {
 		text += " and did not wait for a disk"
 	}
@@ -284,7 +284,7 @@ func (b *behindServer) evidence() []record.Evidence {
 	if !b.known {
 		return nil
 	}
-	text := fmt.Sprintf("%s, which the server asks, used %.2f of %s", b.who(), b.cores, plural(len(b.cpus), "core", "cores"))
+	text := fmt.Sprintf("%s, which the server asks, used %.2f of %s", b.who(), b.cores, unit.Plural(len(b.cpus), "core", "cores"))
 	if b.written.known && b.written.value >= 1 {
 		text += fmt.Sprintf(" and wrote %s/s to disks", unit.FormatBytesSI(int64(b.written.value)))
 	}
@@ -372,7 +372,7 @@ func ruleBehind(f *facts) finding {
 		}
 		out.answer = yes
 		out.pro = slices.Concat(b.evidence(), l.pro, []record.Evidence{f.peers.says(b.use)}, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer), f.stackClue().says)
-		out.because = fmt.Sprintf("server wait: the requests wait for %s, which %s", b.who(), l.says)
+		out.because = fmt.Sprintf("server blocked: the requests wait for %s, which %s", b.who(), l.says)
 		out.next = l.next
 		return out
 	}

@@ -3,6 +3,8 @@ package verdict
 import (
 	"fmt"
 	"strings"
+
+	"ceiling/internal/unit"
 )
 
 // collectorRuns is the share of the time in which a collector of garbage stops
@@ -28,5 +30,5 @@ func (f *facts) collector() *threadUse {
 func (f *facts) collectorSays(t *threadUse) (next, because string) {
 	name := f.subjectName()
 	return "give " + name + " a larger heap (-Xmx), or allocate less; -Xlog:gc shows its collections",
-		fmt.Sprintf("server thread: the garbage collector of %s (thread %s) ran %s of the time, and stops its other threads meanwhile", name, t.comm, percent(t.run))
+		fmt.Sprintf("single-threaded server: the garbage collector of %s (thread %s) ran %s of the time, and stops its other threads meanwhile", name, t.comm, unit.Percent(t.run))
 }

@@ -53,8 +53,8 @@ func TestDelayedAck(t *testing.T) {
 		if text := sayings(v); strings.Contains(text, named) != c.named {
 			t.Errorf("%s: %s", c.name, text)
 		}
-		if c.named && (v.Ceiling != ServerWait || !strings.Contains(v.Next, named) || station(v, "way back") > .01) {
-			t.Errorf("%s: %s, way back %.2f", c.name, sayings(v), station(v, "way back"))
+		if c.named && (v.Ceiling != ServerWait || !strings.Contains(v.Next, named) || station(v, "network to client") > .01) {
+			t.Errorf("%s: %s, network to client %.2f", c.name, sayings(v), station(v, "network to client"))
 		}
 	}
 }
@@ -99,8 +99,8 @@ func TestDelayIsOnBothWays(t *testing.T) {
 	w := onLink(halfSent(watched(41e6, .05)))
 	each(w, func(r *record.TCPInfoRow) { r.Server.RTTp50Us, r.Server.RTTMinUs = 40_000, 40_000 })
 	v := w.judge()
-	in, back := station(v, "way in"), station(v, "way back")
+	in, back := station(v, "network to server"), station(v, "network to client")
 	if in < .4 || in > .55 || back < .4 || back > .55 {
-		t.Errorf("way in %.2f, way back %.2f, both were to be half: %s", in, back, sayings(v))
+		t.Errorf("network to server %.2f, network to client %.2f, both were to be half: %s", in, back, sayings(v))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -60,7 +61,7 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 		d.add("no warm-up: the first answers are in the figures")
 	}
 	if share := f.errorShare.value; share > 0 && share < errorsMatter {
-		d.add("%s of requests failed or got an unexpected status%s", percentOf(share), kindsOf(f.errorKinds()))
+		d.add("%s of requests failed or got an unexpected status%s", unit.Percent(share), kindsOf(f.errorKinds()))
 	}
 	d.ofTheLatency(f)
 	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
@@ -70,7 +71,7 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 		d.add("the server closed connections: %s were opened anew", count(run.Load.Reconnects))
 	}
 	if f.open && f.generatorFull() {
-		d.add("%s was full (its busiest worker ran %s of the time): it adds to the response times", f.worst().who(), percent(f.generator.busy.value))
+		d.add("%s was full (its busiest worker ran %s of the time): it adds to the response times", f.worst().who(), unit.Percent(f.generator.busy.value))
 	}
 }
 
@@ -95,7 +96,7 @@ func (d *doubts) ofTheLatency(f *facts) {
 func (d *doubts) ofTheRate(f *facts) {
 	run, s := f.run, &f.run.Rate.Spread
 	if law := f.little(); law.known && law.off > littleTolerance && (run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
-		d.add("requests cut off at the edges of the window weigh %s in every mean: measure longer (-d)", percentOf(law.off))
+		d.add("requests cut off at the edges of the window weigh %s in every mean: measure longer (-d)", unit.Percent(law.off))
 	}
 	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling && f.outage.count == 0 {
 		d.add("nothing was answered for %s in all (%d times): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)
@@ -122,7 +123,7 @@ func (d *doubts) ofTheHost(f *facts, ceiling string) {
 		if len(f.run.Agents) > 0 {
 			how = ""
 		}
-		d.add("%s and server share %s%s", f.sharing(), plural(len(common(f.serverCPUs, f.generatorCPUs)), "core", "cores"), how)
+		d.add("%s and server share %s%s", f.sharing(), unit.Plural(len(common(f.serverCPUs, f.generatorCPUs)), "core", "cores"), how)
 	}
 	if text := f.crowded(); text != "" {
 		d.add("%s", text)
@@ -135,11 +136,11 @@ func (d *doubts) ofTheHost(f *facts, ceiling string) {
 			continue
 		}
 		if s := h.over(h.numbers(), stolen) / float64(len(h.cores)); s >= stealMatters {
-			d.add("the hypervisor gave %s of the CPU time%s to others (steal): absolute figures are of a smaller machine", percent(s), f.of(h.name))
+			d.add("the hypervisor gave %s of the CPU time%s to others (steal): absolute figures are of a smaller machine", unit.Percent(s), f.of(h.name))
 		}
 	}
 	if others := f.others(); others.known && others.value >= max(foreignCores, foreignShare*float64(len(f.host.cores))) {
-		d.add("other programs used %.2g of the %s of the server's host", others.value, plural(len(f.host.cores), "core", "cores"))
+		d.add("other programs used %.2g of the %s of the server's host", others.value, unit.Plural(len(f.host.cores), "core", "cores"))
 	}
 	for _, lost := range f.subject.lost {
 		d.add("a process of the server was lost during the run: %s", lost)
@@ -156,7 +157,7 @@ func (d *doubts) ofTheHost(f *facts, ceiling string) {
 		d.add("%.0f connections overflowed the server's accept queue before the window", f.accept.before)
 	}
 	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && ceiling != Bandwidth && ceiling != Packets {
-		d.add("%s of the server's segments were sent again", percent(p.retrans.value))
+		d.add("%s of the server's segments were sent again", unit.Percent(p.retrans.value))
 	}
 }
 
@@ -192,10 +193,10 @@ func (d *doubts) ofTheWatching(f *facts) {
 		}
 	}
 	if n := f.places.moments; f.places.by != record.ByKernelEvents && n > 0 && n < samplesFew {
-		d.add("only %s: treat the time breakdown as rough", plural(n, "queue sample", "queue samples"))
+		d.add("only %s: treat the time breakdown as rough", unit.Plural(n, "queue sample", "queue samples"))
 	}
 	if f.observerShare.known && f.observerShare.value > observerMost {
-		d.add("watching took %s of a core", percent(f.observerShare.value))
+		d.add("watching took %s of a core", unit.Percent(f.observerShare.value))
 	}
 	if f.subject.known && !f.subject.queue.known {
 		d.add("how long the server's threads wait for a CPU was not measured")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -24,7 +25,7 @@ func ruleErrors(f *facts) finding {
 		out.pro = f.errorEvidence()
 	}
 	if o := &f.outage; o.count > 0 {
-		out.pro = append(out.pro, evidence("series.load.connected", o.share, "share", "%s: %s of the window", o.says(f), percentOf(o.share)))
+		out.pro = append(out.pro, evidence("series.load.connected", o.share, "share", "%s: %s of the window", o.says(f), unit.Percent(o.share)))
 	}
 	switch {
 	case share >= errorsMatter:
@@ -52,7 +53,7 @@ func (f *facts) errorsSentence() string {
 	if share >= errorsMostly {
 		is = "this is not a measurement of " + f.whatWasAsked()
 	}
-	return fmt.Sprintf("%s %s%s: %s", percentOf(share), what, kindsOf(f.errorKinds()), is)
+	return fmt.Sprintf("%s %s%s: %s", unit.Percent(share), what, kindsOf(f.errorKinds()), is)
 }
 
 // unexpected tells a status code that is not the response asked for.
@@ -136,7 +137,7 @@ func (f *facts) whatWasAsked() string {
 
 func (f *facts) errorEvidence() []record.Evidence {
 	share := f.errorShare.value
-	list := []record.Evidence{evidence("errors", share, "share", "%s of all requests failed or got an unexpected status%s", percentOf(share), causesOf(f.run))}
+	list := []record.Evidence{evidence("errors", share, "share", "%s of all requests failed or got an unexpected status%s", unit.Percent(share), causesOf(f.run))}
 	if f.bad > 0 {
 		expected := "from 400 on"
 		if e := f.run.Spec.Expect; len(e) > 0 {
@@ -194,6 +195,3 @@ func (f *facts) timeoutNext() string {
 	}
 	return "the server takes longer than --timeout: ask for less at once (-c, -R) or raise --timeout"
 }
-
-// percentOf writes a share as 100%, 4.1%, 0.12%.
-func percentOf(share float64) string { return strings.ReplaceAll(percent(share), " %", "%") }

@@ -45,30 +45,30 @@ func TestErrorsFailARun(t *testing.T) {
 	}{
 		{"missing path", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
 			r.ErrorResponses = []record.ErrorResponse{{Status: 404, Line: "page not found"}}
-		}), record.Broke, "100% of responses were errors (404 × " + count(all) + "): this is not a measurement of /nope", "hidden"},
+		}), record.Fail, "100% of responses were errors (404 × " + count(all) + "): this is not a measurement of /nope", "hidden"},
 		{"its first line", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
 			r.ErrorResponses = []record.ErrorResponse{{Status: 404, Line: "page not found"}}
-		}), record.Broke, `the first 404 response says: "page not found"`, ""},
-		{"what to do", answeredWith(map[string]uint64{"404": all}, nil), record.Broke, "check the path: the server has no /nope; or --expect 404", ""},
+		}), record.Fail, `the first 404 response says: "page not found"`, ""},
+		{"what to do", answeredWith(map[string]uint64{"404": all}, nil), record.Fail, "check the path: the server has no /nope; or --expect 404", ""},
 		{"failing server under an SLO", answeredWith(map[string]uint64{"500": all}, func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<50s") }),
-			record.Broke, "100% of responses were errors (500 ×", ""},
+			record.Fail, "100% of responses were errors (500 ×", ""},
 		{"errors allowed", answeredWith(map[string]uint64{"200": all - all/25, "503": all / 25}, func(r *record.Run) { r.Spec.SLO = mustSLO(t, "errors<5%") }),
-			record.Held, "4% of responses were errors (503 ×", "not a measurement"},
+			record.Pass, "4% of responses were errors (503 ×", "not a measurement"},
 		{"mostly errors, whatever is allowed", answeredWith(map[string]uint64{"200": all / 4, "503": all - all/4}, func(r *record.Run) { r.Spec.SLO = mustSLO(t, "errors<100%") }),
-			record.Broke, "75% of responses", ""},
-		{"a few", answeredWith(map[string]uint64{"200": all - all/1000, "503": all / 1000}, nil), record.Held, "", "were errors"},
+			record.Fail, "75% of responses", ""},
+		{"a few", answeredWith(map[string]uint64{"200": all - all/1000, "503": all / 1000}, nil), record.Valid, "", "were errors"},
 		{"not found is what was asked", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
 			r.Spec.Expect, r.Errors = spec.Expect{{First: 404, Last: 404}}, nil
-		}), record.Held, "", "were errors"},
+		}), record.Valid, "", "were errors"},
 		{"a redirect that was not asked for", answeredWith(map[string]uint64{"302": all}, func(r *record.Run) {
 			r.Spec.Expect = spec.Expect{{First: 200, Last: 299}}
 			r.Errors = []record.Error{{Phase: "status", Cause: "302", Count: all}}
-		}), record.Broke, "100% of responses were errors (302 ×", ""},
+		}), record.Fail, "100% of responses were errors (302 ×", ""},
 		{"timeouts", answeredWith(map[string]uint64{"200": all}, func(r *record.Run) {
 			r.Requests.Failed = all / 20
 			r.Requests.Sent += r.Requests.Failed
 			r.Errors = []record.Error{{Phase: "response", Cause: "timeout", Count: r.Requests.Failed}}
-		}), record.Broke, "of requests failed (timeout ×", "were errors"},
+		}), record.Fail, "of requests failed (timeout ×", "were errors"},
 	} {
 		v := Judge(c.run, nil)
 		if text := says(v); v.Outcome != c.outcome || !strings.Contains(text, c.has) || c.not != "" && strings.Contains(text, c.not) {

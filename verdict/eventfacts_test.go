@@ -58,8 +58,8 @@ func TestEventsSpeakWhereTheyAccountForTheRun(t *testing.T) {
 		if v.StationsBy != by || v.StationsOf != of {
 			t.Errorf("%s: stations by %d %s, want %d %s", name, v.StationsOf, v.StationsBy, of, by)
 		}
-		if got := shareOf(&v, "server queue"); math.Abs(got-queue) > 0.005 {
-			t.Errorf("%s: server queue %.3f, want %.3f", name, got, queue)
+		if got := shareOf(&v, "server receive queue"); math.Abs(got-queue) > 0.005 {
+			t.Errorf("%s: server receive queue %.3f, want %.3f", name, got, queue)
 		}
 	}
 	check("all connections", closedRun(), bursts(10, 1, 1, truth), record.ByKernelEvents, 10, 0.7)
@@ -115,7 +115,7 @@ func TestEventsOfPipelinedConnections(t *testing.T) {
 		})
 	}
 	v := Judge(run, series)
-	for name, want := range map[string]float64{"server queue": 0.5, "server": 5. / 16, "generator queue": 2. / 16, "generator": 1. / 16, "way in": 0} {
+	for name, want := range map[string]float64{"server receive queue": 0.5, "server": 5. / 16, "generator receive queue": 2. / 16, "generator": 1. / 16, "network to server": 0} {
 		if got := shareOf(&v, name); math.Abs(got-want) > 0.001 {
 			t.Errorf("%s %.4f, want %.4f (by %s)", name, got, want, v.StationsBy)
 		}

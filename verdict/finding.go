@@ -11,18 +11,18 @@ import (
 // Names of the ceilings, as in record.Verdict.Ceiling.
 const (
 	Generator    = "generator"
-	ServerCPU    = "server cpu"
-	SharedCPU    = "shared cpu"
-	ServerThread = "server thread"
-	ServerWait   = "server wait"
-	Uneven       = "workers uneven"
+	ServerCPU    = "server CPU"
+	SharedCPU    = "CPU contention"
+	ServerThread = "single-threaded server"
+	ServerWait   = "server blocked"
+	Uneven       = "worker imbalance"
 	Bandwidth    = "bandwidth"
 	Packets      = "packets"
 	AcceptQueue  = "accept queue"
-	Slots        = "slots"
-	AskedRate    = "asked rate"
+	Slots        = "concurrency"
+	AskedRate    = "target rate reached"
 	Errors       = "errors"
-	Undetermined = "undetermined"
+	Undetermined = "inconclusive"
 )
 
 // answer is what a rule makes of a run.
@@ -71,14 +71,6 @@ func evidence(what string, value float64, unit, format string, args ...any) reco
 	return record.Evidence{What: what, Value: value, Unit: unit, Says: fmt.Sprintf(format, args...)}
 }
 
-// percent writes a share: 3 %, 97 %; 0.4 % below one.
-func percent(share float64) string {
-	if p := share * 100; p != 0 && p > -1 && p < 1 {
-		return fmt.Sprintf("%.2g %%", p)
-	}
-	return fmt.Sprintf("%.0f %%", share*100)
-}
-
 func perSecond(rate float64) string { return unit.FormatRate(rate) }
 
 // ns writes a time that was counted in floating point.
@@ -90,11 +82,3 @@ func ns(v float64) string {
 }
 
 func count(n uint64) string { return unit.FormatCount(int64(min(n, 1<<62))) }
-
-// plural is "1 process", "3 processes".
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -65,7 +66,7 @@ func voidLost(f *facts) *void {
 	}
 	for _, a := range lost {
 		v.evidence = append(v.evidence, evidence("agents."+a.Name+".lost_at_ns", float64(a.LostAtNs), "ns", "agent %s with %s of the load was lost %s: %s",
-			a.Name, percent(fraction(a)), lostWhen(a), a.Lost))
+			a.Name, unit.Percent(fraction(a)), lostWhen(a), a.Lost))
 	}
 	return v
 }
@@ -165,7 +166,7 @@ func (d *doubts) ofTheLost(f *facts) {
 		why = append(why, a.Name+": "+a.Lost)
 	}
 	if len(why) > 0 {
-		d.add("%s of the asked load was lost from %s on (%s): what follows is of the rest, and means are of both", percent(share), ns(from), strings.Join(why, "; "))
+		d.add("%s of the asked load was lost from %s on (%s): what follows is of the rest, and means are of both", unit.Percent(share), ns(from), strings.Join(why, "; "))
 	}
 }
 
@@ -177,7 +178,7 @@ func (d *doubts) ofTheStart(f *facts, a *record.Agent) {
 	}
 	missing := ""
 	if gone := late/1e9 - positive(f.run.WarmupS); gone > unsentShare*f.windowS() && f.windowS() > 0 {
-		missing = fmt.Sprintf(", and was missing from %s of the window", percent(math.Min(gone/f.windowS(), 1)))
+		missing = fmt.Sprintf(", and was missing from %s of the window", unit.Percent(math.Min(gone/f.windowS(), 1)))
 	}
 	d.add("agent %s began %s off the common start (±%s)%s: rows of the same time are not of the same load", a.Name, ns(math.Abs(late)), ns(float64(a.Clock.ErrorNs)), missing)
 }
@@ -208,7 +209,7 @@ func (d *doubts) ofTheShares(f *facts) {
 	for _, v := range there {
 		if slots > 0 && rate > 0 && v.rate/rate < agentShort*v.slots/slots {
 			d.add("agent %s made %s of the answers with %s of the slots: each took it %s on average, all of them %s; its path or its host is slower, and quantiles are of two kinds of clients",
-				v.agent, percent(v.rate/rate), percent(v.slots/slots), ns(v.run.Latency.Response.MeanNs), ns(f.run.Latency.Response.MeanNs))
+				v.agent, unit.Percent(v.rate/rate), unit.Percent(v.slots/slots), ns(v.run.Latency.Response.MeanNs), ns(f.run.Latency.Response.MeanNs))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -37,18 +38,18 @@ func ruleGenerator(f *facts) finding {
 		out.against = append(out.against, f.placeEvidence(serverQueue, generatorQueue)...)
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time; this number describes %[1]s, not the server", f.who(), percent(g.busy.value))
+	out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time; this number describes %[1]s, not the server", f.who(), unit.Percent(g.busy.value))
 	switch {
 	case g.full() && g.busy.value >= generatorFull:
 	case g.full() || f.crowdedOut():
 		out.next, out.pro = f.starvedNext(), append(out.pro, f.homeEvidence()...)
-		out.because = fmt.Sprintf("%s is starved: its busiest worker ran %s of the time and waited for a CPU %s; this number describes %[1]s, not the server", f.who(), percent(g.busy.value), percent(g.delay.value))
+		out.because = fmt.Sprintf("%s is starved: its busiest worker ran %s of the time and waited for a CPU %s; this number describes %[1]s, not the server", f.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value))
 	case f.aloneNearFull():
-		out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time or waited to, while the server has CPU to spare and few requests are with it; this number describes %[1]s, not the server", f.who(), percent(g.wanting.value))
+		out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time or waited to, while the server has CPU to spare and few requests are with it; this number describes %[1]s, not the server", f.who(), unit.Percent(g.wanting.value))
 	default:
 		out.next = f.starvedNext()
 		out.pro = append(append(out.pro, f.placeEvidence(generatorQueue)...), f.homeEvidence()...)
-		out.because = fmt.Sprintf("%s is starved: a worker waited for a CPU %s of the time, and %s of the answers lie unread in its own sockets; this number describes %[1]s, not the server", f.who(), percent(g.delay.value), percent(f.places.share[generatorQueue]))
+		out.because = fmt.Sprintf("%s is starved: a worker waited for a CPU %s of the time, and %s of the answers lie unread in its own sockets; this number describes %[1]s, not the server", f.who(), unit.Percent(g.delay.value), unit.Percent(f.places.share[generatorQueue]))
 	}
 	return out
 }
@@ -108,13 +109,13 @@ func (f *facts) generatorEvidence() []record.Evidence {
 	if !g.busy.known {
 		return nil
 	}
-	list := []record.Evidence{evidence(f.at(g.where), g.busy.value, "share", "%s's busiest worker ran %s of the time", f.who(), percent(g.busy.value))}
+	list := []record.Evidence{evidence(f.at(g.where), g.busy.value, "share", "%s's busiest worker ran %s of the time", f.who(), unit.Percent(g.busy.value))}
 	if g.delay.known && g.delay.value >= delayWorthSaying {
 		of := ""
 		if f.agent != "" {
 			of = " of " + f.who()
 		}
-		list = append(list, evidence(f.at("generator.run_delay"), g.delay.value, "share", "a worker%s waited for a CPU %s of the time", of, percent(g.delay.value)))
+		list = append(list, evidence(f.at("generator.run_delay"), g.delay.value, "share", "a worker%s waited for a CPU %s of the time", of, unit.Percent(g.delay.value)))
 	}
 	if g.headroom.known {
 		of := "this machine's generator"
@@ -133,7 +134,7 @@ func (g *generatorFacts) room() (times float64, nearly string) {
 	case g.headroom.known:
 		return max(g.headroom.value, 1), "by calibration"
 	case g.busy.known:
-		return max(1/g.busy.value, 1), fmt.Sprintf("its busiest worker ran %s of the time", percent(g.busy.value))
+		return max(1/g.busy.value, 1), fmt.Sprintf("its busiest worker ran %s of the time", unit.Percent(g.busy.value))
 	}
 	return 0, ""
 }

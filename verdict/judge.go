@@ -44,8 +44,12 @@ func judge(f *facts) record.Verdict {
 		explainPool(f, &found)
 		explainWorkers(f, &found)
 	}
+	outcome := record.Valid
+	if slo.asked && len(slo.unknown) == 0 {
+		outcome = record.Pass
+	}
 	v := record.Verdict{
-		Outcome: record.Held, Ceiling: found.ceiling, Because: found.because, Next: found.next,
+		Outcome: outcome, Ceiling: found.ceiling, Because: found.because, Next: found.next,
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, OwedShare: f.schedule.owed.value, Stations: f.places.stationsOf(),
 	}
 	v.AtOnce = f.lone.result(f)
@@ -57,13 +61,13 @@ func judge(f *facts) record.Verdict {
 	}
 	switch {
 	case why != nil:
-		v.Outcome, v.Because, v.Next = record.Void, why.because, why.next
+		v.Outcome, v.Because, v.Next = record.Invalid, why.because, why.next
 		v.Ceiling, v.Evidence = why.ceiling, slices.Concat(why.evidence, why.with(found))
 		if v.Ceiling == "" {
 			v.Ceiling = Undetermined
 		}
 	case len(slo.broken) == 0 && f.failedByErrors():
-		v.Outcome = record.Broke
+		v.Outcome = record.Fail
 		if says := f.errorsSentence(); found.ceiling != Errors {
 			v.Because = says + ". " + upper(v.Because)
 		}
@@ -89,7 +93,7 @@ func judge(f *facts) record.Verdict {
 
 // sloBroke says which terms are broken, by what, and what to do about it.
 func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
-	v.Outcome = record.Broke
+	v.Outcome = record.Fail
 	v.Because = strings.Join(slo.broken, "; ")
 	switch {
 	case f.acceptHurtsTail():

@@ -80,7 +80,7 @@ func TestLittleHoldsWithTails(t *testing.T) {
 			}
 			twice := *run
 			twice.Rate.CompletedPerS *= 1.1
-			if v := Judge(&twice, nil); !strings.Contains(v.Because, law) || v.Outcome != record.Void {
+			if v := Judge(&twice, nil); !strings.Contains(v.Because, law) || v.Outcome != record.Invalid {
 				t.Errorf("%s, a tenth counted twice: %s: %s", name, v.Outcome, v.Because)
 			}
 			if run.Edges = nil; name == "pareto" {

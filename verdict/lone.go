@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"ceiling/internal/stat"
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -209,7 +210,7 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 		case far:
 			l.why += fmt.Sprintf(", but %d of them may have met no slow request", l.n)
 		case l.high <= loneQueue*full:
-			l.why += fmt.Sprintf(", but waits for a CPU may explain up to %s of a response time", percentOf(explained))
+			l.why += fmt.Sprintf(", but waits for a CPU may explain up to %s of a response time", unit.Percent(explained))
 		}
 	}
 }
@@ -307,7 +308,7 @@ func (f *facts) loneEvidence() []record.Evidence {
 	}
 	list := []record.Evidence{evidence("lone.service_ns", l.at, "requests", "%s", says)}
 	if l.first.known {
-		list = append(list, evidence("first_answers", l.first.value, "share", "%s of the connections had their first answer within the time of a lone request", percentOf(l.first.value)))
+		list = append(list, evidence("first_answers", l.first.value, "share", "%s of the connections had their first answer within the time of a lone request", unit.Percent(l.first.value)))
 	}
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -104,11 +105,11 @@ func ruleNeighbours(f *facts) finding {
 	if free, missing := f.generatorFree(); missing != nil || !free && !f.together {
 		return out
 	}
-	cores := plural(len(f.serverCPUs), "core", "cores")
+	cores := unit.Plural(len(f.serverCPUs), "core", "cores")
 	out.pro = append(f.cpuEvidence(), evidence("series.cpu", foreign.value, "cores", "other processes used %.2f of the server's %s", foreign.value, cores))
 	starved := fmt.Sprintf("threads of %s waited for a CPU: %.2f of them at any time", f.subjectName(), f.subject.queue.value)
 	if t != nil {
-		starved = fmt.Sprintf("thread %s of %s ran %s of the time and was runnable without a CPU for %s", t.comm, f.subjectName(), percentOf(t.run), percentOf(t.queue.value))
+		starved = fmt.Sprintf("thread %s of %s ran %s of the time and was runnable without a CPU for %s", t.comm, f.subjectName(), unit.Percent(t.run), unit.Percent(t.queue.value))
 		out.pro = append(out.pro, evidence("series.process.busiest.queue_ns", t.queue.value, "share", "%s", starved))
 	}
 	out.answer = yes

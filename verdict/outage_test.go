@@ -64,7 +64,7 @@ func TestOutagesAreTold(t *testing.T) {
 	short.run.Errors = []record.Error{refused}
 	v := short.judge()
 	text := sayings(v)
-	if want := "the server was unreachable for 500 ms, from 2.0 s (ECONNREFUSED × 400); a closed loop sends nothing in that time"; !strings.Contains(text, want) || v.Outcome != record.Held {
+	if want := "the server was unreachable for 500 ms, from 2.0 s (ECONNREFUSED × 400); a closed loop sends nothing in that time"; !strings.Contains(text, want) || v.Outcome != record.Valid {
 		t.Errorf("%s, lacks %q:\n%s", v.Outcome, want, text)
 	}
 	if strings.Contains(text, "of requests failed") {
@@ -72,7 +72,7 @@ func TestOutagesAreTold(t *testing.T) {
 	}
 	long := gone(present(), 20, 49)
 	long.run.Errors = []record.Error{refused}
-	if v := long.judge(); v.Outcome != record.Broke || v.Ceiling != Errors || !strings.Contains(sayings(v), "unreachable for 2.90 s") {
+	if v := long.judge(); v.Outcome != record.Fail || v.Ceiling != Errors || !strings.Contains(sayings(v), "unreachable for 2.90 s") {
 		t.Errorf("%s %s:\n%s", v.Outcome, v.Ceiling, sayings(v))
 	}
 }
@@ -83,16 +83,16 @@ func TestErrorsAddUp(t *testing.T) {
 	w := present()
 	w.run.Requests.Failed, w.run.Requests.Sent = 10, w.run.Requests.Sent+10
 	w.run.Errors = []record.Error{{Phase: record.PhaseResponse, Cause: "timeout", Count: 10}, {Phase: record.PhaseConnect, Cause: "ECONNREFUSED", Count: 7}}
-	if v := w.judge(); v.Outcome != record.Held {
+	if v := w.judge(); v.Outcome != record.Valid {
 		t.Errorf("they add up: %s\n%s", v.Outcome, sayings(v))
 	}
 	w.run.Errors[0].Count = 9
-	if v := w.judge(); v.Outcome != record.Void || !strings.Contains(sayings(v), "10 requests failed, but the errors by cause add up to 9") {
+	if v := w.judge(); v.Outcome != record.Invalid || !strings.Contains(sayings(v), "10 requests failed, but the errors by cause add up to 9") {
 		t.Errorf("%s\n%s", v.Outcome, sayings(v))
 	}
 	w = present()
 	w.run.Errors = []record.Error{{Phase: record.PhaseIdle, Cause: "bytes that no request asked for", Count: 50_000}}
-	if v := w.judge(); v.Outcome != record.Broke || v.Ceiling != Errors || !strings.Contains(sayings(v), "bytes that no request asked for, without a request × 50,000") {
+	if v := w.judge(); v.Outcome != record.Fail || v.Ceiling != Errors || !strings.Contains(sayings(v), "bytes that no request asked for, without a request × 50,000") {
 		t.Errorf("%s %s\n%s", v.Outcome, v.Ceiling, sayings(v))
 	}
 }

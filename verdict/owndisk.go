@@ -78,7 +78,7 @@ func ruleOwnDisk(f *facts) finding {
 	}
 	out.answer = yes
 	out.pro = slices.Concat(f.stackClue().says, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
-	out.because = fmt.Sprintf("server wait: the requests wait for the server's disk: %s", d.says())
+	out.because = fmt.Sprintf("server blocked: the requests wait for the server's disk: %s", d.says())
 	out.next = d.top.step()
 	return out
 }

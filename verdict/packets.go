@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -31,8 +32,8 @@ func (f *facts) packetsOnOneCore(out *finding) bool {
 		for i := range h.cores {
 			c := &h.cores[i]
 			if share := soft(c) / c.total; share >= softFull {
-				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu, f.of(h.name), percent(share)))
-				out.because = fmt.Sprintf("packets: CPU %d%s does nothing but take packets in (%s softirq) while other cores are idle", c.cpu, f.of(h.name), percent(share))
+				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu, f.of(h.name), unit.Percent(share)))
+				out.because = fmt.Sprintf("packets: CPU %d%s does nothing but take packets in (%s softirq) while other cores are idle", c.cpu, f.of(h.name), unit.Percent(share))
 				return true
 			}
 		}

@@ -123,7 +123,7 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 		return *v, nil, nil
 	}
 	if !f.p.RPS.Known {
-		return record.Verdict{Outcome: record.Void, Ceiling: Undetermined, Because: "undetermined: there is no rate (rps is missing)", Next: "state the rate"}, []string{"rps"}, nil
+		return record.Verdict{Outcome: record.Invalid, Ceiling: Undetermined, Because: "inconclusive: there is no rate (rps is missing)", Next: "state the rate"}, []string{"rps"}, nil
 	}
 	if v := f.void(); v != nil {
 		return *v, nil, nil
@@ -141,7 +141,7 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 		v, missing, from = f.judgeFromOthers()
 	}
 	if f.open() && !f.metSchedule() {
-		v.Outcome = record.Void
+		v.Outcome = record.Invalid
 		v.Because = f.scheduleSays() + "; " + v.Because
 	}
 	return v, missing, from
@@ -164,7 +164,7 @@ func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string
 	other.Because = "from " + names + ": " + other.Because
 	other.Doubts = append(other.Doubts, fmt.Sprintf("one step weaker than a measurement of this run: it stands on %s, and the runs may differ in what is not stated", names))
 	if len(missing) > 0 {
-		other.Doubts = append(other.Doubts, OwnFigures+strings.TrimPrefix(undetermined.Because, "undetermined: "))
+		other.Doubts = append(other.Doubts, OwnFigures+strings.TrimPrefix(undetermined.Because, "inconclusive: "))
 	}
 	return *other, missing, from
 }

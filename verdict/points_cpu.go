@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -50,7 +51,7 @@ func (c *pointCPU) lacks() []missingFigure {
 }
 
 func (c *pointCPU) evidence(what string) record.Evidence {
-	return evidence(c.pctKey(), 100*c.low, "%", "%s at %s of its host's CPU", what, percent(c.low))
+	return evidence(c.pctKey(), 100*c.low, "%", "%s at %s of its host's CPU", what, unit.Percent(c.low))
 }
 
 // cpuTolerance is how far a row of n categories may be from 100: each is
@@ -87,7 +88,7 @@ func newPointCPU(side string, pct record.Figure, detail string) (pointCPU, []Inc
 			c.high, c.refused = 1, fmt.Sprintf("%s is only %s, categories are missing", c.pctKey(), text)
 		}
 	case sum < 100-tolerance:
-		tell("%s CPU: %s = %s, not 100: %s %% are in no named category (softirq?); busy is 100 - idle = %s, not %s",
+		tell("%s CPU: %s = %s, not 100: %s%% are in no named category (softirq?); busy is 100 - idle = %s, not %s",
 			side, text, plain(sum), plain(100-sum), plain(100-idle), plain(sum-idle))
 	case sum > 100+tolerance:
 		tell("%s CPU: %s = %s, more than 100", side, text, plain(sum))
@@ -153,7 +154,7 @@ func (s *pointServer) all() string {
 func (s *pointServer) evidence() record.Evidence {
 	e := s.pointCPU.evidence("the server")
 	if s.capacity < 1 {
-		e.Says += fmt.Sprintf("; it may use %s of %s CPUs, so it used %s of what it can", plain(s.allowed), plain(s.cpus), percent(s.use()))
+		e.Says += fmt.Sprintf("; it may use %s of %s CPUs, so it used %s of what it can", plain(s.allowed), plain(s.cpus), unit.Percent(s.use()))
 	}
 	return e
 }
@@ -182,7 +183,7 @@ func (s *pointServer) size(p *record.Point) []Inconsistency {
 	busy := s.low * s.cpus
 	keys = append(keys, s.pctKey())
 	if s.stated && s.allowed != math.Trunc(s.allowed) && math.Abs(busy-s.allowed) <= usedSame*s.allowed {
-		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: fmt.Sprintf("server_cpus_used = %s is what %s %% of %s CPUs are, the measured use: it wants the CPUs that the server may use",
+		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: fmt.Sprintf("server_cpus_used = %s is what %s%% of %s CPUs are, the measured use: it wants the CPUs that the server may use",
 			plain(s.allowed), plain(p.ServerCPUPct.Value), plain(s.cpus))}}
 	}
 	s.capacity = s.allowed / s.cpus
@@ -238,7 +239,7 @@ func (g *pointGenerator) evidence() []record.Evidence {
 	}
 	e := g.pointCPU.evidence("the generator")
 	if g.capacity < 1 {
-		e.Says += fmt.Sprintf("; its %s workers can fill %s of %s CPUs, so it used %s of what it can", plain(g.workers), percent(g.capacity), plain(g.cpus), percent(g.use()))
+		e.Says += fmt.Sprintf("; its %s workers can fill %s of %s CPUs, so it used %s of what it can", plain(g.workers), unit.Percent(g.capacity), plain(g.cpus), unit.Percent(g.use()))
 	}
 	return []record.Evidence{e}
 }

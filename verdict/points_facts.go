@@ -123,7 +123,7 @@ func (f *pointFacts) dropImpossible() {
 			// Nor would the arithmetic on it be one.
 			why = "is beyond any measurement"
 		case v > 100.5 && slices.Contains(percents, n.Key):
-			why = "is above 100 % of the host (percent of one core?)"
+			why = "is above 100% of the host (percent of one core?)"
 		default:
 			continue
 		}
@@ -141,7 +141,7 @@ func (f *pointFacts) metSchedule() bool {
 
 func (f *pointFacts) scheduleSays() string {
 	return fmt.Sprintf("the asked rate was not sent: %s of %s is %s", perSecond(f.p.RPS.Value), perSecond(f.p.TargetRPS.Value),
-		percent(f.p.RPS.Value/f.p.TargetRPS.Value))
+		unit.Percent(f.p.RPS.Value/f.p.TargetRPS.Value))
 }
 
 func (f *pointFacts) checkSchedule() {
@@ -173,7 +173,7 @@ func (f *pointFacts) checkTotals() {
 	}
 	if off := math.Abs(rate/f.p.RPS.Value - 1); off > limit {
 		f.say(KindTotals, []string{key, elapsedKey, "rps"}, "%s requests ÷ %s s = %s, not %s (%s off)",
-			plain(total), plain(elapsed), perSecond(rate), perSecond(f.p.RPS.Value), percent(off))
+			plain(total), plain(elapsed), perSecond(rate), perSecond(f.p.RPS.Value), unit.Percent(off))
 	}
 }
 
@@ -202,7 +202,7 @@ func (f *pointFacts) doubts() []string {
 		list = append(list, "the figures are approximate by their author's word")
 	}
 	if s := f.p.RPSStdev; s.Known && f.p.RPS.Known && s.Value/f.p.RPS.Value > unsteady {
-		list = append(list, fmt.Sprintf("the rate was not steady: its standard deviation is %s of the mean", percent(s.Value/f.p.RPS.Value)))
+		list = append(list, fmt.Sprintf("the rate was not steady: its standard deviation is %s of the mean", unit.Percent(s.Value/f.p.RPS.Value)))
 	}
 	return list
 }

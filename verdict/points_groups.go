@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -232,7 +233,7 @@ func unequalIn(all []*pointFacts, points []int) []Inconsistency {
 		}
 		out = append(out, Inconsistency{Kind: KindUnequal, Keys: keys, Points: append(pointsOf(g), to.points[0]),
 			Says: fmt.Sprintf("%s beside the last named, the nearest of the others in the entry: %s at once",
-				plural(len(pointsOf(g)), "run does not stand", "runs do not stand"), differenceText(from.conditions, to.conditions, best))})
+				unit.Plural(len(pointsOf(g)), "run does not stand", "runs do not stand"), differenceText(from.conditions, to.conditions, best))})
 	}
 	return out
 }

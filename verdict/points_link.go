@@ -50,11 +50,11 @@ func (l *pointLink) free() bool {
 func (l *pointLink) shareSays() string {
 	switch {
 	case l.known():
-		return percent(l.share())
-	case l.peersHigh.known && percent(l.peersLow.value) != percent(l.peersHigh.value):
-		return percent(l.peersLow.value) + " to " + percent(l.peersHigh.value)
+		return unit.Percent(l.share())
+	case l.peersHigh.known && unit.Percent(l.peersLow.value) != unit.Percent(l.peersHigh.value):
+		return unit.Percent(l.peersLow.value) + " to " + unit.Percent(l.peersHigh.value)
 	case l.peersHigh.known:
-		return percent(l.peersHigh.value)
+		return unit.Percent(l.peersHigh.value)
 	}
 	return "unknown"
 }
@@ -88,7 +88,7 @@ func (l *pointLink) evidence() []record.Evidence {
 		return nil
 	}
 	return []record.Evidence{evidence(l.key, 100*l.share(), "%", "the link carried at least %s (= %s): %s of its %s", megabytes(l.used.value), mebibytes(l.used.value),
-		percent(l.share()), megabytes(l.capacity.value)), {What: l.key, Value: l.used.value, Unit: "B/s", Says: l.how}}
+		unit.Percent(l.share()), megabytes(l.capacity.value)), {What: l.key, Value: l.used.value, Unit: "B/s", Says: l.how}}
 }
 
 // megabytes and mebibytes write bytes per second with the unit that they are.
@@ -146,7 +146,7 @@ func (f *pointFacts) newLink() pointLink {
 			perSecond(p.RPS.Value), plain(p.ResponseBytes.Value), plain(math.Round(wire-p.ResponseBytes.Value)), megabytes(wire*p.RPS.Value))
 	}
 	if p.NICPctAuthor.Known && l.capacity.known && !l.used.known {
-		take("nic_pct_author", p.NICPctAuthor.Value/100*l.capacity.value, "its author puts the link at %s %%, in units that cannot be checked", plain(p.NICPctAuthor.Value))
+		take("nic_pct_author", p.NICPctAuthor.Value/100*l.capacity.value, "its author puts the link at %s%%, in units that cannot be checked", plain(p.NICPctAuthor.Value))
 	}
 	return l
 }
@@ -216,12 +216,12 @@ func (f *pointFacts) checkBytes() {
 	switch {
 	case math.Abs(nic/read-1) < 0.0005:
 		f.say(KindBytes, keys, "nic_mb_s is the generator's own count of what it read: %s of framing or more are missing from it, and nobody looked at the link",
-			percent(f.framedShare(read)))
+			unit.Percent(f.framedShare(read)))
 	case nic >= read*(1-bytesOff):
 	case nic*mebi/mega >= 0.99*read && nic*mebi/mega <= 1.1*read:
 		f.say(KindUnit, keys, "%s, but the link is said to have carried %s MB/s, less: it fits as MiB/s (%s)", how, plain(p.NICMBS.Value), megabytes(nic*mebi/mega))
 	default:
-		f.say(KindBytes, keys, "%s, but the link is said to have carried %s MB/s, %s less: not of the same time", how, plain(p.NICMBS.Value), percent(1-nic/read))
+		f.say(KindBytes, keys, "%s, but the link is said to have carried %s MB/s, %s less: not of the same time", how, plain(p.NICMBS.Value), unit.Percent(1-nic/read))
 	}
 }
 
@@ -247,7 +247,7 @@ func (f *pointFacts) checkThroughput(low, high float64, key, how string) {
 	}
 	keys := []string{"client_throughput_mb_s", key, "rps"}
 	if is == "" {
-		f.say(KindBytes, keys, "%s, but %s %s/s are printed: %s off", how, plain(t), want, percent(math.Abs(t*f.factorOf(want)/low-1)))
+		f.say(KindBytes, keys, "%s, but %s %s/s are printed: %s off", how, plain(t), want, unit.Percent(math.Abs(t*f.factorOf(want)/low-1)))
 		return
 	}
 	f.say(KindUnit, keys, "%s; the printed %s fit as %s only: %s, not %s", how, plain(t), is, megabytes(t*f.factorOf(is)), megabytes(t*f.factorOf(want)))
@@ -268,7 +268,7 @@ func (f *pointFacts) factorOf(name string) float64 {
 func (f *pointFacts) checkLink() {
 	p, l := &f.p, &f.link
 	if l.known() && l.share() > linkPossible {
-		f.say(KindLink, []string{"nic_gbps", l.key}, "%s: %s of the %s that %s Gbit/s carry", l.how, percent(l.share()), megabytes(l.capacity.value), plain(p.NICGbps.Value))
+		f.say(KindLink, []string{"nic_gbps", l.key}, "%s: %s of the %s that %s Gbit/s carry", l.how, unit.Percent(l.share()), megabytes(l.capacity.value), plain(p.NICGbps.Value))
 	}
 	if !l.used.known {
 		return
@@ -282,7 +282,7 @@ func (f *pointFacts) checkLink() {
 		}
 		if share := l.used.value / (b.gbps.Value * 1e9 / 8); share >= linkFull {
 			f.say(KindBaseline, []string{b.key, l.key}, "%s: %s of the %s that the %s's instance is provisioned for; above it credits are spent, and a longer run is slower",
-				megabytes(l.used.value), percent(share), megabytes(b.gbps.Value*1e9/8), b.of)
+				megabytes(l.used.value), unit.Percent(share), megabytes(b.gbps.Value*1e9/8), b.of)
 		}
 	}
 	if p.NICPctAuthor.Known && l.known() && l.key != "nic_pct_author" {
@@ -308,13 +308,13 @@ func (f *pointFacts) checkAuthorsShare() {
 	}
 	keys := []string{"nic_pct_author", "nic_gbps", key}
 	mixed, binary := decimal*mega/mebi, decimal*1e9/(1<<30)
-	head := fmt.Sprintf("%s of %s is %.1f %%, not %s %%", megabytes(bytes), megabytes(l.capacity.value), decimal, plain(pct.Value))
+	head := fmt.Sprintf("%s of %s is %.1f%%, not %s%%", megabytes(bytes), megabytes(l.capacity.value), decimal, plain(pct.Value))
 	switch {
 	case near(binary) && math.Abs(binary-pct.Value) <= math.Abs(mixed-pct.Value):
-		f.say(KindUnit, keys, "%s: that is %s ÷ (%s × 128 MiB/s) = %.1f %%, binary units against a link's decimal bits", head, mebibytes(bytes), plain(gbps), binary)
+		f.say(KindUnit, keys, "%s: that is %s ÷ (%s × 128 MiB/s) = %.1f%%, binary units against a link's decimal bits", head, mebibytes(bytes), plain(gbps), binary)
 	case near(mixed):
-		f.say(KindUnit, keys, "%s: that is %s ÷ (%s × 125 MB/s) = %.1f %%, MiB taken for MB", head, mebibytes(bytes), plain(gbps), mixed)
+		f.say(KindUnit, keys, "%s: that is %s ÷ (%s × 125 MB/s) = %.1f%%, MiB taken for MB", head, mebibytes(bytes), plain(gbps), mixed)
 	default:
-		f.say(KindUnit, keys, "%s: in binary units it would be %.1f %%", head, binary)
+		f.say(KindUnit, keys, "%s: in binary units it would be %.1f%%", head, binary)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -401,7 +402,7 @@ func (ps *peers) hints(f *pointFacts) []string {
 	var list []string
 	p := &f.p
 	if highest := ps.serverCPU[[2]string{p.ServerInstance, p.ServerKind}]; p.ServerInstance != "" && f.server.known() && f.server.low >= 0.5 && highest > f.server.low+0.005 {
-		list = append(list, fmt.Sprintf("%.1f %% is not this server's limit: the same server ran at %.1f %% in another run of this file", 100*f.server.low, 100*highest))
+		list = append(list, fmt.Sprintf("%.1f%% is not this server's limit: the same server ran at %.1f%% in another run of this file", 100*f.server.low, 100*highest))
 	}
 	if s, c := f.lent.otherServer, f.lent.otherClient; s != nil && c != nil {
 		list = append(list, fmt.Sprintf("neither side alone is the limit: the same client got %.2f× as much from another server (%s), and the server gave %.2f× as much to another client (%s)",
@@ -437,11 +438,11 @@ func (f *pointFacts) generatorFree() (says string, from []*pointFacts, free bool
 	g, loan := &f.generator, f.lent.generator
 	switch {
 	case g.free():
-		return fmt.Sprintf("the generator used %s of what it can", percent(g.use())), nil, true
+		return fmt.Sprintf("the generator used %s of what it can", unit.Percent(g.use())), nil, true
 	case g.known():
 		return "", nil, false
 	case loan != nil && loan.high <= pointFree:
-		return fmt.Sprintf("the generator used at most %s of what it can", percent(loan.high)), []*pointFacts{loan.from}, true
+		return fmt.Sprintf("the generator used at most %s of what it can", unit.Percent(loan.high)), []*pointFacts{loan.from}, true
 	case f.lent.otherServer != nil:
 		c := f.lent.otherServer
 		return fmt.Sprintf("the same client got %.2f× as much from another server", c.times), []*pointFacts{c.with}, true
@@ -514,29 +515,29 @@ func (f *pointFacts) ownEvidence() []record.Evidence {
 
 func (f *pointFacts) bandwidthFromOthers() *record.Verdict {
 	l := &f.link
-	return &record.Verdict{Outcome: record.Held, Ceiling: Bandwidth,
+	return &record.Verdict{Outcome: record.Valid, Ceiling: Bandwidth,
 		Because:  fmt.Sprintf("the link is full: with the bytes of a response there it carries at least %s of its %s Gbit/s", l.shareSays(), plain(f.p.NICGbps.Value)),
 		Evidence: f.ownEvidence(), Next: "make the responses smaller, or give the link more"}
 }
 
 func (f *pointFacts) generatorFromOthers() *record.Verdict {
 	n := f.lent.generator
-	return &record.Verdict{Outcome: record.Void, Ceiling: Generator,
-		Because: fmt.Sprintf("the generator is full: at the CPU per request of that run it used at least %s of the CPU it can use; this number describes the generator, not the server", percent(n.low)),
+	return &record.Verdict{Outcome: record.Invalid, Ceiling: Generator,
+		Because: fmt.Sprintf("the generator is full: at the CPU per request of that run it used at least %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(n.low)),
 		Evidence: append(f.ownEvidence(), evidence("client_cpu_pct", 100*n.low, "%", "the same generator at %s used %s of what it can; this run is at %s",
-			perSecond(n.from.p.RPS.Value), percent(n.from.generator.use()), perSecond(f.p.RPS.Value))),
+			perSecond(n.from.p.RPS.Value), unit.Percent(n.from.generator.use()), perSecond(f.p.RPS.Value))),
 		Next: "load from more machines, or with a generator that costs less a request"}
 }
 
 func (f *pointFacts) serverFromOthers(use float64, generatorSays, linkSays string) *record.Verdict {
-	return &record.Verdict{Outcome: record.Held, Ceiling: ServerCPU,
-		Because:  fmt.Sprintf("the server's CPU is full, at least %s of %s busy; %s; %s", percent(use), f.server.all(), generatorSays, linkSays),
+	return &record.Verdict{Outcome: record.Valid, Ceiling: ServerCPU,
+		Because:  fmt.Sprintf("the server's CPU is full, at least %s of %s busy; %s; %s", unit.Percent(use), f.server.all(), generatorSays, linkSays),
 		Evidence: f.ownEvidence(), Next: "make the handler cheaper, or give the server more CPU"}
 }
 
 func (f *pointFacts) clientSide() *record.Verdict {
 	c := f.lent.otherClient
-	v := &record.Verdict{Outcome: record.Void, Ceiling: Generator,
+	v := &record.Verdict{Outcome: record.Invalid, Ceiling: Generator,
 		Because: fmt.Sprintf("the limit is the client: another client got %s from the same server, %.2f× as much; this number describes the generator, not the server",
 			perSecond(c.with.p.RPS.Value), c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)),
@@ -546,12 +547,12 @@ func (f *pointFacts) clientSide() *record.Verdict {
 
 func (f *pointFacts) serverSide() *record.Verdict {
 	c := f.lent.otherServer
-	v := &record.Verdict{Outcome: record.Held, Ceiling: ServerSide,
+	v := &record.Verdict{Outcome: record.Valid, Ceiling: ServerSide,
 		Because:  fmt.Sprintf("the limit is on the server's side: the same client got %s from another server, %.2f× as much", perSecond(c.with.p.RPS.Value), c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)),
 		Next:     "measure the CPU of each of the server's threads during the run: its CPU, one thread, a lock or a pool"}
 	if f.server.known() && f.server.refused == "" && f.server.use() <= pointFree {
-		v.Because += fmt.Sprintf("; its CPU is not full, %s", percent(f.server.use()))
+		v.Because += fmt.Sprintf("; its CPU is not full, %s", unit.Percent(f.server.use()))
 		v.Next = "watch the server's threads and sockets during the run: one full thread, a lock, a pool, or too few connections"
 	}
 	return v
@@ -559,7 +560,7 @@ func (f *pointFacts) serverSide() *record.Verdict {
 
 func (f *pointFacts) slotsFromOthers() *record.Verdict {
 	c := f.lent.more
-	return &record.Verdict{Outcome: record.Held, Ceiling: Slots,
+	return &record.Verdict{Outcome: record.Valid, Ceiling: Slots,
 		Because:  fmt.Sprintf("the connections are the limit: with %.2g× as many, and nothing else that differs, the rate was %.2f×", c.slots, c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)), Next: "open more connections, until the rate stops growing"}
 }

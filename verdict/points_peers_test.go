@@ -35,61 +35,61 @@ func TestPointsFromOthers(t *testing.T) {
 			}
 		})
 	}
-	check("alone", record.Held, Undetermined, "was not measured", bare)
+	check("alone", record.Valid, Undetermined, "was not measured", bare)
 
 	// The generator's CPU per request.
 	full := with(bare, "rps: 52000", "client_cpu_pct: 96", "connections: 128")
-	check("generator", record.Void, Generator, "at least 92 %", bare, full)
-	check("generator at a higher rate", record.Void, Generator, "at least 96 %", with(bare, "rps: 60000"), full)
-	check("generator at half the rate", record.Held, Undetermined, "", with(bare, "rps: 26000"), with(full, "connections: 64"))
+	check("generator", record.Invalid, Generator, "at least 92%", bare, full)
+	check("generator at a higher rate", record.Invalid, Generator, "at least 96%", with(bare, "rps: 60000"), full)
+	check("generator at half the rate", record.Valid, Undetermined, "", with(bare, "rps: 26000"), with(full, "connections: 64"))
 	for _, other := range []string{"client_tool: hey", "client_instance: large", "client_vcpus: 16", "client_workers: 4", "route: /other", "pipelining: 2"} {
-		check("generator, other "+other, record.Held, Undetermined, "", bare, with(full, other, "server_kind: b"))
+		check("generator, other "+other, record.Valid, Undetermined, "", bare, with(full, other, "server_kind: b"))
 	}
-	check("generator refused there", record.Held, Undetermined, "", bare, with(full, "client_cpu_detail: usr 20 sys 10 idle 70"))
-	check("generator measured here", record.Held, Undetermined, "", with(bare, "client_cpu_pct: 40", "server_cpu_pct: 40"), full)
+	check("generator refused there", record.Valid, Undetermined, "", bare, with(full, "client_cpu_detail: usr 20 sys 10 idle 70"))
+	check("generator measured here", record.Valid, Undetermined, "", with(bare, "client_cpu_pct: 40", "server_cpu_pct: 40"), full)
 
 	// The server's, beside a generator that is shown to be free.
 	busy := "server_cpu_pct: 92"
 	free := with(bare, "rps: 51000", "client_cpu_pct: 20", "server_kind: c", "body_bytes: 1000")
-	check("server, generator by another run", record.Held, ServerCPU, "at least 92 %", with(bare, busy), free)
-	check("server by another run", record.Held, ServerCPU, "at least 90 %", bare, with(bare, busy, "rps: 51000", "client_cpu_pct: 20", "body_bytes: 1000"))
-	check("server, link not known", record.Held, Undetermined, "", with(bare, busy), with(free, "body_bytes"))
-	check("server, generator nearly full elsewhere", record.Held, Undetermined, "", with(bare, busy), with(free, "client_cpu_pct: 80"))
-	check("server not full", record.Held, Undetermined, "", with(bare, "server_cpu_pct: 80"), free)
-	check("server that gave more to another client", record.Held, Undetermined, "", with(bare, busy), free, with(bare, "client_instance: large", "rps: 70000"))
+	check("server, generator by another run", record.Valid, ServerCPU, "at least 92%", with(bare, busy), free)
+	check("server by another run", record.Valid, ServerCPU, "at least 90%", bare, with(bare, busy, "rps: 51000", "client_cpu_pct: 20", "body_bytes: 1000"))
+	check("server, link not known", record.Valid, Undetermined, "", with(bare, busy), with(free, "body_bytes"))
+	check("server, generator nearly full elsewhere", record.Valid, Undetermined, "", with(bare, busy), with(free, "client_cpu_pct: 80"))
+	check("server not full", record.Valid, Undetermined, "", with(bare, "server_cpu_pct: 80"), free)
+	check("server that gave more to another client", record.Valid, Undetermined, "", with(bare, busy), free, with(bare, "client_instance: large", "rps: 70000"))
 
 	// Another server, the same client.
 	faster := with(bare, "server_kind: b", "rps: 61000")
-	check("server side", record.Held, ServerSide, "the same client got 61,000 /s from another server, 1.22×", bare, faster)
-	check("server side and its full CPU", record.Held, ServerCPU, "the same client got 1.22×", with(bare, busy), faster)
-	check("server side, idle CPU", record.Held, ServerSide, "its CPU is not full, 30 %", with(bare, "server_cpu_pct: 30"), faster)
-	check("not enough", record.Held, Undetermined, "", bare, with(faster, "rps: 59000"))
-	check("not enough for an approximate rate", record.Held, Undetermined, "", bare, with(faster, "approx: true"))
-	check("more connections explain it", record.Held, Undetermined, "", bare, with(faster, "connections: 128", "rps: 110000"))
-	check("more than the connections explain", record.Held, ServerSide, "", bare, with(faster, "connections: 128", "rps: 130000"))
-	check("far fewer connections", record.Held, Undetermined, "", bare, with(faster, "connections: 16"))
-	check("connections not stated", record.Held, Undetermined, "", with(bare, "connections"), with(faster, "connections"))
-	check("smaller responses", record.Held, Undetermined, "", with(bare, "body_bytes: 1000"), with(faster, "body_bytes: 500"))
-	check("the same server with more said of it", record.Held, Undetermined, "", bare, with(faster, "server_kind: a (8 children)"))
-	check("a server that is not stated", record.Held, Undetermined, "", bare, with(faster, "server_kind: not stated (b)"))
-	check("a run that cannot be", record.Held, Undetermined, "", bare, with(faster, "p50_ms: 100"))
-	check("an asked rate", record.Held, Undetermined, "", bare, with(faster, "target_rps: 61000"))
-	check("an open loop that fell short", record.Void, ServerSide, "the asked rate was not sent", with(bare, "target_rps: 90000", "connections"), with(faster, "target_rps: 90000", "connections"))
+	check("server side", record.Valid, ServerSide, "the same client got 61,000 /s from another server, 1.22×", bare, faster)
+	check("server side and its full CPU", record.Valid, ServerCPU, "the same client got 1.22×", with(bare, busy), faster)
+	check("server side, idle CPU", record.Valid, ServerSide, "its CPU is not full, 30%", with(bare, "server_cpu_pct: 30"), faster)
+	check("not enough", record.Valid, Undetermined, "", bare, with(faster, "rps: 59000"))
+	check("not enough for an approximate rate", record.Valid, Undetermined, "", bare, with(faster, "approx: true"))
+	check("more connections explain it", record.Valid, Undetermined, "", bare, with(faster, "connections: 128", "rps: 110000"))
+	check("more than the connections explain", record.Valid, ServerSide, "", bare, with(faster, "connections: 128", "rps: 130000"))
+	check("far fewer connections", record.Valid, Undetermined, "", bare, with(faster, "connections: 16"))
+	check("connections not stated", record.Valid, Undetermined, "", with(bare, "connections"), with(faster, "connections"))
+	check("smaller responses", record.Valid, Undetermined, "", with(bare, "body_bytes: 1000"), with(faster, "body_bytes: 500"))
+	check("the same server with more said of it", record.Valid, Undetermined, "", bare, with(faster, "server_kind: a (8 children)"))
+	check("a server that is not stated", record.Valid, Undetermined, "", bare, with(faster, "server_kind: not stated (b)"))
+	check("a run that cannot be", record.Valid, Undetermined, "", bare, with(faster, "p50_ms: 100"))
+	check("an asked rate", record.Valid, Undetermined, "", bare, with(faster, "target_rps: 61000"))
+	check("an open loop that fell short", record.Invalid, ServerSide, "the asked rate was not sent", with(bare, "target_rps: 90000", "connections"), with(faster, "target_rps: 90000", "connections"))
 
 	// Another client, the same server.
 	stronger := with(bare, "client_instance: large", "rps: 61000")
-	check("client", record.Void, Generator, "another client got 61,000 /s from the same server, 1.22×", bare, stronger)
-	check("client, more connections", record.Held, Undetermined, "", bare, with(stronger, "connections: 100", "rps: 90000"))
-	check("client that was free", record.Held, Undetermined, "", with(bare, "client_cpu_pct: 30"), stronger)
-	check("both ways", record.Held, Undetermined, "", bare, faster, stronger)
+	check("client", record.Invalid, Generator, "another client got 61,000 /s from the same server, 1.22×", bare, stronger)
+	check("client, more connections", record.Valid, Undetermined, "", bare, with(stronger, "connections: 100", "rps: 90000"))
+	check("client that was free", record.Valid, Undetermined, "", with(bare, "client_cpu_pct: 30"), stronger)
+	check("both ways", record.Valid, Undetermined, "", bare, faster, stronger)
 
 	// The connections, the link.
-	check("connections", record.Held, Slots, "with 2× as many", bare, with(bare, "connections: 128", "rps: 95000"))
-	check("connections, half", record.Held, Undetermined, "", bare, with(bare, "connections: 128", "rps: 75000"))
-	check("connections of a full server", record.Held, Undetermined, "", with(bare, busy), with(bare, "connections: 128", "rps: 95000"))
-	check("link", record.Held, Bandwidth, "of its 10 Gbit/s", bare, "route: /r, rps: 10, body_bytes: 24500")
-	check("link that cannot carry it", record.Held, Undetermined, "", bare, "route: /r, rps: 10, body_bytes: 34500")
-	check("link, bytes that differ", record.Held, Undetermined, "", bare, "route: /r, rps: 10, body_bytes: 24500", "route: /r, rps: 10, body_bytes: 500")
+	check("connections", record.Valid, Slots, "with 2× as many", bare, with(bare, "connections: 128", "rps: 95000"))
+	check("connections, half", record.Valid, Undetermined, "", bare, with(bare, "connections: 128", "rps: 75000"))
+	check("connections of a full server", record.Valid, Undetermined, "", with(bare, busy), with(bare, "connections: 128", "rps: 95000"))
+	check("link", record.Valid, Bandwidth, "of its 10 Gbit/s", bare, "route: /r, rps: 10, body_bytes: 24500")
+	check("link that cannot carry it", record.Valid, Undetermined, "", bare, "route: /r, rps: 10, body_bytes: 34500")
+	check("link, bytes that differ", record.Valid, Undetermined, "", bare, "route: /r, rps: 10, body_bytes: 24500", "route: /r, rps: 10, body_bytes: 500")
 }
 
 // TestPointsRepairUnit reads a printed MB/s by the bytes that another run counted.
@@ -119,8 +119,8 @@ func TestPointsServerCPUsUsed(t *testing.T) {
 		}
 	}
 	check("the whole host", with(sound, "server_cpu_pct: 24"), Undetermined, "nothing")
-	check("4 of 16", with(sound, "server_cpu_pct: 24", "server_cpus_used: 4"), ServerCPU, "96 % of the 4 CPUs that it may use busy")
-	check("4 of 16, idle", with(sound, "server_cpu_pct: 12", "server_cpus_used: 4"), Undetermined, "server's CPU 48 %")
+	check("4 of 16", with(sound, "server_cpu_pct: 24", "server_cpus_used: 4"), ServerCPU, "96% of the 4 CPUs that it may use busy")
+	check("4 of 16, idle", with(sound, "server_cpu_pct: 12", "server_cpus_used: 4"), Undetermined, "server's CPU 48%")
 	check("others on its host", with(sound, "server_cpu_pct: 60", "server_cpus_used: 4"), Undetermined, "others worked on its host")
 	check("the measured use", with(sound, "server_cpu_pct: 40", "server_cpus_used: 6.4"), Undetermined, "nothing")
 	check("a quota", with(sound, "server_cpu_pct: 9", "server_cpus_used: 1.5"), ServerCPU, "the 1.5 CPUs")
@@ -189,10 +189,10 @@ func TestPointsWrkIsCorrected(t *testing.T) {
 		// 16 connections, never idle: the rate is 16 over the true mean.
 		text := fmt.Sprintf("client_tool: wrk, client_workers: 4, connections: 16, pipelining: 1, rps: %f, latency_avg_ms: %f, p50_ms: %f", 16e6/truth, mean/1e3, median/1e3)
 		got := judgeOne(t, text)
-		if got.Verdict.Outcome == record.Void || has(got.Inconsistencies, KindLittle) {
+		if got.Verdict.Outcome == record.Invalid || has(got.Inconsistencies, KindLittle) {
 			t.Errorf("%s: %s %v", text, got.Verdict.Because, got.Inconsistencies)
 		}
-		if v := judgeOne(t, strings.Replace(text, "wrk", "hey", 1)).Verdict; v.Outcome != record.Void {
+		if v := judgeOne(t, strings.Replace(text, "wrk", "hey", 1)).Verdict; v.Outcome != record.Invalid {
 			t.Errorf("the same from a tool that corrects nothing: %s", v.Because)
 		}
 	}
@@ -201,10 +201,10 @@ func TestPointsWrkIsCorrected(t *testing.T) {
 	}
 	// A real run of wrk 4.1 (show/importer/testdata/wrk_threads.txt), and one that cannot be.
 	real := "client_tool: wrk, client_workers: 3, connections: 16, pipelining: 1, rps: 29842.13, latency_avg_ms: 1.73, p50_ms: 0.253, p90_ms: 5.48, p99_ms: 14.28"
-	if v := judgeOne(t, real).Verdict; v.Outcome == record.Void || !strings.Contains(strings.Join(v.Doubts, " "), "wrk adds latencies") {
+	if v := judgeOne(t, real).Verdict; v.Outcome == record.Invalid || !strings.Contains(strings.Join(v.Doubts, " "), "wrk adds latencies") {
 		t.Errorf("a real run: %s, %v", v.Because, v.Doubts)
 	}
-	if v := judgeOne(t, strings.Replace(real, "p50_ms: 0.253", "p50_ms: 2.53", 1)).Verdict; v.Outcome != record.Void {
+	if v := judgeOne(t, strings.Replace(real, "p50_ms: 0.253", "p50_ms: 2.53", 1)).Verdict; v.Outcome != record.Invalid {
 		t.Errorf("a median that cannot be: %s", v.Because)
 	}
 }
@@ -242,9 +242,9 @@ func TestPointsExpected(t *testing.T) {
 		case w == "open" && ceiling != Undetermined:
 			t.Errorf("point %s: %s, which nothing proves: %s", all[i].ID, ceiling, got.Verdict.Because)
 		case w == "open":
-		case w == "void":
-			if ceiling != Undetermined || got.Verdict.Outcome != record.Void {
-				t.Errorf("point %s: %s %s, want void", all[i].ID, got.Verdict.Outcome, ceiling)
+		case w == "invalid":
+			if ceiling != Undetermined || got.Verdict.Outcome != record.Invalid {
+				t.Errorf("point %s: %s %s, want invalid", all[i].ID, got.Verdict.Outcome, ceiling)
 			}
 		case ceiling == Undetermined:
 			proven++

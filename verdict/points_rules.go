@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -24,7 +25,7 @@ func (f *pointFacts) void() *record.Verdict {
 	default:
 		return nil
 	}
-	return &record.Verdict{Outcome: record.Void, Ceiling: Undetermined, Because: because,
+	return &record.Verdict{Outcome: record.Invalid, Ceiling: Undetermined, Because: because,
 		Next: "find which of these figures is wrong before anything is concluded from them"}
 }
 
@@ -48,15 +49,15 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 		}
 	}
 	share := math.Min((failed+bad)/all, 1)
-	return &record.Verdict{Outcome: record.Void, Ceiling: Errors,
-		Because:  fmt.Sprintf("%s of %s requests failed (%s): the rate is not that of the work", percentOf(share), plain(all), strings.Join(parts, ", ")),
-		Evidence: []record.Evidence{evidence("failed_requests", 100*share, "%", "%s of the requests failed", percentOf(share))},
+	return &record.Verdict{Outcome: record.Invalid, Ceiling: Errors,
+		Because:  fmt.Sprintf("%s of %s requests failed (%s): the rate is not that of the work", unit.Percent(share), plain(all), strings.Join(parts, ", ")),
+		Evidence: []record.Evidence{evidence("failed_requests", 100*share, "%", "%s of the requests failed", unit.Percent(share))},
 		Next:     "find the cause in the server's log, then run again"}
 }
 
 func (f *pointFacts) verdictAskedRate() record.Verdict {
 	return record.Verdict{
-		Outcome: record.Held, Ceiling: AskedRate,
+		Outcome: record.Valid, Ceiling: AskedRate,
 		Because: fmt.Sprintf("%s were asked and %s came: no ceiling was reached", perSecond(f.p.TargetRPS.Value), perSecond(f.p.RPS.Value)),
 		Next:    "ask for more",
 	}
@@ -64,9 +65,9 @@ func (f *pointFacts) verdictAskedRate() record.Verdict {
 
 func (f *pointFacts) verdictBandwidth() record.Verdict {
 	v := record.Verdict{
-		Outcome: record.Held, Ceiling: Bandwidth,
+		Outcome: record.Valid, Ceiling: Bandwidth,
 		Because: fmt.Sprintf("the link is full: at least %s of %s (%s Gbit/s), %s", megabytes(f.link.used.value), megabytes(f.link.capacity.value),
-			plain(f.p.NICGbps.Value), percent(f.link.share())),
+			plain(f.p.NICGbps.Value), unit.Percent(f.link.share())),
 		Evidence: f.link.evidence(),
 		Next:     "make the responses smaller, or give the link more",
 	}
@@ -74,7 +75,7 @@ func (f *pointFacts) verdictBandwidth() record.Verdict {
 	case !f.generator.known():
 		v.Doubts = append(v.Doubts, "the generator was not measured (client_cpu_pct is missing): how near it is to its own limit is unknown")
 	case f.generator.full():
-		v.Doubts = append(v.Doubts, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone brings little", percent(f.generator.use())))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone brings little", unit.Percent(f.generator.use())))
 	}
 	return v
 }
@@ -82,8 +83,8 @@ func (f *pointFacts) verdictBandwidth() record.Verdict {
 func (f *pointFacts) verdictGenerator() record.Verdict {
 	g := &f.generator
 	v := record.Verdict{
-		Outcome: record.Void, Ceiling: Generator,
-		Because:  fmt.Sprintf("the generator is full: it used %s of the CPU it can use; this number describes the generator, not the server", percent(g.use())),
+		Outcome: record.Invalid, Ceiling: Generator,
+		Because:  fmt.Sprintf("the generator is full: it used %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(g.use())),
 		Evidence: g.evidence(),
 		Next:     "load from more machines, or with a generator that costs less a request",
 	}
@@ -97,10 +98,10 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 		}
 	}
 	if f.server.full() {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU", percent(f.server.use())))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU", unit.Percent(f.server.use())))
 	}
 	if g.use() < generatorFull {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: whether its threads were full is not stated", percent(g.use())))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: whether its threads were full is not stated", unit.Percent(g.use())))
 	}
 	v.NextWall = f.nextWall()
 	return v
@@ -108,14 +109,14 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 
 func (f *pointFacts) verdictServerCPU() record.Verdict {
 	v := record.Verdict{
-		Outcome: record.Held, Ceiling: ServerCPU,
+		Outcome: record.Valid, Ceiling: ServerCPU,
 		Because: fmt.Sprintf("the server's CPU is full, %s of %s busy, while the generator used %s of what it can and the link is at %s",
-			percent(f.server.use()), f.server.all(), percent(f.generator.use()), f.link.shareSays()),
+			unit.Percent(f.server.use()), f.server.all(), unit.Percent(f.generator.use()), f.link.shareSays()),
 		Evidence: append([]record.Evidence{f.server.evidence()}, append(f.generator.evidence(), f.link.evidence()...)...),
 		Next:     "make the handler cheaper, or give the server more CPU",
 	}
 	if f.server.use() < generatorFull {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated", percent(f.server.use())))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated", unit.Percent(f.server.use())))
 	}
 	v.NextWall = f.nextWall()
 	return v
@@ -137,7 +138,7 @@ func (f *pointFacts) nextWall() *record.Wall {
 		offer(Generator, "generator", f.generator.high/f.generator.capacity)
 	}
 	if f.server.known() && f.server.refused == "" {
-		offer(ServerCPU, "server cpu", f.server.use())
+		offer(ServerCPU, "server CPU", f.server.use())
 	}
 	if f.link.known() {
 		offer(Bandwidth, "bandwidth", f.link.share())
@@ -153,7 +154,7 @@ func (f *pointFacts) verdictUndetermined() (record.Verdict, []string) {
 		keys = append(keys, m.keys...)
 		says = append(says, m.says)
 	}
-	v := record.Verdict{Outcome: record.Held, Ceiling: Undetermined}
+	v := record.Verdict{Outcome: record.Valid, Ceiling: Undetermined}
 	v.Evidence = append(v.Evidence, f.generator.evidence()...)
 	if f.server.known() {
 		v.Evidence = append(v.Evidence, f.server.evidence())
@@ -161,9 +162,9 @@ func (f *pointFacts) verdictUndetermined() (record.Verdict, []string) {
 	v.Evidence = append(v.Evidence, f.link.evidence()...)
 	if len(says) == 0 {
 		says = []string{fmt.Sprintf("nothing that was measured is full: generator %s, server's CPU %s, link %s; requests wait where these figures do not look (one thread, a lock, a pool, the path), or there are too few of them",
-			percent(f.generator.use()), percent(f.server.use()), f.link.shareSays())}
+			unit.Percent(f.generator.use()), unit.Percent(f.server.use()), f.link.shareSays())}
 	}
-	v.Because = "undetermined: " + strings.Join(says, "; ")
+	v.Because = "inconclusive: " + strings.Join(says, "; ")
 	v.Next = f.nextMeasurement()
 	return v, keys
 }

@@ -80,16 +80,16 @@ func TestJudgePointsJournal(t *testing.T) {
 			}
 		}
 	}
-	check("21", record.Void, Undetermined, "Little's law", "200,000 slots", "4,913,152 /s", "163,265 /s")
-	check("133", record.Held, Bandwidth, "97 %")
-	check("134", record.Held, Bandwidth, "98 %", "6,122 MB/s of 6,250 MB/s")
-	check("135", record.Held, Bandwidth, "97 %")
-	check("130", record.Void, Generator, "from point 137", "another client got 1,741,517 /s from the same server")
+	check("21", record.Invalid, Undetermined, "Little's law", "200,000 slots", "4,913,152 /s", "163,265 /s")
+	check("133", record.Valid, Bandwidth, "97%")
+	check("134", record.Valid, Bandwidth, "98%", "6,122 MB/s of 6,250 MB/s")
+	check("135", record.Valid, Bandwidth, "97%")
+	check("130", record.Invalid, Generator, "from point 137", "another client got 1,741,517 /s from the same server")
 	for _, id := range []string{"136", "137"} {
-		check(id, record.Held, Undetermined, "the generator was not measured (client_cpu_pct is missing)")
+		check(id, record.Valid, Undetermined, "the generator was not measured (client_cpu_pct is missing)")
 	}
 	for _, id := range []string{"8", "9", "10", "11", "12"} {
-		check(id, record.Void, Generator, "from point 16", "another client", "the asked rate was not sent")
+		check(id, record.Invalid, Generator, "from point 16", "another client", "the asked rate was not sent")
 		says := ""
 		for _, e := range at(id).Verdict.Evidence {
 			says += e.Says + "\n"
@@ -98,16 +98,16 @@ func TestJudgePointsJournal(t *testing.T) {
 			t.Errorf("point %s: evidence\n%s", id, says)
 		}
 	}
-	check("36", record.Held, ServerCPU, "88 %", "11 %", "14 %")
-	check("32", record.Void, Generator, "describes the generator")
-	check("19", record.Void, Generator)
-	check("23", record.Void, Generator, "89 %")
+	check("36", record.Valid, ServerCPU, "88%", "11%", "14%")
+	check("32", record.Invalid, Generator, "describes the generator")
+	check("19", record.Invalid, Generator)
+	check("23", record.Invalid, Generator, "89%")
 
 	counts := map[string]int{}
 	for i := range v.Points {
 		counts[v.Points[i].Verdict.Outcome+" "+v.Points[i].Verdict.Ceiling]++
 	}
-	if got := fmt.Sprint(counts); got != "map[held bandwidth:3 held server cpu:3 held server side:1 held undetermined:12 void generator:23 void undetermined:4]" {
+	if got := fmt.Sprint(counts); got != "map[invalid generator:23 invalid inconclusive:4 valid bandwidth:3 valid inconclusive:12 valid server CPU:3 valid server side:1]" {
 		t.Error(got)
 	}
 }
@@ -124,14 +124,14 @@ func TestJudgePointsJournalInconsistencies(t *testing.T) {
 	}
 	inconsistent("21", KindLittle, "4,913,152 /s would need 3,006,849 in flight")
 	inconsistent("30", KindLittle, "402 ms", "below the median of 485 ms")
-	inconsistent("134", KindUnit, "98.0 %, not 90 %", "5,838 MiB/s", "binary units")
+	inconsistent("134", KindUnit, "98.0%, not 90%", "5,838 MiB/s", "binary units")
 	inconsistent("14", KindUnit, "213 fit as MiB only: 223 MB/s")
 	inconsistent("4", KindUnit, "78.39 GiB in 90 s = 935 MB/s", "thousandths of a GiB")
 	inconsistent("17", KindCPU, "usr 0.81 is a part of the row", "softirq")
-	inconsistent("19", KindCPU, "= 87.95, not 100", "12.05 %")
-	inconsistent("32", KindCPU, "= 94, not 100: 6 %")
+	inconsistent("19", KindCPU, "= 87.95, not 100", "12.05%")
+	inconsistent("32", KindCPU, "= 94, not 100: 6%")
 	inconsistent("19", KindTotals, "656,208 /s, not 634,823 /s")
-	inconsistent("19", KindBytes, "52.2 MB/s", "36 % less")
+	inconsistent("19", KindBytes, "52.2 MB/s", "36% less")
 	inconsistent("32", KindBytes, "generator's own count")
 	inconsistent("17", KindConnections, "960 connections, not 1,000")
 	inconsistent("12", KindSchedule, "8,257 /s of 1,500,000 /s")
@@ -173,7 +173,7 @@ func TestPointsGeneratorNotMeasured(t *testing.T) {
 func TestPointsWordsDoNotDecide(t *testing.T) {
 	all := journal(t)
 	want := JudgePoints(all)
-	for _, words := range []string{"", "server cpu, client bound, NIC bound, void"} {
+	for _, words := range []string{"", "server CPU, client bound, NIC bound, void"} {
 		blank := slices.Clone(all)
 		for i := range blank {
 			p := &blank[i]
@@ -251,7 +251,7 @@ func TestPointsWithOneFigureLess(t *testing.T) {
 					// Nothing of its own speaks against what the others show.
 				case got.Verdict.Ceiling != Undetermined:
 					t.Errorf("point %s without %s: %s becomes %s", all[i].ID, f.Key, before, got.Verdict.Ceiling)
-				case f.Key == "target_rps" || f.Key == "rps" && got.Verdict.Outcome == record.Void:
+				case f.Key == "target_rps" || f.Key == "rps" && got.Verdict.Outcome == record.Invalid:
 					// Without it there is no schedule to miss, or nothing to judge.
 				default:
 					degraded++
@@ -333,38 +333,38 @@ func TestPointsCeilings(t *testing.T) {
 			}
 		})
 	}
-	check("nothing full", sound, record.Held, Undetermined, "nothing that was measured is full")
-	check("server", with(sound, "server_cpu_pct: 97"), record.Held, ServerCPU, "97 %")
-	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Held, Undetermined, "nothing that was measured is full")
-	check("generator", with(sound, "client_cpu_pct: 97"), record.Void, Generator, "97 %")
-	check("both", with(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Void, Generator, "97 %")
-	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Held, Undetermined, "generator 78 %")
-	check("one full worker of a large host", with(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Void, Generator, "99 %")
-	check("workers not known", with(sound, "client_workers", "server_cpu_pct: 99"), record.Held, Undetermined, "client_workers is missing")
-	check("link", with(sound, "client_throughput_mb_s: 1230"), record.Held, Bandwidth, "99 %")
-	check("link and generator", with(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Held, Bandwidth, "99 %")
-	check("link by body", with(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Held, Bandwidth, "99 %")
-	check("more than the link", with(sound, "client_throughput_mb_s: 1300"), record.Void, Undetermined, "more than the link carries")
-	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Held, Undetermined, "link 8")
-	check("asked rate", with(sound, "target_rps: 96000"), record.Held, AskedRate, "no ceiling was reached")
-	check("asked rate missed", with(sound, "target_rps: 120000"), record.Void, Undetermined, "80 %")
-	check("asked rate missed, generator", with(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Void, Generator, "80 %")
-	check("mean above the slots", with(sound, "latency_avg_ms: 1.5"), record.Void, Undetermined, "the rate is at most")
-	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Void, Undetermined, "half of the requests")
-	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Held, Undetermined, "nothing")
-	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Void, Undetermined, "the latencies printed")
-	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Held, AskedRate, "")
-	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Void, Undetermined, "30,000 /s")
-	check("no rate", with(sound, "rps"), record.Void, Undetermined, "rps is missing")
-	check("a rate of nothing", with(sound, "rps: 0"), record.Void, Undetermined, "rps is missing")
-	check("only a rate", "rps: 1000", record.Held, Undetermined, "the generator was not measured")
-	check("usr is not the server", with(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Held, Undetermined, "categories are missing")
-	check("usr is not a free generator", with(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Held, Undetermined, "categories are missing")
-	check("usr is a full generator", with(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Void, Generator, "90 %")
-	check("idle contradicts", with(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Held, Undetermined, "contradict")
-	check("adds up to too much", with(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Held, Undetermined, "adds up to 121")
-	check("percent of one core", with(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Held, Undetermined, "client_cpu_pct is missing")
-	check("a detail is no measurement of the whole", with(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Held, Undetermined, "client_cpu_pct is missing")
+	check("nothing full", sound, record.Valid, Undetermined, "nothing that was measured is full")
+	check("server", with(sound, "server_cpu_pct: 97"), record.Valid, ServerCPU, "97%")
+	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Valid, Undetermined, "nothing that was measured is full")
+	check("generator", with(sound, "client_cpu_pct: 97"), record.Invalid, Generator, "97%")
+	check("both", with(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Invalid, Generator, "97%")
+	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, Undetermined, "generator 78%")
+	check("one full worker of a large host", with(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Invalid, Generator, "99.2%")
+	check("workers not known", with(sound, "client_workers", "server_cpu_pct: 99"), record.Valid, Undetermined, "client_workers is missing")
+	check("link", with(sound, "client_throughput_mb_s: 1230"), record.Valid, Bandwidth, "99.2%")
+	check("link and generator", with(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Valid, Bandwidth, "99.2%")
+	check("link by body", with(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Valid, Bandwidth, "99%")
+	check("more than the link", with(sound, "client_throughput_mb_s: 1300"), record.Invalid, Undetermined, "more than the link carries")
+	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, Undetermined, "link 8")
+	check("target rate reached", with(sound, "target_rps: 96000"), record.Valid, AskedRate, "no ceiling was reached")
+	check("asked rate missed", with(sound, "target_rps: 120000"), record.Invalid, Undetermined, "80%")
+	check("asked rate missed, generator", with(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Invalid, Generator, "80%")
+	check("mean above the slots", with(sound, "latency_avg_ms: 1.5"), record.Invalid, Undetermined, "the rate is at most")
+	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid, Undetermined, "half of the requests")
+	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, Undetermined, "nothing")
+	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, Undetermined, "the latencies printed")
+	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid, AskedRate, "")
+	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, Undetermined, "30,000 /s")
+	check("no rate", with(sound, "rps"), record.Invalid, Undetermined, "rps is missing")
+	check("a rate of nothing", with(sound, "rps: 0"), record.Invalid, Undetermined, "rps is missing")
+	check("only a rate", "rps: 1000", record.Valid, Undetermined, "the generator was not measured")
+	check("usr is not the server", with(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Valid, Undetermined, "categories are missing")
+	check("usr is not a free generator", with(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Valid, Undetermined, "categories are missing")
+	check("usr is a full generator", with(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Invalid, Generator, "90%")
+	check("idle contradicts", with(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Valid, Undetermined, "contradict")
+	check("adds up to too much", with(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Valid, Undetermined, "adds up to 121")
+	check("percent of one core", with(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Valid, Undetermined, "client_cpu_pct is missing")
+	check("a detail is no measurement of the whole", with(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Valid, Undetermined, "client_cpu_pct is missing")
 }
 
 func TestPointsInconsistencies(t *testing.T) {
@@ -394,12 +394,12 @@ func TestPointsInconsistencies(t *testing.T) {
 	none("author's product is right", with(sound, "in_flight_little: 86.4"))
 	check("MiB", with(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000"), KindUnit, "91.6 fit as MiB only: 96 MB/s")
 	none("wrk means MiB", with(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000", "client_tool: wrk"))
-	check("bytes", with(sound, "client_throughput_mb_s: 50", "mean_response_bytes: 1000"), KindBytes, "48 % off")
+	check("bytes", with(sound, "client_throughput_mb_s: 50", "mean_response_bytes: 1000"), KindBytes, "48% off")
 	check("bytes of the body", with(sound, "client_throughput_mb_s: 50", "body_bytes: 1000"), KindBytes, "of body")
 	none("heads are bytes too", with(sound, "client_throughput_mb_s: 110", "body_bytes: 1000"))
 	check("total read", with(sound, "total_read_gb: 5", "duration_s: 30"), KindBytes, "5 GB in 30 s = 167 MB/s")
 	check("link in MiB", with(sound, "nic_mb_s: 92"), KindUnit, "fits as MiB/s")
-	check("link below what was read", with(sound, "nic_mb_s: 60"), KindBytes, "38 % less")
+	check("link below what was read", with(sound, "nic_mb_s: 60"), KindBytes, "38% less")
 	check("link copied", with(sound, "nic_mb_s: 96"), KindBytes, "generator's own count")
 	check("author's share, MiB for MB", with(sound, "nic_mb_s: 100", "nic_pct_author: 7.63"), KindUnit, "MiB taken for MB")
 	check("author's share, binary", with(sound, "nic_mb_s: 100", "nic_pct_author: 7.45"), KindUnit, "binary units")
@@ -407,7 +407,7 @@ func TestPointsInconsistencies(t *testing.T) {
 	check("baseline", with(sound, "nic_gbps_spec: 0.5"), KindBaseline, "server's instance")
 	check("baseline of the generator", with(sound, "client_nic_gbps_spec: 0.5"), KindBaseline, "generator's instance")
 	check("link", with(sound, "client_throughput_mb_s: 1300"), KindLink, "10 Gbit/s")
-	check("totals", with(sound, "total_requests: 3000000", "elapsed_s: 30"), KindTotals, "100,000 /s, not 96,000 /s (4 % off)")
+	check("totals", with(sound, "total_requests: 3000000", "elapsed_s: 30"), KindTotals, "100,000 /s, not 96,000 /s (4.2% off)")
 	none("totals over the asked time", with(sound, "total_requests: 3000000", "duration_s: 30"))
 	check("peak", with(sound, "peak_rps: 90000"), KindTotals, "peak")
 	check("connections", with(sound, "connections: 100", "latency_avg_ms: 1.0", "client_tool: wrk"), KindConnections, "16 workers × floor(100 ÷ 16) = 96 connections, not 100")
@@ -419,7 +419,7 @@ func TestPointsInconsistencies(t *testing.T) {
 	check("idle slots of a finer tool", with(sound, "client_tool: oha", "latency_avg_ms: 0.21", "p50_ms: 0.2", "p99_ms: 2"), KindLittle, "the rest was idle")
 	check("below zero", with(sound, "p50_ms: -3"), KindField, "below zero")
 	check("zero connections", with(sound, "connections: 0"), KindField, "is zero")
-	check("above 100 %", with(sound, "server_cpu_pct: 180"), KindField, "percent of one core")
+	check("above 100%", with(sound, "server_cpu_pct: 180"), KindField, "percent of one core")
 	check("too much came", with(sound, "target_rps: 50000"), KindSchedule, "96,000 /s came out where 50,000 /s were asked")
 	check("rows", with(sound, "server_cpu_detail: 'usr: 20%, sys=10, id 60'"), KindCPU, "= 90, not 100")
 	none("a row that adds up", with(sound, "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"))
@@ -466,7 +466,7 @@ func TestPointsPeers(t *testing.T) {
 		with(sound, "server_cpu_pct: 83", "connections: 192", "rps: 154000", "client_cpu_pct")+"}\n")
 	v := JudgePoints(all)
 	doubts := strings.Join(v.Points[1].Verdict.Doubts, "\n")
-	for _, want := range []string{"80.0 % is not this server's limit: the same server ran at 83.0 %", "2× the connections the rate was 1.60×: the slots held this one back"} {
+	for _, want := range []string{"80.0% is not this server's limit: the same server ran at 83.0%", "2× the connections the rate was 1.60×: the slots held this one back"} {
 		if !strings.Contains(doubts, want) {
 			t.Errorf("no %q in:\n%s", want, doubts)
 		}

@@ -140,7 +140,7 @@ func TestJudgeChangesNothing(t *testing.T) {
 func checkWhole(t testing.TB, v record.Verdict) {
 	t.Helper()
 	asText(t, v)
-	if !slices.Contains([]string{record.Held, record.Broke, record.Void}, v.Outcome) {
+	if !slices.Contains([]string{record.Valid, record.Fail, record.Invalid}, v.Outcome) {
 		t.Fatalf("outcome %q", v.Outcome)
 	}
 	known := []string{Generator, ServerCPU, SharedCPU, ServerThread, ServerWait, Uneven, Bandwidth, Packets, AcceptQueue, Slots, AskedRate, Errors, Undetermined}

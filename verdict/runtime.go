@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -180,7 +181,7 @@ func (f *facts) namesHint() string {
 	default:
 		return ""
 	}
-	return fmt.Sprintf("to see names for the %s of its CPU that has none, %s", percent(share), how)
+	return fmt.Sprintf("to see names for the %s of its CPU that has none, %s", unit.Percent(share), how)
 }
 
 // nameless tells a package that stands for functions without names: code made at run

@@ -9,6 +9,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
+	"ceiling/internal/unit"
 )
 
 // This file is what to do for a generator and a server that share CPUs, in the
@@ -115,5 +116,5 @@ func (f *facts) crowded() string {
 		return ""
 	}
 	return fmt.Sprintf("%d threads of the server took turns on %s that it was moved to: a runtime that counts CPUs at its start (Go, nginx, Node clusters) does better when started there: taskset -c %s",
-		busy, plural(len(cpus), "CPU", "CPUs"), f.run.Spec.PinServer)
+		busy, unit.Plural(len(cpus), "CPU", "CPUs"), f.run.Spec.PinServer)
 }

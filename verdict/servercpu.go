@@ -3,6 +3,8 @@ package verdict
 import (
 	"fmt"
 	"math"
+
+	"ceiling/internal/unit"
 )
 
 // ruleServerCPU asks whether the server uses all the CPU it may: all cores it
@@ -40,7 +42,7 @@ func ruleServerCPU(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("server cpu: %s, %s CPU a request", why, ns(f.subject.cores/math.Max(f.rate, 1e-9)*1e9))
+	out.because = fmt.Sprintf("server CPU: %s, %s CPU a request", why, ns(f.subject.cores/math.Max(f.rate, 1e-9)*1e9))
 	return out
 }
 
@@ -58,13 +60,13 @@ func (f *facts) cpuRoom(capacity float64) float64 {
 func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held bool, why string) {
 	q := f.subject.quota
 	if q.throttled.known {
-		out.pro = append(out.pro, evidence("series.throttle.throttled", q.throttled.value, "share", "its cgroup was stopped in %s of the periods", percent(q.throttled.value)))
+		out.pro = append(out.pro, evidence("series.throttle.throttled", q.throttled.value, "share", "its cgroup was stopped in %s of the periods", unit.Percent(q.throttled.value)))
 		if q.throttled.value >= throttledShare {
 			out.next = fmt.Sprintf("raise the cgroup's CPU quota, or profile the server's CPU (%s)", f.cpuTool())
 			if q.cores.known {
-				return true, fmt.Sprintf("%.2f of %.2g cores allowed by its cgroup busy in %s, which was stopped in %s of the periods", f.subject.cores, q.cores.value, f.subjectName(), percent(q.throttled.value))
+				return true, fmt.Sprintf("%.2f of %.2g cores allowed by its cgroup busy in %s, which was stopped in %s of the periods", f.subject.cores, q.cores.value, f.subjectName(), unit.Percent(q.throttled.value))
 			}
-			return true, fmt.Sprintf("%s was stopped by its cgroup's quota in %s of the periods", f.subjectName(), percent(q.throttled.value))
+			return true, fmt.Sprintf("%s was stopped by its cgroup's quota in %s of the periods", f.subjectName(), unit.Percent(q.throttled.value))
 		}
 	}
 	switch {
@@ -84,9 +86,9 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 		return true, fmt.Sprintf("%.1f %s busy in %s", f.subject.cores, bound, f.subjectName())
 	}
 	if cores, flat := f.selfLimited(); flat {
-		out.doubts = append(out.doubts, fmt.Sprintf("that the server limits itself to %s is concluded from its CPU, which stays there", plural(cores, "core", "cores")))
+		out.doubts = append(out.doubts, fmt.Sprintf("that the server limits itself to %s is concluded from its CPU, which stays there", unit.Plural(cores, "core", "cores")))
 		out.next = fmt.Sprintf("raise the server's own limit (%s), or profile its CPU (%s)", f.ownLimit(), f.cpuTool())
-		return true, fmt.Sprintf("%.2f cores busy in %s, as if it were allowed %s", f.subject.cores, f.subjectName(), plural(cores, "core", "cores"))
+		return true, fmt.Sprintf("%.2f cores busy in %s, as if it were allowed %s", f.subject.cores, f.subjectName(), unit.Plural(cores, "core", "cores"))
 	}
 	return false, ""
 }

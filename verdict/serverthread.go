@@ -3,6 +3,8 @@ package verdict
 import (
 	"fmt"
 	"math"
+
+	"ceiling/internal/unit"
 )
 
 // ruleServerThread asks whether one thread of the server runs all the time
@@ -18,9 +20,9 @@ func ruleServerThread(f *facts) finding {
 		return out
 	}
 	t := f.subject.threads[0]
-	out.pro = append(f.cpuEvidence(), evidence("series.process.busiest", t.run, "share", "thread %s ran %s of the time", t.comm, percent(t.run)))
+	out.pro = append(f.cpuEvidence(), evidence("series.process.busiest", t.run, "share", "thread %s ran %s of the time", t.comm, unit.Percent(t.run)))
 	if t.run > 0 && t.run >= lonelyThread*f.subject.cores {
-		out.times, out.nearly = math.Max(1/t.run, 1), fmt.Sprintf("one thread of the server ran %s of the time", percent(t.run))
+		out.times, out.nearly = math.Max(1/t.run, 1), fmt.Sprintf("one thread of the server ran %s of the time", unit.Percent(t.run))
 	}
 	n, interpreters, collector := f.subject.fullThreads(), f.fullInterpreters(), f.collector()
 	switch {
@@ -63,8 +65,8 @@ func ruleServerThread(f *facts) finding {
 	if n > 1 {
 		what = fmt.Sprintf("%d threads of %s", n, f.subjectName())
 	}
-	out.because = fmt.Sprintf("server thread: %s ran %s of the time, while %.1f of %s were idle",
-		what, percent(t.run), f.host.over(f.serverCPUs, idle), plural(len(f.serverCPUs), "core", "cores"))
+	out.because = fmt.Sprintf("single-threaded server: %s ran %s of the time, while %.1f of %s were idle",
+		what, unit.Percent(t.run), f.host.over(f.serverCPUs, idle), unit.Plural(len(f.serverCPUs), "core", "cores"))
 	if f.places.known && f.places.both && f.places.share[inServer] >= 0.5 {
 		out.doubts = append(out.doubts, "the requests wait inside the server, not in its sockets: a lock that is held while it computes looks the same")
 	}

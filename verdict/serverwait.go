@@ -2,6 +2,8 @@ package verdict
 
 import (
 	"fmt"
+
+	"ceiling/internal/unit"
 )
 
 // ruleServerWait asks whether requests wait at the server for something that is
@@ -50,7 +52,7 @@ func (f *facts) waitUnseen(out *finding, inTurn bool) {
 		return
 	}
 	out.answer = yes // on no path they could wait, nor at a generator that is free
-	out.because = fmt.Sprintf("server wait: the requests wait for each other in the server, which uses %.2f cores: %s", f.subject.cores, f.turns())
+	out.because = fmt.Sprintf("server blocked: the requests wait for each other in the server, which uses %.2f cores: %s", f.subject.cores, f.turns())
 	out.doubts = append(out.doubts, "where the requests wait was not seen, but not on the loopback, nor at a generator that is free")
 }
 
@@ -66,7 +68,7 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 		out.next = f.separate()
 	default:
 		out.answer = yes
-		out.because = fmt.Sprintf("server wait: %s of the requests lie unread in the server's sockets while it uses %.2f cores: what should read them waits for something else", percent(f.places.share[serverQueue]), f.subject.cores)
+		out.because = fmt.Sprintf("server blocked: %s of the requests lie unread in the server's sockets while it uses %.2f cores: what should read them waits for something else", unit.Percent(f.places.share[serverQueue]), f.subject.cores)
 		if inTurn && f.lone.known {
 			out.because += "; " + f.turns()
 		}
@@ -79,22 +81,22 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 // each take their time.
 func (f *facts) waitInside(out *finding, inTurn bool) {
 	p := &f.places
-	inside := fmt.Sprintf("%s of the requests are inside the server, which uses %.2f cores", percent(p.share[serverQueue]+p.share[inServer]), f.subject.cores)
+	inside := fmt.Sprintf("%s of the requests are inside the server, which uses %.2f cores", unit.Percent(p.share[serverQueue]+p.share[inServer]), f.subject.cores)
 	pool, other := f.poolBefore(), f.waitsFor()
 	switch {
 	case inTurn:
 		out.answer = yes
 		out.pro = append(out.pro, f.turnEvidence()...)
-		out.because = fmt.Sprintf("server wait: %s, and they wait for each other: %s", inside, f.turns())
+		out.because = fmt.Sprintf("server blocked: %s, and they wait for each other: %s", inside, f.turns())
 	case pool != nil:
 		out.answer = yes
 		out.pro = append(out.pro, f.loneEvidence()...)
-		out.because = fmt.Sprintf("server wait: %s, and of %.0f only %d at a time have one of its connections to %s: a pool, all of which is in use", inside, f.underWay(), pool.high, f.called(pool))
+		out.because = fmt.Sprintf("server blocked: %s, and of %.0f only %d at a time have one of its connections to %s: a pool, all of which is in use", inside, f.underWay(), pool.high, f.called(pool))
 	case f.waiting() == alone: // slots.go
 	case other != nil:
 		out.answer = yes
 		out.pro = append(out.pro, evidence("series.peers", other.used, "sockets", "on %.0f connections to %s the server waits for an answer", other.used, other.addr))
-		out.because = fmt.Sprintf("server wait: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, f.called(other))
+		out.because = fmt.Sprintf("server blocked: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, f.called(other))
 		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) tell whether it takes its time or has a queue", other.addr, 2*f.run.Load.Connections)
 	case f.waiting() == unclear && !f.fewSlots():
 		out.answer = cannotTell
@@ -118,7 +120,7 @@ func ruleStandstill(f *facts) finding {
 		out.answer, out.missing = cannotTell, missing
 		return out
 	}
-	out.pro = append(out.pro, evidence("series.load.completed", s.share, "share", "nothing was answered for %s in all (%s) while requests were in flight", ns(s.ns), plural(s.count, "time", "times")))
+	out.pro = append(out.pro, evidence("series.load.completed", s.share, "share", "nothing was answered for %s in all (%s) while requests were in flight", ns(s.ns), unit.Plural(s.count, "time", "times")))
 	if !s.cores.known {
 		out.answer, out.missing = cannotTell, []string{"what the server did while nothing was answered was not recorded"}
 		return out
@@ -136,7 +138,7 @@ func ruleStandstill(f *facts) finding {
 		return out // it was at work: a collection of garbage, perhaps
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("server wait: the server stood still for %s of %.3g s (%s)", ns(s.ns), f.windowS(), plural(s.count, "time", "times"))
+	out.because = fmt.Sprintf("server blocked: the server stood still for %s of %.3g s (%s)", ns(s.ns), f.windowS(), unit.Plural(s.count, "time", "times"))
 	return out
 }
 

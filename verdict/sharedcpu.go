@@ -3,6 +3,8 @@ package verdict
 import (
 	"fmt"
 	"slices"
+
+	"ceiling/internal/unit"
 )
 
 // ruleSharedCPU asks whether generator and server together fill the same
@@ -32,7 +34,7 @@ func ruleSharedCPU(f *facts) finding {
 		who = "agents"
 	}
 	out.because = fmt.Sprintf("%s and server fill the same %s: the server took %s of what they used, the %[1]s %[4]s; the result reflects both",
-		who, plural(n, "core", "cores"), percent(s/(s+g)), percent(g/(s+g)))
+		who, unit.Plural(n, "core", "cores"), unit.Percent(s/(s+g)), unit.Percent(g/(s+g)))
 	out.next = f.separate()
 	return out
 }

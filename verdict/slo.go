@@ -13,7 +13,7 @@ import (
 // sloResult is what became of the asked SLO.
 type sloResult struct {
 	asked    bool
-	terms    []record.HeldTerm // those that could be measured
+	terms    []record.SLOTerm  // those that could be measured
 	evidence []record.Evidence // one for each of them
 	broken   []string          // "p99 9.10 ms, asked <5 ms"
 	unknown  []string          // terms for which the record has no figure
@@ -38,7 +38,7 @@ func checkSLO(f *facts) sloResult {
 			verb = "breaks"
 			out.broken = append(out.broken, fmt.Sprintf("%s is %s, asked %s", name, shown, term))
 		}
-		out.terms = append(out.terms, record.HeldTerm{Term: term.String(), Value: measured, Holds: term.Holds(measured)})
+		out.terms = append(out.terms, record.SLOTerm{Term: term.String(), Value: measured, Holds: term.Holds(measured)})
 		out.evidence = append(out.evidence, evidence(what, measured, unitName, "%s is %s: %s %s", name, shown, verb, term))
 	}
 	return out
@@ -76,7 +76,7 @@ func termNames(t spec.Term) (name, where, unitName string) {
 func showTerm(t spec.Term, v float64) string {
 	switch t.Metric {
 	case spec.MetricErrors:
-		return percent(v)
+		return unit.Percent(v)
 	case spec.MetricRate:
 		return unit.FormatRate(v)
 	}

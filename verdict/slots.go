@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -41,14 +42,14 @@ func ruleSlots(f *facts) finding {
 	out.pro = append(out.pro, evidence("latency.response.mean_ns", mean, "ns", "%.0f slots, each busy for %s a request", f.slots, ns(mean)))
 	out.pro = append(out.pro, f.turnEvidence()...)
 	out.pro = append(out.pro, f.placeEvidence(wayIn, serverQueue, inServer, wayBack)...)
-	out.because = fmt.Sprintf("slots: %.0f requests under way at %s each make %s; nothing is full", f.slots, ns(mean), perSecond(f.rate))
+	out.because = fmt.Sprintf("concurrency: %.0f requests under way at %s each make %s; nothing is full", f.slots, ns(mean), perSecond(f.rate))
 	if slow {
-		out.because += fmt.Sprintf(", and %s of that is the way (round trip %s)", percent(f.tripShare()), ns(p.rtt.value))
+		out.because += fmt.Sprintf(", and %s of that is the way (round trip %s)", unit.Percent(f.tripShare()), ns(p.rtt.value))
 		out.pro = append(out.pro, f.tripEvidence()...)
 	}
 	switch {
 	case f.lone.lined:
-		out.because = fmt.Sprintf("slots: the server answers one request at a time on each of %d connections: pipelined ones wait for those before them; nothing is full", f.run.Load.Established)
+		out.because = fmt.Sprintf("concurrency: the server answers one request at a time on each of %d connections: pipelined ones wait for those before them; nothing is full", f.run.Load.Established)
 		out.doubts = append(out.doubts, "that more connections give more is concluded from requests sent alone: prove it with twice the connections")
 	case f.lone.is == alone && f.slots > 1:
 		out.because += ", and " + f.lone.asLong(f)

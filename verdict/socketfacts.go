@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // stationNames are the names that a record carries.
 func stationNames() [stations]string {
-	return [...]string{"generator", "way in", "server queue", "server", "way back", "generator queue"}
+	return [...]string{"generator", "network to server", "server receive queue", "server", "network to client", "generator receive queue"}
 }
 
 // occupancy is how many requests were at each station, as one source saw it.
@@ -108,7 +109,7 @@ func (p *placeFacts) missing() string {
 	case n == 0:
 		return "where the time goes: no queue samples of the run's sockets"
 	case !p.known:
-		return fmt.Sprintf("where the time goes: only %s of the run's sockets, %d are the least", plural(n, "queue sample", "queue samples"), placesFewest)
+		return fmt.Sprintf("where the time goes: only %s of the run's sockets, %d are the least", unit.Plural(n, "queue sample", "queue samples"), placesFewest)
 	}
 	return "where the time goes: the sockets of one end only were sampled"
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -63,9 +64,9 @@ func (f *facts) capacity() (cores figure, bound string) {
 		return figure{}, ""
 	}
 	n := float64(len(f.serverCPUs))
-	bound = fmt.Sprintf("of %s", plural(len(f.serverCPUs), "core", "cores"))
+	bound = fmt.Sprintf("of %s", unit.Plural(len(f.serverCPUs), "core", "cores"))
 	if len(f.serverCPUs) < len(f.host.cores) {
-		bound = fmt.Sprintf("of %s allowed", plural(len(f.serverCPUs), "core", "cores"))
+		bound = fmt.Sprintf("of %s allowed", unit.Plural(len(f.serverCPUs), "core", "cores"))
 	}
 	if q := f.subject.quota.cores; q.known && q.value < n {
 		return q, fmt.Sprintf("of %.2g cores allowed by its cgroup", q.value)
@@ -241,7 +242,7 @@ func (f *facts) cpuEvidence() []record.Evidence {
 	if f.host.known {
 		n := len(f.serverCPUs)
 		list = append(list, evidence("series.cpu.idle", f.host.over(f.serverCPUs, idle), "cores",
-			"%.2f of the server's %s idle", f.host.over(f.serverCPUs, idle), plural(n, "core", "cores")))
+			"%.2f of the server's %s idle", f.host.over(f.serverCPUs, idle), unit.Plural(n, "core", "cores")))
 	}
 	return list
 }
@@ -263,7 +264,7 @@ func (f *facts) placeEvidence(at ...int) []record.Evidence {
 	words := [stations]string{"with the generator", "on the way to the server", "unread in the server's sockets", "inside the server", "on the way back", "unread in the generator's sockets"}
 	var list []record.Evidence
 	for _, s := range at {
-		list = append(list, evidence(where[s], f.places.share[s], "share", "%s of the requests were %s", percent(f.places.share[s]), words[s]))
+		list = append(list, evidence(where[s], f.places.share[s], "share", "%s of the requests were %s", unit.Percent(f.places.share[s]), words[s]))
 	}
 	return list
 }

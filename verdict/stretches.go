@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -99,7 +100,7 @@ func (s *stretchFacts) says() string {
 	if 2*s.still >= len(s.list) {
 		what = "the server stood still"
 	}
-	text := fmt.Sprintf("%s in %s of %s in all (at %s), up to %s", what, plural(len(s.list), "stretch", "stretches"),
+	text := fmt.Sprintf("%s in %s of %s in all (at %s), up to %s", what, unit.Plural(len(s.list), "stretch", "stretches"),
 		ns(float64(s.ns)), s.when(), ns(float64(s.longest)))
 	if every, ok := s.period(); ok {
 		text += fmt.Sprintf(", about every %s", ns(every))

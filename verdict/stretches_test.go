@@ -41,7 +41,7 @@ func TestBrokenByStandstills(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
-	if v.Outcome != "broke" {
+	if v.Outcome != "fail" {
 		t.Errorf("%s: %s", v.Outcome, text)
 	}
 	if text := sayings(stalling(t, 10, 17, 50, 90).judge()); strings.Contains(text, "about every") {

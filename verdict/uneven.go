@@ -48,7 +48,7 @@ func ruleUneven(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("workers uneven: process %d is full (%.2f cores), the other %d use %.2f each", most.pid, most.cores, len(workers)-1, rest)
+	out.because = fmt.Sprintf("worker imbalance: process %d is full (%.2f cores), the other %d use %.2f each", most.pid, most.cores, len(workers)-1, rest)
 	return out
 }
 

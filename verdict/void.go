@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -241,10 +242,10 @@ func voidThrottled(f *facts) *void {
 		q := v.own.quota.throttled
 		if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == v.own.quota) {
 			return &void{
-				because:  fmt.Sprintf("%s was held back by its cgroup's CPU quota in %s of the periods", v.who(), percent(q.value)),
+				because:  fmt.Sprintf("%s was held back by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
 				ceiling:  Generator,
 				next:     fmt.Sprintf("give %s's cgroup more CPU", v.who()),
-				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was stopped in %s of the periods", v.who(), percent(q.value))},
+				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was stopped in %s of the periods", v.who(), unit.Percent(q.value))},
 			}
 		}
 	}
@@ -268,7 +269,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	}
 	ev := []record.Evidence{
 		evidence("load.asked_per_s", f.run.Load.AskedPerS, "1/s", "asked %s", perSecond(f.run.Load.AskedPerS)),
-		evidence("requests.unsent", s.missed, "share", "%s of the asked %s requests had not left when their time was over", percent(s.missed), count(uint64(s.asked))),
+		evidence("requests.unsent", s.missed, "share", "%s of the asked %s requests had not left when their time was over", unit.Percent(s.missed), count(uint64(s.asked))),
 	}
 	g := &f.generator
 	if s.missed <= unsentShare {
@@ -276,13 +277,13 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 			return nil
 		}
 		return &void{
-			because:  fmt.Sprintf("the asked rate was sent but not answered: when the window closed %s of the requests were still owed, and the queue grew; these are no latencies of a rate that can be held. %s", percent(s.owed.value), upper(found.because)),
+			because:  fmt.Sprintf("the asked rate was sent but not answered: when the window closed %s of the requests were still owed, and the queue grew; these are no latencies of a rate that can be held. %s", unit.Percent(s.owed.value), upper(found.because)),
 			ceiling:  found.ceiling,
 			next:     "ask for less (-R)",
-			evidence: append(ev, evidence("series.load.in_flight", s.owed.value, "share", "%s of the asked requests were owed at the end beyond those at the beginning", percent(s.owed.value))),
+			evidence: append(ev, evidence("series.load.in_flight", s.owed.value, "share", "%s of the asked requests were owed at the end beyond those at the beginning", unit.Percent(s.owed.value))),
 		}
 	}
-	short := fmt.Sprintf("the asked rate was not sent: %s of it is missing or late", percent(s.missed))
+	short := fmt.Sprintf("the asked rate was not sent: %s of it is missing or late", unit.Percent(s.missed))
 	if f.generatorFull() && !serverSide(found.ceiling) {
 		worst := f.worst()
 		return &void{because: short + ", for " + worst.who() + " was full", ceiling: Generator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
@@ -291,7 +292,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 		return nil // a broken SLO is proof enough: the response time counts from when a request was due
 	}
 	if f.starvedOfSlots() {
-		ev = append(ev, evidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots, percent(s.slotsUsed.value)))
+		ev = append(ev, evidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots, unit.Percent(s.slotsUsed.value)))
 		return &void{
 			because: fmt.Sprintf("%s, for every slot was in use: these are the figures of a closed loop of %.0f slots, and no latencies of the asked rate. %s", short, f.slots, upper(found.because)),
 			ceiling: found.ceiling,
@@ -301,7 +302,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	if v := f.heldUp(found.ceiling); v != nil {
 		g := &v.generator
 		return &void{
-			because: fmt.Sprintf("%s, for %s was held up by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short, v.who(), percent(g.busy.value), percent(g.delay.value)),
+			because: fmt.Sprintf("%s, for %s was held up by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short, v.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value)),
 			ceiling: Generator, evidence: append(ev, v.generatorEvidence()...),
 			next: "see whether a CPU quota holds " + v.who() + " back; else " + v.starvedNext(),
 		}

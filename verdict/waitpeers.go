@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -205,7 +206,7 @@ func (f *facts) poolStep(u *peerUse, n float64, wall *record.Wall) string {
 func (p *peerFacts) says(u *peerUse) record.Evidence {
 	number := fmt.Sprintf("%d to %d connections", u.low, u.high)
 	if u.steady() {
-		number = plural(u.high, "connection", "connections")
+		number = unit.Plural(u.high, "connection", "connections")
 	}
 	if p.cut {
 		number = "at least " + number

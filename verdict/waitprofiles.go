@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -144,7 +145,7 @@ func (f *facts) waitEvidence(kind string, list []waited, mean float64, wall *rec
 			what = fmt.Sprintf("keeps a lock that others wait %s for in each request's %s", ns(w.ns), ns(mean))
 		}
 		out = append(out, evidence("profiles."+kind, w.ns, "ns", "%s profile: %s %s, %s of it; without that wait %s, and %s of each remain",
-			kind, w.where(), what, percent(w.share), f.without(w, mean, wall), ns(math.Max(mean-w.ns, 0))))
+			kind, w.where(), what, unit.Percent(w.share), f.without(w, mean, wall), ns(math.Max(mean-w.ns, 0))))
 	}
 	return out
 }

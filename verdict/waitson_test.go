@@ -47,7 +47,7 @@ func TestGain(t *testing.T) {
 		want  string
 	}{
 		{1.066, nil, "at most 1.07× this rate"}, {2, wall, "at most 2× this rate"}, {12.3, nil, "at most 12× this rate"},
-		{12, wall, "at most 3× this rate, where the next wall is (server cpu)"}, {1e6, wall, "at most 3× this rate, where the next wall is (server cpu)"},
+		{12, wall, "at most 3× this rate, where the next wall is (server CPU)"}, {1e6, wall, "at most 3× this rate, where the next wall is (server CPU)"},
 		{1e6, nil, "more than 100× this rate, were there no other wall"},
 	} {
 		if got := gain(c.times, c.wall); got != c.want {
@@ -71,7 +71,7 @@ func TestWaitInAnOpenLoop(t *testing.T) {
 	run.Profiles = []record.Profile{{Kind: record.ProfileMutex, TotalNs: 100e9, Frames: []record.Frame{{Function: "main.f", Ns: 100e9, Share: 1}}}}
 	f := newFacts(run, nil)
 	c := f.profileClue(nil)
-	if len(c.says) == 0 || c.says[0].Says != "mutex profile: main.f keeps a lock that others wait 500 µs for in each request's 640 µs, 78 % of it; without that wait answers at most 500 µs sooner, and 140 µs of each remain" {
+	if len(c.says) == 0 || c.says[0].Says != "mutex profile: main.f keeps a lock that others wait 500 µs for in each request's 640 µs, 78% of it; without that wait answers at most 500 µs sooner, and 140 µs of each remain" {
 		t.Errorf("%+v", c.says)
 	}
 	if want := "hold the lock of main.f for a shorter time, or have several locks: answers at most 500 µs sooner"; c.next != want {

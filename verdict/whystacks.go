@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -51,7 +52,7 @@ func (f *facts) cpuStackEvidence() (*record.Evidence, *record.StackPackage) {
 	}
 	top := &s.CPU.Packages[0]
 	e := evidence("stacks.cpu.packages", top.Share, "share", "server CPU by stacks: %s (%s at %d Hz)",
-		packagesText(s.CPU.Packages), plural(s.CPU.Samples, "sample", "samples"), s.CPU.Hz)
+		packagesText(s.CPU.Packages), unit.Plural(s.CPU.Samples, "sample", "samples"), s.CPU.Hz)
 	return &e, top
 }
 
@@ -76,7 +77,7 @@ func (f *facts) packageShare(p *record.StackPackage) string {
 	case p.Caller != "":
 		where = " (called by " + p.Caller + lineOf(p.File, p.Line) + ")"
 	}
-	return fmt.Sprintf("%s of server CPU in %s%s", percent(p.Share), name, where)
+	return fmt.Sprintf("%s of server CPU in %s%s", unit.Percent(p.Share), name, where)
 }
 
 // at is the function of a package that is called, and who calls it.
@@ -110,7 +111,7 @@ func packageName(p *record.StackPackage) string {
 }
 
 func packageText(p *record.StackPackage) string {
-	text := percent(p.Share) + " in " + packageName(p)
+	text := unit.Percent(p.Share) + " in " + packageName(p)
 	if p.Entry != "" && p.Name != "kernel" && p.Entry != p.Name {
 		text += " (" + p.Entry + ")"
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -101,7 +102,7 @@ func (f *facts) stackClue() clue {
 	}
 	off := f.run.Stacks.OffCPU
 	c.says = []record.Evidence{evidence("stacks.off_cpu.waits", list[0].Threads, "threads", "threads blocked, by stacks: %s; seen for %s in %s",
-		strings.Join(parts, ", "), ns(float64(off.BurstNs)), plural(off.Bursts, "burst", "bursts"))}
+		strings.Join(parts, ", "), ns(float64(off.BurstNs)), unit.Plural(off.Bursts, "burst", "bursts"))}
 	if top := &list[0]; top.Threads >= waitStep {
 		c.next = top.step() + f.heldDuring(list)
 	}
@@ -147,7 +148,7 @@ func explainBlocked(f *facts, found *finding) {
 }
 
 // says is a wait with its share.
-func (w *offWait) says() string { return percent(w.share) + " " + w.object() }
+func (w *offWait) says() string { return unit.Percent(w.share) + " " + w.object() }
 
 // object is what is waited for, in words.
 func (w *offWait) object() string {
@@ -165,7 +166,7 @@ func (w *offWait) object() string {
 		}
 		switch {
 		case w.connections > 0:
-			more = append(more, plural(w.connections, "connection", "connections"))
+			more = append(more, unit.Plural(w.connections, "connection", "connections"))
 		case w.Process != "" && w.Distinct > 1:
 			more = append(more, fmt.Sprintf("by %d threads", w.Distinct))
 		}

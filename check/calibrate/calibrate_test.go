@@ -125,7 +125,7 @@ func TestDoubts(t *testing.T) {
 		{CapacityPerS: record.Repeated{Median: 100, Low: 80, High: 101}, RunDelay: record.Repeated{Median: 0.3}},
 	}}
 	list := doubts(loud, division{doubts: []string{"one CPU"}})
-	for i, want := range []string{"one CPU", "at 1 of 2 points the generator was not", "at 1 of 2 points the repeats differ", "30 %", "0.05s"} {
+	for i, want := range []string{"one CPU", "at 1 of 2 points the generator was not", "at 1 of 2 points the repeats differ", "30%", "0.05s"} {
 		if i >= len(list) || !strings.Contains(list[i], want) {
 			t.Errorf("doubt %d of %q; want %q", i+1, list, want)
 		}
@@ -187,7 +187,7 @@ func TestText(t *testing.T) {
 	if err := Text(&b, c); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"250,000", "240,000–260,000", "≥ 12,000", "97 %", " generator\n", " server\n", "others on its CPU", "doubts  first\n", "        second\n"} {
+	for _, want := range []string{"250,000", "240,000–260,000", "≥ 12,000", "97%", " generator\n", " server\n", "others on its CPU", "doubts  first\n", "        second\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

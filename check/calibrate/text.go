@@ -27,7 +27,7 @@ func Text(out io.Writer, c *record.Calibration) error {
 				limit = "others on its CPU"
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d × %d\t%s\t%s–%s\t%s\t%.0f %%\t%s\t\n",
+		fmt.Fprintf(t, "%s\t%s\t%d × %d\t%s\t%s–%s\t%s\t%.0f%%\t%s\t\n",
 			p.Route, unit.FormatCount(int64(p.ResponseBytes+0.5)), p.Connections, p.Pipelining, rate,
 			unit.FormatCount(int64(p.CapacityPerS.Low)), unit.FormatCount(int64(p.CapacityPerS.High)),
 			unit.FormatNs(int64(p.CPUNsPerRequest.Median+0.5)), 100*p.Busy.Median, limit)

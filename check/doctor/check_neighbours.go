@@ -26,7 +26,7 @@ func checkSteal(f *Facts) Finding {
 		return unknown(a.why(), "")
 	}
 	share := a.Steal / a.Cores
-	what := fmt.Sprintf("%.1f %% of the CPU time was taken by the hypervisor, over %.1f s", 100*share, a.WidthS)
+	what := fmt.Sprintf("%.1f%% of the CPU time was taken by the hypervisor, over %.1f s", 100*share, a.WidthS)
 	mend := "wait until the neighbours are quiet, or use a dedicated machine"
 	switch {
 	case share >= stealBad:

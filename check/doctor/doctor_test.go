@@ -137,7 +137,7 @@ func TestChecks(t *testing.T) {
 		{"xen clock", "clock", Warn, "xen", "", func(f *Facts) { f.Env.ClockSource = "xen" }},
 		{"kvm clock", "clock", OK, "kvm-clock", "", func(f *Facts) { f.Env.ClockSource = "kvm-clock" }},
 		{"mains", "power", OK, "on mains", "", func(f *Facts) { f.Files.Power = "mains" }},
-		{"steal", "steal", Warn, "3.0 %", "", func(f *Facts) { f.Activity.Steal = 0.12 }},
+		{"steal", "steal", Warn, "3.0%", "", func(f *Facts) { f.Activity.Steal = 0.12 }},
 		{"no activity", "steal", NotMeasured, "why", "", func(f *Facts) { f.Activity.Err = "why" }},
 		{"server's CPU is not foreign", "other programs", OK, "0.00 of 4", "", func(f *Facts) { f.Activity.Busy, f.Activity.Server = 2, 2 }},
 		{"a little foreign CPU", "other programs", Warn, "0.25 of 4", "STOP", func(f *Facts) { f.Activity.Busy = 0.25 }},

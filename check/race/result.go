@@ -278,7 +278,7 @@ func (r *Result) doubtCase(c *CaseResult) {
 		}
 	}
 	if busy > 0 {
-		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f %% of the CPU time used was somebody else's", c.Name, busy, len(c.samples), othersDoubt*100))
+		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f%% of the CPU time used was somebody else's", c.Name, busy, len(c.samples), othersDoubt*100))
 	}
 	tell := func(what string, count func(*Row) uint64) {
 		var list []string

@@ -111,13 +111,13 @@ func (r *Result) writeEqual(b *strings.Builder) {
 	wrapped(b, "equal       ", fmt.Sprintf("%d worker(s) each; %d connections that stay; one request, byte for byte; one backend, `ceiling serve floor`, one thread, connections to it kept; %d rounds of %s, in an order of their own each, seed %d, after one that is thrown away",
 		s.Workers, s.Connections, s.Rounds, unit.FormatNs(int64(s.DurationS*1e9)), s.Seed))
 	wrapped(b, "checked     ", "before every case: what each passes on, by a backend that records it, and what comes back; in every round: errors, and the backend's count against the generator's")
-	wrapped(b, "CPU         ", "of all processes of a contestant by their own clocks, over the requests of a closed loop; the ratio is of pairs from one round, with its 95 % interval")
+	wrapped(b, "CPU         ", "of all processes of a contestant by their own clocks, over the requests of a closed loop; the ratio is of pairs from one round, with its 95% interval")
 	wrapped(b, "p99         ", fmt.Sprintf("of the closed loop, where each has another load; open p99: at %s/s for all, from when a request was due", unit.FormatSI(float64(s.PerS))))
 	wrapped(b, "calls       ", "system calls a request; MB: proportional set size of all its processes")
 	wrapped(b, "host        ", fmt.Sprintf("%s, %d CPUs, Linux %s; generator, backend and contestant share them", e.CPUModel, e.CoresAllowed, e.Kernel))
 	for i := range r.Cases {
 		if c := &r.Cases[i]; len(c.samples) > 0 {
-			wrapped(b, "others      ", fmt.Sprintf("%s: %.1f %% of the CPU time used was nobody's of the race, %.1f %% at most", c.Name, c.OthersMedian*100, c.OthersMax*100))
+			wrapped(b, "others      ", fmt.Sprintf("%s: %.1f%% of the CPU time used was nobody's of the race, %.1f%% at most", c.Name, c.OthersMedian*100, c.OthersMax*100))
 		}
 	}
 }

@@ -75,7 +75,7 @@ func plantedProofs() []plantedProof {
 			host{kind: "cpu", params: planted.Params{CPU: 150 * time.Microsecond}}, nil, 64},
 		{"bandwidth", "a link of 80 Mbit/s, answers of 20 kB", record.TakeLink, verdict.Bandwidth,
 			host{kind: "loop", params: planted.Params{N: 1, Bytes: 20_000}}, &link{bitsPerS: 80e6}, 32},
-		{"slots", "every request sleeps 20 ms, 16 in flight", record.TakeSlots, verdict.Slots,
+		{"concurrency", "every request sleeps 20 ms, 16 in flight", record.TakeSlots, verdict.Slots,
 			host{kind: "sleep", params: planted.Params{Sleep: 20 * time.Millisecond}}, nil, 16},
 		{"pool", "6 places, each kept for 10 ms", "", verdict.ServerWait,
 			host{kind: "pool", params: planted.Params{N: 6, Sleep: 10 * time.Millisecond}}, nil, 64},

@@ -38,7 +38,7 @@ func TestEveryScenarioCanBeAsked(t *testing.T) {
 			}
 			for _, a := range p.accept {
 				if a.ceiling == verdict.Undetermined && len(a.reasons) == 0 {
-					t.Errorf("%s: undetermined has to say why", s.Name)
+					t.Errorf("%s: inconclusive has to say why", s.Name)
 				}
 				if p.generator && strings.HasPrefix(a.ceiling, "server") {
 					t.Errorf("%s: the generator is the wall, and %s would be right", s.Name, a.ceiling)

@@ -70,7 +70,7 @@ func (r *Result) grounds() []string {
 		lines = append(lines, "doubt: "+d)
 	}
 	for _, s := range v.Stations {
-		lines = append(lines, fmt.Sprintf("station: %s %.0f %%", s.Name, s.Share*100))
+		lines = append(lines, fmt.Sprintf("station: %s %.0f%%", s.Name, s.Share*100))
 	}
 	if r.Record != "" {
 		lines = append(lines, "record: "+r.Record)

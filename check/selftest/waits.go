@@ -137,7 +137,7 @@ func troubles() []Scenario {
 		}},
 		{"server-exits", "the server is killed half-way", need{}, func(d *dice) plan {
 			at := d.share(.35, .6)
-			return plan{says: fmt.Sprintf("at %.0f %%", at*100), subject: host{kind: "cpu", params: planted.Params{CPU: d.us(50, 150)}}, spec: d.run(d.connections()),
+			return plan{says: fmt.Sprintf("at %.0f%%", at*100), subject: host{kind: "cpu", params: planted.Params{CPU: d.us(50, 150)}}, spec: d.run(d.connections()),
 				during: []deed{{at, (*stage).kill}}, accept: only(verdict.Errors)}
 		}},
 		{"nobody-listens", "a port on which nobody listens", need{}, func(d *dice) plan {
@@ -146,7 +146,7 @@ func troubles() []Scenario {
 		{"frozen", "the server is stopped half-way, and goes on later", need{}, func(d *dice) plan {
 			from := d.share(.3, .45)
 			to := from + d.share(.3, .45)
-			return plan{says: fmt.Sprintf("from %.0f to %.0f %%", from*100, to*100), subject: host{kind: "cpu", params: planted.Params{CPU: d.us(50, 150)}}, spec: d.run(d.connections()),
+			return plan{says: fmt.Sprintf("from %.0f to %.0f%%", from*100, to*100), subject: host{kind: "cpu", params: planted.Params{CPU: d.us(50, 150)}}, spec: d.run(d.connections()),
 				during: []deed{{from, signal(syscall.SIGSTOP)}, {to, signal(syscall.SIGCONT)}},
 				accept: only(verdict.ServerWait)}.orUndetermined("still", "stopped", "stall", "froze", "no answer")
 		}},

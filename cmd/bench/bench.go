@@ -143,8 +143,8 @@ func (b *bench) calm(ctx context.Context, part string) {
 		after, err = sys.HostBusyNs()
 		share := float64(after-before) / float64(time.Since(begin)*time.Duration(b.host.Cores))
 		if err == nil && share > calmShare {
-			b.doubt("before the %s part the host was %.0f %% busy with something else: run it again when the machine is calm", part, share*100)
-			b.progress("the host is %.0f %% busy with something else", share*100)
+			b.doubt("before the %s part the host was %.0f%% busy with something else: run it again when the machine is calm", part, share*100)
+			b.progress("the host is %.0f%% busy with something else", share*100)
 		}
 	}
 	b.failed(ctx, "how busy the host is", err)

@@ -63,8 +63,8 @@ func plantedKinds() []pairKind {
 	work := "ceiling planted cpu --addr {addr} --cpu "
 	wait := "ceiling planted tail --addr {addr} --every 50 --sleep "
 	return []pairKind{
-		{"5 % CPU", work + "400us", work + "421us", []string{"-c", "16"}, "server_cpu", record.Worse},
-		{"20 % p99", wait + "20ms", wait + "24ms", []string{"-c", "32", "-R", "2000"}, "p99", record.Worse},
+		{"5% CPU", work + "400us", work + "421us", []string{"-c", "16"}, "server_cpu", record.Worse},
+		{"20% p99", wait + "20ms", wait + "24ms", []string{"-c", "32", "-R", "2000"}, "p99", record.Worse},
 	}
 }
 

@@ -160,7 +160,7 @@ func printFound(w io.Writer, e *Entry) {
 	head(w, "Searches: the highest rate that holds, of a server whose capacity is known", "slo", "truth /s", "answer /s", "error", "runs", "took")
 	for _, f := range e.Found {
 		for i := range f.AnswerPerS {
-			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%+.1f %%\t%d\t%.0f s\t\n", f.SLO, f.TruthPerS[i], f.AnswerPerS[i],
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%+.1f%%\t%d\t%.0f s\t\n", f.SLO, f.TruthPerS[i], f.AnswerPerS[i],
 				100*(f.AnswerPerS[i]/f.TruthPerS[i]-1), f.Runs[i], f.TookS[i])
 		}
 	}

@@ -139,7 +139,7 @@ func TestPrintEntry(t *testing.T) {
 		`commit abababababab with changes · Linux 6.18.0 · A CPU, 2 CPUs`,
 		`(?m)^/simple +ceiling +0.002 \[0.001–0.003\]`, `(?m)^ +wrk .*2.000 \[1.000–3.000\]`,
 		`(?m)^a +0.5 +0.65 ratio +met`, `(?m)^b +100 +83 µs +missed`,
-		`(?m)^ceiling +901 +900 +\+0.1 %`, `520 bytes each`, `doubt: it was noisy`, `20 of 1000`,
+		`(?m)^ceiling +901 +900 +\+0.1%`, `520 bytes each`, `doubt: it was noisy`, `20 of 1000`,
 	} {
 		if !regexp.MustCompile(want).MatchString(b.String()) {
 			t.Errorf("nothing like %s in:\n%s", want, b.String())

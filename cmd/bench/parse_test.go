@@ -81,7 +81,7 @@ func TestParseOwnFigures(t *testing.T) {
 	}
 	o := a.Ours
 	if o.UserNs != 50914000 || math.Abs(o.WorkerNs-646440786) > 1 || len(o.WorkerThreads) != 1 || o.WorkerThreads[0] != 31938 ||
-		o.LagP99 != 3860 || o.Established != 64 || o.Engine != "uring" || o.Outcome != "held" {
+		o.LagP99 != 3860 || o.Established != 64 || o.Engine != "uring" || o.Outcome != "valid" {
 		t.Errorf("%+v", *o)
 	}
 }

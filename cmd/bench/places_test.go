@@ -43,13 +43,13 @@ func TestPlacesTable(t *testing.T) {
 	e := Entry{
 		Commit: "0123456789abcdef",
 		Places: []PlaceShares{{
-			Server: "nethttp", Route: "/read", Connections: 64, Named: "server cpu", Samples: 400, Bursts: 12,
-			Sockets: []record.Station{{Name: "server queue", Share: 0.96}}, Events: []record.Station{{Name: "server queue", Share: 0.94}},
+			Server: "nethttp", Route: "/read", Connections: 64, Named: "server CPU", Samples: 400, Bursts: 12,
+			Sockets: []record.Station{{Name: "server receive queue", Share: 0.96}}, Events: []record.Station{{Name: "server receive queue", Share: 0.94}},
 		}},
 		Observed: []Observed{{"nethttp", "/simple", Spread{0.99, 0.97, 1.01, 7}}},
 	}
 	text := placesTable(&e)
-	for _, want := range []string{"commit 0123456789ab", "96 / 94", "2.0", "0.990 [0.970–1.010]", "server cpu"} {
+	for _, want := range []string{"commit 0123456789ab", "96 / 94", "2.0", "0.990 [0.970–1.010]", "server CPU"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

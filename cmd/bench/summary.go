@@ -86,7 +86,7 @@ func doubtsOf(cells []cell) []string {
 		}
 	}
 	if busy > 0 {
-		list = append(list, fmt.Sprintf("in %d of %d measurements more than %.0f %% of the CPU used was somebody else's: run it again when the machine is calm", busy, len(cells), othersShare*100))
+		list = append(list, fmt.Sprintf("in %d of %d measurements more than %.0f%% of the CPU used was somebody else's: run it again when the machine is calm", busy, len(cells), othersShare*100))
 	}
 	list = append(list, miscounted(cells)...)
 	if own := firstOutcome(cells); own != "" {
@@ -129,7 +129,7 @@ func firstOutcome(cells []cell) string {
 			continue
 		}
 		all++
-		if c.own.Outcome == "void" {
+		if c.own.Outcome == "invalid" {
 			void++
 			because = c.own.Because
 		}

@@ -13,7 +13,7 @@ func madeCells() []cell {
 	for round, factor := range []int64{1, 2, 1} {
 		for i, ns := range []int64{3000, 6000, 12000} {
 			tool := []string{ours, wrk, autocannon}[i]
-			own := &ownFigures{UserNs: 100 * 1000 * factor, Outcome: "held"}
+			own := &ownFigures{UserNs: 100 * 1000 * factor, Outcome: "valid"}
 			if tool != ours {
 				own = nil
 			}
@@ -80,7 +80,7 @@ func TestDoubts(t *testing.T) {
 	check("the server saw 900", func(c *cell) { c.seen = 900 })
 	check("the server saw 1200", func(c *cell) { c.seen = 1200 })
 	check("somebody else's", func(c *cell) { c.hostNs *= 2 })
-	check("1 of its 3 runs void (so)", func(c *cell) { c.own = &ownFigures{Outcome: "void", Because: "so"} })
+	check("1 of its 3 runs void (so)", func(c *cell) { c.own = &ownFigures{Outcome: "invalid", Because: "so"} })
 }
 
 func TestTarget(t *testing.T) {

@@ -98,7 +98,7 @@ func printTruth(w io.Writer, e *Entry) {
 	if len(e.Frozen) > 0 {
 		head(w, "Server frozen 1 s in 10 s at 1000/s: p99, ms", "tool", "says", "truth", "error")
 		for _, f := range e.Frozen {
-			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%+.1f %%\t\n", f.Tool, f.P99Ms, f.TruthMs, f.Error*100)
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%+.1f%%\t\n", f.Tool, f.P99Ms, f.TruthMs, f.Error*100)
 		}
 	}
 	if len(e.Pacing) > 0 {

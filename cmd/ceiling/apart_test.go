@@ -51,7 +51,7 @@ func TestKilledApartIsRestored(t *testing.T) {
 	}
 	for _, args := range [][]string{{"run", "--apart", "-d", "100ms", url}, {"run", "-d", "100ms", url}} {
 		out, err := exec.Command(bin, args...).CombinedOutput()
-		if code := exitOf(err); code != run.ExitHeld && code != run.ExitVoid {
+		if code := exitOf(err); code != run.ExitPass && code != run.ExitInvalid {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
 		if after := allowed(); !slices.Equal(after, before) {

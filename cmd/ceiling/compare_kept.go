@@ -33,7 +33,7 @@ func (sh *shell) compareKept(a, b string, f *runFlags, o *compareFlags) error {
 		}
 		sh.exit = plan.Gate(&c, conditions)
 	} else if c.Incomparable != "" {
-		sh.exit = run.ExitVoid
+		sh.exit = run.ExitInvalid
 	}
 	if f.json {
 		e := json.NewEncoder(sh.stdout)

@@ -43,7 +43,7 @@ second, changes nothing and sends no requests. Exit code 3: something is bad.`,
 			}
 			report := doctor.Diagnose(facts)
 			if report.Count(doctor.Bad) > 0 {
-				sh.exit = run.ExitBroke
+				sh.exit = run.ExitFail
 			}
 			if asJSON {
 				return doctor.WriteJSON(sh.stdout, &report)

@@ -163,7 +163,7 @@ func (l *lab) run(args ...string) (*record.Run, record.Series) {
 	var out, talk bytes.Buffer
 	c.Stdout, c.Stderr = &out, &talk
 	err := c.Run()
-	if code := c.ProcessState.ExitCode(); !slices.Contains([]int{run.ExitHeld, run.ExitBroke, run.ExitVoid}, code) {
+	if code := c.ProcessState.ExitCode(); !slices.Contains([]int{run.ExitPass, run.ExitFail, run.ExitInvalid}, code) {
 		l.t.Fatalf("exit %d: %v\n%s", code, err, talk.String())
 	}
 	var r record.Run
@@ -184,7 +184,7 @@ func TestFleet(t *testing.T) {
 	}
 	l := newLab(t, "l1", "l2", "l3", "l4")
 	t.Run("three machines", func(t *testing.T) { l.threeMachines(t) })
-	t.Run("slots", func(t *testing.T) { l.planted(t, "server wait", "planted", "pool", "--n", "6", "--sleep", "10ms") })
+	t.Run("concurrency", func(t *testing.T) { l.planted(t, "server blocked", "planted", "pool", "--n", "6", "--sleep", "10ms") })
 	t.Run("link", func(t *testing.T) {
 		l.ip("tc", "-n", l.space("web1"), "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "30mbit", "burst", "66000", "latency", "50ms")
 		defer l.ip("tc", "-n", l.space("web1"), "qdisc", "del", "dev", "eth0", "root")
@@ -247,7 +247,7 @@ func (l *lab) named(t *testing.T, want func(*record.Run) bool, args ...string) {
 		}
 		v := &r.Verdict
 		say := t.Errorf
-		if v.OtherCores > 0.3 || v.Ceiling == "undetermined" {
+		if v.OtherCores > 0.3 || v.Ceiling == "inconclusive" {
 			say = t.Logf // disturbed: once more
 		}
 		say("named is %s: %s\n%+v\ndoubts %q", v.Ceiling, v.Because, v.Evidence, v.Doubts)

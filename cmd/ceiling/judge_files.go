@@ -69,7 +69,7 @@ func (sh *shell) judgeForeign(name string, in io.Reader, asJSON bool) error {
 		return usage(fmt.Errorf("%s: %w", name, err))
 	}
 	judged := verdict.JudgePoints([]record.Point{r.Point(name)}).Points[0]
-	if judged.Verdict.Outcome == record.Void {
+	if judged.Verdict.Outcome == record.Invalid {
 		sh.exit = exitVoid
 	}
 	if asJSON {

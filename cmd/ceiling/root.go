@@ -46,7 +46,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		if isUsage(err) {
 			return run.ExitRefused
 		}
-		return run.ExitFailure
+		return run.ExitError
 	}
 	return sh.exit
 }

@@ -107,11 +107,11 @@ func selftestExit(results []selftest.Result) int {
 	n := selftest.Count(results)
 	switch {
 	case n[selftest.Wrong] > 0:
-		return run.ExitBroke
+		return run.ExitFail
 	case n[selftest.Failed]+n[selftest.Disturbed]+n[selftest.Unconfirmed] > 0:
-		return run.ExitFailure
+		return run.ExitError
 	}
-	return run.ExitHeld
+	return run.ExitPass
 }
 
 // newPlanted serves a planted server; selftest starts it as its child.

@@ -82,7 +82,7 @@ func (b *compareBlock) spoilt() string {
 			return fmt.Sprintf("nothing was answered in run %s of %s", m.Run, m.Side)
 		case m.BadShare > mostly:
 			return fmt.Sprintf("%s of the requests of run %s of %s failed", shareText(m.BadShare), m.Run, m.Side)
-		case m.Outcome == record.Void && !paceOfGenerator(m):
+		case m.Outcome == record.Invalid && !paceOfGenerator(m):
 			return fmt.Sprintf("run %s of %s is void: %s", m.Run, m.Side, m.Says)
 		}
 	}

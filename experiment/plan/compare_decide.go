@@ -135,11 +135,11 @@ func shareText(share float64) string {
 	percent := share * 100
 	switch {
 	case math.Abs(percent) < 0.095:
-		return fmt.Sprintf("%.2f %%", percent)
+		return fmt.Sprintf("%.2f%%", percent)
 	case math.Abs(percent) < 9.95:
-		return fmt.Sprintf("%.1f %%", percent)
+		return fmt.Sprintf("%.1f%%", percent)
 	}
-	return fmt.Sprintf("%.0f %%", percent)
+	return fmt.Sprintf("%.0f%%", percent)
 }
 
 func signedText(share float64) string {

@@ -246,7 +246,7 @@ func loadFacts(r *record.Run) []Fact {
 		{FactLoop, l.Mode, WeightForbids, "a closed loop waits for the server, an open one does not", true},
 		{FactConnections, numberText(l.Connections), WeightForbids, "", true},
 		{"pipelining", numberText(l.Pipelining), WeightForbids, "", true},
-		{"asked rate", cmpText(s.Rate.String(), "none"), WeightForbids, "", false},
+		{"target rate", cmpText(s.Rate.String(), "none"), WeightForbids, "", false},
 		{"arrivals", cmpText(l.Arrivals, "none"), WeightForbids, "", false},
 		{"a connection for each request", yesText(s.NewConnections), WeightForbids, "", false},
 		{"established connections", numberText(l.Established), WeightNoted, "", false},

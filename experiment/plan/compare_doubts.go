@@ -13,7 +13,7 @@ import (
 // Ceilings, as record.Verdict names them, that matter to a comparison.
 const (
 	ceilingGenerator = "generator"
-	ceilingShared    = "shared cpu"
+	ceilingShared    = "CPU contention"
 )
 
 // paceOfGenerator tells a run of a closed loop that went as fast as the

@@ -115,7 +115,7 @@ func parseCondition(text string) (Condition, error) {
 	case err != nil:
 		return c, fmt.Errorf("%.40q is not a number; %s", digits, gateExample)
 	case c.Below && value >= 100:
-		return c, errors.New("nothing loses 100 % and more; " + gateExample)
+		return c, errors.New("nothing loses 100% and more; " + gateExample)
 	case value > 10000:
 		return c, errors.New("a hundred times as much is no limit; " + gateExample)
 	}

@@ -27,7 +27,7 @@ func finished(id string, perS float64, at time.Time) *record.Run {
 			Sysctls: map[string]string{"net.core.somaxconn": "4096"}, Limits: map[string]string{"nofile": "1024/4096"},
 		},
 		Subject: &record.Subject{Processes: []record.SubjectProcess{{PID: 7, Comm: "s", Exe: "/s", BinaryID: "go:a", CPUsAllowed: "0-7", Threads: 9}}, CPUNsPerRequest: 1e9 / perS},
-		Verdict: record.Verdict{Outcome: record.Held, Ceiling: "server cpu"},
+		Verdict: record.Verdict{Outcome: record.Valid, Ceiling: "server CPU"},
 	}
 }
 
@@ -199,10 +199,10 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 		return c
 	}
 	check("b was left out, it is void: the books", func(r *record.Run) {
-		r.Verdict = record.Verdict{Outcome: record.Void, Ceiling: "undetermined", Because: "the books do not balance"}
+		r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: "inconclusive", Because: "the books do not balance"}
 	})
 	check("b fails", func(r *record.Run) { r.Errors = []record.Error{{Phase: "status", Cause: "503", Count: 9000}} })
-	c := check("", func(r *record.Run) { r.Verdict = record.Verdict{Outcome: record.Void, Ceiling: ceilingGenerator} })
+	c := check("", func(r *record.Run) { r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: ceilingGenerator} })
 	if ch := c.Changes[0]; !strings.Contains(ch.Says, "the generator was the limit") {
 		t.Errorf("%+v", ch)
 	}
@@ -264,7 +264,7 @@ func TestRankSum(t *testing.T) {
 		}
 	}
 	if _, ok := shiftOf([]float64{1, 2, 3}, []float64{1, 2, 3}, .0125); ok {
-		t.Error("three and three runs exclude something at 98.75 %")
+		t.Error("three and three runs exclude something at 98.75%")
 	}
 	if d, ok := shiftOf([]float64{1, 2, 3, 4, 5}, []float64{11, 12, 13, 14, 15}, .0125); !ok || d.Value != 10 || d.Low != 6 || d.High != 14 {
 		t.Errorf("%+v", d)

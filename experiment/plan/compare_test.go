@@ -138,7 +138,7 @@ func TestVoidRunsSpoilTheirBlock(t *testing.T) {
 	spoilt := p.Runs[10].Block
 	c := with(p, func(m *record.Measured) {
 		if m.Block == spoilt && m.Side == SideA {
-			m.Outcome, m.Ceiling, m.Says = record.Void, "undetermined", "Little's law does not hold"
+			m.Outcome, m.Ceiling, m.Says = record.Invalid, "inconclusive", "Little's law does not hold"
 		}
 	})
 	if c.Blocks+c.NoiseBlocks != 26 || !has(c.Doubts, "was left out: run") || !has(c.Doubts, "Little's law") {
@@ -170,7 +170,7 @@ func TestFailingSideIsTheAnswer(t *testing.T) {
 				m.BadShare = .98
 			}
 		})
-		if !strings.Contains(got.Incomparable, c.side+" fails") || !strings.Contains(got.Incomparable, "98 %") || p.Exit != c.exit {
+		if !strings.Contains(got.Incomparable, c.side+" fails") || !strings.Contains(got.Incomparable, "98%") || p.Exit != c.exit {
 			t.Errorf("%+v: %q, exit %d", c, got.Incomparable, p.Exit)
 		}
 	}
@@ -180,7 +180,7 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 	e := compared(t, 3)
 	e.Compare.FailOn = "rps<-5%,cpu>+20%"
 	p := simulate(e, newMachine(3), planted{.8, 1.1, 1})
-	c := with(p, func(m *record.Measured) { m.Outcome, m.Ceiling = record.Void, ceilingGenerator })
+	c := with(p, func(m *record.Measured) { m.Outcome, m.Ceiling = record.Invalid, ceilingGenerator })
 	for _, ch := range c.Changes {
 		if decided := ch.Decision != record.CannotTell; decided != (ch.Metric == metricCPU) {
 			t.Errorf("%s: %s", ch.Metric, ch.Says)
@@ -191,7 +191,7 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 	}
 	c = with(p, func(m *record.Measured) {
 		if m.Side == SideB {
-			m.Outcome, m.Ceiling = record.Held, "server cpu"
+			m.Outcome, m.Ceiling = record.Valid, "server CPU"
 		}
 	})
 	if ch := decisionOf(t, p, metricRPS); ch.Decision != record.Worse || !has(c.Doubts, "the generator was the limit of A") || !has(c.Doubts, "ceilings of different things") {

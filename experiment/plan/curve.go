@@ -14,7 +14,7 @@ import (
 // concludeCurve finds the knee, fits the scalability law and names what limits
 // the curve.
 func concludeCurve(c *record.Curve, e *spec.Experiment) {
-	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return p.Outcome == record.Void })
+	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return p.Outcome == record.Invalid })
 	if n := len(c.Points) - len(valid); n > 0 {
 		c.Doubts = append(c.Doubts, fmt.Sprintf("%d of %d points are void and left out of the knee and the fit", n, len(c.Points)))
 	}

@@ -112,7 +112,7 @@ func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
 				off := holds.Mid/c.truth - 1
 				worst = math.Max(worst, math.Abs(off))
 				if math.Abs(off) > .05 || p.Ended != record.EndedConverged || p.Exit != 0 || p.Search.Limit != record.LimitServer {
-					t.Errorf("seed %d: %s; the truth is %.0f (%+.1f %%); %s, %s, exit %d", seed, p.Search.Says, c.truth, 100*off, p.Ended, p.Because, p.Exit)
+					t.Errorf("seed %d: %s; the truth is %.0f (%+.1f%%); %s, %s, exit %d", seed, p.Search.Says, c.truth, 100*off, p.Ended, p.Because, p.Exit)
 					for _, r := range p.Search.Rates {
 						t.Logf("  %+v", r)
 					}
@@ -125,7 +125,7 @@ func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
 					inside += 1. / seeds
 				}
 			}
-			t.Logf("truth %.0f/s (%.1f %% of the capacity): worst %.1f %% off, truth inside the interval in %.0f %%, %.1f runs, %.0f s", c.truth, 100*c.truth/c.q.capacity(), 100*worst, 100*inside, runs, took)
+			t.Logf("truth %.0f/s (%.1f%% of the capacity): worst %.1f%% off, truth inside the interval in %.0f%%, %.1f runs, %.0f s", c.truth, 100*c.truth/c.q.capacity(), 100*worst, 100*inside, runs, took)
 		})
 	}
 }
@@ -139,7 +139,7 @@ func ideal(e *spec.Experiment, capacity float64) func(*record.Step) record.Measu
 
 // fake is a run that held or broke every latency term.
 func fake(e *spec.Experiment, s *record.Step, holds bool, capacity float64) record.Measured {
-	m := record.Measured{Step: *s, Outcome: record.Held, Ceiling: askedCeiling, ElapsedS: 5, TookS: 5.5, AskedPerS: s.Rate.PerSecond()}
+	m := record.Measured{Step: *s, Outcome: record.Valid, Ceiling: askedCeiling, ElapsedS: 5, TookS: 5.5, AskedPerS: s.Rate.PerSecond()}
 	m.CompletedPerS = math.Min(s.Rate.PerSecond(), capacity)
 	if s.Rate.IsZero() {
 		m.CompletedPerS = capacity
@@ -149,7 +149,7 @@ func fake(e *spec.Experiment, s *record.Step, holds bool, capacity float64) reco
 	m.Histogram = &hist.Hist{}
 	ns := int64(1e6)
 	if !holds {
-		ns, m.Outcome, m.Ceiling = 100e6, record.Broke, "server thread"
+		ns, m.Outcome, m.Ceiling = 100e6, record.Fail, "single-threaded server"
 	}
 	m.Histogram.RecordN(ns, m.Completed)
 	m.Response = record.QuantilesOf(m.Histogram)
@@ -160,21 +160,21 @@ func TestFindTriesEveryRateMoreThanOnce(t *testing.T) {
 	e := searching(t, "p99<5ms", "")
 	p := search(t, e, ideal(e, 48_300))
 	s := p.Search
-	if p.Ended != record.EndedConverged || s.Limit != record.LimitServer || s.Wall != "server thread" || p.Exit != 0 {
+	if p.Ended != record.EndedConverged || s.Limit != record.LimitServer || s.Wall != "single-threaded server" || p.Exit != 0 {
 		t.Fatalf("%s %q %q, exit %d: %s", p.Ended, s.Limit, s.Wall, p.Exit, s.Says)
 	}
 	if s.Holds.Low > 48_300 || s.Holds.High < 48_300 || s.Holds.High/s.Holds.Low > 1.03 || s.Holds.Mid != s.Holds.Low {
 		t.Errorf("%+v", s.Holds)
 	}
 	for _, r := range s.Rates {
-		if r.Runs < 2 || r.Held > 0 && r.Broke > 0 {
+		if r.Runs < 2 || r.Pass > 0 && r.Fail > 0 {
 			t.Errorf("%+v", r)
 		}
 	}
 	if len(s.Breaks) != 1 || s.Breaks[0].Term != "p99<5ms" || s.Breaks[0].Holds || math.Abs(s.Breaks[0].Value/100e6-1) > .01 {
 		t.Errorf("breaks %+v", s.Breaks)
 	}
-	if want := "p99 is 100 ms (p99<5ms); the ceiling there is server thread."; len(s.Says) < len(want) || s.Says[len(s.Says)-len(want):] != want {
+	if want := "p99 is 100 ms (p99<5ms); the ceiling there is single-threaded server."; len(s.Says) < len(want) || s.Says[len(s.Says)-len(want):] != want {
 		t.Errorf("says %q", s.Says)
 	}
 	if len(p.Runs) > 16 {
@@ -207,7 +207,7 @@ func TestFindEnds(t *testing.T) {
 	generator := func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e6)
 		if m.AskedPerS > 70_000 {
-			m.Outcome, m.Ceiling, m.SentPerS = record.Void, generatorCeiling, 70_000
+			m.Outcome, m.Ceiling, m.SentPerS = record.Invalid, generatorCeiling, 70_000
 		}
 		if s.Settle {
 			m.CompletedPerS, m.Ceiling = 60_000, generatorCeiling
@@ -228,17 +228,17 @@ func TestFindEnds(t *testing.T) {
 		return m
 	}, record.EndedDoomed, record.LimitNone, 3, 13, none)
 	check("nothing answers", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
-		return record.Measured{Step: *s, Outcome: record.Void, Failed: 100, BadShare: 1, Says: "not one request was answered"}
+		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1, Says: "not one request was answered"}
 	}, record.EndedDoomed, record.LimitNone, 4, silentEver, none)
 	check("always void", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
-		m.Outcome, m.Ceiling, m.Says = record.Void, noCeiling, "the CPU rows do not add up"
+		m.Outcome, m.Ceiling, m.Says = record.Invalid, noCeiling, "the CPU rows do not add up"
 		return m
 	}, record.EndedDoomed, record.LimitNone, 4, voidsInRow+1, none)
 	check("void above", "errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
 		if m.AskedPerS > 80_000 {
-			m.Outcome, m.Ceiling = record.Void, noCeiling
+			m.Outcome, m.Ceiling = record.Invalid, noCeiling
 		}
 		return m
 	}, record.EndedDoomed, record.LimitUnproved, 4, 20, func(e record.Estimate) bool { return e.Low > 70_000 && e.Low <= 80_000 })
@@ -246,7 +246,7 @@ func TestFindEnds(t *testing.T) {
 		if s.Number < 6 {
 			return ideal(e, 50_000)(s)
 		}
-		return record.Measured{Step: *s, Outcome: record.Void, Failed: 100, BadShare: 1}
+		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1}
 	}, record.EndedDoomed, record.LimitServer, 4, 6+silentInRow, func(e record.Estimate) bool { return e.Low > 0 })
 }
 
@@ -299,7 +299,7 @@ func TestFindPoolsShortRuns(t *testing.T) {
 	e := searching(t, "p99<5ms", "")
 	at := func(slow uint64) record.Measured {
 		rate, _ := unit.ParseRate("40")
-		m := record.Measured{Step: record.Step{Rate: rate, Connections: 64}, Outcome: record.Held, Completed: 200, Histogram: &hist.Hist{}}
+		m := record.Measured{Step: record.Step{Rate: rate, Connections: 64}, Outcome: record.Valid, Completed: 200, Histogram: &hist.Hist{}}
 		m.Histogram.RecordN(1e6, 200-slow)
 		m.Histogram.RecordN(50e6, slow)
 		return m
@@ -361,7 +361,7 @@ func TestFindKeepsTheConnections(t *testing.T) {
 			t.Errorf("%.0f/s with %d connections, %d were in use", perS, m.Connections, most)
 		}
 		at[perS], most = m.Connections, max(most, m.Connections)
-		narrowing = narrowing || m.Outcome == record.Broke && m.Repeat == 2
+		narrowing = narrowing || m.Outcome == record.Fail && m.Repeat == 2
 	}
 }
 
@@ -422,12 +422,12 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 	if chance.IntN(2) == 0 {
 		return m
 	}
-	m.Outcome = pick(record.Held, record.Broke, record.Void, "")
-	m.Ceiling = pick("server cpu", generatorCeiling, noCeiling, askedCeiling, "", "slots")
+	m.Outcome = pick(record.Valid, record.Fail, record.Invalid, "")
+	m.Ceiling = pick("server CPU", generatorCeiling, noCeiling, askedCeiling, "", "concurrency")
 	m.GaveUp = pick("", "", "the queue grew")
 	m.CompletedPerS, m.SentPerS, m.AskedPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd(), odd()
 	m.Completed, m.Failed = chance.Uint64N(3)*chance.Uint64(), chance.Uint64N(2)
-	m.SLO = []record.HeldTerm{{Term: pick("p99<5ms", "service.p50<1ms"), Value: odd()}}
+	m.SLO = []record.SLOTerm{{Term: pick("p99<5ms", "service.p50<1ms"), Value: odd()}}
 	if chance.IntN(2) == 0 {
 		m.Histogram = nil
 	}

@@ -65,7 +65,7 @@ func (s *survey) table() []record.TriedRate {
 	rates := make([]record.TriedRate, 0, len(s.rates))
 	for i := range s.rates {
 		t := &s.rates[i]
-		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Held: t.held, Broke: t.broke, Void: t.void + t.noRoom, GaveUp: t.gaveUp, Ceiling: wallAt(t)}
+		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Pass: t.held, Fail: t.broke, Invalid: t.void + t.noRoom, GaveUp: t.gaveUp, Ceiling: wallAt(t)}
 		merged := &hist.Hist{}
 		for _, m := range t.runs {
 			if m.GaveUp == "" && m.Histogram != nil {
@@ -122,7 +122,7 @@ func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
 }
 
 // breaksAt are the terms that failed at a rate, over its runs that broke.
-func (s *survey) breaksAt(t *tried) []record.HeldTerm {
+func (s *survey) breaksAt(t *tried) []record.SLOTerm {
 	var broken []*record.Measured
 	for _, m := range t.voters {
 		if b, _ := s.judge(m); b == ballotBroke {
@@ -200,14 +200,14 @@ func breaking(out *record.Search) string {
 }
 
 // shown is a broken term with what was measured.
-func shown(h record.HeldTerm) string {
+func shown(h record.SLOTerm) string {
 	slo, err := spec.ParseSLO(h.Term)
 	if err != nil || len(slo) != 1 {
 		return fmt.Sprintf("%s was %g", h.Term, h.Value)
 	}
 	switch slo[0].Metric {
 	case spec.MetricErrors:
-		return fmt.Sprintf("%s of the requests failed (%s)", percent(h.Value), h.Term)
+		return fmt.Sprintf("%s of the requests failed (%s)", unit.Percent(h.Value), h.Term)
 	case spec.MetricRate:
 		return fmt.Sprintf("only %s were answered and the queue grew", unit.FormatRate(h.Value))
 	}
@@ -268,9 +268,9 @@ func (s *survey) warnings(out *record.Search, b *bracket) []string {
 	case out.Limit == record.LimitGenerator:
 		list = append(list, "the upper end is the generator's, not the server's; give it more CPU or another machine")
 	case out.Limit == record.LimitServer && out.Holds.High/out.Holds.Low-1 > math.Max(s.within, b.width()):
-		list = append(list, fmt.Sprintf("%s wide where %s was asked, for runs at the same rate do not agree; quieten the machine, or measure longer steps (-d)", percent(out.Holds.High/out.Holds.Low-1), percent(s.within)))
+		list = append(list, fmt.Sprintf("%s wide where %s was asked, for runs at the same rate do not agree; quieten the machine, or measure longer steps (-d)", unit.Percent(out.Holds.High/out.Holds.Low-1), unit.Percent(s.within)))
 	case out.Limit == record.LimitServer && b.high.perS > b.low.perS+1 && b.width() > s.within:
-		list = append(list, fmt.Sprintf("%s wide where %s was asked: the search has not ended", percent(b.width()), percent(s.within)))
+		list = append(list, fmt.Sprintf("%s wide where %s was asked: the search has not ended", unit.Percent(b.width()), unit.Percent(s.within)))
 	}
 	return list
 }
@@ -301,7 +301,7 @@ func (s *survey) doubts(out *record.Search, b *bracket) []string {
 	if len(s.e.Load.Connections) == 0 {
 		add("%d connections were chosen: Little's law at the SLO's limit, with room (-c sets them)", b.low.runs[0].Connections)
 	}
-	if out.Wall == "slots" {
+	if out.Wall == "concurrency" {
 		add("the connections were the wall, not the server: allow more in flight (-c)")
 	}
 	if s.e.Load.Arrivals != spec.Poisson {

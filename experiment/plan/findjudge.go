@@ -3,7 +3,6 @@ package plan
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
@@ -23,8 +22,8 @@ const (
 // Ceilings of a verdict that do not blame what is loaded.
 const (
 	generatorCeiling = "generator"
-	noCeiling        = "undetermined"
-	askedCeiling     = "asked rate"
+	noCeiling        = "inconclusive"
+	askedCeiling     = "target rate reached"
 )
 
 // nearDeviations is how far from the allowed number of late answers a run's has
@@ -42,7 +41,7 @@ func (s *survey) ballot(m *record.Measured) (b ballot, near bool) {
 	for _, t := range s.slo {
 		late, allowed, known := lateOf(t, m)
 		close := known && late > 0 && math.Abs(late-allowed) <= nearDeviations*math.Sqrt(allowed)
-		i := slices.IndexFunc(broken, func(h record.HeldTerm) bool { return h.Term == t.String() })
+		i := slices.IndexFunc(broken, func(h record.SLOTerm) bool { return h.Term == t.String() })
 		if i >= 0 {
 			broken = slices.Delete(broken, i, i+1)
 			if !close {
@@ -71,26 +70,26 @@ func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool)
 // judge a run by its own histogram, which knows more than its verdict: a run of
 // few requests a second breaks rate>10k, and that is no limit upwards. Broken
 // are the terms that failed.
-func (s *survey) judge(m *record.Measured) (ballot, []record.HeldTerm) {
+func (s *survey) judge(m *record.Measured) (ballot, []record.SLOTerm) {
 	if m.Ceiling == generatorCeiling {
 		return ballotGenerator, nil
 	}
 	terms, complete := s.measure(m)
-	broken := slices.DeleteFunc(terms, func(t record.HeldTerm) bool { return t.Holds })
+	broken := slices.DeleteFunc(terms, func(t record.SLOTerm) bool { return t.Holds })
 	switch {
-	case m.GaveUp != "", m.Outcome == record.Void && (m.Completed == 0 && m.Failed > 0 || (blames(m.Ceiling) || m.OwedShare > owedShare)):
+	case m.GaveUp != "", m.Outcome == record.Invalid && (m.Completed == 0 && m.Failed > 0 || (blames(m.Ceiling) || m.OwedShare > owedShare)):
 		// A run is void behind its server's ceiling when the rate was not kept up
 		// with although the SLO still held: a queue without end has its price later.
 		if len(broken) == 0 {
-			broken = []record.HeldTerm{notKept(m)}
+			broken = []record.SLOTerm{notKept(m)}
 		}
 		return ballotBroke, broken
-	case m.Outcome == record.Void || !complete && len(broken) == 0:
+	case m.Outcome == record.Invalid || !complete && len(broken) == 0:
 		return ballotVoid, nil
 	case len(broken) > 0:
 		return ballotBroke, broken
 	case s.e.SLO.FailsBy(m.BadShare):
-		return ballotBroke, []record.HeldTerm{errorsTerm(m)}
+		return ballotBroke, []record.SLOTerm{errorsTerm(m)}
 	}
 	return ballotHeld, nil
 }
@@ -107,20 +106,20 @@ func blames(ceiling string) bool {
 
 // notKept is the term that every rate has to hold: it is answered as fast as it
 // is asked.
-func notKept(m *record.Measured) record.HeldTerm {
+func notKept(m *record.Measured) record.SLOTerm {
 	asked := spec.Term{Metric: spec.MetricRate, Limit: math.Round(m.Rate.PerSecond())}
-	return record.HeldTerm{Term: asked.String(), Value: m.CompletedPerS}
+	return record.SLOTerm{Term: asked.String(), Value: m.CompletedPerS}
 }
 
 // errorsTerm is the term that every run has to hold, whatever the SLO leaves out.
-func errorsTerm(m *record.Measured) record.HeldTerm {
+func errorsTerm(m *record.Measured) record.SLOTerm {
 	t := spec.Term{Metric: spec.MetricErrors, Less: true, Limit: spec.ErrorsMatter}
-	return record.HeldTerm{Term: t.String(), Value: m.BadShare}
+	return record.SLOTerm{Term: t.String(), Value: m.BadShare}
 }
 
 // measure sets every term against what was measured; complete is false where a
 // figure is missing.
-func (s *survey) measure(m *record.Measured) (terms []record.HeldTerm, complete bool) {
+func (s *survey) measure(m *record.Measured) (terms []record.SLOTerm, complete bool) {
 	complete = true
 	for _, t := range s.slo {
 		v, known := figure(t, m)
@@ -128,7 +127,7 @@ func (s *survey) measure(m *record.Measured) (terms []record.HeldTerm, complete 
 			complete = false
 			continue
 		}
-		terms = append(terms, record.HeldTerm{Term: t.String(), Value: v, Holds: t.Holds(v)})
+		terms = append(terms, record.SLOTerm{Term: t.String(), Value: v, Holds: t.Holds(v)})
 	}
 	return terms, complete
 }
@@ -185,7 +184,7 @@ func kept(q *record.Quantiles, of float64) (v float64, known bool) {
 func mergedRuns(runs []*record.Measured) record.Measured {
 	all := record.Measured{Step: runs[0].Step}
 	merged := &hist.Hist{}
-	worst := map[string]record.HeldTerm{}
+	worst := map[string]record.SLOTerm{}
 	var bad, ended, elapsed float64
 	for _, m := range runs {
 		n := float64(m.Completed) + float64(m.Failed)
@@ -231,12 +230,4 @@ func worse(a, b record.Quantiles) record.Quantiles {
 		Count: a.Count + b.Count, MeanNs: math.Max(a.MeanNs, b.MeanNs), MinNs: min(a.MinNs, b.MinNs), MaxNs: max(a.MaxNs, b.MaxNs),
 		P50Ns: max(a.P50Ns, b.P50Ns), P90Ns: max(a.P90Ns, b.P90Ns), P99Ns: max(a.P99Ns, b.P99Ns), P999Ns: max(a.P999Ns, b.P999Ns),
 	}
-}
-
-// percent writes a share with two digits: 3 %, 0.12 %.
-func percent(share float64) string {
-	if share >= .1 {
-		return strconv.FormatFloat(share*100, 'f', 0, 64) + " %"
-	}
-	return strconv.FormatFloat(share*100, 'g', 2, 64) + " %"
 }

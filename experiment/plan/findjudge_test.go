@@ -19,10 +19,10 @@ func TestOwedAnswersAreABrokenRate(t *testing.T) {
 		m    record.Measured
 		want ballot
 	}{
-		{record.Measured{Outcome: record.Void, Ceiling: noCeiling, Completed: 100, OwedShare: 0.05}, ballotBroke},
-		{record.Measured{Outcome: record.Void, Ceiling: noCeiling, Completed: 100, OwedShare: 0.005}, ballotVoid},
-		{record.Measured{Outcome: record.Void, Ceiling: generatorCeiling, Completed: 100, OwedShare: 0.05}, ballotGenerator},
-		{record.Measured{Outcome: record.Void, Ceiling: "server wait", Completed: 100}, ballotBroke},
+		{record.Measured{Outcome: record.Invalid, Ceiling: noCeiling, Completed: 100, OwedShare: 0.05}, ballotBroke},
+		{record.Measured{Outcome: record.Invalid, Ceiling: noCeiling, Completed: 100, OwedShare: 0.005}, ballotVoid},
+		{record.Measured{Outcome: record.Invalid, Ceiling: generatorCeiling, Completed: 100, OwedShare: 0.05}, ballotGenerator},
+		{record.Measured{Outcome: record.Invalid, Ceiling: "server blocked", Completed: 100}, ballotBroke},
 	} {
 		if got, broken := s.judge(&c.m); got != c.want || (got == ballotBroke) != (len(broken) == 1) {
 			t.Errorf("%+v: %v, broken %v; want %v", c.m, got, broken, c.want)

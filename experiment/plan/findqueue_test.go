@@ -133,12 +133,12 @@ func (q *queue) serve(perS, warmupS, lengthS float64, arrivals string, number ui
 // measured is a step done on the queue, as a run's record would have it, and
 // judged as package verdict does. It costs no time but what it says in TookS.
 func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured {
-	m := record.Measured{Step: *step, Outcome: record.Held, Ceiling: askedCeiling}
+	m := record.Measured{Step: *step, Outcome: record.Valid, Ceiling: askedCeiling}
 	warmup, length := time.Duration(e.Load.Warmup).Seconds(), time.Duration(e.Load.Duration).Seconds()
 	if step.Rate.IsZero() {
 		m.CompletedPerS, m.ElapsedS, m.TookS = .98*q.capacity(), length, warmup+length
 		m.SentPerS, m.Completed = m.CompletedPerS, uint64(m.CompletedPerS*length)
-		m.Ceiling = "server cpu"
+		m.Ceiling = "server CPU"
 		return m
 	}
 	perS := step.Rate.PerSecond()
@@ -167,16 +167,16 @@ func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured 
 	m.Response = record.QuantilesOf(m.Histogram)
 	for _, term := range e.SLO {
 		if v, known := figure(term, &m); known {
-			m.SLO = append(m.SLO, record.HeldTerm{Term: term.String(), Value: v, Holds: term.Holds(v)})
+			m.SLO = append(m.SLO, record.SLOTerm{Term: term.String(), Value: v, Holds: term.Holds(v)})
 			if !term.Holds(v) {
-				m.Outcome = record.Broke
+				m.Outcome = record.Fail
 			}
 		}
 	}
 	if t.owed > .01 {
-		m.Ceiling = "server cpu"
-		if m.Outcome == record.Held {
-			m.Outcome, m.Says = record.Void, "the asked rate was sent but not answered"
+		m.Ceiling = "server CPU"
+		if m.Outcome == record.Valid {
+			m.Outcome, m.Says = record.Invalid, "the asked rate was sent but not answered"
 		}
 	}
 	return m

@@ -161,7 +161,7 @@ func proofRunsOf(all []record.Measured) proofRuns {
 		}
 	}
 	if bad > 0 {
-		r.doubts = append(r.doubts, fmt.Sprintf("in %d runs more than 1 %% of the requests failed or were refused: throughput is then not only a matter of speed", bad))
+		r.doubts = append(r.doubts, fmt.Sprintf("in %d runs more than 1%% of the requests failed or were refused: throughput is then not only a matter of speed", bad))
 	}
 	return r
 }

@@ -27,7 +27,7 @@ const (
 	// A sum of all rates' elasticities that lies in this range is one.
 	sumLeast, sumMost = 0.8, 1.2
 	// serverWait is the passive verdict of a server that waits for itself.
-	serverWait = "server wait"
+	serverWait = "server blocked"
 )
 
 // resourceOf is what has to be taken to feel a ceiling; "" where nothing that
@@ -36,11 +36,11 @@ func resourceOf(ceiling string) string {
 	switch ceiling {
 	case "generator":
 		return record.TakeGenerator
-	case "server cpu", "server thread", "workers uneven":
+	case "server CPU", "single-threaded server", "worker imbalance":
 		return record.TakeServer
 	case "bandwidth", "packets":
 		return record.TakeLink
-	case "slots":
+	case "concurrency":
 		return record.TakeSlots
 	}
 	return ""
@@ -209,4 +209,4 @@ func interval(e *record.Estimate) string {
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", e.Mid, e.Low, e.High)
 }
 
-func sharePercent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+func sharePercent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }

@@ -123,18 +123,18 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 		exit    int
 		says    string
 	}{
-		{"generator", loop{generator: 20 * us, server: 5 * us, link: 3 * us}, 64, "generator", record.TakeGenerator, agrees, 0, "generator is the ceiling: with 75 % of it left, throughput was 7"},
-		{"server", loop{generator: 5 * us, server: 20 * us, link: 3 * us}, 64, "server cpu", record.TakeServer, agrees, 0, "name it too: server cpu"},
-		{"one thread", loop{generator: 5 * us, server: 20 * us}, 64, "server thread", record.TakeServer, agrees, 0, ""},
+		{"generator", loop{generator: 20 * us, server: 5 * us, link: 3 * us}, 64, "generator", record.TakeGenerator, agrees, 0, "generator is the ceiling: with 75% of it left, throughput was 7"},
+		{"server", loop{generator: 5 * us, server: 20 * us, link: 3 * us}, 64, "server CPU", record.TakeServer, agrees, 0, "name it too: server CPU"},
+		{"one thread", loop{generator: 5 * us, server: 20 * us}, 64, "single-threaded server", record.TakeServer, agrees, 0, ""},
 		{"link", loop{generator: 5 * us, server: 9 * us, link: 40 * us}, 64, "bandwidth", record.TakeLink, agrees, 0, ""},
-		{"slots", loop{generator: 5 * us, server: 9 * us, link: 4 * us, sleep: 0.04}, 64, "slots", record.TakeSlots, agrees, 0, "More requests in flight would bring more"},
-		{"lock", loop{generator: 5 * us, server: 9 * us, link: 4 * us, lock: 90 * us}, 64, "server wait", "", agrees, 0, "time in which the server waits"},
+		{"concurrency", loop{generator: 5 * us, server: 9 * us, link: 4 * us, sleep: 0.04}, 64, "concurrency", record.TakeSlots, agrees, 0, "More requests in flight would bring more"},
+		{"lock", loop{generator: 5 * us, server: 9 * us, link: 4 * us, lock: 90 * us}, 64, "server blocked", "", agrees, 0, "time in which the server waits"},
 		{"the passive verdict is wrong", loop{generator: 5 * us, server: 20 * us}, 64, "generator", record.TakeServer, contradicts, exitBroke, "contradicts"},
-		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server wait", record.TakeGenerator, contradicts, exitBroke, "contradicts"},
-		{"a wait called CPU", loop{generator: 5 * us, server: 9 * us, lock: 90 * us}, 64, "server cpu", "", contradicts, exitBroke, "contradicts"},
-		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server wait", record.TakeServer, cannotTell, 0, "more of them would not"},
-		{"undetermined", loop{generator: 5 * us, server: 20 * us}, 64, "undetermined", record.TakeServer, cannotTell, 0, "neither shows"},
-		{"two alike", loop{generator: 20 * us, server: 20 * us}, 64, "server cpu", "", cannotTell, exitVoid, "no resource stands apart"},
+		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server blocked", record.TakeGenerator, contradicts, exitBroke, "contradicts"},
+		{"a wait called CPU", loop{generator: 5 * us, server: 9 * us, lock: 90 * us}, 64, "server CPU", "", contradicts, exitBroke, "contradicts"},
+		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server blocked", record.TakeServer, cannotTell, 0, "more of them would not"},
+		{"inconclusive", loop{generator: 5 * us, server: 20 * us}, 64, "inconclusive", record.TakeServer, cannotTell, 0, "neither shows"},
+		{"two alike", loop{generator: 20 * us, server: 20 * us}, 64, "server CPU", "", cannotTell, exitVoid, "no resource stands apart"},
 	}
 	for _, c := range cases {
 		for seed := range uint64(5) {
@@ -181,7 +181,7 @@ func TestSpelledProof(t *testing.T) {
 		}
 		orders[strings.Join(order, " ")] = true
 		slices.Sort(order)
-		if !slices.Equal(order, []string{"", record.TakeGenerator, record.TakeLink, record.TakeServer, record.TakeSlots}) {
+		if !slices.Equal(order, []string{"", record.TakeSlots, record.TakeGenerator, record.TakeLink, record.TakeServer}) {
 			t.Errorf("block %d has %v", block, order)
 		}
 	}
@@ -228,7 +228,7 @@ func TestProofOfWhatThereIs(t *testing.T) {
 	check := func(name string, change func(*record.Measured), want func(*record.Plan) bool) {
 		t.Helper()
 		p := proofOf(0, 64)
-		prove(p, l, "server cpu", 0.01, 2)
+		prove(p, l, "server CPU", 0.01, 2)
 		for i := range p.Runs {
 			change(&p.Runs[i])
 		}
@@ -248,7 +248,7 @@ func TestProofOfWhatThereIs(t *testing.T) {
 		return p.Proof.Proved == record.TakeServer && len(p.Proof.NotTaken) == 1 && p.Proof.NotTaken[0].Why == "not root"
 	})
 	check("no server", no(record.TakeServer, "on another host"), func(p *record.Plan) bool {
-		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid && strings.Contains(strings.Join(p.Proof.Doubts, " "), "server cpu, which was not touched")
+		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid && strings.Contains(strings.Join(p.Proof.Doubts, " "), "server CPU, which was not touched")
 	})
 	check("a thief that got nothing", func(m *record.Measured) {
 		if m.Take.Resource == record.TakeGenerator && m.Block < 3 {
@@ -289,7 +289,7 @@ func TestProofNeverPanics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := proofOf(0, 64)
 		for _, s := range Spell(&p.Experiment) {
-			m := record.Measured{Step: s, Ceiling: rapid.SampledFrom([]string{"", "generator", "server wait", "slots", "bandwidth"}).Draw(t, "ceiling")}
+			m := record.Measured{Step: s, Ceiling: rapid.SampledFrom([]string{"", "generator", "server blocked", "concurrency", "bandwidth"}).Draw(t, "ceiling")}
 			m.Run = rapid.SampledFrom([]string{"", "1", "1", "1"}).Draw(t, "run")
 			m.CompletedPerS = rapid.SampledFrom([]float64{0, 1e-300, 1, 1000, 1e300, math.NaN(), math.Inf(1)}).Draw(t, "rate")
 			if rapid.Bool().Draw(t, "taken") {

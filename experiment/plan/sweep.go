@@ -138,7 +138,7 @@ func concludeSweep(p *record.Plan) {
 	for _, c := range p.Sweep.Curves {
 		for _, q := range c.Points {
 			switch {
-			case q.Outcome == record.Void:
+			case q.Outcome == record.Invalid:
 			case q.BadShare <= mostly:
 				p.Exit = 0
 			case p.Exit == exitVoid: // mostly errors: no measurement of what was asked
@@ -168,8 +168,8 @@ func fixed(e *spec.Experiment, k curveKey, over string) string {
 func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	first := runs[0]
 	p := record.CurvePoint{X: x, Connections: first.Connections, Pipelining: first.Pipelining, AskedPerS: first.AskedPerS}
-	counted := slices.DeleteFunc(slices.Clone(runs), func(m *record.Measured) bool { return m.Outcome == record.Void })
-	p.Void = len(runs) - len(counted)
+	counted := slices.DeleteFunc(slices.Clone(runs), func(m *record.Measured) bool { return m.Outcome == record.Invalid })
+	p.Invalid = len(runs) - len(counted)
 	if len(counted) == 0 {
 		counted = runs
 	}

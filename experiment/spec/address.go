@@ -287,7 +287,7 @@ func checkVisible(text string, free int) error {
 		case c < 0x20 || c == 0x7f:
 			return fmt.Errorf("a control character (%#02x) at byte %d; write %%%02X if it is meant", c, i+1, c)
 		case c > 0x7f:
-			return fmt.Errorf("a character beyond ASCII at byte %d; write it percent-encoded (é is %%C3%%A9), and a host name in its xn-- form", i+1)
+			return fmt.Errorf("a character beyond ASCII at byte %d; write it percent-encoded (é is%%C3%%A9), and a host name in its xn-- form", i+1)
 		}
 	}
 	return nil

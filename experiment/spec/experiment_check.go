@@ -262,7 +262,7 @@ func (e *Experiment) checkBounds() error {
 	case e.Rest < 0 || time.Duration(e.Rest) > time.Hour:
 		return fmt.Errorf("rest: %s is not from 0s to 1h", time.Duration(e.Rest))
 	case !(e.Find.Within >= 0 && e.Find.Within <= 0.5):
-		return fmt.Errorf("find.within: %v is not from 0 to 0.5; 0.03 is 3 %%", e.Find.Within)
+		return fmt.Errorf("find.within: %v is not from 0 to 0.5; 0.03 is 3%%", e.Find.Within)
 	case e.Find.Start < 0 || e.Find.Most < 0 || float64(e.Find.Most) > RateMax || e.Find.Most > 0 && e.Find.Start > e.Find.Most:
 		return fmt.Errorf("find: from %d to %d requests per second is no range of rates", e.Find.Start, e.Find.Most)
 	case !(e.Prove.Take >= 0 && e.Prove.Take <= 0.8):

@@ -167,7 +167,7 @@ func startsTarget(text string) bool {
 func (p *targetsParser) requestLine(text string) error {
 	words := strings.Fields(text)
 	if len(words) != 2 {
-		return fmt.Errorf("%d words where METHOD URL are two, as in GET http://localhost:8080/ (a blank in a URL is %%20)", len(words))
+		return fmt.Errorf("%d words where METHOD URL are two, as in GET http://localhost:8080/ (a blank in a URL is%%20)", len(words))
 	}
 	p.open = true
 	target := Target{Method: words[0], URL: words[1], Weight: max(p.weight, 1)}

@@ -13,7 +13,7 @@ func TestChances(t *testing.T) {
 			t.Errorf("%s: %g, want %g", what, got, want)
 		}
 	}
-	check("0 of 10 at 5 %", BinomialAtMost(0, 10, 0.05), math.Pow(0.95, 10))
+	check("0 of 10 at 5%", BinomialAtMost(0, 10, 0.05), math.Pow(0.95, 10))
 	check("1 of 3 at a half", BinomialAtMost(1, 3, 0.5), 0.5)
 	check("all", BinomialAtMost(3, 3, 0.5), 1)
 	check("never", BinomialAtMost(0, 3, 0), 1)

@@ -124,12 +124,12 @@ func TestCoverage(t *testing.T) {
 				t.Log(line)
 				doubt := 3.5 * math.Sqrt(confidence*(1-confidence)/float64(trials))
 				if covered < confidence-0.01-doubt {
-					t.Errorf("%s, %d blocks: %.1f %% of the intervals hold the truth, %.2f %% should", kind.name, n, 100*covered, 100*confidence)
+					t.Errorf("%s, %d blocks: %.1f%% of the intervals hold the truth, %.2f%% should", kind.name, n, 100*covered, 100*confidence)
 				}
 				hits, all = hits+covered, all+1
 			}
 			if !testing.Short() && hits/all < confidence-0.01 {
-				t.Errorf("%s: %.1f %% of all intervals hold the truth, %.2f %% should", kind.name, 100*hits/all, 100*confidence)
+				t.Errorf("%s: %.1f%% of all intervals hold the truth, %.2f%% should", kind.name, 100*hits/all, 100*confidence)
 			}
 		}
 	}
@@ -229,10 +229,10 @@ func TestPercentileBootstrapUndercovers(t *testing.T) {
 	normal := noises()[0]
 	covered, _ := simulate(normal, 0, rivals()[1].limits, 8, 500, 0.05)
 	if covered > 0.925 {
-		t.Errorf("covers %.1f %% at 8 blocks, expected about 88 %%", 100*covered)
+		t.Errorf("covers %.1f%% at 8 blocks, expected about 88%%", 100*covered)
 	}
 	covered, _ = simulate(normal, 0, rivals()[0].limits, 8, 2000, 0.05)
 	if math.Abs(covered-0.95) > 0.02 {
-		t.Errorf("Student's interval covers %.1f %% of normal noise: the simulation is wrong", 100*covered)
+		t.Errorf("Student's interval covers %.1f%% of normal noise: the simulation is wrong", 100*covered)
 	}
 }

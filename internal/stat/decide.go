@@ -77,7 +77,7 @@ type Decision struct {
 // was not measured.
 func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 	if !(within >= 0 && within <= maxMagnitude) {
-		return Decision{}, fmt.Errorf("decide: margin %v must be 0 or above, as 0.02 for 2 %%", within)
+		return Decision{}, fmt.Errorf("decide: margin %v must be 0 or above, as 0.02 for 2%%", within)
 	}
 	out := Decision{Answer: CannotTell, Within: within, Warnings: append([]string(nil), d.Warnings...)}
 	resolution := 0.0

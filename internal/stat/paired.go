@@ -95,7 +95,7 @@ func LeastBlocks(confidence float64, comparisons int) int {
 // blocks the spread itself is known to about a third.
 func (d Difference) BlocksFor(within float64) (int, error) {
 	if !(within > 0 && within <= maxMagnitude) {
-		return 0, fmt.Errorf("blocks for ±%v: it must be above 0, as 0.02 for 2 %%", within)
+		return 0, fmt.Errorf("blocks for ±%v: it must be above 0, as 0.02 for 2%%", within)
 	}
 	if d.N < 2 {
 		return 0, fmt.Errorf("blocks for ±%s: the spread needs 2 blocks, has %d", percent(within), d.N)

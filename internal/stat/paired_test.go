@@ -37,11 +37,11 @@ func TestPairedByHand(t *testing.T) {
 	}
 	check([]float64{1, 2, 3, 4, 5, 6}, 0.95, 1, of(3.5, 1, 6, 1-2.0/64, 2.0/64), "")
 	check([]float64{1, 2, 3, 4, 5, 6}, 0.95, 4, of(3.5, 1, 6, 1-2.0/64, 2.0/64),
-		"needs 8 blocks for 95 % corrected for 4 comparisons, has 6: the interval is their range, at 96.88 %")
+		"needs 8 blocks for 95% corrected for 4 comparisons, has 6: the interval is their range, at 96.88%")
 	// Wilcoxon's table: at 5 % two-sided the statistic may reach 3 of 36 with 8
 	// blocks (p = 0.0391), so the interval leaves 3 pair means out on each side.
 	check([]float64{1, 2, 3, 4, 5, 6, 7, 8}, 0.95, 1, of(4.5, 2, 7, 1-10.0/256, 2.0/256), "")
-	check([]float64{3}, 0.95, 1, of(3, 3, 3, 0, 1), "needs 6 blocks for 95 %, has 1: the interval is their range, at 0 %")
+	check([]float64{3}, 0.95, 1, of(3, 3, 3, 0, 1), "needs 6 blocks for 95%, has 1: the interval is their range, at 0%")
 	check([]float64{0, 0, 0, 0, 0, 0}, 0.95, 1, of(0, 0, 0, 1-2.0/64, 1),
 		"all 6 blocks are equal: a measurement that never varies is no measurement of noise")
 }
@@ -322,12 +322,12 @@ func TestDecisionsOnPlantedTruth(t *testing.T) {
 			found++
 		}
 	}
-	t.Logf("of %d: %d false alarms (%d without the floor), 5 %% found %d times", comparisons, alarms, unfloored, found)
+	t.Logf("of %d: %d false alarms (%d without the floor), 5%% found %d times", comparisons, alarms, unfloored, found)
 	if alarms > comparisons*3/100 || unfloored > comparisons*8/100 {
 		t.Errorf("%d false alarms of %d, %d without the floor", alarms, comparisons, unfloored)
 	}
 	if found < comparisons*9/10 {
-		t.Errorf("5 %% was found %d times of %d", found, comparisons)
+		t.Errorf("5%% was found %d times of %d", found, comparisons)
 	}
 }
 
@@ -355,10 +355,10 @@ func TestDecide(t *testing.T) {
 	check("nothing", around(0, 0.01, 12), quiet, 0.01, NoChange, "")
 	check("real but within the margin", around(0.01, 0.005, 12), quiet, 0.03, NoChange, "")
 	check("margin from the floor", around(0, 0.002, 12), quiet, 0, NoChange, "")
-	check("noisy", around(0, 0.3, 12), quiet, 0.01, CannotTell, "blocks for ±1 %, has 12")
+	check("noisy", around(0, 0.3, 12), quiet, 0.01, CannotTell, "blocks for ±1%, has 12")
 	check("no larger than the floor", around(0.02, 0.035, 12), around(0, 0.1, 12), 0, CannotTell, "no larger than A against A shows")
-	check("asked finer than the machine is", around(0, 0.3, 12), around(0, 0.2, 12), 0.01, CannotTell, "±1 % cannot be told here")
-	check("too few blocks", around(0.5, 0.01, 6), quiet, 0.01, CannotTell, "needs 8 blocks for 95 % corrected for 4 comparisons, has 6")
+	check("asked finer than the machine is", around(0, 0.3, 12), around(0, 0.2, 12), 0.01, CannotTell, "±1% cannot be told here")
+	check("too few blocks", around(0.5, 0.01, 6), quiet, 0.01, CannotTell, "needs 8 blocks for 95% corrected for 4 comparisons, has 6")
 	check("floor of too few blocks", around(0.5, 0.01, 12), around(0, 0.01, 5), 0.01, CannotTell, "needs 6 blocks")
 	check("A differs from A", around(0.05, 0.01, 12), around(0.03, 0.01, 12), 0.01, Higher, "A against A differs from itself")
 
@@ -519,6 +519,6 @@ func ExamplePaired() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("%+.1f %% (%+.1f to %+.1f), p = %.4f\n", 100*Relative(d.Value), 100*Relative(d.Low), 100*Relative(d.High), d.P)
-	// Output: +5.2 % (+4.7 to +5.7), p = 0.0078
+	fmt.Printf("%+.1f%% (%+.1f to %+.1f), p = %.4f\n", 100*Relative(d.Value), 100*Relative(d.Low), 100*Relative(d.High), d.P)
+	// Output: +5.2% (+4.7 to +5.7), p = 0.0078
 }

@@ -37,7 +37,7 @@ func TestMedian(t *testing.T) {
 
 func TestMedianWarns(t *testing.T) {
 	e, err := Median([]float64{1, 2, 3}, 0.95)
-	if err != nil || len(e.Warnings) != 1 || e.Warnings[0] != "needs 6 values for 95 %, has 3: the interval is their range, at 75 %" {
+	if err != nil || len(e.Warnings) != 1 || e.Warnings[0] != "needs 6 values for 95%, has 3: the interval is their range, at 75%" {
 		t.Errorf("%q, %v", e.Warnings, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestQuantile(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	e, err = Quantile([]float64{1, 2}, []uint64{50, 50}, 0.999, 0.95)
-	if err != nil || e.Value != 2 || len(e.Warnings) != 1 || !strings.Contains(e.Warnings[0], "100 values are too few for the 0.999 quantile at 95 %") {
+	if err != nil || e.Value != 2 || len(e.Warnings) != 1 || !strings.Contains(e.Warnings[0], "100 values are too few for the 0.999 quantile at 95%") {
 		t.Errorf("%+v, %v", e, err)
 	}
 	for _, bad := range [][]uint64{{1}, {0, 0}, {maxCount, 1}, {math.MaxUint64, 1}} {
@@ -173,6 +173,6 @@ func TestMedianCovers(t *testing.T) {
 	}
 	// 11 values: ranks 2 to 10, 98.8 %.
 	if share := float64(hits) / trials; share < 0.94 || share > 0.995 {
-		t.Errorf("holds the median in %.1f %%", 100*share)
+		t.Errorf("holds the median in %.1f%%", 100*share)
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
+
+	"ceiling/internal/unit"
 )
 
 // Interval is a confidence interval: if the measurement were done again and
@@ -104,10 +105,8 @@ func checkPoints(what string, points []Point) ([]Point, error) {
 	return joined, nil
 }
 
-// percent prints a share as 95 or 98.75.
-func percent(share float64) string {
-	return strconv.FormatFloat(share*100, 'g', 4, 64) + " %"
-}
+// percent has the digits of a confidence: 95%, 98.75%.
+func percent(share float64) string { return unit.PercentDigits(share, 4) }
 
 // leastFor is the smallest n with 2^(1−n) <= alpha: the fewest values from
 // which an order statistic or a sign flip can exclude anything at that level.

@@ -62,16 +62,16 @@ func TestTrendOfQueues(t *testing.T) {
 			}
 		}
 		share := float64(alarms) / float64(trials)
-		t.Logf("%d values at load %.2f: %.1f %% rising at p < 1 %%", n, load, 100*share)
+		t.Logf("%d values at load %.2f: %.1f%% rising at p < 1%%", n, load, 100*share)
 		return share
 	}
 	for _, load := range []float64{0.5, 0.8, 0.9} {
 		if share := rising(200, load); share > 0.05 {
-			t.Errorf("a queue at load %.2f is called a backlog in %.0f %%", load, 100*share)
+			t.Errorf("a queue at load %.2f is called a backlog in %.0f%%", load, 100*share)
 		}
 	}
 	if share := rising(100, 1.2); share < 0.9 {
-		t.Errorf("a queue at load 1.2 is called a backlog in %.0f %% only", 100*share)
+		t.Errorf("a queue at load 1.2 is called a backlog in %.0f%% only", 100*share)
 	}
 }
 

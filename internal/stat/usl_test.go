@@ -60,14 +60,14 @@ func TestUSLRecoversPlanted(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%+v: of %d: λ %d σ %d κ %d, bends %d, best %d, within 20 %% %d", c, trials, lambda, sigma, kappa, bends, best, near)
+		t.Logf("%+v: of %d: λ %d σ %d κ %d, bends %d, best %d, within 20%% %d", c, trials, lambda, sigma, kappa, bends, best, near)
 		// 95 % less three deviations.
 		least := int(float64(trials) * (0.95 - 3*math.Sqrt(0.95*0.05/float64(trials))))
 		if lambda < least || sigma < least || kappa < least || best < bends-(trials-least) {
 			t.Errorf("%+v: intervals hold λ %d, σ %d, κ %d, best %d of %d", c, lambda, sigma, kappa, best, bends)
 		}
 		if c.kappa >= 0.0005 && (bends < trials*9/10 || near < bends*9/10) {
-			t.Errorf("%+v: bends %d, best within 20 %% %d of %d", c, bends, near, trials)
+			t.Errorf("%+v: bends %d, best within 20%% %d of %d", c, bends, near, trials)
 		}
 	}
 }
@@ -170,8 +170,8 @@ func TestUSLWarnings(t *testing.T) {
 	}
 	check("a far peak", uslPoints(1000, 0.01, 1e-5, doublings(), 5, 0.0005, r), "is a forecast: the largest measured is 128")
 	check("linear", uslPoints(1000, 0, 0, doublings(), 1, 0, r), "σ is on its bound 0")
-	check("flat", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {4, []float64{5, 5}}, {8, []float64{5, 5}}}, "σ is on its bound 1", "explains 0 %")
-	check("noise", uslPoints(1000, 0.9, 0, doublings(), 3, 1, r), "of the variation: needs 90 %")
+	check("flat", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {4, []float64{5, 5}}, {8, []float64{5, 5}}}, "σ is on its bound 1", "explains 0%")
+	check("noise", uslPoints(1000, 0.9, 0, doublings(), 3, 1, r), "of the variation: needs 90%")
 	check("few runs", uslPoints(1000, 0.05, 0.001, []float64{1, 4, 16}, 1, 0, r), "no intervals")
 
 	// A hard wall is not of this shape: linear, then flat, then down a cliff.

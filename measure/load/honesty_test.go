@@ -165,7 +165,7 @@ func TestLittle(t *testing.T) {
 			slots := float64(24 * p)
 			n := float64(r.Total.Completed) / float64(r.WindowNs) * r.Total.Response.Mean()
 			if most := 0.01 + float64(r.Total.Response.Max())/float64(r.WindowNs); math.Abs(n/slots-1) > most {
-				t.Errorf("X·R is %.2f with %.0f slots; %.1f %% off is possible", n, slots, 100*most)
+				t.Errorf("X·R is %.2f with %.0f slots; %.1f%% off is possible", n, slots, 100*most)
 			}
 			if r.Carried != uint64(slots) || r.Total.InFlight != 0 {
 				t.Errorf("%d carried into the window, %d in flight at the end, of %.0f slots", r.Carried, r.Total.InFlight, slots)

@@ -52,7 +52,7 @@ func TestTimesRows(t *testing.T) {
 		t.Errorf("%d connections in a burst, of 8", most)
 	}
 	if share := float64(inside) / float64(all); share < 0.5 {
-		t.Errorf("%.0f %% of the time in the server, which kept every request for %v", 100*share, planted)
+		t.Errorf("%.0f%% of the time in the server, which kept every request for %v", 100*share, planted)
 	}
 }
 

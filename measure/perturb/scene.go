@@ -223,7 +223,7 @@ func (t *Taking) End(opened time.Time, elapsedS float64) (record.Taken, error) {
 			until = opened.Add(time.Duration(elapsedS * float64(time.Second)))
 		}
 		taken.Left, failed = t.theft.stop(opened, until)
-		taken.How = fmt.Sprintf("a thief with %s took %.1f %% of CPU %s", t.theft.how, 100*(1-taken.Left), cores.Format(t.theft.cpus))
+		taken.How = fmt.Sprintf("a thief with %s took %.1f%% of CPU %s", t.theft.how, 100*(1-taken.Left), cores.Format(t.theft.cpus))
 	}
 	if t.note != nil {
 		failed = errors.Join(failed, t.note.undo())

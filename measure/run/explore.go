@@ -103,7 +103,7 @@ func Resume(ctx context.Context, dir string, o Options, told func(m record.Measu
 // explore makes the runs of e, of which the plan has what others may see.
 func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured, string)) (*record.Plan, string, error) {
 	began := time.Now()
-	p.Exit, p.Because = ExitHeld, ""
+	p.Exit, p.Because = ExitPass, ""
 	x := &explorer{plan: p, experiment: &e, keep: w, options: o, servers: servers{list: e.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
@@ -139,7 +139,7 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 	case record.EndedInterrupted:
 		p.Exit = ExitInterrupted
 	case record.EndedFailed:
-		p.Exit = ExitFailure
+		p.Exit = ExitError
 	}
 	return p, w.Dir(), w.Finish(p)
 }

@@ -45,7 +45,7 @@ func TestSweepIsMadeAndKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept != dir || p.Ended != record.EndedComplete || len(p.Runs) != 4 || !slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != ExitHeld {
+	if kept != dir || p.Ended != record.EndedComplete || len(p.Runs) != 4 || !slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != ExitPass {
 		t.Fatalf("kept in %s, %s (%s), %d runs, told %v, exit %d", kept, p.Ended, p.Because, len(p.Runs), told, p.Exit)
 	}
 	if c := p.Sweep.Curves; len(c) != 1 || len(c[0].Points) != 2 || c[0].Points[0].Response.Count == 0 {
@@ -82,7 +82,7 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 		t.Fatalf("%v: %s after %d runs, exit %d", err, p.Ended, len(p.Runs), p.Exit)
 	}
 	q, _, err := Resume(t.Context(), dir, Options{}, nil)
-	if err != nil || q.Ended != record.EndedComplete || len(q.Runs) != 4 || q.Exit != ExitHeld {
+	if err != nil || q.Ended != record.EndedComplete || len(q.Runs) != 4 || q.Exit != ExitPass {
 		t.Fatalf("resumed: %v: %s after %d runs", err, q.Ended, len(q.Runs))
 	}
 	for i := range 2 {
@@ -123,10 +123,10 @@ func TestResumedComparisonHasItsOwnExit(t *testing.T) {
 		}
 	}
 	exit(record.EndedInterrupted, ExitInterrupted)
-	if p, _, err := Resume(t.Context(), dir, Options{}, nil); err != nil || p.Exit != ExitHeld || p.Comparison == nil {
+	if p, _, err := Resume(t.Context(), dir, Options{}, nil); err != nil || p.Exit != ExitPass || p.Comparison == nil {
 		t.Fatalf("resumed: %v: %s (%s), exit %d", err, p.Ended, p.Because, p.Exit)
 	}
-	exit(record.EndedComplete, ExitHeld)
+	exit(record.EndedComplete, ExitPass)
 }
 
 // TestKilledPlan: what a kill leaves is a plan without an end and a line that is
@@ -160,7 +160,7 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	defer s.Close()
 	dir := filepath.Join(t.TempDir(), "plan")
 	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Dir: dir}, func(m record.Measured, _ string) { s.Kill() })
-	if err != nil || p.Ended != record.EndedFailed || p.Exit != ExitFailure || len(p.Runs) != 1 {
+	if err != nil || p.Ended != record.EndedFailed || p.Exit != ExitError || len(p.Runs) != 1 {
 		t.Fatalf("%v: %s (%s) after %d runs, exit %d", err, p.Ended, p.Because, len(p.Runs), p.Exit)
 	}
 	for _, part := range []string{"run 2", "does not accept connections", "ceiling resume " + p.ID} {

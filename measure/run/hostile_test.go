@@ -38,7 +38,7 @@ func TestBadFramingFails(t *testing.T) {
 			if r.Requests.Failed == 0 || r.Requests.Completed > r.Requests.Failed/10 {
 				t.Errorf("%+v %v", r.Requests, r.Errors)
 			}
-			if r.Verdict.Outcome == record.Held || r.Exit == ExitHeld {
+			if r.Verdict.Outcome == record.Valid || r.Exit == ExitPass {
 				t.Errorf("%s, exit %d", r.Verdict.Outcome, r.Exit)
 			}
 			causes := uint64(0)
@@ -84,7 +84,7 @@ func TestOutageIsTold(t *testing.T) {
 			if err := <-failed; err != nil {
 				t.Fatal(err)
 			}
-			if r.Requests.Failed > uint64(3*asked.Connections) || r.Verdict.Outcome != record.Held {
+			if r.Requests.Failed > uint64(3*asked.Connections) || r.Verdict.Outcome != record.Valid {
 				t.Errorf("%s: %+v %v", r.Verdict.Outcome, r.Requests, r.Errors)
 			}
 			doubts := strings.Join(r.Verdict.Doubts, "\n")

@@ -112,7 +112,7 @@ func TestLittleOfShortRuns(t *testing.T) {
 		if strings.Contains(r.Verdict.Because, "Little's law") || r.Edges == nil {
 			t.Fatalf("%s: %s (edges %+v)", r.Verdict.Outcome, r.Verdict.Because, r.Edges)
 		}
-		if r.Verdict.Outcome == record.Void || r.Requests.Completed == 0 {
+		if r.Verdict.Outcome == record.Invalid || r.Requests.Completed == 0 {
 			continue // for want of answers, which is its own reason
 		}
 		if n := r.Rate.CompletedPerS * r.Latency.Response.MeanNs / 1e9; n < 0.9*64 || n > 1.1*64 {

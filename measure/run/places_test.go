@@ -126,7 +126,7 @@ func truth(t *testing.T, addr string, meanNs float64) map[string]float64 {
 	if _, err := fmt.Fscan(answer.Body, &requests, &unreadNs, &insideNs); err != nil || requests == 0 {
 		t.Fatalf("%v requests: %v", requests, err)
 	}
-	return map[string]float64{"server queue": unreadNs / requests / meanNs, "server": insideNs / requests / meanNs}
+	return map[string]float64{"server receive queue": unreadNs / requests / meanNs, "server": insideNs / requests / meanNs}
 }
 
 // The shares of time hold against a server that knows how long each request was
@@ -215,7 +215,7 @@ func (d deviations) of(t *testing.T, truth map[string]float64, v record.Verdict)
 		if math.Abs(p.Share-share) > max(0.05, p.High-p.Low) {
 			t.Errorf("%s: %.1f%% by the server's own clock, %.1f%% by %s (%.1f to %.1f)", p.Name, share*100, p.Share*100, v.StationsBy, p.Low*100, p.High*100)
 		}
-		if p.Name == "server queue" {
+		if p.Name == "server receive queue" {
 			d[v.StationsBy] = append(d[v.StationsBy], p.Share-share)
 		}
 	}

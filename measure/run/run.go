@@ -25,11 +25,11 @@ var ErrRefused = errors.New("refused")
 
 // Exit codes of a run; docs/record.md lists them.
 const (
-	ExitHeld        = 0
-	ExitFailure     = 1
+	ExitPass        = 0
+	ExitError       = 1
 	ExitRefused     = 2
-	ExitBroke       = 3
-	ExitVoid        = 4
+	ExitFail        = 3
+	ExitInvalid     = 4
 	ExitInterrupted = 130
 )
 
@@ -178,12 +178,12 @@ func ExitOf(r *record.Run) int {
 	switch {
 	case r.Interrupted:
 		return ExitInterrupted
-	case r.Verdict.Outcome == record.Broke:
-		return ExitBroke
-	case r.Verdict.Outcome == record.Held:
-		return ExitHeld
+	case r.Verdict.Outcome == record.Fail:
+		return ExitFail
+	case record.Sound(r.Verdict.Outcome):
+		return ExitPass
 	}
-	return ExitVoid
+	return ExitInvalid
 }
 
 func open(o Options) (*record.Writer, error) {

@@ -136,10 +136,10 @@ func timeLabel(s, step float64) string {
 // the number of values: the largest of them stands for 1/n.
 func tailAxis(n float64) Axis {
 	a := Axis{Name: "percentile", Unit: OneOver, Log: true, Min: 1, Max: max(n, 10)}
-	a.Ticks = []Tick{{1, "0 %"}, {2, "50 %"}, {10, "90 %"}}
+	a.Ticks = []Tick{{1, "0%"}, {2, "50%"}, {10, "90%"}}
 	nines := ""
 	for at := 100.0; at <= a.Max; at *= 10 {
-		a.Ticks = append(a.Ticks, Tick{at, fmt.Sprintf("99%s %%", nines)})
+		a.Ticks = append(a.Ticks, Tick{at, fmt.Sprintf("99%s%%", nines)})
 		if nines == "" {
 			nines = "."
 		}

@@ -146,7 +146,7 @@ func TestAxes(t *testing.T) {
 	if got := timeAxis(-1, 20).Ticks; got[0] != (Tick{0, "0"}) || got[1] != (Tick{5, "5 s"}) {
 		t.Errorf("labels of 20 s: %v", got)
 	}
-	if got := tailAxis(1e4).Ticks; fmt.Sprint(got) != "[{1 0 %} {2 50 %} {10 90 %} {100 99 %} {1000 99.9 %} {10000 99.99 %}]" {
+	if got := tailAxis(1e4).Ticks; fmt.Sprint(got) != "[{1 0%} {2 50%} {10 90%} {100 99%} {1000 99.9%} {10000 99.99%}]" {
 		t.Errorf("HDR axis: %v", got)
 	}
 }

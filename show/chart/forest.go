@@ -87,7 +87,7 @@ func signedPercent(share, step float64) string {
 	for s := 100 * step; s < 1 && decimals < 4; s *= 10 {
 		decimals++
 	}
-	return fmt.Sprintf("%+.*f %%", decimals, 100*share)
+	return fmt.Sprintf("%+.*f%%", decimals, 100*share)
 }
 
 // forestRow is one row in per cent of the axis.

@@ -322,7 +322,7 @@ func TestStore(t *testing.T) {
 
 // Numbers that a person has typed are pointed out in what is done.
 func TestTypedNumbers(t *testing.T) {
-	body := "\nIt made 12,345 requests/s at 5 ms, 12 µs, 3.5 s, 40 %, 1.2 GB/s, 3.1 times and 164k/s.\n\n" +
+	body := "\nIt made 12,345 requests/s at 5 ms, 12 µs, 3.5 s, 40%, 1.2 GB/s, 3.1 times and 164k/s.\n\n" +
 		"There were 64 connections, 2 cores and version 1.26 of it in 2026; `5 ms` is code, {{typed \"7 ms\"}} is typed.\n\nAlso **9 ms**.\n"
 	s := build(t, oneRun(t, "done", body))
 	var found []string
@@ -330,7 +330,7 @@ func TestTypedNumbers(t *testing.T) {
 		_, text, _ := strings.Cut(w.Says, "{{typed ")
 		found = append(found, strings.Trim(text, "\"}"))
 	}
-	want := []string{"12,345 requests/s", "5 ms", "12 µs", "3.5 s", "40 %", "1.2 GB/s", "3.1 times", "164k/s", "9 ms"}
+	want := []string{"12,345 requests/s", "5 ms", "12 µs", "3.5 s", "40%", "1.2 GB/s", "3.1 times", "164k/s", "9 ms"}
 	slices.Sort(found)
 	slices.Sort(want)
 	if !slices.Equal(found, want) {
@@ -350,7 +350,7 @@ func TestRunsOfOnePlan(t *testing.T) {
 	entry := filepath.Join(dir, "0002-plans", entryFile)
 	check(t, os.WriteFile(entry, []byte(mustRead(t, entry)+"\n"+`Both {{compare "sweep/run1" "sweep/run2" "rate"}}.`+"\n"), 0o644))
 	s := build(t, dir)
-	if len(s.Warnings) > 0 || !strings.Contains(string(s.Files["0002-plans.html"]), ">&#43;0.0 %</a>.") {
+	if len(s.Warnings) > 0 || !strings.Contains(string(s.Files["0002-plans.html"]), ">&#43;0.0%</a>.") {
 		t.Errorf("warnings %v, or the figure is missing", s.Warnings)
 	}
 }

@@ -47,7 +47,7 @@ var planNames = map[string]string{
 
 // planFigures are worked out of several fields of a plan.
 var planFigures = map[string]func(*record.Plan) (value, error){
-	"says": planSays, "count": runCount, "void": voidCount,
+	"says": planSays, "count": runCount, "invalid": invalidCount,
 } // read-only
 
 // planParts are the beginnings of paths that lead to one element of an answer.
@@ -301,10 +301,10 @@ func runCount(p *record.Plan) (value, error) {
 	return numberValue(kindCount, float64(len(p.Runs))), nil
 }
 
-func voidCount(p *record.Plan) (value, error) {
+func invalidCount(p *record.Plan) (value, error) {
 	n := 0
 	for i := range p.Runs {
-		if p.Runs[i].Outcome == record.Void {
+		if p.Runs[i].Outcome == record.Invalid {
 			n++
 		}
 	}

@@ -53,7 +53,7 @@ func sampleRun(id string, times float64) (*record.Run, *hist.Hist) {
 		Latency:   record.Latency{Response: record.QuantilesOf(h), Service: record.QuantilesOf(h), Lag: record.QuantilesOf(h)},
 		Generator: record.Generator{CPUNsPerRequest: 4800, BusiestWorker: .41, RunDelay: -1, Headroom: 2.4, Workers: []record.Worker{{Thread: 78, Connections: 64, Completed: done, Busy: .41, RunDelay: -1}}},
 		Subject:   &record.Subject{Host: "load1", Address: "127.0.0.1:8080", CPUNsPerRequest: 9800, Processes: []record.SubjectProcess{{PID: 390, Comm: "shop", Exe: "/srv/shop", CPUNs: 12e9}}},
-		Verdict: record.Verdict{Outcome: record.Held, Ceiling: "server cpu", Because: "server cpu: shop used 1.20 of the server's 2 cores", Evidence: []record.Evidence{}, Doubts: []string{"it was short"},
+		Verdict: record.Verdict{Outcome: record.Valid, Ceiling: "server CPU", Because: "server CPU: shop used 1.20 of the server's 2 cores", Evidence: []record.Evidence{}, Doubts: []string{"it was short"},
 			Next: "give it more cores", Stations: []record.Station{{Name: "server", Share: .75, Low: .7, High: .8}, {Name: "generator", Share: .25, Low: .2, High: .3}}},
 		Environment: sampleEnvironment(), NotMeasured: []record.NotMeasured{{What: "psi", Why: "this kernel keeps no /proc/pressure"}},
 	}, h
@@ -114,7 +114,7 @@ func samplePlan(id, kind string) *record.Plan {
 	for n := range 2 {
 		p.Runs = append(p.Runs, record.Measured{Step: record.Step{Number: n + 1, Connections: 64, Pipelining: 1, Repeat: n + 1}, Run: fmt.Sprintf("%s-run%d", id[:15], n+1), Started: at(id), TookS: 4, ElapsedS: 3,
 			CompletedPerS: 12_345, SentPerS: 12_345, Completed: 37_035, Response: record.QuantilesOf(h), Service: record.QuantilesOf(h), ServerCPUNs: 9800, GeneratorCPUNs: 4800,
-			Outcome: record.Held, Ceiling: "shared cpu", Says: "shared cpu"})
+			Outcome: record.Valid, Ceiling: "CPU contention", Says: "CPU contention"})
 	}
 	return p
 }
@@ -124,30 +124,30 @@ func samplePlans() map[string]*record.Plan {
 	_, h := sampleRun(runID, 1)
 	q := record.QuantilesOf(h)
 	curve := func(server string, times float64) record.Curve {
-		c := record.Curve{Server: server, Mix: "/read", Over: "connections", Ceiling: "shared cpu", Says: fmt.Sprintf("%s stops growing between 64 and 256 connections", server),
+		c := record.Curve{Server: server, Mix: "/read", Over: "connections", Ceiling: "CPU contention", Says: fmt.Sprintf("%s stops growing between 64 and 256 connections", server),
 			Knee: &record.Knee{Low: 64, High: 256, PerS: 20_000 * times, Says: "throughput stops growing between 64 and 256 connections"}, Doubts: []string{"few runs"},
 			USL: &record.USL{Lambda: estimate(700*times, 650*times, 750*times), Sigma: estimate(.02, .01, .03), Kappa: estimate(.0001, 0, .0002), R2: .99, Trusted: true}}
 		for i, x := range []float64{16, 64, 256} {
 			per := []float64{9_000, 19_000, 20_000}[i] * times
 			c.Points = append(c.Points, record.CurvePoint{X: x, Connections: int(x), Pipelining: 1, Runs: 3, PerS: estimate(per, .9*per, 1.1*per), Response: q, ServerCPUNs: estimate(9800, 9000, 10_000),
-				GeneratorCPUNs: record.Estimate{}, Outcome: record.Held, Ceiling: "shared cpu", PerRun: []float64{per, per}, RunIDs: []string{}})
+				GeneratorCPUNs: record.Estimate{}, Outcome: record.Valid, Ceiling: "CPU contention", PerRun: []float64{per, per}, RunIDs: []string{}})
 		}
 		return c
 	}
 	sweep, search := samplePlan(sweepID, spec.KindSweep), samplePlan(searchID, spec.KindFind)
 	proof, comparison := samplePlan(proofID, spec.KindProve), samplePlan(comparisonID, spec.KindCompare)
 	sweep.Sweep = &record.Sweep{Curves: []record.Curve{curve("fast", 2), curve("slow", 1)}}
-	search.Search = &record.Search{SLO: "p99<5ms", Holds: estimate(15_000, 14_000, 16_000), Limit: record.LimitServer, Wall: "server cpu", Says: "15,000 /s hold p99<5ms",
-		Breaks: []record.HeldTerm{{Term: "p99<5ms", Value: 7e6}},
-		Rates:  []record.TriedRate{{PerS: 10_000, Runs: 2, Held: 2, Response: q, Ceiling: "asked rate"}, {PerS: 20_000, Runs: 2, Broke: 2, Response: q, Ceiling: "server cpu"}, {PerS: 40_000, Runs: 1, Void: 1, Response: q, Ceiling: "generator"}}}
-	proof.Proof = &record.Proof{PerS: estimate(20_000, 19_000, 21_000), Sum: estimate(1.02, .9, 1.1), Proved: "server cpu", Passive: "server cpu", Agrees: "agrees", Says: "the server's CPU is the ceiling",
+	search.Search = &record.Search{SLO: "p99<5ms", Holds: estimate(15_000, 14_000, 16_000), Limit: record.LimitServer, Wall: "server CPU", Says: "15,000 /s hold p99<5ms",
+		Breaks: []record.SLOTerm{{Term: "p99<5ms", Value: 7e6}},
+		Rates:  []record.TriedRate{{PerS: 10_000, Runs: 2, Pass: 2, Response: q, Ceiling: "target rate reached"}, {PerS: 20_000, Runs: 2, Fail: 2, Response: q, Ceiling: "server CPU"}, {PerS: 40_000, Runs: 1, Invalid: 1, Response: q, Ceiling: "generator"}}}
+	proof.Proof = &record.Proof{PerS: estimate(20_000, 19_000, 21_000), Sum: estimate(1.02, .9, 1.1), Proved: "server CPU", Passive: "server CPU", Agrees: "agrees", Says: "the server's CPU is the ceiling",
 		Resources: []record.Elasticity{{Resource: "generator", How: "a thief", Left: .75, PerS: estimate(19_800, 19_000, 20_500), Elasticity: estimate(.04, -.02, .1), Blocks: 8},
-			{Resource: "server cpu", How: "a thief", Left: .76, PerS: estimate(15_200, 15_000, 15_500), Elasticity: estimate(.98, .9, 1.06), Blocks: 8}},
+			{Resource: "server CPU", How: "a thief", Left: .76, PerS: estimate(15_200, 15_000, 15_500), Elasticity: estimate(.98, .9, 1.06), Blocks: 8}},
 		NotTaken: []record.NotMeasured{{What: "link", Why: "no interface was named"}}}
-	comparison.Comparison = &record.Comparison{A: "fast", B: "slow", Blocks: 8, NoiseBlocks: 4, Says: "slower by 20 %", Differences: []record.Difference{{What: "server command", A: "./fast", B: "./slow", Weight: "explains"}},
+	comparison.Comparison = &record.Comparison{A: "fast", B: "slow", Blocks: 8, NoiseBlocks: 4, Says: "slower by 20%", Differences: []record.Difference{{What: "server command", A: "./fast", B: "./slow", Weight: "explains"}},
 		Changes: []record.Change{{Metric: "rps", Unit: "/s", A: 20_000, B: 16_000, Relative: estimate(-.2, -.22, -.18), Floor: .02, Decision: record.Worse, Says: "requests per second: worse", PerBlock: []float64{-.22}},
 			{Metric: "p99", Unit: "ns", A: 1e6, B: 1.01e6, Relative: estimate(.01, -.02, .04), Floor: .03, Within: .05, Decision: record.NoChange, Says: "p99: no change", PerBlock: []float64{.01}}},
-		Gate: []record.GateResult{{Condition: "rps<-5%", Result: "failed", Says: "it is -20 %"}}}
+		Gate: []record.GateResult{{Condition: "rps<-5%", Result: "failed", Says: "it is -20%"}}}
 	return map[string]*record.Plan{sweepID: sweep, searchID: search, proofID: proof, comparisonID: comparison}
 }
 

@@ -262,8 +262,8 @@ func rowOf(r *Record) row {
 		out.Kind = "run"
 		out.When = r.Run.Started.UTC().Format("2 January 2006, 15:04 UTC")
 		out.Says = fmt.Sprintf("%s, %s, ceiling: %s", unit.FormatRate(r.Run.Rate.CompletedPerS), v.Outcome, v.Ceiling)
-		if v.Outcome == record.Void {
-			out.Says = "void: " + v.Because
+		if v.Outcome == record.Invalid {
+			out.Says = "invalid: " + v.Because
 		}
 	}
 	out.To, out.Says = recordPage(r.ID), page.Shown(out.Says)

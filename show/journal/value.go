@@ -62,9 +62,9 @@ func (k kind) format(v float64) string {
 	case kindBits:
 		return unit.FormatBits(unit.BitsPerSecond(max(v, 0)))
 	case kindShare:
-		return percent(v)
+		return unit.Percent(v)
 	case kindChange:
-		return fmt.Sprintf("%+.1f %%", 100*v)
+		return fmt.Sprintf("%+.1f%%", 100*v)
 	case kindTimes:
 		return ratio(v) + " times"
 	case kindTwo:
@@ -103,21 +103,10 @@ func interval(low, high string, confidence any) string {
 		case c == 0:
 			text += ", least and most"
 		default:
-			text += fmt.Sprintf(", %.0f %% sure", 100*c)
+			text += fmt.Sprintf(", %.0f%% sure", 100*c)
 		}
 	}
 	return "(" + text + ")"
-}
-
-func percent(share float64) string {
-	p := 100 * share
-	switch a := math.Abs(p); {
-	case a == 0 || a >= 10:
-		return fmt.Sprintf("%.0f %%", p)
-	case a < 1:
-		return fmt.Sprintf("%.2g %%", p)
-	}
-	return fmt.Sprintf("%.1f %%", p)
 }
 
 // kindOfKey tells a number's unit by its name, as docs/record.md has it.

@@ -81,9 +81,9 @@ func (a *Agent) Says() string {
 	if a.BehindS >= silentS { // first: there may be no room for all of it
 		text = "nothing new for " + unit.FormatNs(int64(a.BehindS*1e9)) + " · "
 	}
-	text += unit.FormatRate(a.PerS) + " · p50 " + Quantile(a.Answered, a.P50Ns) + " · p99 " + Quantile(a.Answered, a.P99Ns) + " · " + plural(a.Connected, "connection", "connections")
+	text += unit.FormatRate(a.PerS) + " · p50 " + Quantile(a.Answered, a.P50Ns) + " · p99 " + Quantile(a.Answered, a.P99Ns) + " · " + unit.Plural(a.Connected, "connection", "connections")
 	if a.Busy >= 0 {
-		text += " · busy " + Percent(a.Busy)
+		text += " · busy " + unit.Percent(a.Busy)
 	}
 	return text
 }

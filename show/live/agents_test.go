@@ -33,8 +33,8 @@ func TestAgents(t *testing.T) {
 		t.Fatalf("agents %+v", s.Agents)
 	}
 	for i, want := range []string{
-		"2,000 /s · p50 2.00 ms · p99 4.00 ms · 10 connections · busy 97 %",
-		"nothing new for 4.00 s · 1,000 /s · p50 2.00 ms · p99 4.00 ms · 10 connections · busy 20 %",
+		"2,000 /s · p50 2.00 ms · p99 4.00 ms · 10 connections · busy 97%",
+		"nothing new for 4.00 s · 1,000 /s · p50 2.00 ms · p99 4.00 ms · 10 connections · busy 20%",
 		"nothing yet",
 		"observes",
 	} {
@@ -56,7 +56,7 @@ func TestFullAgentWhileItRuns(t *testing.T) {
 		t.Fatal("no verdict")
 	}
 	v := b.Snapshot().Formed.Verdict
-	if v.Ceiling != "generator" || v.Because != "agent load1 is full: its busiest worker ran 97 % of the time; this number describes agent load1, not the server" {
+	if v.Ceiling != "generator" || v.Because != "agent load1 is full: its busiest worker ran 97% of the time; this number describes agent load1, not the server" {
 		t.Errorf("%s: %s", v.Ceiling, v.Because)
 	}
 }

@@ -2,7 +2,6 @@ package live
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ func (s *Snapshot) Load() string {
 		return ""
 	}
 	c := &s.Spec
-	parts := []string{plural(c.Connections, "connection", "connections")}
+	parts := []string{unit.Plural(c.Connections, "connection", "connections")}
 	if c.Pipelining > 1 {
 		parts = append(parts, fmt.Sprintf("%d in flight on each", c.Pipelining))
 	}
@@ -44,18 +43,11 @@ func (s *Snapshot) Load() string {
 	return strings.Join(parts, " · ")
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return unit.FormatCount(int64(n)) + " " + many
-}
-
 // Doing is what the run does now.
 func (s *Snapshot) Doing() string {
 	switch s.Phase {
 	case Connecting:
-		return fmt.Sprintf("connecting: %s of %s stand", unit.FormatCount(int64(s.Established)), plural(s.Asked, "connection", "connections"))
+		return fmt.Sprintf("connecting: %s of %s stand", unit.FormatCount(int64(s.Established)), unit.Plural(s.Asked, "connection", "connections"))
 	case WarmingUp:
 		return "warm-up, not counted"
 	case Running:
@@ -113,7 +105,7 @@ func (s *Snapshot) PlanSays() string {
 		return ""
 	}
 	if p.Answer != "" {
-		return fmt.Sprintf("%s, %s: %s", p.Kind, plural(s.Finished, "run", "runs"), p.Answer)
+		return fmt.Sprintf("%s, %s: %s", p.Kind, unit.Plural(s.Finished, "run", "runs"), p.Answer)
 	}
 	text := fmt.Sprintf("%s: run %d", p.Kind, p.Number)
 	switch {
@@ -176,17 +168,6 @@ func (f *Formed) Because() string {
 	return strings.TrimPrefix(f.Verdict.Because, f.Verdict.Ceiling+": ")
 }
 
-// Percent is a share with the digits that it has: 0.4 %, 61 %.
-func Percent(share float64) string {
-	if math.IsNaN(share) {
-		return "–"
-	}
-	if share > 0 && share < 0.0995 {
-		return fmt.Sprintf("%.1f %%", 100*share)
-	}
-	return fmt.Sprintf("%.0f %%", 100*share)
-}
-
 // CoresSay is what an end's processes used: "fasthttp 1.02 cores, busiest
 // thread 98 %".
 func (e *End) CoresSay() string {
@@ -198,7 +179,7 @@ func (e *End) CoresSay() string {
 		text += fmt.Sprintf(" in %d processes", e.Processes)
 	}
 	if e.Busiest >= 0 {
-		text += ", busiest thread " + Percent(e.Busiest)
+		text += ", busiest thread " + unit.Percent(e.Busiest)
 	}
 	return text
 }
@@ -207,7 +188,7 @@ func (e *End) CoresSay() string {
 func (w *Way) Says() string {
 	text := unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))
 	if w.Limit > 0 {
-		return fmt.Sprintf("%s of %s, %s", text, unit.FormatBits(unit.BitsPerSecond(w.Limit)), Percent(w.BitsPerS/w.Limit))
+		return fmt.Sprintf("%s of %s, %s", text, unit.FormatBits(unit.BitsPerSecond(w.Limit)), unit.Percent(w.BitsPerS/w.Limit))
 	}
 	return text
 }
@@ -239,7 +220,7 @@ func (s *Snapshot) Stations() (stations []record.Station, says []string) {
 	}
 	stations = s.Formed.Verdict.Stations
 	for i := range stations {
-		text := Percent(stations[i].Share)
+		text := unit.Percent(stations[i].Share)
 		if stations[i].Name == generatorStation && !s.Formed.Batches {
 			text = "not known yet" // the time of its batches is in no row
 		}

@@ -57,7 +57,7 @@ func TestAgents(t *testing.T) {
 			t.Errorf("the Markdown has no %q", want)
 		}
 	}
-	if !strings.Contains(text, "| load1 | 50 % | 64 | 612 |") || !strings.Contains(text, "| web1 | observes |") {
+	if !strings.Contains(text, "| load1 | 50% | 64 | 612 |") || !strings.Contains(text, "| web1 | observes |") {
 		t.Errorf("no row for each agent:\n%s", text)
 	}
 	if n := strings.Count(text, "on one machine"); n != 1 {

@@ -162,7 +162,7 @@ func testWords(t *testing.T, p *browser.Page) {
 	text := p.Text("main")
 	last := -1
 	v := &run.Verdict
-	order := []string{"BROKE", "82,", v.Ceiling, "shop used 1.60 of the server's 2 cores", v.Evidence[0].Says, v.Evidence[1].Says, v.Against[0].Says, v.Missing[0],
+	order := []string{"FAIL", "82,", v.Ceiling, "shop used 1.60 of the server's 2 cores", v.Evidence[0].Says, v.Evidence[1].Says, v.Against[0].Says, v.Missing[0],
 		v.Doubts[0], v.NextWall.Says, v.Next, "Where a request waits", "Headline figures", "Latency by percentile", "Rate over time", "softirq", "shop (390)",
 		"The link", "Requests, statuses and errors", "ceiling run http://10.0.0.2:8080/read -c 64", "What was not measured", "this kernel keeps no /proc/pressure"}
 	for _, want := range order {
@@ -259,7 +259,7 @@ func testWithoutScript(t *testing.T, p *browser.Page) {
 	if n != 9 {
 		t.Errorf("%d pictures", n)
 	}
-	if text := p.Text("main"); !strings.Contains(text, "server cpu") {
+	if text := p.Text("main"); !strings.Contains(text, "server CPU") {
 		t.Error("the verdict is not there")
 	}
 }

@@ -106,7 +106,7 @@ type Tile struct{ Name, Value, Note string }
 type Verdict struct {
 	// Run is the run's label where the page has several.
 	Run string
-	// Outcome is "held", "broke" or "void"; Gloss says what that means.
+	// Outcome is "pass", "fail", "valid" or "invalid"; Gloss says what that means.
 	Outcome, Gloss string
 	// Figure is the rate, Unit what it counts.
 	Figure, Unit string

@@ -122,7 +122,7 @@ func differences(runs []chart.Run) Section {
 		s.Blocks = []Block{Paragraph{Text: "Nothing: the same was asked of the same server on the same host. Seeds are not held against each other."}}
 		return s
 	}
-	s.Blocks = []Block{Notice{fmt.Sprintf("These runs differ in %s besides their results. A difference in the figures below may come from any of them.", plural(len(t.Rows), "condition"))}, t}
+	s.Blocks = []Block{Notice{fmt.Sprintf("These runs differ in %s besides their results. A difference in the figures below may come from any of them.", unit.Plural(len(t.Rows), "condition", "conditions"))}, t}
 	return s
 }
 
@@ -223,7 +223,7 @@ func missingSection(runs []chart.Run) Section {
 			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " Nothing is missing that this program knows how to measure.")})
 		}
 		if cost, ok := chart.ObserverCost(run); ok {
-			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + fmt.Sprintf(" Observing cost %s of one core.", percent(cost))), Quiet: true})
+			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + fmt.Sprintf(" Observing cost %s of one core.", unit.Percent(cost))), Quiet: true})
 		}
 	}
 	return s

@@ -63,7 +63,7 @@ func costs(run *chart.Run) []Tile {
 	generator, busy := "not measured", "not measured"
 	if len(run.Generator.Workers) > 0 {
 		generator = unit.FormatNs(int64(run.Generator.CPUNsPerRequest))
-		busy = percent(run.Generator.BusiestWorker)
+		busy = unit.Percent(run.Generator.BusiestWorker)
 	}
 	headroom, how := "not known", report.Headroom(run.Run)
 	if g := &run.Generator; g.Headroom > 0 {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"sync"
 
+	"ceiling/internal/unit"
 	"ceiling/show/chart"
 )
 
@@ -18,7 +19,7 @@ var files embed.FS
 // pages is what HTML executes: everything from a record goes through
 // html/template as text.
 var pages = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"percent": percent, "times100": times100}).ParseFS(files, "page.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"percent": unit.Percent, "times100": times100}).ParseFS(files, "page.html"))
 }) // read-only; read when first used: a start that draws nothing need not pay for it
 
 func times100(share float64) float64 { return 100 * min(max(share, 0), 1) }

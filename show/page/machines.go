@@ -84,19 +84,11 @@ func hostTitle(run *chart.Run, host string) string {
 func heatNote(c *chart.Cores) string {
 	h := &c.Heats[0]
 	text := fmt.Sprintf("%s in %d columns; one line for each of %s. The percentages are means over the measured window.",
-		plural(c.Samples, "sample"), h.Columns, plural(h.Height, "core"))
+		unit.Plural(c.Samples, "sample", "samples"), h.Columns, unit.Plural(h.Height, "core", "cores"))
 	if c.Refused > 0 {
 		text += fmt.Sprintf(" %d rows of single cores were refused: their categories do not add up.", c.Refused)
 	}
 	return text
-}
-
-// plural is n of something, with thousands apart.
-func plural(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return unit.FormatCount(int64(n)) + " " + of + "s"
 }
 
 // coreTable has every category of every core over the window.
@@ -115,9 +107,9 @@ func coreTable(c *chart.Cores) Table {
 			t.Rows = append(t.Rows, row)
 			continue
 		}
-		row = append(row, Cell{Text: percent(core.Busy())})
+		row = append(row, Cell{Text: unit.Percent(core.Busy())})
 		for _, share := range core.Shares {
-			row = append(row, Cell{Text: percent(share)})
+			row = append(row, Cell{Text: unit.Percent(share)})
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -167,7 +159,7 @@ func processTable(run *chart.Run, list []chart.Process) Table {
 	for i := range list {
 		p := &list[i]
 		t.Rows = append(t.Rows, []Cell{{Text: roleOf(run, p)}, {Text: fmt.Sprintf("%s (%d)", p.Comm, p.PID)}, {Text: cores(p.Cores)}, {Spark: &p.Over},
-			{Text: cores(p.User)}, {Text: cores(p.System)}, {Text: cores(p.Queue)}, {Text: percent(p.Busiest)}, {Text: fmt.Sprint(p.Threads)},
+			{Text: cores(p.User)}, {Text: cores(p.System)}, {Text: cores(p.Queue)}, {Text: unit.Percent(p.Busiest)}, {Text: fmt.Sprint(p.Threads)},
 			{Text: unit.FormatBytesIEC(p.RSS)}, {Text: perSecond(p.Voluntary)}, {Text: perSecond(p.Involuntary)}, {Text: sleeps(p.Waits)}})
 	}
 	return t
@@ -205,10 +197,10 @@ func workerTable(run *chart.Run) Table {
 	for _, w := range run.Generator.Workers {
 		delay := "not measured"
 		if w.RunDelay >= 0 {
-			delay = percent(w.RunDelay)
+			delay = unit.Percent(w.RunDelay)
 		}
 		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(w.Thread)}, {Text: unit.FormatCount(int64(w.Connections))},
-			{Text: unit.FormatCount(int64(w.Completed))}, {Text: percent(w.Busy)}, {Text: delay}})
+			{Text: unit.FormatCount(int64(w.Completed))}, {Text: unit.Percent(w.Busy)}, {Text: delay}})
 	}
 	return t
 }
@@ -236,7 +228,7 @@ func profileTable(p *record.Profile) Table {
 		t.Caption = fmt.Sprintf("Profile of the server (%s): nothing recorded", p.Kind)
 	}
 	for _, f := range p.Frames {
-		t.Rows = append(t.Rows, []Cell{{Text: f.Function, Code: true}, {Text: unit.FormatNs(f.Ns)}, {Text: percent(f.Share)},
+		t.Rows = append(t.Rows, []Cell{{Text: f.Function, Code: true}, {Text: unit.FormatNs(f.Ns)}, {Text: unit.Percent(f.Share)},
 			{Text: f.Through, Code: true}, {Text: fmt.Sprintf("%s:%d", f.File, f.Line), Code: true}})
 	}
 	return t
@@ -279,7 +271,7 @@ func linkTable(l *chart.Link) Table {
 		w := way.of
 		limit, share := "none is known", "–"
 		if w.Limit > 0 {
-			limit, share = fmt.Sprintf("%s, %s", unit.FormatBits(unit.BitsPerSecond(w.Limit)), w.LimitFrom), percent(w.BitsPerS/w.Limit)
+			limit, share = fmt.Sprintf("%s, %s", unit.FormatBits(unit.BitsPerSecond(w.Limit)), w.LimitFrom), unit.Percent(w.BitsPerS/w.Limit)
 			if w.Framing {
 				limit += "; with Ethernet's framing"
 			}
@@ -289,7 +281,7 @@ func linkTable(l *chart.Link) Table {
 	}
 	t.Caption += fmt.Sprintf("; %s dropped or damaged at the interface, %s at its queueing discipline", unit.FormatCount(l.Dropped), unit.FormatCount(l.QueueDropped))
 	if l.Refused > 0 {
-		t.Caption += fmt.Sprintf("; %s refused, since a counter went backwards", plural(l.Refused, "row"))
+		t.Caption += fmt.Sprintf("; %s refused, since a counter went backwards", unit.Plural(l.Refused, "row", "rows"))
 	}
 	return t
 }

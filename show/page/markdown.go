@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/internal/unit"
 	"ceiling/show/chart"
 )
 
@@ -174,7 +175,7 @@ func (b Bar) markdown(m *markdown) {
 	}
 	m.line("```text")
 	for _, p := range b.Parts {
-		m.line("%-16s %7s %s", strings.ReplaceAll(p.Name, "`", "'"), percent(p.Share), strings.Repeat("█", int(math.Round(p.Share*barWidth))))
+		m.line("%-24s %6s %s", strings.ReplaceAll(p.Name, "`", "'"), unit.Percent(p.Share), strings.Repeat("█", int(math.Round(p.Share*barWidth))))
 	}
 	m.line("```")
 }

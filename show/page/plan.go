@@ -78,7 +78,7 @@ func kindOf(p *record.Plan) string {
 }
 
 func planLead(p *record.Plan) string {
-	return fmt.Sprintf("A %s of %s · %s", kindOf(p), plural(len(p.Runs), "run"), p.Created.UTC().Format("2 January 2006, 15:04 UTC"))
+	return fmt.Sprintf("A %s of %s · %s", kindOf(p), unit.Plural(len(p.Runs), "run", "runs"), p.Created.UTC().Format("2 January 2006, 15:04 UTC"))
 }
 
 func planFooter(p *record.Plan) string {
@@ -92,7 +92,7 @@ func answer(p *record.Plan) Section {
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:
 	case "":
-		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Unfinished: it was broken off after %s. What follows is what they tell.", plural(len(p.Runs), "run"))})
+		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Unfinished: it was broken off after %s. What follows is what they tell.", unit.Plural(len(p.Runs), "run", "runs"))})
 	default:
 		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + p.Because})
 	}
@@ -150,13 +150,13 @@ func planTiles(p *record.Plan) []Tile {
 	if p.TookS > 0 {
 		took = seconds(p.TookS)
 	}
-	void := 0
+	invalid := 0
 	for i := range p.Runs {
-		if p.Runs[i].Outcome == record.Void {
-			void++
+		if p.Runs[i].Outcome == record.Invalid {
+			invalid++
 		}
 	}
-	return append(list, Tile{"runs", unit.FormatCount(int64(len(p.Runs))), fmt.Sprintf("%d of them void", void)}, Tile{"took", took, "with warm-ups and rests"})
+	return append(list, Tile{"runs", unit.FormatCount(int64(len(p.Runs))), fmt.Sprintf("%d of them invalid", invalid)}, Tile{"took", took, "with warm-ups and rests"})
 }
 
 // reach is the interval of an estimate in words; "" where it has no width.
@@ -166,7 +166,7 @@ func reach(e *record.Estimate, format func(float64) string) string {
 	}
 	text := format(e.Low) + " to " + format(e.High)
 	if e.Confidence > 0 {
-		return fmt.Sprintf("%s (%.0f %%)", text, 100*e.Confidence)
+		return fmt.Sprintf("%s (%.0f%%)", text, 100*e.Confidence)
 	}
 	return text + " (least and most)"
 }
@@ -189,7 +189,7 @@ func count(v float64) string { return unit.FormatCount(int64(min(max(v, -1e18), 
 // plannedRuns is every run of the plan in a line.
 func plannedRuns(p *record.Plan) Section {
 	s := Section{ID: "runs", Title: "Every run"}
-	t := Table{Caption: fmt.Sprintf("The %s, in the order they were made", plural(len(p.Runs), "run")), Fold: len(p.Runs) > tableRows,
+	t := Table{Caption: fmt.Sprintf("The %s, in the order they were made", unit.Plural(len(p.Runs), "run", "runs")), Fold: len(p.Runs) > tableRows,
 		Columns: []Column{{Name: "run", Figure: true}, {Name: "what"}, {Name: "connections", Figure: true}, {Name: "pipelining", Figure: true}, {Name: "asked", Figure: true},
 			{Name: "requests/s", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "outcome"}, {Name: "ceiling"}, {Name: "record"}}}
 	for i := range p.Runs {

@@ -49,7 +49,7 @@ func metricName(metric string) string {
 	return metric
 }
 
-func signed(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }
+func signed(share float64) string { return fmt.Sprintf("%+.1f%%", 100*share) }
 
 func changeText(c *record.Change) string {
 	if !measuredChange(c) {
@@ -75,7 +75,7 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 	f, ok := chart.NewForest("Change from A to B", "change", chart.Signed, rows, []chart.Limit{{Name: "no change", At: 0}}, false)
 	f.Says = rowsSay(rows)
 	return forestOf("change", f, fmt.Sprintf("The line is no change. Bars are intervals over %s; the grey band is how far apart A was found from A itself, over %s.",
-		plural(c.Blocks, "block"), plural(c.NoiseBlocks, "block"))), ok
+		unit.Plural(c.Blocks, "block", "blocks"), unit.Plural(c.NoiseBlocks, "block", "blocks"))), ok
 }
 
 func changeTable(c *record.Comparison) Table {
@@ -84,7 +84,7 @@ func changeTable(c *record.Comparison) Table {
 		ch := &c.Changes[i]
 		floor := "not measured"
 		if ch.Floor > 0 {
-			floor = "± " + percent(ch.Floor)
+			floor = "± " + unit.Percent(ch.Floor)
 		}
 		t.Rows = append(t.Rows, []Cell{{Text: metricName(ch.Metric)}, {Text: changeValue(ch.A, ch.Unit)}, {Text: changeValue(ch.B, ch.Unit)}, {Text: changeText(ch)}, {Text: floor}, {Text: ch.Decision}})
 	}

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
 )
@@ -54,10 +55,10 @@ func ElasticityForest(p *record.Proof) (Drawing, bool) {
 
 func resourceTable(p *record.Proof) Table {
 	t := Table{Caption: "Every resource", Columns: []Column{{Name: "resource"}, {Name: "left", Figure: true}, {Name: "requests/s", Figure: true}, {Name: "elasticity", Figure: true}, {Name: "blocks", Figure: true}, {Name: "how"}}}
-	t.Rows = append(t.Rows, []Cell{{Text: "nothing taken"}, {Text: percent(1)}, {Text: estimated(&p.PerS, count)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
+	t.Rows = append(t.Rows, []Cell{{Text: "nothing taken"}, {Text: unit.Percent(1)}, {Text: estimated(&p.PerS, count)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
 	for i := range p.Resources {
 		r := &p.Resources[i]
-		t.Rows = append(t.Rows, []Cell{{Text: r.Resource}, {Text: percent(r.Left)}, {Text: estimated(&r.PerS, count)}, {Text: around(&r.Elasticity, two)}, {Text: fmt.Sprint(r.Blocks)}, {Text: r.How}})
+		t.Rows = append(t.Rows, []Cell{{Text: r.Resource}, {Text: unit.Percent(r.Left)}, {Text: estimated(&r.PerS, count)}, {Text: around(&r.Elasticity, two)}, {Text: fmt.Sprint(r.Blocks)}, {Text: r.How}})
 	}
 	t.Rows = append(t.Rows, []Cell{{Text: "sum of the rates"}, {Text: "–"}, {Text: "–"}, {Text: around(&p.Sum, two)}, {Text: "–"}, {Text: "–"}})
 	return t

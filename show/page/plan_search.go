@@ -38,7 +38,7 @@ func TermValue(term string, value float64) string {
 	}
 	switch list[0].Metric {
 	case spec.MetricErrors:
-		return percent(value)
+		return unit.Percent(value)
 	case spec.MetricRate:
 		return unit.FormatRate(value)
 	}
@@ -71,7 +71,7 @@ func termShown(slo spec.SLO) (name string, of func(*record.Quantiles) int64, lim
 // proved nothing.
 func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 	name, of, limit := termShown(slo)
-	lines := []chart.Measured{{Name: "held", Tone: 3}, {Name: "broke", Tone: 1}, {Name: "some held, some broke", Tone: 5}, {Name: "proved nothing", Tone: 7}}
+	lines := []chart.Measured{{Name: "pass", Tone: 3}, {Name: "fail", Tone: 1}, {Name: "mixed", Tone: 5}, {Name: "invalid", Tone: 7}}
 	for i := range s.Rates {
 		r := &s.Rates[i]
 		if r.Response.Count == 0 {
@@ -80,11 +80,11 @@ func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 		y := float64(of(&r.Response))
 		at := chart.Place{X: r.PerS, Y: y, Low: y, High: y}
 		switch {
-		case r.Held > 0 && r.Broke == 0:
+		case r.Pass > 0 && r.Fail == 0:
 			lines[0].Places = append(lines[0].Places, at)
-		case r.Broke > 0 && r.Held == 0:
+		case r.Fail > 0 && r.Pass == 0:
 			lines[1].Places = append(lines[1].Places, at)
-		case r.Held+r.Broke > 0:
+		case r.Pass+r.Fail > 0:
 			lines[2].Places = append(lines[2].Places, at)
 		default:
 			lines[3].Places = append(lines[3].Places, at)
@@ -111,11 +111,11 @@ func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 }
 
 func rateTable(s *record.Search) Table {
-	t := Table{Caption: "Every rate", Columns: []Column{{Name: "rate", Figure: true}, {Name: "runs", Figure: true}, {Name: "held", Figure: true}, {Name: "broke", Figure: true},
-		{Name: "void", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true}, {Name: "ceiling"}}}
+	t := Table{Caption: "Every rate", Columns: []Column{{Name: "rate", Figure: true}, {Name: "runs", Figure: true}, {Name: "pass", Figure: true}, {Name: "fail", Figure: true},
+		{Name: "invalid", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true}, {Name: "ceiling"}}}
 	for i := range s.Rates {
 		r := &s.Rates[i]
-		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Held)}, {Text: fmt.Sprint(r.Broke)}, {Text: fmt.Sprint(r.Void)},
+		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)}, {Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
 			{Text: fmt.Sprint(r.GaveUp)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: quantileCell(&r.Response, r.Response.P99Ns)},
 			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: r.Ceiling}})
 	}

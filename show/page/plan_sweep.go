@@ -122,8 +122,8 @@ func CurveForest(name string, curves []record.Curve) (Drawing, bool) {
 			at := &c.Points[j]
 			tone, _ := toneOf(i)
 			row := chart.Estimated{Name: curveName(c), Mid: at.PerS.Mid, Low: at.PerS.Low, High: at.PerS.High, Tone: tone, Value: unit.FormatRate(at.PerS.Mid)}
-			if at.Outcome == record.Void {
-				row.Value += ", void"
+			if at.Outcome == record.Invalid {
+				row.Value += ", invalid"
 			}
 			row.None = at.Runs == 0
 			rows = append(rows, row)
@@ -157,9 +157,9 @@ func intervalNote(curves []record.Curve) string {
 	if most == 0 {
 		return "There are too few runs for an interval: bars reach from the least to the most."
 	}
-	text := fmt.Sprintf("Bars are %.0f %% intervals", 100*least)
+	text := fmt.Sprintf("Bars are %.0f%% intervals", 100*least)
 	if most > least {
-		text = fmt.Sprintf("Bars are intervals of %.0f to %.0f %%, as the number of runs allows", 100*least, 100*most)
+		text = fmt.Sprintf("Bars are intervals of %.0f to %.0f%%, as the number of runs allows", 100*least, 100*most)
 	}
 	if none {
 		text += ", or where there are too few runs for one, the least and the most"
@@ -194,7 +194,7 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 		return Drawing{}, false
 	}
 	g.Spans, g.Says = spans, curvesSay(curves)
-	note := "Each dot is the median of the runs of one load; rings are void. " + intervalNote(curves)
+	note := "Dots: median per load level. Hollow: all runs invalid. " + intervalNote(curves)
 	if knees > 0 {
 		note += " Between the edges of a shaded band the throughput stops growing: the knee."
 	}
@@ -225,7 +225,7 @@ func curveLine(c *record.Curve, i int, value func(p *record.CurvePoint) (mid, lo
 		if p.Runs == 0 || !(mid > 0) {
 			continue
 		}
-		line.Places = append(line.Places, chart.Place{X: p.X, Y: mid, Low: min(low, mid), High: max(high, mid), Hollow: p.Outcome == record.Void})
+		line.Places = append(line.Places, chart.Place{X: p.X, Y: mid, Low: min(low, mid), High: max(high, mid), Hollow: p.Outcome == record.Invalid})
 	}
 	return line
 }
@@ -285,7 +285,7 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 			g.Limits = append(g.Limits, chart.Limit{Name: "asked", At: t.Limit})
 		}
 	}
-	return graphOf("latency", g, "Of the response times of all runs of one load together; rings are void."), true
+	return graphOf("latency", g, "All runs of a load level merged. Hollow: all runs invalid."), true
 }
 
 // curveTable has a row for every point of every curve.
@@ -315,19 +315,19 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 		x = fmt.Sprintf("%d × %d", p.Connections, p.Pipelining)
 	}
 	ceiling := p.Ceiling
-	if p.Outcome != record.Held {
+	if !record.Sound(p.Outcome) {
 		ceiling = p.Outcome + ": " + ceiling
 	}
 	if p.Split != "" {
 		ceiling += " (" + p.Split + ")"
 	}
 	runs := fmt.Sprint(p.Runs)
-	if p.Void > 0 {
-		runs += fmt.Sprintf(" and %d void", p.Void)
+	if p.Invalid > 0 {
+		runs += fmt.Sprintf(" and %d invalid", p.Invalid)
 	}
 	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, p.Response.P50Ns)},
 		{Text: quantileCell(&p.Response, p.Response.P99Ns)}, {Text: quantileCell(&p.Response, int64(p.Response.MeanNs+0.5))}, {Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
-		{Text: percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
+		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
 }
 
 // cost is the CPU time of a request; 0 was not measured.

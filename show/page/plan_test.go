@@ -130,8 +130,8 @@ func TestCurvesAreDrawn(t *testing.T) {
 	}
 	c := record.Curve{Server: "a", Mix: "/r", Over: "connections", Knee: &record.Knee{Low: 4, High: 16}, Says: "it stops",
 		USL: &record.USL{Lambda: one(1000), Sigma: one(.1), Kappa: one(.001), Trusted: true},
-		Points: []record.CurvePoint{{X: 1, Runs: 3, PerS: one(1000), Outcome: record.Held}, {X: 4, Runs: 3, PerS: one(3000), Outcome: record.Held},
-			{X: 16, Runs: 3, PerS: one(5000), Outcome: record.Void}, {X: 64, Outcome: record.Void}}}
+		Points: []record.CurvePoint{{X: 1, Runs: 3, PerS: one(1000), Outcome: record.Valid}, {X: 4, Runs: 3, PerS: one(3000), Outcome: record.Valid},
+			{X: 16, Runs: 3, PerS: one(5000), Outcome: record.Invalid}, {X: 64, Outcome: record.Invalid}}}
 	d, ok := CurveGraph("", []record.Curve{c})
 	if !ok {
 		t.Fatal("nothing is drawn")

@@ -109,7 +109,7 @@ func lead(runs []chart.Run) string {
 // loadLine is the load in a few words.
 func loadLine(run *chart.Run) string {
 	l := &run.Load
-	parts := []string{plural(l.Connections, "connection")}
+	parts := []string{unit.Plural(l.Connections, "connection", "connections")}
 	if l.Established != l.Connections {
 		parts[0] += fmt.Sprintf(" (%s established)", unit.FormatCount(int64(l.Established)))
 	}
@@ -124,9 +124,9 @@ func loadLine(run *chart.Run) string {
 	} else {
 		parts = append(parts, l.Mode+" loop")
 	}
-	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up", l.Engine+", "+plural(l.Threads, "thread"))
+	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up", l.Engine+", "+unit.Plural(l.Threads, "thread", "threads"))
 	if n := report.Loading(run.Run); n > 0 {
-		parts = append(parts, plural(n, "agent"))
+		parts = append(parts, unit.Plural(n, "agent", "agents"))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -172,20 +172,3 @@ func notMeasured(run *chart.Run, subject, what string) Paragraph {
 }
 
 func seconds(s float64) string { return unit.FormatNs(int64(min(s, 1e9) * 1e9)) }
-
-func percent(share float64) string {
-	switch p := 100 * share; {
-	case p != p:
-		return "not known"
-	case p == 0:
-		return "0 %"
-	case p > 0 && p < 1:
-		return fmt.Sprintf("%.2f %%", p)
-	case p >= 1 && p < 10:
-		return fmt.Sprintf("%.1f %%", p)
-	case p > 99 && p < 100:
-		return fmt.Sprintf("%.1f %%", p)
-	default:
-		return fmt.Sprintf("%.0f %%", p)
-	}
-}

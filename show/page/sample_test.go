@@ -80,16 +80,16 @@ func sampleRun(seconds, coreCount int) chart.Run {
 // rules of the judge.
 func sampleVerdict() record.Verdict {
 	return record.Verdict{
-		Outcome: record.Broke, Ceiling: "server cpu", Because: "server cpu: shop used 1.60 of the server's 2 cores, and nothing was left",
+		Outcome: record.Fail, Ceiling: "server CPU", Because: "server CPU: shop used 1.60 of the server's 2 cores, and nothing was left",
 		Evidence: []record.Evidence{{What: "series.process.cpu_ns", Value: 1.6, Unit: "cores", Says: "1.60 of 2 cores busy in shop"},
-			{What: "series.sockets.server.unread", Value: .75, Unit: "share", Says: "75 % of the requests were unread in the server's sockets"}},
-		Against:  []record.Evidence{{What: "generator.run_delay", Value: .02, Unit: "share", Says: "a worker waited for a CPU 2 % of the time"}},
+			{What: "series.sockets.server.unread", Value: .75, Unit: "share", Says: "75% of the requests were unread in the server's sockets"}},
+		Against:  []record.Evidence{{What: "generator.run_delay", Value: .02, Unit: "share", Says: "a worker waited for a CPU 2% of the time"}},
 		Missing:  []string{"the clock of the CPUs"},
 		Doubts:   []string{"one of 300 samples came late"},
 		Next:     "give it more cores, or less to do",
 		NextWall: &record.Wall{Ceiling: "bandwidth", Times: 2.7, Says: "bandwidth, at about 2.7× this rate"},
-		Stations: []record.Station{{Name: "generator", Share: .004, Low: .003, High: .005}, {Name: "way in", Share: .01, Low: .006, High: .014}, {Name: "server queue", Share: .75, Low: .71, High: .79},
-			{Name: "server", Share: .18, Low: .15, High: .21}, {Name: "way back", Share: .016, Low: .01, High: .022}, {Name: "generator queue", Share: .04, Low: .02, High: .06}},
+		Stations: []record.Station{{Name: "generator", Share: .004, Low: .003, High: .005}, {Name: "network to server", Share: .01, Low: .006, High: .014}, {Name: "server receive queue", Share: .75, Low: .71, High: .79},
+			{Name: "server", Share: .18, Low: .15, High: .21}, {Name: "network to client", Share: .016, Low: .01, High: .022}, {Name: "generator receive queue", Share: .04, Low: .02, High: .06}},
 	}
 }
 

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"ceiling/internal/unit"
@@ -32,7 +33,7 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 		load = clip(redact(run.Target), 120) + " · " + loadLine(run)
 	}
 	blocks := []Block{Verdict{
-		Run: run.Label, Outcome: v.Outcome, Gloss: gloss(v.Outcome), Figure: rate(run), Unit: "requests/s", Ceiling: v.Ceiling,
+		Run: run.Label, Outcome: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: "requests/s", Ceiling: v.Ceiling,
 		Because: because(v), Lead: lead, Load: load,
 	}}
 	if run.Unfinished {
@@ -72,7 +73,7 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 // because is the reason; the ceiling's name, which stands above it, is left out
 // unless nothing but it makes a sentence of the rest.
 func because(v *record.Verdict) string {
-	if v.Ceiling == "undetermined" {
+	if v.Ceiling == "inconclusive" {
 		return v.Because
 	}
 	return strings.TrimPrefix(v.Because, v.Ceiling+": ")
@@ -87,12 +88,16 @@ func rate(run *chart.Run) string {
 }
 
 // gloss says what an outcome means, for who has not read the docs.
-func gloss(outcome string) string {
+func gloss(v *record.Verdict) string {
+	if v.Outcome == record.Fail && !slices.ContainsFunc(v.SLO, func(t record.SLOTerm) bool { return !t.Holds }) {
+		return "responses were errors"
+	}
 	return map[string]string{
-		record.Held:  "valid, and what was asked of it holds",
-		record.Broke: "valid, and what was asked of it does not hold",
-		record.Void:  "proves nothing",
-	}[outcome]
+		record.Pass:    "SLO met",
+		record.Fail:    "SLO not met",
+		record.Valid:   "no SLO set",
+		record.Invalid: "do not use these numbers",
+	}[v.Outcome]
 }
 
 func facts(list []record.Evidence) []Item {
@@ -153,7 +158,7 @@ func bar(run *chart.Run) Bar {
 		share := min(max(st.Share, 0), 1)
 		part := Part{Name: st.Name, Share: share, Tone: stationTone(st.Name)}
 		if share >= labelFrom {
-			part.Label = fmt.Sprintf("%s %s", st.Name, percent(st.Share))
+			part.Label = fmt.Sprintf("%s %s", st.Name, unit.Percent(st.Share))
 		}
 		b.Parts = append(b.Parts, part)
 	}
@@ -162,24 +167,24 @@ func bar(run *chart.Run) Bar {
 
 // stationTone is the class of a station's colour: who has the request then.
 func stationTone(name string) string {
-	return map[string]string{"generator": "st-generator", "way in": "st-in", "server queue": "st-queue", "server": "st-server",
-		"way back": "st-back", "generator queue": "st-unread"}[name]
+	return map[string]string{"generator": "st-generator", "network to server": "st-in", "server receive queue": "st-queue", "server": "st-server",
+		"network to client": "st-back", "generator receive queue": "st-unread"}[name]
 }
 
 // stationSays is what waiting there means.
 func stationSays(name string) string {
 	return map[string]string{
-		"generator":       "being sent, or its answer being handled",
-		"way in":          "sent, not yet with the server's kernel",
-		"server queue":    "arrived, and not yet read by the server",
-		"server":          "read by the server and not yet answered",
-		"way back":        "answered, not yet with the generator's kernel",
-		"generator queue": "answer arrived, and not yet read by the generator",
+		"generator":               "being sent, or its answer being handled",
+		"network to server":       "sent, not yet with the server's kernel",
+		"server receive queue":    "arrived, and not yet read by the server",
+		"server":                  "read by the server and not yet answered",
+		"network to client":       "answered, not yet with the generator's kernel",
+		"generator receive queue": "answer arrived, and not yet read by the generator",
 	}[name]
 }
 
 func stationTable(run *chart.Run) Table {
-	t := Table{Caption: "Share of a request's time at each station, with its 95 % interval",
+	t := Table{Caption: "Share of a request's time at each station, with its 95% interval",
 		Columns: []Column{{Name: "station"}, {Name: "share", Figure: true}, {Name: "interval"}, {Name: "from", Figure: true}, {Name: "to", Figure: true}}}
 	mean := run.Latency.Service.MeanNs
 	if mean > 0 {
@@ -188,8 +193,8 @@ func stationTable(run *chart.Run) Table {
 	t.Columns = append(t.Columns, Column{Name: "the request is"})
 	for _, st := range run.Verdict.Stations {
 		tone := stationTone(st.Name)
-		row := []Cell{{Text: st.Name, Tone: tone}, {Text: percent(st.Share)}, {Range: &Range{st.Share, st.Low, st.High, tone}},
-			{Text: percent(st.Low)}, {Text: percent(st.High)}}
+		row := []Cell{{Text: st.Name, Tone: tone}, {Text: unit.Percent(st.Share)}, {Range: &Range{st.Share, st.Low, st.High, tone}},
+			{Text: unit.Percent(st.Low)}, {Text: unit.Percent(st.High)}}
 		if mean > 0 {
 			row = append(row, Cell{Text: unit.FormatNs(int64(st.Share * mean))})
 		}
@@ -200,7 +205,7 @@ func stationTable(run *chart.Run) Table {
 
 // stationsCompared has one row for each station and a column for each run.
 func stationsCompared(runs []chart.Run) (Table, bool) {
-	t := Table{Caption: "Share of a request's time at each station, with its 95 % interval", Columns: []Column{{Name: "station"}}}
+	t := Table{Caption: "Share of a request's time at each station, with its 95% interval", Columns: []Column{{Name: "station"}}}
 	rows := map[string]int{}
 	for i := range runs {
 		t.Columns = append(t.Columns, Column{Name: runs[i].Label, Figure: true})
@@ -214,7 +219,7 @@ func stationsCompared(runs []chart.Run) (Table, bool) {
 				}
 				t.Rows = append(t.Rows, row)
 			}
-			t.Rows[rows[st.Name]][i+1].Text = fmt.Sprintf("%s (%s to %s)", percent(st.Share), percent(st.Low), percent(st.High))
+			t.Rows[rows[st.Name]][i+1].Text = fmt.Sprintf("%s (%s to %s)", unit.Percent(st.Share), unit.Percent(st.Low), unit.Percent(st.High))
 		}
 	}
 	return t, len(t.Rows) > 0

@@ -27,13 +27,13 @@ func AgentRows(r *record.Run) [][]string {
 	for _, a := range Agents(r) {
 		row := []string{a.Name, "observes", "", "", "", "", "", "", clock(a), ""}
 		if a.Loads {
-			row = []string{a.Name, fmt.Sprintf("%.3g %%", 100*a.Share.Fraction()), established(&a.Load), unit.FormatSI(a.Rate.CompletedPerS),
+			row = []string{a.Name, fmt.Sprintf("%.3g%%", 100*a.Share.Fraction()), established(&a.Load), unit.FormatSI(a.Rate.CompletedPerS),
 				unknown, unknown, unknown, unknown, clock(a), began(a)}
 			if l := &a.Latency.Response; l.Count > 0 {
 				row[4], row[5] = unit.FormatNs(l.P50Ns), unit.FormatNs(l.P99Ns)
 			}
 			if g := &a.Generator; g.BusiestWorker > 0 {
-				row[6] = fmt.Sprintf("%.0f %%", 100*g.BusiestWorker)
+				row[6] = fmt.Sprintf("%.0f%%", 100*g.BusiestWorker)
 			}
 			if h := a.Generator.Headroom; h > 0 {
 				row[7] = fmt.Sprintf("%.2g×", h)

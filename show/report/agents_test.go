@@ -25,7 +25,7 @@ func fleetRun() *record.Run {
 	return &record.Run{
 		Target: "http://10.0.0.1/", Load: record.Load{Connections: 60_000, Established: 60_000, Mode: "closed", Engine: "uring", Threads: 3},
 		Agents: []record.Agent{{Name: "web1", Observes: true, Clock: record.AgentClock{ErrorNs: 110_000, Pings: 40}}, lost, bare, agent("load1", 20_000, 4_667)},
-		Fleet:  &record.Fleet{Bed: "bed", AllowLoss: true}, Verdict: record.Verdict{Outcome: record.Held, Ceiling: "server cpu", Because: "b"},
+		Fleet:  &record.Fleet{Bed: "bed", AllowLoss: true}, Verdict: record.Verdict{Outcome: record.Valid, Ceiling: "server CPU", Because: "b"},
 	}
 }
 
@@ -38,9 +38,9 @@ func TestAgentsInText(t *testing.T) {
 	_, after, _ := strings.Cut(b.String(), "generator   not measured\n\n")
 	got, _, _ := strings.Cut(after, "\n\n")
 	want := `agent             share        connections   req/s      p50      p99  busy  room     clock     began
-a-name-that-h…   33.3 %   19,999 of 20,000       0        –        –     –     –         – not begun
-load1            33.3 %             20,000   4.67k  4.29 ms   999 ms  97 %   12×  ±60.0 µs   +400 µs
-load2            33.3 %             20,000   1.23M  4.29 ms   999 ms  97 %   12×  ±60.0 µs         –
+a-name-that-h…    33.3%   19,999 of 20,000       0        –        –     –     –         – not begun
+load1             33.3%             20,000   4.67k  4.29 ms   999 ms   97%   12×  ±60.0 µs   +400 µs
+load2             33.3%             20,000   1.23M  4.29 ms   999 ms   97%   12×  ±60.0 µs         –
 web1           observes                                                            ±110 µs
 lost        load2, 4.20 s into the window: nothing came of it for 10 s`
 	if got != want {

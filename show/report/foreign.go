@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -88,10 +89,7 @@ func foreignList(p *printer, name string, texts []string) {
 }
 
 func responses(n uint64) string {
-	if n == 1 {
-		return "1 response"
-	}
-	return unit.FormatCount(int64(n)) + " responses"
+	return unit.Plural(int(min(n, math.MaxInt)), "response", "responses")
 }
 
 // foreignLoad says what the tool was asked for, as far as it repeats it.
@@ -102,7 +100,7 @@ func foreignLoad(r *importer.Result) string {
 		of    string
 	}{{r.Workers, "thread"}, {r.Connections, "connection"}} {
 		if n.count > 0 {
-			parts = append(parts, plural(n.count, n.of))
+			parts = append(parts, unit.Plural(n.count, n.of, n.of+"s"))
 		}
 	}
 	if r.Pipelining > 1 {

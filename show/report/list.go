@@ -30,7 +30,7 @@ func List(w io.Writer, entries []record.Entry) error {
 		case e.Unreadable != "":
 			fmt.Fprintf(t, "%s\t-\tunreadable\t-\t%s\n", e.ID, e.Unreadable)
 		case e.Kind != "":
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, plural(e.Runs, "run"), "-", ended(&e))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, unit.Plural(e.Runs, "run", "runs"), "-", ended(&e))
 		case e.Unfinished:
 			fmt.Fprintf(t, "%s\t-\tunfinished\t-\t%s\n", e.ID, e.Target)
 		default:

@@ -38,7 +38,7 @@ func Plan(w io.Writer, p *record.Plan) error {
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:
 	case "":
-		out.fact("unfinished", fmt.Sprintf("after %s; %s", plural(len(p.Runs), "run"), p.Onward()))
+		out.fact("unfinished", fmt.Sprintf("after %s; %s", unit.Plural(len(p.Runs), "run", "runs"), p.Onward()))
 	default:
 		out.fact(p.Ended, p.Because)
 	}
@@ -65,7 +65,7 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	out.line("\n%s of %s, about %s with warm-ups and rests", plural(len(steps), "run"),
+	out.line("\n%s of %s, about %s with warm-ups and rests", unit.Plural(len(steps), "run", "runs"),
 		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(takes.Round(time.Second)))
 	return out.err
 }
@@ -145,7 +145,7 @@ const pointHead = " requests/s                       p50      p99     mean   ser
 
 func pointLine(p *record.CurvePoint, most float64) string {
 	ceiling := p.Ceiling
-	if p.Outcome != record.Held {
+	if !record.Sound(p.Outcome) {
 		ceiling = p.Outcome + ": " + ceiling
 	}
 	return fmt.Sprintf("%11s %-16s %8s %8s %8s %8s %9s  %-12s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
@@ -231,9 +231,9 @@ func figure(e *record.Estimate, digits int) string {
 }
 
 func search(out *printer, s *record.Search) {
-	out.line("%11s %6s %6s %6s %6s %9s %9s  %s", "rate", "runs", "held", "broke", "void", "p50", "p99", "ceiling")
+	out.line("%11s %6s %6s %6s %6s %9s %9s  %s", "rate", "runs", "pass", "fail", "invalid", "p50", "p99", "ceiling")
 	for _, r := range s.Rates {
-		out.line("%11s %6d %6d %6d %6d %9s %9s  %s", unit.FormatRate(r.PerS), r.Runs, r.Held, r.Broke, r.Void,
+		out.line("%11s %6d %6d %6d %6d %9s %9s  %s", unit.FormatRate(r.PerS), r.Runs, r.Pass, r.Fail, r.Invalid,
 			times(r.Response.Count, r.Response.P50Ns), times(r.Response.Count, r.Response.P99Ns), r.Ceiling)
 	}
 	out.line("")
@@ -252,10 +252,10 @@ func times(count uint64, ns int64) string {
 }
 
 func proof(out *printer, p *record.Proof) {
-	out.line("%-12s %8s %12s %12s   %-24s %s", "resource", "left", "requests/s", "elasticity", "95 %", "how")
-	out.line("%-12s %8s %12s", "-", "100 %", unit.FormatCount(int64(p.PerS.Mid+0.5)))
+	out.line("%-12s %8s %12s %12s   %-24s %s", "resource", "left", "requests/s", "elasticity", "95%", "how")
+	out.line("%-12s %8s %12s", "-", "100%", unit.FormatCount(int64(p.PerS.Mid+0.5)))
 	for _, r := range p.Resources {
-		out.line("%-12s %6.0f %% %12s %12.2f   %-24s %s", r.Resource, 100*r.Left, unit.FormatCount(int64(r.PerS.Mid+0.5)),
+		out.line("%-12s %6.0f%% %12s %12.2f   %-24s %s", r.Resource, 100*r.Left, unit.FormatCount(int64(r.PerS.Mid+0.5)),
 			r.Elasticity.Mid, fmt.Sprintf("%.2f to %.2f", r.Elasticity.Low, r.Elasticity.High), r.How)
 	}
 	out.line("%-12s %8s %12s %12.2f   %.2f to %.2f", "sum", "", "", p.Sum.Mid, p.Sum.Low, p.Sum.High)
@@ -296,7 +296,7 @@ func comparison(out *printer, c *record.Comparison) {
 	}
 	for _, m := range c.Changes {
 		out.line("%-12s %12s %12s %10s   %-22s %-10s  %s", m.Metric, amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
-			signed(m.Relative.Low)+" to "+signed(m.Relative.High), fmt.Sprintf("±%.1f %%", 100*m.Floor), m.Says)
+			signed(m.Relative.Low)+" to "+signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Says)
 	}
 	out.line("")
 	if c.Incomparable != "" {
@@ -320,4 +320,4 @@ func amount(v float64, unitName string) string {
 	return unit.FormatCount(int64(v + 0.5))
 }
 
-func signed(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }
+func signed(share float64) string { return fmt.Sprintf("%+.1f%%", 100*share) }

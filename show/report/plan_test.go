@@ -14,7 +14,7 @@ import (
 func TestSweepWithoutALoadThatDiffers(t *testing.T) {
 	of := func(server, mix string, rate float64, doubts ...string) record.Curve {
 		return record.Curve{Server: server, Mix: mix, Fixed: "64 connections", Doubts: doubts, Says: "x",
-			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Held, Ceiling: "server cpu"}}}
+			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Valid, Ceiling: "server CPU"}}}
 	}
 	p := &record.Plan{ID: "x", Ended: record.EndedComplete, Experiment: spec.Experiment{Question: "Which?"}, Sweep: &record.Sweep{Curves: []record.Curve{
 		of("one", "/a", 1000, "noise"), of("another", "/a", 500, "noise", "few"), of("one", "/b", 100, "noise"), of("another", "/b", 50, "noise"),
@@ -25,7 +25,7 @@ func TestSweepWithoutALoadThatDiffers(t *testing.T) {
 	}
 	text := b.String()
 	for want, times := range map[string]int{
-		"Which?": 1, "/a, 64 connections": 1, "/b, 64 connections": 1, "one ": 2, "another ": 2, "noise": 1, "another: few": 1, "server cpu": 4,
+		"Which?": 1, "/a, 64 connections": 1, "/b, 64 connections": 1, "one ": 2, "another ": 2, "noise": 1, "another: few": 1, "server CPU": 4,
 		strings.Repeat("█", barWidth) + "\n": 2, strings.Repeat("█", barWidth/2) + "\n": 2 + 2,
 	} {
 		if got := strings.Count(text, want); got != times {

@@ -98,7 +98,7 @@ func pointBasis(v *judged.PointVerdict) string {
 	switch {
 	case len(v.From) > 0:
 		return oneLine(strings.Join(v.From, ", "))
-	case v.Verdict.Ceiling == judged.Undetermined && v.Verdict.Outcome != record.Void:
+	case v.Verdict.Ceiling == judged.Undetermined && v.Verdict.Outcome != record.Invalid:
 		return ""
 	}
 	return "itself"
@@ -127,16 +127,16 @@ func pointWhat(q *record.Point) string {
 
 func pointVerdict(v *record.Verdict) string {
 	switch {
-	case v.Ceiling == judged.Undetermined && v.Outcome == record.Void:
-		return "void"
-	case v.Outcome == record.Void:
-		return v.Ceiling + " (void)"
+	case v.Ceiling == judged.Undetermined && v.Outcome == record.Invalid:
+		return "invalid"
+	case v.Outcome == record.Invalid:
+		return v.Ceiling + " (invalid)"
 	}
 	return v.Ceiling
 }
 
 // pointBecause leaves out what the column before has said.
-func pointBecause(v *record.Verdict) string { return strings.TrimPrefix(v.Because, "undetermined: ") }
+func pointBecause(v *record.Verdict) string { return strings.TrimPrefix(v.Because, "inconclusive: ") }
 
 // said is a sentence and the points that it was said of.
 type said struct {
@@ -380,9 +380,9 @@ func pointSummary(p *printer, v *judged.PointsVerdict) {
 		p.line("no points")
 		return
 	}
-	p.line("%s: %s", plural(len(v.Points), "point"), strings.Join(parts, " · "))
+	p.line("%s: %s", unit.Plural(len(v.Points), "point", "points"), strings.Join(parts, " · "))
 	p.line("%d named by their own figures, %d from other points; %d open because the generator's CPU is not stated", own, others, doubtful)
-	p.line("%d with figures that contradict each other or mislead, %s between them", inconsistent, plural(len(v.Between), "contradiction"))
+	p.line("%d with figures that contradict each other or mislead, %s between them", inconsistent, unit.Plural(len(v.Between), "contradiction", "contradictions"))
 }
 
 // hanging writes head and then text, whose further lines begin at column

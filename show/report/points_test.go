@@ -68,8 +68,8 @@ func TestWritePointsOddFiles(t *testing.T) {
 		})
 	}
 	contains("no points", "points: []\n", "no points\n")
-	contains("no label", "points:\n- rps: 5\n", "no entry\n", "  line 2 ", "1 point: 1 undetermined")
-	contains("no rate", "points:\n- id: 7\n", "  7 ", "void", "there is no rate (rps is missing)")
+	contains("no label", "points:\n- rps: 5\n", "no entry\n", "  line 2 ", "1 point: 1 inconclusive")
+	contains("no rate", "points:\n- id: 7\n", "  7 ", "invalid", "there is no rate (rps is missing)")
 	contains("mistake", "points:\n- id: 7\n  rps: many\n", "line 3: rps: want a number or null, found the text \"many\"", "     3 |   rps: many", "count as not stated")
 	contains("not understood", "points:\n- rps: 1\n  foo: 2\n- rps: 3\n  foo: 2\n", "not understood, and not used: foo (line 3, 2 times)")
 	contains("escapes", "points:\n- id: \"\\e[2J\\a\"\n  entry: \"\\r\\t\"\n  rps: 5\n  \"\\e[1m\": 3\n", "[2J")
@@ -152,7 +152,7 @@ func TestForeign(t *testing.T) {
 		}
 		// No real run is void for anything but its errors.
 		bad := float64(r.Failed()+r.BadStatuses()) >= 0.01*float64(r.Requests+r.Failed())
-		if v.Verdict.Outcome == record.Void != bad {
+		if v.Verdict.Outcome == record.Invalid != bad {
 			t.Errorf("%s: %s, %s: %s", golden, v.Verdict.Outcome, v.Verdict.Ceiling, v.Verdict.Because)
 		}
 	}

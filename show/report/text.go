@@ -112,9 +112,9 @@ func loadLine(r *record.Run) string {
 	if r.WarmupS > 0 {
 		parts[len(parts)-1] += " after " + seconds(r.WarmupS) + " of warm-up"
 	}
-	parts = append(parts, fmt.Sprintf("%s, %s", l.Engine, plural(l.Threads, "thread")))
+	parts = append(parts, fmt.Sprintf("%s, %s", l.Engine, unit.Plural(l.Threads, "thread", "threads")))
 	if n := Loading(r); n > 0 {
-		parts = append(parts, plural(n, "agent"))
+		parts = append(parts, unit.Plural(n, "agent", "agents"))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -124,13 +124,6 @@ func arrivals(r *record.Run) string {
 		return r.Load.Arrivals
 	}
 	return "constant"
-}
-
-func plural(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
 }
 
 func seconds(s float64) string { return unit.FormatNs(int64(s * float64(time.Second))) }
@@ -224,10 +217,10 @@ func generatorLine(r *record.Run) string {
 	}
 	parts := []string{
 		unit.FormatNs(int64(g.CPUNsPerRequest)) + " CPU a request",
-		fmt.Sprintf("busiest thread %.0f %% of its time on a CPU", 100*g.BusiestWorker),
+		fmt.Sprintf("busiest thread %.0f%% of its time on a CPU", 100*g.BusiestWorker),
 	}
 	if g.RunDelay >= 0 {
-		parts[1] += fmt.Sprintf(", %.0f %% waiting for one", 100*g.RunDelay)
+		parts[1] += fmt.Sprintf(", %.0f%% waiting for one", 100*g.RunDelay)
 	} else {
 		parts[1] += ", waiting for one not measured"
 	}
@@ -271,7 +264,7 @@ func loneLine(r *record.Run) string {
 	if l == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s one at a time before the load, over %s", plural(l.Sent, "request"), plural(l.Connections, "connection"))
+	text := fmt.Sprintf("%s one at a time before the load, over %s", unit.Plural(l.Sent, "request", "requests"), unit.Plural(l.Connections, "connection", "connections"))
 	if n := len(l.ServiceNs) - l.Cold; n > 0 {
 		q := &l.Service
 		text += fmt.Sprintf(": p50 %s, %s – %s without the first %d", unit.FormatNs(q.P50Ns), unit.FormatNs(q.MinNs), unit.FormatNs(q.MaxNs), l.Cold)
@@ -331,7 +324,7 @@ func verdict(p *printer, v *record.Verdict) {
 	if len(v.Stations) > 0 {
 		var parts []string
 		for _, s := range v.Stations {
-			parts = append(parts, fmt.Sprintf("%s %.0f %%", s.Name, 100*s.Share))
+			parts = append(parts, fmt.Sprintf("%s %.0f%%", s.Name, 100*s.Share))
 		}
 		p.fact("waits in", strings.Join(parts, " · "))
 	}

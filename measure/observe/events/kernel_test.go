@@ -49,7 +49,7 @@ func TestPlantedPlaces(t *testing.T) {
 			mean := own.mean()
 			least := float64(planted)/float64(mean) - 0.05
 			if share < least || share > 1 {
-				t.Errorf("%.1f %% %s; planted at least %v of a mean of %v", 100*share, c.name, planted, mean)
+				t.Errorf("%.1f%% %s; planted at least %v of a mean of %v", 100*share, c.name, planted, mean)
 			}
 			if per := float64(all) / float64(got.Requests) / float64(mean); per < 0.85 || per > 1.15 {
 				t.Errorf("a request takes %.0f ns by the events, %d by the client's own clock", float64(all)/float64(got.Requests), mean)

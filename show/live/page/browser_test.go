@@ -74,7 +74,7 @@ func TestPhoneAndKeys(t *testing.T) {
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
 	b.Rows(s)
 	for n := range 30 {
-		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "held", Ceiling: "server cpu"},
+		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "valid", Ceiling: "server CPU"},
 			Doing: "http://127.0.0.1:18080/read, 100 connections, repeat 1"})
 	}
 	b.Step(live.Plan{Kind: "sweep", Number: 31, All: 40, LeftRuns: 10, LeftS: 60, Doing: "something"})

@@ -253,9 +253,9 @@ func TestNextRunOfAPlan(t *testing.T) {
 		b.Rows(part(s, begin, int64(n+1)*5e8))
 		want := len(part(s, begin, int64(n+1)*5e8).Load)
 		l.until("its points", func() bool { return l.state.ID == fmt.Sprint("run", n) && len(l.points) == want })
-		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "held", Ceiling: "slots", CompletedPerS: 5}, Doing: "something"})
+		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "valid", Ceiling: "concurrency", CompletedPerS: 5}, Doing: "something"})
 		l.until("the finished run", func() bool { return len(l.runs) == n+1 })
-		if got := l.runs[n]; got.Number != n+1 || got.Doing != "something" || got.Ceiling != "slots" {
+		if got := l.runs[n]; got.Number != n+1 || got.Doing != "something" || got.Ceiling != "concurrency" {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -218,7 +218,7 @@ func hostsOf(s *live.Snapshot) []host {
 			for p, v := range c.Shares {
 				shares[p] = rounded(v)
 			}
-			out.Cores = append(out.Cores, core{strconv.Itoa(c.CPU), shares, live.Percent(c.Busy()) + " busy"})
+			out.Cores = append(out.Cores, core{strconv.Itoa(c.CPU), shares, unit.Percent(c.Busy()) + " busy"})
 		}
 		list = append(list, out)
 	}
@@ -312,7 +312,7 @@ func (c *cost) says() string {
 		return "its cost is being measured"
 	}
 	share := float64(c.spentNs) / float64(c.watched.Nanoseconds())
-	return fmt.Sprintf("%.2f %% of one core", 100*share)
+	return fmt.Sprintf("%.2f%% of one core", 100*share)
 }
 
 // secondsShown is how long the view has to be looked at before its cost is

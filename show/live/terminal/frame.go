@@ -335,9 +335,9 @@ func (f *frame) host(h *live.Host, named bool) {
 		case c.Bad:
 			parts = append(parts, fmt.Sprintf("%d does not add up", c.CPU))
 		default:
-			text := fmt.Sprintf("%d %s %4s", c.CPU, f.core(c, 14), live.Percent(c.Busy()))
+			text := fmt.Sprintf("%d %s %4s", c.CPU, f.core(c, 14), unit.Percent(c.Busy()))
 			if c.Shares[3] >= 0.01 {
-				text += f.paint.bad.Render(" " + live.Percent(c.Shares[3]) + " stolen")
+				text += f.paint.bad.Render(" " + unit.Percent(c.Shares[3]) + " stolen")
 			}
 			parts = append(parts, text)
 		}
@@ -425,7 +425,7 @@ func (p *paint) part(i int) lipgloss.Style {
 }
 
 func (p *paint) outcome(is string) lipgloss.Style {
-	at := map[string]color.Color{record.Held: lipgloss.Green, record.Broke: lipgloss.Red}[is]
+	at := map[string]color.Color{record.Pass: lipgloss.Green, record.Valid: lipgloss.Green, record.Fail: lipgloss.Red}[is]
 	if at == nil {
 		at = lipgloss.Yellow
 	}
