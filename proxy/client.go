@@ -48,11 +48,16 @@ type client struct {
 	eof     bool // nothing more comes
 	closing bool // ends with this request
 	entered bool // counts among its address's connections
+	listed  bool // stands among the idle
 	at      int  // in.b[at:] is not used yet
 	in      *parcel
 	remote  netip.AddrPort
 	scheme  string
 	name    string // remote's address as text
+
+	before, behind *client // of the idle
+	since          int64   // loop's clock: idle since then
+
 	// x is the request at hand, or that which is coming in; nil while nothing is, so
 	// that an idle connection costs little.
 	x *exchange
@@ -89,6 +94,10 @@ func (l *loop) serve(fd int, from Origin, preface bool) {
 	l.adopt(&c.conn, c, fd)
 	c.tcp = from.tcp
 	l.clients[c] = struct{}{}
+	if c.tcp {
+		l.taken++
+	}
+	c.waits()
 	if !c.remote.IsValid() {
 		c.remote = peerOf(fd)
 	}
@@ -127,6 +136,9 @@ func (c *client) enter() bool {
 
 func (c *client) received(data []byte) {
 	x := c.x
+	if c.listed && c.state != atLinger {
+		c.unlist()
+	}
 	switch {
 	case c.state == atTunnel:
 		x.peer.tunnelled(data)
@@ -214,6 +226,9 @@ func (c *client) run() {
 	default:
 		c.resume()
 		c.gulp()
+		if c.in == nil {
+			c.waits()
+		}
 	}
 }
 
@@ -390,16 +405,17 @@ func (c *client) end() {
 		x.release()
 	}
 	c.in = nil
+	c.unlist()
 	delete(l.clients, c)
+	if c.tcp {
+		l.taken--
+	}
 	if c.entered {
 		c.entered = false
 		l.proxy.hosts.leave(c.remote.Addr())
 	}
 	c.state = atLinger
 	c.conn.close()
-	for _, ln := range l.listeners {
-		ln.lessFull()
-	}
 }
 
 // fail ends the connection in the middle of a request.
@@ -467,6 +483,7 @@ func (c *client) drained() {
 		c.state = atLinger
 		_ = syscall.Shutdown(int(c.fd), syscall.SHUT_WR) // it fails when the client is gone, which the next event tells
 		c.expire(lingerNs)
+		c.waits()
 	case atHead:
 		c.run()
 	case atTunnel:

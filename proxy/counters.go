@@ -5,15 +5,16 @@ import "ceiling/internal/hist"
 // counters are one loop's, written by it alone. Others get a copy that the loop
 // makes between two turns.
 type counters struct {
-	accepted, acceptErrors, acceptPauses     uint64
-	requests, secureRequests                 uint64
-	statuses                                 [6]uint64 // by hundreds; 0 is none
-	received, sent                           uint64    // bytes of bodies
-	badRequests, badResponses, unrouted      uint64
-	limitedRequests, limitedConnections      uint64
-	idleClosed, headerTimeouts, bodyTimeouts uint64
-	requestTimeouts, clientTimeouts          uint64
-	clientResets                             uint64
+	accepted, acceptErrors, acceptPauses uint64
+	requests, secureRequests             uint64
+	statuses                             [6]uint64 // by hundreds; 0 is none
+	received, sent                       uint64    // bytes of bodies
+	badRequests, badResponses, unrouted  uint64
+	limitedRequests, limitedConnections  uint64
+	idleClosed, idleEvicted              uint64
+	headerTimeouts, bodyTimeouts         uint64
+	requestTimeouts, clientTimeouts      uint64
+	clientResets                         uint64
 
 	connects, connectErrors, connectTimeouts uint64
 	reuses, stale, idlePeersClosed           uint64
@@ -62,6 +63,7 @@ func (c *counters) fields() []counterField {
 		{"rate_limited_requests_total", "requests beyond a rate limit", &c.limitedRequests},
 		{"limited_connections_total", "connections beyond the limit of their address", &c.limitedConnections},
 		{"idle_clients_closed_total", "client connections closed after the keep-alive time", &c.idleClosed},
+		{"idle_clients_evicted_total", "idle client connections closed to make room for others", &c.idleEvicted},
 		{"header_timeouts_total", "request heads that took too long", &c.headerTimeouts},
 		{"body_timeouts_total", "request bodies that took too long", &c.bodyTimeouts},
 		{"request_timeouts_total", "requests that took too long as a whole, or in a queue", &c.requestTimeouts},

@@ -184,36 +184,6 @@ func TestPreface(t *testing.T) {
 	l.over()
 }
 
-// TestConnectionLimit: beyond the limit new clients wait in the kernel, until there
-// is room.
-func TestConnectionLimit(t *testing.T) {
-	engines(t, func(t *testing.T, engine string) {
-		s := okServer(t)
-		r := run(t, engine, to("http://"+s.Address())+"[limits]\nconnections = 8\n")
-		var links []*link
-		for range 8 {
-			l := dial(t, r.addr)
-			l.status("/", 200)
-			links = append(links, l)
-		}
-		var waiting []*link
-		for range 20 {
-			l := dial(t, r.addr)
-			l.say("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-			waiting = append(waiting, l)
-		}
-		links[0].status("/", 200) // those that are in are served
-		for _, l := range links {
-			l.Close()
-		}
-		for _, l := range waiting {
-			if res, _ := l.answer("GET"); res.StatusCode != 200 {
-				t.Error(res.Status)
-			}
-		}
-	})
-}
-
 // TestPipelineOfLargeAnswers: a client that asks much and reads nothing is not
 // answered for nothing.
 func TestPipelineOfLargeAnswers(t *testing.T) {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/netip"
 	"syscall"
 
@@ -11,7 +12,6 @@ import (
 type listener struct {
 	conn
 	socket int
-	full   bool // no more are taken for the moment
 }
 
 func (ln *listener) accepted(ev *ring.Event) {
@@ -24,26 +24,34 @@ func (ln *listener) accepted(ev *ring.Event) {
 			return
 		}
 		l.counts.acceptErrors++
+		if outOfDescriptors(ev.Err) {
+			l.starve()
+		}
 	case l.stopping:
 		closeNow(ev.FD)
 	default:
 		l.counts.accepted++
 		l.serve(ev.FD, Origin{Scheme: "http", tcp: true}, l.site.config.ProxyProtocol)
-		if max := l.proxy.maxClients; len(l.clients) >= max && !ln.full {
-			ln.full = true
+		if l.taken >= l.room && !l.full && !l.idle.ripe(l.now) {
+			l.full = true
 			l.counts.acceptPauses++
-			l.ring.Pause(ln.tag())
+			for _, each := range l.listeners {
+				l.ring.Pause(each.tag())
+			}
 		}
 	}
 }
 
-// lessFull accepts again when there is room for an eighth more.
-func (ln *listener) lessFull() {
-	max := ln.loop.proxy.maxClients
-	if ln.full && len(ln.loop.clients) < max-max/8 && ln.fd >= 0 {
-		ln.full = false
+// again accepts after a pause.
+func (ln *listener) again() {
+	if ln.fd >= 0 {
 		ln.loop.ring.Accept(int(ln.fd), ln.tag())
 	}
+}
+
+// outOfDescriptors tells that the process, or the machine, may open no more files.
+func outOfDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 func (ln *listener) received([]byte)          {}

@@ -28,6 +28,13 @@ type loop struct {
 	listeners   []*listener
 	clients     map[*client]struct{}
 
+	idle, idleHanded       idlers // of the clients that were accepted, and that were handed over
+	taken                  int    // clients that were accepted
+	room                   int    // as many may be
+	full                   bool   // no more are taken for the moment
+	evictions, evictHanded int    // idle clients to be closed at the end of the turn
+	starved                []*pool
+
 	dirty, sent, settling []*conn
 	parcels               parcels
 	exchanges             []*exchange // spare ones
@@ -91,12 +98,18 @@ func (l *loop) turn() error {
 	if l.hurry {
 		l.hurry, patience.Timeout = false, 0
 	}
+	if l.full || len(l.starved) > 0 {
+		patience.Timeout = min(patience.Timeout, crowdedTurn)
+	}
 	events, err := l.ring.Wait(patience)
 	if err != nil {
 		return fmt.Errorf("proxy loop: %w", err)
 	}
 	l.tell(time.Now())
 	l.settle()
+	if len(l.starved) > 0 {
+		l.feed()
+	}
 	for i := range events {
 		l.handle(&events[i])
 	}
@@ -104,6 +117,7 @@ func (l *loop) turn() error {
 	if len(l.beginning) > 0 {
 		l.begin()
 	}
+	l.relieve()
 	l.flush()
 	return nil
 }
@@ -116,6 +130,7 @@ func (l *loop) tell(now time.Time) {
 		l.date = now.UTC().AppendFormat(l.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT") // RFC 9110, section 5.6.7
 		l.log.flush(l)
 		l.files.sweep()
+		l.regrow()
 	}
 }
 

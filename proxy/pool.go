@@ -74,10 +74,33 @@ func (p *pool) request(x *exchange) {
 		x.answerLater(503, "the destination's queue is full", 1e9)
 		return
 	}
+	p.wait(x)
+}
+
+// wait puts x in the queue.
+func (p *pool) wait(x *exchange) {
 	p.loop.counts.queued++
 	p.queue = append(p.queue, x.client)
 	x.queued = p
 	x.client.expire(x.location.queue)
+}
+
+// unopened goes on where there is no socket for a connection. Without descriptors it
+// is no fault of the destination's, and x waits where idle clients can be closed.
+func (p *pool) unopened(x *exchange, err error) {
+	l := p.loop
+	switch {
+	case !outOfDescriptors(err):
+		l.counts.connectErrors++
+		x.failed(503, err.Error(), false, false)
+	case l.starve() && len(p.queue) < int(p.upstream.queue.Load()):
+		l.starved = append(l.starved, p)
+		p.wait(x)
+	default:
+		l.counts.connectErrors++
+		x.uncount()
+		x.answerLater(503, err.Error(), 1e9)
+	}
 }
 
 // connect opens a connection for x.
@@ -90,8 +113,7 @@ func (p *pool) connect(x *exchange) {
 	at := p.address(len(list))
 	fd, err := list[at].Socket()
 	if err != nil {
-		p.loop.counts.connectErrors++
-		x.failed(503, err.Error(), false, false)
+		p.unopened(x, err)
 		return
 	}
 	peer := &peer{pool: p, client: x.client, address: at}
@@ -153,8 +175,7 @@ func (p *pool) unreachable(peer *peer, status int, why string) {
 func (p *pool) bridge(x *exchange) {
 	fd, far, err := p.loop.proxy.bridge(p.upstream, time.Duration(x.location.connect))
 	if err != nil {
-		p.loop.counts.connectErrors++
-		x.failed(503, err.Error(), false, false)
+		p.unopened(x, err)
 		return
 	}
 	peer := &peer{pool: p, client: x.client, far: far}

@@ -58,6 +58,7 @@ type Proxy struct {
 	maxClients int // of each loop
 	log        *accessLog
 	ids        atomic.Uint32
+	reported   atomic.Int64 // when crowded did, ns since began
 
 	mu    sync.Mutex // reloads come one after another
 	site  *site
@@ -138,6 +139,7 @@ func (p *Proxy) open(c *config.Config) error {
 		}
 		l.wake = pair[0]
 		p.wakes = append(p.wakes, pair[1])
+		l.room = p.maxClients
 		l.log = &logBuffer{to: p.log, lots: uint64(pair[0]) * 0x9e3779b97f4a7c15}
 		l.install(p.site)
 		l.tell(time.Now())

@@ -28,6 +28,12 @@ type proxyProcess struct {
 // startProxy runs this test binary as the command, whatever root.go knows of it.
 func startProxy(t *testing.T, args ...string) *proxyProcess {
 	t.Helper()
+	return startProxyWith(t, "", args...)
+}
+
+// startProxyWith runs a shell's command before, ulimit.
+func startProxyWith(t *testing.T, before string, args ...string) *proxyProcess {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +46,7 @@ func startProxy(t *testing.T, args ...string) *proxyProcess {
 	if err := os.Symlink(exe, link); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(link, append([]string{"proxy"}, args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", before + "\nexec \"$0\" proxy \"$@\"", link}, args...)...)
 	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err != nil {

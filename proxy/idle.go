@@ -1,0 +1,186 @@
+package proxy
+
+import (
+	"syscall"
+	"time"
+)
+
+// At the limit of connections, or without descriptors, a loop closes idle clients, the
+// longest idle first: whoever comes anew has a request, and they have none.
+
+const (
+	// leastIdle is how long a client must have been idle to be closed for another. A
+	// client that asks again and again is idle for less, and closing it would only
+	// bring it back.
+	leastIdle = 10 * time.Millisecond
+	// spareClients is how many clients less a loop takes once it has run out of
+	// descriptors, or a sixteenth if that is more: requests need some as well.
+	spareClients = 8
+	// crowdedTurn is how long a turn lasts while new clients or requests wait for room.
+	crowdedTurn = 5 * time.Millisecond
+	// crowdedAgain is how often the report says that clients are closed.
+	crowdedAgain = time.Minute
+)
+
+// idlers are clients that wait for a request, or for the client's end of the
+// connection to close, the longest idle first. To enter and to leave are a few stores
+// of each request.
+type idlers struct{ first, last *client }
+
+// waits notes that the client is idle from now on.
+func (c *client) waits() {
+	if c.listed {
+		return
+	}
+	q := c.idlers()
+	c.listed, c.since = true, c.loop.now
+	c.before, c.behind = q.last, nil
+	if q.last != nil {
+		q.last.behind = c
+	} else {
+		q.first = c
+	}
+	q.last = c
+}
+
+// unlist notes that it is idle no more.
+func (c *client) unlist() {
+	if !c.listed {
+		return
+	}
+	q := c.idlers()
+	if c.before != nil {
+		c.before.behind = c.behind
+	} else {
+		q.first = c.behind
+	}
+	if c.behind != nil {
+		c.behind.before = c.before
+	} else {
+		q.last = c.before
+	}
+	c.listed, c.before, c.behind = false, nil, nil
+}
+
+// idlers that the client belongs to: those that were accepted and those that were
+// handed over are limited by themselves.
+func (c *client) idlers() *idlers {
+	if c.tcp {
+		return &c.loop.idle
+	}
+	return &c.loop.idleHanded
+}
+
+// ripe tells whether the longest idle may be closed.
+func (q *idlers) ripe(now int64) bool {
+	return q.first != nil && now-q.first.since >= int64(leastIdle)
+}
+
+// evict closes the longest idle client; false when there is none. Clients whose next
+// request is on its way stay. It is called between two turns: what came in this one
+// is handled.
+func (l *loop) evict(q *idlers) bool {
+	for q.ripe(l.now) {
+		c := q.first
+		c.unlist()
+		if c.blocked || c.out != nil || len(c.pending) > 0 || c.speaks() {
+			continue
+		}
+		l.counts.idleEvicted++
+		c.end()
+		return true
+	}
+	return false
+}
+
+// evictAny closes the longest idle of all.
+func (l *loop) evictAny() bool {
+	q := &l.idle
+	if h := &l.idleHanded; q.first == nil || h.first != nil && h.first.since < q.first.since {
+		q = h
+	}
+	return l.evict(q)
+}
+
+// speaks tells whether there are bytes in the client's socket that no receive has
+// taken yet, the beginning of a request.
+func (c *client) speaks() bool {
+	var b [1]byte
+	n, _, err := syscall.Recvfrom(int(c.fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return err == nil && n > 0 && c.state != atLinger
+}
+
+// relieve closes idle clients where there are more than may be, or descriptors are
+// needed, and takes new ones again where there is room, or will be.
+func (l *loop) relieve() {
+	before := l.counts.idleEvicted
+	why := "the limit of connections is reached"
+	for ; l.evictHanded > 0 && l.evict(&l.idleHanded); l.evictHanded-- {
+	}
+	if l.evictions > 0 {
+		why = "there are no more descriptors"
+		for ; l.evictions > 0 && l.evictAny(); l.evictions-- {
+		}
+	}
+	for l.taken > l.room && l.evict(&l.idle) {
+	}
+	l.evictions, l.evictHanded = 0, 0
+	if l.counts.idleEvicted > before {
+		l.hurry = true // so that they are closed at once
+		l.proxy.crowded(why)
+	}
+	if l.full && (l.taken < l.room-l.room/8 || l.idle.ripe(l.now)) {
+		l.full = false
+		for _, ln := range l.listeners {
+			ln.again()
+		}
+	}
+}
+
+// starve makes room where the process, or the machine, is out of descriptors, and
+// takes fewer clients for a while. It tells whether there may be some soon.
+func (l *loop) starve() bool {
+	less := max(spareClients, l.taken/16)
+	l.room = min(l.room, max(l.taken-less, 1))
+	l.evictions = less
+	if l.idle.ripe(l.now) || l.idleHanded.ripe(l.now) {
+		return true
+	}
+	for i, o := range l.proxy.loops {
+		if o == l {
+			continue
+		}
+		select {
+		case o.calls <- func(o *loop) { o.evictions++ }:
+			l.proxy.wakeUp(i)
+		default: // it is busy, and a loop does not wait
+		}
+	}
+	return len(l.proxy.loops) > 1
+}
+
+// regrow takes more clients again, a sixty-fourth each second.
+func (l *loop) regrow() {
+	if most := l.proxy.maxClients; l.room < most {
+		l.room = min(l.room+l.room/64+1, most)
+	}
+}
+
+// feed opens the connections to destinations for which there was no descriptor.
+func (l *loop) feed() {
+	list := l.starved
+	l.starved = nil
+	for _, p := range list {
+		if limit := int(p.upstream.limit.Load()); limit == 0 || p.open < limit {
+			p.admit()
+		}
+	}
+}
+
+// crowded reports why idle clients are closed, now and then.
+func (p *Proxy) crowded(why string) {
+	now := int64(time.Since(p.began)) + 1
+	if last := p.reported.Load(); (last == 0 || now-last > int64(crowdedAgain)) && p.reported.CompareAndSwap(last, now) {
+		p.fail(why + ": idle clients are closed, the longest idle first")
+	}
+}
