@@ -128,6 +128,7 @@ func (w *worker) stamp(i uint32, c *conn, n int32) {
 	c.resend -= again
 	w.tally.Resent += uint64(again)
 	w.tally.Sent += uint64(n - again)
+	w.sentNs = w.now
 	w.inFlight += int64(n - again)
 	if c.stamped == 0 {
 		w.fresh = append(w.fresh, i)

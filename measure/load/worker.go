@@ -69,6 +69,7 @@ type worker struct {
 	firstNs     int64  // the first request left; 0 none yet
 	firstDueNs  int64  // when it was due
 	doneNs      int64  // the last request that was completed, or failed
+	sentNs      int64  // the last time that requests were sent
 	lastNs      int64  // the end of what is counted, once the work is done
 	originNs    int64  // zero of the schedule
 	lateAtEnd   uint64 // requests due and not sent when the window closed
@@ -222,7 +223,7 @@ func (w *worker) turn() (done bool) {
 // finished tells that the window has closed and no answer is to be waited
 // for. A closed loop leaves what is in flight then; an open loop waits for it
 // within bounds, for those requests were due. The end of what is counted is
-// then that of the last answer, not of the waiting.
+// then that of the last answer or of the last request, not of the waiting.
 func (w *worker) finished() bool {
 	if w.now >= w.endNs && w.phase == measuring {
 		w.phase = draining
@@ -236,7 +237,7 @@ func (w *worker) finished() bool {
 	}
 	switch {
 	case w.phase == draining:
-		w.lastNs = max(w.endNs, w.doneNs)
+		w.lastNs = max(w.endNs, w.doneNs, w.sentNs)
 		return w.answered() || w.now >= w.drainNs
 	case w.Requests > 0 && w.answered():
 		w.lastNs = max(w.windowNs, w.doneNs)
