@@ -1,5 +1,9 @@
 package record
 
+// LostController begins Agent.Lost where the driver had no connection to the
+// controller for so long that all agents count as lost.
+const LostController = "the controller was gone for"
+
 // Agent is one agent's part in a run of several: the account that a run of one
 // machine has of itself, of this agent alone. Nothing of it is merged; the
 // figures of the Run are those of all agents, made from their counts and
@@ -37,7 +41,7 @@ type Agent struct {
 	// Lost says why nothing more came of it; "" where it took part to the end.
 	// LostAtNs is the end of the last row that came, on the run's clock: what it
 	// did after that is in no figure.
-	Lost     string `json:"lost,omitempty"`
+	Lost     string `json:"lost,omitempty"` // begins with LostController where the agent is not to blame
 	LostAtNs int64  `json:"lost_at_ns,omitempty"`
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +26,7 @@ const tokenMost = 4 << 10
 
 // agentFlags are those of the verb agent, as typed.
 type agentFlags struct {
-	join, token, tokenFile, name      string
+	join, tokenFile, name             string
 	allow                             []string
 	maxRate, maxTime, maxConns, grace string
 	loadOnly, observeOnly             bool
@@ -38,11 +38,12 @@ func newAgent(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Offer this machine to a controller, to load and to observe",
-		Long: `Joins a controller, whose line has the address and the token, and then does
-what the holder of that controller asks: it loads the targets of its allow-list,
-and no others, within its caps, and watches this machine. It executes no command,
+		Long: `Joins a controller, which prints the line to start it with, and then does what
+the holder of that controller asks: it loads the targets of its allow-list, and
+no others, within its caps, and watches this machine. It executes no command,
 does one run at a time, and ends a run by itself when the one who asked for it
-is gone. The token may come from a file or from the variable ` + tokenEnv + ` as well.`,
+is gone. The token comes from a file, standard input or ` + tokenEnv + `. An agent
+whose token is wrong, has expired or was revoked ends with exit code 2.`,
 		Example: `  ceiling agent --join nats://10.0.0.1:7422 --token-file token --allow 10.0.0.7:8080
   ceiling agent --join nats://10.0.0.1:7422 --token-file token --observe-only --name web1`,
 		Args: exactly(0, "no arguments"),
@@ -51,14 +52,25 @@ is gone. The token may come from a file or from the variable ` + tokenEnv + ` as
 			if err != nil {
 				return usage(err)
 			}
-			return sh.serveAgent(c.Context(), &f, o)
+			err = sh.serveAgent(c.Context(), &f, o)
+			if bus.IsTokenOver(err) {
+				return usage(err)
+			}
+			return err
 		},
 	}
 	p := c.Flags()
 	p.SortFlags = false
 	p.StringVar(&f.join, "join", "", "address of the controller, nats://host:port")
-	p.StringVar(&f.token, "token", "", "what the controller printed; others on this machine see it here")
-	p.StringVar(&f.tokenFile, "token-file", "", "file that has the token")
+	p.StringVar(&f.tokenFile, "token-file", "", "file with the controller's token; - is standard input")
+	p.Var(tokenArgument{}, "token", "")
+	p.Lookup("token").Hidden = true
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if errors.Is(err, errTokenArgument) { // alone: what is around it has the token
+			return usage(errTokenArgument)
+		}
+		return c.Root().FlagErrorFunc()(c, err)
+	})
 	p.StringVar(&f.name, "name", "", "in the fleet (this host's)")
 	p.StringArrayVar(&f.allow, "allow", nil, "what it may load: 10.0.0.0/8, web:8080, unix:/run/x.sock; again (loopback)")
 	p.StringVar(&f.maxRate, "max-rate", "", "requests/s that it sends at most (no cap)")
@@ -105,10 +117,17 @@ func (f *agentFlags) options() (fleet.AgentOptions, error) {
 }
 
 // readToken takes the token from where it was given.
-func (f *agentFlags) readToken() (string, error) {
+func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 	switch {
-	case f.token != "" && f.tokenFile != "":
-		return "", errors.New("--token and --token-file are two ways; give one")
+	case f.tokenFile == "-":
+		b, err := io.ReadAll(io.LimitReader(stdin, tokenMost+1))
+		if err == nil && len(b) > tokenMost {
+			err = fmt.Errorf("more than %d bytes", tokenMost)
+		}
+		if err != nil {
+			return "", fmt.Errorf("--token-file: standard input: %w", err)
+		}
+		return string(b), nil
 	case f.tokenFile != "":
 		info, err := os.Stat(f.tokenFile)
 		if err != nil {
@@ -118,21 +137,33 @@ func (f *agentFlags) readToken() (string, error) {
 			return "", fmt.Errorf("--token-file: %s is no file of a token", f.tokenFile)
 		}
 		b, err := os.ReadFile(f.tokenFile)
-		return strings.TrimSpace(string(b)), err
-	case f.token != "":
-		return f.token, nil
+		return string(b), err
 	case os.Getenv(tokenEnv) != "":
-		return strings.TrimSpace(os.Getenv(tokenEnv)), nil
+		return os.Getenv(tokenEnv), nil
 	}
-	return "", errors.New("no token: give --token-file FILE, or set " + tokenEnv + "; ceiling controller prints it")
+	return "", errors.New("no token: give --token-file FILE (- is standard input), or set " + tokenEnv + "; ceiling controller says where it is")
 }
+
+// tokenArgument refuses a token among the arguments, without repeating it.
+type tokenArgument struct{}
+
+func (tokenArgument) String() string { return "" }
+func (tokenArgument) Type() string   { return "string" }
+func (tokenArgument) Set(string) error {
+	return errTokenArgument
+}
+
+var errTokenArgument = errors.New("--token would show the token to every user of this machine (ps); give --token-file FILE (- is standard input), or set " + tokenEnv)
+
+// startController is what a person does about a controller that is gone.
+const startController = "start it on its host: ceiling controller"
 
 // joinWithin is how long a first connection is waited for.
 const joinWithin = 30 * time.Second
 
 // serveAgent joins, and serves until it is told to end.
 func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOptions) error {
-	token, err := f.readToken()
+	token, err := f.readToken(sh.stdin)
 	if err != nil {
 		return usage(err)
 	}
@@ -151,12 +182,17 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 		fmt.Fprintf(sh.stderr, "agent %s: %s\n", name, line)
 	}
 	conn, address, err := f.connect(ctx, token, name, bus.Watch{
-		Gone:    func(why error) { o.Log("the controller is gone: " + oneLine(why)) },
-		Back:    func() { o.Log("the controller is back") },
-		Trouble: func(err error) { o.Log(oneLine(err)) },
+		Gone:      func(why error) { o.Log("no connection to the controller (" + oneLine(why) + "); trying again") },
+		Back:      func() { o.Log("the controller is back") },
+		Lost:      func(a *bus.Absent) { o.Log(a.Error() + "; " + startController + ", or end this agent (Ctrl-C)") },
+		LostAfter: 3 * o.Grace,
+		Trouble:   func(err error) { o.Log(oneLine(err)) },
 	})
 	if ctx.Err() != nil {
 		return nil // told to end before it had joined
+	}
+	if absent := new(bus.Absent); errors.As(err, &absent) {
+		return fmt.Errorf("%w; check the address, and %s", absent, startController)
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,15 +58,17 @@ func controllerDir(dir string) (string, error) {
 func newController(sh *shell) *cobra.Command {
 	var o bus.ServerOptions
 	var own ownFlags
+	var showToken bool
 	c := &cobra.Command{
 		Use:   "controller",
 		Short: "Hold several machines together: agents join it, and runs go through it",
 		Long: `Serves NATS, over TLS with a CA of its own, for the agents of one test bed, and
-prints the line to paste on the other machines. Started again it is the same:
-its state is kept beside the runs. With --nats it prepares your own NATS, prints
-the line, and ends.`,
+prints the line to start them with, and the file of the token that they need.
+Started again it is the same: its state is kept beside the runs. With --nats it
+prepares your own NATS, prints the line, and ends.`,
 		Example: `  ceiling controller                           every address, a free port
-  ceiling controller --listen 10.0.0.1:7422    one address`,
+  ceiling controller --listen 10.0.0.1:7422    one address
+  ceiling fleet tokens                         tokens that agents may join with`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := own.check(); err != nil {
@@ -75,9 +79,9 @@ the line, and ends.`,
 				return usage(err)
 			}
 			if own.URL != "" {
-				return sh.prepareOwn(c.Context(), own.Own, o.State, o.Bed)
+				return sh.prepareOwn(c.Context(), own.Own, o.State, o.Bed, showToken)
 			}
-			return sh.control(c.Context(), o)
+			return sh.control(c.Context(), o, showToken)
 		},
 	}
 	p := c.Flags()
@@ -86,25 +90,43 @@ the line, and ends.`,
 	p.StringVar(&o.Advertise, "advertise", "", "host, or host:port, that agents are told to join")
 	p.StringVar(&o.Bed, "bed", "", "name of the test bed (lab)")
 	p.StringVar(&o.State, "state", "", "directory of its state, beside the runs where none is given")
+	p.BoolVar(&showToken, "show-token", false, "print the token too, before the line, as "+tokenEnv)
 	own.bind(p)
 	return c
 }
 
 // control serves until it is told to end.
-func (sh *shell) control(ctx context.Context, o bus.ServerOptions) error {
+func (sh *shell) control(ctx context.Context, o bus.ServerOptions, showToken bool) error {
 	o.Log = sh.stderr
 	s, err := bus.Serve(o)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.stderr, "test bed %s at %s; on every other machine:\n", s.Bed(), s.URL())
-	fmt.Fprintln(sh.stdout, s.JoinLine())
+	pass := s.Pass()
+	fmt.Fprintf(sh.stderr, "test bed %s at %s; token %s is valid until %s, in %s\n", s.Bed(), s.URL(), pass.ID(), localTime(pass.Expires),
+		filepath.Join(o.State, bus.TokenFile))
+	sh.joinLine(s.JoinLine(), s.Token(), showToken)
 	<-ctx.Done()
 	return s.Close()
 }
 
+// joinLine prints what other machines are to start. The token is not among the
+// arguments, where every user of a machine could read it.
+func (sh *shell) joinLine(line string, t bus.Token, showToken bool) {
+	if showToken {
+		fmt.Fprintln(sh.stderr, "on every other machine:")
+		fmt.Fprintf(sh.stdout, "%s=%s %s\n", tokenEnv, t, strings.TrimSuffix(line, " --token-file "+bus.TokenFile))
+		return
+	}
+	fmt.Fprintln(sh.stderr, "copy that file to every other machine, and start there:")
+	fmt.Fprintln(sh.stdout, line)
+}
+
+// localTime is a time to the minute, as a person's clock shows it.
+func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+
 // prepareOwn makes what a test bed needs in an organisation's own NATS.
-func (sh *shell) prepareOwn(ctx context.Context, own bus.Own, dir, bed string) error {
+func (sh *shell) prepareOwn(ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -132,8 +154,12 @@ func (sh *shell) prepareOwn(ctx context.Context, own bus.Own, dir, bed string) e
 	if err := keepOwn(dir, own); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.stderr, "test bed %s is prepared; on every other machine, with the credentials of an agent:\n", k.Bed)
-	fmt.Fprintf(sh.stdout, "ceiling agent --nats %s --creds FILE --token %s\n", own.URL, k.Token())
+	token := filepath.Join(dir, bus.TokenFile)
+	if err := os.WriteFile(token, []byte(k.Token().String()+"\n"), 0o600); err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.stderr, "test bed %s is prepared; agents need credentials of your NATS, and the token in %s\n", k.Bed, token)
+	sh.joinLine("ceiling agent --nats "+bus.WithoutLogin(own.URL)+" --creds FILE --token-file "+bus.TokenFile, k.Token(), showToken)
 	return nil
 }
 

@@ -24,7 +24,11 @@ func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, driveWithin)
 	defer cancel()
-	return drive(ctx, dir, w)
+	c, err := drive(ctx, dir, w)
+	if absent := new(bus.Absent); errors.As(err, &absent) {
+		return nil, fmt.Errorf("%w; %s", absent, startController)
+	}
+	return c, err
 }
 
 // controllerFlag offers the directory.
@@ -66,6 +70,7 @@ func newFleet(sh *shell) *cobra.Command {
 	c.Flags().SortFlags = false
 	controllerFlag(c.Flags(), &dir)
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON document")
+	c.AddCommand(newTokens(sh))
 	return c
 }
 
@@ -101,7 +106,8 @@ func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work,
 		return nil, func() {}, nil
 	}
 	conn, err := controllerOf(ctx, f.dir, bus.Watch{
-		Gone:    func(why error) { say("ceiling: the controller is gone: " + oneLine(why)) },
+		Gone:    func(why error) { say("ceiling: no connection to the controller (" + oneLine(why) + "); trying again") },
+		Lost:    func(a *bus.Absent) { say("ceiling: " + a.Error() + "; " + startController) },
 		Back:    func() { say("ceiling: the controller is back") },
 		Trouble: func(err error) { say("ceiling: " + oneLine(err)) },
 	})

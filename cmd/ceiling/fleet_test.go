@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 	"ceiling/record"
 )
@@ -23,6 +24,7 @@ type lab struct {
 	t    *testing.T
 	bin  string
 	join []string
+	data string // XDG_DATA_HOME
 	env  []string
 }
 
@@ -43,7 +45,8 @@ func (l *lab) ip(args ...string) {
 func newLab(t *testing.T, loads ...string) *lab {
 	t.Helper()
 	l := &lab{t: t, bin: programFile(t)}
-	l.env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
+	l.data = t.TempDir()
+	l.env = append(os.Environ(), "XDG_DATA_HOME="+l.data, "XDG_STATE_HOME="+t.TempDir())
 	hub := l.space("hub")
 	l.machine("hub")
 	l.ip("ip", "-n", hub, "link", "add", "br0", "type", "bridge")
@@ -58,6 +61,7 @@ func newLab(t *testing.T, loads ...string) *lab {
 	}
 	c := l.start("hub", "controller", "--listen", addressOf(0), "--advertise", addressOf(0))
 	l.join = strings.Fields(strings.TrimPrefix(c.await(t, "ceiling agent --join"), "ceiling "))
+	l.join[len(l.join)-1] = filepath.Join(l.data, "ceiling", "controller", bus.TokenFile)
 	l.start("web1", append(slices.Clone(l.join), "--name", "web1", "--observe-only")...).await(t, "joined")
 	for _, name := range loads[:3] {
 		l.agent(name)

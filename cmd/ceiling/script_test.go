@@ -9,14 +9,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 )
 
@@ -40,6 +43,8 @@ func TestScripts(t *testing.T) {
 			"exits":    scriptExits,
 			"measures": scriptMeasures,
 			"fleet":    scriptFleet,
+			"until":    scriptUntil,
+			"capture":  scriptCapture,
 		},
 	}
 	if testing.Short() { // the verbs that do most at the same time
@@ -77,7 +82,7 @@ func program(ts *testscript.TestScript) string {
 }
 
 // scriptFleet starts a controller, whose state is in $STATE, and agents: fleet
-// NAME….
+// NAME…. $JOIN is where to join it.
 func scriptFleet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: fleet NAME…")
@@ -104,8 +109,11 @@ func scriptFleet(ts *testscript.TestScript, neg bool, args []string) {
 		return line
 	}
 	join := strings.Fields(start("", "ceiling agent --join", "controller", "--listen", "127.0.0.1", "--state", state))
+	token, err := os.ReadFile(filepath.Join(state, bus.TokenFile))
+	ts.Check(err)
+	ts.Setenv("JOIN", join[3])
 	for _, name := range args {
-		start(join[5], "joined test bed", "agent", "--join", join[3], "--name", name)
+		start(string(token), "joined test bed", "agent", "--join", join[3], "--name", name)
 	}
 }
 
@@ -127,6 +135,39 @@ func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 	if got := exitCode(ts, args[1:]); got != want {
 		ts.Fatalf("exit %d, want %d", got, want)
 	}
+}
+
+// scriptUntil runs ceiling until a line of its output matches, for a minute:
+// until PATTERN args….
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN args…")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if exitCode(ts, args[1:]) == 0 && want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no %q within a minute", args[0])
+		}
+	}
+}
+
+// scriptCapture puts what a pattern's group matches in a file (or stdout,
+// stderr) into a variable: capture VARIABLE PATTERN FILE.
+func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: capture VARIABLE PATTERN FILE")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	found := pattern.FindStringSubmatch(ts.ReadFile(args[2]))
+	if len(found) != 2 {
+		ts.Fatalf("%q is not in %s, or has no group", args[1], args[2])
+	}
+	ts.Setenv(args[0], found[1])
 }
 
 // scriptMeasures runs ceiling where any verdict will do: on a busy machine a

@@ -110,7 +110,7 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 
 // Serve makes this machine an agent, over its connection, until the context
 // ends: then its run is stopped and told first. Its error is one that it cannot
-// go on with.
+// go on with, bus.IsTokenOver among them.
 func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 	a := newAgent(conn, o)
 	stop, err := conn.Present(bus.Service{
@@ -124,7 +124,11 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 		o.here()
 	}
 	err = a.watch(ctx)
-	err = errors.Join(err, a.leave("the agent was told to go", leaveWithin))
+	why := "the agent was told to go"
+	if err != nil {
+		why = err.Error()
+	}
+	err = errors.Join(err, a.leave(why, leaveWithin))
 	if e := stop(); e != nil && conn.Connected() { // nobody hears of it who is not there
 		err = errors.Join(err, e)
 	}
@@ -500,6 +504,8 @@ func (a *Agent) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-a.conn.Over():
+			return a.conn.Err()
 		case <-tick.C:
 		}
 		now := a.now()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -319,6 +320,78 @@ func TestRestartedController(t *testing.T) {
 	}
 	if sum != 80_000 {
 		t.Errorf("the rows have %d", sum)
+	}
+}
+
+// TestControllerGoneForGood: the run ends and says that the controller is gone,
+// not the agents, in no library's words; the agents come back with it.
+func TestControllerGoneForGood(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	all := b.agents(2, func(o *AgentOptions) { o.Grace = 2 * time.Second })
+	w, said := b.work(lossy(true))
+	n := &notes{}
+	n.each = func(record.LoadRow) {
+		if len(n.rows) == 3 {
+			if err := b.Server.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = time.Minute / 2 }), n)
+	if worked == nil || worked.Agents[0].Lost != record.LostController+" 4s" || worked.Agents[1].Lost != worked.Agents[0].Lost {
+		t.Fatalf("%+v: %v", worked, err)
+	}
+	if text := fmt.Sprint(err, "\n", said, "\n", w.Close()); strings.Contains(text, "nats") || strings.Contains(text, "EOF") || strings.Contains(text, "deadline") {
+		t.Errorf("a library's words:\n%s", text)
+	}
+	for _, a := range all {
+		await(t, "it stopped", func() bool { return a.has("stopped because no word of the driver") })
+	}
+	b.serve()
+	other, _ := b.work(WorkOptions{Agents: 2})
+	b.awaitIdle(other, "a1", "a2")
+}
+
+// TestTokenRevokedDuringARun: the agent stops its load and ends, the driver
+// names it, and the others are left alone.
+func TestTokenRevokedDuringARun(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.agent("a1", nil)
+	token, pass, err := bus.CreateToken(b.state, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := bus.Join(t.Context(), b.URL(), token.String(), "a2", bus.Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, here, ended := &log{}, make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- Serve(context.Background(), conn, AgentOptions{
+			Version: "test", Loads: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute}, Log: l.add, engine: pretend, here: func() { close(here) },
+		})
+	}()
+	<-here
+	w, _ := b.work(lossy(true))
+	n := &notes{}
+	n.each = func(record.LoadRow) {
+		if len(n.rows) == 3 {
+			if _, err := bus.RevokeToken(b.state, pass.ID()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	worked, err := one(t.Context(), w, request(nobody, func(s *spec.Spec) { s.Duration = 10 * time.Second }), n)
+	if err != nil || worked.Agents[0].Lost != "" || worked.Agents[1].Lost == "" {
+		t.Errorf("%+v: %v", worked, err)
+	}
+	if err := <-ended; !errors.Is(err, bus.ErrTokenRevoked) {
+		t.Errorf("the agent ended with %v", err)
+	}
+	if !l.has("stopped because token " + pass.ID() + " was revoked") {
+		t.Errorf("the agent said\n%s", l)
 	}
 }
 

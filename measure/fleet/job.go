@@ -366,7 +366,7 @@ func (j *job) silence() {
 			j.away, j.backAt = true, now
 		}
 		if now-j.backAt > int64(j.w.o.lossAfter) {
-			j.loseAll(fmt.Sprintf("the driver was cut off from the controller for %s", j.w.o.lossAfter))
+			j.loseAll(fmt.Sprintf("%s %s", record.LostController, j.w.o.lossAfter))
 		}
 		return
 	}

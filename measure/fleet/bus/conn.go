@@ -28,6 +28,11 @@ type Watch struct {
 	// Gone: the connection broke, or could not be made at the first attempt, and
 	// is being made anew, for ever.
 	Gone func(why error)
+	// Lost: the controller has been away for LostAfter, and again whenever twice
+	// as long has passed. Attempts go on.
+	Lost func(*Absent)
+	// LostAfter, 0: LostAfter.
+	LostAfter time.Duration
 	// Back: it stands again.
 	Back func()
 	// Trouble: something that was refused or got lost without a caller to tell.
@@ -47,6 +52,17 @@ type Conn struct {
 	signer Signer // a driver's only
 	watch  Watch
 	closed atomic.Bool
+
+	address string
+	asker   *asker        // an agent's at a controller of ours; nil: a refusal has no reason
+	asking  atomic.Bool   // one at a time
+	over    chan struct{} // see Over
+
+	mu     sync.Mutex
+	err    error       // why it is over
+	failed error       // the last attempt to come back
+	taken  bool        // that the name is taken was said, since the connection was there
+	lost   *time.Timer // running while the connection is broken
 }
 
 // Join connects an agent to a controller's embedded server and waits for it
@@ -65,7 +81,7 @@ func Join(ctx context.Context, address, token, name string, w Watch) (*Conn, err
 	}
 	var own Nonce
 	cryptorand.Read(own[:])
-	c := &Conn{bed: t.Bed, name: name, key: t.Key, watch: w}
+	c := &Conn{bed: t.Bed, name: name, key: t.Key, watch: w, asker: &asker{name: name, token: t, password: t.password(own)}}
 	return c.opened(c.connect(ctx, address, nats.UserInfo(name, t.password(own)), pinned(t.Authority)))
 }
 
@@ -144,12 +160,17 @@ func (c *Conn) connect(ctx context.Context, address string, login nats.Option, t
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		return fmt.Errorf("cannot join %q: want nats://host:port, as `ceiling controller` printed it", address)
 	}
+	if c.asker != nil {
+		c.asker.address = "tls://" + host
+	}
 	return c.dial(ctx, "tls://"+host, []nats.Option{login, nats.Secure(trust), nats.TLSHandshakeFirst()})
 }
 
 // dial tries until it stands, ctx ends, or trying again cannot help.
 func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) error {
 	dial := &dialer{}
+	c.address, c.over = withoutPassword(address), make(chan struct{})
+	began := time.Now()
 	options = append(append(options, c.options()...), nats.SetCustomDialer(dial))
 	for attempt := 0; ; attempt++ {
 		nc, err := nats.Connect(address, options...)
@@ -163,15 +184,17 @@ func (c *Conn) dial(ctx context.Context, address string, options []nats.Option) 
 			}
 			return err
 		}
-		if err = explain(address, err); hopeless(err) {
+		if err = c.explain(err); hopeless(err) {
 			return err
 		}
+		absent := &Absent{Address: c.address, Why: reason(err)}
 		if attempt == 0 && c.watch.Gone != nil {
-			c.watch.Gone(err)
+			c.watch.Gone(errors.New(absent.Why))
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+			absent.For = time.Since(began).Round(100 * time.Millisecond)
+			return &unreached{absent, context.Cause(ctx)}
 		case <-time.After(pause(attempt)):
 		}
 	}
@@ -198,16 +221,37 @@ func (d *dialer) last() error {
 	return d.err
 }
 
+// unreached is an Absent, and what ended the waiting.
+type unreached struct {
+	*Absent
+	ended error
+}
+
+func (u *unreached) Unwrap() []error { return []error{u.Absent, u.ended} }
+
 // explain puts what NATS says into a line that names the end.
-func explain(address string, err error) error {
-	address = withoutPassword(address)
+func (c *Conn) explain(err error) error {
 	switch {
 	case errors.Is(err, ErrStranger):
-		return fmt.Errorf("%s: %w: the token is of another one, or somebody stands between", address, ErrStranger)
+		return fmt.Errorf("%s: %w: use the token of the controller there; if it is, something intercepts the connection", c.address, ErrStranger)
+	case errors.Is(err, nats.ErrAuthorization) && c.asker != nil:
+		return c.asker.why()
 	case errors.Is(err, nats.ErrAuthorization):
-		return fmt.Errorf("%s: %w: a wrong token, or another agent has this name (the controller's log says which)", address, ErrRefused)
+		return fmt.Errorf("%s: %w: check the credentials", c.address, ErrRefused)
 	}
-	return fmt.Errorf("join %s: %w", address, err)
+	return err
+}
+
+// WithoutLogin takes user and password out of addresses of NATS.
+func WithoutLogin(address string) string {
+	list := strings.Split(address, ",")
+	for i, a := range list {
+		if u, err := url.Parse(a); err == nil && u.User != nil {
+			u.User = nil
+			list[i] = u.String()
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 func withoutPassword(address string) string {
@@ -255,19 +299,26 @@ func (c *Conn) options() []nats.Option {
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreDiscoveredServers(), // the address that was given is the one that is reachable
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if c.watch.Gone != nil && !c.closed.Load() {
-				if err == nil {
-					err = ErrGone
-				}
-				c.watch.Gone(err)
+			if c.closed.Load() {
+				return
+			}
+			c.away(err)
+			if c.watch.Gone != nil {
+				c.watch.Gone(errors.New(reason(err)))
 			}
 		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.fails(err) }),
 		nats.ReconnectHandler(func(*nats.Conn) {
+			c.again()
 			if c.watch.Back != nil {
 				c.watch.Back()
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrAuthorization) { // of an attempt to come back
+				c.fails(err)
+				return
+			}
 			if s != nil {
 				err = fmt.Errorf("%s: %w", s.Subject, err)
 			}
@@ -302,6 +353,7 @@ func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 // Close breaks the connection at once and tries no more.
 func (c *Conn) Close() {
 	c.closed.Store(true)
+	c.again()
 	c.nc.Close()
 }
 
@@ -310,9 +362,13 @@ func gone(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded),
-		errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
-		return fmt.Errorf("%w: %w", ErrGone, err)
+	case errors.Is(err, nats.ErrNoResponders):
+		return &worded{"nobody answers by that name", []error{ErrGone, err}}
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
+		return &worded{"not connected to the controller", []error{ErrGone, err}}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return &worded{"no answer in time", []error{err}}
 	}
 	return err
 }

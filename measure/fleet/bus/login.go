@@ -18,16 +18,17 @@ import (
 
 // gate decides who may log in to the embedded server, and as whom.
 //
-// All agents share the token's secret. So that one cannot pass for another,
-// and two hosts of one name are found out, each also brings a secret of its
-// own, drawn when it started: while an agent of a name is connected, nobody
-// without that second secret gets the name.
+// Agents bring a token's secret, which many may share. So that one cannot pass
+// for another, and two hosts of one name are found out, each also brings a
+// secret of its own, drawn when it started: while an agent of a name is
+// connected, nobody without that second secret gets the name.
 type gate struct {
 	bed    string
-	secret [32]byte // SHA-256 of what agents bring
+	book   *passBook
 	driver [32]byte // SHA-256 of what the controller's own processes bring
 	note   func(format string, a ...any)
 	alive  func(client uint64) bool
+	kick   func(client uint64)
 
 	mu      sync.Mutex
 	holders map[string]holder
@@ -35,14 +36,15 @@ type gate struct {
 
 type holder struct {
 	own     [32]byte // SHA-256 of its own secret
+	token   string   // hash of the token it joined with
 	clients []uint64 // connections it logged in with; one dead is dropped when next looked at
 	from    string
 }
 
-func newGate(s *state, note func(string, ...any)) *gate {
+func newGate(s *state, book *passBook, note func(string, ...any)) *gate {
 	return &gate{
 		bed:     s.Bed,
-		secret:  sha256.Sum256([]byte(hex.EncodeToString(s.Secret[:]))),
+		book:    book,
 		driver:  sha256.Sum256([]byte(hex.EncodeToString(s.Driver[:]))),
 		note:    note,
 		holders: map[string]holder{},
@@ -69,18 +71,33 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 		return true
 	}
 	secret, own, ok := strings.Cut(o.Password, ".")
-	if valid := same(secret, g.secret); !valid || !ok || len(own) < 16 {
+	p, state, known := g.book.find(secret)
+	if why, asks := strings.CutPrefix(o.Username, whyPrefix); asks {
+		if !known || why != string(state) {
+			return false
+		}
+		// Nothing is allowed to it, and it does not stay.
+		nothing := &server.SubjectPermission{Deny: []string{">"}}
+		c.RegisterUser(&server.User{Username: o.Username, ConnectionDeadline: time.Now().Add(askWithin),
+			Permissions: &server.Permissions{Publish: nothing, Subscribe: nothing}})
+		return true
+	}
+	switch {
+	case !known || !ok || len(own) < 16:
 		g.note("login from %s refused: wrong token", from)
+		return false
+	case state != TokenValid:
+		g.note("login from %s refused: token %s is %s", from, p.ID(), state)
 		return false
 	}
 	if err := CheckName(o.Username); err != nil {
 		g.note("login from %s refused: %v", from, err)
 		return false
 	}
-	other := g.take(o.Username, own, c.GetID(), from)
+	other := g.take(o.Username, own, p.Hash, c.GetID(), from)
 	for end := time.Now().Add(successionWithin); other != "" && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
-		other = g.take(o.Username, own, c.GetID(), from)
+		other = g.take(o.Username, own, p.Hash, c.GetID(), from)
 	}
 	if other != "" {
 		g.note("login from %s refused: another agent is called %s, at %s; start this one with another name", from, o.Username, other)
@@ -101,7 +118,7 @@ func same(given string, want [32]byte) bool {
 }
 
 // take gives name to a connection, or says who has it.
-func (g *gate) take(name, own string, client uint64, from string) (other string) {
+func (g *gate) take(name, own, token string, client uint64, from string) (other string) {
 	sum := sha256.Sum256([]byte(own))
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +137,7 @@ func (g *gate) take(name, own string, client uint64, from string) (other string)
 	if len(g.holders) >= maxConnections {
 		maps.DeleteFunc(g.holders, func(_ string, h holder) bool { return !slices.ContainsFunc(h.clients, g.alive) })
 	}
-	g.holders[name] = holder{own: sum, clients: append(living, client), from: from}
+	g.holders[name] = holder{own: sum, token: token, clients: append(living, client), from: from}
 	return ""
 }
 
@@ -134,6 +151,11 @@ func natsPermissions(p Permissions) *server.Permissions {
 	}
 	return n
 }
+
+// whyPrefix begins the names under which an agent that was refused asks why:
+// NATS tells no reason. Such a login succeeds when the token has the state that
+// the name ends in, and may do nothing. Only who has the secret learns it.
+const whyPrefix = "_why-"
 
 // password is what an agent brings: the token's secret and its own.
 func (t Token) password(own Nonce) string {

@@ -58,12 +58,17 @@ type Server struct {
 	log   *logger
 	url   string
 	want  *server.Options
+	book  *passBook
+	token Token // that it hands out
+	pass  Pass  // of it
 
 	closed chan struct{}
 	healed chan struct{} // closed when heal has ended; nil: it never began
+	swept  chan struct{} // closed when sweep has ended
 
-	mu   sync.Mutex // of what follows: Close and heal
+	mu   sync.Mutex // of what follows: Close, heal and sweep
 	nats *server.Server
+	gate *gate
 	over bool
 }
 
@@ -88,8 +93,9 @@ func Serve(o ServerOptions) (*Server, error) {
 		s.stop()
 		return nil, fmt.Errorf("controller: %w", err)
 	}
-	s.healed = make(chan struct{})
+	s.healed, s.swept = make(chan struct{}), make(chan struct{})
 	go s.heal()
+	go s.sweep()
 	return s, nil
 }
 
@@ -113,7 +119,13 @@ func (s *Server) start(o ServerOptions) error {
 	if s.want, err = s.options(host, port, advertise); err != nil {
 		return err
 	}
-	if s.nats, err = s.run(s.want); err != nil {
+	if s.token, s.pass, err = ownToken(o.State, s.state); err != nil {
+		return err
+	}
+	if s.book, err = newPassBook(o.State, s.log.line); err != nil {
+		return err
+	}
+	if s.nats, s.gate, err = s.run(s.want); err != nil {
 		return err
 	}
 	s.state.Port, s.state.Address = port, net.JoinHostPort(reachable(host), strconv.Itoa(port))
@@ -245,27 +257,28 @@ func (s *Server) options(host string, port int, advertise string) (*server.Optio
 }
 
 // run starts a server and waits until it takes connections.
-func (s *Server) run(want *server.Options) (*server.Server, error) {
+func (s *Server) run(want *server.Options) (*server.Server, *gate, error) {
 	o := want.Clone()
-	gate := newGate(s.state, s.log.line)
+	gate := newGate(s.state, s.book, s.log.line)
 	o.CustomClientAuthentication = gate
 	n, err := server.NewServer(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	gate.alive = func(client uint64) bool { return n.GetClient(client) != nil }
+	gate.kick = func(client uint64) { _ = n.DisconnectClientByID(client) } // the error is that it is gone
 	n.SetLoggerV2(s.log, true, false, false)
 	n.Start()
 	if n.ReadyForConnections(20 * time.Second) {
-		return n, nil
+		return n, gate, nil
 	}
 	n.Shutdown()
 	n.WaitForShutdown()
 	select {
 	case why := <-s.log.fatal:
-		return nil, errors.New(why)
+		return nil, nil, errors.New(why)
 	default:
-		return nil, errors.New("NATS did not get ready within 20 s")
+		return nil, nil, errors.New("NATS did not get ready within 20 s")
 	}
 }
 
@@ -309,9 +322,9 @@ func (s *Server) again() error {
 	}
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
-	n, err := s.run(s.want)
+	n, gate, err := s.run(s.want)
 	if err == nil {
-		s.nats = n
+		s.nats, s.gate = n, gate
 	}
 	return err
 }
@@ -322,12 +335,17 @@ func (s *Server) URL() string { return s.url }
 // Bed is the test bed's name.
 func (s *Server) Bed() string { return s.state.Bed }
 
-// Token is what agents join with. It stays the same as long as the state does.
-func (s *Server) Token() Token { return s.state.token() }
+// Token is what agents join with. It is the same after a restart unless it has
+// expired or was revoked.
+func (s *Server) Token() Token { return s.token }
 
-// JoinLine is the command to paste on the other machines.
+// Pass is what the controller keeps of Token.
+func (s *Server) Pass() Pass { return s.pass }
+
+// JoinLine is the command for the other machines. The token is not in it: they
+// need the file TokenFile of the state, or another token.
 func (s *Server) JoinLine() string {
-	return "ceiling agent --join " + s.url + " --token " + s.Token().String()
+	return "ceiling agent --join " + s.url + " --token-file " + TokenFile
 }
 
 // Close ends all connections, writes what is to be written and frees the state
@@ -342,6 +360,7 @@ func (s *Server) Close() error {
 	}
 	close(s.closed)
 	<-s.healed
+	<-s.swept
 	return s.stop()
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const (
@@ -27,25 +28,25 @@ const (
 type state struct {
 	Version   int      `json:"version"`
 	Bed       string   `json:"bed"`
-	Port      int      `json:"port"`      // as first bound; 0: not yet
-	Address   string   `json:"address"`   // host:port at which the controller's own processes reach it
-	Seed      []byte   `json:"seed"`      // ed25519, 32 bytes: seals commands
-	Secret    [32]byte `json:"secret"`    // what agents log in with
-	Driver    [32]byte `json:"driver"`    // what the controller's own processes log in with
-	Authority []byte   `json:"authority"` // CA certificate, DER
-	CAKey     []byte   `json:"ca_key"`    // PKCS #8, DER
+	Port      int      `json:"port"`            // as first bound; 0: not yet
+	Address   string   `json:"address"`         // host:port at which the controller's own processes reach it
+	Seed      []byte   `json:"seed"`            // ed25519, 32 bytes: seals commands
+	Secret    [32]byte `json:"secret,omitzero"` // of the one token there was before tokens expired; zero once that is in tokens.json
+	Driver    [32]byte `json:"driver"`          // what the controller's own processes log in with
+	Authority []byte   `json:"authority"`       // CA certificate, DER
+	CAKey     []byte   `json:"ca_key"`          // PKCS #8, DER
 }
 
 func (s *state) signer() Signer { return Signer{ed25519.NewKeyFromSeed(s.Seed)} }
 
+// token is one of this controller, without its secret.
 func (s *state) token() Token {
-	return Token{Bed: s.Bed, Authority: sha256.Sum256(s.Authority), Key: s.signer().Public(), Secret: s.Secret}
+	return Token{Bed: s.Bed, Authority: sha256.Sum256(s.Authority), Key: s.signer().Public()}
 }
 
 func newState(bed string) (*state, error) {
 	s := &state{Version: stateVersion, Bed: bed, Seed: make([]byte, ed25519.SeedSize)}
 	rand.Read(s.Seed)
-	rand.Read(s.Secret[:])
 	rand.Read(s.Driver[:])
 	var err error
 	s.Authority, s.CAKey, err = makeAuthority(bed)
@@ -97,7 +98,10 @@ func writeWhole(name string, b []byte) error {
 		return err
 	}
 	defer os.Remove(f.Name()) // fails once renamed, as it should
-	_, err = f.Write(b)
+	err = likeDirectory(f)
+	if err == nil {
+		_, err = f.Write(b)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -111,6 +115,19 @@ func writeWhole(name string, b []byte) error {
 		return err
 	}
 	return syncDir(filepath.Dir(name))
+}
+
+// likeDirectory gives a file that root writes to the owner of its directory: a
+// controller may run as another user, and has to read it.
+func likeDirectory(f *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var dir syscall.Stat_t
+	if err := syscall.Stat(filepath.Dir(f.Name()), &dir); err != nil {
+		return err
+	}
+	return f.Chown(int(dir.Uid), int(dir.Gid))
 }
 
 func syncDir(dir string) error {
@@ -130,7 +147,12 @@ func lockState(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for try := 0; try < 5 && errors.Is(err, syscall.EWOULDBLOCK); try++ { // isRunning holds it for a moment
+		time.Sleep(20 * time.Millisecond)
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
 		defer f.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", name, err)

@@ -32,7 +32,7 @@ const (
 // Own says that the token is for an organisation's own cluster.
 func (t Token) Own() bool { return t.Authority == [32]byte{} && t.Secret == [32]byte{} }
 
-// String is the form for a command line: base64url, with a checksum by which
+// String is the form for a file or a variable: base64url, with a checksum by which
 // ParseToken tells a cut-off paste from a wrong token.
 func (t Token) String() string {
 	b := append([]byte{tokenVersion, byte(len(t.Bed))}, t.Bed...)
@@ -44,27 +44,35 @@ func (t Token) String() string {
 }
 
 // ParseToken reads what String wrote, white space around it aside. Its errors
-// never contain the token.
+// are ErrTokenMalformed and never contain the token.
 func ParseToken(s string) (Token, error) {
+	t, err := parseToken(s)
+	if err != nil {
+		return Token{}, &worded{err.Error(), []error{ErrTokenMalformed, err}}
+	}
+	return t, nil
+}
+
+func parseToken(s string) (Token, error) {
 	var t Token
 	s = strings.TrimSpace(s)
 	rest, ok := strings.CutPrefix(s, tokenPrefix)
 	switch {
 	case s == "":
-		return t, errors.New("the token is empty: paste the line that `ceiling controller` printed")
+		return t, errors.New("the token is empty: copy it from the controller")
 	case !ok && strings.HasPrefix(tokenPrefix, s):
-		return t, errors.New("the token is cut off: paste the whole line that `ceiling controller` printed")
+		return t, errors.New("the token is cut off: copy it again from the controller")
 	case !ok:
-		return t, fmt.Errorf("the token does not begin with %q: paste the line that `ceiling controller` printed", tokenPrefix)
+		return t, fmt.Errorf("the token does not begin with %q: copy it from the controller", tokenPrefix)
 	case len(s) > maxToken:
 		return t, fmt.Errorf("the token has %d characters, %d at most are one", len(s), maxToken)
 	}
 	if i := strings.IndexFunc(rest, func(r rune) bool { return !isBase64(r) }); i >= 0 {
-		return t, fmt.Errorf("the token has a character at %d that none has: paste it again", len(tokenPrefix)+i+1)
+		return t, fmt.Errorf("the token has a character at %d that none has: copy it again from the controller", len(tokenPrefix)+i+1)
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(rest)
 	if err != nil { // a length or last character that whole bytes do not give
-		return t, errors.New("the token is cut off or changed: paste the whole line that `ceiling controller` printed")
+		return t, errors.New("the token is cut off or changed: copy it again from the controller")
 	}
 	return decodeToken(b)
 }
@@ -79,14 +87,14 @@ func decodeToken(b []byte) (Token, error) {
 		return t, fmt.Errorf("the token is of version %d, this ceiling knows %d: use the same ceiling on every machine", b[0], tokenVersion)
 	}
 	if len(b) < 2 || len(b) < tokenFixed+int(b[1]) {
-		return t, errors.New("the token is cut off: paste the whole line that `ceiling controller` printed")
+		return t, errors.New("the token is cut off: copy it again from the controller")
 	}
 	if extra := len(b) - tokenFixed - int(b[1]); extra > 0 {
-		return t, errors.New("something follows the token: paste the line that `ceiling controller` printed, and nothing else")
+		return t, errors.New("something follows the token: copy it again from the controller, and nothing else")
 	}
 	body, sum := b[:len(b)-tokenSum], sha256.Sum256(b[:len(b)-tokenSum])
 	if subtle.ConstantTimeCompare(b[len(body):], sum[:tokenSum]) != 1 {
-		return t, errors.New("the token has a wrong character: paste it again")
+		return t, errors.New("the token has a wrong character: copy it again from the controller")
 	}
 	t.Bed, body = string(body[2:2+int(b[1])]), body[2+int(b[1]):]
 	body = body[copy(t.Authority[:], body):]

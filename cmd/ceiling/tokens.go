@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/internal/unit"
+	"ceiling/measure/fleet/bus"
+)
+
+// tokensSchema names the version of the document of `ceiling fleet tokens`.
+const tokensSchema = "ceiling.tokens/1"
+
+func newTokens(sh *shell) *cobra.Command {
+	var dir string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "tokens",
+		Short: "List the tokens that agents join with; create and revoke them",
+		Long: `Lists the tokens of the controller on this host, without their secrets: when each
+was made, expires, was last used, and how many agents are connected with it now.
+All of this works while the controller runs, and while it does not.`,
+		Example: `  ceiling fleet tokens
+  ceiling fleet tokens create --expires 7d -o token
+  ceiling fleet tokens revoke 3f2a91bc`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			state, err := tokensDir(dir)
+			if err != nil {
+				return err
+			}
+			list, err := bus.ListTokens(state)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return sh.tokensJSON(list)
+			}
+			return sh.tokensTable(list)
+		},
+	}
+	c.Flags().SortFlags = false
+	controllerFlag(c.PersistentFlags(), &dir)
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON document")
+	c.AddCommand(newTokensCreate(sh, &dir), newTokensRevoke(sh, &dir))
+	return c
+}
+
+// tokensDir is the directory of a controller that has tokens of its own.
+func tokensDir(dir string) (string, error) {
+	dir, err := controllerDir(dir)
+	if err != nil {
+		return "", usage(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ownWay)); err == nil {
+		return "", usage(fmt.Errorf("%s is prepared for your own NATS: its credentials let agents in, revoke them there", dir))
+	}
+	return dir, nil
+}
+
+func newTokensCreate(sh *shell, dir *string) *cobra.Command {
+	var expires, out string
+	c := &cobra.Command{
+		Use:   "create",
+		Short: "Make a token, and print it",
+		Long: `Makes a token and prints it, or writes it to a file that only its owner can read.
+It is not kept: who loses it makes another. Several agents may join with one.`,
+		Example: `  ceiling fleet tokens create -o token
+  ceiling fleet tokens create --expires 2h | ssh load1 'cat > token'`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			life, err := parseLife(expires)
+			if err != nil {
+				return usage(fmt.Errorf("--expires: %w", err))
+			}
+			state, err := tokensDir(*dir)
+			if err != nil {
+				return err
+			}
+			return sh.createToken(state, life, out)
+		},
+	}
+	c.Flags().SortFlags = false
+	c.Flags().StringVar(&expires, "expires", formatDays(bus.TokenLife), "how long it is valid: 2h, 7d")
+	c.Flags().StringVarP(&out, "out", "o", "", "new file for it (0600); standard output where none is given")
+	return c
+}
+
+func (sh *shell) createToken(dir string, life time.Duration, out string) error {
+	var file *os.File // made first: a token that nobody could be given would be on the list
+	if out != "" {
+		var err error
+		file, err = os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, os.ErrExist) {
+			return usage(fmt.Errorf("--out %s: the file exists; name a new one", out))
+		}
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	t, p, err := bus.CreateToken(dir, life)
+	if file == nil && err == nil {
+		_, err = fmt.Fprintln(sh.stdout, t)
+	}
+	if file != nil {
+		if err == nil {
+			_, err = fmt.Fprintln(file, t)
+		}
+		if err = errors.Join(err, file.Close()); err != nil {
+			err = errors.Join(err, os.Remove(out))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.stderr, "token %s is valid until %s; agents take it from --token-file or %s\n", p.ID(), localTime(p.Expires), tokenEnv)
+	return nil
+}
+
+func newTokensRevoke(sh *shell, dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke ID...",
+		Short: "End tokens; the agents that joined with them are disconnected",
+		Long: `Ends tokens for good. A running controller disconnects the agents that joined with
+them within two seconds; they say so, and end with exit code 2.`,
+		Example: `  ceiling fleet tokens revoke 3f2a91bc`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(errors.New("which token? ceiling fleet tokens lists them: ceiling fleet tokens revoke ID"))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			state, err := tokensDir(*dir)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
+			}
+			list, err := bus.ListTokens(state)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
+			}
+			var ids []string
+			for _, l := range list {
+				if l.State(time.Now()) == bus.TokenValid {
+					ids = append(ids, l.ID())
+				}
+			}
+			return ids, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			state, err := tokensDir(*dir)
+			if err != nil {
+				return err
+			}
+			for _, id := range args {
+				p, err := bus.RevokeToken(state, id)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(sh.stderr, "token %s was revoked at %s\n", p.ID(), localTime(p.Revoked))
+			}
+			return nil
+		},
+	}
+}
+
+// parseLife reads a time, in days too.
+func parseLife(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a number of days, as in 7d", text)
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	return unit.ParseDuration(text)
+}
+
+func formatDays(d time.Duration) string { return fmt.Sprintf("%dd", d/(24*time.Hour)) }
+
+func (sh *shell) tokensTable(list []bus.Listed) error {
+	t := tabwriter.NewWriter(sh.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "token\tstate\tmade\texpires\tlast used\tagents now")
+	now := time.Now()
+	for _, l := range list {
+		state := string(l.State(now))
+		if !l.Revoked.IsZero() {
+			state += " " + localTime(l.Revoked)
+		}
+		used := "never"
+		switch {
+		case l.Agents > 0:
+			used = "now"
+		case !l.Last.IsZero():
+			used = localTime(l.Last)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", l.ID(), state, localTime(l.Made), localTime(l.Expires), used, l.Agents)
+	}
+	return t.Flush()
+}
+
+func (sh *shell) tokensJSON(list []bus.Listed) error {
+	type token struct {
+		ID       string         `json:"id"`
+		State    bus.TokenState `json:"state"`
+		Made     time.Time      `json:"made"`
+		Expires  time.Time      `json:"expires"`
+		Revoked  time.Time      `json:"revoked,omitzero"`
+		LastUsed time.Time      `json:"last_used,omitzero"`
+		Agents   int            `json:"agents"`
+	}
+	doc := struct {
+		Schema string  `json:"schema"`
+		Tokens []token `json:"tokens"`
+	}{tokensSchema, []token{}}
+	now := time.Now()
+	for _, l := range list {
+		doc.Tokens = append(doc.Tokens, token{l.ID(), l.State(now), l.Made, l.Expires, l.Revoked, l.Last, l.Agents})
+	}
+	enc := json.NewEncoder(sh.stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(doc)
+}

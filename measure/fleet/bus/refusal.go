@@ -1,0 +1,242 @@
+package bus
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Why a controller refuses an agent. It tells the first three to nobody but the
+// holder of the token's secret.
+var (
+	ErrTokenExpired = errors.New("the token has expired")
+	ErrTokenRevoked = errors.New("the token was revoked")
+	ErrNameTaken    = errors.New("another agent has this name")
+	ErrTokenUnknown = errors.New("the controller does not know this token")
+	// ErrTokenMalformed says that a token was cut off or altered.
+	ErrTokenMalformed = errors.New("the token is malformed")
+)
+
+// askWithin is how long a controller may take to say why it refused.
+const askWithin = 5 * time.Second
+
+// asker is how an agent asks a controller for the reason of a refusal.
+type asker struct {
+	address  string
+	name     string // the agent's
+	token    Token
+	password string
+}
+
+// why asks, and makes it a sentence with what to do. The error is not
+// ErrRefused where the controller cannot be asked.
+func (a *asker) why() error {
+	at, id := withoutScheme(a.address), a.token.ID()
+	const another = "make another token on its host: ceiling fleet tokens create"
+	for _, r := range []struct {
+		state TokenState
+		err   error
+		text  string
+	}{
+		{TokenValid, ErrNameTaken, fmt.Sprintf("the controller at %s has another agent named %s; start this one with another --name", at, a.name)},
+		{TokenExpired, ErrTokenExpired, fmt.Sprintf("token %s has expired and the controller at %s refuses it; %s", id, at, another)},
+		{TokenRevoked, ErrTokenRevoked, fmt.Sprintf("token %s was revoked and the controller at %s refuses it; %s", id, at, another)},
+	} {
+		is, err := a.ask(r.state)
+		if err != nil {
+			return err
+		}
+		if is {
+			return &worded{r.text, []error{ErrRefused, r.err}}
+		}
+	}
+	return &worded{fmt.Sprintf("the controller at %s does not know token %s; %s", at, id, another), []error{ErrRefused, ErrTokenUnknown}}
+}
+
+// worded is a sentence of ours in place of the texts of the errors it is.
+type worded struct {
+	text string
+	is   []error
+}
+
+func (w *worded) Error() string   { return w.text }
+func (w *worded) Unwrap() []error { return w.is }
+
+// ask logs in as whoever may only say that the token has a state.
+func (a *asker) ask(s TokenState) (bool, error) {
+	nc, err := nats.Connect(a.address, nats.UserInfo(whyPrefix+string(s), a.password), nats.Secure(pinned(a.token.Authority)),
+		nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(askWithin), nats.IgnoreDiscoveredServers())
+	switch {
+	case err == nil:
+		nc.Close()
+		return true, nil
+	case errors.Is(err, nats.ErrAuthorization):
+		return false, nil
+	}
+	return false, err
+}
+
+// IsTokenOver says that this token lets no agent in, however often it tries:
+// it cannot be read, is another controller's, unknown, expired or revoked.
+func IsTokenOver(err error) bool {
+	for _, e := range []error{ErrTokenMalformed, ErrStranger, ErrTokenUnknown, ErrTokenExpired, ErrTokenRevoked} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func withoutScheme(address string) string {
+	_, host, ok := strings.Cut(address, "://")
+	if !ok {
+		return address
+	}
+	return host
+}
+
+// reason puts what the kernel or NATS says of a connection into plain words.
+func reason(err error) string {
+	var timeout net.Error
+	var name *net.DNSError
+	var alert tls.AlertError
+	switch {
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, nats.ErrConnectionClosed):
+		return "it closed the connection"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: nothing listens there"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "it reset the connection"
+	case errors.Is(err, syscall.ENOENT):
+		return err.Error()
+	case errors.As(err, &name):
+		return fmt.Sprintf("the name %s cannot be resolved", name.Name)
+	case errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrTimeout), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no route to it"
+	case errors.Is(err, nats.ErrNoServers):
+		return "nothing answers there"
+	case errors.As(err, &alert):
+		return "it refused the TLS handshake"
+	}
+	return strings.TrimPrefix(err.Error(), "nats: ")
+}
+
+// Absent says that a controller cannot be reached: the error of a first
+// connection that was waited for in vain, and what Watch.Lost is told.
+type Absent struct {
+	Address string // host:port, or an organisation's own NATS
+	For     time.Duration
+	Why     string // of the last attempt
+}
+
+func (a *Absent) Error() string {
+	return fmt.Sprintf("no controller at %s for %s (%s)", withoutScheme(a.Address), a.For, a.Why)
+}
+
+// LostAfter is after how long a controller counts as gone for good, unless the
+// Watch has another time. It is said again when twice as long has passed.
+const LostAfter = 30 * time.Second
+
+// away begins to count the time without the controller.
+func (c *Conn) away(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost != nil || c.closed.Load() || c.watch.Lost == nil {
+		return
+	}
+	after := c.watch.LostAfter
+	if after == 0 {
+		after = LostAfter
+	}
+	began := time.Now()
+	c.failed = why
+	c.lost = time.AfterFunc(after, func() { c.stillAway(began) })
+}
+
+func (c *Conn) stillAway(began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost == nil || c.closed.Load() {
+		return
+	}
+	past := time.Since(began)
+	why := reason(c.failed)
+	c.lost.Reset(past)
+	go c.watch.Lost(&Absent{Address: c.address, For: past.Round(100 * time.Millisecond), Why: why})
+}
+
+// again ends the count.
+func (c *Conn) again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost != nil {
+		c.lost.Stop()
+		c.lost = nil
+	}
+	c.failed, c.taken = nil, false
+}
+
+// fails takes why an attempt to come back failed.
+func (c *Conn) fails(err error) {
+	c.mu.Lock()
+	c.failed = err
+	c.mu.Unlock()
+	if c.asker == nil || !errors.Is(err, nats.ErrAuthorization) || !c.asking.CompareAndSwap(false, true) {
+		return
+	}
+	go func() { // it takes a connection or three
+		defer c.asking.Store(false)
+		why := c.asker.why()
+		switch {
+		case c.closed.Load():
+		case IsTokenOver(why):
+			c.end(why)
+		case errors.Is(why, ErrNameTaken):
+			c.mu.Lock()
+			first := !c.taken
+			c.taken = true
+			c.mu.Unlock()
+			if first { // it may be its own old connection, which is dead and not yet missed
+				c.trouble(why)
+			}
+		}
+	}()
+}
+
+// end gives the connection up.
+func (c *Conn) end(why error) {
+	c.mu.Lock()
+	first := c.err == nil
+	if first {
+		c.err = why
+	}
+	c.mu.Unlock()
+	if !first {
+		return
+	}
+	c.Close()
+	close(c.over)
+}
+
+// Over is closed when the controller will not have this agent again: its token
+// has expired, was revoked, or is not known any more. Err says which.
+func (c *Conn) Over() <-chan struct{} { return c.over }
+
+// Err is why the connection is over.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}

@@ -1,0 +1,473 @@
+package bus
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// TokenLife is how long a token is valid unless it was made for another time.
+	TokenLife = 30 * 24 * time.Hour
+	// TokenLifeMost is the longest that one may be made for.
+	TokenLifeMost = 3660 * 24 * time.Hour
+	// TokenFile is, in a controller's directory, the token that it made itself.
+	TokenFile = "token"
+
+	tokensName = "tokens.json"      // hashes and dates of all tokens, written by whoever makes or revokes one
+	tokensLock = "tokens.lock"      // held while tokens.json is changed
+	usesName   = "tokens-used.json" // written by the controller alone
+	tokensMost = 256                // kept; of those that are over the oldest go first
+)
+
+// Pass is what a controller keeps of a token: never its secret.
+type Pass struct {
+	// Hash is the SHA-256 of the secret as an agent sends it, hex. The secret has
+	// 256 random bits, so that nothing is learned from its hash.
+	Hash    string    `json:"hash"`
+	Made    time.Time `json:"made"`
+	Expires time.Time `json:"expires"`
+	Revoked time.Time `json:"revoked,omitzero"`
+}
+
+// ID names a token in lists and messages.
+func (p *Pass) ID() string { return p.Hash[:idLength] }
+
+// idLength is in hex digits: 32 bits tell 256 tokens apart.
+const idLength = 8
+
+// State of a token at a time.
+func (p *Pass) State(now time.Time) TokenState {
+	switch {
+	case !p.Revoked.IsZero():
+		return TokenRevoked
+	case !now.Before(p.Expires):
+		return TokenExpired
+	}
+	return TokenValid
+}
+
+// TokenState says whether agents may join with a token.
+type TokenState string
+
+const (
+	TokenValid   TokenState = "valid"
+	TokenExpired TokenState = "expired"
+	TokenRevoked TokenState = "revoked"
+)
+
+// ID is how the controller's list calls this token.
+func (t Token) ID() string { return t.hash()[:idLength] }
+
+func (t Token) hash() string { return hashOf(hex.EncodeToString(t.Secret[:])) }
+
+func hashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// Use is how a token was used, as far as its controller has written it down.
+type Use struct {
+	Last time.Time `json:"last"`
+	// Agents are connected with it.
+	Agents int `json:"agents"`
+}
+
+// Listed is a token with its use.
+type Listed struct {
+	Pass
+	Use
+}
+
+// ListTokens lists the tokens of a controller's directory, the latest first.
+// Agents counts those that are connected, and is 0 while no controller runs.
+func ListTokens(dir string) ([]Listed, error) {
+	if _, err := needState(dir); err != nil {
+		return nil, err
+	}
+	passes, err := readPasses(dir)
+	if err != nil {
+		return nil, err
+	}
+	uses, err := readUses(dir)
+	if err != nil {
+		return nil, err
+	}
+	running, err := isRunning(dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []Listed
+	for _, p := range slices.Backward(passes) {
+		u := uses[p.ID()]
+		if !running {
+			u.Agents = 0
+		}
+		list = append(list, Listed{p, u})
+	}
+	return list, nil
+}
+
+// CreateToken makes a token that agents may join with from now on, also while
+// the controller runs. Nobody can make it again: its secret is not kept.
+func CreateToken(dir string, life time.Duration) (Token, Pass, error) {
+	s, err := needState(dir)
+	if err != nil {
+		return Token{}, Pass{}, err
+	}
+	if life <= 0 || life > TokenLifeMost {
+		return Token{}, Pass{}, fmt.Errorf("a token is valid for more than 0 and at most %d days", int(TokenLifeMost.Hours()/24))
+	}
+	t := s.token()
+	rand.Read(t.Secret[:])
+	p, err := addPass(dir, t, life)
+	return t, p, err
+}
+
+func addPass(dir string, t Token, life time.Duration) (Pass, error) {
+	now := time.Now().UTC().Truncate(time.Second)
+	p := Pass{Hash: t.hash(), Made: now, Expires: now.Add(max(life.Round(time.Second), time.Second))}
+	return p, changePasses(dir, func(list []Pass) ([]Pass, error) {
+		for len(list) >= tokensMost {
+			i := slices.IndexFunc(list, func(p Pass) bool { return p.State(now) != TokenValid })
+			if i < 0 {
+				return nil, fmt.Errorf("%d tokens are valid, more are not kept: revoke some (ceiling fleet tokens)", tokensMost)
+			}
+			list = slices.Delete(list, i, i+1)
+		}
+		return append(list, p), nil
+	})
+}
+
+// RevokeToken ends a token. A controller that runs disconnects its agents within
+// two seconds.
+func RevokeToken(dir, id string) (Pass, error) {
+	if _, err := needState(dir); err != nil {
+		return Pass{}, err
+	}
+	var revoked Pass
+	err := changePasses(dir, func(list []Pass) ([]Pass, error) {
+		var ids []string
+		for i := range list {
+			p := &list[i]
+			ids = append(ids, p.ID())
+			if p.ID() != id {
+				continue
+			}
+			if p.Revoked.IsZero() {
+				p.Revoked = time.Now().UTC().Truncate(time.Second)
+			}
+			revoked = *p
+			return list, nil
+		}
+		return nil, fmt.Errorf("no token %s here, but %s", quote(id), strings.Join(ids, ", "))
+	})
+	return revoked, err
+}
+
+// needState reads the state of a controller that was started at least once.
+func needState(dir string) (*state, error) {
+	s, err := readState(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no controller's state: start `ceiling controller` there first", dir)
+	}
+	return s, err
+}
+
+// readPasses reads tokens.json; none is no error.
+func readPasses(dir string) ([]Pass, error) {
+	b, err := os.ReadFile(filepath.Join(dir, tokensName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := parsePasses(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, tokensName), err)
+	}
+	return list, nil
+}
+
+func parsePasses(b []byte) ([]Pass, error) {
+	var list []Pass
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&list); err != nil {
+		return nil, err
+	}
+	for i, p := range list {
+		if raw, err := hex.DecodeString(p.Hash); err != nil || len(raw) != sha256.Size || p.Made.IsZero() || p.Expires.IsZero() {
+			return nil, fmt.Errorf("token %d of the list lacks a hash or a date", i+1)
+		}
+	}
+	return list, nil
+}
+
+// changePasses replaces the list while nobody else does.
+func changePasses(dir string, change func([]Pass) ([]Pass, error)) error {
+	lock, err := os.OpenFile(filepath.Join(dir, tokensLock), os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // for one small file's writing
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	list, err := readPasses(dir)
+	if err != nil {
+		return err
+	}
+	if list, err = change(list); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(dir, tokensName), list)
+}
+
+func writeJSON(name string, of any) error {
+	b, err := json.MarshalIndent(of, "", "\t")
+	if err != nil {
+		return err
+	}
+	return writeWhole(name, append(b, '\n'))
+}
+
+func readUses(dir string) (map[string]Use, error) {
+	uses := map[string]Use{}
+	b, err := os.ReadFile(filepath.Join(dir, usesName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return uses, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &uses)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, usesName), err)
+	}
+	return uses, nil
+}
+
+// ownToken is the token that the controller hands out itself: the one in its
+// directory, or a new one where that is no longer valid.
+func ownToken(dir string, s *state) (Token, Pass, error) {
+	list, err := readPasses(dir)
+	if err != nil {
+		return Token{}, Pass{}, err
+	}
+	name := filepath.Join(dir, TokenFile)
+	b, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Token{}, Pass{}, err
+	}
+	if t, err := ParseToken(string(b)); err == nil { // else it is replaced
+		i := slices.IndexFunc(list, func(p Pass) bool { return p.Hash == t.hash() })
+		if i >= 0 && list[i].State(time.Now()) == TokenValid {
+			return t, list[i], nil
+		}
+	}
+	t := s.token()
+	if t.Secret = s.Secret; t.Secret == [32]byte{} { // of a state that was made when there was one token for ever
+		rand.Read(t.Secret[:])
+	}
+	p, err := addPass(dir, t, TokenLife)
+	if err == nil {
+		err = writeWhole(name, []byte(t.String()+"\n"))
+	}
+	if err == nil && s.Secret != [32]byte{} {
+		s.Secret = [32]byte{}
+		err = s.write(dir)
+	}
+	return t, p, err
+}
+
+// passBook is what a running controller knows of its tokens.
+type passBook struct {
+	dir  string
+	note func(format string, a ...any)
+
+	mu      sync.Mutex
+	file    fs.FileInfo // as it was read last
+	failed  bool        // and that was said
+	passes  map[string]Pass
+	uses    map[string]Use // by ID
+	written time.Time      // the uses
+}
+
+func newPassBook(dir string, note func(string, ...any)) (*passBook, error) {
+	b := &passBook{dir: dir, note: note}
+	var err error
+	if b.uses, err = readUses(dir); err != nil {
+		note("%v; when tokens were used is forgotten", err)
+		b.uses = map[string]Use{}
+	}
+	return b, b.read()
+}
+
+// read takes what was created and revoked since.
+func (b *passBook) read() error {
+	name := filepath.Join(b.dir, tokensName)
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if b.file != nil && os.SameFile(info, b.file) && info.ModTime().Equal(b.file.ModTime()) && info.Size() == b.file.Size() {
+		return nil
+	}
+	list, err := readPasses(b.dir)
+	if err != nil {
+		return err
+	}
+	b.passes = map[string]Pass{}
+	for _, p := range list {
+		b.passes[p.Hash] = p
+	}
+	b.file = info
+	return nil
+}
+
+// refresh keeps what was known where the file cannot be read: a damaged file
+// lets nobody in, and nobody out.
+func (b *passBook) refresh() {
+	err := b.read()
+	if err != nil && !b.failed {
+		b.note("%v: tokens that were created or revoked since count once it can be read", err)
+	}
+	b.failed = err != nil
+}
+
+// find says which token has this secret, and what it is now.
+func (b *passBook) find(secret string) (p Pass, s TokenState, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refresh()
+	p, known = b.passes[hashOf(secret)]
+	return p, p.State(time.Now()), known
+}
+
+// states are those of all tokens, by hash.
+func (b *passBook) states(now time.Time) map[string]TokenState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refresh()
+	all := map[string]TokenState{}
+	for hash, p := range b.passes {
+		all[hash] = p.State(now)
+	}
+	return all
+}
+
+// useWritten is how old the written time of the last use may become.
+const useWritten = time.Minute
+
+// used takes how many agents are connected with each token, by hash, and writes
+// it down where that changed, or every minute.
+func (b *passBook) used(agents map[string]int, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	changed := len(agents) > 0 && now.Sub(b.written) >= useWritten
+	uses := map[string]Use{}
+	for hash, p := range b.passes {
+		u := b.uses[p.ID()]
+		if u.Agents != agents[hash] {
+			changed = true
+		}
+		if agents[hash] > 0 || u.Agents > 0 { // until now
+			u.Last = now.UTC().Truncate(time.Second)
+		}
+		if u.Agents = agents[hash]; !u.Last.IsZero() {
+			uses[p.ID()] = u
+		}
+	}
+	b.uses = uses
+	if !changed {
+		return
+	}
+	b.written = now
+	if err := writeJSON(filepath.Join(b.dir, usesName), b.uses); err != nil {
+		b.note("%v: when tokens were used is not written", err)
+	}
+}
+
+// sweepEvery is how soon agents notice that their token is over.
+const sweepEvery = time.Second
+
+// sweep looks after the tokens' agents until the controller ends.
+func (s *Server) sweep() {
+	defer close(s.swept)
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		gate := s.gate
+		s.mu.Unlock()
+		select {
+		case <-s.closed:
+			s.book.used(nil, time.Now())
+			return
+		case <-tick.C:
+			gate.sweep(time.Now())
+		}
+	}
+}
+
+// sweep disconnects agents whose token is over, and counts the others.
+func (g *gate) sweep(now time.Time) {
+	states := g.book.states(now)
+	agents, ended := map[string]int{}, map[string]int{}
+	g.mu.Lock()
+	var kick []uint64
+	for _, h := range g.holders {
+		living := slices.DeleteFunc(slices.Clone(h.clients), func(c uint64) bool { return !g.alive(c) })
+		switch {
+		case len(living) == 0:
+		case states[h.token] == TokenValid:
+			agents[h.token]++
+		default:
+			ended[h.token]++
+			kick = append(kick, living...)
+		}
+	}
+	g.mu.Unlock()
+	for hash, n := range ended {
+		word := map[TokenState]string{TokenExpired: "has expired", TokenRevoked: "was revoked", "": "is no longer known"}[states[hash]]
+		agents := "1 agent"
+		if n > 1 {
+			agents = fmt.Sprintf("%d agents", n)
+		}
+		g.note("token %s %s: disconnected %s", hash[:idLength], word, agents)
+	}
+	for _, c := range kick {
+		g.kick(c)
+	}
+	g.book.used(agents, now)
+}
+
+// isRunning says whether a controller has the directory.
+func isRunning(dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, lockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() // and with it the lock
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
+}
