@@ -4,32 +4,41 @@
 # handed on in a file: an argument can be read by every user of a machine.
 
 # read_join_line LINE sets token and the array join, which is the rest of the
-# line's arguments. A LINE of - is read from standard input.
+# line's arguments. A LINE of - is read from standard input. The token is that of
+# CEILING_TOKEN= before the command (controller --show-token), or of the variable
+# CEILING_TOKEN, or in the file that the line names.
 read_join_line() {
-	local line=$1 words i
+	local line=$1 words i file=
 	if [ "$line" = - ]; then
 		IFS= read -r line || [ -n "$line" ] || { echo "no join line on standard input" >&2; return 2; }
 	fi
+	token=${CEILING_TOKEN:-}
+	[[ ! $line =~ ^CEILING_TOKEN=([^ ]+)\  ]] || token=${BASH_REMATCH[1]}
 	read -ra words <<<"${line#*ceiling agent }"
-	token=
 	join=()
 	for ((i = 0; i < ${#words[@]}; i++)); do
 		case ${words[i]} in
-		--token) token=${words[++i]-} ;;
-		--token=*) token=${words[i]#--token=} ;;
+		--token | --token=*)
+			echo "the join line has the token as an argument, which ps shows: take the line of this ceiling controller" >&2
+			return 2
+			;;
+		--token-file) file=${words[++i]-} ;;
+		--token-file=*) file=${words[i]#--token-file=} ;;
 		*) join+=("${words[i]}") ;;
 		esac
 	done
-	token=${token:-${CEILING_TOKEN:-}}
 	case " ${join[*]} " in
 	*" --join "* | *" --join="*) ;;
 	*)
-		echo "the join line is the one that ceiling controller prints: ceiling agent --join nats://HOST:4222 --token TOKEN" >&2
+		echo "the join line is the one that ceiling controller prints: ceiling agent --join nats://HOST:4222 --token-file token" >&2
 		return 2
 		;;
 	esac
+	if [ -z "$token" ] && [ -n "$file" ] && [ -r "$file" ]; then
+		IFS= read -r token <"$file" || [ -n "$token" ] || { echo "$file is empty" >&2; return 2; }
+	fi
 	if [ -z "$token" ]; then
-		echo "the join line has no --token, and CEILING_TOKEN is empty" >&2
+		echo "no token: there is no file ${file:-token} here, and CEILING_TOKEN is empty; ceiling fleet tokens create -o token" >&2
 		return 2
 	fi
 	# They go through the shell of another machine.

@@ -14,7 +14,19 @@ import (
 	"time"
 )
 
-const joinLine = "ceiling agent --join nats://127.0.0.1:4222 --token SECRET.0123"
+const (
+	joinLine = "ceiling agent --join nats://127.0.0.1:4222 --token-file token"
+	// shownLine is that of controller --show-token.
+	shownLine = "CEILING_TOKEN=SECRET.0123 ceiling agent --join nats://127.0.0.1:4222"
+)
+
+// fileLine is joinLine with a file that has the token.
+func fileLine(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	write(t, file, "SECRET.0123\n", 0o600)
+	return strings.TrimSuffix(joinLine, "token") + file
+}
 
 // actor is a stand-in for the binary that writes down how it was called, and
 // lives until it is ended. dies makes it one that does not live.
@@ -117,7 +129,7 @@ func TestPlace(t *testing.T) {
 		return run(t, ".", []string{"SSH=" + ssh}, "ssh/place.sh", append([]string{"--binary", binary, "--for", "5m"}, args...)...)
 	}
 	lives := actor(t, dir, false)
-	o := place(lives, joinLine, "here", "there", "--", "--allow", "10.0.0.0/24", "--name", "a b")
+	o := place(lives, shownLine, "here", "there", "--", "--allow", "10.0.0.0/24", "--name", "a b")
 	if o.code != 0 {
 		t.Fatalf("exit code %d: %s", o.code, o)
 	}
@@ -137,23 +149,25 @@ func TestPlace(t *testing.T) {
 	for pid := range notes(t, dir, 2) {
 		eventually(t, "the agents end as was said", func() bool { return !alive(pid) })
 	}
-	o = place(actor(t, dir, true), joinLine, "here")
+	o = place(actor(t, dir, true), shownLine, "here")
 	if o.code != 1 || !strings.Contains(o.stderr, "no route to the controller") || !strings.Contains(o.stderr, "here: the agent did not start") {
 		t.Errorf("an agent that dies: exit code %d: %s", o.code, o)
 	}
 	eventually(t, "nothing is left behind", func() bool { return len(left()) <= len(before) })
 	for says, args := range map[string][]string{
-		"nowhere: no ssh":                            {joinLine, "nowhere"},
-		"the join line is the one that ceiling":      {"ceiling run http://h", "here"},
-		"has no --token, and CEILING_TOKEN is empty": {"ceiling agent --join nats://h:1", "here"},
-		"which no argument of an agent looks like":   {joinLine + " --name $(reboot)", "here"},
-		"usage: place.sh":                            {joinLine},
+		"nowhere: no ssh":                          {shownLine, "nowhere"},
+		"the join line is the one that ceiling":    {"ceiling run http://h", "here"},
+		"no file token here, and CEILING_TOKEN is": {joinLine, "here"},
+		"there is no file /nowhere here":           {"ceiling agent --join nats://h:1 --token-file /nowhere", "here"},
+		"the token as an argument, which ps shows": {"ceiling agent --join nats://h:1 --token SECRET", "here"},
+		"which no argument of an agent looks like": {shownLine + " --name $(reboot)", "here"},
+		"usage: place.sh":                          {joinLine},
 	} {
 		if o := place(lives, args...); o.code == 0 || !strings.Contains(o.stderr, says) {
 			t.Errorf("exit code %d, and not %q: %s", o.code, says, o)
 		}
 	}
-	if o := place(lives+"-{arch}", joinLine, "here"); o.code != 1 || !regexp.MustCompile(`there is no \S+-(amd|arm)64 here`).MatchString(o.stderr) {
+	if o := place(lives+"-{arch}", shownLine, "here"); o.code != 1 || !regexp.MustCompile(`there is no \S+-(amd|arm)64 here`).MatchString(o.stderr) {
 		t.Errorf("no binary: exit code %d: %s", o.code, o)
 	}
 }
@@ -173,7 +187,7 @@ func TestLocalAgents(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			c := exec.CommandContext(ctx, "local/agents.sh", append(test.args, "--agents", "3", "--for", "5m", "--binary", actor(t, dir, false), "-", "--", "--allow", "10.83.1.1/32")...)
-			c.Stdin, c.Stderr = strings.NewReader(joinLine+"\n"), os.Stderr
+			c.Stdin, c.Stderr = strings.NewReader(fileLine(t)+"\n"), os.Stderr
 			c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 			c.WaitDelay = 30 * time.Second
 			if err := c.Start(); err != nil {
@@ -203,13 +217,13 @@ func TestLocalAgents(t *testing.T) {
 	if after := must(t, ".", nil, "ip", "-o", "link", "show").stdout; strings.Contains(after, ": ceil") && !strings.Contains(before, ": ceil") {
 		t.Errorf("links left behind: %s", after)
 	}
-	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--binary", actor(t, t.TempDir(), true), joinLine); o.code != 1 || !strings.Contains(o.stderr, "an agent ended with code 1") {
+	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--binary", actor(t, t.TempDir(), true), shownLine); o.code != 1 || !strings.Contains(o.stderr, "an agent ended with code 1") {
 		t.Errorf("agents that die: exit code %d: %s", o.code, o)
 	}
-	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--for", "1s", "--binary", actor(t, t.TempDir(), false), joinLine); o.code != 0 {
+	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--for", "1s", "--binary", actor(t, t.TempDir(), false), shownLine); o.code != 0 {
 		t.Errorf("agents whose time is up: exit code %d: %s", o.code, o)
 	}
-	for _, args := range [][]string{{"--agents", "65", joinLine}, {"--for", "0s", joinLine}, {"--for", "1d", joinLine}, {"--binary", "/nowhere", joinLine}} {
+	for _, args := range [][]string{{"--agents", "65", shownLine}, {"--for", "0s", shownLine}, {"--for", "1d", shownLine}, {"--binary", "/nowhere", shownLine}} {
 		if o := run(t, ".", nil, "local/agents.sh", args...); o.code == 0 || !strings.HasPrefix(o.stderr, "agents.sh: ") {
 			t.Errorf("%v: exit code %d: %s", args, o.code, o)
 		}
@@ -244,6 +258,7 @@ func TestRealAgents(t *testing.T) {
 		line = read(t, out.Name())
 		return strings.HasSuffix(line, "\n")
 	})
+	env = append(env, "CEILING_TOKEN="+read(t, filepath.Join(state, "ceiling", "controller", "token")))
 	start("local/agents.sh", "--netns", "--agents", "3", "--for", "2m", "--binary", binary, line, "--", "--allow", "10.83.1.1/32")
 	var o output
 	eventually(t, "three agents are in the fleet", func() bool {

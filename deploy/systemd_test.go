@@ -26,6 +26,10 @@ func TestUnits(t *testing.T) {
 		if said := verify(strings.Replace(text, "UMask=", "UMusk=", 1), filepath.Base(unit)); !strings.Contains(said, "UMusk") {
 			t.Errorf("a key that systemd does not know went through: %q", said)
 		}
+		// A token that is refused stays so: the unit does not try for ever.
+		if strings.Contains(text, "bin/ceiling agent ") && !strings.Contains(text, "\nRestartPreventExitStatus=2\n") {
+			t.Errorf("%s starts an agent again whose token is refused", unit)
+		}
 		for _, quota := range []string{"\nCPUQuota=", "\nCPUWeight=", "\nMemoryMax=", "\nNice="} {
 			if strings.Contains(text, quota) {
 				t.Errorf("%s: %s would be what is measured", unit, strings.TrimSpace(quota))

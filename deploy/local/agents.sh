@@ -10,7 +10,8 @@ usage() {
 	cat >&2 <<'END'
 usage: agents.sh [--agents N] [--netns] [--binary FILE] [--for TIME] JOIN_LINE [-- ARGUMENTS OF THE AGENTS]
   JOIN_LINE      what ceiling controller prints, in quotes; - reads it from
-                 standard input
+                 standard input. The token is in the file that the line names,
+                 or in CEILING_TOKEN
   --agents N     how many, up to 64 (2)
   --netns        each in a network namespace of its own, as root: this machine is
                  10.83.1.1 on their bridge, agent n is 10.83.1.(n+1). The

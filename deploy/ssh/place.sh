@@ -7,12 +7,13 @@ usage() {
 	cat >&2 <<'END'
 usage: place.sh [--binary FILE] [--for TIME] JOIN_LINE HOST… [-- ARGUMENTS OF THE AGENT]
   JOIN_LINE      what ceiling controller prints, in quotes; - reads it from
-                 standard input, which keeps the token out of this machine's ps
+                 standard input. The token is in the file that the line names,
+                 here, or in CEILING_TOKEN
   HOST           as for ssh: name, user@address, or a Host of ~/.ssh/config
   --binary FILE  the static ceiling (./ceiling); {arch} in it becomes the host's
                  amd64 or arm64
   --for TIME     the agent ends after it: 90s, 30m, 12h (2h)
-example: place.sh "$LINE" load1 load2 -- --allow 10.0.0.0/24 --max-rate 1M
+example: place.sh - load1 load2 -- --allow 10.0.0.0/24 --max-rate 1M < line
 The agent runs under systemd where it can (root or sudo without a password),
 otherwise as a process of the user. SSH names another ssh.
 END

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts the controller and one agent on each of the other machines that
-# `terraform apply` made here, and says how to measure. The token goes from
-# the controller to the agents over ssh and is kept nowhere else.
+# `terraform apply` made here, and says how to measure. Their token is made on
+# the controller, for as long as the machines live, and goes over ssh.
 set -euo pipefail
 
 usage() {
@@ -55,6 +55,8 @@ if [ -z "$line" ]; then
 	echo "start.sh: the controller printed no join line in 20 s: ssh $controller sudo journalctl -u ceiling-controller" >&2
 	exit 1
 fi
+CEILING_TOKEN=$(remote "$controller" "sudo XDG_DATA_HOME=/var/lib ceiling fleet tokens create --expires ${minutes}m")
+export CEILING_TOKEN
 "$here/../../ssh/place.sh" --binary "$binary" --for "${minutes}m" - "${others[@]}" -- --allow "$server/32" <<<"$line"
 cat <<END
 measure: ssh $controller

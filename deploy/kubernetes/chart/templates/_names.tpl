@@ -37,7 +37,7 @@ nats://{{ include "ceiling.name" . }}-controller.{{ .Release.Namespace }}.svc:{{
 {{- else if .Values.token.value -}}
 {{ include "ceiling.name" . }}-token
 {{- else -}}
-{{ fail "token.existingSecret: name the Secret that has the controller's token: kubectl create secret generic ceiling-token --from-literal=token=TOKEN" }}
+{{ fail "token.existingSecret: name the Secret that has the controller's token: kubectl create secret generic ceiling-token --from-file=token" }}
 {{- end -}}
 {{- end -}}
 
