@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 )
 
@@ -136,7 +137,7 @@ func runDocumented(t *testing.T, bin, dir, file, command, addr string) {
 // until its end, for the commands that follow.
 type documentedFleet struct {
 	bin, addr, dir string
-	url, token     string
+	url            string
 	all            []*exec.Cmd
 }
 
@@ -144,12 +145,16 @@ type documentedFleet struct {
 // one that this controller printed.
 func (f *documentedFleet) takes(t *testing.T, command string) bool {
 	t.Helper()
-	verb, _, _ := strings.Cut(command, " ")
+	verb, rest, _ := strings.Cut(command, " ")
+	if id, revokes := strings.CutPrefix(rest, "tokens revoke "); verb == "fleet" && revokes {
+		f.revoke(t, id)
+		return true
+	}
 	if verb != "controller" && verb != "agent" {
 		return false
 	}
 	command = strings.NewReplacer("127.0.0.1:8080", f.addr, "--listen 127.0.0.1:7422", "--listen 127.0.0.1:0",
-		"nats://127.0.0.1:7422", f.url, "--token-file token ", "").Replace(command)
+		"nats://127.0.0.1:7422", f.url).Replace(command)
 	out := filepath.Join(t.TempDir(), "out")
 	file, err := os.Create(out)
 	if err != nil {
@@ -157,7 +162,6 @@ func (f *documentedFleet) takes(t *testing.T, command string) bool {
 	}
 	defer file.Close()
 	c := exec.Command(f.bin, strings.Fields(command)...)
-	c.Env = append(os.Environ(), tokenEnv+"="+f.token)
 	c.Dir, c.Stdout, c.Stderr = f.dir, file, file
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -169,8 +173,29 @@ func (f *documentedFleet) takes(t *testing.T, command string) bool {
 		return true
 	}
 	line := strings.Fields(s.await(t, "ceiling agent --join"))
-	f.url, f.token = line[3], line[5]
+	f.url = line[3]
+	// The page says: copy the token to every other machine. It is this one.
+	token, err := os.ReadFile(filepath.Join(os.Getenv("XDG_DATA_HOME"), "ceiling", "controller", bus.TokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "token"), token, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return true
+}
+
+// revoke ends the token that was made last, whose ID the page does not know.
+func (f *documentedFleet) revoke(t *testing.T, id string) {
+	t.Helper()
+	list, err := bus.ListTokens(filepath.Join(os.Getenv("XDG_DATA_HOME"), "ceiling", "controller"))
+	if err != nil || len(list) < 2 || len(id) != len(list[0].ID()) {
+		t.Fatalf("%d tokens, %v; and the page's ID is %q", len(list), err, id)
+	}
+	c := exec.Command(f.bin, "fleet", "tokens", "revoke", list[0].ID())
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("fleet tokens revoke: %v\n%s", err, out)
+	}
 }
 
 // end ends them, the controller last.
