@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -133,7 +133,7 @@ func (b *bench) ask(ctx context.Context, t *trials, k *pairKind, number int) {
 // pairTrialOf is what was decided. A planted change may show in other metrics as
 // well: those are no alarms.
 func pairTrialOf(k *pairKind, c *record.Comparison) *PairTrial {
-	p := &PairTrial{Pair: k.name, Blocks: c.Blocks, Decisions: map[string]string{}, Intervals: map[string]string{}}
+	p := &PairTrial{Pair: k.name, Blocks: c.Blocks, Decisions: map[string]string{}, Intervals: map[string]string{}, Ratios: map[string][]float64{}}
 	if k.metric != "" {
 		p.Planted = k.name
 	}
@@ -141,6 +141,9 @@ func pairTrialOf(k *pairKind, c *record.Comparison) *PairTrial {
 		ch := &c.Changes[i]
 		p.Decisions[ch.Metric] = ch.Decision
 		p.Intervals[ch.Metric] = fmt.Sprintf("%+.2f%% to %+.2f%%", ch.Relative.Low*100, ch.Relative.High*100)
+		for _, ratio := range ch.PerBlock {
+			p.Ratios[ch.Metric] = append(p.Ratios[ch.Metric], math.Round(ratio*1e5)/1e5)
+		}
 		changed := ch.Decision == record.Better || ch.Decision == record.Worse
 		p.Alarm = p.Alarm || k.metric == "" && changed
 		p.Found = p.Found || k.metric != "" && ch.Metric == k.metric && ch.Decision == k.decision
@@ -181,30 +184,21 @@ func (row *Compared) count(p *PairTrial) {
 	}
 }
 
-// compareOnce asks once, with generator and servers on CPUs of their own where
-// there are two.
+// compareOnce asks once, of servers that the comparison starts: it gives the
+// generator and them CPUs of their own where there are two, and says so.
 func (b *bench) compareOnce(ctx context.Context, k *pairKind, seed uint64) (p *record.Plan, apart bool, err error) {
-	cpus, err := sys.AllowedCPUs(0)
-	if err != nil {
-		return nil, false, err
-	}
 	args := append([]string{
 		"compare", "--serve", k.a, "--serve", k.b, "--json", "-d", b.comparedRun.String(), "--rest", "0s", "--no-lone",
 		"--blocks", fmt.Sprint(b.comparedBlocks), "--seed", fmt.Sprint(seed),
 	}, k.args...)
-	if apart = len(cpus) > 1; apart {
-		var rest []string
-		for _, cpu := range cpus[1:] {
-			rest = append(rest, fmt.Sprint(cpu))
-		}
-		args = append(args, "--pin-generator", fmt.Sprint(cpus[0]), "--pin-server", strings.Join(rest, ","))
-	}
 	text, err := b.document(ctx, args...)
 	if err != nil {
-		return nil, apart, err
+		return nil, false, err
 	}
-	p, err = planIn(text)
-	return p, apart, err
+	if p, err = planIn(text); err != nil {
+		return nil, false, err
+	}
+	return p, p.CPUs != nil && p.CPUs.Generator != "", nil
 }
 
 // planIn is a comparison in a plan's JSON.

@@ -64,8 +64,11 @@ type PairTrial struct {
 	Blocks    int               `json:"blocks"`
 	Decisions map[string]string `json:"decisions"` // by metric
 	Intervals map[string]string `json:"intervals"` // of the change, by metric
-	Found     bool              `json:"found,omitempty"`
-	Alarm     bool              `json:"alarm"`
+	// Ratios are ln(B/A) of each block that was used, by metric: what the decision
+	// was made from. The first lines of the ledger do not have them.
+	Ratios map[string][]float64 `json:"ratios,omitempty"`
+	Found  bool                 `json:"found,omitempty"`
+	Alarm  bool                 `json:"alarm"`
 	// Others used so many cores of the server's host, in the mean of the runs;
 	// the first lines of the ledger do not have it.
 	Others *float64 `json:"others_cores,omitempty"`
