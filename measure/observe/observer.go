@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cilium/ebpf/btf"
+
 	"ceiling/internal/sys"
 	"ceiling/record"
 )
@@ -50,6 +52,9 @@ type Config struct {
 	// CPUs that the thread which looks at the sockets runs on; nil: any. Best are
 	// those that neither server nor generator uses.
 	CPUs []int
+	// KernelTypes keeps the kernel's types, which take 20 ms to read, for several
+	// observers; nil reads them for this one.
+	KernelTypes *btf.Cache
 
 	proc, sysfs string // roots for tests; "" are /proc and /sys
 }
@@ -506,6 +511,17 @@ func (o *Observer) Run(ctx context.Context, clock func() int64, emit Emit) {
 		o.Sample(clock(), emit)
 		timer.Reset(time.Duration(max(o.Next()-clock(), 0)))
 	}
+}
+
+// Subject is the server's processes on this host, as far as they were found. Its
+// own looks find them: New, and Sample from time to time.
+func (o *Observer) Subject() (pids []int) {
+	for _, p := range o.subject.processes {
+		if p.role == record.RoleSubject && !p.gone {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
 }
 
 // Cost is the CPU time, in nanoseconds, that the samples have used, what emit

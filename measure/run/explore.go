@@ -14,6 +14,7 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/internal/secret"
 	"ceiling/measure/perturb"
+	"ceiling/measure/profile/stacks"
 	"ceiling/record"
 )
 
@@ -104,6 +105,11 @@ func Resume(ctx context.Context, dir string, o Options, told func(m record.Measu
 func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured, string)) (*record.Plan, string, error) {
 	began := time.Now()
 	p.Exit, p.Because = ExitPass, ""
+	if o.here() {
+		tables := stacks.NewTables()
+		defer tables.Close()
+		o.Work = Local{Version: o.Version, tables: tables}
+	}
 	x := &explorer{plan: p, experiment: &e, keep: w, options: o, servers: servers{list: e.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {

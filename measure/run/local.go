@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ceiling/experiment/spec"
+	"ceiling/measure/profile/stacks"
 	"ceiling/record"
 )
 
@@ -11,6 +12,8 @@ import (
 type Local struct {
 	// Version of this program, for the environment.
 	Version string
+	// tables that its runs share; nil: each has its own.
+	tables *stacks.Tables
 }
 
 // localJob is a share that is the whole.
@@ -21,7 +24,7 @@ func (l Local) Prepare(ctx context.Context, s *spec.Spec) (Job, error) {
 	if err := apart(ctx, s); err != nil {
 		return nil, err
 	}
-	p, err := prepare(ctx, s, ShareOptions{Load: true, Observe: true, Version: l.Version})
+	p, err := prepare(ctx, s, ShareOptions{Load: true, Observe: true, Version: l.Version, tables: l.tables})
 	if err != nil {
 		return nil, err
 	}

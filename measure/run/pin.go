@@ -6,7 +6,6 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/measure/observe"
 	"ceiling/measure/perturb"
-	"ceiling/record"
 )
 
 // pinning is the subject on other CPUs for the time of a run; nil leaves it
@@ -53,13 +52,7 @@ func subjectPIDs(to target) ([]int, error) {
 		return nil, err
 	}
 	defer o.Close()
-	var pids []int
-	o.Sample(1, func(row record.ObservedRow) {
-		if s, ok := row.(*record.SubjectRow); ok && s.Role == record.RoleSubject && s.Event == record.SubjectFound {
-			pids = append(pids, s.PID)
-		}
-	})
-	return pids, nil
+	return o.Subject(), nil
 }
 
 // startTicks tells when a process began: with its number its identity.

@@ -28,10 +28,10 @@ type profiler struct {
 // newProfiler looks for the endpoint that the spec names, or for one on the
 // target itself where its program has net/http/pprof in it: any other server
 // would only count a request that nobody asked for. Not finding one that nobody
-// named is not worth a word.
-func newProfiler(ctx context.Context, s *spec.Spec, to target, permit func(netip.AddrPort, string) error) *profiler {
+// named is not worth a word. pids are the server's processes of this host.
+func newProfiler(ctx context.Context, s *spec.Spec, to target, pids []int, permit func(netip.AddrPort, string) error) *profiler {
 	p := &profiler{asked: s.Pprof != ""}
-	if s.Pprof == "off" || s.Pprof == "" && !mayProfile(to) {
+	if s.Pprof == "off" || s.Pprof == "" && !mayProfile(to, pids) {
 		return p
 	}
 	url := s.Pprof
@@ -53,12 +53,8 @@ func newProfiler(ctx context.Context, s *spec.Spec, to target, permit func(netip
 
 // mayProfile tells whether the target is a Go program of this host that serves
 // profiles, as far as its file tells.
-func mayProfile(to target) bool {
+func mayProfile(to target, pids []int) bool {
 	if !to.addr.IsValid() {
-		return false
-	}
-	pids, err := subjectPIDs(to)
-	if err != nil {
 		return false
 	}
 	for _, pid := range pids {

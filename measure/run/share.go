@@ -9,6 +9,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/measure/load"
+	"ceiling/measure/profile/stacks"
 	"ceiling/record"
 )
 
@@ -81,11 +82,15 @@ func (p *part) restore() error {
 
 // do does the share.
 func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
+	if p.tables == nil {
+		p.tables = stacks.NewTables()
+		defer p.tables.Close()
+	}
 	p.sink, p.watch = sink, p.newWatch()
 	p.profiler = &profiler{}
 	if p.Observe {
-		p.profiler = newProfiler(ctx, p.spec, p.target, p.Permit)
-		p.stacks.prepare(p.target)
+		p.profiler = newProfiler(ctx, p.spec, p.target, p.watch.subject(), p.Permit)
+		p.stacks.prepare(p.tables, p.target)
 	}
 	done := &ShareDone{Target: p.target.String(), Environment: p.env}
 	var err error
@@ -98,7 +103,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
 	p.leftOver = errors.Join(p.leftOver, p.pins.restore())
 	p.pins = nil
 	p.profiler.end()
-	p.stacks.end(p.Host)
+	p.stacks.end(p.tables, p.Host)
 	if err != nil {
 		return nil, err
 	}

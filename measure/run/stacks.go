@@ -32,8 +32,8 @@ type stacker struct {
 type peerProcess struct{ pid, parent int }
 
 // prepare loads what takes time, before the load begins.
-func (s *stacker) prepare(to target) {
-	off, err := stacks.NewOffSampler(to.addr.Port())
+func (s *stacker) prepare(t *stacks.Tables, to target) {
+	off, err := stacks.NewOffSampler(t, to.addr.Port())
 	if err != nil {
 		s.missing = append(s.missing, record.NotMeasured{What: "off-CPU stacks", Why: err.Error()})
 		return
@@ -169,13 +169,13 @@ func (s *stacker) close() {
 }
 
 // end names what was sampled, once the load is over and while the server is there.
-func (s *stacker) end(host string) {
+func (s *stacker) end(t *stacks.Tables, host string) {
 	s.close()
 	s.telling.Wait()
 	if len(s.server()) == 0 {
 		return
 	}
-	if s.found = stacks.Summarize(s.cpu, s.off); s.found.Stacks != nil {
+	if s.found = stacks.Summarize(t, s.cpu, s.off); s.found.Stacks != nil {
 		s.found.Stacks.Host = host
 	}
 }

@@ -35,12 +35,21 @@ func (p *part) newWatch() *watch {
 		c.GeneratorPID, c.Pipelining = os.Getpid(), p.spec.Pipelining
 	}
 	c.Window = p.spec.Duration
+	c.KernelTypes = p.tables.Types
 	c.CPUs = thirdCPUs(p.spec.PinGenerator, p.spec.PinServer)
 	o, err := observe.New(c)
 	if err != nil {
 		return &watch{missing: []record.NotMeasured{{What: "host", Why: err.Error(), Host: p.Host}}}
 	}
 	return &watch{told: p.observed, observer: o}
+}
+
+// subject is the server's processes on this host, as the observer found them.
+func (w *watch) subject() []int {
+	if w.observer == nil {
+		return nil
+	}
+	return w.observer.Subject()
 }
 
 // thirdCPUs are those that this process may use and neither side is pinned to,

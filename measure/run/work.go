@@ -7,6 +7,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/measure/load"
+	"ceiling/measure/profile/stacks"
 	"ceiling/record"
 )
 
@@ -118,6 +119,8 @@ type ShareOptions struct {
 	// Over ends the watching of an agent that only observes, by being closed. It
 	// ends by itself once the run must be over: after warm-up, duration and drain.
 	Over <-chan struct{}
+
+	tables *stacks.Tables // of several runs; nil: made for this one
 }
 
 // ShareDone is what one host did of a run. It is plain data but for the Result,

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf/btf"
+
 	"ceiling/internal/sys"
 )
 
@@ -182,7 +184,7 @@ type sums struct {
 // watchFor sums the bursts of a while.
 func watchFor(t *testing.T, target netip.AddrPort, long time.Duration) (s sums) {
 	t.Helper()
-	w, err := Open(target, false, rand.New(rand.NewPCG(1, 2)))
+	w, err := Open(btf.NewCache(), target, false, rand.New(rand.NewPCG(1, 2)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"ceiling/internal/sys"
 )
@@ -49,11 +50,11 @@ type Burst struct {
 // takes: on the generator's or the server's own that is when requests pile up.
 const settleNs = 3e6
 
-// Open loads the programs; the error says why this host cannot do it.
-// pipelined: a connection may have several requests in flight. random chooses
-// moments and connections.
-func Open(target netip.AddrPort, pipelined bool, random *rand.Rand) (*Watch, error) {
-	t, err := openTracer(target)
+// Open loads the programs; the error says why this host cannot do it. types
+// keeps the kernel's types for the next time. pipelined: a connection may have
+// several requests in flight. random chooses moments and connections.
+func Open(types *btf.Cache, target netip.AddrPort, pipelined bool, random *rand.Rand) (*Watch, error) {
+	t, err := openTracer(types, target)
 	if err != nil {
 		return nil, err
 	}

@@ -80,10 +80,10 @@ type blocked struct {
 // tidsMax bounds the threads that are told apart in one wait.
 const tidsMax = 1024
 
-// NewOffSampler loads the program, which takes a tenth of a second: before the
-// load begins. served is the port that the load comes in by.
-func NewOffSampler(served uint16) (*OffSampler, error) {
-	s, err := loadSwitches()
+// NewOffSampler loads the program, which takes up to 30 ms: before the load
+// begins. served is the port that the load comes in by.
+func NewOffSampler(t *Tables, served uint16) (*OffSampler, error) {
+	s, err := loadSwitches(t.Types)
 	if err != nil {
 		return nil, fmt.Errorf("see what threads wait for: %w", err)
 	}

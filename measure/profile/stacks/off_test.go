@@ -104,7 +104,7 @@ func slowPeer(t *testing.T, after time.Duration) string {
 // offSamplerOf skips where the host does not allow it, and only then.
 func offSamplerOf(t *testing.T, served uint16) *OffSampler {
 	t.Helper()
-	o, err := NewOffSampler(served)
+	o, err := NewOffSampler(NewTables(), served)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		t.Skip(err) // no privilege, no BTF
 	}
@@ -121,7 +121,7 @@ func observed(t *testing.T, served uint16, pid int) *record.Stacks {
 	o.Start(nil, []int{pid})
 	time.Sleep(4 * time.Second) // eight bursts, fewer where the machine is busy
 	o.Stop()
-	s := Summarize(nil, o).Stacks
+	s := Summarize(NewTables(), nil, o).Stacks
 	if s.OffCPU.Bursts == 0 || o.err != nil {
 		t.Fatalf("%d bursts, %v", s.OffCPU.Bursts, o.err)
 	}
@@ -299,14 +299,15 @@ func FuzzProcTexts(f *testing.F) {
 // TestNothingIsLeftOff: descriptors, of one that ran and of one that did not.
 func TestNothingIsLeftOff(t *testing.T) {
 	offSamplerOf(t, 0).Stop()
-	before := openFiles(t)
+	before, tables := openFiles(t), NewTables()
 	for range 2 {
 		o := offSamplerOf(t, 0)
 		o.Start(nil, []int{os.Getpid(), 1 << 30})
 		time.Sleep(200 * time.Millisecond)
 		o.Stop()
-		Summarize(nil, o)
+		Summarize(tables, nil, o)
 	}
+	tables.Close()
 	if after := openFiles(t); after != before {
 		t.Errorf("%d open files, %d before", after, before)
 	}

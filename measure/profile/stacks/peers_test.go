@@ -44,7 +44,7 @@ func TestPeersAreApart(t *testing.T) {
 	time.Sleep(2500 * time.Millisecond)
 	off.Stop()
 	cpu.Stop()
-	s := Summarize(cpu, off).Stacks
+	s := Summarize(NewTables(), cpu, off).Stacks
 	if off.err != nil || cpu.err != nil || s.OffCPU.Bursts == 0 {
 		t.Fatal(off.err, cpu.err)
 	}

@@ -184,7 +184,7 @@ func TestPlantedCPU(t *testing.T) {
 	pid, _ := plant(t, "burn")
 	c := samplerOf(t, pid)
 	enough(t, c, 300)
-	sum := Summarize(c, nil)
+	sum := Summarize(NewTables(), c, nil)
 	s, folded := sum.Stacks, sum.CPU
 	hot, cool := function(s.CPU.Functions, "plantedHot"), function(s.CPU.Functions, "plantedCool")
 	// 300 samples of 75%: a standard error of 2.5 points.
@@ -222,7 +222,7 @@ func TestChildrenCount(t *testing.T) {
 		}
 		tell()
 		enough(t, c, 50)
-		s := Summarize(c, nil).Stacks
+		s := Summarize(NewTables(), c, nil).Stacks
 		if f := function(s.CPU.Functions, "plantedHot"); s.CPU.Samples < 50 || f.Total < 0.3 {
 			t.Errorf("whole %v: %d samples, %.2f of them in the child's plantedHot: %+v", whole, s.CPU.Samples, f.Total, s.CPU.Functions)
 		}
@@ -237,22 +237,23 @@ func TestChildrenCount(t *testing.T) {
 // and of a process that has ended.
 func TestNothingIsLeft(t *testing.T) {
 	samplerOf(t, os.Getpid()).Stop() // what is made once is made
-	before, maps := openFiles(t), rings(t)
+	before, maps, tables := openFiles(t), rings(t), NewTables()
 	for range 3 {
 		c := samplerOf(t, os.Getpid())
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		c.Stop()
-		Summarize(c, nil)
+		Summarize(tables, c, nil)
 		samplerOf(t, os.Getpid()).Stop()
 	}
+	tables.Close()
 	gone := samplerOf(t, 1<<30)
 	if err := gone.Start(); err != nil {
 		t.Fatal(err)
 	}
 	gone.Stop()
-	if s := Summarize(gone, nil).Stacks; s.CPU.Samples != 0 || len(s.Missing) != 1 {
+	if s := Summarize(NewTables(), gone, nil).Stacks; s.CPU.Samples != 0 || len(s.Missing) != 1 {
 		t.Errorf("a process that is not there: %+v", s)
 	}
 	if _, err := newThreadSampler([]int{1 << 30}); err == nil {

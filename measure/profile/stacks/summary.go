@@ -57,7 +57,7 @@ type Summary struct {
 // Summarize names what was seen. It reads the programs' files, which may take some
 // tenths of a second: it is called after Stop and after the window, as long as the
 // processes are there.
-func Summarize(c *CPUSampler, o *OffSampler) Summary {
+func Summarize(t *Tables, c *CPUSampler, o *OffSampler) Summary {
 	var out Summary
 	s := &record.Stacks{}
 	var addresses []symbol.Address
@@ -72,7 +72,7 @@ func Summarize(c *CPUSampler, o *OffSampler) Summary {
 	if m == nil {
 		return out
 	}
-	frames, missing := symbol.Resolve(addresses)
+	frames, missing := t.names.Resolve(addresses)
 	s.Processes = m.list()
 	peers := map[*peer]*record.PeerStacks{}
 	if c != nil {

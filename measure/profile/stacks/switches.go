@@ -73,8 +73,8 @@ type layout struct {
 }
 
 // loadSwitches makes it, or says why it cannot.
-func loadSwitches() (*switches, error) {
-	spec, err := btf.LoadKernelSpec()
+func loadSwitches(types *btf.Cache) (*switches, error) {
+	spec, err := types.Kernel()
 	if err != nil {
 		return nil, fmt.Errorf("read the kernel's types (CONFIG_DEBUG_INFO_BTF): %w", err)
 	}
@@ -96,13 +96,17 @@ func loadSwitches() (*switches, error) {
 			return nil, errors.Join(permitted(fmt.Errorf("make a BPF map: %w", err)), s.close())
 		}
 	}
-	s.program, err = ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
-		Name: "switches", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_switch",
+	const name = "switches"
+	// A collection, because a program alone would read the kernel's types again.
+	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: {
+		Name: name, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_switch",
 		Instructions: s.instructions(at), License: "Dual MIT/GPL",
-	}, ebpf.ProgramOptions{KernelTypes: spec})
+	}}}, ebpf.CollectionOptions{Cache: types})
 	if err != nil {
 		return nil, errors.Join(permitted(fmt.Errorf("load the BPF program: %w", err)), s.close())
 	}
+	s.program = c.DetachProgram(name)
+	c.Close()
 	return s, nil
 }
 

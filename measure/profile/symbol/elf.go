@@ -3,10 +3,12 @@ package symbol
 import (
 	"bytes"
 	"debug/elf"
+	"debug/gosym"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 )
 
 // Bounds of what is read of a program: the largest there are (Chromium with its
@@ -25,14 +27,21 @@ type place struct {
 
 // program is an ELF file that addresses are looked up in. They are those of the
 // file, before it was moved in memory.
-type program struct{ f *elf.File }
+type program struct {
+	f    *elf.File
+	file *os.File // to be closed; nil of one that is not a file
+
+	tables map[*elf.Section][]byte // that were read
+	bytes  int                     // of them
+	lines  *gosym.Table            // Go's, once it was asked for
+}
 
 func openProgram(r io.ReaderAt) (*program, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return nil, err
 	}
-	return &program{f}, nil
+	return &program{f: f, tables: map[*elf.Section][]byte{}}, nil
 }
 
 // address turns an offset in the file into the address it was linked at.
@@ -62,8 +71,8 @@ func (p *program) lineTable() *elf.Section {
 func (p *program) lookup(addrs []uint64) (found map[uint64]place, full bool) {
 	found = map[uint64]place{}
 	if s := p.lineTable(); s != nil {
-		if data, err := sectionData(s); err == nil {
-			lookupGo(data, p.textStart(), addrs, found)
+		if data, err := p.table(s); err == nil {
+			p.lines = lookupGo(p.lines, data, p.textStart(), addrs, found)
 			if len(found) == len(addrs) {
 				return found, true
 			}
@@ -95,11 +104,11 @@ func (p *program) scan(kind elf.SectionType, of elf.SymType, n *nearest) error {
 	if table == nil || uint64(table.Link) >= uint64(len(p.f.Sections)) {
 		return errNoTable
 	}
-	data, err := sectionData(table)
+	data, err := p.table(table)
 	if err != nil {
 		return err
 	}
-	names, err := sectionData(p.f.Sections[table.Link])
+	names, err := p.table(p.f.Sections[table.Link])
 	if err != nil {
 		return err
 	}
@@ -140,11 +149,20 @@ func cString(table []byte, at uint32) []byte {
 	return text
 }
 
-func sectionData(s *elf.Section) ([]byte, error) {
+// table is what a section holds, read once.
+func (p *program) table(s *elf.Section) ([]byte, error) {
+	if data, read := p.tables[s]; read {
+		return data, nil
+	}
 	if s.Type == elf.SHT_NOBITS || s.Size > sectionMax {
 		return nil, fmt.Errorf("section %s of %d bytes is not read", s.Name, s.Size)
 	}
-	return s.Data()
+	data, err := s.Data()
+	if err == nil {
+		p.tables[s] = data
+		p.bytes += len(data)
+	}
+	return data, err
 }
 
 // debugFile is where distributions keep the symbols that they have stripped,

@@ -6,16 +6,19 @@ import (
 
 // lookupGo names addresses by Go's line table, which a stripped program has
 // too. The parser is the standard library's; it answers nothing useful of a
-// damaged table, and where it panics, what was found until then.
-func lookupGo(table []byte, text uint64, addrs []uint64, found map[uint64]place) {
+// damaged table, and where it panics, what was found until then. parsed is the
+// table as the last call returned it, nil before the first.
+func lookupGo(parsed *gosym.Table, table []byte, text uint64, addrs []uint64, found map[uint64]place) (t *gosym.Table) {
 	defer func() {
 		// debug/gosym guards its own parser this way, but not every path of it
 		// (debug/gosym/pclntab.go, disableRecover).
 		_ = recover()
 	}()
-	t, err := gosym.NewTable(nil, gosym.NewLineTable(table, text))
-	if err != nil {
-		return
+	if t = parsed; t == nil {
+		var err error
+		if t, err = gosym.NewTable(nil, gosym.NewLineTable(table, text)); err != nil {
+			return nil
+		}
 	}
 	for _, a := range addrs {
 		file, line, f := t.PCToLine(a)
@@ -24,4 +27,5 @@ func lookupGo(table []byte, text uint64, addrs []uint64, found map[uint64]place)
 		}
 		found[a] = place{name: f.Name[:min(len(f.Name), nameMax)], file: file, line: line}
 	}
+	return t
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -57,9 +56,9 @@ type want struct {
 	offsets map[uint64][]Address
 }
 
-// Resolve names addresses, each file read once. missing says in words what had no
-// names, at most one sentence for each file.
-func Resolve(list []Address) (frames map[Address]Frame, missing []string) {
+// Resolve names addresses. missing says in words what had no names, at most one
+// sentence for each file.
+func (n *Names) Resolve(list []Address) (frames map[Address]Frame, missing []string) {
 	frames = make(map[Address]Frame, len(list))
 	files := map[file]*want{}
 	made := map[*Space][]uint64{}
@@ -94,9 +93,9 @@ func Resolve(list []Address) (frames map[Address]Frame, missing []string) {
 			frames[a] = Frame{Package: jit, Mapped: true}
 		}
 	}
-	missing = append(missing, resolveKernel(kernel, frames)...)
+	missing = append(missing, n.resolveKernel(kernel, frames)...)
 	for _, key := range slices.SortedFunc(maps.Keys(files), func(a, b file) int { return strings.Compare(a.path, b.path) }) {
-		missing = append(missing, files[key].resolve(frames)...)
+		missing = append(missing, files[key].resolve(n, frames)...)
 	}
 	for s, addrs := range made {
 		missing = append(missing, s.resolveMade(addrs, frames)...)
@@ -105,38 +104,18 @@ func Resolve(list []Address) (frames map[Address]Frame, missing []string) {
 	return frames, slices.Compact(missing)
 }
 
-func resolveKernel(addrs []uint64, frames map[Address]Frame) []string {
-	if len(addrs) == 0 {
-		return nil
-	}
-	slices.Sort(addrs)
-	f, err := os.Open("/proc/kallsyms")
-	if err != nil {
-		return []string{fmt.Sprintf("names of the kernel's functions: %v", err)}
-	}
-	defer f.Close()
-	names, err := readKallsyms(f, addrs)
-	if err != nil {
-		return []string{fmt.Sprintf("names of the kernel's functions: %v", err)}
-	}
-	for a, name := range names {
-		frames[Address{nil, a}] = Frame{Name: name, Package: Kernel, Mapped: true}
-	}
-	return nil
-}
-
 // resolve names what is asked of one file.
-func (w *want) resolve(frames map[Address]Frame) []string {
+func (w *want) resolve(n *Names, frames map[Address]Frame) []string {
 	name := path.Base(w.mapping.Path)
 	f, err := w.space.open(w.mapping)
 	if err != nil {
 		return []string{fmt.Sprintf("names of %s: %v", name, err)}
 	}
-	defer f.Close()
-	p, err := openProgram(f)
+	p, done, err := n.program(f)
 	if err != nil {
 		return []string{fmt.Sprintf("names of %s: %v", name, err)}
 	}
+	defer done()
 	linked := map[uint64][]Address{}
 	for offset, who := range w.offsets {
 		if a, ok := p.address(offset); ok {
@@ -145,7 +124,7 @@ func (w *want) resolve(frames map[Address]Frame) []string {
 	}
 	addrs := slices.Sorted(maps.Keys(linked))
 	found, full := p.lookup(addrs)
-	if !full && w.debug(p, addrs, found) {
+	if !full && w.debug(n, p, addrs, found) {
 		full = true
 	}
 	named := 0
@@ -166,7 +145,7 @@ func (w *want) resolve(frames map[Address]Frame) []string {
 }
 
 // debug adds names from the file that a distribution keeps apart.
-func (w *want) debug(p *program, addrs []uint64, found map[uint64]place) bool {
+func (w *want) debug(n *Names, p *program, addrs []uint64, found map[uint64]place) bool {
 	name := p.debugFile()
 	if name == "" {
 		return false
@@ -177,11 +156,11 @@ func (w *want) debug(p *program, addrs []uint64, found map[uint64]place) bool {
 			return false
 		}
 	}
-	defer f.Close()
-	d, err := openProgram(f)
+	d, done, err := n.program(f)
 	if err != nil {
 		return false
 	}
+	defer done()
 	more, full := d.lookup(addrs)
 	maps.Copy(found, more)
 	return full

@@ -137,7 +137,7 @@ func TestResolveThisProgram(t *testing.T) {
 	}
 	at := Address{s, here()}
 	nowhere := Address{s, 1}
-	frames, missing := Resolve([]Address{at, nowhere, at})
+	frames, missing := new(Names).Resolve([]Address{at, nowhere, at})
 	f := frames[at]
 	want, _ := runtime.CallersFrames([]uintptr{uintptr(at.At) + 1}).Next()
 	if f.Name != want.Function || f.File != want.File || f.Line != want.Line || !strings.HasSuffix(f.Package, "measure/profile/symbol") {
@@ -231,7 +231,9 @@ func FuzzPerfMap(f *testing.F) {
 		for _, name := range names {
 			madeFrame(name)
 		}
-		_, _ = readKallsyms(strings.NewReader(string(text)), []uint64{addr})
+		if t, err := readKallsyms(strings.NewReader(string(text))); err == nil {
+			t.name(addr)
+		}
 	})
 }
 
@@ -260,6 +262,6 @@ func FuzzELF(f *testing.F) {
 func FuzzGoTable(f *testing.F) {
 	f.Add([]byte("\xf1\xff\xff\xff\x00\x00\x01\x08"), uint64(0x401000))
 	f.Fuzz(func(t *testing.T, table []byte, addr uint64) {
-		lookupGo(table, 0x401000, []uint64{addr}, map[uint64]place{})
+		lookupGo(nil, table, 0x401000, []uint64{addr}, map[uint64]place{})
 	})
 }
