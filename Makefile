@@ -31,11 +31,13 @@ CONCURRENT = ./check/race/... ./cmd/ceiling ./internal/faultserver ./internal/ri
 race:
 	CGO_ENABLED=1 PACKAGES="$(CONCURRENT)" ./.ci/test -race -short
 
-# fuzz gives every parser a few seconds; a longer hunt: make fuzz FUZZTIME=10m.
-# It is no part of test, which runs what the fuzzers start from.
+# fuzz gives every parser a few seconds, and composes hostile peers for the generator
+# and the proxy; a longer hunt: make fuzz FUZZTIME=10m COMPOSITIONS=1000000. It is no
+# part of test, which runs what the fuzzers start from and fewer peers.
 FUZZTIME ?= 3s
+COMPOSITIONS ?= 20000
 fuzz:
-	./.ci/fuzz $(FUZZTIME)
+	./.ci/fuzz $(FUZZTIME) $(COMPOSITIONS)
 
 # conformance runs what others have written about proxies against ours: three
 # minutes. test runs h2spec of it.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"net/netip"
 	"syscall"
@@ -327,7 +328,10 @@ func (c *client) pump() {
 	if c.at < c.have() {
 		c.at += c.body(c.in.b[c.at:])
 	}
-	if x.streaming && !c.stalledUpstream() {
+	switch {
+	case x.streaming && c.eof:
+		c.unfinished()
+	case x.streaming && !c.stalledUpstream():
 		c.resume()
 	}
 }
@@ -364,6 +368,9 @@ func (c *client) refuse(status int, why string) {
 	x.client = c
 	if x.began == 0 {
 		x.began = c.loop.now
+	}
+	if x.request.Method == nil && c.in != nil && bytes.HasPrefix(c.in.b[c.at:], []byte("HEAD ")) {
+		x.request.Method = c.in.b[c.at:][:len("HEAD")] // its answer has no body, whatever else is wrong
 	}
 	c.closing = true
 	c.state = atRequest
@@ -441,6 +448,42 @@ func (c *client) drain() {
 	}
 }
 
+// unfinished ends the connection of a client that ended its direction within its
+// request. The answers to those before still go out.
+func (c *client) unfinished() {
+	const why = "client closed within its request"
+	x := c.x
+	if x.answering {
+		c.fail(why)
+		return
+	}
+	c.unsplice()
+	if p := x.peer; p != nil {
+		x.peer = nil
+		p.abandon()
+	}
+	if x.queued != nil {
+		x.queued.leave(c)
+	}
+	x.streaming = false
+	x.status, x.why = 499, why // as others log a client that went
+	x.log()
+	x.release()
+	c.linger(false)
+}
+
+// hasBody tells whether the rest of the body was received while there was nobody to
+// take it, or an error in it, which is answered.
+func (c *client) hasBody() bool {
+	x := c.x
+	if x.streaming || c.at == c.have() {
+		return false
+	}
+	body := x.body
+	_, done, err := body.Skip(c.in.b[c.at:])
+	return done || err != nil
+}
+
 func (c *client) ended(err syscall.Errno) {
 	c.eof = true
 	switch {
@@ -454,8 +497,8 @@ func (c *client) ended(err syscall.Errno) {
 		if c.state == atPreface {
 			c.end()
 		}
-	case c.state == atRequest && !c.x.complete && !c.x.refused:
-		c.fail("client closed within its request")
+	case c.state == atRequest && !c.x.complete && !c.x.refused && !c.hasBody():
+		c.unfinished()
 	case c.state == atLinger:
 		c.end()
 	}

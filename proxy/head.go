@@ -21,9 +21,10 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	b = append(b, ' ')
 	b = x.appendTarget(b)
 	b = append(b, " HTTP/1.1\r\n"...)
-	if d.host != "" || q.Minor == 0 && !hasHost(lines) {
+	if d.host != "" || x.absolute() || q.Minor == 0 && !hasHost(lines) {
+		authority, _, _ := route.SplitTarget(q.Target)
 		b = append(b, "Host: "...)
-		b = append(b, firstOf(d.host, string(q.Host), d.upstream.target.Host)...)
+		b = append(b, firstOf(d.host, string(authority), string(q.Host), d.upstream.target.Host)...)
 		b = append(b, "\r\n"...)
 	}
 	if d.level != packNothing {
@@ -48,6 +49,13 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	}
 	b = append(b, x.location.request.lines...)
 	return append(b, "\r\n"...)
+}
+
+// absolute tells a target with an authority, which replaces the Host field (RFC
+// 9112, section 3.2.2).
+func (x *exchange) absolute() bool {
+	first := x.request.Target[0]
+	return first != '/' && first != '*'
 }
 
 // hasHost: a request of HTTP/1.0 needs none.
@@ -103,7 +111,7 @@ func (x *exchange) passes(line *http1.Line, head []byte, drop []string) bool {
 	case http1.Upgrade:
 		return x.upgrade
 	case http1.Host:
-		return x.destination.host == ""
+		return x.destination.host == "" && !x.absolute()
 	case http1.Expect:
 		return x.request.ExpectContinue && x.request.Minor > 0
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"ceiling/proxy/config"
 	"ceiling/proxy/conformance"
+	"ceiling/proxy/route"
 )
 
 // bench is an exchange without a socket, for what is done to heads.
@@ -136,7 +138,9 @@ func FuzzHead(f *testing.F) {
 		if x.request.Chunked {
 			length = -1
 		}
-		if q.Method != string(x.request.Method) || q.ContentLength != length || q.Host != firstOf(string(x.request.Host), "up") && len(x.request.Host) > 0 {
+		authority, _, _ := route.SplitTarget(x.request.Target)
+		host := firstOf(string(authority), string(x.request.Host))
+		if q.Method != string(x.request.Method) || q.ContentLength != length || q.Host != host && host != "" {
 			t.Fatalf("%q: %s %d %q", out, q.Method, q.ContentLength, q.Host)
 		}
 	})
@@ -184,4 +188,30 @@ func TestLinesAreOwned(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+}
+
+// TestTargetReplacesHost: RFC 9112, section 3.2.2.
+func TestTargetReplacesHost(t *testing.T) {
+	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) { io.WriteString(w, q.Host) })
+	r := run(t, "epoll", to("http://"+o.addr))
+	for _, host := range []string{"", "a", "A"} {
+		l := dial(t, r.addr)
+		l.say("GET http://a/x HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+		if _, body := l.answer("GET"); body != "a" {
+			t.Errorf("Host %q: the destination got %q", host, body)
+		}
+	}
+}
+
+// TestMalformedHead: what answers HEAD has no body (RFC 9110, section 9.3.2), even
+// when the rest of the request is wrong.
+func TestMalformedHead(t *testing.T) {
+	o := serveHTTP(t, func(http.ResponseWriter, *http.Request) {})
+	r := run(t, "epoll", to("http://"+o.addr))
+	l := dial(t, r.addr)
+	l.say("HEAD / HTTP/1.1\r\nHost: a b\r\n\r\n")
+	if res, _ := l.answer("HEAD"); res.StatusCode != 400 {
+		t.Error(res.Status)
+	}
+	l.over()
 }

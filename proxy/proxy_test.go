@@ -692,6 +692,34 @@ func TestHeadsDoNotMix(t *testing.T) {
 	})
 }
 
+// TestHalfCloseWithBody: a client that ends its direction behind a body is answered
+// even while nobody has taken the body, and one that ends it within a body gets the
+// answers to what it asked before, and then the end at once.
+func TestHalfCloseWithBody(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.Response("200 OK", "Connection: close\r\n", "ok"))))
+		r := run(t, engine, to("http://"+s.Address()))
+		for text, answers := range map[string]int{
+			"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello":                                                        1,
+			strings.Repeat("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 3):                                     3,
+			"GET / HTTP/1.1\r\nHost: a\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel":           1,
+			strings.Repeat("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 2) + "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel": 2,
+		} {
+			l := dial(t, r.addr)
+			l.say(text)
+			if err := l.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			for range answers {
+				if res, body := l.answer("GET"); res.StatusCode != 200 || body != "ok" {
+					t.Errorf("%.100q: %d %q", text, res.StatusCode, body)
+				}
+			}
+			l.over()
+		}
+	})
+}
+
 // TestHalfClose: a client that has said all it wants, and ended its direction, gets
 // its answers.
 func TestHalfClose(t *testing.T) {
