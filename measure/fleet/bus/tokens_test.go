@@ -250,6 +250,75 @@ func TestTokenList(t *testing.T) {
 	}
 }
 
+// TestDamagedTokenList: a controller that runs goes on with the tokens it knows
+// and says so; one that starts does not guess.
+func TestDamagedTokenList(t *testing.T) {
+	t.Parallel()
+	b := serve(t, bus.ServerOptions{})
+	stays := b.join(t, "stays")
+	name := filepath.Join(b.dir, "tokens.json")
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damaged := range []string{"", "[{", `[{"hash":"00"}]`, strings.Replace(string(whole), "{", `{"x":1,`, 1)} {
+		if err := os.WriteFile(name, []byte(damaged), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.join(t, "web1").Close()
+		if _, err := bus.ListTokens(b.dir); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q is listed: %v", damaged, err)
+		}
+		if _, _, err := bus.CreateToken(b.dir, time.Hour); err == nil {
+			t.Errorf("%q was overwritten", damaged)
+		}
+	}
+	b.logged(t, name, "once it can be read")
+	if err := b.Server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := bus.Serve(bus.ServerOptions{State: b.dir, Listen: "127.0.0.1"}); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("started with a damaged list: %v, %v", s, err)
+	}
+	if err := os.WriteFile(name, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, bus.ServerOptions{State: b.dir})
+	for end := time.Now().Add(patience); !stays.Connected(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the agent did not come back")
+		}
+	}
+}
+
+// TestTokensAreBounded: those that are over make room, valid ones do not.
+func TestTokensAreBounded(t *testing.T) {
+	t.Parallel()
+	b := serve(t, bus.ServerOptions{})
+	_, first, err := bus.CreateToken(b.dir, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 254 {
+		if _, _, err := bus.CreateToken(b.dir, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := bus.CreateToken(b.dir, time.Hour); err == nil || !strings.Contains(err.Error(), "revoke some") {
+		t.Fatalf("one more: %v", err)
+	}
+	if _, err := bus.RevokeToken(b.dir, first.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := bus.CreateToken(b.dir, time.Hour); err != nil {
+		t.Error(err)
+	}
+	list, err := bus.ListTokens(b.dir)
+	if err != nil || len(list) != 256 {
+		t.Errorf("%d tokens, %v", len(list), err)
+	}
+}
+
 // TestTokenMadeByRoot: a controller under another user can read what root made.
 func TestTokenMadeByRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
