@@ -61,7 +61,7 @@ type Conn struct {
 	mu     sync.Mutex
 	err    error       // why it is over
 	failed error       // the last attempt to come back
-	taken  bool        // that the name is taken was said, since the connection was there
+	taken  bool        // that it is refused was said, since the connection was there
 	lost   *time.Timer // running while the connection is broken
 }
 
@@ -236,8 +236,8 @@ func (c *Conn) explain(err error) error {
 		return fmt.Errorf("%s: %w: use the token of the controller there; if it is, something intercepts the connection", c.address, ErrStranger)
 	case errors.Is(err, nats.ErrAuthorization) && c.asker != nil:
 		return c.asker.why()
-	case errors.Is(err, nats.ErrAuthorization):
-		return fmt.Errorf("%s: %w: check the credentials", c.address, ErrRefused)
+	case refusesLogin(err):
+		return c.loginRefused()
 	}
 	return err
 }
@@ -315,7 +315,7 @@ func (c *Conn) options() []nats.Option {
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-			if errors.Is(err, nats.ErrAuthorization) { // of an attempt to come back
+			if s == nil && refusesLogin(err) { // of an attempt to come back
 				c.fails(err)
 				return
 			}

@@ -104,6 +104,19 @@ func withoutScheme(address string) string {
 	return host
 }
 
+// refusesLogin says that a server wants nobody with these credentials.
+func refusesLogin(err error) bool {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+		return true
+	}
+	text := strings.ToLower(err.Error()) // what is refused while connecting has no error of its own
+	return strings.Contains(text, nats.AUTHENTICATION_EXPIRED_ERR) || strings.Contains(text, nats.AUTHENTICATION_REVOKED_ERR)
+}
+
+func (c *Conn) loginRefused() error {
+	return &worded{fmt.Sprintf("%s refuses the login: check the credentials, and whether they have expired", c.address), []error{ErrRefused}}
+}
+
 // reason puts what the kernel or NATS says of a connection into plain words.
 func reason(err error) string {
 	var timeout net.Error
@@ -116,8 +129,8 @@ func reason(err error) string {
 		return "connection refused: nothing listens there"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "it reset the connection"
-	case errors.Is(err, syscall.ENOENT):
-		return err.Error()
+	case refusesLogin(err):
+		return "it refuses the login"
 	case errors.As(err, &name):
 		return fmt.Sprintf("the name %s cannot be resolved", name.Name)
 	case errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrTimeout), errors.Is(err, os.ErrDeadlineExceeded),
@@ -192,7 +205,12 @@ func (c *Conn) again() {
 func (c *Conn) fails(err error) {
 	c.mu.Lock()
 	c.failed = err
+	first := !c.taken && c.asker == nil && refusesLogin(err)
+	c.taken = c.taken || first
 	c.mu.Unlock()
+	if first { // an organisation's NATS may think otherwise again
+		c.trouble(c.loginRefused())
+	}
 	if c.asker == nil || !errors.Is(err, nats.ErrAuthorization) || !c.asking.CompareAndSwap(false, true) {
 		return
 	}

@@ -302,8 +302,9 @@ type passBook struct {
 	file    fs.FileInfo // as it was read last
 	failed  bool        // and that was said
 	passes  map[string]Pass
-	uses    map[string]Use // by ID
-	written time.Time      // the uses
+	uses    map[string]Use  // by ID
+	written time.Time       // the uses
+	warned  map[string]bool // hashes of which it was said that they expire soon
 }
 
 func newPassBook(dir string, note func(string, ...any)) (*passBook, error) {
@@ -313,6 +314,7 @@ func newPassBook(dir string, note func(string, ...any)) (*passBook, error) {
 		note("%v; when tokens were used is forgotten", err)
 		b.uses = map[string]Use{}
 	}
+	b.warned = map[string]bool{}
 	return b, b.read()
 }
 
@@ -367,6 +369,24 @@ func (b *passBook) states(now time.Time) map[string]TokenState {
 		all[hash] = p.State(now)
 	}
 	return all
+}
+
+// expireSoon is when a controller warns of agents that are about to go.
+const expireSoon = 24 * time.Hour
+
+// warn says once of each token in use that it expires soon.
+func (b *passBook) warn(agents map[string]int, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for hash, n := range agents {
+		p := b.passes[hash]
+		if b.warned[hash] || p.Expires.Sub(now) > expireSoon {
+			continue
+		}
+		b.warned[hash] = true
+		b.note("token %s expires at %s and its agents end then (%d now): make another: ceiling fleet tokens create",
+			p.ID(), p.Expires.Local().Format("2006-01-02 15:04:05"), n)
+	}
 }
 
 // useWritten is how old the written time of the last use may become.
@@ -452,6 +472,7 @@ func (g *gate) sweep(now time.Time) {
 	for _, c := range kick {
 		g.kick(c)
 	}
+	g.book.warn(agents, now)
 	g.book.used(agents, now)
 }
 

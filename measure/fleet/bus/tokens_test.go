@@ -95,7 +95,7 @@ func TestRevokedToken(t *testing.T) {
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
 	b := serve(t, bus.ServerOptions{})
-	short, pass, err := bus.CreateToken(b.dir, 3*time.Second)
+	short, pass, err := bus.CreateToken(b.dir, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +103,16 @@ func TestExpiredToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.logged(t, "token "+short.ID()+" expires at", "(1 now)")
 	overWith(t, c, bus.ErrTokenExpired, "token "+short.ID()+" has expired")
 	if time.Now().Before(pass.Expires) {
 		t.Errorf("before it expired, at %s", pass.Expires)
 	}
 	if _, err := b.joinWith(t, short, "web1"); !errors.Is(err, bus.ErrTokenExpired) {
 		t.Errorf("an expired token: %v", err)
+	}
+	if strings.Count(b.log.String(), "expires at") != 1 {
+		t.Errorf("it is said more than once:\n%s", b.log)
 	}
 	for _, life := range []time.Duration{0, -time.Second, bus.TokenLifeMost + time.Second} {
 		if _, _, err := bus.CreateToken(b.dir, life); err == nil {
