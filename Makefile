@@ -15,7 +15,6 @@ test: deps lint
 	./.ci/test
 	./.ci/deploy
 	./.ci/conformance h2spec
-	$(MAKE) --no-print-directory race
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
@@ -24,12 +23,10 @@ lint:
 	./bin/staticcheck ./...
 	cd internal/tools/conformance && $(GO) vet . && ../../../bin/staticcheck .
 
-# race needs cgo and a C compiler, which deps installs. The packages that are
-# left out start no goroutine; observe and record are called by those of run.
-CONCURRENT = ./check/race/... ./cmd/ceiling ./internal/faultserver ./internal/ring ./measure/fleet/... ./measure/load ./measure/perturb ./measure/run \
-	./proxy ./proxy/apps ./proxy/publish ./proxy/secure ./server/... ./show/export ./show/live ./show/live/follow ./show/live/page
+# race runs what test leaves out: the packages that measure, with the race detector
+# and without the tests that measure. It needs cgo and a C compiler (deps).
 race:
-	CGO_ENABLED=1 PACKAGES="$(CONCURRENT)" ./.ci/test -race -short
+	GROUP=race ./.ci/test
 
 # fuzz gives every parser a few seconds, and composes hostile peers for the generator
 # and the proxy; a longer hunt: make fuzz FUZZTIME=10m COMPOSITIONS=1000000. It is no
