@@ -9,30 +9,24 @@ import (
 	"ceiling/record"
 )
 
-// rules in the order in which they are believed: first what makes the rate
-// something else than the work that was asked for, then what is measured
-// against a known capacity, then what is concluded from where requests wait.
-// The generator comes before everything that could be called the server.
-func rules() []func(*facts) finding {
-	return []func(*facts) finding{
-		ruleAcceptQueue, ruleErrors, ruleAskedRate,
-		ruleGenerator, ruleStandstill, ruleDelayedAck, ruleBandwidth, rulePackets,
-		ruleUneven, ruleServerThread, ruleBehind, ruleServerCPU, ruleSharedCPU, ruleNeighbours,
-		rulePath, ruleOwnDisk, ruleServerWait, ruleSlots,
-	}
+// ruling is what became of a run before all rules.
+type ruling struct {
+	found finding   // the answer
+	all   []finding // one of each rule, for the next wall
+	at    int       // the rule that decided, -1 none
 }
 
-// arbitrate answers the first rule that holds, and every rule's finding for the
-// next wall.
-func arbitrate(f *facts) (ceiling finding, all []finding) {
+// arbitrate answers the first rule that holds.
+func arbitrate(f *facts) ruling {
+	r := ruling{at: -1}
 	var missing []string
-	next, at := "", -1
-	for _, rule := range rules() {
-		found := rule(f)
-		all = append(all, found)
+	next := ""
+	for i, rule := range rules() {
+		found := rule.judge(f)
+		r.all = append(r.all, found)
 		switch {
-		case found.answer == yes && at < 0:
-			at = len(all) - 1
+		case found.answer == yes && r.at < 0:
+			r.at = i
 		case found.answer == cannotTell:
 			for _, m := range found.missing {
 				if !slices.Contains(missing, m) {
@@ -44,34 +38,50 @@ func arbitrate(f *facts) (ceiling finding, all []finding) {
 			}
 		}
 	}
-	if at < 0 {
-		return undetermined(f, all, missing, next), all
+	if r.at < 0 {
+		r.found = undetermined(f, r.all, missing, next)
+		return r
 	}
-	ceiling = all[at]
-	if at := &f.places; serverOnly(ceiling.ceiling) && at.known && at.both && at.share[generatorQueue] > mostOf {
-		// A server, or a thread of it, that fills the CPU it may use before a
-		// generator that is not full is the ceiling wherever answers were seen: what
-		// a sample of the sockets catches hangs on who ran just before. Only what is
-		// concluded from the sockets falls with them.
-		if !f.together && ceiling.ceiling == ServerWait {
-			missing = append(missing, fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s", unit.Percent(at.share[generatorQueue]), ceiling.because))
-			return undetermined(f, all, missing, next), all
+	r.found = r.all[r.at]
+	if doubt := r.contradicted(f); doubt != "" {
+		r.found, r.at = undetermined(f, r.all, append(missing, doubt), next), -1
+		return r
+	}
+	r.qualify(f)
+	return r
+}
+
+// contradicted is what speaks against a rule that named the server. A server, or a
+// thread of it, that fills the CPU it may use before a generator that is not full is
+// the ceiling wherever answers were seen: what a sample of the sockets catches hangs
+// on who ran just before. Only what is concluded from the sockets falls with them.
+func (r *ruling) contradicted(f *facts) string {
+	at := &f.places
+	if !serverOnly(r.found.ceiling) || !at.known || !at.both || at.share[generatorQueue] <= mostOf {
+		return ""
+	}
+	if !f.together && r.found.ceiling == ServerWait {
+		return fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s", unit.Percent(at.share[generatorQueue]), r.found.because)
+	}
+	r.found.against = append(r.found.against, f.placeEvidence(generatorQueue)...)
+	return ""
+}
+
+// qualify adds what else is near its limit.
+func (r *ruling) qualify(f *facts) {
+	found := &r.found
+	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(found.ceiling) {
+		found.doubts = append(found.doubts, fmt.Sprintf("%s is nearly full too (%s): it is the next wall", f.worst().who(), unit.Percent(f.generator.busy.value)))
+	}
+	if found.ceiling == AskedRate {
+		return // nothing was at its limit
+	}
+	for _, other := range r.all[r.at+1:] {
+		if other.answer == yes && !sameThing(found.ceiling, other.ceiling) {
+			found.doubts = append(found.doubts, "there are also signs of another ceiling: "+other.because)
+			return
 		}
-		ceiling.against = append(ceiling.against, f.placeEvidence(generatorQueue)...)
 	}
-	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(ceiling.ceiling) {
-		ceiling.doubts = append(ceiling.doubts, fmt.Sprintf("%s is nearly full too (%s): it is the next wall", f.worst().who(), unit.Percent(f.generator.busy.value)))
-	}
-	if ceiling.ceiling == AskedRate {
-		return ceiling, all // nothing was at its limit
-	}
-	for i, other := range all {
-		if i > at && other.answer == yes && !sameThing(ceiling.ceiling, other.ceiling) {
-			ceiling.doubts = append(ceiling.doubts, "there are also signs of another ceiling: "+other.because)
-			break
-		}
-	}
-	return ceiling, all
 }
 
 // experiment is what to do where nothing was named.

@@ -33,7 +33,8 @@ func Forming(run *record.Run, series *record.Series) record.Verdict {
 
 func judge(f *facts) record.Verdict {
 	slo := checkSLO(f)
-	found, all := arbitrate(f)
+	r := arbitrate(f)
+	found, all := r.found, r.all
 	why := voidOf(f, slo, &found)
 	wall := nextWall(f, found.ceiling, all)
 	if why == nil {
@@ -116,16 +117,10 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 
 // voidOf is the first reason why the run proves nothing, or nil.
 func voidOf(f *facts, slo sloResult, found *finding) *void {
-	for _, rule := range []func(*facts) *void{voidLost, voidKilled, voidBooks, voidNothing, voidLittle, voidCPURows, voidThrottled} {
-		if why := rule(f); why != nil {
+	for _, c := range validity() {
+		if why := c.find(f, slo, found); why != nil {
 			return why
 		}
-	}
-	if why := voidSchedule(f, slo, found); why != nil {
-		return why
-	}
-	if found.ceiling == Generator {
-		return &void{because: found.because, ceiling: Generator, next: found.next}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 )
 
 func newJudge(sh *shell) *cobra.Command {
-	var asJSON bool
+	var asJSON, explain bool
 	c := &cobra.Command{
 		Use:   "judge RECORD | FILE | -",
 		Short: "Judge a record again, or what another tool printed",
@@ -27,15 +28,22 @@ wrk2, go-wrk, hey, ab, h2load, oha, autocannon, k6 or vegeta, as text, JSON or
 vegeta's results. It is judged as far as it goes, with what is missing to name the
 bottleneck and how to measure it.
 
+--explain answers every question that the judge asks of a run, in its order, with
+the one that decided.
+
 A YAML file holds points, measurements of any tool with what else was measured
 meanwhile; each gets its verdict, and what does not add up in it (docs/points.md).`,
 		Example: `  ceiling judge x7f2
+  ceiling judge --explain x7f2
   wrk -t2 -c64 -d10s --latency http://127.0.0.1:8080/ | ceiling judge -
   ceiling judge results.json
   ceiling judge points.yaml`,
 		Args:              exactly(1, "one record (ID or directory), file or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if explain {
+				return sh.explain(args[0], asJSON)
+			}
 			if info, err := os.Stat(args[0]); args[0] == "-" || isYAML(args[0]) || err == nil && !info.IsDir() {
 				return sh.judgeFile(args[0], asJSON)
 			}
@@ -43,6 +51,7 @@ meanwhile; each gets its verdict, and what does not add up in it (docs/points.md
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON document with the new verdict")
+	c.Flags().BoolVar(&explain, "explain", false, "print every rule's answer, and which one decided (a run's record)")
 	return c
 }
 
@@ -68,6 +77,36 @@ func (sh *shell) judgeRecord(name string, asJSON bool) error {
 		return record.WriteJSON(sh.stdout, r)
 	}
 	return report.Text(sh.stdout, r)
+}
+
+// explain shows how the verdict on a run comes about.
+func (sh *shell) explain(name string, asJSON bool) error {
+	dir, err := findRecord(name)
+	if err != nil {
+		return err
+	}
+	if record.IsPlan(dir) {
+		return usage(fmt.Errorf("%s holds several runs; explain one of them: ceiling judge --explain %s", name, filepath.Join(dir, "runs", "ID")))
+	}
+	r, series, err := record.Open(dir)
+	if err != nil {
+		return err
+	}
+	d, v := verdict.Explain(r, &series)
+	r.Verdict = v
+	sh.exit = run.ExitOf(r)
+	if !asJSON {
+		return report.Decision(sh.stdout, &d, &v)
+	}
+	out := json.NewEncoder(sh.stdout)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(struct {
+		Schema   string           `json:"schema"`
+		ID       string           `json:"id"`
+		Decision verdict.Decision `json:"decision"`
+		Verdict  record.Verdict   `json:"verdict"`
+	}{"ceiling.decision/1", r.ID, d, v})
 }
 
 // judgePlan judges every run of a plan again and concludes from that.

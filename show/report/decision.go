@@ -1,0 +1,40 @@
+package report
+
+import (
+	"io"
+
+	"ceiling/record"
+	judge "ceiling/verdict"
+)
+
+// Decision writes every question on the way to a verdict with its answer, and the
+// verdict behind them. An arrow marks the answer that decided.
+func Decision(w io.Writer, d *judge.Decision, v *record.Verdict) error {
+	p := &printer{w: w}
+	p.line("Is the run valid? The first yes makes it invalid.")
+	steps(p, d.Validity)
+	p.line("")
+	p.line("What limits it? The first yes is the bottleneck.")
+	steps(p, d.Bottleneck)
+	p.line("")
+	p.fact("verdict", v.Outcome+", "+v.Ceiling)
+	p.fact("", v.Because)
+	return p.err
+}
+
+func steps(p *printer, list []judge.Step) {
+	widest := 0
+	for _, s := range list {
+		widest = max(widest, len(s.Asks))
+	}
+	for _, s := range list {
+		mark := " "
+		if s.Decides {
+			mark = "→"
+		}
+		p.line("%s %-*s  %s", mark, widest, s.Asks, s.Answer)
+		if s.Why != "" {
+			p.line("      %s", s.Why)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+)
+
+// Answers of a Step.
+const (
+	StepYes     = "yes"
+	StepNo      = "no"
+	StepUnknown = "unknown" // a measurement is missing
+)
+
+// A Step is one question on the way to a verdict.
+type Step struct {
+	Rule   string `json:"rule"`
+	Asks   string `json:"asks"`
+	Answer string `json:"answer"`
+	// Why is the sentence of a yes, what is missing for an unknown, and for a no how
+	// near the resource came, or what was seen of it.
+	Why string `json:"why,omitempty"`
+	// Decides marks the step that the verdict follows. Where there is none the run is
+	// valid and its bottleneck inconclusive.
+	Decides bool `json:"decides,omitempty"`
+}
+
+// A Decision is the whole way to a verdict: is the run valid, and if so, what limits
+// it. Each list is in the order in which it is asked, and the first yes decides.
+type Decision struct {
+	Validity   []Step `json:"validity"`
+	Bottleneck []Step `json:"bottleneck"`
+}
+
+// Explain answers every question, also those after the one that decided, and the
+// verdict with them. It changes neither run nor series.
+func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) {
+	f := newFacts(run, series)
+	r := arbitrate(f)
+	slo := checkSLO(f)
+	var d Decision
+	valid := true
+	for _, c := range validity() {
+		step := Step{Rule: c.name, Asks: c.asks, Answer: StepNo}
+		if why := c.find(f, slo, &r.found); why != nil {
+			step.Answer, step.Why, step.Decides = StepYes, why.because, valid
+			valid = false
+		}
+		d.Validity = append(d.Validity, step)
+	}
+	for i, rule := range rules() {
+		step := Step{Rule: rule.name, Asks: rule.asks}
+		found := &r.all[i]
+		switch found.answer {
+		case yes:
+			step.Answer, step.Why = StepYes, found.because
+		case cannotTell:
+			step.Answer, step.Why = StepUnknown, strings.Join(found.missing, "; ")
+		default:
+			step.Answer, step.Why = StepNo, whyNot(found)
+		}
+		step.Decides = valid && i == r.at
+		d.Bottleneck = append(d.Bottleneck, step)
+	}
+	return d, Judge(run, series)
+}
+
+// whyNot is what a rule saw that is not its ceiling.
+func whyNot(f *finding) string {
+	var parts []string
+	if f.times >= 1 && f.times <= timesMost {
+		parts = append(parts, fmt.Sprintf("full at about %.2g× this rate (%s)", f.times, f.nearly))
+	}
+	for _, e := range slices.Concat(f.against, f.pro) {
+		parts = append(parts, e.Says)
+	}
+	return strings.Join(parts[:min(len(parts), 2)], "; ")
+}

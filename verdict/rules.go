@@ -1,0 +1,67 @@
+package verdict
+
+// A rule asks one question about where the limit is. Each is a function in a file of
+// its own; this is their order.
+type rule struct {
+	name, asks string
+	judge      func(*facts) finding
+}
+
+// rules in the order in which they are believed: first what makes the rate something
+// else than the work that was asked for, then what is measured against a known
+// capacity, then what is concluded from where requests wait. The generator comes
+// before everything that could be called the server.
+func rules() []rule {
+	return []rule{
+		{"accept queue", "Is the queue of connections to accept full?", ruleAcceptQueue},
+		{"errors", "Are the answers something else than the work?", ruleErrors},
+		{"target rate", "Did an open loop get the rate it asked for?", ruleAskedRate},
+		{"generator", "Is the load generator saturated?", ruleGenerator},
+		{"standstill", "Did the server stop answering for a good part of the time?", ruleStandstill},
+		{"delayed ACK", "Do responses wait for acknowledgements (Nagle)?", ruleDelayedAck},
+		{"bandwidth", "Is the link full?", ruleBandwidth},
+		{"packets", "Are packets the limit, not bytes?", rulePackets},
+		{"worker imbalance", "Is one worker full while others are idle?", ruleUneven},
+		{"server thread", "Is one thread of the server full while cores are idle?", ruleServerThread},
+		{"server behind", "Is a server that the server asks at its limit?", ruleBehind},
+		{"server CPU", "Has the server used all the CPU it may?", ruleServerCPU},
+		{"CPU contention", "Do generator and server fill the same cores?", ruleSharedCPU},
+		{"neighbours", "Did other programs take the CPU that the server wanted?", ruleNeighbours},
+		{"path", "Do bytes queue on the path, at no known speed?", rulePath},
+		{"own disk", "Does the server wait for a disk?", ruleOwnDisk},
+		{"server blocked", "Is the server blocked off-CPU: a lock, a pool, another server?", ruleServerWait},
+		{"concurrency", "Are there too few requests in flight?", ruleSlots},
+	}
+}
+
+// validityCheck asks whether the run proves anything.
+type validityCheck struct {
+	name, asks string
+	find       func(f *facts, slo sloResult, found *finding) *void
+}
+
+// validity in the order in which it is asked; the first reason is the one given.
+func validity() []validityCheck {
+	of := func(find func(*facts) *void) func(*facts, sloResult, *finding) *void {
+		return func(f *facts, _ sloResult, _ *finding) *void { return find(f) }
+	}
+	return []validityCheck{
+		{"agents", "Did the run lose an agent that it needed?", of(voidLost)},
+		{"killed", "Was the run killed before it finished?", of(voidKilled)},
+		{"accounting", "Do the counts contradict each other?", of(voidBooks)},
+		{"nothing", "Did nothing happen?", of(voidNothing)},
+		{"Little's law", "Do rate, response time and concurrency contradict each other?", of(voidLittle)},
+		{"CPU samples", "Is the host's CPU accounting unbelievable?", of(voidCPURows)},
+		{"throttling", "Was the generator throttled by a CPU quota?", of(voidThrottled)},
+		{"schedule", "Did the generator miss the schedule of an open loop?", voidSchedule},
+		{"saturation", "Is the load generator the bottleneck?", voidGenerator},
+	}
+}
+
+// voidGenerator: a number that the generator limits says nothing of the server.
+func voidGenerator(_ *facts, _ sloResult, found *finding) *void {
+	if found.ceiling != Generator {
+		return nil
+	}
+	return &void{because: found.because, ceiling: Generator, next: found.next}
+}
