@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,7 +14,7 @@ import (
 type Difference struct {
 	Estimate
 	// P is the exact two-sided probability of blocks at least as one-sided as
-	// these if A and B were the same; not corrected, see Holm.
+	// these if A and B were the same; not corrected for the comparisons.
 	P float64 `json:"p"`
 	// Spread is a robust standard deviation of one block's log ratio (Shamos).
 	Spread float64 `json:"spread"`
@@ -199,24 +198,4 @@ func signedRankP(means []float64, atMost func(k int) float64) float64 {
 	}
 	zero := len(means) - above - below
 	return min(2*atMost(min(above, below)+zero), 1)
-}
-
-// Holm corrects p-values for being several: what comes back, in the same
-// order, may each be held against the family's alpha (Holm 1979).
-func Holm(p []float64) ([]float64, error) {
-	order := make([]int, len(p))
-	for i, v := range p {
-		if !(v >= 0 && v <= 1) {
-			return nil, fmt.Errorf("holm: p-value %d is %v, not between 0 and 1", i+1, v)
-		}
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
-	corrected := make([]float64, len(p))
-	largest := 0.0
-	for done, i := range order {
-		largest = max(largest, min(p[i]*float64(len(p)-done), 1))
-		corrected[i] = largest
-	}
-	return corrected, nil
 }

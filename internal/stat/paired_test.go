@@ -227,41 +227,6 @@ func TestLeastBlocks(t *testing.T) {
 	}
 }
 
-func TestHolm(t *testing.T) {
-	got, err := Holm([]float64{0.01, 0.04, 0.03, 0.005})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The textbook case: 0.005·4, 0.01·3, 0.03·2, 0.04·1 kept ascending.
-	for i, want := range []float64{0.03, 0.06, 0.06, 0.02} {
-		if math.Abs(got[i]-want) > 1e-12 {
-			t.Errorf("p-value %d: %v, want %v", i, got[i], want)
-		}
-	}
-	for _, bad := range []float64{-0.1, 1.1, math.NaN()} {
-		if _, err := Holm([]float64{0.5, bad}); err == nil {
-			t.Errorf("p-value %v was accepted", bad)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		p := rapid.SliceOf(rapid.Float64Range(0, 1)).Draw(t, "p")
-		got, err := Holm(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range p {
-			if got[i] < p[i] || got[i] > 1 || got[i] > p[i]*float64(len(p))+1e-12 && got[i] > slices.Max(p)*float64(len(p)) {
-				t.Fatalf("%v became %v", p, got)
-			}
-			for j := range p {
-				if p[i] < p[j] && got[i] > got[j] {
-					t.Fatalf("%v lost its order: %v", p, got)
-				}
-			}
-		}
-	})
-}
-
 // metricsOf makes blocks of four metrics for a comparison of 12 blocks.
 func metricsOf(r *rand.Rand, effect float64) [4][]float64 {
 	var out [4][]float64
