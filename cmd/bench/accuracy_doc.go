@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -405,11 +406,54 @@ func (d *doc) pairs(list []Trial) {
 		}
 		d.row(c.Pair, cmp.Or(c.Planted, "nothing"), fmt.Sprint(c.Pairs), found, alarmed, fmt.Sprint(shown), fmt.Sprint(open), fmt.Sprint(all))
 	}
+	d.perMetric(list)
 	d.line("\n\"no change shown\" and \"could not tell\" count metrics: each comparison has up to four (requests/s, p50, p99, the server's CPU per request).")
 	for i := range list {
 		if t := &list[i]; t.Pair.Alarm {
 			d.line("- alarm at %s: %s, %s; %s", t.Time.Format("15:04:05"), t.Pair.Pair, changesOf(t.Pair), othersOf(t.Pair))
 		}
+	}
+}
+
+// perMetric has what was decided of each metric where nothing was planted.
+func (d *doc) perMetric(list []Trial) {
+	type row struct {
+		same, open, different int
+		reaches               []float64
+	}
+	rows := map[string]*row{}
+	for i := range list {
+		p := list[i].Pair
+		if p.Planted != "" {
+			continue
+		}
+		for metric, decision := range p.Decisions {
+			r := rows[metric]
+			if r == nil {
+				r = &row{}
+				rows[metric] = r
+			}
+			switch decision {
+			case record.NoChange:
+				r.same++
+			case record.CannotTell:
+				r.open++
+			default:
+				r.different++
+			}
+			var low, high float64
+			if _, err := fmt.Sscanf(p.Intervals[metric], "%f%% to %f%%", &low, &high); err == nil && low < high {
+				r.reaches = append(r.reaches, max(-low, high))
+			}
+		}
+	}
+	d.head("metric", "comparisons", "no change shown", "could not tell", "different (false alarm)", "interval reaches to ±, median")
+	for _, metric := range slices.Sorted(maps.Keys(rows)) {
+		r, reach := rows[metric], ""
+		if len(r.reaches) > 0 {
+			reach = fmt.Sprintf("%.1f%%", spreadOf(r.reaches).Median)
+		}
+		d.row(metric, fmt.Sprint(r.same+r.open+r.different), fmt.Sprint(r.same), fmt.Sprint(r.open), fmt.Sprint(r.different), reach)
 	}
 }
 

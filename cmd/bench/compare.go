@@ -108,7 +108,7 @@ func (b *bench) ask(ctx context.Context, t *trials, k *pairKind, number int) {
 			made++
 		}
 	}
-	takes := t.longest(is)
+	takes := t.longest(func(t *Trial) bool { return is(t) && t.Pair.RunMs == float64(b.comparedRun.Milliseconds()) })
 	if takes == 0 {
 		takes = pairTime + pairRuns*b.comparedRun
 	}
