@@ -55,8 +55,8 @@ func spellComparison(e *spec.Experiment) []record.Step {
 	chance := rand.New(rand.NewPCG(e.Seed, 0xABBA))
 	isNoise := make([]bool, blocks+noise)
 	for i := range noise {
-		at := (float64(i) + chance.Float64()) * float64(len(isNoise)) / float64(noise)
-		isNoise[min(int(at), len(isNoise)-1)] = true
+		from, to := i*len(isNoise)/noise, (i+1)*len(isNoise)/noise // whole blocks: no two share one
+		isNoise[from+chance.IntN(to-from)] = true
 	}
 	steps := []record.Step{comparisonStep(e, SideA, false), comparisonStep(e, SideB, true), comparisonStep(e, SideB, false)}
 	for i := range steps {
@@ -71,7 +71,7 @@ func spellComparison(e *spec.Experiment) []record.Step {
 		for at, side := range []string{first, second, second, first} {
 			s := comparisonStep(e, side, noise)
 			s.Block = i + 1
-			s.Restart = at == 0 && i > 0
+			s.Restart = at == 0 // also of the first: what settled is older than what it meets
 			condition := [2]bool{side == SideB, noise}
 			repeats[condition]++
 			s.Repeat = repeats[condition]
@@ -114,11 +114,9 @@ func concludeComparison(p *record.Plan) {
 	real, noise := partBlocks(blocks)
 	c.Blocks, c.NoiseBlocks = len(real), len(noise)
 	for _, m := range metricsOf(e) {
-		change, doubt := changeOf(m, real, noise, len(metricsOf(e)))
+		change, doubts := changeOf(m, real, noise, len(metricsOf(e)))
 		c.Changes = append(c.Changes, change)
-		if doubt != "" {
-			left = append(left, doubt)
-		}
+		left = append(left, doubts...)
 	}
 	limitedByGenerator(c, &sides)
 	c.Says = saysOf(c)
@@ -137,6 +135,8 @@ type compareMetric struct {
 	// when no difference shows: what lies below is beneath notice. p99 rests on
 	// a hundredth of the requests.
 	margin float64
+	// beyond is the share of the requests above a quantile; 0: it is none.
+	beyond float64
 	// of is the figure of some runs together, or why there is none.
 	of func(runs []*record.Measured) (value float64, why string)
 }
@@ -151,10 +151,10 @@ const (
 
 func allMetrics() []compareMetric {
 	return []compareMetric{
-		{metricRPS, "/s", "requests per second", true, .05, rateOf},
-		{metricP50, "ns", "p50", false, .10, quantileOf(.5)},
-		{metricP99, "ns", "p99", false, .20, quantileOf(.99)},
-		{metricCPU, "ns", "server CPU per request", false, .05, cpuOf},
+		{metricRPS, "/s", "requests per second", true, .05, 0, rateOf},
+		{metricP50, "ns", "p50", false, .10, .5, quantileOf(.5)},
+		{metricP99, "ns", "p99", false, .20, .01, quantileOf(.99)},
+		{metricCPU, "ns", "server CPU per request", false, .05, 0, cpuOf},
 	}
 }
 

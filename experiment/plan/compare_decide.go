@@ -10,18 +10,18 @@ import (
 )
 
 // changeOf judges one metric from blocks of A against B, after what blocks of
-// A against A show; doubt is that of the metric alone. comparisons is how many
+// A against A show; doubts are those of the metric alone. comparisons is how many
 // metrics are judged with it.
-func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c record.Change, doubt string) {
+func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c record.Change, doubts []string) {
 	c = record.Change{Metric: m.name, Unit: m.unit, Decision: record.CannotTell, PerBlock: []float64{}}
 	if len(real) == 0 {
 		c.Says = m.words + ": not measured: no whole block of A and B"
-		return c, ""
+		return c, nil
 	}
 	list, why := outcomesOf(m, real)
 	if why != "" {
 		c.Says = m.words + ": not measured: " + why
-		return c, ""
+		return c, nil
 	}
 	calm := calmOf(list, stat.LeastBlocks(compareConfidence, comparisons))
 	a, b := runsOf(real, calm)
@@ -31,7 +31,7 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 	d, err := stat.Paired(c.PerBlock, compareConfidence, comparisons)
 	if err != nil {
 		c.Says = m.words + ": " + err.Error()
-		return c, ""
+		return c, nil
 	}
 	if out := len(list) - len(calm); out > 0 {
 		d.Warnings = append(d.Warnings, fmt.Sprintf("%d of %d blocks were left out: one and the same server was far from itself in them", out, len(list)))
@@ -44,7 +44,12 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 		c.Floor = stat.Relative(floor.Resolution)
 	}
 	decide(&c, m, d, floor)
-	return c, driftOf(m, list)
+	for _, doubt := range []string{fewBeyond(m, real), driftOf(m, list)} {
+		if doubt != "" {
+			doubts = append(doubts, doubt)
+		}
+	}
+	return c, doubts
 }
 
 // floorOf is what A against A shows of a metric; nil, and why, where that is

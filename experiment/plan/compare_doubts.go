@@ -155,6 +155,31 @@ func badShare(runs []*record.Measured) float64 {
 	return bad / all
 }
 
+// beyondLeast is how many requests have to lie above a quantile for it to be known
+// at all: of 10 the place in the order is known to a third (1/√10).
+const beyondLeast = 10
+
+// fewBeyond says where a quantile is rather the largest of a few.
+func fewBeyond(m compareMetric, blocks []compareBlock) string {
+	if m.beyond == 0 {
+		return ""
+	}
+	least := math.Inf(1)
+	for _, b := range blocks {
+		for _, side := range [][]*record.Measured{b.a, b.b} {
+			requests := 0.0
+			for _, r := range side {
+				requests += float64(r.Completed)
+			}
+			least = min(least, requests*m.beyond)
+		}
+	}
+	if least >= beyondLeast {
+		return ""
+	}
+	return fmt.Sprintf("%s rests on %.0f slower requests per side in the shortest block, %d are needed: use longer runs (-d)", m.words, math.Floor(least), beyondLeast)
+}
+
 // driftMost is how far a metric may wander from the first third of the blocks
 // to the last before it is said, in margins of the metric. Blocks take out what
 // is straight within them.

@@ -40,7 +40,7 @@ func TestComparisonIsSpelledInBlocks(t *testing.T) {
 				if s.Noise && !slices.Contains(noiseAt, s.Block) {
 					noiseAt = append(noiseAt, s.Block)
 				}
-				if s.Restart != (s.Block > 1 && len(byBlock[s.Block]) == 1) {
+				if s.Restart != (len(byBlock[s.Block]) == 1) {
 					t.Fatalf("step %+v: restart %v", s, s.Restart)
 				}
 			}
@@ -354,5 +354,57 @@ func TestServersOfTheExperimentDiffer(t *testing.T) {
 	e.Servers[1] = e.Servers[0]
 	if d := serverDifferences(e); d == nil || len(d) != 0 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestAskedBlocksOfBothKindsAreMade: whatever numbers of either were asked for.
+func TestAskedBlocksOfBothKindsAreMade(t *testing.T) {
+	for blocks := range 20 {
+		e := comparedIn(t, uint64(blocks+1), blocks+1)
+		want, wantNoise := CompareBlocks(e)
+		runs, noise := 0, 0
+		for _, s := range Spell(e) {
+			switch {
+			case s.Settle:
+			case s.Noise:
+				noise++
+			default:
+				runs++
+			}
+		}
+		if runs != 4*want || noise != 4*wantNoise {
+			t.Errorf("%d runs of A against B and %d of A against A, asked for %d and %d blocks", runs, noise, want, wantNoise)
+		}
+	}
+}
+
+// TestQuantileOfAFewIsDoubted: p99 of 900 requests is the ninth largest.
+func TestQuantileOfAFewIsDoubted(t *testing.T) {
+	side := func(completed ...uint64) (runs []*record.Measured) {
+		for _, n := range completed {
+			runs = append(runs, &record.Measured{Completed: n})
+		}
+		return runs
+	}
+	for _, c := range []struct {
+		metric string
+		a, b   []*record.Measured
+		want   string
+	}{
+		{metricP99, side(600, 400), side(500, 500), ""},
+		{metricP99, side(600, 400), side(450, 450), "p99 rests on 9 slower requests"},
+		{metricP50, side(600, 400), side(450, 450), ""},
+		{metricP50, side(5, 4), side(450, 450), "p50 rests on 4 slower requests"},
+		{metricRPS, side(5, 4), side(4, 4), ""},
+	} {
+		for _, m := range allMetrics() {
+			if m.name != c.metric {
+				continue
+			}
+			got := fewBeyond(m, []compareBlock{{a: side(9000, 9000), b: side(9000, 9000)}, {a: c.a, b: c.b}})
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("%s: %q, want %q", c.metric, got, c.want)
+			}
+		}
 	}
 }
