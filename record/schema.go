@@ -101,8 +101,11 @@ type Load struct {
 	Established int `json:"established"`
 	// Reconnects counts connections opened again within the window.
 	Reconnects uint64 `json:"reconnects"`
-	Threads    int    `json:"threads"`
-	Pipelining int    `json:"pipelining"`
+	// Closes are the connections that the server ended within the window, nil where
+	// there are none.
+	Closes     *Closes `json:"closes,omitempty"`
+	Threads    int     `json:"threads"`
+	Pipelining int     `json:"pipelining"`
 	// Mode is "closed" or "open".
 	Mode string `json:"mode"`
 	// Engine is "uring" or "epoll"; EngineWhy says why it was chosen.
@@ -115,6 +118,18 @@ type Load struct {
 	AskedPerS float64 `json:"asked_per_s"`
 	// Arrivals of the open loop.
 	Arrivals string `json:"arrivals,omitempty"`
+}
+
+// Closes counts connections that the server ended after it had answered on them:
+// Announced by the response, Idle without a request, InFlight with requests that had
+// no response yet. Most is the largest number of responses that one of them had,
+// AtMost how many had that number.
+type Closes struct {
+	Announced uint64 `json:"announced"`
+	Idle      uint64 `json:"idle"`
+	InFlight  uint64 `json:"in_flight"`
+	Most      uint64 `json:"most"`
+	AtMost    uint64 `json:"at_most"`
 }
 
 // Requests obeys Sent = Completed + Failed + InFlight.

@@ -67,12 +67,42 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
 		d.add("only %d of %d connections were established", run.Load.Established, run.Load.Connections)
 	}
-	if done := float64(run.Requests.Completed); !run.Spec.NewConnections && done > 0 && float64(run.Load.Reconnects) > reconnectShare*done {
-		d.add("the server closed connections: %s were opened anew", count(run.Load.Reconnects))
-	}
+	d.ofTheConnections(run)
 	if f.open && f.generatorFull() {
 		d.add("%s was full (its busiest worker ran %s of the time): it adds to the response times", f.worst().who(), unit.Percent(f.generator.busy.value))
 	}
+}
+
+// ofTheConnections says that the server closes connections, and by which rule.
+func (d *doubts) ofTheConnections(run *record.Run) {
+	done, again, c := float64(run.Requests.Completed), count(run.Load.Reconnects), run.Load.Closes
+	switch {
+	case run.Spec.NewConnections || done == 0:
+		return
+	case c == nil:
+		if float64(run.Load.Reconnects) > reconnectShare*done {
+			d.add("the server closed connections: %s reconnects", again)
+		}
+		return
+	}
+	all := float64(c.Announced + c.Idle + c.InFlight)
+	switch {
+	case all <= closesShare*done:
+	case all > 1 && float64(c.AtMost) >= closesAlike*all:
+		d.add("the server closes each connection after %s (keep-alive limit): %s reconnects", requests(c.Most), again)
+	case float64(c.Idle) >= closesAlike*all:
+		d.add("the server closes idle connections, after %s at most (keep-alive timeout): %s reconnects", requests(c.Most), again)
+	default:
+		d.add("the server closes connections at random moments, after %s at most: %s of %s with a request in flight, %s reconnects", requests(c.Most), count(c.InFlight), count(uint64(all)), again)
+	}
+}
+
+// requests is a number of them, in words.
+func requests(n uint64) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return count(n) + " requests"
 }
 
 // ofTheLatency is where a figure of the response times, taken alone, misleads.

@@ -83,6 +83,12 @@ const (
 	// reconnectShare of requests that opened a connection anew makes a keep-alive
 	// run into another experiment.
 	reconnectShare = 0.01
+	// closesShare of requests behind which the server closed the connection is worth
+	// a caveat: a limit of 200 requests.
+	closesShare = 0.005
+	// closesAlike of those connections are all of them: a reset loses responses that
+	// were on their way.
+	closesAlike = 0.95
 )
 
 const (

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +41,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve":    scriptServe,
 			"closed":   scriptClosed,
+			"fails":    scriptFails,
 			"json":     scriptJSON,
 			"exits":    scriptExits,
 			"measures": scriptMeasures,
@@ -66,6 +69,15 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Defer(child.Stop)
 	ts.Setenv("ADDR", child.Addr)
+}
+
+// scriptFails puts the address of a server into $ADDR that answers 500.
+func scriptFails(ts *testscript.TestScript, _ bool, _ []string) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the database is gone", http.StatusInternalServerError)
+	}))
+	ts.Defer(s.Close)
+	ts.Setenv("ADDR", s.Listener.Addr().String())
 }
 
 // program is a file of the command: testscript starts it by the name that the

@@ -1,6 +1,8 @@
 package load
 
 import (
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"ceiling/internal/faultserver"
@@ -25,6 +27,51 @@ func TestCutIsNoLimit(t *testing.T) {
 				cut := uint64(s.Accepted()) - 4
 				if n.Failed < cut*3/4 || n.Failed+n.Reconnects < cut {
 					t.Errorf("%d failed and %d reconnects of %d connections that were cut", n.Failed, n.Reconnects, cut)
+				}
+			})
+		})
+	}
+}
+
+// TestCloses: what ends connections is counted so that a limit, a server that drops
+// one request in a hundred with its connection, and a timeout can be told apart.
+func TestCloses(t *testing.T) {
+	ok := faultserver.OK("x")
+	// The number of responses before a drop with p = 1%, other for each connection.
+	drop := func(number int) int {
+		r := rand.New(rand.NewPCG(uint64(number), 1))
+		for k := 1; ; k++ {
+			if r.IntN(100) == 0 {
+				return k
+			}
+		}
+	}
+	for name, script := range map[string]func(int) faultserver.Script{
+		"limit":           faultserver.Every(faultserver.AnswerTimes(100, ok)),
+		"announced limit": faultserver.Every(faultserver.AnswerTimes(99, ok), faultserver.AnswerTimes(1, faultserver.Response("200 OK", "Connection: close\r\n", "x"))),
+		"drops": func(number int) faultserver.Script {
+			return faultserver.Script{faultserver.AnswerTimes(drop(number), ok), faultserver.Request(1), faultserver.Close()}
+		},
+		"timeout": func(number int) faultserver.Script { // it ends connections that have nothing to do
+			return faultserver.Script{faultserver.AnswerTimes(3+number%5, ok)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothAtOnce(t, func(t *testing.T, engine string) {
+				c := config(t, serve(t, script), engine, 5000)
+				if name == "timeout" {
+					c.Requests, c.Rate = 200, perS(400)
+				}
+				n := &runs(t, c).Total.Closes
+				all := n.Announced + n.Idle + n.InFlight
+				switch {
+				case all < 20:
+					t.Errorf("%+v", n)
+				case strings.HasSuffix(name, "limit") && (n.Most != 100 || n.AtMost != all),
+					name == "announced limit" && n.Announced != all,
+					name == "drops" && (n.AtMost*20 > all*19 || n.InFlight*10 < all*9),
+					name == "timeout" && (n.AtMost*20 > all*19 || n.Idle*10 < all*8):
+					t.Errorf("%+v of %d", n, all)
 				}
 			})
 		})

@@ -40,6 +40,8 @@ type Tally struct {
 	// went out again because a server closed a kept connection before it took
 	// them.
 	Reconnects, Resent uint64
+	// Closes are the connections that the server ended after responses on them.
+	Closes Closes
 
 	// At EndNs. Behind, due and not sent, is an estimate at the mean rate. Of a
 	// Result's total only InFlight is set, exactly as it is at the very end.
@@ -64,6 +66,40 @@ type Tally struct {
 	// merge those of the busiest worker.
 	CPUNs int64
 	Busy  float64
+}
+
+// Closes counts connections that the server ended after it had answered on them, by
+// what they were at. A keep-alive limit ends all of them after the same number of
+// responses; a timeout, or a server that drops connections, does not.
+type Closes struct {
+	Announced uint64 // by the response: Connection: close, or a body that ends so
+	Idle      uint64 // without a request
+	InFlight  uint64 // with requests that had no response yet
+	// Most is the largest number of responses that one of them had, AtMost how many
+	// had that number.
+	Most, AtMost uint64
+}
+
+// note counts one in the given kind.
+func (c *Closes) note(kind *uint64, served uint32) {
+	*kind++
+	c.merge(uint64(served), 1)
+}
+
+func (c *Closes) merge(most, n uint64) {
+	if most > c.Most {
+		c.Most, c.AtMost = most, 0
+	}
+	if most == c.Most {
+		c.AtMost += n
+	}
+}
+
+func (c *Closes) add(o *Closes) {
+	c.Announced += o.Announced
+	c.Idle += o.Idle
+	c.InFlight += o.InFlight
+	c.merge(o.Most, o.AtMost)
 }
 
 // TargetTally is one target's part.
@@ -121,6 +157,7 @@ func (t *Tally) count(o *Tally) {
 	t.Written += o.Written
 	t.Reconnects += o.Reconnects
 	t.Resent += o.Resent
+	t.Closes.add(&o.Closes)
 	for i, n := range o.Statuses {
 		t.Statuses[i] += n
 	}
@@ -158,6 +195,7 @@ func (t *Tally) clear() {
 	t.StartNs, t.EndNs, t.Warmup = 0, 0, false
 	t.Sent, t.Completed, t.Failed, t.Bad = 0, 0, 0, 0
 	t.Read, t.Written, t.Reconnects, t.Resent = 0, 0, 0, 0
+	t.Closes = Closes{}
 	t.InFlight, t.Behind, t.Connected = 0, 0, 0
 	t.Statuses = [1000]uint64{}
 	t.Batches, t.Waits, t.BatchNs, t.BatchMaxNs, t.GatherNs = 0, 0, 0, 0, 0

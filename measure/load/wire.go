@@ -12,7 +12,7 @@ import (
 
 // Versions of the binary forms.
 const (
-	tallyVersion  = 1
+	tallyVersion  = 2
 	resultVersion = 3
 )
 
@@ -72,6 +72,7 @@ func (t *Tally) counts() []*uint64 {
 	return []*uint64{
 		&t.Sent, &t.Completed, &t.Failed, &t.Bad, &t.Read, &t.Written, &t.Reconnects, &t.Resent,
 		&t.InFlight, &t.Behind, &t.Batches, &t.Waits,
+		&t.Closes.Announced, &t.Closes.Idle, &t.Closes.InFlight, &t.Closes.Most, &t.Closes.AtMost,
 	}
 }
 

@@ -618,6 +618,9 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		closing := c.reader.Closing()
 		w.complete(i, c, 1, c.reader.Status())
 		freed++
+		if closing && !w.NewConnections {
+			w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
+		}
 		if closing || w.NewConnections {
 			w.lost(i, c)
 			w.renew(i, c, freed)
@@ -644,6 +647,7 @@ func (w *worker) ended(i uint32, c *conn) {
 		done, err := c.reader.EOF()
 		if done {
 			w.complete(i, c, 1, c.reader.Status())
+			w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
 			w.lost(i, c)
 			w.renew(i, c, 1)
 			return
@@ -658,6 +662,9 @@ func (w *worker) ended(i uint32, c *conn) {
 		}
 	} else {
 		w.closedAfter = c.served
+		if c.served > 0 {
+			w.tally.Closes.note(&w.tally.Closes.Idle, c.served)
+		}
 	}
 	w.lost(i, c)
 }
@@ -673,6 +680,7 @@ func (w *worker) limited(c *conn) bool {
 	if c.served == 0 {
 		return false
 	}
+	w.tally.Closes.note(&w.tally.Closes.InFlight, c.served)
 	before := w.cutAfter
 	w.cutAfter = c.served
 	return before == 0 || c.served == before || c.served == w.closedAfter

@@ -134,7 +134,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 		Spec: *s,
 		Load: record.Load{
 			Connections: connections, Opened: l.Opened, Established: l.Established,
-			Reconnects: t.Reconnects, Threads: threads, Pipelining: s.Pipelining,
+			Reconnects: t.Reconnects, Closes: closes(&t.Closes), Threads: threads, Pipelining: s.Pipelining,
 			Mode: "closed", Engine: l.Engine, EngineWhy: l.EngineWhy, EngineFeatures: l.EngineFeatures,
 			Arrivals: s.Arrivals,
 		},
@@ -162,6 +162,14 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 		run.Rate.SentPerS = float64(t.Sent) / elapsed
 	}
 	return run
+}
+
+// closes is nil of none.
+func closes(c *load.Closes) *record.Closes {
+	if c.Most == 0 {
+		return nil
+	}
+	return &record.Closes{Announced: c.Announced, Idle: c.Idle, InFlight: c.InFlight, Most: c.Most, AtMost: c.AtMost}
 }
 
 // lone is what came of lone requests, nil of none.
