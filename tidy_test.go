@@ -42,6 +42,7 @@ func mayImport() map[string][]string {
 		"proxy/config":           {},
 		"proxy/conformance":      {},
 		"proxy/publish":          {"proxy/config"},
+		"proxy/service":          {"proxy", "proxy/apps", "proxy/config", "proxy/publish", "proxy/secure"},
 		"proxy/route":            {},
 		"proxy/secure":           {"internal/http1", "internal/sys", "proxy", "proxy/config"},
 		"measure/cores":          {"experiment/spec"},

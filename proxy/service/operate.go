@@ -1,0 +1,95 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"ceiling/proxy"
+	"ceiling/proxy/apps"
+	"ceiling/proxy/config"
+	"ceiling/proxy/publish"
+)
+
+// serving is what answers requests: the proxy of this process, or the parent of several.
+type serving interface {
+	Snapshot() (*proxy.Snapshot, error)
+	Traces() ([]proxy.Trace, error)
+	ReopenLog() error
+}
+
+// operate runs serve with what there is once, however many processes serve: the
+// applications, the admin address, and what SIGHUP and SIGUSR1 ask for.
+func (s *Service) operate(ctx context.Context, serving serving, read func() (*config.Config, error), serve func(context.Context) error) error {
+	var current atomic.Pointer[config.Config]
+	current.Store(s.config)
+	supervisor := apps.New(s.Report, s.Output)
+	defer supervisor.Close() // when the requests for them are answered
+	var one sync.Mutex
+	reload := func() error {
+		one.Lock()
+		defer one.Unlock()
+		next, err := read()
+		if err != nil {
+			return err
+		}
+		current.Store(next)
+		supervisor.Replace(next)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer on(ctx, syscall.SIGHUP, reload, s.Report, "reloaded", "the old configuration stays")()
+	defer on(ctx, syscall.SIGUSR1, serving.ReopenLog, s.Report, "log reopened", "the old log file stays")()
+	if s.config.Admin == "" {
+		supervisor.Replace(s.config)
+		return serve(ctx)
+	}
+	ln, err := net.Listen("tcp", s.config.Admin)
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	s.Report("admin address " + ln.Addr().String())
+	operator := proxy.Operator{
+		Snapshot: serving.Snapshot, Traces: serving.Traces, Reload: reload, Beyond: s.config.AdminBeyond(),
+		Credential: func() string { return current.Load().Security.Credential },
+	}
+	publisher := publish.Publisher{Config: current.Load, Reload: reload}
+	server := operator.Server(func(mux *http.ServeMux) {
+		supervisor.Handle(mux, operator.Guard)
+		publisher.Handle(mux, operator.Guard)
+	})
+	supervisor.Replace(s.config)
+	go func() { _ = server.Serve(ln) }() // it ends with Close
+	return errors.Join(serve(ctx), server.Close())
+}
+
+// on does something at each signal, and reports what has become of it, until ctx
+// ends or stop is called.
+func on(ctx context.Context, sig os.Signal, do func() error, report func(string), done, failed string) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, sig)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+			if err := do(); err != nil {
+				report(failed + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
+				continue
+			}
+			report(done)
+		}
+	}()
+	return func() { signal.Stop(signals) }
+}

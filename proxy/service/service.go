@@ -1,0 +1,192 @@
+// Package service runs the proxy as a program does: its configuration with what stands
+// above it, one process or several, TLS, applications, releases, the admin address, and
+// what signals ask for.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"ceiling/proxy"
+	"ceiling/proxy/config"
+	"ceiling/proxy/secure"
+)
+
+// Settings stand above those of the file; what is empty or 0 leaves the file's.
+type Settings struct {
+	Listen  []string // addresses; port 0 chooses one
+	Admin   string   // address of /metrics, /status and /reload
+	Workers int      // loops
+	Engine  string   // auto, uring or epoll; of no file
+	Log     string   // of accesses: a file, "-" or "off"
+	Prefork bool     // a process for each loop
+}
+
+// Check refuses what no file could mend.
+func (s *Settings) Check() error {
+	switch {
+	case s.Workers < 0:
+		return fmt.Errorf("--workers %d; 0 is one per CPU", s.Workers)
+	case !slices.Contains([]string{"auto", "uring", "epoll"}, s.Engine):
+		return fmt.Errorf("--engine %s; auto, uring and epoll are known", s.Engine)
+	}
+	return nil
+}
+
+// Read reads a file, or makes a configuration of a URI, and puts the settings above it.
+// Its error may be config.Errors, one for each mistake.
+func (s *Settings) Read(name string) (c *config.Config, err error) {
+	if _, uriErr := config.ParseURI(name); uriErr == nil && (strings.Contains(name, "://") || strings.HasPrefix(name, "unix:")) {
+		c, err = config.Parse("command line", fmt.Appendf(nil, "[[locations]]\n[[locations.destinations]]\nuri = %q\n", name))
+	} else {
+		c, err = config.Read(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Listen) > 0 {
+		c.Listen = s.Listen
+	}
+	addresses := slices.Clone(c.Listen)
+	if s.Admin != "" {
+		addresses = append(addresses, s.Admin)
+	}
+	for _, a := range addresses {
+		if err := config.CheckAddress(a); err != nil {
+			return nil, err
+		}
+	}
+	if s.Admin != "" {
+		c.Admin = s.Admin
+		if err := c.CheckAdmin(); err != nil {
+			return nil, err
+		}
+	}
+	if s.Workers > 0 {
+		c.Workers = s.Workers
+	}
+	if s.Log != "" {
+		c.Log.Access = s.Log
+	}
+	return c, nil
+}
+
+// Service is a proxy that is ready to run.
+type Service struct {
+	settings Settings
+	name     string
+	config   *config.Config
+	// Announce is told each address once it is served.
+	Announce func(line string)
+	// Report is told what an operator should know.
+	Report func(line string)
+	// Output takes what applications print.
+	Output io.Writer
+}
+
+// Open reads the configuration that name stands for.
+func Open(s Settings, name string) (*Service, error) {
+	c, err := s.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{settings: s, name: name, config: c}, nil
+}
+
+// read reads the configuration again.
+func (s *Service) read() (*config.Config, error) { return s.settings.Read(s.name) }
+
+// Run serves until ctx ends and what was begun is answered.
+func (s *Service) Run(ctx context.Context) error {
+	o := proxy.Options{Engine: s.settings.Engine, Report: s.Report}
+	if proxy.IsPreforkChild() {
+		return proxy.RunChild(ctx, s.read, func(c *config.Config, inherited []net.Listener) (proxy.Beside, error) {
+			return secure.New(c, s.Report, inherited...)
+		}, o)
+	}
+	for _, one := range s.config.Unserved { // a child's parent has said so
+		s.Report(one.Error())
+	}
+	if s.settings.Prefork || s.config.Performance.Prefork {
+		return s.prefork(ctx)
+	}
+	return s.workers(ctx, o)
+}
+
+// prefork serves with a process for each loop.
+func (s *Service) prefork(ctx context.Context) error {
+	parent, err := proxy.NewPrefork(s.config, s.Report)
+	if err != nil {
+		return err
+	}
+	keeper, err := secure.NewKeeper(s.config, s.Report)
+	if err != nil {
+		return err
+	}
+	parent.Environment = keeper.Environment()
+	reload := func() (*config.Config, error) {
+		c, err := s.read()
+		if err != nil { // said once, not by every child
+			return nil, err
+		}
+		if err := parent.Reload(); err != nil {
+			return nil, err
+		}
+		keeper.Reload(c)
+		return c, nil
+	}
+	return s.operate(ctx, parent, reload, func(ctx context.Context) error {
+		inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // challenges are answered as long as somebody serves
+		kept := make(chan error, 1)
+		go func() { kept <- keeper.Run(inner) }()
+		err := parent.Run(ctx, func() { s.announce(parent.Addresses, parent.Secure) })
+		cancel()
+		return errors.Join(err, <-kept)
+	})
+}
+
+// workers serves with all loops in this process, and TLS beside them.
+func (s *Service) workers(ctx context.Context, o proxy.Options) error {
+	var secured []string
+	if len(s.config.TLS.Listen) > 0 {
+		t, err := secure.New(s.config, o.Report)
+		if err != nil {
+			return err
+		}
+		t.Prepare(s.config)
+		o.Beside, secured = t, t.Addresses()
+	}
+	p, err := proxy.New(s.config, o)
+	if err != nil {
+		return err
+	}
+	reload := func() (*config.Config, error) {
+		c, err := s.read()
+		if err != nil {
+			return nil, err
+		}
+		return c, p.ReloadAll(c)
+	}
+	var addresses []string
+	for _, a := range p.Addresses() {
+		addresses = append(addresses, a.String())
+	}
+	return s.operate(ctx, p, reload, func(ctx context.Context) error {
+		s.announce(addresses, secured)
+		return p.RunAll(ctx)
+	})
+}
+
+func (s *Service) announce(addresses, secured []string) {
+	for _, a := range addresses {
+		s.Announce("proxy serves on " + a)
+	}
+	for _, a := range secured {
+		s.Announce("proxy serves TLS on " + a)
+	}
+}
