@@ -356,9 +356,9 @@ func TestRedirect(t *testing.T) {
 }
 
 // TestRedirectParts: the query with its mark or nothing, and no port of another
-// scheme; the first is the example of docs/proxy-config.md.
+// scheme; the first is the example of proxy/CONFIG.md.
 func TestRedirectParts(t *testing.T) {
-	text, err := os.ReadFile("../docs/proxy-config.md")
+	text, err := os.ReadFile("CONFIG.md")
 	if err != nil {
 		t.Fatal(err)
 	}

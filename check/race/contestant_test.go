@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the configurations into docs/proxy.md")
+var update = flag.Bool("update", false, "write the configurations into proxy/README.md")
 
 const (
-	docs      = "../../docs/proxy.md"
+	docs      = "../../proxy/README.md"
 	docsBegin = "<!-- rendered by race: go test ./race -run InTheDocs -update -->\n"
 	docsEnd   = "<!-- end -->\n"
 )
 
-// TestConfigurationsInTheDocs: what docs/proxy.md shows is what a race renders.
+// TestConfigurationsInTheDocs: what proxy/README.md shows is what a race renders.
 func TestConfigurationsInTheDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
 	if err != nil {

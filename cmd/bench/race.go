@@ -11,7 +11,7 @@ import (
 
 // raced lets the proxy race against nginx and its peers, as `ceiling race` does,
 // with the rounds and the seed of this run. The ledger keeps the hashes of the
-// configurations; docs/proxy.md has their texts.
+// configurations; proxy/README.md has their texts.
 func (b *bench) raced(ctx context.Context, e *Entry) {
 	version, err := exec.CommandContext(ctx, b.binary, "--version").Output()
 	if err != nil {

@@ -41,7 +41,7 @@ func TestCommandsInTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := 0
-	for _, file := range append(files, "../../README.md") {
+	for _, file := range append(files, "../../README.md", "../../proxy/README.md", "../../proxy/CONFIG.md") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestCommandsInTheDocs(t *testing.T) {
 		commands += len(list)
 		// Side by side: what they measure does not matter here, and most of their
 		// time is waiting.
-		t.Run(filepath.Base(file), func(t *testing.T) {
+		t.Run(strings.ReplaceAll(strings.TrimPrefix(file, "../../"), "/", " "), func(t *testing.T) {
 			t.Parallel()
 			runCommands(t, bin, server.Addr, list)
 		})
@@ -223,11 +223,11 @@ func (f *documentedFleet) end() {
 	}
 }
 
-// TestLogrotateInTheDocs does what docs/proxy.md tells logrotate to do, in the mode
+// TestLogrotateInTheDocs does what proxy/README.md tells logrotate to do, in the mode
 // with one process and in the one with several, under load: every request is in the
 // old file or in the new one.
 func TestLogrotateInTheDocs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/proxy.md")
+	text, err := os.ReadFile("../../proxy/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestLogrotateInTheDocs(t *testing.T) {
 	_, rest, _ = strings.Cut(block, "postrotate\n")
 	script, _, found := strings.Cut(rest, "endscript")
 	if !ok || !found || !strings.Contains(block, "delaycompress") {
-		t.Fatalf("no example in docs/proxy.md: %q", block)
+		t.Fatalf("no example in proxy/README.md: %q", block)
 	}
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {

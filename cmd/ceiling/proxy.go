@@ -16,7 +16,7 @@ func newProxy(sh *shell) *cobra.Command {
 		Use:   "proxy FILE",
 		Short: "Run the reverse proxy and site host",
 		Long: `Serves what a TOML file says: regions of locations with their destinations,
-as RoadSign has them; docs/proxy-config.md lists every key. Instead of a file a
+as RoadSign has them; proxy/CONFIG.md lists every key. Instead of a file a
 URI is enough, which then takes every request.
 
 SIGHUP reads the file again, and goes on with it if nothing is wrong with it.

@@ -24,7 +24,7 @@ func newRace(sh *shell) *cobra.Command {
 whether all do the same, byte for byte, and measures them in turns: the same
 request, backend, workers, added fields and log. What is compared is CPU time
 per request, by pairs from the same round. Contestants that are not installed
-are named. docs/proxy.md has a race with its configurations.
+are named. proxy/README.md has a race with its configurations.
 
 It takes ten minutes with all of them. A missed target is printed; the exit
 code is 0.`,

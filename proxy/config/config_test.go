@@ -260,12 +260,18 @@ destinations = [{ uri = "http://a" }]
 	}
 }
 
-// TestExamplesInTheDocs: what docs/proxy-config.md shows is read without a mistake.
+// TestExamplesInTheDocs: what proxy/README.md and CONFIG.md show is read without a
+// mistake.
 func TestExamplesInTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/proxy-config.md")
+	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile("../CONFIG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page = append(page, readme...)
 	examples := regexp.MustCompile("(?ms)^```toml\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
 	tables := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|.*?`(\\{ .*? \\})`").FindAllStringSubmatch(string(page), -1)
 	if len(examples) < 2 || len(tables) < 5 {

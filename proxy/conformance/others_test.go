@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestOthers prints how other proxies do, for the table in docs/proxy.md. It is
+// TestOthers prints how other proxies do, for the table in proxy/README.md. It is
 // asked for with CEILING_CONFORMANCE=1, and never fails for what they do.
 func TestOthers(t *testing.T) {
 	if os.Getenv("CEILING_CONFORMANCE") == "" {
