@@ -148,6 +148,12 @@ func (c *client) received(data []byte) {
 	case c.state >= atEnd:
 		return
 	case c.state == atRequest && x.streaming && c.at == c.have():
+		if !x.passed && len(c.in.b)+len(data) <= cap(c.in.b) { // a small body stays, for another attempt
+			c.in.b = append(c.in.b, data...)
+			c.at += c.body(data)
+			return
+		}
+		x.passed = true
 		if n := c.body(data); n < len(data) {
 			c.keep(data[n:])
 		}
@@ -311,7 +317,9 @@ func (c *client) body(data []byte) (used int) {
 		}
 	}
 	if x.streaming && x.request.HasLength && !x.request.Chunked {
-		x.spliceBody(&c.conn, &x.peer.conn, x.request.ContentLength-x.receivedBytes)
+		if x.spliceBody(&c.conn, &x.peer.conn, x.request.ContentLength-x.receivedBytes) {
+			x.passed = true
+		}
 	}
 	return used
 }

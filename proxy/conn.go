@@ -83,6 +83,7 @@ type conn struct {
 	tcp       bool // the socket can be spliced
 
 	leaving int32     // bytes sent since the last Wait: a few megabytes at most
+	flushed int64     // bytes of out that the ring was given
 	out     *parcel   // to be sent when the turn ends
 	pending []*parcel // sent, perhaps not out
 
@@ -151,6 +152,7 @@ func (c *conn) flush() {
 	c.loop.ring.Send(int(c.fd), c.out.b, c.tag())
 	c.pending = append(c.pending, c.out)
 	c.leaving += int32(len(c.out.b))
+	c.flushed += int64(len(c.out.b))
 	c.out = nil
 	c.unsettle()
 }

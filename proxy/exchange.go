@@ -38,6 +38,7 @@ type exchange struct {
 	fresh     bool // needs a connection that was not used before
 	upgrade   bool // asks for another protocol
 	streaming bool // its body goes to the peer as it comes
+	passed    bool // some of its body was passed on and is not in client.in
 	complete  bool // was received whole
 	answering bool // the answer has begun
 	chunked   bool // the answer is sent in chunks
@@ -308,44 +309,61 @@ func (x *exchange) spoiled(status int, why string) {
 	x.answer(status, why)
 }
 
-// failed ends an attempt without an answer. sent tells that the peer may have
-// seen the request, stale that its connection was used before and may just have
-// been closed.
-func (x *exchange) failed(status int, why string, sent, stale bool) {
+// failure is an attempt without an answer.
+type failure struct {
+	sent   bool  // the destination may have seen the request
+	stale  bool  // its connection was used before and may just have been closed
+	opened int64 // loop's clock: when the connection was, which ended; now, where that is no matter
+}
+
+// failed ends an attempt without an answer.
+func (x *exchange) failed(status int, why string, f failure) {
 	l, c := x.client.loop, x.client
-	trial := x.trial
+	trial, first := x.trial, !x.fresh
 	c.unsplice()
 	x.peer = nil
 	x.uncount()
 	x.streaming = false
-	if stale {
+	if f.stale {
 		x.fresh = true
 		l.counts.stale++
 	} else {
-		x.destination.upstream.failed(l.now, trial)
+		x.destination.upstream.failed(l.now, f.opened, trial)
 		x.tried |= x.location.bit(x.destination)
 	}
 	c.resume() // it may have been paused with a body that found no way
-	again := !sent || x.complete && x.idempotent() && x.body.Ended() && x.receivedBytes == 0 && x.request.ContentLength == 0 && !x.request.Chunked
-	again = again && (status != 504 || !sent) && int(x.tries) < x.location.retries
-	if again && !x.location.turn(l).mayRetry() {
-		l.counts.retriesRefused++
-		again = false
+	again := !x.passed && (!f.sent || x.idempotent() && status != 504)
+	if free := f.stale && !f.sent && first; again && !free { // a connection that was idle too long says nothing about the destination
+		again = int(x.tries) < x.location.retries
+		if again && !x.location.turn(l).mayRetry() {
+			l.counts.retriesRefused++
+			again = false
+		}
 	}
 	x.status, x.why = uint16(status), why
 	if again {
+		x.rewind()
 		x.tries++
 		l.counts.retries++
 		x.dispatch(x.key(x.location.balanceKey, c.in.b[x.headAt:x.headEnd], nil), nil)
 		return
 	}
-	if !sent && x.location.fallback != nil && x.tried&triedFallback == 0 {
+	if !f.sent && !x.passed && x.location.fallback != nil && x.tried&triedFallback == 0 {
+		x.rewind()
 		x.tries++
 		x.tried |= triedFallback - 1
 		x.dispatch(0, nil)
 		return
 	}
 	x.answer(status, why)
+}
+
+// rewind goes back to the request's beginning, which is here with all that was read
+// of its body, for another attempt.
+func (x *exchange) rewind() {
+	x.body = x.request.Body()
+	x.complete, x.receivedBytes = x.body.Ended(), 0
+	x.client.at = x.headEnd
 }
 
 // lines are the lines of the request's head. They are parsed again where those of

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"ceiling/internal/http1"
+	"ceiling/internal/sys"
 )
 
 // peerState is what a connection to a destination is at.
@@ -38,6 +39,8 @@ type peer struct {
 	in        *parcel // a response's head that came in parts
 	response  http1.Body
 	length    int64   // of the response's body; 0 where it is not known
+	base      int64   // of flushed, when the request began
+	opened    int64   // loop's clock
 	far       *bridge // nil without one
 }
 
@@ -50,6 +53,7 @@ func (p *peer) connected(err syscall.Errno) {
 		return
 	}
 	p.loop.counts.connects++
+	p.opened = p.loop.now
 	p.sips = p.pool.large > 0
 	p.receive()
 	if c == nil {
@@ -64,6 +68,7 @@ func (p *peer) begin(x *exchange) {
 	p.client, x.peer = x.client, p
 	p.state, p.answered, p.begun, p.broken = peerHead, false, false, false
 	p.served++
+	p.base = p.flushed
 	p.chunkBody = x.request.Chunked
 	out := p.buffer()
 	out.b = x.appendRequest(out.b)
@@ -154,7 +159,7 @@ func (p *peer) head(b []byte) {
 		switch {
 		case err != nil:
 			l.counts.badResponses++
-			p.give(502, "the destination's response: "+err.Error(), true)
+			p.give(502, "the destination's response: "+err.Error())
 			return
 		case n == 0:
 			p.await(b)
@@ -205,7 +210,7 @@ func (p *peer) interim(r *http1.Response, head []byte) bool {
 	x := p.client.x
 	if x.interim++; x.interim > http1.MaxInterim {
 		p.loop.counts.badResponses++
-		p.give(502, "the destination's response: "+http1.ErrInterim.Error(), true)
+		p.give(502, "the destination's response: "+http1.ErrInterim.Error())
 		return false
 	}
 	if x.request.Minor > 0 && (r.Status != 100 || x.request.ExpectContinue) {
@@ -333,13 +338,42 @@ func (p *peer) cut(why string) {
 	c.fail(why)
 }
 
-// give ends an attempt without an answer.
-func (p *peer) give(status int, why string, final bool) {
+// give ends an attempt whose request the destination has, or may have.
+func (p *peer) give(status int, why string) {
+	p.giveUp(status, why, failure{sent: true, opened: p.loop.now})
+}
+
+func (p *peer) giveUp(status int, why string, f failure) {
 	c := p.client
 	p.client = nil
-	stale := !final && p.served > 1 && !p.begun
 	p.drop()
-	c.x.failed(status, why, true, stale)
+	c.x.failed(status, why, f)
+}
+
+// lost ends an attempt whose connection has ended before a byte of the response.
+// closed says that the destination closed it in order.
+func (p *peer) lost(why string, closed bool) {
+	p.giveUp(502, why, failure{sent: !p.untaken(closed), stale: p.served > 1 && !p.begun, opened: p.opened})
+}
+
+// untaken tells whether the destination's program has no byte of the request, by what
+// the kernel counts: none has left, or the destination had closed the connection, as
+// idle ones are, when the first arrived. Its FIN would acknowledge what came before;
+// what came after was thrown away. A count of 0 acknowledged would be of a kernel that
+// does not count, since the handshake is one.
+func (p *peer) untaken(closed bool) bool {
+	if p.flushed == p.base {
+		return true
+	}
+	if !p.tcp || p.begun {
+		return false
+	}
+	counts, err := sys.CountTCP(int(p.fd))
+	if err != nil || counts.Acked == 0 {
+		return false
+	}
+	before := uint64(p.base)
+	return counts.Sent == before || closed && counts.Acked <= before+1
 }
 
 // abandon lets go of a client that has gone, or was answered otherwise.
@@ -378,7 +412,7 @@ func (p *peer) ended(err syscall.Errno) {
 				why = *failed
 			}
 		}
-		p.give(502, why, false)
+		p.lost(why, err == 0)
 	case peerBody:
 		if err == 0 && p.response.UntilClose() && (p.far == nil || !p.far.torn.Load()) {
 			p.keep = false
@@ -412,6 +446,10 @@ func (p *peer) unsendable(syscall.Errno) {
 	}
 	if p.state == peerTunnel {
 		p.client.end()
+		return
+	}
+	if p.state == peerHead && p.untaken(false) {
+		p.lost("the destination closed the connection before its response", false)
 		return
 	}
 	if c := p.client; c != nil {
@@ -468,7 +506,7 @@ func (p *peer) expired() {
 			return
 		}
 		l.counts.responseTimeouts++
-		p.give(504, "the destination took too long to answer", true)
+		p.give(504, "the destination took too long to answer")
 	case peerBody:
 		if c.blocked {
 			l.counts.clientTimeouts++

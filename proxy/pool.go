@@ -92,7 +92,7 @@ func (p *pool) unopened(x *exchange, err error) {
 	switch {
 	case !outOfDescriptors(err):
 		l.counts.connectErrors++
-		x.failed(503, err.Error(), false, false)
+		x.failed(503, err.Error(), failure{opened: l.now})
 	case l.starve() && len(p.queue) < int(p.upstream.queue.Load()):
 		l.starved = append(l.starved, p)
 		p.wait(x)
@@ -161,7 +161,7 @@ func (p *pool) unreachable(peer *peer, status int, why string) {
 	}
 	if !others {
 		peer.drop()
-		c.x.failed(status, why, false, false)
+		c.x.failed(status, why, failure{opened: p.loop.now})
 		return
 	}
 	c.x.peer = nil

@@ -29,6 +29,7 @@ type upstream struct {
 	ill      atomic.Bool  // the health checks say so
 	answers  atomic.Bool  // the last health check was good
 	failures atomic.Int32 // in a row
+	failedAt atomic.Int64 // proxy's clock: when the last of them was
 	until    atomic.Int64 // proxy's clock: ejected until then; 0 is not ejected
 	times    atomic.Int32 // ejections in a row
 	trial    atomic.Bool  // a request tries it
@@ -71,8 +72,13 @@ func (u *upstream) worked() {
 	}
 }
 
-// failed notes an attempt without a response; trial says that it was to find out.
-func (u *upstream) failed(now int64, trial bool) {
+// failed notes an attempt without a response, over a connection that was opened at
+// that time; trial says that it was to find out. A destination that starts again ends
+// all its connections: that is one failure.
+func (u *upstream) failed(now, opened int64, trial bool) {
+	if last := u.failedAt.Swap(now); last != 0 && opened < last && !trial {
+		return
+	}
 	n := u.failures.Add(1)
 	if u.eject.failures <= 0 || !trial && n < u.eject.failures {
 		return
