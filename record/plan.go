@@ -127,15 +127,15 @@ type Step struct {
 func (s *Step) Part() string {
 	switch {
 	case s.Settle:
-		return "to settle, not counted"
+		return "warm-up run (discarded)"
 	case s.Noise:
-		return fmt.Sprintf("block %d, %s of A against A", s.Block, s.Side)
+		return fmt.Sprintf("block %d, %s of A vs A", s.Block, s.Side)
 	case s.Side != "":
 		return fmt.Sprintf("block %d, %s", s.Block, s.Side)
 	case s.Take.Resource != "":
 		return fmt.Sprintf("block %d, %.0f%% of %s taken", s.Block, 100*s.Take.Share, s.Take.Resource)
 	case s.Block > 0:
-		return fmt.Sprintf("block %d, nothing taken", s.Block)
+		return fmt.Sprintf("block %d, undisturbed", s.Block)
 	case s.Repeat > 0:
 		return fmt.Sprintf("repeat %d", s.Repeat)
 	}
@@ -418,7 +418,7 @@ const (
 	Better     = "better"
 	Worse      = "worse"
 	NoChange   = "no change"
-	CannotTell = "cannot tell"
+	CannotTell = "inconclusive"
 )
 
 // Change of one metric from A to B.

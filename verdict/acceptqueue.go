@@ -23,7 +23,7 @@ func ruleAcceptQueue(f *facts) finding {
 		out.pro = append(out.pro, evidence("series.listener.queue", a.fullShare.value, "share", "the accept queue was at its limit of %d in %s of the samples", a.limit, unit.Percent(a.fullShare.value)))
 	}
 	if a.resent > 0 {
-		out.pro = append(out.pro, evidence("series.tcp.syn_retrans", a.resent, "segments", "%.0f connection requests were sent again", a.resent))
+		out.pro = append(out.pro, evidence("series.tcp.syn_retrans", a.resent, "segments", "%.0f SYNs were retransmitted", a.resent))
 	}
 	overflowed := a.overflows >= overflowShare*(a.overflows+a.opened) && a.overflows > 0
 	stood := a.fullShare.known && a.fullShare.value >= queueFullShare

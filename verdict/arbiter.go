@@ -121,12 +121,12 @@ func undetermined(f *facts, all []finding, missing []string, next string) findin
 	if len(missing) > 0 {
 		out.because = "inconclusive: " + strings.Join(missing, "; ")
 	} else {
-		out.because = "inconclusive: nothing that was watched is at its limit, and where the requests wait does not name one"
+		out.because = "inconclusive: no watched resource is saturated, and the queues point to none"
 	}
 	switch {
 	case out.next != "":
 	case !f.generator.busy.known && len(f.agents) > 0:
-		out.next = "see why the CPU of every agent was not recorded, and run again"
+		out.next = "see why the CPU of every agent was not recorded, and rerun"
 	case !f.generator.busy.known:
 		out.next = "record the generator's CPU beside the figures, or measure with ceiling run"
 	case !f.subject.known:

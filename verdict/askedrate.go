@@ -18,21 +18,21 @@ func ruleAskedRate(f *facts) finding {
 	asked := positive(f.run.Load.AskedPerS)
 	out.pro = []record.Evidence{
 		evidence("load.asked_per_s", asked, "1/s", "asked %s", perSecond(asked)),
-		evidence("requests.unsent", s.missed, "share", "%s of the asked requests were missing or late when the window closed", unit.Percent(s.missed)),
+		evidence("requests.unsent", s.missed, "share", "%s of the requests due were missing or late when the window closed", unit.Percent(s.missed)),
 	}
 	if asked == 0 || s.missed > unsentShare {
 		return out
 	}
 	if s.owed.known && s.owed.value > owedShare {
 		out.against = append(out.against, evidence("series.load.in_flight", s.owed.value, "share",
-			"%s of the asked requests were still owed when the window closed: the queue grew", unit.Percent(s.owed.value)))
+			"%s of the requests due were still waiting when the window closed: the queue grew", unit.Percent(s.owed.value)))
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("%s were asked, sent and answered: no ceiling was reached", perSecond(asked))
+	out.because = fmt.Sprintf("the target rate of %s was sent and answered: no bottleneck was reached", perSecond(asked))
 	if lost := f.lostPart(); lost > 0 {
-		out.because = fmt.Sprintf("%s were asked, %s of it of agents that were lost; the rest was sent and answered: no ceiling was reached", perSecond(asked), unit.Percent(lost))
+		out.because = fmt.Sprintf("of the target rate of %s, %s was lost with its agents; the rest was sent and answered: no bottleneck was reached", perSecond(asked), unit.Percent(lost))
 	}
-	out.next = "ask for more (-R)"
+	out.next = fmt.Sprintf("raise the rate (-R %.0f)", 2*asked)
 	return out
 }

@@ -34,11 +34,11 @@ func ruleBandwidth(f *facts) finding {
 		out.next = fmt.Sprintf("load from more agents: the link of %s is full; or send fewer bytes", l.host)
 	}
 	if l.fromBytes {
-		out.doubts = append(out.doubts, "no interface was watched: what the link carried is worked out from the run's own bytes")
+		out.doubts = append(out.doubts, "no interface was watched: link use is computed from the run's own bytes")
 	}
 	if share > linkTooMuch {
 		out.answer = no
-		out.against = append(out.against, evidence("series.netdev", share, "share", "more than the link can carry: its speed is not what was said"))
+		out.against = append(out.against, evidence("series.netdev", share, "share", "more than the link can carry: its speed is not the one given"))
 	}
 	return out
 }
@@ -89,7 +89,7 @@ func rulePath(f *facts) finding {
 	}
 	out.answer = yes
 	share := p.share[wayIn] + p.share[wayBack]
-	out.because = fmt.Sprintf("%s: %s of the requests wait on the way while both ends are idle", out.ceiling, unit.Percent(math.Max(share, f.tripShare())))
+	out.because = fmt.Sprintf("%s: %s of the requests wait in the network while both ends are idle", out.ceiling, unit.Percent(math.Max(share, f.tripShare())))
 	if l.known {
 		out.because += fmt.Sprintf("; the path stops at %s", bits(l.bits))
 		if out.ceiling == Packets {
@@ -101,7 +101,7 @@ func rulePath(f *facts) finding {
 		out.next = fmt.Sprintf("look at the queueing discipline of %s (tc -s qdisc show dev %s), or send fewer packets", l.name, l.iface)
 		return out
 	}
-	doubt := "the speed of the link is not known (--link): that it is full is concluded from where the requests wait"
+	doubt := "link speed unknown (set --link): saturation is inferred from where the requests wait"
 	if l.speed.known {
 		doubt = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value), unit.Percent(l.share()))
 	}
@@ -138,7 +138,7 @@ func (f *facts) tripEvidence() []record.Evidence {
 	p := &f.places
 	var list []record.Evidence
 	if s := &f.link.shaper; s.holds() {
-		list = append(list, evidence("series.netdev.qdisc_overlimits", s.held, "times", "the %s of %s held packets back %.0f times, with %.0f bytes waiting on average", s.kind, f.link.name, s.held, s.backlog))
+		list = append(list, evidence("series.netdev.qdisc_overlimits", s.held, "times", "the %s of %s delayed packets %.0f times, with %.0f bytes waiting on average", s.kind, f.link.name, s.held, s.backlog))
 	}
 	if p.rtt.known {
 		list = append(list, evidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns", "round trip %s", ns(p.rtt.value)))
@@ -147,10 +147,10 @@ func (f *facts) tripEvidence() []record.Evidence {
 		}
 	}
 	if p.rwnd.known && p.rwnd.value >= windowMatters {
-		list = append(list, evidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share", "the generator's receive window held the server up in %s of its sending time", unit.Percent(p.rwnd.value)))
+		list = append(list, evidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share", "the generator's receive window blocked the server for %s of its sending time", unit.Percent(p.rwnd.value)))
 	}
 	if p.retrans.known && p.retrans.value >= lossMatters {
-		list = append(list, evidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the segments were sent again", unit.Percent(p.retrans.value)))
+		list = append(list, evidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the TCP segments were retransmitted", unit.Percent(p.retrans.value)))
 	}
 	return list
 }

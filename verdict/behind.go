@@ -174,7 +174,7 @@ func (b *behindServer) outOfCPU(f *facts) string {
 		return ""
 	}
 	if q := b.quota.throttled; q.known && q.value >= throttledShare {
-		return fmt.Sprintf("its cgroup stopped it in %s of the periods", unit.Percent(q.value))
+		return fmt.Sprintf("its cgroup throttled it in %s of the periods", unit.Percent(q.value))
 	}
 	n := float64(len(b.cpus))
 	if n == 0 || !f.host.known {
@@ -223,9 +223,9 @@ type limit struct {
 // limit says what holds up its answers, nil where it has all of it to spare.
 func (b *behindServer) limit(f *facts) *limit {
 	if how := b.outOfCPU(f); how != "" {
-		l := &limit{says: "is out of CPU: " + how, next: fmt.Sprintf("ask %s for less, or give it more CPU: profile it with %s", b.name, profilerOf(b.runtime, b.pid))}
+		l := &limit{says: "is out of CPU: " + how, next: fmt.Sprintf("send %s less work, or give it more CPU: profile it with %s", b.name, profilerOf(b.runtime, b.pid))}
 		if b.fullThreads() == 1 && b.cores < behindFull*float64(len(b.cpus)) {
-			l.next = fmt.Sprintf("ask %s for less, or have several of it: one thread does its work (profile it with %s)", b.name, profilerOf(b.runtime, b.pid))
+			l.next = fmt.Sprintf("send %s less work, or have several of it: one thread does its work (profile it with %s)", b.name, profilerOf(b.runtime, b.pid))
 		}
 		if b.samples >= stacksFewest && len(b.packages) > 0 {
 			l.pro = append(l.pro, evidence("stacks.peers.packages", b.packages[0].Share, "share", "CPU of %s by stacks: %s (%s)", b.name, packagesText(b.packages), unit.Plural(b.samples, "sample", "samples")))

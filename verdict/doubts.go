@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -30,9 +31,9 @@ func doubtsOf(f *facts, slo sloResult, ceiling string) []string {
 func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 	run := f.run
 	if run.Unfinished {
-		d.add("its figures are put together from what it had written")
+		d.add("the figures come from what the run had written")
 	} else if run.Interrupted {
-		d.add("the run was interrupted before its plan ended")
+		d.add("%s", interruptedSays(run))
 	}
 	if asked := run.Spec.Pprof; asked != "" && asked != "off" {
 		for _, n := range run.NotMeasured {
@@ -42,14 +43,14 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 		}
 	}
 	if o := &f.outage; o.count > 0 {
-		meant := "a closed loop sends nothing in that time, so its latencies do not show the outage"
+		meant := "a closed loop sends nothing during that time, so its latencies hide the outage"
 		if f.open {
 			meant = "requests due in that time were sent late, and their response times include the delay"
 		}
 		d.add("%s; %s", o.says(f), meant)
 	}
 	if slo.latency && !f.open {
-		d.add("a closed loop slows down with the server, so its latencies are kinder than users would see; hold an SLO with a rate (-R)")
+		d.add("closed-loop latency understates what users see; test an SLO at a fixed rate (-R)")
 	}
 	for _, u := range slo.unknown {
 		d.add("not checked: %s", u)
@@ -58,7 +59,7 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 		d.add("a short run: %.3g s", f.elapsedS)
 	}
 	if run.WarmupS <= 0 && run.Spec.Warmup <= 0 {
-		d.add("no warm-up: the first answers are in the figures")
+		d.add("no warm-up: the first responses are included")
 	}
 	if share := f.errorShare.value; share > 0 && share < errorsMatter {
 		d.add("%s of requests failed or got an unexpected status%s", unit.Percent(share), kindsOf(f.errorKinds()))
@@ -116,7 +117,7 @@ func (d *doubts) ofTheLatency(f *facts) {
 		if float64(l.P99Ns) < l.MeanNs {
 			tail = "max " + ns(float64(l.MaxNs))
 		}
-		d.add("p50 and mean tell different stories: half of the responses took %s or less, the mean is %s (%s): few slow responses take most of the time", ns(p50), ns(l.MeanNs), tail)
+		d.add("p50 and mean differ: half of the responses took %s or less, the mean is %s (%s): a few slow responses dominate", ns(p50), ns(l.MeanNs), tail)
 	}
 	if p := f.run.Load.Pipelining; p > 1 {
 		d.add("pipelined latency is the latency of a batch: with %d requests in flight on a connection a response waits for those before it", p)
@@ -126,23 +127,23 @@ func (d *doubts) ofTheLatency(f *facts) {
 func (d *doubts) ofTheRate(f *facts) {
 	run, s := f.run, &f.run.Rate.Spread
 	if law := f.little(); law.known && law.off > littleTolerance && (run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
-		d.add("requests cut off at the edges of the window weigh %s in every mean: measure longer (-d)", unit.Percent(law.off))
+		d.add("requests cut off at the edges of the window are %s of every mean: measure longer (-d)", unit.Percent(law.off))
 	}
 	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling && f.outage.count == 0 {
-		d.add("nothing was answered for %s in all (%d times): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)
+		d.add("no response for %s in total (%d gaps): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)
 	}
 	switch {
 	case f.trend.known && !f.trend.worse():
 		d.add("%s: the server was still warming up (JIT, caches, connection pools); lengthen the warm-up (--warmup)", f.trend.says())
 	case f.trend.known:
 	case s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > unsteady:
-		d.add("the rate was not steady: between %s and %s over intervals of %.3g s", perSecond(s.MinPerS), perSecond(s.MaxPerS), s.WidthS)
+		d.add("throughput was unstable: %s–%s req/s over %.3g s intervals", unit.FormatCount(int64(s.MinPerS+.5)), unit.FormatCount(int64(s.MaxPerS+.5)), s.WidthS)
 	}
 	if len(f.agents) == 0 && s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
-		d.add("%d of %d intervals were sampled late: this host did not run what it should", s.Late, s.Late+s.Samples)
+		d.add("%d of %d intervals were sampled late: this host was overloaded", s.Late, s.Late+s.Samples)
 	}
 	if len(run.Statuses) > 1 && f.errorShare.known && f.errorShare.value > 0 && f.errorShare.value < errorsMatter {
-		d.add("answers differ in status: mean sizes and times are of a mixture")
+		d.add("responses differ in status: mean sizes and times mix them")
 	}
 }
 
@@ -166,11 +167,11 @@ func (d *doubts) ofTheHost(f *facts, ceiling string) {
 			continue
 		}
 		if s := h.over(h.numbers(), stolen) / float64(len(h.cores)); s >= stealMatters {
-			d.add("the hypervisor gave %s of the CPU time%s to others (steal): absolute figures are of a smaller machine", unit.Percent(s), f.of(h.name))
+			d.add("the hypervisor took %s of the CPU time%s (steal): absolute figures are those of a smaller machine", unit.Percent(s), f.of(h.name))
 		}
 	}
 	if others := f.others(); others.known && others.value >= max(foreignCores, foreignShare*float64(len(f.host.cores))) {
-		d.add("other programs used %.2g of the %s of the server's host", others.value, unit.Plural(len(f.host.cores), "core", "cores"))
+		d.add("other processes used %.2g of %s on the server host", others.value, unit.Plural(len(f.host.cores), "core", "cores"))
 	}
 	for _, lost := range f.subject.lost {
 		d.add("a process of the server was lost during the run: %s", lost)
@@ -187,7 +188,7 @@ func (d *doubts) ofTheHost(f *facts, ceiling string) {
 		d.add("%.0f connections overflowed the server's accept queue before the window", f.accept.before)
 	}
 	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && ceiling != Bandwidth && ceiling != Packets {
-		d.add("%s of the server's segments were sent again", unit.Percent(p.retrans.value))
+		d.add("the server retransmitted %s of its TCP segments", unit.Percent(p.retrans.value))
 	}
 }
 
@@ -215,21 +216,36 @@ func (f *facts) siblings() string {
 	return ""
 }
 
+// interruptedSays is how much of a run there is that was told to end early.
+func interruptedSays(run *record.Run) string {
+	if asked := time.Duration(run.Spec.Duration); asked > 0 {
+		return fmt.Sprintf("interrupted: results cover %s of %s", unit.FormatNs(int64(run.ElapsedS*1e9)), unit.FormatNs(int64(asked)))
+	}
+	return fmt.Sprintf("interrupted: results cover %s", unit.FormatNs(int64(run.ElapsedS*1e9)))
+}
+
+func were(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
 // ofTheWatching is what the observers could not do.
 func (d *doubts) ofTheWatching(f *facts) {
 	for _, h := range f.machines() {
 		if float64(h.bad) > badRowsSaid*float64(h.rows) {
-			d.add("%d of %d CPU rows%s do not add up and were refused", h.bad, h.rows, f.of(h.name))
+			d.add("%d of %s%s %s inconsistent and discarded", h.bad, unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad))
 		}
 	}
 	if n := f.places.moments; f.places.by != record.ByKernelEvents && n > 0 && n < samplesFew {
 		d.add("only %s: treat the time breakdown as rough", unit.Plural(n, "queue sample", "queue samples"))
 	}
 	if f.observerShare.known && f.observerShare.value > observerMost {
-		d.add("watching took %s of a core", unit.Percent(f.observerShare.value))
+		d.add("monitoring overhead: %s of one core", unit.Percent(f.observerShare.value))
 	}
 	if f.subject.known && !f.subject.queue.known {
-		d.add("how long the server's threads wait for a CPU was not measured")
+		d.add("the run-queue delay of the server's threads was not measured")
 	}
 	for _, n := range f.run.NotMeasured {
 		if n.What == record.OtherAddresses {

@@ -177,9 +177,9 @@ func (f *facts) errorsNext() string {
 	case name == "405":
 		return "check the method (-m); or " + asked
 	case name == "429":
-		return "the server limits the rate of one client: raise that limit, or ask for less (-R)"
+		return "the server limits the rate of one client: raise that limit, or lower the rate (-R)"
 	case name == "503":
-		return "the server refuses work (503): check its log and its limits (connections, queue, rate), or ask for less (-c, -R)"
+		return "the server refuses work (503): check its log and its limits (connections, queue, rate), or lower the load (-c, -R)"
 	case len(name) == 3 && name >= "400" && name < "500":
 		return "check the request: the server refuses it as it is; or " + asked
 	case len(name) == 3 && name >= "100" && name < "400":
@@ -193,5 +193,5 @@ func (f *facts) timeoutNext() string {
 	if f.neverAccepted() > 0 {
 		return f.unacceptedNext() // they would time out however long they are waited for
 	}
-	return "the server takes longer than --timeout: ask for less at once (-c, -R) or raise --timeout"
+	return "the server takes longer than --timeout: lower the load (-c, -R) or raise --timeout"
 }

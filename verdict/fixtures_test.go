@@ -156,7 +156,7 @@ func TestFixtures(t *testing.T) {
 				t.Errorf("%q says %q", says, e.Lacks)
 			}
 			if wall := v.NextWall; e.NextWall != "" && (wall == nil || wall.Ceiling != e.NextWall || !strings.Contains(wall.Says, e.Wall)) {
-				t.Errorf("next wall %+v, want %s %s", wall, e.NextWall, e.Wall)
+				t.Errorf("next bottleneck %+v, want %s %s", wall, e.NextWall, e.Wall)
 			}
 			if v.Because == "" || v.Next == "" || v.Ceiling != Undetermined && len(v.Evidence) == 0 {
 				t.Errorf("a verdict without a reason, evidence or a next step: %+v", v)

@@ -58,11 +58,11 @@ func voidLost(f *facts) *void {
 	v := &void{
 		nothing: true,
 		because: fmt.Sprintf("agent %s was lost %s: %s", lost[0].Name, lostWhen(lost[0]), lost[0].Lost),
-		next:    "see why " + lost[0].Name + " went silent, then run again; with --allow-loss a run goes on with the rest",
+		next:    "see why " + lost[0].Name + " went silent, then rerun; with --allow-loss the run continues without it",
 	}
 	if allowed {
 		v.because = "every agent that loads was lost; " + v.because
-		v.next = "see why " + lost[0].Name + " went silent, then run again"
+		v.next = "see why " + lost[0].Name + " went silent, then rerun"
 	}
 	if strings.HasPrefix(lost[0].Lost, record.LostController) {
 		v.next = "start the controller again on its host: ceiling controller; the agents come back by themselves, then run again"
@@ -109,13 +109,13 @@ func (f *facts) voidAgentsBooks() *void {
 		sum.Failed += r.Failed
 		sum.InFlight += r.InFlight
 		if r.Sent != r.Completed+r.Failed+r.InFlight && because == "" {
-			because = fmt.Sprintf("the books of agent %s do not balance: %s sent, but %s completed, %s failed and %s in flight",
+			because = fmt.Sprintf("request accounting mismatch at agent %s: %s sent, but %s completed, %s failed and %s in flight",
 				a.Name, count(r.Sent), count(r.Completed), count(r.Failed), count(r.InFlight))
 		}
 	}
 	all := f.run.Requests
 	if because == "" && (sum.Sent != all.Sent || sum.Completed != all.Completed || sum.Failed != all.Failed || sum.InFlight != all.InFlight) {
-		because = fmt.Sprintf("the agents do not add up to the run: %s sent and %s completed by them, %s and %s by the run",
+		because = fmt.Sprintf("request accounting mismatch between agents and run: %s sent and %s completed by them, %s and %s by the run",
 			count(sum.Sent), count(sum.Completed), count(all.Sent), count(all.Completed))
 	}
 	if because == "" {
@@ -123,7 +123,7 @@ func (f *facts) voidAgentsBooks() *void {
 	}
 	return &void{
 		nothing: true, because: because,
-		next:     "run again; when it happens twice this is a fault of the generator: report it with the record",
+		next:     "rerun; if it happens twice, it is a bug in the generator: report it with the record",
 		evidence: []record.Evidence{evidence("requests.sent", float64(all.Sent), "requests", "%s requests sent", count(all.Sent))},
 	}
 }
@@ -145,7 +145,7 @@ func (d *doubts) ofTheAgents(f *facts) {
 	}
 	for _, v := range f.agents {
 		if s := &v.run.Rate.Spread; s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
-			d.add("%d of %d intervals of agent %s were sampled late: its host did not run what it should", s.Late, s.Late+s.Samples, v.agent)
+			d.add("%d of %d intervals of agent %s were sampled late: its host was overloaded", s.Late, s.Late+s.Samples, v.agent)
 		}
 	}
 	d.ofTheShares(f)

@@ -49,7 +49,7 @@ func ruleGenerator(f *facts) finding {
 	default:
 		out.next = f.starvedNext()
 		out.pro = append(append(out.pro, f.placeEvidence(generatorQueue)...), f.homeEvidence()...)
-		out.because = fmt.Sprintf("%s is starved: a worker waited for a CPU %s of the time, and %s of the answers lie unread in its own sockets; this number describes %[1]s, not the server", f.who(), unit.Percent(g.delay.value), unit.Percent(f.places.share[generatorQueue]))
+		out.because = fmt.Sprintf("%s is starved: a worker waited for a CPU %s of the time, and %s of the answers are unread in its own sockets; this number describes %[1]s, not the server", f.who(), unit.Percent(g.delay.value), unit.Percent(f.places.share[generatorQueue]))
 	}
 	return out
 }
@@ -122,7 +122,7 @@ func (f *facts) generatorEvidence() []record.Evidence {
 		if f.agent != "" {
 			of = f.who()
 		}
-		list = append(list, evidence(f.at("generator.headroom"), g.headroom.value, "ratio", "by calibration %s can do %.2g times this rate", of, g.headroom.value))
+		list = append(list, evidence(f.at("generator.headroom"), g.headroom.value, "ratio", "calibration: %s can reach %.2g times this rate", of, g.headroom.value))
 	}
 	return list
 }
@@ -142,15 +142,15 @@ func (g *generatorFacts) room() (times float64, nearly string) {
 // starvedNext is what to do for a generator that is kept from its CPU.
 func (f *facts) starvedNext() string {
 	if f.agent != "" {
-		return fmt.Sprintf("stop what else runs on %s, or load from more agents, each on a machine of its own", f.agent)
+		return fmt.Sprintf("stop other processes on %s, or load from more agents, each on a machine of its own", f.agent)
 	}
 	if f.together {
-		return f.separate() + "; or stop what else runs there"
+		return f.separate() + "; or stop other processes there"
 	}
 	if len(f.atHomeToo) > 0 {
 		return fmt.Sprintf("stop %s, or load from another machine", f.atHomeToo[0].comm)
 	}
-	return "stop what else runs on the generator's CPUs, or load from another machine"
+	return "stop other processes on the generator's CPUs, or load from another machine"
 }
 
 // homeEvidence is who else used the CPU of the generator's host.

@@ -109,7 +109,7 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	case v.Ceiling == AskedRate && f.late != nil:
 		v.Next = f.late.next()
 	case v.Ceiling == AskedRate:
-		v.Next = "the rate is there, but the answers are too slow for it: see where a request waits, or ask for less (-R)"
+		v.Next = "the server keeps up with the rate, but responses are too slow: see where the time goes, or lower the rate (-R)"
 	case f.late != nil && f.open:
 		v.Next += "; " + f.late.next()
 	}

@@ -61,7 +61,7 @@ func TestResultAlone(t *testing.T) {
 	check("nothing watched", closedRun(), record.Valid, Undetermined, "the server's processes were not watched")
 	check("generator not recorded", change(closedRun(), func(r *record.Run) { r.Generator = record.Generator{} }),
 		record.Valid, Undetermined, "the generator's CPU was not recorded")
-	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Invalid, Undetermined, "books do not balance")
+	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Invalid, Undetermined, "request accounting mismatch")
 	check("little", change(closedRun(), func(r *record.Run) { r.Latency.Response.MeanNs = 30_000 }), record.Invalid, Undetermined, "Little's law")
 	check("little with errors", change(closedRun(), func(r *record.Run) {
 		r.Latency.Response.MeanNs = 500_000
@@ -77,12 +77,12 @@ func TestResultAlone(t *testing.T) {
 		r.Statuses = map[string]uint64{"200": 900_000, "503": 100_000}
 	}), record.Fail, Errors, "10% of responses were errors (503 × 100,000): the rate includes failed requests")
 
-	check("as asked", openRun(), record.Valid, AskedRate, "no ceiling was reached")
-	check("as asked, SLO met", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Pass, AskedRate, "no ceiling")
+	check("as asked", openRun(), record.Valid, AskedRate, "no bottleneck was reached")
+	check("as asked, SLO met", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Pass, AskedRate, "no bottleneck")
 	check("as asked, SLO broke", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<500us") }), record.Fail, AskedRate, "p99 of the response time is 900 µs, asked p99<500us")
 	check("not sent, nobody knows why", change(openRun(), func(r *record.Run) {
 		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
-	}), record.Invalid, Undetermined, "25% of it is missing or late")
+	}), record.Invalid, Undetermined, "25% of the requests were missing or late")
 	check("not sent, generator full", change(openRun(), func(r *record.Run) {
 		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
 		r.Generator.BusiestWorker = .99

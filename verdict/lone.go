@@ -336,12 +336,12 @@ func (f *facts) turnEvidence() []record.Evidence {
 func (f *facts) turns() string {
 	l := &f.lone
 	if !l.known || l.is != queued {
-		return "a lock, a pool, or another server that is asked by few at a time"
+		return "a lock, a pool, or another server that takes few requests at a time"
 	}
 	if l.high < 1-loneWhole {
 		return fmt.Sprintf("a lone request takes %s, so not even one is worked on at a time: something lets them through at a rate (a rate limit, a timer, a lock held longer under load)", ns(l.meanNs))
 	}
-	what := "a pool, a number of workers, or another server that is asked by few at a time"
+	what := "a pool, a number of workers, or another server that takes few requests at a time"
 	if l.at < 1.5 {
 		what = "a lock, or a single worker"
 		if c := f.subject.cores; c >= halfOf*l.at && c <= 1.1 {

@@ -114,7 +114,7 @@ func ruleNeighbours(f *facts) finding {
 	}
 	out.answer = yes
 	out.because = fmt.Sprintf("server starved: %s, while other processes used %.2f of %s", starved, foreign.value, cores)
-	out.next = "stop what else runs on the server's CPUs, or give the server CPUs of its own (taskset, cpuset); see who they are: top, pidstat 1"
+	out.next = "stop other processes on the server's CPUs, or give the server CPUs of its own (taskset, cpuset); see who they are: top, pidstat 1"
 	if who := whoElse(f.neighbours); who != "" {
 		out.pro = append(out.pro, evidence("series.neighbours", f.neighbours[0].cores, "cores", "CPU of other processes on the server's host, in cores: %s", who))
 		out.because += fmt.Sprintf(" (%s)", who)

@@ -64,7 +64,7 @@ func TestOutagesAreTold(t *testing.T) {
 	short.run.Errors = []record.Error{refused}
 	v := short.judge()
 	text := sayings(v)
-	if want := "the server was unreachable for 500 ms, from 2.0 s (ECONNREFUSED × 400); a closed loop sends nothing in that time"; !strings.Contains(text, want) || v.Outcome != record.Valid {
+	if want := "the server was unreachable for 500 ms, from 2.0 s (ECONNREFUSED × 400); a closed loop sends nothing during that time"; !strings.Contains(text, want) || v.Outcome != record.Valid {
 		t.Errorf("%s, lacks %q:\n%s", v.Outcome, want, text)
 	}
 	if strings.Contains(text, "of requests failed") {

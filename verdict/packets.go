@@ -33,7 +33,7 @@ func (f *facts) packetsOnOneCore(out *finding) bool {
 			c := &h.cores[i]
 			if share := soft(c) / c.total; share >= softFull {
 				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu, f.of(h.name), unit.Percent(share)))
-				out.because = fmt.Sprintf("packets: CPU %d%s does nothing but take packets in (%s softirq) while other cores are idle", c.cpu, f.of(h.name), unit.Percent(share))
+				out.because = fmt.Sprintf("packets: CPU %d%s only receives packets (%s softirq) while other cores are idle", c.cpu, f.of(h.name), unit.Percent(share))
 				return true
 			}
 		}

@@ -140,7 +140,7 @@ func (f *pointFacts) metSchedule() bool {
 }
 
 func (f *pointFacts) scheduleSays() string {
-	return fmt.Sprintf("the asked rate was not sent: %s of %s is %s", perSecond(f.p.RPS.Value), perSecond(f.p.TargetRPS.Value),
+	return fmt.Sprintf("the target rate was not sent: %s of %s is %s", perSecond(f.p.RPS.Value), perSecond(f.p.TargetRPS.Value),
 		unit.Percent(f.p.RPS.Value/f.p.TargetRPS.Value))
 }
 

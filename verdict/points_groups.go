@@ -130,7 +130,7 @@ func identicalPoints(all []*pointFacts) []Inconsistency {
 			if d := differences(ca, cb); len(d) > 0 {
 				text += "; labelled differently in " + differenceText(ca, cb, d)
 			} else {
-				text += "; nothing that is stated tells the two runs apart"
+				text += "; the stated conditions of the two runs are the same"
 			}
 			out = append(out, Inconsistency{Kind: KindIdentical, Keys: append([]string{"rps"}, shared...), Points: []int{i, j}, Says: text})
 			if len(out) == maxIdentical {

@@ -526,7 +526,7 @@ func (f *pointFacts) generatorFromOthers() *record.Verdict {
 		Because: fmt.Sprintf("the generator is full: at the CPU per request of that run it used at least %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(n.low)),
 		Evidence: append(f.ownEvidence(), evidence("client_cpu_pct", 100*n.low, "%", "the same generator at %s used %s of what it can; this run is at %s",
 			perSecond(n.from.p.RPS.Value), unit.Percent(n.from.generator.use()), perSecond(f.p.RPS.Value))),
-		Next: "load from more machines, or with a generator that costs less a request"}
+		Next: "load from more machines, or with a generator that uses less CPU/request"}
 }
 
 func (f *pointFacts) serverFromOthers(use float64, generatorSays, linkSays string) *record.Verdict {
@@ -541,7 +541,7 @@ func (f *pointFacts) clientSide() *record.Verdict {
 		Because: fmt.Sprintf("the limit is the client: another client got %s from the same server, %.2f× as much; this number describes the generator, not the server",
 			perSecond(c.with.p.RPS.Value), c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)),
-		Next:     "load from more machines, or with a generator that costs less a request"}
+		Next:     "load from more machines, or with a generator that uses less CPU/request"}
 	return v
 }
 

@@ -60,7 +60,7 @@ func TestPointsFromOthers(t *testing.T) {
 
 	// Another server, the same client.
 	faster := with(bare, "server_kind: b", "rps: 61000")
-	check("server side", record.Valid, ServerSide, "the same client got 61,000 /s from another server, 1.22×", bare, faster)
+	check("server side", record.Valid, ServerSide, "the same client got 61,000 req/s from another server, 1.22×", bare, faster)
 	check("server side and its full CPU", record.Valid, ServerCPU, "the same client got 1.22×", with(bare, busy), faster)
 	check("server side, idle CPU", record.Valid, ServerSide, "its CPU is not full, 30%", with(bare, "server_cpu_pct: 30"), faster)
 	check("not enough", record.Valid, Undetermined, "", bare, with(faster, "rps: 59000"))
@@ -74,11 +74,11 @@ func TestPointsFromOthers(t *testing.T) {
 	check("a server that is not stated", record.Valid, Undetermined, "", bare, with(faster, "server_kind: not stated (b)"))
 	check("a run that cannot be", record.Valid, Undetermined, "", bare, with(faster, "p50_ms: 100"))
 	check("an asked rate", record.Valid, Undetermined, "", bare, with(faster, "target_rps: 61000"))
-	check("an open loop that fell short", record.Invalid, ServerSide, "the asked rate was not sent", with(bare, "target_rps: 90000", "connections"), with(faster, "target_rps: 90000", "connections"))
+	check("an open loop that fell short", record.Invalid, ServerSide, "the target rate was not sent", with(bare, "target_rps: 90000", "connections"), with(faster, "target_rps: 90000", "connections"))
 
 	// Another client, the same server.
 	stronger := with(bare, "client_instance: large", "rps: 61000")
-	check("client", record.Invalid, Generator, "another client got 61,000 /s from the same server, 1.22×", bare, stronger)
+	check("client", record.Invalid, Generator, "another client got 61,000 req/s from the same server, 1.22×", bare, stronger)
 	check("client, more connections", record.Valid, Undetermined, "", bare, with(stronger, "connections: 100", "rps: 90000"))
 	check("client that was free", record.Valid, Undetermined, "", with(bare, "client_cpu_pct: 30"), stronger)
 	check("both ways", record.Valid, Undetermined, "", bare, faster, stronger)
@@ -118,13 +118,13 @@ func TestPointsServerCPUsUsed(t *testing.T) {
 			t.Errorf("%s: %s: %s", name, v.Ceiling, v.Because)
 		}
 	}
-	check("the whole host", with(sound, "server_cpu_pct: 24"), Undetermined, "nothing")
+	check("the whole host", with(sound, "server_cpu_pct: 24"), Undetermined, "no measured resource")
 	check("4 of 16", with(sound, "server_cpu_pct: 24", "server_cpus_used: 4"), ServerCPU, "96% of the 4 CPUs that it may use busy")
 	check("4 of 16, idle", with(sound, "server_cpu_pct: 12", "server_cpus_used: 4"), Undetermined, "server's CPU 48%")
 	check("others on its host", with(sound, "server_cpu_pct: 60", "server_cpus_used: 4"), Undetermined, "others worked on its host")
-	check("the measured use", with(sound, "server_cpu_pct: 40", "server_cpus_used: 6.4"), Undetermined, "nothing")
+	check("the measured use", with(sound, "server_cpu_pct: 40", "server_cpus_used: 6.4"), Undetermined, "no measured resource")
 	check("a quota", with(sound, "server_cpu_pct: 9", "server_cpus_used: 1.5"), ServerCPU, "the 1.5 CPUs")
-	check("more than there are", with(sound, "server_cpu_pct: 24", "server_cpus_used: 40"), Undetermined, "nothing")
+	check("more than there are", with(sound, "server_cpu_pct: 24", "server_cpus_used: 40"), Undetermined, "no measured resource")
 	for _, text := range []string{"server_cpus_used: 40", "server_cpus_used: 4, server_cpu_pct: 60", "server_cpus_used: 6.4, server_cpu_pct: 40"} {
 		if got := judgeOne(t, with(sound, strings.Split(text, ", ")...)); !has(got.Inconsistencies, KindCPU) {
 			t.Errorf("%s: %v", text, got.Inconsistencies)

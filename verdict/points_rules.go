@@ -50,15 +50,15 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 	}
 	share := math.Min((failed+bad)/all, 1)
 	return &record.Verdict{Outcome: record.Invalid, Ceiling: Errors,
-		Because:  fmt.Sprintf("%s of %s requests failed (%s): the rate is not that of the work", unit.Percent(share), plain(all), strings.Join(parts, ", ")),
+		Because:  fmt.Sprintf("%s of %s requests failed (%s): the rate includes failures", unit.Percent(share), plain(all), strings.Join(parts, ", ")),
 		Evidence: []record.Evidence{evidence("failed_requests", 100*share, "%", "%s of the requests failed", unit.Percent(share))},
-		Next:     "find the cause in the server's log, then run again"}
+		Next:     "find the cause in the server's log, then rerun"}
 }
 
 func (f *pointFacts) verdictAskedRate() record.Verdict {
 	return record.Verdict{
 		Outcome: record.Valid, Ceiling: AskedRate,
-		Because: fmt.Sprintf("%s were asked and %s came: no ceiling was reached", perSecond(f.p.TargetRPS.Value), perSecond(f.p.RPS.Value)),
+		Because: fmt.Sprintf("%s were asked and %s came: no bottleneck was reached", perSecond(f.p.TargetRPS.Value), perSecond(f.p.RPS.Value)),
 		Next:    "ask for more",
 	}
 }
@@ -75,7 +75,7 @@ func (f *pointFacts) verdictBandwidth() record.Verdict {
 	case !f.generator.known():
 		v.Doubts = append(v.Doubts, "the generator was not measured (client_cpu_pct is missing): how near it is to its own limit is unknown")
 	case f.generator.full():
-		v.Doubts = append(v.Doubts, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone brings little", unit.Percent(f.generator.use())))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone helps little", unit.Percent(f.generator.use())))
 	}
 	return v
 }
@@ -86,7 +86,7 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 		Outcome: record.Invalid, Ceiling: Generator,
 		Because:  fmt.Sprintf("the generator is full: it used %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(g.use())),
 		Evidence: g.evidence(),
-		Next:     "load from more machines, or with a generator that costs less a request",
+		Next:     "load from more machines, or with a generator that uses less CPU/request",
 	}
 	if f.server.known() {
 		v.Evidence = append(v.Evidence, f.server.evidence())
@@ -161,7 +161,7 @@ func (f *pointFacts) verdictUndetermined() (record.Verdict, []string) {
 	}
 	v.Evidence = append(v.Evidence, f.link.evidence()...)
 	if len(says) == 0 {
-		says = []string{fmt.Sprintf("nothing that was measured is full: generator %s, server's CPU %s, link %s; requests wait where these figures do not look (one thread, a lock, a pool, the path), or there are too few of them",
+		says = []string{fmt.Sprintf("no measured resource is full: generator %s, server's CPU %s, link %s; requests wait where these figures do not look (one thread, a lock, a pool, the path), or there are too few of them",
 			unit.Percent(f.generator.use()), unit.Percent(f.server.use()), f.link.shareSays())}
 	}
 	v.Because = "inconclusive: " + strings.Join(says, "; ")
@@ -172,9 +172,9 @@ func (f *pointFacts) verdictUndetermined() (record.Verdict, []string) {
 func (f *pointFacts) nextMeasurement() string {
 	switch {
 	case !f.generator.known():
-		return "run again and record the CPU of the generator's host, every category, beside the server's (mpstat -P ALL 1 on both)"
+		return "rerun and record the CPU of the generator's host, every category, beside the server's (mpstat -P ALL 1 on both)"
 	case !f.server.known() || f.server.refused != "":
-		return "run again and record the CPU of the server's host, every category (mpstat -P ALL 1)"
+		return "rerun and record the CPU of the server's host, every category (mpstat -P ALL 1)"
 	case len(f.generator.capacityLacks) > 0:
 		return "state how many threads the generator ran on how many CPUs"
 	case !f.link.free() && !f.link.known():
@@ -203,7 +203,7 @@ func (f *pointFacts) loadEvidence() []record.Evidence {
 	}
 	list := []record.Evidence{evidence(key, inFlight, "requests", "%s", text)}
 	if f.open() && !f.metSchedule() && p.VCPUs.Known && inFlight < p.VCPUs.Value {
-		list[0].Says += fmt.Sprintf(": fewer than the server has CPUs (%s), so it kept nobody waiting while the schedule was missed; the figures point to the generator, without proof", plain(p.VCPUs.Value))
+		list[0].Says += fmt.Sprintf(": fewer than the server has CPUs (%s), so it delayed no request while the schedule was missed; the figures point to the generator, without proof", plain(p.VCPUs.Value))
 	}
 	return list
 }

@@ -80,16 +80,16 @@ func TestJudgePointsJournal(t *testing.T) {
 			}
 		}
 	}
-	check("21", record.Invalid, Undetermined, "Little's law", "200,000 slots", "4,913,152 /s", "163,265 /s")
+	check("21", record.Invalid, Undetermined, "Little's law", "200,000 slots", "4,913,152 req/s", "163,265 req/s")
 	check("133", record.Valid, Bandwidth, "97%")
 	check("134", record.Valid, Bandwidth, "98%", "6,122 MB/s of 6,250 MB/s")
 	check("135", record.Valid, Bandwidth, "97%")
-	check("130", record.Invalid, Generator, "from point 137", "another client got 1,741,517 /s from the same server")
+	check("130", record.Invalid, Generator, "from point 137", "another client got 1,741,517 req/s from the same server")
 	for _, id := range []string{"136", "137"} {
 		check(id, record.Valid, Undetermined, "the generator was not measured (client_cpu_pct is missing)")
 	}
 	for _, id := range []string{"8", "9", "10", "11", "12"} {
-		check(id, record.Invalid, Generator, "from point 16", "another client", "the asked rate was not sent")
+		check(id, record.Invalid, Generator, "from point 16", "another client", "the target rate was not sent")
 		says := ""
 		for _, e := range at(id).Verdict.Evidence {
 			says += e.Says + "\n"
@@ -122,7 +122,7 @@ func TestJudgePointsJournalInconsistencies(t *testing.T) {
 			t.Errorf("point %s: no %s with %q in %v", id, kind, parts, got)
 		}
 	}
-	inconsistent("21", KindLittle, "4,913,152 /s would need 3,006,849 in flight")
+	inconsistent("21", KindLittle, "4,913,152 req/s would need 3,006,849 in flight")
 	inconsistent("30", KindLittle, "402 ms", "below the median of 485 ms")
 	inconsistent("134", KindUnit, "98.0%, not 90%", "5,838 MiB/s", "binary units")
 	inconsistent("14", KindUnit, "213 fit as MiB only: 223 MB/s")
@@ -130,11 +130,11 @@ func TestJudgePointsJournalInconsistencies(t *testing.T) {
 	inconsistent("17", KindCPU, "usr 0.81 is a part of the row", "softirq")
 	inconsistent("19", KindCPU, "= 87.95, not 100", "12.05%")
 	inconsistent("32", KindCPU, "= 94, not 100: 6%")
-	inconsistent("19", KindTotals, "656,208 /s, not 634,823 /s")
+	inconsistent("19", KindTotals, "656,208 req/s, not 634,823 req/s")
 	inconsistent("19", KindBytes, "52.2 MB/s", "36% less")
 	inconsistent("32", KindBytes, "generator's own count")
 	inconsistent("17", KindConnections, "960 connections, not 1,000")
-	inconsistent("12", KindSchedule, "8,257 /s of 1,500,000 /s")
+	inconsistent("12", KindSchedule, "8,257 req/s of 1,500,000 req/s")
 	if !has(v.Between, KindUnequal, "client_workers (60 / 30), duration_s (not stated / 30) at once") {
 		t.Errorf("no unequal runs in %v", v.Between)
 	}
@@ -333,9 +333,9 @@ func TestPointsCeilings(t *testing.T) {
 			}
 		})
 	}
-	check("nothing full", sound, record.Valid, Undetermined, "nothing that was measured is full")
+	check("nothing full", sound, record.Valid, Undetermined, "no measured resource is full")
 	check("server", with(sound, "server_cpu_pct: 97"), record.Valid, ServerCPU, "97%")
-	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Valid, Undetermined, "nothing that was measured is full")
+	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Valid, Undetermined, "no measured resource is full")
 	check("generator", with(sound, "client_cpu_pct: 97"), record.Invalid, Generator, "97%")
 	check("both", with(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Invalid, Generator, "97%")
 	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, Undetermined, "generator 78%")
@@ -346,15 +346,15 @@ func TestPointsCeilings(t *testing.T) {
 	check("link by body", with(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Valid, Bandwidth, "99%")
 	check("more than the link", with(sound, "client_throughput_mb_s: 1300"), record.Invalid, Undetermined, "more than the link carries")
 	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, Undetermined, "link 8")
-	check("target rate reached", with(sound, "target_rps: 96000"), record.Valid, AskedRate, "no ceiling was reached")
+	check("target rate reached", with(sound, "target_rps: 96000"), record.Valid, AskedRate, "no bottleneck was reached")
 	check("asked rate missed", with(sound, "target_rps: 120000"), record.Invalid, Undetermined, "80%")
 	check("asked rate missed, generator", with(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Invalid, Generator, "80%")
 	check("mean above the slots", with(sound, "latency_avg_ms: 1.5"), record.Invalid, Undetermined, "the rate is at most")
 	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid, Undetermined, "half of the requests")
-	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, Undetermined, "nothing")
+	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, Undetermined, "no measured resource")
 	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, Undetermined, "the latencies printed")
 	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid, AskedRate, "")
-	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, Undetermined, "30,000 /s")
+	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, Undetermined, "30,000 req/s")
 	check("no rate", with(sound, "rps"), record.Invalid, Undetermined, "rps is missing")
 	check("a rate of nothing", with(sound, "rps: 0"), record.Invalid, Undetermined, "rps is missing")
 	check("only a rate", "rps: 1000", record.Valid, Undetermined, "the generator was not measured")
@@ -407,7 +407,7 @@ func TestPointsInconsistencies(t *testing.T) {
 	check("baseline", with(sound, "nic_gbps_spec: 0.5"), KindBaseline, "server's instance")
 	check("baseline of the generator", with(sound, "client_nic_gbps_spec: 0.5"), KindBaseline, "generator's instance")
 	check("link", with(sound, "client_throughput_mb_s: 1300"), KindLink, "10 Gbit/s")
-	check("totals", with(sound, "total_requests: 3000000", "elapsed_s: 30"), KindTotals, "100,000 /s, not 96,000 /s (4.2% off)")
+	check("totals", with(sound, "total_requests: 3000000", "elapsed_s: 30"), KindTotals, "100,000 req/s, not 96,000 req/s (4.2% off)")
 	none("totals over the asked time", with(sound, "total_requests: 3000000", "duration_s: 30"))
 	check("peak", with(sound, "peak_rps: 90000"), KindTotals, "peak")
 	check("connections", with(sound, "connections: 100", "latency_avg_ms: 1.0", "client_tool: wrk"), KindConnections, "16 workers × floor(100 ÷ 16) = 96 connections, not 100")
@@ -420,7 +420,7 @@ func TestPointsInconsistencies(t *testing.T) {
 	check("below zero", with(sound, "p50_ms: -3"), KindField, "below zero")
 	check("zero connections", with(sound, "connections: 0"), KindField, "is zero")
 	check("above 100%", with(sound, "server_cpu_pct: 180"), KindField, "percent of one core")
-	check("too much came", with(sound, "target_rps: 50000"), KindSchedule, "96,000 /s came out where 50,000 /s were asked")
+	check("too much came", with(sound, "target_rps: 50000"), KindSchedule, "96,000 req/s came out where 50,000 req/s were asked")
 	check("rows", with(sound, "server_cpu_detail: 'usr: 20%, sys=10, id 60'"), KindCPU, "= 90, not 100")
 	none("a row that adds up", with(sound, "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"))
 	none("prose about cores", with(sound, "server_cpu_detail: all idle cores; about 5 usr of something; sys"))
@@ -442,9 +442,9 @@ func TestPointsBetween(t *testing.T) {
 			}
 		})
 	}
-	check("identical under two labels", row("route: /a")+row("route: /b"), KindIdentical, "96,000 /s", "p50_ms", "route (/a / /b)")
-	check("identical in nothing but an exact rate", row("rps: 96123.4", "route: /a")+"- {entry: '1', rps: 96123.4, route: /b}\n", KindIdentical, "96,123 /s")
-	check("twice the same", row()+row(), KindIdentical, "nothing that is stated tells the two runs apart")
+	check("identical under two labels", row("route: /a")+row("route: /b"), KindIdentical, "96,000 req/s", "p50_ms", "route (/a / /b)")
+	check("identical in nothing but an exact rate", row("rps: 96123.4", "route: /a")+"- {entry: '1', rps: 96123.4, route: /b}\n", KindIdentical, "96,123 req/s")
+	check("twice the same", row()+row(), KindIdentical, "the stated conditions of the two runs are the same")
 	none("a round rate twice", "- {rps: 96000, route: /a}\n- {rps: 96000, route: /b}\n")
 	none("the same rate, another median", row("route: /a")+row("route: /b", "p50_ms: 0.8"))
 	none("one step", row("rps: 90000", "connections: 48")+row("rps: 96001"))

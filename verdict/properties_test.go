@@ -158,7 +158,7 @@ func checkWhole(t testing.TB, v record.Verdict) {
 		t.Fatalf("the stations add up to %v: %+v", sum, v.Stations)
 	}
 	if v.NextWall != nil && !(v.NextWall.Times >= 1) {
-		t.Fatalf("next wall %+v", v.NextWall)
+		t.Fatalf("next bottleneck %+v", v.NextWall)
 	}
 }
 

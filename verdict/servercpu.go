@@ -42,7 +42,7 @@ func ruleServerCPU(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("server CPU: %s, %s CPU a request", why, ns(f.subject.cores/math.Max(f.rate, 1e-9)*1e9))
+	out.because = fmt.Sprintf("server CPU: %s, %s CPU/request", why, ns(f.subject.cores/math.Max(f.rate, 1e-9)*1e9))
 	return out
 }
 
@@ -60,13 +60,13 @@ func (f *facts) cpuRoom(capacity float64) float64 {
 func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held bool, why string) {
 	q := f.subject.quota
 	if q.throttled.known {
-		out.pro = append(out.pro, evidence("series.throttle.throttled", q.throttled.value, "share", "its cgroup was stopped in %s of the periods", unit.Percent(q.throttled.value)))
+		out.pro = append(out.pro, evidence("series.throttle.throttled", q.throttled.value, "share", "its cgroup was throttled in %s of the periods", unit.Percent(q.throttled.value)))
 		if q.throttled.value >= throttledShare {
 			out.next = fmt.Sprintf("raise the cgroup's CPU quota, or profile the server's CPU (%s)", f.cpuTool())
 			if q.cores.known {
-				return true, fmt.Sprintf("%.2f of %.2g cores allowed by its cgroup busy in %s, which was stopped in %s of the periods", f.subject.cores, q.cores.value, f.subjectName(), unit.Percent(q.throttled.value))
+				return true, fmt.Sprintf("%s used %.2f of the %.2g cores its cgroup allows and was throttled in %s of the periods", f.serverProcess(), f.subject.cores, q.cores.value, unit.Percent(q.throttled.value))
 			}
-			return true, fmt.Sprintf("%s was stopped by its cgroup's quota in %s of the periods", f.subjectName(), unit.Percent(q.throttled.value))
+			return true, fmt.Sprintf("%s was throttled by its cgroup's quota in %s of the periods", f.subjectName(), unit.Percent(q.throttled.value))
 		}
 	}
 	switch {
@@ -80,15 +80,15 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 	case f.serverFull():
 		if foreign := f.foreign(); foreign.known && foreign.value > f.subject.cores {
 			out.answer = cannotTell
-			out.missing = []string{fmt.Sprintf("how much CPU the server could have had: other programs used %.1f of its cores, more than the server", foreign.value)}
+			out.missing = []string{fmt.Sprintf("how much CPU the server could have had: other processes used %.1f of its cores, more than the server", foreign.value)}
 			return false, ""
 		}
-		return true, fmt.Sprintf("%.1f %s busy in %s", f.subject.cores, bound, f.subjectName())
+		return true, fmt.Sprintf("%s used %.1f %s", f.serverProcess(), f.subject.cores, bound)
 	}
 	if cores, flat := f.selfLimited(); flat {
-		out.doubts = append(out.doubts, fmt.Sprintf("that the server limits itself to %s is concluded from its CPU, which stays there", unit.Plural(cores, "core", "cores")))
+		out.doubts = append(out.doubts, fmt.Sprintf("that the server limits itself to %s is inferred from its CPU use, which stays there", unit.Plural(cores, "core", "cores")))
 		out.next = fmt.Sprintf("raise the server's own limit (%s), or profile its CPU (%s)", f.ownLimit(), f.cpuTool())
-		return true, fmt.Sprintf("%.2f cores busy in %s, as if it were allowed %s", f.subject.cores, f.subjectName(), unit.Plural(cores, "core", "cores"))
+		return true, fmt.Sprintf("%s used %.2f cores, as if it were allowed %s", f.serverProcess(), f.subject.cores, unit.Plural(cores, "core", "cores"))
 	}
 	return false, ""
 }

@@ -61,14 +61,14 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 	switch {
 	case (f.coresTaken() || f.kept()) && !f.wantsLittle():
 		out.answer = cannotTell
-		out.missing = []string{"whether the requests unread before the server wait for its CPU, which others fill, or for something else"}
+		out.missing = []string{"whether the requests unread in the server's sockets wait for its CPU, which others fill, or for something else"}
 	case f.halfBusy() && !inTurn:
 		out.answer = cannotTell
-		out.missing = []string{"whether the requests unread before the server wait for its CPU, of which it uses half in turns with the generator, or for something else"}
+		out.missing = []string{"whether the requests unread in the server's sockets wait for its CPU, of which it uses half in turns with the generator, or for something else"}
 		out.next = f.separate()
 	default:
 		out.answer = yes
-		out.because = fmt.Sprintf("server blocked: %s of the requests lie unread in the server's sockets while it uses %.2f cores: what should read them waits for something else", unit.Percent(f.places.share[serverQueue]), f.subject.cores)
+		out.because = fmt.Sprintf("server blocked: %s of the requests are unread in the server's sockets while it uses %.2f cores: their reader is blocked elsewhere", unit.Percent(f.places.share[serverQueue]), f.subject.cores)
 		if inTurn && f.lone.known {
 			out.because += "; " + f.turns()
 		}
@@ -97,7 +97,7 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 		out.answer = yes
 		out.pro = append(out.pro, evidence("series.peers", other.used, "sockets", "on %.0f connections to %s the server waits for an answer", other.used, other.addr))
 		out.because = fmt.Sprintf("server blocked: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, f.called(other))
-		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) tell whether it takes its time or has a queue", other.addr, 2*f.run.Load.Connections)
+		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) show whether it is slow or queues", other.addr, 2*f.run.Load.Connections)
 	case f.waiting() == unclear && !f.fewSlots():
 		out.answer = cannotTell
 		out.pro = append(out.pro, f.loneEvidence()...)
@@ -110,7 +110,7 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 // time: no resource limits what stands still. It comes before the rules on CPU,
 // whose means over the whole window such a run does not deserve.
 func ruleStandstill(f *facts) finding {
-	out := finding{ceiling: ServerWait, next: "find out what stopped it: a debugger, a signal, the collector of garbage, a lock that everybody needs, swapping"}
+	out := finding{ceiling: ServerWait, next: "find what stopped it: a debugger, a signal, garbage collection, a global lock, swapping"}
 	s := &f.stall
 	if !s.known || s.share < stallCeiling {
 		return out
@@ -120,25 +120,25 @@ func ruleStandstill(f *facts) finding {
 		out.answer, out.missing = cannotTell, missing
 		return out
 	}
-	out.pro = append(out.pro, evidence("series.load.completed", s.share, "share", "nothing was answered for %s in all (%s) while requests were in flight", ns(s.ns), unit.Plural(s.count, "time", "times")))
+	out.pro = append(out.pro, evidence("series.load.completed", s.share, "share", "no response for %s in total (%s) while requests were in flight", ns(s.ns), unit.Plural(s.count, "time", "times")))
 	if !s.cores.known {
-		out.answer, out.missing = cannotTell, []string{"what the server did while nothing was answered was not recorded"}
+		out.answer, out.missing = cannotTell, []string{"the server's activity during the stall was not recorded"}
 		return out
 	}
-	out.pro = append(out.pro, evidence("series.process.cpu_ns", s.cores.value, "cores", "the server used %.2f cores meanwhile", s.cores.value))
+	out.pro = append(out.pro, evidence("series.process.cpu_ns", s.cores.value, "cores", "the server used %.2f cores during the stall", s.cores.value))
 	if s.starved.known && s.starved.value >= starvedThreads {
-		out.against = append(out.against, evidence("series.process.queue_ns", s.starved.value, "threads", "%.2f threads of the server waited for a CPU meanwhile", s.starved.value))
+		out.against = append(out.against, evidence("series.process.queue_ns", s.starved.value, "threads", "%.2f threads of the server waited for a CPU during the stall", s.starved.value))
 		return out
 	}
 	if s.hungry.known && s.hungry.value >= hungryThreads {
-		out.against = append(out.against, evidence("series.process.queue_ns", s.hungry.value, "threads", "%.2f threads of the generator waited for a CPU meanwhile", s.hungry.value))
+		out.against = append(out.against, evidence("series.process.queue_ns", s.hungry.value, "threads", "%.2f threads of the generator waited for a CPU during the stall", s.hungry.value))
 		return out
 	}
 	if capacity, _ := f.capacity(); !free || capacity.known && s.cores.value > idleMost*capacity.value {
 		return out // it was at work: a collection of garbage, perhaps
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("server blocked: the server stood still for %s of %.3g s (%s)", ns(s.ns), f.windowS(), unit.Plural(s.count, "time", "times"))
+	out.because = fmt.Sprintf("server blocked: the server stalled for %s of %.3g s (%s)", ns(s.ns), f.windowS(), unit.Plural(s.count, "time", "times"))
 	return out
 }
 

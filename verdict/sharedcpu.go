@@ -17,13 +17,13 @@ func ruleSharedCPU(f *facts) finding {
 	}
 	if foreign := f.foreign(); foreign.known && foreign.value >= f.generator.cores.value+f.subject.cores {
 		out.answer = cannotTell
-		out.missing = []string{fmt.Sprintf("who would have had the CPU: other programs used %.1f of the server's cores, more than generator and server together", foreign.value)}
+		out.missing = []string{fmt.Sprintf("which process would have had the CPU: other processes used %.1f of the server's cores, more than generator and server together", foreign.value)}
 		return out
 	}
 	g, s := f.generator.cores.value, f.subject.cores
 	n := len(f.serverCPUs)
 	out.answer = yes
-	out.pro = append(f.cpuEvidence(), evidence("generator.user_ns", g, "cores", "%.2f cores busy in the generator", g))
+	out.pro = append(f.cpuEvidence(), evidence("generator.user_ns", g, "cores", "generator used %.2f cores", g))
 	out.pro = append(out.pro, f.generatorEvidence()...)
 	if q := f.subject.queue; q.known {
 		out.pro = append(out.pro, evidence("series.process.queue_ns", q.value, "threads", "on average %.2f of the server's threads were runnable without a CPU", q.value))
@@ -33,7 +33,7 @@ func ruleSharedCPU(f *facts) finding {
 	if len(f.agents) > 0 {
 		who = "agents"
 	}
-	out.because = fmt.Sprintf("%s and server fill the same %s: the server took %s of what they used, the %[1]s %[4]s; the result reflects both",
+	out.because = fmt.Sprintf("%s and server saturate the same %s (server %s of their CPU time, %[1]s %[4]s); the result reflects both",
 		who, unit.Plural(n, "core", "cores"), unit.Percent(s/(s+g)), unit.Percent(g/(s+g)))
 	out.next = f.separate()
 	return out

@@ -39,27 +39,27 @@ func ruleSlots(f *facts) finding {
 	mean := f.run.Latency.Response.MeanNs
 	out.answer = yes
 	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
-	out.pro = append(out.pro, evidence("latency.response.mean_ns", mean, "ns", "%.0f slots, each busy for %s a request", f.slots, ns(mean)))
+	out.pro = append(out.pro, evidence("latency.response.mean_ns", mean, "ns", "%s, each busy for %s per request", unit.Plural(int(f.slots), "slot", "slots"), ns(mean)))
 	out.pro = append(out.pro, f.turnEvidence()...)
 	out.pro = append(out.pro, f.placeEvidence(wayIn, serverQueue, inServer, wayBack)...)
-	out.because = fmt.Sprintf("concurrency: %.0f requests under way at %s each make %s; nothing is full", f.slots, ns(mean), perSecond(f.rate))
+	out.because = fmt.Sprintf("concurrency: %s × %s = %s; no resource is saturated", unit.Plural(int(f.slots), "request in flight", "requests in flight"), ns(mean), perSecond(f.rate))
 	if slow {
-		out.because += fmt.Sprintf(", and %s of that is the way (round trip %s)", unit.Percent(f.tripShare()), ns(p.rtt.value))
+		out.because += fmt.Sprintf("; %s of the time is the network (round trip %s)", unit.Percent(f.tripShare()), ns(p.rtt.value))
 		out.pro = append(out.pro, f.tripEvidence()...)
 	}
 	switch {
 	case f.lone.lined:
-		out.because = fmt.Sprintf("concurrency: the server answers one request at a time on each of %d connections: pipelined ones wait for those before them; nothing is full", f.run.Load.Established)
-		out.doubts = append(out.doubts, "that more connections give more is concluded from requests sent alone: prove it with twice the connections")
+		out.because = fmt.Sprintf("concurrency: the server answers one request at a time on each of %d connections: pipelined ones wait for those before them; no resource is saturated", f.run.Load.Established)
+		out.doubts = append(out.doubts, "inferred from requests sent alone: confirm with twice the connections")
 	case f.lone.is == alone && f.slots > 1:
 		out.because += ", and " + f.lone.asLong(f)
-		out.doubts = append(out.doubts, "that more slots give more is concluded from requests sent alone, which took as long as those under load: prove it with twice the connections")
+		out.doubts = append(out.doubts, "inferred from requests sent alone, which took as long as those under load: confirm with twice the connections")
 	case f.crowd.is == alone && itsTime && f.slots > 1:
-		out.doubts = append(out.doubts, "that more slots give more is concluded from the first answers, which took as long as the later ones: prove it with twice the connections")
+		out.doubts = append(out.doubts, "inferred from the first responses, which took as long as later ones: confirm with twice the connections")
 	case !slow && f.slots > 1:
-		out.doubts = append(out.doubts, "that no request waits for another is concluded from how few they are: prove it with twice the connections")
+		out.doubts = append(out.doubts, "that no request waits for another is inferred from how few they are: confirm with twice the connections")
 	}
-	out.next = fmt.Sprintf("allow more in flight: -c %d", 2*f.run.Load.Connections)
+	out.next = fmt.Sprintf("raise the concurrency: -c %d", 2*f.run.Load.Connections)
 	return out
 }
 

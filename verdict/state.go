@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -232,13 +233,22 @@ func (f *facts) subjectName() string {
 	return name
 }
 
+// serverProcess is the server with its name, as the subject of a sentence.
+func (f *facts) serverProcess() string {
+	name := f.subjectName()
+	if name == "the server" || len(f.subject.processes) > 1 {
+		return "server " + strings.TrimPrefix(name, "the server ")
+	}
+	return "server process " + name
+}
+
 // cpuEvidence is the server's CPU as a fact.
 func (f *facts) cpuEvidence() []record.Evidence {
 	if !f.subject.known {
 		return nil
 	}
 	_, bound := f.capacity()
-	list := []record.Evidence{evidence("series.process.cpu_ns", f.subject.cores, "cores", "%.2f %s busy in %s", f.subject.cores, join(bound, "cores"), f.subjectName())}
+	list := []record.Evidence{evidence("series.process.cpu_ns", f.subject.cores, "cores", "%s used %.2f %s", f.serverProcess(), f.subject.cores, join(bound, "cores"))}
 	if f.host.known {
 		n := len(f.serverCPUs)
 		list = append(list, evidence("series.cpu.idle", f.host.over(f.serverCPUs, idle), "cores",

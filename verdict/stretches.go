@@ -98,7 +98,7 @@ func (f *facts) brokenBy(rows []record.LoadRow) *stretchFacts {
 func (s *stretchFacts) says() string {
 	what := "slow responses came"
 	if 2*s.still >= len(s.list) {
-		what = "the server stood still"
+		what = "the server stalled"
 	}
 	text := fmt.Sprintf("%s in %s of %s in all (at %s), up to %s", what, unit.Plural(len(s.list), "stretch", "stretches"),
 		ns(float64(s.ns)), s.when(), ns(float64(s.longest)))
@@ -147,7 +147,7 @@ func (s *stretchFacts) period() (float64, bool) {
 // next is what to do about them.
 func (s *stretchFacts) next() string {
 	if 2*s.still < len(s.list) {
-		return "find what makes responses slow in those stretches (compare them with the server's log), or ask for less (-R)"
+		return "find what makes responses slow in those stretches (compare them with the server's log), or lower the rate (-R)"
 	}
 	return fmt.Sprintf("find what stops the server for up to %s: a garbage collection, a checkpoint or an fsync, a lock that every request needs, a timer that does much at once; compare its log with those times", ns(float64(s.longest)))
 }

@@ -34,7 +34,7 @@ func TestBrokenByStandstills(t *testing.T) {
 	v := stalling(t, 10, 30, 50, 70).judge()
 	text := sayings(v)
 	for _, want := range []string{
-		"p99 of the response time is 60.0 ms, asked p99<20ms: the server stood still in 4 stretches of 400 ms in all (at 1.1 s, 3.1 s, 5.1 s, 7.1 s), up to 105 ms, about every 2.00 s",
+		"p99 of the response time is 60.0 ms, asked p99<20ms: the server stalled in 4 stretches of 400 ms in all (at 1.1 s, 3.1 s, 5.1 s, 7.1 s), up to 105 ms, about every 2.00 s",
 		"outside of them no response took longer than 3.00 ms", "find what stops the server for up to 105 ms",
 	} {
 		if !strings.Contains(text, want) {
@@ -55,7 +55,7 @@ func TestBrokenByStandstills(t *testing.T) {
 		slow.series.Load[i].MaxNs = 70e6
 	}
 	slow.run.Latency.Response.P99Ns = 60e6
-	if text := sayings(slow.judge()); strings.Contains(text, "stretch") || !strings.Contains(text, "see where a request waits") {
+	if text := sayings(slow.judge()); strings.Contains(text, "stretch") || !strings.Contains(text, "see where the time goes") {
 		t.Errorf("broken throughout: %s", text)
 	}
 	tail := stalling(t)
@@ -75,7 +75,7 @@ func TestMeanApart(t *testing.T) {
 	w.run.Load.Pipelining, w.run.Spec.Pipelining = 100, 100
 	l.P50Ns, l.P90Ns, l.P99Ns, l.P999Ns, l.MaxNs, l.MeanNs = 273_000, 400e6, 900e6, 2e9, 2e9, 151e6
 	text := sayings(w.judge())
-	for _, want := range []string{"p50 and mean tell different stories: half of the responses took 273 µs or less, the mean is 151 ms (p90 400 ms)", "latency of a batch: with 100 requests in flight"} {
+	for _, want := range []string{"p50 and mean differ: half of the responses took 273 µs or less, the mean is 151 ms (p90 400 ms)", "latency of a batch: with 100 requests in flight"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}

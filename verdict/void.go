@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -37,9 +38,9 @@ func voidBooks(f *facts) *void {
 	if r.Sent != r.Completed+r.Failed+r.InFlight && !f.run.Unfinished && len(lostOf(f.run)) == 0 {
 		return &void{
 			nothing: true,
-			because: fmt.Sprintf("the books do not balance: %s sent, but %s completed, %s failed and %s in flight",
+			because: fmt.Sprintf("request accounting mismatch: %s sent, but %s completed, %s failed and %s in flight",
 				count(r.Sent), count(r.Completed), count(r.Failed), count(r.InFlight)),
-			next: "run again; when it happens twice this is a fault of the generator: report it with the record",
+			next: "rerun; if it happens twice, it is a bug in the generator: report it with the record",
 			evidence: []record.Evidence{
 				evidence("requests.sent", float64(r.Sent), "requests", "%s requests sent", count(r.Sent)),
 				evidence("requests.completed", float64(r.Completed), "requests", "%s completed", count(r.Completed)),
@@ -52,7 +53,7 @@ func voidBooks(f *facts) *void {
 		return &void{
 			nothing:  true,
 			because:  fmt.Sprintf("request accounting mismatch: %s requests failed, but the errors by cause add up to %s", count(r.Failed), count(causes)),
-			next:     "run again; when it happens twice this is a fault of the generator: report it with the record",
+			next:     "rerun; if it happens twice, it is a bug in the generator: report it with the record",
 			evidence: []record.Evidence{evidence("requests.failed", float64(r.Failed), "requests", "%s requests failed%s", count(r.Failed), causesOf(f.run))},
 		}
 	}
@@ -88,31 +89,41 @@ func voidNothing(f *facts) *void {
 		return &void{
 			nothing:  true,
 			because:  "no connection was established" + causes,
-			next:     "see that the server listens on the target's address and port, then run again",
+			next:     notListening(run),
 			evidence: []record.Evidence{evidence("load.established", 0, "connections", "none of %d connections was established", run.Load.Connections)},
 		}
 	case run.Requests.Failed > 0 && f.neverAccepted() > 0:
 		return &void{
 			nothing:  true,
 			ceiling:  AcceptQueue,
-			because:  "not one request was answered" + causes + ": " + f.unacceptedSays(),
+			because:  "no request was answered" + causes + ": " + f.unacceptedSays(),
 			next:     f.unacceptedNext(),
 			evidence: f.unacceptedEvidence(),
 		}
 	case run.Requests.Failed > 0:
 		return &void{
 			nothing:  true,
-			because:  "not one request was answered" + causes,
-			next:     "ask the server for one answer by hand; mend it, or raise --timeout",
+			because:  "no request was answered" + causes,
+			next:     "send one request by hand (curl -v); fix the server, or raise --timeout",
 			evidence: []record.Evidence{evidence("requests.failed", float64(run.Requests.Failed), "requests", "%s requests failed, none completed", count(run.Requests.Failed))},
 		}
 	}
 	return &void{
 		nothing:  true,
-		because:  "nothing was completed within the window" + causes,
-		next:     "measure longer than the server takes to answer (-d)",
+		because:  "no request completed within the window" + causes,
+		next:     "measure longer than one response takes (-d)",
 		evidence: []record.Evidence{evidence("requests.completed", 0, "requests", "no request completed in %.3g s", f.elapsedS)},
 	}
+}
+
+// notListening is what to do where no connection was established.
+func notListening(run *record.Run) string {
+	refused := func(e record.Error) bool { return e.Cause == "ECONNREFUSED" }
+	target, err := url.Parse(run.Target)
+	if err != nil || target.Host == "" || !slices.ContainsFunc(run.Errors, refused) {
+		return "check that the target's address and port are right and reachable, then rerun"
+	}
+	return fmt.Sprintf("nothing is listening on %s; start the server, or check the port (ss -ltn)", target.Host)
 }
 
 // causesOf lists the most frequent causes of failure, or nothing.
@@ -207,7 +218,7 @@ func voidLittle(f *facts) *void {
 		nothing: true,
 		because: fmt.Sprintf("Little's law does not hold: %s × %s are %.3g requests in flight, but there were %.0f slots",
 			perSecond(f.rate), ns(l.MeanNs), law.inFlight, f.slots),
-		next: "run again with nothing else on the machine; a rate and a response time that contradict each other cannot both be right",
+		next: "rerun on an idle machine: rate and response time contradict each other",
 		evidence: []record.Evidence{
 			evidence("rate.completed_per_s", f.rate, "1/s", "%s", perSecond(f.rate)),
 			evidence("latency.response.mean_ns", l.MeanNs, "ns", "mean response time %s", ns(l.MeanNs)),
@@ -216,7 +227,7 @@ func voidLittle(f *facts) *void {
 	}
 	if e := f.run.Edges; e != nil {
 		out.evidence = append(out.evidence, evidence("edges", float64(e.InFlightNs)-float64(e.CarriedNs), "ns",
-			"the requests in flight had waited %s when the window opened, %s when it closed, summed", ns(float64(e.CarriedNs)), ns(float64(e.InFlightNs))))
+			"summed age of the requests in flight: %s when the window opened, %s when it closed", ns(float64(e.CarriedNs)), ns(float64(e.InFlightNs))))
 	}
 	return out
 }
@@ -226,9 +237,9 @@ func voidCPURows(f *facts) *void {
 	for _, h := range f.machines() {
 		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
 			return &void{
-				because:  fmt.Sprintf("the CPU rows%s do not add up: %d of %d had to be refused, so nobody's share of the CPU is known", f.of(h.name), h.bad, h.rows),
-				next:     "run again; on a virtual machine whose clock jumps, on another one",
-				evidence: []record.Evidence{evidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d rows of cores do not add up", h.bad, h.rows)},
+				because:  fmt.Sprintf("%d of %s%s %s inconsistent and discarded, so CPU use is unknown", h.bad, unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad)),
+				next:     "rerun; if this virtual machine's clock jumps, use another one",
+				evidence: []record.Evidence{evidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d per-core CPU samples were inconsistent", h.bad, h.rows)},
 			}
 		}
 	}
@@ -242,17 +253,17 @@ func voidThrottled(f *facts) *void {
 		q := v.own.quota.throttled
 		if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == v.own.quota) {
 			return &void{
-				because:  fmt.Sprintf("%s was held back by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
+				because:  fmt.Sprintf("%s was throttled by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
 				ceiling:  Generator,
 				next:     fmt.Sprintf("give %s's cgroup more CPU", v.who()),
-				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was stopped in %s of the periods", v.who(), unit.Percent(q.value))},
+				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was throttled in %s of the periods", v.who(), unit.Percent(q.value))},
 			}
 		}
 	}
 	if t := f.clock; t.throttles > 0 && t.slowest > 0 && t.slowest < clockDrop*t.fastest {
 		return &void{
 			because:  fmt.Sprintf("the host%s was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", f.of(t.host), t.throttles, t.fastest/1e6, t.slowest/1e6),
-			next:     "cool the machine, then run again",
+			next:     "cool the machine, then rerun",
 			evidence: []record.Evidence{evidence("series.freq.throttles", t.throttles, "events", "%.0f thermal throttle events", t.throttles)},
 		}
 	}
@@ -269,7 +280,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	}
 	ev := []record.Evidence{
 		evidence("load.asked_per_s", f.run.Load.AskedPerS, "1/s", "asked %s", perSecond(f.run.Load.AskedPerS)),
-		evidence("requests.unsent", s.missed, "share", "%s of the asked %s requests had not left when their time was over", unit.Percent(s.missed), count(uint64(s.asked))),
+		evidence("requests.unsent", s.missed, "share", "%s of the %s requests due were not sent in time", unit.Percent(s.missed), count(uint64(s.asked))),
 	}
 	g := &f.generator
 	if s.missed <= unsentShare {
@@ -277,16 +288,16 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 			return nil
 		}
 		return &void{
-			because:  fmt.Sprintf("the asked rate was sent but not answered: when the window closed %s of the requests were still owed, and the queue grew; these are no latencies of a rate that can be held. %s", unit.Percent(s.owed.value), upper(found.because)),
+			because:  fmt.Sprintf("the target rate was sent but not answered: when the window closed, %s of the requests were still waiting and the queue was growing; this rate is not sustainable. %s", unit.Percent(s.owed.value), upper(found.because)),
 			ceiling:  found.ceiling,
-			next:     "ask for less (-R)",
-			evidence: append(ev, evidence("series.load.in_flight", s.owed.value, "share", "%s of the asked requests were owed at the end beyond those at the beginning", unit.Percent(s.owed.value))),
+			next:     "lower the rate (-R)",
+			evidence: append(ev, evidence("series.load.in_flight", s.owed.value, "share", "the backlog grew by %s of the requests due", unit.Percent(s.owed.value))),
 		}
 	}
-	short := fmt.Sprintf("the asked rate was not sent: %s of it is missing or late", unit.Percent(s.missed))
+	short := fmt.Sprintf("the target rate was not sent: %s of the requests were missing or late", unit.Percent(s.missed))
 	if f.generatorFull() && !serverSide(found.ceiling) {
 		worst := f.worst()
-		return &void{because: short + ", for " + worst.who() + " was full", ceiling: Generator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
+		return &void{because: short + ", because " + worst.who() + " was full", ceiling: Generator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
 	}
 	if len(slo.broken) > 0 && g.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
 		return nil // a broken SLO is proof enough: the response time counts from when a request was due
@@ -294,21 +305,21 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	if f.starvedOfSlots() {
 		ev = append(ev, evidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots, unit.Percent(s.slotsUsed.value)))
 		return &void{
-			because: fmt.Sprintf("%s, for every slot was in use: these are the figures of a closed loop of %.0f slots, and no latencies of the asked rate. %s", short, f.slots, upper(found.because)),
+			because: fmt.Sprintf("%s, because every slot was in use: these are closed-loop figures at concurrency %.0f, not latencies at the target rate. %s", short, f.slots, upper(found.because)),
 			ceiling: found.ceiling,
-			next:    fmt.Sprintf("ask for less (-R), or allow more in flight (-c above %d); and for the ceiling: %s", f.run.Load.Connections, found.next), evidence: ev,
+			next:    fmt.Sprintf("lower the rate (-R), or raise the concurrency (-c above %d); for the bottleneck: %s", f.run.Load.Connections, found.next), evidence: ev,
 		}
 	}
 	if v := f.heldUp(found.ceiling); v != nil {
 		g := &v.generator
 		return &void{
-			because: fmt.Sprintf("%s, for %s was held up by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short, v.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value)),
+			because: fmt.Sprintf("%s, because %s was starved by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short, v.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value)),
 			ceiling: Generator, evidence: append(ev, v.generatorEvidence()...),
-			next: "see whether a CPU quota holds " + v.who() + " back; else " + v.starvedNext(),
+			next: "check " + v.who() + " for a CPU quota; otherwise " + v.starvedNext(),
 		}
 	}
-	return &void{because: short + "; what held it up was not recorded", evidence: ev,
-		next: "watch both ends, or ask for less (-R)"}
+	return &void{because: short + "; the cause was not recorded", evidence: ev,
+		next: "watch both ends, or lower the rate (-R)"}
 }
 
 // heldUp is the generator, of several agents the worst, that fell behind its own

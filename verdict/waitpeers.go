@@ -156,7 +156,7 @@ func (f *facts) peerClue(wall *record.Wall) clue {
 		case c.next != "":
 		case f.waiting() != alone && p.pool(u, n, mean):
 			next = f.poolStep(u, n, wall)
-			c.doubts = append(c.doubts, fmt.Sprintf("that the connections to %s are a pool and that requests wait for them is concluded from their number, which stays; many requests may share one (HTTP/2, pipelining)", u.addr))
+			c.doubts = append(c.doubts, fmt.Sprintf("that the connections to %s are a pool and that requests wait for them is inferred from their constant number; many requests may share one (HTTP/2, pipelining)", u.addr))
 		case u.timed && u.used >= mostOf*n:
 			next = fmt.Sprintf("measure %s by itself: %.0f of %.0f requests wait for its answers", f.called(u), math.Min(u.used, n), n)
 			if b := f.behindAt(u.addr); b != nil && b.known && b.limit(f) == nil {

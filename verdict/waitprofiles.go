@@ -69,13 +69,13 @@ func (f *facts) profileClue(wall *record.Wall) clue {
 		c.next = fmt.Sprintf("hold the lock of %s for a shorter time, or have several locks: %s", w.where(), f.without(w, mean, wall))
 	case len(blocks) > 0 && blocks[0].share >= waitExplains:
 		w := &blocks[0]
-		c.next = fmt.Sprintf("see what %s waits for (%s), and have more of it or ask it for less: %s", w.where(), through(w.Through), f.without(w, mean, wall))
+		c.next = fmt.Sprintf("see what %s waits for (%s), and have more of it or send it less work: %s", w.where(), through(w.Through), f.without(w, mean, wall))
 		c.whereOnly = !strings.Contains(w.Through, "Mutex)")
 	}
 	c.says = append(c.says, f.cpuProfileEvidence(mean)...)
 	c.says = append(c.says, notRecorded(recorded)...)
 	if c.next == "" && len(recorded) > 0 && !recorded[record.ProfileMutex] && !recorded[record.ProfileBlock] {
-		c.next = "have the server record its waits (runtime.SetMutexProfileFraction(1), runtime.SetBlockProfileRate(10000)) and run again"
+		c.next = "have the server record its waits (runtime.SetMutexProfileFraction(1), runtime.SetBlockProfileRate(10000)) and rerun"
 		c.whereOnly = true
 	}
 	return c
@@ -154,7 +154,7 @@ func (f *facts) waitEvidence(kind string, list []waited, mean float64, wall *rec
 func through(name string) string {
 	for _, word := range [...]struct{ part, says string }{
 		{"Mutex)", "for a lock"}, {"chanrecv", "to receive from a channel"}, {"chansend", "to send to a channel"},
-		{"selectgo", "in a select"}, {"(*Cond)", "to be told (sync.Cond)"}, {"WaitGroup)", "for goroutines that it started"},
+		{"selectgo", "in a select"}, {"(*Cond)", "for a sync.Cond signal"}, {"WaitGroup)", "for goroutines that it started"},
 	} {
 		if strings.Contains(name, word.part) {
 			return word.says
@@ -181,7 +181,7 @@ func (f *facts) cpuProfileEvidence(mean float64) []record.Evidence {
 		top := waited{Frame: &p.Frames[0]}
 		share := math.Min(positive(top.Share), 1)
 		top.ns = each * share
-		return []record.Evidence{evidence("profiles.profile", top.ns, "ns", "CPU profile: %s uses most, %s of the %s CPU a request, of %s that each takes; without it at most %s this rate",
+		return []record.Evidence{evidence("profiles.profile", top.ns, "ns", "CPU profile: %s uses most, %s of the %s CPU/request, of %s that each takes; without it at most %s this rate",
 			top.where(), ns(top.ns), ns(each), ns(mean), multiple(top.times(math.Max(mean, top.ns))))}
 	}
 	return nil

@@ -77,9 +77,9 @@ func (f *facts) underWay() float64 {
 func gain(times float64, wall *record.Wall) string {
 	switch {
 	case wall != nil && times >= wall.Times:
-		return fmt.Sprintf("at most %s this rate, where the next wall is (%s)", multiple(wall.Times), wall.Ceiling)
+		return fmt.Sprintf("at most %s this rate, where the next bottleneck is (%s)", multiple(wall.Times), wall.Ceiling)
 	case times > timesMost:
-		return fmt.Sprintf("more than %d× this rate, were there no other wall", timesMost)
+		return fmt.Sprintf("more than %d× this rate, if nothing else limits", timesMost)
 	}
 	return fmt.Sprintf("at most %s this rate", multiple(times))
 }

@@ -18,7 +18,7 @@ func TestSleepInWords(t *testing.T) {
 		"anon_pipe_read": "a pipe", "pipe_wait": "a pipe", "hrtimer_nanosleep": "time to pass", "do_nanosleep": "time to pass",
 		"locks_lock_inode_wait": "a lock on a file", "rpc_wait_bit_killable": "a network file system", "request_wait_answer": "a network file system",
 		"jbd2_log_wait_commit": "the disk", "folio_wait_bit_common": "the disk", "blkdev_issue_flush": "the disk", "ext4_sync_file": "the disk",
-		"do_wait": "a child process", "do_sigtimedwait": "a signal", "do_signal_stop": "to be let go on (stopped)", "kthread_worker_fn": "something",
+		"do_wait": "a child process", "do_sigtimedwait": "a signal", "do_signal_stop": "to be resumed (stopped)", "kthread_worker_fn": "something",
 	} {
 		if got := sleepOf(wchan).says; got != want {
 			t.Errorf("%s: %q, want %q", wchan, got, want)
@@ -31,7 +31,7 @@ func TestThrough(t *testing.T) {
 	for name, want := range map[string]string{
 		"sync.(*Mutex).Lock": "for a lock", "internal/sync.(*Mutex).lockSlow": "for a lock", "sync.(*RWMutex).RLock": "for a lock",
 		"runtime.chanrecv1": "to receive from a channel", "runtime.chansend1": "to send to a channel", "runtime.selectgo": "in a select",
-		"sync.(*Cond).Wait": "to be told (sync.Cond)", "sync.(*WaitGroup).Wait": "for goroutines that it started", "": "by itself", "runtime.gopark": "in runtime.gopark",
+		"sync.(*Cond).Wait": "for a sync.Cond signal", "sync.(*WaitGroup).Wait": "for goroutines that it started", "": "by itself", "runtime.gopark": "in runtime.gopark",
 	} {
 		if got := through(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -47,8 +47,8 @@ func TestGain(t *testing.T) {
 		want  string
 	}{
 		{1.066, nil, "at most 1.07× this rate"}, {2, wall, "at most 2× this rate"}, {12.3, nil, "at most 12× this rate"},
-		{12, wall, "at most 3× this rate, where the next wall is (server CPU)"}, {1e6, wall, "at most 3× this rate, where the next wall is (server CPU)"},
-		{1e6, nil, "more than 100× this rate, were there no other wall"},
+		{12, wall, "at most 3× this rate, where the next bottleneck is (server CPU)"}, {1e6, wall, "at most 3× this rate, where the next bottleneck is (server CPU)"},
+		{1e6, nil, "more than 100× this rate, if nothing else limits"},
 	} {
 		if got := gain(c.times, c.wall); got != c.want {
 			t.Errorf("%g: %q, want %q", c.times, got, c.want)

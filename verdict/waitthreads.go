@@ -108,17 +108,17 @@ func sleeps() []sleep {
 		{[]string{"futex"}, "a lock, or work to do", "see which lock, or what work is waited for"},
 		{[]string{"ep_poll", "epoll", "poll_schedule", "do_poll", "do_sys_poll", "do_select"}, "events on their sockets", ""},
 		{[]string{"io_cqring_wait", "io_uring"}, "completions of io_uring", ""},
-		{[]string{"sk_wait_data", "tcp_recvmsg", "wait_woken", "inet_wait", "skb_wait", "skb_recv", "unix_stream_read", "unix_stream_data_wait", "recv_datagram"}, "data from a socket", "see whose answers its threads wait for: one at a time each"},
+		{[]string{"sk_wait_data", "tcp_recvmsg", "wait_woken", "inet_wait", "skb_wait", "skb_recv", "unix_stream_read", "unix_stream_data_wait", "recv_datagram"}, "data from a socket", "see which service its threads wait for: one request at a time each"},
 		{[]string{"csk_accept", "unix_accept", "skb_recv_accept"}, "new connections", ""},
-		{[]string{"sk_stream_wait", "sock_alloc_send", "unix_wait_for_peer"}, "room to send", "see who does not read what it sends"},
+		{[]string{"sk_stream_wait", "sock_alloc_send", "unix_wait_for_peer"}, "room to send", "see which peer does not read what it sends"},
 		{[]string{"pipe_"}, "a pipe", "see what writes into the pipe that its threads wait for"},
 		{[]string{"nanosleep"}, "time to pass", "see why its threads sleep: a pause, or trying again"},
-		{[]string{"flock", "locks_lock", "setlk", "lock_file_wait"}, "a lock on a file", "see who else locks that file"},
+		{[]string{"flock", "locks_lock", "setlk", "lock_file_wait"}, "a lock on a file", "see what else locks that file"},
 		{[]string{"nfs", "rpc_wait", "fuse", "request_wait_answer", "ceph"}, "a network file system", "see what its threads read or write there"},
 		{[]string{"folio_wait", "wait_on_page", "io_schedule", "jbd2", "ext4", "xfs", "btrfs", "blk_", "blkdev", "submit_bio", "fsync", "sync_inode", "wait_on_buffer", "writeback"}, "the disk", "see what its threads read or write, and how often they sync"},
 		{[]string{"do_wait", "wait4", "waitid"}, "a child process", ""},
 		{[]string{"sigtimedwait", "sigsuspend", "pause"}, "a signal", ""},
-		{[]string{"signal_stop", "ptrace"}, "to be let go on (stopped)", ""},
+		{[]string{"signal_stop", "ptrace"}, "to be resumed (stopped)", ""},
 	}
 }
 
@@ -144,7 +144,7 @@ func (f *facts) threadClue() clue {
 	if t.stopped >= threadStopped*t.all {
 		c.says = append(c.says, evidence("series.process.states.other", t.stopped, "threads",
 			"%.3g of its %.3g threads were stopped on average, by a signal or a debugger", t.stopped, t.all))
-		c.next = "find out who stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
+		c.next = "find what stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
 	}
 	if t.disk >= threadDisk {
 		c.says = append(c.says, evidence("series.process.states.disk", t.disk, "threads", "%.3g of its %.3g threads waited for the disk or the like (state D) on average", t.disk, t.all))

@@ -250,17 +250,17 @@ func (w *offWait) step() string {
 	case record.WaitSwap:
 		return "give the host more memory: the server's was swapped out"
 	case record.WaitFileLock:
-		return "see who else locks " + cmp.Or(w.Object, "the file")
+		return "see what else locks " + cmp.Or(w.Object, "the file")
 	case record.WaitKernelLock:
-		return "see what changes its memory or its directories meanwhile: threads wait in " + w.Kernel
+		return "see what changes its memory or its directories during the run: threads wait in " + w.Kernel
 	case record.WaitNetworkFile:
 		return "measure the network file system that " + cmp.Or(w.Object, "its files") + " is on"
 	case record.WaitPipeFull:
-		return "see who does not read from the pipe that its threads write to"
+		return "see which process does not read the pipe that its threads write to"
 	case record.WaitSleep:
 		return "see why its threads sleep" + w.at() + ": a pause, or trying again"
 	case record.WaitStopped:
-		return "find out who stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
+		return "find what stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
 	}
 	return "see what its threads wait for in " + cmp.Or(w.Kernel, "the kernel")
 }

@@ -17,7 +17,7 @@ func Text(out io.Writer, c *record.Calibration) error {
 		c.Engine, c.GeneratorCPUs, c.FloorCPUs, connections)
 	fmt.Fprintf(&b, "%s · Linux %s · %s · median of %d × %gs, with the range\n\n", c.CPUModel, c.Kernel, c.Host, c.Repeats, c.DurationS)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "route\tbytes\tin flight\trequests/s a core\trange\tCPU a request\tbusy\tlimit\t")
+	fmt.Fprintln(t, "route\tbytes\tin flight\trequests/s a core\trange\tCPU/request\tbusy\tlimit\t")
 	for i := range c.Points {
 		p := &c.Points[i]
 		rate, limit := unit.FormatCount(int64(p.CapacityPerS.Median)), "generator"

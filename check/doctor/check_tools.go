@@ -18,7 +18,7 @@ func checkKernel(f *Facts) Finding {
 	case at < 419:
 		return bad(f.Env.Kernel+": too old for what a verdict is made of", "use Linux 6.12 or later")
 	case at < 601:
-		return warn(f.Env.Kernel+": without the io_uring that the generator needs (6.1); it costs a third more CPU a request", "use Linux 6.12 or later")
+		return warn(f.Env.Kernel+": without the io_uring that the generator needs (6.1); it costs a third more CPU/request", "use Linux 6.12 or later")
 	case at < 612:
 		return ok(f.Env.Kernel + "; from 6.12 on the generator costs a quarter less (io_uring can wait for several answers)")
 	}
@@ -49,7 +49,7 @@ func checkEngine(f *Facts) Finding {
 		case strings.Contains(e.Why, "cannot allocate memory"):
 			mend = "ulimit -l unlimited (as root)"
 		}
-		return warn("not available, epoll serves and costs a third more CPU a request: "+e.Why, mend)
+		return warn("not available, epoll serves and costs a third more CPU/request: "+e.Why, mend)
 	}
 	var missing []string
 	for _, name := range wanted() {
@@ -74,7 +74,7 @@ func checkCalibration(f *Facts) Finding {
 	if f.Calibration == "" {
 		return ok("kept, and it fits this machine")
 	}
-	return warn("runs cannot tell the generator's headroom: "+f.Calibration, "ceiling calibrate")
+	return warn("runs inconclusive the generator's headroom: "+f.Calibration, "ceiling calibrate")
 }
 
 // checkServer tells whether the other end can be watched.

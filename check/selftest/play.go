@@ -220,7 +220,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 		r.Judged, r.Why = Failed, err.Error()
 	default:
 		if r.Judged, r.Why = p.judge(r.Verdict, st.helper); r.Judged == Wrong && r.Others > othersMax {
-			r.Judged, r.Why = Disturbed, fmt.Sprintf("other programs used %.1f cores", r.Others)
+			r.Judged, r.Why = Disturbed, fmt.Sprintf("other processes used %.1f cores", r.Others)
 		} else if r.Confirmed != nil && !r.Confirmed.Holds() {
 			r.Judged, r.Why = Unconfirmed, "the rate did not follow the planted resource"
 		}
@@ -307,9 +307,9 @@ func (p *plan) explained(v *record.Verdict, helper string) bool {
 // vague are phrases that are said whatever requests wait for: no explanation.
 func vague() []string {
 	return []string{
-		"a pool, a number of workers, or another server that is asked by few at a time", "a lock, or a single worker",
+		"a pool, a number of workers, or another server that takes few requests at a time", "a lock, or a single worker",
 		"a rate limit, a timer, a lock held longer under load", "an interpreter's lock, a lock around work, a single worker",
-		"a lock, a pool, or another server that is asked by few at a time", "(a lock, a pool)",
+		"a lock, a pool, or another server that takes few requests at a time", "(a lock, a pool)",
 		"(for a lock, or work to do)", "block and mutex profiles", "the stacks of its threads", "its connections to others",
 	}
 }

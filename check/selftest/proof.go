@@ -133,7 +133,7 @@ func (o *ProofOptions) prove(ctx context.Context, g *ground, p *plantedProof, nu
 		return r
 	}
 	if r.Judged, r.Why = p.judge(r.Proof); r.Judged == Wrong && r.Others > othersMax {
-		r.Judged, r.Why = Disturbed, fmt.Sprintf("%s; other programs used %.1f cores", r.Why, r.Others)
+		r.Judged, r.Why = Disturbed, fmt.Sprintf("%s; other processes used %.1f cores", r.Why, r.Others)
 	}
 	return r
 }

@@ -38,7 +38,7 @@ func logProof(t *testing.T, r *ProofResult) {
 			t.Logf("  %-10s left %.3f, %8.0f of %8.0f/s, elasticity %.3f (%.3f to %.3f)", e.Resource, e.Left, e.PerS.Mid, p.PerS.Mid, e.Elasticity.Mid, e.Elasticity.Low, e.Elasticity.High)
 		}
 		t.Logf("  sum %.3f (%.3f to %.3f); untouched runs: %s, %s", p.Sum.Mid, p.Sum.Low, p.Sum.High, p.Passive, p.Agrees)
-		t.Logf("  %s\n  doubts %q, not taken %v", p.Says, p.Doubts, p.NotTaken)
+		t.Logf("  %s\n  doubts %q, not tested %v", p.Says, p.Doubts, p.NotTaken)
 	}
 	if r.Judged == Wrong || r.Judged == Failed {
 		t.Errorf("%s is %s: %s", r.Name, r.Judged, r.Why)
@@ -52,12 +52,12 @@ func TestProofsAreJudged(t *testing.T) {
 		proof record.Proof
 		want  string
 	}{
-		{&rate, record.Proof{Proved: record.TakeServer, Sum: record.Estimate{Mid: 1.1}, Agrees: "cannot tell"}, Right},
+		{&rate, record.Proof{Proved: record.TakeServer, Sum: record.Estimate{Mid: 1.1}, Agrees: "inconclusive"}, Right},
 		{&rate, record.Proof{Proved: record.TakeServer, Sum: record.Estimate{Mid: 1.3}, Agrees: agreed}, Wrong},
 		{&rate, record.Proof{Proved: record.TakeServer, Sum: record.Estimate{Mid: 1}, Agrees: contradicted}, Wrong},
 		{&rate, record.Proof{Proved: "", Sum: record.Estimate{Mid: 1}, Agrees: agreed}, Wrong},
 		{&wait, record.Proof{Sum: record.Estimate{Mid: 0.1}, Agrees: agreed}, Right},
-		{&wait, record.Proof{Sum: record.Estimate{Mid: 0.1}, Agrees: "cannot tell"}, Wrong},
+		{&wait, record.Proof{Sum: record.Estimate{Mid: 0.1}, Agrees: "inconclusive"}, Wrong},
 		{&wait, record.Proof{Sum: record.Estimate{Mid: 0.5}, Agrees: agreed}, Wrong},
 	} {
 		if got, why := c.p.judge(&c.proof); got != c.want {

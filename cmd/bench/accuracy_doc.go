@@ -197,7 +197,7 @@ func (d *doc) plants(list []Trial) {
 			"(the pool's size, the database, the lock). A server was blamed for the generator's limit in %d.", right, runs, kind.name, 100*float64(right)/float64(runs), silent, blamed)
 		if disturbed > 0 {
 			all := runs + disturbed
-			d.line("Not counted: %s in which the verdict was wrong three times while other programs used more than a quarter of a core. "+
+			d.line("Not counted: %s in which the verdict was wrong three times while other processes used more than a quarter of a core. "+
 				"Counted as wrong they make it %d of %d (%.0f%%).", count(disturbed, "run"), right, all, 100*float64(right)/float64(all))
 		}
 		d.line("Other programs used %.1f cores in the median run.", spreadOf(others).Median)
@@ -472,7 +472,7 @@ func changesOf(p *PairTrial) string {
 // othersOf is what other programs used meanwhile.
 func othersOf(p *PairTrial) string {
 	if p.Others == nil {
-		return "what other programs used was not recorded"
+		return "what other processes used was not recorded"
 	}
-	return fmt.Sprintf("other programs used %.1f cores", *p.Others)
+	return fmt.Sprintf("other processes used %.1f cores", *p.Others)
 }

@@ -87,7 +87,7 @@ func TestAccuracyIsRendered(t *testing.T) {
 		"| planted ╲ named | server CPU | server blocked |", "| generator | **1** |  |", "| server blocked |  | 1 |",
 		"| server blocked | **1** |", "server blocked, without the word (1)", "×2.50", "disturbed (1)",
 		"not installed: apt-get install openjdk-17-jdk-headless (1)", "| node-pool | server blocked | server blocked | 1 | No number is said. |", "| generator-dear-answers | generator | server CPU | 1 | not explained yet |",
-		"**1 false alarm in 2 comparisons of a server with itself**", "98 are missing", "- alarm at 03:04:06: fasthttp, rps worse (-9% to -3%); other programs used 0.5 cores",
+		"**1 false alarm in 2 comparisons of a server with itself**", "98 are missing", "- alarm at 03:04:06: fasthttp, rps worse (-9% to -3%); other processes used 0.5 cores",
 		"| 5% CPU | 5% CPU | 1 | 1 |  | 0 | 0 | 1 |", "abababababab", "A CPU, 2 CPUs, Linux 6.18.0",
 	} {
 		if !strings.Contains(text, want) {

@@ -37,7 +37,7 @@ func newAgent(sh *shell) *cobra.Command {
 	var f agentFlags
 	c := &cobra.Command{
 		Use:   "agent",
-		Short: "Offer this machine to a controller, to load and to observe",
+		Short: "Join a controller, to generate load and to observe",
 		Long: `Joins a controller, which prints the line to start it with, and then does what
 the holder of that controller asks: it loads the targets of its allow-list, and
 no others, within its caps, and watches this machine. It executes no command,
@@ -183,7 +183,7 @@ func (sh *shell) serveAgent(ctx context.Context, f *agentFlags, o fleet.AgentOpt
 	}
 	conn, address, err := f.connect(ctx, token, name, bus.Watch{
 		Gone:      func(why error) { o.Log("no connection to the controller (" + oneLine(why) + "); trying again") },
-		Back:      func() { o.Log("the controller is back") },
+		Back:      func() { o.Log("controller is back") },
 		Lost:      func(a *bus.Absent) { o.Log(a.Error() + "; " + startController + ", or end this agent (Ctrl-C)") },
 		LostAfter: 3 * o.Grace,
 		Trouble:   func(err error) { o.Log(oneLine(err)) },

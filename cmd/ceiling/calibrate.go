@@ -22,7 +22,7 @@ func newCalibrate(sh *shell) *cobra.Command {
 	duration, engine := "1s", spec.EngineAuto
 	c := &cobra.Command{
 		Use:   "calibrate",
-		Short: "Measure what this machine's generator can do, for the headroom of later runs",
+		Short: "Measure this machine's generator capacity, for the headroom of later runs",
 		Long: `Loads ceiling's own floor server with one thread on one CPU, the server on
 others: answers of 120 bytes, 4 KB and 100 KB with 1, 16 and 100 requests in
 flight on each of 64 connections, three times each. The result is kept, and
@@ -38,7 +38,7 @@ later runs on this machine tell by it how much more the generator had to give.`,
 				return usage(fmt.Errorf("-d: %s is not from 10ms to 1m; leave it out for 1s", duration))
 			}
 			if engine != spec.EngineAuto && engine != spec.EngineUring && engine != spec.EngineEpoll {
-				return usage(fmt.Errorf("--engine: %q is none; give auto, uring or epoll", engine))
+				return usage(fmt.Errorf("invalid --engine %q (use auto, uring or epoll)", engine))
 			}
 			return sh.calibrate(c.Context(), cfg, asJSON)
 		},
@@ -92,6 +92,6 @@ func (sh *shell) calibrate(ctx context.Context, cfg calibrate.Config, asJSON boo
 	if err := calibrate.Text(sh.stdout, done); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.stderr, "kept in %s; later runs show their headroom against it\n", file)
+	fmt.Fprintf(sh.stderr, "saved to %s; later runs show their headroom against it\n", file)
 	return nil
 }

@@ -23,8 +23,8 @@ func newCompare(sh *shell) *cobra.Command {
 	var o compareFlags
 	c := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Tell whether B changed anything against A",
-		Long: `Measures two servers in turns (A B B A, and A against A for the machine's own
+		Short: "Compare A and B: faster, slower or no change",
+		Long: `Measures two servers in turns (A B B A, and A vs A for the machine's own
 noise) and says faster, slower, no change within ±x %, or that it cannot be told.
 Each is a URL or, with --serve, a command that starts a server; or both are
 records of runs made before, or results of other tools.`,
@@ -41,11 +41,11 @@ records of runs made before, or results of other tools.`,
 	}
 	f.bind(c)
 	p := c.Flags()
-	p.StringArrayVar(&o.serve, "serve", nil, "command that starts a server at {addr}; may be given twice")
+	p.StringArrayVar(&o.serve, "serve", nil, "command that starts a server at {addr} (up to twice)")
 	p.StringVar(&o.path, "path", "", "path to request of a server that is started; / where none is given")
-	p.StringVar(&o.asked.FailOn, "fail-on", "", "exit 3 when it holds, 4 when it cannot be told: 'rps<-5%,p99>+10%'")
-	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A; 0 chooses")
-	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A against A; 0 chooses")
+	p.StringVar(&o.asked.FailOn, "fail-on", "", "exit 3 if true, 4 if inconclusive: 'rps<-5%,p99>+10%'")
+	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A (0 = auto)")
+	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A vs A (0 = auto)")
 	f.plan.bind(p)
 	hide(c, "repeats", "slo", "targets", "connect-ramp", "link")
 	p.Lookup("duration").DefValue, f.duration = "2s", "2s"

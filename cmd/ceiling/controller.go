@@ -61,7 +61,7 @@ func newController(sh *shell) *cobra.Command {
 	var showToken bool
 	c := &cobra.Command{
 		Use:   "controller",
-		Short: "Hold several machines together: agents join it, and runs go through it",
+		Short: "Coordinate several machines: agents join it, runs go through it",
 		Long: `Serves NATS, over TLS with a CA of its own, for the agents of one test bed, and
 prints the line to start them with, and the file of the token that they need.
 Started again it is the same: its state is kept beside the runs. With --nats it

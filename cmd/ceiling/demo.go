@@ -30,7 +30,7 @@ func newDemo(sh *shell) *cobra.Command {
 	duration := 2 * time.Second
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Measure the built-in servers, to see what a run says",
+		Short: "Measure the built-in servers, as an example",
 		Long: `Starts net/http, fasthttp, fiber and fiber with prefork one after the other on
 free ports of the loopback, measures /simple, /read, /list and /compute on each
 with 64 connections, and ends them again. The generator has CPUs of its own and
@@ -64,7 +64,7 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	} else {
 		fmt.Fprintf(sh.stdout, "%s\n\n", split)
 	}
-	fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", "server", "route", "requests/s", "p50", "p99", "generator", "ceiling")
+	fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", "server", "route", "req/s", "p50", "p99", "generator", "bottleneck")
 	var rows []demoRow
 	for _, server := range demoServers() {
 		measured, err := sh.demoServer(ctx, exe, server, duration, split)

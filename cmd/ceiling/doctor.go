@@ -16,7 +16,7 @@ func newDoctor(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [URL]",
-		Short: "Say what on this host would spoil a run, and how to mend it",
+		Short: "Check this host for what would disturb a run, and how to fix it",
 		Long: `Looks at limits, ports, clocks, CPUs, neighbours, queues and the kernel, and with
 a URL at the way to it and whether its server can be watched. It takes about a
 second, changes nothing and sends no requests. Exit code 3: something is bad.`,

@@ -29,10 +29,10 @@ type planFlags struct {
 }
 
 func (p *planFlags) bind(f flagSet) {
-	f.IntVar(&p.repeats, "repeats", 0, "runs of every condition; 0 chooses")
+	f.IntVar(&p.repeats, "repeats", 0, "runs of every condition (0 = auto)")
 	f.StringVar(&p.rest, "rest", "500ms", "pause before every run of several")
-	f.BoolVar(&p.dryRun, "dry-run", false, "print what would be done and how long it takes, and stop")
-	f.BoolVar(&p.quiet, "quiet", false, "print the answer alone")
+	f.BoolVar(&p.dryRun, "dry-run", false, "print the plan and its duration, and stop")
+	f.BoolVar(&p.quiet, "quiet", false, "no progress output")
 }
 
 // flagSet is what flags are bound to; pflag's has no interface of its own.
@@ -252,7 +252,7 @@ func (sh *shell) answer(p *record.Plan, dir string, err error, f *runFlags) erro
 		return errors.Join(err, printed)
 	}
 	if !f.plan.quiet {
-		fmt.Fprintf(sh.stderr, "kept as %s; show it again: ceiling show %s\n", dir, p.ID)
+		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", dir, p.ID)
 	}
 	return err
 }

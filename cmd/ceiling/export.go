@@ -37,7 +37,7 @@ func newExport(sh *shell) *cobra.Command {
   prometheus  OpenMetrics text
   otlp        OTLP metrics in JSON; --to sends them to a collector
 
-docs/export.md says what each of them can and cannot tell.`,
+docs/export.md says what each of them can and inconclusive.`,
 		Example: `  ceiling export x7f2 --format csv -o load.csv
   ceiling export ./record --format hgrm --of service
   ceiling export x7f2 --format otlp --to http://127.0.0.1:4318`,
@@ -68,7 +68,7 @@ docs/export.md says what each of them can and cannot tell.`,
 // check refuses flags that do not go together.
 func (f *exportFlags) check() error {
 	if !slices.Contains(export.Formats(), f.format) {
-		return fmt.Errorf("--format: there is no %q; it is one of %s", f.format, strings.Join(export.Formats(), ", "))
+		return fmt.Errorf("invalid --format %q (use one of %s)", f.format, strings.Join(export.Formats(), ", "))
 	}
 	for _, o := range []struct {
 		flag, value string

@@ -15,7 +15,7 @@ func newFind(sh *shell) *cobra.Command {
 	var within float64
 	c := &cobra.Command{
 		Use:   "find URL",
-		Short: "Find the highest rate that holds an SLO",
+		Short: "Find the highest rate that meets an SLO",
 		Long: `Raises the rate of an open loop until the SLO breaks, then narrows; each rate is
 measured more than once. A run that cannot hold anymore is ended early.`,
 		Example: `  ceiling find --slo 'p99<5ms,errors<0.1%' http://127.0.0.1:8080/read
@@ -37,9 +37,9 @@ measured more than once. A run that cannot hold anymore is ended early.`,
 	}
 	f.bind(c)
 	p := c.Flags()
-	p.StringVar(&start, "start", "", "first rate, requests/s; chosen where none is given")
-	p.StringVar(&most, "most", "", "highest rate to try; as far as it goes where none is given")
-	p.Float64Var(&within, "within", 0.03, "how narrow the answer shall be, as a share")
+	p.StringVar(&start, "start", "", "first rate to test, requests/s (default: auto)")
+	p.StringVar(&most, "most", "", "upper bound for the search (default: none)")
+	p.Float64Var(&within, "within", 0.03, "target precision of the answer (0.03 = 3%)")
 	f.plan.bind(p)
 	hide(c, "rate")
 	p.Lookup("duration").DefValue, f.duration = "5s", "5s"

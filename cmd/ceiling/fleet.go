@@ -33,7 +33,7 @@ func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, erro
 
 // controllerFlag offers the directory.
 func controllerFlag(f flagSet, dir *string) {
-	f.StringVar(dir, "controller", "", "directory of the controller's state, where it is not the usual one")
+	f.StringVar(dir, "controller", "", "controller state directory (default: beside the runs)")
 }
 
 // driveWithin is how long a controller is waited for: it is there or it is not.
@@ -44,7 +44,7 @@ func newFleet(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "fleet",
-		Short: "List the agents that are here, and what they offer",
+		Short: "List the connected agents and what they offer",
 		Example: `  ceiling fleet
   ceiling fleet --json`,
 		Args: exactly(0, "no arguments"),
@@ -69,7 +69,7 @@ func newFleet(sh *shell) *cobra.Command {
 	}
 	c.Flags().SortFlags = false
 	controllerFlag(c.Flags(), &dir)
-	c.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON document")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.AddCommand(newTokens(sh))
 	return c
 }
@@ -89,9 +89,9 @@ type arraySet interface {
 }
 
 func (f *fleetFlags) bind(p arraySet) {
-	p.IntVar(&f.agents, "agents", 0, "have this many agents of a ceiling controller do the load")
-	p.StringArrayVar(&f.observe, "observe", nil, "agent on the server's machine, to watch it; may be repeated")
-	p.BoolVar(&f.allowLoss, "allow-loss", false, "go on without an agent that is lost, and say what that left out")
+	p.IntVar(&f.agents, "agents", 0, "generate the load with N agents of a ceiling controller")
+	p.StringArrayVar(&f.observe, "observe", nil, "agent on the server's machine, to observe it (repeatable)")
+	p.BoolVar(&f.allowLoss, "allow-loss", false, "continue without a lost agent, and report the loss")
 	controllerFlag(p, &f.dir)
 }
 
@@ -108,7 +108,7 @@ func (f *fleetFlags) open(ctx context.Context, say func(string)) (work run.Work,
 	conn, err := controllerOf(ctx, f.dir, bus.Watch{
 		Gone:    func(why error) { say("ceiling: no connection to the controller (" + oneLine(why) + "); trying again") },
 		Lost:    func(a *bus.Absent) { say("ceiling: " + a.Error() + "; " + startController) },
-		Back:    func() { say("ceiling: the controller is back") },
+		Back:    func() { say("ceiling: controller is back") },
 		Trouble: func(err error) { say("ceiling: " + oneLine(err)) },
 	})
 	if err != nil {

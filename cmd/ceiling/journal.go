@@ -209,7 +209,7 @@ func newJournalServe(sh *shell) *cobra.Command {
 	var addr string
 	c := &cobra.Command{
 		Use:     "serve",
-		Short:   "Show a journal in a browser, made anew when it changes",
+		Short:   "Show a journal in a browser, rebuilt on every change",
 		Example: "  ceiling journal serve --addr 127.0.0.1:8090",
 		Args:    exactly(0, "no arguments"),
 	}

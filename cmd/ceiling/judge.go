@@ -19,7 +19,7 @@ func newJudge(sh *shell) *cobra.Command {
 	var asJSON, explain bool
 	c := &cobra.Command{
 		Use:   "judge RECORD | FILE | -",
-		Short: "Judge a record again, or what another tool printed",
+		Short: "Judge a record again, or the output of another tool",
 		Long: `Judges a finished run, or every run of a plan, with the rules of today: records
 are read, not changed.
 

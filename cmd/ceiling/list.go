@@ -12,7 +12,7 @@ import (
 func newList(sh *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the runs kept, newest first",
+		Short:   "List the saved runs, newest first",
 		Example: "  ceiling list",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {

@@ -14,7 +14,7 @@ func newProve(sh *shell) *cobra.Command {
 	var blocks int
 	c := &cobra.Command{
 		Use:   "prove URL",
-		Short: "Prove by experiment what limits a server",
+		Short: "Prove by experiment what the bottleneck is",
 		Long: `Takes a share away from one resource at a time (the generator's CPU, the
 server's, the slots, the link where you name it), looks what that costs, and
 gives everything back. What takes all of the throughput along is the ceiling.`,
@@ -35,10 +35,10 @@ gives everything back. What takes all of the throughput along is the ceiling.`,
 	}
 	f.bind(c)
 	flags := c.Flags()
-	flags.Float64Var(&p.Take, "take", 0, "share that is taken from each; 0 chooses")
-	flags.StringVar(&p.Interface, "interface", "", "network interface whose rate may be lowered meanwhile")
+	flags.Float64Var(&p.Take, "take", 0, "share removed from each resource (0 = auto)")
+	flags.StringVar(&p.Interface, "interface", "", "network interface to throttle")
 	flags.StringVar(&p.Namespace, "namespace", "", "network namespace of that interface")
-	flags.IntVar(&blocks, "blocks", 0, "how often everything is done; 0 chooses")
+	flags.IntVar(&blocks, "blocks", 0, "measured blocks (0 = auto)")
 	f.plan.bind(flags)
 	hide(c, "rate", "arrivals", "repeats", "slo", "agents", "observe", "allow-loss", "controller")
 	flags.Lookup("duration").DefValue, f.duration = "3s", "3s"

@@ -41,7 +41,7 @@ code is 0.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.Rounds, "rounds", o.Rounds, "that count; 7 for an interval worth the name")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "measured rounds (≥ 7 for a useful interval)")
 	f.DurationVarP(&o.Duration, "duration", "d", o.Duration, "of each closed and each open loop")
 	f.IntVar(&o.Workers, "workers", o.Workers, "of each contestant")
 	f.StringSliceVar(&o.Only, "only", nil, "names of contestants, between commas")

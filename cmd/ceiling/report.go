@@ -20,10 +20,10 @@ func newReport(sh *shell) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "report ID…",
-		Short: "Write runs, or a plan, as one file to be sent: HTML or Markdown",
+		Short: "Write runs or a plan as one HTML or Markdown file",
 		Long: `Writes one file that needs nothing else: the verdict in words, where a request
 waits, latency, rate, cores, processes and link as pictures, and the whole
-environment. Several runs are laid over each other, with what was not the same
+environment. Several runs are overlaid, with what was not the same
 above. A sweep, a search, a proof or a comparison has a page of its own, and so
 have the files of other tools (wrk, hey, oha, autocannon, vegeta, k6).
 Passwords in URLs and credentials in header fields are left out.
@@ -83,7 +83,7 @@ func documentOf(names []string) (page.Document, error) {
 	var runs []chart.Run
 	for _, name := range names {
 		if isFile(name) {
-			return page.Document{}, usage(fmt.Errorf("%s is of another tool and %s is a run of ours: hold them against each other with ceiling compare", name, names[0]))
+			return page.Document{}, usage(fmt.Errorf("%s is of another tool and %s is a run of ours: compare them with ceiling compare", name, names[0]))
 		}
 		dir, err := findRecord(name)
 		switch {
@@ -120,7 +120,7 @@ func foreignDocument(names []string) (page.Document, error) {
 	results := make([]importer.Result, len(names))
 	for i, name := range names {
 		if !isFile(name) {
-			return page.Document{}, usage(fmt.Errorf("%s is not a file and %s is of another tool: hold them against each other with ceiling compare", name, names[0]))
+			return page.Document{}, usage(fmt.Errorf("%s is not a file and %s is of another tool: compare them with ceiling compare", name, names[0]))
 		}
 		var err error
 		if results[i], err = readForeign(name); err != nil {

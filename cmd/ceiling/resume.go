@@ -16,7 +16,7 @@ func newResume(sh *shell) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "resume ID",
-		Short: "Go on with a sweep, search, proof or comparison that was broken off",
+		Short: "Resume an interrupted sweep, search, proof or comparison",
 		Long: `Reads the runs that a plan has, and makes those that are missing. Servers that
 were started for it are started again; others have to run.`,
 		Example:           "  ceiling resume x7f2",
@@ -56,10 +56,10 @@ were started for it are started again; others have to run.`,
 		},
 	}
 	c.Flags().BoolVar(&f.json, "json", false, "print the JSON document")
-	c.Flags().StringVar(&f.live, "live", "", "show it in a browser meanwhile; --live=ADDR chooses the address")
+	c.Flags().StringVar(&f.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
 	c.Flags().Lookup("live").NoOptDefVal = liveAddress
 	f.fleet.bind(c.Flags())
-	c.Flags().BoolVar(&f.plan.quiet, "quiet", false, "print the answer alone")
+	c.Flags().BoolVar(&f.plan.quiet, "quiet", false, "no progress output")
 	return c
 }
 

@@ -90,7 +90,7 @@ func oneLine(err error) string {
 func newRoot(sh *shell) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ceiling",
-		Short: "How much can this HTTP service take, and what stops it?",
+		Short: "How fast can this HTTP service go, and what is the bottleneck?",
 		Long: `ceiling loads an HTTP server, watches both ends while it does, and answers
 with a number and the name of what holds that number down, or says that the
 run proves nothing.`,

@@ -76,7 +76,7 @@ and so does a file of docs/experiments/ in place of the URL.`,
 	}
 	f.bind(c)
 	p := c.Flags()
-	p.StringVarP(&f.requests, "requests", "n", "", "end after this many requests in place of a time")
+	p.StringVarP(&f.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	f.plan.bind(p)
 	return c
 }
@@ -86,37 +86,37 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p := c.Flags()
 	p.SortFlags = false
 	p.StringVarP(&f.connections, "connections", "c", "64", "connections")
-	p.IntVarP(&f.threads, "threads", "t", 0, "threads of the generator; 0 chooses")
+	p.IntVarP(&f.threads, "threads", "t", 0, "generator threads (0 = auto)")
 	p.StringVarP(&f.duration, "duration", "d", "10s", "measured time (also -z)")
-	p.StringVarP(&f.rate, "rate", "R", "", "open loop: requests/s in all; 10k, 50/1s, ramp 1k:5k")
+	p.StringVarP(&f.rate, "rate", "R", "", "open loop: total request rate (10k, 50/1s, ramp 1k:5k)")
 	p.StringVarP(&f.pipelining, "pipelining", "p", "1", "requests in flight on each connection")
 	p.StringVarP(&f.method, "method", "m", "", "method (GET, or POST with a body)")
 	p.StringArrayVarP(&f.header, "header", "H", nil, "header field 'Name: value'; may be repeated")
 	p.StringVarP(&f.body, "body", "b", "", "body: text, @file, or @- for the standard input")
-	p.StringVar(&f.timeout, "timeout", "2s", "of a request, and of a connect")
-	p.StringVar(&f.warmup, "warmup", "", "left out of every figure (a tenth of -d, at most 1s)")
+	p.StringVar(&f.timeout, "timeout", "2s", "request and connect timeout")
+	p.StringVar(&f.warmup, "warmup", "", "warm-up, excluded from all figures (10% of -d, at most 1s)")
 	p.StringVar(&f.engine, "engine", spec.EngineAuto, "auto, uring or epoll")
-	p.StringVar(&f.arrivals, "arrivals", "", "of an open loop: constant or poisson")
-	p.StringVar(&f.slo, "slo", "", "what has to hold: 'p99<5ms,errors<0.1%'")
+	p.StringVar(&f.arrivals, "arrivals", "", "arrivals of an open loop: constant or poisson")
+	p.StringVar(&f.slo, "slo", "", "SLO to check: 'p99<5ms,errors<0.1%'")
 	p.StringVar(&f.expect, "expect", "", "statuses that count as a response: 2xx,304 (default: below 400)")
 	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
 	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
 	p.BoolVar(&f.noLone, "no-lone", false, "skip the requests sent one at a time before the warm-up")
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
-	p.StringVar(&f.pinGenerator, "pin-generator", "", "CPUs for the generator, as in 0-3,8")
-	p.StringVar(&f.pinServer, "pin-server", "", "CPUs for the server's processes, given back afterwards")
+	p.StringVar(&f.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
+	p.StringVar(&f.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
 	p.BoolVar(&f.apart, "apart", false, "separate CPUs for generator and server (default with --serve)")
 	f.changed = p.Changed
-	p.StringVar(&f.link, "link", "", "speed of the link where the kernel does not know it: 50Gbps")
-	p.StringVar(&f.pprof, "pprof", "", "the server's pprof endpoint, profiled meanwhile; off: none")
-	p.Uint64Var(&f.seed, "seed", 0, "of every random choice; 0 chooses")
+	p.StringVar(&f.link, "link", "", "link speed if the kernel does not know it: 50Gbps")
+	p.StringVar(&f.pprof, "pprof", "", "server pprof URL to profile during the run (off disables)")
+	p.Uint64Var(&f.seed, "seed", 0, "random seed (0 = auto)")
 	f.telemetry.bind(p)
 	f.fleet.bind(p)
 	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
-	p.StringVar(&f.live, "live", "", "show it in a browser meanwhile; --live=ADDR chooses the address")
+	p.StringVar(&f.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
 	p.Lookup("live").NoOptDefVal = liveAddress
-	p.StringVarP(&f.dir, "out", "o", "", "directory for the record (your own store)")
+	p.StringVarP(&f.dir, "out", "o", "", "directory for the record (default: your store)")
 	p.BoolVar(&f.keepSecrets, "keep-secrets", false, "keep credentials and bodies in the record and in --json")
 	p.StringVarP(&f.duration, "z", "z", "10s", "the same as -d")
 	p.Lookup("z").Hidden = true
@@ -289,7 +289,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 		return err
 	}
 	if done.KeepErr == nil {
-		fmt.Fprintf(sh.stderr, "kept as %s; show it again: ceiling show %s\n", done.Dir, done.Run.ID)
+		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", done.Dir, done.Run.ID)
 	}
 	return nil
 }

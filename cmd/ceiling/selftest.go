@@ -20,7 +20,7 @@ func newSelftest(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "selftest",
-		Short: "Plant known ceilings and see whether they are named",
+		Short: "Plant known bottlenecks and check that they are named",
 		Long: `Starts servers and conditions whose ceiling is known, because it was planted,
 measures each, and sets what the verdict names beside it. The parameters come
 from the seed, so another seed is another test. What a scenario needs and this
@@ -50,7 +50,7 @@ done, or were disturbed.`,
 	f.StringSliceVar(&o.Only, "only", nil, "names of scenarios, between commas")
 	f.IntVar(&o.Rounds, "rounds", 1, "how often, each time with other parameters")
 	f.BoolVar(&asJSON, "json", false, "print the results as one JSON document")
-	f.DurationVar(&o.Patience, "patience", time.Minute, "to wait, in all, for other programs to leave the cores alone")
+	f.DurationVar(&o.Patience, "patience", time.Minute, "to wait, in all, for other processes to leave the cores alone")
 	f.StringVar(&o.Keep, "keep", "", "keep all records in this directory, not only those of wrong verdicts")
 	f.BoolVar(&o.Real, "real", false, "plant them in real software: Python, Node, Java, PHP, Ruby, nginx, databases and others")
 	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {

@@ -14,7 +14,7 @@ func newShow(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show a run again, by its ID, a part of it, or its directory",
+		Short: "Show a saved run by ID, part of an ID, or directory",
 		Example: `  ceiling show x7f2
   ceiling show ./record --json`,
 		Args:              exactly(1, "one ID or directory"),

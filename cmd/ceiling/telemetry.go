@@ -15,8 +15,8 @@ import (
 type telemetryFlags struct{ prometheus, otlp string }
 
 func (f *telemetryFlags) bind(p flagSet) {
-	p.StringVar(&f.prometheus, "prometheus", "", "serve /metrics at this address meanwhile, as in :9464")
-	p.StringVar(&f.otlp, "otlp", "", "send metrics to this OpenTelemetry collector (URL)")
+	p.StringVar(&f.prometheus, "prometheus", "", "serve /metrics at this address during the run, e.g. :9464")
+	p.StringVar(&f.otlp, "otlp", "", "send metrics to this OpenTelemetry collector URL during the run")
 }
 
 // telemetry tells Prometheus and a collector; nil tells nobody.

@@ -77,7 +77,7 @@ func (sh *shell) servePage(addr string, board *live.Board) (*page.Server, error)
 	}
 	fmt.Fprintf(sh.stderr, "live at %s\n", p.URL())
 	if !p.Local() {
-		fmt.Fprintln(sh.stderr, "ceiling: everybody who reaches this machine can read it there")
+		fmt.Fprintln(sh.stderr, "ceiling: anyone who can reach this machine can read it there")
 	}
 	return p, nil
 }

@@ -19,7 +19,7 @@ func newWatch(sh *shell) *cobra.Command {
 	var inTerminal bool
 	c := &cobra.Command{
 		Use:   "watch ID",
-		Short: "Show a run or a plan in a browser while it goes on, or again",
+		Short: "Show a running or finished run or plan in a browser",
 		Long: `Follows the record of a run, sweep, search, proof or comparison that another
 process is making, or shows one that is finished, as a page on this machine. It
 reads the record's files and writes nothing. Ctrl-C ends it.`,
@@ -57,7 +57,7 @@ func (sh *shell) watch(ctx context.Context, dir, addr string) error {
 	v.keep()
 	err = follow.Follow(ctx, dir, v.board, words())
 	if err == nil && ctx.Err() == nil {
-		fmt.Fprintln(sh.stderr, "it has ended; the page stays until Ctrl-C")
+		fmt.Fprintln(sh.stderr, "the run has ended; the page stays until Ctrl-C")
 		<-ctx.Done()
 	}
 	v.close()

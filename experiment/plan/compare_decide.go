@@ -34,7 +34,7 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 		return c, nil
 	}
 	if out := len(list) - len(calm); out > 0 {
-		d.Warnings = append(d.Warnings, fmt.Sprintf("%d of %d blocks were left out: one and the same server was far from itself in them", out, len(list)))
+		d.Warnings = append(d.Warnings, fmt.Sprintf("%d of %d blocks were left out: the same server differed from itself in them", out, len(list)))
 	}
 	floor, why := floorOf(m, noise)
 	if why != "" {
@@ -61,11 +61,11 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 // the changes of 20 % in p99 that are found from 93 in 100 to some 40.
 func floorOf(m compareMetric, noise []compareBlock) (*stat.Floor, string) {
 	if len(noise) == 0 {
-		return nil, "A was not run against A: the machine's own noise is not known"
+		return nil, "A was not run against A: the noise is unknown"
 	}
 	list, why := outcomesOf(m, noise)
 	if why != "" {
-		return nil, "A against A: " + why
+		return nil, "A vs A: " + why
 	}
 	// Not corrected for the number of metrics: that is done to A against B.
 	floor, err := stat.NoiseFloor(ratiosOf(list, calmOf(list, stat.LeastBlocks(compareConfidence, 1))), compareConfidence, 1)
@@ -113,10 +113,10 @@ func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Fl
 			return
 		}
 	}
-	c.Says = fmt.Sprintf("%s: cannot tell, %s", m.words, rangeText(&c.Relative))
+	c.Says = fmt.Sprintf("%s: inconclusive, %s", m.words, rangeText(&c.Relative))
 	switch n := len(verdict.Warnings); {
 	case c.Floor > m.margin:
-		c.Says += fmt.Sprintf("; A against A reaches ±%s", shareText(c.Floor))
+		c.Says += fmt.Sprintf("; A vs A reaches ±%s", shareText(c.Floor))
 	case n > 0:
 		c.Says += "; " + verdict.Warnings[n-1]
 	}
@@ -184,7 +184,7 @@ func saysOf(c *record.Comparison) string {
 		parts = append(parts, "no change in "+strings.Join(same, ", "))
 	}
 	if len(open) > 0 {
-		parts = append(parts, "cannot tell for "+strings.Join(open, ", "))
+		parts = append(parts, "inconclusive for "+strings.Join(open, ", "))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -51,7 +51,7 @@ func limitedByGenerator(c *record.Comparison, s *compareSides) {
 		}
 		ch.Decision, ch.Within = record.CannotTell, 0
 		ch.Relative.Confidence = 0
-		ch.Says = fmt.Sprintf("%s: cannot tell, the generator was the limit on both sides: this is its figure and not the servers'", wordsOf(ch.Metric))
+		ch.Says = fmt.Sprintf("%s: inconclusive, the generator was the bottleneck on both sides: this figure is its own, not the servers'", wordsOf(ch.Metric))
 	}
 }
 
@@ -82,9 +82,9 @@ func fewBlocks(e *spec.Experiment, c *record.Comparison) string {
 	case c.Blocks < least:
 		return fmt.Sprintf("%d blocks are too few: %d metrics at %s together need %d", c.Blocks, n, shareText(compareConfidence), least)
 	case c.Blocks < least+2:
-		return fmt.Sprintf("%d blocks are the fewest that can tell anything: one that was disturbed hides a change", c.Blocks)
+		return fmt.Sprintf("%d blocks are the minimum: a single disturbed block hides a change", c.Blocks)
 	case c.NoiseBlocks < leastNoise:
-		return fmt.Sprintf("%d blocks of A against A are too few to know the machine's own noise: it needs %d", c.NoiseBlocks, leastNoise)
+		return fmt.Sprintf("%d blocks of A vs A are too few to estimate noise: needs %d", c.NoiseBlocks, leastNoise)
 	}
 	return ""
 }
@@ -95,20 +95,20 @@ func ceilingsDiffer(s *compareSides) string {
 	if a == b || a == "" || b == "" {
 		return ""
 	}
-	return fmt.Sprintf("A was limited by %s and B by %s: the two rates are ceilings of different things", a, b)
+	return fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", a, b)
 }
 
 func generatorDoubt(s *compareSides) string {
 	a, b := shareOf(s.a, paceOfGenerator), shareOf(s.b, paceOfGenerator)
 	switch {
 	case a >= mostly && b >= mostly:
-		return "the generator was the limit on both sides: rate and response time say nothing about the servers; give it more threads or another machine, or ask for a rate (-R)"
+		return "the generator was the bottleneck on both sides: rate and response time say nothing about the servers; give it more threads or another machine, or set a rate (-R)"
 	case a >= mostly:
-		return "the generator was the limit of A: A could do more than was measured"
+		return "the generator was the bottleneck of A: A could do more than was measured"
 	case b >= mostly:
-		return "the generator was the limit of B: B could do more than was measured"
+		return "the generator was the bottleneck of B: B could do more than was measured"
 	case a > 0 || b > 0:
-		return fmt.Sprintf("the generator was the limit in %s of A's runs and %s of B's", shareText(a), shareText(b))
+		return fmt.Sprintf("the generator was the bottleneck in %s of A's runs and %s of B's", shareText(a), shareText(b))
 	}
 	return ""
 }
@@ -118,7 +118,7 @@ func sharedDoubt(s *compareSides) string {
 	if shareOf(s.a, shared) < mostly && shareOf(s.b, shared) < mostly {
 		return ""
 	}
-	return "generator and server filled the same cores: a change of the server shows in its CPU per request, and only in part in the rate"
+	return "generator and server saturated the same cores: a server change shows in its CPU/request, and only partly in the rate"
 }
 
 // oneProcess says what is not known where the comparison could not start the
@@ -127,7 +127,7 @@ func oneProcess(e *spec.Experiment) string {
 	if e.Servers[0].Serve != "" && e.Servers[1].Serve != "" {
 		return ""
 	}
-	return "a server that was running is one process: what it happened to get, of memory and of cores, is not told from what it is; give a command that starts it (--serve) to have a new one in every block"
+	return "a server that was running is one process: its luck with memory and cores cannot be separated from its code; use --serve COMMAND to start a new one in every block"
 }
 
 // errorsApart is the difference of the shares of failed requests from which on
@@ -139,7 +139,7 @@ func errorsDiffer(s *compareSides) string {
 	if math.Abs(a-b) <= errorsApart {
 		return ""
 	}
-	return fmt.Sprintf("%s of A's requests failed and %s of B's: that is a change by itself, and it shifts every other figure", shareText(a), shareText(b))
+	return fmt.Sprintf("%s of A's requests failed and %s of B's: a change by itself, and it shifts every other figure", shareText(a), shareText(b))
 }
 
 func badShare(runs []*record.Measured) float64 {
@@ -203,7 +203,7 @@ func driftOf(m compareMetric, list []outcome) string {
 	if !(math.Abs(drift) > driftMost*m.margin) {
 		return ""
 	}
-	return fmt.Sprintf("%s of both sides drifted by %s from the first blocks to the last; blocks take most of that out", m.words, signedText(drift))
+	return fmt.Sprintf("%s of both sides drifted by %s from the first blocks to the last; blocks cancel most of that", m.words, signedText(drift))
 }
 
 // floorDoubt says where A against A differs more than anything that was looked
@@ -211,7 +211,7 @@ func driftOf(m compareMetric, list []outcome) string {
 func floorDoubt(c *record.Change) string {
 	for _, m := range allMetrics() {
 		if m.name == c.Metric && c.Floor > m.margin {
-			return fmt.Sprintf("A against A reaches ±%s in %s here: smaller changes do not show on this machine as it is", shareText(c.Floor), m.words)
+			return fmt.Sprintf("A vs A reaches ±%s in %s here: smaller changes are not visible on this machine", shareText(c.Floor), m.words)
 		}
 	}
 	return ""

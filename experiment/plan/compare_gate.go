@@ -48,7 +48,7 @@ func CheckGate(e *spec.Experiment) error {
 	}
 	for _, c := range conditions {
 		if c.Metric == metricRPS && len(e.Load.Rate) > 0 {
-			return fmt.Errorf("fail on %s: the rate is asked for, so that it is the same on both sides; hold p99 or cpu against it, or leave the rate out", c)
+			return fmt.Errorf("fail on %s: -R fixes the rate, so it is the same on both sides; use p99 or cpu, or drop -R", c)
 		}
 	}
 	return nil

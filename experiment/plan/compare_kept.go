@@ -50,7 +50,7 @@ func figuresOf(k *Kept) Figures {
 	case r.Verdict.Outcome == record.Invalid && r.Verdict.Ceiling == ceilingGenerator && !f.Open:
 		// The CPU of a request is the server's also where the pace is not.
 		f.PerS, f.P50Ns, f.P99Ns, f.Response = 0, 0, 0, nil
-		f.Missing = fmt.Sprintf("in %s the generator was the limit: rate and response time are its own", r.ID)
+		f.Missing = fmt.Sprintf("in %s the generator was the bottleneck: rate and response time are its own", r.ID)
 	case r.Verdict.Outcome == record.Invalid:
 		f.Void = r.Verdict.Because
 	}

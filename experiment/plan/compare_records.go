@@ -99,7 +99,7 @@ func CompareFinished(a, b Finished) record.Comparison {
 	default:
 		c.Says = saysOf(&c)
 		if open := slices.ContainsFunc(c.Changes, func(ch record.Change) bool { return ch.Decision == record.CannotTell }); open {
-			c.Says += "; this decides: " + deciding(&a, &b)
+			c.Says += "; decisive: " + deciding(&a, &b)
 		}
 	}
 	return c
@@ -120,7 +120,7 @@ func usable(side *Finished) counted {
 			failing++
 		}
 		if f.Void != "" {
-			c.left = append(c.left, fmt.Sprintf("%s was left out, it is void: %s", f.Name, f.Void))
+			c.left = append(c.left, fmt.Sprintf("%s was left out, it is invalid: %s", f.Name, f.Void))
 			continue
 		}
 		c.list = append(c.list, f)
@@ -210,7 +210,7 @@ func logsOf(m compareMetric, list []Figures) []float64 {
 func decideShift(c *record.Change, m compareMetric, d stat.Difference) {
 	c.Relative = record.Estimate{
 		Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence,
-		Warnings: []string{"A was not run against A: the machine's own noise is not known"},
+		Warnings: []string{"A was not run against A: the noise is unknown"},
 	}
 	reach := stat.Relative(max(math.Abs(d.Low), math.Abs(d.High)))
 	switch {
@@ -224,7 +224,7 @@ func decideShift(c *record.Change, m compareMetric, d stat.Difference) {
 		c.Decision, c.Within = record.NoChange, reach
 		c.Says = fmt.Sprintf("no change in %s within ±%s", m.words, shareText(reach))
 	default:
-		c.Says = fmt.Sprintf("%s: cannot tell, %s; more runs of each narrow it", m.words, rangeText(&c.Relative))
+		c.Says = fmt.Sprintf("%s: inconclusive, %s; more runs of each narrow it", m.words, rangeText(&c.Relative))
 	}
 }
 
@@ -246,12 +246,12 @@ func decideFar(c *record.Change, m compareMetric, spreadA, spreadB float64, sing
 		who = "from one run each"
 	}
 	if math.IsNaN(spreadA) || math.IsNaN(spreadB) {
-		c.Says = fmt.Sprintf("%s: %s, which cannot be decided %s: how much it varied within them is not known", m.words, signedText(c.Relative.Mid), who)
+		c.Says = fmt.Sprintf("%s: %s, inconclusive %s: the variation within them is unknown", m.words, signedText(c.Relative.Mid), who)
 		return
 	}
 	allowance := math.Log(occasions) + spreads*math.Hypot(spreadA, spreadB)
 	if math.Abs(ratio) <= allowance {
-		c.Says = fmt.Sprintf("%s: %s, which cannot be decided %s: two occasions may be %s apart with nothing changed", m.words, signedText(c.Relative.Mid), who, shareText(stat.Relative(allowance)))
+		c.Says = fmt.Sprintf("%s: %s, inconclusive %s: two occasions may be %s apart with nothing changed", m.words, signedText(c.Relative.Mid), who, shareText(stat.Relative(allowance)))
 		return
 	}
 	c.Relative.Low, c.Relative.High = stat.Relative(ratio-allowance), stat.Relative(ratio+allowance)
@@ -325,7 +325,7 @@ func atTheSameTime(a, b []Figures) bool {
 func finishedDoubts(c *record.Comparison, a, b []Figures, same bool) []string {
 	var doubts []string
 	if !same && c.Incomparable == "" {
-		doubts = append(doubts, "the two were not measured in turns: what the machine did on one occasion and not on the other is in every figure, and the seconds of a run say less than two runs do")
+		doubts = append(doubts, "the two were not interleaved: every figure includes what the machine did on one occasion and not on the other")
 	}
 	of := func(list []Figures) string {
 		var runs []*record.Measured
@@ -335,7 +335,7 @@ func finishedDoubts(c *record.Comparison, a, b []Figures, same bool) []string {
 		return mostOf(runs, func(m *record.Measured) string { return m.Ceiling })
 	}
 	if x, y := of(a), of(b); x != y && x != "" && y != "" {
-		doubts = append(doubts, fmt.Sprintf("A was limited by %s and B by %s: the two rates are ceilings of different things", x, y))
+		doubts = append(doubts, fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", x, y))
 	}
 	return doubts
 }

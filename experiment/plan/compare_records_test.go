@@ -114,10 +114,10 @@ func TestOneRunEachDecidesLittle(t *testing.T) {
 		return CompareRuns([]Kept{{Run: finished("a", 1000, noon(0))}}, []Kept{{Run: finished("b", b, noon(1))}})
 	}
 	c := compare(880)
-	if ch := c.Changes[0]; ch.Decision != record.CannotTell || !strings.Contains(ch.Says, "cannot be decided from one run each") || math.Abs(ch.Relative.Mid+.12) > 1e-9 {
+	if ch := c.Changes[0]; ch.Decision != record.CannotTell || !strings.Contains(ch.Says, "inconclusive from one run each") || math.Abs(ch.Relative.Mid+.12) > 1e-9 {
 		t.Errorf("%+v", ch)
 	}
-	if !strings.Contains(c.Says, "ceiling compare --serve") || !has(c.Doubts, "not measured in turns") {
+	if !strings.Contains(c.Says, "ceiling compare --serve") || !has(c.Doubts, "not interleaved") {
 		t.Errorf("says %q, doubts %q", c.Says, c.Doubts)
 	}
 	c = compare(400)
@@ -125,7 +125,7 @@ func TestOneRunEachDecidesLittle(t *testing.T) {
 		t.Errorf("%+v", ch)
 	}
 	// Nothing is known of how its latency varied.
-	if ch := c.Changes[2]; ch.Decision != record.CannotTell || !strings.Contains(ch.Says, "is not known") {
+	if ch := c.Changes[2]; ch.Decision != record.CannotTell || !strings.Contains(ch.Says, "is unknown") {
 		t.Errorf("%+v", ch)
 	}
 }
@@ -198,12 +198,12 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 		}
 		return c
 	}
-	check("b was left out, it is void: the books", func(r *record.Run) {
+	check("b was left out, it is invalid: the books", func(r *record.Run) {
 		r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: "inconclusive", Because: "the books do not balance"}
 	})
 	check("b fails", func(r *record.Run) { r.Errors = []record.Error{{Phase: "status", Cause: "503", Count: 9000}} })
 	c := check("", func(r *record.Run) { r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: ceilingGenerator} })
-	if ch := c.Changes[0]; !strings.Contains(ch.Says, "the generator was the limit") {
+	if ch := c.Changes[0]; !strings.Contains(ch.Says, "the generator was the bottleneck") {
 		t.Errorf("%+v", ch)
 	}
 	if ch := c.Changes[3]; ch.A == 0 || ch.B == 0 {

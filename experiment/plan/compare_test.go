@@ -96,7 +96,7 @@ func TestOpenLoopComparesNoRate(t *testing.T) {
 		t.Errorf("changes %+v", p.Comparison.Changes)
 	}
 	e.Compare.FailOn = "rps<-5%"
-	if err := CheckGate(e); err == nil || !strings.Contains(err.Error(), "rate is asked") {
+	if err := CheckGate(e); err == nil || !strings.Contains(err.Error(), "-R fixes the rate") {
 		t.Errorf("a gate on the asked rate: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 			m.Outcome, m.Ceiling = record.Valid, "server CPU"
 		}
 	})
-	if ch := decisionOf(t, p, metricRPS); ch.Decision != record.Worse || !has(c.Doubts, "the generator was the limit of A") || !has(c.Doubts, "ceilings of different things") {
+	if ch := decisionOf(t, p, metricRPS); ch.Decision != record.Worse || !has(c.Doubts, "the generator was the bottleneck of A") || !has(c.Doubts, "different bottlenecks") {
 		t.Errorf("%s, doubts %q", ch.Says, c.Doubts)
 	}
 }
@@ -229,8 +229,8 @@ func TestDoubts(t *testing.T) {
 			m.BadShare = .02
 		}
 	})
-	check("filled the same cores", func(m *record.Measured) { m.Ceiling = ceilingShared })
-	check("A against A reaches", func(m *record.Measured) {
+	check("saturated the same cores", func(m *record.Measured) { m.Ceiling = ceilingShared })
+	check("A vs A reaches", func(m *record.Measured) {
 		if m.Noise && m.Side == SideB {
 			m.ServerCPUNs *= 1.3
 		}
@@ -247,7 +247,7 @@ func TestWhatAAgainstAShowsIsNoChange(t *testing.T) {
 			m.ServerCPUNs *= 1.12
 		}
 	})
-	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || !strings.Contains(c.Says, "A against A") {
+	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || !strings.Contains(c.Says, "A vs A") {
 		t.Error(c.Says)
 	}
 }

@@ -16,10 +16,10 @@ import (
 func concludeCurve(c *record.Curve, e *spec.Experiment) {
 	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return p.Outcome == record.Invalid })
 	if n := len(c.Points) - len(valid); n > 0 {
-		c.Doubts = append(c.Doubts, fmt.Sprintf("%d of %d points are void and left out of the knee and the fit", n, len(c.Points)))
+		c.Doubts = append(c.Doubts, fmt.Sprintf("%d of %d points are invalid and excluded from the knee and the fit", n, len(c.Points)))
 	}
 	if len(valid) == 0 {
-		c.Ceiling, c.Says = c.Points[len(c.Points)-1].Ceiling, "every point is void: the curve proves nothing"
+		c.Ceiling, c.Says = c.Points[len(c.Points)-1].Ceiling, "every point is invalid: no result"
 		return
 	}
 	last := &valid[len(valid)-1]
@@ -56,22 +56,22 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	switch {
 	case !k.BracketedAbove:
 		found.Add = []float64{2 * top.X, 4 * top.X}
-		found.Says = fmt.Sprintf("throughput still grows at %s: the knee is there or beyond; add %s", place(c, top.X), list(found.Add))
+		found.Says = fmt.Sprintf("no plateau up to %s (%s so far); extend with %s", place(c, top.X), perS(k.Peak), more(c, found.Add))
 	case !k.BracketedBelow:
-		found.Says = fmt.Sprintf("throughput is there by %s: no point below it is slower for sure", place(c, k.High))
+		found.Says = fmt.Sprintf("throughput plateaus by %s (%s): no lower load is measurably slower", place(c, k.High), perS(k.Peak))
 		if first.X > 1 && k.High <= first.X {
 			found.Add = below(first.X)
-			found.Says += "; add " + list(found.Add)
+			found.Says += "; extend with " + more(c, found.Add)
 		}
 	default:
-		found.Says = fmt.Sprintf("throughput stops growing between %s and %s", place(c, k.Low), place(c, k.High))
+		found.Says = fmt.Sprintf("throughput peaks at %s between %s", perS(k.Peak), between(c, k.Low, k.High))
 		if k.High > 2*k.Low && k.High-k.Low > 1 && c.Over != OverRate {
 			found.Add = []float64{float64(int((k.Low + k.High) / 2))}
-			found.Says += fmt.Sprintf(" (%s would narrow it)", list(found.Add))
+			found.Says += fmt.Sprintf(" (add %s to narrow)", more(c, found.Add))
 		}
 	}
 	c.Knee, c.Ceiling = found, ceilingBeyond(valid, k.High)
-	c.Says = fmt.Sprintf("%s, %s at most; ceiling from there on: %s", found.Says, perS(found.PerS), c.Ceiling)
+	c.Says = fmt.Sprintf("%s; bottleneck: %s", found.Says, c.Ceiling)
 }
 
 // ceilingBeyond is the one that most points from the knee on have.
@@ -111,18 +111,29 @@ func fit(c *record.Curve, points []stat.Point, seed uint64) {
 	}
 }
 
+// between names two points of a curve: "1 and 16 connections".
+func between(c *record.Curve, low, high float64) string {
+	if c.Over == OverRate || c.Over == OverPipelining {
+		return place(c, low) + " and " + place(c, high)
+	}
+	return unit.FormatCount(int64(low)) + " and " + place(c, high)
+}
+
+// more is the flag that adds points to a curve: "-c 100,200".
+func more(c *record.Curve, add []float64) string {
+	flag := map[string]string{OverConnections: "-c", OverPipelining: "-p", OverRate: "-R"}[c.Over]
+	return flag + " " + list(add)
+}
+
 // place names a point of a curve.
 func place(c *record.Curve, x float64) string {
 	switch c.Over {
 	case OverRate:
-		return unit.FormatRate(x) + " asked"
+		return unit.FormatRate(x)
 	case OverPipelining:
 		return fmt.Sprintf("pipelining %.0f", x)
 	}
-	if x == 1 {
-		return "1 connection"
-	}
-	return fmt.Sprintf("%s connections", unit.FormatCount(int64(x)))
+	return unit.Plural(int(x), "connection", "connections")
 }
 
 func perS(rate float64) string { return unit.FormatRate(rate) }

@@ -168,7 +168,7 @@ func TestDoomByTerm(t *testing.T) {
 		}
 	}
 	check("p99<100ms", 0, 100, 0, 0, 0, "")
-	check("p99<100ms", 0, 102, 0, 0, 0, "102 requests are over 100 ms")
+	check("p99<100ms", 0, 102, 0, 0, 0, "102 requests are already > 100 ms")
 	check("p50<100ms", 0, 102, 0, 0, 0, "")
 	check("p99<50ms", 0, 0, 0, 0, 150, "")          // at most 100 of them are 50 ms old
 	check("p99<50ms", 0, 0, 0, 0, 155, "104")       // and here 104, one more may be younger
@@ -176,8 +176,8 @@ func TestDoomByTerm(t *testing.T) {
 	check("max<1s", 50, 0, 0, 0, 0, "")             // none yet
 	check("max<100ms", 50, 1, 0, 0, 0, "1 request") // and none may be
 	check("errors<1%", 100, 0, 0, 100, 0, "")
-	check("errors<1%", 100, 0, 50, 51, 0, "101 requests have failed")
-	check("errors<=0", 10, 0, 0, 1, 0, "1 requests have failed")
+	check("errors<1%", 100, 0, 50, 51, 0, "101 requests have already failed")
+	check("errors<=0", 10, 0, 0, 1, 0, "1 request has already failed")
 	check("mean<5ms", 0, 49, 0, 0, 0, "")
 	check("mean<5ms", 0, 51, 0, 0, 0, "add up")
 	check("service.p99<1ms,rate>1M", 0, 500, 0, 0, 0, "")

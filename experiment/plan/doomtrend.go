@@ -86,9 +86,9 @@ func (b *backlog) add(row *record.LoadRow) string {
 	least := slope - driftLow*deviation
 	end := size + least*(b.length-now)
 	served := math.Max(b.perS-slope, b.perS/1000)
-	growing := fmt.Sprintf("%s into the step %s requests wait, %s more every second", at(row), countOf(size), countOf(slope))
+	growing := fmt.Sprintf("at %s, %s requests are waiting, %s more every second", at(row), countOf(size), countOf(slope))
 	if owed := end - b.size[0]; owed > owedMost*b.perS*b.length {
-		return fmt.Sprintf("the server does not keep up: %s", growing)
+		return fmt.Sprintf("the server cannot keep up: %s", growing)
 	}
 	for _, t := range b.slo {
 		if t.Metric != spec.MetricResponse || !(t.Quantile > 0) || t.Quantile > 1 {
@@ -97,7 +97,7 @@ func (b *backlog) add(row *record.LoadRow) string {
 		// A request that comes when size are before it waits size/served.
 		fits := now + (t.Limit/1e9*served-size)/least
 		if late := (b.length - math.Max(fits, now)) / b.length; late > lateTimes*(1-t.Quantile) {
-			return fmt.Sprintf("%s will not be held: %s, which is %s of waiting by the end", t, growing, unit.FormatNs(int64(end/served*1e9)))
+			return fmt.Sprintf("%s cannot be met: %s, a wait of %s by the end", t, growing, unit.FormatNs(int64(end/served*1e9)))
 		}
 	}
 	return ""

@@ -96,11 +96,11 @@ func (s *survey) doomed(done []record.Measured) (Decision, bool) {
 	}
 	switch {
 	case silent == len(done) && silent >= silentEver:
-		return doom("the server answered not one request in %d runs%s", silent, saying(done)), true
+		return doom("the server answered no request in %d runs%s", silent, saying(done)), true
 	case silent >= silentInRow:
-		return doom("the server has stopped to answer: the last %d runs completed nothing%s", silent, saying(done)), true
+		return doom("the server stopped answering: the last %d runs completed no request%s", silent, saying(done)), true
 	case voids >= voidsInRow:
-		return doom("the last %d runs prove nothing%s", voids, saying(done)), true
+		return doom("the last %d runs were invalid%s", voids, saying(done)), true
 	}
 	return Decision{}, false
 }
@@ -152,7 +152,7 @@ func (s *survey) shrink() Decision {
 // grow goes up from the highest rate that held.
 func (s *survey) grow(b *bracket) Decision {
 	if b.low.perS >= s.most {
-		return converged("%s, the highest rate that was allowed, holds", unit.FormatRate(b.low.perS))
+		return converged("%s, the highest rate allowed, meets the SLO", unit.FormatRate(b.low.perS))
 	}
 	factor := math.Min(math.Pow(2, float64(len(s.rates))), growMost)
 	return s.run(math.Min(s.most, math.Max(b.low.perS+1, rounded(b.low.perS*factor))))
@@ -168,7 +168,7 @@ func (s *survey) follow(b *bracket) Decision {
 	case b.low == nil:
 		perS = math.Min(perS, math.Ceil(s.rates[0].perS/(1+s.within))-1)
 	case b.low.perS >= s.most:
-		return converged("%s, the highest rate that was allowed, holds", unit.FormatRate(b.low.perS))
+		return converged("%s, the highest rate allowed, meets the SLO", unit.FormatRate(b.low.perS))
 	default:
 		perS = math.Max(perS, math.Floor(b.low.perS*(1+s.within))+1)
 	}
@@ -189,9 +189,9 @@ func (s *survey) narrow(b *bracket) Decision {
 	}
 	switch s.standing(b.high) {
 	case generatorEnd:
-		return doom("%s holds, and the generator cannot send %s: what the server could take beyond is not for this generator to say", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS))
+		return doom("%s meets the SLO, and the generator cannot send %s: testing the server further needs more generator CPU or another machine", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS))
 	case unproved:
-		return doom("%s holds, and the runs at %s prove nothing%s", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS), b.high.saying())
+		return doom("%s meets the SLO, and the runs at %s are invalid%s", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS), b.high.saying())
 	}
 	above, below := b.wrong(s.within)
 	if weak := -b.high.lead() < min(s.repeats+1, highLead); weak || above+below > wrongMost {
@@ -200,7 +200,7 @@ func (s *survey) narrow(b *bracket) Decision {
 		}
 		return s.run(b.low.perS)
 	}
-	return converged("%s held in %s, %s broke in %s", unit.FormatRate(b.low.perS), outOf(b.low.held, b.low.counted()),
+	return converged("%s passed in %s, %s failed in %s", unit.FormatRate(b.low.perS), outOf(b.low.held, b.low.counted()),
 		unit.FormatRate(b.high.perS), outOf(b.high.broke, b.high.counted()))
 }
 

@@ -174,7 +174,7 @@ func TestFindTriesEveryRateMoreThanOnce(t *testing.T) {
 	if len(s.Breaks) != 1 || s.Breaks[0].Term != "p99<5ms" || s.Breaks[0].Holds || math.Abs(s.Breaks[0].Value/100e6-1) > .01 {
 		t.Errorf("breaks %+v", s.Breaks)
 	}
-	if want := "p99 is 100 ms (p99<5ms); the ceiling there is single-threaded server."; len(s.Says) < len(want) || s.Says[len(s.Says)-len(want):] != want {
+	if want := "p99 is 100 ms (p99<5ms); bottleneck there: single-threaded server."; len(s.Says) < len(want) || s.Says[len(s.Says)-len(want):] != want {
 		t.Errorf("says %q", s.Says)
 	}
 	if len(p.Runs) > 16 {
@@ -228,7 +228,7 @@ func TestFindEnds(t *testing.T) {
 		return m
 	}, record.EndedDoomed, record.LimitNone, 3, 13, none)
 	check("nothing answers", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
-		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1, Says: "not one request was answered"}
+		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1, Says: "no request was answered"}
 	}, record.EndedDoomed, record.LimitNone, 4, silentEver, none)
 	check("always void", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)

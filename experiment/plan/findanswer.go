@@ -153,19 +153,19 @@ func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) string {
 	text := ""
 	switch out.Limit {
 	case record.LimitAsked:
-		text = fmt.Sprintf("%s hold %s, and no higher rate was to be tried.", low, slo)
+		text = fmt.Sprintf("%s meets %s; that is the highest rate allowed (--most).", low, slo)
 	case record.LimitGenerator:
-		text = fmt.Sprintf("At least %s hold %s; %s is more than this generator can send, so this is no limit of the server.", low, slo, unit.FormatRate(b.high.perS))
+		text = fmt.Sprintf("At least %s meets %s; this generator cannot send %s, so the server's limit was not reached.", low, slo, unit.FormatRate(b.high.perS))
 	case record.LimitUnproved:
-		text = fmt.Sprintf("At least %s hold %s; nothing was proved beyond: %s.", low, slo, p.Because)
+		text = fmt.Sprintf("At least %s meets %s; higher rates gave no valid result: %s.", low, slo, p.Because)
 	default:
-		text = fmt.Sprintf("%s hold %s, %s do not: %s.", low, slo, unit.FormatRate(b.high.perS), breaking(out))
+		text = fmt.Sprintf("highest rate meeting %s: %s; at %s %s.", slo, low, unit.FormatRate(b.high.perS), breaking(out))
 		if p.Ended == record.EndedDoomed {
 			text += " " + upper(p.Because) + "."
 		}
 	}
 	if floor, asked := s.floor(); asked && !floor.Holds(b.low.perS) {
-		text += fmt.Sprintf(" %s was asked.", floor)
+		text += fmt.Sprintf(" The SLO asks for %s.", floor)
 	}
 	return text
 }
@@ -174,13 +174,13 @@ func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) string {
 func (s *survey) soFar(b *bracket, slo string) string {
 	switch {
 	case b.low != nil && b.high != nil:
-		return fmt.Sprintf("So far: %s hold %s, %s do not.", unit.FormatRate(b.low.perS), slo, unit.FormatRate(b.high.perS))
+		return fmt.Sprintf("So far: %s meets %s, %s does not.", unit.FormatRate(b.low.perS), slo, unit.FormatRate(b.high.perS))
 	case b.low != nil:
-		return fmt.Sprintf("So far: %s hold %s.", unit.FormatRate(b.low.perS), slo)
+		return fmt.Sprintf("So far: %s meets %s.", unit.FormatRate(b.low.perS), slo)
 	case len(s.rates) > 0:
-		return fmt.Sprintf("So far: %s is the lowest rate that was tried, and it is not known to hold %s.", unit.FormatRate(s.rates[0].perS), slo)
+		return fmt.Sprintf("So far: %s is the lowest rate tested; it has not met %s yet.", unit.FormatRate(s.rates[0].perS), slo)
 	}
-	return "No rate has been tried yet."
+	return "No rate has been tested yet."
 }
 
 // breaking says what breaks first, and the wall.
@@ -190,11 +190,11 @@ func breaking(out *record.Search) string {
 		parts = append(parts, shown(h))
 	}
 	if len(parts) == 0 {
-		parts = append(parts, "what broke was not recorded")
+		parts = append(parts, "the failing term was not recorded")
 	}
 	text := strings.Join(parts, ", ")
 	if blames(out.Wall) {
-		text += "; the ceiling there is " + out.Wall
+		text += "; bottleneck there: " + out.Wall
 	}
 	return text
 }
@@ -220,13 +220,13 @@ func (s *survey) nothingHolds(t *tried) string {
 	at, slo := unit.FormatRate(t.perS), s.slo.String()
 	switch s.standing(t) {
 	case broke:
-		return fmt.Sprintf("no rate holds %s: even at %s %s, in %s", slo, at, breaking(&record.Search{Breaks: s.breaksAt(t), Wall: wallAt(t)}), outOf(t.broke, t.counted()))
+		return fmt.Sprintf("no rate meets %s: even at %s, %s, in %s", slo, at, breaking(&record.Search{Breaks: s.breaksAt(t), Wall: wallAt(t)}), outOf(t.broke, t.counted()))
 	case generatorEnd:
-		return fmt.Sprintf("the generator cannot send even %s; nothing can be said about the server", at)
+		return fmt.Sprintf("the generator cannot send even %s, so the server was not tested", at)
 	case unproved:
-		return fmt.Sprintf("even the runs at %s prove nothing%s", at, t.saying())
+		return fmt.Sprintf("even the runs at %s are invalid%s", at, t.saying())
 	}
-	return fmt.Sprintf("at %s, the lowest rate, %d of %d runs held %s and the others did not: no rate holds it reliably", at, t.held, t.counted(), slo)
+	return fmt.Sprintf("at %s, the lowest rate, %d of %d runs met %s: no rate meets it reliably", at, t.held, t.counted(), slo)
 }
 
 // floor is the SLO's own rate term.
@@ -264,13 +264,13 @@ func (s *survey) warnings(out *record.Search, b *bracket) []string {
 	}
 	switch {
 	case b.high == nil && out.Limit != record.LimitAsked:
-		list = append(list, "there is no upper end: no rate was found that does not hold")
+		list = append(list, "no upper bound: every tested rate met the SLO")
 	case out.Limit == record.LimitGenerator:
-		list = append(list, "the upper end is the generator's, not the server's; give it more CPU or another machine")
+		list = append(list, "the upper bound is the generator's, not the server's; give it more CPU or another machine")
 	case out.Limit == record.LimitServer && out.Holds.High/out.Holds.Low-1 > math.Max(s.within, b.width()):
-		list = append(list, fmt.Sprintf("%s wide where %s was asked, for runs at the same rate do not agree; quieten the machine, or measure longer steps (-d)", unit.Percent(out.Holds.High/out.Holds.Low-1), unit.Percent(s.within)))
+		list = append(list, fmt.Sprintf("precision %s instead of %s: runs at the same rate disagree; use a quieter machine or longer steps (-d)", unit.Percent(out.Holds.High/out.Holds.Low-1), unit.Percent(s.within)))
 	case out.Limit == record.LimitServer && b.high.perS > b.low.perS+1 && b.width() > s.within:
-		list = append(list, fmt.Sprintf("%s wide where %s was asked: the search has not ended", unit.Percent(b.width()), unit.Percent(s.within)))
+		list = append(list, fmt.Sprintf("precision %s instead of %s: the search has not finished", unit.Percent(b.width()), unit.Percent(s.within)))
 	}
 	return list
 }
@@ -282,14 +282,14 @@ func (s *survey) doubts(out *record.Search, b *bracket) []string {
 	for i := range s.rates {
 		t := &s.rates[i]
 		if t.held > 0 && t.broke > 0 {
-			add("at %s %d runs held and %d broke", unit.FormatRate(t.perS), t.held, t.broke)
+			add("%s: %d of %s met the SLO", unit.FormatRate(t.perS), t.held, unit.Plural(t.held+t.broke, "run", "runs"))
 		}
 		if t.void > 0 {
-			add("at %s %d of %d runs prove nothing%s", unit.FormatRate(t.perS), t.void, len(t.runs), t.saying())
+			add("%s: %d of %s invalid%s", unit.FormatRate(t.perS), t.void, unit.Plural(len(t.runs), "run", "runs"), t.saying())
 		}
 	}
 	if broke, held := s.crossed(); broke != nil {
-		add("%s broke although %s held", unit.FormatRate(broke.perS), unit.FormatRate(held.perS))
+		add("%s failed although %s passed", unit.FormatRate(broke.perS), unit.FormatRate(held.perS))
 	}
 	if b.low == nil {
 		return list
@@ -299,13 +299,13 @@ func (s *survey) doubts(out *record.Search, b *bracket) []string {
 			b.low.perS*float64(s.e.Load.Duration)/1e9, s.enough())
 	}
 	if len(s.e.Load.Connections) == 0 {
-		add("%d connections were chosen: Little's law at the SLO's limit, with room (-c sets them)", b.low.runs[0].Connections)
+		add("using %s connections (rate × SLO latency, with headroom; override with -c)", unit.FormatCount(int64(b.low.runs[0].Connections)))
 	}
 	if out.Wall == "concurrency" {
-		add("the connections were the wall, not the server: allow more in flight (-c)")
+		add("concurrency was the bottleneck, not the server: raise it (-c)")
 	}
 	if s.e.Load.Arrivals != spec.Poisson {
-		add("requests were sent at even distances; those of many independent clients come in bursts and break an SLO at a lower rate (--arrivals poisson)")
+		add("requests were evenly spaced; real clients arrive in bursts (--arrivals poisson), which lowers the sustainable rate")
 	}
 	return list
 }

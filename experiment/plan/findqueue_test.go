@@ -176,7 +176,7 @@ func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured 
 	if t.owed > .01 {
 		m.Ceiling = "server CPU"
 		if m.Outcome == record.Valid {
-			m.Outcome, m.Says = record.Invalid, "the asked rate was sent but not answered"
+			m.Outcome, m.Says = record.Invalid, "the target rate was sent but not answered"
 		}
 	}
 	return m

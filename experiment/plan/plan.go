@@ -91,7 +91,7 @@ func disturbed(runs []record.Measured) string {
 	if len(others) == 0 || others[len(others)/2] < disturbedCores {
 		return ""
 	}
-	return fmt.Sprintf("other programs used %.1f cores of the server's host in the middle run, %.1f at most: the figures, and the noise, are of a machine that is shared",
+	return fmt.Sprintf("other processes used %.1f cores on the server host (median run; max %.1f): results come from a shared machine",
 		others[len(others)/2], others[len(others)-1])
 }
 

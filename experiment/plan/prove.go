@@ -85,11 +85,11 @@ func untakable(e *spec.Experiment, resource string) string {
 	switch resource {
 	case record.TakeLink:
 		if e.Prove.Interface == "" {
-			return "no interface was named whose rate may be lowered; name it with --interface"
+			return "pass --interface IFACE to throttle it"
 		}
 	case record.TakeSlots:
 		if e.Load.Connections[0]*e.Load.Pipelining[0] < 2 {
-			return "there is one request in flight: none can be taken from it"
+			return "only one request is in flight"
 		}
 	}
 	return ""
@@ -140,11 +140,11 @@ func proofRunsOf(all []record.Measured) proofRuns {
 			r.why[resource] = m.Says
 			continue
 		case !(m.CompletedPerS > 0):
-			r.doubts = append(r.doubts, fmt.Sprintf("block %d: nothing was completed in one run, which is left out", m.Block))
+			r.doubts = append(r.doubts, fmt.Sprintf("block %d: one run completed no request and is left out", m.Block))
 			continue
 		case resource != "" && (m.Taken == nil || !(m.Taken.Left > 0 && 1-m.Taken.Left >= leastTakenOfAsked*m.Take.Share)):
 			weak[resource]++
-			r.why[resource] = "what was asked could not be taken: " + takenText(m.Taken)
+			r.why[resource] = "the perturbation failed: " + takenText(m.Taken)
 			continue
 		}
 		if m.BadShare > 0.01 {
@@ -157,18 +157,18 @@ func proofRunsOf(all []record.Measured) proofRuns {
 	}
 	for _, resource := range append(rates(), record.TakeSlots) {
 		if n := weak[resource]; n > 0 {
-			r.doubts = append(r.doubts, fmt.Sprintf("%s: in %d runs less than half of what was asked could be taken (%s); they are left out", resource, n, r.why[resource]))
+			r.doubts = append(r.doubts, fmt.Sprintf("%s: in %d runs the perturbation reached less than half of its target (%s); they are left out", resource, n, r.why[resource]))
 		}
 	}
 	if bad > 0 {
-		r.doubts = append(r.doubts, fmt.Sprintf("in %d runs more than 1%% of the requests failed or were refused: throughput is then not only a matter of speed", bad))
+		r.doubts = append(r.doubts, fmt.Sprintf("in %d runs more than 1%% of the requests failed or were refused: throughput then depends on more than speed", bad))
 	}
 	return r
 }
 
 func takenText(t *record.Taken) string {
 	if t == nil {
-		return "nothing is known of it"
+		return "unknown"
 	}
 	return t.How
 }
@@ -205,12 +205,12 @@ func concludeProof(p *record.Plan) {
 		proof.Doubts = append(proof.Doubts, fmt.Sprintf("%d of %d blocks lack a run and are left out", part, part+len(blocks)))
 	}
 	if len(blocks) == 0 || r.by[""] == nil || len(r.by) < 2 {
-		proof.Agrees, proof.Says = cannotTell, "no block has both an untouched run and one that something was taken from: nothing is proved"
+		proof.Agrees, proof.Says = cannotTell, "no block has both an undisturbed and a perturbed run: no result"
 		p.Exit = exitVoid
 		return
 	}
 	if err := r.measure(proof, blocks); err != nil {
-		proof.Agrees, proof.Says = cannotTell, "nothing is proved: "+err.Error()
+		proof.Agrees, proof.Says = cannotTell, "no result: "+err.Error()
 		p.Exit = exitVoid
 		return
 	}
@@ -306,7 +306,7 @@ func notTaken(e *spec.Experiment, r *proofRuns) []record.NotMeasured {
 			why = strings.TrimSpace(r.why[resource])
 		}
 		if why == "" {
-			why = "no run of it was made"
+			why = "no run of it exists"
 		}
 		list = append(list, record.NotMeasured{What: resource, Why: why})
 	}

@@ -14,7 +14,7 @@ import (
 const (
 	agrees      = "agrees"
 	contradicts = "contradicts"
-	cannotTell  = "cannot tell"
+	cannotTell  = "inconclusive"
 )
 
 const (
@@ -141,17 +141,17 @@ func agreement(p *record.Proof, waits bool) string {
 // proofSays is the answer in words.
 func proofSays(p *record.Proof, waits bool) string {
 	if own := find(p, p.Proved); own != nil {
-		text := fmt.Sprintf("%s is the ceiling: with %s of it left, throughput was %s of %s (elasticity %s).",
+		text := fmt.Sprintf("%s is the bottleneck: with %s of it left, throughput was %s of %s (elasticity %s).",
 			p.Proved, sharePercent(own.Left), sharePercent(own.PerS.Mid/p.PerS.Mid), unit.FormatRate(p.PerS.Mid), interval(&own.Elasticity))
 		if p.Proved == record.TakeSlots {
-			text += " More requests in flight would bring more."
+			text += " More requests in flight would raise throughput."
 		}
 		return text
 	}
 	if waits {
-		text := fmt.Sprintf("whatever was taken was hardly missed (sum %s): the rest, %.2f, is time in which the server waits — for a lock, a pool, a timer or another service.", interval(&p.Sum), 1-p.Sum.Mid)
+		text := fmt.Sprintf("throughput hardly follows any tested resource (sum %s): the remaining %.2f is time the server waits for a lock, a pool, a timer or another service.", interval(&p.Sum), 1-p.Sum.Mid)
 		if find(p, record.TakeLink) == nil {
-			text += " The link was not touched, and may be it too."
+			text += " The link was not tested and may be the bottleneck too."
 		}
 		return text
 	}
@@ -160,36 +160,38 @@ func proofSays(p *record.Proof, waits bool) string {
 		parts = append(parts, fmt.Sprintf("%s %s", p.Resources[i].Resource, interval(&p.Resources[i].Elasticity)))
 	}
 	if n := p.Resources[0].Blocks; p.Resources[0].Elasticity.Confidence < leastConfidence {
-		return fmt.Sprintf("%d blocks are too few to prove anything: %s.", n, strings.Join(parts, ", "))
+		return fmt.Sprintf("%d blocks are too few for a result: %s.", n, strings.Join(parts, ", "))
 	}
-	return "no resource stands apart as the ceiling: " + strings.Join(parts, ", ") + "."
+	return "no single resource is the bottleneck: " + strings.Join(parts, ", ") + "."
 }
 
 func agreementSays(p *record.Proof) string {
 	switch {
 	case p.Passive == "":
-		return "The untouched runs name no ceiling that most of them agree on."
+		return "The undisturbed runs do not agree on a bottleneck."
 	case p.Agrees == agrees:
-		return fmt.Sprintf("The untouched runs name it too: %s.", p.Passive)
+		return fmt.Sprintf("The undisturbed runs agree: %s.", p.Passive)
 	case p.Agrees == contradicts:
-		return fmt.Sprintf("The untouched runs name %s: the proof contradicts that.", p.Passive)
+		return fmt.Sprintf("The undisturbed runs name %s: the proof contradicts that.", p.Passive)
 	case p.Passive == serverWait && p.Proved == record.TakeServer:
-		return "The untouched runs name a wait inside the server: a lock whose holder computes looks so. Faster CPUs would help, more of them would not."
+		return "The undisturbed runs name a wait inside the server, which fits a lock whose holder computes: faster CPUs would help, more of them would not."
 	case resourceOf(p.Passive) != "" && find(p, resourceOf(p.Passive)) == nil:
-		return fmt.Sprintf("The untouched runs name %s, of which nothing could be taken.", p.Passive)
+		return fmt.Sprintf("The undisturbed runs name %s, which could not be tested.", p.Passive)
+	case p.Passive == noCeiling:
+		return "The undisturbed runs are inconclusive; the proof neither confirms nor excludes a bottleneck."
 	}
-	return fmt.Sprintf("The untouched runs name %s; the proof neither shows nor excludes it.", p.Passive)
+	return fmt.Sprintf("The undisturbed runs name %s; the proof neither confirms nor excludes it.", p.Passive)
 }
 
 func sumDoubts(p *record.Proof, waits bool) []string {
 	rate := p.Proved != "" && p.Proved != record.TakeSlots
 	switch {
 	case p.Sum.Low > sumMost:
-		return []string{fmt.Sprintf("the elasticities add to %s, not to 1: two resources are so close that taking this much from either makes it the ceiling, or a request takes less time than a slice of what is taken; take less with --take", interval(&p.Sum))}
+		return []string{fmt.Sprintf("the elasticities add up to %s, not 1: two resources are so close that perturbing either makes it the bottleneck, or a request is shorter than one slice of the perturbation; use a smaller --take", interval(&p.Sum))}
 	case rate && p.Sum.High < sumLeast:
-		return []string{fmt.Sprintf("the elasticities add to %s: %.2f is missing to 1, which is something that was not taken from: %s", interval(&p.Sum), 1-p.Sum.Mid, leftOut(p))}
+		return []string{fmt.Sprintf("the elasticities add up to %s; the missing %.2f is something not tested: %s", interval(&p.Sum), 1-p.Sum.Mid, leftOut(p))}
 	case !waits && p.Proved == "" && p.Sum.High < sumLeast && p.Sum.Confidence > 0:
-		return []string{fmt.Sprintf("%.2f is missing to 1: %s", 1-p.Sum.Mid, leftOut(p))}
+		return []string{fmt.Sprintf("the elasticities miss %.2f of 1: %s", 1-p.Sum.Mid, leftOut(p))}
 	}
 	return nil
 }
@@ -199,14 +201,14 @@ func leftOut(p *record.Proof) string {
 	parts := []string{"a wait inside the server"}
 	for _, n := range p.NotTaken {
 		if n.What != record.TakeSlots {
-			parts = append(parts, "the "+n.What+", which was not touched")
+			parts = append(parts, "the "+n.What+", which was not tested")
 		}
 	}
 	return strings.Join(parts, ", or ")
 }
 
 func interval(e *record.Estimate) string {
-	return fmt.Sprintf("%.2f (%.2f to %.2f)", e.Mid, e.Low, e.High)
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", e.Mid, e.Low, e.High)
 }
 
 func sharePercent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }

@@ -110,7 +110,7 @@ func TestSweepFindsThePlantedCurve(t *testing.T) {
 		if u == nil || u.Best == nil || u.Best.Low > 39.8 || u.Best.High < 39.8 || math.Abs(u.Sigma.Mid-sigma) > 0.02 || !u.Trusted {
 			t.Errorf("fit %+v", u)
 		}
-		if c.Ceiling != "server CPU" || !strings.Contains(c.Says, "stops growing between") {
+		if c.Ceiling != "server CPU" || !strings.Contains(c.Says, "throughput peaks at") {
 			t.Errorf("says %q, %s", c.Says, c.Ceiling)
 		}
 	}

@@ -108,7 +108,7 @@ func (s *Spec) checkRate() error {
 	case !s.Rate.Constant() && s.Duration == 0:
 		return fmt.Errorf("rate: the ramp %s needs a time to go up in; give -d 10s", s.Rate)
 	case s.Arrivals != Constant && s.Arrivals != Poisson:
-		return fmt.Errorf("arrivals: %s is none; give %s or %s", quoteShort(s.Arrivals), Constant, Poisson)
+		return fmt.Errorf("invalid --arrivals %s (use %s or %s)", quoteShort(s.Arrivals), Constant, Poisson)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *Spec) checkNames() error {
 	switch s.Engine {
 	case EngineAuto, EngineUring, EngineEpoll:
 	default:
-		return fmt.Errorf("engine: %s is none; give %s, %s or %s", quoteShort(s.Engine), EngineAuto, EngineUring, EngineEpoll)
+		return fmt.Errorf("invalid --engine %s (use %s, %s or %s)", quoteShort(s.Engine), EngineAuto, EngineUring, EngineEpoll)
 	}
 	for _, pin := range []struct{ name, list string }{{"generator", s.PinGenerator}, {"server", s.PinServer}} {
 		if pin.list == "" {

@@ -98,7 +98,7 @@ func TestCheckRate(t *testing.T) {
 		{"rate", rate("10k", Constant), ""},
 		{"poisson", rate("1/m", Poisson), ""},
 		{"ramp", rate("0:10k", Constant), ""},
-		{"rate without arrivals", rate("10k", ""), `arrivals: "" is none; give constant or poisson`},
+		{"rate without arrivals", rate("10k", ""), `invalid --arrivals "" (use constant or poisson)`},
 		{"endless ramp", func(s *Spec) { rate("0:10k", Constant)(s); s.Duration, s.Requests = 0, 10 }, "the ramp 0:10k needs a time"},
 		{"half a rate", func(s *Spec) { s.Rate.From, s.Arrivals = unit.Frequency{Count: 1, PerNs: 1e9}, Constant }, "is not above 0"},
 		{"fast", func(s *Spec) {
@@ -173,7 +173,7 @@ func TestCheckPipelining(t *testing.T) {
 
 func TestCheckNames(t *testing.T) {
 	runCheck(t, []checkCase{
-		{"no engine", func(s *Spec) { s.Engine = "" }, `engine: "" is none; give auto, uring or epoll`},
+		{"no engine", func(s *Spec) { s.Engine = "" }, `invalid --engine "" (use auto, uring or epoll)`},
 		{"pins", func(s *Spec) { s.PinGenerator, s.PinServer = "0-3", "4" }, ""},
 		{"bad pin", func(s *Spec) { s.PinServer = "4-" }, `pin server: CPU list "4-"`},
 		{"bad link", func(s *Spec) { s.LinkBitsPerSecond = -1 }, "link speed: -1"},

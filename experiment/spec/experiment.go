@@ -32,13 +32,13 @@ type Experiment struct {
 	Load     Load  `json:"load,omitzero" yaml:"load,omitempty" jsonschema:"how it is sent; a list is a dimension of a sweep"`
 	// Expect is the status codes that count as the response that was asked for.
 	Expect Expect `json:"expect,omitempty" yaml:"expect,omitempty" jsonschema:"statuses that count as the response asked for: 2xx,304; below 400 where none is given"`
-	SLO    SLO    `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"what has to hold: p99<5ms,errors<0.1%"`
+	SLO    SLO    `json:"slo,omitempty" yaml:"slo,omitempty" jsonschema:"SLO to check: p99<5ms,errors<0.1%"`
 	// Repeats of every condition; 0 chooses by kind.
-	Repeats int `json:"repeats,omitempty" yaml:"repeats,omitempty" jsonschema:"runs of every condition; 0 chooses"`
+	Repeats int `json:"repeats,omitempty" yaml:"repeats,omitempty" jsonschema:"runs of every condition (0 = auto)"`
 	// Rest before every run, so that one does not warm or starve the next.
 	Rest Time `json:"rest,omitempty" yaml:"rest,omitempty" jsonschema:"pause before every run, as in 500ms"`
 	// Seed of the order of runs and of every random choice in them.
-	Seed    uint64  `json:"seed,omitempty" yaml:"seed,omitempty" jsonschema:"of every random choice; 0 chooses"`
+	Seed    uint64  `json:"seed,omitempty" yaml:"seed,omitempty" jsonschema:"random seed (0 = auto)"`
 	Find    Find    `json:"find,omitzero" yaml:"find,omitempty" jsonschema:"of kind find"`
 	Prove   Prove   `json:"prove,omitzero" yaml:"prove,omitempty" jsonschema:"of kind prove"`
 	Compare Compare `json:"compare,omitzero" yaml:"compare,omitempty" jsonschema:"of kind compare"`
@@ -89,7 +89,7 @@ type Load struct {
 	Arrivals       string      `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
 	Duration       Time        `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
 	Warmup         Time        `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
-	Timeout        Time        `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"of a request, and of a connect"`
+	Timeout        Time        `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
 	ConnectRamp    Time        `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
 	NewConnections bool        `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`
 	NoLone         bool        `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"send no single requests before the warm-up, by which a queue is told from a slow answer"`
@@ -98,7 +98,7 @@ type Load struct {
 	PinGenerator   string      `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
 	PinServer      string      `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
 	Apart          *bool       `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on CPUs of their own; where nothing is said, so are servers that are started"`
-	Link           string      `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"speed of the link where the kernel does not know it: 50Gbps"`
+	Link           string      `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
 	Pprof          string      `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint; off"`
 }
 
@@ -116,7 +116,7 @@ type Prove struct {
 	// Take is the share that is taken from a resource; 0 chooses.
 	Take float64 `json:"take,omitempty" yaml:"take,omitempty" jsonschema:"share that is taken from each resource, 0.25 where none is given"`
 	// Interface whose rate may be lowered for the time of a run; "" none.
-	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface whose rate may be lowered meanwhile"`
+	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface to throttle"`
 	// Namespace of the interface, as ip netns names it; "" this one.
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty" jsonschema:"network namespace of that interface"`
 }
@@ -125,7 +125,7 @@ type Prove struct {
 type Compare struct {
 	// Blocks of ABBA, and blocks of A against A; 0 chooses.
 	Blocks      int `json:"blocks,omitempty" yaml:"blocks,omitempty" jsonschema:"of A B B A; 0 chooses"`
-	NoiseBlocks int `json:"noise_blocks,omitempty" yaml:"noise_blocks,omitempty" jsonschema:"of A against A; 0 chooses"`
+	NoiseBlocks int `json:"noise_blocks,omitempty" yaml:"noise_blocks,omitempty" jsonschema:"of A vs A; 0 chooses"`
 	// FailOn in the form rps<-5%,p99>+10%.
 	FailOn string `json:"fail_on,omitempty" yaml:"fail_on,omitempty" jsonschema:"what shall fail: rps<-5%,p99>+10%"`
 }

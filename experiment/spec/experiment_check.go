@@ -132,7 +132,7 @@ func (e *Experiment) checkKind() error {
 			return fmt.Errorf("servers: a comparison has two, not %d", len(e.Servers))
 		}
 	default:
-		return fmt.Errorf("kind: %s is none; give %s, %s, %s or %s", quoteShort(e.Kind), KindSweep, KindFind, KindProve, KindCompare)
+		return fmt.Errorf("invalid kind %s (use %s, %s, %s or %s)", quoteShort(e.Kind), KindSweep, KindFind, KindProve, KindCompare)
 	}
 	for _, l := range single {
 		if l.n > 1 {
@@ -146,11 +146,11 @@ func (e *Experiment) checkKind() error {
 func (e *Experiment) checkRates() error {
 	switch {
 	case e.Kind == KindFind && len(e.SLO) == 0:
-		return errors.New("slo: a search needs something to hold; give --slo 'p99<5ms,errors<0.1%'")
+		return errors.New("slo: a search needs an SLO; give --slo 'p99<5ms,errors<0.1%'")
 	case e.Kind == KindFind && len(e.Load.Rate) > 0:
 		return errors.New("rate: a search chooses the rates itself; give the first with --start and the highest with --most")
 	case e.Kind == KindProve && len(e.Load.Rate) > 0:
-		return errors.New("rate: a proof takes something away from a closed loop and looks what that costs; leave the rate out")
+		return errors.New("rate: a proof perturbs a closed loop; leave the rate out")
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func parseMetric(name string) (Term, error) {
 	}
 	q, ok := parseQuantile(stat)
 	if !ok {
-		return Term{}, fmt.Errorf("%s is not something to hold; there are p50 p99 p99.9 mean max, the same as service.p99, errors, and rate", quoteShort(name))
+		return Term{}, fmt.Errorf("%s is no SLO metric; there are p50 p99 p99.9 mean max, the same as service.p99, errors, and rate", quoteShort(name))
 	}
 	t.Quantile = q
 	return t, nil

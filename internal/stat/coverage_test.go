@@ -16,7 +16,7 @@ import (
 //	go test ./internal/stat -run TestCoverage -v -trials 4000 -rivals
 var (
 	trialsFlag = flag.Int("trials", 0, "simulated comparisons per cell of the coverage table")
-	rivalsFlag = flag.Bool("rivals", false, "also simulate the methods that were not taken, at every number of blocks")
+	rivalsFlag = flag.Bool("rivals", false, "also simulate the methods that were not tested, at every number of blocks")
 )
 
 // noise makes the log ratios of n blocks whose truth is centre, or, for methods

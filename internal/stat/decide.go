@@ -44,7 +44,7 @@ func NoiseFloor(blocks []float64, confidence float64, comparisons int) (Floor, e
 	f := Floor{Difference: d, Share: floorShare, Resolution: max(math.Abs(d.Low), math.Abs(d.High))}
 	f.Bound = distuv.UnitNormal.Quantile((1+floorShare)/2) * math.Sqrt(squares/lowest)
 	if d.Certain() && !d.Contains(0) {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("A against A differs from itself by %s: what comes first or is left behind matters; mend that before comparing", percent(Relative(d.Value))))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("A vs A differs from itself by %s: what comes first or is left behind matters; mend that before comparing", percent(Relative(d.Value))))
 	}
 	return f, nil
 }
@@ -57,7 +57,7 @@ const (
 	Higher     Answer = "higher"
 	Lower      Answer = "lower"
 	NoChange   Answer = "no change"
-	CannotTell Answer = "cannot tell"
+	CannotTell Answer = "inconclusive"
 )
 
 // Decision is an answer with the margin it was made with.
@@ -82,14 +82,14 @@ func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 	out := Decision{Answer: CannotTell, Within: within, Warnings: append([]string(nil), d.Warnings...)}
 	resolution := 0.0
 	if floor == nil {
-		out.Warnings = append(out.Warnings, "A was not run against A: the machine's own noise is not known")
+		out.Warnings = append(out.Warnings, "A was not run against A: the noise is unknown")
 	} else {
 		out.Warnings = append(out.Warnings, floor.Warnings...)
 		resolution = floor.Resolution
 	}
 	if noise := Relative(resolution); noise > within {
 		if within > 0 {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("A against A reaches ±%s: ±%s cannot be told here", percent(noise), percent(within)))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("A vs A reaches ±%s: ±%s cannot be told here", percent(noise), percent(within)))
 		}
 		out.Within = noise
 	}
@@ -112,7 +112,7 @@ func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 // whyNot says what keeps a comparison from an answer, and how much it needs.
 func whyNot(d Difference, resolution, within float64) string {
 	if !d.Contains(0) && math.Abs(d.Value) <= resolution {
-		return fmt.Sprintf("the change of %s is no larger than A against A shows", percent(Relative(d.Value)))
+		return fmt.Sprintf("the change of %s is no larger than A vs A shows", percent(Relative(d.Value)))
 	}
 	want := within
 	if want == 0 {

@@ -321,11 +321,11 @@ func TestDecide(t *testing.T) {
 	check("real but within the margin", around(0.01, 0.005, 12), quiet, 0.03, NoChange, "")
 	check("margin from the floor", around(0, 0.002, 12), quiet, 0, NoChange, "")
 	check("noisy", around(0, 0.3, 12), quiet, 0.01, CannotTell, "blocks for ±1%, has 12")
-	check("no larger than the floor", around(0.02, 0.035, 12), around(0, 0.1, 12), 0, CannotTell, "no larger than A against A shows")
+	check("no larger than the floor", around(0.02, 0.035, 12), around(0, 0.1, 12), 0, CannotTell, "no larger than A vs A shows")
 	check("asked finer than the machine is", around(0, 0.3, 12), around(0, 0.2, 12), 0.01, CannotTell, "±1% cannot be told here")
 	check("too few blocks", around(0.5, 0.01, 6), quiet, 0.01, CannotTell, "needs 8 blocks for 95% corrected for 4 comparisons, has 6")
 	check("floor of too few blocks", around(0.5, 0.01, 12), around(0, 0.01, 5), 0.01, CannotTell, "needs 6 blocks")
-	check("A differs from A", around(0.05, 0.01, 12), around(0.03, 0.01, 12), 0.01, Higher, "A against A differs from itself")
+	check("A differs from A", around(0.05, 0.01, 12), around(0.03, 0.01, 12), 0.01, Higher, "A vs A differs from itself")
 
 	d, err := Paired(around(0.05, 0.02, 12), 0.95, 1)
 	if err != nil {

@@ -155,7 +155,7 @@ func uslWarnings(u USL, points []Point, curve logPoints, fit uslFit, residuals [
 	case fit.pairs == 0:
 		warn("the curve never bends down up to %g: there is no best concurrency to name (κ is on its bound 0)", last)
 	case !u.Bends:
-		warn("the curve may not bend at all up to %g (the interval of κ holds 0): no best concurrency", last)
+		warn("κ is not significantly > 0 up to %g, so no optimum can be named", last)
 	case u.Best.Value > uslFar*last:
 		warn("the best concurrency %.0f is a forecast: the largest measured is %g", u.Best.Value, last)
 	}

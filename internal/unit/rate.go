@@ -183,11 +183,11 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// FormatRate is a measured rate in events per second: 164,012 /s from 100 on,
-// three significant digits below (12.3 /s).
+// FormatRate is a measured rate of requests: 164,012 req/s from 100 on, three
+// significant digits below (12.3 req/s).
 func FormatRate(perSecond float64) string {
 	if perSecond >= 100 && perSecond < 1e18 {
-		return FormatCount(int64(math.Round(perSecond))) + " /s"
+		return FormatCount(int64(math.Round(perSecond))) + " req/s"
 	}
-	return FormatSI(perSecond) + " /s"
+	return FormatSI(perSecond) + " req/s"
 }

@@ -129,7 +129,7 @@ func TestParseRate(t *testing.T) {
 	check("10/ms:0", Rate{Frequency{10, 1e6}, Frequency{0, 1e9}}, false, 5000, "10/ms:0")
 	check("60/m:1", Rate{Frequency{60, 60e9}, Frequency{1, 1e9}}, true, 1, "60/m:1")
 	check("5:5", flat(5, 1e9), true, 5, "5")
-	for _, text := range []string{"", "0", "0:0", "0/s", "-1", "+1", "k", "1/", "/s", "1/0s", "1/-1s", "1/10", "1/x", "1/s/s", "1:2:3", ":", "1:", ":1", "1 /s", "1e3", "2G", "2/ns", "1000000001", "1/3000000h",
+	for _, text := range []string{"", "0", "0:0", "0/s", "-1", "+1", "k", "1/", "/s", "1/0s", "1/-1s", "1/10", "1/x", "1/s/s", "1:2:3", ":", "1:", ":1", "1 req/s", "1e3", "2G", "2/ns", "1000000001", "1/3000000h",
 		"99999999999999999999", "99999999999T", "0.0000000000000000001", "0.1/277778h", "1Ki"} {
 		_, err := ParseRate(text)
 		refused(t, text, err, "600/m")
@@ -257,10 +257,10 @@ func TestFormatNumbers(t *testing.T) {
 	check(FormatSI(math.NaN()), "NaN")
 	check(FormatSI(math.Inf(-1)), "-Inf")
 
-	check(FormatRate(164012.4), "164,012 /s")
-	check(FormatRate(99.96), "100 /s")
-	check(FormatRate(12.34), "12.3 /s")
-	check(FormatRate(0), "0 /s")
+	check(FormatRate(164012.4), "164,012 req/s")
+	check(FormatRate(99.96), "100 req/s")
+	check(FormatRate(12.34), "12.3 req/s")
+	check(FormatRate(0), "0 req/s")
 
 }
 

@@ -426,7 +426,7 @@ func TestCounters(t *testing.T) {
 	for _, c := range TCPCounters(&run) {
 		got[c.Name] = c.Text
 	}
-	if got["segments sent again"] != "7" || got["connections that found the accept queue full"] != "not kept by this kernel" || got["round trip as the server's kernel smooths it, median"] != "40.0 µs" || len(got) != 7 {
+	if got["TCP retransmits"] != "7" || got["accept queue overflows"] != "not kept by this kernel" || got["smoothed RTT, server side (median)"] != "40.0 µs" || len(got) != 7 {
 		t.Errorf("%v", got)
 	}
 	if cost, ok := ObserverCost(&run); !ok || math.Abs(cost-.009) > 1e-12 {

@@ -75,10 +75,10 @@ func TCPCounters(run *Run) []Counter {
 		of   func(*record.TCPRow) int64
 	}{
 		{"segments sent", func(r *record.TCPRow) int64 { return r.OutSegs }},
-		{"segments sent again", func(r *record.TCPRow) int64 { return r.RetransSegs }},
-		{"retransmission timers that fired", func(r *record.TCPRow) int64 { return r.Timeouts }},
-		{"connections opened from here", func(r *record.TCPRow) int64 { return r.ActiveOpens }},
-		{"connections that found the accept queue full", func(r *record.TCPRow) int64 { return r.ListenOverflows }},
+		{"TCP retransmits", func(r *record.TCPRow) int64 { return r.RetransSegs }},
+		{"retransmission timeouts", func(r *record.TCPRow) int64 { return r.Timeouts }},
+		{"active opens", func(r *record.TCPRow) int64 { return r.ActiveOpens }},
+		{"accept queue overflows", func(r *record.TCPRow) int64 { return r.ListenOverflows }},
 		{"connections reset", func(r *record.TCPRow) int64 { return r.EstabResets }},
 	} {
 		if len(rows) > 0 {
@@ -125,7 +125,7 @@ func trips(run *Run) []Counter {
 		}
 		slices.Sort(rtt)
 		us := min(max(rtt[(len(rtt)-1)/2], 0), math.MaxInt64/1000)
-		list = append(list, Counter{fmt.Sprintf("round trip as the %s's kernel smooths it, median", end.name), unit.FormatNs(us * 1000)})
+		list = append(list, Counter{fmt.Sprintf("smoothed RTT, %s side (median)", end.name), unit.FormatNs(us * 1000)})
 	}
 	return list
 }

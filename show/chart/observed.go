@@ -32,7 +32,7 @@ func observed[R record.ObservedRow](run *Run, keep func(R) bool, of func(r R, s 
 // Queues is how many of the run's connections had bytes that nobody had read
 // yet, at either end: the samples behind the stations.
 func Queues(run *Run, most int) (Plot, bool) {
-	p := Plot{Title: "Connections with something unread, over time",
+	p := Plot{Title: "Queue depth over time (connections with unread data)",
 		Says: "Connections with unread bytes: requests in the server's sockets, responses in the generator's."}
 	if len(run.Agents) > 0 {
 		p = queuesOfHosts(run, p, most)

@@ -190,7 +190,7 @@ func (p *Pushed) String() string {
 	}
 	text := fmt.Sprintf("of %d requests to the collector %d failed and %d were dropped", p.Sent+p.Failed+p.Dropped, p.Failed, p.Dropped)
 	if p.Rejected > 0 {
-		text += fmt.Sprintf("; %d data points were not taken", p.Rejected)
+		text += fmt.Sprintf("; %d data points were not tested", p.Rejected)
 	}
 	if p.Err != nil {
 		text += "; the last failure: " + p.Err.Error()

@@ -267,7 +267,7 @@ func (r *frontReader) check() {
 	case f.Status != Retracted && f.RetractedBecause != "":
 		r.wrong.add(r.file, f.Line("retracted_because"), "retracted_because goes with status: retracted, not with %s", f.Status)
 	case f.Status == Done && f.Hypothesis == "":
-		r.wrong.add(r.file, f.Line("status"), "a done entry has the hypothesis that was held before it was measured")
+		r.wrong.add(r.file, f.Line("status"), "a done entry needs the hypothesis stated before measuring")
 	}
 }
 

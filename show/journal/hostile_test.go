@@ -209,7 +209,7 @@ func testDisk(t *testing.T, p *browser.Page) {
 		t.Errorf("%d dots and %d bars are drawn; the records have 15 and 5", drawn.Dots, drawn.Bars)
 	}
 	follow(p, "a.value[href='runs/"+searchID+".html']")
-	if !strings.Contains(p.Text("main"), "Rates that were tried") {
+	if !strings.Contains(p.Text("main"), "Tested rates") {
 		t.Error("a figure does not lead to its record")
 	}
 	p.SetPrint(true)

@@ -99,7 +99,7 @@ func (w *written) file(name string, image bool) (string, error) {
 		types = imageTypes
 	}
 	if ending := strings.ToLower(path.Ext(name)); !slices.Contains(types, ending) && (image || !slices.Contains(imageTypes, ending)) {
-		return "", fmt.Errorf("files that end in %q are not taken; these are: %s", ending, strings.Join(types, " "))
+		return "", fmt.Errorf("files that end in %q are not tested; these are: %s", ending, strings.Join(types, " "))
 	}
 	root, err := os.OpenRoot(w.entry.Dir) // a link cannot lead out of it
 	if err != nil {

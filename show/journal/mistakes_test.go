@@ -179,9 +179,9 @@ func TestReferences(t *testing.T) {
 		{`{{run "sweep/zzzz" "rate"}}`, `sweep has 0 runs called "zzzz" in the journal, of 0`},
 		{`{{run "sweep/run[number=1].outcome" "rate"}}`, "runs[number=1].outcome of sweep is not the ID of a run"},
 		{`{{run "first/zzzz" "rate"}}`, "first is a single run"},
-		{`{{compare "first" "second" "rate"}}`, "cannot be held against each other: connections: 64 in one, 128 in the other"},
+		{`{{compare "first" "second" "rate"}}`, "cannot be compared: connections: 64 in one, 128 in the other"},
 		{`{{times "first" "rate" "first" "p99"}}`, "are not of one kind"},
-		{`{{times "first" "outcome" "first" "outcome"}}`, "only numbers can be held against each other"},
+		{`{{times "first" "outcome" "first" "outcome"}}`, "only numbers can be compared"},
 		{`{{compare "first"}}`, "first is no comparison"},
 		{`text {{table "first"}}`, "stands in a paragraph of its own"},
 		{`{{figure "first" "curve"}}`, `there is no figure "curve"; there is stations, percentiles`},
@@ -194,7 +194,7 @@ func TestReferences(t *testing.T) {
 		{"<javascript:alert(1)>", "links go to http, https and mailto"},
 		{"[x](../../secret.txt)", "outside of the entry's folder there are only other entries"},
 		{"[x](/etc/passwd.txt)", "is relative to the entry's folder"},
-		{"[x](page.html)", `files that end in ".html" are not taken`},
+		{"[x](page.html)", `files that end in ".html" are not tested`},
 		{"![x](https://example.org/x.png)", "a page loads nothing from elsewhere"},
 		{"[x](#nothing)", "there is no such heading"},
 		{"[x](../0001-a/entry.md#nothing)", `it has no heading "nothing"`},
@@ -284,18 +284,18 @@ func TestHalfWritten(t *testing.T) {
 	keepPlan(t, filepath.Join(records, sweepID), p, true)
 	s := build(t, dir)
 	text := string(s.Files["0001-a.html"])
-	if !strings.Contains(text, ">12,000 /s<") || !strings.Contains(text, ">2<") {
+	if !strings.Contains(text, ">12,000 req/s<") || !strings.Contains(text, ">2<") {
 		t.Error("what is there is not in the page")
 	}
-	if n := len(s.Warnings); n != 2 || !strings.Contains(s.Warnings[0].Says, "was cut off before it had a result") || !strings.Contains(s.Warnings[1].Says, "was broken off after 2 runs") {
+	if n := len(s.Warnings); n != 2 || !strings.Contains(s.Warnings[0].Says, "was cut off before it had a result") || !strings.Contains(s.Warnings[1].Says, "was interrupted after 2 runs") {
 		t.Errorf("warnings: %v", s.Warnings)
 	}
-	if !strings.Contains(string(s.Files[recordPage(runID)]), "cut off before it came to a result") || !strings.Contains(string(s.Files[recordPage(sweepID)]), "Unfinished") {
+	if !strings.Contains(string(s.Files[recordPage(runID)]), "cut off before it finished") || !strings.Contains(string(s.Files[recordPage(sweepID)]), "Interrupted after") {
 		t.Error("the pages do not say that the records are not whole")
 	}
 	writeEntry(t, dir, "0001-a", "runs: ["+runID+", "+sweepID+"]\n", `{{run "x7f2" "p99"}} {{plan "swee" "holds"}}`+"\n")
 	got := strings.Join(mistakesOf(t, dir), "\n")
-	for _, want := range []string{`"p99" was not measured, because no result was written`, "was broken off after 2 runs and has no such answer; go on with: ceiling resume"} {
+	for _, want := range []string{`"p99" was not measured, because no result was written`, "was interrupted after 2 runs and has no such answer; go on with: ceiling resume"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing from %q", want, got)
 		}
@@ -315,7 +315,7 @@ func TestStore(t *testing.T) {
 	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].Error(), "entry.md:2: 20261121-093012-x7f2 is in the store of this machine alone; put it in with: ceiling journal add 0001-a") {
 		t.Errorf("warnings: %v", s.Warnings)
 	}
-	if !strings.Contains(string(s.Files["0001-a.html"]), ">12,345 /s<") {
+	if !strings.Contains(string(s.Files["0001-a.html"]), ">12,345 req/s<") {
 		t.Error("the figure is not in the page")
 	}
 }

@@ -21,7 +21,7 @@ var runNames = map[string]string{
 	"p99.9": "latency.response.p999_ns", "max": "latency.response.max_ns", "min": "latency.response.min_ns",
 	"service p50": "latency.service.p50_ns", "service p99": "latency.service.p99_ns", "lag p50": "latency.lag.p50_ns", "lag p99": "latency.lag.p99_ns",
 	"completed": "requests.completed", "failed": "requests.failed", "read": "bytes.read", "written": "bytes.written",
-	"outcome": "verdict.outcome", "ceiling": "verdict.ceiling", "because": "verdict.because", "next": "verdict.next", "next wall": "verdict.next_wall.says",
+	"outcome": "verdict.outcome", "ceiling": "verdict.ceiling", "because": "verdict.because", "next": "verdict.next", "next bottleneck": "verdict.next_wall.says",
 	"doubts": "verdict.doubts", "headroom": "generator.headroom",
 	"server_cpu": "subject.cpu_ns_per_request", "generator_cpu": "generator.cpu_ns_per_request", "busiest_worker": "generator.busiest_worker", "run_delay": "generator.run_delay",
 	"connections": "load.connections", "pipelining": "load.pipelining", "threads": "load.threads", "mode": "load.mode", "engine": "load.engine", "asked": "load.asked_per_s",
@@ -109,7 +109,7 @@ func (r *Record) lookUp(field string) (value, error) {
 // answer that was not reached, or a path that leads nowhere.
 func (r *Record) missing(field string, err error) error {
 	if r.Plan != nil && r.Plan.Ended == "" && strings.HasPrefix(err.Error(), "the record has no") {
-		return fmt.Errorf("the plan was broken off after %d runs and has no such answer; %s", len(r.Plan.Runs), r.Plan.Onward())
+		return fmt.Errorf("the plan was interrupted after %d runs and has no such answer; %s", len(r.Plan.Runs), r.Plan.Onward())
 	}
 	if _, known := runNames[field]; known && r.Run != nil {
 		return fmt.Errorf("%q %w%s", field, errNotMeasured, r.why(field))

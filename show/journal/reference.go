@@ -215,11 +215,11 @@ func pendingField(r *Record, field string) error {
 func held(verb string, a, b value) (string, error) {
 	switch {
 	case !a.isNumber || !b.isNumber:
-		return "", errors.New("only numbers can be held against each other")
+		return "", errors.New("only numbers can be compared")
 	case a.kind != b.kind:
 		return "", fmt.Errorf("%s and %s are not of one kind", a.text, b.text)
 	case !(a.number > 0) || !(a.low > 0):
-		return "", fmt.Errorf("nothing can be held against %s", a.text)
+		return "", fmt.Errorf("nothing can be compared with %s", a.text)
 	}
 	show := func(ratio float64) string { return kindChange.format(ratio - 1) }
 	if verb == verbTimes {
@@ -246,7 +246,7 @@ func comparable(a, b *Record) (warning string, err error) {
 	c := plan.CompareRuns([]plan.Kept{{Run: a.Run.Run}}, []plan.Kept{{Run: b.Run.Run}})
 	for _, d := range c.Differences {
 		if d.Weight == plan.WeightForbids {
-			return "", fmt.Errorf("%s and %s cannot be held against each other: %s: %s in one, %s in the other", a.Name, b.Name, d.What, d.A, d.B)
+			return "", fmt.Errorf("%s and %s cannot be compared: %s: %s in one, %s in the other", a.Name, b.Name, d.What, d.A, d.B)
 		}
 	}
 	return "", nil

@@ -137,7 +137,7 @@ func samplePlans() map[string]*record.Plan {
 	sweep, search := samplePlan(sweepID, spec.KindSweep), samplePlan(searchID, spec.KindFind)
 	proof, comparison := samplePlan(proofID, spec.KindProve), samplePlan(comparisonID, spec.KindCompare)
 	sweep.Sweep = &record.Sweep{Curves: []record.Curve{curve("fast", 2), curve("slow", 1)}}
-	search.Search = &record.Search{SLO: "p99<5ms", Holds: estimate(15_000, 14_000, 16_000), Limit: record.LimitServer, Wall: "server CPU", Says: "15,000 /s hold p99<5ms",
+	search.Search = &record.Search{SLO: "p99<5ms", Holds: estimate(15_000, 14_000, 16_000), Limit: record.LimitServer, Wall: "server CPU", Says: "15,000 req/s hold p99<5ms",
 		Breaks: []record.SLOTerm{{Term: "p99<5ms", Value: 7e6}},
 		Rates:  []record.TriedRate{{PerS: 10_000, Runs: 2, Pass: 2, Response: q, Ceiling: "target rate reached"}, {PerS: 20_000, Runs: 2, Fail: 2, Response: q, Ceiling: "server CPU"}, {PerS: 40_000, Runs: 1, Invalid: 1, Response: q, Ceiling: "generator"}}}
 	proof.Proof = &record.Proof{PerS: estimate(20_000, 19_000, 21_000), Sum: estimate(1.02, .9, 1.1), Proved: "server CPU", Passive: "server CPU", Agrees: "agrees", Says: "the server's CPU is the ceiling",

@@ -102,7 +102,7 @@ func testServer(t *testing.T, p *browser.Page) {
 	t.Cleanup(server.Close)
 	p.Open(server.URL + "/")
 	follow(p, "a[href='0001-base.html']")
-	if text := p.Text("article"); !strings.Contains(text, "The shop answers 12,345 /s on 64 connections") {
+	if text := p.Text("article"); !strings.Contains(text, "The shop answers 12,345 req/s on 64 connections") {
 		t.Errorf("the text: %s", text)
 	}
 	p.Key("Tab")

@@ -69,10 +69,10 @@ func (e *Entry) elsewhere() []Mistake {
 			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s is in the store of this machine alone; put it in with: ceiling journal add %s %s", r.ID, e.Name, r.ID)})
 		}
 		if r.Run != nil && r.Run.Unfinished && e.Status == Done {
-			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was cut off before it had a result: what it has is of the time until then", r.ID)})
+			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was cut off before it had a result: its figures cover the time until then", r.ID)})
 		}
 		if r.Plan != nil && r.Plan.Ended == "" && e.Status == Done {
-			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was broken off after %d runs; %s", r.ID, len(r.Plan.Runs), r.Plan.Onward())})
+			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was interrupted after %d runs; %s", r.ID, len(r.Plan.Runs), r.Plan.Onward())})
 		}
 	}
 	return list
@@ -261,7 +261,7 @@ func rowOf(r *Record) row {
 		v := &r.Run.Verdict
 		out.Kind = "run"
 		out.When = r.Run.Started.UTC().Format("2 January 2006, 15:04 UTC")
-		out.Says = fmt.Sprintf("%s, %s, ceiling: %s", unit.FormatRate(r.Run.Rate.CompletedPerS), v.Outcome, v.Ceiling)
+		out.Says = fmt.Sprintf("%s, %s, bottleneck: %s", unit.FormatRate(r.Run.Rate.CompletedPerS), v.Outcome, v.Ceiling)
 		if v.Outcome == record.Invalid {
 			out.Says = "invalid: " + v.Because
 		}

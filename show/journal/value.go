@@ -96,14 +96,14 @@ func interval(low, high string, confidence any) string {
 	if of != "" && strings.HasSuffix(high, " "+of) {
 		low = figure
 	}
-	text := low + " to " + high
+	text := low + "–" + high
 	if n, ok := confidence.(json.Number); ok {
 		switch c, err := n.Float64(); {
 		case err != nil || c == 0.95:
 		case c == 0:
-			text += ", least and most"
+			text += ", min–max"
 		default:
-			text += fmt.Sprintf(", %.0f%% sure", 100*c)
+			text = fmt.Sprintf("%.0f%% CI ", 100*c) + text
 		}
 	}
 	return "(" + text + ")"

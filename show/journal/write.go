@@ -86,13 +86,13 @@ runs:
   main:
 ---
 
-## What was done
+## Setup
 
-## What came out
+## Results
 
 {{table "main"}}
 
-## What it means
+## Conclusion
 `
 
 // Create begins an entry: a folder with the next number, and a text to fill in.

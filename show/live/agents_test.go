@@ -33,8 +33,8 @@ func TestAgents(t *testing.T) {
 		t.Fatalf("agents %+v", s.Agents)
 	}
 	for i, want := range []string{
-		"2,000 /s · p50 2.00 ms · p99 4.00 ms · 10 connections · busy 97%",
-		"nothing new for 4.00 s · 1,000 /s · p50 2.00 ms · p99 4.00 ms · 10 connections · busy 20%",
+		"2,000 req/s · p50 2.00 ms · p99 4.00 ms · 10 connections · busy 97%",
+		"nothing new for 4.00 s · 1,000 req/s · p50 2.00 ms · p99 4.00 ms · 10 connections · busy 20%",
 		"nothing yet",
 		"observes",
 	} {

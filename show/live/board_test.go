@@ -50,7 +50,7 @@ func TestPhases(t *testing.T) {
 	b.Began(record.Start{ID: "a", Spec: spec.Spec{Connections: 8}})
 	check(Connecting)
 	b.Connected(5, 8)
-	if s := b.Snapshot(); s.Doing() != "connecting: 5 of 8 connections stand" {
+	if s := b.Snapshot(); s.Doing() != "connecting: 5 of 8 established" {
 		t.Error(s.Doing())
 	}
 	b.Interval(record.LoadRow{TNs: -1, WidthNs: 1e8, Warmup: true}, nil, 0)

@@ -36,7 +36,7 @@ func (s *Snapshot) Load() string {
 		parts = append(parts, "a new connection for each request")
 	}
 	if c.Open() {
-		parts = append(parts, "open loop at "+c.Rate.String()+"/s")
+		parts = append(parts, "open loop at "+c.Rate.String()+" req/s")
 	} else {
 		parts = append(parts, "closed loop")
 	}
@@ -47,28 +47,28 @@ func (s *Snapshot) Load() string {
 func (s *Snapshot) Doing() string {
 	switch s.Phase {
 	case Connecting:
-		return fmt.Sprintf("connecting: %s of %s stand", unit.FormatCount(int64(s.Established)), unit.Plural(s.Asked, "connection", "connections"))
+		return fmt.Sprintf("connecting: %s of %s established", unit.FormatCount(int64(s.Established)), unit.FormatCount(int64(s.Asked)))
 	case WarmingUp:
-		return "warm-up, not counted"
+		return "warming up (excluded)"
 	case Running:
 		if s.QuietS >= quietAfterS {
-			return fmt.Sprintf("nothing new for %.0f s: it rests, or was killed", s.QuietS)
+			return fmt.Sprintf("no data for %.0f s: paused or killed", s.QuietS)
 		}
 		return "running"
 	case Between:
-		return "between two runs"
+		return "cooling down"
 	case Ended:
 		switch {
 		case s.Interrupted:
 			return "interrupted"
 		case s.Unfinished:
-			return "cut off before it came to a result"
+			return "cut off before it finished"
 		case s.GaveUp != "":
 			return "ended early: " + s.GaveUp
 		}
 		return "ended"
 	}
-	return "waiting for it to begin"
+	return "waiting for the run to start"
 }
 
 // quietAfterS is when a run that tells nothing is no longer called running: a
@@ -89,7 +89,7 @@ func (s *Snapshot) Time() string {
 	case s.Spec.Requests > 0:
 		text := fmt.Sprintf("%s of %s requests", unit.FormatCount(int64(s.SoFar.Completed)), unit.FormatCount(int64(s.Spec.Requests)))
 		if p.LeftS >= 0 {
-			text += ", about " + span(p.LeftS) + " left"
+			text += ", ~" + span(p.LeftS) + " left"
 		}
 		return text
 	case p.TotalS > 0:
@@ -98,7 +98,7 @@ func (s *Snapshot) Time() string {
 	return span(p.ElapsedS)
 }
 
-// PlanSays is where the plan stands: "sweep: run 3 of 12, about 41 s left".
+// PlanSays is the plan's progress: "sweep: step 3 of 12, ~41 s left".
 func (s *Snapshot) PlanSays() string {
 	p := s.Plan
 	if p == nil {
@@ -107,15 +107,15 @@ func (s *Snapshot) PlanSays() string {
 	if p.Answer != "" {
 		return fmt.Sprintf("%s, %s: %s", p.Kind, unit.Plural(s.Finished, "run", "runs"), p.Answer)
 	}
-	text := fmt.Sprintf("%s: run %d", p.Kind, p.Number)
+	text := fmt.Sprintf("%s: step %d", p.Kind, p.Number)
 	switch {
 	case p.All > 0:
 		text += fmt.Sprintf(" of %d", p.All)
 	case p.LeftRuns > 0:
-		text += fmt.Sprintf(" of perhaps %d", p.Number-1+p.LeftRuns)
+		text += fmt.Sprintf(" of ~%d", p.Number-1+p.LeftRuns)
 	}
 	if s.Progress.PlanLeftS > 0 {
-		text += ", about " + span(s.Progress.PlanLeftS) + " left"
+		text += ", ~" + span(s.Progress.PlanLeftS) + " left"
 	}
 	return text
 }
@@ -142,7 +142,7 @@ func (s *Snapshot) VerdictName() string {
 	case s.Formed.Final:
 		return "verdict"
 	}
-	return "verdict, forming"
+	return "preliminary verdict"
 }
 
 // VerdictBasis says on what it stands.
@@ -150,17 +150,17 @@ func (s *Snapshot) VerdictBasis() string {
 	f := s.Formed
 	switch {
 	case f == nil && s.Phase < Running:
-		return "begins after a second of the measured window"
+		return "appears 1 s into the measurement"
 	case f == nil:
-		return "not enough to judge yet"
+		return "collecting data…"
 	case f.Final:
-		return fmt.Sprintf("of the whole run, %s", span(f.OverS))
+		return fmt.Sprintf("whole run, %s", span(f.OverS))
 	}
-	text := fmt.Sprintf("from the last %s; the run's own follows at its end", span(f.OverS))
+	text := fmt.Sprintf("last %s (final verdict when the run ends", span(f.OverS))
 	if !f.Quantiles && len(s.Spec.SLO) > 0 {
-		text += ", and with it whether the SLO holds"
+		text += ", with the SLO check"
 	}
-	return text
+	return text + ")"
 }
 
 // Because is the verdict's reason without the ceiling's name before it.
@@ -172,7 +172,7 @@ func (f *Formed) Because() string {
 // thread 98 %".
 func (e *End) CoresSay() string {
 	if !e.Known {
-		return "not watched"
+		return "not observed"
 	}
 	text := fmt.Sprintf("%.2f cores", e.Cores)
 	if e.Processes > 1 {
@@ -201,7 +201,7 @@ func (l *Link) LimitSays() string {
 	case l.Sent.Limit > 0:
 		return "limit: " + l.Sent.From
 	}
-	return "no limit is known"
+	return "link speed unknown (set --link)"
 }
 
 // Quantile is one of a set of response times as text, "–" where there is none.
@@ -222,7 +222,7 @@ func (s *Snapshot) Stations() (stations []record.Station, says []string) {
 	for i := range stations {
 		text := unit.Percent(stations[i].Share)
 		if stations[i].Name == generatorStation && !s.Formed.Batches {
-			text = "not known yet" // the time of its batches is in no row
+			text = "not yet known" // the time of its batches is in no row
 		}
 		says = append(says, text)
 	}
@@ -235,7 +235,7 @@ const generatorStation = "generator"
 // StationsUnknown says why there are no stations.
 func (s *Snapshot) StationsUnknown() string {
 	if s.Formed == nil {
-		return "not known yet"
+		return "collecting data…"
 	}
-	return "not known: too few looks at the sockets while requests were in flight"
+	return "collecting queue samples…"
 }

@@ -15,7 +15,7 @@ func agentsSection(run *chart.Run) Section {
 	if len(run.Agents) == 0 {
 		return s
 	}
-	t := Table{Caption: "What each agent did and measured by itself; the figures of the run are made from all counts and histograms, not from these"}
+	t := Table{Caption: "Each agent's own measurements; the run's figures come from the merged counts and histograms"}
 	for i, name := range report.AgentColumns() {
 		t.Columns = append(t.Columns, Column{Name: name, Figure: i > 0})
 	}

@@ -24,12 +24,12 @@ func environmentSection(run *chart.Run) Section {
 	if err != nil {
 		return s.failed(err)
 	}
-	left := []Block{fieldTable("What was asked", spec)}
+	left := []Block{fieldTable("Test definition", spec)}
 	load, err := flat("load", run.Load)
 	if err != nil {
 		return s.failed(err)
 	}
-	left = append(left, fieldTable("How it was loaded", load))
+	left = append(left, fieldTable("Load settings", load))
 	if run.Subject != nil {
 		subject, err := flat("subject", run.Subject)
 		if err != nil {
@@ -41,9 +41,9 @@ func environmentSection(run *chart.Run) Section {
 	if err != nil {
 		return s.failed(err)
 	}
-	of := "The host that generated the load"
+	of := "Load generator host"
 	if len(run.Agents) > 0 {
-		of = "The host that the run was asked on"
+		of = "Host that started the run"
 	}
 	s.Blocks = append(s.Blocks, Columns{[][]Block{left, {fieldTable(of, env)}}})
 	return s
@@ -96,7 +96,7 @@ func fieldTable(caption string, list []entry) Table {
 
 // differences is what besides the result is not the same in several runs.
 func differences(runs []chart.Run) Section {
-	s := Section{ID: "differences", Title: "What was not the same"}
+	s := Section{ID: "differences", Title: "What differed"}
 	lists := make([][]entry, len(runs))
 	for i := range runs {
 		list, err := conditions(&runs[i])
@@ -105,7 +105,7 @@ func differences(runs []chart.Run) Section {
 		}
 		lists[i] = list
 	}
-	t := Table{Caption: "Differences in what was asked, in the hosts and in the servers", Columns: []Column{{Name: "field"}}}
+	t := Table{Caption: "Differences in test definition, hosts and servers", Columns: []Column{{Name: "field"}}}
 	for i := range runs {
 		t.Columns = append(t.Columns, Column{Name: runs[i].Label})
 	}
@@ -119,10 +119,10 @@ func differences(runs []chart.Run) Section {
 		}
 	}
 	if len(t.Rows) == 0 {
-		s.Blocks = []Block{Paragraph{Text: "Nothing: the same was asked of the same server on the same host. Seeds are not held against each other."}}
+		s.Blocks = []Block{Paragraph{Text: "Nothing: same test, same server, same host. Seeds are not compared."}}
 		return s
 	}
-	s.Blocks = []Block{Notice{fmt.Sprintf("These runs differ in %s besides their results. A difference in the figures below may come from any of them.", unit.Plural(len(t.Rows), "condition", "conditions"))}, t}
+	s.Blocks = []Block{Notice{fmt.Sprintf("These runs differ in %s. Any of them may explain a difference in the figures below.", unit.Plural(len(t.Rows), "condition", "conditions"))}, t}
 	return s
 }
 
@@ -198,10 +198,10 @@ func conditions(run *chart.Run) ([]entry, error) {
 
 // missingSection is what the records cannot answer for, and what looking cost.
 func missingSection(runs []chart.Run) Section {
-	s := Section{ID: "missing", Title: "What was not measured"}
+	s := Section{ID: "missing", Title: "Not measured"}
 	for i := range runs {
 		run := &runs[i]
-		caption := "Sources that this record lacks"
+		caption := "Data not collected"
 		if run.Label != "" {
 			caption += ": " + run.Label
 		}
@@ -220,7 +220,7 @@ func missingSection(runs []chart.Run) Section {
 		if len(t.Rows) > 0 {
 			s.Blocks = append(s.Blocks, t)
 		} else {
-			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " Nothing is missing that this program knows how to measure.")})
+			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " All supported sources were collected.")})
 		}
 		if cost, ok := chart.ObserverCost(run); ok {
 			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + fmt.Sprintf(" Observing cost %s of one core.", unit.Percent(cost))), Quiet: true})

@@ -24,7 +24,7 @@ func note(p *chart.Plot) string {
 		late += g.LateRows
 		text := fmt.Sprintf("%s samples, all drawn", unit.FormatCount(int64(g.Rows)))
 		if g.Each > 1 {
-			text = fmt.Sprintf("%s points for %s samples, up to %d each: the line is their mean or median, the band reaches from the least to the largest",
+			text = fmt.Sprintf("%s points for %s samples (up to %d each): line is mean or median, band is min to max",
 				unit.FormatCount(int64(g.Points())), unit.FormatCount(int64(g.Rows)), g.Each)
 		}
 		if g.Name != "" && len(p.Groups) > 1 {
@@ -34,7 +34,7 @@ func note(p *chart.Plot) string {
 	}
 	text := strings.Join(parts, "; ") + "."
 	if len(p.Groups) == 1 && p.X.Min < 0 {
-		text += " Grey is outside of the measured window."
+		text += " Grey: outside the measured window."
 	}
 	if late > 0 {
 		text += fmt.Sprintf(" %s late: marked, and counted over their true width.", unit.FormatCount(int64(late)))
@@ -105,7 +105,7 @@ func rangeOf(g *chart.Group, line *chart.Line, from, to float64, of string) (str
 	case value(of, low) == value(of, high):
 		return value(of, low), true
 	}
-	return value(of, low) + " to " + value(of, high), true
+	return value(of, low) + "–" + value(of, high), true
 }
 
 // value is a number with its unit.
@@ -131,9 +131,9 @@ func latency(runs []chart.Run) Section {
 		run := &runs[0]
 		if p, ok := chart.Percentiles(run); ok {
 			t := percentileTable(run)
-			f := Figure{ID: "percentiles", Plot: p, Tall: true, Table: &t, Note: staircaseNote(&p)}
+			f := Figure{ID: "percentiles", Plot: p, Tall: true, Table: &t}
 			f.Table.Fold = false
-			s.Blocks = append(s.Blocks, Paragraph{Text: "Response is done − due, what a client waits. Service is done − sent. Lag is sent − due, what the generator added. Each further nine takes as much room as the one before.", Quiet: true}, f)
+			s.Blocks = append(s.Blocks, Paragraph{Text: "Response is done − due, what a client waits. Service is done − sent. Lag is sent − due, what the generator added.", Quiet: true}, f)
 		} else {
 			s.Blocks = append(s.Blocks, notMeasured(run, "Latency by percentile", "latency"))
 		}
@@ -142,7 +142,7 @@ func latency(runs []chart.Run) Section {
 	for _, name := range chart.LatencyNames() {
 		if p, ok := chart.PercentilesOf(name, runs); ok {
 			t := percentilesCompared(name, runs)
-			s.Blocks = append(s.Blocks, Figure{ID: "percentiles-" + name, Plot: p, Tall: name == "response", Table: &t, Note: staircaseNote(&p)})
+			s.Blocks = append(s.Blocks, Figure{ID: "percentiles-" + name, Plot: p, Tall: name == "response", Table: &t})
 		}
 	}
 	for i := range runs {
@@ -151,19 +151,6 @@ func latency(runs []chart.Run) Section {
 		}
 	}
 	return s
-}
-
-func staircaseNote(p *chart.Plot) string {
-	var parts []string
-	for i := range p.Groups {
-		g := &p.Groups[i]
-		text := fmt.Sprintf("%s: %d buckets of its histogram", g.Name, g.Rows)
-		if g.Each > 1 {
-			text += fmt.Sprintf(" in %d steps, each at the largest of up to %d", g.Points(), g.Each)
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, "; ") + "."
 }
 
 // quantilesShown are those of the tables, with their names.

@@ -19,7 +19,7 @@ func Foreign(names []string, results []importer.Result) Document {
 	}
 	d := Document{Title: title, Subtitle: title, Lead: strings.Join(names, ", ")}
 	d.Sections = append(d.Sections,
-		Section{ID: "verdict", Title: "Verdict", Blocks: []Block{Notice{Text: "There is none: another tool measured this, and nobody watched the server or the tool meanwhile. Whether the number describes the one or the other cannot be said."}}},
+		Section{ID: "verdict", Title: "Verdict", Blocks: []Block{Notice{Text: "No verdict: another tool measured this and watched neither server nor generator, so the figures cannot be attributed to either."}}},
 		Section{ID: "figures", Title: "What was printed", Blocks: []Block{foreignTable(names, results)}},
 	)
 	if t := foreignFailures(names, results); len(t.Rows) > 0 {
@@ -36,7 +36,7 @@ func Foreign(names []string, results []importer.Result) Document {
 		}
 	}
 	if len(caveats) > 0 {
-		d.Sections = append(d.Sections, Section{ID: "doubts", Title: "What these figures do not say", Blocks: caveats})
+		d.Sections = append(d.Sections, Section{ID: "doubts", Title: "Limits of these figures", Blocks: caveats})
 	}
 	return d
 }

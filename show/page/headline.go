@@ -67,7 +67,7 @@ func costs(run *chart.Run) []Tile {
 	}
 	headroom, how := "not known", report.Headroom(run.Run)
 	if g := &run.Generator; g.Headroom > 0 {
-		headroom, how = fmt.Sprintf("%.1f×", g.Headroom), "rate that it can reach, over this one"
+		headroom, how = fmt.Sprintf("%.1f×", g.Headroom), "reachable rate over this one"
 		if g.HeadroomBy != "" {
 			how += ": " + g.HeadroomBy
 		}
@@ -75,7 +75,7 @@ func costs(run *chart.Run) []Tile {
 	return []Tile{
 		{"server CPU", server, "of all its processes, per request"},
 		{"generator CPU", generator, "per request"},
-		{"busiest worker", busy, "share of its time that the generator's fullest thread ran"},
+		{"generator peak thread", busy, "share of its time that the generator's busiest thread ran"},
 		{"generator headroom", headroom, how},
 	}
 }

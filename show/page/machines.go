@@ -86,7 +86,7 @@ func heatNote(c *chart.Cores) string {
 	text := fmt.Sprintf("%s in %d columns; one line for each of %s. The percentages are means over the measured window.",
 		unit.Plural(c.Samples, "sample", "samples"), h.Columns, unit.Plural(h.Height, "core", "cores"))
 	if c.Refused > 0 {
-		text += fmt.Sprintf(" %d rows of single cores were refused: their categories do not add up.", c.Refused)
+		text += fmt.Sprintf(" %d per-core samples were discarded: their categories do not add up.", c.Refused)
 	}
 	return text
 }
@@ -153,9 +153,9 @@ func roleOf(run *chart.Run, p *chart.Process) string {
 func processTable(run *chart.Run, list []chart.Process) Table {
 	t := Table{Caption: "Processes over the window; CPU in cores, the line shows it over time on one scale", Fold: len(list) > processRows,
 		Columns: []Column{{Name: "role"}, {Name: "process"}, {Name: "CPU", Figure: true}, {Name: "over time"}, {Name: "user", Figure: true},
-			{Name: "system", Figure: true}, {Name: "waiting for a CPU", Figure: true}, {Name: "fullest thread", Figure: true},
-			{Name: "threads", Figure: true}, {Name: "memory", Figure: true}, {Name: "switches/s, given up", Figure: true},
-			{Name: "taken away", Figure: true}, {Name: "its threads sleep in"}}}
+			{Name: "system", Figure: true}, {Name: "runnable", Figure: true}, {Name: "busiest thread", Figure: true},
+			{Name: "threads", Figure: true}, {Name: "memory", Figure: true}, {Name: "context switches/s, voluntary", Figure: true},
+			{Name: "involuntary", Figure: true}, {Name: "threads blocked in"}}}
 	for i := range list {
 		p := &list[i]
 		t.Rows = append(t.Rows, []Cell{{Text: roleOf(run, p)}, {Text: fmt.Sprintf("%s (%d)", p.Comm, p.PID)}, {Text: cores(p.Cores)}, {Spark: &p.Over},
@@ -193,7 +193,7 @@ func sleeps(waits []chart.Wait) string {
 func workerTable(run *chart.Run) Table {
 	t := Table{Caption: "The generator's workers", Fold: len(run.Generator.Workers) > processRows,
 		Columns: []Column{{Name: "thread", Figure: true}, {Name: "connections", Figure: true}, {Name: "completed", Figure: true},
-			{Name: "on a CPU", Figure: true}, {Name: "waiting for one", Figure: true}}}
+			{Name: "running", Figure: true}, {Name: "runnable (waiting for CPU)", Figure: true}}}
 	for _, w := range run.Generator.Workers {
 		delay := "not measured"
 		if w.RunDelay >= 0 {
@@ -262,26 +262,26 @@ func linkTitle(l *chart.Link) string {
 }
 
 func linkTable(l *chart.Link) Table {
-	t := Table{Caption: "What the link carried over the window", Columns: []Column{{Name: "direction"}, {Name: "bytes as bits", Figure: true},
-		{Name: "fullest sample", Figure: true}, {Name: "limit", Figure: true}, {Name: "of it", Figure: true}, {Name: "packets", Figure: true}, {Name: "a packet", Figure: true}}}
+	t := Table{Caption: "What the link carried over the window", Columns: []Column{{Name: "direction"}, {Name: "throughput", Figure: true},
+		{Name: "peak", Figure: true}, {Name: "link speed", Figure: true}, {Name: "utilisation", Figure: true}, {Name: "packets", Figure: true}, {Name: "bytes/packet", Figure: true}}}
 	for _, way := range []struct {
 		name string
 		of   *chart.Way
 	}{{"received", &l.Received}, {"sent", &l.Sent}} {
 		w := way.of
-		limit, share := "none is known", "–"
+		limit, share := "unknown", "–"
 		if w.Limit > 0 {
 			limit, share = fmt.Sprintf("%s, %s", unit.FormatBits(unit.BitsPerSecond(w.Limit)), w.LimitFrom), unit.Percent(w.BitsPerS/w.Limit)
 			if w.Framing {
-				limit += "; with Ethernet's framing"
+				limit += "; with Ethernet framing"
 			}
 		}
 		t.Rows = append(t.Rows, []Cell{{Text: way.name}, {Text: unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))}, {Text: unit.FormatBits(unit.BitsPerSecond(w.PeakBitsPerS))},
-			{Text: limit}, {Text: share}, {Text: unit.FormatSI(w.PacketsPerS) + "/s"}, {Text: fmt.Sprintf("%.0f bytes", w.BytesPerPacket)}})
+			{Text: limit}, {Text: share}, {Text: unit.FormatSI(w.PacketsPerS) + "/s"}, {Text: fmt.Sprintf("%.0f", w.BytesPerPacket)}})
 	}
 	t.Caption += fmt.Sprintf("; %s dropped or damaged at the interface, %s at its queueing discipline", unit.FormatCount(l.Dropped), unit.FormatCount(l.QueueDropped))
 	if l.Refused > 0 {
-		t.Caption += fmt.Sprintf("; %s refused, since a counter went backwards", unit.Plural(l.Refused, "row", "rows"))
+		t.Caption += fmt.Sprintf("; %s discarded: a counter went backwards", unit.Plural(l.Refused, "row", "rows"))
 	}
 	return t
 }

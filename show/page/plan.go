@@ -92,7 +92,7 @@ func answer(p *record.Plan) Section {
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:
 	case "":
-		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Unfinished: it was broken off after %s. What follows is what they tell.", unit.Plural(len(p.Runs), "run", "runs"))})
+		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Interrupted after %s: the results are partial.", unit.Plural(len(p.Runs), "run", "runs"))})
 	default:
 		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + p.Because})
 	}
@@ -109,7 +109,7 @@ func answer(p *record.Plan) Section {
 	case p.Search != nil:
 		says, doubts = []string{p.Search.Says}, p.Search.Doubts
 	case p.Proof != nil:
-		says, doubts = []string{p.Proof.Says, fmt.Sprintf("The runs' own verdict is %s: it %s.", p.Proof.Passive, p.Proof.Agrees)}, p.Proof.Doubts
+		says, doubts = []string{p.Proof.Says, fmt.Sprintf("The runs' own verdict is %s: %s.", p.Proof.Passive, p.Proof.Agrees)}, p.Proof.Doubts
 	case p.Comparison != nil:
 		says, doubts = comparisonSays(p.Comparison), p.Comparison.Doubts
 	default:
@@ -120,7 +120,7 @@ func answer(p *record.Plan) Section {
 	}
 	s.Blocks = append(s.Blocks, Tiles{planTiles(p)})
 	if len(doubts) > 0 {
-		s.Blocks = append(s.Blocks, List{Title: "Doubts", Items: plain(doubts), Mark: "doubt"})
+		s.Blocks = append(s.Blocks, List{Title: "Caveats", Items: plain(doubts), Mark: "doubt"})
 	}
 	return s
 }
@@ -131,15 +131,15 @@ func planTiles(p *record.Plan) []Tile {
 	switch {
 	case p.Search != nil:
 		q := p.Search
-		list = append(list, Tile{"holds", unit.FormatRate(q.Holds.Mid), reach(&q.Holds, unit.FormatRate)}, Tile{"asked", q.SLO, "what has to hold"},
-			Tile{"ended by", q.Limit, "what ended the search upwards"})
+		list = append(list, Tile{"highest rate", unit.FormatRate(q.Holds.Mid), reach(&q.Holds, unit.FormatRate)}, Tile{"SLO", q.SLO, "checked at every rate"},
+			Tile{"ended by", q.Limit, "upper end of the search"})
 		if q.Wall != "" {
-			list = append(list, Tile{"wall", q.Wall, "verdict at the lowest rate that broke"})
+			list = append(list, Tile{"bottleneck", q.Wall, "at the lowest failing rate"})
 		}
 	case p.Proof != nil:
 		q := p.Proof
-		list = append(list, Tile{"proved", cmp.Or(q.Proved, "nothing"), "what throughput follows"}, Tile{"requests/s", unit.FormatCount(int64(q.PerS.Mid + 0.5)), "with nothing taken: " + reach(&q.PerS, unit.FormatSI)},
-			Tile{"verdict", q.Passive, "of the undisturbed runs"}, Tile{"which", q.Agrees, "with the proof"})
+		list = append(list, Tile{"proved", cmp.Or(q.Proved, "nothing"), "the resource that throughput follows"}, Tile{"req/s", unit.FormatCount(int64(q.PerS.Mid + 0.5)), "undisturbed: " + reach(&q.PerS, unit.FormatSI)},
+			Tile{"verdict", q.Passive, "of the undisturbed runs"}, Tile{"agreement", q.Agrees, "of verdict and proof"})
 	case p.Comparison != nil:
 		for i := range p.Comparison.Changes {
 			c := &p.Comparison.Changes[i]
@@ -156,7 +156,7 @@ func planTiles(p *record.Plan) []Tile {
 			invalid++
 		}
 	}
-	return append(list, Tile{"runs", unit.FormatCount(int64(len(p.Runs))), fmt.Sprintf("%d of them invalid", invalid)}, Tile{"took", took, "with warm-ups and rests"})
+	return append(list, Tile{"runs", unit.FormatCount(int64(len(p.Runs))), fmt.Sprintf("%d invalid", invalid)}, Tile{"took", took, "including warm-ups and pauses"})
 }
 
 // reach is the interval of an estimate in words; "" where it has no width.
@@ -164,11 +164,11 @@ func reach(e *record.Estimate, format func(float64) string) string {
 	if !(e.High > e.Low) {
 		return ""
 	}
-	text := format(e.Low) + " to " + format(e.High)
+	text := format(e.Low) + "–" + format(e.High)
 	if e.Confidence > 0 {
 		return fmt.Sprintf("%s (%.0f%%)", text, 100*e.Confidence)
 	}
-	return text + " (least and most)"
+	return text + " (min–max)"
 }
 
 // estimated is an estimate in a cell, with its interval.
@@ -179,7 +179,7 @@ func estimated(e *record.Estimate, format func(float64) string) string {
 	if !(e.High > e.Low) {
 		return format(e.Mid)
 	}
-	return fmt.Sprintf("%s (%s to %s)", format(e.Mid), format(e.Low), format(e.High))
+	return fmt.Sprintf("%s (%s–%s)", format(e.Mid), format(e.Low), format(e.High))
 }
 
 func nanoseconds(v float64) string { return unit.FormatNs(int64(min(max(v, -1e18), 1e18) + 0.5)) }
@@ -189,9 +189,9 @@ func count(v float64) string { return unit.FormatCount(int64(min(max(v, -1e18), 
 // plannedRuns is every run of the plan in a line.
 func plannedRuns(p *record.Plan) Section {
 	s := Section{ID: "runs", Title: "Every run"}
-	t := Table{Caption: fmt.Sprintf("The %s, in the order they were made", unit.Plural(len(p.Runs), "run", "runs")), Fold: len(p.Runs) > tableRows,
+	t := Table{Caption: fmt.Sprintf("The %s, in execution order", unit.Plural(len(p.Runs), "run", "runs")), Fold: len(p.Runs) > tableRows,
 		Columns: []Column{{Name: "run", Figure: true}, {Name: "what"}, {Name: "connections", Figure: true}, {Name: "pipelining", Figure: true}, {Name: "asked", Figure: true},
-			{Name: "requests/s", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "outcome"}, {Name: "ceiling"}, {Name: "record"}}}
+			{Name: "req/s", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "outcome"}, {Name: "bottleneck"}, {Name: "record"}}}
 	for i := range p.Runs {
 		m := &p.Runs[i]
 		asked := "–"
@@ -253,7 +253,7 @@ func planEnvironment(p *record.Plan) Section {
 	if err != nil {
 		return s.failed(err)
 	}
-	s.Blocks = append(s.Blocks, Columns{[][]Block{{fieldTable("What was asked", list)}, {fieldTable("The host that generated the load", env)}}})
+	s.Blocks = append(s.Blocks, Columns{[][]Block{{fieldTable("Test definition", list)}, {fieldTable("Load generator host", env)}}})
 	return s
 }
 

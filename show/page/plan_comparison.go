@@ -25,9 +25,9 @@ func comparisonSays(c *record.Comparison) []string {
 // comparisonSections has what is not the same on both sides first, then what
 // changed.
 func comparisonSections(c *record.Comparison) []Section {
-	differences := Section{ID: "differences", Title: "What was not the same", Blocks: []Block{differenceTable(c)}}
+	differences := Section{ID: "differences", Title: "What differed", Blocks: []Block{differenceTable(c)}}
 	if len(c.Differences) == 0 {
-		differences.Blocks = []Block{Paragraph{Text: "Nothing that is recorded, besides the result."}}
+		differences.Blocks = []Block{Paragraph{Text: "Nothing recorded except the result."}}
 	}
 	changes := Section{ID: "changes", Title: "What changed from A to B"}
 	changes.Blocks = append(changes.Blocks, Paragraph{Text: fmt.Sprintf("A is %s. B is %s.", redact(c.A), redact(c.B))})
@@ -55,7 +55,7 @@ func changeText(c *record.Change) string {
 	if !measuredChange(c) {
 		return "not measured"
 	}
-	return fmt.Sprintf("%s (%s to %s)", signed(c.Relative.Mid), signed(c.Relative.Low), signed(c.Relative.High))
+	return fmt.Sprintf("%s (%s … %s)", signed(c.Relative.Mid), signed(c.Relative.Low), signed(c.Relative.High))
 }
 
 func measuredChange(c *record.Change) bool { return c.A > 0 && c.B > 0 }
@@ -74,17 +74,17 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 	}
 	f, ok := chart.NewForest("Change from A to B", "change", chart.Signed, rows, []chart.Limit{{Name: "no change", At: 0}}, false)
 	f.Says = rowsSay(rows)
-	return forestOf("change", f, fmt.Sprintf("The line is no change. Bars are intervals over %s; the grey band is how far apart A was found from A itself, over %s.",
+	return forestOf("change", f, fmt.Sprintf("Line: no change. Bars: intervals over %s. Grey band: A-vs-A noise (%s).",
 		unit.Plural(c.Blocks, "block", "blocks"), unit.Plural(c.NoiseBlocks, "block", "blocks"))), ok
 }
 
 func changeTable(c *record.Comparison) Table {
-	t := Table{Caption: "Every metric", Columns: []Column{{Name: "metric"}, {Name: "A", Figure: true}, {Name: "B", Figure: true}, {Name: "change, with its interval", Figure: true}, {Name: "A against A", Figure: true}, {Name: "decision"}}}
+	t := Table{Caption: "Every metric", Columns: []Column{{Name: "metric"}, {Name: "A", Figure: true}, {Name: "B", Figure: true}, {Name: "change, with its interval", Figure: true}, {Name: "A vs A", Figure: true}, {Name: "decision"}}}
 	for i := range c.Changes {
 		ch := &c.Changes[i]
 		floor := "not measured"
 		if ch.Floor > 0 {
-			floor = "± " + unit.Percent(ch.Floor)
+			floor = "±" + unit.Percent(ch.Floor)
 		}
 		t.Rows = append(t.Rows, []Cell{{Text: metricName(ch.Metric)}, {Text: changeValue(ch.A, ch.Unit)}, {Text: changeValue(ch.B, ch.Unit)}, {Text: changeText(ch)}, {Text: floor}, {Text: ch.Decision}})
 	}
@@ -102,7 +102,7 @@ func changeValue(v float64, of string) string {
 }
 
 func differenceTable(c *record.Comparison) Table {
-	t := Table{Caption: "Differences besides the result, the grave ones first", Columns: []Column{{Name: "what"}, {Name: "A"}, {Name: "B"}, {Name: "weight"}, {Name: "why"}}}
+	t := Table{Caption: "Configuration differences, most important first", Columns: []Column{{Name: "what"}, {Name: "A"}, {Name: "B"}, {Name: "weight"}, {Name: "why"}}}
 	for _, d := range c.Differences {
 		t.Rows = append(t.Rows, []Cell{{Text: d.What}, {Text: redact(d.A)}, {Text: redact(d.B)}, {Text: d.Weight}, {Text: d.Why}})
 	}

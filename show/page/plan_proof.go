@@ -11,7 +11,7 @@ import (
 // proofSection is how throughput followed each resource that something was
 // taken from.
 func proofSection(p *record.Proof) Section {
-	s := Section{ID: "resources", Title: "What throughput follows"}
+	s := Section{ID: "resources", Title: "Sensitivity of throughput to each resource"}
 	t := resourceTable(p)
 	if d, ok := ElasticityForest(p); ok {
 		d.Table = &t
@@ -20,7 +20,7 @@ func proofSection(p *record.Proof) Section {
 		s.Blocks = append(s.Blocks, t)
 	}
 	if len(p.NotTaken) > 0 {
-		left := Table{Caption: "What was left alone", Columns: []Column{{Name: "resource"}, {Name: "why"}}}
+		left := Table{Caption: "Not tested", Columns: []Column{{Name: "resource"}, {Name: "why"}}}
 		for _, n := range p.NotTaken {
 			left.Rows = append(left.Rows, []Cell{{Text: n.What}, {Text: n.Why}})
 		}
@@ -48,14 +48,14 @@ func ElasticityForest(p *record.Proof) (Drawing, bool) {
 	if len(rows) > 1 {
 		row("sum of the rates", &p.Sum, 7)
 	}
-	f, ok := chart.NewForest("Elasticity of throughput", "elasticity", chart.Plain, rows, []chart.Limit{{Name: "does not notice", At: 0}, {Name: "follows it", At: 1}}, false)
+	f, ok := chart.NewForest("Elasticity of throughput", "elasticity", chart.Plain, rows, []chart.Limit{{Name: "unaffected", At: 0}, {Name: "proportional", At: 1}}, false)
 	f.Says = rowsSay(rows)
-	return forestOf("elasticities", f, "1: throughput goes down by the share that is taken of the resource. 0: it does not notice. Over all that are rates the elasticities add up to 1; slots are none."), ok
+	return forestOf("elasticities", f, "1: throughput goes down by the share that is taken of the resource. 0: it unaffected. Over all that are rates the elasticities add up to 1; slots are none."), ok
 }
 
 func resourceTable(p *record.Proof) Table {
 	t := Table{Caption: "Every resource", Columns: []Column{{Name: "resource"}, {Name: "left", Figure: true}, {Name: "requests/s", Figure: true}, {Name: "elasticity", Figure: true}, {Name: "blocks", Figure: true}, {Name: "how"}}}
-	t.Rows = append(t.Rows, []Cell{{Text: "nothing taken"}, {Text: unit.Percent(1)}, {Text: estimated(&p.PerS, count)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
+	t.Rows = append(t.Rows, []Cell{{Text: "undisturbed"}, {Text: unit.Percent(1)}, {Text: estimated(&p.PerS, count)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
 	for i := range p.Resources {
 		r := &p.Resources[i]
 		t.Rows = append(t.Rows, []Cell{{Text: r.Resource}, {Text: unit.Percent(r.Left)}, {Text: estimated(&r.PerS, count)}, {Text: around(&r.Elasticity, two)}, {Text: fmt.Sprint(r.Blocks)}, {Text: r.How}})

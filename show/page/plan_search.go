@@ -11,7 +11,7 @@ import (
 
 // searchSection is the rates that were tried, and which of them held.
 func searchSection(p *record.Plan) Section {
-	s := Section{ID: "rates", Title: "Rates that were tried"}
+	s := Section{ID: "rates", Title: "Tested rates"}
 	t := rateTable(p.Search)
 	d, ok := RatesGraph(p.Search, p.Experiment.SLO)
 	if !ok {
@@ -21,7 +21,7 @@ func searchSection(p *record.Plan) Section {
 	d.Table = &t
 	s.Blocks = []Block{d}
 	if len(p.Search.Breaks) > 0 {
-		b := Table{Caption: "What breaks first above the rate that holds", Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "holds"}}}
+		b := Table{Caption: "SLO terms that fail first above the highest passing rate", Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "holds"}}}
 		for _, term := range p.Search.Breaks {
 			b.Rows = append(b.Rows, []Cell{{Text: term.Term}, {Text: TermValue(term.Term, term.Value)}, {Text: map[bool]string{true: "yes", false: "no"}[term.Holds]}})
 		}
@@ -96,7 +96,7 @@ func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 			used = append(used, l)
 		}
 	}
-	g, ok := chart.NewGraph("Response time by asked rate", chart.Axis{Name: "asked, requests/s", Unit: chart.PerSecond}, chart.Axis{Name: name, Unit: chart.Nanoseconds}, used)
+	g, ok := chart.NewGraph("Response time by target rate", chart.Axis{Name: "target rate, requests/s", Unit: chart.PerSecond}, chart.Axis{Name: name, Unit: chart.Nanoseconds}, used)
 	if !ok {
 		return Drawing{}, false
 	}
@@ -107,12 +107,12 @@ func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 		g.Spans = []chart.Span{{Name: "holds", From: s.Holds.Low, To: s.Holds.High, Tone: 0}}
 	}
 	g.Says = s.Says
-	return graphOf("tried", g, fmt.Sprintf("%s of the response times of all whole runs of a rate together. Rates whose every run was ended early have no dot. The band is where the highest rate that holds may lie.", name)), true
+	return graphOf("tried", g, fmt.Sprintf("%s of the response times of all complete runs at a rate. A rate whose runs all ended early has no dot. Band: interval of the highest passing rate.", name)), true
 }
 
 func rateTable(s *record.Search) Table {
 	t := Table{Caption: "Every rate", Columns: []Column{{Name: "rate", Figure: true}, {Name: "runs", Figure: true}, {Name: "pass", Figure: true}, {Name: "fail", Figure: true},
-		{Name: "invalid", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true}, {Name: "ceiling"}}}
+		{Name: "invalid", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true}, {Name: "bottleneck"}}}
 	for i := range s.Rates {
 		r := &s.Rates[i]
 		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)}, {Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},

@@ -129,9 +129,9 @@ func CurveForest(name string, curves []record.Curve) (Drawing, bool) {
 			rows = append(rows, row)
 		}
 	}
-	f, ok := chart.NewForest(titled("Requests per second", name), "requests/s", chart.PerSecond, rows, nil, true)
+	f, ok := chart.NewForest(titled("Requests per second", name), "req/s", chart.PerSecond, rows, nil, true)
 	f.Says = rowsSay(rows)
-	return forestOf("rates", f, "The median of the runs of each, and its interval. "+intervalNote(curves)), ok
+	return forestOf("rates", f, "Median per load level with its interval. "+intervalNote(curves)), ok
 }
 
 func rowsSay(rows []chart.Estimated) string {
@@ -155,14 +155,14 @@ func intervalNote(curves []record.Curve) string {
 		}
 	}
 	if most == 0 {
-		return "There are too few runs for an interval: bars reach from the least to the most."
+		return "Too few runs for an interval: bars show min to max."
 	}
 	text := fmt.Sprintf("Bars are %.0f%% intervals", 100*least)
 	if most > least {
 		text = fmt.Sprintf("Bars are intervals of %.0f to %.0f%%, as the number of runs allows", 100*least, 100*most)
 	}
 	if none {
-		text += ", or where there are too few runs for one, the least and the most"
+		text += ", or min to max where there are too few runs"
 	}
 	return text + "."
 }
@@ -189,14 +189,14 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 	if knees == 1 {
 		spans[0].Name = "knee"
 	}
-	g, ok := chart.NewGraph(titled("Requests per second over "+overName(&curves[0]), name), chart.Axis{Name: overName(&curves[0])}, chart.Axis{Name: "requests/s", Unit: chart.PerSecond}, lines)
+	g, ok := chart.NewGraph(titled("Requests per second over "+overName(&curves[0]), name), chart.Axis{Name: overName(&curves[0])}, chart.Axis{Name: "req/s", Unit: chart.PerSecond}, lines)
 	if !ok {
 		return Drawing{}, false
 	}
 	g.Spans, g.Says = spans, curvesSay(curves)
 	note := "Dots: median per load level. Hollow: all runs invalid. " + intervalNote(curves)
 	if knees > 0 {
-		note += " Between the edges of a shaded band the throughput stops growing: the knee."
+		note += " Shaded band: the knee, where throughput stops growing."
 	}
 	if fits > 0 {
 		note += " Dotted: the Universal Scalability Law fitted to the dots."
@@ -209,7 +209,7 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 func overName(c *record.Curve) string {
 	switch c.Over {
 	case "rate":
-		return "asked rate, requests/s"
+		return "target rate, requests/s"
 	case "pipelining":
 		return "requests in flight on each connection"
 	}
@@ -290,9 +290,9 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 
 // curveTable has a row for every point of every curve.
 func curveTable(g curveGroup) Table {
-	t := Table{Caption: titled("Every load", g.name), Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "requests/s", Figure: true},
+	t := Table{Caption: titled("Every load", g.name), Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "req/s", Figure: true},
 		{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
-		{Name: "runs", Figure: true}, {Name: "ceiling"}}}
+		{Name: "runs", Figure: true}, {Name: "bottleneck"}}}
 	for i := range g.curves {
 		c := &g.curves[i]
 		for j := range c.Points {
@@ -373,5 +373,5 @@ func scalingSection(curves []record.Curve) Section {
 
 // around is an estimate that may be 0 or less, with its interval.
 func around(e *record.Estimate, format func(float64) string) string {
-	return fmt.Sprintf("%s (%s to %s)", format(e.Mid), format(e.Low), format(e.High))
+	return fmt.Sprintf("%s (%s–%s)", format(e.Mid), format(e.Low), format(e.High))
 }

@@ -17,7 +17,7 @@ func Runs(runs []chart.Run) (Document, error) {
 	case len(runs) == 0:
 		return Document{}, errors.New("make page: no run")
 	case len(runs) > RunsMost:
-		return Document{}, fmt.Errorf("make page: %d runs; more than %d cannot be told apart on one page", len(runs), RunsMost)
+		return Document{}, fmt.Errorf("make page: %d runs; one page shows at most %d", len(runs), RunsMost)
 	}
 	runs = labelled(runs)
 	d := Document{Title: title(runs), Subtitle: subtitle(runs), Lead: lead(runs), Footer: footer(runs)}
@@ -88,7 +88,7 @@ func title(runs []chart.Run) string {
 
 func subtitle(runs []chart.Run) string {
 	if len(runs) > 1 {
-		return fmt.Sprintf("%d runs, laid over each other", len(runs))
+		return fmt.Sprintf("%d runs compared", len(runs))
 	}
 	r := &runs[0]
 	target := clip(redact(r.Target), 200)
@@ -120,7 +120,7 @@ func loadLine(run *chart.Run) string {
 		parts = append(parts, "a new connection for each request")
 	}
 	if l.Mode == "open" {
-		parts = append(parts, fmt.Sprintf("open loop at %s/s", unit.FormatSI(l.AskedPerS)))
+		parts = append(parts, fmt.Sprintf("open loop at %s req/s", unit.FormatSI(l.AskedPerS)))
 	} else {
 		parts = append(parts, l.Mode+" loop")
 	}

@@ -81,7 +81,7 @@ func sampleRun(seconds, coreCount int) chart.Run {
 func sampleVerdict() record.Verdict {
 	return record.Verdict{
 		Outcome: record.Fail, Ceiling: "server CPU", Because: "server CPU: shop used 1.60 of the server's 2 cores, and nothing was left",
-		Evidence: []record.Evidence{{What: "series.process.cpu_ns", Value: 1.6, Unit: "cores", Says: "1.60 of 2 cores busy in shop"},
+		Evidence: []record.Evidence{{What: "series.process.cpu_ns", Value: 1.6, Unit: "cores", Says: "server process shop used 1.60 of 2 cores"},
 			{What: "series.sockets.server.unread", Value: .75, Unit: "share", Says: "75% of the requests were unread in the server's sockets"}},
 		Against:  []record.Evidence{{What: "generator.run_delay", Value: .02, Unit: "share", Says: "a worker waited for a CPU 2% of the time"}},
 		Missing:  []string{"the clock of the CPUs"},

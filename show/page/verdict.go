@@ -37,10 +37,10 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 		Because: because(v), Lead: lead, Load: load,
 	}}
 	if run.Unfinished {
-		blocks = append(blocks, Notice{"This run was cut off before it came to a result. What follows is what its series had until then."})
+		blocks = append(blocks, Notice{"This run was cut off before it finished. The figures below come from its series up to then."})
 	}
 	if run.GaveUp != "" {
-		blocks = append(blocks, Notice{"Ended before its time: " + run.GaveUp})
+		blocks = append(blocks, Notice{"Ended early: " + run.GaveUp})
 	}
 	if run.Interrupted {
 		blocks = append(blocks, Notice{"Interrupted: the figures cover the time until then."})
@@ -54,9 +54,9 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 	put(&left, List{Title: "Evidence", Items: facts(v.Evidence), Mark: "for"})
 	put(&left, List{Title: "Against it", Items: facts(v.Against), Mark: "against"})
 	put(&right, List{Title: "Missing", Items: plain(v.Missing), Mark: "doubt"})
-	put(&right, List{Title: "Doubts", Items: plain(v.Doubts), Mark: "doubt"})
+	put(&right, List{Title: "Caveats", Items: plain(v.Doubts), Mark: "doubt"})
 	if v.NextWall != nil {
-		put(&right, List{Title: "Next wall", Items: plain([]string{v.NextWall.Says})})
+		put(&right, List{Title: "Next bottleneck", Items: plain([]string{v.NextWall.Says})})
 	}
 	if v.Next != "" {
 		put(&right, List{Title: "Next step", Items: plain([]string{v.Next}), Mark: "next"})
@@ -65,7 +65,7 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 		return blocks
 	}
 	if !lead {
-		return append(blocks, Fold{Title: "Evidence, doubts and what next for " + run.Label, Blocks: append(left, right...)})
+		return append(blocks, Fold{Title: "Evidence, caveats and next step for " + run.Label, Blocks: append(left, right...)})
 	}
 	return append(blocks, Columns{[][]Block{left, right}})
 }
@@ -118,11 +118,11 @@ func plain(list []string) []Item {
 
 // stations is where a request waits, as a picture and with its intervals.
 func stations(runs []chart.Run) Section {
-	s := Section{ID: "stations", Title: "Where a request waits"}
+	s := Section{ID: "stations", Title: "Where the time goes"}
 	for i := range runs {
 		run := &runs[i]
 		if len(run.Verdict.Stations) == 0 {
-			subject := "Where a request waits"
+			subject := "Where the time goes"
 			if run.Label != "" {
 				subject = run.Label
 			}
@@ -153,7 +153,7 @@ func stations(runs []chart.Run) Section {
 const labelFrom = 0.13
 
 func bar(run *chart.Run) Bar {
-	b := Bar{Run: run.Label, Says: "A request's way from left to right, and the share of its time that it spends at each place"}
+	b := Bar{Run: run.Label, Says: "A request's path from left to right, with the share of its time at each station"}
 	for _, st := range run.Verdict.Stations {
 		share := min(max(st.Share, 0), 1)
 		part := Part{Name: st.Name, Share: share, Tone: stationTone(st.Name)}
@@ -174,12 +174,12 @@ func stationTone(name string) string {
 // stationSays is what waiting there means.
 func stationSays(name string) string {
 	return map[string]string{
-		"generator":               "being sent, or its answer being handled",
-		"network to server":       "sent, not yet with the server's kernel",
-		"server receive queue":    "arrived, and not yet read by the server",
-		"server":                  "read by the server and not yet answered",
-		"network to client":       "answered, not yet with the generator's kernel",
-		"generator receive queue": "answer arrived, and not yet read by the generator",
+		"generator":               "sending, or handling a response",
+		"network to server":       "sent, not yet received by the server's kernel",
+		"server receive queue":    "received, not yet read by the server",
+		"server":                  "read by the server, not yet answered",
+		"network to client":       "answered, not yet received by the generator's kernel",
+		"generator receive queue": "response received, not yet read by the generator",
 	}[name]
 }
 
@@ -219,7 +219,7 @@ func stationsCompared(runs []chart.Run) (Table, bool) {
 				}
 				t.Rows = append(t.Rows, row)
 			}
-			t.Rows[rows[st.Name]][i+1].Text = fmt.Sprintf("%s (%s to %s)", unit.Percent(st.Share), unit.Percent(st.Low), unit.Percent(st.High))
+			t.Rows[rows[st.Name]][i+1].Text = fmt.Sprintf("%s (%s–%s)", unit.Percent(st.Share), unit.Percent(st.Low), unit.Percent(st.High))
 		}
 	}
 	return t, len(t.Rows) > 0

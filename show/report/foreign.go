@@ -29,7 +29,7 @@ func Foreign(w io.Writer, name string, r *importer.Result, v *judged.PointVerdic
 	}
 	for i, e := range r.Errors {
 		if i == 5 {
-			p.fact("", fmt.Sprintf("and %d more causes; --json has them all", len(r.Errors)-i))
+			p.fact("", fmt.Sprintf("%d more with --json", len(r.Errors)-i))
 			break
 		}
 		foreignFact(p, []string{"errors", ""}[min(i, 1)], fmt.Sprintf("%s × %s", unit.FormatCount(int64(e.Count)), oneLine(e.What)))
@@ -47,9 +47,9 @@ func Foreign(w io.Writer, name string, r *importer.Result, v *judged.PointVerdic
 	}
 	p.line("")
 	p.fact("verdict", v.Verdict.Outcome)
-	foreignFact(p, "ceiling", v.Verdict.Ceiling+": "+pointBecause(&v.Verdict))
+	foreignFact(p, "bottleneck", v.Verdict.Ceiling+": "+pointBecause(&v.Verdict))
 	foreignList(p, "evidence", evidenceTexts(v))
-	foreignList(p, "doubts", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Doubts), r.Caveats...)...))
+	foreignList(p, "caveats", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Doubts), r.Caveats...)...))
 	foreignList(p, "missing", missingTexts(v))
 	foreignFact(p, "next", v.Verdict.Next)
 	return p.err

@@ -24,7 +24,7 @@ func List(w io.Writer, entries []record.Entry) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tRATE\tVERDICT\tCEILING\tTARGET")
+	fmt.Fprintln(t, "ID\tRATE\tVERDICT\tBOTTLENECK\tTARGET")
 	for _, e := range entries {
 		switch {
 		case e.Unreadable != "":
@@ -34,7 +34,7 @@ func List(w io.Writer, entries []record.Entry) error {
 		case e.Unfinished:
 			fmt.Fprintf(t, "%s\t-\tunfinished\t-\t%s\n", e.ID, e.Target)
 		default:
-			fmt.Fprintf(t, "%s\t%s/s\t%s\t%s\t%s\n", e.ID, unit.FormatSI(e.CompletedPerS), e.Outcome, e.Ceiling, e.Target)
+			fmt.Fprintf(t, "%s\t%s req/s\t%s\t%s\t%s\n", e.ID, unit.FormatSI(e.CompletedPerS), e.Outcome, e.Ceiling, e.Target)
 		}
 	}
 	return t.Flush()

@@ -12,20 +12,20 @@ import (
 func TestLoneLine(t *testing.T) {
 	run := &record.Run{Lone: record.LoneOf([]int64{30e6, 10e6, 10e6, 11e6, 10e6, 12e6, 10e6, 10e6, 10e6}, 4)}
 	run.Lone.Sent = 9
-	const took = "9 requests one at a time before the load, over 4 connections: p50 10.0 ms, 10.0 ms – 12.0 ms without the first 4"
+	const took = "9 requests one at a time before the load, over 4 connections: p50 10.0 ms, 10.0 ms–12.0 ms without the first 4"
 	check := func(want string) {
 		t.Helper()
 		var text strings.Builder
 		if err := Text(&text, run); err != nil {
 			t.Fatal(err)
 		}
-		if got := loneLine(run); got != want || !strings.Contains(text.String(), "lone        "+want+"\n") {
+		if got := loneLine(run); got != want || !strings.Contains(text.String(), "lone            "+want+"\n") {
 			t.Errorf("%q, want %q, in\n%s", got, want, text.String())
 		}
 	}
 	check(took)
 	run.Verdict.AtOnce = &record.AtOnce{Requests: 4.836, Low: 4.743, High: 4.927, Of: 64, LoneNs: 10.3e6, Means: record.InTurn}
-	check(took + " · 4.84 of 64 requests worked on at a time (95% CI 4.74–4.93)")
+	check(took + " · 4.84 of 64 requests processed at a time (95% CI 4.74–4.93)")
 	run.Lone = nil
 	if got := loneLine(run); got != "" {
 		t.Errorf("without lone requests: %q", got)

@@ -49,7 +49,7 @@ func Plan(w io.Writer, p *record.Plan) error {
 func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Duration) error {
 	out := &printer{w: w}
 	if len(steps) == 0 {
-		out.line("A search chooses every run by the ones before; it cannot be spelled out.")
+		out.line("A search picks each step from the previous result, so there is no fixed plan to print.")
 		return out.err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -65,7 +65,7 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	out.line("\n%s of %s, about %s with warm-ups and rests", unit.Plural(len(steps), "run", "runs"),
+	out.line("\n%s of %s, about %s including warm-ups and pauses", unit.Plural(len(steps), "run", "runs"),
 		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(takes.Round(time.Second)))
 	return out.err
 }
@@ -101,7 +101,7 @@ func sweep(out *printer, s *record.Sweep) {
 		servers(out, s.Curves[at:end], shared)
 		at = end
 	}
-	out.facts("doubts", shared)
+	out.facts("caveats", shared)
 }
 
 // sharedDoubts are those that every curve has.
@@ -133,7 +133,7 @@ func servers(out *printer, curves []record.Curve, shared []string) {
 	for _, c := range curves {
 		for _, d := range c.Doubts {
 			if !slices.Contains(shared, d) {
-				out.fact("doubt", c.Server+": "+d)
+				out.fact("caveat", c.Server+": "+d)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func servers(out *printer, curves []record.Curve, shared []string) {
 }
 
 // pointHead and pointLine are the columns of a point.
-const pointHead = " requests/s                       p50      p99     mean   server      gen.  ceiling"
+const pointHead = "      req/s                       p50      p99     mean   server      gen.  bottleneck"
 
 func pointLine(p *record.CurvePoint, most float64) string {
 	ceiling := p.Ceiling
@@ -170,7 +170,7 @@ func curve(out *printer, c *record.Curve, shared []string) {
 	out.line("")
 	out.fact("answer", c.Says)
 	usl(out, c.USL)
-	out.facts("doubts", slices.DeleteFunc(slices.Clone(c.Doubts), func(d string) bool { return slices.Contains(shared, d) }))
+	out.facts("caveats", slices.DeleteFunc(slices.Clone(c.Doubts), func(d string) bool { return slices.Contains(shared, d) }))
 	out.line("")
 }
 
@@ -186,7 +186,7 @@ func reach(e *record.Estimate, format func(float64) string) string {
 	if e.Low == e.High {
 		return ""
 	}
-	return format(e.Low) + " to " + format(e.High)
+	return format(e.Low) + "–" + format(e.High)
 }
 
 func cpu(e *record.Estimate) string {
@@ -216,31 +216,31 @@ func usl(out *printer, u *record.USL) {
 	text := fmt.Sprintf("contention %s, coherency %s, R² %.3f", figure(&u.Sigma, 3), figure(&u.Kappa, 3), u.R2)
 	switch {
 	case u.Best != nil:
-		text += fmt.Sprintf("; best concurrency %.0f (%.0f to %.0f), there %s", u.Best.Mid, u.Best.Low, u.Best.High, unit.FormatRate(u.PeakPerS.Mid))
+		text += fmt.Sprintf("; best concurrency %.0f (%.0f–%.0f), there %s", u.Best.Mid, u.Best.Low, u.Best.High, unit.FormatRate(u.PeakPerS.Mid))
 	case u.BestAtLeast > 0:
-		text += fmt.Sprintf("; it never bends here: the best concurrency is not below %.0f", u.BestAtLeast)
+		text += fmt.Sprintf("; no peak in the measured range (lower bound on best concurrency: %.0f)", u.BestAtLeast)
 	}
 	out.fact("scaling", text)
 	if !u.Trusted {
-		out.facts("distrust it", u.Warnings)
+		out.facts("fit not usable", u.Warnings)
 	}
 }
 
 func figure(e *record.Estimate, digits int) string {
-	return fmt.Sprintf("%.*g (%.*g to %.*g)", digits, e.Mid, digits, e.Low, digits, e.High)
+	return fmt.Sprintf("%.*g (%.*g–%.*g)", digits, e.Mid, digits, e.Low, digits, e.High)
 }
 
 func search(out *printer, s *record.Search) {
-	out.line("%11s %6s %6s %6s %6s %9s %9s  %s", "rate", "runs", "pass", "fail", "invalid", "p50", "p99", "ceiling")
+	out.line("%11s %6s %6s %6s %6s %9s %9s  %s", "rate", "runs", "pass", "fail", "invalid", "p50", "p99", "bottleneck")
 	for _, r := range s.Rates {
 		out.line("%11s %6d %6d %6d %6d %9s %9s  %s", unit.FormatRate(r.PerS), r.Runs, r.Pass, r.Fail, r.Invalid,
 			times(r.Response.Count, r.Response.P50Ns), times(r.Response.Count, r.Response.P99Ns), r.Ceiling)
 	}
 	out.line("")
-	out.fact("asked", s.SLO)
-	out.fact("holds", fmt.Sprintf("%s (%s)", unit.FormatRate(s.Holds.Mid), reach(&s.Holds, unit.FormatRate)))
+	out.fact("SLO", s.SLO)
+	out.fact("highest rate", fmt.Sprintf("%s (%s)", unit.FormatRate(s.Holds.Mid), reach(&s.Holds, unit.FormatRate)))
 	out.fact("answer", s.Says)
-	out.facts("doubts", s.Doubts)
+	out.facts("caveats", s.Doubts)
 }
 
 // times is a quantile of a count that may be nothing.
@@ -252,24 +252,24 @@ func times(count uint64, ns int64) string {
 }
 
 func proof(out *printer, p *record.Proof) {
-	out.line("%-12s %8s %12s %12s   %-24s %s", "resource", "left", "requests/s", "elasticity", "95%", "how")
+	out.line("%-12s %8s %12s %12s   %-24s %s", "resource", "left", "req/s", "elasticity", "95% CI", "how")
 	out.line("%-12s %8s %12s", "-", "100%", unit.FormatCount(int64(p.PerS.Mid+0.5)))
 	for _, r := range p.Resources {
 		out.line("%-12s %6.0f%% %12s %12.2f   %-24s %s", r.Resource, 100*r.Left, unit.FormatCount(int64(r.PerS.Mid+0.5)),
-			r.Elasticity.Mid, fmt.Sprintf("%.2f to %.2f", r.Elasticity.Low, r.Elasticity.High), r.How)
+			r.Elasticity.Mid, fmt.Sprintf("%.2f–%.2f", r.Elasticity.Low, r.Elasticity.High), r.How)
 	}
-	out.line("%-12s %8s %12s %12.2f   %.2f to %.2f", "sum", "", "", p.Sum.Mid, p.Sum.Low, p.Sum.High)
+	out.line("%-12s %8s %12s %12.2f   %.2f–%.2f", "sum", "", "", p.Sum.Mid, p.Sum.Low, p.Sum.High)
 	out.line("")
 	out.fact("answer", p.Says)
 	if p.Passive == "" {
-		out.fact("verdict", "the runs' own verdicts name no ceiling that most of them agree on")
+		out.fact("verdict", "the runs' own verdicts do not agree on a bottleneck")
 	} else {
-		out.fact("verdict", fmt.Sprintf("the runs' own verdict is %s: it %s", p.Passive, p.Agrees))
+		out.fact("verdict", fmt.Sprintf("the runs' own verdict is %s: %s", p.Passive, p.Agrees))
 	}
 	for i, n := range p.NotTaken {
-		out.fact([]string{"not taken", ""}[min(i, 1)], n.What+": "+n.Why)
+		out.fact([]string{"not tested", ""}[min(i, 1)], n.What+": "+n.Why)
 	}
-	out.facts("doubts", p.Doubts)
+	out.facts("caveats", p.Doubts)
 }
 
 // Comparison writes one of results that were there before.
@@ -289,14 +289,14 @@ func comparison(out *printer, c *record.Comparison) {
 		} else {
 			text += " (" + d.Weight + ")"
 		}
-		out.fact([]string{"different", ""}[min(i, 1)], text)
+		out.fact([]string{"differs", ""}[min(i, 1)], text)
 	}
 	if len(c.Changes) > 0 {
-		out.line("\n%-12s %12s %12s %10s   %-22s %-10s %s", "", "A", "B", "change", "interval", "A against A", "")
+		out.line("\n%-12s %12s %12s %10s   %-22s %-10s %s", "", "A", "B", "change", "interval", "noise A/A", "")
 	}
 	for _, m := range c.Changes {
 		out.line("%-12s %12s %12s %10s   %-22s %-10s  %s", m.Metric, amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
-			signed(m.Relative.Low)+" to "+signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Says)
+			signed(m.Relative.Low)+" … "+signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Says)
 	}
 	out.line("")
 	if c.Incomparable != "" {
@@ -307,7 +307,7 @@ func comparison(out *printer, c *record.Comparison) {
 	for i, g := range c.Gate {
 		out.fact([]string{"asked", ""}[min(i, 1)], fmt.Sprintf("%s %s: %s", g.Condition, g.Result, g.Says))
 	}
-	out.facts("doubts", c.Doubts)
+	out.facts("caveats", c.Doubts)
 }
 
 func amount(v float64, unitName string) string {

@@ -62,7 +62,7 @@ func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *judged.Po
 		head = "no entry"
 	}
 	p.line("%s", head)
-	rows := [][]string{{"ID", "WHAT", "RATE", "VERDICT", "STANDS ON"}}
+	rows := [][]string{{"ID", "WHAT", "RATE", "VERDICT", "BASED ON"}}
 	for _, i := range e.points {
 		q := &file.Points[i]
 		rate := "-"

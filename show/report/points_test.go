@@ -142,7 +142,7 @@ func TestForeign(t *testing.T) {
 		if err := Foreign(&out, "x\x1b[2J", &r, &v); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"Requests/sec:", "\nlatency ", "\nverdict ", "\nceiling ", "\ndoubts ", "\nnext "} {
+		for _, want := range []string{"Requests/sec:", "\nlatency ", "\nverdict ", "\nbottleneck ", "\ncaveats ", "\nnext "} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: no %q in:\n%s", golden, want, out.String())
 			}

@@ -19,7 +19,7 @@ import (
 )
 
 // column is the width of the names at the left of a line.
-const column = 12
+const column = 16
 
 // Text writes a run so that a person reads it in five seconds: rate, times,
 // what went wrong, what the generator cost, the verdict. The lines
@@ -29,7 +29,7 @@ func Text(w io.Writer, r *record.Run) error {
 	p := &printer{w: w}
 	p.line("%s   %s", targetLine(r), loadLine(r))
 	if r.Unfinished {
-		p.line("This run was cut off; what follows is what its series had until then.")
+		p.line("This run was cut off; the figures below come from its series up to then.")
 	}
 	if r.Interrupted {
 		p.line("Interrupted: the figures cover the time until then.")
@@ -92,7 +92,7 @@ func targetLine(r *record.Run) string {
 
 func loadLine(r *record.Run) string {
 	l := &r.Load
-	parts := []string{fmt.Sprintf("%s connections", unit.FormatCount(int64(l.Connections)))}
+	parts := []string{unit.Plural(l.Connections, "connection", "connections")}
 	if l.Established != l.Connections {
 		parts[0] += fmt.Sprintf(" (%s established)", unit.FormatCount(int64(l.Established)))
 	}
@@ -104,7 +104,7 @@ func loadLine(r *record.Run) string {
 	}
 	switch l.Mode {
 	case "open":
-		parts = append(parts, fmt.Sprintf("open loop at %s/s, %s arrivals", unit.FormatCount(int64(l.AskedPerS+0.5)), arrivals(r)))
+		parts = append(parts, fmt.Sprintf("open loop at %s req/s, %s arrivals", unit.FormatCount(int64(l.AskedPerS+0.5)), arrivals(r)))
 	default:
 		parts = append(parts, "closed loop")
 	}
@@ -170,7 +170,7 @@ func requestsLine(r *record.Run) string {
 	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight", unit.FormatCount(int64(q.Sent)),
 		unit.FormatCount(int64(q.Completed)), unit.FormatCount(int64(q.Failed)), unit.FormatCount(int64(q.InFlight)))
 	if q.Unsent > 0 {
-		text += fmt.Sprintf(" · %s of %s asked never left", unit.FormatCount(int64(q.Unsent)), unit.FormatCount(int64(q.Asked)))
+		text += fmt.Sprintf(" · %s of %s due were never sent", unit.FormatCount(int64(q.Unsent)), unit.FormatCount(int64(q.Asked)))
 	}
 	if r.Load.Reconnects > 0 {
 		text += fmt.Sprintf(" · %s reconnects", unit.FormatCount(int64(r.Load.Reconnects)))
@@ -196,7 +196,7 @@ func errorLines(r *record.Run) []string {
 	var lines []string
 	for _, e := range r.Errors {
 		if len(lines) == maxErrors {
-			return append(lines, fmt.Sprintf("and %d more kinds; --json has them all", len(r.Errors)-maxErrors))
+			return append(lines, fmt.Sprintf("%d more with --json", len(r.Errors)-maxErrors))
 		}
 		text := fmt.Sprintf("%s: %s × %s", e.Phase, e.Cause, unit.FormatCount(int64(e.Count)))
 		if e.BeforeWindow {
@@ -216,16 +216,16 @@ func generatorLine(r *record.Run) string {
 		return "not measured"
 	}
 	parts := []string{
-		unit.FormatNs(int64(g.CPUNsPerRequest)) + " CPU a request",
-		fmt.Sprintf("busiest thread %.0f%% of its time on a CPU", 100*g.BusiestWorker),
+		unit.FormatNs(int64(g.CPUNsPerRequest)) + " CPU/request",
+		fmt.Sprintf("busiest thread: %.0f%% running", 100*g.BusiestWorker),
 	}
 	if g.RunDelay >= 0 {
-		parts[1] += fmt.Sprintf(", %.0f%% waiting for one", 100*g.RunDelay)
+		parts[1] += fmt.Sprintf(", %.0f%% runnable (waiting for CPU)", 100*g.RunDelay)
 	} else {
-		parts[1] += ", waiting for one not measured"
+		parts[1] += ", run-queue delay not measured"
 	}
 	if g.GatherNs > 0 {
-		parts = append(parts, "gathers for up to "+unit.FormatNs(g.GatherNs))
+		parts = append(parts, "batches completions for up to "+unit.FormatNs(g.GatherNs))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -267,7 +267,7 @@ func loneLine(r *record.Run) string {
 	text := fmt.Sprintf("%s one at a time before the load, over %s", unit.Plural(l.Sent, "request", "requests"), unit.Plural(l.Connections, "connection", "connections"))
 	if n := len(l.ServiceNs) - l.Cold; n > 0 {
 		q := &l.Service
-		text += fmt.Sprintf(": p50 %s, %s – %s without the first %d", unit.FormatNs(q.P50Ns), unit.FormatNs(q.MinNs), unit.FormatNs(q.MaxNs), l.Cold)
+		text += fmt.Sprintf(": p50 %s, %s–%s without the first %d", unit.FormatNs(q.P50Ns), unit.FormatNs(q.MinNs), unit.FormatNs(q.MaxNs), l.Cold)
 	}
 	if l.Failed > 0 {
 		text += fmt.Sprintf(" · %d failed", l.Failed)
@@ -285,7 +285,7 @@ func AtOnce(r *record.Run) string {
 	if a == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.3g of %.0f requests worked on at a time (95%% CI %.3g–%.3g)", a.Requests, a.Of, a.Low, a.High)
+	return fmt.Sprintf("%.3g of %.0f requests processed at a time (95%% CI %.3g–%.3g)", a.Requests, a.Of, a.Low, a.High)
 }
 
 // Placement is which CPUs generator and server ran on, where a run on this
@@ -326,25 +326,25 @@ func verdict(p *printer, v *record.Verdict) {
 		for _, s := range v.Stations {
 			parts = append(parts, fmt.Sprintf("%s %.0f%%", s.Name, 100*s.Share))
 		}
-		p.fact("waits in", strings.Join(parts, " · "))
+		p.fact("where time goes", strings.Join(parts, " · "))
 	}
 	p.fact("verdict", v.Outcome)
-	p.fact("ceiling", v.Ceiling+": "+strings.TrimPrefix(v.Because, v.Ceiling+": "))
+	p.fact("bottleneck", v.Ceiling+": "+strings.TrimPrefix(v.Because, v.Ceiling+": "))
 	for i, e := range v.Evidence {
 		if i == maxEvidence && len(v.Evidence) > maxEvidence+1 {
-			p.fact("", fmt.Sprintf("and %d more facts; --json has them all", len(v.Evidence)-maxEvidence))
+			p.fact("", fmt.Sprintf("%d more with --json", len(v.Evidence)-maxEvidence))
 			break
 		}
 		p.fact([]string{"evidence", ""}[min(i, 1)], e.Says)
 	}
 	for i, e := range v.Against {
-		p.fact([]string{"against it", ""}[min(i, 1)], e.Says)
+		p.fact([]string{"against", ""}[min(i, 1)], e.Says)
 	}
 	if v.NextWall != nil {
-		p.fact("next wall", v.NextWall.Says)
+		p.fact("next bottleneck", v.NextWall.Says)
 	}
 	for i, d := range v.Doubts {
-		p.fact([]string{"doubts", ""}[min(i, 1)], d)
+		p.fact([]string{"caveats", ""}[min(i, 1)], d)
 	}
 	if v.Next != "" {
 		p.fact("next", v.Next)

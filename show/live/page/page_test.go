@@ -259,7 +259,7 @@ func TestNextRunOfAPlan(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if !strings.HasPrefix(l.state.Plan, "sweep: run 3 of 3") || l.ended {
+	if !strings.HasPrefix(l.state.Plan, "sweep: step 3 of 3") || l.ended {
 		t.Error(l.state.Plan)
 	}
 	p := &record.Plan{Ended: record.EndedComplete, Because: "all there"}
@@ -521,7 +521,7 @@ func TestAgentsInTheState(t *testing.T) {
 		board *live.Board
 		want  []end
 	}{
-		{b, []end{{Name: "<b>", Says: "observes"}, {Name: "load1", Says: "90.0 /s · p50 1.00 ms · p99 2.00 ms · 2 connections"}}},
+		{b, []end{{Name: "<b>", Says: "observes"}, {Name: "load1", Says: "90.0 req/s · p50 1.00 ms · p99 2.00 ms · 2 connections"}}},
 		{live.NewBoard(), []end{}},
 	} {
 		s := c.board.Snapshot()

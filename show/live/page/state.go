@@ -143,7 +143,7 @@ func tilesOf(s *live.Snapshot) []tile {
 	soFar := &s.SoFar
 	q := &soFar.Response
 	exact := q.Count > 0
-	rate := tile{Name: "requests per second", Value: "–", Note: "no interval yet"}
+	rate := tile{Name: "requests per second", Value: "–", Note: "no data yet"}
 	last := [4]string{"–", "–", "–", "–"}
 	if p := s.Last; p != nil {
 		rate.Value = unit.FormatCount(int64(s.LastPerS + 0.5))
@@ -169,7 +169,7 @@ func tilesOf(s *live.Snapshot) []tile {
 		}
 		tiles = append(tiles, t)
 	}
-	failed := tile{Name: "failed", Value: unit.FormatCount(int64(soFar.Failed)), Note: "no response, or an unexpected status"}
+	failed := tile{Name: "errors", Value: unit.FormatCount(int64(soFar.Failed)), Note: "no response, or an unexpected HTTP status"}
 	return append(tiles, failed)
 }
 
@@ -211,7 +211,7 @@ func hostsOf(s *live.Snapshot) []host {
 		for i := range h.Cores {
 			c := &h.Cores[i]
 			if c.Bad {
-				out.Cores = append(out.Cores, core{Name: strconv.Itoa(c.CPU), Says: "does not add up"})
+				out.Cores = append(out.Cores, core{Name: strconv.Itoa(c.CPU), Says: "inconsistent"})
 				continue
 			}
 			shares := make([]float64, len(c.Shares))
@@ -231,7 +231,7 @@ func linksOf(s *live.Snapshot) []link {
 		l := &s.Links[i]
 		out := link{Name: l.Iface, Limit: l.LimitSays()}
 		if l.Side != "" {
-			out.Name += ", the " + l.Side + "'s end"
+			out.Name += ", " + l.Side + " side"
 		}
 		for _, w := range []struct {
 			name string

@@ -133,10 +133,10 @@ func (f *frame) figures() {
 	f.named(0, "rate", f.paint.strong.Render(rate)+" "+f.paint.done.Render(f.spark(min(max(room, 0), 40)))+f.paint.quiet.Render(so))
 	f.times()
 	if s.SoFar.Failed > 0 {
-		f.named(1, "failed", f.paint.bad.Render(fmt.Sprintf("%s not answered as asked", unit.FormatCount(int64(s.SoFar.Failed)))))
+		f.named(1, "failed", f.paint.bad.Render(fmt.Sprintf("%s errors", unit.FormatCount(int64(s.SoFar.Failed)))))
 	}
 	if s.SoFar.Late > 0 {
-		f.named(5, "late", fmt.Sprintf("%d of %d intervals came late", s.SoFar.Late, s.SoFar.Intervals))
+		f.named(5, "late", fmt.Sprintf("%d of %d samples late", s.SoFar.Late, s.SoFar.Intervals))
 	}
 	f.blank()
 }

@@ -39,14 +39,14 @@ export class Chart {
     this.plot = element("div", "plot");
     this.plot.tabIndex = 0;
     this.plot.setAttribute("role", "group");
-    this.plot.setAttribute("aria-label", name + " over time. The arrow keys read single points.");
+    this.plot.setAttribute("aria-label", name + " over time. Arrow keys select points.");
     this.canvas = element("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
     this.plot.append(this.canvas);
     this.read = element("p", "read");
     this.read.setAttribute("role", "status");
     const legend = element("ul", "legend");
-    for (const line of [...lines, { name: "late interval", color: "--late" }]) {
+    for (const line of [...lines, { name: "sampling gap", color: "--late" }]) {
       const item = element("li"), swatch = element("i");
       swatch.style.background = `var(${line.color})`;
       item.append(swatch, line.name);

@@ -7,16 +7,16 @@ const $ = id => document.getElementById(id);
 const points = []; // [end s, width s, requests/s, failed, p50, p90, p99, max ms, flags, intervals]
 let runs = [], state = null, announced = "", due = false, source = null, failures = 0;
 
-const how = p => `${p[0].toFixed(2)} s, ${Math.round(p[1] * 1000)} ms wide` + (p[8] & 2 ? ", warm-up" : "") + (p[8] & 1 ? ", late" : "") +
-  (p[9] > 1 ? `, the worst of ${p[9]} intervals` : "");
+const how = p => `${p[0].toFixed(2)} s` + (p[8] & 2 ? ", warm-up" : "") + (p[8] & 1 ? ", sampling gap" : "") +
+  (p[9] > 1 ? `, worst of ${p[9]} intervals` : "");
 const rate = new Chart($("rate"), {
   name: "Requests per second", format: si, lines: [{ name: "completed", color: "--p50", at: p => p[2], fill: true }],
-  says: p => `${si(p[2])} requests/s, ${p[3]} not answered as asked; at ${how(p)}`,
+  says: p => `${how(p)}  ·  ${si(p[2])} req/s  ·  ${p[3]} errors`,
 });
 const times = new Chart($("times"), {
   name: "Response time", format: ms, logarithmic: true,
   lines: [["max", "--max", 7], ["p99", "--p99", 6], ["p90", "--p90", 5], ["p50", "--p50", 4]].map(([name, color, i]) => ({ name, color, at: p => p[i] })),
-  says: p => `p50 ${ms(p[4])}, p90 ${ms(p[5])}, p99 ${ms(p[6])}, max ${ms(p[7])}; at ${how(p)}`,
+  says: p => `${how(p)}  ·  p50 ${ms(p[4])}, p90 ${ms(p[5])}, p99 ${ms(p[6])}, max ${ms(p[7])}`,
 });
 
 function connect() {
@@ -47,22 +47,22 @@ function take(news) {
   later();
 }
 
-// lost: the browser tries again by itself; after a dozen times in vain a
-// person has to ask for it.
+// lost: the browser reconnects by itself; after 12 failures the page stops and
+// shows a button.
 function lost() {
   failures++;
   link("lost", "no connection");
   if (failures < 12 && source.readyState !== EventSource.CLOSED) {
-    trouble("The connection to the program was lost. Trying again; nothing will be missing.");
+    trouble("Connection lost. Reconnecting; no data will be missing.");
     return;
   }
   source.close();
-  const again = element("button", "", "Try again");
+  const again = element("button", "", "Retry");
   again.addEventListener("click", () => {
     failures = 0;
     connect();
   });
-  trouble("The program does not answer any more: it has ended, or its run has.", again);
+  trouble(`Lost connection to ceiling. The run may have finished${state?.id ? `: ceiling show ${state.id}` : "."} `, again);
 }
 
 function link(is, text) {
@@ -138,7 +138,7 @@ function verdict(v) {
   facts("evidence", v.evidence);
   $("doubts-box").hidden = !v.doubts.length;
   facts("doubts", v.doubts);
-  const news = v.outcome && `${v.name}: ${v.outcome}, ceiling ${v.ceiling}`;
+  const news = v.outcome && `${v.name}: ${v.outcome}, bottleneck ${v.ceiling}`;
   if (news && news !== announced) text("announce", announced = news);
 }
 
@@ -207,7 +207,7 @@ function fillCore(row, c) {
 function links(all) {
   const box = $("links");
   if (!all.length) {
-    if (!box.querySelector("p.none")) box.replaceChildren(element("p", "quiet none", "No interface between the two ends has been seen yet."));
+    if (!box.querySelector("p.none")) box.replaceChildren(element("p", "quiet none", "No network interface observed yet."));
     return;
   }
   box.querySelector("p.none")?.remove();
