@@ -56,10 +56,10 @@ func TestPageFollowsARun(t *testing.T) {
 	}
 	points(12)
 	page.Wait(`document.querySelector("#ceiling").textContent != "" && document.querySelector("#bar").children.length == 6`)
-	if name := page.Text("#verdict-name"); !strings.EqualFold(name, "verdict, forming") {
+	if name := page.Text("#verdict-name"); !strings.EqualFold(name, "preliminary verdict") {
 		t.Errorf("the verdict of a run that goes on is called %q", name)
 	}
-	page.Wait(`document.querySelector("#announce").textContent.startsWith("verdict, forming: ")`)
+	page.Wait(`document.querySelector("#announce").textContent.startsWith("preliminary verdict: ")`)
 	page.Wait(`document.querySelector("#cost").textContent.endsWith("% of one core")`)
 	t.Logf("the view takes %s", page.Text("#cost"))
 	for _, dark := range []bool{false, true} {

@@ -131,7 +131,7 @@ func (s *seat) ends(code int) {
 	if s.shown.CursorHidden() || len(s.shown.Asked()) > 0 || len(s.shown.Unknown()) > 0 {
 		s.t.Errorf("cursor hidden %v, asked %q, unknown %q", s.shown.CursorHidden(), s.shown.Asked(), s.shown.Unknown())
 	}
-	for _, left := range []string{"forming", "no interval yet", "━"} {
+	for _, left := range []string{"so far", "no data yet", "━"} {
 		if strings.Contains(s.shown.Text(), left) {
 			s.t.Errorf("%q is left on the screen:\n%s", left, s.shown.Text())
 		}
@@ -179,7 +179,7 @@ func TestTerminalIsLeftClean(t *testing.T) {
 			if c.name != "a sweep" {
 				s.sees("Requests/sec:")
 			}
-			s.sees("kept as")
+			s.sees("saved to")
 		})
 	}
 }
@@ -194,13 +194,13 @@ func TestPlainLines(t *testing.T) {
 	sweep := []string{"run", "-c", "1,4", "-d", "300ms", "--repeats", "1", "http://" + server.Addr + "/simple"}
 	s := sit(t, program, []string{"TERM=dumb"}, sweep...)
 	s.ends(-1)
-	s.sees("kept as")
+	s.sees("saved to")
 	if !strings.Contains(s.shown.Text(), "1 connection") {
 		t.Errorf("no line for a run:\n%s", s.shown.Text())
 	}
 	s = sit(t, program, nil, append(sweep, "--quiet")...)
 	s.ends(-1)
-	if text := s.shown.Text(); strings.Contains(text, "kept as") || !strings.Contains(text, "answer") {
+	if text := s.shown.Text(); strings.Contains(text, "saved to") || !strings.Contains(text, "answer") {
 		t.Errorf("--quiet:\n%s", text)
 	}
 	out, err := exec.Command(program, sweep...).CombinedOutput()

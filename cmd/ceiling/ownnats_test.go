@@ -98,7 +98,7 @@ func TestOwnNATS(t *testing.T) {
 			lines++
 		}
 	}
-	if lines != 1 || strings.Contains(said.String(), "kept as") {
+	if lines != 1 || strings.Contains(said.String(), "saved to") {
 		t.Errorf("%d lines of a full disk:\n%s", lines, said.String())
 	}
 	before := served.Load()

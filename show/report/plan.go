@@ -72,7 +72,7 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 
 // Step is one finished run of a plan in a line.
 func Step(m *record.Measured, doing string) string {
-	text := fmt.Sprintf("%3d %11s  p99 %-7s  %-5s %-12s  %s", m.Number, unit.FormatRate(m.CompletedPerS),
+	text := fmt.Sprintf("%3d %11s  p99 %-7s  %-7s %-22s  %s", m.Number, unit.FormatRate(m.CompletedPerS),
 		unit.FormatNs(m.Response.P99Ns), m.Outcome, m.Ceiling, doing)
 	if m.GaveUp != "" {
 		text += " (ended early: " + m.GaveUp + ")"
@@ -148,7 +148,7 @@ func pointLine(p *record.CurvePoint, most float64) string {
 	if !record.Sound(p.Outcome) {
 		ceiling = p.Outcome + ": " + ceiling
 	}
-	return fmt.Sprintf("%11s %-16s %8s %8s %8s %8s %9s  %-12s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
+	return fmt.Sprintf("%11s %-16s %8s %8s %8s %8s %9s  %-22s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
 		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), unit.FormatNs(int64(p.Response.MeanNs+0.5)), cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
 }
 

@@ -121,7 +121,7 @@ func (f *frame) bar(share float64, width int) string {
 func (f *frame) figures() {
 	s := f.s
 	if s.Last == nil {
-		f.named(0, "rate", "no interval yet")
+		f.named(0, "rate", "no data yet")
 		return
 	}
 	rate := fmt.Sprintf("%-13s", unit.FormatRate(s.LastPerS))
@@ -218,7 +218,7 @@ func marks() []string { return []string{"█", "·", "▓", "▒", "·", "░"} 
 func (f *frame) stations() {
 	stations, says := f.s.Stations()
 	if len(stations) == 0 {
-		f.named(3, "waits in", f.paint.quiet.Render(f.s.StationsUnknown()))
+		f.named(3, "time goes", f.paint.quiet.Render(f.s.StationsUnknown()))
 		f.blank()
 		return
 	}
@@ -227,7 +227,7 @@ func (f *frame) stations() {
 	for i, n := range shares(stations, width) {
 		b.WriteString(f.paint.station(i).Render(strings.Repeat(marks()[i%len(marks())], n)))
 	}
-	f.named(0, "waits in", b.String())
+	f.named(0, "time goes", b.String())
 	var parts []string
 	for i, st := range stations {
 		parts = append(parts, f.paint.station(i).Render(marks()[i%len(marks())])+" "+clean(st.Name)+" "+says[i])
@@ -291,7 +291,7 @@ func (f *frame) machines() {
 		l := &f.s.Links[i]
 		parts := []string{"in " + l.Received.Says(), "out " + l.Sent.Says()}
 		if l.Received.Limit == 0 && l.Sent.Limit == 0 {
-			parts = append(parts, f.paint.quiet.Render("no limit known"))
+			parts = append(parts, f.paint.quiet.Render("link speed unknown"))
 		}
 		for n, text := range flow(parts, "  ", f.width-names) {
 			f.named(3+n, []string{clean(l.Iface), ""}[min(n, 1)], text)
@@ -374,11 +374,11 @@ func (f *frame) verdict() {
 		return
 	}
 	v := &s.Formed.Verdict
-	name := "forming"
+	name := "so far"
 	if s.Formed.Final {
 		name = "verdict"
 	}
-	basis, _, _ := strings.Cut(s.VerdictBasis(), ";")
+	basis, _, _ := strings.Cut(s.VerdictBasis(), " (")
 	f.named(0, name, f.paint.outcome(v.Outcome).Render(v.Outcome)+" · "+f.paint.strong.Render(clean(v.Ceiling))+f.paint.quiet.Render("  "+basis))
 	lines := strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-names, ""), "\n")
 	for i, text := range lines[:min(len(lines), becauseLines)] {
