@@ -71,14 +71,14 @@ func (r *ruling) contradicted(f *facts) string {
 func (r *ruling) qualify(f *facts) {
 	found := &r.found
 	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(found.ceiling) {
-		found.doubts = append(found.doubts, fmt.Sprintf("%s is nearly full too (%s): it is the next wall", f.worst().who(), unit.Percent(f.generator.busy.value)))
+		found.doubts = append(found.doubts, fmt.Sprintf("%s is nearly saturated too (%s): it is the next bottleneck", f.worst().who(), unit.Percent(f.generator.busy.value)))
 	}
 	if found.ceiling == AskedRate {
 		return // nothing was at its limit
 	}
 	for _, other := range r.all[r.at+1:] {
 		if other.answer == yes && !sameThing(found.ceiling, other.ceiling) {
-			found.doubts = append(found.doubts, "there are also signs of another ceiling: "+other.because)
+			found.doubts = append(found.doubts, "signs of another bottleneck: "+other.because)
 			return
 		}
 	}

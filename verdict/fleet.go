@@ -65,7 +65,7 @@ func voidLost(f *facts) *void {
 		v.next = "see why " + lost[0].Name + " went silent, then rerun"
 	}
 	if strings.HasPrefix(lost[0].Lost, record.LostController) {
-		v.next = "start the controller again on its host: ceiling controller; the agents come back by themselves, then run again"
+		v.next = "start the controller again on its host: ceiling controller; the agents come back by themselves, then rerun"
 	}
 	for _, a := range lost {
 		v.evidence = append(v.evidence, evidence("agents."+a.Name+".lost_at_ns", float64(a.LostAtNs), "ns", "agent %s with %s of the load was lost %s: %s",

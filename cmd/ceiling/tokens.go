@@ -50,7 +50,7 @@ All of this works while the controller runs, and while it does not.`,
 	}
 	c.Flags().SortFlags = false
 	controllerFlag(c.PersistentFlags(), &dir)
-	c.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON document")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.AddCommand(newTokensCreate(sh, &dir), newTokensRevoke(sh, &dir))
 	return c
 }

@@ -373,7 +373,7 @@ func TestAskedBlocksOfBothKindsAreMade(t *testing.T) {
 			}
 		}
 		if runs != 4*want || noise != 4*wantNoise {
-			t.Errorf("%d runs of A against B and %d of A against A, asked for %d and %d blocks", runs, noise, want, wantNoise)
+			t.Errorf("%d runs of A against B and %d of A vs A, asked for %d and %d blocks", runs, noise, want, wantNoise)
 		}
 	}
 }

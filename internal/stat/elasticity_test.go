@@ -55,7 +55,7 @@ func TestElasticitiesRefuse(t *testing.T) {
 		want  string
 	}{
 		"nothing":        {nil, "no resource"},
-		"undisturbed":  {[]Taken{{"cores", 0.001, good}}, "nothing was taken"},
+		"undisturbed":    {[]Taken{{"cores", 0.001, good}}, "nothing was taken"},
 		"no blocks":      {[]Taken{{"cores", -1, nil}}, "elasticity of cores: no values"},
 		"NaN":            {[]Taken{{"cores", -1, []float64{math.NaN()}}}, "elasticity of cores"},
 		"NaN taken":      {[]Taken{{"cores", math.NaN(), good}}, "elasticity of cores"},

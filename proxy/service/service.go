@@ -31,9 +31,9 @@ type Settings struct {
 func (s *Settings) Check() error {
 	switch {
 	case s.Workers < 0:
-		return fmt.Errorf("--workers %d; 0 is one per CPU", s.Workers)
+		return fmt.Errorf("invalid --workers %d (0 = one per CPU)", s.Workers)
 	case !slices.Contains([]string{"auto", "uring", "epoll"}, s.Engine):
-		return fmt.Errorf("--engine %s; auto, uring and epoll are known", s.Engine)
+		return fmt.Errorf("invalid --engine %s (use auto, uring or epoll)", s.Engine)
 	}
 	return nil
 }
