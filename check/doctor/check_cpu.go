@@ -93,7 +93,7 @@ func checkGovernor(f *Facts) Finding {
 	adapts := strings.HasPrefix(driver, "intel_pstate") || strings.HasPrefix(driver, "amd-pstate-epp") || strings.HasPrefix(driver, "amd_pstate_epp")
 	switch {
 	case g == "" && f.Env.Virtual != "":
-		return unknown("the clock is the hypervisor's affair", "")
+		return unknown("CPU frequency is controlled by the hypervisor", "")
 	case g == "":
 		return unknown("the kernel does not control the clock (no cpufreq)", "")
 	case g == "performance":
@@ -156,7 +156,7 @@ func checkVirtual(f *Facts) Finding {
 	if name == "unnamed" {
 		name = "of a hypervisor that does not tell its name"
 	}
-	return warn("a virtual machine ("+name+"): what its neighbours do is not seen but as steal", "compare interleaved runs only, or use a machine of your own")
+	return warn("a virtual machine ("+name+"): noisy neighbours are visible only as steal time", "compare interleaved runs only, or use a machine of your own")
 }
 
 // checkClock: a source that the vDSO cannot read costs a system call for every

@@ -65,7 +65,7 @@ func checkForeign(f *Facts) Finding {
 	if foreign-seen >= foreignWarn {
 		what += fmt.Sprintf("; %.2f by interrupts, short-lived or hidden processes", foreign-seen)
 	}
-	mend := "end or stop them for the time of the run: kill -STOP PID, later kill -CONT PID"
+	mend := "stop these processes during the run: kill -STOP PID, later kill -CONT PID"
 	switch {
 	case foreign >= max(foreignBad, foreignBadShare*a.Cores):
 		return bad(what, mend)

@@ -153,7 +153,7 @@ func checkCongestion(f *Facts) Finding {
 	case name == "":
 		return unknown("net.ipv4.tcp_congestion_control could not be read", "")
 	case strings.HasPrefix(name, "bbr") && !f.Target.remote():
-		return warn(name+": it paces with a timer for each connection, on loopback too, which costs CPU and delays small answers", mend)
+		return warn(name+" paces every connection with a timer, even on loopback: extra CPU and delay on small responses", mend)
 	case name == "cubic" || name == "reno" || strings.HasPrefix(name, "bbr") || name == "dctcp":
 		return ok(name)
 	}

@@ -49,7 +49,7 @@ func checkEngine(f *Facts) Finding {
 		case strings.Contains(e.Why, "cannot allocate memory"):
 			mend = "ulimit -l unlimited (as root)"
 		}
-		return warn("not available, epoll serves and costs a third more CPU/request: "+e.Why, mend)
+		return warn("not available; epoll is used instead and costs a third more CPU/request: "+e.Why, mend)
 	}
 	var missing []string
 	for _, name := range wanted() {
@@ -58,9 +58,9 @@ func checkEngine(f *Facts) Finding {
 		}
 	}
 	if len(missing) > 0 {
-		return ok("serves, without " + strings.Join(missing, ", "))
+		return ok("available, without " + strings.Join(missing, ", "))
 	}
-	return ok("serves, with all that the engine makes use of")
+	return ok("available, all required features present")
 }
 
 func checkRunDelay(f *Facts) Finding {

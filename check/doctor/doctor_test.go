@@ -243,7 +243,7 @@ func TestText(t *testing.T) {
 	}
 	columns := map[int]bool{}
 	for line := range strings.Lines(text) {
-		if i := strings.Index(line, "  mend  "); i > 0 {
+		if i := strings.Index(line, "  fix  "); i > 0 {
 			columns[i] = true
 		}
 	}

@@ -23,7 +23,7 @@ func Text(out io.Writer, r *Report) error {
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%-*s  %-*s  %s\n", len(NotMeasured), f.Level, widest, f.Name, printable(f.What))
 		if f.Mend != "" {
-			fmt.Fprintf(&b, "%-*s  %*s  %s\n", len(NotMeasured), "", widest, "mend", printable(f.Mend))
+			fmt.Fprintf(&b, "%-*s  %*s  %s\n", len(NotMeasured), "", widest, "fix", printable(f.Mend))
 		}
 	}
 	fmt.Fprintf(&b, "\n%d bad, %d warnings, %d not measured, %d ok\n", r.Count(Bad), r.Count(Warn), r.Count(NotMeasured), r.Count(OK))

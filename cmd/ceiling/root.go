@@ -37,7 +37,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), ends(args[1:])...)
 	defer stop()
 	root := newRoot(sh)
-	root.SetArgs(args[1:])
+	root.SetArgs(withVerb(args[1:]))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -91,9 +91,9 @@ func newRoot(sh *shell) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ceiling",
 		Short: "How fast can this HTTP service go, and what is the bottleneck?",
-		Long: `ceiling loads an HTTP server, watches both ends while it does, and answers
-with a number and the name of what holds that number down, or says that the
-run proves nothing.`,
+		Long: `ceiling loads an HTTP server, observes both ends, and reports the throughput and
+the resource that limits it, or explains why the run is invalid.
+ceiling URL is short for ceiling run URL.`,
 		Example: `  ceiling demo                                 measure the built-in servers
   ceiling run http://127.0.0.1:8080/path       measure yours
   ceiling serve fasthttp --addr :8080          one of the servers to try it on`,
@@ -131,6 +131,9 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == n {
 			return nil
+		}
+		if len(args) == 0 && strings.HasPrefix(what, "one URL") {
+			return usage(fmt.Errorf("missing URL; usage: %s URL, e.g. %[1]s http://127.0.0.1:8080/", c.CommandPath()))
 		}
 		return usage(fmt.Errorf("%s takes %s, got %d arguments; see: %s --help", c.Name(), what, len(args), c.CommandPath()))
 	}

@@ -48,8 +48,7 @@ func newRun(sh *shell) *cobra.Command {
 and so does a file of docs/experiments/ in place of the URL.`,
 		Example: `  ceiling run http://127.0.0.1:8080/              64 connections for 10 s
   ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
-  ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read
-  ceiling run -m POST -H 'Content-Type: application/json' -b @item.json URL`,
+  ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && f.targets != "" {
 				return nil
@@ -78,6 +77,7 @@ and so does a file of docs/experiments/ in place of the URL.`,
 	p := c.Flags()
 	p.StringVarP(&f.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	f.plan.bind(p)
+	groupFlags(c)
 	return c
 }
 

@@ -143,17 +143,17 @@ func uslWarnings(u USL, points []Point, curve logPoints, fit uslFit, residuals [
 	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	first, last := points[0].N, points[len(points)-1].N
 	if len(points) < uslLeastPoints {
-		warn("needs %d different concurrencies, has %d", uslLeastPoints, len(points))
+		warn("needs ≥ %d concurrency levels, got %d", uslLeastPoints, len(points))
 	}
 	if last < uslLeastRange*first {
 		warn("concurrency goes from %g to %g: needs two doublings, up to %g", first, last, uslLeastRange*first)
 	}
 	if u.Lambda.Confidence == 0 {
-		warn("%d runs leave nothing to tell the noise from: no intervals; needs %d runs at 3 concurrencies or more", len(residuals), uslUnknowns+1)
+		warn("%d runs: too few to estimate noise, so no confidence intervals; needs %d runs at ≥ 3 concurrency levels", len(residuals), uslUnknowns+1)
 	}
 	switch {
 	case fit.pairs == 0:
-		warn("the curve never bends down up to %g: there is no best concurrency to name (κ is on its bound 0)", last)
+		warn("no peak up to %g, so no optimum can be named (κ is on its bound 0)", last)
 	case !u.Bends:
 		warn("κ is not significantly > 0 up to %g, so no optimum can be named", last)
 	case u.Best.Value > uslFar*last:

@@ -158,13 +158,13 @@ func TestUSLWarnings(t *testing.T) {
 		return u
 	}
 	check("a good curve", uslPoints(1000, 0.05, 0.001, doublings(), 5, 0.01, r))
-	check("three points", uslPoints(1000, 0.05, 0.001, []float64{1, 8, 64}, 5, 0.01, r), "needs 4 different concurrencies, has 3")
+	check("three points", uslPoints(1000, 0.05, 0.001, []float64{1, 8, 64}, 5, 0.01, r), "needs ≥ 4 concurrency levels, got 3")
 	check("one doubling", uslPoints(1000, 0.05, 0.001, []float64{10, 12, 15, 20}, 5, 0.001, r), "needs two doublings, up to 40")
-	u := check("never bends", uslPoints(1000, 0.05, 0, doublings(), 1, 0, r), "best concurrency")
+	u := check("never bends", uslPoints(1000, 0.05, 0, doublings(), 1, 0, r), "no optimum can be named")
 	if u.Bends || u.Best.Value != 0 {
 		t.Errorf("a curve that never bends has a best concurrency: %+v", u)
 	}
-	u = check("hardly bends", uslPoints(1000, 0.05, 1e-6, doublings(), 5, 0.03, r), "no best concurrency")
+	u = check("hardly bends", uslPoints(1000, 0.05, 1e-6, doublings(), 5, 0.03, r), "no optimum can be named")
 	if u.Bends || u.BestAtLeast <= 0 {
 		t.Errorf("%+v", u)
 	}
@@ -172,7 +172,7 @@ func TestUSLWarnings(t *testing.T) {
 	check("linear", uslPoints(1000, 0, 0, doublings(), 1, 0, r), "σ is on its bound 0")
 	check("flat", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {4, []float64{5, 5}}, {8, []float64{5, 5}}}, "σ is on its bound 1", "explains 0%")
 	check("noise", uslPoints(1000, 0.9, 0, doublings(), 3, 1, r), "of the variation: needs 90%")
-	check("few runs", uslPoints(1000, 0.05, 0.001, []float64{1, 4, 16}, 1, 0, r), "no intervals")
+	check("few runs", uslPoints(1000, 0.05, 0.001, []float64{1, 4, 16}, 1, 0, r), "no confidence intervals")
 
 	// A hard wall is not of this shape: linear, then flat, then down a cliff.
 	var wall []Point

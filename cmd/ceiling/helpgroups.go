@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagGroup is flags that a help screen shows together.
+type flagGroup struct {
+	title string
+	flags []string
+}
+
+// runGroups orders the flags of every verb that measures: the common ones first.
+func runGroups() []flagGroup {
+	return []flagGroup{
+		{"Common", []string{"connections", "duration", "rate", "slo", "live", "json"}},
+		{"Load and SLO", []string{"expect", "requests", "pipelining", "threads", "warmup", "arrivals", "method", "header", "body", "targets", "new-connections", "connect-ramp",
+			"timeout", "source-ips", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
+		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof"}},
+		{"Output", []string{"out", "quiet", "keep-secrets", "prometheus", "otlp"}},
+		{"Fleet", []string{"agents", "observe", "allow-loss", "controller"}},
+	}
+}
+
+// groupFlags has the help of a verb show its flags in groups; flags of the verb
+// alone come first, under its name.
+func groupFlags(c *cobra.Command) {
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		own := flagGroup{title: strings.ToUpper(c.Name()[:1]) + c.Name()[1:]}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			in := func(g flagGroup) bool { return slices.Contains(g.flags, f.Name) }
+			if f.Name != "help" && !slices.ContainsFunc(runGroups(), in) {
+				own.flags = append(own.flags, f.Name)
+			}
+		})
+		var b strings.Builder
+		fmt.Fprintf(&b, "Usage: %s\nExamples:\n%s\n\n", c.UseLine(), c.Example)
+		for _, g := range append([]flagGroup{own}, runGroups()...) {
+			set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+			set.SortFlags = false
+			for _, name := range g.flags {
+				if f := c.Flags().Lookup(name); f != nil {
+					set.AddFlag(f)
+				}
+			}
+			if set.HasAvailableFlags() {
+				fmt.Fprintf(&b, "%s:\n%s", g.title, set.FlagUsages())
+			}
+		}
+		_, err := fmt.Fprint(c.OutOrStderr(), b.String())
+		return err
+	})
+}
+
+// withVerb has "ceiling URL" do what "ceiling run URL" does.
+func withVerb(args []string) []string {
+	if len(args) == 0 || !isURL(args[0]) {
+		return args
+	}
+	return append([]string{"run"}, args...)
+}
+
+// isURL tells a target from a verb: no verb has one of these in it.
+func isURL(arg string) bool {
+	return !strings.HasPrefix(arg, "-") && strings.ContainsAny(arg, ":/")
+}
