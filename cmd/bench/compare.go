@@ -33,9 +33,9 @@ const (
 	alarmLimit = 0.05 // of the pairs without a change
 	missLimit  = 0.10 // of those with one
 	// pairRuns and pairTime are what a comparison takes that was never made: as
-	// many runs, each with a start, a warm-up and a verdict of some 0.3 s.
+	// many runs, each with a start, a warm-up and a verdict of some 0.15 s.
 	pairRuns = 111
-	pairTime = pairRuns * 300 * time.Millisecond
+	pairTime = pairRuns * 150 * time.Millisecond
 )
 
 // pairKind is two commands that serve, and what is known of them.
