@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"ceiling/check/selftest"
+	"ceiling/internal/stat"
 	"ceiling/record"
 )
 
@@ -420,7 +421,9 @@ func (d *doc) perMetric(list []Trial) {
 	type row struct {
 		same, open, different int
 		reaches               []float64
+		judged, unlikely      int // with ratios of their blocks, and P of those at most chance
 	}
+	const chance = 0.05
 	rows := map[string]*row{}
 	for i := range list {
 		p := list[i].Pair
@@ -445,16 +448,23 @@ func (d *doc) perMetric(list []Trial) {
 			if _, err := fmt.Sscanf(p.Intervals[metric], "%f%% to %f%%", &low, &high); err == nil && low < high {
 				r.reaches = append(r.reaches, max(-low, high))
 			}
+			if d, err := stat.Paired(p.Ratios[metric], 1-chance, 1); err == nil {
+				r.judged++
+				if d.P <= chance {
+					r.unlikely++
+				}
+			}
 		}
 	}
-	d.head("metric", "comparisons", "no change shown", "could not tell", "different (false alarm)", "interval reaches to ±, median")
+	d.head("metric", "comparisons", "no change shown", "could not tell", "different (false alarm)", "interval reaches to ±, median", "p ≤ 0.05 by itself")
 	for _, metric := range slices.Sorted(maps.Keys(rows)) {
 		r, reach := rows[metric], ""
 		if len(r.reaches) > 0 {
 			reach = fmt.Sprintf("%.1f%%", spreadOf(r.reaches).Median)
 		}
-		d.row(metric, fmt.Sprint(r.same+r.open+r.different), fmt.Sprint(r.same), fmt.Sprint(r.open), fmt.Sprint(r.different), reach)
+		d.row(metric, fmt.Sprint(r.same+r.open+r.different), fmt.Sprint(r.same), fmt.Sprint(r.open), fmt.Sprint(r.different), reach, fmt.Sprintf("%d of %d", r.unlikely, r.judged))
 	}
+	d.line("\np by itself is that of one metric before it is corrected for four: if nothing tells A from B, 1 in 20 is at most 0.05. The first pairs have no blocks in the ledger.")
 }
 
 // changesOf are the metrics in which a comparison saw a change, with intervals.
