@@ -140,7 +140,7 @@ func unfinished(dir string, series *Series) (*Run, error) {
 }
 
 // KilledNext is what to do about a run that was killed.
-const KilledNext = "run it again"
+const KilledNext = "rerun"
 
 // Killed says of an unfinished run what its figures cover.
 func (r *Run) Killed() string {
@@ -148,7 +148,7 @@ func (r *Run) Killed() string {
 	if r.Spec.Duration > 0 {
 		of = fmt.Sprintf(" of %.3g s", r.Spec.Duration.Seconds())
 	}
-	return fmt.Sprintf("no result was written: the run was killed, or there was no room for its record; its figures cover %.3g s%s", r.ElapsedS, of)
+	return fmt.Sprintf("the run was killed before it finished, or its disk was full; its figures cover %.3g s%s", r.ElapsedS, of)
 }
 
 func readEnvironmentFile(dir string, env *Environment) error {

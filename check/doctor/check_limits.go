@@ -179,7 +179,7 @@ func checkAcceptQueue(f *Facts) Finding {
 	if synKnown {
 		what += fmt.Sprintf(", %s half open (tcp_max_syn_backlog)", unit.FormatCount(syn))
 	}
-	mend := "sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096 (as root), and start the server anew"
+	mend := "sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096 (as root), and restart the server"
 	cookies, _ := f.sysctl("net.ipv4.tcp_syncookies")
 	switch {
 	case some < queueBad:

@@ -71,7 +71,7 @@ func checkMTU(f *Facts) Finding {
 	case t.MTU < 0:
 		return unknown("the MTU of "+t.Iface+" could not be read", "")
 	case t.Iface == "lo" && t.MTU < 16384:
-		return warn(what+": loopback has 65536 unless told otherwise, and each packet costs", "ip link set lo mtu 65536 (as root)")
+		return warn(what+": loopback has 65536 unless set otherwise, and each packet costs", "ip link set lo mtu 65536 (as root)")
 	case t.MTU < 1500:
 		return warn(what+": more packets for the same bytes than the usual 1500", "ip link set "+t.Iface+" mtu 1500 (as root), unless a tunnel needs it so")
 	}

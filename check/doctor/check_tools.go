@@ -67,7 +67,7 @@ func checkRunDelay(f *Facts) Finding {
 	if f.Files.SchedStat {
 		return ok("the kernel keeps how long threads wait for a CPU")
 	}
-	return warn("the kernel does not keep how long threads wait for a CPU: a starved generator is told by its rate alone", "a kernel with CONFIG_SCHED_INFO")
+	return warn("the kernel does not keep how long threads wait for a CPU: a starved generator shows in its rate alone", "a kernel with CONFIG_SCHED_INFO")
 }
 
 func checkCalibration(f *Facts) Finding {
@@ -98,7 +98,7 @@ func checkServer(f *Facts) Finding {
 		}
 		return ok(fmt.Sprintf("found, and can be watched: %s", list(names, foreignShown)))
 	case t.Listeners == 0:
-		return bad("nobody listens there", "start the server first")
+		return bad("nothing is listening there", "start the server first")
 	}
 	why := "its processes belong to somebody else"
 	if f.Files.HidePID {

@@ -185,7 +185,7 @@ func TestChecks(t *testing.T) {
 		{"io_uring disabled", "io_uring", Warn, "epoll", "io_uring_disabled=0", func(f *Facts) { f.Engine.Name, f.Env.Sysctls["kernel.io_uring_disabled"] = "epoll", "2" }},
 		{"io_uring refused", "io_uring", Warn, "epoll", "seccomp", func(f *Facts) { f.Engine.Name, f.Engine.Why = "epoll", "operation not permitted" }},
 		{"no engine", "io_uring", Bad, "EMFILE", "ulimit", func(f *Facts) { f.Engine = Engine{Err: "EMFILE"} }},
-		{"not listening", "server", Bad, "nobody listens", "start", func(f *Facts) { f.Target.Local = true }},
+		{"not listening", "server", Bad, "nothing is listening", "start", func(f *Facts) { f.Target.Local = true }},
 		{"somebody else's", "server", Warn, "somebody else", "root", func(f *Facts) { f.Target.Local, f.Target.Listeners = true, 1 }},
 		{"hidden", "server", Warn, "hidepid", "root", func(f *Facts) { f.Target.Local, f.Target.Listeners, f.Files.HidePID = true, 1, true }},
 		{"cannot look", "server", NotMeasured, "netlink", "", func(f *Facts) { f.Target.Local, f.Target.ServerErr = true, "netlink" }},

@@ -103,7 +103,7 @@ func readClock(root int) (clock, error) {
 func (c clock) since(before clock) (ns int64, err error) {
 	for _, pid := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := c[pid]; !ok {
-			return 0, fmt.Errorf("process %d ended meanwhile, and its CPU time is lost", pid)
+			return 0, fmt.Errorf("process %d ended during the run, and its CPU time is lost", pid)
 		}
 	}
 	for pid, now := range c {

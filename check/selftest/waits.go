@@ -57,12 +57,12 @@ func idleServers() []Scenario {
 			s := open(d.run(64), d.share(100, 500))
 			return plan{says: fmt.Sprintf("%v, asked %s", p.Sleep, s.Rate), subject: host{kind: "sleep", params: p}, spec: s, accept: only(verdict.AskedRate)}
 		}},
-		{"pause-asked-rate", "an open loop asks little, and the server stands still once a second", need{}, func(d *dice) plan {
+		{"pause-asked-rate", "an open loop asks little, and the server stalls once a second", need{}, func(d *dice) plan {
 			p := planted.Params{CPU: d.us(80, 160), Sleep: d.ms(120, 220), Period: d.ms(800, 1100)}
 			s := open(d.run(128), d.share(.05, .15)*d.capacity(p.CPU))
 			return plan{says: fmt.Sprintf("%v every %v, asked %s", p.Sleep, p.Period, s.Rate), subject: host{kind: "pause", params: p}, spec: s, accept: only(verdict.AskedRate)}
 		}},
-		{"pause-breaks-slo", "an open loop asks little under an SLO, and the server stands still once a second", need{}, func(d *dice) plan {
+		{"pause-breaks-slo", "an open loop asks little under an SLO, and the server stalls once a second", need{}, func(d *dice) plan {
 			p := planted.Params{CPU: d.us(80, 160), Sleep: d.ms(150, 220), Period: d.ms(800, 1100)}
 			s := open(d.run(128), d.share(.05, .15)*d.capacity(p.CPU))
 			s.SLO = spec.SLO{{Metric: spec.MetricResponse, Quantile: .95, Less: true, Limit: 60e6}}
@@ -150,7 +150,7 @@ func troubles() []Scenario {
 				during: []deed{{from, signal(syscall.SIGSTOP)}, {to, signal(syscall.SIGCONT)}},
 				accept: only(verdict.ServerWait)}.orUndetermined("still", "stopped", "stall", "froze", "no answer")
 		}},
-		{"pause", "the server stands still once a second, and is busy otherwise", need{}, func(d *dice) plan {
+		{"pause", "the server stalls once a second, and is busy otherwise", need{}, func(d *dice) plan {
 			p := planted.Params{CPU: d.us(100, 200), Sleep: d.ms(180, 260), Period: d.ms(800, 1100)}
 			return plan{says: fmt.Sprintf("%v every %v, else %v", p.Sleep, p.Period, p.CPU), subject: host{kind: "pause", params: p}, spec: d.run(d.connections()),
 				accept: only(verdict.ServerWait)}.or(verdict.ServerCPU, "still", "pause", "stall", "no answer").orUndetermined("still", "pause", "stall", "no answer")

@@ -78,7 +78,7 @@ whose token is wrong, has expired or was revoked ends with exit code 2.`,
 	p.StringVar(&f.maxConns, "max-connections", "", "connections that it opens at most (no cap)")
 	p.BoolVar(&f.loadOnly, "load-only", false, "do not observe this machine for others' load")
 	p.BoolVar(&f.observeOnly, "observe-only", false, "load nothing")
-	p.StringVar(&f.grace, "grace", "10s", "how long it goes on without a word of the driver")
+	p.StringVar(&f.grace, "grace", "10s", "time to continue without contact to the driver")
 	f.own.bind(p)
 	return c
 }

@@ -24,8 +24,8 @@ func newCompare(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Compare A and B: faster, slower or no change",
-		Long: `Measures two servers in turns (A B B A, and A vs A for the machine's own
-noise) and says faster, slower, no change within ±x %, or that it cannot be told.
+		Long: `Interleaves two servers (A B B A, and A vs A for the machine's own noise) and
+says faster, slower, no change within ±x%, or inconclusive.
 Each is a URL or, with --serve, a command that starts a server; or both are
 records of runs made before, or results of other tools.`,
 		Example: `  ceiling compare --serve './old -addr {addr}' --serve './new -addr {addr}' --path /read

@@ -87,9 +87,9 @@ prepares your own NATS, prints the line, and ends.`,
 	p := c.Flags()
 	p.SortFlags = false
 	p.StringVar(&o.Listen, "listen", "", "address; a port that is left out is chosen once, and kept")
-	p.StringVar(&o.Advertise, "advertise", "", "host, or host:port, that agents are told to join")
+	p.StringVar(&o.Advertise, "advertise", "", "host, or host:port, that agents join")
 	p.StringVar(&o.Bed, "bed", "", "name of the test bed (lab)")
-	p.StringVar(&o.State, "state", "", "directory of its state, beside the runs where none is given")
+	p.StringVar(&o.State, "state", "", "controller state directory (default: beside the runs)")
 	p.BoolVar(&showToken, "show-token", false, "print the token too, before the line, as "+tokenEnv)
 	own.bind(p)
 	return c

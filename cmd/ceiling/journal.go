@@ -77,7 +77,7 @@ func newJournalAdd(sh *shell) *cobra.Command {
 	var as string
 	c := &cobra.Command{
 		Use:   "add ENTRY ID…",
-		Short: "Put records beside an entry, so that a clone has them",
+		Short: "Copy records into an entry, so that a clone has them",
 		Long: `Copies runs or plans into the entry's folder: results and histograms as they
 are; of a single run the series too where it is not large; of a plan every
 run's result. What is left out is named. Where the front matter has one name
@@ -214,7 +214,7 @@ func newJournalServe(sh *shell) *cobra.Command {
 		Args:    exactly(0, "no arguments"),
 	}
 	dir := journalDir(c)
-	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address to listen on, of this machine's loopback; port 0 chooses one")
+	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address to listen on, of this machine's loopback; port 0 = any")
 	c.RunE = func(c *cobra.Command, _ []string) error { return sh.serveJournal(c.Context(), *dir, addr) }
 	return c
 }

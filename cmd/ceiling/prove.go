@@ -15,9 +15,9 @@ func newProve(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prove URL",
 		Short: "Prove by experiment what the bottleneck is",
-		Long: `Takes a share away from one resource at a time (the generator's CPU, the
-server's, the slots, the link where you name it), looks what that costs, and
-gives everything back. What takes all of the throughput along is the ceiling.`,
+		Long: `Removes a share of one resource at a time (the generator's CPU, the server's
+CPU, concurrency, the link if you name it), measures the effect, and restores it.
+The resource that throughput follows is the bottleneck.`,
 		Example: `  ceiling prove http://127.0.0.1:8080/read
   ceiling prove --interface veth1 --link 1Gbps http://10.0.0.2:8080/`,
 		Args: urlOrTargets(&f),

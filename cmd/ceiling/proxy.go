@@ -29,7 +29,7 @@ SIGTERM stops accepting, and ends when what was begun is answered.`,
 		Args: exactly(1, "one FILE or URI"),
 		RunE: func(c *cobra.Command, args []string) error { return runProxy(c, sh, s, args[0]) },
 	}
-	c.Flags().StringSliceVar(&s.Listen, "listen", nil, "addresses, instead of the file's; port 0 chooses one")
+	c.Flags().StringSliceVar(&s.Listen, "listen", nil, "addresses, instead of the file's; port 0 = any")
 	c.Flags().StringVar(&s.Admin, "admin", "", "address of /metrics, /status and /reload, instead of the file's")
 	c.Flags().IntVar(&s.Workers, "workers", 0, "loops, instead of the file's number; 0: one per CPU")
 	c.Flags().StringVar(&s.Engine, "engine", "auto", "auto, uring or epoll")

@@ -17,8 +17,8 @@ func newResume(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume ID",
 		Short: "Resume an interrupted sweep, search, proof or comparison",
-		Long: `Reads the runs that a plan has, and makes those that are missing. Servers that
-were started for it are started again; others have to run.`,
+		Long: `Reads the runs that a plan has, and makes the missing ones. Servers that ceiling
+started are restarted; others must already be running.`,
 		Example:           "  ceiling resume x7f2",
 		Args:              exactly(1, "one ID or directory"),
 		ValidArgsFunction: completeRuns,

@@ -30,7 +30,7 @@ func newRival(sh *shell) *cobra.Command {
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.Addr, "addr", "127.0.0.1:0", "address; port 0 chooses one")
+	f.StringVar(&o.Addr, "addr", "127.0.0.1:0", "address; port 0 = any")
 	f.StringVar(&o.Backend, "backend", "", "host:port that gets every request")
 	f.StringVar(&o.Files, "files", "", "a directory that is served instead")
 	f.IntVar(&o.Workers, "workers", 0, "threads that run Go code; 0: one per CPU")

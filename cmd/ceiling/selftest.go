@@ -140,7 +140,7 @@ func newPlanted(sh *shell) *cobra.Command {
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&p.Addr, "addr", "127.0.0.1:0", "address; port 0 chooses one")
+	f.StringVar(&p.Addr, "addr", "127.0.0.1:0", "address; port 0 = any")
 	f.IntVar(&p.Threads, "threads", 0, "that run Go code at once; 0: one per CPU")
 	f.IntSliceVar(&p.CPUs, "cpus", nil, "to be bound to, between commas")
 	f.DurationVar(&p.CPU, "cpu", 0, "CPU time of each request")

@@ -36,7 +36,7 @@ func newServe(sh *shell) *cobra.Command {
 			return server.Serve(c.Context(), kind.Name, cfg)
 		},
 	}
-	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 chooses one, unix:/path a socket")
+	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, as the framework does it")
 	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS; 0: one per CPU")
 	return c

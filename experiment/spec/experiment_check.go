@@ -243,7 +243,7 @@ func (e *Experiment) checkLoad() error {
 	}
 	for _, list := range [][]Count{connections, e.Load.Pipelining} {
 		if twice(list) {
-			return errors.New("load: a value stands twice in a list; repeats say how often each is measured")
+			return errors.New("load: a value appears twice in a list; repeats say how often each is measured")
 		}
 	}
 	return nil

@@ -159,7 +159,7 @@ func TestExperimentRefuses(t *testing.T) {
 		{"env of a url", strings.Replace(goodFile, "8080", "8080\n    env: [A=1]", 1), "runs already"},
 		{"no path", strings.Replace(goodFile, "/read", "read", 1), `"read" does not begin with /`},
 		{"path and mix", strings.Replace(goodFile, "/read", "/read\n    mix: [{path: /a}]", 1), "either one path or a mix"},
-		{"twice in a list", strings.Replace(goodFile, "[1, 10]", "[10, 10]", 1), "stands twice"},
+		{"twice in a list", strings.Replace(goodFile, "[1, 10]", "[10, 10]", 1), "appears twice"},
 		{"too many connections", strings.Replace(goodFile, "10]", "10M]", 1), "connections: 10000000"},
 		{"repeats", goodFile + "repeats: 1000\n", "repeats: 1000"},
 		{"missing body", strings.Replace(goodFile, "/read", "/read\n    body: '@nowhere'", 1), "nowhere"},

@@ -69,7 +69,7 @@ func (j *job) unstarted() {
 	for _, m := range j.members {
 		if m.observe {
 			m.saidIt = true
-			j.tell(m, "nobody could connect")
+			j.tell(m, "no agent could connect")
 		}
 	}
 	j.afterwards(false)
@@ -212,7 +212,7 @@ func (j *job) drop() {
 func (j *job) worked() (*run.Worked, error) {
 	result := j.merger.Result()
 	if result == nil {
-		return nil, errors.New("no agent told anything of the run")
+		return nil, errors.New("no agent reported anything about the run")
 	}
 	result.Interrupted = j.interrupted
 	w := &run.Worked{Result: result, Fleet: &record.Fleet{Bed: j.w.conn.Bed(), AllowLoss: j.w.o.AllowLoss}}

@@ -59,7 +59,7 @@ func (w *Work) Look(ctx context.Context) (*Fleet, error) {
 // asked for, at most 100 columns.
 func (f *Fleet) Text(out io.Writer) error {
 	if len(f.Agents) == 0 {
-		_, err := fmt.Fprintf(out, "nobody is here (test bed %s)\n", f.Bed)
+		_, err := fmt.Fprintf(out, "no agents connected (test bed %s)\n", f.Bed)
 		return err
 	}
 	var b strings.Builder

@@ -446,5 +446,5 @@ const (
 	causeBehind  = "behind a timed-out request"
 	causeDropped = "behind a failed request"
 	causeExtra   = "bytes that no request asked for"
-	causeItself  = "connected to itself: nobody listens"
+	causeItself  = "connected to itself: nothing is listening"
 )

@@ -127,7 +127,7 @@ func speedOf(name, namespace string, bitsPerS float64) (float64, error) {
 		return bitsPerS, nil
 	}
 	dir := filepath.Join("/sys/class/net", name)
-	unknown := errors.New("nobody says how fast it is; give its speed with --link")
+	unknown := errors.New("link speed unknown (set --link)")
 	if _, err := os.Stat(filepath.Join(dir, "device")); err != nil || namespace != "" {
 		return 0, unknown
 	}

@@ -206,7 +206,7 @@ func (t *Taking) confine(s *Scene) {
 	left := min(n-1, max(1, int(math.Round(float64(n)*(1-t.take.Share)))))
 	t.PinServer = cores.Format(s.Server[:left])
 	t.left = float64(left) / float64(n)
-	t.how = fmt.Sprintf("the server was bound to %d of %d CPUs (no thief in real time: %v)", left, n, s.ordinary)
+	t.how = fmt.Sprintf("the server was bound to %d of %d CPUs (no real-time CPU hog: %v)", left, n, s.ordinary)
 }
 
 // End gives back what was taken, and answers how much of it was left in the
@@ -223,7 +223,7 @@ func (t *Taking) End(opened time.Time, elapsedS float64) (record.Taken, error) {
 			until = opened.Add(time.Duration(elapsedS * float64(time.Second)))
 		}
 		taken.Left, failed = t.theft.stop(opened, until)
-		taken.How = fmt.Sprintf("a thief with %s took %.1f%% of CPU %s", t.theft.how, 100*(1-taken.Left), cores.Format(t.theft.cpus))
+		taken.How = fmt.Sprintf("a CPU hog with %s took %.1f%% of CPU %s", t.theft.how, 100*(1-taken.Left), cores.Format(t.theft.cpus))
 	}
 	if t.note != nil {
 		failed = errors.Join(failed, t.note.undo())

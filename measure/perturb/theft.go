@@ -76,7 +76,7 @@ func startThief(ctx context.Context, program string, cpus []int, share float64, 
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a thief: %w", err)
+		return nil, fmt.Errorf("start a CPU hog: %w", err)
 	}
 	if err := t.await(ctx, out); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (t *theft) await(ctx context.Context, out io.Reader) error {
 		why = ctx.Err()
 	}
 	ended := t.end()
-	return fmt.Errorf("start a thief on CPU %s: %w%s", cores.Format(t.cpus), errors.Join(why, ended), t.quoted())
+	return fmt.Errorf("start a CPU hog on CPU %s: %w%s", cores.Format(t.cpus), errors.Join(why, ended), t.quoted())
 }
 
 // quoted is what the thief complained of. It has ended.
@@ -139,7 +139,7 @@ func (t *theft) sample() {
 	s := sample{at: time.Now()}
 	var err error
 	if s.thiefNs, err = sys.ProcessClockNs(t.cmd.Process.Pid); err != nil {
-		t.failed = fmt.Errorf("read the CPU time of the thief: %w", err)
+		t.failed = fmt.Errorf("read the CPU time of the CPU hog: %w", err)
 		return
 	}
 	if s.hostNs, err = hypervisorNs(t.cpus); err != nil {
@@ -156,7 +156,7 @@ func (t *theft) stop(from, to time.Time) (left float64, err error) {
 	t.sampler.Wait()
 	_, early := StartTicks(t.cmd.Process.Pid)
 	if err := errors.Join(early, t.end(), t.failed); err != nil {
-		return 0, fmt.Errorf("the thief on CPU %s: %w%s", cores.Format(t.cpus), err, t.quoted())
+		return 0, fmt.Errorf("the CPU hog on CPU %s: %w%s", cores.Format(t.cpus), err, t.quoted())
 	}
 	return leftOf(t.samples, len(t.cpus), from, to)
 }
@@ -173,7 +173,7 @@ func (t *theft) end() error {
 // the samples around them.
 func leftOf(samples []sample, cpus int, from, to time.Time) (float64, error) {
 	if len(samples) < 2 {
-		return 0, errors.New("the thief's clock was not read twice")
+		return 0, errors.New("the CPU hog's clock was not read twice")
 	}
 	first, last := samples[0], samples[len(samples)-1]
 	if from.IsZero() || from.Before(first.at) {

@@ -124,9 +124,9 @@ func (l *Live) figures() (figures, liveState) {
 	f.add(counter, "read", "bytes", "Bytes read: heads, framing and bodies.", float64(s.read))
 	f.add(counter, "written", "bytes", "Bytes written: heads, framing and bodies.", float64(s.written))
 	n := s.completed + s.failed
-	f.addPoint(histogram, "response", "seconds", "Response time: done less due. Count and sum alone while the run goes on.",
+	f.addPoint(histogram, "response", "seconds", "Response time: done less due. Count and sum only during the run.",
 		point{spread: &spread{counts: []uint64{n}, count: n, sum: s.responseNs / 1e9}})
-	f.addPoint(histogram, "service", "seconds", "Service time: done less sent. Count and sum alone while the run goes on.",
+	f.addPoint(histogram, "service", "seconds", "Service time: done less sent. Count and sum only during the run.",
 		point{spread: &spread{counts: []uint64{n}, count: n, sum: s.serviceNs / 1e9}})
 	f.add(gauge, "response_max", "seconds", "Longest response time since the window opened.", float64(s.maxNs)/1e9)
 	if s.any {
@@ -139,7 +139,7 @@ func (l *Live) figures() (figures, liveState) {
 func (f *figures) interval(row *record.LoadRow) {
 	f.add(gauge, "requests_in_flight", "", "Requests without an answer.", float64(row.InFlight))
 	f.add(gauge, "requests_behind", "", "Requests that were due and not sent.", float64(row.Behind))
-	f.add(gauge, "connections", "", "Connections that stand.", float64(row.Connected), label{"state", "established"})
+	f.add(gauge, "connections", "", "Established connections.", float64(row.Connected), label{"state", "established"})
 	f.add(gauge, "interval", "seconds", "True width of the last interval.", float64(row.WidthNs)/1e9)
 	f.add(gauge, "interval_completed_per_second", "", "Requests completed in the last interval over its true width.",
 		float64(row.Completed)/float64(row.WidthNs)*1e9)

@@ -35,7 +35,7 @@ func parseAb(data []byte) (Result, error) {
 	text := string(data)
 	r := Result{Tool: Ab, From: FromSent, Loop: Closed, Workers: 1, Pipelining: 1}
 	r.Caveats = append(r.Caveats,
-		"closed loop: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission)",
+		"closed loop: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
 		"its latencies are whole milliseconds: a 0 is anything below one; its finer \"Time per request\" is connections × time ÷ requests and no measurement of one",
 		"ab is one thread: with that thread full the rate is ab's own")
 	fields, err := abFields(text)

@@ -77,7 +77,7 @@ func parseAutocannon(data []byte) (Result, error) {
 
 func (r *Result) autocannonLatency(d *autocannonDocument) error {
 	r.Caveats = append(r.Caveats,
-		"closed loop unless it was given -R: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission)",
+		"closed loop unless it was given -R: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
 		"its latencies are whole milliseconds: a 0 is anything below one")
 	if d.Mismatches > 0 {
 		r.caveat("%d responses had another body than expected; they are counted as responses", d.Mismatches)

@@ -24,7 +24,7 @@ func parseAutocannonText(data []byte) (Result, error) {
 	text := string(data)
 	r := Result{Tool: Autocannon, From: FromSent, BodiesOnly: false}
 	r.Caveats = append(r.Caveats,
-		"closed loop unless it was given -R: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission)",
+		"closed loop unless it was given -R: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
 		"its latencies are whole milliseconds: a 0 is anything below one")
 	sum, err := match(autocannonTotal(), "… requests in …s, … read", text)
 	if err != nil {

@@ -57,7 +57,7 @@ func parseGoWrk(data []byte) (Result, error) {
 	}
 	// go-wrk.go, main: the time of all requests over the goroutines.
 	r.Caveats = append(r.Caveats,
-		"closed loop: a server that stalls is sent less meanwhile, so its latencies leave the stall out (coordinated omission)",
+		"closed loop: a stalled server is sent less, so its latencies leave the stall out (coordinated omission)",
 		"its time is the sum of all latencies over its goroutines and no clock's: rate × mean is the number of goroutines whatever happened, so Little's law tells nothing",
 		"its percentiles are not read: runs are published in which the mean is above its 99.9%")
 	r.holdRate(r.Requests, perS)

@@ -49,7 +49,7 @@ func parseH2load(data []byte) (Result, error) {
 		return r, err
 	}
 	r.Caveats = append(r.Caveats,
-		"closed loop: a server that stalls is sent less meanwhile, so its latencies leave the stall out (coordinated omission)",
+		"closed loop: a stalled server is sent less, so its latencies leave the stall out (coordinated omission)",
 		"it repeats neither the URL nor how many requests are in flight on a connection (-m)")
 	done, err := r.h2loadCounts(sum, status)
 	if err != nil {

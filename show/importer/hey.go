@@ -27,7 +27,7 @@ func parseHey(data []byte) (Result, error) {
 	summary, errorList, _ := strings.Cut(string(data), "\nError distribution:")
 	r := Result{Tool: Hey, From: FromSent, Loop: Closed, Pipelining: 1, BodiesOnly: true}
 	r.Caveats = append(r.Caveats,
-		"closed loop: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission); -q holds each worker back and does not change that",
+		"closed loop: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission); -q holds each worker back and does not change that",
 		"its times have four decimals of a second: a 0 is anything below 0.05 ms",
 		"it repeats neither the URL nor the number of connections")
 	seconds, err := match(heyTotal(), "Total", summary)

@@ -156,7 +156,7 @@ func (r *Result) k6Failures(m k6Metrics) error {
 		r.Loop = Open
 		r.caveat("%.0f iterations were due and never begun: the asked load was not made", dropped)
 	} else {
-		r.caveat("closed loop unless the scenario is one of arrival rates, which the summary does not tell: a server that stalls is sent less meanwhile (coordinated omission)")
+		r.caveat("closed loop unless the scenario is one of arrival rates, which the summary does not tell: a stalled server is sent less (coordinated omission)")
 	}
 	failed, ok := m["http_req_failed"]["passes"]
 	if !ok {

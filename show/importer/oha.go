@@ -28,7 +28,7 @@ const ohaCutOff = "aborted due to deadline"
 
 func ohaCaveats() []string {
 	return []string{
-		"closed loop unless it was given -q: a server that stalls is sent less meanwhile, so its quantiles leave the stall out (coordinated omission)",
+		"closed loop unless it was given -q: a stalled server is sent less, so its quantiles leave the stall out (coordinated omission)",
 		"with -q latency still counts from sending, unless --latency-correction was given; the output tells neither",
 		"it repeats neither the URL nor the number of connections",
 	}

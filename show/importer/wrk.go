@@ -43,7 +43,7 @@ func parseWrk(data []byte) (Result, error) {
 	r.Tool, r.Loop, r.From = Wrk, Closed, FromSent
 	// wrk.c, main: stats_correct with runtime over responses per connection.
 	r.Caveats = append(r.Caveats,
-		"closed loop: a server that stalls is sent less meanwhile; wrk adds values for what it would have sent at the mean interval of each connection, which is an estimate and not a schedule: its mean and its percentiles above the median may be far above what it measured",
+		"closed loop: a stalled server is sent less; wrk adds values for what it would have sent at the mean interval of each connection, which is an estimate and not a schedule: its mean and its percentiles above the median may be far above what it measured",
 		"latency counts from sending; the time a request waited for its connection is not in it")
 	if strings.Contains(text, "Latency Distribution") {
 		if err := r.wrkQuantiles(text); err != nil {

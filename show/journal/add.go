@@ -326,7 +326,7 @@ func (e *Entry) writeName(line int, id string) error {
 	}
 	lines := bytes.Split(text, []byte("\n"))
 	if line > len(lines) {
-		return fmt.Errorf("%s has changed meanwhile; write the ID into its runs: %s", e.File, id)
+		return fmt.Errorf("%s has changed; write the ID into its runs: %s", e.File, id)
 	}
 	old := strings.TrimSuffix(string(lines[line-1]), "\r")
 	m := nameLine().FindStringSubmatch(old)

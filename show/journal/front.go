@@ -169,7 +169,7 @@ func scalar(n ast.Node) (string, bool) {
 func (r *frontReader) pair(pair *ast.MappingValueNode) {
 	key, line := pair.Key.GetToken().Value, lineOf(pair.Key)
 	if _, twice := r.front.lines[key]; twice {
-		r.wrong.add(r.file, line, "%s stands there twice", clip(key))
+		r.wrong.add(r.file, line, "%s appears twice", clip(key))
 		return
 	}
 	r.front.lines[key] = line
@@ -230,7 +230,7 @@ func (r *frontReader) table(pairs []*ast.MappingValueNode) []Named {
 		case !ok:
 			r.wrong.add(r.file, line, "runs: %s takes an ID or a path", clip(name))
 		case seen[name]:
-			r.wrong.add(r.file, line, "runs: %s stands there twice", clip(name))
+			r.wrong.add(r.file, line, "runs: %s appears twice", clip(name))
 		case strings.ContainsFunc(name, func(c rune) bool { return c == '/' || c == '"' || unicode.IsSpace(c) || unicode.IsControl(c) }) || name == "":
 			r.wrong.add(r.file, line, "runs: %q is no name; take letters, digits and dashes", clip(name))
 		default:

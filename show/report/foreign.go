@@ -193,7 +193,7 @@ func missingTexts(v *judged.PointVerdict) []string {
 		}
 	}
 	if len(texts) > 0 {
-		texts = append(texts, "write them beside the rate into a points file and judge that: docs/points.md")
+		texts = append(texts, "add them to the rate in a points file and judge that: docs/points.md")
 	}
 	return texts
 }
