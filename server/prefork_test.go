@@ -8,11 +8,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // preforkKinds are the kinds that have prefork.
@@ -26,26 +27,16 @@ func preforkKinds() []string {
 	return names
 }
 
-// childrenOf returns the processes whose parent is pid. Its own source is proc_pid_stat(5): the parent is the second
-// field after the name, which ends with the last parenthesis.
+// childrenOf returns the processes whose parent is pid.
 func childrenOf(t *testing.T, pid int) []int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
+	all, err := sys.Processes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var children []int
-	for _, e := range entries {
-		child, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue // it has ended meanwhile
-		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if fields[1] == strconv.Itoa(pid) {
+	for child, p := range all {
+		if p.Parent == pid {
 			children = append(children, child)
 		}
 	}

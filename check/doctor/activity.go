@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"strings"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -27,7 +27,7 @@ type used struct {
 func takeSnapshot(root fs.FS) snapshot {
 	h := host{root}
 	s := snapshot{processes: map[int]used{}, throttles: h.throttles(), swapPages: -1}
-	in, out := wordAfter(h.text("proc/vmstat"), "pswpin", ""), wordAfter(h.text("proc/vmstat"), "pswpout", "")
+	in, out := fieldCount(h.text("proc/vmstat"), "pswpin"), fieldCount(h.text("proc/vmstat"), "pswpout")
 	if in >= 0 && out >= 0 {
 		s.swapPages = in + out
 	}
@@ -41,29 +41,12 @@ func takeSnapshot(root fs.FS) snapshot {
 			continue
 		}
 		// One that has ended meanwhile cannot be read.
-		if u, ok := parseStat(h.text("proc/" + e.Name() + "/stat")); ok {
-			s.processes[pid] = u
+		var p sys.PIDStat
+		if sys.ParsePIDStat([]byte(h.text("proc/"+e.Name()+"/stat")), &p) == nil {
+			s.processes[pid] = used{string(p.Comm), p.StartTicks, p.UserTicks + p.SystemTicks}
 		}
 	}
 	return s
-}
-
-// parseStat reads /proc/PID/stat (proc_pid_stat(5)): the name in parentheses,
-// which may hold anything, utime and stime as fields 14 and 15, the start as
-// 22.
-func parseStat(text string) (u used, ok bool) {
-	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
-	if open < 0 || end < open {
-		return u, false
-	}
-	fields := strings.Fields(text[end+1:])
-	if len(fields) < 20 {
-		return u, false
-	}
-	user, err1 := strconv.ParseUint(fields[11], 10, 63)
-	system, err2 := strconv.ParseUint(fields[12], 10, 63)
-	start, err3 := strconv.ParseUint(fields[19], 10, 63)
-	return used{comm: text[open+1 : end], start: start, ticks: user + system}, err1 == nil && err2 == nil && err3 == nil
 }
 
 // activityOf is what happened between two snapshots, with the CPU rows of the

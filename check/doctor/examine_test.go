@@ -108,32 +108,6 @@ func TestExamineOfNoTarget(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	const rest = " S 1 2 3 0 -1 4194560 1 0 0 0 17 25 0 0 20 0 4 0 900 1 1"
-	for text, want := range map[string]used{
-		"12 (a) b (c))" + rest: {"a) b (c)", 900, 42},
-		"12 ()" + rest:         {"", 900, 42},
-		"12 (cut) S 1 2":       {},
-		"12 (open":             {},
-		"":                     {},
-		") (":                  {},
-	} {
-		got, ok := parseStat(text)
-		if got != want && ok || ok != (want != used{}) {
-			t.Errorf("%q: %+v, %v", text, got, ok)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("12 (a) b (c)) S 1 2 3 0 -1 4194560 1 0 0 0 17 25 0 0 20 0 4 0 900 1 1")
-	f.Fuzz(func(t *testing.T, text string) {
-		if u, ok := parseStat(text); ok && !strings.Contains(text, "("+u.comm+")") {
-			t.Errorf("%q: %+v", text, u)
-		}
-	})
-}
-
 // TestActivityOfBadRows: rows that were refused by the observer, or none.
 func TestActivityOfBadRows(t *testing.T) {
 	a := activityOf(snapshot{}, snapshot{}, []*record.CPURow{{}}, 1, nil)

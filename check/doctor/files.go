@@ -2,9 +2,12 @@ package doctor
 
 import (
 	"io/fs"
+	"math"
 	"path"
 	"strconv"
 	"strings"
+
+	"ceiling/internal/sys"
 )
 
 // host is the root of a file system with /proc and /sys.
@@ -46,7 +49,7 @@ func readFiles(root fs.FS) Files {
 		Throttles:     h.throttles(),
 		Power:         h.power(),
 		ClockSources:  h.text("sys/devices/system/clocksource/clocksource0/available_clocksource"),
-		TimeWait:      wordAfter(h.text("proc/net/sockstat"), "TCP:", "tw"),
+		TimeWait:      timeWait(h.text("proc/net/sockstat")),
 		Conntrack:     h.number("proc/sys/net/netfilter/nf_conntrack_count"),
 		ConntrackMax:  h.number("proc/sys/net/netfilter/nf_conntrack_max"),
 
@@ -60,39 +63,33 @@ func readFiles(root fs.FS) Files {
 		}
 	}
 	memory := h.text("proc/meminfo")
-	f.MemTotal, f.MemAvailable = kib(memory, "MemTotal:"), kib(memory, "MemAvailable:")
-	f.SwapTotal, f.SwapFree = kib(memory, "SwapTotal:"), kib(memory, "SwapFree:")
+	f.MemTotal, f.MemAvailable = kib(memory, "MemTotal"), kib(memory, "MemAvailable")
+	f.SwapTotal, f.SwapFree = kib(memory, "SwapTotal"), kib(memory, "SwapFree")
 	return f
 }
 
 // kib is the bytes of a line "Name:   123 kB" (of 1024 bytes); -1 without one.
 func kib(text, name string) int64 {
-	n := wordAfter(text, name, "")
+	n := fieldCount(text, name)
 	if n < 0 || n > 1<<50 {
 		return -1
 	}
 	return n << 10
 }
 
-// wordAfter finds the line that begins with the word name and in it the number
-// behind the word key, or behind name itself for "". -1: there is none.
-func wordAfter(text, name, key string) int64 {
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		if len(words) < 2 || words[0] != name {
-			continue
-		}
-		for i := 1; i < len(words); i++ {
-			if key == "" || words[i-1] == key {
-				n, err := strconv.ParseInt(words[i], 10, 64)
-				if err != nil {
-					return -1
-				}
-				return n
-			}
-		}
+// fieldCount is the number of a line "Name: 123" or "name 123"; -1 without one.
+func fieldCount(text, name string) int64 {
+	n, err := sys.FieldCount([]byte(text), name)
+	if err != nil || n > math.MaxInt64 {
+		return -1
 	}
-	return -1
+	return int64(n)
+}
+
+// timeWait is the count behind "tw" in "TCP: inuse 5 orphan 0 tw 3 ..."; -1 without one.
+func timeWait(sockstat string) int64 {
+	_, after, _ := strings.Cut(sys.Field([]byte(sockstat), "TCP"), "tw ")
+	return fieldCount("tw "+after, "tw")
 }
 
 // turbo has two names: intel_pstate says when there is none, cpufreq when there

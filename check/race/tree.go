@@ -1,15 +1,10 @@
 package race
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
-	"strconv"
-	"syscall"
 
 	"ceiling/internal/sys"
 )
@@ -17,29 +12,14 @@ import (
 // tree are the living processes that descend from root, and root, in ascending
 // order.
 func tree(root int) ([]int, error) {
-	entries, err := os.ReadDir("/proc")
+	all, err := sys.Processes()
 	if err != nil {
 		return nil, err
 	}
 	parents := map[int]int{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue // not a process
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if gone(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		parent, state, err := parseStat(text)
-		if err != nil {
-			return nil, fmt.Errorf("/proc/%d/stat: %w", pid, err)
-		}
-		if state != 'Z' && state != 'X' {
-			parents[pid] = parent
+	for pid, p := range all {
+		if p.State != 'Z' && p.State != 'X' {
+			parents[pid] = p.Parent
 		}
 	}
 	if _, ok := parents[root]; !ok {
@@ -59,23 +39,6 @@ func descendants(root int, parents map[int]int) []int {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// gone tells that a process ended while it was looked at.
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
-}
-
-// parseStat reads state and parent, the third and the fourth field. The second,
-// the name, may have blanks and brackets in it (proc_pid_stat(5)).
-func parseStat(text []byte) (parent int, state byte, err error) {
-	i := bytes.LastIndexByte(text, ')')
-	f := bytes.Fields(text[i+1:])
-	if i < 0 || len(f) < 2 {
-		return 0, 0, fmt.Errorf("%q is no line of it", text)
-	}
-	parent, err = strconv.Atoi(string(f[1]))
-	return parent, f[0][0], err
 }
 
 // clock is the CPU time of each process of a tree, nanoseconds.
@@ -126,20 +89,11 @@ func proportional(root int) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		kilobytes, err := parsePss(text)
+		kilobytes, err := sys.FieldCount(text, "Pss")
 		if err != nil {
 			return 0, fmt.Errorf("/proc/%d/smaps_rollup: %w", pid, err)
 		}
 		sum += kilobytes << 10
 	}
 	return sum, nil
-}
-
-func parsePss(text []byte) (kilobytes uint64, err error) {
-	for line := range bytes.Lines(text) {
-		if f := bytes.Fields(line); len(f) == 3 && string(f[0]) == "Pss:" {
-			return strconv.ParseUint(string(f[1]), 10, 64)
-		}
-	}
-	return 0, errors.New("no Pss in it")
 }

@@ -79,22 +79,6 @@ func TestTreeLoses(t *testing.T) {
 }
 
 func TestTreeParses(t *testing.T) {
-	if parent, state, err := parseStat([]byte("12 (a) b (c)) S 7 12 12 0\n")); parent != 7 || state != 'S' || err != nil {
-		t.Errorf("%d %c %v", parent, state, err)
-	}
-	for _, text := range []string{"", "12 (a", "12 (a) S", "12 (a) S x 1"} {
-		if _, _, err := parseStat([]byte(text)); err == nil {
-			t.Errorf("%q was taken", text)
-		}
-	}
-	if n, err := parsePss([]byte("55-7f [rollup]\nRss:  9 kB\nPss:     363 kB\nPss_Dirty: 1 kB\n")); n != 363 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	for _, text := range []string{"", "Pss_Dirty: 1 kB\n", "Pss: x kB\n"} {
-		if _, err := parsePss([]byte(text)); err == nil {
-			t.Errorf("%q was taken", text)
-		}
-	}
 	got := descendants(5, map[int]int{5: 1, 9: 5, 7: 9, 8: 1, 3: 7})
 	if !slices.Equal(got, []int{3, 5, 7, 9}) {
 		t.Errorf("%v", got)

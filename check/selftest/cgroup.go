@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // hierarchy is the cgroup file system that has the CPU controller.
@@ -93,12 +95,12 @@ func (c *cgroup) move(pid int) error {
 // moveGroup puts every process of a process group into the group: workers were
 // forked before.
 func (c *cgroup) moveGroup(group int) error {
-	all, err := processes()
+	all, err := sys.Processes()
 	if err != nil {
 		return err
 	}
 	for pid, p := range all {
-		if p.group == group {
+		if p.Group == group {
 			err = errors.Join(err, c.move(pid))
 		}
 	}

@@ -2,12 +2,10 @@ package selftest
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // What was planted is the ceiling only while nobody else takes the cores: a
@@ -24,102 +22,49 @@ const (
 	attempts = 3
 )
 
-// usage is CPU time up to a moment, in ticks of 10 ms: of the whole host (with
+// usage is CPU time up to a moment, nanoseconds counted in ticks of 10 ms: of the whole host (with
 // what the hypervisor took away), and of this process and its children.
 type usage struct {
-	at         time.Time
-	host, ours int64
+	at             time.Time
+	hostNs, oursNs int64
 }
-
-const ticksPerSecond = 100 // USER_HZ, on every architecture that Go runs on
 
 // use reads the counters. A process is ours by its group, which a child leads,
 // or by an ancestor's: a database's backends lead groups of their own. One that ended is in this process's account of its children once it was
 // waited for.
 func use(groups map[int]bool) (usage, error) {
 	u := usage{at: time.Now()}
-	b, err := os.ReadFile("/proc/stat")
+	stat, err := sys.ReadStat()
 	if err != nil {
 		return u, err
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	f := strings.Fields(line)
-	if len(f) < 9 || f[0] != "cpu" {
-		return u, fmt.Errorf("/proc/stat begins with %q", line)
-	}
-	// user nice system (idle iowait) irq softirq steal: proc_stat(5)
-	for _, i := range []int{1, 2, 3, 6, 7, 8} {
-		u.host += number(f[i])
-	}
-	all, err := processes()
+	u.hostNs = stat.Total.BusyNs() + stat.Total.StealNs()
+	all, err := sys.Processes()
 	if err != nil {
 		return u, err
 	}
 	self := os.Getpid()
 	for pid, p := range all {
-		if pid == self || all.within(pid, groups) {
-			u.ours += p.ticks
+		if pid == self || within(all, pid, groups) {
+			u.oursNs += int64(p.UserTicks+p.SystemTicks) * sys.TickNs
 		}
 	}
-	u.ours += all[self].reaped
+	if own := all[self]; own != nil {
+		u.oursNs += int64(own.ReapedTicks) * sys.TickNs
+	}
 	return u, nil
 }
 
-// process is what /proc/PID/stat says of one.
-type process struct {
-	parent, group int
-	ticks         int64 // of CPU time
-	reaped        int64 // of children that ended and were waited for
-}
-
-type processTable map[int]process
-
 // within tells whether a process or one of its ancestors is in one of the groups.
-func (t processTable) within(pid int, groups map[int]bool) bool {
+func within(t map[int]*sys.PIDStat, pid int, groups map[int]bool) bool {
 	for range len(t) { // a table read while it changes could hold a circle
 		p, found := t[pid]
-		if !found || groups[p.group] {
+		if !found || groups[p.Group] {
 			return found
 		}
-		pid = p.parent
+		pid = p.Parent
 	}
 	return false
-}
-
-// processes reads all of /proc/PID/stat.
-func processes() (processTable, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil, err
-	}
-	all := processTable{}
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has just ended
-		}
-		text := string(b)
-		f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-		pid, _, _ := strings.Cut(text, " ")
-		if len(f) < 15 {
-			continue
-		}
-		// Counted from the state, field 3 of proc_pid_stat(5): ppid 1, pgrp 2,
-		// utime 11, stime 12, and those of children waited for, 13 and 14.
-		all[int(number(pid))] = process{
-			parent: int(number(f[1])), group: int(number(f[2])),
-			ticks: number(f[11]) + number(f[12]), reaped: number(f[13]) + number(f[14]),
-		}
-	}
-	return all, nil
-}
-
-func number(text string) int64 {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0 // the kernel writes no other
-	}
-	return n
 }
 
 // others is how many cores others used between two moments.
@@ -128,7 +73,7 @@ func (u *usage) others(since usage) float64 {
 	if elapsed <= 0 {
 		return 0
 	}
-	return float64((u.host-since.host)-(u.ours-since.ours)) / ticksPerSecond / elapsed
+	return float64((u.hostNs-since.hostNs)-(u.oursNs-since.oursNs)) / 1e9 / elapsed
 }
 
 // awaitQuiet returns when others let the cores alone, or the patience is used

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/sys"
 	"ceiling/server/planted"
 )
 
@@ -307,21 +308,13 @@ func TestKilledLeavesWhatIsSwept(t *testing.T) {
 // servers are the processes of the program that a process has started.
 func servers(t *testing.T, parent int) []int {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	all, err := sys.Processes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pids []int
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has just ended
-		}
-		text := string(b)
-		f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-		if f[1] == strconv.Itoa(parent) && strings.Contains(text, "(ceiling)") && f[0] != "Z" {
-			n, _, _ := strings.Cut(text, " ")
-			pid, _ := strconv.Atoi(n)
+	for pid, p := range all {
+		if p.Parent == parent && string(p.Comm) == "ceiling" && p.State != 'Z' {
 			pids = append(pids, pid)
 		}
 	}
@@ -391,10 +384,10 @@ func TestOthersAreMeasured(t *testing.T) {
 }
 
 func TestDescendantsBelongToAGroup(t *testing.T) {
-	table := processTable{1: {group: 1}, 10: {parent: 1, group: 10}, 11: {parent: 10, group: 11}, 12: {parent: 11, group: 12}, 20: {parent: 1, group: 20}, 30: {parent: 31}, 31: {parent: 30}}
+	table := map[int]*sys.PIDStat{1: {Group: 1}, 10: {Parent: 1, Group: 10}, 11: {Parent: 10, Group: 11}, 12: {Parent: 11, Group: 12}, 20: {Parent: 1, Group: 20}, 30: {Parent: 31}, 31: {Parent: 30}}
 	ours := map[int]bool{10: true}
 	for pid, want := range map[int]bool{1: false, 10: true, 11: true, 12: true, 20: false, 30: false, 40: false} {
-		if got := table.within(pid, ours); got != want {
+		if got := within(table, pid, ours); got != want {
 			t.Errorf("process %d: %v, want %v", pid, got, want)
 		}
 	}

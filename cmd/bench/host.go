@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+
+	"ceiling/internal/sys"
 )
 
 // Host is the machine that a run was made on.
@@ -33,11 +35,8 @@ func readHost() (Host, error) {
 // cpuModel is the first "model name" of /proc/cpuinfo, which arm64 does not
 // have.
 func cpuModel(info []byte) string {
-	for line := range bytes.Lines(info) {
-		name, value, ok := bytes.Cut(line, []byte(":"))
-		if ok && string(bytes.TrimSpace(name)) == "model name" {
-			return string(bytes.TrimSpace(value))
-		}
+	if model := sys.Field(info, "model name"); model != "" {
+		return model
 	}
 	return runtime.GOARCH
 }

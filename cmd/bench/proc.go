@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"strconv"
+
+	"ceiling/internal/sys"
 )
 
 // bytesRead is what the process has read by read(2) and its kin, from sockets
@@ -15,7 +15,7 @@ func bytesRead(pid int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return parseField(text, "rchar:")
+	return sys.FieldCount(text, "rchar")
 }
 
 // residentPeak is the greatest resident set that the process has had, bytes:
@@ -26,17 +26,6 @@ func residentPeak(pid int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	kilobytes, err := parseField(text, "VmHWM:")
+	kilobytes, err := sys.FieldCount(text, "VmHWM")
 	return kilobytes * 1024, err
-}
-
-// parseField finds "name value" at the beginning of a line.
-func parseField(text []byte, name string) (uint64, error) {
-	for line := range bytes.Lines(text) {
-		f := bytes.Fields(line)
-		if len(f) >= 2 && string(f[0]) == name {
-			return strconv.ParseUint(string(f[1]), 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("no %s in it", name)
 }

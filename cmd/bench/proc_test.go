@@ -11,17 +11,6 @@ import (
 	"ceiling/internal/sys"
 )
 
-func TestParseField(t *testing.T) {
-	if n, err := parseField([]byte("Name:\tx\nVmPeak:\t9 kB\nVmHWM:\t   20184 kB\n"), "VmHWM:"); n != 20184 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	for _, text := range []string{"", "VmHWM:\n", "VmHWM: x kB\n", "XVmHWM: 1 kB\n"} {
-		if n, err := parseField([]byte(text), "VmHWM:"); err == nil {
-			t.Errorf("%q was taken: %d", text, n)
-		}
-	}
-}
-
 // TestProcOfThisProcess holds that the files of a real kernel are as the
 // parsers think.
 func TestProcOfThisProcess(t *testing.T) {

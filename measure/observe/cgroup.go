@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -78,9 +79,9 @@ func unescapeMount(s string) string {
 // parseCgroupPath finds a process's group in the text of /proc/PID/cgroup, a
 // line "ID:CONTROLLERS:PATH" per hierarchy. Version 2 is the line "0::PATH".
 func parseCgroupPath(text []byte, version int) (string, bool) {
-	c := cursor{p: text}
+	c := sys.Cursor{Text: text}
 	for {
-		line, ok := c.line()
+		line, ok := c.Line()
 		if !ok {
 			return "", false
 		}
@@ -98,55 +99,18 @@ func parseCgroupPath(text []byte, version int) (string, bool) {
 	}
 }
 
-// cpuStat is the bandwidth part of cpu.stat since the group was made.
-type cpuStat struct {
-	periods, throttled uint64
-	throttledNs        uint64
-}
-
-var errCPUStat = errors.New("cpu.stat has no nr_periods, nr_throttled and throttled time")
-
-// parseCPUStat reads the text of cpu.stat, of either version.
-func parseCPUStat(text []byte, s *cpuStat) error {
-	*s = cpuStat{}
-	found := 0
-	c := cursor{p: text}
-	for {
-		line, ok := c.line()
-		if !ok {
-			break
-		}
-		l := cursor{p: line}
-		switch {
-		case hasPrefix(line, "nr_periods "):
-			found += l.counter(&s.periods)
-		case hasPrefix(line, "nr_throttled "):
-			found += l.counter(&s.throttled)
-		case hasPrefix(line, "throttled_time "):
-			found += l.counter(&s.throttledNs)
-		case hasPrefix(line, "throttled_usec "):
-			found += l.counter(&s.throttledNs)
-			s.throttledNs *= 1000
-		}
-	}
-	if found != 3 {
-		return errCPUStat
-	}
-	return nil
-}
-
 // parseCPUMax reads the text of version 2's cpu.max; quotaUs is -1 for "max".
 func parseCPUMax(text []byte) (quotaUs, periodUs int64, ok bool) {
-	c := cursor{p: text}
-	if w := c.word(); string(w) == "max" {
+	c := sys.Cursor{Text: text}
+	if w := c.Word(); string(w) == "max" {
 		quotaUs = -1
 	} else {
-		c.i = 0
-		if quotaUs, ok = c.int(); !ok || quotaUs < 0 {
+		c.At = 0
+		if quotaUs, ok = c.Int(); !ok || quotaUs < 0 {
 			return 0, 0, false
 		}
 	}
-	periodUs, ok = c.int()
+	periodUs, ok = c.Int()
 	return quotaUs, periodUs, ok && periodUs > 0
 }
 
@@ -156,7 +120,7 @@ type throttleGroup struct {
 	fd        int    // cpu.stat
 	quotaUs   int64
 	periodUs  int64
-	prev, cur cpuStat
+	prev, cur sys.CPUStat
 	prevNs    int64 // when prev was read: groups join during the run
 	read      bool
 }
@@ -256,7 +220,7 @@ func (s *throttleSampler) add(path, dir string, always bool) error {
 		}
 	} else if err := s.probe(&g); err != nil {
 		closeFile(&g.fd)
-		if quota >= 0 || !errors.Is(err, errCPUStat) {
+		if quota >= 0 || !errors.Is(err, sys.ErrCPUStat) {
 			return fmt.Errorf("read cpu.stat of cgroup %s: %w", path, err)
 		}
 	}
@@ -270,7 +234,7 @@ func (s *throttleSampler) probe(g *throttleGroup) error {
 	if err != nil {
 		return err
 	}
-	return parseCPUStat(text, &g.cur)
+	return sys.ParseCPUStat(text, &g.cur)
 }
 
 // limit reads a group's quota; -1 is no limit of its own.
@@ -302,8 +266,8 @@ func readInt(file string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	c := cursor{p: text}
-	v, ok := c.int()
+	c := sys.Cursor{Text: text}
+	v, ok := c.Int()
 	if !ok {
 		return 0, fmt.Errorf("%s is %q", file, text)
 	}
@@ -335,7 +299,7 @@ func (g *throttleGroup) sample(s *throttleSampler, at tick, emit Emit) error {
 			return fmt.Errorf("read cpu.stat of cgroup %s: %w", g.path, err)
 		}
 		g.prev = g.cur
-		if err := parseCPUStat(text, &g.cur); err != nil {
+		if err := sys.ParseCPUStat(text, &g.cur); err != nil {
 			return fmt.Errorf("cgroup %s: %w", g.path, err)
 		}
 	}
@@ -348,8 +312,8 @@ func (g *throttleGroup) sample(s *throttleSampler, at tick, emit Emit) error {
 	s.row = record.ThrottleRow{
 		ObservedHead: at.head(record.KindThrottle),
 		Cgroup:       g.path, Version: s.mount.version,
-		Periods: int64(g.cur.periods - g.prev.periods), Throttled: int64(g.cur.throttled - g.prev.throttled),
-		ThrottledNs: int64(g.cur.throttledNs - g.prev.throttledNs),
+		Periods: int64(g.cur.Periods - g.prev.Periods), Throttled: int64(g.cur.Throttled - g.prev.Throttled),
+		ThrottledNs: int64(g.cur.ThrottledNs - g.prev.ThrottledNs),
 		QuotaUs:     g.quotaUs, PeriodUs: g.periodUs,
 	}
 	s.row.WidthNs = width

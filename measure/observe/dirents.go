@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"syscall"
+
+	"ceiling/internal/sys"
 )
 
 // A lister lists the numbers that are names in a directory of procfs (/proc,
@@ -63,7 +65,7 @@ func parseDirents(p []byte, out []int) ([]int, error) {
 			return out, errDirent
 		}
 		name := p[direntName:size]
-		v, n := leadingDecimal(name)
+		v, n := sys.LeadingDecimal(name)
 		if n > 0 && (n == len(name) || name[n] == 0) && v < 1<<31 {
 			out = append(out, int(v))
 		}

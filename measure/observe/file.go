@@ -3,6 +3,7 @@ package observe
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 
 	"ceiling/internal/sys"
@@ -126,11 +127,16 @@ func (p *path) text(s string) *path {
 }
 
 func (p *path) number(n int) *path {
-	p.b = appendDecimal(p.b, n)
+	p.b = strconv.AppendInt(p.b, int64(n), 10)
 	return p
 }
 
 func (p *path) end() []byte {
 	p.b = append(p.b, 0)
 	return p.b
+}
+
+// hasPrefix is bytes.HasPrefix for a string.
+func hasPrefix(p []byte, prefix string) bool {
+	return len(p) >= len(prefix) && string(p[:len(prefix)]) == prefix
 }

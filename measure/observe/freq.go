@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -46,7 +47,7 @@ func newFreqSampler(r *reader, names *interned, sysfs string) (*freqSampler, err
 		if !hasPrefix(name, "cpu") {
 			continue
 		}
-		v, n := leadingDecimal(name[len("cpu"):])
+		v, n := sys.LeadingDecimal(name[len("cpu"):])
 		if n == 0 || n != len(name)-len("cpu") {
 			continue
 		}
@@ -97,8 +98,8 @@ func (s *freqSampler) read(f *cpuFreq) bool {
 	if err != nil {
 		return true
 	}
-	c := cursor{p: text}
-	switch g := s.names.of(c.word()); s.governor {
+	c := sys.Cursor{Text: text}
+	switch g := s.names.of(c.Word()); s.governor {
 	case "", g:
 		s.governor = g
 	default:
@@ -112,8 +113,8 @@ func (s *freqSampler) number(cpu int, file string) (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	c := cursor{p: text}
-	return c.int()
+	c := sys.Cursor{Text: text}
+	return c.Int()
 }
 
 func (s *freqSampler) text(cpu int, file string) ([]byte, error) {

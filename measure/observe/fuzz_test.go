@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -23,16 +24,16 @@ func seed(f *testing.F, names ...string) {
 }
 
 func FuzzStat(f *testing.F) {
-	seed(f, "vm2/stat", "cpus128/stat.0")
+	seed(f, "cpus128/stat.0")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var s statSample
-		if parseStat(text, &s) != nil {
+		var s sys.Stat
+		if sys.ParseStat(text, &s) != nil {
 			return
 		}
 		var row record.CPURow
 		statDelta(&s, &s, 0, &row)
-		if len(row.Cores) != len(s.cpus) || len(row.Came)+len(row.Went) != 0 {
-			t.Errorf("%d cores of %d CPUs", len(row.Cores), len(s.cpus))
+		if len(row.Cores) != len(s.CPUs) || len(row.Came)+len(row.Went) != 0 {
+			t.Errorf("%d cores of %d CPUs", len(row.Cores), len(s.CPUs))
 		}
 		for _, c := range row.Cores {
 			if c.Bad != "" || c.Accounted() != 0 {
@@ -111,28 +112,14 @@ func FuzzPSI(f *testing.F) {
 }
 
 func FuzzPIDFiles(f *testing.F) {
-	seed(f, "vm2/pid_stat", "vm2/pid_status", "vm2/schedstat", "vm2/cgroup_v1", "vm2/cpu_stat_v1")
+	seed(f, "vm2/cgroup_v1")
 	f.Add([]byte("socket:[17]"))
-	f.Add([]byte(pidIOText))
 	f.Add([]byte("max 100000\n"))
 	f.Add([]byte("Max open files            1024                 524288               files     \n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var st pidStat
-		if parsePIDStat(text, &st) == nil && (st.pid < 0 || st.threads < 0) {
-			t.Errorf("%+v", st)
-		}
-		_ = lastCPU(text)
-		var status pidStatus
-		_ = parsePIDStatus(text, &status)
 		if parseOpenFilesLimit(text) < -1 {
 			t.Errorf("a limit of %d open files", parseOpenFilesLimit(text))
 		}
-		var s schedstat
-		_ = parseSchedstat(text, &s)
-		var io pidIO
-		_ = parsePIDIO(text, &io)
-		var c cpuStat
-		_ = parseCPUStat(text, &c)
 		for version := 1; version <= 2; version++ {
 			parseCgroupPath(text, version)
 		}

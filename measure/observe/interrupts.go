@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -31,15 +32,15 @@ var errInterrupts = errors.New("/proc/interrupts: a numbered line has not one 32
 // parseInterrupts reads the lines of the interrupts that wanted accepts, and
 // passes over the others. It reuses the slices in s.
 func parseInterrupts(text []byte, names *interned, wanted func(number int, name []byte) bool, s *irqSample) error {
-	c := cursor{p: text}
-	header, _ := c.line()
+	c := sys.Cursor{Text: text}
+	header, _ := c.Line()
 	var err error
 	if s.cpus, err = parseCPUHeader(header, s.cpus); err != nil {
 		return err
 	}
 	s.lines, s.counts = s.lines[:0], s.counts[:0]
 	for {
-		line, ok := c.line()
+		line, ok := c.Line()
 		if !ok {
 			return nil
 		}
@@ -47,9 +48,9 @@ func parseInterrupts(text []byte, names *interned, wanted func(number int, name 
 		if !ok || !wanted(number, name) {
 			continue
 		}
-		l := cursor{p: counts}
+		l := sys.Cursor{Text: counts}
 		for range s.cpus {
-			v, ok := l.uint()
+			v, ok := l.Uint()
 			if !ok || v > 1<<32-1 {
 				return errInterrupts
 			}
@@ -62,11 +63,11 @@ func parseInterrupts(text []byte, names *interned, wanted func(number int, name 
 // irqFields takes a line apart into number, name and what stands between; ok
 // is false for lines without a number.
 func irqFields(line []byte) (number int, name, counts []byte, ok bool) {
-	c := cursor{p: line}
-	c.blanks()
-	v, n := leadingDecimal(line[c.i:])
-	c.i += n
-	if n == 0 || v > 1<<31-1 || c.i >= len(line) || line[c.i] != ':' {
+	c := sys.Cursor{Text: line}
+	c.Blanks()
+	v, n := sys.LeadingDecimal(line[c.At:])
+	c.At += n
+	if n == 0 || v > 1<<31-1 || c.At >= len(line) || line[c.At] != ':' {
 		return 0, nil, nil, false
 	}
 	end := len(line)
@@ -74,10 +75,10 @@ func irqFields(line []byte) (number int, name, counts []byte, ok bool) {
 		end--
 	}
 	start := end
-	for start > c.i+1 && line[start-1] != ' ' {
+	for start > c.At+1 && line[start-1] != ' ' {
 		start--
 	}
-	return int(v), line[start:end], line[c.i+1 : end], true
+	return int(v), line[start:end], line[c.At+1 : end], true
 }
 
 // irqDelta fills lines[:0] with what was counted between two readings, for the
@@ -165,7 +166,7 @@ func interruptsOf(sysfs, iface string) (func(number int, name []byte) bool, erro
 			continue // not every device has message-signalled interrupts: names are the next thing to try
 		}
 		for _, e := range entries {
-			if v, n := leadingDecimal([]byte(e.Name())); n > 0 && n == len(e.Name()) {
+			if v, n := sys.LeadingDecimal([]byte(e.Name())); n > 0 && n == len(e.Name()) {
 				listed[int(v)] = true
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -104,26 +105,26 @@ var errProcTCP = errors.New("/proc/net/tcp: a line is not two addresses, a state
 
 // parseProcTCP visits the lines of /proc/net/tcp or tcp6.
 func parseProcTCP(text []byte, visit func(procTCP)) error {
-	c := cursor{p: text}
-	c.line() // heading
+	c := sys.Cursor{Text: text}
+	c.Line() // heading
 	for {
-		line, ok := c.line()
+		line, ok := c.Line()
 		if !ok {
 			return nil
 		}
-		l := cursor{p: line}
-		l.word()
+		l := sys.Cursor{Text: line}
+		l.Word()
 		var one procTCP
-		if one.local, ok = parseHexAddrPort(l.word()); !ok {
+		if one.local, ok = parseHexAddrPort(l.Word()); !ok {
 			return errProcTCP
 		}
-		l.word()
+		l.Word()
 		var ok1, ok2, ok3 bool
-		one.state, ok1 = l.hex()
-		l.skip(3)
-		uid, ok2 := l.uint()
-		l.skip(1)
-		one.inode, ok3 = l.uint()
+		one.state, ok1 = l.Hex()
+		l.Skip(3)
+		uid, ok2 := l.Uint()
+		l.Skip(1)
+		one.inode, ok3 = l.Uint()
 		if !ok1 || !ok2 || !ok3 {
 			return errProcTCP
 		}
@@ -139,7 +140,7 @@ func parseHexAddrPort(w []byte) (netip.AddrPort, bool) {
 	if colon != 8 && colon != 32 || w[colon] != ':' {
 		return none, false
 	}
-	port, n := leadingHex(w[colon+1:])
+	port, n := sys.LeadingHex(w[colon+1:])
 	if n != 4 {
 		return none, false
 	}

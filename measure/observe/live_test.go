@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -879,15 +880,11 @@ func TestSamplersDoNotAllocate(t *testing.T) {
 func TestParsersDoNotAllocate(t *testing.T) {
 	names := newInterned()
 	names.of([]byte("virtio3-rx"))
-	var stat, stat1 statSample
+	var stat, stat1 sys.Stat
 	var row record.CPURow
 	var soft softirqSample
 	var irq irqSample
 	var p psiTotals
-	var ps pidStat
-	var sched schedstat
-	var status pidStatus
-	var cpu cpuStat
 	var lines []softnetLine
 	var devs []netDev
 	ext := newCounterTable("TcpExt: ", tcpCounterNames()[:firstSNMP])
@@ -902,9 +899,9 @@ func TestParsersDoNotAllocate(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-	check("cpus128/stat.0", func(b []byte) error { return parseStat(b, &stat) })
+	check("cpus128/stat.0", func(b []byte) error { return sys.ParseStat(b, &stat) })
 	check("cpus128/stat.0", func(b []byte) error {
-		err := parseStat(b, &stat1)
+		err := sys.ParseStat(b, &stat1)
 		statDelta(&stat, &stat1, 0, &row)
 		return err
 	})
@@ -914,18 +911,14 @@ func TestParsersDoNotAllocate(t *testing.T) {
 	check("vm2/net_dev", func(b []byte) (err error) { devs, err = parseNetDev(b, names, devs); return err })
 	check("vm2/netstat", ext.parse)
 	check("vm2/pressure_cpu", func(b []byte) error { return parsePSI(b, &p) })
-	check("vm2/pid_stat", func(b []byte) error { return parsePIDStat(b, &ps) })
-	check("vm2/schedstat", func(b []byte) error { return parseSchedstat(b, &sched) })
-	check("vm2/pid_status", func(b []byte) error { return parsePIDStatus(b, &status) })
-	check("vm2/cpu_stat_v1", func(b []byte) error { return parseCPUStat(b, &cpu) })
 }
 
 func BenchmarkParseStat128(b *testing.B) {
 	text := fixture(b, "cpus128/stat.0")
-	var s statSample
+	var s sys.Stat
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := parseStat(text, &s); err != nil {
+		if err := sys.ParseStat(text, &s); err != nil {
 			b.Fatal(err)
 		}
 	}

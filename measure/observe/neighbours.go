@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -52,21 +53,21 @@ func (s *neighbourSampler) sample(at tick, emit Emit) error {
 			continue
 		}
 		text, err := s.t.r.below(s.t.procDir, s.t.path.of("").number(pid).text("/stat").end())
-		var st pidStat
-		if err != nil || parsePIDStat(text, &st) != nil {
+		var st sys.PIDStat
+		if err != nil || sys.ParsePIDStat(text, &st) != nil {
 			continue // gone since it was listed
 		}
-		now, before := neighbourUse{st.startTicks, st.utime + st.stime}, s.was[pid]
+		now, before := neighbourUse{st.StartTicks, st.UserTicks + st.SystemTicks}, s.was[pid]
 		if s.now[pid] = now; before.startTicks != now.startTicks {
 			before.ticks = 0 // it began within the interval
 		}
 		if now.ticks > before.ticks && !at.first() {
 			cpu := -1 // the line is about the first thread, and others may have run elsewhere
-			if st.threads == 1 {
-				cpu = lastCPU(text)
+			if st.Threads == 1 {
+				cpu = sys.LastCPU(text)
 			}
 			s.used = append(s.used, record.Neighbour{
-				PID: pid, Comm: s.t.names.of(st.comm), CPUNs: int64(now.ticks-before.ticks) * tickNs, CPU: cpu,
+				PID: pid, Comm: s.t.names.of(st.Comm), CPUNs: int64(now.ticks-before.ticks) * tickNs, CPU: cpu,
 			})
 		}
 	}

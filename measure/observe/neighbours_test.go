@@ -50,12 +50,3 @@ func TestNeighbours(t *testing.T) {
 		t.Errorf("30 ms of CPU are seen as %d ns", used)
 	}
 }
-
-func TestLastCPU(t *testing.T) {
-	const line = "7 (a b) S 1 2 3 4 -1 5 6 7 8 9 14 15 16 17 18 19 20 0 22 18446744073709551615 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38"
-	for text, want := range map[string]int{line + " 3 40\n": 3, line: -1, "": -1, line + " x\n": -1} {
-		if got := lastCPU([]byte(text)); got != want {
-			t.Errorf("%q ran last on CPU %d, want %d", text, got, want)
-		}
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -27,19 +28,19 @@ var errNetDev = errors.New("/proc/net/dev: a line is not a name and sixteen coun
 // from names, so that known ones cost no allocation.
 func parseNetDev(text []byte, names *interned, devs []netDev) ([]netDev, error) {
 	devs = devs[:0]
-	c := cursor{p: text}
-	c.line()
-	if heading, ok := c.line(); !ok || !hasPrefix(heading, " face |") {
+	c := sys.Cursor{Text: text}
+	c.Line()
+	if heading, ok := c.Line(); !ok || !hasPrefix(heading, " face |") {
 		return devs, errNetDev
 	}
 	for {
-		line, ok := c.line()
+		line, ok := c.Line()
 		if !ok {
 			return devs, nil
 		}
-		l := cursor{p: line}
-		l.blanks()
-		start := l.i
+		l := sys.Cursor{Text: line}
+		l.Blanks()
+		start := l.At
 		colon := -1
 		for i := len(line) - 1; i >= start; i-- { // an alias has colons in its name: the last one ends it
 			if line[i] == ':' {
@@ -50,10 +51,10 @@ func parseNetDev(text []byte, names *interned, devs []netDev) ([]netDev, error) 
 		if colon <= start {
 			return devs, errNetDev
 		}
-		l.i = colon + 1
+		l.At = colon + 1
 		var v [netDevFields]uint64
 		for i := range v {
-			if v[i], ok = l.uint(); !ok {
+			if v[i], ok = l.Uint(); !ok {
 				return devs, errNetDev
 			}
 		}
@@ -214,8 +215,8 @@ func linkSpeed(r *reader, sysfs, iface string) int64 {
 	if err != nil {
 		return -1
 	}
-	c := cursor{p: text}
-	v, ok := c.int()
+	c := sys.Cursor{Text: text}
+	v, ok := c.Int()
 	if !ok || v <= 0 {
 		return -1
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -71,9 +72,9 @@ var errCounterTable = errors.New("no line of names with a line of as many number
 
 // parse reads the wanted counters out of the text of the file.
 func (t *counterTable) parse(text []byte) error {
-	c := cursor{p: text}
+	c := sys.Cursor{Text: text}
 	for {
-		line, ok := c.line()
+		line, ok := c.Line()
 		if !ok {
 			return fmt.Errorf("table %q: %w", t.prefix, errCounterTable)
 		}
@@ -83,7 +84,7 @@ func (t *counterTable) parse(text []byte) error {
 		if !bytes.Equal(line, t.header) {
 			t.learn(line)
 		}
-		values, _ := c.line()
+		values, _ := c.Line()
 		if !hasPrefix(values, t.prefix) || !t.read(values) {
 			t.header = t.header[:0]
 			return fmt.Errorf("table %q: %w", t.prefix, errCounterTable)
@@ -96,9 +97,9 @@ func (t *counterTable) parse(text []byte) error {
 func (t *counterTable) learn(line []byte) {
 	t.header = append(t.header[:0], line...)
 	t.column = t.column[:0]
-	l := cursor{p: line, i: len(t.prefix)}
+	l := sys.Cursor{Text: line, At: len(t.prefix)}
 	for {
-		w := l.word()
+		w := l.Word()
 		if len(w) == 0 {
 			return
 		}
@@ -116,9 +117,9 @@ func (t *counterTable) read(line []byte) bool {
 	for i := range t.values {
 		t.values[i] = -1
 	}
-	l := cursor{p: line, i: len(t.prefix)}
+	l := sys.Cursor{Text: line, At: len(t.prefix)}
 	for _, at := range t.column {
-		v, ok := l.int() // MaxConn is -1
+		v, ok := l.Int() // MaxConn is -1
 		if !ok {
 			return false
 		}
@@ -126,7 +127,7 @@ func (t *counterTable) read(line []byte) bool {
 			t.values[at] = v
 		}
 	}
-	return len(l.word()) == 0
+	return len(l.Word()) == 0
 }
 
 // netstatSampler samples both files.

@@ -272,11 +272,11 @@ func (t *tools) parentOf(pid int) (int, bool) {
 	if err != nil {
 		return 0, false
 	}
-	var st pidStat
-	if err := parsePIDStat(text, &st); err != nil || st.ended() {
+	var st sys.PIDStat
+	if err := sys.ParsePIDStat(text, &st); err != nil || st.Ended() {
 		return 0, false
 	}
-	return st.ppid, true
+	return st.Parent, true
 }
 
 // peerWatched tells whether a process is one of those at the other end.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -199,18 +198,5 @@ func TestOwnEndIsNoPeer(t *testing.T) {
 	p.look(t) // a first sample, which counts from none
 	if p.owners.scans != 0 {
 		t.Error("looked through all processes again")
-	}
-}
-
-// pidIOText is /proc/PID/io of Linux 6.18.
-const pidIOText = "rchar: 3066\nwchar: 20\nsyscr: 9\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 1060864\ncancelled_write_bytes: 8192\n"
-
-func TestParsePIDIO(t *testing.T) {
-	var s pidIO
-	if err := parsePIDIO([]byte(pidIOText), &s); err != nil || s != (pidIO{4096, 1052672}) {
-		t.Errorf("%+v, %v", s, err)
-	}
-	if err := parsePIDIO([]byte(strings.Replace(pidIOText, "read_bytes", "bytes", 1)), &s); err == nil {
-		t.Error("a text without read_bytes passes")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -21,35 +22,10 @@ func fixture(t testing.TB, name string) []byte {
 	return text
 }
 
-func TestParseStatOfTwoCPUs(t *testing.T) {
-	var s statSample
-	if err := parseStat(fixture(t, "vm2/stat"), &s); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.cpus) != 2 || s.cpus[0].cpu != 0 || s.cpus[1].cpu != 1 {
-		t.Fatalf("CPUs %v", s.cpus)
-	}
-	// The sums of the first line, which the parser passes over, check the two.
-	var total cpuTicks
-	line, _, _ := strings.Cut(strings.Replace(string(fixture(t, "vm2/stat")), "cpu ", "cpu0", 1), "\n")
-	if !parseCPULine([]byte(line), &total) {
-		t.Fatal("first line")
-	}
-	for i := range total.ticks {
-		sum := s.cpus[0].ticks[i] + s.cpus[1].ticks[i]
-		if d := int64(total.ticks[i] - sum); d < 0 || d > 1 { // each is cut down to a tick
-			t.Errorf("%s: %d + %d, first line %d", categoryName(i), s.cpus[0].ticks[i], s.cpus[1].ticks[i], total.ticks[i])
-		}
-	}
-	if s.ctxt == 0 || s.processes == 0 || s.running == 0 {
-		t.Errorf("counters %d %d %d", s.ctxt, s.processes, s.running)
-	}
-}
-
 func TestStatDeltaOf128CPUs(t *testing.T) {
-	var prev, cur statSample
-	for name, s := range map[string]*statSample{"cpus128/stat.0": &prev, "cpus128/stat.1": &cur} {
-		if err := parseStat(fixture(t, name), s); err != nil {
+	var prev, cur sys.Stat
+	for name, s := range map[string]*sys.Stat{"cpus128/stat.0": &prev, "cpus128/stat.1": &cur} {
+		if err := sys.ParseStat(fixture(t, name), s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,24 +66,6 @@ func TestStatDeltaOf128CPUs(t *testing.T) {
 	}
 	if bad != 2 {
 		t.Errorf("%d bad rows", bad)
-	}
-}
-
-func TestParseStatRefuses(t *testing.T) {
-	const tail = "ctxt 1\nprocesses 2\nprocs_running 3\n"
-	for name, text := range map[string]string{
-		"nothing":             "",
-		"no cpu":              tail,
-		"a category missing":  "cpu0 1 2 3 4 5 6 7 8 9\n" + tail,
-		"not a number":        "cpu0 1 2 3 4 5 6 7 8 9 x\n" + tail,
-		"more than 64 bits":   "cpu0 1 2 3 4 5 6 7 8 9 18446744073709551616\n" + tail,
-		"descending":          "cpu1 1 2 3 4 5 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n" + tail,
-		"without the counter": "cpu0 1 2 3 4 5 6 7 8 9 0\nctxt 1\n",
-	} {
-		var s statSample
-		if parseStat([]byte(text), &s) == nil {
-			t.Errorf("%s was accepted", name)
-		}
 	}
 }
 
@@ -155,10 +113,10 @@ func TestSoftnet(t *testing.T) {
 	if err != nil || len(old) != 2 || old[0].cpu != -1 {
 		t.Fatalf("%v %+v", err, old)
 	}
-	if numberSoftnet(old, []cpuTicks{{cpu: 0}}) == nil {
+	if numberSoftnet(old, []sys.CPUTicks{{CPU: 0}}) == nil {
 		t.Error("two lines passed for one CPU")
 	}
-	if err := numberSoftnet(old, []cpuTicks{{cpu: 0}, {cpu: 5}}); err != nil || old[1].cpu != 5 {
+	if err := numberSoftnet(old, []sys.CPUTicks{{CPU: 0}, {CPU: 5}}); err != nil || old[1].cpu != 5 {
 		t.Errorf("%v %+v", err, old)
 	}
 	for _, text := range []string{"1 2\n", "1 2 100000000\n", "1 2 3 x\n"} {
@@ -290,36 +248,6 @@ func TestPSI(t *testing.T) {
 }
 
 func TestPIDFiles(t *testing.T) {
-	var s pidStat
-	if err := parsePIDStat(fixture(t, "vm2/pid_stat"), &s); err != nil {
-		t.Fatal(err)
-	}
-	if string(s.comm) != "sleep" || s.state != 'S' || s.threads != 1 || s.startTicks != 288188 || s.rssPages != 428 || s.ppid != 2816 {
-		t.Errorf("%+v", s)
-	}
-	const rest = " S 1 2 3 4 -1 5 6 7 8 9 14 15 16 17 18 19 20 0 22 18446744073709551615 24 25\n"
-	if err := parsePIDStat([]byte("7 (a) (b))"+rest), &s); err != nil || string(s.comm) != "a) (b)" || s.utime != 14 || s.stime != 15 || s.rssPages != 24 {
-		t.Errorf("a name with parentheses: %+v %v", s, err)
-	}
-	for _, text := range []string{"", "7 (a", "7 a S 1", "7 (a) SS" + rest[2:], "7 (a) S 1 2 3\n", "x (a)" + rest} {
-		if parsePIDStat([]byte(text), &s) == nil {
-			t.Errorf("%q was accepted", text)
-		}
-	}
-	var sched schedstat
-	if err := parseSchedstat(fixture(t, "vm2/schedstat"), &sched); err != nil || sched.runNs != 970703 {
-		t.Errorf("%+v %v", sched, err)
-	}
-	if parseSchedstat([]byte("1 2\n"), &sched) == nil {
-		t.Error("two numbers were accepted")
-	}
-	var status pidStatus
-	if err := parsePIDStatus(fixture(t, "vm2/pid_status"), &status); err != nil || string(status.cpusAllowed) != "0-1" {
-		t.Errorf("%+v %v", status, err)
-	}
-	if parsePIDStatus([]byte("Uid:\t0\t0\n"), &status) == nil {
-		t.Error("half a status was accepted")
-	}
 	for text, want := range map[string]int64{
 		"Limit                     Soft Limit           Hard Limit           Units     \nMax processes             95971                95971                processes \n" +
 			"Max open files            1024                 524288               files     \n": 1024,
@@ -369,16 +297,6 @@ func TestCgroupFiles(t *testing.T) {
 	}
 	if p, ok := parseCgroupPath([]byte("3:cpu,cpuacct:/a\n0::/c\n"), 2); !ok || p != "/c" {
 		t.Error(p, ok)
-	}
-	var c cpuStat
-	if err := parseCPUStat(fixture(t, "vm2/cpu_stat_v1"), &c); err != nil {
-		t.Error(err)
-	}
-	if err := parseCPUStat([]byte("usage_usec 9\nnr_periods 3\nnr_throttled 2\nthrottled_usec 5\n"), &c); err != nil || c != (cpuStat{3, 2, 5000}) {
-		t.Errorf("%+v %v", c, err)
-	}
-	if parseCPUStat([]byte("usage_usec 9\n"), &c) == nil {
-		t.Error("a cpu.stat without the controller was accepted")
 	}
 	check := func(text string, quota, period int64, want bool) {
 		t.Helper()

@@ -21,7 +21,7 @@ const (
 	busiestThreads = 8
 	commonWaits    = 16
 
-	tickNs = 1e9 / record.TicksPerSecond
+	tickNs = sys.TickNs
 )
 
 // process is one watched process. Its files are kept open: once it is gone
@@ -102,22 +102,22 @@ func (p *process) describe(t *tools) error {
 	if err != nil {
 		return err
 	}
-	var st pidStat
-	if err := parsePIDStat(text, &st); err != nil {
+	var st sys.PIDStat
+	if err := sys.ParsePIDStat(text, &st); err != nil {
 		return err
 	}
-	if st.ended() {
+	if st.Ended() {
 		return syscall.ESRCH
 	}
-	p.ppid, p.startTicks, p.comm = st.ppid, st.startTicks, t.names.of(st.comm)
+	p.ppid, p.startTicks, p.comm = st.Parent, st.StartTicks, t.names.of(st.Comm)
 	if text, err = t.r.below(p.dir, t.path.of("status").end()); err != nil {
 		return err
 	}
-	var status pidStatus
-	if err := parsePIDStatus(text, &status); err != nil {
+	var status sys.PIDStatus
+	if err := sys.ParsePIDStatus(text, &status); err != nil {
 		return err
 	}
-	p.cpus = string(status.cpusAllowed)
+	p.cpus = string(status.CPUsAllowed)
 	if text, err := t.r.below(p.dir, t.path.of("limits").end()); err == nil {
 		p.filesMax = parseOpenFilesLimit(text)
 	}
@@ -175,38 +175,38 @@ func (s *processSampler) one(p *process, at tick, emit Emit) error {
 	if err != nil {
 		return err
 	}
-	var st pidStat
-	if err := parsePIDStat(text, &st); err != nil {
+	var st sys.PIDStat
+	if err := sys.ParsePIDStat(text, &st); err != nil {
 		return err
 	}
-	if st.ended() {
+	if st.Ended() {
 		return syscall.ESRCH
 	}
-	p.comm = s.t.names.of(st.comm)
+	p.comm = s.t.names.of(st.Comm)
 	cpuNs, err := sys.ProcessClockNs(p.pid)
 	if err != nil {
 		return syscall.ESRCH // EINVAL: no such process
 	}
-	s.readThreads(p, st.threads)
+	s.readThreads(p, st.Threads)
 	if p.read {
 		s.fill(p, at, &st, cpuNs)
 		emit(&s.row)
 	}
 	p.read, p.lastNs = true, at.tNs
-	p.cpuNs, p.utime, p.stime = cpuNs, st.utime, st.stime
+	p.cpuNs, p.utime, p.stime = cpuNs, st.UserTicks, st.SystemTicks
 	return nil
 }
 
 // fill makes the row from what is known and what has just been read.
-func (s *processSampler) fill(p *process, at tick, st *pidStat, cpuNs int64) {
+func (s *processSampler) fill(p *process, at tick, st *sys.PIDStat, cpuNs int64) {
 	s.row = record.ProcessRow{
 		ObservedHead: at.head(record.KindProcess),
 		Role:         p.role, PID: p.pid, StartTicks: p.startTicks, Comm: p.comm,
-		CPUNs: cpuNs - p.cpuNs, UserNs: int64(st.utime-p.utime) * tickNs, SystemNs: int64(st.stime-p.stime) * tickNs,
+		CPUNs: cpuNs - p.cpuNs, UserNs: int64(st.UserTicks-p.utime) * tickNs, SystemNs: int64(st.SystemTicks-p.stime) * tickNs,
 		RunNs: -1, QueueNs: -1,
-		Threads: st.threads, ThreadsRead: len(p.threads),
+		Threads: st.Threads, ThreadsRead: len(p.threads),
 		Voluntary: -1, Involuntary: -1,
-		RSSBytes: st.rssPages * s.t.pageBytes,
+		RSSBytes: st.RSSPages * s.t.pageBytes,
 	}
 	s.row.WidthNs = at.tNs - p.lastNs
 	if s.schedstat {
@@ -302,22 +302,22 @@ func (s *processSampler) readThread(t *thread) error {
 	if err != nil {
 		return err
 	}
-	var now schedstat
+	var now sys.Schedstat
 	if s.schedstat {
-		if err := parseSchedstat(text, &now); err != nil {
+		if err := sys.ParseSchedstat(text, &now); err != nil {
 			return err
 		}
-		t.dQueue = max(int64(now.queueNs-t.queueNs), 0)
+		t.dQueue = max(int64(now.QueueNs-t.queueNs), 0)
 	} else {
-		var st pidStat
-		if err := parsePIDStat(text, &st); err != nil {
+		var st sys.PIDStat
+		if err := sys.ParsePIDStat(text, &st); err != nil {
 			return err
 		}
-		now.runNs = (st.utime + st.stime) * tickNs
+		now.RunNs = (st.UserTicks + st.SystemTicks) * tickNs
 		t.dQueue = -1
 	}
-	t.dRun = max(int64(now.runNs-t.runNs), 0)
-	t.runNs, t.queueNs = now.runNs, now.queueNs
+	t.dRun = max(int64(now.RunNs-t.runNs), 0)
+	t.runNs, t.queueNs = now.RunNs, now.QueueNs
 	return nil
 }
 
@@ -451,13 +451,13 @@ func (s *stateSampler) one(p *process, t *thread) error {
 	if err != nil {
 		return err
 	}
-	var st pidStat
-	if err := parsePIDStat(text, &st); err != nil {
+	var st sys.PIDStat
+	if err := sys.ParsePIDStat(text, &st); err != nil {
 		return err
 	}
-	t.state, t.comm = st.state, s.t.names.of(st.comm)
-	countState(st.state, &p.states)
-	if st.state == 'R' {
+	t.state, t.comm = st.State, s.t.names.of(st.Comm)
+	countState(st.State, &p.states)
+	if st.State == 'R' {
 		return nil
 	}
 	text, err = s.t.r.below(p.dir, s.t.path.of("task/").number(t.tid).text("/wchan").end())
@@ -554,15 +554,15 @@ func (s *switchSampler) one(p *process, t *thread) error {
 	if err != nil {
 		return err
 	}
-	var st pidStatus
-	if err := parsePIDStatus(text, &st); err != nil {
+	var st sys.PIDStatus
+	if err := sys.ParsePIDStatus(text, &st); err != nil {
 		return err
 	}
 	if t.switchesRead {
-		p.vol += max(int64(st.voluntary-t.vol), 0)
-		p.invol += max(int64(st.involuntary-t.invol), 0)
+		p.vol += max(int64(st.Voluntary-t.vol), 0)
+		p.invol += max(int64(st.Involuntary-t.invol), 0)
 	}
-	t.vol, t.invol, t.switchesRead = st.voluntary, st.involuntary, true
+	t.vol, t.invol, t.switchesRead = st.Voluntary, st.Involuntary, true
 	return nil
 }
 
@@ -570,15 +570,15 @@ func (s *switchSampler) one(p *process, t *thread) error {
 func (s *switchSampler) countBytes(p *process) {
 	p.readBytes, p.writtenBytes = -1, -1
 	text, err := s.t.r.below(p.dir, s.t.path.of("io").end())
-	var now pidIO
-	if err != nil || parsePIDIO(text, &now) != nil {
+	var now sys.PIDIO
+	if err != nil || sys.ParsePIDIO(text, &now) != nil {
 		p.ioRead = false // another user's, or a kernel without CONFIG_TASK_IO_ACCOUNTING
 		return
 	}
 	if p.ioRead {
-		p.readBytes, p.writtenBytes = max(int64(now.read-p.lastReadBytes), 0), max(int64(now.written-p.lastWrites), 0)
+		p.readBytes, p.writtenBytes = max(int64(now.Read-p.lastReadBytes), 0), max(int64(now.Written-p.lastWrites), 0)
 	}
-	p.ioRead, p.lastReadBytes, p.lastWrites = true, now.read, now.written
+	p.ioRead, p.lastReadBytes, p.lastWrites = true, now.Read, now.Written
 }
 
 // countFiles is -1 where the process may not be looked into.

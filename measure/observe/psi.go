@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -22,22 +23,22 @@ var errPSI = errors.New("a line of /proc/pressure is not some or full with a tot
 // parsePSI reads the text of one file of /proc/pressure.
 func parsePSI(text []byte, t *psiTotals) error {
 	*t = psiTotals{-1, -1}
-	c := cursor{p: text}
+	c := sys.Cursor{Text: text}
 	for {
-		line, ok := c.line()
+		line, ok := c.Line()
 		if !ok {
 			break
 		}
-		l := cursor{p: line}
-		kind := l.word()
+		l := sys.Cursor{Text: line}
+		kind := l.Word()
 		total := int64(-1)
 		for {
-			w := l.word()
+			w := l.Word()
 			if len(w) == 0 {
 				break
 			}
 			if hasPrefix(w, "total=") {
-				v, n := leadingDecimal(w[len("total="):])
+				v, n := sys.LeadingDecimal(w[len("total="):])
 				if n == 0 || n != len(w)-len("total=") || v > 1<<63-1 {
 					return errPSI
 				}

@@ -80,9 +80,9 @@ func (o *Observer) sides() []*side {
 // addNetwork adds what counts packets.
 func (o *Observer) addNetwork() {
 	t := o.t
-	online := func() []cpuTicks { return nil }
+	online := func() []sys.CPUTicks { return nil }
 	if o.stat != nil {
-		online = func() []cpuTicks { return o.stat.cur.cpus }
+		online = func() []sys.CPUTicks { return o.stat.cur.CPUs }
 	}
 	softnet, err := newSoftnetSampler(&t.r, o.server.netDir, online)
 	o.add(&o.counters, "softnet", true, softnet, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -24,20 +25,20 @@ var (
 
 // parseSoftirqs reads the text of /proc/softirqs. It reuses the slices in s.
 func parseSoftirqs(text []byte, s *softirqSample) error {
-	c := cursor{p: text}
-	header, _ := c.line()
+	c := sys.Cursor{Text: text}
+	header, _ := c.Line()
 	var err error
 	if s.cpus, err = parseCPUHeader(header, s.cpus); err != nil {
 		return err
 	}
 	s.netRx, s.netTx = s.netRx[:0], s.netTx[:0]
 	for {
-		line, ok := c.line()
+		line, ok := c.Line()
 		if !ok {
 			break
 		}
-		l := cursor{p: line}
-		switch name := l.word(); {
+		l := sys.Cursor{Text: line}
+		switch name := l.Word(); {
 		case string(name) == "NET_RX:":
 			if s.netRx, err = parseCounts(&l, len(s.cpus), s.netRx); err != nil {
 				return errSoftirqs
@@ -58,16 +59,16 @@ func parseSoftirqs(text []byte, s *softirqSample) error {
 // /proc/interrupts, into cpus[:0].
 func parseCPUHeader(line []byte, cpus []int) ([]int, error) {
 	cpus = cpus[:0]
-	l := cursor{p: line}
+	l := sys.Cursor{Text: line}
 	for {
-		w := l.word()
+		w := l.Word()
 		if len(w) == 0 {
 			break
 		}
 		if !hasPrefix(w, "CPU") {
 			return cpus, errCPUHeader
 		}
-		v, n := leadingDecimal(w[len("CPU"):])
+		v, n := sys.LeadingDecimal(w[len("CPU"):])
 		if n == 0 || n != len(w)-len("CPU") || v > 1<<20 {
 			return cpus, errCPUHeader
 		}
@@ -85,10 +86,10 @@ func parseCPUHeader(line []byte, cpus []int) ([]int, error) {
 var errCounts = errors.New("not a 32-bit count for each CPU")
 
 // parseCounts reads n counts of 32 bits into counts[:0].
-func parseCounts(l *cursor, n int, counts []uint32) ([]uint32, error) {
+func parseCounts(l *sys.Cursor, n int, counts []uint32) ([]uint32, error) {
 	counts = counts[:0]
 	for range n {
-		v, ok := l.uint()
+		v, ok := l.Uint()
 		if !ok || v > 1<<32-1 {
 			return counts, errCounts
 		}

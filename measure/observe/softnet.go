@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -25,17 +26,17 @@ var errSoftnet = errors.New("/proc/net/softnet_stat: a line is not three or more
 // parseSoftnet reads the text of /proc/net/softnet_stat into lines[:0].
 func parseSoftnet(text []byte, lines []softnetLine) ([]softnetLine, error) {
 	lines = lines[:0]
-	c := cursor{p: text}
+	c := sys.Cursor{Text: text}
 	for {
-		line, ok := c.line()
+		line, ok := c.Line()
 		if !ok {
 			break
 		}
-		l := cursor{p: line}
+		l := sys.Cursor{Text: line}
 		one := softnetLine{cpu: -1}
 		n := 0
 		for ; ; n++ {
-			v, ok := l.hex()
+			v, ok := l.Hex()
 			if !ok {
 				break
 			}
@@ -53,7 +54,7 @@ func parseSoftnet(text []byte, lines []softnetLine) ([]softnetLine, error) {
 				one.cpu = int(v)
 			}
 		}
-		if n < 3 || len(l.word()) != 0 {
+		if n < 3 || len(l.Word()) != 0 {
 			return lines, errSoftnet
 		}
 		lines = append(lines, one)
@@ -65,12 +66,12 @@ func parseSoftnet(text []byte, lines []softnetLine) ([]softnetLine, error) {
 type softnetSampler struct {
 	r         *reader
 	fd        int
-	online    func() []cpuTicks // the CPUs of the latest /proc/stat, for kernels that do not number the lines
+	online    func() []sys.CPUTicks // the CPUs of the latest /proc/stat, for kernels that do not number the lines
 	prev, cur []softnetLine
 	row       record.SoftnetRow
 }
 
-func newSoftnetSampler(r *reader, netDir string, online func() []cpuTicks) (*softnetSampler, error) {
+func newSoftnetSampler(r *reader, netDir string, online func() []sys.CPUTicks) (*softnetSampler, error) {
 	fd, err := openFile(netDir + "/softnet_stat")
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (s *softnetSampler) sample(at tick, emit Emit) error {
 var errSoftnetCPUs = errors.New("/proc/net/softnet_stat does not number its lines here, and has not one for each CPU that is online")
 
 // numberSoftnet gives lines without a number those of the CPUs online.
-func numberSoftnet(lines []softnetLine, online []cpuTicks) error {
+func numberSoftnet(lines []softnetLine, online []sys.CPUTicks) error {
 	if len(lines) == 0 || lines[0].cpu >= 0 {
 		return nil
 	}
@@ -110,7 +111,7 @@ func numberSoftnet(lines []softnetLine, online []cpuTicks) error {
 		return errSoftnetCPUs
 	}
 	for i := range lines {
-		lines[i].cpu = online[i].cpu
+		lines[i].cpu = online[i].CPU
 	}
 	return nil
 }

@@ -191,17 +191,17 @@ func (s *subject) watchChild(pid int) error {
 	if err != nil {
 		return err
 	}
-	var st pidStat
-	if err := parsePIDStat(text, &st); err != nil {
+	var st sys.PIDStat
+	if err := sys.ParsePIDStat(text, &st); err != nil {
 		return err
 	}
 	switch {
-	case st.ended():
+	case st.Ended():
 		return nil
-	case s.isSubject(st.ppid):
-		return s.watch(record.RoleSubject, pid, fmt.Sprintf("child of %d", st.ppid))
+	case s.isSubject(st.Parent):
+		return s.watch(record.RoleSubject, pid, fmt.Sprintf("child of %d", st.Parent))
 	}
-	return s.watchPeerChild(pid, st.ppid)
+	return s.watchPeerChild(pid, st.Parent)
 }
 
 // lookForListeners looks for the listeners among a process's open files.

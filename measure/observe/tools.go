@@ -68,8 +68,8 @@ func (t *tools) hasSchedstat() bool {
 	}
 	defer closeFile(&fd)
 	text, err := t.r.single(fd)
-	var s schedstat
-	return err == nil && parseSchedstat(text, &s) == nil
+	var s sys.Schedstat
+	return err == nil && sys.ParseSchedstat(text, &s) == nil
 }
 
 func (t *tools) close() { closeFile(&t.procDir) }

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 
+	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 )
 
@@ -150,9 +151,7 @@ func mayAdministerNetwork() bool {
 	if err != nil {
 		return os.Geteuid() == 0
 	}
-	_, text, _ := strings.Cut(string(b), "\nCapEff:")
-	text, _, _ = strings.Cut(text, "\n")
-	set, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+	set, err := strconv.ParseUint(sys.Field(b, "CapEff"), 16, 64)
 	return err == nil && set&(1<<netAdmin) != 0
 }
 

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // note is a file that says what a process has changed on this host and how to
@@ -174,22 +176,12 @@ func (n *note) stale() bool {
 // its identity (proc_pid_stat(5), field 22). Of one that has ended and was not
 // waited for it says that it is not there.
 func StartTicks(pid int) (uint64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s, err := sys.ReadPIDStat(pid)
 	if err != nil {
 		return 0, err
 	}
-	text := string(b)
-	// The name in parentheses may hold anything, a parenthesis too.
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) >= 1 && fields[0] == "Z" {
+	if s.State == 'Z' {
 		return 0, fmt.Errorf("process %d has ended: %w", pid, fs.ErrNotExist)
 	}
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields behind the name", pid, len(fields))
-	}
-	ticks, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
-	}
-	return ticks, nil
+	return s.StartTicks, nil
 }

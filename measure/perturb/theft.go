@@ -205,51 +205,26 @@ func sampleAt(samples []sample, at time.Time) sample {
 	return sample{at, between(a.thiefNs, b.thiefNs), between(a.hostNs, b.hostNs)}
 }
 
-const (
-	// userTick is the unit of /proc/stat: USER_HZ is 100 on every architecture
-	// that Go runs on.
-	userTick = 10 * time.Millisecond
-	// stealField of a line of /proc/stat, the name counted (proc_stat(5)).
-	stealField = 8
-	// ticksMost is 350 years: more is no number of ticks.
-	ticksMost = 1 << 40
-)
-
 // hypervisorNs is the time that some CPUs had something to run and the
 // hypervisor did not let them, since boot.
 func hypervisorNs(cpus []int) (int64, error) {
-	b, err := os.ReadFile("/proc/stat")
+	s, err := sys.ReadStat()
 	if err != nil {
 		return 0, err
 	}
-	return parseSteal(string(b), cpus)
+	return stolenNs(s, cpus)
 }
 
-func parseSteal(text string, cpus []int) (int64, error) {
-	var ticks int64
+func stolenNs(s *sys.Stat, cpus []int) (ns int64, err error) {
 	seen := 0
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) == 0 {
-			continue
+	for i := range s.CPUs {
+		if slices.Contains(cpus, s.CPUs[i].CPU) {
+			ns += s.CPUs[i].StealNs()
+			seen++
 		}
-		number, ok := strings.CutPrefix(f[0], "cpu")
-		cpu, err := strconv.Atoi(number)
-		if !ok || err != nil || !slices.Contains(cpus, cpu) {
-			continue
-		}
-		seen++
-		if len(f) <= stealField {
-			continue // a kernel before 2.6.11 does not count it
-		}
-		n, err := strconv.ParseInt(f[stealField], 10, 64)
-		if err != nil || n < 0 || n > ticksMost {
-			return 0, fmt.Errorf("/proc/stat: %s: steal is %q", f[0], f[stealField])
-		}
-		ticks += n
 	}
 	if seen != len(cpus) {
 		return 0, fmt.Errorf("/proc/stat has lines for %d of the CPUs %s", seen, cores.Format(cpus))
 	}
-	return ticks * int64(userTick), nil
+	return ns, nil
 }

@@ -248,30 +248,20 @@ func TestLeftOf(t *testing.T) {
 	}
 }
 
-const procStat = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 0 0 0 0 0 0 0 30 0 0\ncpu1 0 0 0 0 0 0 0 12 0 0\ncpu10 0 0 0 0 0 0 0 1 0 0\nintr 5\n"
-
-func TestParseSteal(t *testing.T) {
+func TestStolenNs(t *testing.T) {
+	var s sys.Stat
+	for cpu, steal := range map[int]uint64{0: 30, 1: 12, 10: 1} {
+		one := sys.CPUTicks{CPU: cpu}
+		one.Ticks[sys.TicksSteal] = steal
+		s.CPUs = append(s.CPUs, one)
+	}
 	for _, c := range []struct {
-		text string
 		cpus []int
 		want int64
 		fail bool
-	}{
-		{procStat, []int{0}, 300e6, false}, {procStat, []int{0, 1}, 420e6, false}, {procStat, []int{2}, 0, true},
-		{"cpu0 1 2 3 4 5 6 7\n", []int{0}, 0, false}, {"cpu0 0 0 0 0 0 0 0 x\n", []int{0}, 0, true}, {"", []int{0}, 0, true},
-	} {
-		got, err := parseSteal(c.text, c.cpus)
-		if got != c.want || (err != nil) != c.fail {
-			t.Errorf("%q %v: %d (%v)", c.text, c.cpus, got, err)
+	}{{[]int{0}, 300e6, false}, {[]int{0, 1}, 420e6, false}, {[]int{2}, 0, true}} {
+		if got, err := stolenNs(&s, c.cpus); got != c.want || (err != nil) != c.fail {
+			t.Errorf("%v: %d (%v)", c.cpus, got, err)
 		}
 	}
-}
-
-func FuzzParseSteal(f *testing.F) {
-	f.Add(procStat)
-	f.Fuzz(func(t *testing.T, text string) {
-		if n, err := parseSteal(text, []int{0, 1}); err == nil && n < 0 {
-			t.Errorf("%d ns", n)
-		}
-	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ceiling/internal/sys"
 	"ceiling/proxy/config"
 )
 
@@ -124,12 +125,8 @@ func TestGroup(t *testing.T) {
 // running tells a process from one that has ended and was not reaped: who reaps an
 // orphan is the machine's matter.
 func running(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+	p, err := sys.ReadPIDStat(pid)
+	return err == nil && p.State != 'Z' && p.State != 'X'
 }
 
 // TestReady: an application is running once its address answers, and ended when it

@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -109,21 +107,14 @@ func (s *process) cpu() time.Duration {
 // children of the server, by their parent's number in /proc/PID/stat.
 func (s *process) children() []int {
 	s.t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	all, err := sys.Processes()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	var pids []int
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has ended
-		}
-		after := string(b[strings.LastIndexByte(string(b), ')')+1:])
-		if f := strings.Fields(after); f[1] == strconv.Itoa(s.pid) {
-			pid, _, _ := strings.Cut(string(b), " ")
-			n, _ := strconv.Atoi(pid)
-			pids = append(pids, n)
+	for pid, p := range all {
+		if p.Parent == s.pid {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

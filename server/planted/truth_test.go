@@ -206,12 +206,8 @@ func waitGone(t *testing.T, pids []int) {
 
 // gone counts a zombie that nobody has reaped yet as ended.
 func gone(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	_, after, _ := strings.Cut(string(b), ") ")
-	return strings.HasPrefix(after, "Z")
+	p, err := sys.ReadPIDStat(pid)
+	return err != nil || p.State == 'Z'
 }
 
 func TestBacklogOverflows(t *testing.T) {

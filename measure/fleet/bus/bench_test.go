@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"ceiling/internal/sys"
 	"ceiling/measure/fleet/bus"
 )
 
@@ -61,20 +60,13 @@ func (m *meter) carry(to, from net.Conn, n *atomic.Int64) {
 	}
 }
 
-// cpu is what a process has used, to 10 ms: utime and stime of
-// /proc/pid/stat, fields 14 and 15.
+// cpu is what a process has used, to 10 ms.
 func cpu(b *testing.B, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	p, err := sys.ReadPIDStat(pid)
 	if err != nil {
 		b.Fatal(err)
 	}
-	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+2:]))
-	user, err1 := strconv.Atoi(f[11])
-	system, err2 := strconv.Atoi(f[12])
-	if err1 != nil || err2 != nil {
-		b.Fatal(err1, err2)
-	}
-	return time.Duration(user+system) * 10 * time.Millisecond
+	return time.Duration(p.UserTicks+p.SystemTicks) * sys.TickNs
 }
 
 // BenchmarkController is what one message costs the controller: its process's

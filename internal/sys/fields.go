@@ -1,0 +1,70 @@
+package sys
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+)
+
+// Fields are the names and values of a kernel file that has one a line: up to the
+// colon ("VmHWM:  5120 kB", "model name : x"), or to the first blank where a line has
+// none ("pswpin 17"). Both point into the text, without the blanks around them.
+func Fields(text []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for c := (Cursor{Text: text}); ; {
+			line, ok := c.Line()
+			if !ok {
+				return
+			}
+			at := bytes.IndexByte(line, ':')
+			if at < 0 {
+				at = bytes.IndexByte(line, ' ')
+			}
+			if at >= 0 && !yield(trim(line[:at]), trim(line[at+1:])) {
+				return
+			}
+		}
+	}
+}
+
+// trim is bytes.TrimSpace for blanks, in a third of its time.
+func trim(p []byte) []byte {
+	for len(p) > 0 && (p[0] == ' ' || p[0] == '\t') {
+		p = p[1:]
+	}
+	for len(p) > 0 && (p[len(p)-1] == ' ' || p[len(p)-1] == '\t') {
+		p = p[:len(p)-1]
+	}
+	return p
+}
+
+// Field is the value of the first line with a name; "" where there is none.
+func Field(text []byte, name string) string {
+	for n, value := range Fields(text) {
+		if string(n) == name {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// FieldCount is the number that the value of a name begins with, in the file's own unit.
+func FieldCount(text []byte, name string) (uint64, error) {
+	value := Cursor{Text: []byte(Field(text, name))}
+	n, ok := value.Uint()
+	if !ok {
+		return 0, fmt.Errorf("no %s in it", name)
+	}
+	return n, nil
+}
+
+// counter reads a number into v and returns 1, or 0 where the value is none.
+func counter(value []byte, v *uint64) int {
+	c := Cursor{Text: value}
+	n, ok := c.Uint()
+	if !ok {
+		return 0
+	}
+	*v = n
+	return 1
+}
