@@ -131,7 +131,7 @@ func (s *seat) ends(code int) {
 	if s.shown.CursorHidden() || len(s.shown.Asked()) > 0 || len(s.shown.Unknown()) > 0 {
 		s.t.Errorf("cursor hidden %v, asked %q, unknown %q", s.shown.CursorHidden(), s.shown.Asked(), s.shown.Unknown())
 	}
-	for _, left := range []string{"so far", "no data yet", "━"} {
+	for _, left := range []string{"so far  ", "no data yet", "━"} {
 		if strings.Contains(s.shown.Text(), left) {
 			s.t.Errorf("%q is left on the screen:\n%s", left, s.shown.Text())
 		}
