@@ -67,7 +67,7 @@ func mayImport() map[string][]string {
 		"show/journal":           {"experiment/plan", "internal/lazy", "internal/rebind", "internal/unit", "record", "show/chart", "show/page"},
 		"show/live":              {"experiment/spec", "internal/hist", "internal/secret", "internal/sys", "internal/unit", "record", "verdict"},
 		"show/live/follow":       {"experiment/plan", "experiment/spec", "record", "show/live"},
-		"show/live/page":         {"internal/rebind", "internal/sys", "internal/unit", "show/live"},
+		"show/live/page":         {"internal/rebind", "internal/sys", "internal/unit", "record", "show/live"},
 		"show/live/terminal":     {"internal/unit", "record", "show/live"},
 		"show/page":              {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/secret", "internal/unit", "record", "show/chart", "show/importer", "show/report"},
 		"show/report":            {"experiment/spec", "internal/lazy", "internal/secret", "internal/unit", "measure/cores", "record", "show/importer", "verdict"},
@@ -75,7 +75,7 @@ func mayImport() map[string][]string {
 		"check/doctor":           {"experiment/spec", "internal/ring", "internal/sys", "internal/unit", "measure/observe", "record"},
 		"check/race":             {"experiment/spec", "internal/hist", "internal/ring", "internal/stat", "internal/sys", "internal/unit", "measure/load", "measure/run", "record"},
 		"check/race/rival":       {},
-		"check/selftest":         {"experiment/spec", "internal/sys", "internal/unit", "measure/run", "record", "server/planted", "verdict"},
+		"check/selftest":         {"experiment/spec", "internal/sys", "internal/unit", "measure/run", "record", "server/planted"},
 	}
 }
 

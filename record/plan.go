@@ -192,9 +192,9 @@ type Measured struct {
 	ServerCPUNs    float64 `json:"server_cpu_ns,omitempty"`
 	GeneratorCPUNs float64 `json:"generator_cpu_ns,omitempty"`
 	// What the run's own verdict says.
-	Outcome string `json:"outcome"`
-	Ceiling string `json:"ceiling"`
-	Says    string `json:"says"`
+	Outcome Outcome    `json:"outcome"`
+	Ceiling Bottleneck `json:"ceiling"`
+	Says    string     `json:"says"`
 	// OwedShare of the asked requests, as in the verdict.
 	OwedShare float64 `json:"owed_share,omitempty"`
 	// OtherCores that other programs used meanwhile, as in the verdict.
@@ -249,9 +249,9 @@ type Curve struct {
 	USL    *USL         `json:"usl,omitempty"`
 	// Ceiling is that of the points beyond the knee, or of the last; Says is
 	// the verdict on the curve in words.
-	Ceiling string   `json:"ceiling"`
-	Says    string   `json:"says"`
-	Doubts  []string `json:"doubts,omitempty"`
+	Ceiling Bottleneck `json:"ceiling"`
+	Says    string     `json:"says"`
+	Doubts  []string   `json:"doubts,omitempty"`
 }
 
 // CurvePoint is one condition with all its runs.
@@ -270,9 +270,9 @@ type CurvePoint struct {
 	GeneratorCPUNs Estimate  `json:"generator_cpu_ns"`
 	BadShare       float64   `json:"bad_share"`
 	// Outcome and Ceiling that most runs have; Split where they do not agree.
-	Outcome string `json:"outcome"`
-	Ceiling string `json:"ceiling"`
-	Split   string `json:"split,omitempty"`
+	Outcome Outcome    `json:"outcome"`
+	Ceiling Bottleneck `json:"ceiling"`
+	Split   string     `json:"split,omitempty"`
 	// PerRun has the rate of every counted run, requests per second.
 	PerRun []float64 `json:"per_run"`
 	RunIDs []string  `json:"run_ids"`
@@ -321,9 +321,9 @@ type Search struct {
 	// (the person's own bound) or LimitNone (nothing held).
 	Limit string `json:"limit"`
 	// Breaks first above it: the terms that failed, the passive verdict there.
-	Breaks []SLOTerm `json:"breaks,omitempty"`
-	Wall   string    `json:"wall,omitempty"`
-	Says   string    `json:"says"`
+	Breaks []SLOTerm  `json:"breaks,omitempty"`
+	Wall   Bottleneck `json:"wall,omitempty"`
+	Says   string     `json:"says"`
 	// Rates that were tried, ascending.
 	Rates  []TriedRate `json:"rates"`
 	Doubts []string    `json:"doubts,omitempty"`
@@ -347,8 +347,8 @@ type TriedRate struct {
 	Invalid int     `json:"invalid"`
 	GaveUp  int     `json:"gave_up"`
 	// Response is of all runs' histograms together, but those that gave up.
-	Response Quantiles `json:"response"`
-	Ceiling  string    `json:"ceiling"`
+	Response Quantiles  `json:"response"`
+	Ceiling  Bottleneck `json:"ceiling"`
 }
 
 // Proof is the answer of an experiment that took something from one resource
@@ -364,10 +364,10 @@ type Proof struct {
 	Proved string `json:"proved"`
 	// Passive is the ceiling that most undisturbed runs' verdicts name; Agrees
 	// is "agrees", "contradicts" or "cannot tell".
-	Passive string   `json:"passive"`
-	Agrees  string   `json:"agrees"`
-	Says    string   `json:"says"`
-	Doubts  []string `json:"doubts,omitempty"`
+	Passive Bottleneck `json:"passive"`
+	Agrees  string     `json:"agrees"`
+	Says    string     `json:"says"`
+	Doubts  []string   `json:"doubts,omitempty"`
 	// Left out: resources that were not touched, with the reason.
 	NotTaken []NotMeasured `json:"not_taken,omitempty"`
 }

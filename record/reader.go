@@ -113,7 +113,7 @@ func unfinished(dir string, series *Series) (*Run, error) {
 	run.Generator = Generator{RunDelay: -1, Workers: []Worker{}}
 	run.fromRows(series.Load)
 	run.Verdict = Verdict{
-		Outcome: Invalid, Ceiling: "inconclusive", Because: run.Killed(), Next: KilledNext,
+		Outcome: Invalid, Ceiling: Inconclusive, Because: run.Killed(), Next: KilledNext,
 		Evidence: []Evidence{}, Doubts: []string{},
 	}
 	run.agentsFromRows(start.Agents, series.Agents)

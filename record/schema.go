@@ -383,26 +383,11 @@ type SubjectProcess struct {
 	Threads int `json:"threads,omitempty"`
 }
 
-// Outcomes of a verdict.
-const (
-	Pass    = "pass"    // an SLO was asked, and met
-	Fail    = "fail"    // it was not met, or the responses were errors
-	Valid   = "valid"   // no SLO was asked
-	Invalid = "invalid" // its numbers must not be used
-)
-
-// Sound tells whether an outcome is one whose numbers answer what was asked.
-func Sound(outcome string) bool { return outcome == Pass || outcome == Valid }
-
 // Verdict is what the run proves.
 type Verdict struct {
-	// Outcome is Pass, Fail, Valid or Invalid.
-	Outcome string `json:"outcome"`
-	// Ceiling is the resource that limited the run: "generator", "server CPU",
-	// "CPU contention", "single-threaded server", "server blocked",
-	// "worker imbalance", "bandwidth", "packets", "accept queue", "concurrency",
-	// "target rate reached", "errors", or "inconclusive".
-	Ceiling string `json:"ceiling"`
+	Outcome Outcome `json:"outcome"`
+	// Ceiling is the resource that limited the run.
+	Ceiling Bottleneck `json:"ceiling"`
 	// Because is the reason in one sentence.
 	Because  string     `json:"because"`
 	Evidence []Evidence `json:"evidence"`
@@ -447,7 +432,7 @@ type Evidence struct {
 
 // Wall is a resource and the rate at which it would be reached.
 type Wall struct {
-	Ceiling string `json:"ceiling"`
+	Ceiling Bottleneck `json:"ceiling"`
 	// Times this run's rate.
 	Times float64 `json:"times"`
 	Says  string  `json:"says"`

@@ -85,8 +85,8 @@ type Entry struct {
 	Started       time.Time
 	Target        string
 	CompletedPerS float64
-	Outcome       string
-	Ceiling       string
+	Outcome       Outcome
+	Ceiling       Bottleneck
 	Unfinished    bool
 	// Kind of a plan ("sweep", "find", …) with how many Runs it has and what
 	// it Says; "" for a single run.
@@ -257,8 +257,8 @@ func readEntry(dir string) Entry {
 			CompletedPerS float64 `json:"completed_per_s"`
 		} `json:"rate"`
 		Verdict struct {
-			Outcome string `json:"outcome"`
-			Ceiling string `json:"ceiling"`
+			Outcome Outcome    `json:"outcome"`
+			Ceiling Bottleneck `json:"ceiling"`
 		} `json:"verdict"`
 	}
 	err = readDocument(filepath.Join(dir, resultFile), &result)

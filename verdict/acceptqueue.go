@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 )
 
 // ruleAcceptQueue asks whether connections wait to be taken: the queue of the
@@ -11,7 +12,7 @@ import (
 // after 1 s, 3 s, 7 s (net/ipv4/tcp_timer.c, TCP_TIMEOUT_INIT).
 func ruleAcceptQueue(f *facts) finding {
 	a, run := &f.accept, f.run
-	out := finding{ceiling: AcceptQueue, next: acceptNext()}
+	out := finding{ceiling: record.AcceptQueue, next: acceptNext()}
 	if f.neverAccepted() == 0 && !a.known && !a.fullShare.known {
 		return out
 	}

@@ -33,7 +33,7 @@ func arbitrate(f *facts) ruling {
 					missing = append(missing, m)
 				}
 			}
-			if found.ceiling == ServerWait && f.generator.busy.known {
+			if found.ceiling == record.ServerBlocked && f.generator.busy.known {
 				next = found.next
 			}
 		}
@@ -60,7 +60,7 @@ func (r *ruling) contradicted(f *facts) string {
 	if !serverOnly(r.found.ceiling) || !at.known || !at.both || at.share[generatorQueue] <= mostOf {
 		return ""
 	}
-	if !f.together && r.found.ceiling == ServerWait {
+	if !f.together && r.found.ceiling == record.ServerBlocked {
 		return fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s", unit.Percent(at.share[generatorQueue]), r.found.because)
 	}
 	r.found.against = append(r.found.against, f.placeEvidence(generatorQueue)...)
@@ -73,7 +73,7 @@ func (r *ruling) qualify(f *facts) {
 	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(found.ceiling) {
 		found.doubts = append(found.doubts, fmt.Sprintf("%s is nearly saturated too (%s): it is the next bottleneck", f.worst().who(), unit.Percent(f.generator.busy.value)))
 	}
-	if found.ceiling == AskedRate {
+	if found.ceiling == record.TargetRate {
 		return // nothing was at its limit
 	}
 	for _, other := range r.all[r.at+1:] {
@@ -97,20 +97,20 @@ func (f *facts) experiment() string {
 
 // sameThing tells whether two ceilings are two views of one: a full worker is a
 // full thread, and a server held to one core has one full thread.
-func sameThing(a, b string) bool {
-	of := []string{Uneven, ServerThread, ServerCPU}
+func sameThing(a, b record.Bottleneck) bool {
+	of := []record.Bottleneck{record.Uneven, record.ServerThread, record.ServerCPU}
 	return a == b || slices.Contains(of, a) && slices.Contains(of, b)
 }
 
 // serverOnly tells whether a ceiling is the server's alone.
-func serverOnly(ceiling string) bool {
-	return slices.Contains([]string{ServerCPU, ServerThread, ServerWait, Uneven}, ceiling)
+func serverOnly(ceiling record.Bottleneck) bool {
+	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven}, ceiling)
 }
 
 // undetermined says what is missing, or that nothing is near its limit, and
 // shows what was seen.
 func undetermined(f *facts, all []finding, missing []string, next string) finding {
-	out := finding{ceiling: Undetermined, answer: cannotTell, missing: missing, next: next}
+	out := finding{ceiling: record.Inconclusive, answer: cannotTell, missing: missing, next: next}
 	for _, found := range all {
 		for _, e := range slices.Concat(found.pro, found.against) {
 			if !slices.ContainsFunc(out.pro, func(have record.Evidence) bool { return have.Says == e.Says }) {

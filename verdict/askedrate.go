@@ -10,7 +10,7 @@ import (
 // ruleAskedRate asks whether an open loop simply got what it asked for: then
 // no ceiling was reached.
 func ruleAskedRate(f *facts) finding {
-	out := finding{ceiling: AskedRate}
+	out := finding{ceiling: record.TargetRate}
 	if !f.open {
 		return out
 	}

@@ -11,7 +11,7 @@ import (
 // ruleBandwidth asks whether the link carries all it can. Where its speed is
 // known that is a division; where it is not, see rulePath.
 func ruleBandwidth(f *facts) finding {
-	out := finding{ceiling: Bandwidth, next: "send fewer bytes (compression, smaller answers), or take a faster link"}
+	out := finding{ceiling: record.Bandwidth, next: "send fewer bytes (compression, smaller answers), or take a faster link"}
 	l := &f.link
 	if !l.known || !l.speed.known || f.onLoopback() && !l.shaper.holds() {
 		return out
@@ -62,7 +62,7 @@ func (l *linkFacts) evidence() record.Evidence {
 // reached: bytes stand before a link whose speed is unknown, or is not the one
 // that the kernel names. Full packets speak for bytes, small ones for packets.
 func rulePath(f *facts) finding {
-	out := finding{ceiling: Bandwidth}
+	out := finding{ceiling: record.Bandwidth}
 	p, l := &f.places, &f.link
 	if !p.known || !p.both || !f.pathQueues() {
 		return out
@@ -84,7 +84,7 @@ func rulePath(f *facts) finding {
 	if l.known && !l.fromBytes {
 		out.pro = append(out.pro, evidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.name, l.direction, bits(l.bits), perSecond(l.packets), l.perPacket))
 		if l.perPacket > 0 && l.perPacket <= smallPacket {
-			out.ceiling = Packets
+			out.ceiling = record.Packets
 		}
 	}
 	out.answer = yes
@@ -92,7 +92,7 @@ func rulePath(f *facts) finding {
 	out.because = fmt.Sprintf("%s: %s of the requests wait in the network while both ends are idle", out.ceiling, unit.Percent(math.Max(share, f.tripShare())))
 	if l.known {
 		out.because += fmt.Sprintf("; the path stops at %s", bits(l.bits))
-		if out.ceiling == Packets {
+		if out.ceiling == record.Packets {
 			out.because += fmt.Sprintf(" in %s packets of %.0f bytes", perSecond(l.packets), l.perPacket)
 		}
 	}

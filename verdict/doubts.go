@@ -18,7 +18,7 @@ type doubts []string
 func (d *doubts) add(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
 
 // doubtsOf is what weakens the run's figures and its ceiling.
-func doubtsOf(f *facts, slo sloResult, ceiling string) []string {
+func doubtsOf(f *facts, slo sloResult, ceiling record.Bottleneck) []string {
 	var d doubts
 	d.ofTheRun(f, slo)
 	d.ofTheRate(f)
@@ -148,7 +148,7 @@ func (d *doubts) ofTheRate(f *facts) {
 }
 
 // ofTheHost is what else went on where it ran.
-func (d *doubts) ofTheHost(f *facts, ceiling string) {
+func (d *doubts) ofTheHost(f *facts, ceiling record.Bottleneck) {
 	if f.together && f.aboutCPU(ceiling) {
 		how := "; --apart separates them"
 		if len(f.run.Agents) > 0 {
@@ -176,25 +176,25 @@ func (d *doubts) ofTheHost(f *facts, ceiling string) {
 	for _, lost := range f.subject.lost {
 		d.add("a process of the server was lost during the run: %s", lost)
 	}
-	if n := f.neverAccepted(); n > 0 && ceiling != AcceptQueue {
+	if n := f.neverAccepted(); n > 0 && ceiling != record.AcceptQueue {
 		d.add("%s; %s", f.unacceptedSays(), f.unacceptedNext())
-	} else if l := &f.unaccepted.files; l.full() && ceiling != AcceptQueue {
+	} else if l := &f.unaccepted.files; l.full() && ceiling != record.AcceptQueue {
 		d.add("%s; %s", l.says(), l.next())
 	}
-	if f.acceptHurtsTail() && ceiling != AcceptQueue {
+	if f.acceptHurtsTail() && ceiling != record.AcceptQueue {
 		d.add("%s; %s", f.acceptTailSays(), acceptNext())
 	}
-	if f.accept.before > 0 && ceiling != AcceptQueue {
+	if f.accept.before > 0 && ceiling != record.AcceptQueue {
 		d.add("%.0f connections overflowed the server's accept queue before the window", f.accept.before)
 	}
-	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && ceiling != Bandwidth && ceiling != Packets {
+	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && ceiling != record.Bandwidth && ceiling != record.Packets {
 		d.add("the server retransmitted %s of its TCP segments", unit.Percent(p.retrans.value))
 	}
 }
 
 // aboutCPU tells whether a ceiling is named by who has the CPU.
-func (f *facts) aboutCPU(ceiling string) bool {
-	return slices.Contains([]string{Generator, ServerCPU, ServerThread, Uneven}, ceiling)
+func (f *facts) aboutCPU(ceiling record.Bottleneck) bool {
+	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven}, ceiling)
 }
 
 // siblings answers a pair of CPUs of one core, one for either side, where the

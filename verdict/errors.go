@@ -16,7 +16,7 @@ import (
 // a server that refuses a tenth of its work has another ceiling than one that
 // does it.
 func ruleErrors(f *facts) finding {
-	out := finding{ceiling: Errors}
+	out := finding{ceiling: record.Failures}
 	if !f.errorShare.known {
 		return out
 	}

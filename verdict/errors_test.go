@@ -40,7 +40,7 @@ func TestErrorsFailARun(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		run      *record.Run
-		outcome  string
+		outcome  record.Outcome
 		has, not string
 	}{
 		{"missing path", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {

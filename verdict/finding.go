@@ -8,23 +8,6 @@ import (
 	"ceiling/record"
 )
 
-// Names of the ceilings, as in record.Verdict.Ceiling.
-const (
-	Generator    = "generator"
-	ServerCPU    = "server CPU"
-	SharedCPU    = "CPU contention"
-	ServerThread = "single-threaded server"
-	ServerWait   = "server blocked"
-	Uneven       = "worker imbalance"
-	Bandwidth    = "bandwidth"
-	Packets      = "packets"
-	AcceptQueue  = "accept queue"
-	Slots        = "concurrency"
-	AskedRate    = "target rate reached"
-	Errors       = "errors"
-	Undetermined = "inconclusive"
-)
-
 // answer is what a rule makes of a run.
 type answer int
 
@@ -36,7 +19,7 @@ const (
 
 // finding is a rule's whole answer. It holds nothing but what the record says.
 type finding struct {
-	ceiling string
+	ceiling record.Bottleneck
 	answer  answer
 	because string            // one sentence, with the figures
 	pro     []record.Evidence // what it stands on

@@ -18,18 +18,18 @@ type fixture struct {
 	path   string
 	Why    string `json:"why"`
 	Expect struct {
-		Outcome  string `json:"outcome"`
-		Ceiling  string `json:"ceiling"`
-		Not      string `json:"not"`       // a ceiling that it must not be
-		Because  string `json:"because"`   // contained in the reason
-		Doubt    string `json:"doubt"`     // contained in one of the doubts
-		NoDoubt  string `json:"no_doubt"`  // contained in none of them
-		Missing  string `json:"missing"`   // contained in one of what is missing
-		Next     string `json:"next"`      // contained in what to do
-		Evidence string `json:"evidence"`  // contained in one of the evidence's sentences
-		Lacks    string `json:"lacks"`     // contained in none of them, nor in the reason or in what to do
-		NextWall string `json:"next_wall"` // the ceiling of the next wall
-		Wall     string `json:"wall"`      // contained in what is said of it
+		Outcome  record.Outcome    `json:"outcome"`
+		Ceiling  record.Bottleneck `json:"ceiling"`
+		Not      record.Bottleneck `json:"not"`       // a ceiling that it must not be
+		Because  string            `json:"because"`   // contained in the reason
+		Doubt    string            `json:"doubt"`     // contained in one of the doubts
+		NoDoubt  string            `json:"no_doubt"`  // contained in none of them
+		Missing  string            `json:"missing"`   // contained in one of what is missing
+		Next     string            `json:"next"`      // contained in what to do
+		Evidence string            `json:"evidence"`  // contained in one of the evidence's sentences
+		Lacks    string            `json:"lacks"`     // contained in none of them, nor in the reason or in what to do
+		NextWall record.Bottleneck `json:"next_wall"` // the ceiling of the next wall
+		Wall     string            `json:"wall"`      // contained in what is said of it
 	} `json:"expect"`
 	Base string          `json:"base"`
 	Run  json.RawMessage `json:"run"`
@@ -158,7 +158,7 @@ func TestFixtures(t *testing.T) {
 			if wall := v.NextWall; e.NextWall != "" && (wall == nil || wall.Ceiling != e.NextWall || !strings.Contains(wall.Says, e.Wall)) {
 				t.Errorf("next bottleneck %+v, want %s %s", wall, e.NextWall, e.Wall)
 			}
-			if v.Because == "" || v.Next == "" || v.Ceiling != Undetermined && len(v.Evidence) == 0 {
+			if v.Because == "" || v.Next == "" || v.Ceiling != record.Inconclusive && len(v.Evidence) == 0 {
 				t.Errorf("a verdict without a reason, evidence or a next step: %+v", v)
 			}
 		})

@@ -15,7 +15,7 @@ func ruleGenerator(f *facts) finding {
 		return f.fullAgent()
 	}
 	g := &f.generator
-	out := finding{ceiling: Generator, next: generatorNext(f)}
+	out := finding{ceiling: record.LoadGenerator, next: generatorNext(f)}
 	if !g.busy.known {
 		out.answer = cannotTell
 		out.missing = []string{f.cpuNotRecorded()}
@@ -67,7 +67,7 @@ func (f *facts) answersLie() bool {
 // named, with the others that are.
 func (f *facts) fullAgent() finding {
 	worst := f.worst()
-	out := finding{ceiling: Generator, next: generatorNext(worst)}
+	out := finding{ceiling: record.LoadGenerator, next: generatorNext(worst)}
 	rest := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return v == worst })
 	for _, v := range append([]*facts{worst}, rest...) {
 		one := ruleGenerator(v)

@@ -65,11 +65,11 @@ func judge(f *facts) record.Verdict {
 		v.Outcome, v.Because, v.Next = record.Invalid, why.because, why.next
 		v.Ceiling, v.Evidence = why.ceiling, slices.Concat(why.evidence, why.with(found))
 		if v.Ceiling == "" {
-			v.Ceiling = Undetermined
+			v.Ceiling = record.Inconclusive
 		}
 	case len(slo.broken) == 0 && f.failedByErrors():
 		v.Outcome = record.Fail
-		if says := f.errorsSentence(); found.ceiling != Errors {
+		if says := f.errorsSentence(); found.ceiling != record.Failures {
 			v.Because = says + ". " + upper(v.Because)
 		}
 	case len(slo.broken) > 0:
@@ -104,11 +104,11 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	}
 	v.Because += ". " + upper(found.because)
 	switch {
-	case v.Ceiling == AskedRate && f.acceptHurtsTail():
+	case v.Ceiling == record.TargetRate && f.acceptHurtsTail():
 		v.Next = acceptNext()
-	case v.Ceiling == AskedRate && f.late != nil:
+	case v.Ceiling == record.TargetRate && f.late != nil:
 		v.Next = f.late.next()
-	case v.Ceiling == AskedRate:
+	case v.Ceiling == record.TargetRate:
 		v.Next = "the server keeps up with the rate, but responses are too slow: see where the time goes, or lower the rate (-R)"
 	case f.late != nil && f.open:
 		v.Next += "; " + f.late.next()

@@ -49,7 +49,7 @@ func mustSLO(t *testing.T, text string) spec.SLO {
 
 // TestResultAlone is what a run without a series can be judged to.
 func TestResultAlone(t *testing.T) {
-	check := func(name string, run *record.Run, outcome, ceiling, says string) {
+	check := func(name string, run *record.Run, outcome record.Outcome, ceiling record.Bottleneck, says string) {
 		t.Helper()
 		v := Judge(run, nil)
 		if v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, says) {
@@ -58,33 +58,33 @@ func TestResultAlone(t *testing.T) {
 	}
 	change := func(run *record.Run, f func(*record.Run)) *record.Run { f(run); return run }
 
-	check("nothing watched", closedRun(), record.Valid, Undetermined, "the server's processes were not watched")
+	check("nothing watched", closedRun(), record.Valid, record.Inconclusive, "the server's processes were not watched")
 	check("generator not recorded", change(closedRun(), func(r *record.Run) { r.Generator = record.Generator{} }),
-		record.Valid, Undetermined, "the generator's CPU was not recorded")
-	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Invalid, Undetermined, "request accounting mismatch")
-	check("little", change(closedRun(), func(r *record.Run) { r.Latency.Response.MeanNs = 30_000 }), record.Invalid, Undetermined, "Little's law")
+		record.Valid, record.Inconclusive, "the generator's CPU was not recorded")
+	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Invalid, record.Inconclusive, "request accounting mismatch")
+	check("little", change(closedRun(), func(r *record.Run) { r.Latency.Response.MeanNs = 30_000 }), record.Invalid, record.Inconclusive, "Little's law")
 	check("little with errors", change(closedRun(), func(r *record.Run) {
 		r.Latency.Response.MeanNs = 500_000
 		r.Load.Reconnects = 3
-	}), record.Valid, Undetermined, "")
+	}), record.Valid, record.Inconclusive, "")
 	check("no connection", change(closedRun(), func(r *record.Run) {
 		r.Requests, r.Load.Established = record.Requests{}, 0
 		r.Errors = []record.Error{{Phase: "connect", Cause: "ECONNREFUSED", Count: 64}}
-	}), record.Invalid, Undetermined, "64 × ECONNREFUSED (connect)")
-	check("generator full", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .97 }), record.Invalid, Generator, "97%")
-	check("generator full at an idle hour", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .949 }), record.Valid, Undetermined, "")
+	}), record.Invalid, record.Inconclusive, "64 × ECONNREFUSED (connect)")
+	check("generator full", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .97 }), record.Invalid, record.LoadGenerator, "97%")
+	check("generator full at an idle hour", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .949 }), record.Valid, record.Inconclusive, "")
 	check("refusals", change(closedRun(), func(r *record.Run) {
 		r.Statuses = map[string]uint64{"200": 900_000, "503": 100_000}
-	}), record.Fail, Errors, "10% of responses were errors (503 × 100,000): the rate includes failed requests")
+	}), record.Fail, record.Failures, "10% of responses were errors (503 × 100,000): the rate includes failed requests")
 
-	check("as asked", openRun(), record.Valid, AskedRate, "no bottleneck was reached")
-	check("as asked, SLO met", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Pass, AskedRate, "no bottleneck")
-	check("as asked, SLO broke", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<500us") }), record.Fail, AskedRate, "p99 of the response time is 900 µs, asked p99<500us")
+	check("as asked", openRun(), record.Valid, record.TargetRate, "no bottleneck was reached")
+	check("as asked, SLO met", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Pass, record.TargetRate, "no bottleneck")
+	check("as asked, SLO broke", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<500us") }), record.Fail, record.TargetRate, "p99 of the response time is 900 µs, asked p99<500us")
 	check("not sent, nobody knows why", change(openRun(), func(r *record.Run) {
 		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
-	}), record.Invalid, Undetermined, "25% of the requests were missing or late")
+	}), record.Invalid, record.Inconclusive, "25% of the requests were missing or late")
 	check("not sent, generator full", change(openRun(), func(r *record.Run) {
 		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
 		r.Generator.BusiestWorker = .99
-	}), record.Invalid, Generator, "the generator was full")
+	}), record.Invalid, record.LoadGenerator, "the generator was full")
 }

@@ -9,17 +9,17 @@ import (
 // nextWall is the resource that would be full next, at what multiple of this
 // run's rate; nil where none is known. In a fight for the same cores neither
 // side's CPU is a wall of its own.
-func nextWall(f *facts, ceiling string, all []finding) *record.Wall {
+func nextWall(f *facts, ceiling record.Bottleneck, all []finding) *record.Wall {
 	var wall *record.Wall
 	for _, found := range all {
 		switch {
 		case found.times < 1 || found.times > timesMost || found.ceiling == ceiling:
 			continue
-		case ceiling == SharedCPU && (found.ceiling == Generator || found.ceiling == ServerCPU || found.ceiling == ServerThread):
+		case ceiling == record.SharedCPU && (found.ceiling == record.LoadGenerator || found.ceiling == record.ServerCPU || found.ceiling == record.ServerThread):
 			continue
-		case found.ceiling == ServerThread && sameThing(ceiling, found.ceiling):
+		case found.ceiling == record.ServerThread && sameThing(ceiling, found.ceiling):
 			continue
-		case found.ceiling == ServerCPU && ceiling == ServerThread && f.together:
+		case found.ceiling == record.ServerCPU && ceiling == record.ServerThread && f.together:
 			continue // there the generator takes part of the cores
 		}
 		if wall == nil || found.times < wall.Times {

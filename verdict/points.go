@@ -85,7 +85,7 @@ func JudgePoints(points []record.Point) PointsVerdict {
 		v.Verdict, v.Missing, v.From = f.judge()
 		v.Verdict.Evidence = append(v.Verdict.Evidence, f.loadEvidence()...)
 		v.Verdict.Doubts = append(v.Verdict.Doubts, f.doubts()...)
-		if v.Verdict.Ceiling == Undetermined {
+		if v.Verdict.Ceiling == record.Inconclusive {
 			v.Verdict.Doubts = append(v.Verdict.Doubts, peers.hints(f)...)
 		}
 		out.Points[i] = v.withoutNil()
@@ -123,7 +123,7 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 		return *v, nil, nil
 	}
 	if !f.p.RPS.Known {
-		return record.Verdict{Outcome: record.Invalid, Ceiling: Undetermined, Because: "inconclusive: there is no rate (rps is missing)", Next: "state the rate"}, []string{"rps"}, nil
+		return record.Verdict{Outcome: record.Invalid, Ceiling: record.Inconclusive, Because: "inconclusive: there is no rate (rps is missing)", Next: "state the rate"}, []string{"rps"}, nil
 	}
 	if v := f.void(); v != nil {
 		return *v, nil, nil

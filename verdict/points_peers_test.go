@@ -19,7 +19,7 @@ const bare = "server_kind: a, server_instance: big, vcpus: 16, client_tool: wrk,
 // TestPointsFromOthers: what one row leaves open another may show, by name, and
 // what does not follow is not said.
 func TestPointsFromOthers(t *testing.T) {
-	check := func(name, outcome, ceiling, because, first string, others ...string) {
+	check := func(name string, outcome record.Outcome, ceiling record.Bottleneck, because, first string, others ...string) {
 		t.Run(name, func(t *testing.T) {
 			text := "- {id: 1, " + first + "}\n"
 			for i, other := range others {
@@ -30,66 +30,66 @@ func TestPointsFromOthers(t *testing.T) {
 			if v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, because) {
 				t.Errorf("%s, %s: %s", v.Outcome, v.Ceiling, v.Because)
 			}
-			if named := ceiling != Undetermined; named != (len(got.From) > 0) || named && !strings.Contains(v.Because, "from point "+got.From[0]) {
+			if named := ceiling != record.Inconclusive; named != (len(got.From) > 0) || named && !strings.Contains(v.Because, "from point "+got.From[0]) {
 				t.Errorf("from %v: %s", got.From, v.Because)
 			}
 		})
 	}
-	check("alone", record.Valid, Undetermined, "was not measured", bare)
+	check("alone", record.Valid, record.Inconclusive, "was not measured", bare)
 
 	// The generator's CPU per request.
 	full := with(bare, "rps: 52000", "client_cpu_pct: 96", "connections: 128")
-	check("generator", record.Invalid, Generator, "at least 92%", bare, full)
-	check("generator at a higher rate", record.Invalid, Generator, "at least 96%", with(bare, "rps: 60000"), full)
-	check("generator at half the rate", record.Valid, Undetermined, "", with(bare, "rps: 26000"), with(full, "connections: 64"))
+	check("generator", record.Invalid, record.LoadGenerator, "at least 92%", bare, full)
+	check("generator at a higher rate", record.Invalid, record.LoadGenerator, "at least 96%", with(bare, "rps: 60000"), full)
+	check("generator at half the rate", record.Valid, record.Inconclusive, "", with(bare, "rps: 26000"), with(full, "connections: 64"))
 	for _, other := range []string{"client_tool: hey", "client_instance: large", "client_vcpus: 16", "client_workers: 4", "route: /other", "pipelining: 2"} {
-		check("generator, other "+other, record.Valid, Undetermined, "", bare, with(full, other, "server_kind: b"))
+		check("generator, other "+other, record.Valid, record.Inconclusive, "", bare, with(full, other, "server_kind: b"))
 	}
-	check("generator refused there", record.Valid, Undetermined, "", bare, with(full, "client_cpu_detail: usr 20 sys 10 idle 70"))
-	check("generator measured here", record.Valid, Undetermined, "", with(bare, "client_cpu_pct: 40", "server_cpu_pct: 40"), full)
+	check("generator refused there", record.Valid, record.Inconclusive, "", bare, with(full, "client_cpu_detail: usr 20 sys 10 idle 70"))
+	check("generator measured here", record.Valid, record.Inconclusive, "", with(bare, "client_cpu_pct: 40", "server_cpu_pct: 40"), full)
 
 	// The server's, beside a generator that is shown to be free.
 	busy := "server_cpu_pct: 92"
 	free := with(bare, "rps: 51000", "client_cpu_pct: 20", "server_kind: c", "body_bytes: 1000")
-	check("server, generator by another run", record.Valid, ServerCPU, "at least 92%", with(bare, busy), free)
-	check("server by another run", record.Valid, ServerCPU, "at least 90%", bare, with(bare, busy, "rps: 51000", "client_cpu_pct: 20", "body_bytes: 1000"))
-	check("server, link not known", record.Valid, Undetermined, "", with(bare, busy), with(free, "body_bytes"))
-	check("server, generator nearly full elsewhere", record.Valid, Undetermined, "", with(bare, busy), with(free, "client_cpu_pct: 80"))
-	check("server not full", record.Valid, Undetermined, "", with(bare, "server_cpu_pct: 80"), free)
-	check("server that gave more to another client", record.Valid, Undetermined, "", with(bare, busy), free, with(bare, "client_instance: large", "rps: 70000"))
+	check("server, generator by another run", record.Valid, record.ServerCPU, "at least 92%", with(bare, busy), free)
+	check("server by another run", record.Valid, record.ServerCPU, "at least 90%", bare, with(bare, busy, "rps: 51000", "client_cpu_pct: 20", "body_bytes: 1000"))
+	check("server, link not known", record.Valid, record.Inconclusive, "", with(bare, busy), with(free, "body_bytes"))
+	check("server, generator nearly full elsewhere", record.Valid, record.Inconclusive, "", with(bare, busy), with(free, "client_cpu_pct: 80"))
+	check("server not full", record.Valid, record.Inconclusive, "", with(bare, "server_cpu_pct: 80"), free)
+	check("server that gave more to another client", record.Valid, record.Inconclusive, "", with(bare, busy), free, with(bare, "client_instance: large", "rps: 70000"))
 
 	// Another server, the same client.
 	faster := with(bare, "server_kind: b", "rps: 61000")
 	check("server side", record.Valid, ServerSide, "the same client got 61,000 req/s from another server, 1.22×", bare, faster)
-	check("server side and its full CPU", record.Valid, ServerCPU, "the same client got 1.22×", with(bare, busy), faster)
+	check("server side and its full CPU", record.Valid, record.ServerCPU, "the same client got 1.22×", with(bare, busy), faster)
 	check("server side, idle CPU", record.Valid, ServerSide, "its CPU is not full, 30%", with(bare, "server_cpu_pct: 30"), faster)
-	check("not enough", record.Valid, Undetermined, "", bare, with(faster, "rps: 59000"))
-	check("not enough for an approximate rate", record.Valid, Undetermined, "", bare, with(faster, "approx: true"))
-	check("more connections explain it", record.Valid, Undetermined, "", bare, with(faster, "connections: 128", "rps: 110000"))
+	check("not enough", record.Valid, record.Inconclusive, "", bare, with(faster, "rps: 59000"))
+	check("not enough for an approximate rate", record.Valid, record.Inconclusive, "", bare, with(faster, "approx: true"))
+	check("more connections explain it", record.Valid, record.Inconclusive, "", bare, with(faster, "connections: 128", "rps: 110000"))
 	check("more than the connections explain", record.Valid, ServerSide, "", bare, with(faster, "connections: 128", "rps: 130000"))
-	check("far fewer connections", record.Valid, Undetermined, "", bare, with(faster, "connections: 16"))
-	check("connections not stated", record.Valid, Undetermined, "", with(bare, "connections"), with(faster, "connections"))
-	check("smaller responses", record.Valid, Undetermined, "", with(bare, "body_bytes: 1000"), with(faster, "body_bytes: 500"))
-	check("the same server with more said of it", record.Valid, Undetermined, "", bare, with(faster, "server_kind: a (8 children)"))
-	check("a server that is not stated", record.Valid, Undetermined, "", bare, with(faster, "server_kind: not stated (b)"))
-	check("a run that cannot be", record.Valid, Undetermined, "", bare, with(faster, "p50_ms: 100"))
-	check("an asked rate", record.Valid, Undetermined, "", bare, with(faster, "target_rps: 61000"))
+	check("far fewer connections", record.Valid, record.Inconclusive, "", bare, with(faster, "connections: 16"))
+	check("connections not stated", record.Valid, record.Inconclusive, "", with(bare, "connections"), with(faster, "connections"))
+	check("smaller responses", record.Valid, record.Inconclusive, "", with(bare, "body_bytes: 1000"), with(faster, "body_bytes: 500"))
+	check("the same server with more said of it", record.Valid, record.Inconclusive, "", bare, with(faster, "server_kind: a (8 children)"))
+	check("a server that is not stated", record.Valid, record.Inconclusive, "", bare, with(faster, "server_kind: not stated (b)"))
+	check("a run that cannot be", record.Valid, record.Inconclusive, "", bare, with(faster, "p50_ms: 100"))
+	check("an asked rate", record.Valid, record.Inconclusive, "", bare, with(faster, "target_rps: 61000"))
 	check("an open loop that fell short", record.Invalid, ServerSide, "the target rate was not sent", with(bare, "target_rps: 90000", "connections"), with(faster, "target_rps: 90000", "connections"))
 
 	// Another client, the same server.
 	stronger := with(bare, "client_instance: large", "rps: 61000")
-	check("client", record.Invalid, Generator, "another client got 61,000 req/s from the same server, 1.22×", bare, stronger)
-	check("client, more connections", record.Valid, Undetermined, "", bare, with(stronger, "connections: 100", "rps: 90000"))
-	check("client that was free", record.Valid, Undetermined, "", with(bare, "client_cpu_pct: 30"), stronger)
-	check("both ways", record.Valid, Undetermined, "", bare, faster, stronger)
+	check("client", record.Invalid, record.LoadGenerator, "another client got 61,000 req/s from the same server, 1.22×", bare, stronger)
+	check("client, more connections", record.Valid, record.Inconclusive, "", bare, with(stronger, "connections: 100", "rps: 90000"))
+	check("client that was free", record.Valid, record.Inconclusive, "", with(bare, "client_cpu_pct: 30"), stronger)
+	check("both ways", record.Valid, record.Inconclusive, "", bare, faster, stronger)
 
 	// The connections, the link.
-	check("connections", record.Valid, Slots, "with 2× as many", bare, with(bare, "connections: 128", "rps: 95000"))
-	check("connections, half", record.Valid, Undetermined, "", bare, with(bare, "connections: 128", "rps: 75000"))
-	check("connections of a full server", record.Valid, Undetermined, "", with(bare, busy), with(bare, "connections: 128", "rps: 95000"))
-	check("link", record.Valid, Bandwidth, "of its 10 Gbit/s", bare, "route: /r, rps: 10, body_bytes: 24500")
-	check("link that cannot carry it", record.Valid, Undetermined, "", bare, "route: /r, rps: 10, body_bytes: 34500")
-	check("link, bytes that differ", record.Valid, Undetermined, "", bare, "route: /r, rps: 10, body_bytes: 24500", "route: /r, rps: 10, body_bytes: 500")
+	check("connections", record.Valid, record.Concurrency, "with 2× as many", bare, with(bare, "connections: 128", "rps: 95000"))
+	check("connections, half", record.Valid, record.Inconclusive, "", bare, with(bare, "connections: 128", "rps: 75000"))
+	check("connections of a full server", record.Valid, record.Inconclusive, "", with(bare, busy), with(bare, "connections: 128", "rps: 95000"))
+	check("link", record.Valid, record.Bandwidth, "of its 10 Gbit/s", bare, "route: /r, rps: 10, body_bytes: 24500")
+	check("link that cannot carry it", record.Valid, record.Inconclusive, "", bare, "route: /r, rps: 10, body_bytes: 34500")
+	check("link, bytes that differ", record.Valid, record.Inconclusive, "", bare, "route: /r, rps: 10, body_bytes: 24500", "route: /r, rps: 10, body_bytes: 500")
 }
 
 // TestPointsRepairUnit reads a printed MB/s by the bytes that another run counted.
@@ -99,11 +99,11 @@ func TestPointsRepairUnit(t *testing.T) {
 		return JudgePoints(points(t, "- {id: 1, "+row+"}\n- {id: 2, route: /r, rps: 10, "+other+"}\n")).Points[0]
 	}
 	// 1150 MiB/s ÷ 50,000 /s = 24,117 bytes.
-	if got := judge("mean_response_bytes: 24117"); got.Verdict.Ceiling != Bandwidth || !has(got.Inconsistencies, KindUnit, "point 2 of the same route counts 24,117, which fits MiB/s only") {
+	if got := judge("mean_response_bytes: 24117"); got.Verdict.Ceiling != record.Bandwidth || !has(got.Inconsistencies, KindUnit, "point 2 of the same route counts 24,117, which fits MiB/s only") {
 		t.Errorf("%s: %s, %v", got.Verdict.Ceiling, got.Verdict.Because, got.Inconsistencies)
 	}
 	for _, other := range []string{"mean_response_bytes: 23000", "mean_response_bytes: 5000", "client_throughput_mb_s: 2"} {
-		if got := judge(other); got.Verdict.Ceiling != Undetermined || has(got.Inconsistencies, KindUnit) {
+		if got := judge(other); got.Verdict.Ceiling != record.Inconclusive || has(got.Inconsistencies, KindUnit) {
 			t.Errorf("%s: %s, %v", other, got.Verdict.Because, got.Inconsistencies)
 		}
 	}
@@ -112,19 +112,19 @@ func TestPointsRepairUnit(t *testing.T) {
 // TestPointsServerCPUsUsed: a server that may use a part of its host is full
 // when that part is.
 func TestPointsServerCPUsUsed(t *testing.T) {
-	check := func(name, text, ceiling, because string) {
+	check := func(name, text string, ceiling record.Bottleneck, because string) {
 		t.Helper()
 		if v := judgeOne(t, text).Verdict; v.Ceiling != ceiling || !strings.Contains(v.Because, because) {
 			t.Errorf("%s: %s: %s", name, v.Ceiling, v.Because)
 		}
 	}
-	check("the whole host", with(sound, "server_cpu_pct: 24"), Undetermined, "no measured resource")
-	check("4 of 16", with(sound, "server_cpu_pct: 24", "server_cpus_used: 4"), ServerCPU, "96% of the 4 CPUs that it may use busy")
-	check("4 of 16, idle", with(sound, "server_cpu_pct: 12", "server_cpus_used: 4"), Undetermined, "server's CPU 48%")
-	check("others on its host", with(sound, "server_cpu_pct: 60", "server_cpus_used: 4"), Undetermined, "others worked on its host")
-	check("the measured use", with(sound, "server_cpu_pct: 40", "server_cpus_used: 6.4"), Undetermined, "no measured resource")
-	check("a quota", with(sound, "server_cpu_pct: 9", "server_cpus_used: 1.5"), ServerCPU, "the 1.5 CPUs")
-	check("more than there are", with(sound, "server_cpu_pct: 24", "server_cpus_used: 40"), Undetermined, "no measured resource")
+	check("the whole host", with(sound, "server_cpu_pct: 24"), record.Inconclusive, "no measured resource")
+	check("4 of 16", with(sound, "server_cpu_pct: 24", "server_cpus_used: 4"), record.ServerCPU, "96% of the 4 CPUs that it may use busy")
+	check("4 of 16, idle", with(sound, "server_cpu_pct: 12", "server_cpus_used: 4"), record.Inconclusive, "server's CPU 48%")
+	check("others on its host", with(sound, "server_cpu_pct: 60", "server_cpus_used: 4"), record.Inconclusive, "others worked on its host")
+	check("the measured use", with(sound, "server_cpu_pct: 40", "server_cpus_used: 6.4"), record.Inconclusive, "no measured resource")
+	check("a quota", with(sound, "server_cpu_pct: 9", "server_cpus_used: 1.5"), record.ServerCPU, "the 1.5 CPUs")
+	check("more than there are", with(sound, "server_cpu_pct: 24", "server_cpus_used: 40"), record.Inconclusive, "no measured resource")
 	for _, text := range []string{"server_cpus_used: 40", "server_cpus_used: 4, server_cpu_pct: 60", "server_cpus_used: 6.4, server_cpu_pct: 40"} {
 		if got := judgeOne(t, with(sound, strings.Split(text, ", ")...)); !has(got.Inconsistencies, KindCPU) {
 			t.Errorf("%s: %v", text, got.Inconsistencies)
@@ -239,17 +239,17 @@ func TestPointsExpected(t *testing.T) {
 	for i, got := range JudgePoints(all).Points {
 		ceiling := got.Verdict.Ceiling
 		switch w := want[all[i].ID]; {
-		case w == "open" && ceiling != Undetermined:
+		case w == "open" && ceiling != record.Inconclusive:
 			t.Errorf("point %s: %s, which nothing proves: %s", all[i].ID, ceiling, got.Verdict.Because)
 		case w == "open":
 		case w == "invalid":
-			if ceiling != Undetermined || got.Verdict.Outcome != record.Invalid {
+			if ceiling != record.Inconclusive || got.Verdict.Outcome != record.Invalid {
 				t.Errorf("point %s: %s %s, want invalid", all[i].ID, got.Verdict.Outcome, ceiling)
 			}
-		case ceiling == Undetermined:
+		case ceiling == record.Inconclusive:
 			proven++
 			t.Logf("point %s: %s is proven and not named: %s", all[i].ID, w, got.Verdict.Because)
-		case ceiling != w:
+		case string(ceiling) != w:
 			t.Errorf("point %s: %s, want %s: %s", all[i].ID, ceiling, w, got.Verdict.Because)
 		default:
 			proven, named = proven+1, named+1

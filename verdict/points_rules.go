@@ -25,7 +25,7 @@ func (f *pointFacts) void() *record.Verdict {
 	default:
 		return nil
 	}
-	return &record.Verdict{Outcome: record.Invalid, Ceiling: Undetermined, Because: because,
+	return &record.Verdict{Outcome: record.Invalid, Ceiling: record.Inconclusive, Because: because,
 		Next: "find which of these figures is wrong before anything is concluded from them"}
 }
 
@@ -49,7 +49,7 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 		}
 	}
 	share := math.Min((failed+bad)/all, 1)
-	return &record.Verdict{Outcome: record.Invalid, Ceiling: Errors,
+	return &record.Verdict{Outcome: record.Invalid, Ceiling: record.Failures,
 		Because:  fmt.Sprintf("%s of %s requests failed (%s): the rate includes failures", unit.Percent(share), plain(all), strings.Join(parts, ", ")),
 		Evidence: []record.Evidence{evidence("failed_requests", 100*share, "%", "%s of the requests failed", unit.Percent(share))},
 		Next:     "find the cause in the server's log, then rerun"}
@@ -57,7 +57,7 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 
 func (f *pointFacts) verdictAskedRate() record.Verdict {
 	return record.Verdict{
-		Outcome: record.Valid, Ceiling: AskedRate,
+		Outcome: record.Valid, Ceiling: record.TargetRate,
 		Because: fmt.Sprintf("%s were asked and %s came: no bottleneck was reached", perSecond(f.p.TargetRPS.Value), perSecond(f.p.RPS.Value)),
 		Next:    "ask for more",
 	}
@@ -65,7 +65,7 @@ func (f *pointFacts) verdictAskedRate() record.Verdict {
 
 func (f *pointFacts) verdictBandwidth() record.Verdict {
 	v := record.Verdict{
-		Outcome: record.Valid, Ceiling: Bandwidth,
+		Outcome: record.Valid, Ceiling: record.Bandwidth,
 		Because: fmt.Sprintf("the link is full: at least %s of %s (%s Gbit/s), %s", megabytes(f.link.used.value), megabytes(f.link.capacity.value),
 			plain(f.p.NICGbps.Value), unit.Percent(f.link.share())),
 		Evidence: f.link.evidence(),
@@ -83,7 +83,7 @@ func (f *pointFacts) verdictBandwidth() record.Verdict {
 func (f *pointFacts) verdictGenerator() record.Verdict {
 	g := &f.generator
 	v := record.Verdict{
-		Outcome: record.Invalid, Ceiling: Generator,
+		Outcome: record.Invalid, Ceiling: record.LoadGenerator,
 		Because:  fmt.Sprintf("the generator is full: it used %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(g.use())),
 		Evidence: g.evidence(),
 		Next:     "load from more machines, or with a generator that uses less CPU/request",
@@ -109,7 +109,7 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 
 func (f *pointFacts) verdictServerCPU() record.Verdict {
 	v := record.Verdict{
-		Outcome: record.Valid, Ceiling: ServerCPU,
+		Outcome: record.Valid, Ceiling: record.ServerCPU,
 		Because: fmt.Sprintf("the server's CPU is full, %s of %s busy, while the generator used %s of what it can and the link is at %s",
 			unit.Percent(f.server.use()), f.server.all(), unit.Percent(f.generator.use()), f.link.shareSays()),
 		Evidence: append([]record.Evidence{f.server.evidence()}, append(f.generator.evidence(), f.link.evidence()...)...),
@@ -126,7 +126,7 @@ func (f *pointFacts) verdictServerCPU() record.Verdict {
 // full, if each grows with the rate.
 func (f *pointFacts) nextWall() *record.Wall {
 	var wall *record.Wall
-	offer := func(name, what string, share float64) {
+	offer := func(name record.Bottleneck, what string, share float64) {
 		if share <= 0 || share >= pointFull {
 			return
 		}
@@ -135,13 +135,13 @@ func (f *pointFacts) nextWall() *record.Wall {
 		}
 	}
 	if f.generator.known() && len(f.generator.capacityLacks) == 0 {
-		offer(Generator, "generator", f.generator.high/f.generator.capacity)
+		offer(record.LoadGenerator, "generator", f.generator.high/f.generator.capacity)
 	}
 	if f.server.known() && f.server.refused == "" {
-		offer(ServerCPU, "server CPU", f.server.use())
+		offer(record.ServerCPU, "server CPU", f.server.use())
 	}
 	if f.link.known() {
-		offer(Bandwidth, "bandwidth", f.link.share())
+		offer(record.Bandwidth, "bandwidth", f.link.share())
 	}
 	return wall
 }
@@ -154,7 +154,7 @@ func (f *pointFacts) verdictUndetermined() (record.Verdict, []string) {
 		keys = append(keys, m.keys...)
 		says = append(says, m.says)
 	}
-	v := record.Verdict{Outcome: record.Valid, Ceiling: Undetermined}
+	v := record.Verdict{Outcome: record.Valid, Ceiling: record.Inconclusive}
 	v.Evidence = append(v.Evidence, f.generator.evidence()...)
 	if f.server.known() {
 		v.Evidence = append(v.Evidence, f.server.evidence())

@@ -68,7 +68,7 @@ func TestJudgePointsJournal(t *testing.T) {
 		t.Fatalf("no point %s", id)
 		return nil
 	}
-	check := func(id, outcome, ceiling string, because ...string) {
+	check := func(id string, outcome record.Outcome, ceiling record.Bottleneck, because ...string) {
 		t.Helper()
 		got := &at(id).Verdict
 		if got.Outcome != outcome || got.Ceiling != ceiling {
@@ -80,16 +80,16 @@ func TestJudgePointsJournal(t *testing.T) {
 			}
 		}
 	}
-	check("21", record.Invalid, Undetermined, "Little's law", "200,000 slots", "4,913,152 req/s", "163,265 req/s")
-	check("133", record.Valid, Bandwidth, "97%")
-	check("134", record.Valid, Bandwidth, "98%", "6,122 MB/s of 6,250 MB/s")
-	check("135", record.Valid, Bandwidth, "97%")
-	check("130", record.Invalid, Generator, "from point 137", "another client got 1,741,517 req/s from the same server")
+	check("21", record.Invalid, record.Inconclusive, "Little's law", "200,000 slots", "4,913,152 req/s", "163,265 req/s")
+	check("133", record.Valid, record.Bandwidth, "97%")
+	check("134", record.Valid, record.Bandwidth, "98%", "6,122 MB/s of 6,250 MB/s")
+	check("135", record.Valid, record.Bandwidth, "97%")
+	check("130", record.Invalid, record.LoadGenerator, "from point 137", "another client got 1,741,517 req/s from the same server")
 	for _, id := range []string{"136", "137"} {
-		check(id, record.Valid, Undetermined, "the generator was not measured (client_cpu_pct is missing)")
+		check(id, record.Valid, record.Inconclusive, "the generator was not measured (client_cpu_pct is missing)")
 	}
 	for _, id := range []string{"8", "9", "10", "11", "12"} {
-		check(id, record.Invalid, Generator, "from point 16", "another client", "the target rate was not sent")
+		check(id, record.Invalid, record.LoadGenerator, "from point 16", "another client", "the target rate was not sent")
 		says := ""
 		for _, e := range at(id).Verdict.Evidence {
 			says += e.Says + "\n"
@@ -98,14 +98,14 @@ func TestJudgePointsJournal(t *testing.T) {
 			t.Errorf("point %s: evidence\n%s", id, says)
 		}
 	}
-	check("36", record.Valid, ServerCPU, "88%", "11%", "14%")
-	check("32", record.Invalid, Generator, "describes the generator")
-	check("19", record.Invalid, Generator)
-	check("23", record.Invalid, Generator, "89%")
+	check("36", record.Valid, record.ServerCPU, "88%", "11%", "14%")
+	check("32", record.Invalid, record.LoadGenerator, "describes the generator")
+	check("19", record.Invalid, record.LoadGenerator)
+	check("23", record.Invalid, record.LoadGenerator, "89%")
 
 	counts := map[string]int{}
 	for i := range v.Points {
-		counts[v.Points[i].Verdict.Outcome+" "+v.Points[i].Verdict.Ceiling]++
+		counts[fmt.Sprint(v.Points[i].Verdict.Outcome, " ", v.Points[i].Verdict.Ceiling)]++
 	}
 	if got := fmt.Sprint(counts); got != "map[invalid generator:23 invalid inconclusive:4 valid bandwidth:3 valid inconclusive:12 valid server CPU:3 valid server side:1]" {
 		t.Error(got)
@@ -156,11 +156,11 @@ func TestPointsGeneratorNotMeasured(t *testing.T) {
 			continue
 		}
 		switch v := got.Verdict; v.Ceiling {
-		case Undetermined:
+		case record.Inconclusive:
 			if !strings.Contains(v.Because, "the generator was not measured (client_cpu_pct is missing)") && !strings.HasPrefix(v.Because, "Little's law") {
 				t.Errorf("point %s does not say so: %s", got.Label, v.Because)
 			}
-		case Bandwidth:
+		case record.Bandwidth:
 		default:
 			if len(got.From) == 0 || !strings.Contains(v.Because, "from point "+got.From[0]) || !strings.Contains(strings.Join(v.Doubts, "\n"), "one step weaker") {
 				t.Errorf("point %s is %s: %s, from %v", got.Label, v.Ceiling, v.Because, got.From)
@@ -209,7 +209,7 @@ func TestPointsAlone(t *testing.T) {
 	}
 	for i := range all {
 		if len(want.Points[i].From) > 0 {
-			if alone := JudgePoints(all[i : i+1]).Points[0]; alone.Verdict.Ceiling != Undetermined || len(alone.From) > 0 {
+			if alone := JudgePoints(all[i : i+1]).Points[0]; alone.Verdict.Ceiling != record.Inconclusive || len(alone.From) > 0 {
 				t.Errorf("point %s alone: %s, from %v", all[i].ID, alone.Verdict.Ceiling, alone.From)
 			}
 			continue
@@ -244,12 +244,12 @@ func TestPointsWithOneFigureLess(t *testing.T) {
 				*f.Figure = kept
 				before := want.Points[i].Verdict.Ceiling
 				switch {
-				case got.Verdict.Ceiling == before && (before != Undetermined || got.Verdict.Outcome == want.Points[i].Verdict.Outcome):
-				case len(want.Points[i].From) > 0 && got.Verdict.Ceiling == Undetermined:
+				case got.Verdict.Ceiling == before && (before != record.Inconclusive || got.Verdict.Outcome == want.Points[i].Verdict.Outcome):
+				case len(want.Points[i].From) > 0 && got.Verdict.Ceiling == record.Inconclusive:
 					// What the comparison stood on is not stated any more.
-				case len(got.From) > 0 && (before == Undetermined || before == Generator && f.Key != "client_cpu_pct"):
+				case len(got.From) > 0 && (before == record.Inconclusive || before == record.LoadGenerator && f.Key != "client_cpu_pct"):
 					// Nothing of its own speaks against what the others show.
-				case got.Verdict.Ceiling != Undetermined:
+				case got.Verdict.Ceiling != record.Inconclusive:
 					t.Errorf("point %s without %s: %s becomes %s", all[i].ID, f.Key, before, got.Verdict.Ceiling)
 				case f.Key == "target_rps" || f.Key == "rps" && got.Verdict.Outcome == record.Invalid:
 					// Without it there is no schedule to miss, or nothing to judge.
@@ -325,7 +325,7 @@ func with(point string, changes ...string) string {
 }
 
 func TestPointsCeilings(t *testing.T) {
-	check := func(name, text, outcome, ceiling string, because string) {
+	check := func(name, text string, outcome record.Outcome, ceiling record.Bottleneck, because string) {
 		t.Run(name, func(t *testing.T) {
 			got := judgeOne(t, text)
 			if v := got.Verdict; v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, because) {
@@ -333,38 +333,38 @@ func TestPointsCeilings(t *testing.T) {
 			}
 		})
 	}
-	check("nothing full", sound, record.Valid, Undetermined, "no measured resource is full")
-	check("server", with(sound, "server_cpu_pct: 97"), record.Valid, ServerCPU, "97%")
-	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Valid, Undetermined, "no measured resource is full")
-	check("generator", with(sound, "client_cpu_pct: 97"), record.Invalid, Generator, "97%")
-	check("both", with(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Invalid, Generator, "97%")
-	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, Undetermined, "generator 78%")
-	check("one full worker of a large host", with(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Invalid, Generator, "99.2%")
-	check("workers not known", with(sound, "client_workers", "server_cpu_pct: 99"), record.Valid, Undetermined, "client_workers is missing")
-	check("link", with(sound, "client_throughput_mb_s: 1230"), record.Valid, Bandwidth, "99.2%")
-	check("link and generator", with(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Valid, Bandwidth, "99.2%")
-	check("link by body", with(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Valid, Bandwidth, "99%")
-	check("more than the link", with(sound, "client_throughput_mb_s: 1300"), record.Invalid, Undetermined, "more than the link carries")
-	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, Undetermined, "link 8")
-	check("target rate reached", with(sound, "target_rps: 96000"), record.Valid, AskedRate, "no bottleneck was reached")
-	check("asked rate missed", with(sound, "target_rps: 120000"), record.Invalid, Undetermined, "80%")
-	check("asked rate missed, generator", with(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Invalid, Generator, "80%")
-	check("mean above the slots", with(sound, "latency_avg_ms: 1.5"), record.Invalid, Undetermined, "the rate is at most")
-	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid, Undetermined, "half of the requests")
-	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, Undetermined, "no measured resource")
-	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, Undetermined, "the latencies printed")
-	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid, AskedRate, "")
-	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, Undetermined, "30,000 req/s")
-	check("no rate", with(sound, "rps"), record.Invalid, Undetermined, "rps is missing")
-	check("a rate of nothing", with(sound, "rps: 0"), record.Invalid, Undetermined, "rps is missing")
-	check("only a rate", "rps: 1000", record.Valid, Undetermined, "the generator was not measured")
-	check("usr is not the server", with(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Valid, Undetermined, "categories are missing")
-	check("usr is not a free generator", with(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Valid, Undetermined, "categories are missing")
-	check("usr is a full generator", with(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Invalid, Generator, "90%")
-	check("idle contradicts", with(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Valid, Undetermined, "contradict")
-	check("adds up to too much", with(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Valid, Undetermined, "adds up to 121")
-	check("percent of one core", with(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Valid, Undetermined, "client_cpu_pct is missing")
-	check("a detail is no measurement of the whole", with(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Valid, Undetermined, "client_cpu_pct is missing")
+	check("nothing full", sound, record.Valid, record.Inconclusive, "no measured resource is full")
+	check("server", with(sound, "server_cpu_pct: 97"), record.Valid, record.ServerCPU, "97%")
+	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Valid, record.Inconclusive, "no measured resource is full")
+	check("generator", with(sound, "client_cpu_pct: 97"), record.Invalid, record.LoadGenerator, "97%")
+	check("both", with(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "97%")
+	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, record.Inconclusive, "generator 78%")
+	check("one full worker of a large host", with(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "99.2%")
+	check("workers not known", with(sound, "client_workers", "server_cpu_pct: 99"), record.Valid, record.Inconclusive, "client_workers is missing")
+	check("link", with(sound, "client_throughput_mb_s: 1230"), record.Valid, record.Bandwidth, "99.2%")
+	check("link and generator", with(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Valid, record.Bandwidth, "99.2%")
+	check("link by body", with(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Valid, record.Bandwidth, "99%")
+	check("more than the link", with(sound, "client_throughput_mb_s: 1300"), record.Invalid, record.Inconclusive, "more than the link carries")
+	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, record.Inconclusive, "link 8")
+	check("target rate reached", with(sound, "target_rps: 96000"), record.Valid, record.TargetRate, "no bottleneck was reached")
+	check("asked rate missed", with(sound, "target_rps: 120000"), record.Invalid, record.Inconclusive, "80%")
+	check("asked rate missed, generator", with(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "80%")
+	check("mean above the slots", with(sound, "latency_avg_ms: 1.5"), record.Invalid, record.Inconclusive, "the rate is at most")
+	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid, record.Inconclusive, "half of the requests")
+	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, record.Inconclusive, "no measured resource")
+	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, record.Inconclusive, "the latencies printed")
+	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid, record.TargetRate, "")
+	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, record.Inconclusive, "30,000 req/s")
+	check("no rate", with(sound, "rps"), record.Invalid, record.Inconclusive, "rps is missing")
+	check("a rate of nothing", with(sound, "rps: 0"), record.Invalid, record.Inconclusive, "rps is missing")
+	check("only a rate", "rps: 1000", record.Valid, record.Inconclusive, "the generator was not measured")
+	check("usr is not the server", with(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Valid, record.Inconclusive, "categories are missing")
+	check("usr is not a free generator", with(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Valid, record.Inconclusive, "categories are missing")
+	check("usr is a full generator", with(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Invalid, record.LoadGenerator, "90%")
+	check("idle contradicts", with(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Valid, record.Inconclusive, "contradict")
+	check("adds up to too much", with(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Valid, record.Inconclusive, "adds up to 121")
+	check("percent of one core", with(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Valid, record.Inconclusive, "client_cpu_pct is missing")
+	check("a detail is no measurement of the whole", with(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Valid, record.Inconclusive, "client_cpu_pct is missing")
 }
 
 func TestPointsInconsistencies(t *testing.T) {
@@ -473,13 +473,13 @@ func TestPointsPeers(t *testing.T) {
 	}
 	// The bytes of a route stand in for those that are not stated.
 	server := with(sound, "server_cpu_pct: 99", "client_throughput_mb_s", "route: /a")
-	if got := judgeOne(t, server).Verdict; got.Ceiling != Undetermined {
+	if got := judgeOne(t, server).Verdict; got.Ceiling != record.Inconclusive {
 		t.Errorf("without bytes: %s", got.Ceiling)
 	}
-	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 500}\n")).Points[0].Verdict; got.Ceiling != ServerCPU {
+	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 500}\n")).Points[0].Verdict; got.Ceiling != record.ServerCPU {
 		t.Errorf("with the bytes of its route: %s: %s", got.Ceiling, got.Because)
 	}
-	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 11000}\n")).Points[0].Verdict; got.Ceiling != Undetermined {
+	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 11000}\n")).Points[0].Verdict; got.Ceiling != record.Inconclusive {
 		t.Errorf("with large bytes of its route: %s: %s", got.Ceiling, got.Because)
 	}
 }
@@ -511,7 +511,7 @@ func FuzzJudgePoints(f *testing.F) {
 			if v.Outcome == "" || v.Ceiling == "" || v.Because == "" || v.Next == "" {
 				t.Errorf("incomplete: %+v", got)
 			}
-			if strings.HasPrefix(v.Ceiling, "server") && !some[i].ClientCPUPct.Known && len(got.From) == 0 {
+			if strings.HasPrefix(string(v.Ceiling), "server") && !some[i].ClientCPUPct.Known && len(got.From) == 0 {
 				t.Errorf("%s with a generator that was not measured: %+v", v.Ceiling, got)
 			}
 			for _, e := range v.Evidence {

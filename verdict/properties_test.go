@@ -140,10 +140,10 @@ func TestJudgeChangesNothing(t *testing.T) {
 func checkWhole(t testing.TB, v record.Verdict) {
 	t.Helper()
 	asText(t, v)
-	if !slices.Contains([]string{record.Valid, record.Fail, record.Invalid}, v.Outcome) {
+	if !slices.Contains([]record.Outcome{record.Valid, record.Fail, record.Invalid}, v.Outcome) {
 		t.Fatalf("outcome %q", v.Outcome)
 	}
-	known := []string{Generator, ServerCPU, SharedCPU, ServerThread, ServerWait, Uneven, Bandwidth, Packets, AcceptQueue, Slots, AskedRate, Errors, Undetermined}
+	known := []record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency, record.TargetRate, record.Failures, record.Inconclusive}
 	if !slices.Contains(known, v.Ceiling) || v.Because == "" || v.Next == "" {
 		t.Fatalf("ceiling %q because %q, next %q", v.Ceiling, v.Because, v.Next)
 	}

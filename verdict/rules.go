@@ -1,5 +1,7 @@
 package verdict
 
+import "ceiling/record"
+
 // A rule asks one question about where the limit is. Each is a function in a file of
 // its own; this is their order.
 type rule struct {
@@ -60,8 +62,8 @@ func validity() []validityCheck {
 
 // voidGenerator: a number that the generator limits says nothing of the server.
 func voidGenerator(_ *facts, _ sloResult, found *finding) *void {
-	if found.ceiling != Generator {
+	if found.ceiling != record.LoadGenerator {
 		return nil
 	}
-	return &void{because: found.because, ceiling: Generator, next: found.next}
+	return &void{because: found.because, ceiling: record.LoadGenerator, next: found.next}
 }

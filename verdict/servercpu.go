@@ -5,12 +5,13 @@ import (
 	"math"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 )
 
 // ruleServerCPU asks whether the server uses all the CPU it may: all cores it
 // is allowed, all its cgroup grants, or as many as it limits itself to.
 func ruleServerCPU(f *facts) finding {
-	out := finding{ceiling: ServerCPU, next: fmt.Sprintf("profile the server's CPU (%s), or give it more cores", f.cpuTool())}
+	out := finding{ceiling: record.ServerCPU, next: fmt.Sprintf("profile the server's CPU (%s), or give it more cores", f.cpuTool())}
 	if !f.subject.known {
 		out.answer, out.missing = cannotTell, []string{notWatched(f)}
 		return out

@@ -5,12 +5,13 @@ import (
 	"math"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 )
 
 // ruleServerThread asks whether one thread of the server runs all the time
 // while other cores are idle: more cores would not help it.
 func ruleServerThread(f *facts) finding {
-	out := finding{ceiling: ServerThread, next: fmt.Sprintf("profile that thread (%s), spread its work over several, or run more processes of the server", f.cpuTool())}
+	out := finding{ceiling: record.ServerThread, next: fmt.Sprintf("profile that thread (%s), spread its work over several, or run more processes of the server", f.cpuTool())}
 	if !f.subject.known {
 		out.answer, out.missing = cannotTell, []string{notWatched(f)}
 		return out

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 )
 
 // ruleServerWait asks whether requests wait at the server for something that is
 // not CPU: a lock, a pool, another server, or a server that stands still.
 func ruleServerWait(f *facts) finding {
-	out := finding{ceiling: ServerWait, next: "see what the server waits for: " + f.waitTool() + ", its connections to others"}
+	out := finding{ceiling: record.ServerBlocked, next: "see what the server waits for: " + f.waitTool() + ", its connections to others"}
 	free, missing := f.generatorFree()
 	if missing != nil {
 		out.answer, out.missing = cannotTell, missing
@@ -110,7 +111,7 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 // time: no resource limits what stands still. It comes before the rules on CPU,
 // whose means over the whole window such a run does not deserve.
 func ruleStandstill(f *facts) finding {
-	out := finding{ceiling: ServerWait, next: "find what stopped it: a debugger, a signal, garbage collection, a global lock, swapping"}
+	out := finding{ceiling: record.ServerBlocked, next: "find what stopped it: a debugger, a signal, garbage collection, a global lock, swapping"}
 	s := &f.stall
 	if !s.known || s.share < stallCeiling {
 		return out

@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 )
 
 // ruleSharedCPU asks whether generator and server together fill the same
 // cores: then the number belongs to both, and neither's share of it can be
 // told from one run but by what each used.
 func ruleSharedCPU(f *facts) finding {
-	out := finding{ceiling: SharedCPU}
+	out := finding{ceiling: record.SharedCPU}
 	if !f.fightForCores() {
 		return out
 	}

@@ -10,7 +10,7 @@ import (
 // ruleSlots asks whether the loop itself is the limit: every resource has room,
 // no request waits for another, and there are too few of them under way.
 func ruleSlots(f *facts) finding {
-	out := finding{ceiling: Slots}
+	out := finding{ceiling: record.Concurrency}
 	if f.open && !f.starvedOfSlots() {
 		return out
 	}

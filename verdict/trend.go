@@ -209,7 +209,7 @@ func slowdown(f *facts, found *finding) {
 		found.doubts = append(found.doubts, fmt.Sprintf("%s, while other processes used %.2g cores more", t.says(), t.others.to-t.others.from))
 		return
 	}
-	if free, missing := f.generatorFree(); !free || missing != nil || !f.subject.known || found.ceiling == Errors {
+	if free, missing := f.generatorFree(); !free || missing != nil || !f.subject.known || found.ceiling == record.Failures {
 		found.doubts = append(found.doubts, t.says())
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // void is why a run proves nothing.
 type void struct {
 	because  string
-	ceiling  string // what limited it where that is known, else ""
+	ceiling  record.Bottleneck // what limited it where that is known, else ""
 	next     string
 	evidence []record.Evidence
 	// nothing says that no figure of the run can be used, not even to name what
@@ -95,7 +95,7 @@ func voidNothing(f *facts) *void {
 	case run.Requests.Failed > 0 && f.neverAccepted() > 0:
 		return &void{
 			nothing:  true,
-			ceiling:  AcceptQueue,
+			ceiling:  record.AcceptQueue,
 			because:  "no request was answered" + causes + ": " + f.unacceptedSays(),
 			next:     f.unacceptedNext(),
 			evidence: f.unacceptedEvidence(),
@@ -254,7 +254,7 @@ func voidThrottled(f *facts) *void {
 		if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == v.own.quota) {
 			return &void{
 				because:  fmt.Sprintf("%s was throttled by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
-				ceiling:  Generator,
+				ceiling:  record.LoadGenerator,
 				next:     fmt.Sprintf("give %s's cgroup more CPU", v.who()),
 				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was throttled in %s of the periods", v.who(), unit.Percent(q.value))},
 			}
@@ -284,7 +284,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	}
 	g := &f.generator
 	if s.missed <= unsentShare {
-		if len(slo.broken) > 0 || found.ceiling == Errors || found.ceiling == AcceptQueue {
+		if len(slo.broken) > 0 || found.ceiling == record.Failures || found.ceiling == record.AcceptQueue {
 			return nil
 		}
 		return &void{
@@ -297,7 +297,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	short := fmt.Sprintf("the target rate was not sent: %s of the requests were missing or late", unit.Percent(s.missed))
 	if f.generatorFull() && !serverSide(found.ceiling) {
 		worst := f.worst()
-		return &void{because: short + ", because " + worst.who() + " was full", ceiling: Generator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
+		return &void{because: short + ", because " + worst.who() + " was full", ceiling: record.LoadGenerator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
 	}
 	if len(slo.broken) > 0 && g.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
 		return nil // a broken SLO is proof enough: the response time counts from when a request was due
@@ -314,7 +314,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 		g := &v.generator
 		return &void{
 			because: fmt.Sprintf("%s, because %s was starved by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short, v.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value)),
-			ceiling: Generator, evidence: append(ev, v.generatorEvidence()...),
+			ceiling: record.LoadGenerator, evidence: append(ev, v.generatorEvidence()...),
 			next: "check " + v.who() + " for a CPU quota; otherwise " + v.starvedNext(),
 		}
 	}
@@ -328,7 +328,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 // 87 to 110 % were seen as waiting, and the quota itself cannot be read from
 // within a network namespace. Where the server's side was full, that is to blame
 // for all who fell behind, unless others kept to their schedule.
-func (f *facts) heldUp(ceiling string) *facts {
+func (f *facts) heldUp(ceiling record.Bottleneck) *facts {
 	all := f.agents
 	if len(all) == 0 {
 		all = []*facts{f}
@@ -353,6 +353,6 @@ func (f *facts) heldUp(ceiling string) *facts {
 }
 
 // serverSide tells whether a ceiling is on the server's side, or shared with it.
-func serverSide(ceiling string) bool {
-	return slices.Contains([]string{ServerCPU, SharedCPU, ServerThread, ServerWait, Uneven}, ceiling)
+func serverSide(ceiling record.Bottleneck) bool {
+	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven}, ceiling)
 }

@@ -28,7 +28,7 @@ type clue struct {
 // what would limit next.
 func explainWait(f *facts, found *finding, wall *record.Wall) {
 	idle, _ := f.serverIdle()
-	if found.explained || found.ceiling != ServerWait && !(found.ceiling == Undetermined && idle && f.requestsInside()) {
+	if found.explained || found.ceiling != record.ServerBlocked && !(found.ceiling == record.Inconclusive && idle && f.requestsInside()) {
 		return
 	}
 	var next []string
@@ -46,7 +46,7 @@ func explainWait(f *facts, found *finding, wall *record.Wall) {
 	found.pro = slices.Concat(first, found.pro, rest)
 	switch {
 	case next == nil:
-	case found.ceiling == Undetermined:
+	case found.ceiling == record.Inconclusive:
 		found.next += "; as it looks: " + strings.Join(next, "; ")
 	default:
 		found.next = strings.Join(next, "; ")

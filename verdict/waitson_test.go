@@ -40,7 +40,7 @@ func TestThrough(t *testing.T) {
 }
 
 func TestGain(t *testing.T) {
-	wall := &record.Wall{Ceiling: ServerCPU, Times: 3}
+	wall := &record.Wall{Ceiling: record.ServerCPU, Times: 3}
 	for _, c := range []struct {
 		times float64
 		wall  *record.Wall

@@ -105,7 +105,7 @@ func (w *watchedRun) judge() record.Verdict { return Judge(w.run, w.series) }
 
 // sayings is all that a verdict says, a line each.
 func sayings(v record.Verdict) string {
-	text := v.Outcome + "\n" + v.Ceiling + "\n" + v.Because + "\n" + v.Next
+	text := string(v.Outcome) + "\n" + string(v.Ceiling) + "\n" + v.Because + "\n" + v.Next
 	for _, e := range v.Evidence {
 		text += "\n" + e.Says
 	}

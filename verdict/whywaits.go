@@ -131,11 +131,11 @@ func explainBlocked(f *facts, found *finding) {
 	}
 	top := &list[0]
 	switch found.ceiling {
-	case ServerWait:
+	case record.ServerBlocked:
 		if top.Threads >= waitStep {
 			found.because += fmt.Sprintf("; threads blocked %s", top.says())
 		}
-	case ServerCPU, ServerThread:
+	case record.ServerCPU, record.ServerThread:
 		// A core's worth of CPU, and threads that want their turn.
 		i := slices.IndexFunc(list, func(w offWait) bool { return w.Reason == record.WaitInterpreterLock })
 		if i < 0 || list[i].Threads < waitStep {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"ceiling/experiment/spec"
+	"ceiling/record"
 	"ceiling/server/planted"
-	"ceiling/verdict"
 )
 
 // starvedGenerators plant the wall on this side. Their server is an event loop
@@ -14,7 +14,7 @@ import (
 func starvedGenerators() []Scenario {
 	starved := func(d *dice, says string, chunks int, s spec.Spec) plan {
 		p := planted.Params{N: 1, Bytes: max(chunks, 16), Chunks: chunks}
-		return plan{says: says, subject: host{kind: "loop", params: p}, spec: s, accept: only(verdict.Generator), generator: true}
+		return plan{says: says, subject: host{kind: "loop", params: p}, spec: s, accept: only(record.LoadGenerator), generator: true}
 	}
 	return []Scenario{
 		{"generator-busy-core", "others keep the generator's only CPU busy", need{twoCPUs: true}, func(d *dice) plan {

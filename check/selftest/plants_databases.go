@@ -1,10 +1,9 @@
 package selftest
 
 import (
+	"ceiling/record"
 	"fmt"
 	"time"
-
-	"ceiling/verdict"
 )
 
 // databasePlants have the bottleneck in the database, or before it.
@@ -13,13 +12,13 @@ func databasePlants() []Scenario {
 		p := d.served(program{dir: "postgres", command: fmt.Sprintf(
 			"exec {python-psycopg2} server.py {addr} %s %d %d 'postgresql://plant@{helper}/postgres'", plant, pool, n)}, c, says)
 		p.helpers = []host{{program: &program{dir: "postgres", command: "exec sh start.sh $(dirname {initdb}) {user}"}}}
-		p.accept = only(verdict.ServerWait)
+		p.accept = only(record.ServerBlocked)
 		return p
 	}
 	redis := func(d *dice, plant string, n, c int, says string) plan {
 		p := d.served(program{dir: "redis", command: fmt.Sprintf("exec {python} server.py {addr} {helper} %s %d", plant, n)}, c, says)
 		p.helpers = []host{{program: &program{dir: "redis", command: "exec {redis-server} --port {port} --bind {host} --save '' --daemonize no --enable-debug-command yes"}}}
-		p.accept = only(verdict.ServerWait)
+		p.accept = only(record.ServerBlocked)
 		return p
 	}
 	const software = "initdb python-psycopg2"
@@ -35,7 +34,7 @@ func databasePlants() []Scenario {
 		{"postgres-cpu", "each query of 20 connections costs PostgreSQL CPU, on any core", need{twoCPUs: true, software: software}, func(d *dice) plan {
 			rows, c := d.whole(40_000, 80_000), d.whole(20, 32)
 			p := postgres(d, "cpu", 20, rows, c, fmt.Sprintf("%d rows", rows))
-			return p.or(verdict.ServerCPU).or(verdict.SharedCPU).saying(`postgres`, `{helper}`).confirmedBy("half the work", postgres(d, "cpu", 20, rows/2, c, ""))
+			return p.or(record.ServerCPU).or(record.SharedCPU).saying(`postgres`, `{helper}`).confirmedBy("half the work", postgres(d, "cpu", 20, rows/2, c, ""))
 		}},
 		{"postgres-row", "every request updates the same row of PostgreSQL, and keeps its lock for 3 ms", need{software: software}, func(d *dice) plan {
 			c := d.whole(12, 20)

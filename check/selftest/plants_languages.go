@@ -1,11 +1,10 @@
 package selftest
 
 import (
+	"ceiling/record"
 	"fmt"
 	"strconv"
 	"time"
-
-	"ceiling/verdict"
 )
 
 func nodePlants() []Scenario {
@@ -17,20 +16,20 @@ func nodePlants() []Scenario {
 			// 1,000 rounds are about half a millisecond.
 			rounds, c := d.whole(2000, 5000), d.whole(24, 48)
 			p := d.served(server("cpu", rounds, 0), c, fmt.Sprintf("%d rounds", rounds))
-			p.accept = only(verdict.ServerThread)
+			p.accept = only(record.ServerThread)
 			return p.confirmedBy("half the work", d.served(server("cpu", rounds/2, 0), c, ""))
 		}},
 		{"node-delay", "Node, a timer for each request", need{software: "node"}, func(d *dice) plan {
 			delay := d.wholeMs(20, 60)
 			p := d.served(server("delay", 0, delay), d.whole(8, 24), delay.String())
-			p.accept = only(verdict.Slots)
+			p.accept = only(record.Concurrency)
 			return p.twiceConnections()
 		}},
 		{"node-pool", "Node, a pool of n places for asynchronous work", need{software: "node"}, func(d *dice) plan {
 			n, delay, c := d.whole(3, 9), d.wholeMs(10, 30), d.whole(24, 48)
 			pool := func(n int) plan { return d.served(server("pool", n, delay), c, fmt.Sprintf("%d × %v", n, delay)) }
 			p := pool(n)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(atATime(n)).confirmedBy("twice the pool", pool(2*n))
 		}},
 		{"node-uv-thread", "Node, PBKDF2 on a libuv pool of one thread", need{twoCPUs: true, software: "node"}, func(d *dice) plan {
@@ -41,7 +40,7 @@ func nodePlants() []Scenario {
 				return d.served(p, c, fmt.Sprintf("%d rounds", rounds))
 			}
 			p := pool(1)
-			p.accept = only(verdict.ServerThread)
+			p.accept = only(record.ServerThread)
 			return p.confirmedBy("two threads", pool(2))
 		}},
 		{"node-quota", "Node, PBKDF2 under a cgroup's quota of CPU time", need{cgroup: true, software: "node"}, func(d *dice) plan {
@@ -52,7 +51,7 @@ func nodePlants() []Scenario {
 				return p
 			}
 			p := under(quota)
-			p.accept = only(verdict.ServerCPU, "throttl", "quota", "cgroup")
+			p.accept = only(record.ServerCPU, "throttl", "quota", "cgroup")
 			return p.confirmedBy("twice the quota", under(2*quota))
 		}},
 	}
@@ -78,7 +77,7 @@ func javaPlants() []Scenario {
 				return warm(d.served(server(nodelay, "sleep", n, int(delay.Milliseconds())), c, fmt.Sprintf("%d × %v", n, delay)))
 			}
 			p := pool(n)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(atATime(n)).confirmedBy("twice the threads", pool(2*n))
 		}},
 		{"java-pool-40", "the same with 40 threads", need{software: software}, func(d *dice) plan {
@@ -87,19 +86,19 @@ func javaPlants() []Scenario {
 				return warm(d.served(server(nodelay, "sleep", n, int(delay.Milliseconds())), c, fmt.Sprintf("%d × %v", n, delay)))
 			}
 			p := pool(40)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(atATime(39), atATime(40), atATime(41)).confirmedBy("twice the threads", pool(80))
 		}},
 		{"java-lock", "the JDK's server on 40 threads, one monitor kept for 3 ms", need{software: software}, func(d *dice) plan {
 			c := d.whole(24, 36)
 			p := warm(d.served(server(nodelay, "lock", 40, 1), c, "one monitor"))
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(`lock|monitor`, atATime(1)).confirmedBy("four monitors", warm(d.served(server(nodelay, "lock", 40, 4), c, "")))
 		}},
 		{"java-cpu", "the JDK's server on 40 threads, SHA-256 on all cores", need{twoCPUs: true, software: software}, func(d *dice) plan {
 			rounds, c := d.whole(4000, 8000), d.whole(24, 36)
 			p := warm(d.served(server(nodelay, "cpu", 40, rounds), c, fmt.Sprintf("%d rounds", rounds)))
-			p.accept = only(verdict.ServerCPU)
+			p.accept = only(record.ServerCPU)
 			return p.confirmedBy("a quarter of the work", warm(d.served(server(nodelay, "cpu", 40, rounds/4), c, "")))
 		}},
 		{"java-gc", "the JDK's server, a heap that is nearly full, and the serial collector", need{twoCPUs: true, software: software}, func(d *dice) plan {
@@ -108,14 +107,14 @@ func javaPlants() []Scenario {
 				return warm(d.served(server(fmt.Sprintf("%s -XX:+UseSerialGC -Xmn8m -Xmx%dm", nodelay, mb), "gc", 8, 40), c, fmt.Sprintf("-Xmx%dm", mb)))
 			}
 			p := heap(64)
-			p.accept = only(verdict.ServerThread)
-			return p.or(verdict.ServerWait).or(verdict.ServerCPU).saying(`\bgc\b|garbage|collect|vm thread`).confirmedBy("eight times the heap", heap(512))
+			p.accept = only(record.ServerThread)
+			return p.or(record.ServerBlocked).or(record.ServerCPU).saying(`\bgc\b|garbage|collect|vm thread`).confirmedBy("eight times the heap", heap(512))
 		}},
 		{"java-nagle", "the JDK's server as it is: two small writes, Nagle and delayed acknowledgements", need{software: software}, func(d *dice) plan {
 			c := d.whole(8, 16)
 			p := warm(d.served(server("", "split", 40, 1), c, "no TCP_NODELAY"))
-			p.accept = only(verdict.Slots)
-			return p.or(verdict.ServerWait).orUndetermined("nodelay", "nagle", "delayed").saying(`nodelay|nagle|delayed ack`).
+			p.accept = only(record.Concurrency)
+			return p.or(record.ServerBlocked).orUndetermined("nodelay", "nagle", "delayed").saying(`nodelay|nagle|delayed ack`).
 				confirmedBy("TCP_NODELAY", warm(d.served(server(nodelay, "split", 40, 1), c, "")))
 		}},
 	}
@@ -130,7 +129,7 @@ func phpPlants() []Scenario {
 					env: []string{fmt.Sprintf("PHP_CLI_SERVER_WORKERS=%d", n), fmt.Sprintf("PLANT_US=%d", delay.Microseconds())}}, c, fmt.Sprintf("%d × %v", n, delay))
 			}
 			p := pool(n)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			// The parent serves as well: n+1 at a time.
 			return p.saying(atATime(n), atATime(n+1)).confirmedBy("twice the workers", pool(2*n))
 		}},
@@ -140,7 +139,7 @@ func phpPlants() []Scenario {
 				return d.served(program{dir: "php", command: "exec {php} -q -S {addr} work.php", env: []string{fmt.Sprintf("PLANT_N=%d", rounds)}}, c, fmt.Sprintf("%d rounds", rounds))
 			}
 			p := work(rounds)
-			p.accept = only(verdict.ServerThread)
+			p.accept = only(record.ServerThread)
 			return p.confirmedBy("half the work", work(rounds/2))
 		}},
 		{"php-fpm-children", "nginx before php-fpm with n children, each request waits in one", need{software: "php-fpm nginx"}, func(d *dice) plan {
@@ -152,7 +151,7 @@ func phpPlants() []Scenario {
 				return p
 			}
 			p := pool(n)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(`php-fpm`, `{helper}`, atATime(n)).confirmedBy("twice the children", pool(2*n))
 		}},
 		{"php-one-worker", "PHP's own server with its one worker, each request waits in it", need{software: "php"}, func(d *dice) plan {
@@ -161,7 +160,7 @@ func phpPlants() []Scenario {
 				return d.served(program{dir: "php", command: "exec {php} -q -S {addr} wait.php", env: []string{fmt.Sprintf("PLANT_US=%d", delay.Microseconds())}}, c, delay.String())
 			}
 			p := wait(delay)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(atATime(1), `its (only|one) thread`).confirmedBy("half the wait", wait(delay/2))
 		}},
 		{"php-fpm-cpu", "nginx before php-fpm with one child, SHA-256 in it", need{twoCPUs: true, software: "php-fpm nginx"}, func(d *dice) plan {
@@ -173,7 +172,7 @@ func phpPlants() []Scenario {
 				return p
 			}
 			p := pool(1)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(`php-fpm`, `{helper}`).confirmedBy("two children", pool(2))
 		}},
 	}
@@ -191,14 +190,14 @@ func rubyPlants() []Scenario {
 				return d.served(puma("sleep", 0, n, int(delay.Milliseconds())), c, fmt.Sprintf("%d × %v", n, delay))
 			}
 			p := pool(n)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(atATime(n)).confirmedBy("twice the threads", pool(2*n))
 		}},
 		{"puma-gvl", "Puma with 5 threads, interpreted work under Ruby's global lock", need{twoCPUs: true, software: "puma"}, func(d *dice) plan {
 			steps, c := d.whole(20_000, 40_000), d.whole(16, 32)
 			p := d.served(puma("cpu", 0, 5, steps), c, fmt.Sprintf("%d steps", steps))
-			p.accept = only(verdict.ServerThread)
-			return p.or(verdict.ServerWait).saying(`\bgvl\b`, `interpreter`, `lock`, atATime(1)).
+			p.accept = only(record.ServerThread)
+			return p.or(record.ServerBlocked).saying(`\bgvl\b`, `interpreter`, `lock`, atATime(1)).
 				confirmedBy("two processes, each with a lock of its own", d.served(puma("cpu", 2, 5, steps), c, ""))
 		}},
 	}

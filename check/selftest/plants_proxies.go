@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/record"
 	"ceiling/server/planted"
-	"ceiling/verdict"
 )
 
 // nginx is a program of one of the plant's configurations, with so many bytes of
@@ -26,7 +26,7 @@ func nginxPlants() []Scenario {
 				return p
 			}
 			p := zip(9)
-			p.accept = only(verdict.ServerThread)
+			p.accept = only(record.ServerThread)
 			return p.confirmedBy("gzip level 1 in place of 9", zip(1))
 		}},
 		{"nginx-proxy-pool", "nginx before a server with a pool of n", need{software: "nginx"}, func(d *dice) plan {
@@ -37,7 +37,7 @@ func nginxPlants() []Scenario {
 				return p
 			}
 			p := pool(n)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(atATime(n), `{helper}`).confirmedBy("twice the pool", pool(2*n))
 		}},
 		{"nginx-proxy-thread", "nginx before a server with one busy thread", need{twoCPUs: true, software: "nginx"}, func(d *dice) plan {
@@ -48,7 +48,7 @@ func nginxPlants() []Scenario {
 				return p
 			}
 			p := behind(work)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(`{helper}`, atATime(1)).confirmedBy("half the work", behind(work/2))
 		}},
 	}
@@ -63,13 +63,13 @@ func nginxLimits() []Scenario {
 				return d.served(nginx("limit.conf", map[string]string{"rate": strconv.Itoa(rate)}, 5), c, fmt.Sprintf("%d requests/s", rate))
 			}
 			p := limit(rate)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.confirmedBy("twice the limit", limit(2*rate))
 		}},
 		{"nginx-limit-rate", "nginx sends each answer at a limited rate (limit_rate)", need{software: "nginx"}, func(d *dice) plan {
 			rate := d.whole(150, 300)
 			p := d.served(nginx("drip.conf", map[string]string{"kbytes": strconv.Itoa(rate)}, 12_000), d.whole(12, 32), fmt.Sprintf("%d kB/s each", rate))
-			p.path, p.accept = "/text.txt", only(verdict.Slots)
+			p.path, p.accept = "/text.txt", only(record.Concurrency)
 			return p.twiceConnections()
 		}},
 		{"nginx-limit-conn", "nginx serves n connections at a time and refuses the others (limit_conn)", need{software: "nginx"}, func(d *dice) plan {
@@ -80,7 +80,7 @@ func nginxLimits() []Scenario {
 				return p
 			}
 			p := limit(n)
-			p.accept = only(verdict.Errors)
+			p.accept = only(record.Failures)
 			return p.saying(`503`).confirmedBy("1,024 connections", limit(1024))
 		}},
 		{"nginx-static-quota", "nginx with a static file, under a cgroup's quota of CPU time", need{cgroup: true, software: "nginx"}, func(d *dice) plan {
@@ -91,7 +91,7 @@ func nginxLimits() []Scenario {
 				return p
 			}
 			p := under(quota)
-			p.accept = only(verdict.ServerCPU, "throttl", "quota", "cgroup")
+			p.accept = only(record.ServerCPU, "throttl", "quota", "cgroup")
 			return p.confirmedBy("twice the quota", under(2*quota))
 		}},
 		{"nginx-connections", "nginx has fewer worker_connections than clients come", need{software: "nginx"}, func(d *dice) plan {
@@ -104,8 +104,8 @@ func nginxLimits() []Scenario {
 				return p
 			}
 			p := limit(n)
-			p.accept = only(verdict.Errors)
-			return p.or(verdict.AcceptQueue).or(verdict.ServerWait).saying(`worker_connections`, `connections?`).confirmedBy("1,024 worker_connections", limit(1024))
+			p.accept = only(record.Failures)
+			return p.or(record.AcceptQueue).or(record.ServerBlocked).saying(`worker_connections`, `connections?`).confirmedBy("1,024 worker_connections", limit(1024))
 		}},
 	}
 }
@@ -120,14 +120,14 @@ func haproxyPlants() []Scenario {
 		{"haproxy-server-maxconn", "HAProxy passes n requests at once to the server behind it", need{software: "haproxy"}, func(d *dice) plan {
 			n, delay, c := d.whole(3, 9), d.ms(10, 30), d.whole(24, 48)
 			p := before(d, "server.cfg", n, c, delay)
-			p.accept = only(verdict.ServerWait)
+			p.accept = only(record.ServerBlocked)
 			return p.saying(atATime(n)).confirmedBy("twice the maxconn", before(d, "server.cfg", 2*n, c, delay))
 		}},
 		{"haproxy-maxconn", "HAProxy takes n clients, the others stay in the kernel's queue", need{software: "haproxy"}, func(d *dice) plan {
 			n, delay, c := d.whole(6, 12), d.ms(10, 30), d.whole(32, 48)
 			p := before(d, "clients.cfg", n, c, delay)
-			p.accept = only(verdict.AcceptQueue)
-			return p.or(verdict.ServerWait).or(verdict.Slots, "accept").saying(atATime(n), `accept`, `never (taken|served|answered)`).
+			p.accept = only(record.AcceptQueue)
+			return p.or(record.ServerBlocked).or(record.Concurrency, "accept").saying(atATime(n), `accept`, `never (taken|served|answered)`).
 				confirmedBy("twice the maxconn", before(d, "clients.cfg", 2*n, c, delay))
 		}},
 	}
@@ -143,8 +143,8 @@ func apachePlants() []Scenario {
 				return p
 			}
 			p := pool(n)
-			p.accept = only(verdict.ServerWait)
-			return p.or(verdict.AcceptQueue).saying(atATime(n)).confirmedBy("twice the workers", pool(2*n))
+			p.accept = only(record.ServerBlocked)
+			return p.or(record.AcceptQueue).saying(atATime(n)).confirmedBy("twice the workers", pool(2*n))
 		}},
 	}
 }

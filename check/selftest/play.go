@@ -186,7 +186,7 @@ func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round
 		d.anyWay(&p, g)
 		r = Result{Scenario: s.Name, Round: round, Planted: s.Planted, Parameters: p.says, Attempts: attempt + 1}
 		for _, a := range p.accept {
-			r.Accepted = append(r.Accepted, a.ceiling)
+			r.Accepted = append(r.Accepted, string(a.ceiling))
 		}
 		try(ctx, o, g, &p, number+attempt, keep, &r)
 		if r.Judged != Disturbed && r.Judged != Unconfirmed {
@@ -211,7 +211,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 		err = errors.Join(err, struck)
 	}
 	if done != nil {
-		r.Verdict, r.Named, r.Rate = &done.Run.Verdict, done.Run.Verdict.Ceiling, done.Run.Rate.CompletedPerS
+		r.Verdict, r.Named, r.Rate = &done.Run.Verdict, string(done.Run.Verdict.Ceiling), done.Run.Rate.CompletedPerS
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -15,7 +15,6 @@ import (
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/server/planted"
-	"ceiling/verdict"
 )
 
 // ProofResult is one planted ceiling, and what a proof made of it.
@@ -24,11 +23,11 @@ type ProofResult struct {
 	Planted string `json:"planted"`
 	// Proved is the resource that has to be proved; "" where nothing that can
 	// be taken is the ceiling. Ceiling is the passive verdict's name for it.
-	Proved  string        `json:"proved"`
-	Ceiling string        `json:"ceiling"`
-	Proof   *record.Proof `json:"proof,omitempty"`
-	Judged  string        `json:"judged"` // Right, Wrong, Disturbed, NotRun or Failed
-	Why     string        `json:"why,omitempty"`
+	Proved  string            `json:"proved"`
+	Ceiling record.Bottleneck `json:"ceiling"`
+	Proof   *record.Proof     `json:"proof,omitempty"`
+	Judged  string            `json:"judged"` // Right, Wrong, Disturbed, NotRun or Failed
+	Why     string            `json:"why,omitempty"`
 	// Others used so many cores meanwhile.
 	Others float64       `json:"others_cores"`
 	Took   time.Duration `json:"took_ns"`
@@ -52,10 +51,11 @@ type ProofOptions struct {
 
 // plantedProof is one ceiling to be proved.
 type plantedProof struct {
-	name, says, proved, ceiling string
-	subject                     host
-	link                        *link
-	connections                 spec.Count
+	name, says, proved string
+	ceiling            record.Bottleneck
+	subject            host
+	link               *link
+	connections        spec.Count
 }
 
 const (
@@ -69,15 +69,15 @@ const (
 
 func plantedProofs() []plantedProof {
 	return []plantedProof{
-		{"generator", "answers in 1,500 chunks, dear to read", record.TakeGenerator, verdict.Generator,
+		{"generator", "answers in 1,500 chunks, dear to read", record.TakeGenerator, record.LoadGenerator,
 			host{kind: "loop", params: planted.Params{N: 1, Bytes: 1500, Chunks: 1500}}, nil, 64},
-		{"server-cpu", "150 µs of CPU for each request", record.TakeServer, verdict.ServerCPU,
+		{"server-cpu", "150 µs of CPU for each request", record.TakeServer, record.ServerCPU,
 			host{kind: "cpu", params: planted.Params{CPU: 150 * time.Microsecond}}, nil, 64},
-		{"bandwidth", "a link of 80 Mbit/s, answers of 20 kB", record.TakeLink, verdict.Bandwidth,
+		{"bandwidth", "a link of 80 Mbit/s, answers of 20 kB", record.TakeLink, record.Bandwidth,
 			host{kind: "loop", params: planted.Params{N: 1, Bytes: 20_000}}, &link{bitsPerS: 80e6}, 32},
-		{"concurrency", "every request sleeps 20 ms, 16 in flight", record.TakeSlots, verdict.Slots,
+		{"concurrency", "every request sleeps 20 ms, 16 in flight", record.TakeSlots, record.Concurrency,
 			host{kind: "sleep", params: planted.Params{Sleep: 20 * time.Millisecond}}, nil, 16},
-		{"pool", "6 places, each kept for 10 ms", "", verdict.ServerWait,
+		{"pool", "6 places, each kept for 10 ms", "", record.ServerBlocked,
 			host{kind: "pool", params: planted.Params{N: 6, Sleep: 10 * time.Millisecond}}, nil, 64},
 	}
 }

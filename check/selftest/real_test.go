@@ -8,7 +8,6 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/verdict"
 )
 
 func TestEveryRealPlantIsConfirmed(t *testing.T) {
@@ -40,7 +39,7 @@ func TestEveryRealPlantIsConfirmed(t *testing.T) {
 func checkReal(t *testing.T, s *Scenario, seed uint64, known map[string]bool) {
 	t.Helper()
 	p := drawn(s, seed, 1)
-	if p.subject.program == nil || len(p.accept) == 0 || p.accept[0].ceiling == verdict.Undetermined {
+	if p.subject.program == nil || len(p.accept) == 0 || p.accept[0].ceiling == record.Inconclusive {
 		t.Fatalf("%s: a program and a truth are wanted", s.Name)
 	}
 	if p.relieved == nil || p.more == "" {

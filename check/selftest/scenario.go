@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/record"
 	"ceiling/server/planted"
-	"ceiling/verdict"
 )
 
 // A Scenario is one planted ceiling.
@@ -74,20 +74,20 @@ type deed struct {
 // answer is a verdict that is right. Where reasons are given, one of them has
 // to be in what the verdict says.
 type answer struct {
-	ceiling string
+	ceiling record.Bottleneck
 	reasons []string
 }
 
-func only(ceiling string, reasons ...string) []answer { return []answer{{ceiling, reasons}} }
+func only(ceiling record.Bottleneck, reasons ...string) []answer { return []answer{{ceiling, reasons}} }
 
-func (p plan) or(ceiling string, reasons ...string) plan {
+func (p plan) or(ceiling record.Bottleneck, reasons ...string) plan {
 	p.accept = append(p.accept, answer{ceiling, reasons})
 	return p
 }
 
 // orUndetermined accepts that the measurements cannot tell, where the verdict
 // says what is missing in one of these words.
-func (p plan) orUndetermined(reasons ...string) plan { return p.or(verdict.Undetermined, reasons...) }
+func (p plan) orUndetermined(reasons ...string) plan { return p.or(record.Inconclusive, reasons...) }
 
 // dice draws the parameters of one scenario in one round.
 type dice struct {

@@ -8,7 +8,6 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
-	"ceiling/verdict"
 )
 
 func drawn(s *Scenario, seed uint64, round int) plan {
@@ -33,14 +32,14 @@ func TestEveryScenarioCanBeAsked(t *testing.T) {
 			if err := p.spec.Check(); err != nil {
 				t.Errorf("%s, seed %d: %v", s.Name, seed, err)
 			}
-			if len(p.accept) == 0 || p.accept[0].ceiling == verdict.Undetermined {
+			if len(p.accept) == 0 || p.accept[0].ceiling == record.Inconclusive {
 				t.Errorf("%s: what is right?", s.Name)
 			}
 			for _, a := range p.accept {
-				if a.ceiling == verdict.Undetermined && len(a.reasons) == 0 {
+				if a.ceiling == record.Inconclusive && len(a.reasons) == 0 {
 					t.Errorf("%s: inconclusive has to say why", s.Name)
 				}
-				if p.generator && strings.HasPrefix(a.ceiling, "server") {
+				if p.generator && strings.HasPrefix(string(a.ceiling), "server") {
 					t.Errorf("%s: the generator is the wall, and %s would be right", s.Name, a.ceiling)
 				}
 			}
@@ -55,13 +54,13 @@ func TestEveryScenarioCanBeAsked(t *testing.T) {
 }
 
 func TestEveryCeilingIsPlanted(t *testing.T) {
-	planted := map[string]bool{}
+	planted := map[record.Bottleneck]bool{}
 	for _, s := range Scenarios() {
 		planted[drawn(&s, 1, 1).accept[0].ceiling] = true
 	}
-	for _, name := range []string{
-		verdict.Generator, verdict.ServerCPU, verdict.SharedCPU, verdict.ServerThread, verdict.ServerWait, verdict.Uneven, verdict.Bandwidth,
-		verdict.Packets, verdict.AcceptQueue, verdict.Slots, verdict.AskedRate, verdict.Errors,
+	for _, name := range []record.Bottleneck{
+		record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven, record.Bandwidth,
+		record.Packets, record.AcceptQueue, record.Concurrency, record.TargetRate, record.Failures,
 	} {
 		if !planted[name] {
 			t.Errorf("nobody plants %s", name)
@@ -92,17 +91,17 @@ func TestSeedDecidesTheParameters(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	p := plan{accept: only(verdict.Generator), generator: true}.orUndetermined("throttl")
+	p := plan{accept: only(record.LoadGenerator), generator: true}.orUndetermined("throttl")
 	for _, c := range []struct {
 		v    record.Verdict
 		want string
 	}{
-		{record.Verdict{Ceiling: verdict.Generator}, Right},
-		{record.Verdict{Ceiling: verdict.ServerCPU}, Wrong},
-		{record.Verdict{Ceiling: verdict.Undetermined, Because: "who knows"}, Wrong},
-		{record.Verdict{Ceiling: verdict.Undetermined, Because: "its cgroup was Throttled"}, Right},
-		{record.Verdict{Ceiling: verdict.Undetermined, Doubts: []string{"throttling"}}, Right},
-		{record.Verdict{Ceiling: verdict.Undetermined, Evidence: []record.Evidence{{Says: "throttled"}}}, Right},
+		{record.Verdict{Ceiling: record.LoadGenerator}, Right},
+		{record.Verdict{Ceiling: record.ServerCPU}, Wrong},
+		{record.Verdict{Ceiling: record.Inconclusive, Because: "who knows"}, Wrong},
+		{record.Verdict{Ceiling: record.Inconclusive, Because: "its cgroup was Throttled"}, Right},
+		{record.Verdict{Ceiling: record.Inconclusive, Doubts: []string{"throttling"}}, Right},
+		{record.Verdict{Ceiling: record.Inconclusive, Evidence: []record.Evidence{{Says: "throttled"}}}, Right},
 		{record.Verdict{}, Wrong},
 	} {
 		if got, _ := p.judge(&c.v, ""); got != c.want {

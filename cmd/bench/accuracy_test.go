@@ -10,7 +10,6 @@ import (
 
 	"ceiling/check/selftest"
 	"ceiling/record"
-	"ceiling/verdict"
 )
 
 // someTrials are of each kind that the page tells apart.
@@ -18,16 +17,16 @@ func someTrials() []Trial {
 	plant := func(name string, real bool, judged, named string, accepted ...string) Trial {
 		return Trial{Plant: &PlantTrial{Scenario: name, Real: real, Seed: 1, Round: 1, Planted: "x", Accepted: accepted, Named: named, Judged: judged}}
 	}
-	pool := plant("node-pool", true, selftest.Wrong, verdict.ServerWait, verdict.ServerWait)
+	pool := plant("node-pool", true, selftest.Wrong, string(record.ServerBlocked), string(record.ServerBlocked))
 	pool.Plant.Confirmed = &selftest.Confirmation{What: "twice the pool", Planted: 100, More: 250}
-	blamed := plant("generator-dear-answers", false, selftest.Wrong, verdict.ServerCPU, verdict.Generator)
+	blamed := plant("generator-dear-answers", false, selftest.Wrong, string(record.ServerCPU), string(record.LoadGenerator))
 	blamed.Plant.Blamed = true
 	java := plant("java-pool", true, selftest.NotRun, "")
 	java.Plant.Why = "not installed: apt-get install openjdk-17-jdk-headless"
 	busy := 0.5
 	list := []Trial{
-		plant("pool", false, selftest.Right, verdict.ServerWait, verdict.ServerWait), blamed,
-		plant("one-thread", false, selftest.Disturbed, verdict.ServerCPU, verdict.ServerThread),
+		plant("pool", false, selftest.Right, string(record.ServerBlocked), string(record.ServerBlocked)), blamed,
+		plant("one-thread", false, selftest.Disturbed, string(record.ServerCPU), string(record.ServerThread)),
 		pool, java,
 		{Pair: &PairTrial{Pair: "fasthttp", Seed: 1, Apart: true, RunMs: 250, Runs: 111, Blocks: 18, Decisions: map[string]string{"rps": record.NoChange, "p99": record.CannotTell}, Intervals: map[string]string{"rps": "-1% to +1%"}}},
 		{Pair: &PairTrial{Pair: "fasthttp", Seed: 2, Apart: true, RunMs: 250, Blocks: 18, Decisions: map[string]string{"rps": record.Worse}, Intervals: map[string]string{"rps": "-9% to -3%"}, Alarm: true, Others: &busy}},

@@ -132,7 +132,7 @@ func (b *bench) onePlace(ctx context.Context, e *Entry, split cores.Split, serve
 
 // read judges a record twice: as it is, and as if the kernel had told no events.
 func (p *PlaceShares) read(r *record.Run, series *record.Series) error {
-	p.RatePerS, p.Named = r.Rate.CompletedPerS, r.Verdict.Ceiling
+	p.RatePerS, p.Named = r.Rate.CompletedPerS, string(r.Verdict.Ceiling)
 	if !slices.ContainsFunc(series.Observed, isTimes) {
 		return errors.New("the kernel told no events: they need root, and a kernel with BTF")
 	}

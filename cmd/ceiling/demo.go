@@ -80,7 +80,7 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	fmt.Fprintln(sh.stdout)
 	for _, r := range rows {
 		v := &r.run.Verdict
-		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Ceiling, strings.TrimPrefix(v.Because, v.Ceiling+": "))
+		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Ceiling, strings.TrimPrefix(v.Because, string(v.Ceiling)+": "))
 	}
 	fmt.Fprintf(sh.stdout, "\n%d runs kept; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
 	return nil

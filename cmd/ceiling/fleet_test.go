@@ -260,7 +260,7 @@ func (l *lab) named(t *testing.T, want func(*record.Run) bool, args ...string) {
 }
 
 // planted has a ceiling in the server's machine and looks whether it is named.
-func (l *lab) planted(t *testing.T, want string, server ...string) {
+func (l *lab) planted(t *testing.T, want record.Bottleneck, server ...string) {
 	l.t = t
 	defer l.serve(server...)()
 	l.named(t, func(r *record.Run) bool { return r.Verdict.Ceiling == want }, "--agents", "3", "-d", "2s", "-c", "24", "--timeout", "5s")

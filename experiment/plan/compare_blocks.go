@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"ceiling/internal/hist"
 	"ceiling/record"
@@ -232,9 +231,9 @@ func runsOf(blocks []compareBlock, of []int) (a, b []*record.Measured) {
 }
 
 // mostOf is the text that most runs have.
-func mostOf(runs []*record.Measured, of func(*record.Measured) string) string {
-	count := map[string]int{}
-	var order []string
+func mostOf[T ~string](runs []*record.Measured, of func(*record.Measured) T) T {
+	count := map[T]int{}
+	var order []T
 	for _, m := range runs {
 		text := of(m)
 		if count[text] == 0 {
@@ -242,11 +241,11 @@ func mostOf(runs []*record.Measured, of func(*record.Measured) string) string {
 		}
 		count[text]++
 	}
-	best := ""
+	best := T("")
 	for _, text := range order {
 		if count[text] > count[best] {
 			best = text
 		}
 	}
-	return strings.TrimSpace(best)
+	return best
 }

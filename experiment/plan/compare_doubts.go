@@ -10,18 +10,12 @@ import (
 	"ceiling/record"
 )
 
-// Ceilings, as record.Verdict names them, that matter to a comparison.
-const (
-	ceilingGenerator = "generator"
-	ceilingShared    = "CPU contention"
-)
-
 // paceOfGenerator tells a run of a closed loop that went as fast as the
 // generator could: void for what it says of the server's rate, but the CPU
 // that the server took for a request is measured all the same. An open loop
 // whose generator was full has sent something else than was asked.
 func paceOfGenerator(m *record.Measured) bool {
-	return m.Ceiling == ceilingGenerator && m.AskedPerS == 0
+	return m.Ceiling == record.LoadGenerator && m.AskedPerS == 0
 }
 
 // shareOf is the share of runs that a condition holds for.
@@ -90,7 +84,7 @@ func fewBlocks(e *spec.Experiment, c *record.Comparison) string {
 }
 
 func ceilingsDiffer(s *compareSides) string {
-	of := func(m *record.Measured) string { return m.Ceiling }
+	of := func(m *record.Measured) record.Bottleneck { return m.Ceiling }
 	a, b := mostOf(s.a, of), mostOf(s.b, of)
 	if a == b || a == "" || b == "" {
 		return ""
@@ -114,7 +108,7 @@ func generatorDoubt(s *compareSides) string {
 }
 
 func sharedDoubt(s *compareSides) string {
-	shared := func(m *record.Measured) bool { return m.Ceiling == ceilingShared }
+	shared := func(m *record.Measured) bool { return m.Ceiling == record.SharedCPU }
 	if shareOf(s.a, shared) < mostly && shareOf(s.b, shared) < mostly {
 		return ""
 	}

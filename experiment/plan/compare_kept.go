@@ -47,7 +47,7 @@ func figuresOf(k *Kept) Figures {
 	switch {
 	case r.Unfinished:
 		f.Void = r.Verdict.Because
-	case r.Verdict.Outcome == record.Invalid && r.Verdict.Ceiling == ceilingGenerator && !f.Open:
+	case r.Verdict.Outcome == record.Invalid && r.Verdict.Ceiling == record.LoadGenerator && !f.Open:
 		// The CPU of a request is the server's also where the pace is not.
 		f.PerS, f.P50Ns, f.P99Ns, f.Response = 0, 0, 0, nil
 		f.Missing = fmt.Sprintf("in %s the generator was the bottleneck: rate and response time are its own", r.ID)

@@ -45,7 +45,7 @@ type Figures struct {
 	Void    string
 	Missing string
 	// Ceiling that the run names; "" unknown.
-	Ceiling string
+	Ceiling record.Bottleneck
 	// Started and ElapsedS place it in time; zero unknown.
 	Started  time.Time
 	ElapsedS float64
@@ -327,12 +327,12 @@ func finishedDoubts(c *record.Comparison, a, b []Figures, same bool) []string {
 	if !same && c.Incomparable == "" {
 		doubts = append(doubts, "the two were not interleaved: every figure includes what the machine did on one occasion and not on the other")
 	}
-	of := func(list []Figures) string {
+	of := func(list []Figures) record.Bottleneck {
 		var runs []*record.Measured
 		for i := range list {
 			runs = append(runs, &record.Measured{Ceiling: list[i].Ceiling})
 		}
-		return mostOf(runs, func(m *record.Measured) string { return m.Ceiling })
+		return mostOf(runs, func(m *record.Measured) record.Bottleneck { return m.Ceiling })
 	}
 	if x, y := of(a), of(b); x != y && x != "" && y != "" {
 		doubts = append(doubts, fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", x, y))

@@ -202,7 +202,9 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 		r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: "inconclusive", Because: "the books do not balance"}
 	})
 	check("b fails", func(r *record.Run) { r.Errors = []record.Error{{Phase: "status", Cause: "503", Count: 9000}} })
-	c := check("", func(r *record.Run) { r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: ceilingGenerator} })
+	c := check("", func(r *record.Run) {
+		r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: record.LoadGenerator}
+	})
 	if ch := c.Changes[0]; !strings.Contains(ch.Says, "the generator was the bottleneck") {
 		t.Errorf("%+v", ch)
 	}

@@ -180,7 +180,7 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 	e := compared(t, 3)
 	e.Compare.FailOn = "rps<-5%,cpu>+20%"
 	p := simulate(e, newMachine(3), planted{.8, 1.1, 1})
-	c := with(p, func(m *record.Measured) { m.Outcome, m.Ceiling = record.Invalid, ceilingGenerator })
+	c := with(p, func(m *record.Measured) { m.Outcome, m.Ceiling = record.Invalid, record.LoadGenerator })
 	for _, ch := range c.Changes {
 		if decided := ch.Decision != record.CannotTell; decided != (ch.Metric == metricCPU) {
 			t.Errorf("%s: %s", ch.Metric, ch.Says)
@@ -229,7 +229,7 @@ func TestDoubts(t *testing.T) {
 			m.BadShare = .02
 		}
 	})
-	check("saturated the same cores", func(m *record.Measured) { m.Ceiling = ceilingShared })
+	check("saturated the same cores", func(m *record.Measured) { m.Ceiling = record.SharedCPU })
 	check("A vs A reaches", func(m *record.Measured) {
 		if m.Noise && m.Side == SideB {
 			m.ServerCPUNs *= 1.3

@@ -75,8 +75,8 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 }
 
 // ceilingBeyond is the one that most points from the knee on have.
-func ceilingBeyond(valid []record.CurvePoint, knee float64) string {
-	counts := map[string]int{}
+func ceilingBeyond(valid []record.CurvePoint, knee float64) record.Bottleneck {
+	counts := map[record.Bottleneck]int{}
 	for _, p := range valid {
 		if p.X >= knee {
 			counts[p.Ceiling]++

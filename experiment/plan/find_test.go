@@ -139,7 +139,7 @@ func ideal(e *spec.Experiment, capacity float64) func(*record.Step) record.Measu
 
 // fake is a run that held or broke every latency term.
 func fake(e *spec.Experiment, s *record.Step, holds bool, capacity float64) record.Measured {
-	m := record.Measured{Step: *s, Outcome: record.Valid, Ceiling: askedCeiling, ElapsedS: 5, TookS: 5.5, AskedPerS: s.Rate.PerSecond()}
+	m := record.Measured{Step: *s, Outcome: record.Valid, Ceiling: record.TargetRate, ElapsedS: 5, TookS: 5.5, AskedPerS: s.Rate.PerSecond()}
 	m.CompletedPerS = math.Min(s.Rate.PerSecond(), capacity)
 	if s.Rate.IsZero() {
 		m.CompletedPerS = capacity
@@ -207,10 +207,10 @@ func TestFindEnds(t *testing.T) {
 	generator := func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e6)
 		if m.AskedPerS > 70_000 {
-			m.Outcome, m.Ceiling, m.SentPerS = record.Invalid, generatorCeiling, 70_000
+			m.Outcome, m.Ceiling, m.SentPerS = record.Invalid, record.LoadGenerator, 70_000
 		}
 		if s.Settle {
-			m.CompletedPerS, m.Ceiling = 60_000, generatorCeiling
+			m.CompletedPerS, m.Ceiling = 60_000, record.LoadGenerator
 		}
 		return m
 	}
@@ -232,13 +232,13 @@ func TestFindEnds(t *testing.T) {
 	}, record.EndedDoomed, record.LimitNone, 4, silentEver, none)
 	check("always void", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
-		m.Outcome, m.Ceiling, m.Says = record.Invalid, noCeiling, "the CPU rows do not add up"
+		m.Outcome, m.Ceiling, m.Says = record.Invalid, record.Inconclusive, "the CPU rows do not add up"
 		return m
 	}, record.EndedDoomed, record.LimitNone, 4, voidsInRow+1, none)
 	check("void above", "errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
 		if m.AskedPerS > 80_000 {
-			m.Outcome, m.Ceiling = record.Invalid, noCeiling
+			m.Outcome, m.Ceiling = record.Invalid, record.Inconclusive
 		}
 		return m
 	}, record.EndedDoomed, record.LimitUnproved, 4, 20, func(e record.Estimate) bool { return e.Low > 70_000 && e.Low <= 80_000 })
@@ -422,8 +422,8 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 	if chance.IntN(2) == 0 {
 		return m
 	}
-	m.Outcome = pick(record.Valid, record.Fail, record.Invalid, "")
-	m.Ceiling = pick("server CPU", generatorCeiling, noCeiling, askedCeiling, "", "concurrency")
+	m.Outcome = []record.Outcome{record.Valid, record.Fail, record.Invalid, ""}[chance.IntN(4)]
+	m.Ceiling = []record.Bottleneck{"server CPU", record.LoadGenerator, record.Inconclusive, record.TargetRate, "", "concurrency"}[chance.IntN(6)]
 	m.GaveUp = pick("", "", "the queue grew")
 	m.CompletedPerS, m.SentPerS, m.AskedPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd(), odd()
 	m.Completed, m.Failed = chance.Uint64N(3)*chance.Uint64(), chance.Uint64N(2)

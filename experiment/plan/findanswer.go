@@ -80,14 +80,14 @@ func (s *survey) table() []record.TriedRate {
 
 // wallAt is the ceiling that most runs of a rate name, one that is to blame for
 // something before one that is not.
-func wallAt(t *tried) string {
-	votes := map[string]int{}
+func wallAt(t *tried) record.Bottleneck {
+	votes := map[record.Bottleneck]int{}
 	for _, m := range t.runs {
 		if m.Ceiling != "" {
 			votes[m.Ceiling]++
 		}
 	}
-	best := ""
+	best := record.Bottleneck("")
 	for name, n := range votes {
 		switch {
 		case best == "", worthNaming(name) != worthNaming(best) && worthNaming(name):
@@ -100,7 +100,9 @@ func wallAt(t *tried) string {
 	return best
 }
 
-func worthNaming(ceiling string) bool { return blames(ceiling) || ceiling == generatorCeiling }
+func worthNaming(ceiling record.Bottleneck) bool {
+	return blames(ceiling) || ceiling == record.LoadGenerator
+}
 
 // crossed are the lowest rate that broke and the highest that held, where that
 // is above it: one of them is wrong.
@@ -194,7 +196,7 @@ func breaking(out *record.Search) string {
 	}
 	text := strings.Join(parts, ", ")
 	if blames(out.Wall) {
-		text += "; bottleneck there: " + out.Wall
+		text += "; bottleneck there: " + string(out.Wall)
 	}
 	return text
 }

@@ -19,13 +19,6 @@ const (
 	ballotVoid      // nothing
 )
 
-// Ceilings of a verdict that do not blame what is loaded.
-const (
-	generatorCeiling = "generator"
-	noCeiling        = "inconclusive"
-	askedCeiling     = "target rate reached"
-)
-
 // nearDeviations is how far from the allowed number of late answers a run's has
 // to be for the run to decide alone: two deviations of independent ones, and
 // half as much again since late answers come in clusters.
@@ -71,7 +64,7 @@ func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool)
 // few requests a second breaks rate>10k, and that is no limit upwards. Broken
 // are the terms that failed.
 func (s *survey) judge(m *record.Measured) (ballot, []record.SLOTerm) {
-	if m.Ceiling == generatorCeiling {
+	if m.Ceiling == record.LoadGenerator {
 		return ballotGenerator, nil
 	}
 	terms, complete := s.measure(m)
@@ -100,8 +93,8 @@ const owedShare = 0.01
 
 // blames tells whether a ceiling is something other than the generator that
 // kept the answers from keeping up.
-func blames(ceiling string) bool {
-	return ceiling != "" && ceiling != noCeiling && ceiling != askedCeiling && ceiling != generatorCeiling
+func blames(ceiling record.Bottleneck) bool {
+	return ceiling != "" && ceiling != record.Inconclusive && ceiling != record.TargetRate && ceiling != record.LoadGenerator
 }
 
 // notKept is the term that every rate has to hold: it is answered as fast as it

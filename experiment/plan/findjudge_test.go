@@ -19,9 +19,9 @@ func TestOwedAnswersAreABrokenRate(t *testing.T) {
 		m    record.Measured
 		want ballot
 	}{
-		{record.Measured{Outcome: record.Invalid, Ceiling: noCeiling, Completed: 100, OwedShare: 0.05}, ballotBroke},
-		{record.Measured{Outcome: record.Invalid, Ceiling: noCeiling, Completed: 100, OwedShare: 0.005}, ballotVoid},
-		{record.Measured{Outcome: record.Invalid, Ceiling: generatorCeiling, Completed: 100, OwedShare: 0.05}, ballotGenerator},
+		{record.Measured{Outcome: record.Invalid, Ceiling: record.Inconclusive, Completed: 100, OwedShare: 0.05}, ballotBroke},
+		{record.Measured{Outcome: record.Invalid, Ceiling: record.Inconclusive, Completed: 100, OwedShare: 0.005}, ballotVoid},
+		{record.Measured{Outcome: record.Invalid, Ceiling: record.LoadGenerator, Completed: 100, OwedShare: 0.05}, ballotGenerator},
 		{record.Measured{Outcome: record.Invalid, Ceiling: "server blocked", Completed: 100}, ballotBroke},
 	} {
 		if got, broken := s.judge(&c.m); got != c.want || (got == ballotBroke) != (len(broken) == 1) {

@@ -133,7 +133,7 @@ func (q *queue) serve(perS, warmupS, lengthS float64, arrivals string, number ui
 // measured is a step done on the queue, as a run's record would have it, and
 // judged as package verdict does. It costs no time but what it says in TookS.
 func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured {
-	m := record.Measured{Step: *step, Outcome: record.Valid, Ceiling: askedCeiling}
+	m := record.Measured{Step: *step, Outcome: record.Valid, Ceiling: record.TargetRate}
 	warmup, length := time.Duration(e.Load.Warmup).Seconds(), time.Duration(e.Load.Duration).Seconds()
 	if step.Rate.IsZero() {
 		m.CompletedPerS, m.ElapsedS, m.TookS = .98*q.capacity(), length, warmup+length

@@ -282,8 +282,8 @@ func (r *proofRuns) elasticity(resource string, blocks []int, of stat.Estimate) 
 
 // passiveCeiling is what most undisturbed runs' verdicts name; "" where no name
 // has most of them.
-func passiveCeiling(runs map[int]*record.Measured) string {
-	counts := map[string]int{}
+func passiveCeiling(runs map[int]*record.Measured) record.Bottleneck {
+	counts := map[record.Bottleneck]int{}
 	for _, m := range runs {
 		counts[m.Ceiling]++
 	}

@@ -26,21 +26,19 @@ const (
 	leastConfidence = 0.9
 	// A sum of all rates' elasticities that lies in this range is one.
 	sumLeast, sumMost = 0.8, 1.2
-	// serverWait is the passive verdict of a server that waits for itself.
-	serverWait = "server blocked"
 )
 
 // resourceOf is what has to be taken to feel a ceiling; "" where nothing that
 // can be taken is behind it.
-func resourceOf(ceiling string) string {
+func resourceOf(ceiling record.Bottleneck) string {
 	switch ceiling {
-	case "generator":
+	case record.LoadGenerator:
 		return record.TakeGenerator
-	case "server CPU", "single-threaded server", "worker imbalance":
+	case record.ServerCPU, record.ServerThread, record.Uneven:
 		return record.TakeServer
-	case "bandwidth", "packets":
+	case record.Bandwidth, record.Packets:
 		return record.TakeLink
-	case "concurrency":
+	case record.Concurrency:
 		return record.TakeSlots
 	}
 	return ""
@@ -111,7 +109,7 @@ func find(p *record.Proof, resource string) *record.Elasticity {
 }
 
 func agreement(p *record.Proof, waits bool) string {
-	if p.Passive == serverWait {
+	if p.Passive == record.ServerBlocked {
 		switch {
 		case waits:
 			return agrees
@@ -173,11 +171,11 @@ func agreementSays(p *record.Proof) string {
 		return fmt.Sprintf("The undisturbed runs agree: %s.", p.Passive)
 	case p.Agrees == contradicts:
 		return fmt.Sprintf("The undisturbed runs name %s: the proof contradicts that.", p.Passive)
-	case p.Passive == serverWait && p.Proved == record.TakeServer:
+	case p.Passive == record.ServerBlocked && p.Proved == record.TakeServer:
 		return "The undisturbed runs name a wait inside the server, which fits a lock whose holder computes: faster CPUs would help, more of them would not."
 	case resourceOf(p.Passive) != "" && find(p, resourceOf(p.Passive)) == nil:
 		return fmt.Sprintf("The undisturbed runs name %s, which could not be tested.", p.Passive)
-	case p.Passive == noCeiling:
+	case p.Passive == record.Inconclusive:
 		return "The undisturbed runs are inconclusive; the proof neither confirms nor excludes a bottleneck."
 	}
 	return fmt.Sprintf("The undisturbed runs name %s; the proof neither confirms nor excludes it.", p.Passive)

@@ -66,7 +66,7 @@ func prove(p *record.Plan, l loop, ceiling string, noise float64, seed uint64) *
 	slots := int(p.Experiment.Load.Connections[0])
 	p.Runs = nil
 	for _, s := range Spell(&p.Experiment) {
-		m := record.Measured{Step: s, Run: fmt.Sprint(s.Number), Ceiling: ceiling}
+		m := record.Measured{Step: s, Run: fmt.Sprint(s.Number), Ceiling: record.Bottleneck(ceiling)}
 		left := 1.0
 		switch s.Take.Resource {
 		case "":
@@ -289,7 +289,7 @@ func TestProofNeverPanics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := proofOf(0, 64)
 		for _, s := range Spell(&p.Experiment) {
-			m := record.Measured{Step: s, Ceiling: rapid.SampledFrom([]string{"", "generator", "server blocked", "concurrency", "bandwidth"}).Draw(t, "ceiling")}
+			m := record.Measured{Step: s, Ceiling: rapid.SampledFrom([]record.Bottleneck{"", "generator", "server blocked", "concurrency", "bandwidth"}).Draw(t, "ceiling")}
 			m.Run = rapid.SampledFrom([]string{"", "1", "1", "1"}).Draw(t, "run")
 			m.CompletedPerS = rapid.SampledFrom([]float64{0, 1e-300, 1, 1000, 1e300, math.NaN(), math.Inf(1)}).Draw(t, "rate")
 			if rapid.Bool().Draw(t, "taken") {

@@ -178,7 +178,7 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	var bad float64
 	var completed uint64
 	var server, generator []float64
-	outcomes, ceilings := map[string]int{}, map[string]int{}
+	outcomes, ceilings := map[record.Outcome]int{}, map[record.Bottleneck]int{}
 	for _, m := range counted {
 		p.PerRun, p.RunIDs = append(p.PerRun, m.CompletedPerS), append(p.RunIDs, m.Run)
 		if m.Histogram != nil {
@@ -206,14 +206,17 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 }
 
 // majority is the commonest name and, where there are others, how they split.
-func majority(counts map[string]int) (name, split string) {
-	names := make([]string, 0, len(counts))
+func majority[T ~string](counts map[T]int) (name T, split string) {
+	names := make([]T, 0, len(counts))
 	for n := range counts {
 		names = append(names, n)
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
-	if len(names) < 2 {
-		return strings.Join(names, ""), ""
+	slices.SortFunc(names, func(a, b T) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	switch len(names) {
+	case 0:
+		return "", ""
+	case 1:
+		return names[0], ""
 	}
 	var parts []string
 	for _, n := range names {

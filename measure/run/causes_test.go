@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"ceiling/record"
-	"ceiling/verdict"
 )
 
 // Causes that leave a server with CPU to spare, planted in servers of this binary
@@ -153,7 +152,7 @@ func (c *stingyConn) Close() error {
 }
 
 // checkCause holds a verdict against what was planted.
-func checkCause(t *testing.T, v *record.Verdict, ceiling, because, next string) {
+func checkCause(t *testing.T, v *record.Verdict, ceiling record.Bottleneck, because, next string) {
 	t.Helper()
 	if v.Ceiling == ceiling && strings.Contains(v.Because, because) && strings.Contains(v.Next, next) {
 		return
@@ -174,7 +173,7 @@ func TestConnectionsNeverAccepted(t *testing.T) {
 		c := startAs(t, "RUN_TEST_CAUSE", "accepts 40")
 		s := specOf(c.Addr, "/")
 		s.Connections, s.Duration, s.Timeout = 64, time.Second, timeout
-		checkCause(t, &do(t, s).Run.Verdict, verdict.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
+		checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
 	}
 }
 
@@ -211,7 +210,7 @@ func TestOpenFilesFull(t *testing.T) {
 		t.Fatalf("the server had %d files open at most: it is not at its limit of 50", n)
 	}
 	comm := filepath.Base(os.Args[0])
-	checkCause(t, v, verdict.AcceptQueue, fmt.Sprintf("process %d (%s) has 50 of 50 files open (RLIMIT_NOFILE)", c.PID, comm[:min(len(comm), 15)]), "open files above 50")
+	checkCause(t, v, record.AcceptQueue, fmt.Sprintf("process %d (%s) has 50 of 50 files open (RLIMIT_NOFILE)", c.PID, comm[:min(len(comm), 15)]), "open files above 50")
 }
 
 // TestNeighbourTakesTheCPU: another process has ten times the server's weight on
@@ -231,7 +230,7 @@ func TestNeighbourTakesTheCPU(t *testing.T) {
 	s.Connections, s.Duration, s.PinGenerator = 16, 1500*time.Millisecond, list(cpus[:1])
 	v := &do(t, s).Run.Verdict
 	who := fmt.Sprintf("%s (process %d)", hogName, other.PID)
-	checkCause(t, v, verdict.SharedCPU, who, "keep it off the server's CPUs")
+	checkCause(t, v, record.SharedCPU, who, "keep it off the server's CPUs")
 }
 
 // notStarved gives this process's threads, and those they start, more weight than
@@ -311,5 +310,5 @@ func TestConnectionsNeverAcceptedOnAUnixSocket(t *testing.T) {
 	s := specOf("", "")
 	s.Targets[0].URL = "unix:" + path + ":/"
 	s.Connections, s.Duration, s.Timeout = 64, time.Second, 10*time.Second
-	checkCause(t, &do(t, s).Run.Verdict, verdict.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
+	checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
 }

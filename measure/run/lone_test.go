@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"ceiling/record"
-	"ceiling/verdict"
 )
 
 // waits are servers whose requests wait for what is known, by name; each makes
@@ -134,17 +133,18 @@ func TestLoneTellsQueues(t *testing.T) {
 		t.Skip("it measures: not with the race detector")
 	}
 	for _, k := range []struct {
-		kind          string
-		connections   int
-		at            float64
-		ceiling, says string
+		kind        string
+		connections int
+		at          float64
+		ceiling     record.Bottleneck
+		says        string
 	}{
-		{"pool", 64, 5, verdict.ServerWait, "works on about 5 at a time"},
-		{"last come", 64, 5, verdict.ServerWait, "works on about 5 at a time"},
-		{"lock", 64, 1, verdict.ServerWait, "works on about 1 at a time"},
-		{"workers", 160, 40, verdict.ServerWait, " at a time"},
-		{"nothing", 16, 16, verdict.Slots, "alone"},
-		{"tail", 64, 64, verdict.Slots, ""},
+		{"pool", 64, 5, record.ServerBlocked, "works on about 5 at a time"},
+		{"last come", 64, 5, record.ServerBlocked, "works on about 5 at a time"},
+		{"lock", 64, 1, record.ServerBlocked, "works on about 1 at a time"},
+		{"workers", 160, 40, record.ServerBlocked, " at a time"},
+		{"nothing", 16, 16, record.Concurrency, "alone"},
+		{"tail", 64, 64, record.Concurrency, ""},
 	} {
 		t.Run(k.kind, func(t *testing.T) {
 			c := startAs(t, "RUN_TEST_WAITS", k.kind)
@@ -159,9 +159,9 @@ func TestLoneTellsQueues(t *testing.T) {
 			}
 			t.Logf("%s: %s; %.3g (%.3g to %.3g) at a time; %.0f and %.0f /s; others had %.2g and %.2g cores",
 				v.Ceiling, v.Because, a.Requests, a.Low, a.High, once.Rate.CompletedPerS, twice.Rate.CompletedPerS, v.OtherCores, twice.Verdict.OtherCores)
-			wrong, means := verdict.ServerWait, record.EachItsTime
-			if k.ceiling == verdict.ServerWait {
-				wrong, means = verdict.Slots, record.InTurn
+			wrong, means := record.ServerBlocked, record.EachItsTime
+			if k.ceiling == record.ServerBlocked {
+				wrong, means = record.Concurrency, record.InTurn
 			}
 			if v.Ceiling == wrong || a.Means != "" && a.Means != means {
 				t.Errorf("%s (%s): %s", v.Ceiling, a.Means, v.Because)
@@ -175,7 +175,7 @@ func TestLoneTellsQueues(t *testing.T) {
 			if k.kind != "tail" && math.Abs(a.Requests-k.at) > 0.2*k.at { // of a tail a few requests have no mean
 				t.Errorf("%.3g at a time, %v planted", a.Requests, k.at)
 			}
-			if grew := twice.Rate.CompletedPerS / once.Rate.CompletedPerS; grew > 1.5 != (k.ceiling == verdict.Slots) {
+			if grew := twice.Rate.CompletedPerS / once.Rate.CompletedPerS; grew > 1.5 != (k.ceiling == record.Concurrency) {
 				t.Errorf("twice the connections gave %.2f times the rate", grew)
 			}
 		})

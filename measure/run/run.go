@@ -180,7 +180,7 @@ func ExitOf(r *record.Run) int {
 		return ExitInterrupted
 	case r.Verdict.Outcome == record.Fail:
 		return ExitFail
-	case record.Sound(r.Verdict.Outcome):
+	case r.Verdict.Outcome.Sound():
 		return ExitPass
 	}
 	return ExitInvalid

@@ -23,7 +23,7 @@ func figuresOf(s *Source) figures {
 		label{"run", r.ID}, label{"target", shown(r.Target)}, label{"mode", r.Load.Mode},
 		label{"engine", r.Load.Engine}, label{"host", r.Environment.Host}, label{"version", r.Environment.Ceiling})
 	f.add(info, "verdict", "", "What the run proves and what limited it.", 1,
-		label{"outcome", r.Verdict.Outcome}, label{"ceiling", r.Verdict.Ceiling})
+		label{"outcome", string(r.Verdict.Outcome)}, label{"ceiling", string(r.Verdict.Ceiling)})
 	f.add(gauge, "started_timestamp", "seconds", "When the measured window opened, since 1970.", float64(r.Started.UnixNano())/1e9)
 	f.add(gauge, "elapsed", "seconds", "Time that the counted requests took.", r.ElapsedS)
 	f.requests(r)

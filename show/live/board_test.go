@@ -159,7 +159,7 @@ func TestFormedIsTheRunsOwn(t *testing.T) {
 	if f.Final || f.Quantiles || f.OverS < 2.8 || f.OverS > 3.2 {
 		t.Errorf("%+v", f)
 	}
-	if f.Verdict.Ceiling != r.Verdict.Ceiling || record.Sound(f.Verdict.Outcome) != record.Sound(r.Verdict.Outcome) {
+	if f.Verdict.Ceiling != r.Verdict.Ceiling || f.Verdict.Outcome.Sound() != r.Verdict.Outcome.Sound() {
 		t.Errorf("formed %s %s, the run's own is %s %s", f.Verdict.Outcome, f.Verdict.Ceiling, r.Verdict.Outcome, r.Verdict.Ceiling)
 	}
 	if len(f.Verdict.Stations) != len(r.Verdict.Stations) {

@@ -134,12 +134,12 @@ func planTiles(p *record.Plan) []Tile {
 		list = append(list, Tile{"highest rate", unit.FormatRate(q.Holds.Mid), reach(&q.Holds, unit.FormatRate)}, Tile{"SLO", q.SLO, "checked at every rate"},
 			Tile{"ended by", q.Limit, "upper end of the search"})
 		if q.Wall != "" {
-			list = append(list, Tile{"bottleneck", q.Wall, "at the lowest failing rate"})
+			list = append(list, Tile{"bottleneck", string(q.Wall), "at the lowest failing rate"})
 		}
 	case p.Proof != nil:
 		q := p.Proof
 		list = append(list, Tile{"proved", cmp.Or(q.Proved, "nothing"), "the resource that throughput follows"}, Tile{"req/s", unit.FormatCount(int64(q.PerS.Mid + 0.5)), "undisturbed: " + reach(&q.PerS, unit.FormatSI)},
-			Tile{"verdict", q.Passive, "of the undisturbed runs"}, Tile{"agreement", q.Agrees, "of verdict and proof"})
+			Tile{"verdict", string(q.Passive), "of the undisturbed runs"}, Tile{"agreement", q.Agrees, "of verdict and proof"})
 	case p.Comparison != nil:
 		for i := range p.Comparison.Changes {
 			c := &p.Comparison.Changes[i]
@@ -202,13 +202,13 @@ func plannedRuns(p *record.Plan) Section {
 		if m.ServerCPUNs > 0 {
 			cpu = nanoseconds(m.ServerCPUNs)
 		}
-		outcome := m.Outcome
+		outcome := string(m.Outcome)
 		if m.GaveUp != "" {
 			outcome += ", ended early: " + m.GaveUp
 		}
 		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(m.Number)}, {Text: part(p, m)}, {Text: fmt.Sprint(m.Connections)}, {Text: fmt.Sprint(m.Pipelining)}, {Text: asked},
 			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, m.Response.P50Ns)}, {Text: quantileCell(&m.Response, m.Response.P99Ns)}, {Text: cpu},
-			{Text: outcome}, {Text: m.Ceiling}, {Text: m.Run, Code: true}})
+			{Text: outcome}, {Text: string(m.Ceiling)}, {Text: m.Run, Code: true}})
 	}
 	if len(t.Rows) > 0 {
 		s.Blocks = []Block{t}

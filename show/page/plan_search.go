@@ -117,7 +117,7 @@ func rateTable(s *record.Search) Table {
 		r := &s.Rates[i]
 		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)}, {Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
 			{Text: fmt.Sprint(r.GaveUp)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: quantileCell(&r.Response, r.Response.P99Ns)},
-			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: r.Ceiling}})
+			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: string(r.Ceiling)}})
 	}
 	return t
 }

@@ -314,9 +314,9 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 	if c.Over == "" {
 		x = fmt.Sprintf("%d × %d", p.Connections, p.Pipelining)
 	}
-	ceiling := p.Ceiling
-	if !record.Sound(p.Outcome) {
-		ceiling = p.Outcome + ": " + ceiling
+	ceiling := string(p.Ceiling)
+	if !p.Outcome.Sound() {
+		ceiling = string(p.Outcome) + ": " + ceiling
 	}
 	if p.Split != "" {
 		ceiling += " (" + p.Split + ")"

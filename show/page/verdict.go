@@ -33,7 +33,7 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 		load = clip(redact(run.Target), 120) + " · " + loadLine(run)
 	}
 	blocks := []Block{Verdict{
-		Run: run.Label, Outcome: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: "requests/s", Ceiling: v.Ceiling,
+		Run: run.Label, Outcome: string(v.Outcome), Gloss: gloss(v), Figure: rate(run), Unit: "requests/s", Ceiling: string(v.Ceiling),
 		Because: because(v), Lead: lead, Load: load,
 	}}
 	if run.Unfinished {
@@ -73,10 +73,10 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 // because is the reason; the ceiling's name, which stands above it, is left out
 // unless nothing but it makes a sentence of the rest.
 func because(v *record.Verdict) string {
-	if v.Ceiling == "inconclusive" {
+	if v.Ceiling == record.Inconclusive {
 		return v.Because
 	}
-	return strings.TrimPrefix(v.Because, v.Ceiling+": ")
+	return strings.TrimPrefix(v.Because, string(v.Ceiling)+": ")
 }
 
 // rate is the headline figure; a run without a window has none.
@@ -92,7 +92,7 @@ func gloss(v *record.Verdict) string {
 	if v.Outcome == record.Fail && !slices.ContainsFunc(v.SLO, func(t record.SLOTerm) bool { return !t.Holds }) {
 		return "responses were errors"
 	}
-	return map[string]string{
+	return map[record.Outcome]string{
 		record.Pass:    "SLO met",
 		record.Fail:    "SLO not met",
 		record.Valid:   "no SLO set",

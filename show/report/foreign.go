@@ -46,8 +46,8 @@ func Foreign(w io.Writer, name string, r *importer.Result, v *judged.PointVerdic
 		p.fact("read", text)
 	}
 	p.line("")
-	p.fact("verdict", v.Verdict.Outcome)
-	foreignFact(p, "bottleneck", v.Verdict.Ceiling+": "+pointBecause(&v.Verdict))
+	p.fact("verdict", string(v.Verdict.Outcome))
+	foreignFact(p, "bottleneck", string(v.Verdict.Ceiling)+": "+pointBecause(&v.Verdict))
 	foreignList(p, "evidence", evidenceTexts(v))
 	foreignList(p, "caveats", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Doubts), r.Caveats...)...))
 	foreignList(p, "missing", missingTexts(v))

@@ -98,7 +98,7 @@ func pointBasis(v *judged.PointVerdict) string {
 	switch {
 	case len(v.From) > 0:
 		return oneLine(strings.Join(v.From, ", "))
-	case v.Verdict.Ceiling == judged.Undetermined && v.Verdict.Outcome != record.Invalid:
+	case v.Verdict.Ceiling == record.Inconclusive && v.Verdict.Outcome != record.Invalid:
 		return ""
 	}
 	return "itself"
@@ -127,12 +127,12 @@ func pointWhat(q *record.Point) string {
 
 func pointVerdict(v *record.Verdict) string {
 	switch {
-	case v.Ceiling == judged.Undetermined && v.Outcome == record.Invalid:
+	case v.Ceiling == record.Inconclusive && v.Outcome == record.Invalid:
 		return "invalid"
 	case v.Outcome == record.Invalid:
-		return v.Ceiling + " (invalid)"
+		return string(v.Ceiling) + " (invalid)"
 	}
-	return v.Ceiling
+	return string(v.Ceiling)
 }
 
 // pointBecause leaves out what the column before has said.
@@ -360,7 +360,7 @@ func pointSummary(p *printer, v *judged.PointsVerdict) {
 		switch one := &v.Points[i]; {
 		case len(one.From) > 0:
 			others++
-		case one.Verdict.Ceiling != judged.Undetermined:
+		case one.Verdict.Ceiling != record.Inconclusive:
 			own++
 		case slices.Contains(one.Missing, "client_cpu_pct"):
 			doubtful++

@@ -328,8 +328,9 @@ func verdict(p *printer, v *record.Verdict) {
 		}
 		p.fact("where time goes", strings.Join(parts, " · "))
 	}
-	p.fact("verdict", v.Outcome)
-	p.fact("bottleneck", v.Ceiling+": "+strings.TrimPrefix(v.Because, v.Ceiling+": "))
+	p.fact("verdict", string(v.Outcome))
+	name := string(v.Ceiling) + ": "
+	p.fact("bottleneck", name+strings.TrimPrefix(v.Because, name))
 	for i, e := range v.Evidence {
 		if i == maxEvidence && len(v.Evidence) > maxEvidence+1 {
 			p.fact("", fmt.Sprintf("%d more with --json", len(v.Evidence)-maxEvidence))

@@ -483,7 +483,7 @@ func TestHostileTexts(t *testing.T) {
 	l := listen(t, server, "")
 	l.until("the end", func() bool { return l.ended })
 	want := strings.ToValidUTF8(evil, "\ufffd")
-	if l.state.Verdict.Ceiling != want || l.state.Title != want || l.runs[0].Doing != want || !slices.Contains(l.state.Lost, want+": "+want) {
+	if string(l.state.Verdict.Ceiling) != want || l.state.Title != want || l.runs[0].Doing != want || !slices.Contains(l.state.Lost, want+": "+want) {
 		t.Errorf("%+v", l.state)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"ceiling/internal/unit"
+	"ceiling/record"
 	"ceiling/show/live"
 )
 
@@ -45,15 +46,15 @@ type tile struct {
 }
 
 type verdict struct {
-	Name     string   `json:"name"`
-	Basis    string   `json:"basis"`
-	Outcome  string   `json:"outcome"`
-	Ceiling  string   `json:"ceiling"`
-	Because  string   `json:"because"`
-	Evidence []string `json:"evidence"`
-	Doubts   []string `json:"doubts"`
-	Next     string   `json:"next"`
-	Final    bool     `json:"final"`
+	Name     string            `json:"name"`
+	Basis    string            `json:"basis"`
+	Outcome  record.Outcome    `json:"outcome"`
+	Ceiling  record.Bottleneck `json:"ceiling"`
+	Because  string            `json:"because"`
+	Evidence []string          `json:"evidence"`
+	Doubts   []string          `json:"doubts"`
+	Next     string            `json:"next"`
+	Final    bool              `json:"final"`
 }
 
 type station struct {
@@ -250,15 +251,15 @@ func linksOf(s *live.Snapshot) []link {
 
 // finished is one line of a plan's list.
 type finished struct {
-	Number  int     `json:"number"`
-	Doing   string  `json:"doing"`
-	PerS    float64 `json:"per_s"`
-	Rate    string  `json:"rate"`
-	P50     string  `json:"p50"`
-	P99     string  `json:"p99"`
-	Outcome string  `json:"outcome"`
-	Ceiling string  `json:"ceiling"`
-	GaveUp  string  `json:"gave_up"`
+	Number  int               `json:"number"`
+	Doing   string            `json:"doing"`
+	PerS    float64           `json:"per_s"`
+	Rate    string            `json:"rate"`
+	P50     string            `json:"p50"`
+	P99     string            `json:"p99"`
+	Outcome record.Outcome    `json:"outcome"`
+	Ceiling record.Bottleneck `json:"ceiling"`
+	GaveUp  string            `json:"gave_up"`
 }
 
 func encodeRun(d *live.Done) []byte {

@@ -379,7 +379,7 @@ func (f *frame) verdict() {
 		name = "verdict"
 	}
 	basis, _, _ := strings.Cut(s.VerdictBasis(), " (")
-	f.named(0, name, f.paint.outcome(v.Outcome).Render(v.Outcome)+" · "+f.paint.strong.Render(clean(v.Ceiling))+f.paint.quiet.Render("  "+basis))
+	f.named(0, name, f.paint.outcome(v.Outcome).Render(string(v.Outcome))+" · "+f.paint.strong.Render(clean(string(v.Ceiling)))+f.paint.quiet.Render("  "+basis))
 	lines := strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-names, ""), "\n")
 	for i, text := range lines[:min(len(lines), becauseLines)] {
 		if i == becauseLines-1 && len(lines) > becauseLines {
@@ -424,8 +424,8 @@ func (p *paint) part(i int) lipgloss.Style {
 	return p.colored([]color.Color{lipgloss.Blue, lipgloss.Cyan, lipgloss.Magenta, lipgloss.Red}, i)
 }
 
-func (p *paint) outcome(is string) lipgloss.Style {
-	at := map[string]color.Color{record.Pass: lipgloss.Green, record.Valid: lipgloss.Green, record.Fail: lipgloss.Red}[is]
+func (p *paint) outcome(is record.Outcome) lipgloss.Style {
+	at := map[record.Outcome]color.Color{record.Pass: lipgloss.Green, record.Valid: lipgloss.Green, record.Fail: lipgloss.Red}[is]
 	if at == nil {
 		at = lipgloss.Yellow
 	}
