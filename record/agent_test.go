@@ -9,7 +9,7 @@ import (
 // TestAgentsAreKept: rows of agents stand apart from those of the run, and the
 // result comes back as it was written.
 func TestAgentsAreKept(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(t.TempDir(), "run.ndjson")
 	w := begin(t, dir)
 	w.AppendLoad(loadRow(1))
 	row := *loadRow(1)
@@ -22,7 +22,7 @@ func TestAgentsAreKept(t *testing.T) {
 	if err := w.Finish(run); err != nil {
 		t.Fatal(err)
 	}
-	got, series, err := Open(dir)
+	got, series, err := Open(File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +40,11 @@ func TestAgentsAreKept(t *testing.T) {
 
 // TestAgentsOfAKilledRun: what each agent did is put together from its rows.
 func TestAgentsOfAKilledRun(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
-	w := begin(t, dir)
+	dir := filepath.Join(t.TempDir(), "run.ndjson")
+	w, err := Create(dir, testID)
+	if err != nil {
+		t.Fatal(err)
+	}
 	start := testStart()
 	start.Agents = []Agent{{Name: "load1", Loads: true}, {Name: "web", Observes: true}}
 	if err := w.Start(start, Environment{}); err != nil {
@@ -56,7 +59,7 @@ func TestAgentsOfAKilledRun(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	run, _, err := Open(dir)
+	run, _, err := Open(File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -374,9 +375,52 @@ func KeepCalibration(path string, c *Calibration) error {
 	if err != nil {
 		return fmt.Errorf("keep calibration: %w", err)
 	}
-	w := Writer{dir: dir}
-	if err := w.writeBytes(filepath.Base(path), append(text, '\n')); err != nil {
-		return fmt.Errorf("keep calibration: %w", err)
+	if err := writeWhole(path, append(text, '\n')); err != nil {
+		return fmt.Errorf("keep calibration: write %s: %w", filepath.Base(path), err)
 	}
 	return nil
+}
+
+// writeWhole makes a file whole or not at all: it is written under another name,
+// synced, and renamed; the directory is synced after that, because a rename is
+// only in memory until then.
+func writeWhole(path string, data []byte) error {
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".part")
+	err := writeSynced(temp, data)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		os.Remove(temp) // best effort: a leftover begins with a dot and is never read
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func writeSynced(path string, data []byte) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func readAll(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, documentMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(data) > documentMax {
+		return nil, fmt.Errorf("read %s: more than %d bytes", path, documentMax)
+	}
+	return data, nil
 }

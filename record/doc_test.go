@@ -46,7 +46,7 @@ func keys(prefix string, of reflect.Type, own ...reflect.Type) []string {
 	var names []string
 	for i := range of.NumField() {
 		field := of.Field(i)
-		if field.Tag.Get("json") == "-" {
+		if field.Tag.Get("json") == "-" || !field.IsExported() {
 			continue
 		}
 		name := prefix + strings.Split(field.Tag.Get("json"), ",")[0]
@@ -74,20 +74,20 @@ func keys(prefix string, of reflect.Type, own ...reflect.Type) []string {
 // is a field.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	tables := map[string]reflect.Type{
-		"result.json":      reflect.TypeFor[Run](),
-		"quantiles":        reflect.TypeFor[Quantiles](),
-		"spec.json":        reflect.TypeFor[Start](),
-		"spec":             reflect.TypeFor[spec.Spec](),
-		"environment.json": reflect.TypeFor[Environment](),
-		KindLoad:           reflect.TypeFor[LoadRow](),
-		"Observed rows":    reflect.TypeFor[ObservedHead](),
-		"plan.json":        reflect.TypeFor[Plan](),
-		"estimate":         reflect.TypeFor[Estimate](),
-		"measured.ndjson":  reflect.TypeFor[Measured](),
-		"sweep":            reflect.TypeFor[Sweep](),
-		"search":           reflect.TypeFor[Search](),
-		"proof":            reflect.TypeFor[Proof](),
-		"comparison":       reflect.TypeFor[Comparison](),
+		"result":        reflect.TypeFor[Run](),
+		"quantiles":     reflect.TypeFor[Quantiles](),
+		"run":           reflect.TypeFor[Start](),
+		"spec":          reflect.TypeFor[spec.Spec](),
+		"environment":   reflect.TypeFor[Environment](),
+		KindLoad:        reflect.TypeFor[LoadRow](),
+		"Observed rows": reflect.TypeFor[ObservedHead](),
+		"plan":          reflect.TypeFor[Plan](),
+		"estimate":      reflect.TypeFor[Estimate](),
+		"measured":      reflect.TypeFor[Measured](),
+		"sweep":         reflect.TypeFor[Sweep](),
+		"search":        reflect.TypeFor[Search](),
+		"proof":         reflect.TypeFor[Proof](),
+		"comparison":    reflect.TypeFor[Comparison](),
 	}
 	for _, kind := range []string{
 		KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindTCP, KindNetDev, KindSoftnet,

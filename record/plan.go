@@ -13,7 +13,7 @@ import (
 const PlanSchema = "ceiling.plan/1"
 
 // Plan is one experiment kept: what was asked, every run that was made of it,
-// and the answer. It has a directory like a run's, and its runs lie in it.
+// and the answer. It has a file like a run's, and its runs lie in it.
 type Plan struct {
 	Schema  string    `json:"schema"`
 	ID      string    `json:"id"`
@@ -44,6 +44,17 @@ type Plan struct {
 	Search     *Search     `json:"search,omitempty"`
 	Proof      *Proof      `json:"proof,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
+
+	// LeftOut is what a copy lacks.
+	LeftOut []LeftOut `json:"-"`
+
+	// Problems says in words what is wrong with the file that it was read from, at
+	// most ten lines of it. One that was killed and resumed has such a line.
+	Problems []string `json:"-"`
+
+	// Where its runs are, of one that was read.
+	file   File
+	places map[string]place
 }
 
 // CPUSplit is which CPUs generator and server had in all runs of a plan.
@@ -171,8 +182,8 @@ type Taken struct {
 // Measured is one run of a plan, done: what the plan needs to know of it.
 type Measured struct {
 	Step
-	// Run is the ID of its record, a directory under the plan's own; "" where
-	// none was made.
+	// Run is the ID of its record, within the plan's own; "" where none was
+	// made.
 	Run     string    `json:"run"`
 	Started time.Time `json:"started"`
 	// TookS is the whole run with its warm-up; ElapsedS the measured time.

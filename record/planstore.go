@@ -1,128 +1,139 @@
 package record
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-)
+	"time"
 
-// The files of a plan. plan.json is there from the start and is written again
-// with the answer; measured.ndjson has one run a line, written when it is done;
-// runs is a Store of the runs' own records.
-const (
-	planFile     = "plan.json"
-	measuredFile = "measured.ndjson"
-	runsDir      = "runs"
-	// measuredMax bounds one line; the largest has an SLO of 64 terms.
-	measuredMax = 1 << 20
+	"ceiling/internal/hist"
 )
 
 // PlanWriter keeps a plan while it goes on, so that one that is killed can be
-// resumed. Its methods may be called from several goroutines.
+// resumed. Its methods may be called from several goroutines, its runs are made one
+// after the other.
 type PlanWriter struct {
-	dir      string
-	mu       sync.Mutex
-	measured *os.File
+	s        *stream
+	compress bool
+	head     Plan // without runs and answer
 }
 
-// CreatePlan begins a plan in a directory that is not there yet or empty.
-func CreatePlan(dir string, p *Plan) (*PlanWriter, error) {
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, createFailed("plan", err)
-	case len(entries) > 0:
-		return nil, fmt.Errorf("create plan: %s is not empty; give a new directory", dir)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o700); err != nil {
-		return nil, createFailed("plan", err)
-	}
-	w := &PlanWriter{dir: dir}
-	if err := w.write(p); err != nil {
-		return nil, createFailed("plan", err)
-	}
-	return w, w.open()
-}
-
-// ResumePlan goes on with a plan that OpenPlan has read.
-func ResumePlan(dir string) (*PlanWriter, error) {
-	w := &PlanWriter{dir: dir}
-	return w, w.open()
-}
-
-// open makes measured.ndjson end with a whole line, which a kill may have
-// prevented, and goes on behind it.
-func (w *PlanWriter) open() error {
-	path := filepath.Join(w.dir, measuredFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// CreatePlan begins a plan where a person said, as Create does with a run.
+func CreatePlan(path string, p *Plan) (*PlanWriter, error) {
+	s, compress, err := create(path, p.ID)
 	if err != nil {
-		return fmt.Errorf("open plan: %w", err)
+		return nil, createFailed("plan", err)
 	}
-	whole, err := lastNewline(f)
-	if err == nil {
-		err = f.Truncate(whole)
+	w := &PlanWriter{s: s, compress: compress, head: planStart(p)}
+	head := w.head
+	err = errors.Join(s.document(&planHead{Kind: kindPlan, Plan: &head}), syncDir(filepath.Dir(s.path)))
+	if err != nil {
+		return nil, createFailed("plan", errors.Join(err, s.close(), os.Remove(s.path)))
 	}
+	return w, nil
+}
+
+// planStart is what is known of a plan before its first run.
+func planStart(p *Plan) Plan {
+	head := *p
+	head.Schema, head.Runs = PlanSchema, nil
+	head.take(&answerLine{})
+	normalHost(&head.Environment)
+	return head
+}
+
+// ResumePlan goes on with a plan that OpenPlan has read, at the end of its file. A
+// line that a kill has cut off stays there and is ended.
+func ResumePlan(f File, p *Plan) (*PlanWriter, error) {
+	f, err := At(f.Path)
+	if err != nil {
+		return nil, fmt.Errorf("resume plan: %w", err)
+	}
+	file, err := os.OpenFile(f.Path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("resume plan: %w", err)
+	}
+	// A name that is not a person's own was to become a .gz.
+	w := &PlanWriter{s: newStream(f.Path, file), compress: filepath.Base(f.Path) == p.ID+plainSuffix, head: planStart(p)}
+	err = w.s.goOn()
 	if err == nil {
-		_, err = f.Seek(whole, io.SeekStart)
+		err = w.s.document(&resumedLine{kindResumed, time.Now()})
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("open plan: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("resume plan: %w", err), file.Close())
 	}
-	w.measured = f
-	return nil
+	return w, nil
 }
 
-// lastNewline is the offset behind the last newline.
-func lastNewline(f *os.File) (int64, error) {
-	data, err := io.ReadAll(f)
-	return int64(bytes.LastIndexByte(data, '\n') + 1), err
+// File is where the plan is.
+func (w *PlanWriter) File() File {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return File{Path: w.s.path}
 }
 
-// Dir is the plan's directory, Runs the store of its runs.
-func (w *PlanWriter) Dir() string  { return w.dir }
-func (w *PlanWriter) Runs() string { return filepath.Join(w.dir, runsDir) }
+// Create begins a run of the plan. Before it begins the next one is finished, or
+// closed.
+func (w *PlanWriter) Create(id string) (*Writer, error) {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if !IsID(id) {
+		return nil, fmt.Errorf("create run: %q is not the ID of a run", id)
+	}
+	if w.s.file == nil {
+		return nil, errors.New("create run: the plan is closed")
+	}
+	run := newWriter(w.s, id, false)
+	run.plan = w
+	return run, nil
+}
 
-// Append keeps one run that was made; it is on the disk when Append returns.
+// Append keeps what the plan knows of one run that was made; it is on the disk when
+// Append returns.
 func (w *PlanWriter) Append(m *Measured) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	line, err := json.Marshal(m)
-	if err == nil {
-		_, err = w.measured.Write(append(line, '\n'))
-	}
-	if err == nil {
-		err = w.measured.Sync()
-	}
-	if err != nil {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if err := w.s.document(&measuredLine{kindMeasured, m}); err != nil {
 		return fmt.Errorf("keep run %d of the plan: %w", m.Number, err)
 	}
 	return nil
 }
 
-// Finish writes the plan with its runs and its answer.
+// Finish writes the answer and closes the file. One that needs no further run is
+// compressed.
 func (w *PlanWriter) Finish(p *Plan) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return errors.Join(w.write(p), w.measured.Close())
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if w.s.file == nil {
+		return errors.New("write the answer: the plan is closed")
+	}
+	answer := p.answer()
+	err := w.s.document(&answer)
+	written := err == nil
+	if err = errors.Join(err, w.s.close()); err == nil && written && w.compress && p.over() {
+		w.s.path, err = compressed(w.s.path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
 }
 
-func (w *PlanWriter) write(p *Plan) error {
-	files := &Writer{dir: w.dir}
-	return files.write(planFile, func(out io.Writer) error { return WritePlanJSON(out, p) })
+// Close ends a plan without an answer, so that it can be resumed.
+func (w *PlanWriter) Close() error {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return w.s.close()
 }
 
-// WritePlanJSON writes a plan as plan.json and --json have it.
+// WritePlanJSON writes a plan as --json has it.
 func WritePlanJSON(out io.Writer, p *Plan) error {
 	q := *p
 	q.Schema = PlanSchema
@@ -130,90 +141,162 @@ func WritePlanJSON(out io.Writer, p *Plan) error {
 	return encode(out, &q)
 }
 
-// IsPlan tells a directory that a plan was begun in.
-func IsPlan(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, planFile))
-	return err == nil && info.Mode().IsRegular()
-}
-
 // OpenPlan reads a plan with the runs that it has, also one that was killed.
 // The histograms of its runs are read with ReadHistograms.
-func OpenPlan(dir string) (*Plan, error) {
-	p := new(Plan)
-	if err := readSchema(filepath.Join(dir, planFile), PlanSchema, p); err != nil {
-		return nil, fmt.Errorf("open plan: %w", err)
-	}
-	if err := p.Experiment.Check(); err != nil {
-		return nil, fmt.Errorf("open plan: %s: %w", filepath.Join(dir, planFile), err)
-	}
-	if p.Ended == EndedComplete || p.Ended == EndedConverged || p.Ended == EndedDoomed {
-		return p, nil
-	}
-	data, err := readAll(filepath.Join(dir, measuredFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("open plan: %w", err)
-	}
-	p.Runs, err = readMeasured(data)
+func OpenPlan(f File) (*Plan, error) {
+	p, err := readPlan(f, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open plan: %s: %w", filepath.Join(dir, measuredFile), err)
+		return nil, fmt.Errorf("open plan: %w", err)
 	}
 	return p, nil
 }
 
-// readMeasured reads the lines that are whole.
-func readMeasured(data []byte) ([]Measured, error) {
-	data = data[:bytes.LastIndexByte(data, '\n')+1]
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, measuredMax)
-	runs := []Measured{}
-	for lines.Scan() {
-		var m Measured
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return nil, fmt.Errorf("line %d: %w", len(runs)+1, err)
-		}
-		runs = append(runs, m)
+// readPlan reads the lines of a plan; those of its runs only as far as to know where
+// they are. histogram is told of their response times, nil is not.
+func readPlan(f File, histogram func(run, v2 string)) (*Plan, error) {
+	src, err := f.open()
+	if err != nil {
+		return nil, err
 	}
-	return runs, lines.Err()
+	p, err := planOf(src, histogram)
+	if err = errors.Join(err, src.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Path, err)
+	}
+	p.file = File{Path: f.Path, data: f.data}
+	return p, nil
+}
+
+func planOf(src *source, histogram func(run, v2 string)) (*Plan, error) {
+	in := newLines(src)
+	first, err := in.line()
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if first.kind != kindPlan {
+		return nil, src.noRecord()
+	}
+	p := new(Plan)
+	if err := readHead(first.text, PlanSchema, &planHead{Plan: p}); err != nil {
+		return nil, err
+	}
+	if err := p.Experiment.Check(); err != nil {
+		return nil, err
+	}
+	p.Runs, p.places = []Measured{}, map[string]place{}
+	run := ""
+	for {
+		l, err := in.line()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := p.line(&l, src, &run, histogram); err != nil {
+			in.Reject(err)
+		}
+	}
+	p.Problems = in.Problems
+	return p, nil
+}
+
+// line takes one line of a plan. run is the one that the lines are of.
+func (p *Plan) line(l *line, src *source, run *string, histogram func(run, v2 string)) error {
+	switch l.kind {
+	case kindRun:
+		var head struct {
+			ID string `json:"id"`
+		}
+		err := json.Unmarshal(l.text, &head)
+		if err == nil && head.ID == "" {
+			err = errors.New("a run without an ID")
+		}
+		if err != nil {
+			return err
+		}
+		*run = head.ID
+		p.places[head.ID] = src.place(l.at)
+		p.goesOn()
+	case kindMeasured:
+		var m Measured
+		if err := json.Unmarshal(l.text, &m); err != nil {
+			return err
+		}
+		p.goesOn()
+		p.Runs = append(p.Runs, m)
+	case kindResumed:
+		p.goesOn()
+	case kindAnswer:
+		var a answerLine
+		if err := json.Unmarshal(l.text, &a); err != nil {
+			return err
+		}
+		p.take(&a)
+	case kindHistogram:
+		var h histogramLine
+		if histogram == nil {
+			return nil
+		}
+		if err := json.Unmarshal(l.text, &h); err != nil {
+			return err
+		}
+		if h.Of == "response" {
+			histogram(*run, h.HDR)
+		}
+	case kindLeftOut:
+		var left leftOutLine
+		if err := json.Unmarshal(l.text, &left); err != nil {
+			return err
+		}
+		p.LeftOut = left.LeftOut
+	}
+	return nil
+}
+
+// Record is one of the runs of a plan that OpenPlan has read; false where its
+// record is not there.
+func (p *Plan) Record(run string) (File, bool) {
+	at, there := p.places[run]
+	f := p.file
+	f.Run, f.at = run, &at
+	return f, there
+}
+
+// Records are the IDs of the runs whose records are there, the oldest first.
+func (p *Plan) Records() []string {
+	ids := make([]string, 0, len(p.places))
+	for id := range p.places {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // ReadHistograms fills in the histograms of a plan's runs from their records;
 // the error names the first that cannot be read, the rest is read all the same.
-func ReadHistograms(dir string, runs []Measured) error {
+func ReadHistograms(f File, runs []Measured) error {
+	found := map[string]string{}
+	if _, err := readPlan(f, func(run, v2 string) { found[run] = v2 }); err != nil {
+		return fmt.Errorf("read histograms: %w", err)
+	}
 	var failed error
 	for i := range runs {
 		if runs[i].Histogram != nil || runs[i].Run == "" {
 			continue
 		}
-		h, err := ReadHistogram(filepath.Join(dir, runsDir, runs[i].Run), "response")
-		if err != nil {
-			failed = cmp.Or(failed, err)
+		text, there := found[runs[i].Run]
+		if !there {
+			failed = cmp.Or(failed, fmt.Errorf("read histogram: %s has none of run %s", f, runs[i].Run))
 			continue
 		}
-		runs[i].Histogram = h
+		h, err := hist.DecodeV2(text)
+		if err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("read histogram: %s: run %s: %w", f, runs[i].Run, err))
+			continue
+		}
+		runs[i].Histogram = hist.FromHDR(h)
 	}
 	return failed
-}
-
-// readSchema reads a JSON document whose schema is the given one or an older
-// version of it.
-func readSchema(path, schema string, v any) error {
-	data, err := readAll(path)
-	if err != nil {
-		return err
-	}
-	var head struct {
-		Schema string `json:"schema"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if err := checkVersion(head.Schema, schema); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
 }
 
 // checkVersion tells whether this program can read a document. A version is

@@ -18,7 +18,7 @@ type Profile struct {
 	TotalNs int64 `json:"total_ns"`
 	// Frames hold the most of it, at most 8, the largest first.
 	Frames []Frame `json:"frames"`
-	// File in the run's directory that holds the whole profile; "" none.
+	// File is the name of the attachment that is the whole profile; "" none.
 	File string `json:"file,omitempty"`
 }
 

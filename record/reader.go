@@ -5,99 +5,160 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"ceiling/internal/hist"
 )
 
-// documentMax bounds a JSON document: a spec of spec.BodiesMax of bodies in
-// base64, each with a URL and a head, stays below.
-const documentMax = 256 << 20
+// Contents is all that a record has of one run.
+type Contents struct {
+	Run    *Run
+	Series Series
+	// Histograms of the whole run by name, "response", "service" and "lag":
+	// HdrHistogram V2, compressed, in base64.
+	Histograms  map[string]string
+	Attachments []Attachment
+	// LeftOut is what a copy lacks.
+	LeftOut []LeftOut
+}
 
-// Open reads a run from its directory, the result of a finished one, and what
-// the other files tell of one that was killed (Run.Unfinished). It writes
-// nothing.
+// Open reads a run: the result of a finished one, and what the lines tell of one
+// that was killed (Run.Unfinished). It writes nothing.
 //
-// A series that is damaged is read as far as it goes (see Series). The error is
-// of one line: the directory is no run, a document is damaged or too large, or
-// a newer program has written it.
-func Open(dir string) (*Run, Series, error) {
-	if !isRun(dir) {
-		return nil, Series{}, fmt.Errorf("open run: %s holds neither %s nor %s", dir, resultFile, specFile)
-	}
-	series, err := openSeries(filepath.Join(dir, seriesFile))
+// A record that is damaged is read as far as it goes (see Series). The error is
+// of one line: the file is no record of a run, or a newer program has written it.
+func Open(f File) (*Run, Series, error) {
+	c, err := Read(f)
 	if err != nil {
-		return nil, Series{}, fmt.Errorf("open run: %w", err)
+		return nil, Series{}, err
 	}
-	run := new(Run)
-	err = readDocument(filepath.Join(dir, resultFile), run)
-	if errors.Is(err, fs.ErrNotExist) {
-		run, err = unfinished(dir, &series)
-	}
-	if err != nil {
-		return nil, Series{}, fmt.Errorf("open run: %w", err)
-	}
-	return run, series, nil
+	return c.Run, c.Series, nil
 }
 
-// openSeries reads the series; one that is not there is empty.
-func openSeries(path string) (Series, error) {
-	f, err := openRegular(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Series{}, nil
-	}
+// Read is Open with everything else that was kept of the run.
+func Read(f File) (*Contents, error) {
+	r, err := openRun(f)
 	if err != nil {
-		return Series{}, err
+		return nil, fmt.Errorf("open run: %w", err)
 	}
-	defer f.Close()
-	s, err := readSeries(f)
-	if err != nil {
-		return Series{}, fmt.Errorf("read %s: %w", path, err)
+	c, err := r.contents()
+	if err = errors.Join(err, r.Close()); err != nil {
+		return nil, fmt.Errorf("open run: %w", err)
 	}
-	return s, nil
+	return c, nil
 }
 
-// openRegular opens a file, but nothing that could make a reader wait.
-func openRegular(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
+// contents reads all lines of a run.
+func (r *runReader) contents() (*Contents, error) {
+	c := &Contents{Histograms: map[string]string{}}
+	rowBytes := 0
+	for {
+		l, err := r.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := c.take(&r.head, &l, &rowBytes); err != nil {
+			r.lines.Reject(err)
+		}
+	}
+	s := &c.Series
+	s.Bad, s.Truncated, s.Problems = r.lines.Bad, r.lines.Truncated, r.lines.Problems
+	if s.Cut && len(s.Problems) < problemsMax {
+		s.Problems = append(s.Problems, fmt.Sprintf("only the first %d bytes of its rows were read", seriesMax))
+	}
+	if c.Run == nil {
+		c.Run = r.head.unfinished(s)
+	}
+	return c, nil
+}
+
+// take reads one line of a run. Of several that can be there once the last counts.
+func (c *Contents) take(head *runHead, l *line, rowBytes *int) error {
+	switch l.kind {
+	case kindResult:
+		run, err := head.result(l.text)
+		if err == nil {
+			c.Run = run
+		}
+		return err
+	case kindHistogram:
+		var h histogramLine
+		if err := json.Unmarshal(l.text, &h); err != nil {
+			return err
+		}
+		if err := histogramName(h.Of); err != nil {
+			return err
+		}
+		c.Histograms[h.Of] = h.HDR
+	case kindAttachment:
+		var a attachmentLine
+		if err := json.Unmarshal(l.text, &a); err != nil {
+			return err
+		}
+		c.Attachments = append(c.Attachments, a.Attachment)
+	case kindLeftOut:
+		var left leftOutLine
+		if err := json.Unmarshal(l.text, &left); err != nil {
+			return err
+		}
+		c.LeftOut = left.LeftOut
+	default:
+		if *rowBytes += len(l.text); *rowBytes > seriesMax {
+			c.Series.Cut = true
+			return nil
+		}
+		return c.Series.take(l.kind, l.text)
+	}
+	return nil
+}
+
+// Histogram is one latency of the whole run, nil where the record has none.
+func (c *Contents) Histogram(name string) (*hist.Hist, error) {
+	if err := histogramName(name); err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", path)
+	text := c.Histograms[name]
+	if text == "" {
+		return nil, nil
 	}
-	return os.Open(path)
+	h, err := hist.DecodeV2(text)
+	if err != nil {
+		return nil, fmt.Errorf("read histogram of the %s time: %w", name, err)
+	}
+	return hist.FromHDR(h), nil
 }
 
-func readAll(path string) ([]byte, error) {
-	f, err := openRegular(path)
-	if err != nil {
+// result is the document of a finished run.
+func (h *runHead) result(text []byte) (*Run, error) {
+	l := resultLine{Run: new(Run)}
+	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, documentMax+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	run := l.Run
+	run.Schema, run.ID, run.Command, run.Spec = h.Schema, h.ID, h.Command, h.Spec
+	if l.Command != nil {
+		run.Command = l.Command
 	}
-	if len(data) > documentMax {
-		return nil, fmt.Errorf("read %s: more than %d bytes", path, documentMax)
+	if l.Spec != nil {
+		run.Spec = *l.Spec
 	}
-	return data, nil
+	if h.Environment != nil {
+		run.Environment = *h.Environment
+	}
+	if l.Environment != nil {
+		run.Environment = *l.Environment
+	}
+	return run, nil
 }
-
-// readDocument reads a document of a run.
-func readDocument(path string, v any) error { return readSchema(path, Schema, v) }
 
 // unfinished puts a Run together from what a killed one has left.
-func unfinished(dir string, series *Series) (*Run, error) {
-	var start Start
-	if err := readDocument(filepath.Join(dir, specFile), &start); err != nil {
-		return nil, err
-	}
+func (start *runHead) unfinished(series *Series) *Run {
 	run := &Run{
 		Schema:     Schema,
 		ID:         start.ID,
@@ -129,14 +190,16 @@ func unfinished(dir string, series *Series) (*Run, error) {
 	if len(series.Load) == 0 {
 		missing("load", "the series has no row of the generator")
 	}
-	if err := readEnvironmentFile(dir, &run.Environment); err != nil {
-		missing("environment", err.Error())
+	if start.Environment != nil {
+		run.Environment = *start.Environment
+	} else {
+		missing("environment", "the head of the record lacks it")
 	}
 	if len(series.Problems) > 0 {
 		run.NotMeasured = append(run.NotMeasured, NotMeasured{What: "series", Why: strings.Join(series.Problems, "; "), Part: true})
 	}
 	run.NotMeasured = append(run.NotMeasured, series.NotMeasured...)
-	return run, nil
+	return run
 }
 
 // KilledNext is what to do about a run that was killed.
@@ -149,19 +212,6 @@ func (r *Run) Killed() string {
 		of = fmt.Sprintf(" of %.3g s", r.Spec.Duration.Seconds())
 	}
 	return fmt.Sprintf("the run was killed before it finished, or its disk was full; its figures cover %.3g s%s", r.ElapsedS, of)
-}
-
-func readEnvironmentFile(dir string, env *Environment) error {
-	path := filepath.Join(dir, environmentFile)
-	data, err := readAll(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, env); err != nil {
-		*env = Environment{} // Unmarshal may have filled half of it
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
 }
 
 // agentsFromRows is what each agent's own rows add up to. Those that no document

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -30,9 +31,9 @@ func testStart() Start {
 }
 
 // begin starts a run and writes what a run has before its first request.
-func begin(t *testing.T, dir string) *Writer {
+func begin(t *testing.T, path string) *Writer {
 	t.Helper()
-	w, err := Create(dir, testID)
+	w, err := Create(path, testID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func loadRow(i int) *LoadRow {
 }
 
 func TestFinishedRun(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(t.TempDir(), "run.ndjson")
 	w := begin(t, dir)
 	w.AppendLoad(loadRow(1))
 	cpu := &CPURow{ObservedHead: ObservedHead{Kind: KindCPU, Host: "here", TNs: 1e8, WidthNs: 1e8}, Cores: []CoreTicks{{CPU: 0, User: 10}}}
@@ -58,7 +59,7 @@ func TestFinishedRun(t *testing.T) {
 	if err := w.Histogram("response", "HISTFAAA"); err != nil {
 		t.Error(err)
 	}
-	if err := w.Extra("cpu.pprof", []byte{1, 2}); err != nil {
+	if err := errors.Join(w.Attach("cpu.pprof", []byte{1, 2, 0xff}), w.Attach("cpu.folded", []byte("a;b 3\n"))); err != nil {
 		t.Error(err)
 	}
 	run := &Run{Target: "http://localhost/?a=<&>", Spec: testStart().Spec, Requests: Requests{Sent: 100, Completed: 99, Failed: 1}, Verdict: Verdict{Outcome: Valid}}
@@ -68,7 +69,7 @@ func TestFinishedRun(t *testing.T) {
 	if err := errors.Join(w.Close(), w.Err()); err != nil || run.Schema != "" {
 		t.Errorf("%v, schema %q", err, run.Schema)
 	}
-	got, series, err := Open(dir)
+	got, series, err := Open(File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,11 +85,19 @@ func TestFinishedRun(t *testing.T) {
 	if rows := Of[*TCPRow](&series); rows != nil {
 		t.Errorf("%+v", rows)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, resultFile))
-	if err != nil || strings.Contains(string(text), "null") || !strings.Contains(string(text), `"target": "http://localhost/?a=<&>"`) {
-		t.Errorf("%s, %v", text, err)
+	var text bytes.Buffer
+	if err := WriteJSON(&text, got); err != nil || strings.Contains(text.String(), "null") || !strings.Contains(text.String(), `"target": "http://localhost/?a=<&>"`) {
+		t.Errorf("%s, %v", text.String(), err)
 	}
-	wantFiles(t, dir, "cpu.pprof", "environment.json", "response.hdr", "result.json", "series.ndjson", "spec.json")
+	c, err := Read(File{Path: dir})
+	if err != nil || len(c.Attachments) != 2 || string(c.Attachments[0].Bytes()) != "\x01\x02\xff" || string(c.Attachments[1].Bytes()) != "a;b 3\n" || c.Histograms["response"] != "HISTFAAA" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	lines, err := os.ReadFile(dir)
+	if err != nil || strings.Count(string(lines), `"cores_online":2`) != 1 || strings.Count(string(lines), "connections") != 2 {
+		t.Errorf("the environment or the spec is there twice: %s", lines) // load.connections is the result's
+	}
+	wantFiles(t, filepath.Dir(dir), "run.ndjson")
 }
 
 func wantFiles(t *testing.T, dir string, want ...string) {
@@ -108,14 +117,14 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 
 // A killed run leaves its rows within a second, without another row coming.
 func TestRowsReachTheFile(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(t.TempDir(), "run.ndjson")
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(t, dir)
 		for i := range 3 {
 			w.AppendLoad(loadRow(i))
 			time.Sleep(time.Second)
 			synctest.Wait()
-			_, series, err := Open(dir)
+			_, series, err := Open(File{Path: dir})
 			if err != nil || len(series.Load) != i+1 {
 				t.Errorf("%d rows after a second, %v; want %d", len(series.Load), err, i+1)
 			}
@@ -124,7 +133,7 @@ func TestRowsReachTheFile(t *testing.T) {
 }
 
 func TestUnfinishedRun(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(t.TempDir(), "run.ndjson")
 	w := begin(t, dir)
 	for i := -4; i <= 20; i++ {
 		w.AppendLoad(loadRow(i))
@@ -134,7 +143,7 @@ func TestUnfinishedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The kill came in the middle of a row.
-	path := filepath.Join(dir, seriesFile)
+	path := dir
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +151,7 @@ func TestUnfinishedRun(t *testing.T) {
 	if err := os.WriteFile(path, append(text, `{"kind":"load","t_ns":21`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run, series, err := Open(dir)
+	run, series, err := Open(File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,16 +187,21 @@ func TestUnfinishedRun(t *testing.T) {
 }
 
 func TestKilledBeforeTheWindow(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(t.TempDir(), "run.ndjson")
 	w := begin(t, dir)
 	w.AppendLoad(loadRow(0))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, environmentFile)); err != nil {
+	text, err := os.ReadFile(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	run, _, err := Open(dir)
+	text = bytes.Replace(text, []byte(`"environment":{`), []byte(`"elsewhere":{`), 1)
+	if err := os.WriteFile(dir, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := Open(File{Path: dir})
 	if err != nil || run.Requests != (Requests{}) || run.Rate != (Rate{}) || run.WarmupS == 0 {
 		t.Errorf("%+v, %v", run, err)
 	}
@@ -197,26 +211,30 @@ func TestKilledBeforeTheWindow(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	check := func(name, want string, files map[string]string) {
+	check := func(name, want, text string) {
 		t.Helper()
-		dir := t.TempDir()
-		for file, text := range files {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		file := filepath.Join(t.TempDir(), "a.ndjson")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		_, _, err := Open(dir)
+		_, _, err := Open(File{Path: file})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want one line with %q", name, err, want)
 		}
 	}
-	check("empty", "holds neither result.json nor spec.json", nil)
-	check("newer result", "it needs a ceiling that reads ceiling.run/2; this one reads up to ceiling.run/1", map[string]string{resultFile: `{"schema":"ceiling.run/2","id":7}`})
-	check("newer spec", "it needs a ceiling that reads ceiling.run/10", map[string]string{specFile: `{"schema":"ceiling.run/10"}`})
-	check("foreign", `its schema is "", not ceiling.run/1`, map[string]string{resultFile: `{}`})
-	check("version 0", "not ceiling.run/1", map[string]string{resultFile: `{"schema":"ceiling.run/0"}`})
-	check("damaged", "unexpected end of JSON input", map[string]string{resultFile: `{"schema":"ceiling.run/1"`})
-	check("wrong type", "cannot unmarshal", map[string]string{resultFile: `{"schema":"ceiling.run/1","id":7}`})
+	check("empty", "is no record", "")
+	check("foreign", "is no record", `{"a":1}`+"\n")
+	check("text", "is no record", "hello\nworld\n")
+	check("cut off", "is no record", `{"kind":"run","schema":"ceiling.run/1"`)
+	check("newer", "it needs a ceiling that reads ceiling.run/2; this one reads up to ceiling.run/1", `{"kind":"run","schema":"ceiling.run/2","id":7}`+"\n")
+	check("newer plan", "it is a plan", `{"kind":"plan","schema":"ceiling.plan/9"}`+"\n")
+	check("no schema", `its schema is "", not ceiling.run/1`, `{"kind":"run"}`+"\n")
+	check("version 0", "not ceiling.run/1", `{"kind":"run","schema":"ceiling.run/0"}`)
+	check("wrong type", "cannot unmarshal", `{"kind":"run","schema":"ceiling.run/1","id":7}`)
+	check("damaged gzip", "damaged, or cut off", "\x1f\x8b\x08rubbish")
+	if _, _, err := Open(File{Path: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "holds no record") {
+		t.Error(err)
+	}
 }
 
 func TestCreateRefuses(t *testing.T) {
@@ -228,42 +246,44 @@ func TestCreateRefuses(t *testing.T) {
 		}
 		return path
 	}
-	check := func(dir, wantDir, wantErr string) {
+	check := func(path, want, wantErr string) {
 		t.Helper()
-		w, err := Create(dir, testID)
+		w, err := Create(path, testID)
 		if wantErr != "" {
 			if err == nil || !strings.Contains(err.Error(), wantErr) {
-				t.Errorf("Create(%s): %v; want %q", dir, err, wantErr)
+				t.Errorf("Create(%s): %v; want %q", path, err, wantErr)
 			}
 			return
 		}
-		if err != nil || w.Dir() != wantDir || w.ID() != testID {
-			t.Errorf("Create(%s): %v; want %s", dir, err, wantDir)
+		if err != nil || w.File().Path != want || w.ID() != testID {
+			t.Errorf("Create(%s): %v; want %s", path, err, want)
 			return
 		}
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	check(filepath.Join(parent, "new", "deep"), filepath.Join(parent, "new", "deep"), "")
+	deep := filepath.Join(parent, "new", "deep")
+	check(deep, filepath.Join(deep, testID+".ndjson"), "")
 	empty := mkdir("empty")
-	check(empty, empty, "")
-	check(empty, "", "not empty")
-	store := mkdir("store")
-	mkdir("store/20251121-093012-aaaa")
-	mkdir("store/.hidden")
-	check(store, filepath.Join(store, testID), "")
-	check(store, "", "file exists")
+	check(empty, filepath.Join(empty, testID+".ndjson"), "")
+	check(empty, "", "file exists")
+	check(filepath.Join(empty, "mine.ndjson"), filepath.Join(empty, "mine.ndjson"), "")
+	check(filepath.Join(empty, "mine.ndjson.gz"), "", "file exists")
+	packed := filepath.Join(empty, "packed.ndjson.gz")
+	if err := os.WriteFile(packed, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(filepath.Join(empty, "packed.ndjson"), "", "file already exists")
 	mkdir("mixed/20251121-093012-aaaa")
-	mixed := mkdir("mixed/src")
-	check(filepath.Dir(mixed), "", "not empty and not a directory of runs")
+	check(filepath.Join(parent, "mixed"), "", "not empty and not a directory of records")
 	check("/dev/null", "", "not a directory")
 }
 
 func TestWriterNames(t *testing.T) {
-	w := begin(t, filepath.Join(t.TempDir(), "run"))
-	for _, name := range []string{"", ".x", "../x", "a/b", `a\b`, "x.hdr", specFile, seriesFile, resultFile} {
-		if err := w.Extra(name, nil); err == nil {
+	w := begin(t, filepath.Join(t.TempDir(), "run.ndjson"))
+	for _, name := range []string{"", ".x", "../x", "a/b", `a\b`} {
+		if err := w.Attach(name, nil); err == nil {
 			t.Errorf("%q was taken", name)
 		}
 	}
@@ -276,7 +296,7 @@ func TestWriterNames(t *testing.T) {
 }
 
 func TestWriterKeepsErrors(t *testing.T) {
-	w := begin(t, filepath.Join(t.TempDir(), "run"))
+	w := begin(t, filepath.Join(t.TempDir(), "run.ndjson"))
 	row := loadRow(1)
 	row.MeanNs = math.NaN()
 	w.AppendLoad(row)
@@ -287,16 +307,18 @@ func TestWriterKeepsErrors(t *testing.T) {
 	if err := w.Finish(&Run{}); err == nil || !strings.Contains(err.Error(), "NaN") {
 		t.Errorf("%v; want the NaN", err)
 	}
-	if _, series, err := Open(w.Dir()); err != nil || len(series.Load) != 1 || series.Bad != 0 {
+	if _, series, err := Open(w.File()); err != nil || len(series.Load) != 1 || series.Bad != 0 {
 		t.Errorf("%+v, %v; want the row without a NaN", series, err)
 	}
 	w.AppendLoad(loadRow(3)) // a late one: dropped, and not a crash
 	bad := &Run{ElapsedS: math.Inf(1)}
-	w = begin(t, filepath.Join(t.TempDir(), "run"))
+	w = begin(t, filepath.Join(t.TempDir(), "run.ndjson"))
 	if err := w.Finish(bad); err == nil {
 		t.Error("an infinite time was written")
 	}
-	wantFiles(t, w.Dir(), "environment.json", "series.ndjson", "spec.json")
+	if run, _, err := Open(w.File()); err != nil || !run.Unfinished {
+		t.Errorf("%v, %v", run, err)
+	}
 }
 
 // A full disk: the run goes on, what was written before stays readable, and the
@@ -310,32 +332,36 @@ func TestDiskFull(t *testing.T) {
 		t.Skip(err)
 	}
 	defer full.Close()
-	w := begin(t, filepath.Join(t.TempDir(), "run"))
-	w.setSeries(w.series, full)
+	w := begin(t, filepath.Join(t.TempDir(), "run.ndjson"))
+	w.s.out = full
 	for i := range 1000 { // more than the buffer
 		w.AppendLoad(loadRow(i))
 	}
 	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("%v; want a full disk", err)
 	}
+	w.s.out = w.s.file // there is room again, for a little
 	if err := w.Finish(&Run{}); err == nil || err != w.Err() {
 		t.Errorf("%v; want the full disk", err)
 	}
-	run, series, err := Open(w.Dir())
+	run, series, err := Open(w.File())
 	if err != nil || len(series.Load) != 0 || len(run.NotMeasured) != 1 || run.NotMeasured[0].What != "series" || !run.NotMeasured[0].Part {
 		t.Errorf("%+v, %+v, %v", run.NotMeasured, series, err)
 	}
 }
 
-// The last flush is the one that fails.
+// The last flush is the one that fails, and then nothing can be written: what was
+// before is a run that was killed.
 func TestDiskFullAtTheEnd(t *testing.T) {
-	w := begin(t, filepath.Join(t.TempDir(), "run"))
+	w := begin(t, filepath.Join(t.TempDir(), "run.ndjson"))
 	w.AppendLoad(loadRow(1))
-	w.series.Close() // as a disk that went away
-	if err := w.Finish(&Run{}); err == nil || strings.Contains(err.Error(), resultFile) {
-		t.Errorf("%v; want one of the series", err)
+	w.s.flush()
+	w.AppendLoad(loadRow(2))
+	w.s.file.Close() // as a disk that went away
+	if err := w.Finish(&Run{}); err == nil {
+		t.Error("nothing is said")
 	}
-	if run, _, err := Open(w.Dir()); err != nil || len(run.NotMeasured) != 1 {
+	if run, series, err := Open(w.File()); err != nil || !run.Unfinished || len(series.Load) != 1 {
 		t.Errorf("%+v, %v", run, err)
 	}
 }
@@ -388,7 +414,7 @@ func TestStore(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.Dir, "a.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.Dir, ids[2], resultFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Dir, ids[2]+".ndjson.gz"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	checkList(t, s, ids)
@@ -407,7 +433,7 @@ func checkList(t *testing.T, s Store, ids []string) {
 	if err != nil || len(list) != 5 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if e := list[0]; e.ID != ids[2] || !strings.Contains(e.Unreadable, "unexpected end of JSON") {
+	if e := list[0]; e.ID != ids[2] || !strings.Contains(e.Unreadable, "is no record") {
 		t.Errorf("damaged: %+v", e)
 	}
 	if e := list[1]; e.ID != ids[1] || e.Unreadable != "" || e.Target != "t" || e.CompletedPerS != 5 || e.Outcome != Valid || e.Ceiling != "concurrency" || e.Unfinished {
@@ -416,24 +442,26 @@ func checkList(t *testing.T, s Store, ids []string) {
 	if e := list[2]; e.ID != ids[0] || e.Unreadable != "" || !e.Unfinished || e.Target != "http://localhost/?a=<&>" || !e.Started.Equal(testStart().Created) {
 		t.Errorf("killed: %+v", e)
 	}
-	if e := list[3]; e.ID != "a.txt" || e.Unreadable != "not a directory" {
+	if e := list[3]; e.ID != "a.txt" || !strings.Contains(e.Unreadable, "not a record") {
 		t.Errorf("file: %+v", e)
 	}
-	if e := list[4]; e.ID != "notes" || !strings.Contains(e.Unreadable, "not a run") {
+	if e := list[4]; e.ID != "notes" || !strings.Contains(e.Unreadable, "not a record") {
 		t.Errorf("foreign: %+v", e)
 	}
 }
 
 func checkFind(t *testing.T, s Store, ids []string) {
 	t.Helper()
-	for name, want := range map[string]string{ids[0]: ids[0], "aaaa": ids[0], "2025": ids[0], "x7f2": ids[1], "20261121-093013": ids[2]} {
-		if dir, err := s.Find(name); err != nil || dir != filepath.Join(s.Dir, want) {
-			t.Errorf("Find(%q) = %q, %v; want %q", name, dir, err, want)
+	file := func(id string) string {
+		if id == ids[0] { // killed
+			return filepath.Join(s.Dir, id+".ndjson")
 		}
+		return filepath.Join(s.Dir, id+".ndjson.gz")
 	}
-	path := filepath.Join(s.Dir, ids[0])
-	if dir, err := s.Find(path); err != nil || dir != path {
-		t.Errorf("Find(%q) = %q, %v", path, dir, err)
+	for name, want := range map[string]string{ids[0]: ids[0], "aaaa": ids[0], "2025": ids[0], "x7f2": ids[1], "20261121-093013": ids[2], file(ids[0]): ids[0]} {
+		if f, err := s.Find(name); err != nil || f.Path != file(want) {
+			t.Errorf("Find(%q) = %q, %v; want %q", name, f, err, file(want))
+		}
 	}
 	for name, want := range map[string]string{
 		"":                            "no name given",
@@ -441,8 +469,9 @@ func checkFind(t *testing.T, s Store, ids []string) {
 		"notes":                       "no run named",
 		"7f2":                         `"7f2" could be ` + ids[2] + ", " + ids[1] + "; give more",
 		"20261121":                    "could be",
-		".":                           "holds neither",
-		filepath.Join(s.Dir, "notes"): "holds neither",
+		".":                           "holds no record",
+		s.Dir:                         "holds 3 records; name one",
+		filepath.Join(s.Dir, "notes"): "holds no record",
 	} {
 		if _, err := s.Find(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Find(%q): %v; want %q", name, err, want)
@@ -467,7 +496,7 @@ func TestReadSeries(t *testing.T) {
 	load := `{"kind":"load","t_ns":100,"width_ns":100,"completed":1}`
 	check := func(name, text string, want Series) {
 		t.Helper()
-		got, err := readSeries(strings.NewReader(text))
+		got, err := readSeries(newLines(strings.NewReader(text)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -491,7 +520,7 @@ func TestReadSeries(t *testing.T) {
 	check("bad observed row", `{"kind":"cpu","cores":1}`+"\n", Series{Bad: 1})
 	check("unknown", `{"kind":"gpu","x":1}`+"\n"+`{"kind":"gpu"}`+"\n", Series{Unknown: map[string]int{"gpu": 2}})
 	check("too long", strings.Repeat("x", lineMax+1)+"\n"+load+"\n", Series{Load: one, Bad: 1})
-	s, err := readSeries(strings.NewReader(`  {"kind":"gpu","x":1} ` + "\n"))
+	s, err := readSeries(newLines(strings.NewReader(`  {"kind":"gpu","x":1} ` + "\n")))
 	if want := []json.RawMessage{json.RawMessage(`{"kind":"gpu","x":1}`)}; err != nil || !reflect.DeepEqual(s.Raw, want) {
 		t.Errorf("%s, %v; want %s", s.Raw, err, want)
 	}
@@ -499,7 +528,7 @@ func TestReadSeries(t *testing.T) {
 	for i := range 200 {
 		many.WriteString(`{"kind":"k` + strings.Repeat("x", i) + `"}` + "\n")
 	}
-	if s, err := readSeries(strings.NewReader(many.String())); err != nil || len(s.Unknown) > 101 || len(s.Raw) != 200 {
+	if s, err := readSeries(newLines(strings.NewReader(many.String()))); err != nil || len(s.Unknown) > 101 || len(s.Raw) != 200 {
 		t.Errorf("%d kinds, %d rows, %v", len(s.Unknown), len(s.Raw), err)
 	}
 }
@@ -508,7 +537,7 @@ func FuzzReadSeries(f *testing.F) {
 	f.Add([]byte(`{"kind":"load","t_ns":100,"width_ns":100,"completed":1}` + "\n" + `{"kind":"cpu","cores":[{"cpu":0}]}` + "\n" + `{"kind":"lo`))
 	f.Add([]byte(`{"kind":"not_measured","what":"psi","why":"x"}` + "\n" + `{"kind":"gpu"}` + "\n{}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := readSeries(strings.NewReader(string(data)))
+		s, err := readSeries(newLines(strings.NewReader(string(data))))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,13 +11,18 @@ import (
 // TestRowsNeedTheMemoryOfOne: a long series passes through a buffer of its
 // longest row; what is no row is counted, and a last line that is cut off told.
 func TestRowsNeedTheMemoryOfOne(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
-	w := begin(t, dir)
-	if err := w.Finish(new(Run)); err != nil {
+	path := filepath.Join(t.TempDir(), "run.ndjson")
+	w := begin(t, path)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	head, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
 	row := `{"kind":"load","host":"a","t_ns":1,"width_ns":1,"completed":7}` + "\n"
 	var series strings.Builder
+	series.Write(head)
 	const n = 100_000
 	for i := range n {
 		series.WriteString(row)
@@ -26,10 +31,10 @@ func TestRowsNeedTheMemoryOfOne(t *testing.T) {
 		}
 	}
 	series.WriteString(row[:20])
-	if err := os.WriteFile(filepath.Join(dir, seriesFile), []byte(series.String()), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(series.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := OpenRows(dir)
+	rows, err := OpenRows(File{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +51,7 @@ func TestRowsNeedTheMemoryOfOne(t *testing.T) {
 	if rows.Read != n || rows.Bad != 4 || !rows.Truncated || len(rows.Problems) != 5 {
 		t.Errorf("%d rows, %d bad, truncated %v: %v", rows.Read, rows.Bad, rows.Truncated, rows.Problems)
 	}
-	if c := cap(rows.line); c > 2*lineMax {
+	if c := cap(rows.run.lines.text); c > 2*lineMax {
 		t.Errorf("the buffer of a row has grown to %d bytes", c)
 	}
 	if _, _, err := rows.Next(); err != io.EOF {

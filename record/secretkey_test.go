@@ -98,7 +98,7 @@ func TestRecordsAreForTheirOwner(t *testing.T) {
 		if err := w.Start(Start{}, Environment{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Extra("profile", []byte("x")); err != nil {
+		if err := w.Attach("profile", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Finish(&Run{}); err != nil {
@@ -135,7 +135,7 @@ func TestRecordsAreForTheirOwner(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || files < 14 {
+	if err != nil || files != 4 {
 		t.Errorf("%d files, %v", files, err)
 	}
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -45,7 +46,7 @@ type Series struct {
 
 	// Bad counts the lines that are no row, the last one not included when it
 	// is Truncated, which it is when the writer was killed. Cut tells that the
-	// file is longer than the 1 GiB that are read.
+	// rows are more than the 1 GiB that are read.
 	Bad       int
 	Truncated bool
 	Cut       bool
@@ -83,42 +84,22 @@ func (s *Series) Until(tNs int64) Series {
 
 // readSeries reads rows, one JSON object a line. The error is that of r alone:
 // what the lines hold cannot make it fail.
-func readSeries(r io.Reader) (Series, error) {
+func readSeries(in *lines) (Series, error) {
 	var s Series
-	limited := &io.LimitedReader{R: r, N: seriesMax}
-	rows := newRows(limited)
-	rows.whole = func() bool { return limited.N > 0 }
-	err := s.takeAll(rows)
-	s.Bad, s.Truncated, s.Problems = rows.Bad, rows.Truncated, rows.Problems
-	if err != nil {
-		return s, err
-	}
-	if limited.N == 0 {
-		// The limit may have been the very end.
-		if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
-			s.Cut = true
-			if len(s.Problems) < problemsMax {
-				s.Problems = append(s.Problems, fmt.Sprintf("only the first %d bytes were read", seriesMax))
-			}
-		}
-	}
-	return s, nil
-}
-
-// takeAll reads all rows.
-func (s *Series) takeAll(rows *Rows) error {
 	for {
-		kind, line, err := rows.Next()
+		l, err := in.line()
 		if err == io.EOF {
-			return nil
+			break
 		}
 		if err != nil {
-			return err
+			return s, err
 		}
-		if err := s.take(kind, line); err != nil {
-			rows.reject(err)
+		if err := s.take(l.kind, l.text); err != nil {
+			in.Reject(err)
 		}
 	}
+	s.Bad, s.Truncated, s.Problems = in.Bad, in.Truncated, in.Problems
+	return s, nil
 }
 
 // take reads one row.
@@ -149,14 +130,17 @@ func (s *Series) take(kind string, line []byte) error {
 		}
 		s.NotMeasured = append(s.NotMeasured, row.NotMeasured)
 	default:
-		s.unknown(kind, line)
+		return s.unknown(kind, line)
 	}
 	return nil
 }
 
 // unknown keeps a row that a newer program, or another one, has written.
-func (s *Series) unknown(kind string, line []byte) {
+func (s *Series) unknown(kind string, line []byte) error {
 	const kindsMax, kindMax = 100, 64 // a file of noise must not fill the table
+	if !json.Valid(line) {
+		return errors.New("no JSON")
+	}
 	if len(kind) > kindMax {
 		kind = kind[:kindMax]
 	}
@@ -171,4 +155,5 @@ func (s *Series) unknown(kind string, line []byte) {
 		s.rawBytes += len(line)
 		s.Raw = append(s.Raw, bytes.Clone(line))
 	}
+	return nil
 }

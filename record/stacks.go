@@ -53,7 +53,7 @@ type CPUStacks struct {
 	Events int   `json:"events"`
 	// KernelShare is the share of the samples that were within the kernel.
 	KernelShare float64 `json:"kernel_share"`
-	// File in the run's directory that holds the stacks themselves, the 200 most
+	// File is the name of the attachment that holds the stacks themselves, the 200 most
 	// frequent: "thread;outermost;…;innermost samples" a line, as flame graphs are
 	// drawn from. "" none.
 	File string `json:"file,omitempty"`

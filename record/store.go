@@ -2,6 +2,7 @@ package record
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +18,7 @@ import (
 // candidatesMax is how many runs an ambiguous name lists.
 const candidatesMax = 10
 
-// Store is a directory with one directory per run, named by the run's ID.
+// Store is a directory with one file per run or plan, named by its ID.
 type Store struct {
 	Dir string
 }
@@ -59,27 +60,24 @@ func IsID(name string) bool {
 	return true
 }
 
-// Create begins a run in the store, in a new directory named id. The store's
-// directory is made where there is none, for its owner alone, like the run's.
+// Create begins a run in the store. The store's directory is made where there is
+// none, for its owner alone.
 func (s Store) Create(id string) (*Writer, error) {
 	if !IsID(id) {
 		return nil, fmt.Errorf("create run: %q is not the ID of a run", id)
 	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, createFailed("run", err)
-	}
-	dir := filepath.Join(s.Dir, id)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, createFailed("run", err)
-	}
-	return newWriter(dir, id)
+	return Create(s.file(id), id)
 }
+
+// CreatePlan begins a plan in the store; likewise.
+func (s Store) CreatePlan(p *Plan) (*PlanWriter, error) { return CreatePlan(s.file(p.ID), p) }
+
+func (s Store) file(id string) string { return filepath.Join(s.Dir, id+plainSuffix+gzipSuffix) }
 
 // Entry is one line of a list of runs.
 type Entry struct {
-	// ID of the run, or the directory's name where it could not be read.
-	ID  string
-	Dir string
+	// ID of the run, or the file's name where it could not be read.
+	ID string
 	// Started, Target, CompletedPerS (requests per second), Outcome and Ceiling
 	// are those of the Run. An unfinished run has the first two alone.
 	Started       time.Time
@@ -95,135 +93,145 @@ type Entry struct {
 	Says string
 	// Onward says how to go on with a plan that is unfinished.
 	Onward string
-	// Unreadable says why nothing more is known: a directory that is no run, or
-	// a run that is damaged or newer than this program. "" for one that is fine.
+	// Unreadable says why nothing more is known: a file that is no record, or
+	// one that is damaged or newer than this program. "" for one that is fine.
 	Unreadable string
 }
 
-// List is everything in the store, newest first; what is not named like a run
+// List is everything in the store, newest first; what is not named like a record
 // comes last. Files whose names begin with a dot are passed over. A store that
 // is not there yet is empty. The error is about the store's directory alone.
 func (s Store) List() ([]Entry, error) {
-	names, err := s.names()
+	names, others, err := s.names()
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]Entry, 0, len(names))
+	entries := make([]Entry, 0, len(names)+len(others))
 	for _, name := range names {
-		entries = append(entries, readEntry(filepath.Join(s.Dir, name)))
+		entries = append(entries, readEntry(File{Path: filepath.Join(s.Dir, name)}))
+	}
+	for _, name := range others {
+		entries = append(entries, Entry{ID: name, Unreadable: "not a record by its name: ID" + plainSuffix + gzipSuffix})
 	}
 	return entries, nil
 }
 
-// names lists the store's directory: IDs first, newest first.
-func (s Store) names() ([]string, error) {
-	dir, err := os.ReadDir(s.Dir)
+// names lists the files of the store's directory: records, newest first, and others.
+func (s Store) names() (records, others []string, err error) {
+	all, err := recordsIn(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
+		return nil, nil, fmt.Errorf("list runs: %w", err)
 	}
-	var ids, others []string
-	for i := len(dir) - 1; i >= 0; i-- { // ReadDir sorts
-		switch name := dir[i].Name(); {
-		case IsID(name):
-			ids = append(ids, name)
-		case !strings.HasPrefix(name, "."):
-			others = append(others, name)
+	list, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list runs: %w", err)
+	}
+	for _, name := range slices.Backward(all) {
+		if id, _ := isName(name); IsID(id) {
+			records = append(records, name)
 		}
 	}
-	slices.Reverse(others)
-	return append(ids, others...), nil
+	for _, e := range list {
+		id, is := isName(e.Name())
+		if !strings.HasPrefix(e.Name(), ".") && (e.IsDir() || !is || !IsID(id)) {
+			others = append(others, e.Name())
+		}
+	}
+	return records, others, nil
 }
 
-// Find answers the directory of the run that a person means: by a path to its
-// directory, by its ID, or by any beginning or end of an ID that only one run
-// in the store has ("x7f2", "20261121-0930").
-func (s Store) Find(name string) (string, error) {
+// Find answers the record that a person means: by a path to its file or to a
+// directory that holds it alone, by its ID, or by any beginning or end of an ID
+// that only one record in the store has ("x7f2", "20261121-0930"). A run of a plan
+// is PLAN/RUN.
+func (s Store) Find(name string) (File, error) {
 	if name == "" {
-		return "", errors.New("find run: no name given; give an ID or a part of one, such as x7f2")
+		return File{}, errors.New("find run: no name given; give an ID or a part of one, such as x7f2")
 	}
 	if strings.ContainsRune(name, filepath.Separator) || name == "." || name == ".." {
 		return s.findPath(name)
 	}
-	all, err := s.names()
+	all, _, err := s.names()
 	if err != nil {
-		return "", err
+		return File{}, err
 	}
-	var found []string
-	for _, id := range all {
-		if dir := filepath.Join(s.Dir, id); id == name && (isRun(dir) || IsPlan(dir)) {
-			return dir, nil
+	var found, ids []string
+	for _, file := range all {
+		id, _ := isName(file)
+		if id == name || file == name {
+			return File{Path: filepath.Join(s.Dir, file)}, nil
 		}
-		if IsID(id) && (strings.HasPrefix(id, name) || strings.HasSuffix(id, name)) {
-			found = append(found, id)
+		if strings.HasPrefix(id, name) || strings.HasSuffix(id, name) {
+			found, ids = append(found, file), append(ids, id)
 		}
 	}
 	switch len(found) {
 	case 1:
-		return filepath.Join(s.Dir, found[0]), nil
+		return File{Path: filepath.Join(s.Dir, found[0])}, nil
 	case 0:
-		if isRun(name) || IsPlan(name) { // a directory in the working directory, given without ./
-			return name, nil
+		if f, err := At(name); err == nil { // in the working directory, given without ./
+			return f, nil
 		}
-		return "", fmt.Errorf("find run: no run named %q in %s", name, s.Dir)
+		return File{}, fmt.Errorf("find run: no run named %q in %s", name, s.Dir)
 	}
+	return File{}, ambiguous(name, ids)
+}
+
+func ambiguous(name string, ids []string) error {
 	more := ""
-	if len(found) > candidatesMax {
-		more = fmt.Sprintf(" and %d more", len(found)-candidatesMax)
-		found = found[:candidatesMax]
+	if len(ids) > candidatesMax {
+		more = fmt.Sprintf(" and %d more", len(ids)-candidatesMax)
+		ids = ids[:candidatesMax]
 	}
-	return "", fmt.Errorf("find run: %q could be %s%s; give more of the name", name, strings.Join(found, ", "), more)
+	return fmt.Errorf("find run: %q could be %s%s; give more of the name", name, strings.Join(ids, ", "), more)
 }
 
-// findPath answers a directory that is a run or a plan, or a run of a plan in
-// the store: "x7f2/k3pq".
-func (s Store) findPath(name string) (string, error) {
-	if isRun(name) || IsPlan(name) {
-		return name, nil
+// findPath answers the record of a path, or a run of a plan: "x7f2/k3pq".
+func (s Store) findPath(name string) (File, error) {
+	f, err := At(name)
+	if err == nil {
+		return f, nil
 	}
-	if of, part, found := strings.Cut(name, "/"); found && of != "" && of[0] != '.' && part != "" && !strings.Contains(part, "/") {
-		if dir, err := s.Find(of); err == nil && IsPlan(dir) {
-			return Store{Dir: filepath.Join(dir, runsDir)}.Find(part)
+	i := strings.LastIndexByte(name, '/')
+	if i <= 0 || i == len(name)-1 {
+		return File{}, err
+	}
+	plan, findErr := s.Find(name[:i])
+	if findErr != nil || !plan.IsPlan() {
+		return File{}, err
+	}
+	p, err := OpenPlan(plan)
+	if err != nil {
+		return File{}, err
+	}
+	part := name[i+1:]
+	var found []string
+	for _, id := range p.Records() {
+		if id == part || strings.HasPrefix(id, part) || strings.HasSuffix(id, part) {
+			found = append(found, id)
 		}
 	}
-	return "", fmt.Errorf("find run: %s holds neither %s nor %s nor %s", name, resultFile, specFile, planFile)
-}
-
-// isRun tells a directory that a run was begun in.
-func isRun(dir string) bool {
-	for _, name := range []string{resultFile, specFile} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
-			return true
-		}
+	switch len(found) {
+	case 0:
+		return File{}, fmt.Errorf("find run: %s has no run named %q", plan, part)
+	case 1:
+		f, _ := p.Record(found[0])
+		return f, nil
 	}
-	return false
-}
-
-// isStore tells a directory that holds runs and nothing else.
-func isStore(entries []fs.DirEntry) bool {
-	runs := 0
-	for _, e := range entries {
-		switch {
-		case strings.HasPrefix(e.Name(), "."):
-		case e.IsDir() && IsID(e.Name()):
-			runs++
-		default:
-			return false
-		}
-	}
-	return runs > 0
+	return File{}, ambiguous(part, found)
 }
 
 // planEntry reads as much of a plan as a list shows.
-func planEntry(entry Entry) Entry {
-	p, err := OpenPlan(entry.Dir)
+func planEntry(f File, entry Entry) Entry {
+	p, made, err := planAnswer(f)
 	if err != nil {
 		entry.Unreadable = err.Error()
 		return entry
 	}
-	entry.ID, entry.Started, entry.Kind, entry.Runs = p.ID, p.Created, p.Experiment.Kind, len(p.Runs)
+	entry.ID, entry.Started, entry.Kind, entry.Runs = p.ID, p.Created, p.Experiment.Kind, made
 	entry.Unfinished, entry.Says, entry.Onward = p.Ended == "", p.Says(), p.Onward()
 	entry.Target = secret.Plain().Shell(p.Experiment.Servers[0].Label())
 	if n := len(p.Experiment.Servers); n > 1 {
@@ -232,50 +240,80 @@ func planEntry(entry Entry) Entry {
 	return entry
 }
 
-// readEntry reads as much of a run as a list shows.
-func readEntry(dir string) Entry {
-	entry := Entry{ID: filepath.Base(dir), Dir: dir}
-	info, err := os.Stat(dir)
-	switch {
-	case err != nil:
-		entry.Unreadable = err.Error()
-		return entry
-	case !info.IsDir():
-		entry.Unreadable = "not a directory"
-		return entry
-	case IsPlan(dir):
-		return planEntry(entry)
-	case !isRun(dir):
-		entry.Unreadable = fmt.Sprintf("not a run: it holds neither %s nor %s", resultFile, specFile)
-		return entry
+// planAnswer reads the head and the answer of a plan, and how many runs it has; all
+// of it only where the file does not say where the answer is.
+func planAnswer(f File) (p *Plan, made int, err error) {
+	src, err := f.open()
+	if err != nil {
+		return nil, 0, err
 	}
-	var result struct {
-		ID      string    `json:"id"`
-		Started time.Time `json:"started"`
-		Target  string    `json:"target"`
-		Rate    struct {
-			CompletedPerS float64 `json:"completed_per_s"`
-		} `json:"rate"`
-		Verdict struct {
-			Outcome Outcome    `json:"outcome"`
-			Ceiling Bottleneck `json:"ceiling"`
-		} `json:"verdict"`
-	}
-	err = readDocument(filepath.Join(dir, resultFile), &result)
-	switch {
-	case err == nil:
-		entry.ID, entry.Started, entry.Target = result.ID, result.Started, secret.Plain().URL(result.Target)
-		entry.CompletedPerS = result.Rate.CompletedPerS
-		entry.Outcome, entry.Ceiling = result.Verdict.Outcome, result.Verdict.Ceiling
-	case errors.Is(err, fs.ErrNotExist):
-		var start Start
-		if err := readDocument(filepath.Join(dir, specFile), &start); err != nil {
-			entry.Unreadable = err.Error()
-			return entry
+	defer src.Close()
+	first, err := newLines(src).line()
+	if err == nil && first.kind == kindPlan {
+		p = new(Plan)
+		if err := readHead(first.text, PlanSchema, &planHead{Plan: p}); err != nil {
+			return nil, 0, fmt.Errorf("read %s: %w", f, err)
 		}
-		entry.ID, entry.Started, entry.Target, entry.Unfinished = start.ID, start.Created, secret.Plain().URL(start.target()), true
-	default:
+		if err := p.Experiment.Check(); err != nil {
+			return nil, 0, fmt.Errorf("read %s: %w", f, err)
+		}
+		var a answerLine
+		if last, err := lastLine(src, kindAnswer); err == nil && last != nil && json.Unmarshal(last, &a) == nil {
+			p.take(&a)
+			return p, a.Made, nil
+		}
+	}
+	if p, err = OpenPlan(f); err != nil {
+		return nil, 0, err
+	}
+	return p, len(p.Runs), nil
+}
+
+// lastLine is the last document of a compressed record, nil where the file does not
+// say where it is.
+func lastLine(src *source, kind string) ([]byte, error) {
+	there, err := src.lastMember()
+	if err != nil || !there {
+		return nil, err
+	}
+	l, err := newLines(src).line()
+	if err != nil || l.kind != kind {
+		return nil, err
+	}
+	return l.text, nil
+}
+
+// readEntry reads as much of a record as a list shows.
+func readEntry(f File) Entry {
+	id, _ := isName(filepath.Base(f.Path))
+	entry := Entry{ID: id}
+	if f.IsPlan() {
+		return planEntry(f, entry)
+	}
+	run, err := runAnswer(f)
+	if err != nil {
 		entry.Unreadable = err.Error()
+		return entry
+	}
+	entry.ID, entry.Started, entry.Target, entry.Unfinished = run.ID, run.Started, secret.Plain().URL(run.Target), run.Unfinished
+	if !run.Unfinished {
+		entry.CompletedPerS, entry.Outcome, entry.Ceiling = run.Rate.CompletedPerS, run.Verdict.Outcome, run.Verdict.Ceiling
 	}
 	return entry
+}
+
+// runAnswer is planAnswer of a run.
+func runAnswer(f File) (*Run, error) {
+	r, err := openRun(f)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if last, err := lastLine(r.source, kindResult); err == nil && last != nil {
+		if run, err := r.head.result(last); err == nil {
+			return run, nil
+		}
+	}
+	run, _, err := Open(f)
+	return run, err
 }

@@ -1,62 +1,17 @@
 package record
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"time"
-
-	"ceiling/experiment/spec"
+	"unicode/utf8"
 )
-
-// The files of a run.
-const (
-	specFile        = "spec.json"
-	environmentFile = "environment.json"
-	seriesFile      = "series.ndjson"
-	resultFile      = "result.json"
-	histogramSuffix = ".hdr"
-)
-
-const (
-	// seriesBuffer holds a second of rows of a busy host (about 50 of some 500
-	// bytes); a fuller one is written at once.
-	seriesBuffer = 64 << 10
-	// flushAfter is how long a row may stay in memory: half of what is
-	// promised, since a timer of a busy host comes late.
-	flushAfter = 500 * time.Millisecond
-)
-
-// Start is what is known of a run before its first request: the document
-// spec.json.
-type Start struct {
-	Schema string `json:"schema"`
-	ID     string `json:"id"`
-	// Created is when the run was begun, by the wall clock: before the
-	// connections were opened and the warm-up.
-	Created time.Time `json:"created"`
-	// Command is the command line as it was typed.
-	Command []string  `json:"command,omitempty"`
-	Spec    spec.Spec `json:"spec"`
-	// Agents that take part in a run of several: their names, roles, shares and
-	// environments. They have no figures yet.
-	Agents []Agent `json:"agents,omitempty"`
-}
-
-// target is the URL of the first target.
-func (s *Start) target() string {
-	if len(s.Spec.Targets) == 0 {
-		return ""
-	}
-	return s.Spec.Targets[0].URL
-}
 
 // Writer writes one run as its facts arrive, so that a crash leaves what was
 // known by then. Its methods may be called from several goroutines.
@@ -65,67 +20,97 @@ func (s *Start) target() string {
 // failed write are dropped (a hole would look like a pause), and Finish says in
 // the result that the series is not whole.
 type Writer struct {
-	dir, id string
+	id string
+	s  *stream
+	// compress tells that the file becomes a .gz when it is closed; plan is what the
+	// run is part of, whose file is not closed with it.
+	compress bool
+	plan     *PlanWriter
 
-	mu     sync.Mutex
-	err    error
-	series *os.File // nil once closed
-	buf    *bufio.Writer
-	rows   *json.Encoder // into buf
-	lost   error         // why the series is not whole
-	timer  *time.Timer   // flushes; nil before the first row
-	armed  bool
+	// Below s.mu.
+	head  runHead
+	begin int64 // of the head in the file
+	begun bool  // the head is written
+	err   error
+	lost  error // why the series is not whole
+	over  bool
 }
 
-// Create begins a run in a directory that a person gave. A directory that is
-// not there or is empty becomes the run's own; one that holds nothing but runs
-// gets one more, named id; any other is refused, so that nothing of somebody
-// else's is mixed up or overwritten.
-func Create(dir, id string) (*Writer, error) {
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		err = os.MkdirAll(dir, 0o700)
-	case err == nil && isStore(entries):
-		return Store{Dir: dir}.Create(id)
-	case err == nil && len(entries) > 0:
-		return nil, fmt.Errorf("create run: %s is not empty and not a directory of runs; give a new or an empty one", dir)
-	}
+// Create begins a run where a person said. A name that ends in .ndjson or
+// .ndjson.gz is the file, which is not there yet. Any other is a directory, for a
+// file named id.ndjson.gz; one that holds something other than records is refused,
+// so that nothing of somebody else's is mixed up.
+func Create(path, id string) (*Writer, error) {
+	s, compress, err := create(path, id)
 	if err != nil {
 		return nil, createFailed("run", err)
 	}
-	return newWriter(dir, id)
+	return newWriter(s, id, compress), nil
 }
 
-// newWriter begins a run in an empty directory.
-func newWriter(dir, id string) (*Writer, error) {
-	f, err := os.OpenFile(filepath.Join(dir, seriesFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, createFailed("run", err)
+func newWriter(s *stream, id string, compress bool) *Writer {
+	w := &Writer{id: id, s: s, compress: compress}
+	s.lost = w.lose
+	return w
+}
+
+// create makes a record's file, for its owner alone, as its directory.
+func create(path, id string) (s *stream, compress bool, err error) {
+	base, named := strings.CutSuffix(path, gzipSuffix)
+	if !strings.HasSuffix(base, plainSuffix) {
+		if err := mayHold(path); err != nil {
+			return nil, false, err
+		}
+		base, named = filepath.Join(path, id+plainSuffix), true
 	}
-	w := &Writer{dir: dir, id: id}
-	w.setSeries(f, f)
-	return w, nil
+	if err := os.MkdirAll(filepath.Dir(base), 0o700); err != nil {
+		return nil, false, err
+	}
+	if _, err := os.Lstat(base + gzipSuffix); err == nil {
+		return nil, false, &os.PathError{Op: "open", Path: base + gzipSuffix, Err: os.ErrExist}
+	}
+	f, err := os.OpenFile(base, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	return newStream(base, f), named, nil
 }
 
-// setSeries makes out the place rows go to.
-func (w *Writer) setSeries(f *os.File, out io.Writer) {
-	w.series = f
-	w.buf = bufio.NewWriterSize(out, seriesBuffer)
-	w.rows = json.NewEncoder(w.buf)
-	w.rows.SetEscapeHTML(false)
+// mayHold refuses a directory with anything but records.
+func mayHold(dir string) error {
+	list, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if _, is := isName(e.Name()); !strings.HasPrefix(e.Name(), ".") && (!is || e.IsDir()) {
+			return fmt.Errorf("%s is not empty and not a directory of records; give a new or an empty one, or the name of a file: FILE%s%s", dir, plainSuffix, gzipSuffix)
+		}
+	}
+	return nil
 }
 
-// Dir is the run's directory.
-func (w *Writer) Dir() string { return w.dir }
+// File is where the record is.
+func (w *Writer) File() File {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	f := File{Path: w.s.path}
+	if w.plan != nil {
+		f.Run, f.at = w.id, &place{skip: w.begin}
+	}
+	return f
+}
 
 // ID is the run's name.
 func (w *Writer) ID() string { return w.id }
 
 // Err is the first error of all that was written; nil when nothing is missing.
 func (w *Writer) Err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
 	return w.err
 }
 
@@ -137,16 +122,59 @@ func (w *Writer) keep(err error) error {
 	return err
 }
 
-// Start writes spec.json and environment.json. Schema and ID of start are
-// filled in. Call it before the first request.
+// Start writes the head. Schema and ID of start are filled in. Call it before the
+// first request.
 func (w *Writer) Start(start Start, env Environment) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
 	start.Schema, start.ID = Schema, w.id
-	return w.keep(errors.Join(
-		w.write(specFile, func(out io.Writer) error { return encode(out, &start) }),
-		w.write(environmentFile, func(out io.Writer) error { return encode(out, &env) }),
-	))
+	normalHost(&env)
+	w.head = runHead{Kind: kindRun, Start: start, Environment: &env}
+	err := w.writeHead()
+	if err != nil {
+		w.lose(err)
+	}
+	return w.keep(err)
+}
+
+// writeHead writes the head, which everything else is behind of.
+func (w *Writer) writeHead() error {
+	head := w.head
+	if w.plan != nil && slices.Equal(head.Command, w.plan.head.Command) {
+		head.Command = nil
+	}
+	if w.plan != nil && reflect.DeepEqual(*head.Environment, w.plan.head.Environment) {
+		head.Environment = nil
+	}
+	var err error
+	if w.begin, err = w.s.end(); err == nil {
+		err = w.s.document(head)
+	}
+	if err == nil && w.plan == nil {
+		err = syncDir(filepath.Dir(w.s.path))
+	}
+	if err != nil {
+		return fmt.Errorf("write head: %w", err)
+	}
+	w.begun = true
+	return nil
+}
+
+// document appends one line. A disk that was full when the run began may have room
+// for its result.
+func (w *Writer) document(what string, v any) error {
+	if w.over || w.s.file == nil {
+		return fmt.Errorf("write %s: the run is finished", what)
+	}
+	if !w.begun {
+		if err := w.writeHead(); err != nil {
+			return err
+		}
+	}
+	if err := w.s.document(v); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
+	}
+	return nil
 }
 
 // AppendLoad adds one interval of the generator to the series. The row is
@@ -175,192 +203,158 @@ func (w *Writer) AppendNotMeasured(n NotMeasured) {
 }
 
 func (w *Writer) append(row any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.lost != nil {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	switch {
+	case w.lost != nil:
 		return
-	}
-	if w.series == nil {
+	case w.over || w.s.file == nil:
 		w.keep(errors.New("append to series: the run is finished"))
 		return
 	}
-	// An encoder hands on whole rows or nothing, so that a row which JSON has no
-	// form for (NaN) is missing alone. It keeps the error of a failed write.
-	err := w.rows.Encode(row)
-	var invalid *json.UnsupportedValueError
-	if errors.As(err, &invalid) {
-		w.keep(fmt.Errorf("append to series: %w", err))
-		return
+	unsupported, err := w.s.row(row)
+	if unsupported != nil {
+		w.keep(fmt.Errorf("append to series: %w", unsupported))
 	}
 	if err != nil {
-		w.loseSeries(err)
-		return
+		w.lose(err)
 	}
-	w.arm()
 }
 
-func (w *Writer) loseSeries(err error) {
-	if w.lost == nil {
-		w.lost = fmt.Errorf("write %s: %w", seriesFile, err)
+// lose notes that no further row can be written.
+func (w *Writer) lose(err error) {
+	if w.lost == nil && !w.over {
+		w.lost = fmt.Errorf("write series: %w", err)
 		w.keep(w.lost)
-	}
-}
-
-// arm sees to it that what is in the buffer gets to the file soon.
-func (w *Writer) arm() {
-	switch {
-	case w.armed:
-		return
-	case w.timer == nil:
-		w.timer = time.AfterFunc(flushAfter, w.flush)
-	default:
-		w.timer.Reset(flushAfter)
-	}
-	w.armed = true
-}
-
-// flush is called by the timer.
-func (w *Writer) flush() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.armed = false
-	if w.series == nil || w.lost != nil {
-		return
-	}
-	if err := w.buf.Flush(); err != nil {
-		w.loseSeries(err)
 	}
 }
 
 // Histogram writes the whole run's histogram of a latency, "response",
 // "service" or "lag", given as HdrHistogram V2 in base64.
 func (w *Writer) Histogram(name, v2 string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !slices.Contains([]string{"response", "service", "lag"}, name) {
-		return w.keep(fmt.Errorf("write histogram: there is no latency %q", name))
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if err := histogramName(name); err != nil {
+		return w.keep(fmt.Errorf("write histogram: %w", err))
 	}
-	return w.keep(w.writeBytes(name+histogramSuffix, []byte(v2+"\n")))
+	return w.keep(w.document("histogram", &histogramLine{Kind: kindHistogram, Of: name, HDR: v2}))
 }
 
-// Extra writes another file into the run's directory: a profile, a log. name is
-// a plain file name, none of the run's own and not beginning with a dot.
-func (w *Writer) Extra(name string, data []byte) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	own := []string{specFile, environmentFile, seriesFile, resultFile}
-	if name == "" || name[0] == '.' || strings.ContainsAny(name, "/\\\x00") || strings.HasSuffix(name, histogramSuffix) || slices.Contains(own, name) {
-		return w.keep(fmt.Errorf("write file of run: %q cannot be its name", name))
+// Attach keeps something else with the run: a profile, stacks. name is a plain
+// file name that does not begin with a dot.
+func (w *Writer) Attach(name string, data []byte) error {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if name == "" || name[0] == '.' || strings.ContainsAny(name, "/\\\x00") {
+		return w.keep(fmt.Errorf("attach to run: %q cannot be its name", name))
 	}
-	return w.keep(w.writeBytes(name, data))
+	a := Attachment{Name: name}
+	if utf8.Valid(data) {
+		a.Text = string(data)
+	} else {
+		a.Data = data
+	}
+	return w.keep(w.document(name, &attachmentLine{kindAttachment, a}))
 }
 
-// Finish closes the series and writes result.json, which makes the run a
-// finished one. Schema and ID of what is written are filled in; run itself is
+// Finish writes the result, which makes the run a finished one, and closes the
+// file. Schema and ID of what is written are those of the head; run itself is
 // not changed. It answers the error of its own work or, where that went well,
 // the first of all that was written before.
 func (w *Writer) Finish(run *Run) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	closed := w.closeSeries()
-	out := *run
-	out.ID = w.id
-	if w.lost != nil {
-		out.NotMeasured = append(slices.Clone(out.NotMeasured), NotMeasured{What: "series", Why: w.lost.Error(), Part: true})
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if w.s.file == nil || w.over {
+		return errors.New("write result: the run is finished")
 	}
-	err := errors.Join(closed, w.write(resultFile, func(to io.Writer) error { return WriteJSON(to, &out) }))
+	if w.lost == nil { // so that the result says what of the rows is missing
+		if err := w.s.buf.Flush(); err != nil {
+			w.lose(err)
+		}
+	}
+	if w.lost != nil {
+		w.s.forget()
+	}
+	out := normal(run)
+	if w.lost != nil {
+		out.NotMeasured = append(out.NotMeasured, NotMeasured{What: "series", Why: w.lost.Error(), Part: true})
+	}
+	err := w.document("result", w.head.line(&out))
+	return w.keepFirst(errors.Join(err, w.end(err == nil)))
+}
+
+// keepFirst keeps an error, or answers the first there was.
+func (w *Writer) keepFirst(err error) error {
 	if err == nil {
 		return w.err
 	}
 	return w.keep(err)
 }
 
+// line is the run without what its head says already.
+func (h *runHead) line(run *Run) *resultLine {
+	l := &resultLine{Kind: kindResult, Run: run}
+	if !slices.Equal(run.Command, h.Command) {
+		l.Command = run.Command
+	}
+	if !reflect.DeepEqual(run.Spec, h.Spec) {
+		l.Spec = &run.Spec
+	}
+	if h.Environment == nil || !reflect.DeepEqual(run.Environment, *h.Environment) {
+		l.Environment = &run.Environment
+	}
+	return l
+}
+
 // Close ends a run that comes to no result. After Finish it does nothing.
 func (w *Writer) Close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.keep(w.closeSeries())
-}
-
-func (w *Writer) closeSeries() error {
-	if w.series == nil {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if w.over || w.s.file == nil {
 		return nil
 	}
-	if w.timer != nil {
-		w.timer.Stop() // one that is already waiting for the lock finds series nil
-	}
-	had := w.lost
-	if had == nil {
-		if err := errors.Join(w.buf.Flush(), w.series.Sync()); err != nil {
-			w.loseSeries(err)
+	return w.keep(w.end(false))
+}
+
+// end closes the file, and compresses what is finished; that of a plan stays as it
+// is.
+func (w *Writer) end(finished bool) error {
+	if w.lost == nil {
+		if err := w.s.buf.Flush(); err != nil {
+			w.lose(err)
 		}
 	}
-	if err := w.series.Close(); err != nil {
-		w.loseSeries(err)
+	if w.lost != nil {
+		w.s.forget()
 	}
-	w.series = nil
-	if had != nil {
-		return nil // told already
+	var err error
+	if !finished && w.lost == nil { // a document is synced
+		err = w.s.file.Sync()
 	}
-	return w.lost
-}
-
-func (w *Writer) writeBytes(name string, data []byte) error {
-	return w.write(name, func(out io.Writer) error {
-		_, err := out.Write(data)
-		return err
-	})
-}
-
-// write makes a file whole or not at all: it is written under another name,
-// synced, and renamed; the directory is synced after that, because a rename is
-// only in memory until then.
-func (w *Writer) write(name string, content func(io.Writer) error) error {
-	temp := filepath.Join(w.dir, "."+name+".part")
-	if err := writeSynced(temp, content); err != nil {
-		os.Remove(temp) // best effort: a leftover begins with a dot and is never read
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := os.Rename(temp, filepath.Join(w.dir, name)); err != nil {
-		os.Remove(temp)
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := syncDir(w.dir); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
-func writeSynced(path string, content func(io.Writer) error) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	w.over, w.s.lost = true, nil
+	if w.plan != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	buf := bufio.NewWriter(f)
-	if err := content(buf); err != nil {
-		return err
+	err = errors.Join(err, w.s.close())
+	if finished && err == nil && w.compress {
+		w.s.path, err = compressed(w.s.path)
 	}
-	if err := buf.Flush(); err != nil {
-		return err
-	}
-	return f.Sync()
+	return err
 }
 
-// WriteJSON writes a Run as result.json and --json have it: indented, in this
-// program's schema, with empty lists and tables as [] and {} and not as null,
-// and without the escapes of < > & that are there for HTML.
-func WriteJSON(out io.Writer, run *Run) error {
+// normal is a run as its readers find it, with empty lists and tables in place
+// of those that are missing.
+func normal(run *Run) Run {
 	r := *run
 	r.Schema = Schema
+	r.Errors, r.NotMeasured = slices.Clone(r.Errors), slices.Clone(r.NotMeasured)
 	notNil(&r.Errors)
 	notNil(&r.NotMeasured)
 	notNil(&r.Generator.Workers)
 	notNil(&r.Verdict.Evidence)
 	notNil(&r.Verdict.Doubts)
 	notNilMap(&r.Statuses)
-	notNilMap(&r.Environment.Sysctls)
-	notNilMap(&r.Environment.Limits)
+	normalHost(&r.Environment)
 	r.ByTarget = slices.Clone(r.ByTarget)
 	for i := range r.ByTarget {
 		notNilMap(&r.ByTarget[i].Statuses)
@@ -371,14 +365,26 @@ func WriteJSON(out io.Writer, run *Run) error {
 		notNil(&a.Errors)
 		notNil(&a.Generator.Workers)
 		notNilMap(&a.Statuses)
-		notNilMap(&a.Environment.Sysctls)
-		notNilMap(&a.Environment.Limits)
+		normalHost(&a.Environment)
 	}
 	if r.Subject != nil {
 		subject := *r.Subject
 		notNil(&subject.Processes)
 		r.Subject = &subject
 	}
+	return r
+}
+
+func normalHost(e *Environment) {
+	notNilMap(&e.Sysctls)
+	notNilMap(&e.Limits)
+}
+
+// WriteJSON writes a Run as --json has it: indented, in this program's schema,
+// with empty lists and tables as [] and {} and not as null, and without the
+// escapes of < > & that are there for HTML.
+func WriteJSON(out io.Writer, run *Run) error {
+	r := normal(run)
 	return encode(out, &r)
 }
 
@@ -404,8 +410,8 @@ func encode(out io.Writer, v any) error {
 // Series reads back what was written until now, for a verdict while the run is
 // still open.
 func (w *Writer) Series() (Series, error) {
-	w.flush()
-	s, err := openSeries(filepath.Join(w.dir, seriesFile))
+	w.s.flush()
+	_, s, err := Open(w.File())
 	if err != nil {
 		return Series{}, fmt.Errorf("read the series back: %w", err)
 	}

@@ -202,7 +202,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 	st, err := setUp(ctx, o.Program, g, number, p)
 	var done *run.Done
 	if err == nil {
-		done, r.Others, err = measure(ctx, o, st, p, keep.dir(r.Scenario, r.Round))
+		done, r.Others, err = measure(ctx, o, st, p, keep.file(r.Scenario, r.Round))
 	}
 	if err == nil && p.relieved != nil {
 		r.Confirmed, err = confirm(ctx, o, g, number, st, p)
@@ -227,7 +227,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 		r.Blamed = r.Judged == Wrong && p.generator && (strings.HasPrefix(r.Named, "server") || strings.HasPrefix(r.Named, "workers"))
 	}
 	if done != nil {
-		r.Record, err = keep.settle(done.Dir, r.Judged)
+		r.Record, err = keep.settle(done.File.Path, r.Judged)
 		if err != nil {
 			r.Judged, r.Why = Failed, err.Error()
 		}
@@ -236,7 +236,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 
 // measure makes the run, and does to the subject what the plan says meanwhile.
 // It answers how many cores others used.
-func measure(ctx context.Context, o *Options, st *stage, p *plan, dir string) (*run.Done, float64, error) {
+func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (*run.Done, float64, error) {
 	s := p.spec
 	s.Targets = []spec.Target{{Method: "GET", URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
 	due := p.during
@@ -260,7 +260,7 @@ func measure(ctx context.Context, o *Options, st *stage, p *plan, dir string) (*
 	if err != nil {
 		return nil, 0, err
 	}
-	done, err := run.Do(ctx, s, run.Options{Dir: dir, Command: []string{"ceiling", "selftest"}, Version: o.Version, Progress: progress})
+	done, err := run.Do(ctx, s, run.Options{Out: file, Command: []string{"ceiling", "selftest"}, Version: o.Version, Progress: progress})
 	deeds.Wait()
 	after, used := use(st.groups)
 	if done != nil {
@@ -347,23 +347,23 @@ func newKeeper(dir string) (*keeper, error) {
 	return &keeper{base, false}, err
 }
 
-// dir is a new directory for one record.
-func (k *keeper) dir(name string, round int) string {
-	path := filepath.Join(k.base, fmt.Sprintf("%s-%d", name, round))
+// file is a new file for one record.
+func (k *keeper) file(name string, round int) string {
+	path := filepath.Join(k.base, fmt.Sprintf("%s-%d.ndjson.gz", name, round))
 	for i := 2; ; i++ {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			return path
 		}
-		path = filepath.Join(k.base, fmt.Sprintf("%s-%d.%d", name, round, i))
+		path = filepath.Join(k.base, fmt.Sprintf("%s-%d.%d.ndjson.gz", name, round, i))
 	}
 }
 
 // settle keeps the record or removes it, and answers where it is.
-func (k *keeper) settle(dir, judged string) (string, error) {
+func (k *keeper) settle(file, judged string) (string, error) {
 	if k.all || judged != Right {
-		return dir, nil
+		return file, nil
 	}
-	return "", os.RemoveAll(dir)
+	return "", os.Remove(file)
 }
 
 // done removes the directory where nothing was kept in it.

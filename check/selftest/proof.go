@@ -165,7 +165,7 @@ func (o *ProofOptions) experiment(ctx context.Context, st *stage, p *plantedProo
 	if err != nil {
 		return nil, 0, err
 	}
-	made, _, err := run.Explore(ctx, e, run.Options{Dir: filepath.Join(dir, p.name), Version: o.Version, Program: o.Program}, nil)
+	made, _, err := run.Explore(ctx, e, run.Options{Out: filepath.Join(dir, p.name), Version: o.Version, Program: o.Program}, nil)
 	if err != nil {
 		return nil, 0, err
 	}

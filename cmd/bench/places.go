@@ -176,7 +176,7 @@ func observedRun(ctx context.Context, split cores.Split, addr, route string, con
 		Targets: []spec.Target{{Method: "GET", URL: "http://" + addr + route, Weight: 1}}, Connections: connections, Threads: 1, Pipelining: 1,
 		Duration: d, Warmup: placesWarmup, NoLone: true, Timeout: 10 * time.Second, Engine: spec.EngineAuto, Seed: 1, PinGenerator: cores.Format(split.Generator),
 	}
-	done, err := run.Do(ctx, s, run.Options{Dir: filepath.Join(dir, "run"), Command: []string{"bench"}})
+	done, err := run.Do(ctx, s, run.Options{Out: filepath.Join(dir, "run"), Command: []string{"bench"}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func observedRun(ctx context.Context, split cores.Split, addr, route string, con
 	if n := done.Run.Load.Established; n != connections {
 		return nil, nil, fmt.Errorf("%d of %d connections established", n, connections)
 	}
-	r, series, err := record.Open(done.Dir)
+	r, series, err := record.Open(done.File)
 	return r, &series, err
 }
 

@@ -111,6 +111,9 @@ func isKept(name string) bool {
 	if strings.Contains(name, "://") {
 		return false
 	}
+	if name == "-" {
+		return true
+	}
 	if _, err := findRecord(name); err == nil {
 		return true
 	}

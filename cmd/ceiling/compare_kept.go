@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"ceiling/experiment/plan"
 	"ceiling/internal/secret"
@@ -17,11 +16,11 @@ import (
 // compareKept holds two results against each other that were measured before.
 func (sh *shell) compareKept(a, b string, f *runFlags, o *compareFlags) error {
 	h := sh.hider()
-	sideA, err := finished(a, h)
+	sideA, err := sh.finished(a, h)
 	if err != nil {
 		return err
 	}
-	sideB, err := finished(b, h)
+	sideB, err := sh.finished(b, h)
 	if err != nil {
 		return err
 	}
@@ -58,19 +57,19 @@ func (sh *shell) hider() *secret.Hider {
 
 // finished is one side: a run, all counted runs of a plan, or the result of
 // another tool.
-func finished(name string, h *secret.Hider) (plan.Finished, error) {
-	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+func (sh *shell) finished(name string, h *secret.Hider) (plan.Finished, error) {
+	if isFile(name) {
 		return foreignResult(name, h)
 	}
-	dir, err := findRecord(name)
+	file, err := sh.findRecord(name)
 	if err != nil {
 		return plan.Finished{}, err
 	}
-	if !record.IsPlan(dir) {
-		k, err := kept(dir, h)
+	if !file.IsPlan() {
+		k, err := kept(file, h)
 		return plan.FinishedRuns([]plan.Kept{k}), err
 	}
-	p, err := record.OpenPlan(dir)
+	p, err := record.OpenPlan(file)
 	if err != nil {
 		return plan.Finished{}, err
 	}
@@ -79,7 +78,11 @@ func finished(name string, h *secret.Hider) (plan.Finished, error) {
 		if m.Run == "" || m.Settle {
 			continue
 		}
-		k, err := kept(filepath.Join(dir, "runs", m.Run), h)
+		of, there := p.Record(m.Run)
+		if !there {
+			return plan.Finished{}, fmt.Errorf("%s has no record of run %s", file, m.Run)
+		}
+		k, err := kept(of, h)
 		if err != nil {
 			return plan.Finished{}, err
 		}
@@ -88,19 +91,15 @@ func finished(name string, h *secret.Hider) (plan.Finished, error) {
 	return plan.FinishedRuns(runs), nil
 }
 
-func kept(dir string, h *secret.Hider) (plan.Kept, error) {
-	r, series, err := record.Open(dir)
+func kept(f record.File, h *secret.Hider) (plan.Kept, error) {
+	c, err := record.Read(f)
 	if err != nil {
 		return plan.Kept{}, err
 	}
-	shown := r.Concealed(h)
-	k := plan.Kept{Run: &shown, Series: &series}
-	if !r.Unfinished {
-		if k.Response, err = record.ReadHistogram(dir, "response"); err != nil {
-			return k, err
-		}
-	}
-	return k, nil
+	shown := c.Run.Concealed(h)
+	k := plan.Kept{Run: &shown, Series: &c.Series}
+	k.Response, err = c.Histogram("response")
+	return k, err
 }
 
 // readForeign reads a file that another tool has written.

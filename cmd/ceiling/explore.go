@@ -212,7 +212,7 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 		told.close(sh)
 		return err
 	}
-	o := run.Options{Dir: f.dir, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
+	o := run.Options{Out: f.out, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
 	told.listen(&o)
 	v.listenPlan(&o, e.Kind)
 	work, leave, err := f.fleet.open(ctx, f.say(sh, v))
@@ -222,11 +222,11 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 		return err
 	}
 	o.Work = work
-	p, dir, err := run.Explore(ctx, e, o, sh.told(f, v))
+	p, file, err := run.Explore(ctx, e, o, sh.told(f, v))
 	leave()
 	told.close(sh)
 	v.planEnded(p)
-	return sh.answer(p, dir, err, f)
+	return sh.answer(p, file, err, f)
 }
 
 // announce says what a plan will take before it starts.
@@ -240,7 +240,7 @@ func (sh *shell) announce(e *spec.Experiment, runs int) {
 }
 
 // answer prints what a plan came to.
-func (sh *shell) answer(p *record.Plan, dir string, err error, f *runFlags) error {
+func (sh *shell) answer(p *record.Plan, file record.File, err error, f *runFlags) error {
 	if p == nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (sh *shell) answer(p *record.Plan, dir string, err error, f *runFlags) erro
 		return errors.Join(err, printed)
 	}
 	if !f.plan.quiet {
-		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", dir, p.ID)
+		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", file, p.ID)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func newExport(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export ID",
 		Short: "Write a run in a format that other tools read",
-		Long: `Writes a kept run, given by its ID, a part of it, or its directory:
+		Long: `Writes a kept run, given by its ID, a part of it, or its file:
 
   json        the run's document, with its histograms (HdrHistogram V2)
   ndjson      the rows of its series, one JSON object a line
@@ -36,12 +36,13 @@ func newExport(sh *shell) *cobra.Command {
   vegeta      the JSON report of vegeta
   prometheus  OpenMetrics text
   otlp        OTLP metrics in JSON; --to sends them to a collector
+  attachment  what else was kept: --of cpu.folded, off-cpu.folded, cpu.pprof.gz
 
 docs/export.md says what each of them can and inconclusive.`,
 		Example: `  ceiling export x7f2 --format csv -o load.csv
-  ceiling export ./record --format hgrm --of service
+  ceiling export ./x7f2.ndjson.gz --format hgrm --of service
   ceiling export x7f2 --format otlp --to http://127.0.0.1:4318`,
-		Args:              exactly(1, "one ID or directory"),
+		Args:              exactly(1, "one ID, file or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -65,6 +66,15 @@ docs/export.md says what each of them can and inconclusive.`,
 	return c
 }
 
+// ofValues are what --of may be; nil for any: a record has the names of what is
+// attached to it.
+func (f *exportFlags) ofValues() []string {
+	if f.format == export.FormatAttachment {
+		return nil
+	}
+	return export.Latencies()
+}
+
 // check refuses flags that do not go together.
 func (f *exportFlags) check() error {
 	if !slices.Contains(export.Formats(), f.format) {
@@ -75,7 +85,7 @@ func (f *exportFlags) check() error {
 		goesWith    []string
 		values      []string
 	}{
-		{"--of", f.of, []string{export.FormatHGRM, export.FormatHDR}, export.Latencies()},
+		{"--of", f.of, []string{export.FormatHGRM, export.FormatHDR, export.FormatAttachment}, f.ofValues()},
 		{"--table", f.table, []string{export.FormatCSV, export.FormatNDJSON}, nil},
 		{"--to", f.to, []string{export.FormatOTLP}, nil},
 	} {
@@ -93,6 +103,8 @@ func (f *exportFlags) check() error {
 		return fmt.Errorf("--table: there is no table %q; it is one of %s", f.table, strings.Join(export.Tables(), ", "))
 	}
 	switch {
+	case f.format == export.FormatAttachment && f.of == "":
+		return errors.New("--format attachment: name it with --of: cpu.folded, off-cpu.folded, cpu.pprof.gz")
 	case f.to == "":
 		return nil
 	case f.out != "-":
@@ -105,17 +117,17 @@ func (f *exportFlags) check() error {
 }
 
 func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
-	dir, err := findRecord(name)
+	file, err := sh.findRecord(name)
 	if err != nil {
 		return err
 	}
-	if record.IsPlan(dir) {
-		return sh.exportPlan(dir, name, f)
+	if file.IsPlan() {
+		return sh.exportPlan(file, name, f)
 	}
 	if f.format == export.FormatCSV || f.format == export.FormatNDJSON {
-		return sh.exportRows(dir, f)
+		return sh.exportRows(file, f)
 	}
-	source, err := export.Open(dir)
+	source, err := export.Open(file)
 	if err != nil {
 		return err
 	}
@@ -125,17 +137,17 @@ func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
 			return usage(fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err))
 		}
 		err = export.Send(c.Context(), export.Collector{URL: f.to, Header: header}, source)
-		sh.tell(dir, source.Problems)
+		sh.tell(file, source.Problems)
 		return err
 	}
 	err = sh.write(f.out, func(out io.Writer) error { return f.write(out, source) })
-	sh.tell(dir, source.Problems)
+	sh.tell(file, source.Problems)
 	return err
 }
 
 // exportPlan writes a plan's document; its runs are records of their own.
-func (sh *shell) exportPlan(dir, name string, f *exportFlags) error {
-	p, err := record.OpenPlan(dir)
+func (sh *shell) exportPlan(file record.File, name string, f *exportFlags) error {
+	p, err := record.OpenPlan(file)
 	if err != nil {
 		return err
 	}
@@ -163,6 +175,13 @@ func (f *exportFlags) write(out io.Writer, s *export.Source) error {
 		return export.Prometheus(out, s)
 	case export.FormatOTLP:
 		return export.OTLP(out, s)
+	case export.FormatAttachment:
+		data, err := s.Attachment(f.of)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(data)
+		return err
 	}
 	return fmt.Errorf("no writer for %s", f.format)
 }
@@ -175,8 +194,8 @@ func orElse(text, other string) string {
 }
 
 // exportRows writes a format that is made from the series.
-func (sh *shell) exportRows(dir string, f *exportFlags) error {
-	rows, err := record.OpenRows(dir)
+func (sh *shell) exportRows(file record.File, f *exportFlags) error {
+	rows, err := record.OpenRows(file)
 	if err != nil {
 		return err
 	}
@@ -187,13 +206,13 @@ func (sh *shell) exportRows(dir string, f *exportFlags) error {
 		}
 		return export.NDJSON(out, rows, f.table)
 	})
-	sh.tell(dir, rows.Problems)
+	sh.tell(file, rows.Problems)
 	return err
 }
 
-func (sh *shell) tell(dir string, problems []string) {
+func (sh *shell) tell(file record.File, problems []string) {
 	for _, p := range problems {
-		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", dir, p)
+		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", file, p)
 	}
 }
 

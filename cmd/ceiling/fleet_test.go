@@ -174,7 +174,7 @@ func (l *lab) run(args ...string) (*record.Run, record.Series) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		l.t.Fatal(err)
 	}
-	_, series, err := record.Open(dir)
+	_, series, err := record.Open(record.File{Path: dir})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func (l *lab) driverKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	d := l.start("hub", "run", "http://"+addressOf(1)+":8080/simple", "--agents", "3", "-d", "60s", "-o", dir)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if r, _, err := record.Open(dir); err == nil && r.Requests.Completed > 0 {
+		if r, _, err := record.Open(record.File{Path: dir}); err == nil && r.Requests.Completed > 0 {
 			break
 		}
 		if time.Now().After(end) {
@@ -329,7 +329,7 @@ func (l *lab) driverKilled(t *testing.T) {
 			t.Fatalf("a minute later they load:\n%s", out)
 		}
 	}
-	r, _, err := record.Open(dir)
+	r, _, err := record.Open(record.File{Path: dir})
 	if err != nil || !r.Unfinished || r.Requests.Completed == 0 {
 		t.Errorf("the record: %+v, %v", r, err)
 	}

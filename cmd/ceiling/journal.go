@@ -54,7 +54,7 @@ func newJournalNew(sh *shell) *cobra.Command {
 	dir := journalDir(c)
 	c.Flags().StringArrayVar(&from, "from", nil, "put this run or plan in; may be repeated")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		sources, err := findAll(from)
+		sources, err := sh.findAll(from)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ without an ID among its runs, or --as says which, that name gets the ID.`,
   ceiling journal add docs/journal/0001-servers x7f2 --as servers`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usage(fmt.Errorf("add takes an entry and at least one ID or directory; see: %s --help", c.CommandPath()))
+				return usage(fmt.Errorf("add takes an entry and at least one ID or file; see: %s --help", c.CommandPath()))
 			}
 			return nil
 		},
@@ -97,7 +97,7 @@ without an ID among its runs, or --as says which, that name gets the ID.`,
 		if as != "" && len(args) > 2 {
 			return usage(errors.New("--as names one record; add the others apart"))
 		}
-		sources, err := findAll(args[1:])
+		sources, err := sh.findAll(args[1:])
 		if err != nil {
 			return err
 		}
@@ -116,19 +116,19 @@ without an ID among its runs, or --as says which, that name gets the ID.`,
 }
 
 // findAll finds records before anything is done with the first.
-func findAll(names []string) ([]string, error) {
-	var dirs []string
+func (sh *shell) findAll(names []string) ([]record.File, error) {
+	var files []record.File
 	for _, name := range names {
-		dir, err := findRecord(name)
+		file, err := sh.findRecord(name)
 		if err != nil {
 			return nil, err
 		}
-		dirs = append(dirs, dir)
+		files = append(files, file)
 	}
-	return dirs, nil
+	return files, nil
 }
 
-func (sh *shell) addRecord(dir, entry, source, as string) error {
+func (sh *shell) addRecord(dir, entry string, source record.File, as string) error {
 	e, err := journal.FindEntry(dir, entry)
 	if err != nil {
 		return usage(err)
@@ -137,9 +137,9 @@ func (sh *shell) addRecord(dir, entry, source, as string) error {
 	if err != nil {
 		return usage(err)
 	}
-	fmt.Fprintf(sh.stderr, "%s: %s, in %s\n", added.ID, unit.FormatBytesSI(added.Bytes), added.Dir)
+	fmt.Fprintf(sh.stderr, "%s: %s, in %s\n", added.ID, unit.FormatBytesSI(added.Bytes), added.File)
 	for _, l := range added.LeftOut {
-		fmt.Fprintf(sh.stderr, "  left out: %s (%s): %s\n", l.File, unit.FormatBytesSI(l.Bytes), l.Why)
+		fmt.Fprintf(sh.stderr, "  left out: %s (%s): %s\n", l.What, unit.FormatBytesSI(l.Bytes), l.Why)
 	}
 	if added.As != "" {
 		fmt.Fprintf(sh.stderr, "  it is %q in %s now\n", added.As, e.File)

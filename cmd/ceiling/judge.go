@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -38,16 +37,20 @@ meanwhile; each gets its verdict, and what does not add up in it (docs/points.md
   wrk -t2 -c64 -d10s --latency http://127.0.0.1:8080/ | ceiling judge -
   ceiling judge results.json
   ceiling judge points.yaml`,
-		Args:              exactly(1, "one record (ID or directory), file or -"),
+		Args:              exactly(1, "one record (ID or file), file of another tool, or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if explain {
 				return sh.explain(args[0], asJSON)
 			}
-			if info, err := os.Stat(args[0]); args[0] == "-" || isYAML(args[0]) || err == nil && !info.IsDir() {
+			if args[0] == "-" || isFile(args[0]) {
 				return sh.judgeFile(args[0], asJSON)
 			}
-			return sh.judgeRecord(args[0], asJSON)
+			file, err := sh.findRecord(args[0])
+			if err != nil {
+				return err
+			}
+			return sh.judgeRecord(file, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON document with the new verdict")
@@ -55,20 +58,16 @@ meanwhile; each gets its verdict, and what does not add up in it (docs/points.md
 	return c
 }
 
-func (sh *shell) judgeRecord(name string, asJSON bool) error {
-	dir, err := findRecord(name)
-	if err != nil {
-		return err
+func (sh *shell) judgeRecord(file record.File, asJSON bool) error {
+	if file.IsPlan() {
+		return sh.judgePlan(file, asJSON)
 	}
-	if record.IsPlan(dir) {
-		return sh.judgePlan(dir, asJSON)
-	}
-	r, series, err := record.Open(dir)
+	r, series, err := record.Open(file)
 	if err != nil {
 		return err
 	}
 	for _, problem := range series.Problems {
-		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", dir, problem)
+		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", file, problem)
 	}
 	r.Verdict = verdict.Judge(r, &series)
 	r.Exit = run.ExitOf(r)
@@ -81,14 +80,17 @@ func (sh *shell) judgeRecord(name string, asJSON bool) error {
 
 // explain shows how the verdict on a run comes about.
 func (sh *shell) explain(name string, asJSON bool) error {
-	dir, err := findRecord(name)
+	if isFile(name) {
+		return usage(fmt.Errorf("--explain is for a record of ours; %s is none", name))
+	}
+	file, err := sh.findRecord(name)
 	if err != nil {
 		return err
 	}
-	if record.IsPlan(dir) {
-		return usage(fmt.Errorf("%s holds several runs; explain one of them: ceiling judge --explain %s", name, filepath.Join(dir, "runs", "ID")))
+	if file.IsPlan() {
+		return usage(fmt.Errorf("%s holds several runs; explain one of them: ceiling judge --explain %s/ID", name, name))
 	}
-	r, series, err := record.Open(dir)
+	r, series, err := record.Open(file)
 	if err != nil {
 		return err
 	}
@@ -110,12 +112,15 @@ func (sh *shell) explain(name string, asJSON bool) error {
 }
 
 // judgePlan judges every run of a plan again and concludes from that.
-func (sh *shell) judgePlan(dir string, asJSON bool) error {
-	p, err := record.OpenPlan(dir)
+func (sh *shell) judgePlan(file record.File, asJSON bool) error {
+	p, err := record.OpenPlan(file)
 	if err != nil {
 		return err
 	}
-	if err := record.ReadHistograms(dir, p.Runs); err != nil {
+	for _, problem := range p.Problems {
+		fmt.Fprintf(sh.stderr, "ceiling: %s: %s\n", file, problem)
+	}
+	if err := record.ReadHistograms(file, p.Runs); err != nil {
 		return err
 	}
 	for i := range p.Runs {
@@ -123,7 +128,11 @@ func (sh *shell) judgePlan(dir string, asJSON bool) error {
 		if m.Run == "" {
 			continue
 		}
-		r, series, err := record.Open(filepath.Join(dir, "runs", m.Run))
+		of, there := p.Record(m.Run)
+		if !there {
+			return fmt.Errorf("%s has no record of run %s", file, m.Run)
+		}
+		r, series, err := record.Open(of)
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,13 @@ func (sh *shell) judgeFile(name string, asJSON bool) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return usage(fmt.Errorf("%s: %w", name, err))
 	}
+	if record.Is(head) {
+		file, err := record.ReadFile(buffered)
+		if err != nil {
+			return usage(err)
+		}
+		return sh.judgeRecord(file.Named(name), asJSON)
+	}
 	if isYAML(name) || regexp.MustCompile(`(?m)^points:`).Match(head) {
 		return sh.judgePoints(name, buffered, asJSON)
 	}

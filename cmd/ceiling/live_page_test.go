@@ -95,7 +95,7 @@ func TestPageFollowsARun(t *testing.T) {
 	_ = cmd.Wait() // an exit code, which the record has too
 	page.Wait(`document.querySelector("#link").dataset.state == "ended"`)
 	page.Wait(`document.querySelector("#verdict-name").textContent == "verdict"`)
-	r, series, err := record.Open(dir)
+	r, series, err := record.Open(record.File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

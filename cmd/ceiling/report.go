@@ -31,10 +31,10 @@ Passwords in URLs and credentials in header fields are left out.
 The ending of the file says what it becomes: .html or .md. For a PDF, print the
 HTML in a browser: it has a style for paper.`,
 		Example: `  ceiling report x7f2 -o report.html
-  ceiling report x7f2 k3mc ./record -o report.md`,
+  ceiling report x7f2 k3mc ./a.ndjson.gz -o report.md`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(fmt.Errorf("report takes at least one ID or directory; see: %s --help", c.CommandPath()))
+				return usage(fmt.Errorf("report takes at least one ID or file; see: %s --help", c.CommandPath()))
 			}
 			return nil
 		},
@@ -44,7 +44,7 @@ HTML in a browser: it has a style for paper.`,
 			if err != nil {
 				return usage(err)
 			}
-			document, err := documentOf(args)
+			document, err := sh.documentOf(args)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func formOf(out string) (func(io.Writer, page.Document) error, error) {
 
 // documentOf is the page of the runs that a person names, in their order, or of
 // one plan.
-func documentOf(names []string) (page.Document, error) {
+func (sh *shell) documentOf(names []string) (page.Document, error) {
 	if isFile(names[0]) {
 		return foreignDocument(names)
 	}
@@ -85,20 +85,20 @@ func documentOf(names []string) (page.Document, error) {
 		if isFile(name) {
 			return page.Document{}, usage(fmt.Errorf("%s is of another tool and %s is a run of ours: compare them with ceiling compare", name, names[0]))
 		}
-		dir, err := findRecord(name)
+		file, err := sh.findRecord(name)
 		switch {
 		case err != nil:
 			return page.Document{}, err
-		case record.IsPlan(dir) && len(names) > 1:
+		case file.IsPlan() && len(names) > 1:
 			return page.Document{}, usage(fmt.Errorf("%s is a plan, which has a page of its own: report it alone", name))
-		case record.IsPlan(dir):
-			p, err := page.OpenPlan(dir)
+		case file.IsPlan():
+			p, err := page.OpenPlan(file)
 			if err != nil {
 				return page.Document{}, err
 			}
 			return page.Plan(p)
 		}
-		run, err := page.Open(dir)
+		run, err := page.Open(file)
 		if err != nil {
 			return page.Document{}, err
 		}
@@ -108,11 +108,10 @@ func documentOf(names []string) (page.Document, error) {
 	return document, usage(err)
 }
 
-// isFile tells a file, which is what another tool wrote: a record is a
-// directory.
+// isFile tells a file of another tool, or points: no record of ours.
 func isFile(name string) bool {
 	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular()
+	return err == nil && info.Mode().IsRegular() && !record.IsRecord(name)
 }
 
 // foreignDocument is the page of other tools' results.

@@ -20,17 +20,17 @@ func newResume(sh *shell) *cobra.Command {
 		Long: `Reads the runs that a plan has, and makes the missing ones. Servers that ceiling
 started are restarted; others must already be running.`,
 		Example:           "  ceiling resume x7f2",
-		Args:              exactly(1, "one ID or directory"),
+		Args:              exactly(1, "one ID or file"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := findRecord(args[0])
+			file, err := sh.findRecord(args[0])
 			if err != nil {
 				return err
 			}
-			if !record.IsPlan(dir) {
+			if !file.IsPlan() {
 				return usage(fmt.Errorf("%s is a single run; make it again with the command that ceiling show prints", args[0]))
 			}
-			p, err := record.OpenPlan(dir)
+			p, err := record.OpenPlan(file)
 			if err != nil {
 				return err
 			}
@@ -49,10 +49,10 @@ started are restarted; others must already be running.`,
 			}
 			o := run.Options{Command: sh.args, Version: version(), Work: work}
 			v.listenPlan(&o, p.Experiment.Kind)
-			p, dir, err = run.Resume(c.Context(), dir, o, sh.told(&f, v))
+			p, file, err = run.Resume(c.Context(), file, o, sh.told(&f, v))
 			leave()
 			v.planEnded(p)
-			return sh.answer(p, dir, err, &f)
+			return sh.answer(p, file, err, &f)
 		},
 	}
 	c.Flags().BoolVar(&f.json, "json", false, "print the JSON document")
@@ -63,12 +63,22 @@ started are restarted; others must already be running.`,
 	return c
 }
 
-// findRecord is the directory of the run or plan that a person means.
-func findRecord(name string) (string, error) {
+// findRecord is the run or plan that a person means: "-" is a record that comes by
+// the standard input.
+func (sh *shell) findRecord(name string) (record.File, error) {
+	if name == "-" {
+		f, err := record.ReadFile(sh.stdin)
+		return f, usage(err)
+	}
+	return findRecord(name)
+}
+
+// findRecord is a record that has a name.
+func findRecord(name string) (record.File, error) {
 	store, err := record.DefaultStore(os.Getenv)
 	if err != nil {
-		return "", err
+		return record.File{}, err
 	}
-	dir, err := store.Find(name)
-	return dir, usage(err)
+	f, err := store.Find(name)
+	return f, usage(err)
 }

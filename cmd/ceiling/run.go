@@ -28,7 +28,7 @@ type runFlags struct {
 	header                            []string
 	newConnections, noLone, apart     bool
 	json, keepSecrets                 bool
-	dir, pinGenerator, pinServer      string
+	out, pinGenerator, pinServer      string
 	sourceIPs                         string
 	link, pprof, live                 string
 	seed                              uint64
@@ -116,7 +116,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
 	p.StringVar(&f.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
 	p.Lookup("live").NoOptDefVal = liveAddress
-	p.StringVarP(&f.dir, "out", "o", "", "directory for the record (default: your store)")
+	p.StringVarP(&f.out, "out", "o", "", "file or directory for the record (default: your store)")
 	p.BoolVar(&f.keepSecrets, "keep-secrets", false, "keep credentials and bodies in the record and in --json")
 	p.StringVarP(&f.duration, "z", "z", "10s", "the same as -d")
 	p.Lookup("z").Hidden = true
@@ -248,7 +248,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	if f.fleet.agents == 0 {
 		sh.knowHeadroom(c.Context(), s.Engine, s.Duration)
 	}
-	o := run.Options{Dir: f.dir, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
+	o := run.Options{Out: f.out, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
 	told, err := f.telemetry.start(sh)
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	v.runEnded(&done.Run)
 	sh.exit = done.Run.Exit
 	if done.KeepErr != nil {
-		fmt.Fprintln(sh.stderr, "ceiling: "+record.Incomplete(done.Dir, done.KeepErr))
+		fmt.Fprintln(sh.stderr, "ceiling: "+record.Incomplete(done.File.Path, done.KeepErr))
 	}
 	if done.LeftOver != nil {
 		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.LeftOver))
@@ -289,7 +289,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 		return err
 	}
 	if done.KeepErr == nil {
-		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", done.Dir, done.Run.ID)
+		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", done.File, done.Run.ID)
 	}
 	return nil
 }

@@ -14,20 +14,20 @@ func newShow(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show a saved run by ID, part of an ID, or directory",
+		Short: "Show a saved run by ID, part of an ID, or file",
 		Example: `  ceiling show x7f2
-  ceiling show ./record --json`,
-		Args:              exactly(1, "one ID or directory"),
+  ceiling show ./x7f2.ndjson.gz --json`,
+		Args:              exactly(1, "one ID, file or -"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := findRecord(args[0])
+			file, err := sh.findRecord(args[0])
 			if err != nil {
 				return err
 			}
-			if record.IsPlan(dir) {
-				return sh.showPlan(dir, asJSON)
+			if file.IsPlan() {
+				return sh.showPlan(file, asJSON)
 			}
-			r, _, err := record.Open(dir)
+			r, _, err := record.Open(file)
 			if err != nil {
 				return err
 			}
@@ -43,13 +43,13 @@ func newShow(sh *shell) *cobra.Command {
 
 // showPlan prints what a plan came to; one that was broken off is concluded
 // from the runs that it has.
-func (sh *shell) showPlan(dir string, asJSON bool) error {
-	p, err := record.OpenPlan(dir)
+func (sh *shell) showPlan(f record.File, asJSON bool) error {
+	p, err := record.OpenPlan(f)
 	if err != nil {
 		return err
 	}
 	if p.Ended == "" && len(p.Runs) > 0 {
-		if err := record.ReadHistograms(dir, p.Runs); err != nil {
+		if err := record.ReadHistograms(f, p.Runs); err != nil {
 			return err
 		}
 		plan.Conclude(p)

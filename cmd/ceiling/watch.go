@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/measure/run"
+	"ceiling/record"
 	"ceiling/show/live"
 	"ceiling/show/live/follow"
 	"ceiling/show/live/terminal"
@@ -22,21 +23,21 @@ func newWatch(sh *shell) *cobra.Command {
 		Short: "Show a running or finished run or plan in a browser",
 		Long: `Follows the record of a run, sweep, search, proof or comparison that another
 process is making, or shows one that is finished, as a page on this machine. It
-reads the record's files and writes nothing. Ctrl-C ends it.`,
+reads the record's file and writes nothing. Ctrl-C ends it.`,
 		Example: `  ceiling watch x7f2
   ceiling watch x7f2 --addr 127.0.0.1:9000
   ceiling watch x7f2 --terminal`,
-		Args:              exactly(1, "one ID or directory"),
+		Args:              exactly(1, "one ID or file"),
 		ValidArgsFunction: completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := findRecord(args[0])
+			file, err := sh.findRecord(args[0])
 			if err != nil {
 				return err
 			}
 			if inTerminal {
-				return sh.watchInTerminal(c.Context(), dir)
+				return sh.watchInTerminal(c.Context(), file)
 			}
-			return sh.watch(c.Context(), dir, addr)
+			return sh.watch(c.Context(), file, addr)
 		},
 	}
 	c.Flags().StringVar(&addr, "addr", liveAddress, "address of the page; a port alone is one of this machine")
@@ -48,14 +49,14 @@ reads the record's files and writes nothing. Ctrl-C ends it.`,
 func words() follow.Words { return follow.Words{Doing: run.Doing, Takes: run.Takes} }
 
 // watch serves the page until it is interrupted; the run may end before.
-func (sh *shell) watch(ctx context.Context, dir, addr string) error {
+func (sh *shell) watch(ctx context.Context, file record.File, addr string) error {
 	v := &view{sh: sh, board: live.NewBoard()}
 	var err error
 	if v.page, err = sh.servePage(addr, v.board); err != nil {
 		return usage(fmt.Errorf("--addr: %w", err))
 	}
 	v.keep()
-	err = follow.Follow(ctx, dir, v.board, words())
+	err = follow.Follow(ctx, file, v.board, words())
 	if err == nil && ctx.Err() == nil {
 		fmt.Fprintln(sh.stderr, "the run has ended; the page stays until Ctrl-C")
 		<-ctx.Done()
@@ -65,14 +66,14 @@ func (sh *shell) watch(ctx context.Context, dir, addr string) error {
 }
 
 // watchInTerminal paints until the run has ended.
-func (sh *shell) watchInTerminal(ctx context.Context, dir string) error {
+func (sh *shell) watchInTerminal(ctx context.Context, file record.File) error {
 	if !isTerminal(sh.stderr) {
 		return usage(errors.New("--terminal: the standard error is no terminal that can be painted; leave it out for a page in the browser"))
 	}
 	v := &view{sh: sh, board: live.NewBoard()}
 	v.terminal = terminal.Show(sh.stderr.(*os.File), os.Environ(), v.board)
 	v.keep()
-	err := follow.Follow(ctx, dir, v.board, words())
+	err := follow.Follow(ctx, file, v.board, words())
 	v.board.Form()
 	snapshot := v.board.Snapshot()
 	v.close()

@@ -44,7 +44,7 @@ func watching(t *testing.T, args ...string) (at string, stop func() error) {
 
 // A finished run is shown until the person has seen it.
 func TestWatchFinishedRun(t *testing.T) {
-	at, stop := watching(t, "../../show/live/testdata/run")
+	at, stop := watching(t, "../../show/live/testdata/run.ndjson")
 	answer, err := http.Get(at)
 	if err != nil {
 		t.Fatal(err)
@@ -72,12 +72,12 @@ func TestWatchFinishedRun(t *testing.T) {
 func TestWatchRefuses(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	for want, args := range map[string][]string{
-		"no run named":     {"nosuch"},
-		"invalid port":     {"../../show/live/testdata/run", "--addr", "127.0.0.1:99999"},
-		"can be painted":   {"../../show/live/testdata/run", "--terminal"},
-		"takes one ID":     {},
-		"is no address":    {"../../show/live/testdata/run", "--addr", "a:b:c"},
-		"neither result.j": {"./testdata"},
+		"no run named":    {"nosuch"},
+		"invalid port":    {"../../show/live/testdata/run.ndjson", "--addr", "127.0.0.1:99999"},
+		"can be painted":  {"../../show/live/testdata/run.ndjson", "--terminal"},
+		"takes one ID":    {},
+		"is no address":   {"../../show/live/testdata/run.ndjson", "--addr", "a:b:c"},
+		"holds no record": {"./testdata"},
 	} {
 		_, stop := watching(t, args...)
 		if err := stop(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

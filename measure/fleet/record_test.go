@@ -22,21 +22,25 @@ func TestRecordOfSeveral(t *testing.T) {
 	w, _ := b.work(WorkOptions{Agents: 3})
 	dir := filepath.Join(t.TempDir(), "run")
 	var began record.Start
-	done, err := run.Do(t.Context(), request(server.URL+"/", nil), run.Options{Dir: dir, Work: w, Began: func(s record.Start) { began = s }})
+	done, err := run.Do(t.Context(), request(server.URL+"/", nil), run.Options{Out: dir, Work: w, Began: func(s record.Start) { began = s }})
 	if err != nil || done.KeepErr != nil {
 		t.Fatal(err, done)
 	}
-	tail, err := record.OpenTail(dir)
+	tail, err := record.OpenTail(record.File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tail.Close()
-	for where, start := range map[string]record.Start{"told": began, "kept": tail.Start()} {
+	first, err := tail.Next()
+	if err != nil || first.Start == nil {
+		t.Fatal(err, first)
+	}
+	for where, start := range map[string]record.Start{"told": began, "kept": *first.Start} {
 		if len(start.Agents) != 3 || start.Agents[0].Name != "a1" || !start.Agents[0].Loads || start.Agents[0].Share.Of != 3 || start.Agents[0].Environment.BootID == "" {
 			t.Errorf("%s: agents %+v", where, start.Agents)
 		}
 	}
-	r, series, err := record.Open(dir)
+	r, series, err := record.Open(record.File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

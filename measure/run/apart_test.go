@@ -65,7 +65,7 @@ func TestApartIsGivenBack(t *testing.T) {
 	s := specOf(c.Addr, "/simple")
 	s.Apart = true
 	var meanwhile []int
-	d, err := Do(t.Context(), s, Options{Dir: filepath.Join(t.TempDir(), "run"), Progress: func(Progress) {
+	d, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run"), Progress: func(Progress) {
 		meanwhile, _ = sys.AllowedCPUs(c.PID) // an error leaves none, which fails below
 	}})
 	if err != nil {
@@ -78,7 +78,7 @@ func TestApartIsGivenBack(t *testing.T) {
 	checkThreads(t, c.PID, allowed)
 	// A side that is pinned already stays there.
 	s.PinGenerator = cores.Format(allowed[1:2])
-	d, err = Do(t.Context(), s, Options{Dir: filepath.Join(t.TempDir(), "run")})
+	d, err = Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestApartRefuses(t *testing.T) {
 		s := specOf(c.Addr, "/simple")
 		s.Apart = true
 		k.change(&s)
-		_, err := Do(t.Context(), s, Options{Dir: filepath.Join(t.TempDir(), "run")})
+		_, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run")})
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), k.want) {
 			t.Errorf("%v, want %q", err, k.want)
 		}
@@ -134,11 +134,11 @@ func TestPlansPutStartedServersApart(t *testing.T) {
 		e := sweepOf(t, k.server)
 		e.Load.Apart, e.Repeats, e.Load.Connections = k.apart, 1, e.Load.Connections[:1]
 		dir := filepath.Join(t.TempDir(), "plan")
-		p, _, err := Explore(t.Context(), e, Options{Dir: dir}, nil)
+		p, _, err := Explore(t.Context(), e, Options{Out: dir}, nil)
 		if err != nil || p.Ended != record.EndedComplete {
 			t.Fatalf("%s: %v, %+v", k.name, err, p)
 		}
-		r, _, err := record.Open(filepath.Join(dir, "runs", p.Runs[0].Run))
+		r, _, err := record.Open(record.File{Path: dir, Run: p.Runs[0].Run})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestPlansPutStartedServersApart(t *testing.T) {
 		}
 		if k.parted {
 			ownCPUs(t, r)
-			if back, err := record.OpenPlan(dir); err != nil || back.CPUs == nil || *back.CPUs != *p.CPUs || !strings.Contains(back.CPUs.Says, "generator on CPU") {
+			if back, err := record.OpenPlan(record.File{Path: dir}); err != nil || back.CPUs == nil || *back.CPUs != *p.CPUs || !strings.Contains(back.CPUs.Says, "generator on CPU") {
 				t.Errorf("%s: read back %+v (%v)", k.name, back.CPUs, err)
 			}
 		}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,7 +62,8 @@ func secretSpec(url string) spec.Spec {
 	}
 }
 
-// found are the secrets in everything under a directory.
+// found are the secrets in everything under a directory, with the kind of line that
+// they are in.
 func found(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
@@ -69,10 +71,27 @@ func found(t *testing.T, dir string) []string {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := os.ReadFile(path)
-		for _, s := range secretsOf() {
-			if bytes.Contains(text, []byte(s)) {
-				list = append(list, filepath.Base(path)+" "+s)
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		var in io.Reader = file
+		if filepath.Ext(path) == ".gz" {
+			if in, err = gzip.NewReader(file); err != nil {
+				return err
+			}
+		}
+		text, err := io.ReadAll(in)
+		for line := range bytes.Lines(text) {
+			var head struct{ Kind string }
+			if err := json.Unmarshal(line, &head); err != nil {
+				return err
+			}
+			for _, s := range secretsOf() {
+				if bytes.Contains(line, []byte(s)) {
+					list = append(list, head.Kind+" "+s)
+				}
 			}
 		}
 		return err
@@ -99,7 +118,7 @@ func TestSecretsDoNotLeaveTheRun(t *testing.T) {
 	var lines []string
 	for _, dir := range dirs {
 		done, err := Do(t.Context(), secretSpec(url), Options{
-			Dir: dir, Command: []string{"ceiling", "run", "--otlp", "http://u:Echo5secret@h:4318", "-H", "Authorization: Bearer Charly3secret"},
+			Out: dir, Command: []string{"ceiling", "run", "--otlp", "http://u:Echo5secret@h:4318", "-H", "Authorization: Bearer Charly3secret"},
 			Began:    func(s record.Start) { tell(s) },
 			Progress: func(p Progress) { tell(p.Row) },
 			Observed: func(row record.ObservedRow) { tell(row) },
@@ -133,16 +152,16 @@ func TestSecretsAreKeptWhereAsked(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	url, _ := repeating(t)
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := Do(t.Context(), secretSpec(url), Options{Dir: dir, KeepSecrets: true}); err != nil {
+	if _, err := Do(t.Context(), secretSpec(url), Options{Out: dir, KeepSecrets: true}); err != nil {
 		t.Fatal(err)
 	}
 	list := found(t, dir)
-	for _, want := range []string{"spec.json Alpha1secret", "spec.json Charly3secret", "result.json Delta4secret"} {
+	for _, want := range []string{"run Alpha1secret", "run Charly3secret", "result Delta4secret"} {
 		if !slices.Contains(list, want) {
 			t.Errorf("no %s among %q", want, list)
 		}
 	}
-	if r, _, err := record.Open(dir); err != nil || string(r.Spec.Targets[0].Body) != "Bravo2secret" {
+	if r, _, err := record.Open(record.File{Path: dir}); err != nil || string(r.Spec.Targets[0].Body) != "Bravo2secret" {
 		t.Errorf("the body is not kept: %v", err)
 	}
 }
@@ -155,7 +174,7 @@ func TestKeyThatCannotBeKeptIsSaid(t *testing.T) {
 	}
 	url, _ := repeating(t)
 	dir := filepath.Join(t.TempDir(), "run")
-	done, err := Do(t.Context(), secretSpec(url), Options{Dir: dir})
+	done, err := Do(t.Context(), secretSpec(url), Options{Out: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +195,7 @@ func TestPlanWithoutItsSecrets(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "plan")
 		ctx, stop := context.WithCancel(t.Context())
 		var told []string
-		p, _, err := Explore(ctx, e, Options{Dir: dir, KeepSecrets: keep}, func(_ record.Measured, doing string) { told = append(told, doing); stop() })
+		p, _, err := Explore(ctx, e, Options{Out: dir, KeepSecrets: keep}, func(_ record.Measured, doing string) { told = append(told, doing); stop() })
 		if err != nil || p.Ended != record.EndedInterrupted || p.Hidden == keep {
 			t.Fatalf("ended %s, hidden %v, %v", p.Ended, p.Hidden, err)
 		}
@@ -186,14 +205,14 @@ func TestPlanWithoutItsSecrets(t *testing.T) {
 		if strings.Contains(fmt.Sprint(told), "Alpha1secret") != keep {
 			t.Errorf("keep %v: told %q", keep, told)
 		}
-		q, _, err := Resume(t.Context(), dir, Options{}, nil)
+		q, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil)
 		if !keep {
 			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--keep-secrets") || !strings.Contains(p.Because, "--keep-secrets") {
 				t.Errorf("resumed without its secrets: %v; because %s", err, p.Because)
 			}
 			continue
 		}
-		if err != nil || len(q.Runs) != 2 || len(found(t, filepath.Join(dir, "runs", q.Runs[1].Run))) == 0 {
+		if err != nil || len(q.Runs) != 2 || len(found(t, dir)) == 0 {
 			t.Errorf("not resumed with its secrets: %v", err)
 		}
 	}

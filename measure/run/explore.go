@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,63 +36,66 @@ type PlanProgress struct {
 // servers, makes one run after the other as the plan decides, keeps each, and
 // concludes. What goes wrong on the way is the plan's end, and so in the
 // answer; the error is for what prevented any answer, or its keeping.
-func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m record.Measured, doing string)) (*record.Plan, string, error) {
+func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m record.Measured, doing string)) (*record.Plan, record.File, error) {
 	o.veil = newVeil(&o)
-	p, dir, err := begin(ctx, e, o, told)
-	return p, dir, o.veil.error(err)
+	p, file, err := begin(ctx, e, o, told)
+	return p, file, o.veil.error(err)
 }
 
-func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (*record.Plan, string, error) {
+func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (*record.Plan, record.File, error) {
 	if err := o.mayDo(&e); err != nil {
-		return nil, "", err
+		return nil, record.File{}, err
 	}
 	p := &record.Plan{
 		ID: record.NewID(time.Now()), Created: time.Now(), Command: o.veil.command(o.Command),
 		Environment: record.ReadEnvironment(o.Version),
 	}
-	dir := o.Dir
-	if dir == "" {
-		store, err := storeAt(o.Store)
-		if err != nil {
-			return nil, "", err
-		}
-		dir = filepath.Join(store.Dir, p.ID)
-	}
 	var err error
 	if p.CPUs, err = splitPlan(ctx, &e); err != nil {
-		return nil, "", err
+		return nil, record.File{}, err
 	}
 	p.Experiment, p.Hidden = o.veil.experiment(e)
-	w, err := record.CreatePlan(dir, p)
+	w, err := createPlan(p, &o)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, record.File{}, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return explore(ctx, e, p, w, o, told)
 }
 
-// Resume goes on with a plan that was broken off. It is told as Explore is.
-func Resume(ctx context.Context, dir string, o Options, told func(m record.Measured, doing string)) (*record.Plan, string, error) {
-	p, err := record.OpenPlan(dir)
+func createPlan(p *record.Plan, o *Options) (*record.PlanWriter, error) {
+	if o.Out != "" {
+		return record.CreatePlan(o.Out, p)
+	}
+	store, err := storeAt(o.Store)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, err
+	}
+	return store.CreatePlan(p)
+}
+
+// Resume goes on with a plan that was broken off. It is told as Explore is.
+func Resume(ctx context.Context, f record.File, o Options, told func(m record.Measured, doing string)) (*record.Plan, record.File, error) {
+	p, err := record.OpenPlan(f)
+	if err != nil {
+		return nil, record.File{}, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	switch p.Ended {
 	case "", record.EndedInterrupted, record.EndedFailed:
 	default:
-		return nil, "", fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, p.Because, p.ID)
+		return nil, record.File{}, fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, p.Because, p.ID)
 	}
 	if p.Hidden {
-		return nil, "", fmt.Errorf("%w: %s: %s", ErrRefused, p.ID, p.Onward())
+		return nil, record.File{}, fmt.Errorf("%w: %s: %s", ErrRefused, p.ID, p.Onward())
 	}
 	if err := o.mayDo(&p.Experiment); err != nil {
-		return nil, "", err
+		return nil, record.File{}, err
 	}
-	if err := record.ReadHistograms(dir, p.Runs); err != nil {
-		return nil, "", err
+	if err := record.ReadHistograms(f, p.Runs); err != nil {
+		return nil, record.File{}, err
 	}
-	w, err := record.ResumePlan(dir)
+	w, err := record.ResumePlan(f, p)
 	if err != nil {
-		return nil, "", err
+		return nil, record.File{}, err
 	}
 	// What was kept with its secrets goes on so.
 	_, o.KeepSecrets = p.Experiment.Concealed(secret.Plain())
@@ -102,7 +104,7 @@ func Resume(ctx context.Context, dir string, o Options, told func(m record.Measu
 }
 
 // explore makes the runs of e, of which the plan has what others may see.
-func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured, string)) (*record.Plan, string, error) {
+func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured, string)) (*record.Plan, record.File, error) {
 	began := time.Now()
 	p.Exit, p.Because = ExitPass, ""
 	if o.here() {
@@ -127,7 +129,8 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 		default:
 			p.Runs = append(p.Runs, *m)
 			if err := w.Append(m); err != nil {
-				return p, w.Dir(), errors.Join(err, w.Finish(p))
+				err = errors.Join(err, w.Finish(p))
+				return p, w.File(), err
 			}
 			if told != nil {
 				told(*m, Doing(&p.Experiment, &m.Step))
@@ -137,7 +140,7 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 	p.TookS += time.Since(began).Seconds()
 	if len(p.Runs) > 0 {
 		plan.Conclude(p)
-		if err := differences(p, w.Runs()); err != nil {
+		if err := differences(p, w.File()); err != nil {
 			p.Comparison.Doubts = append(p.Comparison.Doubts, "what else differs is not known: "+err.Error())
 		}
 	}
@@ -147,12 +150,13 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 	case record.EndedFailed:
 		p.Exit = ExitError
 	}
-	return p, w.Dir(), w.Finish(p)
+	err := w.Finish(p)
+	return p, w.File(), err
 }
 
 // differences adds to a comparison what its sides do not share besides the
 // result, as the records of one run of each tell it.
-func differences(p *record.Plan, runs string) error {
+func differences(p *record.Plan, f record.File) error {
 	if p.Comparison == nil {
 		return nil
 	}
@@ -161,7 +165,7 @@ func differences(p *record.Plan, runs string) error {
 		if m.Settle || m.Noise || m.Run == "" || side[m.Side] != nil {
 			continue
 		}
-		r, _, err := record.Open(filepath.Join(runs, m.Run))
+		r, _, err := record.Open(f.Of(m.Run))
 		if err != nil {
 			return err
 		}
@@ -235,7 +239,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	s.Seed = e.Seed + uint64(step.Number)
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
 	o := x.options
-	o.Dir, o.Store, o.Progress = "", x.keep.Runs(), x.progress(d)
+	o.plan, o.Progress = x.keep, x.progress(d)
 	if step.MayGiveUp {
 		doom := plan.NewDoom(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
 		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return doom.Add(row, h) }

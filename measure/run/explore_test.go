@@ -41,25 +41,25 @@ func ownServer(kind string) spec.Server {
 func TestSweepIsMadeAndKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	var told []int
-	p, kept, err := Explore(t.Context(), sweepOf(t, ownServer("nethttp")), Options{Dir: dir, Version: "test"}, func(m record.Measured, _ string) { told = append(told, m.Number) })
+	p, kept, err := Explore(t.Context(), sweepOf(t, ownServer("nethttp")), Options{Out: dir, Version: "test"}, func(m record.Measured, _ string) { told = append(told, m.Number) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept != dir || p.Ended != record.EndedComplete || len(p.Runs) != 4 || !slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != ExitPass {
+	if kept.Path != filepath.Join(dir, p.ID+".ndjson.gz") || p.Ended != record.EndedComplete || len(p.Runs) != 4 || !slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != ExitPass {
 		t.Fatalf("kept in %s, %s (%s), %d runs, told %v, exit %d", kept, p.Ended, p.Because, len(p.Runs), told, p.Exit)
 	}
 	if c := p.Sweep.Curves; len(c) != 1 || len(c[0].Points) != 2 || c[0].Points[0].Response.Count == 0 {
 		t.Errorf("curves %+v", c)
 	}
-	back, err := record.OpenPlan(dir)
+	back, err := record.OpenPlan(record.File{Path: dir})
 	if err != nil || len(back.Runs) != 4 || back.Sweep == nil {
 		t.Fatalf("read back: %v, %+v", err, back)
 	}
-	if err := record.ReadHistograms(dir, back.Runs); err != nil {
+	if err := record.ReadHistograms(record.File{Path: dir}, back.Runs); err != nil {
 		t.Fatal(err)
 	}
 	for i, m := range back.Runs {
-		r, _, err := record.Open(filepath.Join(dir, "runs", m.Run))
+		r, _, err := record.Open(record.File{Path: dir, Run: m.Run})
 		if err != nil || r.Requests.Completed != m.Completed || m.Completed == 0 || r.Load.Connections != m.Connections {
 			t.Errorf("run %d: %v, %d completed of %d", i+1, err, r.Requests.Completed, m.Completed)
 		}
@@ -73,7 +73,7 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	p, _, err := Explore(ctx, sweepOf(t, ownServer("nethttp")), Options{Dir: dir}, func(m record.Measured, _ string) {
+	p, _, err := Explore(ctx, sweepOf(t, ownServer("nethttp")), Options{Out: dir}, func(m record.Measured, _ string) {
 		if m.Number == 2 {
 			stop()
 		}
@@ -81,7 +81,7 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 	if err != nil || p.Ended != record.EndedInterrupted || len(p.Runs) != 2 || p.Exit != ExitInterrupted || p.Sweep == nil {
 		t.Fatalf("%v: %s after %d runs, exit %d", err, p.Ended, len(p.Runs), p.Exit)
 	}
-	q, _, err := Resume(t.Context(), dir, Options{}, nil)
+	q, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil)
 	if err != nil || q.Ended != record.EndedComplete || len(q.Runs) != 4 || q.Exit != ExitPass {
 		t.Fatalf("resumed: %v: %s after %d runs", err, q.Ended, len(q.Runs))
 	}
@@ -90,7 +90,7 @@ func TestInterruptedPlanIsResumed(t *testing.T) {
 			t.Errorf("run %d was made again", i+1)
 		}
 	}
-	if _, _, err := Resume(t.Context(), dir, Options{}, nil); !errors.Is(err, ErrRefused) {
+	if _, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil); !errors.Is(err, ErrRefused) {
 		t.Errorf("resumed once more: %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestResumedComparisonHasItsOwnExit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, _, err := Explore(ctx, e, Options{Dir: dir}, func(m record.Measured, _ string) {
+	_, _, err := Explore(ctx, e, Options{Out: dir}, func(m record.Measured, _ string) {
 		if m.Number == 3 {
 			stop()
 		}
@@ -118,12 +118,12 @@ func TestResumedComparisonHasItsOwnExit(t *testing.T) {
 	}
 	exit := func(ended string, want int) {
 		t.Helper()
-		if p, err := record.OpenPlan(dir); err != nil || p.Ended != ended || p.Exit != want {
+		if p, err := record.OpenPlan(record.File{Path: dir}); err != nil || p.Ended != ended || p.Exit != want {
 			t.Fatalf("%v: %s (%s), exit %d; want %s, exit %d", err, p.Ended, p.Because, p.Exit, ended, want)
 		}
 	}
 	exit(record.EndedInterrupted, ExitInterrupted)
-	if p, _, err := Resume(t.Context(), dir, Options{}, nil); err != nil || p.Exit != ExitPass || p.Comparison == nil {
+	if p, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil); err != nil || p.Exit != ExitPass || p.Comparison == nil {
 		t.Fatalf("resumed: %v: %s (%s), exit %d", err, p.Ended, p.Because, p.Exit)
 	}
 	exit(record.EndedComplete, ExitPass)
@@ -135,18 +135,22 @@ func TestKilledPlan(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if _, _, err := Explore(ctx, sweepOf(t, ownServer("nethttp")), Options{Dir: dir}, func(record.Measured, string) { stop() }); err != nil {
+	if _, _, err := Explore(ctx, sweepOf(t, ownServer("nethttp")), Options{Out: dir}, func(record.Measured, string) { stop() }); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "measured.ndjson")
+	at, err := record.At(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := at.Path
 	lines, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, append(lines, `{"number":2,"run":"2026`...), 0o600); err != nil {
+	if err := os.WriteFile(file, append(lines, `{"kind":"measured","number":2,"run":"2026`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := Resume(t.Context(), dir, Options{}, nil)
+	p, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil)
 	if err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 4 {
 		t.Fatalf("%v: %s after %d runs: %s", err, p.Ended, len(p.Runs), p.Because)
 	}
@@ -159,7 +163,7 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	}
 	defer s.Close()
 	dir := filepath.Join(t.TempDir(), "plan")
-	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Dir: dir}, func(m record.Measured, _ string) { s.Kill() })
+	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Out: dir}, func(m record.Measured, _ string) { s.Kill() })
 	if err != nil || p.Ended != record.EndedFailed || p.Exit != ExitError || len(p.Runs) != 1 {
 		t.Fatalf("%v: %s (%s) after %d runs, exit %d", err, p.Ended, p.Because, len(p.Runs), p.Exit)
 	}
@@ -171,7 +175,7 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	if err := s.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	if p, _, err = Resume(t.Context(), dir, Options{}, nil); err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 4 {
+	if p, _, err = Resume(t.Context(), record.File{Path: dir}, Options{}, nil); err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 4 {
 		t.Errorf("resumed: %v: %s (%s)", err, p.Ended, p.Because)
 	}
 }
@@ -183,7 +187,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 		{"ends", "echo the roof is on fire >&2; exit 1", "the roof is on fire"},
 		{"is not there", "/nonexistent/command {addr}", "nonexistent"},
 	} {
-		p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{Serve: c.serve}), Options{Dir: filepath.Join(t.TempDir(), "plan")}, nil)
+		p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{Serve: c.serve}), Options{Out: filepath.Join(t.TempDir(), "plan")}, nil)
 		if err != nil || p.Ended != record.EndedFailed || !strings.Contains(p.Because, c.want) || strings.Contains(p.Because, "\n") {
 			t.Errorf("%s: %v: %q", c.name, err, p.Because)
 		}
@@ -215,7 +219,7 @@ func TestGiveUpEndsTheRun(t *testing.T) {
 	s := specOf(c.Addr, "/simple")
 	s.Duration = 30 * time.Second
 	asked := 0
-	d, err := Do(t.Context(), s, Options{Dir: filepath.Join(t.TempDir(), "run"), GiveUp: func(row *record.LoadRow, h *hist.Hist) string {
+	d, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run"), GiveUp: func(row *record.LoadRow, h *hist.Hist) string {
 		asked++
 		if h.Count() != row.Completed+row.Failed {
 			t.Errorf("an interval of %d has %d times", row.Completed, h.Count())

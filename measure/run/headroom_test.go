@@ -139,7 +139,7 @@ func TestRunShowsItsHeadroom(t *testing.T) {
 		if err := w.Finish(&r); err != nil {
 			t.Fatal(err)
 		}
-		kept, series, err := record.Open(w.Dir())
+		kept, series, err := record.Open(w.File())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -173,7 +173,7 @@ func TestPlacesHoldAgainstTheServersOwnClock(t *testing.T) {
 			if r.Requests.Failed > 0 {
 				t.Fatalf("%+v", r.Requests)
 			}
-			_, rows, err := record.Open(d.Dir)
+			_, rows, err := record.Open(d.File)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -152,5 +152,5 @@ func keepProfiles(w *record.Writer, r *record.Run, f *Found) error {
 			r.Profiles[i].File = cpuProfileFile
 		}
 	}
-	return w.Extra(cpuProfileFile, f.CPUProfile)
+	return w.Attach(cpuProfileFile, f.CPUProfile)
 }

@@ -35,8 +35,9 @@ const (
 
 // Options are what does not belong to the measured condition.
 type Options struct {
-	// Dir is where the record goes; "" puts it into Store.
-	Dir string
+	// Out is where the record goes, a file or a directory as record.Create has it; ""
+	// puts it into Store.
+	Out string
 	// Store is a directory of runs; "" is the person's own.
 	Store string
 	// Command line as typed, and the version of this program, for the record.
@@ -65,7 +66,8 @@ type Options struct {
 	// KeepSecrets leaves credentials and bodies as they are in all that is kept and
 	// told.
 	KeepSecrets bool
-	veil        *veil // of the plan that the run is part of
+	veil        *veil              // of the plan that the run is part of
+	plan        *record.PlanWriter // its record, which the run's goes into
 }
 
 // Progress is where a run stands.
@@ -91,9 +93,9 @@ type Done struct {
 	Run record.Run
 	// Response times of the whole window.
 	Response hist.Hist
-	// Dir of the record; KeepErr is what went wrong with keeping it, LeftOver
+	// File of the record; KeepErr is what went wrong with keeping it, LeftOver
 	// what could not be restored of what a run had changed on the host.
-	Dir      string
+	File     record.File
 	KeepErr  error
 	LeftOver error
 }
@@ -155,7 +157,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 		return nil, err
 	}
 	o.veil.worked(worked)
-	done := &Done{Dir: w.Dir(), Run: rec.assemble(worked, env)}
+	done := &Done{Run: rec.assemble(worked, env)}
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
 	done.Response.Merge(&worked.Result.Total.Response)
 	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found), keepStacks(w, &done.Run, &worked.Found))
@@ -170,6 +172,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 	done.Run.Verdict = verdict.Judge(&done.Run, &series)
 	done.Run.Exit = ExitOf(&done.Run)
 	done.KeepErr = errors.Join(done.KeepErr, w.Finish(&done.Run))
+	done.File = w.File()
 	return done, nil
 }
 
@@ -188,8 +191,11 @@ func ExitOf(r *record.Run) int {
 
 func open(o Options) (*record.Writer, error) {
 	id := record.NewID(time.Now())
-	if o.Dir != "" {
-		w, err := record.Create(o.Dir, id)
+	if o.plan != nil {
+		return o.plan.Create(id)
+	}
+	if o.Out != "" {
+		w, err := record.Create(o.Out, id)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 		}

@@ -25,7 +25,7 @@ func specOf(addr, path string) spec.Spec {
 
 func do(t *testing.T, s spec.Spec) *Done {
 	t.Helper()
-	d, err := Do(t.Context(), s, Options{Dir: filepath.Join(t.TempDir(), "run"), Version: "test"})
+	d, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run"), Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestRunOfARealServer(t *testing.T) {
 	if r.Generator.CPUNsPerRequest <= 0 || r.Generator.BusiestWorker <= 0 || len(r.Generator.Workers) != r.Load.Threads {
 		t.Errorf("generator %+v", r.Generator)
 	}
-	read, series, err := record.Open(d.Dir)
+	read, series, err := record.Open(d.File)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestInterruptedRunKeepsWhatItMeasured(t *testing.T) {
 	s := specOf(c.Addr, "/simple")
 	s.Duration = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
-	d, err := Do(ctx, s, Options{Dir: filepath.Join(t.TempDir(), "run"), Progress: func(p Progress) {
+	d, err := Do(ctx, s, Options{Out: filepath.Join(t.TempDir(), "run"), Progress: func(p Progress) {
 		if p.Completed > 0 {
 			cancel()
 		}
@@ -104,7 +104,7 @@ func TestRefusals(t *testing.T) {
 		t.Helper()
 		s := specOf("127.0.0.1:1", "/")
 		change(&s)
-		_, err := Do(t.Context(), s, Options{Dir: filepath.Join(t.TempDir(), "run")})
+		_, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run")})
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want a refusal with %q", what, err, want)
 		}

@@ -184,7 +184,7 @@ func TestObserverEnds(t *testing.T) {
 
 // TestFleetCannotDoEverything: what needs this machine is refused in words.
 func TestFleetCannotDoEverything(t *testing.T) {
-	o := Options{Dir: filepath.Join(t.TempDir(), "plan"), Work: elsewhere{}}
+	o := Options{Out: filepath.Join(t.TempDir(), "plan"), Work: elsewhere{}}
 	e := sweepOf(t, ownServer("nethttp"))
 	if _, _, err := Explore(t.Context(), e, o, nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "give its URL") {
 		t.Error(err)

@@ -91,7 +91,7 @@ func TestMoreConnectionsThanPorts(t *testing.T) {
 		s := specOf(addr, "/")
 		s.Connections, s.Pprof = 80, "off"
 		once := func() (*Done, error) {
-			return Do(t.Context(), s, Options{Dir: filepath.Join(t.TempDir(), "run")})
+			return Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run")})
 		}
 		s.SourceIPs = c.sources[:1]
 		if !strings.Contains(c.sources[0], "/") {

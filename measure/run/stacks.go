@@ -195,11 +195,11 @@ func keepStacks(w *record.Writer, r *record.Run, f *Found) error {
 	var err error
 	if r.Stacks.CPU != nil && len(f.Folded) > 0 {
 		r.Stacks.CPU.File = cpuStacksFile
-		err = w.Extra(cpuStacksFile, f.Folded)
+		err = w.Attach(cpuStacksFile, f.Folded)
 	}
 	if r.Stacks.OffCPU != nil && len(f.FoldedOff) > 0 {
 		r.Stacks.OffCPU.File = offStacksFile
-		err = errors.Join(err, w.Extra(offStacksFile, f.FoldedOff))
+		err = errors.Join(err, w.Attach(offStacksFile, f.FoldedOff))
 	}
 	return err
 }

@@ -41,11 +41,10 @@ func TestAgents(t *testing.T) {
 // TestAgentRows: rows of agents are a table of their own, with the columns of
 // load.
 func TestAgentRows(t *testing.T) {
-	dir := copied(t)
-	put(t, dir, "series.ndjson", `{"kind":"load","host":"d","t_ns":100000000,"width_ns":100000000,"completed":30}
+	dir := changed(t, map[string]string{"series": `{"kind":"load","host":"d","t_ns":100000000,"width_ns":100000000,"completed":30}
 {"kind":"agent","host":"load1","t_ns":100000000,"width_ns":100000000,"completed":10}
 {"kind":"agent","host":"load2","t_ns":100000000,"width_ns":100000000,"completed":20}
-`)
+`})
 	table := func(kind string) []string {
 		return strings.Split(strings.TrimSpace(written(t, func(w io.Writer) error { return CSV(w, openRows(t, dir), kind) })), "\r\n")
 	}

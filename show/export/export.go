@@ -9,9 +9,6 @@ package export
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -30,11 +27,12 @@ const (
 	FormatVegeta     = "vegeta"
 	FormatPrometheus = "prometheus"
 	FormatOTLP       = "otlp"
+	FormatAttachment = "attachment"
 )
 
 // Formats are all of them, in the order of docs/export.md.
 func Formats() []string {
-	return []string{FormatJSON, FormatNDJSON, FormatCSV, FormatHGRM, FormatHDR, FormatVegeta, FormatPrometheus, FormatOTLP}
+	return []string{FormatJSON, FormatNDJSON, FormatCSV, FormatHGRM, FormatHDR, FormatVegeta, FormatPrometheus, FormatOTLP, FormatAttachment}
 }
 
 // Latencies are the names of the three times of a request.
@@ -42,24 +40,21 @@ func Latencies() []string { return []string{"response", "service", "lag"} }
 
 // Source is one run to export.
 type Source struct {
-	Dir string
 	Run *record.Run
 	// Problems is what is wrong with the record, one line each.
 	Problems []string
+
+	contents *record.Contents
 }
 
-// Open reads a run, but not its histograms. Errors are those of record.Open.
-func Open(dir string) (*Source, error) {
-	run, series, err := record.Open(dir)
+// Open reads a run. Errors are those of record.Open.
+func Open(f record.File) (*Source, error) {
+	c, err := record.Read(f)
 	if err != nil {
 		return nil, err
 	}
-	return &Source{Dir: dir, Run: run, Problems: series.Problems}, nil
+	return &Source{Run: c.Run, Problems: c.Series.Problems, contents: c}, nil
 }
-
-// histogramMax bounds a file of one histogram: 23,552 counters of nine bytes
-// at most, compressed to no more than themselves, are 290 kB in base64.
-const histogramMax = 1 << 20
 
 // quantiles are a latency's figures in the run's document.
 func (s *Source) quantiles(of string) (*record.Quantiles, error) {
@@ -75,20 +70,31 @@ func (s *Source) quantiles(of string) (*record.Quantiles, error) {
 	return nil, fmt.Errorf("there is no latency %q; it is one of %s", of, strings.Join(Latencies(), ", "))
 }
 
-// text reads a histogram's file, HdrHistogram V2 in base64.
+// text is a histogram, HdrHistogram V2 in base64.
 func (s *Source) text(of string) (string, error) {
-	path := filepath.Join(s.Dir, of+".hdr")
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && s.Run.Unfinished:
+	switch text := s.contents.Histograms[of]; {
+	case text != "":
+		return text, nil
+	case s.Run.Unfinished:
 		return "", errors.New("the run was killed before its histograms were written")
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular() || info.Size() > histogramMax:
-		return "", fmt.Errorf("%s is no histogram: not a file of at most %d bytes", path, histogramMax)
 	}
-	data, err := os.ReadFile(path)
-	return strings.TrimSpace(string(data)), err
+	return "", errors.New("the record has none")
+}
+
+// Attachment is what else was kept of the run under a name.
+func (s *Source) Attachment(name string) ([]byte, error) {
+	var names []string
+	for i := range s.contents.Attachments {
+		a := &s.contents.Attachments[i]
+		if a.Name == name {
+			return a.Bytes(), nil
+		}
+		names = append(names, a.Name)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("the record has no %q, and nothing else attached", name)
+	}
+	return nil, fmt.Errorf("the record has no %q; it has %s", name, strings.Join(names, ", "))
 }
 
 // Histogram reads the whole run's histogram of a latency, nanoseconds. It is
@@ -104,10 +110,10 @@ func (s *Source) Histogram(of string) (*hdrhistogram.Histogram, error) {
 	}
 	h, err := hist.DecodeV2(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s.hdr: %w", of, err)
+		return nil, fmt.Errorf("histogram of the %s time: %w", of, err)
 	}
 	if n := h.TotalCount(); n < 0 || uint64(n) != q.Count {
-		return nil, fmt.Errorf("%s.hdr counts %d requests, the run's document %d: they are not of one run", of, n, q.Count)
+		return nil, fmt.Errorf("histogram of the %s time counts %d requests, the run's document %d: they are not of one run", of, n, q.Count)
 	}
 	return h, nil
 }

@@ -29,20 +29,20 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // real is a run of 2 s at 400/s, kept by ceiling run; its series is shortened.
-const real = "testdata/record"
+const real = "testdata/record.ndjson"
 
-func open(t *testing.T, dir string) *Source {
+func open(t *testing.T, file string) *Source {
 	t.Helper()
-	s, err := Open(dir)
+	s, err := Open(record.File{Path: file})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func openRows(t *testing.T, dir string) *record.Rows {
+func openRows(t *testing.T, file string) *record.Rows {
 	t.Helper()
-	r, err := record.OpenRows(dir)
+	r, err := record.OpenRows(record.File{Path: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,21 +60,59 @@ func written(t *testing.T, write func(io.Writer) error) string {
 	return out.String()
 }
 
-// copied is a record of one's own to damage.
-func copied(t *testing.T) string {
+// changed is a copy of the record with other lines: those of a kind come from
+// change, "series" are all rows together; what it has no answer for stays.
+func changed(t *testing.T, change map[string]string) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(real)); err != nil {
+	data, err := os.ReadFile(real)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	var out strings.Builder
+	rows := false
+	for line := range strings.Lines(string(data)) {
+		kind := kindOf(line)
+		if to, there := change[kind]; there {
+			line = to
+		}
+		if to, there := change["series"]; there && isRow(kind) {
+			if line = ""; !rows {
+				line = to
+			}
+			rows = true
+		}
+		out.WriteString(line)
+	}
+	file := filepath.Join(t.TempDir(), "record.ndjson")
+	if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
-func put(t *testing.T, dir, name, text string) {
+func kindOf(line string) string {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(line, `{"kind":"`), `"`)
+	return kind
+}
+
+func isRow(kind string) bool {
+	return !slices.Contains([]string{"run", "histogram", "attachment", "result"}, kind)
+}
+
+// rowsOf is the series of the record as it is in the file.
+func rowsOf(t testing.TB) string {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+	data, err := os.ReadFile(real)
+	if err != nil {
 		t.Fatal(err)
 	}
+	var rows strings.Builder
+	for line := range strings.Lines(string(data)) {
+		if isRow(kindOf(line)) {
+			rows.WriteString(line)
+		}
+	}
+	return rows.String()
 }
 
 // TestGolden: the whole text of each format, from a real record.
@@ -95,7 +133,9 @@ func TestGolden(t *testing.T) {
 			got := written(t, write)
 			golden := filepath.Join("testdata", name)
 			if *update {
-				put(t, "testdata", name, got)
+				if err := os.WriteFile(filepath.Join("testdata", name), []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
 			}
 			want, err := os.ReadFile(golden)
 			if err != nil {
@@ -136,15 +176,12 @@ func TestJSONIsTheDocument(t *testing.T) {
 
 // TestNDJSONIsTheSeries: all rows are there, in their order and as they were.
 func TestNDJSONIsTheSeries(t *testing.T) {
-	want, err := os.ReadFile(filepath.Join(real, "series.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := rowsOf(t)
 	rows := openRows(t, real)
-	if got := written(t, func(w io.Writer) error { return NDJSON(w, rows, "") }); got != string(want) {
+	if got := written(t, func(w io.Writer) error { return NDJSON(w, rows, "") }); got != want {
 		t.Error("the rows are not those of the series")
 	}
-	if rows.Read != bytes.Count(want, []byte("\n")) || rows.Bad != 0 || rows.Problems != nil {
+	if rows.Read != strings.Count(want, "\n") || rows.Bad != 0 || rows.Problems != nil {
 		t.Errorf("%d rows, %d bad, %v", rows.Read, rows.Bad, rows.Problems)
 	}
 	got := written(t, func(w io.Writer) error { return NDJSON(w, openRows(t, real), record.KindCPU) })
@@ -181,13 +218,9 @@ func TestTables(t *testing.T) {
 // read without package record.
 func elements(t *testing.T, kind string) []any {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(real, "series.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	list, _ := tableOf(kind)
 	var all []any
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(rowsOf(t)) {
 		var row map[string]any
 		if err := json.Unmarshal([]byte(line), &row); err != nil {
 			t.Fatal(err)
@@ -211,12 +244,11 @@ const hostile = "=cmd|' /C calc'!A0,\"q\"\r\n# EOF\\\n<script>\xff\u2028"
 // TestHostileCells: what a process is called arrives as it was, but for an
 // apostrophe before a formula.
 func TestHostileCells(t *testing.T) {
-	dir := copied(t)
 	row, err := json.Marshal(&record.SubjectRow{ObservedHead: record.ObservedHead{Kind: record.KindSubject, Host: "a,b"}, Comm: hostile, Exe: "/bin/\"x\"", Listeners: []uint64{1, 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, dir, "series.ndjson", string(row)+"\n")
+	dir := changed(t, map[string]string{"series": string(row) + "\n"})
 	text := written(t, func(w io.Writer) error { return CSV(w, openRows(t, dir), record.KindSubject) })
 	lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(lines) != 2 {
@@ -323,7 +355,7 @@ func TestVegetaCountsFailures(t *testing.T) {
 // response times.
 func made(t *testing.T, fill func(*record.Run, *hist.Hist)) *Source {
 	t.Helper()
-	w, err := record.Create(t.TempDir(), "20261121-093012-x7f2")
+	w, err := record.Create(filepath.Join(t.TempDir(), "x.ndjson"), "20261121-093012-x7f2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,22 +381,13 @@ func made(t *testing.T, fill func(*record.Run, *hist.Hist)) *Source {
 	if err := w.Finish(&run); err != nil {
 		t.Fatal(err)
 	}
-	return open(t, w.Dir())
+	return open(t, w.File().Path)
 }
 
 // TestUnfinished: a run that was killed says what it can and refuses the rest.
 func TestUnfinished(t *testing.T) {
-	dir := copied(t)
-	for _, name := range []string{"result.json", "response.hdr", "service.hdr", "lag.hdr"} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "series.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, dir, "series.ndjson", string(data)+`{"kind":"load","t_ns":5`)
+	data := rowsOf(t)
+	dir := changed(t, map[string]string{"histogram": "", "result": "", "series": data + `{"kind":"load","t_ns":5`})
 	s := open(t, dir)
 	for name, write := range map[string]func(io.Writer) error{
 		"hgrm": func(w io.Writer) error { return HGRM(w, s, "response") }, "hdr": func(w io.Writer) error { return HDR(w, s, "lag") },
@@ -387,7 +410,7 @@ func TestUnfinished(t *testing.T) {
 		t.Error("the document does not say that the run is unfinished")
 	}
 	rows := openRows(t, dir)
-	if got := written(t, func(w io.Writer) error { return NDJSON(w, rows, "") }); got != string(data) {
+	if got := written(t, func(w io.Writer) error { return NDJSON(w, rows, "") }); got != data {
 		t.Error("the rows before the one that is cut off are not all there")
 	}
 	if rows.Bad != 0 || !rows.Truncated || !strings.Contains(rows.Problems[0], "killed while it was written") {
@@ -397,32 +420,24 @@ func TestUnfinished(t *testing.T) {
 
 // TestNewerSchema: a record of a newer program is refused, not misread.
 func TestNewerSchema(t *testing.T) {
-	dir := copied(t)
-	for _, name := range []string{"result.json", "spec.json"} {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
+	for head, want := range map[string]string{
+		`{"kind":"run","schema":"ceiling.run/99"}`: "ceiling.run/99", "": "no record", "[]": "no record", `{"kind":"run","a":{"schema":"x"}}`: "its schema is \"\"",
+		`{"kind":"run","a":[1,2],"schema":7}`: "string",
+	} {
+		file := changed(t, map[string]string{"run": head + "\n"})
+		if _, err := Open(record.File{Path: file}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: Open: %v", head, err)
 		}
-		put(t, dir, name, strings.Replace(string(data), record.Schema, "ceiling.run/99", 1))
-	}
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "ceiling.run/99") {
-		t.Errorf("Open: %v", err)
-	}
-	if _, err := record.OpenRows(dir); err == nil || !strings.Contains(err.Error(), "ceiling.run/99") {
-		t.Errorf("OpenRows: %v", err)
-	}
-	for text, want := range map[string]string{"": "EOF", "[]": "no JSON object", `{"a":{"schema":"x"}}`: "names no schema", `{"a":[1,2],"schema":7}`: "string"} {
-		put(t, dir, "result.json", text)
-		if _, err := record.OpenRows(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
+		if _, err := record.OpenRows(record.File{Path: file}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: OpenRows: %v", head, err)
 		}
 	}
-	if _, err := record.OpenRows(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no record") {
+	if _, err := record.OpenRows(record.File{Path: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no record") {
 		t.Errorf("an empty directory: %v", err)
 	}
 }
 
-// TestHistogramOfAnotherRun: a file that does not belong is not exported.
+// TestHistogramOfAnotherRun: one that does not belong is not exported.
 func TestHistogramOfAnotherRun(t *testing.T) {
 	var one hist.Hist
 	one.Record(5)
@@ -432,15 +447,13 @@ func TestHistogramOfAnotherRun(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		other:                                 "not of one run",
-		"":                                    "decode",
+		"":                                    "has none",
 		"HISTFAAA!":                           "decode",
-		strings.Repeat("A", histogramMax+1):   "no histogram",
 		other[:len(other)/2]:                  "decode",
 		"HISTFAAAAB542pNpmSzMwMDABMQAAAEA//8": "decode",
 	} {
-		dir := copied(t)
-		put(t, dir, "response.hdr", text)
-		if err := HGRM(io.Discard, open(t, dir), "response"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		file := changed(t, map[string]string{"histogram": `{"kind":"histogram","of":"response","hdr":"` + text + `"}` + "\n"})
+		if err := HGRM(io.Discard, open(t, file), "response"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
@@ -463,9 +476,6 @@ func TestEmptyRun(t *testing.T) {
 		if text := written(t, write); strings.Contains(text, "NaN") || text == "" {
 			t.Errorf("%s:\n%s", name, text)
 		}
-	}
-	if text := written(t, func(w io.Writer) error { return NDJSON(w, openRows(t, s.Dir), "") }); text != "" {
-		t.Errorf("rows: %s", text)
 	}
 }
 
@@ -493,22 +503,17 @@ func TestWriteErrorsAreTold(t *testing.T) {
 // FuzzRows: whatever the series is, every line that comes out is one JSON
 // object in UTF-8, and the table of it is a table.
 func FuzzRows(f *testing.F) {
-	data, err := os.ReadFile(filepath.Join(real, "series.ndjson"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data[:2000])
+	f.Add([]byte(rowsOf(f))[:2000])
 	f.Add([]byte(`{"kind":"load","host":"\xff","busy":1e308}`))
 	f.Add([]byte("{\"kind\":\"load\",\"host\":\"\xff\"}\n"))
 	f.Add([]byte(`{"kind":"cpu","cores":[{"cpu":1},{}]}` + "\n{"))
 	f.Add([]byte(`{"kind":"subject","listeners":[1,2],"comm":"=1+1"}`))
-	dir := f.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "result.json"), []byte(`{"schema":"`+record.Schema+`"}`), 0o644); err != nil {
-		f.Fatal(err)
-	}
+	file := filepath.Join(f.TempDir(), "x.ndjson")
 	f.Fuzz(func(t *testing.T, series []byte) {
-		put(t, dir, "series.ndjson", string(series))
-		text := written(t, func(w io.Writer) error { return NDJSON(w, openRows(t, dir), "") })
+		if err := os.WriteFile(file, append([]byte(`{"kind":"run","schema":"`+record.Schema+`"}`+"\n"), series...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		text := written(t, func(w io.Writer) error { return NDJSON(w, openRows(t, file), "") })
 		for line := range strings.Lines(text) {
 			var row map[string]any
 			if err := json.Unmarshal([]byte(line), &row); err != nil || !strings.HasSuffix(line, "\n") || strings.ToValidUTF8(line, "") != line {
@@ -516,7 +521,7 @@ func FuzzRows(f *testing.F) {
 			}
 		}
 		for _, kind := range []string{"load", "cpu", "subject", "observer"} {
-			table := written(t, func(w io.Writer) error { return CSV(w, openRows(t, dir), kind) })
+			table := written(t, func(w io.Writer) error { return CSV(w, openRows(t, file), kind) })
 			if _, err := csv.NewReader(strings.NewReader(table)).ReadAll(); err != nil {
 				t.Errorf("%s: %v", kind, err)
 			}

@@ -28,39 +28,31 @@ func TestBeginAndAdd(t *testing.T) {
 	if s := build(t, dir); !strings.Contains(string(s.Files[entryPage(e)]), "Not measured yet: table of main.") {
 		t.Error("the page of a new entry does not say that nothing is measured")
 	}
-	from := filepath.Join(t.TempDir(), "store", sweepID)
+	from := fileOf(filepath.Join(t.TempDir(), "store"), sweepID)
 	check(t, os.MkdirAll(filepath.Dir(from), 0o755))
 	keepPlan(t, from, samplePlans()[sweepID], true)
-	check(t, os.WriteFile(filepath.Join(from, "notes.txt"), []byte("mine"), 0o644))
 	before := mustRead(t, e.File)
-	a, err := Add(e, from, "")
+	a, err := Add(e, record.File{Path: from}, "")
 	check(t, err)
 	if want := strings.Replace(before, "  main:\n", "  main: "+sweepID+"\n", 1); mustRead(t, e.File) != want || a.As != "main" {
 		t.Errorf("the text is now\n%s", mustRead(t, e.File))
 	}
-	for name, there := range map[string]bool{"plan.json": true, "measured.ndjson": false, "notes.txt": false, "left-out.json": true, "runs/20261121-100000-run1/result.json": true,
-		"runs/20261121-100000-run1/response.hdr": true, "runs/20261121-100000-run1/series.ndjson": false, "runs/20261121-100000-run1/spec.json": false} {
-		got, err := os.ReadFile(filepath.Join(a.Dir, name))
-		if (err == nil) != there {
-			t.Errorf("%s: %v", name, err)
-		}
-		if there && name != "left-out.json" && string(got) != mustRead(t, filepath.Join(from, name)) {
-			t.Errorf("%s is not what it was", name)
-		}
+	if len(a.LeftOut) != 1 || a.LeftOut[0].What != "series" || a.LeftOut[0].Bytes == 0 {
+		t.Errorf("left out: %+v", a.LeftOut)
 	}
-	var left []string
-	for _, l := range a.LeftOut {
-		left = append(left, l.File)
-	}
-	if got := strings.Join(left, " "); got != "runs/*/environment.json runs/*/series.ndjson runs/*/spec.json measured.ndjson notes.txt" {
-		t.Errorf("left out: %s", got)
+	copied, err := record.OpenPlan(record.File{Path: a.File})
+	check(t, err)
+	first, there := copied.Record("20261121-100000-run1")
+	c, err := record.Read(first)
+	if !there || err != nil || c.Run.Unfinished || len(c.Histograms) != 3 || len(c.Series.Load) != 0 || len(copied.Runs) != 2 {
+		t.Errorf("%v, %+v", err, c)
 	}
 	s := build(t, dir)
 	run := string(s.Files[recordPage("20261121-100000-run1")])
 	if len(s.Warnings) > 0 || !strings.Contains(run, "was left out of the journal&#39;s copy") {
 		t.Errorf("warnings %v; or the run's page does not say what is left out", s.Warnings)
 	}
-	if _, err := Add(e, from, ""); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := Add(e, record.File{Path: from}, ""); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("twice: %v", err)
 	}
 }
@@ -68,7 +60,7 @@ func TestBeginAndAdd(t *testing.T) {
 // Which name of the front matter a record becomes.
 func TestNames(t *testing.T) {
 	r, h := sampleRun(runID, 1)
-	from := filepath.Join(t.TempDir(), r.ID)
+	from := fileOf(t.TempDir(), r.ID)
 	keepRun(t, from, r, h)
 	for _, c := range []struct{ runs, as, want, fails string }{
 		{"runs:\n  a: # the first\n", "", "runs:\n  a: " + runID + " # the first\n", ""},
@@ -84,7 +76,7 @@ func TestNames(t *testing.T) {
 		writeEntry(t, dir, "0001-a", "status: planned\n"+c.runs, "\nText with {{run \"a\" \"rate\"}}.\r\nEnd")
 		e, err := FindEntry(dir, "a")
 		check(t, err)
-		_, err = Add(e, from, c.as)
+		_, err = Add(e, record.File{Path: from}, c.as)
 		if (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%q as %q: %v", c.runs, c.as, err)
 		}
@@ -101,34 +93,44 @@ func TestWhatIsCopied(t *testing.T) {
 	e, err := FindEntry(dir, "0001")
 	check(t, err)
 	r, h := sampleRun("20261121-160000-aaaa", 1)
-	from := filepath.Join(t.TempDir(), r.ID)
+	from := fileOf(t.TempDir(), r.ID)
 	keepRun(t, from, r, h)
-	a, err := Add(e, from, "")
+	a, err := Add(e, record.File{Path: from}, "")
 	check(t, err)
-	if mustRead(t, filepath.Join(a.Dir, "series.ndjson")) != mustRead(t, filepath.Join(from, "series.ndjson")) {
-		t.Error("the series is another")
+	if _, series, err := record.Open(record.File{Path: a.File}); err != nil || len(series.Load) != 20 || len(a.LeftOut) > 0 {
+		t.Errorf("%v, %d rows, left out %v", err, len(series.Load), a.LeftOut)
 	}
 	r.ID = "20261121-160000-bbbb"
-	large := filepath.Join(t.TempDir(), r.ID)
+	large := fileOf(t.TempDir(), r.ID)
 	keepRun(t, large, r, h)
-	check(t, os.WriteFile(filepath.Join(large, "series.ndjson"), []byte(strings.Repeat("\n", seriesMost+1)), 0o644))
-	a, err = Add(e, large, "")
+	rewrite(t, large, func(kind string, line []byte) []byte {
+		if kind == "load" {
+			return append(line, strings.Repeat(" ", seriesMost/10)+`x`...)
+		}
+		return line
+	})
+	a, err = Add(e, record.File{Path: large}, "")
 	check(t, err)
-	if _, err := os.Stat(filepath.Join(a.Dir, "series.ndjson")); err == nil || a.LeftOut[1].File != "series.ndjson" || a.LeftOut[1].Bytes != seriesMost+1 {
+	if _, series, err := record.Open(record.File{Path: a.File}); err != nil || len(series.Load) > 0 || len(a.LeftOut) != 1 || a.LeftOut[0].Bytes < seriesMost {
 		t.Errorf("a large series: %v, %v", err, a.LeftOut)
 	}
 	r.ID = "20261121-160000-cccc"
-	cut := filepath.Join(t.TempDir(), r.ID)
+	cut := fileOf(t.TempDir(), r.ID)
 	keepRun(t, cut, r, h)
-	check(t, os.Remove(filepath.Join(cut, "result.json")))
-	if _, err := Add(e, cut, ""); err == nil || !strings.Contains(err.Error(), "was cut off before it had a result") {
+	rewrite(t, cut, func(kind string, line []byte) []byte {
+		if kind == "result" {
+			return nil
+		}
+		return line
+	})
+	if _, err := Add(e, record.File{Path: cut}, ""); err == nil || !strings.Contains(err.Error(), "was cut off before it had a result") {
 		t.Errorf("a run that was killed: %v", err)
 	}
 	p := samplePlan(searchID, spec.KindFind)
 	p.Ended = record.EndedInterrupted
-	broken := filepath.Join(t.TempDir(), p.ID)
+	broken := fileOf(t.TempDir(), p.ID)
 	keepPlan(t, broken, p, false)
-	if _, err := Add(e, broken, ""); err == nil || !strings.Contains(err.Error(), "go on with: ceiling resume "+searchID) {
+	if _, err := Add(e, record.File{Path: broken}, ""); err == nil || !strings.Contains(err.Error(), "go on with: ceiling resume "+searchID) {
 		t.Errorf("a plan that was broken off: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,17 +44,21 @@ func poisoned(v any, key string) any {
 	return v
 }
 
-func poison(t *testing.T, path string) {
+// poison spoils the lines of some kinds.
+func poison(t *testing.T, file string, kinds ...string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	check(t, err)
-	var document any
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.UseNumber()
-	check(t, in.Decode(&document))
-	text, err = json.Marshal(poisoned(document, ""))
-	check(t, err)
-	check(t, os.WriteFile(path, text, 0o644))
+	rewrite(t, file, func(kind string, line []byte) []byte {
+		if !slices.Contains(kinds, kind) {
+			return line
+		}
+		var document any
+		in := json.NewDecoder(bytes.NewReader(line))
+		in.UseNumber()
+		check(t, in.Decode(&document))
+		line, err := json.Marshal(poisoned(document, ""))
+		check(t, err)
+		return line
+	})
 }
 
 // hostileJournal is one whose records, and whose texts of a person's, are full
@@ -62,10 +67,10 @@ func hostileJournal(t *testing.T) string {
 	t.Helper()
 	dir := sampleJournal(t)
 	for id := range samplePlans() {
-		poison(t, filepath.Join(dir, "0002-plans", recordsDir, id, "plan.json"))
+		poison(t, fileOf(filepath.Join(dir, "0002-plans", recordsDir), id), "plan", "answer", "measured")
 	}
 	for _, id := range []string{runID, otherID} {
-		poison(t, filepath.Join(dir, "0001-base", recordsDir, id, "result.json"))
+		poison(t, fileOf(filepath.Join(dir, "0001-base", recordsDir), id), "run", "result")
 	}
 	base := filepath.Join(dir, "0001-base", entryFile)
 	check(t, os.WriteFile(base, []byte(strings.Replace(mustRead(t, base), "stations[name=server]", "stations.0", 1)), 0o644))
@@ -126,13 +131,13 @@ func TestCredentialsStayOut(t *testing.T) {
 	} {
 		r, h := sampleRun("20261121-150000-cred", 1)
 		spoil(r)
-		from := filepath.Join(t.TempDir(), r.ID)
+		from := fileOf(t.TempDir(), r.ID)
 		keepRun(t, from, r, h)
-		if _, err := Add(e, from, ""); err == nil || !strings.Contains(err.Error(), "a journal is made to be published") {
+		if _, err := Add(e, record.File{Path: from}, ""); err == nil || !strings.Contains(err.Error(), "a journal is made to be published") {
 			t.Errorf("it was put in: %v", err)
 		}
-		if _, err := os.Stat(filepath.Join(e.Dir, recordsDir, r.ID)); err == nil {
-			t.Error("its files are there")
+		if list, err := os.ReadDir(filepath.Join(e.Dir, recordsDir)); err != nil || len(list) != 3 { // those of oneRun
+			t.Errorf("a file of it is there: %v, %v", list, err)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (w *written) local(j *Journal, line int, u *url.URL, image bool) (string, e
 		}
 		return "", errors.New("outside of the entry's folder there are only other entries, as in ../0001-a-title/entry.md")
 	}
-	if id, ok := strings.CutPrefix(clean, recordsDir+"/"); ok && record.IsID(id) && !image {
+	if id, ok := strings.CutPrefix(record.WithoutSuffix(clean), recordsDir+"/"); ok && record.IsID(id) && !image {
 		if w.entry.record(id) == nil {
 			return "", errors.New("it is not among this entry's runs")
 		}

@@ -3,10 +3,7 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,19 +19,18 @@ type Record struct {
 	Line int
 	// ID of the run or the plan; "" where the front matter names none yet.
 	ID string
-	// Dir it was read from; Here tells that this is in the journal, so that a
+	// File it was read from; Here tells that this is in the journal, so that a
 	// clone has it.
-	Dir  string
+	File record.File
 	Here bool
 	// Run or Plan, one of them; both nil while ID is "".
 	Run  *chart.Run
 	Plan *record.Plan
 	// LeftOut names what of the record is not in the journal's copy.
-	LeftOut []LeftOut
+	LeftOut []record.LeftOut
 
-	document any               // the JSON document, for paths
-	runs     map[string]string // of a plan: the directories of its runs by ID
-	of       *Record           // of a run of a plan: the plan
+	document any     // the JSON document, for paths
+	of       *Record // of a run of a plan: the plan
 }
 
 // Pending tells a record that is still to be measured.
@@ -51,12 +47,12 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 			e.Records = append(e.Records, &Record{Name: n.Name, Line: n.Line})
 			continue
 		}
-		dir, here, err := e.findRecord(j, store, n.Text)
+		f, here, err := e.findRecord(j, store, n.Text)
 		if err != nil {
 			wrong.add(e.File, n.Line, "runs: %v", err)
 			continue
 		}
-		r, err := openRecord(dir)
+		r, err := openRecord(f)
 		if err != nil {
 			wrong.add(e.File, n.Line, "runs: %s: %v", clip(n.Text), err)
 			continue
@@ -79,29 +75,29 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 
 // findRecord looks in the entry's own folder first, then in those of the other
 // entries, then in the store.
-func (e *Entry) findRecord(j *Journal, store record.Store, name string) (dir string, here bool, err error) {
+func (e *Entry) findRecord(j *Journal, store record.Store, name string) (f record.File, here bool, err error) {
 	if strings.ContainsRune(name, '/') {
 		path := name
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(e.Dir, path)
 		}
-		if dir, err = store.Find(path); err == nil {
-			return dir, within(j.Dir, dir), nil
+		if f, err = store.Find(path); err == nil {
+			return f, within(j.Dir, f.Path), nil
 		}
-		return "", false, fmt.Errorf("there is no run and no plan in %s", clip(path))
+		return f, false, fmt.Errorf("there is no run and no plan in %s", clip(path))
 	}
 	for _, from := range append([]*Entry{e}, j.Entries...) {
-		if dir, err := (record.Store{Dir: filepath.Join(from.Dir, recordsDir)}).Find(name); err == nil && within(j.Dir, dir) {
-			return dir, true, nil
+		if f, err := (record.Store{Dir: filepath.Join(from.Dir, recordsDir)}).Find(name); err == nil && within(j.Dir, f.Path) {
+			return f, true, nil
 		} else if err != nil && strings.Contains(err.Error(), "could be") {
-			return "", false, err
+			return f, false, err
 		}
 	}
-	if dir, err = store.Find(name); err != nil {
-		return "", false, fmt.Errorf("no record %q, neither in %s nor in the store %s; put it in with: ceiling journal add %s ID", clip(name),
+	if f, err = store.Find(name); err != nil {
+		return f, false, fmt.Errorf("no record %q, neither in %s nor in the store %s; put it in with: ceiling journal add %s ID", clip(name),
 			filepath.Join(e.Dir, recordsDir), store.Dir, e.Name)
 	}
-	return dir, false, nil
+	return f, false, nil
 }
 
 // within tells a path inside of a folder.
@@ -116,27 +112,24 @@ func within(dir, path string) bool {
 }
 
 // openRecord reads a run or a plan with its document.
-func openRecord(dir string) (*Record, error) {
-	r := &Record{Dir: dir}
+func openRecord(f record.File) (*Record, error) {
+	r := &Record{File: f}
 	var document bytes.Buffer
-	if record.IsPlan(dir) {
-		p, err := page.OpenPlan(dir)
+	if f.IsPlan() {
+		p, err := page.OpenPlan(f)
 		if err != nil {
 			return nil, err
 		}
-		r.ID, r.Plan = p.ID, p
+		r.ID, r.Plan, r.LeftOut = p.ID, p, p.LeftOut
 		if err := record.WritePlanJSON(&document, p); err != nil {
 			return nil, err
 		}
-		if r.runs, err = runsOf(dir); err != nil {
-			return nil, err
-		}
 	} else {
-		run, err := page.Open(dir)
+		run, left, err := page.OpenCopy(f)
 		if err != nil {
 			return nil, err
 		}
-		r.ID, r.Run = run.ID, &run
+		r.ID, r.Run, r.LeftOut = run.ID, &run, left
 		if err := record.WriteJSON(&document, run.Run); err != nil {
 			return nil, err
 		}
@@ -144,30 +137,9 @@ func openRecord(dir string) (*Record, error) {
 	if !record.IsID(r.ID) {
 		return nil, fmt.Errorf("its ID is %q, which no run has", clip(r.ID))
 	}
-	if err := r.readLeftOut(); err != nil {
-		return nil, err
-	}
 	in := json.NewDecoder(&document)
 	in.UseNumber()
 	return r, in.Decode(&r.document)
-}
-
-// runsOf lists the runs of a plan whose records are there.
-func runsOf(dir string) (map[string]string, error) {
-	list, err := os.ReadDir(filepath.Join(dir, "runs"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	runs := map[string]string{}
-	for _, d := range list {
-		if record.IsID(d.Name()) {
-			runs[d.Name()] = filepath.Join(dir, "runs", d.Name())
-		}
-	}
-	return runs, nil
 }
 
 // record answers the entry's record of a name, of an ID, or of a beginning or an
@@ -222,9 +194,9 @@ func (e *Entry) resolve(name string) (*Record, error) {
 			return nil, fmt.Errorf("%s of %s is not the ID of a run", pathText(steps), r.Name)
 		}
 	}
-	var found, all []string
-	for id := range r.runs {
-		all = append(all, id)
+	all := r.Plan.Records()
+	var found []string
+	for _, id := range all {
 		if id == part || strings.HasPrefix(id, part) || strings.HasSuffix(id, part) {
 			found = append(found, id)
 		}
@@ -232,7 +204,8 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	if len(found) != 1 {
 		return nil, fmt.Errorf("%s has %d runs called %q in the journal, of %d", r.Name, len(found), clip(part), len(all))
 	}
-	run, err := openRecord(r.runs[found[0]])
+	f, _ := r.Plan.Record(found[0])
+	run, err := openRecord(f)
 	if err != nil {
 		return nil, err
 	}

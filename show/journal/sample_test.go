@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,11 +61,16 @@ func sampleRun(id string, times float64) (*record.Run, *hist.Hist) {
 	}, h
 }
 
-// keepRun writes a run into a directory, with a series.
-func keepRun(t *testing.T, dir string, r *record.Run, h *hist.Hist) {
+// keepRun writes a run into a file, with a series.
+func keepRun(t *testing.T, file string, r *record.Run, h *hist.Hist) {
 	t.Helper()
-	w, err := record.Create(dir, r.ID)
+	w, err := record.Create(file, r.ID)
 	check(t, err)
+	writeRun(t, w, r, h)
+}
+
+func writeRun(t *testing.T, w *record.Writer, r *record.Run, h *hist.Hist) {
+	t.Helper()
 	check(t, w.Start(record.Start{Created: r.Started, Command: r.Command, Spec: r.Spec}, r.Environment))
 	for i := range int64(20) {
 		w.AppendLoad(&record.LoadRow{Host: "load1", TNs: (i + 1) * 5e8, WidthNs: 5e8, Sent: 6000, Completed: 6000, InFlight: 64, Connected: 64, P50Ns: 5e5, P90Ns: 8e5, P99Ns: 1e6, MaxNs: 2e6, MinNs: 1e5, Busy: .4})
@@ -152,20 +159,41 @@ func samplePlans() map[string]*record.Plan {
 }
 
 // keepPlan writes a plan, with the records of its runs where they shall be there.
-func keepPlan(t *testing.T, dir string, p *record.Plan, runs bool) {
+func keepPlan(t *testing.T, file string, p *record.Plan, runs bool) {
 	t.Helper()
-	w, err := record.CreatePlan(dir, p)
+	w, err := record.CreatePlan(file, p)
 	check(t, err)
 	for i := range p.Runs {
-		check(t, w.Append(&p.Runs[i]))
 		if runs {
 			r, h := sampleRun(p.Runs[i].Run, 1)
-			keepRun(t, filepath.Join(w.Runs(), r.ID), r, h)
+			run, err := w.Create(r.ID)
+			check(t, err)
+			writeRun(t, run, r, h)
 		}
+		check(t, w.Append(&p.Runs[i]))
 	}
 	if p.Ended != "" {
 		check(t, w.Finish(p))
+	} else {
+		check(t, w.Close())
 	}
+}
+
+// fileOf is the file of a record in a directory.
+func fileOf(dir, id string) string { return filepath.Join(dir, id+".ndjson") }
+
+// rewrite changes the lines of a record that is not compressed.
+func rewrite(t *testing.T, file string, change func(kind string, line []byte) []byte) {
+	t.Helper()
+	var out []byte
+	for line := range bytes.Lines([]byte(mustRead(t, file))) {
+		var head struct{ Kind string }
+		check(t, json.Unmarshal(line, &head))
+		if line = change(head.Kind, bytes.TrimSpace(line)); line != nil {
+			out = append(append(out, line...), '\n')
+		}
+	}
+	check(t, os.WriteFile(file, out, 0o644))
 }
 
 // sampleJournal is a copy of the journal of testdata with its records.
@@ -177,12 +205,12 @@ func sampleJournal(t *testing.T) string {
 	check(t, os.MkdirAll(records, 0o755))
 	for id, times := range map[string]float64{runID: 1, otherID: 2} {
 		r, h := sampleRun(id, times)
-		keepRun(t, filepath.Join(records, id), r, h)
+		keepRun(t, fileOf(records, id), r, h)
 	}
 	records = filepath.Join(dir, "0002-plans", recordsDir)
 	check(t, os.MkdirAll(records, 0o755))
 	for id, p := range samplePlans() {
-		keepPlan(t, filepath.Join(records, id), p, id == sweepID)
+		keepPlan(t, fileOf(records, id), p, id == sweepID)
 	}
 	return dir
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -85,7 +84,7 @@ func (j *Journal) sameRecords() Mistakes {
 	for _, e := range j.Entries {
 		for _, r := range e.Records {
 			if other := seen[r.ID]; !r.Pending() && other != nil && !reflect.DeepEqual(other.document, r.document) {
-				wrong.add(e.File, r.Line, "runs: %s is another record than that in %s", r.ID, other.Dir)
+				wrong.add(e.File, r.Line, "runs: %s is another record than that in %s", r.ID, other.File)
 			}
 			seen[r.ID] = r
 		}
@@ -108,7 +107,7 @@ func (s *Site) pages(j *Journal, texts map[*Entry]*written) error {
 	}
 	for _, u := range j.used() {
 		if err := s.record(u); err != nil {
-			return fmt.Errorf("%s: %w", u.record.Dir, err)
+			return fmt.Errorf("%s: %w", u.record.File, err)
 		}
 	}
 	return nil
@@ -164,21 +163,21 @@ func (s *Site) planned(u *use) ([]link, error) {
 	var list []link
 	for i := range u.record.Plan.Runs {
 		m := &u.record.Plan.Runs[i]
-		dir, there := u.record.runs[m.Run]
+		f, there := u.record.Plan.Record(m.Run)
 		if !there {
 			continue
 		}
-		r, err := openRecord(dir)
+		r, err := openRecord(f)
 		if err != nil {
 			return nil, err
 		}
 		if r.Run == nil || r.ID != m.Run {
-			return nil, fmt.Errorf("%s is not the run %s", dir, m.Run)
+			return nil, fmt.Errorf("%s is not the run %s", f, m.Run)
 		}
-		r.LeftOut = []LeftOut{}
+		r.LeftOut = []record.LeftOut{}
 		for _, l := range u.record.LeftOut {
-			if strings.HasSuffix(l.File, "/series.ndjson") {
-				r.LeftOut = append(r.LeftOut, LeftOut{"series.ndjson", l.Bytes / int64(max(len(u.record.runs), 1)), l.Why})
+			if l.What == series {
+				r.LeftOut = append(r.LeftOut, record.LeftOut{What: series, Bytes: l.Bytes / int64(max(len(u.record.Plan.Records()), 1)), Why: l.Why})
 			}
 		}
 		d, err := page.Runs([]chart.Run{r.shown()})
@@ -211,7 +210,7 @@ func (s *Site) recordPage(u *use, r *Record, d page.Document, below []link, of *
 		data.Entries = append(data.Entries, link{Name: e.Number + " " + e.Title, To: "../" + entryPage(e)})
 	}
 	for _, l := range r.LeftOut {
-		data.LeftOut = append(data.LeftOut, fmt.Sprintf("%s (%s): %s.", l.File, unit.FormatBytesSI(l.Bytes), l.Why))
+		data.LeftOut = append(data.LeftOut, fmt.Sprintf("%s (%s): %s.", l.What, unit.FormatBytesSI(l.Bytes), l.Why))
 	}
 	main, err := execute("record", data)
 	if err != nil {

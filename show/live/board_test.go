@@ -22,7 +22,7 @@ import (
 // recorded, and its rows until a time.
 func fixture(t testing.TB, untilNs int64) (*record.Run, *record.Series) {
 	t.Helper()
-	r, s, err := record.Open("testdata/run")
+	r, s, err := record.Open(record.File{Path: "testdata/run.ndjson"})
 	if err != nil {
 		t.Fatal(err)
 	}

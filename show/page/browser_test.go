@@ -341,7 +341,7 @@ func TestScreenshots(t *testing.T) {
 	if dir == "" {
 		t.Skip("SCREENSHOTS names no record")
 	}
-	run, err := Open(dir)
+	run, err := Open(record.File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -313,11 +313,11 @@ func TestHowManyRuns(t *testing.T) {
 	}
 }
 
-// keep writes a run to a directory as the program does.
+// keep writes a run to a file as the program does.
 func keep(t *testing.T, run chart.Run) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	w, err := record.Create(dir, run.ID)
+	file := filepath.Join(t.TempDir(), "run.ndjson")
+	w, err := record.Create(file, run.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,12 +344,28 @@ func keep(t *testing.T, run chart.Run) string {
 	if err := w.Finish(run.Run); err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	return file
+}
+
+// rewrite changes the lines of a record; what change answers nil for goes away.
+func rewrite(t *testing.T, file string, change func(line string) []byte) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []byte
+	for line := range strings.Lines(string(text)) {
+		out = append(out, change(line)...)
+	}
+	if err := os.WriteFile(file, out, 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestOpen(t *testing.T) {
-	dir := keep(t, sampleRun(2, 2))
-	run, err := Open(dir)
+	file := keep(t, sampleRun(2, 2))
+	run, err := Open(record.File{Path: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,10 +377,13 @@ func TestOpen(t *testing.T) {
 	}
 
 	// A damaged histogram is named, and everything else is shown.
-	if err := os.WriteFile(filepath.Join(dir, "lag.hdr"), []byte("HISTFAAA!"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	run, err = Open(dir)
+	rewrite(t, file, func(line string) []byte {
+		if strings.Contains(line, `"of":"lag"`) {
+			line = `{"kind":"histogram","of":"lag","hdr":"HISTFAAA!"}` + "\n"
+		}
+		return []byte(line)
+	})
+	run, err = Open(record.File{Path: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,20 +392,20 @@ func TestOpen(t *testing.T) {
 	}
 
 	// A run that was killed: no result, no histograms, half a line.
-	for _, name := range []string{"result.json", "lag.hdr", "service.hdr", "response.hdr"} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
+	rewrite(t, file, func(line string) []byte {
+		if strings.HasPrefix(line, `{"kind":"result"`) || strings.HasPrefix(line, `{"kind":"histogram"`) {
+			return nil
 		}
-	}
-	series := filepath.Join(dir, "series.ndjson")
-	data, err := os.ReadFile(series)
+		return []byte(line)
+	})
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(series, data[:len(data)-20], 0o644); err != nil {
+	if err := os.WriteFile(file, data[:len(data)-20], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run, err = Open(dir)
+	run, err = Open(record.File{Path: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,16 +419,13 @@ func TestOpen(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	newer := filepath.Join(t.TempDir(), "newer")
-	if err := os.MkdirAll(newer, 0o755); err != nil {
+	newer, empty := filepath.Join(t.TempDir(), "newer.ndjson"), t.TempDir()
+	if err := os.WriteFile(newer, []byte(`{"kind":"run","schema":"ceiling.run/99"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(newer, "result.json"), []byte(`{"schema":"ceiling.run/99"}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for dir, want := range map[string]string{newer: "ceiling.run/99", t.TempDir(): "holds neither"} {
-		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", dir, err)
+	for path, want := range map[string]string{newer: "ceiling.run/99", empty: "holds no record"} {
+		if _, err := Open(record.File{Path: path}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }
@@ -423,7 +439,8 @@ func FuzzHistogram(f *testing.F) {
 	f.Add([]byte(text))
 	f.Add([]byte("HISTFAAA"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		h, err := histogram(filepath.Join(t.TempDir(), "none"), string(data))
+		c := record.Contents{Histograms: map[string]string{"response": string(data)}}
+		h, err := c.Histogram("response")
 		if err != nil || h == nil {
 			return
 		}

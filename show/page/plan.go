@@ -45,13 +45,13 @@ func Plan(p *record.Plan) (Document, error) {
 
 // OpenPlan reads a plan. One that was broken off is concluded from the runs that
 // it has; it stays unfinished.
-func OpenPlan(dir string) (*record.Plan, error) {
-	p, err := record.OpenPlan(dir)
+func OpenPlan(f record.File) (*record.Plan, error) {
+	p, err := record.OpenPlan(f)
 	if err != nil {
 		return nil, err
 	}
 	if p.Ended == "" && len(p.Runs) > 0 {
-		if err := record.ReadHistograms(dir, p.Runs); err != nil {
+		if err := record.ReadHistograms(f, p.Runs); err != nil {
 			return nil, err
 		}
 		plan.Conclude(p)

@@ -6,9 +6,7 @@ package follow
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"ceiling/experiment/plan"
@@ -33,181 +31,89 @@ type Words struct {
 	Takes func(*spec.Experiment, int) time.Duration
 }
 
-// Follow feeds the board from a record's directory until the run or the plan
-// has ended, or ctx is done. The error is of one line.
-func Follow(ctx context.Context, dir string, board *live.Board, words Words) error {
-	if record.IsPlan(dir) {
-		return (&planFollower{dir: dir, board: board, words: words}).follow(ctx)
-	}
-	t, err := record.OpenTail(dir)
+// Follow feeds the board from a record until the run or the plan has ended, or
+// ctx is done. The error is of one line.
+func Follow(ctx context.Context, f record.File, board *live.Board, words Words) (err error) {
+	t, err := record.OpenTail(f)
 	if err != nil {
 		return err
 	}
-	return one(ctx, t, board, func() bool { return false })
-}
-
-// one follows a run to its result. over tells that it comes to none.
-func one(ctx context.Context, t *record.Tail, board *live.Board, over func() bool) (err error) {
 	defer func() { err = errors.Join(err, t.Close()) }()
-	board.Began(t.Start())
+	w := follower{board: board, words: words}
 	grew := time.Now()
-	for {
-		// The result is looked for first: what it is the result of has been
-		// written then.
-		result, err := t.Result()
+	for ctx.Err() == nil && !w.over {
+		e, err := t.Next()
 		if err != nil {
 			return err
 		}
-		some, err := rows(ctx, t, board)
-		if err != nil {
-			return err
-		}
-		if some {
+		if e != nil {
+			w.tell(e)
 			grew = time.Now()
-		} else if quiet := time.Since(grew); quiet >= quietAfter {
+			continue
+		}
+		if w.plan != nil && w.plan.Ended != "" { // nothing goes on behind the answer
+			board.PlanEnded(w.plan)
+			return nil
+		}
+		if quiet := time.Since(grew); quiet >= quietAfter {
 			board.Quiet(quiet.Seconds())
 		}
-		if result != nil {
-			board.RunEnded(result)
-			return nil
-		}
-		if over() || !pause(ctx, lookEvery) {
-			return nil
-		}
+		pause(ctx, lookEvery)
 	}
+	return nil
 }
 
-// rows feeds all that is there.
-func rows(ctx context.Context, t *record.Tail, board *live.Board) (some bool, err error) {
-	for more := true; more && ctx.Err() == nil; {
-		var s record.Series
-		s, more, err = t.Next()
-		if err != nil {
-			return some, err
-		}
-		some = some || len(s.Load)+len(s.Observed)+len(s.NotMeasured) > 0
-		board.Rows(&s)
-	}
-	return some, nil
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
+func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
 	case <-ctx.Done():
-		return false
 	}
 }
 
-// planFollower follows one run of a plan after the other.
-type planFollower struct {
-	dir   string
+// follower tells the board what is in a record.
+type follower struct {
 	board *live.Board
 	words Words
-	told  int             // finished runs that the board knows
-	seen  map[string]bool // runs that were followed
-	plan  *record.Plan
+	plan  *record.Plan // nil of a single run
+	over  bool
 }
 
-func (f *planFollower) follow(ctx context.Context) error {
-	f.seen = map[string]bool{}
-	grew := time.Now()
-	for {
-		if err := f.look(); err != nil {
-			return err
+func (w *follower) tell(e *record.Event) {
+	switch {
+	case e.Start != nil:
+		w.board.Began(*e.Start)
+	case e.Rows != nil:
+		w.board.Rows(e.Rows)
+	case e.Result != nil:
+		w.board.RunEnded(e.Result)
+		w.over = w.plan == nil
+	case e.Plan != nil:
+		w.plan = e.Plan
+		if e.Measured != nil {
+			w.board.Measured(live.Done{Measured: *e.Measured, Doing: w.words.Doing(&e.Plan.Experiment, &e.Measured.Step)})
 		}
-		name, err := f.newest()
-		if err != nil {
-			return err
-		}
-		if name != "" {
-			grew = time.Now()
-			if err := f.run(ctx, name); err != nil {
-				return err
-			}
-			if ctx.Err() == nil && f.plan.Ended == "" {
-				continue
-			}
-		}
-		if f.plan.Ended != "" {
-			f.board.PlanEnded(f.plan)
-			return nil
-		}
-		if quiet := time.Since(grew); quiet >= quietAfter {
-			f.board.Quiet(quiet.Seconds())
-		}
-		if !pause(ctx, lookEvery) {
-			return nil
+		if e.Plan.Ended == "" {
+			w.step()
 		}
 	}
 }
 
-// look reads what the plan has come to.
-func (f *planFollower) look() error {
-	p, err := record.OpenPlan(f.dir)
-	if err != nil {
-		return err
-	}
-	known := f.plan != nil && len(f.plan.Runs) == len(p.Runs)
-	f.plan = p
-	if known {
-		return nil
-	}
-	e := &p.Experiment
-	for ; f.told < len(p.Runs); f.told++ {
-		m := p.Runs[f.told]
-		f.board.Measured(live.Done{Measured: m, Doing: f.words.Doing(e, &m.Step)})
-	}
-	if e.Kind == spec.KindFind {
+// step tells which run comes next.
+func (w *follower) step() {
+	e, runs := &w.plan.Experiment, w.plan.Runs
+	if e.Kind == spec.KindFind && slices.ContainsFunc(runs, func(m record.Measured) bool { return m.Histogram == nil && m.Run != "" }) {
 		// A search decides by the histograms; without them nothing is said of
 		// what is left.
-		if err := record.ReadHistograms(f.dir, p.Runs); err != nil {
-			f.board.Step(live.Plan{Kind: e.Kind, Number: len(p.Runs) + 1})
-			return nil
-		}
+		w.board.Step(live.Plan{Kind: e.Kind, Number: len(runs) + 1})
+		return
 	}
-	d := plan.Next(e, p.Runs)
-	step := live.Plan{Kind: e.Kind, Number: len(p.Runs) + 1, LeftRuns: d.Left, LeftS: f.words.Takes(e, d.Left).Seconds()}
+	d := plan.Next(e, runs)
+	step := live.Plan{Kind: e.Kind, Number: len(runs) + 1, LeftRuns: d.Left, LeftS: w.words.Takes(e, d.Left).Seconds()}
 	step.All = len(plan.Spell(e))
 	if d.Next != nil {
-		step.Doing = f.words.Doing(e, d.Next)
+		step.Doing = w.words.Doing(e, d.Next)
 	}
-	f.board.Step(step)
-	return nil
-}
-
-// newest is the last run that has begun and was not followed, "" for none.
-func (f *planFollower) newest() (string, error) {
-	names, err := record.RunsOf(f.dir).Names()
-	if err != nil {
-		return "", err
-	}
-	if len(names) == 0 || f.seen[names[len(names)-1]] {
-		return "", nil
-	}
-	return names[len(names)-1], nil
-}
-
-// run follows one run until it has ended, or the plan has gone on without it.
-func (f *planFollower) run(ctx context.Context, name string) error {
-	t, err := record.OpenTail(filepath.Join(record.RunsOf(f.dir).Dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		pause(ctx, lookEvery) // its directory is there and its spec is not yet
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	f.seen[name] = true
-	err = one(ctx, t, f.board, func() bool {
-		next, err := f.newest()
-		return err != nil || next != ""
-	})
-	if err != nil {
-		return err
-	}
-	return f.look()
+	w.board.Step(step)
 }

@@ -32,13 +32,13 @@ func words() Words {
 }
 
 // begin follows a record until it ends.
-func begin(t *testing.T, dir string, b *live.Board) (ended chan error) {
+func begin(t *testing.T, path string, b *live.Board) (ended chan error) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended = make(chan error, 1)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		ended <- Follow(ctx, dir, b, words())
+		ended <- Follow(ctx, record.File{Path: path}, b, words())
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -76,7 +76,7 @@ type fixture struct {
 
 func open(t *testing.T) *fixture {
 	t.Helper()
-	r, s, err := record.Open("../testdata/run")
+	r, s, err := record.Open(record.File{Path: "../testdata/run.ndjson"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (f *fixture) rows(w *record.Writer, from, to int64) {
 // A run of another process is seen while it goes on, to its end.
 func TestFollowsARun(t *testing.T) {
 	f := open(t)
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(t.TempDir(), "run.ndjson.gz")
 	w, err := record.Create(dir, record.NewID(time.Now()))
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestFollowsARun(t *testing.T) {
 func TestFinishedRun(t *testing.T) {
 	f := open(t)
 	b := live.NewBoard()
-	ends(t, begin(t, "../testdata/run", b))
+	ends(t, begin(t, "../testdata/run.ndjson", b))
 	points, _ := b.Points(-1, 0)
 	if s := b.Snapshot(); s.ID != f.run.ID || !s.Formed.Final || len(points) != len(f.series.Load) {
 		t.Errorf("%d points, %+v", len(points), s.Formed)
@@ -154,7 +154,7 @@ func experiment(t *testing.T) spec.Experiment {
 // The runs of a plan are seen one after the other, and its answer.
 func TestFollowsAPlan(t *testing.T) {
 	f := open(t)
-	dir := filepath.Join(t.TempDir(), "plan")
+	dir := filepath.Join(t.TempDir(), "plan.ndjson.gz")
 	p := &record.Plan{ID: record.NewID(time.Now()), Experiment: experiment(t)}
 	keep, err := record.CreatePlan(dir, p)
 	if err != nil {
@@ -165,7 +165,7 @@ func TestFollowsAPlan(t *testing.T) {
 	eventually(t, "the plan", func() bool { s := b.Snapshot(); return s.Plan != nil && s.Plan.All >= 2 && s.Plan.Number == 1 })
 	for n := range 2 {
 		id := record.NewID(time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC))
-		w, err := record.RunsOf(dir).Create(id)
+		w, err := keep.Create(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,15 +203,17 @@ func TestFollowsAPlan(t *testing.T) {
 // What is no record, is damaged, or is newer is refused in one line.
 func TestRefuses(t *testing.T) {
 	dir := t.TempDir()
-	err := Follow(t.Context(), dir, live.NewBoard(), words())
+	file := record.File{Path: filepath.Join(dir, "a.ndjson")}
+	err := Follow(t.Context(), file, live.NewBoard(), words())
 	if !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("nothing there: %v", err)
 	}
-	for name, text := range map[string]string{"spec.json": `{"schema":"ceiling.run/99"}`, "plan.json": `{"schema":"ceiling.plan/99"}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+	for name, text := range map[string]string{"run": `{"kind":"run","schema":"ceiling.run/99"}`, "plan": `{"kind":"plan","schema":"ceiling.plan/99"}`} {
+		if err := os.WriteFile(file.Path, []byte(text+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		err := Follow(t.Context(), dir, live.NewBoard(), words())
+		file := record.File{Path: filepath.Join(dir, "a.ndjson")}
+		err := Follow(t.Context(), file, live.NewBoard(), words())
 		if err == nil || !strings.Contains(err.Error(), "/99") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -28,7 +28,7 @@ const patience = time.Minute
 
 func fixture(t testing.TB) (*record.Run, *record.Series) {
 	t.Helper()
-	r, s, err := record.Open("../testdata/run")
+	r, s, err := record.Open(record.File{Path: "../testdata/run.ndjson"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files") // read-only
 // time.
 func boardAt(t testing.TB, untilNs int64) (*live.Board, *record.Run) {
 	t.Helper()
-	r, s, err := record.Open("../testdata/run")
+	r, s, err := record.Open(record.File{Path: "../testdata/run.ndjson"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func boardAt(t testing.TB, untilNs int64) (*live.Board, *record.Run) {
 // nothing has come of the second one for half a second less than four.
 func fleetRows(t testing.TB, untilNs int64) *record.Series {
 	t.Helper()
-	_, s, err := record.Open("../testdata/run")
+	_, s, err := record.Open(record.File{Path: "../testdata/run.ndjson"})
 	if err != nil {
 		t.Fatal(err)
 	}
