@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/sys"
 )
 
 // ReadEnvironment reads this host and process from /proc and /sys; ceiling is
@@ -39,13 +40,13 @@ func readEnvironment(root fs.FS) Environment {
 		Limits:      r.limits(),
 		ClockSource: r.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
 	}
-	cpuinfo := r.text("proc/cpuinfo")
+	cpuinfo := []byte(r.text("proc/cpuinfo"))
 	env.CPUModel = cpuModel(cpuinfo)
 	env.Virtual = r.virtual(cpuinfo)
-	env.CPUsAllowed = colonField(r.text("proc/self/status"), "Cpus_allowed_list")
+	env.CPUsAllowed = sys.Field([]byte(r.text("proc/self/status")), "Cpus_allowed_list")
 	env.CoresAllowed = countCPUs(env.CPUsAllowed)
 	// meminfo's kB are 1024 bytes (Documentation/filesystems/proc.rst).
-	kib, isKiB := strings.CutSuffix(colonField(r.text("proc/meminfo"), "MemTotal"), " kB")
+	kib, isKiB := strings.CutSuffix(sys.Field([]byte(r.text("proc/meminfo")), "MemTotal"), " kB")
 	if n, err := strconv.ParseUint(kib, 10, 54); err == nil && isKiB {
 		env.MemoryBytes = n << 10
 	}
@@ -73,25 +74,15 @@ func countCPUs(list string) int {
 	return len(cpus)
 }
 
-// colonField is the value of the first line "name : value", "" without one.
-func colonField(text, name string) string {
-	for line := range strings.SplitSeq(text, "\n") {
-		if key, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
 // cpuModel is the model's name; arm64 kernels give its numbers alone
 // (arch/arm64/kernel/cpuinfo.c, c_show).
-func cpuModel(cpuinfo string) string {
+func cpuModel(cpuinfo []byte) string {
 	for _, name := range []string{"model name", "cpu model", "cpu"} {
-		if model := colonField(cpuinfo, name); model != "" {
+		if model := sys.Field(cpuinfo, name); model != "" {
 			return model
 		}
 	}
-	implementer, part := colonField(cpuinfo, "CPU implementer"), colonField(cpuinfo, "CPU part")
+	implementer, part := sys.Field(cpuinfo, "CPU implementer"), sys.Field(cpuinfo, "CPU part")
 	if implementer == "" {
 		return ""
 	}
@@ -146,8 +137,8 @@ func (h host) governor() string {
 // virtual looks for a hypervisor: x86 has a CPU flag for it, and firmware names
 // the maker of the machine. Clouds sell whole machines under the same maker's
 // name, which the flag tells apart; arm64 has no flag.
-func (h host) virtual(cpuinfo string) string {
-	flags := strings.Fields(colonField(cpuinfo, "flags"))
+func (h host) virtual(cpuinfo []byte) string {
+	flags := strings.Fields(sys.Field(cpuinfo, "flags"))
 	vendor := h.text("sys/class/dmi/id/sys_vendor")
 	product := h.text("sys/class/dmi/id/product_name")
 	name := strings.TrimSpace(vendor + " " + product)

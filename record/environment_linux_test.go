@@ -81,11 +81,11 @@ func TestVirtual(t *testing.T) {
 		{"arm board", arm, "", "", "", ""},
 	} {
 		h := host{files(map[string]string{"sys/class/dmi/id/sys_vendor": c.vendor, "sys/class/dmi/id/product_name": c.product, "sys/hypervisor/type": c.hypervisor})}
-		if got := h.virtual(c.cpuinfo); got != c.want {
+		if got := h.virtual([]byte(c.cpuinfo)); got != c.want {
 			t.Errorf("%s: %q; want %q", c.name, got, c.want)
 		}
 	}
-	if got := cpuModel(arm); got != "implementer 0x41, part 0xd0c" {
+	if got := cpuModel([]byte(arm)); got != "implementer 0x41, part 0xd0c" {
 		t.Errorf("arm model %q", got)
 	}
 }

@@ -93,18 +93,13 @@ func warmLone(l *record.Lone) []float64 {
 func settled(times []float64) (rest []float64, warming bool) {
 	for range 2 {
 		half := len(times) / 2
-		if half < loneHalf || median(times[half:]) >= loneFell*median(times[:half]) {
+		if half < loneHalf || stat.Middle(times[half:]) >= loneFell*stat.Middle(times[:half]) {
 			return times, false
 		}
 		times = times[half:]
 	}
 	half := len(times) / 2
-	return times, half < loneHalf || median(times[half:]) < loneFell*median(times[:half])
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+	return times, half < loneHalf || stat.Middle(times[half:]) < loneFell*stat.Middle(times[:half])
 }
 
 // measure is S with its interval: Student's of the lone requests' mean, and twice
@@ -119,7 +114,7 @@ func (l *loneFacts) measure(f *facts, times []float64) {
 	if s := &f.run.Rate.Spread; s.Samples > 1 {
 		off = 2 * s.StdevPerS / f.rate / math.Sqrt(float64(s.Samples))
 	}
-	l.meanNs, l.halfNs, l.at = e.Value, median(times), f.rate*e.Value/1e9
+	l.meanNs, l.halfNs, l.at = e.Value, stat.Middle(times), f.rate*e.Value/1e9
 	l.low, l.high = math.Max(l.at*(1-math.Hypot(below, off)), 0), l.at*(1+math.Hypot(above, off))
 }
 

@@ -92,12 +92,7 @@ func fifths(values []float64) change {
 	if n == 0 {
 		return change{}
 	}
-	median := func(part []float64) float64 {
-		part = slices.Clone(part)
-		slices.Sort(part)
-		return part[len(part)/2]
-	}
-	return change{true, median(values[:n]), median(values[len(values)-n:])}
+	return change{true, stat.Middle(values[:n]), stat.Middle(values[len(values)-n:])}
 }
 
 // meanwhile is what else changed.

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"slices"
+
+	"ceiling/internal/stat"
 )
 
 // Spread is the median of some measurements with the least and the greatest.
@@ -18,19 +19,7 @@ func spreadOf(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
 	}
-	return Spread{Median: median(values), Min: slices.Min(values), Max: slices.Max(values), N: len(values)}
-}
-
-// median of at least one value; that of an even number is the mean of the two
-// in the middle.
-func median[T int64 | float64](values []T) T {
-	sorted := slices.Clone(values)
-	slices.SortFunc(sorted, cmp.Compare[T])
-	n := len(sorted)
-	if n%2 == 1 {
-		return sorted[n/2]
-	}
-	return (sorted[n/2-1] + sorted[n/2]) / 2
+	return Spread{Median: stat.Middle(values), Min: slices.Min(values), Max: slices.Max(values), N: len(values)}
 }
 
 // ratios divides ours by theirs round by round. Rounds in which either is

@@ -6,9 +6,7 @@
 //
 // # One sample
 //
-// Median and Mean are those of golang.org/x/perf/benchmath. Quantile and
-// QuantileRanks give a quantile of a counted sample with its interval by order
-// statistics. There is no mean of percentiles here, and none is needed: merge
+// Median and Mean are those of golang.org/x/perf/benchmath. There is no mean of percentiles here, and none is needed: merge
 // the histograms, or take the ratio of percentiles within a block.
 //
 // # Blocks

@@ -375,7 +375,6 @@ func TestRefused(t *testing.T) {
 			"floor":        func() error { _, err := NoiseFloor(v, 0.95, 1); return err },
 			"median":       func() error { _, err := Median(v, 0.95); return err },
 			"mean":         func() error { _, err := Mean(v, 0.95); return err },
-			"quantile":     func() error { _, err := Quantile(v, make([]uint64, len(v)), 0.5, 0.95); return err },
 			"trend":        func() error { _, err := MannKendall(two[:min(len(v), 2)], v, 0.95); return err },
 			"elasticities": func() error { _, err := Elasticities([]Taken{{"r", 1, v}}, 0.95); return err },
 			"usl":          func() error { _, err := FitUSL([]Point{{1, one}, {2, v}}, 0.95, 1); return err },
@@ -388,12 +387,11 @@ func TestRefused(t *testing.T) {
 	}
 	for _, c := range []float64{0, 0.4, 1, 1.5, -1, math.NaN(), math.Inf(1)} {
 		for what, do := range map[string]func() error{
-			"paired":   func() error { _, err := Paired(two, c, 1); return err },
-			"median":   func() error { _, err := Median(two, c); return err },
-			"quantile": func() error { _, err := Quantile(two, []uint64{1, 1}, 0.5, c); return err },
-			"trend":    func() error { _, err := MannKendall(two, two, c); return err },
-			"usl":      func() error { _, err := FitUSL([]Point{{1, one}}, c, 1); return err },
-			"knee":     func() error { _, err := FindKnee([]Point{{1, one}}, 0.05, c); return err },
+			"paired": func() error { _, err := Paired(two, c, 1); return err },
+			"median": func() error { _, err := Median(two, c); return err },
+			"trend":  func() error { _, err := MannKendall(two, two, c); return err },
+			"usl":    func() error { _, err := FitUSL([]Point{{1, one}}, c, 1); return err },
+			"knee":   func() error { _, err := FindKnee([]Point{{1, one}}, 0.05, c); return err },
 		} {
 			if do() == nil {
 				t.Errorf("%s accepted confidence %v", what, c)
@@ -436,12 +434,10 @@ func FuzzBlocks(f *testing.F) {
 		check("median", e, err)
 		e, err = Mean(values, confidence)
 		check("mean", e, err)
-		counts, times := make([]uint64, len(values)), make([]float64, len(values))
-		for i := range counts {
-			counts[i], times[i] = uint64(data[i]), float64(i)
+		times := make([]float64, len(values))
+		for i := range times {
+			times[i] = float64(i)
 		}
-		e, err = Quantile(values, counts, 0.99, confidence)
-		check("quantile", e, err)
 		trend, err := MannKendall(times, values, confidence)
 		check("slope", trend.Slope, err)
 		shares, err := Elasticities([]Taken{{"a", -0.5, values}, {"b", 0.3, values}}, confidence)

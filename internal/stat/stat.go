@@ -124,6 +124,10 @@ func sortedQuantile(sorted []float64, q float64) float64 {
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }
 
+// Middle is the median of at least one value, in any order; that of an even number is
+// the mean of the two in the middle. Median has the interval as well.
+func Middle(values []float64) float64 { return median(slices.Sorted(slices.Values(values))) }
+
 // median is the middle of an ascending list.
 func median(sorted []float64) float64 {
 	n := len(sorted)

@@ -39,13 +39,9 @@ type Endpoint struct {
 	client *http.Client
 }
 
-// Find asks the URL whether it is a pprof endpoint: its index names the
-// profiles (net/http/pprof).
-func Find(ctx context.Context, url string) (*Endpoint, error) { return FindWithin(ctx, url, nil) }
-
-// FindWithin is Find of who may not go everywhere: permit is asked before every
-// connection, with the address that it goes to, those of redirects too; its
-// error says why not. nil permits all.
+// FindWithin asks the URL whether it is a pprof endpoint: its index names the profiles
+// (net/http/pprof). permit is asked before every connection, with the address that it
+// goes to, those of redirects too; its error says why not. nil permits all.
 func FindWithin(ctx context.Context, url string, permit func(netip.AddrPort) error) (*Endpoint, error) {
 	// A transport of its own, so that no connection outlives the endpoint.
 	// A kept connection would have net/http print what a server sends on it unasked.

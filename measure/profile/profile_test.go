@@ -31,7 +31,7 @@ func TestMutexIsNamed(t *testing.T) {
 	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(1))
 	s := httptest.NewServer(http.DefaultServeMux)
 	defer s.Close()
-	e, err := Find(t.Context(), s.URL+"/debug/pprof")
+	e, err := FindWithin(t.Context(), s.URL+"/debug/pprof", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestFindRefuses(t *testing.T) {
 		"not found":    http.NotFound,
 	} {
 		s := httptest.NewServer(h)
-		if e, err := Find(t.Context(), s.URL); err == nil {
+		if e, err := FindWithin(t.Context(), s.URL, nil); err == nil {
 			t.Errorf("%s was taken for an endpoint", name)
 			e.Close()
 		}
@@ -84,7 +84,7 @@ func TestFindRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := Find(ctx, "http://127.0.0.1:1/"); err == nil {
+	if _, err := FindWithin(ctx, "http://127.0.0.1:1/", nil); err == nil {
 		t.Error("an endpoint where nobody listens")
 	}
 }

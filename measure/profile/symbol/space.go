@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"ceiling/internal/sys"
 )
 
 // Space is the address space of one process.
@@ -86,14 +88,9 @@ func readBounded(path string) ([]byte, error) {
 
 // innerPID is the last number of "NSpid:" in /proc/PID/status.
 func innerPID(status []byte, pid int) int {
-	for line := range bytes.Lines(status) {
-		if rest, ok := bytes.CutPrefix(line, []byte("NSpid:")); ok {
-			if fields := bytes.Fields(rest); len(fields) > 0 {
-				if n, err := strconv.Atoi(string(fields[len(fields)-1])); err == nil {
-					return n
-				}
-			}
-		}
+	all := sys.Field(status, "NSpid")
+	if n, err := strconv.Atoi(all[strings.LastIndexAny(all, "\t ")+1:]); err == nil {
+		return n
 	}
 	return pid
 }
