@@ -41,12 +41,15 @@ type Secure struct {
 	// HTTP2Total and StreamsTotal were opened.
 	HTTP2Total   uint64 `json:"http2_total"`
 	StreamsTotal uint64 `json:"streams_total"`
+	// Evicted idle clients made room for others.
+	Evicted uint64 `json:"idle_evicted"`
 }
 
 // add sums another process's up.
 func (s *Secure) add(o *Secure) {
 	s.Clients, s.HTTP2, s.Streams = s.Clients+o.Clients, s.HTTP2+o.HTTP2, s.Streams+o.Streams
 	s.HTTP2Total, s.StreamsTotal = s.HTTP2Total+o.HTTP2Total, s.StreamsTotal+o.StreamsTotal
+	s.Evicted += o.Evicted
 	for k, n := range o.Handshakes {
 		s.Handshakes[k] += n
 	}
@@ -65,6 +68,7 @@ func (s *Secure) appendPrometheus(b []byte, prefix string) []byte {
 	one("gauge", "http2_streams", "requests that clients with HTTP/2 have under way", s.Streams)
 	one("counter", "http2_connections_total", "clients with HTTP/2", s.HTTP2Total)
 	one("counter", "http2_streams_total", "their requests", s.StreamsTotal)
+	one("counter", "tls_idle_clients_evicted_total", "idle clients with TLS closed to make room for others", s.Evicted)
 	b = fmt.Appendf(b, "# HELP %[1]stls_handshakes_total handshakes made\n# TYPE %[1]stls_handshakes_total counter\n", prefix)
 	for _, k := range slices.Sorted(maps.Keys(s.Handshakes)) {
 		version, kind := k[:3], k[4:]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 
 	"ceiling/internal/http1"
@@ -56,8 +57,9 @@ type client struct {
 	scheme  string
 	name    string // remote's address as text
 
-	before, behind *client // of the idle
-	since          int64   // loop's clock: idle since then
+	before, behind *client       // of the idle
+	since          int64         // loop's clock: idle since then
+	idleSince      *atomic.Int64 // Origin.IdleSince
 
 	// x is the request at hand, or that which is coming in; nil while nothing is, so
 	// that an idle connection costs little.
@@ -91,7 +93,7 @@ func (c *client) free() {
 
 // serve takes a connection that speaks HTTP/1 to the loop.
 func (l *loop) serve(fd int, from Origin, preface bool) {
-	c := &client{scheme: from.Scheme, remote: from.Client}
+	c := &client{scheme: from.Scheme, remote: from.Client, idleSince: from.IdleSince}
 	l.adopt(&c.conn, c, fd)
 	c.tcp = from.tcp
 	l.clients[c] = struct{}{}

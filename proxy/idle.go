@@ -34,6 +34,9 @@ func (c *client) waits() {
 	}
 	q := c.idlers()
 	c.listed, c.since = true, c.loop.now
+	if c.idleSince != nil {
+		c.idleSince.Store(c.loop.proxy.began.UnixNano() + c.since)
+	}
 	c.before, c.behind = q.last, nil
 	if q.last != nil {
 		q.last.behind = c
@@ -47,6 +50,9 @@ func (c *client) waits() {
 func (c *client) unlist() {
 	if !c.listed {
 		return
+	}
+	if c.idleSince != nil {
+		c.idleSince.Store(0)
 	}
 	q := c.idlers()
 	if c.before != nil {

@@ -78,6 +78,9 @@ type Origin struct {
 	Client netip.AddrPort
 	// Scheme that the client uses: http or https. It becomes X-Forwarded-Proto.
 	Scheme string
+	// IdleSince is set to when the connection began to wait for a request, in Unix
+	// nanoseconds, and to 0 while there is one, unless it is nil.
+	IdleSince *atomic.Int64
 
 	tcp bool // it was accepted, and can be spliced
 }

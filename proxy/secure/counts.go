@@ -20,8 +20,8 @@ type counts struct {
 	mu                   sync.Mutex
 	handshakes, failures map[string]uint64
 
-	clients, http2, streams  atomic.Int64
-	http2Total, streamsTotal atomic.Uint64
+	clients, http2, streams           atomic.Int64
+	http2Total, streamsTotal, evicted atomic.Uint64
 }
 
 func newCounts() *counts {
@@ -89,7 +89,7 @@ func (s *Server) Count(to *proxy.Snapshot) {
 	c := s.counts
 	one := &proxy.Secure{
 		Clients: int(c.clients.Load()), HTTP2: int(c.http2.Load()), Streams: int(c.streams.Load()),
-		HTTP2Total: c.http2Total.Load(), StreamsTotal: c.streamsTotal.Load(),
+		HTTP2Total: c.http2Total.Load(), StreamsTotal: c.streamsTotal.Load(), Evicted: c.evicted.Load(),
 		Handshakes: map[string]uint64{}, Failures: map[string]uint64{},
 	}
 	c.mu.Lock()

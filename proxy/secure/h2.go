@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ceiling/proxy"
@@ -80,8 +81,11 @@ func (s *Server) serveH2(c *config.Config) {
 			return context.WithValue(ctx, key{}, s.transports[conn])
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
-			if state == http.StateClosed {
+			switch state {
+			case http.StateClosed:
 				s.leaveH2(conn)
+			case http.StateActive, http.StateIdle: // idle: no stream is open
+				s.restH2(conn, state == http.StateIdle)
 			}
 		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -185,6 +189,7 @@ func (s *Server) handOver(raw net.Conn, conn *tls.Conn, from proxy.Origin) {
 		return
 	}
 	s.transports[conn], s.raws[conn] = transport, raw
+	s.idlers[raw] = &idler{raw: raw, since: new(atomic.Int64), end: func() { conn.Close(); s.leaveH2(conn) }}
 	s.counts.http2Total.Add(1)
 	s.counts.http2.Add(1)
 	s.conns[raw] = func() {

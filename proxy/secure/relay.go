@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ceiling/proxy"
@@ -21,6 +22,8 @@ const lingers = 2 * time.Second
 // both directions have ended.
 func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle time.Duration) {
 	defer s.leave(raw)
+	one := &idler{raw: raw, since: new(atomic.Int64)}
+	from.IdleSince = one.since // the loop knows when it waits for a request
 	near, err := s.connect(from)
 	if err != nil { // the proxy ends
 		return
@@ -29,6 +32,9 @@ func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle t
 	answered := make(chan struct{})
 	s.mu.Lock()
 	s.relays[raw] = answered
+	// The loop answers what it has received, and then ends the connection.
+	one.end = func() { _ = near.(*net.UnixConn).CloseWrite() }
+	s.idlers[raw] = one
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -38,8 +44,10 @@ func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle t
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := s.buffers.copy(near, client); err != nil { // an end, whichever side's
-			near.Close()
+		if err := s.buffers.copy(near, &waking{client, one.since}); err != nil { // an end, whichever side's
+			if !one.ended.Load() {
+				near.Close()
+			}
 			return
 		}
 		_ = near.(*net.UnixConn).CloseWrite() // it fails when the connection has ended
@@ -49,7 +57,7 @@ func (s *Server) relay(raw net.Conn, client *tls.Conn, from proxy.Origin, idle t
 		_ = client.CloseWrite() // as above
 	}
 	close(answered)
-	if err != nil {
+	if err != nil || one.ended.Load() {
 		raw.Close()
 	} else {
 		_ = raw.SetReadDeadline(time.Now().Add(lingers))

@@ -49,6 +49,9 @@ type Server struct {
 	transports map[net.Conn]*http.Transport // of each connection of HTTP/2
 	raws       map[net.Conn]net.Conn        // below it
 	relays     map[net.Conn]chan struct{}   // closed when what the proxy has answered is with the client
+	idlers     map[net.Conn]*idler          // of each connection whose handshake is made
+	longest    []waiting                    // idle when last looked for, the longest last
+	reported   time.Time                    // when the report last said that clients are closed
 }
 
 // settings are what a reload may change.
@@ -70,6 +73,7 @@ func New(c *config.Config, report func(string), inherited ...net.Listener) (s *S
 	s = &Server{
 		report: report, asked: c.TLS.Listen, conns: map[net.Conn]func(){}, counts: newCounts(),
 		transports: map[net.Conn]*http.Transport{}, raws: map[net.Conn]net.Conn{}, relays: map[net.Conn]chan struct{}{},
+		idlers: map[net.Conn]*idler{},
 	}
 	defer func() {
 		if err != nil {
@@ -231,13 +235,12 @@ func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, 
 	return err
 }
 
-// accept takes clients; beyond the room there is, they wait in the kernel.
+// accept takes clients. Beyond the room there is, one waits for the place of an idle
+// client, and the others in the kernel.
 func (s *Server) accept(ln net.Listener) {
 	for {
-		s.room <- struct{}{}
 		conn, err := ln.Accept()
 		if err != nil {
-			<-s.room
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -245,6 +248,7 @@ func (s *Server) accept(ln net.Listener) {
 			time.Sleep(100 * time.Millisecond) // out of descriptors: others must end first
 			continue
 		}
+		s.makeRoom()
 		if !s.enter(conn, func() { <-s.room }) {
 			conn.Close()
 			<-s.room
@@ -284,6 +288,7 @@ func (s *Server) leave(conn net.Conn) {
 	s.mu.Lock()
 	atEnd := s.conns[conn]
 	delete(s.conns, conn)
+	delete(s.idlers, conn)
 	s.mu.Unlock()
 	if atEnd != nil {
 		conn.Close()

@@ -1,0 +1,157 @@
+package secure
+
+import (
+	"cmp"
+	"crypto/tls"
+	"net"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// At the limit of connections idle clients are closed, the longest idle first, as at
+// the loops (proxy/idle.go).
+
+const (
+	// leastIdle is how long a client must have been idle to be closed for another.
+	leastIdle = 10 * time.Millisecond
+	// crowdedTurn is how long a new client waits before idle ones are looked for again.
+	crowdedTurn = 5 * time.Millisecond
+	// lookShare bounds what the looking takes of a core: one part of so many.
+	lookShare = 20
+	// leaveMost is how long a new client waits for one that was ended to be gone.
+	leaveMost = time.Second
+	// crowdedAgain is how often the report says that clients are closed.
+	crowdedAgain = time.Minute
+)
+
+// idler is a client whose handshake is made.
+type idler struct {
+	raw   net.Conn
+	since *atomic.Int64 // Unix nanoseconds; 0: it has a request
+	ended atomic.Bool   // to make room
+	end   func()
+}
+
+// waiting is an idler as it was when the idle were looked for.
+type waiting struct {
+	*idler
+	since int64
+}
+
+// waking notes that a client is idle no more, before the loop can know.
+type waking struct {
+	client *tls.Conn
+	since  *atomic.Int64
+}
+
+func (w *waking) Read(b []byte) (int, error) {
+	n, err := w.client.Read(b)
+	w.since.Store(0)
+	return n, err
+}
+
+// restH2 notes whether a client of HTTP/2 has a stream open.
+func (s *Server) restH2(conn net.Conn, idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.idlers[s.raws[conn]]
+	switch {
+	case one == nil:
+	case idle:
+		one.since.Store(time.Now().UnixNano())
+	default:
+		one.since.Store(0)
+	}
+}
+
+// makeRoom takes a place for a new client, an idle client's where there is no other.
+func (s *Server) makeRoom() {
+	var going *idler
+	var asked time.Time
+	for {
+		select {
+		case s.room <- struct{}{}:
+			return
+		default:
+		}
+		began := time.Now()
+		if going == nil || began.Sub(asked) > leaveMost || s.gone(going) {
+			going, asked = s.evict(began), began
+		}
+		select {
+		case s.room <- struct{}{}:
+			return
+		case <-time.After(max(crowdedTurn, lookShare*time.Since(began))):
+		}
+	}
+}
+
+// evict ends the longest idle client; nil when there is none.
+func (s *Server) evict(now time.Time) *idler {
+	one := s.longestIdle(now)
+	if one != nil {
+		one.ended.Store(true)
+		one.end()
+		s.counts.evicted.Add(1)
+	}
+	return one
+}
+
+func (s *Server) gone(one *idler) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idlers[one.raw] != one
+}
+
+// longestIdle is the client that has been idle longest. Those whose next request is on
+// its way stay.
+func (s *Server) longestIdle(now time.Time) *idler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ripe := now.Add(-leastIdle).UnixNano()
+	for range 2 {
+		for len(s.longest) > 0 {
+			one := s.longest[len(s.longest)-1]
+			s.longest = s.longest[:len(s.longest)-1]
+			if s.idlers[one.raw] == one.idler && one.idler.since.Load() == one.since && !one.ended.Load() && !speaks(one.raw) {
+				s.crowded(now)
+				return one.idler
+			}
+		}
+		for _, i := range s.idlers {
+			if since := i.since.Load(); since > 0 && since <= ripe && !i.ended.Load() {
+				s.longest = append(s.longest, waiting{i, since})
+			}
+		}
+		slices.SortFunc(s.longest, func(a, b waiting) int { return cmp.Compare(b.since, a.since) })
+	}
+	return nil
+}
+
+// crowded reports why idle clients are closed, now and then.
+func (s *Server) crowded(now time.Time) {
+	if s.reported.IsZero() || now.Sub(s.reported) > crowdedAgain {
+		s.reported = now
+		s.report("tls: the limit of connections is reached: idle clients are closed, the longest idle first")
+	}
+}
+
+// speaks tells whether there are bytes in a client's socket that nobody has taken yet,
+// the beginning of a request.
+func speaks(raw net.Conn) (yes bool) {
+	c, ok := raw.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	socket, err := c.SyscallConn()
+	if err != nil { // it is closed
+		return false
+	}
+	err = socket.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		yes = err == nil && n > 0
+	})
+	return err == nil && yes
+}
