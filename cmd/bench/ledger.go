@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"ceiling/check/race"
@@ -137,20 +134,6 @@ type Target struct {
 	Limit float64 `json:"limit"`
 	Unit  string  `json:"unit"`
 	Met   bool    `json:"met"`
-}
-
-// parseEntry reads a line of the ledger and refuses what Entry does not have.
-func parseEntry(line []byte) (Entry, error) {
-	var e Entry
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
-		return e, err
-	}
-	if e.Schema != ledgerSchema {
-		return e, fmt.Errorf("schema %q, want %q", e.Schema, ledgerSchema)
-	}
-	return e, nil
 }
 
 // appendEntry adds a line to the ledger.

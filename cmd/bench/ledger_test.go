@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -145,4 +146,18 @@ func TestPrintEntry(t *testing.T) {
 			t.Errorf("nothing like %s in:\n%s", want, b.String())
 		}
 	}
+}
+
+// parseEntry reads a line of the ledger and refuses what Entry does not have.
+func parseEntry(line []byte) (Entry, error) {
+	var e Entry
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return e, err
+	}
+	if e.Schema != ledgerSchema {
+		return e, fmt.Errorf("schema %q, want %q", e.Schema, ledgerSchema)
+	}
+	return e, nil
 }

@@ -31,11 +31,6 @@ type USL struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// At is the throughput of the fitted curve at concurrency n (1 or above).
-func (u USL) At(n float64) float64 {
-	return u.Lambda.Value * n / (1 + u.Sigma.Value*(n-1) + u.Kappa.Value*n*(n-1))
-}
-
 // uslDraws is how many resamples an interval rests on: its ends are then known
 // to about a tenth of their distance from the estimate.
 const uslDraws = 1000

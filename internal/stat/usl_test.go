@@ -85,8 +85,8 @@ func TestUSLExact(t *testing.T) {
 			t.Fatalf("planted %v %v %v, found %v %v %v", lambda, sigma, kappa, u.Lambda.Value, u.Sigma.Value, u.Kappa.Value)
 		}
 		for _, n := range []float64{1, 10, 500} {
-			if want := lambda * n / (1 + sigma*(n-1) + kappa*n*(n-1)); math.Abs(u.At(n)/want-1) > 1e-3 {
-				t.Fatalf("at %v: %v, want %v", n, u.At(n), want)
+			if want := lambda * n / (1 + sigma*(n-1) + kappa*n*(n-1)); math.Abs(fitted(&u, n)/want-1) > 1e-3 {
+				t.Fatalf("at %v: %v, want %v", n, fitted(&u, n), want)
 			}
 		}
 	})
@@ -247,4 +247,9 @@ func FuzzCurve(f *testing.F) {
 			}
 		}
 	})
+}
+
+// fitted is the throughput of the fitted curve at concurrency n (1 or above).
+func fitted(u *USL, n float64) float64 {
+	return u.Lambda.Value * n / (1 + u.Sigma.Value*(n-1) + u.Kappa.Value*n*(n-1))
 }
