@@ -74,7 +74,7 @@ func mayImport() map[string][]string {
 		"check/calibrate":        {"experiment/spec", "internal/http1", "internal/ring", "internal/sys", "internal/unit", "measure/load", "measure/run", "record"},
 		"check/doctor":           {"experiment/spec", "internal/ring", "internal/sys", "internal/unit", "measure/observe", "record"},
 		"check/race":             {"experiment/spec", "internal/hist", "internal/ring", "internal/stat", "internal/sys", "internal/unit", "measure/load", "measure/run", "record"},
-		"check/race/rival":       {},
+		"check/race/baseline":    {},
 		"check/selftest":         {"experiment/spec", "internal/sys", "internal/unit", "measure/run", "record", "server/planted"},
 	}
 }

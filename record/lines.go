@@ -153,7 +153,7 @@ func (p *Plan) goesOn() {
 
 // over tells that a plan needs no further run.
 func (p *Plan) over() bool {
-	return p.Ended == EndedComplete || p.Ended == EndedConverged || p.Ended == EndedDoomed
+	return p.Ended == EndedComplete || p.Ended == EndedConverged || p.Ended == EndedEarly
 }
 
 // LeftOut is what a copy of a record lacks.

@@ -31,7 +31,7 @@ type Plan struct {
 	// Runs that were made, in that order.
 	Runs []Measured `json:"runs"`
 
-	// Ended is how the plan ended: EndedComplete, EndedConverged, EndedDoomed,
+	// Ended is how the plan ended: EndedComplete, EndedConverged, EndedEarly,
 	// EndedInterrupted or EndedFailed; "" while it goes on. Because says why.
 	Ended   string  `json:"ended,omitempty"`
 	Because string  `json:"because,omitempty"`
@@ -96,7 +96,7 @@ func (p *Plan) Onward() string {
 const (
 	EndedComplete    = "complete"    // every run that was spelled out has been made
 	EndedConverged   = "converged"   // a search knows its answer
-	EndedDoomed      = "doomed"      // no further run can give an answer
+	EndedEarly       = "hopeless"    // no further run can give an answer
 	EndedInterrupted = "interrupted" // it can be resumed
 	EndedFailed      = "failed"      // a run could not be made; it can be resumed
 )

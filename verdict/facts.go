@@ -66,7 +66,7 @@ type facts struct {
 	outage                    outageFacts
 	trend                     trendFacts
 	late                      *stretchFacts // what broke the SLO, where that was some of the window
-	crowd                     crowdFacts
+	startupQueue              startupQueueFacts
 	lone                      loneFacts
 	peers                     peerFacts
 	neighbours                []neighbour    // on the server's host
@@ -159,7 +159,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.unaccepted = unacceptedOf(f, series, sockets)
 	f.packets = packetsOf(f, series)
 	f.clock = clockOf(f, series)
-	f.crowd = crowdOf(f, series)
+	f.startupQueue = startupOf(f, series)
 	f.peers = peersOf(f, series)
 	f.neighbours, f.atHomeToo = neighboursOf(f, series, f.subject.host, f.serverCPUs), neighboursOf(f, series, f.homeHost, f.generatorCPUs)
 	f.behind = behindOf(f, series)

@@ -255,9 +255,9 @@ func (f *facts) waiting() queueing {
 		if l.known {
 			return l.is
 		}
-		return f.crowd.is
-	case f.crowd.is == queued && l.low < loneAlone*f.slots, f.crowd.is == alone && l.high > loneQueue*f.slots:
-		return f.crowd.is
+		return f.startupQueue.is
+	case f.startupQueue.is == queued && l.low < loneAlone*f.slots, f.startupQueue.is == alone && l.high > loneQueue*f.slots:
+		return f.startupQueue.is
 	}
 	return unclear
 }
@@ -266,11 +266,11 @@ func (f *facts) waiting() queueing {
 func (f *facts) whyUnclear() string {
 	switch {
 	case f.lone.why == "":
-		return f.crowd.why
-	case f.crowd.why == "" || f.lone.known:
+		return f.startupQueue.why
+	case f.startupQueue.why == "" || f.lone.known:
 		return f.lone.why
 	}
-	return f.lone.why + "; " + f.crowd.why
+	return f.lone.why + "; " + f.startupQueue.why
 }
 
 // places is how many requests are worked on at a time: a whole number where one is
@@ -320,8 +320,8 @@ func (l *loneFacts) asLong(f *facts) string {
 // turnEvidence is what says that requests wait for each other, or do not.
 func (f *facts) turnEvidence() []record.Evidence {
 	list := f.loneEvidence()
-	if f.crowd.q.known && (!f.lone.known || f.lone.is == unclear) || f.crowd.is == queued && !f.lone.known {
-		list = append(list, f.crowdEvidence())
+	if f.startupQueue.q.known && (!f.lone.known || f.lone.is == unclear) || f.startupQueue.is == queued && !f.lone.known {
+		list = append(list, f.startupEvidence())
 	}
 	return list
 }

@@ -54,7 +54,7 @@ func ruleSlots(f *facts) finding {
 	case f.lone.is == alone && f.slots > 1:
 		out.because += ", and " + f.lone.asLong(f)
 		out.doubts = append(out.doubts, "inferred from requests sent alone, which took as long as those under load: confirm with twice the connections")
-	case f.crowd.is == alone && itsTime && f.slots > 1:
+	case f.startupQueue.is == alone && itsTime && f.slots > 1:
 		out.doubts = append(out.doubts, "inferred from the first responses, which took as long as later ones: confirm with twice the connections")
 	case !slow && f.slots > 1:
 		out.doubts = append(out.doubts, "that no request waits for another is inferred from how few they are: confirm with twice the connections")
@@ -69,9 +69,9 @@ func (f *facts) starvedOfSlots() bool {
 	return s.missed > unsentShare && s.slotsUsed.known && s.slotsUsed.value >= slotsUsedShare
 }
 
-// crowdEvidence is what the first answers tell.
-func (f *facts) crowdEvidence() record.Evidence {
-	c := &f.crowd
+// startupEvidence is what the first answers tell.
+func (f *facts) startupEvidence() record.Evidence {
+	c := &f.startupQueue
 	mean := c.lasting
 	if c.is == queued && c.firstN == 1 {
 		return evidence("latency.response.min_ns", c.first, "ns", "the fastest answer took %s, all of them %s on average, nearly alike: they queue", ns(c.first), ns(f.run.Latency.Response.MeanNs))

@@ -168,18 +168,18 @@ const (
 	stallRows       = 5
 	stallChance     = 0.01
 
-	// crowdSteady is the coefficient of variation up to which the first answers
-	// tell a queue from a delay; crowdQueued and crowdAlone are the bounds of q
-	// beyond cv², halfway to ½ with a margin. q has to be known to crowdAlone with
-	// crowdSure deviations of the rows' means.
-	crowdSteady = 0.4
-	crowdQueued = 0.28
-	crowdAlone  = 0.15
-	crowdSure   = 1.5
-	// crowdFastest is how much faster than the mean the fastest answer of a
-	// queue with crowdSlots slots is.
-	crowdFastest = 0.25
-	crowdSlots   = 8
+	// startupSteady is the coefficient of variation up to which the first answers
+	// tell a queue from a delay; startupQueued and startupAlone are the bounds of q
+	// beyond cv², halfway to ½ with a margin. q has to be known to startupAlone with
+	// startupSure deviations of the rows' means.
+	startupSteady = 0.4
+	startupQueued = 0.28
+	startupAlone  = 0.15
+	startupSure   = 1.5
+	// startupFastest is how much faster than the mean the fastest answer of a
+	// queue with startupSlots slots is.
+	startupFastest = 0.25
+	startupSlots   = 8
 )
 
 const (

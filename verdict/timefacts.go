@@ -138,7 +138,7 @@ const (
 	queued           // they do: a request takes long because others are before it
 )
 
-// crowdFacts tells a queue from a plain delay. Once a closed loop runs, both
+// startupQueueFacts tells a queue from a plain delay. Once a closed loop runs, both
 // look the same: the same time for everybody. They differ at the start, when
 // all slots send at once. A plain delay D answers all of them after D. A queue
 // answers the first at once and the last of N after N turns, so the mean of
@@ -148,7 +148,7 @@ const (
 // q = (1 − m/R)·C/N is 0 for a plain delay and ½ for a queue. A delay that
 // itself varies gives q = cv², its squared coefficient of variation, because
 // short ones come back first; so only q beyond cv² speaks for a queue.
-type crowdFacts struct {
+type startupQueueFacts struct {
 	is      queueing
 	q       figure
 	cv      float64
@@ -182,8 +182,8 @@ func lasting(rows []record.LoadRow) (meanNs, deviation float64) {
 // lets somebody pass now and then. It needs one kind of request and answer.
 func (f *facts) someWereFast(cv, fastestNs float64) bool {
 	l := &f.run.Latency.Response
-	return cv <= crowdSteady && f.slots >= crowdSlots && len(f.run.Spec.Targets) <= 1 && len(f.run.Statuses) <= 1 &&
-		f.run.Requests.Failed == 0 && fastestNs > 0 && fastestNs <= crowdFastest*l.MeanNs
+	return cv <= startupSteady && f.slots >= startupSlots && len(f.run.Spec.Targets) <= 1 && len(f.run.Statuses) <= 1 &&
+		f.run.Requests.Failed == 0 && fastestNs > 0 && fastestNs <= startupFastest*l.MeanNs
 }
 
 // fastest is the shortest response time of the run, of the warm-up too where
@@ -213,10 +213,10 @@ func (f *facts) variation() float64 {
 	return math.Sqrt(math.Max(square/mean/mean-1, 0))
 }
 
-// crowdOf reads the first answers, and the fastest one where they came too
+// startupOf reads the first answers, and the fastest one where they came too
 // many at a time.
-func crowdOf(f *facts, series *record.Series) crowdFacts {
-	var c crowdFacts
+func startupOf(f *facts, series *record.Series) startupQueueFacts {
+	var c startupQueueFacts
 	l := &f.run.Latency.Response
 	mean := positive(l.MeanNs)
 	switch {
@@ -259,7 +259,7 @@ func crowdOf(f *facts, series *record.Series) crowdFacts {
 	}
 	c.lasting = mean
 	settled, deviation := lasting(rows)
-	if crowdSure*deviation*n/f.slots > crowdAlone {
+	if startupSure*deviation*n/f.slots > startupAlone {
 		c.why = "the first sample came after too many answers"
 		return c
 	}
@@ -267,11 +267,11 @@ func crowdOf(f *facts, series *record.Series) crowdFacts {
 	c.q = some((1 - c.first/settled) * n / f.slots)
 	beyond := c.q.value - c.cv*c.cv
 	switch {
-	case c.cv > crowdSteady:
+	case c.cv > startupSteady:
 		c.why = "response times vary too much by themselves"
-	case beyond >= crowdQueued:
+	case beyond >= startupQueued:
 		c.is = queued
-	case math.Abs(beyond) <= crowdAlone:
+	case math.Abs(beyond) <= startupAlone:
 		c.is = alone
 	case beyond < 0:
 		c.why = "the first answers were slower than the later ones"

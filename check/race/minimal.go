@@ -2,20 +2,20 @@ package race
 
 import "fmt"
 
-// The two minimal proxies are this program's own, in check/race/rival: what a Go program
+// The two minimal proxies are this program's own, in check/race/baseline: what a Go program
 // costs that does no more than it is raced for.
 
 func fastHTTP() Contestant {
-	return Contestant{Name: "fasthttp", builtWith: "github.com/valyala/fasthttp", render: rivalCommand("fasthttp")}
+	return Contestant{Name: "fasthttp", builtWith: "github.com/valyala/fasthttp", render: baselineCommand("fasthttp")}
 }
 
 func httpUtil() Contestant {
-	return Contestant{Name: "httputil", builtWith: "std", render: rivalCommand("httputil")}
+	return Contestant{Name: "httputil", builtWith: "std", render: baselineCommand("httputil")}
 }
 
-func rivalCommand(kind string) func(s *Setup) (Configuration, bool) {
+func baselineCommand(kind string) func(s *Setup) (Configuration, bool) {
 	return func(s *Setup) (Configuration, bool) {
-		command := fmt.Sprintf("exec {program} rival %s --addr %s --workers %d", kind, s.Listen, s.Workers)
+		command := fmt.Sprintf("exec {program} baseline %s --addr %s --workers %d", kind, s.Listen, s.Workers)
 		if s.Files {
 			return Configuration{Command: command + " --files " + s.Dir + "/site"}, true
 		}

@@ -40,7 +40,7 @@ type ProofOptions struct {
 	Blocks int           // 0: as many as a proof has
 	Run    time.Duration // measured time of each run, 0: 2 s
 	Seed   uint64
-	// Program has the verbs planted and thief; "" is this program.
+	// Program has the verbs planted and hog; "" is this program.
 	Program string
 	// Keep is a directory for the records; "" keeps none.
 	Keep    string

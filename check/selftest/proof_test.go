@@ -14,7 +14,7 @@ import (
 //	CEILING_PROOFS=generator,slots go test …
 //
 // On a machine that others use, chrt -r 1 before it makes both sides real-time
-// threads, below the thief's priority. CEILING_PROOFS_KEEP is a directory for
+// threads, below the hog's priority. CEILING_PROOFS_KEEP is a directory for
 // the records.
 func TestPlantedCeilingsAreProved(t *testing.T) {
 	only := os.Getenv("CEILING_PROOFS")

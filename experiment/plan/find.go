@@ -58,7 +58,7 @@ const (
 // nextRate decides from the runs so far, and from nothing else.
 func nextRate(e *spec.Experiment, done []record.Measured) Decision {
 	s := surveyOf(e, done)
-	if d, ended := s.doomed(done); ended {
+	if d, ended := s.hopeless(done); ended {
 		return d
 	}
 	if e.Find.Start == 0 && len(done) == 0 {
@@ -82,25 +82,25 @@ func nextRate(e *spec.Experiment, done []record.Measured) Decision {
 	return s.grow(&b)
 }
 
-// doomed looks for a reason to stop that no further run can change.
-func (s *survey) doomed(done []record.Measured) (Decision, bool) {
+// hopeless looks for a reason to stop that no further run can change.
+func (s *survey) hopeless(done []record.Measured) (Decision, bool) {
 	silent, voids := 0, 0
 	for i := len(done) - 1; i >= 0 && done[i].Completed == 0; i-- {
 		silent++
 	}
 	for i := len(done) - 1; i >= 0 && !done[i].Settle; i-- {
-		if b, _ := s.judge(&done[i]); b != ballotVoid {
+		if b, _ := s.judge(&done[i]); b != classUnusable {
 			break
 		}
 		voids++
 	}
 	switch {
 	case silent == len(done) && silent >= silentEver:
-		return doom("the server answered no request in %d runs%s", silent, saying(done)), true
+		return earlyStop("the server answered no request in %d runs%s", silent, saying(done)), true
 	case silent >= silentInRow:
-		return doom("the server stopped answering: the last %d runs completed no request%s", silent, saying(done)), true
+		return earlyStop("the server stopped answering: the last %d runs completed no request%s", silent, saying(done)), true
 	case voids >= voidsInRow:
-		return doom("the last %d runs were invalid%s", voids, saying(done)), true
+		return earlyStop("the last %d runs were invalid%s", voids, saying(done)), true
 	}
 	return Decision{}, false
 }
@@ -113,8 +113,8 @@ func saying(done []record.Measured) string {
 	return "; the last one's verdict: " + done[len(done)-1].Says
 }
 
-func doom(format string, args ...any) Decision {
-	return Decision{Ended: record.EndedDoomed, Because: fmt.Sprintf(format, args...)}
+func earlyStop(format string, args ...any) Decision {
+	return Decision{Ended: record.EndedEarly, Because: fmt.Sprintf(format, args...)}
 }
 
 func converged(format string, args ...any) Decision {
@@ -139,7 +139,7 @@ func (s *survey) unfinished() *tried {
 func (s *survey) shrink() Decision {
 	lowest := &s.rates[0]
 	if lowest.perS <= trickle {
-		return doom("%s", s.nothingHolds(lowest))
+		return earlyStop("%s", s.nothingHolds(lowest))
 	}
 	steps := len(s.rates)
 	factor := 2.0
@@ -164,7 +164,7 @@ func (s *survey) follow(b *bracket) Decision {
 	perS := math.Round(b.noise.mid)
 	switch {
 	case b.low == nil && s.rates[0].perS <= trickle:
-		return doom("%s", s.nothingHolds(&s.rates[0]))
+		return earlyStop("%s", s.nothingHolds(&s.rates[0]))
 	case b.low == nil:
 		perS = math.Min(perS, math.Ceil(s.rates[0].perS/(1+s.within))-1)
 	case b.low.perS >= s.most:
@@ -189,9 +189,9 @@ func (s *survey) narrow(b *bracket) Decision {
 	}
 	switch s.standing(b.high) {
 	case generatorEnd:
-		return doom("%s meets the SLO, and the generator cannot send %s: testing the server further needs more generator CPU or another machine", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS))
+		return earlyStop("%s meets the SLO, and the generator cannot send %s: testing the server further needs more generator CPU or another machine", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS))
 	case unproved:
-		return doom("%s meets the SLO, and the runs at %s are invalid%s", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS), b.high.saying())
+		return earlyStop("%s meets the SLO, and the runs at %s are invalid%s", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS), b.high.saying())
 	}
 	above, below := b.wrong(s.within)
 	if weak := -b.high.lead() < min(s.repeats+1, highLead); weak || above+below > wrongMost {

@@ -218,36 +218,36 @@ func TestFindEnds(t *testing.T) {
 	check("start", "p99<5ms", func(e *spec.Experiment) { e.Find.Start = 100 }, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 28, near(50_000))
 	check("start above", "p99<5ms", func(e *spec.Experiment) { e.Find.Start = 1_000_000 }, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 28, near(50_000))
 	check("low capacity", "p99<5ms", nil, capacity(7), record.EndedConverged, record.LimitServer, 0, 20, func(e record.Estimate) bool { return e.Low == 7 && e.High == 8 })
-	check("no rate", "p99<5ms", nil, never, record.EndedDoomed, record.LimitNone, 3, 13, none)
-	check("generator", "p99<5ms", nil, generator, record.EndedDoomed, record.LimitGenerator, 4, 16, func(e record.Estimate) bool { return e.Low <= 70_000 && e.Low > 60_000 && e.High > 70_000 })
+	check("no rate", "p99<5ms", nil, never, record.EndedEarly, record.LimitNone, 3, 13, none)
+	check("generator", "p99<5ms", nil, generator, record.EndedEarly, record.LimitGenerator, 4, 16, func(e record.Estimate) bool { return e.Low <= 70_000 && e.Low > 60_000 && e.High > 70_000 })
 	check("rate term held", "p99<5ms,rate>10k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 24, near(50_000))
 	check("rate term not held", "p99<5ms,rate>100k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 3, 24, near(50_000))
 	check("all fail at once", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
 		m.BadShare, m.Failed, m.Ceiling = 1, m.Completed, "errors"
 		return m
-	}, record.EndedDoomed, record.LimitNone, 3, 13, none)
+	}, record.EndedEarly, record.LimitNone, 3, 13, none)
 	check("nothing answers", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1, Says: "no request was answered"}
-	}, record.EndedDoomed, record.LimitNone, 4, silentEver, none)
+	}, record.EndedEarly, record.LimitNone, 4, silentEver, none)
 	check("always void", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
 		m.Outcome, m.Ceiling, m.Says = record.Invalid, record.Inconclusive, "the CPU rows do not add up"
 		return m
-	}, record.EndedDoomed, record.LimitNone, 4, voidsInRow+1, none)
+	}, record.EndedEarly, record.LimitNone, 4, voidsInRow+1, none)
 	check("void above", "errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
 		if m.AskedPerS > 80_000 {
 			m.Outcome, m.Ceiling = record.Invalid, record.Inconclusive
 		}
 		return m
-	}, record.EndedDoomed, record.LimitUnproved, 4, 20, func(e record.Estimate) bool { return e.Low > 70_000 && e.Low <= 80_000 })
+	}, record.EndedEarly, record.LimitUnproved, 4, 20, func(e record.Estimate) bool { return e.Low > 70_000 && e.Low <= 80_000 })
 	check("dies", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		if s.Number < 6 {
 			return ideal(e, 50_000)(s)
 		}
 		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1}
-	}, record.EndedDoomed, record.LimitServer, 4, 6+silentInRow, func(e record.Estimate) bool { return e.Low > 0 })
+	}, record.EndedEarly, record.LimitServer, 4, 6+silentInRow, func(e record.Estimate) bool { return e.Low > 0 })
 }
 
 // TestFindSurvivesAFalseBreak breaks every run of one rate that would hold, up

@@ -127,7 +127,7 @@ func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
 func (s *survey) breaksAt(t *tried) []record.SLOTerm {
 	var broken []*record.Measured
 	for _, m := range t.voters {
-		if b, _ := s.judge(m); b == ballotBroke {
+		if b, _ := s.judge(m); b == classMissed {
 			broken = append(broken, m)
 		}
 	}
@@ -162,7 +162,7 @@ func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) string {
 		text = fmt.Sprintf("At least %s meets %s; higher rates gave no valid result: %s.", low, slo, p.Because)
 	default:
 		text = fmt.Sprintf("highest rate meeting %s: %s; at %s %s.", slo, low, unit.FormatRate(b.high.perS), breaking(out))
-		if p.Ended == record.EndedDoomed {
+		if p.Ended == record.EndedEarly {
 			text += " " + upper(p.Because) + "."
 		}
 	}
@@ -246,7 +246,7 @@ func (s *survey) exit(p *record.Plan, out *record.Search) int {
 	switch {
 	case asked && out.Holds.Mid > 0 && floor.Holds(out.Holds.Mid):
 		return 0 // whatever is beyond
-	case out.Limit == record.LimitNone && len(out.Breaks) > 0 && p.Ended == record.EndedDoomed && s.answered:
+	case out.Limit == record.LimitNone && len(out.Breaks) > 0 && p.Ended == record.EndedEarly && s.answered:
 		return exitBroke
 	case asked && out.Limit == record.LimitServer && !floor.Holds(out.Holds.High):
 		return exitBroke

@@ -9,14 +9,14 @@ import (
 	"ceiling/record"
 )
 
-// ballot is what one run says about its rate.
-type ballot int
+// classification is what one run says about its rate.
+type classification int
 
 const (
-	ballotHeld ballot = iota
-	ballotBroke
-	ballotGenerator // the generator was the wall
-	ballotVoid      // nothing
+	classMet classification = iota
+	classMissed
+	classGeneratorLimited // the generator was the bottleneck
+	classUnusable         // nothing
 )
 
 // nearDeviations is how far from the allowed number of late answers a run's has
@@ -24,11 +24,11 @@ const (
 // half as much again since late answers come in clusters.
 const nearDeviations = 3
 
-// ballot of a run; near where it might as well have been the other one by
+// classification of a run; near where it might as well have been the other one by
 // chance.
-func (s *survey) ballot(m *record.Measured) (b ballot, near bool) {
+func (s *survey) class(m *record.Measured) (b classification, near bool) {
 	b, broken := s.judge(m)
-	if b == ballotGenerator || b == ballotVoid {
+	if b == classGeneratorLimited || b == classUnusable {
 		return b, false
 	}
 	for _, t := range s.slo {
@@ -63,9 +63,9 @@ func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool)
 // judge a run by its own histogram, which knows more than its verdict: a run of
 // few requests a second breaks rate>10k, and that is no limit upwards. Broken
 // are the terms that failed.
-func (s *survey) judge(m *record.Measured) (ballot, []record.SLOTerm) {
+func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
 	if m.Ceiling == record.LoadGenerator {
-		return ballotGenerator, nil
+		return classGeneratorLimited, nil
 	}
 	terms, complete := s.measure(m)
 	broken := slices.DeleteFunc(terms, func(t record.SLOTerm) bool { return t.Holds })
@@ -76,15 +76,15 @@ func (s *survey) judge(m *record.Measured) (ballot, []record.SLOTerm) {
 		if len(broken) == 0 {
 			broken = []record.SLOTerm{notKept(m)}
 		}
-		return ballotBroke, broken
+		return classMissed, broken
 	case m.Outcome == record.Invalid || !complete && len(broken) == 0:
-		return ballotVoid, nil
+		return classUnusable, nil
 	case len(broken) > 0:
-		return ballotBroke, broken
+		return classMissed, broken
 	case s.e.SLO.FailsBy(m.BadShare):
-		return ballotBroke, []record.SLOTerm{errorsTerm(m)}
+		return classMissed, []record.SLOTerm{errorsTerm(m)}
 	}
-	return ballotHeld, nil
+	return classMet, nil
 }
 
 // owedShare of the asked requests may be without an answer at the end of a step

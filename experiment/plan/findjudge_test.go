@@ -17,14 +17,14 @@ func TestOwedAnswersAreABrokenRate(t *testing.T) {
 	s := &survey{slo: slo}
 	for _, c := range []struct {
 		m    record.Measured
-		want ballot
+		want classification
 	}{
-		{record.Measured{Outcome: record.Invalid, Ceiling: record.Inconclusive, Completed: 100, OwedShare: 0.05}, ballotBroke},
-		{record.Measured{Outcome: record.Invalid, Ceiling: record.Inconclusive, Completed: 100, OwedShare: 0.005}, ballotVoid},
-		{record.Measured{Outcome: record.Invalid, Ceiling: record.LoadGenerator, Completed: 100, OwedShare: 0.05}, ballotGenerator},
-		{record.Measured{Outcome: record.Invalid, Ceiling: "server blocked", Completed: 100}, ballotBroke},
+		{record.Measured{Outcome: record.Invalid, Ceiling: record.Inconclusive, Completed: 100, OwedShare: 0.05}, classMissed},
+		{record.Measured{Outcome: record.Invalid, Ceiling: record.Inconclusive, Completed: 100, OwedShare: 0.005}, classUnusable},
+		{record.Measured{Outcome: record.Invalid, Ceiling: record.LoadGenerator, Completed: 100, OwedShare: 0.05}, classGeneratorLimited},
+		{record.Measured{Outcome: record.Invalid, Ceiling: "server blocked", Completed: 100}, classMissed},
 	} {
-		if got, broken := s.judge(&c.m); got != c.want || (got == ballotBroke) != (len(broken) == 1) {
+		if got, broken := s.judge(&c.m); got != c.want || (got == classMissed) != (len(broken) == 1) {
 			t.Errorf("%+v: %v, broken %v; want %v", c.m, got, broken, c.want)
 		}
 	}

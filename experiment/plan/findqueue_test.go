@@ -150,7 +150,7 @@ func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured 
 	m.AskedPerS, m.SentPerS = perS, perS
 	m.ElapsedS, m.Completed, m.Histogram = t.elapsedS, t.completed, t.response
 	if step.MayGiveUp {
-		d := NewDoom(e.SLO, perS, time.Duration(e.Load.Duration), e.Load.Arrivals)
+		d := NewEarlyStop(e.SLO, perS, time.Duration(e.Load.Duration), e.Load.Arrivals)
 		so := &hist.Hist{}
 		var completed uint64
 		for i := range t.rows {

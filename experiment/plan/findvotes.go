@@ -114,25 +114,25 @@ func (s *survey) take(m *record.Measured) {
 	}
 	t := &s.rates[i]
 	t.runs = append(t.runs, m)
-	b, near := s.ballot(m)
-	if b == ballotHeld {
+	b, near := s.class(m)
+	if b == classMet {
 		t.own.held++
-	} else if b == ballotBroke {
+	} else if b == classMissed {
 		t.own.broke++
 	}
 	switch {
-	case b == ballotGenerator:
+	case b == classGeneratorLimited:
 		t.noRoom++
-	case b == ballotVoid:
+	case b == classUnusable:
 		t.void++
 	case near:
 		t.near = append(t.near, m)
-	case b == ballotHeld:
+	case b == classMet:
 		t.held++
 	default:
 		t.broke++
 	}
-	if b == ballotHeld || b == ballotBroke {
+	if b == classMet || b == classMissed {
 		t.voters = append(t.voters, m)
 	}
 	if m.GaveUp != "" {
@@ -147,7 +147,7 @@ func (s *survey) pool(t *tried) {
 		return
 	}
 	m := mergedRuns(t.near)
-	if b, _ := s.judge(&m); b == ballotHeld {
+	if b, _ := s.judge(&m); b == classMet {
 		t.held += len(t.near)
 	} else {
 		t.broke += len(t.near)

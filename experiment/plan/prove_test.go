@@ -250,7 +250,7 @@ func TestProofOfWhatThereIs(t *testing.T) {
 	check("no server", no(record.TakeServer, "on another host"), func(p *record.Plan) bool {
 		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid && strings.Contains(strings.Join(p.Proof.Doubts, " "), "server CPU, which was not tested")
 	})
-	check("a thief that got nothing", func(m *record.Measured) {
+	check("a hog that got nothing", func(m *record.Measured) {
 		if m.Take.Resource == record.TakeGenerator && m.Block < 3 {
 			m.Taken.Left = 0.95
 		}

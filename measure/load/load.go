@@ -257,7 +257,7 @@ type coordinator struct {
 	ctx      context.Context
 	out      chan delivery
 	free     []chan *Tally
-	rows     *confluence // of the workers
+	rows     *rowMerger // of the workers
 	result   Result
 	user     int64
 	system   int64
@@ -323,7 +323,7 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 // merge sets up where the workers' tallies meet. Of a worker's four one is in
 // use, two may wait for the other workers, and one is on its way.
 func (r *coordinator) merge() {
-	r.rows = newConfluence(r.Threads, spareTallies-2, len(r.Mix))
+	r.rows = newRowMerger(r.Threads, spareTallies-2, len(r.Mix))
 	r.rows.taken, r.rows.closed = r.addPart, r.rowEnds
 	r.rows.free = func(id int, t *Tally) {
 		select {

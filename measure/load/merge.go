@@ -2,10 +2,10 @@ package load
 
 import "math"
 
-// confluence draws the tallies of several parts, the workers of an engine or the
+// rowMerger draws the tallies of several parts, the workers of an engine or the
 // agents of a run, into rows: a row is closed at a time that every part has
 // reached, so that it never lacks one of them.
-type confluence struct {
+type rowMerger struct {
 	keep    int        // most tallies of one part that wait for another
 	pending [][]*Tally // by part: delivered, not yet part of a row
 	ended   []bool     // parts that nothing more comes of
@@ -15,33 +15,33 @@ type confluence struct {
 	closed  func(row *Tally)       // is told of each row
 }
 
-// newConfluence of so many parts.
-func newConfluence(parts, keep, targets int) *confluence {
-	return &confluence{keep: keep, pending: make([][]*Tally, parts), ended: make([]bool, parts), row: newTally(targets)}
+// newRowMerger of so many parts.
+func newRowMerger(parts, keep, targets int) *rowMerger {
+	return &rowMerger{keep: keep, pending: make([][]*Tally, parts), ended: make([]bool, parts), row: newTally(targets)}
 }
 
 // add takes a tally of a part, where there is one, and closes what can be closed.
-func (c *confluence) add(id int, t *Tally) {
+func (c *rowMerger) add(id int, t *Tally) {
 	if t != nil {
 		c.pending[id] = append(c.pending[id], t)
-		c.condense(id)
+		c.coalesce(id)
 	}
 	for c.closeRow() {
 	}
 }
 
 // end says that nothing more will come of a part.
-func (c *confluence) end(id int, t *Tally) {
+func (c *rowMerger) end(id int, t *Tally) {
 	c.ended[id] = true
 	c.add(id, t)
 }
 
-// condense bounds what is kept of a part that is ahead of another. Of a worker's
+// coalesce bounds what is kept of a part that is ahead of another. Of a worker's
 // few tallies it is necessary: without a free one it could deliver nothing, and
 // if the other waits to be caught up with, no row would ever end. The two oldest
 // neighbours become one, and the row a wider one: not any two, for then the wide
 // tallies of several parts could overlap in a chain that no row ends.
-func (c *confluence) condense(id int) {
+func (c *rowMerger) coalesce(id int) {
 	p := c.pending[id]
 	if len(p) <= c.keep {
 		return
@@ -56,7 +56,7 @@ func (c *confluence) condense(id int) {
 }
 
 // closeRow merges one row if there is one.
-func (c *confluence) closeRow() bool {
+func (c *rowMerger) closeRow() bool {
 	at, ok := c.boundary()
 	if !ok {
 		return false
@@ -83,7 +83,7 @@ func (c *confluence) closeRow() bool {
 }
 
 // part takes what a part did up to at: one tally, or nil.
-func (c *confluence) part(id int, at int64) *Tally {
+func (c *rowMerger) part(id int, at int64) *Tally {
 	p := c.pending[id]
 	n := 0
 	for n < len(p) && p[n].EndNs <= at {
@@ -105,7 +105,7 @@ func (c *confluence) part(id int, at int64) *Tally {
 // delivered up to it and none across it. Parts end their tallies at the same
 // times, so it is the end of the widest of the oldest, or of one that lies
 // across that. No tally lies across the window's opening, so no row does.
-func (c *confluence) boundary() (at int64, ok bool) {
+func (c *rowMerger) boundary() (at int64, ok bool) {
 	at = math.MinInt64
 	for id, p := range c.pending {
 		if len(p) > 0 {

@@ -21,7 +21,7 @@ type Merger struct {
 	intervalNs int64
 	targets    int
 	observer   Observer
-	rows       *confluence
+	rows       *rowMerger
 	agents     []account
 	spare      []*Tally
 }
@@ -44,7 +44,7 @@ const mergerKeeps = 32
 func NewMerger(agents, targets int, interval time.Duration, o Observer) *Merger {
 	m := &Merger{
 		intervalNs: int64(interval), targets: targets, observer: o,
-		rows: newConfluence(agents, mergerKeeps, targets), agents: make([]account, agents),
+		rows: newRowMerger(agents, mergerKeeps, targets), agents: make([]account, agents),
 	}
 	m.rows.taken = func(int, *Tally) {}
 	m.rows.closed = func(row *Tally) { o.Interval(row, isLate(row, m.intervalNs)) }

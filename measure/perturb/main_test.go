@@ -16,7 +16,7 @@ import (
 	"ceiling/experiment/spec"
 )
 
-// TestMain lets the test binary be a thief, a process that is idle, and one
+// TestMain lets the test binary be a hog, a process that is idle, and one
 // that changes something and then waits to be killed.
 func TestMain(m *testing.M) {
 	role := ""
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	}
 	var err error
 	switch role {
-	case thiefVerb:
-		err = thiefRole(os.Args[2:])
+	case hogVerb:
+		err = hogRole(os.Args[2:])
 	case "idle":
 		fmt.Println("idle")
 		_, err = io.Copy(io.Discard, os.Stdin)
@@ -42,10 +42,10 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// thiefRole is the verb thief.
-func thiefRole(args []string) error {
-	var o ThiefOptions
-	f := flag.NewFlagSet(thiefVerb, flag.ContinueOnError)
+// hogRole is the verb hog.
+func hogRole(args []string) error {
+	var o HogOptions
+	f := flag.NewFlagSet(hogVerb, flag.ContinueOnError)
 	cpus := f.String("cpus", "", "")
 	f.Float64Var(&o.Share, "share", 0, "")
 	f.BoolVar(&o.Polite, "polite", false, "")
@@ -56,7 +56,7 @@ func thiefRole(args []string) error {
 	if err != nil {
 		return err
 	}
-	return Thief(context.Background(), o, os.Stdin, os.Stdout)
+	return Hog(context.Background(), o, os.Stdin, os.Stdout)
 }
 
 // holdRole changes something, says so, and waits for its end.
@@ -83,12 +83,12 @@ func holdRole(args []string) error {
 			return err
 		}
 		fmt.Println("held")
-	case thiefVerb:
+	case hogVerb:
 		cpus, err := spec.ParseCPUList(args[1])
 		if err != nil {
 			return err
 		}
-		t, err := startThief(context.Background(), os.Args[0], cpus, 0.1, false)
+		t, err := startHog(context.Background(), os.Args[0], cpus, 0.1, false)
 		if err != nil {
 			return err
 		}

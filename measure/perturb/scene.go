@@ -28,7 +28,7 @@ type Wish struct {
 	// is its speed as the person gave it, 0 unknown.
 	Interface, Namespace string
 	LinkBitsPerS         float64
-	// Program has the verb thief; "" is this program.
+	// Program has the verb hog; "" is this program.
 	Program string
 }
 
@@ -54,7 +54,7 @@ type Scene struct {
 }
 
 // affinityCPUs is from how many of the server's CPUs on some of them are taken
-// away whole, where no thief can run in real time: a thief of ordinary priority
+// away whole, where no hog can run in real time: a hog of ordinary priority
 // competes with all threads of the server for its share.
 const affinityCPUs = 4
 
@@ -141,7 +141,7 @@ func tryRealTime() error {
 	tried := make(chan error)
 	go func() {
 		sys.HoldThread() // and never release: the thread ends with the goroutine
-		tried <- sys.BeRealTime(thiefPriority)
+		tried <- sys.BeRealTime(hogPriority)
 	}()
 	return <-tried
 }
@@ -162,7 +162,7 @@ type Taking struct {
 }
 
 // Begin takes what a step says, until End; of a step that takes nothing it
-// takes nothing. Slots are taken by the step's own load. The wait for a thief to
+// takes nothing. Slots are taken by the step's own load. The wait for a hog to
 // come up ends with ctx.
 func (s *Scene) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
 	t := &Taking{take: step.Take, PinServer: s.PinServer, left: 1}
@@ -196,7 +196,7 @@ func (s *Scene) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
 
 func (t *Taking) steal(ctx context.Context, s *Scene, cpus []int) error {
 	var err error
-	t.theft, err = startThief(ctx, s.wish.Program, cpus, t.take.Share, s.ordinary != nil)
+	t.theft, err = startHog(ctx, s.wish.Program, cpus, t.take.Share, s.ordinary != nil)
 	return err
 }
 

@@ -18,10 +18,10 @@ import (
 	"ceiling/measure/cores"
 )
 
-// theft is a thief at work, as the process sees it that started it.
+// theft is a hog at work, as the process sees it that started it.
 type theft struct {
 	cmd  *exec.Cmd
-	in   io.Closer // the thief ends when this is closed, by whomever
+	in   io.Closer // the hog ends when this is closed, by whomever
 	said *strings.Builder
 	cpus []int
 	how  string // "real-time priority"
@@ -36,26 +36,26 @@ type theft struct {
 // sample is what had been taken from all CPUs together at a time.
 type sample struct {
 	at time.Time
-	// thiefNs is the thief's CPU time; hostNs what the hypervisor had given to
+	// hogNs is the hog's CPU time; hostNs what the hypervisor had given to
 	// other machines meanwhile, which nobody here could have used.
-	thiefNs, hostNs int64
+	hogNs, hostNs int64
 }
 
 const (
-	// thiefStart is what a thief may take to come up on a host that is full.
-	thiefStart = 10 * time.Second
-	thiefStop  = 3 * time.Second
-	// sampleEvery is how often a thief's clock is read: what was taken within a
+	// hogStart is what a hog may take to come up on a host that is full.
+	hogStart = 10 * time.Second
+	hogStop  = 3 * time.Second
+	// sampleEvery is how often a hog's clock is read: what was taken within a
 	// run is interpolated between two readings.
 	sampleEvery = 50 * time.Millisecond
 )
 
-// thiefVerb is how a thief is started: PROGRAM thief --cpus 1,2 --share 0.25.
-const thiefVerb = "thief"
+// hogVerb is how a hog is started: PROGRAM hog --cpus 1,2 --share 0.25.
+const hogVerb = "hog"
 
-// startThief starts one as a child of this process and waits until it takes.
-func startThief(ctx context.Context, program string, cpus []int, share float64, polite bool) (*theft, error) {
-	args := []string{thiefVerb, "--cpus", cores.Format(cpus), "--share", strconv.FormatFloat(share, 'g', -1, 64)}
+// startHog starts one as a child of this process and waits until it takes.
+func startHog(ctx context.Context, program string, cpus []int, share float64, polite bool) (*theft, error) {
+	args := []string{hogVerb, "--cpus", cores.Format(cpus), "--share", strconv.FormatFloat(share, 'g', -1, 64)}
 	if polite {
 		args = append(args, "--polite")
 	}
@@ -86,25 +86,25 @@ func startThief(ctx context.Context, program string, cpus []int, share float64, 
 	return t, nil
 }
 
-// await reads the line that the thief prints once it takes.
+// await reads the line that the hog prints once it takes.
 func (t *theft) await(ctx context.Context, out io.Reader) error {
 	line := make(chan string, 1)
 	go func() {
 		text, _ := bufio.NewReader(out).ReadString('\n') // an early end is an empty line
 		line <- text
 	}()
-	timer := time.NewTimer(thiefStart)
+	timer := time.NewTimer(hogStart)
 	defer timer.Stop()
 	var why error
 	select {
 	case text := <-line:
-		how, ok := strings.CutPrefix(strings.TrimSpace(text), thiefReady+" with ")
+		how, ok := strings.CutPrefix(strings.TrimSpace(text), hogReady+" with ")
 		if t.how = how; ok {
 			return nil
 		}
 		why = errors.New("it ended before it took anything")
 	case <-timer.C:
-		why = fmt.Errorf("it took nothing within %s", thiefStart)
+		why = fmt.Errorf("it took nothing within %s", hogStart)
 	case <-ctx.Done():
 		why = ctx.Err()
 	}
@@ -112,7 +112,7 @@ func (t *theft) await(ctx context.Context, out io.Reader) error {
 	return fmt.Errorf("start a CPU hog on CPU %s: %w%s", cores.Format(t.cpus), errors.Join(why, ended), t.quoted())
 }
 
-// quoted is what the thief complained of. It has ended.
+// quoted is what the hog complained of. It has ended.
 func (t *theft) quoted() string {
 	if said := strings.TrimSpace(t.said.String()); said != "" {
 		return "; it said: " + said
@@ -120,7 +120,7 @@ func (t *theft) quoted() string {
 	return ""
 }
 
-// watch reads the thief's clock until quit.
+// watch reads the hog's clock until quit.
 func (t *theft) watch() {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -138,7 +138,7 @@ func (t *theft) watch() {
 func (t *theft) sample() {
 	s := sample{at: time.Now()}
 	var err error
-	if s.thiefNs, err = sys.ProcessClockNs(t.cmd.Process.Pid); err != nil {
+	if s.hogNs, err = sys.ProcessClockNs(t.cmd.Process.Pid); err != nil {
 		t.failed = fmt.Errorf("read the CPU time of the CPU hog: %w", err)
 		return
 	}
@@ -149,7 +149,7 @@ func (t *theft) sample() {
 	t.samples = append(t.samples, s)
 }
 
-// stop ends the thief and answers what it had left of its CPUs' time from one
+// stop ends the hog and answers what it had left of its CPUs' time from one
 // moment to another; without them, from its start to its end.
 func (t *theft) stop(from, to time.Time) (left float64, err error) {
 	close(t.quit)
@@ -161,10 +161,10 @@ func (t *theft) stop(from, to time.Time) (left float64, err error) {
 	return leftOf(t.samples, len(t.cpus), from, to)
 }
 
-// end closes the thief's input, and kills it where that is not enough.
+// end closes the hog's input, and kills it where that is not enough.
 func (t *theft) end() error {
 	closed := t.in.Close()
-	timer := time.AfterFunc(thiefStop, func() { _ = t.cmd.Process.Kill() })
+	timer := time.AfterFunc(hogStop, func() { _ = t.cmd.Process.Kill() })
 	defer timer.Stop()
 	return errors.Join(t.cmd.Wait(), closed)
 }
@@ -187,7 +187,7 @@ func leftOf(samples []sample, cpus int, from, to time.Time) (float64, error) {
 	if had <= 0 {
 		return 0, fmt.Errorf("no CPU time between %s and %s to take from", from.Format(time.TimeOnly), to.Format(time.TimeOnly))
 	}
-	return min(max(1-float64(b.thiefNs-a.thiefNs)/had, 0), 1), nil
+	return min(max(1-float64(b.hogNs-a.hogNs)/had, 0), 1), nil
 }
 
 // sampleAt interpolates; at lies between the first sample and the last.
@@ -202,7 +202,7 @@ func sampleAt(samples []sample, at time.Time) sample {
 	a, b := samples[i-1], samples[i]
 	share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
 	between := func(x, y int64) int64 { return x + int64(share*float64(y-x)) }
-	return sample{at, between(a.thiefNs, b.thiefNs), between(a.hostNs, b.hostNs)}
+	return sample{at, between(a.hogNs, b.hogNs), between(a.hostNs, b.hostNs)}
 }
 
 // hypervisorNs is the time that some CPUs had something to run and the

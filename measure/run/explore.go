@@ -241,8 +241,8 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	o := x.options
 	o.plan, o.Progress = x.keep, x.progress(d)
 	if step.MayGiveUp {
-		doom := plan.NewDoom(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
-		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return doom.Add(row, h) }
+		earlyStop := plan.NewEarlyStop(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
+		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return earlyStop.Add(row, h) }
 	}
 	var m *record.Measured
 	if e.Kind == spec.KindProve {

@@ -43,7 +43,7 @@ type Options struct {
 	// Command line as typed, and the version of this program, for the record.
 	Command []string
 	Version string
-	// Program has the verb thief, which a proof starts; "" is this program.
+	// Program has the verb hog, which a proof starts; "" is this program.
 	Program string
 	// Progress is told of every interval; nil tells nobody. It is called from
 	// one goroutine and must return soon.

@@ -148,8 +148,8 @@ func samplePlans() map[string]*record.Plan {
 		Breaks: []record.SLOTerm{{Term: "p99<5ms", Value: 7e6}},
 		Rates:  []record.TriedRate{{PerS: 10_000, Runs: 2, Pass: 2, Response: q, Ceiling: "target rate reached"}, {PerS: 20_000, Runs: 2, Fail: 2, Response: q, Ceiling: "server CPU"}, {PerS: 40_000, Runs: 1, Invalid: 1, Response: q, Ceiling: "generator"}}}
 	proof.Proof = &record.Proof{PerS: estimate(20_000, 19_000, 21_000), Sum: estimate(1.02, .9, 1.1), Proved: "server CPU", Passive: "server CPU", Agrees: "agrees", Says: "the server's CPU is the ceiling",
-		Resources: []record.Elasticity{{Resource: "generator", How: "a thief", Left: .75, PerS: estimate(19_800, 19_000, 20_500), Elasticity: estimate(.04, -.02, .1), Blocks: 8},
-			{Resource: "server CPU", How: "a thief", Left: .76, PerS: estimate(15_200, 15_000, 15_500), Elasticity: estimate(.98, .9, 1.06), Blocks: 8}},
+		Resources: []record.Elasticity{{Resource: "generator", How: "a hog", Left: .75, PerS: estimate(19_800, 19_000, 20_500), Elasticity: estimate(.04, -.02, .1), Blocks: 8},
+			{Resource: "server CPU", How: "a hog", Left: .76, PerS: estimate(15_200, 15_000, 15_500), Elasticity: estimate(.98, .9, 1.06), Blocks: 8}},
 		NotTaken: []record.NotMeasured{{What: "link", Why: "no interface was named"}}}
 	comparison.Comparison = &record.Comparison{A: "fast", B: "slow", Blocks: 8, NoiseBlocks: 4, Says: "slower by 20%", Differences: []record.Difference{{What: "server command", A: "./fast", B: "./slow", Weight: "explains"}},
 		Changes: []record.Change{{Metric: "rps", Unit: "/s", A: 20_000, B: 16_000, Relative: estimate(-.2, -.22, -.18), Floor: .02, Decision: record.Worse, Says: "requests per second: worse", PerBlock: []float64{-.22}},

@@ -13,13 +13,13 @@ import (
 	"ceiling/internal/sys"
 )
 
-// ThiefOptions say what a thief takes.
-type ThiefOptions struct {
+// HogOptions say what a hog takes.
+type HogOptions struct {
 	// CPUs it takes from, a thread on each.
 	CPUs []int
 	// Share of each CPU's time, above 0 and at most ShareMax.
 	Share float64
-	// Polite thieves do not ask for real-time priority.
+	// Polite hogs do not ask for real-time priority.
 	Polite bool
 }
 
@@ -29,33 +29,33 @@ const (
 	// left to measure.
 	ShareMax = 0.8
 
-	// thiefPeriod is how often a thief takes its share. A request that finds
+	// hogPeriod is how often a hog takes its share. A request that finds
 	// its CPU taken waits for the rest of a slice, so slices have to be short
 	// against what a request takes; each costs two switches of about 2 µs,
-	// which the thief's own clock counts nearly all of.
-	thiefPeriod = 250 * time.Microsecond
+	// which the hog's own clock counts nearly all of.
+	hogPeriod = 250 * time.Microsecond
 
-	// thiefPriority is one above the lowest: a subject that is itself real-time
+	// hogPriority is one above the lowest: a subject that is itself real-time
 	// of the lowest priority is slowed as well.
-	thiefPriority = 2
+	hogPriority = 2
 
-	// debtMost is how far behind its share a thief may fall before it forgives
+	// debtMost is how far behind its share a hog may fall before it forgives
 	// the rest, in periods. One that could not run for a second must not take a
 	// whole second afterwards.
 	debtMost = 20
 )
 
-// thiefReady begins the line that a thief prints once all its threads take.
-const thiefReady = "thief takes"
+// hogReady begins the line that a hog prints once all its threads take.
+const hogReady = "hog takes"
 
-// Thief takes a share of some CPUs' time: a thread on each of them runs for
+// Hog takes a share of some CPUs' time: a thread on each of them runs for
 // that share of every quarter of a millisecond, all in the same moments, so that no
 // thread of the subject finds a better place by moving. Their own CPU clocks
 // tell them how much they have had, so the share holds over time whatever else
 // runs there. It says on out when it is at work, and ends when ctx does or when
 // in comes to its end: where the other end of that pipe is held by a process
 // that is killed, it ends as well.
-func Thief(ctx context.Context, o ThiefOptions, in io.Reader, out io.Writer) error {
+func Hog(ctx context.Context, o HogOptions, in io.Reader, out io.Writer) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func Thief(ctx context.Context, o ThiefOptions, in io.Reader, out io.Writer) err
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(len(o.CPUs) + 2)
 	epoch := sys.MonotonicNs()
-	epoch -= epoch % int64(thiefPeriod)
+	epoch -= epoch % int64(hogPeriod)
 	policies := make(chan policy, len(o.CPUs))
 	for _, cpu := range o.CPUs {
 		go steal(cpu, o, epoch, policies)
@@ -72,7 +72,7 @@ func Thief(ctx context.Context, o ThiefOptions, in io.Reader, out io.Writer) err
 	for range o.CPUs {
 		p := <-policies
 		if p.failed != nil {
-			return fmt.Errorf("thief: %w", p.failed)
+			return fmt.Errorf("hog: %w", p.failed)
 		}
 		if p.ordinary != nil {
 			ordinary = p.ordinary
@@ -82,8 +82,8 @@ func Thief(ctx context.Context, o ThiefOptions, in io.Reader, out io.Writer) err
 	if ordinary != nil {
 		how = ordinaryPriority
 	}
-	if _, err := fmt.Fprintf(out, "%s with %s\n", thiefReady, how); err != nil {
-		return fmt.Errorf("thief: say that it is ready: %w", err)
+	if _, err := fmt.Fprintf(out, "%s with %s\n", hogReady, how); err != nil {
+		return fmt.Errorf("hog: say that it is ready: %w", err)
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -98,29 +98,29 @@ func Thief(ctx context.Context, o ThiefOptions, in io.Reader, out io.Writer) err
 	}
 }
 
-// How a thief runs, as it says it.
+// How a hog runs, as it says it.
 const (
 	realTime         = "real-time priority"
 	ordinaryPriority = "ordinary priority"
 )
 
 // Check refuses options that ask for nothing or too much.
-func (o *ThiefOptions) Check() error {
+func (o *HogOptions) Check() error {
 	if len(o.CPUs) == 0 {
-		return errors.New("thief: no CPUs to take from; give --cpus 1")
+		return errors.New("hog: no CPUs to take from; give --cpus 1")
 	}
 	if !(o.Share > 0 && o.Share <= ShareMax) {
-		return fmt.Errorf("thief: a share of %v is not above 0 and at most %v; 0.25 takes a quarter", o.Share, ShareMax)
+		return fmt.Errorf("hog: a share of %v is not above 0 and at most %v; 0.25 takes a quarter", o.Share, ShareMax)
 	}
 	return nil
 }
 
-// policy is how one thread of a thief got to run: ordinary says why it is not a
+// policy is how one thread of a hog got to run: ordinary says why it is not a
 // real-time one.
 type policy struct{ ordinary, failed error }
 
 // steal takes from one CPU until the process ends.
-func steal(cpu int, o ThiefOptions, epoch int64, ready chan<- policy) {
+func steal(cpu int, o HogOptions, epoch int64, ready chan<- policy) {
 	runtime.LockOSThread()
 	var p policy
 	if p.failed = errors.Join(sys.Pin(0, []int{cpu}), sys.SharpTimers()); p.failed != nil {
@@ -129,10 +129,10 @@ func steal(cpu int, o ThiefOptions, epoch int64, ready chan<- policy) {
 	}
 	p.ordinary = errors.New("it was not asked for")
 	if !o.Polite {
-		p.ordinary = sys.BeRealTime(thiefPriority)
+		p.ordinary = sys.BeRealTime(hogPriority)
 	}
 	if p.ordinary != nil {
-		p.failed = sys.BePrompt(thiefPeriod / 5)
+		p.failed = sys.BePrompt(hogPeriod / 5)
 	}
 	ready <- p
 	if p.failed != nil {
@@ -146,7 +146,7 @@ func steal(cpu int, o ThiefOptions, epoch int64, ready chan<- policy) {
 			now = sys.MonotonicNs()
 		}
 		// The slots are multiples of the period for all threads alike.
-		sys.SleepUntil(epoch + ((now-epoch)/int64(thiefPeriod)+1)*int64(thiefPeriod))
+		sys.SleepUntil(epoch + ((now-epoch)/int64(hogPeriod)+1)*int64(hogPeriod))
 	}
 }
 
@@ -160,8 +160,8 @@ type debt struct {
 // more than a few periods' worth is forgiven.
 func (d *debt) owed(now, used int64) int64 {
 	owed := int64(d.share*float64(now-d.since)) - (used - d.used)
-	if most := int64(debtMost * d.share * float64(thiefPeriod)); owed > most {
-		d.since, d.used = now-int64(debtMost*thiefPeriod), used
+	if most := int64(debtMost * d.share * float64(hogPeriod)); owed > most {
+		d.since, d.used = now-int64(debtMost*hogPeriod), used
 		owed = most
 	}
 	return owed

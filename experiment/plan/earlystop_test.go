@@ -22,12 +22,12 @@ func sloOf(t testing.TB, text string) spec.SLO {
 	return slo
 }
 
-// watch runs a step of a queue under a Doom. cut is how far into the step it was
+// watch runs a step of a queue under an EarlyStop. cut is how far into the step it was
 // given up, in seconds, 0 where it was not; lost tells whether the whole step
 // broke the SLO or owed more than 1 % of its requests.
 func watch(q *queue, slo spec.SLO, perS, lengthS float64, arrivals string, number uint64, each []*hist.Hist) (cut float64, why string, lost bool) {
 	trace := q.serve(perS, lengthS/10, lengthS, arrivals, number, each)
-	d := NewDoom(slo, perS, time.Duration(lengthS*1e9), arrivals)
+	d := NewEarlyStop(slo, perS, time.Duration(lengthS*1e9), arrivals)
 	for i := range trace.rows {
 		if why = d.Add(&trace.rows[i], each[i]); why != "" {
 			cut = float64(trace.rows[i].TNs) / 1e9
@@ -43,9 +43,9 @@ func watch(q *queue, slo spec.SLO, perS, lengthS float64, arrivals string, numbe
 	return cut, why, lost
 }
 
-// TestDoomSparesAStableQueue: a queue at 97 % of its capacity wanders, and is
-// given up in no more than doomAlpha of 1,000 runs.
-func TestDoomSparesAStableQueue(t *testing.T) {
+// TestEarlyStopSparesAStableQueue: a queue at 97 % of its capacity wanders, and is
+// given up in no more than earlyStopAlpha of 1,000 runs.
+func TestEarlyStopSparesAStableQueue(t *testing.T) {
 	each := histograms(5)
 	for _, arrivals := range []string{spec.Constant, spec.Poisson} {
 		for _, load := range []float64{.97, 1} {
@@ -60,7 +60,7 @@ func TestDoomSparesAStableQueue(t *testing.T) {
 					alarms++
 				}
 			}
-			if float64(alarms) > doomAlpha*float64(runs) {
+			if float64(alarms) > earlyStopAlpha*float64(runs) {
 				t.Errorf("%s arrivals at %.2f of the capacity: %d of %d runs were given up that would have held", arrivals, load, alarms, runs)
 			}
 			t.Logf("%s arrivals at %.2f of the capacity: %d of %d false alarms", arrivals, load, alarms, runs)
@@ -68,9 +68,9 @@ func TestDoomSparesAStableQueue(t *testing.T) {
 	}
 }
 
-// TestDoomCertainIsCertain: without its trend a Doom gives up no run that
+// TestEarlyStopCertainIsCertain: without its trend an EarlyStop gives up no run that
 // would have held, whatever the queue does.
-func TestDoomCertainIsCertain(t *testing.T) {
+func TestEarlyStopCertainIsCertain(t *testing.T) {
 	each := histograms(4)
 	for n := range uint64(400) {
 		q := queue{workers: 1 + int(n%3), meanNs: 1e6, exponential: n%2 == 0, seed: n, stallFrom: float64(n % 5), stallFor: float64(n%7) / 20}
@@ -78,7 +78,7 @@ func TestDoomCertainIsCertain(t *testing.T) {
 		arrivals := []string{spec.Constant, spec.Poisson}[n/2%2]
 		perS := q.capacity() * (.6 + float64(n%50)/100)
 		trace := q.serve(perS, .5, 4, arrivals, n, each)
-		d := NewDoom(slo, perS, 4*time.Second, arrivals)
+		d := NewEarlyStop(slo, perS, 4*time.Second, arrivals)
 		d.trend.fromS = math.Inf(1)
 		for i := range trace.rows {
 			if why := d.Add(&trace.rows[i], each[i]); why != "" {
@@ -97,7 +97,7 @@ func TestDoomCertainIsCertain(t *testing.T) {
 	}
 }
 
-func TestDoomCutsWhatIsAboveTheCapacity(t *testing.T) {
+func TestEarlyStopCutsWhatIsAboveTheCapacity(t *testing.T) {
 	each := histograms(10)
 	check := func(name string, q queue, slo string, times float64, arrivals string, before float64) {
 		t.Helper()
@@ -129,7 +129,7 @@ func TestDoomCutsWhatIsAboveTheCapacity(t *testing.T) {
 	check("twice the capacity", soft, "p99<1s", 2, spec.Poisson, 2.6)
 }
 
-func TestDoomLetsAStallPass(t *testing.T) {
+func TestEarlyStopLetsAStallPass(t *testing.T) {
 	each := histograms(10)
 	for _, from := range []float64{0, .5, 1, 1.5, 2, 4, 7, 8.5} {
 		q := queue{workers: 4, meanNs: 400e3, stallFrom: from, stallFor: 1, seed: 1}
@@ -146,7 +146,7 @@ func TestDoomLetsAStallPass(t *testing.T) {
 	}
 }
 
-func TestDoomByTerm(t *testing.T) {
+func TestEarlyStopByTerm(t *testing.T) {
 	interval := func(fast, slow, failed, bad, inFlight uint64) (*record.LoadRow, *hist.Hist) {
 		h := &hist.Hist{}
 		h.RecordN(1e6, fast)
@@ -157,7 +157,7 @@ func TestDoomByTerm(t *testing.T) {
 	check := func(slo string, fast, slow, failed, bad, inFlight uint64, want string) {
 		t.Helper()
 		row, h := interval(fast, slow, failed, bad, inFlight)
-		d := NewDoom(sloOf(t, slo), 1000, 10*time.Second, spec.Constant)
+		d := NewEarlyStop(sloOf(t, slo), 1000, 10*time.Second, spec.Constant)
 		d.Add(&record.LoadRow{Warmup: true}, nil)
 		why := d.Add(row, h)
 		if (why == "") != (want == "") || !strings.Contains(why, want) {
@@ -183,10 +183,10 @@ func TestDoomByTerm(t *testing.T) {
 	check("service.p99<1ms,rate>1M", 0, 500, 0, 0, 0, "")
 }
 
-// TestDoomLeavesOutTheWarmup: what was in flight when the window opened is of
+// TestEarlyStopLeavesOutTheWarmup: what was in flight when the window opened is of
 // the warm-up, however late it is.
-func TestDoomLeavesOutTheWarmup(t *testing.T) {
-	d := NewDoom(sloOf(t, "p99<50ms"), 1000, 10*time.Second, spec.Constant)
+func TestEarlyStopLeavesOutTheWarmup(t *testing.T) {
+	d := NewEarlyStop(sloOf(t, "p99<50ms"), 1000, 10*time.Second, spec.Constant)
 	d.Add(&record.LoadRow{TNs: -1, Warmup: true, InFlight: 500}, nil)
 	if why := d.Add(&record.LoadRow{TNs: 100e6, InFlight: 600}, &hist.Hist{}); why != "" {
 		t.Error(why)
@@ -196,11 +196,11 @@ func TestDoomLeavesOutTheWarmup(t *testing.T) {
 	}
 }
 
-// TestDoomTakesAnything: rows come from a run, and a run may be odd.
-func TestDoomTakesAnything(t *testing.T) {
+// TestEarlyStopTakesAnything: rows come from a run, and a run may be odd.
+func TestEarlyStopTakesAnything(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		number := rapid.SampledFrom([]float64{0, -1, 1e-9, 1, 1e9, math.NaN(), math.Inf(1)})
-		d := NewDoom(sloOf(t, "p99<5ms,mean<1ms,max<1s,errors<1%"), number.Draw(r, "rate"), time.Duration(rapid.Int64Range(-1, 1e12).Draw(r, "length")), rapid.SampledFrom([]string{"", spec.Constant, spec.Poisson}).Draw(r, "arrivals"))
+		d := NewEarlyStop(sloOf(t, "p99<5ms,mean<1ms,max<1s,errors<1%"), number.Draw(r, "rate"), time.Duration(rapid.Int64Range(-1, 1e12).Draw(r, "length")), rapid.SampledFrom([]string{"", spec.Constant, spec.Poisson}).Draw(r, "arrivals"))
 		for range rapid.IntRange(0, 40).Draw(r, "rows") {
 			count := rapid.SampledFrom([]uint64{0, 1, 1000, math.MaxUint64})
 			row := &record.LoadRow{TNs: rapid.Int64().Draw(r, "at"), Warmup: rapid.Bool().Draw(r, "warm"), Completed: count.Draw(r, "c"), Failed: count.Draw(r, "f"), Bad: count.Draw(r, "b"), InFlight: count.Draw(r, "i"), Behind: count.Draw(r, "d")}

@@ -17,23 +17,23 @@ import (
 	"ceiling/internal/sys"
 )
 
-func TestThiefRefuses(t *testing.T) {
+func TestHogRefuses(t *testing.T) {
 	for _, c := range []struct {
-		o    ThiefOptions
+		o    HogOptions
 		want string
 	}{
-		{ThiefOptions{Share: 0.2}, "no CPUs"},
-		{ThiefOptions{CPUs: []int{0}}, "above 0"},
-		{ThiefOptions{CPUs: []int{0}, Share: 0.9}, "at most 0.8"},
-		{ThiefOptions{CPUs: []int{0}, Share: math.NaN()}, "above 0"},
+		{HogOptions{Share: 0.2}, "no CPUs"},
+		{HogOptions{CPUs: []int{0}}, "above 0"},
+		{HogOptions{CPUs: []int{0}, Share: 0.9}, "at most 0.8"},
+		{HogOptions{CPUs: []int{0}, Share: math.NaN()}, "above 0"},
 	} {
-		if err := Thief(t.Context(), c.o, strings.NewReader(""), &strings.Builder{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Hog(t.Context(), c.o, strings.NewReader(""), &strings.Builder{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
 		}
 	}
 }
 
-// TestDebt: a thief that gets the CPU whenever it wants it takes its share, and
+// TestDebt: a hog that gets the CPU whenever it wants it takes its share, and
 // one that was kept from it takes a few periods' worth afterwards, no more.
 func TestDebt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -41,7 +41,7 @@ func TestDebt(t *testing.T) {
 		d := debt{share: share}
 		var now, used int64
 		for range rapid.IntRange(1, 400).Draw(t, "periods") {
-			now += int64(thiefPeriod)
+			now += int64(hogPeriod)
 			for owed := d.owed(now, used); owed > 0; owed = d.owed(now, used) {
 				now, used = now+owed, used+owed
 			}
@@ -50,15 +50,15 @@ func TestDebt(t *testing.T) {
 			t.Fatalf("took %v of %v", got, share)
 		}
 		now += int64(rapid.IntRange(0, 1_000_000).Draw(t, "away")) * 1000
-		if owed, most := d.owed(now, used), int64(debtMost*share*float64(thiefPeriod)); owed > most {
+		if owed, most := d.owed(now, used), int64(debtMost*share*float64(hogPeriod)); owed > most {
 			t.Fatalf("owes %d after a pause, %d at most", owed, most)
 		}
 	})
 }
 
 const (
-	// victimPriority is below the thief's: only a real-time victim gets all that
-	// the thief leaves, whatever else runs on this machine.
+	// victimPriority is below the hog's: only a real-time victim gets all that
+	// the hog leaves, whatever else runs on this machine.
 	victimPriority = 1
 	// It works for 9 ms and sleeps for one, so that the threads of others have
 	// some time too: where they starve, the kernel gives them 5 % at the cost of
@@ -110,11 +110,11 @@ func lastCPU(t *testing.T) int {
 	return cpus[len(cpus)-1]
 }
 
-// TestThiefTakesWhatItSays: what a burning thread loses is what the thief says
+// TestHogTakesWhatItSays: what a burning thread loses is what the hog says
 // it took. It is tried a few times: a hypervisor that takes the CPU away counts
-// that in steps of 10 ms, and the thief of another proof is as strong as this
+// that in steps of 10 ms, and the hog of another proof is as strong as this
 // one. One that takes something else than it says is wrong every time.
-func TestThiefTakesWhatItSays(t *testing.T) {
+func TestHogTakesWhatItSays(t *testing.T) {
 	if err := tryRealTime(); err != nil {
 		t.Skip("no thread here can be a real-time one: ", err)
 	}
@@ -131,98 +131,98 @@ func TestThiefTakesWhatItSays(t *testing.T) {
 	}
 }
 
-// rob has a thief take a share of a CPU that a thread burns on.
+// rob has a hog take a share of a CPU that a thread burns on.
 func rob(t *testing.T, share float64) (left, had float64) {
 	t.Helper()
 	cpu := lastCPU(t)
-	thief, err := startThief(t.Context(), os.Args[0], []int{cpu}, share, false)
+	hog, err := startHog(t.Context(), os.Args[0], []int{cpu}, share, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	from := time.Now()
 	had, err = victim(cpu, 600*time.Millisecond)
-	left, stopped := thief.stop(from, time.Now())
+	left, stopped := hog.stop(from, time.Now())
 	if err := errors.Join(err, stopped); err != nil {
 		t.Fatal(err)
 	}
-	if thief.how != realTime {
-		t.Errorf("the thief runs with %s", thief.how)
+	if hog.how != realTime {
+		t.Errorf("the hog runs with %s", hog.how)
 	}
 	return left, had
 }
 
-// TestPoliteThiefSaysWhatItGot: one of ordinary priority gets little where a
+// TestPoliteHogSaysWhatItGot: one of ordinary priority gets little where a
 // real-time thread burns, and says so.
-func TestPoliteThiefSaysWhatItGot(t *testing.T) {
+func TestPoliteHogSaysWhatItGot(t *testing.T) {
 	if err := tryRealTime(); err != nil {
 		t.Skip("no thread here can be a real-time one: ", err)
 	}
 	cpu := lastCPU(t)
-	thief, err := startThief(t.Context(), os.Args[0], []int{cpu}, 0.5, true)
+	hog, err := startHog(t.Context(), os.Args[0], []int{cpu}, 0.5, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	from := time.Now()
 	had, err := victim(cpu, 600*time.Millisecond)
-	left, stopped := thief.stop(from, time.Now())
+	left, stopped := hog.stop(from, time.Now())
 	if err := errors.Join(err, stopped); err != nil {
 		t.Fatal(err)
 	}
-	if thief.how != ordinaryPriority {
-		t.Errorf("the thief runs with %s", thief.how)
+	if hog.how != ordinaryPriority {
+		t.Errorf("the hog runs with %s", hog.how)
 	}
 	if left < 0.7 {
 		t.Errorf("it says that it left %.3f beside a real-time thread that had %.3f", left, had)
 	}
 }
 
-// TestThiefEndsWithItsStarter: also where that one is killed.
-func TestThiefEndsWithItsStarter(t *testing.T) {
-	p := start(t, "hold", thiefVerb, strconv.Itoa(lastCPU(t)))
+// TestHogEndsWithItsStarter: also where that one is killed.
+func TestHogEndsWithItsStarter(t *testing.T) {
+	p := start(t, "hold", hogVerb, strconv.Itoa(lastCPU(t)))
 	pid, err := strconv.Atoi(p.said)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := StartTicks(pid); err != nil {
-		t.Fatalf("the thief is not there: %v", err)
+		t.Fatalf("the hog is not there: %v", err)
 	}
 	p.kill()
-	waitFor(t, "the end of the thief", func() bool {
+	waitFor(t, "the end of the hog", func() bool {
 		_, err := StartTicks(pid)
 		return err != nil
 	})
 }
 
-func TestThiefThatEndsEarlyIsTold(t *testing.T) {
-	thief, err := startThief(t.Context(), os.Args[0], []int{lastCPU(t)}, 0.1, false)
+func TestHogThatEndsEarlyIsTold(t *testing.T) {
+	hog, err := startHog(t.Context(), os.Args[0], []int{lastCPU(t)}, 0.1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := thief.cmd.Process.Pid
+	pid := hog.cmd.Process.Pid
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the end of the thief", func() bool {
+	waitFor(t, "the end of the hog", func() bool {
 		_, err := StartTicks(pid)
 		return err != nil
 	})
-	if _, err := thief.stop(time.Time{}, time.Time{}); err == nil || !strings.Contains(err.Error(), "has ended") {
+	if _, err := hog.stop(time.Time{}, time.Time{}); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("%v", err)
 	}
-	if _, err := startThief(t.Context(), os.Args[0], []int{4095}, 0.1, false); err == nil || !strings.Contains(err.Error(), "4095") {
+	if _, err := startHog(t.Context(), os.Args[0], []int{4095}, 0.1, false); err == nil || !strings.Contains(err.Error(), "4095") {
 		t.Errorf("a CPU that is not there: %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := startThief(gone, os.Args[0], []int{lastCPU(t)}, 0.1, false); !errors.Is(err, context.Canceled) {
+	if _, err := startHog(gone, os.Args[0], []int{lastCPU(t)}, 0.1, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
 
 func TestLeftOf(t *testing.T) {
 	zero := time.Unix(1000, 0)
-	at := func(ms int64, thiefMs, hostMs int64) sample {
-		return sample{zero.Add(time.Duration(ms) * time.Millisecond), thiefMs * 1e6, hostMs * 1e6}
+	at := func(ms int64, hogMs, hostMs int64) sample {
+		return sample{zero.Add(time.Duration(ms) * time.Millisecond), hogMs * 1e6, hostMs * 1e6}
 	}
 	samples := []sample{at(0, 0, 0), at(100, 50, 0), at(200, 50, 20), at(300, 70, 20)}
 	for _, c := range []struct {

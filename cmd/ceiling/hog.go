@@ -7,16 +7,16 @@ import (
 	"ceiling/measure/perturb"
 )
 
-// newThief takes CPU time; a proof starts it as its child.
-func newThief(sh *shell) *cobra.Command {
-	var o perturb.ThiefOptions
+// newHog takes CPU time; a proof starts it as its child.
+func newHog(sh *shell) *cobra.Command {
+	var o perturb.HogOptions
 	var cpus string
 	c := &cobra.Command{
-		Use:   "thief",
+		Use:   "hog",
 		Short: "Take a share of some CPUs' time, as prove does",
 		Long: `Takes a share of the time of some CPUs, a quarter of a millisecond at a time,
 until its standard input ends.`,
-		Example: "  ceiling thief --cpus 1 --share 0.25",
+		Example: "  ceiling hog --cpus 1 --share 0.25",
 		Hidden:  true,
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -27,7 +27,7 @@ until its standard input ends.`,
 			if err := o.Check(); err != nil {
 				return usage(err)
 			}
-			return perturb.Thief(c.Context(), o, sh.stdin, sh.stdout)
+			return perturb.Hog(c.Context(), o, sh.stdin, sh.stdout)
 		},
 	}
 	c.Flags().StringVar(&cpus, "cpus", "", "to take from, as in 0-3,8")

@@ -1,7 +1,7 @@
-// Package rival has two minimal reverse proxies to race against: one on fasthttp,
+// Package baseline has two minimal reverse proxies to race against: one on fasthttp,
 // one on httputil.ReverseProxy. They do what the race asks for and no more, with
 // the settings that make them fast.
-package rival
+package baseline
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Config says what a rival does. Backend or Files is given.
+// Config says what a baseline does. Backend or Files is given.
 type Config struct {
 	// Addr to listen at; port 0 is a free one.
 	Addr string
@@ -37,16 +37,16 @@ type server interface {
 	shut(ctx context.Context) error
 }
 
-// Kinds are the names of the rivals.
+// Kinds are the names of the baselines.
 func Kinds() []string { return []string{"fasthttp", "httputil"} }
 
 // drain is how long requests that are being answered have at the end.
 const drain = 500 * time.Millisecond
 
-// Serve runs a rival until ctx ends.
+// Serve runs a baseline until ctx ends.
 func Serve(ctx context.Context, kind string, c Config) (err error) {
 	if (c.Backend == "") == (c.Files == "") {
-		return errors.New("rival: give either a backend or a directory of files")
+		return errors.New("baseline: give either a backend or a directory of files")
 	}
 	log, err := openLog(c.Log)
 	if err != nil {
@@ -60,7 +60,7 @@ func Serve(ctx context.Context, kind string, c Config) (err error) {
 	case "httputil":
 		s = newHTTPUtil(&c, log)
 	default:
-		return fmt.Errorf("unknown rival %q: there are %s", kind, strings.Join(Kinds(), ", "))
+		return fmt.Errorf("unknown baseline %q: there are %s", kind, strings.Join(Kinds(), ", "))
 	}
 	if c.Workers > 0 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(c.Workers))

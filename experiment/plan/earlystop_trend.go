@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// doomAlpha is the chance that a step is given up whose rate its server just
-	// so takes, over all looks at it; TestDoomSparesAStableQueue holds it.
-	doomAlpha = 0.01
+	// earlyStopAlpha is the chance that a step is given up whose rate its server just
+	// so takes, over all looks at it; TestEarlyStopSparesAStableQueue holds it.
+	earlyStopAlpha = 0.01
 	// driftSure is how many deviations of a driftless walk the backlog has to
 	// have grown. A look every 100 ms from a quarter of the step on passes it by
 	// chance in about 1 of 1,000.

@@ -11,17 +11,17 @@ import (
 	"ceiling/record"
 )
 
-// Doom watches a running step of an open loop and tells as soon as the step
+// EarlyStop watches a running step of an open loop and tells as soon as the step
 // cannot hold its SLO anymore, so that it need not run to its end. It has no
 // threshold to set. There are two ways to be lost:
 //
 //   - certainly: so many requests have been answered too late already, or have
 //     failed, or are due and unanswered for longer than the limit, that the term
 //     would fail even if every request still to come were answered at once;
-//   - surely enough: the backlog grows (doomtrend.go).
+//   - surely enough: the backlog grows (earlystop_trend.go).
 //
-// A Doom is of one step and one goroutine.
-type Doom struct {
+// An EarlyStop is of one step and one goroutine.
+type EarlyStop struct {
 	slo    spec.SLO
 	perS   float64
 	length time.Duration
@@ -48,12 +48,12 @@ type loss struct {
 	over float64
 }
 
-// NewDoom watches a step of the given length at perS requests per second, under
+// NewEarlyStop watches a step of the given length at perS requests per second, under
 // arrivals as spec.Constant or spec.Poisson. Terms of the service time and of
 // the rate are not watched. What cannot be watched at all (no rate, no length)
 // is never given up.
-func NewDoom(slo spec.SLO, perS float64, length time.Duration, arrivals string) *Doom {
-	d := &Doom{slo: slo, perS: perS, length: length, chance: func(float64) float64 { return 1 }}
+func NewEarlyStop(slo spec.SLO, perS float64, length time.Duration, arrivals string) *EarlyStop {
+	d := &EarlyStop{slo: slo, perS: perS, length: length, chance: func(float64) float64 { return 1 }}
 	if arrivals == spec.Poisson {
 		// Five deviations, and five for where there are few: less than one step in
 		// a million has more.
@@ -74,7 +74,7 @@ func NewDoom(slo spec.SLO, perS float64, length time.Duration, arrivals string) 
 // alone (nil: they are not known). Intervals of the warm-up are welcome: they
 // say how many requests the window begins with. It answers why the step is
 // lost, "" while it is not, and once it is always the same.
-func (d *Doom) Add(row *record.LoadRow, response *hist.Hist) (why string) {
+func (d *EarlyStop) Add(row *record.LoadRow, response *hist.Hist) (why string) {
 	if d.why != "" || row == nil || !(d.perS > 0) || math.IsInf(d.perS, 0) || d.length <= 0 {
 		return d.why
 	}
@@ -103,7 +103,7 @@ func (d *Doom) Add(row *record.LoadRow, response *hist.Hist) (why string) {
 
 // overdue is how many requests of the window are certainly due and unanswered
 // for longer than limit, in nanoseconds: more than can have become due since.
-func (d *Doom) overdue(row *record.LoadRow, limit float64) float64 {
+func (d *EarlyStop) overdue(row *record.LoadRow, limit float64) float64 {
 	since := d.perS * math.Min(limit, math.Max(float64(row.TNs), 0)) / 1e9
 	behind := float64(row.Behind)
 	if behind > 0 {
@@ -113,7 +113,7 @@ func (d *Doom) overdue(row *record.LoadRow, limit float64) float64 {
 }
 
 // certain looks at the terms that the rest of the step cannot mend.
-func (d *Doom) certain(row *record.LoadRow) string {
+func (d *EarlyStop) certain(row *record.LoadRow) string {
 	for i := range d.lost {
 		l := &d.lost[i]
 		late := l.over + d.overdue(row, l.term.Limit)

@@ -1,4 +1,4 @@
-package rival
+package baseline
 
 import (
 	"bufio"
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*inMemoryCacheManager).handleCleanCache"))
 }
 
-// serve runs a rival until the end of the test, which fails if that has an error.
+// serve runs a baseline until the end of the test, which fails if that has an error.
 func serve(t *testing.T, kind string, c Config) (addr string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
