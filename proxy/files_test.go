@@ -3,6 +3,9 @@ package proxy
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -98,7 +101,13 @@ func TestFileConditions(t *testing.T) {
 		{"Range: bytes=3000000-", 416, 0, 0},
 		{"Range: bytes=-0", 416, 0, 0},
 		{"Range: bytes=5-4", 200, 0, len(whole)},
-		{"Range: bytes=0-1,3-4", 200, 0, len(whole)},
+		{"Range: bytes=0-1,3-4,4-5", 200, 0, len(whole)},
+		{"Range: bytes=0-1,2-3", 200, 0, len(whole)},
+		{"Range: bytes=0-1,x", 200, 0, len(whole)},
+		{"Range: bytes=0-0,2-2,4-4,6-6,8-8,10-10,12-12,14-14,16-16,18-18,20-20", 200, 0, len(whole)},
+		{"Range: bytes=0-1,4-5\r\nIf-Range: \"x\"", 200, 0, len(whole)},
+		{"Range: bytes=0-1,3000000-", 206, 0, 2},
+		{"Range: bytes=3000000-,-0", 416, 0, 0},
 		{"Range: lines=0-1", 200, 0, len(whole)},
 		{"Range: bytes=+1-2", 200, 0, len(whole)},
 		{"Range: bytes=0-9\r\nIf-Range: " + etag, 206, 0, 10},
@@ -115,6 +124,48 @@ func TestFileConditions(t *testing.T) {
 			t.Errorf("%s: wrong bytes", k.fields)
 		}
 	}
+}
+
+// TestSeveralRanges: each part is what it says, small files and mapped ones, and the
+// length is exact: the connection goes on.
+func TestSeveralRanges(t *testing.T) {
+	engines(t, func(t *testing.T, engine string) {
+		r := run(t, engine, to("files://"+siteDir(t)))
+		l := dial(t, r.addr)
+		for path, whole := range map[string][]byte{"/big": pattern(3_000_000), "/app.js": []byte(strings.Repeat("js", 500))} {
+			size := len(whole)
+			l.say("GET " + path + " HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1, 500-899,5-6,-7\r\n\r\n")
+			res, body := l.answer("GET")
+			kind, params, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+			if res.StatusCode != 206 || err != nil || kind != "multipart/byteranges" || len(res.Header["Content-Type"]) != 1 || res.Header.Get("Content-Range") != "" {
+				t.Fatal(res.Status, res.Header, err)
+			}
+			parts := multipart.NewReader(strings.NewReader(body), params["boundary"])
+			for _, p := range [][2]int{{0, 2}, {500, 900}, {5, 7}, {size - 7, size}} {
+				one, err := parts.NextPart()
+				if err != nil {
+					t.Fatal(err)
+				}
+				data, err := io.ReadAll(one)
+				want := fmt.Sprintf("bytes %d-%d/%d", p[0], p[1]-1, size)
+				if err != nil || !bytes.Equal(data, whole[p[0]:p[1]]) || one.Header.Get("Content-Range") != want || one.Header.Get("Content-Type") == "" {
+					t.Errorf("%s %v: %q %v %v", path, p, data, one.Header, err)
+				}
+			}
+			if _, err := parts.NextPart(); err != io.EOF {
+				t.Error(err)
+			}
+			l.say("HEAD " + path + " HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1, 500-899,5-6,-7\r\n\r\n")
+			if head, _ := l.answer("HEAD"); head.StatusCode != 206 || head.ContentLength != int64(len(body)) {
+				t.Errorf("HEAD: %s, %d bytes of %d", head.Status, head.ContentLength, len(body))
+			}
+		}
+		l.say("GET /big HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1499999,1600000-2999999\r\n\r\n")
+		if res, body := l.answer("GET"); res.StatusCode != 206 || len(body) < 2_900_000 || int64(len(body)) != res.ContentLength {
+			t.Error(res.Status, len(body))
+		}
+		l.status("/about.html", 200)
+	})
 }
 
 func TestPrecompressed(t *testing.T) {

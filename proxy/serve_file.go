@@ -14,6 +14,7 @@ type wants struct {
 	accepts                              []byte
 	match, noneMatch, modifiedSince      []byte
 	unmodifiedSince, rangeField, ifRange []byte
+	several                              []byteRange // where more than one is sent
 }
 
 // want reads the fields of the head that matter for a file.
@@ -92,6 +93,10 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 		c.finish()
 		return
 	}
+	if w.several != nil {
+		x.sendRanges(s, one, w.several)
+		return
+	}
 	x.sendFile(s, one, status, from, to)
 }
 
@@ -152,6 +157,9 @@ func (w *wants) decide(f *file) (status int, from, to int64) {
 	}
 	if w.rangeField == nil || w.ifRange != nil && string(w.ifRange) != f.etag && string(w.ifRange) != f.modified {
 		return 200, 0, size
+	}
+	if bytes.IndexByte(w.rangeField, ',') >= 0 {
+		return w.decideSeveral(size)
 	}
 	from, to, ok, known := parseRange(w.rangeField, size)
 	switch {
