@@ -12,9 +12,11 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // mayImport says which packages of this module each package may import; one that is
@@ -22,34 +24,36 @@ import (
 // permission that is not used: what is written here is what is so.
 func mayImport() map[string][]string {
 	return map[string][]string{
-		"internal/browser":       {},
-		"internal/faultserver":   {},
-		"internal/hist":          {},
-		"internal/http1":         {},
-		"internal/lazy":          {},
-		"internal/natstest":      {},
-		"internal/rebind":        {},
-		"internal/ring":          {},
-		"internal/screen":        {},
-		"internal/secret":        {"internal/lazy"},
-		"internal/stat":          {"internal/unit"},
-		"internal/sys":           {},
-		"internal/unit":          {},
-		"server":                 {"internal/http1", "internal/ring"},
-		"server/planted":         {"internal/sys"},
-		"proxy":                  {"internal/hist", "internal/http1", "internal/rebind", "internal/ring", "internal/secret", "internal/sys", "proxy/config", "proxy/route"},
-		"proxy/apps":             {"proxy/config"},
-		"proxy/config":           {},
-		"proxy/conformance":      {},
-		"proxy/publish":          {"proxy/config"},
-		"proxy/service":          {"proxy", "proxy/apps", "proxy/config", "proxy/publish", "proxy/secure"},
-		"proxy/route":            {},
-		"proxy/secure":           {"internal/http1", "internal/sys", "proxy", "proxy/config"},
-		"measure/cores":          {"experiment/spec"},
-		"experiment/plan":        {"experiment/spec", "internal/hist", "internal/stat", "internal/unit", "record"},
-		"experiment/spec":        {"internal/secret", "internal/unit"},
-		"record":                 {"experiment/spec", "internal/hist", "internal/secret", "internal/sys", "internal/unit"},
-		"measure/fleet":          {"experiment/spec", "internal/unit", "measure/fleet/bus", "measure/fleet/clock", "measure/load", "measure/run", "record"},
+		"internal/browser":     {},
+		"internal/faultserver": {},
+		"internal/hist":        {},
+		"internal/http1":       {},
+		"internal/lazy":        {},
+		"internal/natstest":    {},
+		"internal/rebind":      {},
+		"internal/ring":        {},
+		"internal/screen":      {},
+		"internal/secret":      {"internal/lazy"},
+		"internal/stat":        {"internal/unit"},
+		"internal/sys":         {},
+		"internal/unit":        {},
+		"server":               {"internal/http1", "internal/ring"},
+		"server/planted":       {"internal/sys"},
+		"proxy": {"internal/hist", "internal/http1", "internal/rebind", "internal/ring", "internal/secret", "internal/sys",
+			"proxy/config", "proxy/route"},
+		"proxy/apps":        {"proxy/config"},
+		"proxy/config":      {},
+		"proxy/conformance": {},
+		"proxy/publish":     {"proxy/config"},
+		"proxy/service":     {"proxy", "proxy/apps", "proxy/config", "proxy/publish", "proxy/secure"},
+		"proxy/route":       {},
+		"proxy/secure":      {"internal/http1", "internal/sys", "proxy", "proxy/config"},
+		"measure/cores":     {"experiment/spec"},
+		"experiment/plan":   {"experiment/spec", "internal/hist", "internal/stat", "internal/unit", "record"},
+		"experiment/spec":   {"internal/secret", "internal/unit"},
+		"record":            {"experiment/spec", "internal/hist", "internal/secret", "internal/sys", "internal/unit"},
+		"measure/fleet": {"experiment/spec", "internal/unit", "measure/fleet/bus", "measure/fleet/clock", "measure/load", "measure/run",
+			"record"},
 		"measure/fleet/bus":      {"internal/unit"},
 		"measure/fleet/clock":    {},
 		"measure/load":           {"internal/hist", "internal/http1", "internal/ring", "internal/sys", "internal/unit"},
@@ -59,23 +63,29 @@ func mayImport() map[string][]string {
 		"measure/profile":        {"record"},
 		"measure/profile/stacks": {"internal/sys", "measure/profile/symbol", "record"},
 		"measure/profile/symbol": {"internal/sys"},
-		"measure/run":            {"experiment/plan", "experiment/spec", "internal/hist", "internal/http1", "internal/ring", "internal/secret", "internal/sys", "internal/unit", "measure/cores", "measure/load", "measure/observe", "measure/perturb", "measure/profile", "measure/profile/stacks", "record", "verdict"},
-		"verdict":                {"experiment/spec", "internal/hist", "internal/secret", "internal/stat", "internal/unit", "record"},
-		"show/chart":             {"internal/hist", "internal/unit", "record"},
-		"show/export":            {"internal/hist", "internal/secret", "record"},
-		"show/importer":          {"internal/lazy", "record"},
-		"show/journal":           {"experiment/plan", "internal/lazy", "internal/rebind", "internal/unit", "record", "show/chart", "show/page"},
-		"show/live":              {"experiment/spec", "internal/hist", "internal/secret", "internal/sys", "internal/unit", "record", "verdict"},
-		"show/live/follow":       {"experiment/plan", "experiment/spec", "record", "show/live"},
-		"show/live/page":         {"internal/rebind", "internal/sys", "internal/unit", "record", "show/live"},
-		"show/live/terminal":     {"internal/unit", "record", "show/live"},
-		"show/page":              {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/secret", "internal/unit", "record", "show/chart", "show/importer", "show/report"},
-		"show/report":            {"experiment/spec", "internal/lazy", "internal/secret", "internal/unit", "measure/cores", "record", "show/importer", "verdict"},
-		"check/calibrate":        {"experiment/spec", "internal/http1", "internal/ring", "internal/sys", "internal/unit", "measure/load", "measure/run", "record"},
-		"check/doctor":           {"experiment/spec", "internal/ring", "internal/sys", "internal/unit", "measure/observe", "record"},
-		"check/race":             {"experiment/spec", "internal/hist", "internal/ring", "internal/stat", "internal/sys", "internal/unit", "measure/load", "measure/run", "record"},
-		"check/race/baseline":    {},
-		"check/selftest":         {"experiment/spec", "internal/sys", "internal/unit", "measure/run", "record", "server/planted"},
+		"measure/run": {"experiment/plan", "experiment/spec", "internal/hist", "internal/http1", "internal/ring", "internal/secret",
+			"internal/sys", "internal/unit", "measure/cores", "measure/load", "measure/observe", "measure/perturb", "measure/profile",
+			"measure/profile/stacks", "record", "verdict"},
+		"verdict":            {"experiment/spec", "internal/hist", "internal/secret", "internal/stat", "internal/unit", "record"},
+		"show/chart":         {"internal/hist", "internal/unit", "record"},
+		"show/export":        {"internal/hist", "internal/secret", "record"},
+		"show/importer":      {"internal/lazy", "record"},
+		"show/journal":       {"experiment/plan", "internal/lazy", "internal/rebind", "internal/unit", "record", "show/chart", "show/page"},
+		"show/live":          {"experiment/spec", "internal/hist", "internal/secret", "internal/sys", "internal/unit", "record", "verdict"},
+		"show/live/follow":   {"experiment/plan", "experiment/spec", "record", "show/live"},
+		"show/live/page":     {"internal/rebind", "internal/sys", "internal/unit", "record", "show/live"},
+		"show/live/terminal": {"internal/unit", "record", "show/live"},
+		"show/page": {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/secret", "internal/unit",
+			"record", "show/chart", "show/importer", "show/report"},
+		"show/report": {"experiment/spec", "internal/lazy", "internal/secret", "internal/unit", "measure/cores", "record",
+			"show/importer", "verdict"},
+		"check/calibrate": {"experiment/spec", "internal/http1", "internal/ring", "internal/sys", "internal/unit", "measure/load",
+			"measure/run", "record"},
+		"check/doctor": {"experiment/spec", "internal/ring", "internal/sys", "internal/unit", "measure/observe", "record"},
+		"check/race": {"experiment/spec", "internal/hist", "internal/ring", "internal/stat", "internal/sys", "internal/unit",
+			"measure/load", "measure/run", "record"},
+		"check/race/baseline": {},
+		"check/selftest":      {"experiment/spec", "internal/sys", "internal/unit", "measure/run", "record", "server/planted"},
 	}
 }
 
@@ -161,6 +171,28 @@ func TestImportsPointOneWay(t *testing.T) {
 		for _, own := range may {
 			if used[dir] != nil && !slices.Contains(used[dir], own) {
 				t.Errorf("%s may import %s and does not: take the permission away", dir, own)
+			}
+		}
+	}
+}
+
+// maxColumns is what two files side by side leave of a screen. A line may be longer by
+// its texts: a sentence is not broken.
+const maxColumns = 140
+
+func TestLinesAreShort(t *testing.T) {
+	literal := regexp.MustCompile("\"(?:[^\"\\\\\n]|\\\\.)*\"|`[^`]*`")
+	for _, s := range sources(t) {
+		text, err := os.ReadFile(s.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := literal.ReplaceAllStringFunc(string(text), func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) })
+		n := 0
+		for line := range strings.Lines(code) {
+			n++
+			if columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns > maxColumns {
+				t.Errorf("%s:%d has %d columns", s.name, n, columns)
 			}
 		}
 	}

@@ -124,7 +124,8 @@ func at(v any, steps ...any) any {
 
 // everything is all that the chart can render at once.
 func everything() []string {
-	return []string{"image=registry.example/ceiling:1", "controller.enabled=true", "controller.existingClaim=state", "controller.nodeSelector.lab=here",
+	return []string{"image=registry.example/ceiling:1", "controller.enabled=true", "controller.existingClaim=state",
+		"controller.nodeSelector.lab=here",
 		"token.existingSecret=ceiling-token", "imagePullSecrets[0].name=pull",
 		"agents.count=3", "agents.allow={10.0.0.0/24,web:8080}", "agents.maxRate=1M", "agents.maxConnections=20000",
 		"agents.nodeSelector.role=load", "agents.tolerations[0].operator=Exists",
@@ -135,7 +136,8 @@ func sets() map[string][]string {
 	return map[string][]string{
 		"everything": everything(),
 		"controller": {"image=i", "controller.enabled=true", "controller.service.type=LoadBalancer"},
-		"agents of a controller elsewhere": {"image=i", "join=nats://203.0.113.9:4222", "token.value=secret", "agents.count=2", "agents.allow={10.0.0.0/8}",
+		"agents of a controller elsewhere": {"image=i", "join=nats://203.0.113.9:4222", "token.value=secret", "agents.count=2",
+			"agents.allow={10.0.0.0/8}",
 			"agents.hostNetwork=true", "agents.sysctls=null", "agents.seccomp=RuntimeDefault"},
 	}
 }
@@ -213,7 +215,8 @@ func checkPod(t *testing.T, kind string, pod any) {
 		if cpu := fmt.Sprint(at(limits, "cpu")); strings.Trim(cpu, "0123456789") != "" {
 			t.Errorf("%s: %s CPUs are no whole number", kind, cpu)
 		}
-		if at(c, "securityContext", "readOnlyRootFilesystem") != true || !reflect.DeepEqual(at(c, "securityContext", "capabilities", "drop"), []any{"ALL"}) {
+		if at(c, "securityContext", "readOnlyRootFilesystem") != true ||
+			!reflect.DeepEqual(at(c, "securityContext", "capabilities", "drop"), []any{"ALL"}) {
 			t.Errorf("%s: %v", kind, at(c, "securityContext"))
 		}
 		for j := 0; at(c, "args", j) != nil; j++ {
@@ -226,7 +229,8 @@ func checkPod(t *testing.T, kind string, pod any) {
 
 func checkJob(t *testing.T, job map[string]any) {
 	spec := at(job, "spec")
-	if at(spec, "completionMode") != "Indexed" || at(spec, "parallelism") != 3.0 || at(spec, "completions") != 3.0 || at(spec, "activeDeadlineSeconds") != 7200.0 {
+	if at(spec, "completionMode") != "Indexed" || at(spec, "parallelism") != 3.0 || at(spec, "completions") != 3.0 ||
+		at(spec, "activeDeadlineSeconds") != 7200.0 {
 		t.Errorf("%v", spec)
 	}
 	term := at(spec, "template", "spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution", 0)

@@ -105,7 +105,8 @@ func far(t *testing.T) (ssh string) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "sshd_config")
-	write(t, config, fmt.Sprintf("HostKey %s\nAuthorizedKeysFile %s.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\n", hostKey, key), 0o600)
+	write(t, config, fmt.Sprintf("HostKey %s\nAuthorizedKeysFile %s.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\n", hostKey, key),
+		0o600)
 	ssh = filepath.Join(dir, "ssh")
 	write(t, ssh, fmt.Sprintf(`#!/bin/bash
 exec ssh -F none -i %s -o UserKnownHostsFile=%s/known -o LogLevel=ERROR -o ProxyCommand='bash -c "[ %%h = nowhere ] || exec /usr/sbin/sshd -i -f %s"' "$@"
@@ -150,7 +151,8 @@ func TestPlace(t *testing.T) {
 		eventually(t, "the agents end as was said", func() bool { return !alive(pid) })
 	}
 	o = place(actor(t, dir, true), shownLine, "here")
-	if o.code != 1 || !strings.Contains(o.stderr, "no route to the controller") || !strings.Contains(o.stderr, "here: the agent did not start") {
+	if o.code != 1 || !strings.Contains(o.stderr, "no route to the controller") ||
+		!strings.Contains(o.stderr, "here: the agent did not start") {
 		t.Errorf("an agent that dies: exit code %d: %s", o.code, o)
 	}
 	eventually(t, "nothing is left behind", func() bool { return len(left()) <= len(before) })
@@ -167,7 +169,8 @@ func TestPlace(t *testing.T) {
 			t.Errorf("exit code %d, and not %q: %s", o.code, says, o)
 		}
 	}
-	if o := place(lives+"-{arch}", shownLine, "here"); o.code != 1 || !regexp.MustCompile(`there is no \S+-(amd|arm)64 here`).MatchString(o.stderr) {
+	if o := place(lives+"-{arch}", shownLine, "here"); o.code != 1 ||
+		!regexp.MustCompile(`there is no \S+-(amd|arm)64 here`).MatchString(o.stderr) {
 		t.Errorf("no binary: exit code %d: %s", o.code, o)
 	}
 }
@@ -186,7 +189,8 @@ func TestLocalAgents(t *testing.T) {
 			dir := t.TempDir()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			c := exec.CommandContext(ctx, "local/agents.sh", append(test.args, "--agents", "3", "--for", "5m", "--binary", actor(t, dir, false), "-", "--", "--allow", "10.83.1.1/32")...)
+			c := exec.CommandContext(ctx, "local/agents.sh",
+				append(test.args, "--agents", "3", "--for", "5m", "--binary", actor(t, dir, false), "-", "--", "--allow", "10.83.1.1/32")...)
 			c.Stdin, c.Stderr = strings.NewReader(fileLine(t)+"\n"), os.Stderr
 			c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 			c.WaitDelay = 30 * time.Second
@@ -214,16 +218,20 @@ func TestLocalAgents(t *testing.T) {
 			}
 		})
 	}
-	if after := must(t, ".", nil, "ip", "-o", "link", "show").stdout; strings.Contains(after, ": ceil") && !strings.Contains(before, ": ceil") {
+	if after := must(t, ".", nil, "ip", "-o", "link", "show").stdout; strings.Contains(after, ": ceil") &&
+		!strings.Contains(before, ": ceil") {
 		t.Errorf("links left behind: %s", after)
 	}
-	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--binary", actor(t, t.TempDir(), true), shownLine); o.code != 1 || !strings.Contains(o.stderr, "an agent ended with code 1") {
+	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--binary", actor(t, t.TempDir(), true), shownLine); o.code != 1 ||
+		!strings.Contains(o.stderr, "an agent ended with code 1") {
 		t.Errorf("agents that die: exit code %d: %s", o.code, o)
 	}
-	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--for", "1s", "--binary", actor(t, t.TempDir(), false), shownLine); o.code != 0 {
+	if o := run(t, ".", nil, "local/agents.sh", "--agents", "2", "--for", "1s", "--binary", actor(t, t.TempDir(), false),
+		shownLine); o.code != 0 {
 		t.Errorf("agents whose time is up: exit code %d: %s", o.code, o)
 	}
-	for _, args := range [][]string{{"--agents", "65", shownLine}, {"--for", "0s", shownLine}, {"--for", "1d", shownLine}, {"--binary", "/nowhere", shownLine}} {
+	for _, args := range [][]string{{"--agents", "65", shownLine}, {"--for", "0s", shownLine}, {"--for", "1d", shownLine},
+		{"--binary", "/nowhere", shownLine}} {
 		if o := run(t, ".", nil, "local/agents.sh", args...); o.code == 0 || !strings.HasPrefix(o.stderr, "agents.sh: ") {
 			t.Errorf("%v: exit code %d: %s", args, o.code, o)
 		}
@@ -263,7 +271,8 @@ func TestRealAgents(t *testing.T) {
 	var o output
 	eventually(t, "three agents are in the fleet", func() bool {
 		o = run(t, ".", env, binary, "fleet")
-		return o.code == 0 && strings.Contains(o.stdout, "local-1") && strings.Contains(o.stdout, "local-2") && strings.Contains(o.stdout, "local-3")
+		return o.code == 0 && strings.Contains(o.stdout, "local-1") && strings.Contains(o.stdout, "local-2") &&
+			strings.Contains(o.stdout, "local-3")
 	})
 	t.Logf("\n%s", o)
 }

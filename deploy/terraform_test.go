@@ -292,7 +292,8 @@ esac`, joinLine, "SECRET.0123", log),
 	if !strings.Contains(o.stdout, "ceiling run http://10.83.0.9:8080/ --agents 1") || strings.Contains(o.String(), "SECRET") {
 		t.Error(o)
 	}
-	if said := read(t, log); !strings.Contains(said, "admin@c sudo systemctl stop ceiling-controller") || !strings.Contains(said, "--advertise 127.0.0.1:4222") || strings.Contains(said, "SECRET") {
+	if said := read(t, log); !strings.Contains(said, "admin@c sudo systemctl stop ceiling-controller") ||
+		!strings.Contains(said, "--advertise 127.0.0.1:4222") || strings.Contains(said, "SECRET") {
 		t.Error(said)
 	}
 }

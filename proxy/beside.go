@@ -74,7 +74,8 @@ func (s *Secure) appendPrometheus(b []byte, prefix string) []byte {
 		version, kind := k[:3], k[4:]
 		b = fmt.Appendf(b, "%stls_handshakes_total{version=%q,kind=%q} %d\n", prefix, version, kind, s.Handshakes[k])
 	}
-	b = fmt.Appendf(b, "# HELP %[1]stls_handshake_failures_total handshakes that failed\n# TYPE %[1]stls_handshake_failures_total counter\n", prefix)
+	b = fmt.Appendf(b, "# HELP %[1]stls_handshake_failures_total handshakes that failed\n# TYPE %[1]stls_handshake_failures_total counter\n",
+		prefix)
 	for _, k := range slices.Sorted(maps.Keys(s.Failures)) {
 		b = fmt.Appendf(b, "%stls_handshake_failures_total{cause=%q} %d\n", prefix, k, s.Failures[k])
 	}

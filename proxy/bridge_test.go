@@ -103,10 +103,12 @@ func TestAuthorityOfADestination(t *testing.T) {
 		t.Errorf("after the reload with another authority: %s", res.Status)
 	}
 	write([]byte("none"))
-	if _, err := config.Parse("test.toml", []byte(text)); err == nil || !strings.Contains(err.Error(), "ca: "+file+" has no certificate in PEM") {
+	if _, err := config.Parse("test.toml", []byte(text)); err == nil ||
+		!strings.Contains(err.Error(), "ca: "+file+" has no certificate in PEM") {
 		t.Errorf("a file without a certificate: %v", err)
 	}
-	if _, err := config.Parse("test.toml", []byte(strings.Replace(text, "https://", "http://", 1))); err == nil || !strings.Contains(err.Error(), "ca: ") {
+	if _, err := config.Parse("test.toml", []byte(strings.Replace(text, "https://", "http://", 1))); err == nil ||
+		!strings.Contains(err.Error(), "ca: ") {
 		t.Errorf("a destination without TLS: %v", err)
 	}
 }

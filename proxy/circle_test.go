@@ -23,7 +23,8 @@ func TestLoopDetected(t *testing.T) {
 		r := run(t, engine, to("http://"+s.addr))
 		dial(t, r.addr).status("/", 200)
 		location := func(id, path, uri, more string) string {
-			return fmt.Sprintf("[[locations]]\nid = %q\npaths = [%q]\nretry = { attempts = 0 }\n[[locations.destinations]]\nuri = %q\n%s", id, path, uri, more)
+			return fmt.Sprintf("[[locations]]\nid = %q\npaths = [%q]\nretry = { attempts = 0 }\n[[locations.destinations]]\nuri = %q\n%s", id, path,
+				uri, more)
 		}
 		edit := func(from, to string) string {
 			return fmt.Sprintf("[[locations.destinations.transformers]]\ntype = \"replacePath\"\noptions = { pattern = %q, value = %q }\n", from, to)
@@ -32,14 +33,17 @@ func TestLoopDetected(t *testing.T) {
 		text := to("http://" + s.addr)
 		text = text[:strings.Index(text, "[[locations]]")]
 		text += location("round", "/round", self, "id = \"me\"\n") + location("there", "/there", self, edit("/there", "/back")) +
-			location("back", "/back", self, edit("/back", "/there")) + location("twice", "/twice", self, edit("/twice", "/plain")) + location("plain", "/plain", "http://"+s.addr, "")
+			location("back", "/back", self, edit("/back", "/there")) + location("twice", "/twice", self, edit("/twice", "/plain")) +
+			location("plain", "/plain", "http://"+s.addr, "")
 		if err := r.Reload(parse(t, text)); err != nil {
 			t.Fatal(err)
 		}
-		for i, c := range []struct{ path, location, destination string }{{"/round", "round", `"me"`}, {"/there", "there", "1"}, {"/back", "back", "1"}, {"/round", "round", `"me"`}} {
+		for i, c := range []struct{ path, location, destination string }{{"/round", "round", `"me"`}, {"/there", "there", "1"},
+			{"/back", "back", "1"}, {"/round", "round", `"me"`}} {
 			before := r.count("requests_total")
 			body := dial(t, r.addr).status(c.path, 508)
-			if !strings.Contains(body, fmt.Sprintf("location &quot;%s&quot;, destination %s", c.location, strings.ReplaceAll(c.destination, `"`, "&quot;"))) {
+			if !strings.Contains(body, fmt.Sprintf("location &quot;%s&quot;, destination %s", c.location,
+				strings.ReplaceAll(c.destination, `"`, "&quot;"))) {
 				t.Error(body)
 			}
 			if n := r.count("requests_total") - before; n > 3 {

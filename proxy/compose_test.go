@@ -101,26 +101,35 @@ func (r *speaker) message() string {
 	}
 	target, line := r.target(&host)
 	if r.wrong(6) {
-		host = oneOf(r, "", host+host, "Host: a b\r\n", "Host: a/b\r\n", "Host: u@a\r\n", "Host: a\r\nHost: b\r\n", "Host: a,b\r\n", "Host: a:b\r\n", "Host : a\r\n")
+		host = oneOf(r, "", host+host, "Host: a b\r\n", "Host: a/b\r\n", "Host: u@a\r\n", "Host: a\r\nHost: b\r\n", "Host: a,b\r\n",
+			"Host: a:b\r\n", "Host : a\r\n")
 	}
 	if line == "" {
-		line = oneOf(r, "GET", "GET", "GET", "POST", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "FOO", "TRACE", oneOf(r, "GET", "get")) + " " + target + " HTTP/" + version
+		line = oneOf(r, "GET", "GET", "GET", "POST", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "FOO", "TRACE",
+			oneOf(r, "GET", "get")) + " " + target + " HTTP/" + version
 	}
 	if r.wrong(4) {
-		line = oneOf(r, "GET  "+target+" HTTP/1.1", "GET "+target+" HTTP/1.1 ", "GET "+target, "GET\t"+target+" HTTP/1.1", "GET "+target+" HTTP/2.0", "GET "+target+" HTTP/1.2", "GET "+target+" http/1.1",
-			"G@T "+target+" HTTP/1.1", " GET "+target+" HTTP/1.1", "GET "+target+" x HTTP/1.1", "CONNECT a:80 HTTP/1.1", "GET * HTTP/1.1", "PRI * HTTP/2.0", "")
+		line = oneOf(r, "GET  "+target+" HTTP/1.1", "GET "+target+" HTTP/1.1 ", "GET "+target, "GET\t"+target+" HTTP/1.1",
+			"GET "+target+" HTTP/2.0", "GET "+target+" HTTP/1.2", "GET "+target+" http/1.1",
+			"G@T "+target+" HTTP/1.1", " GET "+target+" HTTP/1.1", "GET "+target+" x HTTP/1.1", "CONNECT a:80 HTTP/1.1", "GET * HTTP/1.1",
+			"PRI * HTTP/2.0", "")
 	}
 	parts := []string{host, framing, r.fields(), r.fields()}
 	if r.chance(12) {
-		parts = append(parts, oneOf(r, "Connection: close\r\n", "connection: Close\r\n", "Connection: keep-alive\r\n", "Connection: foo, close\r\n", "Connection: keep-alive, close\r\n",
-			"Connection: X-F1\r\n", "Connection: X-F2 ,, x-f3\r\n", "Connection: Content-Length\r\n", "Connection: host\r\n", "Connection: a b\r\n", "Connection: Transfer_Encoding\r\n", "Connection:\r\n"))
+		parts = append(parts, oneOf(r, "Connection: close\r\n", "connection: Close\r\n", "Connection: keep-alive\r\n",
+			"Connection: foo, close\r\n", "Connection: keep-alive, close\r\n",
+			"Connection: X-F1\r\n", "Connection: X-F2 ,, x-f3\r\n", "Connection: Content-Length\r\n", "Connection: host\r\n", "Connection: a b\r\n",
+			"Connection: Transfer_Encoding\r\n", "Connection:\r\n"))
 	}
 	if r.chance(10) {
-		parts = append(parts, oneOf(r, "Expect: 100-continue\r\n", "Expect: 100-Continue\r\n", "Expect: foo\r\n", "Expect:\r\n", "TE: trailers\r\n", "Trailer: X-F1\r\n", "Upgrade: websocket\r\nConnection: upgrade\r\n",
-			"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMA\r\n", "Content_Length: 50\r\n", "Transfer_Encoding: chunked\r\n", "X-Forwarded-For: 1.2.3.4\r\n", "Keep-Alive: 5\r\n", "Proxy-Connection: close\r\n", "Via: 1.1 x\r\n"))
+		parts = append(parts, oneOf(r, "Expect: 100-continue\r\n", "Expect: 100-Continue\r\n", "Expect: foo\r\n", "Expect:\r\n",
+			"TE: trailers\r\n", "Trailer: X-F1\r\n", "Upgrade: websocket\r\nConnection: upgrade\r\n",
+			"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMA\r\n", "Content_Length: 50\r\n",
+			"Transfer_Encoding: chunked\r\n", "X-Forwarded-For: 1.2.3.4\r\n", "Keep-Alive: 5\r\n", "Proxy-Connection: close\r\n", "Via: 1.1 x\r\n"))
 	}
 	if r.wrong(5) {
-		parts = append(parts, oneOf(r, " folded\r\n", "\tfolded: x\r\n", "no colon\r\n", "X-F1 : v\r\n", ": v\r\n", "X-F1: a\x00b\r\n", "X-F1: a\rb\r\n", "X-F1: a\nX-F2: b\r\n", "X-F1: \x01\r\n", "X\xff: v\r\n",
+		parts = append(parts, oneOf(r, " folded\r\n", "\tfolded: x\r\n", "no colon\r\n", "X-F1 : v\r\n", ": v\r\n", "X-F1: a\x00b\r\n",
+			"X-F1: a\rb\r\n", "X-F1: a\nX-F2: b\r\n", "X-F1: \x01\r\n", "X\xff: v\r\n",
 			"X-F1: v\n", "X-F9: "+strings.Repeat("v", 20_000)+"\r\n", strings.Repeat("X-F8: v\r\n", 120)))
 	}
 	r.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
@@ -140,7 +149,8 @@ func (r *speaker) target(host *string) (target, line string) {
 		*host = oneOf(r, "Host: a\r\n", "Host: A\r\n", "Host: b\r\n", "Host:\r\n")
 		return "http://a" + path, ""
 	case 1:
-		return path + oneOf(r, "/../../x", "/../../../x", "/%2e%2E/y", "/%2e%2e/%2e%2e/..", "/%00", "/%5c", "/\\", "/a//./b", "/%zz", "/%", "/\xe4", "#x", "/%25zz"), ""
+		return path + oneOf(r, "/../../x", "/../../../x", "/%2e%2E/y", "/%2e%2e/%2e%2e/..", "/%00", "/%5c", "/\\", "/a//./b", "/%zz", "/%",
+			"/\xe4", "#x", "/%25zz"), ""
 	case 2:
 		return path + oneOf(r, "?q=1", "?", "?a=%zz", "?http://b/", "/;p=1", "/'\"<>{}|^`", "/a:b@c", "//", "?a#b"), ""
 	case 3:
@@ -182,9 +192,12 @@ func (r *speaker) framed() (body, fields string) {
 	if r.chance(40) {
 		fields = length(fmt.Sprint(n))
 		if r.wrong(25) {
-			fields = oneOf(r, length(fmt.Sprint(n+r.IntN(40))), length(fmt.Sprint(n/2)), length(fmt.Sprintf("%05d", n)), length(fmt.Sprintf("+%d", n)), length(fmt.Sprintf("-%d", n)), length(fmt.Sprintf("%d, %d", n, n)),
-				length(fmt.Sprintf("%d,%d", n, n+1)), length(fmt.Sprintf("0x%x", n)), length(""), length(fmt.Sprintf("%d %d", n, n)), length("99999999999999999999"), length(fmt.Sprint(n))+length(fmt.Sprint(n)),
-				length(fmt.Sprint(n))+length(fmt.Sprint(n+1)), length(fmt.Sprint(n))+"Transfer-Encoding: chunked\r\n", length(fmt.Sprint(n))+"Transfer-Encoding: identity\r\n", length(fmt.Sprintf("%d;", n)), length(fmt.Sprintf("%d\x0b", n)))
+			once := length(fmt.Sprint(n))
+			fields = oneOf(r, length(fmt.Sprint(n+r.IntN(40))), length(fmt.Sprint(n/2)), length(fmt.Sprintf("%05d", n)),
+				length(fmt.Sprintf("+%d", n)), length(fmt.Sprintf("-%d", n)), length(fmt.Sprintf("%d, %d", n, n)),
+				length(fmt.Sprintf("%d,%d", n, n+1)), length(fmt.Sprintf("0x%x", n)), length(""), length(fmt.Sprintf("%d %d", n, n)),
+				length("99999999999999999999"), once+once, once+length(fmt.Sprint(n+1)), once+"Transfer-Encoding: chunked\r\n",
+				once+"Transfer-Encoding: identity\r\n", length(fmt.Sprintf("%d;", n)), length(fmt.Sprintf("%d\x0b", n)))
 		}
 		return body, fields
 	}

@@ -110,7 +110,8 @@ func packable(kind []byte) bool {
 	text, _, _ = strings.Cut(text, ";")
 	switch text = strings.TrimSpace(text); text {
 	case "application/javascript", "application/json", "application/xml", "application/wasm", "application/x-javascript",
-		"application/manifest+json", "application/rtf", "application/vnd.ms-fontobject", "font/ttf", "font/otf", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon":
+		"application/manifest+json", "application/rtf", "application/vnd.ms-fontobject", "font/ttf", "font/otf", "image/bmp", "image/x-icon",
+		"image/vnd.microsoft.icon":
 		return true
 	}
 	return strings.HasPrefix(text, "text/") || strings.HasSuffix(text, "+xml") || strings.HasSuffix(text, "+json")
@@ -226,7 +227,8 @@ func (k *packerOut) Write(b []byte) (int, error) {
 func newEncoder(coding uint8, level packLevel, to io.Writer) encoder {
 	switch codings[coding] {
 	case "zstd":
-		e, err := zstd.NewWriter(to, zstd.WithEncoderLevel(levels[level].zstd), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<windowBits), zstd.WithLowerEncoderMem(true))
+		e, err := zstd.NewWriter(to, zstd.WithEncoderLevel(levels[level].zstd), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(1<<windowBits), zstd.WithLowerEncoderMem(true))
 		if err != nil {
 			panic("proxy: zstd: " + err.Error())
 		}

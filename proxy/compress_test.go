@@ -18,7 +18,8 @@ import (
 func TestBestCoding(t *testing.T) {
 	for field, want := range map[string]string{
 		"": "", "gzip": "gzip", "gzip, br": "br", "gzip, br, zstd": "zstd", "GZIP;Q=0.5, br;q=0.4": "gzip", "br;q=0": "", "*": "zstd",
-		"zstd;q=0, *;q=0.1": "br", "deflate": "", "gzip;q=x, br;q=2": "", "identity, gzip;q=0.1": "gzip", " br ; q=0.2 ,gzip;q=0.1": "br", "gzip;q=NaN": "",
+		"zstd;q=0, *;q=0.1": "br", "deflate": "", "gzip;q=x, br;q=2": "", "identity, gzip;q=0.1": "gzip", " br ; q=0.2 ,gzip;q=0.1": "br",
+		"gzip;q=NaN": "",
 	} {
 		if got := codings[bestCoding([]byte(field))]; got != want {
 			t.Errorf("%q: %q, want %q", field, got, want)
@@ -81,7 +82,8 @@ func TestCompression(t *testing.T) {
 		r := run(t, engine, to("http://"+o.addr, "compress = true"))
 		l := dial(t, r.addr)
 		for _, accepts := range []string{"", "zstd", "br", "gzip"} {
-			for path, packs := range map[string]bool{"/": true, "/length": true, "/small": false, "/image": false, "/encoded": false, "/private": false, "/range": false} {
+			for path, packs := range map[string]bool{"/": true, "/length": true, "/small": false, "/image": false, "/encoded": false,
+				"/private": false, "/range": false} {
 				for _, method := range []string{"GET", "HEAD"} {
 					l.say(method + " " + path + " HTTP/1.1\r\nHost: a\r\nAccept-Encoding: " + accepts + "\r\n\r\n")
 					res, body := l.answer(method)
@@ -157,7 +159,8 @@ func TestCompressedStream(t *testing.T) {
 func TestCompressedFile(t *testing.T) {
 	dir := t.TempDir()
 	big := pattern(100_000)
-	for name, data := range map[string][]byte{"a.css": big, "b.css": big, "b.css.br": []byte("sibling"), "s.css": []byte("small"), "p.png": big} {
+	for name, data := range map[string][]byte{"a.css": big, "b.css": big, "b.css.br": []byte("sibling"), "s.css": []byte("small"),
+		"p.png": big} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +176,8 @@ func TestCompressedFile(t *testing.T) {
 		for _, coding := range codings[1:] {
 			res, body := ask("GET", "/a.css", "Accept-Encoding: "+coding+"\r\n")
 			got, err := io.ReadAll(unpack(t, res.Header.Get("Content-Encoding"), strings.NewReader(body)))
-			if err != nil || res.Header.Get("Content-Encoding") != coding || !strings.HasPrefix(res.Header.Get("Etag"), "W/") || len(res.Header["Vary"]) != 1 {
+			if err != nil || res.Header.Get("Content-Encoding") != coding || !strings.HasPrefix(res.Header.Get("Etag"), "W/") ||
+				len(res.Header["Vary"]) != 1 {
 				t.Fatalf("%v %v", err, res.Header)
 			}
 			same(t, coding, got, big)
@@ -181,14 +185,17 @@ func TestCompressedFile(t *testing.T) {
 			if head.ContentLength != int64(len(body)) {
 				t.Errorf("HEAD says %d, GET %d", head.ContentLength, len(body))
 			}
-			if again, _ := ask("GET", "/a.css", "Accept-Encoding: "+coding+"\r\nIf-None-Match: "+res.Header.Get("Etag")+"\r\n"); again.StatusCode != 304 {
+			if again, _ := ask("GET", "/a.css", "Accept-Encoding: "+coding+"\r\nIf-None-Match: "+res.Header.Get(
+				"Etag")+"\r\n"); again.StatusCode != 304 {
 				t.Errorf("%s", again.Status)
 			}
-			if part, body := ask("GET", "/a.css", "Accept-Encoding: "+coding+"\r\nRange: bytes=0-9\r\n"); part.StatusCode != 206 || part.Header.Get("Content-Encoding") != "" || body != string(big[:10]) {
+			if part, body := ask("GET", "/a.css", "Accept-Encoding: "+coding+"\r\nRange: bytes=0-9\r\n"); part.StatusCode != 206 ||
+				part.Header.Get("Content-Encoding") != "" || body != string(big[:10]) {
 				t.Errorf("%s %v %q", part.Status, part.Header, body)
 			}
 		}
-		if res, body := ask("GET", "/a.css", ""); res.Header.Get("Content-Encoding") != "" || body != string(big) || res.Header.Get("Vary") == "" {
+		if res, body := ask("GET", "/a.css", ""); res.Header.Get("Content-Encoding") != "" || body != string(big) ||
+			res.Header.Get("Vary") == "" {
 			t.Errorf("%v", res.Header)
 		}
 		big = bytes.ToUpper(append(big, "changed"...))

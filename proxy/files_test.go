@@ -20,7 +20,8 @@ func siteDir(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "www")
 	files := map[string]string{
 		"index.html": "<h1>home</h1>", "about.html": "about", "docs/index.html": "docs", "empty.txt": "",
-		"app.js": strings.Repeat("js", 500), "app.js.gz": "gz", "app.js.br": "br", ".secret": "secret", ".well-known/x": "known", "../outside": "outside",
+		"app.js": strings.Repeat("js", 500), "app.js.gz": "gz", "app.js.br": "br", ".secret": "secret", ".well-known/x": "known",
+		"../outside": "outside",
 	}
 	for name, text := range files {
 		path := filepath.Join(dir, name)
@@ -49,7 +50,8 @@ func TestFiles(t *testing.T) {
 			for path, want := range map[string]string{
 				"/": "200 <h1>home</h1>", "/index.html": "200 <h1>home</h1>", "/about": "200 about", "/about.html": "200 about", "/docs/": "200 docs",
 				"/docs": "301 ", "/empty.txt": "200 ", "/nothing": "404", "/.secret": "404", "/.well-known/x": "200 known", "/link": "404",
-				"/%2e%2e/outside": "400", "/a/../about": "200 about", "/about/": "200 about", "/big": "200 " + string(pattern(3_000_000)), "/index.html%00": "400",
+				"/%2e%2e/outside": "400", "/a/../about": "200 about", "/about/": "200 about", "/big": "200 " + string(pattern(3_000_000)),
+				"/index.html%00": "400",
 			} {
 				res, body := l.get(path)
 				if got := fmt.Sprintf("%d %s", res.StatusCode, body); got != want && !(len(want) == 3 && strings.HasPrefix(got, want)) {
@@ -137,7 +139,8 @@ func TestSeveralRanges(t *testing.T) {
 			l.say("GET " + path + " HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1, 500-899,5-6,-7\r\n\r\n")
 			res, body := l.answer("GET")
 			kind, params, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-			if res.StatusCode != 206 || err != nil || kind != "multipart/byteranges" || len(res.Header["Content-Type"]) != 1 || res.Header.Get("Content-Range") != "" {
+			if res.StatusCode != 206 || err != nil || kind != "multipart/byteranges" || len(res.Header["Content-Type"]) != 1 ||
+				res.Header.Get("Content-Range") != "" {
 				t.Fatal(res.Status, res.Header, err)
 			}
 			parts := multipart.NewReader(strings.NewReader(body), params["boundary"])
@@ -148,7 +151,8 @@ func TestSeveralRanges(t *testing.T) {
 				}
 				data, err := io.ReadAll(one)
 				want := fmt.Sprintf("bytes %d-%d/%d", p[0], p[1]-1, size)
-				if err != nil || !bytes.Equal(data, whole[p[0]:p[1]]) || one.Header.Get("Content-Range") != want || one.Header.Get("Content-Type") == "" {
+				if err != nil || !bytes.Equal(data, whole[p[0]:p[1]]) || one.Header.Get("Content-Range") != want ||
+					one.Header.Get("Content-Type") == "" {
 					t.Errorf("%s %v: %q %v %v", path, p, data, one.Header, err)
 				}
 			}
@@ -172,7 +176,8 @@ func TestPrecompressed(t *testing.T) {
 	r := run(t, "auto", to("files://"+siteDir(t)))
 	l := dial(t, r.addr)
 	for accepts, want := range map[string]string{
-		"gzip": "gz", "gzip, deflate, br": "br", "br;q=0, gzip": "gz", "br;q=0.5": "br", "identity": strings.Repeat("js", 500), "x-br": strings.Repeat("js", 500),
+		"gzip": "gz", "gzip, deflate, br": "br", "br;q=0, gzip": "gz", "br;q=0.5": "br", "identity": strings.Repeat("js", 500),
+		"x-br": strings.Repeat("js", 500),
 	} {
 		l.say("GET /app.js HTTP/1.1\r\nHost: a\r\nAccept-Encoding: " + accepts + "\r\n\r\n")
 		res, body := l.answer("GET")

@@ -54,7 +54,8 @@ func parse(t testing.TB, text string) *config.Config {
 
 // to is a configuration of one location with one destination and further lines.
 func to(uri string, lines ...string) string {
-	return "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[timeouts]\ndrain = \"20s\"\n[[locations]]\n" + strings.Join(lines, "\n") + "\n[[locations.destinations]]\nuri = \"" + uri + "\"\n"
+	return "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[timeouts]\ndrain = \"20s\"\n[[locations]]\n" + strings.Join(lines, "\n") +
+		"\n[[locations.destinations]]\nuri = \"" + uri + "\"\n"
 }
 
 // run starts a proxy; at the end of the test it must end without an error, and

@@ -44,22 +44,27 @@ func TestAppendRequest(t *testing.T) {
 		trusted             bool
 		edit                func(*exchange)
 	}{
-		{"plain", "GET /a?b HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n", "GET /a?b HTTP/1.1\r\nHost: h\r\nA: b\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
+		{"plain", "GET /a?b HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n",
+			"GET /a?b HTTP/1.1\r\nHost: h\r\nA: b\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
 		{"hop by hop", "GET / HTTP/1.1\r\nConnection: A, keep-alive\r\nHost: h\r\nA: b\r\nKeep-Alive: 1\r\nTE: x\r\nB: c\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: h\r\nB: c\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
+			"GET / HTTP/1.1\r\nHost: h\r\nB: c\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n",
+			false, nil},
 		{"trusted", "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\nForwarded: for=x\r\n\r\n",
 			"GET / HTTP/1.1\r\nHost: h\r\nForwarded: for=x\r\nX-Forwarded-For: 1.1.1.1, 2.2.2.2, 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", true, nil},
-		{"length", "POST / HTTP/1.1\r\nContent-Length: 007\r\nHost: h\r\n\r\n", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
+		{"length", "POST / HTTP/1.1\r\nContent-Length: 007\r\nHost: h\r\n\r\n",
+			"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
 		{"old", "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: up\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nVia: 1.1 me\r\n\r\n", false, nil},
 		{"websocket", "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
 			"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: upgrade\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false, nil},
-		{"path", "GET /api/x?y HTTP/1.1\r\nHost: h\r\n\r\n", "GET /base/v2/x?y HTTP/1.1\r\nHost: other\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\nX-E: 1\r\n\r\n", false,
+		{"path", "GET /api/x?y HTTP/1.1\r\nHost: h\r\n\r\n",
+			"GET /base/v2/x?y HTTP/1.1\r\nHost: other\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\nX-E: 1\r\n\r\n", false,
 			func(x *exchange) {
 				x.destination.base, x.destination.host = "/base", "other"
 				x.destination.replace = []replacement{{old: "/api", new: "/v2"}}
 				x.location.request = edits{lines: []byte("X-E: 1\r\n")}
 			}},
-		{"an edit that would split the line", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false,
+		{"an edit that would split the line", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n",
+			"GET /a HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nVia: 1.1 me\r\n\r\n", false,
 			func(x *exchange) { x.destination.replace = []replacement{{old: "/a", new: "/ HTTP/1.1\r\nX: y"}} }},
 	} {
 		x := bench(k.trusted)
@@ -172,7 +177,8 @@ func FuzzPreface(f *testing.F) {
 // TestLinesAreOwned: a head that is read in part, or is none, between a request's
 // parsing and its going out does not leave its lines to that request.
 func TestLinesAreOwned(t *testing.T) {
-	for _, part := range []string{"GET / HTTP/1.1\r\nX-Other: y\r\nX-B: wrong\r\nX-C", "PO", "GET / HTTP/1.1\r\nLonger-Than-The-Other: y\r\nX-B: wrong\r\n"} {
+	for _, part := range []string{"GET / HTTP/1.1\r\nX-Other: y\r\nX-B: wrong\r\nX-C", "PO",
+		"GET / HTTP/1.1\r\nLonger-Than-The-Other: y\r\nX-B: wrong\r\n"} {
 		x := bench(false)
 		if !x.read([]byte("GET / HTTP/1.1\r\nHost: h\r\nTE: x\r\nX-A: a\r\n\r\n")) {
 			t.Fatal("not read")

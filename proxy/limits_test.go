@@ -44,7 +44,8 @@ func TestTimeouts(t *testing.T) {
 		silent.over()
 		drip := dial(t, r.addr) // each byte comes in time, the head does not
 		for i := 0; ; i++ {
-			if _, err := drip.Write([]byte("GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 1<<20))[i : i+1]); err != nil || r.count("header_timeouts_total") >= 2 {
+			if _, err := drip.Write([]byte("GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 1<<20))[i : i+1]); err != nil ||
+				r.count("header_timeouts_total") >= 2 {
 				break
 			}
 			time.Sleep(time.Millisecond)
@@ -137,7 +138,8 @@ func TestBodyLimit(t *testing.T) {
 // X-Forwarded-* are kept; what came before is the client's own word.
 func TestTrust(t *testing.T) {
 	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
-		fmt.Fprintf(w, "%s|%s|%s|%s", q.Header.Get("X-Forwarded-For"), q.Header.Get("X-Forwarded-Proto"), q.Header.Get("X-Forwarded-Host"), q.Header.Get("X-Real-IP"))
+		fmt.Fprintf(w, "%s|%s|%s|%s", q.Header.Get("X-Forwarded-For"), q.Header.Get("X-Forwarded-Proto"), q.Header.Get("X-Forwarded-Host"),
+			q.Header.Get("X-Real-IP"))
 	})
 	for _, k := range []struct{ trust, want string }{
 		{"127.0.0.0/8", "6.6.6.6, 10.0.0.1, 127.0.0.1|https|b|6.6.6.6"},
@@ -252,7 +254,8 @@ func TestMonkey(t *testing.T) {
 			}
 			return script
 		})
-		r := run(t, engine, to("http://"+s.Address(), `timeouts = { response = "200ms", idle = "200ms" }`)+"max_connections = 4\nqueue = 4\neject = { failures = -1 }\n")
+		r := run(t, engine, to("http://"+s.Address(),
+			`timeouts = { response = "200ms", idle = "200ms" }`)+"max_connections = 4\nqueue = 4\neject = { failures = -1 }\n")
 		var wg sync.WaitGroup
 		for worker := range 8 {
 			wg.Go(func() {

@@ -38,7 +38,8 @@ func openLog(path string, sample float64, fail func(string)) (*accessLog, error)
 	if path == "off" {
 		return nil, nil
 	}
-	a := &accessLog{path: path, file: os.Stdout, full: make(chan []byte, logBuffers), empty: make(chan []byte, logBuffers), sample: uint64(sample * (1 << 32)), fail: fail}
+	a := &accessLog{path: path, file: os.Stdout, full: make(chan []byte, logBuffers), empty: make(chan []byte, logBuffers),
+		sample: uint64(sample * (1 << 32)), fail: fail}
 	if path != "-" {
 		file, err := openAppend(path)
 		if err != nil {

@@ -54,13 +54,16 @@ func TestMetrics(t *testing.T) {
 	}
 	ok := okServer(t)
 	silent := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Stall()))
-	stalls := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"), faultserver.Stall()))
-	much := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"), faultserver.Endless(string(pattern(1<<16)))))
+	stalls := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"),
+		faultserver.Stall()))
+	much := faultyServer(t, faultserver.Every(faultserver.Request(1),
+		faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"), faultserver.Endless(string(pattern(1<<16)))))
 	bad := faultyServer(t, faultserver.Every(faultserver.Request(1), faultserver.Write("nonsense\r\n\r\n")))
 	ejected, sick, spent, tried := refused(), refused(), refused(), refused()
 	text := "workers = 1\nlisten = [\"127.0.0.1:0\"]\n[timeouts]\nheader = \"1s\"\nconnect = \"200ms\"\n"
 	place := func(path, location, uri, destination string) {
-		text += fmt.Sprintf("[[locations]]\npaths = [%q]\n%s\n[[locations.destinations]]\nuri = \"http://%s\"\n%s\n", path, location, uri, destination)
+		text += fmt.Sprintf("[[locations]]\npaths = [%q]\n%s\n[[locations.destinations]]\nuri = \"http://%s\"\n%s\n", path, location, uri,
+			destination)
 	}
 	const never = "eject = { failures = -1 }"
 	none := "retry = { attempts = 0 }"
@@ -74,12 +77,14 @@ func TestMetrics(t *testing.T) {
 	place("/ejected", none, ejected, `eject = { failures = 2, for = "1h" }`)
 	place("/sick", none, sick, `health = { interval = "10ms" }`+"\n"+never)
 	place("/tried", `retry = { attempts = 2 }`, tried, never+fmt.Sprintf("\n[[locations.destinations]]\nuri = \"http://%s\"", ok.Address()))
-	place("/spent", `retry = { attempts = 1, budget = 0.0001 }`, spent, never+fmt.Sprintf("\n[[locations.destinations]]\nuri = \"http://%s\"\n%s", spent, never))
+	place("/spent", `retry = { attempts = 1, budget = 0.0001 }`, spent,
+		never+fmt.Sprintf("\n[[locations.destinations]]\nuri = \"http://%s\"\n%s", spent, never))
 	place("/fallback", none+"\nfallback = { uri = \"http://"+ok.Address()+"\" }", refused(), "")
 	r := run(t, "auto", text)
 
 	dial(t, r.addr).say("GET / HT") // a head that takes too long
-	for path, want := range map[string]int{"/connect": 504, "/response": 504, "/total": 504, "/bad": 502, "/ejected": 502, "/sick": 0, "/fallback": 200} {
+	for path, want := range map[string]int{"/connect": 504, "/response": 504, "/total": 504, "/bad": 502, "/ejected": 502, "/sick": 0,
+		"/fallback": 200} {
 		if res, _ := dial(t, r.addr).get(path); want != 0 && res.StatusCode != want {
 			t.Errorf("%s: %s", path, res.Status)
 		}
@@ -134,7 +139,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%d retries", n)
 	}
 	for _, line := range []string{
-		"upstream_ejections_total{upstream=\"http://" + ejected + "\"} 1", "upstream_state{upstream=\"http://" + ejected + "\",state=\"ejected\"} 1",
+		"upstream_ejections_total{upstream=\"http://" + ejected + "\"} 1", "upstream_state{upstream=\"http://" + ejected +
+			"\",state=\"ejected\"} 1",
 		"upstream_usable{upstream=\"http://" + ejected + "\"} 0", "upstream_state{upstream=\"http://" + sick + "\",state=\"ill\"} 1",
 		"upstream_state{upstream=\"http://" + ok.Address() + "\",state=\"ok\"} 1",
 	} {
@@ -155,6 +161,7 @@ func TestUpstreamsBeforeRequests(t *testing.T) {
 	r := run(t, "auto", to("http://"+s.Address())+"health = { interval = \"10ms\" }\n")
 	until(t, "it was checked", func() bool {
 		s, err := r.Snapshot()
-		return err == nil && len(s.Upstreams) == 1 && s.Upstreams[0].Checks > 1 && s.Upstreams[0].FailedChecks == 0 && s.Upstreams[0].State == "ok"
+		return err == nil && len(s.Upstreams) == 1 && s.Upstreams[0].Checks > 1 && s.Upstreams[0].FailedChecks == 0 &&
+			s.Upstreams[0].State == "ok"
 	})
 }

@@ -69,7 +69,8 @@ func TestAccessLog(t *testing.T) {
 			continue
 		}
 		var one map[string]any
-		if err := json.Unmarshal([]byte(lines[0]), &one); err != nil || one["target"] != "/x?y" || one["status"] != 200.0 || one["user_agent"] != "bad\" ÿ\\" {
+		if err := json.Unmarshal([]byte(lines[0]), &one); err != nil || one["target"] != "/x?y" || one["status"] != 200.0 ||
+			one["user_agent"] != "bad\" ÿ\\" {
 			t.Errorf("%v %v", one, err)
 		}
 		if err := json.Unmarshal([]byte(lines[1]), &one); err != nil || one["status"] != 400.0 || one["error"] != "malformed request line" {
@@ -111,7 +112,8 @@ func TestCauses(t *testing.T) {
 		for _, format := range []string{"combined", "json"} {
 			file := filepath.Join(t.TempDir(), "log")
 			patience := map[bool]string{true: "[locations.timeouts]\nresponse = \"50ms\""}[k.status == 504]
-			r := run(t, "auto", strings.Replace(to(k.uri, patience), "uri =", "id = \""+k.id+"\"\nuri =", 1)+"[log]\naccess = \""+file+"\"\nformat = \""+format+"\"\ntraces = 1\n")
+			r := run(t, "auto", strings.Replace(to(k.uri, patience), "uri =", "id = \""+k.id+"\"\nuri =",
+				1)+"[log]\naccess = \""+file+"\"\nformat = \""+format+"\"\ntraces = 1\n")
 			page := dial(t, r.addr).status("/", k.status)
 			if k.status != 507 && !strings.Contains(page, ">"+escape(k.why)+".<") {
 				t.Errorf("%s: the page says %s", k.why, page)
@@ -122,7 +124,8 @@ func TestCauses(t *testing.T) {
 			}
 			r.stop()
 			text, err := os.ReadFile(file)
-			want := map[string]string{"combined": ` "` + k.why + `" "` + name + "\"\n", "json": `"destination":"` + name + `","error":"` + k.why + "\"}\n"}[format]
+			want := map[string]string{"combined": ` "` + k.why + `" "` + name + "\"\n",
+				"json": `"destination":"` + name + `","error":"` + k.why + "\"}\n"}[format]
 			if err != nil || !strings.HasSuffix(string(text), want) {
 				t.Errorf("%s: %q %v, want %q at its end", format, text, err, want)
 			}
@@ -221,7 +224,8 @@ func TestOperator(t *testing.T) {
 		}
 		return w.Code, string(body)
 	}
-	if code, body := ask("GET", "/metrics"); code != 200 || !strings.Contains(body, "\nceiling_proxy_requests_total 1\n") || !strings.Contains(body, `ceiling_proxy_request_seconds_bucket{le="+Inf"} 1`) {
+	if code, body := ask("GET", "/metrics"); code != 200 || !strings.Contains(body, "\nceiling_proxy_requests_total 1\n") ||
+		!strings.Contains(body, `ceiling_proxy_request_seconds_bucket{le="+Inf"} 1`) {
 		t.Errorf("%d %s", code, body)
 	}
 	if code, body := ask("GET", "/status"); code != 200 || !json.Valid([]byte(body)) {
@@ -288,8 +292,10 @@ func TestTracesHideSecrets(t *testing.T) {
 	const planted = "pLaNtEd"
 	l := dial(t, r.addr)
 	long := strings.Repeat(planted, 100)
-	for _, target := range []string{"/a?id=7&access_token=" + planted + "&page=2", "/b?sig=" + long, "/c/eyJhbGciOiJI." + planted + ".c2ln", "/d?x=|&token=" + planted + "|"} {
-		l.say("GET " + target + " HTTP/1.1\r\nHost: a\r\nReferer: http://u:" + planted + "@b/?token=" + planted + "\r\nUser-Agent: x\" Bearer " + planted + planted + "\r\n\r\n")
+	for _, target := range []string{"/a?id=7&access_token=" + planted + "&page=2", "/b?sig=" + long, "/c/eyJhbGciOiJI." + planted + ".c2ln",
+		"/d?x=|&token=" + planted + "|"} {
+		l.say("GET " + target + " HTTP/1.1\r\nHost: a\r\nReferer: http://u:" + planted + "@b/?token=" + planted + "\r\nUser-Agent: x\" Bearer " +
+			planted + planted + "\r\n\r\n")
 		l.answer("GET")
 	}
 	list, err := r.Traces()
@@ -323,7 +329,8 @@ func TestSnapshotAdds(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.Add(y)
-	if x.Counters["requests_total"] != 4 || x.Statuses["2xx"] != 4 || x.Latency[len(x.Latency)-1] != 4 || x.Loops != 2 || len(x.Upstreams) != 1 || x.Upstreams[0].Idle != 2 {
+	if x.Counters["requests_total"] != 4 || x.Statuses["2xx"] != 4 || x.Latency[len(x.Latency)-1] != 4 || x.Loops != 2 ||
+		len(x.Upstreams) != 1 || x.Upstreams[0].Idle != 2 {
 		t.Errorf("%+v", x)
 	}
 }
@@ -453,7 +460,8 @@ func TestTraces(t *testing.T) {
 // loops.
 func TestRequestsPerClient(t *testing.T) {
 	s := okServer(t)
-	r := run(t, "auto", strings.Replace(to("http://"+s.Address()), "workers = 1", "workers = 2", 1)+"[[locations]]\npaths = [\"/b\"]\nredirect = { to = \"/\" }\n[limits]\nrequests_per_client = 2\n")
+	r := run(t, "auto", strings.Replace(to("http://"+s.Address()), "workers = 1", "workers = 2",
+		1)+"[[locations]]\npaths = [\"/b\"]\nredirect = { to = \"/\" }\n[limits]\nrequests_per_client = 2\n")
 	passed, limited := 0, 0
 	began := time.Now()
 	for i := range 12 {

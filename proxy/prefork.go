@@ -356,7 +356,8 @@ func (f *Prefork) all(what string) error {
 // RunChild serves as a child of a Prefork, with the listeners that it inherits.
 // load reads the configuration; open makes what serves clients with TLS, with those
 // of the listeners that are for it.
-func RunChild(ctx context.Context, load func() (*config.Config, error), open func(*config.Config, []net.Listener) (Beside, error), o Options) error {
+func RunChild(ctx context.Context, load func() (*config.Config, error), open func(*config.Config, []net.Listener) (Beside, error),
+	o Options) error {
 	n, err := strconv.Atoi(os.Getenv(childEnv))
 	if err != nil || n < 1 {
 		return fmt.Errorf("%s=%q is no number of children", childEnv, os.Getenv(childEnv))

@@ -313,15 +313,18 @@ func TestPhases(t *testing.T) {
 		"stalls in the head":     {faultserver.Request(1), faultserver.Write(half[:20]), faultserver.Stall()},
 		"stalls in the body":     {faultserver.Request(1), faultserver.Write(half), faultserver.Stall()},
 		"does not read":          {faultserver.SmallBuffers(), faultserver.Deaf()},
-		"closes in a chunk":      {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"), faultserver.Close()},
-		"drips":                  {faultserver.Request(1), faultserver.Drip(faultserver.OK("hello"), 1)},
-		"never ends":             {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), faultserver.Endless("x")},
-		"never ends its head":    {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nX: "), faultserver.Endless("xxxxxxxxxxxxxxxx")},
+		"closes in a chunk": {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"),
+			faultserver.Close()},
+		"drips": {faultserver.Request(1), faultserver.Drip(faultserver.OK("hello"), 1)},
+		"never ends": {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
+			faultserver.Endless("x")},
+		"never ends its head": {faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nX: "), faultserver.Endless("xxxxxxxxxxxxxxxx")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engines(t, func(t *testing.T, engine string) {
 				s := faultyServer(t, faultserver.Every(script...))
-				r := run(t, engine, to("http://"+s.Address(), `timeouts = { response = "300ms", idle = "300ms", connect = "5s" }`)+"eject = { failures = -1 }\n")
+				r := run(t, engine, to("http://"+s.Address(),
+					`timeouts = { response = "300ms", idle = "300ms", connect = "5s" }`)+"eject = { failures = -1 }\n")
 				for range 3 {
 					l := dial(t, r.addr)
 					l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
@@ -363,7 +366,8 @@ func TestLoadOnFaults(t *testing.T) {
 			{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body), faultserver.Close()},
 		}
 		s := faultyServer(t, func(k int) faultserver.Script { return scripts[k%len(scripts)] })
-		r := run(t, engine, strings.Replace(to("http://"+s.Address(), `retry = { attempts = 1 }`), "workers = 1", "workers = 2", 1)+"eject = { failures = -1 }\n")
+		r := run(t, engine, strings.Replace(to("http://"+s.Address(), `retry = { attempts = 1 }`), "workers = 1", "workers = 2",
+			1)+"eject = { failures = -1 }\n")
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		seen := map[string]int{}
@@ -594,7 +598,8 @@ func TestReload(t *testing.T) {
 		if a.Accepted() != before {
 			t.Error("the connection to a destination that stayed was not kept")
 		}
-		if err := r.Reload(parse(t, strings.Replace(text, "127.0.0.1:0", "127.0.0.1:1", 1))); err == nil || !strings.Contains(err.Error(), "listen") {
+		if err := r.Reload(parse(t, strings.Replace(text, "127.0.0.1:0", "127.0.0.1:1", 1))); err == nil ||
+			!strings.Contains(err.Error(), "listen") {
 			t.Errorf("%v", err)
 		}
 		if body := l.status("/", 200); body != "b" {
@@ -757,9 +762,11 @@ func TestEarlyResponse(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
 		rest := pattern(10_000_000)
 		for name, script := range map[string]faultserver.Script{
-			"and reads on":  {faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Body(), faultserver.Answer(faultserver.OK("reused"))},
-			"and is silent": {faultserver.SmallBuffers(), faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Deaf()},
-			"and closes":    {faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Close()},
+			"and reads on": {faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Body(),
+				faultserver.Answer(faultserver.OK("reused"))},
+			"and is silent": {faultserver.SmallBuffers(), faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")),
+				faultserver.Deaf()},
+			"and closes": {faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Close()},
 		} {
 			s := faultyServer(t, faultserver.InTurn(script, faultserver.Script{faultserver.Answer(faultserver.OK("fresh"))}))
 			r := run(t, engine, to("http://"+s.Address()))

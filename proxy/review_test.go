@@ -39,7 +39,8 @@ func TestPassing(t *testing.T) {
 		for i, want := range []string{"200 2 ok", "200 100000000 ", "204 0 ", "304 0 ", "206 3 123", "200 -1 end"} {
 			method := []string{"GET", "HEAD", "DELETE", "GET", "GET", "GET"}[i]
 			res, body := l.answer(method)
-			if got := fmt.Sprint(res.StatusCode, " ", res.ContentLength, " ", body); got != want || res.Close || len(res.Trailer) > 0 && res.Trailer.Get("X") != "" {
+			if got := fmt.Sprint(res.StatusCode, " ", res.ContentLength, " ", body); got != want || res.Close || len(res.Trailer) > 0 &&
+				res.Trailer.Get("X") != "" {
 				t.Errorf("%d: %q, want %q; %v", i, got, want, res.Header)
 			}
 			if i == 4 && res.Header.Get("Content-Range") != "bytes 1-3/9" {
@@ -56,7 +57,9 @@ func TestPassing(t *testing.T) {
 // client, who has sent none, is told; nothing is taken for the next request.
 func TestExpectationRefused(t *testing.T) {
 	engines(t, func(t *testing.T, engine string) {
-		s := faultyServer(t, faultserver.InTurn(faultserver.Script{faultserver.Head(), faultserver.Write(faultserver.Response("417 Expectation Failed", "", "no"))}, faultserver.Script{faultserver.Answer(faultserver.OK("fresh"))}))
+		s := faultyServer(t, faultserver.InTurn(faultserver.Script{faultserver.Head(),
+			faultserver.Write(faultserver.Response("417 Expectation Failed", "", "no"))},
+			faultserver.Script{faultserver.Answer(faultserver.OK("fresh"))}))
 		r := run(t, engine, to("http://"+s.Address()))
 		l := dial(t, r.addr)
 		l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n")
@@ -83,7 +86,8 @@ func TestLongHeads(t *testing.T) {
 		r := run(t, engine, to("http://"+s.Address())+"[[locations]]\npaths = [\"/huge\"]\nretry = { attempts = 0 }\n[[locations.destinations]]\nuri = \"http://"+huge.Address()+"\"\n")
 		begin := "GET / HTTP/1.1\r\nHost: a\r\n"
 		fits := limit - len(begin) - size - 2
-		for _, k := range []struct{ n, piece, want int }{{fits, 1 << 20, 200}, {fits, 1000, 200}, {fits + 1, 1 << 20, 431}, {fits + 1, 1000, 431}, {1 << 20, 1 << 20, 431}} {
+		for _, k := range []struct{ n, piece, want int }{{fits, 1 << 20, 200}, {fits, 1000, 200}, {fits + 1, 1 << 20, 431}, {fits + 1, 1000, 431},
+			{1 << 20, 1 << 20, 431}} {
 			l := dial(t, r.addr)
 			go func() {
 				for text := begin + line(k.n) + "\r\n"; text != ""; text = text[min(k.piece, len(text)):] {

@@ -261,7 +261,8 @@ func (p *Proxy) destination(s, old *site, d *config.Destination, loc *location) 
 	if err != nil {
 		return nil, err
 	}
-	dest := &destination{id: d.ID, name: firstOf(d.ID, secret.Plain().URL(d.URI)), weight: d.Weight, base: target.Base, seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.Host}
+	dest := &destination{id: d.ID, name: firstOf(d.ID, secret.Plain().URL(d.URI)), weight: d.Weight, base: target.Base,
+		seed: route.HashOf([]byte(d.URI + " " + d.ID)), host: d.Host}
 	if d.Host == "upstream" {
 		dest.host = target.Host
 	}
@@ -332,7 +333,8 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 
 // upstreamKey tells upstreams apart: by their address, and the rules for it.
 func upstreamKey(d *config.Destination, target config.Target) string {
-	k := fmt.Sprintf("%s:%s max=%d queue=%d idle=%d eject=%v", target.Scheme, target.Address, d.MaxConnections, d.Queue, d.IdleConnections, d.Eject)
+	k := fmt.Sprintf("%s:%s max=%d queue=%d idle=%d eject=%v", target.Scheme, target.Address, d.MaxConnections, d.Queue, d.IdleConnections,
+		d.Eject)
 	if d.CA != "" {
 		k += fmt.Sprintf(" ca=%x", sha256.Sum256(d.Roots)) // whom another file vouches for is another
 	}

@@ -110,7 +110,8 @@ func (l *loop) upstreams() []UpstreamStatus {
 
 // status is what the loops share.
 func (u *upstream) status(now int64) UpstreamStatus {
-	return UpstreamStatus{Address: u.key, State: u.state(now), Ejections: u.ejects.Load(), Checks: u.checked.Load(), FailedChecks: u.unwell.Load()}
+	return UpstreamStatus{Address: u.key, State: u.state(now), Ejections: u.ejects.Load(), Checks: u.checked.Load(),
+		FailedChecks: u.unwell.Load()}
 }
 
 // addUpstreams adds those of another loop, or of another process: what the loops of
@@ -130,7 +131,8 @@ func (s *Snapshot) addUpstreams(list []UpstreamStatus, process bool) {
 		}
 		o := &s.Upstreams[i]
 		o.Open, o.Idle, o.Busy, o.Queued = o.Open+u.Open, o.Idle+u.Idle, o.Busy+u.Busy, o.Queued+u.Queued
-		o.Ejections, o.Checks, o.FailedChecks = shared(o.Ejections, u.Ejections), shared(o.Checks, u.Checks), shared(o.FailedChecks, u.FailedChecks)
+		o.Ejections, o.Checks, o.FailedChecks = shared(o.Ejections, u.Ejections), shared(o.Checks, u.Checks),
+			shared(o.FailedChecks, u.FailedChecks)
 		if u.State != "ok" {
 			o.State = u.State
 		}
@@ -167,19 +169,23 @@ func (s *Snapshot) WritePrometheus(w io.Writer) error {
 	const prefix = "ceiling_proxy_"
 	var b []byte
 	for _, f := range new(counters).fields() {
-		b = fmt.Appendf(b, "# HELP %s%s %s\n# TYPE %s%s counter\n%s%s %d\n", prefix, f.name, f.help, prefix, f.name, prefix, f.name, s.Counters[f.name])
+		b = fmt.Appendf(b, "# HELP %s%s %s\n# TYPE %s%s counter\n%s%s %d\n", prefix, f.name, f.help, prefix, f.name, prefix, f.name,
+			s.Counters[f.name])
 	}
 	b = fmt.Appendf(b, "# HELP %sresponses_total answers by status\n# TYPE %sresponses_total counter\n", prefix, prefix)
 	for _, class := range slices.Sorted(maps.Keys(s.Statuses)) {
 		b = fmt.Appendf(b, "%sresponses_total{status=%q} %d\n", prefix, class, s.Statuses[class])
 	}
-	b = fmt.Appendf(b, "# HELP %sclients connections of clients that are open\n# TYPE %sclients gauge\n%sclients %d\n", prefix, prefix, prefix, s.Clients)
-	b = fmt.Appendf(b, "# HELP %srequest_seconds first byte of the request to the last of the answer\n# TYPE %srequest_seconds histogram\n", prefix, prefix)
+	b = fmt.Appendf(b, "# HELP %sclients connections of clients that are open\n# TYPE %sclients gauge\n%sclients %d\n", prefix, prefix, prefix,
+		s.Clients)
+	b = fmt.Appendf(b, "# HELP %srequest_seconds first byte of the request to the last of the answer\n# TYPE %srequest_seconds histogram\n",
+		prefix, prefix)
 	for i, bound := range LatencyBounds() {
 		b = fmt.Appendf(b, "%srequest_seconds_bucket{le=\"%g\"} %d\n", prefix, bound, s.Latency[i])
 	}
 	all := s.Latency[len(s.Latency)-1]
-	b = fmt.Appendf(b, "%[1]srequest_seconds_bucket{le=\"+Inf\"} %[2]d\n%[1]srequest_seconds_sum %[3]g\n%[1]srequest_seconds_count %[2]d\n", prefix, all, s.LatencySeconds)
+	b = fmt.Appendf(b, "%[1]srequest_seconds_bucket{le=\"+Inf\"} %[2]d\n%[1]srequest_seconds_sum %[3]g\n%[1]srequest_seconds_count %[2]d\n",
+		prefix, all, s.LatencySeconds)
 	b = s.appendUpstreams(b, prefix)
 	if s.Secure != nil {
 		b = s.Secure.appendPrometheus(b, prefix)
@@ -199,7 +205,8 @@ func (s *Snapshot) appendUpstreams(b []byte, prefix string) []byte {
 	each("gauge", "upstream_idle", "of these, idle ones", func(u *UpstreamStatus) uint64 { return uint64(u.Idle) })
 	each("gauge", "upstream_busy", "requests that it has", func(u *UpstreamStatus) uint64 { return uint64(u.Busy) })
 	each("gauge", "upstream_queued", "requests that wait for a connection", func(u *UpstreamStatus) uint64 { return uint64(u.Queued) })
-	each("counter", "upstream_ejections_total", "times that it was left out because it failed", func(u *UpstreamStatus) uint64 { return u.Ejections })
+	each("counter", "upstream_ejections_total", "times that it was left out because it failed",
+		func(u *UpstreamStatus) uint64 { return u.Ejections })
 	each("counter", "upstream_health_checks_total", "health checks", func(u *UpstreamStatus) uint64 { return u.Checks })
 	each("counter", "upstream_health_checks_failed_total", "of these, failed ones", func(u *UpstreamStatus) uint64 { return u.FailedChecks })
 	each("gauge", "upstream_usable", "whether requests are sent to it", func(u *UpstreamStatus) uint64 {

@@ -47,7 +47,8 @@ func (unobserved) Interval(*load.Tally, bool)    {}
 func (s *soak) load(address string, n uint64, engine string, disturb func(k int)) *load.Result {
 	s.t.Helper()
 	c := load.Config{
-		Address: ring.TCPAddr(netip.MustParseAddrPort(address)), Mix: []load.Request{{Bytes: []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Weight: 1}},
+		Address:     ring.TCPAddr(netip.MustParseAddrPort(address)),
+		Mix:         []load.Request{{Bytes: []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Weight: 1}},
 		Connections: 16, Threads: 1, Pipelining: 1, Requests: n, Timeout: patience, Engine: engine, Seed: 1,
 	}
 	if n == 0 {
@@ -125,7 +126,8 @@ func (s *soak) round(n uint64, engine string, deaths bool, disturb func(int)) {
 	case r.Total.Completed+r.Total.Failed != n, ok+errors != r.Total.Completed:
 		s.t.Fatalf("asked %d, completed %d, failed %d, 200 %d, 5xx %d", n, r.Total.Completed, r.Total.Failed, ok, errors)
 	case delta("requests_total") != n, delta("2xx") != ok, delta("5xx") != errors:
-		s.t.Fatalf("the client has %d and %d errors, the proxy %d requests, %d and %d errors", ok, errors, delta("requests_total"), delta("2xx"), delta("5xx"))
+		s.t.Fatalf("the client has %d and %d errors, the proxy %d requests, %d and %d errors", ok, errors, delta("requests_total"), delta("2xx"),
+			delta("5xx"))
 	case delta("backends") < ok, !deaths && (delta("backends") != n || errors > 0):
 		s.t.Fatalf("the client has %d of %d, the backends %d", ok, n, delta("backends"))
 	case r.Total.Failed > 0:
@@ -145,7 +147,8 @@ func (s *soak) generator(engine string) {
 	s.sums["direct"] += t.Completed
 	s.sums["failed"] += t.Failed
 	if t.Sent != t.Completed+t.Failed+t.InFlight || t.Completed > got || got > t.Sent+t.Resent {
-		s.t.Fatalf("sent %d, again %d, completed %d, failed %d, in flight %d; the server had %d", t.Sent, t.Resent, t.Completed, t.Failed, t.InFlight, got)
+		s.t.Fatalf("sent %d, again %d, completed %d, failed %d, in flight %d; the server had %d", t.Sent, t.Resent, t.Completed, t.Failed,
+			t.InFlight, got)
 	}
 }
 
@@ -164,7 +167,8 @@ func (s *soak) measure() {
 	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
 		s.t.Fatal(err)
 	}
-	s.samples = append(s.samples, usage{float64(m.HeapAlloc), resident * float64(os.Getpagesize()), float64(descriptors(s.t)), float64(runtime.NumGoroutine())})
+	s.samples = append(s.samples, usage{float64(m.HeapAlloc), resident * float64(os.Getpagesize()), float64(descriptors(s.t)),
+		float64(runtime.NumGoroutine())})
 }
 
 // grown compares the median of the last third with that of the first, and says what
@@ -249,7 +253,8 @@ func TestSoak(t *testing.T) {
 	}
 	for _, i := range []int{0, n / 4, n / 2, 3 * n / 4, n - 1} {
 		u := s.samples[i]
-		t.Logf("sample %d of %d: heap %.2f MB, RSS %.1f MB, %.0f descriptors, %.0f goroutines", i+1, n, u.heap/1e6, u.rss/1e6, u.descriptors, u.goroutines)
+		t.Logf("sample %d of %d: heap %.2f MB, RSS %.1f MB, %.0f descriptors, %.0f goroutines", i+1, n, u.heap/1e6, u.rss/1e6, u.descriptors,
+			u.goroutines)
 	}
 	t.Logf("%v: %v", time.Since(began).Round(time.Second), s.sums)
 	if list := grown(s.samples); len(list) > 0 {

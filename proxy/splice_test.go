@@ -115,7 +115,8 @@ func TestSplicedTunnel(t *testing.T) {
 			t.Errorf("%d bytes spliced", n)
 		}
 		held := 0
-		if err := ask(r.Proxy, func(lp *loop) int { return lp.pipes.open - len(lp.pipes.spare) }, func(n int) { held += n }); err != nil || held != 0 {
+		if err := ask(r.Proxy, func(lp *loop) int { return lp.pipes.open - len(lp.pipes.spare) }, func(n int) { held += n }); err != nil ||
+			held != 0 {
 			t.Errorf("an idle tunnel holds %d pipes, %v", held, err)
 		}
 		if err := l.Conn.(*net.TCPConn).CloseWrite(); err != nil {
@@ -179,15 +180,21 @@ func TestSplicesEnd(t *testing.T) {
 		request string
 		counter string
 	}{
-		{"the destination closes", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Close()}, "GET", "upstream_cut_responses_total"},
-		{"the destination resets", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Reset()}, "GET", "upstream_cut_responses_total"},
-		{"the destination stands still", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Stall()}, "GET", "upstream_response_timeouts_total"},
-		{"the client stands still", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part + part), faultserver.Close()}, "deaf", "client_timeouts_total"},
+		{"the destination closes", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Close()}, "GET",
+			"upstream_cut_responses_total"},
+		{"the destination resets", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Reset()}, "GET",
+			"upstream_cut_responses_total"},
+		{"the destination stands still", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part), faultserver.Stall()}, "GET",
+			"upstream_response_timeouts_total"},
+		{"the client stands still", faultserver.Script{faultserver.Request(1), faultserver.Write(head + part + part), faultserver.Close()},
+			"deaf", "client_timeouts_total"},
 		{"the client stops sending", faultserver.Script{faultserver.Request(1)}, "half", "body_timeouts_total"},
 		{"the client resets", faultserver.Script{faultserver.Request(1)}, "reset", "client_resets_total"},
-		{"the destination takes nothing", faultserver.Script{faultserver.SmallBuffers(), faultserver.Head(), faultserver.Deaf()}, "POST", "upstream_response_timeouts_total"},
+		{"the destination takes nothing", faultserver.Script{faultserver.SmallBuffers(), faultserver.Head(), faultserver.Deaf()}, "POST",
+			"upstream_response_timeouts_total"},
 		{"the destination resets in the request", faultserver.Script{faultserver.Head(), faultserver.Reset()}, "POST", ""},
-		{"the destination answers early", faultserver.Script{faultserver.SmallBuffers(), faultserver.Head(), faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Deaf()}, "POST", ""},
+		{"the destination answers early", faultserver.Script{faultserver.SmallBuffers(), faultserver.Head(),
+			faultserver.Write(faultserver.Response("413 Too Large", "", "no")), faultserver.Deaf()}, "POST", ""},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			engines(t, func(t *testing.T, engine string) {

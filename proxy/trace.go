@@ -46,7 +46,8 @@ func (x *exchange) trace(took int64) {
 	r.next = (r.next + 1) % most
 	var stamp [len(time.RFC3339Nano)]byte
 	t.at = l.now
-	t.line = x.appendJSON(t.line[:0], l.proxy.began.Add(time.Duration(l.now)).UTC().AppendFormat(stamp[:0], time.RFC3339Nano), x.head(), took, traceText)
+	t.line = x.appendJSON(t.line[:0], l.proxy.began.Add(time.Duration(l.now)).UTC().AppendFormat(stamp[:0], time.RFC3339Nano), x.head(), took,
+		traceText)
 }
 
 // Traces are the last requests of all loops, the newest first.
@@ -67,7 +68,8 @@ func (p *Proxy) Traces() ([]Trace, error) {
 // them a quotation mark is escaped, and so is every blank, see appendSafe.
 func hideSecrets(line []byte) []byte {
 	text := string(line)
-	for key, hide := range map[string]func(string) string{"target": secret.Plain().URL, "referer": secret.Plain().URL, "user_agent": secret.Plain().Text} {
+	for key, hide := range map[string]func(string) string{"target": secret.Plain().URL, "referer": secret.Plain().URL,
+		"user_agent": secret.Plain().Text} {
 		before, rest, found := strings.Cut(text, `,"`+key+`":"`)
 		if !found {
 			continue

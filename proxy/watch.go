@@ -152,7 +152,8 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		},
 	}
-	client := &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: transport, Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	good, bad := 0, 0

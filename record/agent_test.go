@@ -16,8 +16,9 @@ func TestAgentsAreKept(t *testing.T) {
 	row.Host, row.Completed = "load2", 33
 	w.AppendAgent(&row)
 	run := &Run{
-		Agents: []Agent{{Name: "load2", Loads: true, Share: AgentShare{First: 1, Count: 1, Of: 3}, Clock: AgentClock{ErrorNs: 9, DriftPPM: -.5}, Lost: "gone", LostAtNs: 4}, {Name: "web", Observes: true}},
-		Fleet:  &Fleet{Bed: "bed", AllowLoss: true, LostShare: 1. / 3},
+		Agents: []Agent{{Name: "load2", Loads: true, Share: AgentShare{First: 1, Count: 1, Of: 3}, Clock: AgentClock{ErrorNs: 9, DriftPPM: -.5},
+			Lost: "gone", LostAtNs: 4}, {Name: "web", Observes: true}},
+		Fleet: &Fleet{Bed: "bed", AllowLoss: true, LostShare: 1. / 3},
 	}
 	if err := w.Finish(run); err != nil {
 		t.Fatal(err)
@@ -26,11 +27,13 @@ func TestAgentsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(series.Load) != 1 || len(series.Agents) != 1 || series.Agents[0].Kind != KindAgent || series.Agents[0].Completed != 33 || series.Agents[0].Host != "load2" {
+	if len(series.Load) != 1 || len(series.Agents) != 1 || series.Agents[0].Kind != KindAgent || series.Agents[0].Completed != 33 ||
+		series.Agents[0].Host != "load2" {
 		t.Errorf("%+v", series)
 	}
 	a := got.Agent("load2")
-	if a == nil || a.Share != run.Agents[0].Share || a.Clock != run.Agents[0].Clock || a.Lost != "gone" || !reflect.DeepEqual(got.Fleet, run.Fleet) {
+	if a == nil || a.Share != run.Agents[0].Share || a.Clock != run.Agents[0].Clock || a.Lost != "gone" ||
+		!reflect.DeepEqual(got.Fleet, run.Fleet) {
 		t.Errorf("%+v, %+v", a, got.Fleet)
 	}
 	if a.Errors == nil || a.Statuses == nil || got.Agent("nobody") != nil {

@@ -110,7 +110,8 @@ func (c *Calibration) Unfit(env *Environment, engine string) string {
 	case c.Ceiling != env.Ceiling:
 		return differs("another version of ceiling", c.Ceiling, env.Ceiling)
 	case c.Engine != engine:
-		return fmt.Sprintf("the calibration is of another engine (%s, now %s); run ceiling calibrate --engine %s", orNone(c.Engine), orNone(engine), orNone(engine))
+		return fmt.Sprintf("the calibration is of another engine (%s, now %s); run ceiling calibrate --engine %s", orNone(c.Engine),
+			orNone(engine), orNone(engine))
 	}
 	return ""
 }
@@ -225,7 +226,8 @@ func (c *Calibration) costAt(pipelining int, bytes float64) (float64, error) {
 	cost := func(p CalibrationPoint) float64 { return 1e9 / p.CapacityPerS.Median }
 	switch {
 	case bytes*reach < first.ResponseBytes || bytes > last.ResponseBytes*reach:
-		return 0, fmt.Errorf("responses of %.0f bytes are too far from the %.0f to %.0f that were calibrated with a pipelining of %d", bytes, first.ResponseBytes, last.ResponseBytes, pipelining)
+		return 0, fmt.Errorf("responses of %.0f bytes are too far from the %.0f to %.0f that were calibrated with a pipelining of %d", bytes,
+			first.ResponseBytes, last.ResponseBytes, pipelining)
 	case bytes <= first.ResponseBytes:
 		return cost(first), nil
 	}
@@ -365,7 +367,8 @@ func KeepCalibration(path string, c *Calibration) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(o Calibration) bool {
-		return o.Host == c.Host && o.Engine == c.Engine && (o.CPUs == c.CPUs || o.Kernel != c.Kernel || o.CPUModel != c.CPUModel || o.Ceiling != c.Ceiling)
+		return o.Host == c.Host && o.Engine == c.Engine &&
+			(o.CPUs == c.CPUs || o.Kernel != c.Kernel || o.CPUModel != c.CPUModel || o.Ceiling != c.Ceiling)
 	})
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -56,7 +56,8 @@ func TestCoreNsPerRequest(t *testing.T) {
 
 func TestCostIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sizes := []float64{rapid.Float64Range(50, 400).Draw(t, "small"), rapid.Float64Range(2000, 8000).Draw(t, "middle"), rapid.Float64Range(50_000, 200_000).Draw(t, "large")}
+		sizes := []float64{rapid.Float64Range(50, 400).Draw(t, "small"), rapid.Float64Range(2000, 8000).Draw(t, "middle"),
+			rapid.Float64Range(50_000, 200_000).Draw(t, "large")}
 		cost := map[int]map[float64]float64{}
 		for i, depth := range []int{1, 16, 100} {
 			cost[depth] = map[float64]float64{}
@@ -109,14 +110,17 @@ func TestFitCalibration(t *testing.T) {
 	}{
 		{"none", nil, "run ceiling calibrate"},
 		{"fits", []Calibration{fits}, ""},
-		{"among others", []Calibration{other(func(c *Calibration) { c.Host = "x" }), other(func(c *Calibration) { c.Engine = "epoll" }), fits}, ""},
+		{"among others", []Calibration{other(func(c *Calibration) { c.Host = "x" }), other(func(c *Calibration) { c.Engine = "epoll" }), fits},
+			""},
 		{"host", []Calibration{other(func(c *Calibration) { c.Host = "x" })}, "another host (x, now h)"},
-		{"kernel", []Calibration{other(func(c *Calibration) { c.Kernel = "5.4" }), other(func(c *Calibration) { c.Host = "x" })}, "another kernel (5.4, now 6.1); run ceiling calibrate"},
+		{"kernel", []Calibration{other(func(c *Calibration) { c.Kernel = "5.4" }), other(func(c *Calibration) { c.Host = "x" })},
+			"another kernel (5.4, now 6.1); run ceiling calibrate"},
 		{"cpu", []Calibration{other(func(c *Calibration) { c.CPUModel = "" })}, "another CPU (unknown, now cpu)"},
 		{"cpus", []Calibration{other(func(c *Calibration) { c.CPUs = "0" })}, "other CPUs (0, now 0-3)"},
 		{"version", []Calibration{other(func(c *Calibration) { c.Ceiling = "v0" })}, "another version of ceiling (v0, now v1)"},
 		{"engine", []Calibration{other(func(c *Calibration) { c.Engine = "epoll" })}, "--engine uring"},
-		{"the nearest", []Calibration{other(func(c *Calibration) { c.Engine = "epoll" }), other(func(c *Calibration) { c.Kernel = "5" })}, "another kernel"},
+		{"the nearest", []Calibration{other(func(c *Calibration) { c.Engine = "epoll" }), other(func(c *Calibration) { c.Kernel = "5" })},
+			"another kernel"},
 	} {
 		c, why := FitCalibration(k.all, &env, "uring")
 		if (c != nil) != (k.want == "") || !strings.Contains(why, k.want) || c == nil && why == "" {
@@ -169,7 +173,8 @@ func TestKeepCalibration(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, err := range []error{lastError(ReadCalibrations(path)), KeepCalibration(path, a)} {
-			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "run ceiling calibrate") || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "run ceiling calibrate") ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

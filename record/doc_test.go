@@ -38,7 +38,8 @@ func documented(t *testing.T) map[string][]string {
 func keys(prefix string, of reflect.Type, own ...reflect.Type) []string {
 	own = append(own,
 		reflect.TypeFor[Quantiles](), reflect.TypeFor[spec.Spec](), reflect.TypeFor[Environment](), reflect.TypeFor[NotMeasured](),
-		reflect.TypeFor[time.Time](), reflect.TypeFor[unit.Rate](), reflect.TypeFor[spec.SLO](), reflect.TypeFor[spec.Expect](), reflect.TypeFor[ObservedHead](),
+		reflect.TypeFor[time.Time](), reflect.TypeFor[unit.Rate](), reflect.TypeFor[spec.SLO](),
+		reflect.TypeFor[spec.Expect](), reflect.TypeFor[ObservedHead](),
 		reflect.TypeFor[spec.Experiment](), reflect.TypeFor[Estimate](), reflect.TypeFor[Measured](),
 		reflect.TypeFor[Sweep](), reflect.TypeFor[Search](), reflect.TypeFor[Proof](), reflect.TypeFor[Comparison](),
 		reflect.TypeFor[[]Agent](),
@@ -104,7 +105,8 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		compareFields(t, heading, keys("", of), doc[heading])
 	}
 	compareFields(t, "agent", keys("", reflect.TypeFor[Agent](), reflect.TypeFor[Load](), reflect.TypeFor[Requests](),
-		reflect.TypeFor[Rate](), reflect.TypeFor[Bytes](), reflect.TypeFor[[]Error](), reflect.TypeFor[Latency](), reflect.TypeFor[Generator]()), doc["agent"])
+		reflect.TypeFor[Rate](), reflect.TypeFor[Bytes](), reflect.TypeFor[[]Error](),
+		reflect.TypeFor[Latency](), reflect.TypeFor[Generator]()), doc["agent"])
 	compareFields(t, KindNotMeasured, append([]string{"kind"}, keys("", reflect.TypeFor[NotMeasured]())...), doc[KindNotMeasured])
 }
 

@@ -27,10 +27,12 @@ func TestRecordsElsewhere(t *testing.T) {
 		}
 	}
 	full := fmt.Errorf("write result.json: %w", &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC})
-	if got, want := Incomplete("/d", errors.Join(full, full)), "the record in /d is incomplete: no space left on device; "+advice; got != want {
+	if got, want := Incomplete("/d", errors.Join(full, full)),
+		"the record in /d is incomplete: no space left on device; "+advice; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := Incomplete("/d", errors.Join(errors.New("one"), errors.New("two"))), "the record in /d is incomplete: one; two"; got != want {
+	if got, want := Incomplete("/d", errors.Join(errors.New("one"), errors.New("two"))),
+		"the record in /d is incomplete: one; two"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -143,7 +143,8 @@ func (h host) virtual(cpuinfo []byte) string {
 	product := h.text("sys/class/dmi/id/product_name")
 	name := strings.TrimSpace(vendor + " " + product)
 	known := false
-	for _, maker := range []string{"QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Bochs", "Virtual Machine", "Google Compute Engine", "Amazon EC2", "OpenStack", "DigitalOcean", "Hetzner", "Alibaba Cloud ECS", "Parallels"} {
+	for _, maker := range []string{"QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Bochs", "Virtual Machine", "Google Compute Engine",
+		"Amazon EC2", "OpenStack", "DigitalOcean", "Hetzner", "Alibaba Cloud ECS", "Parallels"} {
 		known = known || strings.Contains(name, maker)
 	}
 	switch {

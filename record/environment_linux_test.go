@@ -80,7 +80,8 @@ func TestVirtual(t *testing.T) {
 		{"arm metal of a cloud", arm, "Amazon EC2", "c6g.metal", "", ""},
 		{"arm board", arm, "", "", "", ""},
 	} {
-		h := host{files(map[string]string{"sys/class/dmi/id/sys_vendor": c.vendor, "sys/class/dmi/id/product_name": c.product, "sys/hypervisor/type": c.hypervisor})}
+		h := host{files(map[string]string{"sys/class/dmi/id/sys_vendor": c.vendor, "sys/class/dmi/id/product_name": c.product,
+			"sys/hypervisor/type": c.hypervisor})}
 		if got := h.virtual([]byte(c.cpuinfo)); got != c.want {
 			t.Errorf("%s: %q; want %q", c.name, got, c.want)
 		}
@@ -116,10 +117,13 @@ func TestCgroupCPUs(t *testing.T) {
 	}{
 		{"version 1", "4:memory:/m\n3:cpu,cpuacct:/a/b\n0::/\n", strings.Replace(mountV1, "%s", "/", 1), quota(dirV1+"/a", "50000\n"), .5},
 		{"version 1, no limit", "3:cpu,cpuacct:/a\n", strings.Replace(mountV1, "%s", "/", 1), quota(dirV1+"/a", "-1\n"), 0},
-		{"container sees itself as the root", "3:cpu,cpuacct:/docker/abc/x\n", strings.Replace(mountV1, "%s", "/docker/abc", 1), quota(dirV1+"/x", "400000"), 4},
+		{"container sees itself as the root", "3:cpu,cpuacct:/docker/abc/x\n", strings.Replace(mountV1, "%s", "/docker/abc", 1),
+			quota(dirV1+"/x", "400000"), 4},
 		{"outside of the mount", "3:cpu,cpuacct:/../..\n", strings.Replace(mountV1, "%s", "/docker/abc", 1), quota(dirV1, "200000"), 2},
-		{"version 2 beside version 1", "2:memory:/m\n0::/a\n", strings.Replace(mountV2, "%s", "/", 1), map[string]string{"sys/fs/cgroup/unified/a/cpu.max": "250000 100000"}, 2.5},
-		{"the tightest", "0::/a/b\n", strings.Replace(mountV2, "%s", "/", 1), map[string]string{"sys/fs/cgroup/unified/a/cpu.max": "250000 100000", "sys/fs/cgroup/unified/a/b/cpu.max": "75000 50000"}, 1.5},
+		{"version 2 beside version 1", "2:memory:/m\n0::/a\n", strings.Replace(mountV2, "%s", "/", 1),
+			map[string]string{"sys/fs/cgroup/unified/a/cpu.max": "250000 100000"}, 2.5},
+		{"the tightest", "0::/a/b\n", strings.Replace(mountV2, "%s", "/", 1),
+			map[string]string{"sys/fs/cgroup/unified/a/cpu.max": "250000 100000", "sys/fs/cgroup/unified/a/b/cpu.max": "75000 50000"}, 1.5},
 		{"not mounted", "0::/a\n", "", nil, 0},
 		{"damaged", "0::/a\n", strings.Replace(mountV2, "%s", "/", 1), map[string]string{"sys/fs/cgroup/unified/a/cpu.max": "5 0"}, 0},
 	} {

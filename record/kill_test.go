@@ -24,12 +24,14 @@ func samplePlan(t testing.TB) *Plan {
 	e := spec.Experiment{Kind: spec.KindSweep, Seed: 1, Repeats: 1,
 		Servers:  []spec.Server{{URL: "http://127.0.0.1:1"}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
-		Load:     spec.Load{Connections: []spec.Count{1, 2}, Pipelining: []spec.Count{1}, Duration: spec.Time(time.Second), Timeout: spec.Time(time.Second)}}
+		Load: spec.Load{Connections: []spec.Count{1, 2}, Pipelining: []spec.Count{1}, Duration: spec.Time(time.Second),
+			Timeout: spec.Time(time.Second)}}
 	e.Complete(1)
 	if err := e.Check(); err != nil {
 		t.Fatal(err)
 	}
-	return &Plan{ID: planIDs[0], Created: testStart().Created, Command: testStart().Command, Experiment: e, Environment: Environment{Host: "here", CoresOnline: 2}}
+	return &Plan{ID: planIDs[0], Created: testStart().Created, Command: testStart().Command, Experiment: e,
+		Environment: Environment{Host: "here", CoresOnline: 2}}
 }
 
 // makeRuns writes runs of a plan, with as many rows as their number.
@@ -59,7 +61,8 @@ func makeRuns(t testing.TB, w *PlanWriter, p *Plan, ids ...string) {
 		if _, err := run.Series(); err != nil {
 			t.Fatal(err)
 		}
-		if err := run.Finish(&Run{Target: "t", Spec: testStart().Spec, Command: testStart().Command, Environment: p.Environment, Requests: Requests{Completed: uint64(n)}}); err != nil {
+		if err := run.Finish(&Run{Target: "t", Spec: testStart().Spec, Command: testStart().Command, Environment: p.Environment,
+			Requests: Requests{Completed: uint64(n)}}); err != nil {
 			t.Fatal(err)
 		}
 		m := Measured{Step: Step{Number: n, Connections: n}, Run: id, Completed: uint64(n)}
@@ -137,7 +140,8 @@ func TestPlanInEveryForm(t *testing.T) {
 			if !IsRecord(path) {
 				t.Error("it is not known as a record")
 			}
-			if e := readEntry(File{Path: path}); e.Unreadable != "" || e.Runs != 3 || e.Says != "it grows" || e.Unfinished || e.Kind != spec.KindSweep {
+			if e := readEntry(File{Path: path}); e.Unreadable != "" || e.Runs != 3 || e.Says != "it grows" || e.Unfinished ||
+				e.Kind != spec.KindSweep {
 				t.Errorf("%+v", e)
 			}
 		})
@@ -162,7 +166,8 @@ func checkPlan(t *testing.T, f File, measured, begun int) *Plan {
 		of, there := p.Record(m.Run)
 		for _, one := range []File{of, f.Of(m.Run)} { // by its place, and by looking for it
 			run, series, err := Open(one)
-			if err != nil || !there || run.ID != m.Run || run.Unfinished || run.Environment.Host != "here" || len(run.Command) != 4 || run.Requests.Completed != m.Completed {
+			if err != nil || !there || run.ID != m.Run || run.Unfinished || run.Environment.Host != "here" || len(run.Command) != 4 ||
+				run.Requests.Completed != m.Completed {
 				t.Fatalf("run %d: %+v, %v", i, run, err)
 			}
 			if len(series.Load) != i+1 || series.Bad > 0 || m.Histogram.Count() != 1 {
@@ -269,7 +274,8 @@ func TestCutOffAndForeign(t *testing.T) {
 			}
 		}
 	}
-	for name, more := range map[string]string{"garbage": "garbage\n", "zeros": strings.Repeat("\x00", 100), "half a member": "\x1f\x8b\x08\x00"} {
+	for name, more := range map[string]string{"garbage": "garbage\n", "zeros": strings.Repeat("\x00", 100),
+		"half a member": "\x1f\x8b\x08\x00"} {
 		f := File{Path: "-", data: append(slices.Clone(all), more...)}
 		if p := checkPlan(t, f, 3, 3); len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "damaged, or cut off") {
 			t.Errorf("%s: problems %q", name, p.Problems)
@@ -353,7 +359,8 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(text)
 	f.Add(packed.Bytes())
-	f.Add([]byte(`{"kind":"run","schema":"ceiling.run/1","id":"a"}` + "\n" + `{"kind":"result","load":{}}` + "\n" + `{"kind":"attachment","name":"a","data":"AA=="}` + "\n"))
+	f.Add([]byte(`{"kind":"run","schema":"ceiling.run/1","id":"a"}` + "\n" + `{"kind":"result","load":{}}` + "\n" +
+		`{"kind":"attachment","name":"a","data":"AA=="}` + "\n"))
 	f.Add([]byte(`{"kind":"plan","schema":"ceiling.plan/1"}` + "\n" + `{"kind":"measured"}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := ReadFile(bytes.NewReader(data))

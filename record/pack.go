@@ -143,7 +143,8 @@ func (s *source) lastMember() (bool, error) {
 	// The head is 10 bytes of which 4 are told, the length of the extra field, the field.
 	for i := len(end) - 12 - extraLen; i >= 0; i-- {
 		h := end[i:]
-		if h[0] == gzipMagic[0] && h[1] == gzipMagic[1] && h[2] == 8 && h[3] == 4 && h[10] == extraLen && h[11] == 0 && h[12] == extraID1 && h[13] == extraID2 {
+		if h[0] == gzipMagic[0] && h[1] == gzipMagic[1] && h[2] == 8 && h[3] == 4 && h[10] == extraLen && h[11] == 0 && h[12] == extraID1 &&
+			h[13] == extraID2 {
 			at := binary.LittleEndian.Uint64(h[16:])
 			if at == 0 || at >= uint64(size) {
 				return false, nil

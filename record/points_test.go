@@ -201,7 +201,8 @@ func FuzzReadPoints(f *testing.F) {
 	if data, err := os.ReadFile("../verdict/testdata/points/points.yaml"); err == nil {
 		f.Add(data[:1500])
 	}
-	for _, s := range []string{"points:\n- rps: 1\n", "points: [{rps: 1}]", "points:\n- rps: !!x &a *b\n", "points:\n- <<: *a\n", "points:\n-\n- 1\n- [a]\n", "? a\n: b", "points:\n- ? [x]\n  : 1\n", "points:\n- note: >\n   x\n", "%YAML 1.2\n---\npoints: []"} {
+	for _, s := range []string{"points:\n- rps: 1\n", "points: [{rps: 1}]", "points:\n- rps: !!x &a *b\n", "points:\n- <<: *a\n",
+		"points:\n-\n- 1\n- [a]\n", "? a\n: b", "points:\n- ? [x]\n  : 1\n", "points:\n- note: >\n   x\n", "%YAML 1.2\n---\npoints: []"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

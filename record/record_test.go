@@ -45,7 +45,8 @@ func begin(t *testing.T, path string) *Writer {
 }
 
 func loadRow(i int) *LoadRow {
-	return &LoadRow{TNs: int64(i) * 1e8, WidthNs: 1e8, Sent: 100, Completed: 99, Failed: 1, Bad: 2, Read: 1000, Written: 500, InFlight: 8, Connected: 8, Warmup: i <= 0}
+	return &LoadRow{TNs: int64(i) * 1e8, WidthNs: 1e8, Sent: 100, Completed: 99, Failed: 1, Bad: 2, Read: 1000, Written: 500, InFlight: 8,
+		Connected: 8, Warmup: i <= 0}
 }
 
 func TestFinishedRun(t *testing.T) {
@@ -62,7 +63,8 @@ func TestFinishedRun(t *testing.T) {
 	if err := errors.Join(w.Attach("cpu.pprof", []byte{1, 2, 0xff}), w.Attach("cpu.folded", []byte("a;b 3\n"))); err != nil {
 		t.Error(err)
 	}
-	run := &Run{Target: "http://localhost/?a=<&>", Spec: testStart().Spec, Requests: Requests{Sent: 100, Completed: 99, Failed: 1}, Verdict: Verdict{Outcome: Valid}}
+	run := &Run{Target: "http://localhost/?a=<&>", Spec: testStart().Spec, Requests: Requests{Sent: 100, Completed: 99, Failed: 1},
+		Verdict: Verdict{Outcome: Valid}}
 	if err := w.Finish(run); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,8 @@ func TestFinishedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Schema != Schema || got.ID != testID || got.Unfinished || got.Requests != run.Requests || got.Target != run.Target || !reflect.DeepEqual(got.Spec, run.Spec) {
+	if got.Schema != Schema || got.ID != testID || got.Unfinished || got.Requests != run.Requests || got.Target != run.Target ||
+		!reflect.DeepEqual(got.Spec, run.Spec) {
 		t.Errorf("%+v", got)
 	}
 	if len(series.Load) != 1 || series.Load[0].Completed != 99 || len(series.NotMeasured) != 1 || series.Bad != 0 || series.Truncated {
@@ -86,11 +89,13 @@ func TestFinishedRun(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 	var text bytes.Buffer
-	if err := WriteJSON(&text, got); err != nil || strings.Contains(text.String(), "null") || !strings.Contains(text.String(), `"target": "http://localhost/?a=<&>"`) {
+	if err := WriteJSON(&text, got); err != nil || strings.Contains(text.String(), "null") ||
+		!strings.Contains(text.String(), `"target": "http://localhost/?a=<&>"`) {
 		t.Errorf("%s, %v", text.String(), err)
 	}
 	c, err := Read(File{Path: dir})
-	if err != nil || len(c.Attachments) != 2 || string(c.Attachments[0].Bytes()) != "\x01\x02\xff" || string(c.Attachments[1].Bytes()) != "a;b 3\n" || c.Histograms["response"] != "HISTFAAA" {
+	if err != nil || len(c.Attachments) != 2 || string(c.Attachments[0].Bytes()) != "\x01\x02\xff" ||
+		string(c.Attachments[1].Bytes()) != "a;b 3\n" || c.Histograms["response"] != "HISTFAAA" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	lines, err := os.ReadFile(dir)
@@ -226,7 +231,8 @@ func TestOpenRefuses(t *testing.T) {
 	check("foreign", "is no record", `{"a":1}`+"\n")
 	check("text", "is no record", "hello\nworld\n")
 	check("cut off", "is no record", `{"kind":"run","schema":"ceiling.run/1"`)
-	check("newer", "it needs a ceiling that reads ceiling.run/2; this one reads up to ceiling.run/1", `{"kind":"run","schema":"ceiling.run/2","id":7}`+"\n")
+	check("newer", "it needs a ceiling that reads ceiling.run/2; this one reads up to ceiling.run/1",
+		`{"kind":"run","schema":"ceiling.run/2","id":7}`+"\n")
 	check("newer plan", "it is a plan", `{"kind":"plan","schema":"ceiling.plan/9"}`+"\n")
 	check("no schema", `its schema is "", not ceiling.run/1`, `{"kind":"run"}`+"\n")
 	check("version 0", "not ceiling.run/1", `{"kind":"run","schema":"ceiling.run/0"}`)
@@ -403,7 +409,8 @@ func TestStore(t *testing.T) {
 		if i == 0 {
 			continue // killed
 		}
-		if err := w.Finish(&Run{Target: "t", Rate: Rate{CompletedPerS: 5}, Verdict: Verdict{Outcome: Valid, Ceiling: "concurrency"}}); err != nil {
+		if err := w.Finish(&Run{Target: "t", Rate: Rate{CompletedPerS: 5},
+			Verdict: Verdict{Outcome: Valid, Ceiling: "concurrency"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -436,10 +443,12 @@ func checkList(t *testing.T, s Store, ids []string) {
 	if e := list[0]; e.ID != ids[2] || !strings.Contains(e.Unreadable, "is no record") {
 		t.Errorf("damaged: %+v", e)
 	}
-	if e := list[1]; e.ID != ids[1] || e.Unreadable != "" || e.Target != "t" || e.CompletedPerS != 5 || e.Outcome != Valid || e.Ceiling != "concurrency" || e.Unfinished {
+	if e := list[1]; e.ID != ids[1] || e.Unreadable != "" || e.Target != "t" || e.CompletedPerS != 5 || e.Outcome != Valid ||
+		e.Ceiling != "concurrency" || e.Unfinished {
 		t.Errorf("finished: %+v", e)
 	}
-	if e := list[2]; e.ID != ids[0] || e.Unreadable != "" || !e.Unfinished || e.Target != "http://localhost/?a=<&>" || !e.Started.Equal(testStart().Created) {
+	if e := list[2]; e.ID != ids[0] || e.Unreadable != "" || !e.Unfinished || e.Target != "http://localhost/?a=<&>" ||
+		!e.Started.Equal(testStart().Created) {
 		t.Errorf("killed: %+v", e)
 	}
 	if e := list[3]; e.ID != "a.txt" || !strings.Contains(e.Unreadable, "not a record") {
@@ -458,7 +467,8 @@ func checkFind(t *testing.T, s Store, ids []string) {
 		}
 		return filepath.Join(s.Dir, id+".ndjson.gz")
 	}
-	for name, want := range map[string]string{ids[0]: ids[0], "aaaa": ids[0], "2025": ids[0], "x7f2": ids[1], "20261121-093013": ids[2], file(ids[0]): ids[0]} {
+	for name, want := range map[string]string{ids[0]: ids[0], "aaaa": ids[0], "2025": ids[0], "x7f2": ids[1], "20261121-093013": ids[2],
+		file(ids[0]): ids[0]} {
 		if f, err := s.Find(name); err != nil || f.Path != file(want) {
 			t.Errorf("Find(%q) = %q, %v; want %q", name, f, err, file(want))
 		}
@@ -504,7 +514,8 @@ func TestReadSeries(t *testing.T) {
 		if wants := want.Bad > 0 || want.Truncated; problems != wants {
 			t.Errorf("%s: problems %q", name, got.Problems)
 		}
-		if len(got.Load) != len(want.Load) || got.Bad != want.Bad || got.Truncated != want.Truncated || !reflect.DeepEqual(got.Unknown, want.Unknown) {
+		if len(got.Load) != len(want.Load) || got.Bad != want.Bad || got.Truncated != want.Truncated ||
+			!reflect.DeepEqual(got.Unknown, want.Unknown) {
 			t.Errorf("%s: %+v; want %+v", name, got, want)
 		}
 	}
@@ -534,7 +545,8 @@ func TestReadSeries(t *testing.T) {
 }
 
 func FuzzReadSeries(f *testing.F) {
-	f.Add([]byte(`{"kind":"load","t_ns":100,"width_ns":100,"completed":1}` + "\n" + `{"kind":"cpu","cores":[{"cpu":0}]}` + "\n" + `{"kind":"lo`))
+	f.Add([]byte(`{"kind":"load","t_ns":100,"width_ns":100,"completed":1}` + "\n" + `{"kind":"cpu","cores":[{"cpu":0}]}` + "\n" +
+		`{"kind":"lo`))
 	f.Add([]byte(`{"kind":"not_measured","what":"psi","why":"x"}` + "\n" + `{"kind":"gpu"}` + "\n{}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := readSeries(newLines(strings.NewReader(string(data))))

@@ -87,7 +87,8 @@ func mayHold(dir string) error {
 	}
 	for _, e := range list {
 		if _, is := isName(e.Name()); !strings.HasPrefix(e.Name(), ".") && (!is || e.IsDir()) {
-			return fmt.Errorf("%s is not empty and not a directory of records; give a new or an empty one, or the name of a file: FILE%s%s", dir, plainSuffix, gzipSuffix)
+			return fmt.Errorf("%s is not empty and not a directory of records; give a new or an empty one, or the name of a file: FILE%s%s", dir,
+				plainSuffix, gzipSuffix)
 		}
 	}
 	return nil

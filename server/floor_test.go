@@ -176,7 +176,8 @@ func TestFloorBytes(t *testing.T) {
 			c.send(t, http.MethodGet, path, path)
 			for range 2 {
 				a := c.read(t, http.MethodGet)
-				if a.status != 200 || len(a.body) != n || int(a.length) != n || !bytes.Equal(a.body, bytes.Repeat([]byte("0123456789abcde\n"), n/16+1)[:n]) {
+				if a.status != 200 || len(a.body) != n || int(a.length) != n ||
+					!bytes.Equal(a.body, bytes.Repeat([]byte("0123456789abcde\n"), n/16+1)[:n]) {
 					t.Errorf("%s: %d, %d bytes, Content-Length %d", path, a.status, len(a.body), a.length)
 				}
 			}

@@ -21,7 +21,8 @@ func ruleAcceptQueue(f *facts) finding {
 			"%.0f connections found the accept queue full, %.0f of them before the window", a.overflows+a.before, a.before))
 	}
 	if a.fullShare.known && a.fullShare.value > 0 {
-		out.pro = append(out.pro, evidence("series.listener.queue", a.fullShare.value, "share", "the accept queue was at its limit of %d in %s of the samples", a.limit, unit.Percent(a.fullShare.value)))
+		out.pro = append(out.pro, evidence("series.listener.queue", a.fullShare.value, "share",
+			"the accept queue was at its limit of %d in %s of the samples", a.limit, unit.Percent(a.fullShare.value)))
 	}
 	if a.resent > 0 {
 		out.pro = append(out.pro, evidence("series.tcp.syn_retrans", a.resent, "segments", "%.0f SYNs were retransmitted", a.resent))
@@ -42,7 +43,8 @@ func ruleAcceptQueue(f *facts) finding {
 		}
 		out.because, out.next = "accept queue: "+f.unacceptedSays(), f.unacceptedNext()
 	case opens && (overflowed || stood) && f.acceptHurtsTail():
-		out.against = append(out.against, evidence("latency.response.p50_ns", float64(run.Latency.Response.P50Ns), "ns", "half of the responses took %s or less: only the tail waits for a connection", ns(float64(run.Latency.Response.P50Ns))))
+		out.against = append(out.against, evidence("latency.response.p50_ns", float64(run.Latency.Response.P50Ns), "ns",
+			"half of the responses took %s or less: only the tail waits for a connection", ns(float64(run.Latency.Response.P50Ns))))
 		return out
 	case opens && (overflowed || stood):
 		if idle, missing := f.serverIdle(); missing == nil && !idle {
@@ -106,7 +108,8 @@ func acceptNext() string {
 func (f *facts) lackingSentence() string {
 	l := &f.run.Load
 	if l.Established < l.Connections {
-		return fmt.Sprintf("accept queue: only %d of %d connections were established, because the server's queue was full", l.Established, l.Connections)
+		return fmt.Sprintf("accept queue: only %d of %d connections were established, because the server's queue was full", l.Established,
+			l.Connections)
 	}
 	return fmt.Sprintf("accept queue: %s connection attempts failed before all %d connections were established, because the server's queue was full", count(uint64(f.refused)), l.Connections)
 }

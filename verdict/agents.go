@@ -107,7 +107,8 @@ func (f *facts) worst() *facts {
 		return f
 	}
 	return slices.MaxFunc(f.agents, func(a, b *facts) int {
-		return cmp.Compare(math.Max(a.generator.busy.value, a.generator.wanting.value), math.Max(b.generator.busy.value, b.generator.wanting.value))
+		return cmp.Compare(math.Max(a.generator.busy.value, a.generator.wanting.value),
+			math.Max(b.generator.busy.value, b.generator.wanting.value))
 	})
 }
 

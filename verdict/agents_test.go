@@ -87,7 +87,8 @@ func spread(run *record.Run, series *record.Series) (*record.Run, *record.Series
 		}
 		run.Agents = append(run.Agents, a)
 	}
-	run.Agents = append(run.Agents, record.Agent{Name: "web", Observes: true, Environment: run.Environment, Clock: record.AgentClock{Pings: 9}})
+	run.Agents = append(run.Agents, record.Agent{Name: "web", Observes: true, Environment: run.Environment,
+		Clock: record.AgentClock{Pings: 9}})
 	run.Fleet = &record.Fleet{Bed: "bed"}
 	out := &record.Series{Load: series.Load, NotMeasured: series.NotMeasured}
 	for _, row := range series.Observed {
@@ -174,7 +175,8 @@ func TestSeveralOnOneMachine(t *testing.T) {
 		judged++
 		got := Judge(spread(run, series))
 		if got.Outcome != want.Outcome || got.Ceiling != want.Ceiling {
-			t.Errorf("%s: three agents: %s, %s: %s\nin place of %s, %s: %s", f.path, got.Outcome, got.Ceiling, got.Because, want.Outcome, want.Ceiling, want.Because)
+			t.Errorf("%s: three agents: %s, %s: %s\nin place of %s, %s: %s", f.path, got.Outcome, got.Ceiling, got.Because, want.Outcome,
+				want.Ceiling, want.Because)
 		}
 	}
 	if judged < 30 {

@@ -61,7 +61,8 @@ func (r *ruling) contradicted(f *facts) string {
 		return ""
 	}
 	if !f.together && r.found.ceiling == record.ServerBlocked {
-		return fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s", unit.Percent(at.share[generatorQueue]), r.found.because)
+		return fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s",
+			unit.Percent(at.share[generatorQueue]), r.found.because)
 	}
 	r.found.against = append(r.found.against, f.placeEvidence(generatorQueue)...)
 	return ""
@@ -71,7 +72,8 @@ func (r *ruling) contradicted(f *facts) string {
 func (r *ruling) qualify(f *facts) {
 	found := &r.found
 	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(found.ceiling) {
-		found.doubts = append(found.doubts, fmt.Sprintf("%s is nearly saturated too (%s): it is the next bottleneck", f.worst().who(), unit.Percent(f.generator.busy.value)))
+		found.doubts = append(found.doubts, fmt.Sprintf("%s is nearly saturated too (%s): it is the next bottleneck", f.worst().who(),
+			unit.Percent(f.generator.busy.value)))
 	}
 	if found.ceiling == record.TargetRate {
 		return // nothing was at its limit

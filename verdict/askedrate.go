@@ -18,7 +18,8 @@ func ruleAskedRate(f *facts) finding {
 	asked := positive(f.run.Load.AskedPerS)
 	out.pro = []record.Evidence{
 		evidence("load.asked_per_s", asked, "1/s", "asked %s", perSecond(asked)),
-		evidence("requests.unsent", s.missed, "share", "%s of the requests due were missing or late when the window closed", unit.Percent(s.missed)),
+		evidence("requests.unsent", s.missed, "share", "%s of the requests due were missing or late when the window closed",
+			unit.Percent(s.missed)),
 	}
 	if asked == 0 || s.missed > unsentShare {
 		return out

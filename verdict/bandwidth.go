@@ -29,7 +29,8 @@ func ruleBandwidth(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("bandwidth: the link%s carried %s of %s, %s of it", f.of(l.host), bits(l.bits), bits(l.speed.value), unit.Percent(share))
+	out.because = fmt.Sprintf("bandwidth: the link%s carried %s of %s, %s of it", f.of(l.host), bits(l.bits), bits(l.speed.value),
+		unit.Percent(share))
 	if l.host != "" && len(f.run.Agents) > 1 && !f.ofServer(l.host) {
 		out.next = fmt.Sprintf("load from more agents: the link of %s is full; or send fewer bytes", l.host)
 	}
@@ -38,14 +39,16 @@ func ruleBandwidth(f *facts) finding {
 	}
 	if share > linkTooMuch {
 		out.answer = no
-		out.against = append(out.against, evidence("series.netdev", share, "share", "more than the link can carry: its speed is not the one given"))
+		out.against = append(out.against, evidence("series.netdev", share, "share",
+			"more than the link can carry: its speed is not the one given"))
 	}
 	return out
 }
 
 func (l *linkFacts) evidence() record.Evidence {
 	if l.fromBytes {
-		return evidence("bytes", l.bits, "bit/s", "the run's bytes with their framing are %s of %s that were given", bits(l.bits), bits(l.speed.value))
+		return evidence("bytes", l.bits, "bit/s", "the run's bytes with their framing are %s of %s that were given", bits(l.bits),
+			bits(l.speed.value))
 	}
 	by := ""
 	switch l.from {
@@ -82,14 +85,16 @@ func rulePath(f *facts) finding {
 	}
 	out.pro = append(f.placeEvidence(wayIn, wayBack), f.tripEvidence()...)
 	if l.known && !l.fromBytes {
-		out.pro = append(out.pro, evidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.name, l.direction, bits(l.bits), perSecond(l.packets), l.perPacket))
+		out.pro = append(out.pro, evidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.name, l.direction,
+			bits(l.bits), perSecond(l.packets), l.perPacket))
 		if l.perPacket > 0 && l.perPacket <= smallPacket {
 			out.ceiling = record.Packets
 		}
 	}
 	out.answer = yes
 	share := p.share[wayIn] + p.share[wayBack]
-	out.because = fmt.Sprintf("%s: %s of the requests wait in the network while both ends are idle", out.ceiling, unit.Percent(math.Max(share, f.tripShare())))
+	out.because = fmt.Sprintf("%s: %s of the requests wait in the network while both ends are idle", out.ceiling,
+		unit.Percent(math.Max(share, f.tripShare())))
 	if l.known {
 		out.because += fmt.Sprintf("; the path stops at %s", bits(l.bits))
 		if out.ceiling == record.Packets {
@@ -97,13 +102,15 @@ func rulePath(f *facts) finding {
 		}
 	}
 	if l.shaper.holds() && l.speed.known {
-		out.doubts = append(out.doubts, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts", l.shaper.kind, unit.Percent(l.share())))
+		out.doubts = append(out.doubts, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts",
+			l.shaper.kind, unit.Percent(l.share())))
 		out.next = fmt.Sprintf("look at the queueing discipline of %s (tc -s qdisc show dev %s), or send fewer packets", l.name, l.iface)
 		return out
 	}
 	doubt := "link speed unknown (set --link): saturation is inferred from where the requests wait"
 	if l.speed.known {
-		doubt = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value), unit.Percent(l.share()))
+		doubt = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value),
+			unit.Percent(l.share()))
 	}
 	out.doubts = append(out.doubts, doubt)
 	out.next = "find what limits the path (tc qdisc, the NIC's and the switch's counters), or send fewer bytes"
@@ -138,7 +145,8 @@ func (f *facts) tripEvidence() []record.Evidence {
 	p := &f.places
 	var list []record.Evidence
 	if s := &f.link.shaper; s.holds() {
-		list = append(list, evidence("series.netdev.qdisc_overlimits", s.held, "times", "the %s of %s delayed packets %.0f times, with %.0f bytes waiting on average", s.kind, f.link.name, s.held, s.backlog))
+		list = append(list, evidence("series.netdev.qdisc_overlimits", s.held, "times",
+			"the %s of %s delayed packets %.0f times, with %.0f bytes waiting on average", s.kind, f.link.name, s.held, s.backlog))
 	}
 	if p.rtt.known {
 		list = append(list, evidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns", "round trip %s", ns(p.rtt.value)))
@@ -147,10 +155,12 @@ func (f *facts) tripEvidence() []record.Evidence {
 		}
 	}
 	if p.rwnd.known && p.rwnd.value >= windowMatters {
-		list = append(list, evidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share", "the generator's receive window blocked the server for %s of its sending time", unit.Percent(p.rwnd.value)))
+		list = append(list, evidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share",
+			"the generator's receive window blocked the server for %s of its sending time", unit.Percent(p.rwnd.value)))
 	}
 	if p.retrans.known && p.retrans.value >= lossMatters {
-		list = append(list, evidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the TCP segments were retransmitted", unit.Percent(p.retrans.value)))
+		list = append(list, evidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the TCP segments were retransmitted",
+			unit.Percent(p.retrans.value)))
 	}
 	return list
 }

@@ -223,12 +223,15 @@ type limit struct {
 // limit says what holds up its answers, nil where it has all of it to spare.
 func (b *behindServer) limit(f *facts) *limit {
 	if how := b.outOfCPU(f); how != "" {
-		l := &limit{says: "is out of CPU: " + how, next: fmt.Sprintf("send %s less work, or give it more CPU: profile it with %s", b.name, profilerOf(b.runtime, b.pid))}
+		l := &limit{says: "is out of CPU: " + how,
+			next: fmt.Sprintf("send %s less work, or give it more CPU: profile it with %s", b.name, profilerOf(b.runtime, b.pid))}
 		if b.fullThreads() == 1 && b.cores < behindFull*float64(len(b.cpus)) {
-			l.next = fmt.Sprintf("send %s less work, or have several of it: one thread does its work (profile it with %s)", b.name, profilerOf(b.runtime, b.pid))
+			l.next = fmt.Sprintf("send %s less work, or have several of it: one thread does its work (profile it with %s)", b.name,
+				profilerOf(b.runtime, b.pid))
 		}
 		if b.samples >= stacksFewest && len(b.packages) > 0 {
-			l.pro = append(l.pro, evidence("stacks.peers.packages", b.packages[0].Share, "share", "CPU of %s by stacks: %s (%s)", b.name, packagesText(b.packages), unit.Plural(b.samples, "sample", "samples")))
+			l.pro = append(l.pro, evidence("stacks.peers.packages", b.packages[0].Share, "share", "CPU of %s by stacks: %s (%s)", b.name,
+				packagesText(b.packages), unit.Plural(b.samples, "sample", "samples")))
 		}
 		return l
 	}
@@ -250,7 +253,8 @@ func (b *behindServer) limit(f *facts) *limit {
 		return &limit{
 			says: fmt.Sprintf("waits for its disk: %.2g of its threads were in uninterruptible sleep", b.disk.value),
 			next: fmt.Sprintf("see what %s reads and writes, and how often it syncs", b.name),
-			pro:  []record.Evidence{evidence("series.process.states.disk", b.disk.value, "threads", "%.2g threads of %s waited for the disk or the like (state D)", b.disk.value, b.name)},
+			pro: []record.Evidence{evidence("series.process.states.disk", b.disk.value, "threads",
+				"%.2g threads of %s waited for the disk or the like (state D)", b.disk.value, b.name)},
 		}
 	}
 	return nil
@@ -264,7 +268,8 @@ func (b *behindServer) waitEvidence(f *facts) record.Evidence {
 			parts = append(parts, fmt.Sprintf("%.2g %s", w.Threads, w.object()))
 		}
 	}
-	return evidence("stacks.peers.waits", b.waits[0].Threads, "threads", "threads of %s blocked, by stacks: %s; seen for %s", b.name, strings.Join(parts, ", "), ns(float64(f.run.Stacks.OffCPU.BurstNs)))
+	return evidence("stacks.peers.waits", b.waits[0].Threads, "threads", "threads of %s blocked, by stacks: %s; seen for %s", b.name,
+		strings.Join(parts, ", "), ns(float64(f.run.Stacks.OffCPU.BurstNs)))
 }
 
 // spare says what it has left.
@@ -294,7 +299,8 @@ func (b *behindServer) evidence() []record.Evidence {
 // behindAt is the server behind on an address, nil where it is not on this host.
 func (f *facts) behindAt(addr string) *behindServer {
 	for i := range f.behind {
-		if b := &f.behind[i]; b.addr == addr || slices.ContainsFunc(f.peers.list, func(u peerUse) bool { return u.addr == addr && u.pid == b.pid }) {
+		if b := &f.behind[i]; b.addr == addr || slices.ContainsFunc(f.peers.list,
+			func(u peerUse) bool { return u.addr == addr && u.pid == b.pid }) {
 			return b
 		}
 	}
@@ -371,7 +377,8 @@ func ruleBehind(f *facts) finding {
 			return out
 		}
 		out.answer = yes
-		out.pro = slices.Concat(b.evidence(), l.pro, []record.Evidence{f.peers.says(b.use)}, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer), f.stackClue().says)
+		out.pro = slices.Concat(b.evidence(), l.pro, []record.Evidence{f.peers.says(b.use)}, f.cpuEvidence(),
+			f.placeEvidence(serverQueue, inServer), f.stackClue().says)
 		out.because = fmt.Sprintf("server blocked: the requests wait for %s, which %s", b.who(), l.says)
 		out.next = l.next
 		return out

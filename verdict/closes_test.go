@@ -16,12 +16,15 @@ func TestCloses(t *testing.T) {
 		again  uint64
 		says   string
 	}{
-		{"limit", &record.Closes{InFlight: 1000, Most: 100, AtMost: 995}, 1000, "closes each connection after 100 requests (keep-alive limit): 1,000 reconnects"},
+		{"limit", &record.Closes{InFlight: 1000, Most: 100, AtMost: 995}, 1000,
+			"closes each connection after 100 requests (keep-alive limit): 1,000 reconnects"},
 		{"announced limit", &record.Closes{Announced: 1000, Most: 100, AtMost: 1000}, 1000, "(keep-alive limit)"},
 		{"one each", &record.Closes{Announced: 100_000, Most: 1, AtMost: 100_000}, 100_000, "after 1 request (keep-alive limit)"},
-		{"random", &record.Closes{InFlight: 990, Idle: 10, Most: 612, AtMost: 1}, 30, "at random moments, after 612 requests at most: 990 of 1,000 with a request in flight, 30 reconnects"},
+		{"random", &record.Closes{InFlight: 990, Idle: 10, Most: 612, AtMost: 1}, 30,
+			"at random moments, after 612 requests at most: 990 of 1,000 with a request in flight, 30 reconnects"},
 		{"random and announced", &record.Closes{Announced: 1000, Most: 612, AtMost: 1}, 1000, "at random moments"},
-		{"timeout", &record.Closes{Idle: 1000, InFlight: 3, Most: 90, AtMost: 8}, 1003, "closes idle connections, after 90 requests at most (keep-alive timeout)"},
+		{"timeout", &record.Closes{Idle: 1000, InFlight: 3, Most: 90, AtMost: 8}, 1003,
+			"closes idle connections, after 90 requests at most (keep-alive timeout)"},
 		{"few", &record.Closes{InFlight: 100, Most: 1000, AtMost: 100}, 100, ""},
 		{"older record", nil, 1100, "the server closed connections: 1,100 reconnects"},
 	} {

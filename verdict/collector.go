@@ -30,5 +30,6 @@ func (f *facts) collector() *threadUse {
 func (f *facts) collectorSays(t *threadUse) (next, because string) {
 	name := f.subjectName()
 	return "give " + name + " a larger heap (-Xmx), or allocate less; -Xlog:gc shows its collections",
-		fmt.Sprintf("single-threaded server: the garbage collector of %s (thread %s) ran %s of the time, stopping its other threads", name, t.comm, unit.Percent(t.run))
+		fmt.Sprintf("single-threaded server: the garbage collector of %s (thread %s) ran %s of the time, stopping its other threads", name,
+			t.comm, unit.Percent(t.run))
 }

@@ -117,11 +117,14 @@ func ruleDelayedAck(f *facts) finding {
 	out.answer, out.explained = yes, true
 	out.pro = append([]record.Evidence{
 		evidence("series.sockets.server.unacked", d.unacked, "share",
-			"%s of the server's connections had a response written and not acknowledged, with %s of its bytes in the kernel", unit.Percent(math.Min(d.unacked, 1)), unit.Percent(math.Min(d.written, 1))),
-		evidence("latency.response.p50_ns", float64(l.P50Ns), "ns", "half of the responses took %s or more; Linux puts an acknowledgement off for 40 ms", ns(float64(l.P50Ns))),
+			"%s of the server's connections had a response written and not acknowledged, with %s of its bytes in the kernel",
+			unit.Percent(math.Min(d.unacked, 1)), unit.Percent(math.Min(d.written, 1))),
+		evidence("latency.response.p50_ns", float64(l.P50Ns), "ns",
+			"half of the responses took %s or more; Linux puts an acknowledgement off for 40 ms", ns(float64(l.P50Ns))),
 	}, f.cpuEvidence()...)
 	if d.unsent.known {
-		out.pro = slices.Insert(out.pro, 1, evidence("series.sockets.to_client.unsent_bytes", d.unsent.value, "bytes", "%.0f bytes of each, on average, had not left the server's kernel", d.unsent.value))
+		out.pro = slices.Insert(out.pro, 1, evidence("series.sockets.to_client.unsent_bytes", d.unsent.value, "bytes",
+			"%.0f bytes of each, on average, had not left the server's kernel", d.unsent.value))
 	}
 	if d.base.known {
 		out.pro = append(out.pro, evidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns", "the path itself takes %s", ns(d.base.value)))

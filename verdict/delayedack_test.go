@@ -39,14 +39,16 @@ func TestDelayedAck(t *testing.T) {
 			r.ToServer = record.Transit{Pairs: 64}
 		}), false},
 		{"a server that takes 43 ms", watched(43e6, .05), false},
-		{"its requests unacknowledged meanwhile", each(watched(43e6, .05), func(r *record.SocketsRow) { r.Client.Unacked, r.Client.UnackedBytes = 64, 64*60 }), false},
+		{"its requests unacknowledged meanwhile",
+			each(watched(43e6, .05), func(r *record.SocketsRow) { r.Client.Unacked, r.Client.UnackedBytes = 64, 64*60 }), false},
 		{"a path of 43 ms", each(onLink(halfSent(watched(43e6, .05))), func(r *record.TCPInfoRow) { r.Server.RTTMinUs = 42_000 }), false},
 		{"a narrow link", each(onLink(halfSent(watched(60e6, .05))), func(r *record.TCPInfoRow) { r.Server.UnackedSegs = 64 * 6 }), false},
 		{"a shaper", each(onLink(halfSent(watched(43e6, .05))), func(r *record.NetDevRow) {
 			r.Qdisc, r.QdiscOverlimits, r.QdiscBacklogBytes = "tbf", 100, 9000
 		}), false},
 		{"the head alone was flushed", each(halfSent(watched(43e6, .05)), func(r *record.SocketsRow) { r.Server.UnackedBytes = 62 * 50 }), false},
-		{"answers unread with the generator", each(halfSent(watched(43e6, .05)), func(r *record.SocketsRow) { r.Client.Unread, r.Client.UnreadBytes = 60, 60*130 }), false},
+		{"answers unread with the generator", each(halfSent(watched(43e6, .05)),
+			func(r *record.SocketsRow) { r.Client.Unread, r.Client.UnreadBytes = 60, 60*130 }), false},
 		{"half a second", halfSent(watched(500e6, .05)), false},
 	} {
 		v := c.w.judge()
@@ -72,13 +74,15 @@ func station(v record.Verdict, name string) float64 {
 // counters and round trips say; a shaper that was put there is one.
 func TestLoopbackIsNoPath(t *testing.T) {
 	path := func(v record.Verdict) bool {
-		return v.Ceiling == record.Bandwidth || v.Ceiling == record.Packets || strings.Contains(sayings(v), "another ceiling: packets") || strings.Contains(sayings(v), "another ceiling: bandwidth")
+		return v.Ceiling == record.Bandwidth || v.Ceiling == record.Packets || strings.Contains(sayings(v), "another ceiling: packets") ||
+			strings.Contains(sayings(v), "another ceiling: bandwidth")
 	}
 	grown := halfSent(watched(30e6, .05))
 	lost := each(halfSent(watched(30e6, .05)), func(r *record.TCPInfoRow) { r.Server.RetransSegs = r.Server.SentSegs / 50 })
 	speed := watched(30e6, .05)
 	speed.run.Spec.LinkBitsPerSecond = 8e6 // others' traffic, in the same counters
-	dropped := each(each(watched(30e6, .05), func(r *record.TCPInfoRow) { r.Server.RetransSegs = r.Server.SentSegs / 50 }), func(r *record.NetDevRow) { r.RxDrop = 900 })
+	dropped := each(each(watched(30e6, .05), func(r *record.TCPInfoRow) { r.Server.RetransSegs = r.Server.SentSegs / 50 }),
+		func(r *record.NetDevRow) { r.RxDrop = 900 })
 	soft := each(watched(30e6, .05), func(r *record.CPURow) { r.Cores[0] = record.CoreTicks{CPU: 0, SoftIRQ: 90, Idle: 10} })
 	for name, w := range map[string]*watchedRun{"grown": grown, "lost": lost, "speed": speed, "dropped": dropped, "softirq": soft} {
 		if v := w.judge(); path(v) {

@@ -70,7 +70,8 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 	}
 	d.ofTheConnections(run)
 	if f.open && f.generatorFull() {
-		d.add("%s was full (its busiest worker ran %s of the time): it adds to the response times", f.worst().who(), unit.Percent(f.generator.busy.value))
+		d.add("%s was full (its busiest worker ran %s of the time): it adds to the response times", f.worst().who(),
+			unit.Percent(f.generator.busy.value))
 	}
 }
 
@@ -94,7 +95,8 @@ func (d *doubts) ofTheConnections(run *record.Run) {
 	case float64(c.Idle) >= closesAlike*all:
 		d.add("the server closes idle connections, after %s at most (keep-alive timeout): %s reconnects", requests(c.Most), again)
 	default:
-		d.add("the server closes connections at random moments, after %s at most: %s of %s with a request in flight, %s reconnects", requests(c.Most), count(c.InFlight), count(uint64(all)), again)
+		d.add("the server closes connections at random moments, after %s at most: %s of %s with a request in flight, %s reconnects",
+			requests(c.Most), count(c.InFlight), count(uint64(all)), again)
 	}
 }
 
@@ -117,7 +119,8 @@ func (d *doubts) ofTheLatency(f *facts) {
 		if float64(l.P99Ns) < l.MeanNs {
 			tail = "max " + ns(float64(l.MaxNs))
 		}
-		d.add("p50 and mean differ: half of the responses took %s or less, the mean is %s (%s): a few slow responses dominate", ns(p50), ns(l.MeanNs), tail)
+		d.add("p50 and mean differ: half of the responses took %s or less, the mean is %s (%s): a few slow responses dominate", ns(p50),
+			ns(l.MeanNs), tail)
 	}
 	if p := f.run.Load.Pipelining; p > 1 {
 		d.add("pipelined latency is the latency of a batch: with %d requests in flight on a connection a response waits for those before it", p)
@@ -126,7 +129,8 @@ func (d *doubts) ofTheLatency(f *facts) {
 
 func (d *doubts) ofTheRate(f *facts) {
 	run, s := f.run, &f.run.Rate.Spread
-	if law := f.little(); law.known && law.off > littleTolerance && (run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
+	if law := f.little(); law.known && law.off > littleTolerance &&
+		(run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
 		d.add("requests cut off at the edges of the window are %s of every mean: measure longer (-d)", unit.Percent(law.off))
 	}
 	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling && f.outage.count == 0 {
@@ -137,7 +141,8 @@ func (d *doubts) ofTheRate(f *facts) {
 		d.add("%s: the server was still warming up (JIT, caches, connection pools); lengthen the warm-up (--warmup)", f.trend.says())
 	case f.trend.known:
 	case s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > unsteady:
-		d.add("throughput was unstable: %s–%s req/s over %.3g s intervals", unit.FormatCount(int64(s.MinPerS+.5)), unit.FormatCount(int64(s.MaxPerS+.5)), s.WidthS)
+		d.add("throughput was unstable: %s–%s req/s over %.3g s intervals", unit.FormatCount(int64(s.MinPerS+.5)),
+			unit.FormatCount(int64(s.MaxPerS+.5)), s.WidthS)
 	}
 	if len(f.agents) == 0 && s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
 		d.add("%d of %d intervals were sampled late: this host was overloaded", s.Late, s.Late+s.Samples)
@@ -268,7 +273,8 @@ func lostLater(f *facts, series *record.Series) []record.NotMeasured {
 		list = append(list, series.NotMeasured...)
 	}
 	list = slices.DeleteFunc(list, func(n record.NotMeasured) bool {
-		return n.TNs <= 0 || n.TNs > f.endNs() || !slices.Contains([]string{"cpu", "sockets", "process", "subject", "listener", "tcp_info", "netdev"}, n.What)
+		return n.TNs <= 0 || n.TNs > f.endNs() ||
+			!slices.Contains([]string{"cpu", "sockets", "process", "subject", "listener", "tcp_info", "netdev"}, n.What)
 	})
 	slices.SortFunc(list, func(a, b record.NotMeasured) int {
 		return cmp.Or(strings.Compare(a.What+a.Why, b.What+b.Why), strings.Compare(a.Host, b.Host))

@@ -31,7 +31,8 @@ func ruleErrors(f *facts) finding {
 	case share >= errorsMatter:
 		out.answer, out.because, out.next = yes, f.errorsSentence(), f.errorsNext()
 	case f.outage.share >= outageMatters:
-		out.answer, out.because, out.next = yes, f.outage.says(f), "check why the server ended or closed its port (its log, a restart, the OOM killer in dmesg), then rerun"
+		out.answer, out.because, out.next = yes, f.outage.says(f),
+			"check why the server ended or closed its port (its log, a restart, the OOM killer in dmesg), then rerun"
 	}
 	return out
 }
@@ -137,13 +138,15 @@ func (f *facts) whatWasAsked() string {
 
 func (f *facts) errorEvidence() []record.Evidence {
 	share := f.errorShare.value
-	list := []record.Evidence{evidence("errors", share, "share", "%s of all requests failed or got an unexpected status%s", unit.Percent(share), causesOf(f.run))}
+	list := []record.Evidence{evidence("errors", share, "share", "%s of all requests failed or got an unexpected status%s",
+		unit.Percent(share), causesOf(f.run))}
 	if f.bad > 0 {
 		expected := "from 400 on"
 		if e := f.run.Spec.Expect; len(e) > 0 {
 			expected = "not " + e.String()
 		}
-		list = append(list, evidence("statuses", f.bad, "responses", "%s responses had an unexpected status (%s)", count(uint64(f.bad)), expected))
+		list = append(list, evidence("statuses", f.bad, "responses", "%s responses had an unexpected status (%s)", count(uint64(f.bad)),
+			expected))
 	}
 	kinds := f.errorKinds()
 	responses := slices.Clone(f.run.ErrorResponses)

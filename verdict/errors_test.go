@@ -49,12 +49,15 @@ func TestErrorsFailARun(t *testing.T) {
 		{"its first line", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
 			r.ErrorResponses = []record.ErrorResponse{{Status: 404, Line: "page not found"}}
 		}), record.Fail, `the first 404 response says: "page not found"`, ""},
-		{"what to do", answeredWith(map[string]uint64{"404": all}, nil), record.Fail, "check the path: the server has no /nope; or --expect 404", ""},
+		{"what to do", answeredWith(map[string]uint64{"404": all}, nil), record.Fail, "check the path: the server has no /nope; or --expect 404",
+			""},
 		{"failing server under an SLO", answeredWith(map[string]uint64{"500": all}, func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<50s") }),
 			record.Fail, "100% of responses were errors (500 ×", ""},
-		{"errors allowed", answeredWith(map[string]uint64{"200": all - all/25, "503": all / 25}, func(r *record.Run) { r.Spec.SLO = mustSLO(t, "errors<5%") }),
+		{"errors allowed", answeredWith(map[string]uint64{"200": all - all/25, "503": all / 25},
+			func(r *record.Run) { r.Spec.SLO = mustSLO(t, "errors<5%") }),
 			record.Pass, "4% of responses were errors (503 ×", "not a measurement"},
-		{"mostly errors, whatever is allowed", answeredWith(map[string]uint64{"200": all / 4, "503": all - all/4}, func(r *record.Run) { r.Spec.SLO = mustSLO(t, "errors<100%") }),
+		{"mostly errors, whatever is allowed", answeredWith(map[string]uint64{"200": all / 4, "503": all - all/4},
+			func(r *record.Run) { r.Spec.SLO = mustSLO(t, "errors<100%") }),
 			record.Fail, "75% of responses", ""},
 		{"a few", answeredWith(map[string]uint64{"200": all - all/1000, "503": all / 1000}, nil), record.Valid, "", "were errors"},
 		{"not found is what was asked", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {

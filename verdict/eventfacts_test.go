@@ -115,7 +115,8 @@ func TestEventsOfPipelinedConnections(t *testing.T) {
 		})
 	}
 	v := Judge(run, series)
-	for name, want := range map[string]float64{"server receive queue": 0.5, "server": 5. / 16, "generator receive queue": 2. / 16, "generator": 1. / 16, "network to server": 0} {
+	for name, want := range map[string]float64{"server receive queue": 0.5, "server": 5. / 16, "generator receive queue": 2. / 16,
+		"generator": 1. / 16, "network to server": 0} {
 		if got := shareOf(&v, name); math.Abs(got-want) > 0.001 {
 			t.Errorf("%s %.4f, want %.4f (by %s)", name, got, want, v.StationsBy)
 		}

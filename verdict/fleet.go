@@ -68,7 +68,8 @@ func voidLost(f *facts) *void {
 		v.next = "start the controller again on its host: ceiling controller; the agents come back by themselves, then rerun"
 	}
 	for _, a := range lost {
-		v.evidence = append(v.evidence, evidence("agents."+a.Name+".lost_at_ns", float64(a.LostAtNs), "ns", "agent %s with %s of the load was lost %s: %s",
+		v.evidence = append(v.evidence, evidence("agents."+a.Name+".lost_at_ns", float64(a.LostAtNs), "ns",
+			"agent %s with %s of the load was lost %s: %s",
 			a.Name, unit.Percent(fraction(a)), lostWhen(a), a.Lost))
 	}
 	return v
@@ -169,7 +170,8 @@ func (d *doubts) ofTheLost(f *facts) {
 		why = append(why, a.Name+": "+a.Lost)
 	}
 	if len(why) > 0 {
-		d.add("%s of the asked load was lost from %s on (%s): what follows is of the rest, and means are of both", unit.Percent(share), ns(from), strings.Join(why, "; "))
+		d.add("%s of the asked load was lost from %s on (%s): what follows is of the rest, and means are of both", unit.Percent(share), ns(from),
+			strings.Join(why, "; "))
 	}
 }
 
@@ -183,7 +185,8 @@ func (d *doubts) ofTheStart(f *facts, a *record.Agent) {
 	if gone := late/1e9 - positive(f.run.WarmupS); gone > unsentShare*f.windowS() && f.windowS() > 0 {
 		missing = fmt.Sprintf(", and was missing from %s of the window", unit.Percent(math.Min(gone/f.windowS(), 1)))
 	}
-	d.add("agent %s began %s off the common start (±%s)%s: rows of the same time are not of the same load", a.Name, ns(math.Abs(late)), ns(float64(a.Clock.ErrorNs)), missing)
+	d.add("agent %s began %s off the common start (±%s)%s: rows of the same time are not of the same load", a.Name, ns(math.Abs(late)),
+		ns(float64(a.Clock.ErrorNs)), missing)
 }
 
 // ofTheClock is how well it is known what an agent's times mean to the others.
@@ -191,7 +194,8 @@ func (d *doubts) ofTheClock(f *facts, a *record.Agent) {
 	switch {
 	case len(f.run.Agents) < 2:
 	case a.Clock.ErrorNs > clockErrorMost:
-		d.add("the clock of agent %s is known to ±%s only: its rows may be of another moment than those of the others", a.Name, ns(float64(a.Clock.ErrorNs)))
+		d.add("the clock of agent %s is known to ±%s only: its rows may be of another moment than those of the others", a.Name,
+			ns(float64(a.Clock.ErrorNs)))
 	case a.Clock.Pings <= 0 && !f.run.Unfinished: // else it is told at the end
 		d.add("the clock of agent %s was not compared with the others: its rows may be of another moment", a.Name)
 	}

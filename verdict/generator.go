@@ -38,7 +38,8 @@ func ruleGenerator(f *facts) finding {
 		out.against = append(out.against, f.placeEvidence(serverQueue, generatorQueue)...)
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time; this number describes %[1]s, not the server", f.who(), unit.Percent(g.busy.value))
+	out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time; this number describes %[1]s, not the server", f.who(),
+		unit.Percent(g.busy.value))
 	switch {
 	case g.full() && g.busy.value >= generatorFull:
 	case g.full() || f.crowdedOut():
@@ -96,7 +97,8 @@ func (f *facts) fullAgent() finding {
 
 // partEvidence is what an agent made of the whole.
 func (f *facts) partEvidence(whole *facts) record.Evidence {
-	return evidence(f.at("rate.completed_per_s"), f.rate, "1/s", "%s made %s of %s, with %.0f of %.0f slots", f.who(), perSecond(f.rate), perSecond(whole.rate), f.slots, whole.slots)
+	return evidence(f.at("rate.completed_per_s"), f.rate, "1/s", "%s made %s of %s, with %.0f of %.0f slots", f.who(), perSecond(f.rate),
+		perSecond(whole.rate), f.slots, whole.slots)
 }
 
 // generatorEvidence is how busy the generator is, of several agents the one
@@ -109,20 +111,23 @@ func (f *facts) generatorEvidence() []record.Evidence {
 	if !g.busy.known {
 		return nil
 	}
-	list := []record.Evidence{evidence(f.at(g.where), g.busy.value, "share", "%s's busiest worker ran %s of the time", f.who(), unit.Percent(g.busy.value))}
+	list := []record.Evidence{evidence(f.at(g.where), g.busy.value, "share", "%s's busiest worker ran %s of the time", f.who(),
+		unit.Percent(g.busy.value))}
 	if g.delay.known && g.delay.value >= delayWorthSaying {
 		of := ""
 		if f.agent != "" {
 			of = " of " + f.who()
 		}
-		list = append(list, evidence(f.at("generator.run_delay"), g.delay.value, "share", "a worker%s waited for a CPU %s of the time", of, unit.Percent(g.delay.value)))
+		list = append(list, evidence(f.at("generator.run_delay"), g.delay.value, "share", "a worker%s waited for a CPU %s of the time", of,
+			unit.Percent(g.delay.value)))
 	}
 	if g.headroom.known {
 		of := "this machine's generator"
 		if f.agent != "" {
 			of = f.who()
 		}
-		list = append(list, evidence(f.at("generator.headroom"), g.headroom.value, "ratio", "calibration: %s can reach %.2g times this rate", of, g.headroom.value))
+		list = append(list, evidence(f.at("generator.headroom"), g.headroom.value, "ratio", "calibration: %s can reach %.2g times this rate", of,
+			g.headroom.value))
 	}
 	return list
 }
@@ -159,7 +164,8 @@ func (f *facts) homeEvidence() []record.Evidence {
 	if who == "" {
 		return nil
 	}
-	return []record.Evidence{evidence(f.at("series.neighbours"), f.atHomeToo[0].cores, "cores", "CPU of other processes on the generator's host, in cores: %s", who)}
+	return []record.Evidence{evidence(f.at("series.neighbours"), f.atHomeToo[0].cores, "cores",
+		"CPU of other processes on the generator's host, in cores: %s", who)}
 }
 
 func generatorNext(f *facts) string {

@@ -47,5 +47,6 @@ func (f *facts) interpretersSay(full []processUse) (next, because string) {
 		who = fmt.Sprintf("each of %d processes of %s", len(full), who)
 	}
 	return "run more processes of the server: its interpreter lets one thread of each run at a time",
-		fmt.Sprintf("single-threaded server: the threads of %s run one at a time under the interpreter's lock, and used %.2f of %s", who, used, unit.Plural(len(f.serverCPUs), "core", "cores"))
+		fmt.Sprintf("single-threaded server: the threads of %s run one at a time under the interpreter's lock, and used %.2f of %s", who, used,
+			unit.Plural(len(f.serverCPUs), "core", "cores"))
 }

@@ -51,7 +51,8 @@ func judge(f *facts) record.Verdict {
 	}
 	v := record.Verdict{
 		Outcome: outcome, Ceiling: found.ceiling, Because: found.because, Next: found.next,
-		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, OwedShare: f.schedule.owed.value, Stations: f.places.stationsOf(),
+		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, OwedShare: f.schedule.owed.value,
+		Stations: f.places.stationsOf(),
 	}
 	v.AtOnce = f.lone.result(f)
 	if p := &f.places; p.known {

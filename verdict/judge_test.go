@@ -11,14 +11,16 @@ import (
 
 // closedRun is a closed loop of 64 slots for 10 s at 100,000/s without a flaw.
 func closedRun() *record.Run {
-	lat := record.Quantiles{Count: 1_000_000, MeanNs: 640_000, P50Ns: 630_000, P90Ns: 700_000, P99Ns: 900_000, P999Ns: 1_200_000, MinNs: 90_000, MaxNs: 4_000_000}
+	lat := record.Quantiles{Count: 1_000_000, MeanNs: 640_000, P50Ns: 630_000, P90Ns: 700_000, P99Ns: 900_000, P999Ns: 1_200_000,
+		MinNs: 90_000, MaxNs: 4_000_000}
 	return &record.Run{
 		Spec:     spec.Spec{Connections: 64, Pipelining: 1, Duration: 10 * time.Second, Warmup: time.Second, Timeout: 10 * time.Second},
 		Load:     record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed"},
 		WarmupS:  1,
 		ElapsedS: 10,
 		Requests: record.Requests{Sent: 1_000_064, Carried: 64, Completed: 1_000_000, InFlight: 64},
-		Rate:     record.Rate{CompletedPerS: 100_000, SentPerS: 100_000, Spread: record.Spread{WidthS: 1, Samples: 10, MinPerS: 99_000, P50PerS: 100_000, MaxPerS: 101_000, StdevPerS: 500}},
+		Rate: record.Rate{CompletedPerS: 100_000, SentPerS: 100_000,
+			Spread: record.Spread{WidthS: 1, Samples: 10, MinPerS: 99_000, P50PerS: 100_000, MaxPerS: 101_000, StdevPerS: 500}},
 		Bytes:    record.Bytes{Read: 130_000_000, Written: 60_000_000},
 		Statuses: map[string]uint64{"200": 1_000_000},
 		Latency:  record.Latency{Response: lat, Service: lat},
@@ -61,8 +63,10 @@ func TestResultAlone(t *testing.T) {
 	check("nothing watched", closedRun(), record.Valid, record.Inconclusive, "the server's processes were not watched")
 	check("generator not recorded", change(closedRun(), func(r *record.Run) { r.Generator = record.Generator{} }),
 		record.Valid, record.Inconclusive, "the generator's CPU was not recorded")
-	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Invalid, record.Inconclusive, "request accounting mismatch")
-	check("little", change(closedRun(), func(r *record.Run) { r.Latency.Response.MeanNs = 30_000 }), record.Invalid, record.Inconclusive, "Little's law")
+	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Invalid, record.Inconclusive,
+		"request accounting mismatch")
+	check("little", change(closedRun(), func(r *record.Run) { r.Latency.Response.MeanNs = 30_000 }), record.Invalid, record.Inconclusive,
+		"Little's law")
 	check("little with errors", change(closedRun(), func(r *record.Run) {
 		r.Latency.Response.MeanNs = 500_000
 		r.Load.Reconnects = 3
@@ -71,15 +75,19 @@ func TestResultAlone(t *testing.T) {
 		r.Requests, r.Load.Established = record.Requests{}, 0
 		r.Errors = []record.Error{{Phase: "connect", Cause: "ECONNREFUSED", Count: 64}}
 	}), record.Invalid, record.Inconclusive, "64 × ECONNREFUSED (connect)")
-	check("generator full", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .97 }), record.Invalid, record.LoadGenerator, "97%")
-	check("generator full at an idle hour", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .949 }), record.Valid, record.Inconclusive, "")
+	check("generator full", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .97 }), record.Invalid, record.LoadGenerator,
+		"97%")
+	check("generator full at an idle hour", change(closedRun(), func(r *record.Run) { r.Generator.BusiestWorker = .949 }), record.Valid,
+		record.Inconclusive, "")
 	check("refusals", change(closedRun(), func(r *record.Run) {
 		r.Statuses = map[string]uint64{"200": 900_000, "503": 100_000}
 	}), record.Fail, record.Failures, "10% of responses were errors (503 × 100,000): the rate includes failed requests")
 
 	check("as asked", openRun(), record.Valid, record.TargetRate, "no bottleneck was reached")
-	check("as asked, SLO met", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Pass, record.TargetRate, "no bottleneck")
-	check("as asked, SLO broke", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<500us") }), record.Fail, record.TargetRate, "p99 of the response time is 900 µs, asked p99<500us")
+	check("as asked, SLO met", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Pass,
+		record.TargetRate, "no bottleneck")
+	check("as asked, SLO broke", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<500us") }), record.Fail,
+		record.TargetRate, "p99 of the response time is 900 µs, asked p99<500us")
 	check("not sent, nobody knows why", change(openRun(), func(r *record.Run) {
 		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
 	}), record.Invalid, record.Inconclusive, "25% of the requests were missing or late")

@@ -174,7 +174,8 @@ func (l *linkFacts) fromRun(f *facts, given float64) {
 		return
 	}
 	read, written := float64(f.run.Bytes.Read), float64(f.run.Bytes.Written)
-	*l = linkFacts{known: true, fromBytes: true, from: "given", speed: some(given), direction: "received", bits: read * 8 * framing / f.elapsedS}
+	*l = linkFacts{known: true, fromBytes: true, from: "given", speed: some(given), direction: "received",
+		bits: read * 8 * framing / f.elapsedS}
 	if written > read {
 		l.bits, l.direction = written*8*framing/f.elapsedS, "sent"
 	}

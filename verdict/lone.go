@@ -200,7 +200,8 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 	case l.low >= loneAlone*full, l.looksLikeTheLoop(c):
 		l.is = alone
 	default:
-		l.why = fmt.Sprintf("by a lone request's %s, between %s and %s of %.0f are worked on at a time", ns(l.meanNs), atOnce(l.low), atOnce(l.high), full)
+		l.why = fmt.Sprintf("by a lone request's %s, between %s and %s of %.0f are worked on at a time", ns(l.meanNs), atOnce(l.low),
+			atOnce(l.high), full)
 		switch {
 		case far:
 			l.why += fmt.Sprintf(", but %d of them may have met no slow request", l.n)
@@ -297,13 +298,16 @@ func (f *facts) loneEvidence() []record.Evidence {
 	if !l.sent || l.n == 0 {
 		return nil
 	}
-	says := fmt.Sprintf("a request that is alone takes %s (mean of %d), one under load %s", ns(l.meanNs), l.n, ns(f.run.Latency.Service.MeanNs))
+	says := fmt.Sprintf("a request that is alone takes %s (mean of %d), one under load %s", ns(l.meanNs), l.n,
+		ns(f.run.Latency.Service.MeanNs))
 	if l.known {
-		says += fmt.Sprintf(": %s × %s are %.3g requests worked on at a time (95%% CI %.3g–%.3g) of %.0f", perSecond(f.rate), ns(l.meanNs), l.at, l.low, l.high, f.slots)
+		says += fmt.Sprintf(": %s × %s are %.3g requests worked on at a time (95%% CI %.3g–%.3g) of %.0f", perSecond(f.rate), ns(l.meanNs), l.at,
+			l.low, l.high, f.slots)
 	}
 	list := []record.Evidence{evidence("lone.service_ns", l.at, "requests", "%s", says)}
 	if l.first.known {
-		list = append(list, evidence("first_answers", l.first.value, "share", "%s of the connections had their first answer within the time of a lone request", unit.Percent(l.first.value)))
+		list = append(list, evidence("first_answers", l.first.value, "share",
+			"%s of the connections had their first answer within the time of a lone request", unit.Percent(l.first.value)))
 	}
 	return list
 }
@@ -312,7 +316,8 @@ func (f *facts) loneEvidence() []record.Evidence {
 // mean, or where a few slow ones make that a matter of luck, half of them.
 func (l *loneFacts) asLong(f *facts) string {
 	if under := f.run.Latency.Service; l.low < loneAlone*f.slots {
-		return fmt.Sprintf("half of the requests that were alone took %s or less, half of those under load %s", ns(l.halfNs), ns(float64(under.P50Ns)))
+		return fmt.Sprintf("half of the requests that were alone took %s or less, half of those under load %s", ns(l.halfNs),
+			ns(float64(under.P50Ns)))
 	}
 	return fmt.Sprintf("a request that is alone takes about as long (%s)", ns(l.meanNs))
 }

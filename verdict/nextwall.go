@@ -15,7 +15,8 @@ func nextWall(f *facts, ceiling record.Bottleneck, all []finding) *record.Wall {
 		switch {
 		case found.times < 1 || found.times > timesMost || found.ceiling == ceiling:
 			continue
-		case ceiling == record.SharedCPU && (found.ceiling == record.LoadGenerator || found.ceiling == record.ServerCPU || found.ceiling == record.ServerThread):
+		case ceiling == record.SharedCPU && (found.ceiling == record.LoadGenerator || found.ceiling == record.ServerCPU ||
+			found.ceiling == record.ServerThread):
 			continue
 		case found.ceiling == record.ServerThread && sameThing(ceiling, found.ceiling):
 			continue

@@ -31,10 +31,12 @@ func present() *watchedRun {
 func TestOutages(t *testing.T) {
 	w := gone(present(), 20, 29)
 	o := outagesOf(w.series.Load)
-	if o.count != 1 || math.Abs(o.ns-9e8) > 1e6 || math.Abs(o.fromNs-(float64(w.series.Load[20].TNs)-5e7)) > 1e6 || o.lasts || math.Abs(o.share-.09) > .001 {
+	if o.count != 1 || math.Abs(o.ns-9e8) > 1e6 || math.Abs(o.fromNs-(float64(w.series.Load[20].TNs)-5e7)) > 1e6 || o.lasts ||
+		math.Abs(o.share-.09) > .001 {
 		t.Errorf("%+v", o)
 	}
-	if o := outagesOf(gone(gone(present(), 20, 29), 50, 53).series.Load); o.count != 2 || math.Abs(o.ns-12e8) > 2e6 || math.Abs(o.longest-9e8) > 1e6 {
+	if o := outagesOf(gone(gone(present(), 20, 29), 50, 53).series.Load); o.count != 2 || math.Abs(o.ns-12e8) > 2e6 ||
+		math.Abs(o.longest-9e8) > 1e6 {
 		t.Errorf("two: %+v", o)
 	}
 	last := present()
@@ -82,17 +84,20 @@ func TestOutagesAreTold(t *testing.T) {
 func TestErrorsAddUp(t *testing.T) {
 	w := present()
 	w.run.Requests.Failed, w.run.Requests.Sent = 10, w.run.Requests.Sent+10
-	w.run.Errors = []record.Error{{Phase: record.PhaseResponse, Cause: "timeout", Count: 10}, {Phase: record.PhaseConnect, Cause: "ECONNREFUSED", Count: 7}}
+	w.run.Errors = []record.Error{{Phase: record.PhaseResponse, Cause: "timeout", Count: 10},
+		{Phase: record.PhaseConnect, Cause: "ECONNREFUSED", Count: 7}}
 	if v := w.judge(); v.Outcome != record.Valid {
 		t.Errorf("they add up: %s\n%s", v.Outcome, sayings(v))
 	}
 	w.run.Errors[0].Count = 9
-	if v := w.judge(); v.Outcome != record.Invalid || !strings.Contains(sayings(v), "10 requests failed, but the errors by cause add up to 9") {
+	if v := w.judge(); v.Outcome != record.Invalid ||
+		!strings.Contains(sayings(v), "10 requests failed, but the errors by cause add up to 9") {
 		t.Errorf("%s\n%s", v.Outcome, sayings(v))
 	}
 	w = present()
 	w.run.Errors = []record.Error{{Phase: record.PhaseIdle, Cause: "bytes that no request asked for", Count: 50_000}}
-	if v := w.judge(); v.Outcome != record.Fail || v.Ceiling != record.Failures || !strings.Contains(sayings(v), "bytes that no request asked for, without a request × 50,000") {
+	if v := w.judge(); v.Outcome != record.Fail || v.Ceiling != record.Failures ||
+		!strings.Contains(sayings(v), "bytes that no request asked for, without a request × 50,000") {
 		t.Errorf("%s %s\n%s", v.Outcome, v.Ceiling, sayings(v))
 	}
 }

@@ -32,8 +32,10 @@ func (f *facts) packetsOnOneCore(out *finding) bool {
 		for i := range h.cores {
 			c := &h.cores[i]
 			if share := soft(c) / c.total; share >= softFull {
-				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu, f.of(h.name), unit.Percent(share)))
-				out.because = fmt.Sprintf("packets: CPU %d%s only receives packets (%s softirq) while other cores are idle", c.cpu, f.of(h.name), unit.Percent(share))
+				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu,
+					f.of(h.name), unit.Percent(share)))
+				out.because = fmt.Sprintf("packets: CPU %d%s only receives packets (%s softirq) while other cores are idle", c.cpu, f.of(h.name),
+					unit.Percent(share))
 				return true
 			}
 		}
@@ -54,7 +56,8 @@ func (f *facts) packetsDropped(out *finding) bool {
 	if nic {
 		lost = evidence("series.netdev.rx_drop", l.dropped, "packets", "%s dropped %.0f of %.0f packets", l.name, l.dropped, l.all)
 	} else {
-		lost = evidence("series.softnet.dropped", p.dropped, "packets", "the kernel's backlog%s dropped %.0f of %.0f packets", f.of(p.host), p.dropped, p.handled)
+		lost = evidence("series.softnet.dropped", p.dropped, "packets", "the kernel's backlog%s dropped %.0f of %.0f packets", f.of(p.host),
+			p.dropped, p.handled)
 	}
 	out.pro = append(out.pro, lost, f.tripEvidence()[len(f.tripEvidence())-1])
 	out.because = "packets: " + lost.Says + ", and TCP sent them again, while the link's bytes are far from full"

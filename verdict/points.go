@@ -123,7 +123,8 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 		return *v, nil, nil
 	}
 	if !f.p.RPS.Known {
-		return record.Verdict{Outcome: record.Invalid, Ceiling: record.Inconclusive, Because: "inconclusive: there is no rate (rps is missing)", Next: "state the rate"}, []string{"rps"}, nil
+		return record.Verdict{Outcome: record.Invalid, Ceiling: record.Inconclusive, Because: "inconclusive: there is no rate (rps is missing)",
+			Next: "state the rate"}, []string{"rps"}, nil
 	}
 	if v := f.void(); v != nil {
 		return *v, nil, nil
@@ -162,7 +163,8 @@ func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string
 	}
 	names := strings.Join(called, " and ")
 	other.Because = "from " + names + ": " + other.Because
-	other.Doubts = append(other.Doubts, fmt.Sprintf("one step weaker than a measurement of this run: it stands on %s, and the runs may differ in what is not stated", names))
+	other.Doubts = append(other.Doubts, fmt.Sprintf(
+		"one step weaker than a measurement of this run: it stands on %s, and the runs may differ in what is not stated", names))
 	if len(missing) > 0 {
 		other.Doubts = append(other.Doubts, OwnFigures+strings.TrimPrefix(undetermined.Because, "inconclusive: "))
 	}

@@ -178,17 +178,20 @@ func (s *pointServer) size(p *record.Point) []Inconsistency {
 	s.allowed, s.cpus = allowed.Value, p.VCPUs.Value
 	keys := []string{"server_cpus_used", "vcpus"}
 	if s.allowed > s.cpus {
-		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: fmt.Sprintf("the server may use %s CPUs, and its host has %s", plain(s.allowed), plain(s.cpus))}}
+		return []Inconsistency{{Kind: KindCPU, Keys: keys,
+			Says: fmt.Sprintf("the server may use %s CPUs, and its host has %s", plain(s.allowed), plain(s.cpus))}}
 	}
 	busy := s.low * s.cpus
 	keys = append(keys, s.pctKey())
 	if s.stated && s.allowed != math.Trunc(s.allowed) && math.Abs(busy-s.allowed) <= usedSame*s.allowed {
-		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: fmt.Sprintf("server_cpus_used = %s is what %s%% of %s CPUs are, the measured use: it wants the CPUs that the server may use",
-			plain(s.allowed), plain(p.ServerCPUPct.Value), plain(s.cpus))}}
+		return []Inconsistency{{Kind: KindCPU, Keys: keys,
+			Says: fmt.Sprintf("server_cpus_used = %s is what %s%% of %s CPUs are, the measured use: it wants the CPUs that the server may use",
+				plain(s.allowed), plain(p.ServerCPUPct.Value), plain(s.cpus))}}
 	}
 	s.capacity = s.allowed / s.cpus
 	if s.stated && busy > usedOver*s.allowed {
-		s.refused = fmt.Sprintf("%.3g CPUs were busy, more than the %s that the server may use: others worked on its host", busy, plain(s.allowed))
+		s.refused = fmt.Sprintf("%.3g CPUs were busy, more than the %s that the server may use: others worked on its host", busy,
+			plain(s.allowed))
 		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: s.refused}}
 	}
 	return nil
@@ -228,7 +231,8 @@ func (g *pointGenerator) free() bool {
 func (g *pointGenerator) lacks() []missingFigure {
 	list := g.pointCPU.lacks()
 	if len(list) == 0 && len(g.capacityLacks) > 0 && !g.full() {
-		list = append(list, missingFigure{g.capacityLacks, "how much of its host the generator can use is not known (" + missingText(g.capacityLacks) + ")"})
+		list = append(list, missingFigure{g.capacityLacks, "how much of its host the generator can use is not known (" +
+			missingText(g.capacityLacks) + ")"})
 	}
 	return list
 }
@@ -239,7 +243,8 @@ func (g *pointGenerator) evidence() []record.Evidence {
 	}
 	e := g.pointCPU.evidence("the generator")
 	if g.capacity < 1 {
-		e.Says += fmt.Sprintf("; its %s workers can fill %s of %s CPUs, so it used %s of what it can", plain(g.workers), unit.Percent(g.capacity), plain(g.cpus), unit.Percent(g.use()))
+		e.Says += fmt.Sprintf("; its %s workers can fill %s of %s CPUs, so it used %s of what it can", plain(g.workers), unit.Percent(g.capacity),
+			plain(g.cpus), unit.Percent(g.use()))
 	}
 	return []record.Evidence{e}
 }

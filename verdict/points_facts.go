@@ -104,7 +104,8 @@ func (f *pointFacts) say(kind string, keys []string, format string, args ...any)
 // dropImpossible takes out figures that no measurement can have.
 func (f *pointFacts) dropImpossible() {
 	positive := []string{"client_workers", "connections", "pipelining", "target_rps", "duration_s", "elapsed_s",
-		"vcpus", "client_vcpus", "server_cpus_used", "nic_gbps", "nic_gbps_spec", "client_nic_gbps_spec", "rps", "body_bytes", "mean_response_bytes"}
+		"vcpus", "client_vcpus", "server_cpus_used", "nic_gbps", "nic_gbps_spec", "client_nic_gbps_spec", "rps", "body_bytes",
+		"mean_response_bytes"}
 	percents := []string{"server_cpu_pct", "client_cpu_pct", "nic_pct_author"}
 	for _, n := range f.p.Figures() {
 		v := n.Figure.Value
@@ -159,7 +160,8 @@ func (f *pointFacts) checkSchedule() {
 // checkTotals holds the requests counted against the rate.
 func (f *pointFacts) checkTotals() {
 	if f.p.PeakRPS.Known && f.p.PeakRPS.Value < f.p.RPS.Value {
-		f.say(KindTotals, []string{"peak_rps", "rps"}, "the peak of %s is below the mean of %s", perSecond(f.p.PeakRPS.Value), perSecond(f.p.RPS.Value))
+		f.say(KindTotals, []string{"peak_rps", "rps"}, "the peak of %s is below the mean of %s", perSecond(f.p.PeakRPS.Value),
+			perSecond(f.p.RPS.Value))
 	}
 	total, key, ok := f.totalRequests()
 	elapsed, elapsedKey, timed := f.seconds()

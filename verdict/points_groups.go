@@ -146,7 +146,8 @@ func identicalPoints(all []*pointFacts) []Inconsistency {
 // sharedFigures lists the measured figures that both points state alike; not
 // ok when one differs.
 func sharedFigures(a, b *pointFacts) (keys []string, ok bool) {
-	measured := []string{"p50_ms", "p75_ms", "p90_ms", "p95_ms", "p99_ms", "latency_avg_ms", "latency_stdev_ms", "latency_max_ms", "rps_stdev", "peak_rps",
+	measured := []string{"p50_ms", "p75_ms", "p90_ms", "p95_ms", "p99_ms", "latency_avg_ms", "latency_stdev_ms", "latency_max_ms", "rps_stdev",
+		"peak_rps",
 		"total_requests", "total_requests_k", "total_read_gb", "client_throughput_mb_s", "server_cpu_pct", "client_cpu_pct", "nic_mb_s"}
 	fa, fb := a.p.Figures(), b.p.Figures()
 	for i := range fa {
@@ -206,7 +207,8 @@ type cell struct {
 func unequalIn(all []*pointFacts, points []int) []Inconsistency {
 	cells := cellsOf(all, points)
 	if len(cells) > maxCompared {
-		return []Inconsistency{{Kind: KindUnequal, Keys: []string{"entry"}, Points: points, Says: fmt.Sprintf("%d different conditions in one entry: more than the %d that are compared", len(cells), maxCompared)}}
+		return []Inconsistency{{Kind: KindUnequal, Keys: []string{"entry"}, Points: points,
+			Says: fmt.Sprintf("%d different conditions in one entry: more than the %d that are compared", len(cells), maxCompared)}}
 	}
 	groups := chain(cells)
 	if len(groups) < 2 {

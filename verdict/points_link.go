@@ -82,12 +82,14 @@ func (l *pointLink) lacks() []missingFigure {
 
 func (l *pointLink) evidence() []record.Evidence {
 	if !l.known() && l.peersHigh.known && l.free() {
-		return []record.Evidence{evidence("nic_gbps", 100*l.peersHigh.value, "%", "with the bytes a response that other runs of this route had the link is at %s", l.shareSays())}
+		return []record.Evidence{evidence("nic_gbps", 100*l.peersHigh.value, "%",
+			"with the bytes a response that other runs of this route had the link is at %s", l.shareSays())}
 	}
 	if !l.known() {
 		return nil
 	}
-	return []record.Evidence{evidence(l.key, 100*l.share(), "%", "the link carried at least %s (= %s): %s of its %s", megabytes(l.used.value), mebibytes(l.used.value),
+	return []record.Evidence{evidence(l.key, 100*l.share(), "%", "the link carried at least %s (= %s): %s of its %s", megabytes(l.used.value),
+		mebibytes(l.used.value),
 		unit.Percent(l.share()), megabytes(l.capacity.value)), {What: l.key, Value: l.used.value, Unit: "B/s", Says: l.how}}
 }
 
@@ -146,7 +148,8 @@ func (f *pointFacts) newLink() pointLink {
 			perSecond(p.RPS.Value), plain(p.ResponseBytes.Value), plain(math.Round(wire-p.ResponseBytes.Value)), megabytes(wire*p.RPS.Value))
 	}
 	if p.NICPctAuthor.Known && l.capacity.known && !l.used.known {
-		take("nic_pct_author", p.NICPctAuthor.Value/100*l.capacity.value, "its author puts the link at %s%%, in units that cannot be checked", plain(p.NICPctAuthor.Value))
+		take("nic_pct_author", p.NICPctAuthor.Value/100*l.capacity.value, "its author puts the link at %s%%, in units that cannot be checked",
+			plain(p.NICPctAuthor.Value))
 	}
 	return l
 }
@@ -176,7 +179,8 @@ func (f *pointFacts) totalRead() (perS float64, key, how string, known bool) {
 		name, factor = "GiB", float64(1<<30)
 	}
 	perS = total.Value * factor / elapsed
-	return perS, "total_read_gb", fmt.Sprintf("the generator read %s %s in %s s = %s", plain(total.Value), name, plain(elapsed), megabytes(perS)), true
+	return perS, "total_read_gb", fmt.Sprintf("the generator read %s %s in %s s = %s", plain(total.Value), name, plain(elapsed),
+		megabytes(perS)), true
 }
 
 // unitOf names the unit in which printed is between low and high bytes.
@@ -200,11 +204,13 @@ func (f *pointFacts) checkBytes() {
 			f.checkThroughput(total, total, key, how)
 		} else if p.RPS.Known && p.ResponseBytes.Known {
 			b := p.RPS.Value * p.ResponseBytes.Value
-			f.checkThroughput(b, b, "mean_response_bytes", fmt.Sprintf("%s × %s bytes = %s", perSecond(p.RPS.Value), plain(p.ResponseBytes.Value), megabytes(b)))
+			f.checkThroughput(b, b, "mean_response_bytes",
+				fmt.Sprintf("%s × %s bytes = %s", perSecond(p.RPS.Value), plain(p.ResponseBytes.Value), megabytes(b)))
 		} else if p.RPS.Known && p.BodyBytes.Known {
 			// A head has seldom more than 1 kB.
 			low, high := p.RPS.Value*p.BodyBytes.Value, p.RPS.Value*(p.BodyBytes.Value+1000)
-			f.checkThroughput(low, high, "body_bytes", fmt.Sprintf("%s × %s bytes of body = %s", perSecond(p.RPS.Value), plain(p.BodyBytes.Value), megabytes(low)))
+			f.checkThroughput(low, high, "body_bytes",
+				fmt.Sprintf("%s × %s bytes of body = %s", perSecond(p.RPS.Value), plain(p.BodyBytes.Value), megabytes(low)))
 		}
 	}
 	read, key, how, ok := f.read()
@@ -219,9 +225,11 @@ func (f *pointFacts) checkBytes() {
 			unit.Percent(f.framedShare(read)))
 	case nic >= read*(1-bytesOff):
 	case nic*mebi/mega >= 0.99*read && nic*mebi/mega <= 1.1*read:
-		f.say(KindUnit, keys, "%s, but the link is said to have carried %s MB/s, less: it fits as MiB/s (%s)", how, plain(p.NICMBS.Value), megabytes(nic*mebi/mega))
+		f.say(KindUnit, keys, "%s, but the link is said to have carried %s MB/s, less: it fits as MiB/s (%s)", how, plain(p.NICMBS.Value),
+			megabytes(nic*mebi/mega))
 	default:
-		f.say(KindBytes, keys, "%s, but the link is said to have carried %s MB/s, %s less: not of the same time", how, plain(p.NICMBS.Value), unit.Percent(1-nic/read))
+		f.say(KindBytes, keys, "%s, but the link is said to have carried %s MB/s, %s less: not of the same time", how, plain(p.NICMBS.Value),
+			unit.Percent(1-nic/read))
 	}
 }
 
@@ -250,7 +258,8 @@ func (f *pointFacts) checkThroughput(low, high float64, key, how string) {
 		f.say(KindBytes, keys, "%s, but %s %s/s are printed: %s off", how, plain(t), want, unit.Percent(math.Abs(t*f.factorOf(want)/low-1)))
 		return
 	}
-	f.say(KindUnit, keys, "%s; the printed %s fit as %s only: %s, not %s", how, plain(t), is, megabytes(t*f.factorOf(is)), megabytes(t*f.factorOf(want)))
+	f.say(KindUnit, keys, "%s; the printed %s fit as %s only: %s, not %s", how, plain(t), is, megabytes(t*f.factorOf(is)),
+		megabytes(t*f.factorOf(want)))
 }
 
 func (f *pointFacts) factorOf(name string) float64 {
@@ -268,7 +277,8 @@ func (f *pointFacts) factorOf(name string) float64 {
 func (f *pointFacts) checkLink() {
 	p, l := &f.p, &f.link
 	if l.known() && l.share() > linkPossible {
-		f.say(KindLink, []string{"nic_gbps", l.key}, "%s: %s of the %s that %s Gbit/s carry", l.how, unit.Percent(l.share()), megabytes(l.capacity.value), plain(p.NICGbps.Value))
+		f.say(KindLink, []string{"nic_gbps", l.key}, "%s: %s of the %s that %s Gbit/s carry", l.how, unit.Percent(l.share()),
+			megabytes(l.capacity.value), plain(p.NICGbps.Value))
 	}
 	if !l.used.known {
 		return
@@ -281,7 +291,8 @@ func (f *pointFacts) checkLink() {
 			continue // a baseline that is the link's own speed says nothing more
 		}
 		if share := l.used.value / (b.gbps.Value * 1e9 / 8); share >= linkFull {
-			f.say(KindBaseline, []string{b.key, l.key}, "%s: %s of the %s that the %s's instance is provisioned for; above it credits are spent, and a longer run is slower",
+			f.say(KindBaseline, []string{b.key, l.key},
+				"%s: %s of the %s that the %s's instance is provisioned for; above it credits are spent, and a longer run is slower",
 				megabytes(l.used.value), unit.Percent(share), megabytes(b.gbps.Value*1e9/8), b.of)
 		}
 	}
@@ -311,7 +322,8 @@ func (f *pointFacts) checkAuthorsShare() {
 	head := fmt.Sprintf("%s of %s is %.1f%%, not %s%%", megabytes(bytes), megabytes(l.capacity.value), decimal, plain(pct.Value))
 	switch {
 	case near(binary) && math.Abs(binary-pct.Value) <= math.Abs(mixed-pct.Value):
-		f.say(KindUnit, keys, "%s: that is %s ÷ (%s × 128 MiB/s) = %.1f%%, binary units against a link's decimal bits", head, mebibytes(bytes), plain(gbps), binary)
+		f.say(KindUnit, keys, "%s: that is %s ÷ (%s × 128 MiB/s) = %.1f%%, binary units against a link's decimal bits", head, mebibytes(bytes),
+			plain(gbps), binary)
 	case near(mixed):
 		f.say(KindUnit, keys, "%s: that is %s ÷ (%s × 125 MB/s) = %.1f%%, MiB taken for MB", head, mebibytes(bytes), plain(gbps), mixed)
 	default:

@@ -32,7 +32,8 @@ func (f *pointFacts) quantiles() []printedQuantile {
 	var list []printedQuantile
 	for _, c := range []printedQuantile{
 		{0.025, "latency_p2_5_ms", p.LatencyP2_5Ms}, {0.5, "p50_ms", p.P50Ms}, {0.75, "p75_ms", p.P75Ms}, {0.9, "p90_ms", p.P90Ms},
-		{0.95, "p95_ms", p.P95Ms}, {0.975, "latency_p97_5_ms", p.LatencyP97_5Ms}, {0.99, "p99_ms", p.P99Ms}, {1, "latency_max_ms", p.LatencyMaxMs},
+		{0.95, "p95_ms", p.P95Ms}, {0.975, "latency_p97_5_ms", p.LatencyP97_5Ms}, {0.99, "p99_ms", p.P99Ms},
+		{1, "latency_max_ms", p.LatencyMaxMs},
 	} {
 		if c.ms.Known {
 			list = append(list, c)
@@ -139,12 +140,15 @@ func (f *pointFacts) newLittle() pointLittle {
 		inFlight := rate * avg.Value / 1000
 		switch {
 		case rate*(avg.Value-avg.Step())/1000 > littleStrained*most && f.tool.corrected:
-			out.doubts = append(out.doubts, fmt.Sprintf("wrk adds latencies that it did not measure (its correction for coordinated omission): %s × its mean of %s would be %s requests in flight, and there are %s; its mean and its percentiles above the median are too high",
+			out.doubts = append(out.doubts, fmt.Sprintf(
+				"wrk adds latencies that it did not measure (its correction for coordinated omission): %s × its mean of %s would be %s requests in flight, and there are %s; its mean and its percentiles above the median are too high",
 				perSecond(rate), ms(avg.Value), plain(math.Round(inFlight)), f.slotsSays()))
 		case rate*(avg.Value-avg.Step())/1000 > littleStrained*most:
-			tell("latency_avg_ms", "%s × %s = %s requests in flight, but there are %s", perSecond(rate), ms(avg.Value), plain(math.Round(inFlight)), f.slotsSays())
+			tell("latency_avg_ms", "%s × %s = %s requests in flight, but there are %s", perSecond(rate), ms(avg.Value), plain(math.Round(inFlight)),
+				f.slotsSays())
 		case rate*(avg.Value+avg.Step())/1000 < littleIdle*least:
-			tell("latency_avg_ms", "%s × %s = %s requests in flight of %s slots: the rest was idle", perSecond(rate), ms(avg.Value), plain(math.Round(inFlight)), plain(least))
+			tell("latency_avg_ms", "%s × %s = %s requests in flight of %s slots: the rest was idle", perSecond(rate), ms(avg.Value),
+				plain(math.Round(inFlight)), plain(least))
 		}
 		return out
 	}
@@ -158,7 +162,8 @@ func (f *pointFacts) newLittle() pointLittle {
 		tell("p50_ms", "%s and %s leave a mean of at most %s, below the median of %s: possible only if the faster half took far less than the median; a rate averaged over samples that came late reads too high",
 			f.slotsSays(), perSecond(rate), ms(1000*most/rate), ms(p50.Value))
 	case needed > tailLong*(p50.Value+p50.Step()):
-		out.doubts = append(out.doubts, fmt.Sprintf("by Little's law %s slots at %s take %s each in the mean, beside a median of %s: a part of the connections waits far longer than the others, or slots stood idle",
+		out.doubts = append(out.doubts, fmt.Sprintf(
+			"by Little's law %s slots at %s take %s each in the mean, beside a median of %s: a part of the connections waits far longer than the others, or slots stood idle",
 			plain(least), perSecond(rate), ms(needed), ms(p50.Value)))
 	}
 	return out
@@ -193,7 +198,8 @@ func (f *pointFacts) checkInFlight(out *pointLittle) {
 	step := math.Max(p.InFlight.Step(), 0.02*p.InFlight.Value)
 	if p.InFlight.Value+step < low || p.InFlight.Value-step > high {
 		out.found = append(out.found, Inconsistency{Kind: KindLittle, Keys: []string{"in_flight_little", "rps", key},
-			Says: fmt.Sprintf("%s × %s = %s in flight, not %s", perSecond(p.RPS.Value), ms(latency.Value), plain(p.RPS.Value*latency.Value/1000), plain(p.InFlight.Value))})
+			Says: fmt.Sprintf("%s × %s = %s in flight, not %s", perSecond(p.RPS.Value), ms(latency.Value), plain(p.RPS.Value*latency.Value/1000),
+				plain(p.InFlight.Value))})
 	}
 }
 
@@ -207,7 +213,8 @@ func (f *pointFacts) checkLatencies() {
 	}
 	avg := f.p.LatencyAvgMs
 	if longest := f.p.LatencyMaxMs; avg.Known && longest.Known && avg.Value > longest.Value {
-		f.say(KindOrder, []string{"latency_avg_ms", "latency_max_ms"}, "the mean of %s is above the maximum of %s", ms(avg.Value), ms(longest.Value))
+		f.say(KindOrder, []string{"latency_avg_ms", "latency_max_ms"}, "the mean of %s is above the maximum of %s", ms(avg.Value),
+			ms(longest.Value))
 	}
 	if avg.Known {
 		f.p.LatencyAvgMs = record.Figure{}
@@ -219,7 +226,8 @@ func (f *pointFacts) checkLatencies() {
 	}
 	for _, c := range append(list, printedQuantile{0, "latency_avg_ms", avg}) {
 		if c.ms.Known && c.ms.Value == 0 {
-			f.say(KindResolution, []string{c.key}, "%s = 0 is printed for less than %s: it can be neither compared nor multiplied", c.key, ms(c.ms.Step()))
+			f.say(KindResolution, []string{c.key}, "%s = 0 is printed for less than %s: it can be neither compared nor multiplied", c.key,
+				ms(c.ms.Step()))
 		}
 	}
 }

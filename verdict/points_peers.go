@@ -22,7 +22,8 @@ type peers struct {
 }
 
 func newPeers(all []*pointFacts) *peers {
-	out := &peers{map[[2]string]float64{}, map[string][]*pointFacts{}, map[string][]*pointFacts{}, map[string][]*pointFacts{}, map[string][]*pointFacts{}}
+	out := &peers{map[[2]string]float64{}, map[string][]*pointFacts{}, map[string][]*pointFacts{}, map[string][]*pointFacts{},
+		map[string][]*pointFacts{}}
 	for _, f := range all {
 		if f.server.known() && f.server.refused == "" {
 			k := [2]string{f.p.ServerInstance, f.p.ServerKind}
@@ -359,7 +360,8 @@ func (ps *peers) repairUnit(f *pointFacts) {
 	each := t.Value * mebi / f.p.RPS.Value
 	l.used = some(f.framed(each) * f.p.RPS.Value)
 	l.how = fmt.Sprintf("the generator read %s MiB/s: by the bytes of a response in %s the printed MB are MiB", plain(t.Value), from.called())
-	f.say(KindUnit, []string{"client_throughput_mb_s", "rps"}, "%s MB/s ÷ %s are %s bytes each; %s of the same route counts %s, which fits MiB/s only",
+	f.say(KindUnit, []string{"client_throughput_mb_s", "rps"},
+		"%s MB/s ÷ %s are %s bytes each; %s of the same route counts %s, which fits MiB/s only",
 		plain(t.Value), perSecond(f.p.RPS.Value), plain(math.Round(t.Value*mega/f.p.RPS.Value)), from.called(), plain(math.Round(each)))
 }
 
@@ -401,8 +403,10 @@ func (ps *peers) hints(f *pointFacts) []string {
 	}
 	var list []string
 	p := &f.p
-	if highest := ps.serverCPU[[2]string{p.ServerInstance, p.ServerKind}]; p.ServerInstance != "" && f.server.known() && f.server.low >= 0.5 && highest > f.server.low+0.005 {
-		list = append(list, fmt.Sprintf("%.1f%% is not this server's limit: the same server ran at %.1f%% in another run of this file", 100*f.server.low, 100*highest))
+	if highest := ps.serverCPU[[2]string{p.ServerInstance, p.ServerKind}]; p.ServerInstance != "" && f.server.known() && f.server.low >= 0.5 &&
+		highest > f.server.low+0.005 {
+		list = append(list, fmt.Sprintf("%.1f%% is not this server's limit: the same server ran at %.1f%% in another run of this file",
+			100*f.server.low, 100*highest))
 	}
 	if s, c := f.lent.otherServer, f.lent.otherClient; s != nil && c != nil {
 		list = append(list, fmt.Sprintf("neither side alone is the limit: the same client got %.2f× as much from another server (%s), and the server gave %.2f× as much to another client (%s)",
@@ -516,7 +520,8 @@ func (f *pointFacts) ownEvidence() []record.Evidence {
 func (f *pointFacts) bandwidthFromOthers() *record.Verdict {
 	l := &f.link
 	return &record.Verdict{Outcome: record.Valid, Ceiling: record.Bandwidth,
-		Because:  fmt.Sprintf("the link is full: with the bytes of a response there it carries at least %s of its %s Gbit/s", l.shareSays(), plain(f.p.NICGbps.Value)),
+		Because: fmt.Sprintf("the link is full: with the bytes of a response there it carries at least %s of its %s Gbit/s", l.shareSays(),
+			plain(f.p.NICGbps.Value)),
 		Evidence: f.ownEvidence(), Next: "make the responses smaller, or give the link more"}
 }
 
@@ -524,14 +529,16 @@ func (f *pointFacts) generatorFromOthers() *record.Verdict {
 	n := f.lent.generator
 	return &record.Verdict{Outcome: record.Invalid, Ceiling: record.LoadGenerator,
 		Because: fmt.Sprintf("the generator is full: at the CPU per request of that run it used at least %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(n.low)),
-		Evidence: append(f.ownEvidence(), evidence("client_cpu_pct", 100*n.low, "%", "the same generator at %s used %s of what it can; this run is at %s",
+		Evidence: append(f.ownEvidence(), evidence("client_cpu_pct", 100*n.low, "%",
+			"the same generator at %s used %s of what it can; this run is at %s",
 			perSecond(n.from.p.RPS.Value), unit.Percent(n.from.generator.use()), perSecond(f.p.RPS.Value))),
 		Next: "load from more machines, or with a generator that uses less CPU/request"}
 }
 
 func (f *pointFacts) serverFromOthers(use float64, generatorSays, linkSays string) *record.Verdict {
 	return &record.Verdict{Outcome: record.Valid, Ceiling: record.ServerCPU,
-		Because:  fmt.Sprintf("the server's CPU is full, at least %s of %s busy; %s; %s", unit.Percent(use), f.server.all(), generatorSays, linkSays),
+		Because: fmt.Sprintf("the server's CPU is full, at least %s of %s busy; %s; %s", unit.Percent(use), f.server.all(), generatorSays,
+			linkSays),
 		Evidence: f.ownEvidence(), Next: "make the handler cheaper, or give the server more CPU"}
 }
 
@@ -548,7 +555,8 @@ func (f *pointFacts) clientSide() *record.Verdict {
 func (f *pointFacts) serverSide() *record.Verdict {
 	c := f.lent.otherServer
 	v := &record.Verdict{Outcome: record.Valid, Ceiling: ServerSide,
-		Because:  fmt.Sprintf("the limit is on the server's side: the same client got %s from another server, %.2f× as much", perSecond(c.with.p.RPS.Value), c.times),
+		Because: fmt.Sprintf("the limit is on the server's side: the same client got %s from another server, %.2f× as much",
+			perSecond(c.with.p.RPS.Value), c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)),
 		Next:     "measure the CPU of each of the server's threads during the run: its CPU, one thread, a lock or a pool"}
 	if f.server.known() && f.server.refused == "" && f.server.use() <= pointFree {
@@ -561,12 +569,14 @@ func (f *pointFacts) serverSide() *record.Verdict {
 func (f *pointFacts) slotsFromOthers() *record.Verdict {
 	c := f.lent.more
 	return &record.Verdict{Outcome: record.Valid, Ceiling: record.Concurrency,
-		Because:  fmt.Sprintf("the connections are the limit: with %.2g× as many, and nothing else that differs, the rate was %.2f×", c.slots, c.times),
+		Because: fmt.Sprintf("the connections are the limit: with %.2g× as many, and nothing else that differs, the rate was %.2f×", c.slots,
+			c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)), Next: "open more connections, until the rate stops growing"}
 }
 
 // evidence names the other run and what it has not in common.
 func (c *comparison) evidence(f *pointFacts) record.Evidence {
 	a, b := c.with.conditions(), f.conditions()
-	return evidence("rps", c.times, "×", "%s had %s; the two differ in %s", c.with.called(), perSecond(c.with.p.RPS.Value), differenceText(a, b, differences(a, b)))
+	return evidence("rps", c.times, "×", "%s had %s; the two differ in %s", c.with.called(), perSecond(c.with.p.RPS.Value),
+		differenceText(a, b, differences(a, b)))
 }

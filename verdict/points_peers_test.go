@@ -30,7 +30,8 @@ func TestPointsFromOthers(t *testing.T) {
 			if v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, because) {
 				t.Errorf("%s, %s: %s", v.Outcome, v.Ceiling, v.Because)
 			}
-			if named := ceiling != record.Inconclusive; named != (len(got.From) > 0) || named && !strings.Contains(v.Because, "from point "+got.From[0]) {
+			if named := ceiling != record.Inconclusive; named != (len(got.From) > 0) || named &&
+				!strings.Contains(v.Because, "from point "+got.From[0]) {
 				t.Errorf("from %v: %s", got.From, v.Because)
 			}
 		})
@@ -42,7 +43,8 @@ func TestPointsFromOthers(t *testing.T) {
 	check("generator", record.Invalid, record.LoadGenerator, "at least 92%", bare, full)
 	check("generator at a higher rate", record.Invalid, record.LoadGenerator, "at least 96%", with(bare, "rps: 60000"), full)
 	check("generator at half the rate", record.Valid, record.Inconclusive, "", with(bare, "rps: 26000"), with(full, "connections: 64"))
-	for _, other := range []string{"client_tool: hey", "client_instance: large", "client_vcpus: 16", "client_workers: 4", "route: /other", "pipelining: 2"} {
+	for _, other := range []string{"client_tool: hey", "client_instance: large", "client_vcpus: 16", "client_workers: 4", "route: /other",
+		"pipelining: 2"} {
 		check("generator, other "+other, record.Valid, record.Inconclusive, "", bare, with(full, other, "server_kind: b"))
 	}
 	check("generator refused there", record.Valid, record.Inconclusive, "", bare, with(full, "client_cpu_detail: usr 20 sys 10 idle 70"))
@@ -52,11 +54,13 @@ func TestPointsFromOthers(t *testing.T) {
 	busy := "server_cpu_pct: 92"
 	free := with(bare, "rps: 51000", "client_cpu_pct: 20", "server_kind: c", "body_bytes: 1000")
 	check("server, generator by another run", record.Valid, record.ServerCPU, "at least 92%", with(bare, busy), free)
-	check("server by another run", record.Valid, record.ServerCPU, "at least 90%", bare, with(bare, busy, "rps: 51000", "client_cpu_pct: 20", "body_bytes: 1000"))
+	check("server by another run", record.Valid, record.ServerCPU, "at least 90%", bare,
+		with(bare, busy, "rps: 51000", "client_cpu_pct: 20", "body_bytes: 1000"))
 	check("server, link not known", record.Valid, record.Inconclusive, "", with(bare, busy), with(free, "body_bytes"))
 	check("server, generator nearly full elsewhere", record.Valid, record.Inconclusive, "", with(bare, busy), with(free, "client_cpu_pct: 80"))
 	check("server not full", record.Valid, record.Inconclusive, "", with(bare, "server_cpu_pct: 80"), free)
-	check("server that gave more to another client", record.Valid, record.Inconclusive, "", with(bare, busy), free, with(bare, "client_instance: large", "rps: 70000"))
+	check("server that gave more to another client", record.Valid, record.Inconclusive, "", with(bare, busy), free,
+		with(bare, "client_instance: large", "rps: 70000"))
 
 	// Another server, the same client.
 	faster := with(bare, "server_kind: b", "rps: 61000")
@@ -74,7 +78,8 @@ func TestPointsFromOthers(t *testing.T) {
 	check("a server that is not stated", record.Valid, record.Inconclusive, "", bare, with(faster, "server_kind: not stated (b)"))
 	check("a run that cannot be", record.Valid, record.Inconclusive, "", bare, with(faster, "p50_ms: 100"))
 	check("an asked rate", record.Valid, record.Inconclusive, "", bare, with(faster, "target_rps: 61000"))
-	check("an open loop that fell short", record.Invalid, ServerSide, "the target rate was not sent", with(bare, "target_rps: 90000", "connections"), with(faster, "target_rps: 90000", "connections"))
+	check("an open loop that fell short", record.Invalid, ServerSide, "the target rate was not sent",
+		with(bare, "target_rps: 90000", "connections"), with(faster, "target_rps: 90000", "connections"))
 
 	// Another client, the same server.
 	stronger := with(bare, "client_instance: large", "rps: 61000")
@@ -86,10 +91,12 @@ func TestPointsFromOthers(t *testing.T) {
 	// The connections, the link.
 	check("connections", record.Valid, record.Concurrency, "with 2× as many", bare, with(bare, "connections: 128", "rps: 95000"))
 	check("connections, half", record.Valid, record.Inconclusive, "", bare, with(bare, "connections: 128", "rps: 75000"))
-	check("connections of a full server", record.Valid, record.Inconclusive, "", with(bare, busy), with(bare, "connections: 128", "rps: 95000"))
+	check("connections of a full server", record.Valid, record.Inconclusive, "", with(bare, busy),
+		with(bare, "connections: 128", "rps: 95000"))
 	check("link", record.Valid, record.Bandwidth, "of its 10 Gbit/s", bare, "route: /r, rps: 10, body_bytes: 24500")
 	check("link that cannot carry it", record.Valid, record.Inconclusive, "", bare, "route: /r, rps: 10, body_bytes: 34500")
-	check("link, bytes that differ", record.Valid, record.Inconclusive, "", bare, "route: /r, rps: 10, body_bytes: 24500", "route: /r, rps: 10, body_bytes: 500")
+	check("link, bytes that differ", record.Valid, record.Inconclusive, "", bare, "route: /r, rps: 10, body_bytes: 24500",
+		"route: /r, rps: 10, body_bytes: 500")
 }
 
 // TestPointsRepairUnit reads a printed MB/s by the bytes that another run counted.
@@ -99,7 +106,8 @@ func TestPointsRepairUnit(t *testing.T) {
 		return JudgePoints(points(t, "- {id: 1, "+row+"}\n- {id: 2, route: /r, rps: 10, "+other+"}\n")).Points[0]
 	}
 	// 1150 MiB/s ÷ 50,000 /s = 24,117 bytes.
-	if got := judge("mean_response_bytes: 24117"); got.Verdict.Ceiling != record.Bandwidth || !has(got.Inconsistencies, KindUnit, "point 2 of the same route counts 24,117, which fits MiB/s only") {
+	if got := judge("mean_response_bytes: 24117"); got.Verdict.Ceiling != record.Bandwidth ||
+		!has(got.Inconsistencies, KindUnit, "point 2 of the same route counts 24,117, which fits MiB/s only") {
 		t.Errorf("%s: %s, %v", got.Verdict.Ceiling, got.Verdict.Because, got.Inconsistencies)
 	}
 	for _, other := range []string{"mean_response_bytes: 23000", "mean_response_bytes: 5000", "client_throughput_mb_s: 2"} {
@@ -125,7 +133,8 @@ func TestPointsServerCPUsUsed(t *testing.T) {
 	check("the measured use", with(sound, "server_cpu_pct: 40", "server_cpus_used: 6.4"), record.Inconclusive, "no measured resource")
 	check("a quota", with(sound, "server_cpu_pct: 9", "server_cpus_used: 1.5"), record.ServerCPU, "the 1.5 CPUs")
 	check("more than there are", with(sound, "server_cpu_pct: 24", "server_cpus_used: 40"), record.Inconclusive, "no measured resource")
-	for _, text := range []string{"server_cpus_used: 40", "server_cpus_used: 4, server_cpu_pct: 60", "server_cpus_used: 6.4, server_cpu_pct: 40"} {
+	for _, text := range []string{"server_cpus_used: 40", "server_cpus_used: 4, server_cpu_pct: 60",
+		"server_cpus_used: 6.4, server_cpu_pct: 40"} {
 		if got := judgeOne(t, with(sound, strings.Split(text, ", ")...)); !has(got.Inconsistencies, KindCPU) {
 			t.Errorf("%s: %v", text, got.Inconsistencies)
 		}
@@ -187,7 +196,8 @@ func TestPointsWrkIsCorrected(t *testing.T) {
 		}
 		inflated++
 		// 16 connections, never idle: the rate is 16 over the true mean.
-		text := fmt.Sprintf("client_tool: wrk, client_workers: 4, connections: 16, pipelining: 1, rps: %f, latency_avg_ms: %f, p50_ms: %f", 16e6/truth, mean/1e3, median/1e3)
+		text := fmt.Sprintf("client_tool: wrk, client_workers: 4, connections: 16, pipelining: 1, rps: %f, latency_avg_ms: %f, p50_ms: %f",
+			16e6/truth, mean/1e3, median/1e3)
 		got := judgeOne(t, text)
 		if got.Verdict.Outcome == record.Invalid || has(got.Inconsistencies, KindLittle) {
 			t.Errorf("%s: %s %v", text, got.Verdict.Because, got.Inconsistencies)

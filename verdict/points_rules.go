@@ -19,9 +19,11 @@ func (f *pointFacts) void() *record.Verdict {
 	case f.little.void != "":
 		because = f.little.void
 	case f.link.known() && f.link.share() > linkPossible:
-		because = fmt.Sprintf("more than the link carries: %s, and %s Gbit/s are %s", f.link.how, plain(p.NICGbps.Value), megabytes(f.link.capacity.value))
+		because = fmt.Sprintf("more than the link carries: %s, and %s Gbit/s are %s", f.link.how, plain(p.NICGbps.Value),
+			megabytes(f.link.capacity.value))
 	case counted && timed && math.Abs(total/elapsed/p.RPS.Value-1) > totalsImpossible:
-		because = fmt.Sprintf("%s = %s in %s s are %s, not %s", totalKey, plain(total), plain(elapsed), perSecond(total/elapsed), perSecond(p.RPS.Value))
+		because = fmt.Sprintf("%s = %s in %s s are %s, not %s", totalKey, plain(total), plain(elapsed), perSecond(total/elapsed),
+			perSecond(p.RPS.Value))
 	default:
 		return nil
 	}
@@ -50,7 +52,8 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 	}
 	share := math.Min((failed+bad)/all, 1)
 	return &record.Verdict{Outcome: record.Invalid, Ceiling: record.Failures,
-		Because:  fmt.Sprintf("%s of %s requests failed (%s): the rate includes failures", unit.Percent(share), plain(all), strings.Join(parts, ", ")),
+		Because: fmt.Sprintf("%s of %s requests failed (%s): the rate includes failures", unit.Percent(share), plain(all),
+			strings.Join(parts, ", ")),
 		Evidence: []record.Evidence{evidence("failed_requests", 100*share, "%", "%s of the requests failed", unit.Percent(share))},
 		Next:     "find the cause in the server's log, then rerun"}
 }
@@ -66,7 +69,8 @@ func (f *pointFacts) verdictAskedRate() record.Verdict {
 func (f *pointFacts) verdictBandwidth() record.Verdict {
 	v := record.Verdict{
 		Outcome: record.Valid, Ceiling: record.Bandwidth,
-		Because: fmt.Sprintf("the link is full: at least %s of %s (%s Gbit/s), %s", megabytes(f.link.used.value), megabytes(f.link.capacity.value),
+		Because: fmt.Sprintf("the link is full: at least %s of %s (%s Gbit/s), %s", megabytes(f.link.used.value),
+			megabytes(f.link.capacity.value),
 			plain(f.p.NICGbps.Value), unit.Percent(f.link.share())),
 		Evidence: f.link.evidence(),
 		Next:     "make the responses smaller, or give the link more",
@@ -75,7 +79,8 @@ func (f *pointFacts) verdictBandwidth() record.Verdict {
 	case !f.generator.known():
 		v.Doubts = append(v.Doubts, "the generator was not measured (client_cpu_pct is missing): how near it is to its own limit is unknown")
 	case f.generator.full():
-		v.Doubts = append(v.Doubts, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone helps little", unit.Percent(f.generator.use())))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone helps little",
+			unit.Percent(f.generator.use())))
 	}
 	return v
 }
@@ -84,7 +89,8 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 	g := &f.generator
 	v := record.Verdict{
 		Outcome: record.Invalid, Ceiling: record.LoadGenerator,
-		Because:  fmt.Sprintf("the generator is full: it used %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(g.use())),
+		Because: fmt.Sprintf("the generator is full: it used %s of the CPU it can use; this number describes the generator, not the server",
+			unit.Percent(g.use())),
 		Evidence: g.evidence(),
 		Next:     "load from more machines, or with a generator that uses less CPU/request",
 	}
@@ -98,7 +104,8 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 		}
 	}
 	if f.server.full() {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU", unit.Percent(f.server.use())))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU",
+			unit.Percent(f.server.use())))
 	}
 	if g.use() < generatorFull {
 		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: whether its threads were full is not stated", unit.Percent(g.use())))
@@ -116,7 +123,8 @@ func (f *pointFacts) verdictServerCPU() record.Verdict {
 		Next:     "make the handler cheaper, or give the server more CPU",
 	}
 	if f.server.use() < generatorFull {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated", unit.Percent(f.server.use())))
+		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated",
+			unit.Percent(f.server.use())))
 	}
 	v.NextWall = f.nextWall()
 	return v

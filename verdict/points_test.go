@@ -157,12 +157,14 @@ func TestPointsGeneratorNotMeasured(t *testing.T) {
 		}
 		switch v := got.Verdict; v.Ceiling {
 		case record.Inconclusive:
-			if !strings.Contains(v.Because, "the generator was not measured (client_cpu_pct is missing)") && !strings.HasPrefix(v.Because, "Little's law") {
+			if !strings.Contains(v.Because, "the generator was not measured (client_cpu_pct is missing)") &&
+				!strings.HasPrefix(v.Because, "Little's law") {
 				t.Errorf("point %s does not say so: %s", got.Label, v.Because)
 			}
 		case record.Bandwidth:
 		default:
-			if len(got.From) == 0 || !strings.Contains(v.Because, "from point "+got.From[0]) || !strings.Contains(strings.Join(v.Doubts, "\n"), "one step weaker") {
+			if len(got.From) == 0 || !strings.Contains(v.Because, "from point "+got.From[0]) ||
+				!strings.Contains(strings.Join(v.Doubts, "\n"), "one step weaker") {
 				t.Errorf("point %s is %s: %s, from %v", got.Label, v.Ceiling, v.Because, got.From)
 			}
 		}
@@ -181,7 +183,8 @@ func TestPointsWordsDoNotDecide(t *testing.T) {
 			p.Entry, p.Config, p.Note, p.AuthorVerdict, p.Reading, p.Range, p.ServerProcessCPU = words, words, words, words, words, words, words
 		}
 		for i, got := range JudgePoints(blank).Points {
-			if d, w := fmt.Sprintf("%+v %v", got.Verdict, got.Missing), fmt.Sprintf("%+v %v", want.Points[i].Verdict, want.Points[i].Missing); got.Verdict.NextWall == nil && d != w {
+			if d, w := fmt.Sprintf("%+v %v", got.Verdict, got.Missing),
+				fmt.Sprintf("%+v %v", want.Points[i].Verdict, want.Points[i].Missing); got.Verdict.NextWall == nil && d != w {
 				t.Errorf("point %s with %q: %s\nwant %s", all[i].ID, words, d, w)
 			}
 			if a, b := got.Verdict, want.Points[i].Verdict; a.Outcome != b.Outcome || a.Ceiling != b.Ceiling || a.Because != b.Because {
@@ -214,7 +217,8 @@ func TestPointsAlone(t *testing.T) {
 			}
 			continue
 		}
-		if alone := JudgePoints(all[i : i+1]).Points[0].Verdict; alone.Ceiling != want.Points[i].Verdict.Ceiling || alone.Outcome != want.Points[i].Verdict.Outcome {
+		if alone := JudgePoints(all[i : i+1]).Points[0].Verdict; alone.Ceiling != want.Points[i].Verdict.Ceiling ||
+			alone.Outcome != want.Points[i].Verdict.Outcome {
 			t.Errorf("point %s alone: %s, %s", all[i].ID, alone.Outcome, alone.Ceiling)
 		}
 	}
@@ -292,7 +296,8 @@ func TestPointsScale(t *testing.T) {
 		}
 	}
 	size := func(p *record.Point, k float64) {
-		times(k, &p.RPS, &p.PeakRPS, &p.TargetRPS, &p.TotalRequests, &p.TotalRequestsK, &p.TotalReadGB, &p.NICGbps, &p.NICMBS, &p.ClientThroughput)
+		times(k, &p.RPS, &p.PeakRPS, &p.TargetRPS, &p.TotalRequests, &p.TotalRequestsK, &p.TotalReadGB, &p.NICGbps, &p.NICMBS,
+			&p.ClientThroughput)
 	}
 	check("size", func(p *record.Point, k float64) {
 		size(p, k)
@@ -338,33 +343,48 @@ func TestPointsCeilings(t *testing.T) {
 	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Valid, record.Inconclusive, "no measured resource is full")
 	check("generator", with(sound, "client_cpu_pct: 97"), record.Invalid, record.LoadGenerator, "97%")
 	check("both", with(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "97%")
-	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, record.Inconclusive, "generator 78%")
-	check("one full worker of a large host", with(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "99.2%")
-	check("workers not known", with(sound, "client_workers", "server_cpu_pct: 99"), record.Valid, record.Inconclusive, "client_workers is missing")
+	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
+		"generator 78%")
+	check("one full worker of a large host", with(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Invalid,
+		record.LoadGenerator, "99.2%")
+	check("workers not known", with(sound, "client_workers", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
+		"client_workers is missing")
 	check("link", with(sound, "client_throughput_mb_s: 1230"), record.Valid, record.Bandwidth, "99.2%")
 	check("link and generator", with(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Valid, record.Bandwidth, "99.2%")
 	check("link by body", with(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Valid, record.Bandwidth, "99%")
 	check("more than the link", with(sound, "client_throughput_mb_s: 1300"), record.Invalid, record.Inconclusive, "more than the link carries")
-	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, record.Inconclusive, "link 8")
+	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
+		"link 8")
 	check("target rate reached", with(sound, "target_rps: 96000"), record.Valid, record.TargetRate, "no bottleneck was reached")
 	check("asked rate missed", with(sound, "target_rps: 120000"), record.Invalid, record.Inconclusive, "80%")
 	check("asked rate missed, generator", with(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "80%")
 	check("mean above the slots", with(sound, "latency_avg_ms: 1.5"), record.Invalid, record.Inconclusive, "the rate is at most")
-	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid, record.Inconclusive, "half of the requests")
+	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid,
+		record.Inconclusive, "half of the requests")
 	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, record.Inconclusive, "no measured resource")
-	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, record.Inconclusive, "the latencies printed")
-	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid, record.TargetRate, "")
+	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, record.Inconclusive,
+		"the latencies printed")
+	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid,
+		record.TargetRate, "")
 	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, record.Inconclusive, "30,000 req/s")
 	check("no rate", with(sound, "rps"), record.Invalid, record.Inconclusive, "rps is missing")
 	check("a rate of nothing", with(sound, "rps: 0"), record.Invalid, record.Inconclusive, "rps is missing")
 	check("only a rate", "rps: 1000", record.Valid, record.Inconclusive, "the generator was not measured")
-	check("usr is not the server", with(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Valid, record.Inconclusive, "categories are missing")
-	check("usr is not a free generator", with(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Valid, record.Inconclusive, "categories are missing")
-	check("usr is a full generator", with(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Invalid, record.LoadGenerator, "90%")
-	check("idle contradicts", with(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Valid, record.Inconclusive, "contradict")
-	check("adds up to too much", with(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Valid, record.Inconclusive, "adds up to 121")
-	check("percent of one core", with(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Valid, record.Inconclusive, "client_cpu_pct is missing")
-	check("a detail is no measurement of the whole", with(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Valid, record.Inconclusive, "client_cpu_pct is missing")
+	check("usr is not the server", with(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Valid, record.Inconclusive,
+		"categories are missing")
+	check("usr is not a free generator", with(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Valid,
+		record.Inconclusive, "categories are missing")
+	check("usr is a full generator", with(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Invalid, record.LoadGenerator,
+		"90%")
+	check("idle contradicts", with(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Valid,
+		record.Inconclusive, "contradict")
+	check("adds up to too much", with(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Valid,
+		record.Inconclusive, "adds up to 121")
+	check("percent of one core", with(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
+		"client_cpu_pct is missing")
+	check("a detail is no measurement of the whole",
+		with(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Valid, record.Inconclusive,
+		"client_cpu_pct is missing")
 }
 
 func TestPointsInconsistencies(t *testing.T) {
@@ -387,7 +407,8 @@ func TestPointsInconsistencies(t *testing.T) {
 	none("sound", sound)
 	check("order", with(sound, "p99_ms: 0.5"), KindOrder, "p50_ms = 900 µs is above p99_ms = 500 µs")
 	check("mean above the maximum", with(sound, "latency_max_ms: 0.8"), KindOrder, "above the maximum")
-	check("mean below what the percentiles allow", with(sound, "latency_avg_ms: 1.0", "p50_ms: 2.5"), KindOrder, "the percentiles make the mean at least")
+	check("mean below what the percentiles allow", with(sound, "latency_avg_ms: 1.0", "p50_ms: 2.5"), KindOrder,
+		"the percentiles make the mean at least")
 	check("zero", with(sound, "p50_ms: 0"), KindResolution, "less than 1.00 ms")
 	check("idle slots", with(sound, "latency_avg_ms: 0.7"), KindLittle, "of 96 slots: the rest was idle")
 	check("author's product", with(sound, "in_flight_little: 12"), KindLittle, "not 12")
@@ -410,13 +431,18 @@ func TestPointsInconsistencies(t *testing.T) {
 	check("totals", with(sound, "total_requests: 3000000", "elapsed_s: 30"), KindTotals, "100,000 req/s, not 96,000 req/s (4.2% off)")
 	none("totals over the asked time", with(sound, "total_requests: 3000000", "duration_s: 30"))
 	check("peak", with(sound, "peak_rps: 90000"), KindTotals, "peak")
-	check("connections", with(sound, "connections: 100", "latency_avg_ms: 1.0", "client_tool: wrk"), KindConnections, "16 workers × floor(100 ÷ 16) = 96 connections, not 100")
-	check("wrk wants a connection for each thread", with(sound, "connections: 12", "client_tool: wrk"), KindConnections, "wrk refuses 12 connections for 16 threads")
-	check("autocannon opens one for each worker", with(sound, "connections: 12", "client_tool: autocannon"), KindConnections, "16 workers × max(1, floor(12 ÷ 16)) = 16 connections, not 12")
+	check("connections", with(sound, "connections: 100", "latency_avg_ms: 1.0", "client_tool: wrk"), KindConnections,
+		"16 workers × floor(100 ÷ 16) = 96 connections, not 100")
+	check("wrk wants a connection for each thread", with(sound, "connections: 12", "client_tool: wrk"), KindConnections,
+		"wrk refuses 12 connections for 16 threads")
+	check("autocannon opens one for each worker", with(sound, "connections: 12", "client_tool: autocannon"), KindConnections,
+		"16 workers × max(1, floor(12 ÷ 16)) = 16 connections, not 12")
 	none("h2load opens all", with(sound, "connections: 100", "client_tool: h2load", "latency_avg_ms: 1.0", "client_throughput_mb_s"))
 	none("a tool that is not known", with(sound, "connections: 100", "latency_avg_ms: 1.0"), KindConnections)
-	none("whole milliseconds are no idle slots", with(sound, "client_tool: autocannon", "latency_avg_ms: 0.21", "p50_ms: 0", "p99_ms: 2"), KindLittle)
-	check("idle slots of a finer tool", with(sound, "client_tool: oha", "latency_avg_ms: 0.21", "p50_ms: 0.2", "p99_ms: 2"), KindLittle, "the rest was idle")
+	none("whole milliseconds are no idle slots", with(sound, "client_tool: autocannon", "latency_avg_ms: 0.21", "p50_ms: 0", "p99_ms: 2"),
+		KindLittle)
+	check("idle slots of a finer tool", with(sound, "client_tool: oha", "latency_avg_ms: 0.21", "p50_ms: 0.2", "p99_ms: 2"), KindLittle,
+		"the rest was idle")
 	check("below zero", with(sound, "p50_ms: -3"), KindField, "below zero")
 	check("zero connections", with(sound, "connections: 0"), KindField, "is zero")
 	check("above 100%", with(sound, "server_cpu_pct: 180"), KindField, "percent of one core")
@@ -443,13 +469,15 @@ func TestPointsBetween(t *testing.T) {
 		})
 	}
 	check("identical under two labels", row("route: /a")+row("route: /b"), KindIdentical, "96,000 req/s", "p50_ms", "route (/a / /b)")
-	check("identical in nothing but an exact rate", row("rps: 96123.4", "route: /a")+"- {entry: '1', rps: 96123.4, route: /b}\n", KindIdentical, "96,123 req/s")
+	check("identical in nothing but an exact rate", row("rps: 96123.4", "route: /a")+"- {entry: '1', rps: 96123.4, route: /b}\n",
+		KindIdentical, "96,123 req/s")
 	check("twice the same", row()+row(), KindIdentical, "the stated conditions of the two runs are the same")
 	none("a round rate twice", "- {rps: 96000, route: /a}\n- {rps: 96000, route: /b}\n")
 	none("the same rate, another median", row("route: /a")+row("route: /b", "p50_ms: 0.8"))
 	none("one step", row("rps: 90000", "connections: 48")+row("rps: 96001"))
 	none("a chain of steps", row("rps: 90000")+row("rps: 91000", "pipelining: 2")+row("rps: 92000", "pipelining: 2", "duration_s: 5"))
-	check("two steps at once", row("rps: 90000")+row("rps: 92000", "pipelining: 2", "client_workers: 8"), KindUnequal, "client_workers", "pipelining (2 / 1)")
+	check("two steps at once", row("rps: 90000")+row("rps: 92000", "pipelining: 2", "client_workers: 8"), KindUnequal, "client_workers",
+		"pipelining (2 / 1)")
 	none("two entries", row("rps: 90000")+row("rps: 92000", "pipelining: 2", "client_workers: 8", "entry: '2'"))
 	none("no entry", row("rps: 90000", "entry")+row("rps: 92000", "pipelining: 2", "client_workers: 8", "entry"))
 	check("a file of copies", strings.Repeat(row(), 50), KindIdentical, "further pairs are not listed")
@@ -462,11 +490,13 @@ func TestPointsBetween(t *testing.T) {
 
 // Points of one file inform each other in evidence and doubts.
 func TestPointsPeers(t *testing.T) {
-	all := points(t, "- {server_instance: big, "+sound+"}\n- {server_instance: big, "+with(sound, "client_cpu_pct", "server_cpu_pct: 80")+"}\n- {server_instance: big, "+
+	all := points(t, "- {server_instance: big, "+sound+"}\n- {server_instance: big, "+with(sound, "client_cpu_pct",
+		"server_cpu_pct: 80")+"}\n- {server_instance: big, "+
 		with(sound, "server_cpu_pct: 83", "connections: 192", "rps: 154000", "client_cpu_pct")+"}\n")
 	v := JudgePoints(all)
 	doubts := strings.Join(v.Points[1].Verdict.Doubts, "\n")
-	for _, want := range []string{"80.0% is not this server's limit: the same server ran at 83.0%", "2× the connections the rate was 1.60×: the slots held this one back"} {
+	for _, want := range []string{"80.0% is not this server's limit: the same server ran at 83.0%",
+		"2× the connections the rate was 1.60×: the slots held this one back"} {
 		if !strings.Contains(doubts, want) {
 			t.Errorf("no %q in:\n%s", want, doubts)
 		}

@@ -95,7 +95,8 @@ func (t *pointTool) coarsen(p *record.Point) {
 	if !t.wholeMs {
 		return
 	}
-	for _, f := range []*record.Figure{&p.LatencyAvgMs, &p.P50Ms, &p.P75Ms, &p.P90Ms, &p.P95Ms, &p.P99Ms, &p.LatencyP2_5Ms, &p.LatencyP97_5Ms, &p.LatencyMaxMs} {
+	for _, f := range []*record.Figure{&p.LatencyAvgMs, &p.P50Ms, &p.P75Ms, &p.P90Ms, &p.P95Ms, &p.P99Ms, &p.LatencyP2_5Ms, &p.LatencyP97_5Ms,
+		&p.LatencyMaxMs} {
 		f.Decimals = 0
 	}
 }
@@ -132,7 +133,8 @@ func (f *pointFacts) checkConnections() {
 	opens, most := f.tool.connections(asked, workers)
 	switch {
 	case f.tool.share == sharedFloor && asked < workers:
-		f.say(KindConnections, keys, "%s refuses %s connections for %s threads: these are not the figures of one run", f.tool.name, plain(asked), plain(workers))
+		f.say(KindConnections, keys, "%s refuses %s connections for %s threads: these are not the figures of one run", f.tool.name, plain(asked),
+			plain(workers))
 	case opens == most && opens != asked:
 		each := fmt.Sprintf("floor(%s ÷ %s)", plain(asked), plain(workers))
 		if f.tool.share == sharedFloor1 {

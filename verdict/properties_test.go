@@ -62,8 +62,10 @@ func TestOtherRows(t *testing.T) {
 			&record.NetDevRow{ObservedHead: head(record.KindNetDev, "h", 3e9), Iface: "other0", RxBytes: 1e12, SpeedMbit: 10},
 			&record.SocketsRow{ObservedHead: head(record.KindSockets, "elsewhere", 3e9), Client: record.EndQueues{Sockets: 64, Unread: 64}},
 			&record.TCPRow{ObservedHead: head(record.KindTCP, "elsewhere", 3e9), ListenOverflows: 1e6},
-			&record.ThrottleRow{ObservedHead: head(record.KindThrottle, "h", 3e9), Cgroup: "/somebody", Periods: 10, Throttled: 10, QuotaUs: 1, PeriodUs: 100},
-			&record.PeersRow{ObservedHead: head(record.KindPeers, "elsewhere", 3e9), Peers: []record.Peer{{Addr: "10.0.0.5:5432", Sockets: 1, Awaiting: 1}}},
+			&record.ThrottleRow{ObservedHead: head(record.KindThrottle, "h", 3e9), Cgroup: "/somebody", Periods: 10, Throttled: 10, QuotaUs: 1,
+				PeriodUs: 100},
+			&record.PeersRow{ObservedHead: head(record.KindPeers, "elsewhere", 3e9),
+				Peers: []record.Peer{{Addr: "10.0.0.5:5432", Sockets: 1, Awaiting: 1}}},
 			&record.PSIRow{ObservedHead: head(record.KindPSI, "h", 3e9), CPUSomeNs: 9e8},
 			&record.IRQRow{ObservedHead: head(record.KindIRQ, "h", 3e9)},
 			&record.ProcessRow{ObservedHead: head(record.KindProcess, "h", 3e9), Role: "bystander", PID: 4711, CPUNs: 2e9},
@@ -143,7 +145,9 @@ func checkWhole(t testing.TB, v record.Verdict) {
 	if !slices.Contains([]record.Outcome{record.Valid, record.Fail, record.Invalid}, v.Outcome) {
 		t.Fatalf("outcome %q", v.Outcome)
 	}
-	known := []record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency, record.TargetRate, record.Failures, record.Inconclusive}
+	known := []record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked,
+		record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency, record.TargetRate, record.Failures,
+		record.Inconclusive}
 	if !slices.Contains(known, v.Ceiling) || v.Because == "" || v.Next == "" {
 		t.Fatalf("ceiling %q because %q, next %q", v.Ceiling, v.Because, v.Next)
 	}
@@ -212,7 +216,8 @@ func anyRun(t *rapid.T) *record.Run {
 	if some("profiled") {
 		run.Profiles = rapid.SliceOfN(rapid.Make[record.Profile](), 0, 3).Draw(t, "profiles")
 		for i := range run.Profiles {
-			run.Profiles[i].Kind = rapid.SampledFrom([]string{record.ProfileCPU, record.ProfileMutex, record.ProfileBlock, ""}).Draw(t, "kind of profile")
+			run.Profiles[i].Kind = rapid.SampledFrom([]string{record.ProfileCPU, record.ProfileMutex, record.ProfileBlock, ""}).Draw(t,
+				"kind of profile")
 		}
 	}
 	run.Spec.Duration = time.Duration(rapid.Int64().Draw(t, "duration"))

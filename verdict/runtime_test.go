@@ -57,13 +57,16 @@ func TestNamesHint(t *testing.T) {
 	}{
 		{"node", served("node", "/usr/bin/node", made), "start it with node --perf-basic-prof"},
 		{"java", served("java", "/usr/bin/java", made), "jcmd 7 Compiler.perfmap"},
-		{"python 3.11", served("python", "/usr/bin/python3.11", record.StackPackage{Name: "python3.11", Share: 0.8}), "py-spy record --pid 7, or start it with a Python from 3.12 on (this is 3.11) and -X perf"},
-		{"python 3.13", served("python", "/usr/bin/python3.13", record.StackPackage{Name: "libpython3.13.so.1.0", Share: 0.8}), "start it with python3 -X perf"},
+		{"python 3.11", served("python", "/usr/bin/python3.11", record.StackPackage{Name: "python3.11", Share: 0.8}),
+			"py-spy record --pid 7, or start it with a Python from 3.12 on (this is 3.11) and -X perf"},
+		{"python 3.13", served("python", "/usr/bin/python3.13", record.StackPackage{Name: "libpython3.13.so.1.0", Share: 0.8}),
+			"start it with python3 -X perf"},
 		{"dotnet", served("dotnet", "", made), "DOTNET_PerfMapEnabled=1"},
 		{"stripped", served(runtimeNative, "/srv/x", record.StackPackage{Name: "x", Share: 0.9}), "install its debug symbols"},
 		{"with names", served(runtimeNative, "/srv/x", record.StackPackage{Name: "x", Share: 0.9, Entry: "parse"}), ""},
 		{"in the kernel", served(runtimeNative, "/srv/x", record.StackPackage{Name: "kernel", Share: 0.9}), ""},
-		{"little", served("node", "/usr/bin/node", record.StackPackage{Name: "app", Share: 0.9}, record.StackPackage{Name: "code made at run time", Share: 0.1}), ""},
+		{"little", served("node", "/usr/bin/node", record.StackPackage{Name: "app", Share: 0.9},
+			record.StackPackage{Name: "code made at run time", Share: 0.1}), ""},
 		{"go", served("go", "/srv/x", record.StackPackage{Name: "main", Share: 1}), ""},
 	} {
 		if got := c.f.namesHint(); !strings.Contains(got, c.want) || c.want == "" && got != "" {

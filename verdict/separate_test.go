@@ -17,7 +17,8 @@ func TestApartCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := spec.Spec{Connections: 200, Pipelining: 4, Rate: rate, Duration: 2 * time.Second, Targets: []spec.Target{{Method: "GET", URL: "http://h/read"}}}
+	asked := spec.Spec{Connections: 200, Pipelining: 4, Rate: rate, Duration: 2 * time.Second,
+		Targets: []spec.Target{{Method: "GET", URL: "http://h/read"}}}
 	for _, c := range []struct {
 		command, want string
 		spec          spec.Spec
@@ -55,7 +56,8 @@ func TestCrowded(t *testing.T) {
 	if text := busy(1).crowded(); text != "" {
 		t.Errorf("one busy thread on one CPU: %s", text)
 	}
-	if text := busy(4).crowded(); !strings.Contains(text, "4 threads of the server took turns on 1 CPU") || !strings.Contains(text, "taskset -c 1") {
+	if text := busy(4).crowded(); !strings.Contains(text, "4 threads of the server took turns on 1 CPU") ||
+		!strings.Contains(text, "taskset -c 1") {
 		t.Errorf("four: %q", text)
 	}
 	free := busy(4)

@@ -61,11 +61,13 @@ func (f *facts) cpuRoom(capacity float64) float64 {
 func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held bool, why string) {
 	q := f.subject.quota
 	if q.throttled.known {
-		out.pro = append(out.pro, evidence("series.throttle.throttled", q.throttled.value, "share", "its cgroup was throttled in %s of the periods", unit.Percent(q.throttled.value)))
+		out.pro = append(out.pro, evidence("series.throttle.throttled", q.throttled.value, "share",
+			"its cgroup was throttled in %s of the periods", unit.Percent(q.throttled.value)))
 		if q.throttled.value >= throttledShare {
 			out.next = fmt.Sprintf("raise the cgroup's CPU quota, or profile the server's CPU (%s)", f.cpuTool())
 			if q.cores.known {
-				return true, fmt.Sprintf("%s used %.2f of the %.2g cores its cgroup allows and was throttled in %s of the periods", f.serverProcess(), f.subject.cores, q.cores.value, unit.Percent(q.throttled.value))
+				return true, fmt.Sprintf("%s used %.2f of the %.2g cores its cgroup allows and was throttled in %s of the periods", f.serverProcess(),
+					f.subject.cores, q.cores.value, unit.Percent(q.throttled.value))
 			}
 			return true, fmt.Sprintf("%s was throttled by its cgroup's quota in %s of the periods", f.subjectName(), unit.Percent(q.throttled.value))
 		}
@@ -76,7 +78,8 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 		return false, ""
 	case f.coresTaken() && !f.serverFull():
 		wants := f.subject.cores + f.subject.queue.value
-		out.against = append(out.against, evidence("series.process.queue_ns", wants, "cores", "its threads used or waited for %.2f cores: it could not have filled them", wants))
+		out.against = append(out.against, evidence("series.process.queue_ns", wants, "cores",
+			"its threads used or waited for %.2f cores: it could not have filled them", wants))
 		return false, ""
 	case f.serverFull():
 		if foreign := f.foreign(); foreign.known && foreign.value > f.subject.cores {
@@ -87,9 +90,11 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 		return true, fmt.Sprintf("%s used %.1f %s", f.serverProcess(), f.subject.cores, bound)
 	}
 	if cores, flat := f.selfLimited(); flat {
-		out.doubts = append(out.doubts, fmt.Sprintf("that the server limits itself to %s is inferred from its CPU use, which stays there", unit.Plural(cores, "core", "cores")))
+		out.doubts = append(out.doubts, fmt.Sprintf("that the server limits itself to %s is inferred from its CPU use, which stays there",
+			unit.Plural(cores, "core", "cores")))
 		out.next = fmt.Sprintf("raise the server's own limit (%s), or profile its CPU (%s)", f.ownLimit(), f.cpuTool())
-		return true, fmt.Sprintf("%s used %.2f cores, as if it were allowed %s", f.serverProcess(), f.subject.cores, unit.Plural(cores, "core", "cores"))
+		return true, fmt.Sprintf("%s used %.2f cores, as if it were allowed %s", f.serverProcess(), f.subject.cores,
+			unit.Plural(cores, "core", "cores"))
 	}
 	return false, ""
 }
@@ -100,7 +105,8 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 func (f *facts) selfLimited() (cores int, flat bool) {
 	p := &f.places
 	k := math.Round(f.subject.cores)
-	if k < 1 || f.subject.fullThreads() >= int(k) || k >= float64(len(f.serverCPUs)) || math.Abs(f.subject.cores-k) > selfLimitOff*k || len(f.subject.samples) < placesFewest {
+	if k < 1 || f.subject.fullThreads() >= int(k) || k >= float64(len(f.serverCPUs)) || math.Abs(f.subject.cores-k) > selfLimitOff*k ||
+		len(f.subject.samples) < placesFewest {
 		return 0, false
 	}
 	if !p.known || !p.both || p.share[serverQueue] < selfLimitQueue || p.share[serverQueue] < 2*p.share[generatorQueue] {

@@ -11,7 +11,8 @@ import (
 // ruleServerThread asks whether one thread of the server runs all the time
 // while other cores are idle: more cores would not help it.
 func ruleServerThread(f *facts) finding {
-	out := finding{ceiling: record.ServerThread, next: fmt.Sprintf("profile that thread (%s), spread its work over several, or run more processes of the server", f.cpuTool())}
+	out := finding{ceiling: record.ServerThread,
+		next: fmt.Sprintf("profile that thread (%s), spread its work over several, or run more processes of the server", f.cpuTool())}
 	if !f.subject.known {
 		out.answer, out.missing = cannotTell, []string{notWatched(f)}
 		return out
@@ -21,7 +22,8 @@ func ruleServerThread(f *facts) finding {
 		return out
 	}
 	t := f.subject.threads[0]
-	out.pro = append(f.cpuEvidence(), evidence("series.process.busiest", t.run, "share", "thread %s ran %s of the time", t.comm, unit.Percent(t.run)))
+	out.pro = append(f.cpuEvidence(), evidence("series.process.busiest", t.run, "share", "thread %s ran %s of the time", t.comm,
+		unit.Percent(t.run)))
 	if t.run > 0 && t.run >= lonelyThread*f.subject.cores {
 		out.times, out.nearly = math.Max(1/t.run, 1), fmt.Sprintf("one thread of the server ran %s of the time", unit.Percent(t.run))
 	}

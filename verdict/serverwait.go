@@ -53,7 +53,8 @@ func (f *facts) waitUnseen(out *finding, inTurn bool) {
 		return
 	}
 	out.answer = yes // on no path they could wait, nor at a generator that is free
-	out.because = fmt.Sprintf("server blocked: the requests wait for each other in the server, which uses %.2f cores: %s", f.subject.cores, f.turns())
+	out.because = fmt.Sprintf("server blocked: the requests wait for each other in the server, which uses %.2f cores: %s", f.subject.cores,
+		f.turns())
 	out.doubts = append(out.doubts, "where the requests wait was not seen, but not on the loopback, nor at a generator that is free")
 }
 
@@ -82,7 +83,8 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 // each take their time.
 func (f *facts) waitInside(out *finding, inTurn bool) {
 	p := &f.places
-	inside := fmt.Sprintf("%s of the requests are inside the server, which uses %.2f cores", unit.Percent(p.share[serverQueue]+p.share[inServer]), f.subject.cores)
+	inside := fmt.Sprintf("%s of the requests are inside the server, which uses %.2f cores",
+		unit.Percent(p.share[serverQueue]+p.share[inServer]), f.subject.cores)
 	pool, other := f.poolBefore(), f.waitsFor()
 	switch {
 	case inTurn:
@@ -96,9 +98,12 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 	case f.waiting() == alone: // slots.go
 	case other != nil:
 		out.answer = yes
-		out.pro = append(out.pro, evidence("series.peers", other.used, "sockets", "on %.0f connections to %s the server waits for an answer", other.used, other.addr))
-		out.because = fmt.Sprintf("server blocked: most of the requests are inside the server, which uses %.2f cores, and wait for %s", f.subject.cores, f.called(other))
-		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) show whether it is slow or queues", other.addr, 2*f.run.Load.Connections)
+		out.pro = append(out.pro, evidence("series.peers", other.used, "sockets", "on %.0f connections to %s the server waits for an answer",
+			other.used, other.addr))
+		out.because = fmt.Sprintf("server blocked: most of the requests are inside the server, which uses %.2f cores, and wait for %s",
+			f.subject.cores, f.called(other))
+		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) show whether it is slow or queues", other.addr,
+			2*f.run.Load.Connections)
 	case f.waiting() == unclear && !f.fewSlots():
 		out.answer = cannotTell
 		out.pro = append(out.pro, f.loneEvidence()...)
@@ -111,7 +116,8 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 // time: no resource limits what stands still. It comes before the rules on CPU,
 // whose means over the whole window such a run does not deserve.
 func ruleStandstill(f *facts) finding {
-	out := finding{ceiling: record.ServerBlocked, next: "find what stopped it: a debugger, a signal, garbage collection, a global lock, swapping"}
+	out := finding{ceiling: record.ServerBlocked,
+		next: "find what stopped it: a debugger, a signal, garbage collection, a global lock, swapping"}
 	s := &f.stall
 	if !s.known || s.share < stallCeiling {
 		return out
@@ -121,25 +127,30 @@ func ruleStandstill(f *facts) finding {
 		out.answer, out.missing = cannotTell, missing
 		return out
 	}
-	out.pro = append(out.pro, evidence("series.load.completed", s.share, "share", "no response for %s in total (%s) while requests were in flight", ns(s.ns), unit.Plural(s.count, "time", "times")))
+	out.pro = append(out.pro, evidence("series.load.completed", s.share, "share",
+		"no response for %s in total (%s) while requests were in flight", ns(s.ns), unit.Plural(s.count, "time", "times")))
 	if !s.cores.known {
 		out.answer, out.missing = cannotTell, []string{"the server's activity during the stall was not recorded"}
 		return out
 	}
-	out.pro = append(out.pro, evidence("series.process.cpu_ns", s.cores.value, "cores", "the server used %.2f cores during the stall", s.cores.value))
+	out.pro = append(out.pro, evidence("series.process.cpu_ns", s.cores.value, "cores", "the server used %.2f cores during the stall",
+		s.cores.value))
 	if s.starved.known && s.starved.value >= starvedThreads {
-		out.against = append(out.against, evidence("series.process.queue_ns", s.starved.value, "threads", "%.2f threads of the server waited for a CPU during the stall", s.starved.value))
+		out.against = append(out.against, evidence("series.process.queue_ns", s.starved.value, "threads",
+			"%.2f threads of the server waited for a CPU during the stall", s.starved.value))
 		return out
 	}
 	if s.hungry.known && s.hungry.value >= hungryThreads {
-		out.against = append(out.against, evidence("series.process.queue_ns", s.hungry.value, "threads", "%.2f threads of the generator waited for a CPU during the stall", s.hungry.value))
+		out.against = append(out.against, evidence("series.process.queue_ns", s.hungry.value, "threads",
+			"%.2f threads of the generator waited for a CPU during the stall", s.hungry.value))
 		return out
 	}
 	if capacity, _ := f.capacity(); !free || capacity.known && s.cores.value > idleMost*capacity.value {
 		return out // it was at work: a collection of garbage, perhaps
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("server blocked: the server stalled for %s of %.3g s (%s)", ns(s.ns), f.windowS(), unit.Plural(s.count, "time", "times"))
+	out.because = fmt.Sprintf("server blocked: the server stalled for %s of %.3g s (%s)", ns(s.ns), f.windowS(),
+		unit.Plural(s.count, "time", "times"))
 	return out
 }
 

@@ -27,7 +27,8 @@ func ruleSharedCPU(f *facts) finding {
 	out.pro = append(f.cpuEvidence(), evidence("generator.user_ns", g, "cores", "generator used %.2f cores", g))
 	out.pro = append(out.pro, f.generatorEvidence()...)
 	if q := f.subject.queue; q.known {
-		out.pro = append(out.pro, evidence("series.process.queue_ns", q.value, "threads", "on average %.2f of the server's threads were runnable without a CPU", q.value))
+		out.pro = append(out.pro, evidence("series.process.queue_ns", q.value, "threads",
+			"on average %.2f of the server's threads were runnable without a CPU", q.value))
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, generatorQueue)...)
 	who := "generator"

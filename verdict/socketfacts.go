@@ -109,7 +109,8 @@ func (p *placeFacts) missing() string {
 	case n == 0:
 		return "where the time goes: no queue samples of the run's sockets"
 	case !p.known:
-		return fmt.Sprintf("where the time goes: only %s of the run's sockets, %d are the least", unit.Plural(n, "queue sample", "queue samples"), placesFewest)
+		return fmt.Sprintf("where the time goes: only %s of the run's sockets, %d are the least", unit.Plural(n, "queue sample", "queue samples"),
+			placesFewest)
 	}
 	return "where the time goes: the sockets of one end only were sampled"
 }
@@ -311,7 +312,8 @@ func (p *placeFacts) stationsOf() []record.Station {
 		return list
 	}
 	// The other end was not seen: all that is known is what is on this side.
-	here, low, high := p.share[inGenerator]+p.share[generatorQueue], p.low[inGenerator]+p.low[generatorQueue], p.high[inGenerator]+p.high[generatorQueue]
+	here, low, high := p.share[inGenerator]+p.share[generatorQueue], p.low[inGenerator]+p.low[generatorQueue],
+		p.high[inGenerator]+p.high[generatorQueue]
 	return []record.Station{
 		{Name: stationNames()[inGenerator], Share: p.share[inGenerator], Low: p.low[inGenerator], High: p.high[inGenerator]},
 		{Name: "way and server", Share: math.Max(1-here, 0), Low: math.Max(1-high, 0), High: math.Min(math.Max(1-low, 0), 1)},

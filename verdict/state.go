@@ -100,7 +100,8 @@ func (f *facts) coresTaken() bool {
 		return true
 	}
 	n := float64(len(f.serverCPUs))
-	return f.subject.queue.known && n > 0 && f.host.over(f.serverCPUs, idle) <= coresIdleContested*n && f.wanted()+f.foreign().value >= contested*n
+	return f.subject.queue.known && n > 0 && f.host.over(f.serverCPUs, idle) <= coresIdleContested*n &&
+		f.wanted()+f.foreign().value >= contested*n
 }
 
 // kept tells whether a server that does not fill its CPUs was kept from them for
@@ -248,7 +249,8 @@ func (f *facts) cpuEvidence() []record.Evidence {
 		return nil
 	}
 	_, bound := f.capacity()
-	list := []record.Evidence{evidence("series.process.cpu_ns", f.subject.cores, "cores", "%s used %.2f %s", f.serverProcess(), f.subject.cores, join(bound, "cores"))}
+	list := []record.Evidence{evidence("series.process.cpu_ns", f.subject.cores, "cores", "%s used %.2f %s", f.serverProcess(),
+		f.subject.cores, join(bound, "cores"))}
 	if f.host.known {
 		n := len(f.serverCPUs)
 		list = append(list, evidence("series.cpu.idle", f.host.over(f.serverCPUs, idle), "cores",
@@ -270,11 +272,14 @@ func (f *facts) placeEvidence(at ...int) []record.Evidence {
 	if !f.places.known {
 		return nil
 	}
-	where := [stations]string{"generator.batch_mean_ns", "series.sockets.client.unacked", "series.sockets.server.unread", "series.sockets", "series.sockets.server.unacked", "series.sockets.client.unread"}
-	words := [stations]string{"with the generator", "on the way to the server", "unread in the server's sockets", "inside the server", "on the way back", "unread in the generator's sockets"}
+	where := [stations]string{"generator.batch_mean_ns", "series.sockets.client.unacked", "series.sockets.server.unread", "series.sockets",
+		"series.sockets.server.unacked", "series.sockets.client.unread"}
+	words := [stations]string{"with the generator", "on the way to the server", "unread in the server's sockets", "inside the server",
+		"on the way back", "unread in the generator's sockets"}
 	var list []record.Evidence
 	for _, s := range at {
-		list = append(list, evidence(where[s], f.places.share[s], "share", "%s of the requests were %s", unit.Percent(f.places.share[s]), words[s]))
+		list = append(list, evidence(where[s], f.places.share[s], "share", "%s of the requests were %s", unit.Percent(f.places.share[s]),
+			words[s]))
 	}
 	return list
 }

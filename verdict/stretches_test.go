@@ -75,7 +75,8 @@ func TestMeanApart(t *testing.T) {
 	w.run.Load.Pipelining, w.run.Spec.Pipelining = 100, 100
 	l.P50Ns, l.P90Ns, l.P99Ns, l.P999Ns, l.MaxNs, l.MeanNs = 273_000, 400e6, 900e6, 2e9, 2e9, 151e6
 	text := sayings(w.judge())
-	for _, want := range []string{"p50 and mean differ: half of the responses took 273 µs or less, the mean is 151 ms (p90 400 ms)", "latency of a batch: with 100 requests in flight"} {
+	for _, want := range []string{"p50 and mean differ: half of the responses took 273 µs or less, the mean is 151 ms (p90 400 ms)",
+		"latency of a batch: with 100 requests in flight"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}

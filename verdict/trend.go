@@ -168,7 +168,8 @@ func (t *trendFacts) says() string {
 	if t.open {
 		what, from, to = "the mean response time", ns(t.from), ns(t.to)
 	}
-	return fmt.Sprintf("%s %s from %s to %s over the run (%s/s, 95%% CI %s to %s)", what, verb, from, to, signed(t.slope), signed(t.low), signed(t.high))
+	return fmt.Sprintf("%s %s from %s to %s over the run (%s/s, 95%% CI %s to %s)", what, verb, from, to, signed(t.slope), signed(t.low),
+		signed(t.high))
 }
 
 // signed writes a share with its sign: −4.1%, +0.3%.
@@ -185,7 +186,8 @@ func (t *trendFacts) grown() (says []string, evidences []record.Evidence) {
 		}
 	}
 	plain := func(v float64) string { return fmt.Sprintf("%.0f", v) }
-	add(t.rss, "the server's memory (RSS)", "series.process.rss_bytes", "bytes", func(v float64) string { return unit.FormatBytesSI(int64(v)) })
+	add(t.rss, "the server's memory (RSS)", "series.process.rss_bytes", "bytes",
+		func(v float64) string { return unit.FormatBytesSI(int64(v)) })
 	add(t.cpuPerRequest, "its CPU/request", "series.process.cpu_ns", "ns", ns)
 	add(t.files, "its open files", "series.process.open_files", "files", plain)
 	add(t.threads, "its threads", "series.process.threads", "threads", plain)
@@ -219,5 +221,6 @@ func slowdown(f *facts, found *finding) {
 		found.next = "find what makes it slower with time (a list, a table or a log that grows; a cache that fills; a budget that is used up), then rerun; " + found.next
 		return
 	}
-	found.next = "find why " + strings.Join(says, " and ") + " during the run (a leak, a list that is scanned, a table without an index), then rerun; " + found.next
+	found.next = "find why " + strings.Join(says, " and ") +
+		" during the run (a leak, a list that is scanned, a table without an index), then rerun; " + found.next
 }

@@ -77,7 +77,8 @@ func (f *facts) isOver(tNs int64) bool { return float64(tNs) > f.windowS()*1e9 }
 func fullestList(f *facts, series *record.Series) (fullest record.Listing) {
 	for _, row := range append(setup[*record.SocketsRow](f, series), ours[*record.SocketsRow](f, series)...) {
 		l := row.Listed
-		if f.ofServer(row.Host) && !f.isOver(row.TNs) && (l.Connections > fullest.Connections || l.Connections == fullest.Connections && l.Unaccepted < fullest.Unaccepted) {
+		if f.ofServer(row.Host) && !f.isOver(row.TNs) &&
+			(l.Connections > fullest.Connections || l.Connections == fullest.Connections && l.Unaccepted < fullest.Unaccepted) {
 			fullest = l
 		}
 	}
@@ -192,9 +193,11 @@ func (f *facts) unacceptedEvidence() []record.Evidence {
 	u := &f.unaccepted
 	var list []record.Evidence
 	if n := f.neverAccepted(); n > 0 {
-		list = append(list, evidence("series.sockets.listed.unaccepted", n, "connections", "%.0f of %.0f connections stayed in the accept queue: no process holds them", n, math.Round(u.of)))
+		list = append(list, evidence("series.sockets.listed.unaccepted", n, "connections",
+			"%.0f of %.0f connections stayed in the accept queue: no process holds them", n, math.Round(u.of)))
 		if a := &f.accept; a.limit > 0 {
-			list = append(list, evidence("series.listener.queue", float64(a.queue), "connections", "up to %d connections waited in the accept queue, whose limit is %d", a.queue, a.limit))
+			list = append(list, evidence("series.listener.queue", float64(a.queue), "connections",
+				"up to %d connections waited in the accept queue, whose limit is %d", a.queue, a.limit))
 		}
 	}
 	if u.files.full() {

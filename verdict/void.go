@@ -51,10 +51,12 @@ func voidBooks(f *facts) *void {
 	}
 	if causes := causesOfRequests(f.run); causes != r.Failed && !f.run.Unfinished && len(lostOf(f.run)) == 0 {
 		return &void{
-			nothing:  true,
-			because:  fmt.Sprintf("request accounting mismatch: %s requests failed, but the errors by cause add up to %s", count(r.Failed), count(causes)),
-			next:     "rerun; if it happens twice, it is a bug in the generator: report it with the record",
-			evidence: []record.Evidence{evidence("requests.failed", float64(r.Failed), "requests", "%s requests failed%s", count(r.Failed), causesOf(f.run))},
+			nothing: true,
+			because: fmt.Sprintf("request accounting mismatch: %s requests failed, but the errors by cause add up to %s", count(r.Failed),
+				count(causes)),
+			next: "rerun; if it happens twice, it is a bug in the generator: report it with the record",
+			evidence: []record.Evidence{evidence("requests.failed", float64(r.Failed), "requests", "%s requests failed%s", count(r.Failed),
+				causesOf(f.run))},
 		}
 	}
 	return f.voidAgentsBooks()
@@ -87,10 +89,11 @@ func voidNothing(f *facts) *void {
 		return nil
 	case run.Load.Established == 0 && run.Requests.Sent == 0:
 		return &void{
-			nothing:  true,
-			because:  "no connection was established" + causes,
-			next:     notListening(run),
-			evidence: []record.Evidence{evidence("load.established", 0, "connections", "none of %d connections was established", run.Load.Connections)},
+			nothing: true,
+			because: "no connection was established" + causes,
+			next:    notListening(run),
+			evidence: []record.Evidence{evidence("load.established", 0, "connections", "none of %d connections was established",
+				run.Load.Connections)},
 		}
 	case run.Requests.Failed > 0 && f.neverAccepted() > 0:
 		return &void{
@@ -102,10 +105,11 @@ func voidNothing(f *facts) *void {
 		}
 	case run.Requests.Failed > 0:
 		return &void{
-			nothing:  true,
-			because:  "no request was answered" + causes,
-			next:     "send one request by hand (curl -v); fix the server, or raise --timeout",
-			evidence: []record.Evidence{evidence("requests.failed", float64(run.Requests.Failed), "requests", "%s requests failed, none completed", count(run.Requests.Failed))},
+			nothing: true,
+			because: "no request was answered" + causes,
+			next:    "send one request by hand (curl -v); fix the server, or raise --timeout",
+			evidence: []record.Evidence{evidence("requests.failed", float64(run.Requests.Failed), "requests", "%s requests failed, none completed",
+				count(run.Requests.Failed))},
 		}
 	}
 	return &void{
@@ -227,7 +231,8 @@ func voidLittle(f *facts) *void {
 	}
 	if e := f.run.Edges; e != nil {
 		out.evidence = append(out.evidence, evidence("edges", float64(e.InFlightNs)-float64(e.CarriedNs), "ns",
-			"summed age of the requests in flight: %s when the window opened, %s when it closed", ns(float64(e.CarriedNs)), ns(float64(e.InFlightNs))))
+			"summed age of the requests in flight: %s when the window opened, %s when it closed", ns(float64(e.CarriedNs)),
+			ns(float64(e.InFlightNs))))
 	}
 	return out
 }
@@ -237,9 +242,11 @@ func voidCPURows(f *facts) *void {
 	for _, h := range f.machines() {
 		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
 			return &void{
-				because:  fmt.Sprintf("%d of %s%s %s inconsistent and discarded, so CPU use is unknown", h.bad, unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad)),
-				next:     "rerun; if this virtual machine's clock jumps, use another one",
-				evidence: []record.Evidence{evidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d per-core CPU samples were inconsistent", h.bad, h.rows)},
+				because: fmt.Sprintf("%d of %s%s %s inconsistent and discarded, so CPU use is unknown", h.bad,
+					unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad)),
+				next: "rerun; if this virtual machine's clock jumps, use another one",
+				evidence: []record.Evidence{evidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d per-core CPU samples were inconsistent",
+					h.bad, h.rows)},
 			}
 		}
 	}
@@ -253,16 +260,18 @@ func voidThrottled(f *facts) *void {
 		q := v.own.quota.throttled
 		if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == v.own.quota) {
 			return &void{
-				because:  fmt.Sprintf("%s was throttled by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
-				ceiling:  record.LoadGenerator,
-				next:     fmt.Sprintf("give %s's cgroup more CPU", v.who()),
-				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was throttled in %s of the periods", v.who(), unit.Percent(q.value))},
+				because: fmt.Sprintf("%s was throttled by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
+				ceiling: record.LoadGenerator,
+				next:    fmt.Sprintf("give %s's cgroup more CPU", v.who()),
+				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was throttled in %s of the periods",
+					v.who(), unit.Percent(q.value))},
 			}
 		}
 	}
 	if t := f.clock; t.throttles > 0 && t.slowest > 0 && t.slowest < clockDrop*t.fastest {
 		return &void{
-			because:  fmt.Sprintf("the host%s was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", f.of(t.host), t.throttles, t.fastest/1e6, t.slowest/1e6),
+			because: fmt.Sprintf("the host%s was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", f.of(t.host),
+				t.throttles, t.fastest/1e6, t.slowest/1e6),
 			next:     "cool the machine, then rerun",
 			evidence: []record.Evidence{evidence("series.freq.throttles", t.throttles, "events", "%.0f thermal throttle events", t.throttles)},
 		}
@@ -280,7 +289,8 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	}
 	ev := []record.Evidence{
 		evidence("load.asked_per_s", f.run.Load.AskedPerS, "1/s", "asked %s", perSecond(f.run.Load.AskedPerS)),
-		evidence("requests.unsent", s.missed, "share", "%s of the %s requests due were not sent in time", unit.Percent(s.missed), count(uint64(s.asked))),
+		evidence("requests.unsent", s.missed, "share", "%s of the %s requests due were not sent in time", unit.Percent(s.missed),
+			count(uint64(s.asked))),
 	}
 	g := &f.generator
 	if s.missed <= unsentShare {
@@ -288,32 +298,37 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 			return nil
 		}
 		return &void{
-			because:  fmt.Sprintf("the target rate was sent but not answered: when the window closed, %s of the requests were still waiting and the queue was growing; this rate is not sustainable. %s", unit.Percent(s.owed.value), upper(found.because)),
-			ceiling:  found.ceiling,
-			next:     "lower the rate (-R)",
-			evidence: append(ev, evidence("series.load.in_flight", s.owed.value, "share", "the backlog grew by %s of the requests due", unit.Percent(s.owed.value))),
+			because: fmt.Sprintf("the target rate was sent but not answered: when the window closed, %s of the requests were still waiting and the queue was growing; this rate is not sustainable. %s", unit.Percent(s.owed.value), upper(found.because)),
+			ceiling: found.ceiling,
+			next:    "lower the rate (-R)",
+			evidence: append(ev, evidence("series.load.in_flight", s.owed.value, "share", "the backlog grew by %s of the requests due",
+				unit.Percent(s.owed.value))),
 		}
 	}
 	short := fmt.Sprintf("the target rate was not sent: %s of the requests were missing or late", unit.Percent(s.missed))
 	if f.generatorFull() && !serverSide(found.ceiling) {
 		worst := f.worst()
-		return &void{because: short + ", because " + worst.who() + " was full", ceiling: record.LoadGenerator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
+		return &void{because: short + ", because " + worst.who() + " was full", ceiling: record.LoadGenerator,
+			evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
 	}
 	if len(slo.broken) > 0 && g.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
 		return nil // a broken SLO is proof enough: the response time counts from when a request was due
 	}
 	if f.starvedOfSlots() {
-		ev = append(ev, evidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots, unit.Percent(s.slotsUsed.value)))
+		ev = append(ev, evidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots,
+			unit.Percent(s.slotsUsed.value)))
 		return &void{
 			because: fmt.Sprintf("%s, because every slot was in use: these are closed-loop figures at concurrency %.0f, not latencies at the target rate. %s", short, f.slots, upper(found.because)),
 			ceiling: found.ceiling,
-			next:    fmt.Sprintf("lower the rate (-R), or raise the concurrency (-c above %d); for the bottleneck: %s", f.run.Load.Connections, found.next), evidence: ev,
+			next: fmt.Sprintf("lower the rate (-R), or raise the concurrency (-c above %d); for the bottleneck: %s", f.run.Load.Connections,
+				found.next), evidence: ev,
 		}
 	}
 	if v := f.heldUp(found.ceiling); v != nil {
 		g := &v.generator
 		return &void{
-			because: fmt.Sprintf("%s, because %s was starved by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short, v.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value)),
+			because: fmt.Sprintf("%s, because %s was starved by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short,
+				v.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value)),
 			ceiling: record.LoadGenerator, evidence: append(ev, v.generatorEvidence()...),
 			next: "check " + v.who() + " for a CPU quota; otherwise " + v.starvedNext(),
 		}
@@ -354,5 +369,6 @@ func (f *facts) heldUp(ceiling record.Bottleneck) *facts {
 
 // serverSide tells whether a ceiling is on the server's side, or shared with it.
 func serverSide(ceiling record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven}, ceiling)
+	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven},
+		ceiling)
 }

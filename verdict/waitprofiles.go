@@ -69,7 +69,8 @@ func (f *facts) profileClue(wall *record.Wall) clue {
 		c.next = fmt.Sprintf("hold the lock of %s for a shorter time, or have several locks: %s", w.where(), f.without(w, mean, wall))
 	case len(blocks) > 0 && blocks[0].share >= waitExplains:
 		w := &blocks[0]
-		c.next = fmt.Sprintf("see what %s waits for (%s), and have more of it or send it less work: %s", w.where(), through(w.Through), f.without(w, mean, wall))
+		c.next = fmt.Sprintf("see what %s waits for (%s), and have more of it or send it less work: %s", w.where(), through(w.Through),
+			f.without(w, mean, wall))
 		c.whereOnly = !strings.Contains(w.Through, "Mutex)")
 	}
 	c.says = append(c.says, f.cpuProfileEvidence(mean)...)
@@ -181,7 +182,8 @@ func (f *facts) cpuProfileEvidence(mean float64) []record.Evidence {
 		top := waited{Frame: &p.Frames[0]}
 		share := math.Min(positive(top.Share), 1)
 		top.ns = each * share
-		return []record.Evidence{evidence("profiles.profile", top.ns, "ns", "CPU profile: %s uses most, %s of the %s CPU/request, of %s that each takes; without it at most %s this rate",
+		return []record.Evidence{evidence("profiles.profile", top.ns, "ns",
+			"CPU profile: %s uses most, %s of the %s CPU/request, of %s that each takes; without it at most %s this rate",
 			top.where(), ns(top.ns), ns(each), ns(mean), multiple(top.times(math.Max(mean, top.ns))))}
 	}
 	return nil
@@ -195,7 +197,8 @@ func notRecorded(recorded map[string]bool) []record.Evidence {
 		{record.ProfileBlock, "no goroutine waited", "runtime.SetBlockProfileRate"},
 	} {
 		if held, taken := recorded[p.kind]; taken && !held {
-			out = append(out, evidence("profiles."+p.kind, 0, "ns", "the %s profile is empty: the server does not record it (%s), or %s", p.kind, p.how, p.waits))
+			out = append(out, evidence("profiles."+p.kind, 0, "ns", "the %s profile is empty: the server does not record it (%s), or %s", p.kind,
+				p.how, p.waits))
 		}
 	}
 	return out

@@ -11,14 +11,17 @@ import (
 func TestSleepInWords(t *testing.T) {
 	for wchan, want := range map[string]string{
 		"futex_wait_queue_me": "a lock, or work to do", "futex_wait_queue": "a lock, or work to do", "futex_do_wait": "a lock, or work to do",
-		"ep_poll": "events on their sockets", "do_epoll_wait": "events on their sockets", "poll_schedule_timeout.constprop.0": "events on their sockets",
-		"io_cqring_wait": "completions of io_uring", "wait_woken": "data from a socket", "sk_wait_data": "data from a socket",
+		"ep_poll": "events on their sockets", "do_epoll_wait": "events on their sockets",
+		"poll_schedule_timeout.constprop.0": "events on their sockets",
+		"io_cqring_wait":                    "completions of io_uring", "wait_woken": "data from a socket", "sk_wait_data": "data from a socket",
 		"__skb_wait_for_more_packets": "data from a socket", "unix_stream_read_generic": "data from a socket",
 		"inet_csk_accept": "new connections", "sk_stream_wait_memory": "room to send",
 		"anon_pipe_read": "a pipe", "pipe_wait": "a pipe", "hrtimer_nanosleep": "time to pass", "do_nanosleep": "time to pass",
-		"locks_lock_inode_wait": "a lock on a file", "rpc_wait_bit_killable": "a network file system", "request_wait_answer": "a network file system",
+		"locks_lock_inode_wait": "a lock on a file", "rpc_wait_bit_killable": "a network file system",
+		"request_wait_answer":  "a network file system",
 		"jbd2_log_wait_commit": "the disk", "folio_wait_bit_common": "the disk", "blkdev_issue_flush": "the disk", "ext4_sync_file": "the disk",
-		"do_wait": "a child process", "do_sigtimedwait": "a signal", "do_signal_stop": "to be resumed (stopped)", "kthread_worker_fn": "something",
+		"do_wait": "a child process", "do_sigtimedwait": "a signal", "do_signal_stop": "to be resumed (stopped)",
+		"kthread_worker_fn": "something",
 	} {
 		if got := sleepOf(wchan).says; got != want {
 			t.Errorf("%s: %q, want %q", wchan, got, want)
@@ -31,7 +34,8 @@ func TestThrough(t *testing.T) {
 	for name, want := range map[string]string{
 		"sync.(*Mutex).Lock": "for a lock", "internal/sync.(*Mutex).lockSlow": "for a lock", "sync.(*RWMutex).RLock": "for a lock",
 		"runtime.chanrecv1": "to receive from a channel", "runtime.chansend1": "to send to a channel", "runtime.selectgo": "in a select",
-		"sync.(*Cond).Wait": "for a sync.Cond signal", "sync.(*WaitGroup).Wait": "for goroutines that it started", "": "by itself", "runtime.gopark": "in runtime.gopark",
+		"sync.(*Cond).Wait": "for a sync.Cond signal", "sync.(*WaitGroup).Wait": "for goroutines that it started", "": "by itself",
+		"runtime.gopark": "in runtime.gopark",
 	} {
 		if got := through(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -47,7 +51,8 @@ func TestGain(t *testing.T) {
 		want  string
 	}{
 		{1.066, nil, "at most 1.07× this rate"}, {2, wall, "at most 2× this rate"}, {12.3, nil, "at most 12× this rate"},
-		{12, wall, "at most 3× this rate, where the next bottleneck is (server CPU)"}, {1e6, wall, "at most 3× this rate, where the next bottleneck is (server CPU)"},
+		{12, wall, "at most 3× this rate, where the next bottleneck is (server CPU)"},
+		{1e6, wall, "at most 3× this rate, where the next bottleneck is (server CPU)"},
 		{1e6, nil, "more than 100× this rate, if nothing else limits"},
 	} {
 		if got := gain(c.times, c.wall); got != c.want {
@@ -68,7 +73,8 @@ func TestTimesWithoutAWait(t *testing.T) {
 // TestWaitInAnOpenLoop: there the rate is what is asked for; a wait costs time.
 func TestWaitInAnOpenLoop(t *testing.T) {
 	run := openRun()
-	run.Profiles = []record.Profile{{Kind: record.ProfileMutex, TotalNs: 100e9, Frames: []record.Frame{{Function: "main.f", Ns: 100e9, Share: 1}}}}
+	run.Profiles = []record.Profile{{Kind: record.ProfileMutex, TotalNs: 100e9,
+		Frames: []record.Frame{{Function: "main.f", Ns: 100e9, Share: 1}}}}
 	f := newFacts(run, nil)
 	c := f.profileClue(nil)
 	if len(c.says) == 0 || c.says[0].Says != "mutex profile: main.f keeps a lock that others wait 500 µs for in each request's 640 µs, 78% of it; without that wait answers at most 500 µs sooner, and 140 µs of each remain" {

@@ -108,14 +108,16 @@ func sleeps() []sleep {
 		{[]string{"futex"}, "a lock, or work to do", "see which lock, or what work is waited for"},
 		{[]string{"ep_poll", "epoll", "poll_schedule", "do_poll", "do_sys_poll", "do_select"}, "events on their sockets", ""},
 		{[]string{"io_cqring_wait", "io_uring"}, "completions of io_uring", ""},
-		{[]string{"sk_wait_data", "tcp_recvmsg", "wait_woken", "inet_wait", "skb_wait", "skb_recv", "unix_stream_read", "unix_stream_data_wait", "recv_datagram"}, "data from a socket", "see which service its threads wait for: one request at a time each"},
+		{[]string{"sk_wait_data", "tcp_recvmsg", "wait_woken", "inet_wait", "skb_wait", "skb_recv", "unix_stream_read", "unix_stream_data_wait",
+			"recv_datagram"}, "data from a socket", "see which service its threads wait for: one request at a time each"},
 		{[]string{"csk_accept", "unix_accept", "skb_recv_accept"}, "new connections", ""},
 		{[]string{"sk_stream_wait", "sock_alloc_send", "unix_wait_for_peer"}, "room to send", "see which peer does not read what it sends"},
 		{[]string{"pipe_"}, "a pipe", "see what writes into the pipe that its threads wait for"},
 		{[]string{"nanosleep"}, "time to pass", "see why its threads sleep: a pause, or trying again"},
 		{[]string{"flock", "locks_lock", "setlk", "lock_file_wait"}, "a lock on a file", "see what else locks that file"},
 		{[]string{"nfs", "rpc_wait", "fuse", "request_wait_answer", "ceph"}, "a network file system", "see what its threads read or write there"},
-		{[]string{"folio_wait", "wait_on_page", "io_schedule", "jbd2", "ext4", "xfs", "btrfs", "blk_", "blkdev", "submit_bio", "fsync", "sync_inode", "wait_on_buffer", "writeback"}, "the disk", "see what its threads read or write, and how often they sync"},
+		{[]string{"folio_wait", "wait_on_page", "io_schedule", "jbd2", "ext4", "xfs", "btrfs", "blk_", "blkdev", "submit_bio", "fsync",
+			"sync_inode", "wait_on_buffer", "writeback"}, "the disk", "see what its threads read or write, and how often they sync"},
 		{[]string{"do_wait", "wait4", "waitid"}, "a child process", ""},
 		{[]string{"sigtimedwait", "sigsuspend", "pause"}, "a signal", ""},
 		{[]string{"signal_stop", "ptrace"}, "to be resumed (stopped)", ""},
@@ -147,7 +149,8 @@ func (f *facts) threadClue() clue {
 		c.next = "find what stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
 	}
 	if t.disk >= threadDisk {
-		c.says = append(c.says, evidence("series.process.states.disk", t.disk, "threads", "%.3g of its %.3g threads waited for the disk or the like (state D) on average", t.disk, t.all))
+		c.says = append(c.says, evidence("series.process.states.disk", t.disk, "threads",
+			"%.3g of its %.3g threads waited for the disk or the like (state D) on average", t.disk, t.all))
 		c.next = join(c.next, "see what its threads read or write, and how often they sync: some wait for the disk (state D)")
 	}
 	if len(t.sleeping) == 0 {
@@ -157,7 +160,8 @@ func (f *facts) threadClue() clue {
 	for _, s := range t.sleeping[:min(len(t.sleeping), sleepsSaid)] {
 		parts = append(parts, s.says())
 	}
-	c.says = append(c.says, evidence("series.process.waits", t.sleeping[0].threads, "threads", "where its threads sleep, of %.3g: %s", t.all, strings.Join(parts, ", ")))
+	c.says = append(c.says, evidence("series.process.waits", t.sleeping[0].threads, "threads", "where its threads sleep, of %.3g: %s", t.all,
+		strings.Join(parts, ", ")))
 	if top := t.sleeping[0]; c.next == "" && (top.tell() || top.threads >= mostOf*t.all) {
 		s := sleepOf(top.wchan)
 		if s.step != "" {

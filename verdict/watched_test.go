@@ -22,7 +22,8 @@ func watched(meanNs int64, cores float64) *watchedRun {
 	perS := 64e9 / float64(meanNs)
 	n := uint64(perS * 10)
 	r := w.run
-	q := record.Quantiles{Count: n, MeanNs: float64(meanNs), P50Ns: meanNs, P90Ns: meanNs * 105 / 100, P99Ns: meanNs * 11 / 10, P999Ns: meanNs * 11 / 10, MinNs: meanNs * 9 / 10, MaxNs: meanNs * 12 / 10}
+	q := record.Quantiles{Count: n, MeanNs: float64(meanNs), P50Ns: meanNs, P90Ns: meanNs * 105 / 100, P99Ns: meanNs * 11 / 10,
+		P999Ns: meanNs * 11 / 10, MinNs: meanNs * 9 / 10, MaxNs: meanNs * 12 / 10}
 	r.Target = "http://127.0.0.1:8080/item"
 	r.Spec.Targets = []spec.Target{{Method: "GET", URL: r.Target, Weight: 1}}
 	r.Environment = record.Environment{Host: "h", CoresOnline: 2, CoresAllowed: 2}
@@ -38,13 +39,15 @@ func watched(meanNs int64, cores float64) *watchedRun {
 	w.found(record.RoleGenerator, 9, "ceiling")
 	for s := range 10 {
 		used := int64(cores * 1e9)
-		w.row(s, time.Second, &record.ProcessRow{Role: record.RoleSubject, PID: 100, StartTicks: 1, Comm: "srv", CPUNs: used, RunNs: used, QueueNs: used / 50, Threads: 4, ThreadsRead: 4, RSSBytes: 50 << 20, OpenFiles: 80})
+		w.row(s, time.Second, &record.ProcessRow{Role: record.RoleSubject, PID: 100, StartTicks: 1, Comm: "srv", CPUNs: used, RunNs: used,
+			QueueNs: used / 50, Threads: 4, ThreadsRead: 4, RSSBytes: 50 << 20, OpenFiles: 80})
 		busy := int64((cores + .05) * 50)
 		core := func(cpu int) record.CoreTicks {
 			return record.CoreTicks{CPU: cpu, User: busy / 2, System: busy - busy/2, Idle: 100 - busy}
 		}
 		w.row(s, time.Second, &record.CPURow{Cores: []record.CoreTicks{core(0), core(1)}})
-		w.row(s, time.Second, &record.NetDevRow{Iface: "lo", Target: true, RxBytes: 1e6, RxPackets: 9e3, TxBytes: 1e6, TxPackets: 9e3, SpeedMbit: -1})
+		w.row(s, time.Second, &record.NetDevRow{Iface: "lo", Target: true, RxBytes: 1e6, RxPackets: 9e3, TxBytes: 1e6, TxPackets: 9e3,
+			SpeedMbit: -1})
 		w.row(s, time.Second, &record.TCPInfoRow{
 			Client: record.EndTCPInfo{Sockets: 64, RTTp50Us: 40, RTTMinUs: 20, Matched: 64},
 			Server: record.EndTCPInfo{Sockets: 64, RTTp50Us: 40, RTTMinUs: 20, Matched: 64, SentSegs: int64(2 * perS)},
@@ -52,7 +55,8 @@ func watched(meanNs int64, cores float64) *watchedRun {
 		for i := range 10 {
 			w.series.Load = append(w.series.Load, record.LoadRow{Kind: record.KindLoad, Host: "h", TNs: int64(10*s+i+1) * 1e8, WidthNs: 1e8,
 				Sent: uint64(perS / 10), Completed: uint64(perS / 10), Read: 130, Written: 60, InFlight: 64, Connected: 64,
-				P50Ns: meanNs, P90Ns: meanNs, P99Ns: meanNs, MaxNs: meanNs, MinNs: meanNs, MeanNs: float64(meanNs), ServiceMeanNs: float64(meanNs), Busy: .05})
+				P50Ns: meanNs, P90Ns: meanNs, P99Ns: meanNs, MaxNs: meanNs, MinNs: meanNs, MeanNs: float64(meanNs), ServiceMeanNs: float64(meanNs),
+				Busy: .05})
 		}
 	}
 	for i := range 50 {

@@ -27,7 +27,8 @@ const (
 // explainCPU says in a finding that says that the server's CPU is the limit what
 // the CPU is spent on.
 func explainCPU(f *facts, found *finding) {
-	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven}, found.ceiling) || found.answer != yes {
+	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven}, found.ceiling) ||
+		found.answer != yes {
 		return
 	}
 	says, top := f.cpuStackEvidence()

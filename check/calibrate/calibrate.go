@@ -235,7 +235,8 @@ func doubts(c *record.Calibration, p division) []string {
 		list = append(list, fmt.Sprintf("at %d of %d points the generator was not the limit: its capacity there is derived from its CPU time, and at least that", derived, len(c.Points)))
 	}
 	if unsteady > 0 {
-		list = append(list, fmt.Sprintf("at %d of %d points the repeats differ by more than %.0f%%: calibrate again when the machine is quiet", unsteady, len(c.Points), 100*spreadMost))
+		list = append(list, fmt.Sprintf("at %d of %d points the repeats differ by more than %.0f%%: calibrate again when the machine is quiet",
+			unsteady, len(c.Points), 100*spreadMost))
 	}
 	if waited > delayMost {
 		list = append(list, fmt.Sprintf("the generator waited for its CPU up to %.0f%% of the time: others run there", 100*waited))

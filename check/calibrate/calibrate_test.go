@@ -177,9 +177,13 @@ func TestText(t *testing.T) {
 	c := &record.Calibration{
 		Host: "h", Kernel: "6.1", CPUModel: "cpu", Engine: "uring", GeneratorCPUs: "1", FloorCPUs: "0", DurationS: 1, Repeats: 3,
 		Points: []record.CalibrationPoint{
-			{Route: "/simple", Connections: 64, Pipelining: 1, ResponseBytes: 134, CapacityPerS: record.Repeated{Median: 250_000, Low: 240_000, High: 260_000}, CPUNsPerRequest: record.Repeated{Median: 4000}, Busy: record.Repeated{Median: 0.97}},
-			{Route: "/list", Connections: 64, Pipelining: 100, ResponseBytes: 100_200, CapacityPerS: record.Repeated{Median: 12_000}, Busy: record.Repeated{Median: 0.6}, RunDelay: record.Repeated{Median: -1}, Derived: true},
-			{Route: "/read", Connections: 64, Pipelining: 1, Busy: record.Repeated{Median: 0.6}, RunDelay: record.Repeated{Median: 0.35}, Derived: true},
+			{Route: "/simple", Connections: 64, Pipelining: 1, ResponseBytes: 134,
+				CapacityPerS: record.Repeated{Median: 250_000, Low: 240_000, High: 260_000}, CPUNsPerRequest: record.Repeated{Median: 4000},
+				Busy: record.Repeated{Median: 0.97}},
+			{Route: "/list", Connections: 64, Pipelining: 100, ResponseBytes: 100_200, CapacityPerS: record.Repeated{Median: 12_000},
+				Busy: record.Repeated{Median: 0.6}, RunDelay: record.Repeated{Median: -1}, Derived: true},
+			{Route: "/read", Connections: 64, Pipelining: 1, Busy: record.Repeated{Median: 0.6}, RunDelay: record.Repeated{Median: 0.35},
+				Derived: true},
 		},
 		Doubts: []string{"first", "second"},
 	}
@@ -187,7 +191,8 @@ func TestText(t *testing.T) {
 	if err := Text(&b, c); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"250,000", "240,000–260,000", "≥ 12,000", "97%", " generator\n", " server\n", "others on its CPU", "doubts  first\n", "        second\n"} {
+	for _, want := range []string{"250,000", "240,000–260,000", "≥ 12,000", "97%", " generator\n", " server\n", "others on its CPU",
+		"doubts  first\n", "        second\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

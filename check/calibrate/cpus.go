@@ -49,7 +49,8 @@ func divide(allowed []int, siblings []string) division {
 	}
 	if len(d.floor) == 0 {
 		d.floor = others[:min(len(others), floorCPUsMost)]
-		d.doubts = append(d.doubts, fmt.Sprintf("generator and floor server share a core: CPU %d is a sibling of %s", d.generator, cpuList(d.floor)))
+		d.doubts = append(d.doubts, fmt.Sprintf("generator and floor server share a core: CPU %d is a sibling of %s", d.generator,
+			cpuList(d.floor)))
 	}
 	slices.Sort(d.floor)
 	return d

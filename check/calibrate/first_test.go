@@ -14,7 +14,8 @@ func TestWanted(t *testing.T) {
 	if engine == "" {
 		t.Skip("neither io_uring nor epoll here")
 	}
-	fits := record.Calibration{Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Ceiling: "v1", Engine: engine}
+	fits := record.Calibration{Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Ceiling: "v1",
+		Engine: engine}
 	stale := fits
 	stale.Ceiling = "v0"
 	for _, k := range []struct {

@@ -32,7 +32,8 @@ func checkQuota(f *Facts) Finding {
 	case q >= float64(f.Env.CoresAllowed):
 		return ok(fmt.Sprintf("a quota of %.3g cores, not below the %d allowed", q, f.Env.CoresAllowed))
 	}
-	return bad(fmt.Sprintf("this cgroup may use %.3g of %d cores and is stopped for the rest of every period, up to 100 ms at a time", q, f.Env.CoresAllowed),
+	return bad(fmt.Sprintf("this cgroup may use %.3g of %d cores and is stopped for the rest of every period, up to 100 ms at a time", q,
+		f.Env.CoresAllowed),
 		"run outside of it, or raise it: docker run --cpus, kubernetes resources.limits.cpu, systemctl set-property UNIT CPUQuota=")
 }
 
@@ -46,7 +47,8 @@ func checkSiblings(f *Facts) Finding {
 		return warn(what, "switch the siblings off: echo off > /sys/devices/system/cpu/smt/control (as root)")
 	}
 	half := len(f.Env.Siblings) / 2
-	return warn(what, fmt.Sprintf("give each side whole cores: --pin-generator %s --pin-server %s", joined(f.Env.Siblings[:half]), joined(f.Env.Siblings[half:])))
+	return warn(what, fmt.Sprintf("give each side whole cores: --pin-generator %s --pin-server %s", joined(f.Env.Siblings[:half]),
+		joined(f.Env.Siblings[half:])))
 }
 
 // joined is one CPU list of several, with ranges.
@@ -90,7 +92,8 @@ func checkGovernor(f *Facts) Finding {
 	// "powersave" of intel_pstate and amd-pstate-epp in active mode adapts; of
 	// every other driver it holds the lowest clock
 	// (Documentation/admin-guide/pm/intel_pstate.rst).
-	adapts := strings.HasPrefix(driver, "intel_pstate") || strings.HasPrefix(driver, "amd-pstate-epp") || strings.HasPrefix(driver, "amd_pstate_epp")
+	adapts := strings.HasPrefix(driver, "intel_pstate") || strings.HasPrefix(driver, "amd-pstate-epp") ||
+		strings.HasPrefix(driver, "amd_pstate_epp")
 	switch {
 	case g == "" && f.Env.Virtual != "":
 		return unknown("CPU frequency is controlled by the hypervisor", "")
@@ -131,9 +134,11 @@ func checkThrottling(f *Facts) Finding {
 	case since < 0:
 		return unknown("the kernel does not count thermal throttling", "")
 	case now > 0:
-		return bad(fmt.Sprintf("the CPUs were slowed down by heat %d times in %.1f s", now, f.Activity.WidthS), "let the machine cool, and look at its fans")
+		return bad(fmt.Sprintf("the CPUs were slowed down by heat %d times in %.1f s", now, f.Activity.WidthS),
+			"let the machine cool, and look at its fans")
 	case since > 0:
-		return warn(fmt.Sprintf("the CPUs were slowed down by heat %d times since boot", since), "watch the temperature during the run, or set turbo off")
+		return warn(fmt.Sprintf("the CPUs were slowed down by heat %d times since boot", since),
+			"watch the temperature during the run, or set turbo off")
 	}
 	return ok("never slowed down by heat since boot")
 }
@@ -156,7 +161,8 @@ func checkVirtual(f *Facts) Finding {
 	if name == "unnamed" {
 		name = "of a hypervisor that does not tell its name"
 	}
-	return warn("a virtual machine ("+name+"): noisy neighbours are visible only as steal time", "compare interleaved runs only, or use a machine of your own")
+	return warn("a virtual machine ("+name+"): noisy neighbours are visible only as steal time",
+		"compare interleaved runs only, or use a machine of your own")
 }
 
 // checkClock: a source that the vDSO cannot read costs a system call for every
@@ -174,6 +180,7 @@ func checkClock(f *Facts) Finding {
 		}
 		return bad(source+": each look at the clock costs a microsecond or more", mend)
 	default:
-		return warn(source+": each look at the clock may be a system call", "see /sys/devices/system/clocksource/clocksource0/available_clocksource")
+		return warn(source+": each look at the clock may be a system call",
+			"see /sys/devices/system/clocksource/clocksource0/available_clocksource")
 	}
 }

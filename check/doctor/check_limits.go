@@ -82,7 +82,8 @@ func checkMemlock(f *Facts) Finding {
 	major, minor, known := kernelVersion(f.Env.Kernel)
 	counts := known && (major < 5 || major == 5 && minor < 12 || major == 6 && minor >= 14 || major > 6)
 	if counts && soft < ringsCounted*ringBytes {
-		return warn(what+": this kernel counts io_uring against it, 770 KiB a thread, and refuses rings beyond to a process without CAP_IPC_LOCK", "ulimit -l unlimited (as root)")
+		return warn(what+": this kernel counts io_uring against it, 770 KiB a thread, and refuses rings beyond to a process without CAP_IPC_LOCK",
+			"ulimit -l unlimited (as root)")
 	}
 	return ok(what)
 }
@@ -108,7 +109,8 @@ func checkPorts(f *Facts) Finding {
 	if quick {
 		every = ports
 	}
-	what := fmt.Sprintf("%s to one address, so as many connections at once; for a new connection each request they last to %s/s", unit.FormatCount(ports), unit.FormatCount(every))
+	what := fmt.Sprintf("%s to one address, so as many connections at once; for a new connection each request they last to %s/s",
+		unit.FormatCount(ports), unit.FormatCount(every))
 	mend := `sysctl -w net.ipv4.ip_local_port_range="1024 65535" (as root)`
 	if !quick {
 		what += " where the generator closes first (60 s of TIME_WAIT)"

@@ -107,9 +107,11 @@ func checkSwap(f *Facts) Finding {
 	case f.Files.SwapTotal < 0 || f.Files.SwapFree < 0:
 		return unknown("the kernel does not tell about swap", "")
 	case f.Activity.SwapPages > 0:
-		return bad(fmt.Sprintf("%d pages were swapped in or out in %.1f s", f.Activity.SwapPages, f.Activity.WidthS), "free memory, then: swapoff -a && swapon -a (as root)")
+		return bad(fmt.Sprintf("%d pages were swapped in or out in %.1f s", f.Activity.SwapPages, f.Activity.WidthS),
+			"free memory, then: swapoff -a && swapon -a (as root)")
 	case used > swapWarn:
-		return warn(unit.FormatBytesIEC(used)+" are swapped out: who needs them waits for the disk", "swapoff -a && swapon -a (as root), once there is room in memory")
+		return warn(unit.FormatBytesIEC(used)+" are swapped out: who needs them waits for the disk",
+			"swapoff -a && swapon -a (as root), once there is room in memory")
 	case f.Files.SwapTotal == 0:
 		return ok("none")
 	}

@@ -51,10 +51,12 @@ func checkSpeed(f *Facts) Finding {
 	case t.SpeedMbit <= 0:
 		return warn("the kernel does not know the speed of "+t.Iface+": a full link would not be recognised", "tell it to the run: --link 10Gbps")
 	case t.Duplex == "half":
-		return bad(fmt.Sprintf("%s runs at half duplex", t.Iface), "ethtool -s "+t.Iface+" duplex full autoneg on (as root), and look at the cable")
+		return bad(fmt.Sprintf("%s runs at half duplex", t.Iface),
+			"ethtool -s "+t.Iface+" duplex full autoneg on (as root), and look at the cable")
 	}
 	speed := unit.BitsPerSecond(float64(t.SpeedMbit) * 1e6)
-	what := fmt.Sprintf("%s has %s: answers of 4.5 kB cannot come faster than %s/s", t.Iface, speed, unit.FormatCount(int64(float64(speed.Bytes())/largeAnswer)))
+	what := fmt.Sprintf("%s has %s: answers of 4.5 kB cannot come faster than %s/s", t.Iface, speed,
+		unit.FormatCount(int64(float64(speed.Bytes())/largeAnswer)))
 	if t.SpeedMbit < 1000 {
 		return warn(what, "use a faster link, or answers that are small")
 	}
@@ -73,7 +75,8 @@ func checkMTU(f *Facts) Finding {
 	case t.Iface == "lo" && t.MTU < 16384:
 		return warn(what+": loopback has 65536 unless set otherwise, and each packet costs", "ip link set lo mtu 65536 (as root)")
 	case t.MTU < 1500:
-		return warn(what+": more packets for the same bytes than the usual 1500", "ip link set "+t.Iface+" mtu 1500 (as root), unless a tunnel needs it so")
+		return warn(what+": more packets for the same bytes than the usual 1500",
+			"ip link set "+t.Iface+" mtu 1500 (as root), unless a tunnel needs it so")
 	}
 	return ok(what)
 }
@@ -120,7 +123,8 @@ func checkQueues(f *Facts) Finding {
 		return unknown("the queues of "+t.Iface+" could not be counted", "")
 	case t.RxQueues == 1 && cores > 2 && !t.RPS:
 		return warn(fmt.Sprintf("%s has one receive queue for %d cores: one of them handles every packet", t.Iface, cores),
-			fmt.Sprintf("ethtool -L %s combined %d, or spread it: echo %s > /sys/class/net/%s/queues/rx-0/rps_cpus (as root)", t.Iface, min(cores, 16), mask(min(cores, 32)), t.Iface))
+			fmt.Sprintf("ethtool -L %s combined %d, or spread it: echo %s > /sys/class/net/%s/queues/rx-0/rps_cpus (as root)", t.Iface,
+				min(cores, 16), mask(min(cores, 32)), t.Iface))
 	}
 	what := fmt.Sprintf("%d receive queues for %d cores", t.RxQueues, cores)
 	if t.RPS {
@@ -141,7 +145,8 @@ func checkIRQBalance(f *Facts) Finding {
 	case f.Target.Iface == "lo" || f.Target.Unix:
 		return ok("runs; loopback has no interrupts to move")
 	}
-	return warn("moves the NIC's interrupts from core to core, also during a run", "systemctl stop irqbalance (as root), for the time of the run")
+	return warn("moves the NIC's interrupts from core to core, also during a run",
+		"systemctl stop irqbalance (as root), for the time of the run")
 }
 
 func checkCongestion(f *Facts) Finding {

@@ -18,7 +18,8 @@ func checkKernel(f *Facts) Finding {
 	case at < 419:
 		return bad(f.Env.Kernel+": too old for what a verdict is made of", "use Linux 6.12 or later")
 	case at < 601:
-		return warn(f.Env.Kernel+": without the io_uring that the generator needs (6.1); it costs a third more CPU/request", "use Linux 6.12 or later")
+		return warn(f.Env.Kernel+": without the io_uring that the generator needs (6.1); it costs a third more CPU/request",
+			"use Linux 6.12 or later")
 	case at < 612:
 		return ok(f.Env.Kernel + "; from 6.12 on the generator costs a quarter less (io_uring can wait for several answers)")
 	}
@@ -67,7 +68,8 @@ func checkRunDelay(f *Facts) Finding {
 	if f.Files.SchedStat {
 		return ok("the kernel keeps how long threads wait for a CPU")
 	}
-	return warn("the kernel does not keep how long threads wait for a CPU: a starved generator shows in its rate alone", "a kernel with CONFIG_SCHED_INFO")
+	return warn("the kernel does not keep how long threads wait for a CPU: a starved generator shows in its rate alone",
+		"a kernel with CONFIG_SCHED_INFO")
 }
 
 func checkCalibration(f *Facts) Finding {

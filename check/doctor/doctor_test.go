@@ -123,7 +123,8 @@ func TestChecks(t *testing.T) {
 		change                         func(*Facts)
 	}{
 		{"one core, remote", "cores", Warn, "1 of 4", "taskset", func(f *Facts) { f.Env.CoresAllowed = 1 }},
-		{"one core, shared", "cores", Bad, "share the only one", "another machine", func(f *Facts) { f.Env.CoresAllowed = 1; f.Target.Local = true }},
+		{"one core, shared", "cores", Bad, "share the only one", "another machine",
+			func(f *Facts) { f.Env.CoresAllowed = 1; f.Target.Local = true }},
 		{"affinity", "cores", OK, "2 of 4 cores allowed", "", func(f *Facts) { f.Env.CoresAllowed = 2 }},
 		{"cores unknown", "cores", NotMeasured, "", "", func(f *Facts) { f.Env.CoresAllowed = 0 }},
 		{"wide quota", "cpu quota", OK, "4 cores", "", func(f *Facts) { f.Env.CgroupCPUs = 4 }},
@@ -151,19 +152,27 @@ func TestChecks(t *testing.T) {
 			f.Env.Sysctls["net.ipv4.ip_local_port_range"], f.Env.Sysctls["net.ipv4.tcp_tw_reuse"] = "32768 60999", "2"
 		}},
 		{"time wait", "local ports", Warn, "40,000 sockets", "wait a minute", func(f *Facts) { f.Files.TimeWait = 40_000 }},
-		{"time wait, no reuse", "local ports", Bad, "60,000 sockets", "wait a minute", func(f *Facts) { f.Files.TimeWait = 60_000; f.Env.Sysctls["net.ipv4.tcp_tw_reuse"] = "0" }},
+		{"time wait, no reuse", "local ports", Bad, "60,000 sockets", "wait a minute",
+			func(f *Facts) { f.Files.TimeWait = 60_000; f.Env.Sysctls["net.ipv4.tcp_tw_reuse"] = "0" }},
 		{"ports unknown", "local ports", NotMeasured, "", "", func(f *Facts) { f.Env.Sysctls["net.ipv4.ip_local_port_range"] = "5 1" }},
-		{"tiny queue", "accept queue", Bad, "100", "somaxconn", func(f *Facts) { f.Target.Local = true; f.Env.Sysctls["net.core.somaxconn"] = "100" }},
+		{"tiny queue", "accept queue", Bad, "100", "somaxconn",
+			func(f *Facts) { f.Target.Local = true; f.Env.Sysctls["net.core.somaxconn"] = "100" }},
 		{"SYN queue without cookies", "accept queue", Warn, "256", "", func(f *Facts) {
 			f.Target.Local = true
 			f.Env.Sysctls["net.ipv4.tcp_max_syn_backlog"], f.Env.Sysctls["net.ipv4.tcp_syncookies"] = "256", "0"
 		}},
-		{"SYN queue with cookies", "accept queue", OK, "256", "", func(f *Facts) { f.Target.Local = true; f.Env.Sysctls["net.ipv4.tcp_max_syn_backlog"] = "256" }},
-		{"conntrack in the path", "conntrack", Warn, "5 of 1,000", "nf_conntrack_max", func(f *Facts) { f.Files.Conntrack, f.Files.ConntrackMax = 5, 1000 }},
-		{"conntrack beside loopback", "conntrack", OK, "5 of 1,000", "", func(f *Facts) { f.Files.Conntrack, f.Files.ConntrackMax = 5, 1000; f.Target.Iface = "lo" }},
-		{"memlock on an old kernel", "locked memory", Warn, "64.0 KiB", "ulimit -l", func(f *Facts) { f.Env.Kernel, f.Env.Limits["memlock"] = "5.10.1", "65536/65536" }},
-		{"memlock on a newer one", "locked memory", OK, "64.0 KiB", "", func(f *Facts) { f.Env.Kernel, f.Env.Limits["memlock"] = "5.15.0", "65536/65536" }},
-		{"memlock on a new one", "locked memory", Warn, "770 KiB a thread", "ulimit -l", func(f *Facts) { f.Env.Kernel, f.Env.Limits["memlock"] = "6.18.1", "65536/65536" }},
+		{"SYN queue with cookies", "accept queue", OK, "256", "",
+			func(f *Facts) { f.Target.Local = true; f.Env.Sysctls["net.ipv4.tcp_max_syn_backlog"] = "256" }},
+		{"conntrack in the path", "conntrack", Warn, "5 of 1,000", "nf_conntrack_max",
+			func(f *Facts) { f.Files.Conntrack, f.Files.ConntrackMax = 5, 1000 }},
+		{"conntrack beside loopback", "conntrack", OK, "5 of 1,000", "",
+			func(f *Facts) { f.Files.Conntrack, f.Files.ConntrackMax = 5, 1000; f.Target.Iface = "lo" }},
+		{"memlock on an old kernel", "locked memory", Warn, "64.0 KiB", "ulimit -l",
+			func(f *Facts) { f.Env.Kernel, f.Env.Limits["memlock"] = "5.10.1", "65536/65536" }},
+		{"memlock on a newer one", "locked memory", OK, "64.0 KiB", "",
+			func(f *Facts) { f.Env.Kernel, f.Env.Limits["memlock"] = "5.15.0", "65536/65536" }},
+		{"memlock on a new one", "locked memory", Warn, "770 KiB a thread", "ulimit -l",
+			func(f *Facts) { f.Env.Kernel, f.Env.Limits["memlock"] = "6.18.1", "65536/65536" }},
 		{"namespace", "interface", Warn, "process 99", "root", func(f *Facts) { f.Target.Namespace = 99 }},
 		{"unknown way", "interface", NotMeasured, "no route", "", func(f *Facts) { f.Target.Err = "no route" }},
 		{"unix socket", "interface", OK, "unix socket", "", func(f *Facts) { f.Target.Unix = true }},
@@ -176,14 +185,17 @@ func TestChecks(t *testing.T) {
 		{"one queue", "nic queues", Warn, "one receive queue for 4", "echo f >", func(f *Facts) { f.Target.RxQueues = 1 }},
 		{"one queue, spread", "nic queues", OK, "RPS", "", func(f *Facts) { f.Target.RxQueues, f.Target.RPS = 1, true }},
 		{"irqbalance", "irqbalance", Warn, "moves", "systemctl stop", func(f *Facts) { f.Activity.IRQBalance = true }},
-		{"bbr to itself", "congestion", Warn, "bbr", "cubic", func(f *Facts) { f.Env.Sysctls["net.ipv4.tcp_congestion_control"] = "bbr"; f.Target.Local = true }},
+		{"bbr to itself", "congestion", Warn, "bbr", "cubic",
+			func(f *Facts) { f.Env.Sysctls["net.ipv4.tcp_congestion_control"] = "bbr"; f.Target.Local = true }},
 		{"bbr to another", "congestion", OK, "bbr", "", func(f *Facts) { f.Env.Sysctls["net.ipv4.tcp_congestion_control"] = "bbr" }},
 		{"vegas", "congestion", Warn, "vegas", "", func(f *Facts) { f.Env.Sysctls["net.ipv4.tcp_congestion_control"] = "vegas" }},
 		{"ancient", "kernel", Bad, "4.4.0", "", func(f *Facts) { f.Env.Kernel = "4.4.0-21-generic" }},
 		{"old", "kernel", Warn, "5.15", "", func(f *Facts) { f.Env.Kernel = "5.15.0" }},
 		{"no version", "kernel", NotMeasured, "", "", func(f *Facts) { f.Env.Kernel = "six.x" }},
-		{"io_uring disabled", "io_uring", Warn, "epoll", "io_uring_disabled=0", func(f *Facts) { f.Engine.Name, f.Env.Sysctls["kernel.io_uring_disabled"] = "epoll", "2" }},
-		{"io_uring refused", "io_uring", Warn, "epoll", "seccomp", func(f *Facts) { f.Engine.Name, f.Engine.Why = "epoll", "operation not permitted" }},
+		{"io_uring disabled", "io_uring", Warn, "epoll", "io_uring_disabled=0",
+			func(f *Facts) { f.Engine.Name, f.Env.Sysctls["kernel.io_uring_disabled"] = "epoll", "2" }},
+		{"io_uring refused", "io_uring", Warn, "epoll", "seccomp",
+			func(f *Facts) { f.Engine.Name, f.Engine.Why = "epoll", "operation not permitted" }},
 		{"no engine", "io_uring", Bad, "EMFILE", "ulimit", func(f *Facts) { f.Engine = Engine{Err: "EMFILE"} }},
 		{"not listening", "server", Bad, "nothing is listening", "start", func(f *Facts) { f.Target.Local = true }},
 		{"somebody else's", "server", Warn, "somebody else", "root", func(f *Facts) { f.Target.Local, f.Target.Listeners = true, 1 }},
@@ -218,7 +230,8 @@ func TestSiblingsApart(t *testing.T) {
 }
 
 func TestKernelVersion(t *testing.T) {
-	for release, want := range map[string][2]int{"6.12.9-amd64": {6, 12}, "6.1": {6, 1}, "5.15-rc1": {5, 15}, "": {}, "6": {}, "x.y": {}, "6.x": {}} {
+	for release, want := range map[string][2]int{"6.12.9-amd64": {6, 12}, "6.1": {6, 1}, "5.15-rc1": {5, 15}, "": {}, "6": {}, "x.y": {},
+		"6.x": {}} {
 		major, minor, known := kernelVersion(release)
 		if known != (want != [2]int{}) || known && [2]int{major, minor} != want {
 			t.Errorf("%q: %d.%d, %v", release, major, minor, known)
@@ -255,7 +268,8 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back.Schema != "ceiling.doctor/1" || len(back.Findings) != len(checks()) {
+	if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back.Schema != "ceiling.doctor/1" ||
+		len(back.Findings) != len(checks()) {
 		t.Errorf("%v, %+v", err, back)
 	}
 }

@@ -40,7 +40,8 @@ func TestExamineHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Env.Host != name || f.Engine.Name == "" || f.Files.MemTotal <= 0 || f.Activity.Cores < 1 || f.Activity.WidthS <= 0 || f.Activity.Busy < 0 {
+	if f.Env.Host != name || f.Engine.Name == "" || f.Files.MemTotal <= 0 || f.Activity.Cores < 1 || f.Activity.WidthS <= 0 ||
+		f.Activity.Busy < 0 {
 		t.Errorf("%+v", f)
 	}
 	if f.Target.Iface != "lo" || !f.Target.Local || f.Target.MTU <= 0 || f.Target.Err != "" {

@@ -55,8 +55,10 @@ func TestParseQdiscs(t *testing.T) {
 	}{
 		{"nothing", nil, nil, false, false},
 		{"done", message(syscall.NLMSG_DONE, make([]byte, 4)), nil, true, false},
-		{"of the interface alone", slices.Concat(qdiscMessage(2, "fq_codel", nil), qdiscMessage(3, "tbf", tbfOptions(9, 0))), []Qdisc{{Kind: "fq_codel"}}, false, false},
-		{"shaped", slices.Concat(qdiscMessage(2, "tbf", tbfOptions(12_500_000, 0)), message(syscall.NLMSG_DONE, make([]byte, 4))), []Qdisc{{"tbf", 12_500_000}}, true, false},
+		{"of the interface alone", slices.Concat(qdiscMessage(2, "fq_codel", nil), qdiscMessage(3, "tbf", tbfOptions(9, 0))),
+			[]Qdisc{{Kind: "fq_codel"}}, false, false},
+		{"shaped", slices.Concat(qdiscMessage(2, "tbf", tbfOptions(12_500_000, 0)), message(syscall.NLMSG_DONE, make([]byte, 4))),
+			[]Qdisc{{"tbf", 12_500_000}}, true, false},
 		{"beyond 32 bits", qdiscMessage(2, "tbf", tbfOptions(1<<32-1, 5e9)), []Qdisc{{"tbf", 5e9}}, false, false},
 		{"other options", qdiscMessage(2, "htb", tbfOptions(7, 0)), []Qdisc{{Kind: "htb"}}, false, false},
 		{"refused", failure(-int32(syscall.EPERM)), nil, false, true},

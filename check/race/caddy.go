@@ -28,7 +28,8 @@ http://:%[2]s {
 %[4]s%[5]s}
 `, s.Dir, port, host, when(s.Forward, "  log {\n    output file "+s.Dir+"/access.log {\n      roll_disabled\n    }\n  }\n"), handler)
 			return Configuration{File: "Caddyfile", Text: text,
-				Command: fmt.Sprintf("HOME=%[1]s GOMAXPROCS=%[2]d exec {program} run --adapter caddyfile --config %[1]s/Caddyfile", s.Dir, s.Workers)}, err == nil
+					Command: fmt.Sprintf("HOME=%[1]s GOMAXPROCS=%[2]d exec {program} run --adapter caddyfile --config %[1]s/Caddyfile", s.Dir, s.Workers)},
+				err == nil
 		},
 	}
 }

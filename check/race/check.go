@@ -40,7 +40,8 @@ func requestBytes(q question, host string) []byte {
 	if q.body != "" {
 		length = fmt.Sprintf("Content-Length: %d\r\n", len(q.body))
 	}
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: ceiling-race\r\nAccept: */*\r\n%s\r\n%s", q.method, q.target, host, length, q.body)
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: ceiling-race\r\nAccept: */*\r\n%s\r\n%s", q.method, q.target, host,
+		length, q.body)
 }
 
 // kept is how many requests follow each other on one connection of a client, and
@@ -83,7 +84,8 @@ func check(ctx context.Context, e *Entrant, k *Case, listen string, r *recording
 		}
 	}
 	if _, opened := r.take(); opened-before > keptBy {
-		return "", fmt.Errorf("it opened %d connections to the backend for %d requests of one client: it does not keep them", opened-before, kept+len(questions(k)))
+		return "", fmt.Errorf("it opened %d connections to the backend for %d requests of one client: it does not keep them", opened-before,
+			kept+len(questions(k)))
 	}
 	return forwarded, nil
 }

@@ -59,14 +59,15 @@ func TestCheck(t *testing.T) {
 			target := &url.URL{Scheme: "http", Host: b.address()}
 			transport := &http.Transport{DisableKeepAlives: c.close, DisableCompression: true}
 			defer transport.CloseIdleConnections()
-			proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, ModifyResponse: c.answer, Rewrite: func(r *httputil.ProxyRequest) {
-				r.SetURL(target)
-				r.Out.Host = r.In.Host
-				r.SetXForwarded()
-				if c.rewrite != nil {
-					c.rewrite(r)
-				}
-			}})
+			proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, ModifyResponse: c.answer,
+				Rewrite: func(r *httputil.ProxyRequest) {
+					r.SetURL(target)
+					r.Out.Host = r.In.Host
+					r.SetXForwarded()
+					if c.rewrite != nil {
+						c.rewrite(r)
+					}
+				}})
 			defer proxy.Close()
 			head, err := check(t.Context(), &Entrant{}, caseOf(t, "16"), strings.TrimPrefix(proxy.URL, "http://"), b)
 			switch {

@@ -136,7 +136,8 @@ func TestMissing(t *testing.T) {
 	}
 	for _, e := range list {
 		own := e.contestant.Program == ""
-		if own != (e.Missing == "") || !own && !strings.HasPrefix(e.Missing, "not installed: ") || own && (e.Version == "" || len(e.Binary) != hashDigits) {
+		if own != (e.Missing == "") || !own && !strings.HasPrefix(e.Missing, "not installed: ") || own &&
+			(e.Version == "" || len(e.Binary) != hashDigits) {
 			t.Errorf("%+v", e)
 		}
 	}

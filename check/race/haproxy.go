@@ -15,7 +15,8 @@ func haproxy() Contestant {
 		version: "-v", pattern: regexp.MustCompile(`(?i)haproxy version ([^ -]+)`),
 		render: func(s *Setup) (Configuration, bool) {
 			log := when(s.Forward, " >"+s.Dir+"/access.log")
-			return Configuration{File: "haproxy.cfg", Text: haproxyText(s), Command: "exec {program} -db -f " + s.Dir + "/haproxy.cfg" + log}, !s.Files
+			return Configuration{File: "haproxy.cfg", Text: haproxyText(s), Command: "exec {program} -db -f " + s.Dir + "/haproxy.cfg" + log},
+				!s.Files
 		},
 	}
 }

@@ -78,8 +78,10 @@ type Case struct {
 // Cases are all that there are.
 func Cases() []Case {
 	return []Case{
-		{Name: "16", About: "16-byte answer, three forwarding fields and an access log", Path: "/bytes/16", Bytes: 16, Forward: true, Limit: 0.70},
-		{Name: "4500", About: "4,500-byte answer, three forwarding fields and an access log", Path: "/bytes/4500", Bytes: 4500, Forward: true, Limit: 0.70},
+		{Name: "16", About: "16-byte answer, three forwarding fields and an access log", Path: "/bytes/16", Bytes: 16, Forward: true,
+			Limit: 0.70},
+		{Name: "4500", About: "4,500-byte answer, three forwarding fields and an access log", Path: "/bytes/4500", Bytes: 4500, Forward: true,
+			Limit: 0.70},
 		{Name: "16-bare", About: "16-byte answer, no fields asked for, no log", Path: "/bytes/16", Bytes: 16, Limit: 0.75},
 		{Name: "4500-bare", About: "4,500-byte answer, no fields asked for, no log", Path: "/bytes/4500", Bytes: 4500, Limit: 0.75},
 		{Name: "file", About: "a file of 268 bytes, no log", Path: "/page.html", Bytes: 268, Files: true, Limit: 0.60},
@@ -133,7 +135,8 @@ func Run(ctx context.Context, c Config) (res *Result, err error) {
 	}
 	r := &race{Config: c, dir: dir, entrants: entrants, result: &Result{
 		Schema: Schema, Time: time.Now().UTC().Truncate(time.Second), Environment: record.ReadEnvironment(c.Version),
-		Settings: Settings{Rounds: c.Rounds, DurationS: c.Duration.Seconds(), Workers: c.Workers, Connections: c.Connections, PerS: c.PerS, Seed: c.Seed},
+		Settings: Settings{Rounds: c.Rounds, DurationS: c.Duration.Seconds(), Workers: c.Workers, Connections: c.Connections, PerS: c.PerS,
+			Seed: c.Seed},
 		Entrants: entrants,
 	}}
 	if r.backend, err = run.StartChild(ctx, c.Program, "serve", "floor", "--addr", "127.0.0.1:0", "--workers", "1"); err != nil {

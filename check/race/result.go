@@ -255,7 +255,8 @@ func (r *Result) judgeCase(c *CaseResult) {
 		}
 		say := func(what string, e *stat.Estimate, limit float64, unit string) {
 			if e != nil && limit > 0 {
-				r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": " + row.Name + what, Value: e.Value, Low: e.Low, High: e.High, Limit: limit, Unit: unit, Rounds: e.N}))
+				r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": " + row.Name + what, Value: e.Value, Low: e.Low, High: e.High,
+					Limit: limit, Unit: unit, Rounds: e.N}))
 			}
 		}
 		say(", CPU per request to nginx's", row.ToNginx, c.Limit, "ratio")
@@ -278,7 +279,8 @@ func (r *Result) doubtCase(c *CaseResult) {
 		}
 	}
 	if busy > 0 {
-		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f%% of the CPU time used was somebody else's", c.Name, busy, len(c.samples), othersDoubt*100))
+		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f%% of the CPU time used was somebody else's", c.Name, busy, len(c.samples),
+			othersDoubt*100))
 	}
 	tell := func(what string, count func(*Row) uint64) {
 		var list []string
@@ -292,7 +294,8 @@ func (r *Result) doubtCase(c *CaseResult) {
 		}
 	}
 	tell("errors", func(row *Row) uint64 { return row.Errors })
-	tell("requests that had not left when an open loop ended, so that its p99 is of a load that was not kept up with", func(row *Row) uint64 { return row.Late })
+	tell("requests that had not left when an open loop ended, so that its p99 is of a load that was not kept up with",
+		func(row *Row) uint64 { return row.Late })
 	tell("rounds in which the backend's count is not the generator's", func(row *Row) uint64 { return uint64(row.Miscounted) })
 }
 

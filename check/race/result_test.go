@@ -12,17 +12,20 @@ import (
 // the round was like.
 func made() *Result {
 	r := &Result{Settings: Settings{Rounds: 7, DurationS: 0.5, Workers: 1, Connections: 60, PerS: 10_000, Seed: 1},
-		Entrants: []*Entrant{{Name: Nginx, Version: "1"}, {Name: "envoy", Missing: "not installed: from envoyproxy.io"}, {Name: Ours, Version: "2", Binary: "abc", Differs: "all"}}}
+		Entrants: []*Entrant{{Name: Nginx, Version: "1"}, {Name: "envoy", Missing: "not installed: from envoyproxy.io"},
+			{Name: Ours, Version: "2", Binary: "abc", Differs: "all"}}}
 	k, err := chosen([]string{"16"})
 	if err != nil {
 		panic(err)
 	}
-	c := CaseResult{Case: k[0], Rows: []Row{{Name: Nginx, Hash: "1111111"}, {Name: "envoy", NotRaced: "not installed"}, {Name: Ours, Hash: "2222222"}}}
+	c := CaseResult{Case: k[0], Rows: []Row{{Name: Nginx, Hash: "1111111"}, {Name: "envoy", NotRaced: "not installed"},
+		{Name: Ours, Hash: "2222222"}}}
 	for round := 1; round <= 7; round++ {
 		noise := 1 + float64(round*round%5)
 		sample := func(name string, ns float64) Sample {
-			return Sample{Case: "16", Name: name, Round: round, Requests: 1000, Seen: 1010, WindowS: .5, CPUNs: int64(ns * 1000), BackendNs: 1, GeneratorNs: 1,
-				HostNs: int64(ns*1000) + 1000, P99Ns: 2e6, OpenP99Ns: 3e6, Memory: 12_700_000}
+			return Sample{Case: "16", Name: name, Round: round, Requests: 1000, Seen: 1010, WindowS: .5, CPUNs: int64(ns * 1000), BackendNs: 1,
+				GeneratorNs: 1,
+				HostNs:      int64(ns*1000) + 1000, P99Ns: 2e6, OpenP99Ns: 3e6, Memory: 12_700_000}
 		}
 		c.samples = append(c.samples, sample(Nginx, 10_000*noise), sample(Ours, 6_000*noise))
 	}
@@ -42,7 +45,8 @@ func TestConclude(t *testing.T) {
 		t.Errorf("%d errors, %d late, %d miscounted", own.Errors, own.Late, own.Miscounted)
 	}
 	doubts := strings.Join(r.Doubts, "\n")
-	for _, want := range []string{"16: errors: ceiling 3", "not kept up with: ceiling 5", "backend's count is not the generator's: ceiling 1"} {
+	for _, want := range []string{"16: errors: ceiling 3", "not kept up with: ceiling 5",
+		"backend's count is not the generator's: ceiling 1"} {
 		if !strings.Contains(doubts, want) {
 			t.Errorf("no %q in:\n%s", want, doubts)
 		}
@@ -80,9 +84,11 @@ func TestWrite(t *testing.T) {
 	worst := func(v float64) *stat.Estimate {
 		return &stat.Estimate{Value: v, Interval: stat.Interval{Low: v, High: v}}
 	}
-	r.Cases[0].Rows = append(r.Cases[0].Rows, Row{Name: Prefork, Hash: "3333333", NsPerRequest: worst(123_456), ToNginx: worst(12.34), PerS: worst(123_456),
-		P99Ns: worst(123e6), OpenP99Ns: worst(123e6), Memory: worst(123e6), SyscallsPerRequest: &calls, Errors: 123})
-	r.Cases = append(r.Cases, CaseResult{Case: Cases()[6], Rows: []Row{{Name: Ours, Hash: "4444444", Idle: &Idle{Wanted: 18500, Held: 18500, BytesPerConnection: 649, PerS: 50000}}}})
+	r.Cases[0].Rows = append(r.Cases[0].Rows,
+		Row{Name: Prefork, Hash: "3333333", NsPerRequest: worst(123_456), ToNginx: worst(12.34), PerS: worst(123_456),
+			P99Ns: worst(123e6), OpenP99Ns: worst(123e6), Memory: worst(123e6), SyscallsPerRequest: &calls, Errors: 123})
+	r.Cases = append(r.Cases, CaseResult{Case: Cases()[6],
+		Rows: []Row{{Name: Ours, Hash: "4444444", Idle: &Idle{Wanted: 18500, Held: 18500, BytesPerConnection: 649, PerS: 50000}}}})
 	var b strings.Builder
 	if err := r.Write(&b); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,8 @@ func (r *race) after(ctx context.Context, k *Case, runners []*runner) error {
 }
 
 // countCalls counts the calls of a contestant's processes during a closed loop.
-func (r *race) countCalls(ctx context.Context, k *Case, n *runner, begin func(ctx context.Context, pids []int) (func() (uint64, error), error)) (float64, error) {
+func (r *race) countCalls(ctx context.Context, k *Case, n *runner,
+	begin func(ctx context.Context, pids []int) (func() (uint64, error), error)) (float64, error) {
 	pids, err := tree(n.child.PID)
 	if err != nil {
 		return 0, err
@@ -90,7 +91,8 @@ func perfCounter(ctx context.Context, pids []int) (stop func() (uint64, error), 
 		return nil, errors.Join(err, files[0].Close(), files[1].Close())
 	}
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, "perf", "stat", "-x", ",", "-D", "-1", "--control", "fd:3,4", "-e", "raw_syscalls:sys_enter", "-p", pidList(pids))
+	cmd := exec.CommandContext(ctx, "perf", "stat", "-x", ",", "-D", "-1", "--control", "fd:3,4", "-e", "raw_syscalls:sys_enter", "-p",
+		pidList(pids))
 	cmd.Stderr, cmd.ExtraFiles = &out, []*os.File{files[0], files[3]}
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	err = cmd.Start()

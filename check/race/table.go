@@ -26,7 +26,8 @@ func (r *Result) Write(w io.Writer) error {
 		b.WriteString("\n")
 	}
 	for _, v := range r.Verdicts {
-		wrapped(&b, "target      ", fmt.Sprintf("%s: %s (%s to %s), at most %s: %s", v.Figure, figure(v.Value), figure(v.Low), figure(v.High), figure(v.Limit), v.Says))
+		wrapped(&b, "target      ", fmt.Sprintf("%s: %s (%s to %s), at most %s: %s", v.Figure, figure(v.Value), figure(v.Low), figure(v.High),
+			figure(v.Limit), v.Says))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -53,7 +54,8 @@ func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
 		switch {
 		case c.Idle && row.Idle != nil:
 			d := row.Idle
-			fmt.Fprintf(t, "%s\t%d of %d\t%.0f\t%.0f\t%d\t%s\t\n", named(row.Name), d.Held, d.Wanted, d.BytesPerConnection, d.PerS, d.Errors, row.Hash)
+			fmt.Fprintf(t, "%s\t%d of %d\t%.0f\t%.0f\t%d\t%s\t\n", named(row.Name), d.Held, d.Wanted, d.BytesPerConnection, d.PerS, d.Errors,
+				row.Hash)
 		case row.NotRaced == "" && row.NsPerRequest != nil:
 			writeRow(t, c, row)
 		}
@@ -85,7 +87,8 @@ func writeRow(t io.Writer, c *CaseResult, row *Row) {
 	} else {
 		last = unit.FormatNs(int64(row.OpenP99Ns.Value))
 	}
-	fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t\n", named(row.Name), row.NsPerRequest.Value/1e3, ratio, interval, rate(row.PerS),
+	fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t\n", named(row.Name), row.NsPerRequest.Value/1e3, ratio, interval,
+		rate(row.PerS),
 		unit.FormatNs(int64(row.P99Ns.Value)), last, calls, figure(row.Memory.Value/1e6), row.Errors, row.Hash)
 }
 
@@ -114,10 +117,12 @@ func (r *Result) writeEqual(b *strings.Builder) {
 	wrapped(b, "CPU         ", "of all processes of a contestant by their own clocks, over the requests of a closed loop; the ratio is of pairs from one round, with its 95% interval")
 	wrapped(b, "p99         ", fmt.Sprintf("of the closed loop, where each has another load; open p99: at %s/s for all, from when a request was due", unit.FormatSI(float64(s.PerS))))
 	wrapped(b, "calls       ", "system calls a request; MB: proportional set size of all its processes")
-	wrapped(b, "host        ", fmt.Sprintf("%s, %d CPUs, Linux %s; generator, backend and contestant share them", e.CPUModel, e.CoresAllowed, e.Kernel))
+	wrapped(b, "host        ", fmt.Sprintf("%s, %d CPUs, Linux %s; generator, backend and contestant share them", e.CPUModel, e.CoresAllowed,
+		e.Kernel))
 	for i := range r.Cases {
 		if c := &r.Cases[i]; len(c.samples) > 0 {
-			wrapped(b, "others      ", fmt.Sprintf("%s: %.1f%% of the CPU time used was nobody's of the race, %.1f%% at most", c.Name, c.OthersMedian*100, c.OthersMax*100))
+			wrapped(b, "others      ", fmt.Sprintf("%s: %.1f%% of the CPU time used was nobody's of the race, %.1f%% at most", c.Name,
+				c.OthersMedian*100, c.OthersMax*100))
 		}
 	}
 }

@@ -30,8 +30,9 @@ type usage struct {
 }
 
 // use reads the counters. A process is ours by its group, which a child leads,
-// or by an ancestor's: a database's backends lead groups of their own. One that ended is in this process's account of its children once it was
-// waited for.
+// or by an ancestor's: a database's backends lead groups of their own. One that ended
+// is in this process's account of its children once it was waited
+// for.
 func use(groups map[int]bool) (usage, error) {
 	u := usage{at: time.Now()}
 	stat, err := sys.ReadStat()

@@ -59,7 +59,8 @@ func nodePlants() []Scenario {
 
 func javaPlants() []Scenario {
 	server := func(options, plant string, threads, n int) program {
-		return program{dir: "java", command: fmt.Sprintf("{javac} -d . Plant.java && exec {java} %s -cp . Plant {addr} %s %d %d", options, plant, threads, n)}
+		return program{dir: "java", command: fmt.Sprintf("{javac} -d . Plant.java && exec {java} %s -cp . Plant {addr} %s %d %d", options, plant,
+			threads, n)}
 	}
 	// Until its code is compiled a JVM gets faster from second to second.
 	warm := func(p plan) plan {
@@ -101,22 +102,26 @@ func javaPlants() []Scenario {
 			p.accept = only(record.ServerCPU)
 			return p.confirmedBy("a quarter of the work", warm(d.served(server(nodelay, "cpu", 40, rounds/4), c, "")))
 		}},
-		{"java-gc", "the JDK's server, a heap that is nearly full, and the serial collector", need{twoCPUs: true, software: software}, func(d *dice) plan {
-			c := d.whole(8, 16)
-			heap := func(mb int) plan {
-				return warm(d.served(server(fmt.Sprintf("%s -XX:+UseSerialGC -Xmn8m -Xmx%dm", nodelay, mb), "gc", 8, 40), c, fmt.Sprintf("-Xmx%dm", mb)))
-			}
-			p := heap(64)
-			p.accept = only(record.ServerThread)
-			return p.or(record.ServerBlocked).or(record.ServerCPU).saying(`\bgc\b|garbage|collect|vm thread`).confirmedBy("eight times the heap", heap(512))
-		}},
-		{"java-nagle", "the JDK's server as it is: two small writes, Nagle and delayed acknowledgements", need{software: software}, func(d *dice) plan {
-			c := d.whole(8, 16)
-			p := warm(d.served(server("", "split", 40, 1), c, "no TCP_NODELAY"))
-			p.accept = only(record.Concurrency)
-			return p.or(record.ServerBlocked).orUndetermined("nodelay", "nagle", "delayed").saying(`nodelay|nagle|delayed ack`).
-				confirmedBy("TCP_NODELAY", warm(d.served(server(nodelay, "split", 40, 1), c, "")))
-		}},
+		{"java-gc", "the JDK's server, a heap that is nearly full, and the serial collector", need{twoCPUs: true, software: software},
+			func(d *dice) plan {
+				c := d.whole(8, 16)
+				heap := func(mb int) plan {
+					return warm(d.served(server(fmt.Sprintf("%s -XX:+UseSerialGC -Xmn8m -Xmx%dm", nodelay, mb), "gc", 8, 40), c,
+						fmt.Sprintf("-Xmx%dm", mb)))
+				}
+				p := heap(64)
+				p.accept = only(record.ServerThread)
+				return p.or(record.ServerBlocked).or(record.ServerCPU).saying(`\bgc\b|garbage|collect|vm thread`).confirmedBy("eight times the heap",
+					heap(512))
+			}},
+		{"java-nagle", "the JDK's server as it is: two small writes, Nagle and delayed acknowledgements", need{software: software},
+			func(d *dice) plan {
+				c := d.whole(8, 16)
+				p := warm(d.served(server("", "split", 40, 1), c, "no TCP_NODELAY"))
+				p.accept = only(record.Concurrency)
+				return p.or(record.ServerBlocked).orUndetermined("nodelay", "nagle", "delayed").saying(`nodelay|nagle|delayed ack`).
+					confirmedBy("TCP_NODELAY", warm(d.served(server(nodelay, "split", 40, 1), c, "")))
+			}},
 	}
 }
 
@@ -126,7 +131,8 @@ func phpPlants() []Scenario {
 			n, delay, c := d.whole(3, 6), d.ms(15, 30), d.whole(24, 40)
 			pool := func(n int) plan {
 				return d.served(program{dir: "php", command: "exec {php} -q -S {addr} wait.php",
-					env: []string{fmt.Sprintf("PHP_CLI_SERVER_WORKERS=%d", n), fmt.Sprintf("PLANT_US=%d", delay.Microseconds())}}, c, fmt.Sprintf("%d × %v", n, delay))
+					env: []string{fmt.Sprintf("PHP_CLI_SERVER_WORKERS=%d", n), fmt.Sprintf("PLANT_US=%d", delay.Microseconds())}}, c,
+					fmt.Sprintf("%d × %v", n, delay))
 			}
 			p := pool(n)
 			p.accept = only(record.ServerBlocked)
@@ -136,28 +142,33 @@ func phpPlants() []Scenario {
 		{"php-cpu", "PHP's own server with one worker, SHA-256 in it", need{twoCPUs: true, software: "php"}, func(d *dice) plan {
 			rounds, c := d.whole(4000, 8000), d.whole(24, 40)
 			work := func(rounds int) plan {
-				return d.served(program{dir: "php", command: "exec {php} -q -S {addr} work.php", env: []string{fmt.Sprintf("PLANT_N=%d", rounds)}}, c, fmt.Sprintf("%d rounds", rounds))
+				return d.served(program{dir: "php", command: "exec {php} -q -S {addr} work.php", env: []string{fmt.Sprintf("PLANT_N=%d", rounds)}}, c,
+					fmt.Sprintf("%d rounds", rounds))
 			}
 			p := work(rounds)
 			p.accept = only(record.ServerThread)
 			return p.confirmedBy("half the work", work(rounds/2))
 		}},
-		{"php-fpm-children", "nginx before php-fpm with n children, each request waits in one", need{software: "php-fpm nginx"}, func(d *dice) plan {
-			n, delay, c := d.whole(3, 8), d.ms(15, 30), d.whole(24, 40)
-			pool := func(n int) plan {
-				p := d.served(program{dir: "php-fpm", command: "exec {nginx} -p {dir} -c {dir}/nginx.conf",
-					values: map[string]string{"script": "wait.php", "us": strconv.Itoa(int(delay.Microseconds())), "rounds": "0"}}, c, fmt.Sprintf("%d × %v", n, delay))
-				p.helpers = []host{{program: &program{dir: "php-fpm", command: "exec {php-fpm} -R -y {dir}/fpm.conf", values: map[string]string{"n": strconv.Itoa(n)}}}}
-				return p
-			}
-			p := pool(n)
-			p.accept = only(record.ServerBlocked)
-			return p.saying(`php-fpm`, `{helper}`, atATime(n)).confirmedBy("twice the children", pool(2*n))
-		}},
+		{"php-fpm-children", "nginx before php-fpm with n children, each request waits in one", need{software: "php-fpm nginx"},
+			func(d *dice) plan {
+				n, delay, c := d.whole(3, 8), d.ms(15, 30), d.whole(24, 40)
+				pool := func(n int) plan {
+					p := d.served(program{dir: "php-fpm", command: "exec {nginx} -p {dir} -c {dir}/nginx.conf",
+						values: map[string]string{"script": "wait.php", "us": strconv.Itoa(int(delay.Microseconds())), "rounds": "0"}}, c,
+						fmt.Sprintf("%d × %v", n, delay))
+					p.helpers = []host{{program: &program{dir: "php-fpm", command: "exec {php-fpm} -R -y {dir}/fpm.conf",
+						values: map[string]string{"n": strconv.Itoa(n)}}}}
+					return p
+				}
+				p := pool(n)
+				p.accept = only(record.ServerBlocked)
+				return p.saying(`php-fpm`, `{helper}`, atATime(n)).confirmedBy("twice the children", pool(2*n))
+			}},
 		{"php-one-worker", "PHP's own server with its one worker, each request waits in it", need{software: "php"}, func(d *dice) plan {
 			delay, c := d.ms(4, 12), d.whole(16, 32)
 			wait := func(delay time.Duration) plan {
-				return d.served(program{dir: "php", command: "exec {php} -q -S {addr} wait.php", env: []string{fmt.Sprintf("PLANT_US=%d", delay.Microseconds())}}, c, delay.String())
+				return d.served(program{dir: "php", command: "exec {php} -q -S {addr} wait.php",
+					env: []string{fmt.Sprintf("PLANT_US=%d", delay.Microseconds())}}, c, delay.String())
 			}
 			p := wait(delay)
 			p.accept = only(record.ServerBlocked)
@@ -168,7 +179,8 @@ func phpPlants() []Scenario {
 			pool := func(n int) plan {
 				p := d.served(program{dir: "php-fpm", command: "exec {nginx} -p {dir} -c {dir}/nginx.conf",
 					values: map[string]string{"script": "work.php", "us": "0", "rounds": strconv.Itoa(rounds)}}, c, fmt.Sprintf("%d rounds", rounds))
-				p.helpers = []host{{program: &program{dir: "php-fpm", command: "exec {php-fpm} -R -y {dir}/fpm.conf", values: map[string]string{"n": strconv.Itoa(n)}}}}
+				p.helpers = []host{{program: &program{dir: "php-fpm", command: "exec {php-fpm} -R -y {dir}/fpm.conf",
+					values: map[string]string{"n": strconv.Itoa(n)}}}}
 				return p
 			}
 			p := pool(1)

@@ -21,7 +21,8 @@ func nginxPlants() []Scenario {
 		{"nginx-gzip", "one nginx worker that compresses", need{twoCPUs: true, software: "nginx"}, func(d *dice) plan {
 			size, c := d.whole(40_000, 90_000), d.whole(24, 48)
 			zip := func(level int) plan {
-				p := d.served(nginx("gzip.conf", map[string]string{"workers": "1", "level": strconv.Itoa(level)}, size), c, fmt.Sprintf("%d bytes", size))
+				p := d.served(nginx("gzip.conf", map[string]string{"workers": "1", "level": strconv.Itoa(level)}, size), c,
+					fmt.Sprintf("%d bytes", size))
 				p.path, p.header = "/text.txt", []spec.Field{{Name: "Accept-Encoding", Value: "gzip"}}
 				return p
 			}
@@ -68,32 +69,35 @@ func nginxLimits() []Scenario {
 		}},
 		{"nginx-limit-rate", "nginx sends each answer at a limited rate (limit_rate)", need{software: "nginx"}, func(d *dice) plan {
 			rate := d.whole(150, 300)
-			p := d.served(nginx("drip.conf", map[string]string{"kbytes": strconv.Itoa(rate)}, 12_000), d.whole(12, 32), fmt.Sprintf("%d kB/s each", rate))
+			p := d.served(nginx("drip.conf", map[string]string{"kbytes": strconv.Itoa(rate)}, 12_000), d.whole(12, 32),
+				fmt.Sprintf("%d kB/s each", rate))
 			p.path, p.accept = "/text.txt", only(record.Concurrency)
 			return p.twiceConnections()
 		}},
-		{"nginx-limit-conn", "nginx serves n connections at a time and refuses the others (limit_conn)", need{software: "nginx"}, func(d *dice) plan {
-			n, delay, c := d.whole(3, 8), d.ms(10, 20), d.whole(24, 40)
-			limit := func(n int) plan {
-				p := d.served(nginx("refuse.conf", map[string]string{"n": strconv.Itoa(n)}, 0), c, fmt.Sprintf("%d for %d clients", n, c))
-				p.helpers = []host{{kind: "sleep", params: planted.Params{Sleep: delay}}}
-				return p
-			}
-			p := limit(n)
-			p.accept = only(record.Failures)
-			return p.saying(`503`).confirmedBy("1,024 connections", limit(1024))
-		}},
-		{"nginx-static-quota", "nginx with a static file, under a cgroup's quota of CPU time", need{cgroup: true, software: "nginx"}, func(d *dice) plan {
-			quota, c := d.share(.08, .16), d.whole(24, 48)
-			under := func(quota float64) plan {
-				p := d.served(nginx("static.conf", nil, 1000), c, fmt.Sprintf("%.2f cores", quota))
-				p.path, p.quota = "/text.txt", quota
-				return p
-			}
-			p := under(quota)
-			p.accept = only(record.ServerCPU, "throttl", "quota", "cgroup")
-			return p.confirmedBy("twice the quota", under(2*quota))
-		}},
+		{"nginx-limit-conn", "nginx serves n connections at a time and refuses the others (limit_conn)", need{software: "nginx"},
+			func(d *dice) plan {
+				n, delay, c := d.whole(3, 8), d.ms(10, 20), d.whole(24, 40)
+				limit := func(n int) plan {
+					p := d.served(nginx("refuse.conf", map[string]string{"n": strconv.Itoa(n)}, 0), c, fmt.Sprintf("%d for %d clients", n, c))
+					p.helpers = []host{{kind: "sleep", params: planted.Params{Sleep: delay}}}
+					return p
+				}
+				p := limit(n)
+				p.accept = only(record.Failures)
+				return p.saying(`503`).confirmedBy("1,024 connections", limit(1024))
+			}},
+		{"nginx-static-quota", "nginx with a static file, under a cgroup's quota of CPU time", need{cgroup: true, software: "nginx"},
+			func(d *dice) plan {
+				quota, c := d.share(.08, .16), d.whole(24, 48)
+				under := func(quota float64) plan {
+					p := d.served(nginx("static.conf", nil, 1000), c, fmt.Sprintf("%.2f cores", quota))
+					p.path, p.quota = "/text.txt", quota
+					return p
+				}
+				p := under(quota)
+				p.accept = only(record.ServerCPU, "throttl", "quota", "cgroup")
+				return p.confirmedBy("twice the quota", under(2*quota))
+			}},
 		{"nginx-connections", "nginx has fewer worker_connections than clients come", need{software: "nginx"}, func(d *dice) plan {
 			// Of n connections some are its own; a client takes two, one of them to
 			// the server behind.
@@ -105,14 +109,16 @@ func nginxLimits() []Scenario {
 			}
 			p := limit(n)
 			p.accept = only(record.Failures)
-			return p.or(record.AcceptQueue).or(record.ServerBlocked).saying(`worker_connections`, `connections?`).confirmedBy("1,024 worker_connections", limit(1024))
+			return p.or(record.AcceptQueue).or(record.ServerBlocked).saying(`worker_connections`,
+				`connections?`).confirmedBy("1,024 worker_connections", limit(1024))
 		}},
 	}
 }
 
 func haproxyPlants() []Scenario {
 	before := func(d *dice, conf string, n, c int, delay time.Duration) plan {
-		p := d.served(program{dir: "haproxy", command: "exec {haproxy} -f {dir}/" + conf, values: map[string]string{"n": strconv.Itoa(n)}}, c, fmt.Sprintf("maxconn %d, %v", n, delay))
+		p := d.served(program{dir: "haproxy", command: "exec {haproxy} -f {dir}/" + conf, values: map[string]string{"n": strconv.Itoa(n)}}, c,
+			fmt.Sprintf("maxconn %d, %v", n, delay))
 		p.helpers = []host{{kind: "sleep", params: planted.Params{Sleep: delay}}}
 		return p
 	}
@@ -138,7 +144,8 @@ func apachePlants() []Scenario {
 		{"apache-workers", "Apache with n workers before a server that takes its time", need{software: "apache2"}, func(d *dice) plan {
 			n, delay, c := d.whole(3, 8), d.ms(15, 30), d.whole(24, 40)
 			pool := func(n int) plan {
-				p := d.served(program{dir: "apache", command: "exec {apache2} -DFOREGROUND -f {dir}/apache.conf", values: map[string]string{"n": strconv.Itoa(n)}}, c, fmt.Sprintf("%d × %v", n, delay))
+				p := d.served(program{dir: "apache", command: "exec {apache2} -DFOREGROUND -f {dir}/apache.conf",
+					values: map[string]string{"n": strconv.Itoa(n)}}, c, fmt.Sprintf("%d × %v", n, delay))
 				p.helpers = []host{{kind: "sleep", params: planted.Params{Sleep: delay}}}
 				return p
 			}

@@ -35,7 +35,8 @@ func logProof(t *testing.T, r *ProofResult) {
 	t.Logf("%s (%s): %s %s; others used %.2f cores, %s", r.Name, r.Planted, r.Judged, r.Why, r.Others, r.Took)
 	if p := r.Proof; p != nil {
 		for _, e := range p.Resources {
-			t.Logf("  %-10s left %.3f, %8.0f of %8.0f/s, elasticity %.3f (%.3f to %.3f)", e.Resource, e.Left, e.PerS.Mid, p.PerS.Mid, e.Elasticity.Mid, e.Elasticity.Low, e.Elasticity.High)
+			t.Logf("  %-10s left %.3f, %8.0f of %8.0f/s, elasticity %.3f (%.3f to %.3f)", e.Resource, e.Left, e.PerS.Mid, p.PerS.Mid,
+				e.Elasticity.Mid, e.Elasticity.Low, e.Elasticity.High)
 		}
 		t.Logf("  sum %.3f (%.3f to %.3f); untouched runs: %s, %s", p.Sum.Mid, p.Sum.Low, p.Sum.High, p.Passive, p.Agrees)
 		t.Logf("  %s\n  doubts %q, not tested %v", p.Says, p.Doubts, p.NotTaken)

@@ -43,7 +43,8 @@ func atATime(n int) string {
 		number += `|one( request| thread)?`
 		number = "(" + number + ")"
 	}
-	return fmt.Sprintf(`(^|[^\d.,(])%s (of \d+ )?(busy )?(%s)|(pool|limit|maximum) of %s\b|(keeps|serves|served|before) %s\b`, number, things, number, number)
+	return fmt.Sprintf(`(^|[^\d.,(])%s (of \d+ )?(busy )?(%s)|(pool|limit|maximum) of %s\b|(keeps|serves|served|before) %s\b`, number, things,
+		number, number)
 }
 
 // delay is a duration in whole milliseconds, as commands take it.

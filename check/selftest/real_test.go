@@ -113,20 +113,23 @@ func TestNumberServedAtOnce(t *testing.T) {
 		"works on about 2 at a time (a lock, or a single worker); 4 at a time would give":               false,
 		"27 in futex_do_wait (for a lock, or work to do)":                                               false,
 		"threads blocked 98% in futex for a lock (3 threads)":                                           true,
-		"its threads run one at a time":                                                                 true, "it serves 1.1 at a time": true, "it serves 11 at a time": false,
+		"its threads run one at a time":                                                                 true, "it serves 1.1 at a time": true,
+		"it serves 11 at a time": false,
 	} {
 		if got := lock.explained(&record.Verdict{Because: text}, ""); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 	p := plan{patterns: []string{`{helper}`}}
-	if !p.explained(&record.Verdict{Next: "measure 127.0.0.1:80 by itself"}, "127.0.0.1:80") || p.explained(&record.Verdict{Next: "127x0.0.1:80"}, "127.0.0.1:80") {
+	if !p.explained(&record.Verdict{Next: "measure 127.0.0.1:80 by itself"}, "127.0.0.1:80") ||
+		p.explained(&record.Verdict{Next: "127x0.0.1:80"}, "127.0.0.1:80") {
 		t.Error("the helper's address is not found, or where it is not")
 	}
 }
 
 func TestMissingSoftwareIsSaid(t *testing.T) {
-	g := ground{cpus: []int{0, 1}, missing: map[string]string{"java": "openjdk-17-jdk-headless", "javac": "openjdk-17-jdk-headless", "nginx": "nginx"}}
+	g := ground{cpus: []int{0, 1}, missing: map[string]string{"java": "openjdk-17-jdk-headless", "javac": "openjdk-17-jdk-headless",
+		"nginx": "nginx"}}
 	if why := g.lacks(need{software: "java nginx javac"}); why != "not installed: apt-get install openjdk-17-jdk-headless nginx" {
 		t.Errorf("%q", why)
 	}
@@ -134,7 +137,9 @@ func TestMissingSoftwareIsSaid(t *testing.T) {
 		t.Errorf("%q", why)
 	}
 	var text strings.Builder
-	if err := WriteSummary(&text, []Result{{Judged: NotRun, Why: "not installed: apt-get install php-cli nginx"}, {Judged: NotRun, Why: "not installed: apt-get install nginx"}, {Judged: Right}}); err != nil || !strings.HasSuffix(text.String(), "\nfor those that were not run: apt-get install nginx php-cli\n") {
+	if err := WriteSummary(&text, []Result{{Judged: NotRun, Why: "not installed: apt-get install php-cli nginx"},
+		{Judged: NotRun, Why: "not installed: apt-get install nginx"}, {Judged: Right}}); err != nil ||
+		!strings.HasSuffix(text.String(), "\nfor those that were not run: apt-get install nginx php-cli\n") {
 		t.Errorf("%v: %q", err, text.String())
 	}
 	r := play(t.Context(), &Options{Real: true}, &g, &javaPlants()[0], 1, 1, &keeper{base: t.TempDir()})

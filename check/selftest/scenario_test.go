@@ -115,7 +115,8 @@ func TestChoose(t *testing.T) {
 	if err != nil || len(chosen) != 2 {
 		t.Errorf("%v, %v", chosen, err)
 	}
-	if _, err := choose(Scenarios(), []string{"pool", "swimming"}); err == nil || !strings.Contains(err.Error(), `"swimming"`) || !strings.Contains(err.Error(), "mutex-sleep") {
+	if _, err := choose(Scenarios(), []string{"pool", "swimming"}); err == nil || !strings.Contains(err.Error(), `"swimming"`) ||
+		!strings.Contains(err.Error(), "mutex-sleep") {
 		t.Errorf("an unknown name: %v", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 // TestPlantedCeilingsAreNamed is the short form: one scenario of each family.
 // All of them: ceiling selftest.
 func TestPlantedCeilingsAreNamed(t *testing.T) {
-	areNamed(t, Options{Seed: 1, Only: []string{"one-thread", "pool", "slow-for-all", "asked-rate-slow", "errors-503", "generator-dear-answers"}})
+	areNamed(t, Options{Seed: 1, Only: []string{"one-thread", "pool", "slow-for-all", "asked-rate-slow", "errors-503",
+		"generator-dear-answers"}})
 }
 
 // areNamed plays the scenarios of o, each of which has to be named right. What

@@ -384,7 +384,8 @@ func TestOthersAreMeasured(t *testing.T) {
 }
 
 func TestDescendantsBelongToAGroup(t *testing.T) {
-	table := map[int]*sys.PIDStat{1: {Group: 1}, 10: {Parent: 1, Group: 10}, 11: {Parent: 10, Group: 11}, 12: {Parent: 11, Group: 12}, 20: {Parent: 1, Group: 20}, 30: {Parent: 31}, 31: {Parent: 30}}
+	table := map[int]*sys.PIDStat{1: {Group: 1}, 10: {Parent: 1, Group: 10}, 11: {Parent: 10, Group: 11}, 12: {Parent: 11, Group: 12},
+		20: {Parent: 1, Group: 20}, 30: {Parent: 31}, 31: {Parent: 30}}
 	ours := map[int]bool{10: true}
 	for pid, want := range map[int]bool{1: false, 10: true, 11: true, 12: true, 20: false, 30: false, 40: false} {
 		if got := within(table, pid, ours); got != want {

@@ -121,7 +121,8 @@ func (b *bench) plantOnce(ctx context.Context, t *trials, k *plantKind, round in
 	defer os.RemoveAll(dir)
 	begin := time.Now()
 	results, err := selftest.Run(ctx, selftest.Options{
-		Seed: b.seed, First: round, Only: []string{k.Name}, Real: k.real, Program: b.binary, Version: t.commit, Keep: filepath.Join(dir, "records"),
+		Seed: b.seed, First: round, Only: []string{k.Name}, Real: k.real, Program: b.binary, Version: t.commit,
+		Keep: filepath.Join(dir, "records"),
 		Note: func(text string) { b.progress("%s", text) },
 	})
 	if err != nil || ctx.Err() != nil {

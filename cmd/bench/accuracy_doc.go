@@ -70,7 +70,8 @@ func renderAccuracy(ledger, page string) error {
 	d := &doc{}
 	d.line("# Accuracy: what was planted, and what the verdict named")
 	d.line("")
-	d.line("Rendered by `make bench` (`go run ./cmd/bench -only accuracy` and `-only compare`) from every line of `%s`;", filepath.ToSlash(ledger))
+	d.line("Rendered by `make bench` (`go run ./cmd/bench -only accuracy` and `-only compare`) from every line of `%s`;",
+		filepath.ToSlash(ledger))
 	d.line("the explanations are those of `%s`. How a trial is made: [bench.md](bench.md#accuracy).", notesName)
 	d.line("")
 	d.made(list)
@@ -195,7 +196,8 @@ func (d *doc) plants(list []Trial) {
 		}
 		d.line("")
 		d.line("**%d of %d runs against %s named right (%.0f%%)**; in %d more the bottleneck is right, but the text lacks the word that a reader needs "+
-			"(the pool's size, the database, the lock). A server was blamed for the generator's limit in %d.", right, runs, kind.name, 100*float64(right)/float64(runs), silent, blamed)
+			"(the pool's size, the database, the lock). A server was blamed for the generator's limit in %d.", right, runs, kind.name,
+			100*float64(right)/float64(runs), silent, blamed)
 		if disturbed > 0 {
 			all := runs + disturbed
 			d.line("Not counted: %s in which the verdict was wrong three times while other processes used more than a quarter of a core. "+
@@ -380,8 +382,10 @@ func (d *doc) pairs(list []Trial) {
 		}
 	}
 	d.line("")
-	d.line("**%s in %s of a server with itself** (`ceiling compare`, %s; at most 5 in 100 are aimed at).", count(alarms, "false alarm"), count(same, "comparison"), tally(runMs))
-	d.line("An alarm is any metric that is called better or worse. Generator and servers had CPUs of their own in %d of all %d comparisons.", apart, len(list))
+	d.line("**%s in %s of a server with itself** (`ceiling compare`, %s; at most 5 in 100 are aimed at).", count(alarms, "false alarm"),
+		count(same, "comparison"), tally(runMs))
+	d.line("An alarm is any metric that is called better or worse. Generator and servers had CPUs of their own in %d of all %d comparisons.",
+		apart, len(list))
 	if same < 100 {
 		d.line("100 pairs are aimed at: %d are missing.", 100-same)
 	}
@@ -456,13 +460,15 @@ func (d *doc) perMetric(list []Trial) {
 			}
 		}
 	}
-	d.head("metric", "comparisons", "no change shown", "could not tell", "different (false alarm)", "interval reaches to ±, median", "p ≤ 0.05 by itself")
+	d.head("metric", "comparisons", "no change shown", "could not tell", "different (false alarm)", "interval reaches to ±, median",
+		"p ≤ 0.05 by itself")
 	for _, metric := range slices.Sorted(maps.Keys(rows)) {
 		r, reach := rows[metric], ""
 		if len(r.reaches) > 0 {
 			reach = fmt.Sprintf("%.1f%%", spreadOf(r.reaches).Median)
 		}
-		d.row(metric, fmt.Sprint(r.same+r.open+r.different), fmt.Sprint(r.same), fmt.Sprint(r.open), fmt.Sprint(r.different), reach, fmt.Sprintf("%d of %d", r.unlikely, r.judged))
+		d.row(metric, fmt.Sprint(r.same+r.open+r.different), fmt.Sprint(r.same), fmt.Sprint(r.open), fmt.Sprint(r.different), reach,
+			fmt.Sprintf("%d of %d", r.unlikely, r.judged))
 	}
 	d.line("\np by itself is that of one metric before it is corrected for four: if nothing tells A from B, 1 in 20 is at most 0.05. The first pairs have no blocks in the ledger.")
 }

@@ -66,12 +66,14 @@ func shell(script string, parse func([]byte) (answer, error)) *tool {
 }
 
 func TestToolRun(t *testing.T) {
-	o, err := shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; test -s $1/pipeline.lua && cat testdata/wrk.txt", peer(importer.Wrk)).run(t.Context(), job{}, nil)
+	o, err := shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; test -s $1/pipeline.lua && cat testdata/wrk.txt",
+		peer(importer.Wrk)).run(t.Context(), job{}, nil)
 	if err != nil || o.Completed != 143341 || o.CPUNs < 1e6 || o.CPUNs > 5e9 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	watched := 0
-	if _, err := shell("cat testdata/wrk.txt", peer(importer.Wrk)).run(t.Context(), job{}, func(pid int) { watched = pid }); err != nil || watched == 0 {
+	if _, err := shell("cat testdata/wrk.txt", peer(importer.Wrk)).run(t.Context(), job{}, func(pid int) { watched = pid }); err != nil ||
+		watched == 0 {
 		t.Errorf("watched %d, %v", watched, err)
 	}
 }
@@ -139,7 +141,8 @@ func TestRequestLength(t *testing.T) {
 	if got, err := requestLength(t.Context(), client); err != nil || got != want {
 		t.Errorf("%d, %v; want %d", got, err, want)
 	}
-	if _, err := requestLength(t.Context(), shell("exit 1", peer(importer.Wrk))); err == nil || !strings.Contains(err.Error(), "no request was seen") {
+	if _, err := requestLength(t.Context(), shell("exit 1", peer(importer.Wrk))); err == nil ||
+		!strings.Contains(err.Error(), "no request was seen") {
 		t.Errorf("a tool that sends nothing: %v", err)
 	}
 }

@@ -95,7 +95,8 @@ func (b *bench) compared(ctx context.Context, e *Entry) {
 		e.Targets = append(e.Targets, target(c.Planted+" not found", 1-float64(c.Found)/float64(c.Pairs), missLimit, "share"))
 	}
 	if pairs > 0 {
-		e.Targets = append(e.Targets, target(fmt.Sprintf("false alarms of %d pairs without a change", pairs), float64(alarms)/float64(pairs), alarmLimit, "share"))
+		e.Targets = append(e.Targets, target(fmt.Sprintf("false alarms of %d pairs without a change", pairs), float64(alarms)/float64(pairs),
+			alarmLimit, "share"))
 	}
 }
 
@@ -133,7 +134,8 @@ func (b *bench) ask(ctx context.Context, t *trials, k *pairKind, number int) {
 // pairTrialOf is what was decided. A planted change may show in other metrics as
 // well: those are no alarms.
 func pairTrialOf(k *pairKind, c *record.Comparison) *PairTrial {
-	p := &PairTrial{Pair: k.name, Blocks: c.Blocks, Decisions: map[string]string{}, Intervals: map[string]string{}, Ratios: map[string][]float64{}}
+	p := &PairTrial{Pair: k.name, Blocks: c.Blocks, Decisions: map[string]string{}, Intervals: map[string]string{},
+		Ratios: map[string][]float64{}}
 	if k.metric != "" {
 		p.Planted = k.name
 	}

@@ -73,7 +73,8 @@ func (b *bench) found(ctx context.Context, e *Entry) {
 			continue
 		}
 		e.Found = append(e.Found, row)
-		e.Targets = append(e.Targets, target(fmt.Sprintf("find %s: worst error of %d searches", k.slo, len(row.AnswerPerS)), row.WorstError, foundError, "share"))
+		e.Targets = append(e.Targets, target(fmt.Sprintf("find %s: worst error of %d searches", k.slo, len(row.AnswerPerS)), row.WorstError,
+			foundError, "share"))
 	}
 }
 
@@ -157,7 +158,8 @@ func printFound(w io.Writer, e *Entry) {
 	if len(e.Found) == 0 {
 		return
 	}
-	head(w, "Searches: the highest rate that holds, of a server whose capacity is known", "slo", "truth /s", "answer /s", "error", "runs", "took")
+	head(w, "Searches: the highest rate that holds, of a server whose capacity is known", "slo", "truth /s", "answer /s", "error", "runs",
+		"took")
 	for _, f := range e.Found {
 		for i := range f.AnswerPerS {
 			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%+.1f%%\t%d\t%.0f s\t\n", f.SLO, f.TruthPerS[i], f.AnswerPerS[i],

@@ -139,8 +139,10 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.only, "only", "", "a part by itself: "+strings.Join(parts(), ", ")+"; nothing is added to the ledger")
 	f.IntVar(&o.pairs, "pairs", 100, "of servers that do not differ, in the part "+onlyCompare+", with those in the ledger of trials")
 	f.DurationVar(&o.comparedRun, "compare-run", 250*time.Millisecond, "time of each run of a comparison")
-	f.IntVar(&o.comparedBlocks, "compare-blocks", 0, "blocks of A against B in each comparison; 0: as many as it chooses, which makes 111 runs")
-	f.StringVar(&o.trials, "trials", "docs/journal/accuracy.ndjson", "file that the parts "+onlyAccuracy+" and "+onlyCompare+" go on with, a line for each trial")
+	f.IntVar(&o.comparedBlocks, "compare-blocks", 0,
+		"blocks of A against B in each comparison; 0: as many as it chooses, which makes 111 runs")
+	f.StringVar(&o.trials, "trials", "docs/journal/accuracy.ndjson",
+		"file that the parts "+onlyAccuracy+" and "+onlyCompare+" go on with, a line for each trial")
 	f.StringVar(&o.accuracyDoc, "accuracy-doc", "docs/accuracy.md", "page that is rendered from the trials; empty: none")
 	f.StringVar(&o.benchDoc, "bench-doc", "docs/bench.md", "page whose table of the part "+onlyPlaces+" is replaced; empty: none")
 	f.DurationVar(&o.budget, "budget", 0, "begin no trial that would end after this; 0: make them all")

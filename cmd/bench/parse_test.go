@@ -146,7 +146,8 @@ func TestParseRefusesAnyCut(t *testing.T) {
 			}
 		}
 	}
-	for tool, file := range map[string]string{wrk: "wrk.txt", "h2load": "h2load.txt", "ab": "ab.txt", "hey": "hey.txt", "oha": "oha.json", autocannon: "autocannon.json", ours: "ceiling.json"} {
+	for tool, file := range map[string]string{wrk: "wrk.txt", "h2load": "h2load.txt", "ab": "ab.txt", "hey": "hey.txt", "oha": "oha.json",
+		autocannon: "autocannon.json", ours: "ceiling.json"} {
 		data := sample(t, file)
 		if _, err := parsers()[tool](append(bytes.Clone(data), data...)); err == nil {
 			t.Errorf("%s: two runs in one output were taken", file)

@@ -91,7 +91,8 @@ func (b *bench) placed(ctx context.Context, e *Entry) {
 	for i := range e.Places {
 		p := &e.Places[i]
 		if len(p.Events) == 0 {
-			b.doubt("%s %s with %d connections: the bursts of kernel events were too few, or accounted for too little, to speak of", p.Server, p.Route, p.Connections)
+			b.doubt("%s %s with %d connections: the bursts of kernel events were too few, or accounted for too little, to speak of", p.Server,
+				p.Route, p.Connections)
 			continue
 		}
 		worst, compared = max(worst, p.apart()), compared+1
@@ -99,7 +100,8 @@ func (b *bench) placed(ctx context.Context, e *Entry) {
 	if compared == 0 {
 		b.failed(ctx, "places", errors.New("no run has both methods to compare"))
 	} else {
-		e.Targets = append(e.Targets, target("share of time in a place, sockets against kernel events: largest difference", worst, placesError, "share"))
+		e.Targets = append(e.Targets, target("share of time in a place, sockets against kernel events: largest difference", worst, placesError,
+			"share"))
 	}
 	for _, server := range placesServers()[:2] {
 		o, err := b.observing(ctx, split, server)
@@ -166,7 +168,8 @@ func (b *bench) against(ctx context.Context, split cores.Split, server string, d
 }
 
 // observedRun is a run as ceiling makes it, in this process.
-func observedRun(ctx context.Context, split cores.Split, addr, route string, connections int, d time.Duration) (*record.Run, *record.Series, error) {
+func observedRun(ctx context.Context, split cores.Split, addr, route string, connections int, d time.Duration) (*record.Run, *record.Series,
+	error) {
 	dir, err := os.MkdirTemp("", "ceiling-bench-")
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +177,8 @@ func observedRun(ctx context.Context, split cores.Split, addr, route string, con
 	defer os.RemoveAll(dir)
 	s := spec.Spec{
 		Targets: []spec.Target{{Method: "GET", URL: "http://" + addr + route, Weight: 1}}, Connections: connections, Threads: 1, Pipelining: 1,
-		Duration: d, Warmup: placesWarmup, NoLone: true, Timeout: 10 * time.Second, Engine: spec.EngineAuto, Seed: 1, PinGenerator: cores.Format(split.Generator),
+		Duration: d, Warmup: placesWarmup, NoLone: true, Timeout: 10 * time.Second, Engine: spec.EngineAuto, Seed: 1,
+		PinGenerator: cores.Format(split.Generator),
 	}
 	done, err := run.Do(ctx, s, run.Options{Out: filepath.Join(dir, "run"), Command: []string{"bench"}})
 	if err != nil {
@@ -276,7 +280,8 @@ func printPlaces(w io.Writer, e *Entry) {
 		}
 	}
 	if len(e.Observed) > 0 {
-		head(w, fmt.Sprintf("Throughput with observing over that without, median [min–max] of %d pairs", placesRounds), "server", "route", "ratio")
+		head(w, fmt.Sprintf("Throughput with observing over that without, median [min–max] of %d pairs", placesRounds), "server", "route",
+			"ratio")
 		for _, o := range e.Observed {
 			fmt.Fprintf(w, "%s\t%s\t%s\t\n", o.Server, o.Route, ranged(o.Ratio, "%.3f"))
 		}

@@ -44,7 +44,8 @@ func TestPlacesTable(t *testing.T) {
 		Commit: "0123456789abcdef",
 		Places: []PlaceShares{{
 			Server: "nethttp", Route: "/read", Connections: 64, Named: "server CPU", Samples: 400, Bursts: 12,
-			Sockets: []record.Station{{Name: "server receive queue", Share: 0.96}}, Events: []record.Station{{Name: "server receive queue", Share: 0.94}},
+			Sockets: []record.Station{{Name: "server receive queue", Share: 0.96}},
+			Events:  []record.Station{{Name: "server receive queue", Share: 0.94}},
 		}},
 		Observed: []Observed{{"nethttp", "/simple", Spread{0.99, 0.97, 1.01, 7}}},
 	}

@@ -66,12 +66,14 @@ func TestOptions(t *testing.T) {
 	}
 	for _, args := range []string{"-rounds 0", "-d 1500ms", "-d 0s", "-c 0", "-c 5000", "-only fun", "extra", "-rounds x", "-no"} {
 		var stderr strings.Builder
-		if code := command(context.Background(), strings.Fields(args), io.Discard, &stderr); code != exitRefused || !strings.Contains(stderr.String(), "bench: ") {
+		if code := command(context.Background(), strings.Fields(args), io.Discard, &stderr); code != exitRefused ||
+			!strings.Contains(stderr.String(), "bench: ") {
 			t.Errorf("%s: exit %d, %q", args, code, stderr.String())
 		}
 	}
 	var stderr strings.Builder
-	if code := command(context.Background(), []string{"-ceiling", "./not-there"}, io.Discard, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "make build") {
+	if code := command(context.Background(), []string{"-ceiling", "./not-there"}, io.Discard, &stderr); code != exitFailure ||
+		!strings.Contains(stderr.String(), "make build") {
 		t.Errorf("without the program: exit %d, %q", code, stderr.String())
 	}
 }

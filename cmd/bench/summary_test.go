@@ -40,7 +40,8 @@ func TestSummarise(t *testing.T) {
 	if want := (Spread{0.25, 0.25, 0.25, 3}); *rows[2].OursToThis != want {
 		t.Errorf("ours / autocannon: %+v", *rows[2].OursToThis)
 	}
-	if r := rows[1]; r.ServerNsPerRequest.Median != 5000 || r.HostNsPerRequest.Median != 11000 || r.PerS.Median != 500 || r.SeenByServer.Median != 1.064 {
+	if r := rows[1]; r.ServerNsPerRequest.Median != 5000 || r.HostNsPerRequest.Median != 11000 || r.PerS.Median != 500 ||
+		r.SeenByServer.Median != 1.064 {
 		t.Errorf("wrk: %+v", r)
 	}
 	// autocannon has a target at -p 100 alone.

@@ -14,7 +14,8 @@ func printEntry(w io.Writer, e *Entry) {
 	if e.Dirty {
 		dirty = " with changes"
 	}
-	fmt.Fprintf(w, "commit %.12s%s · Linux %s · %s, %d CPUs · %s · %.0f s\n", e.Commit, dirty, e.Host.Kernel, e.Host.CPU, e.Host.Cores, e.Host.Go, e.TookS)
+	fmt.Fprintf(w, "commit %.12s%s · Linux %s · %s, %d CPUs · %s · %.0f s\n", e.Commit, dirty, e.Host.Kernel, e.Host.CPU, e.Host.Cores,
+		e.Host.Go, e.TookS)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	printSpeed(t, e)
 	printUser(t, e)

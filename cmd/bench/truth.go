@@ -143,7 +143,8 @@ func (b *bench) pacing(ctx context.Context, e *Entry) {
 			}
 			e.Pacing = append(e.Pacing, row)
 			if t.Name == ours {
-				e.Targets = append(e.Targets, target(fmt.Sprintf("pacing at %d/s: variance over mean per 10 ms", perS), row.Dispersion.Median, dispersionLimit, "ratio"))
+				e.Targets = append(e.Targets, target(fmt.Sprintf("pacing at %d/s: variance over mean per 10 ms", perS), row.Dispersion.Median,
+					dispersionLimit, "ratio"))
 			}
 		}
 	}
@@ -247,7 +248,8 @@ func (b *bench) hold(ctx context.Context, e *Entry) {
 	}
 	h.BytesPerConnection = (float64(h.ManyBytes) - float64(h.FewBytes)) / (holdMany - holdFew)
 	e.Hold = &h
-	e.Targets = append(e.Targets, target(fmt.Sprintf("user memory of each of %d connections", holdMany), h.BytesPerConnection, holdLimit, "bytes"))
+	e.Targets = append(e.Targets, target(fmt.Sprintf("user memory of each of %d connections", holdMany), h.BytesPerConnection, holdLimit,
+		"bytes"))
 }
 
 // resident is the greatest resident set of our process with that many

@@ -141,7 +141,8 @@ func (f *agentFlags) readToken(stdin io.Reader) (string, error) {
 	case os.Getenv(tokenEnv) != "":
 		return os.Getenv(tokenEnv), nil
 	}
-	return "", errors.New("no token: give --token-file FILE (- is standard input), or set " + tokenEnv + "; ceiling controller says where it is")
+	return "", errors.New("no token: give --token-file FILE (- is standard input), or set " + tokenEnv +
+		"; ceiling controller says where it is")
 }
 
 // tokenArgument refuses a token among the arguments, without repeating it.

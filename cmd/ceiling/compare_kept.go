@@ -134,6 +134,7 @@ func foreignResult(name string, h *secret.Hider) (plan.Finished, error) {
 		f.BadShare = float64(r.Failed()) / float64(all)
 	}
 	return plan.Finished{
-		Label: name, Figures: []plan.Figures{f}, Facts: [][]plan.Fact{plan.ToolFacts(r.Tool, r.Loop, r.From, r.Connections, r.Target)}, Caveats: r.Caveats, Decide: r.Target,
+		Label: name, Figures: []plan.Figures{f}, Facts: [][]plan.Fact{plan.ToolFacts(r.Tool, r.Loop, r.From, r.Connections, r.Target)},
+		Caveats: r.Caveats, Decide: r.Target,
 	}, nil
 }

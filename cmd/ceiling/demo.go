@@ -80,14 +80,16 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	fmt.Fprintln(sh.stdout)
 	for _, r := range rows {
 		v := &r.run.Verdict
-		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Ceiling, strings.TrimPrefix(v.Because, string(v.Ceiling)+": "))
+		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Ceiling,
+			strings.TrimPrefix(v.Because, string(v.Ceiling)+": "))
 	}
 	fmt.Fprintf(sh.stdout, "\n%d runs kept; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
 	return nil
 }
 
 // demoServer starts one server, measures its routes and ends it.
-func (sh *shell) demoServer(ctx context.Context, exe string, server []string, duration time.Duration, split cores.Split) (rows []demoRow, err error) {
+func (sh *shell) demoServer(ctx context.Context, exe string, server []string, duration time.Duration, split cores.Split) (rows []demoRow,
+	err error) {
 	name := strings.ReplaceAll(strings.Join(server, " "), "--", "")
 	child, err := run.StartChildOn(ctx, split.Server, exe, append([]string{"serve", "--addr", "127.0.0.1:0"}, server...)...)
 	if err != nil {

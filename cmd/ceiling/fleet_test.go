@@ -163,7 +163,8 @@ func (l *lab) serve(args ...string) func() {
 func (l *lab) run(args ...string) (*record.Run, record.Series) {
 	l.t.Helper()
 	dir := filepath.Join(l.t.TempDir(), "run")
-	c := l.command("hub", append([]string{"run", "http://" + addressOf(1) + ":8080/simple", "--json", "--observe", "web1", "-o", dir}, args...)...)
+	c := l.command("hub", append([]string{"run", "http://" + addressOf(1) + ":8080/simple", "--json", "--observe", "web1", "-o", dir},
+		args...)...)
 	var out, talk bytes.Buffer
 	c.Stdout, c.Stderr = &out, &talk
 	err := c.Run()
@@ -222,7 +223,8 @@ func (l *lab) threeMachines(t *testing.T) {
 	if completed != r.Requests.Completed {
 		t.Errorf("%d by all agents, %d in the run", completed, r.Requests.Completed)
 	}
-	if r.Subject == nil || r.Subject.Host != "web1" || !slices.ContainsFunc(r.Subject.Processes, func(p record.SubjectProcess) bool { return p.Comm == "ceiling" && p.BinaryID != "" }) {
+	if r.Subject == nil || r.Subject.Host != "web1" ||
+		!slices.ContainsFunc(r.Subject.Processes, func(p record.SubjectProcess) bool { return p.Comm == "ceiling" && p.BinaryID != "" }) {
 		t.Errorf("the server was not found on web1: %+v", r.Subject)
 	}
 	hosts := map[string]bool{}

@@ -19,7 +19,8 @@ type flagGroup struct {
 func runGroups() []flagGroup {
 	return []flagGroup{
 		{"Common", []string{"connections", "duration", "rate", "slo", "live", "json"}},
-		{"Load and SLO", []string{"expect", "requests", "pipelining", "threads", "warmup", "arrivals", "method", "header", "body", "targets", "new-connections", "connect-ramp",
+		{"Load and SLO", []string{"expect", "requests", "pipelining", "threads", "warmup", "arrivals", "method", "header", "body", "targets",
+			"new-connections", "connect-ramp",
 			"timeout", "source-ips", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
 		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof"}},
 		{"Output", []string{"out", "quiet", "keep-secrets", "prometheus", "otlp"}},

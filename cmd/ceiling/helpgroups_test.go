@@ -35,7 +35,8 @@ func TestWithVerb(t *testing.T) {
 	for _, k := range []struct {
 		arg string
 		run bool
-	}{{"http://a/", true}, {"localhost:8080", true}, {"127.0.0.1/read", true}, {"unix:/x", true}, {"list", false}, {"--help", false}, {"-h", false}} {
+	}{{"http://a/", true}, {"localhost:8080", true}, {"127.0.0.1/read", true}, {"unix:/x", true}, {"list", false}, {"--help", false},
+		{"-h", false}} {
 		if got := withVerb([]string{k.arg, "x"}); (got[0] == "run") != k.run {
 			t.Errorf("%s becomes %q", k.arg, got)
 		}

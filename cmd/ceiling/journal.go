@@ -241,7 +241,8 @@ func (sh *shell) serveJournal(ctx context.Context, dir, addr string) error {
 	}
 	fmt.Fprintf(sh.stdout, "http://%s/\n", ln.Addr())
 	// A reader that does not read is dropped when its time is up.
-	server := &http.Server{Handler: journal.NewHandler(dir, store), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+	server := &http.Server{Handler: journal.NewHandler(dir, store), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 16 << 10}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve answers ErrServerClosed then
 	defer stop()

@@ -104,7 +104,8 @@ func TestPageFollowsARun(t *testing.T) {
 	}
 	page.Wait(`+document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(series.Load)))
 	page.Wait(`document.querySelector("#times .plot").dataset.points == document.querySelector("#rate .plot").dataset.points`)
-	for selector, want := range map[string]string{"#outcome": string(r.Verdict.Outcome), "#ceiling": string(r.Verdict.Ceiling), "#doing": "interrupted", "#title": r.Target} {
+	for selector, want := range map[string]string{"#outcome": string(r.Verdict.Outcome), "#ceiling": string(r.Verdict.Ceiling),
+		"#doing": "interrupted", "#title": r.Target} {
 		if got := page.Text(selector); got != want {
 			t.Errorf("%s is %q, want %q", selector, got, want)
 		}

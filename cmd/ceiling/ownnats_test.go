@@ -81,7 +81,8 @@ func TestOwnNATS(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if len(r.Agents) != 1 || r.Agents[0].Name != "me" || r.Agents[0].Lost != "" || r.Requests.Completed != 500 || r.Agents[0].Requests.Completed != 500 {
+	if len(r.Agents) != 1 || r.Agents[0].Name != "me" || r.Agents[0].Lost != "" || r.Requests.Completed != 500 ||
+		r.Agents[0].Requests.Completed != 500 {
 		t.Errorf("%d agents, %d completed: %s", len(r.Agents), r.Requests.Completed, r.Verdict.Because)
 	}
 	// The disk of the driver's store is full: the run ends in its time, one line

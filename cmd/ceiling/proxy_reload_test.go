@@ -65,7 +65,8 @@ func TestReloadsLoseNothing(t *testing.T) {
 				t.Errorf("%d requests at the backends, %d answered", r.counted.Load(), r.answered.Load())
 			}
 			metrics := getText(t, "http://"+r.admin+"/metrics")
-			for _, name := range []string{"own_errors_total 0", "upstream_cut_responses_total 0", "retries_total 0", "upstream_connect_errors_total 0"} {
+			for _, name := range []string{"own_errors_total 0", "upstream_cut_responses_total 0", "retries_total 0",
+				"upstream_connect_errors_total 0"} {
 				if !strings.Contains(metrics, "\nceiling_proxy_"+name+"\n") {
 					t.Errorf("not %s", name)
 				}

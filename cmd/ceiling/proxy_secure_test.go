@@ -41,7 +41,8 @@ func TestSecureProcess(t *testing.T) {
 				return fmt.Sprintf("[[tls.certificates]]\npem = %q\nkey = %q\n", at+".pem", at+".key")
 			}
 			file := filepath.Join(dir, "site.toml")
-			text := "workers = 2\nlisten = [\"127.0.0.1:0\"]\nadmin = \"127.0.0.1:0\"\n[tls]\nredirect = true\nlisten = [\"127.0.0.1:0\"]\n" + pair("one") +
+			text := "workers = 2\nlisten = [\"127.0.0.1:0\"]\nadmin = \"127.0.0.1:0\"\n[tls]\nredirect = true\nlisten = [\"127.0.0.1:0\"]\n" +
+				pair("one") +
 				"[[locations]]\n[[locations.destinations]]\nuri = \"files://" + dir + "\"\n"
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -76,7 +77,8 @@ func TestSecureProcess(t *testing.T) {
 			_, rest, _ := strings.Cut(string(said), "admin address ")
 			admin, _, _ := strings.Cut(rest, "\n")
 			metrics := getText(t, "http://"+admin+"/metrics")
-			for _, line := range []string{`tls_handshakes_total{version="1.3",kind="full"} 16`, "http2_connections_total 8", "http2_streams_total 8", "tls_requests_total 16"} {
+			for _, line := range []string{`tls_handshakes_total{version="1.3",kind="full"} 16`, "http2_connections_total 8", "http2_streams_total 8",
+				"tls_requests_total 16"} {
 				if !strings.Contains(metrics, "\nceiling_proxy_"+line+"\n") {
 					t.Errorf("not %s", line)
 				}

@@ -149,7 +149,8 @@ func TestProxyProcess(t *testing.T) {
 			}
 			_, rest, _ := strings.Cut(string(text), "admin address ")
 			admin, _, _ := strings.Cut(rest, "\n")
-			if got := getText(t, "http://"+admin+"/metrics"); !strings.Contains(got, "ceiling_proxy_files_total 10\n") || strings.Count(string(text), "admin address") != 1 {
+			if got := getText(t, "http://"+admin+"/metrics"); !strings.Contains(got, "ceiling_proxy_files_total 10\n") ||
+				strings.Count(string(text), "admin address") != 1 {
 				t.Errorf("%s", got)
 			}
 			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -170,7 +171,8 @@ func TestProxyOnce(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			dir := t.TempDir()
 			regions := filepath.Join(dir, "regions")
-			if err := errors.Join(os.Mkdir(regions, 0o700), os.Mkdir(filepath.Join(dir, "www"), 0o700), os.WriteFile(filepath.Join(dir, "www", "index.html"), []byte("before"), 0o600)); err != nil {
+			if err := errors.Join(os.Mkdir(regions, 0o700), os.Mkdir(filepath.Join(dir, "www"), 0o700),
+				os.WriteFile(filepath.Join(dir, "www", "index.html"), []byte("before"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			file, pids := filepath.Join(dir, "site.toml"), filepath.Join(dir, "pids")
@@ -237,7 +239,9 @@ command = ["/bin/sh", "-c", "echo $$ >>%[3]s; exec sleep 1000"]
 			if code, got := put("/sites/www", z.Bytes()); code != 200 {
 				t.Errorf("%d %s", code, got)
 			}
-			if code, got := put("/regions/a.toml", []byte("[[locations]]\npaths = [\"/a\"]\n[[locations.destinations]]\nuri = \"files:///no/such/directory\"\n")); code != 422 || !strings.Contains(got, "the old configuration stays") {
+			if code, got := put("/regions/a.toml", []byte(
+				"[[locations]]\npaths = [\"/a\"]\n[[locations.destinations]]\nuri = \"files:///no/such/directory\"\n")); code != 422 ||
+				!strings.Contains(got, "the old configuration stays") {
 				t.Errorf("%d %s", code, got)
 			}
 			for range 8 {

@@ -83,7 +83,8 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 	var runs []chart.Run
 	for _, name := range names {
 		if isFile(name) {
-			return page.Document{}, usage(fmt.Errorf("%s is of another tool and %s is a run of ours: compare them with ceiling compare", name, names[0]))
+			return page.Document{}, usage(fmt.Errorf("%s is of another tool and %s is a run of ours: compare them with ceiling compare", name,
+				names[0]))
 		}
 		file, err := sh.findRecord(name)
 		switch {
@@ -119,7 +120,8 @@ func foreignDocument(names []string) (page.Document, error) {
 	results := make([]importer.Result, len(names))
 	for i, name := range names {
 		if !isFile(name) {
-			return page.Document{}, usage(fmt.Errorf("%s is not a file and %s is of another tool: compare them with ceiling compare", name, names[0]))
+			return page.Document{}, usage(fmt.Errorf("%s is not a file and %s is of another tool: compare them with ceiling compare", name,
+				names[0]))
 		}
 		var err error
 		if results[i], err = readForeign(name); err != nil {

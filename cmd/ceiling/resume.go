@@ -36,7 +36,8 @@ started are restarted; others must already be running.`,
 			}
 			byAgents := func(arg string) bool { return arg == "--agents" || strings.HasPrefix(arg, "--agents=") }
 			if f.fleet.agents == 0 && slices.ContainsFunc(p.Command, byAgents) {
-				return usage(fmt.Errorf("%s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID, strings.Join(p.Command, " ")))
+				return usage(fmt.Errorf("%s was run by agents (%s); give its --agents and --observe again, so that its runs are alike", p.ID,
+					strings.Join(p.Command, " ")))
 			}
 			v, err := sh.openView(&f)
 			if err != nil {

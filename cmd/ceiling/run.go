@@ -134,7 +134,8 @@ func (f *runFlags) bind(c *cobra.Command) {
 func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 	s := spec.Spec{
 		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone,
-		Seed: cmp.Or(f.seed, rand.Uint64()>>11), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Apart: f.apart, Pprof: f.pprof, // 53 bits survive any JSON reader
+		Seed:         cmp.Or(f.seed, rand.Uint64()>>11), // 53 bits survive any JSON reader
+		PinGenerator: f.pinGenerator, PinServer: f.pinServer, Apart: f.apart, Pprof: f.pprof,
 		SourceIPs: list(f.sourceIPs),
 	}
 	err := errors.Join(

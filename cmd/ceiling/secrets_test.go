@@ -16,8 +16,10 @@ import (
 // while it goes on. Its record has the secrets; whoever looks sees none.
 func TestLiveShowsNoSecrets(t *testing.T) {
 	program, server := programAndServer(t)
-	cmd := exec.Command(program, "run", "-c", "2", "-R", "200", "-d", "10m", "--warmup", "0s", "--live", "--prometheus", "127.0.0.1:0", "--keep-secrets",
-		"-o", filepath.Join(t.TempDir(), "record"), "-H", "Authorization: Bearer s3cret", "-b", "s3cret", "http://"+server.Addr+"/simple?id=7&access_token=s3cret")
+	cmd := exec.Command(program, "run", "-c", "2", "-R", "200", "-d", "10m", "--warmup", "0s", "--live", "--prometheus", "127.0.0.1:0",
+		"--keep-secrets",
+		"-o", filepath.Join(t.TempDir(), "record"), "-H", "Authorization: Bearer s3cret", "-b", "s3cret",
+		"http://"+server.Addr+"/simple?id=7&access_token=s3cret")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,8 @@ func TestWatchRefuses(t *testing.T) {
 
 func TestPageAddress(t *testing.T) {
 	for in, want := range map[string]string{
-		"9000": "127.0.0.1:9000", ":9000": "127.0.0.1:9000", "127.0.0.1:0": "127.0.0.1:0", "0.0.0.0:80": "0.0.0.0:80", "[::1]:80": "[::1]:80", "localhost:1": "localhost:1",
+		"9000": "127.0.0.1:9000", ":9000": "127.0.0.1:9000", "127.0.0.1:0": "127.0.0.1:0", "0.0.0.0:80": "0.0.0.0:80", "[::1]:80": "[::1]:80",
+		"localhost:1": "localhost:1",
 	} {
 		if got, err := pageAddress(in); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", in, got, err, want)

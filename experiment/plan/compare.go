@@ -207,7 +207,8 @@ func mostlyErrors(s *compareSides) string {
 		if len(runs) == 0 || failing <= mostly*float64(len(runs)) {
 			return ""
 		}
-		return fmt.Sprintf("%s fails: in %.0f of its %d runs most requests got an error or no answer (up to %s of them)", name, failing, len(runs), shareText(worst))
+		return fmt.Sprintf("%s fails: in %.0f of its %d runs most requests got an error or no answer (up to %s of them)", name, failing,
+			len(runs), shareText(worst))
 	}
 	a, b := bad(SideA, s.a), bad(SideB, s.b)
 	switch {

@@ -12,7 +12,8 @@ func TestAgentFacts(t *testing.T) {
 	fleet := func(driver, model string, names ...string) *record.Run {
 		r := &record.Run{Environment: record.Environment{Host: driver, CPUModel: driver}}
 		for _, name := range names {
-			r.Agents = append(r.Agents, record.Agent{Name: name, Loads: true, Environment: record.Environment{Host: name, CPUModel: model, CoresAllowed: 4, Kernel: "6.18"}})
+			r.Agents = append(r.Agents, record.Agent{Name: name, Loads: true,
+				Environment: record.Environment{Host: name, CPUModel: model, CoresAllowed: 4, Kernel: "6.18"}})
 		}
 		r.Agents = append(r.Agents, record.Agent{Name: "web", Observes: true})
 		return r
@@ -36,6 +37,8 @@ func TestAgentFacts(t *testing.T) {
 		}
 	}
 	check("another driver", fleet("d1", "cpu", "a", "b"), fleet("d2", "cpu", "b", "a"), nil)
-	check("one more", fleet("d", "cpu", "a", "b"), fleet("d", "cpu", "a", "b", "c"), map[string]string{"agents": WeightExplains, "names of the agents": WeightNoted})
-	check("other machines", fleet("d", "cpu", "a"), fleet("d", "faster", "a"), map[string]string{"machines of the agents": WeightForbids, "CPU model": WeightForbids})
+	check("one more", fleet("d", "cpu", "a", "b"), fleet("d", "cpu", "a", "b", "c"),
+		map[string]string{"agents": WeightExplains, "names of the agents": WeightNoted})
+	check("other machines", fleet("d", "cpu", "a"), fleet("d", "faster", "a"),
+		map[string]string{"machines of the agents": WeightForbids, "CPU model": WeightForbids})
 }

@@ -54,7 +54,8 @@ func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []string) 
 		blocks = append(blocks, *b)
 	}
 	if more := len(left) - leftMost; more > 0 {
-		left = append(left[:leftMost], fmt.Sprintf("%d more blocks were left out for such reasons, %d of %d in all", more, len(left), len(left)+len(blocks)))
+		left = append(left[:leftMost], fmt.Sprintf("%d more blocks were left out for such reasons, %d of %d in all", more, len(left),
+			len(left)+len(blocks)))
 	}
 	return blocks, left
 }

@@ -34,7 +34,8 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 		return c, nil
 	}
 	if out := len(list) - len(calm); out > 0 {
-		d.Warnings = append(d.Warnings, fmt.Sprintf("%d of %d blocks were left out: the same server differed from itself in them", out, len(list)))
+		d.Warnings = append(d.Warnings, fmt.Sprintf("%d of %d blocks were left out: the same server differed from itself in them", out,
+			len(list)))
 	}
 	floor, why := floorOf(m, noise)
 	if why != "" {
@@ -80,7 +81,8 @@ func floorOf(m compareMetric, noise []compareBlock) (*stat.Floor, string) {
 // to show beyond what A against A reaches; where none shows, "no change" needs
 // the whole interval within the metric's margin.
 func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Floor) {
-	c.Relative = record.Estimate{Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence, Warnings: d.Warnings}
+	c.Relative = record.Estimate{Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence,
+		Warnings: d.Warnings}
 	if !d.Certain() || floor != nil && !floor.Certain() {
 		c.Relative.Confidence = 0
 	}

@@ -58,7 +58,8 @@ func ToolFacts(tool, loop, from string, connections int, target string) []Fact {
 	}
 	if target != "" {
 		text, host := requestText(&spec.Target{Method: "GET", URL: target, Weight: 1})
-		facts = append(facts, Fact{FactRequests, text, WeightForbids, "another mix is other work", true}, Fact{"address", host, WeightNoted, "", false})
+		facts = append(facts, Fact{FactRequests, text, WeightForbids, "another mix is other work", true},
+			Fact{"address", host, WeightNoted, "", false})
 	}
 	return facts
 }
@@ -94,11 +95,13 @@ func differ(a, b [][]Fact) (list []record.Difference, incomparable string) {
 		x, y := valuesA[f.What], valuesB[f.What]
 		switch {
 		case len(x) > 1 && f.Weight == WeightForbids, len(y) > 1 && f.Weight == WeightForbids:
-			d = append(d, record.Difference{What: f.What, A: joined(x), B: joined(y), Weight: WeightForbids, Why: "the runs of one side are not of one condition"})
+			d = append(d, record.Difference{What: f.What, A: joined(x), B: joined(y), Weight: WeightForbids,
+				Why: "the runs of one side are not of one condition"})
 			forbidden = append(forbidden, f.What)
 		case len(x) == 0 && len(y) == 0:
 			if f.Wanted {
-				d = append(d, record.Difference{What: f.What, A: notRecorded, B: notRecorded, Weight: WeightNoted, Why: "whether it is the same is not known"})
+				d = append(d, record.Difference{What: f.What, A: notRecorded, B: notRecorded, Weight: WeightNoted,
+					Why: "whether it is the same is not known"})
 			}
 		case len(x) == 0 || len(y) == 0:
 			d.add(WeightNoted, f.What, joined(x), joined(y), "whether it is the same is not known")
@@ -242,7 +245,8 @@ func loadFacts(r *record.Run) []Fact {
 	s, l := &r.Spec, &r.Load
 	return []Fact{
 		{FactTool, "ceiling", WeightExplains, "each tool counts, and misses, in its own way", true},
-		{FactFrom, map[string]string{"open": "due", "closed": "sent"}[l.Mode], WeightForbids, "a time that begins when a request left hides what it waited for before", true},
+		{FactFrom, map[string]string{"open": "due", "closed": "sent"}[l.Mode], WeightForbids,
+			"a time that begins when a request left hides what it waited for before", true},
 		{FactLoop, l.Mode, WeightForbids, "a closed loop waits for the server, an open one does not", true},
 		{FactConnections, numberText(l.Connections), WeightForbids, "", true},
 		{"pipelining", numberText(l.Pipelining), WeightForbids, "", true},

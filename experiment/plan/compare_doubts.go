@@ -45,7 +45,8 @@ func limitedByGenerator(c *record.Comparison, s *compareSides) {
 		}
 		ch.Decision, ch.Within = record.CannotTell, 0
 		ch.Relative.Confidence = 0
-		ch.Says = fmt.Sprintf("%s: inconclusive, the generator was the bottleneck on both sides: this figure is its own, not the servers'", wordsOf(ch.Metric))
+		ch.Says = fmt.Sprintf("%s: inconclusive, the generator was the bottleneck on both sides: this figure is its own, not the servers'",
+			wordsOf(ch.Metric))
 	}
 }
 
@@ -133,7 +134,8 @@ func errorsDiffer(s *compareSides) string {
 	if math.Abs(a-b) <= errorsApart {
 		return ""
 	}
-	return fmt.Sprintf("%s of A's requests failed and %s of B's: a change by itself, and it shifts every other figure", shareText(a), shareText(b))
+	return fmt.Sprintf("%s of A's requests failed and %s of B's: a change by itself, and it shifts every other figure", shareText(a),
+		shareText(b))
 }
 
 func badShare(runs []*record.Measured) float64 {
@@ -171,7 +173,8 @@ func fewBeyond(m compareMetric, blocks []compareBlock) string {
 	if least >= beyondLeast {
 		return ""
 	}
-	return fmt.Sprintf("%s rests on %.0f slower requests per side in the shortest block, %d are needed: use longer runs (-d)", m.words, math.Floor(least), beyondLeast)
+	return fmt.Sprintf("%s rests on %.0f slower requests per side in the shortest block, %d are needed: use longer runs (-d)", m.words,
+		math.Floor(least), beyondLeast)
 }
 
 // driftMost is how far a metric may wander from the first third of the blocks
@@ -197,7 +200,8 @@ func driftOf(m compareMetric, list []outcome) string {
 	if !(math.Abs(drift) > driftMost*m.margin) {
 		return ""
 	}
-	return fmt.Sprintf("%s of both sides drifted by %s from the first blocks to the last; blocks cancel most of that", m.words, signedText(drift))
+	return fmt.Sprintf("%s of both sides drifted by %s from the first blocks to the last; blocks cancel most of that", m.words,
+		signedText(drift))
 }
 
 // floorDoubt says where A against A differs more than anything that was looked

@@ -81,7 +81,8 @@ func CompareFinished(a, b Finished) record.Comparison {
 	}
 	same := atTheSameTime(usableA.list, usableB.list)
 	metrics := allMetrics()
-	if len(usableA.list)+len(usableB.list) > 0 && slices.ContainsFunc(slices.Concat(usableA.list, usableB.list), func(f Figures) bool { return f.Open }) {
+	if len(usableA.list)+len(usableB.list) > 0 &&
+		slices.ContainsFunc(slices.Concat(usableA.list, usableB.list), func(f Figures) bool { return f.Open }) {
 		metrics = slices.DeleteFunc(metrics, func(m compareMetric) bool { return m.name == metricRPS })
 	}
 	for _, m := range metrics {
@@ -251,7 +252,8 @@ func decideFar(c *record.Change, m compareMetric, spreadA, spreadB float64, sing
 	}
 	allowance := math.Log(occasions) + spreads*math.Hypot(spreadA, spreadB)
 	if math.Abs(ratio) <= allowance {
-		c.Says = fmt.Sprintf("%s: %s, inconclusive %s: two occasions may be %s apart with nothing changed", m.words, signedText(c.Relative.Mid), who, shareText(stat.Relative(allowance)))
+		c.Says = fmt.Sprintf("%s: %s, inconclusive %s: two occasions may be %s apart with nothing changed", m.words, signedText(c.Relative.Mid),
+			who, shareText(stat.Relative(allowance)))
 		return
 	}
 	c.Relative.Low, c.Relative.High = stat.Relative(ratio-allowance), stat.Relative(ratio+allowance)

@@ -17,16 +17,19 @@ import (
 func finished(id string, perS float64, at time.Time) *record.Run {
 	return &record.Run{
 		ID: id, Started: at, Target: "http://127.0.0.1:8080/read", ElapsedS: 10,
-		Spec:     spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:8080/read", Weight: 1}}, Connections: 64, Pipelining: 1, Duration: 10 * time.Second},
+		Spec: spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:8080/read", Weight: 1}}, Connections: 64, Pipelining: 1,
+			Duration: 10 * time.Second},
 		Load:     record.Load{Connections: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed", Engine: "uring"},
 		Requests: record.Requests{Completed: uint64(10 * perS)},
 		Rate:     record.Rate{CompletedPerS: perS, Spread: record.Spread{Samples: 10, StdevPerS: .01 * perS}},
 		Latency:  record.Latency{Response: record.Quantiles{P50Ns: int64(64e9 / perS), P99Ns: int64(200e9 / perS)}},
 		Environment: record.Environment{
-			Host: "h", Kernel: "6.18.1", Arch: "amd64", Ceiling: "1", Go: "go1.26", CPUModel: "X", CoresOnline: 8, CoresAllowed: 8, Governor: "performance",
-			Sysctls: map[string]string{"net.core.somaxconn": "4096"}, Limits: map[string]string{"nofile": "1024/4096"},
+			Host: "h", Kernel: "6.18.1", Arch: "amd64", Ceiling: "1", Go: "go1.26", CPUModel: "X", CoresOnline: 8, CoresAllowed: 8,
+			Governor: "performance",
+			Sysctls:  map[string]string{"net.core.somaxconn": "4096"}, Limits: map[string]string{"nofile": "1024/4096"},
 		},
-		Subject: &record.Subject{Processes: []record.SubjectProcess{{PID: 7, Comm: "s", Exe: "/s", BinaryID: "go:a", CPUsAllowed: "0-7", Threads: 9}}, CPUNsPerRequest: 1e9 / perS},
+		Subject: &record.Subject{Processes: []record.SubjectProcess{{PID: 7, Comm: "s", Exe: "/s", BinaryID: "go:a", CPUsAllowed: "0-7",
+			Threads: 9}}, CPUNsPerRequest: 1e9 / perS},
 		Verdict: record.Verdict{Outcome: record.Valid, Ceiling: "server CPU"},
 	}
 }
@@ -51,7 +54,8 @@ func TestDifferencesAreWeighed(t *testing.T) {
 		b := finished("b", 1000, noon(1))
 		change(b)
 		c := CompareRuns([]Kept{{Run: finished("a", 1000, noon(0))}}, []Kept{{Run: b}})
-		if len(c.Differences) != 1 || c.Differences[0].What != what || c.Differences[0].Weight != weight || c.Differences[0].A == c.Differences[0].B {
+		if len(c.Differences) != 1 || c.Differences[0].What != what || c.Differences[0].Weight != weight ||
+			c.Differences[0].A == c.Differences[0].B {
 			t.Errorf("%s: %+v", what, c.Differences)
 		}
 		if forbidden := c.Incomparable != ""; forbidden != (weight == WeightForbids) || forbidden && !strings.Contains(c.Says, what) {
@@ -114,14 +118,16 @@ func TestOneRunEachDecidesLittle(t *testing.T) {
 		return CompareRuns([]Kept{{Run: finished("a", 1000, noon(0))}}, []Kept{{Run: finished("b", b, noon(1))}})
 	}
 	c := compare(880)
-	if ch := c.Changes[0]; ch.Decision != record.CannotTell || !strings.Contains(ch.Says, "inconclusive from one run each") || math.Abs(ch.Relative.Mid+.12) > 1e-9 {
+	if ch := c.Changes[0]; ch.Decision != record.CannotTell || !strings.Contains(ch.Says, "inconclusive from one run each") ||
+		math.Abs(ch.Relative.Mid+.12) > 1e-9 {
 		t.Errorf("%+v", ch)
 	}
 	if !strings.Contains(c.Says, "ceiling compare --serve") || !has(c.Doubts, "not interleaved") {
 		t.Errorf("says %q, doubts %q", c.Says, c.Doubts)
 	}
 	c = compare(400)
-	if ch := c.Changes[0]; ch.Decision != record.Worse || !(ch.Relative.Low < -.6 && ch.Relative.High > -.6 && ch.Relative.High < 0) || ch.Relative.Confidence != 0 {
+	if ch := c.Changes[0]; ch.Decision != record.Worse || !(ch.Relative.Low < -.6 && ch.Relative.High > -.6 && ch.Relative.High < 0) ||
+		ch.Relative.Confidence != 0 {
 		t.Errorf("%+v", ch)
 	}
 	// Nothing is known of how its latency varied.
@@ -134,8 +140,11 @@ func TestSpreadWithinARun(t *testing.T) {
 	series := &record.Series{}
 	for i := range 100 {
 		level := 1 + .1*float64(i/10%2) // every other second 10 % more
-		series.Load = append(series.Load, record.LoadRow{TNs: int64(i+1) * 1e8, WidthNs: 1e8, Completed: 100, P50Ns: int64(1e6 * level), P99Ns: int64(3e6 * level)})
-		series.Observed = append(series.Observed, &record.ProcessRow{ObservedHead: record.ObservedHead{TNs: int64(i+1) * 1e8, WidthNs: 1e8}, Role: record.RoleSubject, CPUNs: int64(1e6 * level)})
+		series.Load = append(series.Load, record.LoadRow{TNs: int64(i+1) * 1e8, WidthNs: 1e8, Completed: 100, P50Ns: int64(1e6 * level),
+			P99Ns: int64(3e6 * level)})
+		series.Observed = append(series.Observed,
+			&record.ProcessRow{ObservedHead: record.ObservedHead{TNs: int64(i+1) * 1e8, WidthNs: 1e8}, Role: record.RoleSubject,
+				CPUNs: int64(1e6 * level)})
 	}
 	f := figuresOf(&Kept{Run: finished("a", 1000, noon(0)), Series: series})
 	want := math.Log(1.1) / 2 * math.Sqrt(10./9)
@@ -168,7 +177,8 @@ func TestRunsMadeInTurnsHaveAnInterval(t *testing.T) {
 			t.Errorf("%+v", ch)
 		}
 	}
-	if c := CompareRuns(side(0, 2, 1000), side(1, 2, 1000)); c.Changes[0].Decision == record.Worse || c.Changes[0].Decision == record.Better || c.Changes[0].Relative.Confidence < .9875 {
+	if c := CompareRuns(side(0, 2, 1000), side(1, 2, 1000)); c.Changes[0].Decision == record.Worse || c.Changes[0].Decision == record.Better ||
+		c.Changes[0].Relative.Confidence < .9875 {
 		t.Errorf("%+v", c.Changes[0])
 	}
 	// One after the other: the interval would be that of the occasion too.

@@ -186,7 +186,8 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 			t.Errorf("%s: %s", ch.Metric, ch.Says)
 		}
 	}
-	if !has(c.Doubts, "say nothing about the servers") || c.Gate[0].Result != GateInconclusive || c.Gate[1].Result != GatePassed || p.Exit != 4 {
+	if !has(c.Doubts, "say nothing about the servers") || c.Gate[0].Result != GateInconclusive || c.Gate[1].Result != GatePassed ||
+		p.Exit != 4 {
 		t.Errorf("doubts %q, gate %+v, exit %d", c.Doubts, c.Gate, p.Exit)
 	}
 	c = with(p, func(m *record.Measured) {
@@ -194,7 +195,8 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 			m.Outcome, m.Ceiling = record.Valid, "server CPU"
 		}
 	})
-	if ch := decisionOf(t, p, metricRPS); ch.Decision != record.Worse || !has(c.Doubts, "the generator was the bottleneck of A") || !has(c.Doubts, "different bottlenecks") {
+	if ch := decisionOf(t, p, metricRPS); ch.Decision != record.Worse || !has(c.Doubts, "the generator was the bottleneck of A") ||
+		!has(c.Doubts, "different bottlenecks") {
 		t.Errorf("%s, doubts %q", ch.Says, c.Doubts)
 	}
 }
@@ -309,7 +311,8 @@ func FuzzGate(f *testing.F) {
 
 func TestGateAsksTheWholeInterval(t *testing.T) {
 	change := func(decision string, low, high, confidence float64) record.Change {
-		return record.Change{Metric: metricP99, Decision: decision, Relative: record.Estimate{Mid: (low + high) / 2, Low: low, High: high, Confidence: confidence}, Says: "says"}
+		return record.Change{Metric: metricP99, Decision: decision,
+			Relative: record.Estimate{Mid: (low + high) / 2, Low: low, High: high, Confidence: confidence}, Says: "says"}
 	}
 	for _, c := range []struct {
 		name   string

@@ -120,14 +120,16 @@ func (d *EarlyStop) certain(row *record.LoadRow) string {
 		// The quantile is the value of rank ceil(q·n): so many may be above it.
 		if allowed := d.total - math.Ceil(l.term.Quantile*d.total*(1-1e-12)); late > math.Max(allowed, 0) {
 			return fmt.Sprintf("%s cannot be met: at %s, %s already > %s (budget %s of %s)",
-				l.term, at(row), unit.Plural(int(math.Min(late, 1e18)), "request is", "requests are"), unit.FormatNs(int64(l.term.Limit)), countOf(allowed), countOf(d.total))
+				l.term, at(row), unit.Plural(int(math.Min(late, 1e18)), "request is", "requests are"), unit.FormatNs(int64(l.term.Limit)),
+				countOf(allowed), countOf(d.total))
 		}
 	}
 	for _, t := range d.slo {
 		switch {
 		case t.Metric == spec.MetricErrors && d.bad > t.Limit*d.total:
 			return fmt.Sprintf("%s cannot be met: at %s, %s already failed (budget %s of %s)",
-				t, at(row), unit.Plural(int(math.Min(d.bad, 1e18)), "request has", "requests have"), countOf(math.Floor(t.Limit*d.total)), countOf(d.total))
+				t, at(row), unit.Plural(int(math.Min(d.bad, 1e18)), "request has", "requests have"), countOf(math.Floor(t.Limit*d.total)),
+				countOf(d.total))
 		case t.Metric == spec.MetricResponse && t.Quantile == spec.Mean && d.sum > t.Limit*d.total:
 			return fmt.Sprintf("%s cannot be met: at %s, the response times already add up to more than the budget of all %s requests",
 				t, at(row), countOf(d.total))

@@ -25,7 +25,8 @@ func sloOf(t testing.TB, text string) spec.SLO {
 // watch runs a step of a queue under an EarlyStop. cut is how far into the step it was
 // given up, in seconds, 0 where it was not; lost tells whether the whole step
 // broke the SLO or owed more than 1 % of its requests.
-func watch(q *queue, slo spec.SLO, perS, lengthS float64, arrivals string, number uint64, each []*hist.Hist) (cut float64, why string, lost bool) {
+func watch(q *queue, slo spec.SLO, perS, lengthS float64, arrivals string, number uint64, each []*hist.Hist) (cut float64, why string,
+	lost bool) {
 	trace := q.serve(perS, lengthS/10, lengthS, arrivals, number, each)
 	d := NewEarlyStop(slo, perS, time.Duration(lengthS*1e9), arrivals)
 	for i := range trace.rows {
@@ -200,10 +201,13 @@ func TestEarlyStopLeavesOutTheWarmup(t *testing.T) {
 func TestEarlyStopTakesAnything(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		number := rapid.SampledFrom([]float64{0, -1, 1e-9, 1, 1e9, math.NaN(), math.Inf(1)})
-		d := NewEarlyStop(sloOf(t, "p99<5ms,mean<1ms,max<1s,errors<1%"), number.Draw(r, "rate"), time.Duration(rapid.Int64Range(-1, 1e12).Draw(r, "length")), rapid.SampledFrom([]string{"", spec.Constant, spec.Poisson}).Draw(r, "arrivals"))
+		d := NewEarlyStop(sloOf(t, "p99<5ms,mean<1ms,max<1s,errors<1%"), number.Draw(r, "rate"),
+			time.Duration(rapid.Int64Range(-1, 1e12).Draw(r, "length")),
+			rapid.SampledFrom([]string{"", spec.Constant, spec.Poisson}).Draw(r, "arrivals"))
 		for range rapid.IntRange(0, 40).Draw(r, "rows") {
 			count := rapid.SampledFrom([]uint64{0, 1, 1000, math.MaxUint64})
-			row := &record.LoadRow{TNs: rapid.Int64().Draw(r, "at"), Warmup: rapid.Bool().Draw(r, "warm"), Completed: count.Draw(r, "c"), Failed: count.Draw(r, "f"), Bad: count.Draw(r, "b"), InFlight: count.Draw(r, "i"), Behind: count.Draw(r, "d")}
+			row := &record.LoadRow{TNs: rapid.Int64().Draw(r, "at"), Warmup: rapid.Bool().Draw(r, "warm"), Completed: count.Draw(r, "c"),
+				Failed: count.Draw(r, "f"), Bad: count.Draw(r, "b"), InFlight: count.Draw(r, "i"), Behind: count.Draw(r, "d")}
 			h := &hist.Hist{}
 			h.RecordN(rapid.Int64().Draw(r, "ns"), rapid.Uint64Range(0, 1e6).Draw(r, "n"))
 			if rapid.Bool().Draw(r, "none") {

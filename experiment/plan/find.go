@@ -191,7 +191,8 @@ func (s *survey) narrow(b *bracket) Decision {
 	case generatorEnd:
 		return earlyStop("%s meets the SLO, and the generator cannot send %s: testing the server further needs more generator CPU or another machine", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS))
 	case unproved:
-		return earlyStop("%s meets the SLO, and the runs at %s are invalid%s", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS), b.high.saying())
+		return earlyStop("%s meets the SLO, and the runs at %s are invalid%s", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS),
+			b.high.saying())
 	}
 	above, below := b.wrong(s.within)
 	if weak := -b.high.lead() < min(s.repeats+1, highLead); weak || above+below > wrongMost {

@@ -112,7 +112,8 @@ func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
 				off := holds.Mid/c.truth - 1
 				worst = math.Max(worst, math.Abs(off))
 				if math.Abs(off) > .05 || p.Ended != record.EndedConverged || p.Exit != 0 || p.Search.Limit != record.LimitServer {
-					t.Errorf("seed %d: %s; the truth is %.0f (%+.1f%%); %s, %s, exit %d", seed, p.Search.Says, c.truth, 100*off, p.Ended, p.Because, p.Exit)
+					t.Errorf("seed %d: %s; the truth is %.0f (%+.1f%%); %s, %s, exit %d", seed, p.Search.Says, c.truth, 100*off, p.Ended, p.Because,
+						p.Exit)
 					for _, r := range p.Search.Rates {
 						t.Logf("  %+v", r)
 					}
@@ -125,7 +126,8 @@ func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
 					inside += 1. / seeds
 				}
 			}
-			t.Logf("truth %.0f/s (%.1f%% of the capacity): worst %.1f%% off, truth inside the interval in %.0f%%, %.1f runs, %.0f s", c.truth, 100*c.truth/c.q.capacity(), 100*worst, 100*inside, runs, took)
+			t.Logf("truth %.0f/s (%.1f%% of the capacity): worst %.1f%% off, truth inside the interval in %.0f%%, %.1f runs, %.0f s", c.truth,
+				100*c.truth/c.q.capacity(), 100*worst, 100*inside, runs, took)
 		})
 	}
 }
@@ -174,7 +176,8 @@ func TestFindTriesEveryRateMoreThanOnce(t *testing.T) {
 	if len(s.Breaks) != 1 || s.Breaks[0].Term != "p99<5ms" || s.Breaks[0].Holds || math.Abs(s.Breaks[0].Value/100e6-1) > .01 {
 		t.Errorf("breaks %+v", s.Breaks)
 	}
-	if want := "p99 is 100 ms (p99<5ms); bottleneck there: single-threaded server."; len(s.Says) < len(want) || s.Says[len(s.Says)-len(want):] != want {
+	if want := "p99 is 100 ms (p99<5ms); bottleneck there: single-threaded server."; len(s.Says) < len(want) ||
+		s.Says[len(s.Says)-len(want):] != want {
 		t.Errorf("says %q", s.Says)
 	}
 	if len(p.Runs) > 16 {
@@ -192,7 +195,8 @@ func TestFindEnds(t *testing.T) {
 		}
 		p := search(t, e, func(s *record.Step) record.Measured { return do(e, s) })
 		if p.Ended != ended || p.Search.Limit != limit || p.Exit != exit || len(p.Runs) > mostRuns || !holds(p.Search.Holds) {
-			t.Errorf("%s: %s, limit %q, exit %d, %d runs, %+v\n%s\n%s", name, p.Ended, p.Search.Limit, p.Exit, len(p.Runs), p.Search.Holds, p.Because, p.Search.Says)
+			t.Errorf("%s: %s, limit %q, exit %d, %d runs, %+v\n%s\n%s", name, p.Ended, p.Search.Limit, p.Exit, len(p.Runs), p.Search.Holds,
+				p.Because, p.Search.Says)
 		}
 		t.Logf("%s: %d runs: %s", name, len(p.Runs), p.Search.Says)
 	}
@@ -214,12 +218,17 @@ func TestFindEnds(t *testing.T) {
 		}
 		return m
 	}
-	check("most", "p99<5ms", func(e *spec.Experiment) { e.Find.Most = 20_000 }, capacity(50_000), record.EndedConverged, record.LimitAsked, 0, 5, near(20_000))
-	check("start", "p99<5ms", func(e *spec.Experiment) { e.Find.Start = 100 }, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 28, near(50_000))
-	check("start above", "p99<5ms", func(e *spec.Experiment) { e.Find.Start = 1_000_000 }, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 28, near(50_000))
-	check("low capacity", "p99<5ms", nil, capacity(7), record.EndedConverged, record.LimitServer, 0, 20, func(e record.Estimate) bool { return e.Low == 7 && e.High == 8 })
+	check("most", "p99<5ms", func(e *spec.Experiment) { e.Find.Most = 20_000 }, capacity(50_000), record.EndedConverged, record.LimitAsked, 0,
+		5, near(20_000))
+	check("start", "p99<5ms", func(e *spec.Experiment) { e.Find.Start = 100 }, capacity(50_000), record.EndedConverged, record.LimitServer, 0,
+		28, near(50_000))
+	check("start above", "p99<5ms", func(e *spec.Experiment) { e.Find.Start = 1_000_000 }, capacity(50_000), record.EndedConverged,
+		record.LimitServer, 0, 28, near(50_000))
+	check("low capacity", "p99<5ms", nil, capacity(7), record.EndedConverged, record.LimitServer, 0, 20,
+		func(e record.Estimate) bool { return e.Low == 7 && e.High == 8 })
 	check("no rate", "p99<5ms", nil, never, record.EndedEarly, record.LimitNone, 3, 13, none)
-	check("generator", "p99<5ms", nil, generator, record.EndedEarly, record.LimitGenerator, 4, 16, func(e record.Estimate) bool { return e.Low <= 70_000 && e.Low > 60_000 && e.High > 70_000 })
+	check("generator", "p99<5ms", nil, generator, record.EndedEarly, record.LimitGenerator, 4, 16,
+		func(e record.Estimate) bool { return e.Low <= 70_000 && e.Low > 60_000 && e.High > 70_000 })
 	check("rate term held", "p99<5ms,rate>10k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 24, near(50_000))
 	check("rate term not held", "p99<5ms,rate>100k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 3, 24, near(50_000))
 	check("all fail at once", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
@@ -423,7 +432,8 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 		return m
 	}
 	m.Outcome = []record.Outcome{record.Valid, record.Fail, record.Invalid, ""}[chance.IntN(4)]
-	m.Ceiling = []record.Bottleneck{"server CPU", record.LoadGenerator, record.Inconclusive, record.TargetRate, "", "concurrency"}[chance.IntN(6)]
+	m.Ceiling = []record.Bottleneck{"server CPU", record.LoadGenerator, record.Inconclusive, record.TargetRate, "",
+		"concurrency"}[chance.IntN(6)]
 	m.GaveUp = pick("", "", "the queue grew")
 	m.CompletedPerS, m.SentPerS, m.AskedPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd(), odd()
 	m.Completed, m.Failed = chance.Uint64N(3)*chance.Uint64(), chance.Uint64N(2)

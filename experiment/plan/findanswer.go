@@ -65,7 +65,8 @@ func (s *survey) table() []record.TriedRate {
 	rates := make([]record.TriedRate, 0, len(s.rates))
 	for i := range s.rates {
 		t := &s.rates[i]
-		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Pass: t.held, Fail: t.broke, Invalid: t.void + t.noRoom, GaveUp: t.gaveUp, Ceiling: wallAt(t)}
+		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Pass: t.held, Fail: t.broke, Invalid: t.void + t.noRoom, GaveUp: t.gaveUp,
+			Ceiling: wallAt(t)}
 		merged := &hist.Hist{}
 		for _, m := range t.runs {
 			if m.GaveUp == "" && m.Histogram != nil {
@@ -157,7 +158,8 @@ func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) string {
 	case record.LimitAsked:
 		text = fmt.Sprintf("%s meets %s; that is the highest rate allowed (--most).", low, slo)
 	case record.LimitGenerator:
-		text = fmt.Sprintf("At least %s meets %s; this generator cannot send %s, so the server's limit was not reached.", low, slo, unit.FormatRate(b.high.perS))
+		text = fmt.Sprintf("At least %s meets %s; this generator cannot send %s, so the server's limit was not reached.", low, slo,
+			unit.FormatRate(b.high.perS))
 	case record.LimitUnproved:
 		text = fmt.Sprintf("At least %s meets %s; higher rates gave no valid result: %s.", low, slo, p.Because)
 	default:
@@ -222,7 +224,8 @@ func (s *survey) nothingHolds(t *tried) string {
 	at, slo := unit.FormatRate(t.perS), s.slo.String()
 	switch s.standing(t) {
 	case broke:
-		return fmt.Sprintf("no rate meets %s: even at %s, %s, in %s", slo, at, breaking(&record.Search{Breaks: s.breaksAt(t), Wall: wallAt(t)}), outOf(t.broke, t.counted()))
+		return fmt.Sprintf("no rate meets %s: even at %s, %s, in %s", slo, at, breaking(&record.Search{Breaks: s.breaksAt(t), Wall: wallAt(t)}),
+			outOf(t.broke, t.counted()))
 	case generatorEnd:
 		return fmt.Sprintf("the generator cannot send even %s, so the server was not tested", at)
 	case unproved:
@@ -270,9 +273,11 @@ func (s *survey) warnings(out *record.Search, b *bracket) []string {
 	case out.Limit == record.LimitGenerator:
 		list = append(list, "the upper bound is the generator's, not the server's; give it more CPU or another machine")
 	case out.Limit == record.LimitServer && out.Holds.High/out.Holds.Low-1 > math.Max(s.within, b.width()):
-		list = append(list, fmt.Sprintf("precision %s instead of %s: runs at the same rate disagree; use a quieter machine or longer steps (-d)", unit.Percent(out.Holds.High/out.Holds.Low-1), unit.Percent(s.within)))
+		list = append(list, fmt.Sprintf("precision %s instead of %s: runs at the same rate disagree; use a quieter machine or longer steps (-d)",
+			unit.Percent(out.Holds.High/out.Holds.Low-1), unit.Percent(s.within)))
 	case out.Limit == record.LimitServer && b.high.perS > b.low.perS+1 && b.width() > s.within:
-		list = append(list, fmt.Sprintf("precision %s instead of %s: the search has not finished", unit.Percent(b.width()), unit.Percent(s.within)))
+		list = append(list, fmt.Sprintf("precision %s instead of %s: the search has not finished", unit.Percent(b.width()),
+			unit.Percent(s.within)))
 	}
 	return list
 }
@@ -297,7 +302,8 @@ func (s *survey) doubts(out *record.Search, b *bracket) []string {
 		return list
 	}
 	if s.short(b.low) {
-		add("a run at %s has some %.0f requests, and this SLO needs %.0f for its finest quantile: measure longer (-d)", unit.FormatRate(b.low.perS),
+		add("a run at %s has some %.0f requests, and this SLO needs %.0f for its finest quantile: measure longer (-d)",
+			unit.FormatRate(b.low.perS),
 			b.low.perS*float64(s.e.Load.Duration)/1e9, s.enough())
 	}
 	if len(s.e.Load.Connections) == 0 {

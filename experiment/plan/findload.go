@@ -29,7 +29,8 @@ const (
 // settle is the first touch of the server: a closed loop, whose throughput says
 // where to begin.
 func (s *survey) settle() Decision {
-	step := record.Step{Number: s.runs + 1, Connections: s.asked(s.e.Load.Connections, connectionsLeast), Pipelining: s.asked(s.e.Load.Pipelining, 1), Settle: true}
+	step := record.Step{Number: s.runs + 1, Connections: s.asked(s.e.Load.Connections, connectionsLeast),
+		Pipelining: s.asked(s.e.Load.Pipelining, 1), Settle: true}
 	return Decision{Next: &step, Left: 1 + s.left()}
 }
 
@@ -53,7 +54,8 @@ func (s *survey) first() float64 {
 // run is a step at a rate.
 func (s *survey) run(perS float64) Decision {
 	if s.runs >= s.runsMost() {
-		return earlyStop("no answer within %[2]s after %[1]d runs: runs at the same rate disagree, or the steps are too short for this SLO (-d)", s.runs, unit.Percent(s.within))
+		return earlyStop("no answer within %[2]s after %[1]d runs: runs at the same rate disagree, or the steps are too short for this SLO (-d)",
+			s.runs, unit.Percent(s.within))
 	}
 	step := record.Step{Number: s.runs + 1, Connections: s.connections(perS), Pipelining: s.asked(s.e.Load.Pipelining, 1), Repeat: 1}
 	for i := range s.rates {

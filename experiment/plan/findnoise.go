@@ -71,7 +71,8 @@ func (s *survey) noise() limits {
 		weights[i%cells] += math.Exp(l-most) * (edges[i%cells+1] - edges[i%cells])
 	}
 	at := func(q float64) float64 { return math.Exp(massQuantile(edges, weights, q)) }
-	return limits{known: true, edges: edges, weights: weights, low: at((1 - noiseConfidence) / 2), mid: at(.5), high: at((1 + noiseConfidence) / 2)}
+	return limits{known: true, edges: edges, weights: weights, low: at((1 - noiseConfidence) / 2), mid: at(.5),
+		high: at((1 + noiseConfidence) / 2)}
 }
 
 // edgesOf the cells that the limit may be in, logarithms of rates: as many

@@ -157,7 +157,8 @@ func proofRunsOf(all []record.Measured) proofRuns {
 	}
 	for _, resource := range append(rates(), record.TakeSlots) {
 		if n := weak[resource]; n > 0 {
-			r.doubts = append(r.doubts, fmt.Sprintf("%s: in %d runs the perturbation reached less than half of its target (%s); they are left out", resource, n, r.why[resource]))
+			r.doubts = append(r.doubts, fmt.Sprintf("%s: in %d runs the perturbation reached less than half of its target (%s); they are left out",
+				resource, n, r.why[resource]))
 		}
 	}
 	if bad > 0 {

@@ -187,7 +187,8 @@ func sumDoubts(p *record.Proof, waits bool) []string {
 	case p.Sum.Low > sumMost:
 		return []string{fmt.Sprintf("the elasticities add up to %s, not 1: two resources are so close that perturbing either makes it the bottleneck, or a request is shorter than one slice of the perturbation; use a smaller --take", interval(&p.Sum))}
 	case rate && p.Sum.High < sumLeast:
-		return []string{fmt.Sprintf("the elasticities add up to %s; the missing %.2f is something not tested: %s", interval(&p.Sum), 1-p.Sum.Mid, leftOut(p))}
+		return []string{fmt.Sprintf("the elasticities add up to %s; the missing %.2f is something not tested: %s", interval(&p.Sum), 1-p.Sum.Mid,
+			leftOut(p))}
 	case !waits && p.Proved == "" && p.Sum.High < sumLeast && p.Sum.Confidence > 0:
 		return []string{fmt.Sprintf("the elasticities miss %.2f of 1: %s", 1-p.Sum.Mid, leftOut(p))}
 	}

@@ -123,25 +123,34 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 		exit    int
 		says    string
 	}{
-		{"generator", loop{generator: 20 * us, server: 5 * us, link: 3 * us}, 64, "generator", record.TakeGenerator, agrees, 0, "generator is the bottleneck: with 75% of it left, throughput was 7"},
+		{"generator", loop{generator: 20 * us, server: 5 * us, link: 3 * us}, 64, "generator", record.TakeGenerator, agrees, 0,
+			"generator is the bottleneck: with 75% of it left, throughput was 7"},
 		{"server", loop{generator: 5 * us, server: 20 * us, link: 3 * us}, 64, "server CPU", record.TakeServer, agrees, 0, "agree: server CPU"},
 		{"one thread", loop{generator: 5 * us, server: 20 * us}, 64, "single-threaded server", record.TakeServer, agrees, 0, ""},
 		{"link", loop{generator: 5 * us, server: 9 * us, link: 40 * us}, 64, "bandwidth", record.TakeLink, agrees, 0, ""},
-		{"concurrency", loop{generator: 5 * us, server: 9 * us, link: 4 * us, sleep: 0.04}, 64, "concurrency", record.TakeSlots, agrees, 0, "More requests in flight would raise throughput"},
-		{"lock", loop{generator: 5 * us, server: 9 * us, link: 4 * us, lock: 90 * us}, 64, "server blocked", "", agrees, 0, "time the server waits"},
-		{"the passive verdict is wrong", loop{generator: 5 * us, server: 20 * us}, 64, "generator", record.TakeServer, contradicts, exitBroke, "contradicts"},
-		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server blocked", record.TakeGenerator, contradicts, exitBroke, "contradicts"},
-		{"a wait called CPU", loop{generator: 5 * us, server: 9 * us, lock: 90 * us}, 64, "server CPU", "", contradicts, exitBroke, "contradicts"},
-		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server blocked", record.TakeServer, cannotTell, 0, "more of them would not"},
+		{"concurrency", loop{generator: 5 * us, server: 9 * us, link: 4 * us, sleep: 0.04}, 64, "concurrency", record.TakeSlots, agrees, 0,
+			"More requests in flight would raise throughput"},
+		{"lock", loop{generator: 5 * us, server: 9 * us, link: 4 * us, lock: 90 * us}, 64, "server blocked", "", agrees, 0,
+			"time the server waits"},
+		{"the passive verdict is wrong", loop{generator: 5 * us, server: 20 * us}, 64, "generator", record.TakeServer, contradicts, exitBroke,
+			"contradicts"},
+		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server blocked", record.TakeGenerator, contradicts, exitBroke,
+			"contradicts"},
+		{"a wait called CPU", loop{generator: 5 * us, server: 9 * us, lock: 90 * us}, 64, "server CPU", "", contradicts, exitBroke,
+			"contradicts"},
+		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server blocked", record.TakeServer, cannotTell, 0,
+			"more of them would not"},
 		{"inconclusive", loop{generator: 5 * us, server: 20 * us}, 64, "inconclusive", record.TakeServer, cannotTell, 0, "neither confirms"},
-		{"two alike", loop{generator: 20 * us, server: 20 * us}, 64, "server CPU", "", cannotTell, exitVoid, "no single resource is the bottleneck"},
+		{"two alike", loop{generator: 20 * us, server: 20 * us}, 64, "server CPU", "", cannotTell, exitVoid,
+			"no single resource is the bottleneck"},
 	}
 	for _, c := range cases {
 		for seed := range uint64(5) {
 			p := proofOf(0, c.slots)
 			proof := prove(p, c.l, c.passive, 0.01, seed)
 			if proof.Proved != c.proved || proof.Agrees != c.agrees || p.Exit != c.exit || !strings.Contains(proof.Says, c.says) {
-				t.Errorf("%s, seed %d: proved %q, %s, exit %d, doubts %q\n%s", c.name, seed, proof.Proved, proof.Agrees, p.Exit, proof.Doubts, proof.Says)
+				t.Errorf("%s, seed %d: proved %q, %s, exit %d, doubts %q\n%s", c.name, seed, proof.Proved, proof.Agrees, p.Exit, proof.Doubts,
+					proof.Says)
 			}
 			if rate := slices.Contains(rates(), c.proved); rate && (proof.Sum.Mid < sumLeast || proof.Sum.Mid > sumMost) {
 				t.Errorf("%s, seed %d: the sum is %v", c.name, seed, proof.Sum)
@@ -248,7 +257,8 @@ func TestProofOfWhatThereIs(t *testing.T) {
 		return p.Proof.Proved == record.TakeServer && len(p.Proof.NotTaken) == 1 && p.Proof.NotTaken[0].Why == "not root"
 	})
 	check("no server", no(record.TakeServer, "on another host"), func(p *record.Plan) bool {
-		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid && strings.Contains(strings.Join(p.Proof.Doubts, " "), "server CPU, which was not tested")
+		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid &&
+			strings.Contains(strings.Join(p.Proof.Doubts, " "), "server CPU, which was not tested")
 	})
 	check("a hog that got nothing", func(m *record.Measured) {
 		if m.Take.Resource == record.TakeGenerator && m.Block < 3 {
@@ -289,7 +299,8 @@ func TestProofNeverPanics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := proofOf(0, 64)
 		for _, s := range Spell(&p.Experiment) {
-			m := record.Measured{Step: s, Ceiling: rapid.SampledFrom([]record.Bottleneck{"", "generator", "server blocked", "concurrency", "bandwidth"}).Draw(t, "ceiling")}
+			m := record.Measured{Step: s, Ceiling: rapid.SampledFrom([]record.Bottleneck{"", "generator", "server blocked", "concurrency",
+				"bandwidth"}).Draw(t, "ceiling")}
 			m.Run = rapid.SampledFrom([]string{"", "1", "1", "1"}).Draw(t, "run")
 			m.CompletedPerS = rapid.SampledFrom([]float64{0, 1e-300, 1, 1000, 1e300, math.NaN(), math.Inf(1)}).Draw(t, "rate")
 			if rapid.Bool().Draw(t, "taken") {

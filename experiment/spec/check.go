@@ -175,7 +175,8 @@ func (t *Target) check() (Address, error) {
 		if err := t.checkMeaning(f); err != nil {
 			return Address{}, err
 		}
-		if strings.EqualFold(f.Name, "Host") && slices.ContainsFunc(t.Header[:i], func(g Field) bool { return strings.EqualFold(g.Name, "Host") }) {
+		if strings.EqualFold(f.Name, "Host") && slices.ContainsFunc(t.Header[:i],
+			func(g Field) bool { return strings.EqualFold(g.Name, "Host") }) {
 			return Address{}, fmt.Errorf("header Host is given twice; a request has one (RFC 9112 §3.2)")
 		}
 	}

@@ -91,7 +91,8 @@ func TestConcealedExperiment(t *testing.T) {
 	if before, _ := json.Marshal(e); len(secretsIn(string(before))) < 6 {
 		t.Errorf("the experiment itself is changed: %s", before)
 	}
-	harmless := Experiment{Servers: []Server{{URL: "http://h"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/read?id=1", Header: []string{"Accept: */*"}}}}}
+	harmless := Experiment{Servers: []Server{{URL: "http://h"}},
+		Requests: []Mix{{MixRequest: MixRequest{Path: "/read?id=1", Header: []string{"Accept: */*"}}}}}
 	if c, hidden := harmless.Concealed(testHider()); hidden || !reflect.DeepEqual(c, harmless) {
 		t.Errorf("nothing is secret here: %+v", c)
 	}

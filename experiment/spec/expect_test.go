@@ -76,7 +76,8 @@ func TestSLOFailsBy(t *testing.T) {
 		fails bool
 	}{
 		{"", 0, false}, {"", 0.009, false}, {"", 0.01, true}, {"p99<50ms", 1, true}, {"p99<50ms", 0.002, false},
-		{"errors<5%", 0.04, false}, {"errors<5%", 0.06, true}, {"errors<0.1%", 0.002, true}, {"errors<90%", 0.4, false}, {"errors<90%", 0.6, true},
+		{"errors<5%", 0.04, false}, {"errors<5%", 0.06, true}, {"errors<0.1%", 0.002, true}, {"errors<90%", 0.4, false},
+		{"errors<90%", 0.6, true},
 	} {
 		slo, err := ParseSLO(c.slo)
 		if err != nil {

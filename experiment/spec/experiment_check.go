@@ -118,7 +118,8 @@ func (e *Experiment) checkKind() error {
 		name string
 		n    int
 	}
-	single := []list{{"connections", len(e.Load.Connections)}, {"pipelining", len(e.Load.Pipelining)}, {"rate", len(e.Load.Rate)}, {"requests", len(e.Requests)}}
+	single := []list{{"connections", len(e.Load.Connections)}, {"pipelining", len(e.Load.Pipelining)}, {"rate", len(e.Load.Rate)},
+		{"requests", len(e.Requests)}}
 	switch e.Kind {
 	case KindSweep:
 		return nil
@@ -157,7 +158,8 @@ func (e *Experiment) checkRates() error {
 
 func (e *Experiment) checkServers() error {
 	if len(e.Servers) == 0 || len(e.Servers) > serversMax {
-		return fmt.Errorf("servers: %d are given, from 1 to %d can be; give one as url: http://127.0.0.1:8080 or serve: COMMAND", len(e.Servers), serversMax)
+		return fmt.Errorf("servers: %d are given, from 1 to %d can be; give one as url: http://127.0.0.1:8080 or serve: COMMAND", len(e.Servers),
+			serversMax)
 	}
 	for i := range e.Servers {
 		s := &e.Servers[i]

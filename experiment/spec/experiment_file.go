@@ -121,7 +121,8 @@ type valueFinder struct {
 // Visit implements ast.Visitor.
 func (f *valueFinder) Visit(n ast.Node) ast.Visitor {
 	t := n.GetToken()
-	if _, scalar := n.(ast.ScalarNode); scalar && f.line == 0 && t != nil && t.Value != "" && strings.Contains(f.text, strconv.Quote(t.Value)) {
+	if _, scalar := n.(ast.ScalarNode); scalar && f.line == 0 && t != nil && t.Value != "" &&
+		strings.Contains(f.text, strconv.Quote(t.Value)) {
 		f.line = lineOf(t)
 	}
 	return f

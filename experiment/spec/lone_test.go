@@ -25,7 +25,8 @@ func TestLone(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", k.of, got, k.want)
 		}
 	}
-	e := Experiment{Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}}, Load: Load{NoLone: true}}
+	e := Experiment{Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}},
+		Load: Load{NoLone: true}}
 	if s, err := e.Spec("http://127.0.0.1:1", 0, 1, 1, unit.Rate{}); err != nil || !s.NoLone {
 		t.Errorf("of an experiment: %v, %v", s.NoLone, err)
 	}

@@ -180,7 +180,8 @@ func parseMetric(name string) (Term, error) {
 	}
 	q, ok := parseQuantile(stat)
 	if !ok {
-		return Term{}, fmt.Errorf("%s is no SLO metric; there are p50 p99 p99.9 mean max, the same as service.p99, errors, and rate", quoteShort(name))
+		return Term{}, fmt.Errorf("%s is no SLO metric; there are p50 p99 p99.9 mean max, the same as service.p99, errors, and rate",
+			quoteShort(name))
 	}
 	t.Quantile = q
 	return t, nil
@@ -198,7 +199,8 @@ func parseQuantile(stat string) (float64, bool) {
 	}
 	digits, found := strings.CutPrefix(stat, "p")
 	whole, fraction, _ := strings.Cut(digits, ".")
-	if !found || len(whole)+len(fraction) > 12 || !allDigits(whole) || fraction != "" && !allDigits(fraction) || strings.HasSuffix(digits, ".") {
+	if !found || len(whole)+len(fraction) > 12 || !allDigits(whole) || fraction != "" && !allDigits(fraction) ||
+		strings.HasSuffix(digits, ".") {
 		return 0, false
 	}
 	switch {

@@ -28,7 +28,8 @@ func ParseSource(text string) (netip.Prefix, error) {
 	}
 	switch {
 	case err != nil:
-		return p, fmt.Errorf("source address: %s is none; give an address of this host, or a range, as in 10.0.0.2 or 10.0.0.0/28", quoteShort(text))
+		return p, fmt.Errorf("source address: %s is none; give an address of this host, or a range, as in 10.0.0.2 or 10.0.0.0/28",
+			quoteShort(text))
 	case p.Addr().Is4In6():
 		return p, fmt.Errorf("source address: %s is IPv4 in IPv6; write it as IPv4", quoteShort(text))
 	case p.Addr().BitLen()-p.Bits() > 16:

@@ -107,9 +107,11 @@ func (p *Page) Eval(expression string, out any) {
 			} `json:"exception"`
 		} `json:"exceptionDetails"`
 	}
-	p.call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &answer)
+	p.call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true},
+		&answer)
 	if answer.Thrown != nil {
-		p.t.Fatalf("browser: eval %.200s: %s %s %s", expression, answer.Thrown.Text, answer.Thrown.Exception.Description, answer.Thrown.Exception.Value)
+		p.t.Fatalf("browser: eval %.200s: %s %s %s", expression, answer.Thrown.Text, answer.Thrown.Exception.Description,
+			answer.Thrown.Exception.Value)
 	}
 	if out == nil {
 		return
@@ -178,7 +180,8 @@ func (p *Page) Key(name string) {
 // and whether it is a phone's: touch, and the viewport of its meta element.
 func (p *Page) SetViewport(width, height int, scale float64, phone bool) {
 	p.t.Helper()
-	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone}, nil)
+	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone},
+		nil)
 	p.call("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": phone}, nil)
 }
 
@@ -215,7 +218,8 @@ func (p *Page) Screenshot(whole bool) []byte {
 // PDF prints the page on A4 with its background.
 func (p *Page) PDF() []byte {
 	p.t.Helper()
-	return p.data("Page.printToPDF", map[string]any{"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": true, "preferCSSPageSize": true})
+	return p.data("Page.printToPDF", map[string]any{"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": true,
+		"preferCSSPageSize": true})
 }
 
 func (p *Page) data(method string, params map[string]any) []byte {

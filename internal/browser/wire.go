@@ -38,7 +38,8 @@ type conn struct {
 }
 
 func newConn(to io.WriteCloser, from io.ReadCloser) *conn {
-	c := &conn{to: to, from: from, waiting: map[int]chan message{}, pages: map[string]func(string, json.RawMessage){}, gone: make(chan struct{})}
+	c := &conn{to: to, from: from, waiting: map[int]chan message{}, pages: map[string]func(string, json.RawMessage){},
+		gone: make(chan struct{})}
 	go c.read()
 	return c
 }

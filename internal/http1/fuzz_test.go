@@ -224,7 +224,8 @@ func compareRequest(t *testing.T, stream []byte, q Request, end int, done bool, 
 		t.Fatalf("net/http reads %s %s 1.%d, we %s %s 1.%d", theirs.Method, theirs.RequestURI, theirs.ProtoMinor, q.Method, q.Target, q.Minor)
 	}
 	if theirs.Close == q.KeepAlive || (theirs.ContentLength == -1) != q.Chunked || !q.Chunked && theirs.ContentLength != q.ContentLength {
-		t.Fatalf("net/http: close %v, length %d; we keep %v, length %d, chunked %v", theirs.Close, theirs.ContentLength, q.KeepAlive, q.ContentLength, q.Chunked)
+		t.Fatalf("net/http: close %v, length %d; we keep %v, length %d, chunked %v", theirs.Close, theirs.ContentLength, q.KeepAlive,
+			q.ContentLength, q.Chunked)
 	}
 	if bodyErr != nil || !done {
 		return

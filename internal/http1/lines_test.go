@@ -28,7 +28,8 @@ func TestLines(t *testing.T) {
 	}
 	for i, w := range want {
 		g := &l.List[i]
-		if string(g.Name(b)) != w.name || string(g.Value(b)) != w.value || g.Is != w.is || g.Hop() != w.hop || !bytes.HasSuffix(b[g.At:g.End], []byte("\r\n")) {
+		if string(g.Name(b)) != w.name || string(g.Value(b)) != w.value || g.Is != w.is || g.Hop() != w.hop ||
+			!bytes.HasSuffix(b[g.At:g.End], []byte("\r\n")) {
 			t.Errorf("%d: %q %q %d %v, want %+v", i, g.Name(b), g.Value(b), g.Is, g.Hop(), w)
 		}
 	}
@@ -39,7 +40,8 @@ func TestLines(t *testing.T) {
 }
 
 func TestClassify(t *testing.T) {
-	names := []string{"te", "via", "host", "date", "expect", "upgrade", "trailer", "forwarded", "x-real-ip", "connection", "keep-alive", "max-forwards", "content-length",
+	names := []string{"te", "via", "host", "date", "expect", "upgrade", "trailer", "forwarded", "x-real-ip", "connection", "keep-alive",
+		"max-forwards", "content-length",
 		"http2-settings", "x-forwarded-for", "proxy-connection", "x-forwarded-host", "transfer-encoding", "x-forwarded-proto"}
 	seen := map[Known]bool{}
 	for _, n := range names {
@@ -67,7 +69,9 @@ func FuzzLines(f *testing.F) {
 		var l Lines
 		q, n, err := l.ParseRequest(b)
 		q2, n2, err2 := ParseRequest(b)
-		if err2 != nil && err == nil || err == nil && (n != n2 || q.KeepAlive != q2.KeepAlive || q.ContentLength != q2.ContentLength || q.Chunked != q2.Chunked || string(q.Host) != string(q2.Host)) {
+		if err2 != nil && err == nil || err == nil &&
+			(n != n2 || q.KeepAlive != q2.KeepAlive || q.ContentLength != q2.ContentLength || q.Chunked != q2.Chunked ||
+				string(q.Host) != string(q2.Host)) {
 			t.Fatalf("%+v %d %v; ParseRequest: %+v %d %v", q, n, err, q2, n2, err2)
 		}
 		if err != nil && err != ErrConnection && err2 == nil {
@@ -91,7 +95,8 @@ func FuzzLines(f *testing.F) {
 		}
 		their, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
 		if err != nil {
-			if strings.Contains(err.Error(), "malformed MIME header") || q.Minor > 1 || strings.Contains(err.Error(), "invalid URI") || strings.Contains(err.Error(), "parse ") {
+			if strings.Contains(err.Error(), "malformed MIME header") || q.Minor > 1 || strings.Contains(err.Error(), "invalid URI") ||
+				strings.Contains(err.Error(), "parse ") {
 				return
 			}
 			t.Fatalf("net/http refuses: %v", err)

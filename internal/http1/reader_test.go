@@ -116,7 +116,8 @@ func TestReaderChunked(t *testing.T) {
 	check(chunked+"5\r\nhello\r\n0\r\n\r\n", "200 62B closing=false err=<nil>")
 	check(chunked+"5 \t;a=b ; c=\"d e\"\r\nhello\r\n00A\r\n0123456789\r\n0;x\r\nSum: 1\r\nOther: \r\n\r\n"+ok+"Content-Length: 0\r\n\r\n",
 		"200 114B closing=false, 200 38B closing=false err=<nil>")
-	for _, size := range []string{"", " 5", "5 ", "+5", "-5", "0x5", "5\x00", "G", "5\t", "5 x", ";x", "0000000000000005", "FFFFFFFFFFFFFFFFF", "5\r"} {
+	for _, size := range []string{"", " 5", "5 ", "+5", "-5", "0x5", "5\x00", "G", "5\t", "5 x", ";x", "0000000000000005", "FFFFFFFFFFFFFFFFF",
+		"5\r"} {
 		check(chunked+size+"\r\nhello\r\n0\r\n\r\n", " err=malformed chunk")
 	}
 	check(chunked+"5\nhello\r\n0\r\n\r\n", " err=malformed chunk")
@@ -129,7 +130,8 @@ func TestReaderChunked(t *testing.T) {
 	check(chunked+"5\r\nhello\r\n0\r\n", " err=short body")
 	check(chunked+"5;"+strings.Repeat("x", MaxChunkLine)+"\r\nhello\r\n0\r\n\r\n", " err=malformed chunk")
 	check(chunked+"0\r\n"+strings.Repeat("A: b\r\n", MaxTrailer/6+1)+"\r\n", " err=trailer too large")
-	many := chunked + strings.Repeat("1;xxxxxxxx\r\nx\r\n", MaxChunkLine/12) + "1;" + strings.Repeat("x", MaxChunkLine-4) + "\r\nx\r\n0\r\n\r\n"
+	many := chunked + strings.Repeat("1;xxxxxxxx\r\nx\r\n", MaxChunkLine/12) + "1;" + strings.Repeat("x", MaxChunkLine-4) +
+		"\r\nx\r\n0\r\n\r\n"
 	check(many, fmt.Sprintf("200 %dB closing=false err=<nil>", len(many)))
 }
 
@@ -156,10 +158,13 @@ func TestReaderEnd(t *testing.T) {
 	check("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 0\r\n\r\n", "200 62B closing=false err=<nil>")
 	check("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", "200 81B closing=true err=<nil>")
 	// No body.
-	check("HTTP/1.1 204 No Content\r\n\r\n"+"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", "204 27B closing=false, 304 48B closing=false err=<nil>")
+	check("HTTP/1.1 204 No Content\r\n\r\n"+"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+		"204 27B closing=false, 304 48B closing=false err=<nil>")
 	// Interim.
-	check("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"+ok+"Content-Length: 0\r\n\r\n", "200 103B closing=false err=<nil>")
-	hints := strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("x", MaxHead/4)+"\r\n\r\n", 8) + ok + "Content-Length: 0\r\n\r\n"
+	check("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"+ok+"Content-Length: 0\r\n\r\n",
+		"200 103B closing=false err=<nil>")
+	hints := strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("x", MaxHead/4)+"\r\n\r\n", 8) + ok +
+		"Content-Length: 0\r\n\r\n"
 	check(hints, fmt.Sprintf("200 %dB closing=false err=<nil>", len(hints)))
 	check("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n\x00\x01", "101 48B closing=true err=<nil>")
 	check(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", MaxInterim+1), " err=too many 1xx responses")
@@ -172,13 +177,15 @@ func TestReaderHead(t *testing.T) {
 	check("HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", "200 36B closing=false err=<nil>")
 	check("HTTP/1.1 999 \xff\r\nContent-Length: 0\r\n\r\n", "999 37B closing=false err=<nil>")
 	for _, line := range []string{"", "HTTP/1.1", "HTTP/1.1 20", "HTTP/1.1 2000", "HTTP/1.1 20x", "HTTP/1.1  200", "HTTP/2.0 200 OK",
-		"HTTP/1.x 200 OK", "HTTP/1.1 099 OK", "http/1.1 200 OK", "HTTP/1.11 200 OK", "HTTP/1.1 200\tOK", "HTTP/1.1 200 O\x00K", " HTTP/1.1 200 OK", "SSH-2.0-OpenSSH_9.9"} {
+		"HTTP/1.x 200 OK", "HTTP/1.1 099 OK", "http/1.1 200 OK", "HTTP/1.11 200 OK", "HTTP/1.1 200\tOK", "HTTP/1.1 200 O\x00K",
+		" HTTP/1.1 200 OK", "SSH-2.0-OpenSSH_9.9"} {
 		check(line+"\r\nContent-Length: 0\r\n\r\n", " err=malformed status line")
 	}
 	check("HTTP/1.1 200 OK\nContent-Length: 0\n\n", " err=malformed status line")
 	// Heads.
 	check(ok+"Content-Length: 0\nA: b\r\n\r\n", " err=malformed header")
-	for _, line := range []string{"A", "A : b", ": b", " A: b", "\tA: b", "A\x00: b", "A: b\x00", "A: \rb", "A: \x7f", "A: 1234567\x1f", "(A): b", "Ä: b"} {
+	for _, line := range []string{"A", "A : b", ": b", " A: b", "\tA: b", "A\x00: b", "A: b\x00", "A: \rb", "A: \x7f", "A: 1234567\x1f",
+		"(A): b", "Ä: b"} {
 		check(ok+line+"\r\nContent-Length: 0\r\n\r\n", " err=malformed header")
 	}
 	check(ok+"A: b\r\n c\r\nContent-Length: 0\r\n\r\n", " err=malformed header")

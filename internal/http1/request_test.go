@@ -24,7 +24,8 @@ func TestParseRequest(t *testing.T) {
 		q, n, err := ParseRequest([]byte(stream))
 		got := fmt.Sprint(err)
 		if err == nil {
-			got = fmt.Sprintf("%d: %s %s host=%s 1.%d keep=%v length=%d chunked=%v expect=%v", n, q.Method, q.Target, q.Host, q.Minor, q.KeepAlive, q.ContentLength, q.Chunked, q.ExpectContinue)
+			got = fmt.Sprintf("%d: %s %s host=%s 1.%d keep=%v length=%d chunked=%v expect=%v", n, q.Method, q.Target, q.Host, q.Minor, q.KeepAlive,
+				q.ContentLength, q.Chunked, q.ExpectContinue)
 		}
 		if got != want {
 			t.Errorf("%.200q\n got %s\nwant %s", stream, got, want)
@@ -40,17 +41,23 @@ func TestParseRequest(t *testing.T) {
 	}
 	const host = "Host: h\r\n"
 	check("GET / HTTP/1.1\r\n"+host+"\r\nGET /2", "27: GET / host=h 1.1 keep=true length=0 chunked=false expect=false")
-	check("POST /x HTTP/1.1\r\n"+host+"Content-Length: 12\r\nExpect: 100-Continue\r\n\r\n", "71: POST /x host=h 1.1 keep=true length=12 chunked=false expect=true")
-	check("PUT /x HTTP/1.1\r\n"+host+"transfer-encoding: Chunked\r\nConnection: close\r\n\r\n", "75: PUT /x host=h 1.1 keep=false length=0 chunked=true expect=false")
+	check("POST /x HTTP/1.1\r\n"+host+"Content-Length: 12\r\nExpect: 100-Continue\r\n\r\n",
+		"71: POST /x host=h 1.1 keep=true length=12 chunked=false expect=true")
+	check("PUT /x HTTP/1.1\r\n"+host+"transfer-encoding: Chunked\r\nConnection: close\r\n\r\n",
+		"75: PUT /x host=h 1.1 keep=false length=0 chunked=true expect=false")
 	check("GET / HTTP/1.0\r\n\r\n", "18: GET / host= 1.0 keep=false length=0 chunked=false expect=false")
 	check("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "42: GET / host= 1.0 keep=true length=0 chunked=false expect=false")
 	check("OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n", "29: OPTIONS * host= 1.1 keep=true length=0 chunked=false expect=false")
 	check("CONNECT a.b:443 HTTP/1.1\r\n"+host+"\r\n", "37: CONNECT a.b:443 host=h 1.1 keep=true length=0 chunked=false expect=false")
-	check("GET HTTP://[::1]:80?q HTTP/1.1\r\n"+host+"\r\n", "43: GET HTTP://[::1]:80?q host=h 1.1 keep=true length=0 chunked=false expect=false")
+	check("GET HTTP://[::1]:80?q HTTP/1.1\r\n"+host+"\r\n",
+		"43: GET HTTP://[::1]:80?q host=h 1.1 keep=true length=0 chunked=false expect=false")
 
-	for _, line := range []string{"", "GET", "GET /", "GET / HTTP/2.0", "GET / HTTP/1.x", "GET  / HTTP/1.1", "GET /  HTTP/1.1", "GET / HTTP/1.1 ", "GET\t/ HTTP/1.1",
-		" GET / HTTP/1.1", "G(T / HTTP/1.1", "GET /a b HTTP/1.1", "GET /\x00 HTTP/1.1", "GET /\x7f HTTP/1.1", "GET /é HTTP/1.1", "GET /# HTTP/1.1", "GET a HTTP/1.1",
-		"GET * HTTP/1.1", "GET /%2 HTTP/1.1", "GET /%zz HTTP/1.1", "GET http:///x HTTP/1.1", "GET ftp://h/ HTTP/1.1", "GET http://u@h/ HTTP/1.1", "GET http://h:x/ HTTP/1.1",
+	for _, line := range []string{"", "GET", "GET /", "GET / HTTP/2.0", "GET / HTTP/1.x", "GET  / HTTP/1.1", "GET /  HTTP/1.1",
+		"GET / HTTP/1.1 ", "GET\t/ HTTP/1.1",
+		" GET / HTTP/1.1", "G(T / HTTP/1.1", "GET /a b HTTP/1.1", "GET /\x00 HTTP/1.1", "GET /\x7f HTTP/1.1", "GET /é HTTP/1.1",
+		"GET /# HTTP/1.1", "GET a HTTP/1.1",
+		"GET * HTTP/1.1", "GET /%2 HTTP/1.1", "GET /%zz HTTP/1.1", "GET http:///x HTTP/1.1", "GET ftp://h/ HTTP/1.1", "GET http://u@h/ HTTP/1.1",
+		"GET http://h:x/ HTTP/1.1",
 		"CONNECT / HTTP/1.1", "CONNECT h HTTP/1.1", "GET / http/1.1", "GET / HTTP/1.1\r", "\r\nGET / HTTP/1.1"} {
 		check(line+"\r\n"+host+"\r\n", "malformed request line")
 	}
@@ -114,7 +121,8 @@ func TestAppendRequest(t *testing.T) {
 	check("GET / HTTP/1.1\r\nhost: other\r\n\r\n", "GET", "/", "h", []Field{{"host", "other"}}, "")
 	check("GET / HTTP/1.1\r\nHost: \r\n\r\n", "GET", "/", "", []Field{{"Host", ""}}, "")
 	check("PUT / HTTP/1.1\r\nHost: h\r\ncontent-length: 9\r\n\r\nhi", "PUT", "/", "h", []Field{{"content-length", "9"}}, "hi")
-	check("PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "PUT", "/", "h", []Field{{"Transfer-Encoding", "chunked"}}, "0\r\n\r\n")
+	check("PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "PUT", "/", "h",
+		[]Field{{"Transfer-Encoding", "chunked"}}, "0\r\n\r\n")
 
 	refuse := func(cause, method, target, host string, header ...Field) {
 		t.Helper()

@@ -25,7 +25,8 @@ func Start(t testing.TB, accounts string) (port int, ca string) {
 	certified := httptest.NewTLSServer(nil) // for its certificate, of 127.0.0.1
 	defer certified.Close()
 	ca, conf := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "nats.conf")
-	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nCEILING_DRIVER: d-secret\nCEILING_AGENT: a-secret\njetstream { store_dir: %q }\n", dir) + accounts
+	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nCEILING_DRIVER: d-secret\nCEILING_AGENT: a-secret\njetstream { store_dir: %q }\n", dir) +
+		accounts
 	for name, b := range map[string][]byte{
 		ca:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw}),
 		conf: []byte(text),

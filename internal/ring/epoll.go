@@ -231,7 +231,8 @@ func (e *epoll) flush() {
 func (e *epoll) write(w *watch) {
 	for {
 		b := w.out.b
-		n, _, no := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(w.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), syscall.MSG_NOSIGNAL, 0, 0)
+		n, _, no := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(w.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+			syscall.MSG_NOSIGNAL, 0, 0)
 		switch no {
 		case 0:
 			w.out.b = b[n:]
@@ -298,10 +299,12 @@ func (e *epoll) wait(p Patience) ([]Event, error) {
 // (Linux 5.11), to the next millisecond otherwise.
 func (e *epoll) poll(timeout time.Duration) (int, error) {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
-	n, _, no := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(e.fd), uintptr(unsafe.Pointer(&e.kernel[0])), uintptr(len(e.kernel)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	n, _, no := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(e.fd), uintptr(unsafe.Pointer(&e.kernel[0])), uintptr(len(e.kernel)),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
 	if no == syscall.ENOSYS {
 		ms := (max(timeout, 0) + time.Millisecond - 1) / time.Millisecond
-		n, _, no = syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(e.fd), uintptr(unsafe.Pointer(&e.kernel[0])), uintptr(len(e.kernel)), uintptr(ms), 0, 0)
+		n, _, no = syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(e.fd), uintptr(unsafe.Pointer(&e.kernel[0])), uintptr(len(e.kernel)),
+			uintptr(ms), 0, 0)
 	}
 	switch no {
 	case 0:

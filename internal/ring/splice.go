@@ -83,7 +83,8 @@ func (r *Ring) Drain(p *Pipe, fd, most int) (int, syscall.Errno) { return splice
 // where the source pauses.
 func splice(from, to, most int) (int, syscall.Errno) {
 	for {
-		n, _, no := syscall.RawSyscall6(syscall.SYS_SPLICE, uintptr(from), 0, uintptr(to), 0, uintptr(most), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		n, _, no := syscall.RawSyscall6(syscall.SYS_SPLICE, uintptr(from), 0, uintptr(to), 0, uintptr(most),
+			unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 		switch no {
 		case 0:
 			return int(n), 0

@@ -132,7 +132,8 @@ func (u *uring) provideBuffers(c Config) error {
 		flags   uint16
 		_       [3]uint64
 	}{addr: uint64(uintptr(unsafe.Pointer(&u.bufRing[0]))), entries: uint32(n)}
-	if _, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.realFD), registerPbufRing, uintptr(unsafe.Pointer(&reg)), 1, 0, 0); e != 0 {
+	if _, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.realFD), registerPbufRing, uintptr(unsafe.Pointer(&reg)), 1, 0,
+		0); e != 0 {
 		return fmt.Errorf("io_uring_register PBUF_RING: %w", e)
 	}
 	u.buffers = unsafe.Slice((*bufEntry)(unsafe.Pointer(&u.bufRing[0])), n)
@@ -166,7 +167,8 @@ func (u *uring) shut() error {
 	}
 	if u.enter&enterRegisteredRing != 0 { // the registration holds the ring too
 		up := ringUpdate{offset: uint32(u.fd)}
-		if _, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.realFD), unregisterRingFDs, uintptr(unsafe.Pointer(&up)), 1, 0, 0); e != 0 {
+		if _, _, e := syscall.RawSyscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.realFD), unregisterRingFDs, uintptr(unsafe.Pointer(&up)), 1, 0,
+			0); e != 0 {
 			err = errors.Join(err, fmt.Errorf("io_uring_register, give the ring's place back: %w", e))
 		}
 	}

@@ -11,14 +11,17 @@ import (
 // query's parameters, of variables and of flags.
 func secretWords() []string {
 	return []string{
-		"authorization", "authentication", "auth", "oauth", "bearer", "jwt", "token", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass",
-		"key", "apikey", "cookie", "session", "sid", "sig", "signature", "hmac", "credential", "credentials", "creds", "csrf", "xsrf", "assertion", "otp",
+		"authorization", "authentication", "auth", "oauth", "bearer", "jwt", "token", "secret", "secrets", "password", "passwd", "passphrase",
+		"pwd", "pass",
+		"key", "apikey", "cookie", "session", "sid", "sig", "signature", "hmac", "credential", "credentials", "creds", "csrf", "xsrf",
+		"assertion", "otp",
 	}
 }
 
 // secretEnds are ends of words that are written together: PGPASSWORD, authtoken.
 func secretEnds() []string {
-	return []string{"token", "secret", "password", "passwd", "passphrase", "apikey", "accesskey", "secretkey", "privatekey", "cookie", "credential", "credentials", "sessionid", "sessid", "authorization"}
+	return []string{"token", "secret", "password", "passwd", "passphrase", "apikey", "accesskey", "secretkey", "privatekey", "cookie",
+		"credential", "credentials", "sessionid", "sessid", "authorization"}
 }
 
 // harmlessLast are last words of names that tell something about a secret and

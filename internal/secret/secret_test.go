@@ -25,17 +25,21 @@ func ways(h *Hider) map[string]func(string) string {
 
 func TestNames(t *testing.T) {
 	for _, name := range []string{
-		"Authorization", "proxy-authorization", "Cookie", "Set-Cookie", "X-API-Key", "api_key", "apikey", "apiKey", "X-Auth-Token", "X-Amz-Security-Token",
-		"access_token", "accessToken", "refresh-token", "id_token", "token", "PGPASSWORD", "DB_PASSWORD", "password", "passwd", "pwd", "client_secret",
+		"Authorization", "proxy-authorization", "Cookie", "Set-Cookie", "X-API-Key", "api_key", "apikey", "apiKey", "X-Auth-Token",
+		"X-Amz-Security-Token",
+		"access_token", "accessToken", "refresh-token", "id_token", "token", "PGPASSWORD", "DB_PASSWORD", "password", "passwd", "pwd",
+		"client_secret",
 		"X-Amz-Signature", "sig", "sid", "session", "SESSIONID", "X-CSRF-Token", "xsrf", "jwt", "key", "AWSAccessKeyId", "AWS_SECRET_ACCESS_KEY",
-		"Ocp-Apim-Subscription-Key", "access%5Ftoken", "%61ccess_token", "GITHUB_TOKEN", "authtoken", "oauth2.token", "OAuth2", "password1", "PHPSESSID", "JSESSIONID", "X-CSRFToken", "connect.sid", "MYSQL_PWD", "X-Hub-Signature-256", "SECRET_KEY_BASE",
+		"Ocp-Apim-Subscription-Key", "access%5Ftoken", "%61ccess_token", "GITHUB_TOKEN", "authtoken", "oauth2.token", "OAuth2", "password1",
+		"PHPSESSID", "JSESSIONID", "X-CSRFToken", "connect.sid", "MYSQL_PWD", "X-Hub-Signature-256", "SECRET_KEY_BASE",
 	} {
 		if !isName(name) {
 			t.Errorf("%s is not secret", name)
 		}
 	}
 	for _, name := range []string{
-		"", "Accept", "Content-Type", "User-Agent", "author", "authority", "monkey", "keyboard", "max_tokens", "tokens", "token-file", "--token-file", "PASSWORD_FILE",
+		"", "Accept", "Content-Type", "User-Agent", "author", "authority", "monkey", "keyboard", "max_tokens", "tokens", "token-file",
+		"--token-file", "PASSWORD_FILE",
 		"token_type", "key_size", "id", "page", "q", "Host", "passenger", "compass", "GOMAXPROCS", "connections", "signal", "keep-secrets-dir",
 	} {
 		if isName(name) {
@@ -96,12 +100,16 @@ func TestHides(t *testing.T) {
 
 func TestHidesCommands(t *testing.T) {
 	words := []string{
-		"ceiling", "run", "-H", "Authorization: Bearer x", "-HCookie: a=1", "--header=X-Api-Key: 7", "-H", "Accept: */*", "-b", "a=1", "-b", "@file",
-		"--body=xyz", "--token", "abc", "--token-file", "name", "--otlp", "http://u:p@c:4318", "--keep-secrets", "--serve", "TOKEN=abc ./srv", "-c", "64", "h/x?token=abc",
+		"ceiling", "run", "-H", "Authorization: Bearer x", "-HCookie: a=1", "--header=X-Api-Key: 7", "-H", "Accept: */*", "-b", "a=1", "-b",
+		"@file",
+		"--body=xyz", "--token", "abc", "--token-file", "name", "--otlp", "http://u:p@c:4318", "--keep-secrets", "--serve", "TOKEN=abc ./srv",
+		"-c", "64", "h/x?token=abc",
 	}
 	want := []string{
-		"ceiling", "run", "-H", "Authorization: hidden", "-HCookie: hidden", "--header=X-Api-Key: hidden", "-H", "Accept: */*", "-b", "hidden", "-b", "@file",
-		"--body=hidden", "--token", "hidden", "--token-file", "name", "--otlp", "http://hidden@c:4318", "--keep-secrets", "--serve", "TOKEN=hidden ./srv", "-c", "64", "h/x?token=hidden",
+		"ceiling", "run", "-H", "Authorization: hidden", "-HCookie: hidden", "--header=X-Api-Key: hidden", "-H", "Accept: */*", "-b", "hidden",
+		"-b", "@file",
+		"--body=hidden", "--token", "hidden", "--token-file", "name", "--otlp", "http://hidden@c:4318", "--keep-secrets", "--serve",
+		"TOKEN=hidden ./srv", "-c", "64", "h/x?token=hidden",
 	}
 	if got := (&Hider{}).Command(words); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -154,9 +162,11 @@ func TestNothingOfTheSecretIsLeft(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~"
 	places := map[string][]string{
-		"URL":       {"http://%s@h/x", "http://u:%s@h/x?a=1", "/x?access_token=%s", "/x?a=1&sig=%s&b=2", "http://u:p%s@h:1/?token=%[1]s#key=%[1]s"},
-		"Text":      {"at http://u:%s@h: refused", `"http://h/?token=%s" is none`, "API_TOKEN=%s", "Bearer %sx1", `'Cookie: %s'`},
-		"Shell":     {"TOKEN=%s ./a", "./a --secret %s -x", "./a --secret=%s", "curl -H 'Cookie: %s' -u x", `A="1" PASSWORD='%s' ./a`, "x http://h/?token=%s&y"},
+		"URL": {"http://%s@h/x", "http://u:%s@h/x?a=1", "/x?access_token=%s", "/x?a=1&sig=%s&b=2",
+			"http://u:p%s@h:1/?token=%[1]s#key=%[1]s"},
+		"Text": {"at http://u:%s@h: refused", `"http://h/?token=%s" is none`, "API_TOKEN=%s", "Bearer %sx1", `'Cookie: %s'`},
+		"Shell": {"TOKEN=%s ./a", "./a --secret %s -x", "./a --secret=%s", "curl -H 'Cookie: %s' -u x", `A="1" PASSWORD='%s' ./a`,
+			"x http://h/?token=%s&y"},
 		"FieldLine": {"Authorization: %s", "authorization:%s", "X-Session-Token: %s", "Referer: http://%s@h/"},
 		"Variable":  {"TOKEN=%s", "X_SECRET=%s", "URL=redis://:%s@h"},
 		"Command":   {"-H\x00Cookie: %s", "--token\x00%s", "-b\x00%s", "--body=%s", "-HX-Key: %s", "http://%s@h", "--serve=TOKEN=%s ./a"},
@@ -183,8 +193,10 @@ func TestNothingOfTheSecretIsLeft(t *testing.T) {
 
 func FuzzHide(f *testing.F) {
 	for _, s := range []string{
-		"", "http://u:p@h/?token=a&b", "Authorization: Bearer abcdefgh", "A_TOKEN='x y' --key z", "-H\x00Cookie: a", "hidden-0123456789ab", "?token=hidden-0123456789ab;x=1",
-		`{"password":"a\"b"}`, "://hidden@", "basic hidden-0123456789ab", "?key=?key=?key=", "a:b@c:d@e", "--token --token x", "'token: a'b'", "--key %3Fkey%3D",
+		"", "http://u:p@h/?token=a&b", "Authorization: Bearer abcdefgh", "A_TOKEN='x y' --key z", "-H\x00Cookie: a", "hidden-0123456789ab",
+		"?token=hidden-0123456789ab;x=1",
+		`{"password":"a\"b"}`, "://hidden@", "basic hidden-0123456789ab", "?key=?key=?key=", "a:b@c:d@e", "--token --token x", "'token: a'b'",
+		"--key %3Fkey%3D",
 	} {
 		f.Add(s)
 	}
@@ -215,7 +227,8 @@ func hiderLike(h *Hider) *Hider {
 
 func TestIsHidden(t *testing.T) {
 	for text, want := range map[string]bool{
-		"hidden": true, "hidden-0123456789ab": true, "hidden-0123456789a": false, "hidden-0123456789aB": false, "hidden-0123456789abc": false, "Hidden": false, "": false,
+		"hidden": true, "hidden-0123456789ab": true, "hidden-0123456789a": false, "hidden-0123456789aB": false, "hidden-0123456789abc": false,
+		"Hidden": false, "": false,
 		"hidden-" + hex.EncodeToString([]byte("abcdef")): true,
 	} {
 		if IsHidden(text) != want {

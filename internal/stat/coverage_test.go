@@ -83,7 +83,8 @@ func noises() []noise {
 		})},
 		// Only B suffers: the blocks themselves are skewed. The centre of such
 		// blocks is the median of the mean of two, from two million draws.
-		{name: "skewed blocks (lognormal)", blocks: each(func(r *rand.Rand) float64 { return math.Exp(0.5 * r.NormFloat64()) }), centre: 1.0594, mean: math.Exp(0.125)},
+		{name: "skewed blocks (lognormal)", blocks: each(func(r *rand.Rand) float64 { return math.Exp(0.5 * r.NormFloat64()) }), centre: 1.0594,
+			mean: math.Exp(0.125)},
 	}
 }
 
@@ -137,7 +138,8 @@ func TestCoverage(t *testing.T) {
 
 // simulate is the share of intervals that hold the truth, and their median
 // length.
-func simulate(kind noise, truth float64, limits func([]float64, float64, *rand.Rand) (float64, float64), n, trials int, alpha float64) (covered, length float64) {
+func simulate(kind noise, truth float64, limits func([]float64, float64, *rand.Rand) (float64, float64), n, trials int,
+	alpha float64) (covered, length float64) {
 	r := rand.New(rand.NewPCG(7, uint64(n)))
 	lengths := make([]float64, trials)
 	for i := range lengths {

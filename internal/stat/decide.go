@@ -44,7 +44,8 @@ func NoiseFloor(blocks []float64, confidence float64, comparisons int) (Floor, e
 	f := Floor{Difference: d, Share: floorShare, Resolution: max(math.Abs(d.Low), math.Abs(d.High))}
 	f.Bound = distuv.UnitNormal.Quantile((1+floorShare)/2) * math.Sqrt(squares/lowest)
 	if d.Certain() && !d.Contains(0) {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("A vs A differs from itself by %s: what comes first or is left behind matters; mend that before comparing", percent(Relative(d.Value))))
+		f.Warnings = append(f.Warnings, fmt.Sprintf(
+			"A vs A differs from itself by %s: what comes first or is left behind matters; mend that before comparing", percent(Relative(d.Value))))
 	}
 	return f, nil
 }

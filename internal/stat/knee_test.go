@@ -49,10 +49,14 @@ func TestKnee(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	check("a wall", kneePoints(doublings(), wallAt(16), 5, 0.01, r), 8, 16, true, true)
 	check("a wall between", kneePoints(doublings(), wallAt(20), 5, 0.01, r), 16, 32, true, true)
-	check("and down again", kneePoints(doublings(), func(n float64) float64 { return 1000 * min(n, 16) / max(1, n/32) }, 5, 0.01, r), 8, 16, true, true)
-	check("unordered", []Point{{8, []float64{4, 4.01}}, {1, []float64{1, 1.01}}, {4, []float64{4, 4.01}}, {2, []float64{2, 2.01}}}, 2, 4, true, true)
-	check("still rising", kneePoints(doublings(), wallAt(1000), 5, 0.01, r), 64, 128, true, false, "not shown to level off up to 128: add larger ones")
-	check("flat from the start", kneePoints(doublings(), wallAt(1), 5, 0.01, r), 0, 1, false, true, "below 1 was shown to be short of the peak: add smaller ones")
+	check("and down again", kneePoints(doublings(), func(n float64) float64 { return 1000 * min(n, 16) / max(1, n/32) }, 5, 0.01, r), 8, 16,
+		true, true)
+	check("unordered", []Point{{8, []float64{4, 4.01}}, {1, []float64{1, 1.01}}, {4, []float64{4, 4.01}}, {2, []float64{2, 2.01}}}, 2, 4, true,
+		true)
+	check("still rising", kneePoints(doublings(), wallAt(1000), 5, 0.01, r), 64, 128, true, false,
+		"not shown to level off up to 128: add larger ones")
+	check("flat from the start", kneePoints(doublings(), wallAt(1), 5, 0.01, r), 0, 1, false, true,
+		"below 1 was shown to be short of the peak: add smaller ones")
 	check("one point", []Point{{10, []float64{5, 5}}}, 0, 10, false, false, "needs 3 concurrencies", "add smaller", "add larger")
 	check("single runs", kneePoints(doublings(), wallAt(16), 1, 0, r), 8, 16, true, true, "needs 2 repeats")
 	check("all equal", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {3, []float64{5, 5}}}, 0, 1, false, true, "add smaller ones")

@@ -107,7 +107,8 @@ func (d Difference) BlocksFor(within float64) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("blocks for ±%s: more than %d, with a spread of %s between blocks: quieten the machine instead", percent(within), maxBlocks, percent(Relative(d.Spread)))
+	return 0, fmt.Errorf("blocks for ±%s: more than %d, with a spread of %s between blocks: quieten the machine instead", percent(within),
+		maxBlocks, percent(Relative(d.Spread)))
 }
 
 // studentQuantile is the p-quantile of Student's t.

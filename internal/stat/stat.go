@@ -91,7 +91,8 @@ func checkPoints(what string, points []Point) ([]Point, error) {
 		}
 		for _, x := range p.X {
 			if !(x >= 1/maxMagnitude && x <= maxMagnitude) {
-				return nil, fmt.Errorf("%s: throughput %v at concurrency %v: it must be finite and above 0; leave out the runs that sent nothing", what, x, p.N)
+				return nil, fmt.Errorf("%s: throughput %v at concurrency %v: it must be finite and above 0; leave out the runs that sent nothing", what,
+					x, p.N)
 			}
 		}
 		at := slices.IndexFunc(joined, func(q Point) bool { return q.N == p.N })

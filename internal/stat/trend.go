@@ -61,7 +61,8 @@ func MannKendall(times, values []float64, confidence float64) (Trend, error) {
 	if len(means) < leastStretches {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("needs %d stretches of values, has %d", leastStretches, len(means)))
 	} else if short {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("a trend and a slow swing look alike over %d stretches, so p may be too small: needs a longer series", len(means)))
+		out.Warnings = append(out.Warnings, fmt.Sprintf(
+			"a trend and a slow swing look alike over %d stretches, so p may be too small: needs a longer series", len(means)))
 	}
 	return out, nil
 }

@@ -178,7 +178,8 @@ func TestTrendProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if up.P < 0 || up.P > 1 || up.Rising < 0 || up.Rising > 1 || !sound(up.Slope) || up.Slope.Value < up.Slope.Low || up.Slope.Value > up.Slope.High {
+		if up.P < 0 || up.P > 1 || up.Rising < 0 || up.Rising > 1 || !sound(up.Slope) || up.Slope.Value < up.Slope.Low ||
+			up.Slope.Value > up.Slope.High {
 			t.Fatalf("%+v", up)
 		}
 		mirrored := make([]float64, len(values))

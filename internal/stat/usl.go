@@ -144,7 +144,8 @@ func uslWarnings(u USL, points []Point, curve logPoints, fit uslFit, residuals [
 		warn("concurrency goes from %g to %g: needs two doublings, up to %g", first, last, uslLeastRange*first)
 	}
 	if u.Lambda.Confidence == 0 {
-		warn("%d runs: too few to estimate noise, so no confidence intervals; needs %d runs at ≥ 3 concurrency levels", len(residuals), uslUnknowns+1)
+		warn("%d runs: too few to estimate noise, so no confidence intervals; needs %d runs at ≥ 3 concurrency levels", len(residuals),
+			uslUnknowns+1)
 	}
 	switch {
 	case fit.pairs == 0:

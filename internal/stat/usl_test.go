@@ -170,7 +170,8 @@ func TestUSLWarnings(t *testing.T) {
 	}
 	check("a far peak", uslPoints(1000, 0.01, 1e-5, doublings(), 5, 0.0005, r), "is a forecast: the largest measured is 128")
 	check("linear", uslPoints(1000, 0, 0, doublings(), 1, 0, r), "σ is on its bound 0")
-	check("flat", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {4, []float64{5, 5}}, {8, []float64{5, 5}}}, "σ is on its bound 1", "explains 0%")
+	check("flat", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {4, []float64{5, 5}}, {8, []float64{5, 5}}}, "σ is on its bound 1",
+		"explains 0%")
 	check("noise", uslPoints(1000, 0.9, 0, doublings(), 3, 1, r), "of the variation: needs 90%")
 	check("few runs", uslPoints(1000, 0.05, 0.001, []float64{1, 4, 16}, 1, 0, r), "no confidence intervals")
 

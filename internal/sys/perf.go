@@ -49,7 +49,8 @@ func OpenPerfClock(c PerfClockConfig) (*PerfClock, error) {
 	a := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK,
 		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Sample: uint64(c.Hz), Sample_type: perfSample,
-		Bits: unix.PerfBitDisabled | unix.PerfBitFreq | unix.PerfBitExcludeHv | unix.PerfBitExcludeIdle | unix.PerfBitTask | unix.PerfBitSampleIDAll,
+		Bits: unix.PerfBitDisabled | unix.PerfBitFreq | unix.PerfBitExcludeHv | unix.PerfBitExcludeIdle |
+			unix.PerfBitTask | unix.PerfBitSampleIDAll,
 		// Nobody is woken: the ring is read by the clock.
 		Wakeup: 1 << 31, Sample_max_stack: uint16(c.MaxStack),
 	}

@@ -78,7 +78,8 @@ func TestPIDStat(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	err := ParsePIDStat([]byte("7 (a) (b))"+statRest), &s)
-	if err != nil || string(s.Comm) != "a) (b)" || s.Parent != 1 || s.Group != 2 || s.UserTicks != 14 || s.SystemTicks != 15 || s.ReapedTicks != 33 || s.RSSPages != 24 {
+	if err != nil || string(s.Comm) != "a) (b)" || s.Parent != 1 || s.Group != 2 || s.UserTicks != 14 || s.SystemTicks != 15 ||
+		s.ReapedTicks != 33 || s.RSSPages != 24 {
 		t.Errorf("a name with parentheses: %+v %v", s, err)
 	}
 	for _, text := range []string{"", "7 (a", "7 a S 1", "7 (a) SS" + statRest[2:], "7 (a) S 1 2 3\n", "x (a)" + statRest, ") (" + statRest} {
@@ -136,7 +137,8 @@ func TestFilesOfFields(t *testing.T) {
 	if err := ParseCPUStat(fixture(t, "cpu_stat_v1"), &c); err != nil {
 		t.Error(err)
 	}
-	if err := ParseCPUStat([]byte("usage_usec 9\nnr_periods 3\nnr_throttled 2\nthrottled_usec 5\n"), &c); err != nil || c != (CPUStat{3, 2, 5000}) {
+	if err := ParseCPUStat([]byte("usage_usec 9\nnr_periods 3\nnr_throttled 2\nthrottled_usec 5\n"), &c); err != nil ||
+		c != (CPUStat{3, 2, 5000}) {
 		t.Errorf("%+v %v", c, err)
 	}
 	if ParseCPUStat([]byte("usage_usec 9\n"), &c) == nil {
@@ -216,7 +218,8 @@ func FuzzProc(f *testing.F) {
 			t.Error("no CPU")
 		}
 		var ps PIDStat
-		if ParsePIDStat(text, &ps) == nil && (ps.PID < 0 || ps.Threads < 0 || ps.Parent < 0 || !strings.Contains(string(text), "("+string(ps.Comm)+")")) {
+		if ParsePIDStat(text, &ps) == nil && (ps.PID < 0 || ps.Threads < 0 || ps.Parent < 0 ||
+			!strings.Contains(string(text), "("+string(ps.Comm)+")")) {
 			t.Errorf("%+v", ps)
 		}
 		_ = LastCPU(text)

@@ -72,7 +72,8 @@ func MonotonicNs() int64 {
 func SleepUntil(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
-		_, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+		_, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0,
+			0)
 		if errno != unix.EINTR {
 			break
 		}

@@ -37,7 +37,8 @@ func TestParseCount(t *testing.T) {
 	check("1.500M", 1_500_000)
 	check("2G", 2_000_000_000)
 	check("9223372036854775807", math.MaxInt64)
-	for _, text := range []string{"", "-1", "+1", "k", "1.5", "1.5005k", "1e3", "1,000", "1_000", " 1", "1 ", "1 k", "0x10", "1kk", "1Ki", "1KB", "1T", "1.", ".5k", "1.2.3k", "NaN", "٣",
+	for _, text := range []string{"", "-1", "+1", "k", "1.5", "1.5005k", "1e3", "1,000", "1_000", " 1", "1 ", "1 k", "0x10", "1kk", "1Ki",
+		"1KB", "1T", "1.", ".5k", "1.2.3k", "NaN", "٣",
 		"9223372036854775808", "99999999999999999999", "9999999999G", "1.0000000000000000001G"} {
 		_, err := ParseCount(text)
 		refused(t, text, err, "20k")
@@ -66,7 +67,8 @@ func TestParseDuration(t *testing.T) {
 	check("2m", 2*time.Minute)
 	check("1h30m", 90*time.Minute)
 	check("0.5ms", 500*time.Microsecond)
-	for _, text := range []string{"", "s", "-1s", "+1s", "-1", ".5s", "1d", "10sec", "2min", "1e3s", "30 s", "1S", "10000000h", "99999999999", "１s"} {
+	for _, text := range []string{"", "s", "-1s", "+1s", "-1", ".5s", "1d", "10sec", "2min", "1e3s", "30 s", "1S", "10000000h", "99999999999",
+		"１s"} {
 		_, err := ParseDuration(text)
 		refused(t, text, err, "500us")
 	}
@@ -129,7 +131,8 @@ func TestParseRate(t *testing.T) {
 	check("10/ms:0", Rate{Frequency{10, 1e6}, Frequency{0, 1e9}}, false, 5000, "10/ms:0")
 	check("60/m:1", Rate{Frequency{60, 60e9}, Frequency{1, 1e9}}, true, 1, "60/m:1")
 	check("5:5", flat(5, 1e9), true, 5, "5")
-	for _, text := range []string{"", "0", "0:0", "0/s", "-1", "+1", "k", "1/", "/s", "1/0s", "1/-1s", "1/10", "1/x", "1/s/s", "1:2:3", ":", "1:", ":1", "1 req/s", "1e3", "2G", "2/ns", "1000000001", "1/3000000h",
+	for _, text := range []string{"", "0", "0:0", "0/s", "-1", "+1", "k", "1/", "/s", "1/0s", "1/-1s", "1/10", "1/x", "1/s/s", "1:2:3", ":",
+		"1:", ":1", "1 req/s", "1e3", "2G", "2/ns", "1000000001", "1/3000000h",
 		"99999999999999999999", "99999999999T", "0.0000000000000000001", "0.1/277778h", "1Ki"} {
 		_, err := ParseRate(text)
 		refused(t, text, err, "600/m")
@@ -139,7 +142,8 @@ func TestParseRate(t *testing.T) {
 }
 
 func drawFrequency(t *rapid.T, name string, least uint64) Frequency {
-	per := rapid.OneOf(rapid.SampledFrom([]uint64{1, 1e3, 1e6, 1e9, 60e9, 3600e9, 10e9}), rapid.Uint64Range(1, math.MaxInt64)).Draw(t, name+" per")
+	per := rapid.OneOf(rapid.SampledFrom([]uint64{1, 1e3, 1e6, 1e9, 60e9, 3600e9, 10e9}), rapid.Uint64Range(1, math.MaxInt64)).Draw(t,
+		name+" per")
 	// At most 10^9 a second, which is one per nanosecond.
 	return Frequency{rapid.Uint64Range(least, per).Draw(t, name+" count"), per}
 }
@@ -187,8 +191,10 @@ func TestParseBits(t *testing.T) {
 	check("9600", 9600)
 	check("9600bps", 9600)
 	for text, hint := range map[string]string{
-		"": "number", "Gbps": "number", "-1G": "number", "1.0001bit": "whole number", "99999999999T": "whole number", "10X": "unit", "10  G": "unit", "10m": "unit",
-		"10MB/s": "8 bits", "10MBps": "8 bits", "10Mbytes": "8 bits", "10GiB": "binary", "10Gi": "binary", "10Gibit": "binary", "10Gibps": "binary",
+		"": "number", "Gbps": "number", "-1G": "number", "1.0001bit": "whole number", "99999999999T": "whole number", "10X": "unit",
+		"10  G": "unit", "10m": "unit",
+		"10MB/s": "8 bits", "10MBps": "8 bits", "10Mbytes": "8 bits", "10GiB": "binary", "10Gi": "binary", "10Gibit": "binary",
+		"10Gibps": "binary",
 	} {
 		_, err := ParseBits(text)
 		refused(t, text, err, hint)

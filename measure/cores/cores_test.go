@@ -70,7 +70,8 @@ func TestReadLayout(t *testing.T) {
 	if fmt.Sprint(l.Cores) != "[[0 2] [1 3]]" || fmt.Sprint(l.Nodes) != "[[0 1 2 3]]" {
 		t.Errorf("%+v", l)
 	}
-	if l := readLayout(fstest.MapFS{"sys/devices/system/cpu/cpu0/topology/thread_siblings_list": {Data: []byte("x")}}); l.Cores != nil || l.Nodes != nil {
+	if l := readLayout(fstest.MapFS{"sys/devices/system/cpu/cpu0/topology/thread_siblings_list": {Data: []byte("x")}}); l.Cores != nil ||
+		l.Nodes != nil {
 		t.Errorf("%+v", l)
 	}
 	if l := ReadLayout(); len(l.Cores) == 0 {
@@ -91,7 +92,8 @@ func TestApart(t *testing.T) {
 		{"one CPU", "0", "", Sides{Layout: host([]string{"0"}, nil)}, "", "one CPU together"},
 		{"two", "0-1", "", Sides{Layout: two, Want: 1}, "generator on CPU 0, server on CPU 1", ""},
 		{"two, much to do", "0-1", "", Sides{Layout: two, Want: 64}, "generator on CPU 0, server on CPU 1", ""},
-		{"two threads of one core", "0-1", "", Sides{Layout: host([]string{"0-1"}, nil), Want: 1}, "generator on CPU 0, server on CPU 1 (two threads", ""},
+		{"two threads of one core", "0-1", "", Sides{Layout: host([]string{"0-1"}, nil), Want: 1},
+			"generator on CPU 0, server on CPU 1 (two threads", ""},
 		{"four with SMT", "0-3", "", Sides{Layout: four, Want: 1}, "generator on CPUs 0-1, server on CPUs 2-3", ""},
 		{"four with SMT, one bound away", "1-3", "", Sides{Layout: four, Want: 2}, "generator on CPU 1, server on CPUs 2-3", ""},
 		{"eight, little to do", "0-7", "", Sides{Layout: eight, Want: 2}, "generator on CPUs 0,4, server on CPUs 1-3,5-7", ""},
@@ -100,7 +102,8 @@ func TestApart(t *testing.T) {
 		{"half a layout", "0-3", "", Sides{Layout: Layout{Cores: [][]int{{0, 1}}}, Want: 1}, "generator on CPUs 0-1, server on CPUs 2-3", ""},
 		{"128, 64 connections", "0-127", "", Sides{Layout: big(), Want: 2}, "generator on CPUs 0,64, server on CPUs 1-63,65-127", ""},
 		{"128, much to do", "0-127", "", Sides{Layout: big(), Want: 1000}, "generator on CPUs 0-31,64-95, server on CPUs 32-63,96-127", ""},
-		{"128, nodes in turns", "0-127", "", Sides{Layout: alternating(), Want: 4}, "generator on CPUs 0,2,64,66, server on CPUs 1,3-63,65,67-127", ""},
+		{"128, nodes in turns", "0-127", "", Sides{Layout: alternating(), Want: 4},
+			"generator on CPUs 0,2,64,66, server on CPUs 1,3-63,65,67-127", ""},
 		{"128, bound to one node", "32-63", "", Sides{Layout: big(), Want: 2}, "generator on CPUs 32-33, server on CPUs 34-63", ""},
 		{"bound to two far apart", "7,71,100", "", Sides{Layout: big(), Want: 1}, "generator on CPUs 7,71, server on CPU 100", ""},
 		{"a quota of four on 128", "0-127", "", Sides{Layout: big(), Want: 1, Quota: 4}, "generator on CPU 0, server on CPUs 1-3", ""},
@@ -111,7 +114,8 @@ func TestApart(t *testing.T) {
 		{"a quota of more than there is", "0-1", "", Sides{Layout: two, Want: 1, Quota: 8}, "generator on CPU 0, server on CPU 1", ""},
 		{"apart already", "0", "1-2", Sides{}, "generator on CPU 0, server on CPUs 1-2", ""},
 		{"server bound to some", "0-7", "0-1", Sides{Layout: eight, Want: 1}, "generator on CPUs 2-3,6-7, server on CPUs 0-1", ""},
-		{"server bound to a thread of every core", "0-7", "0-3", Sides{Layout: eight, Want: 1}, "generator on CPUs 4-7, server on CPUs 0-3 (two threads", ""},
+		{"server bound to a thread of every core", "0-7", "0-3", Sides{Layout: eight, Want: 1},
+			"generator on CPUs 4-7, server on CPUs 0-3 (two threads", ""},
 		{"generator bound to some", "6-7", "0-7", Sides{Want: 1}, "generator on CPUs 6-7, server on CPUs 0-5", ""},
 		{"generator pinned", "3", "0-7", Sides{GeneratorPinned: true, Layout: eight}, "generator on CPU 3, server on CPUs 0-2,4-6", ""},
 		{"server pinned", "0-7", "3", Sides{ServerPinned: true, Want: 1}, "generator on CPUs 0-2,4-7, server on CPU 3", ""},
@@ -126,7 +130,8 @@ func TestApart(t *testing.T) {
 		switch {
 		case c.fail != "" && (err == nil || !strings.Contains(err.Error(), c.fail)):
 			t.Errorf("%s: %v, want %q", c.name, err, c.fail)
-		case c.fail == "" && (err != nil || !strings.HasPrefix(got.String(), c.want) || strings.Contains(got.String(), "two threads") != strings.Contains(c.want, "two threads")):
+		case c.fail == "" && (err != nil || !strings.HasPrefix(got.String(), c.want) ||
+			strings.Contains(got.String(), "two threads") != strings.Contains(c.want, "two threads")):
 			t.Errorf("%s: %s (%v)\nwant %s", c.name, got, err, c.want)
 		}
 	}
@@ -155,7 +160,8 @@ func TestApartIsApart(t *testing.T) {
 			return
 		}
 		g, v := p.Generator, p.Server
-		if len(g) == 0 || len(v) == 0 || len(Both(g, v)) > 0 || len(without(g, s.Generator)) > 0 || len(without(v, s.Server)) > 0 || !slices.IsSorted(g) || !slices.IsSorted(v) {
+		if len(g) == 0 || len(v) == 0 || len(Both(g, v)) > 0 || len(without(g, s.Generator)) > 0 || len(without(v, s.Server)) > 0 ||
+			!slices.IsSorted(g) || !slices.IsSorted(v) {
 			t.Fatalf("%+v: %v and %v", s, g, v)
 		}
 	})

@@ -75,7 +75,8 @@ func TestAllowList(t *testing.T) {
 			t.Errorf("%s, %s: %v", c.rules, c.to, err)
 		}
 	}
-	for to, want := range map[string]bool{"127.0.0.1:80": true, "127.9.9.9:1": true, "[::1]:80": true, "10.0.0.1:80": false, "192.168.0.1:80": false} {
+	for to, want := range map[string]bool{"127.0.0.1:80": true, "127.9.9.9:1": true, "[::1]:80": true, "10.0.0.1:80": false,
+		"192.168.0.1:80": false} {
 		if err := Loopback().Permits(t.Context(), netip.MustParseAddrPort(to), names); (err == nil) != want {
 			t.Errorf("without a list, %s: %v", to, err)
 		}

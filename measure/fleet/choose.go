@@ -117,7 +117,8 @@ func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]ca
 			others = append(others, c)
 		}
 	}
-	return nil, fmt.Errorf("%w: %d agents are wanted to load, %d of the %d here would (%s)", run.ErrRefused, n, len(fit), len(all), together(append(fit, others...)))
+	return nil, fmt.Errorf("%w: %d agents are wanted to load, %d of the %d here would (%s)", run.ErrRefused, n, len(fit), len(all),
+		together(append(fit, others...)))
 }
 
 // together lists what each says, those that say the same in one.
@@ -154,7 +155,8 @@ func (w *Work) ask(ctx context.Context, list []candidate, o order, s *spec.Spec)
 func unfit(a *About, o *order) string {
 	switch {
 	case a.Protocol != Protocol:
-		return fmt.Sprintf("it speaks version %d of the protocol (ceiling %s), this ceiling %d: install the same on both", a.Protocol, a.Version, Protocol)
+		return fmt.Sprintf("it speaks version %d of the protocol (ceiling %s), this ceiling %d: install the same on both", a.Protocol, a.Version,
+			Protocol)
 	case a.Phase != Idle:
 		return fmt.Sprintf("busy with run %s since %s", a.Run, unit.FormatDuration(time.Duration(a.BusyNs).Round(time.Second)))
 	case o.Load && !a.Loads:

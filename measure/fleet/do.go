@@ -281,7 +281,8 @@ func (j *job) oneTarget(w *run.Worked) {
 		texts = append(texts, m.name+": "+m.done.Target)
 	}
 	if slices.ContainsFunc(j.members, func(m *member) bool { return m.load && m.done != nil && m.done.Target != w.Target }) {
-		j.sink.NotMeasured(record.NotMeasured{What: "one target", Why: "the agents resolved its name to several addresses (" + strings.Join(texts, ", ") + "); name one address", Part: true})
+		j.sink.NotMeasured(record.NotMeasured{What: "one target", Why: "the agents resolved its name to several addresses (" +
+			strings.Join(texts, ", ") + "); name one address", Part: true})
 	}
 }
 

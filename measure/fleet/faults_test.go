@@ -342,7 +342,8 @@ func TestControllerGoneForGood(t *testing.T) {
 	if worked == nil || worked.Agents[0].Lost != record.LostController+" 4s" || worked.Agents[1].Lost != worked.Agents[0].Lost {
 		t.Fatalf("%+v: %v", worked, err)
 	}
-	if text := fmt.Sprint(err, "\n", said, "\n", w.Close()); strings.Contains(text, "nats") || strings.Contains(text, "EOF") || strings.Contains(text, "deadline") {
+	if text := fmt.Sprint(err, "\n", said, "\n", w.Close()); strings.Contains(text, "nats") || strings.Contains(text, "EOF") ||
+		strings.Contains(text, "deadline") {
 		t.Errorf("a library's words:\n%s", text)
 	}
 	for _, a := range all {
@@ -370,7 +371,8 @@ func TestTokenRevokedDuringARun(t *testing.T) {
 	l, here, ended := &log{}, make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- Serve(context.Background(), conn, AgentOptions{
-			Version: "test", Loads: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute}, Log: l.add, engine: pretend, here: func() { close(here) },
+			Version: "test", Loads: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute}, Log: l.add, engine: pretend,
+			here: func() { close(here) },
 		})
 	}()
 	<-here

@@ -52,12 +52,14 @@ func TestRunOfThree(t *testing.T) {
 		t.Errorf("%d completed, want %d", got, want)
 	}
 	if n.established != 16 || n.asked != 16 || len(n.window) != 2 || len(n.rows) != 10 || len(n.agentRows) != 3 || len(n.observed) != 1 {
-		t.Errorf("told: %d of %d, windows %v, %d rows, by agent %v, %d observed", n.established, n.asked, n.window, len(n.rows), n.agentRows, len(n.observed))
+		t.Errorf("told: %d of %d, windows %v, %d rows, by agent %v, %d observed", n.established, n.asked, n.window, len(n.rows), n.agentRows,
+			len(n.observed))
 	}
 	if len(n.observed) == 1 && n.observed[0].Observed().Host != "web1" {
 		t.Errorf("observed on %q", n.observed[0].Observed().Host)
 	}
-	if len(worked.Agents) != 4 || worked.Connections != 16 || worked.Target != "127.0.0.1:9" || worked.Fleet.Bed != "lab" || worked.Fleet.LostShare != 0 {
+	if len(worked.Agents) != 4 || worked.Connections != 16 || worked.Target != "127.0.0.1:9" || worked.Fleet.Bed != "lab" ||
+		worked.Fleet.LostShare != 0 {
 		t.Errorf("worked: %d agents, %+v", len(worked.Agents), worked.Fleet)
 	}
 	for _, a := range worked.Agents {
@@ -112,7 +114,8 @@ func checkSums(t *testing.T, worked *run.Worked, n *notes, served uint64) {
 	}
 	total := &worked.Result.Total
 	if total.Completed != served || agents != served || rows != served || total.Response.Count() != served || total.Failed != 0 {
-		t.Errorf("the server served %d; agents say %d, rows %d, the total %d, the histogram %d", served, agents, rows, total.Completed, total.Response.Count())
+		t.Errorf("the server served %d; agents say %d, rows %d, the total %d, the histogram %d", served, agents, rows, total.Completed,
+			total.Response.Count())
 	}
 }
 

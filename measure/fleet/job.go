@@ -60,7 +60,8 @@ func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 	if err := refuseSpec(s); err != nil {
 		return nil, err
 	}
-	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byName: map[string]*member{}, arrive: make(chan bus.Sample, 64), broken: make(chan error, 1)}
+	j := &job{w: w, id: record.NewID(time.Now()), spec: s, byName: map[string]*member{}, arrive: make(chan bus.Sample, 64),
+		broken: make(chan error, 1)}
 	if err := j.hold(ctx); err != nil {
 		return nil, err
 	}

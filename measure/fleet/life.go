@@ -64,7 +64,8 @@ func (l *life) enter(p Phase, now int64, most time.Duration) {
 // prepare begins a run, or tells why not.
 func (l *life) prepare(run string, now int64, t times) error {
 	if l.phase != Idle {
-		return fmt.Errorf("it is busy with run %s since %s (%s)", l.run, unit.FormatDuration(time.Duration(now-l.since).Round(time.Second)), l.phase)
+		return fmt.Errorf("it is busy with run %s since %s (%s)", l.run, unit.FormatDuration(time.Duration(now-l.since).Round(time.Second)),
+			l.phase)
 	}
 	l.run, l.since, l.heard, l.times = run, now, now, t
 	l.enter(Preparing, now, t.connect+prepareMost)

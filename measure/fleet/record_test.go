@@ -36,7 +36,8 @@ func TestRecordOfSeveral(t *testing.T) {
 		t.Fatal(err, first)
 	}
 	for where, start := range map[string]record.Start{"told": began, "kept": *first.Start} {
-		if len(start.Agents) != 3 || start.Agents[0].Name != "a1" || !start.Agents[0].Loads || start.Agents[0].Share.Of != 3 || start.Agents[0].Environment.BootID == "" {
+		if len(start.Agents) != 3 || start.Agents[0].Name != "a1" || !start.Agents[0].Loads || start.Agents[0].Share.Of != 3 ||
+			start.Agents[0].Environment.BootID == "" {
 			t.Errorf("%s: agents %+v", where, start.Agents)
 		}
 	}

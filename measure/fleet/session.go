@@ -43,7 +43,8 @@ type session struct {
 }
 
 func newSession(run string, o order, cancel context.CancelFunc) *session {
-	return &session{run: run, order: o, cancel: cancel, start: make(chan time.Time, 1), over: make(chan struct{}), kick: make(chan struct{}, 1), freed: make(chan struct{})}
+	return &session{run: run, order: o, cancel: cancel, start: make(chan time.Time, 1), over: make(chan struct{}),
+		kick: make(chan struct{}, 1), freed: make(chan struct{})}
 }
 
 // work does the share and tells of it but for the ending. It returns once the

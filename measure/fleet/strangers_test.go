@@ -63,16 +63,22 @@ func TestAgentHoldsItsOwn(t *testing.T) {
 		body      any
 		want      string
 	}{
-		"target":             {verbPrepare, "r", mine(func(o *order) { o.Spec.Targets[0].URL = "http://198.18.0.1/" }), "198.18.0.1:80 is not on its allow-list"},
-		"unix socket":        {verbPrepare, "r", mine(func(o *order) { o.Spec.Targets[0].URL = "unix:/run/docker.sock:/" }), "unix:/run/docker.sock is not on its allow-list"},
-		"rate":               {verbPrepare, "r", mine(func(o *order) { o.Spec.Rate, o.Spec.Arrivals = rate, spec.Constant }), "its cap is 1000 (--max-rate)"},
-		"time":               {verbPrepare, "r", mine(func(o *order) { o.Spec.Duration = time.Hour }), "--max-time"},
-		"connections":        {verbPrepare, "r", mine(func(o *order) { o.Spec.Connections = 21 }), "--max-connections"},
-		"role":               {verbPrepare, "r", mine(func(o *order) { o.Observe = true }), "it only loads"},
-		"no role":            {verbPrepare, "r", mine(func(o *order) { o.Load = false }), "neither load nor observe"},
-		"share":              {verbPrepare, "r", mine(func(o *order) { o.Share = load.Share{First: 3, Count: 1, Of: 2} }), "cannot be"},
-		"no share":           {verbPrepare, "r", mine(func(o *order) { o.Share = load.Share{} }), "no share"},
-		"pprof":              {verbPrepare, "o", mine(func(o *order) { o.Load, o.Observe, o.Spec.Pprof = false, true, "http://198.18.0.1/debug/pprof/" }), "198.18.0.1:80 is not on its allow-list"},
+		"target": {verbPrepare, "r", mine(func(o *order) { o.Spec.Targets[0].URL = "http://198.18.0.1/" }),
+			"198.18.0.1:80 is not on its allow-list"},
+		"unix socket": {verbPrepare, "r", mine(func(o *order) { o.Spec.Targets[0].URL = "unix:/run/docker.sock:/" }),
+			"unix:/run/docker.sock is not on its allow-list"},
+		"rate": {verbPrepare, "r", mine(func(o *order) { o.Spec.Rate, o.Spec.Arrivals = rate, spec.Constant }),
+			"its cap is 1000 (--max-rate)"},
+		"time":        {verbPrepare, "r", mine(func(o *order) { o.Spec.Duration = time.Hour }), "--max-time"},
+		"connections": {verbPrepare, "r", mine(func(o *order) { o.Spec.Connections = 21 }), "--max-connections"},
+		"role":        {verbPrepare, "r", mine(func(o *order) { o.Observe = true }), "it only loads"},
+		"no role":     {verbPrepare, "r", mine(func(o *order) { o.Load = false }), "neither load nor observe"},
+		"share":       {verbPrepare, "r", mine(func(o *order) { o.Share = load.Share{First: 3, Count: 1, Of: 2} }), "cannot be"},
+		"no share":    {verbPrepare, "r", mine(func(o *order) { o.Share = load.Share{} }), "no share"},
+		"pprof": {verbPrepare, "o", mine(func(o *order) {
+			o.Load, o.Observe, o.Spec.Pprof = false, true,
+				"http://198.18.0.1/debug/pprof/"
+		}), "198.18.0.1:80 is not on its allow-list"},
 		"version":            {verbPrepare, "r", mine(func(o *order) { o.Protocol = 7 }), "the driver speaks version 7"},
 		"spec":               {verbPrepare, "r", mine(func(o *order) { o.Spec.Connections = -1 }), "connections"},
 		"no spec":            {verbPrepare, "r", mine(func(o *order) { o.Spec = nil }), "no spec"},
@@ -146,7 +152,8 @@ func TestReplay(t *testing.T) {
 	for name, c := range map[string]struct {
 		sealed []byte
 		want   error
-	}{"again": {sealed, bus.ErrReplay}, "changed": {changed, bus.ErrSignature}, "cut": {sealed[:10], bus.ErrMalformed}, "nothing": {nil, bus.ErrMalformed}} {
+	}{"again": {sealed, bus.ErrReplay}, "changed": {changed, bus.ErrSignature}, "cut": {sealed[:10], bus.ErrMalformed},
+		"nothing": {nil, bus.ErrMalformed}} {
 		if got := hear(c.sealed); got != c.want.Error() || !said.has("refused a command: "+c.want.Error()) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -167,7 +174,8 @@ func TestAboveTheCap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lost := worked.Agents[0].Lost; !strings.Contains(lost, "it sent 16000 requests/s, its cap is 15999 (--max-rate)") || !a.has("--max-rate") {
+	if lost := worked.Agents[0].Lost; !strings.Contains(lost, "it sent 16000 requests/s, its cap is 15999 (--max-rate)") ||
+		!a.has("--max-rate") {
 		t.Errorf("lost: %q", lost)
 	}
 	if n := worked.Result.Total.Completed; n < 16_000 || n > 100_000 {
@@ -202,7 +210,8 @@ func FuzzCommand(f *testing.F) {
 	f.Add(verbOffer, good)
 	f.Add(verbStart, []byte(`{"at_ns":1}`))
 	f.Add(verbStop, []byte(`{"why":"x"}`))
-	a := &Agent{o: AgentOptions{Allow: Loopback(), Loads: true, Caps: Caps{MaxTime: time.Minute}, Log: func(string) {}, clock: &ownClock{base: time.Now()}, find: names}, life: newLife(time.Second)}
+	a := &Agent{o: AgentOptions{Allow: Loopback(), Loads: true, Caps: Caps{MaxTime: time.Minute}, Log: func(string) {},
+		clock: &ownClock{base: time.Now()}, find: names}, life: newLife(time.Second)}
 	f.Fuzz(func(t *testing.T, verb string, body []byte) {
 		if verb == verbPrepare || strings.Contains(string(body), "spec_id") {
 			return // that one begins a run, this one asks NATS

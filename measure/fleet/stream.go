@@ -63,7 +63,8 @@ type outlet struct {
 func (o *outlet) frame(kind byte, body []byte) error {
 	switch {
 	case len(body) > frameMost:
-		return fmt.Errorf("a fact of %s is too large to be sent; at most %s", unit.FormatBytesIEC(int64(len(body))), unit.FormatBytesIEC(frameMost))
+		return fmt.Errorf("a fact of %s is too large to be sent; at most %s", unit.FormatBytesIEC(int64(len(body))),
+			unit.FormatBytesIEC(frameMost))
 	case len(o.waiting)+len(body) > backlogMost:
 		return fmt.Errorf("%s wait to be sent and nobody takes them", unit.FormatBytesIEC(int64(len(o.waiting))))
 	}

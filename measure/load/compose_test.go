@@ -93,7 +93,8 @@ func (r *composer) exchange() exchange {
 func (r *composer) framed(e *exchange) (body, fields string) {
 	bodiless := e.status == 204 || e.status == 304
 	body = strings.Repeat("b", pick(r, 0, 1, 10, 1000, 5000))
-	length := fmt.Sprintf("%s%s%d%s\r\n", pick(r, "Content-Length:", "content-length:", "CONTENT-LENGTH:"), pick(r, "", " ", "  \t"), len(body), pick(r, "", " ", "\t "))
+	length := fmt.Sprintf("%s%s%d%s\r\n", pick(r, "Content-Length:", "content-length:", "CONTENT-LENGTH:"), pick(r, "", " ", "  \t"),
+		len(body), pick(r, "", " ", "\t "))
 	switch {
 	case e.status == 204:
 		return "", ""
@@ -136,7 +137,8 @@ func (r *composer) interim() string {
 	if r.chance(85) {
 		return ""
 	}
-	return strings.Repeat(pick(r, "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", "HTTP/1.1 102 \r\nContent-Length: 5\r\n\r\n"), 1+r.IntN(3))
+	return strings.Repeat(pick(r, "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
+		"HTTP/1.1 102 \r\nContent-Length: 5\r\n\r\n"), 1+r.IntN(3))
 }
 
 // wrong composes what no request may complete by.
@@ -145,14 +147,17 @@ func (r *composer) wrong(e *exchange) {
 	line, rest := "HTTP/1.1 200 OK\r\n", "Content-Length: 2\r\n\r\nok"
 	switch r.IntN(6) {
 	case 0:
-		line = pick(r, "HTTP/1.1 20 OK", "HTTP/1.1 2x0 OK", "HTTP/2 200 OK", "ICY 200 OK", "200 OK", " HTTP/1.1 200 OK", "HTTP/1.1  200 OK", "\x16\x03\x01\x02", "HTTP/1.1 200 OK\x00") + "\r\n"
+		line = pick(r, "HTTP/1.1 20 OK", "HTTP/1.1 2x0 OK", "HTTP/2 200 OK", "ICY 200 OK", "200 OK", " HTTP/1.1 200 OK", "HTTP/1.1  200 OK",
+			"\x16\x03\x01\x02", "HTTP/1.1 200 OK\x00") + "\r\n"
 		e.what = "status line"
 	case 1:
 		line += r.fields() + pick(r, "no colon", "Sp ace: x", "Name : x", ": x", "A: b\rc", "A: \x00", " folded: first") + "\r\n"
 		e.what = "field"
 	case 2:
-		rest = pick(r, "Content-Length: 2\r\nContent-Length: 3", "Content-Length: +2", "Content-Length: 2,3", "Content-Length: -1", "Content-Length: 0x2", "Content-Length: 99999999999999999999",
-			"Content-Length: 2\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked, chunked", "Transfer-Encoding: gzip, identity\r\nContent-Length: 2") + "\r\n\r\nok"
+		rest = pick(r, "Content-Length: 2\r\nContent-Length: 3", "Content-Length: +2", "Content-Length: 2,3", "Content-Length: -1",
+			"Content-Length: 0x2", "Content-Length: 99999999999999999999",
+			"Content-Length: 2\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked, chunked",
+			"Transfer-Encoding: gzip, identity\r\nContent-Length: 2") + "\r\n\r\nok"
 		if r.head {
 			rest = "Content-Length: 2\r\nContent-Length: 3\r\n\r\n"
 		}
@@ -162,12 +167,14 @@ func (r *composer) wrong(e *exchange) {
 			r.more(e)
 			return
 		}
-		rest = "Transfer-Encoding: chunked\r\n\r\n" + pick(r, "2\r\nok3\r\n", "g\r\n", "-2\r\nok", "2 \r\nok\r\n", "2\nok\r\n", "0\r\nno trailer\r\n\r\n", "FFFFFFFFFFFFFFFFF\r\n", "2\r\nok\n0\r\n\r\n")
+		rest = "Transfer-Encoding: chunked\r\n\r\n" + pick(r, "2\r\nok3\r\n", "g\r\n", "-2\r\nok", "2 \r\nok\r\n", "2\nok\r\n",
+			"0\r\nno trailer\r\n\r\n", "FFFFFFFFFFFFFFFFF\r\n", "2\r\nok\n0\r\n\r\n")
 		e.what = "chunk"
 	case 4: // the server ends it too early
 		e.closes, e.what = true, "cut off"
 		line += r.fields()
-		rest = pick(r, "Content-", "Content-Length: 9\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\nab", "Transfer-Encoding: chunked\r\n\r\n0\r\n", "Content-Length: 9\r\n\r\nshort")
+		rest = pick(r, "Content-", "Content-Length: 9\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\nab",
+			"Transfer-Encoding: chunked\r\n\r\n0\r\n", "Content-Length: 9\r\n\r\nshort")
 		if r.head {
 			rest = "Content-Le"
 		}
@@ -183,7 +190,8 @@ func (r *composer) wrong(e *exchange) {
 func (r *composer) more(e *exchange) {
 	e.pieces, e.what = 0, "bytes behind it"
 	e.bytes = pick(r, faultserver.Response("204 No Content", "", "")[:len("HTTP/1.1 204 No Content\r\n")]+"\r\nbody",
-		"HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\nbody", strings.Repeat(faultserver.OK(""), 2), faultserver.OK("")+"\r\n", faultserver.OK("")+"x")
+		"HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\nbody", strings.Repeat(faultserver.OK(""), 2), faultserver.OK("")+"\r\n",
+		faultserver.OK("")+"x")
 }
 
 // composedPeer gives the exchanges out in the order of the requests.
@@ -284,6 +292,7 @@ func composed(t *testing.T, engine, path string, seed uint64, n int) {
 	}
 	if result.Interrupted || !maps.Equal(got, statuses) || result.Total.Failed != failed || s.Requests() != uint64(n) {
 		t.Errorf("seed %d, %s, HEAD %v: statuses %v, failed %d; the server counted %d requests on %d connections; resent %d, reconnects %d, interrupted %v; want %v and %d; faults %v%s",
-			seed, engine, r.head, got, result.Total.Failed, s.Requests(), s.Accepted(), result.Total.Resent, result.Total.Reconnects, result.Interrupted, statuses, failed, result.Total.Faults, peer.text())
+			seed, engine, r.head, got, result.Total.Failed, s.Requests(), s.Accepted(), result.Total.Resent, result.Total.Reconnects,
+			result.Interrupted, statuses, failed, result.Total.Faults, peer.text())
 	}
 }

@@ -222,7 +222,8 @@ func balanced(t testing.TB, c *Config, r *Result, w *watcher) {
 		t.Errorf("%d response and %d service times of %d completed and %d failed", dated, n.Service.Count(), n.Completed, n.Failed)
 	}
 	if c.Rate.IsZero() && (dated != n.Completed+n.Failed || n.Lag.Count() != n.Sent) {
-		t.Errorf("closed loop: %d response times of %d completed and %d failed; %d lags of %d sent", dated, n.Completed, n.Failed, n.Lag.Count(), n.Sent)
+		t.Errorf("closed loop: %d response times of %d completed and %d failed; %d lags of %d sent", dated, n.Completed, n.Failed, n.Lag.Count(),
+			n.Sent)
 	}
 	if hour := int64(time.Hour); n.Response.Max() > hour || n.Service.Max() > hour || n.Lag.Max() > hour {
 		t.Errorf("times without meaning: response %d, service %d, lag %d", n.Response.Max(), n.Service.Max(), n.Lag.Max())
@@ -276,8 +277,10 @@ func balancedRows(t testing.TB, r *Result, w *watcher) {
 	}
 	a, b := w.sum, &r.Total
 	if r.WindowNs > 0 && (a.Sent != b.Sent || a.Completed != b.Completed || a.Failed != b.Failed || a.Read != b.Read ||
-		a.Statuses != b.Statuses || a.Response.Count() != b.Response.Count() || a.Response.Sum() != b.Response.Sum() || a.Lag.Sum() != b.Lag.Sum()) {
-		t.Errorf("the rows do not add up to the total: sent %d of %d, completed %d of %d, failed %d of %d", a.Sent, b.Sent, a.Completed, b.Completed, a.Failed, b.Failed)
+		a.Statuses != b.Statuses || a.Response.Count() != b.Response.Count() || a.Response.Sum() != b.Response.Sum() ||
+		a.Lag.Sum() != b.Lag.Sum()) {
+		t.Errorf("the rows do not add up to the total: sent %d of %d, completed %d of %d, failed %d of %d", a.Sent, b.Sent, a.Completed,
+			b.Completed, a.Failed, b.Failed)
 	}
 	byWorker := uint64(0)
 	for _, k := range r.Workers {
@@ -292,7 +295,8 @@ func balancedRows(t testing.TB, r *Result, w *watcher) {
 func clean(t testing.TB, r *Result, n uint64) {
 	t.Helper()
 	if r.Total.Completed != n || r.Total.Failed != 0 || len(r.Total.Faults) != 0 || len(r.Setup) != 0 {
-		t.Errorf("completed %d, want %d; failed %d; faults %v, before the window %v", r.Total.Completed, n, r.Total.Failed, r.Total.Faults, r.Setup)
+		t.Errorf("completed %d, want %d; failed %d; faults %v, before the window %v", r.Total.Completed, n, r.Total.Failed, r.Total.Faults,
+			r.Setup)
 	}
 }
 

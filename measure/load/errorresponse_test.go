@@ -47,10 +47,11 @@ func TestErrorResponses(t *testing.T) {
 			want       []ErrorResponse
 			bad        uint64
 		}{
-			"fine":     {faultserver.Every(faultserver.Answer(faultserver.OK("secret"))), 1, nil, nil, 0},
-			"missing":  {faultserver.Every(faultserver.Answer(missing)), 1, nil, []ErrorResponse{{404, "no such path"}}, 400},
-			"deep":     {faultserver.Every(faultserver.Answer(missing)), 8, nil, []ErrorResponse{{404, "no such path"}}, 400},
-			"both":     {faultserver.Every(faultserver.Loop(faultserver.AnswerTimes(1, missing), faultserver.AnswerTimes(1, broken))), 1, nil, []ErrorResponse{{404, "no such path"}, {500, "it broke"}}, 400},
+			"fine":    {faultserver.Every(faultserver.Answer(faultserver.OK("secret"))), 1, nil, nil, 0},
+			"missing": {faultserver.Every(faultserver.Answer(missing)), 1, nil, []ErrorResponse{{404, "no such path"}}, 400},
+			"deep":    {faultserver.Every(faultserver.Answer(missing)), 8, nil, []ErrorResponse{{404, "no such path"}}, 400},
+			"both": {faultserver.Every(faultserver.Loop(faultserver.AnswerTimes(1, missing), faultserver.AnswerTimes(1, broken))), 1, nil,
+				[]ErrorResponse{{404, "no such path"}, {500, "it broke"}}, 400},
 			"expected": {faultserver.Every(faultserver.Answer(missing)), 1, new([1000]bool), nil, 0},
 		} {
 			t.Run(name, func(t *testing.T) {

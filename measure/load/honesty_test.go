@@ -26,8 +26,10 @@ func TestEveryConnectionCounts(t *testing.T) {
 				c.Connections, c.Threads, c.Duration = n.connections, n.threads, 200*time.Millisecond
 				w := &watcher{}
 				r := start(context.Background(), t, c, w)
-				if w.asked != n.connections || w.established != n.connections || r.Established != n.connections || r.Opened != n.connections || s.Accepted() != n.connections {
-					t.Errorf("asked %d, established %d and %d, opened %d, the server accepted %d", w.asked, w.established, r.Established, r.Opened, s.Accepted())
+				if w.asked != n.connections || w.established != n.connections || r.Established != n.connections || r.Opened != n.connections ||
+					s.Accepted() != n.connections {
+					t.Errorf("asked %d, established %d and %d, opened %d, the server accepted %d", w.asked, w.established, r.Established, r.Opened,
+						s.Accepted())
 				}
 				sum := 0
 				for _, k := range r.Workers {
@@ -353,8 +355,10 @@ func TestOwnCost(t *testing.T) {
 			if n == 1 {
 				continue
 			}
-			if r.UserNs+r.SystemNs <= 0 || r.Total.Batches == 0 || r.Total.Waits < r.Total.Batches || r.Total.BatchNs <= 0 || r.Total.BatchMaxNs > r.Total.BatchNs {
-				t.Errorf("CPU %d + %d ns, %d batches of %d waits took %d ns, the longest %d", r.UserNs, r.SystemNs, r.Total.Batches, r.Total.Waits, r.Total.BatchNs, r.Total.BatchMaxNs)
+			if r.UserNs+r.SystemNs <= 0 || r.Total.Batches == 0 || r.Total.Waits < r.Total.Batches || r.Total.BatchNs <= 0 ||
+				r.Total.BatchMaxNs > r.Total.BatchNs {
+				t.Errorf("CPU %d + %d ns, %d batches of %d waits took %d ns, the longest %d", r.UserNs, r.SystemNs, r.Total.Batches, r.Total.Waits,
+					r.Total.BatchNs, r.Total.BatchMaxNs)
 			}
 			for _, k := range r.Workers {
 				if k.Busy <= 0 || k.Busy > 1.1 || k.Thread == 0 || k.Completed == 0 {

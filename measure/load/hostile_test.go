@@ -35,33 +35,54 @@ func TestHostile(t *testing.T) {
 		want   Fault
 		some   completes
 	}{
-		"reset":                {[]faultserver.Step{faultserver.Request(1), faultserver.Reset()}, response("ECONNRESET"), never},
-		"reset within":         {[]faultserver.Step{faultserver.Request(1), faultserver.Write(ok), faultserver.Request(1), faultserver.Write(ok[:20]), faultserver.Reset()}, response("ECONNRESET"), always},
-		"close":                {[]faultserver.Step{faultserver.Request(1), faultserver.Close()}, response(causeClosed), never},
-		"garbage":              {[]faultserver.Step{faultserver.Request(1), faultserver.Write("\x00\xff\x16\x03garbage\r\n\r\n"), faultserver.Stall()}, response(http1.ErrStatusLine.Error()), never},
-		"garbage later":        {[]faultserver.Step{faultserver.Request(1), faultserver.Write(ok), faultserver.Request(1), faultserver.Write("SSH-2.0"), faultserver.Stall()}, response(http1.ErrStatusLine.Error()), always},
-		"endless header":       {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\n"), faultserver.Endless("A: b\r\n")}, Fault{}, never},
-		"endless line":         {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nA: "), faultserver.Endless(strings.Repeat("a", 5000))}, response(http1.ErrHeaderTooLarge.Error()), never},
-		"endless 1xx":          {[]faultserver.Step{faultserver.Request(1), faultserver.Endless("HTTP/1.1 100 Continue\r\n\r\n")}, response(http1.ErrInterim.Error()), never},
-		"endless chunks":       {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), faultserver.Endless("1\r\na\r\n")}, response(causeTimeout), never},
-		"endless trailers":     {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"), faultserver.Endless("A: b\r\n")}, Fault{}, never},
-		"length too long":      {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), faultserver.Close()}, response(http1.ErrShortBody.Error()), never},
-		"length too short":     {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nlong"), faultserver.Stall()}, response(causeExtra), perhaps},
-		"length not a number":  {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), faultserver.Stall()}, response(http1.ErrContentLength.Error()), never},
-		"half a head":          {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-"), faultserver.Close()}, response(http1.ErrClosedInHead.Error()), never},
-		"half a body":          {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), faultserver.Stall()}, response(causeTimeout), never},
-		"half closed":          {[]faultserver.Step{faultserver.HalfClose(), faultserver.Stall()}, Fault{}, never},
-		"nothing":              {[]faultserver.Step{faultserver.Stall()}, response(causeTimeout), never},
-		"nothing read":         {[]faultserver.Step{faultserver.Deaf()}, response(causeTimeout), never},
-		"unasked":              {[]faultserver.Step{faultserver.Write(ok), faultserver.Stall()}, Fault{}, perhaps},
-		"two for one":          {[]faultserver.Step{faultserver.Request(1), faultserver.Write(ok + ok), faultserver.Stall()}, response(causeExtra), perhaps},
-		"two for one, later":   {[]faultserver.Step{faultserver.Loop(faultserver.Request(1), faultserver.Write(ok), faultserver.Write(ok))}, response(causeExtra), perhaps},
-		"answers without end":  {[]faultserver.Step{faultserver.Request(1), faultserver.Endless(ok)}, response(causeExtra), perhaps},
-		"hangs up at once":     {[]faultserver.Step{faultserver.Close()}, Fault{}, never},
-		"resets at once":       {[]faultserver.Step{faultserver.Reset()}, Fault{}, never},
-		"switches protocols":   {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 101 Switching Protocols\r\n\r\n"), faultserver.Stall()}, Fault{}, always},
-		"two encodings":        {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"), faultserver.Stall()}, response(http1.ErrLengthAndEncoding.Error()), never},
-		"status out of bounds": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n"), faultserver.Stall()}, Fault{}, always},
+		"reset": {[]faultserver.Step{faultserver.Request(1), faultserver.Reset()}, response("ECONNRESET"), never},
+		"reset within": {[]faultserver.Step{faultserver.Request(1), faultserver.Write(ok), faultserver.Request(1),
+			faultserver.Write(ok[:20]), faultserver.Reset()}, response("ECONNRESET"), always},
+		"close": {[]faultserver.Step{faultserver.Request(1), faultserver.Close()}, response(causeClosed), never},
+		"garbage": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("\x00\xff\x16\x03garbage\r\n\r\n"),
+			faultserver.Stall()}, response(http1.ErrStatusLine.Error()), never},
+		"garbage later": {[]faultserver.Step{faultserver.Request(1), faultserver.Write(ok), faultserver.Request(1),
+			faultserver.Write("SSH-2.0"), faultserver.Stall()}, response(http1.ErrStatusLine.Error()), always},
+		"endless header": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\n"),
+			faultserver.Endless("A: b\r\n")}, Fault{}, never},
+		"endless line": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nA: "),
+			faultserver.Endless(strings.Repeat("a", 5000))}, response(http1.ErrHeaderTooLarge.Error()), never},
+		"endless 1xx": {[]faultserver.Step{faultserver.Request(1), faultserver.Endless("HTTP/1.1 100 Continue\r\n\r\n")},
+			response(http1.ErrInterim.Error()), never},
+		"endless chunks": {[]faultserver.Step{faultserver.Request(1),
+			faultserver.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), faultserver.Endless("1\r\na\r\n")}, response(causeTimeout),
+			never},
+		"endless trailers": {[]faultserver.Step{faultserver.Request(1),
+			faultserver.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"), faultserver.Endless("A: b\r\n")}, Fault{}, never},
+		"length too long": {[]faultserver.Step{faultserver.Request(1),
+			faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), faultserver.Close()}, response(http1.ErrShortBody.Error()),
+			never},
+		"length too short": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nlong"),
+			faultserver.Stall()}, response(causeExtra), perhaps},
+		"length not a number": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+			faultserver.Stall()}, response(http1.ErrContentLength.Error()), never},
+		"half a head": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 200 OK\r\nContent-"),
+			faultserver.Close()}, response(http1.ErrClosedInHead.Error()), never},
+		"half a body": {[]faultserver.Step{faultserver.Request(1),
+			faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), faultserver.Stall()}, response(causeTimeout), never},
+		"half closed":  {[]faultserver.Step{faultserver.HalfClose(), faultserver.Stall()}, Fault{}, never},
+		"nothing":      {[]faultserver.Step{faultserver.Stall()}, response(causeTimeout), never},
+		"nothing read": {[]faultserver.Step{faultserver.Deaf()}, response(causeTimeout), never},
+		"unasked":      {[]faultserver.Step{faultserver.Write(ok), faultserver.Stall()}, Fault{}, perhaps},
+		"two for one": {[]faultserver.Step{faultserver.Request(1), faultserver.Write(ok + ok), faultserver.Stall()},
+			response(causeExtra), perhaps},
+		"two for one, later": {[]faultserver.Step{faultserver.Loop(faultserver.Request(1), faultserver.Write(ok), faultserver.Write(ok))},
+			response(causeExtra), perhaps},
+		"answers without end": {[]faultserver.Step{faultserver.Request(1), faultserver.Endless(ok)}, response(causeExtra), perhaps},
+		"hangs up at once":    {[]faultserver.Step{faultserver.Close()}, Fault{}, never},
+		"resets at once":      {[]faultserver.Step{faultserver.Reset()}, Fault{}, never},
+		"switches protocols": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 101 Switching Protocols\r\n\r\n"),
+			faultserver.Stall()}, Fault{}, always},
+		"two encodings": {[]faultserver.Step{faultserver.Request(1),
+			faultserver.Write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"), faultserver.Stall()},
+			response(http1.ErrLengthAndEncoding.Error()), never},
+		"status out of bounds": {[]faultserver.Step{faultserver.Request(1), faultserver.Write("HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n"),
+			faultserver.Stall()}, Fault{}, always},
 	} {
 		for _, variant := range []string{"closed", "open", "pipelined"} {
 			hostile[name+"/"+variant] = func(t *testing.T, engine string) {
@@ -154,7 +175,8 @@ func TestNumberDespiteFaults(t *testing.T) {
 						}
 						r := runs(t, c)
 						if r.Total.Completed+r.Total.Failed != 40 || r.Asked != 40 || r.Unsent != 0 {
-							t.Errorf("p %d, open %v: completed %d, failed %d, asked %d, unsent %d; %v", p, open, r.Total.Completed, r.Total.Failed, r.Asked, r.Unsent, r.Total.Faults)
+							t.Errorf("p %d, open %v: completed %d, failed %d, asked %d, unsent %d; %v", p, open, r.Total.Completed, r.Total.Failed, r.Asked,
+								r.Unsent, r.Total.Faults)
 						}
 					})
 				})
@@ -203,7 +225,8 @@ func TestNobodyThere(t *testing.T) {
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("took %v", took)
 		}
-		if r.Established != 0 || w.asked != 4 || r.Setup[Fault{PhaseConnect, "ECONNREFUSED"}] < 4 || len(r.Total.Faults) != 0 || len(w.rows) != 0 || r.Interrupted {
+		if r.Established != 0 || w.asked != 4 || r.Setup[Fault{PhaseConnect, "ECONNREFUSED"}] < 4 || len(r.Total.Faults) != 0 ||
+			len(w.rows) != 0 || r.Interrupted {
 			t.Errorf("established %d of %d, before the window %v, in it %v, %d rows", r.Established, w.asked, r.Setup, r.Total.Faults, len(w.rows))
 		}
 	})
@@ -232,7 +255,8 @@ func TestServerGoesForGood(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			if r.Total.Completed == 0 || r.Unsent == 0 || r.Total.Sent+r.Unsent != r.Asked || r.Total.InFlight != 0 {
-				t.Errorf("completed %d, asked %d, sent %d, unsent %d, in flight %d", r.Total.Completed, r.Asked, r.Total.Sent, r.Unsent, r.Total.InFlight)
+				t.Errorf("completed %d, asked %d, sent %d, unsent %d, in flight %d", r.Total.Completed, r.Asked, r.Total.Sent, r.Unsent,
+					r.Total.InFlight)
 			}
 			if !open && r.Asked != 1<<40 {
 				t.Errorf("asked %d", r.Asked)

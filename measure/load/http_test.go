@@ -19,13 +19,16 @@ func TestFraming(t *testing.T) {
 		method    string
 		reconnect bool
 	}{
-		"length":          {answer: faultserver.OK("hello"), status: 200},
-		"length 0":        {answer: faultserver.OK(""), status: 200},
-		"long":            {answer: faultserver.OK(strings.Repeat("x", 5000)), status: 200},
-		"error":           {answer: faultserver.Response("503 No", "", "sorry"), status: 503},
-		"chunked":         {answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1f;x=y\r\n" + strings.Repeat("z", 31) + "\r\n0\r\n\r\n", status: 200},
-		"trailers":        {answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n1\r\na\r\n0\r\nA: b\r\nC: d\r\n\r\n", status: 200},
-		"interim":         {answer: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + faultserver.OK("x"), status: 200},
+		"length":   {answer: faultserver.OK("hello"), status: 200},
+		"length 0": {answer: faultserver.OK(""), status: 200},
+		"long":     {answer: faultserver.OK(strings.Repeat("x", 5000)), status: 200},
+		"error":    {answer: faultserver.Response("503 No", "", "sorry"), status: 503},
+		"chunked": {answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1f;x=y\r\n" + strings.Repeat("z", 31) +
+			"\r\n0\r\n\r\n", status: 200},
+		"trailers": {answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n1\r\na\r\n0\r\nA: b\r\nC: d\r\n\r\n",
+			status: 200},
+		"interim": {answer: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + faultserver.OK("x"),
+			status: 200},
 		"204":             {answer: "HTTP/1.1 204 No Content\r\n\r\n", status: 204},
 		"304":             {answer: "HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n", status: 304},
 		"head":            {answer: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", status: 200, method: "HEAD"},
@@ -272,7 +275,8 @@ func TestMix(t *testing.T) {
 		c.Mix = nil
 		for i, weight := range []int{30, 20, 10} { // rounds of 6
 			body := strings.Repeat("b", 10*i)
-			c.Mix = append(c.Mix, Request{Weight: weight, Bytes: fmt.Appendf(nil, "POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", i, len(body), body)})
+			c.Mix = append(c.Mix, Request{Weight: weight,
+				Bytes: fmt.Appendf(nil, "POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", i, len(body), body)})
 		}
 		r := runs(t, c)
 		clean(t, r, 600)
@@ -292,7 +296,8 @@ func TestMix(t *testing.T) {
 // answer comes before the body was read, or the server hangs up on it.
 func TestLargeRequests(t *testing.T) {
 	post := func() []Request {
-		return []Request{{Weight: 1, Bytes: append([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"), make([]byte, 1e6)...)}}
+		return []Request{{Weight: 1, Bytes: append([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"),
+			make([]byte, 1e6)...)}}
 	}
 	ok := faultserver.OK("x")
 	tooLarge := faultserver.Response("413 Too Large", "Connection: close\r\n", "")
@@ -305,16 +310,18 @@ func TestLargeRequests(t *testing.T) {
 		"pipelined": {faultserver.Script{faultserver.Answer(ok)}, 4, nil},
 		"slow":      {faultserver.Script{faultserver.SmallBuffers(), faultserver.Answer(ok)}, 2, nil},
 		"early":     {faultserver.Script{faultserver.Loop(faultserver.Head(), faultserver.Write(ok), faultserver.Body())}, 3, nil},
-		"refused": {faultserver.Script{faultserver.Head(), faultserver.Write(tooLarge), faultserver.Stall()}, 1, func(t *testing.T, r *Result, s *faultserver.Server) {
-			if r.Total.Statuses[413] != 60 || len(r.Total.Faults) > 0 {
-				t.Errorf("statuses 413: %d, faults %v", r.Total.Statuses[413], r.Total.Faults)
-			}
-		}},
-		"refused, closed": {faultserver.Script{faultserver.Head(), faultserver.Write(tooLarge), faultserver.Close()}, 1, func(t *testing.T, r *Result, s *faultserver.Server) {
-			if r.Total.Statuses[413]+r.Total.Failed != 60 || r.Total.Statuses[413] < 50 {
-				t.Errorf("statuses 413: %d, failed %d: %v", r.Total.Statuses[413], r.Total.Failed, r.Total.Faults)
-			}
-		}},
+		"refused": {faultserver.Script{faultserver.Head(), faultserver.Write(tooLarge), faultserver.Stall()}, 1,
+			func(t *testing.T, r *Result, s *faultserver.Server) {
+				if r.Total.Statuses[413] != 60 || len(r.Total.Faults) > 0 {
+					t.Errorf("statuses 413: %d, faults %v", r.Total.Statuses[413], r.Total.Faults)
+				}
+			}},
+		"refused, closed": {faultserver.Script{faultserver.Head(), faultserver.Write(tooLarge), faultserver.Close()}, 1,
+			func(t *testing.T, r *Result, s *faultserver.Server) {
+				if r.Total.Statuses[413]+r.Total.Failed != 60 || r.Total.Statuses[413] < 50 {
+					t.Errorf("statuses 413: %d, failed %d: %v", r.Total.Statuses[413], r.Total.Failed, r.Total.Faults)
+				}
+			}},
 		"hung up": {faultserver.Script{faultserver.Head(), faultserver.Reset()}, 1, func(t *testing.T, r *Result, s *faultserver.Server) {
 			if r.Total.Failed != 60 || r.Total.Completed != 0 {
 				t.Errorf("failed %d, completed %d", r.Total.Failed, r.Total.Completed)

@@ -47,8 +47,9 @@ func TestCloses(t *testing.T) {
 		}
 	}
 	for name, script := range map[string]func(int) faultserver.Script{
-		"limit":           faultserver.Every(faultserver.AnswerTimes(100, ok)),
-		"announced limit": faultserver.Every(faultserver.AnswerTimes(99, ok), faultserver.AnswerTimes(1, faultserver.Response("200 OK", "Connection: close\r\n", "x"))),
+		"limit": faultserver.Every(faultserver.AnswerTimes(100, ok)),
+		"announced limit": faultserver.Every(faultserver.AnswerTimes(99, ok),
+			faultserver.AnswerTimes(1, faultserver.Response("200 OK", "Connection: close\r\n", "x"))),
 		"drops": func(number int) faultserver.Script {
 			return faultserver.Script{faultserver.AnswerTimes(drop(number), ok), faultserver.Request(1), faultserver.Close()}
 		},

@@ -82,7 +82,8 @@ func (w *worker) beAlone() {
 func (w *worker) stayAlone() {
 	a := w.alone
 	past := w.now - a.begunNs
-	enough := past >= int64(w.Lone) && len(a.ServiceNs) >= loneLeast || past >= lonePatience*int64(w.Lone) || len(a.ServiceNs) >= loneMost || a.Failed > 0
+	enough := past >= int64(w.Lone) && len(a.ServiceNs) >= loneLeast || past >= lonePatience*int64(w.Lone) || len(a.ServiceNs) >= loneMost ||
+		a.Failed > 0
 	switch {
 	case a.busy && enough && w.conns[a.on].onWire == 0 && (w.conns[a.on].resend == 0 || past >= 2*lonePatience*int64(w.Lone)):
 		w.withdraw(a.on) // one that is to go out again is about to

@@ -68,7 +68,8 @@ func TestLoneRequests(t *testing.T) {
 				if n < loneLeast || n > loneMost || int64(n) != before || most != 1 || r.Lone.Failed != 0 || r.Lone.Bad != 0 {
 					t.Errorf("%d lone requests, the server had %d, %d at once at most: %+v", n, before, most, r.Lone)
 				}
-				if want := min(loneConnections, c.Connections); !c.NewConnections && r.Lone.Connections != want || c.NewConnections && r.Lone.Connections != 1 {
+				if want := min(loneConnections, c.Connections); !c.NewConnections && r.Lone.Connections != want || c.NewConnections &&
+					r.Lone.Connections != 1 {
 					t.Errorf("over %d connections", r.Lone.Connections)
 				}
 				for i, ns := range r.Lone.ServiceNs {

@@ -65,7 +65,8 @@ func TestMerge(t *testing.T) {
 			}
 		}
 		if got := warm + r.result.Total.Sent; got != counted || w.sum.Sent != r.result.Total.Sent {
-			t.Fatalf("%d in the rows of the warm-up and %d in the total, of %d; %d in the window's rows", warm, r.result.Total.Sent, counted, w.sum.Sent)
+			t.Fatalf("%d in the rows of the warm-up and %d in the total, of %d; %d in the window's rows", warm, r.result.Total.Sent, counted,
+				w.sum.Sent)
 		}
 		for i, row := range w.rows {
 			if i > 0 && row.start != w.rows[i-1].end || row.warmup != (row.start < 0) || row.warmup && row.end > 0 || row.end <= row.start {
@@ -148,22 +149,27 @@ func TestTallyMerge(t *testing.T) {
 	extended := sample(1, 0, 10)
 	extended.extend(sample(2, 10, 40))
 	for _, k := range []*Tally{added, extended} {
-		if k.Sent != 3 || k.Completed != 6 || k.Failed != 9 || k.Bad != 12 || k.Read != 15 || k.Written != 18 || k.Reconnects != 21 || k.Resent != 24 ||
+		if k.Sent != 3 || k.Completed != 6 || k.Failed != 9 || k.Bad != 12 || k.Read != 15 || k.Written != 18 || k.Reconnects != 21 ||
+			k.Resent != 24 ||
 			k.Batches != 36 || k.Waits != 39 || k.BatchNs != 42 || k.BatchMaxNs != 30 || k.GatherNs != 32 || k.Statuses[200] != 3 ||
 			k.Faults[Fault{PhaseConnect, "x"}] != 3 || k.Response.Count() != 3 || k.ByTarget[1].Completed != 3 || k.ByTarget[1].Statuses[200] != 3 {
 			t.Errorf("%+v", k.Faults)
 		}
 	}
 	if added.InFlight != 27 || added.Behind != 30 || added.Connected != 33 || added.CPUNs != 34 || added.Busy != 0.2 {
-		t.Errorf("added: in flight %d, behind %d, connected %d, CPU %d, busy %g", added.InFlight, added.Behind, added.Connected, added.CPUNs, added.Busy)
+		t.Errorf("added: in flight %d, behind %d, connected %d, CPU %d, busy %g", added.InFlight, added.Behind, added.Connected, added.CPUNs,
+			added.Busy)
 	}
-	if extended.InFlight != 18 || extended.Behind != 20 || extended.Connected != 22 || extended.CPUNs != 51 || extended.EndNs != 40 || extended.Busy < 0.1749 || extended.Busy > 0.1751 {
-		t.Errorf("extended: in flight %d, behind %d, connected %d, CPU %d, busy %g, to %d", extended.InFlight, extended.Behind, extended.Connected, extended.CPUNs, extended.Busy, extended.EndNs)
+	if extended.InFlight != 18 || extended.Behind != 20 || extended.Connected != 22 || extended.CPUNs != 51 || extended.EndNs != 40 ||
+		extended.Busy < 0.1749 || extended.Busy > 0.1751 {
+		t.Errorf("extended: in flight %d, behind %d, connected %d, CPU %d, busy %g, to %d", extended.InFlight, extended.Behind,
+			extended.Connected, extended.CPUNs, extended.Busy, extended.EndNs)
 	}
 	added.clear()
 	added.add(newTally(2))
 	empty := newTally(2)
-	if added.Sent != 0 || added.Statuses != empty.Statuses || len(added.Faults) != 0 || added.Response.Count() != 0 || added.ByTarget[1].Completed != 0 || len(added.ByTarget[1].Statuses) != 0 || added.CPUNs != 0 || added.InFlight != 0 {
+	if added.Sent != 0 || added.Statuses != empty.Statuses || len(added.Faults) != 0 || added.Response.Count() != 0 ||
+		added.ByTarget[1].Completed != 0 || len(added.ByTarget[1].Statuses) != 0 || added.CPUNs != 0 || added.InFlight != 0 {
 		t.Error("clear leaves something")
 	}
 	if testing.AllocsPerRun(10, func() { extended.clear() }) > 0 {

@@ -53,7 +53,8 @@ func TestMerger(t *testing.T) {
 			}
 		}
 		for i, row := range w.rows {
-			if row.end <= row.start || row.warmup != (row.start < 0) || row.warmup && row.end > 0 || i > 0 && row.start != w.rows[i-1].end || row.late != (row.end-row.start > 150) {
+			if row.end <= row.start || row.warmup != (row.start < 0) || row.warmup && row.end > 0 || i > 0 && row.start != w.rows[i-1].end ||
+				row.late != (row.end-row.start > 150) {
 				t.Fatalf("row %d is %+v after %+v", i, row, w.rows[max(i-1, 0)])
 			}
 		}
@@ -238,9 +239,12 @@ func TestMergerSums(t *testing.T) {
 	}
 	r := m.Result()
 	for what, ok := range map[string]bool{
-		"sums":  r.Carried == 7 && r.Asked == 7 && r.Unsent == 7 && r.LateAtEnd == 7 && r.Opened == 7 && r.Established == 7 && r.UserNs == 7 && r.SystemNs == 7 && r.AllocatedBytes == 7 && r.Total.InFlight == 7,
-		"peaks": r.WindowNs == 4 && r.StartLateNs == 4 && r.Total.CPUNs == 4 && r.Total.Busy == .4 && r.Total.BatchMaxNs == 4, "started": r.Started.Equal(early), "interrupted": r.Interrupted,
-		"engine":  r.Engine == "uring, epoll" && r.EngineWhy == "why uring; why epoll" && len(r.EngineFeatures) == 1 && r.EngineFeatures[0] == "b",
+		"sums": r.Carried == 7 && r.Asked == 7 && r.Unsent == 7 && r.LateAtEnd == 7 && r.Opened == 7 && r.Established == 7 && r.UserNs == 7 &&
+			r.SystemNs == 7 && r.AllocatedBytes == 7 && r.Total.InFlight == 7,
+		"peaks":   r.WindowNs == 4 && r.StartLateNs == 4 && r.Total.CPUNs == 4 && r.Total.Busy == .4 && r.Total.BatchMaxNs == 4,
+		"started": r.Started.Equal(early), "interrupted": r.Interrupted,
+		"engine": r.Engine == "uring, epoll" && r.EngineWhy == "why uring; why epoll" && len(r.EngineFeatures) == 1 &&
+			r.EngineFeatures[0] == "b",
 		"workers": len(r.Workers) == 3 && r.Workers[2].Agent == 2 && r.Workers[2].Thread == 4,
 	} {
 		if !ok {

@@ -62,11 +62,14 @@ func TestConnectionQueue(t *testing.T) {
 			}
 			again := countAgain(waiting)
 			if int(c.onWire) != len(wire) || int(c.waiting) != len(waiting) || int(c.resend) != again || c.next != s.step(c.oldest, len(wire)) {
-				t.Fatalf("on the wire %d, waiting %d, to be sent again %d, want %d, %d, %d", c.onWire, c.waiting, c.resend, len(wire), len(waiting), again)
+				t.Fatalf("on the wire %d, waiting %d, to be sent again %d, want %d, %d, %d", c.onWire, c.waiting, c.resend, len(wire), len(waiting),
+					again)
 			}
 			k := w.tally
-			if k.Completed != completed || k.Failed != failed || k.Sent != sent || k.Resent != resent || k.Lag.Count()+w.lagN != lags || sent != completed+failed+uint64(w.inFlight) {
-				t.Fatalf("completed %d, failed %d, sent %d, again %d, lags %d, want %d, %d, %d, %d, %d; %d in flight", k.Completed, k.Failed, k.Sent, k.Resent, k.Lag.Count()+w.lagN, completed, failed, sent, resent, lags, w.inFlight)
+			if k.Completed != completed || k.Failed != failed || k.Sent != sent || k.Resent != resent || k.Lag.Count()+w.lagN != lags ||
+				sent != completed+failed+uint64(w.inFlight) {
+				t.Fatalf("completed %d, failed %d, sent %d, again %d, lags %d, want %d, %d, %d, %d, %d; %d in flight", k.Completed, k.Failed, k.Sent,
+					k.Resent, k.Lag.Count()+w.lagN, completed, failed, sent, resent, lags, w.inFlight)
 			}
 			if k.ByTarget[0].Completed+k.ByTarget[1].Completed != completed || k.ByTarget[0].Failed+k.ByTarget[1].Failed != failed {
 				t.Fatal("the targets' books do not add up")
@@ -185,7 +188,8 @@ func TestOneSendTooMany(t *testing.T) {
 		}
 		defer syscall.Close(fds[1])
 		defer syscall.Close(fds[0])
-		w := &worker{shared: &shared{Config: Config{Mix: mix, Pipelining: 1, Unexpected: errorStatuses()}, script: s}, pipelining: 1, ring: r, conns: make([]conn, 1), flights: make([]flight, 1), tally: newTally(1), quota: -1}
+		w := &worker{shared: &shared{Config: Config{Mix: mix, Pipelining: 1, Unexpected: errorStatuses()}, script: s}, pipelining: 1, ring: r,
+			conns: make([]conn, 1), flights: make([]flight, 1), tally: newTally(1), quota: -1}
 		c := &w.conns[0]
 		c.fd, c.generation, c.state = int32(fds[0]), 1, open
 		for range 20 {
@@ -272,7 +276,8 @@ func TestScript(t *testing.T) {
 		round := 0
 		for i := range mix {
 			weight := rapid.IntRange(1, 6).Draw(t, "weight")
-			mix[i] = Request{Bytes: fmt.Appendf(nil, "<%d%s>", i, bytes.Repeat([]byte("x"), rapid.IntRange(0, 9).Draw(t, "size"))), Weight: weight * scale, NoBody: i%2 == 1}
+			mix[i] = Request{Bytes: fmt.Appendf(nil, "<%d%s>", i, bytes.Repeat([]byte("x"), rapid.IntRange(0, 9).Draw(t, "size"))),
+				Weight: weight * scale, NoBody: i%2 == 1}
 			round += weight
 		}
 		p := rapid.IntRange(1, 50).Draw(t, "pipelining")

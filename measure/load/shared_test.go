@@ -176,7 +176,8 @@ func TestShareTooSmall(t *testing.T) {
 	s := serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
 	c := config(t, s, "", 10)
 	c.Share = Share{First: 1, Count: 1, Of: 3} // of 4 connections one
-	if _, err := Run(context.Background(), c, &watcher{}); err == nil || !strings.Contains(err.Error(), "1 connections are too few for 2 threads") {
+	if _, err := Run(context.Background(), c, &watcher{}); err == nil ||
+		!strings.Contains(err.Error(), "1 connections are too few for 2 threads") {
 		t.Errorf("the error is %v", err)
 	}
 	c.Share = Share{First: 3, Count: 1, Of: 3}

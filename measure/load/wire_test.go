@@ -132,7 +132,8 @@ func TestWireRefuses(t *testing.T) {
 		if err := got.UnmarshalBinary(b); err == nil || !strings.Contains(err.Error(), says) || !reflect.DeepEqual(got, NewTally(3)) {
 			t.Errorf("tally %s: %v", what, err)
 		}
-		if err := gotResult.UnmarshalBinary(c); err == nil || !strings.Contains(err.Error(), says) || !reflect.DeepEqual(gotResult, NewResult(3)) {
+		if err := gotResult.UnmarshalBinary(c); err == nil || !strings.Contains(err.Error(), says) ||
+			!reflect.DeepEqual(gotResult, NewResult(3)) {
 			t.Errorf("result %s: %v", what, err)
 		}
 	}
@@ -189,7 +190,8 @@ func TestWireOfARun(t *testing.T) {
 	}
 	b, _ := r.AppendBinary(nil)
 	back := NewResult(1)
-	if err := back.UnmarshalBinary(b); err != nil || back.Total.Service != r.Total.Service || !back.Started.Equal(r.Started) || len(back.Workers) != len(r.Workers) {
+	if err := back.UnmarshalBinary(b); err != nil || back.Total.Service != r.Total.Service || !back.Started.Equal(r.Started) ||
+		len(back.Workers) != len(r.Workers) {
 		t.Errorf("the result does not come back: %v", err)
 	}
 	if most == 0 || most > 16<<10 {

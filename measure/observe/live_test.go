@@ -564,7 +564,8 @@ func TestAnotherUsersServer(t *testing.T) {
 			why = n.Why
 		}
 	}
-	if got.Processes != 0 || got.Sockets != 2 || !strings.Contains(why, addr.String()+" (of user 0)") || !strings.Contains(why, "may not be read") {
+	if got.Processes != 0 || got.Sockets != 2 || !strings.Contains(why, addr.String()+" (of user 0)") ||
+		!strings.Contains(why, "may not be read") {
 		t.Errorf("%+v", got)
 	}
 }

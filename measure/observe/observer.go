@@ -176,7 +176,8 @@ func (o *Observer) planRounds() {
 	o.peers = round{everyNs: seldom, share: sharePeers, longestNs: seldom, jitter: rand.New(rand.NewPCG(jitterSeed, 2))}
 	o.behind = round{everyNs: max(every, secondNs/2), share: shareBehind, longestNs: max(every, 2*secondNs)} // a short run has some
 	o.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
-	o.others = round{everyNs: seldom, share: shareOthers, longestNs: max(every, 3*secondNs), counts: true} // a run of a second has one at its end
+	// A run of a second has one at its end.
+	o.others = round{everyNs: seldom, share: shareOthers, longestNs: max(every, 3*secondNs), counts: true}
 	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen)), counts: true}
 	o.counters = round{everyNs: every, share: shareCounters, counts: true}
 	for _, r := range o.rounds() {
@@ -272,7 +273,8 @@ func (o *Observer) addUnix() {
 	o.miss(record.NotMeasured{What: "tcp_info", Why: "the target is a unix socket"})
 	o.miss(record.NotMeasured{What: "connections per process", Why: "not counted for unix sockets", Part: true})
 	if o.generator != nil {
-		o.miss(record.NotMeasured{What: "sockets", Why: "of a unix socket's connections only the ends in the server's network namespace are seen", Part: true})
+		o.miss(record.NotMeasured{What: "sockets", Why: "of a unix socket's connections only the ends in the server's network namespace are seen",
+			Part: true})
 	}
 }
 

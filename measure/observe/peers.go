@@ -77,7 +77,8 @@ func newPeerSampler(t *tools, s *subject, target netip.AddrPort) (*peerSampler, 
 		questions: peerQuestions(target.Port()), request: unixRequest(1<<tcpEstablished, unixShows), exact: exactQuestion(),
 		listening: make(map[uint16]struct{}), paths: make(map[uint32]string), peerOf: make(map[uint32]uint32),
 		mine: make(map[uint32]bool), was: make(map[uint32]bool),
-		index: make(map[netip.AddrPort]int), pathIndex: make(map[string]int), names: make(map[netip.AddrPort]string), peers: make([]record.Peer, 0, peersMost),
+		index: make(map[netip.AddrPort]int), pathIndex: make(map[string]int), names: make(map[netip.AddrPort]string),
+		peers: make([]record.Peer, 0, peersMost),
 	}
 	var err error
 	if p.tcp, err = newDumper(netlinkSockDiag); err != nil {

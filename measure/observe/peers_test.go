@@ -120,7 +120,8 @@ func TestPeers(t *testing.T) {
 // and show what became of them; what has changed is seen all the same.
 func TestPeersRefresh(t *testing.T) {
 	for _, c := range []struct{ name, network, addr string }{
-		{"tcp4", "tcp4", "127.0.0.1:0"}, {"tcp6", "tcp6", "[::1]:0"}, {"dual stack", "tcp", ":0"}, {"unix", "unix", filepath.Join(t.TempDir(), "s")},
+		{"tcp4", "tcp4", "127.0.0.1:0"}, {"tcp6", "tcp6", "[::1]:0"}, {"dual stack", "tcp", ":0"},
+		{"unix", "unix", filepath.Join(t.TempDir(), "s")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			back, _ := listen(t, c.network, c.addr)
@@ -286,7 +287,8 @@ func FuzzPeerSocket(f *testing.F) {
 	attr = binary.NativeEndian.AppendUint16(attr, inetDiagInfo)
 	f.Add(append(attr, make([]byte, infoBytesAcked+8)...))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := peerSampler{owners: newOwners(nil, nil, nil), listening: map[uint16]struct{}{}, mine: map[uint32]bool{}, index: map[netip.AddrPort]int{}, names: map[netip.AddrPort]string{}}
+		p := peerSampler{owners: newOwners(nil, nil, nil), listening: map[uint16]struct{}{}, mine: map[uint32]bool{},
+			index: map[netip.AddrPort]int{}, names: map[netip.AddrPort]string{}}
 		var s inetSocket
 		if parseInetSocket(body, &s) != nil {
 			return

@@ -73,7 +73,8 @@ func TestParseQdisc(t *testing.T) {
 	check("ingress", tcMessage(7, 0xffff0000, 0xfffffff1, "ingress"), false, qdisc{})
 	check("htb", htbMessage(2, 0x10), true, qdisc{index: 2, handle: 0x10000, kind: "htb", defcls: 0x10})
 	check("without options", tcMessage(3, 0, tcRoot, "tbf"), true, qdisc{index: 3, kind: "tbf"})
-	check("options cut off", attr(tcMessage(3, 0, tcRoot, "tbf"), tcaOptions, attr(nil, tbfParms, words(1, 2))), true, qdisc{index: 3, kind: "tbf"})
+	check("options cut off", attr(tcMessage(3, 0, tcRoot, "tbf"), tcaOptions, attr(nil, tbfParms, words(1, 2))), true,
+		qdisc{index: 3, kind: "tbf"})
 	if _, err := parseQdisc(make([]byte, tcMsgBytes-1), names, &tbf); err == nil {
 		t.Error("19 bytes were accepted")
 	}
@@ -87,7 +88,8 @@ func TestHTBLimit(t *testing.T) {
 		t.Errorf("%+v %v", c, err)
 	}
 	classes := []htbClass{
-		{0x10001, tcRoot, 500, 9000}, {0x10010, 0x10001, 100, 400}, {0x10020, 0x10001, 100, 800}, {0x10030, 0x10031, 5, 6}, {0x10031, 0x10030, 5, 6},
+		{0x10001, tcRoot, 500, 9000}, {0x10010, 0x10001, 100, 400}, {0x10020, 0x10001, 100, 800}, {0x10030, 0x10031, 5, 6},
+		{0x10031, 0x10030, 5, 6},
 	}
 	check := func(defcls uint32, want uint64) {
 		t.Helper()
@@ -119,8 +121,10 @@ func TestCounted(t *testing.T) {
 // A discipline that was replaced counts from 0, and one that is gone is not shown.
 func TestQdiscIsReplaced(t *testing.T) {
 	s := qdiscs{
-		prev: []qdisc{{index: 1, handle: 1, kind: "tbf", drops: 100, overlimits: 9}, {index: 2, handle: 1, kind: "tbf", drops: 5}, {index: 3, kind: "mq"}},
-		cur:  []qdisc{{index: 1, handle: 2, kind: "tbf", drops: 200, rate: 10, backlog: 3}, {index: 2, handle: 1, kind: "tbf", drops: 7, rate: 1<<64 - 1}},
+		prev: []qdisc{{index: 1, handle: 1, kind: "tbf", drops: 100, overlimits: 9}, {index: 2, handle: 1, kind: "tbf", drops: 5},
+			{index: 3, kind: "mq"}},
+		cur: []qdisc{{index: 1, handle: 2, kind: "tbf", drops: 200, rate: 10, backlog: 3},
+			{index: 2, handle: 1, kind: "tbf", drops: 7, rate: 1<<64 - 1}},
 	}
 	check := func(index int, want record.NetDevRow) {
 		t.Helper()
@@ -166,7 +170,8 @@ func TestLinksFollowTheInterfaces(t *testing.T) {
 		t.Errorf("without a kind: %+v", l.cur[i])
 	}
 	l.all = nil
-	if err := l.follow([]netDev{{name: "lo"}, {name: "no such one"}}); err != nil || l.of("lo", 9).index != 1 || l.of("no such one", 0).index != 0 {
+	if err := l.follow([]netDev{{name: "lo"}, {name: "no such one"}}); err != nil || l.of("lo", 9).index != 1 ||
+		l.of("no such one", 0).index != 0 {
 		t.Errorf("%v %+v", err, l.all)
 	}
 	all := len(l.all)

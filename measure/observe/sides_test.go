@@ -260,7 +260,8 @@ func TestServerInANamespaceIsSeenFromBothEnds(t *testing.T) {
 	}
 	for side, name := range map[string]string{record.SideGenerator: r.here, record.SideServer: r.over} {
 		l := s.link(side)
-		if l.Iface != name || !l.SpeedNominal || l.RxPackets < 5 || l.TxPackets < 5 || l.Bad != "" || l.Qdisc != "noqueue" || l.QdiscRateBitsPerS != 0 {
+		if l.Iface != name || !l.SpeedNominal || l.RxPackets < 5 || l.TxPackets < 5 || l.Bad != "" || l.Qdisc != "noqueue" ||
+			l.QdiscRateBitsPerS != 0 {
 			t.Errorf("%s's side: %+v, want %s", side, l, name)
 		}
 		if want := map[string]int64{record.SideGenerator: 10000, record.SideServer: -1}[side]; l.SpeedMbit != want {
@@ -384,14 +385,17 @@ func TestBytesWaitForTheLink(t *testing.T) {
 				t.Errorf("%.0f bit/s in %d ns", rate, l.WidthNs)
 			}
 			q := s.sockets()
-			if sender := map[string]record.EndQueues{record.SideServer: q.Server, record.SideGenerator: q.Client}[c.side]; sender.Unacked != 1 || sender.UnackedBytes < 10_000 {
+			if sender := map[string]record.EndQueues{record.SideServer: q.Server, record.SideGenerator: q.Client}[c.side]; sender.Unacked != 1 ||
+				sender.UnackedBytes < 10_000 {
 				t.Errorf("the sender: %+v", sender)
 			}
 			// The other end has next to nothing unread: at most what came since.
-			if reader := map[string]record.EndQueues{record.SideServer: q.Client, record.SideGenerator: q.Server}[c.side]; reader.UnreadBytes > 8000 {
+			other := map[string]record.EndQueues{record.SideServer: q.Client, record.SideGenerator: q.Server}
+			if reader := other[c.side]; reader.UnreadBytes > 8000 {
 				t.Errorf("the reader: %+v", reader)
 			}
-			if other := s.link(map[string]string{record.SideServer: record.SideGenerator, record.SideGenerator: record.SideServer}[c.side]); other.QdiscRateBitsPerS != 0 {
+			if other := s.link(map[string]string{record.SideServer: record.SideGenerator,
+				record.SideGenerator: record.SideServer}[c.side]); other.QdiscRateBitsPerS != 0 {
 				t.Errorf("the other end of the link: %+v", other)
 			}
 		})

@@ -30,8 +30,11 @@ func coreDelta(prev, cur *sys.CPUTicks, widthNs int64) record.CoreTicks {
 		}
 	}
 	row := record.CoreTicks{
-		CPU: cur.CPU, User: d[sys.TicksUser], Nice: d[sys.TicksNice], System: d[sys.TicksSystem], Idle: d[sys.TicksIdle], IOWait: d[sys.TicksIOWait],
-		IRQ: d[sys.TicksIRQ], SoftIRQ: d[sys.TicksSoftIRQ], Steal: d[sys.TicksSteal], Guest: d[sys.TicksGuest], GuestNice: d[sys.TicksGuestNice],
+		CPU: cur.CPU, User: d[sys.TicksUser], Nice: d[sys.TicksNice], System: d[sys.TicksSystem], Idle: d[sys.TicksIdle],
+		IOWait: d[sys.TicksIOWait],
+		IRQ:    d[sys.TicksIRQ], SoftIRQ: d[sys.TicksSoftIRQ], Steal: d[sys.TicksSteal],
+		Guest:     d[sys.TicksGuest],
+		GuestNice: d[sys.TicksGuestNice],
 	}
 	const tickNs = 1e9 / record.TicksPerSecond
 	elapsed := (widthNs + tickNs/2) / tickNs

@@ -230,7 +230,8 @@ func TestLeftOf(t *testing.T) {
 		cpus     int
 		want     float64
 	}{
-		{0, 300, 1, 1 - 70./280}, {0, 300, 2, 1 - 70./580}, {0, 100, 1, 0.5}, {50, 100, 1, 0.5}, {100, 200, 1, 1}, {-50, 900, 1, 1 - 70./280}, {150, 300, 1, 1 - 20./140},
+		{0, 300, 1, 1 - 70./280}, {0, 300, 2, 1 - 70./580}, {0, 100, 1, 0.5}, {50, 100, 1, 0.5}, {100, 200, 1, 1}, {-50, 900, 1, 1 - 70./280},
+		{150, 300, 1, 1 - 20./140},
 	} {
 		got, err := leftOf(samples, c.cpus, zero.Add(time.Duration(c.from)*time.Millisecond), zero.Add(time.Duration(c.to)*time.Millisecond))
 		if err != nil || math.Abs(got-c.want) > 1e-9 {

@@ -102,7 +102,8 @@ func findLink(name, namespace string, bitsPerS float64) (*Link, error) {
 			_, err = root.rate()
 			return err
 		case root.Handle != 0:
-			return fmt.Errorf("its root queueing discipline is %s, which somebody has put there; only tbf, or the kernel's default one, is changed", root.Kind)
+			return fmt.Errorf("its root queueing discipline is %s, which somebody has put there; only tbf, or the kernel's default one, is changed",
+				root.Kind)
 		}
 		l.speed, err = speedOf(name, namespace, bitsPerS)
 		return err
@@ -192,7 +193,8 @@ func (l *Link) slow(share float64) (n *note, left float64, how string, err error
 			return errors.Join(err, n.undo())
 		}
 		left = float64(rate) / was
-		how = fmt.Sprintf("a token bucket let %s through %s, before %s", unit.FormatBits(unit.BitsPerSecond(rate*8)), l, unit.FormatBits(unit.BitsPerSecond(was*8)))
+		how = fmt.Sprintf("a token bucket let %s through %s, before %s", unit.FormatBits(unit.BitsPerSecond(rate*8)), l,
+			unit.FormatBits(unit.BitsPerSecond(was*8)))
 		return nil
 	})
 	if err != nil {
@@ -380,7 +382,8 @@ func (h *handle) request(kind, flags int, parts ...nl.NetlinkRequestData) ([][]b
 }
 
 func (h *handle) indexOf(name string) (int32, error) {
-	answers, err := h.request(syscall.RTM_GETLINK, syscall.NLM_F_ACK, nl.NewIfInfomsg(syscall.AF_UNSPEC), nl.NewRtAttr(syscall.IFLA_IFNAME, nl.ZeroTerminated(name)))
+	answers, err := h.request(syscall.RTM_GETLINK, syscall.NLM_F_ACK, nl.NewIfInfomsg(syscall.AF_UNSPEC),
+		nl.NewRtAttr(syscall.IFLA_IFNAME, nl.ZeroTerminated(name)))
 	if errors.Is(err, syscall.ENODEV) {
 		return 0, errNoLink
 	}

@@ -61,8 +61,9 @@ func shapes() map[string][]string {
 	return map[string][]string{
 		"default": nil,
 		"plain":   {"tbf", "rate", "80mbit", "burst", "66000", "latency", "50ms"},
-		"all":     {"handle", "7:", "tbf", "rate", "80mbit", "burst", "66000", "limit", "300000", "mpu", "1514", "overhead", "24", "peakrate", "200mbit", "mtu", "9000"},
-		"large":   {"tbf", "rate", "50gbit", "burst", "8mb", "latency", "5ms"},
+		"all": {"handle", "7:", "tbf", "rate", "80mbit", "burst", "66000", "limit", "300000", "mpu", "1514", "overhead", "24", "peakrate",
+			"200mbit", "mtu", "9000"},
+		"large": {"tbf", "rate", "50gbit", "burst", "8mb", "latency", "5ms"},
 	}
 }
 

@@ -102,7 +102,8 @@ func (s *Scene) findCPUs() error {
 		s.lacks[record.TakeServer] = "the server does not run on this host, or its processes were not found"
 		return nil
 	}
-	before := cores.Sides{Generator: s.Generator, GeneratorPinned: w.PinGenerator != "", ServerPinned: w.PinServer != "", Layout: cores.ReadLayout(), Want: w.threads()}
+	before := cores.Sides{Generator: s.Generator, GeneratorPinned: w.PinGenerator != "", ServerPinned: w.PinServer != "",
+		Layout: cores.ReadLayout(), Want: w.threads()}
 	if w.PinServer != "" {
 		before.Server, err = allowedHere(w.PinServer)
 	} else {

@@ -36,7 +36,8 @@ func TestSceneTakesAndGivesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cores.Both(s.Generator, s.Server)) > 0 || s.Says == "" || s.PinGenerator != cores.Format(s.Generator) || s.PinServer != cores.Format(s.Server) || s.Threads != min(2, len(s.Generator)) {
+	if len(cores.Both(s.Generator, s.Server)) > 0 || s.Says == "" || s.PinGenerator != cores.Format(s.Generator) ||
+		s.PinServer != cores.Format(s.Server) || s.Threads != min(2, len(s.Generator)) {
 		t.Errorf("%+v", s)
 	}
 	for _, c := range []struct {
@@ -87,7 +88,8 @@ func TestSceneOfALink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Server != nil || s.PinServer != "" || s.Lacks(record.TakeServer) == "" || s.Lacks(record.TakeSlots) == "" || s.Lacks(record.TakeLink) != "" {
+	if s.Server != nil || s.PinServer != "" || s.Lacks(record.TakeServer) == "" || s.Lacks(record.TakeSlots) == "" ||
+		s.Lacks(record.TakeLink) != "" {
 		t.Errorf("%+v", s)
 	}
 	before := rootOf(t, space)

@@ -147,7 +147,8 @@ func serverPIDs(ctx context.Context, url string) ([]int, error) {
 	}
 	pids, err := subjectPIDs(to)
 	if err == nil && len(pids) == 0 {
-		err = fmt.Errorf("%w: --apart: no process that serves %s was found on this host; it has to run here, and be yours or you root", ErrRefused, to)
+		err = fmt.Errorf("%w: --apart: no process that serves %s was found on this host; it has to run here, and be yours or you root",
+			ErrRefused, to)
 	}
 	return pids, err
 }

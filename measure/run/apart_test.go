@@ -142,12 +142,14 @@ func TestPlansPutStartedServersApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (p.CPUs != nil) != k.parted || (r.Spec.PinGenerator != "") != k.parted || (r.Spec.PinServer != "") != (k.parted && k.server.URL != "") {
+		if (p.CPUs != nil) != k.parted || (r.Spec.PinGenerator != "") != k.parted ||
+			(r.Spec.PinServer != "") != (k.parted && k.server.URL != "") {
 			t.Errorf("%s: %+v, spec %+v", k.name, p.CPUs, r.Spec)
 		}
 		if k.parted {
 			ownCPUs(t, r)
-			if back, err := record.OpenPlan(record.File{Path: dir}); err != nil || back.CPUs == nil || *back.CPUs != *p.CPUs || !strings.Contains(back.CPUs.Says, "generator on CPU") {
+			if back, err := record.OpenPlan(record.File{Path: dir}); err != nil || back.CPUs == nil || *back.CPUs != *p.CPUs ||
+				!strings.Contains(back.CPUs.Says, "generator on CPU") {
 				t.Errorf("%s: read back %+v (%v)", k.name, back.CPUs, err)
 			}
 		}
@@ -174,7 +176,8 @@ func TestGeneratorWant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := record.KeepCalibration(path, &record.Calibration{
-		Schema: record.CalibrationSchema, Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Ceiling: "some", Engine: "uring",
+		Schema: record.CalibrationSchema, Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Ceiling: "some",
+		Engine: "uring",
 		Points: []record.CalibrationPoint{{Pipelining: 1, ResponseBytes: 4 << 10, CapacityPerS: flat}},
 	}); err != nil {
 		t.Fatal(err)

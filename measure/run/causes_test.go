@@ -173,7 +173,8 @@ func TestConnectionsNeverAccepted(t *testing.T) {
 		c := startAs(t, "RUN_TEST_CAUSE", "accepts 40")
 		s := specOf(c.Addr, "/")
 		s.Connections, s.Duration, s.Timeout = 64, time.Second, timeout
-		checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
+		checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue,
+			"the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
 	}
 }
 
@@ -210,7 +211,8 @@ func TestOpenFilesFull(t *testing.T) {
 		t.Fatalf("the server had %d files open at most: it is not at its limit of 50", n)
 	}
 	comm := filepath.Base(os.Args[0])
-	checkCause(t, v, record.AcceptQueue, fmt.Sprintf("process %d (%s) has 50 of 50 files open (RLIMIT_NOFILE)", c.PID, comm[:min(len(comm), 15)]), "open files above 50")
+	checkCause(t, v, record.AcceptQueue, fmt.Sprintf("process %d (%s) has 50 of 50 files open (RLIMIT_NOFILE)", c.PID,
+		comm[:min(len(comm), 15)]), "open files above 50")
 }
 
 // TestNeighbourTakesTheCPU: another process has ten times the server's weight on
@@ -310,5 +312,6 @@ func TestConnectionsNeverAcceptedOnAUnixSocket(t *testing.T) {
 	s := specOf("", "")
 	s.Targets[0].URL = "unix:" + path + ":/"
 	s.Connections, s.Duration, s.Timeout = 64, time.Second, 10*time.Second
-	checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
+	checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more",
+		"(-c 40)")
 }

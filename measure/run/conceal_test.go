@@ -41,7 +41,8 @@ func repeating(t *testing.T) (url string, first func() string) {
 	var seen string
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		text := fmt.Sprintf("no %s %s %s %s", strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("Cookie"), r.URL.RawQuery, body)
+		text := fmt.Sprintf("no %s %s %s %s", strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("Cookie"),
+			r.URL.RawQuery, body)
 		mu.Lock()
 		if seen == "" {
 			seen = text
@@ -58,7 +59,8 @@ func secretSpec(url string) spec.Spec {
 	return spec.Spec{
 		Targets: []spec.Target{{Method: "POST", URL: url + "/x?access_token=Alpha1secret", Weight: 1, Body: []byte("Bravo2secret"),
 			Header: []spec.Field{{Name: "Authorization", Value: "Bearer Charly3secret"}, {Name: "Cookie", Value: "sid=Delta4secret"}}}},
-		Connections: 2, Pipelining: 1, Duration: 200 * time.Millisecond, Timeout: time.Second, Engine: spec.EngineAuto, Pprof: "off", NoLone: true,
+		Connections: 2, Pipelining: 1, Duration: 200 * time.Millisecond, Timeout: time.Second, Engine: spec.EngineAuto, Pprof: "off",
+		NoLone: true,
 	}
 }
 
@@ -178,7 +180,8 @@ func TestKeyThatCannotBeKeptIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := slices.ContainsFunc(done.Run.NotMeasured, func(n record.NotMeasured) bool { return strings.Contains(n.Why, "the key of hidden values") && n.Part })
+	said := slices.ContainsFunc(done.Run.NotMeasured,
+		func(n record.NotMeasured) bool { return strings.Contains(n.Why, "the key of hidden values") && n.Part })
 	if list := found(t, dir); len(list) > 0 || !said {
 		t.Errorf("said %v; in the record: %q", said, list)
 	}
@@ -187,15 +190,18 @@ func TestKeyThatCannotBeKeptIsSaid(t *testing.T) {
 func TestPlanWithoutItsSecrets(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	url, _ := repeating(t)
-	e := spec.Experiment{Kind: spec.KindSweep, Servers: []spec.Server{{URL: url}}, Repeats: 1, Requests: []spec.Mix{{MixRequest: spec.MixRequest{
-		Path: "/x?access_token=Alpha1secret", Header: []string{"Authorization: Bearer Charly3secret", "Cookie: sid=Delta4secret"}, Body: "Bravo2secret"}}},
+	e := spec.Experiment{Kind: spec.KindSweep, Servers: []spec.Server{{URL: url}}, Repeats: 1,
+		Requests: []spec.Mix{{MixRequest: spec.MixRequest{
+			Path: "/x?access_token=Alpha1secret", Header: []string{"Authorization: Bearer Charly3secret", "Cookie: sid=Delta4secret"},
+			Body: "Bravo2secret"}}},
 		Load: spec.Load{Connections: []spec.Count{1, 2}, Duration: spec.Time(100 * time.Millisecond), Pprof: "off", NoLone: true}}
 	e.Complete(1)
 	for _, keep := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "plan")
 		ctx, stop := context.WithCancel(t.Context())
 		var told []string
-		p, _, err := Explore(ctx, e, Options{Out: dir, KeepSecrets: keep}, func(_ record.Measured, doing string) { told = append(told, doing); stop() })
+		p, _, err := Explore(ctx, e, Options{Out: dir, KeepSecrets: keep},
+			func(_ record.Measured, doing string) { told = append(told, doing); stop() })
 		if err != nil || p.Ended != record.EndedInterrupted || p.Hidden == keep {
 			t.Fatalf("ended %s, hidden %v, %v", p.Ended, p.Hidden, err)
 		}

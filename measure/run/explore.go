@@ -36,7 +36,8 @@ type PlanProgress struct {
 // servers, makes one run after the other as the plan decides, keeps each, and
 // concludes. What goes wrong on the way is the plan's end, and so in the
 // answer; the error is for what prevented any answer, or its keeping.
-func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m record.Measured, doing string)) (*record.Plan, record.File, error) {
+func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m record.Measured, doing string)) (*record.Plan, record.File,
+	error) {
 	o.veil = newVeil(&o)
 	p, file, err := begin(ctx, e, o, told)
 	return p, file, o.veil.error(err)
@@ -104,7 +105,8 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 }
 
 // explore makes the runs of e, of which the plan has what others may see.
-func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options, told func(record.Measured, string)) (*record.Plan, record.File, error) {
+func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options,
+	told func(record.Measured, string)) (*record.Plan, record.File, error) {
 	began := time.Now()
 	p.Exit, p.Because = ExitPass, ""
 	if o.here() {
@@ -112,7 +114,8 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 		defer tables.Close()
 		o.Work = Local{Version: o.Version, tables: tables}
 	}
-	x := &explorer{plan: p, experiment: &e, keep: w, options: o, servers: servers{list: e.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
+	x := &explorer{plan: p, experiment: &e, keep: w, options: o,
+		servers: servers{list: e.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
 		d := plan.Next(&e, p.Runs)
@@ -331,7 +334,8 @@ func measured(step *record.Step, done *Done) *record.Measured {
 		Response: r.Latency.Response, Service: r.Latency.Service,
 		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
 		Outcome:        r.Verdict.Outcome, Ceiling: r.Verdict.Ceiling, Says: r.Verdict.Because,
-		OwedShare: r.Verdict.OwedShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, BadShare: r.BadShare(), GaveUp: r.GaveUp, Histogram: &done.Response,
+		OwedShare: r.Verdict.OwedShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, BadShare: r.BadShare(), GaveUp: r.GaveUp,
+		Histogram: &done.Response,
 	}
 	if r.Subject != nil {
 		m.ServerCPUNs = r.Subject.CPUNsPerRequest

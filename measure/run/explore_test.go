@@ -41,11 +41,13 @@ func ownServer(kind string) spec.Server {
 func TestSweepIsMadeAndKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	var told []int
-	p, kept, err := Explore(t.Context(), sweepOf(t, ownServer("nethttp")), Options{Out: dir, Version: "test"}, func(m record.Measured, _ string) { told = append(told, m.Number) })
+	p, kept, err := Explore(t.Context(), sweepOf(t, ownServer("nethttp")), Options{Out: dir, Version: "test"},
+		func(m record.Measured, _ string) { told = append(told, m.Number) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept.Path != filepath.Join(dir, p.ID+".ndjson.gz") || p.Ended != record.EndedComplete || len(p.Runs) != 4 || !slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != ExitPass {
+	if kept.Path != filepath.Join(dir, p.ID+".ndjson.gz") || p.Ended != record.EndedComplete || len(p.Runs) != 4 ||
+		!slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != ExitPass {
 		t.Fatalf("kept in %s, %s (%s), %d runs, told %v, exit %d", kept, p.Ended, p.Because, len(p.Runs), told, p.Exit)
 	}
 	if c := p.Sweep.Curves; len(c) != 1 || len(c[0].Points) != 2 || c[0].Points[0].Response.Count == 0 {
@@ -163,7 +165,8 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	}
 	defer s.Close()
 	dir := filepath.Join(t.TempDir(), "plan")
-	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Out: dir}, func(m record.Measured, _ string) { s.Kill() })
+	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Out: dir},
+		func(m record.Measured, _ string) { s.Kill() })
 	if err != nil || p.Ended != record.EndedFailed || p.Exit != ExitError || len(p.Runs) != 1 {
 		t.Fatalf("%v: %s (%s) after %d runs, exit %d", err, p.Ended, p.Because, len(p.Runs), p.Exit)
 	}
@@ -175,7 +178,8 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	if err := s.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	if p, _, err = Resume(t.Context(), record.File{Path: dir}, Options{}, nil); err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 4 {
+	if p, _, err = Resume(t.Context(), record.File{Path: dir}, Options{}, nil); err != nil || p.Ended != record.EndedComplete ||
+		len(p.Runs) != 4 {
 		t.Errorf("resumed: %v: %s (%s)", err, p.Ended, p.Because)
 	}
 }

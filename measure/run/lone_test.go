@@ -158,7 +158,8 @@ func TestLoneTellsQueues(t *testing.T) {
 				t.Fatalf("nothing of lone requests in %s", v.Because)
 			}
 			t.Logf("%s: %s; %.3g (%.3g to %.3g) at a time; %.0f and %.0f /s; others had %.2g and %.2g cores",
-				v.Ceiling, v.Because, a.Requests, a.Low, a.High, once.Rate.CompletedPerS, twice.Rate.CompletedPerS, v.OtherCores, twice.Verdict.OtherCores)
+				v.Ceiling, v.Because, a.Requests, a.Low, a.High, once.Rate.CompletedPerS, twice.Rate.CompletedPerS, v.OtherCores,
+				twice.Verdict.OtherCores)
 			wrong, means := record.ServerBlocked, record.EachItsTime
 			if k.ceiling == record.ServerBlocked {
 				wrong, means = record.Concurrency, record.InTurn

@@ -215,7 +215,8 @@ func (d deviations) of(t *testing.T, truth map[string]float64, v record.Verdict)
 			continue
 		}
 		if math.Abs(p.Share-share) > max(0.05, p.High-p.Low) {
-			t.Errorf("%s: %.1f%% by the server's own clock, %.1f%% by %s (%.1f to %.1f)", p.Name, share*100, p.Share*100, v.StationsBy, p.Low*100, p.High*100)
+			t.Errorf("%s: %.1f%% by the server's own clock, %.1f%% by %s (%.1f to %.1f)", p.Name, share*100, p.Share*100, v.StationsBy, p.Low*100,
+				p.High*100)
 		}
 		if p.Name == "server receive queue" {
 			d[v.StationsBy] = append(d[v.StationsBy], p.Share-share)
@@ -251,7 +252,8 @@ func (w watched) watch(ctx context.Context, addr netip.AddrPort, cpu int) error 
 		if burst.Share == 1 || burst.KnownNs == 0 {
 			continue // the first ones follow all connections, which shows; in another nothing may have moved
 		}
-		for place, name := range []string{record.PlaceToServer, record.PlaceAtServer, record.PlaceInServer, record.PlaceToClient, record.PlaceAtClient, record.PlaceGenerator} {
+		for place, name := range []string{record.PlaceToServer, record.PlaceAtServer, record.PlaceInServer, record.PlaceToClient,
+			record.PlaceAtClient, record.PlaceGenerator} {
 			w[name] = append(w[name], float64(burst.Ns[place])/float64(burst.KnownNs))
 		}
 	}

@@ -160,7 +160,8 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 	done := &Done{Run: rec.assemble(worked, env)}
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
 	done.Response.Merge(&worked.Result.Total.Response)
-	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found), keepStacks(w, &done.Run, &worked.Found))
+	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found),
+		keepStacks(w, &done.Run, &worked.Found))
 	series, err := w.Series()
 	if err != nil {
 		// Judged by what is left: the generator's own rows.

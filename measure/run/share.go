@@ -257,7 +257,8 @@ func checkShare(s *spec.Spec, o *ShareOptions) (connections int, err error) {
 		return 0, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	if connections = int(o.Share.Part(uint64(s.Connections))); connections == 0 {
-		return 0, fmt.Errorf("%w: %d connections are too few for so many agents: one has none; give at least -c %d", ErrRefused, s.Connections, o.Share.Of)
+		return 0, fmt.Errorf("%w: %d connections are too few for so many agents: one has none; give at least -c %d", ErrRefused, s.Connections,
+			o.Share.Of)
 	}
 	return connections, nil
 }

@@ -105,8 +105,10 @@ func TestSharesOfARun(t *testing.T) {
 	for i, share := range shares {
 		d := done[i]
 		a := AgentOf(&s, share, d, sinks[i].rows)
-		if d.Connections != int(share.Part(9)) || d.Threads > d.Connections || a.Requests.Completed != share.Part(1001) || a.Requests.Asked != share.Part(1001) ||
-			a.Load.Connections != d.Connections || a.Share.Count != share.Count || a.StartSkewNs < 0 || a.Generator.CPUNsPerRequest <= 0 || a.Environment.Ceiling != "test" {
+		if d.Connections != int(share.Part(9)) || d.Threads > d.Connections || a.Requests.Completed != share.Part(1001) ||
+			a.Requests.Asked != share.Part(1001) ||
+			a.Load.Connections != d.Connections || a.Share.Count != share.Count || a.StartSkewNs < 0 || a.Generator.CPUNsPerRequest <= 0 ||
+			a.Environment.Ceiling != "test" {
 			t.Errorf("agent %d: %+v of %+v", i, a.Requests, d)
 		}
 		if len(d.Identities) > 0 || sinks[i].windows != 2 {
@@ -125,10 +127,12 @@ func TestSharesOfARun(t *testing.T) {
 	if err := json.Unmarshal(text, &observer); err != nil {
 		t.Fatal(err)
 	}
-	if len(observer.Identities) != 1 || observer.Identities[0].PID != c.PID || observer.Identities[0].Host != "agent2" || observer.Identities[0].BinaryID == "" {
+	if len(observer.Identities) != 1 || observer.Identities[0].PID != c.PID || observer.Identities[0].Host != "agent2" ||
+		observer.Identities[0].BinaryID == "" {
 		t.Errorf("the server is %+v; %v", observer.Identities, sinks[2].missing)
 	}
-	if observer.Result != nil || AgentOf(&s, load.Share{}, &observer, nil).Environment.Ceiling != "test" || len(sinks[2].observed) != 1 || sinks[2].observed["agent2"] == 0 {
+	if observer.Result != nil || AgentOf(&s, load.Share{}, &observer, nil).Environment.Ceiling != "test" || len(sinks[2].observed) != 1 ||
+		sinks[2].observed["agent2"] == 0 {
 		t.Errorf("observed %v", sinks[2].observed)
 	}
 }

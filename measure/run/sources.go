@@ -24,7 +24,8 @@ func sources(s *spec.Spec, to target, share load.Share) ([]netip.Addr, error) {
 			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 		if p.Addr().Is4() != to.addr.Addr().Unmap().Is4() {
-			return nil, fmt.Errorf("%w: --source-ips: %s and the target %s are not both IPv4 or both IPv6; give addresses of the target's kind", ErrRefused, text, to)
+			return nil, fmt.Errorf("%w: --source-ips: %s and the target %s are not both IPv4 or both IPv6; give addresses of the target's kind",
+				ErrRefused, text, to)
 		}
 		for ip := p.Addr(); p.Contains(ip); ip = ip.Next() {
 			if seen[ip] || !mayBeHost(p, ip) {
@@ -37,12 +38,14 @@ func sources(s *spec.Spec, to target, share load.Share) ([]netip.Addr, error) {
 			case !errors.Is(err, syscall.EADDRNOTAVAIL):
 				return nil, fmt.Errorf("%w: --source-ips: %s: %w", ErrRefused, ip, err)
 			case p.IsSingleIP() && share.Whole():
-				return nil, fmt.Errorf("%w: --source-ips: %s is not an address of this host; add it: ip addr add %s dev eth0 (as root)", ErrRefused, ip, p)
+				return nil, fmt.Errorf("%w: --source-ips: %s is not an address of this host; add it: ip addr add %s dev eth0 (as root)", ErrRefused, ip,
+					p)
 			}
 		}
 	}
 	if len(s.SourceIPs) > 0 && len(list) == 0 {
-		return nil, fmt.Errorf("%w: --source-ips: no address of %s is this host's; add them with ip addr add (as root), or leave the flag out", ErrRefused, strings.Join(s.SourceIPs, ","))
+		return nil, fmt.Errorf("%w: --source-ips: no address of %s is this host's; add them with ip addr add (as root), or leave the flag out",
+			ErrRefused, strings.Join(s.SourceIPs, ","))
 	}
 	return list, nil
 }

@@ -95,7 +95,9 @@ func TestMoreConnectionsThanPorts(t *testing.T) {
 		}
 		s.SourceIPs = c.sources[:1]
 		if !strings.Contains(c.sources[0], "/") {
-			if _, err := once(); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "80 connections to one address need as many local ports; from one address of this host there are 50") || !strings.Contains(err.Error(), "over 2 local addresses: --source-ips") {
+			if _, err := once(); !errors.Is(err, ErrRefused) ||
+				!strings.Contains(err.Error(), "80 connections to one address need as many local ports; from one address of this host there are 50") ||
+				!strings.Contains(err.Error(), "over 2 local addresses: --source-ips") {
 				t.Errorf("%s from one address: %v", addr, err)
 			}
 		}
@@ -151,7 +153,8 @@ func TestSourcesAreThisHosts(t *testing.T) {
 		{true, "203.0.113.1", 0, "no address of 203.0.113.1 is this host's"},
 	} {
 		n, err := try(c.agent, strings.Fields(c.list)...)
-		if n != c.want || (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || !errors.Is(err, ErrRefused)) {
+		if n != c.want || (err == nil) != (c.says == "") || err != nil &&
+			(!strings.Contains(err.Error(), c.says) || !errors.Is(err, ErrRefused)) {
 			t.Errorf("%s: %d addresses, %v", c.list, n, err)
 		}
 	}

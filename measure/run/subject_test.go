@@ -27,7 +27,8 @@ func TestSubjectIsOnOneHost(t *testing.T) {
 		w := &Worked{Target: "10.0.0.1:80", Found: Found{Identities: c.identities}}
 		s := subjectOf(r, &series, w)
 		identified(s, w.Identities)
-		if s == nil || s.Host != c.host || len(s.Processes) != 1 || s.Processes[0].CPUNs != 1000 || s.CPUNsPerRequest != 100 || (s.Processes[0].BinaryID != "") != (c.identities != nil) {
+		if s == nil || s.Host != c.host || len(s.Processes) != 1 || s.Processes[0].CPUNs != 1000 || s.CPUNsPerRequest != 100 ||
+			(s.Processes[0].BinaryID != "") != (c.identities != nil) {
 			t.Errorf("%+v, want it on %s", s, c.host)
 		}
 	}

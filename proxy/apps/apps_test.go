@@ -92,7 +92,8 @@ func TestStartsAgain(t *testing.T) {
 	u := supervise(t, a)
 	until(t, "a third start", func() bool { return u.Status()[0].Starts >= 3 })
 	u.Close()
-	for _, want := range []string{"web | at " + a.Workdir + " with m\n", "web | half\n", "application web: exit status 3; started again in 100ms\n", "again in 200ms\n"} {
+	for _, want := range []string{"web | at " + a.Workdir + " with m\n", "web | half\n",
+		"application web: exit status 3; started again in 100ms\n", "again in 200ms\n"} {
 		if !strings.Contains(u.said(), want) {
 			t.Errorf("%q is not in %s", want, u.said())
 		}

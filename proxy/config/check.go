@@ -67,7 +67,8 @@ func (k *checker) whole(c *Config, at *places) {
 	if c.Limits.HeaderLines == 0 {
 		c.Limits.HeaderLines = 100
 	}
-	if c.Limits.BodyBytes < 0 || c.Limits.Connections < 0 || c.Limits.ConnectionsPerClient < 0 || c.Limits.RequestsPerClient < 0 || c.Limits.HeaderLines < 0 {
+	if c.Limits.BodyBytes < 0 || c.Limits.Connections < 0 || c.Limits.ConnectionsPerClient < 0 || c.Limits.RequestsPerClient < 0 ||
+		c.Limits.HeaderLines < 0 {
 		k.add(at, "limits", "limits: a negative number; 0 is the default")
 	}
 	k.tls(c, at)

@@ -85,7 +85,8 @@ credential = "e81f"
 	if err := os.Mkdir(filepath.Join(dir, "config"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"settings.toml": settings, "config/a.toml": region, "config/off.toml": "id = 'x'\ndisabled = true\n"} {
+	for name, text := range map[string]string{"settings.toml": settings, "config/a.toml": region,
+		"config/off.toml": "id = 'x'\ndisabled = true\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -97,12 +98,14 @@ credential = "e81f"
 	if diff := cmp.Diff([]string{":8000"}, c.Listen); diff != "" {
 		t.Error(diff)
 	}
-	if c.Admin != "127.0.0.1:81" || c.Log.Access != "-" || c.Limits.BodyBytes != 549755813888 || len(c.Regions) != 1 || c.Security.Credential != "e81f" {
+	if c.Admin != "127.0.0.1:81" || c.Log.Access != "-" || c.Limits.BodyBytes != 549755813888 || len(c.Regions) != 1 ||
+		c.Security.Credential != "e81f" {
 		t.Errorf("%+v", c)
 	}
 	l := c.Regions[0].Locations
 	if len(l) != 2 || l[0].Hosts[0] != "localhost:8000" || l[0].Paths[0] != "/" || l[0].Destinations[0].Helmet.XFrameOptions != "SAMEORIGIN" ||
-		l[0].Destinations[0].Transformers[0].Options.Pattern != "^/api" || l[1].Headers["X-A"][1] != "2" || c.Regions[0].Applications[0].Command[1] != "server.mjs" {
+		l[0].Destinations[0].Transformers[0].Options.Pattern != "^/api" || l[1].Headers["X-A"][1] != "2" ||
+		c.Regions[0].Applications[0].Command[1] != "server.mjs" {
 		t.Errorf("%+v", c.Regions[0])
 	}
 	whole, err := Read(filepath.Join(dir, "config")) // a directory of regions
@@ -149,11 +152,12 @@ func TestErrorsNameTheirLine(t *testing.T) {
 		"tls certificate":    {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[[tls.certificates]]\npem = 'x'\n", 3, "pem and key"},
 		"acme hosts":         {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\ncache = 'x'\nhosts = [\"*.a.example\"]\n", 5, "wildcards"},
 		"acme cache":         {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\nhosts = [\"a.example\"]\n", 3, "cache"},
-		"acme directory":     {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = 'x'\ndirectory = 'http://a'\n", 6, "https://"},
-		"application id":     {"[[applications]]\nid = 'a'\nexe = 'x'\n[[applications]]\nid = 'a'\nexe = 'y'\n", 4, "id of its own"},
-		"application ready":  {"[[applications]]\nid = 'a'\nexe = 'x'\nready = 'soon'\n", 4, "host:port"},
-		"publish":            {"[[publish.sites]]\nid = 'a'\n", 1, "directory"},
-		"application":        {"[[applications]]\nid = 'a'\n", 1, "no command"},
+		"acme directory": {"[tls]\nlisten = [\"127.0.0.1:1\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = 'x'\ndirectory = 'http://a'\n", 6,
+			"https://"},
+		"application id":    {"[[applications]]\nid = 'a'\nexe = 'x'\n[[applications]]\nid = 'a'\nexe = 'y'\n", 4, "id of its own"},
+		"application ready": {"[[applications]]\nid = 'a'\nexe = 'x'\nready = 'soon'\n", 4, "host:port"},
+		"publish":           {"[[publish.sites]]\nid = 'a'\n", 1, "directory"},
+		"application":       {"[[applications]]\nid = 'a'\n", 1, "no command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("site.toml", []byte(k.text))
@@ -171,7 +175,8 @@ func TestErrorsNameTheirLine(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	c := parse(t, "[[locations]]\n[[locations.destinations]]\nuri = 'http://a'\n")
 	l := c.Regions[0].Locations[0]
-	if c.Listen[0] != "127.0.0.1:8080" || c.Limits.HeaderBytes != 16384 || c.Log.Access != "off" || *l.Retry.Attempts != 2 || l.Destinations[0].Weight != 1 || l.Balance != "round_robin" {
+	if c.Listen[0] != "127.0.0.1:8080" || c.Limits.HeaderBytes != 16384 || c.Log.Access != "off" || *l.Retry.Attempts != 2 ||
+		l.Destinations[0].Weight != 1 || l.Balance != "round_robin" {
 		t.Errorf("%+v", c)
 	}
 	for d, want := range map[Duration]time.Duration{0: time.Second, -1: 0, Duration(time.Minute): time.Minute} {
@@ -195,7 +200,8 @@ func TestParseURI(t *testing.T) {
 			t.Errorf("%s: %v %s", uri, err, diff)
 		}
 	}
-	for _, uri := range []string{"", "a", "http:", "http://", "http://:80", "http://u@a", "http://a?b", "http://a#b", "unix:", "files://", "ws://a", "http://a b"} {
+	for _, uri := range []string{"", "a", "http:", "http://", "http://:80", "http://u@a", "http://a?b", "http://a#b", "unix:", "files://",
+		"ws://a", "http://a b"} {
 		if got, err := ParseURI(uri); err == nil {
 			t.Errorf("%q: %+v", uri, got)
 		}
@@ -255,7 +261,8 @@ destinations = [{ uri = "http://a" }]
 	if c.Limits.RequestsPerClient != 5 || c.Log.Traces != 7 {
 		t.Errorf("%+v %+v", c.Limits, c.Log)
 	}
-	if c := parse(t, "[hypertext.limitation]\nmax_qps = -1\n[telemetry]\ncapture_traces = true\n"); len(c.Unserved) > 0 || c.Limits.RequestsPerClient != 0 || c.Log.Traces != 256 {
+	if c := parse(t, "[hypertext.limitation]\nmax_qps = -1\n[telemetry]\ncapture_traces = true\n"); len(c.Unserved) > 0 ||
+		c.Limits.RequestsPerClient != 0 || c.Log.Traces != 256 {
 		t.Errorf("%+v %+v %+v", c.Unserved, c.Limits, c.Log)
 	}
 }

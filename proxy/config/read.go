@@ -76,7 +76,8 @@ func decode(name string, text []byte, to any) (*places, Errors) {
 	at := findPlaces(name, text)
 	var wrong Errors
 	unitless(reflect.ValueOf(to), "", func(key string, d Duration) {
-		wrong = append(wrong, &Error{name, at.line(key), fmt.Sprintf("%s: a time has a unit, and is 1ms at least: \"%ds\" is %[2]d seconds", key, int64(d))})
+		wrong = append(wrong, &Error{name, at.line(key),
+			fmt.Sprintf("%s: a time has a unit, and is 1ms at least: \"%ds\" is %[2]d seconds", key, int64(d))})
 	})
 	if len(wrong) > 0 {
 		return nil, wrong

@@ -71,7 +71,8 @@ func (k *checker) acme(a *ACME, at *places) {
 	}
 	for i, h := range a.Hosts {
 		if CheckHost(h) != nil || strings.ContainsAny(h, "*:") || !strings.Contains(strings.Trim(h, "."), ".") {
-			k.add(at, fmt.Sprintf("tls.acme.hosts.%d", i), "acme: hosts: %q is no name that an authority could look up; wildcards are not possible", h)
+			k.add(at, fmt.Sprintf("tls.acme.hosts.%d", i), "acme: hosts: %q is no name that an authority could look up; wildcards are not possible",
+				h)
 		}
 	}
 	if a.Cache == "" {

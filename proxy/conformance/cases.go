@@ -8,7 +8,8 @@ import (
 
 // Cases are all of them.
 func Cases() []Case {
-	return slices.Concat(requestLines(), fieldLines(), contentLengths(), transferEncodings(), chunks(), hosts(), connections(), forwarded(), pipelines(), responses(), responseBodies(), basics(), smuggling())
+	return slices.Concat(requestLines(), fieldLines(), contentLengths(), transferEncodings(), chunks(), hosts(), connections(), forwarded(),
+		pipelines(), responses(), responseBodies(), basics(), smuggling())
 }
 
 const h = "Host: example.com\r\n"

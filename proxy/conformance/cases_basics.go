@@ -16,8 +16,10 @@ func basics() []Case {
 		name string
 		at   int
 	}{
-		{"within the method", 1}, {"before the target", 4}, {"behind the target", 10}, {"before the version", 11}, {"within the version", 15}, {"behind the version", 19},
-		{"within the first line's end", 20}, {"behind the first line", 21}, {"within a name", 24}, {"behind a colon", 26}, {"before a value", 27}, {"behind a value", 36},
+		{"within the method", 1}, {"before the target", 4}, {"behind the target", 10}, {"before the version", 11}, {"within the version", 15},
+		{"behind the version", 19},
+		{"within the first line's end", 20}, {"behind the first line", 21}, {"within a name", 24}, {"behind a colon", 26}, {"before a value", 27},
+		{"behind a value", 36},
 		{"within a line's end", 37}, {"before the empty line", 38}, {"within the empty line", 39},
 	} {
 		list = append(list, Case{Group: "basics", Name: "waits " + p.name, Request: head[:p.at], Rest: head[p.at:], Want: Forward})

@@ -88,7 +88,8 @@ func connections() []Case {
 		c("TE is not passed on", "TE: trailers\r\nConnection: TE\r\n", Forward, drops("te")),
 		c("Trailer is not passed on", "Trailer: X\r\n", Forward, drops("trailer")),
 		c("Upgrade without Connection is not passed on", "Upgrade: websocket\r\n", Forward, drops("upgrade")),
-		c("h2c is not passed on", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n", Forward, drops("upgrade")),
+		c("h2c is not passed on", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n", Forward,
+			drops("upgrade")),
 		c("Expect of something else", "Expect: 200-ok\r\n", Reject, nil),
 		c("upgrade that is refused", "Connection: upgrade\r\nUpgrade: websocket\r\n", Forward, keeps("upgrade: websocket")),
 	}
@@ -120,14 +121,17 @@ func pipelines() []Case {
 		{Group: "pipeline", Name: "three", Request: get + post + get, Want: Forward, Count: 3},
 		{Group: "pipeline", Name: "a chunked body that looks like a request", Request: chunked + get, Want: Forward, Count: 2},
 		{Group: "pipeline", Name: "a hundred", Request: strings.Repeat(get, 100), Want: Forward, Count: 100},
-		{Group: "pipeline", Name: "a request behind a malformed one", Request: "GET / HTTP/1.1\r\n" + h + "Content-Length: x\r\n\r\n" + get, Want: Reject},
-		{Group: "pipeline", Name: "a request behind a malformed chunk", Request: "POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + get, Want: Reject},
-		{Group: "pipeline", Name: "a request behind Connection: close", Request: "GET / HTTP/1.1\r\n" + h + "Connection: close\r\n\r\n" + get, Want: Forward, Check: func(s *Seen) error {
-			if len(s.Requests) != 1 {
-				return fmt.Errorf("%d requests were forwarded", len(s.Requests))
-			}
-			return nil
-		}},
+		{Group: "pipeline", Name: "a request behind a malformed one", Request: "GET / HTTP/1.1\r\n" + h + "Content-Length: x\r\n\r\n" + get,
+			Want: Reject},
+		{Group: "pipeline", Name: "a request behind a malformed chunk", Request: "POST / HTTP/1.1\r\n" + h +
+			"Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + get, Want: Reject},
+		{Group: "pipeline", Name: "a request behind Connection: close", Request: "GET / HTTP/1.1\r\n" + h + "Connection: close\r\n\r\n" + get,
+			Want: Forward, Check: func(s *Seen) error {
+				if len(s.Requests) != 1 {
+					return fmt.Errorf("%d requests were forwarded", len(s.Requests))
+				}
+				return nil
+			}},
 	}
 }
 
@@ -202,32 +206,36 @@ func responseBodies() []Case {
 		a("chunked", get, ok+"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\nT: u\r\n\r\n", false, is("hello world")),
 		a("until the connection closes", get, ok+"\r\nhello", true, is("hello")),
 		a("until the connection closes, HTTP/1.0", get, "HTTP/1.0 200 OK\r\n\r\nhello", true, is("hello")),
-		a("chunked for HTTP/1.0", "GET / HTTP/1.0\r\n"+h+"\r\n", ok+"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", false, func(s *Seen) error {
-			if strings.Contains(strings.ToLower(string(s.Client)), "transfer-encoding") || !strings.HasSuffix(string(s.Client), "\r\n\r\nhello") {
-				return fmt.Errorf("HTTP/1.0 knows no chunks: %q", s.Client)
-			}
-			return nil
-		}),
+		a("chunked for HTTP/1.0", "GET / HTTP/1.0\r\n"+h+"\r\n", ok+"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", false,
+			func(s *Seen) error {
+				if strings.Contains(strings.ToLower(string(s.Client)), "transfer-encoding") || !strings.HasSuffix(string(s.Client), "\r\n\r\nhello") {
+					return fmt.Errorf("HTTP/1.0 knows no chunks: %q", s.Client)
+				}
+				return nil
+			}),
 		a("none with HEAD", head, ok+"Content-Length: 5\r\n\r\n", false, is("")),
 		a("none with 204", get, "HTTP/1.1 204 No Content\r\n\r\n", false, is("")),
 		a("none with 304", get, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", false, is("")),
-		a("behind an interim response", get, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"+ok+"Content-Length: 5\r\n\r\nhello", false, is("hello")),
+		a("behind an interim response", get, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"+ok+"Content-Length: 5\r\n\r\nhello", false,
+			is("hello")),
 		a("a second response that nobody asked for", get, ok+"Content-Length: 2\r\n\r\nok"+ok+"Content-Length: 4\r\n\r\nevil", false, one),
 		a("bytes behind the length", get, ok+"Content-Length: 2\r\n\r\nokmore", false, one),
 		a("bytes behind a 204", get, "HTTP/1.1 204 No Content\r\n\r\nmore", false, one),
 		a("a body that HEAD must not have", head, ok+"Content-Length: 5\r\n\r\nhello", false, one),
-		a("a trailer does not become a field", get, ok+"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSet-Cookie: a=b\r\n\r\n", false, func(s *Seen) error {
-			if s.Final.Header.Get("Set-Cookie") != "" {
-				return fmt.Errorf("the trailer is in the head: %q", s.Client)
-			}
-			return nil
-		}),
-		a("fields of the connection are not passed on", get, ok+"Connection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok", false, func(s *Seen) error {
-			if s.Final.Header.Get("X-Hop") != "" || s.Final.Header.Get("Keep-Alive") != "" {
-				return fmt.Errorf("passed on: %q", s.Client)
-			}
-			return nil
-		}),
+		a("a trailer does not become a field", get, ok+"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSet-Cookie: a=b\r\n\r\n", false,
+			func(s *Seen) error {
+				if s.Final.Header.Get("Set-Cookie") != "" {
+					return fmt.Errorf("the trailer is in the head: %q", s.Client)
+				}
+				return nil
+			}),
+		a("fields of the connection are not passed on", get,
+			ok+"Connection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok", false, func(s *Seen) error {
+				if s.Final.Header.Get("X-Hop") != "" || s.Final.Header.Get("Keep-Alive") != "" {
+					return fmt.Errorf("passed on: %q", s.Client)
+				}
+				return nil
+			}),
 		a("of 300,000 bytes", get, ok+"Content-Length: 300000\r\n\r\n"+strings.Repeat("y", 300000), false, is(strings.Repeat("y", 300000))),
 		cut("shorter than its length", ok+"Content-Length: 10\r\n\r\nhello"),
 		cut("chunks that do not end", ok+"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),

@@ -154,7 +154,8 @@ func spellings() []gadget {
 		{"its length named hop by hop", "Connection: Content-Length\r\nTransfer-Encoding: chunked"},
 		{"another length before it", "Content-Length: 0\r\nTransfer-Encoding: chunked"},
 	}
-	for _, v := range []string{"cow, chunked", "chunked, cow", "cow chunked bar", "chunk", "chunked.", "'chunked'", "\"chunked\"", "[chunked]", "(chunked)", "chunked;", "chunked; a=b", "chunked ,identity", "identity, chunked, identity", "c hunked", "%63hunked"} {
+	for _, v := range []string{"cow, chunked", "chunked, cow", "cow chunked bar", "chunk", "chunked.", "'chunked'", "\"chunked\"", "[chunked]",
+		"(chunked)", "chunked;", "chunked; a=b", "chunked ,identity", "identity, chunked, identity", "c hunked", "%63hunked"} {
 		list = append(list, gadget{fmt.Sprintf("value %q", v), "Transfer-Encoding: " + v})
 	}
 	return list
@@ -163,12 +164,14 @@ func spellings() []gadget {
 // notFraming look like framing and are none: the length alone holds.
 func notFraming() []Case {
 	var list []Case
-	for _, field := range []string{"Content-Encoding: chunked", "X-Transfer-Encoding: chunked", "Transfer-Encodingx: chunked", "X: X Transfer-Encoding: chunked", "X: X\xa0Transfer-Encoding: chunked", "Transfer_Encoding: chunked", "Content-Length-X: 3"} {
+	for _, field := range []string{"Content-Encoding: chunked", "X-Transfer-Encoding: chunked", "Transfer-Encodingx: chunked",
+		"X: X Transfer-Encoding: chunked", "X: X\xa0Transfer-Encoding: chunked", "Transfer_Encoding: chunked", "Content-Length-X: 3"} {
 		const body = "1\r\nZ\r\n0\r\n\r\n"
 		list = append(list, Case{Group: "smuggling, no framing", Name: field, Want: Forward,
 			Request: "POST / HTTP/1.1\r\n" + field + "\r\n" + h + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)) + body,
 			Check: func(s *Seen) error {
-				if !strings.HasSuffix(string(s.Requests[0]), "\r\n\r\n"+body) || strings.Contains(s.Head(), "\r\ntransfer") && strings.Contains(s.Head(), "coding: ") {
+				if !strings.HasSuffix(string(s.Requests[0]), "\r\n\r\n"+body) || strings.Contains(s.Head(), "\r\ntransfer") &&
+					strings.Contains(s.Head(), "coding: ") {
 					return fmt.Errorf("forwarded %q", s.Requests)
 				}
 				return nil
@@ -206,9 +209,13 @@ func seams() []Case {
 		alone("NUL before the next request", get+"\x00"+get),
 		alone("a response instead of the next request", get+"HTTP/1.1 200 OK\r\n\r\n"),
 		{Group: "smuggling, seam", Name: "an empty line before the next request", Request: get + "\r\n" + get, Want: Safe, Count: 2},
-		{Group: "smuggling, seam", Name: "a body that is a request, of OPTIONS", Want: Forward, Request: "OPTIONS / HTTP/1.1\r\n" + h + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(get)) + get},
-		{Group: "smuggling, seam", Name: "a chunked body that is a request, of OPTIONS", Want: Forward, Request: "OPTIONS / HTTP/1.1\r\n" + h + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(get)) + get + "\r\n0\r\n\r\n"},
-		{Group: "smuggling, seam", Name: "a body that is a request, of HEAD", Want: Forward, Request: "HEAD / HTTP/1.1\r\n" + h + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(get)) + get, Response: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
+		{Group: "smuggling, seam", Name: "a body that is a request, of OPTIONS", Want: Forward,
+			Request: "OPTIONS / HTTP/1.1\r\n" + h + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(get)) + get},
+		{Group: "smuggling, seam", Name: "a chunked body that is a request, of OPTIONS", Want: Forward,
+			Request: "OPTIONS / HTTP/1.1\r\n" + h + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(get)) + get + "\r\n0\r\n\r\n"},
+		{Group: "smuggling, seam", Name: "a body that is a request, of HEAD", Want: Forward,
+			Request:  "HEAD / HTTP/1.1\r\n" + h + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(get)) + get,
+			Response: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
 	}, group("smuggling, seam", Reject,
 		"LF LF before the request line", "\n\n"+get,
 		"an Expect that only a search finds", expect(" y 100-continue"),

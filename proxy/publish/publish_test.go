@@ -128,7 +128,8 @@ func TestReleases(t *testing.T) {
 	b.want(200, "PUT", "/sites/www", release(t, "two"))
 	b.want(200, "PUT", "/sites/www", release(t, "three"))
 	var p published
-	if err := json.Unmarshal([]byte(b.want(200, "GET", "/sites/www", nil)), &p); err != nil || len(p.Releases) != 2 || p.Release != p.Releases[1] {
+	if err := json.Unmarshal([]byte(b.want(200, "GET", "/sites/www", nil)), &p); err != nil || len(p.Releases) != 2 ||
+		p.Release != p.Releases[1] {
 		t.Errorf("%v %+v", err, p)
 	}
 	b.want(200, "POST", "/sites/www/rollback", nil)
@@ -161,9 +162,10 @@ func TestBadUploads(t *testing.T) {
 		"twice":          {422, zipped(t, entry{name: "a", text: "x"}, entry{name: "a", text: "y"})},
 		"file and below": {422, zipped(t, entry{name: "a", text: "x"}, entry{name: "a/b", text: "y"})},
 		"bomb":           {413, zipped(t, entry{name: "a", text: strings.Repeat("\x00", 3<<20)})},
-		"many bombs":     {413, zipped(t, entry{name: "a", text: strings.Repeat("\x00", 3<<19)}, entry{name: "b", text: strings.Repeat("\x00", 3<<19)})},
-		"large":          {413, make([]byte, 2<<20)},
-		"cut":            {422, release(t, "cut")[:200]},
+		"many bombs": {413, zipped(t, entry{name: "a", text: strings.Repeat("\x00", 3<<19)},
+			entry{name: "b", text: strings.Repeat("\x00", 3<<19)})},
+		"large": {413, make([]byte, 2<<20)},
+		"cut":   {422, release(t, "cut")[:200]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -192,7 +194,8 @@ func TestUndone(t *testing.T) {
 	if got := b.want(200, "PUT", "/sites/www", release(t, "good")); !strings.Contains(got, "built good") {
 		t.Error(got)
 	}
-	if got := b.want(422, "PUT", "/sites/www", release(t, "bad")); !strings.Contains(got, "built bad") || !strings.Contains(got, "the former release stays") {
+	if got := b.want(422, "PUT", "/sites/www", release(t, "bad")); !strings.Contains(got, "built bad") ||
+		!strings.Contains(got, "the former release stays") {
 		t.Error(got)
 	}
 	if b.page() != "good" || b.left() != 1 {

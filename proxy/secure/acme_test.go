@@ -45,7 +45,8 @@ func names(t *testing.T) (addr string) {
 			}
 			m.Response, m.Additionals = true, nil
 			if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
-				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}}}
+				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1},
+					Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}}}
 			}
 			if out, err := m.Pack(); err == nil {
 				_, _ = conn.WriteTo(out, from)
@@ -187,7 +188,8 @@ func TestChallengeIsOpen(t *testing.T) {
 	directory, roots := pebble(t, freePort(t), freePort(t))
 	dir := t.TempDir()
 	c := certify(t, dir, "b.example")
-	text := begin("redirect = true", c) + fmt.Sprintf("[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n", dir, directory, roots) + location("files://"+dir, "")
+	text := begin("redirect = true", c) + fmt.Sprintf("[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n", dir,
+		directory, roots) + location("files://"+dir, "")
 	r := run(t, text)
 	res, err := r.client(false).Get("http://a.example/.well-known/acme-challenge/x")
 	if got := read(t, res, err); res.StatusCode != http.StatusNotFound {

@@ -42,7 +42,8 @@ type authority struct {
 // has got.
 func newAuthority(c *config.ACME, report func(string)) (*authority, error) {
 	if socket := os.Getenv(challengeEnv); socket != "" {
-		a := &authority{asked: *c, report: report, again: make(chan struct{}, 1), socket: socket, shared: &shared{dir: c.Cache, known: map[string]*sharedPair{}}}
+		a := &authority{asked: *c, report: report, again: make(chan struct{}, 1), socket: socket,
+			shared: &shared{dir: c.Cache, known: map[string]*sharedPair{}}}
 		a.hosts.Store(&c.Hosts)
 		return a, nil
 	}

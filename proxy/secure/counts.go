@@ -63,7 +63,8 @@ func causeOf(err error) string {
 		return noCertificate
 	case errors.As(err, &op) && op.Op == "remote error": // an alert (crypto/tls conn.go)
 		return clientRefused
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, net.ErrClosed):
 		return clientGone
 	}
 	return noAgreement

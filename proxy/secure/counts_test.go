@@ -28,7 +28,8 @@ func TestCounts(t *testing.T) {
 	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
 	hasty := run(t, begin("[timeouts]\nheader = \"200ms\"\n", certify(t, t.TempDir(), "a.example"))+location(to, ""))
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		c := &tls.Config{ServerName: "a.example", InsecureSkipVerify: true, MinVersion: version, MaxVersion: version, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+		c := &tls.Config{ServerName: "a.example", InsecureSkipVerify: true, MinVersion: version, MaxVersion: version,
+			ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 		for range 3 {
 			conn, err := tls.Dial("tcp", r.addr, c)
 			if err != nil {

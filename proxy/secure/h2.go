@@ -73,8 +73,9 @@ func (s *Server) serveH2(c *config.Config) {
 		MaxHeaderBytes:               c.Limits.HeaderBytes,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is the destination's, as at the loops
 		IdleTimeout:                  c.Timeouts.KeepAlive.Or(75 * time.Second),
-		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReadFrameSize: frameBytes, SendPingTimeout: idle, WriteByteTimeout: idle},
-		ErrorLog:                     log.New(io.Discard, "", 0),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReadFrameSize: frameBytes, SendPingTimeout: idle,
+			WriteByteTimeout: idle},
+		ErrorLog: log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			s.mu.Lock()
 			defer s.mu.Unlock()

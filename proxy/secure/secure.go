@@ -135,7 +135,8 @@ func settle(c *config.Config, report func(string)) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{certificates: list, handshake: c.Timeouts.Header.Or(10 * time.Second), idle: c.Timeouts.Idle.Or(time.Minute), preface: c.ProxyProtocol}
+	s := &settings{certificates: list, handshake: c.Timeouts.Header.Or(10 * time.Second), idle: c.Timeouts.Idle.Or(time.Minute),
+		preface: c.ProxyProtocol}
 	for _, t := range c.Trust {
 		networks, err := config.ParseNetwork(t)
 		if err != nil {

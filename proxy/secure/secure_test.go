@@ -54,7 +54,8 @@ func certify(t *testing.T, dir string, names ...string) config.Certificate {
 		t.Fatal(err)
 	}
 	files := config.Certificate{PEM: filepath.Join(dir, names[0]+".pem"), Key: filepath.Join(dir, names[0]+".key")}
-	for name, block := range map[string]*pem.Block{files.PEM: {Type: "CERTIFICATE", Bytes: der}, files.Key: {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
+	for name, block := range map[string]*pem.Block{files.PEM: {Type: "CERTIFICATE", Bytes: der},
+		files.Key: {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,8 @@ func run(t *testing.T, text string) *running {
 // handshake opens a connection and trusts anybody.
 func (r *running) handshake(t *testing.T, name string, protocols ...string) *tls.Conn {
 	t.Helper()
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", r.addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: protocols})
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", r.addr,
+		&tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: protocols})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,16 +160,17 @@ func (r *running) client(h2 bool) *http.Client {
 	var p http.Protocols
 	p.SetHTTP1(!h2)
 	p.SetHTTP2(h2)
-	return &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{
-		Protocols: &p, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			to := r.addr
-			if strings.HasSuffix(addr, ":80") {
-				to = r.plain
-			}
-			return new(net.Dialer).DialContext(ctx, network, to)
-		},
-	}}
+	return &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Protocols: &p, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				to := r.addr
+				if strings.HasSuffix(addr, ":80") {
+					to = r.plain
+				}
+				return new(net.Dialer).DialContext(ctx, network, to)
+			},
+		}}
 }
 
 func serve(t *testing.T, f http.HandlerFunc) string {
@@ -194,7 +197,8 @@ func read(t *testing.T, res *http.Response, err error) string {
 func TestBothVersions(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(q.Body)
-		fmt.Fprintf(w, "%s %s %s %q %q %s %d %v", q.Method, q.RequestURI, q.Host, q.Header["X-Forwarded-For"], q.Header["Cookie"], q.Header.Get("X-Forwarded-Proto"), len(body), err)
+		fmt.Fprintf(w, "%s %s %s %q %q %s %d %v", q.Method, q.RequestURI, q.Host, q.Header["X-Forwarded-For"], q.Header["Cookie"],
+			q.Header.Get("X-Forwarded-Proto"), len(body), err)
 	})
 	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
 	for h2, want := range map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"} {
@@ -344,7 +348,8 @@ func TestNames(t *testing.T) {
 		leaf := r.handshake(t, sni).ConnectionState().PeerCertificates[0]
 		return leaf.Subject.CommonName, leaf.SerialNumber.String()
 	}
-	for sni, want := range map[string]string{"a.example": "a.example", "b.example": "b.example", "x.b.example": "b.example", "c.example": "a.example", "": "a.example"} {
+	for sni, want := range map[string]string{"a.example": "a.example", "b.example": "b.example", "x.b.example": "b.example",
+		"c.example": "a.example", "": "a.example"} {
 		if got, _ := name(sni); got != want {
 			t.Errorf("%q: %s, want %s", sni, got, want)
 		}
@@ -399,7 +404,8 @@ func TestRedirectAndHSTS(t *testing.T) {
 	to := serve(t, func(http.ResponseWriter, *http.Request) {})
 	helmet := "helmet = { hsts_max_age = 60, x_frame_options = \"DENY\" }\n"
 	for _, redirect := range []bool{false, true} {
-		r := run(t, begin(fmt.Sprintf("redirect = %v", redirect), certify(t, dir, "a.example"))+location(to, "paths = [\"/x\"]\n"+helmet)+location("files://"+dir, helmet))
+		r := run(t, begin(fmt.Sprintf("redirect = %v", redirect), certify(t, dir, "a.example"))+location(to,
+			"paths = [\"/x\"]\n"+helmet)+location("files://"+dir, helmet))
 		for _, h2 := range []bool{false, true} {
 			for _, path := range []string{"/", "/x?q=1"} {
 				client := r.client(h2)
@@ -475,7 +481,8 @@ func TestReady(t *testing.T) {
 	a := certify(t, dir, "a.example")
 	text := begin("", a) + location("files://"+dir, "")
 	r := run(t, text)
-	for _, wrong := range []string{strings.Replace(text, a.PEM, dir+"/none", 1), strings.Replace(text, "[tls]\nlisten = [\"127.0.0.1:0\"]", "[tls]\nlisten = [\"127.0.0.1:1\"]", 1)} {
+	for _, wrong := range []string{strings.Replace(text, a.PEM, dir+"/none", 1),
+		strings.Replace(text, "[tls]\nlisten = [\"127.0.0.1:0\"]", "[tls]\nlisten = [\"127.0.0.1:1\"]", 1)} {
 		if _, err := r.Ready(parse(t, wrong)); err == nil {
 			t.Errorf("%s", wrong)
 		}

@@ -96,7 +96,8 @@ func exchange(t *testing.T, conn *tls.Conn, fields [][2]string, body string) str
 	fr := http2.NewFramer(conn, conn)
 	fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	if err := errors.Join(fr.WriteSettings(),
-		fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: body == ""})); err != nil {
+		fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true,
+			EndStream: body == ""})); err != nil {
 		t.Fatal(err)
 	}
 	if body != "" {
@@ -137,13 +138,14 @@ func TestSmugglingByVersion(t *testing.T) {
 		body   string
 		good   bool // one request, whole, and answered
 	}{
-		"plain":                                 {request("GET", "/"), "", true},
-		"a body that is a request":              {request("POST", "/"), inner, true},
-		"a length that is the body's":           {one("content-length", "5"), "hello", true},
-		"length 0 before a body":                {one("content-length", "0"), inner, false},
-		"length below the body's":               {one("content-length", "3"), "hello", false},
-		"length above the body's":               {one("content-length", "30"), "hello", false},
-		"two lengths":                           {request("POST", "/", [2]string{"content-length", "5"}, [2]string{"content-length", "6"}), "hello", false},
+		"plain":                       {request("GET", "/"), "", true},
+		"a body that is a request":    {request("POST", "/"), inner, true},
+		"a length that is the body's": {one("content-length", "5"), "hello", true},
+		"length 0 before a body":      {one("content-length", "0"), inner, false},
+		"length below the body's":     {one("content-length", "3"), "hello", false},
+		"length above the body's":     {one("content-length", "30"), "hello", false},
+		"two lengths": {request("POST", "/", [2]string{"content-length", "5"}, [2]string{"content-length", "6"}),
+			"hello", false},
 		"a length with a sign":                  {one("content-length", "+5"), "hello", false},
 		"Transfer-Encoding":                     {one("transfer-encoding", "chunked"), "0\r\n\r\n" + inner, false},
 		"Transfer-Encoding with a space behind": {one("transfer-encoding ", "chunked"), "0\r\n\r\n" + inner, false},
@@ -166,22 +168,28 @@ func TestSmugglingByVersion(t *testing.T) {
 		"a whole address as path":               {request("GET", "http://evil.com/"), "", false},
 		"a request in the method":               {request("GET / HTTP/1.1\r\nHost: evil.com\r\n\r\nGET", "/"), "", false},
 		"a space in the method":                 {request("GET /x", "/"), "", false},
-		"a request in the authority":            {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "a.example\r\n\r\n" + inner}, {":path", "/"}}, "", false},
-		"a path in the authority":               {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "a.example/x"}, {":path", "/"}}, "", false},
-		"a user in the authority":               {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "u@a.example"}, {":path", "/"}}, "", false},
-		"a space in the authority":              {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "a.example b"}, {":path", "/"}}, "", false},
-		"a Host that differs":                   {one("host", "evil.com"), "", false},
-		"a Host that is the authority":          {one("host", "a.example"), "", true},
-		"a byte above ASCII in the path":        {request("GET", "/\xc3\xa9"), "", false},
-		"a fragment in the path":                {request("GET", "/a#b"), "", false},
-		"a path that Go would encode anew":      {request("GET", "/a|b^%7e\"?c|d=^"), "", true},
-		"a path of two slashes":                 {request("GET", "//evil/x"), "", true},
-		"a star":                                {request("OPTIONS", "*"), "", true},
-		"no authority":                          {fields{{":method", "GET"}, {":scheme", "https"}, {":path", "/"}}, "", false},
-		"a request in the scheme":               {fields{{":method", "GET"}, {":scheme", "https://evil.com/ HTTP/1.1\r\n\r\n"}, {":authority", "a.example"}, {":path", "/"}}, "", false},
-		"two paths":                             {request("GET", "/", [2]string{":path", "/x"}), "", false},
-		"a pseudo-field behind a field":         {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "a.example"}, {"x", "y"}, {":path", "/"}}, "", false},
-		"CONNECT":                               {fields{{":method", "CONNECT"}, {":authority", "a.example:80"}}, "", false},
+		"a request in the authority": {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "a.example\r\n\r\n" + inner},
+			{":path", "/"}}, "", false},
+		"a path in the authority": {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "a.example/x"}, {":path", "/"}},
+			"", false},
+		"a user in the authority": {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "u@a.example"}, {":path", "/"}},
+			"", false},
+		"a space in the authority": {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "a.example b"}, {":path", "/"}},
+			"", false},
+		"a Host that differs":              {one("host", "evil.com"), "", false},
+		"a Host that is the authority":     {one("host", "a.example"), "", true},
+		"a byte above ASCII in the path":   {request("GET", "/\xc3\xa9"), "", false},
+		"a fragment in the path":           {request("GET", "/a#b"), "", false},
+		"a path that Go would encode anew": {request("GET", "/a|b^%7e\"?c|d=^"), "", true},
+		"a path of two slashes":            {request("GET", "//evil/x"), "", true},
+		"a star":                           {request("OPTIONS", "*"), "", true},
+		"no authority":                     {fields{{":method", "GET"}, {":scheme", "https"}, {":path", "/"}}, "", false},
+		"a request in the scheme": {fields{{":method", "GET"}, {":scheme", "https://evil.com/ HTTP/1.1\r\n\r\n"},
+			{":authority", "a.example"}, {":path", "/"}}, "", false},
+		"two paths": {request("GET", "/", [2]string{":path", "/x"}), "", false},
+		"a pseudo-field behind a field": {fields{{":method", "GET"}, {":scheme", "https"}, {":authority", "a.example"}, {"x", "y"},
+			{":path", "/"}}, "", false},
+		"CONNECT": {fields{{":method", "CONNECT"}, {":authority", "a.example:80"}}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := exchange(t, r.handshake(t, "a.example", "h2"), c.fields, c.body)

@@ -28,7 +28,8 @@ type serving interface {
 
 // operate runs serve with what there is once, however many processes serve: the
 // applications, the admin address, and what SIGHUP and SIGUSR1 ask for.
-func (s *Service) operate(ctx context.Context, serving serving, read func() (*config.Config, error), serve func(context.Context) error) error {
+func (s *Service) operate(ctx context.Context, serving serving, read func() (*config.Config, error),
+	serve func(context.Context) error) error {
 	var current atomic.Pointer[config.Config]
 	current.Store(s.config)
 	supervisor := apps.New(s.Report, s.Output)

@@ -26,7 +26,8 @@ func serveBacklog(ctx context.Context, p *Params, ready func(string)) error {
 		return err
 	}
 	defer a.close()
-	return serveOn(ctx, &slowListener{ln, a, p.Sleep}, func() { ready(ln.Addr().String()) }, func(w http.ResponseWriter, _ *http.Request) { ok(w) })
+	return serveOn(ctx, &slowListener{ln, a, p.Sleep}, func() { ready(ln.Addr().String()) },
+		func(w http.ResponseWriter, _ *http.Request) { ok(w) })
 }
 
 // shorten sets the queue's length anew: listen(2) on a socket that listens

@@ -111,7 +111,8 @@ func TestAxes(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for i, tick := range a.Ticks {
-			if tick.At < a.Min-1e-9*math.Abs(a.Min) || tick.At > a.Max*(1+1e-9)+1e-9 || i > 0 && tick.At <= a.Ticks[i-1].At || seen[tick.Label] || tick.Label == "" {
+			if tick.At < a.Min-1e-9*math.Abs(a.Min) || tick.At > a.Max*(1+1e-9)+1e-9 || i > 0 && tick.At <= a.Ticks[i-1].At || seen[tick.Label] ||
+				tick.Label == "" {
 				t.Errorf("%s %g to %g: label %q at %g", a.Unit, a.Min, a.Max, tick.Label, tick.At)
 			}
 			seen[tick.Label] = true
@@ -133,12 +134,14 @@ func TestAxes(t *testing.T) {
 			t.Errorf("decades %g to %g for %v", a.Min, a.Max, r)
 		}
 	}
-	for _, r := range [][2]float64{{0, .002}, {-.5, .5}, {-1, 10}, {-1, 20}, {0, 59}, {0, 61}, {-1, 300}, {-1, 3600}, {0, 86400}, {-30, 9e5}, {1e6, 1e6 + 10}} {
+	for _, r := range [][2]float64{{0, .002}, {-.5, .5}, {-1, 10}, {-1, 20}, {0, 59}, {0, 61}, {-1, 300}, {-1, 3600}, {0, 86400}, {-30, 9e5},
+		{1e6, 1e6 + 10}} {
 		check(timeAxis(r[0], r[1]), 12)
 	}
 	check(tailAxis(5), 10)
 	check(tailAxis(1e9), 12)
-	for _, a := range []Axis{timeAxis(5, 5), timeAxis(-1e300, 1e300), timeAxis(1e300, 1e300), fromZero("", Plain, math.Inf(1)), decades("", Nanoseconds, -1, -1)} {
+	for _, a := range []Axis{timeAxis(5, 5), timeAxis(-1e300, 1e300), timeAxis(1e300, 1e300), fromZero("", Plain, math.Inf(1)),
+		decades("", Nanoseconds, -1, -1)} {
 		if len(a.Ticks) > 40 {
 			t.Errorf("%d labels on %g to %g", len(a.Ticks), a.Min, a.Max)
 		}
@@ -235,7 +238,8 @@ func TestARampIsDrawn(t *testing.T) {
 	}
 	run.Spec.Rate, run.Spec.Duration = rate, time.Second
 	p, _ := Rate([]Run{run}, Most)
-	if l := p.Groups[0].Lines; len(l) != 2 || len(p.Limits) != 0 || !math.IsNaN(l[1].Mid[0]) || math.Abs(l[1].Mid[1]-1400) > 1e-6 || math.Abs(l[1].Mid[3]-8600) > 1e-6 {
+	if l := p.Groups[0].Lines; len(l) != 2 || len(p.Limits) != 0 || !math.IsNaN(l[1].Mid[0]) || math.Abs(l[1].Mid[1]-1400) > 1e-6 ||
+		math.Abs(l[1].Mid[3]-8600) > 1e-6 {
 		t.Errorf("%+v, limits %v", l, p.Limits)
 	}
 }
@@ -347,8 +351,10 @@ func TestHeatColumnsAddUp(t *testing.T) {
 }
 
 func netRow(tenth int64, speed int64, shaped int64) *record.NetDevRow {
-	return &record.NetDevRow{ObservedHead: record.ObservedHead{Kind: record.KindNetDev, Host: "h", TNs: tenth * 1e8, WidthNs: 1e8}, Iface: "eth0", Target: true,
-		RxBytes: 1e6, RxPackets: 1000, TxBytes: 1e5, TxPackets: 500, RxDrop: 2, SpeedMbit: speed, Qdisc: "tbf", QdiscRateBitsPerS: shaped, QdiscDrops: 1}
+	return &record.NetDevRow{ObservedHead: record.ObservedHead{Kind: record.KindNetDev, Host: "h", TNs: tenth * 1e8, WidthNs: 1e8},
+		Iface: "eth0", Target: true,
+		RxBytes: 1e6, RxPackets: 1000, TxBytes: 1e5, TxPackets: 500, RxDrop: 2, SpeedMbit: speed, Qdisc: "tbf", QdiscRateBitsPerS: shaped,
+		QdiscDrops: 1}
 }
 
 func TestLinkAgainstItsLimit(t *testing.T) {
@@ -359,7 +365,8 @@ func TestLinkAgainstItsLimit(t *testing.T) {
 	if got, want := l.Received.BitsPerS, 80e6+10000*24*8.0; math.Abs(got-want) > 1 {
 		t.Errorf("received %g, want %g", got, want)
 	}
-	if l.Received.Limit != 100e6 || !l.Received.Framing || l.Received.PacketsPerS != 10000 || l.Received.BytesPerPacket != 1000 || l.Dropped != 4 || l.QueueDropped != 2 {
+	if l.Received.Limit != 100e6 || !l.Received.Framing || l.Received.PacketsPerS != 10000 || l.Received.BytesPerPacket != 1000 ||
+		l.Dropped != 4 || l.QueueDropped != 2 {
 		t.Errorf("%+v", l)
 	}
 	if len(l.Bits.Limits) != 1 || l.Bits.Y.Max < 100e6 {
@@ -391,10 +398,14 @@ func TestLinkAgainstItsLimit(t *testing.T) {
 func TestProcesses(t *testing.T) {
 	run := runOf(row10(1, 5))
 	row := func(role string, pid int, tenth, cpu int64) *record.ProcessRow {
-		return &record.ProcessRow{ObservedHead: record.ObservedHead{Kind: record.KindProcess, TNs: tenth * 1e8, WidthNs: 1e8}, Role: role, PID: pid, StartTicks: 1, Comm: "c", CPUNs: cpu, QueueNs: -1,
-			Busiest: []record.ThreadUse{{TID: 9, RunNs: cpu / 2}}, States: record.ThreadCount{Sleeping: 3}, Waits: []record.WaitCount{{Wchan: "futex_do_wait", Threads: 2}, {Wchan: "ep_poll", Threads: 3}}, Voluntary: 5, Involuntary: -1, SwitchesNs: 1e8}
+		return &record.ProcessRow{ObservedHead: record.ObservedHead{Kind: record.KindProcess, TNs: tenth * 1e8, WidthNs: 1e8}, Role: role,
+			PID: pid, StartTicks: 1, Comm: "c", CPUNs: cpu, QueueNs: -1,
+			Busiest: []record.ThreadUse{{TID: 9, RunNs: cpu / 2}}, States: record.ThreadCount{Sleeping: 3},
+			Waits: []record.WaitCount{{Wchan: "futex_do_wait", Threads: 2}, {Wchan: "ep_poll", Threads: 3}}, Voluntary: 5, Involuntary: -1,
+			SwitchesNs: 1e8}
 	}
-	run.Series.Observed = []record.ObservedRow{row("generator", 1, 1, 9e7), row("subject", 2, 1, 2e7), row("subject", 3, 1, 8e7), row("subject", 3, 2, 6e7), row("subject", 3, 90, 1e8)}
+	run.Series.Observed = []record.ObservedRow{row("generator", 1, 1, 9e7), row("subject", 2, 1, 2e7), row("subject", 3, 1, 8e7),
+		row("subject", 3, 2, 6e7), row("subject", 3, 90, 1e8)}
 	list := Processes(&run)
 	var order []int
 	for _, p := range list {
@@ -404,7 +415,8 @@ func TestProcesses(t *testing.T) {
 		t.Fatalf("order %v", order)
 	}
 	p := list[0]
-	if math.Abs(p.Cores-.7) > 1e-9 || !math.IsNaN(p.Queue) || math.Abs(p.Busiest-.35) > 1e-9 || p.Waits[0] != (Wait{"ep_poll", 3}) || !math.IsNaN(p.Voluntary) {
+	if math.Abs(p.Cores-.7) > 1e-9 || !math.IsNaN(p.Queue) || math.Abs(p.Busiest-.35) > 1e-9 || p.Waits[0] != (Wait{"ep_poll", 3}) ||
+		!math.IsNaN(p.Voluntary) {
 		t.Errorf("%+v", p)
 	}
 	if len(p.Over.Values) != 3 || p.Over.Max != 1 || list[2].Over.Max != 1 {
@@ -415,7 +427,8 @@ func TestProcesses(t *testing.T) {
 func TestCounters(t *testing.T) {
 	run := runOf(row10(1, 5))
 	tcp := func(tenth, resent int64) *record.TCPRow {
-		return &record.TCPRow{ObservedHead: record.ObservedHead{TNs: tenth * 1e8, WidthNs: 1e8}, OutSegs: 1000, RetransSegs: resent, ListenOverflows: -1}
+		return &record.TCPRow{ObservedHead: record.ObservedHead{TNs: tenth * 1e8, WidthNs: 1e8}, OutSegs: 1000, RetransSegs: resent,
+			ListenOverflows: -1}
 	}
 	run.Series.Observed = []record.ObservedRow{tcp(1, 3), tcp(2, 4), tcp(-3, 99),
 		&record.TCPInfoRow{Server: record.EndTCPInfo{Sockets: 2, RTTp50Us: 40}},
@@ -426,14 +439,16 @@ func TestCounters(t *testing.T) {
 	for _, c := range TCPCounters(&run) {
 		got[c.Name] = c.Text
 	}
-	if got["TCP retransmits"] != "7" || got["accept queue overflows"] != "not kept by this kernel" || got["smoothed RTT, server side (median)"] != "40.0 µs" || len(got) != 7 {
+	if got["TCP retransmits"] != "7" || got["accept queue overflows"] != "not kept by this kernel" ||
+		got["smoothed RTT, server side (median)"] != "40.0 µs" || len(got) != 7 {
 		t.Errorf("%v", got)
 	}
 	if cost, ok := ObserverCost(&run); !ok || math.Abs(cost-.009) > 1e-12 {
 		t.Errorf("observer %g", cost)
 	}
 	peers := Peers(&run)
-	if len(peers) != 2 || peers[0].Addr != "b" || peers[0].Sockets != 5 || peers[0].Awaiting != 3 || peers[1].Sockets != 1 || !math.IsNaN(peers[1].Awaiting) {
+	if len(peers) != 2 || peers[0].Addr != "b" || peers[0].Sockets != 5 || peers[0].Awaiting != 3 || peers[1].Sockets != 1 ||
+		!math.IsNaN(peers[1].Awaiting) {
 		t.Errorf("%+v", peers)
 	}
 }
@@ -441,7 +456,8 @@ func TestCounters(t *testing.T) {
 func TestQueues(t *testing.T) {
 	run := runOf(row10(1, 5))
 	run.Series.Observed = []record.ObservedRow{
-		&record.SocketsRow{ObservedHead: record.ObservedHead{TNs: 1e8, WidthNs: 1e8}, Client: record.EndQueues{Sockets: 8, Unread: 1}, Server: record.EndQueues{Sockets: 8, Unread: 7}},
+		&record.SocketsRow{ObservedHead: record.ObservedHead{TNs: 1e8, WidthNs: 1e8}, Client: record.EndQueues{Sockets: 8, Unread: 1},
+			Server: record.EndQueues{Sockets: 8, Unread: 7}},
 		&record.SocketsRow{ObservedHead: record.ObservedHead{TNs: 2e8, WidthNs: 1e8}, Client: record.EndQueues{Sockets: 8, Unread: 2}}}
 	p, ok := Queues(&run, Most)
 	if l := p.Groups[0].Lines; !ok || l[0].Mid[0] != 7 || !math.IsNaN(l[0].Mid[1]) || l[1].Mid[1] != 2 || l[2].Mid[0] != 8 {

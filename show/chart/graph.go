@@ -143,7 +143,8 @@ type spanDrawn struct {
 func (g *Graph) HTML() (template.HTML, error) {
 	p := Plot{X: g.X, Y: g.Y, Limits: g.Limits}
 	base := p.drawing()
-	d := graphDrawing{Says: g.Title + ". " + strings.TrimSpace(g.Says), Wide: wide, High: high, Across: base.Across, Up: base.Up, Limits: base.Limits, XName: g.X.Name}
+	d := graphDrawing{Says: g.Title + ". " + strings.TrimSpace(g.Says), Wide: wide, High: high, Across: base.Across, Up: base.Up,
+		Limits: base.Limits, XName: g.X.Name}
 	for _, s := range g.Spans {
 		from, to := p.x(s.From), p.x(s.To)
 		d.Spans = append(d.Spans, spanDrawn{shade{round(from), round(to - from)}, s.Name, s.Tone, round((from + to) / 2 / wide * 100)})

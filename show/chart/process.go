@@ -64,7 +64,8 @@ func Processes(run *Run) []Process {
 	}
 	order := map[string]int{record.RoleSubject: -2, record.RoleGenerator: -1}
 	slices.SortFunc(list, func(a, b Process) int {
-		return cmp.Or(cmp.Compare(order[a.Role], order[b.Role]), cmp.Compare(b.Cores, a.Cores), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host))
+		return cmp.Or(cmp.Compare(order[a.Role], order[b.Role]), cmp.Compare(b.Cores, a.Cores), cmp.Compare(a.PID, b.PID),
+			cmp.Compare(a.Host, b.Host))
 	})
 	high := 1.0 // one core: the scale of all of them
 	for i := range list {

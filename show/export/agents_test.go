@@ -16,9 +16,11 @@ func TestAgents(t *testing.T) {
 		h.Record(1e6)
 		r.Requests.Completed = 1
 		r.Agents = []record.Agent{
-			{Name: `lo"ad1`, Loads: true, Share: record.AgentShare{Count: 1, Of: 4}, Rate: record.Rate{CompletedPerS: 9}, Requests: record.Requests{Completed: 90, Failed: 2},
-				Latency: record.Latency{Response: record.Quantiles{Count: 9, P50Ns: 1e6, P99Ns: 2e6, MaxNs: 3e6}}, Generator: record.Generator{BusiestWorker: .5},
-				Clock: record.AgentClock{Pings: 3, ErrorNs: 5e4}, StartSkewNs: 1e6, Lost: "gone"},
+			{Name: `lo"ad1`, Loads: true, Share: record.AgentShare{Count: 1, Of: 4}, Rate: record.Rate{CompletedPerS: 9},
+				Requests:  record.Requests{Completed: 90, Failed: 2},
+				Latency:   record.Latency{Response: record.Quantiles{Count: 9, P50Ns: 1e6, P99Ns: 2e6, MaxNs: 3e6}},
+				Generator: record.Generator{BusiestWorker: .5},
+				Clock:     record.AgentClock{Pings: 3, ErrorNs: 5e4}, StartSkewNs: 1e6, Lost: "gone"},
 			{Name: "web", Observes: true},
 		}
 	})

@@ -156,7 +156,8 @@ func TestJSONIsTheDocument(t *testing.T) {
 	if err := json.Unmarshal([]byte(written(t, func(w io.Writer) error { return JSON(w, s) })), &got); err != nil {
 		t.Fatal(err)
 	}
-	for of, q := range map[string]*record.Quantiles{"response": &got.Latency.Response, "service": &got.Latency.Service, "lag": &got.Latency.Lag} {
+	for of, q := range map[string]*record.Quantiles{"response": &got.Latency.Response, "service": &got.Latency.Service,
+		"lag": &got.Latency.Lag} {
 		h, err := hist.DecodeV2(q.HDR)
 		if err != nil {
 			t.Fatal(err)
@@ -244,7 +245,8 @@ const hostile = "=cmd|' /C calc'!A0,\"q\"\r\n# EOF\\\n<script>\xff\u2028"
 // TestHostileCells: what a process is called arrives as it was, but for an
 // apostrophe before a formula.
 func TestHostileCells(t *testing.T) {
-	row, err := json.Marshal(&record.SubjectRow{ObservedHead: record.ObservedHead{Kind: record.KindSubject, Host: "a,b"}, Comm: hostile, Exe: "/bin/\"x\"", Listeners: []uint64{1, 2}})
+	row, err := json.Marshal(&record.SubjectRow{ObservedHead: record.ObservedHead{Kind: record.KindSubject, Host: "a,b"}, Comm: hostile,
+		Exe: "/bin/\"x\"", Listeners: []uint64{1, 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +310,8 @@ func TestVegetaIsReadBack(t *testing.T) {
 	if r.Tool != importer.Vegeta || r.Requests != s.Run.Requests.Completed || r.CompletedPerS != s.Run.Rate.CompletedPerS {
 		t.Errorf("%+v", r)
 	}
-	for q, want := range map[float64]int64{.5: s.Run.Latency.Response.P50Ns, .9: s.Run.Latency.Response.P90Ns, .99: s.Run.Latency.Response.P99Ns} {
+	for q, want := range map[float64]int64{.5: s.Run.Latency.Response.P50Ns, .9: s.Run.Latency.Response.P90Ns,
+		.99: s.Run.Latency.Response.P99Ns} {
 		if got, ok := r.Quantile(q); !ok || got != want {
 			t.Errorf("quantile %g is %d, want %d", q, got, want)
 		}
@@ -421,7 +424,8 @@ func TestUnfinished(t *testing.T) {
 // TestNewerSchema: a record of a newer program is refused, not misread.
 func TestNewerSchema(t *testing.T) {
 	for head, want := range map[string]string{
-		`{"kind":"run","schema":"ceiling.run/99"}`: "ceiling.run/99", "": "no record", "[]": "no record", `{"kind":"run","a":{"schema":"x"}}`: "its schema is \"\"",
+		`{"kind":"run","schema":"ceiling.run/99"}`: "ceiling.run/99", "": "no record", "[]": "no record",
+		`{"kind":"run","a":{"schema":"x"}}`:   "its schema is \"\"",
 		`{"kind":"run","a":[1,2],"schema":7}`: "string",
 	} {
 		file := changed(t, map[string]string{"run": head + "\n"})
@@ -453,7 +457,8 @@ func TestHistogramOfAnotherRun(t *testing.T) {
 		"HISTFAAAAB542pNpmSzMwMDABMQAAAEA//8": "decode",
 	} {
 		file := changed(t, map[string]string{"histogram": `{"kind":"histogram","of":"response","hdr":"` + text + `"}` + "\n"})
-		if err := HGRM(io.Discard, open(t, file), "response"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if err := HGRM(io.Discard, open(t, file), "response"); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}

@@ -46,7 +46,8 @@ func TestLiveAddsUp(t *testing.T) {
 	warm := row(0, 1000)
 	warm.Warmup = true
 	l.Feed(warm)
-	if got := scrapeOf(t, l); got.one(t, "ceiling_warmup") != 1 || got.one(t, "ceiling_requests_completed_total") != 0 || got.one(t, "ceiling_requests_in_flight") != 3 {
+	if got := scrapeOf(t, l); got.one(t, "ceiling_warmup") != 1 || got.one(t, "ceiling_requests_completed_total") != 0 ||
+		got.one(t, "ceiling_requests_in_flight") != 3 {
 		t.Error("a row of the warm-up is in the counters, or not in the gauges")
 	}
 	l.Feed(row(1, 10))
@@ -57,8 +58,10 @@ func TestLiveAddsUp(t *testing.T) {
 	l.Feed(late)
 	got := scrapeOf(t, l)
 	for name, want := range map[string]float64{
-		"ceiling_intervals_total": 2, "ceiling_intervals_late_total": 1, "ceiling_requests_sent_total": 32, "ceiling_requests_completed_total": 30,
-		"ceiling_requests_failed_total": 2, "ceiling_responses_bad_total": 4, "ceiling_read_bytes_total": 200, "ceiling_written_bytes_total": 100,
+		"ceiling_intervals_total": 2, "ceiling_intervals_late_total": 1, "ceiling_requests_sent_total": 32,
+		"ceiling_requests_completed_total": 30,
+		"ceiling_requests_failed_total":    2, "ceiling_responses_bad_total": 4, "ceiling_read_bytes_total": 200,
+		"ceiling_written_bytes_total":    100,
 		"ceiling_response_seconds_count": 32, "ceiling_response_seconds_sum": .032, "ceiling_service_seconds_sum": .0288,
 		"ceiling_response_max_seconds": .004000002, "ceiling_requests_behind": 4, "ceiling_connections": 8, "ceiling_interval_seconds": .1,
 		"ceiling_interval_completed_per_second": 200, "ceiling_interval_busiest_worker_ratio": .25, "ceiling_warmup": 0, "ceiling_finished": 0,
@@ -125,7 +128,8 @@ func TestServe(t *testing.T) {
 	l.Feed(row(1, 5))
 	code, body, header := get(t, "http://"+s.Addr+"/metrics")
 	got := scraped(t, body)
-	if code != 200 || !strings.HasPrefix(header.Get("Content-Type"), "application/openmetrics-text; version=1.0.0") || got.one(t, "ceiling_requests_completed_total") != 5 {
+	if code != 200 || !strings.HasPrefix(header.Get("Content-Type"), "application/openmetrics-text; version=1.0.0") ||
+		got.one(t, "ceiling_requests_completed_total") != 5 {
 		t.Errorf("%d %v\n%s", code, header, body)
 	}
 	if code, _, _ := get(t, "http://"+s.Addr+"/"); code != 404 {
@@ -234,7 +238,8 @@ func newCollector(t *testing.T, answer func(http.ResponseWriter, *http.Request))
 func TestPush(t *testing.T) {
 	arrived := make(chan struct{}, 10)
 	c := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/metrics" || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Authorization") != "Bearer x" {
+		if r.URL.Path != "/v1/metrics" || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
+			r.Header.Get("Authorization") != "Bearer x" {
 			http.Error(w, "unexpected", http.StatusBadRequest)
 		}
 		arrived <- struct{}{}
@@ -388,7 +393,8 @@ func TestSendToARawSocket(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 		body <- data
 	}()
-	if err := Send(t.Context(), Collector{URL: "http://" + l.Addr().String() + "/otlp/v1/metrics", Timeout: 10 * time.Second}, open(t, real)); err != nil {
+	if err := Send(t.Context(), Collector{URL: "http://" + l.Addr().String() + "/otlp/v1/metrics", Timeout: 10 * time.Second},
+		open(t, real)); err != nil {
 		t.Fatal(err)
 	}
 	if data := <-body; !json.Valid(data) {

@@ -219,7 +219,8 @@ func TestOTLPIsReadBack(t *testing.T) {
 	for _, n := range h.BucketCounts {
 		sum += n
 	}
-	if h.Count != r.Latency.Response.Count || sum != h.Count || len(h.BucketCounts) != len(h.ExplicitBounds)+1 || got["ceiling.response"].Unit != "s" {
+	if h.Count != r.Latency.Response.Count || sum != h.Count || len(h.BucketCounts) != len(h.ExplicitBounds)+1 ||
+		got["ceiling.response"].Unit != "s" {
 		t.Errorf("%v", h)
 	}
 	if n := len(got["ceiling.response_quantile"].GetGauge().DataPoints); n != 6 {

@@ -114,7 +114,8 @@ func (c *Collector) post(ctx context.Context, client *http.Client, endpoint stri
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, replyMax))
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
-		return 0, fmt.Errorf("send metrics: the collector answers %d %s: %.200q", answer.StatusCode, http.StatusText(answer.StatusCode), firstLine(text))
+		return 0, fmt.Errorf("send metrics: the collector answers %d %s: %.200q", answer.StatusCode, http.StatusText(answer.StatusCode),
+			firstLine(text))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("send metrics: read the answer: %w", err)
@@ -292,7 +293,8 @@ func (p *Pusher) once(ctx context.Context) {
 	if start.IsZero() {
 		start = now
 	}
-	rejected, err := p.collector.post(ctx, p.client, p.endpoint, otlpOf(list, about{run: who.Run, version: who.Version, host: who.Host}, start, now))
+	rejected, err := p.collector.post(ctx, p.client, p.endpoint,
+		otlpOf(list, about{run: who.Run, version: who.Version, host: who.Host}, start, now))
 	switch {
 	case err == nil:
 		p.result.Sent++

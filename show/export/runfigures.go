@@ -53,19 +53,22 @@ func (f *figures) agent(a *record.Agent) {
 	if a.StartSkewNs >= 0 { // else nothing left, or nobody knows when
 		f.add(gauge, "agent_start_skew", "seconds", "First request of the agent, after the common start.", float64(a.StartSkewNs)/1e9, name()...)
 	}
-	f.add(gauge, "agent_connections", "", "Connections of the agent that stood when the window opened.", float64(a.Load.Established), name()...)
+	f.add(gauge, "agent_connections", "", "Connections of the agent that stood when the window opened.", float64(a.Load.Established),
+		name()...)
 	f.add(counter, "agent_requests_completed", "", "Requests completed, by agent.", float64(a.Requests.Completed), name()...)
 	f.add(counter, "agent_requests_failed", "", "Requests failed, by agent.", float64(a.Requests.Failed), name()...)
 	f.add(gauge, "agent_completed_per_second", "", "Requests completed over the elapsed time, by agent.", a.Rate.CompletedPerS, name()...)
 	if a.Generator.BusiestWorker > 0 {
-		f.add(gauge, "agent_busiest_worker", "ratio", "Share of the window that the agent's busiest worker ran on a CPU.", a.Generator.BusiestWorker, name()...)
+		f.add(gauge, "agent_busiest_worker", "ratio", "Share of the window that the agent's busiest worker ran on a CPU.",
+			a.Generator.BusiestWorker, name()...)
 	}
 	if q := &a.Latency.Response; q.Count > 0 {
 		for _, p := range []struct {
 			name string
 			ns   int64
 		}{{"0.5", q.P50Ns}, {"0.9", q.P90Ns}, {"0.99", q.P99Ns}, {"1", q.MaxNs}} {
-			f.add(gauge, "agent_response_quantile", "seconds", "Response time of the agent's own requests: quantiles, which cannot be merged.", float64(p.ns)/1e9, name(label{"quantile", p.name})...)
+			f.add(gauge, "agent_response_quantile", "seconds", "Response time of the agent's own requests: quantiles, which cannot be merged.",
+				float64(p.ns)/1e9, name(label{"quantile", p.name})...)
 		}
 	}
 }
@@ -96,7 +99,8 @@ func (f *figures) requests(r *record.Run) {
 	}
 	f.add(counter, "read", "bytes", "Bytes read: heads, framing and bodies.", float64(r.Bytes.Read))
 	f.add(counter, "written", "bytes", "Bytes written: heads, framing and bodies.", float64(r.Bytes.Written))
-	f.add(gauge, "connections", "", "Connections asked for, and those that stood when the window opened.", float64(r.Load.Connections), label{"state", "asked"})
+	f.add(gauge, "connections", "", "Connections asked for, and those that stood when the window opened.", float64(r.Load.Connections),
+		label{"state", "asked"})
 	f.add(gauge, "connections", "", "", float64(r.Load.Established), label{"state", "established"})
 }
 
@@ -122,7 +126,8 @@ func (f *figures) latencies(s *Source) {
 			name string
 			ns   int64
 		}{{"0", q.MinNs}, {"0.5", q.P50Ns}, {"0.9", q.P90Ns}, {"0.99", q.P99Ns}, {"0.999", q.P999Ns}, {"1", q.MaxNs}} {
-			f.add(gauge, of+"_quantile", "seconds", about[of]+", quantiles of the whole run within 0.2 %.", float64(p.ns)/1e9, label{"quantile", p.name})
+			f.add(gauge, of+"_quantile", "seconds", about[of]+", quantiles of the whole run within 0.2 %.", float64(p.ns)/1e9,
+				label{"quantile", p.name})
 		}
 	}
 }
@@ -145,7 +150,8 @@ func spreadOf(h *hist.Hist, q *record.Quantiles) *spread {
 func (f *figures) machines(r *record.Run) {
 	g := &r.Generator
 	if !r.Unfinished {
-		f.add(counter, "generator_cpu", "seconds", "CPU time of the generator's process in the window.", float64(g.UserNs)/1e9, label{"mode", "user"})
+		f.add(counter, "generator_cpu", "seconds", "CPU time of the generator's process in the window.", float64(g.UserNs)/1e9,
+			label{"mode", "user"})
 		f.add(counter, "generator_cpu", "seconds", "", float64(g.SystemNs)/1e9, label{"mode", "system"})
 		f.add(gauge, "generator_busiest_worker", "ratio", "Share of the window that the busiest worker ran on a CPU.", g.BusiestWorker)
 	}
@@ -163,6 +169,7 @@ func (f *figures) machines(r *record.Run) {
 		f.add(counter, "subject_cpu", "seconds", "CPU time of the server's processes in the window.", float64(ns)/1e9)
 	}
 	for _, st := range r.Verdict.Stations {
-		f.add(gauge, "station", "ratio", "Share of a request's time spent waiting at each place.", st.Share, label{"station", cmp.Or(st.Name, "unnamed")})
+		f.add(gauge, "station", "ratio", "Share of a request's time spent waiting at each place.", st.Share,
+			label{"station", cmp.Or(st.Name, "unnamed")})
 	}
 }

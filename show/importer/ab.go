@@ -100,7 +100,8 @@ func (r *Result) abCounts(text string, complete uint64) error {
 		counts[name] = n
 	}
 	if counts["status"] > complete || counts["failed"] > 4*complete || counts["kept"] > complete {
-		return fmt.Errorf("%d failed, %d of another status and %d kept alive of %d requests cannot be", counts["failed"], counts["status"], counts["kept"], complete)
+		return fmt.Errorf("%d failed, %d of another status and %d kept alive of %d requests cannot be", counts["failed"], counts["status"],
+			counts["kept"], complete)
 	}
 	lost := counts["failed"]
 	if g := abCauses().FindStringSubmatch(text); g != nil {
@@ -131,7 +132,8 @@ func (r *Result) abCounts(text string, complete uint64) error {
 	kept := counts["kept"]
 	r.KeptAlive = &kept
 	if kept < complete {
-		r.caveat("%d of %d requests opened a connection of their own (ab without -k): the rate is that of connections as much as of requests", complete-kept, complete)
+		r.caveat("%d of %d requests opened a connection of their own (ab without -k): the rate is that of connections as much as of requests",
+			complete-kept, complete)
 	}
 	if abBytes().MatchString(text) {
 		n := counts["bytes"]

@@ -40,7 +40,8 @@ func parseAutocannon(data []byte) (Result, error) {
 	if d.Duration == nil || d.Good == nil || d.Latency == nil {
 		return Result{}, errors.New("duration, 2xx or latency is missing")
 	}
-	r := Result{Tool: Autocannon, From: FromSent, Target: d.URL, Connections: d.Connections, Pipelining: d.Pipelining, Workers: max(d.Workers, 1), DurationS: *d.Duration, Statuses: map[string]uint64{}}
+	r := Result{Tool: Autocannon, From: FromSent, Target: d.URL, Connections: d.Connections, Pipelining: d.Pipelining,
+		Workers: max(d.Workers, 1), DurationS: *d.Duration, Statuses: map[string]uint64{}}
 	if err := figure("duration", r.DurationS); err != nil || r.DurationS == 0 {
 		return r, fmt.Errorf("%g s is no time of a run", r.DurationS)
 	}
@@ -86,7 +87,8 @@ func (r *Result) autocannonLatency(d *autocannonDocument) error {
 	// corrected recording does; with as many values as responses it did not.
 	if n := d.Latency["totalCount"]; n > float64(r.Requests) && n <= countMax {
 		r.MadeUp = uint64(n) - r.Requests
-		r.caveat("%.0f of its %.0f latencies were never measured: it made them up to correct for coordinated omission (-R)", n-float64(r.Requests), n)
+		r.caveat("%.0f of its %.0f latencies were never measured: it made them up to correct for coordinated omission (-R)",
+			n-float64(r.Requests), n)
 	}
 	if r.Requests == 0 {
 		return nil // what it prints then is zeros

@@ -25,7 +25,8 @@ func TestGolden(t *testing.T) {
 	read := 0
 	for _, file := range files {
 		name := filepath.Base(file)
-		if strings.HasSuffix(name, ".golden") || name == "vegeta_results.bin" && *update && writeVegetaResults(t, file) || name == "README.md" || name == "wrk_refused.txt" {
+		if strings.HasSuffix(name, ".golden") || name == "vegeta_results.bin" && *update && writeVegetaResults(t, file) || name == "README.md" ||
+			name == "wrk_refused.txt" {
 			continue
 		}
 		read++
@@ -228,7 +229,8 @@ func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
 
 // TestHostileText: what is taken over from a file is fit to be shown.
 func TestHostileText(t *testing.T) {
-	data := bytes.Replace(read(t, "oha_refused.json"), []byte("Connection refused"), []byte(`\u001b[31m\u0000<script>\n`+strings.Repeat("x", 2000)), 1)
+	data := bytes.Replace(read(t, "oha_refused.json"), []byte("Connection refused"),
+		[]byte(`\u001b[31m\u0000<script>\n`+strings.Repeat("x", 2000)), 1)
 	r, err := Parse(data)
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,8 @@ func (r *Result) ohaLatency(d *ohaDocument) error {
 		value *float64
 		into  **int64
 	}{
-		{"summary.average", d.Summary.Average, &r.MeanNs}, {"summary.fastest", d.Summary.Fastest, &r.MinNs}, {"summary.slowest", d.Summary.Slowest, &r.MaxNs},
+		{"summary.average", d.Summary.Average, &r.MeanNs}, {"summary.fastest", d.Summary.Fastest, &r.MinNs},
+		{"summary.slowest", d.Summary.Slowest, &r.MaxNs},
 	} {
 		if f.value == nil {
 			continue

@@ -12,7 +12,8 @@ import (
 // tool printed, and nothing where it printed nothing, or a figure that cannot be
 // reasoned with.
 func (r *Result) Point(id string) record.Point {
-	p := record.Point{ID: id, Line: 1, ClientTool: r.Tool, RPS: exact(r.CompletedPerS), ElapsedS: exact(r.DurationS), TotalRequests: exact(float64(r.Requests)),
+	p := record.Point{ID: id, Line: 1, ClientTool: r.Tool, RPS: exact(r.CompletedPerS), ElapsedS: exact(r.DurationS),
+		TotalRequests:  exact(float64(r.Requests)),
 		FailedRequests: exact(float64(r.Failed())), BadStatuses: exact(float64(r.BadStatuses()))}
 	if r.Connections > 0 && r.Tool != K6 { // a virtual user may sleep, or keep several
 		p.Connections = exact(float64(r.Connections))
@@ -34,7 +35,8 @@ func (r *Result) Point(id string) record.Point {
 	if r.MadeUp > 0 {
 		return p // latencies that it never measured are among them
 	}
-	for q, into := range map[float64]*record.Figure{.025: &p.LatencyP2_5Ms, .5: &p.P50Ms, .75: &p.P75Ms, .9: &p.P90Ms, .95: &p.P95Ms, .975: &p.LatencyP97_5Ms, .99: &p.P99Ms} {
+	for q, into := range map[float64]*record.Figure{.025: &p.LatencyP2_5Ms, .5: &p.P50Ms, .75: &p.P75Ms, .9: &p.P90Ms, .95: &p.P95Ms,
+		.975: &p.LatencyP97_5Ms, .99: &p.P99Ms} {
 		for _, have := range r.Quantiles {
 			if math.Abs(have.Q-q) < 1e-9 {
 				*into = milliseconds(have.Ns, have.ResolutionNs)
@@ -55,7 +57,8 @@ func (r *Result) BadStatuses() uint64 {
 	var n uint64
 	for status, count := range r.Statuses {
 		code, err := strconv.Atoi(status)
-		if err == nil && code >= 400 || status == "400 or more" || status == "not 2xx" || strings.HasPrefix(status, "4xx") || strings.HasPrefix(status, "5xx") {
+		if err == nil && code >= 400 || status == "400 or more" || status == "not 2xx" || strings.HasPrefix(status, "4xx") ||
+			strings.HasPrefix(status, "5xx") {
 			n += count
 		}
 	}

@@ -131,7 +131,9 @@ func (a *vegetaHits) result() (Result, error) {
 		rate /= duration / 1e9
 	}
 	return fromVegeta(&vegetaDocument{
-		Latencies: map[string]float64{"mean": sum / float64(n), "50th": at(.5), "90th": at(.9), "95th": at(.95), "99th": at(.99), "min": at(0), "max": at(1)},
-		BytesIn:   &vegetaBytes{a.bytes}, Duration: &duration, Wait: float64(a.ends.Sub(a.last)), Requests: &n, Rate: &rate, Statuses: a.statuses, Errors: a.errors,
+		Latencies: map[string]float64{"mean": sum / float64(n), "50th": at(.5), "90th": at(.9), "95th": at(.95), "99th": at(.99), "min": at(0),
+			"max": at(1)},
+		BytesIn: &vegetaBytes{a.bytes}, Duration: &duration, Wait: float64(a.ends.Sub(a.last)), Requests: &n, Rate: &rate, Statuses: a.statuses,
+		Errors: a.errors,
 	})
 }

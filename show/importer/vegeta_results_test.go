@@ -31,7 +31,8 @@ func vegetaResults(count int, encode func(any) error) error {
 	}
 	began := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	for i := range count {
-		r := Result{Seq: uint64(i), Code: 200, Timestamp: began.Add(time.Duration(i) * 10 * time.Millisecond), Latency: time.Duration(i+1) * 100 * time.Microsecond,
+		r := Result{Seq: uint64(i), Code: 200, Timestamp: began.Add(time.Duration(i) * 10 * time.Millisecond),
+			Latency: time.Duration(i+1) * 100 * time.Microsecond,
 			BytesIn: 16, Body: []byte("{\"hello\":\"you\"}"), Method: "GET", URL: "http://127.0.0.1:8080/", Headers: http.Header{"Server": {"x"}}}
 		if i%50 == 49 {
 			r.Code, r.Error, r.BytesIn, r.Body = 0, "connection refused", 0, nil
@@ -75,7 +76,8 @@ func TestVegetaResults(t *testing.T) {
 		p50, _ := r.Quantile(.5)
 		p99, _ := r.Quantile(.99)
 		// Begun over 1.99 s, the last one took 20 ms; the k-th took k × 100 µs.
-		if r.Tool != Vegeta || r.Requests != 196 || r.Failed() != 4 || r.DurationS != 2.01 || p50 != 10_000_000 || p99 != 19_800_000 || *r.MeanNs != 10_050_000 || *r.BytesRead != 196*16 {
+		if r.Tool != Vegeta || r.Requests != 196 || r.Failed() != 4 || r.DurationS != 2.01 || p50 != 10_000_000 || p99 != 19_800_000 ||
+			*r.MeanNs != 10_050_000 || *r.BytesRead != 196*16 {
 			t.Errorf("%s: %+v", name, r)
 		}
 		if _, err := Parse(data[:len(data)-20]); err == nil || !strings.Contains(err.Error(), "result 200 is damaged, or the file is cut off") {
@@ -96,7 +98,8 @@ func TestVegetaResults(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nothing": nil, "spaces": []byte(" \n\t"), "zeros": make([]byte, 4096), "noise": bytes.Repeat([]byte{0xff, 0xfe, 0x1b, '\n', 0x80}, 2000),
-		"a program": []byte("\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 300)), "a log": []byte(strings.Repeat("GET / 200\n", 100)), "an array": []byte("[1,2,3]"),
+		"a program": []byte("\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 300)), "a log": []byte(strings.Repeat("GET / 200\n", 100)),
+		"an array":           []byte("[1,2,3]"),
 		"gob without an end": []byte("Result Attack Timestamp Latency BytesIn"),
 	} {
 		_, err := Parse(data)
@@ -105,7 +108,8 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	// Two tools in one file, and each half of one.
-	for _, pair := range [][2]string{{"wrk.txt", "hey.txt"}, {"hey.txt", "oha.txt"}, {"ab_close.txt", "ab_404.txt"}, {"h2load_time.txt", "h2load_count.txt"}, {"vegeta.txt", "vegeta_failed.txt"},
+	for _, pair := range [][2]string{{"wrk.txt", "hey.txt"}, {"hey.txt", "oha.txt"}, {"ab_close.txt", "ab_404.txt"},
+		{"h2load_time.txt", "h2load_count.txt"}, {"vegeta.txt", "vegeta_failed.txt"},
 		{"k6.txt", "k6_v1.txt"}, {"autocannon_bare.txt", "autocannon_404.txt"}, {"gowrk.txt", "gowrk_overall.txt"}, {"oha.txt", "oha_ms.txt"}} {
 		both := fmt.Appendf(nil, "%s\n%s", read(t, pair[0]), read(t, pair[1]))
 		if r, err := Parse(both); err == nil {

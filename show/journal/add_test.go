@@ -111,7 +111,8 @@ func TestWhatIsCopied(t *testing.T) {
 	})
 	a, err = Add(e, record.File{Path: large}, "")
 	check(t, err)
-	if _, series, err := record.Open(record.File{Path: a.File}); err != nil || len(series.Load) > 0 || len(a.LeftOut) != 1 || a.LeftOut[0].Bytes < seriesMost {
+	if _, series, err := record.Open(record.File{Path: a.File}); err != nil || len(series.Load) > 0 || len(a.LeftOut) != 1 ||
+		a.LeftOut[0].Bytes < seriesMost {
 		t.Errorf("a large series: %v, %v", err, a.LeftOut)
 	}
 	r.ID = "20261121-160000-cccc"
@@ -138,7 +139,8 @@ func TestWhatIsCopied(t *testing.T) {
 func TestTitles(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ title, want string }{
-		{"One", "0001-one"}, {"Ünïcode & more!", "0002-n-code-more"}, {strings.Repeat("very long ", 20), "0003-very-long-very-long-very-long-very-long-very-long"}, {"a", "0004-a"},
+		{"One", "0001-one"}, {"Ünïcode & more!", "0002-n-code-more"},
+		{strings.Repeat("very long ", 20), "0003-very-long-very-long-very-long-very-long-very-long"}, {"a", "0004-a"},
 	} {
 		folder, err := Create(dir, c.title, "2026-11-21")
 		if err != nil || filepath.Base(folder) != c.want {

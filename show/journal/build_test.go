@@ -48,7 +48,8 @@ func TestGoldenPages(t *testing.T) {
 func TestEveryRecordHasAPage(t *testing.T) {
 	s := build(t, sampleJournal(t))
 	for id, says := range map[string]string{
-		runID: "shop used 1.20", otherID: "24,690", sweepID: "fast stops growing", searchID: "15,000 req/s hold", proofID: "the server&#39;s CPU is the ceiling",
+		runID: "shop used 1.20", otherID: "24,690", sweepID: "fast stops growing", searchID: "15,000 req/s hold",
+		proofID:      "the server&#39;s CPU is the ceiling",
 		comparisonID: "slower by 20%", "20261121-100000-run1": "12,345",
 	} {
 		text := string(s.Files[recordPage(id)])

@@ -33,7 +33,8 @@ func (e *Entry) notices() []notice {
 		list = append(list, notice{Text: "This entry is retracted: " + e.RetractedBecause})
 	}
 	for _, g := range e.Unsound {
-		n := notice{Text: "It builds on a retracted entry", To: entryPage(g.Entry), Name: g.Entry.Number + " " + g.Entry.Title, Because: g.Entry.RetractedBecause}
+		n := notice{Text: "It builds on a retracted entry", To: entryPage(g.Entry), Name: g.Entry.Number + " " + g.Entry.Title,
+			Because: g.Entry.RetractedBecause}
 		if len(g.By) > 0 {
 			var by []string
 			for _, b := range g.By {
@@ -63,7 +64,8 @@ func (j *Journal) index() ([]byte, error) {
 	var cards []card
 	counts := map[Status]int{}
 	for _, e := range j.Entries {
-		c := card{Number: e.Number, Title: e.Title, To: entryPage(e), Date: day(e.Date), Question: e.Question, Status: e.Status, Notices: e.notices()}
+		c := card{Number: e.Number, Title: e.Title, To: entryPage(e), Date: day(e.Date), Question: e.Question, Status: e.Status,
+			Notices: e.notices()}
 		for _, r := range e.Records {
 			c.Records = append(c.Records, rowOf(r))
 		}
@@ -123,7 +125,8 @@ func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return layout{Title: e.Title + " · journal · ceiling", Heading: e.Title, Main: main, Trail: []trail{{"Journal", IndexPage}, {e.Number, ""}},
+	return layout{Title: e.Title + " · journal · ceiling", Heading: e.Title, Main: main,
+		Trail:  []trail{{"Journal", IndexPage}, {e.Number, ""}},
 		Footer: "Figures that are links are taken from records."}.whole()
 }
 

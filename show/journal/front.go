@@ -126,7 +126,8 @@ func deepAt(text []byte) int {
 	n := 0
 	for line := range bytes.SplitSeq(text, []byte("\n")) {
 		n++
-		depth := bytes.Count(line, []byte("[")) + bytes.Count(line, []byte("{")) + bytes.Count(line, []byte("- ")) + bytes.Count(line, []byte("? "))
+		depth := bytes.Count(line, []byte("[")) + bytes.Count(line, []byte("{")) + bytes.Count(line, []byte("- ")) +
+			bytes.Count(line, []byte("? "))
 		if depth > most || len(line)-len(bytes.TrimLeft(line, " \t")) > most {
 			return n
 		}
@@ -181,8 +182,9 @@ func (r *frontReader) pair(pair *ast.MappingValueNode) {
 		r.front.BuildsOn = r.named(key, pair.Value, false)
 		return
 	}
-	into := map[string]*string{"title": &r.front.Title, "date": &r.front.Date, "question": &r.front.Question, "hypothesis": &r.front.Hypothesis,
-		"status": (*string)(&r.front.Status), "retracted_because": &r.front.RetractedBecause}[key]
+	into := map[string]*string{"title": &r.front.Title, "date": &r.front.Date, "question": &r.front.Question,
+		"hypothesis": &r.front.Hypothesis,
+		"status":     (*string)(&r.front.Status), "retracted_because": &r.front.RetractedBecause}[key]
 	if into == nil {
 		r.wrong.add(r.file, line, "there is no key %q%s", clip(key), nearTo(key, frontKeys))
 		return
@@ -205,7 +207,8 @@ func (r *frontReader) named(key string, value ast.Node, table bool) []Named {
 		if text, plain := scalar(value); plain && text == "" {
 			return nil // nothing yet
 		}
-		r.wrong.add(r.file, r.front.lines[key], "%s takes a list, as in [%s]", key, map[bool]string{true: "20261121-093012-x7f2", false: "0001-a-title"}[table])
+		r.wrong.add(r.file, r.front.lines[key], "%s takes a list, as in [%s]", key,
+			map[bool]string{true: "20261121-093012-x7f2", false: "0001-a-title"}[table])
 		return nil
 	}
 	var list []Named
@@ -231,7 +234,8 @@ func (r *frontReader) table(pairs []*ast.MappingValueNode) []Named {
 			r.wrong.add(r.file, line, "runs: %s takes an ID or a path", clip(name))
 		case seen[name]:
 			r.wrong.add(r.file, line, "runs: %s appears twice", clip(name))
-		case strings.ContainsFunc(name, func(c rune) bool { return c == '/' || c == '"' || unicode.IsSpace(c) || unicode.IsControl(c) }) || name == "":
+		case strings.ContainsFunc(name, func(c rune) bool { return c == '/' || c == '"' || unicode.IsSpace(c) || unicode.IsControl(c) }) ||
+			name == "":
 			r.wrong.add(r.file, line, "runs: %q is no name; take letters, digits and dashes", clip(name))
 		default:
 			seen[name] = true
@@ -244,7 +248,8 @@ func (r *frontReader) table(pairs []*ast.MappingValueNode) []Named {
 // check holds the values against each other.
 func (r *frontReader) check() {
 	f := &r.front
-	for _, need := range []struct{ key, value string }{{"title", f.Title}, {"date", f.Date}, {"question", f.Question}, {"status", string(f.Status)}} {
+	for _, need := range []struct{ key, value string }{{"title", f.Title}, {"date", f.Date}, {"question", f.Question},
+		{"status", string(f.Status)}} {
 		if need.value == "" {
 			r.wrong.add(r.file, f.Line(need.key), "the front matter has no %s", need.key)
 		}

@@ -20,7 +20,8 @@ func FuzzEntry(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	for _, text := range []string{"---\n---\n", "---\n: [\n---\nx", "---\ntitle: &a [*a]\n---\n", "---\n? ? ?\n---\n{{run \"a", "---\na: |\n  b\n---\n<script>{{typed \"<script>\"}}", "---\nruns: {a: !!x }\n---\n|a|\n|-|\n|{{run \"a\" \"b\"}}|\n"} {
+	for _, text := range []string{"---\n---\n", "---\n: [\n---\nx", "---\ntitle: &a [*a]\n---\n", "---\n? ? ?\n---\n{{run \"a",
+		"---\na: |\n  b\n---\n<script>{{typed \"<script>\"}}", "---\nruns: {a: !!x }\n---\n|a|\n|-|\n|{{run \"a\" \"b\"}}|\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -48,10 +49,12 @@ func FuzzEntry(f *testing.F) {
 
 // FuzzPath looks any path up in a document, and in the type of one to come.
 func FuzzPath(f *testing.F) {
-	for _, path := range []string{"rate.completed_per_s", "sweep.curves.0.points[x=64].per_s", "curve[server=fast][mix=/read].says", "a[", "a[b=", "[a=b]", "..", "a.-1", "errors.99999999999999999999"} {
+	for _, path := range []string{"rate.completed_per_s", "sweep.curves.0.points[x=64].per_s", "curve[server=fast][mix=/read].says", "a[",
+		"a[b=", "[a=b]", "..", "a.-1", "errors.99999999999999999999"} {
 		f.Add(path)
 	}
-	document := map[string]any{"a": []any{map[string]any{"b": "c", "d": []any{}}}, "sweep": map[string]any{"curves": []any{map[string]any{"server": "fast"}}}}
+	document := map[string]any{"a": []any{map[string]any{"b": "c", "d": []any{}}},
+		"sweep": map[string]any{"curves": []any{map[string]any{"server": "fast"}}}}
 	f.Fuzz(func(t *testing.T, path string) {
 		steps, err := parsePath(path)
 		if err != nil {

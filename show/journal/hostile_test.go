@@ -175,7 +175,8 @@ func follow(p *browser.Page, selector string) {
 
 // pagesShown are an index, entries, a run, and a plan of each kind.
 func pagesShown() []string {
-	return []string{IndexPage, "0001-base.html", "0002-plans.html", "0004-wrong.html", recordPage(runID), recordPage(sweepID), recordPage(searchID), recordPage(proofID), recordPage(comparisonID)}
+	return []string{IndexPage, "0001-base.html", "0002-plans.html", "0004-wrong.html", recordPage(runID), recordPage(sweepID),
+		recordPage(searchID), recordPage(proofID), recordPage(comparisonID)}
 }
 
 // testDisk opens the pages as files: they can be read by everybody, in light and

@@ -157,7 +157,8 @@ func (l layout) whole() ([]byte, error) {
 	}
 	// 'unsafe-inline' is for style attributes: where a label stands. A page on a
 	// disk is not 'self' to Chromium, so images beside it are allowed by scheme.
-	l.Policy = "default-src 'none'; script-src " + scripts + "; style-src 'unsafe-inline'; img-src data: 'self' file:; base-uri 'none'; form-action 'none'"
+	l.Policy = "default-src 'none'; script-src " + scripts +
+		"; style-src 'unsafe-inline'; img-src data: 'self' file:; base-uri 'none'; form-action 'none'"
 	html, err := execute("page", l)
 	return []byte(html), err
 }

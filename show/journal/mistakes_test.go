@@ -54,7 +54,8 @@ func mistakesOf(t *testing.T, dir string) []string {
 // A front matter that is wrong is told with its line, and how to mend it.
 func TestFrontMatter(t *testing.T) {
 	for _, c := range []struct{ name, front, want string }{
-		{"unknown status", "title: T\nstatus: finished\n", `entry.md:3: status: there is no "finished"; it is one of planned, running, done, retracted`},
+		{"unknown status", "title: T\nstatus: finished\n",
+			`entry.md:3: status: there is no "finished"; it is one of planned, running, done, retracted`},
 		{"unknown key", "stauts: done\n", `entry.md:2: there is no key "stauts"; near: status`},
 		{"a key twice", "title: A\ntitle: B\n", "entry.md:3: "},
 		{"no day", "date: 21 November\n", `entry.md:2: date: "21 November" is no day; write it as in 2026-11-21`},
@@ -63,7 +64,8 @@ func TestFrontMatter(t *testing.T) {
 		{"runs is a text", "runs: x7f2\n", "entry.md:2: runs takes a list"},
 		{"a name with a blank", "runs:\n  \"a b\": x7f2\n", `entry.md:3: runs: "a b" is no name`},
 		{"retracted, and no reason", "status: retracted\n", "entry.md:2: a retracted entry says why: retracted_because"},
-		{"a reason, and not retracted", "retracted_because: it was late\n", "entry.md:2: retracted_because goes with status: retracted, not with done"},
+		{"a reason, and not retracted", "retracted_because: it was late\n",
+			"entry.md:2: retracted_because goes with status: retracted, not with done"},
 		{"no YAML", "title: \"open\n", "entry.md:"},
 		{"not a table", "- a\n- b\n", "entry.md:"},
 		{"done without a record", "", "a done entry names the runs that it is about: runs"},
@@ -100,8 +102,10 @@ func TestFolders(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(dir, "0007-bare", entryFile), []byte("# hello\n"), 0o644))
 	got := strings.Join(mistakesOf(t, dir), "\n")
 	for _, want := range []string{
-		"0001-b: the number 0001 is taken by 0001-a", `0002-a: the name "a" is taken by 0001-a`, "3-c: the folder of an entry has a number of four digits",
-		"0004-C: the folder of an entry has", "0005-empty/entry.md: the entry has no text", "0006-open/entry.md:1: the front matter is not closed",
+		"0001-b: the number 0001 is taken by 0001-a", `0002-a: the name "a" is taken by 0001-a`,
+		"3-c: the folder of an entry has a number of four digits",
+		"0004-C: the folder of an entry has", "0005-empty/entry.md: the entry has no text",
+		"0006-open/entry.md:1: the front matter is not closed",
 		"0007-bare/entry.md:1: an entry begins with a front matter",
 	} {
 		if !strings.Contains(got, want) {
@@ -119,7 +123,8 @@ func TestCircle(t *testing.T) {
 	writeEntry(t, dir, "0001-a", "status: planned\nbuilds_on: [b]\n", "")
 	writeEntry(t, dir, "0002-b", "status: planned\nbuilds_on: [c]\n", "")
 	writeEntry(t, dir, "0003-c", "status: planned\nbuilds_on: [a]\n", "")
-	if got := mistakesOf(t, dir); len(got) != 3 || !strings.Contains(got[0], "0001-a/entry.md:3: builds_on: 0003-c builds on this entry in turn") {
+	if got := mistakesOf(t, dir); len(got) != 3 ||
+		!strings.Contains(got[0], "0001-a/entry.md:3: builds_on: 0003-c builds on this entry in turn") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -245,7 +250,8 @@ func TestRecords(t *testing.T) {
 		name, want string
 		spoil      func(t *testing.T, dir string)
 	}{
-		{"missing", "entry.md:3: runs: no record \"20261121-093012-x7f2\", neither in", func(t *testing.T, dir string) { check(t, os.Remove(where(dir, runID))) }},
+		{"missing", "entry.md:3: runs: no record \"20261121-093012-x7f2\", neither in",
+			func(t *testing.T, dir string) { check(t, os.Remove(where(dir, runID))) }},
 		{"newer", "entry.md:3: runs: 20261121-093012-x7f2: open run: read ", func(t *testing.T, dir string) {
 			replace(t, where(dir, runID), "ceiling.run/1", "ceiling.run/2")
 		}},
@@ -289,15 +295,18 @@ func TestHalfWritten(t *testing.T) {
 	if !strings.Contains(text, ">12,000 req/s<") || !strings.Contains(text, ">2<") {
 		t.Error("what is there is not in the page")
 	}
-	if n := len(s.Warnings); n != 2 || !strings.Contains(s.Warnings[0].Says, "was cut off before it had a result") || !strings.Contains(s.Warnings[1].Says, "was interrupted after 2 runs") {
+	if n := len(s.Warnings); n != 2 || !strings.Contains(s.Warnings[0].Says, "was cut off before it had a result") ||
+		!strings.Contains(s.Warnings[1].Says, "was interrupted after 2 runs") {
 		t.Errorf("warnings: %v", s.Warnings)
 	}
-	if !strings.Contains(string(s.Files[recordPage(runID)]), "cut off before it finished") || !strings.Contains(string(s.Files[recordPage(sweepID)]), "Interrupted after") {
+	if !strings.Contains(string(s.Files[recordPage(runID)]), "cut off before it finished") ||
+		!strings.Contains(string(s.Files[recordPage(sweepID)]), "Interrupted after") {
 		t.Error("the pages do not say that the records are not whole")
 	}
 	writeEntry(t, dir, "0001-a", "runs: ["+runID+", "+sweepID+"]\n", `{{run "x7f2" "p99"}} {{plan "swee" "holds"}}`+"\n")
 	got := strings.Join(mistakesOf(t, dir), "\n")
-	for _, want := range []string{`"p99" was not measured, because no result was written`, "was interrupted after 2 runs and has no such answer; go on with: ceiling resume"} {
+	for _, want := range []string{`"p99" was not measured, because no result was written`,
+		"was interrupted after 2 runs and has no such answer; go on with: ceiling resume"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing from %q", want, got)
 		}
@@ -314,7 +323,8 @@ func TestStore(t *testing.T) {
 	check(t, err)
 	s, err := Build(j)
 	check(t, err)
-	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].Error(), "entry.md:2: 20261121-093012-x7f2 is in the store of this machine alone; put it in with: ceiling journal add 0001-a") {
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].Error(),
+		"entry.md:2: 20261121-093012-x7f2 is in the store of this machine alone; put it in with: ceiling journal add 0001-a") {
 		t.Errorf("warnings: %v", s.Warnings)
 	}
 	if !strings.Contains(string(s.Files["0001-a.html"]), ">12,345 req/s<") {

@@ -19,12 +19,16 @@ var runNames = map[string]string{
 	"rate": "rate.completed_per_s", "sent rate": "rate.sent_per_s",
 	"mean": "latency.response.mean_ns", "p50": "latency.response.p50_ns", "p90": "latency.response.p90_ns", "p99": "latency.response.p99_ns",
 	"p99.9": "latency.response.p999_ns", "max": "latency.response.max_ns", "min": "latency.response.min_ns",
-	"service p50": "latency.service.p50_ns", "service p99": "latency.service.p99_ns", "lag p50": "latency.lag.p50_ns", "lag p99": "latency.lag.p99_ns",
+	"service p50": "latency.service.p50_ns", "service p99": "latency.service.p99_ns", "lag p50": "latency.lag.p50_ns",
+	"lag p99":   "latency.lag.p99_ns",
 	"completed": "requests.completed", "failed": "requests.failed", "read": "bytes.read", "written": "bytes.written",
-	"outcome": "verdict.outcome", "ceiling": "verdict.ceiling", "because": "verdict.because", "next": "verdict.next", "next bottleneck": "verdict.next_wall.says",
-	"doubts": "verdict.doubts", "headroom": "generator.headroom",
-	"server_cpu": "subject.cpu_ns_per_request", "generator_cpu": "generator.cpu_ns_per_request", "busiest_worker": "generator.busiest_worker", "run_delay": "generator.run_delay",
-	"connections": "load.connections", "pipelining": "load.pipelining", "threads": "load.threads", "mode": "load.mode", "engine": "load.engine", "asked": "load.asked_per_s",
+	"outcome": "verdict.outcome", "ceiling": "verdict.ceiling", "because": "verdict.because", "next": "verdict.next",
+	"next bottleneck": "verdict.next_wall.says",
+	"doubts":          "verdict.doubts", "headroom": "generator.headroom",
+	"server_cpu": "subject.cpu_ns_per_request", "generator_cpu": "generator.cpu_ns_per_request", "busiest_worker": "generator.busiest_worker",
+	"run_delay":   "generator.run_delay",
+	"connections": "load.connections", "pipelining": "load.pipelining", "threads": "load.threads", "mode": "load.mode",
+	"engine": "load.engine", "asked": "load.asked_per_s",
 	"duration": "elapsed_s", "warmup": "warmup_s", "target": "target", "started": "started", "id": "id",
 	"cores": "environment.cores_allowed", "cpu": "environment.cpu_model", "kernel": "environment.kernel", "host": "environment.host",
 } // read-only
@@ -36,7 +40,8 @@ var runFigures = map[string]func(*chart.Run) (value, error){
 
 // planNames are paths by the short names of a plan's figures.
 var planNames = map[string]string{
-	"kind": "experiment.kind", "question": "experiment.question", "slo": "experiment.slo", "repeats": "experiment.repeats", "seed": "experiment.seed",
+	"kind": "experiment.kind", "question": "experiment.question", "slo": "experiment.slo", "repeats": "experiment.repeats",
+	"seed":     "experiment.seed",
 	"duration": "experiment.load.duration", "connections": "experiment.load.connections", "pipelining": "experiment.load.pipelining",
 	"ended": "ended", "because": "because", "took": "took_s", "started": "created", "id": "id",
 	"holds": "search.holds", "limit": "search.limit", "wall": "search.wall",
@@ -57,7 +62,8 @@ var planParts = map[string]string{
 
 // pointNames are paths from a point of a curve, or from a run of a plan.
 var pointNames = map[string]string{
-	"rate": "per_s", "p50": "response.p50_ns", "p90": "response.p90_ns", "p99": "response.p99_ns", "p99.9": "response.p999_ns", "max": "response.max_ns", "mean": "response.mean_ns",
+	"rate": "per_s", "p50": "response.p50_ns", "p90": "response.p90_ns", "p99": "response.p99_ns", "p99.9": "response.p999_ns",
+	"max": "response.max_ns", "mean": "response.mean_ns",
 	"server_cpu": "server_cpu_ns", "generator_cpu": "generator_cpu_ns", "errors": "bad_share", "outcome": "outcome",
 } // read-only
 
@@ -131,7 +137,8 @@ func (r *Record) why(field string) string {
 	if r.Run == nil {
 		return ""
 	}
-	subject := map[string]string{"server_cpu": "process", "p50": "latency", "p90": "latency", "p99": "latency", "p99.9": "latency", "max": "latency", "mean": "latency"}[field]
+	subject := map[string]string{"server_cpu": "process", "p50": "latency", "p90": "latency", "p99": "latency", "p99.9": "latency",
+		"max": "latency", "mean": "latency"}[field]
 	for _, n := range r.Run.NotMeasured {
 		if n.What == subject {
 			return ", because " + n.Why
@@ -289,7 +296,8 @@ func bytesPerRequest(r *chart.Run) (value, error) {
 
 func planSays(p *record.Plan) (value, error) {
 	if p.Sweep != nil && len(p.Sweep.Curves) > 1 {
-		return value{}, fmt.Errorf("a sweep of %d curves says something of each; take one, as in curve[server=%s].says", len(p.Sweep.Curves), p.Sweep.Curves[0].Server)
+		return value{}, fmt.Errorf("a sweep of %d curves says something of each; take one, as in curve[server=%s].says", len(p.Sweep.Curves),
+			p.Sweep.Curves[0].Server)
 	}
 	if says := p.Says(); says != "" && p.Sweep != nil || p.Search != nil || p.Proof != nil || p.Comparison != nil {
 		return textValue(says), nil

@@ -33,8 +33,9 @@ const (
 // usages are how each verb is written.
 var usages = map[string]string{
 	verbRun: `{{run "NAME" "FIELD"}}`, verbPlan: `{{plan "NAME" "FIELD"}}`,
-	verbCompare: `{{compare "A" "B" "FIELD"}} or {{compare "A" "FIELD" "B" "FIELD"}}`, verbTimes: `{{times "A" "B" "FIELD"}} or {{times "A" "FIELD" "B" "FIELD"}}`,
-	verbTyped: `{{typed "5 ms"}}`, verbTable: `{{table "NAME"}} or {{table "NAME" "KIND"}}`, verbFigure: `{{figure "NAME" "KIND"}}`,
+	verbCompare: `{{compare "A" "B" "FIELD"}} or {{compare "A" "FIELD" "B" "FIELD"}}`,
+	verbTimes:   `{{times "A" "B" "FIELD"}} or {{times "A" "FIELD" "B" "FIELD"}}`,
+	verbTyped:   `{{typed "5 ms"}}`, verbTable: `{{table "NAME"}} or {{table "NAME" "KIND"}}`, verbFigure: `{{figure "NAME" "KIND"}}`,
 } // read-only
 
 // block tells a reference that has to stand by itself. A comparison does where
@@ -67,7 +68,8 @@ func parseReference(text string) (reference, error) {
 		return r, fmt.Errorf("there is no {{%s}}%s", clip(r.verb), nearTo(r.verb, slices.Sorted(slices.Values(keysOf(usages)))))
 	}
 	n := len(r.args)
-	ok := map[string]bool{verbRun: n == 2, verbPlan: n == 2, verbCompare: n == 1 || n == 3 || n == 4, verbTimes: n == 3 || n == 4, verbTyped: n == 1,
+	ok := map[string]bool{verbRun: n == 2, verbPlan: n == 2, verbCompare: n == 1 || n == 3 || n == 4, verbTimes: n == 3 || n == 4,
+		verbTyped: n == 1,
 		verbTable: n >= 1, verbFigure: n == 2}[r.verb]
 	if !ok || slices.Contains(r.args, "") {
 		return r, fmt.Errorf("%s: it is written as %s", clip(r.String()), usage)

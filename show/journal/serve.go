@@ -122,7 +122,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // typeOf is by the endings that files of a site have, and not by what this
 // machine makes of them.
 func typeOf(name string) string {
-	kind := map[string]string{".html": "text/html; charset=utf-8", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
+	kind := map[string]string{".html": "text/html; charset=utf-8", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg",
+		".gif":  "image/gif",
 		".webp": "image/webp", ".avif": "image/avif", ".pdf": "application/pdf", ".json": "application/json"}[strings.ToLower(path.Ext(name))]
 	if kind == "" {
 		return "text/plain; charset=utf-8"
@@ -143,7 +144,8 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	main, failure := execute("failed", lines)
 	var html []byte
 	if failure == nil {
-		html, failure = layout{Title: "Mistakes · journal · ceiling", Heading: "Mistakes", Main: main, Footer: "ceiling journal serve", Trail: []trail{{"Journal", "/"}, {"mistakes", ""}}}.whole()
+		html, failure = layout{Title: "Mistakes · journal · ceiling", Heading: "Mistakes", Main: main, Footer: "ceiling journal serve",
+			Trail: []trail{{"Journal", "/"}, {"mistakes", ""}}}.whole()
 	}
 	if failure != nil {
 		http.Error(w, errors.Join(err, failure).Error(), http.StatusInternalServerError)

@@ -44,7 +44,8 @@ func TestServed(t *testing.T) {
 	want := build(t, dir)
 	for name, data := range want.Files {
 		code, text, head := get(t, server.URL+"/"+name, nil)
-		if code != 200 || text != string(data) || !strings.HasPrefix(head.Get("Content-Type"), "text/html") || head.Get("X-Content-Type-Options") != "nosniff" {
+		if code != 200 || text != string(data) || !strings.HasPrefix(head.Get("Content-Type"), "text/html") ||
+			head.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d, %d bytes of %d, %v", name, code, len(text), len(data), head)
 		}
 	}
@@ -83,7 +84,8 @@ func TestServed(t *testing.T) {
 func TestServedToThisMachineAlone(t *testing.T) {
 	server := httptest.NewServer(NewHandler(sampleJournal(t), noStore(t)))
 	t.Cleanup(server.Close)
-	for host, want := range map[string]int{"localhost:80": 200, "127.0.0.1": 200, "[::1]:99": 200, "evil.example": 421, "localhost.evil.example:80": 421, "": 200} {
+	for host, want := range map[string]int{"localhost:80": 200, "127.0.0.1": 200, "[::1]:99": 200, "evil.example": 421,
+		"localhost.evil.example:80": 421, "": 200} {
 		code, text, _ := get(t, server.URL, func(r *http.Request) { r.Host = host })
 		if code != want || code != 200 && strings.Contains(text, "shop") {
 			t.Errorf("host %q: %d, want %d", host, code, want)

@@ -42,7 +42,8 @@ func Build(j *Journal) (*Site, error) {
 	for _, e := range j.Entries {
 		for _, l := range texts[e].links {
 			if !texts[l.entry].anchors[l.anchor] {
-				wrong.add(e.File, l.line, "link to %s: it has no heading %q%s", l.entry.Name, clip(l.anchor), nearTo(l.anchor, keysOf(texts[l.entry].anchors)))
+				wrong.add(e.File, l.line, "link to %s: it has no heading %q%s", l.entry.Name, clip(l.anchor),
+					nearTo(l.anchor, keysOf(texts[l.entry].anchors)))
 			}
 		}
 	}
@@ -65,13 +66,16 @@ func (e *Entry) elsewhere() []Mistake {
 		switch {
 		case r.Pending():
 		case !r.Here:
-			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s is in the store of this machine alone; put it in with: ceiling journal add %s %s", r.ID, e.Name, r.ID)})
+			list = append(list, Mistake{e.File, r.Line,
+				fmt.Sprintf("%s is in the store of this machine alone; put it in with: ceiling journal add %s %s", r.ID, e.Name, r.ID)})
 		}
 		if r.Run != nil && r.Run.Unfinished && e.Status == Done {
-			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was cut off before it had a result: its figures cover the time until then", r.ID)})
+			list = append(list, Mistake{e.File, r.Line,
+				fmt.Sprintf("%s was cut off before it had a result: its figures cover the time until then", r.ID)})
 		}
 		if r.Plan != nil && r.Plan.Ended == "" && e.Status == Done {
-			list = append(list, Mistake{e.File, r.Line, fmt.Sprintf("%s was interrupted after %d runs; %s", r.ID, len(r.Plan.Runs), r.Plan.Onward())})
+			list = append(list, Mistake{e.File, r.Line,
+				fmt.Sprintf("%s was interrupted after %d runs; %s", r.ID, len(r.Plan.Runs), r.Plan.Onward())})
 		}
 	}
 	return list
@@ -187,7 +191,8 @@ func (s *Site) planned(u *use) ([]link, error) {
 		if err := s.recordPage(u, r, d, nil, u.record); err != nil {
 			return nil, err
 		}
-		list = append(list, link{Name: fmt.Sprintf("Run %d", m.Number), To: r.ID + ".html", Says: page.Shown(fmt.Sprintf("%s, %s, %s", unit.FormatRate(m.CompletedPerS), m.Outcome, m.Ceiling))})
+		list = append(list, link{Name: fmt.Sprintf("Run %d", m.Number), To: r.ID + ".html",
+			Says: page.Shown(fmt.Sprintf("%s, %s, %s", unit.FormatRate(m.CompletedPerS), m.Outcome, m.Ceiling))})
 	}
 	return list, nil
 }
@@ -216,7 +221,8 @@ func (s *Site) recordPage(u *use, r *Record, d page.Document, below []link, of *
 	if err != nil {
 		return err
 	}
-	l := layout{Title: d.Title, Heading: d.Subtitle, Lead: d.Lead, Up: "../", Main: main, Footer: d.Footer, Trail: []trail{{"Journal", "../" + IndexPage}}}
+	l := layout{Title: d.Title, Heading: d.Subtitle, Lead: d.Lead, Up: "../", Main: main, Footer: d.Footer,
+		Trail: []trail{{"Journal", "../" + IndexPage}}}
 	if of != nil {
 		l.Trail = append(l.Trail, trail{"Plan " + of.ID, of.ID + ".html"})
 	}

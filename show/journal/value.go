@@ -130,7 +130,8 @@ func kindOfKey(key string) kind {
 	for _, s := range []struct {
 		suffix string
 		kind   kind
-	}{{"bits_per_s", kindBits}, {"bits_per_second", kindBits}, {"per_s", kindPerS}, {"_ns", kindNs}, {"_ns_per_request", kindNs}, {"_us", kindNs}, {"_s", kindNs}, {"_bytes", kindBytes}, {"_share", kindShare}} {
+	}{{"bits_per_s", kindBits}, {"bits_per_second", kindBits}, {"per_s", kindPerS}, {"_ns", kindNs}, {"_ns_per_request", kindNs},
+		{"_us", kindNs}, {"_s", kindNs}, {"_bytes", kindBytes}, {"_share", kindShare}} {
 		if strings.HasSuffix(key, s.suffix) {
 			return s.kind
 		}

@@ -54,8 +54,9 @@ func (r *rows) agentsNow(begun []record.Agent) []Agent {
 	for name, s := range own {
 		last := s.last
 		by[name] = &Agent{
-			Name: name, PerS: s.completed * 1e9 / math.Max(s.width, 1), P50Ns: last.P50Ns, P99Ns: last.P99Ns, Answered: last.Completed+last.Failed > 0,
-			Busy: last.Busy, Connected: last.Connected, BehindS: math.Max(float64(r.latestNs-last.TNs)/1e9, 0),
+			Name: name, PerS: s.completed * 1e9 / math.Max(s.width, 1), P50Ns: last.P50Ns, P99Ns: last.P99Ns,
+			Answered: last.Completed+last.Failed > 0,
+			Busy:     last.Busy, Connected: last.Connected, BehindS: math.Max(float64(r.latestNs-last.TNs)/1e9, 0),
 		}
 	}
 	var list []Agent
@@ -81,7 +82,8 @@ func (a *Agent) Says() string {
 	if a.BehindS >= silentS { // first: there may be no room for all of it
 		text = "nothing new for " + unit.FormatNs(int64(a.BehindS*1e9)) + " · "
 	}
-	text += unit.FormatRate(a.PerS) + " · p50 " + Quantile(a.Answered, a.P50Ns) + " · p99 " + Quantile(a.Answered, a.P99Ns) + " · " + unit.Plural(a.Connected, "connection", "connections")
+	text += unit.FormatRate(a.PerS) + " · p50 " + Quantile(a.Answered, a.P50Ns) + " · p99 " + Quantile(a.Answered, a.P99Ns) + " · " +
+		unit.Plural(a.Connected, "connection", "connections")
 	if a.Busy >= 0 {
 		text += " · busy " + unit.Percent(a.Busy)
 	}

@@ -15,7 +15,8 @@ func fleetBoard() *Board {
 		{Name: "load1", Loads: true}, {Name: "load2", Loads: true}, {Name: "load3", Loads: true}, {Name: "web", Observes: true},
 	}})
 	for i := range int64(120) {
-		row := record.LoadRow{TNs: (i + 1) * 1e8, WidthNs: 1e8, Completed: 300, Sent: 300, InFlight: 20, Connected: 20, P50Ns: 2e6, P99Ns: 4e6, MeanNs: 2e6, Busy: .97}
+		row := record.LoadRow{TNs: (i + 1) * 1e8, WidthNs: 1e8, Completed: 300, Sent: 300, InFlight: 20, Connected: 20, P50Ns: 2e6, P99Ns: 4e6,
+			MeanNs: 2e6, Busy: .97}
 		b.Interval(row, nil, 0)
 		row.Host, row.Completed, row.Connected = "load1", 200, 10
 		b.Agent(row)

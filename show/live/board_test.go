@@ -141,7 +141,8 @@ func TestBadCore(t *testing.T) {
 	b := NewBoard()
 	b.Began(record.Start{})
 	head := record.ObservedHead{Kind: record.KindCPU, Host: "h", TNs: 1e8, WidthNs: 1e8}
-	b.Observed(&record.CPURow{ObservedHead: head, Cores: []record.CoreTicks{{CPU: 0, User: 4, Idle: 6}, {CPU: 1, User: 5, Bad: "it went back"}, {CPU: 2, User: -3, Idle: 13}}})
+	b.Observed(&record.CPURow{ObservedHead: head,
+		Cores: []record.CoreTicks{{CPU: 0, User: 4, Idle: 6}, {CPU: 1, User: 5, Bad: "it went back"}, {CPU: 2, User: -3, Idle: 13}}})
 	cores := b.Snapshot().Ends.Hosts[0].Cores
 	if cores[0].Bad || cores[0].Shares[0] != .4 || !cores[1].Bad || !cores[2].Bad {
 		t.Errorf("%+v", cores)
@@ -287,7 +288,8 @@ func TestRowsAreCopied(t *testing.T) {
 	if len(kinds) < 10 {
 		t.Errorf("only %d kinds of rows", len(kinds))
 	}
-	for _, kind := range []string{record.KindCPU, record.KindSubject, record.KindProcess, record.KindSockets, record.KindListener, record.KindTCPInfo, record.KindTimes,
+	for _, kind := range []string{record.KindCPU, record.KindSubject, record.KindProcess, record.KindSockets, record.KindListener,
+		record.KindTCPInfo, record.KindTimes,
 		record.KindPeers, record.KindTCP, record.KindNetDev, record.KindSoftnet, record.KindSoftirq, record.KindIRQ, record.KindPSI,
 		record.KindThrottle, record.KindFreq, record.KindObserver} {
 		row, ok := record.NewObservedRow(kind)

@@ -19,7 +19,8 @@ func TestTrackLosesNothing(t *testing.T) {
 		for i := range n {
 			width := int64(1e8 + i%3)
 			at += width
-			p := Point{TNs: at, WidthNs: width, Completed: uint64(i % 7), Failed: uint64(i % 2), MaxNs: int64(i), Warmup: i < warm, Intervals: 1, Answered: true}
+			p := Point{TNs: at, WidthNs: width, Completed: uint64(i % 7), Failed: uint64(i % 2), MaxNs: int64(i), Warmup: i < warm, Intervals: 1,
+				Answered: true}
 			completed += p.Completed
 			failed += p.Failed
 			tr.add(p)

@@ -48,7 +48,8 @@ func sampleFleet() chart.Run {
 func TestAgents(t *testing.T) {
 	run := sampleFleet()
 	html, text := htmlOf(t, run), markdownOf(t, run)
-	for _, want := range []string{"The agents", "Rate of each agent over time", "Lost: load2, 1.50 s into the window: its host is gone", "The host of load1",
+	for _, want := range []string{"The agents", "Rate of each agent over time", "Lost: load2, 1.50 s into the window: its host is gone",
+		"The host of load1",
 		"load1, load2 on one machine, generator", "web1, server", "Host that started the run", "2 agents"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page has no %q", want)

@@ -148,7 +148,8 @@ func testPoints(t *testing.T, p *browser.Page) {
 	a, c := sampleRun(12, 2), sampleRun(20, 2)
 	p.Open(fileOf(t, a, c))
 	rate := figures(p)["rate"]
-	if len(rate.Paths) != 2 || rate.Paths[0] != len(a.Series.Load) || rate.Paths[1] != len(c.Series.Load) || rate.Drawn != rate.Paths[0]+rate.Paths[1] {
+	if len(rate.Paths) != 2 || rate.Paths[0] != len(a.Series.Load) || rate.Paths[1] != len(c.Series.Load) ||
+		rate.Drawn != rate.Paths[0]+rate.Paths[1] {
 		t.Errorf("rates of two runs: %v points, %d drawn; want %d and %d", rate.Paths, rate.Drawn, len(a.Series.Load), len(c.Series.Load))
 	}
 	quiet(t, p)
@@ -162,9 +163,12 @@ func testWords(t *testing.T, p *browser.Page) {
 	text := p.Text("main")
 	last := -1
 	v := &run.Verdict
-	order := []string{"FAIL", "82,", string(v.Ceiling), "shop used 1.60 of the server's 2 cores", v.Evidence[0].Says, v.Evidence[1].Says, v.Against[0].Says, v.Missing[0],
-		v.Doubts[0], v.NextWall.Says, v.Next, "Where the time goes", "Headline figures", "Latency by percentile", "Rate over time", "softirq", "shop (390)",
-		"The link", "Requests, statuses and errors", "ceiling run http://10.0.0.2:8080/read -c 64", "Not measured", "this kernel keeps no /proc/pressure"}
+	order := []string{"FAIL", "82,", string(v.Ceiling), "shop used 1.60 of the server's 2 cores", v.Evidence[0].Says, v.Evidence[1].Says,
+		v.Against[0].Says, v.Missing[0],
+		v.Doubts[0], v.NextWall.Says, v.Next, "Where the time goes", "Headline figures", "Latency by percentile", "Rate over time", "softirq",
+		"shop (390)",
+		"The link", "Requests, statuses and errors", "ceiling run http://10.0.0.2:8080/read -c 64", "Not measured",
+		"this kernel keeps no /proc/pressure"}
 	for _, want := range order {
 		at := strings.Index(text, want)
 		if at <= last {
@@ -302,7 +306,8 @@ func testHostile(t *testing.T, p *browser.Page) {
 		images: [...document.images].filter(i => !i.src.startsWith("data:image/png;base64,")).length,
 		links: [...document.links].filter(a => !a.getAttribute("href").startsWith("#")).length,
 		text: document.body.innerText.includes("<x-hostile onhostile=1>") })`, &state)
-	for name, want := range map[string]string{"pwned": `"undefined"`, "elements": "0", "scripts": "1", "images": "0", "links": "0", "text": "true"} {
+	for name, want := range map[string]string{"pwned": `"undefined"`, "elements": "0", "scripts": "1", "images": "0", "links": "0",
+		"text": "true"} {
 		if got := string(state[name]); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

@@ -122,7 +122,8 @@ func differences(runs []chart.Run) Section {
 		s.Blocks = []Block{Paragraph{Text: "Nothing: same test, same server, same host. Seeds are not compared."}}
 		return s
 	}
-	s.Blocks = []Block{Notice{fmt.Sprintf("These runs differ in %s. Any of them may explain a difference in the figures below.", unit.Plural(len(t.Rows), "condition", "conditions"))}, t}
+	s.Blocks = []Block{Notice{fmt.Sprintf("These runs differ in %s. Any of them may explain a difference in the figures below.",
+		unit.Plural(len(t.Rows), "condition", "conditions"))}, t}
 	return s
 }
 
@@ -223,7 +224,8 @@ func missingSection(runs []chart.Run) Section {
 			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " All supported sources were collected.")})
 		}
 		if cost, ok := chart.ObserverCost(run); ok {
-			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + fmt.Sprintf(" Observing cost %s of one core.", unit.Percent(cost))), Quiet: true})
+			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + fmt.Sprintf(" Observing cost %s of one core.",
+				unit.Percent(cost))), Quiet: true})
 		}
 	}
 	return s

@@ -74,7 +74,8 @@ func (t *Table) more(all int) {
 }
 
 func errorTable(errors []record.Error) Table {
-	t := Table{Caption: "Errors by phase and cause", Columns: []Column{{Name: "phase"}, {Name: "cause"}, {Name: "count", Figure: true}, {Name: "when"}}}
+	t := Table{Caption: "Errors by phase and cause",
+		Columns: []Column{{Name: "phase"}, {Name: "cause"}, {Name: "count", Figure: true}, {Name: "when"}}}
 	list := slices.Clone(errors)
 	sort.SliceStable(list, func(i, j int) bool { return list[i].Count > list[j].Count })
 	for _, e := range list[:min(len(list), rowsShown)] {
@@ -90,14 +91,17 @@ func errorTable(errors []record.Error) Table {
 
 func targetTable(targets []record.TargetResult) Table {
 	t := Table{Caption: "By target", Columns: []Column{{Name: "target"}, {Name: "weight", Figure: true}, {Name: "completed", Figure: true},
-		{Name: "failed", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "max", Figure: true}, {Name: "statuses"}}}
+		{Name: "failed", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "max", Figure: true},
+		{Name: "statuses"}}}
 	for _, r := range targets[:min(len(targets), rowsShown)] {
 		statuses := ""
 		for _, code := range slices.Sorted(maps.Keys(r.Statuses)) {
 			statuses += fmt.Sprintf("%s × %s  ", code, unit.FormatCount(int64(r.Statuses[code])))
 		}
-		t.Rows = append(t.Rows, []Cell{{Text: redact(r.Target), Code: true}, {Text: fmt.Sprint(r.Weight)}, {Text: unit.FormatCount(int64(r.Completed))},
-			{Text: unit.FormatCount(int64(r.Failed))}, {Text: quantile(&r.Response, r.Response.P50Ns)}, {Text: quantile(&r.Response, r.Response.P99Ns)},
+		t.Rows = append(t.Rows, []Cell{{Text: redact(r.Target), Code: true}, {Text: fmt.Sprint(r.Weight)},
+			{Text: unit.FormatCount(int64(r.Completed))},
+			{Text: unit.FormatCount(int64(r.Failed))}, {Text: quantile(&r.Response, r.Response.P50Ns)},
+			{Text: quantile(&r.Response, r.Response.P99Ns)},
 			{Text: quantile(&r.Response, r.Response.MaxNs)}, {Text: statuses}})
 	}
 	t.more(len(targets))

@@ -45,7 +45,8 @@ func Foreign(names []string, results []importer.Result) Document {
 func foreignTable(names []string, results []importer.Result) Table {
 	t := Table{Caption: "Figures as printed; latencies count from where the column says", Columns: []Column{
 		{Name: "file"}, {Name: "tool"}, {Name: "target"}, {Name: "loop"}, {Name: "connections", Figure: true}, {Name: "requests/s", Figure: true},
-		{Name: "p50", Figure: true}, {Name: "p90", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true}, {Name: "max", Figure: true},
+		{Name: "p50", Figure: true}, {Name: "p90", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true},
+		{Name: "max", Figure: true},
 		{Name: "counted from"}, {Name: "requests", Figure: true}, {Name: "failed", Figure: true}, {Name: "took", Figure: true},
 	}}
 	for i := range results {
@@ -65,7 +66,8 @@ func foreignTable(names []string, results []importer.Result) Table {
 		if r.MaxNs != nil {
 			longest = unit.FormatNs(*r.MaxNs)
 		}
-		row = append(row, longest, orDash(r.From), unit.FormatCount(int64(r.Requests)), unit.FormatCount(int64(r.Failed())), fmt.Sprintf("%.3g s", r.DurationS))
+		row = append(row, longest, orDash(r.From), unit.FormatCount(int64(r.Requests)), unit.FormatCount(int64(r.Failed())),
+			fmt.Sprintf("%.3g s", r.DurationS))
 		t.Rows = append(t.Rows, cells(row))
 	}
 	return t
@@ -73,7 +75,8 @@ func foreignTable(names []string, results []importer.Result) Table {
 
 // foreignFailures counts statuses and errors by file.
 func foreignFailures(names []string, results []importer.Result) Table {
-	t := Table{Caption: "Responses by status, and requests without one by cause", Columns: []Column{{Name: "file"}, {Name: "what"}, {Name: "count", Figure: true}}}
+	t := Table{Caption: "Responses by status, and requests without one by cause",
+		Columns: []Column{{Name: "file"}, {Name: "what"}, {Name: "count", Figure: true}}}
 	for i := range results {
 		var codes []string
 		for code := range results[i].Statuses {

@@ -32,7 +32,8 @@ func TestForeign(t *testing.T) {
 	if err := HTML(&html, d); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"No verdict: another tool", "wrk.txt", "oha\\_404.json", "vegeta", results[0].Caveats[0][:20], "status 404"} {
+	for _, want := range []string{"No verdict: another tool", "wrk.txt", "oha\\_404.json", "vegeta", results[0].Caveats[0][:20],
+		"status 404"} {
 		if !strings.Contains(text.String(), want) && !strings.Contains(html.String(), want) {
 			t.Errorf("the page has no %q", want)
 		}

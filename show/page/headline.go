@@ -103,7 +103,8 @@ func steadiness(run *chart.Run) string {
 	if s.Samples < 2 {
 		return "completed, over " + seconds(run.ElapsedS)
 	}
-	text := fmt.Sprintf("min %s · median %s · max %s over %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.P50PerS), unit.FormatSI(s.MaxPerS), s.Samples, seconds(s.WidthS))
+	text := fmt.Sprintf("min %s · median %s · max %s over %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.P50PerS),
+		unit.FormatSI(s.MaxPerS), s.Samples, seconds(s.WidthS))
 	if s.Late > 0 {
 		text += fmt.Sprintf(", %d late", s.Late)
 	}

@@ -93,7 +93,8 @@ func heatNote(c *chart.Cores) string {
 
 // coreTable has every category of every core over the window.
 func coreTable(c *chart.Cores) Table {
-	t := Table{Caption: "Time of each core over the window, every category", Columns: []Column{{Name: "core", Figure: true}, {Name: "busy", Figure: true}}, Fold: len(c.PerCore) > 8}
+	t := Table{Caption: "Time of each core over the window, every category",
+		Columns: []Column{{Name: "core", Figure: true}, {Name: "busy", Figure: true}}, Fold: len(c.PerCore) > 8}
 	for _, name := range chart.CategoryNames() {
 		t.Columns = append(t.Columns, Column{Name: name, Figure: true})
 	}
@@ -158,7 +159,8 @@ func processTable(run *chart.Run, list []chart.Process) Table {
 			{Name: "involuntary", Figure: true}, {Name: "threads blocked in"}}}
 	for i := range list {
 		p := &list[i]
-		t.Rows = append(t.Rows, []Cell{{Text: roleOf(run, p)}, {Text: fmt.Sprintf("%s (%d)", p.Comm, p.PID)}, {Text: cores(p.Cores)}, {Spark: &p.Over},
+		t.Rows = append(t.Rows, []Cell{{Text: roleOf(run, p)}, {Text: fmt.Sprintf("%s (%d)", p.Comm, p.PID)}, {Text: cores(p.Cores)},
+			{Spark: &p.Over},
 			{Text: cores(p.User)}, {Text: cores(p.System)}, {Text: cores(p.Queue)}, {Text: unit.Percent(p.Busiest)}, {Text: fmt.Sprint(p.Threads)},
 			{Text: unit.FormatBytesIEC(p.RSS)}, {Text: perSecond(p.Voluntary)}, {Text: perSecond(p.Involuntary)}, {Text: sleeps(p.Waits)}})
 	}
@@ -209,19 +211,22 @@ func workerTable(run *chart.Run) Table {
 // found any.
 func peerTable(run *chart.Run) (Table, bool) {
 	t := Table{Caption: "Connections that the server keeps to others, mean numbers",
-		Columns: []Column{{Name: "address"}, {Name: "connections", Figure: true}, {Name: "waiting for an answer", Figure: true}, {Name: "unread", Figure: true}}}
+		Columns: []Column{{Name: "address"}, {Name: "connections", Figure: true}, {Name: "waiting for an answer", Figure: true},
+			{Name: "unread", Figure: true}}}
 	for _, p := range chart.Peers(run) {
 		awaiting := "not known"
 		if !math.IsNaN(p.Awaiting) {
 			awaiting = fmt.Sprintf("%.1f", p.Awaiting)
 		}
-		t.Rows = append(t.Rows, []Cell{{Text: p.Addr, Code: true}, {Text: fmt.Sprintf("%.1f", p.Sockets)}, {Text: awaiting}, {Text: fmt.Sprintf("%.1f", p.Unread)}})
+		t.Rows = append(t.Rows, []Cell{{Text: p.Addr, Code: true}, {Text: fmt.Sprintf("%.1f", p.Sockets)}, {Text: awaiting},
+			{Text: fmt.Sprintf("%.1f", p.Unread)}})
 	}
 	return t, len(t.Rows) > 0
 }
 
 func profileTable(p *record.Profile) Table {
-	what := map[string]string{record.ProfileCPU: "CPU time", record.ProfileMutex: "time waited for mutexes", record.ProfileBlock: "time blocked"}[p.Kind]
+	what := map[string]string{record.ProfileCPU: "CPU time", record.ProfileMutex: "time waited for mutexes",
+		record.ProfileBlock: "time blocked"}[p.Kind]
 	t := Table{Caption: fmt.Sprintf("Profile of the server (%s): %s in all", p.Kind, unit.FormatNs(p.TotalNs)),
 		Columns: []Column{{Name: "function"}, {Name: what, Figure: true}, {Name: "share", Figure: true}, {Name: "through"}, {Name: "place"}}}
 	if p.TotalNs == 0 {
@@ -263,7 +268,8 @@ func linkTitle(l *chart.Link) string {
 
 func linkTable(l *chart.Link) Table {
 	t := Table{Caption: "What the link carried over the window", Columns: []Column{{Name: "direction"}, {Name: "throughput", Figure: true},
-		{Name: "peak", Figure: true}, {Name: "link speed", Figure: true}, {Name: "utilisation", Figure: true}, {Name: "packets", Figure: true}, {Name: "bytes/packet", Figure: true}}}
+		{Name: "peak", Figure: true}, {Name: "link speed", Figure: true}, {Name: "utilisation", Figure: true}, {Name: "packets", Figure: true},
+		{Name: "bytes/packet", Figure: true}}}
 	for _, way := range []struct {
 		name string
 		of   *chart.Way
@@ -276,10 +282,12 @@ func linkTable(l *chart.Link) Table {
 				limit += "; with Ethernet framing"
 			}
 		}
-		t.Rows = append(t.Rows, []Cell{{Text: way.name}, {Text: unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))}, {Text: unit.FormatBits(unit.BitsPerSecond(w.PeakBitsPerS))},
+		t.Rows = append(t.Rows, []Cell{{Text: way.name}, {Text: unit.FormatBits(unit.BitsPerSecond(w.BitsPerS))},
+			{Text: unit.FormatBits(unit.BitsPerSecond(w.PeakBitsPerS))},
 			{Text: limit}, {Text: share}, {Text: unit.FormatSI(w.PacketsPerS) + "/s"}, {Text: fmt.Sprintf("%.0f", w.BytesPerPacket)}})
 	}
-	t.Caption += fmt.Sprintf("; %s dropped or damaged at the interface, %s at its queueing discipline", unit.FormatCount(l.Dropped), unit.FormatCount(l.QueueDropped))
+	t.Caption += fmt.Sprintf("; %s dropped or damaged at the interface, %s at its queueing discipline", unit.FormatCount(l.Dropped),
+		unit.FormatCount(l.QueueDropped))
 	if l.Refused > 0 {
 		t.Caption += fmt.Sprintf("; %s discarded: a counter went backwards", unit.Plural(l.Refused, "row", "rows"))
 	}
@@ -288,7 +296,8 @@ func linkTable(l *chart.Link) Table {
 
 // tcpTable is the counters of TCP that moved, and round trips.
 func tcpTable(run *chart.Run) (Table, bool) {
-	t := Table{Caption: "What TCP counted over the window" + map[bool]string{true: ", all hosts together"}[len(run.Agents) > 0], Columns: []Column{{Name: "counter"}, {Name: "count", Figure: true}}}
+	t := Table{Caption: "What TCP counted over the window" + map[bool]string{true: ", all hosts together"}[len(run.Agents) > 0],
+		Columns: []Column{{Name: "counter"}, {Name: "count", Figure: true}}}
 	for _, c := range chart.TCPCounters(run) {
 		t.Rows = append(t.Rows, []Cell{{Text: c.Name}, {Text: c.Text}})
 	}

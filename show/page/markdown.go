@@ -160,7 +160,8 @@ func (v Verdict) markdown(m *markdown) {
 		m.line("%s", escape(v.Load))
 		m.line("")
 	}
-	m.line("**%s** (%s): **%s %s**, bottleneck: **%s**", escape(v.Outcome), escape(v.Gloss), escape(v.Figure), escape(v.Unit), escape(v.Ceiling))
+	m.line("**%s** (%s): **%s %s**, bottleneck: **%s**", escape(v.Outcome), escape(v.Gloss), escape(v.Figure), escape(v.Unit),
+		escape(v.Ceiling))
 	m.line("")
 	m.line("%s", escape(v.Because))
 }

@@ -289,7 +289,8 @@ func TestDifferences(t *testing.T) {
 	b.Spec.Targets[0].Body = []byte("x")
 	b.Subject = nil
 	got := markdownOf(t, a, b)
-	for _, want := range []string{"| `spec.pipelining` | 1 | 4 |", "| `environment.sysctls.net.core.somaxconn` | 4096 | 128 |", "`spec.targets[0].body` | – | 1 B, hidden", "| `subject` | – | not found |"} {
+	for _, want := range []string{"| `spec.pipelining` | 1 | 4 |", "| `environment.sysctls.net.core.somaxconn` | 4096 | 128 |",
+		"`spec.targets[0].body` | – | 1 B, hidden", "| `subject` | – | not found |"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the differences lack %s", want)
 		}
@@ -410,7 +411,8 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := markdownOf(t, run)
-	for _, want := range []string{"cut off", "**invalid**", "Latency by percentile: not measured, because no result was written", "Rate over time"} {
+	for _, want := range []string{"cut off", "**invalid**", "Latency by percentile: not measured, because no result was written",
+		"Rate over time"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page of a killed run lacks %q", want)
 		}

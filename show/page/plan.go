@@ -78,7 +78,8 @@ func kindOf(p *record.Plan) string {
 }
 
 func planLead(p *record.Plan) string {
-	return fmt.Sprintf("A %s of %s · %s", kindOf(p), unit.Plural(len(p.Runs), "run", "runs"), p.Created.UTC().Format("2 January 2006, 15:04 UTC"))
+	return fmt.Sprintf("A %s of %s · %s", kindOf(p), unit.Plural(len(p.Runs), "run", "runs"),
+		p.Created.UTC().Format("2 January 2006, 15:04 UTC"))
 }
 
 func planFooter(p *record.Plan) string {
@@ -92,7 +93,8 @@ func answer(p *record.Plan) Section {
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:
 	case "":
-		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Interrupted after %s: the results are partial.", unit.Plural(len(p.Runs), "run", "runs"))})
+		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Interrupted after %s: the results are partial.",
+			unit.Plural(len(p.Runs), "run", "runs"))})
 	default:
 		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + p.Because})
 	}
@@ -131,14 +133,16 @@ func planTiles(p *record.Plan) []Tile {
 	switch {
 	case p.Search != nil:
 		q := p.Search
-		list = append(list, Tile{"highest rate", unit.FormatRate(q.Holds.Mid), reach(&q.Holds, unit.FormatRate)}, Tile{"SLO", q.SLO, "checked at every rate"},
+		list = append(list, Tile{"highest rate", unit.FormatRate(q.Holds.Mid), reach(&q.Holds, unit.FormatRate)},
+			Tile{"SLO", q.SLO, "checked at every rate"},
 			Tile{"ended by", q.Limit, "upper end of the search"})
 		if q.Wall != "" {
 			list = append(list, Tile{"bottleneck", string(q.Wall), "at the lowest failing rate"})
 		}
 	case p.Proof != nil:
 		q := p.Proof
-		list = append(list, Tile{"proved", cmp.Or(q.Proved, "nothing"), "the resource that throughput follows"}, Tile{"req/s", unit.FormatCount(int64(q.PerS.Mid + 0.5)), "undisturbed: " + reach(&q.PerS, unit.FormatSI)},
+		list = append(list, Tile{"proved", cmp.Or(q.Proved, "nothing"), "the resource that throughput follows"},
+			Tile{"req/s", unit.FormatCount(int64(q.PerS.Mid + 0.5)), "undisturbed: " + reach(&q.PerS, unit.FormatSI)},
 			Tile{"verdict", string(q.Passive), "of the undisturbed runs"}, Tile{"agreement", q.Agrees, "of verdict and proof"})
 	case p.Comparison != nil:
 		for i := range p.Comparison.Changes {
@@ -156,7 +160,8 @@ func planTiles(p *record.Plan) []Tile {
 			invalid++
 		}
 	}
-	return append(list, Tile{"runs", unit.FormatCount(int64(len(p.Runs))), fmt.Sprintf("%d invalid", invalid)}, Tile{"took", took, "including warm-ups and pauses"})
+	return append(list, Tile{"runs", unit.FormatCount(int64(len(p.Runs))), fmt.Sprintf("%d invalid", invalid)},
+		Tile{"took", took, "including warm-ups and pauses"})
 }
 
 // reach is the interval of an estimate in words; "" where it has no width.
@@ -190,8 +195,10 @@ func count(v float64) string { return unit.FormatCount(int64(min(max(v, -1e18), 
 func plannedRuns(p *record.Plan) Section {
 	s := Section{ID: "runs", Title: "Every run"}
 	t := Table{Caption: fmt.Sprintf("The %s, in execution order", unit.Plural(len(p.Runs), "run", "runs")), Fold: len(p.Runs) > tableRows,
-		Columns: []Column{{Name: "run", Figure: true}, {Name: "what"}, {Name: "connections", Figure: true}, {Name: "pipelining", Figure: true}, {Name: "asked", Figure: true},
-			{Name: "req/s", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "outcome"}, {Name: "bottleneck"}, {Name: "record"}}}
+		Columns: []Column{{Name: "run", Figure: true}, {Name: "what"}, {Name: "connections", Figure: true}, {Name: "pipelining", Figure: true},
+			{Name: "asked", Figure: true},
+			{Name: "req/s", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true},
+			{Name: "outcome"}, {Name: "bottleneck"}, {Name: "record"}}}
 	for i := range p.Runs {
 		m := &p.Runs[i]
 		asked := "–"
@@ -206,8 +213,10 @@ func plannedRuns(p *record.Plan) Section {
 		if m.GaveUp != "" {
 			outcome += ", ended early: " + m.GaveUp
 		}
-		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(m.Number)}, {Text: part(p, m)}, {Text: fmt.Sprint(m.Connections)}, {Text: fmt.Sprint(m.Pipelining)}, {Text: asked},
-			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, m.Response.P50Ns)}, {Text: quantileCell(&m.Response, m.Response.P99Ns)}, {Text: cpu},
+		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(m.Number)}, {Text: part(p, m)}, {Text: fmt.Sprint(m.Connections)},
+			{Text: fmt.Sprint(m.Pipelining)}, {Text: asked},
+			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, m.Response.P50Ns)}, {Text: quantileCell(&m.Response, m.Response.P99Ns)},
+			{Text: cpu},
 			{Text: outcome}, {Text: string(m.Ceiling)}, {Text: m.Run, Code: true}})
 	}
 	if len(t.Rows) > 0 {

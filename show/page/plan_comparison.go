@@ -43,7 +43,8 @@ func comparisonSections(c *record.Comparison) []Section {
 
 // metricName is a metric in words.
 func metricName(metric string) string {
-	if name := map[string]string{"rps": "requests/s", "p50": "p50 of the response time", "p99": "p99 of the response time", "server_cpu": "server CPU per request"}[metric]; name != "" {
+	if name := map[string]string{"rps": "requests/s", "p50": "p50 of the response time", "p99": "p99 of the response time",
+		"server_cpu": "server CPU per request"}[metric]; name != "" {
 		return name
 	}
 	return metric
@@ -69,7 +70,8 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 		if ch.Decision == record.CannotTell {
 			tone = 7
 		}
-		rows = append(rows, chart.Estimated{Name: metricName(ch.Metric) + ": " + ch.Decision, Value: changeText(ch), Mid: ch.Relative.Mid, Low: ch.Relative.Low, High: ch.Relative.High,
+		rows = append(rows, chart.Estimated{Name: metricName(ch.Metric) + ": " + ch.Decision, Value: changeText(ch), Mid: ch.Relative.Mid,
+			Low: ch.Relative.Low, High: ch.Relative.High,
 			Tone: tone, BandLow: -ch.Floor, BandHigh: ch.Floor, None: !measuredChange(ch)})
 	}
 	f, ok := chart.NewForest("Change from A to B", "change", chart.Signed, rows, []chart.Limit{{Name: "no change", At: 0}}, false)
@@ -79,14 +81,16 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 }
 
 func changeTable(c *record.Comparison) Table {
-	t := Table{Caption: "Every metric", Columns: []Column{{Name: "metric"}, {Name: "A", Figure: true}, {Name: "B", Figure: true}, {Name: "change, with its interval", Figure: true}, {Name: "A vs A", Figure: true}, {Name: "decision"}}}
+	t := Table{Caption: "Every metric", Columns: []Column{{Name: "metric"}, {Name: "A", Figure: true}, {Name: "B", Figure: true},
+		{Name: "change, with its interval", Figure: true}, {Name: "A vs A", Figure: true}, {Name: "decision"}}}
 	for i := range c.Changes {
 		ch := &c.Changes[i]
 		floor := "not measured"
 		if ch.Floor > 0 {
 			floor = "±" + unit.Percent(ch.Floor)
 		}
-		t.Rows = append(t.Rows, []Cell{{Text: metricName(ch.Metric)}, {Text: changeValue(ch.A, ch.Unit)}, {Text: changeValue(ch.B, ch.Unit)}, {Text: changeText(ch)}, {Text: floor}, {Text: ch.Decision}})
+		t.Rows = append(t.Rows, []Cell{{Text: metricName(ch.Metric)}, {Text: changeValue(ch.A, ch.Unit)}, {Text: changeValue(ch.B, ch.Unit)},
+			{Text: changeText(ch)}, {Text: floor}, {Text: ch.Decision}})
 	}
 	return t
 }
@@ -102,7 +106,8 @@ func changeValue(v float64, of string) string {
 }
 
 func differenceTable(c *record.Comparison) Table {
-	t := Table{Caption: "Configuration differences, most important first", Columns: []Column{{Name: "what"}, {Name: "A"}, {Name: "B"}, {Name: "weight"}, {Name: "why"}}}
+	t := Table{Caption: "Configuration differences, most important first",
+		Columns: []Column{{Name: "what"}, {Name: "A"}, {Name: "B"}, {Name: "weight"}, {Name: "why"}}}
 	for _, d := range c.Differences {
 		t.Rows = append(t.Rows, []Cell{{Text: d.What}, {Text: redact(d.A)}, {Text: redact(d.B)}, {Text: d.Weight}, {Text: d.Why}})
 	}

@@ -48,18 +48,23 @@ func ElasticityForest(p *record.Proof) (Drawing, bool) {
 	if len(rows) > 1 {
 		row("sum of the rates", &p.Sum, 7)
 	}
-	f, ok := chart.NewForest("Elasticity of throughput", "elasticity", chart.Plain, rows, []chart.Limit{{Name: "unaffected", At: 0}, {Name: "proportional", At: 1}}, false)
+	f, ok := chart.NewForest("Elasticity of throughput", "elasticity", chart.Plain, rows,
+		[]chart.Limit{{Name: "unaffected", At: 0}, {Name: "proportional", At: 1}}, false)
 	f.Says = rowsSay(rows)
 	return forestOf("elasticities", f, "1: throughput goes down by the share that is taken of the resource. 0: it unaffected. Over all that are rates the elasticities add up to 1; slots are none."), ok
 }
 
 func resourceTable(p *record.Proof) Table {
-	t := Table{Caption: "Every resource", Columns: []Column{{Name: "resource"}, {Name: "left", Figure: true}, {Name: "requests/s", Figure: true}, {Name: "elasticity", Figure: true}, {Name: "blocks", Figure: true}, {Name: "how"}}}
-	t.Rows = append(t.Rows, []Cell{{Text: "undisturbed"}, {Text: unit.Percent(1)}, {Text: estimated(&p.PerS, count)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
+	t := Table{Caption: "Every resource", Columns: []Column{{Name: "resource"}, {Name: "left", Figure: true},
+		{Name: "requests/s", Figure: true}, {Name: "elasticity", Figure: true}, {Name: "blocks", Figure: true}, {Name: "how"}}}
+	t.Rows = append(t.Rows, []Cell{{Text: "undisturbed"}, {Text: unit.Percent(1)}, {Text: estimated(&p.PerS, count)}, {Text: "–"}, {Text: "–"},
+		{Text: "–"}})
 	for i := range p.Resources {
 		r := &p.Resources[i]
-		t.Rows = append(t.Rows, []Cell{{Text: r.Resource}, {Text: unit.Percent(r.Left)}, {Text: estimated(&r.PerS, count)}, {Text: around(&r.Elasticity, two)}, {Text: fmt.Sprint(r.Blocks)}, {Text: r.How}})
+		t.Rows = append(t.Rows, []Cell{{Text: r.Resource}, {Text: unit.Percent(r.Left)}, {Text: estimated(&r.PerS, count)},
+			{Text: around(&r.Elasticity, two)}, {Text: fmt.Sprint(r.Blocks)}, {Text: r.How}})
 	}
-	t.Rows = append(t.Rows, []Cell{{Text: "sum of the rates"}, {Text: "–"}, {Text: "–"}, {Text: around(&p.Sum, two)}, {Text: "–"}, {Text: "–"}})
+	t.Rows = append(t.Rows, []Cell{{Text: "sum of the rates"}, {Text: "–"}, {Text: "–"}, {Text: around(&p.Sum, two)}, {Text: "–"},
+		{Text: "–"}})
 	return t
 }

@@ -21,9 +21,11 @@ func searchSection(p *record.Plan) Section {
 	d.Table = &t
 	s.Blocks = []Block{d}
 	if len(p.Search.Breaks) > 0 {
-		b := Table{Caption: "SLO terms that fail first above the highest passing rate", Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "holds"}}}
+		b := Table{Caption: "SLO terms that fail first above the highest passing rate",
+			Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "holds"}}}
 		for _, term := range p.Search.Breaks {
-			b.Rows = append(b.Rows, []Cell{{Text: term.Term}, {Text: TermValue(term.Term, term.Value)}, {Text: map[bool]string{true: "yes", false: "no"}[term.Holds]}})
+			b.Rows = append(b.Rows, []Cell{{Text: term.Term}, {Text: TermValue(term.Term, term.Value)},
+				{Text: map[bool]string{true: "yes", false: "no"}[term.Holds]}})
 		}
 		s.Blocks = append(s.Blocks, b)
 	}
@@ -96,7 +98,8 @@ func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 			used = append(used, l)
 		}
 	}
-	g, ok := chart.NewGraph("Response time by target rate", chart.Axis{Name: "target rate, requests/s", Unit: chart.PerSecond}, chart.Axis{Name: name, Unit: chart.Nanoseconds}, used)
+	g, ok := chart.NewGraph("Response time by target rate", chart.Axis{Name: "target rate, requests/s", Unit: chart.PerSecond},
+		chart.Axis{Name: name, Unit: chart.Nanoseconds}, used)
 	if !ok {
 		return Drawing{}, false
 	}
@@ -111,11 +114,14 @@ func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 }
 
 func rateTable(s *record.Search) Table {
-	t := Table{Caption: "Every rate", Columns: []Column{{Name: "rate", Figure: true}, {Name: "runs", Figure: true}, {Name: "pass", Figure: true}, {Name: "fail", Figure: true},
-		{Name: "invalid", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true}, {Name: "bottleneck"}}}
+	t := Table{Caption: "Every rate", Columns: []Column{{Name: "rate", Figure: true}, {Name: "runs", Figure: true},
+		{Name: "pass", Figure: true}, {Name: "fail", Figure: true},
+		{Name: "invalid", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true},
+		{Name: "p99.9", Figure: true}, {Name: "bottleneck"}}}
 	for i := range s.Rates {
 		r := &s.Rates[i]
-		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)}, {Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
+		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)},
+			{Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
 			{Text: fmt.Sprint(r.GaveUp)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: quantileCell(&r.Response, r.Response.P99Ns)},
 			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: string(r.Ceiling)}})
 	}

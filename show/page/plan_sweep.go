@@ -121,7 +121,8 @@ func CurveForest(name string, curves []record.Curve) (Drawing, bool) {
 		for j := range c.Points {
 			at := &c.Points[j]
 			tone, _ := toneOf(i)
-			row := chart.Estimated{Name: curveName(c), Mid: at.PerS.Mid, Low: at.PerS.Low, High: at.PerS.High, Tone: tone, Value: unit.FormatRate(at.PerS.Mid)}
+			row := chart.Estimated{Name: curveName(c), Mid: at.PerS.Mid, Low: at.PerS.Low, High: at.PerS.High, Tone: tone,
+				Value: unit.FormatRate(at.PerS.Mid)}
 			if at.Outcome == record.Invalid {
 				row.Value += ", invalid"
 			}
@@ -189,7 +190,8 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 	if knees == 1 {
 		spans[0].Name = "knee"
 	}
-	g, ok := chart.NewGraph(titled("Requests per second over "+overName(&curves[0]), name), chart.Axis{Name: overName(&curves[0])}, chart.Axis{Name: "req/s", Unit: chart.PerSecond}, lines)
+	g, ok := chart.NewGraph(titled("Requests per second over "+overName(&curves[0]), name), chart.Axis{Name: overName(&curves[0])},
+		chart.Axis{Name: "req/s", Unit: chart.PerSecond}, lines)
 	if !ok {
 		return Drawing{}, false
 	}
@@ -225,7 +227,8 @@ func curveLine(c *record.Curve, i int, value func(p *record.CurvePoint) (mid, lo
 		if p.Runs == 0 || !(mid > 0) {
 			continue
 		}
-		line.Places = append(line.Places, chart.Place{X: p.X, Y: mid, Low: min(low, mid), High: max(high, mid), Hollow: p.Outcome == record.Invalid})
+		line.Places = append(line.Places, chart.Place{X: p.X, Y: mid, Low: min(low, mid), High: max(high, mid),
+			Hollow: p.Outcome == record.Invalid})
 	}
 	return line
 }
@@ -275,7 +278,8 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 			return float64(p.Response.P99Ns), float64(p.Response.P99Ns), float64(p.Response.P99Ns)
 		}))
 	}
-	g, ok := chart.NewGraph(titled("Response time, 99th percentile", name), chart.Axis{Name: overName(&curves[0])}, chart.Axis{Name: "p99", Unit: chart.Nanoseconds}, lines)
+	g, ok := chart.NewGraph(titled("Response time, 99th percentile", name), chart.Axis{Name: overName(&curves[0])},
+		chart.Axis{Name: "p99", Unit: chart.Nanoseconds}, lines)
 	if !ok {
 		return Drawing{}, false
 	}
@@ -290,9 +294,11 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 
 // curveTable has a row for every point of every curve.
 func curveTable(g curveGroup) Table {
-	t := Table{Caption: titled("Every load", g.name), Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "req/s", Figure: true},
-		{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "server CPU", Figure: true}, {Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
-		{Name: "runs", Figure: true}, {Name: "bottleneck"}}}
+	t := Table{Caption: titled("Every load", g.name),
+		Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "req/s", Figure: true},
+			{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "server CPU", Figure: true},
+			{Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
+			{Name: "runs", Figure: true}, {Name: "bottleneck"}}}
 	for i := range g.curves {
 		c := &g.curves[i]
 		for j := range c.Points {
@@ -326,7 +332,8 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 		runs += fmt.Sprintf(" and %d invalid", p.Invalid)
 	}
 	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, p.Response.P50Ns)},
-		{Text: quantileCell(&p.Response, p.Response.P99Ns)}, {Text: quantileCell(&p.Response, int64(p.Response.MeanNs+0.5))}, {Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
+		{Text: quantileCell(&p.Response, p.Response.P99Ns)}, {Text: quantileCell(&p.Response, int64(p.Response.MeanNs+0.5))},
+		{Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
 		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
 }
 
@@ -342,8 +349,9 @@ func cost(e *record.Estimate) string {
 // it.
 func scalingSection(curves []record.Curve) Section {
 	s := Section{ID: "scaling", Title: "Scaling"}
-	t := Table{Caption: "Universal Scalability Law: X(N) = λN / (1 + σ(N−1) + κN(N−1))", Columns: []Column{{Name: "of"}, {Name: "λ, of one", Figure: true}, {Name: "σ, contention", Figure: true},
-		{Name: "κ, coherency", Figure: true}, {Name: "best N", Figure: true}, {Name: "R²", Figure: true}, {Name: "trust"}}}
+	t := Table{Caption: "Universal Scalability Law: X(N) = λN / (1 + σ(N−1) + κN(N−1))",
+		Columns: []Column{{Name: "of"}, {Name: "λ, of one", Figure: true}, {Name: "σ, contention", Figure: true},
+			{Name: "κ, coherency", Figure: true}, {Name: "best N", Figure: true}, {Name: "R²", Figure: true}, {Name: "trust"}}}
 	for i := range curves {
 		c := &curves[i]
 		u := c.USL
@@ -362,7 +370,8 @@ func scalingSection(curves []record.Curve) Section {
 			trust = "no: " + strings.Join(u.Warnings, "; ")
 		}
 		three := func(v float64) string { return fmt.Sprintf("%.3g", v) }
-		t.Rows = append(t.Rows, []Cell{{Text: curveName(c)}, {Text: estimated(&u.Lambda, count)}, {Text: around(&u.Sigma, three)}, {Text: around(&u.Kappa, three)},
+		t.Rows = append(t.Rows, []Cell{{Text: curveName(c)}, {Text: estimated(&u.Lambda, count)}, {Text: around(&u.Sigma, three)},
+			{Text: around(&u.Kappa, three)},
 			{Text: best}, {Text: fmt.Sprintf("%.3f", u.R2)}, {Text: trust}})
 	}
 	if len(t.Rows) > 0 {

@@ -78,7 +78,8 @@ func TestPlansAreEscaped(t *testing.T) {
 func TestPlansKeepSecrets(t *testing.T) {
 	p := filledPlan("x", spec.KindSweep)
 	p.Command = []string{"ceiling", "run", "http://me:hunter2@host/", "-H", "Authorization: Bearer hunter2"}
-	p.Experiment.Servers[0] = spec.Server{Name: "a", URL: "http://me:hunter2@host/", Serve: "API_KEY=hunter2 ./serve --addr {addr}", Env: []string{"GOMAXPROCS=2", "DB_PASSWORD=hunter2"}}
+	p.Experiment.Servers[0] = spec.Server{Name: "a", URL: "http://me:hunter2@host/", Serve: "API_KEY=hunter2 ./serve --addr {addr}",
+		Env: []string{"GOMAXPROCS=2", "DB_PASSWORD=hunter2"}}
 	p.Experiment.Requests[0].Header = []string{"Accept: text/plain", "Cookie: id=hunter2"}
 	html, markdown := planPages(t, p)
 	if strings.Contains(html, "hunter2") || strings.Contains(markdown, "hunter2") {
@@ -90,7 +91,8 @@ func TestPlansKeepSecrets(t *testing.T) {
 	if n := len(CredentialsOfPlan(p)); n < 4 {
 		t.Errorf("%d credentials are found", n)
 	}
-	if list := CredentialsOfPlan(&record.Plan{Experiment: spec.Experiment{Servers: []spec.Server{{Serve: "ceiling serve fasthttp --addr {addr}", Env: []string{"GOMAXPROCS=1"}}}}}); len(list) > 0 {
+	plain := spec.Server{Serve: "ceiling serve fasthttp --addr {addr}", Env: []string{"GOMAXPROCS=1"}}
+	if list := CredentialsOfPlan(&record.Plan{Experiment: spec.Experiment{Servers: []spec.Server{plain}}}); len(list) > 0 {
 		t.Errorf("found where there are none: %v", list)
 	}
 }
@@ -102,7 +104,8 @@ func TestPlansWithoutFigures(t *testing.T) {
 		p := filledPlan("x", kind)
 		switch {
 		case p.Sweep != nil:
-			p.Sweep.Curves = append(p.Sweep.Curves, record.Curve{Server: "empty", Over: "connections"}, record.Curve{Server: "one", Points: []record.CurvePoint{{X: 1, Runs: 1, PerS: record.Estimate{Mid: math.Inf(1)}}}})
+			p.Sweep.Curves = append(p.Sweep.Curves, record.Curve{Server: "empty", Over: "connections"},
+				record.Curve{Server: "one", Points: []record.CurvePoint{{X: 1, Runs: 1, PerS: record.Estimate{Mid: math.Inf(1)}}}})
 			p.Sweep.Curves[0].Points = nil
 		case p.Search != nil:
 			p.Search.Rates = nil
@@ -130,7 +133,8 @@ func TestCurvesAreDrawn(t *testing.T) {
 	}
 	c := record.Curve{Server: "a", Mix: "/r", Over: "connections", Knee: &record.Knee{Low: 4, High: 16}, Says: "it stops",
 		USL: &record.USL{Lambda: one(1000), Sigma: one(.1), Kappa: one(.001), Trusted: true},
-		Points: []record.CurvePoint{{X: 1, Runs: 3, PerS: one(1000), Outcome: record.Valid}, {X: 4, Runs: 3, PerS: one(3000), Outcome: record.Valid},
+		Points: []record.CurvePoint{{X: 1, Runs: 3, PerS: one(1000), Outcome: record.Valid},
+			{X: 4, Runs: 3, PerS: one(3000), Outcome: record.Valid},
 			{X: 16, Runs: 3, PerS: one(5000), Outcome: record.Invalid}, {X: 64, Outcome: record.Invalid}}}
 	d, ok := CurveGraph("", []record.Curve{c})
 	if !ok {
@@ -141,7 +145,8 @@ func TestCurvesAreDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	html := string(text)
-	for what, want := range map[string]int{`class="stroke dot tone-0" data-points="2"`: 1, `class="stroke dot tone-0" data-points="1"`: 1, `class="stroke hole"`: 1, `class="stroke fit`: 1, `class="span tone-0"`: 1, ">knee<": 1, "stroke reach": 1} {
+	for what, want := range map[string]int{`class="stroke dot tone-0" data-points="2"`: 1, `class="stroke dot tone-0" data-points="1"`: 1,
+		`class="stroke hole"`: 1, `class="stroke fit`: 1, `class="span tone-0"`: 1, ">knee<": 1, "stroke reach": 1} {
 		if n := strings.Count(html, what); n != want {
 			t.Errorf("%d of %s, want %d in %s", n, what, want, html)
 		}
@@ -170,7 +175,8 @@ func TestCurveGroups(t *testing.T) {
 	if g := curveGroups([]record.Curve{curve("a", "/x"), curve("a", "/y")}); len(g) != 1 || len(g[0].curves) != 2 || g[0].name != "" {
 		t.Errorf("one server: %+v", g)
 	}
-	if g := curveGroups([]record.Curve{curve("a", "/x"), curve("b", "/x"), curve("a", "/y"), curve("b", "/y")}); len(g) != 2 || g[1].name != "/y" || len(g[1].curves) != 2 {
+	if g := curveGroups([]record.Curve{curve("a", "/x"), curve("b", "/x"), curve("a", "/y"), curve("b", "/y")}); len(g) != 2 ||
+		g[1].name != "/y" || len(g[1].curves) != 2 {
 		t.Errorf("two servers: %+v", g)
 	}
 	var many []record.Curve

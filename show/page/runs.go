@@ -43,7 +43,8 @@ func Runs(runs []chart.Run) (Document, error) {
 // details is what cannot be laid over each other: a section each for one run,
 // and one for each of several.
 func details(run *chart.Run, most int) []Section {
-	list := []Section{agentsSection(run), coresSection(run), processesSection(run), linkSection(run, most), errorsSection(run, most), environmentSection(run)}
+	list := []Section{agentsSection(run), coresSection(run), processesSection(run), linkSection(run, most), errorsSection(run, most),
+		environmentSection(run)}
 	if run.Label == "" {
 		return list
 	}
@@ -124,7 +125,8 @@ func loadLine(run *chart.Run) string {
 	} else {
 		parts = append(parts, l.Mode+" loop")
 	}
-	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up", l.Engine+", "+unit.Plural(l.Threads, "thread", "threads"))
+	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up",
+		l.Engine+", "+unit.Plural(l.Threads, "thread", "threads"))
 	if n := report.Loading(run.Run); n > 0 {
 		parts = append(parts, unit.Plural(n, "agent", "agents"))
 	}
@@ -141,7 +143,8 @@ func footer(runs []chart.Run) string {
 		}
 		text = strings.TrimSuffix(text, "; ") + "."
 	}
-	return text + fmt.Sprintf(" Measured by ceiling %s. Everything on this page is from the records (%s); it loads nothing.", r.Environment.Ceiling, record.Schema)
+	return text + fmt.Sprintf(" Measured by ceiling %s. Everything on this page is from the records (%s); it loads nothing.",
+		r.Environment.Ceiling, record.Schema)
 }
 
 // of is a section about one run. Its anchor is its own among several.

@@ -24,18 +24,28 @@ func sampleRun(seconds, coreCount int) chart.Run {
 		Spec: spec.Spec{
 			Targets: []spec.Target{{Method: "GET", URL: "http://10.0.0.2:8080/read", Weight: 1,
 				Header: []spec.Field{{Name: "Authorization", Value: "Bearer s3cret"}, {Name: "Accept", Value: "application/json"}}}},
-			Connections: 64, Pipelining: 1, Seed: 7, Duration: time.Duration(seconds) * time.Second, Warmup: time.Second, Timeout: 2 * time.Second, Engine: "auto",
+			Connections: 64, Pipelining: 1, Seed: 7, Duration: time.Duration(seconds) * time.Second, Warmup: time.Second, Timeout: 2 * time.Second,
+			Engine: "auto",
 		},
-		Load:    record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed", Engine: "uring", EngineFeatures: []string{"SINGLE_ISSUER", "PBUF_RING"}},
+		Load: record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed", Engine: "uring",
+			EngineFeatures: []string{"SINGLE_ISSUER", "PBUF_RING"}},
 		WarmupS: 1, ElapsedS: float64(seconds),
-		Statuses:    map[string]uint64{"200": 0, "503": 12},
-		Errors:      []record.Error{{Phase: "status", Cause: "503", Count: 12}, {Phase: "response", Cause: "timeout", Count: 3}, {Phase: "connect", Cause: "ECONNREFUSED", Count: 1, BeforeWindow: true}},
-		Environment: record.Environment{Host: "load1", Kernel: "6.18.4", Arch: "amd64", Ceiling: "0.9.0", Go: "go1.26.8", CPUModel: "Example CPU", CoresOnline: coreCount, CoresAllowed: coreCount, MemoryBytes: 16e9, Sysctls: map[string]string{"net.core.somaxconn": "4096"}, Limits: map[string]string{"nofile": "20000/20000"}, ClockSource: "tsc"},
-		Subject:     &record.Subject{Host: "web1", Address: "10.0.0.2:8080", CPUNsPerRequest: 9800, Processes: []record.SubjectProcess{{PID: 390, Comm: "shop", Exe: "/srv/shop", CPUNs: int64(seconds) * 1.6e9}}},
-		NotMeasured: []record.NotMeasured{{What: "psi", Why: "this kernel keeps no /proc/pressure", Host: "web1"}, {What: "sockets", Why: "the disk was full", TNs: 3e9, Part: true}},
-		Generator: record.Generator{PID: 77, UserNs: int64(seconds) * 1e8, SystemNs: int64(seconds) * 3e8, CPUNsPerRequest: 4800, BusiestWorker: .41, RunDelay: .02, Headroom: 2.4, HeadroomBy: "calibrated on 2026-11-20 with 3 measurements of 1 s a point",
+		Statuses: map[string]uint64{"200": 0, "503": 12},
+		Errors: []record.Error{{Phase: "status", Cause: "503", Count: 12}, {Phase: "response", Cause: "timeout", Count: 3},
+			{Phase: "connect", Cause: "ECONNREFUSED", Count: 1, BeforeWindow: true}},
+		Environment: record.Environment{Host: "load1", Kernel: "6.18.4", Arch: "amd64", Ceiling: "0.9.0", Go: "go1.26.8", CPUModel: "Example CPU",
+			CoresOnline: coreCount, CoresAllowed: coreCount, MemoryBytes: 16e9, Sysctls: map[string]string{"net.core.somaxconn": "4096"},
+			Limits: map[string]string{"nofile": "20000/20000"}, ClockSource: "tsc"},
+		Subject: &record.Subject{Host: "web1", Address: "10.0.0.2:8080", CPUNsPerRequest: 9800,
+			Processes: []record.SubjectProcess{{PID: 390, Comm: "shop", Exe: "/srv/shop", CPUNs: int64(seconds) * 1.6e9}}},
+		NotMeasured: []record.NotMeasured{{What: "psi", Why: "this kernel keeps no /proc/pressure", Host: "web1"},
+			{What: "sockets", Why: "the disk was full", TNs: 3e9, Part: true}},
+		Generator: record.Generator{PID: 77, UserNs: int64(seconds) * 1e8, SystemNs: int64(seconds) * 3e8, CPUNsPerRequest: 4800,
+			BusiestWorker: .41, RunDelay: .02, Headroom: 2.4, HeadroomBy: "calibrated on 2026-11-20 with 3 measurements of 1 s a point",
 			Workers: []record.Worker{{Thread: 78, Connections: 64, Busy: .41, RunDelay: .02}}},
-		Profiles: []record.Profile{{Kind: record.ProfileMutex, TotalNs: 12e9, Frames: []record.Frame{{Function: "shop/cart.(*Cart).Add", File: "cart.go", Line: 41, Through: "sync.(*Mutex).Lock", Ns: 9e9, Share: .75}}}},
+		Profiles: []record.Profile{{Kind: record.ProfileMutex, TotalNs: 12e9,
+			Frames: []record.Frame{{Function: "shop/cart.(*Cart).Add", File: "cart.go", Line: 41, Through: "sync.(*Mutex).Lock", Ns: 9e9,
+				Share: .75}}}},
 	}
 	slo, err := spec.ParseSLO("p99<5ms")
 	if err != nil {
@@ -88,8 +98,10 @@ func sampleVerdict() record.Verdict {
 		Doubts:   []string{"one of 300 samples came late"},
 		Next:     "give it more cores, or less to do",
 		NextWall: &record.Wall{Ceiling: "bandwidth", Times: 2.7, Says: "bandwidth, at about 2.7× this rate"},
-		Stations: []record.Station{{Name: "generator", Share: .004, Low: .003, High: .005}, {Name: "network to server", Share: .01, Low: .006, High: .014}, {Name: "server receive queue", Share: .75, Low: .71, High: .79},
-			{Name: "server", Share: .18, Low: .15, High: .21}, {Name: "network to client", Share: .016, Low: .01, High: .022}, {Name: "generator receive queue", Share: .04, Low: .02, High: .06}},
+		Stations: []record.Station{{Name: "generator", Share: .004, Low: .003, High: .005},
+			{Name: "network to server", Share: .01, Low: .006, High: .014}, {Name: "server receive queue", Share: .75, Low: .71, High: .79},
+			{Name: "server", Share: .18, Low: .15, High: .21}, {Name: "network to client", Share: .016, Low: .01, High: .022},
+			{Name: "generator receive queue", Share: .04, Low: .02, High: .06}},
 	}
 }
 
@@ -98,9 +110,12 @@ func sampleRow(s *record.Series, r *record.Run, i int, t, w int64, coreCount int
 	wave := 1 + .2*math.Sin(float64(i)/9)
 	done := uint64(8160 * wave * float64(w) / 1e9 * 10 / 1)
 	late := w > 150e6
-	s.Load = append(s.Load, record.LoadRow{Kind: "load", Host: "load1", TNs: t, WidthNs: w, Late: late, Warmup: t <= 0, Sent: done, Completed: done, Failed: uint64(i % 90 / 89),
-		Bad: uint64(i % 40 / 39), Read: done * 4400, Written: done * 45, InFlight: 64, Connected: 64, P50Ns: int64(680e3 * wave), P90Ns: int64(900e3 * wave),
-		P99Ns: int64(1.9e6 * wave), MaxNs: int64(3e6*wave) + int64(i%53/52)*30e6, MinNs: 60e3, MeanNs: 720e3 * wave, ServiceMeanNs: 718e3 * wave, Busy: .41})
+	s.Load = append(s.Load, record.LoadRow{Kind: "load", Host: "load1", TNs: t, WidthNs: w, Late: late, Warmup: t <= 0, Sent: done,
+		Completed: done, Failed: uint64(i % 90 / 89),
+		Bad: uint64(i % 40 / 39), Read: done * 4400, Written: done * 45, InFlight: 64, Connected: 64, P50Ns: int64(680e3 * wave),
+		P90Ns: int64(900e3 * wave),
+		P99Ns: int64(1.9e6 * wave), MaxNs: int64(3e6*wave) + int64(i%53/52)*30e6, MinNs: 60e3, MeanNs: 720e3 * wave, ServiceMeanNs: 718e3 * wave,
+		Busy: .41})
 	head := func(kind, host string) record.ObservedHead {
 		return record.ObservedHead{Kind: kind, Host: host, TNs: t, WidthNs: w, Late: late}
 	}
@@ -110,24 +125,34 @@ func sampleRow(s *record.Series, r *record.Run, i int, t, w int64, coreCount int
 		for c := range coreCount {
 			user := (ticks*int64(3+(i+c)%5)/10 + 1) % (ticks + 1)
 			soft := (ticks - user) / 4
-			cpu.Cores = append(cpu.Cores, record.CoreTicks{CPU: c, User: user, SoftIRQ: soft, System: (ticks - user - soft) / 2, Idle: ticks - user - soft - (ticks-user-soft)/2})
+			cpu.Cores = append(cpu.Cores, record.CoreTicks{CPU: c, User: user, SoftIRQ: soft, System: (ticks - user - soft) / 2,
+				Idle: ticks - user - soft - (ticks-user-soft)/2})
 		}
 		if i == 40 {
 			cpu.Cores[0].Bad = "idle went backwards"
 		}
 		s.Observed = append(s.Observed, cpu, &record.NetDevRow{ObservedHead: head(record.KindNetDev, host), Iface: "eth0", Target: true,
-			RxBytes: int64(done) * 4500, RxPackets: int64(done) * 4, TxBytes: int64(done) * 120, TxPackets: int64(done) * 2, SpeedMbit: 1000, Qdisc: "mq"})
+			RxBytes: int64(done) * 4500, RxPackets: int64(done) * 4, TxBytes: int64(done) * 120, TxPackets: int64(done) * 2, SpeedMbit: 1000,
+			Qdisc: "mq"})
 	}
 	s.Observed = append(s.Observed,
-		&record.ProcessRow{ObservedHead: head(record.KindProcess, "web1"), Role: record.RoleSubject, PID: 390, StartTicks: 5, Comm: "shop", CPUNs: int64(1.6 * wave * float64(w)), UserNs: w, SystemNs: w / 2, RunNs: w, QueueNs: w / 20,
-			Threads: 7, ThreadsRead: 7, Busiest: []record.ThreadUse{{TID: 391, Comm: "shop", RunNs: w * 9 / 10}}, States: record.ThreadCount{Running: 2, Sleeping: 5}, Waits: []record.WaitCount{{Wchan: "futex_do_wait", Threads: 5}},
+		&record.ProcessRow{ObservedHead: head(record.KindProcess, "web1"), Role: record.RoleSubject, PID: 390, StartTicks: 5, Comm: "shop",
+			CPUNs: int64(1.6 * wave * float64(w)), UserNs: w, SystemNs: w / 2, RunNs: w, QueueNs: w / 20,
+			Threads: 7, ThreadsRead: 7, Busiest: []record.ThreadUse{{TID: 391, Comm: "shop", RunNs: w * 9 / 10}},
+			States: record.ThreadCount{Running: 2, Sleeping: 5}, Waits: []record.WaitCount{{Wchan: "futex_do_wait", Threads: 5}},
 			Voluntary: 40, Involuntary: 9, SwitchesNs: w, RSSBytes: 31 << 20},
-		&record.ProcessRow{ObservedHead: head(record.KindProcess, "load1"), Role: record.RoleGenerator, PID: 77, StartTicks: 4, Comm: "ceiling", CPUNs: w * 4 / 10, UserNs: w / 10, SystemNs: w * 3 / 10, QueueNs: -1, Threads: 9, Voluntary: -1, Involuntary: -1, RSSBytes: 22 << 20},
-		&record.SocketsRow{ObservedHead: head(record.KindSockets, "web1"), Client: record.EndQueues{Sockets: 64, Unread: float64(2 + i%4), Unacked: 50}, Server: record.EndQueues{Sockets: 64, Unread: float64(40 + i%17), Unacked: 6}},
+		&record.ProcessRow{ObservedHead: head(record.KindProcess, "load1"), Role: record.RoleGenerator, PID: 77, StartTicks: 4, Comm: "ceiling",
+			CPUNs: w * 4 / 10, UserNs: w / 10, SystemNs: w * 3 / 10, QueueNs: -1, Threads: 9, Voluntary: -1, Involuntary: -1, RSSBytes: 22 << 20},
+		&record.SocketsRow{ObservedHead: head(record.KindSockets, "web1"),
+			Client: record.EndQueues{Sockets: 64, Unread: float64(2 + i%4), Unacked: 50},
+			Server: record.EndQueues{Sockets: 64, Unread: float64(40 + i%17), Unacked: 6}},
 		&record.TCPRow{ObservedHead: head(record.KindTCP, "web1"), OutSegs: int64(done), RetransSegs: int64(i % 30 / 29), ActiveOpens: -1},
-		&record.TCPInfoRow{ObservedHead: head(record.KindTCPInfo, "web1"), Client: record.EndTCPInfo{Sockets: 64, RTTp50Us: 500}, Server: record.EndTCPInfo{Sockets: 64, RTTp50Us: 40}},
-		&record.PeersRow{ObservedHead: head(record.KindPeers, "web1"), Peers: []record.Peer{{Addr: "10.0.0.9:5432", Sockets: 6, Awaiting: 5, Unread: 0}}},
-		&record.ListenerRow{ObservedHead: head(record.KindListener, "web1"), Listeners: []record.Listener{{Inode: 9, Addr: "10.0.0.2:8080", Queue: 0, Max: 4096}}},
+		&record.TCPInfoRow{ObservedHead: head(record.KindTCPInfo, "web1"), Client: record.EndTCPInfo{Sockets: 64, RTTp50Us: 500},
+			Server: record.EndTCPInfo{Sockets: 64, RTTp50Us: 40}},
+		&record.PeersRow{ObservedHead: head(record.KindPeers, "web1"),
+			Peers: []record.Peer{{Addr: "10.0.0.9:5432", Sockets: 6, Awaiting: 5, Unread: 0}}},
+		&record.ListenerRow{ObservedHead: head(record.KindListener, "web1"),
+			Listeners: []record.Listener{{Inode: 9, Addr: "10.0.0.2:8080", Queue: 0, Max: 4096}}},
 		&record.SoftnetRow{ObservedHead: head(record.KindSoftnet, "web1"), CPUs: []record.SoftnetCPU{{CPU: 0, Processed: uint32(done)}}},
 		&record.ObserverRow{ObservedHead: head(record.KindObserver, "web1"), CPUNs: w / 110, Samples: 1})
 }
@@ -220,6 +245,8 @@ func filledRun(text string) chart.Run {
 }
 
 func kinds() []string {
-	return []string{record.KindCPU, record.KindSubject, record.KindProcess, record.KindSockets, record.KindListener, record.KindTCPInfo, record.KindTimes, record.KindPeers, record.KindTCP,
-		record.KindNetDev, record.KindSoftnet, record.KindSoftirq, record.KindIRQ, record.KindPSI, record.KindThrottle, record.KindFreq, record.KindObserver}
+	return []string{record.KindCPU, record.KindSubject, record.KindProcess, record.KindSockets, record.KindListener, record.KindTCPInfo,
+		record.KindTimes, record.KindPeers, record.KindTCP,
+		record.KindNetDev, record.KindSoftnet, record.KindSoftirq, record.KindIRQ, record.KindPSI, record.KindThrottle, record.KindFreq,
+		record.KindObserver}
 }

@@ -134,7 +134,8 @@ func stations(runs []chart.Run) Section {
 			s.Blocks = append(s.Blocks, stationTable(run))
 		}
 		if text := report.AtOnce(run.Run); text != "" {
-			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " By requests sent one at a time before the load: " + text + ".")})
+			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " By requests sent one at a time before the load: " + text +
+				".")})
 		}
 	}
 	if len(runs) > 1 {
@@ -167,7 +168,8 @@ func bar(run *chart.Run) Bar {
 
 // stationTone is the class of a station's colour: who has the request then.
 func stationTone(name string) string {
-	return map[string]string{"generator": "st-generator", "network to server": "st-in", "server receive queue": "st-queue", "server": "st-server",
+	return map[string]string{"generator": "st-generator", "network to server": "st-in", "server receive queue": "st-queue",
+		"server":            "st-server",
 		"network to client": "st-back", "generator receive queue": "st-unread"}[name]
 }
 
@@ -185,7 +187,8 @@ func stationSays(name string) string {
 
 func stationTable(run *chart.Run) Table {
 	t := Table{Caption: "Share of a request's time at each station, with its 95% interval",
-		Columns: []Column{{Name: "station"}, {Name: "share", Figure: true}, {Name: "interval"}, {Name: "from", Figure: true}, {Name: "to", Figure: true}}}
+		Columns: []Column{{Name: "station"}, {Name: "share", Figure: true}, {Name: "interval"}, {Name: "from", Figure: true},
+			{Name: "to", Figure: true}}}
 	mean := run.Latency.Service.MeanNs
 	if mean > 0 {
 		t.Columns = append(t.Columns, Column{Name: "of the mean, " + unit.FormatNs(int64(mean)), Figure: true})

@@ -149,7 +149,8 @@ func pointLine(p *record.CurvePoint, most float64) string {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
 	return fmt.Sprintf("%11s %-16s %8s %8s %8s %8s %9s  %-22s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
-		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), unit.FormatNs(int64(p.Response.MeanNs+0.5)), cpu(&p.ServerCPUNs), cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
+		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), unit.FormatNs(int64(p.Response.MeanNs+0.5)), cpu(&p.ServerCPUNs),
+		cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
 }
 
 // curve is a table whose last column is the chart.

@@ -14,11 +14,14 @@ import (
 func TestSweepWithoutALoadThatDiffers(t *testing.T) {
 	of := func(server, mix string, rate float64, doubts ...string) record.Curve {
 		return record.Curve{Server: server, Mix: mix, Fixed: "64 connections", Doubts: doubts, Says: "x",
-			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Valid, Ceiling: "server CPU"}}}
+			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Valid,
+				Ceiling: "server CPU"}}}
 	}
-	p := &record.Plan{ID: "x", Ended: record.EndedComplete, Experiment: spec.Experiment{Question: "Which?"}, Sweep: &record.Sweep{Curves: []record.Curve{
-		of("one", "/a", 1000, "noise"), of("another", "/a", 500, "noise", "few"), of("one", "/b", 100, "noise"), of("another", "/b", 50, "noise"),
-	}}}
+	p := &record.Plan{ID: "x", Ended: record.EndedComplete, Experiment: spec.Experiment{Question: "Which?"},
+		Sweep: &record.Sweep{Curves: []record.Curve{
+			of("one", "/a", 1000, "noise"), of("another", "/a", 500, "noise", "few"), of("one", "/b", 100, "noise"),
+			of("another", "/b", 50, "noise"),
+		}}}
 	var b bytes.Buffer
 	if err := Plan(&b, p); err != nil {
 		t.Fatal(err)

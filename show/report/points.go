@@ -382,7 +382,8 @@ func pointSummary(p *printer, v *judged.PointsVerdict) {
 	}
 	p.line("%s: %s", unit.Plural(len(v.Points), "point", "points"), strings.Join(parts, " · "))
 	p.line("%d named by their own figures, %d from other points; %d open because the generator's CPU is not stated", own, others, doubtful)
-	p.line("%d with figures that contradict each other or mislead, %s between them", inconsistent, unit.Plural(len(v.Between), "contradiction", "contradictions"))
+	p.line("%d with figures that contradict each other or mislead, %s between them", inconsistent,
+		unit.Plural(len(v.Between), "contradiction", "contradictions"))
 }
 
 // hanging writes head and then text, whose further lines begin at column

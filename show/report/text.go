@@ -264,10 +264,12 @@ func loneLine(r *record.Run) string {
 	if l == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s one at a time before the load, over %s", unit.Plural(l.Sent, "request", "requests"), unit.Plural(l.Connections, "connection", "connections"))
+	text := fmt.Sprintf("%s one at a time before the load, over %s", unit.Plural(l.Sent, "request", "requests"),
+		unit.Plural(l.Connections, "connection", "connections"))
 	if n := len(l.ServiceNs) - l.Cold; n > 0 {
 		q := &l.Service
-		text += fmt.Sprintf(": p50 %s, %s–%s without the first %d", unit.FormatNs(q.P50Ns), unit.FormatNs(q.MinNs), unit.FormatNs(q.MaxNs), l.Cold)
+		text += fmt.Sprintf(": p50 %s, %s–%s without the first %d", unit.FormatNs(q.P50Ns), unit.FormatNs(q.MinNs), unit.FormatNs(q.MaxNs),
+			l.Cold)
 	}
 	if l.Failed > 0 {
 		text += fmt.Sprintf(" · %d failed", l.Failed)

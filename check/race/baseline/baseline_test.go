@@ -104,7 +104,8 @@ func TestProxies(t *testing.T) {
 			if res.StatusCode != 200 || body != "hello" {
 				t.Errorf("%s: %d %q", kind, res.StatusCode, body)
 			}
-			want := map[string]string{"Host": "a.example", "Target": "/a%20b?c=%2F", "X-Forwarded-For": "", "X-Forwarded-Proto": "", "X-Forwarded-Host": ""}
+			want := map[string]string{"Host": "a.example", "Target": "/a%20b?c=%2F", "X-Forwarded-For": "", "X-Forwarded-Proto": "",
+				"X-Forwarded-Host": ""}
 			if forward {
 				want["X-Forwarded-For"], want["X-Forwarded-Proto"], want["X-Forwarded-Host"] = "127.0.0.1", "http", "a.example"
 			}
@@ -116,7 +117,8 @@ func TestProxies(t *testing.T) {
 			}
 			stop()
 			text, err := os.ReadFile(log)
-			if err != nil || !strings.HasPrefix(string(text), "127.0.0.1 - - [") || !strings.Contains(string(text), `] "GET /a%20b?c=%2F HTTP/1.1" 200 5 "-" "a test"`) {
+			if err != nil || !strings.HasPrefix(string(text), "127.0.0.1 - - [") ||
+				!strings.Contains(string(text), `] "GET /a%20b?c=%2F HTTP/1.1" 200 5 "-" "a test"`) {
 				t.Errorf("%s: %q, %v", kind, text, err)
 			}
 		}

@@ -23,11 +23,13 @@ func (*provider) GetProviderSchema(context.Context, *tfprotov6.GetProviderSchema
 	}, nil
 }
 
-func (*provider) GetResourceIdentitySchemas(context.Context, *tfprotov6.GetResourceIdentitySchemasRequest) (*tfprotov6.GetResourceIdentitySchemasResponse, error) {
+func (*provider) GetResourceIdentitySchemas(context.Context, *tfprotov6.GetResourceIdentitySchemasRequest) (
+	*tfprotov6.GetResourceIdentitySchemasResponse, error) {
 	return &tfprotov6.GetResourceIdentitySchemasResponse{}, nil
 }
 
-func (*provider) ValidateProviderConfig(_ context.Context, r *tfprotov6.ValidateProviderConfigRequest) (*tfprotov6.ValidateProviderConfigResponse, error) {
+func (*provider) ValidateProviderConfig(_ context.Context, r *tfprotov6.ValidateProviderConfigRequest) (
+	*tfprotov6.ValidateProviderConfigResponse, error) {
 	return &tfprotov6.ValidateProviderConfigResponse{PreparedConfig: r.Config}, nil
 }
 
@@ -41,7 +43,8 @@ func (*provider) StopProvider(context.Context, *tfprotov6.StopProviderRequest) (
 
 // ValidateResourceConfig looks at what the schema cannot say: names and values
 // that AWS would refuse only while it creates.
-func (*provider) ValidateResourceConfig(_ context.Context, r *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
+func (*provider) ValidateResourceConfig(_ context.Context, r *tfprotov6.ValidateResourceConfigRequest) (
+	*tfprotov6.ValidateResourceConfigResponse, error) {
 	answer := &tfprotov6.ValidateResourceConfigResponse{}
 	values, err := unpack(resourceSchemas()[r.TypeName], r.Config)
 	if err != nil {
@@ -70,13 +73,15 @@ func (*provider) ValidateResourceConfig(_ context.Context, r *tfprotov6.Validate
 	return answer, nil
 }
 
-func (*provider) ValidateDataResourceConfig(context.Context, *tfprotov6.ValidateDataResourceConfigRequest) (*tfprotov6.ValidateDataResourceConfigResponse, error) {
+func (*provider) ValidateDataResourceConfig(context.Context, *tfprotov6.ValidateDataResourceConfigRequest) (
+	*tfprotov6.ValidateDataResourceConfigResponse, error) {
 	return &tfprotov6.ValidateDataResourceConfigResponse{}, nil
 }
 
 // PlanResourceChange says of every computed attribute that the configuration
 // leaves open that it is known after the creation.
-func (*provider) PlanResourceChange(_ context.Context, r *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
+func (*provider) PlanResourceChange(_ context.Context, r *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse,
+	error) {
 	s := resourceSchemas()[r.TypeName]
 	values, err := unpack(s, r.ProposedNewState)
 	if err != nil {
@@ -115,7 +120,8 @@ func (*provider) ReadDataSource(_ context.Context, r *tfprotov6.ReadDataSourceRe
 		}
 		vcpus, architecture, err := shape(name)
 		if err != nil {
-			return &tfprotov6.ReadDataSourceResponse{Diagnostics: []*tfprotov6.Diagnostic{{Severity: tfprotov6.DiagnosticSeverityError, Summary: err.Error()}}}, nil
+			return &tfprotov6.ReadDataSourceResponse{Diagnostics: []*tfprotov6.Diagnostic{{Severity: tfprotov6.DiagnosticSeverityError,
+				Summary: err.Error()}}}, nil
 		}
 		values["default_vcpus"] = tftypes.NewValue(tftypes.Number, vcpus)
 		values["supported_architectures"] = list(architecture)

@@ -38,7 +38,8 @@ func h2specOf(address string) error {
 	}
 	// Go's server ends a connection a second behind its GOAWAY, which h2spec's own
 	// two seconds wait for.
-	c := config.Config{Host: host, Port: port, Path: "/", Timeout: 2 * time.Second, MaxHeaderLen: 4000, TLS: true, Insecure: true, Strict: true}
+	c := config.Config{Host: host, Port: port, Path: "/", Timeout: 2 * time.Second, MaxHeaderLen: 4000, TLS: true, Insecure: true,
+		Strict: true}
 	all, failed, err := cases(c)
 	if err != nil {
 		return err

@@ -304,7 +304,8 @@ func TestLease(t *testing.T) {
 	}
 	for range 3 { // for longer than it lives without being renewed
 		var held *bus.Held
-		if _, err := two.Acquire(ctx, "bob"); !errors.As(err, &held) || held.Holder != "ann on lab1" || !strings.Contains(err.Error(), "in use by ann on lab1 since 2") {
+		if _, err := two.Acquire(ctx, "bob"); !errors.As(err, &held) || held.Holder != "ann on lab1" ||
+			!strings.Contains(err.Error(), "in use by ann on lab1 since 2") {
 			t.Fatalf("the second: %v", err)
 		}
 		time.Sleep(ttl / 2)

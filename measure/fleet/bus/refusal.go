@@ -47,7 +47,8 @@ func (a *asker) why() error {
 		err   error
 		text  string
 	}{
-		{TokenValid, ErrNameTaken, fmt.Sprintf("the controller at %s has another agent named %s; start this one with another --name", at, a.name)},
+		{TokenValid, ErrNameTaken, fmt.Sprintf("the controller at %s has another agent named %s; start this one with another --name", at,
+			a.name)},
 		{TokenExpired, ErrTokenExpired, fmt.Sprintf("token %s has expired and the controller at %s refuses it; %s", id, at, another)},
 		{TokenRevoked, ErrTokenRevoked, fmt.Sprintf("token %s was revoked and the controller at %s refuses it; %s", id, at, another)},
 	} {

@@ -175,7 +175,8 @@ func (p *Publisher) publish(ctx context.Context, sequence uint64, b []byte) erro
 	m := &nats.Msg{Subject: p.subject, Data: b, Header: nats.Header{sequenceHeader: {n}}}
 	ctx, cancel := context.WithTimeout(ctx, ackWithin)
 	defer cancel()
-	_, err := p.c.js.PublishMsg(ctx, m, jetstream.WithMsgID(p.id+"/"+n), jetstream.WithExpectStream(samplesStream(p.c.bed)), jetstream.WithRetryAttempts(0))
+	_, err := p.c.js.PublishMsg(ctx, m, jetstream.WithMsgID(p.id+"/"+n), jetstream.WithExpectStream(samplesStream(p.c.bed)),
+		jetstream.WithRetryAttempts(0))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("sample %d: no acknowledgement within %v: %w", sequence, ackWithin, err)
 	}
@@ -249,7 +250,8 @@ func (r *reader) read(ctx context.Context) error {
 	if err != nil {
 		return gone(err)
 	}
-	messages, err := consumer.Messages(jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(time.Second), jetstream.PullMaxBytes(maxPending/2))
+	messages, err := consumer.Messages(jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(time.Second),
+		jetstream.PullMaxBytes(maxPending/2))
 	if err != nil {
 		return gone(err)
 	}

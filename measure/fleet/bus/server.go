@@ -105,7 +105,8 @@ func (s *Server) start(o ServerOptions) error {
 		return err
 	}
 	if free < leastFree {
-		return fmt.Errorf("%s has %s free, a controller wants %s: make room, or take another directory", o.State, unit.FormatBytesIEC(free), unit.FormatBytesIEC(leastFree))
+		return fmt.Errorf("%s has %s free, a controller wants %s: make room, or take another directory", o.State, unit.FormatBytesIEC(free),
+			unit.FormatBytesIEC(leastFree))
 	}
 	host, port, err := s.listenOn(o.Listen)
 	if err != nil {

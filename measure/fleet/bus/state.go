@@ -67,7 +67,8 @@ func readState(dir string) (*state, error) {
 		return nil, fmt.Errorf("%s is not a controller's state (%w): take another directory, or the file from a copy", name, err)
 	}
 	if version.Version != stateVersion {
-		return nil, fmt.Errorf("%s is of version %d, this ceiling knows %d: use the ceiling that made it, or another directory", name, version.Version, stateVersion)
+		return nil, fmt.Errorf("%s is of version %d, this ceiling knows %d: use the ceiling that made it, or another directory", name,
+			version.Version, stateVersion)
 	}
 	s := &state{}
 	decoder := json.NewDecoder(bytes.NewReader(b))

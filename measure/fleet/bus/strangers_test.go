@@ -89,7 +89,8 @@ func TestStrangersAreRefused(t *testing.T) {
 	if _, err := nats.Connect(b.URL(), nats.NoReconnect(), nats.Timeout(time.Second)); err == nil {
 		t.Error("a client without TLS is in")
 	}
-	if _, err := nats.Connect(b.URL(), nats.NoReconnect(), nats.Timeout(patience), nats.TLSHandshakeFirst(), nats.Secure(&tls.Config{InsecureSkipVerify: true})); !errors.Is(err, nats.ErrAuthorization) {
+	if _, err := nats.Connect(b.URL(), nats.NoReconnect(), nats.Timeout(patience), nats.TLSHandshakeFirst(),
+		nats.Secure(&tls.Config{InsecureSkipVerify: true})); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("nobody: %v", err)
 	}
 
@@ -98,12 +99,14 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Errorf("a second agent of one name: %v", err)
 	}
 	b.logged(t, "another agent is called web1")
-	if _, err := bus.Join(ctx, "127.0.0.1", b.Token().String(), "web1", bus.Watch{}); err == nil || !strings.Contains(err.Error(), "nats://host:port") {
+	if _, err := bus.Join(ctx, "127.0.0.1", b.Token().String(), "web1", bus.Watch{}); err == nil ||
+		!strings.Contains(err.Error(), "nats://host:port") {
 		t.Errorf("an address without a port: %v", err)
 	}
 	soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	if _, err := bus.Join(soon, "nats://127.0.0.1:1", b.Token().String(), "web1", bus.Watch{}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
+	if _, err := bus.Join(soon, "nats://127.0.0.1:1", b.Token().String(), "web1", bus.Watch{}); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody listens: %v", err)
 	}
 }
@@ -206,19 +209,28 @@ func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed stri
 		own + "agent.me.command", own + "agent.other.command", own + "agent.other.ping", own + "agent.other.about",
 		own + "sample.r1.other", own + "sample.r1", "bed.field.sample.r1.me", "bed.field.agent.me.command", "_INBOX." + bed + "._driver.x",
 		"_INBOX.x", "$SRV.PING", "$SRV.PING.ceiling-agent-" + bed, "$SRV.INFO.ceiling-agent-" + bed,
-		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.samples_" + bed, "$JS.API.STREAM.DELETE.samples_" + bed,
+		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.samples_" + bed,
+		"$JS.API.STREAM.DELETE.samples_" + bed,
 		"$JS.API.STREAM.PURGE.samples_" + bed, "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.UPDATE.samples_" + bed,
 		"$JS.API.STREAM.MSG.GET.samples_" + bed, "$JS.API.STREAM.MSG.DELETE.samples_" + bed, "$JS.API.DIRECT.GET.samples_" + bed,
-		"$JS.API.DIRECT.GET.samples_" + bed + "." + own + "sample.r1.me", "$JS.API.CONSUMER.CREATE.samples_" + bed, "$JS.API.CONSUMER.CREATE.samples_" + bed + ".x",
-		"$JS.API.CONSUMER.DURABLE.CREATE.samples_" + bed + ".x", "$JS.API.CONSUMER.MSG.NEXT.samples_" + bed + ".x", "$JS.API.STREAM.SNAPSHOT.samples_" + bed,
-		"$JS.API.STREAM.INFO.KV_specs_" + bed, "$JS.API.DIRECT.GET.KV_specs_" + bed, "$JS.API.STREAM.MSG.GET.KV_specs_" + bed, "$JS.API.STREAM.DELETE.KV_specs_" + bed, "$KV.specs_" + bed + ".r1",
-		"$JS.API.DIRECT.GET.KV_specs_field.$KV.specs_field.r1", "$KV.lease_" + bed + ".holder", "$JS.API.DIRECT.GET.KV_lease_" + bed + ".$KV.lease_" + bed + ".holder", "$JS.API.STREAM.DELETE.KV_lease_" + bed,
-		"$O.profiles_" + bed + "_other.C.x", "$O.profiles_" + bed + "_other.M.x", "$JS.API.STREAM.INFO.OBJ_profiles_" + bed + "_other", "$JS.API.STREAM.DELETE.OBJ_profiles_" + bed + "_me",
-		"$JS.API.DIRECT.GET.OBJ_profiles_" + bed + "_other.$O.profiles_" + bed + "_other.M.x", "$JS.ACK.samples_" + bed + ".x.1.1.1.1.1", "$SYS.REQ.SERVER.PING", "anything",
+		"$JS.API.DIRECT.GET.samples_" + bed + "." + own + "sample.r1.me", "$JS.API.CONSUMER.CREATE.samples_" + bed,
+		"$JS.API.CONSUMER.CREATE.samples_" + bed + ".x",
+		"$JS.API.CONSUMER.DURABLE.CREATE.samples_" + bed + ".x", "$JS.API.CONSUMER.MSG.NEXT.samples_" + bed + ".x",
+		"$JS.API.STREAM.SNAPSHOT.samples_" + bed,
+		"$JS.API.STREAM.INFO.KV_specs_" + bed, "$JS.API.DIRECT.GET.KV_specs_" + bed, "$JS.API.STREAM.MSG.GET.KV_specs_" + bed,
+		"$JS.API.STREAM.DELETE.KV_specs_" + bed, "$KV.specs_" + bed + ".r1",
+		"$JS.API.DIRECT.GET.KV_specs_field.$KV.specs_field.r1", "$KV.lease_" + bed + ".holder",
+		"$JS.API.DIRECT.GET.KV_lease_" + bed + ".$KV.lease_" + bed + ".holder", "$JS.API.STREAM.DELETE.KV_lease_" + bed,
+		"$O.profiles_" + bed + "_other.C.x", "$O.profiles_" + bed + "_other.M.x", "$JS.API.STREAM.INFO.OBJ_profiles_" + bed + "_other",
+		"$JS.API.STREAM.DELETE.OBJ_profiles_" + bed + "_me",
+		"$JS.API.DIRECT.GET.OBJ_profiles_" + bed + "_other.$O.profiles_" + bed + "_other.M.x", "$JS.ACK.samples_" + bed + ".x.1.1.1.1.1",
+		"$SYS.REQ.SERVER.PING", "anything",
 	}
 	subscribe := []string{
-		">", "*", "bed.>", own + ">", own + "agent.*.command", own + "agent.other.command", own + "agent.other.>", own + "sample.>", own + "sample.r1.me", "bed.field.>",
-		"_INBOX.>", "_INBOX." + bed + ".>", "_INBOX." + bed + ".other.>", "_INBOX." + bed + "._driver.>", "$SRV.>", "$SRV.PING.ceiling-agent-field",
+		">", "*", "bed.>", own + ">", own + "agent.*.command", own + "agent.other.command", own + "agent.other.>", own + "sample.>",
+		own + "sample.r1.me", "bed.field.>",
+		"_INBOX.>", "_INBOX." + bed + ".>", "_INBOX." + bed + ".other.>", "_INBOX." + bed + "._driver.>", "$SRV.>",
+		"$SRV.PING.ceiling-agent-field",
 		"$JS.>", "$JS.API.>", "$JS.EVENT.>", "$KV.>", "$O.>", "$SYS.>",
 	}
 	for _, subject := range publish {
@@ -242,7 +254,8 @@ func tryEverything(t *testing.T, nc *nats.Conn, violations chan string, bed stri
 	if m, err := nc.Request(own+"sample.r1.me", []byte("x"), patience); err != nil || !strings.Contains(string(m.Data), "samples_"+bed) {
 		t.Errorf("its own sample: %v, %v", m, err)
 	}
-	if m, err := nc.Request("$JS.API.DIRECT.GET.KV_specs_"+bed+".$KV.specs_"+bed+".r1", nil, patience); err != nil || string(m.Data) != "spec" {
+	if m, err := nc.Request("$JS.API.DIRECT.GET.KV_specs_"+bed+".$KV.specs_"+bed+".r1", nil, patience); err != nil ||
+		string(m.Data) != "spec" {
 		t.Errorf("the spec: %v, %v", m, err)
 	}
 	select {

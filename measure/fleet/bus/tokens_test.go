@@ -25,7 +25,8 @@ func overWith(t *testing.T, c *bus.Conn, want error, text string) {
 	case <-time.After(patience):
 		t.Fatalf("%s goes on", c.Name())
 	}
-	if err := c.Err(); !errors.Is(err, want) || !bus.IsTokenOver(err) || !strings.Contains(err.Error(), text) || strings.ContainsAny(err.Error(), "\n") {
+	if err := c.Err(); !errors.Is(err, want) || !bus.IsTokenOver(err) || !strings.Contains(err.Error(), text) ||
+		strings.ContainsAny(err.Error(), "\n") {
 		t.Errorf("%s: %v, want %v and %q", c.Name(), err, want, text)
 	}
 }
@@ -127,7 +128,8 @@ func TestRefusalsNameTheirCause(t *testing.T) {
 	t.Parallel()
 	b := serve(t, bus.ServerOptions{})
 	b.join(t, "web1")
-	if _, err := b.joinWith(t, b.Token(), "web1"); !errors.Is(err, bus.ErrNameTaken) || bus.IsTokenOver(err) || !strings.Contains(err.Error(), "--name") {
+	if _, err := b.joinWith(t, b.Token(), "web1"); !errors.Is(err, bus.ErrNameTaken) || bus.IsTokenOver(err) ||
+		!strings.Contains(err.Error(), "--name") {
 		t.Errorf("a second web1: %v", err)
 	}
 	unknown := b.Token()
@@ -135,7 +137,8 @@ func TestRefusalsNameTheirCause(t *testing.T) {
 	if _, err := b.joinWith(t, unknown, "web2"); !errors.Is(err, bus.ErrTokenUnknown) || !bus.IsTokenOver(err) {
 		t.Errorf("another secret: %v", err)
 	}
-	if _, err := bus.Join(within(t), b.URL(), b.Token().String()[:90], "web2", bus.Watch{}); !errors.Is(err, bus.ErrTokenMalformed) || !bus.IsTokenOver(err) {
+	if _, err := bus.Join(within(t), b.URL(), b.Token().String()[:90], "web2", bus.Watch{}); !errors.Is(err, bus.ErrTokenMalformed) ||
+		!bus.IsTokenOver(err) {
 		t.Errorf("half a token: %v", err)
 	}
 	// A stranger learns nothing by asking, and who asks may do nothing.
@@ -145,7 +148,8 @@ func TestRefusalsNameTheirCause(t *testing.T) {
 		}
 	}
 	refused := make(chan error, 10)
-	asks, err := b.raw(t, "_why-valid", b.password(ownSecret), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	asks, err := b.raw(t, "_why-valid", b.password(ownSecret),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +423,8 @@ func TestControllerGoneForGood(t *testing.T) {
 		select {
 		case a := <-said:
 			text := a.Error()
-			if !strings.Contains(text, "no controller at "+at) || !strings.Contains(text, "connection refused") || strings.Contains(text, "nats") || strings.Contains(text, "dial tcp") {
+			if !strings.Contains(text, "no controller at "+at) || !strings.Contains(text, "connection refused") || strings.Contains(text, "nats") ||
+				strings.Contains(text, "dial tcp") {
 				t.Errorf("it is said as %q", text)
 			}
 		case <-time.After(patience):
@@ -441,7 +446,8 @@ func TestControllerGoneForGood(t *testing.T) {
 	l.Close()
 	absent := &bus.Absent{}
 	_, err = bus.Join(soon, "nats://"+l.Addr().String(), b.Token().String(), "web2", bus.Watch{})
-	if !errors.As(err, &absent) || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "dial") || !strings.Contains(err.Error(), "connection refused") {
+	if !errors.As(err, &absent) || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "dial") ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("nobody listens: %v", err)
 	}
 }

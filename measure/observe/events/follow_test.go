@@ -116,7 +116,8 @@ func TestEveryNanosecondIsBooked(t *testing.T) {
 		var events []Event
 		var connections []*planted
 		for i := range rapid.IntRange(1, 5).Draw(t, "connections") {
-			p := plant(uint16(1000+i), rapid.Uint32().Draw(t, "client seq"), rapid.Uint32().Draw(t, "server seq"), rapid.Int64Range(0, 100).Draw(t, "begin"))
+			p := plant(uint16(1000+i), rapid.Uint32().Draw(t, "client seq"), rapid.Uint32().Draw(t, "server seq"),
+				rapid.Int64Range(0, 100).Draw(t, "begin"))
 			for p.nowNs < 100_000 {
 				var ns [Places]int64
 				for place := range ns {

@@ -199,7 +199,8 @@ func watchFor(t *testing.T, target netip.AddrPort, long time.Duration) (s sums) 
 			t.Fatal(err)
 		}
 		if b != nil {
-			t.Logf("burst %v of %.3f: %d connections, %d dropped, %d requests, %d events, %d+%d µs, next %v", time.Duration(b.ToNs-b.FromNs), b.Share, b.Connections, b.Dropped, b.Requests, b.Events, b.BPFNs/1000, b.OwnNs/1000, next)
+			t.Logf("burst %v of %.3f: %d connections, %d dropped, %d requests, %d events, %d+%d µs, next %v", time.Duration(b.ToNs-b.FromNs),
+				b.Share, b.Connections, b.Dropped, b.Requests, b.Events, b.BPFNs/1000, b.OwnNs/1000, next)
 			s.Connections = max(s.Connections, b.Connections)
 			s.Requests, s.Dropped = s.Requests+b.Requests, s.Dropped+b.Dropped
 			s.BPFNs, s.OwnNs, s.WidthNs = s.BPFNs+b.BPFNs, s.OwnNs+b.OwnNs, s.WidthNs+b.ToNs-b.FromNs

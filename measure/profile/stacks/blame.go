@@ -86,7 +86,8 @@ func housekeeper(thread string, frames []symbol.Frame) string {
 	for i := range frames {
 		switch name := frames[i].Name; {
 		case slices.Contains([]string{
-			"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcAssistAlloc", "runtime.gcStart", "runtime.gcMarkTermination",
+			"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcAssistAlloc", "runtime.gcStart",
+			"runtime.gcMarkTermination",
 			"gc_collect_main", "gc_collect_region", "zend_gc_collect_cycles", "gc_marks", "gc_sweep_step",
 		}, name):
 			return collector
@@ -105,7 +106,8 @@ func housekeeper(thread string, frames []symbol.Frame) string {
 // schedules tells whether Go's scheduler looks for something to run.
 func schedules(frames []symbol.Frame) bool {
 	return slices.ContainsFunc(frames, func(f symbol.Frame) bool {
-		return slices.Contains([]string{"runtime.schedule", "runtime.findRunnable", "runtime.mcall", "runtime.park_m", "runtime.mstart", "runtime.sysmon"}, f.Name)
+		return slices.Contains([]string{"runtime.schedule", "runtime.findRunnable", "runtime.mcall", "runtime.park_m", "runtime.mstart",
+			"runtime.sysmon"}, f.Name)
 	})
 }
 
@@ -165,7 +167,8 @@ func kernelEntry(frames []symbol.Frame) string {
 		switch {
 		case strings.Contains(f.Name, "page_fault"):
 			return "page fault"
-		case strings.HasPrefix(f.Name, "asm_sysvec_"), strings.HasPrefix(f.Name, "sysvec_"), strings.HasPrefix(f.Name, "asm_common_interrupt"), f.Name == "el0_interrupt", f.Name == "el1_interrupt":
+		case strings.HasPrefix(f.Name, "asm_sysvec_"), strings.HasPrefix(f.Name, "sysvec_"), strings.HasPrefix(f.Name, "asm_common_interrupt"),
+			f.Name == "el0_interrupt", f.Name == "el1_interrupt":
 			return "interrupt"
 		}
 	}

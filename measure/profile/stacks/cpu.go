@@ -275,7 +275,8 @@ func (c *CPUSampler) openThreads(pids, cpus []int) error {
 		if text, readErr := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); readErr == nil {
 			level = strings.TrimSpace(string(text))
 		}
-		return fmt.Errorf("%w: kernel.perf_event_paranoid is %s; run as root, with CAP_PERFMON, or as the server's user with it at 2 or less", err, level)
+		return fmt.Errorf("%w: kernel.perf_event_paranoid is %s; run as root, with CAP_PERFMON, or as the server's user with it at 2 or less",
+			err, level)
 	}
 	return err
 }

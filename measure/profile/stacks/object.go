@@ -34,7 +34,8 @@ type object struct {
 func takesFD(call int64) bool {
 	switch call {
 	case syscall.SYS_READ, syscall.SYS_WRITE, syscall.SYS_PREAD64, syscall.SYS_PWRITE64, syscall.SYS_READV, syscall.SYS_WRITEV,
-		syscall.SYS_RECVFROM, syscall.SYS_RECVMSG, syscall.SYS_SENDTO, syscall.SYS_SENDMSG, syscall.SYS_CONNECT, syscall.SYS_ACCEPT, syscall.SYS_ACCEPT4,
+		syscall.SYS_RECVFROM, syscall.SYS_RECVMSG, syscall.SYS_SENDTO, syscall.SYS_SENDMSG, syscall.SYS_CONNECT, syscall.SYS_ACCEPT,
+		syscall.SYS_ACCEPT4,
 		syscall.SYS_FSYNC, syscall.SYS_FDATASYNC, syscall.SYS_FLOCK, syscall.SYS_FCNTL, syscall.SYS_SYNC_FILE_RANGE, syscall.SYS_FTRUNCATE,
 		syscall.SYS_SENDFILE, syscall.SYS_IOCTL, syscall.SYS_GETDENTS64, pollNumber:
 		return call >= 0

@@ -218,7 +218,8 @@ func (o *OffSampler) collect(nowNs int64) error {
 	for open.Next(&tid, &at) {
 		tids = append(tids, tid)
 		if away := nowNs - int64(at.AtNs); away > 0 {
-			o.take(wait{Process: at.Process, Thread: tid, Kernel: at.Kernel, User: at.User, Call: at.Call, Arg: at.Arg, State: at.State}, sum{uint64(away), 1})
+			o.take(wait{Process: at.Process, Thread: tid, Kernel: at.Kernel, User: at.User, Call: at.Call, Arg: at.Arg, State: at.State},
+				sum{uint64(away), 1})
 		}
 	}
 	err = errors.Join(err, open.Err())

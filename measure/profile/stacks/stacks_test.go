@@ -191,7 +191,8 @@ func TestPlantedCPU(t *testing.T) {
 	if s.CPU.Samples < 300 || hot.Total < 0.62 || hot.Total > 0.88 || cool.Total < 0.12 || cool.Total > 0.38 {
 		t.Errorf("of %d samples %.2f in plantedHot and %.2f in plantedCool; planted were 0.75 and 0.25", s.CPU.Samples, hot.Total, cool.Total)
 	}
-	if top := s.CPU.Packages[0]; !strings.HasSuffix(top.Name, "measure/profile/stacks") && !strings.HasSuffix(top.Name, "internal/sys") || !strings.Contains(string(folded), "plantedHot") {
+	if top := s.CPU.Packages[0]; !strings.HasSuffix(top.Name, "measure/profile/stacks") && !strings.HasSuffix(top.Name, "internal/sys") ||
+		!strings.Contains(string(folded), "plantedHot") {
 		t.Errorf("packages %+v, folded %.200s", s.CPU.Packages, folded)
 	}
 	if len(s.Processes) != 1 || s.Processes[0].Runtime != symbol.Go || s.Processes[0].PID != pid {
@@ -320,7 +321,8 @@ func TestRing(t *testing.T) {
 			n++
 			switch kind {
 			case recordSample:
-				if !s.parse(body) || s.pid != 7 || s.tid != round || s.timeNs != 77 || !slices.Equal(s.kernel, []uint64{0xffffffff81000001}) || !slices.Equal(s.user, []uint64{11, 12}) {
+				if !s.parse(body) || s.pid != 7 || s.tid != round || s.timeNs != 77 || !slices.Equal(s.kernel, []uint64{0xffffffff81000001}) ||
+					!slices.Equal(s.user, []uint64{11, 12}) {
 					t.Fatalf("round %d: %+v", round, s)
 				}
 			case recordLost:
@@ -371,16 +373,24 @@ func TestBlame(t *testing.T) {
 		inKernel                 int
 		pkg, entry, calledByName string
 	}{
-		{"what the runtime does for a package is the package's", "srv", []symbol.Frame{gof("runtime.mallocgc"), gof("reflect.New"), gof("encoding/json.array"), gof("encoding/json.Marshal"), gof("main.handle"), gof("net/http.serve")}, 0, "encoding/json", "encoding/json.Marshal", "main.handle"},
+		{"what the runtime does for a package is the package's", "srv",
+			[]symbol.Frame{gof("runtime.mallocgc"), gof("reflect.New"), gof("encoding/json.array"), gof("encoding/json.Marshal"), gof("main.handle"),
+				gof("net/http.serve")}, 0, "encoding/json", "encoding/json.Marshal", "main.handle"},
 		{"own code", "srv", []symbol.Frame{gof("main.inner"), gof("main.handle"), gof("net/http.serve")}, 0, "main", "main.handle", ""},
 		{"Go's collector", "srv", []symbol.Frame{gof("runtime.scanobject"), gof("runtime.gcBgMarkWorker")}, 0, collector, "", ""},
-		{"an interrupted collector is one", "srv", []symbol.Frame{kernel("asm_sysvec_apic_timer_interrupt"), gof("runtime.gcBgMarkWorker")}, 1, collector, "", ""},
+		{"an interrupted collector is one", "srv", []symbol.Frame{kernel("asm_sysvec_apic_timer_interrupt"), gof("runtime.gcBgMarkWorker")}, 1,
+			collector, "", ""},
 		{"Java's collector", "GC Thread#", []symbol.Frame{native("libjvm.so", "")}, 0, collector, "", ""},
 		{"Go's scheduler", "srv", []symbol.Frame{gof("runtime.futex"), gof("runtime.findRunnable"), gof("runtime.mcall")}, 0, scheduler, "", ""},
-		{"a system call", "srv", []symbol.Frame{kernel("tcp_sendmsg"), kernel("__x64_sys_write"), kernel("do_syscall_64"), gof("syscall.Write"), gof("net.Write"), gof("main.handle")}, 3, symbol.Kernel, "write", "main.handle"},
-		{"a script's function before its interpreter", "python3", []symbol.Frame{native("libc.so.6", "malloc"), native("python3.11", "_PyEval_EvalFrameDefault"), script("shop.py", "find")}, 0, "shop.py", "find", ""},
-		{"an interpreter without names for its scripts", "python3", []symbol.Frame{native("libc.so.6", "memcpy"), native("python3.11", "dict_get")}, 0, "libc.so.6", "memcpy", ""},
-		{"a library under an interpreter", "python3", []symbol.Frame{native("libssl.so.3", "SSL_read"), native("python3.11", "call")}, 0, "libssl.so.3", "SSL_read", ""},
+		{"a system call", "srv", []symbol.Frame{kernel("tcp_sendmsg"), kernel("__x64_sys_write"), kernel("do_syscall_64"), gof("syscall.Write"),
+			gof("net.Write"), gof("main.handle")}, 3, symbol.Kernel, "write", "main.handle"},
+		{"a script's function before its interpreter", "python3",
+			[]symbol.Frame{native("libc.so.6", "malloc"), native("python3.11", "_PyEval_EvalFrameDefault"), script("shop.py", "find")}, 0, "shop.py",
+			"find", ""},
+		{"an interpreter without names for its scripts", "python3",
+			[]symbol.Frame{native("libc.so.6", "memcpy"), native("python3.11", "dict_get")}, 0, "libc.so.6", "memcpy", ""},
+		{"a library under an interpreter", "python3", []symbol.Frame{native("libssl.so.3", "SSL_read"), native("python3.11", "call")}, 0,
+			"libssl.so.3", "SSL_read", ""},
 		{"nothing has a name", "x", []symbol.Frame{native("app", ""), native("app", "")}, 0, "app", "", ""},
 		{"nothing at all", "x", nil, 0, "unknown", "", ""},
 	} {
@@ -392,7 +402,8 @@ func TestBlame(t *testing.T) {
 }
 
 func TestThreadGroups(t *testing.T) {
-	for name, want := range map[string]string{"GC Thread#12": "GC Thread##", "nginx": "nginx", "http-nio-8080-exec-10": "http-nio-#-exec-#", "a\x1b[31m": "a?[#m"} {
+	for name, want := range map[string]string{"GC Thread#12": "GC Thread##", "nginx": "nginx", "http-nio-8080-exec-10": "http-nio-#-exec-#",
+		"a\x1b[31m": "a?[#m"} {
 		if got := groupOf(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}

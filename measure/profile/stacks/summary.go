@@ -232,7 +232,8 @@ func packagesOf(stacks []named, all float64) []record.StackPackage {
 		}
 		best, most := entry{}, 0.0
 		for e, share := range entries[name] {
-			if share > most || share == most && cmp.Or(cmp.Compare(e.name, best.name), cmp.Compare(e.caller.Name, best.caller.Name), cmp.Compare(e.caller.Line, best.caller.Line)) < 0 {
+			if share > most || share == most && cmp.Or(cmp.Compare(e.name, best.name), cmp.Compare(e.caller.Name, best.caller.Name),
+				cmp.Compare(e.caller.Line, best.caller.Line)) < 0 {
 				best, most = e, share
 			}
 		}

@@ -244,7 +244,8 @@ func (s *switches) leave(at layout) asm.Instructions {
 		)
 	}
 	// The state: 0 where it was preempted, whatever it was about to do.
-	out = append(out, asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord), asm.Mov.Imm(asm.R2, 0), asm.And.Imm(asm.R1, 1), asm.JNE.Imm(asm.R1, 0, "state"))
+	out = append(out, asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord), asm.Mov.Imm(asm.R2, 0), asm.And.Imm(asm.R1, 1),
+		asm.JNE.Imm(asm.R1, 0, "state"))
 	if at.arguments >= 4 {
 		out = append(out, asm.LoadMem(asm.R2, asm.R6, 24, asm.DWord))
 	} else {

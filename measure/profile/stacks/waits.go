@@ -151,7 +151,8 @@ func (b *blocked) named(frames map[symbol.Address]symbol.Frame) named {
 func (n *named) trim() {
 	for i := n.inKernel - 1; i >= 0; i-- {
 		switch n.frames[i].Name {
-		case "__schedule", "schedule", "schedule_timeout", "preempt_schedule_irq", "preempt_schedule_common", "io_schedule", "io_schedule_timeout",
+		case "__schedule", "schedule", "schedule_timeout", "preempt_schedule_irq", "preempt_schedule_common", "io_schedule",
+			"io_schedule_timeout",
 			"schedule_hrtimeout_range", "schedule_hrtimeout_range_clock":
 			n.frames, n.inKernel = n.frames[i+1:], n.inKernel-i-1
 			return

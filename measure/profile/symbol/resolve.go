@@ -139,7 +139,8 @@ func (w *want) resolve(n *Names, frames map[Address]Frame) []string {
 		}
 	}
 	if !full && named < len(linked) {
-		return []string{fmt.Sprintf("names of %d of %d addresses in %s: it was stripped of its symbols; install its debug symbols", len(linked)-named, len(linked), name)}
+		return []string{fmt.Sprintf("names of %d of %d addresses in %s: it was stripped of its symbols; install its debug symbols",
+			len(linked)-named, len(linked), name)}
 	}
 	return nil
 }

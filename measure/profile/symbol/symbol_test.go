@@ -70,10 +70,14 @@ func TestPerfMap(t *testing.T) {
 
 func TestMadeFrames(t *testing.T) {
 	for name, want := range map[string]Frame{
-		"JS:*handler /srv/app.js:12:20":                               {Name: "handler", Package: "app.js", File: "/srv/app.js", Line: 12, Mapped: true},
-		"LazyCompile:~ node:internal/url:7:2":                         {Name: "(anonymous)", Package: "node:internal/url", File: "node:internal/url", Line: 7, Mapped: true},
-		"JS:^render /srv/node_modules/@scope/mustache/index.js:1:2":   {Name: "render", Package: "@scope/mustache", File: "/srv/node_modules/@scope/mustache/index.js", Line: 1, Mapped: true},
-		"py::find:/usr/lib/python3/dist-packages/flask/app.py":        {Name: "find", Package: "flask", File: "/usr/lib/python3/dist-packages/flask/app.py", Mapped: true},
+		"JS:*handler /srv/app.js:12:20": {Name: "handler", Package: "app.js", File: "/srv/app.js", Line: 12,
+			Mapped: true},
+		"LazyCompile:~ node:internal/url:7:2": {Name: "(anonymous)", Package: "node:internal/url",
+			File: "node:internal/url", Line: 7, Mapped: true},
+		"JS:^render /srv/node_modules/@scope/mustache/index.js:1:2": {Name: "render", Package: "@scope/mustache",
+			File: "/srv/node_modules/@scope/mustache/index.js", Line: 1, Mapped: true},
+		"py::find:/usr/lib/python3/dist-packages/flask/app.py": {Name: "find", Package: "flask",
+			File: "/usr/lib/python3/dist-packages/flask/app.py", Mapped: true},
 		"Lcom/example/Shop;::find":                                    {Name: "com.example.Shop.find", Package: "com.example", Mapped: true},
 		"java.lang.String com.example.Shop.find(int, java.util.List)": {Name: "com.example.Shop.find", Package: "com.example", Mapped: true},
 		"Interpreter":               {Name: "Interpreter", Package: jit, Mapped: true},
@@ -87,7 +91,8 @@ func TestMadeFrames(t *testing.T) {
 
 func TestNativeNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"_ZN5nginx6server6handleERKNS_7RequestE": "nginx::server::handle", "memcpy@@GLIBC_2.14": "memcpy", "main": "main", "_Zgarbage": "_Zgarbage",
+		"_ZN5nginx6server6handleERKNS_7RequestE": "nginx::server::handle", "memcpy@@GLIBC_2.14": "memcpy", "main": "main",
+		"_Zgarbage": "_Zgarbage",
 		"_ZN4core3fmt9Formatter3pad17h0123456789abcdefE": "core::fmt::Formatter::pad",
 	} {
 		if got := frameOf(place{name: name}, "x", false).Name; got != want {
@@ -107,7 +112,8 @@ func TestNativeNames(t *testing.T) {
 func TestRuntimeByMappings(t *testing.T) {
 	for _, c := range []struct{ exe, lib, want string }{
 		{"java", "/opt/jdk/lib/server/libjvm.so", Java}, {"python3.11", "", Python}, {"uwsgi", "/usr/lib/libpython3.11.so.1.0", Python},
-		{"node", "", Node}, {"php-fpm8.2", "", PHP}, {"nginx", "/lib/libc.so.6", Native}, {"apache2", "/usr/lib/apache2/modules/libphp8.2.so", PHP},
+		{"node", "", Node}, {"php-fpm8.2", "", PHP}, {"nginx", "/lib/libc.so.6", Native},
+		{"apache2", "/usr/lib/apache2/modules/libphp8.2.so", PHP},
 	} {
 		if got := runtimeOf(c.exe, []Mapping{{Path: c.lib}}); got != c.want {
 			t.Errorf("%s with %s: %s, want %s", c.exe, c.lib, got, c.want)

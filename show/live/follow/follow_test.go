@@ -177,7 +177,8 @@ func TestFollowsAPlan(t *testing.T) {
 		if err := w.Finish(f.run); err != nil {
 			t.Fatal(err)
 		}
-		m := record.Measured{Step: record.Step{Number: n + 1, Connections: n + 1, Rate: unit.Rate{}}, Run: id, Outcome: record.Valid, Ceiling: "concurrency"}
+		m := record.Measured{Step: record.Step{Number: n + 1, Connections: n + 1, Rate: unit.Rate{}}, Run: id, Outcome: record.Valid,
+			Ceiling: "concurrency"}
 		p.Runs = append(p.Runs, m)
 		if err := keep.Append(&m); err != nil {
 			t.Fatal(err)
@@ -208,7 +209,8 @@ func TestRefuses(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("nothing there: %v", err)
 	}
-	for name, text := range map[string]string{"run": `{"kind":"run","schema":"ceiling.run/99"}`, "plan": `{"kind":"plan","schema":"ceiling.plan/99"}`} {
+	for name, text := range map[string]string{"run": `{"kind":"run","schema":"ceiling.run/99"}`,
+		"plan": `{"kind":"plan","schema":"ceiling.plan/99"}`} {
 		if err := os.WriteFile(file.Path, []byte(text+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,8 @@ func TestHostileTextsStayText(t *testing.T) {
 	p := browser.Start(t).Page()
 	p.Open(server.URL())
 	p.Wait(`document.querySelector("#runs").children.length == 1 && document.querySelector("#ceiling").textContent != ""`)
-	for _, id := range []string{"#title", "#id", "#doing", "#outcome", "#ceiling", "#because", "#next", "#evidence", "#doubts", "#stations", "#plan-says", "#ends", "#hosts", "#links", "#lost", "#runs"} {
+	for _, id := range []string{"#title", "#id", "#doing", "#outcome", "#ceiling", "#because", "#next", "#evidence", "#doubts", "#stations",
+		"#plan-says", "#ends", "#hosts", "#links", "#lost", "#runs"} {
 		var text string
 		p.Eval(`document.querySelector("`+id+`").textContent`, &text)
 		if !strings.Contains(text, evil) {
@@ -74,7 +75,8 @@ func TestPhoneAndKeys(t *testing.T) {
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
 	b.Rows(s)
 	for n := range 30 {
-		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "valid", Ceiling: "server CPU"},
+		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "valid",
+			Ceiling: "server CPU"},
 			Doing: "http://127.0.0.1:18080/read, 100 connections, repeat 1"})
 	}
 	b.Step(live.Plan{Kind: "sweep", Number: 31, All: 40, LeftRuns: 10, LeftS: 60, Doing: "something"})
@@ -148,5 +150,6 @@ func TestProgramIsGone(t *testing.T) {
 		}
 	})
 	p.Click("#trouble button")
-	p.Wait(`document.querySelector("#link").dataset.state == "live" && +document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(s.Load)))
+	p.Wait(`document.querySelector("#link").dataset.state == "live" && +document.querySelector("#rate .plot").dataset.points == ` +
+		strconv.Itoa(len(s.Load)))
 }

@@ -235,7 +235,8 @@ func TestReconnect(t *testing.T) {
 			t.Fatalf("point %d is %v", i, p)
 		}
 	}
-	for _, id := range []string{"nonsense", "otherone-1-5-0", strings.Replace(second.id, "-", "-99999999999999999999", 1), server.hub.nonce + "-1-9999-0", server.hub.nonce + "-1-0-7", "-1--1", second.id + "-1"} {
+	for _, id := range []string{"nonsense", "otherone-1-5-0", strings.Replace(second.id, "-", "-99999999999999999999", 1),
+		server.hub.nonce + "-1-9999-0", server.hub.nonce + "-1-0-7", "-1--1", second.id + "-1"} {
 		l := listen(t, server, id)
 		l.until("all of it", func() bool { return len(l.points) == want && l.resets == 1 })
 	}
@@ -253,7 +254,8 @@ func TestNextRunOfAPlan(t *testing.T) {
 		b.Rows(part(s, begin, int64(n+1)*5e8))
 		want := len(part(s, begin, int64(n+1)*5e8).Load)
 		l.until("its points", func() bool { return l.state.ID == fmt.Sprint("run", n) && len(l.points) == want })
-		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "valid", Ceiling: "concurrency", CompletedPerS: 5}, Doing: "something"})
+		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "valid", Ceiling: "concurrency",
+			CompletedPerS: 5}, Doing: "something"})
 		l.until("the finished run", func() bool { return len(l.runs) == n+1 })
 		if got := l.runs[n]; got.Number != n+1 || got.Doing != "something" || got.Ceiling != "concurrency" {
 			t.Errorf("%+v", got)
@@ -318,7 +320,8 @@ func TestReaderThatNeverReads(t *testing.T) {
 		// A reader that reads gets all of this at once; the others' room fills.
 		for range 2000 {
 			at += 1e6
-			b.Interval(record.LoadRow{TNs: at, WidthNs: 1e6, Completed: 1, P50Ns: 123456789, P90Ns: 223456789, P99Ns: 323456789, MaxNs: 423456789}, nil, 0)
+			b.Interval(record.LoadRow{TNs: at, WidthNs: 1e6, Completed: 1, P50Ns: 123456789, P90Ns: 223456789, P99Ns: 323456789, MaxNs: 423456789},
+				nil, 0)
 		}
 		last := fmt.Sprintf("%.1f", float64(at)/1e9)
 		l.until("the last point", func() bool { return fmt.Sprintf("%.1f", l.points[len(l.points)-1][0]) == last || len(l.points) == 0 })
@@ -461,7 +464,8 @@ func ask(t *testing.T, addr, method, path, host string, field [2]string) (int, h
 func TestAddressInUse(t *testing.T) {
 	server := serve(t, live.NewBoard())
 	_, err := Start(strings.TrimSuffix(strings.TrimPrefix(server.URL(), "http://"), "/"), live.NewBoard())
-	if err == nil || !strings.Contains(err.Error(), "address already in use") || !strings.Contains(err.Error(), "port 0") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "address already in use") || !strings.Contains(err.Error(), "port 0") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}
 }
@@ -483,7 +487,8 @@ func TestHostileTexts(t *testing.T) {
 	l := listen(t, server, "")
 	l.until("the end", func() bool { return l.ended })
 	want := strings.ToValidUTF8(evil, "\ufffd")
-	if string(l.state.Verdict.Ceiling) != want || l.state.Title != want || l.runs[0].Doing != want || !slices.Contains(l.state.Lost, want+": "+want) {
+	if string(l.state.Verdict.Ceiling) != want || l.state.Title != want || l.runs[0].Doing != want ||
+		!slices.Contains(l.state.Lost, want+": "+want) {
 		t.Errorf("%+v", l.state)
 	}
 }

@@ -103,7 +103,8 @@ func encodeState(s *live.Snapshot, cost string) []byte {
 		Title: s.Title(), ID: s.ID, Load: s.Load(), Phase: phaseName(s.Phase), Doing: s.Doing(), Time: s.Time(),
 		Share: rounded(s.Progress.Share), Plan: s.PlanSays(), PlanPart: rounded(s.Progress.PlanShare),
 		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
-		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:], Links: linksOf(s), Cost: cost,
+		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:],
+		Links: linksOf(s), Cost: cost,
 	}
 	for _, e := range []struct {
 		name string
@@ -127,7 +128,8 @@ func encodeState(s *live.Snapshot, cost string) []byte {
 
 func phaseName(p live.Phase) string {
 	return map[live.Phase]string{
-		live.Waiting: "waiting", live.Connecting: "connecting", live.WarmingUp: "warm-up", live.Running: "running", live.Between: "between", live.Ended: "ended",
+		live.Waiting: "waiting", live.Connecting: "connecting", live.WarmingUp: "warm-up", live.Running: "running", live.Between: "between",
+		live.Ended: "ended",
 	}[p]
 }
 

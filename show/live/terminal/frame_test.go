@@ -143,7 +143,8 @@ func TestAnySizeFits(t *testing.T) {
 		s.Ends.Hosts[0].Cores = append(s.Ends.Hosts[0].Cores, live.Core{CPU: i + 2, Shares: [6]float64{.5, .2, .1, .1, 0, .1}})
 	}
 	for i := range 20 {
-		s.Agents = append(s.Agents, live.Agent{Name: fmt.Sprint("agent-with-a-name-", i), PerS: 1e7, Answered: true, P50Ns: 1e9, P99Ns: 1e10, Busy: .5, Connected: 1e6, BehindS: 9})
+		s.Agents = append(s.Agents, live.Agent{Name: fmt.Sprint("agent-with-a-name-", i), PerS: 1e7, Answered: true, P50Ns: 1e9, P99Ns: 1e10,
+			Busy: .5, Connected: 1e6, BehindS: 9})
 	}
 	trail := trailOf(b)
 	for width := 1; width < 200; width += 3 {
