@@ -168,7 +168,7 @@ func TestTerminalIsLeftClean(t *testing.T) {
 				s.t.Error(err)
 			}
 		}, run.ExitInterrupted},
-		{"a sweep", []string{"run", "-c", "1,4", "-d", "700ms", "--repeats", "1", url}, func(s *seat) { s.sees("run 2 of") }, -1},
+		{"a sweep", []string{"run", "-c", "1,4", "-d", "700ms", "--repeats", "1", url}, func(s *seat) { s.sees("step 2 of") }, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sit(t, program, nil, c.args...)
