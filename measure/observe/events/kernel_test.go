@@ -18,6 +18,9 @@ import (
 // A server that reads at once, sleeps and answers, and one that lets requests
 // lie unread as long: the kernel's events say where the time went.
 func TestPlantedPlaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures: not with the race detector")
+	}
 	if os.Geteuid() != 0 {
 		t.Fatal("BPF programs take root: run this test as root")
 	}
