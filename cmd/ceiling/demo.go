@@ -83,7 +83,7 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Ceiling,
 			strings.TrimPrefix(v.Because, string(v.Ceiling)+": "))
 	}
-	fmt.Fprintf(sh.stdout, "\n%d runs kept; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
+	fmt.Fprintf(sh.stdout, "\nsaved %d runs; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
 	return nil
 }
 
