@@ -65,7 +65,7 @@ func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) 
 		step.Decides = valid && i == r.at
 		d.Bottleneck = append(d.Bottleneck, step)
 	}
-	return d, Judge(run, series)
+	return d, judge(f, r)
 }
 
 // whyNot is what a rule saw that is not its ceiling.

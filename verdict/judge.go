@@ -20,7 +20,8 @@ import (
 // what the result itself says is judged, and what was not watched is named.
 // Judge changes neither of them.
 func Judge(run *record.Run, series *record.Series) record.Verdict {
-	return judge(newFacts(run, series))
+	f := newFacts(run, series)
+	return judge(f, arbitrate(f))
 }
 
 // Forming judges what there is of a run that goes on: an unfinished one, but
@@ -28,12 +29,11 @@ func Judge(run *record.Run, series *record.Series) record.Verdict {
 func Forming(run *record.Run, series *record.Series) record.Verdict {
 	f := newFacts(run, series)
 	f.forming = true
-	return judge(f)
+	return judge(f, arbitrate(f))
 }
 
-func judge(f *facts) record.Verdict {
+func judge(f *facts, r ruling) record.Verdict {
 	slo := checkSLO(f)
-	r := arbitrate(f)
 	found, all := r.found, r.all
 	why := voidOf(f, slo, &found)
 	wall := nextWall(f, found.ceiling, all)
