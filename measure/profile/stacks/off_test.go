@@ -257,6 +257,10 @@ func TestReasons(t *testing.T) {
 		"rwsem_down_read_slowpath down_read exc_page_fault":                              record.WaitKernelLock,
 		"io_schedule folio_wait_bit_common do_swap_page":                                 record.WaitSwap,
 		"unix_stream_data_wait unix_stream_read_generic":                                 record.WaitReceive,
+		"request_wait_answer fuse_simple_request fuse_fsync_common do_fsync":             record.WaitSync,
+		"rpc_wait_bit_killable nfs_file_fsync do_fsync":                                  record.WaitSync,
+		"request_wait_answer fuse_simple_request fuse_file_read_iter":                    record.WaitNetworkFile,
+		"fuse_dev_do_read fuse_dev_read vfs_read":                                        record.WaitEvents,
 		"kthread_worker_fn":                                                              record.WaitOther,
 	} {
 		var list []symbol.Frame
