@@ -1,25 +1,26 @@
 package proxy
 
 import (
-	"syscall"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // At the limit of connections, or without descriptors, a loop closes idle clients, the
 // longest idle first: whoever comes anew has a request, and they have none.
 
 const (
-	// leastIdle is how long a client must have been idle to be closed for another. A
+	// LeastIdle is how long a client must have been idle to be closed for another. A
 	// client that asks again and again is idle for less, and closing it would only
 	// bring it back.
-	leastIdle = 10 * time.Millisecond
+	LeastIdle = 10 * time.Millisecond
 	// spareClients is how many clients less a loop takes once it has run out of
 	// descriptors, or a sixteenth if that is more: requests need some as well.
 	spareClients = 8
 	// crowdedTurn is how long a turn lasts while new clients or requests wait for room.
 	crowdedTurn = 5 * time.Millisecond
-	// crowdedAgain is how often the report says that clients are closed.
-	crowdedAgain = time.Minute
+	// CrowdedAgain is how often the report says that clients are closed.
+	CrowdedAgain = time.Minute
 )
 
 // idlers are clients that wait for a request, or for the client's end of the
@@ -79,7 +80,7 @@ func (c *client) idlers() *idlers {
 
 // ripe tells whether the longest idle may be closed.
 func (q *idlers) ripe(now int64) bool {
-	return q.first != nil && now-q.first.since >= int64(leastIdle)
+	return q.first != nil && now-q.first.since >= int64(LeastIdle)
 }
 
 // evict closes the longest idle client; false when there is none. Clients whose next
@@ -111,9 +112,7 @@ func (l *loop) evictAny() bool {
 // speaks tells whether there are bytes in the client's socket that no receive has
 // taken yet, the beginning of a request.
 func (c *client) speaks() bool {
-	var b [1]byte
-	n, _, err := syscall.Recvfrom(int(c.fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	return err == nil && n > 0 && c.state != atLinger
+	return c.state != atLinger && sys.HasUnread(int(c.fd))
 }
 
 // relieve closes idle clients where there are more than may be, or descriptors are
@@ -186,7 +185,7 @@ func (l *loop) feed() {
 // crowded reports why idle clients are closed, now and then.
 func (p *Proxy) crowded(why string) {
 	now := int64(time.Since(p.began)) + 1
-	if last := p.reported.Load(); (last == 0 || now-last > int64(crowdedAgain)) && p.reported.CompareAndSwap(last, now) {
+	if last := p.reported.Load(); (last == 0 || now-last > int64(CrowdedAgain)) && p.reported.CompareAndSwap(last, now) {
 		p.fail(why + ": idle clients are closed, the longest idle first")
 	}
 }

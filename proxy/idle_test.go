@@ -55,7 +55,7 @@ func TestIdleClientsMakeRoom(t *testing.T) {
 		for _, l := range links[:3] { // the three that came first are not the longest idle now
 			l.status("/", 200)
 		}
-		time.Sleep(2 * leastIdle)
+		time.Sleep(2 * LeastIdle)
 		open(100)
 		for range 21 {
 			crowded = append(crowded, newcomer(t, r))
@@ -110,7 +110,7 @@ func TestBusyClientsStay(t *testing.T) {
 			l.say("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 			waiting = append(waiting, l)
 		}
-		time.Sleep(5 * leastIdle)
+		time.Sleep(5 * LeastIdle)
 		if n := r.count("idle_clients_evicted_total"); n != 0 {
 			t.Errorf("%d clients were closed", n)
 		}
@@ -135,7 +135,7 @@ func TestRequestOnItsWay(t *testing.T) {
 		l.status("/", 200)
 		evicted := func(before func()) (closed bool) {
 			err := ask(r.Proxy, func(lp *loop) bool {
-				time.Sleep(leastIdle)
+				time.Sleep(LeastIdle)
 				lp.tell(time.Now())
 				before()
 				return lp.evict(&lp.idle)

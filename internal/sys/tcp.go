@@ -19,3 +19,10 @@ func CountTCP(fd int) (TCPCounts, error) {
 	}
 	return TCPCounts{Sent: info.Bytes_sent - info.Bytes_retrans, Acked: info.Bytes_acked}, nil
 }
+
+// HasUnread tells whether there are bytes in a socket that no receive has taken.
+func HasUnread(fd int) bool {
+	var b [1]byte
+	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return err == nil && n > 0
+}

@@ -8,22 +8,21 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"ceiling/internal/sys"
+	"ceiling/proxy"
 )
 
 // At the limit of connections idle clients are closed, the longest idle first, as at
 // the loops (proxy/idle.go).
 
 const (
-	// leastIdle is how long a client must have been idle to be closed for another.
-	leastIdle = 10 * time.Millisecond
 	// crowdedTurn is how long a new client waits before idle ones are looked for again.
 	crowdedTurn = 5 * time.Millisecond
 	// lookShare bounds what the looking takes of a core: one part of so many.
 	lookShare = 20
 	// leaveMost is how long a new client waits for one that was ended to be gone.
 	leaveMost = time.Second
-	// crowdedAgain is how often the report says that clients are closed.
-	crowdedAgain = time.Minute
 )
 
 // idler is a client whose handshake is made.
@@ -110,7 +109,7 @@ func (s *Server) gone(one *idler) bool {
 func (s *Server) longestIdle(now time.Time) *idler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ripe := now.Add(-leastIdle).UnixNano()
+	ripe := now.Add(-proxy.LeastIdle).UnixNano()
 	for range 2 {
 		for len(s.longest) > 0 {
 			one := s.longest[len(s.longest)-1]
@@ -132,7 +131,7 @@ func (s *Server) longestIdle(now time.Time) *idler {
 
 // crowded reports why idle clients are closed, now and then.
 func (s *Server) crowded(now time.Time) {
-	if s.reported.IsZero() || now.Sub(s.reported) > crowdedAgain {
+	if s.reported.IsZero() || now.Sub(s.reported) > proxy.CrowdedAgain {
 		s.reported = now
 		s.report("tls: the limit of connections is reached: idle clients are closed, the longest idle first")
 	}
@@ -149,9 +148,6 @@ func speaks(raw net.Conn) (yes bool) {
 	if err != nil { // it is closed
 		return false
 	}
-	err = socket.Control(func(fd uintptr) {
-		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		yes = err == nil && n > 0
-	})
+	err = socket.Control(func(fd uintptr) { yes = sys.HasUnread(int(fd)) })
 	return err == nil && yes
 }

@@ -77,7 +77,7 @@ func TestIdleClientsMakeRoom(t *testing.T) {
 					until(t, "the slow request is in", func() bool { return inSlow.Load() })
 				}
 			}
-			time.Sleep(2 * leastIdle)
+			time.Sleep(2 * proxy.LeastIdle)
 			if status, err := all[1]("/"); status != 200 { // it is not the longest idle now
 				t.Fatal(status, err)
 			}
