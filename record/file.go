@@ -85,7 +85,7 @@ func ReadFile(r io.Reader) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("read record: %w", err)
 	}
-	return File{Path: "-", data: append([]byte{}, data...)}, nil
+	return File{Path: "-", data: data}, nil
 }
 
 // Is tells a record by its first bytes, some hundred of them.
@@ -172,8 +172,8 @@ type runReader struct {
 	*source
 	lines *lines
 	head  runHead
-	inPlan,
-	over bool
+	// inPlan tells a run of a plan; over that its lines are read.
+	inPlan, over bool
 }
 
 // openRun opens a run behind its head. The error is of one line.

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ceiling/internal/unit"
 )
 
 const (
@@ -463,11 +465,7 @@ func (g *gate) sweep(now time.Time) {
 	g.mu.Unlock()
 	for hash, n := range ended {
 		word := map[TokenState]string{TokenExpired: "has expired", TokenRevoked: "was revoked", "": "is no longer known"}[states[hash]]
-		agents := "1 agent"
-		if n > 1 {
-			agents = fmt.Sprintf("%d agents", n)
-		}
-		g.note("token %s %s: disconnected %s", hash[:idLength], word, agents)
+		g.note("token %s %s: disconnected %s", hash[:idLength], word, unit.Plural(n, "agent", "agents"))
 	}
 	for _, c := range kick {
 		g.kick(c)
