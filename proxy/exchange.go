@@ -231,7 +231,7 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 			clean = x.cleanPath()
 		}
 		x.serveFile(d.files, clean)
-	case d.circle != nil && x.wentRound(d):
+	case d.loopMark != nil && x.wentRound(d):
 		x.loopDetected(d)
 	default:
 		x.destination = d

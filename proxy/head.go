@@ -44,8 +44,8 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	}
 	b = x.appendForwarded(b, head, lines)
 	b = append(b, c.loop.site.via...)
-	if d.circle != nil {
-		b = append(b, d.circle.line...)
+	if d.loopMark != nil {
+		b = append(b, d.loopMark.line...)
 	}
 	b = append(b, x.location.request.lines...)
 	return append(b, "\r\n"...)

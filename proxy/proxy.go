@@ -51,7 +51,7 @@ type Options struct {
 type Proxy struct {
 	options    Options
 	began      time.Time
-	id         string // of this process, see circle.go
+	id         string // of this process, see loopdetect.go
 	loops      []*loop
 	addresses  []netip.AddrPort
 	hosts      hosts
@@ -135,7 +135,7 @@ func (p *Proxy) open(c *config.Config) error {
 			return err
 		}
 	}
-	p.markCircles(p.site)
+	p.markLoops(p.site)
 	for _, l := range p.loops {
 		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 		if err != nil {
@@ -320,7 +320,7 @@ func (p *Proxy) Reload(c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("reload: %w", err)
 	}
-	p.markCircles(s)
+	p.markLoops(s)
 	p.site = s
 	for key, u := range old.upstreams {
 		if s.upstreams[key] == nil {

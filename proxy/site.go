@@ -72,7 +72,7 @@ type destination struct {
 	lines    []byte // of the response: security headers
 	hsts     []byte
 	level    packLevel // of compression
-	circle   *circle   // where it may be this proxy
+	loopMark *loopMark // where it may be this proxy
 	looped   atomic.Bool
 }
 

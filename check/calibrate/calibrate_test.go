@@ -192,7 +192,7 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"250,000", "240,000–260,000", "≥ 12,000", "97%", " generator\n", " server\n", "others on its CPU",
-		"doubts  first\n", "        second\n"} {
+		"caveats first\n", "        second\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

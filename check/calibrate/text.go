@@ -36,7 +36,7 @@ func Text(out io.Writer, c *record.Calibration) error {
 		return err
 	}
 	for i, d := range c.Doubts {
-		fmt.Fprintf(&b, "%s%-7s %s\n", []string{"\n", ""}[min(i, 1)], []string{"doubts", ""}[min(i, 1)], d)
+		fmt.Fprintf(&b, "%s%-7s %s\n", []string{"\n", ""}[min(i, 1)], []string{"caveats", ""}[min(i, 1)], d)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

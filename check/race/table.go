@@ -20,7 +20,7 @@ func (r *Result) Write(w io.Writer) error {
 	r.writeEqual(&b)
 	r.writeEntrants(&b)
 	for _, d := range r.Doubts {
-		wrapped(&b, "doubt       ", d)
+		wrapped(&b, "caveat      ", d)
 	}
 	if len(r.Verdicts) > 0 {
 		b.WriteString("\n")

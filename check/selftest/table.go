@@ -49,7 +49,7 @@ func (r *Result) grounds() []string {
 		lines = append(lines, r.Why)
 	}
 	if r.Blamed {
-		lines = append(lines, "a server was named where the generator is the wall")
+		lines = append(lines, "a server was named where the generator is the bottleneck")
 	}
 	v := r.Verdict
 	if v == nil {
@@ -67,7 +67,7 @@ func (r *Result) grounds() []string {
 		lines = append(lines, "evidence: "+e.Says)
 	}
 	for _, d := range v.Doubts {
-		lines = append(lines, "doubt: "+d)
+		lines = append(lines, "caveat: "+d)
 	}
 	for _, s := range v.Stations {
 		lines = append(lines, fmt.Sprintf("station: %s %.0f%%", s.Name, s.Share*100))

@@ -229,7 +229,7 @@ func pointSections(p *printer, file *record.PointsFile, v *judged.PointsVerdict)
 	}
 	pointSection(p, "because", file, because)
 	pointSection(p, "evidence", file, evidence)
-	pointSection(p, "doubts", file, doubts)
+	pointSection(p, "caveats", file, doubts)
 	pointSection(p, "next", file, next)
 }
 

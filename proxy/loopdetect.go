@@ -24,15 +24,15 @@ import (
 // other ports is not seen. Via would do as well (RFC 9110, section 7.6.3), but there
 // are servers that do not compress what they answer to requests with one.
 
-// circle is how a location's requests for one destination are known again.
-type circle struct {
+// loopMark is how a location's requests for one destination are known again.
+type loopMark struct {
 	id   []byte
 	line []byte
 	name string // of the location and the destination, for clients
 }
 
-// markCircles marks the destinations of a site that may be this proxy.
-func (p *Proxy) markCircles(s *site) {
+// markLoops marks the destinations of a site that may be this proxy.
+func (p *Proxy) markLoops(s *site) {
 	ports := p.ports(s.config)
 	for i, loc := range s.locations {
 		id := fmt.Sprintf("ceiling-%s-%d", p.id, i)
@@ -54,7 +54,7 @@ func (p *Proxy) markCircles(s *site) {
 			case d == loc.fallback:
 				which = "fallback"
 			}
-			d.circle = &circle{id: []byte(id), line: []byte("CDN-Loop: " + id + "\r\n"), name: name + ", " + which}
+			d.loopMark = &loopMark{id: []byte(id), line: []byte("CDN-Loop: " + id + "\r\n"), name: name + ", " + which}
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (x *exchange) wentRound(d *destination) bool {
 	lines := x.lines()
 	head := x.client.in.b[x.headAt:x.headEnd]
 	for i := range lines {
-		if line := &lines[i]; line.Is == http1.Other && named(line.Name(head), cdnLoop) && bytes.Contains(line.Value(head), d.circle.id) {
+		if line := &lines[i]; line.Is == http1.Other && named(line.Name(head), cdnLoop) && bytes.Contains(line.Value(head), d.loopMark.id) {
 			return true
 		}
 	}
@@ -107,7 +107,7 @@ func (x *exchange) loopDetected(d *destination) {
 	x.uncount()
 	l.counts.loopsDetected++
 	if d.looped.CompareAndSwap(false, true) {
-		l.proxy.fail(fmt.Sprintf("%s: %s leads back to this proxy: its requests are answered with 508", d.circle.name, d.upstream.key))
+		l.proxy.fail(fmt.Sprintf("%s: %s leads back to this proxy: its requests are answered with 508", d.loopMark.name, d.upstream.key))
 	}
-	x.answer(508, d.circle.name+": it leads back to this proxy")
+	x.answer(508, d.loopMark.name+": it leads back to this proxy")
 }
