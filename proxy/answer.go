@@ -21,10 +21,10 @@ func (x *exchange) answerLater(status int, why string, after int64) {
 	if c.fd < 0 {
 		return
 	}
-	x.refused = true
+	x.state = answerOwn
 	x.why = why
 	x.status = uint16(status)
-	if !x.complete {
+	if x.bodyState != bodyWhole {
 		c.closing = true
 	}
 	page := page(status, why)
@@ -66,7 +66,7 @@ func escape(s string) string {
 // redirect answers with the location's redirection.
 func (x *exchange) redirect() {
 	c, l, r := x.client, x.client.loop, x.location.redirect
-	if !x.complete {
+	if x.bodyState != bodyWhole {
 		c.closing = true
 	}
 	if len(x.request.Host) == 0 && strings.Contains(r.To, "{host}") {
@@ -74,7 +74,7 @@ func (x *exchange) redirect() {
 		return
 	}
 	to := x.target(r.To)
-	x.status, x.refused = uint16(r.Status), true
+	x.status, x.state = uint16(r.Status), answerOwn
 	out := c.buffer()
 	b := fmt.Appendf(out.b, "HTTP/1.1 %d %s\r\nLocation: %s\r\nContent-Length: 0\r\n", r.Status, http.StatusText(r.Status), to)
 	b = l.appendDate(b)
@@ -88,7 +88,7 @@ func (x *exchange) redirect() {
 }
 
 // target fills the request's parts into a redirection's.
-func (x *exchange) target(to string) string {
+func (x *inbound) target(to string) string {
 	_, path, query := route.SplitTarget(x.request.Target)
 	for len(path) > 1 && path[0] == '/' && path[1] == '/' { // behind a "{path}" in front it would name another host
 		path = path[1:]
@@ -109,7 +109,7 @@ func (x *exchange) target(to string) string {
 }
 
 // scheme is that of the client, by the word of a trusted proxy too.
-func (x *exchange) scheme() string {
+func (x *inbound) scheme() string {
 	c := x.client
 	if head := x.head(); c.trusted && head != nil {
 		if proto := x.fieldOf(head, "x-forwarded-proto"); len(proto) > 0 {
@@ -139,11 +139,11 @@ func (x *exchange) mustBeSecure(head []byte) bool {
 // toSecure answers with the same place under https.
 func (x *exchange) toSecure() {
 	c, l := x.client, x.client.loop
-	if !x.complete {
+	if x.bodyState != bodyWhole {
 		c.closing = true
 	}
 	host, port := withoutPort(x.request.Host), l.site.securePort
-	x.status, x.refused = 308, true
+	x.status, x.state = 308, answerOwn
 	out := c.buffer()
 	b := append(appendStatus(out.b, 308), "Location: https://"...)
 	b = append(b, host...)

@@ -51,6 +51,7 @@ type client struct {
 	closing bool // ends with this request
 	entered bool // counts among its address's connections
 	listed  bool // stands among the idle
+	unread  bool // may still be sending when it has been answered
 	at      int  // in.b[at:] is not used yet
 	in      *parcel
 	remote  netip.AddrPort
@@ -81,12 +82,16 @@ func (c *client) exchange() *exchange {
 
 // free gives the exchange to the next client.
 func (c *client) free() {
-	if c.loop.linesOf == c.x {
-		c.loop.linesOf = nil
+	x, l := c.x, c.loop
+	if x == nil {
+		return
 	}
-	if c.x != nil && len(c.loop.exchanges) < maxSpare {
-		*c.x = exchange{}
-		c.loop.exchanges = append(c.loop.exchanges, c.x)
+	if l.linesOf == &x.inbound {
+		l.linesOf = nil
+	}
+	if len(l.exchanges) < maxSpare {
+		*x = exchange{}
+		l.exchanges = append(l.exchanges, x)
 	}
 	c.x = nil
 }
@@ -149,7 +154,7 @@ func (c *client) received(data []byte) {
 		return
 	case c.state >= atEnd:
 		return
-	case c.state == atRequest && x.streaming && c.at == c.have():
+	case c.state == atRequest && x.bodyState == bodyStreaming && c.at == c.have():
 		if !x.passed && len(c.in.b)+len(data) <= cap(c.in.b) { // a small body stays, for another attempt
 			c.in.b = append(c.in.b, data...)
 			c.at += c.body(data)
@@ -268,7 +273,7 @@ func (c *client) head() bool {
 		return false
 	}
 	x := c.exchange()
-	l.linesOf = x
+	l.linesOf = &x.inbound
 	x.client, x.request, x.headAt, x.headEnd = c, q, c.at, c.at+n
 	if x.began == 0 {
 		x.began = l.now
@@ -294,7 +299,7 @@ func statusOf(err error) int {
 // body forwards what belongs to the request's body and returns how much that is.
 func (c *client) body(data []byte) (used int) {
 	x := c.x
-	for x.streaming {
+	for x.bodyState == bodyStreaming {
 		piece, n, done, err := x.body.Next(data[used:])
 		used += n
 		x.receivedBytes += int64(len(piece))
@@ -318,7 +323,7 @@ func (c *client) body(data []byte) (used int) {
 			break
 		}
 	}
-	if x.streaming && x.request.HasLength && !x.request.Chunked {
+	if x.bodyState == bodyStreaming && x.request.HasLength && !x.request.Chunked {
 		if x.spliceBody(&c.conn, &x.peer.conn, x.request.ContentLength-x.receivedBytes) {
 			x.passed = true
 		}
@@ -334,14 +339,14 @@ func (c *client) pump() {
 		x.requestDone()
 		return
 	}
-	x.streaming = true
+	x.bodyState = bodyStreaming
 	if c.at < c.have() {
 		c.at += c.body(c.in.b[c.at:])
 	}
 	switch {
-	case x.streaming && c.eof:
+	case x.bodyState == bodyStreaming && c.eof:
 		c.unfinished()
-	case x.streaming && !c.stalledUpstream():
+	case x.bodyState == bodyStreaming && !c.stalledUpstream():
 		c.resume()
 	}
 }
@@ -351,7 +356,7 @@ func (c *client) stalledUpstream() bool { return c.x.peer != nil && c.x.peer.blo
 // finish goes on after a request that was answered whole.
 func (c *client) finish() {
 	c.x.log()
-	unread := !c.x.complete
+	unread := c.x.bodyState != bodyWhole
 	*c.x = exchange{}
 	if c.at == c.have() && c.in != nil {
 		c.loop.parcels.put(c.in)
@@ -394,9 +399,9 @@ func (c *client) linger(unread bool) {
 		return
 	}
 	c.state = atEnd
-	c.exchange().unread = unread && !c.eof
+	c.unread = unread && !c.eof
 	c.expire(c.loop.site.timeouts.idle)
-	if c.paused && c.x.unread {
+	if c.intake == intakePaused && c.unread {
 		c.resume()
 	}
 	c.atEase()
@@ -463,7 +468,7 @@ func (c *client) drain() {
 func (c *client) unfinished() {
 	const why = "client closed within its request"
 	x := c.x
-	if x.answering {
+	if x.state == answerPassing {
 		c.fail(why)
 		return
 	}
@@ -475,7 +480,7 @@ func (c *client) unfinished() {
 	if x.queued != nil {
 		x.queued.leave(c)
 	}
-	x.streaming = false
+	x.hold()
 	x.status, x.why = 499, why // as others log a client that went
 	x.log()
 	x.release()
@@ -486,7 +491,7 @@ func (c *client) unfinished() {
 // take it, or an error in it, which is answered.
 func (c *client) hasBody() bool {
 	x := c.x
-	if x.streaming || c.at == c.have() {
+	if x.bodyState == bodyStreaming || c.at == c.have() {
 		return false
 	}
 	body := x.body
@@ -507,7 +512,7 @@ func (c *client) ended(err syscall.Errno) {
 		if c.state == atPreface {
 			c.end()
 		}
-	case c.state == atRequest && !c.x.complete && !c.x.refused && !c.hasBody():
+	case c.state == atRequest && c.x.bodyState != bodyWhole && c.x.state != answerOwn && !c.hasBody():
 		c.unfinished()
 	case c.state == atLinger:
 		c.end()
@@ -529,7 +534,7 @@ func (c *client) stalled() {
 func (c *client) drained() {
 	switch c.state {
 	case atEnd:
-		if !c.x.unread {
+		if !c.unread {
 			c.end()
 			return
 		}

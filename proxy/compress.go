@@ -149,7 +149,7 @@ func (x *exchange) consider(r *http1.Response, head []byte) (vary bool) {
 }
 
 // offered notes what the client takes, while the lines of its request are there.
-func (x *exchange) offered(head []byte, lines []http1.Line) {
+func (x *outbound) offered(head []byte, lines []http1.Line) {
 	x.offer = 0
 	for i := range lines {
 		if lines[i].Is == http1.Other && string(bytes.ToLower(lines[i].Name(head))) == "accept-encoding" {

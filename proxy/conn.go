@@ -65,6 +65,21 @@ func (s *parcels) put(p *parcel) {
 	}
 }
 
+// intake is how a connection is received from.
+//
+//	from          to            when
+//	any           intakePaused  the sink is full, or a flow takes over (conn.pause)
+//	intakePaused  intakePiece   there is room again (conn.resume)
+//	any           intakeStream  another sink follows (conn.gulp)
+//	intakeStream  intakePiece   a connection to a destination with large responses
+type intake uint8
+
+const (
+	intakeStream intake = iota // all that comes
+	intakePiece                // a piece at a time: its sink was full once, or may be
+	intakePaused               // nothing
+)
+
 // conn is one socket of a loop. Nothing is sent before the turn ends, so that
 // what belongs together leaves together.
 type conn struct {
@@ -77,10 +92,9 @@ type conn struct {
 	dirty     bool // stands in loop.dirty: out is to be sent
 	unsettled bool // stands in loop.sent: whether it is out is to be looked at
 	blocked   bool // what was sent has no room; a Sent event will tell
-	paused    bool // nothing is received
-	sips      bool // it is received from piece by piece: its sink was full once, or may be
 	ease      bool // drained is to be called when all is out
 	tcp       bool // the socket can be spliced
+	intake    intake
 
 	leaving int32     // bytes sent since the last Wait: a few megabytes at most
 	flushed int64     // bytes of out that the ring was given
@@ -214,23 +228,22 @@ func (c *conn) release() {
 // by piece: all that its socket holds, which is megabytes, would come before the
 // sink could say again that it is full.
 func (c *conn) pause() {
-	c.sips = true
-	if !c.paused {
-		c.paused = true
+	if c.intake != intakePaused {
+		c.intake = intakePaused
 		c.loop.ring.Pause(c.tag())
 	}
 }
 
 func (c *conn) resume() {
-	if c.paused && c.fd >= 0 && c.source == nil {
-		c.paused = false
+	if c.intake == intakePaused && c.fd >= 0 && c.source == nil {
+		c.intake = intakePiece
 		c.receive()
 	}
 }
 
 // receive asks for what comes next.
 func (c *conn) receive() {
-	if c.sips {
+	if c.intake == intakePiece {
 		c.loop.ring.ReceiveOnce(int(c.fd), c.tag())
 	} else {
 		c.loop.ring.Receive(int(c.fd), c.tag())
@@ -258,8 +271,8 @@ func (c *conn) more() {
 
 // gulp receives again as it comes: another sink follows.
 func (c *conn) gulp() {
-	if c.sips && c.fd >= 0 && c.source == nil {
-		c.sips, c.paused = false, false
+	if c.intake != intakeStream && c.fd >= 0 && c.source == nil {
+		c.intake = intakeStream
 		c.receive()
 	}
 }

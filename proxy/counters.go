@@ -5,29 +5,39 @@ import "ceiling/internal/hist"
 // counters are one loop's, written by it alone. Others get a copy that the loop
 // makes between two turns.
 type counters struct {
+	clientCounts
+	upstreamCounts
+
+	statuses             [6]uint64 // by hundreds; 0 is none
+	received, sent       uint64    // bytes of bodies
+	tunnels, ownErrors   uint64
+	filesServed          uint64
+	spliced, pipesMissed uint64
+	logDropped           uint64
+
+	latency hist.Hist // first byte of the request to the last of the answer, ns
+}
+
+// clientCounts is what clients do, and what is refused to them.
+type clientCounts struct {
 	accepted, acceptErrors, acceptPauses uint64
 	requests, secureRequests             uint64
-	statuses                             [6]uint64 // by hundreds; 0 is none
-	received, sent                       uint64    // bytes of bodies
-	badRequests, badResponses, unrouted  uint64
+	badRequests, unrouted, loopsDetected uint64
 	limitedRequests, limitedConnections  uint64
 	idleClosed, idleEvicted              uint64
 	headerTimeouts, bodyTimeouts         uint64
 	requestTimeouts, clientTimeouts      uint64
 	clientResets                         uint64
+}
 
-	connects, connectErrors, connectTimeouts uint64
-	reuses, stale, idlePeersClosed           uint64
-	unsolicited, responseTimeouts            uint64
-	cutResponses, retries, fallbacks         uint64
-	retriesRefused                           uint64
-	noDestination, queued, queueFull         uint64
-	tunnels, ownErrors                       uint64
-	filesServed, logDropped                  uint64
-	spliced, pipesMissed                     uint64
-	loopsDetected                            uint64
-
-	latency hist.Hist // first byte of the request to the last of the answer, ns
+// upstreamCounts is what becomes of attempts to have a destination answer.
+type upstreamCounts struct {
+	connects, connectErrors, connectTimeouts    uint64
+	reuses, stale, idlePeersClosed, unsolicited uint64
+	badResponses, responseTimeouts              uint64
+	cutResponses                                uint64
+	retries, retriesRefused, fallbacks          uint64
+	noDestination, queued, queueFull            uint64
 }
 
 // add sums two loops' counters.

@@ -7,48 +7,89 @@ import (
 	"ceiling/proxy/route"
 )
 
-// exchange is one request and its answer. It belongs to its client, is cleared for
-// the next request, and given to another client when there is none.
+// An exchange is one request and its answer. It belongs to its client, is cleared for
+// the next request, and given to another client when there is none. Request and
+// response advance independently of each other: a destination may answer before it has
+// the whole body, and a body may have to be sent a second time.
 type exchange struct {
-	client  *client
-	request http1.Request // views of client.in
-	body    http1.Body    // of the request, as far as it was taken
+	inbound
+	attempt
+	outbound
+	location *location
+}
 
-	location    *location
+// inbound is the request as the client sends it.
+type inbound struct {
+	client          *client
+	request         http1.Request // views of client.in
+	body            http1.Body    // as far as it was taken
+	headAt, headEnd int           // of the head in client.in
+	began           int64         // loop's clock: the first byte of the head
+	receivedBytes   int64         // of the body
+	bodyState       bodyState
+	passed          bool // some of the body was passed on and is not in client.in
+	upgrade         bool // asks for another protocol
+}
+
+// bodyState is what has become of a request's body.
+//
+//	from             to             when
+//	bodyHeld         bodyStreaming  a peer takes it (client.pump)
+//	bodyHeld         bodyWhole      there is none, or it came with the head
+//	bodyStreaming    bodyWhole      its end was passed on (exchange.requestDone)
+//	bodyStreaming    bodyHeld       the attempt failed, or the response is complete (exchange.hold)
+//	bodyWhole        bodyHeld       the request is sent again (inbound.rewind)
+type bodyState uint8
+
+const (
+	bodyHeld      bodyState = iota // what comes stays in client.in, as far as there is room
+	bodyStreaming                  // what comes goes to the peer
+	bodyWhole                      // its end was received
+)
+
+// An attempt is what is done to have a destination answer. Some of it lasts from one
+// attempt to the next.
+type attempt struct {
 	destination *destination
 	peer        *peer
-	queued      *pool // the pool in whose queue it waits
-	file        *file // what is being sent
-	left        int   // bytes of it that had found no room when last looked at
-
-	headAt, headEnd int // of the head in client.in
-	began           int64
-	receivedBytes   int64 // of the request's body
-	sentBytes       int64 // of the answer's body
-	tried           uint64
-	status          uint16
-	tries           uint8
-	interim         uint8
-	offer           uint8   // the coding that the client likes best, where the destination's responses are compressed
-	coding          uint8   // the coding of the answer that is made here
-	packer          *packer // makes it
-
-	counted   bool // in the pool's busy
-	trial     bool // it tries an upstream that was ejected
-	fresh     bool // needs a connection that was not used before
-	upgrade   bool // asks for another protocol
-	streaming bool // its body goes to the peer as it comes
-	passed    bool // some of its body was passed on and is not in client.in
-	complete  bool // was received whole
-	answering bool // the answer has begun
-	chunked   bool // the answer is sent in chunks
-	unread    bool // the client may still send when it is answered
-	refused   bool // answered without asking anybody
-	logged    bool
-	copied    bool // found no pipe
-	shut      bool // tunnel: the client's direction is closed
-	why       string
+	queued      *pool  // the pool in whose queue it waits
+	tried       uint64 // destinations, by bit
+	tries       uint8  // attempts after the first
+	counted     bool   // in the pool's busy
+	trial       bool   // tests an upstream that was ejected
+	fresh       bool   // needs a connection that was not used before
 }
+
+// outbound is what the client is sent.
+type outbound struct {
+	state     answerState
+	chunked   bool // in chunks
+	copied    bool // found no pipe
+	interim   uint8
+	offer     uint8 // the coding that the client likes best, where the destination's responses are compressed
+	coding    uint8 // of a body that is compressed here
+	status    uint16
+	packer    *packer // compresses it
+	sentBytes int64   // of the body
+	why       string  // the cause of an error
+	file      *file   // what is being sent
+	left      int     // bytes of it that had found no room when last looked at
+}
+
+// answerState is how far the answer is.
+//
+//	from                        to            when
+//	answerNone                   answerPassing  the destination's final head or 101 is there (peer.final, peer.upgrade)
+//	answerNone                   answerOwn      the proxy answers: an error, a redirect, a file
+//	all of these                answerLogged   the request is counted and logged (exchange.log)
+type answerState uint8
+
+const (
+	answerNone    answerState = iota
+	answerPassing             // the destination's is passed on
+	answerOwn                 // the proxy's own
+	answerLogged
+)
 
 // triedFallback is the bit of exchange.tried for the fallback; those below are the
 // destinations', of which there are 63 at most.
@@ -58,7 +99,7 @@ const triedFallback = 1 << 63
 func (x *exchange) start() {
 	c, l, q := x.client, x.client.loop, &x.request
 	x.body = q.Body()
-	x.complete = x.body.Ended()
+	x.bodyState = bodyOf(x.body)
 	if !q.KeepAlive {
 		c.closing = true
 	}
@@ -181,9 +222,9 @@ func equalFoldASCII(a []byte, b string) bool {
 
 // asksUpgrade tells whether the request asks for a protocol that can be tunnelled.
 // h2c is not: behind it the next hop would take requests that nobody here has seen.
-func (x *exchange) asksUpgrade(head []byte) bool {
+func (x *inbound) asksUpgrade(head []byte) bool {
 	q := &x.request
-	if q.Minor == 0 || !x.complete || string(q.Method) != "GET" {
+	if q.Minor == 0 || x.bodyState != bodyWhole || string(q.Method) != "GET" {
 		return false
 	}
 	upgrade, option := []byte(nil), false
@@ -239,7 +280,7 @@ func (x *exchange) dispatch(key uint64, clean []byte) {
 	}
 }
 
-func (x *exchange) cleanPath() []byte {
+func (x *inbound) cleanPath() []byte {
 	_, path, _ := route.SplitTarget(x.request.Target)
 	clean, _ := route.Clean(path, x.client.loop.clean) // it was checked before
 	return clean
@@ -282,30 +323,36 @@ func (x *exchange) choose(key uint64, may func(*destination, int64) bool) *desti
 
 // requestDone notes that the request is with the peer, whole.
 func (x *exchange) requestDone() {
-	x.streaming, x.complete = false, true
+	x.bodyState = bodyWhole
 	if p := x.peer; p != nil {
 		p.endBody()
-		if !p.answered {
+		if p.state < peerBody {
 			p.expire(x.location.respond)
 		}
+	}
+}
+
+// hold stops passing the body on.
+func (x *inbound) hold() {
+	if x.bodyState == bodyStreaming {
+		x.bodyState = bodyHeld
 	}
 }
 
 // spoiled answers a request whose body turned out to be wrong, and lets go of the
 // peer that has seen part of it.
 func (x *exchange) spoiled(status int, why string) {
-	x.streaming = false
+	x.hold()
 	x.client.unsplice()
 	if p := x.peer; p != nil {
 		x.peer = nil
 		p.abandon()
 	}
 	x.client.closing = true
-	if x.answering {
+	if x.state == answerPassing {
 		x.client.fail(why)
 		return
 	}
-	x.refused = true
 	x.answer(status, why)
 }
 
@@ -323,7 +370,7 @@ func (x *exchange) failed(status int, why string, f failure) {
 	c.unsplice()
 	x.peer = nil
 	x.uncount()
-	x.streaming = false
+	x.hold()
 	if f.stale {
 		x.fresh = true
 		l.counts.stale++
@@ -360,15 +407,23 @@ func (x *exchange) failed(status int, why string, f failure) {
 
 // rewind goes back to the request's beginning, which is here with all that was read
 // of its body, for another attempt.
-func (x *exchange) rewind() {
+func (x *inbound) rewind() {
 	x.body = x.request.Body()
-	x.complete, x.receivedBytes = x.body.Ended(), 0
+	x.bodyState, x.receivedBytes = bodyOf(x.body), 0
 	x.client.at = x.headEnd
+}
+
+// bodyOf is the state of a body of which nothing was taken.
+func bodyOf(b http1.Body) bodyState {
+	if b.Ended() {
+		return bodyWhole
+	}
+	return bodyHeld
 }
 
 // lines are the lines of the request's head. They are parsed again where those of
 // other heads have come between.
-func (x *exchange) lines() []http1.Line {
+func (x *inbound) lines() []http1.Line {
 	c := x.client
 	l := c.loop
 	if l.linesOf != x {
@@ -387,7 +442,7 @@ func (x *exchange) lines() []http1.Line {
 }
 
 // idempotent: RFC 9110, section 9.2.2.
-func (x *exchange) idempotent() bool {
+func (x *inbound) idempotent() bool {
 	switch string(x.request.Method) {
 	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE":
 		return true
@@ -438,7 +493,7 @@ func (x *exchange) expired() {
 		p.abandon()
 		x.uncount()
 	}
-	if x.answering || x.refused {
+	if x.state != answerNone {
 		c.fail("request timeout")
 		return
 	}

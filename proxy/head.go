@@ -53,7 +53,7 @@ func (x *exchange) appendRequest(b []byte) []byte {
 
 // absolute tells a target with an authority, which replaces the Host field (RFC
 // 9112, section 3.2.2).
-func (x *exchange) absolute() bool {
+func (x *inbound) absolute() bool {
 	first := x.request.Target[0]
 	return first != '/' && first != '*'
 }
@@ -173,7 +173,7 @@ func (r *replacement) apply(path []byte) []byte {
 
 // appendForwarded appends who the request comes from. What the client says of
 // that is believed when it is a trusted proxy.
-func (x *exchange) appendForwarded(b, head []byte, lines []http1.Line) []byte {
+func (x *inbound) appendForwarded(b, head []byte, lines []http1.Line) []byte {
 	c := x.client
 	b = append(b, "X-Forwarded-For: "...)
 	proto, host := []byte(nil), []byte(nil)

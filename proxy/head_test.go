@@ -19,7 +19,8 @@ func bench(trusted bool) *exchange {
 	l := &loop{site: &site{via: []byte("Via: 1.1 me\r\n")}}
 	c := &client{scheme: "http", name: "9.9.9.9", trusted: trusted, remote: netip.MustParseAddrPort("9.9.9.9:1")}
 	c.loop = l
-	c.x = &exchange{client: c, location: &location{}, destination: &destination{upstream: &upstream{target: config.Target{Host: "up"}}}}
+	c.x = &exchange{location: &location{}}
+	c.x.client, c.x.destination = c, &destination{upstream: &upstream{target: config.Target{Host: "up"}}}
 	return c.x
 }
 
@@ -31,9 +32,9 @@ func (x *exchange) read(b []byte) bool {
 		return false
 	}
 	c.in = &parcel{b}
-	x.request, x.headAt, x.headEnd, c.loop.linesOf = q, 0, n, x
+	x.request, x.headAt, x.headEnd, c.loop.linesOf = q, 0, n, &x.inbound
 	x.body = q.Body()
-	x.complete = x.body.Ended()
+	x.bodyState = bodyOf(x.body)
 	x.upgrade = x.asksUpgrade(b[:n])
 	return true
 }
@@ -102,7 +103,7 @@ func TestHeadsDoNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		b = x.appendResponse(b[:0], &r, response)
-		l.linesOf = x
+		l.linesOf = &x.inbound
 		if _, _, err := l.lines.ParseRequest(request); err != nil {
 			t.Fatal(err)
 		}

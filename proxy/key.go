@@ -9,7 +9,7 @@ import (
 )
 
 // key hashes what a request is told apart by; 0 where nothing is asked for.
-func (x *exchange) key(k key, head, clean []byte) uint64 {
+func (x *inbound) key(k key, head, clean []byte) uint64 {
 	switch k.kind {
 	case keyNone:
 		return 0
@@ -49,7 +49,7 @@ func cookie(field []byte, name string) []byte {
 // address is the client's. Behind trusted proxies it is the last address of
 // X-Forwarded-For that is not itself a trusted proxy's: those before it are what
 // that client says.
-func (x *exchange) address() netip.Addr {
+func (x *inbound) address() netip.Addr {
 	c := x.client
 	a := c.remote.Addr()
 	if !c.trusted {

@@ -151,10 +151,10 @@ func (g *logBuffer) chosen() bool {
 
 // log counts the request and writes its line.
 func (x *exchange) log() {
-	if x.logged || x.client == nil {
+	if x.state == answerLogged || x.client == nil {
 		return
 	}
-	x.logged = true
+	x.state = answerLogged
 	l := x.client.loop
 	l.counts.statuses[min(x.status/100, 5)]++
 	l.counts.received += uint64(x.receivedBytes)
@@ -187,7 +187,7 @@ func (x *exchange) log() {
 }
 
 // head is the request's, nil where there is none.
-func (x *exchange) head() []byte {
+func (x *inbound) head() []byte {
 	if c := x.client; x.headEnd > x.headAt && c.in != nil && x.headEnd <= len(c.in.b) {
 		return c.in.b[x.headAt:x.headEnd]
 	}
@@ -195,7 +195,7 @@ func (x *exchange) head() []byte {
 }
 
 // fieldOf is a field's value for the log.
-func (x *exchange) fieldOf(head []byte, name string) []byte {
+func (x *inbound) fieldOf(head []byte, name string) []byte {
 	if head == nil {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (x *exchange) fieldOf(head []byte, name string) []byte {
 }
 
 // cause of a failure, "" where there is none.
-func (x *exchange) cause() string {
+func (x *outbound) cause() string {
 	if x.why == "" && x.status >= 500 {
 		return "the destination answered so"
 	}
@@ -284,7 +284,7 @@ func (x *exchange) appendJSON(b, stamp, head []byte, took int64, most int) []byt
 }
 
 // appendClient appends the client's address, as far as it is to be believed.
-func (x *exchange) appendClient(b, head []byte) []byte {
+func (x *inbound) appendClient(b, head []byte) []byte {
 	if x.client.trusted && head != nil && x.client.remote.IsValid() {
 		return x.address().AppendTo(b)
 	}

@@ -22,44 +22,66 @@ type loop struct {
 	calls chan func(*loop)
 	wake  int // readable when there are calls
 
-	conns       []*conn // by index; nil is free
+	sockets
+	listeners []*listener
+	clients   map[*client]struct{}
+	admission
+	sending
+	memory
+	lines     http1.Lines
+	linesOf   *inbound // whose lines these are
+	wheel     wheel
+	pools     []*pool // by upstream.id
+	files     fileCache
+	beginning []*flow
+	log       *logBuffer
+	traces    traces
+	clock
+
+	hurry    bool // what was sent is waited for: the next Wait returns at once
+	stopping bool // no more clients are accepted
+	drainEnd int64
+	counts   counters
+}
+
+// sockets are a loop's connections, by index. A generation tells one from those that
+// had its index before.
+type sockets struct {
+	conns       []*conn // nil is free
 	generations []uint32
 	free        []uint32
-	listeners   []*listener
-	clients     map[*client]struct{}
+}
 
+// admission is how many clients there may be, and which go when there are more.
+type admission struct {
 	idle, idleHanded       idlers // of the clients that were accepted, and that were handed over
 	taken                  int    // clients that were accepted
 	room                   int    // as many may be
 	full                   bool   // no more are taken for the moment
 	evictions, evictHanded int    // idle clients to be closed at the end of the turn
 	starved                []*pool
+}
 
-	dirty, sent, settling []*conn
-	parcels               parcels
-	exchanges             []*exchange // spare ones
-	lines                 http1.Lines
-	linesOf               *exchange // whose lines these are
-	wheel                 wheel
-	pools                 []*pool // by upstream.id
-	files                 fileCache
-	beginning             []*flow
-	pipes                 pipes
-	extra                 []byte                                 // see conn.more
-	nothing               []byte                                 // see blank
-	packers               [len(codings)][packSmall + 1][]*packer // spare ones
-	log                   *logBuffer
-	traces                traces
-	clean                 []byte // scratch of route.Clean
+// sending are the connections with something to send, and those whose sends are to be
+// looked at.
+type sending struct{ dirty, sent, settling []*conn }
 
-	now    int64 // nanoseconds since the proxy began, read once a turn
-	second int64 // of date
+// memory is what a loop keeps for reuse.
+type memory struct {
+	parcels   parcels
+	exchanges []*exchange
+	packers   [len(codings)][packSmall + 1][]*packer
+	pipes     pipes
+	extra     []byte // see conn.more
+	nothing   []byte // see blank
+	clean     []byte // scratch of route.Clean
+}
+
+// clock is read once a turn.
+type clock struct {
+	now    int64 // nanoseconds since the proxy began
+	second int64 // of date, Unix time
 	date   []byte
-
-	hurry    bool // somebody waits for what was sent to be out: the next Wait does not wait
-	stopping bool // no more clients are accepted
-	drainEnd int64
-	counts   counters
 }
 
 // noWork is how long a Wait lasts when nothing comes: a tick of the wheel.
@@ -165,7 +187,7 @@ func (l *loop) handle(ev *ring.Event) {
 			if len(ev.Data) == fullPiece && c.tastes() {
 				c.more()
 			}
-			if c.sips && !c.paused && c.fd >= 0 {
+			if c.intake == intakePiece && c.fd >= 0 {
 				c.receive()
 			}
 		} else {

@@ -88,7 +88,7 @@ var cdnLoop = []string{"cdn-loop"} // read-only
 func newID() string { return strings.ToLower(rand.Text()[:16]) }
 
 // wentRound tells whether the request has been sent on from here before.
-func (x *exchange) wentRound(d *destination) bool {
+func (x *inbound) wentRound(d *destination) bool {
 	lines := x.lines()
 	head := x.client.in.b[x.headAt:x.headEnd]
 	for i := range lines {

@@ -9,12 +9,22 @@ import (
 )
 
 // peerState is what a connection to a destination is at.
+//
+//	from                   to              when
+//	peerConnecting         peerIdle        connected, and its client has gone (peer.rest)
+//	peerConnecting, Idle   peerAsked       a request is given to it (peer.begin)
+//	peerAsked              peerHead        the first byte comes
+//	peerHead               peerBody        the final head is there (peer.final)
+//	peerHead               peerTunnel      101 is there (peer.upgrade)
+//	peerBody               peerIdle        the response is complete, and the connection can be used again
+//	any                    peerClosed      peer.drop
 type peerState uint8
 
 const (
 	peerConnecting peerState = iota
 	peerIdle                 // in its pool
-	peerHead                 // a response's head is to come
+	peerAsked                // the request is given to it, no byte of a response is there
+	peerHead                 // the head is coming
 	peerBody                 // a response's body is being passed on
 	peerTunnel
 	peerClosed
@@ -24,14 +34,10 @@ const (
 type peer struct {
 	conn
 	state     peerState
-	answered  bool  // the final head of the response is there
-	begun     bool  // a byte of the response is there
-	keep      bool  // the connection may be used again after the response
-	chunkBody bool  // the request's body is sent in chunks
-	broken    bool  // what is sent will not arrive
-	eof       bool  // tunnel: nothing more comes
-	shut      bool  // tunnel: our side is closed
-	up, down  uint8 // tunnel: full pieces in a row, from the client and to it
+	keep      bool      // the connection may be used again after the response
+	chunkBody bool      // the request's body is sent in chunks
+	broken    bool      // what is sent will not arrive
+	up, down  direction // of a tunnel, from the client and to it
 	served    uint32
 	address   int // of the upstream's addresses, the one it leads to
 	pool      *pool
@@ -54,7 +60,9 @@ func (p *peer) connected(err syscall.Errno) {
 	}
 	p.loop.counts.connects++
 	p.opened = p.loop.now
-	p.sips = p.pool.large > 0
+	if p.pool.large > 0 {
+		p.intake = intakePiece
+	}
 	p.receive()
 	if c == nil {
 		p.rest()
@@ -66,13 +74,13 @@ func (p *peer) connected(err syscall.Errno) {
 // begin gives an open connection the request.
 func (p *peer) begin(x *exchange) {
 	p.client, x.peer = x.client, p
-	p.state, p.answered, p.begun, p.broken = peerHead, false, false, false
+	p.state, p.broken = peerAsked, false
 	p.served++
 	p.base = p.flushed
 	p.chunkBody = x.request.Chunked
 	out := p.buffer()
 	out.b = x.appendRequest(out.b)
-	if x.complete {
+	if x.bodyState == bodyWhole {
 		p.expire(x.location.respond)
 	} else {
 		p.expire(x.location.idle)
@@ -91,7 +99,7 @@ func (p *peer) body(piece []byte) {
 	} else {
 		out.b = append(out.b, piece...)
 	}
-	if !p.answered {
+	if p.state < peerBody {
 		p.expire(p.client.x.location.idle)
 	}
 }
@@ -119,7 +127,7 @@ func appendChunk(b, piece []byte) []byte {
 // tastes tells whether the connection is received from piece by piece, and the body
 // of a response goes on to a client that has taken all before.
 func (c *conn) tastes() bool {
-	if !c.sips || c.paused || c.fd < 0 {
+	if c.intake != intakePiece || c.fd < 0 {
 		return false
 	}
 	p, ok := c.owner.(*peer)
@@ -128,8 +136,8 @@ func (c *conn) tastes() bool {
 
 func (p *peer) received(data []byte) {
 	switch p.state {
-	case peerHead:
-		p.begun = true
+	case peerAsked, peerHead:
+		p.state = peerHead
 		if p.in != nil {
 			p.in.b = append(p.in.b, data...)
 			data = p.in.b
@@ -142,7 +150,7 @@ func (p *peer) received(data []byte) {
 		c.x.sentBytes += int64(len(data))
 		c.write(data)
 		c.x.touch()
-		busy(&p.down, &p.conn, &c.conn, len(data))
+		p.down.busy(&p.conn, &c.conn, len(data))
 	case peerIdle: // nobody has asked for anything: nobody can trust what follows
 		p.loop.counts.unsolicited++
 		p.drop()
@@ -224,19 +232,18 @@ func (p *peer) interim(r *http1.Response, head []byte) bool {
 func (p *peer) final(r *http1.Response, head []byte) {
 	c := p.client
 	x := c.x
-	p.answered = true
 	p.state = peerBody
 	p.response, p.length = r.Body(), 0
 	if r.HasLength && !r.Chunked {
 		p.length = r.ContentLength
 	}
 	p.pool.note(!p.response.Ended() && (!r.HasLength || r.Chunked || r.ContentLength > spliceLeast))
-	p.keep = r.KeepAlive && x.complete && !r.UntilClose
+	p.keep = r.KeepAlive && x.bodyState == bodyWhole && !r.UntilClose
 	p.pool.upstream.worked()
 	x.trial = false
 	x.status = uint16(r.Status)
-	x.answering = true
-	if !x.complete { // where its body ends is not known for sure any more
+	x.state = answerPassing
+	if x.bodyState != bodyWhole { // where its body ends is not known for sure any more
 		c.closing = true
 	}
 	out := c.buffer()
@@ -301,13 +308,13 @@ func (p *peer) done(clean bool) {
 	}
 	p.client, x.peer = nil, nil
 	x.uncount()
-	x.streaming = false
+	x.hold()
 	p.freeIn()
 	switch {
 	case !clean:
 		p.loop.counts.unsolicited++
 		p.drop()
-	case p.keep && x.complete && !p.broken && !p.blocked && !p.loop.stopping:
+	case p.keep && x.bodyState == bodyWhole && !p.broken && !p.blocked && !p.loop.stopping:
 		p.rest()
 	default:
 		p.drop()
@@ -353,7 +360,7 @@ func (p *peer) giveUp(status int, why string, f failure) {
 // lost ends an attempt whose connection has ended before a byte of the response.
 // closed says that the destination closed it in order.
 func (p *peer) lost(why string, closed bool) {
-	p.giveUp(502, why, failure{sent: !p.untaken(closed), stale: p.served > 1 && !p.begun, opened: p.opened})
+	p.giveUp(502, why, failure{sent: !p.untaken(closed), stale: p.served > 1 && p.state == peerAsked, opened: p.opened})
 }
 
 // untaken tells whether the destination's program has no byte of the request, by what
@@ -365,7 +372,7 @@ func (p *peer) untaken(closed bool) bool {
 	if p.flushed == p.base {
 		return true
 	}
-	if !p.tcp || p.begun {
+	if !p.tcp || p.state != peerAsked {
 		return false
 	}
 	counts, err := sys.CountTCP(int(p.fd))
@@ -404,7 +411,7 @@ func (p *peer) ended(err syscall.Errno) {
 	case peerIdle:
 		p.loop.counts.idlePeersClosed++
 		p.drop()
-	case peerHead:
+	case peerAsked, peerHead:
 		why := "the destination closed the connection before its response"
 		if p.far != nil {
 			if failed := p.far.failed.Load(); failed != nil {
@@ -432,7 +439,7 @@ func (p *peer) ended(err syscall.Errno) {
 			p.client.end()
 			return
 		}
-		p.eof = true
+		p.down.state = directionEnded
 		p.client.atEase()
 	}
 }
@@ -448,7 +455,7 @@ func (p *peer) unsendable(syscall.Errno) {
 		p.client.end()
 		return
 	}
-	if p.state == peerHead && p.untaken(false) {
+	if (p.state == peerAsked || p.state == peerHead) && p.untaken(false) {
 		p.lost("the destination closed the connection before its response", false)
 		return
 	}
@@ -460,7 +467,7 @@ func (p *peer) unsendable(syscall.Errno) {
 
 // stalled stops what feeds the peer.
 func (p *peer) stalled() {
-	if c := p.client; c != nil && (c.x.streaming || p.state == peerTunnel) {
+	if c := p.client; c != nil && (c.x.bodyState == bodyStreaming || p.state == peerTunnel) {
 		c.pause()
 	}
 }
@@ -471,20 +478,16 @@ func (p *peer) drained() {
 		return
 	}
 	c.resume()
-	if p.state == peerTunnel && c.eof {
-		p.shut = true
-		_ = syscall.Shutdown(int(p.fd), syscall.SHUT_WR) // it fails when the peer is gone, which the next event tells
-		c.tunnelOver()
+	if p.state == peerTunnel && p.up.state == directionEnded {
+		p.shut(&p.up, &p.conn)
 	}
 }
 
 // goOn: the client has taken what it was sent.
 func (p *peer) goOn() {
 	p.resume()
-	if p.state == peerTunnel && p.eof {
-		p.client.x.shut = true
-		_ = syscall.Shutdown(int(p.client.fd), syscall.SHUT_WR) // it fails when the client is gone, which the next event tells
-		p.client.tunnelOver()
+	if p.state == peerTunnel && p.down.state == directionEnded {
+		p.shut(&p.down, &p.client.conn)
 	} else if p.state == peerBody {
 		p.expire(p.client.x.location.idle)
 	}
@@ -499,8 +502,8 @@ func (p *peer) expired() {
 		p.pool.unreachable(p, 504, "connect: timeout")
 	case peerIdle:
 		p.drop()
-	case peerHead:
-		if !c.x.complete && !p.blocked && !p.broken {
+	case peerAsked, peerHead:
+		if c.x.bodyState != bodyWhole && !p.blocked && !p.broken {
 			l.counts.bodyTimeouts++
 			c.x.spoiled(408, "the request's body took too long")
 			return

@@ -108,7 +108,7 @@ func New(c *config.Config, o Options) (*Proxy, error) {
 
 func newLoop(p *Proxy, index int) *loop {
 	return &loop{proxy: p, index: index, wake: -1, clients: map[*client]struct{}{}, calls: make(chan func(*loop), 64),
-		clean: make([]byte, 0, 256)}
+		memory: memory{clean: make([]byte, 0, 256)}}
 }
 
 // open makes all that can fail.

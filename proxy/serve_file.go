@@ -79,10 +79,10 @@ func (x *exchange) serveFile(s *fileSite, clean []byte) {
 		return
 	}
 	l.counts.filesServed++
-	if !x.complete {
+	if x.bodyState != bodyWhole {
 		c.closing = true
 	}
-	x.refused = true
+	x.state = answerOwn
 	status, from, to := w.decide(one)
 	if one.packs && status == 200 && w.rangeField == nil && x.sendPacked(s, one, w.accepts) {
 		return
@@ -322,10 +322,10 @@ func (x *exchange) toDirectory() {
 	}
 	b = append(b, "\r\nContent-Length: 0\r\n"...)
 	b = l.appendDate(b)
-	if !x.complete {
+	if x.bodyState != bodyWhole {
 		c.closing = true
 	}
-	x.status, x.refused = 301, true
+	x.status, x.state = 301, answerOwn
 	b = c.appendConnection(b)
 	out.b = append(b, "\r\n"...)
 	c.finish()

@@ -213,7 +213,7 @@ func (f *flow) moved(n int) {
 			return
 		}
 		_, _, _ = x.body.Skip(l.blank(n)) // as above
-		if !x.peer.answered {
+		if x.peer.state < peerBody {
 			x.peer.expire(x.location.idle)
 		}
 	}
@@ -316,20 +316,4 @@ func (s *pipes) close() {
 		p.Close()
 	}
 	s.spare = nil
-}
-
-// busy counts the full pieces of a tunnel's direction in a row, and splices it when
-// there were enough.
-func busy(pieces *uint8, from, to *conn, n int) {
-	if n < fullPiece {
-		*pieces = 0
-		return
-	}
-	if *pieces++; *pieces < busyPieces {
-		return
-	}
-	*pieces = 0
-	if splices(from, to) {
-		from.splice(to, math.MaxInt64)
-	}
 }

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"math"
+	"syscall"
 
 	"ceiling/internal/http1"
 )
@@ -19,8 +21,8 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 		return
 	}
 	p.loop.counts.tunnels++
-	p.state, p.answered = peerTunnel, true
-	x.status, x.answering = 101, true
+	p.state = peerTunnel
+	x.status, x.state = 101, answerPassing
 	p.pool.upstream.worked()
 	x.trial = false
 	x.uncount() // a tunnel is no request any more
@@ -36,6 +38,9 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	}
 	c.keepHead()
 	c.resume()
+	if c.eof {
+		p.halfClose()
+	}
 }
 
 // keepHead keeps nothing of what was received but the head, for the log.
@@ -53,15 +58,51 @@ func (c *client) keepHead() {
 func (p *peer) tunnelled(data []byte) {
 	p.client.x.receivedBytes += int64(len(data))
 	p.write(data)
-	busy(&p.up, &p.client.conn, &p.conn, len(data))
+	p.up.busy(&p.client.conn, &p.conn, len(data))
 }
 
 // halfClose: the client sends nothing more.
-func (p *peer) halfClose() { p.atEase() }
+func (p *peer) halfClose() {
+	p.up.state = directionEnded
+	p.atEase()
+}
 
-// tunnelOver ends the tunnel when both directions have ended.
-func (c *client) tunnelOver() {
-	if c.x.shut && c.x.peer.shut {
-		c.end()
+// shut closes a direction whose last byte is out, and the tunnel after the second.
+func (p *peer) shut(d *direction, to *conn) {
+	d.state = directionShut
+	_ = syscall.Shutdown(int(to.fd), syscall.SHUT_WR) // it fails when the other end is gone, which the next event tells
+	if p.up.state == directionShut && p.down.state == directionShut {
+		p.client.end()
+	}
+}
+
+// direction is one of a tunnel's.
+type direction struct {
+	state directionState
+	full  uint8 // full pieces in a row
+}
+
+// directionState goes from each to the next.
+type directionState uint8
+
+const (
+	directionOpen  directionState = iota
+	directionEnded                // its source sends nothing more; what it sent is not all out
+	directionShut
+)
+
+// busy counts the full pieces in a row, and splices the direction when
+// there were enough.
+func (d *direction) busy(from, to *conn, n int) {
+	if n < fullPiece {
+		d.full = 0
+		return
+	}
+	if d.full++; d.full < busyPieces {
+		return
+	}
+	d.full = 0
+	if splices(from, to) {
+		from.splice(to, math.MaxInt64)
 	}
 }
