@@ -58,9 +58,6 @@ func makeRuns(t testing.TB, w *PlanWriter, p *Plan, ids ...string) {
 		if err := run.Histogram("response", text); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := run.Series(); err != nil {
-			t.Fatal(err)
-		}
 		if err := run.Finish(&Run{Target: "t", Spec: testStart().Spec, Command: testStart().Command, Environment: p.Environment,
 			Requests: Requests{Completed: uint64(n)}}); err != nil {
 			t.Fatal(err)

@@ -621,50 +621,6 @@ type SourceCost struct {
 	CPUNs   int64  `json:"cpu_ns"`
 }
 
-// NewObservedRow returns an empty row for a kind, and false for a kind that is
-// not one of this file.
-func NewObservedRow(kind string) (ObservedRow, bool) {
-	switch kind {
-	case KindCPU:
-		return new(CPURow), true
-	case KindSubject:
-		return new(SubjectRow), true
-	case KindProcess:
-		return new(ProcessRow), true
-	case KindSockets:
-		return new(SocketsRow), true
-	case KindListener:
-		return new(ListenerRow), true
-	case KindTimes:
-		return new(TimesRow), true
-	case KindTCPInfo:
-		return new(TCPInfoRow), true
-	case KindNeighbours:
-		return new(NeighboursRow), true
-	case KindPeers:
-		return new(PeersRow), true
-	case KindTCP:
-		return new(TCPRow), true
-	case KindNetDev:
-		return new(NetDevRow), true
-	case KindSoftnet:
-		return new(SoftnetRow), true
-	case KindSoftirq:
-		return new(SoftirqRow), true
-	case KindIRQ:
-		return new(IRQRow), true
-	case KindPSI:
-		return new(PSIRow), true
-	case KindThrottle:
-		return new(ThrottleRow), true
-	case KindFreq:
-		return new(FreqRow), true
-	case KindObserver:
-		return new(ObserverRow), true
-	}
-	return nil, false
-}
-
 // DecodeObserved reads one observed row from its JSON. The error names a kind
 // that is none of this file's.
 func DecodeObserved(line []byte) (ObservedRow, error) {

@@ -68,6 +68,7 @@ func (r *runReader) contents() (*Contents, error) {
 		}
 	}
 	s := &c.Series
+	s.Observed.sort()
 	s.Bad, s.Truncated, s.Problems = r.lines.Bad, r.lines.Truncated, r.lines.Problems
 	if s.Cut && len(s.Problems) < problemsMax {
 		s.Problems = append(s.Problems, fmt.Sprintf("only the first %d bytes of its rows were read", seriesMax))

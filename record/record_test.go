@@ -82,10 +82,10 @@ func TestFinishedRun(t *testing.T) {
 	if len(series.Load) != 1 || series.Load[0].Completed != 99 || len(series.NotMeasured) != 1 || series.Bad != 0 || series.Truncated {
 		t.Errorf("%+v", series)
 	}
-	if rows := Of[*CPURow](&series); len(rows) != 1 || rows[0].Cores[0].User != 10 {
+	if rows := series.Observed.CPU; len(rows) != 1 || rows[0].Cores[0].User != 10 {
 		t.Errorf("%+v", rows)
 	}
-	if rows := Of[*TCPRow](&series); rows != nil {
+	if rows := series.Observed.TCP; rows != nil {
 		t.Errorf("%+v", rows)
 	}
 	var text bytes.Buffer
@@ -562,7 +562,7 @@ func FuzzReadSeries(f *testing.F) {
 		for _, n := range s.Unknown {
 			unknown += n
 		}
-		rows := len(s.Load) + len(s.Observed) + len(s.NotMeasured) + unknown + s.Bad
+		rows := len(s.Load) + s.Observed.Len() + len(s.NotMeasured) + unknown + s.Bad
 		if s.Truncated {
 			rows++
 		}

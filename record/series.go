@@ -33,8 +33,8 @@ type Series struct {
 	// Agents is the rows of single agents, where there are several: Host names
 	// the agent.
 	Agents []LoadRow
-	// Observed is what the hosts did; Of picks one kind.
-	Observed []ObservedRow
+	// Observed is what the hosts did.
+	Observed ObservedRows
 	// NotMeasured is what got lost on the way.
 	NotMeasured []NotMeasured
 
@@ -60,26 +60,14 @@ type notMeasuredRow struct {
 	NotMeasured
 }
 
-// Of picks the observed rows of one type, in their order: Of[*CPURow](s).
-func Of[R ObservedRow](s *Series) []R {
-	var rows []R
-	for _, row := range s.Observed {
-		if r, ok := row.(R); ok {
-			rows = append(rows, r)
-		}
-	}
-	return rows
-}
-
 // Until is the rows that had ended by a time: what was there of a run then.
 func (s *Series) Until(tNs int64) Series {
 	load := func(rows []LoadRow) []LoadRow {
 		return slices.DeleteFunc(slices.Clone(rows), func(r LoadRow) bool { return r.TNs > tNs })
 	}
-	return Series{
-		Load: load(s.Load), Agents: load(s.Agents),
-		Observed: slices.DeleteFunc(slices.Clone(s.Observed), func(r ObservedRow) bool { return r.Observed().TNs > tNs }),
-	}
+	until := Series{Load: load(s.Load), Agents: load(s.Agents), Observed: s.Observed}
+	until.Observed.Retain(func(r ObservedRow) bool { return r.Observed().TNs <= tNs })
+	return until
 }
 
 // readSeries reads rows, one JSON object a line. The error is that of r alone:
@@ -98,18 +86,16 @@ func readSeries(in *lines) (Series, error) {
 			in.Reject(err)
 		}
 	}
+	s.Observed.sort()
 	s.Bad, s.Truncated, s.Problems = in.Bad, in.Truncated, in.Problems
 	return s, nil
 }
 
 // take reads one row.
 func (s *Series) take(kind string, line []byte) error {
-	switch row, observed := NewObservedRow(kind); {
+	switch observed, err := s.Observed.decode(kind, line); {
 	case observed:
-		if err := json.Unmarshal(line, row); err != nil {
-			return err
-		}
-		s.Observed = append(s.Observed, row)
+		return err
 	case kind == KindLoad || kind == KindAgent:
 		var row LoadRow
 		if err := json.Unmarshal(line, &row); err != nil {

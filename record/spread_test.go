@@ -8,8 +8,8 @@ import (
 	"ceiling/internal/hist"
 )
 
-// rowsOf makes rows of the given widths in ms, each with n completions per ms.
-func rowsOf(perMs uint64, widthsMs ...int64) []LoadRow {
+// loadRows makes rows of the given widths in ms, each with n completions per ms.
+func loadRows(perMs uint64, widthsMs ...int64) []LoadRow {
 	var rows []LoadRow
 	now := int64(0)
 	for _, ms := range widthsMs {
@@ -44,7 +44,7 @@ func TestSpreadOf(t *testing.T) {
 		{"long: late by much", append(repeat(15, 100), append([]int64{3200}, repeat(23, 100)...)...), 1, 3, 1},
 		{"long: off the beat", repeat(97, 103), 1, 10, 0},
 	} {
-		got := SpreadOf(rowsOf(20, c.widths...))
+		got := SpreadOf(loadRows(20, c.widths...))
 		if got.WidthS != c.widthS || got.Samples != c.samples || got.Late != c.late {
 			t.Errorf("%s: width %v, %d samples, %d late; want %v, %d, %d", c.name, got.WidthS, got.Samples, got.Late, c.widthS, c.samples, c.late)
 		}

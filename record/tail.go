@@ -150,11 +150,12 @@ func (t *Tail) event() (*Event, error) {
 	if rows.empty() {
 		return nil, nil
 	}
+	rows.Observed.sort()
 	return &Event{Rows: &rows}, nil
 }
 
 func (s *Series) empty() bool {
-	return len(s.Load)+len(s.Agents)+len(s.Observed)+len(s.NotMeasured)+len(s.Raw)+s.Bad == 0
+	return len(s.Load)+len(s.Agents)+s.Observed.Len()+len(s.NotMeasured)+len(s.Raw)+s.Bad == 0
 }
 
 // isTailed tells a kind that is no row.

@@ -44,8 +44,8 @@ func TestTailFollowsAWriter(t *testing.T) {
 		if e != nil && e.Rows != nil {
 			s = *e.Rows
 		}
-		if err != nil || (e == nil) != (load+observed == 0) || len(s.Load) != load || len(s.Observed) != observed || s.Bad > 0 {
-			t.Errorf("%d and %d rows, want %d and %d; bad %d, %v", len(s.Load), len(s.Observed), load, observed, s.Bad, err)
+		if err != nil || (e == nil) != (load+observed == 0) || len(s.Load) != load || s.Observed.Len() != observed || s.Bad > 0 {
+			t.Errorf("%d and %d rows, want %d and %d; bad %d, %v", len(s.Load), s.Observed.Len(), load, observed, s.Bad, err)
 		}
 	}
 	next(0, 0)

@@ -407,14 +407,3 @@ func encode(out io.Writer, v any) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
-
-// Series reads back what was written until now, for a verdict while the run is
-// still open.
-func (w *Writer) Series() (Series, error) {
-	w.s.flush()
-	_, s, err := Open(w.File())
-	if err != nil {
-		return Series{}, fmt.Errorf("read the series back: %w", err)
-	}
-	return s, w.Err()
-}

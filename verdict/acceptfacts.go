@@ -23,7 +23,7 @@ type acceptFacts struct {
 
 func acceptOf(f *facts, series *record.Series) acceptFacts {
 	var a acceptFacts
-	for _, row := range ours[*record.TCPRow](f, series) {
+	for _, row := range ours(f, series.Observed.TCP) {
 		if row.Side == record.SideGenerator {
 			continue
 		}
@@ -36,14 +36,14 @@ func acceptOf(f *facts, series *record.Series) acceptFacts {
 		a.opened += math.Max(float64(row.PassiveOpens), 0)
 		a.resent += math.Max(float64(row.SynRetrans), 0)
 	}
-	for _, row := range setup[*record.TCPRow](f, series) {
+	for _, row := range setup(f, series.Observed.TCP) {
 		if row.Side == record.SideGenerator || !f.ofServer(row.Host) {
 			continue
 		}
 		a.before += math.Max(float64(row.ListenOverflows), 0)
 	}
 	looks, full := 0.0, 0.0
-	for _, row := range ours[*record.ListenerRow](f, series) {
+	for _, row := range ours(f, series.Observed.Listeners) {
 		if len(row.Listeners) == 0 || !f.ofServer(row.Host) {
 			continue
 		}
@@ -82,7 +82,7 @@ type packetFacts struct {
 
 func packetsOf(f *facts, series *record.Series) packetFacts {
 	by := map[string]*packetFacts{}
-	for _, row := range ours[*record.SoftnetRow](f, series) {
+	for _, row := range ours(f, series.Observed.Softnet) {
 		p := by[row.Host]
 		if p == nil {
 			p = &packetFacts{known: true, host: row.Host}
@@ -124,7 +124,7 @@ func (c *clockFacts) fell() float64 {
 
 func clockOf(f *facts, series *record.Series) clockFacts {
 	by := map[string]*clockFacts{}
-	for _, row := range ours[*record.FreqRow](f, series) {
+	for _, row := range ours(f, series.Observed.Freqs) {
 		c := by[row.Host]
 		if c == nil {
 			c = &clockFacts{host: row.Host}

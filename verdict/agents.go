@@ -201,7 +201,7 @@ func (f *facts) socketRows(series *record.Series) []*record.SocketsRow {
 	case len(f.run.Agents) > 0 && f.subject.known && f.subject.host != f.homeHost:
 		return f.joined(series, []*facts{f}, 1)
 	}
-	return ours[*record.SocketsRow](f, series)
+	return ours(f, series.Observed.Sockets)
 }
 
 // joined puts the server's sockets, a part of them, and the sockets of some
@@ -210,7 +210,7 @@ func (f *facts) socketRows(series *record.Series) []*record.SocketsRow {
 // not have been read at one instant, but each within joinWithin of it.
 func (f *facts) joined(series *record.Series, agents []*facts, part float64) []*record.SocketsRow {
 	by := map[string][]*record.SocketsRow{}
-	for _, row := range observed[*record.SocketsRow](f, series) {
+	for _, row := range observed(f, series.Observed.Sockets) {
 		by[row.Host] = append(by[row.Host], row)
 	}
 	var ticks []*record.SocketsRow

@@ -11,7 +11,7 @@ import (
 
 // home is the host that a fixture's generator runs on.
 func home(run *record.Run, series *record.Series) string {
-	for _, row := range series.Observed {
+	for _, row := range series.Observed.All() {
 		if p, ok := row.(*record.ProcessRow); ok && p.Role == record.RoleGenerator {
 			return p.Host
 		}
@@ -91,18 +91,18 @@ func spread(run *record.Run, series *record.Series) (*record.Run, *record.Series
 		Clock: record.AgentClock{Pings: 9}})
 	run.Fleet = &record.Fleet{Bed: "bed"}
 	out := &record.Series{Load: series.Load, NotMeasured: series.NotMeasured}
-	for _, row := range series.Observed {
+	for _, row := range series.Observed.All() {
 		if row.Observed().Host != where {
-			out.Observed = append(out.Observed, row)
+			out.Observed.Add(row)
 			continue
 		}
 		for i := range uint64(n) {
 			if own := ofGenerator(row, name(i), n); own != nil {
-				out.Observed = append(out.Observed, own)
+				out.Observed.Add(own)
 			}
 		}
 		if own := ofServer(row); own != nil {
-			out.Observed = append(out.Observed, own)
+			out.Observed.Add(own)
 		}
 	}
 	return run, out

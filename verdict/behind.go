@@ -38,7 +38,7 @@ func behindOf(f *facts, series *record.Series) []behindServer {
 		return nil
 	}
 	parents := map[int]int{}
-	for _, row := range record.Of[*record.SubjectRow](series) {
+	for _, row := range series.Observed.Subjects {
 		if row.Role == record.RolePeer && row.Host == f.subject.host {
 			parents[row.PID] = row.ParentPID
 		}
@@ -122,7 +122,7 @@ func (b *behindServer) states(f *facts, series *record.Series, rootOf func(int) 
 	looks := map[int]float64{}
 	disk := map[int]float64{}
 	written, width, bytesKnown := 0.0, map[int]float64{}, true
-	for _, row := range observed[*record.ProcessRow](f, series) {
+	for _, row := range observed(f, series.Observed.Processes) {
 		s := &row.States
 		if row.Role != record.RolePeer || row.Host != f.subject.host || rootOf(row.PID) != b.pid {
 			continue

@@ -88,7 +88,7 @@ func (d *delayedAckFacts) fits(f *facts) bool {
 // flyingOf is the mean number of segments in flight on a connection of the server.
 func flyingOf(f *facts, series *record.Series) figure {
 	segments, sockets := 0.0, 0.0
-	for _, row := range ours[*record.TCPInfoRow](f, series) {
+	for _, row := range ours(f, series.Observed.TCPInfo) {
 		segments += positive(float64(row.Server.UnackedSegs))
 		sockets += positive(float64(row.Server.Sockets))
 	}

@@ -287,7 +287,7 @@ func lostLater(f *facts, series *record.Series) []record.NotMeasured {
 // observerShareOf is what the observers used, in cores.
 func observerShareOf(f *facts, series *record.Series) figure {
 	by := map[string][2]float64{}
-	for _, row := range ours[*record.ObserverRow](f, series) {
+	for _, row := range ours(f, series.Observed.Observer) {
 		sum := by[row.Host]
 		by[row.Host] = [2]float64{sum[0] + positive(float64(row.CPUNs)), sum[1] + float64(row.WidthNs)}
 	}

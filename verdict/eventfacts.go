@@ -39,7 +39,7 @@ func fromEvents(f *facts, series *record.Series, load []record.LoadRow) (o occup
 		return o, false // each sees its own connections only
 	}
 	requests, covered, followed := 0.0, 0.0, 0.0
-	for _, row := range ours[*record.TimesRow](f, series) {
+	for _, row := range ours(f, series.Observed.Times) {
 		at, all, ok := f.timed(row, load)
 		if !ok {
 			continue

@@ -21,7 +21,7 @@ func bursts(n int, followed, covered float64, shares map[string]float64) *record
 		for place, share := range shares {
 			row.Places = append(row.Places, record.PlaceTime{Place: place, Ns: int64(share * float64(row.KnownNs))})
 		}
-		series.Observed = append(series.Observed, row)
+		series.Observed.Add(row)
 	}
 	return series
 }
@@ -29,7 +29,7 @@ func bursts(n int, followed, covered float64, shares map[string]float64) *record
 // sampled adds samples of sockets that say something else.
 func sampledToo(series *record.Series) *record.Series {
 	for i := range 50 {
-		series.Observed = append(series.Observed, &record.SocketsRow{
+		series.Observed.Add(&record.SocketsRow{
 			ObservedHead: record.ObservedHead{Kind: record.KindSockets, TNs: int64(i+1) * 100_000_000},
 			Client:       record.EndQueues{Sockets: 64, Unread: 50, UnreadBytes: 50 * 130},
 			Server:       record.EndQueues{Sockets: 64},
@@ -104,7 +104,7 @@ func TestEventsOfPipelinedConnections(t *testing.T) {
 	series := new(record.Series)
 	const width = 10_000_000
 	for i := range 10 {
-		series.Observed = append(series.Observed, &record.TimesRow{
+		series.Observed.Add(&record.TimesRow{
 			ObservedHead: record.ObservedHead{Kind: record.KindTimes, TNs: int64(i+1) * 500_000_000, WidthNs: width},
 			Pipelined:    true, Followed: 0.25, Connections: 16, Requests: 1000, KnownNs: 16 * width,
 			Places: []record.PlaceTime{

@@ -108,6 +108,9 @@ type scheduleFacts struct {
 }
 
 func newFacts(run *record.Run, series *record.Series) *facts {
+	if series == nil {
+		series = new(record.Series)
+	}
 	f := &facts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open()}
 	f.account()
 	rows := f.loadRows(series)
@@ -142,7 +145,7 @@ func (f *facts) account() {
 // watched reads what the observers of the hosts wrote.
 func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.subject = processesOf(f, series, record.RoleSubject, "")
-	cpu := observed[*record.CPURow](f, series)
+	cpu := observed(f, series.Observed.CPU)
 	if f.subject.known {
 		f.host = hostOf(cpu, f.subject.host)
 		f.serverCPUs = f.host.allowedOf(f.run.Spec.PinServer, f.subject.allowed)

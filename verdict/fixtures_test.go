@@ -121,7 +121,7 @@ func (f *fixture) add(t testing.TB, series *record.Series, text []byte, atNs int
 	if timed {
 		row.Observed().TNs = atNs
 	}
-	series.Observed = append(series.Observed, row)
+	series.Observed.Add(row)
 }
 
 // TestFixtures judges every record of testdata.

@@ -108,7 +108,7 @@ func (s *ifaceSums) link(of ifaceKey, name string, way int, speed float64, from 
 // linkOf reads the interface that leads to the target, on either side.
 func linkOf(f *facts, series *record.Series) linkFacts {
 	by := map[ifaceKey]*ifaceSums{}
-	for _, row := range ours[*record.NetDevRow](f, series) {
+	for _, row := range ours(f, series.Observed.NetDevs) {
 		if !row.Target || row.Bad != "" || row.WidthNs <= 0 {
 			continue
 		}

@@ -26,7 +26,7 @@ type neighbour struct {
 func neighboursOf(f *facts, series *record.Series, host string, cpus []int) []neighbour {
 	var list []neighbour
 	width := 0.0
-	for _, row := range observed[*record.NeighboursRow](f, series) {
+	for _, row := range observed(f, series.Observed.Neighbours) {
 		if row.Host != host || row.WidthNs <= 0 {
 			continue
 		}

@@ -59,7 +59,7 @@ func processesOf(f *facts, series *record.Series, role, host string) processFact
 func processesAmong(f *facts, series *record.Series, role, host string, among func(pid int) bool) processFacts {
 	var p processFacts
 	var rows []*record.ProcessRow
-	for _, row := range observed[*record.ProcessRow](f, series) {
+	for _, row := range observed(f, series.Observed.Processes) {
 		if row.Role == role && row.WidthNs > 0 && (host == "" || row.Host == host) && among(row.PID) {
 			rows = append(rows, row)
 		}
@@ -99,12 +99,9 @@ func hostWithMost(rows []*record.ProcessRow) string {
 // nameThem reads who the processes are and what happened to them. Several
 // agents each name their own.
 func (p *processFacts) nameThem(f *facts, series *record.Series, role, host string, among func(pid int) bool) {
-	if series == nil {
-		return
-	}
 	end := f.endNs()
 	first := true
-	for _, row := range sorted(record.Of[*record.SubjectRow](series)) {
+	for _, row := range chosen(series.Observed.Subjects, func(*record.ObservedHead) bool { return true }) {
 		if row.Role != role || !among(row.PID) || row.TNs > end || len(f.run.Agents) > 0 && host != "" && row.Host != host {
 			continue
 		}
@@ -229,13 +226,13 @@ func (p *processFacts) bySample(rows []*record.ProcessRow) {
 // throttling finds the tightest CPU limit on the processes' cgroups.
 func (p *processFacts) throttling(f *facts, series *record.Series, role string) {
 	groups := map[string]bool{}
-	for _, row := range record.Of[*record.SubjectRow](series) {
+	for _, row := range series.Observed.Subjects {
 		if row.Role == role && row.Host == p.host && row.Cgroup != "" {
 			groups[row.Cgroup] = true
 		}
 	}
 	var periods, throttled float64
-	for _, row := range observed[*record.ThrottleRow](f, series) {
+	for _, row := range observed(f, series.Observed.Throttles) {
 		if row.Host != p.host || !groups[row.Cgroup] {
 			continue
 		}
@@ -255,7 +252,7 @@ func (p *processFacts) throttling(f *facts, series *record.Series, role string) 
 
 // connectionsOf takes the last look at how the connections spread.
 func (p *processFacts) connectionsOf(f *facts, series *record.Series) {
-	for _, row := range observed[*record.ListenerRow](f, series) {
+	for _, row := range observed(f, series.Observed.Listeners) {
 		if row.Host != p.host || len(row.Connections) == 0 {
 			continue
 		}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
@@ -34,15 +35,38 @@ func TestOrderOfRows(t *testing.T) {
 			r.Shuffle(len(series.Load), func(i, j int) { series.Load[i], series.Load[j] = series.Load[j], series.Load[i] })
 			r.Shuffle(len(series.Agents), func(i, j int) { series.Agents[i], series.Agents[j] = series.Agents[j], series.Agents[i] })
 			r.Shuffle(len(run.Agents), func(i, j int) { run.Agents[i], run.Agents[j] = run.Agents[j], run.Agents[i] })
-			r.Shuffle(len(series.Observed), func(i, j int) {
-				series.Observed[i], series.Observed[j] = series.Observed[j], series.Observed[i]
-			})
+			series.Observed = interleaved(r, &series.Observed)
 			if got := asText(t, Judge(run, series)); got != want {
 				t.Errorf("%s: another order of rows gives\n%s\nin place of\n%s", f.path, got, want)
 				break
 			}
 		}
 	}
+}
+
+// interleaved is the rows as several writers might have written them: moments in
+// any order, the rows of one moment of a host as they were.
+func interleaved(r *rand.Rand, rows *record.ObservedRows) record.ObservedRows {
+	type moment struct {
+		host         string
+		tNs, widthNs int64
+	}
+	at := map[moment]int{}
+	all := rows.All()
+	for _, row := range all {
+		h := row.Observed()
+		if m := (moment{h.Host, h.TNs, h.WidthNs}); at[m] == 0 {
+			at[m] = 1 + r.Int()
+		}
+	}
+	of := func(row record.ObservedRow) int {
+		h := row.Observed()
+		return at[moment{h.Host, h.TNs, h.WidthNs}]
+	}
+	slices.SortStableFunc(all, func(a, b record.ObservedRow) int { return cmp.Compare(of(a), of(b)) })
+	var mixed record.ObservedRows
+	mixed.Add(all...)
+	return mixed
 }
 
 // TestOtherRows: rows of another host, another interface, another time or a
@@ -55,7 +79,7 @@ func TestOtherRows(t *testing.T) {
 		head := func(kind, host string, tNs int64) record.ObservedHead {
 			return record.ObservedHead{Kind: kind, Host: host, TNs: tNs, WidthNs: 1e9}
 		}
-		series.Observed = append(series.Observed,
+		series.Observed.Add(
 			&record.CPURow{ObservedHead: head(record.KindCPU, "elsewhere", 3e9), Cores: busy},
 			&record.CPURow{ObservedHead: head(record.KindCPU, "h", 60e9), Cores: busy},
 			&record.CPURow{ObservedHead: head(record.KindCPU, "h", -60e9), Cores: busy},
@@ -88,9 +112,8 @@ func forgetGenerator(run *record.Run, series *record.Series) {
 	for i := range series.Load {
 		series.Load[i].Busy = -1
 	}
-	series.Observed = slices.DeleteFunc(series.Observed, func(row record.ObservedRow) bool {
-		p, ok := row.(*record.ProcessRow)
-		return ok && p.Role == record.RoleGenerator
+	series.Observed.Processes = slices.DeleteFunc(series.Observed.Processes, func(p *record.ProcessRow) bool {
+		return p.Role == record.RoleGenerator
 	})
 }
 
@@ -303,9 +326,12 @@ func ptr[T any](v T) *T { return &v }
 func judgeAnything(t *rapid.T) {
 	run := anyRun(t)
 	series := &record.Series{
-		Load:     rapid.SliceOfN(rapid.Make[record.LoadRow](), 0, 8).Draw(t, "load rows"),
-		Agents:   rapid.SliceOfN(rapid.Make[record.LoadRow](), 0, 8).Draw(t, "agent rows"),
-		Observed: rapid.SliceOfN(rapid.Custom(anyRow), 0, 20).Draw(t, "rows"),
+		Load:   rapid.SliceOfN(rapid.Make[record.LoadRow](), 0, 8).Draw(t, "load rows"),
+		Agents: rapid.SliceOfN(rapid.Make[record.LoadRow](), 0, 8).Draw(t, "agent rows"),
+	}
+	for _, row := range rapid.SliceOfN(rapid.Custom(anyRow), 0, 20).Draw(t, "rows") {
+		row.Observed().Kind = "" // that of its type
+		series.Observed.Add(row)
 	}
 	for i := range series.Agents {
 		series.Agents[i].Host = rapid.SampledFrom([]string{"", "h", "other", "a"}).Draw(t, "agent")

@@ -231,9 +231,9 @@ func (f *facts) inGenerator() float64 {
 func (p *placeFacts) trips(f *facts, series *record.Series) {
 	var rtts []float64
 	var retrans, sent, busyNs, rwndNs float64
-	rows := ours[*record.TCPInfoRow](f, series)
+	rows := ours(f, series.Observed.TCPInfo)
 	if len(rows) == 0 { // a dear source, so it is read seldom: the last one of the warm-up then
-		if before := setup[*record.TCPInfoRow](f, series); len(before) > 0 && before[len(before)-1].TNs > -int64(positive(f.run.WarmupS)*1e9) {
+		if before := setup(f, series.Observed.TCPInfo); len(before) > 0 && before[len(before)-1].TNs > -int64(positive(f.run.WarmupS)*1e9) {
 			rows = before[len(before)-1:]
 		}
 	}

@@ -91,7 +91,7 @@ func (f *facts) byLongRequests(count int, stretchNs, inFlight, windowNs float64)
 
 // during measures what the two sides did within the stalls.
 func (s *stallFacts) during(f *facts, series *record.Series) {
-	rows := ours[*record.ProcessRow](f, series)
+	rows := ours(f, series.Observed.Processes)
 	of := func(role, host string) (cores, queue figure) {
 		cpu, wait, known, whole, width := 0.0, 0.0, true, 0.0, map[int]float64{}
 		for _, row := range rows {

@@ -98,7 +98,7 @@ func fifths(values []float64) change {
 // meanwhile is what else changed.
 func (t *trendFacts) meanwhile(f *facts, load []record.LoadRow, series *record.Series) {
 	var rss, files, threads, cores, perRequest []float64
-	rows := slices.DeleteFunc(observed[*record.ProcessRow](f, series), func(r *record.ProcessRow) bool {
+	rows := slices.DeleteFunc(observed(f, series.Observed.Processes), func(r *record.ProcessRow) bool {
 		return r.Role != record.RoleSubject || !f.subject.known || r.Host != f.subject.host || r.WidthNs <= 0
 	})
 	for i := 0; i < len(rows); { // the processes of one sample end their interval together
@@ -122,7 +122,7 @@ func (t *trendFacts) meanwhile(f *facts, load []record.LoadRow, series *record.S
 	}
 	t.rss, t.files, t.threads, t.cpuPerRequest = fifths(rss), fifths(files), fifths(threads), fifths(perRequest)
 	var others []float64
-	for _, r := range observed[*record.CPURow](f, series) {
+	for _, r := range observed(f, series.Observed.CPU) {
 		if r.WidthNs <= 0 || !f.subject.known || r.Host != f.subject.host {
 			continue
 		}

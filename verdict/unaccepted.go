@@ -58,7 +58,7 @@ func unacceptedOf(f *facts, series *record.Series, rows []*record.SocketsRow) un
 	if l := fullestList(f, series); l.Connections > 0 {
 		u.count, u.of = math.Min(u.count, float64(max(l.Unaccepted, 0))), float64(l.Connections)
 	}
-	for _, row := range ours[*record.ListenerRow](f, series) {
+	for _, row := range ours(f, series.Observed.Listeners) {
 		if queue := queueOf(row); queue >= 0 && f.ofServer(row.Host) && !f.isOver(row.TNs) {
 			u.count = math.Min(u.count, float64(queue))
 		}
@@ -75,7 +75,7 @@ func (f *facts) isOver(tNs int64) bool { return float64(tNs) > f.windowS()*1e9 }
 // fullestList is the list with the most connections, and of these the one with the
 // fewest that wait: others were made while connections were opened, again as well.
 func fullestList(f *facts, series *record.Series) (fullest record.Listing) {
-	for _, row := range append(setup[*record.SocketsRow](f, series), ours[*record.SocketsRow](f, series)...) {
+	for _, row := range append(setup(f, series.Observed.Sockets), ours(f, series.Observed.Sockets)...) {
 		l := row.Listed
 		if f.ofServer(row.Host) && !f.isOver(row.TNs) &&
 			(l.Connections > fullest.Connections || l.Connections == fullest.Connections && l.Unaccepted < fullest.Unaccepted) {
@@ -107,14 +107,14 @@ func filesOf(f *facts, series *record.Series) filesFacts {
 		return worst
 	}
 	may := map[int]int64{}
-	for _, row := range record.Of[*record.SubjectRow](series) {
+	for _, row := range series.Observed.Subjects {
 		if row.Role == record.RoleSubject && row.Host == f.subject.host && row.FilesMax > 0 {
 			may[row.PID] = row.FilesMax
 		}
 	}
 	// Looks are seldom: where the window has none, the last one before it counts.
 	looks := map[int]*record.ProcessRow{}
-	for _, row := range append(setup[*record.ProcessRow](f, series), observed[*record.ProcessRow](f, series)...) {
+	for _, row := range append(setup(f, series.Observed.Processes), observed(f, series.Observed.Processes)...) {
 		if row.Role != record.RoleSubject || row.Host != f.subject.host || row.OpenFiles <= 0 || f.isOver(row.TNs) {
 			continue
 		}

@@ -41,7 +41,7 @@ type peerUse struct {
 func peersOf(f *facts, series *record.Series) peerFacts {
 	var p peerFacts
 	uses := map[string]*peerUse{}
-	for _, row := range observed[*record.PeersRow](f, series) {
+	for _, row := range observed(f, series.Observed.Peers) {
 		if !f.subject.known || row.Host != f.subject.host {
 			continue
 		}

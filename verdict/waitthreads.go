@@ -58,7 +58,7 @@ func sleepsOf(f *facts, series *record.Series) threadFacts {
 	var t threadFacts
 	looks := map[int]float64{}
 	var rows []*record.ProcessRow
-	for _, row := range observed[*record.ProcessRow](f, series) {
+	for _, row := range observed(f, series.Observed.Processes) {
 		s := &row.States
 		if row.Role == record.RoleSubject && f.subject.known && row.Host == f.subject.host && s.Running+s.Sleeping+s.Disk+s.Other > 0 {
 			rows = append(rows, row)

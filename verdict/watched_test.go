@@ -62,7 +62,7 @@ func watched(meanNs int64, cores float64) *watchedRun {
 	for i := range 50 {
 		row := &record.SocketsRow{Client: record.EndQueues{Sockets: 64}, Server: record.EndQueues{Sockets: 64}}
 		row.ObservedHead = record.ObservedHead{Kind: record.KindSockets, Host: "h", TNs: int64(i+1) * 2e8}
-		w.series.Observed = append(w.series.Observed, row)
+		w.series.Observed.Add(row)
 	}
 	return w
 }
@@ -73,34 +73,22 @@ func (w *watchedRun) found(role string, pid int, comm string) {
 		row.Listeners = []uint64{77}
 	}
 	row.ObservedHead = record.ObservedHead{Kind: record.KindSubject, Host: "h", TNs: -1e9}
-	w.series.Observed = append(w.series.Observed, row)
+	w.series.Observed.Add(row)
 }
 
 // row adds one that ends s+1 widths after the window opened.
 func (w *watchedRun) row(s int, width time.Duration, row record.ObservedRow) {
 	head := row.Observed()
 	head.Host, head.WidthNs, head.TNs = "h", int64(width), int64(s+1)*int64(width)
-	switch row.(type) {
-	case *record.ProcessRow:
-		head.Kind = record.KindProcess
-	case *record.CPURow:
-		head.Kind = record.KindCPU
-	case *record.NetDevRow:
-		head.Kind = record.KindNetDev
-	case *record.TCPInfoRow:
-		head.Kind = record.KindTCPInfo
-	case *record.ListenerRow:
-		head.Kind = record.KindListener
-	case *record.TCPRow:
-		head.Kind = record.KindTCP
-	}
-	w.series.Observed = append(w.series.Observed, row)
+	w.series.Observed.Add(row)
 }
 
 // each changes all rows of one kind.
 func each[R record.ObservedRow](w *watchedRun, change func(R)) *watchedRun {
-	for _, row := range record.Of[R](w.series) {
-		change(row)
+	for _, row := range w.series.Observed.All() {
+		if r, is := row.(R); is {
+			change(r)
+		}
 	}
 	return w
 }

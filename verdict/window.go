@@ -1,9 +1,7 @@
 package verdict
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"ceiling/record"
@@ -12,37 +10,26 @@ import (
 // observed is the rows of one kind that belong to the window, in the order of
 // time. Rows are picked by their middle, so that one which straddles an edge
 // counts where most of it lies; gauges are points and count where they stand.
-//
-// The order is a function of the rows alone, so a record whose rows were
-// written in another order is judged the same.
-func observed[R record.ObservedRow](f *facts, series *record.Series) []R {
-	if series == nil {
-		return nil
-	}
+func observed[R record.ObservedRow](f *facts, rows []R) []R {
 	end := f.endNs()
-	return sorted(slices.DeleteFunc(record.Of[R](series), func(row R) bool {
-		h := row.Observed()
+	return chosen(rows, func(h *record.ObservedHead) bool {
 		middle := h.TNs - h.WidthNs/2
-		return h.WidthNs < 0 || middle < 0 || middle > end
-	}))
+		return h.WidthNs >= 0 && 0 <= middle && middle <= end
+	})
 }
 
 // ours is observed for the run's own hosts: those of the server and of the
 // generator.
-func ours[R record.ObservedRow](f *facts, series *record.Series) []R {
-	return slices.DeleteFunc(observed[R](f, series), func(row R) bool { return !f.isOurs(row.Observed().Host) })
+func ours[R record.ObservedRow](f *facts, rows []R) []R {
+	return slices.DeleteFunc(observed(f, rows), func(row R) bool { return !f.isOurs(row.Observed().Host) })
 }
 
 // setup is the rows of one kind of the run's own hosts from before the window
 // opened.
-func setup[R record.ObservedRow](f *facts, series *record.Series) []R {
-	if series == nil {
-		return nil
-	}
-	return sorted(slices.DeleteFunc(record.Of[R](series), func(row R) bool {
-		h := row.Observed()
-		return h.WidthNs < 0 || h.TNs-h.WidthNs/2 >= 0 || !f.isOurs(h.Host)
-	}))
+func setup[R record.ObservedRow](f *facts, rows []R) []R {
+	return chosen(rows, func(h *record.ObservedHead) bool {
+		return h.WidthNs >= 0 && h.TNs-h.WidthNs/2 < 0 && f.isOurs(h.Host)
+	})
 }
 
 func (f *facts) isOurs(host string) bool {
@@ -57,24 +44,19 @@ func (f *facts) isOurs(host string) bool {
 	return len(f.agents) == 0 && host == f.homeHost
 }
 
-func sorted[R record.ObservedRow](rows []R) []R {
-	slices.SortFunc(rows, func(a, b R) int {
-		x, y := a.Observed(), b.Observed()
-		if c := cmp.Or(cmp.Compare(x.TNs, y.TNs), cmp.Compare(x.WidthNs, y.WidthNs), cmp.Compare(x.Host, y.Host)); c != 0 {
-			return c
+// chosen is some of the rows in the order of time. Those of one moment, several
+// processes or interfaces in one sample, stay as they were written; rows of several
+// hosts are written as they arrive, which must not matter.
+func chosen[R record.ObservedRow](rows []R, choose func(*record.ObservedHead) bool) []R {
+	var list []R
+	for _, row := range rows {
+		if choose(row.Observed()) {
+			list = append(list, row)
 		}
-		// Rare: several interfaces or processes in one sample.
-		return bytes.Compare(text(a), text(b))
-	})
-	return rows
-}
-
-// text is a row as it would be written. A row that cannot be written sorts
-// first; nothing else depends on it.
-func text(row any) []byte {
-	line, err := json.Marshal(row)
-	if err != nil {
-		return nil
 	}
-	return line
+	slices.SortStableFunc(list, func(a, b R) int {
+		x, y := a.Observed(), b.Observed()
+		return cmp.Or(cmp.Compare(x.TNs, y.TNs), cmp.Compare(x.WidthNs, y.WidthNs), cmp.Compare(x.Host, y.Host))
+	})
+	return list
 }

@@ -43,7 +43,7 @@ func (f *facts) workerProcesses(series *record.Series) workerFacts {
 		parents[p.parent] = true
 	}
 	looks, idle := map[int]float64{}, map[int]float64{}
-	for _, row := range observed[*record.ProcessRow](f, series) {
+	for _, row := range observed(f, series.Observed.Processes) {
 		s := &row.States
 		all := s.Running + s.Sleeping + s.Disk + s.Other
 		if row.Role != record.RoleSubject || row.Host != f.subject.host || all == 0 || parents[row.PID] {

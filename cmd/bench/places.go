@@ -135,7 +135,7 @@ func (b *bench) onePlace(ctx context.Context, e *Entry, split cores.Split, serve
 // read judges a record twice: as it is, and as if the kernel had told no events.
 func (p *PlaceShares) read(r *record.Run, series *record.Series) error {
 	p.RatePerS, p.Named = r.Rate.CompletedPerS, string(r.Verdict.Ceiling)
-	if !slices.ContainsFunc(series.Observed, isTimes) {
+	if len(series.Observed.Times) == 0 {
 		return errors.New("the kernel told no events: they need root, and a kernel with BTF")
 	}
 	by := verdict.Judge(r, series)
@@ -143,18 +143,13 @@ func (p *PlaceShares) read(r *record.Run, series *record.Series) error {
 		p.Events, p.Bursts = by.Stations, by.StationsOf
 	}
 	without := *series
-	without.Observed = slices.DeleteFunc(slices.Clone(series.Observed), isTimes)
+	without.Observed.Times = nil
 	by = verdict.Judge(r, &without)
 	p.Sockets, p.Samples = by.Stations, by.StationsOf
 	if len(p.Sockets) == 0 {
 		return errors.New("too few looks at the sockets")
 	}
 	return nil
-}
-
-func isTimes(row record.ObservedRow) bool {
-	_, is := row.(*record.TimesRow)
-	return is
 }
 
 // against starts a server for the time of do.

@@ -228,7 +228,7 @@ func (l *lab) threeMachines(t *testing.T) {
 		t.Errorf("the server was not found on web1: %+v", r.Subject)
 	}
 	hosts := map[string]bool{}
-	for _, row := range series.Observed {
+	for _, row := range series.Observed.All() {
 		hosts[row.Observed().Host] = true
 	}
 	for _, name := range []string{"l1", "l2", "l3", "web1"} {

@@ -90,7 +90,7 @@ func addSpreads(spread map[string]float64, series *record.Series) {
 		s.p50, s.p99 = append(s.p50, float64(row.P50Ns)), append(s.p99, float64(row.P99Ns))
 		s.completed += float64(row.Completed)
 	}
-	for _, row := range record.Of[*record.ProcessRow](series) {
+	for _, row := range series.Observed.Processes {
 		if row.Role == record.RoleSubject && row.TNs >= row.WidthNs {
 			at(row.TNs, row.WidthNs).cpuNs += float64(row.CPUNs)
 		}

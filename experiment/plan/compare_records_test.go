@@ -142,7 +142,7 @@ func TestSpreadWithinARun(t *testing.T) {
 		level := 1 + .1*float64(i/10%2) // every other second 10 % more
 		series.Load = append(series.Load, record.LoadRow{TNs: int64(i+1) * 1e8, WidthNs: 1e8, Completed: 100, P50Ns: int64(1e6 * level),
 			P99Ns: int64(3e6 * level)})
-		series.Observed = append(series.Observed,
+		series.Observed.Add(
 			&record.ProcessRow{ObservedHead: record.ObservedHead{TNs: int64(i+1) * 1e8, WidthNs: 1e8}, Role: record.RoleSubject,
 				CPUNs: int64(1e6 * level)})
 	}

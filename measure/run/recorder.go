@@ -16,7 +16,8 @@ import (
 	"ceiling/record"
 )
 
-// recorder is the Sink that writes what it is told while it is told it.
+// recorder is the Sink that writes what it is told while it is told it, and keeps it
+// for the verdict.
 type recorder struct {
 	writer  *record.Writer
 	spec    *spec.Spec
@@ -25,12 +26,11 @@ type recorder struct {
 	end     context.CancelFunc // of the run, by giving up
 	gaveUp  string
 
-	rows      []record.LoadRow
 	state     Progress
 	completed uint64
 
-	mu      sync.Mutex // of what is told from any goroutine
-	missing []record.NotMeasured
+	mu     sync.Mutex // of what is told from any goroutine
+	series record.Series
 }
 
 // Connected implements load.Observer.
@@ -47,7 +47,7 @@ func (r *recorder) Window(bool, time.Time) {}
 // Interval implements load.Observer.
 func (r *recorder) Interval(t *load.Tally, late bool) {
 	row := LoadRow(r.host, t, late)
-	r.rows = append(r.rows, row)
+	r.series.Load = append(r.series.Load, row)
 	r.writer.AppendLoad(&row)
 	if !t.Warmup {
 		r.completed += t.Completed
@@ -66,9 +66,10 @@ func (r *recorder) Interval(t *load.Tally, late bool) {
 // Observed implements Sink.
 func (r *recorder) Observed(row record.ObservedRow) {
 	r.writer.AppendObserved(row)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.series.Observed.Add(row)
 	if r.options.Observed != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.options.Observed(row)
 	}
 }
@@ -79,16 +80,17 @@ func (r *recorder) NotMeasured(n record.NotMeasured) {
 	r.writer.AppendNotMeasured(n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.missing = append(r.missing, n)
+	r.series.NotMeasured = append(r.series.NotMeasured, n)
 }
 
 // AgentInterval implements Sink.
 func (r *recorder) AgentInterval(agent string, t *load.Tally, late bool) {
 	row := LoadRow(agent, t, late)
 	r.writer.AppendAgent(&row)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.series.Agents = append(r.series.Agents, row)
 	if r.options.AgentRow != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.options.AgentRow(row)
 	}
 }
@@ -104,8 +106,8 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	t := &w.Result.Total
 	run := figures(r.spec, w.Result, w.Connections, w.Threads)
 	run.Schema, run.Started, run.Target, run.Spec = record.Schema, w.Result.Started, r.spec.Targets[0].URL, *r.spec
-	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.rows)
-	run.Environment, run.NotMeasured = env, append(append([]record.NotMeasured{}, r.missing...), r.options.veil.missing()...)
+	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.series.Load)
+	run.Environment, run.NotMeasured = env, append(append([]record.NotMeasured{}, r.series.NotMeasured...), r.options.veil.missing()...)
 	run.Interrupted, run.GaveUp = w.Result.Interrupted, r.gaveUp
 	run.Generator.Headroom, run.Generator.HeadroomBy = w.Headroom, w.HeadroomBy
 	run.Agents, run.Fleet = w.Agents, w.Fleet

@@ -50,8 +50,8 @@ type Options struct {
 	Progress func(Progress)
 	// Began is told of the run once its record stands; on this machine that is
 	// before the connections are opened. Observed is told of every observed row, from
-	// an observer's goroutine, one at a time: the row is valid during the call only,
-	// and what the call takes counts as the observer's cost. nil tells nobody.
+	// an observer's goroutine, one at a time: nobody may change it, and what the call
+	// takes counts as the observer's cost. nil tells nobody.
 	Began    func(record.Start)
 	Observed func(record.ObservedRow)
 	// GiveUp is asked after every interval, those of the warm-up too, with its
@@ -161,16 +161,10 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
 	done.Response.Merge(&worked.Result.Total.Response)
 	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found),
-		keepStacks(w, &done.Run, &worked.Found))
-	series, err := w.Series()
-	if err != nil {
-		// Judged by what is left: the generator's own rows.
-		done.KeepErr = errors.Join(done.KeepErr, err)
-		series = record.Series{Load: rec.rows}
-	}
-	done.Run.Subject = subjectOf(&done.Run, &series, worked)
+		keepStacks(w, &done.Run, &worked.Found), w.Err())
+	done.Run.Subject = subjectOf(&done.Run, &rec.series, worked)
 	identified(done.Run.Subject, worked.Identities)
-	done.Run.Verdict = verdict.Judge(&done.Run, &series)
+	done.Run.Verdict = verdict.Judge(&done.Run, &rec.series)
 	done.Run.Exit = ExitOf(&done.Run)
 	done.KeepErr = errors.Join(done.KeepErr, w.Finish(&done.Run))
 	done.File = w.File()

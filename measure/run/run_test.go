@@ -76,7 +76,7 @@ func TestRunOfARealServer(t *testing.T) {
 	if completed != r.Requests.Completed {
 		t.Errorf("the rows of the window hold %d completions, the result %d", completed, r.Requests.Completed)
 	}
-	if len(record.Of[*record.SocketsRow](&series)) == 0 || len(record.Of[*record.ProcessRow](&series)) == 0 {
+	if len(series.Observed.Sockets) == 0 || len(series.Observed.Processes) == 0 {
 		t.Error("the series holds no rows of the observer")
 	}
 }

@@ -173,8 +173,10 @@ func (p *part) Window(open bool, at time.Time) {
 // Interval implements load.Observer.
 func (p *part) Interval(t *load.Tally, late bool) { p.sink.Interval(t, late) }
 
-// observed takes a row from the observer.
+// observed takes a row from the observer, whose memory it is: from here on a row is
+// nobody's to change.
 func (p *part) observed(row record.ObservedRow) {
+	row = record.Clone(row)
 	p.subject.see(row)
 	p.stacks.see(row)
 	p.sink.Observed(row)

@@ -17,7 +17,7 @@ func subjectOf(r *record.Run, series *record.Series, w *Worked) *record.Subject 
 		s.Host = w.Identities[0].Host
 	}
 	byPID := map[int]*record.SubjectProcess{}
-	for _, row := range record.Of[*record.SubjectRow](series) {
+	for _, row := range series.Observed.Subjects {
 		if row.Role == record.RoleSubject && byPID[row.PID] == nil && (s.Host == "" || s.Host == row.Host) {
 			s.Host = row.Host
 			byPID[row.PID] = &record.SubjectProcess{PID: row.PID, Comm: row.Comm, Exe: row.Exe, CPUsAllowed: row.CPUsAllowed}
@@ -27,7 +27,7 @@ func subjectOf(r *record.Run, series *record.Series, w *Worked) *record.Subject 
 		return nil
 	}
 	var covered, total int64
-	for _, row := range record.Of[*record.ProcessRow](series) {
+	for _, row := range series.Observed.Processes {
 		p := byPID[row.PID]
 		if p == nil || row.Role != record.RoleSubject || row.Host != s.Host || row.TNs <= 0 {
 			continue

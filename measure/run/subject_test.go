@@ -15,7 +15,7 @@ func TestSubjectIsOnOneHost(t *testing.T) {
 		used := &record.ProcessRow{PID: 7, Role: record.RoleSubject, CPUNs: 1000}
 		found.Host, used.Host = host, host
 		used.TNs, used.WidthNs = 1e9, 1e9
-		series.Observed = append(series.Observed, found, used)
+		series.Observed.Add(found, used)
 	}
 	r := &record.Run{ElapsedS: 1, Requests: record.Requests{Completed: 10}}
 	for _, c := range []struct {

@@ -50,9 +50,10 @@ func AgentRates(run *Run, names []string, most int) (Plot, bool) {
 // agent's.
 func queuesOfHosts(run *Run, p Plot, most int) Plot {
 	add := func(host, name string, i int, of func(*record.SocketsRow) float64) {
-		rows := observed(run, func(r *record.SocketsRow) bool { return r.Host == host }, func(r *record.SocketsRow, _ float64) []float64 {
-			return []float64{of(r)}
-		})
+		rows := observed(run.observed().Sockets, func(r *record.SocketsRow) bool { return r.Host == host },
+			func(r *record.SocketsRow, _ float64) []float64 {
+				return []float64{of(r)}
+			})
 		if g := timed(run, thin(name, rows, []Line{{Name: name, Tone: i % Tones, Dashed: i >= Tones}}, most)); g.Points() > 0 {
 			p.Groups = append(p.Groups, g)
 		}

@@ -24,6 +24,14 @@ type Run struct {
 	Response, Service, Lag *hist.Hist
 }
 
+// observed is what the hosts did, nothing where the series was not kept.
+func (r *Run) observed() *record.ObservedRows {
+	if r.Series == nil {
+		return new(record.ObservedRows)
+	}
+	return &r.Series.Observed
+}
+
 // Plot is lines over two axes.
 type Plot struct {
 	Title string `json:"title"`

@@ -279,12 +279,13 @@ func cpuRow(host string, tenth int64, cores ...record.CoreTicks) *record.CPURow 
 func TestCores(t *testing.T) {
 	run := runOf(row10(1, 5))
 	run.Environment.Host = "b"
-	run.Series.Observed = []record.ObservedRow{
+	run.Series.Observed = record.ObservedRows{}
+	run.Series.Observed.Add(
 		cpuRow("a", 1, record.CoreTicks{CPU: 0, User: 10}),
 		cpuRow("b", -1, record.CoreTicks{CPU: 1, Steal: 10}), // before the window: drawn, in no mean
 		cpuRow("b", 1, record.CoreTicks{CPU: 1, User: 4, SoftIRQ: 2, Idle: 4}, record.CoreTicks{CPU: 3, System: 10}),
 		cpuRow("b", 2, record.CoreTicks{CPU: 1, User: 6, SoftIRQ: 2, Steal: 2}, record.CoreTicks{CPU: 3, Idle: -5, Bad: "idle went backwards"}),
-	}
+	)
 	if got := Hosts(&run); !slices.Equal(got, []string{"b", "a"}) {
 		t.Errorf("hosts %v: the generator's comes first", got)
 	}
@@ -329,7 +330,7 @@ func TestHeatColumnsAddUp(t *testing.T) {
 			at += width
 			r := cpuRow("h", 0, record.CoreTicks{User: rapid.Int64Range(0, 9).Draw(t, "user"), Idle: rapid.Int64Range(1, 9).Draw(t, "idle")})
 			r.TNs, r.WidthNs = at, width
-			run.Series.Observed = append(run.Series.Observed, r)
+			run.Series.Observed.Add(r)
 		}
 		c, ok := CoresOf(&run, "h")
 		if !ok {
@@ -359,7 +360,8 @@ func netRow(tenth int64, speed int64, shaped int64) *record.NetDevRow {
 
 func TestLinkAgainstItsLimit(t *testing.T) {
 	run := runOf(row10(1, 5))
-	run.Series.Observed = []record.ObservedRow{netRow(1, 100, 0), netRow(2, 100, 0), netRow(30, 100, 0)} // the last is after the window
+	run.Series.Observed = record.ObservedRows{}
+	run.Series.Observed.Add(netRow(1, 100, 0), netRow(2, 100, 0), netRow(30, 100, 0)) // the last is after the window
 	l := Links(&run, Most)[0]
 	// 80 Mbit/s of payload and 24 bytes of framing for each of 10,000 packets/s.
 	if got, want := l.Received.BitsPerS, 80e6+10000*24*8.0; math.Abs(got-want) > 1 {
@@ -375,13 +377,15 @@ func TestLinkAgainstItsLimit(t *testing.T) {
 
 	// A shaper limits what is sent, without framing; what a person says counts
 	// before the kernel.
-	run.Series.Observed = []record.ObservedRow{netRow(1, -1, 9e6)}
+	run.Series.Observed = record.ObservedRows{}
+	run.Series.Observed.Add(netRow(1, -1, 9e6))
 	l = Links(&run, Most)[0]
 	if l.Received.Limit != 0 || l.Sent.Limit != 9e6 || l.Sent.Framing || l.Sent.BitsPerS != 8e6 {
 		t.Errorf("%+v", l.Sent)
 	}
 	run.Spec.LinkBitsPerSecond = 1e12
-	run.Series.Observed = []record.ObservedRow{netRow(1, 100, 0)}
+	run.Series.Observed = record.ObservedRows{}
+	run.Series.Observed.Add(netRow(1, 100, 0))
 	l = Links(&run, Most)[0]
 	if l.Received.Limit != 1e12 || l.Received.LimitFrom != "given (--link)" || len(l.Bits.Limits) != 0 {
 		t.Errorf("a limit far above is drawn, or not known: %+v, %v", l.Received, l.Bits.Limits)
@@ -389,7 +393,8 @@ func TestLinkAgainstItsLimit(t *testing.T) {
 
 	bad := netRow(1, 100, 0)
 	bad.Bad = "rx_bytes went backwards"
-	run.Series.Observed = []record.ObservedRow{bad, netRow(2, 100, 0)}
+	run.Series.Observed = record.ObservedRows{}
+	run.Series.Observed.Add(bad, netRow(2, 100, 0))
 	if l = Links(&run, Most)[0]; l.Refused != 1 || l.Bits.Groups[0].Rows != 1 {
 		t.Errorf("refused %d, drawn %d", l.Refused, l.Bits.Groups[0].Rows)
 	}
@@ -404,8 +409,9 @@ func TestProcesses(t *testing.T) {
 			Waits: []record.WaitCount{{Wchan: "futex_do_wait", Threads: 2}, {Wchan: "ep_poll", Threads: 3}}, Voluntary: 5, Involuntary: -1,
 			SwitchesNs: 1e8}
 	}
-	run.Series.Observed = []record.ObservedRow{row("generator", 1, 1, 9e7), row("subject", 2, 1, 2e7), row("subject", 3, 1, 8e7),
-		row("subject", 3, 2, 6e7), row("subject", 3, 90, 1e8)}
+	run.Series.Observed = record.ObservedRows{}
+	run.Series.Observed.Add(row("generator", 1, 1, 9e7), row("subject", 2, 1, 2e7), row("subject", 3, 1, 8e7),
+		row("subject", 3, 2, 6e7), row("subject", 3, 90, 1e8))
 	list := Processes(&run)
 	var order []int
 	for _, p := range list {
@@ -430,11 +436,12 @@ func TestCounters(t *testing.T) {
 		return &record.TCPRow{ObservedHead: record.ObservedHead{TNs: tenth * 1e8, WidthNs: 1e8}, OutSegs: 1000, RetransSegs: resent,
 			ListenOverflows: -1}
 	}
-	run.Series.Observed = []record.ObservedRow{tcp(1, 3), tcp(2, 4), tcp(-3, 99),
+	run.Series.Observed = record.ObservedRows{}
+	run.Series.Observed.Add(tcp(1, 3), tcp(2, 4), tcp(-3, 99),
 		&record.TCPInfoRow{Server: record.EndTCPInfo{Sockets: 2, RTTp50Us: 40}},
 		&record.ObserverRow{ObservedHead: record.ObservedHead{WidthNs: 1e9}, CPUNs: 9e6},
 		&record.PeersRow{Peers: []record.Peer{{Addr: "a", Sockets: 2, Awaiting: -1}, {Addr: "b", Sockets: 6, Awaiting: 3}}},
-		&record.PeersRow{Peers: []record.Peer{{Addr: "b", Sockets: 4, Awaiting: 3}}}}
+		&record.PeersRow{Peers: []record.Peer{{Addr: "b", Sockets: 4, Awaiting: 3}}})
 	got := map[string]string{}
 	for _, c := range TCPCounters(&run) {
 		got[c.Name] = c.Text
@@ -455,10 +462,11 @@ func TestCounters(t *testing.T) {
 
 func TestQueues(t *testing.T) {
 	run := runOf(row10(1, 5))
-	run.Series.Observed = []record.ObservedRow{
+	run.Series.Observed = record.ObservedRows{}
+	run.Series.Observed.Add(
 		&record.SocketsRow{ObservedHead: record.ObservedHead{TNs: 1e8, WidthNs: 1e8}, Client: record.EndQueues{Sockets: 8, Unread: 1},
 			Server: record.EndQueues{Sockets: 8, Unread: 7}},
-		&record.SocketsRow{ObservedHead: record.ObservedHead{TNs: 2e8, WidthNs: 1e8}, Client: record.EndQueues{Sockets: 8, Unread: 2}}}
+		&record.SocketsRow{ObservedHead: record.ObservedHead{TNs: 2e8, WidthNs: 1e8}, Client: record.EndQueues{Sockets: 8, Unread: 2}})
 	p, ok := Queues(&run, Most)
 	if l := p.Groups[0].Lines; !ok || l[0].Mid[0] != 7 || !math.IsNaN(l[0].Mid[1]) || l[1].Mid[1] != 2 || l[2].Mid[0] != 8 {
 		t.Errorf("%+v", p.Groups)

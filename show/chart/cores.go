@@ -51,14 +51,11 @@ const columnsMost = 240
 // CoresOf reads what every core of a host did. ok is false where nothing was
 // recorded of it.
 func CoresOf(run *Run, host string) (c Cores, ok bool) {
-	if run.Series == nil {
-		return c, false
-	}
 	c.Host = host
 	var rows []*record.CPURow
 	numbers := map[int]bool{}
 	c.From, c.To = math.Inf(1), math.Inf(-1)
-	for _, r := range record.Of[*record.CPURow](run.Series) {
+	for _, r := range run.observed().CPU {
 		if r.Host != host || r.WidthNs <= 0 {
 			continue
 		}
@@ -190,11 +187,8 @@ func (c *Cores) heats(grid [][]ticks, sums []ticks) {
 // Hosts are those whose CPUs were recorded: the generator's first, then the
 // server's, then others by name.
 func Hosts(run *Run) []string {
-	if run.Series == nil {
-		return nil
-	}
 	seen := map[string]bool{}
-	for _, r := range record.Of[*record.CPURow](run.Series) {
+	for _, r := range run.observed().CPU {
 		seen[r.Host] = true
 	}
 	var list []string

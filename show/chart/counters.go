@@ -22,12 +22,9 @@ type Peer struct {
 
 // Peers by descending number of connections, at most 16.
 func Peers(run *Run) []Peer {
-	if run.Series == nil {
-		return nil
-	}
 	by := map[string]*Peer{}
 	samples := 0.0
-	for _, r := range record.Of[*record.PeersRow](run.Series) {
+	for _, r := range run.observed().Peers {
 		if r.TNs < 0 || float64(r.TNs)/1e9 > run.ElapsedS {
 			continue
 		}
@@ -62,11 +59,8 @@ type Counter struct{ Name, Text string }
 // TCPCounters are the kernel's over the window: those that tell of trouble in
 // any case, and with them what the run's own connections say of the path.
 func TCPCounters(run *Run) []Counter {
-	if run.Series == nil {
-		return nil
-	}
 	var list []Counter
-	rows := slices.DeleteFunc(record.Of[*record.TCPRow](run.Series), func(r *record.TCPRow) bool {
+	rows := slices.DeleteFunc(slices.Clone(run.observed().TCP), func(r *record.TCPRow) bool {
 		from, to := interval(r.TNs, r.WidthNs)
 		return r.WidthNs <= 0 || !within(run, from, to)
 	})
@@ -115,7 +109,7 @@ func trips(run *Run) []Counter {
 		{"server", func(r *record.TCPInfoRow) *record.EndTCPInfo { return &r.Server }},
 	} {
 		var rtt []int64
-		for _, r := range record.Of[*record.TCPInfoRow](run.Series) {
+		for _, r := range run.observed().TCPInfo {
 			if e := end.of(r); e.Sockets > 0 && r.TNs >= 0 {
 				rtt = append(rtt, e.RTTp50Us)
 			}
@@ -132,11 +126,8 @@ func trips(run *Run) []Counter {
 
 // ObserverCost is what observing took, as a share of one core.
 func ObserverCost(run *Run) (share float64, ok bool) {
-	if run.Series == nil {
-		return 0, false
-	}
 	var cpu, width float64
-	for _, r := range record.Of[*record.ObserverRow](run.Series) {
+	for _, r := range run.observed().Observer {
 		if r.WidthNs > 0 {
 			cpu, width = cpu+float64(r.CPUNs), width+float64(r.WidthNs)
 		}

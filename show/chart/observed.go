@@ -13,18 +13,15 @@ import (
 
 // observed are the rows of one kind as intervals. Rows without a width are left
 // out: the first sample of a kind has none.
-func observed[R record.ObservedRow](run *Run, keep func(R) bool, of func(r R, s float64) []float64) []row {
-	if run.Series == nil {
-		return nil
-	}
+func observed[R record.ObservedRow](of []R, keep func(R) bool, values func(r R, s float64) []float64) []row {
 	var rows []row
-	for _, r := range record.Of[R](run.Series) {
+	for _, r := range of {
 		h := r.Observed()
 		if h.WidthNs <= 0 || !keep(r) {
 			continue
 		}
 		from, to := interval(h.TNs, h.WidthNs)
-		rows = append(rows, row{from, to, h.Late, of(r, float64(h.WidthNs)/1e9)})
+		rows = append(rows, row{from, to, h.Late, values(r, float64(h.WidthNs)/1e9)})
 	}
 	return rows
 }
@@ -42,7 +39,7 @@ func Queues(run *Run, most int) (Plot, bool) {
 		}
 		return p, ok
 	}
-	rows := observed(run, func(*record.SocketsRow) bool { return true }, func(r *record.SocketsRow, _ float64) []float64 {
+	rows := observed(run.observed().Sockets, func(*record.SocketsRow) bool { return true }, func(r *record.SocketsRow, _ float64) []float64 {
 		server := math.NaN() // a server on a host that nobody watched
 		if r.Server.Sockets > 0 {
 			server = float64(r.Server.Unread)
@@ -96,11 +93,8 @@ type linkKey struct{ host, side, iface string }
 
 // Links are the interfaces between generator and server.
 func Links(run *Run, most int) []Link {
-	if run.Series == nil {
-		return nil
-	}
 	by := map[linkKey][]*record.NetDevRow{}
-	for _, r := range record.Of[*record.NetDevRow](run.Series) {
+	for _, r := range run.observed().NetDevs {
 		if r.Target && r.WidthNs > 0 {
 			key := linkKey{r.Host, r.Side, r.Iface}
 			by[key] = append(by[key], r)

@@ -48,11 +48,8 @@ const sparkPoints = 120
 
 // Processes are those of the run, by role (subject first) and then by CPU.
 func Processes(run *Run) []Process {
-	if run.Series == nil {
-		return nil
-	}
 	by := map[processKey][]*record.ProcessRow{}
-	for _, r := range record.Of[*record.ProcessRow](run.Series) {
+	for _, r := range run.observed().Processes {
 		if r.WidthNs > 0 {
 			key := processKey{r.Host, r.Role, r.PID, r.StartTicks}
 			by[key] = append(by[key], r)

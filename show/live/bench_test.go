@@ -37,8 +37,9 @@ func BenchmarkObserved(b *testing.B) {
 	r, s := fixture(b, 2999e6)
 	board := NewBoard()
 	board.Began(record.Start{ID: r.ID, Spec: r.Spec})
+	rows := s.Observed.All()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		board.Observed(s.Observed[i%len(s.Observed)])
+		board.Observed(record.Clone(rows[i%len(rows)]))
 	}
 }

@@ -151,12 +151,8 @@ func (b *Board) Agent(row record.LoadRow) {
 	}
 }
 
-// Observed tells of an observed row, which is read during the call only.
+// Observed tells of an observed row, which nobody changes any more.
 func (b *Board) Observed(row record.ObservedRow) {
-	row = clone(row)
-	if row == nil {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rows.addObserved(row)
@@ -167,15 +163,16 @@ func (b *Board) Rows(s *record.Series) {
 	for _, row := range s.Agents {
 		b.Agent(row)
 	}
-	i := 0
+	observed := s.Observed.All()
 	for _, row := range s.Load {
-		for ; i < len(s.Observed) && s.Observed[i].Observed().TNs <= row.TNs; i++ {
-			b.Observed(s.Observed[i])
+		for len(observed) > 0 && observed[0].Observed().TNs <= row.TNs {
+			b.Observed(observed[0])
+			observed = observed[1:]
 		}
 		b.Interval(row, nil, 0)
 	}
-	for ; i < len(s.Observed); i++ {
-		b.Observed(s.Observed[i])
+	for _, row := range observed {
+		b.Observed(row)
 	}
 	for _, n := range s.NotMeasured {
 		b.Lost(n)
@@ -286,9 +283,8 @@ func (b *Board) evidence() (*evidence, bool) {
 	}
 	e := &evidence{start: b.start, rows: b.rows}
 	r := &e.rows
-	r.load, r.observed = slices.Clip(r.load), slices.Clip(r.observed)
-	r.agents = slices.Clip(r.agents)
-	r.firstLoad, r.before, r.lost = slices.Clip(r.firstLoad), slices.Clip(r.before), slices.Clip(r.lost)
+	r.load, r.agents = slices.Clip(r.load), slices.Clip(r.agents)
+	r.firstLoad, r.lost = slices.Clip(r.firstLoad), slices.Clip(r.lost)
 	if b.response != nil {
 		e.response = new(hist.Hist)
 		e.response.Merge(b.response)

@@ -103,14 +103,14 @@ func TestEnds(t *testing.T) {
 	b, r, s := boardAt(t, 2e9)
 	got := b.Snapshot().Ends
 	last := int64(0)
-	for _, row := range s.Observed {
+	for _, row := range s.Observed.All() {
 		last = max(last, row.Observed().TNs)
 	}
 	for i := range s.Load {
 		last = max(last, s.Load[i].TNs)
 	}
 	var cpu, width float64
-	for _, row := range record.Of[*record.ProcessRow](s) {
+	for _, row := range s.Observed.Processes {
 		if row.Role == record.RoleSubject && row.TNs > last-1e9 {
 			cpu, width = cpu+float64(row.CPUNs), width+float64(row.WidthNs)
 		}
@@ -206,11 +206,11 @@ func repeated(s *record.Series, times int) *record.Series {
 			row.TNs += int64(n) * each
 			out.Load = append(out.Load, row)
 		}
-		for _, row := range s.Observed {
+		for _, row := range s.Observed.All() {
 			if row.Observed().TNs < 0 && n > 0 {
 				continue
 			}
-			out.Observed = append(out.Observed, shifted(row, -int64(n)*each-1))
+			out.Observed.Add(shifted(row, -int64(n)*each-1))
 		}
 	}
 	return &out
@@ -223,7 +223,7 @@ func TestLongRun(t *testing.T) {
 	b := NewBoard()
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
 	b.Rows(repeated(s, 40)) // two minutes
-	if n := len(b.rows.observed); n > 2*len(s.Observed)*15 {
+	if n := b.rows.observed.Len(); n > 2*s.Observed.Len()*15 {
 		t.Errorf("%d rows are kept", n)
 	}
 	if !b.Form() {
@@ -265,53 +265,6 @@ func TestExactQuantiles(t *testing.T) {
 	}
 	if f := b.Snapshot().Formed; !f.Quantiles || len(f.Verdict.SLO) != len(r.Spec.SLO) {
 		t.Errorf("the SLO is not judged: %+v", f.Verdict.SLO)
-	}
-}
-
-// What is fed stays the feeder's: observers use their rows again.
-func TestRowsAreCopied(t *testing.T) {
-	_, s := fixture(t, math.MaxInt64)
-	kinds := map[reflect.Type]bool{}
-	for _, row := range s.Observed {
-		kinds[reflect.TypeOf(row)] = true
-		before, err := json.Marshal(row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := clone(row)
-		scribble(reflect.ValueOf(row).Elem())
-		after, err := json.Marshal(c)
-		if err != nil || string(before) != string(after) {
-			t.Fatalf("%T shares memory with its copy: %s is now %s", row, before, after)
-		}
-	}
-	if len(kinds) < 10 {
-		t.Errorf("only %d kinds of rows", len(kinds))
-	}
-	for _, kind := range []string{record.KindCPU, record.KindSubject, record.KindProcess, record.KindSockets, record.KindListener,
-		record.KindTCPInfo, record.KindTimes,
-		record.KindPeers, record.KindTCP, record.KindNetDev, record.KindSoftnet, record.KindSoftirq, record.KindIRQ, record.KindPSI,
-		record.KindThrottle, record.KindFreq, record.KindObserver} {
-		row, ok := record.NewObservedRow(kind)
-		if !ok || clone(row) == nil {
-			t.Errorf("rows of kind %s are lost", kind)
-		}
-	}
-}
-
-// scribble writes over all that lists hold.
-func scribble(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			scribble(v.Field(i))
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			scribble(v.Index(i))
-		}
-	case reflect.Int, reflect.Int64:
-		v.SetInt(-77)
 	}
 }
 

@@ -68,7 +68,7 @@ func endsOf(r *rows, home string) Ends {
 	var e Ends
 	after := r.latestNs - overNs
 	e.Generator, e.Server = endOf(r, record.RoleGenerator, after), endOf(r, record.RoleSubject, after)
-	e.Hosts = hostsOf(since[*record.CPURow](r, after), home)
+	e.Hosts = hostsOf(since(r.observed.CPU, after), home)
 	return e
 }
 
@@ -82,7 +82,7 @@ func endOf(r *rows, role string, after int64) End {
 	}
 	by := map[id]*use{}
 	threads := map[id]float64{}
-	for _, row := range since[*record.ProcessRow](r, after) {
+	for _, row := range since(r.observed.Processes, after) {
 		if row.Role != role || row.WidthNs <= 0 {
 			continue
 		}
@@ -211,7 +211,7 @@ func linksOf(r *rows, given float64) []Link {
 	}
 	type key struct{ host, side, iface string }
 	by := map[key]*sums{}
-	for _, row := range since[*record.NetDevRow](r, r.latestNs-overNs) {
+	for _, row := range since(r.observed.NetDevs, r.latestNs-overNs) {
 		if !row.Target || row.WidthNs <= 0 || row.Bad != "" {
 			continue
 		}

@@ -199,12 +199,12 @@ func (e *evidence) series(from int64) record.Series {
 			s.Agents = append(s.Agents, row)
 		}
 	}
-	for _, row := range e.rows.before {
-		s.Observed = append(s.Observed, shifted(row, from))
+	for _, row := range e.rows.before.All() {
+		s.Observed.Add(shifted(row, from))
 	}
-	for _, row := range e.rows.observed {
+	for _, row := range e.rows.observed.All() {
 		if row.Observed().TNs > from {
-			s.Observed = append(s.Observed, shifted(row, from))
+			s.Observed.Add(shifted(row, from))
 		}
 	}
 	return s
@@ -219,7 +219,7 @@ func shifted(row record.ObservedRow, by int64) record.ObservedRow {
 	if by == 0 {
 		return row
 	}
-	row = clone(row)
+	row = record.Clone(row)
 	row.Observed().TNs -= by
 	return row
 }

@@ -25,11 +25,14 @@ const rowsMost = 30000
 type rows struct {
 	load     []record.LoadRow
 	agents   []record.LoadRow // of several, each its own
-	observed []record.ObservedRow
+	observed record.ObservedRows
+	kept     int   // of these
+	prunedNs int64 // up to when they were pruned
 	// before is what does not age: the beginning of the load, and which
 	// processes were found.
 	firstLoad []record.LoadRow
-	before    []record.ObservedRow
+	before    record.ObservedRows
+	befores   int
 	lost      []record.NotMeasured
 	latestNs  int64
 }
@@ -41,7 +44,7 @@ func (r *rows) addLoad(row *record.LoadRow) {
 	}
 	r.load = append(r.load, *row)
 	if r.load[0].TNs < r.latestNs-2*keepNs || len(r.load) > 2*rowsMost {
-		r.load = prune(r.load, func(l *record.LoadRow) bool { return l.TNs > r.latestNs-keepNs })
+		r.load = pruned(r.load, func(l *record.LoadRow) bool { return l.TNs > r.latestNs-keepNs })
 	}
 }
 
@@ -49,7 +52,7 @@ func (r *rows) addLoad(row *record.LoadRow) {
 func (r *rows) addAgent(row *record.LoadRow) {
 	r.agents = append(r.agents, *row)
 	if r.agents[0].TNs < r.latestNs-2*keepNs || len(r.agents) > 2*rowsMost {
-		r.agents = prune(r.agents, func(l *record.LoadRow) bool { return l.TNs > r.latestNs-keepNs })
+		r.agents = pruned(r.agents, func(l *record.LoadRow) bool { return l.TNs > r.latestNs-keepNs })
 	}
 }
 
@@ -57,20 +60,32 @@ func (r *rows) addAgent(row *record.LoadRow) {
 func (r *rows) addObserved(row record.ObservedRow) {
 	head := row.Observed()
 	r.latestNs = max(r.latestNs, head.TNs)
-	if _, found := row.(*record.SubjectRow); found || head.TNs < 0 {
-		if len(r.before) < rowsMost {
-			r.before = append(r.before, row)
+	if head.Kind == record.KindSubject || head.TNs < 0 {
+		if r.befores < rowsMost {
+			r.befores++
+			r.before.Add(row)
 		}
 		return
 	}
-	r.observed = append(r.observed, row)
-	if r.observed[0].Observed().TNs < r.latestNs-2*keepNs || len(r.observed) > 2*rowsMost {
-		r.observed = prune(r.observed, func(o *record.ObservedRow) bool { return (*o).Observed().TNs > r.latestNs-keepNs })
+	r.observed.Add(row)
+	if r.kept++; r.kept > 2*rowsMost || head.TNs > r.prunedNs+2*keepNs {
+		r.prune()
 	}
 }
 
-// prune makes a new list of the rows to keep, at most rowsMost, the latest.
-func prune[T any](list []T, keep func(*T) bool) []T {
+// prune leaves the rows of keepNs, and of less where they are more than rowsMost.
+func (r *rows) prune() {
+	for ns := int64(keepNs); ns > slackNs; ns /= 2 {
+		r.observed.Retain(func(o record.ObservedRow) bool { return o.Observed().TNs > r.latestNs-ns })
+		if r.kept = r.observed.Len(); r.kept <= rowsMost {
+			break
+		}
+	}
+	r.prunedNs = r.latestNs - keepNs
+}
+
+// pruned is a new list of the rows to keep, at most rowsMost, the latest.
+func pruned[T any](list []T, keep func(*T) bool) []T {
 	from := slices.IndexFunc(list, func(row T) bool { return keep(&row) })
 	if from < 0 {
 		from = len(list)
@@ -78,19 +93,16 @@ func prune[T any](list []T, keep func(*T) bool) []T {
 	return slices.Clone(list[max(from, len(list)-rowsMost):])
 }
 
-// since are the observed rows of one kind that end after a time.
-func since[R record.ObservedRow](r *rows, ns int64) []R {
+// since are the rows that end after a time.
+func since[R record.ObservedRow](rows []R, ns int64) []R {
 	var list []R
-	for i := len(r.observed) - 1; i >= 0; i-- {
-		if r.observed[i].Observed().TNs <= ns-slackNs {
-			break
-		}
-		if row, ok := r.observed[i].(R); ok && row.Observed().TNs > ns {
-			list = append(list, row)
+	for i := len(rows) - 1; i >= 0 && rows[i].Observed().TNs > ns-slackNs; i-- {
+		if rows[i].Observed().TNs > ns {
+			list = append(list, rows[i])
 		}
 	}
 	return list
 }
 
-// slackNs is how far the rows of different kinds may be out of order.
+// slackNs is how far rows may be out of order.
 const slackNs = 1e9

@@ -31,11 +31,11 @@ func sampleFleet() chart.Run {
 			}
 		}
 	}
-	for _, row := range slices.Clone(run.Series.Observed) {
+	for _, row := range run.Series.Observed.All() {
 		if cpu, ok := row.(*record.CPURow); ok && cpu.Host == "load1" {
 			own := *cpu
 			own.Host = "load2"
-			run.Series.Observed = append(run.Series.Observed, &own)
+			run.Series.Observed.Add(&own)
 		}
 	}
 	run.Agents = append(run.Agents, record.Agent{Name: "web1", Observes: true, Environment: record.Environment{Host: "web1", BootID: "two"}})

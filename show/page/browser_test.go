@@ -101,9 +101,9 @@ func (d drawn) expect(t *testing.T, rows, lines int) {
 	}
 }
 
-func rowsOf[R record.ObservedRow](run *chart.Run, host string) int {
+func rowsOf[R record.ObservedRow](rows []R, host string) int {
 	n := 0
-	for _, r := range record.Of[R](run.Series) {
+	for _, r := range rows {
 		if r.Observed().Host == host {
 			n++
 		}
@@ -135,9 +135,9 @@ func testPoints(t *testing.T, p *browser.Page) {
 		by["rate"].expect(t, load, 1)
 		by["response"].expect(t, load, 3)
 		by["errors-failures"].expect(t, load, 2)
-		by["queues"].expect(t, rowsOf[*record.SocketsRow](&run, "web1"), 3)
+		by["queues"].expect(t, rowsOf(run.Series.Observed.Sockets, "web1"), 3)
 		for _, id := range []string{"link-1-bits", "link-1-packets", "link-2-bits", "link-2-packets"} {
-			by[id].expect(t, rowsOf[*record.NetDevRow](&run, "load1"), 2)
+			by[id].expect(t, rowsOf(run.Series.Observed.NetDevs, "load1"), 2)
 		}
 		if n := len(by["percentiles"].Paths); n != 3 || len(by) != 9 {
 			t.Errorf("%d lines of percentiles, %d figures", n, len(by))

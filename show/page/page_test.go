@@ -172,7 +172,7 @@ func TestAnyRecordMakesAPage(t *testing.T) {
 	numbers := rand.New(rand.NewPCG(1, 2))
 	for n := range 60 {
 		run := filledRun("x")
-		for _, row := range run.Series.Observed {
+		for _, row := range run.Series.Observed.All() {
 			scramble(reflect.ValueOf(row).Elem(), numbers)
 		}
 		for i := range run.Series.Load {
@@ -328,7 +328,7 @@ func keep(t *testing.T, run chart.Run) string {
 	for i := range run.Series.Load {
 		w.AppendLoad(&run.Series.Load[i])
 	}
-	for _, row := range run.Series.Observed {
+	for _, row := range run.Series.Observed.All() {
 		w.AppendObserved(row)
 	}
 	for _, name := range chart.LatencyNames() {

@@ -131,11 +131,11 @@ func sampleRow(s *record.Series, r *record.Run, i int, t, w int64, coreCount int
 		if i == 40 {
 			cpu.Cores[0].Bad = "idle went backwards"
 		}
-		s.Observed = append(s.Observed, cpu, &record.NetDevRow{ObservedHead: head(record.KindNetDev, host), Iface: "eth0", Target: true,
+		s.Observed.Add(cpu, &record.NetDevRow{ObservedHead: head(record.KindNetDev, host), Iface: "eth0", Target: true,
 			RxBytes: int64(done) * 4500, RxPackets: int64(done) * 4, TxBytes: int64(done) * 120, TxPackets: int64(done) * 2, SpeedMbit: 1000,
 			Qdisc: "mq"})
 	}
-	s.Observed = append(s.Observed,
+	s.Observed.Add(
 		&record.ProcessRow{ObservedHead: head(record.KindProcess, "web1"), Role: record.RoleSubject, PID: 390, StartTicks: 5, Comm: "shop",
 			CPUNs: int64(1.6 * wave * float64(w)), UserNs: w, SystemNs: w / 2, RunNs: w, QueueNs: w / 20,
 			Threads: 7, ThreadsRead: 7, Busiest: []record.ThreadUse{{TID: 391, Comm: "shop", RunNs: w * 9 / 10}},
@@ -227,7 +227,7 @@ func filledRun(text string) chart.Run {
 			}
 			f.fill(reflect.ValueOf(row).Elem(), 0)
 			head := row.Observed()
-			head.TNs, head.WidthNs = (i+1)*1e9, 1e9
+			head.Kind, head.TNs, head.WidthNs = kind, (i+1)*1e9, 1e9
 			if dev, ok := row.(*record.NetDevRow); ok && i > 0 {
 				dev.Bad = ""
 			}
@@ -236,7 +236,7 @@ func filledRun(text string) chart.Run {
 					cpu.Cores[c].Bad = ""
 				}
 			}
-			s.Observed = append(s.Observed, row)
+			s.Observed.Add(row)
 		}
 	}
 	s.Problems, s.NotMeasured = []string{text}, []record.NotMeasured{{What: text, Why: text}}

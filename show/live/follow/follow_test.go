@@ -84,7 +84,7 @@ func open(t *testing.T) *fixture {
 }
 
 func (f *fixture) rows(w *record.Writer, from, to int64) {
-	for _, row := range f.series.Observed {
+	for _, row := range f.series.Observed.All() {
 		if at := row.Observed().TNs; from < at && at <= to {
 			w.AppendObserved(row)
 		}

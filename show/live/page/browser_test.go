@@ -26,7 +26,7 @@ func TestHostileTextsStayText(t *testing.T) {
 	b := live.NewBoard()
 	server := serve(t, b)
 	b.Began(record.Start{ID: evil, Spec: r.Spec})
-	for _, row := range s.Observed { // names of programs and interfaces
+	for _, row := range s.Observed.All() { // names of programs and interfaces
 		switch row := row.(type) {
 		case *record.ProcessRow:
 			row.Comm = evil

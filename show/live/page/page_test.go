@@ -43,9 +43,9 @@ func part(s *record.Series, from, to int64) *record.Series {
 			out.Load = append(out.Load, row)
 		}
 	}
-	for _, row := range s.Observed {
+	for _, row := range s.Observed.All() {
 		if at := row.Observed().TNs; from < at && at <= to {
-			out.Observed = append(out.Observed, row)
+			out.Observed.Add(row)
 		}
 	}
 	return &out

@@ -1,77 +1,72 @@
-package live
+package record
 
-import (
-	"slices"
+import "slices"
 
-	"ceiling/record"
-)
-
-// clone makes a row one's own: the observers use theirs again for the next
-// sample. A kind that no snapshot or verdict reads has none.
-func clone(row record.ObservedRow) record.ObservedRow {
+// Clone makes a row one's own: an observer uses its row again for the next sample.
+func Clone(row ObservedRow) ObservedRow {
 	switch r := row.(type) {
-	case *record.CPURow:
+	case *CPURow:
 		c := *r
 		c.Cores, c.Came, c.Went = slices.Clone(r.Cores), slices.Clone(r.Came), slices.Clone(r.Went)
 		return &c
-	case *record.SubjectRow:
+	case *SubjectRow:
 		c := *r
 		c.Listeners = slices.Clone(r.Listeners)
 		return &c
-	case *record.ProcessRow:
+	case *ProcessRow:
 		c := *r
 		c.Busiest, c.Waits = slices.Clone(r.Busiest), slices.Clone(r.Waits)
 		return &c
-	case *record.ListenerRow:
+	case *ListenerRow:
 		c := *r
 		c.Listeners, c.Connections = slices.Clone(r.Listeners), slices.Clone(r.Connections)
 		for i := range c.Listeners {
 			c.Listeners[i].PIDs = slices.Clone(c.Listeners[i].PIDs)
 		}
 		return &c
-	case *record.NeighboursRow:
-		return &record.NeighboursRow{ObservedHead: r.ObservedHead, Neighbours: slices.Clone(r.Neighbours), MoreNs: r.MoreNs}
-	case *record.PeersRow:
+	case *NeighboursRow:
+		return &NeighboursRow{ObservedHead: r.ObservedHead, Neighbours: slices.Clone(r.Neighbours), MoreNs: r.MoreNs}
+	case *PeersRow:
 		c := *r
 		c.Peers = slices.Clone(r.Peers)
 		return &c
-	case *record.SoftnetRow:
+	case *SoftnetRow:
 		c := *r
 		c.CPUs = slices.Clone(r.CPUs)
 		return &c
-	case *record.TimesRow:
+	case *TimesRow:
 		c := *r
 		c.Places = slices.Clone(r.Places)
 		for i := range c.Places {
 			c.Places[i].Hist = slices.Clone(c.Places[i].Hist)
 		}
 		return &c
-	case *record.SocketsRow:
+	case *SocketsRow:
 		return copied(r)
-	case *record.TCPInfoRow:
+	case *TCPInfoRow:
 		return copied(r)
-	case *record.TCPRow:
+	case *TCPRow:
 		return copied(r)
-	case *record.NetDevRow:
+	case *NetDevRow:
 		return copied(r)
-	case *record.PSIRow:
+	case *PSIRow:
 		return copied(r)
-	case *record.ThrottleRow:
+	case *ThrottleRow:
 		return copied(r)
-	case *record.FreqRow:
+	case *FreqRow:
 		return copied(r)
-	case *record.SoftirqRow:
+	case *SoftirqRow:
 		c := *r
 		c.CPUs = slices.Clone(r.CPUs)
 		return &c
-	case *record.IRQRow:
+	case *IRQRow:
 		c := *r
 		c.Lines = slices.Clone(r.Lines)
 		for i := range c.Lines {
 			c.Lines[i].CPUs = slices.Clone(c.Lines[i].CPUs)
 		}
 		return &c
-	case *record.ObserverRow:
+	case *ObserverRow:
 		c := *r
 		c.Sources = slices.Clone(r.Sources)
 		return &c

@@ -1,0 +1,217 @@
+package record
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// ObservedRows is what the hosts of a run did: the rows of each kind. As Read
+// answers them they are in the order of time.
+type ObservedRows struct {
+	CPU        []*CPURow
+	Subjects   []*SubjectRow
+	Processes  []*ProcessRow
+	Sockets    []*SocketsRow
+	Listeners  []*ListenerRow
+	TCPInfo    []*TCPInfoRow
+	Times      []*TimesRow
+	Peers      []*PeersRow
+	Neighbours []*NeighboursRow
+	TCP        []*TCPRow
+	NetDevs    []*NetDevRow
+	Softnet    []*SoftnetRow
+	Softirqs   []*SoftirqRow
+	IRQs       []*IRQRow
+	PSI        []*PSIRow
+	Throttles  []*ThrottleRow
+	Freqs      []*FreqRow
+	Observer   []*ObserverRow
+}
+
+// list is the rows of one kind, whichever it is.
+type list interface {
+	empty() ObservedRow
+	add(ObservedRow) bool // false: it is of another kind
+	len() int
+	at(int) ObservedRow
+	retain(func(ObservedRow) bool)
+	sort()
+}
+
+// list is where the rows of a kind are kept, nil of a kind that is none. What a
+// kind's rows are is said here alone.
+func (o *ObservedRows) list(kind string) list {
+	switch kind {
+	case KindCPU:
+		return rowsIn(&o.CPU)
+	case KindSubject:
+		return rowsIn(&o.Subjects)
+	case KindProcess:
+		return rowsIn(&o.Processes)
+	case KindSockets:
+		return rowsIn(&o.Sockets)
+	case KindListener:
+		return rowsIn(&o.Listeners)
+	case KindTCPInfo:
+		return rowsIn(&o.TCPInfo)
+	case KindTimes:
+		return rowsIn(&o.Times)
+	case KindPeers:
+		return rowsIn(&o.Peers)
+	case KindNeighbours:
+		return rowsIn(&o.Neighbours)
+	case KindTCP:
+		return rowsIn(&o.TCP)
+	case KindNetDev:
+		return rowsIn(&o.NetDevs)
+	case KindSoftnet:
+		return rowsIn(&o.Softnet)
+	case KindSoftirq:
+		return rowsIn(&o.Softirqs)
+	case KindIRQ:
+		return rowsIn(&o.IRQs)
+	case KindPSI:
+		return rowsIn(&o.PSI)
+	case KindThrottle:
+		return rowsIn(&o.Throttles)
+	case KindFreq:
+		return rowsIn(&o.Freqs)
+	case KindObserver:
+		return rowsIn(&o.Observer)
+	}
+	return nil
+}
+
+// ObservedKinds are all kinds of observed rows.
+func ObservedKinds() []string {
+	return []string{KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindNeighbours,
+		KindTCP, KindNetDev, KindSoftnet, KindSoftirq, KindIRQ, KindPSI, KindThrottle, KindFreq, KindObserver}
+}
+
+// rowsOf is the list of one type of row.
+type rowsOf[R any, P interface {
+	*R
+	ObservedRow
+}] struct{ rows *[]P }
+
+func rowsIn[R any, P interface {
+	*R
+	ObservedRow
+}](rows *[]P) list {
+	return rowsOf[R, P]{rows}
+}
+
+func (l rowsOf[R, P]) empty() ObservedRow   { return P(new(R)) }
+func (l rowsOf[R, P]) len() int             { return len(*l.rows) }
+func (l rowsOf[R, P]) at(i int) ObservedRow { return (*l.rows)[i] }
+
+func (l rowsOf[R, P]) add(row ObservedRow) bool {
+	r, is := row.(P)
+	if is {
+		*l.rows = append(*l.rows, r)
+	}
+	return is
+}
+
+func (l rowsOf[R, P]) retain(keep func(ObservedRow) bool) {
+	var kept []P // a new list: others may be reading the old one
+	for _, row := range *l.rows {
+		if keep(row) {
+			kept = append(kept, row)
+		}
+	}
+	*l.rows = kept
+}
+
+func (l rowsOf[R, P]) sort() {
+	slices.SortStableFunc(*l.rows, func(a, b P) int { return cmp.Compare(a.Observed().TNs, b.Observed().TNs) })
+}
+
+// NewObservedRow returns an empty row for a kind, and false for a kind that is not
+// one of this file's.
+func NewObservedRow(kind string) (ObservedRow, bool) {
+	l := new(ObservedRows).list(kind)
+	if l == nil {
+		return nil, false
+	}
+	return l.empty(), true
+}
+
+// Add keeps rows, each behind those of its kind. One without a kind gets that of
+// its type; one with another's panics: it would be lost in a file.
+func (o *ObservedRows) Add(rows ...ObservedRow) {
+	for _, row := range rows {
+		head := row.Observed()
+		if head.Kind == "" {
+			head.Kind = kindOfRow(row)
+		}
+		if l := o.list(head.Kind); l == nil || !l.add(row) {
+			panic(fmt.Sprintf("a %T says that it is of kind %q", row, head.Kind))
+		}
+	}
+}
+
+// kindOfRow is the kind of a row's type.
+func kindOfRow(row ObservedRow) string {
+	var o ObservedRows
+	for _, kind := range ObservedKinds() {
+		if o.list(kind).add(row) {
+			return kind
+		}
+	}
+	return ""
+}
+
+// decode reads a row of a kind; known is false of a kind that is none.
+func (o *ObservedRows) decode(kind string, text []byte) (known bool, err error) {
+	l := o.list(kind)
+	if l == nil {
+		return false, nil
+	}
+	row := l.empty()
+	if err := json.Unmarshal(text, row); err != nil {
+		return true, err
+	}
+	l.add(row)
+	return true, nil
+}
+
+// Len counts the rows of all kinds.
+func (o *ObservedRows) Len() int {
+	n := 0
+	for _, kind := range ObservedKinds() {
+		n += o.list(kind).len()
+	}
+	return n
+}
+
+// All is the rows of all kinds in the order of time.
+func (o *ObservedRows) All() []ObservedRow {
+	all := make([]ObservedRow, 0, o.Len())
+	for _, kind := range ObservedKinds() {
+		l := o.list(kind)
+		for i := range l.len() {
+			all = append(all, l.at(i))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ObservedRow) int { return cmp.Compare(a.Observed().TNs, b.Observed().TNs) })
+	return all
+}
+
+// Retain leaves the rows to be kept, in lists of their own: whoever has a copy of o
+// still has all of them.
+func (o *ObservedRows) Retain(keep func(ObservedRow) bool) {
+	for _, kind := range ObservedKinds() {
+		o.list(kind).retain(keep)
+	}
+}
+
+// sort puts the rows of every kind into the order of time: those of several hosts
+// arrive as they come.
+func (o *ObservedRows) sort() {
+	for _, kind := range ObservedKinds() {
+		o.list(kind).sort()
+	}
+}
