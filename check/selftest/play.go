@@ -243,8 +243,8 @@ func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (
 	var deeds sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
-	progress := func(now run.Progress) {
-		for len(due) > 0 && now.ElapsedS >= due[0].at*s.Duration.Seconds() {
+	during := func(e run.Event) {
+		for e.Progress != nil && len(due) > 0 && e.Progress.ElapsedS >= due[0].at*s.Duration.Seconds() {
 			do := due[0].do
 			due = due[1:]
 			deeds.Go(func() {
@@ -260,7 +260,9 @@ func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (
 	if err != nil {
 		return nil, 0, err
 	}
-	done, err := run.Do(ctx, s, run.Options{Out: file, Command: []string{"ceiling", "selftest"}, Version: o.Version, Progress: progress})
+	options := run.Options{Out: file, Command: []string{"ceiling", "selftest"}, Version: o.Version}
+	options.Listen(during)
+	done, err := run.Do(ctx, s, options)
 	deeds.Wait()
 	after, used := use(st.groups)
 	if done != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ceiling/measure/run"
-	"ceiling/record"
 	"ceiling/show/export"
 )
 
@@ -63,23 +62,19 @@ func (t *telemetry) listen(o *run.Options) {
 	if t == nil {
 		return
 	}
-	began, progress := o.Began, o.Progress
-	o.Began = func(s record.Start) {
-		id := export.Identity{Run: s.ID, Target: s.Spec.Targets[0].URL, Mode: "closed", Version: version(), Host: t.host}
-		if s.Spec.Open() {
-			id.Mode = "open"
+	o.Listen(func(e run.Event) {
+		switch {
+		case e.Progress != nil:
+			t.live.Feed(e.Progress.Row)
+		case e.Began != nil:
+			s := e.Began
+			id := export.Identity{Run: s.ID, Target: s.Spec.Targets[0].URL, Mode: "closed", Version: version(), Host: t.host}
+			if s.Spec.Open() {
+				id.Mode = "open"
+			}
+			t.live.Begin(id)
 		}
-		t.live.Begin(id)
-		if began != nil {
-			began(s)
-		}
-	}
-	o.Progress = func(p run.Progress) {
-		t.live.Feed(p.Row)
-		if progress != nil {
-			progress(p)
-		}
-	}
+	})
 }
 
 // close sends the last figures; what could not be sent is told.

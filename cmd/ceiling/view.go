@@ -102,26 +102,18 @@ func (v *view) listen(o *run.Options) {
 	if v == nil {
 		return
 	}
-	began, progress, observed := o.Began, o.Progress, o.Observed
-	o.AgentRow = v.board.Agent // nobody else is told of them
-	o.Began = func(s record.Start) {
-		v.board.Began(s)
-		if began != nil {
-			began(s)
+	o.Listen(func(e run.Event) {
+		switch {
+		case e.Began != nil:
+			v.board.Began(*e.Began)
+		case e.Progress != nil:
+			v.progress(e.Progress)
+		case e.Observed != nil:
+			v.board.Observed(e.Observed)
+		case e.Agent != nil:
+			v.board.Agent(*e.Agent)
 		}
-	}
-	o.Progress = func(p run.Progress) {
-		v.progress(&p)
-		if progress != nil {
-			progress(p)
-		}
-	}
-	o.Observed = func(row record.ObservedRow) {
-		v.board.Observed(row)
-		if observed != nil {
-			observed(row)
-		}
-	}
+	})
 }
 
 func (v *view) progress(p *run.Progress) {
@@ -137,18 +129,18 @@ func (v *view) listenPlan(o *run.Options, kind string) {
 	if v == nil {
 		return
 	}
-	v.listen(o)
-	progress := o.Progress
-	o.Progress = func(p run.Progress) {
-		if p.Plan != nil {
-			step := live.Plan{Kind: kind, Number: p.Plan.Number, LeftRuns: p.Plan.Left, LeftS: p.Plan.LeftS, Doing: p.Plan.Doing}
-			if kind != spec.KindFind {
-				step.All = p.Plan.Number - 1 + p.Plan.Left
-			}
-			v.board.Step(step)
+	o.Listen(func(e run.Event) {
+		if e.Progress == nil || e.Progress.Plan == nil {
+			return
 		}
-		progress(p)
-	}
+		at := e.Progress.Plan
+		step := live.Plan{Kind: kind, Number: at.Number, LeftRuns: at.Left, LeftS: at.LeftS, Doing: at.Doing}
+		if kind != spec.KindFind {
+			step.All = at.Number - 1 + at.Left
+		}
+		v.board.Step(step)
+	})
+	v.listen(o)
 }
 
 // told shows a run of a plan that is over: as a line that stays, and in the

@@ -22,7 +22,13 @@ func TestRecordOfSeveral(t *testing.T) {
 	w, _ := b.work(WorkOptions{Agents: 3})
 	dir := filepath.Join(t.TempDir(), "run")
 	var began record.Start
-	done, err := run.Do(t.Context(), request(server.URL+"/", nil), run.Options{Out: dir, Work: w, Began: func(s record.Start) { began = s }})
+	options := run.Options{Out: dir, Work: w}
+	options.Listen(func(e run.Event) {
+		if e.Began != nil {
+			began = *e.Began
+		}
+	})
+	done, err := run.Do(t.Context(), request(server.URL+"/", nil), options)
 	if err != nil || done.KeepErr != nil {
 		t.Fatal(err, done)
 	}

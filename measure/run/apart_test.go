@@ -65,9 +65,13 @@ func TestApartIsGivenBack(t *testing.T) {
 	s := specOf(c.Addr, "/simple")
 	s.Apart = true
 	var meanwhile []int
-	d, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run"), Progress: func(Progress) {
-		meanwhile, _ = sys.AllowedCPUs(c.PID) // an error leaves none, which fails below
-	}})
+	options := Options{Out: filepath.Join(t.TempDir(), "run")}
+	options.Listen(func(e Event) {
+		if e.Progress != nil {
+			meanwhile, _ = sys.AllowedCPUs(c.PID) // an error leaves none, which fails below
+		}
+	})
+	d, err := Do(t.Context(), s, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,12 +119,17 @@ func TestSecretsDoNotLeaveTheRun(t *testing.T) {
 	dirs := []string{filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")}
 	var lines []string
 	for _, dir := range dirs {
-		done, err := Do(t.Context(), secretSpec(url), Options{
+		options := Options{
 			Out: dir, Command: []string{"ceiling", "run", "--otlp", "http://u:Echo5secret@h:4318", "-H", "Authorization: Bearer Charly3secret"},
-			Began:    func(s record.Start) { tell(s) },
-			Progress: func(p Progress) { tell(p.Row) },
-			Observed: func(row record.ObservedRow) { tell(row) },
+		}
+		options.Listen(func(e Event) {
+			if e.Progress != nil {
+				tell(e.Progress.Row)
+			} else {
+				tell(e)
+			}
 		})
+		done, err := Do(t.Context(), secretSpec(url), options)
 		if err != nil || done.KeepErr != nil {
 			t.Fatal(err, done)
 		}

@@ -242,7 +242,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	s.Seed = e.Seed + uint64(step.Number)
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
 	o := x.options
-	o.plan, o.Progress = x.keep, x.progress(d)
+	o.plan, o.step = x.keep, x.progress(d)
 	if step.MayGiveUp {
 		earlyStop := plan.NewEarlyStop(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
 		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return earlyStop.Add(row, h) }
@@ -274,18 +274,11 @@ func (x *explorer) one(ctx context.Context, step *record.Step, s spec.Spec, o Op
 	return m, errors.Join(done.KeepErr, done.LeftOver)
 }
 
-// progress adds the plan's state to that of its run.
-func (x *explorer) progress(d *plan.Decision) func(Progress) {
-	if x.options.Progress == nil {
-		return nil
-	}
-	p := PlanProgress{
+// progress is where the plan stands in its next run.
+func (x *explorer) progress(d *plan.Decision) *PlanProgress {
+	return &PlanProgress{
 		Number: len(x.plan.Runs) + 1, Left: d.Left,
 		LeftS: Takes(&x.plan.Experiment, d.Left).Seconds(), Doing: Doing(&x.plan.Experiment, d.Next),
-	}
-	return func(run Progress) {
-		run.Plan = &p
-		x.options.Progress(run)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -31,11 +32,16 @@ type recorder struct {
 
 	mu     sync.Mutex // of what is told from any goroutine
 	series record.Series
+	kept   int // observed rows in it
 }
+
+// rowsMost bounds the observed rows that are kept for the verdict: those of three
+// hours of a host with 100 a second, some 700 MB.
+const rowsMost = 1 << 20
 
 // Connected implements load.Observer.
 func (r *recorder) Connected(established, asked int, _ time.Time) {
-	r.state.Established, r.state.Asked = established, asked
+	r.state.Plan, r.state.Established, r.state.Asked = r.options.step, established, asked
 	r.state.TotalS, r.state.Requests = r.spec.Duration.Seconds(), r.spec.Requests
 	r.state.ElapsedS = -r.spec.Warmup.Seconds()
 	r.tell()
@@ -68,10 +74,13 @@ func (r *recorder) Observed(row record.ObservedRow) {
 	r.writer.AppendObserved(row)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.series.Observed.Add(row)
-	if r.options.Observed != nil {
-		r.options.Observed(row)
+	if r.kept++; r.kept <= rowsMost {
+		r.series.Observed.Add(row)
+	} else if r.kept == rowsMost+1 {
+		r.series.NotMeasured = append(r.series.NotMeasured, record.NotMeasured{What: "observed rows", TNs: row.Observed().TNs, Part: true,
+			Why: fmt.Sprintf("the verdict stands on the first %d of them; the record has all", rowsMost)})
 	}
+	r.options.tell(Event{Observed: row})
 }
 
 // NotMeasured implements Sink.
@@ -90,16 +99,10 @@ func (r *recorder) AgentInterval(agent string, t *load.Tally, late bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.series.Agents = append(r.series.Agents, row)
-	if r.options.AgentRow != nil {
-		r.options.AgentRow(row)
-	}
+	r.options.tell(Event{Agent: &row})
 }
 
-func (r *recorder) tell() {
-	if r.options.Progress != nil {
-		r.options.Progress(r.state)
-	}
-}
+func (r *recorder) tell() { r.options.tell(Event{Progress: &r.state}) }
 
 // assemble makes the document of the run, but for the subject and the verdict.
 func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {

@@ -45,29 +45,19 @@ type Options struct {
 	Version string
 	// Program has the verb hog, which a proof starts; "" is this program.
 	Program string
-	// Progress is told of every interval; nil tells nobody. It is called from
-	// one goroutine and must return soon.
-	Progress func(Progress)
-	// Began is told of the run once its record stands; on this machine that is
-	// before the connections are opened. Observed is told of every observed row, from
-	// an observer's goroutine, one at a time: nobody may change it, and what the call
-	// takes counts as the observer's cost. nil tells nobody.
-	Began    func(record.Start)
-	Observed func(record.ObservedRow)
 	// GiveUp is asked after every interval, those of the warm-up too, with its
 	// response times; an answer ends the run, and stands in its record as the
 	// reason.
 	GiveUp func(row *record.LoadRow, response *hist.Hist) string
-	// AgentRow is told of every interval of each of several agents, one at a time;
-	// nil tells nobody.
-	AgentRow func(record.LoadRow)
 	// Work does the run; nil is this machine.
 	Work Work
 	// KeepSecrets leaves credentials and bodies as they are in all that is kept and
 	// told.
 	KeepSecrets bool
+	listeners   []func(Event)
 	veil        *veil              // of the plan that the run is part of
 	plan        *record.PlanWriter // its record, which the run's goes into
+	step        *PlanProgress      // which of its runs this is
 }
 
 // Progress is where a run stands.
@@ -146,9 +136,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 		start.Agents = several.Agents()
 	}
 	keepErr := w.Start(start, env)
-	if o.Began != nil {
-		o.Began(start)
-	}
+	o.tell(Event{Began: &start})
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	rec := &recorder{writer: w, spec: s, host: env.Host, options: o, end: end}

@@ -86,11 +86,13 @@ func TestInterruptedRunKeepsWhatItMeasured(t *testing.T) {
 	s := specOf(c.Addr, "/simple")
 	s.Duration = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
-	d, err := Do(ctx, s, Options{Out: filepath.Join(t.TempDir(), "run"), Progress: func(p Progress) {
-		if p.Completed > 0 {
+	options := Options{Out: filepath.Join(t.TempDir(), "run")}
+	options.Listen(func(e Event) {
+		if e.Progress != nil && e.Progress.Completed > 0 {
 			cancel()
 		}
-	}})
+	})
+	d, err := Do(ctx, s, options)
 	if err != nil {
 		t.Fatal(err)
 	}
