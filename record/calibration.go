@@ -16,7 +16,7 @@ import (
 )
 
 // CalibrationSchema names the version of a Calibration.
-const CalibrationSchema = "ceiling.calibration/1"
+const CalibrationSchema = "ceiling.calibration/2"
 
 // Calibration is what one core of this machine's generator can do, measured
 // against a server that costs as little as we know how. A later run is compared
@@ -24,7 +24,7 @@ const CalibrationSchema = "ceiling.calibration/1"
 type Calibration struct {
 	Schema  string    `json:"schema"`
 	When    time.Time `json:"when"`
-	Ceiling string    `json:"ceiling"` // version of the program that measured
+	Version string    `json:"version"` // version of the program that measured
 	// Host, Kernel, CPUModel, CPUs, Engine and the version are what the figures
 	// hold for; a run that differs in one of them cannot be compared.
 	Host     string `json:"host"`
@@ -42,7 +42,7 @@ type Calibration struct {
 	Repeats   int                `json:"repeats"`
 	Points    []CalibrationPoint `json:"points"`
 	// Doubts say what makes the figures less certain than they look.
-	Doubts []string `json:"doubts"`
+	Caveats []string `json:"caveats"`
 }
 
 // CalibrationPoint is one condition: a route and a number of requests in flight
@@ -107,8 +107,8 @@ func (c *Calibration) Unfit(env *Environment, engine string) string {
 		return differs("another CPU", c.CPUModel, env.CPUModel)
 	case c.CPUs != env.CPUsAllowed:
 		return differs("other CPUs", c.CPUs, env.CPUsAllowed)
-	case c.Ceiling != env.Ceiling:
-		return differs("another version of ceiling", c.Ceiling, env.Ceiling)
+	case c.Version != env.Version:
+		return differs("another version of ceiling", c.Version, env.Version)
 	case c.Engine != engine:
 		return fmt.Sprintf("the calibration is of another engine (%s, now %s); run ceiling calibrate --engine %s", orNone(c.Engine),
 			orNone(engine), orNone(engine))
@@ -278,7 +278,7 @@ func (c *Calibration) check() error {
 
 // calibrationsSchema names the file: a home directory may be shared by hosts,
 // and a host has two engines.
-const calibrationsSchema = "ceiling.calibrations/1"
+const calibrationsSchema = "ceiling.calibrations/2"
 
 type calibrationFile struct {
 	Schema       string        `json:"schema"`
@@ -368,7 +368,7 @@ func KeepCalibration(path string, c *Calibration) error {
 	}
 	all = slices.DeleteFunc(all, func(o Calibration) bool {
 		return o.Host == c.Host && o.Engine == c.Engine &&
-			(o.CPUs == c.CPUs || o.Kernel != c.Kernel || o.CPUModel != c.CPUModel || o.Ceiling != c.Ceiling)
+			(o.CPUs == c.CPUs || o.Kernel != c.Kernel || o.CPUModel != c.CPUModel || o.Version != c.Version)
 	})
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

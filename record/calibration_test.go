@@ -15,7 +15,7 @@ import (
 
 // calibrated is a calibration with a cost, in ns, for every pipelining and size.
 func calibrated(cost map[int]map[float64]float64) *Calibration {
-	c := &Calibration{Schema: CalibrationSchema, Host: "h", Kernel: "6.1", CPUModel: "cpu", CPUs: "0-3", Ceiling: "v1", Engine: "uring"}
+	c := &Calibration{Schema: CalibrationSchema, Host: "h", Kernel: "6.1", CPUModel: "cpu", CPUs: "0-3", Version: "v1", Engine: "uring"}
 	for depth, sizes := range cost {
 		for bytes, ns := range sizes {
 			c.Points = append(c.Points, CalibrationPoint{Pipelining: depth, ResponseBytes: bytes, CapacityPerS: Repeated{Median: 1e9 / ns}})
@@ -96,7 +96,7 @@ func TestCostIsMonotone(t *testing.T) {
 func within(sizes []float64, bytes float64) bool { return bytes <= sizes[len(sizes)-1] }
 
 func TestFitCalibration(t *testing.T) {
-	env := Environment{Host: "h", Kernel: "6.1", CPUModel: "cpu", CPUsAllowed: "0-3", Ceiling: "v1"}
+	env := Environment{Host: "h", Kernel: "6.1", CPUModel: "cpu", CPUsAllowed: "0-3", Version: "v1"}
 	other := func(change func(*Calibration)) Calibration {
 		c := *calibrated(nil)
 		change(&c)
@@ -117,7 +117,7 @@ func TestFitCalibration(t *testing.T) {
 			"another kernel (5.4, now 6.1); run ceiling calibrate"},
 		{"cpu", []Calibration{other(func(c *Calibration) { c.CPUModel = "" })}, "another CPU (unknown, now cpu)"},
 		{"cpus", []Calibration{other(func(c *Calibration) { c.CPUs = "0" })}, "other CPUs (0, now 0-3)"},
-		{"version", []Calibration{other(func(c *Calibration) { c.Ceiling = "v0" })}, "another version of ceiling (v0, now v1)"},
+		{"version", []Calibration{other(func(c *Calibration) { c.Version = "v0" })}, "another version of ceiling (v0, now v1)"},
 		{"engine", []Calibration{other(func(c *Calibration) { c.Engine = "epoll" })}, "--engine uring"},
 		{"the nearest", []Calibration{other(func(c *Calibration) { c.Engine = "epoll" }), other(func(c *Calibration) { c.Kernel = "5" })},
 			"another kernel"},
@@ -148,7 +148,7 @@ func TestKeepCalibration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Doubts, c.Doubts, d.Doubts = nil, nil, nil
+	b.Caveats, c.Caveats, d.Caveats = nil, nil, nil
 	if want := []Calibration{b, c, d}; !reflect.DeepEqual(all, want) {
 		t.Errorf("kept %+v; want %+v", all, want)
 	}
@@ -160,9 +160,9 @@ func TestKeepCalibration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"truncated": string(whole[:len(whole)/2]), "empty": "", "foreign": `{"schema":"ceiling.run/1"}`,
-		"newer": strings.Replace(string(whole), "calibrations/1", "calibrations/2", 1),
-		"inner": strings.Replace(string(whole), "calibration/1", "calibration/9", 1),
+		"truncated": string(whole[:len(whole)/2]), "empty": "", "foreign": `{"schema":"ceiling.run/2"}`,
+		"newer": strings.Replace(string(whole), "calibrations/2", "calibrations/3", 1),
+		"inner": strings.Replace(string(whole), "calibration/2", "calibration/9", 1),
 		"zero":  strings.Replace(string(whole), `"median": 250000`, `"median": 0`, 1),
 		"list":  `[]`,
 	} {
@@ -232,7 +232,7 @@ func FuzzParseCalibrations(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text, 3, 120.0)
-	f.Add([]byte(`{"schema":"ceiling.calibrations/1","calibrations":[null]}`), 1, 1.0)
+	f.Add([]byte(`{"schema":"ceiling.calibrations/2","calibrations":[null]}`), 1, 1.0)
 	f.Fuzz(func(t *testing.T, data []byte, depth int, bytes float64) {
 		all, err := parseCalibrations(data)
 		if err != nil {

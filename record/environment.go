@@ -10,7 +10,7 @@ type Environment struct {
 	BootID  string `json:"boot_id,omitempty"`
 	Kernel  string `json:"kernel"`
 	Arch    string `json:"arch"`    // GOARCH: "amd64"
-	Ceiling string `json:"ceiling"` // version of this program
+	Version string `json:"version"` // version of this program
 	Go      string `json:"go"`
 	// CPU as /proc/cpuinfo names it; Cores are those this process may use.
 	CPUModel     string `json:"cpu_model"`

@@ -17,7 +17,7 @@ import (
 // the version of this program. It takes some milliseconds, more with many CPUs.
 func ReadEnvironment(ceiling string) Environment {
 	env := readEnvironment(os.DirFS("/"))
-	env.Ceiling, env.Go, env.Arch = ceiling, runtime.Version(), runtime.GOARCH
+	env.Version, env.Go, env.Arch = ceiling, runtime.Version(), runtime.GOARCH
 	if env.CoresAllowed == 0 {
 		env.CoresAllowed = runtime.NumCPU() // sched_getaffinity(2)
 	}

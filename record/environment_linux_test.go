@@ -142,7 +142,7 @@ func TestReadEnvironmentHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env.Host != name || env.Kernel == "" || env.Ceiling != "v1" || env.Go != runtime.Version() || env.Arch != runtime.GOARCH {
+	if env.Host != name || env.Kernel == "" || env.Version != "v1" || env.Go != runtime.Version() || env.Arch != runtime.GOARCH {
 		t.Errorf("%+v", env)
 	}
 	if env.CoresAllowed != runtime.NumCPU() || env.CoresOnline < env.CoresAllowed || env.MemoryBytes == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // PlanSchema names the version of the Plan document.
-const PlanSchema = "ceiling.plan/1"
+const PlanSchema = "ceiling.plan/2"
 
 // Plan is one experiment kept: what was asked, every run that was made of it,
 // and the answer. It has a file like a run's, and its runs lie in it.
@@ -121,11 +121,11 @@ type Step struct {
 	Noise bool   `json:"noise,omitempty"`
 	// Take names what is taken away during this run of a proof; "" is the run
 	// that the others are held against.
-	Take Take `json:"take,omitzero"`
+	Perturb Perturbation `json:"perturb,omitzero"`
 	// MayGiveUp allows to end the run as soon as it cannot hold its SLO anymore.
-	MayGiveUp bool `json:"may_give_up,omitempty"`
+	MayStopEarly bool `json:"may_stop_early,omitempty"`
 	// Settle is a run that is not counted: the first touch of a server.
-	Settle bool `json:"settle,omitempty"`
+	WarmupRun bool `json:"warmup_run,omitempty"`
 	// Restart starts anew, before this run, the servers that a command makes
 	// (all of them, the second instance of A too): what one process happens to
 	// get, the place of its memory and of its threads, is then a matter of the
@@ -137,14 +137,14 @@ type Step struct {
 // the only one of its condition.
 func (s *Step) Part() string {
 	switch {
-	case s.Settle:
+	case s.WarmupRun:
 		return "warm-up run (discarded)"
 	case s.Noise:
 		return fmt.Sprintf("block %d, %s of A vs A", s.Block, s.Side)
 	case s.Side != "":
 		return fmt.Sprintf("block %d, %s", s.Block, s.Side)
-	case s.Take.Resource != "":
-		return fmt.Sprintf("block %d, %.0f%% of %s taken", s.Block, 100*s.Take.Share, s.Take.Resource)
+	case s.Perturb.Resource != "":
+		return fmt.Sprintf("block %d, %.0f%% of %s taken", s.Block, 100*s.Perturb.Share, s.Perturb.Resource)
 	case s.Block > 0:
 		return fmt.Sprintf("block %d, undisturbed", s.Block)
 	case s.Repeat > 0:
@@ -155,14 +155,14 @@ func (s *Step) Part() string {
 
 // Resources that a proof takes from.
 const (
-	TakeGenerator = "generator"   // CPU of the generator's threads
-	TakeServer    = "server CPU"  // CPU of the server's processes
-	TakeLink      = "link"        // bits per second of an interface
-	TakeSlots     = "concurrency" // requests in flight
+	PerturbGenerator   = "generator"   // CPU of the generator's threads
+	PerturbServer      = "server CPU"  // CPU of the server's processes
+	PerturbLink        = "link"        // bits per second of an interface
+	PerturbConcurrency = "concurrency" // requests in flight
 )
 
 // Take is what is taken from a resource, for one run.
-type Take struct {
+type Perturbation struct {
 	// Resource is one of the names above.
 	Resource string `json:"resource,omitempty"`
 	// Share of it that shall be taken, 0 to 1.
@@ -170,8 +170,8 @@ type Take struct {
 }
 
 // Taken is what was taken in truth.
-type Taken struct {
-	Take
+type Perturbed struct {
+	Perturbation
 	// Left is what remained of the resource, as a ratio to what there was,
 	// measured: 0.8 of the CPU time, 51 of 64 slots.
 	Left float64 `json:"left"`
@@ -190,7 +190,7 @@ type Measured struct {
 	TookS    float64 `json:"took_s"`
 	ElapsedS float64 `json:"elapsed_s"`
 	// Requests per second. AskedPerS is 0 in a closed loop.
-	AskedPerS     float64 `json:"asked_per_s,omitempty"`
+	TargetPerS    float64 `json:"target_per_s,omitempty"`
 	SentPerS      float64 `json:"sent_per_s"`
 	CompletedPerS float64 `json:"completed_per_s"`
 	Completed     uint64  `json:"completed"`
@@ -203,19 +203,19 @@ type Measured struct {
 	ServerCPUNs    float64 `json:"server_cpu_ns,omitempty"`
 	GeneratorCPUNs float64 `json:"generator_cpu_ns,omitempty"`
 	// What the run's own verdict says.
-	Outcome Outcome    `json:"outcome"`
-	Ceiling Bottleneck `json:"ceiling"`
-	Says    string     `json:"says"`
+	Outcome    Outcome    `json:"outcome"`
+	Bottleneck Bottleneck `json:"bottleneck"`
+	Says       string     `json:"says"`
 	// OwedShare of the asked requests, as in the verdict.
-	OwedShare float64 `json:"owed_share,omitempty"`
+	BacklogShare float64 `json:"backlog_share,omitempty"`
 	// OtherCores that other programs used meanwhile, as in the verdict.
 	OtherCores float64 `json:"other_cores,omitempty"`
 	// SLO has every asked term with the value found.
 	SLO []SLOTerm `json:"slo,omitempty"`
 	// GaveUp says why the run was ended before its time; its figures are those
 	// until then.
-	GaveUp string `json:"gave_up,omitempty"`
-	Taken  *Taken `json:"taken,omitempty"`
+	StoppedEarly string     `json:"stopped_early,omitempty"`
+	Perturbed    *Perturbed `json:"perturbed,omitempty"`
 
 	// Histogram of the response time, for merging; read from the run's record.
 	Histogram *hist.Hist `json:"-"`
@@ -226,7 +226,7 @@ type Measured struct {
 type SLOTerm struct {
 	Term  string  `json:"term"`
 	Value float64 `json:"value"`
-	Holds bool    `json:"holds"`
+	Met   bool    `json:"met"`
 }
 
 // Estimate is a figure with the interval that it may lie in.
@@ -260,9 +260,9 @@ type Curve struct {
 	USL    *USL         `json:"usl,omitempty"`
 	// Ceiling is that of the points beyond the knee, or of the last; Says is
 	// the verdict on the curve in words.
-	Ceiling Bottleneck `json:"ceiling"`
-	Says    string     `json:"says"`
-	Doubts  []string   `json:"doubts,omitempty"`
+	Bottleneck Bottleneck `json:"bottleneck"`
+	Says       string     `json:"says"`
+	Caveats    []string   `json:"caveats,omitempty"`
 }
 
 // CurvePoint is one condition with all its runs.
@@ -271,7 +271,7 @@ type CurvePoint struct {
 	X           float64  `json:"x"`
 	Connections int      `json:"connections"`
 	Pipelining  int      `json:"pipelining"`
-	AskedPerS   float64  `json:"asked_per_s,omitempty"`
+	TargetPerS  float64  `json:"target_per_s,omitempty"`
 	Runs        int      `json:"runs"`
 	Invalid     int      `json:"invalid"` // of them, and left out where others are not
 	PerS        Estimate `json:"per_s"`
@@ -281,9 +281,9 @@ type CurvePoint struct {
 	GeneratorCPUNs Estimate  `json:"generator_cpu_ns"`
 	BadShare       float64   `json:"bad_share"`
 	// Outcome and Ceiling that most runs have; Split where they do not agree.
-	Outcome Outcome    `json:"outcome"`
-	Ceiling Bottleneck `json:"ceiling"`
-	Split   string     `json:"split,omitempty"`
+	Outcome    Outcome    `json:"outcome"`
+	Bottleneck Bottleneck `json:"bottleneck"`
+	Split      string     `json:"split,omitempty"`
 	// PerRun has the rate of every counted run, requests per second.
 	PerRun []float64 `json:"per_run"`
 	RunIDs []string  `json:"run_ids"`
@@ -326,18 +326,18 @@ type Search struct {
 	SLO string `json:"slo"`
 	// Holds is the highest rate that held, requests per second; its interval
 	// reaches to the lowest that did not.
-	Holds Estimate `json:"holds"`
+	Capacity Estimate `json:"capacity"`
 	// Limit is what ended the search upwards: LimitServer (a higher rate breaks
 	// the SLO), LimitGenerator (this generator cannot send more), LimitAsked
 	// (the person's own bound) or LimitNone (nothing held).
 	Limit string `json:"limit"`
 	// Breaks first above it: the terms that failed, the passive verdict there.
-	Breaks []SLOTerm  `json:"breaks,omitempty"`
-	Wall   Bottleneck `json:"wall,omitempty"`
-	Says   string     `json:"says"`
+	Failed     []SLOTerm  `json:"failed,omitempty"`
+	Bottleneck Bottleneck `json:"bottleneck,omitempty"`
+	Says       string     `json:"says"`
 	// Rates that were tried, ascending.
-	Rates  []TriedRate `json:"rates"`
-	Doubts []string    `json:"doubts,omitempty"`
+	Rates   []TriedRate `json:"rates"`
+	Caveats []string    `json:"caveats,omitempty"`
 }
 
 // What ends a search upwards.
@@ -351,15 +351,15 @@ const (
 
 // TriedRate is one rate of a search with all its runs.
 type TriedRate struct {
-	PerS    float64 `json:"per_s"`
-	Runs    int     `json:"runs"`
-	Pass    int     `json:"pass"`
-	Fail    int     `json:"fail"`
-	Invalid int     `json:"invalid"`
-	GaveUp  int     `json:"gave_up"`
+	PerS         float64 `json:"per_s"`
+	Runs         int     `json:"runs"`
+	Pass         int     `json:"pass"`
+	Fail         int     `json:"fail"`
+	Invalid      int     `json:"invalid"`
+	StoppedEarly int     `json:"stopped_early"`
 	// Response is of all runs' histograms together, but those that gave up.
-	Response Quantiles  `json:"response"`
-	Ceiling  Bottleneck `json:"ceiling"`
+	Response   Quantiles  `json:"response"`
+	Bottleneck Bottleneck `json:"bottleneck"`
 }
 
 // Proof is the answer of an experiment that took something from one resource
@@ -378,9 +378,9 @@ type Proof struct {
 	Passive Bottleneck `json:"passive"`
 	Agrees  string     `json:"agrees"`
 	Says    string     `json:"says"`
-	Doubts  []string   `json:"doubts,omitempty"`
+	Caveats []string   `json:"caveats,omitempty"`
 	// Left out: resources that were not touched, with the reason.
-	NotTaken []NotMeasured `json:"not_taken,omitempty"`
+	NotTested []NotMeasured `json:"not_tested,omitempty"`
 }
 
 // Elasticity says how throughput follows one resource: 1 takes all of it along,
@@ -408,7 +408,7 @@ type Comparison struct {
 	Blocks      int      `json:"blocks"`
 	NoiseBlocks int      `json:"noise_blocks"`
 	Says        string   `json:"says"`
-	Doubts      []string `json:"doubts,omitempty"`
+	Caveats     []string `json:"caveats,omitempty"`
 	// Gate has the conditions of --fail-on.
 	Gate []GateResult `json:"gate,omitempty"`
 }

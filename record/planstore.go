@@ -310,6 +310,8 @@ func checkVersion(found, known string) error {
 	switch {
 	case name != ownName || err != nil || ownErr != nil || n < 1:
 		return fmt.Errorf("its schema is %.40q, not %s", found, known)
+	case n < own:
+		return fmt.Errorf("it was written by an older ceiling as %s; this one reads %s: run it again", found, known)
 	case n > own:
 		return fmt.Errorf("it needs a ceiling that reads %s; this one reads up to %s", found, known)
 	}

@@ -175,8 +175,8 @@ func (start *runHead) unfinished(series *Series) *Run {
 	run.Generator = Generator{RunDelay: -1, Workers: []Worker{}}
 	run.fromRows(series.Load)
 	run.Verdict = Verdict{
-		Outcome: Invalid, Ceiling: Inconclusive, Because: run.Killed(), Next: KilledNext,
-		Evidence: []Evidence{}, Doubts: []string{},
+		Outcome: Invalid, Bottleneck: Inconclusive, Because: run.Killed(), Next: KilledNext,
+		Evidence: []Evidence{}, Caveats: []string{},
 	}
 	run.agentsFromRows(start.Agents, series.Agents)
 	missing := func(what, why string) {
@@ -252,7 +252,7 @@ func (r *Run) fromRows(rows []LoadRow) {
 		Arrivals:    r.Spec.Arrivals,
 	}
 	if r.Spec.Open() {
-		r.Load.Mode, r.Load.AskedPerS = "open", r.Spec.Rate.PerSecond()
+		r.Load.Mode, r.Load.TargetPerS = "open", r.Spec.Rate.PerSecond()
 	}
 	var bad, sent uint64
 	var warmupNs, elapsedNs float64
@@ -262,7 +262,7 @@ func (r *Run) fromRows(rows []LoadRow) {
 		if row.Warmup {
 			warmupNs += float64(row.WidthNs)
 			// What is in flight when the window opens is carried into it.
-			r.Requests.Carried, r.Load.Established = row.InFlight, row.Connected
+			r.Requests.InFlightAtStart, r.Load.Established = row.InFlight, row.Connected
 			first = false
 			continue
 		}
@@ -275,14 +275,14 @@ func (r *Run) fromRows(rows []LoadRow) {
 		r.Requests.Completed += row.Completed
 		r.Requests.Failed += row.Failed
 		r.Requests.InFlight = row.InFlight
-		r.Requests.Unsent = row.Behind
+		r.Requests.Unsent = row.Backlog
 		r.Bytes.Read += row.Read
 		r.Bytes.Written += row.Written
 	}
 	if elapsedNs == 0 { // killed in the warm-up: no window, nothing carried into it
-		r.Requests.Carried = 0
+		r.Requests.InFlightAtStart = 0
 	}
-	r.Requests.Sent = r.Requests.Carried + sent
+	r.Requests.Sent = r.Requests.InFlightAtStart + sent
 	if bad > 0 {
 		r.Errors = append(r.Errors, Error{Phase: PhaseStatus, Cause: "400 or more", Count: bad})
 	}

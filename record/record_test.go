@@ -163,7 +163,7 @@ func TestUnfinishedRun(t *testing.T) {
 	if !series.Truncated || series.Bad != 0 || len(series.Load) != 25 {
 		t.Errorf("%d rows, %d bad, truncated %v", len(series.Load), series.Bad, series.Truncated)
 	}
-	if want := (Requests{Sent: 2008, Carried: 8, Completed: 1980, Failed: 20, InFlight: 8}); run.Requests != want {
+	if want := (Requests{Sent: 2008, InFlightAtStart: 8, Completed: 1980, Failed: 20, InFlight: 8}); run.Requests != want {
 		t.Errorf("%+v; want %+v", run.Requests, want)
 	}
 	check := func(what string, ok bool) {
@@ -230,13 +230,15 @@ func TestOpenRefuses(t *testing.T) {
 	check("empty", "is no record", "")
 	check("foreign", "is no record", `{"a":1}`+"\n")
 	check("text", "is no record", "hello\nworld\n")
-	check("cut off", "is no record", `{"kind":"run","schema":"ceiling.run/1"`)
-	check("newer", "it needs a ceiling that reads ceiling.run/2; this one reads up to ceiling.run/1",
-		`{"kind":"run","schema":"ceiling.run/2","id":7}`+"\n")
+	check("cut off", "is no record", `{"kind":"run","schema":"ceiling.run/2"`)
+	check("newer", "it needs a ceiling that reads ceiling.run/3; this one reads up to ceiling.run/2",
+		`{"kind":"run","schema":"ceiling.run/3","id":7}`+"\n")
+	check("older", "it was written by an older ceiling as ceiling.run/1; this one reads ceiling.run/2: run it again",
+		`{"kind":"run","schema":"ceiling.run/1","id":7}`+"\n")
 	check("newer plan", "it is a plan", `{"kind":"plan","schema":"ceiling.plan/9"}`+"\n")
-	check("no schema", `its schema is "", not ceiling.run/1`, `{"kind":"run"}`+"\n")
-	check("version 0", "not ceiling.run/1", `{"kind":"run","schema":"ceiling.run/0"}`)
-	check("wrong type", "cannot unmarshal", `{"kind":"run","schema":"ceiling.run/1","id":7}`)
+	check("no schema", `its schema is "", not ceiling.run/2`, `{"kind":"run"}`+"\n")
+	check("version 0", "not ceiling.run/2", `{"kind":"run","schema":"ceiling.run/0"}`)
+	check("wrong type", "cannot unmarshal", `{"kind":"run","schema":"ceiling.run/2","id":7}`)
 	check("damaged gzip", "damaged, or cut off", "\x1f\x8b\x08rubbish")
 	if _, _, err := Open(File{Path: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "holds no record") {
 		t.Error(err)
@@ -410,7 +412,7 @@ func TestStore(t *testing.T) {
 			continue // killed
 		}
 		if err := w.Finish(&Run{Target: "t", Rate: Rate{CompletedPerS: 5},
-			Verdict: Verdict{Outcome: Valid, Ceiling: "concurrency"}}); err != nil {
+			Verdict: Verdict{Outcome: Valid, Bottleneck: "concurrency"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -444,7 +446,7 @@ func checkList(t *testing.T, s Store, ids []string) {
 		t.Errorf("damaged: %+v", e)
 	}
 	if e := list[1]; e.ID != ids[1] || e.Unreadable != "" || e.Target != "t" || e.CompletedPerS != 5 || e.Outcome != Valid ||
-		e.Ceiling != "concurrency" || e.Unfinished {
+		e.Bottleneck != "concurrency" || e.Unfinished {
 		t.Errorf("finished: %+v", e)
 	}
 	if e := list[2]; e.ID != ids[0] || e.Unreadable != "" || !e.Unfinished || e.Target != "http://localhost/?a=<&>" ||

@@ -10,7 +10,7 @@ import (
 )
 
 // Schema names the version of the Run document.
-const Schema = "ceiling.run/1"
+const Schema = "ceiling.run/2"
 
 // Run is everything known of one run: the document that --json prints and
 // result.json holds.
@@ -70,7 +70,7 @@ type Run struct {
 	Interrupted bool `json:"interrupted,omitempty"`
 	// GaveUp says why a run of a search was ended before its time: it could not
 	// hold its SLO anymore.
-	GaveUp string `json:"gave_up,omitempty"`
+	StoppedEarly string `json:"stopped_early,omitempty"`
 	// Unfinished tells that no result was written: the figures were put
 	// together from the series of a run that was killed.
 	Unfinished bool `json:"unfinished,omitempty"`
@@ -115,7 +115,7 @@ type Load struct {
 	EngineFeatures []string `json:"engine_features,omitempty"`
 	// AskedPerS is the mean asked rate of an open loop, requests per second;
 	// 0 in a closed loop.
-	AskedPerS float64 `json:"asked_per_s"`
+	TargetPerS float64 `json:"target_per_s"`
 	// Arrivals of the open loop.
 	Arrivals string `json:"arrivals,omitempty"`
 }
@@ -138,7 +138,7 @@ type Requests struct {
 	// those sent while it was open.
 	Sent uint64 `json:"sent"`
 	// Carried is the part of Sent that was in flight when the window opened.
-	Carried uint64 `json:"carried"`
+	InFlightAtStart uint64 `json:"in_flight_at_start"`
 	// Completed counts responses read to their last byte, whatever the status.
 	Completed uint64 `json:"completed"`
 	// Failed counts requests that got no complete response.
@@ -149,7 +149,7 @@ type Requests struct {
 	Unsent uint64 `json:"unsent"`
 	// Asked counts the requests of an open loop that were due by the end;
 	// LateAtEnd those of them that had not left when the window closed.
-	Asked     uint64 `json:"asked"`
+	Due       uint64 `json:"due"`
 	LateAtEnd uint64 `json:"late_at_end"`
 	// Resent counts requests that went out again because the server closed a
 	// connection that had served before it took them. They are sent once in
@@ -258,8 +258,8 @@ type Bin struct {
 // Little's law is exact: slots × window = the response times + InFlightNs −
 // CarriedNs.
 type Edges struct {
-	CarriedNs  int64 `json:"carried_ns"`
-	InFlightNs int64 `json:"in_flight_ns"`
+	AtStartNs int64 `json:"at_start_ns"`
+	AtEndNs   int64 `json:"at_end_ns"`
 }
 
 // Lone is what the requests took that had the server to themselves.
@@ -281,7 +281,7 @@ type Lone struct {
 
 // AtOnce is the rate times what a lone request takes: by Little's law the
 // requests that are worked on while the others wait for their turn.
-type AtOnce struct {
+type ServedAtOnce struct {
 	// Requests on average, Low and High its 95 % interval, of so many that could be:
 	// the slots, or where pipelined requests are answered one at a time on each
 	// connection, the connections.
@@ -336,8 +336,8 @@ type Generator struct {
 	Waits   uint64 `json:"waits"`
 	// GatherNs is how long the engine was willing to wait for further
 	// completions, nanoseconds; 0 off.
-	GatherNs int64    `json:"gather_ns"`
-	Workers  []Worker `json:"workers"`
+	CoalesceNs int64    `json:"coalesce_ns"`
+	Workers    []Worker `json:"workers"`
 	// Headroom is the ratio of the rate this generator could reach, by
 	// calibration on this machine, to the rate it ran at. 0: unknown.
 	Headroom float64 `json:"headroom,omitempty"`
@@ -387,7 +387,7 @@ type SubjectProcess struct {
 type Verdict struct {
 	Outcome Outcome `json:"outcome"`
 	// Ceiling is the resource that limited the run.
-	Ceiling Bottleneck `json:"ceiling"`
+	Bottleneck Bottleneck `json:"bottleneck"`
 	// Because is the reason in one sentence.
 	Because  string     `json:"because"`
 	Evidence []Evidence `json:"evidence"`
@@ -395,23 +395,23 @@ type Verdict struct {
 	Against []Evidence `json:"against,omitempty"`
 	// Missing names what was not measured, where the ceiling is undetermined.
 	Missing []string `json:"missing,omitempty"`
-	Doubts  []string `json:"doubts"`
+	Caveats []string `json:"caveats"`
 	// Next is what to do.
 	Next string `json:"next"`
 	// NextWall is the resource that would limit next.
-	NextWall *Wall `json:"next_wall,omitempty"`
+	NextBottleneck *NextBottleneck `json:"next_bottleneck,omitempty"`
 	// OtherCores is how many cores of the server's host other programs used; 0
 	// where none did, or it is not known.
 	OtherCores float64 `json:"other_cores,omitempty"`
 	// OwedShare of the requests that an open loop asked for were without an
 	// answer when the window closed, beyond those at its beginning: the queue
 	// grew.
-	OwedShare float64 `json:"owed_share,omitempty"`
+	BacklogShare float64 `json:"backlog_share,omitempty"`
 	// SLO has every asked term that could be measured.
 	SLO []SLOTerm `json:"slo,omitempty"`
 	// AtOnce is how many requests were worked on at a time; none where no lone
 	// request tells.
-	AtOnce *AtOnce `json:"at_once,omitempty"`
+	Concurrency *ServedAtOnce `json:"concurrency,omitempty"`
 	// Stations is where a request waits, as shares of its time.
 	Stations []Station `json:"stations,omitempty"`
 	// StationsBy says what the stations were measured by: "kernel events" or
@@ -431,8 +431,8 @@ type Evidence struct {
 }
 
 // Wall is a resource and the rate at which it would be reached.
-type Wall struct {
-	Ceiling Bottleneck `json:"ceiling"`
+type NextBottleneck struct {
+	Bottleneck Bottleneck `json:"bottleneck"`
 	// Times this run's rate.
 	Times float64 `json:"times"`
 	Says  string  `json:"says"`
@@ -472,7 +472,7 @@ type LoadRow struct {
 	Written   uint64 `json:"written"`
 	// InFlight at the end of the interval; Behind: requests due and not sent.
 	InFlight  uint64 `json:"in_flight"`
-	Behind    uint64 `json:"behind,omitempty"`
+	Backlog   uint64 `json:"backlog,omitempty"`
 	Connected int    `json:"connected"`
 	// Quantiles of the response time of this interval, nanoseconds.
 	P50Ns int64 `json:"p50_ns"`

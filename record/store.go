@@ -84,7 +84,7 @@ type Entry struct {
 	Target        string
 	CompletedPerS float64
 	Outcome       Outcome
-	Ceiling       Bottleneck
+	Bottleneck    Bottleneck
 	Unfinished    bool
 	// Kind of a plan ("sweep", "find", …) with how many Runs it has and what
 	// it Says; "" for a single run.
@@ -297,7 +297,7 @@ func readEntry(f File) Entry {
 	}
 	entry.ID, entry.Started, entry.Target, entry.Unfinished = run.ID, run.Started, secret.Plain().URL(run.Target), run.Unfinished
 	if !run.Unfinished {
-		entry.CompletedPerS, entry.Outcome, entry.Ceiling = run.Rate.CompletedPerS, run.Verdict.Outcome, run.Verdict.Ceiling
+		entry.CompletedPerS, entry.Outcome, entry.Bottleneck = run.Rate.CompletedPerS, run.Verdict.Outcome, run.Verdict.Bottleneck
 	}
 	return entry
 }

@@ -353,7 +353,7 @@ func normal(run *Run) Run {
 	notNil(&r.NotMeasured)
 	notNil(&r.Generator.Workers)
 	notNil(&r.Verdict.Evidence)
-	notNil(&r.Verdict.Doubts)
+	notNil(&r.Verdict.Caveats)
 	notNilMap(&r.Statuses)
 	normalHost(&r.Environment)
 	r.ByTarget = slices.Clone(r.ByTarget)

@@ -46,13 +46,13 @@ func TestFleetOfOne(t *testing.T) {
 		got := Judge(run, series)
 		// What a fleet refuses it is not advised to do.
 		for _, flag := range []string{"--apart", "--pin-", "ceiling prove"} {
-			if texts := strings.Join(append(got.Doubts, got.Next), "\n"); strings.Contains(texts, flag) {
+			if texts := strings.Join(append(got.Caveats, got.Next), "\n"); strings.Contains(texts, flag) {
 				t.Errorf("%s: a fleet is told of %s: %s", f.path, flag, texts)
 			}
 		}
 		want.Next, got.Next = "", ""
-		for i := range want.Doubts {
-			want.Doubts[i] = strings.TrimSuffix(want.Doubts[i], "; --apart separates them")
+		for i := range want.Caveats {
+			want.Caveats[i] = strings.TrimSuffix(want.Caveats[i], "; --apart separates them")
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: as a fleet of one\n%s\nin place of\n%s", f.path, asText(t, got), asText(t, want))
@@ -76,8 +76,8 @@ func spread(run *record.Run, series *record.Series) (*record.Run, *record.Series
 		a.Clock.Pings = 9
 		a.Load.Established, a.Load.Connections = int(part(uint64(run.Load.Established))), int(part(uint64(run.Load.Connections)))
 		r := &a.Requests
-		r.Completed, r.Failed, r.InFlight, r.Carried = part(r.Completed), part(r.Failed), part(r.InFlight), part(r.Carried)
-		r.Sent, r.Asked, r.Unsent, r.LateAtEnd = r.Completed+r.Failed+r.InFlight, part(r.Asked), part(r.Unsent), part(r.LateAtEnd)
+		r.Completed, r.Failed, r.InFlight, r.InFlightAtStart = part(r.Completed), part(r.Failed), part(r.InFlight), part(r.InFlightAtStart)
+		r.Sent, r.Due, r.Unsent, r.LateAtEnd = r.Completed+r.Failed+r.InFlight, part(r.Due), part(r.Unsent), part(r.LateAtEnd)
 		a.Rate.CompletedPerS /= n
 		a.Generator.UserNs, a.Generator.SystemNs = a.Generator.UserNs/n, a.Generator.SystemNs/n
 		a.Generator.Workers = nil
@@ -174,9 +174,9 @@ func TestSeveralOnOneMachine(t *testing.T) {
 		}
 		judged++
 		got := Judge(spread(run, series))
-		if got.Outcome != want.Outcome || got.Ceiling != want.Ceiling {
-			t.Errorf("%s: three agents: %s, %s: %s\nin place of %s, %s: %s", f.path, got.Outcome, got.Ceiling, got.Because, want.Outcome,
-				want.Ceiling, want.Because)
+		if got.Outcome != want.Outcome || got.Bottleneck != want.Bottleneck {
+			t.Errorf("%s: three agents: %s, %s: %s\nin place of %s, %s: %s", f.path, got.Outcome, got.Bottleneck, got.Because, want.Outcome,
+				want.Bottleneck, want.Because)
 		}
 	}
 	if judged < 30 {

@@ -15,7 +15,7 @@ func ruleAskedRate(f *facts) finding {
 		return out
 	}
 	s := &f.schedule
-	asked := positive(f.run.Load.AskedPerS)
+	asked := positive(f.run.Load.TargetPerS)
 	out.pro = []record.Evidence{
 		evidence("load.asked_per_s", asked, "1/s", "asked %s", perSecond(asked)),
 		evidence("requests.unsent", s.missed, "share", "%s of the requests due were missing or late when the window closed",

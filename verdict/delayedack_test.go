@@ -55,7 +55,7 @@ func TestDelayedAck(t *testing.T) {
 		if text := sayings(v); strings.Contains(text, named) != c.named {
 			t.Errorf("%s: %s", c.name, text)
 		}
-		if c.named && (v.Ceiling != record.ServerBlocked || !strings.Contains(v.Next, named) || station(v, "network to client") > .01) {
+		if c.named && (v.Bottleneck != record.ServerBlocked || !strings.Contains(v.Next, named) || station(v, "network to client") > .01) {
 			t.Errorf("%s: %s, network to client %.2f", c.name, sayings(v), station(v, "network to client"))
 		}
 	}
@@ -74,7 +74,7 @@ func station(v record.Verdict, name string) float64 {
 // counters and round trips say; a shaper that was put there is one.
 func TestLoopbackIsNoPath(t *testing.T) {
 	path := func(v record.Verdict) bool {
-		return v.Ceiling == record.Bandwidth || v.Ceiling == record.Packets || strings.Contains(sayings(v), "another ceiling: packets") ||
+		return v.Bottleneck == record.Bandwidth || v.Bottleneck == record.Packets || strings.Contains(sayings(v), "another ceiling: packets") ||
 			strings.Contains(sayings(v), "another ceiling: bandwidth")
 	}
 	grown := halfSent(watched(30e6, .05))
@@ -92,7 +92,7 @@ func TestLoopbackIsNoPath(t *testing.T) {
 	shaped := each(halfSent(watched(30e6, .05)), func(r *record.NetDevRow) {
 		r.Qdisc, r.QdiscRateBitsPerS, r.QdiscOverlimits, r.QdiscBacklogBytes = "tbf", 8e6, 100, 9000
 	})
-	if v := shaped.judge(); v.Ceiling != record.Bandwidth {
+	if v := shaped.judge(); v.Bottleneck != record.Bandwidth {
 		t.Errorf("a shaper on the loopback: %s", sayings(v))
 	}
 }

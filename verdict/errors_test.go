@@ -88,7 +88,7 @@ func TestMissingProfilesAreTold(t *testing.T) {
 	const says = "no profiles of the server: http://127.0.0.1:6060/nope/ answers 404 Not Found; check --pprof"
 	for asked, want := range map[string]bool{"http://127.0.0.1:6060/nope/": true, "off": false, "": false} {
 		run.Spec.Pprof = asked
-		if got := slices.Contains(Judge(run, nil).Doubts, says); got != want {
+		if got := slices.Contains(Judge(run, nil).Caveats, says); got != want {
 			t.Errorf("--pprof %q: told %v, want %v", asked, got, want)
 		}
 	}

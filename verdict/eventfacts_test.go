@@ -100,7 +100,7 @@ func TestEventsOfAnOpenLoop(t *testing.T) {
 func TestEventsOfPipelinedConnections(t *testing.T) {
 	run := closedRun()
 	run.Spec.Pipelining, run.Load.Pipelining = 16, 16
-	run.Requests.Sent, run.Requests.Carried, run.Requests.InFlight = 1_001_024, 1024, 1024
+	run.Requests.Sent, run.Requests.InFlightAtStart, run.Requests.InFlight = 1_001_024, 1024, 1024
 	series := new(record.Series)
 	const width = 10_000_000
 	for i := range 10 {

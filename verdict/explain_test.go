@@ -24,8 +24,8 @@ func TestExplanationIsTheVerdict(t *testing.T) {
 		switch {
 		case at >= 0 && at != first && at < len(d.Validity), invalid != (v.Outcome == record.Invalid):
 			t.Errorf("%s: %s, the deciding step is %d, the first yes %d", fixture.path, v.Outcome, at, first)
-		case !invalid && at < 0 != (v.Ceiling == record.Inconclusive):
-			t.Errorf("%s: %s, the deciding step is %d", fixture.path, v.Ceiling, at)
+		case !invalid && at < 0 != (v.Bottleneck == record.Inconclusive):
+			t.Errorf("%s: %s, the deciding step is %d", fixture.path, v.Bottleneck, at)
 		}
 		if slices.ContainsFunc(all[at+1:], func(s Step) bool { return s.Decides }) {
 			t.Errorf("%s: two steps decide", fixture.path)

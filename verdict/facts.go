@@ -136,7 +136,7 @@ func (f *facts) account() {
 	if completed > 0 {
 		f.responseBytes = some(float64(run.Bytes.Read) / completed)
 	}
-	if sent := float64(run.Requests.Sent) - float64(run.Requests.Carried); sent > 0 {
+	if sent := float64(run.Requests.Sent) - float64(run.Requests.InFlightAtStart); sent > 0 {
 		f.requestBytes = some(float64(run.Bytes.Written) / sent)
 	}
 	f.generatorOwn()
@@ -328,9 +328,9 @@ func (f *facts) scheduleOf(rows []record.LoadRow) {
 		return
 	}
 	s, run := &f.schedule, f.run
-	s.asked = float64(run.Requests.Asked)
+	s.asked = float64(run.Requests.Due)
 	if s.asked == 0 { // put together from the rows, or of an older program
-		s.asked = math.Max(float64(run.Requests.Sent)-float64(run.Requests.Carried), 0) + float64(run.Requests.Unsent)
+		s.asked = math.Max(float64(run.Requests.Sent)-float64(run.Requests.InFlightAtStart), 0) + float64(run.Requests.Unsent)
 	}
 	late := float64(run.Requests.LateAtEnd)
 	if len(rows) > 0 {
@@ -340,7 +340,7 @@ func (f *facts) scheduleOf(rows []record.LoadRow) {
 				last = rows[i]
 			}
 		}
-		late = math.Max(late, float64(last.Behind))
+		late = math.Max(late, float64(last.Backlog))
 		full := 0.0
 		for i := range rows {
 			if f.slots > 0 && float64(rows[i].InFlight) >= slotsTaken*f.slots {
@@ -358,7 +358,7 @@ func (f *facts) scheduleOf(rows []record.LoadRow) {
 	}
 	// Where the arithmetic of the schedule and its result differ, the worse one
 	// counts: the rate that was sent falls short of the one that was asked.
-	if asked, sent := positive(run.Load.AskedPerS)*(1-f.lostPart()), positive(run.Rate.SentPerS); asked > 0 && f.windowS() > 0 && sent > 0 {
+	if asked, sent := positive(run.Load.TargetPerS)*(1-f.lostPart()), positive(run.Rate.SentPerS); asked > 0 && f.windowS() > 0 && sent > 0 {
 		short := 1 - sent*f.elapsedS/(asked*f.windowS())
 		// The number of requests in a window is Poisson: twice its deviation.
 		if slack := 2 / math.Sqrt(asked*f.windowS()); short > slack {

@@ -19,17 +19,17 @@ type fixture struct {
 	Why    string `json:"why"`
 	Expect struct {
 		Outcome  record.Outcome    `json:"outcome"`
-		Ceiling  record.Bottleneck `json:"ceiling"`
-		Not      record.Bottleneck `json:"not"`       // a ceiling that it must not be
-		Because  string            `json:"because"`   // contained in the reason
-		Doubt    string            `json:"doubt"`     // contained in one of the doubts
-		NoDoubt  string            `json:"no_doubt"`  // contained in none of them
-		Missing  string            `json:"missing"`   // contained in one of what is missing
-		Next     string            `json:"next"`      // contained in what to do
-		Evidence string            `json:"evidence"`  // contained in one of the evidence's sentences
-		Lacks    string            `json:"lacks"`     // contained in none of them, nor in the reason or in what to do
-		NextWall record.Bottleneck `json:"next_wall"` // the ceiling of the next wall
-		Wall     string            `json:"wall"`      // contained in what is said of it
+		Ceiling  record.Bottleneck `json:"bottleneck"`
+		Not      record.Bottleneck `json:"not"`             // a ceiling that it must not be
+		Because  string            `json:"because"`         // contained in the reason
+		Doubt    string            `json:"caveat"`          // contained in one of the doubts
+		NoDoubt  string            `json:"no_caveat"`       // contained in none of them
+		Missing  string            `json:"missing"`         // contained in one of what is missing
+		Next     string            `json:"next"`            // contained in what to do
+		Evidence string            `json:"evidence"`        // contained in one of the evidence's sentences
+		Lacks    string            `json:"lacks"`           // contained in none of them, nor in the reason or in what to do
+		NextWall record.Bottleneck `json:"next_bottleneck"` // the ceiling of the next wall
+		Wall     string            `json:"wall"`            // contained in what is said of it
 	} `json:"expect"`
 	Base string          `json:"base"`
 	Run  json.RawMessage `json:"run"`
@@ -137,12 +137,12 @@ func TestFixtures(t *testing.T) {
 				}
 			}
 			e := f.Expect
-			if v.Outcome != e.Outcome || v.Ceiling != e.Ceiling || v.Ceiling == e.Not {
-				t.Errorf("%s, %s: %s; want %s, %s (%s)", v.Outcome, v.Ceiling, v.Because, e.Outcome, e.Ceiling, f.Why)
+			if v.Outcome != e.Outcome || v.Bottleneck != e.Ceiling || v.Bottleneck == e.Not {
+				t.Errorf("%s, %s: %s; want %s, %s (%s)", v.Outcome, v.Bottleneck, v.Because, e.Outcome, e.Ceiling, f.Why)
 			}
 			contains("because", v.Because, e.Because)
-			contains("doubts", strings.Join(v.Doubts, "\n"), e.Doubt)
-			if doubts := strings.Join(v.Doubts, "\n"); e.NoDoubt != "" && strings.Contains(doubts, e.NoDoubt) {
+			contains("doubts", strings.Join(v.Caveats, "\n"), e.Doubt)
+			if doubts := strings.Join(v.Caveats, "\n"); e.NoDoubt != "" && strings.Contains(doubts, e.NoDoubt) {
 				t.Errorf("doubts: %q has %q", doubts, e.NoDoubt)
 			}
 			contains("missing", strings.Join(v.Missing, "\n"), e.Missing)
@@ -155,10 +155,10 @@ func TestFixtures(t *testing.T) {
 			if e.Lacks != "" && strings.Contains(v.Because+"\n"+says, e.Lacks) {
 				t.Errorf("%q says %q", says, e.Lacks)
 			}
-			if wall := v.NextWall; e.NextWall != "" && (wall == nil || wall.Ceiling != e.NextWall || !strings.Contains(wall.Says, e.Wall)) {
+			if wall := v.NextBottleneck; e.NextWall != "" && (wall == nil || wall.Bottleneck != e.NextWall || !strings.Contains(wall.Says, e.Wall)) {
 				t.Errorf("next bottleneck %+v, want %s %s", wall, e.NextWall, e.Wall)
 			}
-			if v.Because == "" || v.Next == "" || v.Ceiling != record.Inconclusive && len(v.Evidence) == 0 {
+			if v.Because == "" || v.Next == "" || v.Bottleneck != record.Inconclusive && len(v.Evidence) == 0 {
 				t.Errorf("a verdict without a reason, evidence or a next step: %+v", v)
 			}
 		})
@@ -209,13 +209,13 @@ func TestNoRefusedAdvice(t *testing.T) {
 
 // sentences are all that a verdict says.
 func sentences(v record.Verdict) []string {
-	list := append([]string{v.Because, v.Next}, v.Doubts...)
+	list := append([]string{v.Because, v.Next}, v.Caveats...)
 	list = append(list, v.Missing...)
 	for _, e := range append(v.Evidence, v.Against...) {
 		list = append(list, e.Says)
 	}
-	if v.NextWall != nil {
-		list = append(list, v.NextWall.Says)
+	if v.NextBottleneck != nil {
+		list = append(list, v.NextBottleneck.Says)
 	}
 	return list
 }

@@ -50,11 +50,11 @@ func judge(f *facts, r ruling) record.Verdict {
 		outcome = record.Pass
 	}
 	v := record.Verdict{
-		Outcome: outcome, Ceiling: found.ceiling, Because: found.because, Next: found.next,
-		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, OwedShare: f.schedule.owed.value,
+		Outcome: outcome, Bottleneck: found.ceiling, Because: found.because, Next: found.next,
+		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, BacklogShare: f.schedule.owed.value,
 		Stations: f.places.stationsOf(),
 	}
-	v.AtOnce = f.lone.result(f)
+	v.Concurrency = f.lone.result(f)
 	if p := &f.places; p.known {
 		v.StationsBy, v.StationsOf = p.by, p.moments
 	}
@@ -64,9 +64,9 @@ func judge(f *facts, r ruling) record.Verdict {
 	switch {
 	case why != nil:
 		v.Outcome, v.Because, v.Next = record.Invalid, why.because, why.next
-		v.Ceiling, v.Evidence = why.ceiling, slices.Concat(why.evidence, why.with(found))
-		if v.Ceiling == "" {
-			v.Ceiling = record.Inconclusive
+		v.Bottleneck, v.Evidence = why.ceiling, slices.Concat(why.evidence, why.with(found))
+		if v.Bottleneck == "" {
+			v.Bottleneck = record.Inconclusive
 		}
 	case len(slo.broken) == 0 && f.failedByErrors():
 		v.Outcome = record.Fail
@@ -76,19 +76,19 @@ func judge(f *facts, r ruling) record.Verdict {
 	case len(slo.broken) > 0:
 		sloBroke(f, &v, slo, &found)
 	}
-	if v.Ceiling == found.ceiling {
-		v.Doubts = append(v.Doubts, found.doubts...)
+	if v.Bottleneck == found.ceiling {
+		v.Caveats = append(v.Caveats, found.doubts...)
 	}
 	if why != nil && f.trend.worse() {
-		v.Doubts = append(v.Doubts, f.trend.says())
+		v.Caveats = append(v.Caveats, f.trend.says())
 	}
 	v.Evidence = slices.Concat(v.Evidence, slo.evidence)
-	v.Doubts = slices.Concat(v.Doubts, doubtsOf(f, slo, v.Ceiling))
+	v.Caveats = slices.Concat(v.Caveats, doubtsOf(f, slo, v.Bottleneck))
 	switch {
 	case why == nil:
-		v.NextWall = wall
+		v.NextBottleneck = wall
 	case !why.nothing:
-		v.NextWall = nextWall(f, v.Ceiling, all)
+		v.NextBottleneck = nextWall(f, v.Bottleneck, all)
 	}
 	return v
 }
@@ -105,11 +105,11 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	}
 	v.Because += ". " + upper(found.because)
 	switch {
-	case v.Ceiling == record.TargetRate && f.acceptHurtsTail():
+	case v.Bottleneck == record.TargetRate && f.acceptHurtsTail():
 		v.Next = acceptNext()
-	case v.Ceiling == record.TargetRate && f.late != nil:
+	case v.Bottleneck == record.TargetRate && f.late != nil:
 		v.Next = f.late.next()
-	case v.Ceiling == record.TargetRate:
+	case v.Bottleneck == record.TargetRate:
 		v.Next = "the server keeps up with the rate, but responses are too slow: see where the time goes, or lower the rate (-R)"
 	case f.late != nil && f.open:
 		v.Next += "; " + f.late.next()

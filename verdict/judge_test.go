@@ -18,7 +18,7 @@ func closedRun() *record.Run {
 		Load:     record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed"},
 		WarmupS:  1,
 		ElapsedS: 10,
-		Requests: record.Requests{Sent: 1_000_064, Carried: 64, Completed: 1_000_000, InFlight: 64},
+		Requests: record.Requests{Sent: 1_000_064, InFlightAtStart: 64, Completed: 1_000_000, InFlight: 64},
 		Rate: record.Rate{CompletedPerS: 100_000, SentPerS: 100_000,
 			Spread: record.Spread{WidthS: 1, Samples: 10, MinPerS: 99_000, P50PerS: 100_000, MaxPerS: 101_000, StdevPerS: 500}},
 		Bytes:    record.Bytes{Read: 130_000_000, Written: 60_000_000},
@@ -32,7 +32,7 @@ func closedRun() *record.Run {
 // openRun is an open loop of 20,000/s for 10 s that was sent as asked.
 func openRun() *record.Run {
 	run := closedRun()
-	run.Load.Mode, run.Load.AskedPerS, run.Load.Arrivals = "open", 20_000, "constant"
+	run.Load.Mode, run.Load.TargetPerS, run.Load.Arrivals = "open", 20_000, "constant"
 	run.Requests = record.Requests{Sent: 200_000, Completed: 200_000}
 	run.Rate = record.Rate{CompletedPerS: 20_000, SentPerS: 20_000}
 	run.Statuses = map[string]uint64{"200": 200_000}
@@ -54,8 +54,8 @@ func TestResultAlone(t *testing.T) {
 	check := func(name string, run *record.Run, outcome record.Outcome, ceiling record.Bottleneck, says string) {
 		t.Helper()
 		v := Judge(run, nil)
-		if v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, says) {
-			t.Errorf("%s: %s, %s: %s\nwant %s, %s: …%s…", name, v.Outcome, v.Ceiling, v.Because, outcome, ceiling, says)
+		if v.Outcome != outcome || v.Bottleneck != ceiling || !strings.Contains(v.Because, says) {
+			t.Errorf("%s: %s, %s: %s\nwant %s, %s: …%s…", name, v.Outcome, v.Bottleneck, v.Because, outcome, ceiling, says)
 		}
 	}
 	change := func(run *record.Run, f func(*record.Run)) *record.Run { f(run); return run }

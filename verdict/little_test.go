@@ -37,12 +37,12 @@ func loop(slots int, windowNs int64, draw func() int64) *record.Run {
 	done := response.Count()
 	run.Load.Connections, run.Load.Opened, run.Load.Established, run.Spec.Connections = slots, slots, slots, slots
 	run.ElapsedS, run.Spec.Duration = float64(windowNs)/1e9, 0
-	run.Requests = record.Requests{Sent: done + uint64(slots), Carried: uint64(slots), Completed: done, InFlight: uint64(slots)}
+	run.Requests = record.Requests{Sent: done + uint64(slots), InFlightAtStart: uint64(slots), Completed: done, InFlight: uint64(slots)}
 	run.Rate = record.Rate{CompletedPerS: float64(done) / run.ElapsedS}
 	run.Statuses = map[string]uint64{"200": done}
 	q := record.QuantilesOf(&response)
 	run.Latency = record.Latency{Response: q, Service: q, ResponseBins: record.BinsOf(&response), ServiceBins: record.BinsOf(&response)}
-	run.Edges = &record.Edges{CarriedNs: carried, InFlightNs: inFlight}
+	run.Edges = &record.Edges{AtStartNs: carried, AtEndNs: inFlight}
 	return run
 }
 

@@ -33,7 +33,7 @@ func sortLoad(rows []record.LoadRow) {
 	slices.SortFunc(rows, func(a, b record.LoadRow) int {
 		return cmp.Or(cmp.Compare(a.TNs, b.TNs), cmp.Compare(a.WidthNs, b.WidthNs),
 			cmp.Compare(a.Completed, b.Completed), cmp.Compare(a.Sent, b.Sent), cmp.Compare(a.Failed, b.Failed),
-			cmp.Compare(a.InFlight, b.InFlight), cmp.Compare(a.Behind, b.Behind), cmp.Compare(a.Bad, b.Bad),
+			cmp.Compare(a.InFlight, b.InFlight), cmp.Compare(a.Backlog, b.Backlog), cmp.Compare(a.Bad, b.Bad),
 			cmp.Compare(a.MeanNs, b.MeanNs), cmp.Compare(a.P50Ns, b.P50Ns), cmp.Compare(a.P90Ns, b.P90Ns),
 			cmp.Compare(a.Busy, b.Busy))
 	})

@@ -367,7 +367,7 @@ func (f *facts) turns() string {
 }
 
 // result is what the record keeps of it; nil where no lone request can be used.
-func (l *loneFacts) result(f *facts) *record.AtOnce {
+func (l *loneFacts) result(f *facts) *record.ServedAtOnce {
 	if !l.known {
 		return nil
 	}
@@ -375,7 +375,7 @@ func (l *loneFacts) result(f *facts) *record.AtOnce {
 	if l.lined {
 		of = float64(f.run.Load.Established)
 	}
-	out := &record.AtOnce{Requests: positive(l.at), Low: positive(l.low), High: positive(l.high), Of: of, LoneNs: positive(l.meanNs)}
+	out := &record.ServedAtOnce{Requests: positive(l.at), Low: positive(l.low), High: positive(l.high), Of: of, LoneNs: positive(l.meanNs)}
 	switch l.is {
 	case queued:
 		out.Means = record.InTurn

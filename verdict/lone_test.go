@@ -135,7 +135,7 @@ func queueLoop(slots, places int, windowNs int64, draw func() int64, pick func(n
 	run.Load.Connections, run.Load.Opened, run.Load.Established = slots, slots, slots
 	run.ElapsedS = float64(windowNs) / 1e9
 	done := response.Count()
-	run.Requests = record.Requests{Sent: done + uint64(slots), Carried: uint64(slots), Completed: done, InFlight: uint64(slots)}
+	run.Requests = record.Requests{Sent: done + uint64(slots), InFlightAtStart: uint64(slots), Completed: done, InFlight: uint64(slots)}
 	run.Rate = record.Rate{CompletedPerS: float64(done) / run.ElapsedS}
 	q := record.QuantilesOf(&response)
 	run.Latency = record.Latency{Response: q, Service: q, ResponseBins: record.BinsOf(&response), ServiceBins: record.BinsOf(&response)}

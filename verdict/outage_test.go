@@ -74,8 +74,8 @@ func TestOutagesAreTold(t *testing.T) {
 	}
 	long := gone(present(), 20, 49)
 	long.run.Errors = []record.Error{refused}
-	if v := long.judge(); v.Outcome != record.Fail || v.Ceiling != record.Failures || !strings.Contains(sayings(v), "unreachable for 2.90 s") {
-		t.Errorf("%s %s:\n%s", v.Outcome, v.Ceiling, sayings(v))
+	if v := long.judge(); v.Outcome != record.Fail || v.Bottleneck != record.Failures || !strings.Contains(sayings(v), "unreachable for 2.90 s") {
+		t.Errorf("%s %s:\n%s", v.Outcome, v.Bottleneck, sayings(v))
 	}
 }
 
@@ -96,8 +96,8 @@ func TestErrorsAddUp(t *testing.T) {
 	}
 	w = present()
 	w.run.Errors = []record.Error{{Phase: record.PhaseIdle, Cause: "bytes that no request asked for", Count: 50_000}}
-	if v := w.judge(); v.Outcome != record.Fail || v.Ceiling != record.Failures ||
+	if v := w.judge(); v.Outcome != record.Fail || v.Bottleneck != record.Failures ||
 		!strings.Contains(sayings(v), "bytes that no request asked for, without a request × 50,000") {
-		t.Errorf("%s %s\n%s", v.Outcome, v.Ceiling, sayings(v))
+		t.Errorf("%s %s\n%s", v.Outcome, v.Bottleneck, sayings(v))
 	}
 }

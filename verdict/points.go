@@ -84,9 +84,9 @@ func JudgePoints(points []record.Point) PointsVerdict {
 		v := PointVerdict{Label: points[i].Label(), Inconsistencies: f.inconsistencies}
 		v.Verdict, v.Missing, v.From = f.judge()
 		v.Verdict.Evidence = append(v.Verdict.Evidence, f.loadEvidence()...)
-		v.Verdict.Doubts = append(v.Verdict.Doubts, f.doubts()...)
-		if v.Verdict.Ceiling == record.Inconclusive {
-			v.Verdict.Doubts = append(v.Verdict.Doubts, peers.hints(f)...)
+		v.Verdict.Caveats = append(v.Verdict.Caveats, f.doubts()...)
+		if v.Verdict.Bottleneck == record.Inconclusive {
+			v.Verdict.Caveats = append(v.Verdict.Caveats, peers.hints(f)...)
 		}
 		out.Points[i] = v.withoutNil()
 	}
@@ -107,8 +107,8 @@ func (v PointVerdict) withoutNil() PointVerdict {
 	if v.Verdict.Evidence == nil {
 		v.Verdict.Evidence = []record.Evidence{}
 	}
-	if v.Verdict.Doubts == nil {
-		v.Verdict.Doubts = []string{}
+	if v.Verdict.Caveats == nil {
+		v.Verdict.Caveats = []string{}
 	}
 	return v
 }
@@ -123,7 +123,7 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 		return *v, nil, nil
 	}
 	if !f.p.RPS.Known {
-		return record.Verdict{Outcome: record.Invalid, Ceiling: record.Inconclusive, Because: "inconclusive: there is no rate (rps is missing)",
+		return record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: "inconclusive: there is no rate (rps is missing)",
 			Next: "state the rate"}, []string{"rps"}, nil
 	}
 	if v := f.void(); v != nil {
@@ -163,10 +163,10 @@ func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string
 	}
 	names := strings.Join(called, " and ")
 	other.Because = "from " + names + ": " + other.Because
-	other.Doubts = append(other.Doubts, fmt.Sprintf(
+	other.Caveats = append(other.Caveats, fmt.Sprintf(
 		"one step weaker than a measurement of this run: it stands on %s, and the runs may differ in what is not stated", names))
 	if len(missing) > 0 {
-		other.Doubts = append(other.Doubts, OwnFigures+strings.TrimPrefix(undetermined.Because, "inconclusive: "))
+		other.Caveats = append(other.Caveats, OwnFigures+strings.TrimPrefix(undetermined.Because, "inconclusive: "))
 	}
 	return *other, missing, from
 }

@@ -519,7 +519,7 @@ func (f *pointFacts) ownEvidence() []record.Evidence {
 
 func (f *pointFacts) bandwidthFromOthers() *record.Verdict {
 	l := &f.link
-	return &record.Verdict{Outcome: record.Valid, Ceiling: record.Bandwidth,
+	return &record.Verdict{Outcome: record.Valid, Bottleneck: record.Bandwidth,
 		Because: fmt.Sprintf("the link is full: with the bytes of a response there it carries at least %s of its %s Gbit/s", l.shareSays(),
 			plain(f.p.NICGbps.Value)),
 		Evidence: f.ownEvidence(), Next: "make the responses smaller, or give the link more"}
@@ -527,7 +527,7 @@ func (f *pointFacts) bandwidthFromOthers() *record.Verdict {
 
 func (f *pointFacts) generatorFromOthers() *record.Verdict {
 	n := f.lent.generator
-	return &record.Verdict{Outcome: record.Invalid, Ceiling: record.LoadGenerator,
+	return &record.Verdict{Outcome: record.Invalid, Bottleneck: record.LoadGenerator,
 		Because: fmt.Sprintf("the generator is full: at the CPU per request of that run it used at least %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(n.low)),
 		Evidence: append(f.ownEvidence(), evidence("client_cpu_pct", 100*n.low, "%",
 			"the same generator at %s used %s of what it can; this run is at %s",
@@ -536,7 +536,7 @@ func (f *pointFacts) generatorFromOthers() *record.Verdict {
 }
 
 func (f *pointFacts) serverFromOthers(use float64, generatorSays, linkSays string) *record.Verdict {
-	return &record.Verdict{Outcome: record.Valid, Ceiling: record.ServerCPU,
+	return &record.Verdict{Outcome: record.Valid, Bottleneck: record.ServerCPU,
 		Because: fmt.Sprintf("the server's CPU is full, at least %s of %s busy; %s; %s", unit.Percent(use), f.server.all(), generatorSays,
 			linkSays),
 		Evidence: f.ownEvidence(), Next: "make the handler cheaper, or give the server more CPU"}
@@ -544,7 +544,7 @@ func (f *pointFacts) serverFromOthers(use float64, generatorSays, linkSays strin
 
 func (f *pointFacts) clientSide() *record.Verdict {
 	c := f.lent.otherClient
-	v := &record.Verdict{Outcome: record.Invalid, Ceiling: record.LoadGenerator,
+	v := &record.Verdict{Outcome: record.Invalid, Bottleneck: record.LoadGenerator,
 		Because: fmt.Sprintf("the limit is the client: another client got %s from the same server, %.2f× as much; this number describes the generator, not the server",
 			perSecond(c.with.p.RPS.Value), c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)),
@@ -554,7 +554,7 @@ func (f *pointFacts) clientSide() *record.Verdict {
 
 func (f *pointFacts) serverSide() *record.Verdict {
 	c := f.lent.otherServer
-	v := &record.Verdict{Outcome: record.Valid, Ceiling: ServerSide,
+	v := &record.Verdict{Outcome: record.Valid, Bottleneck: ServerSide,
 		Because: fmt.Sprintf("the limit is on the server's side: the same client got %s from another server, %.2f× as much",
 			perSecond(c.with.p.RPS.Value), c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)),
@@ -568,7 +568,7 @@ func (f *pointFacts) serverSide() *record.Verdict {
 
 func (f *pointFacts) slotsFromOthers() *record.Verdict {
 	c := f.lent.more
-	return &record.Verdict{Outcome: record.Valid, Ceiling: record.Concurrency,
+	return &record.Verdict{Outcome: record.Valid, Bottleneck: record.Concurrency,
 		Because: fmt.Sprintf("the connections are the limit: with %.2g× as many, and nothing else that differs, the rate was %.2f×", c.slots,
 			c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)), Next: "open more connections, until the rate stops growing"}

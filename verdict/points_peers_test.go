@@ -27,8 +27,8 @@ func TestPointsFromOthers(t *testing.T) {
 			}
 			got := JudgePoints(points(t, text)).Points[0]
 			v := got.Verdict
-			if v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, because) {
-				t.Errorf("%s, %s: %s", v.Outcome, v.Ceiling, v.Because)
+			if v.Outcome != outcome || v.Bottleneck != ceiling || !strings.Contains(v.Because, because) {
+				t.Errorf("%s, %s: %s", v.Outcome, v.Bottleneck, v.Because)
 			}
 			if named := ceiling != record.Inconclusive; named != (len(got.From) > 0) || named &&
 				!strings.Contains(v.Because, "from point "+got.From[0]) {
@@ -106,12 +106,12 @@ func TestPointsRepairUnit(t *testing.T) {
 		return JudgePoints(points(t, "- {id: 1, "+row+"}\n- {id: 2, route: /r, rps: 10, "+other+"}\n")).Points[0]
 	}
 	// 1150 MiB/s ÷ 50,000 /s = 24,117 bytes.
-	if got := judge("mean_response_bytes: 24117"); got.Verdict.Ceiling != record.Bandwidth ||
+	if got := judge("mean_response_bytes: 24117"); got.Verdict.Bottleneck != record.Bandwidth ||
 		!has(got.Inconsistencies, KindUnit, "point 2 of the same route counts 24,117, which fits MiB/s only") {
-		t.Errorf("%s: %s, %v", got.Verdict.Ceiling, got.Verdict.Because, got.Inconsistencies)
+		t.Errorf("%s: %s, %v", got.Verdict.Bottleneck, got.Verdict.Because, got.Inconsistencies)
 	}
 	for _, other := range []string{"mean_response_bytes: 23000", "mean_response_bytes: 5000", "client_throughput_mb_s: 2"} {
-		if got := judge(other); got.Verdict.Ceiling != record.Inconclusive || has(got.Inconsistencies, KindUnit) {
+		if got := judge(other); got.Verdict.Bottleneck != record.Inconclusive || has(got.Inconsistencies, KindUnit) {
 			t.Errorf("%s: %s, %v", other, got.Verdict.Because, got.Inconsistencies)
 		}
 	}
@@ -122,8 +122,8 @@ func TestPointsRepairUnit(t *testing.T) {
 func TestPointsServerCPUsUsed(t *testing.T) {
 	check := func(name, text string, ceiling record.Bottleneck, because string) {
 		t.Helper()
-		if v := judgeOne(t, text).Verdict; v.Ceiling != ceiling || !strings.Contains(v.Because, because) {
-			t.Errorf("%s: %s: %s", name, v.Ceiling, v.Because)
+		if v := judgeOne(t, text).Verdict; v.Bottleneck != ceiling || !strings.Contains(v.Because, because) {
+			t.Errorf("%s: %s: %s", name, v.Bottleneck, v.Because)
 		}
 	}
 	check("the whole host", with(sound, "server_cpu_pct: 24"), record.Inconclusive, "no measured resource")
@@ -211,8 +211,8 @@ func TestPointsWrkIsCorrected(t *testing.T) {
 	}
 	// A real run of wrk 4.1 (show/importer/testdata/wrk_threads.txt), and one that cannot be.
 	real := "client_tool: wrk, client_workers: 3, connections: 16, pipelining: 1, rps: 29842.13, latency_avg_ms: 1.73, p50_ms: 0.253, p90_ms: 5.48, p99_ms: 14.28"
-	if v := judgeOne(t, real).Verdict; v.Outcome == record.Invalid || !strings.Contains(strings.Join(v.Doubts, " "), "wrk adds latencies") {
-		t.Errorf("a real run: %s, %v", v.Because, v.Doubts)
+	if v := judgeOne(t, real).Verdict; v.Outcome == record.Invalid || !strings.Contains(strings.Join(v.Caveats, " "), "wrk adds latencies") {
+		t.Errorf("a real run: %s, %v", v.Because, v.Caveats)
 	}
 	if v := judgeOne(t, strings.Replace(real, "p50_ms: 0.253", "p50_ms: 2.53", 1)).Verdict; v.Outcome != record.Invalid {
 		t.Errorf("a median that cannot be: %s", v.Because)
@@ -247,7 +247,7 @@ func TestPointsExpected(t *testing.T) {
 	}
 	proven, named, own := 0, 0, 0
 	for i, got := range JudgePoints(all).Points {
-		ceiling := got.Verdict.Ceiling
+		ceiling := got.Verdict.Bottleneck
 		switch w := want[all[i].ID]; {
 		case w == "open" && ceiling != record.Inconclusive:
 			t.Errorf("point %s: %s, which nothing proves: %s", all[i].ID, ceiling, got.Verdict.Because)

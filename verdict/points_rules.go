@@ -27,7 +27,7 @@ func (f *pointFacts) void() *record.Verdict {
 	default:
 		return nil
 	}
-	return &record.Verdict{Outcome: record.Invalid, Ceiling: record.Inconclusive, Because: because,
+	return &record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: because,
 		Next: "find which of these figures is wrong before anything is concluded from them"}
 }
 
@@ -51,7 +51,7 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 		}
 	}
 	share := math.Min((failed+bad)/all, 1)
-	return &record.Verdict{Outcome: record.Invalid, Ceiling: record.Failures,
+	return &record.Verdict{Outcome: record.Invalid, Bottleneck: record.Failures,
 		Because: fmt.Sprintf("%s of %s requests failed (%s): the rate includes failures", unit.Percent(share), plain(all),
 			strings.Join(parts, ", ")),
 		Evidence: []record.Evidence{evidence("failed_requests", 100*share, "%", "%s of the requests failed", unit.Percent(share))},
@@ -60,7 +60,7 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 
 func (f *pointFacts) verdictAskedRate() record.Verdict {
 	return record.Verdict{
-		Outcome: record.Valid, Ceiling: record.TargetRate,
+		Outcome: record.Valid, Bottleneck: record.TargetRate,
 		Because: fmt.Sprintf("%s were asked and %s came: no bottleneck was reached", perSecond(f.p.TargetRPS.Value), perSecond(f.p.RPS.Value)),
 		Next:    "ask for more",
 	}
@@ -68,7 +68,7 @@ func (f *pointFacts) verdictAskedRate() record.Verdict {
 
 func (f *pointFacts) verdictBandwidth() record.Verdict {
 	v := record.Verdict{
-		Outcome: record.Valid, Ceiling: record.Bandwidth,
+		Outcome: record.Valid, Bottleneck: record.Bandwidth,
 		Because: fmt.Sprintf("the link is full: at least %s of %s (%s Gbit/s), %s", megabytes(f.link.used.value),
 			megabytes(f.link.capacity.value),
 			plain(f.p.NICGbps.Value), unit.Percent(f.link.share())),
@@ -77,9 +77,9 @@ func (f *pointFacts) verdictBandwidth() record.Verdict {
 	}
 	switch {
 	case !f.generator.known():
-		v.Doubts = append(v.Doubts, "the generator was not measured (client_cpu_pct is missing): how near it is to its own limit is unknown")
+		v.Caveats = append(v.Caveats, "the generator was not measured (client_cpu_pct is missing): how near it is to its own limit is unknown")
 	case f.generator.full():
-		v.Doubts = append(v.Doubts, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone helps little",
+		v.Caveats = append(v.Caveats, fmt.Sprintf("the generator is full too, at %s of what it can use: a faster link alone helps little",
 			unit.Percent(f.generator.use())))
 	}
 	return v
@@ -88,7 +88,7 @@ func (f *pointFacts) verdictBandwidth() record.Verdict {
 func (f *pointFacts) verdictGenerator() record.Verdict {
 	g := &f.generator
 	v := record.Verdict{
-		Outcome: record.Invalid, Ceiling: record.LoadGenerator,
+		Outcome: record.Invalid, Bottleneck: record.LoadGenerator,
 		Because: fmt.Sprintf("the generator is full: it used %s of the CPU it can use; this number describes the generator, not the server",
 			unit.Percent(g.use())),
 		Evidence: g.evidence(),
@@ -100,46 +100,46 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 	v.Evidence = append(v.Evidence, f.link.evidence()...)
 	if !f.link.known() {
 		for _, m := range f.link.lacks() {
-			v.Doubts = append(v.Doubts, m.says)
+			v.Caveats = append(v.Caveats, m.says)
 		}
 	}
 	if f.server.full() {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU",
+		v.Caveats = append(v.Caveats, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU",
 			unit.Percent(f.server.use())))
 	}
 	if g.use() < generatorFull {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: whether its threads were full is not stated", unit.Percent(g.use())))
+		v.Caveats = append(v.Caveats, fmt.Sprintf("%s is the mean of a host: whether its threads were full is not stated", unit.Percent(g.use())))
 	}
-	v.NextWall = f.nextWall()
+	v.NextBottleneck = f.nextWall()
 	return v
 }
 
 func (f *pointFacts) verdictServerCPU() record.Verdict {
 	v := record.Verdict{
-		Outcome: record.Valid, Ceiling: record.ServerCPU,
+		Outcome: record.Valid, Bottleneck: record.ServerCPU,
 		Because: fmt.Sprintf("the server's CPU is full, %s of %s busy, while the generator used %s of what it can and the link is at %s",
 			unit.Percent(f.server.use()), f.server.all(), unit.Percent(f.generator.use()), f.link.shareSays()),
 		Evidence: append([]record.Evidence{f.server.evidence()}, append(f.generator.evidence(), f.link.evidence()...)...),
 		Next:     "make the handler cheaper, or give the server more CPU",
 	}
 	if f.server.use() < generatorFull {
-		v.Doubts = append(v.Doubts, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated",
+		v.Caveats = append(v.Caveats, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated",
 			unit.Percent(f.server.use())))
 	}
-	v.NextWall = f.nextWall()
+	v.NextBottleneck = f.nextWall()
 	return v
 }
 
 // nextWall is the nearest of the resources that were measured and are not
 // full, if each grows with the rate.
-func (f *pointFacts) nextWall() *record.Wall {
-	var wall *record.Wall
+func (f *pointFacts) nextWall() *record.NextBottleneck {
+	var wall *record.NextBottleneck
 	offer := func(name record.Bottleneck, what string, share float64) {
 		if share <= 0 || share >= pointFull {
 			return
 		}
 		if times := 1 / share; wall == nil || times < wall.Times {
-			wall = &record.Wall{Ceiling: name, Times: times, Says: fmt.Sprintf("%s, at about %.1f× this rate", what, times)}
+			wall = &record.NextBottleneck{Bottleneck: name, Times: times, Says: fmt.Sprintf("%s, at about %.1f× this rate", what, times)}
 		}
 	}
 	if f.generator.known() && len(f.generator.capacityLacks) == 0 {
@@ -162,7 +162,7 @@ func (f *pointFacts) verdictUndetermined() (record.Verdict, []string) {
 		keys = append(keys, m.keys...)
 		says = append(says, m.says)
 	}
-	v := record.Verdict{Outcome: record.Valid, Ceiling: record.Inconclusive}
+	v := record.Verdict{Outcome: record.Valid, Bottleneck: record.Inconclusive}
 	v.Evidence = append(v.Evidence, f.generator.evidence()...)
 	if f.server.known() {
 		v.Evidence = append(v.Evidence, f.server.evidence())

@@ -71,8 +71,8 @@ func TestJudgePointsJournal(t *testing.T) {
 	check := func(id string, outcome record.Outcome, ceiling record.Bottleneck, because ...string) {
 		t.Helper()
 		got := &at(id).Verdict
-		if got.Outcome != outcome || got.Ceiling != ceiling {
-			t.Errorf("point %s: %s, %s, want %s, %s: %s", id, got.Outcome, got.Ceiling, outcome, ceiling, got.Because)
+		if got.Outcome != outcome || got.Bottleneck != ceiling {
+			t.Errorf("point %s: %s, %s, want %s, %s: %s", id, got.Outcome, got.Bottleneck, outcome, ceiling, got.Because)
 		}
 		for _, part := range because {
 			if !strings.Contains(got.Because, part) {
@@ -105,7 +105,7 @@ func TestJudgePointsJournal(t *testing.T) {
 
 	counts := map[string]int{}
 	for i := range v.Points {
-		counts[fmt.Sprint(v.Points[i].Verdict.Outcome, " ", v.Points[i].Verdict.Ceiling)]++
+		counts[fmt.Sprint(v.Points[i].Verdict.Outcome, " ", v.Points[i].Verdict.Bottleneck)]++
 	}
 	if got := fmt.Sprint(counts); got != "map[invalid generator:23 invalid inconclusive:4 valid bandwidth:3 valid inconclusive:12 valid server CPU:3 valid server side:1]" {
 		t.Error(got)
@@ -155,7 +155,7 @@ func TestPointsGeneratorNotMeasured(t *testing.T) {
 		if all[i].ClientCPUPct.Known {
 			continue
 		}
-		switch v := got.Verdict; v.Ceiling {
+		switch v := got.Verdict; v.Bottleneck {
 		case record.Inconclusive:
 			if !strings.Contains(v.Because, "the generator was not measured (client_cpu_pct is missing)") &&
 				!strings.HasPrefix(v.Because, "Little's law") {
@@ -164,8 +164,8 @@ func TestPointsGeneratorNotMeasured(t *testing.T) {
 		case record.Bandwidth:
 		default:
 			if len(got.From) == 0 || !strings.Contains(v.Because, "from point "+got.From[0]) ||
-				!strings.Contains(strings.Join(v.Doubts, "\n"), "one step weaker") {
-				t.Errorf("point %s is %s: %s, from %v", got.Label, v.Ceiling, v.Because, got.From)
+				!strings.Contains(strings.Join(v.Caveats, "\n"), "one step weaker") {
+				t.Errorf("point %s is %s: %s, from %v", got.Label, v.Bottleneck, v.Because, got.From)
 			}
 		}
 	}
@@ -184,11 +184,11 @@ func TestPointsWordsDoNotDecide(t *testing.T) {
 		}
 		for i, got := range JudgePoints(blank).Points {
 			if d, w := fmt.Sprintf("%+v %v", got.Verdict, got.Missing),
-				fmt.Sprintf("%+v %v", want.Points[i].Verdict, want.Points[i].Missing); got.Verdict.NextWall == nil && d != w {
+				fmt.Sprintf("%+v %v", want.Points[i].Verdict, want.Points[i].Missing); got.Verdict.NextBottleneck == nil && d != w {
 				t.Errorf("point %s with %q: %s\nwant %s", all[i].ID, words, d, w)
 			}
-			if a, b := got.Verdict, want.Points[i].Verdict; a.Outcome != b.Outcome || a.Ceiling != b.Ceiling || a.Because != b.Because {
-				t.Errorf("point %s with %q: %s, %s: %s", all[i].ID, words, a.Outcome, a.Ceiling, a.Because)
+			if a, b := got.Verdict, want.Points[i].Verdict; a.Outcome != b.Outcome || a.Bottleneck != b.Bottleneck || a.Because != b.Because {
+				t.Errorf("point %s with %q: %s, %s: %s", all[i].ID, words, a.Outcome, a.Bottleneck, a.Because)
 			}
 		}
 	}
@@ -212,14 +212,14 @@ func TestPointsAlone(t *testing.T) {
 	}
 	for i := range all {
 		if len(want.Points[i].From) > 0 {
-			if alone := JudgePoints(all[i : i+1]).Points[0]; alone.Verdict.Ceiling != record.Inconclusive || len(alone.From) > 0 {
-				t.Errorf("point %s alone: %s, from %v", all[i].ID, alone.Verdict.Ceiling, alone.From)
+			if alone := JudgePoints(all[i : i+1]).Points[0]; alone.Verdict.Bottleneck != record.Inconclusive || len(alone.From) > 0 {
+				t.Errorf("point %s alone: %s, from %v", all[i].ID, alone.Verdict.Bottleneck, alone.From)
 			}
 			continue
 		}
-		if alone := JudgePoints(all[i : i+1]).Points[0].Verdict; alone.Ceiling != want.Points[i].Verdict.Ceiling ||
+		if alone := JudgePoints(all[i : i+1]).Points[0].Verdict; alone.Bottleneck != want.Points[i].Verdict.Bottleneck ||
 			alone.Outcome != want.Points[i].Verdict.Outcome {
-			t.Errorf("point %s alone: %s, %s", all[i].ID, alone.Outcome, alone.Ceiling)
+			t.Errorf("point %s alone: %s, %s", all[i].ID, alone.Outcome, alone.Bottleneck)
 		}
 	}
 }
@@ -246,15 +246,15 @@ func TestPointsWithOneFigureLess(t *testing.T) {
 					got = JudgePoints(all).Points[i]
 				}
 				*f.Figure = kept
-				before := want.Points[i].Verdict.Ceiling
+				before := want.Points[i].Verdict.Bottleneck
 				switch {
-				case got.Verdict.Ceiling == before && (before != record.Inconclusive || got.Verdict.Outcome == want.Points[i].Verdict.Outcome):
-				case len(want.Points[i].From) > 0 && got.Verdict.Ceiling == record.Inconclusive:
+				case got.Verdict.Bottleneck == before && (before != record.Inconclusive || got.Verdict.Outcome == want.Points[i].Verdict.Outcome):
+				case len(want.Points[i].From) > 0 && got.Verdict.Bottleneck == record.Inconclusive:
 					// What the comparison stood on is not stated any more.
 				case len(got.From) > 0 && (before == record.Inconclusive || before == record.LoadGenerator && f.Key != "client_cpu_pct"):
 					// Nothing of its own speaks against what the others show.
-				case got.Verdict.Ceiling != record.Inconclusive:
-					t.Errorf("point %s without %s: %s becomes %s", all[i].ID, f.Key, before, got.Verdict.Ceiling)
+				case got.Verdict.Bottleneck != record.Inconclusive:
+					t.Errorf("point %s without %s: %s becomes %s", all[i].ID, f.Key, before, got.Verdict.Bottleneck)
 				case f.Key == "target_rps" || f.Key == "rps" && got.Verdict.Outcome == record.Invalid:
 					// Without it there is no schedule to miss, or nothing to judge.
 				default:
@@ -281,8 +281,8 @@ func TestPointsScale(t *testing.T) {
 				scale(&all[i], k)
 			}
 			for i, got := range JudgePoints(all).Points {
-				if b := want.Points[i].Verdict; got.Verdict.Outcome != b.Outcome || got.Verdict.Ceiling != b.Ceiling {
-					t.Errorf("%s × %g: point %s: %s, %s, want %s, %s", name, k, got.Label, got.Verdict.Outcome, got.Verdict.Ceiling, b.Outcome, b.Ceiling)
+				if b := want.Points[i].Verdict; got.Verdict.Outcome != b.Outcome || got.Verdict.Bottleneck != b.Bottleneck {
+					t.Errorf("%s × %g: point %s: %s, %s, want %s, %s", name, k, got.Label, got.Verdict.Outcome, got.Verdict.Bottleneck, b.Outcome, b.Bottleneck)
 				}
 			}
 		}
@@ -333,8 +333,8 @@ func TestPointsCeilings(t *testing.T) {
 	check := func(name, text string, outcome record.Outcome, ceiling record.Bottleneck, because string) {
 		t.Run(name, func(t *testing.T) {
 			got := judgeOne(t, text)
-			if v := got.Verdict; v.Outcome != outcome || v.Ceiling != ceiling || !strings.Contains(v.Because, because) {
-				t.Errorf("%s, %s: %s", v.Outcome, v.Ceiling, v.Because)
+			if v := got.Verdict; v.Outcome != outcome || v.Bottleneck != ceiling || !strings.Contains(v.Because, because) {
+				t.Errorf("%s, %s: %s", v.Outcome, v.Bottleneck, v.Because)
 			}
 		})
 	}
@@ -494,7 +494,7 @@ func TestPointsPeers(t *testing.T) {
 		"server_cpu_pct: 80")+"}\n- {server_instance: big, "+
 		with(sound, "server_cpu_pct: 83", "connections: 192", "rps: 154000", "client_cpu_pct")+"}\n")
 	v := JudgePoints(all)
-	doubts := strings.Join(v.Points[1].Verdict.Doubts, "\n")
+	doubts := strings.Join(v.Points[1].Verdict.Caveats, "\n")
 	for _, want := range []string{"80.0% is not this server's limit: the same server ran at 83.0%",
 		"2× the connections the rate was 1.60×: the slots held this one back"} {
 		if !strings.Contains(doubts, want) {
@@ -503,14 +503,14 @@ func TestPointsPeers(t *testing.T) {
 	}
 	// The bytes of a route stand in for those that are not stated.
 	server := with(sound, "server_cpu_pct: 99", "client_throughput_mb_s", "route: /a")
-	if got := judgeOne(t, server).Verdict; got.Ceiling != record.Inconclusive {
-		t.Errorf("without bytes: %s", got.Ceiling)
+	if got := judgeOne(t, server).Verdict; got.Bottleneck != record.Inconclusive {
+		t.Errorf("without bytes: %s", got.Bottleneck)
 	}
-	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 500}\n")).Points[0].Verdict; got.Ceiling != record.ServerCPU {
-		t.Errorf("with the bytes of its route: %s: %s", got.Ceiling, got.Because)
+	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 500}\n")).Points[0].Verdict; got.Bottleneck != record.ServerCPU {
+		t.Errorf("with the bytes of its route: %s: %s", got.Bottleneck, got.Because)
 	}
-	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 11000}\n")).Points[0].Verdict; got.Ceiling != record.Inconclusive {
-		t.Errorf("with large bytes of its route: %s: %s", got.Ceiling, got.Because)
+	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 11000}\n")).Points[0].Verdict; got.Bottleneck != record.Inconclusive {
+		t.Errorf("with large bytes of its route: %s: %s", got.Bottleneck, got.Because)
 	}
 }
 
@@ -538,11 +538,11 @@ func FuzzJudgePoints(f *testing.F) {
 		}
 		for i, got := range JudgePoints(some).Points {
 			v := got.Verdict
-			if v.Outcome == "" || v.Ceiling == "" || v.Because == "" || v.Next == "" {
+			if v.Outcome == "" || v.Bottleneck == "" || v.Because == "" || v.Next == "" {
 				t.Errorf("incomplete: %+v", got)
 			}
-			if strings.HasPrefix(string(v.Ceiling), "server") && !some[i].ClientCPUPct.Known && len(got.From) == 0 {
-				t.Errorf("%s with a generator that was not measured: %+v", v.Ceiling, got)
+			if strings.HasPrefix(string(v.Bottleneck), "server") && !some[i].ClientCPUPct.Known && len(got.From) == 0 {
+				t.Errorf("%s with a generator that was not measured: %+v", v.Bottleneck, got)
 			}
 			for _, e := range v.Evidence {
 				if math.IsNaN(e.Value) || strings.Contains(e.Says, "NaN") || strings.Contains(e.Says, "%!") {

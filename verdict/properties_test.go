@@ -123,8 +123,8 @@ func TestNeverServerWithoutGenerator(t *testing.T) {
 	for _, f := range fixtures(t) {
 		run, series := f.read(t)
 		forgetGenerator(run, series)
-		if v := Judge(run, series); serverSide(v.Ceiling) {
-			t.Errorf("%s: %s: %s", f.path, v.Ceiling, v.Because)
+		if v := Judge(run, series); serverSide(v.Bottleneck) {
+			t.Errorf("%s: %s: %s", f.path, v.Bottleneck, v.Because)
 		}
 	}
 }
@@ -142,8 +142,8 @@ func TestNeverServerWithFullGenerator(t *testing.T) {
 			}
 			full.Generator = run.Generator
 		}
-		if v := Judge(run, series); serverOnly(v.Ceiling) {
-			t.Errorf("%s: %s: %s", f.path, v.Ceiling, v.Because)
+		if v := Judge(run, series); serverOnly(v.Bottleneck) {
+			t.Errorf("%s: %s: %s", f.path, v.Bottleneck, v.Because)
 		}
 	}
 }
@@ -171,8 +171,8 @@ func checkWhole(t testing.TB, v record.Verdict) {
 	known := []record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked,
 		record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency, record.TargetRate, record.Failures,
 		record.Inconclusive}
-	if !slices.Contains(known, v.Ceiling) || v.Because == "" || v.Next == "" {
-		t.Fatalf("ceiling %q because %q, next %q", v.Ceiling, v.Because, v.Next)
+	if !slices.Contains(known, v.Bottleneck) || v.Because == "" || v.Next == "" {
+		t.Fatalf("ceiling %q because %q, next %q", v.Bottleneck, v.Because, v.Next)
 	}
 	sum := 0.0
 	for _, s := range v.Stations {
@@ -184,8 +184,8 @@ func checkWhole(t testing.TB, v record.Verdict) {
 	if len(v.Stations) > 0 && (sum < .99 || sum > 1.01) {
 		t.Fatalf("the stations add up to %v: %+v", sum, v.Stations)
 	}
-	if v.NextWall != nil && !(v.NextWall.Times >= 1) {
-		t.Fatalf("next bottleneck %+v", v.NextWall)
+	if v.NextBottleneck != nil && !(v.NextBottleneck.Times >= 1) {
+		t.Fatalf("next bottleneck %+v", v.NextBottleneck)
 	}
 }
 
@@ -340,14 +340,14 @@ func judgeAnything(t *rapid.T) {
 	if text, err := json.Marshal(v); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if v.Outcome == "" || v.Ceiling == "" || v.Because == "" || v.Next == "" {
+	if v.Outcome == "" || v.Bottleneck == "" || v.Because == "" || v.Next == "" {
 		t.Fatalf("less than a verdict: %+v", v)
 	}
 	if again := Judge(run, series); !reflect.DeepEqual(again, v) {
 		t.Fatalf("judged twice: %+v\nand %+v", v, again)
 	}
 	forgetGenerator(run, series)
-	if v := Judge(run, series); serverSide(v.Ceiling) {
+	if v := Judge(run, series); serverSide(v.Bottleneck) {
 		t.Fatalf("without the generator: %+v", v)
 	}
 }

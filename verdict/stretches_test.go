@@ -10,9 +10,9 @@ import (
 func stalling(t *testing.T, still ...int) *watchedRun {
 	w := watched(1_000_000, .1)
 	r := w.run
-	r.Load.Mode, r.Load.AskedPerS, r.Load.Arrivals = "open", 1000, "constant"
+	r.Load.Mode, r.Load.TargetPerS, r.Load.Arrivals = "open", 1000, "constant"
 	r.Spec.Rate, r.Spec.SLO = mustRate(t, "1k"), mustSLO(t, "p99<20ms")
-	r.Requests.Sent, r.Requests.Completed, r.Requests.Carried, r.Requests.InFlight = 10_000, 10_000, 0, 0
+	r.Requests.Sent, r.Requests.Completed, r.Requests.InFlightAtStart, r.Requests.InFlight = 10_000, 10_000, 0, 0
 	r.Statuses = map[string]uint64{"200": 10_000}
 	r.Rate.CompletedPerS, r.Rate.SentPerS = 1000, 1000
 	r.Latency.Response.Count = 10_000

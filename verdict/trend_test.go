@@ -69,7 +69,7 @@ func TestTrend(t *testing.T) {
 func TestTrendOfAnOpenLoop(t *testing.T) {
 	opened := func() *watchedRun {
 		w := watched(4_000_000, .5)
-		w.run.Load.Mode, w.run.Load.AskedPerS, w.run.Load.Arrivals = "open", 16_000, "constant"
+		w.run.Load.Mode, w.run.Load.TargetPerS, w.run.Load.Arrivals = "open", 16_000, "constant"
 		w.run.Spec.Rate = mustRate(t, "16k")
 		for i := range w.series.Load {
 			w.series.Load[i].MeanNs *= 1 + 2*float64(i)/100

@@ -184,7 +184,7 @@ func (f *facts) little() (l littleFacts) {
 		!run.Spec.NewConnections && run.Load.Established == run.Load.Connections && len(lostOf(run)) == 0
 	l.binding = clean && run.Spec.Requests == 0 && !run.Interrupted && !run.Unfinished
 	if e := run.Edges; e != nil {
-		l.inFlight += (float64(e.InFlightNs) - float64(e.CarriedNs)) / 1e9 / f.elapsedS
+		l.inFlight += (float64(e.AtEndNs) - float64(e.AtStartNs)) / 1e9 / f.elapsedS
 		return l
 	}
 	// Not known, an edge is expected to hold slots × E[R²] / 2 E[R], as a long
@@ -230,9 +230,9 @@ func voidLittle(f *facts) *void {
 		},
 	}
 	if e := f.run.Edges; e != nil {
-		out.evidence = append(out.evidence, evidence("edges", float64(e.InFlightNs)-float64(e.CarriedNs), "ns",
-			"summed age of the requests in flight: %s when the window opened, %s when it closed", ns(float64(e.CarriedNs)),
-			ns(float64(e.InFlightNs))))
+		out.evidence = append(out.evidence, evidence("edges", float64(e.AtEndNs)-float64(e.AtStartNs), "ns",
+			"summed age of the requests in flight: %s when the window opened, %s when it closed", ns(float64(e.AtStartNs)),
+			ns(float64(e.AtEndNs))))
 	}
 	return out
 }
@@ -288,7 +288,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 		return nil
 	}
 	ev := []record.Evidence{
-		evidence("load.asked_per_s", f.run.Load.AskedPerS, "1/s", "asked %s", perSecond(f.run.Load.AskedPerS)),
+		evidence("load.asked_per_s", f.run.Load.TargetPerS, "1/s", "asked %s", perSecond(f.run.Load.TargetPerS)),
 		evidence("requests.unsent", s.missed, "share", "%s of the %s requests due were not sent in time", unit.Percent(s.missed),
 			count(uint64(s.asked))),
 	}

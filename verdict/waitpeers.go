@@ -139,7 +139,7 @@ func (f *facts) waitsFor() *peerUse {
 // peerClue says what the connections to others tell: a pool that is smaller
 // than what asks for it, another server that is waited for, one that does not
 // take connections.
-func (f *facts) peerClue(wall *record.Wall) clue {
+func (f *facts) peerClue(wall *record.NextBottleneck) clue {
 	var c clue
 	p, n := &f.peers, f.underWay()
 	if p.samples == 0 {
@@ -180,7 +180,7 @@ func (f *facts) peerClue(wall *record.Wall) clue {
 
 // poolStep is what to do about a pool. Twice its size halves the wait for it;
 // it cannot be used by more requests than there are.
-func (f *facts) poolStep(u *peerUse, n float64, wall *record.Wall) string {
+func (f *facts) poolStep(u *peerUse, n float64, wall *record.NextBottleneck) string {
 	size := float64(u.high)
 	may := "keeps"
 	if !u.timed {

@@ -38,7 +38,7 @@ func (w *waited) where() string {
 
 // profileClue reads the mutex profile, which names who keeps a lock, the block
 // profile, which names who waits and where, and the CPU profile.
-func (f *facts) profileClue(wall *record.Wall) clue {
+func (f *facts) profileClue(wall *record.NextBottleneck) clue {
 	var c clue
 	mean, completed := positive(f.run.Latency.Response.MeanNs), float64(f.run.Requests.Completed)
 	if mean == 0 || completed == 0 {
@@ -98,7 +98,7 @@ func (w *waited) notCounted(kind string, meanNs float64) record.Evidence {
 
 // without says what there is to gain at most without the wait. In an open loop
 // that is not the rate, which is what was asked for.
-func (f *facts) without(w *waited, meanNs float64, wall *record.Wall) string {
+func (f *facts) without(w *waited, meanNs float64, wall *record.NextBottleneck) string {
 	if f.open {
 		return fmt.Sprintf("answers at most %s sooner", ns(math.Min(w.ns, meanNs)))
 	}
@@ -137,7 +137,7 @@ func backgroundLoop(function string) bool {
 	return false
 }
 
-func (f *facts) waitEvidence(kind string, list []waited, mean float64, wall *record.Wall) []record.Evidence {
+func (f *facts) waitEvidence(kind string, list []waited, mean float64, wall *record.NextBottleneck) []record.Evidence {
 	var out []record.Evidence
 	for i := range list {
 		w := &list[i]

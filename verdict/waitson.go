@@ -26,7 +26,7 @@ type clue struct {
 // explainWait puts what the requests wait for into a finding that says that
 // they wait, or that they are inside the server and nobody knows why. wall is
 // what would limit next.
-func explainWait(f *facts, found *finding, wall *record.Wall) {
+func explainWait(f *facts, found *finding, wall *record.NextBottleneck) {
 	idle, _ := f.serverIdle()
 	if found.explained || found.ceiling != record.ServerBlocked && !(found.ceiling == record.Inconclusive && idle && f.requestsInside()) {
 		return
@@ -74,10 +74,10 @@ func (f *facts) underWay() float64 {
 
 // gain says what at most comes of a change that allows times the rate, in this
 // run: no more than the next wall.
-func gain(times float64, wall *record.Wall) string {
+func gain(times float64, wall *record.NextBottleneck) string {
 	switch {
 	case wall != nil && times >= wall.Times:
-		return fmt.Sprintf("at most %s this rate, where the next bottleneck is (%s)", multiple(wall.Times), wall.Ceiling)
+		return fmt.Sprintf("at most %s this rate, where the next bottleneck is (%s)", multiple(wall.Times), wall.Bottleneck)
 	case times > timesMost:
 		return fmt.Sprintf("more than %d× this rate, if nothing else limits", timesMost)
 	}

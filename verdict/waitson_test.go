@@ -44,10 +44,10 @@ func TestThrough(t *testing.T) {
 }
 
 func TestGain(t *testing.T) {
-	wall := &record.Wall{Ceiling: record.ServerCPU, Times: 3}
+	wall := &record.NextBottleneck{Bottleneck: record.ServerCPU, Times: 3}
 	for _, c := range []struct {
 		times float64
-		wall  *record.Wall
+		wall  *record.NextBottleneck
 		want  string
 	}{
 		{1.066, nil, "at most 1.07× this rate"}, {2, wall, "at most 2× this rate"}, {12.3, nil, "at most 12× this rate"},

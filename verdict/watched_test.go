@@ -27,7 +27,7 @@ func watched(meanNs int64, cores float64) *watchedRun {
 	r.Target = "http://127.0.0.1:8080/item"
 	r.Spec.Targets = []spec.Target{{Method: "GET", URL: r.Target, Weight: 1}}
 	r.Environment = record.Environment{Host: "h", CoresOnline: 2, CoresAllowed: 2}
-	r.Requests = record.Requests{Sent: n + 64, Carried: 64, Completed: n, InFlight: 64}
+	r.Requests = record.Requests{Sent: n + 64, InFlightAtStart: 64, Completed: n, InFlight: 64}
 	r.Rate = record.Rate{CompletedPerS: perS, SentPerS: perS}
 	r.Statuses = map[string]uint64{"200": n}
 	r.Latency = record.Latency{Response: q, Service: q}
@@ -97,14 +97,14 @@ func (w *watchedRun) judge() record.Verdict { return Judge(w.run, w.series) }
 
 // sayings is all that a verdict says, a line each.
 func sayings(v record.Verdict) string {
-	text := string(v.Outcome) + "\n" + string(v.Ceiling) + "\n" + v.Because + "\n" + v.Next
+	text := string(v.Outcome) + "\n" + string(v.Bottleneck) + "\n" + v.Because + "\n" + v.Next
 	for _, e := range v.Evidence {
 		text += "\n" + e.Says
 	}
 	for _, e := range v.Against {
 		text += "\n" + e.Says
 	}
-	for _, d := range v.Doubts {
+	for _, d := range v.Caveats {
 		text += "\n" + d
 	}
 	return text

@@ -110,15 +110,15 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 		}
 	}
 	done := &record.Calibration{
-		Schema: record.CalibrationSchema, When: time.Now(), Ceiling: c.Version,
+		Schema: record.CalibrationSchema, When: time.Now(), Version: c.Version,
 		Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Engine: samples[0][0].engine,
 		GeneratorCPUs: cpuList([]int{p.generator}), FloorCPUs: cpuList(p.floor),
-		DurationS: c.Duration.Seconds(), Repeats: rounds, Doubts: []string{},
+		DurationS: c.Duration.Seconds(), Repeats: rounds, Caveats: []string{},
 	}
 	for i, k := range list {
 		done.Points = append(done.Points, k.point(samples[i]))
 	}
-	done.Doubts = append(done.Doubts, doubts(done, p)...)
+	done.Caveats = append(done.Caveats, doubts(done, p)...)
 	return done, nil
 }
 

@@ -185,7 +185,7 @@ func TestText(t *testing.T) {
 			{Route: "/read", Connections: 64, Pipelining: 1, Busy: record.Repeated{Median: 0.6}, RunDelay: record.Repeated{Median: 0.35},
 				Derived: true},
 		},
-		Doubts: []string{"first", "second"},
+		Caveats: []string{"first", "second"},
 	}
 	var b strings.Builder
 	if err := Text(&b, c); err != nil {

@@ -14,10 +14,10 @@ func TestWanted(t *testing.T) {
 	if engine == "" {
 		t.Skip("neither io_uring nor epoll here")
 	}
-	fits := record.Calibration{Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Ceiling: "v1",
+	fits := record.Calibration{Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Version: "v1",
 		Engine: engine}
 	stale := fits
-	stale.Ceiling = "v0"
+	stale.Version = "v0"
 	for _, k := range []struct {
 		name     string
 		all      []record.Calibration

@@ -35,7 +35,7 @@ func Text(out io.Writer, c *record.Calibration) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for i, d := range c.Doubts {
+	for i, d := range c.Caveats {
 		fmt.Fprintf(&b, "%s%-7s %s\n", []string{"\n", ""}[min(i, 1)], []string{"caveats", ""}[min(i, 1)], d)
 	}
 	_, err := io.WriteString(out, b.String())

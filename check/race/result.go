@@ -29,7 +29,7 @@ type Result struct {
 	Entrants    []*Entrant         `json:"contestants"`
 	Cases       []CaseResult       `json:"cases"`
 	Verdicts    []Verdict          `json:"verdicts"`
-	Doubts      []string           `json:"doubts,omitempty"`
+	Caveats     []string           `json:"caveats,omitempty"`
 }
 
 // Settings are what was asked for.
@@ -130,8 +130,8 @@ func judge(v Verdict) Verdict {
 const confidence = 0.95
 
 func (r *Result) note(text string) {
-	if !slices.Contains(r.Doubts, text) {
-		r.Doubts = append(r.Doubts, text)
+	if !slices.Contains(r.Caveats, text) {
+		r.Caveats = append(r.Caveats, text)
 	}
 }
 

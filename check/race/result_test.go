@@ -44,7 +44,7 @@ func TestConclude(t *testing.T) {
 	if own.Errors != 3 || own.Late != 5 || own.Miscounted != 1 {
 		t.Errorf("%d errors, %d late, %d miscounted", own.Errors, own.Late, own.Miscounted)
 	}
-	doubts := strings.Join(r.Doubts, "\n")
+	doubts := strings.Join(r.Caveats, "\n")
 	for _, want := range []string{"16: errors: ceiling 3", "not kept up with: ceiling 5",
 		"backend's count is not the generator's: ceiling 1"} {
 		if !strings.Contains(doubts, want) {

@@ -19,7 +19,7 @@ func (r *Result) Write(w io.Writer) error {
 	}
 	r.writeEqual(&b)
 	r.writeEntrants(&b)
-	for _, d := range r.Doubts {
+	for _, d := range r.Caveats {
 		wrapped(&b, "caveat      ", d)
 	}
 	if len(r.Verdicts) > 0 {

@@ -211,7 +211,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 		err = errors.Join(err, struck)
 	}
 	if done != nil {
-		r.Verdict, r.Named, r.Rate = &done.Run.Verdict, string(done.Run.Verdict.Ceiling), done.Run.Rate.CompletedPerS
+		r.Verdict, r.Named, r.Rate = &done.Run.Verdict, string(done.Run.Verdict.Bottleneck), done.Run.Rate.CompletedPerS
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -278,7 +278,7 @@ func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (
 // helper's.
 func (p *plan) judge(v *record.Verdict, helper string) (judged, why string) {
 	for _, a := range p.accept {
-		if v.Ceiling != a.ceiling {
+		if v.Bottleneck != a.ceiling {
 			continue
 		}
 		if !a.given(v) {
@@ -328,7 +328,7 @@ func (a *answer) given(v *record.Verdict) bool {
 // said is all that a verdict says, in small letters.
 func said(v *record.Verdict) string {
 	said := []string{v.Because, v.Next}
-	said = append(said, v.Doubts...)
+	said = append(said, v.Caveats...)
 	for _, e := range v.Evidence {
 		said = append(said, e.Says)
 	}

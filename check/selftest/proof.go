@@ -23,11 +23,11 @@ type ProofResult struct {
 	Planted string `json:"planted"`
 	// Proved is the resource that has to be proved; "" where nothing that can
 	// be taken is the ceiling. Ceiling is the passive verdict's name for it.
-	Proved  string            `json:"proved"`
-	Ceiling record.Bottleneck `json:"ceiling"`
-	Proof   *record.Proof     `json:"proof,omitempty"`
-	Judged  string            `json:"judged"` // Right, Wrong, Disturbed, NotRun or Failed
-	Why     string            `json:"why,omitempty"`
+	Proved     string            `json:"proved"`
+	Bottleneck record.Bottleneck `json:"bottleneck"`
+	Proof      *record.Proof     `json:"proof,omitempty"`
+	Judged     string            `json:"judged"` // Right, Wrong, Disturbed, NotRun or Failed
+	Why        string            `json:"why,omitempty"`
 	// Others used so many cores meanwhile.
 	Others float64       `json:"others_cores"`
 	Took   time.Duration `json:"took_ns"`
@@ -69,13 +69,13 @@ const (
 
 func plantedProofs() []plantedProof {
 	return []plantedProof{
-		{"generator", "answers in 1,500 chunks, dear to read", record.TakeGenerator, record.LoadGenerator,
+		{"generator", "answers in 1,500 chunks, dear to read", record.PerturbGenerator, record.LoadGenerator,
 			host{kind: "loop", params: planted.Params{N: 1, Bytes: 1500, Chunks: 1500}}, nil, 64},
-		{"server-cpu", "150 µs of CPU for each request", record.TakeServer, record.ServerCPU,
+		{"server-cpu", "150 µs of CPU for each request", record.PerturbServer, record.ServerCPU,
 			host{kind: "cpu", params: planted.Params{CPU: 150 * time.Microsecond}}, nil, 64},
-		{"bandwidth", "a link of 80 Mbit/s, answers of 20 kB", record.TakeLink, record.Bandwidth,
+		{"bandwidth", "a link of 80 Mbit/s, answers of 20 kB", record.PerturbLink, record.Bandwidth,
 			host{kind: "loop", params: planted.Params{N: 1, Bytes: 20_000}}, &link{bitsPerS: 80e6}, 32},
-		{"concurrency", "every request sleeps 20 ms, 16 in flight", record.TakeSlots, record.Concurrency,
+		{"concurrency", "every request sleeps 20 ms, 16 in flight", record.PerturbConcurrency, record.Concurrency,
 			host{kind: "sleep", params: planted.Params{Sleep: 20 * time.Millisecond}}, nil, 16},
 		{"pool", "6 places, each kept for 10 ms", "", record.ServerBlocked,
 			host{kind: "pool", params: planted.Params{N: 6, Sleep: 10 * time.Millisecond}}, nil, 64},
@@ -118,7 +118,7 @@ func Proofs(ctx context.Context, o ProofOptions) ([]ProofResult, error) {
 // prove stages one ceiling and judges what its proof says.
 func (o *ProofOptions) prove(ctx context.Context, g *ground, p *plantedProof, number int) (r ProofResult) {
 	began := time.Now()
-	r = ProofResult{Name: p.name, Planted: p.says, Proved: p.proved, Ceiling: p.ceiling}
+	r = ProofResult{Name: p.name, Planted: p.says, Proved: p.proved, Bottleneck: p.ceiling}
 	defer func() { r.Took = time.Since(began) }()
 	if r.Why = g.lacks(need{twoCPUs: true, namespaces: p.link != nil}); r.Why != "" {
 		r.Judged = NotRun
@@ -183,7 +183,7 @@ func (p *plantedProof) judge(proof *record.Proof) (judged, why string) {
 		wrong = append(wrong, fmt.Sprintf("%q is proved", proof.Proved))
 	}
 	switch {
-	case p.proved != "" && p.proved != record.TakeSlots:
+	case p.proved != "" && p.proved != record.PerturbConcurrency:
 		if s := proof.Sum.Mid; !(s >= 1-sumWithin && s <= 1+sumWithin) {
 			wrong = append(wrong, fmt.Sprintf("the elasticities add to %.2f", s))
 		}

@@ -39,7 +39,7 @@ func logProof(t *testing.T, r *ProofResult) {
 				e.Elasticity.Mid, e.Elasticity.Low, e.Elasticity.High)
 		}
 		t.Logf("  sum %.3f (%.3f to %.3f); untouched runs: %s, %s", p.Sum.Mid, p.Sum.Low, p.Sum.High, p.Passive, p.Agrees)
-		t.Logf("  %s\n  doubts %q, not tested %v", p.Says, p.Doubts, p.NotTaken)
+		t.Logf("  %s\n  doubts %q, not tested %v", p.Says, p.Caveats, p.NotTested)
 	}
 	if r.Judged == Wrong || r.Judged == Failed {
 		t.Errorf("%s is %s: %s", r.Name, r.Judged, r.Why)
@@ -47,15 +47,15 @@ func logProof(t *testing.T, r *ProofResult) {
 }
 
 func TestProofsAreJudged(t *testing.T) {
-	rate, wait := plantedProof{proved: record.TakeServer}, plantedProof{}
+	rate, wait := plantedProof{proved: record.PerturbServer}, plantedProof{}
 	for _, c := range []struct {
 		p     *plantedProof
 		proof record.Proof
 		want  string
 	}{
-		{&rate, record.Proof{Proved: record.TakeServer, Sum: record.Estimate{Mid: 1.1}, Agrees: "inconclusive"}, Right},
-		{&rate, record.Proof{Proved: record.TakeServer, Sum: record.Estimate{Mid: 1.3}, Agrees: agreed}, Wrong},
-		{&rate, record.Proof{Proved: record.TakeServer, Sum: record.Estimate{Mid: 1}, Agrees: contradicted}, Wrong},
+		{&rate, record.Proof{Proved: record.PerturbServer, Sum: record.Estimate{Mid: 1.1}, Agrees: "inconclusive"}, Right},
+		{&rate, record.Proof{Proved: record.PerturbServer, Sum: record.Estimate{Mid: 1.3}, Agrees: agreed}, Wrong},
+		{&rate, record.Proof{Proved: record.PerturbServer, Sum: record.Estimate{Mid: 1}, Agrees: contradicted}, Wrong},
 		{&rate, record.Proof{Proved: "", Sum: record.Estimate{Mid: 1}, Agrees: agreed}, Wrong},
 		{&wait, record.Proof{Sum: record.Estimate{Mid: 0.1}, Agrees: agreed}, Right},
 		{&wait, record.Proof{Sum: record.Estimate{Mid: 0.1}, Agrees: "inconclusive"}, Wrong},

@@ -96,12 +96,12 @@ func TestJudge(t *testing.T) {
 		v    record.Verdict
 		want string
 	}{
-		{record.Verdict{Ceiling: record.LoadGenerator}, Right},
-		{record.Verdict{Ceiling: record.ServerCPU}, Wrong},
-		{record.Verdict{Ceiling: record.Inconclusive, Because: "who knows"}, Wrong},
-		{record.Verdict{Ceiling: record.Inconclusive, Because: "its cgroup was Throttled"}, Right},
-		{record.Verdict{Ceiling: record.Inconclusive, Doubts: []string{"throttling"}}, Right},
-		{record.Verdict{Ceiling: record.Inconclusive, Evidence: []record.Evidence{{Says: "throttled"}}}, Right},
+		{record.Verdict{Bottleneck: record.LoadGenerator}, Right},
+		{record.Verdict{Bottleneck: record.ServerCPU}, Wrong},
+		{record.Verdict{Bottleneck: record.Inconclusive, Because: "who knows"}, Wrong},
+		{record.Verdict{Bottleneck: record.Inconclusive, Because: "its cgroup was Throttled"}, Right},
+		{record.Verdict{Bottleneck: record.Inconclusive, Caveats: []string{"throttling"}}, Right},
+		{record.Verdict{Bottleneck: record.Inconclusive, Evidence: []record.Evidence{{Says: "throttled"}}}, Right},
 		{record.Verdict{}, Wrong},
 	} {
 		if got, _ := p.judge(&c.v, ""); got != c.want {

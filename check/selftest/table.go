@@ -66,7 +66,7 @@ func (r *Result) grounds() []string {
 	for _, e := range v.Evidence {
 		lines = append(lines, "evidence: "+e.Says)
 	}
-	for _, d := range v.Doubts {
+	for _, d := range v.Caveats {
 		lines = append(lines, "caveat: "+d)
 	}
 	for _, s := range v.Stations {

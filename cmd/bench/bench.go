@@ -127,7 +127,7 @@ func (b *bench) run(ctx context.Context) Entry {
 		b.raced(ctx, &e)
 	}
 	e.TookS = time.Since(begin).Seconds()
-	e.Failures, e.Doubts = b.failures, b.doubts
+	e.Failures, e.Caveats = b.failures, b.doubts
 	return e
 }
 

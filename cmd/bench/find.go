@@ -98,9 +98,9 @@ func (b *bench) findOnce(ctx context.Context, k *searchKind, seed uint64, row *F
 	if p.Search == nil {
 		return fmt.Errorf("the plan is %s: %s", p.Ended, p.Because)
 	}
-	row.TruthPerS, row.AnswerPerS = append(row.TruthPerS, truth), append(row.AnswerPerS, p.Search.Holds.Mid)
+	row.TruthPerS, row.AnswerPerS = append(row.TruthPerS, truth), append(row.AnswerPerS, p.Search.Capacity.Mid)
 	row.Runs, row.TookS = append(row.Runs, len(p.Runs)), append(row.TookS, time.Since(begin).Seconds())
-	row.WorstError = max(row.WorstError, math.Abs(p.Search.Holds.Mid-truth)/truth)
+	row.WorstError = max(row.WorstError, math.Abs(p.Search.Capacity.Mid-truth)/truth)
 	return nil
 }
 

@@ -44,7 +44,7 @@ type Entry struct {
 	Proofs   []selftest.ProofResult `json:"proofs,omitempty"`
 	Compared []Compared             `json:"compared,omitempty"`
 
-	Doubts   []string `json:"doubts,omitempty"`
+	Caveats  []string `json:"caveats,omitempty"`
 	Failures []string `json:"failures,omitempty"`
 }
 

@@ -29,7 +29,7 @@ func fullEntry() Entry {
 		Hold:    &Hold{1000, 10000, 20e6, 25e6, 520},
 		Startup: &s,
 		Targets: []Target{{"a", 0.5, 0.65, "ratio", true}, {"b", 100, 83, "µs", false}},
-		Doubts:  []string{"it was noisy"}, Failures: []string{"oha: it printed nothing"},
+		Caveats: []string{"it was noisy"}, Failures: []string{"oha: it printed nothing"},
 	}
 }
 

@@ -121,7 +121,7 @@ func TestParseRefuses(t *testing.T) {
 	replace("oha", "oha.json", `"p50": [\d.e-]+`, `"p50": "fast"`)
 	replace(autocannon, "autocannon.json", `"2xx"`, `"2yy"`)
 	replace(autocannon, "autocannon.json", `"duration":1.06`, `"duration":0`)
-	replace(ours, "ceiling.json", `ceiling.run/1`, `ceiling.run/2`)
+	replace(ours, "ceiling.json", `ceiling.run/2`, `ceiling.run/3`)
 	replace(ours, "ceiling.json", `"completed": ?189353`, `"completed": 189354`)
 	replace(ours, "ceiling.json", `"in_flight": ?64`, `"in_flight": 63`)
 	replace(ours, "ceiling.json", `"200": ?189353`, `"200": 189000`)

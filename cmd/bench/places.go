@@ -134,7 +134,7 @@ func (b *bench) onePlace(ctx context.Context, e *Entry, split cores.Split, serve
 
 // read judges a record twice: as it is, and as if the kernel had told no events.
 func (p *PlaceShares) read(r *record.Run, series *record.Series) error {
-	p.RatePerS, p.Named = r.Rate.CompletedPerS, string(r.Verdict.Ceiling)
+	p.RatePerS, p.Named = r.Rate.CompletedPerS, string(r.Verdict.Bottleneck)
 	if len(series.Observed.Times) == 0 {
 		return errors.New("the kernel told no events: they need root, and a kernel with BTF")
 	}
@@ -330,7 +330,7 @@ func placesTable(e *Entry) string {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	printPlaces(t, e)
 	t.Flush() // to memory
-	for _, doubt := range e.Doubts {
+	for _, doubt := range e.Caveats {
 		fmt.Fprintln(&b, "\ndoubt:", doubt)
 	}
 	b.WriteString("```\n")

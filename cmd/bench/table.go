@@ -34,7 +34,7 @@ func printEntry(w io.Writer, e *Entry) {
 			return
 		}
 	}
-	for _, doubt := range e.Doubts {
+	for _, doubt := range e.Caveats {
 		fmt.Fprintln(w, "doubt:", doubt)
 	}
 }

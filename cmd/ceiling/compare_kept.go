@@ -75,7 +75,7 @@ func (sh *shell) finished(name string, h *secret.Hider) (plan.Finished, error) {
 	}
 	var runs []plan.Kept
 	for _, m := range p.Runs {
-		if m.Run == "" || m.Settle {
+		if m.Run == "" || m.WarmupRun {
 			continue
 		}
 		of, there := p.Record(m.Run)

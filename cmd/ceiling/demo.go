@@ -80,8 +80,8 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	fmt.Fprintln(sh.stdout)
 	for _, r := range rows {
 		v := &r.run.Verdict
-		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Ceiling,
-			strings.TrimPrefix(v.Because, string(v.Ceiling)+": "))
+		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Bottleneck,
+			strings.TrimPrefix(v.Because, string(v.Bottleneck)+": "))
 	}
 	fmt.Fprintf(sh.stdout, "\nsaved %d runs; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
 	return nil
@@ -111,7 +111,7 @@ func (sh *shell) demoServer(ctx context.Context, exe string, server []string, du
 		fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", name, route,
 			unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
 			unit.FormatNs(r.Latency.Response.P50Ns), unit.FormatNs(r.Latency.Response.P99Ns),
-			unit.FormatNs(int64(r.Generator.CPUNsPerRequest)), r.Verdict.Ceiling)
+			unit.FormatNs(int64(r.Generator.CPUNsPerRequest)), r.Verdict.Bottleneck)
 		if done.KeepErr != nil {
 			return rows, fmt.Errorf("keep the run: %w", done.KeepErr)
 		}

@@ -253,10 +253,10 @@ func (l *lab) named(t *testing.T, want func(*record.Run) bool, args ...string) {
 		}
 		v := &r.Verdict
 		say := t.Errorf
-		if v.OtherCores > 0.3 || v.Ceiling == "inconclusive" {
+		if v.OtherCores > 0.3 || v.Bottleneck == "inconclusive" {
 			say = t.Logf // disturbed: once more
 		}
-		say("named is %s: %s\n%+v\ndoubts %q", v.Ceiling, v.Because, v.Evidence, v.Doubts)
+		say("named is %s: %s\n%+v\ndoubts %q", v.Bottleneck, v.Because, v.Evidence, v.Caveats)
 	}
 	t.Errorf("what was planted was not named in %d runs", tries)
 }
@@ -265,7 +265,7 @@ func (l *lab) named(t *testing.T, want func(*record.Run) bool, args ...string) {
 func (l *lab) planted(t *testing.T, want record.Bottleneck, server ...string) {
 	l.t = t
 	defer l.serve(server...)()
-	l.named(t, func(r *record.Run) bool { return r.Verdict.Ceiling == want }, "--agents", "3", "-d", "2s", "-c", "24", "--timeout", "5s")
+	l.named(t, func(r *record.Run) bool { return r.Verdict.Bottleneck == want }, "--agents", "3", "-d", "2s", "-c", "24", "--timeout", "5s")
 }
 
 // weakAgent: one agent's machine has a hundredth of a core; it is the generator
@@ -294,7 +294,7 @@ func (l *lab) weakAgent(t *testing.T) {
 		}
 	}
 	l.named(t, func(r *record.Run) bool {
-		return r.Verdict.Ceiling == "generator" && strings.Contains(r.Verdict.Because, "l4")
+		return r.Verdict.Bottleneck == "generator" && strings.Contains(r.Verdict.Because, "l4")
 	}, "--agents", "4", "-d", "1s", "-c", "80", "-R", "6k")
 }
 

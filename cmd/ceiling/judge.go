@@ -137,7 +137,8 @@ func (sh *shell) judgePlan(file record.File, asJSON bool) error {
 			return err
 		}
 		v := verdict.Judge(r, &series)
-		m.Outcome, m.Ceiling, m.Says, m.SLO, m.OwedShare, m.OtherCores = v.Outcome, v.Ceiling, v.Because, v.SLO, v.OwedShare, v.OtherCores
+		m.Outcome, m.Bottleneck, m.Says, m.SLO, m.BacklogShare, m.OtherCores = v.Outcome, v.Bottleneck, v.Because, v.SLO, v.BacklogShare,
+			v.OtherCores
 	}
 	if len(p.Runs) > 0 {
 		plan.Conclude(p)

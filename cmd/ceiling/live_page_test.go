@@ -55,7 +55,7 @@ func TestPageFollowsARun(t *testing.T) {
 		page.Wait(`+document.querySelector("#rate .plot").dataset.points >= ` + strconv.Itoa(atLeast))
 	}
 	points(12)
-	page.Wait(`document.querySelector("#ceiling").textContent != "" && document.querySelector("#bar").children.length == 6`)
+	page.Wait(`document.querySelector("#bottleneck").textContent != "" && document.querySelector("#bar").children.length == 6`)
 	if name := page.Text("#verdict-name"); !strings.EqualFold(name, "preliminary verdict") {
 		t.Errorf("the verdict of a run that goes on is called %q", name)
 	}
@@ -104,7 +104,7 @@ func TestPageFollowsARun(t *testing.T) {
 	}
 	page.Wait(`+document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(series.Load)))
 	page.Wait(`document.querySelector("#times .plot").dataset.points == document.querySelector("#rate .plot").dataset.points`)
-	for selector, want := range map[string]string{"#outcome": string(r.Verdict.Outcome), "#ceiling": string(r.Verdict.Ceiling),
+	for selector, want := range map[string]string{"#outcome": string(r.Verdict.Outcome), "#bottleneck": string(r.Verdict.Bottleneck),
 		"#doing": "interrupted", "#title": r.Target} {
 		if got := page.Text(selector); got != want {
 			t.Errorf("%s is %q, want %q", selector, got, want)

@@ -60,7 +60,7 @@ func spellComparison(e *spec.Experiment) []record.Step {
 	}
 	steps := []record.Step{comparisonStep(e, SideA, false), comparisonStep(e, SideB, true), comparisonStep(e, SideB, false)}
 	for i := range steps {
-		steps[i].Settle = true
+		steps[i].WarmupRun = true
 	}
 	repeats := map[[2]bool]int{}
 	for i, noise := range isNoise {
@@ -120,7 +120,7 @@ func concludeComparison(p *record.Plan) {
 	}
 	limitedByGenerator(c, &sides)
 	c.Says = saysOf(c)
-	c.Doubts = append(doubtsOf(e, c, &sides), left...)
+	c.Caveats = append(doubtsOf(e, c, &sides), left...)
 	closeGate(p, &sides)
 }
 
@@ -176,7 +176,7 @@ func sidesOf(runs []record.Measured) compareSides {
 	for i := range runs {
 		m := &runs[i]
 		switch {
-		case m.Settle || m.Block == 0:
+		case m.WarmupRun || m.Block == 0:
 			continue
 		case m.Noise:
 		case m.Side == SideA:

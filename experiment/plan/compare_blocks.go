@@ -26,7 +26,7 @@ func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []string) 
 	var numbers []int
 	for i := range runs {
 		m := &runs[i]
-		if m.Settle || m.Block == 0 {
+		if m.WarmupRun || m.Block == 0 {
 			continue
 		}
 		b := byNumber[m.Block]

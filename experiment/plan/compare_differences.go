@@ -259,7 +259,7 @@ func loadFacts(r *record.Run) []Fact {
 		{"warm-up", timeText(s.Warmup), WeightNoted, "", false},
 		{"connect ramp", timeText(s.ConnectRamp), WeightNoted, "", false},
 		{"timeout", timeText(s.Timeout), WeightNoted, "", false},
-		{"generator version", r.Environment.Ceiling, WeightExplains, "the generator is part of the measurement", true},
+		{"generator version", r.Environment.Version, WeightExplains, "the generator is part of the measurement", true},
 		{"generator engine", l.Engine, WeightExplains, "the generator is part of the measurement", true},
 		{"generator engine features", strings.Join(l.EngineFeatures, " "), WeightNoted, "", false},
 		{"generator threads", numberText(l.Threads), WeightExplains, "the generator is part of the measurement", true},

@@ -15,7 +15,7 @@ import (
 // that the server took for a request is measured all the same. An open loop
 // whose generator was full has sent something else than was asked.
 func paceOfGenerator(m *record.Measured) bool {
-	return m.Ceiling == record.LoadGenerator && m.AskedPerS == 0
+	return m.Bottleneck == record.LoadGenerator && m.TargetPerS == 0
 }
 
 // shareOf is the share of runs that a condition holds for.
@@ -85,7 +85,7 @@ func fewBlocks(e *spec.Experiment, c *record.Comparison) string {
 }
 
 func ceilingsDiffer(s *compareSides) string {
-	of := func(m *record.Measured) record.Bottleneck { return m.Ceiling }
+	of := func(m *record.Measured) record.Bottleneck { return m.Bottleneck }
 	a, b := mostOf(s.a, of), mostOf(s.b, of)
 	if a == b || a == "" || b == "" {
 		return ""
@@ -109,7 +109,7 @@ func generatorDoubt(s *compareSides) string {
 }
 
 func sharedDoubt(s *compareSides) string {
-	shared := func(m *record.Measured) bool { return m.Ceiling == record.SharedCPU }
+	shared := func(m *record.Measured) bool { return m.Bottleneck == record.SharedCPU }
 	if shareOf(s.a, shared) < mostly && shareOf(s.b, shared) < mostly {
 		return ""
 	}

@@ -143,7 +143,7 @@ func closeGate(p *record.Plan, s *compareSides) {
 	c := p.Comparison
 	conditions, err := ParseGate(p.Experiment.Compare.FailOn)
 	if err != nil { // CheckGate has refused it before the start; a file may have been edited since
-		c.Doubts = append(c.Doubts, err.Error())
+		c.Caveats = append(c.Caveats, err.Error())
 		p.Exit = exitVoid
 		return
 	}

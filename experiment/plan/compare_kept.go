@@ -38,7 +38,7 @@ func figuresOf(k *Kept) Figures {
 	r := k.Run
 	f := Figures{
 		Name: r.ID, PerS: r.Rate.CompletedPerS, P50Ns: float64(r.Latency.Response.P50Ns), P99Ns: float64(r.Latency.Response.P99Ns),
-		Response: k.Response, Open: r.Load.Mode == "open", Ceiling: r.Verdict.Ceiling, Started: r.Started, ElapsedS: r.ElapsedS,
+		Response: k.Response, Open: r.Load.Mode == "open", Bottleneck: r.Verdict.Bottleneck, Started: r.Started, ElapsedS: r.ElapsedS,
 		BadShare: r.BadShare(), Spread: map[string]float64{},
 	}
 	if r.Subject != nil {
@@ -47,7 +47,7 @@ func figuresOf(k *Kept) Figures {
 	switch {
 	case r.Unfinished:
 		f.Void = r.Verdict.Because
-	case r.Verdict.Outcome == record.Invalid && r.Verdict.Ceiling == record.LoadGenerator && !f.Open:
+	case r.Verdict.Outcome == record.Invalid && r.Verdict.Bottleneck == record.LoadGenerator && !f.Open:
 		// The CPU of a request is the server's also where the pace is not.
 		f.PerS, f.P50Ns, f.P99Ns, f.Response = 0, 0, 0, nil
 		f.Missing = fmt.Sprintf("in %s the generator was the bottleneck: rate and response time are its own", r.ID)

@@ -45,7 +45,7 @@ type Figures struct {
 	Void    string
 	Missing string
 	// Ceiling that the run names; "" unknown.
-	Ceiling record.Bottleneck
+	Bottleneck record.Bottleneck
 	// Started and ElapsedS place it in time; zero unknown.
 	Started  time.Time
 	ElapsedS float64
@@ -93,7 +93,7 @@ func CompareFinished(a, b Finished) record.Comparison {
 		}
 		c.Changes = append(c.Changes, ch)
 	}
-	c.Doubts = slices.Concat(usableA.left, usableB.left, finishedDoubts(&c, usableA.list, usableB.list, same), a.Caveats, b.Caveats)
+	c.Caveats = slices.Concat(usableA.left, usableB.left, finishedDoubts(&c, usableA.list, usableB.list, same), a.Caveats, b.Caveats)
 	switch {
 	case c.Incomparable != "":
 		c.Says = "cannot be compared: " + c.Incomparable
@@ -332,9 +332,9 @@ func finishedDoubts(c *record.Comparison, a, b []Figures, same bool) []string {
 	of := func(list []Figures) record.Bottleneck {
 		var runs []*record.Measured
 		for i := range list {
-			runs = append(runs, &record.Measured{Ceiling: list[i].Ceiling})
+			runs = append(runs, &record.Measured{Bottleneck: list[i].Bottleneck})
 		}
-		return mostOf(runs, func(m *record.Measured) record.Bottleneck { return m.Ceiling })
+		return mostOf(runs, func(m *record.Measured) record.Bottleneck { return m.Bottleneck })
 	}
 	if x, y := of(a), of(b); x != y && x != "" && y != "" {
 		doubts = append(doubts, fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", x, y))

@@ -24,13 +24,13 @@ func finished(id string, perS float64, at time.Time) *record.Run {
 		Rate:     record.Rate{CompletedPerS: perS, Spread: record.Spread{Samples: 10, StdevPerS: .01 * perS}},
 		Latency:  record.Latency{Response: record.Quantiles{P50Ns: int64(64e9 / perS), P99Ns: int64(200e9 / perS)}},
 		Environment: record.Environment{
-			Host: "h", Kernel: "6.18.1", Arch: "amd64", Ceiling: "1", Go: "go1.26", CPUModel: "X", CoresOnline: 8, CoresAllowed: 8,
+			Host: "h", Kernel: "6.18.1", Arch: "amd64", Version: "1", Go: "go1.26", CPUModel: "X", CoresOnline: 8, CoresAllowed: 8,
 			Governor: "performance",
 			Sysctls:  map[string]string{"net.core.somaxconn": "4096"}, Limits: map[string]string{"nofile": "1024/4096"},
 		},
 		Subject: &record.Subject{Processes: []record.SubjectProcess{{PID: 7, Comm: "s", Exe: "/s", BinaryID: "go:a", CPUsAllowed: "0-7",
 			Threads: 9}}, CPUNsPerRequest: 1e9 / perS},
-		Verdict: record.Verdict{Outcome: record.Valid, Ceiling: "server CPU"},
+		Verdict: record.Verdict{Outcome: record.Valid, Bottleneck: "server CPU"},
 	}
 }
 
@@ -71,7 +71,7 @@ func TestDifferencesAreWeighed(t *testing.T) {
 	check("measured time", WeightNoted, func(r *record.Run) { r.Spec.Duration = time.Minute })
 	check("generator threads", WeightExplains, func(r *record.Run) { r.Load.Threads = 2 })
 	check("generator engine", WeightExplains, func(r *record.Run) { r.Load.Engine = "epoll" })
-	check("generator version", WeightExplains, func(r *record.Run) { r.Environment.Ceiling = "2" })
+	check("generator version", WeightExplains, func(r *record.Run) { r.Environment.Version = "2" })
 	check("CPU model", WeightForbids, func(r *record.Run) { r.Environment.CPUModel = "Y" })
 	check("cores online", WeightForbids, func(r *record.Run) { r.Environment.CoresOnline = 4 })
 	check("kernel", WeightExplains, func(r *record.Run) { r.Environment.Kernel = "6.1.0" })
@@ -122,8 +122,8 @@ func TestOneRunEachDecidesLittle(t *testing.T) {
 		math.Abs(ch.Relative.Mid+.12) > 1e-9 {
 		t.Errorf("%+v", ch)
 	}
-	if !strings.Contains(c.Says, "ceiling compare --serve") || !has(c.Doubts, "not interleaved") {
-		t.Errorf("says %q, doubts %q", c.Says, c.Doubts)
+	if !strings.Contains(c.Says, "ceiling compare --serve") || !has(c.Caveats, "not interleaved") {
+		t.Errorf("says %q, doubts %q", c.Says, c.Caveats)
 	}
 	c = compare(400)
 	if ch := c.Changes[0]; ch.Decision != record.Worse || !(ch.Relative.Low < -.6 && ch.Relative.High > -.6 && ch.Relative.High < 0) ||
@@ -209,11 +209,11 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 		return c
 	}
 	check("b was left out, it is invalid: the books", func(r *record.Run) {
-		r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: "inconclusive", Because: "the books do not balance"}
+		r.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: "inconclusive", Because: "the books do not balance"}
 	})
 	check("b fails", func(r *record.Run) { r.Errors = []record.Error{{Phase: "status", Cause: "503", Count: 9000}} })
 	c := check("", func(r *record.Run) {
-		r.Verdict = record.Verdict{Outcome: record.Invalid, Ceiling: record.LoadGenerator}
+		r.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: record.LoadGenerator}
 	})
 	if ch := c.Changes[0]; !strings.Contains(ch.Says, "the generator was the bottleneck") {
 		t.Errorf("%+v", ch)
@@ -234,8 +234,8 @@ func TestOtherToolsAreComparedByWhatTheyTell(t *testing.T) {
 		}
 	}
 	c := CompareFinished(wrk(64), FinishedRuns([]Kept{{Run: finished("b", 400, noon(0))}}))
-	if c.Incomparable != "" || !has(c.Doubts, "wrk rounds") {
-		t.Errorf("%q, doubts %q", c.Incomparable, c.Doubts)
+	if c.Incomparable != "" || !has(c.Caveats, "wrk rounds") {
+		t.Errorf("%q, doubts %q", c.Incomparable, c.Caveats)
 	}
 	if ch := c.Changes[2]; ch.Metric != metricP99 || !strings.Contains(ch.Says, "--latency") {
 		t.Errorf("%+v", ch)

@@ -117,7 +117,7 @@ func (m *machine) run(s record.Step, at float64, by planted) record.Measured {
 	perS := 20000 * math.Exp(rate)
 	out := record.Measured{
 		Step: s, Run: fmt.Sprint(s.Number), ElapsedS: 2, CompletedPerS: perS, Completed: uint64(2 * perS),
-		ServerCPUNs: 30000 * math.Exp(cpu), Outcome: record.Valid, Ceiling: "server CPU", Histogram: responses(math.Exp(-rate), math.Exp(tail)),
+		ServerCPUNs: 30000 * math.Exp(cpu), Outcome: record.Valid, Bottleneck: "server CPU", Histogram: responses(math.Exp(-rate), math.Exp(tail)),
 	}
 	return out
 }

@@ -25,7 +25,7 @@ func TestComparisonIsSpelledInBlocks(t *testing.T) {
 		byBlock := map[int]string{}
 		var noiseAt []int
 		for i, s := range steps {
-			if s.Number != i+1 || s.Settle != (i < 3) || s.Connections != 64 || s.Pipelining != 1 {
+			if s.Number != i+1 || s.WarmupRun != (i < 3) || s.Connections != 64 || s.Pipelining != 1 {
 				t.Fatalf("step %d: %+v", i, s)
 			}
 			wantServer := 0
@@ -35,7 +35,7 @@ func TestComparisonIsSpelledInBlocks(t *testing.T) {
 			if s.Server != wantServer {
 				t.Fatalf("step %+v loads server %d", s, s.Server)
 			}
-			if !s.Settle {
+			if !s.WarmupRun {
 				byBlock[s.Block] += s.Side
 				if s.Noise && !slices.Contains(noiseAt, s.Block) {
 					noiseAt = append(noiseAt, s.Block)
@@ -75,7 +75,7 @@ func TestAskedBlocksAreMade(t *testing.T) {
 	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || c.Relative.Confidence != 0 {
 		t.Errorf("3 blocks decide: %+v", c)
 	}
-	if d := p.Comparison.Doubts; !slices.ContainsFunc(d, func(s string) bool { return strings.Contains(s, "3 blocks are too few") }) {
+	if d := p.Comparison.Caveats; !slices.ContainsFunc(d, func(s string) bool { return strings.Contains(s, "3 blocks are too few") }) {
 		t.Errorf("doubts %q", d)
 	}
 }
@@ -138,11 +138,11 @@ func TestVoidRunsSpoilTheirBlock(t *testing.T) {
 	spoilt := p.Runs[10].Block
 	c := with(p, func(m *record.Measured) {
 		if m.Block == spoilt && m.Side == SideA {
-			m.Outcome, m.Ceiling, m.Says = record.Invalid, "inconclusive", "Little's law does not hold"
+			m.Outcome, m.Bottleneck, m.Says = record.Invalid, "inconclusive", "Little's law does not hold"
 		}
 	})
-	if c.Blocks+c.NoiseBlocks != 26 || !has(c.Doubts, "was left out: run") || !has(c.Doubts, "Little's law") {
-		t.Errorf("%d blocks, %d of noise, doubts %q", c.Blocks, c.NoiseBlocks, c.Doubts)
+	if c.Blocks+c.NoiseBlocks != 26 || !has(c.Caveats, "was left out: run") || !has(c.Caveats, "Little's law") {
+		t.Errorf("%d blocks, %d of noise, doubts %q", c.Blocks, c.NoiseBlocks, c.Caveats)
 	}
 }
 
@@ -180,24 +180,24 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 	e := compared(t, 3)
 	e.Compare.FailOn = "rps<-5%,cpu>+20%"
 	p := simulate(e, newMachine(3), planted{.8, 1.1, 1})
-	c := with(p, func(m *record.Measured) { m.Outcome, m.Ceiling = record.Invalid, record.LoadGenerator })
+	c := with(p, func(m *record.Measured) { m.Outcome, m.Bottleneck = record.Invalid, record.LoadGenerator })
 	for _, ch := range c.Changes {
 		if decided := ch.Decision != record.CannotTell; decided != (ch.Metric == metricCPU) {
 			t.Errorf("%s: %s", ch.Metric, ch.Says)
 		}
 	}
-	if !has(c.Doubts, "say nothing about the servers") || c.Gate[0].Result != GateInconclusive || c.Gate[1].Result != GatePassed ||
+	if !has(c.Caveats, "say nothing about the servers") || c.Gate[0].Result != GateInconclusive || c.Gate[1].Result != GatePassed ||
 		p.Exit != 4 {
-		t.Errorf("doubts %q, gate %+v, exit %d", c.Doubts, c.Gate, p.Exit)
+		t.Errorf("doubts %q, gate %+v, exit %d", c.Caveats, c.Gate, p.Exit)
 	}
 	c = with(p, func(m *record.Measured) {
 		if m.Side == SideB {
-			m.Outcome, m.Ceiling = record.Valid, "server CPU"
+			m.Outcome, m.Bottleneck = record.Valid, "server CPU"
 		}
 	})
-	if ch := decisionOf(t, p, metricRPS); ch.Decision != record.Worse || !has(c.Doubts, "the generator was the bottleneck of A") ||
-		!has(c.Doubts, "different bottlenecks") {
-		t.Errorf("%s, doubts %q", ch.Says, c.Doubts)
+	if ch := decisionOf(t, p, metricRPS); ch.Decision != record.Worse || !has(c.Caveats, "the generator was the bottleneck of A") ||
+		!has(c.Caveats, "different bottlenecks") {
+		t.Errorf("%s, doubts %q", ch.Says, c.Caveats)
 	}
 }
 
@@ -218,11 +218,11 @@ func TestDoubts(t *testing.T) {
 	check := func(want string, change func(*record.Measured)) {
 		t.Helper()
 		p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})
-		if has(p.Comparison.Doubts, want) {
+		if has(p.Comparison.Caveats, want) {
 			t.Errorf("%q stands in the doubts of a calm comparison", want)
 		}
-		if c := with(p, change); !has(c.Doubts, want) {
-			t.Errorf("doubts %q lack %q", c.Doubts, want)
+		if c := with(p, change); !has(c.Caveats, want) {
+			t.Errorf("doubts %q lack %q", c.Caveats, want)
 		}
 	}
 	check("drifted by", func(m *record.Measured) { m.Completed = uint64(float64(m.Completed) * math.Exp(float64(m.Number)/300)) })
@@ -231,7 +231,7 @@ func TestDoubts(t *testing.T) {
 			m.BadShare = .02
 		}
 	})
-	check("saturated the same cores", func(m *record.Measured) { m.Ceiling = record.SharedCPU })
+	check("saturated the same cores", func(m *record.Measured) { m.Bottleneck = record.SharedCPU })
 	check("A vs A reaches", func(m *record.Measured) {
 		if m.Noise && m.Side == SideB {
 			m.ServerCPUNs *= 1.3
@@ -368,7 +368,7 @@ func TestAskedBlocksOfBothKindsAreMade(t *testing.T) {
 		runs, noise := 0, 0
 		for _, s := range Spell(e) {
 			switch {
-			case s.Settle:
+			case s.WarmupRun:
 			case s.Noise:
 				noise++
 			default:

@@ -16,14 +16,14 @@ import (
 func concludeCurve(c *record.Curve, e *spec.Experiment) {
 	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return p.Outcome == record.Invalid })
 	if n := len(c.Points) - len(valid); n > 0 {
-		c.Doubts = append(c.Doubts, fmt.Sprintf("%d of %d points are invalid and excluded from the knee and the fit", n, len(c.Points)))
+		c.Caveats = append(c.Caveats, fmt.Sprintf("%d of %d points are invalid and excluded from the knee and the fit", n, len(c.Points)))
 	}
 	if len(valid) == 0 {
-		c.Ceiling, c.Says = c.Points[len(c.Points)-1].Ceiling, "every point is invalid: no result"
+		c.Bottleneck, c.Says = c.Points[len(c.Points)-1].Bottleneck, "every point is invalid: no result"
 		return
 	}
 	last := &valid[len(valid)-1]
-	c.Ceiling, c.Says = last.Ceiling, fmt.Sprintf("%s at %s: %s", perS(last.PerS.Mid), place(c, last.X), last.Ceiling)
+	c.Bottleneck, c.Says = last.Bottleneck, fmt.Sprintf("%s at %s: %s", perS(last.PerS.Mid), place(c, last.X), last.Bottleneck)
 	if c.Over == "" || len(valid) < 2 {
 		return
 	}
@@ -41,10 +41,10 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	k, err := stat.FindKnee(points, stat.KneeWithin, confidence)
 	if err != nil {
-		c.Doubts = append(c.Doubts, "no knee: "+err.Error())
+		c.Caveats = append(c.Caveats, "no knee: "+err.Error())
 		return
 	}
-	c.Doubts = append(c.Doubts, k.Warnings...)
+	c.Caveats = append(c.Caveats, k.Warnings...)
 	found := &record.Knee{PerS: k.Peak}
 	top, first := valid[len(valid)-1], valid[0]
 	if k.BracketedBelow {
@@ -70,8 +70,8 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 			found.Says += fmt.Sprintf(" (add %s to narrow)", more(c, found.Add))
 		}
 	}
-	c.Knee, c.Ceiling = found, ceilingBeyond(valid, k.High)
-	c.Says = fmt.Sprintf("%s; bottleneck: %s", found.Says, c.Ceiling)
+	c.Knee, c.Bottleneck = found, ceilingBeyond(valid, k.High)
+	c.Says = fmt.Sprintf("%s; bottleneck: %s", found.Says, c.Bottleneck)
 }
 
 // ceilingBeyond is the one that most points from the knee on have.
@@ -79,7 +79,7 @@ func ceilingBeyond(valid []record.CurvePoint, knee float64) record.Bottleneck {
 	counts := map[record.Bottleneck]int{}
 	for _, p := range valid {
 		if p.X >= knee {
-			counts[p.Ceiling]++
+			counts[p.Bottleneck]++
 		}
 	}
 	name, _ := majority(counts)
@@ -98,7 +98,7 @@ func below(x float64) []float64 {
 func fit(c *record.Curve, points []stat.Point, seed uint64) {
 	u, err := stat.FitUSL(points, confidence, seed)
 	if err != nil {
-		c.Doubts = append(c.Doubts, "no fit of the scalability law: "+err.Error())
+		c.Caveats = append(c.Caveats, "no fit of the scalability law: "+err.Error())
 		return
 	}
 	c.USL = &record.USL{

@@ -105,7 +105,7 @@ func (d *EarlyStop) Add(row *record.LoadRow, response *hist.Hist) (why string) {
 // for longer than limit, in nanoseconds: more than can have become due since.
 func (d *EarlyStop) overdue(row *record.LoadRow, limit float64) float64 {
 	since := d.perS * math.Min(limit, math.Max(float64(row.TNs), 0)) / 1e9
-	behind := float64(row.Behind)
+	behind := float64(row.Backlog)
 	if behind > 0 {
 		behind = math.Max(0, behind-d.chance(behind)) // the engine takes it at the mean rate
 	}

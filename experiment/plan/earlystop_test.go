@@ -207,7 +207,7 @@ func TestEarlyStopTakesAnything(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(r, "rows") {
 			count := rapid.SampledFrom([]uint64{0, 1, 1000, math.MaxUint64})
 			row := &record.LoadRow{TNs: rapid.Int64().Draw(r, "at"), Warmup: rapid.Bool().Draw(r, "warm"), Completed: count.Draw(r, "c"),
-				Failed: count.Draw(r, "f"), Bad: count.Draw(r, "b"), InFlight: count.Draw(r, "i"), Behind: count.Draw(r, "d")}
+				Failed: count.Draw(r, "f"), Bad: count.Draw(r, "b"), InFlight: count.Draw(r, "i"), Backlog: count.Draw(r, "d")}
 			h := &hist.Hist{}
 			h.RecordN(rapid.Int64().Draw(r, "ns"), rapid.Uint64Range(0, 1e6).Draw(r, "n"))
 			if rapid.Bool().Draw(r, "none") {

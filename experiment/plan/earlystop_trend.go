@@ -71,7 +71,7 @@ func newBacklog(slo spec.SLO, perS float64, length time.Duration) backlog {
 
 // add takes one interval and answers why the step is lost.
 func (b *backlog) add(row *record.LoadRow) string {
-	now, size := float64(row.TNs)/1e9, float64(row.InFlight)+float64(row.Behind)
+	now, size := float64(row.TNs)/1e9, float64(row.InFlight)+float64(row.Backlog)
 	if n := len(b.atS); n > 0 && now <= b.atS[n-1] {
 		return ""
 	}

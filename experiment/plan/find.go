@@ -88,7 +88,7 @@ func (s *survey) hopeless(done []record.Measured) (Decision, bool) {
 	for i := len(done) - 1; i >= 0 && done[i].Completed == 0; i-- {
 		silent++
 	}
-	for i := len(done) - 1; i >= 0 && !done[i].Settle; i-- {
+	for i := len(done) - 1; i >= 0 && !done[i].WarmupRun; i-- {
 		if b, _ := s.judge(&done[i]); b != classUnusable {
 			break
 		}

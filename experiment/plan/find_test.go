@@ -108,7 +108,7 @@ func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
 			for seed := uint64(1); float64(seed) <= seeds; seed++ {
 				c.q.seed, c.q.disturbed, c.q.slower = seed, .1, 1.2
 				p := search(t, e, func(s *record.Step) record.Measured { return c.q.measured(e, s) })
-				holds := p.Search.Holds
+				holds := p.Search.Capacity
 				off := holds.Mid/c.truth - 1
 				worst = math.Max(worst, math.Abs(off))
 				if math.Abs(off) > .05 || p.Ended != record.EndedConverged || p.Exit != 0 || p.Search.Limit != record.LimitServer {
@@ -141,7 +141,8 @@ func ideal(e *spec.Experiment, capacity float64) func(*record.Step) record.Measu
 
 // fake is a run that held or broke every latency term.
 func fake(e *spec.Experiment, s *record.Step, holds bool, capacity float64) record.Measured {
-	m := record.Measured{Step: *s, Outcome: record.Valid, Ceiling: record.TargetRate, ElapsedS: 5, TookS: 5.5, AskedPerS: s.Rate.PerSecond()}
+	m := record.Measured{Step: *s, Outcome: record.Valid, Bottleneck: record.TargetRate, ElapsedS: 5, TookS: 5.5,
+		TargetPerS: s.Rate.PerSecond()}
 	m.CompletedPerS = math.Min(s.Rate.PerSecond(), capacity)
 	if s.Rate.IsZero() {
 		m.CompletedPerS = capacity
@@ -151,7 +152,7 @@ func fake(e *spec.Experiment, s *record.Step, holds bool, capacity float64) reco
 	m.Histogram = &hist.Hist{}
 	ns := int64(1e6)
 	if !holds {
-		ns, m.Outcome, m.Ceiling = 100e6, record.Fail, "single-threaded server"
+		ns, m.Outcome, m.Bottleneck = 100e6, record.Fail, "single-threaded server"
 	}
 	m.Histogram.RecordN(ns, m.Completed)
 	m.Response = record.QuantilesOf(m.Histogram)
@@ -162,19 +163,19 @@ func TestFindTriesEveryRateMoreThanOnce(t *testing.T) {
 	e := searching(t, "p99<5ms", "")
 	p := search(t, e, ideal(e, 48_300))
 	s := p.Search
-	if p.Ended != record.EndedConverged || s.Limit != record.LimitServer || s.Wall != "single-threaded server" || p.Exit != 0 {
-		t.Fatalf("%s %q %q, exit %d: %s", p.Ended, s.Limit, s.Wall, p.Exit, s.Says)
+	if p.Ended != record.EndedConverged || s.Limit != record.LimitServer || s.Bottleneck != "single-threaded server" || p.Exit != 0 {
+		t.Fatalf("%s %q %q, exit %d: %s", p.Ended, s.Limit, s.Bottleneck, p.Exit, s.Says)
 	}
-	if s.Holds.Low > 48_300 || s.Holds.High < 48_300 || s.Holds.High/s.Holds.Low > 1.03 || s.Holds.Mid != s.Holds.Low {
-		t.Errorf("%+v", s.Holds)
+	if s.Capacity.Low > 48_300 || s.Capacity.High < 48_300 || s.Capacity.High/s.Capacity.Low > 1.03 || s.Capacity.Mid != s.Capacity.Low {
+		t.Errorf("%+v", s.Capacity)
 	}
 	for _, r := range s.Rates {
 		if r.Runs < 2 || r.Pass > 0 && r.Fail > 0 {
 			t.Errorf("%+v", r)
 		}
 	}
-	if len(s.Breaks) != 1 || s.Breaks[0].Term != "p99<5ms" || s.Breaks[0].Holds || math.Abs(s.Breaks[0].Value/100e6-1) > .01 {
-		t.Errorf("breaks %+v", s.Breaks)
+	if len(s.Failed) != 1 || s.Failed[0].Term != "p99<5ms" || s.Failed[0].Met || math.Abs(s.Failed[0].Value/100e6-1) > .01 {
+		t.Errorf("breaks %+v", s.Failed)
 	}
 	if want := "p99 is 100 ms (p99<5ms); bottleneck there: single-threaded server."; len(s.Says) < len(want) ||
 		s.Says[len(s.Says)-len(want):] != want {
@@ -194,8 +195,8 @@ func TestFindEnds(t *testing.T) {
 			change(e)
 		}
 		p := search(t, e, func(s *record.Step) record.Measured { return do(e, s) })
-		if p.Ended != ended || p.Search.Limit != limit || p.Exit != exit || len(p.Runs) > mostRuns || !holds(p.Search.Holds) {
-			t.Errorf("%s: %s, limit %q, exit %d, %d runs, %+v\n%s\n%s", name, p.Ended, p.Search.Limit, p.Exit, len(p.Runs), p.Search.Holds,
+		if p.Ended != ended || p.Search.Limit != limit || p.Exit != exit || len(p.Runs) > mostRuns || !holds(p.Search.Capacity) {
+			t.Errorf("%s: %s, limit %q, exit %d, %d runs, %+v\n%s\n%s", name, p.Ended, p.Search.Limit, p.Exit, len(p.Runs), p.Search.Capacity,
 				p.Because, p.Search.Says)
 		}
 		t.Logf("%s: %d runs: %s", name, len(p.Runs), p.Search.Says)
@@ -210,11 +211,11 @@ func TestFindEnds(t *testing.T) {
 	never := func(e *spec.Experiment, s *record.Step) record.Measured { return fake(e, s, false, 1e5) }
 	generator := func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e6)
-		if m.AskedPerS > 70_000 {
-			m.Outcome, m.Ceiling, m.SentPerS = record.Invalid, record.LoadGenerator, 70_000
+		if m.TargetPerS > 70_000 {
+			m.Outcome, m.Bottleneck, m.SentPerS = record.Invalid, record.LoadGenerator, 70_000
 		}
-		if s.Settle {
-			m.CompletedPerS, m.Ceiling = 60_000, record.LoadGenerator
+		if s.WarmupRun {
+			m.CompletedPerS, m.Bottleneck = 60_000, record.LoadGenerator
 		}
 		return m
 	}
@@ -233,7 +234,7 @@ func TestFindEnds(t *testing.T) {
 	check("rate term not held", "p99<5ms,rate>100k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 3, 24, near(50_000))
 	check("all fail at once", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
-		m.BadShare, m.Failed, m.Ceiling = 1, m.Completed, "errors"
+		m.BadShare, m.Failed, m.Bottleneck = 1, m.Completed, "errors"
 		return m
 	}, record.EndedEarly, record.LimitNone, 3, 13, none)
 	check("nothing answers", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
@@ -241,13 +242,13 @@ func TestFindEnds(t *testing.T) {
 	}, record.EndedEarly, record.LimitNone, 4, silentEver, none)
 	check("always void", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
-		m.Outcome, m.Ceiling, m.Says = record.Invalid, record.Inconclusive, "the CPU rows do not add up"
+		m.Outcome, m.Bottleneck, m.Says = record.Invalid, record.Inconclusive, "the CPU rows do not add up"
 		return m
 	}, record.EndedEarly, record.LimitNone, 4, voidsInRow+1, none)
 	check("void above", "errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
-		if m.AskedPerS > 80_000 {
-			m.Outcome, m.Ceiling = record.Invalid, record.Inconclusive
+		if m.TargetPerS > 80_000 {
+			m.Outcome, m.Bottleneck = record.Invalid, record.Inconclusive
 		}
 		return m
 	}, record.EndedEarly, record.LimitUnproved, 4, 20, func(e record.Estimate) bool { return e.Low > 70_000 && e.Low <= 80_000 })
@@ -274,10 +275,10 @@ func TestFindSurvivesAFalseBreak(t *testing.T) {
 			}
 			return m
 		})
-		if h := p.Search.Holds; seen != wrong || h.Low > 48_300 || h.High < 48_300 || h.High/h.Low > 1.03 {
+		if h := p.Search.Capacity; seen != wrong || h.Low > 48_300 || h.High < 48_300 || h.High/h.Low > 1.03 {
 			t.Errorf("%d false votes (%d asked for): %+v after %d runs: %s", seen, wrong, h, len(p.Runs), p.Search.Says)
 		}
-		if len(p.Search.Doubts) == 0 {
+		if len(p.Search.Caveats) == 0 {
 			t.Error("two runs of one rate contradicted each other, and there is no doubt")
 		}
 	}
@@ -292,12 +293,12 @@ func TestFindWidensWhereItCannotTell(t *testing.T) {
 			perS := s.Rate.PerSecond()
 			return fake(e, s, perS < 44_000 || perS < 48_000 && chance.IntN(2) == 0, 46_000)
 		})
-		h := p.Search.Holds
+		h := p.Search.Capacity
 		if h.Low > 48_000 || h.High < 44_000 || h.High/h.Low > 1.25 {
 			t.Errorf("seed %d: %s %+v: %s", seed, p.Ended, h, p.Search.Says)
 		}
-		if wide := h.High/h.Low > 1.03; wide != (len(h.Warnings) > 0) || len(p.Search.Doubts) == 0 {
-			t.Errorf("seed %d: %+v, doubts %q", seed, h, p.Search.Doubts)
+		if wide := h.High/h.Low > 1.03; wide != (len(h.Warnings) > 0) || len(p.Search.Caveats) == 0 {
+			t.Errorf("seed %d: %+v, doubts %q", seed, h, p.Search.Caveats)
 		}
 	}
 }
@@ -329,8 +330,8 @@ func TestFindPoolsShortRuns(t *testing.T) {
 	check(held, 3, 1)      // 4 of 400, though one of them alone breaks
 	check(broke, 1, 5)
 	check(broke, 30, 40)
-	d := Next(e, []record.Measured{fake(e, &record.Step{Settle: true}, true, 80)})
-	if d.Next == nil || d.Next.MayGiveUp {
+	d := Next(e, []record.Measured{fake(e, &record.Step{WarmupRun: true}, true, 80)})
+	if d.Next == nil || d.Next.MayStopEarly {
 		t.Errorf("a step of 200 requests may give up at the third slow one: %+v", d.Next)
 	}
 }
@@ -409,14 +410,14 @@ func TestFindAlwaysEnds(t *testing.T) {
 			r.Fatalf("%d runs, %q because %q says %q", len(p.Runs), p.Ended, p.Because, p.Search.Says)
 		}
 		for _, m := range p.Runs {
-			if rate := m.Rate.PerSecond(); !m.Settle && (rate < 1 || rate > spec.RateMax || e.Find.Most > 0 && rate > float64(e.Find.Most)) {
+			if rate := m.Rate.PerSecond(); !m.WarmupRun && (rate < 1 || rate > spec.RateMax || e.Find.Most > 0 && rate > float64(e.Find.Most)) {
 				r.Fatalf("asked for %v/s", rate)
 			}
 			if m.Connections < 1 || m.Pipelining < 1 {
 				r.Fatalf("%+v", m.Step)
 			}
 		}
-		if h := p.Search.Holds; h.Low > h.Mid || h.Mid > math.Max(h.High, h.Mid) || p.Search.Limit == record.LimitServer && h.High <= h.Low {
+		if h := p.Search.Capacity; h.Low > h.Mid || h.Mid > math.Max(h.High, h.Mid) || p.Search.Limit == record.LimitServer && h.High <= h.Low {
 			r.Fatalf("%+v", h)
 		}
 	})
@@ -432,10 +433,10 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 		return m
 	}
 	m.Outcome = []record.Outcome{record.Valid, record.Fail, record.Invalid, ""}[chance.IntN(4)]
-	m.Ceiling = []record.Bottleneck{"server CPU", record.LoadGenerator, record.Inconclusive, record.TargetRate, "",
+	m.Bottleneck = []record.Bottleneck{"server CPU", record.LoadGenerator, record.Inconclusive, record.TargetRate, "",
 		"concurrency"}[chance.IntN(6)]
-	m.GaveUp = pick("", "", "the queue grew")
-	m.CompletedPerS, m.SentPerS, m.AskedPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd(), odd()
+	m.StoppedEarly = pick("", "", "the queue grew")
+	m.CompletedPerS, m.SentPerS, m.TargetPerS, m.BadShare, m.ElapsedS = odd(), odd(), odd(), odd(), odd()
 	m.Completed, m.Failed = chance.Uint64N(3)*chance.Uint64(), chance.Uint64N(2)
 	m.SLO = []record.SLOTerm{{Term: pick("p99<5ms", "service.p50<1ms"), Value: odd()}}
 	if chance.IntN(2) == 0 {

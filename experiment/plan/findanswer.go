@@ -18,25 +18,26 @@ func concludeSearch(p *record.Plan) {
 	b := s.bracket()
 	out := &record.Search{SLO: p.Experiment.SLO.String(), Rates: s.table(), Limit: s.limit(&b, p.Ended)}
 	if b.low != nil {
-		out.Holds.Mid, out.Holds.Low, out.Holds.High = b.low.perS, b.low.perS, b.low.perS
+		out.Capacity.Mid, out.Capacity.Low, out.Capacity.High = b.low.perS, b.low.perS, b.low.perS
 	}
 	top := b.high
 	if b.low == nil && len(s.rates) > 0 {
 		top = &s.rates[0]
 	}
 	if top != nil && (b.high != nil || out.Limit == record.LimitNone) {
-		out.Holds.High = top.perS
+		out.Capacity.High = top.perS
 	}
 	if out.Limit == record.LimitServer && b.noise.known {
-		out.Holds.Low, out.Holds.High = math.Min(out.Holds.Low, math.Floor(b.noise.low)), math.Max(out.Holds.High, math.Ceil(b.noise.high))
+		out.Capacity.Low, out.Capacity.High = math.Min(out.Capacity.Low, math.Floor(b.noise.low)),
+			math.Max(out.Capacity.High, math.Ceil(b.noise.high))
 	}
 	if top != nil {
-		out.Wall = wallAt(top)
-		out.Breaks = s.breaksAt(top)
+		out.Bottleneck = wallAt(top)
+		out.Failed = s.breaksAt(top)
 	}
 	out.Says = s.says(p, out, &b)
-	out.Doubts = s.doubts(out, &b)
-	out.Holds.Warnings = s.warnings(out, &b)
+	out.Caveats = s.doubts(out, &b)
+	out.Capacity.Warnings = s.warnings(out, &b)
 	p.Search = out
 	p.Exit = s.exit(p, out)
 }
@@ -65,11 +66,11 @@ func (s *survey) table() []record.TriedRate {
 	rates := make([]record.TriedRate, 0, len(s.rates))
 	for i := range s.rates {
 		t := &s.rates[i]
-		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Pass: t.held, Fail: t.broke, Invalid: t.void + t.noRoom, GaveUp: t.gaveUp,
-			Ceiling: wallAt(t)}
+		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Pass: t.held, Fail: t.broke, Invalid: t.void + t.noRoom, StoppedEarly: t.gaveUp,
+			Bottleneck: wallAt(t)}
 		merged := &hist.Hist{}
 		for _, m := range t.runs {
-			if m.GaveUp == "" && m.Histogram != nil {
+			if m.StoppedEarly == "" && m.Histogram != nil {
 				merged.Merge(m.Histogram)
 			}
 		}
@@ -84,8 +85,8 @@ func (s *survey) table() []record.TriedRate {
 func wallAt(t *tried) record.Bottleneck {
 	votes := map[record.Bottleneck]int{}
 	for _, m := range t.runs {
-		if m.Ceiling != "" {
-			votes[m.Ceiling]++
+		if m.Bottleneck != "" {
+			votes[m.Bottleneck]++
 		}
 	}
 	best := record.Bottleneck("")
@@ -190,15 +191,15 @@ func (s *survey) soFar(b *bracket, slo string) string {
 // breaking says what breaks first, and the wall.
 func breaking(out *record.Search) string {
 	var parts []string
-	for _, h := range out.Breaks {
+	for _, h := range out.Failed {
 		parts = append(parts, shown(h))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "the failing term was not recorded")
 	}
 	text := strings.Join(parts, ", ")
-	if blames(out.Wall) {
-		text += "; bottleneck there: " + string(out.Wall)
+	if blames(out.Bottleneck) {
+		text += "; bottleneck there: " + string(out.Bottleneck)
 	}
 	return text
 }
@@ -224,7 +225,8 @@ func (s *survey) nothingHolds(t *tried) string {
 	at, slo := unit.FormatRate(t.perS), s.slo.String()
 	switch s.standing(t) {
 	case broke:
-		return fmt.Sprintf("no rate meets %s: even at %s, %s, in %s", slo, at, breaking(&record.Search{Breaks: s.breaksAt(t), Wall: wallAt(t)}),
+		return fmt.Sprintf("no rate meets %s: even at %s, %s, in %s", slo, at,
+			breaking(&record.Search{Failed: s.breaksAt(t), Bottleneck: wallAt(t)}),
 			outOf(t.broke, t.counted()))
 	case generatorEnd:
 		return fmt.Sprintf("the generator cannot send even %s, so the server was not tested", at)
@@ -247,11 +249,11 @@ func (s *survey) floor() (spec.Term, bool) {
 func (s *survey) exit(p *record.Plan, out *record.Search) int {
 	floor, asked := s.floor()
 	switch {
-	case asked && out.Holds.Mid > 0 && floor.Holds(out.Holds.Mid):
+	case asked && out.Capacity.Mid > 0 && floor.Holds(out.Capacity.Mid):
 		return 0 // whatever is beyond
-	case out.Limit == record.LimitNone && len(out.Breaks) > 0 && p.Ended == record.EndedEarly && s.answered:
+	case out.Limit == record.LimitNone && len(out.Failed) > 0 && p.Ended == record.EndedEarly && s.answered:
 		return exitBroke
-	case asked && out.Limit == record.LimitServer && !floor.Holds(out.Holds.High):
+	case asked && out.Limit == record.LimitServer && !floor.Holds(out.Capacity.High):
 		return exitBroke
 	case p.Ended == record.EndedConverged && !asked:
 		return 0
@@ -272,9 +274,9 @@ func (s *survey) warnings(out *record.Search, b *bracket) []string {
 		list = append(list, "no upper bound: every tested rate met the SLO")
 	case out.Limit == record.LimitGenerator:
 		list = append(list, "the upper bound is the generator's, not the server's; give it more CPU or another machine")
-	case out.Limit == record.LimitServer && out.Holds.High/out.Holds.Low-1 > math.Max(s.within, b.width()):
+	case out.Limit == record.LimitServer && out.Capacity.High/out.Capacity.Low-1 > math.Max(s.within, b.width()):
 		list = append(list, fmt.Sprintf("precision %s instead of %s: runs at the same rate disagree; use a quieter machine or longer steps (-d)",
-			unit.Percent(out.Holds.High/out.Holds.Low-1), unit.Percent(s.within)))
+			unit.Percent(out.Capacity.High/out.Capacity.Low-1), unit.Percent(s.within)))
 	case out.Limit == record.LimitServer && b.high.perS > b.low.perS+1 && b.width() > s.within:
 		list = append(list, fmt.Sprintf("precision %s instead of %s: the search has not finished", unit.Percent(b.width()),
 			unit.Percent(s.within)))
@@ -309,7 +311,7 @@ func (s *survey) doubts(out *record.Search, b *bracket) []string {
 	if len(s.e.Load.Connections) == 0 {
 		add("using %s connections (rate × SLO latency, with headroom; override with -c)", unit.FormatCount(int64(b.low.runs[0].Connections)))
 	}
-	if out.Wall == "concurrency" {
+	if out.Bottleneck == "concurrency" {
 		add("concurrency was the bottleneck, not the server: raise it (-c)")
 	}
 	if s.e.Load.Arrivals != spec.Poisson {

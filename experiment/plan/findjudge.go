@@ -64,13 +64,14 @@ func lateOf(t spec.Term, m *record.Measured) (late, allowed float64, known bool)
 // few requests a second breaks rate>10k, and that is no limit upwards. Broken
 // are the terms that failed.
 func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
-	if m.Ceiling == record.LoadGenerator {
+	if m.Bottleneck == record.LoadGenerator {
 		return classGeneratorLimited, nil
 	}
 	terms, complete := s.measure(m)
-	broken := slices.DeleteFunc(terms, func(t record.SLOTerm) bool { return t.Holds })
+	broken := slices.DeleteFunc(terms, func(t record.SLOTerm) bool { return t.Met })
 	switch {
-	case m.GaveUp != "", m.Outcome == record.Invalid && (m.Completed == 0 && m.Failed > 0 || (blames(m.Ceiling) || m.OwedShare > owedShare)):
+	case m.StoppedEarly != "", m.Outcome == record.Invalid &&
+		(m.Completed == 0 && m.Failed > 0 || (blames(m.Bottleneck) || m.BacklogShare > owedShare)):
 		// A run is void behind its server's ceiling when the rate was not kept up
 		// with although the SLO still held: a queue without end has its price later.
 		if len(broken) == 0 {
@@ -120,7 +121,7 @@ func (s *survey) measure(m *record.Measured) (terms []record.SLOTerm, complete b
 			complete = false
 			continue
 		}
-		terms = append(terms, record.SLOTerm{Term: t.String(), Value: v, Holds: t.Holds(v)})
+		terms = append(terms, record.SLOTerm{Term: t.String(), Value: v, Met: t.Holds(v)})
 	}
 	return terms, complete
 }

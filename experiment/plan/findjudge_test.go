@@ -19,10 +19,10 @@ func TestOwedAnswersAreABrokenRate(t *testing.T) {
 		m    record.Measured
 		want classification
 	}{
-		{record.Measured{Outcome: record.Invalid, Ceiling: record.Inconclusive, Completed: 100, OwedShare: 0.05}, classMissed},
-		{record.Measured{Outcome: record.Invalid, Ceiling: record.Inconclusive, Completed: 100, OwedShare: 0.005}, classUnusable},
-		{record.Measured{Outcome: record.Invalid, Ceiling: record.LoadGenerator, Completed: 100, OwedShare: 0.05}, classGeneratorLimited},
-		{record.Measured{Outcome: record.Invalid, Ceiling: "server blocked", Completed: 100}, classMissed},
+		{record.Measured{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Completed: 100, BacklogShare: 0.05}, classMissed},
+		{record.Measured{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Completed: 100, BacklogShare: 0.005}, classUnusable},
+		{record.Measured{Outcome: record.Invalid, Bottleneck: record.LoadGenerator, Completed: 100, BacklogShare: 0.05}, classGeneratorLimited},
+		{record.Measured{Outcome: record.Invalid, Bottleneck: "server blocked", Completed: 100}, classMissed},
 	} {
 		if got, broken := s.judge(&c.m); got != c.want || (got == classMissed) != (len(broken) == 1) {
 			t.Errorf("%+v: %v, broken %v; want %v", c.m, got, broken, c.want)

@@ -30,7 +30,7 @@ const (
 // where to begin.
 func (s *survey) settle() Decision {
 	step := record.Step{Number: s.runs + 1, Connections: s.asked(s.e.Load.Connections, connectionsLeast),
-		Pipelining: s.asked(s.e.Load.Pipelining, 1), Settle: true}
+		Pipelining: s.asked(s.e.Load.Pipelining, 1), WarmupRun: true}
 	return Decision{Next: &step, Left: 1 + s.left()}
 }
 
@@ -68,7 +68,7 @@ func (s *survey) run(perS float64) Decision {
 	// with a closed loop again if it did.
 	step.Rate, _ = unit.ParseRate(strconv.FormatFloat(perS, 'f', 0, 64))
 	seconds := float64(s.e.Load.Duration) / 1e9
-	step.MayGiveUp = perS*seconds >= s.enough()
+	step.MayStopEarly = perS*seconds >= s.enough()
 	return Decision{Next: &step, Left: min(max(1, s.left()), s.runsMost()-s.runs)}
 }
 

@@ -133,30 +133,30 @@ func (q *queue) serve(perS, warmupS, lengthS float64, arrivals string, number ui
 // measured is a step done on the queue, as a run's record would have it, and
 // judged as package verdict does. It costs no time but what it says in TookS.
 func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured {
-	m := record.Measured{Step: *step, Outcome: record.Valid, Ceiling: record.TargetRate}
+	m := record.Measured{Step: *step, Outcome: record.Valid, Bottleneck: record.TargetRate}
 	warmup, length := time.Duration(e.Load.Warmup).Seconds(), time.Duration(e.Load.Duration).Seconds()
 	if step.Rate.IsZero() {
 		m.CompletedPerS, m.ElapsedS, m.TookS = .98*q.capacity(), length, warmup+length
 		m.SentPerS, m.Completed = m.CompletedPerS, uint64(m.CompletedPerS*length)
-		m.Ceiling = "server CPU"
+		m.Bottleneck = "server CPU"
 		return m
 	}
 	perS := step.Rate.PerSecond()
 	var each []*hist.Hist
-	if step.MayGiveUp {
+	if step.MayStopEarly {
 		each = histograms(length)
 	}
 	t := q.serve(perS, warmup, length, e.Load.Arrivals, uint64(step.Number), each)
-	m.AskedPerS, m.SentPerS = perS, perS
+	m.TargetPerS, m.SentPerS = perS, perS
 	m.ElapsedS, m.Completed, m.Histogram = t.elapsedS, t.completed, t.response
-	if step.MayGiveUp {
+	if step.MayStopEarly {
 		d := NewEarlyStop(e.SLO, perS, time.Duration(e.Load.Duration), e.Load.Arrivals)
 		so := &hist.Hist{}
 		var completed uint64
 		for i := range t.rows {
 			so.Merge(each[i])
 			completed += t.rows[i].Completed
-			if m.GaveUp = d.Add(&t.rows[i], each[i]); m.GaveUp != "" {
+			if m.StoppedEarly = d.Add(&t.rows[i], each[i]); m.StoppedEarly != "" {
 				m.ElapsedS, m.Histogram, m.Completed = float64(t.rows[i].TNs)/1e9, so, completed
 				break
 			}
@@ -167,14 +167,14 @@ func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured 
 	m.Response = record.QuantilesOf(m.Histogram)
 	for _, term := range e.SLO {
 		if v, known := figure(term, &m); known {
-			m.SLO = append(m.SLO, record.SLOTerm{Term: term.String(), Value: v, Holds: term.Holds(v)})
+			m.SLO = append(m.SLO, record.SLOTerm{Term: term.String(), Value: v, Met: term.Holds(v)})
 			if !term.Holds(v) {
 				m.Outcome = record.Fail
 			}
 		}
 	}
 	if t.owed > .01 {
-		m.Ceiling = "server CPU"
+		m.Bottleneck = "server CPU"
 		if m.Outcome == record.Valid {
 			m.Outcome, m.Says = record.Invalid, "the target rate was sent but not answered"
 		}

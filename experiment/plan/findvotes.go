@@ -99,7 +99,7 @@ func surveyOf(e *spec.Experiment, done []record.Measured) *survey {
 // take counts one run's vote.
 func (s *survey) take(m *record.Measured) {
 	s.answered = s.answered || m.Completed > 0
-	if m.Settle {
+	if m.WarmupRun {
 		s.closed = m
 		return
 	}
@@ -135,7 +135,7 @@ func (s *survey) take(m *record.Measured) {
 	if b == classMet || b == classMissed {
 		t.voters = append(t.voters, m)
 	}
-	if m.GaveUp != "" {
+	if m.StoppedEarly != "" {
 		t.gaveUp++
 	}
 }

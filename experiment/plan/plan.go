@@ -100,14 +100,14 @@ func doubtLists(p *record.Plan) []*[]string {
 	var all []*[]string
 	switch {
 	case p.Search != nil:
-		all = append(all, &p.Search.Doubts)
+		all = append(all, &p.Search.Caveats)
 	case p.Proof != nil:
-		all = append(all, &p.Proof.Doubts)
+		all = append(all, &p.Proof.Caveats)
 	case p.Comparison != nil:
-		all = append(all, &p.Comparison.Doubts)
+		all = append(all, &p.Comparison.Caveats)
 	case p.Sweep != nil:
 		for i := range p.Sweep.Curves {
-			all = append(all, &p.Sweep.Curves[i].Doubts)
+			all = append(all, &p.Sweep.Curves[i].Caveats)
 		}
 	}
 	return all

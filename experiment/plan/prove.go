@@ -44,7 +44,7 @@ func ProofBlocks(e *spec.Experiment) int {
 
 // rates are the resources whose elasticities add to one: slots are none.
 func rates() []string {
-	return []string{record.TakeGenerator, record.TakeServer, record.TakeLink}
+	return []string{record.PerturbGenerator, record.PerturbServer, record.PerturbLink}
 }
 
 func spellProof(e *spec.Experiment) []record.Step {
@@ -54,19 +54,19 @@ func spellProof(e *spec.Experiment) []record.Step {
 	untouched := record.Step{Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0])}
 	of := []record.Step{untouched}
 	share := ProofShare(e)
-	for _, resource := range append(rates(), record.TakeSlots) {
+	for _, resource := range append(rates(), record.PerturbConcurrency) {
 		if untakable(e, resource) != "" {
 			continue
 		}
 		s := untouched
-		s.Take = record.Take{Resource: resource, Share: share}
-		if resource == record.TakeSlots {
+		s.Perturb = record.Perturbation{Resource: resource, Share: share}
+		if resource == record.PerturbConcurrency {
 			s.Connections, s.Pipelining = fewerSlots(s.Connections, s.Pipelining, share)
 		}
 		of = append(of, s)
 	}
 	settle := untouched
-	settle.Settle = true
+	settle.WarmupRun = true
 	steps := []record.Step{settle}
 	chance := rand.New(rand.NewPCG(e.Seed, 3))
 	for block := range ProofBlocks(e) {
@@ -83,11 +83,11 @@ func spellProof(e *spec.Experiment) []record.Step {
 // experiment says it; "" it can, if the host allows.
 func untakable(e *spec.Experiment, resource string) string {
 	switch resource {
-	case record.TakeLink:
+	case record.PerturbLink:
 		if e.Prove.Interface == "" {
 			return "pass --interface IFACE to throttle it"
 		}
-	case record.TakeSlots:
+	case record.PerturbConcurrency:
 		if e.Load.Connections[0]*e.Load.Pipelining[0] < 2 {
 			return "only one request is in flight"
 		}
@@ -132,9 +132,9 @@ func proofRunsOf(all []record.Measured) proofRuns {
 	weak, bad := map[string]int{}, 0
 	for i := range all {
 		m := &all[i]
-		resource := m.Take.Resource
+		resource := m.Perturb.Resource
 		switch {
-		case m.Settle || m.Block == 0:
+		case m.WarmupRun || m.Block == 0:
 			continue
 		case m.Run == "":
 			r.why[resource] = m.Says
@@ -142,9 +142,9 @@ func proofRunsOf(all []record.Measured) proofRuns {
 		case !(m.CompletedPerS > 0):
 			r.doubts = append(r.doubts, fmt.Sprintf("block %d: one run completed no request and is left out", m.Block))
 			continue
-		case resource != "" && (m.Taken == nil || !(m.Taken.Left > 0 && 1-m.Taken.Left >= leastTakenOfAsked*m.Take.Share)):
+		case resource != "" && (m.Perturbed == nil || !(m.Perturbed.Left > 0 && 1-m.Perturbed.Left >= leastTakenOfAsked*m.Perturb.Share)):
 			weak[resource]++
-			r.why[resource] = "the perturbation failed: " + takenText(m.Taken)
+			r.why[resource] = "the perturbation failed: " + takenText(m.Perturbed)
 			continue
 		}
 		if m.BadShare > 0.01 {
@@ -155,7 +155,7 @@ func proofRunsOf(all []record.Measured) proofRuns {
 		}
 		r.by[resource][m.Block] = m
 	}
-	for _, resource := range append(rates(), record.TakeSlots) {
+	for _, resource := range append(rates(), record.PerturbConcurrency) {
 		if n := weak[resource]; n > 0 {
 			r.doubts = append(r.doubts, fmt.Sprintf("%s: in %d runs the perturbation reached less than half of its target (%s); they are left out",
 				resource, n, r.why[resource]))
@@ -167,7 +167,7 @@ func proofRunsOf(all []record.Measured) proofRuns {
 	return r
 }
 
-func takenText(t *record.Taken) string {
+func takenText(t *record.Perturbed) string {
 	if t == nil {
 		return "unknown"
 	}
@@ -198,12 +198,12 @@ func concludeProof(p *record.Plan) {
 	e := &p.Experiment
 	r := proofRunsOf(p.Runs)
 	blocks, part := r.whole()
-	proof := &record.Proof{Doubts: r.doubts}
+	proof := &record.Proof{Caveats: r.doubts}
 	p.Proof = proof
-	proof.NotTaken = notTaken(e, &r)
+	proof.NotTested = notTaken(e, &r)
 	proof.Passive = passiveCeiling(r.by[""])
 	if part > 0 {
-		proof.Doubts = append(proof.Doubts, fmt.Sprintf("%d of %d blocks lack a run and are left out", part, part+len(blocks)))
+		proof.Caveats = append(proof.Caveats, fmt.Sprintf("%d of %d blocks lack a run and are left out", part, part+len(blocks)))
 	}
 	if len(blocks) == 0 || r.by[""] == nil || len(r.by) < 2 {
 		proof.Agrees, proof.Says = cannotTell, "no block has both an undisturbed and a perturbed run: no result"
@@ -243,12 +243,12 @@ func (r *proofRuns) measure(proof *record.Proof, blocks []int) error {
 			proof.Resources = append(proof.Resources, r.elasticity(resource, blocks, shares.Each[i].Estimate))
 		}
 	}
-	if r.by[record.TakeSlots] != nil {
-		slots, err := stat.Elasticities([]stat.Taken{r.taken(record.TakeSlots, blocks)}, confidence)
+	if r.by[record.PerturbConcurrency] != nil {
+		slots, err := stat.Elasticities([]stat.Taken{r.taken(record.PerturbConcurrency, blocks)}, confidence)
 		if err != nil {
 			return err
 		}
-		proof.Resources = append(proof.Resources, r.elasticity(record.TakeSlots, blocks, slots.Each[0].Estimate))
+		proof.Resources = append(proof.Resources, r.elasticity(record.PerturbConcurrency, blocks, slots.Each[0].Estimate))
 	}
 	return nil
 }
@@ -258,12 +258,12 @@ func (r *proofRuns) measure(proof *record.Proof, blocks []int) error {
 func (r *proofRuns) taken(resource string, blocks []int) stat.Taken {
 	t := stat.Taken{Resource: resource}
 	for _, b := range blocks {
-		t.LnR += math.Log(r.by[resource][b].Taken.Left) / float64(len(blocks))
+		t.LnR += math.Log(r.by[resource][b].Perturbed.Left) / float64(len(blocks))
 	}
 	for _, b := range blocks {
 		m := r.by[resource][b]
 		x := math.Log(m.CompletedPerS / r.by[""][b].CompletedPerS)
-		t.LnX = append(t.LnX, x*t.LnR/math.Log(m.Taken.Left))
+		t.LnX = append(t.LnX, x*t.LnR/math.Log(m.Perturbed.Left))
 	}
 	return t
 }
@@ -273,8 +273,8 @@ func (r *proofRuns) elasticity(resource string, blocks []int, of stat.Estimate) 
 	var perS []float64
 	for _, b := range blocks {
 		m := r.by[resource][b]
-		e.How = m.Taken.How
-		e.Left += m.Taken.Left / float64(len(blocks))
+		e.How = m.Perturbed.How
+		e.Left += m.Perturbed.Left / float64(len(blocks))
 		perS = append(perS, m.CompletedPerS)
 	}
 	e.PerS = median(perS)
@@ -286,7 +286,7 @@ func (r *proofRuns) elasticity(resource string, blocks []int, of stat.Estimate) 
 func passiveCeiling(runs map[int]*record.Measured) record.Bottleneck {
 	counts := map[record.Bottleneck]int{}
 	for _, m := range runs {
-		counts[m.Ceiling]++
+		counts[m.Bottleneck]++
 	}
 	name, _ := majority(counts)
 	if 2*counts[name] <= len(runs) {
@@ -298,7 +298,7 @@ func passiveCeiling(runs map[int]*record.Measured) record.Bottleneck {
 // notTaken lists the resources without a run, with the reason.
 func notTaken(e *spec.Experiment, r *proofRuns) []record.NotMeasured {
 	var list []record.NotMeasured
-	for _, resource := range append(rates(), record.TakeSlots) {
+	for _, resource := range append(rates(), record.PerturbConcurrency) {
 		if r.by[resource] != nil {
 			continue
 		}

@@ -33,13 +33,13 @@ const (
 func resourceOf(ceiling record.Bottleneck) string {
 	switch ceiling {
 	case record.LoadGenerator:
-		return record.TakeGenerator
+		return record.PerturbGenerator
 	case record.ServerCPU, record.ServerThread, record.Uneven:
-		return record.TakeServer
+		return record.PerturbServer
 	case record.Bandwidth, record.Packets:
-		return record.TakeLink
+		return record.PerturbLink
 	case record.Concurrency:
-		return record.TakeSlots
+		return record.PerturbConcurrency
 	}
 	return ""
 }
@@ -56,11 +56,11 @@ func judgeProof(p *record.Proof) int {
 	if agree := agreementSays(p); agree != "" {
 		p.Says += " " + agree
 	}
-	p.Doubts = append(p.Doubts, sumDoubts(p, waits)...)
+	p.Caveats = append(p.Caveats, sumDoubts(p, waits)...)
 	for i := range p.Resources {
 		r := &p.Resources[i]
 		for _, w := range r.Elasticity.Warnings {
-			p.Doubts = append(p.Doubts, r.Resource+": "+w)
+			p.Caveats = append(p.Caveats, r.Resource+": "+w)
 		}
 	}
 	switch {
@@ -84,7 +84,7 @@ func proved(all []record.Elasticity) string {
 	}
 	first := &sorted[0]
 	for i := range sorted[1:] {
-		if sorted[1+i].Elasticity.High >= first.Elasticity.Low && first.Resource != record.TakeSlots {
+		if sorted[1+i].Elasticity.High >= first.Elasticity.Low && first.Resource != record.PerturbConcurrency {
 			return ""
 		}
 	}
@@ -95,7 +95,7 @@ func proved(all []record.Elasticity) string {
 // and the slots among it: what a request takes is then a wait that no speed
 // here changes.
 func waitsInside(p *record.Proof) bool {
-	server, slots := find(p, record.TakeServer), find(p, record.TakeSlots)
+	server, slots := find(p, record.PerturbServer), find(p, record.PerturbConcurrency)
 	return server != nil && slots != nil && p.Sum.High < ownsLeast && slots.Elasticity.High < ownsLeast
 }
 
@@ -113,7 +113,7 @@ func agreement(p *record.Proof, waits bool) string {
 		switch {
 		case waits:
 			return agrees
-		case p.Proved == "" || p.Proved == record.TakeServer:
+		case p.Proved == "" || p.Proved == record.PerturbServer:
 			return cannotTell // a lock that is held while its holder computes
 		}
 		return contradicts
@@ -126,7 +126,7 @@ func agreement(p *record.Proof, waits bool) string {
 	switch {
 	case p.Proved == want:
 		return agrees
-	case own == nil && p.Proved != "" && p.Proved != record.TakeSlots && want != record.TakeSlots:
+	case own == nil && p.Proved != "" && p.Proved != record.PerturbConcurrency && want != record.PerturbConcurrency:
 		return contradicts // the rates add to one: nothing is left for it
 	case own == nil:
 		return cannotTell
@@ -141,14 +141,14 @@ func proofSays(p *record.Proof, waits bool) string {
 	if own := find(p, p.Proved); own != nil {
 		text := fmt.Sprintf("%s is the bottleneck: with %s of it left, throughput was %s of %s (elasticity %s).",
 			p.Proved, sharePercent(own.Left), sharePercent(own.PerS.Mid/p.PerS.Mid), unit.FormatRate(p.PerS.Mid), interval(&own.Elasticity))
-		if p.Proved == record.TakeSlots {
+		if p.Proved == record.PerturbConcurrency {
 			text += " More requests in flight would raise throughput."
 		}
 		return text
 	}
 	if waits {
 		text := fmt.Sprintf("throughput hardly follows any tested resource (sum %s): the remaining %.2f is time the server waits for a lock, a pool, a timer or another service.", interval(&p.Sum), 1-p.Sum.Mid)
-		if find(p, record.TakeLink) == nil {
+		if find(p, record.PerturbLink) == nil {
 			text += " The link was not tested and may be the bottleneck too."
 		}
 		return text
@@ -171,7 +171,7 @@ func agreementSays(p *record.Proof) string {
 		return fmt.Sprintf("The undisturbed runs agree: %s.", p.Passive)
 	case p.Agrees == contradicts:
 		return fmt.Sprintf("The undisturbed runs name %s: the proof contradicts that.", p.Passive)
-	case p.Passive == record.ServerBlocked && p.Proved == record.TakeServer:
+	case p.Passive == record.ServerBlocked && p.Proved == record.PerturbServer:
 		return "The undisturbed runs name a wait inside the server, which fits a lock whose holder computes: faster CPUs would help, more of them would not."
 	case resourceOf(p.Passive) != "" && find(p, resourceOf(p.Passive)) == nil:
 		return fmt.Sprintf("The undisturbed runs name %s, which could not be tested.", p.Passive)
@@ -182,7 +182,7 @@ func agreementSays(p *record.Proof) string {
 }
 
 func sumDoubts(p *record.Proof, waits bool) []string {
-	rate := p.Proved != "" && p.Proved != record.TakeSlots
+	rate := p.Proved != "" && p.Proved != record.PerturbConcurrency
 	switch {
 	case p.Sum.Low > sumMost:
 		return []string{fmt.Sprintf("the elasticities add up to %s, not 1: two resources are so close that perturbing either makes it the bottleneck, or a request is shorter than one slice of the perturbation; use a smaller --take", interval(&p.Sum))}
@@ -198,8 +198,8 @@ func sumDoubts(p *record.Proof, waits bool) []string {
 // leftOut names what a missing share may be.
 func leftOut(p *record.Proof) string {
 	parts := []string{"a wait inside the server"}
-	for _, n := range p.NotTaken {
-		if n.What != record.TakeSlots {
+	for _, n := range p.NotTested {
+		if n.What != record.PerturbConcurrency {
 			parts = append(parts, "the "+n.What+", which was not tested")
 		}
 	}

@@ -43,11 +43,11 @@ func (l loop) perS(slots int) float64 {
 // slowed is the loop with so much left of a resource.
 func (l loop) slowed(resource string, left float64) loop {
 	switch resource {
-	case record.TakeGenerator:
+	case record.PerturbGenerator:
 		l.generator /= left
-	case record.TakeServer:
+	case record.PerturbServer:
 		l.server /= left
-	case record.TakeLink:
+	case record.PerturbLink:
 		l.link /= left
 	}
 	return l
@@ -66,19 +66,19 @@ func prove(p *record.Plan, l loop, ceiling string, noise float64, seed uint64) *
 	slots := int(p.Experiment.Load.Connections[0])
 	p.Runs = nil
 	for _, s := range Spell(&p.Experiment) {
-		m := record.Measured{Step: s, Run: fmt.Sprint(s.Number), Ceiling: record.Bottleneck(ceiling)}
+		m := record.Measured{Step: s, Run: fmt.Sprint(s.Number), Bottleneck: record.Bottleneck(ceiling)}
 		left := 1.0
-		switch s.Take.Resource {
+		switch s.Perturb.Resource {
 		case "":
-		case record.TakeSlots:
+		case record.PerturbConcurrency:
 			left = float64(s.Connections*s.Pipelining) / float64(slots)
 		default:
-			left = 1 - s.Take.Share*(1+0.05*chance.NormFloat64())
+			left = 1 - s.Perturb.Share*(1+0.05*chance.NormFloat64())
 		}
-		if s.Take.Resource != "" {
-			m.Taken = &record.Taken{Take: s.Take, Left: left, How: "taken"}
+		if s.Perturb.Resource != "" {
+			m.Perturbed = &record.Perturbed{Perturbation: s.Perturb, Left: left, How: "taken"}
 		}
-		m.CompletedPerS = l.slowed(s.Take.Resource, left).perS(s.Connections*s.Pipelining) * math.Exp(noise*chance.NormFloat64())
+		m.CompletedPerS = l.slowed(s.Perturb.Resource, left).perS(s.Connections*s.Pipelining) * math.Exp(noise*chance.NormFloat64())
 		m.Completed = uint64(m.CompletedPerS)
 		p.Runs = append(p.Runs, m)
 	}
@@ -123,24 +123,24 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 		exit    int
 		says    string
 	}{
-		{"generator", loop{generator: 20 * us, server: 5 * us, link: 3 * us}, 64, "generator", record.TakeGenerator, agrees, 0,
+		{"generator", loop{generator: 20 * us, server: 5 * us, link: 3 * us}, 64, "generator", record.PerturbGenerator, agrees, 0,
 			"generator is the bottleneck: with 75% of it left, throughput was 7"},
-		{"server", loop{generator: 5 * us, server: 20 * us, link: 3 * us}, 64, "server CPU", record.TakeServer, agrees, 0, "agree: server CPU"},
-		{"one thread", loop{generator: 5 * us, server: 20 * us}, 64, "single-threaded server", record.TakeServer, agrees, 0, ""},
-		{"link", loop{generator: 5 * us, server: 9 * us, link: 40 * us}, 64, "bandwidth", record.TakeLink, agrees, 0, ""},
-		{"concurrency", loop{generator: 5 * us, server: 9 * us, link: 4 * us, sleep: 0.04}, 64, "concurrency", record.TakeSlots, agrees, 0,
+		{"server", loop{generator: 5 * us, server: 20 * us, link: 3 * us}, 64, "server CPU", record.PerturbServer, agrees, 0, "agree: server CPU"},
+		{"one thread", loop{generator: 5 * us, server: 20 * us}, 64, "single-threaded server", record.PerturbServer, agrees, 0, ""},
+		{"link", loop{generator: 5 * us, server: 9 * us, link: 40 * us}, 64, "bandwidth", record.PerturbLink, agrees, 0, ""},
+		{"concurrency", loop{generator: 5 * us, server: 9 * us, link: 4 * us, sleep: 0.04}, 64, "concurrency", record.PerturbConcurrency, agrees, 0,
 			"More requests in flight would raise throughput"},
 		{"lock", loop{generator: 5 * us, server: 9 * us, link: 4 * us, lock: 90 * us}, 64, "server blocked", "", agrees, 0,
 			"time the server waits"},
-		{"the passive verdict is wrong", loop{generator: 5 * us, server: 20 * us}, 64, "generator", record.TakeServer, contradicts, exitBroke,
+		{"the passive verdict is wrong", loop{generator: 5 * us, server: 20 * us}, 64, "generator", record.PerturbServer, contradicts, exitBroke,
 			"contradicts"},
-		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server blocked", record.TakeGenerator, contradicts, exitBroke,
+		{"wrong about a wait", loop{generator: 20 * us, server: 5 * us}, 64, "server blocked", record.PerturbGenerator, contradicts, exitBroke,
 			"contradicts"},
 		{"a wait called CPU", loop{generator: 5 * us, server: 9 * us, lock: 90 * us}, 64, "server CPU", "", contradicts, exitBroke,
 			"contradicts"},
-		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server blocked", record.TakeServer, cannotTell, 0,
+		{"a lock whose holder computes", loop{generator: 5 * us, server: 20 * us}, 64, "server blocked", record.PerturbServer, cannotTell, 0,
 			"more of them would not"},
-		{"inconclusive", loop{generator: 5 * us, server: 20 * us}, 64, "inconclusive", record.TakeServer, cannotTell, 0, "neither confirms"},
+		{"inconclusive", loop{generator: 5 * us, server: 20 * us}, 64, "inconclusive", record.PerturbServer, cannotTell, 0, "neither confirms"},
 		{"two alike", loop{generator: 20 * us, server: 20 * us}, 64, "server CPU", "", cannotTell, exitVoid,
 			"no single resource is the bottleneck"},
 	}
@@ -149,27 +149,27 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 			p := proofOf(0, c.slots)
 			proof := prove(p, c.l, c.passive, 0.01, seed)
 			if proof.Proved != c.proved || proof.Agrees != c.agrees || p.Exit != c.exit || !strings.Contains(proof.Says, c.says) {
-				t.Errorf("%s, seed %d: proved %q, %s, exit %d, doubts %q\n%s", c.name, seed, proof.Proved, proof.Agrees, p.Exit, proof.Doubts,
+				t.Errorf("%s, seed %d: proved %q, %s, exit %d, doubts %q\n%s", c.name, seed, proof.Proved, proof.Agrees, p.Exit, proof.Caveats,
 					proof.Says)
 			}
 			if rate := slices.Contains(rates(), c.proved); rate && (proof.Sum.Mid < sumLeast || proof.Sum.Mid > sumMost) {
 				t.Errorf("%s, seed %d: the sum is %v", c.name, seed, proof.Sum)
 			}
-			if math.Abs(proof.PerS.Mid/c.l.perS(int(c.slots))-1) > 0.02 || len(proof.NotTaken) != 0 || len(proof.Resources) != 4 {
+			if math.Abs(proof.PerS.Mid/c.l.perS(int(c.slots))-1) > 0.02 || len(proof.NotTested) != 0 || len(proof.Resources) != 4 {
 				t.Errorf("%s, seed %d: %+v", c.name, seed, proof)
 			}
 		}
 	}
 	two := prove(proofOf(0, 64), loop{generator: 20 * us, server: 20 * us}, "", 0.01, 1)
-	if len(two.Doubts) == 0 || !strings.Contains(two.Doubts[0], "smaller --take") {
-		t.Errorf("two alike: %+v, %q", two.Sum, two.Doubts)
+	if len(two.Caveats) == 0 || !strings.Contains(two.Caveats[0], "smaller --take") {
+		t.Errorf("two alike: %+v, %q", two.Sum, two.Caveats)
 	}
 }
 
 func TestSpelledProof(t *testing.T) {
 	p := proofOf(0, 10)
 	steps := Spell(&p.Experiment)
-	if len(steps) != 1+8*5 || !steps[0].Settle {
+	if len(steps) != 1+8*5 || !steps[0].WarmupRun {
 		t.Fatalf("%d steps, the first %+v", len(steps), steps[0])
 	}
 	orders := map[string]bool{}
@@ -179,18 +179,18 @@ func TestSpelledProof(t *testing.T) {
 			if s.Block != block {
 				continue
 			}
-			order = append(order, s.Take.Resource)
+			order = append(order, s.Perturb.Resource)
 			want := 10
-			if s.Take.Resource == record.TakeSlots {
+			if s.Perturb.Resource == record.PerturbConcurrency {
 				want = 8
 			}
-			if s.Connections != want || s.Pipelining != 1 || s.Take.Resource != "" && s.Take.Share != takeShare {
+			if s.Connections != want || s.Pipelining != 1 || s.Perturb.Resource != "" && s.Perturb.Share != takeShare {
 				t.Errorf("%+v", s)
 			}
 		}
 		orders[strings.Join(order, " ")] = true
 		slices.Sort(order)
-		if !slices.Equal(order, []string{"", record.TakeSlots, record.TakeGenerator, record.TakeLink, record.TakeServer}) {
+		if !slices.Equal(order, []string{"", record.PerturbConcurrency, record.PerturbGenerator, record.PerturbLink, record.PerturbServer}) {
 			t.Errorf("block %d has %v", block, order)
 		}
 	}
@@ -248,24 +248,24 @@ func TestProofOfWhatThereIs(t *testing.T) {
 	}
 	no := func(resource, why string) func(*record.Measured) {
 		return func(m *record.Measured) {
-			if m.Take.Resource == resource {
-				m.Run, m.Taken, m.CompletedPerS, m.Says = "", nil, 0, why
+			if m.Perturb.Resource == resource {
+				m.Run, m.Perturbed, m.CompletedPerS, m.Says = "", nil, 0, why
 			}
 		}
 	}
-	check("no link", no(record.TakeLink, "not root"), func(p *record.Plan) bool {
-		return p.Proof.Proved == record.TakeServer && len(p.Proof.NotTaken) == 1 && p.Proof.NotTaken[0].Why == "not root"
+	check("no link", no(record.PerturbLink, "not root"), func(p *record.Plan) bool {
+		return p.Proof.Proved == record.PerturbServer && len(p.Proof.NotTested) == 1 && p.Proof.NotTested[0].Why == "not root"
 	})
-	check("no server", no(record.TakeServer, "on another host"), func(p *record.Plan) bool {
+	check("no server", no(record.PerturbServer, "on another host"), func(p *record.Plan) bool {
 		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid &&
-			strings.Contains(strings.Join(p.Proof.Doubts, " "), "server CPU, which was not tested")
+			strings.Contains(strings.Join(p.Proof.Caveats, " "), "server CPU, which was not tested")
 	})
 	check("a hog that got nothing", func(m *record.Measured) {
-		if m.Take.Resource == record.TakeGenerator && m.Block < 3 {
-			m.Taken.Left = 0.95
+		if m.Perturb.Resource == record.PerturbGenerator && m.Block < 3 {
+			m.Perturbed.Left = 0.95
 		}
 	}, func(p *record.Plan) bool {
-		return p.Proof.Proved == record.TakeServer && p.Proof.Resources[0].Blocks == 6 && len(p.Proof.Doubts) >= 2
+		return p.Proof.Proved == record.PerturbServer && p.Proof.Resources[0].Blocks == 6 && len(p.Proof.Caveats) >= 2
 	})
 	check("nothing completed", func(m *record.Measured) { m.CompletedPerS = 0 }, func(p *record.Plan) bool {
 		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(p.Proof.Says, "no result")
@@ -278,14 +278,14 @@ func TestProofOfWhatThereIs(t *testing.T) {
 		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(p.Proof.Says, "too few")
 	})
 	check("errors", func(m *record.Measured) { m.BadShare = 0.5 }, func(p *record.Plan) bool {
-		return strings.Contains(strings.Join(p.Proof.Doubts, " "), "failed or were refused")
+		return strings.Contains(strings.Join(p.Proof.Caveats, " "), "failed or were refused")
 	})
 	check("verdicts that do not agree", func(m *record.Measured) {
 		if m.Block%2 == 0 {
-			m.Ceiling = "generator"
+			m.Bottleneck = "generator"
 		}
 	}, func(p *record.Plan) bool {
-		return p.Proof.Passive == "" && p.Proof.Agrees == cannotTell && p.Proof.Proved == record.TakeServer && p.Exit == 0
+		return p.Proof.Passive == "" && p.Proof.Agrees == cannotTell && p.Proof.Proved == record.PerturbServer && p.Exit == 0
 	})
 	p := proofOf(0, 64)
 	Conclude(p)
@@ -299,12 +299,12 @@ func TestProofNeverPanics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := proofOf(0, 64)
 		for _, s := range Spell(&p.Experiment) {
-			m := record.Measured{Step: s, Ceiling: rapid.SampledFrom([]record.Bottleneck{"", "generator", "server blocked", "concurrency",
+			m := record.Measured{Step: s, Bottleneck: rapid.SampledFrom([]record.Bottleneck{"", "generator", "server blocked", "concurrency",
 				"bandwidth"}).Draw(t, "ceiling")}
 			m.Run = rapid.SampledFrom([]string{"", "1", "1", "1"}).Draw(t, "run")
 			m.CompletedPerS = rapid.SampledFrom([]float64{0, 1e-300, 1, 1000, 1e300, math.NaN(), math.Inf(1)}).Draw(t, "rate")
 			if rapid.Bool().Draw(t, "taken") {
-				m.Taken = &record.Taken{Left: rapid.SampledFrom([]float64{0, 1e-9, 0.5, 0.75, 1, 2, math.NaN()}).Draw(t, "left")}
+				m.Perturbed = &record.Perturbed{Left: rapid.SampledFrom([]float64{0, 1e-9, 0.5, 0.75, 1, 2, math.NaN()}).Draw(t, "left")}
 			}
 			if rapid.Bool().Draw(t, "made") {
 				p.Runs = append(p.Runs, m)

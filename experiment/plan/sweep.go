@@ -167,7 +167,7 @@ func fixed(e *spec.Experiment, k curveKey, over string) string {
 // out, unless all are: then they are shown, and the point's outcome says so.
 func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	first := runs[0]
-	p := record.CurvePoint{X: x, Connections: first.Connections, Pipelining: first.Pipelining, AskedPerS: first.AskedPerS}
+	p := record.CurvePoint{X: x, Connections: first.Connections, Pipelining: first.Pipelining, TargetPerS: first.TargetPerS}
 	counted := slices.DeleteFunc(slices.Clone(runs), func(m *record.Measured) bool { return m.Outcome == record.Invalid })
 	p.Invalid = len(runs) - len(counted)
 	if len(counted) == 0 {
@@ -193,7 +193,7 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 			generator = append(generator, m.GeneratorCPUNs)
 		}
 		outcomes[m.Outcome]++
-		ceilings[m.Ceiling]++
+		ceilings[m.Bottleneck]++
 	}
 	p.Response = record.QuantilesOf(merged)
 	p.PerS, p.ServerCPUNs, p.GeneratorCPUNs = median(p.PerRun), median(server), median(generator)
@@ -201,7 +201,7 @@ func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 		p.BadShare = bad / float64(completed)
 	}
 	p.Outcome, _ = majority(outcomes)
-	p.Ceiling, p.Split = majority(ceilings)
+	p.Bottleneck, p.Split = majority(ceilings)
 	return p
 }
 

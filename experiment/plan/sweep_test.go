@@ -69,7 +69,7 @@ func measuredAt(s record.Step, rate float64, chance *rand.Rand) record.Measured 
 	h.RecordN(int64(1e9*float64(s.Connections)/rate), 1000)
 	return record.Measured{
 		Step: s, Run: fmt.Sprint(s.Number), CompletedPerS: rate, Completed: 1000, ServerCPUNs: 1e9 / rate,
-		Outcome: record.Valid, Ceiling: "server CPU", Histogram: h,
+		Outcome: record.Valid, Bottleneck: "server CPU", Histogram: h,
 	}
 }
 
@@ -110,8 +110,8 @@ func TestSweepFindsThePlantedCurve(t *testing.T) {
 		if u == nil || u.Best == nil || u.Best.Low > 39.8 || u.Best.High < 39.8 || math.Abs(u.Sigma.Mid-sigma) > 0.02 || !u.Trusted {
 			t.Errorf("fit %+v", u)
 		}
-		if c.Ceiling != "server CPU" || !strings.Contains(c.Says, "throughput peaks at") {
-			t.Errorf("says %q, %s", c.Says, c.Ceiling)
+		if c.Bottleneck != "server CPU" || !strings.Contains(c.Says, "throughput peaks at") {
+			t.Errorf("says %q, %s", c.Says, c.Bottleneck)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestVoidRunsAreLeftOut(t *testing.T) {
 	e := sweepOver(t, []spec.Count{1, 2, 4, 8}, nil, 4)
 	s := concluded(e, func(s record.Step) float64 { return 1000 * math.Min(float64(s.Connections), 4) }, func(m *record.Measured) {
 		if m.Connections == 8 || m.Connections == 2 && m.Repeat == 1 {
-			m.Outcome, m.Ceiling, m.CompletedPerS = record.Invalid, "generator", 9e6
+			m.Outcome, m.Bottleneck, m.CompletedPerS = record.Invalid, "generator", 9e6
 		}
 	})
 	c := s.Curves[0]
@@ -143,8 +143,8 @@ func TestVoidRunsAreLeftOut(t *testing.T) {
 	if p := c.Points[3]; p.Runs != 4 || p.Invalid != 4 || p.Outcome != record.Invalid {
 		t.Errorf("a void point: %+v", p)
 	}
-	if c.Knee.PerS > 5000 || len(c.Doubts) == 0 {
-		t.Errorf("knee %+v, doubts %q", c.Knee, c.Doubts)
+	if c.Knee.PerS > 5000 || len(c.Caveats) == 0 {
+		t.Errorf("knee %+v, doubts %q", c.Knee, c.Caveats)
 	}
 }
 

@@ -75,7 +75,7 @@ func (m *member) readEnd(body []byte) error {
 func (m *member) environment() record.Environment {
 	return record.Environment{
 		Host: m.about.Host, BootID: m.about.BootID, CPUModel: m.about.CPUModel, Kernel: m.about.Kernel,
-		Ceiling: m.about.Version, CoresAllowed: int(m.about.Cores), MemoryBytes: m.about.MemoryBytes,
+		Version: m.about.Version, CoresAllowed: int(m.about.Cores), MemoryBytes: m.about.MemoryBytes,
 	}
 }
 

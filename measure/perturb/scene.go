@@ -78,15 +78,15 @@ func Survey(w Wish) (*Scene, error) {
 	s.ordinary = tryRealTime()
 	switch {
 	case w.Interface == "":
-		s.lacks[record.TakeLink] = "no interface was named whose rate may be lowered; name it with --interface"
+		s.lacks[record.PerturbLink] = "no interface was named whose rate may be lowered; name it with --interface"
 	default:
 		var err error
 		if s.link, err = findLink(w.Interface, w.Namespace, w.LinkBitsPerS); err != nil {
-			s.lacks[record.TakeLink] = err.Error()
+			s.lacks[record.PerturbLink] = err.Error()
 		}
 	}
 	if w.Connections*max(w.Pipelining, 1) < 2 {
-		s.lacks[record.TakeSlots] = "there is one request in flight: none can be taken from it"
+		s.lacks[record.PerturbConcurrency] = "there is one request in flight: none can be taken from it"
 	}
 	return s, nil
 }
@@ -99,7 +99,7 @@ func (s *Scene) findCPUs() error {
 		return err
 	}
 	if len(w.PIDs) == 0 {
-		s.lacks[record.TakeServer] = "the server does not run on this host, or its processes were not found"
+		s.lacks[record.PerturbServer] = "the server does not run on this host, or its processes were not found"
 		return nil
 	}
 	before := cores.Sides{Generator: s.Generator, GeneratorPinned: w.PinGenerator != "", ServerPinned: w.PinServer != "",
@@ -155,7 +155,7 @@ type Taking struct {
 	// PinServer has to be in the spec of this run instead of the scene's.
 	PinServer string
 
-	take  record.Take
+	take  record.Perturbation
 	how   string
 	left  float64
 	theft *theft
@@ -166,31 +166,31 @@ type Taking struct {
 // takes nothing. Slots are taken by the step's own load. The wait for a hog to
 // come up ends with ctx.
 func (s *Scene) Begin(ctx context.Context, step *record.Step) (*Taking, error) {
-	t := &Taking{take: step.Take, PinServer: s.PinServer, left: 1}
-	if why := s.lacks[step.Take.Resource]; why != "" {
-		return nil, fmt.Errorf("take from %s: %s", step.Take.Resource, why)
+	t := &Taking{take: step.Perturb, PinServer: s.PinServer, left: 1}
+	if why := s.lacks[step.Perturb.Resource]; why != "" {
+		return nil, fmt.Errorf("take from %s: %s", step.Perturb.Resource, why)
 	}
 	var err error
-	switch step.Take.Resource {
+	switch step.Perturb.Resource {
 	case "":
-	case record.TakeGenerator:
+	case record.PerturbGenerator:
 		err = t.steal(ctx, s, s.Generator)
-	case record.TakeServer:
+	case record.PerturbServer:
 		if s.ordinary != nil && len(s.Server) >= affinityCPUs {
 			t.confine(s)
 		} else {
 			err = t.steal(ctx, s, s.Server)
 		}
-	case record.TakeLink:
-		t.note, t.left, t.how, err = s.link.slow(step.Take.Share)
-	case record.TakeSlots:
+	case record.PerturbLink:
+		t.note, t.left, t.how, err = s.link.slow(step.Perturb.Share)
+	case record.PerturbConcurrency:
 		before, after := s.wish.Connections*max(s.wish.Pipelining, 1), step.Connections*max(step.Pipelining, 1)
 		t.left, t.how = float64(after)/float64(before), fmt.Sprintf("%d of %d requests in flight", after, before)
 	default:
-		err = fmt.Errorf("there is no resource %q", step.Take.Resource)
+		err = fmt.Errorf("there is no resource %q", step.Perturb.Resource)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take from %s: %w", step.Take.Resource, err)
+		return nil, fmt.Errorf("take from %s: %w", step.Perturb.Resource, err)
 	}
 	return t, nil
 }
@@ -215,8 +215,8 @@ func (t *Taking) confine(s *Scene) {
 // elapsed seconds; where it did not open at all, from Begin to End. It has to
 // be called whatever became of the run. What was taken comes with the error
 // too, as far as it is known.
-func (t *Taking) End(opened time.Time, elapsedS float64) (record.Taken, error) {
-	taken := record.Taken{Take: t.take, Left: t.left, How: t.how}
+func (t *Taking) End(opened time.Time, elapsedS float64) (record.Perturbed, error) {
+	taken := record.Perturbed{Perturbation: t.take, Left: t.left, How: t.how}
 	var failed error
 	if t.theft != nil {
 		var until time.Time

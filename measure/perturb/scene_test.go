@@ -20,7 +20,7 @@ func wish(t *testing.T) Wish {
 }
 
 func step(resource string, share float64, connections int) *record.Step {
-	return &record.Step{Take: record.Take{Resource: resource, Share: share}, Connections: connections, Pipelining: 1}
+	return &record.Step{Perturb: record.Perturbation{Resource: resource, Share: share}, Connections: connections, Pipelining: 1}
 }
 
 func TestSceneTakesAndGivesBack(t *testing.T) {
@@ -46,9 +46,9 @@ func TestSceneTakesAndGivesBack(t *testing.T) {
 		near float64
 	}{
 		{step("", 0, 64), 1, 0},
-		{step(record.TakeSlots, 0.25, 48), 0.75, 0},
-		{step(record.TakeGenerator, 0.25, 64), 0.75, 0.25}, // without real time it may get less
-		{step(record.TakeServer, 0.25, 64), 0.75, 0.25},
+		{step(record.PerturbConcurrency, 0.25, 48), 0.75, 0},
+		{step(record.PerturbGenerator, 0.25, 64), 0.75, 0.25}, // without real time it may get less
+		{step(record.PerturbServer, 0.25, 64), 0.75, 0.25},
 	} {
 		taking, err := s.Begin(t.Context(), c.step)
 		if err != nil {
@@ -61,17 +61,18 @@ func TestSceneTakesAndGivesBack(t *testing.T) {
 			})
 		}
 		taken, err := taking.End(time.Time{}, 0)
-		if err != nil || math.Abs(taken.Left-c.left) > c.near || taken.Take != c.step.Take || (taken.How == "") != (c.step.Take.Resource == "") {
-			t.Errorf("%s: %+v (%v)", c.step.Take.Resource, taken, err)
+		if err != nil || math.Abs(taken.Left-c.left) > c.near || taken.Perturbation != c.step.Perturb ||
+			(taken.How == "") != (c.step.Perturb.Resource == "") {
+			t.Errorf("%s: %+v (%v)", c.step.Perturb.Resource, taken, err)
 		}
 		if taking.PinServer != s.PinServer && s.ordinary == nil {
-			t.Errorf("%s: server on %s", c.step.Take.Resource, taking.PinServer)
+			t.Errorf("%s: server on %s", c.step.Perturb.Resource, taking.PinServer)
 		}
 	}
-	if why := s.Lacks(record.TakeLink); !strings.Contains(why, "--interface") {
+	if why := s.Lacks(record.PerturbLink); !strings.Contains(why, "--interface") {
 		t.Errorf("link: %q", why)
 	}
-	if _, err := s.Begin(t.Context(), step(record.TakeLink, 0.25, 64)); err == nil {
+	if _, err := s.Begin(t.Context(), step(record.PerturbLink, 0.25, 64)); err == nil {
 		t.Error("took from a link that was not named")
 	}
 	if _, err := s.Begin(t.Context(), step("disk", 0.25, 64)); err == nil {
@@ -88,12 +89,12 @@ func TestSceneOfALink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Server != nil || s.PinServer != "" || s.Lacks(record.TakeServer) == "" || s.Lacks(record.TakeSlots) == "" ||
-		s.Lacks(record.TakeLink) != "" {
+	if s.Server != nil || s.PinServer != "" || s.Lacks(record.PerturbServer) == "" || s.Lacks(record.PerturbConcurrency) == "" ||
+		s.Lacks(record.PerturbLink) != "" {
 		t.Errorf("%+v", s)
 	}
 	before := rootOf(t, space)
-	taking, err := s.Begin(t.Context(), step(record.TakeLink, 0.2, 1))
+	taking, err := s.Begin(t.Context(), step(record.PerturbLink, 0.2, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestSceneWithoutRealTime(t *testing.T) {
 		pin   string
 		left  float64
 	}{{0.25, "0-3,8-9", 0.75}, {0.01, "0-3,8-10", 0.875}, {0.8, "0-1", 0.25}} {
-		taking, err := s.Begin(t.Context(), step(record.TakeServer, c.share, 64))
+		taking, err := s.Begin(t.Context(), step(record.PerturbServer, c.share, 64))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,7 +96,7 @@ func calibratedNs() float64 {
 	env := record.ReadEnvironment("")
 	for i := range all {
 		c := &all[i]
-		env.Ceiling = c.Ceiling // of which version is no matter where whole CPUs are counted
+		env.Version = c.Version // of which version is no matter where whole CPUs are counted
 		if c.Unfit(&env, c.Engine) == "" {
 			if ns, err := c.CoreNsPerRequest(1, 4<<10); err == nil {
 				return ns

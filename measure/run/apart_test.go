@@ -180,7 +180,7 @@ func TestGeneratorWant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := record.KeepCalibration(path, &record.Calibration{
-		Schema: record.CalibrationSchema, Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Ceiling: "some",
+		Schema: record.CalibrationSchema, Host: env.Host, Kernel: env.Kernel, CPUModel: env.CPUModel, CPUs: env.CPUsAllowed, Version: "some",
 		Engine: "uring",
 		Points: []record.CalibrationPoint{{Pipelining: 1, ResponseBytes: 4 << 10, CapacityPerS: flat}},
 	}); err != nil {

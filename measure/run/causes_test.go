@@ -154,10 +154,10 @@ func (c *stingyConn) Close() error {
 // checkCause holds a verdict against what was planted.
 func checkCause(t *testing.T, v *record.Verdict, ceiling record.Bottleneck, because, next string) {
 	t.Helper()
-	if v.Ceiling == ceiling && strings.Contains(v.Because, because) && strings.Contains(v.Next, next) {
+	if v.Bottleneck == ceiling && strings.Contains(v.Because, because) && strings.Contains(v.Next, next) {
 		return
 	}
-	t.Errorf("%s, %s: %s\nnext: %s\nwant %s: %q, next %q", v.Outcome, v.Ceiling, v.Because, v.Next, ceiling, because, next)
+	t.Errorf("%s, %s: %s\nnext: %s\nwant %s: %q, next %q", v.Outcome, v.Bottleneck, v.Because, v.Next, ceiling, because, next)
 	for _, e := range v.Evidence {
 		t.Log(e.Says)
 	}
@@ -294,7 +294,7 @@ func TestThreadsAreToldByName(t *testing.T) {
 		}
 		return
 	}
-	t.Errorf("%s: %s\nnext: %s", v.Ceiling, v.Because, v.Next)
+	t.Errorf("%s: %s\nnext: %s", v.Bottleneck, v.Because, v.Next)
 	for _, e := range v.Evidence {
 		t.Log(e.Says)
 	}

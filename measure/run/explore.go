@@ -144,7 +144,7 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 	if len(p.Runs) > 0 {
 		plan.Conclude(p)
 		if err := differences(p, w.File()); err != nil {
-			p.Comparison.Doubts = append(p.Comparison.Doubts, "what else differs is not known: "+err.Error())
+			p.Comparison.Caveats = append(p.Comparison.Caveats, "what else differs is not known: "+err.Error())
 		}
 	}
 	switch p.Ended {
@@ -165,7 +165,7 @@ func differences(p *record.Plan, f record.File) error {
 	}
 	side := map[string][]plan.Kept{}
 	for _, m := range p.Runs {
-		if m.Settle || m.Noise || m.Run == "" || side[m.Side] != nil {
+		if m.WarmupRun || m.Noise || m.Run == "" || side[m.Side] != nil {
 			continue
 		}
 		r, _, err := record.Open(f.Of(m.Run))
@@ -243,9 +243,9 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
 	o := x.options
 	o.plan, o.step = x.keep, x.progress(d)
-	if step.MayGiveUp {
+	if step.MayStopEarly {
 		earlyStop := plan.NewEarlyStop(e.SLO, step.Rate.PerSecond(), s.Duration, s.Arrivals)
-		o.GiveUp = func(row *record.LoadRow, h *hist.Hist) string { return earlyStop.Add(row, h) }
+		o.StopEarly = func(row *record.LoadRow, h *hist.Hist) string { return earlyStop.Add(row, h) }
 	}
 	var m *record.Measured
 	if e.Kind == spec.KindProve {
@@ -322,13 +322,14 @@ func measured(step *record.Step, done *Done) *record.Measured {
 	r := &done.Run
 	m := &record.Measured{
 		Step: *step, Run: r.ID, Started: r.Started, ElapsedS: r.ElapsedS,
-		AskedPerS: r.Load.AskedPerS, SentPerS: r.Rate.SentPerS, CompletedPerS: r.Rate.CompletedPerS,
+		TargetPerS: r.Load.TargetPerS, SentPerS: r.Rate.SentPerS, CompletedPerS: r.Rate.CompletedPerS,
 		Completed: r.Requests.Completed, Failed: r.Requests.Failed,
 		Response: r.Latency.Response, Service: r.Latency.Service,
 		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
-		Outcome:        r.Verdict.Outcome, Ceiling: r.Verdict.Ceiling, Says: r.Verdict.Because,
-		OwedShare: r.Verdict.OwedShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, BadShare: r.BadShare(), GaveUp: r.GaveUp,
-		Histogram: &done.Response,
+		Outcome:        r.Verdict.Outcome, Bottleneck: r.Verdict.Bottleneck, Says: r.Verdict.Because,
+		BacklogShare: r.Verdict.BacklogShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, BadShare: r.BadShare(),
+		StoppedEarly: r.StoppedEarly,
+		Histogram:    &done.Response,
 	}
 	if r.Subject != nil {
 		m.ServerCPUNs = r.Subject.CPUNsPerRequest

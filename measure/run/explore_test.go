@@ -223,7 +223,7 @@ func TestGiveUpEndsTheRun(t *testing.T) {
 	s := specOf(c.Addr, "/simple")
 	s.Duration = 30 * time.Second
 	asked := 0
-	d, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run"), GiveUp: func(row *record.LoadRow, h *hist.Hist) string {
+	d, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run"), StopEarly: func(row *record.LoadRow, h *hist.Hist) string {
 		asked++
 		if h.Count() != row.Completed+row.Failed {
 			t.Errorf("an interval of %d has %d times", row.Completed, h.Count())
@@ -236,8 +236,8 @@ func TestGiveUpEndsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Run.GaveUp != "it is hopeless" || d.Run.ElapsedS > 20 || d.Response.Count() == 0 {
-		t.Errorf("asked %d times, gave up %q after %v s, %d times", asked, d.Run.GaveUp, d.Run.ElapsedS, d.Response.Count())
+	if d.Run.StoppedEarly != "it is hopeless" || d.Run.ElapsedS > 20 || d.Response.Count() == 0 {
+		t.Errorf("asked %d times, gave up %q after %v s, %d times", asked, d.Run.StoppedEarly, d.Run.ElapsedS, d.Response.Count())
 	}
 }
 

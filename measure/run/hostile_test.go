@@ -87,7 +87,7 @@ func TestOutageIsTold(t *testing.T) {
 			if r.Requests.Failed > uint64(3*asked.Connections) || r.Verdict.Outcome != record.Valid {
 				t.Errorf("%s: %+v %v", r.Verdict.Outcome, r.Requests, r.Errors)
 			}
-			doubts := strings.Join(r.Verdict.Doubts, "\n")
+			doubts := strings.Join(r.Verdict.Caveats, "\n")
 			_, text, _ := strings.Cut(doubts, "the server was unreachable for ")
 			text, _, _ = strings.Cut(text, ",")
 			long, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))

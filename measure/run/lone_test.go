@@ -153,25 +153,25 @@ func TestLoneTellsQueues(t *testing.T) {
 			once := &do(t, s).Run
 			s.Connections, s.NoLone, s.Warmup = 2*k.connections, true, 400*time.Millisecond
 			twice := &do(t, s).Run
-			v, a := &once.Verdict, once.Verdict.AtOnce
+			v, a := &once.Verdict, once.Verdict.Concurrency
 			if a == nil {
 				t.Fatalf("nothing of lone requests in %s", v.Because)
 			}
 			t.Logf("%s: %s; %.3g (%.3g to %.3g) at a time; %.0f and %.0f /s; others had %.2g and %.2g cores",
-				v.Ceiling, v.Because, a.Requests, a.Low, a.High, once.Rate.CompletedPerS, twice.Rate.CompletedPerS, v.OtherCores,
+				v.Bottleneck, v.Because, a.Requests, a.Low, a.High, once.Rate.CompletedPerS, twice.Rate.CompletedPerS, v.OtherCores,
 				twice.Verdict.OtherCores)
 			wrong, means := record.ServerBlocked, record.EachItsTime
 			if k.ceiling == record.ServerBlocked {
 				wrong, means = record.Concurrency, record.InTurn
 			}
-			if v.Ceiling == wrong || a.Means != "" && a.Means != means {
-				t.Errorf("%s (%s): %s", v.Ceiling, a.Means, v.Because)
+			if v.Bottleneck == wrong || a.Means != "" && a.Means != means {
+				t.Errorf("%s (%s): %s", v.Bottleneck, a.Means, v.Because)
 			}
 			if v.OtherCores > 0.3 || twice.Verdict.OtherCores > 0.3 {
 				return
 			}
-			if v.Ceiling != k.ceiling || !strings.Contains(v.Because, k.says) {
-				t.Errorf("%s: %s", v.Ceiling, v.Because)
+			if v.Bottleneck != k.ceiling || !strings.Contains(v.Because, k.says) {
+				t.Errorf("%s: %s", v.Bottleneck, v.Because)
 			}
 			if k.kind != "tail" && math.Abs(a.Requests-k.at) > 0.2*k.at { // of a tail a few requests have no mean
 				t.Errorf("%.3g at a time, %v planted", a.Requests, k.at)

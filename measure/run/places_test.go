@@ -207,7 +207,7 @@ type deviations map[string][]float64
 func (d deviations) of(t *testing.T, truth map[string]float64, v record.Verdict) {
 	t.Helper()
 	if len(v.Stations) == 0 {
-		t.Fatalf("no shares: %v", v.Doubts)
+		t.Fatalf("no shares: %v", v.Caveats)
 	}
 	for _, p := range v.Stations {
 		share, planted := truth[p.Name]

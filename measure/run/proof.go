@@ -53,7 +53,7 @@ func (x *explorer) proofRun(ctx context.Context, step *record.Step, base string,
 	if err := x.survey(ctx, base, step); err != nil {
 		return nil, err
 	}
-	if why := x.scene.Lacks(step.Take.Resource); why != "" {
+	if why := x.scene.Lacks(step.Perturb.Resource); why != "" {
 		return &record.Measured{Step: *step, Started: time.Now(), Outcome: record.Invalid, Says: why}, nil
 	}
 	taking, err := x.scene.Begin(ctx, step)
@@ -72,8 +72,8 @@ func (x *explorer) proofRun(ctx context.Context, step *record.Step, base string,
 	if err != nil {
 		return nil, errors.Join(err, gaveBack)
 	}
-	if step.Take.Resource != "" {
-		m.Taken = &taken
+	if step.Perturb.Resource != "" {
+		m.Perturbed = &taken
 	}
 	return m, gaveBack
 }

@@ -20,12 +20,12 @@ import (
 // recorder is the Sink that writes what it is told while it is told it, and keeps it
 // for the verdict.
 type recorder struct {
-	writer  *record.Writer
-	spec    *spec.Spec
-	host    string
-	options *Options
-	end     context.CancelFunc // of the run, by giving up
-	gaveUp  string
+	writer       *record.Writer
+	spec         *spec.Spec
+	host         string
+	options      *Options
+	end          context.CancelFunc // of the run, by giving up
+	stoppedEarly string
 
 	state     Progress
 	completed uint64
@@ -58,8 +58,8 @@ func (r *recorder) Interval(t *load.Tally, late bool) {
 	if !t.Warmup {
 		r.completed += t.Completed
 	}
-	if r.options.GiveUp != nil && r.gaveUp == "" {
-		if r.gaveUp = r.options.GiveUp(&row, &t.Response); r.gaveUp != "" {
+	if r.options.StopEarly != nil && r.stoppedEarly == "" {
+		if r.stoppedEarly = r.options.StopEarly(&row, &t.Response); r.stoppedEarly != "" {
 			r.end()
 		}
 	}
@@ -111,7 +111,7 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	run.Schema, run.Started, run.Target, run.Spec = record.Schema, w.Result.Started, r.spec.Targets[0].URL, *r.spec
 	run.WarmupS, run.Rate.Spread = r.spec.Warmup.Seconds(), record.SpreadOf(r.series.Load)
 	run.Environment, run.NotMeasured = env, append(append([]record.NotMeasured{}, r.series.NotMeasured...), r.options.veil.missing()...)
-	run.Interrupted, run.GaveUp = w.Result.Interrupted, r.gaveUp
+	run.Interrupted, run.StoppedEarly = w.Result.Interrupted, r.stoppedEarly
 	run.Generator.Headroom, run.Generator.HeadroomBy = w.Headroom, w.HeadroomBy
 	run.Agents, run.Fleet = w.Agents, w.Fleet
 	if len(w.Agents) > 0 {
@@ -119,7 +119,7 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	}
 	run.Lone, run.Latency.ResponseBins, run.Latency.ServiceBins = lone(w.Result.Lone), record.BinsOf(&t.Response), record.BinsOf(&t.Service)
 	if e := w.Result.Edges; e != nil {
-		run.Edges = &record.Edges{CarriedNs: e.CarriedNs, InFlightNs: e.InFlightNs}
+		run.Edges = &record.Edges{AtStartNs: e.CarriedNs, AtEndNs: e.InFlightNs}
 	}
 	if w.Result.First != nil {
 		run.FirstAnswers = record.BinsOf(w.Result.First)
@@ -145,9 +145,9 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 		},
 		ElapsedS: elapsed,
 		Requests: record.Requests{
-			Sent: t.Sent + l.Carried, Carried: l.Carried, Completed: t.Completed, Failed: t.Failed,
+			Sent: t.Sent + l.Carried, InFlightAtStart: l.Carried, Completed: t.Completed, Failed: t.Failed,
 			InFlight: t.Sent + l.Carried - t.Completed - t.Failed, Unsent: l.Unsent, Resent: t.Resent,
-			Asked: l.Asked, LateAtEnd: l.LateAtEnd,
+			Due: l.Asked, LateAtEnd: l.LateAtEnd,
 		},
 		Bytes:    record.Bytes{Read: t.Read, Written: t.Written},
 		Statuses: statuses(t), Errors: faults(t, l.Setup, s.Expect), ErrorResponses: errorResponses(l),
@@ -160,7 +160,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 	}
 	if s.Open() {
 		run.Load.Mode = "open"
-		run.Load.AskedPerS = (s.Rate.From.PerSecond() + s.Rate.To.PerSecond()) / 2
+		run.Load.TargetPerS = (s.Rate.From.PerSecond() + s.Rate.To.PerSecond()) / 2
 	}
 	if elapsed > 0 {
 		run.Rate.CompletedPerS = float64(t.Completed) / elapsed
@@ -257,7 +257,7 @@ func generator(l *load.Result) record.Generator {
 	t := &l.Total
 	g := record.Generator{
 		PID: os.Getpid(), UserNs: l.UserNs, SystemNs: l.SystemNs, AllocatedBytes: l.AllocatedBytes,
-		BatchMaxNs: t.BatchMaxNs, Batches: t.Batches, Waits: t.Waits, GatherNs: t.GatherNs,
+		BatchMaxNs: t.BatchMaxNs, Batches: t.Batches, Waits: t.Waits, CoalesceNs: t.GatherNs,
 		RunDelay: -1, Workers: []record.Worker{},
 	}
 	if t.Completed > 0 {

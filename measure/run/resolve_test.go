@@ -26,7 +26,7 @@ func TestChosenAddressIsTold(t *testing.T) {
 		}
 	}
 	r := &record.Run{NotMeasured: []record.NotMeasured{{What: record.OtherAddresses, Why: "h has 2 addresses", Part: true}}}
-	if doubts := strings.Join(verdict.Judge(r, nil).Doubts, "\n"); !strings.Contains(doubts, "h has 2 addresses; give an address") {
+	if doubts := strings.Join(verdict.Judge(r, nil).Caveats, "\n"); !strings.Contains(doubts, "h has 2 addresses; give an address") {
 		t.Error(doubts)
 	}
 }

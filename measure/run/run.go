@@ -48,7 +48,7 @@ type Options struct {
 	// GiveUp is asked after every interval, those of the warm-up too, with its
 	// response times; an answer ends the run, and stands in its record as the
 	// reason.
-	GiveUp func(row *record.LoadRow, response *hist.Hist) string
+	StopEarly func(row *record.LoadRow, response *hist.Hist) string
 	// Work does the run; nil is this machine.
 	Work Work
 	// KeepSecrets leaves credentials and bodies as they are in all that is kept and

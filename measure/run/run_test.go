@@ -143,7 +143,8 @@ func TestOpenLoopIsExact(t *testing.T) {
 	}
 	s.Rate, s.Arrivals = rate, spec.Constant
 	r := do(t, s).Run
-	if r.Requests.Asked != 200 || r.Requests.Completed+r.Requests.Failed+r.Requests.InFlight+r.Requests.Unsent != 200+r.Requests.Carried {
-		t.Errorf("asked %d in 0.4 s at 500/s; %+v", r.Requests.Asked, r.Requests)
+	if r.Requests.Due != 200 ||
+		r.Requests.Completed+r.Requests.Failed+r.Requests.InFlight+r.Requests.Unsent != 200+r.Requests.InFlightAtStart {
+		t.Errorf("asked %d in 0.4 s at 500/s; %+v", r.Requests.Due, r.Requests)
 	}
 }

@@ -245,7 +245,7 @@ func AgentOf(s *spec.Spec, share load.Share, d *ShareDone, rows []record.LoadRow
 		a.Share = record.AgentShare{Count: 1, Of: 1}
 	}
 	a.Load, a.ElapsedS, a.Requests, a.Rate, a.Bytes = r.Load, r.ElapsedS, r.Requests, r.Rate, r.Bytes
-	a.Load.AskedPerS *= share.Fraction()
+	a.Load.TargetPerS *= share.Fraction()
 	a.Rate.Spread = record.SpreadOf(rows)
 	a.Statuses, a.Errors, a.Latency, a.Generator = r.Statuses, r.Errors, r.Latency, r.Generator
 	a.Generator.PID, a.Generator.Headroom, a.Generator.HeadroomBy = 0, d.Headroom, d.HeadroomBy

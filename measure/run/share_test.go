@@ -106,9 +106,9 @@ func TestSharesOfARun(t *testing.T) {
 		d := done[i]
 		a := AgentOf(&s, share, d, sinks[i].rows)
 		if d.Connections != int(share.Part(9)) || d.Threads > d.Connections || a.Requests.Completed != share.Part(1001) ||
-			a.Requests.Asked != share.Part(1001) ||
+			a.Requests.Due != share.Part(1001) ||
 			a.Load.Connections != d.Connections || a.Share.Count != share.Count || a.StartSkewNs < 0 || a.Generator.CPUNsPerRequest <= 0 ||
-			a.Environment.Ceiling != "test" {
+			a.Environment.Version != "test" {
 			t.Errorf("agent %d: %+v of %+v", i, a.Requests, d)
 		}
 		if len(d.Identities) > 0 || sinks[i].windows != 2 {
@@ -131,7 +131,7 @@ func TestSharesOfARun(t *testing.T) {
 		observer.Identities[0].BinaryID == "" {
 		t.Errorf("the server is %+v; %v", observer.Identities, sinks[2].missing)
 	}
-	if observer.Result != nil || AgentOf(&s, load.Share{}, &observer, nil).Environment.Ceiling != "test" || len(sinks[2].observed) != 1 ||
+	if observer.Result != nil || AgentOf(&s, load.Share{}, &observer, nil).Environment.Version != "test" || len(sinks[2].observed) != 1 ||
 		sinks[2].observed["agent2"] == 0 {
 		t.Errorf("observed %v", sinks[2].observed)
 	}

@@ -223,7 +223,7 @@ func TestRateCountsTrueWidths(t *testing.T) {
 
 func TestAskedRateIsALimit(t *testing.T) {
 	run := runOf(row10(1, 1000))
-	run.Load.AskedPerS = 20000
+	run.Load.TargetPerS = 20000
 	p, _ := Rate([]Run{run, run}, Most)
 	if len(p.Limits) != 1 || p.Limits[0].At != 20000 || p.Y.Max < 20000 {
 		t.Errorf("limits %v on an axis up to %g", p.Limits, p.Y.Max)

@@ -138,7 +138,7 @@ func (l *Live) figures() (figures, liveState) {
 // interval adds what the last interval says.
 func (f *figures) interval(row *record.LoadRow) {
 	f.add(gauge, "requests_in_flight", "", "Requests without an answer.", float64(row.InFlight))
-	f.add(gauge, "requests_behind", "", "Requests that were due and not sent.", float64(row.Behind))
+	f.add(gauge, "requests_behind", "", "Requests that were due and not sent.", float64(row.Backlog))
 	f.add(gauge, "connections", "", "Established connections.", float64(row.Connected), label{"state", "established"})
 	f.add(gauge, "interval", "seconds", "True width of the last interval.", float64(row.WidthNs)/1e9)
 	f.add(gauge, "interval_completed_per_second", "", "Requests completed in the last interval over its true width.",

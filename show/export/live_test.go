@@ -22,7 +22,7 @@ import (
 func row(at int64, completed uint64) record.LoadRow {
 	return record.LoadRow{
 		Kind: record.KindLoad, TNs: at * 1e8, WidthNs: 1e8, Sent: completed + 1, Completed: completed, Failed: 1, Bad: 2,
-		Read: 100, Written: 50, InFlight: 3, Behind: 4, Connected: 8,
+		Read: 100, Written: 50, InFlight: 3, Backlog: 4, Connected: 8,
 		P50Ns: 1e6, P90Ns: 2e6, P99Ns: 3e6, MaxNs: 4e6 + at, MinNs: 5e5, MeanNs: 1e6, ServiceMeanNs: 9e5, Busy: .25,
 	}
 }

@@ -81,7 +81,7 @@ const cumulative = 2
 func OTLP(out io.Writer, s *Source) error {
 	r := s.Run
 	end := r.Started.Add(time.Duration(r.ElapsedS * 1e9))
-	return json.NewEncoder(out).Encode(otlpOf(figuresOf(s), about{run: r.ID, version: r.Environment.Ceiling, host: r.Environment.Host},
+	return json.NewEncoder(out).Encode(otlpOf(figuresOf(s), about{run: r.ID, version: r.Environment.Version, host: r.Environment.Host},
 		r.Started, end))
 }
 

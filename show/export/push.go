@@ -165,7 +165,7 @@ func Send(ctx context.Context, c Collector, s *Source) error {
 	defer client.CloseIdleConnections()
 	r := s.Run
 	end := r.Started.Add(time.Duration(r.ElapsedS * 1e9))
-	request := otlpOf(figuresOf(s), about{run: r.ID, version: r.Environment.Ceiling, host: r.Environment.Host}, r.Started, end)
+	request := otlpOf(figuresOf(s), about{run: r.ID, version: r.Environment.Version, host: r.Environment.Host}, r.Started, end)
 	rejected, err := c.post(ctx, client, endpoint, request)
 	if err == nil && rejected > 0 {
 		err = fmt.Errorf("send metrics: the collector did not take %d data points", rejected)

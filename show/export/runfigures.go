@@ -21,9 +21,9 @@ func figuresOf(s *Source) figures {
 	r := s.Run
 	f.add(info, "run", "", "The run and its target.", 1,
 		label{"run", r.ID}, label{"target", shown(r.Target)}, label{"mode", r.Load.Mode},
-		label{"engine", r.Load.Engine}, label{"host", r.Environment.Host}, label{"version", r.Environment.Ceiling})
+		label{"engine", r.Load.Engine}, label{"host", r.Environment.Host}, label{"version", r.Environment.Version})
 	f.add(info, "verdict", "", "What the run proves and what limited it.", 1,
-		label{"outcome", string(r.Verdict.Outcome)}, label{"ceiling", string(r.Verdict.Ceiling)})
+		label{"outcome", string(r.Verdict.Outcome)}, label{"bottleneck", string(r.Verdict.Bottleneck)})
 	f.add(gauge, "started_timestamp", "seconds", "When the measured window opened, since 1970.", float64(r.Started.UnixNano())/1e9)
 	f.add(gauge, "elapsed", "seconds", "Time that the counted requests took.", r.ElapsedS)
 	f.requests(r)
@@ -81,7 +81,7 @@ func (f *figures) requests(r *record.Run) {
 	f.add(gauge, "requests_in_flight", "", "Requests without an answer.", float64(q.InFlight))
 	if r.Load.Mode == "open" {
 		f.add(counter, "requests_unsent", "", "Requests that were due and never sent.", float64(q.Unsent))
-		f.add(gauge, "asked_per_second", "", "Mean asked rate of the open loop, requests per second.", r.Load.AskedPerS)
+		f.add(gauge, "asked_per_second", "", "Mean asked rate of the open loop, requests per second.", r.Load.TargetPerS)
 	}
 	f.add(gauge, "completed_per_second", "", "Requests completed over the elapsed time.", r.Rate.CompletedPerS)
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {

@@ -212,7 +212,7 @@ func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
 		{"JSON cut off", read(t, "oha.json")[:200], "damaged"},
 		{"samples of k6", []byte(`{"type":"Metric","data":{}}` + "\n" + `{"type":"Point"}`), "more than one JSON value"},
 		{"wrk that made no request", read(t, "wrk_refused.txt"), "wrk made no request"},
-		{"a record of ours", []byte(`{"schema":"ceiling.run/1"}`), "record of ceiling itself"},
+		{"a record of ours", []byte(`{"schema":"ceiling.run/2"}`), "record of ceiling itself"},
 		{"another JSON", []byte(`{"a":1}`), "none of the tools"},
 		{"a text", []byte("hello"), "none of the tools"},
 		{"nothing", nil, "empty"},

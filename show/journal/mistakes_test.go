@@ -178,7 +178,7 @@ func TestReferences(t *testing.T) {
 		{`{{plan "sweep" "curve[server=fast].rate"}}`, "has 3 points; say which, as in .points[x=64].rate"},
 		{`{{plan "sweep" "curve[server=fast].points[x=64].generator_cpu"}}`, "was not measured"},
 		{`{{plan "sweep" "says"}}`, "a sweep of 2 curves says something of each"},
-		{`{{plan "sweep" "holds"}}`, `a plan of kind sweep has no "holds"`},
+		{`{{plan "sweep" "capacity"}}`, `a plan of kind sweep has no "capacity"`},
 		{`{{run "second" "server_cpu"}}`, `"server_cpu" was not measured, because the server is elsewhere`},
 		{`{{run "second" "headroom"}}`, `"headroom" was not measured`},
 		{`{{run "sweep/zzzz" "rate"}}`, `sweep has 0 runs called "zzzz" in the journal, of 0`},
@@ -218,8 +218,8 @@ func TestReferences(t *testing.T) {
 // Of what is still to come only what cannot be is refused.
 func TestPending(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{run "later" "rate"}} {{plan "later" "holds"}} {{plan "later" "curve[server=a][mix=b].points[x=3].rate"}} {{run "later/k3pq" "p99"}}`: "",
-		`{{plan "later" "sweep.curves[server=a].points.0.per_s.mid"}} {{compare "later" "other" "rate"}}`:                                       "",
+		`{{run "later" "rate"}} {{plan "later" "capacity"}} {{plan "later" "curve[server=a][mix=b].points[x=3].rate"}} {{run "later/k3pq" "p99"}}`: "",
+		`{{plan "later" "sweep.curves[server=a].points.0.per_s.mid"}} {{compare "later" "other" "rate"}}`:                                          "",
 		`{{run "later" "latency.response.p98_ns"}}`:           `latency.response will have no "p98_ns"`,
 		`{{plan "later" "curve[sever=a].says"}}`:              `what is in sweep.curves will have no "sever"; near: server`,
 		`{{plan "later" "curve.says"}}`:                       "sweep.curves will be a list",
@@ -253,10 +253,10 @@ func TestRecords(t *testing.T) {
 		{"missing", "entry.md:3: runs: no record \"20261121-093012-x7f2\", neither in",
 			func(t *testing.T, dir string) { check(t, os.Remove(where(dir, runID))) }},
 		{"newer", "entry.md:3: runs: 20261121-093012-x7f2: open run: read ", func(t *testing.T, dir string) {
-			replace(t, where(dir, runID), "ceiling.run/1", "ceiling.run/2")
+			replace(t, where(dir, runID), "ceiling.run/2", "ceiling.run/3")
 		}},
 		{"newer plan", "it needs a ceiling that reads ceiling.plan/9", func(t *testing.T, dir string) {
-			replace(t, where(dir, sweepID), "ceiling.plan/1", "ceiling.plan/9")
+			replace(t, where(dir, sweepID), "ceiling.plan/2", "ceiling.plan/9")
 		}},
 		{"cut in the middle", "entry.md:3: runs: 20261121-093012-x7f2: open run: read ", func(t *testing.T, dir string) {
 			check(t, os.Truncate(where(dir, runID), 70))
@@ -303,7 +303,7 @@ func TestHalfWritten(t *testing.T) {
 		!strings.Contains(string(s.Files[recordPage(sweepID)]), "Interrupted after") {
 		t.Error("the pages do not say that the records are not whole")
 	}
-	writeEntry(t, dir, "0001-a", "runs: ["+runID+", "+sweepID+"]\n", `{{run "x7f2" "p99"}} {{plan "swee" "holds"}}`+"\n")
+	writeEntry(t, dir, "0001-a", "runs: ["+runID+", "+sweepID+"]\n", `{{run "x7f2" "p99"}} {{plan "swee" "capacity"}}`+"\n")
 	got := strings.Join(mistakesOf(t, dir), "\n")
 	for _, want := range []string{`"p99" was not measured, because no result was written`,
 		"was interrupted after 2 runs and has no such answer; go on with: ceiling resume"} {

@@ -34,7 +34,7 @@ func at(id string) time.Time {
 
 // sampleEnvironment is a made-up host.
 func sampleEnvironment() record.Environment {
-	return record.Environment{Host: "load1", Kernel: "6.18.4", Arch: "amd64", Ceiling: "0.9.0", Go: "go1.26.8", CPUModel: "Example CPU",
+	return record.Environment{Host: "load1", Kernel: "6.18.4", Arch: "amd64", Version: "0.9.0", Go: "go1.26.8", CPUModel: "Example CPU",
 		CoresOnline: 2, CoresAllowed: 2, MemoryBytes: 16e9}
 }
 
@@ -52,7 +52,7 @@ func sampleRun(id string, times float64) (*record.Run, *hist.Hist) {
 			Seed:     7,
 			Duration: 10 * time.Second, Warmup: time.Second, Timeout: 2 * time.Second, Engine: "auto"},
 		Load:    record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed", Engine: "uring"},
-		WarmupS: 1, ElapsedS: 10, Requests: record.Requests{Sent: done + 64, Carried: 64, Completed: done, InFlight: 64},
+		WarmupS: 1, ElapsedS: 10, Requests: record.Requests{Sent: done + 64, InFlightAtStart: 64, Completed: done, InFlight: 64},
 		Rate:     record.Rate{CompletedPerS: float64(done) / 10, SentPerS: float64(done) / 10},
 		Bytes:    record.Bytes{Read: done * 4500, Written: done * 60},
 		Statuses: map[string]uint64{"200": done - 12, "503": 12}, Errors: []record.Error{{Phase: "status", Cause: "503", Count: 12}},
@@ -61,8 +61,8 @@ func sampleRun(id string, times float64) (*record.Run, *hist.Hist) {
 			Workers: []record.Worker{{Thread: 78, Connections: 64, Completed: done, Busy: .41, RunDelay: -1}}},
 		Subject: &record.Subject{Host: "load1", Address: "127.0.0.1:8080", CPUNsPerRequest: 9800,
 			Processes: []record.SubjectProcess{{PID: 390, Comm: "shop", Exe: "/srv/shop", CPUNs: 12e9}}},
-		Verdict: record.Verdict{Outcome: record.Valid, Ceiling: "server CPU", Because: "server CPU: shop used 1.20 of the server's 2 cores",
-			Evidence: []record.Evidence{}, Doubts: []string{"it was short"},
+		Verdict: record.Verdict{Outcome: record.Valid, Bottleneck: "server CPU", Because: "server CPU: shop used 1.20 of the server's 2 cores",
+			Evidence: []record.Evidence{}, Caveats: []string{"it was short"},
 			Next: "give it more cores", Stations: []record.Station{{Name: "server", Share: .75, Low: .7, High: .8},
 				{Name: "generator", Share: .25, Low: .2, High: .3}}},
 		Environment: sampleEnvironment(), NotMeasured: []record.NotMeasured{{What: "psi", Why: "this kernel keeps no /proc/pressure"}},
@@ -134,7 +134,7 @@ func samplePlan(id, kind string) *record.Plan {
 			Run: fmt.Sprintf("%s-run%d", id[:15], n+1), Started: at(id), TookS: 4, ElapsedS: 3,
 			CompletedPerS: 12_345, SentPerS: 12_345, Completed: 37_035, Response: record.QuantilesOf(h), Service: record.QuantilesOf(h),
 			ServerCPUNs: 9800, GeneratorCPUNs: 4800,
-			Outcome: record.Valid, Ceiling: "CPU contention", Says: "CPU contention"})
+			Outcome: record.Valid, Bottleneck: "CPU contention", Says: "CPU contention"})
 	}
 	return p
 }
@@ -144,36 +144,36 @@ func samplePlans() map[string]*record.Plan {
 	_, h := sampleRun(runID, 1)
 	q := record.QuantilesOf(h)
 	curve := func(server string, times float64) record.Curve {
-		c := record.Curve{Server: server, Mix: "/read", Over: "connections", Ceiling: "CPU contention",
-			Says:   fmt.Sprintf("%s stops growing between 64 and 256 connections", server),
-			Knee:   &record.Knee{Low: 64, High: 256, PerS: 20_000 * times, Says: "throughput stops growing between 64 and 256 connections"},
-			Doubts: []string{"few runs"},
+		c := record.Curve{Server: server, Mix: "/read", Over: "connections", Bottleneck: "CPU contention",
+			Says:    fmt.Sprintf("%s stops growing between 64 and 256 connections", server),
+			Knee:    &record.Knee{Low: 64, High: 256, PerS: 20_000 * times, Says: "throughput stops growing between 64 and 256 connections"},
+			Caveats: []string{"few runs"},
 			USL: &record.USL{Lambda: estimate(700*times, 650*times, 750*times), Sigma: estimate(.02, .01, .03), Kappa: estimate(.0001, 0, .0002),
 				R2: .99, Trusted: true}}
 		for i, x := range []float64{16, 64, 256} {
 			per := []float64{9_000, 19_000, 20_000}[i] * times
 			c.Points = append(c.Points, record.CurvePoint{X: x, Connections: int(x), Pipelining: 1, Runs: 3, PerS: estimate(per, .9*per, 1.1*per),
 				Response: q, ServerCPUNs: estimate(9800, 9000, 10_000),
-				GeneratorCPUNs: record.Estimate{}, Outcome: record.Valid, Ceiling: "CPU contention", PerRun: []float64{per, per}, RunIDs: []string{}})
+				GeneratorCPUNs: record.Estimate{}, Outcome: record.Valid, Bottleneck: "CPU contention", PerRun: []float64{per, per}, RunIDs: []string{}})
 		}
 		return c
 	}
 	sweep, search := samplePlan(sweepID, spec.KindSweep), samplePlan(searchID, spec.KindFind)
 	proof, comparison := samplePlan(proofID, spec.KindProve), samplePlan(comparisonID, spec.KindCompare)
 	sweep.Sweep = &record.Sweep{Curves: []record.Curve{curve("fast", 2), curve("slow", 1)}}
-	search.Search = &record.Search{SLO: "p99<5ms", Holds: estimate(15_000, 14_000, 16_000), Limit: record.LimitServer, Wall: "server CPU",
+	search.Search = &record.Search{SLO: "p99<5ms", Capacity: estimate(15_000, 14_000, 16_000), Limit: record.LimitServer, Bottleneck: "server CPU",
 		Says:   "15,000 req/s hold p99<5ms",
-		Breaks: []record.SLOTerm{{Term: "p99<5ms", Value: 7e6}},
-		Rates: []record.TriedRate{{PerS: 10_000, Runs: 2, Pass: 2, Response: q, Ceiling: "target rate reached"},
-			{PerS: 20_000, Runs: 2, Fail: 2, Response: q, Ceiling: "server CPU"},
-			{PerS: 40_000, Runs: 1, Invalid: 1, Response: q, Ceiling: "generator"}}}
+		Failed: []record.SLOTerm{{Term: "p99<5ms", Value: 7e6}},
+		Rates: []record.TriedRate{{PerS: 10_000, Runs: 2, Pass: 2, Response: q, Bottleneck: "target rate reached"},
+			{PerS: 20_000, Runs: 2, Fail: 2, Response: q, Bottleneck: "server CPU"},
+			{PerS: 40_000, Runs: 1, Invalid: 1, Response: q, Bottleneck: "generator"}}}
 	proof.Proof = &record.Proof{PerS: estimate(20_000, 19_000, 21_000), Sum: estimate(1.02, .9, 1.1), Proved: "server CPU",
 		Passive: "server CPU", Agrees: "agrees", Says: "the server's CPU is the ceiling",
 		Resources: []record.Elasticity{{Resource: "generator", How: "a hog", Left: .75, PerS: estimate(19_800, 19_000, 20_500),
 			Elasticity: estimate(.04, -.02, .1), Blocks: 8},
 			{Resource: "server CPU", How: "a hog", Left: .76, PerS: estimate(15_200, 15_000, 15_500), Elasticity: estimate(.98, .9, 1.06),
 				Blocks: 8}},
-		NotTaken: []record.NotMeasured{{What: "link", Why: "no interface was named"}}}
+		NotTested: []record.NotMeasured{{What: "link", Why: "no interface was named"}}}
 	comparison.Comparison = &record.Comparison{A: "fast", B: "slow", Blocks: 8, NoiseBlocks: 4, Says: "slower by 20%",
 		Differences: []record.Difference{{What: "server command", A: "./fast", B: "./slow", Weight: "explains"}},
 		Changes: []record.Change{{Metric: "rps", Unit: "/s", A: 20_000, B: 16_000, Relative: estimate(-.2, -.22, -.18), Floor: .02,

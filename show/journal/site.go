@@ -192,7 +192,7 @@ func (s *Site) planned(u *use) ([]link, error) {
 			return nil, err
 		}
 		list = append(list, link{Name: fmt.Sprintf("Run %d", m.Number), To: r.ID + ".html",
-			Says: page.Shown(fmt.Sprintf("%s, %s, %s", unit.FormatRate(m.CompletedPerS), m.Outcome, m.Ceiling))})
+			Says: page.Shown(fmt.Sprintf("%s, %s, %s", unit.FormatRate(m.CompletedPerS), m.Outcome, m.Bottleneck))})
 	}
 	return list, nil
 }
@@ -266,7 +266,7 @@ func rowOf(r *Record) row {
 		v := &r.Run.Verdict
 		out.Kind = "run"
 		out.When = r.Run.Started.UTC().Format("2 January 2006, 15:04 UTC")
-		out.Says = fmt.Sprintf("%s, %s, bottleneck: %s", unit.FormatRate(r.Run.Rate.CompletedPerS), v.Outcome, v.Ceiling)
+		out.Says = fmt.Sprintf("%s, %s, bottleneck: %s", unit.FormatRate(r.Run.Rate.CompletedPerS), v.Outcome, v.Bottleneck)
 		if v.Outcome == record.Invalid {
 			out.Says = "invalid: " + v.Because
 		}

@@ -112,7 +112,7 @@ func interval(low, high string, confidence any) string {
 // kindOfKey tells a number's unit by its name, as docs/record.md has it.
 func kindOfKey(key string) kind {
 	switch key {
-	case "lambda", "holds", "per_run":
+	case "lambda", "capacity", "per_run":
 		return kindPerS
 	case "share", "busy", "busiest_worker", "run_delay", "left", "floor", "within", "confidence":
 		return kindShare

@@ -57,7 +57,7 @@ func TestFullAgentWhileItRuns(t *testing.T) {
 		t.Fatal("no verdict")
 	}
 	v := b.Snapshot().Formed.Verdict
-	if v.Ceiling != "generator" || v.Because != "agent load1 is full: its busiest worker ran 97% of the time; this number describes agent load1, not the server" {
-		t.Errorf("%s: %s", v.Ceiling, v.Because)
+	if v.Bottleneck != "generator" || v.Because != "agent load1 is full: its busiest worker ran 97% of the time; this number describes agent load1, not the server" {
+		t.Errorf("%s: %s", v.Bottleneck, v.Because)
 	}
 }

@@ -160,8 +160,8 @@ func TestFormedIsTheRunsOwn(t *testing.T) {
 	if f.Final || f.Quantiles || f.OverS < 2.8 || f.OverS > 3.2 {
 		t.Errorf("%+v", f)
 	}
-	if f.Verdict.Ceiling != r.Verdict.Ceiling || f.Verdict.Outcome.Sound() != r.Verdict.Outcome.Sound() {
-		t.Errorf("formed %s %s, the run's own is %s %s", f.Verdict.Outcome, f.Verdict.Ceiling, r.Verdict.Outcome, r.Verdict.Ceiling)
+	if f.Verdict.Bottleneck != r.Verdict.Bottleneck || f.Verdict.Outcome.Sound() != r.Verdict.Outcome.Sound() {
+		t.Errorf("formed %s %s, the run's own is %s %s", f.Verdict.Outcome, f.Verdict.Bottleneck, r.Verdict.Outcome, r.Verdict.Bottleneck)
 	}
 	if len(f.Verdict.Stations) != len(r.Verdict.Stations) {
 		t.Fatalf("stations %v", f.Verdict.Stations)
@@ -230,8 +230,8 @@ func TestLongRun(t *testing.T) {
 		t.Fatal("nothing was formed")
 	}
 	f := b.Snapshot().Formed
-	if math.Abs(f.OverS-20) > .2 || f.Verdict.Ceiling != r.Verdict.Ceiling || len(f.Verdict.Stations) == 0 {
-		t.Errorf("%s over %v s, stations %v", f.Verdict.Ceiling, f.OverS, f.Verdict.Stations)
+	if math.Abs(f.OverS-20) > .2 || f.Verdict.Bottleneck != r.Verdict.Bottleneck || len(f.Verdict.Stations) == 0 {
+		t.Errorf("%s over %v s, stations %v", f.Verdict.Bottleneck, f.OverS, f.Verdict.Stations)
 	}
 	for i, st := range f.Verdict.Stations {
 		if math.Abs(st.Share-r.Verdict.Stations[i].Share) > .1 {

@@ -82,12 +82,12 @@ func (e *evidence) run(from, to int64) record.Run {
 	}
 	r.Spec.Duration = time.Duration(to - from)
 	if s.Open() {
-		r.Load.Mode, r.Load.AskedPerS = "open", e.askedPerS(from, to)
+		r.Load.Mode, r.Load.TargetPerS = "open", e.askedPerS(from, to)
 	}
 	bad := e.count(&r, from)
 	r.Rate.CompletedPerS = float64(r.Requests.Completed) / elapsed
 	r.Rate.SentPerS = float64(r.Requests.Sent) / elapsed
-	r.Requests.Asked = uint64(r.Load.AskedPerS * elapsed)
+	r.Requests.Due = uint64(r.Load.TargetPerS * elapsed)
 	r.Statuses = map[string]uint64{"200": r.Requests.Completed - min(bad, r.Requests.Completed)}
 	if bad > 0 { // which they were is known at the end
 		unexpected := 400
@@ -120,7 +120,7 @@ func (e *evidence) count(r *record.Run, from int64) (bad uint64) {
 		row := &e.rows.load[i]
 		if before(row, from) {
 			r.Load.Established = row.Connected
-			r.Requests.Carried = row.InFlight
+			r.Requests.InFlightAtStart = row.InFlight
 			continue
 		}
 		r.Load.Established = max(r.Load.Established, row.Connected)
@@ -128,12 +128,12 @@ func (e *evidence) count(r *record.Run, from int64) (bad uint64) {
 		r.Requests.Completed += row.Completed
 		r.Requests.Failed += row.Failed
 		r.Requests.InFlight = row.InFlight
-		r.Requests.LateAtEnd = row.Behind
+		r.Requests.LateAtEnd = row.Backlog
 		r.Bytes.Read += row.Read
 		r.Bytes.Written += row.Written
 		bad += row.Bad
 	}
-	r.Requests.Sent += r.Requests.Carried
+	r.Requests.Sent += r.Requests.InFlightAtStart
 	return bad
 }
 

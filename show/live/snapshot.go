@@ -85,7 +85,7 @@ func (b *Board) Snapshot() Snapshot {
 	s.Ends, s.Links = endsOf(&b.rows, b.homeHost()), linksOf(&b.rows, b.start.Spec.LinkBitsPerSecond)
 	s.Agents = b.rows.agentsNow(b.start.Agents)
 	if b.ended != nil {
-		s.Interrupted, s.Unfinished, s.GaveUp = b.ended.Interrupted, b.ended.Unfinished, b.ended.GaveUp
+		s.Interrupted, s.Unfinished, s.GaveUp = b.ended.Interrupted, b.ended.Unfinished, b.ended.StoppedEarly
 	}
 	s.Progress = b.progress()
 	return s

@@ -165,7 +165,7 @@ func (s *Snapshot) VerdictBasis() string {
 
 // Because is the verdict's reason without the ceiling's name before it.
 func (f *Formed) Because() string {
-	return strings.TrimPrefix(f.Verdict.Because, string(f.Verdict.Ceiling)+": ")
+	return strings.TrimPrefix(f.Verdict.Because, string(f.Verdict.Bottleneck)+": ")
 }
 
 // CoresSay is what an end's processes used: "fasthttp 1.02 cores, busiest

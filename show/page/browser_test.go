@@ -163,9 +163,9 @@ func testWords(t *testing.T, p *browser.Page) {
 	text := p.Text("main")
 	last := -1
 	v := &run.Verdict
-	order := []string{"FAIL", "82,", string(v.Ceiling), "shop used 1.60 of the server's 2 cores", v.Evidence[0].Says, v.Evidence[1].Says,
+	order := []string{"FAIL", "82,", string(v.Bottleneck), "shop used 1.60 of the server's 2 cores", v.Evidence[0].Says, v.Evidence[1].Says,
 		v.Against[0].Says, v.Missing[0],
-		v.Doubts[0], v.NextWall.Says, v.Next, "Where the time goes", "Headline figures", "Latency by percentile", "Rate over time", "softirq",
+		v.Caveats[0], v.NextBottleneck.Says, v.Next, "Where the time goes", "Headline figures", "Latency by percentile", "Rate over time", "softirq",
 		"shop (390)",
 		"The link", "Requests, statuses and errors", "ceiling run http://10.0.0.2:8080/read -c 64", "Not measured",
 		"this kernel keeps no /proc/pressure"}

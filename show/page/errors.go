@@ -41,11 +41,11 @@ func balance(run *chart.Run) string {
 	q := &run.Requests
 	n := func(v uint64) string { return unit.FormatCount(int64(v)) }
 	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight at the end.", n(q.Sent), n(q.Completed), n(q.Failed), n(q.InFlight))
-	if q.Carried > 0 {
-		text += fmt.Sprintf(" %s of them were in flight when the window opened.", n(q.Carried))
+	if q.InFlightAtStart > 0 {
+		text += fmt.Sprintf(" %s of them were in flight when the window opened.", n(q.InFlightAtStart))
 	}
-	if q.Asked > 0 {
-		text += fmt.Sprintf(" %s were asked for; %s never left, %s had not left when the window closed.", n(q.Asked), n(q.Unsent), n(q.LateAtEnd))
+	if q.Due > 0 {
+		text += fmt.Sprintf(" %s were asked for; %s never left, %s had not left when the window closed.", n(q.Due), n(q.Unsent), n(q.LateAtEnd))
 	}
 	if q.Resent > 0 {
 		text += fmt.Sprintf(" %s were sent again, because the server closed their connection before it took them.", n(q.Resent))

@@ -84,7 +84,7 @@ func planLead(p *record.Plan) string {
 
 func planFooter(p *record.Plan) string {
 	return fmt.Sprintf("Plan %s, %s. Measured by ceiling %s. Everything on this page is from its record (%s); it loads nothing.",
-		p.ID, p.Created.UTC().Format("2 January 2006, 15:04:05 UTC"), p.Environment.Ceiling, record.PlanSchema)
+		p.ID, p.Created.UTC().Format("2 January 2006, 15:04:05 UTC"), p.Environment.Version, record.PlanSchema)
 }
 
 // answer is what the plan came to, in words, and how it ended.
@@ -104,16 +104,16 @@ func answer(p *record.Plan) Section {
 		for i := range p.Sweep.Curves {
 			c := &p.Sweep.Curves[i]
 			says = append(says, curveName(c)+": "+c.Says)
-			for _, doubt := range c.Doubts {
+			for _, doubt := range c.Caveats {
 				doubts = append(doubts, curveName(c)+": "+doubt)
 			}
 		}
 	case p.Search != nil:
-		says, doubts = []string{p.Search.Says}, p.Search.Doubts
+		says, doubts = []string{p.Search.Says}, p.Search.Caveats
 	case p.Proof != nil:
-		says, doubts = []string{p.Proof.Says, fmt.Sprintf("The runs' own verdict is %s: %s.", p.Proof.Passive, p.Proof.Agrees)}, p.Proof.Doubts
+		says, doubts = []string{p.Proof.Says, fmt.Sprintf("The runs' own verdict is %s: %s.", p.Proof.Passive, p.Proof.Agrees)}, p.Proof.Caveats
 	case p.Comparison != nil:
-		says, doubts = comparisonSays(p.Comparison), p.Comparison.Doubts
+		says, doubts = comparisonSays(p.Comparison), p.Comparison.Caveats
 	default:
 		s.Blocks = append(s.Blocks, Paragraph{Text: "There is no answer yet."})
 	}
@@ -133,11 +133,11 @@ func planTiles(p *record.Plan) []Tile {
 	switch {
 	case p.Search != nil:
 		q := p.Search
-		list = append(list, Tile{"highest rate", unit.FormatRate(q.Holds.Mid), reach(&q.Holds, unit.FormatRate)},
+		list = append(list, Tile{"highest rate", unit.FormatRate(q.Capacity.Mid), reach(&q.Capacity, unit.FormatRate)},
 			Tile{"SLO", q.SLO, "checked at every rate"},
 			Tile{"ended by", q.Limit, "upper end of the search"})
-		if q.Wall != "" {
-			list = append(list, Tile{"bottleneck", string(q.Wall), "at the lowest failing rate"})
+		if q.Bottleneck != "" {
+			list = append(list, Tile{"bottleneck", string(q.Bottleneck), "at the lowest failing rate"})
 		}
 	case p.Proof != nil:
 		q := p.Proof
@@ -202,22 +202,22 @@ func plannedRuns(p *record.Plan) Section {
 	for i := range p.Runs {
 		m := &p.Runs[i]
 		asked := "–"
-		if m.AskedPerS > 0 {
-			asked = unit.FormatRate(m.AskedPerS)
+		if m.TargetPerS > 0 {
+			asked = unit.FormatRate(m.TargetPerS)
 		}
 		cpu := "–"
 		if m.ServerCPUNs > 0 {
 			cpu = nanoseconds(m.ServerCPUNs)
 		}
 		outcome := string(m.Outcome)
-		if m.GaveUp != "" {
-			outcome += ", ended early: " + m.GaveUp
+		if m.StoppedEarly != "" {
+			outcome += ", ended early: " + m.StoppedEarly
 		}
 		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(m.Number)}, {Text: part(p, m)}, {Text: fmt.Sprint(m.Connections)},
 			{Text: fmt.Sprint(m.Pipelining)}, {Text: asked},
 			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, m.Response.P50Ns)}, {Text: quantileCell(&m.Response, m.Response.P99Ns)},
 			{Text: cpu},
-			{Text: outcome}, {Text: string(m.Ceiling)}, {Text: m.Run, Code: true}})
+			{Text: outcome}, {Text: string(m.Bottleneck)}, {Text: m.Run, Code: true}})
 	}
 	if len(t.Rows) > 0 {
 		s.Blocks = []Block{t}

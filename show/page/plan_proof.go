@@ -19,9 +19,9 @@ func proofSection(p *record.Proof) Section {
 	} else {
 		s.Blocks = append(s.Blocks, t)
 	}
-	if len(p.NotTaken) > 0 {
+	if len(p.NotTested) > 0 {
 		left := Table{Caption: "Not tested", Columns: []Column{{Name: "resource"}, {Name: "why"}}}
-		for _, n := range p.NotTaken {
+		for _, n := range p.NotTested {
 			left.Rows = append(left.Rows, []Cell{{Text: n.What}, {Text: n.Why}})
 		}
 		s.Blocks = append(s.Blocks, left)

@@ -20,12 +20,12 @@ func searchSection(p *record.Plan) Section {
 	}
 	d.Table = &t
 	s.Blocks = []Block{d}
-	if len(p.Search.Breaks) > 0 {
+	if len(p.Search.Failed) > 0 {
 		b := Table{Caption: "SLO terms that fail first above the highest passing rate",
 			Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "holds"}}}
-		for _, term := range p.Search.Breaks {
+		for _, term := range p.Search.Failed {
 			b.Rows = append(b.Rows, []Cell{{Text: term.Term}, {Text: TermValue(term.Term, term.Value)},
-				{Text: map[bool]string{true: "yes", false: "no"}[term.Holds]}})
+				{Text: map[bool]string{true: "yes", false: "no"}[term.Met]}})
 		}
 		s.Blocks = append(s.Blocks, b)
 	}
@@ -106,8 +106,8 @@ func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 	if limit >= g.Y.Min && limit <= g.Y.Max && limit > 0 {
 		g.Limits = []chart.Limit{{Name: "asked", At: limit}}
 	}
-	if s.Holds.High > s.Holds.Low && s.Holds.Low > 0 {
-		g.Spans = []chart.Span{{Name: "holds", From: s.Holds.Low, To: s.Holds.High, Tone: 0}}
+	if s.Capacity.High > s.Capacity.Low && s.Capacity.Low > 0 {
+		g.Spans = []chart.Span{{Name: "holds", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
 	}
 	g.Says = s.Says
 	return graphOf("tried", g, fmt.Sprintf("%s of the response times of all complete runs at a rate. A rate whose runs all ended early has no dot. Band: interval of the highest passing rate.", name)), true
@@ -122,8 +122,9 @@ func rateTable(s *record.Search) Table {
 		r := &s.Rates[i]
 		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)},
 			{Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
-			{Text: fmt.Sprint(r.GaveUp)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: quantileCell(&r.Response, r.Response.P99Ns)},
-			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: string(r.Ceiling)}})
+			{Text: fmt.Sprint(r.StoppedEarly)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)},
+			{Text: quantileCell(&r.Response, r.Response.P99Ns)},
+			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: string(r.Bottleneck)}})
 	}
 	return t
 }

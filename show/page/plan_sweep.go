@@ -320,7 +320,7 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 	if c.Over == "" {
 		x = fmt.Sprintf("%d × %d", p.Connections, p.Pipelining)
 	}
-	ceiling := string(p.Ceiling)
+	ceiling := string(p.Bottleneck)
 	if !p.Outcome.Sound() {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}

@@ -121,7 +121,7 @@ func loadLine(run *chart.Run) string {
 		parts = append(parts, "a new connection for each request")
 	}
 	if l.Mode == "open" {
-		parts = append(parts, fmt.Sprintf("open loop at %s req/s", unit.FormatSI(l.AskedPerS)))
+		parts = append(parts, fmt.Sprintf("open loop at %s req/s", unit.FormatSI(l.TargetPerS)))
 	} else {
 		parts = append(parts, l.Mode+" loop")
 	}
@@ -144,7 +144,7 @@ func footer(runs []chart.Run) string {
 		text = strings.TrimSuffix(text, "; ") + "."
 	}
 	return text + fmt.Sprintf(" Measured by ceiling %s. Everything on this page is from the records (%s); it loads nothing.",
-		r.Environment.Ceiling, record.Schema)
+		r.Environment.Version, record.Schema)
 }
 
 // of is a section about one run. Its anchor is its own among several.

@@ -33,7 +33,7 @@ func sampleRun(seconds, coreCount int) chart.Run {
 		Statuses: map[string]uint64{"200": 0, "503": 12},
 		Errors: []record.Error{{Phase: "status", Cause: "503", Count: 12}, {Phase: "response", Cause: "timeout", Count: 3},
 			{Phase: "connect", Cause: "ECONNREFUSED", Count: 1, BeforeWindow: true}},
-		Environment: record.Environment{Host: "load1", Kernel: "6.18.4", Arch: "amd64", Ceiling: "0.9.0", Go: "go1.26.8", CPUModel: "Example CPU",
+		Environment: record.Environment{Host: "load1", Kernel: "6.18.4", Arch: "amd64", Version: "0.9.0", Go: "go1.26.8", CPUModel: "Example CPU",
 			CoresOnline: coreCount, CoresAllowed: coreCount, MemoryBytes: 16e9, Sysctls: map[string]string{"net.core.somaxconn": "4096"},
 			Limits: map[string]string{"nofile": "20000/20000"}, ClockSource: "tsc"},
 		Subject: &record.Subject{Host: "web1", Address: "10.0.0.2:8080", CPUNsPerRequest: 9800,
@@ -76,7 +76,7 @@ func sampleRun(seconds, coreCount int) chart.Run {
 		}
 	}
 	r.Statuses["200"] = r.Requests.Completed - 12
-	r.Requests.Failed, r.Requests.InFlight, r.Requests.Carried = 3, 64, 64
+	r.Requests.Failed, r.Requests.InFlight, r.Requests.InFlightAtStart = 3, 64, 64
 	r.Requests.Sent = r.Requests.Completed + 3 + 64
 	r.Generator.Workers[0].Completed = r.Requests.Completed
 	r.Rate.CompletedPerS = float64(r.Requests.Completed) / float64(seconds)
@@ -90,14 +90,14 @@ func sampleRun(seconds, coreCount int) chart.Run {
 // rules of the judge.
 func sampleVerdict() record.Verdict {
 	return record.Verdict{
-		Outcome: record.Fail, Ceiling: "server CPU", Because: "server CPU: shop used 1.60 of the server's 2 cores, and nothing was left",
+		Outcome: record.Fail, Bottleneck: "server CPU", Because: "server CPU: shop used 1.60 of the server's 2 cores, and nothing was left",
 		Evidence: []record.Evidence{{What: "series.process.cpu_ns", Value: 1.6, Unit: "cores", Says: "server process shop used 1.60 of 2 cores"},
 			{What: "series.sockets.server.unread", Value: .75, Unit: "share", Says: "75% of the requests were unread in the server's sockets"}},
-		Against:  []record.Evidence{{What: "generator.run_delay", Value: .02, Unit: "share", Says: "a worker waited for a CPU 2% of the time"}},
-		Missing:  []string{"the clock of the CPUs"},
-		Doubts:   []string{"one of 300 samples came late"},
-		Next:     "give it more cores, or less to do",
-		NextWall: &record.Wall{Ceiling: "bandwidth", Times: 2.7, Says: "bandwidth, at about 2.7× this rate"},
+		Against:        []record.Evidence{{What: "generator.run_delay", Value: .02, Unit: "share", Says: "a worker waited for a CPU 2% of the time"}},
+		Missing:        []string{"the clock of the CPUs"},
+		Caveats:        []string{"one of 300 samples came late"},
+		Next:           "give it more cores, or less to do",
+		NextBottleneck: &record.NextBottleneck{Bottleneck: "bandwidth", Times: 2.7, Says: "bandwidth, at about 2.7× this rate"},
 		Stations: []record.Station{{Name: "generator", Share: .004, Low: .003, High: .005},
 			{Name: "network to server", Share: .01, Low: .006, High: .014}, {Name: "server receive queue", Share: .75, Low: .71, High: .79},
 			{Name: "server", Share: .18, Low: .15, High: .21}, {Name: "network to client", Share: .016, Low: .01, High: .022},

@@ -33,14 +33,14 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 		load = clip(redact(run.Target), 120) + " · " + loadLine(run)
 	}
 	blocks := []Block{Verdict{
-		Run: run.Label, Outcome: string(v.Outcome), Gloss: gloss(v), Figure: rate(run), Unit: "requests/s", Ceiling: string(v.Ceiling),
+		Run: run.Label, Outcome: string(v.Outcome), Gloss: gloss(v), Figure: rate(run), Unit: "requests/s", Ceiling: string(v.Bottleneck),
 		Because: because(v), Lead: lead, Load: load,
 	}}
 	if run.Unfinished {
 		blocks = append(blocks, Notice{"This run was cut off before it finished. The figures below come from its series up to then."})
 	}
-	if run.GaveUp != "" {
-		blocks = append(blocks, Notice{"Ended early: " + run.GaveUp})
+	if run.StoppedEarly != "" {
+		blocks = append(blocks, Notice{"Ended early: " + run.StoppedEarly})
 	}
 	if run.Interrupted {
 		blocks = append(blocks, Notice{"Interrupted: the figures cover the time until then."})
@@ -54,9 +54,9 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 	put(&left, List{Title: "Evidence", Items: facts(v.Evidence), Mark: "for"})
 	put(&left, List{Title: "Against it", Items: facts(v.Against), Mark: "against"})
 	put(&right, List{Title: "Missing", Items: plain(v.Missing), Mark: "doubt"})
-	put(&right, List{Title: "Caveats", Items: plain(v.Doubts), Mark: "doubt"})
-	if v.NextWall != nil {
-		put(&right, List{Title: "Next bottleneck", Items: plain([]string{v.NextWall.Says})})
+	put(&right, List{Title: "Caveats", Items: plain(v.Caveats), Mark: "doubt"})
+	if v.NextBottleneck != nil {
+		put(&right, List{Title: "Next bottleneck", Items: plain([]string{v.NextBottleneck.Says})})
 	}
 	if v.Next != "" {
 		put(&right, List{Title: "Next step", Items: plain([]string{v.Next}), Mark: "next"})
@@ -73,10 +73,10 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 // because is the reason; the ceiling's name, which stands above it, is left out
 // unless nothing but it makes a sentence of the rest.
 func because(v *record.Verdict) string {
-	if v.Ceiling == record.Inconclusive {
+	if v.Bottleneck == record.Inconclusive {
 		return v.Because
 	}
-	return strings.TrimPrefix(v.Because, string(v.Ceiling)+": ")
+	return strings.TrimPrefix(v.Because, string(v.Bottleneck)+": ")
 }
 
 // rate is the headline figure; a run without a window has none.
@@ -89,7 +89,7 @@ func rate(run *chart.Run) string {
 
 // gloss says what an outcome means, for who has not read the docs.
 func gloss(v *record.Verdict) string {
-	if v.Outcome == record.Fail && !slices.ContainsFunc(v.SLO, func(t record.SLOTerm) bool { return !t.Holds }) {
+	if v.Outcome == record.Fail && !slices.ContainsFunc(v.SLO, func(t record.SLOTerm) bool { return !t.Met }) {
 		return "responses were errors"
 	}
 	return map[record.Outcome]string{

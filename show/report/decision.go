@@ -17,7 +17,7 @@ func Decision(w io.Writer, d *judge.Decision, v *record.Verdict) error {
 	p.line("What limits it? The first yes is the bottleneck.")
 	steps(p, d.Bottleneck)
 	p.line("")
-	p.fact("verdict", string(v.Outcome)+", "+string(v.Ceiling))
+	p.fact("verdict", string(v.Outcome)+", "+string(v.Bottleneck))
 	p.fact("", v.Because)
 	return p.err
 }

@@ -47,9 +47,9 @@ func Foreign(w io.Writer, name string, r *importer.Result, v *judged.PointVerdic
 	}
 	p.line("")
 	p.fact("verdict", string(v.Verdict.Outcome))
-	foreignFact(p, "bottleneck", string(v.Verdict.Ceiling)+": "+pointBecause(&v.Verdict))
+	foreignFact(p, "bottleneck", string(v.Verdict.Bottleneck)+": "+pointBecause(&v.Verdict))
 	foreignList(p, "evidence", evidenceTexts(v))
-	foreignList(p, "caveats", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Doubts), r.Caveats...)...))
+	foreignList(p, "caveats", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Caveats), r.Caveats...)...))
 	foreignList(p, "missing", missingTexts(v))
 	foreignFact(p, "next", v.Verdict.Next)
 	return p.err

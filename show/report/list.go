@@ -34,7 +34,7 @@ func List(w io.Writer, entries []record.Entry) error {
 		case e.Unfinished:
 			fmt.Fprintf(t, "%s\t-\tunfinished\t-\t%s\n", e.ID, e.Target)
 		default:
-			fmt.Fprintf(t, "%s\t%s req/s\t%s\t%s\t%s\n", e.ID, unit.FormatSI(e.CompletedPerS), e.Outcome, e.Ceiling, e.Target)
+			fmt.Fprintf(t, "%s\t%s req/s\t%s\t%s\t%s\n", e.ID, unit.FormatSI(e.CompletedPerS), e.Outcome, e.Bottleneck, e.Target)
 		}
 	}
 	return t.Flush()

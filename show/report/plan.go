@@ -73,9 +73,9 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 // Step is one finished run of a plan in a line.
 func Step(m *record.Measured, doing string) string {
 	text := fmt.Sprintf("%3d %11s  p99 %-7s  %-7s %-22s  %s", m.Number, unit.FormatRate(m.CompletedPerS),
-		unit.FormatNs(m.Response.P99Ns), m.Outcome, m.Ceiling, doing)
-	if m.GaveUp != "" {
-		text += " (ended early: " + m.GaveUp + ")"
+		unit.FormatNs(m.Response.P99Ns), m.Outcome, m.Bottleneck, doing)
+	if m.StoppedEarly != "" {
+		text += " (ended early: " + m.StoppedEarly + ")"
 	}
 	return text
 }
@@ -107,8 +107,8 @@ func sweep(out *printer, s *record.Sweep) {
 // sharedDoubts are those that every curve has.
 func sharedDoubts(curves []record.Curve) []string {
 	var shared []string
-	for _, d := range curves[0].Doubts {
-		if !slices.ContainsFunc(curves, func(c record.Curve) bool { return !slices.Contains(c.Doubts, d) }) {
+	for _, d := range curves[0].Caveats {
+		if !slices.ContainsFunc(curves, func(c record.Curve) bool { return !slices.Contains(c.Caveats, d) }) {
 			shared = append(shared, d)
 		}
 	}
@@ -131,7 +131,7 @@ func servers(out *printer, curves []record.Curve, shared []string) {
 		out.line("%-*s %s", width, c.Server, pointLine(&c.Points[0], most))
 	}
 	for _, c := range curves {
-		for _, d := range c.Doubts {
+		for _, d := range c.Caveats {
 			if !slices.Contains(shared, d) {
 				out.fact("caveat", c.Server+": "+d)
 			}
@@ -144,7 +144,7 @@ func servers(out *printer, curves []record.Curve, shared []string) {
 const pointHead = "      req/s                       p50      p99     mean   server      gen.  bottleneck"
 
 func pointLine(p *record.CurvePoint, most float64) string {
-	ceiling := string(p.Ceiling)
+	ceiling := string(p.Bottleneck)
 	if !p.Outcome.Sound() {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
@@ -171,7 +171,7 @@ func curve(out *printer, c *record.Curve, shared []string) {
 	out.line("")
 	out.fact("answer", c.Says)
 	usl(out, c.USL)
-	out.facts("caveats", slices.DeleteFunc(slices.Clone(c.Doubts), func(d string) bool { return slices.Contains(shared, d) }))
+	out.facts("caveats", slices.DeleteFunc(slices.Clone(c.Caveats), func(d string) bool { return slices.Contains(shared, d) }))
 	out.line("")
 }
 
@@ -235,13 +235,13 @@ func search(out *printer, s *record.Search) {
 	out.line("%11s %6s %6s %6s %6s %9s %9s  %s", "rate", "runs", "pass", "fail", "invalid", "p50", "p99", "bottleneck")
 	for _, r := range s.Rates {
 		out.line("%11s %6d %6d %6d %6d %9s %9s  %s", unit.FormatRate(r.PerS), r.Runs, r.Pass, r.Fail, r.Invalid,
-			times(r.Response.Count, r.Response.P50Ns), times(r.Response.Count, r.Response.P99Ns), r.Ceiling)
+			times(r.Response.Count, r.Response.P50Ns), times(r.Response.Count, r.Response.P99Ns), r.Bottleneck)
 	}
 	out.line("")
 	out.fact("SLO", s.SLO)
-	out.fact("highest rate", fmt.Sprintf("%s (%s)", unit.FormatRate(s.Holds.Mid), reach(&s.Holds, unit.FormatRate)))
+	out.fact("highest rate", fmt.Sprintf("%s (%s)", unit.FormatRate(s.Capacity.Mid), reach(&s.Capacity, unit.FormatRate)))
 	out.fact("answer", s.Says)
-	out.facts("caveats", s.Doubts)
+	out.facts("caveats", s.Caveats)
 }
 
 // times is a quantile of a count that may be nothing.
@@ -267,10 +267,10 @@ func proof(out *printer, p *record.Proof) {
 	} else {
 		out.fact("verdict", fmt.Sprintf("the runs' own verdict is %s: %s", p.Passive, p.Agrees))
 	}
-	for i, n := range p.NotTaken {
+	for i, n := range p.NotTested {
 		out.fact([]string{"not tested", ""}[min(i, 1)], n.What+": "+n.Why)
 	}
-	out.facts("caveats", p.Doubts)
+	out.facts("caveats", p.Caveats)
 }
 
 // Comparison writes one of results that were there before.
@@ -308,7 +308,7 @@ func comparison(out *printer, c *record.Comparison) {
 	for i, g := range c.Gate {
 		out.fact([]string{"asked", ""}[min(i, 1)], fmt.Sprintf("%s %s: %s", g.Condition, g.Result, g.Says))
 	}
-	out.facts("caveats", c.Doubts)
+	out.facts("caveats", c.Caveats)
 }
 
 func amount(v float64, unitName string) string {

@@ -13,9 +13,9 @@ import (
 // share once.
 func TestSweepWithoutALoadThatDiffers(t *testing.T) {
 	of := func(server, mix string, rate float64, doubts ...string) record.Curve {
-		return record.Curve{Server: server, Mix: mix, Fixed: "64 connections", Doubts: doubts, Says: "x",
+		return record.Curve{Server: server, Mix: mix, Fixed: "64 connections", Caveats: doubts, Says: "x",
 			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Valid,
-				Ceiling: "server CPU"}}}
+				Bottleneck: "server CPU"}}}
 	}
 	p := &record.Plan{ID: "x", Ended: record.EndedComplete, Experiment: spec.Experiment{Question: "Which?"},
 		Sweep: &record.Sweep{Curves: []record.Curve{

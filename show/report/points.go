@@ -98,7 +98,7 @@ func pointBasis(v *judged.PointVerdict) string {
 	switch {
 	case len(v.From) > 0:
 		return oneLine(strings.Join(v.From, ", "))
-	case v.Verdict.Ceiling == record.Inconclusive && v.Verdict.Outcome != record.Invalid:
+	case v.Verdict.Bottleneck == record.Inconclusive && v.Verdict.Outcome != record.Invalid:
 		return ""
 	}
 	return "itself"
@@ -127,12 +127,12 @@ func pointWhat(q *record.Point) string {
 
 func pointVerdict(v *record.Verdict) string {
 	switch {
-	case v.Ceiling == record.Inconclusive && v.Outcome == record.Invalid:
+	case v.Bottleneck == record.Inconclusive && v.Outcome == record.Invalid:
 		return "invalid"
 	case v.Outcome == record.Invalid:
-		return string(v.Ceiling) + " (invalid)"
+		return string(v.Bottleneck) + " (invalid)"
 	}
-	return string(v.Ceiling)
+	return string(v.Bottleneck)
 }
 
 // pointBecause leaves out what the column before has said.
@@ -220,7 +220,7 @@ func pointSections(p *printer, file *record.PointsFile, v *judged.PointsVerdict)
 		for _, e := range one.Evidence {
 			evidence = append(evidence, said{text: e.Says, points: at})
 		}
-		for _, d := range one.Doubts {
+		for _, d := range one.Caveats {
 			if !strings.HasPrefix(d, judged.OwnFigures) { // said under because of the points that are open
 				doubts = append(doubts, said{text: d, points: at})
 			}
@@ -360,7 +360,7 @@ func pointSummary(p *printer, v *judged.PointsVerdict) {
 		switch one := &v.Points[i]; {
 		case len(one.From) > 0:
 			others++
-		case one.Verdict.Ceiling != record.Inconclusive:
+		case one.Verdict.Bottleneck != record.Inconclusive:
 			own++
 		case slices.Contains(one.Missing, "client_cpu_pct"):
 			doubtful++

@@ -154,7 +154,7 @@ func TestForeign(t *testing.T) {
 		// No real run is void for anything but its errors.
 		bad := float64(r.Failed()+r.BadStatuses()) >= 0.01*float64(r.Requests+r.Failed())
 		if v.Verdict.Outcome == record.Invalid != bad {
-			t.Errorf("%s: %s, %s: %s", golden, v.Verdict.Outcome, v.Verdict.Ceiling, v.Verdict.Because)
+			t.Errorf("%s: %s, %s: %s", golden, v.Verdict.Outcome, v.Verdict.Bottleneck, v.Verdict.Because)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func loadLine(r *record.Run) string {
 	}
 	switch l.Mode {
 	case "open":
-		parts = append(parts, fmt.Sprintf("open loop at %s req/s, %s arrivals", unit.FormatCount(int64(l.AskedPerS+0.5)), arrivals(r)))
+		parts = append(parts, fmt.Sprintf("open loop at %s req/s, %s arrivals", unit.FormatCount(int64(l.TargetPerS+0.5)), arrivals(r)))
 	default:
 		parts = append(parts, "closed loop")
 	}
@@ -170,7 +170,7 @@ func requestsLine(r *record.Run) string {
 	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight", unit.FormatCount(int64(q.Sent)),
 		unit.FormatCount(int64(q.Completed)), unit.FormatCount(int64(q.Failed)), unit.FormatCount(int64(q.InFlight)))
 	if q.Unsent > 0 {
-		text += fmt.Sprintf(" · %s of %s due were never sent", unit.FormatCount(int64(q.Unsent)), unit.FormatCount(int64(q.Asked)))
+		text += fmt.Sprintf(" · %s of %s due were never sent", unit.FormatCount(int64(q.Unsent)), unit.FormatCount(int64(q.Due)))
 	}
 	if r.Load.Reconnects > 0 {
 		text += fmt.Sprintf(" · %s reconnects", unit.FormatCount(int64(r.Load.Reconnects)))
@@ -224,8 +224,8 @@ func generatorLine(r *record.Run) string {
 	} else {
 		parts[1] += ", run-queue delay not measured"
 	}
-	if g.GatherNs > 0 {
-		parts = append(parts, "batches completions for up to "+unit.FormatNs(g.GatherNs))
+	if g.CoalesceNs > 0 {
+		parts = append(parts, "batches completions for up to "+unit.FormatNs(g.CoalesceNs))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -283,7 +283,7 @@ func loneLine(r *record.Run) string {
 // AtOnce is how many requests were worked on at a time; "" where lone requests do
 // not tell.
 func AtOnce(r *record.Run) string {
-	a := r.Verdict.AtOnce
+	a := r.Verdict.Concurrency
 	if a == nil {
 		return ""
 	}
@@ -331,7 +331,7 @@ func verdict(p *printer, v *record.Verdict) {
 		p.fact("where time goes", strings.Join(parts, " · "))
 	}
 	p.fact("verdict", string(v.Outcome))
-	name := string(v.Ceiling) + ": "
+	name := string(v.Bottleneck) + ": "
 	p.fact("bottleneck", name+strings.TrimPrefix(v.Because, name))
 	for i, e := range v.Evidence {
 		if i == maxEvidence && len(v.Evidence) > maxEvidence+1 {
@@ -343,10 +343,10 @@ func verdict(p *printer, v *record.Verdict) {
 	for i, e := range v.Against {
 		p.fact([]string{"against", ""}[min(i, 1)], e.Says)
 	}
-	if v.NextWall != nil {
-		p.fact("next bottleneck", v.NextWall.Says)
+	if v.NextBottleneck != nil {
+		p.fact("next bottleneck", v.NextBottleneck.Says)
 	}
-	for i, d := range v.Doubts {
+	for i, d := range v.Caveats {
 		p.fact([]string{"caveats", ""}[min(i, 1)], d)
 	}
 	if v.Next != "" {

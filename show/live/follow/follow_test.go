@@ -178,7 +178,7 @@ func TestFollowsAPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := record.Measured{Step: record.Step{Number: n + 1, Connections: n + 1, Rate: unit.Rate{}}, Run: id, Outcome: record.Valid,
-			Ceiling: "concurrency"}
+			Bottleneck: "concurrency"}
 		p.Runs = append(p.Runs, m)
 		if err := keep.Append(&m); err != nil {
 			t.Fatal(err)

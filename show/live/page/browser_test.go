@@ -19,10 +19,10 @@ func TestHostileTextsStayText(t *testing.T) {
 	}
 	const evil = `<img src=x onerror="window.owned=1"><script>window.owned=1</script>{{7*7}}`
 	r, s := fixture(t)
-	r.Verdict.Because, r.Verdict.Ceiling, r.Verdict.Outcome, r.Verdict.Next = evil, evil, evil, evil
-	r.Verdict.Evidence, r.Verdict.Doubts = []record.Evidence{{Says: evil}}, []string{evil}
+	r.Verdict.Because, r.Verdict.Bottleneck, r.Verdict.Outcome, r.Verdict.Next = evil, evil, evil, evil
+	r.Verdict.Evidence, r.Verdict.Caveats = []record.Evidence{{Says: evil}}, []string{evil}
 	r.Verdict.Stations[0].Name = evil
-	r.Spec.Targets[0].URL, r.GaveUp = evil, evil
+	r.Spec.Targets[0].URL, r.StoppedEarly = evil, evil
 	b := live.NewBoard()
 	server := serve(t, b)
 	b.Began(record.Start{ID: evil, Spec: r.Spec})
@@ -39,12 +39,12 @@ func TestHostileTextsStayText(t *testing.T) {
 	b.Rows(s)
 	b.Lost(record.NotMeasured{What: evil, Why: evil})
 	b.Step(live.Plan{Kind: evil, Number: 1, Doing: evil})
-	b.Measured(live.Done{Measured: record.Measured{Outcome: evil, Ceiling: evil, GaveUp: evil}, Doing: evil})
+	b.Measured(live.Done{Measured: record.Measured{Outcome: evil, Bottleneck: evil, StoppedEarly: evil}, Doing: evil})
 	b.RunEnded(r)
 	p := browser.Start(t).Page()
 	p.Open(server.URL())
-	p.Wait(`document.querySelector("#runs").children.length == 1 && document.querySelector("#ceiling").textContent != ""`)
-	for _, id := range []string{"#title", "#id", "#doing", "#outcome", "#ceiling", "#because", "#next", "#evidence", "#doubts", "#stations",
+	p.Wait(`document.querySelector("#runs").children.length == 1 && document.querySelector("#bottleneck").textContent != ""`)
+	for _, id := range []string{"#title", "#id", "#doing", "#outcome", "#bottleneck", "#because", "#next", "#evidence", "#caveats", "#stations",
 		"#plan-says", "#ends", "#hosts", "#links", "#lost", "#runs"} {
 		var text string
 		p.Eval(`document.querySelector("`+id+`").textContent`, &text)
@@ -76,7 +76,7 @@ func TestPhoneAndKeys(t *testing.T) {
 	b.Rows(s)
 	for n := range 30 {
 		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, CompletedPerS: 1234567, Outcome: "valid",
-			Ceiling: "server CPU"},
+			Bottleneck: "server CPU"},
 			Doing: "http://127.0.0.1:18080/read, 100 connections, repeat 1"})
 	}
 	b.Step(live.Plan{Kind: "sweep", Number: 31, All: 40, LeftRuns: 10, LeftS: 60, Doing: "something"})

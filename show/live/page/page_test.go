@@ -199,7 +199,7 @@ func TestEveryIntervalArrives(t *testing.T) {
 				t.Fatalf("point %d is %v, the row ends at %d ns", i, p, row.TNs)
 			}
 		}
-		if !l.state.Verdict.Final || l.state.Verdict.Ceiling != r.Verdict.Ceiling || l.state.Phase != "ended" {
+		if !l.state.Verdict.Final || l.state.Verdict.Bottleneck != r.Verdict.Bottleneck || l.state.Phase != "ended" {
 			t.Errorf("the end: %+v", l.state.Verdict)
 		}
 		if _, more := l.next(); more {
@@ -254,10 +254,10 @@ func TestNextRunOfAPlan(t *testing.T) {
 		b.Rows(part(s, begin, int64(n+1)*5e8))
 		want := len(part(s, begin, int64(n+1)*5e8).Load)
 		l.until("its points", func() bool { return l.state.ID == fmt.Sprint("run", n) && len(l.points) == want })
-		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "valid", Ceiling: "concurrency",
+		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "valid", Bottleneck: "concurrency",
 			CompletedPerS: 5}, Doing: "something"})
 		l.until("the finished run", func() bool { return len(l.runs) == n+1 })
-		if got := l.runs[n]; got.Number != n+1 || got.Doing != "something" || got.Ceiling != "concurrency" {
+		if got := l.runs[n]; got.Number != n+1 || got.Doing != "something" || got.Bottleneck != "concurrency" {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -474,7 +474,7 @@ func TestAddressInUse(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	const evil = "</script><img src=x onerror=alert(1)>\n\ndata: {}\n\nevent: end\n\x00\u2028\xff"
 	r, s := fixture(t)
-	r.Verdict.Because, r.Verdict.Ceiling, r.Verdict.Outcome = evil, evil, evil
+	r.Verdict.Because, r.Verdict.Bottleneck, r.Verdict.Outcome = evil, evil, evil
 	r.Verdict.Evidence = []record.Evidence{{Says: evil}}
 	b := live.NewBoard()
 	server := serve(t, b)
@@ -482,12 +482,12 @@ func TestHostileTexts(t *testing.T) {
 	b.Began(record.Start{ID: evil, Spec: r.Spec})
 	b.Rows(s)
 	b.Lost(record.NotMeasured{What: evil, Why: evil})
-	b.Measured(live.Done{Measured: record.Measured{Outcome: evil, GaveUp: evil}, Doing: evil})
+	b.Measured(live.Done{Measured: record.Measured{Outcome: evil, StoppedEarly: evil}, Doing: evil})
 	b.RunEnded(r)
 	l := listen(t, server, "")
 	l.until("the end", func() bool { return l.ended })
 	want := strings.ToValidUTF8(evil, "\ufffd")
-	if string(l.state.Verdict.Ceiling) != want || l.state.Title != want || l.runs[0].Doing != want ||
+	if string(l.state.Verdict.Bottleneck) != want || l.state.Title != want || l.runs[0].Doing != want ||
 		!slices.Contains(l.state.Lost, want+": "+want) {
 		t.Errorf("%+v", l.state)
 	}

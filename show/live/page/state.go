@@ -46,15 +46,15 @@ type tile struct {
 }
 
 type verdict struct {
-	Name     string            `json:"name"`
-	Basis    string            `json:"basis"`
-	Outcome  record.Outcome    `json:"outcome"`
-	Ceiling  record.Bottleneck `json:"ceiling"`
-	Because  string            `json:"because"`
-	Evidence []string          `json:"evidence"`
-	Doubts   []string          `json:"doubts"`
-	Next     string            `json:"next"`
-	Final    bool              `json:"final"`
+	Name       string            `json:"name"`
+	Basis      string            `json:"basis"`
+	Outcome    record.Outcome    `json:"outcome"`
+	Bottleneck record.Bottleneck `json:"bottleneck"`
+	Because    string            `json:"because"`
+	Evidence   []string          `json:"evidence"`
+	Caveats    []string          `json:"caveats"`
+	Next       string            `json:"next"`
+	Final      bool              `json:"final"`
 }
 
 type station struct {
@@ -177,23 +177,23 @@ func tilesOf(s *live.Snapshot) []tile {
 }
 
 func verdictOf(s *live.Snapshot) verdict {
-	v := verdict{Name: s.VerdictName(), Basis: s.VerdictBasis(), Evidence: []string{}, Doubts: []string{}}
+	v := verdict{Name: s.VerdictName(), Basis: s.VerdictBasis(), Evidence: []string{}, Caveats: []string{}}
 	f := s.Formed
 	if f == nil {
 		return v
 	}
-	v.Outcome, v.Ceiling, v.Because, v.Next, v.Final = f.Verdict.Outcome, f.Verdict.Ceiling, f.Because(), f.Verdict.Next, f.Final
+	v.Outcome, v.Bottleneck, v.Because, v.Next, v.Final = f.Verdict.Outcome, f.Verdict.Bottleneck, f.Because(), f.Verdict.Next, f.Final
 	for i, e := range f.Verdict.Evidence {
 		if i == evidenceMost {
 			break
 		}
 		v.Evidence = append(v.Evidence, e.Says)
 	}
-	for i, d := range f.Verdict.Doubts {
+	for i, d := range f.Verdict.Caveats {
 		if i == evidenceMost {
 			break
 		}
-		v.Doubts = append(v.Doubts, d)
+		v.Caveats = append(v.Caveats, d)
 	}
 	return v
 }
@@ -253,22 +253,22 @@ func linksOf(s *live.Snapshot) []link {
 
 // finished is one line of a plan's list.
 type finished struct {
-	Number  int               `json:"number"`
-	Doing   string            `json:"doing"`
-	PerS    float64           `json:"per_s"`
-	Rate    string            `json:"rate"`
-	P50     string            `json:"p50"`
-	P99     string            `json:"p99"`
-	Outcome record.Outcome    `json:"outcome"`
-	Ceiling record.Bottleneck `json:"ceiling"`
-	GaveUp  string            `json:"gave_up"`
+	Number       int               `json:"number"`
+	Doing        string            `json:"doing"`
+	PerS         float64           `json:"per_s"`
+	Rate         string            `json:"rate"`
+	P50          string            `json:"p50"`
+	P99          string            `json:"p99"`
+	Outcome      record.Outcome    `json:"outcome"`
+	Bottleneck   record.Bottleneck `json:"bottleneck"`
+	StoppedEarly string            `json:"stopped_early"`
 }
 
 func encodeRun(d *live.Done) []byte {
 	text, err := json.Marshal(&finished{
 		Number: d.Number, Doing: d.Doing, PerS: max(rounded(d.CompletedPerS), 0), Rate: unit.FormatRate(d.CompletedPerS),
 		P50: live.Quantile(d.Response.Count > 0, d.Response.P50Ns), P99: live.Quantile(d.Response.Count > 0, d.Response.P99Ns),
-		Outcome: d.Outcome, Ceiling: d.Ceiling, GaveUp: d.GaveUp,
+		Outcome: d.Outcome, Bottleneck: d.Bottleneck, StoppedEarly: d.StoppedEarly,
 	})
 	if err != nil {
 		panic("live page: " + err.Error())

@@ -380,7 +380,7 @@ func (f *frame) verdict() {
 	}
 	basis, _, _ := strings.Cut(s.VerdictBasis(), " (")
 	f.named(0, name, f.paint.outcome(v.Outcome).Render(string(v.Outcome))+" · "+f.paint.strong.Render(
-		clean(string(v.Ceiling)))+f.paint.quiet.Render("  "+basis))
+		clean(string(v.Bottleneck)))+f.paint.quiet.Render("  "+basis))
 	lines := strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-names, ""), "\n")
 	for i, text := range lines[:min(len(lines), becauseLines)] {
 		if i == becauseLines-1 && len(lines) > becauseLines {

@@ -166,8 +166,8 @@ func TestAnySizeFits(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\u202e\r\n\u009b31m"
 	b, r := boardAt(t, 2e9)
-	r.Verdict.Because, r.Verdict.Ceiling = evil, evil
-	r.GaveUp = evil
+	r.Verdict.Because, r.Verdict.Bottleneck = evil, evil
+	r.StoppedEarly = evil
 	r.Verdict.Stations[0].Name = evil
 	b.RunEnded(r)
 	b.Step(live.Plan{Kind: evil, Doing: evil})

@@ -129,16 +129,16 @@ function verdict(v) {
   text("verdict-name", v.name);
   text("basis", v.basis);
   const outcome = $("outcome");
-  outcome.hidden = $("ceiling-name").hidden = !v.outcome;
+  outcome.hidden = $("bottleneck-name").hidden = !v.outcome;
   put(outcome, v.outcome);
   outcome.dataset.is = v.outcome;
-  text("ceiling", v.ceiling);
+  text("bottleneck", v.bottleneck);
   text("because", v.because);
   text("next", v.next && "Next: " + v.next);
   facts("evidence", v.evidence);
-  $("doubts-box").hidden = !v.doubts.length;
-  facts("doubts", v.doubts);
-  const news = v.outcome && `${v.name}: ${v.outcome}, bottleneck ${v.ceiling}`;
+  $("caveats-box").hidden = !v.caveats.length;
+  facts("caveats", v.caveats);
+  const news = v.outcome && `${v.name}: ${v.outcome}, bottleneck ${v.bottleneck}`;
   if (news && news !== announced) text("announce", announced = news);
 }
 
@@ -243,7 +243,7 @@ function table() {
     row.append(element("td"), element("td"), element("td", "n"), cell, element("td", "n"), element("td", "n"), element("td"), element("td"));
     return row;
   }, (row, r) => {
-    [r.number, r.doing, r.rate, null, r.p50, r.p99, r.outcome, r.ceiling + (r.gave_up ? ` (ended early: ${r.gave_up})` : "")]
+    [r.number, r.doing, r.rate, null, r.p50, r.p99, r.outcome, r.bottleneck + (r.stopped_early ? ` (ended early: ${r.stopped_early})` : "")]
       .forEach((v, i) => v !== null && put(row.children[i], v));
     row.children[3].firstChild.firstChild.style.width = r.per_s / most * 100 + "%";
   });
