@@ -19,8 +19,9 @@ test: deps lint
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet ./...
-	cd internal/tools && $(GO) build -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	cd internal/tools && $(GO) build -o ../../bin/ honnef.co/go/tools/cmd/staticcheck golang.org/x/tools/cmd/deadcode
 	./bin/staticcheck ./...
+	@dead=$$(./bin/deadcode -test=false ./cmd/...) && test -z "$$dead" || { echo "$$dead"; echo "deadcode: only tests call the functions above, or nothing does"; exit 1; }
 	cd internal/tools/conformance && $(GO) vet . && ../../../bin/staticcheck .
 
 # race runs what test leaves out: the packages that measure, with the race detector

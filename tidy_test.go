@@ -317,6 +317,93 @@ func TestFunctionsAreShort(t *testing.T) {
 	}
 }
 
+const maxFields, maxMethods = 25, 40
+
+// largeTypes may have more fields or methods. The list only gets shorter.
+func largeTypes() []string {
+	return []string{
+		"cmd/ceiling.runFlags",
+		"cmd/ceiling.shell",
+		"internal/ring.uring",
+		"measure/load.Tally",
+		"measure/load.worker",
+		"measure/observe.Observer",
+		"measure/observe.peerSampler",
+		"measure/observe.process",
+		"record.Point",
+		"record.Run",
+		"verdict.facts",
+		"verdict.pointFacts",
+	}
+}
+
+// TestTypesAreSmall counts the fields that a struct names and embeds, and the methods
+// of a type over all files of its package.
+func TestTypesAreSmall(t *testing.T) {
+	fields, methods := map[string]int{}, map[string]int{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					methods[s.dir+"."+receiver(d.Recv.List[0].Type)]++
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if spec, is := spec.(*ast.TypeSpec); is {
+						fields[s.dir+"."+spec.Name.Name] = fieldsOf(spec)
+					}
+				}
+			}
+		}
+	}
+	allowed := largeTypes()
+	for name, n := range fields {
+		large := n > maxFields || methods[name] > maxMethods
+		if large && !slices.Contains(allowed, name) {
+			t.Errorf("%s has %d fields and %d methods; %d and %d are enough", name, n, methods[name], maxFields, maxMethods)
+		}
+		if i := slices.Index(allowed, name); i >= 0 && !large {
+			t.Errorf("%s is small again: take it off the list", name)
+		}
+	}
+	for _, name := range allowed {
+		if _, known := fields[name]; !known {
+			t.Errorf("largeTypes has %s, which is no type", name)
+		}
+	}
+}
+
+func fieldsOf(spec *ast.TypeSpec) int {
+	structure, is := spec.Type.(*ast.StructType)
+	if !is {
+		return 0
+	}
+	n := 0
+	for _, f := range structure.Fields.List {
+		n += max(len(f.Names), 1)
+	}
+	return n
+}
+
+// receiver is the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
 func TestPackagesAreNouns(t *testing.T) {
 	documented := map[string]bool{}
 	for _, s := range sources(t) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -592,4 +593,25 @@ func BenchmarkAppendLoad(b *testing.B) {
 	for b.Loop() {
 		w.AppendLoad(row)
 	}
+}
+
+// readSeries reads rows, one JSON object a line. The error is that of r alone:
+// what the lines hold cannot make it fail.
+func readSeries(in *lines) (Series, error) {
+	var s Series
+	for {
+		l, err := in.line()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return s, err
+		}
+		if err := s.take(l.kind, l.text); err != nil {
+			in.Reject(err)
+		}
+	}
+	s.Observed.sort()
+	s.Bad, s.Truncated, s.Problems = in.Bad, in.Truncated, in.Problems
+	return s, nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 )
@@ -68,27 +67,6 @@ func (s *Series) Until(tNs int64) Series {
 	until := Series{Load: load(s.Load), Agents: load(s.Agents), Observed: s.Observed}
 	until.Observed.Retain(func(r ObservedRow) bool { return r.Observed().TNs <= tNs })
 	return until
-}
-
-// readSeries reads rows, one JSON object a line. The error is that of r alone:
-// what the lines hold cannot make it fail.
-func readSeries(in *lines) (Series, error) {
-	var s Series
-	for {
-		l, err := in.line()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return s, err
-		}
-		if err := s.take(l.kind, l.text); err != nil {
-			in.Reject(err)
-		}
-	}
-	s.Observed.sort()
-	s.Bad, s.Truncated, s.Problems = in.Bad, in.Truncated, in.Problems
-	return s, nil
 }
 
 // take reads one row.

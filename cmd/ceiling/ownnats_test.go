@@ -15,15 +15,18 @@ import (
 	"testing"
 
 	"ceiling/internal/natstest"
-	"ceiling/measure/fleet/bus"
 	"ceiling/record"
 )
 
-// ownNATS is an organisation's server, with the accounts that bus.Configuration
-// writes, a user for each agent, and a certificate of another CA.
-func ownNATS(t *testing.T, agents ...string) (at func(user string) string, ca string) {
+// ownNATS is an organisation's server, with the accounts that the manual shows, and
+// a certificate of another CA.
+func ownNATS(t *testing.T) (at func(user string) string, ca string) {
 	t.Helper()
-	port, ca := natstest.Start(t, bus.Configuration("lab", agents))
+	accounts, err := os.ReadFile("../../measure/fleet/bus/testdata/accounts.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, ca := natstest.Start(t, string(accounts))
 	return func(user string) string { return fmt.Sprintf("tls://%s@127.0.0.1:%d", user, port) }, ca
 }
 
@@ -32,7 +35,7 @@ func TestOwnNATS(t *testing.T) {
 	var served atomic.Uint64
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer target.Close()
-	at, ca := ownNATS(t, "me")
+	at, ca := ownNATS(t)
 	env := append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
 	verb := func(args ...string) *exec.Cmd {
 		c := exec.Command(programFile(t), args...)

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/brianvoe/gofakeit/v7 v7.18.1
+	golang.org/x/tools v0.51.0
 	honnef.co/go/tools v0.8.2
 )
 
@@ -12,5 +13,6 @@ require (
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
-	golang.org/x/tools v0.51.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/telemetry v0.0.0-20260924152758-ed294f943157 // indirect
 )

@@ -3,4 +3,7 @@
 // Package tools pins the linters.
 package tools
 
-import _ "honnef.co/go/tools/cmd/staticcheck"
+import (
+	_ "golang.org/x/tools/cmd/deadcode"
+	_ "honnef.co/go/tools/cmd/staticcheck"
+)

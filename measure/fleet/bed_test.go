@@ -260,7 +260,7 @@ func pretend(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sin
 			return done, nil
 		case <-time.After(time.Until(r.Started.Add(time.Duration(at)))):
 		}
-		t := load.NewTally(len(s.Targets))
+		t := &load.NewResult(len(s.Targets)).Total
 		t.StartNs, t.EndNs, t.Connected = at-step, at, asked
 		t.Sent, t.Completed = uint64(100*asked), uint64(100*asked)
 		for range asked {

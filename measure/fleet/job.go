@@ -459,7 +459,7 @@ func (j *job) frame(m *member, kind byte, body []byte) error {
 	case frameTally:
 		return j.tally(m, body)
 	case frameObserved:
-		row, err := observedRow(body)
+		row, err := record.DecodeObserved(body)
 		if err == nil {
 			row.Observed().Host = m.name
 			j.tellSink(func(s run.Sink) { s.Observed(row) })

@@ -226,7 +226,7 @@ func FuzzCommand(f *testing.F) {
 func FuzzDriver(f *testing.F) {
 	var out outlet
 	_ = out.object(frameReady, readiness{1, 1})
-	t := load.NewTally(1)
+	t := &load.NewResult(1).Total
 	t.EndNs = 1
 	b, _ := t.AppendBinary([]byte{0})
 	_ = out.frame(frameTally, b)

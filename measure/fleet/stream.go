@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"ceiling/internal/unit"
-	"ceiling/record"
 )
 
 // What an agent tells of a run is one stream of bytes, cut into messages that
@@ -160,19 +159,4 @@ func cutFrame(b []byte) (kind byte, body []byte, n int, err error) {
 	}
 	end := 1 + width + int(size)
 	return b[0], b[1+width : end], end, nil
-}
-
-// observedRow reads a row of any kind.
-func observedRow(b []byte) (record.ObservedRow, error) {
-	var head struct {
-		Kind string `json:"kind"`
-	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return nil, err
-	}
-	row, known := record.NewObservedRow(head.Kind)
-	if !known {
-		return nil, fmt.Errorf("rows of kind %q are not known here", head.Kind)
-	}
-	return row, json.Unmarshal(b, row)
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"ceiling/record"
 )
 
 // TestStreamIsExact sends frames of many sizes and takes them again, with
@@ -121,7 +123,7 @@ func FuzzStream(f *testing.F) {
 				seen = append(seen, body...)
 				switch kind {
 				case frameObserved:
-					_, err := observedRow(body)
+					_, err := record.DecodeObserved(body)
 					return err
 				}
 				return nil

@@ -184,7 +184,7 @@ func TestMergerRefuses(t *testing.T) {
 	w := &watcher{t: t, sum: newTally(1)}
 	m := NewMerger(2, 1, 100, w)
 	k := func(from, to int64, warmup bool) *Tally {
-		t := NewTally(1)
+		t := newTally(1)
 		t.StartNs, t.EndNs, t.Warmup, t.Sent = from, to, warmup, 1
 		return t
 	}

@@ -109,11 +109,9 @@ type TargetTally struct {
 	Response          hist.Hist
 }
 
-// NewTally is an empty tally of a run with so many targets. One that is decoded
-// has to be made for the run's number: memory is for who knows the run to give,
-// and not for what comes over the network to ask.
-func NewTally(targets int) *Tally { return newTally(targets) }
-
+// newTally is an empty tally of a run with so many targets. One that is decoded
+// has to be made for the run's number: how much memory it takes must not depend on
+// what the network sends.
 func newTally(targets int) *Tally {
 	t := &Tally{Faults: map[Fault]uint64{}}
 	if targets > 1 {

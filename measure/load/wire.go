@@ -130,7 +130,7 @@ func appendFaults(b []byte, faults map[Fault]uint64) []byte {
 }
 
 // UnmarshalBinary reads what AppendBinary wrote, all of b, in place of what t
-// holds. t has to be made for the number of the run's targets (NewTally). It
+// holds. t has to be made for the number of the run's targets (newTally). It
 // refuses what no tally can be, and then t is empty. Besides t's own memory it
 // takes no more than the length of b warrants.
 func (t *Tally) UnmarshalBinary(b []byte) error {

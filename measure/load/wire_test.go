@@ -74,7 +74,7 @@ func filled(v reflect.Value, rng *rand.Rand) {
 }
 
 func wideTally(rng *rand.Rand) *Tally {
-	t := NewTally(3)
+	t := newTally(3)
 	filled(reflect.ValueOf(t).Elem(), rng)
 	t.Warmup = rng.IntN(2) == 0
 	t.StartNs = rng.Int64N(1 << 40)
@@ -88,7 +88,7 @@ func wideTally(rng *rand.Rand) *Tally {
 // TestWireIsExact: every exported field of a tally and of a result comes back,
 // into memory that had another.
 func TestWireIsExact(t *testing.T) {
-	tally, result := NewTally(3), NewResult(3)
+	tally, result := newTally(3), NewResult(3)
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		want := wideTally(rng)
@@ -126,10 +126,10 @@ func TestWireRefuses(t *testing.T) {
 	account.Total, account.Engine = *tally, "uring"
 	small, _ := tally.AppendBinary(nil)
 	large, _ := account.AppendBinary(nil)
-	got, gotResult := NewTally(3), NewResult(3)
+	got, gotResult := newTally(3), NewResult(3)
 	refused := func(what, says string, b, c []byte) {
 		t.Helper()
-		if err := got.UnmarshalBinary(b); err == nil || !strings.Contains(err.Error(), says) || !reflect.DeepEqual(got, NewTally(3)) {
+		if err := got.UnmarshalBinary(b); err == nil || !strings.Contains(err.Error(), says) || !reflect.DeepEqual(got, newTally(3)) {
 			t.Errorf("tally %s: %v", what, err)
 		}
 		if err := gotResult.UnmarshalBinary(c); err == nil || !strings.Contains(err.Error(), says) ||
@@ -144,7 +144,7 @@ func TestWireRefuses(t *testing.T) {
 	small[0], large[0] = 9, 9
 	refused("of another version", "version 9", small, large)
 	small[0], large[0] = tallyVersion, resultVersion
-	got, gotResult = NewTally(2), NewResult(2)
+	got, gotResult = newTally(2), NewResult(2)
 	if err := got.UnmarshalBinary(small); err == nil || !strings.Contains(err.Error(), "a run with 3 targets, this one has 2") {
 		t.Error(err)
 	}
@@ -163,7 +163,7 @@ func TestWireRefuses(t *testing.T) {
 		k := wideTally(rng)
 		change(k)
 		b, _ := k.AppendBinary(nil)
-		if NewTally(3).UnmarshalBinary(b) == nil {
+		if newTally(3).UnmarshalBinary(b) == nil {
 			t.Errorf("%s: accepted", what)
 		}
 	}
@@ -180,7 +180,7 @@ func TestWireOfARun(t *testing.T) {
 	r, err := Run(context.Background(), c, &watcher{t: t, sum: newTally(1), onRow: func(k *Tally) {
 		b, _ := k.AppendBinary(nil)
 		most, all, rows = max(most, len(b)), all+len(b), rows+1
-		back := NewTally(1)
+		back := newTally(1)
 		if err := back.UnmarshalBinary(b); err != nil || back.Sent != k.Sent || back.Response != k.Response {
 			t.Errorf("a row does not come back: %v", err)
 		}
@@ -207,7 +207,7 @@ func FuzzWireTally(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		k, again := NewTally(3), NewTally(3)
+		k, again := newTally(3), newTally(3)
 		if k.UnmarshalBinary(b) != nil {
 			return
 		}

@@ -204,7 +204,7 @@ func TestStartServerTellsTheAddress(t *testing.T) {
 		"RUN_TEST_ADDR={addr} '" + os.Args[0] + "'; echo it ended",
 		"RUN_TEST_ADDR=127.0.0.1:$PORT '" + os.Args[0] + "'",
 	} {
-		c, base, err := StartServer(t.Context(), &spec.Server{Serve: serve, Env: []string{"RUN_TEST_SERVE=nethttp"}})
+		c, base, err := serverOn(t.Context(), &spec.Server{Serve: serve, Env: []string{"RUN_TEST_SERVE=nethttp"}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

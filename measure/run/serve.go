@@ -17,14 +17,10 @@ import (
 // it is tried.
 const knock = 20 * time.Millisecond
 
-// StartServer starts the command of a server on a free port of the loopback and
-// answers once it accepts connections, with its base URL. The command runs in a
-// shell, in a process group of its own.
-func StartServer(ctx context.Context, s *spec.Server) (*Child, string, error) {
-	return serverOn(ctx, s, nil)
-}
-
-// serverOn is StartServer on some CPUs only; nil are those of this process.
+// serverOn starts the command of a server on a free port of the loopback and
+// returns once it accepts connections, with its base URL. The command runs in a
+// shell, in a process group of its own, on some CPUs only; nil are those of this
+// process.
 func serverOn(ctx context.Context, s *spec.Server, cpus []int) (*Child, string, error) {
 	addr, err := FreeAddress()
 	if err != nil {
@@ -33,8 +29,9 @@ func serverOn(ctx context.Context, s *spec.Server, cpus []int) (*Child, string, 
 	return serverAt(ctx, s, addr, cpus)
 }
 
-// StartServerAt is StartServer for a command whose address stands in a file that
-// was written before: host:port of the loopback, as FreeAddress answers it.
+// StartServerAt starts a command whose address is in a file that was written
+// before: host:port of the loopback, as FreeAddress returns it. It returns once the
+// server accepts connections, with its base URL.
 func StartServerAt(ctx context.Context, s *spec.Server, addr string) (*Child, string, error) {
 	return serverAt(ctx, s, addr, nil)
 }

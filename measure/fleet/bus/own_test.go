@@ -34,7 +34,7 @@ func TestTheConfigurationForAnOwnCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := bus.Configuration("lab", []string{"me", "other"}); string(shown) != want {
+	if want := configuration("lab", []string{"me", "other"}); string(shown) != want {
 		t.Errorf("testdata/accounts.conf is not\n%s", want)
 	}
 }
@@ -159,4 +159,32 @@ func ownStrangers(t *testing.T, at func(string) bus.Own, ca string, port int, to
 	if _, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", port), nats.NoReconnect()); err == nil || errors.Is(err, nats.ErrNoServers) {
 		t.Errorf("nobody, with no password: %v", err)
 	}
+}
+
+// configuration is the account of a test bed for the configuration file of an
+// organisation's own NATS server, with a user for the driver and one for each
+// agent, who have their passwords from the environment. Each test bed has an
+// account of its own; where NATS is run with an operator and credentials files,
+// the same permissions go into the users' JWTs.
+func configuration(bed string, agents []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "accounts {\n  ceiling_%s {\n    jetstream: enabled\n    users: [\n", strings.ReplaceAll(bed, "-", "_"))
+	fmt.Fprintf(&b, "      { user: driver, password: $CEILING_DRIVER }\n")
+	for _, name := range agents {
+		p := bus.AgentPermissions(bed, name)
+		fmt.Fprintf(&b, "      { user: %q, password: $CEILING_AGENT, permissions: {\n", name)
+		fmt.Fprintf(&b, "        publish: [\n          %s\n        ]\n", quoted(p.Publish))
+		fmt.Fprintf(&b, "        subscribe: [\n          %s\n        ]\n", quoted(p.Subscribe))
+		fmt.Fprintf(&b, "        allow_responses: { max: %d, expires: \"%v\" }\n      } }\n", 1, 5*time.Minute)
+	}
+	b.WriteString("    ]\n  }\n}\n")
+	return b.String()
+}
+
+func quoted(list []string) string {
+	q := make([]string, len(list))
+	for i, s := range list {
+		q[i] = `"` + s + `"`
+	}
+	return strings.Join(q, "\n          ")
 }

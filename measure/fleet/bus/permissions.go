@@ -1,10 +1,6 @@
 package bus
 
-import (
-	"fmt"
-	"strings"
-	"time"
-)
+import "time"
 
 // An agent answers a question once, and a long command within this.
 const (
@@ -53,32 +49,4 @@ func AgentPermissions(bed, name string) Permissions {
 		},
 		Answer: true,
 	}
-}
-
-// Configuration is the account of a test bed for the configuration file of an
-// organisation's own NATS server, with a user for the driver and one for each
-// agent, who have their passwords from the environment. Each test bed has an
-// account of its own; where NATS is run with an operator and credentials files,
-// the same permissions go into the users' JWTs.
-func Configuration(bed string, agents []string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "accounts {\n  ceiling_%s {\n    jetstream: enabled\n    users: [\n", strings.ReplaceAll(bed, "-", "_"))
-	fmt.Fprintf(&b, "      { user: driver, password: $CEILING_DRIVER }\n")
-	for _, name := range agents {
-		p := AgentPermissions(bed, name)
-		fmt.Fprintf(&b, "      { user: %q, password: $CEILING_AGENT, permissions: {\n", name)
-		fmt.Fprintf(&b, "        publish: [\n          %s\n        ]\n", quoted(p.Publish))
-		fmt.Fprintf(&b, "        subscribe: [\n          %s\n        ]\n", quoted(p.Subscribe))
-		fmt.Fprintf(&b, "        allow_responses: { max: %d, expires: \"%v\" }\n      } }\n", answersMost, answersFor)
-	}
-	b.WriteString("    ]\n  }\n}\n")
-	return b.String()
-}
-
-func quoted(list []string) string {
-	q := make([]string, len(list))
-	for i, s := range list {
-		q[i] = `"` + s + `"`
-	}
-	return strings.Join(q, "\n          ")
 }
