@@ -40,6 +40,7 @@ records of runs made before, or results of other tools.`,
 		RunE: func(c *cobra.Command, args []string) error { return sh.compare(c, args, &f, &o) },
 	}
 	f.bind(c)
+	groupFlags(c)
 	p := c.Flags()
 	p.StringArrayVar(&o.serve, "serve", nil, "command that starts a server at {addr} (up to twice)")
 	p.StringVar(&o.path, "path", "", "path to request of a server that is started; / where none is given")

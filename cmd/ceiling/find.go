@@ -36,6 +36,7 @@ measured more than once. A run that can no longer pass is stopped early.`,
 		},
 	}
 	f.bind(c)
+	groupFlags(c)
 	p := c.Flags()
 	p.StringVar(&start, "start", "", "first rate to test, requests/s (default: auto)")
 	p.StringVar(&most, "most", "", "upper bound for the search (default: none)")

@@ -29,7 +29,8 @@ func runGroups() []flagGroup {
 }
 
 // groupFlags has the help of a verb show its flags in groups; flags of the verb
-// alone come first, under its name.
+// alone come first, under its name. Other verbs than run only name those that are less
+// common.
 func groupFlags(c *cobra.Command) {
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		own := flagGroup{title: strings.ToUpper(c.Name()[:1]) + c.Name()[1:]}
@@ -41,21 +42,60 @@ func groupFlags(c *cobra.Command) {
 		})
 		var b strings.Builder
 		fmt.Fprintf(&b, "Usage: %s\nExamples:\n%s\n\n", c.UseLine(), c.Example)
-		for _, g := range append([]flagGroup{own}, runGroups()...) {
-			set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
-			set.SortFlags = false
-			for _, name := range g.flags {
-				if f := c.Flags().Lookup(name); f != nil {
-					set.AddFlag(f)
-				}
-			}
-			if set.HasAvailableFlags() {
+		groups, rest := append([]flagGroup{own}, runGroups()...), []flagGroup(nil)
+		if c.Name() != "run" { // what is as in run is only named
+			groups, rest = groups[:2], groups[2:]
+		}
+		for _, g := range groups {
+			if set := g.of(c); set.HasAvailableFlags() {
 				fmt.Fprintf(&b, "%s:\n%s", g.title, set.FlagUsages())
 			}
+		}
+		for i, g := range rest {
+			if i == 0 {
+				b.WriteString("As in ceiling run --help:\n")
+			}
+			b.WriteString(g.named(c))
 		}
 		_, err := fmt.Fprint(c.OutOrStderr(), b.String())
 		return err
 	})
+}
+
+// of is the flags of a group that a verb has.
+func (g *flagGroup) of(c *cobra.Command) *pflag.FlagSet {
+	set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+	set.SortFlags = false
+	for _, name := range g.flags {
+		if f := c.Flags().Lookup(name); f != nil {
+			set.AddFlag(f)
+		}
+	}
+	return set
+}
+
+// named is a group as its flags' names, in lines of at most 96 columns.
+func (g *flagGroup) named(c *cobra.Command) string {
+	const width, indent = 96, 16
+	text := fmt.Sprintf("  %-*s", indent-2, g.title)
+	column := indent
+	names := 0
+	g.of(c).VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		if column+len(f.Name)+3 > width {
+			text = strings.TrimRight(text, " ") + "\n" + strings.Repeat(" ", indent)
+			column = indent
+		}
+		text += "--" + f.Name + " "
+		column += len(f.Name) + 3
+		names++
+	})
+	if names == 0 {
+		return ""
+	}
+	return strings.TrimRight(text, " ") + "\n"
 }
 
 // withVerb has "ceiling URL" do what "ceiling run URL" does.

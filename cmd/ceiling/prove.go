@@ -34,8 +34,9 @@ The resource that throughput follows is the bottleneck.`,
 		},
 	}
 	f.bind(c)
+	groupFlags(c)
 	flags := c.Flags()
-	flags.Float64Var(&p.Take, "take", 0, "share removed from each resource (0 = auto)")
+	flags.Float64Var(&p.Share, "share", 0, "share removed from each resource (0 = auto)")
 	flags.StringVar(&p.Interface, "interface", "", "network interface to throttle")
 	flags.StringVar(&p.Namespace, "namespace", "", "network namespace of that interface")
 	flags.IntVar(&blocks, "blocks", 0, "measured blocks (0 = auto)")
