@@ -33,9 +33,9 @@ func checkSLO(f *facts) sloResult {
 			continue
 		}
 		shown := showTerm(term, measured)
-		verb := "holds"
+		verb := "meets"
 		if !term.Holds(measured) {
-			verb = "breaks"
+			verb = "misses"
 			out.broken = append(out.broken, fmt.Sprintf("%s is %s, asked %s", name, shown, term))
 		}
 		out.terms = append(out.terms, record.SLOTerm{Term: term.String(), Value: measured, Met: term.Holds(measured)})

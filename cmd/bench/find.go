@@ -158,7 +158,7 @@ func printFound(w io.Writer, e *Entry) {
 	if len(e.Found) == 0 {
 		return
 	}
-	head(w, "Searches: the highest rate that holds, of a server whose capacity is known", "slo", "truth /s", "answer /s", "error", "runs",
+	head(w, "Searches: the highest rate that meets the SLO, of a server whose capacity is known", "slo", "truth /s", "answer /s", "error", "runs",
 		"took")
 	for _, f := range e.Found {
 		for i := range f.AnswerPerS {

@@ -101,7 +101,7 @@ type Frozen struct {
 // Pacing is how evenly a tool's requests arrive.
 type Pacing struct {
 	Tool      string `json:"tool"`
-	AskedPerS int    `json:"asked_per_s"`
+	AskedPerS int    `json:"target_per_s"`
 	SeenPerS  Spread `json:"seen_per_s"`
 	// Dispersion is variance over mean of the requests that arrive per 10 ms.
 	Dispersion Spread `json:"variance_over_mean"`

@@ -11,7 +11,7 @@ import (
 )
 
 // paceOfGenerator tells a run of a closed loop that went as fast as the
-// generator could: void for what it says of the server's rate, but the CPU
+// generator could: invalid for what it says of the server's rate, but the CPU
 // that the server took for a request is measured all the same. An open loop
 // whose generator was full has sent something else than was asked.
 func paceOfGenerator(m *record.Measured) bool {

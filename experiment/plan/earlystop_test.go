@@ -24,7 +24,7 @@ func sloOf(t testing.TB, text string) spec.SLO {
 
 // watch runs a step of a queue under an EarlyStop. cut is how far into the step it was
 // given up, in seconds, 0 where it was not; lost tells whether the whole step
-// broke the SLO or owed more than 1 % of its requests.
+// failed the SLO or owed more than 1 % of its requests.
 func watch(q *queue, slo spec.SLO, perS, lengthS float64, arrivals string, number uint64, each []*hist.Hist) (cut float64, why string,
 	lost bool) {
 	trace := q.serve(perS, lengthS/10, lengthS, arrivals, number, each)
@@ -62,7 +62,7 @@ func TestEarlyStopSparesAStableQueue(t *testing.T) {
 				}
 			}
 			if float64(alarms) > earlyStopAlpha*float64(runs) {
-				t.Errorf("%s arrivals at %.2f of the capacity: %d of %d runs were given up that would have held", arrivals, load, alarms, runs)
+				t.Errorf("%s arrivals at %.2f of the capacity: %d of %d runs were given up that would have passed", arrivals, load, alarms, runs)
 			}
 			t.Logf("%s arrivals at %.2f of the capacity: %d of %d false alarms", arrivals, load, alarms, runs)
 		}
@@ -70,7 +70,7 @@ func TestEarlyStopSparesAStableQueue(t *testing.T) {
 }
 
 // TestEarlyStopCertainIsCertain: without its trend an EarlyStop gives up no run that
-// would have held, whatever the queue does.
+// would have passed, whatever the queue does.
 func TestEarlyStopCertainIsCertain(t *testing.T) {
 	each := histograms(4)
 	for n := range uint64(400) {
@@ -84,13 +84,13 @@ func TestEarlyStopCertainIsCertain(t *testing.T) {
 		for i := range trace.rows {
 			if why := d.Add(&trace.rows[i], each[i]); why != "" {
 				m := record.Measured{Histogram: trace.response}
-				held := true
+				passed := true
 				for _, term := range slo {
 					v, _ := figure(term, &m)
-					held = held && term.Holds(v)
+					passed = passed && term.Holds(v)
 				}
-				if held {
-					t.Errorf("run %d: %s, and it held", n, why)
+				if passed {
+					t.Errorf("run %d: %s, and it passed", n, why)
 				}
 				break
 			}

@@ -31,7 +31,7 @@ const (
 	// driftRows are the fewest changes that a deviation is taken from.
 	driftRows = 8
 	// owedMost of the requests may be unanswered at the end beyond those at the
-	// beginning. A run that owes more than half of it is void by its own verdict.
+	// beginning. A run that owes more than half of it is invalid by its own verdict.
 	owedMost = 0.02
 	// lateTimes is how many times more requests than the SLO allows must come too
 	// late by the end.

@@ -16,7 +16,7 @@ import (
 // One run is one vote: the requests of a run queue behind each other and are
 // not independent, runs nearly are. Some vote wrong: one that something else on
 // the machine disturbed, and near the limit many by chance. So each rate is run
-// more than once, and what all votes together leave open (findnoise.go) decides
+// more than once, and what all outcomes together leave open (findnoise.go) decides
 // where to look next and whether the answer is known.
 
 const (
@@ -35,10 +35,10 @@ const (
 	// is room for what chance adds.
 	endsShare = 0.5
 	// wrongMost is how likely the limit may still be outside the ends by more
-	// than the asked width, by the votes of all runs. At 5 % it was so in 2 of 240
+	// than the asked width, by the outcomes of all runs. At 5 % it was so in 2 of 240
 	// simulated searches, at 2 % in none, for two runs more.
 	wrongMost = 0.02
-	// highLead is by how many votes the upper end leads at least: a run more there
+	// highLead is by how many outcomes the upper end leads at least: a run more there
 	// is soon given up, and two neighbours at work are likelier than three.
 	highLead = 3
 	// growMost is the largest step up: 2, 4, 8, 8. A larger one costs more in
@@ -149,7 +149,7 @@ func (s *survey) shrink() Decision {
 	return s.run(math.Max(trickle, rounded(lowest.perS/factor)))
 }
 
-// grow goes up from the highest rate that held.
+// grow goes up from the highest rate that passed.
 func (s *survey) grow(b *bracket) Decision {
 	if b.low.perS >= s.most {
 		return converged("%s, the highest rate allowed, meets the SLO", unit.FormatRate(b.low.perS))
@@ -158,8 +158,8 @@ func (s *survey) grow(b *bracket) Decision {
 	return s.run(math.Min(s.most, math.Max(b.low.perS+1, rounded(b.low.perS*factor))))
 }
 
-// follow looks where the votes put the limit, when that is beyond all rates
-// that held or all that broke: one of them was wrong.
+// follow looks where the outcomes put the limit, when that is beyond all rates
+// that passed or all that failed: one of them was wrong.
 func (s *survey) follow(b *bracket) Decision {
 	perS := math.Round(b.noise.mid)
 	switch {
@@ -179,7 +179,7 @@ func (s *survey) follow(b *bracket) Decision {
 // that it is not chance.
 func (s *survey) narrow(b *bracket) Decision {
 	target := s.within * endsShare
-	if s.standing(b.high) != broke {
+	if s.standing(b.high) != failed {
 		target = math.Max(s.within, generatorWithin)
 	}
 	if b.width() > target {
@@ -201,13 +201,13 @@ func (s *survey) narrow(b *bracket) Decision {
 		}
 		return s.run(b.low.perS)
 	}
-	return converged("%s passed in %s, %s failed in %s", unit.FormatRate(b.low.perS), outOf(b.low.held, b.low.counted()),
-		unit.FormatRate(b.high.perS), outOf(b.high.broke, b.high.counted()))
+	return converged("%s passed in %s, %s failed in %s", unit.FormatRate(b.low.perS), outOf(b.low.passed, b.low.counted()),
+		unit.FormatRate(b.high.perS), outOf(b.high.failed, b.high.counted()))
 }
 
 // between chooses the next rate inside the bracket, 0 where no whole number is
 // left: what an overloaded run said about the server's capacity, or the middle
-// of what the votes leave open.
+// of what the outcomes leave open.
 func (s *survey) between(b *bracket) float64 {
 	low, high := b.low.perS, b.high.perS
 	if c := s.capacity(b); c > 0 {

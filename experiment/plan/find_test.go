@@ -139,7 +139,7 @@ func ideal(e *spec.Experiment, capacity float64) func(*record.Step) record.Measu
 	}
 }
 
-// fake is a run that held or broke every latency term.
+// fake is a run that passed or failed every latency term.
 func fake(e *spec.Experiment, s *record.Step, holds bool, capacity float64) record.Measured {
 	m := record.Measured{Step: *s, Outcome: record.Valid, Bottleneck: record.TargetRate, ElapsedS: 5, TookS: 5.5,
 		TargetPerS: s.Rate.PerSecond()}
@@ -230,8 +230,8 @@ func TestFindEnds(t *testing.T) {
 	check("no rate", "p99<5ms", nil, never, record.EndedEarly, record.LimitNone, 3, 13, none)
 	check("generator", "p99<5ms", nil, generator, record.EndedEarly, record.LimitGenerator, 4, 16,
 		func(e record.Estimate) bool { return e.Low <= 70_000 && e.Low > 60_000 && e.High > 70_000 })
-	check("rate term held", "p99<5ms,rate>10k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 24, near(50_000))
-	check("rate term not held", "p99<5ms,rate>100k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 3, 24, near(50_000))
+	check("rate term passed", "p99<5ms,rate>10k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 0, 24, near(50_000))
+	check("rate term not passed", "p99<5ms,rate>100k", nil, capacity(50_000), record.EndedConverged, record.LimitServer, 3, 24, near(50_000))
 	check("all fail at once", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
 		m.BadShare, m.Failed, m.Bottleneck = 1, m.Completed, "errors"
@@ -240,12 +240,12 @@ func TestFindEnds(t *testing.T) {
 	check("nothing answers", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1, Says: "no request was answered"}
 	}, record.EndedEarly, record.LimitNone, 4, silentEver, none)
-	check("always void", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
+	check("always invalid", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
 		m.Outcome, m.Bottleneck, m.Says = record.Invalid, record.Inconclusive, "the CPU rows do not add up"
 		return m
 	}, record.EndedEarly, record.LimitNone, 4, voidsInRow+1, none)
-	check("void above", "errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
+	check("invalid above", "errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
 		if m.TargetPerS > 80_000 {
 			m.Outcome, m.Bottleneck = record.Invalid, record.Inconclusive
@@ -276,7 +276,7 @@ func TestFindSurvivesAFalseBreak(t *testing.T) {
 			return m
 		})
 		if h := p.Search.Capacity; seen != wrong || h.Low > 48_300 || h.High < 48_300 || h.High/h.Low > 1.03 {
-			t.Errorf("%d false votes (%d asked for): %+v after %d runs: %s", seen, wrong, h, len(p.Runs), p.Search.Says)
+			t.Errorf("%d false outcomes (%d asked for): %+v after %d runs: %s", seen, wrong, h, len(p.Runs), p.Search.Says)
 		}
 		if len(p.Search.Caveats) == 0 {
 			t.Error("two runs of one rate contradicted each other, and there is no doubt")
@@ -325,11 +325,11 @@ func TestFindPoolsShortRuns(t *testing.T) {
 			t.Errorf("%v slow ones: %d, want %d", slow, got, want)
 		}
 	}
-	check(held, 0, 0)
-	check(broke, 3, 0, 30) // 33 of 600
-	check(held, 3, 1)      // 4 of 400, though one of them alone breaks
-	check(broke, 1, 5)
-	check(broke, 30, 40)
+	check(passed, 0, 0)
+	check(failed, 3, 0, 30) // 33 of 600
+	check(passed, 3, 1)     // 4 of 400, though one of them alone breaks
+	check(failed, 1, 5)
+	check(failed, 30, 40)
 	d := Next(e, []record.Measured{fake(e, &record.Step{WarmupRun: true}, true, 80)})
 	if d.Next == nil || d.Next.MayStopEarly {
 		t.Errorf("a step of 200 requests may give up at the third slow one: %+v", d.Next)

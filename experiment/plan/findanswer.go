@@ -33,7 +33,7 @@ func concludeSearch(p *record.Plan) {
 	}
 	if top != nil {
 		out.Bottleneck = wallAt(top)
-		out.Failed = s.breaksAt(top)
+		out.Failed = s.failedAt(top)
 	}
 	out.Says = s.says(p, out, &b)
 	out.Caveats = s.doubts(out, &b)
@@ -66,8 +66,9 @@ func (s *survey) table() []record.TriedRate {
 	rates := make([]record.TriedRate, 0, len(s.rates))
 	for i := range s.rates {
 		t := &s.rates[i]
-		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Pass: t.held, Fail: t.broke, Invalid: t.void + t.noRoom, StoppedEarly: t.gaveUp,
-			Bottleneck: wallAt(t)}
+		row := record.TriedRate{PerS: t.perS, Runs: len(t.runs), Pass: t.passed, Fail: t.failed, Invalid: t.invalid + t.generatorLimited,
+			StoppedEarly: t.stoppedEarly,
+			Bottleneck:   wallAt(t)}
 		merged := &hist.Hist{}
 		for _, m := range t.runs {
 			if m.StoppedEarly == "" && m.Histogram != nil {
@@ -83,19 +84,19 @@ func (s *survey) table() []record.TriedRate {
 // wallAt is the ceiling that most runs of a rate name, one that is to blame for
 // something before one that is not.
 func wallAt(t *tried) record.Bottleneck {
-	votes := map[record.Bottleneck]int{}
+	outcomes := map[record.Bottleneck]int{}
 	for _, m := range t.runs {
 		if m.Bottleneck != "" {
-			votes[m.Bottleneck]++
+			outcomes[m.Bottleneck]++
 		}
 	}
 	best := record.Bottleneck("")
-	for name, n := range votes {
+	for name, n := range outcomes {
 		switch {
 		case best == "", worthNaming(name) != worthNaming(best) && worthNaming(name):
 			best = name
 		case worthNaming(name) != worthNaming(best):
-		case n > votes[best] || n == votes[best] && name < best:
+		case n > outcomes[best] || n == outcomes[best] && name < best:
 			best = name
 		}
 	}
@@ -106,14 +107,14 @@ func worthNaming(ceiling record.Bottleneck) bool {
 	return blames(ceiling) || ceiling == record.LoadGenerator
 }
 
-// crossed are the lowest rate that broke and the highest that held, where that
+// crossed are the lowest rate that failed and the highest that passed, where that
 // is above it: one of them is wrong.
 func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
 	for i := range s.rates {
 		switch t := &s.rates[i]; s.standing(t) {
-		case held:
+		case passed:
 			highestHeld = t
-		case broke:
+		case failed:
 			if lowestBroke == nil {
 				lowestBroke = t
 			}
@@ -125,10 +126,10 @@ func (s *survey) crossed() (lowestBroke, highestHeld *tried) {
 	return lowestBroke, highestHeld
 }
 
-// breaksAt are the terms that failed at a rate, over its runs that broke.
-func (s *survey) breaksAt(t *tried) []record.SLOTerm {
+// failedAt are the terms that failed at a rate, over its runs that failed.
+func (s *survey) failedAt(t *tried) []record.SLOTerm {
 	var broken []*record.Measured
-	for _, m := range t.voters {
+	for _, m := range t.judged {
 		if b, _ := s.judge(m); b == classMissed {
 			broken = append(broken, m)
 		}
@@ -224,16 +225,16 @@ func shown(h record.SLOTerm) string {
 func (s *survey) nothingHolds(t *tried) string {
 	at, slo := unit.FormatRate(t.perS), s.slo.String()
 	switch s.standing(t) {
-	case broke:
+	case failed:
 		return fmt.Sprintf("no rate meets %s: even at %s, %s, in %s", slo, at,
-			breaking(&record.Search{Failed: s.breaksAt(t), Bottleneck: wallAt(t)}),
-			outOf(t.broke, t.counted()))
+			breaking(&record.Search{Failed: s.failedAt(t), Bottleneck: wallAt(t)}),
+			outOf(t.failed, t.counted()))
 	case generatorEnd:
 		return fmt.Sprintf("the generator cannot send even %s, so the server was not tested", at)
 	case unproved:
 		return fmt.Sprintf("even the runs at %s are invalid%s", at, t.saying())
 	}
-	return fmt.Sprintf("at %s, the lowest rate, %d of %d runs met %s: no rate meets it reliably", at, t.held, t.counted(), slo)
+	return fmt.Sprintf("at %s, the lowest rate, %d of %d runs met %s: no rate meets it reliably", at, t.passed, t.counted(), slo)
 }
 
 // floor is the SLO's own rate term.
@@ -290,15 +291,15 @@ func (s *survey) doubts(out *record.Search, b *bracket) []string {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	for i := range s.rates {
 		t := &s.rates[i]
-		if t.held > 0 && t.broke > 0 {
-			add("%s: %d of %s met the SLO", unit.FormatRate(t.perS), t.held, unit.Plural(t.held+t.broke, "run", "runs"))
+		if t.passed > 0 && t.failed > 0 {
+			add("%s: %d of %s met the SLO", unit.FormatRate(t.perS), t.passed, unit.Plural(t.passed+t.failed, "run", "runs"))
 		}
-		if t.void > 0 {
-			add("%s: %d of %s invalid%s", unit.FormatRate(t.perS), t.void, unit.Plural(len(t.runs), "run", "runs"), t.saying())
+		if t.invalid > 0 {
+			add("%s: %d of %s invalid%s", unit.FormatRate(t.perS), t.invalid, unit.Plural(len(t.runs), "run", "runs"), t.saying())
 		}
 	}
-	if broke, held := s.crossed(); broke != nil {
-		add("%s failed although %s passed", unit.FormatRate(broke.perS), unit.FormatRate(held.perS))
+	if failed, passed := s.crossed(); failed != nil {
+		add("%s failed although %s passed", unit.FormatRate(failed.perS), unit.FormatRate(passed.perS))
 	}
 	if b.low == nil {
 		return list

@@ -72,8 +72,8 @@ func (s *survey) judge(m *record.Measured) (classification, []record.SLOTerm) {
 	switch {
 	case m.StoppedEarly != "", m.Outcome == record.Invalid &&
 		(m.Completed == 0 && m.Failed > 0 || (blames(m.Bottleneck) || m.BacklogShare > owedShare)):
-		// A run is void behind its server's ceiling when the rate was not kept up
-		// with although the SLO still held: a queue without end has its price later.
+		// A run is invalid behind its server's ceiling when the rate was not kept up
+		// with although the SLO still passed: a queue without end has its price later.
 		if len(broken) == 0 {
 			broken = []record.SLOTerm{notKept(m)}
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // TestOwedAnswersAreABrokenRate: what was sent and not answered is no rate that
-// can be held, also where nobody knows where it waited.
+// can be passed, also where nobody knows where it waited.
 func TestOwedAnswersAreABrokenRate(t *testing.T) {
 	slo, err := spec.ParseSLO("p99<200ms")
 	if err != nil {

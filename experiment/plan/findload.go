@@ -108,7 +108,7 @@ func (s *survey) connections(perS float64) int {
 func (s *survey) capacity(b *bracket) float64 {
 	const overloaded = 0.95
 	best := 0.0
-	for _, m := range b.high.voters {
+	for _, m := range b.high.judged {
 		if m.Completed > 0 && m.CompletedPerS < overloaded*b.high.perS {
 			best = math.Max(best, m.CompletedPerS)
 		}

@@ -33,28 +33,28 @@ type limits struct {
 	edges, weights []float64 // the whole distribution, over logarithms of rates
 }
 
-// softnesses of the change from held to broke, as shares of the rate, from a
+// softnesses of the change from passed to failed, as shares of the rate, from a
 // server without noise to one whose runs agree on little; each is half as
 // likely beforehand as the one before. A softer one than the last, .06, takes
 // half as many runs again and is not a tenth nearer to the truth in simulation.
 func softnesses() []float64 { return []float64{.001, .005, .025} }
 
-// noise weighs the votes of all runs. The model has two unknowns: the limit,
+// noise weighs the outcomes of all runs. The model has two unknowns: the limit,
 // equally likely at any place of a logarithmic axis beforehand, and how softly
-// the votes change over around it. A run at rate x breaks with probability
+// the outcomes change over around it. A run at rate x breaks with probability
 // ε + (1−ε−δ) / (1 + e^(−ln(x/limit)/softness)), where ε and δ are
 // brokeByChance and heldByChance.
 func (s *survey) noise() limits {
 	var rates []*tried
-	var all votes
+	var all outcomes
 	for i := range s.rates {
 		if t := &s.rates[i]; t.own.counted() > 0 {
 			rates = append(rates, t)
-			all.held += t.own.held
-			all.broke += t.own.broke
+			all.passed += t.own.passed
+			all.failed += t.own.failed
 		}
 	}
-	if all.held == 0 || all.broke == 0 {
+	if all.passed == 0 || all.failed == 0 {
 		return limits{}
 	}
 	edges := edgesOf(rates)
@@ -93,12 +93,12 @@ func edgesOf(rates []*tried) []float64 {
 	return append(edges, marks[len(marks)-1])
 }
 
-// logLikelihood of all votes, were the limit e^logLimit.
+// logLikelihood of all outcomes, were the limit e^logLimit.
 func logLikelihood(rates []*tried, logLimit, softness float64) float64 {
 	all := 0.0
 	for _, t := range rates {
 		p := brokeByChance + (1-brokeByChance-heldByChance)/(1+math.Exp((logLimit-math.Log(t.perS))/softness))
-		all += float64(t.own.broke)*math.Log(p) + float64(t.own.held)*math.Log(1-p)
+		all += float64(t.own.failed)*math.Log(p) + float64(t.own.passed)*math.Log(1-p)
 	}
 	return all
 }
@@ -135,7 +135,7 @@ func sum(values []float64) float64 {
 }
 
 // wrong is how likely the limit is outside the bracket by more than the asked
-// width, above and below it; 0 where the votes say nothing.
+// width, above and below it; 0 where the outcomes say nothing.
 func (b *bracket) wrong(within float64) (above, below float64) {
 	if !b.noise.known {
 		return 0, 0

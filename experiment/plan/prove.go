@@ -28,8 +28,8 @@ const (
 
 // ProofShare is the share that a proof takes from each resource.
 func ProofShare(e *spec.Experiment) float64 {
-	if e.Prove.Take > 0 {
-		return e.Prove.Take
+	if e.Prove.Share > 0 {
+		return e.Prove.Share
 	}
 	return takeShare
 }

@@ -185,7 +185,7 @@ func sumDoubts(p *record.Proof, waits bool) []string {
 	rate := p.Proved != "" && p.Proved != record.PerturbConcurrency
 	switch {
 	case p.Sum.Low > sumMost:
-		return []string{fmt.Sprintf("the elasticities add up to %s, not 1: two resources are so close that perturbing either makes it the bottleneck, or a request is shorter than one slice of the perturbation; use a smaller --take", interval(&p.Sum))}
+		return []string{fmt.Sprintf("the elasticities add up to %s, not 1: two resources are so close that perturbing either makes it the bottleneck, or a request is shorter than one slice of the perturbation; use a smaller --share", interval(&p.Sum))}
 	case rate && p.Sum.High < sumLeast:
 		return []string{fmt.Sprintf("the elasticities add up to %s; the missing %.2f is something not tested: %s", interval(&p.Sum), 1-p.Sum.Mid,
 			leftOut(p))}

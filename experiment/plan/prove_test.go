@@ -55,7 +55,7 @@ func (l loop) slowed(resource string, left float64) loop {
 
 func proofOf(take float64, connections spec.Count) *record.Plan {
 	return &record.Plan{Experiment: spec.Experiment{
-		Kind: spec.KindProve, Seed: 1, Prove: spec.Prove{Take: take, Interface: "eth0"},
+		Kind: spec.KindProve, Seed: 1, Prove: spec.Prove{Share: take, Interface: "eth0"},
 		Load: spec.Load{Connections: []spec.Count{connections}, Pipelining: []spec.Count{1}},
 	}}
 }
@@ -161,7 +161,7 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 		}
 	}
 	two := prove(proofOf(0, 64), loop{generator: 20 * us, server: 20 * us}, "", 0.01, 1)
-	if len(two.Caveats) == 0 || !strings.Contains(two.Caveats[0], "smaller --take") {
+	if len(two.Caveats) == 0 || !strings.Contains(two.Caveats[0], "smaller --share") {
 		t.Errorf("two alike: %+v, %q", two.Sum, two.Caveats)
 	}
 }

@@ -133,7 +133,7 @@ func concludeSweep(p *record.Plan) {
 		p.Sweep.Curves = append(p.Sweep.Curves, c)
 	}
 	// A point that breaks the SLO is what a sweep looks for; only one that
-	// proves nothing at all is void.
+	// proves nothing at all is invalid.
 	p.Exit = exitVoid
 	for _, c := range p.Sweep.Curves {
 		for _, q := range c.Points {
@@ -163,7 +163,7 @@ func fixed(e *spec.Experiment, k curveKey, over string) string {
 	return strings.Join(parts, ", ")
 }
 
-// curvePoint is one condition. A run that is void proves nothing and is left
+// curvePoint is one condition. A run that is invalid proves nothing and is left
 // out, unless all are: then they are shown, and the point's outcome says so.
 func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	first := runs[0]

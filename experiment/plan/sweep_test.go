@@ -127,7 +127,7 @@ func TestKneeThatIsNotBracketed(t *testing.T) {
 	}
 }
 
-// TestVoidRunsAreLeftOut: one void run of a point does not count, a point with
+// TestVoidRunsAreLeftOut: one invalid run of a point does not count, a point with
 // nothing else is shown and kept out of the knee.
 func TestVoidRunsAreLeftOut(t *testing.T) {
 	e := sweepOver(t, []spec.Count{1, 2, 4, 8}, nil, 4)
@@ -138,10 +138,10 @@ func TestVoidRunsAreLeftOut(t *testing.T) {
 	})
 	c := s.Curves[0]
 	if p := c.Points[1]; p.Runs != 3 || p.Invalid != 1 || p.PerS.High > 2500 || p.Outcome != record.Valid {
-		t.Errorf("a point with one void run: %+v", p)
+		t.Errorf("a point with one invalid run: %+v", p)
 	}
 	if p := c.Points[3]; p.Runs != 4 || p.Invalid != 4 || p.Outcome != record.Invalid {
-		t.Errorf("a void point: %+v", p)
+		t.Errorf("a invalid point: %+v", p)
 	}
 	if c.Knee.PerS > 5000 || len(c.Caveats) == 0 {
 		t.Errorf("knee %+v, doubts %q", c.Knee, c.Caveats)

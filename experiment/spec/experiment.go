@@ -113,8 +113,8 @@ type Find struct {
 
 // Prove says what a proof may touch.
 type Prove struct {
-	// Take is the share that is taken from a resource; 0 chooses.
-	Take float64 `json:"take,omitempty" yaml:"take,omitempty" jsonschema:"share that is taken from each resource, 0.25 where none is given"`
+	// Share of each resource that is removed, 0 to 0.8; 0 chooses.
+	Share float64 `json:"share,omitempty" yaml:"share,omitempty" jsonschema:"share removed from each resource, 0.25 where none is given"`
 	// Interface whose rate may be lowered for the time of a run; "" none.
 	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface to throttle"`
 	// Namespace of the interface, as ip netns names it; "" this one.

@@ -267,8 +267,8 @@ func (e *Experiment) checkBounds() error {
 		return fmt.Errorf("find.within: %v is not from 0 to 0.5; 0.03 is 3%%", e.Find.Within)
 	case e.Find.Start < 0 || e.Find.Most < 0 || float64(e.Find.Most) > RateMax || e.Find.Most > 0 && e.Find.Start > e.Find.Most:
 		return fmt.Errorf("find: from %d to %d requests per second is no range of rates", e.Find.Start, e.Find.Most)
-	case !(e.Prove.Take >= 0 && e.Prove.Take <= 0.8):
-		return fmt.Errorf("prove.take: %v is not from 0 to 0.8; 0.25 takes a quarter", e.Prove.Take)
+	case !(e.Prove.Share >= 0 && e.Prove.Share <= 0.8):
+		return fmt.Errorf("prove.share: %v is not from 0 to 0.8; 0.25 removes a quarter", e.Prove.Share)
 	case e.Compare.Blocks < 0 || e.Compare.Blocks > RunsMax/4 || e.Compare.NoiseBlocks < 0 || e.Compare.NoiseBlocks > RunsMax/4:
 		return fmt.Errorf("compare: %d blocks and %d of noise are not from 0 to %d", e.Compare.Blocks, e.Compare.NoiseBlocks, RunsMax/4)
 	}

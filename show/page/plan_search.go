@@ -22,7 +22,7 @@ func searchSection(p *record.Plan) Section {
 	s.Blocks = []Block{d}
 	if len(p.Search.Failed) > 0 {
 		b := Table{Caption: "SLO terms that fail first above the highest passing rate",
-			Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "holds"}}}
+			Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "met"}}}
 		for _, term := range p.Search.Failed {
 			b.Rows = append(b.Rows, []Cell{{Text: term.Term}, {Text: TermValue(term.Term, term.Value)},
 				{Text: map[bool]string{true: "yes", false: "no"}[term.Met]}})
@@ -107,7 +107,7 @@ func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
 		g.Limits = []chart.Limit{{Name: "asked", At: limit}}
 	}
 	if s.Capacity.High > s.Capacity.Low && s.Capacity.Low > 0 {
-		g.Spans = []chart.Span{{Name: "holds", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
+		g.Spans = []chart.Span{{Name: "meets the SLO", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
 	}
 	g.Says = s.Says
 	return graphOf("tried", g, fmt.Sprintf("%s of the response times of all complete runs at a rate. A rate whose runs all ended early has no dot. Band: interval of the highest passing rate.", name)), true

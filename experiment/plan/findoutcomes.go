@@ -8,23 +8,23 @@ import (
 	"ceiling/record"
 )
 
-// votes of runs.
-type votes struct{ held, broke int }
+// outcomes of runs.
+type outcomes struct{ passed, failed int }
 
-func (v *votes) counted() int { return v.held + v.broke }
-func (v *votes) lead() int    { return v.held - v.broke }
+func (v *outcomes) counted() int { return v.passed + v.failed }
+func (v *outcomes) lead() int    { return v.passed - v.failed }
 
 // tried is one rate with all its runs and what they vote for.
 type tried struct {
-	perS   float64
-	runs   []*record.Measured
-	voters []*record.Measured // those that say held or broke
-	near   []*record.Measured // of them, those too near to the limit to say it alone
-	own    votes              // of each run for itself
-	votes                     // where runs near the limit were judged together
-	void   int
-	noRoom int // the generator could not send it
-	gaveUp int
+	perS             float64
+	runs             []*record.Measured
+	judged           []*record.Measured // those that say passed or failed
+	near             []*record.Measured // of them, those too near to the limit to say it alone
+	own              outcomes           // of each run for itself
+	outcomes                            // where runs near the limit were judged together
+	invalid          int
+	generatorLimited int // the generator could not send it
+	stoppedEarly     int
 }
 
 // saying quotes the verdict of the last of its runs.
@@ -35,16 +35,16 @@ type standing int
 
 const (
 	open         standing = iota // more runs are needed
-	held                         // the majority held
-	broke                        // the majority broke
+	passed                       // the majority passed
+	failed                       // the majority failed
 	generatorEnd                 // the generator cannot send it
-	unproved                     // void whenever it is tried
+	unproved                     // invalid whenever it is tried
 )
 
 const (
-	// noRoomMost and voidMost runs of a rate that say nothing end the trying.
-	noRoomMost = 2
-	voidMost   = 3
+	// noRoomMost and invalidMost runs of a rate that say nothing end the trying.
+	noRoomMost  = 2
+	invalidMost = 3
 )
 
 // survey is everything that the runs say about each rate.
@@ -116,27 +116,27 @@ func (s *survey) take(m *record.Measured) {
 	t.runs = append(t.runs, m)
 	b, near := s.class(m)
 	if b == classMet {
-		t.own.held++
+		t.own.passed++
 	} else if b == classMissed {
-		t.own.broke++
+		t.own.failed++
 	}
 	switch {
 	case b == classGeneratorLimited:
-		t.noRoom++
+		t.generatorLimited++
 	case b == classUnusable:
-		t.void++
+		t.invalid++
 	case near:
 		t.near = append(t.near, m)
 	case b == classMet:
-		t.held++
+		t.passed++
 	default:
-		t.broke++
+		t.failed++
 	}
 	if b == classMet || b == classMissed {
-		t.voters = append(t.voters, m)
+		t.judged = append(t.judged, m)
 	}
 	if m.StoppedEarly != "" {
-		t.gaveUp++
+		t.stoppedEarly++
 	}
 }
 
@@ -148,9 +148,9 @@ func (s *survey) pool(t *tried) {
 	}
 	m := mergedRuns(t.near)
 	if b, _ := s.judge(&m); b == classMet {
-		t.held += len(t.near)
+		t.passed += len(t.near)
 	} else {
-		t.broke += len(t.near)
+		t.failed += len(t.near)
 	}
 }
 
@@ -169,10 +169,10 @@ func (s *survey) enough() float64 {
 // short tells whether the runs of a rate have too few requests each.
 func (s *survey) short(t *tried) bool {
 	n := 0.0
-	for _, m := range t.voters {
+	for _, m := range t.judged {
 		n += float64(m.Completed) + float64(m.Failed)
 	}
-	return n < s.enough()*float64(len(t.voters))
+	return n < s.enough()*float64(len(t.judged))
 }
 
 // standing of a rate.
@@ -180,12 +180,12 @@ func (s *survey) standing(t *tried) standing {
 	n, lead := t.counted(), t.lead()
 	switch {
 	case n >= s.repeats && lead > 0:
-		return held
+		return passed
 	case n >= s.repeats && lead < 0:
-		return broke
-	case t.noRoom >= noRoomMost:
+		return failed
+	case t.generatorLimited >= noRoomMost:
 		return generatorEnd
-	case t.void >= voidMost:
+	case t.invalid >= invalidMost:
 		return unproved
 	}
 	return open
@@ -193,10 +193,10 @@ func (s *survey) standing(t *tried) standing {
 
 // bracket is where the answer lies.
 type bracket struct {
-	low  *tried // highest rate that held, below what the votes of all rates make the limit; nil: none
+	low  *tried // highest rate that passed, below what the outcomes of all rates make the limit; nil: none
 	high *tried // lowest rate above it that did not, for whatever reason; nil: none
-	// noise is what the votes of all rates leave open; known only where some
-	// held and some broke.
+	// noise is what the outcomes of all rates leave open; known only where some
+	// passed and some failed.
 	noise limits
 }
 
@@ -221,11 +221,11 @@ func (s *survey) newBracket() bracket {
 	}
 	for i := range s.rates {
 		switch t := &s.rates[i]; s.standing(t) {
-		case held:
+		case passed:
 			if t.perS <= middle {
 				b.low = t
 			}
-		case broke:
+		case failed:
 			if b.high == nil && t.perS >= middle {
 				b.high = t
 			}
