@@ -66,6 +66,7 @@ func mayImport() map[string][]string {
 		"measure/run": {"experiment/plan", "experiment/spec", "internal/hist", "internal/http1", "internal/ring", "internal/secret",
 			"internal/sys", "internal/unit", "measure/cores", "measure/load", "measure/observe", "measure/perturb", "measure/profile",
 			"measure/profile/stacks", "record", "verdict"},
+		"verdict/audit":      {"experiment/spec", "internal/unit", "record", "verdict"},
 		"verdict":            {"experiment/spec", "internal/hist", "internal/secret", "internal/stat", "internal/unit", "record"},
 		"show/chart":         {"internal/hist", "internal/unit", "record"},
 		"show/export":        {"internal/hist", "internal/secret", "record"},
@@ -78,7 +79,7 @@ func mayImport() map[string][]string {
 		"show/page": {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/secret", "internal/unit",
 			"record", "show/chart", "show/importer", "show/report"},
 		"show/report": {"experiment/spec", "internal/lazy", "internal/secret", "internal/unit", "measure/cores", "record",
-			"show/importer", "verdict"},
+			"show/importer", "verdict", "verdict/audit"},
 		"check/calibrate": {"experiment/spec", "internal/http1", "internal/ring", "internal/sys", "internal/unit", "measure/load",
 			"measure/run", "record"},
 		"check/doctor": {"experiment/spec", "internal/ring", "internal/sys", "internal/unit", "measure/observe", "record"},
@@ -333,7 +334,7 @@ func largeTypes() []string {
 		"record.Point",
 		"record.Run",
 		"verdict.facts",
-		"verdict.pointFacts",
+		"verdict/audit.pointFacts",
 	}
 }
 

@@ -4,6 +4,8 @@
 package record
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	"ceiling/experiment/spec"
@@ -430,7 +432,17 @@ type Evidence struct {
 	Says string `json:"says"`
 }
 
-// Wall is a resource and the rate at which it would be reached.
+// NewEvidence is one fact. A record of nonsense can make figures that JSON has no word
+// for; they are cut down to the largest that it has.
+func NewEvidence(what string, value float64, unit, format string, args ...any) Evidence {
+	if math.IsNaN(value) {
+		value = 0
+	}
+	value = math.Max(math.Min(value, math.MaxFloat64), -math.MaxFloat64)
+	return Evidence{What: what, Value: value, Unit: unit, Says: fmt.Sprintf(format, args...)}
+}
+
+// NextBottleneck is a resource and the rate at which it would be reached.
 type NextBottleneck struct {
 	Bottleneck Bottleneck `json:"bottleneck"`
 	// Times this run's rate.

@@ -17,15 +17,15 @@ func ruleAcceptQueue(f *facts) finding {
 		return out
 	}
 	if a.overflows > 0 || a.before > 0 {
-		out.pro = append(out.pro, evidence("series.tcp.listen_overflows", a.overflows+a.before, "connections",
+		out.pro = append(out.pro, record.NewEvidence("series.tcp.listen_overflows", a.overflows+a.before, "connections",
 			"%.0f connections found the accept queue full, %.0f of them before the window", a.overflows+a.before, a.before))
 	}
 	if a.fullShare.known && a.fullShare.value > 0 {
-		out.pro = append(out.pro, evidence("series.listener.queue", a.fullShare.value, "share",
+		out.pro = append(out.pro, record.NewEvidence("series.listener.queue", a.fullShare.value, "share",
 			"the accept queue was at its limit of %d in %s of the samples", a.limit, unit.Percent(a.fullShare.value)))
 	}
 	if a.resent > 0 {
-		out.pro = append(out.pro, evidence("series.tcp.syn_retrans", a.resent, "segments", "%.0f SYNs were retransmitted", a.resent))
+		out.pro = append(out.pro, record.NewEvidence("series.tcp.syn_retrans", a.resent, "segments", "%.0f SYNs were retransmitted", a.resent))
 	}
 	overflowed := a.overflows >= overflowShare*(a.overflows+a.opened) && a.overflows > 0
 	stood := a.fullShare.known && a.fullShare.value >= queueFullShare
@@ -43,7 +43,7 @@ func ruleAcceptQueue(f *facts) finding {
 		}
 		out.because, out.next = "accept queue: "+f.unacceptedSays(), f.unacceptedNext()
 	case opens && (overflowed || stood) && f.acceptHurtsTail():
-		out.against = append(out.against, evidence("latency.response.p50_ns", float64(run.Latency.Response.P50Ns), "ns",
+		out.against = append(out.against, record.NewEvidence("latency.response.p50_ns", float64(run.Latency.Response.P50Ns), "ns",
 			"half of the responses took %s or less: only the tail waits for a connection", ns(float64(run.Latency.Response.P50Ns))))
 		return out
 	case opens && (overflowed || stood):

@@ -17,22 +17,22 @@ func ruleAskedRate(f *facts) finding {
 	s := &f.schedule
 	asked := positive(f.run.Load.TargetPerS)
 	out.pro = []record.Evidence{
-		evidence("load.asked_per_s", asked, "1/s", "asked %s", perSecond(asked)),
-		evidence("requests.unsent", s.missed, "share", "%s of the requests due were missing or late when the window closed",
+		record.NewEvidence("load.target_per_s", asked, "1/s", "asked %s", unit.FormatRate(asked)),
+		record.NewEvidence("requests.unsent", s.missed, "share", "%s of the requests due were missing or late when the window closed",
 			unit.Percent(s.missed)),
 	}
 	if asked == 0 || s.missed > unsentShare {
 		return out
 	}
 	if s.owed.known && s.owed.value > owedShare {
-		out.against = append(out.against, evidence("series.load.in_flight", s.owed.value, "share",
+		out.against = append(out.against, record.NewEvidence("series.load.in_flight", s.owed.value, "share",
 			"%s of the requests due were still waiting when the window closed: the queue grew", unit.Percent(s.owed.value)))
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("the target rate of %s was sent and answered: no bottleneck was reached", perSecond(asked))
+	out.because = fmt.Sprintf("the target rate of %s was sent and answered: no bottleneck was reached", unit.FormatRate(asked))
 	if lost := f.lostPart(); lost > 0 {
-		out.because = fmt.Sprintf("of the target rate of %s, %s was lost with its agents; the rest was sent and answered: no bottleneck was reached", perSecond(asked), unit.Percent(lost))
+		out.because = fmt.Sprintf("of the target rate of %s, %s was lost with its agents; the rest was sent and answered: no bottleneck was reached", unit.FormatRate(asked), unit.Percent(lost))
 	}
 	out.next = fmt.Sprintf("raise the rate (-R %.0f)", 2*asked)
 	return out

@@ -39,7 +39,7 @@ func ruleBandwidth(f *facts) finding {
 	}
 	if share > linkTooMuch {
 		out.answer = no
-		out.against = append(out.against, evidence("series.netdev", share, "share",
+		out.against = append(out.against, record.NewEvidence("series.netdev", share, "share",
 			"more than the link can carry: its speed is not the one given"))
 	}
 	return out
@@ -47,7 +47,7 @@ func ruleBandwidth(f *facts) finding {
 
 func (l *linkFacts) evidence() record.Evidence {
 	if l.fromBytes {
-		return evidence("bytes", l.bits, "bit/s", "the run's bytes with their framing are %s of %s that were given", bits(l.bits),
+		return record.NewEvidence("bytes", l.bits, "bit/s", "the run's bytes with their framing are %s of %s that were given", bits(l.bits),
 			bits(l.speed.value))
 	}
 	by := ""
@@ -58,7 +58,7 @@ func (l *linkFacts) evidence() record.Evidence {
 	default:
 		by = " that its " + l.from + " lets through"
 	}
-	return evidence("series.netdev", l.bits, "bit/s", "%s %s %s of %s%s", l.name, l.direction, bits(l.bits), bits(l.speed.value), by)
+	return record.NewEvidence("series.netdev", l.bits, "bit/s", "%s %s %s of %s%s", l.name, l.direction, bits(l.bits), bits(l.speed.value), by)
 }
 
 // rulePath asks whether requests wait on the way although no known speed is
@@ -85,8 +85,8 @@ func rulePath(f *facts) finding {
 	}
 	out.pro = append(f.placeEvidence(wayIn, wayBack), f.tripEvidence()...)
 	if l.known && !l.fromBytes {
-		out.pro = append(out.pro, evidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.name, l.direction,
-			bits(l.bits), perSecond(l.packets), l.perPacket))
+		out.pro = append(out.pro, record.NewEvidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.name, l.direction,
+			bits(l.bits), unit.FormatRate(l.packets), l.perPacket))
 		if l.perPacket > 0 && l.perPacket <= smallPacket {
 			out.ceiling = record.Packets
 		}
@@ -98,7 +98,7 @@ func rulePath(f *facts) finding {
 	if l.known {
 		out.because += fmt.Sprintf("; the path stops at %s", bits(l.bits))
 		if out.ceiling == record.Packets {
-			out.because += fmt.Sprintf(" in %s packets of %.0f bytes", perSecond(l.packets), l.perPacket)
+			out.because += fmt.Sprintf(" in %s packets of %.0f bytes", unit.FormatRate(l.packets), l.perPacket)
 		}
 	}
 	if l.shaper.holds() && l.speed.known {
@@ -145,21 +145,21 @@ func (f *facts) tripEvidence() []record.Evidence {
 	p := &f.places
 	var list []record.Evidence
 	if s := &f.link.shaper; s.holds() {
-		list = append(list, evidence("series.netdev.qdisc_overlimits", s.held, "times",
+		list = append(list, record.NewEvidence("series.netdev.qdisc_overlimits", s.held, "times",
 			"the %s of %s delayed packets %.0f times, with %.0f bytes waiting on average", s.kind, f.link.name, s.held, s.backlog))
 	}
 	if p.rtt.known {
-		list = append(list, evidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns", "round trip %s", ns(p.rtt.value)))
+		list = append(list, record.NewEvidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns", "round trip %s", ns(p.rtt.value)))
 		if p.base.known {
-			list = append(list, evidence("series.tcp_info.server.rtt_min_us", p.base.value, "ns", "shortest round trip %s", ns(p.base.value)))
+			list = append(list, record.NewEvidence("series.tcp_info.server.rtt_min_us", p.base.value, "ns", "shortest round trip %s", ns(p.base.value)))
 		}
 	}
 	if p.rwnd.known && p.rwnd.value >= windowMatters {
-		list = append(list, evidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share",
+		list = append(list, record.NewEvidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share",
 			"the generator's receive window blocked the server for %s of its sending time", unit.Percent(p.rwnd.value)))
 	}
 	if p.retrans.known && p.retrans.value >= lossMatters {
-		list = append(list, evidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the TCP segments were retransmitted",
+		list = append(list, record.NewEvidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the TCP segments were retransmitted",
 			unit.Percent(p.retrans.value)))
 	}
 	return list

@@ -230,7 +230,7 @@ func (b *behindServer) limit(f *facts) *limit {
 				profilerOf(b.runtime, b.pid))
 		}
 		if b.samples >= stacksFewest && len(b.packages) > 0 {
-			l.pro = append(l.pro, evidence("stacks.peers.packages", b.packages[0].Share, "share", "CPU of %s by stacks: %s (%s)", b.name,
+			l.pro = append(l.pro, record.NewEvidence("stacks.peers.packages", b.packages[0].Share, "share", "CPU of %s by stacks: %s (%s)", b.name,
 				packagesText(b.packages), unit.Plural(b.samples, "sample", "samples")))
 		}
 		return l
@@ -253,7 +253,7 @@ func (b *behindServer) limit(f *facts) *limit {
 		return &limit{
 			says: fmt.Sprintf("waits for its disk: %.2g of its threads were in uninterruptible sleep", b.disk.value),
 			next: fmt.Sprintf("see what %s reads and writes, and how often it syncs", b.name),
-			pro: []record.Evidence{evidence("series.process.states.disk", b.disk.value, "threads",
+			pro: []record.Evidence{record.NewEvidence("series.process.states.disk", b.disk.value, "threads",
 				"%.2g threads of %s waited for the disk or the like (state D)", b.disk.value, b.name)},
 		}
 	}
@@ -268,7 +268,7 @@ func (b *behindServer) waitEvidence(f *facts) record.Evidence {
 			parts = append(parts, fmt.Sprintf("%.2g %s", w.Threads, w.object()))
 		}
 	}
-	return evidence("stacks.peers.waits", b.waits[0].Threads, "threads", "threads of %s blocked, by stacks: %s; seen for %s", b.name,
+	return record.NewEvidence("stacks.peers.waits", b.waits[0].Threads, "threads", "threads of %s blocked, by stacks: %s; seen for %s", b.name,
 		strings.Join(parts, ", "), ns(float64(f.run.Stacks.OffCPU.BurstNs)))
 }
 
@@ -293,7 +293,7 @@ func (b *behindServer) evidence() []record.Evidence {
 	if b.written.known && b.written.value >= 1 {
 		text += fmt.Sprintf(" and wrote %s/s to disks", unit.FormatBytesSI(int64(b.written.value)))
 	}
-	return []record.Evidence{evidence("series.process.cpu_ns", b.cores, "cores", "%s", text)}
+	return []record.Evidence{record.NewEvidence("series.process.cpu_ns", b.cores, "cores", "%s", text)}
 }
 
 // behindAt is the server behind on an address, nil where it is not on this host.

@@ -116,18 +116,18 @@ func ruleDelayedAck(f *facts) finding {
 	l := &f.run.Latency.Response
 	out.answer, out.explained = yes, true
 	out.pro = append([]record.Evidence{
-		evidence("series.sockets.server.unacked", d.unacked, "share",
+		record.NewEvidence("series.sockets.server.unacked", d.unacked, "share",
 			"%s of the server's connections had a response written and not acknowledged, with %s of its bytes in the kernel",
 			unit.Percent(math.Min(d.unacked, 1)), unit.Percent(math.Min(d.written, 1))),
-		evidence("latency.response.p50_ns", float64(l.P50Ns), "ns",
+		record.NewEvidence("latency.response.p50_ns", float64(l.P50Ns), "ns",
 			"half of the responses took %s or more; Linux puts an acknowledgement off for 40 ms", ns(float64(l.P50Ns))),
 	}, f.cpuEvidence()...)
 	if d.unsent.known {
-		out.pro = slices.Insert(out.pro, 1, evidence("series.sockets.to_client.unsent_bytes", d.unsent.value, "bytes",
+		out.pro = slices.Insert(out.pro, 1, record.NewEvidence("series.sockets.to_client.unsent_bytes", d.unsent.value, "bytes",
 			"%.0f bytes of each, on average, had not left the server's kernel", d.unsent.value))
 	}
 	if d.base.known {
-		out.pro = append(out.pro, evidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns", "the path itself takes %s", ns(d.base.value)))
+		out.pro = append(out.pro, record.NewEvidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns", "the path itself takes %s", ns(d.base.value)))
 	}
 	out.because = fmt.Sprintf("server blocked: delayed acknowledgements (40 ms) hold back half-sent responses of %s: the server writes a response in two or more small parts without TCP_NODELAY, and its kernel sends the rest only after the first part is acknowledged", f.subjectName())
 	out.next = "set TCP_NODELAY on the server's connections, or write head and body with one call (writev, a buffer); the generator's own sockets have TCP_NODELAY, and send a request with one call"

@@ -140,7 +140,7 @@ func (d *doubts) ofTheRate(f *facts) {
 	case f.trend.known && !f.trend.worse():
 		d.add("%s: the server was still warming up (JIT, caches, connection pools); lengthen the warm-up (--warmup)", f.trend.says())
 	case f.trend.known:
-	case s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > unsteady:
+	case s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > Unsteady:
 		d.add("throughput was unstable: %s–%s req/s over %.3g s intervals", unit.FormatCount(int64(s.MinPerS+.5)),
 			unit.FormatCount(int64(s.MaxPerS+.5)), s.WidthS)
 	}

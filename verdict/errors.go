@@ -25,7 +25,7 @@ func ruleErrors(f *facts) finding {
 		out.pro = f.errorEvidence()
 	}
 	if o := &f.outage; o.count > 0 {
-		out.pro = append(out.pro, evidence("series.load.connected", o.share, "share", "%s: %s of the window", o.says(f), unit.Percent(o.share)))
+		out.pro = append(out.pro, record.NewEvidence("series.load.connected", o.share, "share", "%s: %s of the window", o.says(f), unit.Percent(o.share)))
 	}
 	switch {
 	case share >= errorsMatter:
@@ -138,14 +138,14 @@ func (f *facts) whatWasAsked() string {
 
 func (f *facts) errorEvidence() []record.Evidence {
 	share := f.errorShare.value
-	list := []record.Evidence{evidence("errors", share, "share", "%s of all requests failed or got an unexpected status%s",
+	list := []record.Evidence{record.NewEvidence("errors", share, "share", "%s of all requests failed or got an unexpected status%s",
 		unit.Percent(share), causesOf(f.run))}
 	if f.bad > 0 {
 		expected := "from 400 on"
 		if e := f.run.Spec.Expect; len(e) > 0 {
 			expected = "not " + e.String()
 		}
-		list = append(list, evidence("statuses", f.bad, "responses", "%s responses had an unexpected status (%s)", count(uint64(f.bad)),
+		list = append(list, record.NewEvidence("statuses", f.bad, "responses", "%s responses had an unexpected status (%s)", count(uint64(f.bad)),
 			expected))
 	}
 	kinds := f.errorKinds()
@@ -156,7 +156,7 @@ func (f *facts) errorEvidence() []record.Evidence {
 	responses = slices.DeleteFunc(responses, func(e record.ErrorResponse) bool { return at(e) < 0 || e.Line == "" })
 	slices.SortFunc(responses, func(a, b record.ErrorResponse) int { return cmp.Compare(at(a), at(b)) })
 	for _, e := range responses[:min(len(responses), kindsSaid)] {
-		list = append(list, evidence("error_responses", float64(e.Status), "status", "the first %d response says: %q", e.Status, e.Line))
+		list = append(list, record.NewEvidence("error_responses", float64(e.Status), "status", "the first %d response says: %q", e.Status, e.Line))
 	}
 	return list
 }

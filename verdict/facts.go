@@ -93,7 +93,7 @@ type generatorFacts struct {
 
 // full tells whether the generator has nothing left by its own account.
 func (g *generatorFacts) full() bool {
-	return g.busy.known && g.busy.value >= generatorFull || g.wanting.known && g.wanting.value >= generatorWanting
+	return g.busy.known && g.busy.value >= GeneratorFull || g.wanting.known && g.wanting.value >= generatorWanting
 }
 
 // scheduleFacts is what became of the asked rate of an open loop.

@@ -1,9 +1,6 @@
 package verdict
 
 import (
-	"fmt"
-	"math"
-
 	"ceiling/internal/unit"
 	"ceiling/record"
 )
@@ -44,24 +41,7 @@ type figure struct {
 
 func some(v float64) figure { return figure{v, true} }
 
-// evidence is one fact. A record of nonsense can make figures that JSON has no
-// word for; they are cut down to the largest it has.
-func evidence(what string, value float64, unit, format string, args ...any) record.Evidence {
-	if math.IsNaN(value) {
-		value = 0
-	}
-	value = math.Max(math.Min(value, math.MaxFloat64), -math.MaxFloat64)
-	return record.Evidence{What: what, Value: value, Unit: unit, Says: fmt.Sprintf(format, args...)}
-}
-
-func perSecond(rate float64) string { return unit.FormatRate(rate) }
-
 // ns writes a time that was counted in floating point.
-func ns(v float64) string {
-	if !(v > -9e18 && v < 9e18) {
-		return unit.FormatSI(v) + " ns"
-	}
-	return unit.FormatNs(int64(v))
-}
+func ns(v float64) string { return unit.FormatNsFloat(v) }
 
 func count(n uint64) string { return unit.FormatCount(int64(min(n, 1<<62))) }

@@ -49,9 +49,6 @@ func fixtures(t testing.TB) []fixture {
 	}
 	var list []fixture
 	for _, path := range paths {
-		if strings.HasPrefix(filepath.Base(filepath.Dir(path)), "points") {
-			continue
-		}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -68,7 +68,7 @@ func voidLost(f *facts) *void {
 		v.next = "start the controller again on its host: ceiling controller; the agents come back by themselves, then rerun"
 	}
 	for _, a := range lost {
-		v.evidence = append(v.evidence, evidence("agents."+a.Name+".lost_at_ns", float64(a.LostAtNs), "ns",
+		v.evidence = append(v.evidence, record.NewEvidence("agents."+a.Name+".lost_at_ns", float64(a.LostAtNs), "ns",
 			"agent %s with %s of the load was lost %s: %s",
 			a.Name, unit.Percent(fraction(a)), lostWhen(a), a.Lost))
 	}
@@ -125,7 +125,7 @@ func (f *facts) voidAgentsBooks() *void {
 	return &void{
 		nothing: true, because: because,
 		next:     "rerun; if it happens twice, it is a bug in the generator: report it with the record",
-		evidence: []record.Evidence{evidence("requests.sent", float64(all.Sent), "requests", "%s requests sent", count(all.Sent))},
+		evidence: []record.Evidence{record.NewEvidence("requests.sent", float64(all.Sent), "requests", "%s requests sent", count(all.Sent))},
 	}
 }
 

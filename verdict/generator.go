@@ -30,7 +30,7 @@ func ruleGenerator(f *facts) finding {
 		out.against = f.cpuEvidence() // it is short of CPU because the server has it
 		return out
 	}
-	if part := f.generatorPart(); f.together && f.serverFull() && part.known && part.value <= smallPart && g.busy.value < generatorFull {
+	if part := f.generatorPart(); f.together && f.serverFull() && part.known && part.value <= smallPart && g.busy.value < GeneratorFull {
 		out.against = f.cpuEvidence()
 		return out
 	}
@@ -41,7 +41,7 @@ func ruleGenerator(f *facts) finding {
 	out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time; this number describes %[1]s, not the server", f.who(),
 		unit.Percent(g.busy.value))
 	switch {
-	case g.full() && g.busy.value >= generatorFull:
+	case g.full() && g.busy.value >= GeneratorFull:
 	case g.full() || f.crowdedOut():
 		out.next, out.pro = f.starvedNext(), append(out.pro, f.homeEvidence()...)
 		out.because = fmt.Sprintf("%s is starved: its busiest worker ran %s of the time and waited for a CPU %s; this number describes %[1]s, not the server", f.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value))
@@ -97,8 +97,8 @@ func (f *facts) fullAgent() finding {
 
 // partEvidence is what an agent made of the whole.
 func (f *facts) partEvidence(whole *facts) record.Evidence {
-	return evidence(f.at("rate.completed_per_s"), f.rate, "1/s", "%s made %s of %s, with %.0f of %.0f slots", f.who(), perSecond(f.rate),
-		perSecond(whole.rate), f.slots, whole.slots)
+	return record.NewEvidence(f.at("rate.completed_per_s"), f.rate, "1/s", "%s made %s of %s, with %.0f of %.0f slots", f.who(), unit.FormatRate(f.rate),
+		unit.FormatRate(whole.rate), f.slots, whole.slots)
 }
 
 // generatorEvidence is how busy the generator is, of several agents the one
@@ -111,14 +111,14 @@ func (f *facts) generatorEvidence() []record.Evidence {
 	if !g.busy.known {
 		return nil
 	}
-	list := []record.Evidence{evidence(f.at(g.where), g.busy.value, "share", "%s's busiest worker ran %s of the time", f.who(),
+	list := []record.Evidence{record.NewEvidence(f.at(g.where), g.busy.value, "share", "%s's busiest worker ran %s of the time", f.who(),
 		unit.Percent(g.busy.value))}
 	if g.delay.known && g.delay.value >= delayWorthSaying {
 		of := ""
 		if f.agent != "" {
 			of = " of " + f.who()
 		}
-		list = append(list, evidence(f.at("generator.run_delay"), g.delay.value, "share", "a worker%s waited for a CPU %s of the time", of,
+		list = append(list, record.NewEvidence(f.at("generator.run_delay"), g.delay.value, "share", "a worker%s waited for a CPU %s of the time", of,
 			unit.Percent(g.delay.value)))
 	}
 	if g.headroom.known {
@@ -126,7 +126,7 @@ func (f *facts) generatorEvidence() []record.Evidence {
 		if f.agent != "" {
 			of = f.who()
 		}
-		list = append(list, evidence(f.at("generator.headroom"), g.headroom.value, "ratio", "calibration: %s can reach %.2g times this rate", of,
+		list = append(list, record.NewEvidence(f.at("generator.headroom"), g.headroom.value, "ratio", "calibration: %s can reach %.2g times this rate", of,
 			g.headroom.value))
 	}
 	return list
@@ -164,7 +164,7 @@ func (f *facts) homeEvidence() []record.Evidence {
 	if who == "" {
 		return nil
 	}
-	return []record.Evidence{evidence(f.at("series.neighbours"), f.atHomeToo[0].cores, "cores",
+	return []record.Evidence{record.NewEvidence(f.at("series.neighbours"), f.atHomeToo[0].cores, "cores",
 		"CPU of other processes on the generator's host, in cores: %s", who)}
 }
 

@@ -301,12 +301,12 @@ func (f *facts) loneEvidence() []record.Evidence {
 	says := fmt.Sprintf("a request that is alone takes %s (mean of %d), one under load %s", ns(l.meanNs), l.n,
 		ns(f.run.Latency.Service.MeanNs))
 	if l.known {
-		says += fmt.Sprintf(": %s × %s are %.3g requests worked on at a time (95%% CI %.3g–%.3g) of %.0f", perSecond(f.rate), ns(l.meanNs), l.at,
+		says += fmt.Sprintf(": %s × %s are %.3g requests worked on at a time (95%% CI %.3g–%.3g) of %.0f", unit.FormatRate(f.rate), ns(l.meanNs), l.at,
 			l.low, l.high, f.slots)
 	}
-	list := []record.Evidence{evidence("lone.service_ns", l.at, "requests", "%s", says)}
+	list := []record.Evidence{record.NewEvidence("lone.service_ns", l.at, "requests", "%s", says)}
 	if l.first.known {
-		list = append(list, evidence("first_answers", l.first.value, "share",
+		list = append(list, record.NewEvidence("first_answers", l.first.value, "share",
 			"%s of the connections had their first answer within the time of a lone request", unit.Percent(l.first.value)))
 	}
 	return list
@@ -359,7 +359,7 @@ func (f *facts) turns() string {
 	if more > f.slots {
 		return text
 	}
-	text += fmt.Sprintf("; %s at a time would give about %s", atOnce(more), perSecond(2*f.rate))
+	text += fmt.Sprintf("; %s at a time would give about %s", atOnce(more), unit.FormatRate(2*f.rate))
 	if capacity, _ := f.capacity(); capacity.known && f.subject.cores > 0 && f.cpuRoom(capacity.value) < 2 {
 		text += ", if there is CPU for it"
 	}

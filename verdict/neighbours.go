@@ -107,19 +107,19 @@ func ruleNeighbours(f *facts) finding {
 		return out
 	}
 	cores := unit.Plural(len(f.serverCPUs), "core", "cores")
-	out.pro = append(f.cpuEvidence(), evidence("series.cpu", foreign.value, "cores", "other processes used %.2f of the server's %s",
+	out.pro = append(f.cpuEvidence(), record.NewEvidence("series.cpu", foreign.value, "cores", "other processes used %.2f of the server's %s",
 		foreign.value, cores))
 	starved := fmt.Sprintf("threads of %s waited for a CPU: %.2f of them at any time", f.subjectName(), f.subject.queue.value)
 	if t != nil {
 		starved = fmt.Sprintf("thread %s of %s ran %s of the time and was runnable without a CPU for %s", t.comm, f.subjectName(),
 			unit.Percent(t.run), unit.Percent(t.queue.value))
-		out.pro = append(out.pro, evidence("series.process.busiest.queue_ns", t.queue.value, "share", "%s", starved))
+		out.pro = append(out.pro, record.NewEvidence("series.process.busiest.queue_ns", t.queue.value, "share", "%s", starved))
 	}
 	out.answer = yes
 	out.because = fmt.Sprintf("server starved: %s, while other processes used %.2f of %s", starved, foreign.value, cores)
 	out.next = "stop other processes on the server's CPUs, or give the server CPUs of its own (taskset, cpuset); see who they are: top, pidstat 1"
 	if who := whoElse(f.neighbours); who != "" {
-		out.pro = append(out.pro, evidence("series.neighbours", f.neighbours[0].cores, "cores",
+		out.pro = append(out.pro, record.NewEvidence("series.neighbours", f.neighbours[0].cores, "cores",
 			"CPU of other processes on the server's host, in cores: %s", who))
 		out.because += fmt.Sprintf(" (%s)", who)
 		out.next = fmt.Sprintf("stop %s, or keep it off the server's CPUs (taskset, cpuset, CPUWeight=)", f.neighbours[0].comm)

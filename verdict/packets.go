@@ -32,7 +32,7 @@ func (f *facts) packetsOnOneCore(out *finding) bool {
 		for i := range h.cores {
 			c := &h.cores[i]
 			if share := soft(c) / c.total; share >= softFull {
-				out.pro = append(out.pro, evidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu,
+				out.pro = append(out.pro, record.NewEvidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu,
 					f.of(h.name), unit.Percent(share)))
 				out.because = fmt.Sprintf("packets: CPU %d%s only receives packets (%s softirq) while other cores are idle", c.cpu, f.of(h.name),
 					unit.Percent(share))
@@ -54,9 +54,9 @@ func (f *facts) packetsDropped(out *finding) bool {
 	}
 	var lost record.Evidence
 	if nic {
-		lost = evidence("series.netdev.rx_drop", l.dropped, "packets", "%s dropped %.0f of %.0f packets", l.name, l.dropped, l.all)
+		lost = record.NewEvidence("series.netdev.rx_drop", l.dropped, "packets", "%s dropped %.0f of %.0f packets", l.name, l.dropped, l.all)
 	} else {
-		lost = evidence("series.softnet.dropped", p.dropped, "packets", "the kernel's backlog%s dropped %.0f of %.0f packets", f.of(p.host),
+		lost = record.NewEvidence("series.softnet.dropped", p.dropped, "packets", "the kernel's backlog%s dropped %.0f of %.0f packets", f.of(p.host),
 			p.dropped, p.handled)
 	}
 	out.pro = append(out.pro, lost, f.tripEvidence()[len(f.tripEvidence())-1])

@@ -61,7 +61,7 @@ func (f *facts) cpuRoom(capacity float64) float64 {
 func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held bool, why string) {
 	q := f.subject.quota
 	if q.throttled.known {
-		out.pro = append(out.pro, evidence("series.throttle.throttled", q.throttled.value, "share",
+		out.pro = append(out.pro, record.NewEvidence("series.throttle.throttled", q.throttled.value, "share",
 			"its cgroup was throttled in %s of the periods", unit.Percent(q.throttled.value)))
 		if q.throttled.value >= throttledShare {
 			out.next = fmt.Sprintf("raise the cgroup's CPU quota, or profile the server's CPU (%s)", f.cpuTool())
@@ -78,7 +78,7 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 		return false, ""
 	case f.coresTaken() && !f.serverFull():
 		wants := f.subject.cores + f.subject.queue.value
-		out.against = append(out.against, evidence("series.process.queue_ns", wants, "cores",
+		out.against = append(out.against, record.NewEvidence("series.process.queue_ns", wants, "cores",
 			"its threads used or waited for %.2f cores: it could not have filled them", wants))
 		return false, ""
 	case f.serverFull():

@@ -22,7 +22,7 @@ func ruleServerThread(f *facts) finding {
 		return out
 	}
 	t := f.subject.threads[0]
-	out.pro = append(f.cpuEvidence(), evidence("series.process.busiest", t.run, "share", "thread %s ran %s of the time", t.comm,
+	out.pro = append(f.cpuEvidence(), record.NewEvidence("series.process.busiest", t.run, "share", "thread %s ran %s of the time", t.comm,
 		unit.Percent(t.run)))
 	if t.run > 0 && t.run >= lonelyThread*f.subject.cores {
 		out.times, out.nearly = math.Max(1/t.run, 1), fmt.Sprintf("one thread of the server ran %s of the time", unit.Percent(t.run))

@@ -98,7 +98,7 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 	case f.waiting() == alone: // slots.go
 	case other != nil:
 		out.answer = yes
-		out.pro = append(out.pro, evidence("series.peers", other.used, "sockets", "on %.0f connections to %s the server waits for an answer",
+		out.pro = append(out.pro, record.NewEvidence("series.peers", other.used, "sockets", "on %.0f connections to %s the server waits for an answer",
 			other.used, other.addr))
 		out.because = fmt.Sprintf("server blocked: most of the requests are inside the server, which uses %.2f cores, and wait for %s",
 			f.subject.cores, f.called(other))
@@ -127,21 +127,21 @@ func ruleStandstill(f *facts) finding {
 		out.answer, out.missing = cannotTell, missing
 		return out
 	}
-	out.pro = append(out.pro, evidence("series.load.completed", s.share, "share",
+	out.pro = append(out.pro, record.NewEvidence("series.load.completed", s.share, "share",
 		"no response for %s in total (%s) while requests were in flight", ns(s.ns), unit.Plural(s.count, "time", "times")))
 	if !s.cores.known {
 		out.answer, out.missing = cannotTell, []string{"the server's activity during the stall was not recorded"}
 		return out
 	}
-	out.pro = append(out.pro, evidence("series.process.cpu_ns", s.cores.value, "cores", "the server used %.2f cores during the stall",
+	out.pro = append(out.pro, record.NewEvidence("series.process.cpu_ns", s.cores.value, "cores", "the server used %.2f cores during the stall",
 		s.cores.value))
 	if s.starved.known && s.starved.value >= starvedThreads {
-		out.against = append(out.against, evidence("series.process.queue_ns", s.starved.value, "threads",
+		out.against = append(out.against, record.NewEvidence("series.process.queue_ns", s.starved.value, "threads",
 			"%.2f threads of the server waited for a CPU during the stall", s.starved.value))
 		return out
 	}
 	if s.hungry.known && s.hungry.value >= hungryThreads {
-		out.against = append(out.against, evidence("series.process.queue_ns", s.hungry.value, "threads",
+		out.against = append(out.against, record.NewEvidence("series.process.queue_ns", s.hungry.value, "threads",
 			"%.2f threads of the generator waited for a CPU during the stall", s.hungry.value))
 		return out
 	}

@@ -24,10 +24,10 @@ func ruleSharedCPU(f *facts) finding {
 	g, s := f.generator.cores.value, f.subject.cores
 	n := len(f.serverCPUs)
 	out.answer = yes
-	out.pro = append(f.cpuEvidence(), evidence("generator.user_ns", g, "cores", "generator used %.2f cores", g))
+	out.pro = append(f.cpuEvidence(), record.NewEvidence("generator.user_ns", g, "cores", "generator used %.2f cores", g))
 	out.pro = append(out.pro, f.generatorEvidence()...)
 	if q := f.subject.queue; q.known {
-		out.pro = append(out.pro, evidence("series.process.queue_ns", q.value, "threads",
+		out.pro = append(out.pro, record.NewEvidence("series.process.queue_ns", q.value, "threads",
 			"on average %.2f of the server's threads were runnable without a CPU", q.value))
 	}
 	out.pro = append(out.pro, f.placeEvidence(serverQueue, generatorQueue)...)

@@ -39,7 +39,7 @@ func checkSLO(f *facts) sloResult {
 			out.broken = append(out.broken, fmt.Sprintf("%s is %s, asked %s", name, shown, term))
 		}
 		out.terms = append(out.terms, record.SLOTerm{Term: term.String(), Value: measured, Met: term.Holds(measured)})
-		out.evidence = append(out.evidence, evidence(what, measured, unitName, "%s is %s: %s %s", name, shown, verb, term))
+		out.evidence = append(out.evidence, record.NewEvidence(what, measured, unitName, "%s is %s: %s %s", name, shown, verb, term))
 	}
 	return out
 }

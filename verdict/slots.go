@@ -39,12 +39,12 @@ func ruleSlots(f *facts) finding {
 	mean := f.run.Latency.Response.MeanNs
 	out.answer = yes
 	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
-	out.pro = append(out.pro, evidence("latency.response.mean_ns", mean, "ns", "%s, each busy for %s per request",
+	out.pro = append(out.pro, record.NewEvidence("latency.response.mean_ns", mean, "ns", "%s, each busy for %s per request",
 		unit.Plural(int(f.slots), "slot", "slots"), ns(mean)))
 	out.pro = append(out.pro, f.turnEvidence()...)
 	out.pro = append(out.pro, f.placeEvidence(wayIn, serverQueue, inServer, wayBack)...)
 	out.because = fmt.Sprintf("concurrency: %s × %s = %s; no resource is saturated",
-		unit.Plural(int(f.slots), "request in flight", "requests in flight"), ns(mean), perSecond(f.rate))
+		unit.Plural(int(f.slots), "request in flight", "requests in flight"), ns(mean), unit.FormatRate(f.rate))
 	if slow {
 		out.because += fmt.Sprintf("; %s of the time is the network (round trip %s)", unit.Percent(f.tripShare()), ns(p.rtt.value))
 		out.pro = append(out.pro, f.tripEvidence()...)
@@ -76,13 +76,13 @@ func (f *facts) startupEvidence() record.Evidence {
 	c := &f.startupQueue
 	mean := c.lasting
 	if c.is == queued && c.firstN == 1 {
-		return evidence("latency.response.min_ns", c.first, "ns",
+		return record.NewEvidence("latency.response.min_ns", c.first, "ns",
 			"the fastest answer took %s, all of them %s on average, nearly alike: they queue", ns(c.first), ns(f.run.Latency.Response.MeanNs))
 	}
 	if c.is == queued {
-		return evidence("series.load.mean_ns", c.first, "ns", "the first %.0f answers took %s on average, later ones %s: they queue", c.firstN,
+		return record.NewEvidence("series.load.mean_ns", c.first, "ns", "the first %.0f answers took %s on average, later ones %s: they queue", c.firstN,
 			ns(c.first), ns(mean))
 	}
-	return evidence("series.load.mean_ns", c.first, "ns",
+	return record.NewEvidence("series.load.mean_ns", c.first, "ns",
 		"the first %.0f answers took %s on average, like the later ones (%s): they do not queue", c.firstN, ns(c.first), ns(mean))
 }

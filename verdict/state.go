@@ -249,11 +249,11 @@ func (f *facts) cpuEvidence() []record.Evidence {
 		return nil
 	}
 	_, bound := f.capacity()
-	list := []record.Evidence{evidence("series.process.cpu_ns", f.subject.cores, "cores", "%s used %.2f %s", f.serverProcess(),
+	list := []record.Evidence{record.NewEvidence("series.process.cpu_ns", f.subject.cores, "cores", "%s used %.2f %s", f.serverProcess(),
 		f.subject.cores, join(bound, "cores"))}
 	if f.host.known {
 		n := len(f.serverCPUs)
-		list = append(list, evidence("series.cpu.idle", f.host.over(f.serverCPUs, idle), "cores",
+		list = append(list, record.NewEvidence("series.cpu.idle", f.host.over(f.serverCPUs, idle), "cores",
 			"%.2f of the server's %s idle", f.host.over(f.serverCPUs, idle), unit.Plural(n, "core", "cores")))
 	}
 	return list
@@ -278,7 +278,7 @@ func (f *facts) placeEvidence(at ...int) []record.Evidence {
 		"on the way back", "unread in the generator's sockets"}
 	var list []record.Evidence
 	for _, s := range at {
-		list = append(list, evidence(where[s], f.places.share[s], "share", "%s of the requests were %s", unit.Percent(f.places.share[s]),
+		list = append(list, record.NewEvidence(where[s], f.places.share[s], "share", "%s of the requests were %s", unit.Percent(f.places.share[s]),
 			words[s]))
 	}
 	return list

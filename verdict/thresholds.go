@@ -19,10 +19,10 @@ const (
 	// of it would already move a p99 that the late requests are left out of.
 	unsentShare = 0.01
 
-	// generatorFull is the share of its time that a saturated worker runs. The
+	// GeneratorFull is the share of its time that a saturated worker runs. The
 	// rest is what it loses to interrupts and to waking up: a generator held to
 	// one CPU before an empty server was measured at 0.96 to 0.99.
-	generatorFull = 0.95
+	GeneratorFull = 0.95
 	// generatorWanting is the same with the time a worker was runnable but was
 	// not given a CPU: it never waited for the server at all.
 	generatorWanting = 0.98
@@ -52,9 +52,9 @@ const (
 	// shortS is the time below which a run's figures hang on chance: a server
 	// with a collector of garbage has had few cycles of it in 5 s.
 	shortS = 5
-	// unsteady is the deviation of the rate over the run's seconds, relative to
+	// Unsteady is the deviation of the rate over the run's seconds, relative to
 	// its mean, from which a mean hides more than it says.
-	unsteady = 0.10
+	Unsteady = 0.10
 	// trendBins means of throughput, in trendStretches that are about independent,
 	// are the fewest to speak of a trend; trendChance is how often six of them in
 	// any order would show one (2/6! = 0.28%). More bins than trendBinsMost add

@@ -52,7 +52,7 @@ func trendOf(f *facts, load []record.LoadRow, series *record.Series) trendFacts 
 		return t
 	}
 	c := fifths(values)
-	if math.Abs(c.to-c.from) < unsteady*mean || (c.to-c.from)*sen.Slope.Value <= 0 {
+	if math.Abs(c.to-c.from) < Unsteady*mean || (c.to-c.from)*sen.Slope.Value <= 0 {
 		return t
 	}
 	t.known, t.from, t.to = true, c.from, c.to
@@ -182,7 +182,7 @@ func (t *trendFacts) grown() (says []string, evidences []record.Evidence) {
 	add := func(c change, what, source, unitName string, format func(float64) string) {
 		if c.grew(grewMatters) {
 			text := fmt.Sprintf("%s grew from %s to %s", what, format(c.from), format(c.to))
-			says, evidences = append(says, text), append(evidences, evidence(source, c.to, unitName, "%s", text))
+			says, evidences = append(says, text), append(evidences, record.NewEvidence(source, c.to, unitName, "%s", text))
 		}
 	}
 	plain := func(v float64) string { return fmt.Sprintf("%.0f", v) }
@@ -215,7 +215,7 @@ func slowdown(f *facts, found *finding) {
 		what = "series.load.mean_ns"
 	}
 	says, grown := t.grown()
-	found.pro = slices.Concat([]record.Evidence{evidence(what, t.slope, "1/s", "%s", t.says())}, grown, found.pro)
+	found.pro = slices.Concat([]record.Evidence{record.NewEvidence(what, t.slope, "1/s", "%s", t.says())}, grown, found.pro)
 	found.because += "; the server slows down during the run: " + t.says()
 	if len(says) == 0 {
 		found.next = "find what makes it slower with time (a list, a table or a log that grows; a cache that fills; a budget that is used up), then rerun; " + found.next

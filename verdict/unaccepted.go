@@ -193,15 +193,15 @@ func (f *facts) unacceptedEvidence() []record.Evidence {
 	u := &f.unaccepted
 	var list []record.Evidence
 	if n := f.neverAccepted(); n > 0 {
-		list = append(list, evidence("series.sockets.listed.unaccepted", n, "connections",
+		list = append(list, record.NewEvidence("series.sockets.listed.unaccepted", n, "connections",
 			"%.0f of %.0f connections stayed in the accept queue: no process holds them", n, math.Round(u.of)))
 		if a := &f.accept; a.limit > 0 {
-			list = append(list, evidence("series.listener.queue", float64(a.queue), "connections",
+			list = append(list, record.NewEvidence("series.listener.queue", float64(a.queue), "connections",
 				"up to %d connections waited in the accept queue, whose limit is %d", a.queue, a.limit))
 		}
 	}
 	if u.files.full() {
-		list = append(list, evidence("series.process.open_files", float64(u.files.open), "files", "%s", u.files.says()))
+		list = append(list, record.NewEvidence("series.process.open_files", float64(u.files.open), "files", "%s", u.files.says()))
 	}
 	return list
 }

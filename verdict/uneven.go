@@ -21,14 +21,14 @@ func ruleUneven(f *facts) finding {
 	}
 	most := slices.MaxFunc(workers, func(a, b processUse) int { return int(1e6 * (a.cores - b.cores)) })
 	rest := (f.subjectCores(workers) - most.cores) / float64(len(workers)-1)
-	out.pro = []record.Evidence{evidence("series.process.cpu_ns", most.cores, "cores",
+	out.pro = []record.Evidence{record.NewEvidence("series.process.cpu_ns", most.cores, "cores",
 		"process %d used %.2f cores, the other %d used %.2f each on average", most.pid, most.cores, len(workers)-1, rest)}
 	all := 0.0
 	for _, w := range workers {
 		all += w.connections.value
 	}
 	if most.connections.known && all > 0 {
-		out.pro = append(out.pro, evidence("series.listener.connections", most.connections.value/all, "share", "it held %.0f of %.0f connections",
+		out.pro = append(out.pro, record.NewEvidence("series.listener.connections", most.connections.value/all, "share", "it held %.0f of %.0f connections",
 			most.connections.value, all))
 	}
 	if rest > unevenRest*most.cores || most.busiest < threadFull && most.cores < threadFull {

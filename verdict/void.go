@@ -42,10 +42,10 @@ func voidBooks(f *facts) *void {
 				count(r.Sent), count(r.Completed), count(r.Failed), count(r.InFlight)),
 			next: "rerun; if it happens twice, it is a bug in the generator: report it with the record",
 			evidence: []record.Evidence{
-				evidence("requests.sent", float64(r.Sent), "requests", "%s requests sent", count(r.Sent)),
-				evidence("requests.completed", float64(r.Completed), "requests", "%s completed", count(r.Completed)),
-				evidence("requests.failed", float64(r.Failed), "requests", "%s failed", count(r.Failed)),
-				evidence("requests.in_flight", float64(r.InFlight), "requests", "%s in flight", count(r.InFlight)),
+				record.NewEvidence("requests.sent", float64(r.Sent), "requests", "%s requests sent", count(r.Sent)),
+				record.NewEvidence("requests.completed", float64(r.Completed), "requests", "%s completed", count(r.Completed)),
+				record.NewEvidence("requests.failed", float64(r.Failed), "requests", "%s failed", count(r.Failed)),
+				record.NewEvidence("requests.in_flight", float64(r.InFlight), "requests", "%s in flight", count(r.InFlight)),
 			},
 		}
 	}
@@ -55,7 +55,7 @@ func voidBooks(f *facts) *void {
 			because: fmt.Sprintf("request accounting mismatch: %s requests failed, but the errors by cause add up to %s", count(r.Failed),
 				count(causes)),
 			next: "rerun; if it happens twice, it is a bug in the generator: report it with the record",
-			evidence: []record.Evidence{evidence("requests.failed", float64(r.Failed), "requests", "%s requests failed%s", count(r.Failed),
+			evidence: []record.Evidence{record.NewEvidence("requests.failed", float64(r.Failed), "requests", "%s requests failed%s", count(r.Failed),
 				causesOf(f.run))},
 		}
 	}
@@ -92,7 +92,7 @@ func voidNothing(f *facts) *void {
 			nothing: true,
 			because: "no connection was established" + causes,
 			next:    notListening(run),
-			evidence: []record.Evidence{evidence("load.established", 0, "connections", "none of %d connections was established",
+			evidence: []record.Evidence{record.NewEvidence("load.established", 0, "connections", "none of %d connections was established",
 				run.Load.Connections)},
 		}
 	case run.Requests.Failed > 0 && f.neverAccepted() > 0:
@@ -108,7 +108,7 @@ func voidNothing(f *facts) *void {
 			nothing: true,
 			because: "no request was answered" + causes,
 			next:    "send one request by hand (curl -v); fix the server, or raise --timeout",
-			evidence: []record.Evidence{evidence("requests.failed", float64(run.Requests.Failed), "requests", "%s requests failed, none completed",
+			evidence: []record.Evidence{record.NewEvidence("requests.failed", float64(run.Requests.Failed), "requests", "%s requests failed, none completed",
 				count(run.Requests.Failed))},
 		}
 	}
@@ -116,7 +116,7 @@ func voidNothing(f *facts) *void {
 		nothing:  true,
 		because:  "no request completed within the window" + causes,
 		next:     "measure longer than one response takes (-d)",
-		evidence: []record.Evidence{evidence("requests.completed", 0, "requests", "no request completed in %.3g s", f.elapsedS)},
+		evidence: []record.Evidence{record.NewEvidence("requests.completed", 0, "requests", "no request completed in %.3g s", f.elapsedS)},
 	}
 }
 
@@ -221,16 +221,16 @@ func voidLittle(f *facts) *void {
 	out := &void{
 		nothing: true,
 		because: fmt.Sprintf("Little's law does not hold: %s × %s are %.3g requests in flight, but there were %.0f slots",
-			perSecond(f.rate), ns(l.MeanNs), law.inFlight, f.slots),
+			unit.FormatRate(f.rate), ns(l.MeanNs), law.inFlight, f.slots),
 		next: "rerun on an idle machine: rate and response time contradict each other",
 		evidence: []record.Evidence{
-			evidence("rate.completed_per_s", f.rate, "1/s", "%s", perSecond(f.rate)),
-			evidence("latency.response.mean_ns", l.MeanNs, "ns", "mean response time %s", ns(l.MeanNs)),
-			evidence("load.connections", f.slots, "slots", "%.0f slots: connections × pipelining", f.slots),
+			record.NewEvidence("rate.completed_per_s", f.rate, "1/s", "%s", unit.FormatRate(f.rate)),
+			record.NewEvidence("latency.response.mean_ns", l.MeanNs, "ns", "mean response time %s", ns(l.MeanNs)),
+			record.NewEvidence("load.connections", f.slots, "slots", "%.0f slots: connections × pipelining", f.slots),
 		},
 	}
 	if e := f.run.Edges; e != nil {
-		out.evidence = append(out.evidence, evidence("edges", float64(e.AtEndNs)-float64(e.AtStartNs), "ns",
+		out.evidence = append(out.evidence, record.NewEvidence("edges", float64(e.AtEndNs)-float64(e.AtStartNs), "ns",
 			"summed age of the requests in flight: %s when the window opened, %s when it closed", ns(float64(e.AtStartNs)),
 			ns(float64(e.AtEndNs))))
 	}
@@ -245,7 +245,7 @@ func voidCPURows(f *facts) *void {
 				because: fmt.Sprintf("%d of %s%s %s inconsistent and discarded, so CPU use is unknown", h.bad,
 					unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad)),
 				next: "rerun; if this virtual machine's clock jumps, use another one",
-				evidence: []record.Evidence{evidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d per-core CPU samples were inconsistent",
+				evidence: []record.Evidence{record.NewEvidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d per-core CPU samples were inconsistent",
 					h.bad, h.rows)},
 			}
 		}
@@ -263,7 +263,7 @@ func voidThrottled(f *facts) *void {
 				because: fmt.Sprintf("%s was throttled by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
 				ceiling: record.LoadGenerator,
 				next:    fmt.Sprintf("give %s's cgroup more CPU", v.who()),
-				evidence: []record.Evidence{evidence("series.throttle.throttled", q.value, "share", "%s's cgroup was throttled in %s of the periods",
+				evidence: []record.Evidence{record.NewEvidence("series.throttle.throttled", q.value, "share", "%s's cgroup was throttled in %s of the periods",
 					v.who(), unit.Percent(q.value))},
 			}
 		}
@@ -273,7 +273,7 @@ func voidThrottled(f *facts) *void {
 			because: fmt.Sprintf("the host%s was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", f.of(t.host),
 				t.throttles, t.fastest/1e6, t.slowest/1e6),
 			next:     "cool the machine, then rerun",
-			evidence: []record.Evidence{evidence("series.freq.throttles", t.throttles, "events", "%.0f thermal throttle events", t.throttles)},
+			evidence: []record.Evidence{record.NewEvidence("series.freq.throttles", t.throttles, "events", "%.0f thermal throttle events", t.throttles)},
 		}
 	}
 	return nil
@@ -288,8 +288,8 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 		return nil
 	}
 	ev := []record.Evidence{
-		evidence("load.asked_per_s", f.run.Load.TargetPerS, "1/s", "asked %s", perSecond(f.run.Load.TargetPerS)),
-		evidence("requests.unsent", s.missed, "share", "%s of the %s requests due were not sent in time", unit.Percent(s.missed),
+		record.NewEvidence("load.target_per_s", f.run.Load.TargetPerS, "1/s", "asked %s", unit.FormatRate(f.run.Load.TargetPerS)),
+		record.NewEvidence("requests.unsent", s.missed, "share", "%s of the %s requests due were not sent in time", unit.Percent(s.missed),
 			count(uint64(s.asked))),
 	}
 	g := &f.generator
@@ -301,7 +301,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 			because: fmt.Sprintf("the target rate was sent but not answered: when the window closed, %s of the requests were still waiting and the queue was growing; this rate is not sustainable. %s", unit.Percent(s.owed.value), upper(found.because)),
 			ceiling: found.ceiling,
 			next:    "lower the rate (-R)",
-			evidence: append(ev, evidence("series.load.in_flight", s.owed.value, "share", "the backlog grew by %s of the requests due",
+			evidence: append(ev, record.NewEvidence("series.load.in_flight", s.owed.value, "share", "the backlog grew by %s of the requests due",
 				unit.Percent(s.owed.value))),
 		}
 	}
@@ -315,7 +315,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 		return nil // a broken SLO is proof enough: the response time counts from when a request was due
 	}
 	if f.starvedOfSlots() {
-		ev = append(ev, evidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots,
+		ev = append(ev, record.NewEvidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots,
 			unit.Percent(s.slotsUsed.value)))
 		return &void{
 			because: fmt.Sprintf("%s, because every slot was in use: these are closed-loop figures at concurrency %.0f, not latencies at the target rate. %s", short, f.slots, upper(found.because)),

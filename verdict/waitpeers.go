@@ -146,7 +146,7 @@ func (f *facts) peerClue(wall *record.NextBottleneck) clue {
 		return c
 	}
 	if len(p.list) == 0 && !p.cut {
-		c.says = append(c.says, evidence("series.peers", 0, "sockets", "it keeps no connections to others"))
+		c.says = append(c.says, record.NewEvidence("series.peers", 0, "sockets", "it keeps no connections to others"))
 	}
 	mean := positive(f.run.Latency.Response.MeanNs)
 	for i := range p.list {
@@ -224,5 +224,5 @@ func (p *peerFacts) says(u *peerUse) record.Evidence {
 	if u.connecting > 0 {
 		text += fmt.Sprintf("; %.3g more are being opened", u.connecting)
 	}
-	return evidence("series.peers", u.sockets, "sockets", "%s", text)
+	return record.NewEvidence("series.peers", u.sockets, "sockets", "%s", text)
 }

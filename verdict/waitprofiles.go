@@ -93,7 +93,7 @@ func (w *waited) notCounted(kind string, meanNs float64) record.Evidence {
 	if w.ns <= meanNs {
 		why = "in a loop of its own beside them"
 	}
-	return evidence("profiles."+kind, w.ns, "ns", "not counted: %s waits %s for each request, %s", w.where(), ns(w.ns), why)
+	return record.NewEvidence("profiles."+kind, w.ns, "ns", "not counted: %s waits %s for each request, %s", w.where(), ns(w.ns), why)
 }
 
 // without says what there is to gain at most without the wait. In an open loop
@@ -145,7 +145,7 @@ func (f *facts) waitEvidence(kind string, list []waited, mean float64, wall *rec
 		if kind == record.ProfileMutex {
 			what = fmt.Sprintf("keeps a lock that others wait %s for in each request's %s", ns(w.ns), ns(mean))
 		}
-		out = append(out, evidence("profiles."+kind, w.ns, "ns", "%s profile: %s %s, %s of it; without that wait %s, and %s of each remain",
+		out = append(out, record.NewEvidence("profiles."+kind, w.ns, "ns", "%s profile: %s %s, %s of it; without that wait %s, and %s of each remain",
 			kind, w.where(), what, unit.Percent(w.share), f.without(w, mean, wall), ns(math.Max(mean-w.ns, 0))))
 	}
 	return out
@@ -182,7 +182,7 @@ func (f *facts) cpuProfileEvidence(mean float64) []record.Evidence {
 		top := waited{Frame: &p.Frames[0]}
 		share := math.Min(positive(top.Share), 1)
 		top.ns = each * share
-		return []record.Evidence{evidence("profiles.profile", top.ns, "ns",
+		return []record.Evidence{record.NewEvidence("profiles.profile", top.ns, "ns",
 			"CPU profile: %s uses most, %s of the %s CPU/request, of %s that each takes; without it at most %s this rate",
 			top.where(), ns(top.ns), ns(each), ns(mean), multiple(top.times(math.Max(mean, top.ns))))}
 	}
@@ -197,7 +197,7 @@ func notRecorded(recorded map[string]bool) []record.Evidence {
 		{record.ProfileBlock, "no goroutine waited", "runtime.SetBlockProfileRate"},
 	} {
 		if held, taken := recorded[p.kind]; taken && !held {
-			out = append(out, evidence("profiles."+p.kind, 0, "ns", "the %s profile is empty: the server does not record it (%s), or %s", p.kind,
+			out = append(out, record.NewEvidence("profiles."+p.kind, 0, "ns", "the %s profile is empty: the server does not record it (%s), or %s", p.kind,
 				p.how, p.waits))
 		}
 	}

@@ -144,12 +144,12 @@ func (f *facts) threadClue() clue {
 		return c
 	}
 	if t.stopped >= threadStopped*t.all {
-		c.says = append(c.says, evidence("series.process.states.other", t.stopped, "threads",
+		c.says = append(c.says, record.NewEvidence("series.process.states.other", t.stopped, "threads",
 			"%.3g of its %.3g threads were stopped on average, by a signal or a debugger", t.stopped, t.all))
 		c.next = "find what stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
 	}
 	if t.disk >= threadDisk {
-		c.says = append(c.says, evidence("series.process.states.disk", t.disk, "threads",
+		c.says = append(c.says, record.NewEvidence("series.process.states.disk", t.disk, "threads",
 			"%.3g of its %.3g threads waited for the disk or the like (state D) on average", t.disk, t.all))
 		c.next = join(c.next, "see what its threads read or write, and how often they sync: some wait for the disk (state D)")
 	}
@@ -160,7 +160,7 @@ func (f *facts) threadClue() clue {
 	for _, s := range t.sleeping[:min(len(t.sleeping), sleepsSaid)] {
 		parts = append(parts, s.says())
 	}
-	c.says = append(c.says, evidence("series.process.waits", t.sleeping[0].threads, "threads", "where its threads sleep, of %.3g: %s", t.all,
+	c.says = append(c.says, record.NewEvidence("series.process.waits", t.sleeping[0].threads, "threads", "where its threads sleep, of %.3g: %s", t.all,
 		strings.Join(parts, ", ")))
 	if top := t.sleeping[0]; c.next == "" && (top.tell() || top.threads >= mostOf*t.all) {
 		s := sleepOf(top.wchan)

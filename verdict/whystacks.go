@@ -52,7 +52,7 @@ func (f *facts) cpuStackEvidence() (*record.Evidence, *record.StackPackage) {
 		return nil, nil
 	}
 	top := &s.CPU.Packages[0]
-	e := evidence("stacks.cpu.packages", top.Share, "share", "server CPU by stacks: %s (%s at %d Hz)",
+	e := record.NewEvidence("stacks.cpu.packages", top.Share, "share", "server CPU by stacks: %s (%s at %d Hz)",
 		packagesText(s.CPU.Packages), unit.Plural(s.CPU.Samples, "sample", "samples"), s.CPU.Hz)
 	return &e, top
 }

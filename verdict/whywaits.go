@@ -101,7 +101,7 @@ func (f *facts) stackClue() clue {
 		}
 	}
 	off := f.run.Stacks.OffCPU
-	c.says = []record.Evidence{evidence("stacks.off_cpu.waits", list[0].Threads, "threads",
+	c.says = []record.Evidence{record.NewEvidence("stacks.off_cpu.waits", list[0].Threads, "threads",
 		"threads blocked, by stacks: %s; seen for %s in %s",
 		strings.Join(parts, ", "), ns(float64(off.BurstNs)), unit.Plural(off.Bursts, "burst", "bursts"))}
 	if top := &list[0]; top.Threads >= waitStep {

@@ -156,7 +156,7 @@ func explainWorkers(f *facts, found *finding) {
 	n := f.underWay()
 	if w := &f.crew; found.ceiling == record.ServerBlocked && found.answer == yes && !found.explained && w.full(n) {
 		found.because += fmt.Sprintf("; %d of %d %s are busy", w.count, w.count, w.what)
-		found.pro = append(found.pro, evidence("series.process.waits", w.busy, "workers",
+		found.pro = append(found.pro, record.NewEvidence("series.process.waits", w.busy, "workers",
 			"%.3g of %d %s were busy on average, before %.0f requests in flight", w.busy, w.count, w.what, n))
 		found.next = fmt.Sprintf("have more workers than %d, or have each wait less: %s", w.count, found.next)
 	}

@@ -11,7 +11,7 @@ import (
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/show/report"
-	"ceiling/verdict"
+	"ceiling/verdict/audit"
 )
 
 // exitVoid is the exit code of a run that proves nothing.
@@ -56,7 +56,7 @@ func (sh *shell) judgePoints(name string, in io.Reader, asJSON bool) error {
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", name, err))
 	}
-	judged := verdict.JudgePoints(points.Points)
+	judged := audit.Judge(points.Points)
 	write := report.WritePoints
 	if asJSON {
 		write = report.WritePointsJSON
@@ -75,7 +75,7 @@ func (sh *shell) judgeForeign(name string, in io.Reader, asJSON bool) error {
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", name, err))
 	}
-	judged := verdict.JudgePoints([]record.Point{r.Point(name)}).Points[0]
+	judged := audit.Judge([]record.Point{r.Point(name)}).Points[0]
 	if judged.Verdict.Outcome == record.Invalid {
 		sh.exit = exitVoid
 	}

@@ -52,6 +52,14 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
+// FormatNsFloat is FormatNs of a time that was counted in floating point.
+func FormatNsFloat(ns float64) string {
+	if !(ns > -9e18 && ns < 9e18) {
+		return FormatSI(ns) + " ns"
+	}
+	return FormatNs(int64(ns))
+}
+
 // FormatNs is a time of ns nanoseconds with three significant digits: 412 ns,
 // 83.2 µs, 1.07 ms, 2.50 s, 16.7 min, 3.00 h. Halves are rounded away from zero.
 func FormatNs(ns int64) string {

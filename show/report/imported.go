@@ -12,11 +12,11 @@ import (
 	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/show/importer"
-	judged "ceiling/verdict"
+	"ceiling/verdict/audit"
 )
 
-// Foreign writes what another tool's output says, and how far it can be judged.
-func Foreign(w io.Writer, name string, r *importer.Result, v *judged.PointVerdict) error {
+// Foreign writes what another tool's output says, and how far it can be audit.
+func Foreign(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
 	p := &printer{w: w}
 	p.line("%s   %s", oneLine(name), foreignLoad(r))
 	p.line("")
@@ -55,16 +55,16 @@ func Foreign(w io.Writer, name string, r *importer.Result, v *judged.PointVerdic
 	return p.err
 }
 
-// ForeignJudgement is the JSON document of one result that was judged.
+// ForeignJudgement is the JSON document of one result that was audit.
 type ForeignJudgement struct {
-	Schema string               `json:"schema"`
-	File   string               `json:"file"`
-	Result *importer.Result     `json:"result"`
-	Judged *judged.PointVerdict `json:"judged"`
+	Schema string              `json:"schema"`
+	File   string              `json:"file"`
+	Result *importer.Result    `json:"result"`
+	Judged *audit.PointVerdict `json:"judged"`
 }
 
 // WriteForeignJSON writes the document.
-func WriteForeignJSON(w io.Writer, name string, r *importer.Result, v *judged.PointVerdict) error {
+func WriteForeignJSON(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
 	shown := *r
 	shown.Target = secret.Plain().URL(r.Target)
 	return writeDocument(w, ForeignJudgement{Schema: "ceiling.judged/1", File: name, Result: &shown, Judged: v})
@@ -155,7 +155,7 @@ func foreignStatuses(r *importer.Result) string {
 	return strings.Join(parts, " · ")
 }
 
-func evidenceTexts(v *judged.PointVerdict) []string {
+func evidenceTexts(v *audit.PointVerdict) []string {
 	var texts []string
 	for _, e := range v.Verdict.Evidence {
 		texts = append(texts, e.Says)
@@ -163,10 +163,10 @@ func evidenceTexts(v *judged.PointVerdict) []string {
 	return texts
 }
 
-func inconsistencyTexts(v *judged.PointVerdict) []string {
+func inconsistencyTexts(v *audit.PointVerdict) []string {
 	var texts []string
 	for _, x := range v.Inconsistencies {
-		if x.Kind != judged.KindResolution { // the tool's caveats say it once
+		if x.Kind != audit.KindResolution { // the tool's caveats say it once
 			texts = append(texts, x.Says)
 		}
 	}
@@ -174,7 +174,7 @@ func inconsistencyTexts(v *judged.PointVerdict) []string {
 }
 
 // missingTexts says how each missing figure is obtained.
-func missingTexts(v *judged.PointVerdict) []string {
+func missingTexts(v *audit.PointVerdict) []string {
 	how := map[string]string{
 		"client_cpu_pct": "CPU of the generator's host, every category: mpstat -P ALL 1, while it runs",
 		"server_cpu_pct": "CPU of the server's host, every category: mpstat -P ALL 1, while it runs",

@@ -11,7 +11,7 @@ import (
 	"ceiling/internal/lazy"
 	"ceiling/internal/unit"
 	"ceiling/record"
-	judged "ceiling/verdict"
+	"ceiling/verdict/audit"
 )
 
 // pointsWidth is the width of the page that points are written on.
@@ -21,7 +21,7 @@ const pointsWidth = 128
 // then reasons, evidence, doubts and next steps, each sentence once with the points
 // that it is of, the contradictions of each point and between points, what was not
 // understood of the file, and how many came out as what.
-func WritePoints(w io.Writer, file *record.PointsFile, v *judged.PointsVerdict) error {
+func WritePoints(w io.Writer, file *record.PointsFile, v *audit.PointsVerdict) error {
 	if len(file.Points) != len(v.Points) {
 		return fmt.Errorf("write points: %d points, %d verdicts", len(file.Points), len(v.Points))
 	}
@@ -56,7 +56,7 @@ func pointEntries(points []record.Point) []*pointEntry {
 	return list
 }
 
-func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *judged.PointsVerdict) {
+func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *audit.PointsVerdict) {
 	head := "entry " + e.name
 	if e.name == "" {
 		head = "no entry"
@@ -94,7 +94,7 @@ func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *judged.Po
 }
 
 // pointBasis says on whose figures a verdict stands.
-func pointBasis(v *judged.PointVerdict) string {
+func pointBasis(v *audit.PointVerdict) string {
 	switch {
 	case len(v.From) > 0:
 		return oneLine(strings.Join(v.From, ", "))
@@ -211,7 +211,7 @@ func headWidth(head string) int {
 const pointsColumn = 24
 
 // pointSections writes the reasons, evidence, doubts and next steps of all points.
-func pointSections(p *printer, file *record.PointsFile, v *judged.PointsVerdict) {
+func pointSections(p *printer, file *record.PointsFile, v *audit.PointsVerdict) {
 	var because, evidence, doubts, next []said
 	for i := range v.Points {
 		one := &v.Points[i].Verdict
@@ -221,7 +221,7 @@ func pointSections(p *printer, file *record.PointsFile, v *judged.PointsVerdict)
 			evidence = append(evidence, said{text: e.Says, points: at})
 		}
 		for _, d := range one.Caveats {
-			if !strings.HasPrefix(d, judged.OwnFigures) { // said under because of the points that are open
+			if !strings.HasPrefix(d, audit.OwnFigures) { // said under because of the points that are open
 				doubts = append(doubts, said{text: d, points: at})
 			}
 		}
@@ -233,7 +233,7 @@ func pointSections(p *printer, file *record.PointsFile, v *judged.PointsVerdict)
 	pointSection(p, "next", file, next)
 }
 
-func pointInconsistencies(p *printer, file *record.PointsFile, v *judged.PointsVerdict) {
+func pointInconsistencies(p *printer, file *record.PointsFile, v *audit.PointsVerdict) {
 	var list []said
 	for i := range v.Points {
 		for _, x := range v.Points[i].Inconsistencies {
@@ -289,13 +289,13 @@ func follows(a, b string) bool {
 // PointsJudgement is the JSON document of a file of points.
 type PointsJudgement struct {
 	Schema string `json:"schema"`
-	judged.PointsVerdict
+	audit.PointsVerdict
 	NotUnderstood []record.UnknownKey `json:"not_understood"`
 	Mistakes      []record.Mistake    `json:"mistakes"`
 }
 
 // WritePointsJSON writes the document, with nothing folded.
-func WritePointsJSON(w io.Writer, file *record.PointsFile, v *judged.PointsVerdict) error {
+func WritePointsJSON(w io.Writer, file *record.PointsFile, v *audit.PointsVerdict) error {
 	d := PointsJudgement{Schema: "ceiling.points/1", PointsVerdict: *v, NotUnderstood: file.NotUnderstood, Mistakes: file.Mistakes}
 	if d.NotUnderstood == nil {
 		d.NotUnderstood = []record.UnknownKey{}
@@ -344,7 +344,7 @@ func pointsNotRead(p *printer, file *record.PointsFile) {
 	}
 }
 
-func pointSummary(p *printer, v *judged.PointsVerdict) {
+func pointSummary(p *printer, v *audit.PointsVerdict) {
 	counts := map[string]int{}
 	var names []string
 	inconsistent, doubtful, own, others := 0, 0, 0, 0

@@ -13,7 +13,7 @@ import (
 
 	"ceiling/record"
 	"ceiling/show/importer"
-	judged "ceiling/verdict"
+	"ceiling/verdict/audit"
 )
 
 func pointsText(t *testing.T, text string) string {
@@ -22,7 +22,7 @@ func pointsText(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := judged.JudgePoints(file.Points)
+	v := audit.Judge(file.Points)
 	var out bytes.Buffer
 	if err := WritePoints(&out, &file, &v); err != nil {
 		t.Fatal(err)
@@ -33,8 +33,8 @@ func pointsText(t *testing.T, text string) string {
 // The golden file is the report on 46 points of a public journal. Write it
 // anew with UPDATE_GOLDEN=1 and read the difference.
 func TestWritePointsGolden(t *testing.T) {
-	const golden = "../../verdict/testdata/points/report.txt"
-	data, err := os.ReadFile("../../verdict/testdata/points/points.yaml")
+	const golden = "../../verdict/audit/testdata/report.txt"
+	data, err := os.ReadFile("../../verdict/audit/testdata/points.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestWritePointsFolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := judged.JudgePoints(file.Points)
+	v := audit.Judge(file.Points)
 	var out bytes.Buffer
 	if err := WritePointsJSON(&out, &file, &v); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestForeign(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := judged.JudgePoints([]record.Point{r.Point("x")}).Points[0]
+		v := audit.Judge([]record.Point{r.Point("x")}).Points[0]
 		var out bytes.Buffer
 		if err := Foreign(&out, "x\x1b[2J", &r, &v); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestForeign(t *testing.T) {
 
 func TestWritePointsRefusesOtherVerdicts(t *testing.T) {
 	file := record.PointsFile{Points: make([]record.Point, 2)}
-	if err := WritePoints(&bytes.Buffer{}, &file, &judged.PointsVerdict{}); err == nil {
+	if err := WritePoints(&bytes.Buffer{}, &file, &audit.PointsVerdict{}); err == nil {
 		t.Error("2 points with no verdicts were written")
 	}
 }

@@ -1,4 +1,4 @@
-package verdict
+package audit
 
 import (
 	"fmt"
@@ -51,7 +51,7 @@ func (c *pointCPU) lacks() []missingFigure {
 }
 
 func (c *pointCPU) evidence(what string) record.Evidence {
-	return evidence(c.pctKey(), 100*c.low, "%", "%s at %s of its host's CPU", what, unit.Percent(c.low))
+	return record.NewEvidence(c.pctKey(), 100*c.low, "%", "%s at %s of its host's CPU", what, unit.Percent(c.low))
 }
 
 // cpuTolerance is how far a row of n categories may be from 100: each is

@@ -1,4 +1,4 @@
-package verdict
+package audit
 
 import (
 	"fmt"
@@ -122,7 +122,7 @@ func identicalPoints(all []*pointFacts) []Inconsistency {
 			if !ok || len(shared) == 0 && significantDigits(rate) < 5 || len(shared) == 1 && significantDigits(rate) < 3 {
 				continue
 			}
-			text := fmt.Sprintf("the same rate of %s", perSecond(rate))
+			text := fmt.Sprintf("the same rate of %s", unit.FormatRate(rate))
 			if len(shared) > 0 {
 				text += " and the same " + strings.Join(shared, ", ")
 			}

@@ -1,10 +1,11 @@
-package verdict
+package audit
 
 import (
 	"fmt"
 	"math"
 	"slices"
 
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -142,12 +143,12 @@ func (f *pointFacts) newLittle() pointLittle {
 		case rate*(avg.Value-avg.Step())/1000 > littleStrained*most && f.tool.corrected:
 			out.doubts = append(out.doubts, fmt.Sprintf(
 				"wrk adds latencies that it did not measure (its correction for coordinated omission): %s × its mean of %s would be %s requests in flight, and there are %s; its mean and its percentiles above the median are too high",
-				perSecond(rate), ms(avg.Value), plain(math.Round(inFlight)), f.slotsSays()))
+				unit.FormatRate(rate), ms(avg.Value), plain(math.Round(inFlight)), f.slotsSays()))
 		case rate*(avg.Value-avg.Step())/1000 > littleStrained*most:
-			tell("latency_avg_ms", "%s × %s = %s requests in flight, but there are %s", perSecond(rate), ms(avg.Value), plain(math.Round(inFlight)),
+			tell("latency_avg_ms", "%s × %s = %s requests in flight, but there are %s", unit.FormatRate(rate), ms(avg.Value), plain(math.Round(inFlight)),
 				f.slotsSays())
 		case rate*(avg.Value+avg.Step())/1000 < littleIdle*least:
-			tell("latency_avg_ms", "%s × %s = %s requests in flight of %s slots: the rest was idle", perSecond(rate), ms(avg.Value),
+			tell("latency_avg_ms", "%s × %s = %s requests in flight of %s slots: the rest was idle", unit.FormatRate(rate), ms(avg.Value),
 				plain(math.Round(inFlight)), plain(least))
 		}
 		return out
@@ -160,11 +161,11 @@ func (f *pointFacts) newLittle() pointLittle {
 	switch {
 	case rate*(p50.Value-p50.Step())/1000 > littleStrained*most:
 		tell("p50_ms", "%s and %s leave a mean of at most %s, below the median of %s: possible only if the faster half took far less than the median; a rate averaged over samples that came late reads too high",
-			f.slotsSays(), perSecond(rate), ms(1000*most/rate), ms(p50.Value))
+			f.slotsSays(), unit.FormatRate(rate), ms(1000*most/rate), ms(p50.Value))
 	case needed > tailLong*(p50.Value+p50.Step()):
 		out.doubts = append(out.doubts, fmt.Sprintf(
 			"by Little's law %s slots at %s take %s each in the mean, beside a median of %s: a part of the connections waits far longer than the others, or slots stood idle",
-			plain(least), perSecond(rate), ms(needed), ms(p50.Value)))
+			plain(least), unit.FormatRate(rate), ms(needed), ms(p50.Value)))
 	}
 	return out
 }
@@ -180,9 +181,9 @@ func (f *pointFacts) littleVoid(mean float64, key string, most float64) string {
 		bound = fmt.Sprintf("half of the requests took %s or more, so the mean is at least %s", ms(p.P50Ms.Value), ms(mean))
 	}
 	text := fmt.Sprintf("Little's law: %s; %s; so the rate is at most %s, and %s would need %s in flight", f.slotsSays(), bound,
-		perSecond(1000*most/mean), perSecond(rate), plain(math.Round(rate*mean/1000)))
+		unit.FormatRate(1000*most/mean), unit.FormatRate(rate), plain(math.Round(rate*mean/1000)))
 	if p.P50Ms.Known && p.P50Ms.Value > 0 {
-		text += fmt.Sprintf(" (were the mean the median: %s)", perSecond(1000*most/p.P50Ms.Value))
+		text += fmt.Sprintf(" (were the mean the median: %s)", unit.FormatRate(1000*most/p.P50Ms.Value))
 	}
 	return text
 }
@@ -198,7 +199,7 @@ func (f *pointFacts) checkInFlight(out *pointLittle) {
 	step := math.Max(p.InFlight.Step(), 0.02*p.InFlight.Value)
 	if p.InFlight.Value+step < low || p.InFlight.Value-step > high {
 		out.found = append(out.found, Inconsistency{Kind: KindLittle, Keys: []string{"in_flight_little", "rps", key},
-			Says: fmt.Sprintf("%s × %s = %s in flight, not %s", perSecond(p.RPS.Value), ms(latency.Value), plain(p.RPS.Value*latency.Value/1000),
+			Says: fmt.Sprintf("%s × %s = %s in flight, not %s", unit.FormatRate(p.RPS.Value), ms(latency.Value), plain(p.RPS.Value*latency.Value/1000),
 				plain(p.InFlight.Value))})
 	}
 }

@@ -1,4 +1,4 @@
-package verdict
+package audit
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 
 func journal(t testing.TB) []record.Point {
 	t.Helper()
-	f, err := os.Open("testdata/points/points.yaml")
+	f, err := os.Open("testdata/points.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func points(t testing.TB, text string) []record.Point {
 // judgeOne judges a single point, written in one line.
 func judgeOne(t testing.TB, text string) PointVerdict {
 	t.Helper()
-	return JudgePoints(points(t, "- {"+text+"}\n")).Points[0]
+	return Judge(points(t, "- {"+text+"}\n")).Points[0]
 }
 
 func has(list []Inconsistency, kind string, parts ...string) bool {
@@ -58,7 +58,7 @@ func has(list []Inconsistency, kind string, parts ...string) bool {
 // What a reader of the journal has to be told, by the ids of its points.
 func TestJudgePointsJournal(t *testing.T) {
 	all := journal(t)
-	v := JudgePoints(all)
+	v := Judge(all)
 	at := func(id string) *PointVerdict {
 		for i := range all {
 			if all[i].ID == id {
@@ -114,7 +114,7 @@ func TestJudgePointsJournal(t *testing.T) {
 
 func TestJudgePointsJournalInconsistencies(t *testing.T) {
 	all := journal(t)
-	v := JudgePoints(all)
+	v := Judge(all)
 	inconsistent := func(id, kind string, parts ...string) {
 		t.Helper()
 		i := slices.IndexFunc(all, func(p record.Point) bool { return p.ID == id })
@@ -151,7 +151,7 @@ func TestPointsGeneratorNotMeasured(t *testing.T) {
 		busy.ClientCPUPct, busy.ServerCPUPct, busy.ServerCPUDetail = record.Figure{}, record.Figure{Value: 99, Known: true}, ""
 		all = append(all, busy)
 	}
-	for i, got := range JudgePoints(all).Points {
+	for i, got := range Judge(all).Points {
 		if all[i].ClientCPUPct.Known {
 			continue
 		}
@@ -174,7 +174,7 @@ func TestPointsGeneratorNotMeasured(t *testing.T) {
 // What people wrote about a point decides nothing.
 func TestPointsWordsDoNotDecide(t *testing.T) {
 	all := journal(t)
-	want := JudgePoints(all)
+	want := Judge(all)
 	for _, words := range []string{"", "server CPU, client bound, NIC bound, void"} {
 		blank := slices.Clone(all)
 		for i := range blank {
@@ -182,7 +182,7 @@ func TestPointsWordsDoNotDecide(t *testing.T) {
 			// The id is kept: verdicts name the points that they stand on by it.
 			p.Entry, p.Config, p.Note, p.AuthorVerdict, p.Reading, p.Range, p.ServerProcessCPU = words, words, words, words, words, words, words
 		}
-		for i, got := range JudgePoints(blank).Points {
+		for i, got := range Judge(blank).Points {
 			if d, w := fmt.Sprintf("%+v %v", got.Verdict, got.Missing),
 				fmt.Sprintf("%+v %v", want.Points[i].Verdict, want.Points[i].Missing); got.Verdict.NextBottleneck == nil && d != w {
 				t.Errorf("point %s with %q: %s\nwant %s", all[i].ID, words, d, w)
@@ -198,13 +198,13 @@ func TestPointsWordsDoNotDecide(t *testing.T) {
 // that its own figures show.
 func TestPointsAlone(t *testing.T) {
 	all := journal(t)
-	want := JudgePoints(all)
+	want := Judge(all)
 	order := rand.New(rand.NewPCG(1, 2)).Perm(len(all))
 	shuffled := make([]record.Point, len(all))
 	for i, j := range order {
 		shuffled[i] = all[j]
 	}
-	got := JudgePoints(shuffled)
+	got := Judge(shuffled)
 	for i, j := range order {
 		if got.Points[i].Verdict.Because != want.Points[j].Verdict.Because {
 			t.Errorf("point %s in another order: %s", all[j].ID, got.Points[i].Verdict.Because)
@@ -212,12 +212,12 @@ func TestPointsAlone(t *testing.T) {
 	}
 	for i := range all {
 		if len(want.Points[i].From) > 0 {
-			if alone := JudgePoints(all[i : i+1]).Points[0]; alone.Verdict.Bottleneck != record.Inconclusive || len(alone.From) > 0 {
+			if alone := Judge(all[i : i+1]).Points[0]; alone.Verdict.Bottleneck != record.Inconclusive || len(alone.From) > 0 {
 				t.Errorf("point %s alone: %s, from %v", all[i].ID, alone.Verdict.Bottleneck, alone.From)
 			}
 			continue
 		}
-		if alone := JudgePoints(all[i : i+1]).Points[0].Verdict; alone.Bottleneck != want.Points[i].Verdict.Bottleneck ||
+		if alone := Judge(all[i : i+1]).Points[0].Verdict; alone.Bottleneck != want.Points[i].Verdict.Bottleneck ||
 			alone.Outcome != want.Points[i].Verdict.Outcome {
 			t.Errorf("point %s alone: %s, %s", all[i].ID, alone.Outcome, alone.Bottleneck)
 		}
@@ -229,7 +229,7 @@ func TestPointsAlone(t *testing.T) {
 func TestPointsWithOneFigureLess(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		all := journal(t)
-		want := JudgePoints(all)
+		want := Judge(all)
 		degraded := 0
 		for i := range all {
 			figures := all[i].Figures()
@@ -241,9 +241,9 @@ func TestPointsWithOneFigureLess(t *testing.T) {
 				*f.Figure = record.Figure{}
 				var got PointVerdict
 				if alone {
-					got = JudgePoints(all[i : i+1]).Points[0]
+					got = Judge(all[i : i+1]).Points[0]
 				} else {
-					got = JudgePoints(all).Points[i]
+					got = Judge(all).Points[i]
 				}
 				*f.Figure = kept
 				before := want.Points[i].Verdict.Bottleneck
@@ -273,14 +273,14 @@ func TestPointsWithOneFigureLess(t *testing.T) {
 
 // Machines k times as large, and a clock k times as fast, change no verdict.
 func TestPointsScale(t *testing.T) {
-	want := JudgePoints(journal(t))
+	want := Judge(journal(t))
 	check := func(name string, scale func(p *record.Point, k float64)) {
 		for _, k := range []float64{0.5, 2, 8} {
 			all := journal(t)
 			for i := range all {
 				scale(&all[i], k)
 			}
-			for i, got := range JudgePoints(all).Points {
+			for i, got := range Judge(all).Points {
 				if b := want.Points[i].Verdict; got.Verdict.Outcome != b.Outcome || got.Verdict.Bottleneck != b.Bottleneck {
 					t.Errorf("%s × %g: point %s: %s, %s, want %s, %s", name, k, got.Label, got.Verdict.Outcome, got.Verdict.Bottleneck, b.Outcome, b.Bottleneck)
 				}
@@ -456,14 +456,14 @@ func TestPointsBetween(t *testing.T) {
 	row := func(changes ...string) string { return "- {" + with("entry: '1', "+sound, changes...) + "}\n" }
 	check := func(name, text, kind string, parts ...string) {
 		t.Run(name, func(t *testing.T) {
-			if got := JudgePoints(points(t, text)).Between; !has(got, kind, parts...) {
+			if got := Judge(points(t, text)).Between; !has(got, kind, parts...) {
 				t.Errorf("no %s with %q in %v", kind, parts, got)
 			}
 		})
 	}
 	none := func(name, text string) {
 		t.Run(name, func(t *testing.T) {
-			if got := JudgePoints(points(t, text)).Between; len(got) > 0 {
+			if got := Judge(points(t, text)).Between; len(got) > 0 {
 				t.Errorf("%v", got)
 			}
 		})
@@ -493,7 +493,7 @@ func TestPointsPeers(t *testing.T) {
 	all := points(t, "- {server_instance: big, "+sound+"}\n- {server_instance: big, "+with(sound, "client_cpu_pct",
 		"server_cpu_pct: 80")+"}\n- {server_instance: big, "+
 		with(sound, "server_cpu_pct: 83", "connections: 192", "rps: 154000", "client_cpu_pct")+"}\n")
-	v := JudgePoints(all)
+	v := Judge(all)
 	doubts := strings.Join(v.Points[1].Verdict.Caveats, "\n")
 	for _, want := range []string{"80.0% is not this server's limit: the same server ran at 83.0%",
 		"2× the connections the rate was 1.60×: the slots held this one back"} {
@@ -506,10 +506,10 @@ func TestPointsPeers(t *testing.T) {
 	if got := judgeOne(t, server).Verdict; got.Bottleneck != record.Inconclusive {
 		t.Errorf("without bytes: %s", got.Bottleneck)
 	}
-	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 500}\n")).Points[0].Verdict; got.Bottleneck != record.ServerCPU {
+	if got := Judge(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 500}\n")).Points[0].Verdict; got.Bottleneck != record.ServerCPU {
 		t.Errorf("with the bytes of its route: %s: %s", got.Bottleneck, got.Because)
 	}
-	if got := JudgePoints(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 11000}\n")).Points[0].Verdict; got.Bottleneck != record.Inconclusive {
+	if got := Judge(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 11000}\n")).Points[0].Verdict; got.Bottleneck != record.Inconclusive {
 		t.Errorf("with large bytes of its route: %s: %s", got.Bottleneck, got.Because)
 	}
 }
@@ -536,7 +536,7 @@ func FuzzJudgePoints(f *testing.F) {
 				}
 			}
 		}
-		for i, got := range JudgePoints(some).Points {
+		for i, got := range Judge(some).Points {
 			v := got.Verdict
 			if v.Outcome == "" || v.Bottleneck == "" || v.Because == "" || v.Next == "" {
 				t.Errorf("incomplete: %+v", got)

@@ -1,12 +1,14 @@
-package verdict
+package audit
 
 import (
 	"fmt"
 	"math"
 	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict"
 )
 
 // void is the verdict on figures that cannot all be true, or nil.
@@ -20,10 +22,10 @@ func (f *pointFacts) void() *record.Verdict {
 		because = f.little.void
 	case f.link.known() && f.link.share() > linkPossible:
 		because = fmt.Sprintf("more than the link carries: %s, and %s Gbit/s are %s", f.link.how, plain(p.NICGbps.Value),
-			megabytes(f.link.capacity.value))
+			megabytes(f.link.capacity.Value))
 	case counted && timed && math.Abs(total/elapsed/p.RPS.Value-1) > totalsImpossible:
-		because = fmt.Sprintf("%s = %s in %s s are %s, not %s", totalKey, plain(total), plain(elapsed), perSecond(total/elapsed),
-			perSecond(p.RPS.Value))
+		because = fmt.Sprintf("%s = %s in %s s are %s, not %s", totalKey, plain(total), plain(elapsed), unit.FormatRate(total/elapsed),
+			unit.FormatRate(p.RPS.Value))
 	default:
 		return nil
 	}
@@ -38,7 +40,7 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 	total, _, counted := f.totalRequests()
 	failed, bad := p.FailedRequests.Value, p.BadStatuses.Value
 	all := total + failed
-	if !counted && !p.FailedRequests.Known || all <= 0 || failed+bad < errorsMatter*all {
+	if !counted && !p.FailedRequests.Known || all <= 0 || failed+bad < spec.ErrorsMatter*all {
 		return nil
 	}
 	var parts []string
@@ -54,14 +56,14 @@ func (f *pointFacts) verdictErrors() *record.Verdict {
 	return &record.Verdict{Outcome: record.Invalid, Bottleneck: record.Failures,
 		Because: fmt.Sprintf("%s of %s requests failed (%s): the rate includes failures", unit.Percent(share), plain(all),
 			strings.Join(parts, ", ")),
-		Evidence: []record.Evidence{evidence("failed_requests", 100*share, "%", "%s of the requests failed", unit.Percent(share))},
+		Evidence: []record.Evidence{record.NewEvidence("failed_requests", 100*share, "%", "%s of the requests failed", unit.Percent(share))},
 		Next:     "find the cause in the server's log, then rerun"}
 }
 
 func (f *pointFacts) verdictAskedRate() record.Verdict {
 	return record.Verdict{
 		Outcome: record.Valid, Bottleneck: record.TargetRate,
-		Because: fmt.Sprintf("%s were asked and %s came: no bottleneck was reached", perSecond(f.p.TargetRPS.Value), perSecond(f.p.RPS.Value)),
+		Because: fmt.Sprintf("%s were asked and %s came: no bottleneck was reached", unit.FormatRate(f.p.TargetRPS.Value), unit.FormatRate(f.p.RPS.Value)),
 		Next:    "ask for more",
 	}
 }
@@ -69,8 +71,8 @@ func (f *pointFacts) verdictAskedRate() record.Verdict {
 func (f *pointFacts) verdictBandwidth() record.Verdict {
 	v := record.Verdict{
 		Outcome: record.Valid, Bottleneck: record.Bandwidth,
-		Because: fmt.Sprintf("the link is full: at least %s of %s (%s Gbit/s), %s", megabytes(f.link.used.value),
-			megabytes(f.link.capacity.value),
+		Because: fmt.Sprintf("the link is full: at least %s of %s (%s Gbit/s), %s", megabytes(f.link.used.Value),
+			megabytes(f.link.capacity.Value),
 			plain(f.p.NICGbps.Value), unit.Percent(f.link.share())),
 		Evidence: f.link.evidence(),
 		Next:     "make the responses smaller, or give the link more",
@@ -107,7 +109,7 @@ func (f *pointFacts) verdictGenerator() record.Verdict {
 		v.Caveats = append(v.Caveats, fmt.Sprintf("the server is full too, at %s: on one host they share the same CPU",
 			unit.Percent(f.server.use())))
 	}
-	if g.use() < generatorFull {
+	if g.use() < verdict.GeneratorFull {
 		v.Caveats = append(v.Caveats, fmt.Sprintf("%s is the mean of a host: whether its threads were full is not stated", unit.Percent(g.use())))
 	}
 	v.NextBottleneck = f.nextWall()
@@ -122,7 +124,7 @@ func (f *pointFacts) verdictServerCPU() record.Verdict {
 		Evidence: append([]record.Evidence{f.server.evidence()}, append(f.generator.evidence(), f.link.evidence()...)...),
 		Next:     "make the handler cheaper, or give the server more CPU",
 	}
-	if f.server.use() < generatorFull {
+	if f.server.use() < verdict.GeneratorFull {
 		v.Caveats = append(v.Caveats, fmt.Sprintf("%s is the mean of a host: how the rest spreads over its CPUs is not stated",
 			unit.Percent(f.server.use())))
 	}
@@ -202,14 +204,14 @@ func (f *pointFacts) loadEvidence() []record.Evidence {
 		return nil
 	}
 	inFlight := p.RPS.Value * latency.Value / 1000
-	text := fmt.Sprintf("%s × %s are about %.3g requests in flight", perSecond(p.RPS.Value), ms(latency.Value), inFlight)
+	text := fmt.Sprintf("%s × %s are about %.3g requests in flight", unit.FormatRate(p.RPS.Value), ms(latency.Value), inFlight)
 	if inFlight >= 1000 {
-		text = fmt.Sprintf("%s × %s are about %s requests in flight", perSecond(p.RPS.Value), ms(latency.Value), plain(math.Round(inFlight)))
+		text = fmt.Sprintf("%s × %s are about %s requests in flight", unit.FormatRate(p.RPS.Value), ms(latency.Value), plain(math.Round(inFlight)))
 	}
 	if least, _, ok := f.slots(); ok && !f.open() {
 		text += fmt.Sprintf(" of %s slots", plain(least))
 	}
-	list := []record.Evidence{evidence(key, inFlight, "requests", "%s", text)}
+	list := []record.Evidence{record.NewEvidence(key, inFlight, "requests", "%s", text)}
 	if f.open() && !f.metSchedule() && p.VCPUs.Known && inFlight < p.VCPUs.Value {
 		list[0].Says += fmt.Sprintf(": fewer than the server has CPUs (%s), so it delayed no request while the schedule was missed; the figures point to the generator, without proof", plain(p.VCPUs.Value))
 	}

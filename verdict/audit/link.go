@@ -1,4 +1,4 @@
-package verdict
+package audit
 
 import (
 	"fmt"
@@ -28,22 +28,22 @@ const (
 // pointLink is what is known of the link between the two sides, in the
 // direction of the responses.
 type pointLink struct {
-	capacity figure // bytes per second
-	used     figure // bytes per second, at least
-	how      string // the arithmetic of used
-	key      string // the figure that used stands on
+	capacity record.Figure // bytes per second
+	used     record.Figure // bytes per second, at least
+	how      string        // the arithmetic of used
+	key      string        // the figure that used stands on
 	// peers are the least and the most share of the link that the bytes of a
 	// response in other runs of the route make, where this point states none.
 	// They can rule the link out; they never make it the ceiling.
-	peersLow, peersHigh figure
+	peersLow, peersHigh record.Figure
 }
 
-func (l *pointLink) known() bool    { return l.capacity.known && l.used.known }
-func (l *pointLink) share() float64 { return l.used.value / l.capacity.value }
+func (l *pointLink) known() bool    { return l.capacity.Known && l.used.Known }
+func (l *pointLink) share() float64 { return l.used.Value / l.capacity.Value }
 func (l *pointLink) full() bool     { return l.known() && l.share() >= linkFull }
 
 func (l *pointLink) free() bool {
-	return l.known() && l.share() <= linkFree || l.peersHigh.known && l.peersHigh.value <= linkFree
+	return l.known() && l.share() <= linkFree || l.peersHigh.Known && l.peersHigh.Value <= linkFree
 }
 
 // shareSays is the share in words.
@@ -51,10 +51,10 @@ func (l *pointLink) shareSays() string {
 	switch {
 	case l.known():
 		return unit.Percent(l.share())
-	case l.peersHigh.known && unit.Percent(l.peersLow.value) != unit.Percent(l.peersHigh.value):
-		return unit.Percent(l.peersLow.value) + " to " + unit.Percent(l.peersHigh.value)
-	case l.peersHigh.known:
-		return unit.Percent(l.peersHigh.value)
+	case l.peersHigh.Known && unit.Percent(l.peersLow.Value) != unit.Percent(l.peersHigh.Value):
+		return unit.Percent(l.peersLow.Value) + " to " + unit.Percent(l.peersHigh.Value)
+	case l.peersHigh.Known:
+		return unit.Percent(l.peersHigh.Value)
 	}
 	return "unknown"
 }
@@ -66,7 +66,7 @@ func bytesKeys() []string {
 
 func (l *pointLink) lacks() []missingFigure {
 	var list []missingFigure
-	if !l.capacity.known {
+	if !l.capacity.Known {
 		list = append(list, missingFigure{[]string{"nic_gbps"}, "the link's speed is not known (nic_gbps is missing)"})
 	}
 	bytes := bytesKeys()
@@ -74,23 +74,23 @@ func (l *pointLink) lacks() []missingFigure {
 	switch {
 	case l.key == "nic_pct_author":
 		list = append(list, missingFigure{bytes, "the link's use is only its author's percentage (" + none + ")"})
-	case !l.used.known && !l.free():
+	case !l.used.Known && !l.free():
 		list = append(list, missingFigure{bytes, "the bytes on the link are not known (" + none + ")"})
 	}
 	return list
 }
 
 func (l *pointLink) evidence() []record.Evidence {
-	if !l.known() && l.peersHigh.known && l.free() {
-		return []record.Evidence{evidence("nic_gbps", 100*l.peersHigh.value, "%",
+	if !l.known() && l.peersHigh.Known && l.free() {
+		return []record.Evidence{record.NewEvidence("nic_gbps", 100*l.peersHigh.Value, "%",
 			"with the bytes a response that other runs of this route had the link is at %s", l.shareSays())}
 	}
 	if !l.known() {
 		return nil
 	}
-	return []record.Evidence{evidence(l.key, 100*l.share(), "%", "the link carried at least %s (= %s): %s of its %s", megabytes(l.used.value),
-		mebibytes(l.used.value),
-		unit.Percent(l.share()), megabytes(l.capacity.value)), {What: l.key, Value: l.used.value, Unit: "B/s", Says: l.how}}
+	return []record.Evidence{record.NewEvidence(l.key, 100*l.share(), "%", "the link carried at least %s (= %s): %s of its %s", megabytes(l.used.Value),
+		mebibytes(l.used.Value),
+		unit.Percent(l.share()), megabytes(l.capacity.Value)), {What: l.key, Value: l.used.Value, Unit: "B/s", Says: l.how}}
 }
 
 // megabytes and mebibytes write bytes per second with the unit that they are.
@@ -116,11 +116,11 @@ func (f *pointFacts) newLink() pointLink {
 	p := &f.p
 	l := pointLink{}
 	if p.NICGbps.Known {
-		l.capacity = some(p.NICGbps.Value * 1e9 / 8)
+		l.capacity = record.Figure{Value: p.NICGbps.Value * 1e9 / 8, Known: true}
 	}
 	take := func(key string, bytes float64, format string, args ...any) {
-		if bytes > l.used.value {
-			l.used, l.key, l.how = some(bytes), key, fmt.Sprintf(format, args...)
+		if bytes > l.used.Value {
+			l.used, l.key, l.how = record.Figure{Value: bytes, Known: true}, key, fmt.Sprintf(format, args...)
 		}
 	}
 	if p.NICMBS.Known {
@@ -140,15 +140,15 @@ func (f *pointFacts) newLink() pointLink {
 		head := leastHead + math.Floor(math.Log10(math.Max(body, 1))) + 1
 		wire := f.framed(body + head)
 		take("body_bytes", wire*p.RPS.Value, "%s × (%s bytes of body + at least %s of head and %s of Ethernet, IP and TCP) = %s",
-			perSecond(p.RPS.Value), plain(body), plain(head), plain(math.Round(wire-body-head)), megabytes(wire*p.RPS.Value))
+			unit.FormatRate(p.RPS.Value), plain(body), plain(head), plain(math.Round(wire-body-head)), megabytes(wire*p.RPS.Value))
 	}
 	if p.RPS.Known && p.ResponseBytes.Known {
 		wire := f.framed(p.ResponseBytes.Value)
 		take("mean_response_bytes", wire*p.RPS.Value, "%s × (%s bytes + at least %s of framing) = %s",
-			perSecond(p.RPS.Value), plain(p.ResponseBytes.Value), plain(math.Round(wire-p.ResponseBytes.Value)), megabytes(wire*p.RPS.Value))
+			unit.FormatRate(p.RPS.Value), plain(p.ResponseBytes.Value), plain(math.Round(wire-p.ResponseBytes.Value)), megabytes(wire*p.RPS.Value))
 	}
-	if p.NICPctAuthor.Known && l.capacity.known && !l.used.known {
-		take("nic_pct_author", p.NICPctAuthor.Value/100*l.capacity.value, "its author puts the link at %s%%, in units that cannot be checked",
+	if p.NICPctAuthor.Known && l.capacity.Known && !l.used.Known {
+		take("nic_pct_author", p.NICPctAuthor.Value/100*l.capacity.Value, "its author puts the link at %s%%, in units that cannot be checked",
 			plain(p.NICPctAuthor.Value))
 	}
 	return l
@@ -205,12 +205,12 @@ func (f *pointFacts) checkBytes() {
 		} else if p.RPS.Known && p.ResponseBytes.Known {
 			b := p.RPS.Value * p.ResponseBytes.Value
 			f.checkThroughput(b, b, "mean_response_bytes",
-				fmt.Sprintf("%s × %s bytes = %s", perSecond(p.RPS.Value), plain(p.ResponseBytes.Value), megabytes(b)))
+				fmt.Sprintf("%s × %s bytes = %s", unit.FormatRate(p.RPS.Value), plain(p.ResponseBytes.Value), megabytes(b)))
 		} else if p.RPS.Known && p.BodyBytes.Known {
 			// A head has seldom more than 1 kB.
 			low, high := p.RPS.Value*p.BodyBytes.Value, p.RPS.Value*(p.BodyBytes.Value+1000)
 			f.checkThroughput(low, high, "body_bytes",
-				fmt.Sprintf("%s × %s bytes of body = %s", perSecond(p.RPS.Value), plain(p.BodyBytes.Value), megabytes(low)))
+				fmt.Sprintf("%s × %s bytes of body = %s", unit.FormatRate(p.RPS.Value), plain(p.BodyBytes.Value), megabytes(low)))
 		}
 	}
 	read, key, how, ok := f.read()
@@ -278,9 +278,9 @@ func (f *pointFacts) checkLink() {
 	p, l := &f.p, &f.link
 	if l.known() && l.share() > linkPossible {
 		f.say(KindLink, []string{"nic_gbps", l.key}, "%s: %s of the %s that %s Gbit/s carry", l.how, unit.Percent(l.share()),
-			megabytes(l.capacity.value), plain(p.NICGbps.Value))
+			megabytes(l.capacity.Value), plain(p.NICGbps.Value))
 	}
-	if !l.used.known {
+	if !l.used.Known {
 		return
 	}
 	for _, b := range []struct {
@@ -290,10 +290,10 @@ func (f *pointFacts) checkLink() {
 		if !b.gbps.Known || p.NICGbps.Known && b.gbps.Value >= p.NICGbps.Value {
 			continue // a baseline that is the link's own speed says nothing more
 		}
-		if share := l.used.value / (b.gbps.Value * 1e9 / 8); share >= linkFull {
+		if share := l.used.Value / (b.gbps.Value * 1e9 / 8); share >= linkFull {
 			f.say(KindBaseline, []string{b.key, l.key},
 				"%s: %s of the %s that the %s's instance is provisioned for; above it credits are spent, and a longer run is slower",
-				megabytes(l.used.value), unit.Percent(share), megabytes(b.gbps.Value*1e9/8), b.of)
+				megabytes(l.used.Value), unit.Percent(share), megabytes(b.gbps.Value*1e9/8), b.of)
 		}
 	}
 	if p.NICPctAuthor.Known && l.known() && l.key != "nic_pct_author" {
@@ -306,11 +306,11 @@ func (f *pointFacts) checkLink() {
 // are stated, else the least that can be.
 func (f *pointFacts) checkAuthorsShare() {
 	pct, l, gbps := f.p.NICPctAuthor, &f.link, f.p.NICGbps.Value
-	bytes, key := l.used.value, l.key
+	bytes, key := l.used.Value, l.key
 	if f.p.NICMBS.Known {
 		bytes, key = f.p.NICMBS.Value*mega, "nic_mb_s"
 	}
-	decimal := 100 * bytes / l.capacity.value
+	decimal := 100 * bytes / l.capacity.Value
 	near := func(v float64) bool {
 		return math.Abs(v-pct.Value) <= math.Max(bytesOff*pct.Value, pct.Step())
 	}
@@ -319,7 +319,7 @@ func (f *pointFacts) checkAuthorsShare() {
 	}
 	keys := []string{"nic_pct_author", "nic_gbps", key}
 	mixed, binary := decimal*mega/mebi, decimal*1e9/(1<<30)
-	head := fmt.Sprintf("%s of %s is %.1f%%, not %s%%", megabytes(bytes), megabytes(l.capacity.value), decimal, plain(pct.Value))
+	head := fmt.Sprintf("%s of %s is %.1f%%, not %s%%", megabytes(bytes), megabytes(l.capacity.Value), decimal, plain(pct.Value))
 	switch {
 	case near(binary) && math.Abs(binary-pct.Value) <= math.Abs(mixed-pct.Value):
 		f.say(KindUnit, keys, "%s: that is %s ÷ (%s × 128 MiB/s) = %.1f%%, binary units against a link's decimal bits", head, mebibytes(bytes),

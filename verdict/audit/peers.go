@@ -1,4 +1,4 @@
-package verdict
+package audit
 
 import (
 	"fmt"
@@ -296,10 +296,10 @@ func (f *pointFacts) countedBytes() (least, most float64, known bool) {
 // states MB/s of an unlikely size the unit in which they fit its route.
 func (ps *peers) lendBytes(f *pointFacts) {
 	l := &f.link
-	if f.p.Route == "" || !l.capacity.known || !f.p.RPS.Known || f.little.void != "" {
+	if f.p.Route == "" || !l.capacity.Known || !f.p.RPS.Known || f.little.void != "" {
 		return
 	}
-	if l.used.known {
+	if l.used.Known {
 		ps.repairUnit(f)
 		return
 	}
@@ -324,8 +324,8 @@ func (ps *peers) lendBytes(f *pointFacts) {
 	if most != least {
 		f.lent.bytes = append(f.lent.bytes, most)
 	}
-	l.peersLow = some(f.framed(low) * f.p.RPS.Value / l.capacity.value)
-	l.peersHigh = some(f.framed(high) * f.p.RPS.Value / l.capacity.value)
+	l.peersLow = record.Figure{Value: f.framed(low) * f.p.RPS.Value / l.capacity.Value, Known: true}
+	l.peersHigh = record.Figure{Value: f.framed(high) * f.p.RPS.Value / l.capacity.Value, Known: true}
 }
 
 // repairUnit reads a printed MB/s as MiB/s where only that fits the bytes which
@@ -358,11 +358,11 @@ func (ps *peers) repairUnit(f *pointFacts) {
 	}
 	f.lent.bytes = []*pointFacts{from}
 	each := t.Value * mebi / f.p.RPS.Value
-	l.used = some(f.framed(each) * f.p.RPS.Value)
+	l.used = record.Figure{Value: f.framed(each) * f.p.RPS.Value, Known: true}
 	l.how = fmt.Sprintf("the generator read %s MiB/s: by the bytes of a response in %s the printed MB are MiB", plain(t.Value), from.called())
 	f.say(KindUnit, []string{"client_throughput_mb_s", "rps"},
 		"%s MB/s ÷ %s are %s bytes each; %s of the same route counts %s, which fits MiB/s only",
-		plain(t.Value), perSecond(f.p.RPS.Value), plain(math.Round(t.Value*mega/f.p.RPS.Value)), from.called(), plain(math.Round(each)))
+		plain(t.Value), unit.FormatRate(f.p.RPS.Value), plain(math.Round(t.Value*mega/f.p.RPS.Value)), from.called(), plain(math.Round(each)))
 }
 
 // more finds the next run with more connections, where the rate follows them.
@@ -491,7 +491,7 @@ func (f *pointFacts) fromOthers() (*record.Verdict, []*pointFacts) {
 	linkSays, linkFrom, linkFree := f.linkFree()
 	full := n.generator != nil && n.generator.low >= pointFull && !f.generator.known()
 	switch {
-	case !l.used.known && l.peersLow.known && l.peersLow.value >= linkFull && l.peersHigh.value <= linkPossible:
+	case !l.used.Known && l.peersLow.Known && l.peersLow.Value >= linkFull && l.peersHigh.Value <= linkPossible:
 		return f.bandwidthFromOthers(), n.bytes
 	case full && n.otherServer == nil:
 		return f.generatorFromOthers(), []*pointFacts{n.generator.from}
@@ -529,9 +529,9 @@ func (f *pointFacts) generatorFromOthers() *record.Verdict {
 	n := f.lent.generator
 	return &record.Verdict{Outcome: record.Invalid, Bottleneck: record.LoadGenerator,
 		Because: fmt.Sprintf("the generator is full: at the CPU per request of that run it used at least %s of the CPU it can use; this number describes the generator, not the server", unit.Percent(n.low)),
-		Evidence: append(f.ownEvidence(), evidence("client_cpu_pct", 100*n.low, "%",
+		Evidence: append(f.ownEvidence(), record.NewEvidence("client_cpu_pct", 100*n.low, "%",
 			"the same generator at %s used %s of what it can; this run is at %s",
-			perSecond(n.from.p.RPS.Value), unit.Percent(n.from.generator.use()), perSecond(f.p.RPS.Value))),
+			unit.FormatRate(n.from.p.RPS.Value), unit.Percent(n.from.generator.use()), unit.FormatRate(f.p.RPS.Value))),
 		Next: "load from more machines, or with a generator that uses less CPU/request"}
 }
 
@@ -546,7 +546,7 @@ func (f *pointFacts) clientSide() *record.Verdict {
 	c := f.lent.otherClient
 	v := &record.Verdict{Outcome: record.Invalid, Bottleneck: record.LoadGenerator,
 		Because: fmt.Sprintf("the limit is the client: another client got %s from the same server, %.2f× as much; this number describes the generator, not the server",
-			perSecond(c.with.p.RPS.Value), c.times),
+			unit.FormatRate(c.with.p.RPS.Value), c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)),
 		Next:     "load from more machines, or with a generator that uses less CPU/request"}
 	return v
@@ -556,7 +556,7 @@ func (f *pointFacts) serverSide() *record.Verdict {
 	c := f.lent.otherServer
 	v := &record.Verdict{Outcome: record.Valid, Bottleneck: ServerSide,
 		Because: fmt.Sprintf("the limit is on the server's side: the same client got %s from another server, %.2f× as much",
-			perSecond(c.with.p.RPS.Value), c.times),
+			unit.FormatRate(c.with.p.RPS.Value), c.times),
 		Evidence: append(f.ownEvidence(), c.evidence(f)),
 		Next:     "measure the CPU of each of the server's threads during the run: its CPU, one thread, a lock or a pool"}
 	if f.server.known() && f.server.refused == "" && f.server.use() <= pointFree {
@@ -577,6 +577,6 @@ func (f *pointFacts) slotsFromOthers() *record.Verdict {
 // evidence names the other run and what it has not in common.
 func (c *comparison) evidence(f *pointFacts) record.Evidence {
 	a, b := c.with.conditions(), f.conditions()
-	return evidence("rps", c.times, "×", "%s had %s; the two differ in %s", c.with.called(), perSecond(c.with.p.RPS.Value),
+	return record.NewEvidence("rps", c.times, "×", "%s had %s; the two differ in %s", c.with.called(), unit.FormatRate(c.with.p.RPS.Value),
 		differenceText(a, b, differences(a, b)))
 }

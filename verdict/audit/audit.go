@@ -1,4 +1,7 @@
-package verdict
+// Package audit judges measurements that somebody else published: points with a rate
+// and whatever else was stated. It says what each proves and which of its figures
+// contradict each other. It is a pure function of the points.
+package audit
 
 import (
 	"fmt"
@@ -66,11 +69,11 @@ type PointsVerdict struct {
 	Between []Inconsistency `json:"between"`
 }
 
-// JudgePoints judges measurements that other tools printed. A verdict rests on
+// Judge judges measurements that other tools printed. A verdict rests on
 // the figures alone: ids, names and what an author concluded do not enter it.
 // Where a point's own figures decide nothing, those of other points may: then
 // the verdict names them and says that it is weaker.
-func JudgePoints(points []record.Point) PointsVerdict {
+func Judge(points []record.Point) PointsVerdict {
 	all := make([]*pointFacts, len(points))
 	for i := range points {
 		all[i] = newPointFacts(points[i])

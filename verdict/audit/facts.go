@@ -1,4 +1,4 @@
-package verdict
+package audit
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict"
 )
 
 // Thresholds for figures that others printed. They are wider than those for
@@ -141,7 +142,7 @@ func (f *pointFacts) metSchedule() bool {
 }
 
 func (f *pointFacts) scheduleSays() string {
-	return fmt.Sprintf("the target rate was not sent: %s of %s is %s", perSecond(f.p.RPS.Value), perSecond(f.p.TargetRPS.Value),
+	return fmt.Sprintf("the target rate was not sent: %s of %s is %s", unit.FormatRate(f.p.RPS.Value), unit.FormatRate(f.p.TargetRPS.Value),
 		unit.Percent(f.p.RPS.Value/f.p.TargetRPS.Value))
 }
 
@@ -153,15 +154,15 @@ func (f *pointFacts) checkSchedule() {
 	if !f.metSchedule() {
 		f.say(KindSchedule, keys, "%s: its latencies are those of a slower load", f.scheduleSays())
 	} else if f.p.RPS.Value > 1.05*f.p.TargetRPS.Value {
-		f.say(KindSchedule, keys, "%s came out where %s were asked", perSecond(f.p.RPS.Value), perSecond(f.p.TargetRPS.Value))
+		f.say(KindSchedule, keys, "%s came out where %s were asked", unit.FormatRate(f.p.RPS.Value), unit.FormatRate(f.p.TargetRPS.Value))
 	}
 }
 
 // checkTotals holds the requests counted against the rate.
 func (f *pointFacts) checkTotals() {
 	if f.p.PeakRPS.Known && f.p.PeakRPS.Value < f.p.RPS.Value {
-		f.say(KindTotals, []string{"peak_rps", "rps"}, "the peak of %s is below the mean of %s", perSecond(f.p.PeakRPS.Value),
-			perSecond(f.p.RPS.Value))
+		f.say(KindTotals, []string{"peak_rps", "rps"}, "the peak of %s is below the mean of %s", unit.FormatRate(f.p.PeakRPS.Value),
+			unit.FormatRate(f.p.RPS.Value))
 	}
 	total, key, ok := f.totalRequests()
 	elapsed, elapsedKey, timed := f.seconds()
@@ -175,7 +176,7 @@ func (f *pointFacts) checkTotals() {
 	}
 	if off := math.Abs(rate/f.p.RPS.Value - 1); off > limit {
 		f.say(KindTotals, []string{key, elapsedKey, "rps"}, "%s requests ÷ %s s = %s, not %s (%s off)",
-			plain(total), plain(elapsed), perSecond(rate), perSecond(f.p.RPS.Value), unit.Percent(off))
+			plain(total), plain(elapsed), unit.FormatRate(rate), unit.FormatRate(f.p.RPS.Value), unit.Percent(off))
 	}
 }
 
@@ -203,7 +204,7 @@ func (f *pointFacts) doubts() []string {
 	if f.p.Approx {
 		list = append(list, "the figures are approximate by their author's word")
 	}
-	if s := f.p.RPSStdev; s.Known && f.p.RPS.Known && s.Value/f.p.RPS.Value > unsteady {
+	if s := f.p.RPSStdev; s.Known && f.p.RPS.Known && s.Value/f.p.RPS.Value > verdict.Unsteady {
 		list = append(list, fmt.Sprintf("the rate was not steady: its standard deviation is %s of the mean", unit.Percent(s.Value/f.p.RPS.Value)))
 	}
 	return list
@@ -222,4 +223,4 @@ func plain(v float64) string {
 }
 
 // ms writes milliseconds.
-func ms(v float64) string { return ns(v * 1e6) }
+func ms(v float64) string { return unit.FormatNsFloat(v * 1e6) }

@@ -1,4 +1,4 @@
-package verdict
+package audit
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ func TestPointsFromOthers(t *testing.T) {
 			for i, other := range others {
 				text += fmt.Sprintf("- {id: %d, %s}\n", i+2, other)
 			}
-			got := JudgePoints(points(t, text)).Points[0]
+			got := Judge(points(t, text)).Points[0]
 			v := got.Verdict
 			if v.Outcome != outcome || v.Bottleneck != ceiling || !strings.Contains(v.Because, because) {
 				t.Errorf("%s, %s: %s", v.Outcome, v.Bottleneck, v.Because)
@@ -103,7 +103,7 @@ func TestPointsFromOthers(t *testing.T) {
 func TestPointsRepairUnit(t *testing.T) {
 	row := with(bare, "client_tool: sometool", "client_throughput_mb_s: 1150")
 	judge := func(other string) PointVerdict {
-		return JudgePoints(points(t, "- {id: 1, "+row+"}\n- {id: 2, route: /r, rps: 10, "+other+"}\n")).Points[0]
+		return Judge(points(t, "- {id: 1, "+row+"}\n- {id: 2, route: /r, rps: 10, "+other+"}\n")).Points[0]
 	}
 	// 1150 MiB/s ÷ 50,000 /s = 24,117 bytes.
 	if got := judge("mean_response_bytes: 24117"); got.Verdict.Bottleneck != record.Bandwidth ||
@@ -220,9 +220,9 @@ func TestPointsWrkIsCorrected(t *testing.T) {
 }
 
 // TestPointsExpected holds the verdicts on the journal against what a careful
-// reader concludes from it (testdata/points/expected.txt, which says from what).
+// reader concludes from it (testdata/expected.txt, which says from what).
 func TestPointsExpected(t *testing.T) {
-	f, err := os.Open("testdata/points/expected.txt")
+	f, err := os.Open("testdata/expected.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestPointsExpected(t *testing.T) {
 		t.Errorf("%d points are expected, there are %d", len(want), len(all))
 	}
 	proven, named, own := 0, 0, 0
-	for i, got := range JudgePoints(all).Points {
+	for i, got := range Judge(all).Points {
 		ceiling := got.Verdict.Bottleneck
 		switch w := want[all[i].ID]; {
 		case w == "open" && ceiling != record.Inconclusive:
