@@ -323,14 +323,9 @@ const maxFields, maxMethods = 25, 40
 // largeTypes may have more fields or methods. The list only gets shorter.
 func largeTypes() []string {
 	return []string{
-		"cmd/ceiling.runFlags",
 		"cmd/ceiling.shell",
 		"internal/ring.uring",
-		"measure/load.Tally",
 		"measure/load.worker",
-		"measure/observe.Observer",
-		"measure/observe.peerSampler",
-		"measure/observe.process",
 		"record.Point",
 		"record.Run",
 		"verdict.facts",

@@ -19,24 +19,41 @@ import (
 
 // runFlags are the flags of a run as typed. wrk's letters where wrk has one.
 type runFlags struct {
+	loadFlags
+	serverFlags
+	outputFlags
+	slo, expect string
+	plan        planFlags
+	telemetry   telemetryFlags
+	fleet       fleetFlags
+	// changed tells whether a flag was given, by its name.
+	changed func(string) bool
+}
+
+// loadFlags say what is sent, and how.
+type loadFlags struct {
 	connections, pipelining, requests string
 	threads                           int
 	duration, warmup, timeout, ramp   string
 	rate, arrivals, engine            string
-	method, body, targets, slo        string
-	expect                            string
+	method, body, targets             string
 	header                            []string
-	newConnections, noLone, apart     bool
-	json, keepSecrets                 bool
-	out, pinGenerator, pinServer      string
+	newConnections, noLone            bool
 	sourceIPs                         string
-	link, pprof, live                 string
 	seed                              uint64
-	plan                              planFlags
-	telemetry                         telemetryFlags
-	fleet                             fleetFlags
-	// changed tells whether a flag was given, by its name.
-	changed func(string) bool
+}
+
+// serverFlags say where generator and server run, and how the server is watched.
+type serverFlags struct {
+	pinGenerator, pinServer string
+	apart                   bool
+	link, pprof             string
+}
+
+// outputFlags say where the result goes.
+type outputFlags struct {
+	json, keepSecrets bool
+	out, live         string
 }
 
 func newRun(sh *shell) *cobra.Command {

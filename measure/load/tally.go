@@ -56,16 +56,21 @@ type Tally struct {
 	Response, Service, Lag hist.Hist
 	ByTarget               []TargetTally
 
-	// Batches counts waits that brought completions, Waits all of them.
-	// BatchNs is the time from reaping a batch to its last send being queued.
-	Batches, Waits      uint64
-	BatchNs, BatchMaxNs int64
-	// GatherNs is how long the engine waited for further completions, at most.
-	GatherNs int64
+	Batching
 	// CPUNs of the worker's thread, and the share of one CPU that was; after a
 	// merge those of the busiest worker.
 	CPUNs int64
 	Busy  float64
+}
+
+// Batching is how completions came: one by one, or several at once.
+type Batching struct {
+	// Batches counts waits that brought completions, Waits all of them.
+	Batches, Waits uint64
+	// BatchNs is the time from reaping a batch to its last send being queued.
+	BatchNs, BatchMaxNs int64
+	// GatherNs is how long the engine waited for further completions, at most.
+	GatherNs int64
 }
 
 // Closes counts connections that the server ended after it had answered on them, by

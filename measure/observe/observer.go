@@ -97,19 +97,8 @@ type Observer struct {
 	server    side
 	generator *side
 
-	// The rounds, in the order in which they are read: who is there and what
-	// they do comes before what they used.
-	queues   round // where the bytes wait
-	tcpInfo  round
-	times    round // bursts of kernel events
-	spread   round // connections per process
-	peers    round // connections to others
-	behind   round // CPU of the processes at their other ends, where they are here
-	beyond   round // what else these do
-	others   round // the CPU of the host's other processes
-	slow     round // what changes less, or costs more
-	counters round // everything else, over the same intervals
-	missing  []record.NotMeasured
+	timetable
+	missing []record.NotMeasured
 
 	looker   *looker // nil where no sockets can be looked up
 	stat     *statSampler
@@ -124,6 +113,21 @@ type Observer struct {
 	reportCost int64
 	samples    int
 	row        record.ObserverRow
+}
+
+// timetable has the rounds in the order in which they are read: who is there and what
+// they do comes before what they used.
+type timetable struct {
+	queues   round // where the bytes wait
+	tcpInfo  round
+	times    round // bursts of kernel events
+	spread   round // connections per process
+	peers    round // connections to others
+	behind   round // CPU of the processes at their other ends, where they are here
+	beyond   round // what else these do
+	others   round // the CPU of the host's other processes
+	slow     round // what changes less, or costs more
+	counters round // everything else, over the same intervals
 }
 
 // New opens every source. What cannot be observed is in NotMeasured; the error

@@ -50,34 +50,46 @@ type peerSampler struct {
 	unixSocket unixSocket
 	exact      []byte // the question for one socket
 	owners     *owners
-	all        []peerSocket
-	files      int                    // open files of the subject at the last list; -1: that list is no longer good
-	lists      int                    // in this run
-	listedNs   int64                  // when the last one was made
-	listCost   int64                  // ns of CPU
-	listening  map[uint16]struct{}    // ports
-	paths      map[uint32]string      // of unix sockets that have one, by inode
-	peerOf     map[uint32]uint32      // of those that have none: inode of the other end
-	mine, was  map[uint32]bool        // by inode: whether a socket is the subject's, where that is known
-	watched    []int                  // processes that mine is about
-	from       int                    // open files to pass over: looked through by the last sample
-	fds        []int                  //
-	index      map[netip.AddrPort]int // in row.Peers
-	pathIndex  map[string]int
-	names      map[netip.AddrPort]string
-	peers      []record.Peer
-	row        record.PeersRow
+	peerList
+	peerOwners
+	index     map[netip.AddrPort]int // in row.Peers
+	pathIndex map[string]int
+	names     map[netip.AddrPort]string
+	peers     []record.Peer
+	row       record.PeersRow
+}
+
+// peerList is the sockets at the last list of all of them.
+type peerList struct {
+	all       []peerSocket
+	files     int                 // open files of the subject then; -1: the list is no longer good
+	lists     int                 // in this run
+	listedNs  int64               // when it was made
+	listCost  int64               // ns of CPU
+	listening map[uint16]struct{} // ports
+	paths     map[uint32]string   // of unix sockets that have one, by inode
+	peerOf    map[uint32]uint32   // of those that have none: inode of the other end
+}
+
+// peerOwners is whose a socket is.
+type peerOwners struct {
+	mine, was map[uint32]bool // by inode: whether a socket is the subject's, where that is known
+	watched   []int           // processes that mine is about
+	from      int             // open files to pass over: looked through by the last sample
+	fds       []int           // open files
 }
 
 // newPeerSampler opens its netlink sockets in the calling thread's network
 // namespace. target is the subject's own address, invalid for a unix socket's.
 func newPeerSampler(t *tools, s *subject, target netip.AddrPort) (*peerSampler, error) {
 	p := &peerSampler{
-		t: t, subject: s, target: target, filesMost: peerFilesMost, files: -1,
+		t: t, subject: s, target: target, filesMost: peerFilesMost,
 		questions: peerQuestions(target.Port()), request: unixRequest(1<<tcpEstablished, unixShows), exact: exactQuestion(),
-		listening: make(map[uint16]struct{}), paths: make(map[uint32]string), peerOf: make(map[uint32]uint32),
-		mine: make(map[uint32]bool), was: make(map[uint32]bool),
-		index: make(map[netip.AddrPort]int), pathIndex: make(map[string]int), names: make(map[netip.AddrPort]string),
+		peerList: peerList{
+			files: -1, listening: make(map[uint16]struct{}), paths: make(map[uint32]string), peerOf: make(map[uint32]uint32),
+		},
+		peerOwners: peerOwners{mine: make(map[uint32]bool), was: make(map[uint32]bool)},
+		index:      make(map[netip.AddrPort]int), pathIndex: make(map[string]int), names: make(map[netip.AddrPort]string),
 		peers: make([]record.Peer, 0, peersMost),
 	}
 	var err error

@@ -287,8 +287,9 @@ func FuzzPeerSocket(f *testing.F) {
 	attr = binary.NativeEndian.AppendUint16(attr, inetDiagInfo)
 	f.Add(append(attr, make([]byte, infoBytesAcked+8)...))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := peerSampler{owners: newOwners(nil, nil, nil), listening: map[uint16]struct{}{}, mine: map[uint32]bool{},
-			index: map[netip.AddrPort]int{}, names: map[netip.AddrPort]string{}}
+		p := peerSampler{owners: newOwners(nil, nil, nil), peerList: peerList{listening: map[uint16]struct{}{}},
+			peerOwners: peerOwners{mine: map[uint32]bool{}},
+			index:      map[netip.AddrPort]int{}, names: map[netip.AddrPort]string{}}
 		var s inetSocket
 		if parseInetSocket(body, &s) != nil {
 			return

@@ -27,6 +27,16 @@ const (
 // process is one watched process. Its files are kept open: once it is gone
 // they answer ESRCH, also when its number has been given away again.
 type process struct {
+	identity
+	usage
+	looks
+	gone      bool
+	announced bool
+	dir, stat int // descriptors of /proc/PID and its stat
+}
+
+// identity is what does not change about a process, as in record.SubjectRow.
+type identity struct {
 	role       string
 	pid        int
 	ppid       int
@@ -35,14 +45,13 @@ type process struct {
 	cpus       string
 	cgroup     string
 	how        string
-	filesMax   int64 // as in record.SubjectRow
+	filesMax   int64
 	listeners  []uint64
-	gone       bool
-	announced  bool
+}
 
-	dir, stat int // descriptors of /proc/PID and its stat
-
-	read         bool // the times below are from an earlier sample
+// usage is the CPU time of a process and its threads.
+type usage struct {
+	read         bool // the times are from an earlier sample
 	lastNs       int64
 	cpuNs        int64
 	utime, stime uint64
@@ -50,7 +59,10 @@ type process struct {
 	cut          bool                // there are more, beyond the limit
 	busiest      [busiestThreads]int // indexes into threads
 	use          [busiestThreads]record.ThreadUse
+}
 
+// looks is what only some samples read: states, switches, files and blocks.
+type looks struct {
 	states     record.ThreadCount
 	waits      []record.WaitCount
 	looked     bool // states and waits are new
@@ -80,7 +92,7 @@ type thread struct {
 // openProcess opens a process of /proc. The error is ENOENT or ESRCH if it is
 // gone already.
 func openProcess(t *tools, role string, pid int) (*process, error) {
-	p := &process{role: role, pid: pid, dir: -1, stat: -1}
+	p := &process{identity: identity{role: role, pid: pid}, dir: -1, stat: -1}
 	var err error
 	if p.dir, err = sys.OpenBelow(t.procDir, t.path.of("").number(pid).end()); err != nil {
 		return nil, err
