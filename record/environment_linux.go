@@ -211,68 +211,30 @@ func (h host) limits() map[string]string {
 }
 
 // cgroupCPUs is the smallest CPU quota on the way from this process's cgroup to
-// the root, in cores; 0 without one.
+// the root, in cores; 0 without one. A container sees its own group as the root of
+// the mount.
 func (h host) cgroupCPUs() float64 {
-	group, version := cpuCgroup(h.text("proc/self/cgroup"))
-	if version == 0 {
+	mount, err := sys.ParseCgroupMount([]byte(h.text("proc/self/mountinfo")))
+	if err != nil {
 		return 0
 	}
-	mount, rest, found := cgroupMount(h.text("proc/self/mountinfo"), version, group)
+	group, found := sys.ParseCgroupPath([]byte(h.text("proc/self/cgroup")), mount.Version)
 	if !found {
 		return 0
 	}
+	dir, within := mount.Dir(group)
+	if !within {
+		dir = mount.Point
+	}
 	least := 0.0
-	for {
-		dir := path.Join(strings.TrimPrefix(mount, "/"), rest)
-		if cpus := h.quota(dir, version); cpus > 0 && (least == 0 || cpus < least) {
+	for dir = path.Clean(dir); ; dir = path.Dir(dir) {
+		if cpus := h.quota(strings.TrimPrefix(dir, "/"), mount.Version); cpus > 0 && (least == 0 || cpus < least) {
 			least = cpus
 		}
-		if rest == "/" {
+		if len(dir) <= len(mount.Point) {
 			return least
 		}
-		rest = path.Dir(rest)
 	}
-}
-
-// cpuCgroup finds the group that the cpu controller has this process in. Lines
-// are ID:CONTROLLERS:PATH, the one of version 2 is 0::PATH (cgroups(7)); where
-// the controller is one of version 1, that line counts.
-func cpuCgroup(cgroup string) (group string, version int) {
-	for line := range strings.SplitSeq(cgroup, "\n") {
-		fields := strings.SplitN(line, ":", 3)
-		switch {
-		case len(fields) != 3:
-		case slices.Contains(strings.Split(fields[1], ","), "cpu"):
-			return fields[2], 1
-		case fields[0] == "0" && fields[1] == "":
-			group, version = fields[2], 2
-		}
-	}
-	return group, version
-}
-
-// cgroupMount finds where the hierarchy is mounted, and what is left of group
-// below it: a container sees its own group as the root of the mount. Fields of
-// mountinfo are those of proc(5): the fourth is the root, the fifth the mount
-// point, and after a dash come the type and, as the third, the controllers.
-func cgroupMount(mountinfo string, version int, group string) (mount, rest string, found bool) {
-	for line := range strings.SplitSeq(mountinfo, "\n") {
-		before, after, _ := strings.Cut(line, " - ")
-		left, right := strings.Fields(before), strings.Fields(after)
-		if len(left) < 5 || len(right) < 3 {
-			continue
-		}
-		v1 := right[0] == "cgroup" && slices.Contains(strings.Split(right[2], ","), "cpu")
-		if version == 1 && !v1 || version == 2 && right[0] != "cgroup2" {
-			continue
-		}
-		rest, within := strings.CutPrefix(group, strings.TrimSuffix(left[3], "/"))
-		if !within {
-			rest = "/"
-		}
-		return left[4], path.Join("/", rest), true
-	}
-	return "", "", false
 }
 
 // quota reads a group's own limit in cores; 0 for none.
@@ -281,13 +243,8 @@ func (h host) quota(dir string, version int) float64 {
 	if version == 1 {
 		limit = h.text(dir+"/cpu.cfs_quota_us") + " " + h.text(dir+"/cpu.cfs_period_us") // "-1" is none
 	}
-	fields := strings.Fields(limit)
-	if len(fields) != 2 {
-		return 0
-	}
-	quota, err := strconv.ParseUint(fields[0], 10, 63)
-	period, err2 := strconv.ParseUint(fields[1], 10, 63)
-	if err != nil || err2 != nil || period == 0 {
+	quota, period, ok := sys.ParseCPUMax([]byte(limit))
+	if !ok || quota < 0 {
 		return 0
 	}
 	return float64(quota) / float64(period)

@@ -28,41 +28,22 @@ func cpuHierarchy() (hierarchy, error) {
 	if err != nil {
 		return hierarchy{}, err
 	}
-	var two hierarchy
-	for line := range strings.Lines(string(b)) {
-		before, after, ok := strings.Cut(line, " - ")
-		f, g := strings.Fields(before), strings.Fields(after)
-		if !ok || len(f) < 5 || len(g) < 3 {
-			continue
-		}
-		switch {
-		case g[0] == "cgroup" && contains(g[2], "cpu"):
-			return hierarchy{f[4], 1}, nil
-		case g[0] == "cgroup2":
-			two = hierarchy{f[4], 2}
-		}
-	}
-	if two.root == "" {
-		return two, errors.New("no cgroup file system is mounted")
-	}
-	children, err := os.ReadFile(filepath.Join(two.root, "cgroup.subtree_control"))
+	mount, err := sys.ParseCgroupMount(b)
 	if err != nil {
-		return two, err
+		return hierarchy{}, err
+	}
+	h := hierarchy{mount.Point, mount.Version}
+	if h.version == 1 {
+		return h, nil
+	}
+	children, err := os.ReadFile(filepath.Join(h.root, "cgroup.subtree_control"))
+	if err != nil {
+		return h, err
 	}
 	if !strings.Contains(string(children), "cpu") {
-		return two, errors.New("the CPU controller is not given to groups below " + two.root)
+		return h, errors.New("the CPU controller is not given to groups below " + h.root)
 	}
-	return two, nil
-}
-
-// contains tells whether a list between commas has a word.
-func contains(list, word string) bool {
-	for w := range strings.SplitSeq(strings.TrimSpace(list), ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	return h, nil
 }
 
 // cgroup is a group with a quota of CPU time.
@@ -125,13 +106,11 @@ func (h hierarchy) ownGroup() (*cgroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(b)) {
-		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) == 3 && (h.version == 2 && f[0] == "0" || h.version == 1 && contains(f[1], "cpu")) {
-			return &cgroup{filepath.Join(h.root, f[2])}, nil
-		}
+	group, found := sys.ParseCgroupPath(b, h.version)
+	if !found {
+		return nil, errors.New("/proc/self/cgroup names no group of the CPU controller")
 	}
-	return nil, errors.New("/proc/self/cgroup names no group of the CPU controller")
+	return &cgroup{filepath.Join(h.root, group)}, nil
 }
 
 // write writes one value to a file of the kernel's.

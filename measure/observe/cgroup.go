@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,107 +11,9 @@ import (
 	"ceiling/record"
 )
 
-// CPU bandwidth control of cgroups. Which group a process is in says
-// /proc/PID/cgroup; where the hierarchy is mounted, /proc/self/mountinfo; what
-// happened, cpu.stat:
-//
-//	version 1: nr_periods, nr_throttled, throttled_time (ns); cpu.cfs_quota_us, cpu.cfs_period_us
-//	version 2: nr_periods, nr_throttled, throttled_usec; cpu.max "QUOTA|max PERIOD"
-//
-// A limit on any group above stops the process as well, so every ancestor with
-// a limit is watched too.
-
-// cgroupMount is where the hierarchy of the cpu controller is mounted.
-type cgroupMount struct {
-	version int    // 1 or 2; 0 none
-	point   string // directory
-	root    string // path within the hierarchy that is mounted there
-}
-
-var errCgroupMount = errors.New("/proc/self/mountinfo: no cgroup hierarchy with the cpu controller is mounted")
-
-// parseCgroupMount finds it in the text of /proc/self/mountinfo: a version 1
-// mount with the option cpu goes before version 2, since a controller is in
-// one hierarchy only.
-func parseCgroupMount(text []byte) (cgroupMount, error) {
-	var found cgroupMount
-	for line := range strings.Lines(string(text)) {
-		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		mount, kind := strings.Fields(before), strings.Fields(after)
-		if !ok || len(mount) < 5 || len(kind) < 2 {
-			continue
-		}
-		m := cgroupMount{root: unescapeMount(mount[3]), point: unescapeMount(mount[4])}
-		switch {
-		case kind[0] == "cgroup" && len(kind) == 3 && hasOption(kind[2], "cpu"):
-			m.version = 1
-			return m, nil
-		case kind[0] == "cgroup2" && found.version == 0:
-			m.version = 2
-			found = m
-		}
-	}
-	if found.version == 0 {
-		return found, errCgroupMount
-	}
-	return found, nil
-}
-
-func hasOption(options, want string) bool {
-	for o := range strings.SplitSeq(options, ",") {
-		if o == want {
-			return true
-		}
-	}
-	return false
-}
-
-// unescapeMount undoes the octal escapes of mountinfo (fs/proc_namespace.c:
-// blank, tab, newline, backslash and #).
-func unescapeMount(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace(s)
-}
-
-// parseCgroupPath finds a process's group in the text of /proc/PID/cgroup, a
-// line "ID:CONTROLLERS:PATH" per hierarchy. Version 2 is the line "0::PATH".
-func parseCgroupPath(text []byte, version int) (string, bool) {
-	c := sys.Cursor{Text: text}
-	for {
-		line, ok := c.Line()
-		if !ok {
-			return "", false
-		}
-		id, rest, ok := bytes.Cut(line, []byte(":"))
-		if !ok {
-			continue
-		}
-		controllers, path, ok := bytes.Cut(rest, []byte(":"))
-		if !ok {
-			continue
-		}
-		if version == 2 && string(id) == "0" && len(controllers) == 0 || version == 1 && hasOption(string(controllers), "cpu") {
-			return string(path), true
-		}
-	}
-}
-
-// parseCPUMax reads the text of version 2's cpu.max; quotaUs is -1 for "max".
-func parseCPUMax(text []byte) (quotaUs, periodUs int64, ok bool) {
-	c := sys.Cursor{Text: text}
-	if w := c.Word(); string(w) == "max" {
-		quotaUs = -1
-	} else {
-		c.At = 0
-		if quotaUs, ok = c.Int(); !ok || quotaUs < 0 {
-			return 0, 0, false
-		}
-	}
-	periodUs, ok = c.Int()
-	return quotaUs, periodUs, ok && periodUs > 0
-}
+// CPU bandwidth control of cgroups (internal/sys/cgroup.go has the files). A limit on
+// any group above stops the process as well, so every ancestor with a limit is watched
+// too.
 
 // throttleGroup is one watched group.
 type throttleGroup struct {
@@ -128,7 +29,7 @@ type throttleGroup struct {
 // throttleSampler samples cpu.stat of the groups of the watched processes.
 type throttleSampler struct {
 	r      *reader
-	mount  cgroupMount
+	mount  sys.CgroupMount
 	groups []throttleGroup
 	row    record.ThrottleRow
 }
@@ -138,7 +39,7 @@ func newThrottleSampler(r *reader, proc string) (*throttleSampler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
 	}
-	m, err := parseCgroupMount(text)
+	m, err := sys.ParseCgroupMount(text)
 	if err != nil {
 		return nil, err
 	}
@@ -153,15 +54,15 @@ func (s *throttleSampler) watch(path string) error {
 			return nil
 		}
 	}
-	dir, ok := s.directory(path)
+	dir, ok := s.mount.Dir(path)
 	if !ok {
-		return fmt.Errorf("cgroup %s is outside of what is mounted at %s", path, s.mount.point)
+		return fmt.Errorf("cgroup %s is outside of what is mounted at %s", path, s.mount.Point)
 	}
 	if err := s.add(path, dir, true); err != nil {
 		return err
 	}
 	for up := parentPath(path); up != ""; up = parentPath(up) {
-		dir, ok := s.directory(up)
+		dir, ok := s.mount.Dir(up)
 		if !ok {
 			break
 		}
@@ -170,18 +71,6 @@ func (s *throttleSampler) watch(path string) error {
 		}
 	}
 	return nil
-}
-
-// directory is where a group's files are.
-func (s *throttleSampler) directory(path string) (string, bool) {
-	if strings.HasPrefix(path, "/..") {
-		return "", false // above the root of this cgroup namespace
-	}
-	if s.mount.root == "/" {
-		return s.mount.point + path, true
-	}
-	below, ok := strings.CutPrefix(path, s.mount.root)
-	return s.mount.point + below, ok && (below == "" || below[0] == '/')
 }
 
 // parentPath is the group above, "" above the root.
@@ -239,7 +128,7 @@ func (s *throttleSampler) probe(g *throttleGroup) error {
 
 // limit reads a group's quota; -1 is no limit of its own.
 func (s *throttleSampler) limit(dir string) (quotaUs, periodUs int64, err error) {
-	if s.mount.version == 2 {
+	if s.mount.Version == 2 {
 		text, err := os.ReadFile(dir + "/cpu.max")
 		if errors.Is(err, os.ErrNotExist) {
 			return -1, 0, nil // the root, or a group without the controller: it cannot have a limit
@@ -247,7 +136,7 @@ func (s *throttleSampler) limit(dir string) (quotaUs, periodUs int64, err error)
 		if err != nil {
 			return 0, 0, err
 		}
-		quota, period, ok := parseCPUMax(text)
+		quota, period, ok := sys.ParseCPUMax(text)
 		if !ok {
 			return 0, 0, fmt.Errorf("cpu.max is %q", text)
 		}
@@ -311,7 +200,7 @@ func (g *throttleGroup) sample(s *throttleSampler, at tick, emit Emit) error {
 	}
 	s.row = record.ThrottleRow{
 		ObservedHead: at.head(record.KindThrottle),
-		Cgroup:       g.path, Version: s.mount.version,
+		Cgroup:       g.path, Version: s.mount.Version,
 		Periods: int64(g.cur.Periods - g.prev.Periods), Throttled: int64(g.cur.Throttled - g.prev.Throttled),
 		ThrottledNs: int64(g.cur.ThrottledNs - g.prev.ThrottledNs),
 		QuotaUs:     g.quotaUs, PeriodUs: g.periodUs,

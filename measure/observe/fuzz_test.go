@@ -120,22 +120,7 @@ func FuzzPIDFiles(f *testing.F) {
 		if parseOpenFilesLimit(text) < -1 {
 			t.Errorf("a limit of %d open files", parseOpenFilesLimit(text))
 		}
-		for version := 1; version <= 2; version++ {
-			parseCgroupPath(text, version)
-		}
-		if q, p, ok := parseCPUMax(text); ok && (q < -1 || p <= 0) {
-			t.Errorf("quota %d of %d", q, p)
-		}
 		parseSocketLink(text)
-	})
-}
-
-func FuzzMountinfo(f *testing.F) {
-	seed(f, "vm2/mountinfo_v1")
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if m, err := parseCgroupMount(text); err == nil {
-			(&throttleSampler{mount: m}).directory("/a")
-		}
 	})
 }
 

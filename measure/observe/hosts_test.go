@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
@@ -140,7 +141,7 @@ func TestThrottleWatchesTheGroupsAbove(t *testing.T) {
 			put(t, dir, group+"/cpu.stat", stat[version])
 		}
 		put(t, dir, "pod/inner/cpu.stat", "usage_usec 1\n") // the controller is off in here
-		s := &throttleSampler{r: &reader{}, mount: cgroupMount{version, dir, "/"}}
+		s := &throttleSampler{r: &reader{}, mount: sys.CgroupMount{Version: version, Point: dir, Root: "/"}}
 		if err := s.watch("/pod/inner"); err != nil {
 			t.Fatal(err)
 		}

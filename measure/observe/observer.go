@@ -375,10 +375,10 @@ func (o *Observer) joined(p *process) {
 	}
 	if err == nil {
 		var ok bool
-		if p.cgroup, ok = parseCgroupPath(text, o.throttle.mount.version); ok {
+		if p.cgroup, ok = sys.ParseCgroupPath(text, o.throttle.mount.Version); ok {
 			err = o.throttle.watch(p.cgroup)
 		} else {
-			err = fmt.Errorf("it is in no cgroup of version %d", o.throttle.mount.version)
+			err = fmt.Errorf("it is in no cgroup of version %d", o.throttle.mount.Version)
 		}
 	}
 	if err != nil {

@@ -268,53 +268,6 @@ func TestPIDFiles(t *testing.T) {
 	}
 }
 
-func TestCgroupFiles(t *testing.T) {
-	m, err := parseCgroupMount(fixture(t, "vm2/mountinfo_v1"))
-	if err != nil || m != (cgroupMount{1, "/sys/fs/cgroup/cpu", "/"}) {
-		t.Errorf("%+v %v", m, err)
-	}
-	v2 := `30 23 0:26 /docker/ab\040c /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw,nsdelegate` + "\n"
-	if m, err = parseCgroupMount([]byte(v2)); err != nil || m != (cgroupMount{2, "/sys/fs/cgroup", "/docker/ab c"}) {
-		t.Errorf("%+v %v", m, err)
-	}
-	s := throttleSampler{mount: m}
-	if dir, ok := s.directory("/docker/ab c/x"); !ok || dir != "/sys/fs/cgroup/x" {
-		t.Error(dir, ok)
-	}
-	for _, outside := range []string{"/docker/ab cd", "/", "/../other"} {
-		if _, ok := s.directory(outside); ok {
-			t.Errorf("%s is not mounted", outside)
-		}
-	}
-	if _, err := parseCgroupMount([]byte("1 2 3\n")); err == nil {
-		t.Error("no cgroup was found")
-	}
-	if p, ok := parseCgroupPath(fixture(t, "vm2/cgroup_v1"), 1); !ok || p != "/" {
-		t.Error(p, ok)
-	}
-	if p, ok := parseCgroupPath([]byte("3:cpu,cpuacct:/a:b\n0::/c\n"), 1); !ok || p != "/a:b" {
-		t.Error(p, ok)
-	}
-	if p, ok := parseCgroupPath([]byte("3:cpu,cpuacct:/a\n0::/c\n"), 2); !ok || p != "/c" {
-		t.Error(p, ok)
-	}
-	check := func(text string, quota, period int64, want bool) {
-		t.Helper()
-		if q, p, ok := parseCPUMax([]byte(text)); ok != want || ok && (q != quota || p != period) {
-			t.Errorf("%q: %d %d %v", text, q, p, ok)
-		}
-	}
-	check("max 100000\n", -1, 100000, true)
-	check("150000 100000\n", 150000, 100000, true)
-	check("150000\n", 0, 0, false)
-	check("-5 100000\n", 0, 0, false)
-	for path, up := range map[string]string{"/a/b": "/a", "/a": "/", "/": ""} {
-		if got := parentPath(path); got != up {
-			t.Errorf("above %s: %s", path, got)
-		}
-	}
-}
-
 func TestProcTCP(t *testing.T) {
 	var found []procTCP
 	if err := parseProcTCP(fixture(t, "vm2/tcp"), func(l procTCP) { found = append(found, l) }); err != nil || len(found) == 0 {
@@ -364,6 +317,14 @@ func TestThreadsOfAPoolHaveOneName(t *testing.T) {
 	} {
 		if got := string(groupOf(comm, nil)); got != want {
 			t.Errorf("%q is of %q, want %q", comm, got, want)
+		}
+	}
+}
+
+func TestParentPath(t *testing.T) {
+	for path, up := range map[string]string{"/a/b": "/a", "/a": "/", "/": ""} {
+		if got := parentPath(path); got != up {
+			t.Errorf("above %s: %s", path, got)
 		}
 	}
 }
