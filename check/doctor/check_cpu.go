@@ -88,7 +88,7 @@ func checkNUMA(f *Facts) Finding {
 
 func checkGovernor(f *Facts) Finding {
 	g, driver := f.Env.Governor, f.Files.ScalingDriver
-	mend := "cpupower frequency-set -g performance (as root)"
+	fix := "cpupower frequency-set -g performance (as root)"
 	// "powersave" of intel_pstate and amd-pstate-epp in active mode adapts; of
 	// every other driver it holds the lowest clock
 	// (Documentation/admin-guide/pm/intel_pstate.rst).
@@ -102,9 +102,9 @@ func checkGovernor(f *Facts) Finding {
 	case g == "performance":
 		return ok("performance")
 	case g == "powersave" && !adapts:
-		return bad("powersave holds the lowest clock", mend)
+		return bad("powersave holds the lowest clock", fix)
 	}
-	return warn(fmt.Sprintf("%s (%s): the clock follows the load, so half a load costs more than half a core", g, orUnknown(driver)), mend)
+	return warn(fmt.Sprintf("%s (%s): the clock follows the load, so half a load costs more than half a core", g, orUnknown(driver)), fix)
 }
 
 func orUnknown(text string) string {
@@ -117,11 +117,11 @@ func orUnknown(text string) string {
 func checkTurbo(f *Facts) Finding {
 	switch f.Files.Turbo {
 	case "on":
-		mend := "echo 0 > /sys/devices/system/cpu/cpufreq/boost (as root)"
+		fix := "echo 0 > /sys/devices/system/cpu/cpufreq/boost (as root)"
 		if strings.HasPrefix(f.Files.ScalingDriver, "intel_pstate") {
-			mend = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo (as root)"
+			fix = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo (as root)"
 		}
-		return warn("on: the clock depends on heat and on how many cores work", mend)
+		return warn("on: the clock depends on heat and on how many cores work", fix)
 	case "off":
 		return ok("off")
 	}
@@ -174,11 +174,11 @@ func checkClock(f *Facts) Finding {
 	case "tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource", "timebase":
 		return ok(source)
 	case "hpet", "acpi_pm", "jiffies", "refined-jiffies":
-		mend := "find out why the kernel gave tsc up: dmesg | grep -i tsc"
+		fix := "find out why the kernel gave tsc up: dmesg | grep -i tsc"
 		if slices.Contains(strings.Fields(f.Files.ClockSources), "tsc") {
-			mend = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)"
+			fix = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)"
 		}
-		return bad(source+": each look at the clock costs a microsecond or more", mend)
+		return bad(source+": each look at the clock costs a microsecond or more", fix)
 	default:
 		return warn(source+": each look at the clock may be a system call",
 			"see /sys/devices/system/clocksource/clocksource0/available_clocksource")

@@ -43,12 +43,12 @@ func checkFiles(f *Facts) Finding {
 	if hard == math.MaxInt64 {
 		what = "no limit of open files"
 	}
-	mend := "ulimit -Hn 1048576 && ulimit -n 1048576 (as root), or LimitNOFILE= of the service"
+	fix := "ulimit -Hn 1048576 && ulimit -n 1048576 (as root), or LimitNOFILE= of the service"
 	switch {
 	case hard < filesBad:
-		return bad(what, mend)
+		return bad(what, fix)
 	case hard < filesWarn:
-		return warn(what, mend)
+		return warn(what, fix)
 	}
 	return ok(what)
 }
@@ -111,25 +111,25 @@ func checkPorts(f *Facts) Finding {
 	}
 	what := fmt.Sprintf("%s to one address, so as many connections at once; for a new connection each request they last to %s/s",
 		unit.FormatCount(ports), unit.FormatCount(every))
-	mend := `sysctl -w net.ipv4.ip_local_port_range="1024 65535" (as root)`
+	fix := `sysctl -w net.ipv4.ip_local_port_range="1024 65535" (as root)`
 	if !quick {
 		what += " where the generator closes first (60 s of TIME_WAIT)"
 		if ports >= portsWarn {
-			mend = "sysctl -w net.ipv4.tcp_tw_reuse=1 (as root)"
+			fix = "sysctl -w net.ipv4.tcp_tw_reuse=1 (as root)"
 		}
 	}
 	if f.Files.TimeWait > 0 {
 		what += fmt.Sprintf("; %s sockets, to all addresses, are in TIME_WAIT now", unit.FormatCount(f.Files.TimeWait))
 	}
 	if f.Files.TimeWait > ports/2 {
-		mend = "wait a minute until TIME_WAIT is over, or " + mend
+		fix = "wait a minute until TIME_WAIT is over, or " + fix
 	}
 	wait := float64(max(f.Files.TimeWait, 0)) / float64(max(ports, 1))
 	switch {
 	case ports < portsBad || wait > 0.9 && !quick:
-		return bad(what, mend)
+		return bad(what, fix)
 	case ports < portsWarn || wait > 0.5:
-		return warn(what, mend)
+		return warn(what, fix)
 	}
 	return ok(what)
 }
@@ -181,15 +181,15 @@ func checkAcceptQueue(f *Facts) Finding {
 	if synKnown {
 		what += fmt.Sprintf(", %s half open (tcp_max_syn_backlog)", unit.FormatCount(syn))
 	}
-	mend := "sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096 (as root), and restart the server"
+	fix := "sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096 (as root), and restart the server"
 	cookies, _ := f.sysctl("net.ipv4.tcp_syncookies")
 	switch {
 	case some < queueBad:
-		return bad(what, mend)
+		return bad(what, fix)
 	// With cookies a full SYN queue loses options of a connection, not the
 	// connection.
 	case some < queueWarn || synKnown && syn < queueWarn && cookies == 0:
-		return warn(what, mend)
+		return warn(what, fix)
 	}
 	return ok(what)
 }
@@ -204,12 +204,12 @@ func checkConntrack(f *Facts) Finding {
 	if s := f.Files.ConntrackTimeWaitS; s > 0 {
 		what += fmt.Sprintf("; each stays for %d s when closed, so %s new connections a second fill the table", s, unit.FormatCount(most/s))
 	}
-	mend := fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d (as root), or iptables -t raw -A PREROUTING -j CT --notrack for the test's port", max(4*most, 1<<20))
+	fix := fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d (as root), or iptables -t raw -A PREROUTING -j CT --notrack for the test's port", max(4*most, 1<<20))
 	switch {
 	case fill > 0.85:
-		return bad(what, mend)
+		return bad(what, fix)
 	case fill > 0.5 || f.Target.Iface != "lo" && f.Target.URL != "":
-		return warn(what, mend)
+		return warn(what, fix)
 	}
 	return ok(what)
 }

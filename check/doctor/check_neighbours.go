@@ -27,12 +27,12 @@ func checkSteal(f *Facts) Finding {
 	}
 	share := a.Steal / a.Cores
 	what := fmt.Sprintf("%.1f%% of the CPU time was taken by the hypervisor, over %.1f s", 100*share, a.WidthS)
-	mend := "wait until the neighbours are quiet, or use a dedicated machine"
+	fix := "wait until the neighbours are quiet, or use a dedicated machine"
 	switch {
 	case share >= stealBad:
-		return bad(what, mend)
+		return bad(what, fix)
 	case share >= stealWarn:
-		return warn(what, mend)
+		return warn(what, fix)
 	}
 	return ok(what)
 }
@@ -65,12 +65,12 @@ func checkForeign(f *Facts) Finding {
 	if foreign-seen >= foreignWarn {
 		what += fmt.Sprintf("; %.2f by interrupts, short-lived or hidden processes", foreign-seen)
 	}
-	mend := "stop these processes during the run: kill -STOP PID, later kill -CONT PID"
+	fix := "stop these processes during the run: kill -STOP PID, later kill -CONT PID"
 	switch {
 	case foreign >= max(foreignBad, foreignBadShare*a.Cores):
-		return bad(what, mend)
+		return bad(what, fix)
 	case foreign >= max(foreignWarn, foreignWarnShare*a.Cores):
-		return warn(what, mend)
+		return warn(what, fix)
 	}
 	return ok(what)
 }
@@ -91,12 +91,12 @@ func checkMemory(f *Facts) Finding {
 	}
 	share := float64(left) / float64(total)
 	what := fmt.Sprintf("%s of %s available", unit.FormatBytesIEC(left), unit.FormatBytesIEC(total))
-	mend := "end what holds it: ps aux --sort=-rss | head"
+	fix := "end what holds it: ps aux --sort=-rss | head"
 	switch {
 	case share < memoryBad:
-		return bad(what, mend)
+		return bad(what, fix)
 	case share < memoryWarn:
-		return warn(what, mend)
+		return warn(what, fix)
 	}
 	return ok(what)
 }

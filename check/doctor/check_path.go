@@ -89,25 +89,19 @@ func checkShaping(f *Facts) Finding {
 	if t.QdiscErr != "" {
 		return unknown("the queues of "+t.Iface+" could not be read: "+t.QdiscErr, "tc qdisc show dev "+t.Iface)
 	}
-	var kinds []string
-	for _, q := range t.Qdiscs {
-		mend := "tc qdisc del dev " + t.Iface + " root (as root), unless it is what you measure"
-		switch q.Kind {
-		case "tbf":
-			what := "a token bucket holds " + t.Iface + " down"
-			if q.BytesPerSecond > 0 {
-				what += " to " + unit.BytesPerSecond(q.BytesPerSecond).Bits().String()
-			}
-			return warn(what, mend)
-		case "netem", "htb", "hfsc", "cake", "cbq", "ets", "drr":
-			return warn(q.Kind+" on "+t.Iface+" may delay, drop or hold down its packets", mend)
+	q, fix := t.Qdisc, "tc qdisc del dev "+t.Iface+" root (as root), unless it is what you measure"
+	switch q.Kind {
+	case "tbf", "htb":
+		if q.BytesPerSecond > 0 {
+			return warn(fmt.Sprintf("%s limits %s to %s", q.Kind, t.Iface, unit.BytesPerSecond(q.BytesPerSecond).Bits()), fix)
 		}
-		kinds = append(kinds, q.Kind)
-	}
-	if len(kinds) == 0 {
+		return warn(q.Kind+" limits "+t.Iface, fix)
+	case "netem", "hfsc", "cake", "cbq", "ets", "drr":
+		return warn(q.Kind+" on "+t.Iface+" may delay, drop or limit its packets", fix)
+	case "":
 		return ok("no queue on " + t.Iface)
 	}
-	return ok(fmt.Sprintf("none on %s (%s)", t.Iface, list(kinds, 3)))
+	return ok(fmt.Sprintf("none on %s (%s)", t.Iface, q.Kind))
 }
 
 func checkQueues(f *Facts) Finding {
@@ -151,16 +145,16 @@ func checkIRQBalance(f *Facts) Finding {
 
 func checkCongestion(f *Facts) Finding {
 	name := f.Env.Sysctls["net.ipv4.tcp_congestion_control"]
-	mend := "sysctl -w net.ipv4.tcp_congestion_control=cubic (as root)"
+	fix := "sysctl -w net.ipv4.tcp_congestion_control=cubic (as root)"
 	switch {
 	case f.Target.Unix:
 		return ok("a unix socket has none")
 	case name == "":
 		return unknown("net.ipv4.tcp_congestion_control could not be read", "")
 	case strings.HasPrefix(name, "bbr") && !f.Target.remote():
-		return warn(name+" paces every connection with a timer, even on loopback: extra CPU and delay on small responses", mend)
+		return warn(name+" paces every connection with a timer, even on loopback: extra CPU and delay on small responses", fix)
 	case name == "cubic" || name == "reno" || strings.HasPrefix(name, "bbr") || name == "dctcp":
 		return ok(name)
 	}
-	return warn(name+": not what servers usually have", mend)
+	return warn(name+": not what servers usually have", fix)
 }

@@ -41,16 +41,16 @@ func checkEngine(f *Facts) Finding {
 	}
 	if e.Name != "uring" {
 		disabled, known := f.sysctl("kernel.io_uring_disabled")
-		mend := "use Linux 6.1 or later"
+		fix := "use Linux 6.1 or later"
 		switch {
 		case known && disabled > 0:
-			mend = "sysctl -w kernel.io_uring_disabled=0 (as root)"
+			fix = "sysctl -w kernel.io_uring_disabled=0 (as root)"
 		case strings.Contains(e.Why, "operation not permitted"):
-			mend = "a container's seccomp profile refuses it: docker run --security-opt seccomp=unconfined"
+			fix = "a container's seccomp profile refuses it: docker run --security-opt seccomp=unconfined"
 		case strings.Contains(e.Why, "cannot allocate memory"):
-			mend = "ulimit -l unlimited (as root)"
+			fix = "ulimit -l unlimited (as root)"
 		}
-		return warn("not available; epoll is used instead and costs a third more CPU/request: "+e.Why, mend)
+		return warn("not available; epoll is used instead and costs a third more CPU/request: "+e.Why, fix)
 	}
 	var missing []string
 	for _, name := range wanted() {

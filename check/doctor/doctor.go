@@ -1,5 +1,5 @@
 // Package doctor looks at a host before a load test and says what on it would
-// spoil a run, and how to mend each.
+// spoil a run, and how to fix each.
 //
 // Reading the host (Examine) is apart from judging it (Diagnose), which is a
 // pure function, so that hosts other than this one can be judged from fixtures.
@@ -12,7 +12,7 @@ import (
 )
 
 // Schema names the version of a Report.
-const Schema = "ceiling.doctor/1"
+const Schema = "ceiling.doctor/2"
 
 // Levels of a Finding, the worst first.
 const (
@@ -28,9 +28,9 @@ type Finding struct {
 	Level string `json:"level"`
 	// What was found, in one line.
 	What string `json:"what"`
-	// Mend is how to change it, a command where there is one; "" where there is
-	// nothing to mend.
-	Mend string `json:"mend,omitempty"`
+	// Fix is how to change it, a command where there is one; "" where there is
+	// nothing to fix.
+	Fix string `json:"fix,omitempty"`
 }
 
 // Report is everything that was looked at, the worst first.
@@ -92,10 +92,10 @@ func Diagnose(f *Facts) Report {
 	return r
 }
 
-func ok(what string) Finding           { return Finding{Level: OK, What: what} }
-func warn(what, mend string) Finding   { return Finding{Level: Warn, What: what, Mend: mend} }
-func bad(what, mend string) Finding    { return Finding{Level: Bad, What: what, Mend: mend} }
-func unknown(why, mend string) Finding { return Finding{Level: NotMeasured, What: why, Mend: mend} }
+func ok(what string) Finding          { return Finding{Level: OK, What: what} }
+func warn(what, fix string) Finding   { return Finding{Level: Warn, What: what, Fix: fix} }
+func bad(what, fix string) Finding    { return Finding{Level: Bad, What: what, Fix: fix} }
+func unknown(why, fix string) Finding { return Finding{Level: NotMeasured, What: why, Fix: fix} }
 
 // list joins at most n names.
 func list(names []string, n int) string {

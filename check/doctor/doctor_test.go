@@ -84,10 +84,10 @@ func TestHosts(t *testing.T) {
 			if head != found.Level+" "+found.Name || !strings.Contains(found.What, part) {
 				t.Errorf("%s: %s %s: %s; want %s: %s", name, found.Level, found.Name, found.What, head, part)
 			}
-			if (found.Level == Bad || found.Level == Warn) && found.Mend == "" {
-				t.Errorf("%s: %s: no way to mend it", name, found.Name)
+			if (found.Level == Bad || found.Level == Warn) && found.Fix == "" {
+				t.Errorf("%s: %s: no way to fix it", name, found.Name)
 			}
-			if strings.Contains(found.What+found.Mend, "\n") {
+			if strings.Contains(found.What+found.Fix, "\n") {
 				t.Errorf("%s: %s has two lines", name, found.Name)
 			}
 		}
@@ -119,8 +119,8 @@ func TestOfNothing(t *testing.T) {
 // level of one check over a host that is fine but for a change.
 func TestChecks(t *testing.T) {
 	for _, k := range []struct {
-		name, check, level, what, mend string
-		change                         func(*Facts)
+		name, check, level, what, fix string
+		change                        func(*Facts)
 	}{
 		{"one core, remote", "cores", Warn, "1 of 4", "taskset", func(f *Facts) { f.Env.CoresAllowed = 1 }},
 		{"one core, shared", "cores", Bad, "share the only one", "another machine",
@@ -179,8 +179,8 @@ func TestChecks(t *testing.T) {
 		{"speed unknown", "link speed", Warn, "not know the speed of eth0", "--link", func(f *Facts) { f.Target.SpeedMbit = -1 }},
 		{"slow link", "link speed", Warn, "100 Mbit/s", "", func(f *Facts) { f.Target.SpeedMbit = 100 }},
 		{"small packets on loopback", "mtu", Warn, "1500 bytes on lo", "65536", func(f *Facts) { f.Target.Iface, f.Target.MTU = "lo", 1500 }},
-		{"netem", "shaping", Warn, "netem", "tc qdisc del", func(f *Facts) { f.Target.Qdiscs = []Qdisc{{Kind: "netem"}} }},
-		{"tbf without a rate", "shaping", Warn, "holds eth0 down", "", func(f *Facts) { f.Target.Qdiscs = []Qdisc{{Kind: "tbf"}} }},
+		{"netem", "shaping", Warn, "netem", "tc qdisc del", func(f *Facts) { f.Target.Qdisc = Qdisc{Kind: "netem"} }},
+		{"tbf without a rate", "shaping", Warn, "tbf limits eth0", "", func(f *Facts) { f.Target.Qdisc = Qdisc{Kind: "tbf"} }},
 		{"queues unknown", "shaping", NotMeasured, "denied", "", func(f *Facts) { f.Target.QdiscErr = "denied" }},
 		{"one queue", "nic queues", Warn, "one receive queue for 4", "echo f >", func(f *Facts) { f.Target.RxQueues = 1 }},
 		{"one queue, spread", "nic queues", OK, "RPS", "", func(f *Facts) { f.Target.RxQueues, f.Target.RPS = 1, true }},
@@ -212,19 +212,19 @@ func TestChecks(t *testing.T) {
 			continue
 		}
 		got := r.Findings[i]
-		if got.Level != k.level || !strings.Contains(got.What, k.what) || !strings.Contains(got.Mend, k.mend) {
-			t.Errorf("%s: %s: %s (%s); want %s: %s (%s)", k.name, got.Level, got.What, got.Mend, k.level, k.what, k.mend)
+		if got.Level != k.level || !strings.Contains(got.What, k.what) || !strings.Contains(got.Fix, k.fix) {
+			t.Errorf("%s: %s: %s (%s); want %s: %s (%s)", k.name, got.Level, got.What, got.Fix, k.level, k.what, k.fix)
 		}
 	}
 }
 
 func TestSiblingsApart(t *testing.T) {
 	f, _ := readHost(t, "cpus128.txtar")
-	if got := checkSiblings(f).Mend; !strings.Contains(got, "--pin-generator 0-31,64-95 --pin-server 32-63,96-127") {
+	if got := checkSiblings(f).Fix; !strings.Contains(got, "--pin-generator 0-31,64-95 --pin-server 32-63,96-127") {
 		t.Error(got)
 	}
 	f.Env.Siblings = []string{"0-1"}
-	if got := checkSiblings(f).Mend; !strings.Contains(got, "smt/control") {
+	if got := checkSiblings(f).Fix; !strings.Contains(got, "smt/control") {
 		t.Error(got)
 	}
 }
@@ -268,7 +268,7 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back.Schema != "ceiling.doctor/1" ||
+	if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back.Schema != "ceiling.doctor/2" ||
 		len(back.Findings) != len(checks()) {
 		t.Errorf("%v, %+v", err, back)
 	}

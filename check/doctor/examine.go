@@ -63,7 +63,10 @@ func Examine(ctx context.Context, c Config) (*Facts, error) {
 			f.Target.SpeedMbit, f.Target.MTU, f.Target.RxQueues = -1, -1, -1
 			f.Target.QdiscErr = "the interface is in another network namespace"
 		} else {
-			f.Target.readQdiscs()
+			var err error
+			if f.Target.Qdisc.Kind, f.Target.Qdisc.BytesPerSecond, err = observe.RootQdisc(f.Target.Iface); err != nil {
+				f.Target.QdiscErr = err.Error()
+			}
 		}
 	}
 	return f, nil

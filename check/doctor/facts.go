@@ -67,8 +67,8 @@ type Target struct {
 	// several CPUs (RPS).
 	RxQueues int64
 	RPS      bool
-	// Qdiscs of the interface; QdiscErr says why they are not known.
-	Qdiscs   []Qdisc
+	// Qdisc of the interface; QdiscErr says why it is not known.
+	Qdisc    Qdisc
 	QdiscErr string
 	// Listeners found at the address on this host, and the processes that hold
 	// them; ServerErr says why this is not known.
@@ -77,10 +77,10 @@ type Target struct {
 	ServerErr string
 }
 
-// Qdisc is a queueing discipline of an interface.
+// Qdisc is the root queueing discipline of an interface.
 type Qdisc struct {
-	Kind string // "tbf"
-	// BytesPerSecond that a tbf lets through; 0 for others.
+	Kind string // "tbf"; "" none
+	// BytesPerSecond that a tbf or htb lets through; 0 for others.
 	BytesPerSecond uint64
 }
 

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text writes a report, the worst first, with how to mend below each.
+// Text writes a report, the worst first, with how to fix below each.
 func Text(out io.Writer, r *Report) error {
 	var b strings.Builder
 	widest := 0
@@ -22,8 +22,8 @@ func Text(out io.Writer, r *Report) error {
 	fmt.Fprintf(&b, "%s\n\n", on)
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%-*s  %-*s  %s\n", len(NotMeasured), f.Level, widest, f.Name, printable(f.What))
-		if f.Mend != "" {
-			fmt.Fprintf(&b, "%-*s  %*s  %s\n", len(NotMeasured), "", widest, "fix", printable(f.Mend))
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "%-*s  %*s  %s\n", len(NotMeasured), "", widest, "fix", printable(f.Fix))
 		}
 	}
 	fmt.Fprintf(&b, "\n%d bad, %d warnings, %d not measured, %d ok\n", r.Count(Bad), r.Count(Warn), r.Count(NotMeasured), r.Count(OK))

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"syscall"
 
 	"ceiling/record"
@@ -211,7 +212,30 @@ type qdiscs struct {
 	prev, cur []qdisc
 }
 
-// read lists them anew.
+// RootQdisc tells the queueing discipline of an interface of this process's network
+// namespace, "" none, and the rate in bytes per second that it lets through, 0 where it
+// has none that is known.
+func RootQdisc(iface string) (kind string, bytesPerS uint64, err error) {
+	i, err := net.InterfaceByName(iface)
+	if err != nil {
+		return "", 0, err
+	}
+	d, err := newDumper(syscall.NETLINK_ROUTE)
+	if err != nil {
+		return "", 0, err
+	}
+	defer d.close()
+	s := qdiscs{d: d, names: newInterned(), request: make([]byte, nlHeadBytes+tcMsgBytes)}
+	if err := s.read(); err != nil {
+		return "", 0, err
+	}
+	if q := ofInterface(s.cur, i.Index); q != nil {
+		kind, bytesPerS = q.kind, q.rate
+	}
+	return kind, bytesPerS, nil
+}
+
+// read lists them again.
 func (s *qdiscs) read() error {
 	s.prev, s.cur = s.cur, s.prev[:0]
 	err := s.each(0, rtmGetQdisc, func(body []byte) error {
