@@ -181,8 +181,11 @@ func (a *authority) close() error {
 	if a == nil || a.shared != nil {
 		return nil
 	}
-	_ = a.ln.Close() // the server has closed it, if it was run
-	return errors.Join(a.server.Close(), os.RemoveAll(filepath.Dir(a.socket)))
+	err := a.server.Close()
+	if open := a.ln.Close(); !errors.Is(open, net.ErrClosed) { // a server that was run has closed it
+		err = errors.Join(err, open)
+	}
+	return errors.Join(err, os.RemoveAll(filepath.Dir(a.socket)))
 }
 
 // run answers challenges, and gets the certificates before somebody waits for them:

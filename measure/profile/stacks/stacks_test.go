@@ -260,7 +260,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if _, err := newThreadSampler([]int{1 << 30}); err == nil {
 		t.Error("threads of a process that is not there")
 	}
-	if after := openFiles(t); after != before {
+	if after := openFiles(t); after > before { // fewer: the runtime has closed one of an earlier test
 		t.Errorf("%d open files, %d before", after, before)
 	}
 	if after := rings(t); after != maps {

@@ -52,9 +52,9 @@ func fleetRows(t testing.TB, untilNs int64) *record.Series {
 }
 
 func trailOf(b *live.Board) Trail {
-	m := model{board: b, generation: -1}
-	m.look()
-	return m.trail
+	p := painter{generation: -1}
+	p.follow(b)
+	return p.trail
 }
 
 func plan() live.Plan {

@@ -1,17 +1,15 @@
 package terminal
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 
 	"ceiling/show/live"
@@ -26,50 +24,28 @@ const (
 
 // View paints a Board into a terminal until it is closed. Nothing that feeds
 // the board waits for it: a terminal that does not read gets fewer frames.
+//
+// The keyboard is left alone, the cursor stays visible in the last line of the frame,
+// and the terminal is asked nothing: after a kill there is nothing to put back.
 type View struct {
 	w       *os.File
-	program *tea.Program
-	model   *model
+	board   *live.Board
+	profile colorprofile.Profile
 	release func()
+	end     chan struct{}
 	done    chan struct{}
-	err     error
+	err     error // valid once done
 
-	mu      sync.Mutex
-	lines   []string // to be printed above
-	printed int      // of these, on their way to the terminal
+	mu    sync.Mutex
+	lines []string // to be printed above
 }
 
-// Show begins to paint. The keyboard is left alone: what the terminal makes of
-// Ctrl-C stays as it is, and there is nothing to be put back after a kill.
+// Show begins to paint.
 func Show(w *os.File, environ []string, board *live.Board) *View {
-	v := &View{w: w, release: board.Look(), done: make(chan struct{})}
-	v.model = &model{board: board, view: v}
-	v.program = tea.NewProgram(v.model, tea.WithOutput(w), tea.WithInput(nil), tea.WithoutSignalHandler(),
-		tea.WithFPS(int(2*time.Second/paintEvery)), tea.WithColorProfile(colorprofile.Detect(w, environ)), tea.WithEnvironment(unasked(environ)))
-	go func() {
-		defer close(v.done)
-		_, v.err = v.program.Run()
-	}()
+	v := &View{w: w, board: board, profile: colorprofile.Detect(w, environ), release: board.Look(),
+		end: make(chan struct{}), done: make(chan struct{})}
+	go v.paint()
 	return v
-}
-
-// unasked is an environment in which the painter asks the terminal nothing.
-// Nobody would read the answers, so they would show up in the shell afterwards.
-// It does not ask over SSH, but for terminals that it knows by name; these
-// understand what xterm does.
-func unasked(environ []string) []string {
-	out := []string{"SSH_TTY=/dev/tty"}
-	for _, e := range environ {
-		name, value, _ := strings.Cut(e, "=")
-		switch {
-		case name == "TERM_PROGRAM" || name == "WT_SESSION" || name == "SSH_TTY":
-			continue
-		case name == "TERM" && !strings.HasPrefix(value, "screen") && !strings.HasPrefix(value, "tmux") && value != "linux":
-			e = "TERM=xterm-256color"
-		}
-		out = append(out, e)
-	}
-	return out
 }
 
 // Print puts a line above the view, where it stays.
@@ -79,24 +55,7 @@ func (v *View) Print(line string) {
 	v.lines = append(v.lines, line)
 }
 
-// next are the lines that are not on their way yet.
-func (v *View) next() []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	lines := slices.Clone(v.lines[v.printed:])
-	v.printed = len(v.lines)
-	return lines
-}
-
-// arrived forgets lines that the terminal has.
-func (v *View) arrived(n int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.lines = v.lines[n:]
-	v.printed -= n
-}
-
-// left are the lines that have not arrived.
+// left are the lines that the terminal has not taken.
 func (v *View) left() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -104,114 +63,110 @@ func (v *View) left() []string {
 }
 
 // Close takes the view away. A terminal that does not read is left as it is
-// after two seconds; what was to be printed is answered then.
+// after two seconds; what was to be printed is returned then.
 func (v *View) Close() (unprinted []string, err error) {
 	defer v.release()
-	go v.program.Send(finish{})
+	close(v.end)
 	timer := time.NewTimer(endWithin)
 	defer timer.Stop()
 	select {
 	case <-v.done:
-		return v.left(), errors.Join(v.err, v.erase())
+		return v.left(), v.err
 	case <-timer.C:
 		return v.left(), nil
 	}
 }
 
-// erase takes the last frame away: the painter leaves it, with the cursor in its
-// last line. (Bubble Tea 2.0.9 does not go up to erase a frame whose successor
-// has fewer lines, so it never gets one.)
-func (v *View) erase() error {
-	up := ""
-	if n := v.model.tallest; n > 1 {
-		up = fmt.Sprintf("\x1b[%dA", n-1)
+// painter is what was painted last.
+type painter struct {
+	trail      Trail
+	generation int
+	frame      []string
+}
+
+// paint paints until the end.
+func (v *View) paint() {
+	defer close(v.done)
+	var p painter
+	ticks := time.NewTicker(paintEvery)
+	defer ticks.Stop()
+	for ended := false; !ended && v.err == nil; {
+		select {
+		case <-v.end:
+			ended = true
+			v.err = v.write(&p, nil)
+		case <-ticks.C:
+			var frame []string
+			v.board.Spent(live.CPUTime(func() { frame = p.next(v) }))
+			v.err = v.write(&p, frame)
+		}
 	}
-	_, err := io.WriteString(v.w, "\r"+up+"\x1b[J")
-	return err
 }
 
-// finish ends the view, tick makes the next frame, arrived tells of lines that
-// the terminal has taken.
-type (
-	finish  struct{}
-	tick    struct{}
-	arrived int
-)
-
-// model is the state of the painter.
-type model struct {
-	board         *live.Board
-	view          *View
-	width, height int
-	snapshot      live.Snapshot
-	trail         Trail
-	generation    int
-	// tallest is how many lines a frame has had: none gets fewer.
-	tallest int
-}
-
-// Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return next() }
-
-func next() tea.Cmd { return tea.Tick(paintEvery, func(time.Time) tea.Msg { return tick{} }) }
-
-// Update implements tea.Model.
-func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
-	case tick:
-		m.board.Spent(live.CPUTime(m.look))
-		return m, tea.Batch(next(), m.printed())
-	case arrived:
-		m.view.arrived(int(msg))
-	case finish:
-		return m, tea.Sequence(m.printed(), tea.Quit)
-	}
-	return m, nil
-}
-
-// printed prints what has come meanwhile.
-func (m *model) printed() tea.Cmd {
-	lines := m.view.next()
-	if len(lines) == 0 {
+// next is the next frame, nothing in a terminal that does not tell its size.
+func (p *painter) next(v *View) []string {
+	snapshot := v.board.Snapshot()
+	p.follow(v.board)
+	width, height, err := term.GetSize(v.w.Fd())
+	if err != nil || width <= 0 {
 		return nil
 	}
-	for i := range lines {
-		lines[i] = clean(lines[i])
-	}
-	return tea.Sequence(tea.Println(strings.Join(lines, "\n")), func() tea.Msg { return arrived(len(lines)) })
+	return Frame(&snapshot, p.trail, width, height-1) // one row stays free for lines that are printed
 }
 
-// look takes what is new from the board.
-func (m *model) look() {
-	m.snapshot = m.board.Snapshot()
-	points, generation := m.board.Points(m.generation, len(m.trail.AtS))
-	if generation != m.generation {
-		m.trail, m.generation = Trail{}, generation
+// follow takes the points that are new.
+func (p *painter) follow(b *live.Board) {
+	points, generation := b.Points(p.generation, len(p.trail.AtS))
+	if generation != p.generation {
+		p.trail, p.generation = Trail{}, generation
 	}
 	for i := range points {
-		m.trail.AtS = append(m.trail.AtS, float64(points[i].TNs)/1e9)
-		m.trail.PerS = append(m.trail.PerS, points[i].PerS())
+		p.trail.AtS = append(p.trail.AtS, float64(points[i].TNs)/1e9)
+		p.trail.PerS = append(p.trail.PerS, points[i].PerS())
 	}
 }
 
-// View implements tea.Model.
-func (m *model) View() tea.View {
-	var lines []string
-	if m.width > 0 {
-		// One row stays free for the cursor.
-		lines = Frame(&m.snapshot, m.trail, m.width, m.height-1)
+// write replaces the last frame by what is to be printed above and the next one, in
+// one write.
+func (v *View) write(p *painter, frame []string) error {
+	lines := v.left()
+	if len(lines) == 0 && slices.Equal(frame, p.frame) {
+		return nil
 	}
-	m.tallest = max(min(m.tallest, m.height-1), len(lines), 1)
-	for len(lines) < m.tallest {
-		lines = append(lines, "")
+	var out bytes.Buffer
+	out.WriteByte('\r')
+	if up := rows(p.frame, v.w); up > 1 {
+		fmt.Fprintf(&out, "\x1b[%dA", up-1)
 	}
-	view := tea.NewView(strings.Join(lines, "\n"))
-	// What is pasted is pasted as ever: nobody reads it here. The cursor is hidden
-	// and comes back at the end; to show it Bubble Tea would change its shape.
-	view.DisableBracketedPasteMode = true
-	return view
+	text := colorprofile.Writer{Forward: &out, Profile: v.profile}
+	for _, line := range lines {
+		fmt.Fprintf(&text, "%s\x1b[K\r\n", clean(line))
+	}
+	for i, line := range frame {
+		if i > 0 {
+			out.WriteString("\r\n")
+		}
+		fmt.Fprintf(&text, "%s\x1b[K", line)
+	}
+	out.WriteString("\x1b[J")
+	if _, err := v.w.Write(out.Bytes()); err != nil {
+		return err
+	}
+	p.frame = frame
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lines = v.lines[len(lines):]
+	return nil
+}
+
+// rows is how many rows a frame takes now: in a window that became narrower its lines
+// are wrapped.
+func rows(frame []string, w *os.File) int {
+	width, n := Columns(w), 0
+	for _, line := range frame {
+		n += max((ansi.StringWidth(line)+width-1)/width, 1)
+	}
+	return n
 }
 
 // RowsMost is more rows than a frame has.

@@ -138,10 +138,6 @@ func TestResize(t *testing.T) {
 	if err := pty.Setsize(tty, &pty.Winsize{Cols: 80, Rows: 24}); err != nil {
 		t.Fatal(err)
 	}
-	// The terminal is not this process's own, so the kernel does not tell it.
-	if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
-		t.Fatal(err)
-	}
 	eventually(t, "the wide frame", func() bool { return strings.HasSuffix(shown.Text(), plain(b, 80, 24)) })
 	if _, err := v.Close(); err != nil {
 		t.Error(err)
