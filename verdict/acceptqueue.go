@@ -12,7 +12,7 @@ import (
 // after 1 s, 3 s, 7 s (net/ipv4/tcp_timer.c, TCP_TIMEOUT_INIT).
 func ruleAcceptQueue(f *facts) finding {
 	a, run := &f.accept, f.run
-	out := finding{ceiling: record.AcceptQueue, next: acceptNext()}
+	out := finding{bottleneck: record.AcceptQueue, next: acceptNext()}
 	if f.neverAccepted() == 0 && !a.known && !a.fullShare.known {
 		return out
 	}

@@ -12,7 +12,7 @@ import (
 // ruling is what became of a run before all rules.
 type ruling struct {
 	found finding   // the answer
-	all   []finding // one of each rule, for the next wall
+	all   []finding // one of each rule, for the next bottleneck
 	at    int       // the rule that decided, -1 none
 }
 
@@ -33,7 +33,7 @@ func arbitrate(f *facts) ruling {
 					missing = append(missing, m)
 				}
 			}
-			if found.ceiling == record.ServerBlocked && f.generator.busy.known {
+			if found.bottleneck == record.ServerBlocked && f.generator.busy.known {
 				next = found.next
 			}
 		}
@@ -43,8 +43,8 @@ func arbitrate(f *facts) ruling {
 		return r
 	}
 	r.found = r.all[r.at]
-	if doubt := r.contradicted(f); doubt != "" {
-		r.found, r.at = undetermined(f, r.all, append(missing, doubt), next), -1
+	if caveat := r.contradicted(f); caveat != "" {
+		r.found, r.at = undetermined(f, r.all, append(missing, caveat), next), -1
 		return r
 	}
 	r.qualify(f)
@@ -53,14 +53,14 @@ func arbitrate(f *facts) ruling {
 
 // contradicted is what speaks against a rule that named the server. A server, or a
 // thread of it, that fills the CPU it may use before a generator that is not full is
-// the ceiling wherever answers were seen: what a sample of the sockets catches hangs
+// the bottleneck wherever answers were seen: what a sample of the sockets catches hangs
 // on who ran just before. Only what is concluded from the sockets falls with them.
 func (r *ruling) contradicted(f *facts) string {
 	at := &f.places
-	if !serverOnly(r.found.ceiling) || !at.known || !at.both || at.share[generatorQueue] <= mostOf {
+	if !serverOnly(r.found.bottleneck) || !at.known || !at.both || at.share[generatorQueue] <= mostOf {
 		return ""
 	}
-	if !f.together && r.found.ceiling == record.ServerBlocked {
+	if !f.together && r.found.bottleneck == record.ServerBlocked {
 		return fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s",
 			unit.Percent(at.share[generatorQueue]), r.found.because)
 	}
@@ -71,16 +71,16 @@ func (r *ruling) contradicted(f *facts) string {
 // qualify adds what else is near its limit.
 func (r *ruling) qualify(f *facts) {
 	found := &r.found
-	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(found.ceiling) {
-		found.doubts = append(found.doubts, fmt.Sprintf("%s is nearly saturated too (%s): it is the next bottleneck", f.worst().who(),
+	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(found.bottleneck) {
+		found.caveats = append(found.caveats, fmt.Sprintf("%s is nearly saturated too (%s): it is the next bottleneck", f.worst().who(),
 			unit.Percent(f.generator.busy.value)))
 	}
-	if found.ceiling == record.TargetRate {
+	if found.bottleneck == record.TargetRate {
 		return // nothing was at its limit
 	}
 	for _, other := range r.all[r.at+1:] {
-		if other.answer == yes && !sameThing(found.ceiling, other.ceiling) {
-			found.doubts = append(found.doubts, "signs of another bottleneck: "+other.because)
+		if other.answer == yes && !sameThing(found.bottleneck, other.bottleneck) {
+			found.caveats = append(found.caveats, "signs of another bottleneck: "+other.because)
 			return
 		}
 	}
@@ -97,22 +97,22 @@ func (f *facts) experiment() string {
 	return "run it longer (-d), and let ceiling prove take a share of one resource at a time"
 }
 
-// sameThing tells whether two ceilings are two views of one: a full worker is a
+// sameThing tells whether two bottlenecks are two views of one: a full worker is a
 // full thread, and a server held to one core has one full thread.
 func sameThing(a, b record.Bottleneck) bool {
 	of := []record.Bottleneck{record.Uneven, record.ServerThread, record.ServerCPU}
 	return a == b || slices.Contains(of, a) && slices.Contains(of, b)
 }
 
-// serverOnly tells whether a ceiling is the server's alone.
-func serverOnly(ceiling record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven}, ceiling)
+// serverOnly tells whether a bottleneck is the server's alone.
+func serverOnly(bottleneck record.Bottleneck) bool {
+	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven}, bottleneck)
 }
 
 // undetermined says what is missing, or that nothing is near its limit, and
 // shows what was seen.
 func undetermined(f *facts, all []finding, missing []string, next string) finding {
-	out := finding{ceiling: record.Inconclusive, answer: cannotTell, missing: missing, next: next}
+	out := finding{bottleneck: record.Inconclusive, answer: cannotTell, missing: missing, next: next}
 	for _, found := range all {
 		for _, e := range slices.Concat(found.pro, found.against) {
 			if !slices.ContainsFunc(out.pro, func(have record.Evidence) bool { return have.Says == e.Says }) {

@@ -8,9 +8,9 @@ import (
 )
 
 // ruleAskedRate asks whether an open loop simply got what it asked for: then
-// no ceiling was reached.
+// no bottleneck was reached.
 func ruleAskedRate(f *facts) finding {
-	out := finding{ceiling: record.TargetRate}
+	out := finding{bottleneck: record.TargetRate}
 	if !f.open {
 		return out
 	}

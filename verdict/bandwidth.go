@@ -11,7 +11,7 @@ import (
 // ruleBandwidth asks whether the link carries all it can. Where its speed is
 // known that is a division; where it is not, see rulePath.
 func ruleBandwidth(f *facts) finding {
-	out := finding{ceiling: record.Bandwidth, next: "send fewer bytes (compression, smaller answers), or take a faster link"}
+	out := finding{bottleneck: record.Bandwidth, next: "send fewer bytes (compression, smaller answers), or take a faster link"}
 	l := &f.link
 	if !l.known || !l.speed.known || f.onLoopback() && !l.shaper.holds() {
 		return out
@@ -35,7 +35,7 @@ func ruleBandwidth(f *facts) finding {
 		out.next = fmt.Sprintf("load from more agents: the link of %s is full; or send fewer bytes", l.host)
 	}
 	if l.fromBytes {
-		out.doubts = append(out.doubts, "no interface was watched: link use is computed from the run's own bytes")
+		out.caveats = append(out.caveats, "no interface was watched: link use is computed from the run's own bytes")
 	}
 	if share > linkTooMuch {
 		out.answer = no
@@ -65,7 +65,7 @@ func (l *linkFacts) evidence() record.Evidence {
 // reached: bytes stand before a link whose speed is unknown, or is not the one
 // that the kernel names. Full packets speak for bytes, small ones for packets.
 func rulePath(f *facts) finding {
-	out := finding{ceiling: record.Bandwidth}
+	out := finding{bottleneck: record.Bandwidth}
 	p, l := &f.places, &f.link
 	if !p.known || !p.both || !f.pathQueues() {
 		return out
@@ -88,31 +88,31 @@ func rulePath(f *facts) finding {
 		out.pro = append(out.pro, record.NewEvidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.name, l.direction,
 			bits(l.bits), unit.FormatRate(l.packets), l.perPacket))
 		if l.perPacket > 0 && l.perPacket <= smallPacket {
-			out.ceiling = record.Packets
+			out.bottleneck = record.Packets
 		}
 	}
 	out.answer = yes
 	share := p.share[wayIn] + p.share[wayBack]
-	out.because = fmt.Sprintf("%s: %s of the requests wait in the network while both ends are idle", out.ceiling,
+	out.because = fmt.Sprintf("%s: %s of the requests wait in the network while both ends are idle", out.bottleneck,
 		unit.Percent(math.Max(share, f.tripShare())))
 	if l.known {
 		out.because += fmt.Sprintf("; the path stops at %s", bits(l.bits))
-		if out.ceiling == record.Packets {
+		if out.bottleneck == record.Packets {
 			out.because += fmt.Sprintf(" in %s packets of %.0f bytes", unit.FormatRate(l.packets), l.perPacket)
 		}
 	}
 	if l.shaper.holds() && l.speed.known {
-		out.doubts = append(out.doubts, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts",
+		out.caveats = append(out.caveats, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts",
 			l.shaper.kind, unit.Percent(l.share())))
 		out.next = fmt.Sprintf("look at the queueing discipline of %s (tc -s qdisc show dev %s), or send fewer packets", l.name, l.iface)
 		return out
 	}
-	doubt := "link speed unknown (set --link): saturation is inferred from where the requests wait"
+	caveat := "link speed unknown (set --link): saturation is inferred from where the requests wait"
 	if l.speed.known {
-		doubt = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value),
+		caveat = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value),
 			unit.Percent(l.share()))
 	}
-	out.doubts = append(out.doubts, doubt)
+	out.caveats = append(out.caveats, caveat)
 	out.next = "find what limits the path (tc qdisc, the NIC's and the switch's counters), or send fewer bytes"
 	return out
 }

@@ -331,7 +331,7 @@ func (f *facts) sparePool() (*peerUse, *behindServer) {
 // explainPool puts a pool into the sentence of a finding that says that the server
 // waits.
 func explainPool(f *facts, found *finding) {
-	if found.ceiling != record.ServerBlocked || found.answer != yes || found.explained {
+	if found.bottleneck != record.ServerBlocked || found.answer != yes || found.explained {
 		return
 	}
 	u, b := f.sparePool()
@@ -347,7 +347,7 @@ func explainPool(f *facts, found *finding) {
 // ruleBehind asks whether a server on the same host that the server asks is at the
 // end of its CPU, its disk or a lock, while requests wait for its answers.
 func ruleBehind(f *facts) finding {
-	out := finding{ceiling: record.ServerBlocked, explained: true}
+	out := finding{bottleneck: record.ServerBlocked, explained: true}
 	n := f.underWay()
 	for i := range f.behind {
 		b := &f.behind[i]

@@ -28,7 +28,7 @@ func TestCloses(t *testing.T) {
 		{"few", &record.Closes{InFlight: 100, Most: 1000, AtMost: 100}, 100, ""},
 		{"older record", nil, 1100, "the server closed connections: 1,100 reconnects"},
 	} {
-		var d doubts
+		var d caveats
 		run := &record.Run{Requests: record.Requests{Completed: 100_000}, Load: record.Load{Reconnects: c.again, Closes: c.closes}}
 		d.ofTheConnections(run)
 		text := strings.Join(d, "\n")

@@ -100,7 +100,7 @@ func flyingOf(f *facts, series *record.Series) figure {
 
 // ruleDelayedAck asks whether the responses wait for acknowledgements.
 func ruleDelayedAck(f *facts) finding {
-	out := finding{ceiling: record.ServerBlocked}
+	out := finding{bottleneck: record.ServerBlocked}
 	d := &f.delayed
 	if !d.is {
 		return out

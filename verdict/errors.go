@@ -13,10 +13,10 @@ import (
 )
 
 // ruleErrors asks whether the rate counts answers that are not what was asked:
-// a server that refuses a tenth of its work has another ceiling than one that
+// a server that refuses a tenth of its work has another bottleneck than one that
 // does it.
 func ruleErrors(f *facts) finding {
-	out := finding{ceiling: record.Failures}
+	out := finding{bottleneck: record.Failures}
 	if !f.errorShare.known {
 		return out
 	}

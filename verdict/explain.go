@@ -68,7 +68,7 @@ func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) 
 	return d, judge(f, r)
 }
 
-// whyNot is what a rule saw that is not its ceiling.
+// whyNot is what a rule saw that is not its bottleneck.
 func whyNot(f *finding) string {
 	var parts []string
 	if f.times >= 1 && f.times <= timesMost {

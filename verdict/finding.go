@@ -9,27 +9,27 @@ import (
 type answer int
 
 const (
-	no         answer = iota // this is not the ceiling
+	no         answer = iota // this is not the bottleneck
 	yes                      // it is
 	cannotTell               // a measurement is missing
 )
 
 // finding is a rule's whole answer. It holds nothing but what the record says.
 type finding struct {
-	ceiling record.Bottleneck
-	answer  answer
-	because string            // one sentence, with the figures
-	pro     []record.Evidence // what it stands on
-	against []record.Evidence // what contradicts it
-	missing []string          // what was not measured, where the answer is cannotTell
-	doubts  []string
-	next    string // what to do
+	bottleneck record.Bottleneck
+	answer     answer
+	because    string            // one sentence, with the figures
+	pro        []record.Evidence // what it stands on
+	against    []record.Evidence // what contradicts it
+	missing    []string          // what was not measured, where the answer is cannotTell
+	caveats    []string
+	next       string // what to do
 	// explained: because and next name the cause itself, and no other source is
 	// asked what the requests wait for.
 	explained bool
 	// times this run's rate at which the resource would be full; 0 unknown.
 	times float64
-	// nearly says in words how near the resource is, for the next wall.
+	// nearly says in words how near the resource is, for the next bottleneck.
 	nearly string
 }
 

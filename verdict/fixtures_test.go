@@ -20,15 +20,15 @@ type fixture struct {
 	Expect struct {
 		Outcome  record.Outcome    `json:"outcome"`
 		Ceiling  record.Bottleneck `json:"bottleneck"`
-		Not      record.Bottleneck `json:"not"`             // a ceiling that it must not be
+		Not      record.Bottleneck `json:"not"`             // a bottleneck that it must not be
 		Because  string            `json:"because"`         // contained in the reason
-		Doubt    string            `json:"caveat"`          // contained in one of the doubts
-		NoDoubt  string            `json:"no_caveat"`       // contained in none of them
+		Doubt    string            `json:"caveat"`          // contained in one of the caveats
+		NoCaveat string            `json:"no_caveat"`       // contained in none of them
 		Missing  string            `json:"missing"`         // contained in one of what is missing
 		Next     string            `json:"next"`            // contained in what to do
 		Evidence string            `json:"evidence"`        // contained in one of the evidence's sentences
 		Lacks    string            `json:"lacks"`           // contained in none of them, nor in the reason or in what to do
-		NextWall record.Bottleneck `json:"next_bottleneck"` // the ceiling of the next wall
+		NextWall record.Bottleneck `json:"next_bottleneck"` // the next one
 		Wall     string            `json:"wall"`            // contained in what is said of it
 	} `json:"expect"`
 	Base string          `json:"base"`
@@ -139,8 +139,8 @@ func TestFixtures(t *testing.T) {
 			}
 			contains("because", v.Because, e.Because)
 			contains("doubts", strings.Join(v.Caveats, "\n"), e.Doubt)
-			if doubts := strings.Join(v.Caveats, "\n"); e.NoDoubt != "" && strings.Contains(doubts, e.NoDoubt) {
-				t.Errorf("doubts: %q has %q", doubts, e.NoDoubt)
+			if caveats := strings.Join(v.Caveats, "\n"); e.NoCaveat != "" && strings.Contains(caveats, e.NoCaveat) {
+				t.Errorf("doubts: %q has %q", caveats, e.NoCaveat)
 			}
 			contains("missing", strings.Join(v.Missing, "\n"), e.Missing)
 			contains("next", v.Next, e.Next)
@@ -152,8 +152,9 @@ func TestFixtures(t *testing.T) {
 			if e.Lacks != "" && strings.Contains(v.Because+"\n"+says, e.Lacks) {
 				t.Errorf("%q says %q", says, e.Lacks)
 			}
-			if wall := v.NextBottleneck; e.NextWall != "" && (wall == nil || wall.Bottleneck != e.NextWall || !strings.Contains(wall.Says, e.Wall)) {
-				t.Errorf("next bottleneck %+v, want %s %s", wall, e.NextWall, e.Wall)
+			if upcoming := v.NextBottleneck; e.NextWall != "" &&
+				(upcoming == nil || upcoming.Bottleneck != e.NextWall || !strings.Contains(upcoming.Says, e.Wall)) {
+				t.Errorf("next bottleneck %+v, want %s %s", upcoming, e.NextWall, e.Wall)
 			}
 			if v.Because == "" || v.Next == "" || v.Bottleneck != record.Inconclusive && len(v.Evidence) == 0 {
 				t.Errorf("a verdict without a reason, evidence or a next step: %+v", v)

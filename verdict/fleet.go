@@ -42,9 +42,9 @@ func lostWhen(a *record.Agent) string {
 	return ns(float64(a.LostAtNs)) + " into the window"
 }
 
-// voidLost looks for a run that was ended because an agent was lost, or has
+// invalidLost looks for a run that was ended because an agent was lost, or has
 // lost all that loaded.
-func voidLost(f *facts) *void {
+func invalidLost(f *facts) *invalidity {
 	lost := lostOf(f.run)
 	if len(lost) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func voidLost(f *facts) *void {
 	if allowed && left {
 		return nil
 	}
-	v := &void{
+	v := &invalidity{
 		nothing: true,
 		because: fmt.Sprintf("agent %s was lost %s: %s", lost[0].Name, lostWhen(lost[0]), lost[0].Lost),
 		next:    "see why " + lost[0].Name + " went silent, then rerun; with --allow-loss the run continues without it",
@@ -95,8 +95,8 @@ func (f *facts) lostPart() float64 {
 	return math.Min(sum, 1)
 }
 
-// voidAgentsBooks holds every agent's books, and their sum, against the run's.
-func (f *facts) voidAgentsBooks() *void {
+// invalidAgentsAccounting holds every agent's books, and their sum, against the run's.
+func (f *facts) invalidAgentsAccounting() *invalidity {
 	loading := loadersOf(f.run)
 	if len(loading) == 0 || f.run.Unfinished || len(lostOf(f.run)) > 0 {
 		return nil
@@ -122,7 +122,7 @@ func (f *facts) voidAgentsBooks() *void {
 	if because == "" {
 		return nil
 	}
-	return &void{
+	return &invalidity{
 		nothing: true, because: because,
 		next:     "rerun; if it happens twice, it is a bug in the generator: report it with the record",
 		evidence: []record.Evidence{record.NewEvidence("requests.sent", float64(all.Sent), "requests", "%s requests sent", count(all.Sent))},
@@ -130,7 +130,7 @@ func (f *facts) voidAgentsBooks() *void {
 }
 
 // ofTheAgents is what weakens the figures of several agents.
-func (d *doubts) ofTheAgents(f *facts) {
+func (d *caveats) ofTheAgents(f *facts) {
 	d.ofTheLost(f)
 	for _, a := range byName(f.run) {
 		d.ofTheClock(f, a)
@@ -154,10 +154,10 @@ func (d *doubts) ofTheAgents(f *facts) {
 }
 
 // ofTheLost is what the run went on without.
-func (d *doubts) ofTheLost(f *facts) {
+func (d *caveats) ofTheLost(f *facts) {
 	lost := lostOf(f.run)
 	if f.run.Fleet == nil || !f.run.Fleet.AllowLoss {
-		return // the run is void for it
+		return // the run is invalid for it
 	}
 	share, why, from := 0.0, []string{}, math.MaxFloat64
 	for _, a := range lost {
@@ -176,7 +176,7 @@ func (d *doubts) ofTheLost(f *facts) {
 }
 
 // ofTheStart is how well an agent kept to the common start.
-func (d *doubts) ofTheStart(f *facts, a *record.Agent) {
+func (d *caveats) ofTheStart(f *facts, a *record.Agent) {
 	late := float64(a.StartSkewNs)
 	if len(f.agents) == 0 || math.Abs(late) <= skewMost {
 		return
@@ -190,7 +190,7 @@ func (d *doubts) ofTheStart(f *facts, a *record.Agent) {
 }
 
 // ofTheClock is how well it is known what an agent's times mean to the others.
-func (d *doubts) ofTheClock(f *facts, a *record.Agent) {
+func (d *caveats) ofTheClock(f *facts, a *record.Agent) {
 	switch {
 	case len(f.run.Agents) < 2:
 	case a.Clock.ErrorNs > clockErrorMost:
@@ -203,7 +203,7 @@ func (d *doubts) ofTheClock(f *facts, a *record.Agent) {
 
 // ofTheShares looks for an agent of a closed loop that gets far less done than
 // its connections would with the others' response times.
-func (d *doubts) ofTheShares(f *facts) {
+func (d *caveats) ofTheShares(f *facts) {
 	if f.open {
 		return
 	}
@@ -222,7 +222,7 @@ func (d *doubts) ofTheShares(f *facts) {
 }
 
 // ofTheMachines names agents that take CPU from each other.
-func (d *doubts) ofTheMachines(f *facts) {
+func (d *caveats) ofTheMachines(f *facts) {
 	told := map[string]bool{}
 	for _, v := range f.agents {
 		group := f.onMachine(v.agent)

@@ -8,14 +8,14 @@ import (
 	"ceiling/record"
 )
 
-// ruleGenerator asks whether the generator is the wall: a worker that is never
+// ruleGenerator asks whether the generator is the bottleneck: a worker that is never
 // without something to do sends no faster for a faster server.
 func ruleGenerator(f *facts) finding {
 	if len(f.agents) > 0 {
 		return f.fullAgent()
 	}
 	g := &f.generator
-	out := finding{ceiling: record.LoadGenerator, next: generatorNext(f)}
+	out := finding{bottleneck: record.LoadGenerator, next: generatorNext(f)}
 	if !g.busy.known {
 		out.answer = cannotTell
 		out.missing = []string{f.cpuNotRecorded()}
@@ -68,7 +68,7 @@ func (f *facts) answersLie() bool {
 // named, with the others that are.
 func (f *facts) fullAgent() finding {
 	worst := f.worst()
-	out := finding{ceiling: record.LoadGenerator, next: generatorNext(worst)}
+	out := finding{bottleneck: record.LoadGenerator, next: generatorNext(worst)}
 	rest := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return v == worst })
 	for _, v := range append([]*facts{worst}, rest...) {
 		one := ruleGenerator(v)

@@ -1,12 +1,12 @@
 // Package verdict says what a run proves: whether it held or broke what was
-// asked of it or is void, which resource was its ceiling, on what evidence and
-// with what doubts, where a request waits, what the next wall would be, and
+// asked of it or is invalid, which resource was its bottleneck, on what evidence and
+// with what caveats, where a request waits, what the next bottleneck would be, and
 // what to do. It is pure: the same record has the same verdict.
 //
 // Each rule is one function in a file of its own, over facts that are computed
-// once (facts.go). A rule may claim its ceiling only from what the record
+// once (facts.go). A rule may claim its bottleneck only from what the record
 // holds, and names what it lacks. One error outranks all others: to call a run
-// bound by its server while the generator was the wall, or might have been.
+// bound by its server while the generator was the bottleneck, or might have been.
 package verdict
 
 import (
@@ -35,10 +35,10 @@ func Forming(run *record.Run, series *record.Series) record.Verdict {
 func judge(f *facts, r ruling) record.Verdict {
 	slo := checkSLO(f)
 	found, all := r.found, r.all
-	why := voidOf(f, slo, &found)
-	wall := nextWall(f, found.ceiling, all)
+	why := invalidOf(f, slo, &found)
+	upcoming := nextBottleneck(f, found.bottleneck, all)
 	if why == nil {
-		explainWait(f, &found, wall)
+		explainWait(f, &found, upcoming)
 		slowdown(f, &found)
 		explainCPU(f, &found)
 		explainBlocked(f, &found)
@@ -50,7 +50,7 @@ func judge(f *facts, r ruling) record.Verdict {
 		outcome = record.Pass
 	}
 	v := record.Verdict{
-		Outcome: outcome, Bottleneck: found.ceiling, Because: found.because, Next: found.next,
+		Outcome: outcome, Bottleneck: found.bottleneck, Because: found.because, Next: found.next,
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, BacklogShare: f.schedule.owed.value,
 		Stations: f.places.stationsOf(),
 	}
@@ -64,31 +64,31 @@ func judge(f *facts, r ruling) record.Verdict {
 	switch {
 	case why != nil:
 		v.Outcome, v.Because, v.Next = record.Invalid, why.because, why.next
-		v.Bottleneck, v.Evidence = why.ceiling, slices.Concat(why.evidence, why.with(found))
+		v.Bottleneck, v.Evidence = why.bottleneck, slices.Concat(why.evidence, why.with(found))
 		if v.Bottleneck == "" {
 			v.Bottleneck = record.Inconclusive
 		}
 	case len(slo.broken) == 0 && f.failedByErrors():
 		v.Outcome = record.Fail
-		if says := f.errorsSentence(); found.ceiling != record.Failures {
+		if says := f.errorsSentence(); found.bottleneck != record.Failures {
 			v.Because = says + ". " + upper(v.Because)
 		}
 	case len(slo.broken) > 0:
 		sloBroke(f, &v, slo, &found)
 	}
-	if v.Bottleneck == found.ceiling {
-		v.Caveats = append(v.Caveats, found.doubts...)
+	if v.Bottleneck == found.bottleneck {
+		v.Caveats = append(v.Caveats, found.caveats...)
 	}
 	if why != nil && f.trend.worse() {
 		v.Caveats = append(v.Caveats, f.trend.says())
 	}
 	v.Evidence = slices.Concat(v.Evidence, slo.evidence)
-	v.Caveats = slices.Concat(v.Caveats, doubtsOf(f, slo, v.Bottleneck))
+	v.Caveats = slices.Concat(v.Caveats, caveatsOf(f, slo, v.Bottleneck))
 	switch {
 	case why == nil:
-		v.NextBottleneck = wall
+		v.NextBottleneck = upcoming
 	case !why.nothing:
-		v.NextBottleneck = nextWall(f, v.Bottleneck, all)
+		v.NextBottleneck = nextBottleneck(f, v.Bottleneck, all)
 	}
 	return v
 }
@@ -116,8 +116,8 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	}
 }
 
-// voidOf is the first reason why the run proves nothing, or nil.
-func voidOf(f *facts, slo sloResult, found *finding) *void {
+// invalidOf is the first reason why the run proves nothing, or nil.
+func invalidOf(f *facts, slo sloResult, found *finding) *invalidity {
 	for _, c := range validity() {
 		if why := c.find(f, slo, found); why != nil {
 			return why

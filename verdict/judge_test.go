@@ -51,11 +51,11 @@ func mustSLO(t *testing.T, text string) spec.SLO {
 
 // TestResultAlone is what a run without a series can be judged to.
 func TestResultAlone(t *testing.T) {
-	check := func(name string, run *record.Run, outcome record.Outcome, ceiling record.Bottleneck, says string) {
+	check := func(name string, run *record.Run, outcome record.Outcome, bottleneck record.Bottleneck, says string) {
 		t.Helper()
 		v := Judge(run, nil)
-		if v.Outcome != outcome || v.Bottleneck != ceiling || !strings.Contains(v.Because, says) {
-			t.Errorf("%s: %s, %s: %s\nwant %s, %s: …%s…", name, v.Outcome, v.Bottleneck, v.Because, outcome, ceiling, says)
+		if v.Outcome != outcome || v.Bottleneck != bottleneck || !strings.Contains(v.Because, says) {
+			t.Errorf("%s: %s, %s: %s\nwant %s, %s: …%s…", name, v.Outcome, v.Bottleneck, v.Because, outcome, bottleneck, says)
 		}
 	}
 	change := func(run *record.Run, f func(*record.Run)) *record.Run { f(run); return run }

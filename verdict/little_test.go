@@ -59,7 +59,7 @@ func tails(r *rand.Rand) map[string]func() int64 {
 	}
 }
 
-// TestLittleHoldsWithTails: no run of a second is void for its service times,
+// TestLittleHoldsWithTails: no run of a second is invalid for its service times,
 // with what was in flight at the edges of the window and without; a tenth of the
 // answers counted twice is seen.
 func TestLittleHoldsWithTails(t *testing.T) {

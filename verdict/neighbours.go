@@ -93,7 +93,7 @@ func (f *facts) starvedThread() *threadUse {
 
 // ruleNeighbours asks whether the server wanted CPU that others had.
 func ruleNeighbours(f *facts) finding {
-	out := finding{ceiling: record.SharedCPU}
+	out := finding{bottleneck: record.SharedCPU}
 	foreign := f.foreign()
 	if !foreign.known || foreign.value < neighbourTakes || f.fightForCores() && foreign.value < f.generator.cores.value+f.subject.cores {
 		return out

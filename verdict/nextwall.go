@@ -6,27 +6,27 @@ import (
 	"ceiling/record"
 )
 
-// nextWall is the resource that would be full next, at what multiple of this
+// nextBottleneck is the resource that would be full next, at what multiple of this
 // run's rate; nil where none is known. In a fight for the same cores neither
-// side's CPU is a wall of its own.
-func nextWall(f *facts, ceiling record.Bottleneck, all []finding) *record.NextBottleneck {
-	var wall *record.NextBottleneck
+// side's CPU is a bottleneck of its own.
+func nextBottleneck(f *facts, bottleneck record.Bottleneck, all []finding) *record.NextBottleneck {
+	var upcoming *record.NextBottleneck
 	for _, found := range all {
 		switch {
-		case found.times < 1 || found.times > timesMost || found.ceiling == ceiling:
+		case found.times < 1 || found.times > timesMost || found.bottleneck == bottleneck:
 			continue
-		case ceiling == record.SharedCPU && (found.ceiling == record.LoadGenerator || found.ceiling == record.ServerCPU ||
-			found.ceiling == record.ServerThread):
+		case bottleneck == record.SharedCPU && (found.bottleneck == record.LoadGenerator || found.bottleneck == record.ServerCPU ||
+			found.bottleneck == record.ServerThread):
 			continue
-		case found.ceiling == record.ServerThread && sameThing(ceiling, found.ceiling):
+		case found.bottleneck == record.ServerThread && sameThing(bottleneck, found.bottleneck):
 			continue
-		case found.ceiling == record.ServerCPU && ceiling == record.ServerThread && f.together:
+		case found.bottleneck == record.ServerCPU && bottleneck == record.ServerThread && f.together:
 			continue // there the generator takes part of the cores
 		}
-		if wall == nil || found.times < wall.Times {
-			wall = &record.NextBottleneck{Bottleneck: found.ceiling, Times: found.times,
-				Says: fmt.Sprintf("%s, at about %.2g× this rate (%s)", found.ceiling, found.times, found.nearly)}
+		if upcoming == nil || found.times < upcoming.Times {
+			upcoming = &record.NextBottleneck{Bottleneck: found.bottleneck, Times: found.times,
+				Says: fmt.Sprintf("%s, at about %.2g× this rate (%s)", found.bottleneck, found.times, found.nearly)}
 		}
 	}
-	return wall
+	return upcoming
 }

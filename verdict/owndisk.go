@@ -55,7 +55,7 @@ func (d *diskWaits) says() string {
 // that writes a log beside the requests holds nobody up, so it takes several threads,
 // or a process that has only one.
 func ruleOwnDisk(f *facts) finding {
-	out := finding{ceiling: record.ServerBlocked, explained: true}
+	out := finding{bottleneck: record.ServerBlocked, explained: true}
 	list := f.tellingWaits()
 	d := diskWaitsOf(list)
 	if !d.holdUp(f.underWay()) || d.distinct < 2 && f.sleeps.all > float64(len(f.subject.processes))+waitStep {

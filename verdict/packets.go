@@ -11,7 +11,7 @@ import (
 // core does nothing but take them in, or they are dropped below TCP while the
 // link is far from full.
 func rulePackets(f *facts) finding {
-	out := finding{ceiling: record.Packets, next: "spread the packets over more cores (RSS, RPS, IRQ affinity), or send fewer and larger ones (pipelining, keep-alive)"}
+	out := finding{bottleneck: record.Packets, next: "spread the packets over more cores (RSS, RPS, IRQ affinity), or send fewer and larger ones (pipelining, keep-alive)"}
 	l := &f.link
 	if f.onLoopback() || l.known && l.speed.known && l.share() >= linkTaken {
 		return out

@@ -118,7 +118,7 @@ func forgetGenerator(run *record.Run, series *record.Series) {
 }
 
 // TestNeverServerWithoutGenerator: whatever the server's side looks like, it is
-// not the ceiling while the generator's headroom is unknown.
+// not the bottleneck while the generator's headroom is unknown.
 func TestNeverServerWithoutGenerator(t *testing.T) {
 	for _, f := range fixtures(t) {
 		run, series := f.read(t)
@@ -160,7 +160,7 @@ func TestJudgeChangesNothing(t *testing.T) {
 	}
 }
 
-// checkWhole: outcome and ceiling are of the known ones, shares are
+// checkWhole: outcome and bottleneck are of the known ones, shares are
 // shares, and all of it can be written as JSON.
 func checkWhole(t testing.TB, v record.Verdict) {
 	t.Helper()

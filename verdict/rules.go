@@ -39,31 +39,31 @@ func rules() []rule {
 // validityCheck asks whether the run proves anything.
 type validityCheck struct {
 	name, asks string
-	find       func(f *facts, slo sloResult, found *finding) *void
+	find       func(f *facts, slo sloResult, found *finding) *invalidity
 }
 
 // validity in the order in which it is asked; the first reason is the one given.
 func validity() []validityCheck {
-	of := func(find func(*facts) *void) func(*facts, sloResult, *finding) *void {
-		return func(f *facts, _ sloResult, _ *finding) *void { return find(f) }
+	of := func(find func(*facts) *invalidity) func(*facts, sloResult, *finding) *invalidity {
+		return func(f *facts, _ sloResult, _ *finding) *invalidity { return find(f) }
 	}
 	return []validityCheck{
-		{"agents", "Did the run lose an agent that it needed?", of(voidLost)},
-		{"killed", "Was the run killed before it finished?", of(voidKilled)},
-		{"accounting", "Do the counts contradict each other?", of(voidBooks)},
-		{"nothing", "Did nothing happen?", of(voidNothing)},
-		{"Little's law", "Do rate, response time and concurrency contradict each other?", of(voidLittle)},
-		{"CPU samples", "Is the host's CPU accounting unbelievable?", of(voidCPURows)},
-		{"throttling", "Was the generator throttled by a CPU quota?", of(voidThrottled)},
-		{"schedule", "Did the generator miss the schedule of an open loop?", voidSchedule},
-		{"saturation", "Is the load generator the bottleneck?", voidGenerator},
+		{"agents", "Did the run lose an agent that it needed?", of(invalidLost)},
+		{"killed", "Was the run killed before it finished?", of(invalidKilled)},
+		{"accounting", "Do the counts contradict each other?", of(invalidAccounting)},
+		{"nothing", "Did nothing happen?", of(invalidNothing)},
+		{"Little's law", "Do rate, response time and concurrency contradict each other?", of(invalidLittle)},
+		{"CPU samples", "Is the host's CPU accounting unbelievable?", of(invalidCPURows)},
+		{"throttling", "Was the generator throttled by a CPU quota?", of(invalidThrottled)},
+		{"schedule", "Did the generator miss the schedule of an open loop?", invalidSchedule},
+		{"saturation", "Is the load generator the bottleneck?", invalidGenerator},
 	}
 }
 
-// voidGenerator: a number that the generator limits says nothing of the server.
-func voidGenerator(_ *facts, _ sloResult, found *finding) *void {
-	if found.ceiling != record.LoadGenerator {
+// invalidGenerator: a number that the generator limits says nothing of the server.
+func invalidGenerator(_ *facts, _ sloResult, found *finding) *invalidity {
+	if found.bottleneck != record.LoadGenerator {
 		return nil
 	}
-	return &void{because: found.because, ceiling: record.LoadGenerator, next: found.next}
+	return &invalidity{because: found.because, bottleneck: record.LoadGenerator, next: found.next}
 }

@@ -11,7 +11,7 @@ import (
 // ruleServerCPU asks whether the server uses all the CPU it may: all cores it
 // is allowed, all its cgroup grants, or as many as it limits itself to.
 func ruleServerCPU(f *facts) finding {
-	out := finding{ceiling: record.ServerCPU, next: fmt.Sprintf("profile the server's CPU (%s), or give it more cores", f.cpuTool())}
+	out := finding{bottleneck: record.ServerCPU, next: fmt.Sprintf("profile the server's CPU (%s), or give it more cores", f.cpuTool())}
 	if !f.subject.known {
 		out.answer, out.missing = cannotTell, []string{notWatched(f)}
 		return out
@@ -90,7 +90,7 @@ func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held
 		return true, fmt.Sprintf("%s used %.1f %s", f.serverProcess(), f.subject.cores, bound)
 	}
 	if cores, flat := f.selfLimited(); flat {
-		out.doubts = append(out.doubts, fmt.Sprintf("that the server limits itself to %s is inferred from its CPU use, which stays there",
+		out.caveats = append(out.caveats, fmt.Sprintf("that the server limits itself to %s is inferred from its CPU use, which stays there",
 			unit.Plural(cores, "core", "cores")))
 		out.next = fmt.Sprintf("raise the server's own limit (%s), or profile its CPU (%s)", f.ownLimit(), f.cpuTool())
 		return true, fmt.Sprintf("%s used %.2f cores, as if it were allowed %s", f.serverProcess(), f.subject.cores,

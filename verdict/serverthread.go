@@ -11,7 +11,7 @@ import (
 // ruleServerThread asks whether one thread of the server runs all the time
 // while other cores are idle: more cores would not help it.
 func ruleServerThread(f *facts) finding {
-	out := finding{ceiling: record.ServerThread,
+	out := finding{bottleneck: record.ServerThread,
 		next: fmt.Sprintf("profile that thread (%s), spread its work over several, or run more processes of the server", f.cpuTool())}
 	if !f.subject.known {
 		out.answer, out.missing = cannotTell, []string{notWatched(f)}
@@ -71,7 +71,7 @@ func ruleServerThread(f *facts) finding {
 	out.because = fmt.Sprintf("single-threaded server: %s ran %s of the time, while %.1f of %s were idle",
 		what, unit.Percent(t.run), f.host.over(f.serverCPUs, idle), unit.Plural(len(f.serverCPUs), "core", "cores"))
 	if f.places.known && f.places.both && f.places.share[inServer] >= 0.5 {
-		out.doubts = append(out.doubts, "the requests wait inside the server, not in its sockets: a lock that is held while it computes looks the same")
+		out.caveats = append(out.caveats, "the requests wait inside the server, not in its sockets: a lock that is held while it computes looks the same")
 	}
 	return out
 }

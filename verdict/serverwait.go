@@ -10,7 +10,7 @@ import (
 // ruleServerWait asks whether requests wait at the server for something that is
 // not CPU: a lock, a pool, another server, or a server that stands still.
 func ruleServerWait(f *facts) finding {
-	out := finding{ceiling: record.ServerBlocked, next: "see what the server waits for: " + f.waitTool() + ", its connections to others"}
+	out := finding{bottleneck: record.ServerBlocked, next: "see what the server waits for: " + f.waitTool() + ", its connections to others"}
 	free, missing := f.generatorFree()
 	if missing != nil {
 		out.answer, out.missing = cannotTell, missing
@@ -55,7 +55,7 @@ func (f *facts) waitUnseen(out *finding, inTurn bool) {
 	out.answer = yes // on no path they could wait, nor at a generator that is free
 	out.because = fmt.Sprintf("server blocked: the requests wait for each other in the server, which uses %.2f cores: %s", f.subject.cores,
 		f.turns())
-	out.doubts = append(out.doubts, "where the requests wait was not seen, but not on the loopback, nor at a generator that is free")
+	out.caveats = append(out.caveats, "where the requests wait was not seen, but not on the loopback, nor at a generator that is free")
 }
 
 // waitUnread is what requests that lie unread before an idle server wait for.
@@ -116,10 +116,10 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 // time: no resource limits what stands still. It comes before the rules on CPU,
 // whose means over the whole window such a run does not deserve.
 func ruleStandstill(f *facts) finding {
-	out := finding{ceiling: record.ServerBlocked,
+	out := finding{bottleneck: record.ServerBlocked,
 		next: "find what stopped it: a debugger, a signal, garbage collection, a global lock, swapping"}
 	s := &f.stall
-	if !s.known || s.share < stallCeiling {
+	if !s.known || s.share < stallBottleneck {
 		return out
 	}
 	free, missing := f.generatorFree()

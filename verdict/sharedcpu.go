@@ -12,7 +12,7 @@ import (
 // cores: then the number belongs to both, and neither's share of it can be
 // told from one run but by what each used.
 func ruleSharedCPU(f *facts) finding {
-	out := finding{ceiling: record.SharedCPU}
+	out := finding{bottleneck: record.SharedCPU}
 	if !f.fightForCores() {
 		return out
 	}

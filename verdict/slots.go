@@ -10,7 +10,7 @@ import (
 // ruleSlots asks whether the loop itself is the limit: every resource has room,
 // no request waits for another, and there are too few of them under way.
 func ruleSlots(f *facts) finding {
-	out := finding{ceiling: record.Concurrency}
+	out := finding{bottleneck: record.Concurrency}
 	if f.open && !f.starvedOfSlots() {
 		return out
 	}
@@ -52,14 +52,14 @@ func ruleSlots(f *facts) finding {
 	switch {
 	case f.lone.lined:
 		out.because = fmt.Sprintf("concurrency: the server answers one request at a time on each of %d connections: pipelined ones wait for those before them; no resource is saturated", f.run.Load.Established)
-		out.doubts = append(out.doubts, "inferred from requests sent alone: confirm with twice the connections")
+		out.caveats = append(out.caveats, "inferred from requests sent alone: confirm with twice the connections")
 	case f.lone.is == alone && f.slots > 1:
 		out.because += ", and " + f.lone.asLong(f)
-		out.doubts = append(out.doubts, "inferred from requests sent alone, which took as long as those under load: confirm with twice the connections")
+		out.caveats = append(out.caveats, "inferred from requests sent alone, which took as long as those under load: confirm with twice the connections")
 	case f.startupQueue.is == alone && itsTime && f.slots > 1:
-		out.doubts = append(out.doubts, "inferred from the first responses, which took as long as later ones: confirm with twice the connections")
+		out.caveats = append(out.caveats, "inferred from the first responses, which took as long as later ones: confirm with twice the connections")
 	case !slow && f.slots > 1:
-		out.doubts = append(out.doubts, "that no request waits for another is inferred from how few they are: confirm with twice the connections")
+		out.caveats = append(out.caveats, "that no request waits for another is inferred from how few they are: confirm with twice the connections")
 	}
 	out.next = fmt.Sprintf("raise the concurrency: -c %d", 2*f.run.Load.Connections)
 	return out

@@ -27,13 +27,13 @@ const (
 	// not given a CPU: it never waited for the server at all.
 	generatorWanting = 0.98
 	// generatorNear is where a generator stops being clearly free: it can give
-	// at most a tenth more, so whatever is called the ceiling is next to it.
+	// at most a tenth more, so whatever is called the bottleneck is next to it.
 	generatorNear = 0.90
 	// halfOf the CPU of common cores is what a server may use that takes turns
 	// with its generator: 1.05 of 2 was measured with a fifth of them idle.
 	halfOf = 0.5
 	// idleClearly is the part of the server's CPU that has to be free before a
-	// generator that is only nearly full is called the wall.
+	// generator that is only nearly full is called the bottleneck.
 	idleClearly = 0.2
 	// starvedDelay is the share of its time that a worker waits for a CPU, and
 	// starvedQueue the share of the answers unread before it, from which it is
@@ -223,7 +223,7 @@ const (
 	// with four fifths taken, a queue before it already explains a wait.
 	idleMost = 0.8
 	// smallPart of the common CPU leaves the other side answerable for at least
-	// 85 % of the ceiling: scaling its cost by k scales the rate by that much.
+	// 85 % of the bottleneck: scaling its cost by k scales the rate by that much.
 	smallPart = 0.15
 	// besidesFull is what a server does beside its full threads: a timer, a
 	// collector of garbage, a log.
@@ -240,7 +240,7 @@ const (
 	// else, and several spend more.
 	wantsLittle = 0.5
 	// lonelyThread of the server's CPU in one thread makes that thread the next
-	// wall rather than the cores.
+	// bottleneck rather than the cores.
 	lonelyThread = 0.6
 	// unevenRest is what the other workers use, relative to the busiest, below
 	// which the work is not spread.
@@ -306,9 +306,9 @@ const (
 	// outageMatters is the share of the window from which a server that was gone
 	// fails the run: what is left is no measurement of that time.
 	outageMatters = 0.10
-	// stallCeiling is the share of the window without an answer from which no
+	// stallBottleneck is the share of the window without an answer from which no
 	// other resource accounts for the rate.
-	stallCeiling = 0.15
+	stallBottleneck = 0.15
 	// starvedThreads is the number of threads waiting for a CPU from which it
 	// was the host that stood still, not the server.
 	// The generator has an observer and a coordinator beside its workers, so
@@ -356,7 +356,7 @@ const (
 	observerMost = 0.02
 	// clockDrop is how far the clock may fall under thermal throttling.
 	clockDrop = 0.9
-	// timesMost is the multiple from which a next wall is not worth naming.
+	// timesMost is the multiple from which a next bottleneck is not worth naming.
 	timesMost = 100
 )
 

@@ -203,11 +203,11 @@ func slowdown(f *facts, found *finding) {
 		return
 	}
 	if t.others.known && t.others.to-t.others.from >= foreignCores {
-		found.doubts = append(found.doubts, fmt.Sprintf("%s, while other processes used %.2g cores more", t.says(), t.others.to-t.others.from))
+		found.caveats = append(found.caveats, fmt.Sprintf("%s, while other processes used %.2g cores more", t.says(), t.others.to-t.others.from))
 		return
 	}
-	if free, missing := f.generatorFree(); !free || missing != nil || !f.subject.known || found.ceiling == record.Failures {
-		found.doubts = append(found.doubts, t.says())
+	if free, missing := f.generatorFree(); !free || missing != nil || !f.subject.known || found.bottleneck == record.Failures {
+		found.caveats = append(found.caveats, t.says())
 		return
 	}
 	what := "series.load.completed"

@@ -10,7 +10,7 @@ import (
 // ruleUneven asks whether the server has workers that could help but get
 // nothing: one process full, others idle.
 func ruleUneven(f *facts) finding {
-	out := finding{ceiling: record.Uneven, next: "see how connections reach the workers: SO_REUSEPORT hashes them once, for good; open more of them (-c), or let one process accept for all"}
+	out := finding{bottleneck: record.Uneven, next: "see how connections reach the workers: SO_REUSEPORT hashes them once, for good; open more of them (-c), or let one process accept for all"}
 	if !f.subject.known {
 		out.answer, out.missing = cannotTell, []string{notWatched(f)}
 		return out

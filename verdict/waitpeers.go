@@ -139,7 +139,7 @@ func (f *facts) waitsFor() *peerUse {
 // peerClue says what the connections to others tell: a pool that is smaller
 // than what asks for it, another server that is waited for, one that does not
 // take connections.
-func (f *facts) peerClue(wall *record.NextBottleneck) clue {
+func (f *facts) peerClue(upcoming *record.NextBottleneck) clue {
 	var c clue
 	p, n := &f.peers, f.underWay()
 	if p.samples == 0 {
@@ -155,8 +155,8 @@ func (f *facts) peerClue(wall *record.NextBottleneck) clue {
 		switch {
 		case c.next != "":
 		case f.waiting() != alone && p.pool(u, n, mean):
-			next = f.poolStep(u, n, wall)
-			c.doubts = append(c.doubts, fmt.Sprintf("that the connections to %s are a pool and that requests wait for them is inferred from their constant number; many requests may share one (HTTP/2, pipelining)", u.addr))
+			next = f.poolStep(u, n, upcoming)
+			c.caveats = append(c.caveats, fmt.Sprintf("that the connections to %s are a pool and that requests wait for them is inferred from their constant number; many requests may share one (HTTP/2, pipelining)", u.addr))
 		case u.timed && u.used >= mostOf*n:
 			next = fmt.Sprintf("measure %s by itself: %.0f of %.0f requests wait for its answers", f.called(u), math.Min(u.used, n), n)
 			if b := f.behindAt(u.addr); b != nil && b.known && b.limit(f) == nil {
@@ -180,13 +180,13 @@ func (f *facts) peerClue(wall *record.NextBottleneck) clue {
 
 // poolStep is what to do about a pool. Twice its size halves the wait for it;
 // it cannot be used by more requests than there are.
-func (f *facts) poolStep(u *peerUse, n float64, wall *record.NextBottleneck) string {
+func (f *facts) poolStep(u *peerUse, n float64, upcoming *record.NextBottleneck) string {
 	size := float64(u.high)
 	may := "keeps"
 	if !u.timed {
 		may = "may keep"
 	}
-	gains := gain(math.Min(2, n/size), wall)
+	gains := gain(math.Min(2, n/size), upcoming)
 	if f.open {
 		gains = "up to twice the rate before they queue"
 	}

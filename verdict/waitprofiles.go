@@ -38,7 +38,7 @@ func (w *waited) where() string {
 
 // profileClue reads the mutex profile, which names who keeps a lock, the block
 // profile, which names who waits and where, and the CPU profile.
-func (f *facts) profileClue(wall *record.NextBottleneck) clue {
+func (f *facts) profileClue(upcoming *record.NextBottleneck) clue {
 	var c clue
 	mean, completed := positive(f.run.Latency.Response.MeanNs), float64(f.run.Requests.Completed)
 	if mean == 0 || completed == 0 {
@@ -53,7 +53,7 @@ func (f *facts) profileClue(wall *record.NextBottleneck) clue {
 			continue
 		}
 		real, idle := f.requestWaits(p, mean, completed)
-		c.says = append(c.says, f.waitEvidence(p.Kind, real, mean, wall)...)
+		c.says = append(c.says, f.waitEvidence(p.Kind, real, mean, upcoming)...)
 		for i := range idle {
 			c.says = append(c.says, idle[i].notCounted(p.Kind, mean))
 		}
@@ -66,11 +66,11 @@ func (f *facts) profileClue(wall *record.NextBottleneck) clue {
 	switch {
 	case len(locks) > 0 && locks[0].share >= waitExplains:
 		w := &locks[0]
-		c.next = fmt.Sprintf("hold the lock of %s for a shorter time, or have several locks: %s", w.where(), f.without(w, mean, wall))
+		c.next = fmt.Sprintf("hold the lock of %s for a shorter time, or have several locks: %s", w.where(), f.without(w, mean, upcoming))
 	case len(blocks) > 0 && blocks[0].share >= waitExplains:
 		w := &blocks[0]
 		c.next = fmt.Sprintf("see what %s waits for (%s), and have more of it or send it less work: %s", w.where(), through(w.Through),
-			f.without(w, mean, wall))
+			f.without(w, mean, upcoming))
 		c.whereOnly = !strings.Contains(w.Through, "Mutex)")
 	}
 	c.says = append(c.says, f.cpuProfileEvidence(mean)...)
@@ -98,11 +98,11 @@ func (w *waited) notCounted(kind string, meanNs float64) record.Evidence {
 
 // without says what there is to gain at most without the wait. In an open loop
 // that is not the rate, which is what was asked for.
-func (f *facts) without(w *waited, meanNs float64, wall *record.NextBottleneck) string {
+func (f *facts) without(w *waited, meanNs float64, upcoming *record.NextBottleneck) string {
 	if f.open {
 		return fmt.Sprintf("answers at most %s sooner", ns(math.Min(w.ns, meanNs)))
 	}
-	return gain(w.times(meanNs), wall)
+	return gain(w.times(meanNs), upcoming)
 }
 
 // requestWaits are the functions of a profile that requests wait in, and those
@@ -137,7 +137,7 @@ func backgroundLoop(function string) bool {
 	return false
 }
 
-func (f *facts) waitEvidence(kind string, list []waited, mean float64, wall *record.NextBottleneck) []record.Evidence {
+func (f *facts) waitEvidence(kind string, list []waited, mean float64, upcoming *record.NextBottleneck) []record.Evidence {
 	var out []record.Evidence
 	for i := range list {
 		w := &list[i]
@@ -146,7 +146,7 @@ func (f *facts) waitEvidence(kind string, list []waited, mean float64, wall *rec
 			what = fmt.Sprintf("keeps a lock that others wait %s for in each request's %s", ns(w.ns), ns(mean))
 		}
 		out = append(out, record.NewEvidence("profiles."+kind, w.ns, "ns", "%s profile: %s %s, %s of it; without that wait %s, and %s of each remain",
-			kind, w.where(), what, unit.Percent(w.share), f.without(w, mean, wall), ns(math.Max(mean-w.ns, 0))))
+			kind, w.where(), what, unit.Percent(w.share), f.without(w, mean, upcoming), ns(math.Max(mean-w.ns, 0))))
 	}
 	return out
 }

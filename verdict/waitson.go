@@ -15,38 +15,39 @@ import (
 
 // clue is what one source says of what the requests inside the server wait for.
 type clue struct {
-	says   []record.Evidence
-	next   string // what to do about it; "" where it names nothing
-	doubts []string
+	says    []record.Evidence
+	next    string // what to do about it; "" where it names nothing
+	caveats []string
 	// whereOnly: it names the place in the server where they wait, and a pool
 	// among the connections may be what they wait for.
 	whereOnly bool
 }
 
 // explainWait puts what the requests wait for into a finding that says that
-// they wait, or that they are inside the server and nobody knows why. wall is
+// they wait, or that they are inside the server and nobody knows why. bottleneck is
 // what would limit next.
-func explainWait(f *facts, found *finding, wall *record.NextBottleneck) {
+func explainWait(f *facts, found *finding, upcoming *record.NextBottleneck) {
 	idle, _ := f.serverIdle()
-	if found.explained || found.ceiling != record.ServerBlocked && !(found.ceiling == record.Inconclusive && idle && f.requestsInside()) {
+	if found.explained || found.bottleneck != record.ServerBlocked &&
+		!(found.bottleneck == record.Inconclusive && idle && f.requestsInside()) {
 		return
 	}
 	var next []string
 	var first, rest []record.Evidence
-	profiles := f.profileClue(wall)
-	for i, c := range []clue{profiles, f.peerClue(wall), f.stackClue(), f.threadClue()} {
+	profiles := f.profileClue(upcoming)
+	for i, c := range []clue{profiles, f.peerClue(upcoming), f.stackClue(), f.threadClue()} {
 		if c.next == "" || next != nil && !(i == 1 && profiles.whereOnly) {
 			rest = append(rest, c.says...)
 			continue
 		}
 		first = append(first, c.says...)
 		next = append(next, c.next)
-		found.doubts = append(found.doubts, c.doubts...)
+		found.caveats = append(found.caveats, c.caveats...)
 	}
 	found.pro = slices.Concat(first, found.pro, rest)
 	switch {
 	case next == nil:
-	case found.ceiling == record.Inconclusive:
+	case found.bottleneck == record.Inconclusive:
 		found.next += "; as it looks: " + strings.Join(next, "; ")
 	default:
 		found.next = strings.Join(next, "; ")
@@ -73,11 +74,11 @@ func (f *facts) underWay() float64 {
 }
 
 // gain says what at most comes of a change that allows times the rate, in this
-// run: no more than the next wall.
-func gain(times float64, wall *record.NextBottleneck) string {
+// run: no more than the next bottleneck.
+func gain(times float64, upcoming *record.NextBottleneck) string {
 	switch {
-	case wall != nil && times >= wall.Times:
-		return fmt.Sprintf("at most %s this rate, where the next bottleneck is (%s)", multiple(wall.Times), wall.Bottleneck)
+	case upcoming != nil && times >= upcoming.Times:
+		return fmt.Sprintf("at most %s this rate, where the next bottleneck is (%s)", multiple(upcoming.Times), upcoming.Bottleneck)
 	case times > timesMost:
 		return fmt.Sprintf("more than %d× this rate, if nothing else limits", timesMost)
 	}

@@ -44,18 +44,18 @@ func TestThrough(t *testing.T) {
 }
 
 func TestGain(t *testing.T) {
-	wall := &record.NextBottleneck{Bottleneck: record.ServerCPU, Times: 3}
+	upcoming := &record.NextBottleneck{Bottleneck: record.ServerCPU, Times: 3}
 	for _, c := range []struct {
-		times float64
-		wall  *record.NextBottleneck
-		want  string
+		times    float64
+		upcoming *record.NextBottleneck
+		want     string
 	}{
-		{1.066, nil, "at most 1.07× this rate"}, {2, wall, "at most 2× this rate"}, {12.3, nil, "at most 12× this rate"},
-		{12, wall, "at most 3× this rate, where the next bottleneck is (server CPU)"},
-		{1e6, wall, "at most 3× this rate, where the next bottleneck is (server CPU)"},
+		{1.066, nil, "at most 1.07× this rate"}, {2, upcoming, "at most 2× this rate"}, {12.3, nil, "at most 12× this rate"},
+		{12, upcoming, "at most 3× this rate, where the next bottleneck is (server CPU)"},
+		{1e6, upcoming, "at most 3× this rate, where the next bottleneck is (server CPU)"},
 		{1e6, nil, "more than 100× this rate, if nothing else limits"},
 	} {
-		if got := gain(c.times, c.wall); got != c.want {
+		if got := gain(c.times, c.upcoming); got != c.want {
 			t.Errorf("%g: %q, want %q", c.times, got, c.want)
 		}
 	}

@@ -27,7 +27,7 @@ const (
 // explainCPU says in a finding that says that the server's CPU is the limit what
 // the CPU is spent on.
 func explainCPU(f *facts, found *finding) {
-	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven}, found.ceiling) ||
+	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven}, found.bottleneck) ||
 		found.answer != yes {
 		return
 	}
@@ -36,7 +36,7 @@ func explainCPU(f *facts, found *finding) {
 		return
 	}
 	found.pro = slices.Insert(found.pro, 0, *says)
-	if found.ceiling != record.SharedCPU {
+	if found.bottleneck != record.SharedCPU {
 		found.because += "; " + f.packageShare(top)
 		if hint := f.namesHint(); hint != "" {
 			found.next += "; " + hint

@@ -131,7 +131,7 @@ func explainBlocked(f *facts, found *finding) {
 		return
 	}
 	top := &list[0]
-	switch found.ceiling {
+	switch found.bottleneck {
 	case record.ServerBlocked:
 		if top.Threads >= waitStep {
 			found.because += fmt.Sprintf("; threads blocked %s", top.says())

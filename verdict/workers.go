@@ -154,7 +154,7 @@ func (f *facts) runtimeOfProcess(pid int) string {
 // wait, and has more of them come before what each of them waits for.
 func explainWorkers(f *facts, found *finding) {
 	n := f.underWay()
-	if w := &f.crew; found.ceiling == record.ServerBlocked && found.answer == yes && !found.explained && w.full(n) {
+	if w := &f.crew; found.bottleneck == record.ServerBlocked && found.answer == yes && !found.explained && w.full(n) {
 		found.because += fmt.Sprintf("; %d of %d %s are busy", w.count, w.count, w.what)
 		found.pro = append(found.pro, record.NewEvidence("series.process.waits", w.busy, "workers",
 			"%.3g of %d %s were busy on average, before %.0f requests in flight", w.busy, w.count, w.what, n))

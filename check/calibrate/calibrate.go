@@ -118,7 +118,7 @@ func Measure(ctx context.Context, c Config) (*record.Calibration, error) {
 	for i, k := range list {
 		done.Points = append(done.Points, k.point(samples[i]))
 	}
-	done.Caveats = append(done.Caveats, doubts(done, p)...)
+	done.Caveats = append(done.Caveats, caveats(done, p)...)
 	return done, nil
 }
 
@@ -206,7 +206,7 @@ func (k condition) point(samples []sample) record.CalibrationPoint {
 }
 
 const (
-	// spreadMost between the repeats of a point before it is a doubt: what two
+	// spreadMost between the repeats of a point before it is a caveat: what two
 	// quiet measurements of a second differ by on one machine is 2 to 5 %.
 	spreadMost = 0.15
 	// delayMost is the share of the time that a thread may wait for its CPU: a
@@ -217,9 +217,9 @@ const (
 	shortest = 500 * time.Millisecond
 )
 
-// doubts says what makes the figures less certain than they look.
-func doubts(c *record.Calibration, p division) []string {
-	list := slices.Clone(p.doubts)
+// caveats says what makes the figures less certain than they look.
+func caveats(c *record.Calibration, p division) []string {
+	list := slices.Clone(p.caveats)
 	derived, unsteady, waited := 0, 0, 0.0
 	for i := range c.Points {
 		at := &c.Points[i]

@@ -30,7 +30,7 @@ func TestDivide(t *testing.T) {
 		siblings  []string
 		generator int
 		floor     []int
-		doubts    int
+		caveats   int
 	}{
 		{"one", []int{3}, nil, 3, []int{3}, 1},
 		{"two", []int{0, 1}, nil, 1, []int{0}, 0},
@@ -42,8 +42,8 @@ func TestDivide(t *testing.T) {
 		{"unreadable siblings", []int{0, 1}, []string{"x"}, 1, []int{0}, 0},
 	} {
 		d := divide(k.allowed, k.siblings)
-		if d.generator != k.generator || !slices.Equal(d.floor, k.floor) || len(d.doubts) != k.doubts {
-			t.Errorf("%s: %+v; want %d and %v, %d doubts", k.name, d, k.generator, k.floor, k.doubts)
+		if d.generator != k.generator || !slices.Equal(d.floor, k.floor) || len(d.caveats) != k.caveats {
+			t.Errorf("%s: %+v; want %d and %v, %d doubts", k.name, d, k.generator, k.floor, k.caveats)
 		}
 	}
 }
@@ -114,17 +114,17 @@ func TestSampleOf(t *testing.T) {
 	}
 }
 
-func TestDoubts(t *testing.T) {
+func TestCaveats(t *testing.T) {
 	steady := record.Repeated{Median: 100, Low: 99, High: 101}
 	quiet := &record.Calibration{DurationS: 1, Points: []record.CalibrationPoint{{CapacityPerS: steady}}}
-	if list := doubts(quiet, division{}); len(list) != 0 {
+	if list := caveats(quiet, division{}); len(list) != 0 {
 		t.Errorf("%q", list)
 	}
 	loud := &record.Calibration{DurationS: 0.05, Points: []record.CalibrationPoint{
 		{CapacityPerS: steady, Derived: true},
 		{CapacityPerS: record.Repeated{Median: 100, Low: 80, High: 101}, RunDelay: record.Repeated{Median: 0.3}},
 	}}
-	list := doubts(loud, division{doubts: []string{"one CPU"}})
+	list := caveats(loud, division{caveats: []string{"one CPU"}})
 	for i, want := range []string{"one CPU", "at 1 of 2 points the generator was not", "at 1 of 2 points the repeats differ", "30%", "0.05s"} {
 		if i >= len(list) || !strings.Contains(list[i], want) {
 			t.Errorf("doubt %d of %q; want %q", i+1, list, want)

@@ -14,11 +14,11 @@ import (
 type division struct {
 	generator int
 	floor     []int
-	doubts    []string
+	caveats   []string
 }
 
 // floorCPUsMost is how many CPUs the floor server gets: a request costs it
-// about what it costs the generator, so four leave no doubt about who waits for
+// about what it costs the generator, so four leave no caveat about who waits for
 // whom, while 64 connections spread over 100 would each wake a CPU of its own.
 const floorCPUsMost = 4
 
@@ -49,7 +49,7 @@ func divide(allowed []int, siblings []string) division {
 	}
 	if len(d.floor) == 0 {
 		d.floor = others[:min(len(others), floorCPUsMost)]
-		d.doubts = append(d.doubts, fmt.Sprintf("generator and floor server share a core: CPU %d is a sibling of %s", d.generator,
+		d.caveats = append(d.caveats, fmt.Sprintf("generator and floor server share a core: CPU %d is a sibling of %s", d.generator,
 			cpuList(d.floor)))
 	}
 	slices.Sort(d.floor)

@@ -10,7 +10,7 @@ import (
 	"ceiling/record"
 )
 
-// Text writes a calibration as a table, with its doubts.
+// Text writes a calibration as a table, with its caveats.
 func Text(out io.Writer, c *record.Calibration) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "what one core of the generator can do: %s on CPU %s, against serve floor on CPU %s, %d connections\n",

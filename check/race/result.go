@@ -135,7 +135,7 @@ func (r *Result) note(text string) {
 	}
 }
 
-// conclude makes rows, verdicts and doubts of the samples.
+// conclude makes rows, verdicts and caveats of the samples.
 func (r *Result) conclude() {
 	for i := range r.Cases {
 		c := &r.Cases[i]
@@ -144,7 +144,7 @@ func (r *Result) conclude() {
 		}
 		c.shareOfOthers()
 		r.judgeCase(c)
-		r.doubtCase(c)
+		r.caveatCase(c)
 	}
 	for _, e := range r.Entrants {
 		if e.Name == Nginx && e.Missing != "" {
@@ -268,19 +268,19 @@ func (r *Result) judgeCase(c *CaseResult) {
 	}
 }
 
-// othersDoubt is the share of CPU time from which a neighbour is told of.
-const othersDoubt = 0.10
+// othersCaveat is the share of CPU time from which a neighbour is told of.
+const othersCaveat = 0.10
 
-func (r *Result) doubtCase(c *CaseResult) {
+func (r *Result) caveatCase(c *CaseResult) {
 	busy := 0
 	for i := range c.samples {
-		if c.samples[i].others() > othersDoubt {
+		if c.samples[i].others() > othersCaveat {
 			busy++
 		}
 	}
 	if busy > 0 {
 		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f%% of the CPU time used was somebody else's", c.Name, busy, len(c.samples),
-			othersDoubt*100))
+			othersCaveat*100))
 	}
 	tell := func(what string, count func(*Row) uint64) {
 		var list []string

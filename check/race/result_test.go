@@ -44,11 +44,11 @@ func TestConclude(t *testing.T) {
 	if own.Errors != 3 || own.Late != 5 || own.Miscounted != 1 {
 		t.Errorf("%d errors, %d late, %d miscounted", own.Errors, own.Late, own.Miscounted)
 	}
-	doubts := strings.Join(r.Caveats, "\n")
+	caveats := strings.Join(r.Caveats, "\n")
 	for _, want := range []string{"16: errors: ceiling 3", "not kept up with: ceiling 5",
 		"backend's count is not the generator's: ceiling 1"} {
-		if !strings.Contains(doubts, want) {
-			t.Errorf("no %q in:\n%s", want, doubts)
+		if !strings.Contains(caveats, want) {
+			t.Errorf("no %q in:\n%s", want, caveats)
 		}
 	}
 	if len(r.Verdicts) != 2 || r.Verdicts[0].Says != Met || r.Verdicts[0].Limit != .7 || r.Verdicts[1].Says != Met {

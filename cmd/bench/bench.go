@@ -17,9 +17,9 @@ type bench struct {
 	tools []tool
 	host  Host
 	log   io.Writer
-	// failures and doubts are texts for the entry, in the order they came up.
-	failures, doubts []string
-	server           *served // of the speed part and the floor
+	// failures and caveats are texts for the entry, in the order they came up.
+	failures, caveats []string
+	server            *served // of the speed part and the floor
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
@@ -62,8 +62,8 @@ func (b *bench) failed(ctx context.Context, what string, err error) {
 	b.progress("%s: %v", what, err)
 }
 
-func (b *bench) doubt(format string, args ...any) {
-	b.doubts = append(b.doubts, fmt.Sprintf(format, args...))
+func (b *bench) caveat(format string, args ...any) {
+	b.caveats = append(b.caveats, fmt.Sprintf(format, args...))
 }
 
 // tool is the one of that name, or nil where it was not found.
@@ -85,7 +85,7 @@ func (b *bench) run(ctx context.Context) Entry {
 	var err error
 	e.Commit, e.Dirty, err = commit(ctx)
 	if err != nil {
-		b.doubt("the commit is unknown: %v", err)
+		b.caveat("the commit is unknown: %v", err)
 	}
 	for _, t := range b.tools {
 		e.Tools[t.Name] = t.Version
@@ -127,7 +127,7 @@ func (b *bench) run(ctx context.Context) Entry {
 		b.raced(ctx, &e)
 	}
 	e.TookS = time.Since(begin).Seconds()
-	e.Failures, e.Caveats = b.failures, b.doubts
+	e.Failures, e.Caveats = b.failures, b.caveats
 	return e
 }
 
@@ -143,7 +143,7 @@ func (b *bench) calm(ctx context.Context, part string) {
 		after, err = sys.HostBusyNs()
 		share := float64(after-before) / float64(time.Since(begin)*time.Duration(b.host.Cores))
 		if err == nil && share > calmShare {
-			b.doubt("before the %s part the host was %.0f%% busy with something else: run it again when the machine is calm", part, share*100)
+			b.caveat("before the %s part the host was %.0f%% busy with something else: run it again when the machine is calm", part, share*100)
 			b.progress("the host is %.0f%% busy with something else", share*100)
 		}
 	}

@@ -91,7 +91,7 @@ func (b *bench) placed(ctx context.Context, e *Entry) {
 	for i := range e.Places {
 		p := &e.Places[i]
 		if len(p.Events) == 0 {
-			b.doubt("%s %s with %d connections: the bursts of kernel events were too few, or accounted for too little, to speak of", p.Server,
+			b.caveat("%s %s with %d connections: the bursts of kernel events were too few, or accounted for too little, to speak of", p.Server,
 				p.Route, p.Connections)
 			continue
 		}
@@ -330,8 +330,8 @@ func placesTable(e *Entry) string {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	printPlaces(t, e)
 	t.Flush() // to memory
-	for _, doubt := range e.Caveats {
-		fmt.Fprintln(&b, "\ndoubt:", doubt)
+	for _, caveat := range e.Caveats {
+		fmt.Fprintln(&b, "\ndoubt:", caveat)
 	}
 	b.WriteString("```\n")
 	return b.String()

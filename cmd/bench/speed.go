@@ -79,7 +79,7 @@ func (b *bench) speed(ctx context.Context, e *Entry) []cell {
 		}
 	}
 	e.Speed, e.Targets = summarise(cells, b.toolNames())
-	b.doubts = append(b.doubts, doubtsOf(cells)...)
+	b.caveats = append(b.caveats, caveatsOf(cells)...)
 	return cells
 }
 

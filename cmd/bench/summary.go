@@ -74,8 +74,8 @@ const (
 	countSlack = 0.002
 )
 
-// doubtsOf says what makes the cells hard to believe.
-func doubtsOf(cells []cell) []string {
+// caveatsOf says what makes the cells hard to believe.
+func caveatsOf(cells []cell) []string {
 	var list []string
 	busy := 0
 	for i := range cells {

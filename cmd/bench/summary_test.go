@@ -63,14 +63,14 @@ func TestSummariseWithoutOurs(t *testing.T) {
 	}
 }
 
-func TestDoubts(t *testing.T) {
+func TestCaveats(t *testing.T) {
 	check := func(want string, change func(*cell)) {
 		t.Helper()
 		cells := madeCells()
 		if change != nil {
 			change(&cells[0])
 		}
-		got := doubtsOf(cells)
+		got := caveatsOf(cells)
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want)) {
 			t.Errorf("%q, want %q", got, want)
 		}

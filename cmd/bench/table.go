@@ -34,8 +34,8 @@ func printEntry(w io.Writer, e *Entry) {
 			return
 		}
 	}
-	for _, doubt := range e.Caveats {
-		fmt.Fprintln(w, "doubt:", doubt)
+	for _, caveat := range e.Caveats {
+		fmt.Fprintln(w, "doubt:", caveat)
 	}
 }
 

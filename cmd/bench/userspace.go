@@ -18,7 +18,7 @@ import (
 func (b *bench) userShare(ctx context.Context, e *Entry, cells []cell) {
 	perf, err := exec.LookPath("perf")
 	if err != nil {
-		b.doubt("no perf here: the user-space share is the process's, split by the tick")
+		b.caveat("no perf here: the user-space share is the process's, split by the tick")
 		perf = ""
 	}
 	for _, w := range works() {
@@ -32,7 +32,7 @@ func (b *bench) userShare(ctx context.Context, e *Entry, cells []cell) {
 		value := u.ByTickNs.Median
 		if perf != "" {
 			if err := b.sampled(ctx, perf, w, &u); err != nil {
-				b.doubt("%s: perf: %v: the user-space share is the process's, split by the tick", w.name, err)
+				b.caveat("%s: perf: %v: the user-space share is the process's, split by the tick", w.name, err)
 			} else {
 				value = *u.SampledNs
 			}

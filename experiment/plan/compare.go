@@ -114,13 +114,13 @@ func concludeComparison(p *record.Plan) {
 	real, noise := partBlocks(blocks)
 	c.Blocks, c.NoiseBlocks = len(real), len(noise)
 	for _, m := range metricsOf(e) {
-		change, doubts := changeOf(m, real, noise, len(metricsOf(e)))
+		change, caveats := changeOf(m, real, noise, len(metricsOf(e)))
 		c.Changes = append(c.Changes, change)
-		left = append(left, doubts...)
+		left = append(left, caveats...)
 	}
 	limitedByGenerator(c, &sides)
 	c.Says = saysOf(c)
-	c.Caveats = append(doubtsOf(e, c, &sides), left...)
+	c.Caveats = append(caveatsOf(e, c, &sides), left...)
 	closeGate(p, &sides)
 }
 

@@ -10,9 +10,9 @@ import (
 )
 
 // changeOf judges one metric from blocks of A against B, after what blocks of
-// A against A show; doubts are those of the metric alone. comparisons is how many
+// A against A show; caveats are those of the metric alone. comparisons is how many
 // metrics are judged with it.
-func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c record.Change, doubts []string) {
+func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c record.Change, caveats []string) {
 	c = record.Change{Metric: m.name, Unit: m.unit, Decision: record.CannotTell, PerBlock: []float64{}}
 	if len(real) == 0 {
 		c.Says = m.words + ": not measured: no whole block of A and B"
@@ -45,12 +45,12 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 		c.Floor = stat.Relative(floor.Resolution)
 	}
 	decide(&c, m, d, floor)
-	for _, doubt := range []string{fewBeyond(m, real), driftOf(m, list)} {
-		if doubt != "" {
-			doubts = append(doubts, doubt)
+	for _, caveat := range []string{fewBeyond(m, real), driftOf(m, list)} {
+		if caveat != "" {
+			caveats = append(caveats, caveat)
 		}
 	}
-	return c, doubts
+	return c, caveats
 }
 
 // floorOf is what A against A shows of a metric; nil, and why, where that is

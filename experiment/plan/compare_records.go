@@ -57,7 +57,7 @@ type Finished struct {
 	Figures []Figures
 	// Facts of each measurement, besides the result.
 	Facts [][]Fact
-	// Caveats of what was measured, for the doubts.
+	// Caveats of what was measured, for the caveats.
 	Caveats []string
 	// Decide is how to load this side again: a URL; "" unknown.
 	Decide string
@@ -93,7 +93,7 @@ func CompareFinished(a, b Finished) record.Comparison {
 		}
 		c.Changes = append(c.Changes, ch)
 	}
-	c.Caveats = slices.Concat(usableA.left, usableB.left, finishedDoubts(&c, usableA.list, usableB.list, same), a.Caveats, b.Caveats)
+	c.Caveats = slices.Concat(usableA.left, usableB.left, finishedCaveats(&c, usableA.list, usableB.list, same), a.Caveats, b.Caveats)
 	switch {
 	case c.Incomparable != "":
 		c.Says = "cannot be compared: " + c.Incomparable
@@ -324,10 +324,10 @@ func atTheSameTime(a, b []Figures) bool {
 	return within(x[len(x)/2], y) && within(y[len(y)/2], x)
 }
 
-func finishedDoubts(c *record.Comparison, a, b []Figures, same bool) []string {
-	var doubts []string
+func finishedCaveats(c *record.Comparison, a, b []Figures, same bool) []string {
+	var caveats []string
 	if !same && c.Incomparable == "" {
-		doubts = append(doubts, "the two were not interleaved: every figure includes what the machine did on one occasion and not on the other")
+		caveats = append(caveats, "the two were not interleaved: every figure includes what the machine did on one occasion and not on the other")
 	}
 	of := func(list []Figures) record.Bottleneck {
 		var runs []*record.Measured
@@ -337,9 +337,9 @@ func finishedDoubts(c *record.Comparison, a, b []Figures, same bool) []string {
 		return mostOf(runs, func(m *record.Measured) record.Bottleneck { return m.Bottleneck })
 	}
 	if x, y := of(a), of(b); x != y && x != "" && y != "" {
-		doubts = append(doubts, fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", x, y))
+		caveats = append(caveats, fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", x, y))
 	}
-	return doubts
+	return caveats
 }
 
 // deciding is the command that would tell.

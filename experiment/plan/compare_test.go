@@ -214,7 +214,7 @@ func TestWhatWasNotMeasuredIsSaid(t *testing.T) {
 	}
 }
 
-func TestDoubts(t *testing.T) {
+func TestCaveats(t *testing.T) {
 	check := func(want string, change func(*record.Measured)) {
 		t.Helper()
 		p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})

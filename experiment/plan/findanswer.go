@@ -36,7 +36,7 @@ func concludeSearch(p *record.Plan) {
 		out.Failed = s.failedAt(top)
 	}
 	out.Says = s.says(p, out, &b)
-	out.Caveats = s.doubts(out, &b)
+	out.Caveats = s.caveats(out, &b)
 	out.Capacity.Warnings = s.warnings(out, &b)
 	p.Search = out
 	p.Exit = s.exit(p, out)
@@ -285,8 +285,8 @@ func (s *survey) warnings(out *record.Search, b *bracket) []string {
 	return list
 }
 
-// doubts are what may be wrong about the answer.
-func (s *survey) doubts(out *record.Search, b *bracket) []string {
+// caveats are what may be wrong about the answer.
+func (s *survey) caveats(out *record.Search, b *bracket) []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	for i := range s.rates {

@@ -68,15 +68,15 @@ func Conclude(p *record.Plan) {
 	case spec.KindCompare:
 		concludeComparison(p)
 	}
-	if doubt := disturbed(p.Runs); doubt != "" {
-		for _, doubts := range doubtLists(p) {
-			*doubts = append(*doubts, doubt)
+	if caveat := disturbed(p.Runs); caveat != "" {
+		for _, caveats := range caveatLists(p) {
+			*caveats = append(*caveats, caveat)
 		}
 	}
 }
 
 // disturbedCores is how much of the host other programs may use before a plan
-// doubts itself: a tenth of a core is an idle desktop.
+// caveats itself: a tenth of a core is an idle desktop.
 const disturbedCores = 0.25
 
 // disturbed says that other programs were at work during the runs.
@@ -95,8 +95,8 @@ func disturbed(runs []record.Measured) string {
 		others[len(others)/2], others[len(others)-1])
 }
 
-// doubtLists are the lists of doubts in a plan's answer.
-func doubtLists(p *record.Plan) []*[]string {
+// caveatLists are the lists of caveats in a plan's answer.
+func caveatLists(p *record.Plan) []*[]string {
 	var all []*[]string
 	switch {
 	case p.Search != nil:

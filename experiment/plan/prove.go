@@ -119,8 +119,8 @@ func fewer(n int, share float64) int {
 type proofRuns struct {
 	by map[string]map[int]*record.Measured
 	// why nothing could be taken from a resource, as the runs say.
-	why    map[string]string
-	doubts []string
+	why     map[string]string
+	caveats []string
 }
 
 // leastTakenOfAsked is how much of the asked share has to be gone for a run to
@@ -140,7 +140,7 @@ func proofRunsOf(all []record.Measured) proofRuns {
 			r.why[resource] = m.Says
 			continue
 		case !(m.CompletedPerS > 0):
-			r.doubts = append(r.doubts, fmt.Sprintf("block %d: one run completed no request and is left out", m.Block))
+			r.caveats = append(r.caveats, fmt.Sprintf("block %d: one run completed no request and is left out", m.Block))
 			continue
 		case resource != "" && (m.Perturbed == nil || !(m.Perturbed.Left > 0 && 1-m.Perturbed.Left >= leastTakenOfAsked*m.Perturb.Share)):
 			weak[resource]++
@@ -157,12 +157,12 @@ func proofRunsOf(all []record.Measured) proofRuns {
 	}
 	for _, resource := range append(rates(), record.PerturbConcurrency) {
 		if n := weak[resource]; n > 0 {
-			r.doubts = append(r.doubts, fmt.Sprintf("%s: in %d runs the perturbation reached less than half of its target (%s); they are left out",
+			r.caveats = append(r.caveats, fmt.Sprintf("%s: in %d runs the perturbation reached less than half of its target (%s); they are left out",
 				resource, n, r.why[resource]))
 		}
 	}
 	if bad > 0 {
-		r.doubts = append(r.doubts, fmt.Sprintf("in %d runs more than 1%% of the requests failed or were refused: throughput then depends on more than speed", bad))
+		r.caveats = append(r.caveats, fmt.Sprintf("in %d runs more than 1%% of the requests failed or were refused: throughput then depends on more than speed", bad))
 	}
 	return r
 }
@@ -198,7 +198,7 @@ func concludeProof(p *record.Plan) {
 	e := &p.Experiment
 	r := proofRunsOf(p.Runs)
 	blocks, part := r.whole()
-	proof := &record.Proof{Caveats: r.doubts}
+	proof := &record.Proof{Caveats: r.caveats}
 	p.Proof = proof
 	proof.NotTested = notTaken(e, &r)
 	proof.Passive = passiveCeiling(r.by[""])

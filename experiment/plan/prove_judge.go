@@ -56,7 +56,7 @@ func judgeProof(p *record.Proof) int {
 	if agree := agreementSays(p); agree != "" {
 		p.Says += " " + agree
 	}
-	p.Caveats = append(p.Caveats, sumDoubts(p, waits)...)
+	p.Caveats = append(p.Caveats, sumCaveats(p, waits)...)
 	for i := range p.Resources {
 		r := &p.Resources[i]
 		for _, w := range r.Elasticity.Warnings {
@@ -181,7 +181,7 @@ func agreementSays(p *record.Proof) string {
 	return fmt.Sprintf("The undisturbed runs name %s; the proof neither confirms nor excludes it.", p.Passive)
 }
 
-func sumDoubts(p *record.Proof, waits bool) []string {
+func sumCaveats(p *record.Proof, waits bool) []string {
 	rate := p.Proved != "" && p.Proved != record.PerturbConcurrency
 	switch {
 	case p.Sum.Low > sumMost:

@@ -123,8 +123,8 @@ func TestCoverage(t *testing.T) {
 					}
 				}
 				t.Log(line)
-				doubt := 3.5 * math.Sqrt(confidence*(1-confidence)/float64(trials))
-				if covered < confidence-0.01-doubt {
+				caveat := 3.5 * math.Sqrt(confidence*(1-confidence)/float64(trials))
+				if covered < confidence-0.01-caveat {
 					t.Errorf("%s, %d blocks: %.1f%% of the intervals hold the truth, %.2f%% should", kind.name, n, 100*covered, 100*confidence)
 				}
 				hits, all = hits+covered, all+1

@@ -97,7 +97,7 @@ func independent(values []float64) (length int, short bool) {
 		}
 		tau = max(tau+2*sum/variance, 1)
 	}
-	if tau > 1.5 { // less is within the doubt of the estimate
+	if tau > 1.5 { // less is within the caveat of the estimate
 		length = max(length, int(math.Ceil(stretchTaus*tau)))
 	}
 	longest := max(n/leastStretches, 1)

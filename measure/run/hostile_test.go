@@ -87,12 +87,12 @@ func TestOutageIsTold(t *testing.T) {
 			if r.Requests.Failed > uint64(3*asked.Connections) || r.Verdict.Outcome != record.Valid {
 				t.Errorf("%s: %+v %v", r.Verdict.Outcome, r.Requests, r.Errors)
 			}
-			doubts := strings.Join(r.Verdict.Caveats, "\n")
-			_, text, _ := strings.Cut(doubts, "the server was unreachable for ")
+			caveats := strings.Join(r.Verdict.Caveats, "\n")
+			_, text, _ := strings.Cut(caveats, "the server was unreachable for ")
 			text, _, _ = strings.Cut(text, ",")
 			long, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
 			if err != nil || long < 250*time.Millisecond || long > 800*time.Millisecond {
-				t.Errorf("gone for %v (%v), it was 0.3 s:\n%s", long, err, doubts)
+				t.Errorf("gone for %v (%v), it was 0.3 s:\n%s", long, err, caveats)
 			}
 		})
 	}

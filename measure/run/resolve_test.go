@@ -26,7 +26,7 @@ func TestChosenAddressIsTold(t *testing.T) {
 		}
 	}
 	r := &record.Run{NotMeasured: []record.NotMeasured{{What: record.OtherAddresses, Why: "h has 2 addresses", Part: true}}}
-	if doubts := strings.Join(verdict.Judge(r, nil).Caveats, "\n"); !strings.Contains(doubts, "h has 2 addresses; give an address") {
-		t.Error(doubts)
+	if caveats := strings.Join(verdict.Judge(r, nil).Caveats, "\n"); !strings.Contains(caveats, "h has 2 addresses; give an address") {
+		t.Error(caveats)
 	}
 }

@@ -98,22 +98,22 @@ func answer(p *record.Plan) Section {
 	default:
 		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + p.Because})
 	}
-	var says, doubts []string
+	var says, caveats []string
 	switch {
 	case p.Sweep != nil:
 		for i := range p.Sweep.Curves {
 			c := &p.Sweep.Curves[i]
 			says = append(says, curveName(c)+": "+c.Says)
-			for _, doubt := range c.Caveats {
-				doubts = append(doubts, curveName(c)+": "+doubt)
+			for _, caveat := range c.Caveats {
+				caveats = append(caveats, curveName(c)+": "+caveat)
 			}
 		}
 	case p.Search != nil:
-		says, doubts = []string{p.Search.Says}, p.Search.Caveats
+		says, caveats = []string{p.Search.Says}, p.Search.Caveats
 	case p.Proof != nil:
-		says, doubts = []string{p.Proof.Says, fmt.Sprintf("The runs' own verdict is %s: %s.", p.Proof.Passive, p.Proof.Agrees)}, p.Proof.Caveats
+		says, caveats = []string{p.Proof.Says, fmt.Sprintf("The runs' own verdict is %s: %s.", p.Proof.Passive, p.Proof.Agrees)}, p.Proof.Caveats
 	case p.Comparison != nil:
-		says, doubts = comparisonSays(p.Comparison), p.Comparison.Caveats
+		says, caveats = comparisonSays(p.Comparison), p.Comparison.Caveats
 	default:
 		s.Blocks = append(s.Blocks, Paragraph{Text: "There is no answer yet."})
 	}
@@ -121,8 +121,8 @@ func answer(p *record.Plan) Section {
 		s.Blocks = append(s.Blocks, List{Items: plain(says), Mark: "next"})
 	}
 	s.Blocks = append(s.Blocks, Tiles{planTiles(p)})
-	if len(doubts) > 0 {
-		s.Blocks = append(s.Blocks, List{Title: "Caveats", Items: plain(doubts), Mark: "doubt"})
+	if len(caveats) > 0 {
+		s.Blocks = append(s.Blocks, List{Title: "Caveats", Items: plain(caveats), Mark: "doubt"})
 	}
 	return s
 }

@@ -86,7 +86,7 @@ const barWidth = 12
 // sweep writes a table for each curve, or one for each mix where the load does
 // not differ. What is doubted of all is said once, at the end.
 func sweep(out *printer, s *record.Sweep) {
-	shared := sharedDoubts(s.Curves)
+	shared := sharedCaveats(s.Curves)
 	for at := 0; at < len(s.Curves); {
 		c := &s.Curves[at]
 		if c.Over != "" {
@@ -104,8 +104,8 @@ func sweep(out *printer, s *record.Sweep) {
 	out.facts("caveats", shared)
 }
 
-// sharedDoubts are those that every curve has.
-func sharedDoubts(curves []record.Curve) []string {
+// sharedCaveats are those that every curve has.
+func sharedCaveats(curves []record.Curve) []string {
 	var shared []string
 	for _, d := range curves[0].Caveats {
 		if !slices.ContainsFunc(curves, func(c record.Curve) bool { return !slices.Contains(c.Caveats, d) }) {

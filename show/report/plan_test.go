@@ -9,11 +9,11 @@ import (
 	"ceiling/record"
 )
 
-// TestSweepWithoutALoadThatDiffers: one table for a mix, the doubts that all
+// TestSweepWithoutALoadThatDiffers: one table for a mix, the caveats that all
 // share once.
 func TestSweepWithoutALoadThatDiffers(t *testing.T) {
-	of := func(server, mix string, rate float64, doubts ...string) record.Curve {
-		return record.Curve{Server: server, Mix: mix, Fixed: "64 connections", Caveats: doubts, Says: "x",
+	of := func(server, mix string, rate float64, caveats ...string) record.Curve {
+		return record.Curve{Server: server, Mix: mix, Fixed: "64 connections", Caveats: caveats, Says: "x",
 			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Valid,
 				Bottleneck: "server CPU"}}}
 	}

@@ -18,7 +18,7 @@ import (
 const pointsWidth = 128
 
 // WritePoints writes what published measurements prove: a table for each entry,
-// then reasons, evidence, doubts and next steps, each sentence once with the points
+// then reasons, evidence, caveats and next steps, each sentence once with the points
 // that it is of, the contradictions of each point and between points, what was not
 // understood of the file, and how many came out as what.
 func WritePoints(w io.Writer, file *record.PointsFile, v *audit.PointsVerdict) error {
@@ -210,9 +210,9 @@ func headWidth(head string) int {
 // pointsColumn is the width from which a list of points gets a line of its own.
 const pointsColumn = 24
 
-// pointSections writes the reasons, evidence, doubts and next steps of all points.
+// pointSections writes the reasons, evidence, caveats and next steps of all points.
 func pointSections(p *printer, file *record.PointsFile, v *audit.PointsVerdict) {
-	var because, evidence, doubts, next []said
+	var because, evidence, caveats, next []said
 	for i := range v.Points {
 		one := &v.Points[i].Verdict
 		at := []int{i}
@@ -222,14 +222,14 @@ func pointSections(p *printer, file *record.PointsFile, v *audit.PointsVerdict) 
 		}
 		for _, d := range one.Caveats {
 			if !strings.HasPrefix(d, audit.OwnFigures) { // said under because of the points that are open
-				doubts = append(doubts, said{text: d, points: at})
+				caveats = append(caveats, said{text: d, points: at})
 			}
 		}
 		next = append(next, said{text: one.Next, points: at})
 	}
 	pointSection(p, "because", file, because)
 	pointSection(p, "evidence", file, evidence)
-	pointSection(p, "caveats", file, doubts)
+	pointSection(p, "caveats", file, caveats)
 	pointSection(p, "next", file, next)
 }
 

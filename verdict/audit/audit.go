@@ -16,21 +16,21 @@ type PointVerdict struct {
 	// Label is the point's id, or its line in the file.
 	Label   string         `json:"label"`
 	Verdict record.Verdict `json:"verdict"`
-	// From are the labels of the points that the ceiling stands on where this
+	// From are the labels of the points that the bottleneck stands on where this
 	// one's own figures decide nothing: then it is one step weaker.
 	From []string `json:"from,omitempty"`
 	// Missing are the keys that were not stated (or not usable) and without
-	// which the ceiling stays undetermined or doubtful.
+	// which the bottleneck stays undetermined or doubtful.
 	Missing []string `json:"missing"`
 	// Inconsistencies are the figures of this point that contradict each other.
 	Inconsistencies []Inconsistency `json:"inconsistencies"`
 }
 
-// ServerSide is the ceiling of a point whose client got more from another
+// ServerSide is the bottleneck of a point whose client got more from another
 // server: the server's CPU, a thread, a lock, a pool or its network.
 const ServerSide = "server side"
 
-// OwnFigures begins the doubt that says why a point's own figures decide nothing.
+// OwnFigures begins the caveat that says why a point's own figures decide nothing.
 const OwnFigures = "of this run itself: "
 
 // Kinds of inconsistency.
@@ -87,7 +87,7 @@ func Judge(points []record.Point) PointsVerdict {
 		v := PointVerdict{Label: points[i].Label(), Inconsistencies: f.inconsistencies}
 		v.Verdict, v.Missing, v.From = f.judge()
 		v.Verdict.Evidence = append(v.Verdict.Evidence, f.loadEvidence()...)
-		v.Verdict.Caveats = append(v.Verdict.Caveats, f.doubts()...)
+		v.Verdict.Caveats = append(v.Verdict.Caveats, f.caveats()...)
 		if v.Verdict.Bottleneck == record.Inconclusive {
 			v.Verdict.Caveats = append(v.Verdict.Caveats, peers.hints(f)...)
 		}
@@ -180,7 +180,7 @@ type missingFigure struct {
 	says string
 }
 
-// lacks lists what is missing to tell the ceiling.
+// lacks lists what is missing to tell the bottleneck.
 func (f *pointFacts) lacks() []missingFigure {
 	var list []missingFigure
 	list = append(list, f.generator.lacks()...)

@@ -68,11 +68,11 @@ func TestJudgePointsJournal(t *testing.T) {
 		t.Fatalf("no point %s", id)
 		return nil
 	}
-	check := func(id string, outcome record.Outcome, ceiling record.Bottleneck, because ...string) {
+	check := func(id string, outcome record.Outcome, bottleneck record.Bottleneck, because ...string) {
 		t.Helper()
 		got := &at(id).Verdict
-		if got.Outcome != outcome || got.Bottleneck != ceiling {
-			t.Errorf("point %s: %s, %s, want %s, %s: %s", id, got.Outcome, got.Bottleneck, outcome, ceiling, got.Because)
+		if got.Outcome != outcome || got.Bottleneck != bottleneck {
+			t.Errorf("point %s: %s, %s, want %s, %s: %s", id, got.Outcome, got.Bottleneck, outcome, bottleneck, got.Because)
 		}
 		for _, part := range because {
 			if !strings.Contains(got.Because, part) {
@@ -194,7 +194,7 @@ func TestPointsWordsDoNotDecide(t *testing.T) {
 	}
 }
 
-// The order of the file changes nothing, and the company of a point no ceiling
+// The order of the file changes nothing, and the company of a point no bottleneck
 // that its own figures show.
 func TestPointsAlone(t *testing.T) {
 	all := journal(t)
@@ -224,7 +224,7 @@ func TestPointsAlone(t *testing.T) {
 	}
 }
 
-// With one figure less a ceiling stays what it was or becomes undetermined,
+// With one figure less a bottleneck stays what it was or becomes undetermined,
 // and then the figure is named.
 func TestPointsWithOneFigureLess(t *testing.T) {
 	for _, alone := range []bool{false, true} {
@@ -329,11 +329,11 @@ func with(point string, changes ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-func TestPointsCeilings(t *testing.T) {
-	check := func(name, text string, outcome record.Outcome, ceiling record.Bottleneck, because string) {
+func TestPointsBottlenecks(t *testing.T) {
+	check := func(name, text string, outcome record.Outcome, bottleneck record.Bottleneck, because string) {
 		t.Run(name, func(t *testing.T) {
 			got := judgeOne(t, text)
-			if v := got.Verdict; v.Outcome != outcome || v.Bottleneck != ceiling || !strings.Contains(v.Because, because) {
+			if v := got.Verdict; v.Outcome != outcome || v.Bottleneck != bottleneck || !strings.Contains(v.Because, because) {
 				t.Errorf("%s, %s: %s", v.Outcome, v.Bottleneck, v.Because)
 			}
 		})
@@ -488,17 +488,17 @@ func TestPointsBetween(t *testing.T) {
 	check("too many to compare", many, KindUnequal, "more than the 400")
 }
 
-// Points of one file inform each other in evidence and doubts.
+// Points of one file inform each other in evidence and caveats.
 func TestPointsPeers(t *testing.T) {
 	all := points(t, "- {server_instance: big, "+sound+"}\n- {server_instance: big, "+with(sound, "client_cpu_pct",
 		"server_cpu_pct: 80")+"}\n- {server_instance: big, "+
 		with(sound, "server_cpu_pct: 83", "connections: 192", "rps: 154000", "client_cpu_pct")+"}\n")
 	v := Judge(all)
-	doubts := strings.Join(v.Points[1].Verdict.Caveats, "\n")
+	caveats := strings.Join(v.Points[1].Verdict.Caveats, "\n")
 	for _, want := range []string{"80.0% is not this server's limit: the same server ran at 83.0%",
 		"2× the connections the rate was 1.60×: the slots held this one back"} {
-		if !strings.Contains(doubts, want) {
-			t.Errorf("no %q in:\n%s", want, doubts)
+		if !strings.Contains(caveats, want) {
+			t.Errorf("no %q in:\n%s", want, caveats)
 		}
 	}
 	// The bytes of a route stand in for those that are not stated.

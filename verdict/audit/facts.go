@@ -198,9 +198,9 @@ func (f *pointFacts) seconds() (s float64, key string, known bool) {
 	return f.p.DurationS.Value, "duration_s", f.p.DurationS.Known
 }
 
-// doubts is what weakens the point's figures, whatever the ceiling.
-func (f *pointFacts) doubts() []string {
-	list := slices.Clone(f.little.doubts)
+// caveats is what weakens the point's figures, whatever the bottleneck.
+func (f *pointFacts) caveats() []string {
+	list := slices.Clone(f.little.caveats)
 	if f.p.Approx {
 		list = append(list, "the figures are approximate by their author's word")
 	}

@@ -34,7 +34,7 @@ type pointLink struct {
 	key      string        // the figure that used stands on
 	// peers are the least and the most share of the link that the bytes of a
 	// response in other runs of the route make, where this point states none.
-	// They can rule the link out; they never make it the ceiling.
+	// They can rule the link out; they never make it the bottleneck.
 	peersLow, peersHigh record.Figure
 }
 

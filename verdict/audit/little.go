@@ -15,9 +15,9 @@ import (
 // 1-q of the requests took at least the q-th quantile, so the mean is at least
 // (1-q) times it, and with several quantiles the sum of their steps.
 type pointLittle struct {
-	void   string // why rate and latency cannot both be true, or ""
-	found  []Inconsistency
-	doubts []string
+	void    string // why rate and latency cannot both be true, or ""
+	found   []Inconsistency
+	caveats []string
 }
 
 // printedQuantile is one printed percentile, milliseconds.
@@ -141,7 +141,7 @@ func (f *pointFacts) newLittle() pointLittle {
 		inFlight := rate * avg.Value / 1000
 		switch {
 		case rate*(avg.Value-avg.Step())/1000 > littleStrained*most && f.tool.corrected:
-			out.doubts = append(out.doubts, fmt.Sprintf(
+			out.caveats = append(out.caveats, fmt.Sprintf(
 				"wrk adds latencies that it did not measure (its correction for coordinated omission): %s × its mean of %s would be %s requests in flight, and there are %s; its mean and its percentiles above the median are too high",
 				unit.FormatRate(rate), ms(avg.Value), plain(math.Round(inFlight)), f.slotsSays()))
 		case rate*(avg.Value-avg.Step())/1000 > littleStrained*most:
@@ -163,7 +163,7 @@ func (f *pointFacts) newLittle() pointLittle {
 		tell("p50_ms", "%s and %s leave a mean of at most %s, below the median of %s: possible only if the faster half took far less than the median; a rate averaged over samples that came late reads too high",
 			f.slotsSays(), unit.FormatRate(rate), ms(1000*most/rate), ms(p50.Value))
 	case needed > tailLong*(p50.Value+p50.Step()):
-		out.doubts = append(out.doubts, fmt.Sprintf(
+		out.caveats = append(out.caveats, fmt.Sprintf(
 			"by Little's law %s slots at %s take %s each in the mean, beside a median of %s: a part of the connections waits far longer than the others, or slots stood idle",
 			plain(least), unit.FormatRate(rate), ms(needed), ms(p50.Value)))
 	}

@@ -395,7 +395,7 @@ func (ps *peers) next(f *pointFacts) (next *pointFacts, times float64) {
 	return next, nearest / opened
 }
 
-// hints are what the other points say about one whose ceiling is not
+// hints are what the other points say about one whose bottleneck is not
 // determined. They point, and prove nothing.
 func (ps *peers) hints(f *pointFacts) []string {
 	if f.little.void != "" {

@@ -19,7 +19,7 @@ const bare = "server_kind: a, server_instance: big, vcpus: 16, client_tool: wrk,
 // TestPointsFromOthers: what one row leaves open another may show, by name, and
 // what does not follow is not said.
 func TestPointsFromOthers(t *testing.T) {
-	check := func(name string, outcome record.Outcome, ceiling record.Bottleneck, because, first string, others ...string) {
+	check := func(name string, outcome record.Outcome, bottleneck record.Bottleneck, because, first string, others ...string) {
 		t.Run(name, func(t *testing.T) {
 			text := "- {id: 1, " + first + "}\n"
 			for i, other := range others {
@@ -27,10 +27,10 @@ func TestPointsFromOthers(t *testing.T) {
 			}
 			got := Judge(points(t, text)).Points[0]
 			v := got.Verdict
-			if v.Outcome != outcome || v.Bottleneck != ceiling || !strings.Contains(v.Because, because) {
+			if v.Outcome != outcome || v.Bottleneck != bottleneck || !strings.Contains(v.Because, because) {
 				t.Errorf("%s, %s: %s", v.Outcome, v.Bottleneck, v.Because)
 			}
-			if named := ceiling != record.Inconclusive; named != (len(got.From) > 0) || named &&
+			if named := bottleneck != record.Inconclusive; named != (len(got.From) > 0) || named &&
 				!strings.Contains(v.Because, "from point "+got.From[0]) {
 				t.Errorf("from %v: %s", got.From, v.Because)
 			}
@@ -120,9 +120,9 @@ func TestPointsRepairUnit(t *testing.T) {
 // TestPointsServerCPUsUsed: a server that may use a part of its host is full
 // when that part is.
 func TestPointsServerCPUsUsed(t *testing.T) {
-	check := func(name, text string, ceiling record.Bottleneck, because string) {
+	check := func(name, text string, bottleneck record.Bottleneck, because string) {
 		t.Helper()
-		if v := judgeOne(t, text).Verdict; v.Bottleneck != ceiling || !strings.Contains(v.Because, because) {
+		if v := judgeOne(t, text).Verdict; v.Bottleneck != bottleneck || !strings.Contains(v.Because, because) {
 			t.Errorf("%s: %s: %s", name, v.Bottleneck, v.Because)
 		}
 	}
@@ -247,20 +247,20 @@ func TestPointsExpected(t *testing.T) {
 	}
 	proven, named, own := 0, 0, 0
 	for i, got := range Judge(all).Points {
-		ceiling := got.Verdict.Bottleneck
+		bottleneck := got.Verdict.Bottleneck
 		switch w := want[all[i].ID]; {
-		case w == "open" && ceiling != record.Inconclusive:
-			t.Errorf("point %s: %s, which nothing proves: %s", all[i].ID, ceiling, got.Verdict.Because)
+		case w == "open" && bottleneck != record.Inconclusive:
+			t.Errorf("point %s: %s, which nothing proves: %s", all[i].ID, bottleneck, got.Verdict.Because)
 		case w == "open":
 		case w == "invalid":
-			if ceiling != record.Inconclusive || got.Verdict.Outcome != record.Invalid {
-				t.Errorf("point %s: %s %s, want invalid", all[i].ID, got.Verdict.Outcome, ceiling)
+			if bottleneck != record.Inconclusive || got.Verdict.Outcome != record.Invalid {
+				t.Errorf("point %s: %s %s, want invalid", all[i].ID, got.Verdict.Outcome, bottleneck)
 			}
-		case ceiling == record.Inconclusive:
+		case bottleneck == record.Inconclusive:
 			proven++
 			t.Logf("point %s: %s is proven and not named: %s", all[i].ID, w, got.Verdict.Because)
-		case string(ceiling) != w:
-			t.Errorf("point %s: %s, want %s: %s", all[i].ID, ceiling, w, got.Verdict.Because)
+		case string(bottleneck) != w:
+			t.Errorf("point %s: %s, want %s: %s", all[i].ID, bottleneck, w, got.Verdict.Because)
 		default:
 			proven, named = proven+1, named+1
 			if len(got.From) == 0 {

@@ -50,24 +50,24 @@ func limitedByGenerator(c *record.Comparison, s *compareSides) {
 	}
 }
 
-// doubtsOf is what weakens the answer.
-func doubtsOf(e *spec.Experiment, c *record.Comparison, s *compareSides) []string {
-	var doubts []string
+// caveatsOf is what weakens the answer.
+func caveatsOf(e *spec.Experiment, c *record.Comparison, s *compareSides) []string {
+	var caveats []string
 	add := func(text string) {
 		if text != "" {
-			doubts = append(doubts, text)
+			caveats = append(caveats, text)
 		}
 	}
 	add(fewBlocks(e, c))
 	add(ceilingsDiffer(s))
-	add(generatorDoubt(s))
-	add(sharedDoubt(s))
+	add(generatorCaveat(s))
+	add(sharedCaveat(s))
 	add(errorsDiffer(s))
 	add(oneProcess(e))
 	for i := range c.Changes {
-		add(floorDoubt(&c.Changes[i]))
+		add(floorCaveat(&c.Changes[i]))
 	}
-	return doubts
+	return caveats
 }
 
 func fewBlocks(e *spec.Experiment, c *record.Comparison) string {
@@ -93,7 +93,7 @@ func ceilingsDiffer(s *compareSides) string {
 	return fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", a, b)
 }
 
-func generatorDoubt(s *compareSides) string {
+func generatorCaveat(s *compareSides) string {
 	a, b := shareOf(s.a, paceOfGenerator), shareOf(s.b, paceOfGenerator)
 	switch {
 	case a >= mostly && b >= mostly:
@@ -108,7 +108,7 @@ func generatorDoubt(s *compareSides) string {
 	return ""
 }
 
-func sharedDoubt(s *compareSides) string {
+func sharedCaveat(s *compareSides) string {
 	shared := func(m *record.Measured) bool { return m.Bottleneck == record.SharedCPU }
 	if shareOf(s.a, shared) < mostly && shareOf(s.b, shared) < mostly {
 		return ""
@@ -204,9 +204,9 @@ func driftOf(m compareMetric, list []outcome) string {
 		signedText(drift))
 }
 
-// floorDoubt says where A against A differs more than anything that was looked
+// floorCaveat says where A against A differs more than anything that was looked
 // for.
-func floorDoubt(c *record.Change) string {
+func floorCaveat(c *record.Change) string {
 	for _, m := range allMetrics() {
 		if m.name == c.Metric && c.Floor > m.margin {
 			return fmt.Sprintf("A vs A reaches ±%s in %s here: smaller changes are not visible on this machine", shareText(c.Floor), m.words)

@@ -12,23 +12,23 @@ import (
 	"ceiling/record"
 )
 
-// doubts collects what weakens a verdict.
-type doubts []string
+// caveats collects what weakens a verdict.
+type caveats []string
 
-func (d *doubts) add(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
+func (d *caveats) add(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
 
-// doubtsOf is what weakens the run's figures and its ceiling.
-func doubtsOf(f *facts, slo sloResult, ceiling record.Bottleneck) []string {
-	var d doubts
+// caveatsOf is what weakens the run's figures and its bottleneck.
+func caveatsOf(f *facts, slo sloResult, bottleneck record.Bottleneck) []string {
+	var d caveats
 	d.ofTheRun(f, slo)
 	d.ofTheRate(f)
-	d.ofTheHost(f, ceiling)
+	d.ofTheHost(f, bottleneck)
 	d.ofTheWatching(f)
 	d.ofTheAgents(f)
 	return d
 }
 
-func (d *doubts) ofTheRun(f *facts, slo sloResult) {
+func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	run := f.run
 	if run.Unfinished {
 		d.add("the figures come from what the run had written")
@@ -76,7 +76,7 @@ func (d *doubts) ofTheRun(f *facts, slo sloResult) {
 }
 
 // ofTheConnections says that the server closes connections, and by which rule.
-func (d *doubts) ofTheConnections(run *record.Run) {
+func (d *caveats) ofTheConnections(run *record.Run) {
 	done, again, c := float64(run.Requests.Completed), count(run.Load.Reconnects), run.Load.Closes
 	switch {
 	case run.Spec.NewConnections || done == 0:
@@ -109,7 +109,7 @@ func requests(n uint64) string {
 }
 
 // ofTheLatency is where a figure of the response times, taken alone, misleads.
-func (d *doubts) ofTheLatency(f *facts) {
+func (d *caveats) ofTheLatency(f *facts) {
 	l := &f.run.Latency.Response
 	if p50 := float64(l.P50Ns); l.Count > 0 && p50 > 0 && l.MeanNs >= meanApart*p50 {
 		tail := "p90 " + ns(float64(l.P90Ns))
@@ -127,13 +127,13 @@ func (d *doubts) ofTheLatency(f *facts) {
 	}
 }
 
-func (d *doubts) ofTheRate(f *facts) {
+func (d *caveats) ofTheRate(f *facts) {
 	run, s := f.run, &f.run.Rate.Spread
 	if law := f.little(); law.known && law.off > littleTolerance &&
 		(run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
 		d.add("requests cut off at the edges of the window are %s of every mean: measure longer (-d)", unit.Percent(law.off))
 	}
-	if f.stall.known && f.stall.count > 0 && f.stall.share < stallCeiling && f.outage.count == 0 {
+	if f.stall.known && f.stall.count > 0 && f.stall.share < stallBottleneck && f.outage.count == 0 {
 		d.add("no response for %s in total (%d gaps): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)
 	}
 	switch {
@@ -153,8 +153,8 @@ func (d *doubts) ofTheRate(f *facts) {
 }
 
 // ofTheHost is what else went on where it ran.
-func (d *doubts) ofTheHost(f *facts, ceiling record.Bottleneck) {
-	if f.together && f.aboutCPU(ceiling) {
+func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
+	if f.together && f.aboutCPU(bottleneck) {
 		how := "; --apart separates them"
 		if len(f.run.Agents) > 0 {
 			how = ""
@@ -181,25 +181,25 @@ func (d *doubts) ofTheHost(f *facts, ceiling record.Bottleneck) {
 	for _, lost := range f.subject.lost {
 		d.add("a process of the server was lost during the run: %s", lost)
 	}
-	if n := f.neverAccepted(); n > 0 && ceiling != record.AcceptQueue {
+	if n := f.neverAccepted(); n > 0 && bottleneck != record.AcceptQueue {
 		d.add("%s; %s", f.unacceptedSays(), f.unacceptedNext())
-	} else if l := &f.unaccepted.files; l.full() && ceiling != record.AcceptQueue {
+	} else if l := &f.unaccepted.files; l.full() && bottleneck != record.AcceptQueue {
 		d.add("%s; %s", l.says(), l.next())
 	}
-	if f.acceptHurtsTail() && ceiling != record.AcceptQueue {
+	if f.acceptHurtsTail() && bottleneck != record.AcceptQueue {
 		d.add("%s; %s", f.acceptTailSays(), acceptNext())
 	}
-	if f.accept.before > 0 && ceiling != record.AcceptQueue {
+	if f.accept.before > 0 && bottleneck != record.AcceptQueue {
 		d.add("%.0f connections overflowed the server's accept queue before the window", f.accept.before)
 	}
-	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && ceiling != record.Bandwidth && ceiling != record.Packets {
+	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && bottleneck != record.Bandwidth && bottleneck != record.Packets {
 		d.add("the server retransmitted %s of its TCP segments", unit.Percent(p.retrans.value))
 	}
 }
 
-// aboutCPU tells whether a ceiling is named by who has the CPU.
-func (f *facts) aboutCPU(ceiling record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven}, ceiling)
+// aboutCPU tells whether a bottleneck is named by who has the CPU.
+func (f *facts) aboutCPU(bottleneck record.Bottleneck) bool {
+	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven}, bottleneck)
 }
 
 // siblings answers a pair of CPUs of one core, one for either side, where the
@@ -237,7 +237,7 @@ func were(n int) string {
 }
 
 // ofTheWatching is what the observers could not do.
-func (d *doubts) ofTheWatching(f *facts) {
+func (d *caveats) ofTheWatching(f *facts) {
 	for _, h := range f.machines() {
 		if float64(h.bad) > badRowsSaid*float64(h.rows) {
 			d.add("%d of %s%s %s inconsistent and discarded", h.bad, unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad))

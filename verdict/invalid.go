@@ -11,32 +11,32 @@ import (
 	"ceiling/record"
 )
 
-// void is why a run proves nothing.
-type void struct {
-	because  string
-	ceiling  record.Bottleneck // what limited it where that is known, else ""
-	next     string
-	evidence []record.Evidence
+// invalidity is why a run proves nothing.
+type invalidity struct {
+	because    string
+	bottleneck record.Bottleneck // what limited it where that is known, else ""
+	next       string
+	evidence   []record.Evidence
 	// nothing says that no figure of the run can be used, not even to name what
 	// was near its limit.
 	nothing bool
 }
 
-// with is the evidence of the ceiling, where that is the void's own.
-func (v *void) with(found finding) []record.Evidence {
-	if v.ceiling != found.ceiling || v.nothing {
+// with is the evidence of the bottleneck, where that is the invalidity's own.
+func (v *invalidity) with(found finding) []record.Evidence {
+	if v.bottleneck != found.bottleneck || v.nothing {
 		return nil
 	}
 	return found.pro
 }
 
-// voidBooks looks for a record that contradicts itself: nothing can be built
+// invalidAccounting looks for a record that contradicts itself: nothing can be built
 // on it, whatever else it says.
-func voidBooks(f *facts) *void {
+func invalidAccounting(f *facts) *invalidity {
 	r := f.run.Requests
 	// Compared as differences of unsigned numbers: they wrap the same way.
 	if r.Sent != r.Completed+r.Failed+r.InFlight && !f.run.Unfinished && len(lostOf(f.run)) == 0 {
-		return &void{
+		return &invalidity{
 			nothing: true,
 			because: fmt.Sprintf("request accounting mismatch: %s sent, but %s completed, %s failed and %s in flight",
 				count(r.Sent), count(r.Completed), count(r.Failed), count(r.InFlight)),
@@ -50,7 +50,7 @@ func voidBooks(f *facts) *void {
 		}
 	}
 	if causes := causesOfRequests(f.run); causes != r.Failed && !f.run.Unfinished && len(lostOf(f.run)) == 0 {
-		return &void{
+		return &invalidity{
 			nothing: true,
 			because: fmt.Sprintf("request accounting mismatch: %s requests failed, but the errors by cause add up to %s", count(r.Failed),
 				count(causes)),
@@ -59,7 +59,7 @@ func voidBooks(f *facts) *void {
 				causesOf(f.run))},
 		}
 	}
-	return f.voidAgentsBooks()
+	return f.invalidAgentsAccounting()
 }
 
 // causesOfRequests are the errors of the window by which a request failed.
@@ -72,23 +72,23 @@ func causesOfRequests(run *record.Run) (n uint64) {
 	return n
 }
 
-// voidKilled looks for a run that nobody saw the end of.
-func voidKilled(f *facts) *void {
+// invalidKilled looks for a run that nobody saw the end of.
+func invalidKilled(f *facts) *invalidity {
 	if !f.run.Unfinished || f.forming {
 		return nil
 	}
-	return &void{because: f.run.Killed(), next: record.KilledNext}
+	return &invalidity{because: f.run.Killed(), next: record.KilledNext}
 }
 
-// voidNothing looks for a run in which nothing happened.
-func voidNothing(f *facts) *void {
+// invalidNothing looks for a run in which nothing happened.
+func invalidNothing(f *facts) *invalidity {
 	run := f.run
 	causes := causesOf(run)
 	switch {
 	case run.Requests.Completed > 0:
 		return nil
 	case run.Load.Established == 0 && run.Requests.Sent == 0:
-		return &void{
+		return &invalidity{
 			nothing: true,
 			because: "no connection was established" + causes,
 			next:    notListening(run),
@@ -96,15 +96,15 @@ func voidNothing(f *facts) *void {
 				run.Load.Connections)},
 		}
 	case run.Requests.Failed > 0 && f.neverAccepted() > 0:
-		return &void{
-			nothing:  true,
-			ceiling:  record.AcceptQueue,
-			because:  "no request was answered" + causes + ": " + f.unacceptedSays(),
-			next:     f.unacceptedNext(),
-			evidence: f.unacceptedEvidence(),
+		return &invalidity{
+			nothing:    true,
+			bottleneck: record.AcceptQueue,
+			because:    "no request was answered" + causes + ": " + f.unacceptedSays(),
+			next:       f.unacceptedNext(),
+			evidence:   f.unacceptedEvidence(),
 		}
 	case run.Requests.Failed > 0:
-		return &void{
+		return &invalidity{
 			nothing: true,
 			because: "no request was answered" + causes,
 			next:    "send one request by hand (curl -v); fix the server, or raise --timeout",
@@ -112,7 +112,7 @@ func voidNothing(f *facts) *void {
 				count(run.Requests.Failed))},
 		}
 	}
-	return &void{
+	return &invalidity{
 		nothing:  true,
 		because:  "no request completed within the window" + causes,
 		next:     "measure longer than one response takes (-d)",
@@ -212,13 +212,13 @@ func secondMoment(l *record.Latency) float64 {
 	return math.Min(most, float64(slowest)*q.MeanNs)
 }
 
-func voidLittle(f *facts) *void {
+func invalidLittle(f *facts) *invalidity {
 	law := f.little()
 	if !law.known || !law.binding || math.Abs(law.inFlight-f.slots) <= law.allowed*f.slots {
 		return nil
 	}
 	l := &f.run.Latency.Response
-	out := &void{
+	out := &invalidity{
 		nothing: true,
 		because: fmt.Sprintf("Little's law does not hold: %s × %s are %.3g requests in flight, but there were %.0f slots",
 			unit.FormatRate(f.rate), ns(l.MeanNs), law.inFlight, f.slots),
@@ -237,11 +237,11 @@ func voidLittle(f *facts) *void {
 	return out
 }
 
-// voidCPURows looks for a host whose CPU accounting cannot be believed.
-func voidCPURows(f *facts) *void {
+// invalidCPURows looks for a host whose CPU accounting cannot be believed.
+func invalidCPURows(f *facts) *invalidity {
 	for _, h := range f.machines() {
 		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
-			return &void{
+			return &invalidity{
 				because: fmt.Sprintf("%d of %s%s %s inconsistent and discarded, so CPU use is unknown", h.bad,
 					unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad)),
 				next: "rerun; if this virtual machine's clock jumps, use another one",
@@ -253,23 +253,23 @@ func voidCPURows(f *facts) *void {
 	return nil
 }
 
-// voidThrottled looks for a generator whose CPU was held back by the host:
+// invalidThrottled looks for a generator whose CPU was held back by the host:
 // what it then measures is its own quota.
-func voidThrottled(f *facts) *void {
+func invalidThrottled(f *facts) *invalidity {
 	for _, v := range append([]*facts{f}, f.agents...) {
 		q := v.own.quota.throttled
 		if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == v.own.quota) {
-			return &void{
-				because: fmt.Sprintf("%s was throttled by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
-				ceiling: record.LoadGenerator,
-				next:    fmt.Sprintf("give %s's cgroup more CPU", v.who()),
+			return &invalidity{
+				because:    fmt.Sprintf("%s was throttled by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
+				bottleneck: record.LoadGenerator,
+				next:       fmt.Sprintf("give %s's cgroup more CPU", v.who()),
 				evidence: []record.Evidence{record.NewEvidence("series.throttle.throttled", q.value, "share", "%s's cgroup was throttled in %s of the periods",
 					v.who(), unit.Percent(q.value))},
 			}
 		}
 	}
 	if t := f.clock; t.throttles > 0 && t.slowest > 0 && t.slowest < clockDrop*t.fastest {
-		return &void{
+		return &invalidity{
 			because: fmt.Sprintf("the host%s was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", f.of(t.host),
 				t.throttles, t.fastest/1e6, t.slowest/1e6),
 			next:     "cool the machine, then rerun",
@@ -279,9 +279,9 @@ func voidThrottled(f *facts) *void {
 	return nil
 }
 
-// voidSchedule looks for an open loop whose rate was not sent. Whose fault it
+// invalidSchedule looks for an open loop whose rate was not sent. Whose fault it
 // was is told by what was full meanwhile.
-func voidSchedule(f *facts, slo sloResult, found *finding) *void {
+func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
 	s := &f.schedule
 	grew := s.owed.known && s.owed.value > owedShare
 	if !f.open || s.missed <= unsentShare && !grew {
@@ -294,21 +294,21 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	}
 	g := &f.generator
 	if s.missed <= unsentShare {
-		if len(slo.broken) > 0 || found.ceiling == record.Failures || found.ceiling == record.AcceptQueue {
+		if len(slo.broken) > 0 || found.bottleneck == record.Failures || found.bottleneck == record.AcceptQueue {
 			return nil
 		}
-		return &void{
-			because: fmt.Sprintf("the target rate was sent but not answered: when the window closed, %s of the requests were still waiting and the queue was growing; this rate is not sustainable. %s", unit.Percent(s.owed.value), upper(found.because)),
-			ceiling: found.ceiling,
-			next:    "lower the rate (-R)",
+		return &invalidity{
+			because:    fmt.Sprintf("the target rate was sent but not answered: when the window closed, %s of the requests were still waiting and the queue was growing; this rate is not sustainable. %s", unit.Percent(s.owed.value), upper(found.because)),
+			bottleneck: found.bottleneck,
+			next:       "lower the rate (-R)",
 			evidence: append(ev, record.NewEvidence("series.load.in_flight", s.owed.value, "share", "the backlog grew by %s of the requests due",
 				unit.Percent(s.owed.value))),
 		}
 	}
 	short := fmt.Sprintf("the target rate was not sent: %s of the requests were missing or late", unit.Percent(s.missed))
-	if f.generatorFull() && !serverSide(found.ceiling) {
+	if f.generatorFull() && !serverSide(found.bottleneck) {
 		worst := f.worst()
-		return &void{because: short + ", because " + worst.who() + " was full", ceiling: record.LoadGenerator,
+		return &invalidity{because: short + ", because " + worst.who() + " was full", bottleneck: record.LoadGenerator,
 			evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
 	}
 	if len(slo.broken) > 0 && g.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
@@ -317,23 +317,23 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 	if f.starvedOfSlots() {
 		ev = append(ev, record.NewEvidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots,
 			unit.Percent(s.slotsUsed.value)))
-		return &void{
-			because: fmt.Sprintf("%s, because every slot was in use: these are closed-loop figures at concurrency %.0f, not latencies at the target rate. %s", short, f.slots, upper(found.because)),
-			ceiling: found.ceiling,
+		return &invalidity{
+			because:    fmt.Sprintf("%s, because every slot was in use: these are closed-loop figures at concurrency %.0f, not latencies at the target rate. %s", short, f.slots, upper(found.because)),
+			bottleneck: found.bottleneck,
 			next: fmt.Sprintf("lower the rate (-R), or raise the concurrency (-c above %d); for the bottleneck: %s", f.run.Load.Connections,
 				found.next), evidence: ev,
 		}
 	}
-	if v := f.heldUp(found.ceiling); v != nil {
+	if v := f.heldUp(found.bottleneck); v != nil {
 		g := &v.generator
-		return &void{
+		return &invalidity{
 			because: fmt.Sprintf("%s, because %s was starved by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short,
 				v.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value)),
-			ceiling: record.LoadGenerator, evidence: append(ev, v.generatorEvidence()...),
+			bottleneck: record.LoadGenerator, evidence: append(ev, v.generatorEvidence()...),
 			next: "check " + v.who() + " for a CPU quota; otherwise " + v.starvedNext(),
 		}
 	}
-	return &void{because: short + "; the cause was not recorded", evidence: ev,
+	return &invalidity{because: short + "; the cause was not recorded", evidence: ev,
 		next: "watch both ends, or lower the rate (-R)"}
 }
 
@@ -343,7 +343,7 @@ func voidSchedule(f *facts, slo sloResult, found *finding) *void {
 // 87 to 110 % were seen as waiting, and the quota itself cannot be read from
 // within a network namespace. Where the server's side was full, that is to blame
 // for all who fell behind, unless others kept to their schedule.
-func (f *facts) heldUp(ceiling record.Bottleneck) *facts {
+func (f *facts) heldUp(bottleneck record.Bottleneck) *facts {
 	all := f.agents
 	if len(all) == 0 {
 		all = []*facts{f}
@@ -361,14 +361,14 @@ func (f *facts) heldUp(ceiling record.Bottleneck) *facts {
 			worst = v
 		}
 	}
-	if serverSide(ceiling) && !kept {
+	if serverSide(bottleneck) && !kept {
 		return nil
 	}
 	return worst
 }
 
-// serverSide tells whether a ceiling is on the server's side, or shared with it.
-func serverSide(ceiling record.Bottleneck) bool {
+// serverSide tells whether a bottleneck is on the server's side, or shared with it.
+func serverSide(bottleneck record.Bottleneck) bool {
 	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven},
-		ceiling)
+		bottleneck)
 }
