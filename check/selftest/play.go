@@ -200,7 +200,7 @@ func play(ctx context.Context, o *Options, g *ground, s *Scenario, number, round
 // try sets a plan up, measures, strikes it, and judges what came of it.
 func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *keeper, r *Result) {
 	st, err := setUp(ctx, o.Program, g, number, p)
-	var done *run.Done
+	var done *run.Result
 	if err == nil {
 		done, r.Others, err = measure(ctx, o, st, p, keep.file(r.Scenario, r.Round))
 	}
@@ -236,7 +236,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 
 // measure makes the run, and does to the subject what the plan says meanwhile.
 // It answers how many cores others used.
-func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (*run.Done, float64, error) {
+func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (*run.Result, float64, error) {
 	s := p.spec
 	s.Targets = []spec.Target{{Method: "GET", URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
 	due := p.during
@@ -266,7 +266,7 @@ func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (
 	deeds.Wait()
 	after, used := use(st.groups)
 	if done != nil {
-		err = errors.Join(err, done.KeepErr, done.LeftOver)
+		err = errors.Join(err, done.KeepErr, done.RestoreErr)
 		if len(due) > 0 && ctx.Err() == nil {
 			err = errors.Join(err, errors.New("the run ended before everything was done to the subject"))
 		}

@@ -59,7 +59,7 @@ func (sh *shell) hider() *secret.Hider {
 // another tool.
 func (sh *shell) finished(name string, h *secret.Hider) (plan.Finished, error) {
 	if isFile(name) {
-		return foreignResult(name, h)
+		return importedResult(name, h)
 	}
 	file, err := sh.findRecord(name)
 	if err != nil {
@@ -116,8 +116,8 @@ func readForeign(name string) (importer.Result, error) {
 	return r, nil
 }
 
-// foreignResult is what another tool has written, as far as it goes.
-func foreignResult(name string, h *secret.Hider) (plan.Finished, error) {
+// importedResult is what another tool has written, as far as it goes.
+func importedResult(name string, h *secret.Hider) (plan.Finished, error) {
 	r, err := readForeign(name)
 	if err != nil {
 		return plan.Finished{}, err

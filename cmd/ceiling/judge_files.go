@@ -46,7 +46,7 @@ func (sh *shell) judgeFile(name string, asJSON bool) error {
 	if isYAML(name) || regexp.MustCompile(`(?m)^points:`).Match(head) {
 		return sh.judgePoints(name, buffered, asJSON)
 	}
-	return sh.judgeForeign(name, buffered, asJSON)
+	return sh.judgeImported(name, buffered, asJSON)
 }
 
 // judgePoints answers exit code 2 where the file has values that could not be
@@ -70,7 +70,7 @@ func (sh *shell) judgePoints(name string, in io.Reader, asJSON bool) error {
 	return nil
 }
 
-func (sh *shell) judgeForeign(name string, in io.Reader, asJSON bool) error {
+func (sh *shell) judgeImported(name string, in io.Reader, asJSON bool) error {
 	r, err := importer.Read(in)
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", name, err))
@@ -80,7 +80,7 @@ func (sh *shell) judgeForeign(name string, in io.Reader, asJSON bool) error {
 		sh.exit = exitVoid
 	}
 	if asJSON {
-		return report.WriteForeignJSON(sh.stdout, name, &r, &judged)
+		return report.WriteImportedJSON(sh.stdout, name, &r, &judged)
 	}
-	return report.Foreign(sh.stdout, name, &r, &judged)
+	return report.Imported(sh.stdout, name, &r, &judged)
 }

@@ -78,7 +78,7 @@ func formOf(out string) (func(io.Writer, page.Document) error, error) {
 // one plan.
 func (sh *shell) documentOf(names []string) (page.Document, error) {
 	if isFile(names[0]) {
-		return foreignDocument(names)
+		return importedDocument(names)
 	}
 	var runs []chart.Run
 	for _, name := range names {
@@ -115,8 +115,8 @@ func isFile(name string) bool {
 	return err == nil && info.Mode().IsRegular() && !record.IsRecord(name)
 }
 
-// foreignDocument is the page of other tools' results.
-func foreignDocument(names []string) (page.Document, error) {
+// importedDocument is the page of other tools' results.
+func importedDocument(names []string) (page.Document, error) {
 	results := make([]importer.Result, len(names))
 	for i, name := range names {
 		if !isFile(name) {

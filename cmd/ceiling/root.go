@@ -18,8 +18,8 @@ import (
 )
 
 // Messages: data goes to stdout, talk to stderr. An error is one line that
-// says what, where, and how to mend it. Exit codes: 0 held, 1 failure, 2 bad
-// arguments, 3 broke, 4 void, 130 interrupted.
+// says what, where, and how to fix it. Exit codes: 0 pass or valid, 1 error, 2 bad
+// arguments, 3 fail, 4 invalid, 130 interrupted.
 
 // shell is what a verb talks to.
 type shell struct {

@@ -297,8 +297,8 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	if done.KeepErr != nil {
 		fmt.Fprintln(sh.stderr, "ceiling: "+record.Incomplete(done.File.Path, done.KeepErr))
 	}
-	if done.LeftOver != nil {
-		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.LeftOver))
+	if done.RestoreErr != nil {
+		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.RestoreErr))
 	}
 	if f.json {
 		return record.WriteJSON(sh.stdout, &done.Run)

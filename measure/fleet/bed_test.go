@@ -219,8 +219,8 @@ const nobody = "http://127.0.0.1:9/" // the pretended engine sends nothing
 
 // pretend is an engine that sends nothing and counts a request for each of its
 // connections and milliseconds.
-func pretend(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareDone, error) {
-	done := &run.ShareDone{Target: "127.0.0.1:9"}
+func pretend(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareResult, error) {
+	done := &run.ShareResult{Target: "127.0.0.1:9"}
 	if o.Permit != nil {
 		if err := o.Permit(netip.MustParseAddrPort("127.0.0.1:9"), ""); err != nil {
 			return nil, fmt.Errorf("%w: %w", run.ErrRefused, err)
@@ -276,7 +276,7 @@ func pretend(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sin
 }
 
 // loadOnly is the engine of loads, without what observes.
-func loadOnly(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareDone, error) {
+func loadOnly(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareResult, error) {
 	to, path, host, err := spec.ParseTarget(s.Targets[0].URL)
 	if err != nil {
 		return nil, err
@@ -291,5 +291,5 @@ func loadOnly(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Si
 	if err != nil {
 		return nil, err
 	}
-	return &run.ShareDone{Result: r, Threads: 1, Connections: int(o.Share.Part(uint64(s.Connections))), Target: at.String()}, nil
+	return &run.ShareResult{Result: r, Threads: 1, Connections: int(o.Share.Part(uint64(s.Connections))), Target: at.String()}, nil
 }

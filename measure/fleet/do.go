@@ -255,8 +255,8 @@ func (j *job) add(w *run.Worked, m *member) {
 	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
 		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the fleet's is that of its weakest
 	}
-	if m.done.LeftOver != "" {
-		j.w.o.Log(fmt.Sprintf("agent %s: not restored: %s", m.name, m.done.LeftOver))
+	if m.done.RestoreErr != "" {
+		j.w.o.Log(fmt.Sprintf("agent %s: not restored: %s", m.name, m.done.RestoreErr))
 	}
 	if m.end.Profile != "" {
 		raw, err := j.w.conn.GetProfile(context.Background(), m.name, j.id, m.end.Profile)

@@ -44,7 +44,7 @@ func runChild() error {
 		Version: "test", Loads: true, Observes: true, Allow: Loopback(), Caps: Caps{MaxTime: time.Minute}, Grace: grace,
 		Log:  func(line string) { fmt.Println(line) },
 		here: func() { fmt.Println("here") },
-		engine: func(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareDone, error) {
+		engine: func(ctx context.Context, s *spec.Spec, o run.ShareOptions, sink run.Sink) (*run.ShareResult, error) {
 			if slow == Preparing {
 				time.Sleep(20 * time.Second)
 			}

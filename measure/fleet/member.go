@@ -24,7 +24,7 @@ type member struct {
 	heard  int64 // the last message, by the driver's clock
 	ready  *readiness
 	result *load.Result
-	done   *run.ShareDone
+	done   *run.ShareResult
 	end    *ending
 	rows   []record.LoadRow
 	lost   string // why nothing more is taken of it
@@ -60,7 +60,7 @@ func (m *member) readEnd(body []byte) error {
 		return err
 	}
 	if len(e.Done) > 0 {
-		var d run.ShareDone
+		var d run.ShareResult
 		if err := json.Unmarshal(e.Done, &d); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (j *job) Agents() []record.Agent {
 func (m *member) account(j *job, own *load.Result) record.Agent {
 	d := m.done
 	if d == nil { // lost: what its host was is known from what it said of itself
-		d = &run.ShareDone{
+		d = &run.ShareResult{
 			Connections: int(m.share.Part(uint64(j.spec.Connections))),
 			Environment: m.environment(),
 		}

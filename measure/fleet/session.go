@@ -17,7 +17,7 @@ import (
 )
 
 // Engine does a share of a run: run.DoShare, or a stand-in for it.
-type Engine func(context.Context, *spec.Spec, run.ShareOptions, run.Sink) (*run.ShareDone, error)
+type Engine func(context.Context, *spec.Spec, run.ShareOptions, run.Sink) (*run.ShareResult, error)
 
 // session is an agent's part in one run. It is the sink of its engine, and
 // keeps what is to be told until it is taken.

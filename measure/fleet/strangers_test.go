@@ -189,7 +189,7 @@ func TestEngineIsAsked(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.agent("a1", func(o *AgentOptions) {
-		o.engine = func(ctx context.Context, s *spec.Spec, so run.ShareOptions, sink run.Sink) (*run.ShareDone, error) {
+		o.engine = func(ctx context.Context, s *spec.Spec, so run.ShareOptions, sink run.Sink) (*run.ShareResult, error) {
 			if err := so.Permit(netip.MustParseAddrPort("198.18.0.1:9"), ""); err != nil {
 				return nil, errors.Join(run.ErrRefused, err)
 			}

@@ -47,7 +47,7 @@ type ending struct {
 	Refused bool   `json:"refused,omitempty"`
 	// Stopped says why the agent ended the work before its time.
 	Stopped string `json:"stopped,omitempty"`
-	// Done is run.ShareDone without its Result, JSON; a frameResult before this
+	// Done is run.ShareResult without its Result, JSON; a frameResult before this
 	// has that. Profile names the object that has the CPU profile.
 	Done    json.RawMessage `json:"done,omitempty"`
 	Profile string          `json:"profile,omitempty"`

@@ -271,7 +271,7 @@ func (x *explorer) one(ctx context.Context, step *record.Step, s spec.Spec, o Op
 	}
 	m := measured(step, done)
 	m.TookS = time.Since(began).Seconds()
-	return m, errors.Join(done.KeepErr, done.LeftOver)
+	return m, errors.Join(done.KeepErr, done.RestoreErr)
 }
 
 // progress is where the plan stands in its next run.
@@ -318,7 +318,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // measured is what a plan needs to know of a run.
-func measured(step *record.Step, done *Done) *record.Measured {
+func measured(step *record.Step, done *Result) *record.Measured {
 	r := &done.Run
 	m := &record.Measured{
 		Step: *step, Run: r.ID, Started: r.Started, ElapsedS: r.ElapsedS,

@@ -78,22 +78,22 @@ type Progress struct {
 	Plan *PlanProgress
 }
 
-// Done is a finished run and where it is kept.
-type Done struct {
+// Result is a finished run and where it is kept.
+type Result struct {
 	Run record.Run
 	// Response times of the whole window.
 	Response hist.Hist
-	// File of the record; KeepErr is what went wrong with keeping it, LeftOver
+	// File of the record; KeepErr is what went wrong with keeping it, RestoreErr
 	// what could not be restored of what a run had changed on the host.
-	File     record.File
-	KeepErr  error
-	LeftOver error
+	File       record.File
+	KeepErr    error
+	RestoreErr error
 }
 
 // Do does one run. An error that wraps ErrRefused names what the person has to
 // change; any other is a failure of this side. What the server does wrong is in
 // the record.
-func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
+func Do(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	if o.veil == nil {
 		o.veil = newVeil(&o)
 	}
@@ -101,7 +101,7 @@ func Do(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 	return done, o.veil.error(err)
 }
 
-func doRun(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
+func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -123,13 +123,13 @@ func doRun(ctx context.Context, s spec.Spec, o Options) (*Done, error) {
 	if err != nil {
 		return nil, errors.Join(err, left, w.Close())
 	}
-	done.LeftOver = left
+	done.RestoreErr = left
 	return done, nil
 }
 
 // keep does the job and has what comes of it kept and judged. Of the spec it has
 // what others may see.
-func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Options) (*Done, error) {
+func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Options) (*Result, error) {
 	env := job.Environment()
 	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s}
 	if several, are := job.(interface{ Agents() []record.Agent }); are {
@@ -145,7 +145,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 		return nil, err
 	}
 	o.veil.worked(worked)
-	done := &Done{Run: rec.assemble(worked, env)}
+	done := &Result{Run: rec.assemble(worked, env)}
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
 	done.Response.Merge(&worked.Result.Total.Response)
 	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found),

@@ -23,7 +23,7 @@ func specOf(addr, path string) spec.Spec {
 	}
 }
 
-func do(t *testing.T, s spec.Spec) *Done {
+func do(t *testing.T, s spec.Spec) *Result {
 	t.Helper()
 	d, err := Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run"), Version: "test"})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // DoShare does this host's share of a run: refusals come before Ready is called
 // and wrap ErrRefused. Where the context ends, it answers what was measured until
 // then. It returns once everything of it has ended.
-func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*ShareDone, error) {
+func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*ShareResult, error) {
 	p, err := prepare(ctx, s, o)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*Sha
 		return nil, errors.Join(err, left)
 	}
 	if left != nil {
-		done.LeftOver = left.Error()
+		done.RestoreErr = left.Error()
 	}
 	return done, nil
 }
@@ -81,7 +81,7 @@ func (p *part) restore() error {
 }
 
 // do does the share.
-func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
+func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 	if p.tables == nil {
 		p.tables = stacks.NewTables()
 		defer p.tables.Close()
@@ -92,7 +92,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareDone, error) {
 		p.profiler = newProfiler(ctx, p.spec, p.target, p.watch.subject(), p.Permit)
 		p.stacks.prepare(p.tables, p.target)
 	}
-	done := &ShareDone{Target: p.target.String(), Environment: p.env}
+	done := &ShareResult{Target: p.target.String(), Environment: p.env}
 	var err error
 	if p.Load {
 		done.Result, err = load.Run(ctx, *p.config, p)
@@ -137,7 +137,7 @@ func (p *part) tell(missing []record.NotMeasured) {
 
 // reserve finds how far the generator was from its own limit, or says why that
 // is not known.
-func (p *part) reserve(done *ShareDone) {
+func (p *part) reserve(done *ShareResult) {
 	r := figures(p.spec, done.Result, done.Connections, done.Threads)
 	r.Environment = p.env
 	times, by, why := calibrated(&r)
@@ -234,7 +234,7 @@ func (p *part) wait(ctx context.Context, d time.Duration) bool {
 // AgentOf is the account of one agent for the record, of its share and what it
 // did: all but its name, its roles, its clock and what became of it. rows are its
 // own.
-func AgentOf(s *spec.Spec, share load.Share, d *ShareDone, rows []record.LoadRow) record.Agent {
+func AgentOf(s *spec.Spec, share load.Share, d *ShareResult, rows []record.LoadRow) record.Agent {
 	a := record.Agent{Environment: d.Environment}
 	if d.Result == nil {
 		return a

@@ -65,7 +65,7 @@ func TestSharesOfARun(t *testing.T) {
 	over := make(chan struct{})
 	var starts []chan time.Time
 	var ready, loads, all sync.WaitGroup
-	sinks, done := make([]*notes, 3), make([]*ShareDone, 3)
+	sinks, done := make([]*notes, 3), make([]*ShareResult, 3)
 	for i := range sinks {
 		start := make(chan time.Time, 1)
 		starts = append(starts, start)
@@ -123,7 +123,7 @@ func TestSharesOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var observer ShareDone
+	var observer ShareResult
 	if err := json.Unmarshal(text, &observer); err != nil {
 		t.Fatal(err)
 	}

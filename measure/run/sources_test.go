@@ -90,7 +90,7 @@ func TestMoreConnectionsThanPorts(t *testing.T) {
 		addr, count := peers(t, c.listen)
 		s := specOf(addr, "/")
 		s.Connections, s.Pprof = 80, "off"
-		once := func() (*Done, error) {
+		once := func() (*Result, error) {
 			return Do(t.Context(), s, Options{Out: filepath.Join(t.TempDir(), "run")})
 		}
 		s.SourceIPs = c.sources[:1]

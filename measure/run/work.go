@@ -123,9 +123,9 @@ type ShareOptions struct {
 	tables *stacks.Tables // of several runs; nil: made for this one
 }
 
-// ShareDone is what one host did of a run. It is plain data but for the Result,
+// ShareResult is what one host did of a run. It is plain data but for the Result,
 // which has a wire form of its own.
-type ShareDone struct {
+type ShareResult struct {
 	// Result is nil of a host that only observed.
 	Result *load.Result `json:"-"`
 	// Threads and Connections of the share.
@@ -135,8 +135,8 @@ type ShareDone struct {
 	Target      string             `json:"target"`
 	Environment record.Environment `json:"environment"`
 	Found
-	// LeftOver says what could not be restored; "" all was.
-	LeftOver string `json:"left_over,omitempty"`
+	// RestoreErr says what could not be restored; "" all was.
+	RestoreErr string `json:"left_over,omitempty"`
 }
 
 // LoadRow is a tally as a row of the series.

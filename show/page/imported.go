@@ -20,9 +20,9 @@ func Foreign(names []string, results []importer.Result) Document {
 	d := Document{Title: title, Subtitle: title, Lead: strings.Join(names, ", ")}
 	d.Sections = append(d.Sections,
 		Section{ID: "verdict", Title: "Verdict", Blocks: []Block{Notice{Text: "No verdict: another tool measured this and watched neither server nor generator, so the figures cannot be attributed to either."}}},
-		Section{ID: "figures", Title: "What was printed", Blocks: []Block{foreignTable(names, results)}},
+		Section{ID: "figures", Title: "What was printed", Blocks: []Block{importedTable(names, results)}},
 	)
-	if t := foreignFailures(names, results); len(t.Rows) > 0 {
+	if t := importedFailures(names, results); len(t.Rows) > 0 {
 		d.Sections = append(d.Sections, Section{ID: "errors", Title: "Statuses and errors", Blocks: []Block{t}})
 	}
 	var caveats []Block
@@ -41,8 +41,8 @@ func Foreign(names []string, results []importer.Result) Document {
 	return d
 }
 
-// foreignTable has a row for each result. What a tool did not print is a dash.
-func foreignTable(names []string, results []importer.Result) Table {
+// importedTable has a row for each result. What a tool did not print is a dash.
+func importedTable(names []string, results []importer.Result) Table {
 	t := Table{Caption: "Figures as printed; latencies count from where the column says", Columns: []Column{
 		{Name: "file"}, {Name: "tool"}, {Name: "target"}, {Name: "loop"}, {Name: "connections", Figure: true}, {Name: "requests/s", Figure: true},
 		{Name: "p50", Figure: true}, {Name: "p90", Figure: true}, {Name: "p99", Figure: true}, {Name: "p99.9", Figure: true},
@@ -73,8 +73,8 @@ func foreignTable(names []string, results []importer.Result) Table {
 	return t
 }
 
-// foreignFailures counts statuses and errors by file.
-func foreignFailures(names []string, results []importer.Result) Table {
+// importedFailures counts statuses and errors by file.
+func importedFailures(names []string, results []importer.Result) Table {
 	t := Table{Caption: "Responses by status, and requests without one by cause",
 		Columns: []Column{{Name: "file"}, {Name: "what"}, {Name: "count", Figure: true}}}
 	for i := range results {

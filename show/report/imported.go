@@ -15,15 +15,15 @@ import (
 	"ceiling/verdict/audit"
 )
 
-// Foreign writes what another tool's output says, and how far it can be audit.
-func Foreign(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
+// Imported writes what another tool's output says, and how far it can be audit.
+func Imported(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
 	p := &printer{w: w}
-	p.line("%s   %s", oneLine(name), foreignLoad(r))
+	p.line("%s   %s", oneLine(name), importedLoad(r))
 	p.line("")
 	p.line("Requests/sec: %14.2f   %s in %s", r.CompletedPerS, responses(r.Requests), seconds(r.DurationS))
 	p.line("")
-	foreignFact(p, "latency", foreignLatency(r))
-	foreignFact(p, "statuses", foreignStatuses(r))
+	importedFact(p, "latency", importedLatency(r))
+	importedFact(p, "statuses", importedStatuses(r))
 	if len(r.Errors) == 0 {
 		p.fact("errors", "none printed")
 	}
@@ -32,7 +32,7 @@ func Foreign(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict
 			p.fact("", fmt.Sprintf("%d more with --json", len(r.Errors)-i))
 			break
 		}
-		foreignFact(p, []string{"errors", ""}[min(i, 1)], fmt.Sprintf("%s × %s", unit.FormatCount(int64(e.Count)), oneLine(e.What)))
+		importedFact(p, []string{"errors", ""}[min(i, 1)], fmt.Sprintf("%s × %s", unit.FormatCount(int64(e.Count)), oneLine(e.What)))
 	}
 	if r.BytesRead != nil {
 		what := "with heads"
@@ -47,27 +47,27 @@ func Foreign(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict
 	}
 	p.line("")
 	p.fact("verdict", string(v.Verdict.Outcome))
-	foreignFact(p, "bottleneck", string(v.Verdict.Bottleneck)+": "+pointBecause(&v.Verdict))
-	foreignList(p, "evidence", evidenceTexts(v))
-	foreignList(p, "caveats", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Caveats), r.Caveats...)...))
-	foreignList(p, "missing", missingTexts(v))
-	foreignFact(p, "next", v.Verdict.Next)
+	importedFact(p, "bottleneck", string(v.Verdict.Bottleneck)+": "+pointBecause(&v.Verdict))
+	importedList(p, "evidence", evidenceTexts(v))
+	importedList(p, "caveats", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Caveats), r.Caveats...)...))
+	importedList(p, "missing", missingTexts(v))
+	importedFact(p, "next", v.Verdict.Next)
 	return p.err
 }
 
-// ForeignJudgement is the JSON document of one result that was audit.
-type ForeignJudgement struct {
+// ImportedJudgement is the JSON document of one result that was audit.
+type ImportedJudgement struct {
 	Schema string              `json:"schema"`
 	File   string              `json:"file"`
 	Result *importer.Result    `json:"result"`
 	Judged *audit.PointVerdict `json:"judged"`
 }
 
-// WriteForeignJSON writes the document.
-func WriteForeignJSON(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
+// WriteImportedJSON writes the document.
+func WriteImportedJSON(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
 	shown := *r
 	shown.Target = secret.Plain().URL(r.Target)
-	return writeDocument(w, ForeignJudgement{Schema: "ceiling.judged/1", File: name, Result: &shown, Judged: v})
+	return writeDocument(w, ImportedJudgement{Schema: "ceiling.judged/1", File: name, Result: &shown, Judged: v})
 }
 
 func writeDocument(w io.Writer, document any) error {
@@ -77,14 +77,14 @@ func writeDocument(w io.Writer, document any) error {
 	return e.Encode(document)
 }
 
-// foreignFact writes a named text that goes on under itself.
-func foreignFact(p *printer, name, text string) {
+// importedFact writes a named text that goes on under itself.
+func importedFact(p *printer, name, text string) {
 	hanging(p, fmt.Sprintf("%-*s", column, name), column, text)
 }
 
-func foreignList(p *printer, name string, texts []string) {
+func importedList(p *printer, name string, texts []string) {
 	for i, text := range texts {
-		foreignFact(p, []string{name, ""}[min(i, 1)], text)
+		importedFact(p, []string{name, ""}[min(i, 1)], text)
 	}
 }
 
@@ -92,8 +92,8 @@ func responses(n uint64) string {
 	return unit.Plural(int(min(n, math.MaxInt)), "response", "responses")
 }
 
-// foreignLoad says what the tool was asked for, as far as it repeats it.
-func foreignLoad(r *importer.Result) string {
+// importedLoad says what the tool was asked for, as far as it repeats it.
+func importedLoad(r *importer.Result) string {
 	parts := []string{r.Tool}
 	for _, n := range []struct {
 		count int
@@ -115,7 +115,7 @@ func foreignLoad(r *importer.Result) string {
 	return strings.Join(parts, " · ")
 }
 
-func foreignLatency(r *importer.Result) string {
+func importedLatency(r *importer.Result) string {
 	var parts []string
 	for _, q := range r.Quantiles {
 		text := "< " + unit.FormatNs(q.ResolutionNs)
@@ -144,7 +144,7 @@ func foreignLatency(r *importer.Result) string {
 	return strings.Join(parts, " · ") + " (" + from + ")"
 }
 
-func foreignStatuses(r *importer.Result) string {
+func importedStatuses(r *importer.Result) string {
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
 		parts = append(parts, fmt.Sprintf("%s × %s", oneLine(status), unit.FormatCount(int64(r.Statuses[status]))))
