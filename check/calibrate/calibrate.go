@@ -8,15 +8,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/http1"
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
+	"ceiling/internal/unit"
 	"ceiling/measure/load"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -262,3 +266,86 @@ type nobody struct{}
 func (nobody) Connected(int, int, time.Time)  {}
 func (nobody) Window(bool, time.Time)         {}
 func (nobody) Interval(_ *load.Tally, _ bool) {}
+
+// Text writes a calibration as a table, with its caveats.
+func Text(out io.Writer, c *record.Calibration) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "what one core of the generator can do: %s on CPU %s, against serve floor on CPU %s, %d connections\n",
+		c.Engine, c.GeneratorCPUs, c.FloorCPUs, connections)
+	fmt.Fprintf(&b, "%s · Linux %s · %s · median of %d × %gs, with the range\n\n", c.CPUModel, c.Kernel, c.Host, c.Repeats, c.DurationS)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "route\tbytes\tin flight\trequests/s a core\trange\tCPU/request\tbusy\tlimit\t")
+	for i := range c.Points {
+		p := &c.Points[i]
+		rate, limit := unit.FormatCount(int64(p.CapacityPerS.Median)), "generator"
+		if p.Derived {
+			rate, limit = "≥ "+rate, "server"
+			if p.Busy.Median+p.RunDelay.Median >= generatorFull {
+				limit = "others on its CPU"
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d × %d\t%s\t%s–%s\t%s\t%.0f%%\t%s\t\n",
+			p.Route, unit.FormatCount(int64(p.ResponseBytes+0.5)), p.Connections, p.Pipelining, rate,
+			unit.FormatCount(int64(p.CapacityPerS.Low)), unit.FormatCount(int64(p.CapacityPerS.High)),
+			unit.FormatNs(int64(p.CPUNsPerRequest.Median+0.5)), 100*p.Busy.Median, limit)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i, d := range c.Caveats {
+		fmt.Fprintf(&b, "%s%-7s %s\n", []string{"\n", ""}[min(i, 1)], []string{"caveats", ""}[min(i, 1)], d)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+const (
+	// firstDuration of each of the nine measurements of a first calibration, which
+	// takes 1.7 s with their warm-ups. How that compares with the long form is in
+	// docs/calibration.md.
+	firstDuration = 150 * time.Millisecond
+	// worth is the measured time from which a run has that much to spare: a third
+	// of it, once. Shorter ones are looks in passing.
+	worth = 5 * time.Second
+)
+
+// FirstTakes is about how long First takes.
+const FirstTakes = 2 * time.Second
+
+// Wanted says why the generator of this host is to be measured before a run with
+// this engine that measures for so long; "" where a calibration fits, or the run
+// is too short for that. all are those that are kept.
+func Wanted(all []record.Calibration, version, engine string, measures time.Duration) (why string) {
+	if measures < worth {
+		return ""
+	}
+	if engine == "" || engine == spec.EngineAuto {
+		if engine = chosen(); engine == "" {
+			return "" // the run itself will say why there is none
+		}
+	}
+	env := record.ReadEnvironment(version)
+	_, why = record.FitCalibration(all, &env, engine)
+	return why
+}
+
+// chosen is the engine that a run gets here which leaves the choice to us.
+func chosen() string {
+	release := sys.HoldThread()
+	defer release()
+	r, err := ring.Open(ring.Config{})
+	if err != nil {
+		return ""
+	}
+	name := r.Engine()
+	if r.Shut() != nil {
+		return ""
+	}
+	return name
+}
+
+// First calibrates in short, for the first run on a host.
+func First(ctx context.Context, c Config) (*record.Calibration, error) {
+	c.Duration, c.Repeats = firstDuration, 1
+	return Measure(ctx, c)
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ceiling/check/selftest"
+	"ceiling/verdict/prose"
 )
 
 // trials is a series that goes on where the ledger of trials was left.
@@ -135,7 +136,7 @@ func (b *bench) plantOnce(ctx context.Context, t *trials, k *plantKind, round in
 			Named: r.Named, Judged: r.Judged, Why: r.Why, Blamed: r.Blamed, Others: r.Others, Confirmed: r.Confirmed,
 		}
 		if r.Verdict != nil {
-			p.Because = r.Verdict.Because
+			p.Because = prose.Sentence(r.Verdict.Because)
 		}
 		b.progress("%s, round %d: %s, named %s", p.Scenario, p.Round, p.Judged, p.Named)
 		if err := t.add(b, Trial{Plant: &p}, time.Since(begin)); err != nil {

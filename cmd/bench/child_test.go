@@ -9,11 +9,13 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"ceiling/internal/archive"
 	"ceiling/show/importer"
 )
 
@@ -65,14 +67,22 @@ func shell(script string, parse func([]byte) (answer, error)) *tool {
 		arguments: func(_ job, dir string) ([]string, bool) { return []string{"-c", script, "sh", dir}, true }}
 }
 
+// wrkOutput is a file with what wrk printed.
+func wrkOutput(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	archive.Extract(t, peers, dir)
+	return filepath.Join(dir, "wrk.txt")
+}
+
 func TestToolRun(t *testing.T) {
-	o, err := shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; test -s $1/pipeline.lua && cat testdata/wrk.txt",
+	o, err := shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; test -s $1/pipeline.lua && cat "+wrkOutput(t),
 		peer(importer.Wrk)).run(t.Context(), job{}, nil)
 	if err != nil || o.Completed != 143341 || o.CPUNs < 1e6 || o.CPUNs > 5e9 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	watched := 0
-	if _, err := shell("cat testdata/wrk.txt", peer(importer.Wrk)).run(t.Context(), job{}, func(pid int) { watched = pid }); err != nil ||
+	if _, err := shell("cat "+wrkOutput(t), peer(importer.Wrk)).run(t.Context(), job{}, func(pid int) { watched = pid }); err != nil ||
 		watched == 0 {
 		t.Errorf("watched %d, %v", watched, err)
 	}
@@ -85,7 +95,7 @@ func TestToolRunFails(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %q", script, o, err, want)
 		}
 	}
-	check("cat testdata/wrk.txt; echo first >&2; echo no such host >&2; exit 3", "exit status 3: no such host")
+	check("cat "+wrkOutput(t)+"; echo first >&2; echo no such host >&2; exit 3", "exit status 3: no such host")
 	check("echo only this; exit 1", "exit status 1: only this")
 	check("exit 4", "exit status 4: it printed nothing")
 	check("echo hello", "its output")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // ownFigures is what our document says and the peers' do not.
@@ -59,7 +60,7 @@ func parseOurs(out []byte) (answer, error) {
 	own := &ownFigures{
 		UserNs: r.Generator.UserNs, LagP99: time.Duration(r.Latency.Lag.P99Ns),
 		Established: r.Load.Established, Engine: r.Load.Engine,
-		Outcome: string(r.Verdict.Outcome), Because: r.Verdict.Because,
+		Outcome: string(r.Verdict.Outcome), Because: prose.Sentence(r.Verdict.Because),
 	}
 	for _, w := range r.Generator.Workers {
 		own.WorkerNs += w.Busy * r.ElapsedS * 1e9

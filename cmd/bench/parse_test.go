@@ -6,15 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/archive"
 )
 
-// The samples in testdata are what the tools printed: wrk 4.1.0, h2load 1.52,
-// ab 2.3, hey, oha 1.16, autocannon 9.0 and ceiling, against fasthttp on two
-// cores; h2load_cut.txt is h2load.txt with the counts of a run on a busy machine.
-// *_404 asked for a route that is not there, *_dead lost the server
-// half way.
 func parsers() map[string]func([]byte) (answer, error) {
 	list := map[string]func([]byte) (answer, error){}
 	for _, k := range kinds() {
@@ -23,8 +21,14 @@ func parsers() map[string]func([]byte) (answer, error) {
 	return list
 }
 
+// peers holds what the tools printed, and says of which versions and when.
+const peers = "testdata/peers.txtar"
+
 func sample(t testing.TB, name string) []byte {
 	t.Helper()
+	if !strings.HasPrefix(name, ours) {
+		return archive.Read(t, peers, name)
+	}
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +125,7 @@ func TestParseRefuses(t *testing.T) {
 	replace("oha", "oha.json", `"p50": [\d.e-]+`, `"p50": "fast"`)
 	replace(autocannon, "autocannon.json", `"2xx"`, `"2yy"`)
 	replace(autocannon, "autocannon.json", `"duration":1.06`, `"duration":0`)
-	replace(ours, "ceiling.json", `ceiling.run/2`, `ceiling.run/3`)
+	replace(ours, "ceiling.json", `ceiling.run/3`, `ceiling.run/2`)
 	replace(ours, "ceiling.json", `"completed": ?189353`, `"completed": 189354`)
 	replace(ours, "ceiling.json", `"in_flight": ?64`, `"in_flight": 63`)
 	replace(ours, "ceiling.json", `"200": ?189353`, `"200": 189000`)
@@ -156,13 +160,11 @@ func TestParseRefusesAnyCut(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.*")
-	if err != nil || len(files) < 10 {
-		f.Fatalf("%d samples, %v", len(files), err)
+	for _, file := range archive.All(f, peers) {
+		f.Add(file.Data)
 	}
-	for _, name := range files {
-		f.Add(sample(f, filepath.Base(name)))
-	}
+	f.Add(sample(f, "ceiling.json"))
+	f.Add(sample(f, "ceiling_404.json"))
 	all := parsers()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for tool, parse := range all {

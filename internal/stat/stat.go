@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"ceiling/internal/unit"
 )
 
@@ -133,4 +135,28 @@ func Middle(values []float64) float64 { return median(slices.Sorted(slices.Value
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	return sorted[(n-1)/2]/2 + sorted[n/2]/2
+}
+
+// BinomialAtMost is the probability that at most k of n independent trials
+// succeed, each with the chance p.
+func BinomialAtMost(k, n uint64, p float64) float64 {
+	switch {
+	case k >= n || p <= 0:
+		return 1
+	case p >= 1:
+		return 0
+	}
+	return belowQuantile(n, p)(k)
+}
+
+// PoissonAtLeast is the probability of k or more events that come independently
+// of each other, mean of them on average.
+func PoissonAtLeast(k uint64, mean float64) float64 {
+	switch {
+	case k == 0:
+		return 1
+	case !(mean > 0):
+		return 0
+	}
+	return 1 - distuv.Poisson{Lambda: mean}.CDF(float64(k-1))
 }

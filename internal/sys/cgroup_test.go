@@ -1,21 +1,11 @@
 package sys
 
 import (
-	"os"
 	"testing"
 )
 
-func read(t *testing.T, file string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 func TestCgroupFiles(t *testing.T) {
-	m, err := ParseCgroupMount(read(t, "../../measure/observe/testdata/vm2/"+"mountinfo_v1"))
+	m, err := ParseCgroupMount(fixture(t, "mountinfo_v1"))
 	if err != nil || m != (CgroupMount{1, "/sys/fs/cgroup/cpu", "/"}) {
 		t.Errorf("%+v %v", m, err)
 	}
@@ -34,7 +24,7 @@ func TestCgroupFiles(t *testing.T) {
 	if _, err := ParseCgroupMount([]byte("1 2 3\n")); err == nil {
 		t.Error("no cgroup was found")
 	}
-	if p, ok := ParseCgroupPath(read(t, "../../measure/observe/testdata/vm2/"+"cgroup_v1"), 1); !ok || p != "/" {
+	if p, ok := ParseCgroupPath(fixture(t, "cgroup_v1"), 1); !ok || p != "/" {
 		t.Error(p, ok)
 	}
 	if p, ok := ParseCgroupPath([]byte("3:cpu,cpuacct:/a:b\n0::/c\n"), 1); !ok || p != "/a:b" {

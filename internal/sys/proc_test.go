@@ -5,16 +5,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"ceiling/internal/archive"
 )
 
 // fixture is a file read from a virtual machine with 2 CPUs, Linux 6.18, cgroup version 1.
 func fixture(t testing.TB, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile("testdata/vm2/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return archive.Read(t, "testdata/vm2.txtar", name)
 }
 
 func TestParseStatOfTwoCPUs(t *testing.T) {

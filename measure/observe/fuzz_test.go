@@ -2,7 +2,6 @@ package observe
 
 import (
 	"encoding/binary"
-	"os"
 	"syscall"
 	"testing"
 
@@ -15,11 +14,7 @@ import (
 
 func seed(f *testing.F, names ...string) {
 	for _, name := range names {
-		text, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text)
+		f.Add(fixture(f, name))
 	}
 }
 

@@ -2,24 +2,22 @@ package observe
 
 import (
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"ceiling/internal/archive"
 	"ceiling/internal/sys"
 	"ceiling/record"
 )
 
+// fixture is a file of a machine: vm2/stat.
 func fixture(t testing.TB, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	machine, name, _ := strings.Cut(name, "/")
+	return archive.Read(t, map[string]string{"vm2": "../../internal/sys/testdata/vm2.txtar", "cpus128": "testdata/cpus128.txtar"}[machine], name)
 }
 
 func TestStatDeltaOf128CPUs(t *testing.T) {

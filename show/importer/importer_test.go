@@ -11,31 +11,48 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ceiling/internal/archive"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestGolden reads every output in testdata and compares all that is made of
-// it; look at the golden files when they change.
-func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.*")
+// outputs are the outputs of testdata by name, and those that are refused.
+func outputs(t testing.TB) []archive.File {
+	t.Helper()
+	var list []archive.File
+	for _, f := range archive.All(t, samples) {
+		if !strings.HasSuffix(f.Name, golden) {
+			list = append(list, f)
+		}
+	}
+	results, err := os.ReadFile(vegetaFile)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return append(list, archive.File{Archive: "testdata/vegeta.txtar", Name: filepath.Base(vegetaFile), Data: results})
+}
+
+const (
+	samples    = "testdata/*.txtar"
+	golden     = ".golden"
+	vegetaFile = "testdata/vegeta_results.bin" // no text
+)
+
+// TestGolden reads every output in testdata and compares all that is made of
+// it; look at the golden files when they change.
+func TestGolden(t *testing.T) {
+	if *update {
+		writeVegetaResults(t, vegetaFile)
+	}
 	read := 0
-	for _, file := range files {
-		name := filepath.Base(file)
-		if strings.HasSuffix(name, ".golden") || name == "vegeta_results.bin" && *update && writeVegetaResults(t, file) || name == "README.md" ||
-			name == "wrk_refused.txt" {
+	for _, file := range outputs(t) {
+		if file.Name == "wrk_refused.txt" {
 			continue
 		}
 		read++
-		t.Run(name, func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := Parse(data)
+		t.Run(file.String(), func(t *testing.T) {
+			r, err := Parse(file.Data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,17 +60,11 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := file + ".golden"
+			got = append(got, '\n')
 			if *update {
-				if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				archive.Update(t, file.Archive, file.Name+golden, got)
 			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+			if diff := cmp.Diff(string(archive.Read(t, file.Archive, file.Name+golden)), string(got)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -65,11 +76,7 @@ func TestGolden(t *testing.T) {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return archive.Read(t, samples, name)
 }
 
 func parsed(t *testing.T, name string) Result {
@@ -212,7 +219,7 @@ func TestWhatDoesNotAddUpIsSaid(t *testing.T) {
 		{"JSON cut off", read(t, "oha.json")[:200], "damaged"},
 		{"samples of k6", []byte(`{"type":"Metric","data":{}}` + "\n" + `{"type":"Point"}`), "more than one JSON value"},
 		{"wrk that made no request", read(t, "wrk_refused.txt"), "wrk made no request"},
-		{"a record of ours", []byte(`{"schema":"ceiling.run/2"}`), "record of ceiling itself"},
+		{"a record of ours", []byte(`{"schema":"ceiling.run/3"}`), "record of ceiling itself"},
 		{"another JSON", []byte(`{"a":1}`), "none of the tools"},
 		{"a text", []byte("hello"), "none of the tools"},
 		{"nothing", nil, "empty"},
@@ -293,16 +300,8 @@ func TestReadIsBounded(t *testing.T) {
 // FuzzParse: whatever the bytes are, there is an error of one line, or a result
 // whose figures can be.
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.*")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
+	for _, file := range outputs(f) {
+		f.Add(file.Data)
 	}
 	f.Add([]byte(`{"metrics":{"http_reqs":{"count":1e15,"rate":5e-324}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -44,9 +44,8 @@ func vegetaResults(count int, encode func(any) error) error {
 	return nil
 }
 
-// writeVegetaResults writes the file of results anew; it answers false so that
-// the file is read then.
-func writeVegetaResults(t *testing.T, name string) bool {
+// writeVegetaResults writes the file of results anew.
+func writeVegetaResults(t *testing.T, name string) {
 	t.Helper()
 	var out bytes.Buffer
 	if err := vegetaResults(200, gob.NewEncoder(&out).Encode); err != nil {
@@ -55,7 +54,6 @@ func writeVegetaResults(t *testing.T, name string) bool {
 	if err := os.WriteFile(name, out.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return false
 }
 
 // TestVegetaResults reads the same 200 results as a gob and as JSON.

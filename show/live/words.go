@@ -7,6 +7,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // This file is what the terminal and the page say in the same words.
@@ -164,9 +165,7 @@ func (s *Snapshot) VerdictBasis() string {
 }
 
 // Because is the verdict's reason without the ceiling's name before it.
-func (f *Formed) Because() string {
-	return strings.TrimPrefix(f.Verdict.Because, string(f.Verdict.Bottleneck)+": ")
-}
+func (f *Formed) Because() string { return prose.Reason(&f.Verdict) }
 
 // CoresSay is what an end's processes used: "fasthttp 1.02 cores, busiest
 // thread 98 %".

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -214,4 +215,13 @@ func watchFor(t *testing.T, target netip.AddrPort, long time.Duration) (s sums) 
 		time.Sleep(next)
 	}
 	return s
+}
+
+const errAgain = syscall.EAGAIN
+
+// peek looks at the first byte of a socket without taking it.
+func peek(fd int) error {
+	var b [1]byte
+	_, _, err := syscall.Recvfrom(fd, b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return err
 }

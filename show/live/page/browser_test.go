@@ -8,6 +8,7 @@ import (
 
 	"ceiling/internal/browser"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 	"ceiling/show/live"
 )
 
@@ -19,8 +20,8 @@ func TestHostileTextsStayText(t *testing.T) {
 	}
 	const evil = `<img src=x onerror="window.owned=1"><script>window.owned=1</script>{{7*7}}`
 	r, s := fixture(t)
-	r.Verdict.Because, r.Verdict.Bottleneck, r.Verdict.Outcome, r.Verdict.Next = evil, evil, evil, evil
-	r.Verdict.Evidence, r.Verdict.Caveats = []record.Evidence{{Says: evil}}, []string{evil}
+	r.Verdict.Because, r.Verdict.Bottleneck, r.Verdict.Outcome, r.Verdict.Next = recordtest.Says(evil), evil, evil, recordtest.Says(evil)
+	r.Verdict.Evidence, r.Verdict.Caveats = []record.Evidence{{Says: recordtest.Say(evil)}}, recordtest.Says(evil)
 	r.Verdict.Stations[0].Name = evil
 	r.Spec.Targets[0].URL, r.StoppedEarly = evil, evil
 	b := live.NewBoard()

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ceiling/record"
+	"ceiling/record/recordtest"
 	"ceiling/show/live"
 )
 
@@ -424,7 +425,7 @@ func TestGuard(t *testing.T) {
 		{"GET", "/", addr, [2]string{"Content-Length", "5"}, 413},
 		{"GET", "/", addr, [2]string{"Transfer-Encoding", "chunked"}, 413},
 		{"GET", "/nothing", addr, [2]string{}, 404},
-		{"GET", "/%2e%2e/doc.go", addr, [2]string{}, 404},
+		{"GET", "/%2e%2e/board.go", addr, [2]string{}, 404},
 	} {
 		got, header := ask(t, addr, c.method, c.path, c.host, c.header)
 		if got != c.want {
@@ -474,8 +475,8 @@ func TestAddressInUse(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	const evil = "</script><img src=x onerror=alert(1)>\n\ndata: {}\n\nevent: end\n\x00\u2028\xff"
 	r, s := fixture(t)
-	r.Verdict.Because, r.Verdict.Bottleneck, r.Verdict.Outcome = evil, evil, evil
-	r.Verdict.Evidence = []record.Evidence{{Says: evil}}
+	r.Verdict.Because, r.Verdict.Bottleneck, r.Verdict.Outcome = recordtest.Says(evil), evil, evil
+	r.Verdict.Evidence = []record.Evidence{{Says: recordtest.Say(evil)}}
 	b := live.NewBoard()
 	server := serve(t, b)
 	r.Spec.Targets[0].URL = evil

@@ -9,6 +9,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/live"
+	"ceiling/verdict/prose"
 )
 
 // state is all that changes and is not a point: texts, and the shares that are
@@ -182,18 +183,19 @@ func verdictOf(s *live.Snapshot) verdict {
 	if f == nil {
 		return v
 	}
-	v.Outcome, v.Bottleneck, v.Because, v.Next, v.Final = f.Verdict.Outcome, f.Verdict.Bottleneck, f.Because(), f.Verdict.Next, f.Final
+	v.Outcome, v.Bottleneck, v.Final = f.Verdict.Outcome, f.Verdict.Bottleneck, f.Final
+	v.Because, v.Next = f.Because(), prose.Sentence(f.Verdict.Next)
 	for i, e := range f.Verdict.Evidence {
 		if i == evidenceMost {
 			break
 		}
-		v.Evidence = append(v.Evidence, e.Says)
+		v.Evidence = append(v.Evidence, prose.Text(e.Says))
 	}
 	for i, d := range f.Verdict.Caveats {
 		if i == evidenceMost {
 			break
 		}
-		v.Caveats = append(v.Caveats, d)
+		v.Caveats = append(v.Caveats, prose.Text(d))
 	}
 	return v
 }

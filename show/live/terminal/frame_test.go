@@ -4,14 +4,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 
+	"ceiling/internal/archive"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 	"ceiling/show/live"
 )
 
@@ -94,18 +95,17 @@ func TestFrames(t *testing.T) {
 
 // The picture in the documentation is a frame.
 func TestDocsShowAFrame(t *testing.T) {
-	frame, err := os.ReadFile("testdata/plan-80x24.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frame := archive.Read(t, frames, "plan-80x24.txt")
 	docs, err := os.ReadFile("../../../docs/live.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(docs), "```\n"+string(frame)+"```\n") {
-		t.Error("docs/live.md does not show testdata/plan-80x24.txt")
+		t.Error("docs/live.md does not show plan-80x24.txt of " + frames)
 	}
 }
+
+const frames = "testdata/frames.txtar"
 
 func golden(t *testing.T, name string, lines []string, width, height int) {
 	t.Helper()
@@ -119,18 +119,12 @@ func golden(t *testing.T, name string, lines []string, width, height int) {
 		}
 		b.WriteString(strings.TrimRight(ansi.Strip(line), " ") + "\n")
 	}
-	path := filepath.Join("testdata", name+".txt")
+	name += ".txt"
 	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		archive.Update(t, frames, name, []byte(b.String()))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("%s (go test ./live/terminal -update writes it anew):\n%s", path, diff)
+	if diff := cmp.Diff(string(archive.Read(t, frames, name)), b.String()); diff != "" {
+		t.Errorf("%s of %s (go test ./show/live/terminal -update writes it anew):\n%s", name, frames, diff)
 	}
 }
 
@@ -166,7 +160,7 @@ func TestAnySizeFits(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\u202e\r\n\u009b31m"
 	b, r := boardAt(t, 2e9)
-	r.Verdict.Because, r.Verdict.Bottleneck = evil, evil
+	r.Verdict.Because, r.Verdict.Bottleneck = recordtest.Says(evil), evil
 	r.StoppedEarly = evil
 	r.Verdict.Stations[0].Name = evil
 	b.RunEnded(r)

@@ -1,0 +1,107 @@
+package race
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+)
+
+// haproxy logs to its standard output, line by line, which the shell leads into a
+// file: it has no file of its own. By default it admits half as many clients as it
+// may open files, since each may need a connection to a backend.
+func haproxy() Contestant {
+	return Contestant{
+		Name: "haproxy", Program: "haproxy", Install: "apt-get install haproxy",
+		Differs: "its log is not buffered: it has no way to",
+		version: "-v", pattern: regexp.MustCompile(`(?i)haproxy version ([^ -]+)`),
+		render: func(s *Setup) (Configuration, bool) {
+			log := when(s.Forward, " >"+s.Dir+"/access.log")
+			return Configuration{File: "haproxy.cfg", Text: haproxyText(s), Command: "exec {program} -db -f " + s.Dir + "/haproxy.cfg" + log},
+				!s.Files
+		},
+	}
+}
+
+func haproxyText(s *Setup) string {
+	return fmt.Sprintf(`global
+  nbthread %[1]d
+  maxconn 19000
+  no strict-limits
+%[2]sdefaults
+  mode http
+  timeout connect 2s
+  timeout client 3600s
+  timeout server 60s
+frontend f
+  bind %[3]s shards by-thread
+%[4]s  default_backend b
+backend b
+  http-reuse always
+  server s %[5]s pool-max-conn 128
+`, s.Workers, when(s.Forward, "  log stdout format raw local0\n"), s.Listen, when(s.Forward, `  log global
+  capture request header Referer len 128
+  capture request header User-Agent len 128
+  log-format "%ci - - [%trl] %{+Q}r %ST %B %{+Q}[capture.req.hdr(0)] %{+Q}[capture.req.hdr(1)]"
+  http-request set-header X-Forwarded-For %[src]
+  http-request set-header X-Forwarded-Proto http
+  http-request set-header X-Forwarded-Host %[req.hdr(host)]
+`), s.Backend)
+}
+
+func caddy() Contestant {
+	return Contestant{
+		Name: "caddy", Program: "caddy", Install: "apt-get install caddy, or a newer one from caddyserver.com",
+		Differs: "adds X-Forwarded-* always; logs JSON, it has no other format",
+		version: "version", pattern: regexp.MustCompile(`v?(\d\S+)`),
+		render: func(s *Setup) (Configuration, bool) {
+			host, port, err := net.SplitHostPort(s.Listen)
+			handler := fmt.Sprintf("  reverse_proxy %s {\n    transport http {\n      keepalive_idle_conns_per_host 128\n      compression off\n    }\n  }\n", s.Backend)
+			if s.Files {
+				handler = fmt.Sprintf("  root * %s/site\n  file_server\n", s.Dir)
+			}
+			text := fmt.Sprintf(`{
+  admin off
+  auto_https off
+  persist_config off
+  storage file_system %[1]s/storage
+}
+http://:%[2]s {
+  bind %[3]s
+%[4]s%[5]s}
+`, s.Dir, port, host, when(s.Forward, "  log {\n    output file "+s.Dir+"/access.log {\n      roll_disabled\n    }\n  }\n"), handler)
+			return Configuration{File: "Caddyfile", Text: text,
+					Command: fmt.Sprintf("HOME=%[1]s GOMAXPROCS=%[2]d exec {program} run --adapter caddyfile --config %[1]s/Caddyfile", s.Dir, s.Workers)},
+				err == nil
+		},
+	}
+}
+
+func h2o() Contestant {
+	return Contestant{
+		Name: "h2o", Program: "h2o", Install: "apt-get install h2o",
+		Lacks: []string{"X-Forwarded-Host"}, Differs: "adds Via, and X-Forwarded-* but the host always; its log is not buffered",
+		version: "--version", pattern: regexp.MustCompile(`h2o version (\S+)`),
+		render: func(s *Setup) (Configuration, bool) {
+			host, port, err := net.SplitHostPort(s.Listen)
+			target := fmt.Sprintf("proxy.reverse.url: \"http://%s/\"", s.Backend)
+			if s.Files {
+				target = fmt.Sprintf("file.dir: %s/site", s.Dir)
+			}
+			text := fmt.Sprintf(`num-threads: %[1]d
+max-connections: 19900
+%[2]slisten:
+  host: %[3]s
+  port: %[4]s
+http1-request-timeout: 3600
+proxy.preserve-host: ON
+proxy.timeout.keepalive: 60000
+hosts:
+  default:
+    paths:
+      "/":
+        %[5]s
+`, s.Workers, when(s.Forward, "access-log: "+s.Dir+"/access.log\n"), host, port, target)
+			return Configuration{File: "h2o.yaml", Text: text, Command: "exec {program} -c " + s.Dir + "/h2o.yaml"}, err == nil
+		},
+	}
+}
