@@ -522,13 +522,14 @@ func clients(t *testing.T, n int, abandoned bool, have func(*talked) error) []*t
 
 // hostileConfig is a proxy with the limits that the reference knows.
 func hostileConfig(b *recorder) string {
-	return to("http://"+b.ln.Addr().String(), fmt.Sprintf("body_bytes = %d", refBodyBytes)) + "[locations.destinations.eject]\nfailures = -1\n"
+	return to("http://"+b.Address(), fmt.Sprintf("body_bytes = %d", refBodyBytes)) + "[locations.destinations.eject]\nfailures = -1\n"
 }
 
 // TestComposedClients: whatever clients send, the backend gets the requests that
 // RFC 9112 reads in it, each once and in order, every client gets the answers to its
 // own, and the proxy's counters are the sums of both.
 func TestComposedClients(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		b := startRecorder(t)
 		r := run(t, engine, hostileConfig(b))
@@ -599,6 +600,7 @@ func TestComposedClients(t *testing.T) {
 // TestAbandonedClients: clients that go at any byte leave nothing behind, and the
 // backend has no request that they did not send.
 func TestAbandonedClients(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		b := startRecorder(t)
 		r := run(t, engine, hostileConfig(b))

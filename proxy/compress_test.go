@@ -53,6 +53,7 @@ func unpack(t *testing.T, coding string, r io.Reader) io.Reader {
 // TestCompression: what comes out is what went in, in each coding; and what must
 // not be compressed is not.
 func TestCompression(t *testing.T) {
+	together(t)
 	big := pattern(300_000)
 	o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
 		h := w.Header()
@@ -157,6 +158,7 @@ func TestCompressedStream(t *testing.T) {
 // TestCompressedFile: a file is compressed where it has no sibling, not in parts,
 // and anew when it has changed.
 func TestCompressedFile(t *testing.T) {
+	together(t)
 	dir := t.TempDir()
 	big := pattern(100_000)
 	for name, data := range map[string][]byte{"a.css": big, "b.css": big, "b.css.br": []byte("sibling"), "s.css": []byte("small"),

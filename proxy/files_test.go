@@ -42,6 +42,7 @@ func siteDir(t *testing.T) string {
 }
 
 func TestFiles(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		dir := siteDir(t)
 		r := run(t, engine, to("files://"+dir+"?suffix=.html&maxAge=60"))
@@ -72,6 +73,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestFileConditions(t *testing.T) {
+	together(t)
 	dir := siteDir(t)
 	r := run(t, "auto", to("files://"+dir))
 	l := dial(t, r.addr)
@@ -131,6 +133,7 @@ func TestFileConditions(t *testing.T) {
 // TestSeveralRanges: each part is what it says, small files and mapped ones, and the
 // length is exact: the connection goes on.
 func TestSeveralRanges(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		r := run(t, engine, to("files://"+siteDir(t)))
 		l := dial(t, r.addr)
@@ -173,6 +176,7 @@ func TestSeveralRanges(t *testing.T) {
 }
 
 func TestPrecompressed(t *testing.T) {
+	together(t)
 	r := run(t, "auto", to("files://"+siteDir(t)))
 	l := dial(t, r.addr)
 	for accepts, want := range map[string]string{
@@ -190,6 +194,7 @@ func TestPrecompressed(t *testing.T) {
 // TestFilesChange: a file that is replaced is seen within the second that it is
 // believed; so is one that appears, and one that goes.
 func TestFilesChange(t *testing.T) {
+	together(t)
 	dir := siteDir(t)
 	r := run(t, "auto", to("files://"+dir+"?fallback=index.html"))
 	l := dial(t, r.addr)
@@ -219,6 +224,7 @@ func TestFilesChange(t *testing.T) {
 // TestFileSlowReader: a client that stops reading a large file is given up, and
 // one that reads slowly is not.
 func TestFileSlowReader(t *testing.T) {
+	together(t)
 	dir := siteDir(t)
 	if err := os.WriteFile(filepath.Join(dir, "huge"), bytes.Repeat(pattern(1<<20), 32), 0o644); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ func okServer(t *testing.T) *faultserver.Server {
 // TestTimeouts: a client that does not finish its head, or is idle, is not waited
 // for.
 func TestTimeouts(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		s := okServer(t)
 		text := strings.Replace(to("http://"+s.Address()), "[timeouts]", "[timeouts]\nheader = \"200ms\"\nkeep_alive = \"200ms\"", 1)
@@ -93,6 +94,7 @@ func TestLimiter(t *testing.T) {
 }
 
 func TestConnectionsPerClient(t *testing.T) {
+	together(t)
 	s := okServer(t)
 	r := run(t, "auto", to("http://"+s.Address())+"[limits]\nconnections_per_client = 2\n")
 	a, b := dial(t, r.addr), dial(t, r.addr)
@@ -189,6 +191,7 @@ func TestPreface(t *testing.T) {
 // TestPipelineOfLargeAnswers: a client that asks much and reads nothing is not
 // answered for nothing.
 func TestPipelineOfLargeAnswers(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		dir := siteDir(t)
 		if err := os.WriteFile(filepath.Join(dir, "page"), pattern(16000), 0o644); err != nil {
@@ -223,6 +226,7 @@ func TestPipelineOfLargeAnswers(t *testing.T) {
 // TestMonkey: pieces of right and wrong messages from both sides, cut anywhere, and
 // connections that end anywhere. The proxy goes on, and nothing is left.
 func TestMonkey(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		random := rand.New(rand.NewPCG(1, 2))
 		var requests, answers []string

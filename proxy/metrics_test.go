@@ -44,6 +44,7 @@ func fullPort(t *testing.T) string {
 
 // TestMetrics provokes each trouble, and finds it in /metrics and in /status.
 func TestMetrics(t *testing.T) {
+	together(t)
 	refused := func() string {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

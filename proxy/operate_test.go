@@ -42,6 +42,7 @@ func TestHealth(t *testing.T) {
 
 // TestAccessLog: both formats, and what a client sends cannot forge a line.
 func TestAccessLog(t *testing.T) {
+	together(t)
 	s := okServer(t)
 	for _, format := range []string{"combined", "json"} {
 		file := filepath.Join(t.TempDir(), "log")

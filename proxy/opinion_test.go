@@ -23,11 +23,12 @@ const nginx = "/usr/sbin/nginx"
 // reference says is that test's claim, so this one fails only where nginx forwards
 // nothing at all; who reads the list sees where the reference may be wrong.
 func TestSecondOpinion(t *testing.T) {
+	together(t)
 	if _, err := os.Stat(nginx); err != nil {
 		t.Skip(err)
 	}
 	b := startRecorder(t)
-	socket := startNginx(t, b.ln.Addr().String())
+	socket := startNginx(t, b.Address())
 	n := *compositions / 4
 	all := clients(t, n, false, func(k *talked) error { return k.consult(socket) })
 	until(t, "no request", b.idle)

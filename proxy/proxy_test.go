@@ -109,6 +109,7 @@ func TestBodies(t *testing.T) {
 // TestSlowReader: a client that does not read costs little memory, whatever the
 // size of its response, and gets every byte in the end.
 func TestSlowReader(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		const size = 64 << 20
 		want := pattern(1 << 20)
@@ -171,6 +172,7 @@ func TestSlowReader(t *testing.T) {
 // TestPush: what a destination sends in a tunnel reaches a client that says
 // nothing; both directions end by themselves; nothing is left.
 func TestPush(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
 			if q.Header.Get("Upgrade") != "websocket" || q.Header.Get("Connection") != "upgrade" {
@@ -300,6 +302,7 @@ func TestStaleConnection(t *testing.T) {
 // TestPhases: whatever a destination does wrong, and whenever, the client gets a
 // whole answer or a connection that ends; never a wrong byte, never nothing.
 func TestPhases(t *testing.T) {
+	together(t)
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"
 	for name, script := range map[string]faultserver.Script{
 		"closes at once":         {faultserver.Close()},
@@ -768,6 +771,7 @@ func TestHalfClose(t *testing.T) {
 // heard, and neither connection is used again: nobody knows where the next request
 // would begin.
 func TestEarlyResponse(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		rest := pattern(10_000_000)
 		for name, script := range map[string]faultserver.Script{
@@ -804,6 +808,7 @@ func TestEarlyResponse(t *testing.T) {
 
 // TestSlowBody: a request whose body stands still is ended by the time for it.
 func TestSlowBody(t *testing.T) {
+	together(t)
 	engines(t, func(t *testing.T, engine string) {
 		s := okServer(t)
 		r := run(t, engine, to("http://"+s.Address(), `timeouts = { idle = "200ms" }`))

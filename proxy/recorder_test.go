@@ -12,18 +12,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"ceiling/proxy/conformance"
 )
 
 // recorder is a backend that keeps every request as it came, by the conversation
 // whose mark stands in its head. Its answer follows from the request alone, so that
 // whoever reads it can tell whose it is.
 type recorder struct {
-	ln      net.Listener
-	mu      sync.Mutex
-	by      map[string][]received
-	live    map[net.Conn]struct{}
-	within  int // connections with a part of a request
-	running sync.WaitGroup
+	*conformance.Listener
+	mu     sync.Mutex
+	by     map[string][]received
+	within int // connections with a part of a request
 }
 
 // mark of a conversation, in what its requests ask for. The last digits check it,
@@ -47,41 +47,13 @@ func markOf(head []byte) string {
 func startRecorder(t *testing.T) *recorder {
 	t.Helper()
 	keepsNothing(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	b := &recorder{by: map[string][]received{}}
+	var err error
+	if b.Listener, err = conformance.Listen(b.serve); err != nil {
 		t.Fatal(err)
 	}
-	b := &recorder{ln: ln, by: map[string][]received{}, live: map[net.Conn]struct{}{}}
-	b.running.Go(b.accept)
-	t.Cleanup(func() {
-		ln.Close()
-		b.mu.Lock()
-		for c := range b.live {
-			c.Close()
-		}
-		b.mu.Unlock()
-		b.running.Wait()
-	})
+	t.Cleanup(b.Close)
 	return b
-}
-
-func (b *recorder) accept() {
-	for {
-		c, err := b.ln.Accept()
-		if err != nil {
-			return
-		}
-		b.mu.Lock()
-		b.live[c] = struct{}{}
-		b.mu.Unlock()
-		b.running.Go(func() {
-			b.serve(c)
-			c.Close()
-			b.mu.Lock()
-			delete(b.live, c)
-			b.mu.Unlock()
-		})
-	}
 }
 
 func (b *recorder) serve(c net.Conn) {
@@ -104,7 +76,7 @@ func (b *recorder) serve(c net.Conn) {
 	for {
 		n, err := c.Read(buf)
 		got = append(got, buf[:n]...)
-		for end := endOf(got); end > 0; end = endOf(got) {
+		for end := conformance.RequestEnd(got); end > 0; end = conformance.RequestEnd(got) {
 			one := received{raw: slices.Clone(got[:end]), whole: true}
 			got = got[end:]
 			note(&one, len(got) > 0)
@@ -126,40 +98,6 @@ func (b *recorder) serve(c net.Conn) {
 		}
 		note(nil, len(got) > 0)
 	}
-}
-
-// endOf is where the first request of b ends by its plain framing; 0 when it is not
-// whole.
-func endOf(b []byte) int {
-	i := bytes.Index(b, []byte("\r\n\r\n"))
-	if i < 0 {
-		return 0
-	}
-	at := i + 4
-	for line := range strings.SplitSeq(string(b[:i]), "\r\n") {
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
-		switch strings.ToLower(name) {
-		case "content-length":
-			if n, err := strconv.Atoi(value); err != nil || len(b) < at+n {
-				return 0
-			} else {
-				return at + n
-			}
-		case "transfer-encoding":
-			for {
-				size, rest, found := bytes.Cut(b[at:], []byte("\r\n"))
-				n, err := strconv.ParseInt(string(size), 16, 32)
-				if !found || err != nil || len(rest) < int(n)+2 {
-					return 0
-				}
-				if at += len(size) + 2 + int(n) + 2; n == 0 {
-					return at
-				}
-			}
-		}
-	}
-	return at
 }
 
 // echo is the backend's answer to a request.

@@ -166,6 +166,7 @@ func TestPostOnAClosedConnection(t *testing.T) {
 // TestPostThatMayBeTaken: a destination that has a byte of a POST gets it once,
 // whether its program has read it, or its kernel alone, and however it ends.
 func TestPostThatMayBeTaken(t *testing.T) {
+	together(t)
 	const request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
 	for _, k := range []struct {
 		name string

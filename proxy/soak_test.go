@@ -167,7 +167,7 @@ func (s *soak) measure() {
 	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
 		s.t.Fatal(err)
 	}
-	s.samples = append(s.samples, usage{float64(m.HeapAlloc), resident * float64(os.Getpagesize()), float64(descriptors(s.t)),
+	s.samples = append(s.samples, usage{float64(m.HeapAlloc), resident * float64(os.Getpagesize()), float64(descriptors()),
 		float64(runtime.NumGoroutine())})
 }
 

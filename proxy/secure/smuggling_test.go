@@ -21,34 +21,23 @@ import (
 // recorder is a destination that keeps every byte, and answers each request that it
 // has whole.
 type recorder struct {
-	ln      net.Listener
-	running sync.WaitGroup
-	mu      sync.Mutex
-	got     []byte
+	*conformance.Listener
+	mu  sync.Mutex
+	got []byte
 }
 
 func record(t *testing.T) *recorder {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	r := new(recorder)
+	var err error
+	if r.Listener, err = conformance.Listen(r.serve); err != nil {
 		t.Fatal(err)
 	}
-	r := &recorder{ln: ln}
-	r.running.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			r.running.Go(func() { r.serve(c) })
-		}
-	})
-	t.Cleanup(func() { ln.Close() })
+	t.Cleanup(r.Close)
 	return r
 }
 
 func (r *recorder) serve(c net.Conn) {
-	defer c.Close()
 	in := bufio.NewReader(io.TeeReader(c, r))
 	for {
 		q, err := http.ReadRequest(in)
@@ -126,7 +115,7 @@ func exchange(t *testing.T, conn *tls.Conn, fields [][2]string, body string) str
 // 8.2.2, 8.3.1; the H2.CL, H2.TE and H2.0 of desync research).
 func TestSmugglingByVersion(t *testing.T) {
 	to := record(t)
-	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location("http://"+to.ln.Addr().String(), ""))
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location("http://"+to.Address(), ""))
 	const inner = "GET /x HTTP/1.1\r\nHost: evil.com\r\n\r\n"
 	type fields = [][2]string
 	request := func(method, path string, more ...[2]string) fields {
