@@ -73,7 +73,7 @@ func TestNames(t *testing.T) {
 		{"", "", "", ""},
 	} {
 		dir := filepath.Join(t.TempDir(), "j")
-		writeEntry(t, dir, "0001-a", "status: planned\n"+c.runs, "\nText with {{run \"a\" \"rate\"}}.\r\nEnd")
+		writeEntry(t, dir, "0001-a", "status: planned\n"+c.runs, "\nText with {{(run \"a\").Rate}}.\r\nEnd")
 		e, err := FindEntry(dir, "a")
 		check(t, err)
 		_, err = Add(e, record.File{Path: from}, c.as)
@@ -81,7 +81,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q as %q: %v", c.runs, c.as, err)
 		}
 		text := mustRead(t, e.File)
-		if !strings.Contains(text, c.want) || !strings.HasSuffix(text, "rate\"}}.\r\nEnd") {
+		if !strings.Contains(text, c.want) || !strings.HasSuffix(text, ".Rate}}.\r\nEnd") {
 			t.Errorf("%q as %q: the text is\n%s", c.runs, c.as, text)
 		}
 	}

@@ -11,15 +11,18 @@ import (
 )
 
 // blocks are the tables or the figures that a reference asks for.
-func (e *Entry) blocks(r *reference) (answer, error) {
-	records, rest, err := e.leading(r)
+func (e *Entry) blocks(verb string, args []string) (answer, error) {
+	if len(args) == 0 {
+		return answer{}, errors.New("name a record")
+	}
+	records, kind, err := e.leading(verb, args)
 	if err != nil {
 		return answer{}, err
 	}
-	out := answer{of: records}
+	out := answer{of: records, isBlock: true}
 	for _, one := range records {
 		if one.Pending() {
-			out.pending, out.text = true, fmt.Sprintf("Not measured yet: %s of %s.", r.verb, one.Name)
+			out.pending, out.text = true, fmt.Sprintf("Not measured yet: %s of %s.", verb, one.Name)
 			return out, nil
 		}
 	}
@@ -27,44 +30,31 @@ func (e *Entry) blocks(r *reference) (answer, error) {
 	if err != nil {
 		return out, err
 	}
-	what := ""
-	if len(rest) > 0 {
-		what = rest[0]
-	}
-	switch r.verb {
-	case verbFigure:
-		out.blocks, err = figuresOf(d, what)
-	case verbCompare:
-		if records[0].Plan == nil || records[0].Plan.Comparison == nil {
-			return out, fmt.Errorf("%s is no comparison", records[0].Name)
-		}
-		out.blocks, err = figuresOf(d, "change")
-	default:
-		out.blocks, err = tablesOf(d, what, records[0].Plan != nil)
+	if verb == "figure" {
+		out.blocks, err = figuresOf(d, kind)
+	} else {
+		out.blocks, err = tablesOf(d, kind, records[0].Plan != nil)
 	}
 	return out, err
 }
 
 // leading are the records that the first arguments name; of a table they may be
-// several runs. What is left says which table or figure.
-func (e *Entry) leading(r *reference) (records []*Record, rest []string, err error) {
-	for i, name := range r.args {
+// several runs. The last one may say which table or figure.
+func (e *Entry) leading(verb string, args []string) (records []*Record, kind string, err error) {
+	for i, name := range args {
 		one, err := e.resolve(name)
+		if last := i > 0 && i == len(args)-1; last && (err != nil || verb == "figure") {
+			return records, name, nil
+		}
 		if err != nil {
-			if i == 0 || len(r.args)-i > 1 {
-				return nil, nil, err
-			}
-			return records, r.args[i:], nil
+			return nil, "", err
 		}
 		records = append(records, one)
-		if r.verb == verbFigure {
-			return records, r.args[i+1:], nil
-		}
 	}
 	if len(records) > 1 && slices.ContainsFunc(records, func(one *Record) bool { return one.Plan != nil }) {
-		return nil, nil, errors.New("a table of several is one of single runs; give a plan a table of its own")
+		return nil, "", errors.New("a table of several is one of single runs; give a plan a table of its own")
 	}
-	return records, nil, nil
+	return records, "", nil
 }
 
 // documentOf is the page of a plan, or of runs laid over each other.

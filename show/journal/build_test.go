@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/archive"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -28,15 +30,13 @@ func TestGoldenPages(t *testing.T) {
 	s := build(t, sampleJournal(t))
 	for _, name := range []string{"index", "0001-base", "0002-plans", "0003-next", "0004-wrong", "0005-onwrong"} {
 		got := content(string(s.Files[name+".html"]))
-		path := filepath.Join("testdata", "golden", name+".html")
+		const golden = "testdata/golden.txtar"
 		if *update {
-			check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-			check(t, os.WriteFile(path, []byte(got), 0o644))
+			archive.Update(t, golden, name+".html", []byte(got))
 		}
-		want, err := os.ReadFile(path)
-		check(t, err)
+		want := archive.Read(t, golden, name+".html")
 		if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
-			t.Errorf("%s:\n%s", name, d)
+			t.Errorf("%s of %s:\n%s", name, golden, d)
 		}
 	}
 	if len(s.Warnings) > 0 {
@@ -148,9 +148,7 @@ func TestOwnJournal(t *testing.T) {
 	for _, e := range j.Entries {
 		entries++
 		for _, text := range reference.FindAllString(string(e.body), -1) {
-			r, err := parseReference(strings.TrimSuffix(strings.TrimPrefix(text, "{{"), "}}"))
-			check(t, err)
-			a, err := e.answer(&r)
+			a, err := e.answer(strings.TrimSuffix(strings.TrimPrefix(text, "{{"), "}}"))
 			if err != nil {
 				t.Errorf("%s: %s: %v", e.Name, text, err)
 			}
@@ -168,22 +166,28 @@ func TestOwnJournal(t *testing.T) {
 	}
 }
 
-// The documentation has every short name, and every one leads somewhere.
-func TestDocumentedNames(t *testing.T) {
+// The documentation has every figure, and of a record to come each can be asked.
+func TestDocumentedFigures(t *testing.T) {
 	text := mustRead(t, filepath.Join("..", "..", "docs", "journal.md"))
-	for _, plan := range []bool{false, true} {
-		for _, name := range Fields(plan) {
-			if !strings.Contains(text, "`"+name+"`") {
-				t.Errorf("docs/journal.md lacks %s", name)
+	e := &Entry{Records: []*Record{{Name: "later"}}}
+	for name, of := range map[string]string{"runFigures": `(run "later")`, "planFigures": `(plan "later")`, "curveFigures": `(curve "later" "a")`,
+		"pointFigures": `((curve "later" "a").At 1)`, "resourceFigures": `(resource "later" "a")`, "metricFigures": `(metric "later" "a")`,
+		"quantiles": `(run "later").Lag`} {
+		for _, figure := range methods(figureTypes()[name]) {
+			if !strings.Contains(text, "`"+figure+"`") {
+				t.Errorf("docs/journal.md lacks %s of %s", figure, name)
 			}
-			if err := couldHave(name, plan); err != nil {
-				t.Errorf("%s: %v", name, err)
+			more := map[string]string{"At": " 1", "Station": ` "server"`}[figure]
+			switch a, err := e.answer(of + "." + figure + more); figure {
+			case "At", "Run", "Service", "Lag":
+				if err == nil || !strings.Contains(err.Error(), "has figures; name one") {
+					t.Errorf("%s of %s: %v", figure, name, err)
+				}
+			default:
+				if err != nil || !a.pending {
+					t.Errorf("%s of %s: %v, %v", figure, name, a, err)
+				}
 			}
-		}
-	}
-	for name := range pointNames {
-		if err := couldHave("curve[server=a].points[x=1]."+name, true); err != nil {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

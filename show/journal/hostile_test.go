@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 
 // hostile is a text that would be an element, an attribute, a script, a link, or
 // a reference, where it is not taken for text.
-const hostile = "\"'><x-hostile onhostile=1></script><script>pwned=1</script><img src=x onerror=pwned=1>[a](javascript:pwned=1){{run \"first\" \"rate\"}}`|*\u202e\u0000"
+const hostile = "\"'><x-hostile onhostile=1></script><script>pwned=1</script><img src=x onerror=pwned=1>[a](javascript:pwned=1){{(run \"first\").Rate}}`|*\u202e\u0000"
 
 // poisoned puts the text in the place of every string of a document, but of
 // those that the reader itself looks at.
@@ -73,9 +74,11 @@ func hostileJournal(t *testing.T) string {
 		poison(t, fileOf(filepath.Join(dir, "0001-base", recordsDir), id), "run", "result")
 	}
 	base := filepath.Join(dir, "0001-base", entryFile)
-	check(t, os.WriteFile(base, []byte(strings.Replace(mustRead(t, base), "stations[name=server]", "stations.0", 1)), 0o644))
-	check(t, os.WriteFile(filepath.Join(dir, "0002-plans", entryFile), []byte(strings.NewReplacer("[server=fast]", ".0", "[server=slow]", ".1", "curve.", "sweep.curves.").
-		Replace(mustRead(t, filepath.Join(dir, "0002-plans", entryFile)))), 0o644))
+	check(t, os.WriteFile(base, []byte(strings.Replace(mustRead(t, base), `(run "x7f2").Station "server"`, `(run "x7f2").Target`, 1)), 0o644))
+	plans := filepath.Join(dir, "0002-plans", entryFile)
+	figure := regexp.MustCompile(`\(\(curve "sweep" "\w+"\)\.At 64\)\.\w+|\(curve "sweep" "fast"\)\.Knee`)
+	text := figure.ReplaceAllString(mustRead(t, plans), `(plan "sweep").Count`)
+	check(t, os.WriteFile(plans, []byte(strings.Replace(text, `(curve "sweep" "fast").Says`, `(plan "sweep").Question`, 1)), 0o644))
 	writeEntry(t, dir, "0007-text", "status: planned\ntitle: "+quoted(hostileLine)+"\nquestion: "+quoted(hostileLine)+"\nhypothesis: "+quoted(hostileLine)+"\n",
 		"\n"+hostileLine+"\n\n<script>pwned=1</script>\n\n<x-hostile onhostile=1>\n\n<!-- x -->\n\n{{typed "+fmt.Sprintf("%q", hostileLine)+"}}\n\n```\n"+hostileLine+"\n```\n")
 	return dir

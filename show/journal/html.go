@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,7 +36,7 @@ const longFigure = 40
 // inlineHTML is a reference within a sentence: its value, with the way to the
 // record.
 func (w *written) inlineHTML(r *referenceNode) template.HTML {
-	if r.wrong == nil && r.block() {
+	if r.answer.isBlock {
 		w.wrong.add(w.entry.File, r.line, "%s stands in a paragraph of its own", r.source)
 		return ""
 	}
@@ -52,7 +53,7 @@ func (w *written) inlineHTML(r *referenceNode) template.HTML {
 		for _, one := range a.of {
 			names = append(names, one.Name)
 		}
-		data.Title = page.Text(a.field + " of " + strings.Join(names, ", "))
+		data.Title = page.Text("from " + strings.Join(slices.Compact(names), ", ") + ": " + strings.Trim(r.source, "{}"))
 		if !a.pending {
 			data.Page = recordPage(a.of[len(a.of)-1].ID)
 		}

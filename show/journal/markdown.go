@@ -21,8 +21,9 @@ import (
 // referenceNode is a {{…}} in the syntax tree.
 type referenceNode struct {
 	ast.BaseInline
-	reference
 	source string
+	line   int
+	answer answer
 	wrong  error
 	html   template.HTML
 }
@@ -48,12 +49,12 @@ func (n *referenceNode) Dump(source []byte, level int) {
 }
 func (n *blockNode) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
 
-// referenceParser makes nodes of {{…}}.
-type referenceParser struct{}
+// referenceParser makes nodes of {{…}} and works them out.
+type referenceParser struct{ entry *Entry }
 
 func (referenceParser) Trigger() []byte { return []byte{'{'} }
 
-func (referenceParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.Node {
+func (p referenceParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.Node {
 	line, segment := block.PeekLine()
 	if !bytes.HasPrefix(line, []byte("{{")) {
 		return nil
@@ -65,7 +66,7 @@ func (referenceParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) as
 		n.wrong = fmt.Errorf("%s is not closed by }} on its line", clip(n.source))
 	} else {
 		n.source = "{{" + inside + "}}"
-		n.reference, n.wrong = parseReference(inside)
+		n.answer, n.wrong = p.entry.answer(inside)
 	}
 	n.line = lineAt(block.Source(), segment.Start)
 	block.Advance(length)
@@ -96,7 +97,7 @@ func lineAt(source []byte, offset int) int {
 
 // newMarkdown reads CommonMark with tables, and {{…}}. HTML is no markup in it:
 // a < is a <.
-func newMarkdown() goldmark.Markdown {
+func newMarkdown(e *Entry) goldmark.Markdown {
 	blocks := []util.PrioritizedValue{
 		util.Prioritized(parser.NewSetextHeadingParser(parser.WithAutoHeadingID()), 100), util.Prioritized(parser.NewThematicBreakParser(), 200),
 		util.Prioritized(parser.NewListParser(), 300), util.Prioritized(parser.NewListItemParser(), 400),
@@ -105,7 +106,8 @@ func newMarkdown() goldmark.Markdown {
 		util.Prioritized(parser.NewBlockquoteParser(), 800), util.Prioritized(parser.NewParagraphParser(), 1000),
 	}
 	inlines := []util.PrioritizedValue{
-		util.Prioritized(referenceParser{}, 50), util.Prioritized(parser.NewCodeSpanParser(), 100), util.Prioritized(parser.NewLinkParser(), 200),
+		util.Prioritized(referenceParser{e}, 50), util.Prioritized(parser.NewCodeSpanParser(), 100),
+		util.Prioritized(parser.NewLinkParser(), 200),
 		util.Prioritized(parser.NewAutoLinkParser(), 300), util.Prioritized(parser.NewEmphasisParser(), 500),
 	}
 	p := parser.NewParser(parser.WithBlockParsers(blocks...), parser.WithInlineParsers(inlines...),
@@ -159,7 +161,7 @@ type anchorLink struct {
 // links.
 func (j *Journal) write(e *Entry) *written {
 	w := &written{entry: e, anchors: map[string]bool{}, files: map[string][]byte{}}
-	md := newMarkdown()
+	md := newMarkdown(e)
 	tree := md.Parser().Parse(text.NewReader(e.body))
 	w.headings(tree)
 	w.paragraphs(tree)
@@ -260,7 +262,7 @@ func (w *written) alone(p ast.Node) []*referenceNode {
 	for c := p.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
 		case *referenceNode:
-			if c.wrong != nil || !c.block() {
+			if c.wrong != nil || !c.answer.isBlock {
 				return nil
 			}
 			refs = append(refs, c)
@@ -326,12 +328,9 @@ func (w *written) answered(r *referenceNode) (answer, bool) {
 		w.wrong.add(w.entry.File, r.line, "%v", r.wrong)
 		return answer{}, false
 	}
-	a, err := w.entry.answer(&r.reference)
-	if err == nil && a.pending && w.entry.Status != Planned && w.entry.Status != Running {
-		err = fmt.Errorf("%s is not measured yet", a.of[0].Name)
-	}
-	if err != nil {
-		w.wrong.add(w.entry.File, r.line, "%v", err)
+	a := r.answer
+	if a.pending && w.entry.Status != Planned && w.entry.Status != Running {
+		w.wrong.add(w.entry.File, r.line, "%s is not measured yet", a.of[0].Name)
 		return a, false
 	}
 	if a.warning != "" {

@@ -154,40 +154,40 @@ func oneRun(t *testing.T, status, body string) string {
 // and what is like it.
 func TestReferences(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`{{run "first" "rte"}}`, `entry.md:15: run "first": there is no "rte"; near: rate`},
-		{`{{run "frist" "rate"}}`, `"frist" is not among this entry's runs; near: first`},
-		{`{{run "first" "latency.response.p98_ns"}}`, `latency.response has no "p98_ns"; near: p90_ns, p99_ns`},
-		{`{{run "first" "latency.response"}}`, `"latency.response" has parts; name one of`},
-		{`{{run "first" "generator.run_delay"}}`, `"generator.run_delay" was not measured`},
-		{`{{run "first" "rate.completed_per_s.x"}}`, "has no parts"},
-		{`{{run "first" "errors.0"}}`, `has parts; name one of cause, count, phase`},
-		{`{{run "first" "errors.7.count"}}`, "errors has 1 elements, and no number 7"},
-		{`{{run "first" "verdict.stations[name=srever].share"}}`, "verdict.stations has none with name=srever; near: server"},
-		{`{{run "first" "verdict.stations[name].share"}}`, "what stands in brackets says which element is meant"},
-		{`{{run "first" ""}}`, "it is written as {{run"},
-		{`{{run "first"}}`, "it is written as {{run"},
-		{`{{run "first" "rate" }`, "is not closed by }} on its line"},
-		{`{{run "first "rate"}}`, "is not closed by }} on its line"},
+		{`{{(run "first").Rte}}`, `entry.md:15: {{(run "first").Rte}}: there is no .Rte; near: Rate`},
+		{`{{(run "frist").Rate}}`, `"frist" is not among this entry's runs; near: first`},
+		{`{{(run "first").Lag.P98}}`, "there is no .P98; near: P90, P99"},
+		{`{{run "first"}}`, `has figures; name one, as in {{(run "first").Because}}; there is Because, Bottleneck`},
+		{`{{(run "first").RunDelay}}`, `{{(run "first").RunDelay}}: was not measured`},
+		{`{{(run "first").Rate.X}}`, "a figure has no parts, and no .X"},
+		{`{{(run "first").TargetRate}}`, "was not measured"},
+		{`{{(run "first").Station "srever"}}`, `there is no station "srever"; near: server`},
+		{`{{run}}`, "wrong number of args for run: want 1 got 0; it is written as {{(run"},
+		{`{{(run "first".Rate}}`, "; it is written as {{(run"},
+		{`{{(run "first").Rate }`, "is not closed by }} on its line"},
+		{`{{(run "first).Rate}}`, "is not closed by }} on its line"},
 		{`{{}}`, "{{}} is empty"},
-		{`{{rum "first" "rate"}}`, "there is no {{rum}}; near: run"},
-		{`{{plan "first" "rate"}}`, "first is a run: write {{run …}}"},
-		{`{{run "sweep" "rate"}}`, "sweep is a plan: write {{plan …}}"},
-		{`{{plan "sweep" "sweep.curves.0.kne"}}`, `sweep.curves.0 has no "kne"; near: knee`},
-		{`{{plan "sweep" "curve[server=fats].says"}}`, "sweep.curves has none with server=fats; near: fast"},
-		{`{{plan "sweep" "curve[mix=/read].says"}}`, "sweep.curves[mix=/read] are 2 elements; say which by another [key=value]"},
-		{`{{plan "sweep" "curve[server=fast].rate"}}`, "has 3 points; say which, as in .points[x=64].rate"},
-		{`{{plan "sweep" "curve[server=fast].points[x=64].generator_cpu"}}`, "was not measured"},
-		{`{{plan "sweep" "says"}}`, "a sweep of 2 curves says something of each"},
-		{`{{plan "sweep" "capacity"}}`, `a plan of kind sweep has no "capacity"`},
-		{`{{run "second" "server_cpu"}}`, `"server_cpu" was not measured, because the server is elsewhere`},
-		{`{{run "second" "headroom"}}`, `"headroom" was not measured`},
-		{`{{run "sweep/zzzz" "rate"}}`, `sweep has 0 runs called "zzzz" in the journal, of 0`},
-		{`{{run "sweep/run[number=1].outcome" "rate"}}`, "runs[number=1].outcome of sweep is not the ID of a run"},
-		{`{{run "first/zzzz" "rate"}}`, "first is a single run"},
-		{`{{compare "first" "second" "rate"}}`, "cannot be compared: connections: 64 in one, 128 in the other"},
-		{`{{times "first" "rate" "first" "p99"}}`, "are not of one kind"},
-		{`{{times "first" "outcome" "first" "outcome"}}`, "only numbers can be compared"},
-		{`{{compare "first"}}`, "first is no comparison"},
+		{`{{printf "12,345 req/s"}}`, "is no figure of a record"},
+		{`{{(rum "first").Rate}}`, "there is no {{rum}}; near: run"},
+		{`{{(plan "first").Count}}`, `first is a run: write (run "first")`},
+		{`{{(run "sweep").Rate}}`, `sweep is a plan: write (plan "sweep")`},
+		{`{{(curve "sweep" "fast").Kne}}`, "there is no .Kne; near: Knee"},
+		{`{{(curve "sweep" "fats").Says}}`, `sweep has no curve "fats"; near: fast`},
+		{`{{(curve "sweep" "/read").Says}}`, "2 curves are called so; say which by its server, mix or what was fixed: "},
+		{`{{(curve "sweep" "fast").Rate}}`, "the curve has 3 points; say which by its load, as in (C.At 64).Rate: 16, 64, 256"},
+		{`{{((curve "sweep" "fast").At 65).Rate}}`, "the curve has no point at 65; there is 16, 64, 256"},
+		{`{{((curve "sweep" "fast").At 64).GeneratorCPU}}`, "was not measured"},
+		{`{{(plan "sweep").Says}}`, "a sweep of 2 curves says something of each"},
+		{`{{(plan "sweep").Capacity}}`, "a plan of kind sweep has no capacity"},
+		{`{{(run "second").ServerCPU}}`, "was not measured, because the server is elsewhere"},
+		{`{{(run "second").Headroom}}`, "was not measured"},
+		{`{{(run "sweep/zzzz").Rate}}`, `sweep has 0 runs called "zzzz" in the journal, of 0`},
+		{`{{(run "first/zzzz").Rate}}`, "first is a single run"},
+		{`{{compare (run "first").Rate (run "second").Rate}}`, "cannot be compared: connections: 64 in one, 128 in the other"},
+		{`{{times (run "first").Rate (run "first").P99}}`, "are not of one kind"},
+		{`{{times (run "first").Outcome (run "first").Outcome}}`, "only numbers can be compared"},
+		{`{{(metric "first" "rps").Change}}`, `first is a run: write (run "first")`},
+		{`{{(metric "sweep" "rps").Change}}`, "a plan of kind sweep has no metrics"},
 		{`text {{table "first"}}`, "stands in a paragraph of its own"},
 		{`{{figure "first" "curve"}}`, `there is no figure "curve"; there is stations, percentiles`},
 		{`{{table "first" "curves"}}`, `there is no table "curves"; there is `},
@@ -218,13 +218,11 @@ func TestReferences(t *testing.T) {
 // Of what is still to come only what cannot be is refused.
 func TestPending(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{run "later" "rate"}} {{plan "later" "capacity"}} {{plan "later" "curve[server=a][mix=b].points[x=3].rate"}} {{run "later/k3pq" "p99"}}`: "",
-		`{{plan "later" "sweep.curves[server=a].points.0.per_s.mid"}} {{compare "later" "other" "rate"}}`:                                          "",
-		`{{run "later" "latency.response.p98_ns"}}`:           `latency.response will have no "p98_ns"`,
-		`{{plan "later" "curve[sever=a].says"}}`:              `what is in sweep.curves will have no "sever"; near: server`,
-		`{{plan "later" "curve.says"}}`:                       "sweep.curves will be a list",
-		`{{plan "later" "curve[server=a].points[y=3].rate"}}`: `will have no "y"`,
-		`{{run "later" "rte"}}`:                               `will have no "rte"`,
+		`{{(run "later").Rate}} {{(plan "later").Capacity}} {{((curve "later" "a" "b").At 3).Rate}} {{(run "later/k3pq").P99}}`: "",
+		`{{compare (run "later").Rate (run "other").Rate}} {{(resource "later" "x").Left}} {{(curve "later").Run.Read}}`:        "",
+		`{{(run "later").P98}}`:                 "there is no .P98; near: P9",
+		`{{((curve "later" "a").At "x").Rate}}`: "it is written as {{(curve",
+		`{{(run "later").Rte}}`:                 "there is no .Rte; near: Rate",
 	} {
 		dir := filepath.Join(t.TempDir(), "j")
 		writeEntry(t, dir, "0001-a", "status: planned\nruns:\n  later:\n  other:\n", text+"\n")
@@ -253,10 +251,10 @@ func TestRecords(t *testing.T) {
 		{"missing", "entry.md:3: runs: no record \"20261121-093012-x7f2\", neither in",
 			func(t *testing.T, dir string) { check(t, os.Remove(where(dir, runID))) }},
 		{"newer", "entry.md:3: runs: 20261121-093012-x7f2: open run: read ", func(t *testing.T, dir string) {
-			replace(t, where(dir, runID), "ceiling.run/2", "ceiling.run/3")
+			replace(t, where(dir, runID), "ceiling.run/3", "ceiling.run/4")
 		}},
 		{"newer plan", "it needs a ceiling that reads ceiling.plan/9", func(t *testing.T, dir string) {
-			replace(t, where(dir, sweepID), "ceiling.plan/2", "ceiling.plan/9")
+			replace(t, where(dir, sweepID), "ceiling.plan/3", "ceiling.plan/9")
 		}},
 		{"cut in the middle", "entry.md:3: runs: 20261121-093012-x7f2: open run: read ", func(t *testing.T, dir string) {
 			check(t, os.Truncate(where(dir, runID), 70))
@@ -278,7 +276,7 @@ func TestRecords(t *testing.T) {
 // A run that was killed, and a plan that was broken off, have what they have,
 // and say so; what they lack fails the build.
 func TestHalfWritten(t *testing.T) {
-	dir := oneRun(t, "done", `{{run "first" "rate"}} {{plan "sweep" "count"}}`+"\n")
+	dir := oneRun(t, "done", `{{(run "first").Rate}} {{(plan "sweep").Count}}`+"\n")
 	records := filepath.Join(dir, "0001-a", recordsDir)
 	rewrite(t, fileOf(records, runID), func(kind string, line []byte) []byte {
 		if kind == "result" {
@@ -303,9 +301,9 @@ func TestHalfWritten(t *testing.T) {
 		!strings.Contains(string(s.Files[recordPage(sweepID)]), "Interrupted after") {
 		t.Error("the pages do not say that the records are not whole")
 	}
-	writeEntry(t, dir, "0001-a", "runs: ["+runID+", "+sweepID+"]\n", `{{run "x7f2" "p99"}} {{plan "swee" "capacity"}}`+"\n")
+	writeEntry(t, dir, "0001-a", "runs: ["+runID+", "+sweepID+"]\n", `{{(run "x7f2").P99}} {{(plan "swee").Capacity}}`+"\n")
 	got := strings.Join(mistakesOf(t, dir), "\n")
-	for _, want := range []string{`"p99" was not measured, because no result was written`,
+	for _, want := range []string{`{{(run "x7f2").P99}}: was not measured, because no result was written`,
 		"was interrupted after 2 runs and has no such answer; go on with: ceiling resume"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing from %q", want, got)
@@ -318,7 +316,7 @@ func TestStore(t *testing.T) {
 	dir, store := filepath.Join(t.TempDir(), "j"), record.Store{Dir: t.TempDir()}
 	r, h := sampleRun(runID, 1)
 	keepRun(t, fileOf(store.Dir, runID), r, h)
-	writeEntry(t, dir, "0001-a", "runs: [x7f2]\n", `{{run "x7f2" "rate"}}`+"\n")
+	writeEntry(t, dir, "0001-a", "runs: [x7f2]\n", `{{(run "x7f2").Rate}}`+"\n")
 	j, err := Read(dir, store)
 	check(t, err)
 	s, err := Build(j)
@@ -367,7 +365,7 @@ func TestRunsOfOnePlan(t *testing.T) {
 		return line
 	})
 	entry := filepath.Join(dir, "0002-plans", entryFile)
-	check(t, os.WriteFile(entry, []byte(mustRead(t, entry)+"\n"+`Both {{compare "sweep/run1" "sweep/run2" "rate"}}.`+"\n"), 0o644))
+	check(t, os.WriteFile(entry, []byte(mustRead(t, entry)+"\n"+`Both {{compare (run "sweep/run1").Rate (run "sweep/run2").Rate}}.`+"\n"), 0o644))
 	s := build(t, dir)
 	if len(s.Warnings) > 0 || !strings.Contains(string(s.Files["0002-plans.html"]), ">&#43;0.0%</a>.") {
 		t.Errorf("warnings %v, or the figure is missing", s.Warnings)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -62,3 +63,5 @@ func distance(a, b string) int {
 	}
 	return row[len(y)]
 }
+
+func keysOf[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }

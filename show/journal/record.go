@@ -1,8 +1,7 @@
 package journal
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -29,8 +28,7 @@ type Record struct {
 	// LeftOut names what of the record is not in the journal's copy.
 	LeftOut []record.LeftOut
 
-	document any     // the JSON document, for paths
-	of       *Record // of a run of a plan: the plan
+	of *Record // of a run of a plan: the plan
 }
 
 // Pending tells a record that is still to be measured.
@@ -114,32 +112,23 @@ func within(dir, path string) bool {
 // openRecord reads a run or a plan with its document.
 func openRecord(f record.File) (*Record, error) {
 	r := &Record{File: f}
-	var document bytes.Buffer
 	if f.IsPlan() {
 		p, err := page.OpenPlan(f)
 		if err != nil {
 			return nil, err
 		}
 		r.ID, r.Plan, r.LeftOut = p.ID, p, p.LeftOut
-		if err := record.WritePlanJSON(&document, p); err != nil {
-			return nil, err
-		}
 	} else {
 		run, left, err := page.OpenCopy(f)
 		if err != nil {
 			return nil, err
 		}
 		r.ID, r.Run, r.LeftOut = run.ID, &run, left
-		if err := record.WriteJSON(&document, run.Run); err != nil {
-			return nil, err
-		}
 	}
 	if !record.IsID(r.ID) {
 		return nil, fmt.Errorf("its ID is %q, which no run has", clip(r.ID))
 	}
-	in := json.NewDecoder(&document)
-	in.UseNumber()
-	return r, in.Decode(&r.document)
+	return r, nil
 }
 
 // record answers the entry's record of a name, of an ID, or of a beginning or an
@@ -160,8 +149,7 @@ func (e *Entry) record(name string) *Record {
 	return nil
 }
 
-// resolve answers a record of the entry, or with NAME/ID a run of a plan. In
-// place of the ID there may be the path of one in the plan.
+// resolve answers a record of the entry, or with NAME/ID a run of a plan.
 func (e *Entry) resolve(name string) (*Record, error) {
 	of, part, isPart := strings.Cut(name, "/")
 	r := e.record(of)
@@ -181,19 +169,6 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	if r.Plan == nil {
 		return nil, fmt.Errorf("%s is a single run and has no %s", r.Name, clip(part))
 	}
-	if strings.ContainsAny(part, ".[") {
-		steps, err := r.steps(part)
-		if err != nil {
-			return nil, err
-		}
-		at, err := find(r.document, steps)
-		if err != nil {
-			return nil, r.missing(part, err)
-		}
-		if part, _ = at.value.(string); !record.IsID(part) {
-			return nil, fmt.Errorf("%s of %s is not the ID of a run", pathText(steps), r.Name)
-		}
-	}
 	all := r.Plan.Records()
 	var found []string
 	for _, id := range all {
@@ -211,4 +186,19 @@ func (e *Entry) resolve(name string) (*Record, error) {
 	}
 	run.Name, run.of = name, r
 	return run, nil
+}
+
+// same tells two records of one ID that say the same.
+func (r *Record) same(other *Record) bool {
+	text := func(r *Record) string {
+		var b strings.Builder
+		err := errors.New("pending")
+		if r.Plan != nil {
+			err = record.WritePlanJSON(&b, r.Plan)
+		} else if r.Run != nil {
+			err = record.WriteJSON(&b, r.Run.Run)
+		}
+		return fmt.Sprint(b.String(), err)
+	}
+	return text(r) == text(other)
 }

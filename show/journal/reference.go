@@ -3,235 +3,198 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
+	"text/template"
 
 	"ceiling/experiment/plan"
+	"ceiling/internal/lazy"
 	"ceiling/show/page"
 )
 
-// reference is one {{…}} of a text: a verb and its arguments.
-type reference struct {
-	verb string
-	args []string
-	line int
-}
-
-// Verbs: run, plan, compare, times and typed stand within a sentence; table and
-// figure in a paragraph of their own.
-const (
-	verbRun     = "run"
-	verbPlan    = "plan"
-	verbCompare = "compare"
-	verbTimes   = "times"
-	verbTyped   = "typed"
-	verbTable   = "table"
-	verbFigure  = "figure"
-)
-
-// usages are how each verb is written.
-var usages = map[string]string{
-	verbRun: `{{run "NAME" "FIELD"}}`, verbPlan: `{{plan "NAME" "FIELD"}}`,
-	verbCompare: `{{compare "A" "B" "FIELD"}} or {{compare "A" "FIELD" "B" "FIELD"}}`,
-	verbTimes:   `{{times "A" "B" "FIELD"}} or {{times "A" "FIELD" "B" "FIELD"}}`,
-	verbTyped:   `{{typed "5 ms"}}`, verbTable: `{{table "NAME"}} or {{table "NAME" "KIND"}}`, verbFigure: `{{figure "NAME" "KIND"}}`,
-} // read-only
-
-// block tells a reference that has to stand by itself. A comparison does where
-// it names a record alone.
-func (r *reference) block() bool {
-	return r.verb == verbTable || r.verb == verbFigure || r.verb == verbCompare && len(r.args) == 1
-}
-
-func (r *reference) String() string {
-	text := "{{" + r.verb
-	for _, a := range r.args {
-		text += " " + strconv.Quote(a)
-	}
-	return text + "}}"
-}
-
-// parseReference reads what stands between {{ and }}.
-func parseReference(text string) (reference, error) {
-	var r reference
-	words, err := words(text)
-	if err != nil {
-		return r, err
-	}
-	if len(words) == 0 {
-		return r, errors.New(`{{}} is empty; {{run "NAME" "FIELD"}} takes a figure from a record`)
-	}
-	r.verb, r.args = words[0], words[1:]
-	usage, known := usages[r.verb]
-	if !known {
-		return r, fmt.Errorf("there is no {{%s}}%s", clip(r.verb), nearTo(r.verb, slices.Sorted(slices.Values(keysOf(usages)))))
-	}
-	n := len(r.args)
-	ok := map[string]bool{verbRun: n == 2, verbPlan: n == 2, verbCompare: n == 1 || n == 3 || n == 4, verbTimes: n == 3 || n == 4,
-		verbTyped: n == 1,
-		verbTable: n >= 1, verbFigure: n == 2}[r.verb]
-	if !ok || slices.Contains(r.args, "") {
-		return r, fmt.Errorf("%s: it is written as %s", clip(r.String()), usage)
-	}
-	return r, nil
-}
-
-// words divides a text at blanks; what is quoted is one word.
-func words(text string) ([]string, error) {
-	var list []string
-	for {
-		text = strings.TrimLeft(text, " \t\n\r")
-		if text == "" {
-			return list, nil
-		}
-		if text[0] == '"' {
-			quoted, err := strconv.QuotedPrefix(text)
-			if err != nil {
-				return nil, fmt.Errorf("a quote is not closed in {{%s}}", clip(text))
-			}
-			word, err := strconv.Unquote(quoted)
-			if err != nil {
-				return nil, fmt.Errorf("%s is no quoted text", clip(quoted))
-			}
-			list, text = append(list, word), text[len(quoted):]
-			continue
-		}
-		end := strings.IndexAny(text, " \t\n\r\"")
-		if end < 0 {
-			end = len(text)
-		}
-		list, text = append(list, text[:end]), text[end:]
-	}
-}
+// A reference is one {{…}} of a text, a pipeline of text/template. It begins with
+// one of the functions below and ends in a figure, a method of what they find.
 
 // answer is what a reference comes to: a text within a sentence, or blocks.
 type answer struct {
 	text string
-	// of are the records that it was taken from, field what was asked of them.
+	kind kind
+	// number and its interval, in the unit of the kind; low and high are equal
+	// where there is no interval.
+	number, low, high float64
+	// of are the records that it was taken from.
 	of     []*Record
-	field  string
 	blocks []page.Block
 	// pending: the record is still to be measured, typed: a person wrote it.
 	pending, typed bool
+	isBlock        bool // it stands in a paragraph of its own
 	warning        string
 }
 
-// answer works out a reference of an entry's text.
-func (e *Entry) answer(r *reference) (answer, error) {
-	switch r.verb {
-	case verbTyped:
-		return answer{text: r.args[0], typed: true}, nil
-	case verbRun, verbPlan:
-		return e.figure(r)
-	case verbCompare, verbTimes:
-		if len(r.args) > 1 {
-			return e.ratio(r)
+// usages are how each function is written.
+var usages = map[string]string{
+	"run": `{{(run "NAME").Rate}}`, "plan": `{{(plan "NAME").Count}}`, "curve": `{{(curve "NAME" "SERVER" "MIX").Rate}}`,
+	"resource": `{{(resource "NAME" "server CPU").Elasticity}}`, "metric": `{{(metric "NAME" "rps").Change}}`,
+	"compare": `{{compare (run "A").Rate (run "B").Rate}}`, "times": `{{times (run "A").Rate (run "B").Rate}}`,
+	"typed": `{{typed "5 ms"}}`, "table": `{{table "NAME"}} or {{table "NAME" "KIND"}}`, "figure": `{{figure "NAME" "KIND"}}`,
+} // read-only
+
+// functions are those of an entry's references.
+func (e *Entry) functions() template.FuncMap {
+	return template.FuncMap{
+		"run": e.run, "plan": e.plan, "curve": e.curveOf, "resource": e.resource, "metric": e.metric,
+		"compare": func(a, b answer) (answer, error) { return against(kindChange, a, b) },
+		"times":   func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
+		"typed":   func(text string) answer { return answer{text: text, typed: true} },
+		"table":   func(args ...string) (answer, error) { return e.blocks("table", args) },
+		"figure":  func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) },
+	}
+}
+
+// answer works out what stands between {{ and }}.
+func (e *Entry) answer(inside string) (out answer, err error) {
+	inside = strings.TrimSpace(inside)
+	if inside == "" {
+		return out, fmt.Errorf("{{}} is empty; %s takes a figure from a record", usages["run"])
+	}
+	var found any
+	functions := e.functions()
+	functions["found"] = func(v any) string { found = v; return "" }
+	t, err := template.New("").Funcs(functions).Parse("{{found (" + inside + ")}}")
+	if err == nil {
+		err = t.Execute(new(strings.Builder), nil)
+	}
+	if err != nil {
+		return out, said(inside, err)
+	}
+	out, ok := found.(answer)
+	if !ok {
+		if figures := methods(reflect.TypeOf(found)); len(figures) > 0 {
+			return out, fmt.Errorf("{{%s}} has figures; name one, as in {{(%s).%s}}; there is %s", clip(inside), clip(inside),
+				figures[0], strings.Join(figures, ", "))
+		}
+		return out, fmt.Errorf("{{%s}} is no figure of a record; it is written as in %s", clip(inside), usages["run"])
+	}
+	return out, nil
+}
+
+var (
+	noFunction = lazy.Regexp(`function "([^"]*)" not defined`)
+	noFigure   = lazy.Regexp(`can't evaluate field (\w+) in type \*?journal\.(\w+)`)
+	inTemplate = lazy.Regexp(`^(template: |error calling )`)
+	atPlace    = lazy.Regexp(`^template: :\d+(:\d+)?: (executing "" at <.*>: )?`)
+)
+
+// figureTypes are what the functions find, by the names of their types.
+func figureTypes() map[string]reflect.Type {
+	types := map[string]reflect.Type{}
+	for _, v := range []any{&runFigures{}, &planFigures{}, &curveFigures{}, &pointFigures{}, &resourceFigures{}, &metricFigures{},
+		quantiles{}} {
+		t := reflect.TypeOf(v)
+		name := t.Name()
+		if t.Kind() == reflect.Pointer {
+			name = t.Elem().Name()
+		}
+		types[name] = t
+	}
+	return types
+}
+
+// methods are the figures of a type, by their names.
+func methods(t reflect.Type) []string {
+	var names []string
+	for i := 0; t != nil && i < t.NumMethod(); i++ {
+		names = append(names, t.Method(i).Name)
+	}
+	return names
+}
+
+// said is what is wrong with a reference, in the words of this package where it
+// knows better than the template does.
+func said(inside string, err error) error {
+	text := err.Error()
+	if m := noFunction().FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("there is no {{%s}}%s", clip(m[1]), nearTo(m[1], slices.Sorted(slices.Values(keysOf(usages)))))
+	}
+	if m := noFigure().FindStringSubmatch(text); m != nil {
+		if near := nearTo(m[1], methods(figureTypes()[m[2]])); near != "" {
+			return fmt.Errorf("{{%s}}: there is no .%s%s", clip(inside), clip(m[1]), near)
+		}
+		return fmt.Errorf("{{%s}}: a figure has no parts, and no .%s", clip(inside), clip(m[1]))
+	}
+	own := err
+	for next := own; next != nil; next = errors.Unwrap(next) {
+		if own = next; !inTemplate().MatchString(own.Error()) {
+			break // it is this package's own
 		}
 	}
-	return e.blocks(r)
-}
-
-// figure is a value of one record.
-func (e *Entry) figure(r *reference) (answer, error) {
-	of, err := e.resolve(r.args[0])
-	if err != nil {
-		return answer{}, err
-	}
-	a := answer{of: []*Record{of}, field: r.args[1]}
-	if of.Pending() {
-		// NAME/ID is a run of a plan, whatever the verb.
-		if err := couldHave(r.args[1], r.verb == verbPlan); err != nil {
-			return a, fmt.Errorf("%s %q: %w", r.verb, r.args[0], err)
+	usage := ""
+	if inTemplate().MatchString(own.Error()) || own == err || strings.Contains(text, "wrong number of args") {
+		verb, _, _ := strings.Cut(strings.TrimLeft(inside, "( "), " ")
+		if usage = usages[verb]; usage == "" {
+			usage = usages["run"]
 		}
-		a.pending, a.text = true, "not measured yet"
-		return a, nil
+		usage = "; it is written as " + usage
 	}
-	if isPlan := of.Plan != nil; isPlan != (r.verb == verbPlan) {
-		return a, fmt.Errorf("%s is a %s: write {{%s …}}", of.Name, kindName(of), map[bool]string{true: verbPlan, false: verbRun}[isPlan])
-	}
-	v, err := of.lookUp(r.args[1])
-	if err != nil {
-		return a, fmt.Errorf("%s %q: %w", r.verb, r.args[0], err)
-	}
-	a.text = v.text
-	return a, nil
+	return fmt.Errorf("{{%s}}: %s%s", clip(inside), strings.ReplaceAll(atPlace().ReplaceAllString(own.Error(), ""), "\n", " "), usage)
 }
 
-func kindName(r *Record) string {
-	if r.Plan != nil {
-		return "plan"
+// run answers a run of the entry, or with NAME/ID one of a plan.
+func (e *Entry) run(name string) (*runFigures, error) {
+	of, err := e.resolve(name)
+	if err != nil {
+		return nil, err
 	}
-	return "run"
+	if of.Plan != nil {
+		return nil, fmt.Errorf(`%s is a plan: write (plan %q)`, of.Name, of.Name)
+	}
+	return e.runOf(of), nil
 }
 
-// ratio holds one figure against another: of the same field of two records, or
-// of two fields.
-func (e *Entry) ratio(r *reference) (answer, error) {
-	nameA, fieldA, nameB, fieldB := r.args[0], r.args[len(r.args)-1], r.args[1], r.args[len(r.args)-1]
-	if len(r.args) == 4 {
-		nameA, fieldA, nameB, fieldB = r.args[0], r.args[1], r.args[2], r.args[3]
-	}
-	a, err := e.resolve(nameA)
+func (e *Entry) plan(name string) (*planFigures, error) {
+	of, err := e.resolve(name)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	b, err := e.resolve(nameB)
-	if err != nil {
-		return answer{}, err
+	if of.Run != nil {
+		return nil, fmt.Errorf(`%s is a run: write (run %q)`, of.Name, of.Name)
 	}
-	out := answer{of: []*Record{a, b}, field: fieldB}
-	if fieldA != fieldB {
-		out.field = fieldB + " against " + fieldA
-	}
-	if a.Pending() || b.Pending() {
-		out.pending, out.text = true, "not measured yet"
-		return out, errors.Join(pendingField(a, fieldA), pendingField(b, fieldB))
-	}
-	va, err := a.lookUp(fieldA)
-	if err != nil {
-		return out, fmt.Errorf("%s %q: %w", r.verb, nameA, err)
-	}
-	vb, err := b.lookUp(fieldB)
-	if err != nil {
-		return out, fmt.Errorf("%s %q: %w", r.verb, nameB, err)
-	}
-	if out.warning, err = comparable(a, b); err != nil {
-		return out, err
-	}
-	out.text, err = held(r.verb, va, vb)
-	return out, err
+	return e.planOf(of), nil
 }
 
-// pendingField checks a field of a record that may be either when it comes.
-func pendingField(r *Record, field string) error {
-	if !r.Pending() || couldHave(field, true) == nil {
-		return nil
-	}
-	return couldHave(field, false)
-}
-
-// held is B against A, as a change or as a ratio. The interval, where both have
+// against is B against A, as a change or as a ratio. The interval, where one has
 // one, is that of the least against the most: wider than a test would have it,
 // and never narrower.
-func held(verb string, a, b value) (string, error) {
+func against(as kind, a, b answer) (answer, error) {
+	out := answer{of: slices.Concat(a.of, b.of)}
+	if a.pending || b.pending {
+		out.pending, out.text = true, "not measured yet"
+		return out, nil
+	}
+	var err error
 	switch {
-	case !a.isNumber || !b.isNumber:
-		return "", errors.New("only numbers can be compared")
+	case a.kind == kindText || b.kind == kindText:
+		return out, errors.New("only numbers can be compared")
 	case a.kind != b.kind:
-		return "", fmt.Errorf("%s and %s are not of one kind", a.text, b.text)
+		return out, fmt.Errorf("%s and %s are not of one kind", a.text, b.text)
 	case !(a.number > 0) || !(a.low > 0):
-		return "", fmt.Errorf("nothing can be compared with %s", a.text)
+		return out, fmt.Errorf("nothing can be compared with %s", a.text)
 	}
-	show := func(ratio float64) string { return kindChange.format(ratio - 1) }
-	if verb == verbTimes {
-		show = kindTimes.format
+	if out.warning, err = comparable(a.of[0], b.of[0]); err != nil {
+		return out, err
 	}
-	text := show(b.number / a.number)
+	show := func(ratio float64) string {
+		if as == kindChange {
+			ratio--
+		}
+		return as.format(ratio)
+	}
+	out.text = show(b.number / a.number)
 	if a.high > a.low || b.high > b.low {
-		text += " " + interval(show(b.low/a.high), show(b.high/a.low), nil)
+		out.text += " " + interval(show(b.low/a.high), show(b.high/a.low), 0.95)
 	}
-	return text, nil
+	return out, nil
 }
 
 // comparable tells whether two records may be held against each other: what was

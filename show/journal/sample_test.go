@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/archive"
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // IDs of the records that the journal of testdata refers to.
@@ -61,9 +63,9 @@ func sampleRun(id string, times float64) (*record.Run, *hist.Hist) {
 			Workers: []record.Worker{{Thread: 78, Connections: 64, Completed: done, Busy: .41, RunDelay: -1}}},
 		Subject: &record.Subject{Host: "load1", Address: "127.0.0.1:8080", CPUNsPerRequest: 9800,
 			Processes: []record.SubjectProcess{{PID: 390, Comm: "shop", Exe: "/srv/shop", CPUNs: 12e9}}},
-		Verdict: record.Verdict{Outcome: record.Valid, Bottleneck: "server CPU", Because: "server CPU: shop used 1.20 of the server's 2 cores",
-			Evidence: []record.Evidence{}, Caveats: []string{"it was short"},
-			Next: "give it more cores", Stations: []record.Station{{Name: "server", Share: .75, Low: .7, High: .8},
+		Verdict: record.Verdict{Outcome: record.Valid, Bottleneck: "server CPU", Because: recordtest.Says("server CPU: shop used 1.20 of the server's 2 cores"),
+			Evidence: []record.Evidence{}, Caveats: recordtest.Says("it was short"),
+			Next: recordtest.Says("give it more cores"), Stations: []record.Station{{Name: "server", Share: .75, Low: .7, High: .8},
 				{Name: "generator", Share: .25, Low: .2, High: .3}}},
 		Environment: sampleEnvironment(), NotMeasured: []record.NotMeasured{{What: "psi", Why: "this kernel keeps no /proc/pressure"}},
 	}, h
@@ -134,7 +136,7 @@ func samplePlan(id, kind string) *record.Plan {
 			Run: fmt.Sprintf("%s-run%d", id[:15], n+1), Started: at(id), TookS: 4, ElapsedS: 3,
 			CompletedPerS: 12_345, SentPerS: 12_345, Completed: 37_035, Response: record.QuantilesOf(h), Service: record.QuantilesOf(h),
 			ServerCPUNs: 9800, GeneratorCPUNs: 4800,
-			Outcome: record.Valid, Bottleneck: "CPU contention", Says: "CPU contention"})
+			Outcome: record.Valid, Bottleneck: "CPU contention", Because: recordtest.Says("CPU contention")})
 	}
 	return p
 }
@@ -226,7 +228,7 @@ func rewrite(t *testing.T, file string, change func(kind string, line []byte) []
 func sampleJournal(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "journal")
-	check(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "journal"))))
+	archive.Extract(t, "testdata/journal.txtar", dir)
 	records := filepath.Join(dir, "0001-base", recordsDir)
 	check(t, os.MkdirAll(records, 0o755))
 	for id, times := range map[string]float64{runID: 1, otherID: 2} {

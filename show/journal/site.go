@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
-	"reflect"
 	"slices"
 
 	"ceiling/internal/unit"
@@ -12,6 +11,7 @@ import (
 	"ceiling/show/page"
 
 	"ceiling/show/chart"
+	"ceiling/verdict/prose"
 )
 
 // Site is the pages of a journal: the same journal makes the same bytes.
@@ -87,7 +87,7 @@ func (j *Journal) sameRecords() Mistakes {
 	seen := map[string]*Record{}
 	for _, e := range j.Entries {
 		for _, r := range e.Records {
-			if other := seen[r.ID]; !r.Pending() && other != nil && !reflect.DeepEqual(other.document, r.document) {
+			if other := seen[r.ID]; !r.Pending() && other != nil && !r.same(other) {
 				wrong.add(e.File, r.Line, "runs: %s is another record than that in %s", r.ID, other.File)
 			}
 			seen[r.ID] = r
@@ -268,7 +268,7 @@ func rowOf(r *Record) row {
 		out.When = r.Run.Started.UTC().Format("2 January 2006, 15:04 UTC")
 		out.Says = fmt.Sprintf("%s, %s, bottleneck: %s", unit.FormatRate(r.Run.Rate.CompletedPerS), v.Outcome, v.Bottleneck)
 		if v.Outcome == record.Invalid {
-			out.Says = "invalid: " + v.Because
+			out.Says = "invalid: " + prose.Sentence(v.Because)
 		}
 	}
 	out.To, out.Says = recordPage(r.ID), page.Shown(out.Says)
