@@ -12,13 +12,16 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/pprof/profile"
 
+	"ceiling/internal/profiles"
 	"ceiling/record"
 )
 
@@ -58,7 +61,7 @@ func FindWithin(ctx context.Context, url string, permit func(netip.AddrPort) err
 	e := &Endpoint{url: strings.TrimSuffix(url, "/") + "/", client: &http.Client{Transport: transport}}
 	b, err := e.get(ctx, "", answerTimeout)
 	if err == nil && (!bytes.Contains(b, []byte("goroutine")) || !bytes.Contains(b, []byte("profile"))) {
-		err = fmt.Errorf("%s answers, but not with the index of net/http/pprof", e.url)
+		err = fmt.Errorf("%s answers, but not with the index of net/http/pprof", secretless(e.url))
 	}
 	if err != nil {
 		e.Close()
@@ -87,11 +90,34 @@ func (e *Endpoint) get(ctx context.Context, path string, timeout time.Duration) 
 	case err != nil:
 		return nil, err
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s answers %s", e.url+path, resp.Status)
+		return nil, fmt.Errorf("%s answers %s%s", secretless(e.url)+path, resp.Status, quoted(b))
 	case len(b) > bodyMax:
-		return nil, fmt.Errorf("%s answers more than %d bytes", e.url+path, bodyMax)
+		return nil, fmt.Errorf("%s answers more than %d MB", secretless(e.url)+path, bodyMax>>20)
 	}
 	return b, nil
+}
+
+// secretless is a URL without a password.
+func secretless(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "the endpoint"
+	}
+	return u.Redacted()
+}
+
+// quoted is the first line of a refusal, where it is text.
+func quoted(b []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(b[:min(len(b), 160)])), "\n")
+	if line == "" || !utf8.ValidString(line) || strings.HasPrefix(line, "<") {
+		return ""
+	}
+	return ": " + strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, line)
 }
 
 // Snapshot is the cumulative profiles of one moment.
@@ -110,9 +136,9 @@ func (e *Endpoint) Snapshot(ctx context.Context) (Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := profile.ParseData(b)
+		p, err := profiles.Parse(b)
 		if err != nil {
-			return nil, fmt.Errorf("parse the %s profile: %w", kind, err)
+			return nil, fmt.Errorf("%s profile: %w", kind, err)
 		}
 		s[kind] = p
 	}
@@ -127,9 +153,9 @@ func (e *Endpoint) CPU(ctx context.Context, d time.Duration) (record.Profile, []
 	if err != nil {
 		return record.Profile{}, nil, err
 	}
-	p, err := profile.ParseData(b)
+	p, err := profiles.Parse(b)
 	if err != nil {
-		return record.Profile{}, nil, fmt.Errorf("parse the CPU profile: %w", err)
+		return record.Profile{}, nil, fmt.Errorf("CPU profile: %w", err)
 	}
 	sum, err := summary(record.ProfileCPU, p)
 	return sum, b, err
@@ -158,6 +184,9 @@ func Between(before, after Snapshot) ([]record.Profile, error) {
 	}
 	return list, nil
 }
+
+// SummaryOf sums up a profile of some kind.
+func SummaryOf(kind string, p *profile.Profile) (record.Profile, error) { return summary(kind, p) }
 
 // summary names the functions that hold the most of the profile's time, each
 // by the first frame that is not the runtime's or sync's own: the caller who

@@ -58,6 +58,7 @@ type CPUSampler struct {
 
 	stop   chan struct{}
 	done   chan struct{}
+	marks  chan mark
 	err    error
 	lasted time.Duration
 }
@@ -331,14 +332,12 @@ func (c *CPUSampler) Start() error {
 			return fmt.Errorf("begin CPU samples: %w", err)
 		}
 	}
-	c.stop, c.done = make(chan struct{}), make(chan struct{})
-	began := time.Now()
+	c.stop, c.done, c.marks = make(chan struct{}), make(chan struct{}), make(chan mark)
 	go func() {
 		defer close(c.done)
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		c.run()
-		c.lasted = time.Since(began)
 	}()
 	return nil
 }
@@ -346,11 +345,22 @@ func (c *CPUSampler) Start() error {
 func (c *CPUSampler) run() {
 	timer := time.NewTicker(drainEvery)
 	defer timer.Stop()
+	began, paused := time.Now(), false
 	for {
 		select {
 		case <-timer.C:
 			c.drain()
+		case m := <-c.marks:
+			if !paused {
+				c.lasted += time.Since(began)
+			}
+			c.turn(m)
+			began, paused = time.Now(), m.paused
+			close(m.done)
 		case <-c.stop:
+			if !paused {
+				c.lasted += time.Since(began)
+			}
 			for _, e := range c.events {
 				c.err = errors.Join(c.err, e.Disable())
 			}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -54,6 +55,10 @@ type OffSampler struct {
 
 	stop chan struct{}
 	done chan struct{}
+
+	turn   sync.Mutex // a burst is of one block
+	block  int
+	paused bool
 }
 
 type descriptor struct {
@@ -89,7 +94,7 @@ func NewOffSampler(t *Tables, served uint16) (*OffSampler, error) {
 	}
 	return &OffSampler{
 		s: s, served: served, table: map[string]*blocked{}, comms: map[int]string{},
-		members: newMembers(),
+		members: newMembers(), block: noBlock,
 	}, nil
 }
 
@@ -142,7 +147,7 @@ func (o *OffSampler) run() {
 			return
 		}
 		before := o.costNs + o.kernelNs
-		if err := o.burst(); err != nil {
+		if err := o.burstUnlessPaused(); err != nil {
 			o.err = err
 			return
 		}
@@ -162,6 +167,15 @@ func (o *OffSampler) sleep(d time.Duration) bool {
 	case <-o.stop:
 		return false
 	}
+}
+
+func (o *OffSampler) burstUnlessPaused() error {
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	if o.paused {
+		return nil
+	}
+	return o.burst()
 }
 
 // burst looks at the switches for once.
@@ -302,6 +316,7 @@ func (o *OffSampler) add(b *blocked, tid int, arg uint64, ns, times int64) {
 	}
 	sum.value += ns
 	sum.times += times
+	sum.inBlock(o.block, ns)
 	if len(sum.tids) < tidsMax {
 		sum.tids[tid] = true
 	}

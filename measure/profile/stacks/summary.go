@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/pprof/profile"
+
 	"ceiling/measure/profile/symbol"
 	"ceiling/record"
 )
@@ -26,6 +28,8 @@ type named struct {
 	*counted
 	frames   []symbol.Frame // the innermost first
 	inKernel int
+	reason   string // of a wait
+	idle     bool
 }
 
 // name names every stack of a table, those with the most first.
@@ -52,6 +56,9 @@ type Summary struct {
 	Stacks *record.Stacks
 	// CPU and OffCPU are the stacks as text: samples, and microseconds.
 	CPU, OffCPU []byte
+	// OnProfile and OffProfile are the server's stacks in pprof's format, each sample
+	// with its process and its block; nil where there was no block.
+	OnProfile, OffProfile *profile.Profile
 }
 
 // Summarize names what was seen. It reads the programs' files, which may take some
@@ -80,6 +87,7 @@ func Summarize(t *Tables, c *CPUSampler, o *OffSampler) Summary {
 		for who, list := range m.apart(stacks) {
 			if who == nil {
 				s.CPU, out.CPU = c.figures(list, c.table.all-valueOf(stacks)+valueOf(list)), fold(list, 1)
+				out.OnProfile = c.profile(list)
 				continue
 			}
 			one := m.peerStacks(peers, who)
@@ -96,6 +104,7 @@ func Summarize(t *Tables, c *CPUSampler, o *OffSampler) Summary {
 			m.peerStacks(peers, who).Waits = list
 		}
 		out.OffCPU = fold(stacks, 1000)
+		out.OffProfile = o.profile(stacks)
 		missing = append(missing, o.missing()...)
 	}
 	for _, one := range peers {

@@ -13,6 +13,7 @@ type table struct {
 	key    []byte
 	all    int // samples
 	spare  int // of these, without a stack
+	block  int // that samples are of; noBlock: none
 }
 
 // stacksMax bounds the different stacks that are kept: of 64 frames each, 10 MB.
@@ -25,9 +26,24 @@ type counted struct {
 	kernel, user []uint64 // the innermost first
 	value        int64    // samples, or nanoseconds
 	times        int64
+	blocks       []int64 // value of each block
 }
 
-func newTable() *table { return &table{counts: map[string]*counted{}} }
+// noBlock is where the run has no blocks, or is between two.
+const noBlock = -1
+
+func newTable() *table { return &table{counts: map[string]*counted{}, block: noBlock} }
+
+// inBlock counts a value for a block.
+func (c *counted) inBlock(block int, value int64) {
+	if block == noBlock {
+		return
+	}
+	if block >= len(c.blocks) {
+		c.blocks = append(c.blocks, make([]int64, block+1-len(c.blocks))...)
+	}
+	c.blocks[block] += value
+}
 
 // add counts a stack of a process.
 func (t *table) add(space *symbol.Space, thread string, kernel, user []uint64, value int64) {
@@ -52,6 +68,7 @@ func (t *table) add(space *symbol.Space, thread string, kernel, user []uint64, v
 	}
 	c.value += value
 	c.times++
+	c.inBlock(t.block, value)
 }
 
 // addresses are all that have to be named. Behind the innermost frame stand

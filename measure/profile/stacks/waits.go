@@ -57,9 +57,6 @@ func (o *OffSampler) figures(frames map[symbol.Address]symbol.Frame) (*record.Of
 	for _, b := range o.table {
 		n := b.named(frames)
 		who := o.members.peerOf(b.space.PID)
-		if who == nil {
-			stacks = append(stacks, n)
-		}
 		served := func(port uint16) bool { return o.served != 0 && port == o.served }
 		if who != nil {
 			served = func(port uint16) bool { return who.ports[port] }
@@ -67,7 +64,12 @@ func (o *OffSampler) figures(frames map[symbol.Address]symbol.Frame) (*record.Of
 		if of[who] == nil {
 			of[who] = waitSums{}
 		}
-		of[who].add(b.place(n.frames[:n.inKernel], n.frames[n.inKernel:], b.variable(variables), served), b)
+		at := b.place(n.frames[:n.inKernel], n.frames[n.inKernel:], b.variable(variables), served)
+		of[who].add(at, b)
+		if who == nil {
+			n.reason, n.idle = at.reason, at.idle
+			stacks = append(stacks, n)
+		}
 	}
 	peers := map[*peer][]record.StackWait{}
 	for who, sums := range of {

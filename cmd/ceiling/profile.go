@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/measure/run"
+	"ceiling/record"
+	"ceiling/show/export"
+)
+
+func newProfile(sh *shell) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "profile URL",
+		Short: "Profile a server under load: on-CPU, off-CPU and Go's own",
+		Long: `Loads a server and takes profiles of all its processes: on-CPU and off-CPU of any
+language; of Go also block, mutex, heap and goroutine profiles, GC pauses and
+scheduler latency, from its pprof address. They are taken in every other stretch
+of the run, so that the run says what they cost.`,
+		Example: `  ceiling profile http://127.0.0.1:8080/read
+  ceiling profile --pprof 127.0.0.1:6060 http://127.0.0.1:8080/read
+  ceiling profile --files out http://127.0.0.1:8080/read`,
+		Args: urlOrTargets(&f),
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.isSweep() {
+				return usage(errors.New("profile makes one run; give one -c, -p and -R, or ceiling run --profile for a sweep"))
+			}
+			f.profile = true
+			s, err := f.spec(args, sh)
+			if err != nil {
+				return usage(err)
+			}
+			return sh.runOne(c, s, &f)
+		},
+	}
+	f.bind(c)
+	groupFlags(c)
+	p := c.Flags()
+	p.StringVar(&f.files, "files", "", "directory to write each profile to, as pprof and as folded stacks")
+	p.StringVarP(&f.requests, "requests", "n", "", "stop after N requests instead of a duration")
+	hide(c, "profile")
+	p.Lookup("duration").DefValue, f.duration = "20s", "20s"
+	return c
+}
+
+// writeProfiles writes the profiles of a run that was saved: KIND.pprof.gz and
+// KIND.folded each.
+func (sh *shell) writeProfiles(f record.File, dir string) error {
+	source, err := export.Open(f)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("--files: %w", err)
+	}
+	for _, kind := range source.Profiles() {
+		packed, err := source.Pprof(kind)
+		if err != nil {
+			return err
+		}
+		folded, err := source.Folded(kind)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(os.WriteFile(filepath.Join(dir, record.ProfileFile(kind)), packed, 0o644),
+			os.WriteFile(filepath.Join(dir, kind+".folded"), folded, 0o644))
+		if err != nil {
+			return fmt.Errorf("--files: %w", err)
+		}
+	}
+	fmt.Fprintf(sh.stderr, "written: %d profiles to %s, as .pprof.gz and .folded\n", len(source.Profiles()), dir)
+	return nil
+}
+
+// profiled says what became of the profiles that were asked for.
+func (sh *shell) profiled(done *run.Result, f *runFlags) error {
+	if !f.profile {
+		return nil
+	}
+	if g := done.Run.Profiling; g == nil || len(g.Profiles) == 0 {
+		return errors.New("no profile was taken; the lines \"missing\" above say why")
+	}
+	if f.files == "" || done.KeepErr != nil {
+		return nil
+	}
+	return sh.writeProfiles(done.File, f.files)
+}

@@ -1,0 +1,263 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	pprof "github.com/google/pprof/profile"
+
+	"ceiling/internal/profiles"
+	"ceiling/internal/stat"
+	"ceiling/internal/unit"
+	"ceiling/measure/profile"
+	"ceiling/record"
+)
+
+// kindOf says how a kind of profile is summed up.
+type kindOf struct {
+	kind   string
+	blame  profiles.Blame
+	blocks bool // it is told apart by block
+}
+
+func profileKinds() []kindOf {
+	var list []kindOf
+	for _, kind := range record.ProfileKinds() {
+		k := kindOf{kind, profiles.Waiting, kind != record.ProfileHeap && kind != record.ProfileGoroutine}
+		if kind == record.ProfileOnCPU || kind == record.ProfileGoCPU {
+			k.blame = profiles.Innermost
+		}
+		list = append(list, k)
+	}
+	return list
+}
+
+// result sums up what was taken; on and off are the kernel's, or nil. kernel tells
+// that there are stacks from the kernel, or else the run says why not.
+func (r *rotation) result(on, off *pprof.Profile, kernel bool) (*record.Profiling, map[string][]byte) {
+	if r == nil {
+		return nil, nil
+	}
+	for _, p := range r.last["heap"] {
+		p.Block = -1
+		r.add(record.ProfileHeap, []profiles.Part{p})
+	}
+	out := &record.Profiling{Blocks: r.blocks, Profiles: []record.ProfileOf{}, Scheduler: r.latency}
+	if r.gc[0] != nil && r.gc[1] != nil {
+		out.GC = r.gc[1].Since(r.gc[0])
+	}
+	if r.profiled == 0 {
+		r.lose("profiles", "the window was too short for one, or ended early; give a longer -d")
+	} else if on == nil && kernel {
+		r.lose("CPU profile", "the server's processes used no CPU that was sampled")
+	}
+	files := map[string][]byte{}
+	for _, k := range profileKinds() {
+		p := map[string]*pprof.Profile{record.ProfileOnCPU: on, record.ProfileOffCPU: off}[k.kind]
+		if parts := r.parts[k.kind]; len(parts) > 0 {
+			var err error
+			p, err = profiles.Merge(parts)
+			r.note(k.kind+" profile", err)
+		}
+		if p == nil {
+			continue
+		}
+		switch k.kind {
+		case record.ProfileGoCPU:
+			r.goCPU = p
+		case record.ProfileOnCPU:
+		default:
+			profiles.WithoutProfilers(p)
+		}
+		value, err := profiles.ValueNamed(p, record.ProfileValue(k.kind))
+		if err != nil {
+			r.lose(k.kind+" profile", err.Error())
+			continue
+		}
+		one := profileOf(k, p, value, r.profiled)
+		if k.kind == record.ProfileOffCPU {
+			one.SeenNs = p.DurationNanos
+		}
+		packed, err := packedProfile(p)
+		r.note(k.kind+" profile", err)
+		if packed != nil {
+			one.File = record.ProfileFile(k.kind)
+			files[one.File] = packed
+		}
+		out.Profiles = append(out.Profiles, one)
+	}
+	return out, files
+}
+
+// cpuProfile sums up Go's CPU profile as that of a whole window; none where there
+// is none.
+func (r *rotation) cpuProfile() []record.Profile {
+	if r == nil || r.goCPU == nil {
+		return nil
+	}
+	sum, err := profile.SummaryOf(record.ProfileCPU, r.goCPU)
+	if err != nil {
+		r.note("Go's CPU profile", err)
+		return nil
+	}
+	return []record.Profile{sum}
+}
+
+// packedMost bounds a profile that is kept with the run.
+const packedMost = 8 << 20
+
+func packedProfile(p *pprof.Profile) ([]byte, error) {
+	b, err := profiles.Bytes(p)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > packedMost {
+		return nil, fmt.Errorf("it has %s, more than the %s that are kept; its functions are", unit.FormatBytesIEC(int64(len(b))),
+			unit.FormatBytesIEC(packedMost))
+	}
+	return b, nil
+}
+
+// Bounds of what a record has of a profile.
+const (
+	processPartsMost     = 64
+	profileFunctionsMost = 60
+)
+
+func profileOf(k kindOf, p *pprof.Profile, value, blocks int) record.ProfileOf {
+	if !k.blocks {
+		blocks = 0
+	}
+	s := profiles.Summarize(p, value, blocks, k.blame)
+	out := record.ProfileOf{Kind: k.kind, Unit: s.Unit, Total: s.Total, Functions: []record.ProfileFunction{},
+		Whole: len(s.Functions) <= profileFunctionsMost}
+	for name, v := range s.Processes {
+		out.Processes = append(out.Processes, record.ProcessPart{Process: name, Value: v})
+	}
+	slices.SortFunc(out.Processes, func(a, b record.ProcessPart) int {
+		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Process, b.Process))
+	})
+	out.Processes = out.Processes[:min(len(out.Processes), processPartsMost)]
+	for _, f := range s.Functions[:min(len(s.Functions), profileFunctionsMost)] {
+		if f.Self == 0 {
+			f.Blocks = nil
+		}
+		out.Functions = append(out.Functions, record.ProfileFunction{Name: f.Name, File: f.File, Line: f.Line, Through: f.Through, Self: f.Self,
+			Total: f.Total, Blocks: f.Blocks})
+	}
+	return out
+}
+
+// keepProfiling puts it into the record, with what the series says of each block.
+func keepProfiling(w *record.Writer, r *record.Run, f *Found, series *record.Series) error {
+	r.Profiling = f.Profiling
+	if r.Profiling == nil {
+		return nil
+	}
+	for i := range r.Profiling.Blocks {
+		measureBlock(&r.Profiling.Blocks[i], series)
+	}
+	r.Profiling.Cost = profilingCost(r.Profiling.Blocks)
+	var err error
+	for _, p := range r.Profiling.Profiles {
+		if p.File != "" {
+			err = errors.Join(err, w.Attach(p.File, f.ProfileFiles[p.File]))
+		}
+	}
+	return err
+}
+
+// measureBlock takes from the series what was completed in a block, and what CPU
+// the server used for it: by the rows that lie within, or, where these are less than
+// half of a short block, by the parts of rows that do.
+func measureBlock(b *record.ProfilingBlock, series *record.Series) {
+	length := float64(b.ToNs - b.FromNs)
+	for _, cut := range []bool{false, true} {
+		inside := func(tNs, widthNs int64) float64 { return partWithin(b, tNs, widthNs, cut) }
+		var completed, loaded, used float64
+		for i := range series.Load {
+			if row := &series.Load[i]; !row.Warmup {
+				part := inside(row.TNs, row.WidthNs)
+				completed += part * float64(row.Completed)
+				loaded += part * float64(row.WidthNs)
+			}
+		}
+		watched := map[int]float64{} // by process
+		for _, row := range series.Observed.Processes {
+			if row.Role == record.RoleSubject {
+				part := inside(row.TNs, row.WidthNs)
+				used += part * float64(row.CPUNs)
+				watched[row.PID] += part * float64(row.WidthNs)
+			}
+		}
+		longest := 0.0
+		for _, ns := range watched {
+			longest = max(longest, ns)
+		}
+		if completed == 0 || !cut && (loaded < length/2 || longest < length/2 && len(watched) > 0) {
+			continue
+		}
+		b.Requests = completed / loaded * length
+		if longest > 0 {
+			b.CPUNsPerRequest = used / longest / (completed / loaded)
+		}
+		return
+	}
+}
+
+// partWithin is the share of a row that lies in a block; cut: also of one that lies
+// in it by a part.
+func partWithin(b *record.ProfilingBlock, tNs, widthNs int64, cut bool) float64 {
+	from, to := max(tNs-widthNs, b.FromNs), min(tNs, b.ToNs)
+	switch {
+	case widthNs <= 0 || to <= from, !cut && to-from < widthNs:
+		return 0
+	}
+	return float64(to-from) / float64(widthNs)
+}
+
+// costConfidence is that of the profiles' cost.
+const costConfidence = 0.95
+
+// profilingCost compares each block with its neighbour.
+func profilingCost(blocks []record.ProfilingBlock) *record.ProfileCost {
+	var c record.ProfileCost
+	var logs, with, without []float64
+	for i := 0; i+1 < len(blocks); i += 2 {
+		a, b := blocks[i], blocks[i+1]
+		if a.Profiled {
+			a, b = b, a
+		}
+		if a.Profiled == b.Profiled || !(a.CPUNsPerRequest > 0) || !(b.CPUNsPerRequest > 0) {
+			continue
+		}
+		logs = append(logs, math.Log(b.CPUNsPerRequest/a.CPUNsPerRequest))
+		with, without = append(with, b.CPUNsPerRequest), append(without, a.CPUNsPerRequest)
+	}
+	if len(logs) == 0 {
+		return nil
+	}
+	c.Pairs, c.WithNs, c.WithoutNs = len(logs), stat.Middle(with), stat.Middle(without)
+	cpu := fmt.Sprintf("%s CPU/request with profiles, %s without", unit.FormatNs(int64(c.WithNs)), unit.FormatNs(int64(c.WithoutNs)))
+	least := stat.LeastBlocks(costConfidence, 1)
+	d, err := stat.Paired(logs, costConfidence, 1)
+	if err != nil || len(logs) < least {
+		mid := stat.Relative(stat.Middle(logs))
+		c.Relative = record.Estimate{Mid: mid, Low: stat.Relative(slices.Min(logs)), High: stat.Relative(slices.Max(logs))}
+		c.Says = fmt.Sprintf("%s; inconclusive: %s of stretches, %d are needed", cpu,
+			unit.Plural(len(logs), "pair", "pairs"), least)
+		return &c
+	}
+	c.Relative = record.Estimate{Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence}
+	bounds := fmt.Sprintf("%+.1f%% to %+.1f%%", 100*c.Relative.Low, 100*c.Relative.High)
+	switch {
+	case c.Relative.Low > 0:
+		c.Says = fmt.Sprintf("profiles cost %.1f%% of the server's CPU/request (%s): %s", 100*c.Relative.Mid, bounds, cpu)
+	default:
+		c.Says = fmt.Sprintf("profiles cost nothing that shows beyond %s: %s", bounds, cpu)
+	}
+	return &c
+}

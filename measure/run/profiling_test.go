@@ -1,0 +1,110 @@
+package run
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/record"
+)
+
+// rowsOf is a series of 100 ms rows in which 100 requests cost 10 µs each, and 20 µs
+// between two moments.
+func rowsOf(seconds int, dear ...[2]int64) *record.Series {
+	s := &record.Series{}
+	for t := int64(1e8); t <= int64(seconds)*1e9; t += 1e8 {
+		cost := int64(10_000)
+		for _, d := range dear {
+			if t-1e8 >= d[0] && t <= d[1] {
+				cost = 20_000
+			}
+		}
+		s.Load = append(s.Load, record.LoadRow{TNs: t, WidthNs: 1e8, Completed: 100})
+		for pid := range 2 {
+			s.Observed.Processes = append(s.Observed.Processes, &record.ProcessRow{ObservedHead: record.ObservedHead{TNs: t, WidthNs: 1e8},
+				Role: record.RoleSubject, PID: 1 + pid, CPUNs: 100 * cost / 2})
+		}
+	}
+	return s
+}
+
+func TestBlocksAreMeasured(t *testing.T) {
+	series := rowsOf(4, [2]int64{1e9, 2e9})
+	for _, c := range []struct {
+		from, to          int64
+		requests, cpu     float64
+		within, cpuWithin float64
+	}{
+		{0, 1e9, 1000, 10_000, 0, 0},
+		{1e9, 2e9, 1000, 20_000, 0, 0},
+		{95e7, 205e7, 1100, 20_000, 1, 0}, // whole rows alone: those that began before or ended after are not in it
+		{215e7, 233e7, 180, 10_000, 1, 1}, // shorter than two rows: parts of rows
+		{5e9, 6e9, 0, 0, 0, 0},
+	} {
+		b := record.ProfilingBlock{FromNs: c.from, ToNs: c.to}
+		measureBlock(&b, series)
+		if math.Abs(b.Requests-c.requests) > c.within+1e-6 || math.Abs(b.CPUNsPerRequest-c.cpu) > c.cpuWithin+1e-6 {
+			t.Errorf("%d to %d: %+v, want %.0f requests of %.0f ns", c.from, c.to, b, c.requests, c.cpu)
+		}
+	}
+}
+
+// A planted cost of the profiles is found, and none is not made up.
+func TestCostOfProfiles(t *testing.T) {
+	blocks := func(dearer float64) []record.ProfilingBlock {
+		var list []record.ProfilingBlock
+		for i := range 16 {
+			with := slices.Contains([]int{0, 3}, i%4)
+			cpu := 10_000 * (1 + .002*float64(i%5-2))
+			if with {
+				cpu *= dearer
+			}
+			list = append(list, record.ProfilingBlock{Profiled: with, CPUNsPerRequest: cpu})
+		}
+		return list
+	}
+	if c := profilingCost(blocks(1.05)); c.Pairs != 8 || c.Relative.Low > .05 || c.Relative.High < .05 || c.Relative.Low <= 0 ||
+		!strings.HasPrefix(c.Says, "profiles cost 5.") && !strings.HasPrefix(c.Says, "profiles cost 4.9") {
+		t.Errorf("%+v", c)
+	}
+	if c := profilingCost(blocks(1)); c.Relative.Low > 0 || !strings.HasPrefix(c.Says, "profiles cost nothing that shows beyond") {
+		t.Errorf("%+v", c)
+	}
+	if c := profilingCost(blocks(1.05)[:8]); c.Relative.Confidence != 0 || !strings.Contains(c.Says, "inconclusive: 4 pairs of stretches, 6 are needed") {
+		t.Errorf("%+v", c)
+	}
+	if c := profilingCost(blocks(1.05)[:1]); c != nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The server ends in the middle of its profiles: the run says so in one line, and
+// what was taken until then is kept.
+func TestServerEndsWhileProfiled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a run of 5 s")
+	}
+	c := startServer(t, "nethttp")
+	s := specOf(c.Addr, "/simple")
+	s.Duration, s.Profile, s.Connections = 5*time.Second, true, 4
+	time.AfterFunc(3*time.Second, c.Stop)
+	done, err := Do(t.Context(), s, Options{Out: t.TempDir(), Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := done.Run.Profiling
+	if g == nil || len(g.Blocks) < 3 {
+		t.Fatalf("%+v", g)
+	}
+	if os.Getuid() == 0 && g.Of(record.ProfileOnCPU) == nil {
+		t.Errorf("no on-CPU profile: %+v", done.Run.NotMeasured)
+	}
+	for _, n := range done.Run.NotMeasured {
+		if strings.Contains(n.Why, "\n") {
+			t.Errorf("%s: %q", n.What, n.Why)
+		}
+	}
+}

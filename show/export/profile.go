@@ -1,0 +1,53 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"ceiling/internal/profiles"
+	"ceiling/record"
+)
+
+// Profiles are the kinds of profile that the record has the stacks of.
+func (s *Source) Profiles() []string {
+	var kinds []string
+	if s.Run.Profiling != nil {
+		for _, p := range s.Run.Profiling.Profiles {
+			if p.File != "" {
+				kinds = append(kinds, p.Kind)
+			}
+		}
+	}
+	return kinds
+}
+
+// Pprof is the profile of a kind in pprof's format, packed by gzip.
+func (s *Source) Pprof(kind string) ([]byte, error) {
+	p := s.Run.Profiling.Of(kind)
+	if p != nil && p.File != "" {
+		return s.Attachment(p.File)
+	}
+	kinds := s.Profiles()
+	if len(kinds) == 0 {
+		return nil, fmt.Errorf("the run has no profiles; take them: ceiling profile %s", s.Run.Target)
+	}
+	return nil, fmt.Errorf("the run has no %s profile; it has %s", kind, strings.Join(kinds, ", "))
+}
+
+// Folded is the profile of a kind as folded stacks: "process;outermost;…;innermost
+// value" a line.
+func (s *Source) Folded(kind string) ([]byte, error) {
+	b, err := s.Pprof(kind)
+	if err != nil {
+		return nil, err
+	}
+	p, err := profiles.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s profile: %w", kind, err)
+	}
+	value, err := profiles.ValueNamed(p, record.ProfileValue(kind))
+	if err != nil {
+		return nil, fmt.Errorf("%s profile: %w", kind, err)
+	}
+	return profiles.Fold(p, value), nil
+}
