@@ -160,7 +160,7 @@ func TestKeepCalibration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"truncated": string(whole[:len(whole)/2]), "empty": "", "foreign": `{"schema":"ceiling.run/2"}`,
+		"truncated": string(whole[:len(whole)/2]), "empty": "", "foreign": `{"schema":"ceiling.run/3"}`,
 		"newer": strings.Replace(string(whole), "calibrations/2", "calibrations/3", 1),
 		"inner": strings.Replace(string(whole), "calibration/2", "calibration/9", 1),
 		"zero":  strings.Replace(string(whole), `"median": 250000`, `"median": 0`, 1),

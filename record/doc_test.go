@@ -42,7 +42,7 @@ func keys(prefix string, of reflect.Type, own ...reflect.Type) []string {
 		reflect.TypeFor[spec.Expect](), reflect.TypeFor[ObservedHead](),
 		reflect.TypeFor[spec.Experiment](), reflect.TypeFor[Estimate](), reflect.TypeFor[Measured](),
 		reflect.TypeFor[Sweep](), reflect.TypeFor[Search](), reflect.TypeFor[Proof](), reflect.TypeFor[Comparison](),
-		reflect.TypeFor[[]Agent](),
+		reflect.TypeFor[[]Agent](), reflect.TypeFor[Statement](), reflect.TypeFor[[]Statement](),
 	)
 	var names []string
 	for i := range of.NumField() {
@@ -77,6 +77,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	tables := map[string]reflect.Type{
 		"result":        reflect.TypeFor[Run](),
 		"quantiles":     reflect.TypeFor[Quantiles](),
+		"statement":     reflect.TypeFor[Statement](),
 		"run":           reflect.TypeFor[Start](),
 		"spec":          reflect.TypeFor[spec.Spec](),
 		"environment":   reflect.TypeFor[Environment](),

@@ -356,9 +356,9 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(text)
 	f.Add(packed.Bytes())
-	f.Add([]byte(`{"kind":"run","schema":"ceiling.run/2","id":"a"}` + "\n" + `{"kind":"result","load":{}}` + "\n" +
+	f.Add([]byte(`{"kind":"run","schema":"ceiling.run/3","id":"a"}` + "\n" + `{"kind":"result","load":{}}` + "\n" +
 		`{"kind":"attachment","name":"a","data":"AA=="}` + "\n"))
-	f.Add([]byte(`{"kind":"plan","schema":"ceiling.plan/2"}` + "\n" + `{"kind":"measured"}` + "\n"))
+	f.Add([]byte(`{"kind":"plan","schema":"ceiling.plan/3"}` + "\n" + `{"kind":"measured"}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := ReadFile(bytes.NewReader(data))
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // PlanSchema names the version of the Plan document.
-const PlanSchema = "ceiling.plan/2"
+const PlanSchema = "ceiling.plan/3"
 
 // Plan is one experiment kept: what was asked, every run that was made of it,
 // and the answer. It has a file like a run's, and its runs lie in it.
@@ -203,10 +203,12 @@ type Measured struct {
 	ServerCPUNs    float64 `json:"server_cpu_ns,omitempty"`
 	GeneratorCPUNs float64 `json:"generator_cpu_ns,omitempty"`
 	// What the run's own verdict says.
-	Outcome    Outcome    `json:"outcome"`
-	Bottleneck Bottleneck `json:"bottleneck"`
-	Says       string     `json:"says"`
-	// OwedShare of the asked requests, as in the verdict.
+	Outcome    Outcome     `json:"outcome"`
+	Bottleneck Bottleneck  `json:"bottleneck"`
+	Because    []Statement `json:"because,omitempty"`
+	// NotRun is why the run was not made; then it has no ID.
+	NotRun string `json:"not_run,omitempty"`
+	// BacklogShare of the asked requests, as in the verdict.
 	BacklogShare float64 `json:"backlog_share,omitempty"`
 	// OtherCores that other programs used meanwhile, as in the verdict.
 	OtherCores float64 `json:"other_cores,omitempty"`
@@ -214,11 +216,18 @@ type Measured struct {
 	SLO []SLOTerm `json:"slo,omitempty"`
 	// GaveUp says why the run was ended before its time; its figures are those
 	// until then.
-	StoppedEarly string     `json:"stopped_early,omitempty"`
-	Perturbed    *Perturbed `json:"perturbed,omitempty"`
+	StoppedEarly string `json:"stopped_early,omitempty"`
+	MeasuredMore
 
 	// Histogram of the response time, for merging; read from the run's record.
 	Histogram *hist.Hist `json:"-"`
+}
+
+// MeasuredMore is what some runs of a plan have.
+type MeasuredMore struct {
+	Perturbed *Perturbed `json:"perturbed,omitempty"`
+	// Profiles are what a request cost, by function, where --profile was given.
+	Profiles []RequestProfile `json:"profiles,omitempty"`
 }
 
 // SLOTerm is one term of an SLO with what was measured, in the unit of its
@@ -404,6 +413,8 @@ type Comparison struct {
 	// Incomparable says why the two cannot be compared; "" where they can.
 	Incomparable string   `json:"incomparable,omitempty"`
 	Changes      []Change `json:"changes"`
+	// Profiles are what the profiles of the two sides differ in, where both have them.
+	Profiles []ProfileDifference `json:"profiles,omitempty"`
 	// Blocks that were counted, and blocks of A against A.
 	Blocks      int      `json:"blocks"`
 	NoiseBlocks int      `json:"noise_blocks"`

@@ -175,8 +175,8 @@ func (start *runHead) unfinished(series *Series) *Run {
 	run.Generator = Generator{RunDelay: -1, Workers: []Worker{}}
 	run.fromRows(series.Load)
 	run.Verdict = Verdict{
-		Outcome: Invalid, Bottleneck: Inconclusive, Because: run.Killed(), Next: KilledNext,
-		Evidence: []Evidence{}, Caveats: []string{},
+		Outcome: Invalid, Bottleneck: Inconclusive, Because: run.Killed(), Next: KilledNext(),
+		Evidence: []Evidence{}, Caveats: []Statement{},
 	}
 	run.agentsFromRows(start.Agents, series.Agents)
 	missing := func(what, why string) {
@@ -204,15 +204,11 @@ func (start *runHead) unfinished(series *Series) *Run {
 }
 
 // KilledNext is what to do about a run that was killed.
-const KilledNext = "rerun"
+func KilledNext() []Statement { return []Statement{State("killed.next", nil)} }
 
 // Killed says of an unfinished run what its figures cover.
-func (r *Run) Killed() string {
-	of := ""
-	if r.Spec.Duration > 0 {
-		of = fmt.Sprintf(" of %.3g s", r.Spec.Duration.Seconds())
-	}
-	return fmt.Sprintf("the run was killed before it finished, or its disk was full; its figures cover %.3g s%s", r.ElapsedS, of)
+func (r *Run) Killed() []Statement {
+	return []Statement{State("killed", Values{"covered_s": r.ElapsedS, "asked_s": r.Spec.Duration.Seconds()})}
 }
 
 // agentsFromRows is what each agent's own rows add up to. Those that no document

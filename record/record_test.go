@@ -231,15 +231,15 @@ func TestOpenRefuses(t *testing.T) {
 	check("empty", "is no record", "")
 	check("foreign", "is no record", `{"a":1}`+"\n")
 	check("text", "is no record", "hello\nworld\n")
-	check("cut off", "is no record", `{"kind":"run","schema":"ceiling.run/2"`)
-	check("newer", "it needs a ceiling that reads ceiling.run/3; this one reads up to ceiling.run/2",
-		`{"kind":"run","schema":"ceiling.run/3","id":7}`+"\n")
-	check("older", "it was written by an older ceiling as ceiling.run/1; this one reads ceiling.run/2: run it again",
+	check("cut off", "is no record", `{"kind":"run","schema":"ceiling.run/3"`)
+	check("newer", "it needs a ceiling that reads ceiling.run/4; this one reads up to ceiling.run/3",
+		`{"kind":"run","schema":"ceiling.run/4","id":7}`+"\n")
+	check("older", "it was written by an older ceiling as ceiling.run/1; this one reads ceiling.run/3: run it again",
 		`{"kind":"run","schema":"ceiling.run/1","id":7}`+"\n")
 	check("newer plan", "it is a plan", `{"kind":"plan","schema":"ceiling.plan/9"}`+"\n")
-	check("no schema", `its schema is "", not ceiling.run/2`, `{"kind":"run"}`+"\n")
-	check("version 0", "not ceiling.run/2", `{"kind":"run","schema":"ceiling.run/0"}`)
-	check("wrong type", "cannot unmarshal", `{"kind":"run","schema":"ceiling.run/2","id":7}`)
+	check("no schema", `its schema is "", not ceiling.run/3`, `{"kind":"run"}`+"\n")
+	check("version 0", "not ceiling.run/3", `{"kind":"run","schema":"ceiling.run/0"}`)
+	check("wrong type", "cannot unmarshal", `{"kind":"run","schema":"ceiling.run/3","id":7}`)
 	check("damaged gzip", "damaged, or cut off", "\x1f\x8b\x08rubbish")
 	if _, _, err := Open(File{Path: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "holds no record") {
 		t.Error(err)

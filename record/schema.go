@@ -4,15 +4,13 @@
 package record
 
 import (
-	"fmt"
-	"math"
 	"time"
 
 	"ceiling/experiment/spec"
 )
 
 // Schema names the version of the Run document.
-const Schema = "ceiling.run/2"
+const Schema = "ceiling.run/3"
 
 // Run is everything known of one run: the document that --json prints and
 // result.json holds.
@@ -66,6 +64,8 @@ type Run struct {
 	Profiles []Profile `json:"profiles,omitempty"`
 	// Stacks of the server's processes, taken from the kernel.
 	Stacks *Stacks `json:"stacks,omitempty"`
+	// Profiling is what --profile found.
+	Profiling *Profiling `json:"profiling,omitempty"`
 
 	Verdict Verdict `json:"verdict"`
 	// Interrupted tells that the run ended before its plan.
@@ -390,17 +390,17 @@ type Verdict struct {
 	Outcome Outcome `json:"outcome"`
 	// Ceiling is the resource that limited the run.
 	Bottleneck Bottleneck `json:"bottleneck"`
-	// Because is the reason in one sentence.
-	Because  string     `json:"because"`
-	Evidence []Evidence `json:"evidence"`
+	// Because is the reason, in one sentence.
+	Because  []Statement `json:"because"`
+	Evidence []Evidence  `json:"evidence"`
 	// Against is measured facts that speak against the ceiling.
 	Against []Evidence `json:"against,omitempty"`
 	// Missing names what was not measured, where the ceiling is undetermined.
-	Missing []string `json:"missing,omitempty"`
-	Caveats []string `json:"caveats"`
+	Missing []Statement `json:"missing,omitempty"`
+	Caveats []Statement `json:"caveats"`
 	// Next is what to do.
-	Next string `json:"next"`
-	// NextWall is the resource that would limit next.
+	Next []Statement `json:"next"`
+	// NextBottleneck is the resource that would limit next.
 	NextBottleneck *NextBottleneck `json:"next_bottleneck,omitempty"`
 	// OtherCores is how many cores of the server's host other programs used; 0
 	// where none did, or it is not known.
@@ -425,29 +425,24 @@ type Verdict struct {
 // Evidence is one measured fact that the verdict stands on.
 type Evidence struct {
 	// What was measured, and where in the record ("generator.busiest_worker").
-	What  string  `json:"what"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-	// Says is the fact as a sentence.
-	Says string `json:"says"`
+	What  string    `json:"what"`
+	Value float64   `json:"value"`
+	Unit  string    `json:"unit"`
+	Says  Statement `json:"says"`
 }
 
 // NewEvidence is one fact. A record of nonsense can make figures that JSON has no word
 // for; they are cut down to the largest that it has.
-func NewEvidence(what string, value float64, unit, format string, args ...any) Evidence {
-	if math.IsNaN(value) {
-		value = 0
-	}
-	value = math.Max(math.Min(value, math.MaxFloat64), -math.MaxFloat64)
-	return Evidence{What: what, Value: value, Unit: unit, Says: fmt.Sprintf(format, args...)}
+func NewEvidence(what string, value float64, unit string, says Statement) Evidence {
+	return Evidence{What: what, Value: finite(value), Unit: unit, Says: says}
 }
 
 // NextBottleneck is a resource and the rate at which it would be reached.
 type NextBottleneck struct {
 	Bottleneck Bottleneck `json:"bottleneck"`
 	// Times this run's rate.
-	Times float64 `json:"times"`
-	Says  string  `json:"says"`
+	Times float64   `json:"times"`
+	Says  Statement `json:"says"`
 }
 
 // What the stations are measured by.

@@ -354,6 +354,8 @@ func normal(run *Run) Run {
 	notNil(&r.Generator.Workers)
 	notNil(&r.Verdict.Evidence)
 	notNil(&r.Verdict.Caveats)
+	notNil(&r.Verdict.Because)
+	notNil(&r.Verdict.Next)
 	notNilMap(&r.Statuses)
 	normalHost(&r.Environment)
 	r.ByTarget = slices.Clone(r.ByTarget)

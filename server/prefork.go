@@ -69,6 +69,11 @@ func serveChild(ctx context.Context, f framework, _ Config) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
+	stop, err := profilesOfChild()
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer stop()
 	return run(ctx, f.mount(s), ln, func() error {
 		ready := os.NewFile(childReadyFD, "ready")
 		_, err := ready.Write([]byte{1})
@@ -99,10 +104,19 @@ func serveChildren(ctx context.Context, f framework, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	front, err := newPreforkProfiles(ctx, &cfg)
+	if err != nil {
+		closeFiles(files)
+		return err
+	}
+	defer front.stop()
 	events := make(chan event, 2*n)
-	children, err := startChildren(f.Name, files, events)
+	children, err := startChildren(f.Name, files, front, events)
 	if err == nil {
 		err = supervise(ctx, n, events, func() {
+			if front != nil {
+				cfg.pprofReady(front.server.addr)
+			}
 			if cfg.Ready != nil {
 				cfg.Ready(addr)
 			}
@@ -166,15 +180,15 @@ func setReusePort(_, _ string, conn syscall.RawConn) error {
 }
 
 // startChildren starts a child for each listener and closes the files. When it fails, it returns those it started.
-func startChildren(kind string, listeners []*os.File, events chan<- event) ([]*child, error) {
+func startChildren(kind string, listeners []*os.File, front *preforkProfiles, events chan<- event) ([]*child, error) {
 	defer closeFiles(listeners)
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	var children []*child
-	for _, ln := range listeners {
-		c, err := startChild(program, kind, ln, events)
+	for i, ln := range listeners {
+		c, err := startProfiled(program, kind, ln, front, i, events)
 		if err != nil {
 			return children, fmt.Errorf("start prefork child: %w", err)
 		}
@@ -183,7 +197,25 @@ func startChildren(kind string, listeners []*os.File, events chan<- event) ([]*c
 	return children, nil
 }
 
-func startChild(program, kind string, ln *os.File, events chan<- event) (*child, error) {
+// startProfiled starts a child, with a socket for its profiles where they are answered.
+func startProfiled(program, kind string, ln *os.File, front *preforkProfiles, n int, events chan<- event) (*child, error) {
+	if front == nil {
+		return startChild(program, kind, ln, nil, events)
+	}
+	file, socket, err := front.socket(n)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	c, err := startChild(program, kind, ln, file, events)
+	if err == nil {
+		front.add(c.cmd.Process.Pid, socket)
+	}
+	return c, err
+}
+
+// startChild starts one; profiles is the listener for its profiles, or nil.
+func startChild(program, kind string, ln, profiles *os.File, events chan<- event) (*child, error) {
 	ready, readyChild, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -203,6 +235,10 @@ func startChild(program, kind string, ln *os.File, events chan<- event) (*child,
 		// A group of its own keeps the terminal's interrupt from the child, which would look like a crash.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}}
+	if profiles != nil {
+		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, profiles)
+		c.cmd.Env = append(c.cmd.Env, preforkPprofEnv+"=1")
+	}
 	err = c.cmd.Start()
 	closeFiles([]*os.File{readyChild, lifeChild})
 	if err != nil {

@@ -36,6 +36,13 @@ type Config struct {
 	// Ready, if not nil, is called once with the real address, in the form of Addr, when all connections to it will be
 	// answered. A prefork child does not call it: its parent does.
 	Ready func(addr string)
+
+	// Pprof is where profiles are answered ("host:port", 0 is a free one), those of all processes behind one address:
+	// http://Pprof/debug/pprof/. The runtime then records waits for locks and elsewhere. "" is nowhere.
+	Pprof string
+
+	// PprofReady, if not nil, is called before Ready with the real address of that.
+	PprofReady func(addr string)
 }
 
 // Serve runs a server of the named kind until ctx ends, then returns nil within a second and leaves nothing behind.
@@ -83,6 +90,11 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	stop, err := profilesAlone(ctx, &cfg)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer stop()
 	return run(ctx, f.mount(s), ln, func() error {
 		if cfg.Ready != nil {
 			cfg.Ready(address(ln))

@@ -21,7 +21,7 @@ type acceptFacts struct {
 	limit     int // its limit then
 }
 
-func acceptOf(f *facts, series *record.Series) acceptFacts {
+func acceptOf(f *cpuFacts, series *record.Series) acceptFacts {
 	var a acceptFacts
 	for _, row := range ours(f, series.Observed.TCP) {
 		if row.Side == record.SideGenerator {
@@ -67,7 +67,7 @@ func acceptOf(f *facts, series *record.Series) acceptFacts {
 
 // ofServer tells whether a row of a host is about the server's end. One host
 // has both ends; of several agents the server's is known by its processes.
-func (f *facts) ofServer(host string) bool {
+func (f *serverSide) ofServer(host string) bool {
 	return len(f.run.Agents) == 0 || f.subject.known && host == f.subject.host
 }
 
@@ -80,7 +80,7 @@ type packetFacts struct {
 	handled float64
 }
 
-func packetsOf(f *facts, series *record.Series) packetFacts {
+func packetsOf(f *cpuFacts, series *record.Series) packetFacts {
 	by := map[string]*packetFacts{}
 	for _, row := range ours(f, series.Observed.Softnet) {
 		p := by[row.Host]
@@ -122,7 +122,7 @@ func (c *clockFacts) fell() float64 {
 	return 1 - c.slowest/c.fastest
 }
 
-func clockOf(f *facts, series *record.Series) clockFacts {
+func clockOf(f *cpuFacts, series *record.Series) clockFacts {
 	by := map[string]*clockFacts{}
 	for _, row := range ours(f, series.Observed.Freqs) {
 		c := by[row.Host]

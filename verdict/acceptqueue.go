@@ -1,16 +1,13 @@
 package verdict
 
 import (
-	"fmt"
-
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
 // ruleAcceptQueue asks whether connections wait to be taken: the queue of the
 // listening socket is full, what comes is dropped, and the client tries again
 // after 1 s, 3 s, 7 s (net/ipv4/tcp_timer.c, TCP_TIMEOUT_INIT).
-func ruleAcceptQueue(f *facts) finding {
+func ruleAcceptQueue(f *cpuFacts) finding {
 	a, run := &f.accept, f.run
 	out := finding{bottleneck: record.AcceptQueue, next: acceptNext()}
 	if f.neverAccepted() == 0 && !a.known && !a.fullShare.known {
@@ -18,14 +15,15 @@ func ruleAcceptQueue(f *facts) finding {
 	}
 	if a.overflows > 0 || a.before > 0 {
 		out.pro = append(out.pro, record.NewEvidence("series.tcp.listen_overflows", a.overflows+a.before, "connections",
-			"%.0f connections found the accept queue full, %.0f of them before the window", a.overflows+a.before, a.before))
+			say("accept.overflows", with{"connections": a.overflows + a.before, "before": a.before})))
 	}
 	if a.fullShare.known && a.fullShare.value > 0 {
 		out.pro = append(out.pro, record.NewEvidence("series.listener.queue", a.fullShare.value, "share",
-			"the accept queue was at its limit of %d in %s of the samples", a.limit, unit.Percent(a.fullShare.value)))
+			say("accept.at-limit", with{"limit": a.limit, "share": a.fullShare.value})))
 	}
 	if a.resent > 0 {
-		out.pro = append(out.pro, record.NewEvidence("series.tcp.syn_retrans", a.resent, "segments", "%.0f SYNs were retransmitted", a.resent))
+		out.pro = append(out.pro, record.NewEvidence("series.tcp.syn_retrans", a.resent, "segments",
+			say("accept.syn-resent", with{"syns": a.resent})))
 	}
 	overflowed := a.overflows >= overflowShare*(a.overflows+a.opened) && a.overflows > 0
 	stood := a.fullShare.known && a.fullShare.value >= queueFullShare
@@ -41,19 +39,19 @@ func ruleAcceptQueue(f *facts) finding {
 			out.against = f.cpuEvidence() // those that it holds fill it
 			return out
 		}
-		out.because, out.next = "accept queue: "+f.unacceptedSays(), f.unacceptedNext()
+		out.because, out.next = just("accept.never", with{"says": f.unacceptedSays()}), f.unacceptedNext()
 	case opens && (overflowed || stood) && f.acceptHurtsTail():
 		out.against = append(out.against, record.NewEvidence("latency.response.p50_ns", float64(run.Latency.Response.P50Ns), "ns",
-			"half of the responses took %s or less: only the tail waits for a connection", ns(float64(run.Latency.Response.P50Ns))))
+			say("accept.tail-only", with{"p50_ns": run.Latency.Response.P50Ns})))
 		return out
 	case opens && (overflowed || stood):
 		if idle, missing := f.serverIdle(); missing == nil && !idle {
 			out.against = f.cpuEvidence() // it cannot accept faster: the queue is a symptom
 			return out
 		}
-		out.because = "accept queue: the server takes new connections slower than they come, and its queue is full"
+		out.because = just("accept.slow", nil)
 	case lacking && (overflowed || stood || a.before > 0):
-		out.because = f.lackingSentence()
+		out.because = f.lackingSays()
 	default:
 		return out
 	}
@@ -64,9 +62,9 @@ func ruleAcceptQueue(f *facts) finding {
 // acceptHurtsTail tells whether connections found the queue full and came late,
 // in a run whose rate that did not limit: an open loop got what it asked for, or
 // less than half of the time of a closed loop's slots went to them.
-func (f *facts) acceptHurtsTail() bool {
+func (f *serverSide) acceptHurtsTail() bool {
 	a, l := &f.accept, &f.run.Latency.Response
-	if a.overflows <= 0 || float64(l.P50Ns) >= retriedNs || f.acceptTail() == "" {
+	if a.overflows <= 0 || float64(l.P50Ns) >= retriedNs || f.acceptTail().Code == "" {
 		return false
 	}
 	if f.open {
@@ -77,39 +75,35 @@ func (f *facts) acceptHurtsTail() bool {
 }
 
 // acceptTail is the lowest quantile that a connection request sent again accounts
-// for, with its value; "" where none is that long.
-func (f *facts) acceptTail() string {
+// for; no statement where none is that long.
+func (f *runFacts) acceptTail() record.Statement {
 	l := &f.run.Latency.Response
 	for _, q := range []struct {
 		name string
 		ns   int64
 	}{{"p90", l.P90Ns}, {"p99", l.P99Ns}, {"p999", l.P999Ns}, {"max", l.MaxNs}} {
 		if float64(q.ns) >= retriedNs {
-			return q.name + " " + ns(float64(q.ns))
+			return say("accept.tail-quantile", with{"quantile": q.name, "value_ns": q.ns})
 		}
 	}
-	return ""
+	return record.Statement{}
 }
 
 // acceptTailSays is what a full queue did to the tail alone.
-func (f *facts) acceptTailSays() string {
+func (f *serverSide) acceptTailSays() record.Statement {
 	a := &f.accept
-	return fmt.Sprintf("accept queue: %s of the new connections found it full and came 1 s, 3 s or 7 s late, which is the tail (%s) and not the rate",
-		unit.Percent(a.overflows/(a.overflows+a.opened)), f.acceptTail())
+	return say("accept.tail", with{"share": a.overflows / (a.overflows + a.opened), "tail": f.acceptTail()})
 }
 
 // acceptNext is what to do about a queue that is too short.
-func acceptNext() string {
-	return "raise the server's backlog (listen, net.core.somaxconn), or let it accept from more threads"
-}
+func acceptNext() []record.Statement { return just("accept.next", nil) }
 
-// lackingSentence is what a full queue did to the connections of the run: they
+// lackingSays is what a full queue did to the connections of the run: they
 // were not established, or only after others were refused.
-func (f *facts) lackingSentence() string {
+func (f *runFacts) lackingSays() []record.Statement {
 	l := &f.run.Load
 	if l.Established < l.Connections {
-		return fmt.Sprintf("accept queue: only %d of %d connections were established, because the server's queue was full", l.Established,
-			l.Connections)
+		return just("accept.lacking", with{"established": l.Established, "asked": l.Connections})
 	}
-	return fmt.Sprintf("accept queue: %s connection attempts failed before all %d connections were established, because the server's queue was full", count(uint64(f.refused)), l.Connections)
+	return just("accept.refused", with{"attempts": f.refused, "asked": l.Connections})
 }

@@ -25,7 +25,7 @@ func oneMachine(run *record.Run, a, b string) bool {
 
 // several makes the facts of each agent, and of all of them what the rules ask
 // of a generator.
-func (f *facts) several(loading []*record.Agent, series *record.Series, cpu []*record.CPURow) {
+func (f *cpuFacts) several(loading []*record.Agent, series *record.Series, cpu []*record.CPURow) {
 	for _, a := range loading {
 		f.agents = append(f.agents, f.ofAgent(a, series, cpu))
 	}
@@ -43,7 +43,7 @@ func (f *facts) several(loading []*record.Agent, series *record.Series, cpu []*r
 }
 
 // ofAgent is what one agent has of itself.
-func (f *facts) ofAgent(a *record.Agent, series *record.Series, cpu []*record.CPURow) *facts {
+func (f *serverSide) ofAgent(a *record.Agent, series *record.Series, cpu []*record.CPURow) *facts {
 	run := *f.run
 	run.Load, run.Requests, run.Rate, run.Bytes = a.Load, a.Requests, a.Rate, a.Bytes
 	run.Statuses, run.Errors, run.Latency = a.Statuses, a.Errors, a.Latency
@@ -51,14 +51,16 @@ func (f *facts) ofAgent(a *record.Agent, series *record.Series, cpu []*record.CP
 	if a.ElapsedS > 0 {
 		run.ElapsedS = a.ElapsedS
 	}
-	v := &facts{run: &run, open: f.open, agent: a.Name, homeHost: a.Name, subject: f.subject, host: f.host, serverCPUs: f.serverCPUs}
+	v := newParts(runFacts{run: &run, open: f.open})
+	v.agent, v.homeHost = a.Name, a.Name
+	v.subject, v.host, v.serverCPUs = f.subject, f.host, f.serverCPUs
 	v.account()
 	var load []record.LoadRow
 	if series != nil {
 		load = inWindow(series.Agents, a.Name)
 	}
 	v.scheduleOf(load)
-	v.own = processesOf(v, series, record.RoleGenerator, a.Name)
+	v.own = processesOf(v.runFacts, series, record.RoleGenerator, a.Name)
 	v.generatorSeen(load)
 	v.atHome(cpu)
 	return v
@@ -67,7 +69,7 @@ func (f *facts) ofAgent(a *record.Agent, series *record.Series, cpu []*record.CP
 // sumGenerators makes one generator of the agents: as busy as the busiest, and
 // with the CPU of those that run on the server's machine, which is what others
 // there lack.
-func (f *facts) sumGenerators() {
+func (f *cpuFacts) sumGenerators() {
 	near := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return !v.near })
 	f.near = len(near) > 0
 	if !f.near {
@@ -113,45 +115,37 @@ func (f *facts) worst() *facts {
 }
 
 // generatorFull tells whether a generator has nothing left by its own account.
-func (f *facts) generatorFull() bool {
+func (f *generatorSide) generatorFull() bool {
 	return slices.ContainsFunc(f.agents, (*facts).generatorFull) || f.generator.full()
 }
 
 // who is what the generator is called in a sentence.
-func (f *facts) who() string {
-	if f.agent != "" {
-		return "agent " + f.agent
-	}
-	return "the generator"
-}
+func (f *generatorSide) who() record.Statement { return say("who", with{"agent": f.agent}) }
 
 // at names a place of the generator's account in the record.
-func (f *facts) at(place string) string {
+func (f *generatorSide) at(place string) string {
 	if f.agent == "" || strings.HasPrefix(place, "series.") {
 		return place
 	}
 	return "agents." + f.agent + "." + place
 }
 
-// of says whose something is, where several hosts may have been watched.
-func (f *facts) of(host string) string {
-	if len(f.run.Agents) < 2 || host == "" {
+// named is a host's name where several hosts may have been watched, else "".
+func (f *runFacts) named(host string) string {
+	if len(f.run.Agents) < 2 {
 		return ""
 	}
-	return " of " + host
+	return host
 }
 
 // cpuNotRecorded is what is missing where nobody knows how busy a generator was.
-func (f *facts) cpuNotRecorded() string {
-	if f.agent != "" {
-		return "the CPU of agent " + f.agent + " was not recorded"
-	}
-	return "the generator's CPU was not recorded"
+func (f *generatorSide) cpuNotRecorded() record.Statement {
+	return say("missing.generator-cpu", with{"agent": f.agent})
 }
 
 // machines are the hosts whose CPU was watched, each machine once, the
 // server's first.
-func (f *facts) machines() []*hostFacts {
+func (f *cpuFacts) machines() []*hostFacts {
 	list := []*hostFacts{&f.host}
 	homes := []*hostFacts{&f.home}
 	if len(f.agents) > 0 {
@@ -172,7 +166,7 @@ func (f *facts) machines() []*hostFacts {
 
 // apart is how far from the common start the agent that was farthest from it
 // began, in nanoseconds.
-func (f *facts) apart() float64 {
+func (f *generatorSide) apart() float64 {
 	most := 0.0
 	for _, v := range f.agents {
 		most = math.Max(most, math.Abs(float64(f.run.Agent(v.agent).StartSkewNs)))
@@ -182,7 +176,7 @@ func (f *facts) apart() float64 {
 
 // slotsAt is how many requests could be in flight at a time: an agent that was
 // lost has taken its own with it.
-func (f *facts) slotsAt(tNs int64) float64 {
+func (f *generatorSide) slotsAt(tNs int64) float64 {
 	slots := f.slots
 	for _, v := range f.agents {
 		if a := f.run.Agent(v.agent); a.Lost != "" && tNs > a.LostAtNs {
@@ -201,16 +195,16 @@ func (f *facts) socketRows(series *record.Series) []*record.SocketsRow {
 	case len(f.run.Agents) > 0 && f.subject.known && f.subject.host != f.homeHost:
 		return f.joined(series, []*facts{f}, 1)
 	}
-	return ours(f, series.Observed.Sockets)
+	return ours(f.cpuFacts, series.Observed.Sockets)
 }
 
 // joined puts the server's sockets, a part of them, and the sockets of some
 // agents into one row for each sample of the server's; without it for each of
 // the agent's that has the fewest. The loop is a steady one, so the ends need
 // not have been read at one instant, but each within joinWithin of it.
-func (f *facts) joined(series *record.Series, agents []*facts, part float64) []*record.SocketsRow {
+func (f *serverSide) joined(series *record.Series, agents []*facts, part float64) []*record.SocketsRow {
 	by := map[string][]*record.SocketsRow{}
-	for _, row := range observed(f, series.Observed.Sockets) {
+	for _, row := range observed(f.runFacts, series.Observed.Sockets) {
 		by[row.Host] = append(by[row.Host], row)
 	}
 	var ticks []*record.SocketsRow

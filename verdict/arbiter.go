@@ -1,11 +1,8 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -19,8 +16,7 @@ type ruling struct {
 // arbitrate answers the first rule that holds.
 func arbitrate(f *facts) ruling {
 	r := ruling{at: -1}
-	var missing []string
-	next := ""
+	var missing, next []record.Statement
 	for i, rule := range rules() {
 		found := rule.judge(f)
 		r.all = append(r.all, found)
@@ -28,23 +24,19 @@ func arbitrate(f *facts) ruling {
 		case found.answer == yes && r.at < 0:
 			r.at = i
 		case found.answer == cannotTell:
-			for _, m := range found.missing {
-				if !slices.Contains(missing, m) {
-					missing = append(missing, m)
-				}
-			}
+			missing = addNew(missing, found.missing)
 			if found.bottleneck == record.ServerBlocked && f.generator.busy.known {
 				next = found.next
 			}
 		}
 	}
 	if r.at < 0 {
-		r.found = undetermined(f, r.all, missing, next)
+		r.found = undetermined(f.cpuFacts, r.all, missing, next)
 		return r
 	}
 	r.found = r.all[r.at]
-	if caveat := r.contradicted(f); caveat != "" {
-		r.found, r.at = undetermined(f, r.all, append(missing, caveat), next), -1
+	if why := r.contradicted(f); why.Code != "" {
+		r.found, r.at = undetermined(f.cpuFacts, r.all, append(missing, why), next), -1
 		return r
 	}
 	r.qualify(f)
@@ -55,46 +47,44 @@ func arbitrate(f *facts) ruling {
 // thread of it, that fills the CPU it may use before a generator that is not full is
 // the bottleneck wherever answers were seen: what a sample of the sockets catches hangs
 // on who ran just before. Only what is concluded from the sockets falls with them.
-func (r *ruling) contradicted(f *facts) string {
+func (r *ruling) contradicted(f *facts) record.Statement {
 	at := &f.places
 	if !serverOnly(r.found.bottleneck) || !at.known || !at.both || at.share[generatorQueue] <= mostOf {
-		return ""
+		return record.Statement{}
 	}
 	if !f.together && r.found.bottleneck == record.ServerBlocked {
-		return fmt.Sprintf("why %s of the answers lie unread with the generator, which looks free, while %s",
-			unit.Percent(at.share[generatorQueue]), r.found.because)
+		return say("verdict.contradicted", with{"unread": at.share[generatorQueue], "found": r.found.because})
 	}
 	r.found.against = append(r.found.against, f.placeEvidence(generatorQueue)...)
-	return ""
+	return record.Statement{}
 }
 
 // qualify adds what else is near its limit.
 func (r *ruling) qualify(f *facts) {
 	found := &r.found
 	if f.generator.busy.known && f.generator.busy.value >= generatorNear && serverOnly(found.bottleneck) {
-		found.caveats = append(found.caveats, fmt.Sprintf("%s is nearly saturated too (%s): it is the next bottleneck", f.worst().who(),
-			unit.Percent(f.generator.busy.value)))
+		found.caveats = append(found.caveats, say("caveat.generator-near", with{"who": f.worst().who(), "busy": f.generator.busy.value}))
 	}
 	if found.bottleneck == record.TargetRate {
 		return // nothing was at its limit
 	}
 	for _, other := range r.all[r.at+1:] {
 		if other.answer == yes && !sameThing(found.bottleneck, other.bottleneck) {
-			found.caveats = append(found.caveats, "signs of another bottleneck: "+other.because)
+			found.caveats = append(found.caveats, say("caveat.other-bottleneck", with{"bottleneck": other.bottleneck, "found": other.because}))
 			return
 		}
 	}
 }
 
 // experiment is what to do where nothing was named.
-func (f *facts) experiment() string {
+func (f *cpuFacts) experiment() record.Statement {
 	switch {
 	case f.together:
 		return f.separate()
 	case len(f.run.Agents) > 0:
-		return "run it longer (-d), and with twice the connections (-c)"
+		return say("inconclusive.next.longer-agents", nil)
 	}
-	return "run it longer (-d), and let ceiling prove take a share of one resource at a time"
+	return say("inconclusive.next.longer", nil)
 }
 
 // sameThing tells whether two bottlenecks are two views of one: a full worker is a
@@ -111,30 +101,36 @@ func serverOnly(bottleneck record.Bottleneck) bool {
 
 // undetermined says what is missing, or that nothing is near its limit, and
 // shows what was seen.
-func undetermined(f *facts, all []finding, missing []string, next string) finding {
-	out := finding{bottleneck: record.Inconclusive, answer: cannotTell, missing: missing, next: next}
+func undetermined(f *cpuFacts, all []finding, missing, next []record.Statement) finding {
+	out := finding{bottleneck: record.Inconclusive, answer: cannotTell, missing: missing, next: next,
+		because: just("inconclusive", with{"missing": missing})}
 	for _, found := range all {
 		for _, e := range slices.Concat(found.pro, found.against) {
-			if !slices.ContainsFunc(out.pro, func(have record.Evidence) bool { return have.Says == e.Says }) {
+			if !slices.ContainsFunc(out.pro, func(have record.Evidence) bool { return have.Says.Same(e.Says) }) {
 				out.pro = append(out.pro, e)
 			}
 		}
 	}
-	if len(missing) > 0 {
-		out.because = "inconclusive: " + strings.Join(missing, "; ")
-	} else {
-		out.because = "inconclusive: no watched resource is saturated, and the queues point to none"
-	}
 	switch {
-	case out.next != "":
+	case out.next != nil:
 	case !f.generator.busy.known && len(f.agents) > 0:
-		out.next = "see why the CPU of every agent was not recorded, and rerun"
+		out.next = just("inconclusive.next.agents-cpu", nil)
 	case !f.generator.busy.known:
-		out.next = "record the generator's CPU beside the figures, or measure with ceiling run"
+		out.next = just("inconclusive.next.generator-cpu", nil)
 	case !f.subject.known:
-		out.next = "run it where the server's processes can be watched: on the same host, or with the server's PID named"
+		out.next = just("inconclusive.next.watch-server", nil)
 	default:
-		out.next = f.experiment()
+		out.next = []record.Statement{f.experiment()}
 	}
 	return out
+}
+
+// addNew adds those statements that the list has not.
+func addNew(list, more []record.Statement) []record.Statement {
+	for _, s := range more {
+		if !slices.ContainsFunc(list, s.Same) {
+			list = append(list, s)
+		}
+	}
+	return list
 }

@@ -1,25 +1,24 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
 // ruleBandwidth asks whether the link carries all it can. Where its speed is
 // known that is a division; where it is not, see rulePath.
 func ruleBandwidth(f *facts) finding {
-	out := finding{bottleneck: record.Bandwidth, next: "send fewer bytes (compression, smaller answers), or take a faster link"}
+	out := finding{bottleneck: record.Bandwidth, next: just("bandwidth.next", nil)}
 	l := &f.link
 	if !l.known || !l.speed.known || f.onLoopback() && !l.shaper.holds() {
 		return out
 	}
 	share := l.share()
 	out.pro = []record.Evidence{l.evidence()}
+	carried := with{"host": f.named(l.host), "carried_bits": l.bits, "speed_bits": l.speed.value, "share": share}
 	if share > 0 {
-		out.times, out.nearly = math.Max(1/share, 1), fmt.Sprintf("the link%s carried %s of %s", f.of(l.host), bits(l.bits), bits(l.speed.value))
+		out.times, out.nearly = math.Max(1/share, 1), say("bandwidth.nearly", carried)
 	}
 	full := linkTaken
 	if l.fromBytes {
@@ -29,36 +28,28 @@ func ruleBandwidth(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("bandwidth: the link%s carried %s of %s, %s of it", f.of(l.host), bits(l.bits), bits(l.speed.value),
-		unit.Percent(share))
+	out.because = just("bandwidth.full", carried)
 	if l.host != "" && len(f.run.Agents) > 1 && !f.ofServer(l.host) {
-		out.next = fmt.Sprintf("load from more agents: the link of %s is full; or send fewer bytes", l.host)
+		out.next = just("bandwidth.next.agents", with{"host": l.host})
 	}
 	if l.fromBytes {
-		out.caveats = append(out.caveats, "no interface was watched: link use is computed from the run's own bytes")
+		out.caveats = append(out.caveats, say("bandwidth.computed", nil))
 	}
 	if share > linkTooMuch {
 		out.answer = no
 		out.against = append(out.against, record.NewEvidence("series.netdev", share, "share",
-			"more than the link can carry: its speed is not the one given"))
+			say("bandwidth.too-much", nil)))
 	}
 	return out
 }
 
 func (l *linkFacts) evidence() record.Evidence {
 	if l.fromBytes {
-		return record.NewEvidence("bytes", l.bits, "bit/s", "the run's bytes with their framing are %s of %s that were given", bits(l.bits),
-			bits(l.speed.value))
+		return record.NewEvidence("bytes", l.bits, "bit/s",
+			say("link.by-bytes", with{"carried_bits": l.bits, "speed_bits": l.speed.value}))
 	}
-	by := ""
-	switch l.from {
-	case "":
-	case "given":
-		by = " that were given"
-	default:
-		by = " that its " + l.from + " lets through"
-	}
-	return record.NewEvidence("series.netdev", l.bits, "bit/s", "%s %s %s of %s%s", l.name, l.direction, bits(l.bits), bits(l.speed.value), by)
+	return record.NewEvidence("series.netdev", l.bits, "bit/s",
+		say("link.carried", with{"interface": l.name, "sent": l.sent, "carried_bits": l.bits, "speed_bits": l.speed.value, "by": l.from}))
 }
 
 // rulePath asks whether requests wait on the way although no known speed is
@@ -85,35 +76,28 @@ func rulePath(f *facts) finding {
 	}
 	out.pro = append(f.placeEvidence(wayIn, wayBack), f.tripEvidence()...)
 	if l.known && !l.fromBytes {
-		out.pro = append(out.pro, record.NewEvidence("series.netdev", l.bits, "bit/s", "%s %s %s in %s, %.0f bytes a packet", l.name, l.direction,
-			bits(l.bits), unit.FormatRate(l.packets), l.perPacket))
+		out.pro = append(out.pro, record.NewEvidence("series.netdev", l.bits, "bit/s",
+			say("link.packets", with{"interface": l.name, "sent": l.sent, "carried_bits": l.bits, "packets_per_s": l.packets,
+				"packet_bytes": l.perPacket})))
 		if l.perPacket > 0 && l.perPacket <= smallPacket {
 			out.bottleneck = record.Packets
 		}
 	}
 	out.answer = yes
-	share := p.share[wayIn] + p.share[wayBack]
-	out.because = fmt.Sprintf("%s: %s of the requests wait in the network while both ends are idle", out.bottleneck,
-		unit.Percent(math.Max(share, f.tripShare())))
-	if l.known {
-		out.because += fmt.Sprintf("; the path stops at %s", bits(l.bits))
-		if out.bottleneck == record.Packets {
-			out.because += fmt.Sprintf(" in %s packets of %.0f bytes", unit.FormatRate(l.packets), l.perPacket)
-		}
-	}
-	if l.shaper.holds() && l.speed.known {
-		out.caveats = append(out.caveats, fmt.Sprintf("its %s is at %s of its rate in bytes: packets, or its burst, are what it counts",
-			l.shaper.kind, unit.Percent(l.share())))
-		out.next = fmt.Sprintf("look at the queueing discipline of %s (tc -s qdisc show dev %s), or send fewer packets", l.name, l.iface)
+	share := math.Max(p.share[wayIn]+p.share[wayBack], f.tripShare())
+	out.because = just("path.queues", with{"share": share, "known": l.known, "carried_bits": l.bits,
+		"packets": out.bottleneck == record.Packets, "packets_per_s": l.packets, "packet_bytes": l.perPacket})
+	switch {
+	case l.shaper.holds() && l.speed.known:
+		out.caveats = append(out.caveats, say("path.shaped", with{"shaper": l.shaper.kind, "share": l.share()}))
+		out.next = just("path.shaped.next", with{"interface": l.name, "device": l.iface})
 		return out
+	case l.speed.known:
+		out.caveats = append(out.caveats, say("path.not-full", with{"speed_bits": l.speed.value, "share": l.share()}))
+	default:
+		out.caveats = append(out.caveats, say("path.speed-unknown", nil))
 	}
-	caveat := "link speed unknown (set --link): saturation is inferred from where the requests wait"
-	if l.speed.known {
-		caveat = fmt.Sprintf("the link is said to carry %s, and is at %s of that: something on the path is slower (--link)", bits(l.speed.value),
-			unit.Percent(l.share()))
-	}
-	out.caveats = append(out.caveats, caveat)
-	out.next = "find what limits the path (tc qdisc, the NIC's and the switch's counters), or send fewer bytes"
+	out.next = just("path.next", nil)
 	return out
 }
 
@@ -146,21 +130,23 @@ func (f *facts) tripEvidence() []record.Evidence {
 	var list []record.Evidence
 	if s := &f.link.shaper; s.holds() {
 		list = append(list, record.NewEvidence("series.netdev.qdisc_overlimits", s.held, "times",
-			"the %s of %s delayed packets %.0f times, with %.0f bytes waiting on average", s.kind, f.link.name, s.held, s.backlog))
+			say("link.shaper-held", with{"shaper": s.kind, "interface": f.link.name, "times": s.held, "backlog_bytes": s.backlog})))
 	}
 	if p.rtt.known {
-		list = append(list, record.NewEvidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns", "round trip %s", ns(p.rtt.value)))
+		list = append(list, record.NewEvidence("series.tcp_info.server.rtt_p50_us", p.rtt.value, "ns",
+			say("path.rtt", with{"rtt_ns": p.rtt.value})))
 		if p.base.known {
-			list = append(list, record.NewEvidence("series.tcp_info.server.rtt_min_us", p.base.value, "ns", "shortest round trip %s", ns(p.base.value)))
+			list = append(list, record.NewEvidence("series.tcp_info.server.rtt_min_us", p.base.value, "ns",
+				say("path.rtt-min", with{"rtt_ns": p.base.value})))
 		}
 	}
 	if p.rwnd.known && p.rwnd.value >= windowMatters {
 		list = append(list, record.NewEvidence("series.tcp_info.server.rwnd_ns", p.rwnd.value, "share",
-			"the generator's receive window blocked the server for %s of its sending time", unit.Percent(p.rwnd.value)))
+			say("path.receive-window", with{"share": p.rwnd.value})))
 	}
 	if p.retrans.known && p.retrans.value >= lossMatters {
-		list = append(list, record.NewEvidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share", "%s of the TCP segments were retransmitted",
-			unit.Percent(p.retrans.value)))
+		list = append(list, record.NewEvidence("series.tcp_info.server.retrans_segs", p.retrans.value, "share",
+			say("path.retransmitted", with{"share": p.retrans.value})))
 	}
 	return list
 }

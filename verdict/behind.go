@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
+	"strconv"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -33,7 +32,7 @@ type behindServer struct {
 }
 
 // behindOf gathers them, those with most connections first.
-func behindOf(f *facts, series *record.Series) []behindServer {
+func behindOf(f *serverSide, series *record.Series) []behindServer {
 	if !f.subject.known || series == nil {
 		return nil
 	}
@@ -66,13 +65,13 @@ func behindOf(f *facts, series *record.Series) []behindServer {
 			continue
 		}
 		b := behindServer{use: u, addr: u.addr, pid: u.pid}
-		b.processFacts = processesAmong(f, series, record.RolePeer, f.subject.host, func(pid int) bool { return rootOf(pid) == b.pid })
-		b.name = fmt.Sprintf("process %d", b.pid)
+		b.processFacts = processesAmong(f.runFacts, series, record.RolePeer, f.subject.host, func(pid int) bool { return rootOf(pid) == b.pid })
+		b.name = "PID " + strconv.Itoa(b.pid)
 		if p := b.find(b.pid); p != nil && p.comm != "" {
 			b.name = p.comm
 		}
 		b.cpus = f.host.allowedOf(b.allowed)
-		b.stacksOf(f)
+		b.stacksOf(f.runFacts)
 		b.states(f, series, rootOf)
 		b.sampled(f)
 		list = append(list, b)
@@ -83,12 +82,13 @@ func behindOf(f *facts, series *record.Series) []behindServer {
 // join adds the connections to another address of the same server.
 func (u *peerUse) join(other *peerUse) {
 	u.low, u.high = u.low+other.low, u.high+other.high
-	u.sockets, u.used, u.quiet, u.connecting = u.sockets+other.sockets, u.used+other.used, u.quiet+other.quiet, u.connecting+other.connecting
+	u.sockets, u.used = u.sockets+other.sockets, u.used+other.used
+	u.quiet, u.connecting = u.quiet+other.quiet, u.connecting+other.connecting
 	u.timed = u.timed && other.timed
 }
 
 // stacksOf is what its stacks say.
-func (b *behindServer) stacksOf(f *facts) {
+func (b *behindServer) stacksOf(f *runFacts) {
 	s := f.run.Stacks
 	if s == nil {
 		return
@@ -107,7 +107,7 @@ func (b *behindServer) stacksOf(f *facts) {
 
 // sampled takes its CPU from the samples of stacks where no row of its processes came:
 // many of them are read seldom.
-func (b *behindServer) sampled(f *facts) {
+func (b *behindServer) sampled(f *serverSide) {
 	if b.known || b.samples < stacksFewest || f.run.Stacks.CPU == nil {
 		return
 	}
@@ -118,11 +118,11 @@ func (b *behindServer) sampled(f *facts) {
 }
 
 // states is what its threads did in the samples that looked.
-func (b *behindServer) states(f *facts, series *record.Series, rootOf func(int) int) {
+func (b *behindServer) states(f *serverSide, series *record.Series, rootOf func(int) int) {
 	looks := map[int]float64{}
 	disk := map[int]float64{}
 	written, width, bytesKnown := 0.0, map[int]float64{}, true
-	for _, row := range observed(f, series.Observed.Processes) {
+	for _, row := range observed(f.runFacts, series.Observed.Processes) {
 		s := &row.States
 		if row.Role != record.RolePeer || row.Host != f.subject.host || rootOf(row.PID) != b.pid {
 			continue
@@ -167,37 +167,27 @@ func (b *behindServer) asked(n float64) bool {
 	return b.use.used > 0 && (b.use.used >= mostOf*open || n > 0 && b.use.used >= mostOf*n)
 }
 
-// outOfCPU says how its CPU is used up, "" where it is not. With a thread of its own
+// outOfCPU says how its CPU is used up; no statement where it is not. With a thread of its own
 // for each connection, full threads are as many as the connections allow.
-func (b *behindServer) outOfCPU(f *facts) string {
-	if !b.known || b.cores <= 0 {
-		return ""
-	}
-	if q := b.quota.throttled; q.known && q.value >= throttledShare {
-		return fmt.Sprintf("its cgroup throttled it in %s of the periods", unit.Percent(q.value))
-	}
+func (b *behindServer) outOfCPU(f *serverSide) (how record.Statement) {
 	n := float64(len(b.cpus))
-	if n == 0 || !f.host.known {
-		return ""
-	}
-	text := fmt.Sprintf("it used %.2f of %s", b.cores, unit.Plural(len(b.cpus), "core", "cores"))
-	if b.cores >= behindFull*n {
-		return text
-	}
-	if f.host.full(b.cpus) && b.cores+b.queue.value >= serverWants*n && b.cores > f.subject.cores {
-		if b.queue.known {
-			text += fmt.Sprintf(", and its threads waited for %.2f more", b.queue.value)
-		}
-		return text + ", with none idle"
-	}
 	full := b.fullThreads()
-	if full == 0 || full > 1 && b.use.timed && float64(full) >= poolBusy*b.use.used {
-		return ""
+	used := with{"used_cores": b.cores, "cores": n, "waited": b.queue.value, "idle_none": false}
+	switch q := b.quota.throttled; {
+	case !b.known || b.cores <= 0:
+	case q.known && q.value >= throttledShare:
+		return say("behind.throttled", with{"share": q.value})
+	case n == 0 || !f.host.known:
+	case b.cores >= behindFull*n:
+		return say("behind.cores", used)
+	case f.host.full(b.cpus) && b.cores+b.queue.value >= serverWants*n && b.cores > f.subject.cores:
+		used["idle_none"] = true
+		return say("behind.cores", used)
+	case full == 0 || full > 1 && b.use.timed && float64(full) >= poolBusy*b.use.used:
+	default:
+		return say("behind.threads", with{"threads": full, "thread": b.threads[0].comm, "ran": b.threads[0].run})
 	}
-	if full == 1 {
-		return fmt.Sprintf("its thread %s ran %s of the time", b.threads[0].comm, unit.Percent(b.threads[0].run))
-	}
-	return fmt.Sprintf("%d of its threads ran all the time", full)
+	return how
 }
 
 // lockWait is a lock that its threads wait for.
@@ -215,73 +205,68 @@ func (b *behindServer) lockWait() *offWait {
 
 // limit is what a server behind is at the end of.
 type limit struct {
-	says string // how, in one clause after its name
-	next string
+	says record.Statement // how, in one clause after its name
+	next []record.Statement
 	pro  []record.Evidence
 }
 
 // limit says what holds up its answers, nil where it has all of it to spare.
-func (b *behindServer) limit(f *facts) *limit {
-	if how := b.outOfCPU(f); how != "" {
-		l := &limit{says: "is out of CPU: " + how,
-			next: fmt.Sprintf("send %s less work, or give it more CPU: profile it with %s", b.name, profilerOf(b.runtime, b.pid))}
-		if b.fullThreads() == 1 && b.cores < behindFull*float64(len(b.cpus)) {
-			l.next = fmt.Sprintf("send %s less work, or have several of it: one thread does its work (profile it with %s)", b.name,
-				profilerOf(b.runtime, b.pid))
-		}
+func (b *behindServer) limit(f *serverSide) *limit {
+	if how := b.outOfCPU(f); how.Code != "" {
+		l := &limit{says: say("behind.out-of-cpu", with{"how": how}),
+			next: just("behind.out-of-cpu.next", with{"server": b.name, "profiler": profilerOf(b.runtime, b.pid),
+				"one_thread": b.fullThreads() == 1 && b.cores < behindFull*float64(len(b.cpus))})}
 		if b.samples >= stacksFewest && len(b.packages) > 0 {
-			l.pro = append(l.pro, record.NewEvidence("stacks.peers.packages", b.packages[0].Share, "share", "CPU of %s by stacks: %s (%s)", b.name,
-				packagesText(b.packages), unit.Plural(b.samples, "sample", "samples")))
+			l.pro = append(l.pro, record.NewEvidence("stacks.peers.packages", b.packages[0].Share, "share",
+				say("behind.packages", with{"server": b.name, "packages": packagesOf(b.packages), "samples": b.samples})))
 		}
 		return l
 	}
 	if d := diskWaitsOf(b.waits); d.holdUp(b.use.used) {
 		return &limit{
-			says: "waits for its disk: " + d.says(),
-			next: fmt.Sprintf("in %s: %s", b.name, d.top.step()),
-			pro:  []record.Evidence{b.waitEvidence(f)},
+			says: say("behind.disk", with{"waits": d.says()}),
+			next: just("behind.next", with{"server": b.name, "step": d.top.step()}),
+			pro:  []record.Evidence{b.waitEvidence(f.runFacts)},
 		}
 	}
 	if w := b.lockWait(); w != nil {
 		return &limit{
-			says: fmt.Sprintf("waits for itself: %.2g of its threads are %s", w.Threads, w.object()),
-			next: fmt.Sprintf("in %s: %s", b.name, w.step()),
-			pro:  []record.Evidence{b.waitEvidence(f)},
+			says: say("behind.lock", with{"threads": w.Threads, "what": w.object()}),
+			next: just("behind.next", with{"server": b.name, "step": w.step()}),
+			pro:  []record.Evidence{b.waitEvidence(f.runFacts)},
 		}
 	}
 	if b.waits == nil && b.disk.known && b.disk.value >= waitStep {
+		asleep := with{"server": b.name, "threads": b.disk.value}
 		return &limit{
-			says: fmt.Sprintf("waits for its disk: %.2g of its threads were in uninterruptible sleep", b.disk.value),
-			next: fmt.Sprintf("see what %s reads and writes, and how often it syncs", b.name),
+			says: say("behind.disk-sleep", asleep),
+			next: just("behind.disk-sleep.next", asleep),
 			pro: []record.Evidence{record.NewEvidence("series.process.states.disk", b.disk.value, "threads",
-				"%.2g threads of %s waited for the disk or the like (state D)", b.disk.value, b.name)},
+				say("behind.disk-threads", asleep))},
 		}
 	}
 	return nil
 }
 
 // waitEvidence is what its threads wait for.
-func (b *behindServer) waitEvidence(f *facts) record.Evidence {
-	var parts []string
+func (b *behindServer) waitEvidence(f *runFacts) record.Evidence {
+	var waits []record.Statement
 	for i := range b.waits[:min(len(b.waits), waitsNamed)] {
 		if w := &b.waits[i]; w.Threads >= waitThreads {
-			parts = append(parts, fmt.Sprintf("%.2g %s", w.Threads, w.object()))
+			waits = append(waits, say("behind.wait", with{"threads": w.Threads, "what": w.object()}))
 		}
 	}
-	return record.NewEvidence("stacks.peers.waits", b.waits[0].Threads, "threads", "threads of %s blocked, by stacks: %s; seen for %s", b.name,
-		strings.Join(parts, ", "), ns(float64(f.run.Stacks.OffCPU.BurstNs)))
+	return record.NewEvidence("stacks.peers.waits", b.waits[0].Threads, "threads",
+		say("behind.waits", with{"server": b.name, "waits": waits, "seen_ns": f.run.Stacks.OffCPU.BurstNs}))
 }
 
 // spare says what it has left.
-func (b *behindServer) spare() string {
+func (b *behindServer) spare() record.Statement {
 	if !b.known {
-		return ""
+		return record.Statement{}
 	}
-	text := fmt.Sprintf("%s used %.2f of %s", b.name, b.cores, unit.Plural(len(b.cpus), "core", "cores"))
-	if b.disk.known && b.disk.value < waitThreads {
-		text += " and did not wait for a disk"
-	}
-	return text
+	return say("behind.spare", with{"server": b.name, "used_cores": b.cores, "cores": len(b.cpus),
+		"no_disk": b.disk.known && b.disk.value < waitThreads})
 }
 
 // evidence is its CPU as a fact.
@@ -289,15 +274,16 @@ func (b *behindServer) evidence() []record.Evidence {
 	if !b.known {
 		return nil
 	}
-	text := fmt.Sprintf("%s, which the server asks, used %.2f of %s", b.who(), b.cores, unit.Plural(len(b.cpus), "core", "cores"))
+	written := 0.0
 	if b.written.known && b.written.value >= 1 {
-		text += fmt.Sprintf(" and wrote %s/s to disks", unit.FormatBytesSI(int64(b.written.value)))
+		written = b.written.value
 	}
-	return []record.Evidence{record.NewEvidence("series.process.cpu_ns", b.cores, "cores", "%s", text)}
+	return []record.Evidence{record.NewEvidence("series.process.cpu_ns", b.cores, "cores",
+		say("behind.used", with{"server": b.who(), "used_cores": b.cores, "cores": len(b.cpus), "written_bytes_per_s": written}))}
 }
 
 // behindAt is the server behind on an address, nil where it is not on this host.
-func (f *facts) behindAt(addr string) *behindServer {
+func (f *serverSide) behindAt(addr string) *behindServer {
 	for i := range f.behind {
 		if b := &f.behind[i]; b.addr == addr || slices.ContainsFunc(f.peers.list,
 			func(u peerUse) bool { return u.addr == addr && u.pid == b.pid }) {
@@ -308,7 +294,7 @@ func (f *facts) behindAt(addr string) *behindServer {
 }
 
 // called is an address with the name of the server there, where that is known.
-func (f *facts) called(u *peerUse) string {
+func (f *serverSide) called(u *peerUse) string {
 	if b := f.behindAt(u.addr); b != nil {
 		return fmt.Sprintf("%s (%s)", b.name, u.addr)
 	}
@@ -321,15 +307,14 @@ func (f *facts) sparePool() (*peerUse, *behindServer) {
 	n, mean := f.underWay(), positive(f.run.Latency.Response.MeanNs)
 	for i := range f.peers.list {
 		u := &f.peers.list[i]
-		if b := f.behindAt(u.addr); b != nil && b.known && u.high > 1 && f.peers.pool(u, n, mean) && b.limit(f) == nil {
+		if b := f.behindAt(u.addr); b != nil && b.known && u.high > 1 && f.peers.pool(u, n, mean) && b.limit(f.serverSide) == nil {
 			return u, b
 		}
 	}
 	return nil, nil
 }
 
-// explainPool puts a pool into the sentence of a finding that says that the server
-// waits.
+// explainPool adds a pool to a finding that says that the server waits.
 func explainPool(f *facts, found *finding) {
 	if found.bottleneck != record.ServerBlocked || found.answer != yes || found.explained {
 		return
@@ -338,10 +323,8 @@ func explainPool(f *facts, found *finding) {
 	if u == nil {
 		return
 	}
-	if pool := fmt.Sprintf("%d connections to %s", u.high, f.called(u)); !strings.Contains(found.because, pool) {
-		found.because += "; its " + pool + " are all in use"
-	}
-	found.because += ", while " + b.spare()
+	found.because = append(found.because, say("pool.in-use", with{"connections": u.high, "to": f.called(u), "spare": b.spare(),
+		"said": u == f.poolBefore() && mentions(found.because, "turns.connections", "blocked.pool")}))
 }
 
 // ruleBehind asks whether a server on the same host that the server asks is at the
@@ -354,7 +337,7 @@ func ruleBehind(f *facts) finding {
 		if !b.asked(n) {
 			continue
 		}
-		l := b.limit(f)
+		l := b.limit(f.serverSide)
 		if l == nil {
 			continue
 		}
@@ -366,7 +349,7 @@ func ruleBehind(f *facts) finding {
 		}
 		p := &f.places
 		if !p.known || !p.both {
-			out.answer, out.missing = cannotTell, []string{p.missing()}
+			out.answer, out.missing = cannotTell, []record.Statement{p.missing()}
 			return out
 		}
 		if p.share[serverQueue]+p.share[inServer] < mostOf {
@@ -379,7 +362,7 @@ func ruleBehind(f *facts) finding {
 		out.answer = yes
 		out.pro = slices.Concat(b.evidence(), l.pro, []record.Evidence{f.peers.says(b.use)}, f.cpuEvidence(),
 			f.placeEvidence(serverQueue, inServer), f.stackClue().says)
-		out.because = fmt.Sprintf("server blocked: the requests wait for %s, which %s", b.who(), l.says)
+		out.because = just("behind", with{"server": b.who(), "limit": l.says})
 		out.next = l.next
 		return out
 	}

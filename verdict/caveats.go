@@ -2,88 +2,86 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
 // caveats collects what weakens a verdict.
-type caveats []string
+type caveats []record.Statement
 
-func (d *caveats) add(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
+func (d *caveats) add(code string, values with) { *d = append(*d, say(code, values)) }
+
+// both adds what was seen, with what to do about it.
+func (d *caveats) both(seen record.Statement, next []record.Statement) {
+	d.add("caveat.with-next", with{"seen": seen, "next": next})
+}
 
 // caveatsOf is what weakens the run's figures and its bottleneck.
-func caveatsOf(f *facts, slo sloResult, bottleneck record.Bottleneck) []string {
+func caveatsOf(f *facts, slo sloResult, bottleneck record.Bottleneck) []record.Statement {
 	var d caveats
 	d.ofTheRun(f, slo)
 	d.ofTheRate(f)
 	d.ofTheHost(f, bottleneck)
 	d.ofTheWatching(f)
-	d.ofTheAgents(f)
+	d.ofTheAgents(f.generatorSide)
 	return d
 }
 
 func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	run := f.run
 	if run.Unfinished {
-		d.add("the figures come from what the run had written")
+		d.add("caveat.unfinished", nil)
 	} else if run.Interrupted {
-		d.add("%s", interruptedSays(run))
+		d.add("caveat.interrupted", with{"covered_ns": run.ElapsedS * 1e9, "asked_ns": time.Duration(run.Spec.Duration)})
 	}
 	if asked := run.Spec.Pprof; asked != "" && asked != "off" {
 		for _, n := range run.NotMeasured {
 			if n.What == "pprof" {
-				d.add("no profiles of the server%s: %s; check --pprof", f.of(n.Host), n.Why)
+				d.add("caveat.no-pprof", with{"host": f.named(n.Host), "why": n.Why})
 			}
 		}
 	}
 	if o := &f.outage; o.count > 0 {
-		meant := "a closed loop sends nothing during that time, so its latencies hide the outage"
-		if f.open {
-			meant = "requests due in that time were sent late, and their response times include the delay"
-		}
-		d.add("%s; %s", o.says(f), meant)
+		d.add("caveat.outage", with{"outage": o.says(f.runFacts), "open": f.open})
 	}
 	if slo.latency && !f.open {
-		d.add("closed-loop latency understates what users see; test an SLO at a fixed rate (-R)")
+		d.add("caveat.slo-closed-loop", nil)
 	}
 	for _, u := range slo.unknown {
-		d.add("not checked: %s", u)
+		d.add("caveat.slo-not-checked", with{"term": u})
 	}
 	if f.elapsedS > 0 && f.elapsedS < shortS {
-		d.add("a short run: %.3g s", f.elapsedS)
+		d.add("caveat.short", with{"elapsed_s": f.elapsedS})
 	}
 	if run.WarmupS <= 0 && run.Spec.Warmup <= 0 {
-		d.add("no warm-up: the first responses are included")
+		d.add("caveat.no-warmup", nil)
 	}
 	if share := f.errorShare.value; share > 0 && share < errorsMatter {
-		d.add("%s of requests failed or got an unexpected status%s", unit.Percent(share), kindsOf(f.errorKinds()))
+		d.add("caveat.errors", with{"share": share, "kinds": kindsOf(f.errorKinds())})
 	}
-	d.ofTheLatency(f)
+	d.ofTheLatency(f.runFacts)
 	if run.Load.Established > 0 && run.Load.Established < run.Load.Connections {
-		d.add("only %d of %d connections were established", run.Load.Established, run.Load.Connections)
+		d.add("caveat.connections", with{"established": run.Load.Established, "asked": run.Load.Connections})
 	}
 	d.ofTheConnections(run)
 	if f.open && f.generatorFull() {
-		d.add("%s was full (its busiest worker ran %s of the time): it adds to the response times", f.worst().who(),
-			unit.Percent(f.generator.busy.value))
+		d.add("caveat.generator-full", with{"who": f.worst().who(), "busy": f.generator.busy.value})
 	}
 }
 
 // ofTheConnections says that the server closes connections, and by which rule.
 func (d *caveats) ofTheConnections(run *record.Run) {
-	done, again, c := float64(run.Requests.Completed), count(run.Load.Reconnects), run.Load.Closes
+	done, c := float64(run.Requests.Completed), run.Load.Closes
 	switch {
 	case run.Spec.NewConnections || done == 0:
 		return
 	case c == nil:
 		if float64(run.Load.Reconnects) > reconnectShare*done {
-			d.add("the server closed connections: %s reconnects", again)
+			d.add("caveat.closes", with{"reconnects": run.Load.Reconnects})
 		}
 		return
 	}
@@ -91,39 +89,29 @@ func (d *caveats) ofTheConnections(run *record.Run) {
 	switch {
 	case all <= closesShare*done:
 	case all > 1 && float64(c.AtMost) >= closesAlike*all:
-		d.add("the server closes each connection after %s (keep-alive limit): %s reconnects", requests(c.Most), again)
+		d.add("caveat.keepalive-limit", with{"requests": c.Most, "reconnects": run.Load.Reconnects})
 	case float64(c.Idle) >= closesAlike*all:
-		d.add("the server closes idle connections, after %s at most (keep-alive timeout): %s reconnects", requests(c.Most), again)
+		d.add("caveat.keepalive-timeout", with{"requests": c.Most, "reconnects": run.Load.Reconnects})
 	default:
-		d.add("the server closes connections at random moments, after %s at most: %s of %s with a request in flight, %s reconnects",
-			requests(c.Most), count(c.InFlight), count(uint64(all)), again)
+		d.add("caveat.closes-at-random", with{"requests": c.Most, "in_flight": c.InFlight, "closed": all, "reconnects": run.Load.Reconnects})
 	}
-}
-
-// requests is a number of them, in words.
-func requests(n uint64) string {
-	if n == 1 {
-		return "1 request"
-	}
-	return count(n) + " requests"
 }
 
 // ofTheLatency is where a figure of the response times, taken alone, misleads.
-func (d *caveats) ofTheLatency(f *facts) {
+func (d *caveats) ofTheLatency(f *runFacts) {
 	l := &f.run.Latency.Response
 	if p50 := float64(l.P50Ns); l.Count > 0 && p50 > 0 && l.MeanNs >= meanApart*p50 {
-		tail := "p90 " + ns(float64(l.P90Ns))
+		tail, at := "p90", l.P90Ns
 		if float64(l.P90Ns) < l.MeanNs {
-			tail = "p99 " + ns(float64(l.P99Ns))
+			tail, at = "p99", l.P99Ns
 		}
 		if float64(l.P99Ns) < l.MeanNs {
-			tail = "max " + ns(float64(l.MaxNs))
+			tail, at = "max", l.MaxNs
 		}
-		d.add("p50 and mean differ: half of the responses took %s or less, the mean is %s (%s): a few slow responses dominate", ns(p50),
-			ns(l.MeanNs), tail)
+		d.add("caveat.mean-apart", with{"p50_ns": p50, "mean_ns": l.MeanNs, "tail": tail, "tail_ns": at})
 	}
 	if p := f.run.Load.Pipelining; p > 1 {
-		d.add("pipelined latency is the latency of a batch: with %d requests in flight on a connection a response waits for those before it", p)
+		d.add("caveat.pipelined", with{"pipelining": p})
 	}
 }
 
@@ -131,80 +119,75 @@ func (d *caveats) ofTheRate(f *facts) {
 	run, s := f.run, &f.run.Rate.Spread
 	if law := f.little(); law.known && law.off > littleTolerance &&
 		(run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {
-		d.add("requests cut off at the edges of the window are %s of every mean: measure longer (-d)", unit.Percent(law.off))
+		d.add("caveat.edges", with{"share": law.off})
 	}
 	if f.stall.known && f.stall.count > 0 && f.stall.share < stallBottleneck && f.outage.count == 0 {
-		d.add("no response for %s in total (%d gaps): the rest of the time was faster than the mean", ns(f.stall.ns), f.stall.count)
+		d.add("caveat.gaps", with{"total_ns": f.stall.ns, "gaps": f.stall.count})
 	}
 	switch {
 	case f.trend.known && !f.trend.worse():
-		d.add("%s: the server was still warming up (JIT, caches, connection pools); lengthen the warm-up (--warmup)", f.trend.says())
+		d.add("caveat.warming-up", with{"trend": f.trend.says()})
 	case f.trend.known:
 	case s.Samples > 1 && f.rate > 0 && s.StdevPerS/f.rate > Unsteady:
-		d.add("throughput was unstable: %s–%s req/s over %.3g s intervals", unit.FormatCount(int64(s.MinPerS+.5)),
-			unit.FormatCount(int64(s.MaxPerS+.5)), s.WidthS)
+		d.add("caveat.unstable", with{"min_per_s": s.MinPerS, "max_per_s": s.MaxPerS, "interval_s": s.WidthS})
 	}
 	if len(f.agents) == 0 && s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
-		d.add("%d of %d intervals were sampled late: this host was overloaded", s.Late, s.Late+s.Samples)
+		d.add("caveat.sampled-late", with{"late": s.Late, "intervals": s.Late + s.Samples})
 	}
 	if len(run.Statuses) > 1 && f.errorShare.known && f.errorShare.value > 0 && f.errorShare.value < errorsMatter {
-		d.add("responses differ in status: mean sizes and times mix them")
+		d.add("caveat.statuses-mixed", nil)
 	}
 }
 
 // ofTheHost is what else went on where it ran.
 func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 	if f.together && f.aboutCPU(bottleneck) {
-		how := "; --apart separates them"
-		if len(f.run.Agents) > 0 {
-			how = ""
-		}
-		d.add("%s and server share %s%s", f.sharing(), unit.Plural(len(common(f.serverCPUs, f.generatorCPUs)), "core", "cores"), how)
+		d.add("caveat.shared-cores", with{"who": f.sharing(), "cores": len(common(f.serverCPUs, f.generatorCPUs)), "apart": len(f.run.Agents) == 0})
 	}
-	if text := f.crowded(); text != "" {
-		d.add("%s", text)
+	if crowded := f.crowded(); crowded.Code != "" {
+		*d = append(*d, crowded)
 	}
 	if pair := f.siblings(); pair != "" {
-		d.add("generator and server run on two threads of one physical core (CPUs %s): each slows the other", pair)
+		d.add("caveat.siblings", with{"cpus": pair})
 	}
 	for _, h := range f.machines() {
 		if !h.known {
 			continue
 		}
 		if s := h.over(h.numbers(), stolen) / float64(len(h.cores)); s >= stealMatters {
-			d.add("the hypervisor took %s of the CPU time%s (steal): absolute figures are those of a smaller machine", unit.Percent(s), f.of(h.name))
+			d.add("caveat.steal", with{"share": s, "host": f.named(h.name)})
 		}
 	}
 	if others := f.others(); others.known && others.value >= max(foreignCores, foreignShare*float64(len(f.host.cores))) {
-		d.add("other processes used %.2g of %s on the server host", others.value, unit.Plural(len(f.host.cores), "core", "cores"))
+		d.add("caveat.others", with{"used_cores": others.value, "cores": len(f.host.cores)})
 	}
 	for _, lost := range f.subject.lost {
-		d.add("a process of the server was lost during the run: %s", lost)
+		d.add("caveat.process-lost", with{"process": lost})
 	}
 	if n := f.neverAccepted(); n > 0 && bottleneck != record.AcceptQueue {
-		d.add("%s; %s", f.unacceptedSays(), f.unacceptedNext())
+		d.both(f.unacceptedSays(), f.unacceptedNext())
 	} else if l := &f.unaccepted.files; l.full() && bottleneck != record.AcceptQueue {
-		d.add("%s; %s", l.says(), l.next())
+		d.both(l.says(), l.next())
 	}
 	if f.acceptHurtsTail() && bottleneck != record.AcceptQueue {
-		d.add("%s; %s", f.acceptTailSays(), acceptNext())
+		d.both(f.acceptTailSays(), acceptNext())
 	}
 	if f.accept.before > 0 && bottleneck != record.AcceptQueue {
-		d.add("%.0f connections overflowed the server's accept queue before the window", f.accept.before)
+		d.add("caveat.accept-before", with{"connections": f.accept.before})
 	}
 	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && bottleneck != record.Bandwidth && bottleneck != record.Packets {
-		d.add("the server retransmitted %s of its TCP segments", unit.Percent(p.retrans.value))
+		d.add("caveat.retransmitted", with{"share": p.retrans.value})
 	}
 }
 
 // aboutCPU tells whether a bottleneck is named by who has the CPU.
-func (f *facts) aboutCPU(bottleneck record.Bottleneck) bool {
+func (f *runFacts) aboutCPU(bottleneck record.Bottleneck) bool {
 	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven}, bottleneck)
 }
 
 // siblings answers a pair of CPUs of one core, one for either side, where the
 // two are pinned apart.
-func (f *facts) siblings() string {
+func (f *cpuFacts) siblings() string {
 	if f.together || !f.near || len(f.generatorCPUs) == 0 {
 		return ""
 	}
@@ -221,53 +204,38 @@ func (f *facts) siblings() string {
 	return ""
 }
 
-// interruptedSays is how much of a run there is that was told to end early.
-func interruptedSays(run *record.Run) string {
-	if asked := time.Duration(run.Spec.Duration); asked > 0 {
-		return fmt.Sprintf("interrupted: results cover %s of %s", unit.FormatNs(int64(run.ElapsedS*1e9)), unit.FormatNs(int64(asked)))
-	}
-	return fmt.Sprintf("interrupted: results cover %s", unit.FormatNs(int64(run.ElapsedS*1e9)))
-}
-
-func were(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
-}
-
 // ofTheWatching is what the observers could not do.
 func (d *caveats) ofTheWatching(f *facts) {
 	for _, h := range f.machines() {
 		if float64(h.bad) > badRowsSaid*float64(h.rows) {
-			d.add("%d of %s%s %s inconsistent and discarded", h.bad, unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad))
+			d.add("cpu.samples-bad", with{"bad": h.bad, "rows": h.rows, "host": f.named(h.name)})
 		}
 	}
 	if n := f.places.moments; f.places.by != record.ByKernelEvents && n > 0 && n < samplesFew {
-		d.add("only %s: treat the time breakdown as rough", unit.Plural(n, "queue sample", "queue samples"))
+		d.add("caveat.few-samples", with{"samples": n})
 	}
 	if f.observerShare.known && f.observerShare.value > observerMost {
-		d.add("monitoring overhead: %s of one core", unit.Percent(f.observerShare.value))
+		d.add("caveat.observers", with{"share": f.observerShare.value})
 	}
 	if f.subject.known && !f.subject.queue.known {
-		d.add("the run-queue delay of the server's threads was not measured")
+		d.add("caveat.no-run-queue", nil)
 	}
 	for _, n := range f.run.NotMeasured {
 		if n.What == record.OtherAddresses {
-			d.add("%s; give an address, or measure each", n.Why)
+			d.add("caveat.other-addresses", with{"why": n.Why})
 		}
 	}
-	var late []string
+	var lost []record.Statement
 	for _, n := range f.lostLater {
-		late = append(late, n.What+f.of(n.Host)+" ("+n.Why+")")
+		lost = append(lost, say("caveat.lost.what", with{"what": n.What, "host": f.named(n.Host), "why": n.Why}))
 	}
-	if len(late) > 0 {
-		d.add("lost during the run: %s", strings.Join(late, "; "))
+	if len(lost) > 0 {
+		d.add("caveat.lost", with{"lost": lost})
 	}
 }
 
 // lostLater is what could not be measured any more at some point of the run.
-func lostLater(f *facts, series *record.Series) []record.NotMeasured {
+func lostLater(f *runFacts, series *record.Series) []record.NotMeasured {
 	list := slices.Clone(f.run.NotMeasured)
 	if series != nil {
 		list = append(list, series.NotMeasured...)
@@ -280,12 +248,12 @@ func lostLater(f *facts, series *record.Series) []record.NotMeasured {
 		return cmp.Or(strings.Compare(a.What+a.Why, b.What+b.Why), strings.Compare(a.Host, b.Host))
 	})
 	return slices.CompactFunc(list, func(a, b record.NotMeasured) bool {
-		return a.What == b.What && a.Why == b.Why && f.of(a.Host) == f.of(b.Host)
+		return a.What == b.What && a.Why == b.Why && f.named(a.Host) == f.named(b.Host)
 	})
 }
 
 // observerShareOf is what the observers used, in cores.
-func observerShareOf(f *facts, series *record.Series) figure {
+func observerShareOf(f *cpuFacts, series *record.Series) figure {
 	by := map[string][2]float64{}
 	for _, row := range ours(f, series.Observed.Observer) {
 		sum := by[row.Host]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // TestCloses: a keep-alive limit is told only where connections end after the same
@@ -31,7 +32,7 @@ func TestCloses(t *testing.T) {
 		var d caveats
 		run := &record.Run{Requests: record.Requests{Completed: 100_000}, Load: record.Load{Reconnects: c.again, Closes: c.closes}}
 		d.ofTheConnections(run)
-		text := strings.Join(d, "\n")
+		text := strings.Join(prose.Texts(d), "\n")
 		if !strings.Contains(text, c.says) || c.says == "" && text != "" || strings.Contains(text, "limit") != strings.Contains(c.says, "limit") {
 			t.Errorf("%s: %q, want %q", c.name, text, c.says)
 		}

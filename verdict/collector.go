@@ -1,10 +1,8 @@
 package verdict
 
 import (
-	"fmt"
+	"ceiling/record"
 	"strings"
-
-	"ceiling/internal/unit"
 )
 
 // collectorRuns is the share of the time in which a collector of garbage stops
@@ -16,7 +14,7 @@ const collectorRuns = 0.6
 // still, where it does so most of the time; nil there is none. The names are
 // HotSpot's: the serial collector runs in the VM Thread, the parallel one and
 // the pauses of G1 in GC Thread#n.
-func (f *facts) collector() *threadUse {
+func (f *serverSide) collector() *threadUse {
 	for i := range f.subject.threads {
 		t := &f.subject.threads[i]
 		if (t.comm == "VM Thread" || strings.HasPrefix(t.comm, "GC Thread#")) && t.run >= collectorRuns {
@@ -27,9 +25,7 @@ func (f *facts) collector() *threadUse {
 }
 
 // collectorSays is what to do about it, and the finding.
-func (f *facts) collectorSays(t *threadUse) (next, because string) {
+func (f *serverSide) collectorSays(t *threadUse) (next, because []record.Statement) {
 	name := f.subjectName()
-	return "give " + name + " a larger heap (-Xmx), or allocate less; -Xlog:gc shows its collections",
-		fmt.Sprintf("single-threaded server: the garbage collector of %s (thread %s) ran %s of the time, stopping its other threads", name,
-			t.comm, unit.Percent(t.run))
+	return just("collector.next", with{"server": name}), just("collector", with{"server": name, "thread": t.comm, "ran": t.run})
 }

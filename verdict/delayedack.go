@@ -1,11 +1,9 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -57,13 +55,13 @@ func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) de
 	}
 	d.known = true
 	var trips placeFacts
-	trips.trips(f, series)
-	d.base, d.flying = trips.base, flyingOf(f, series)
+	trips.trips(f.cpuFacts, series)
+	d.base, d.flying = trips.base, flyingOf(f.cpuFacts, series)
 	d.unacked = math.Max(unacked-unread, 0) / sockets
 	if unacked > 0 {
 		d.written = bytes / unacked / f.responseBytes.value
 	}
-	d.is = d.unacked >= delayedUnacked && d.written >= delayedWritten && d.fits(f)
+	d.is = d.unacked >= delayedUnacked && d.written >= delayedWritten && d.fits(f.pathFacts)
 	return d
 }
 
@@ -71,7 +69,7 @@ func delayedAckOf(f *facts, series *record.Series, rows []*record.SocketsRow) de
 // put off, and nothing else on the path explains them. Bytes that stand before a
 // narrow link are unacknowledged too, with more than a segment of them in flight;
 // on a path that may be narrow only times of 40 ms and a little count.
-func (d *delayedAckFacts) fits(f *facts) bool {
+func (d *delayedAckFacts) fits(f *pathFacts) bool {
 	l := &f.run.Latency.Response
 	median := float64(l.P50Ns)
 	switch {
@@ -86,7 +84,7 @@ func (d *delayedAckFacts) fits(f *facts) bool {
 }
 
 // flyingOf is the mean number of segments in flight on a connection of the server.
-func flyingOf(f *facts, series *record.Series) figure {
+func flyingOf(f *cpuFacts, series *record.Series) figure {
 	segments, sockets := 0.0, 0.0
 	for _, row := range ours(f, series.Observed.TCPInfo) {
 		segments += positive(float64(row.Server.UnackedSegs))
@@ -117,19 +115,19 @@ func ruleDelayedAck(f *facts) finding {
 	out.answer, out.explained = yes, true
 	out.pro = append([]record.Evidence{
 		record.NewEvidence("series.sockets.server.unacked", d.unacked, "share",
-			"%s of the server's connections had a response written and not acknowledged, with %s of its bytes in the kernel",
-			unit.Percent(math.Min(d.unacked, 1)), unit.Percent(math.Min(d.written, 1))),
+			say("delayed-ack.unacked", with{"share": math.Min(d.unacked, 1), "written": math.Min(d.written, 1)})),
 		record.NewEvidence("latency.response.p50_ns", float64(l.P50Ns), "ns",
-			"half of the responses took %s or more; Linux puts an acknowledgement off for 40 ms", ns(float64(l.P50Ns))),
+			say("delayed-ack.median", with{"p50_ns": l.P50Ns})),
 	}, f.cpuEvidence()...)
 	if d.unsent.known {
 		out.pro = slices.Insert(out.pro, 1, record.NewEvidence("series.sockets.to_client.unsent_bytes", d.unsent.value, "bytes",
-			"%.0f bytes of each, on average, had not left the server's kernel", d.unsent.value))
+			say("delayed-ack.unsent", with{"unsent_bytes": d.unsent.value})))
 	}
 	if d.base.known {
-		out.pro = append(out.pro, record.NewEvidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns", "the path itself takes %s", ns(d.base.value)))
+		out.pro = append(out.pro, record.NewEvidence("series.tcp_info.server.rtt_min_us", d.base.value, "ns",
+			say("delayed-ack.path", with{"rtt_ns": d.base.value})))
 	}
-	out.because = fmt.Sprintf("server blocked: delayed acknowledgements (40 ms) hold back half-sent responses of %s: the server writes a response in two or more small parts without TCP_NODELAY, and its kernel sends the rest only after the first part is acknowledged", f.subjectName())
-	out.next = "set TCP_NODELAY on the server's connections, or write head and body with one call (writev, a buffer); the generator's own sockets have TCP_NODELAY, and send a request with one call"
+	out.because = just("delayed-ack", with{"server": f.subjectName()})
+	out.next = just("delayed-ack.next", nil)
 	return out
 }

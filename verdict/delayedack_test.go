@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // halfSent makes every response lie written and unacknowledged at the server,
@@ -55,7 +56,7 @@ func TestDelayedAck(t *testing.T) {
 		if text := sayings(v); strings.Contains(text, named) != c.named {
 			t.Errorf("%s: %s", c.name, text)
 		}
-		if c.named && (v.Bottleneck != record.ServerBlocked || !strings.Contains(v.Next, named) || station(v, "network to client") > .01) {
+		if c.named && (v.Bottleneck != record.ServerBlocked || !strings.Contains(prose.Sentence(v.Next), named) || station(v, "network to client") > .01) {
 			t.Errorf("%s: %s, network to client %.2f", c.name, sayings(v), station(v, "network to client"))
 		}
 	}
@@ -74,8 +75,8 @@ func station(v record.Verdict, name string) float64 {
 // counters and round trips say; a shaper that was put there is one.
 func TestLoopbackIsNoPath(t *testing.T) {
 	path := func(v record.Verdict) bool {
-		return v.Bottleneck == record.Bandwidth || v.Bottleneck == record.Packets || strings.Contains(sayings(v), "another ceiling: packets") ||
-			strings.Contains(sayings(v), "another ceiling: bandwidth")
+		return v.Bottleneck == record.Bandwidth || v.Bottleneck == record.Packets ||
+			mentions(v.Caveats, "bandwidth.full", "path.queues", "packets.one-core", "packets.dropped")
 	}
 	grown := halfSent(watched(30e6, .05))
 	lost := each(halfSent(watched(30e6, .05)), func(r *record.TCPInfoRow) { r.Server.RetransSegs = r.Server.SentSegs / 50 })

@@ -2,13 +2,11 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -25,76 +23,74 @@ func ruleErrors(f *facts) finding {
 		out.pro = f.errorEvidence()
 	}
 	if o := &f.outage; o.count > 0 {
-		out.pro = append(out.pro, record.NewEvidence("series.load.connected", o.share, "share", "%s: %s of the window", o.says(f), unit.Percent(o.share)))
+		out.pro = append(out.pro, record.NewEvidence("series.load.connected", o.share, "share",
+			say("outage.share", with{"outage": o.says(f.runFacts), "share": o.share})))
 	}
 	switch {
 	case share >= errorsMatter:
-		out.answer, out.because, out.next = yes, f.errorsSentence(), f.errorsNext()
+		out.answer, out.because, out.next = yes, []record.Statement{f.errorsSentence()}, f.errorsNext()
 	case f.outage.share >= outageMatters:
-		out.answer, out.because, out.next = yes, f.outage.says(f),
-			"check why the server ended or closed its port (its log, a restart, the OOM killer in dmesg), then rerun"
+		out.answer, out.because, out.next = yes, []record.Statement{f.outage.says(f.runFacts)}, just("outage.next", nil)
 	}
 	return out
 }
 
 // failedByErrors tells whether a run fails for its errors alone, whatever its
 // latencies are: the same rule with an SLO and without.
-func (f *facts) failedByErrors() bool {
+func (f *timeFacts) failedByErrors() bool {
 	return f.errorShare.known && f.run.Spec.SLO.FailsBy(f.errorShare.value) || f.outage.share >= outageMatters
 }
 
 // errorsSentence is what the errors were, and what the run therefore is not.
-func (f *facts) errorsSentence() string {
-	share := f.errorShare.value
-	what := "of requests failed"
-	if f.run.Requests.Failed == 0 && f.connects == 0 && f.idle == 0 {
-		what = "of responses were errors"
+func (f *runFacts) errorsSentence() record.Statement {
+	var not record.Statement
+	if f.errorShare.value >= errorsMostly {
+		not = f.whatWasAsked()
 	}
-	is := "the rate includes failed requests"
-	if share >= errorsMostly {
-		is = "this is not a measurement of " + f.whatWasAsked()
-	}
-	return fmt.Sprintf("%s %s%s: %s", unit.Percent(share), what, kindsOf(f.errorKinds()), is)
+	return say("errors", with{"share": f.errorShare.value, "kinds": kindsOf(f.errorKinds()), "not": not,
+		"responses": f.run.Requests.Failed == 0 && f.connects == 0 && f.idle == 0})
 }
 
 // unexpected tells a status code that is not the response asked for.
-func (f *facts) unexpected(status string) bool {
+func (f *runFacts) unexpected(status string) bool {
 	code, err := strconv.Atoi(status)
 	return err == nil && len(status) == 3 && code >= 100 && !f.run.Spec.Expect.Has(code)
 }
 
-// errorKind is one cause with how often it came.
+// errorKind is one cause with how often it came: a status code, or the cause of an
+// error where connecting met it, or a connection that no request was on.
 type errorKind struct {
-	name  string
-	count uint64
+	name          string
+	connect, idle bool
+	count         uint64
 }
 
 // errorKinds are the causes of the window, the most frequent first.
-func (f *facts) errorKinds() []errorKind {
+func (f *runFacts) errorKinds() []errorKind {
 	var list []errorKind
 	for _, e := range f.run.Errors {
 		if e.BeforeWindow || e.Count == 0 {
 			continue
 		}
-		name := e.Cause
+		kind := errorKind{name: e.Cause, count: e.Count}
 		switch e.Phase {
 		case record.PhaseConnect:
 			if !f.run.Spec.NewConnections {
 				continue
 			}
-			name = "connect: " + name
+			kind.connect = true
 		case record.PhaseIdle:
 			if errno(e.Cause) {
 				continue
 			}
-			name += ", without a request"
+			kind.idle = true
 		}
-		list = append(list, errorKind{name, e.Count})
+		list = append(list, kind)
 	}
 	if !slices.ContainsFunc(f.run.Errors, func(e record.Error) bool { return e.Phase == record.PhaseStatus }) {
 		for status, n := range f.run.Statuses { // other tools count them there alone
 			if f.unexpected(status) && n > 0 {
-				list = append(list, errorKind{status, n})
+				list = append(list, errorKind{name: status, count: n})
 			}
 		}
 	}
@@ -107,46 +103,35 @@ func (f *facts) errorKinds() []errorKind {
 // kindsSaid bounds what a sentence names.
 const kindsSaid = 3
 
-func kindsOf(list []errorKind) string {
-	var parts []string
+func kindsOf(list []errorKind) []record.Statement {
+	var kinds []record.Statement
 	for _, k := range list[:min(len(list), kindsSaid)] {
-		parts = append(parts, fmt.Sprintf("%s × %s", k.name, count(k.count)))
+		kinds = append(kinds, say("errors.kind", with{"cause": k.name, "connect": k.connect, "idle": k.idle, "count": k.count}))
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ", ") + ")"
+	return kinds
 }
 
 // whatWasAsked is the path of the target, or that there are several.
-func (f *facts) whatWasAsked() string {
+func (f *runFacts) whatWasAsked() record.Statement {
 	targets := f.run.Spec.Targets
-	if len(targets) > 1 {
-		return fmt.Sprintf("the %d targets", len(targets))
-	}
 	url := f.run.Target
 	if len(targets) == 1 {
 		url = targets[0].URL
 	}
-	_, path, err := spec.SplitURL(url)
-	if err != nil {
-		return "the target"
+	path := ""
+	if _, target, err := spec.SplitURL(url); err == nil {
+		path, _, _ = strings.Cut(target, "?") // a query may hold a token
 	}
-	path, _, _ = strings.Cut(path, "?") // a query may hold a token
-	return path
+	return say("target", with{"targets": len(targets), "path": path})
 }
 
-func (f *facts) errorEvidence() []record.Evidence {
+func (f *runFacts) errorEvidence() []record.Evidence {
 	share := f.errorShare.value
-	list := []record.Evidence{record.NewEvidence("errors", share, "share", "%s of all requests failed or got an unexpected status%s",
-		unit.Percent(share), causesOf(f.run))}
+	list := []record.Evidence{record.NewEvidence("errors", share, "share",
+		say("errors.share", with{"share": share, "causes": causesOf(f.run)}))}
 	if f.bad > 0 {
-		expected := "from 400 on"
-		if e := f.run.Spec.Expect; len(e) > 0 {
-			expected = "not " + e.String()
-		}
-		list = append(list, record.NewEvidence("statuses", f.bad, "responses", "%s responses had an unexpected status (%s)", count(uint64(f.bad)),
-			expected))
+		list = append(list, record.NewEvidence("statuses", f.bad, "responses",
+			say("errors.statuses", with{"responses": f.bad, "expected": f.run.Spec.Expect.String()})))
 	}
 	kinds := f.errorKinds()
 	responses := slices.Clone(f.run.ErrorResponses)
@@ -156,45 +141,47 @@ func (f *facts) errorEvidence() []record.Evidence {
 	responses = slices.DeleteFunc(responses, func(e record.ErrorResponse) bool { return at(e) < 0 || e.Line == "" })
 	slices.SortFunc(responses, func(a, b record.ErrorResponse) int { return cmp.Compare(at(a), at(b)) })
 	for _, e := range responses[:min(len(responses), kindsSaid)] {
-		list = append(list, record.NewEvidence("error_responses", float64(e.Status), "status", "the first %d response says: %q", e.Status, e.Line))
+		list = append(list, record.NewEvidence("error_responses", float64(e.Status), "status",
+			say("errors.response", with{"status": e.Status, "line": strconv.Quote(e.Line)})))
 	}
 	return list
 }
 
 // errorsNext is what to do about the commonest error.
-func (f *facts) errorsNext() string {
+func (f *serverSide) errorsNext() []record.Statement {
 	run := f.run
 	if f.timeouts > 0 && f.timeouts*2 >= f.errorShare.value*(float64(run.Requests.Completed)+float64(run.Requests.Failed)+f.connects) {
 		return f.timeoutNext()
 	}
 	kinds := f.errorKinds()
 	if len(kinds) == 0 {
-		return "check the server log for these errors, then rerun"
+		return just("errors.next", nil)
 	}
-	asked := "--expect " + kinds[0].name + " if that is the response you want"
-	switch name := kinds[0].name; {
+	name := kinds[0].name
+	status := with{"status": name}
+	switch {
 	case name == "404" || name == "410":
-		return fmt.Sprintf("check the path: the server has no %s; or %s", f.whatWasAsked(), asked)
+		return just("errors.next.path", with{"status": name, "asked": f.whatWasAsked()})
 	case name == "401" || name == "403" || name == "407":
-		return "send the credentials that the server asks for (-H 'Authorization: ...'); or " + asked
+		return just("errors.next.credentials", status)
 	case name == "405":
-		return "check the method (-m); or " + asked
+		return just("errors.next.method", status)
 	case name == "429":
-		return "the server limits the rate of one client: raise that limit, or lower the rate (-R)"
+		return just("errors.next.rate-limit", nil)
 	case name == "503":
-		return "the server refuses work (503): check its log and its limits (connections, queue, rate), or lower the load (-c, -R)"
+		return just("errors.next.refuses", nil)
 	case len(name) == 3 && name >= "400" && name < "500":
-		return "check the request: the server refuses it as it is; or " + asked
+		return just("errors.next.request", status)
 	case len(name) == 3 && name >= "100" && name < "400":
-		return fmt.Sprintf("check why the server answers with %s; or add it to --expect (%s)", name, run.Spec.Expect)
+		return just("errors.next.expect", with{"status": name, "expected": run.Spec.Expect.String()})
 	}
-	return "check the server log for these errors, then rerun"
+	return just("errors.next", nil)
 }
 
 // timeoutNext is what to do about requests that took longer than allowed.
-func (f *facts) timeoutNext() string {
+func (f *serverSide) timeoutNext() []record.Statement {
 	if f.neverAccepted() > 0 {
 		return f.unacceptedNext() // they would time out however long they are waited for
 	}
-	return "the server takes longer than --timeout: lower the load (-c, -R) or raise --timeout"
+	return just("errors.next.timeout", nil)
 }

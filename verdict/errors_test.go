@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // answeredWith is a closed run all of whose responses had the statuses given.
@@ -31,9 +33,9 @@ func answeredWith(statuses map[string]uint64, change func(*record.Run)) *record.
 func TestErrorsFailARun(t *testing.T) {
 	all := closedRun().Requests.Completed
 	says := func(v record.Verdict) string {
-		text := v.Because + "\n" + v.Next
+		text := prose.Sentence(v.Because) + "\n" + prose.Sentence(v.Next)
 		for _, e := range v.Evidence {
-			text += "\n" + e.Says
+			text += "\n" + prose.Text(e.Says)
 		}
 		return text
 	}
@@ -45,7 +47,7 @@ func TestErrorsFailARun(t *testing.T) {
 	}{
 		{"missing path", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
 			r.ErrorResponses = []record.ErrorResponse{{Status: 404, Line: "page not found"}}
-		}), record.Fail, "100% of responses were errors (404 × " + count(all) + "): this is not a measurement of /nope", "hidden"},
+		}), record.Fail, "100% of responses were errors (404 × " + unit.FormatCount(int64(all)) + "): this is not a measurement of /nope", "hidden"},
 		{"its first line", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
 			r.ErrorResponses = []record.ErrorResponse{{Status: 404, Line: "page not found"}}
 		}), record.Fail, `the first 404 response says: "page not found"`, ""},
@@ -88,7 +90,7 @@ func TestMissingProfilesAreTold(t *testing.T) {
 	const says = "no profiles of the server: http://127.0.0.1:6060/nope/ answers 404 Not Found; check --pprof"
 	for asked, want := range map[string]bool{"http://127.0.0.1:6060/nope/": true, "off": false, "": false} {
 		run.Spec.Pprof = asked
-		if got := slices.Contains(Judge(run, nil).Caveats, says); got != want {
+		if got := slices.Contains(prose.Texts(Judge(run, nil).Caveats), says); got != want {
 			t.Errorf("--pprof %q: told %v, want %v", asked, got, want)
 		}
 	}

@@ -34,7 +34,7 @@ func timedPlaces() map[string]int {
 // fromEvents takes the shares from the kernel's events, where those account for
 // the run's requests. They see every request of the connections that they
 // follow at both ends, so nothing has to be worked out from acknowledgements.
-func fromEvents(f *facts, series *record.Series, load []record.LoadRow) (o occupancy, ok bool) {
+func fromEvents(f *cpuFacts, series *record.Series, load []record.LoadRow) (o occupancy, ok bool) {
 	if len(f.run.Agents) > 1 {
 		return o, false // each sees its own connections only
 	}
@@ -70,7 +70,7 @@ func fromEvents(f *facts, series *record.Series, load []record.LoadRow) (o occup
 
 // timed is the mean number of requests at each station in a burst, of all
 // connections, and their sum.
-func (f *facts) timed(row *record.TimesRow, load []record.LoadRow) (at [stations]float64, all float64, ok bool) {
+func (f *generatorSide) timed(row *record.TimesRow, load []record.LoadRow) (at [stations]float64, all float64, ok bool) {
 	scale := float64(row.WidthNs) * row.Followed
 	if !(scale > 0) || row.KnownNs <= 0 || row.Connections <= 0 || len(row.Places) == 0 {
 		return at, 0, false
@@ -96,7 +96,7 @@ func (f *facts) timed(row *record.TimesRow, load []record.LoadRow) (at [stations
 // timedBytes is the same where a connection may have several requests in
 // flight: the bytes in each place make so many requests, and what has no bytes
 // anywhere is inside the server.
-func (f *facts) timedBytes(row *record.TimesRow, load []record.LoadRow) (at [stations]float64, all float64, ok bool) {
+func (f *generatorSide) timedBytes(row *record.TimesRow, load []record.LoadRow) (at [stations]float64, all float64, ok bool) {
 	if !(f.requestBytes.value > 0) || !(f.responseBytes.value > 0) {
 		return at, 0, false
 	}
@@ -130,7 +130,7 @@ func (f *facts) timedBytes(row *record.TimesRow, load []record.LoadRow) (at [sta
 // coverage is what a burst accounts for over what there was: the time of the
 // connections of a closed loop; in an open one the requests in flight, which by
 // Little's law are the rate times what each took.
-func (f *facts) coverage(row *record.TimesRow, at [stations]float64) float64 {
+func (f *runFacts) coverage(row *record.TimesRow, at [stations]float64) float64 {
 	scale := float64(row.WidthNs) * row.Followed
 	switch {
 	case row.Pipelined:

@@ -1,9 +1,7 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"ceiling/record"
 )
@@ -22,7 +20,7 @@ type Step struct {
 	Answer string `json:"answer"`
 	// Why is the sentence of a yes, what is missing for an unknown, and for a no how
 	// near the resource came, or what was seen of it.
-	Why string `json:"why,omitempty"`
+	Why []record.Statement `json:"why,omitempty"`
 	// Decides marks the step that the verdict follows. Where there is none the run is
 	// valid and its bottleneck inconclusive.
 	Decides bool `json:"decides,omitempty"`
@@ -40,7 +38,7 @@ type Decision struct {
 func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) {
 	f := newFacts(run, series)
 	r := arbitrate(f)
-	slo := checkSLO(f)
+	slo := checkSLO(f.runFacts)
 	var d Decision
 	valid := true
 	for _, c := range validity() {
@@ -58,7 +56,7 @@ func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) 
 		case yes:
 			step.Answer, step.Why = StepYes, found.because
 		case cannotTell:
-			step.Answer, step.Why = StepUnknown, strings.Join(found.missing, "; ")
+			step.Answer, step.Why = StepUnknown, found.missing
 		default:
 			step.Answer, step.Why = StepNo, whyNot(found)
 		}
@@ -69,13 +67,13 @@ func Explain(run *record.Run, series *record.Series) (Decision, record.Verdict) 
 }
 
 // whyNot is what a rule saw that is not its bottleneck.
-func whyNot(f *finding) string {
-	var parts []string
+func whyNot(f *finding) []record.Statement {
+	var list []record.Statement
 	if f.times >= 1 && f.times <= timesMost {
-		parts = append(parts, fmt.Sprintf("full at about %.2g× this rate (%s)", f.times, f.nearly))
+		list = just("rule.full-at", with{"times": f.times, "nearly": f.nearly})
 	}
 	for _, e := range slices.Concat(f.against, f.pro) {
-		parts = append(parts, e.Says)
+		list = append(list, e.Says)
 	}
-	return strings.Join(parts[:min(len(parts), 2)], "; ")
+	return list[:min(len(list), 2)]
 }

@@ -31,7 +31,7 @@ func TestExplanationIsTheVerdict(t *testing.T) {
 			t.Errorf("%s: two steps decide", fixture.path)
 		}
 		for _, s := range all {
-			if s.Answer == StepUnknown && s.Why == "" || s.Answer == StepYes && s.Why == "" {
+			if s.Answer == StepUnknown && s.Why == nil || s.Answer == StepYes && s.Why == nil {
 				t.Errorf("%s: %s is %s without a reason", fixture.path, s.Rule, s.Answer)
 			}
 		}

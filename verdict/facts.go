@@ -7,22 +7,17 @@ import (
 	"ceiling/record"
 )
 
-// facts is everything the rules look at, computed once from a record. What was
-// not measured is a figure that is not known, never a zero.
-type facts struct {
+// What was measured, computed once from a record, in parts of which a rule takes
+// those it needs. What was not measured is a figure that is not known, never a zero.
+
+// runFacts is what the result says, and the load rows of an open loop's schedule.
+type runFacts struct {
 	run  *record.Run
 	open bool // an open loop
 	// forming tells that the run goes on: it is unfinished for that reason.
 	forming bool
-	// agents are, of several agents that load, the facts as each has them by
-	// itself, in the order of names: the server's are shared, all that is the
-	// generator's is the agent's own. agent is whose facts these are, "" those of
-	// the whole run. Both are empty where one generator did it all.
-	agents []*facts
-	agent  string
 	// slots are the requests that can be in flight, with the connections that
-	// stood; inFlight the mean number that was, by Little's law where the loop
-	// is closed.
+	// stood.
 	slots    float64
 	elapsedS float64
 	rate     float64 // completed per second
@@ -40,42 +35,90 @@ type facts struct {
 	timeouts       float64 // failed for want of time, in any phase
 	// requestBytes and responseBytes are means on the wire above TCP.
 	requestBytes, responseBytes figure
+	schedule                    scheduleFacts
+}
 
-	generator generatorFacts
-	schedule  scheduleFacts
+// generatorSide is the generator and the host that it ran on.
+type generatorSide struct {
+	*runFacts
+	// agents are, of several agents that load, the facts as each has them by
+	// itself, in the order of names: the server's are shared, all that is the
+	// generator's is the agent's own. agent is whose facts these are, "" those of
+	// the whole run. Both are empty where one generator did it all.
+	agents []*facts
+	agent  string
 
-	// What the hosts did, where it was watched.
-	subject processFacts // the server
-	own     processFacts // the generator's process
-	host    hostFacts    // CPU of the server's host
-	home    hostFacts    // CPU of the generator's host
-	// serverCPUs and generatorCPUs are those that either may use; together says
-	// that they have some in common.
-	homeHost                  string // the generator's
-	near                      bool   // it runs on the server's machine
-	serverCPUs, generatorCPUs []int
-	together                  bool
-	delayed                   delayedAckFacts
-	places                    placeFacts
-	link                      linkFacts
-	accept                    acceptFacts
-	unaccepted                unacceptedFacts
-	packets                   packetFacts
-	clock                     clockFacts
-	stall                     stallFacts
-	outage                    outageFacts
-	trend                     trendFacts
-	late                      *stretchFacts // what broke the SLO, where that was some of the window
-	startupQueue              startupQueueFacts
-	lone                      loneFacts
-	peers                     peerFacts
-	neighbours                []neighbour    // on the server's host
-	atHomeToo                 []neighbour    // on the generator's
-	behind                    []behindServer // servers on the same host that it asks
-	sleeps                    threadFacts
-	crew                      workerFacts
-	observerShare             figure // of one core, of the dearest observer
-	lostLater                 []record.NotMeasured
+	generator     generatorFacts
+	own           processFacts // its process
+	home          hostFacts    // CPU of its host
+	homeHost      string
+	generatorCPUs []int       // that it may use
+	atHomeToo     []neighbour // on its host
+}
+
+// serverSide is the server and the host that it ran on, where it was watched.
+type serverSide struct {
+	*runFacts
+	subject    processFacts
+	host       hostFacts // CPU of its host
+	serverCPUs []int     // that it may use
+	neighbours []neighbour
+	behind     []behindServer // servers on the same host that it asks
+	peers      peerFacts
+	sleeps     threadFacts
+	crew       workerFacts
+	accept     acceptFacts
+	unaccepted unacceptedFacts
+}
+
+// cpuFacts is who had the CPUs of either end.
+type cpuFacts struct {
+	*runFacts
+	*generatorSide
+	*serverSide
+	near     bool // the generator runs on the server's machine
+	together bool // and they have CPUs in common
+	clock    clockFacts
+}
+
+// pathFacts is the network between the two.
+type pathFacts struct {
+	*runFacts
+	link    linkFacts
+	packets packetFacts
+}
+
+// timeFacts is how the window went by.
+type timeFacts struct {
+	*runFacts
+	stall        stallFacts
+	outage       outageFacts
+	trend        trendFacts
+	late         *stretchFacts // what broke the SLO, where that was some of the window
+	startupQueue startupQueueFacts
+}
+
+// facts is all of it, with where the requests were.
+type facts struct {
+	*runFacts
+	*cpuFacts
+	*pathFacts
+	*timeFacts
+	places        placeFacts
+	delayed       delayedAckFacts
+	lone          loneFacts
+	observerShare figure // of one core, of the dearest observer
+	lostLater     []record.NotMeasured
+}
+
+// newParts are facts of which nothing is known yet.
+func newParts(result runFacts) *facts {
+	run := &result
+	return &facts{
+		runFacts:  run,
+		cpuFacts:  &cpuFacts{runFacts: run, generatorSide: &generatorSide{runFacts: run}, serverSide: &serverSide{runFacts: run}},
+		pathFacts: &pathFacts{runFacts: run}, timeFacts: &timeFacts{runFacts: run},
+	}
 }
 
 // generatorFacts is what the generator said of itself.
@@ -111,7 +154,7 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 	if series == nil {
 		series = new(record.Series)
 	}
-	f := &facts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open()}
+	f := newParts(runFacts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open()})
 	f.account()
 	rows := f.loadRows(series)
 	f.scheduleOf(rows)
@@ -120,7 +163,7 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 }
 
 // account reads what the result says.
-func (f *facts) account() {
+func (f *generatorSide) account() {
 	run := f.run
 	connections := run.Load.Established
 	if connections <= 0 {
@@ -144,39 +187,40 @@ func (f *facts) account() {
 
 // watched reads what the observers of the hosts wrote.
 func (f *facts) watched(series *record.Series, load []record.LoadRow) {
-	f.subject = processesOf(f, series, record.RoleSubject, "")
-	cpu := observed(f, series.Observed.CPU)
+	f.subject = processesOf(f.runFacts, series, record.RoleSubject, "")
+	cpu := observed(f.runFacts, series.Observed.CPU)
 	if f.subject.known {
 		f.host = hostOf(cpu, f.subject.host)
 		f.serverCPUs = f.host.allowedOf(f.run.Spec.PinServer, f.subject.allowed)
 	}
 	f.generators(series, cpu, load)
-	f.stall = stallsOf(f, load)
+	f.stall = stallsOf(f.runFacts, load)
 	f.outage = outagesOf(load)
-	f.stall.during(f, series)
-	f.link = linkOf(f, series)
+	f.stall.during(f.cpuFacts, series)
+	f.link = linkOf(f.cpuFacts, series)
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)
 	f.places = placesOf(f, series, sockets, load)
-	f.accept = acceptOf(f, series)
-	f.unaccepted = unacceptedOf(f, series, sockets)
-	f.packets = packetsOf(f, series)
-	f.clock = clockOf(f, series)
-	f.startupQueue = startupOf(f, series)
-	f.peers = peersOf(f, series)
-	f.neighbours, f.atHomeToo = neighboursOf(f, series, f.subject.host, f.serverCPUs), neighboursOf(f, series, f.homeHost, f.generatorCPUs)
-	f.behind = behindOf(f, series)
-	f.sleeps = sleepsOf(f, series)
-	f.crew = workersOf(f, series)
-	f.observerShare = observerShareOf(f, series)
-	f.lostLater = lostLater(f, series)
-	f.trend = trendOf(f, load, series)
+	f.accept = acceptOf(f.cpuFacts, series)
+	f.unaccepted = unacceptedOf(f.cpuFacts, series, sockets)
+	f.packets = packetsOf(f.cpuFacts, series)
+	f.clock = clockOf(f.cpuFacts, series)
+	f.startupQueue = startupOf(f.generatorSide, series)
+	f.peers = peersOf(f.serverSide, series)
+	f.neighbours = neighboursOf(f.runFacts, series, f.subject.host, f.serverCPUs)
+	f.atHomeToo = neighboursOf(f.runFacts, series, f.homeHost, f.generatorCPUs)
+	f.behind = behindOf(f.serverSide, series)
+	f.sleeps = sleepsOf(f.serverSide, series)
+	f.crew = workersOf(f.serverSide, series)
+	f.observerShare = observerShareOf(f.cpuFacts, series)
+	f.lostLater = lostLater(f.runFacts, series)
+	f.trend = trendOf(f.cpuFacts, load, series)
 	f.late = f.brokenBy(load)
 	f.lone = loneOf(f)
 }
 
 // homeOf is the name of the generator's host in the rows.
-func homeOf(f *facts, load []record.LoadRow) string {
+func homeOf(f *generatorSide, load []record.LoadRow) string {
 	switch {
 	case f.own.known:
 		return f.own.host
@@ -189,7 +233,7 @@ func homeOf(f *facts, load []record.LoadRow) string {
 }
 
 // generators reads the generator's side: one, or several agents.
-func (f *facts) generators(series *record.Series, cpu []*record.CPURow, load []record.LoadRow) {
+func (f *cpuFacts) generators(series *record.Series, cpu []*record.CPURow, load []record.LoadRow) {
 	loading := loadersOf(f.run)
 	if len(loading) > 1 {
 		f.several(loading, series, cpu)
@@ -199,16 +243,16 @@ func (f *facts) generators(series *record.Series, cpu []*record.CPURow, load []r
 	if len(loading) == 1 {
 		home = loading[0].Name
 	}
-	f.own = processesOf(f, series, record.RoleGenerator, home)
+	f.own = processesOf(f.runFacts, series, record.RoleGenerator, home)
 	if f.homeHost = home; home == "" {
-		f.homeHost = homeOf(f, load)
+		f.homeHost = homeOf(f.generatorSide, load)
 	}
 	f.generatorSeen(load)
 	f.atHome(cpu)
 }
 
 // atHome finds the generator's CPUs, and which of them the server may use too.
-func (f *facts) atHome(cpu []*record.CPURow) {
+func (f *cpuFacts) atHome(cpu []*record.CPURow) {
 	f.home = hostOf(cpu, f.homeHost)
 	f.generatorCPUs = f.home.allowedOf(f.run.Spec.PinGenerator, f.own.allowed)
 	f.near = f.subject.known && oneMachine(f.run, f.subject.host, f.homeHost)
@@ -217,7 +261,7 @@ func (f *facts) atHome(cpu []*record.CPURow) {
 
 // generatorSeen fills in what the generator did not say of itself but its rows
 // and the observer did.
-func (f *facts) generatorSeen(load []record.LoadRow) {
+func (f *generatorSide) generatorSeen(load []record.LoadRow) {
 	g := &f.generator
 	if !g.busy.known {
 		sum, width := 0.0, 0.0
@@ -256,7 +300,7 @@ func positive(v float64) float64 {
 	return v
 }
 
-func (f *facts) countErrors() {
+func (f *runFacts) countErrors() {
 	run := f.run
 	for status, n := range run.Statuses {
 		if f.unexpected(status) {
@@ -293,7 +337,7 @@ func errno(cause string) bool {
 
 // generatorOwn reads what the generator said of itself. A generator that
 // completed requests has run: a share of 0 means that nobody looked.
-func (f *facts) generatorOwn() {
+func (f *generatorSide) generatorOwn() {
 	g, own := &f.generator, &f.run.Generator
 	if b := positive(own.BusiestWorker); b > 0 {
 		g.busy, g.where = some(b), "generator.busiest_worker"
@@ -323,7 +367,7 @@ func (f *facts) generatorOwn() {
 }
 
 // scheduleOf compares what was asked of an open loop with what was sent.
-func (f *facts) scheduleOf(rows []record.LoadRow) {
+func (f *runFacts) scheduleOf(rows []record.LoadRow) {
 	if !f.open {
 		return
 	}
@@ -369,7 +413,7 @@ func (f *facts) scheduleOf(rows []record.LoadRow) {
 
 // windowS is how long requests were due, in seconds: in an open loop without
 // the drain.
-func (f *facts) windowS() float64 {
+func (f *runFacts) windowS() float64 {
 	if d := f.run.Spec.Duration.Seconds(); d > 0 && d < f.elapsedS {
 		return d
 	}
@@ -377,6 +421,6 @@ func (f *facts) windowS() float64 {
 }
 
 // endNs is the end of the window on the run's clock, with half an interval.
-func (f *facts) endNs() int64 {
+func (f *runFacts) endNs() int64 {
 	return int64(math.Min(f.windowS()*1e9, 1e18)) + 50e6
 }

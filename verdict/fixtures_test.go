@@ -3,15 +3,16 @@ package verdict
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"ceiling/internal/archive"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
-// fixture is one file of testdata/<rule>/: a run and its rows with the verdict
+// fixture is one file of testdata/<rule>.txtar: a run and its rows with the verdict
 // they have to come to. The run is written over a clean one ("closed" or
 // "open", see judge_test.go); a row is repeated in time.
 type fixture struct {
@@ -43,21 +44,13 @@ type fixture struct {
 
 func fixtures(t testing.TB) []fixture {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/*/*.json")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no fixtures: %v", err)
-	}
 	var list []fixture
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := fixture{path: strings.TrimPrefix(path, "testdata/")}
-		decoder := json.NewDecoder(bytes.NewReader(text))
+	for _, file := range archive.All(t, "testdata/*.txtar") {
+		f := fixture{path: file.String()}
+		decoder := json.NewDecoder(bytes.NewReader(file.Data))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&f); err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("%s: %v", f.path, err)
 		}
 		list = append(list, f)
 	}
@@ -135,30 +128,31 @@ func TestFixtures(t *testing.T) {
 			}
 			e := f.Expect
 			if v.Outcome != e.Outcome || v.Bottleneck != e.Ceiling || v.Bottleneck == e.Not {
-				t.Errorf("%s, %s: %s; want %s, %s (%s)", v.Outcome, v.Bottleneck, v.Because, e.Outcome, e.Ceiling, f.Why)
+				t.Errorf("%s, %s: %s; want %s, %s (%s)", v.Outcome, v.Bottleneck, prose.Sentence(v.Because), e.Outcome, e.Ceiling, f.Why)
 			}
-			contains("because", v.Because, e.Because)
-			contains("doubts", strings.Join(v.Caveats, "\n"), e.Doubt)
-			if caveats := strings.Join(v.Caveats, "\n"); e.NoCaveat != "" && strings.Contains(caveats, e.NoCaveat) {
+			contains("because", prose.Sentence(v.Because), e.Because)
+			contains("doubts", strings.Join(prose.Texts(v.Caveats), "\n"), e.Doubt)
+			if caveats := strings.Join(prose.Texts(v.Caveats), "\n"); e.NoCaveat != "" && strings.Contains(caveats, e.NoCaveat) {
 				t.Errorf("doubts: %q has %q", caveats, e.NoCaveat)
 			}
-			contains("missing", strings.Join(v.Missing, "\n"), e.Missing)
-			contains("next", v.Next, e.Next)
-			says := v.Next
+			contains("missing", strings.Join(prose.Texts(v.Missing), "\n"), e.Missing)
+			contains("next", prose.Sentence(v.Next), e.Next)
+			says := prose.Sentence(v.Next)
 			for _, one := range v.Evidence {
-				says += "\n" + one.Says
+				says += "\n" + prose.Text(one.Says)
 			}
 			contains("evidence", says, e.Evidence)
-			if e.Lacks != "" && strings.Contains(v.Because+"\n"+says, e.Lacks) {
+			if e.Lacks != "" && strings.Contains(prose.Sentence(v.Because)+"\n"+says, e.Lacks) {
 				t.Errorf("%q says %q", says, e.Lacks)
 			}
 			if upcoming := v.NextBottleneck; e.NextWall != "" &&
-				(upcoming == nil || upcoming.Bottleneck != e.NextWall || !strings.Contains(upcoming.Says, e.Wall)) {
+				(upcoming == nil || upcoming.Bottleneck != e.NextWall || !strings.Contains(prose.Text(upcoming.Says), e.Wall)) {
 				t.Errorf("next bottleneck %+v, want %s %s", upcoming, e.NextWall, e.Wall)
 			}
-			if v.Because == "" || v.Next == "" || v.Bottleneck != record.Inconclusive && len(v.Evidence) == 0 {
+			if len(v.Because) == 0 || len(v.Next) == 0 || v.Bottleneck != record.Inconclusive && len(v.Evidence) == 0 {
 				t.Errorf("a verdict without a reason, evidence or a next step: %+v", v)
 			}
+			allSaid(t, v)
 		})
 	}
 }
@@ -207,13 +201,26 @@ func TestNoRefusedAdvice(t *testing.T) {
 
 // sentences are all that a verdict says.
 func sentences(v record.Verdict) []string {
-	list := append([]string{v.Because, v.Next}, v.Caveats...)
-	list = append(list, v.Missing...)
-	for _, e := range append(v.Evidence, v.Against...) {
+	return prose.Texts(statements(v))
+}
+
+// statements are all that it says, as codes.
+func statements(v record.Verdict) []record.Statement {
+	list := slices.Concat(v.Because, v.Next, v.Caveats, v.Missing)
+	for _, e := range slices.Concat(v.Evidence, v.Against) {
 		list = append(list, e.Says)
 	}
 	if v.NextBottleneck != nil {
 		list = append(list, v.NextBottleneck.Says)
 	}
 	return list
+}
+
+// allSaid fails where a statement has no sentence, or not the values for it.
+func allSaid(t interface{ Errorf(string, ...any) }, v record.Verdict) {
+	for _, s := range statements(v) {
+		if text := prose.Text(s); text == "" || strings.HasPrefix(text, s.Code+" (") || text == s.Code {
+			t.Errorf("%s reads %q", s.Code, text)
+		}
+	}
 }

@@ -1,12 +1,10 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -34,17 +32,9 @@ func lostOf(run *record.Run) []*record.Agent {
 	return slices.DeleteFunc(byName(run), func(a *record.Agent) bool { return a.Lost == "" })
 }
 
-// lostWhen says when an agent was lost.
-func lostWhen(a *record.Agent) string {
-	if a.LostAtNs <= 0 {
-		return "before the window opened"
-	}
-	return ns(float64(a.LostAtNs)) + " into the window"
-}
-
 // invalidLost looks for a run that was ended because an agent was lost, or has
 // lost all that loaded.
-func invalidLost(f *facts) *invalidity {
+func invalidLost(f *runFacts) *invalidity {
 	lost := lostOf(f.run)
 	if len(lost) == 0 {
 		return nil
@@ -57,20 +47,19 @@ func invalidLost(f *facts) *invalidity {
 	}
 	v := &invalidity{
 		nothing: true,
-		because: fmt.Sprintf("agent %s was lost %s: %s", lost[0].Name, lostWhen(lost[0]), lost[0].Lost),
-		next:    "see why " + lost[0].Name + " went silent, then rerun; with --allow-loss the run continues without it",
+		because: just("agent.lost", with{"agent": lost[0].Name, "at_ns": max(lost[0].LostAtNs, 0), "why": lost[0].Lost}),
+		next:    just("agent.lost.next", with{"agent": lost[0].Name, "allow": true}),
 	}
 	if allowed {
-		v.because = "every agent that loads was lost; " + v.because
-		v.next = "see why " + lost[0].Name + " went silent, then rerun"
+		v.because = slices.Insert(v.because, 0, say("agents.all-lost", nil))
+		v.next = just("agent.lost.next", with{"agent": lost[0].Name, "allow": false})
 	}
 	if strings.HasPrefix(lost[0].Lost, record.LostController) {
-		v.next = "start the controller again on its host: ceiling controller; the agents come back by themselves, then rerun"
+		v.next = just("controller.lost.next", nil)
 	}
 	for _, a := range lost {
 		v.evidence = append(v.evidence, record.NewEvidence("agents."+a.Name+".lost_at_ns", float64(a.LostAtNs), "ns",
-			"agent %s with %s of the load was lost %s: %s",
-			a.Name, unit.Percent(fraction(a)), lostWhen(a), a.Lost))
+			say("agent.lost-share", with{"agent": a.Name, "share": fraction(a), "at_ns": max(a.LostAtNs, 0), "why": a.Lost})))
 	}
 	return v
 }
@@ -85,7 +74,7 @@ func fraction(a *record.Agent) float64 {
 
 // lostPart is the part of the window's load that was not asked for, because
 // its agents were lost.
-func (f *facts) lostPart() float64 {
+func (f *runFacts) lostPart() float64 {
 	sum, window := 0.0, f.windowS()*1e9
 	for _, a := range lostOf(f.run) {
 		if window > 0 {
@@ -96,49 +85,51 @@ func (f *facts) lostPart() float64 {
 }
 
 // invalidAgentsAccounting holds every agent's books, and their sum, against the run's.
-func (f *facts) invalidAgentsAccounting() *invalidity {
+func (f *runFacts) invalidAgentsAccounting() *invalidity {
 	loading := loadersOf(f.run)
 	if len(loading) == 0 || f.run.Unfinished || len(lostOf(f.run)) > 0 {
 		return nil
 	}
 	var sum record.Requests
-	because := ""
+	var because record.Statement
 	for _, a := range loading {
 		r := a.Requests
 		sum.Sent += r.Sent
 		sum.Completed += r.Completed
 		sum.Failed += r.Failed
 		sum.InFlight += r.InFlight
-		if r.Sent != r.Completed+r.Failed+r.InFlight && because == "" {
-			because = fmt.Sprintf("request accounting mismatch at agent %s: %s sent, but %s completed, %s failed and %s in flight",
-				a.Name, count(r.Sent), count(r.Completed), count(r.Failed), count(r.InFlight))
+		if r.Sent != r.Completed+r.Failed+r.InFlight && because.Code == "" {
+			because = say("accounting.agent", with{"agent": a.Name, "sent": r.Sent, "completed": r.Completed, "failed": r.Failed,
+				"in_flight": r.InFlight})
 		}
 	}
 	all := f.run.Requests
-	if because == "" && (sum.Sent != all.Sent || sum.Completed != all.Completed || sum.Failed != all.Failed || sum.InFlight != all.InFlight) {
-		because = fmt.Sprintf("request accounting mismatch between agents and run: %s sent and %s completed by them, %s and %s by the run",
-			count(sum.Sent), count(sum.Completed), count(all.Sent), count(all.Completed))
+	if because.Code == "" && (sum.Sent != all.Sent || sum.Completed != all.Completed ||
+		sum.Failed != all.Failed || sum.InFlight != all.InFlight) {
+		because = say("accounting.agents", with{"agents_sent": sum.Sent, "agents_completed": sum.Completed, "sent": all.Sent,
+			"completed": all.Completed})
 	}
-	if because == "" {
+	if because.Code == "" {
 		return nil
 	}
 	return &invalidity{
-		nothing: true, because: because,
-		next:     "rerun; if it happens twice, it is a bug in the generator: report it with the record",
-		evidence: []record.Evidence{record.NewEvidence("requests.sent", float64(all.Sent), "requests", "%s requests sent", count(all.Sent))},
+		nothing: true, because: []record.Statement{because},
+		next: just("accounting.next", nil),
+		evidence: []record.Evidence{record.NewEvidence("requests.sent", float64(all.Sent), "requests",
+			say("requests.sent", with{"requests": all.Sent}))},
 	}
 }
 
 // ofTheAgents is what weakens the figures of several agents.
-func (d *caveats) ofTheAgents(f *facts) {
-	d.ofTheLost(f)
+func (d *caveats) ofTheAgents(f *generatorSide) {
+	d.ofTheLost(f.runFacts)
 	for _, a := range byName(f.run) {
-		d.ofTheClock(f, a)
+		d.ofTheClock(f.runFacts, a)
 	}
 	for _, a := range loadersOf(f.run) {
 		d.ofTheStart(f, a)
 		if l := &a.Load; l.Established > 0 && l.Established < l.Connections {
-			d.add("agent %s established %d of its %d connections", a.Name, l.Established, l.Connections)
+			d.add("agent.connections", with{"agent": a.Name, "established": l.Established, "asked": l.Connections})
 		}
 	}
 	if len(f.agents) == 0 {
@@ -146,7 +137,7 @@ func (d *caveats) ofTheAgents(f *facts) {
 	}
 	for _, v := range f.agents {
 		if s := &v.run.Rate.Spread; s.Late > 0 && float64(s.Late) >= lateRows*float64(s.Late+s.Samples) {
-			d.add("%d of %d intervals of agent %s were sampled late: its host was overloaded", s.Late, s.Late+s.Samples, v.agent)
+			d.add("agent.sampled-late", with{"agent": v.agent, "late": s.Late, "intervals": s.Late + s.Samples})
 		}
 	}
 	d.ofTheShares(f)
@@ -154,56 +145,54 @@ func (d *caveats) ofTheAgents(f *facts) {
 }
 
 // ofTheLost is what the run went on without.
-func (d *caveats) ofTheLost(f *facts) {
+func (d *caveats) ofTheLost(f *runFacts) {
 	lost := lostOf(f.run)
 	if f.run.Fleet == nil || !f.run.Fleet.AllowLoss {
 		return // the run is invalid for it
 	}
-	share, why, from := 0.0, []string{}, math.MaxFloat64
+	share, from := 0.0, math.MaxFloat64
+	var why []record.Statement
 	for _, a := range lost {
 		if !a.Loads {
-			d.add("the observer %s was lost %s (%s): nothing of its host is known after that", a.Name, lostWhen(a), a.Lost)
+			d.add("observer.lost", with{"agent": a.Name, "at_ns": max(a.LostAtNs, 0), "why": a.Lost})
 			continue
 		}
 		share += fraction(a)
 		from = math.Min(from, math.Max(float64(a.LostAtNs), 0))
-		why = append(why, a.Name+": "+a.Lost)
+		why = append(why, say("agent.lost.why", with{"agent": a.Name, "why": a.Lost}))
 	}
 	if len(why) > 0 {
-		d.add("%s of the asked load was lost from %s on (%s): what follows is of the rest, and means are of both", unit.Percent(share), ns(from),
-			strings.Join(why, "; "))
+		d.add("agents.lost-load", with{"share": share, "from_ns": from, "why": why})
 	}
 }
 
 // ofTheStart is how well an agent kept to the common start.
-func (d *caveats) ofTheStart(f *facts, a *record.Agent) {
+func (d *caveats) ofTheStart(f *generatorSide, a *record.Agent) {
 	late := float64(a.StartSkewNs)
 	if len(f.agents) == 0 || math.Abs(late) <= skewMost {
 		return
 	}
-	missing := ""
+	missing := 0.0
 	if gone := late/1e9 - positive(f.run.WarmupS); gone > unsentShare*f.windowS() && f.windowS() > 0 {
-		missing = fmt.Sprintf(", and was missing from %s of the window", unit.Percent(math.Min(gone/f.windowS(), 1)))
+		missing = math.Min(gone/f.windowS(), 1)
 	}
-	d.add("agent %s began %s off the common start (±%s)%s: rows of the same time are not of the same load", a.Name, ns(math.Abs(late)),
-		ns(float64(a.Clock.ErrorNs)), missing)
+	d.add("agent.start", with{"agent": a.Name, "off_ns": math.Abs(late), "error_ns": a.Clock.ErrorNs, "missing": missing})
 }
 
 // ofTheClock is how well it is known what an agent's times mean to the others.
-func (d *caveats) ofTheClock(f *facts, a *record.Agent) {
+func (d *caveats) ofTheClock(f *runFacts, a *record.Agent) {
 	switch {
 	case len(f.run.Agents) < 2:
 	case a.Clock.ErrorNs > clockErrorMost:
-		d.add("the clock of agent %s is known to ±%s only: its rows may be of another moment than those of the others", a.Name,
-			ns(float64(a.Clock.ErrorNs)))
+		d.add("agent.clock", with{"agent": a.Name, "error_ns": a.Clock.ErrorNs})
 	case a.Clock.Pings <= 0 && !f.run.Unfinished: // else it is told at the end
-		d.add("the clock of agent %s was not compared with the others: its rows may be of another moment", a.Name)
+		d.add("agent.clock-unknown", with{"agent": a.Name})
 	}
 }
 
 // ofTheShares looks for an agent of a closed loop that gets far less done than
 // its connections would with the others' response times.
-func (d *caveats) ofTheShares(f *facts) {
+func (d *caveats) ofTheShares(f *generatorSide) {
 	if f.open {
 		return
 	}
@@ -215,14 +204,14 @@ func (d *caveats) ofTheShares(f *facts) {
 	}
 	for _, v := range there {
 		if slots > 0 && rate > 0 && v.rate/rate < agentShort*v.slots/slots {
-			d.add("agent %s made %s of the answers with %s of the slots: each took it %s on average, all of them %s; its path or its host is slower, and quantiles are of two kinds of clients",
-				v.agent, unit.Percent(v.rate/rate), unit.Percent(v.slots/slots), ns(v.run.Latency.Response.MeanNs), ns(f.run.Latency.Response.MeanNs))
+			d.add("agent.slower", with{"agent": v.agent, "share": v.rate / rate, "slots_share": v.slots / slots,
+				"mean_ns": v.run.Latency.Response.MeanNs, "all_ns": f.run.Latency.Response.MeanNs})
 		}
 	}
 }
 
 // ofTheMachines names agents that take CPU from each other.
-func (d *caveats) ofTheMachines(f *facts) {
+func (d *caveats) ofTheMachines(f *generatorSide) {
 	told := map[string]bool{}
 	for _, v := range f.agents {
 		group := f.onMachine(v.agent)
@@ -232,12 +221,12 @@ func (d *caveats) ofTheMachines(f *facts) {
 		for _, name := range group {
 			told[name] = true
 		}
-		d.add("agents %s run on one machine: each has only the CPU that the others leave it", listed(group))
+		d.add("agents.one-machine", with{"agents": listed(group)})
 	}
 }
 
 // onMachine are the agents that load from the machine of a host.
-func (f *facts) onMachine(host string) []string {
+func (f *generatorSide) onMachine(host string) []string {
 	var names []string
 	for _, v := range f.agents {
 		if oneMachine(f.run, v.agent, host) {
@@ -248,27 +237,21 @@ func (f *facts) onMachine(host string) []string {
 }
 
 // sharing is who shares CPUs with the server.
-func (f *facts) sharing() string {
+func (f *generatorSide) sharing() record.Statement {
 	var names []string
 	for _, v := range f.agents {
 		if v.together {
 			names = append(names, v.agent)
 		}
 	}
-	switch len(names) {
-	case 0:
-		return "generator"
-	case 1:
-		return "agent " + names[0]
-	}
-	return "agents " + listed(names)
+	return say("who.shares", with{"agents": listed(names), "number": len(names)})
 }
 
-// listed writes names: "a", "a and b", "a, b and c".
-func listed(names []string) string {
-	n := len(names)
-	if n < 2 {
-		return strings.Join(names, "")
+// listed are names one by one.
+func listed(names []string) []record.Statement {
+	var list []record.Statement
+	for _, name := range names {
+		list = append(list, say("name", with{"name": name}))
 	}
-	return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	return list
 }

@@ -1,10 +1,8 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -15,10 +13,10 @@ func ruleGenerator(f *facts) finding {
 		return f.fullAgent()
 	}
 	g := &f.generator
-	out := finding{bottleneck: record.LoadGenerator, next: generatorNext(f)}
+	out := finding{bottleneck: record.LoadGenerator, next: generatorNext(f.generatorSide)}
 	if !g.busy.known {
 		out.answer = cannotTell
-		out.missing = []string{f.cpuNotRecorded()}
+		out.missing = []record.Statement{f.cpuNotRecorded()}
 		return out
 	}
 	out.pro = f.generatorEvidence()
@@ -38,19 +36,18 @@ func ruleGenerator(f *facts) finding {
 		out.against = append(out.against, f.placeEvidence(serverQueue, generatorQueue)...)
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time; this number describes %[1]s, not the server", f.who(),
-		unit.Percent(g.busy.value))
+	out.because = just("generator.full", with{"who": f.who(), "busy": g.busy.value})
 	switch {
 	case g.full() && g.busy.value >= GeneratorFull:
 	case g.full() || f.crowdedOut():
-		out.next, out.pro = f.starvedNext(), append(out.pro, f.homeEvidence()...)
-		out.because = fmt.Sprintf("%s is starved: its busiest worker ran %s of the time and waited for a CPU %s; this number describes %[1]s, not the server", f.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value))
+		out.next, out.pro = []record.Statement{f.starvedNext()}, append(out.pro, f.homeEvidence()...)
+		out.because = just("generator.starved", with{"who": f.who(), "busy": g.busy.value, "delayed": g.delay.value})
 	case f.aloneNearFull():
-		out.because = fmt.Sprintf("%s is full: its busiest worker ran %s of the time or waited to, while the server has CPU to spare and few requests are with it; this number describes %[1]s, not the server", f.who(), unit.Percent(g.wanting.value))
+		out.because = just("generator.full-alone", with{"who": f.who(), "wanting": g.wanting.value})
 	default:
-		out.next = f.starvedNext()
+		out.next = []record.Statement{f.starvedNext()}
 		out.pro = append(append(out.pro, f.placeEvidence(generatorQueue)...), f.homeEvidence()...)
-		out.because = fmt.Sprintf("%s is starved: a worker waited for a CPU %s of the time, and %s of the answers are unread in its own sockets; this number describes %[1]s, not the server", f.who(), unit.Percent(g.delay.value), unit.Percent(f.places.share[generatorQueue]))
+		out.because = just("generator.starved-unread", with{"who": f.who(), "delayed": g.delay.value, "unread": f.places.share[generatorQueue]})
 	}
 	return out
 }
@@ -68,7 +65,7 @@ func (f *facts) answersLie() bool {
 // named, with the others that are.
 func (f *facts) fullAgent() finding {
 	worst := f.worst()
-	out := finding{bottleneck: record.LoadGenerator, next: generatorNext(worst)}
+	out := finding{bottleneck: record.LoadGenerator, next: generatorNext(worst.generatorSide)}
 	rest := slices.DeleteFunc(slices.Clone(f.agents), func(v *facts) bool { return v == worst })
 	for _, v := range append([]*facts{worst}, rest...) {
 		one := ruleGenerator(v)
@@ -79,11 +76,11 @@ func (f *facts) fullAgent() finding {
 			if out.answer != yes {
 				out.answer, out.because, out.next = yes, one.because, one.next
 			}
-			out.pro = append(append(out.pro, one.pro...), v.partEvidence(f))
+			out.pro = append(append(out.pro, one.pro...), v.partEvidence(f.generatorSide))
 		}
 		out.against = append(out.against, one.against...)
 		if one.times > 0 && (out.times == 0 || one.times < out.times) {
-			out.times, out.nearly = one.times, v.who()+": "+one.nearly
+			out.times, out.nearly = one.times, say("generator.agent-near", with{"who": v.who(), "nearly": one.nearly})
 		}
 	}
 	if out.answer != yes {
@@ -96,9 +93,9 @@ func (f *facts) fullAgent() finding {
 }
 
 // partEvidence is what an agent made of the whole.
-func (f *facts) partEvidence(whole *facts) record.Evidence {
-	return record.NewEvidence(f.at("rate.completed_per_s"), f.rate, "1/s", "%s made %s of %s, with %.0f of %.0f slots", f.who(), unit.FormatRate(f.rate),
-		unit.FormatRate(whole.rate), f.slots, whole.slots)
+func (f *generatorSide) partEvidence(whole *generatorSide) record.Evidence {
+	return record.NewEvidence(f.at("rate.completed_per_s"), f.rate, "1/s",
+		say("agent.part", with{"who": f.who(), "per_s": f.rate, "of_per_s": whole.rate, "slots": f.slots, "of_slots": whole.slots}))
 }
 
 // generatorEvidence is how busy the generator is, of several agents the one
@@ -111,80 +108,64 @@ func (f *facts) generatorEvidence() []record.Evidence {
 	if !g.busy.known {
 		return nil
 	}
-	list := []record.Evidence{record.NewEvidence(f.at(g.where), g.busy.value, "share", "%s's busiest worker ran %s of the time", f.who(),
-		unit.Percent(g.busy.value))}
+	list := []record.Evidence{record.NewEvidence(f.at(g.where), g.busy.value, "share",
+		say("generator.busy", with{"who": f.who(), "busy": g.busy.value}))}
 	if g.delay.known && g.delay.value >= delayWorthSaying {
-		of := ""
-		if f.agent != "" {
-			of = " of " + f.who()
-		}
-		list = append(list, record.NewEvidence(f.at("generator.run_delay"), g.delay.value, "share", "a worker%s waited for a CPU %s of the time", of,
-			unit.Percent(g.delay.value)))
+		list = append(list, record.NewEvidence(f.at("generator.run_delay"), g.delay.value, "share",
+			say("generator.delayed", with{"agent": f.agent, "delayed": g.delay.value})))
 	}
 	if g.headroom.known {
-		of := "this machine's generator"
-		if f.agent != "" {
-			of = f.who()
-		}
-		list = append(list, record.NewEvidence(f.at("generator.headroom"), g.headroom.value, "ratio", "calibration: %s can reach %.2g times this rate", of,
-			g.headroom.value))
+		list = append(list, record.NewEvidence(f.at("generator.headroom"), g.headroom.value, "ratio",
+			say("generator.headroom", with{"agent": f.agent, "times": g.headroom.value})))
 	}
 	return list
 }
 
 // room is how many times this rate the generator could make: as calibrated,
 // else by the time its busiest worker was idle.
-func (g *generatorFacts) room() (times float64, nearly string) {
+func (g *generatorFacts) room() (times float64, nearly record.Statement) {
 	switch {
 	case g.headroom.known:
-		return max(g.headroom.value, 1), "by calibration"
+		return max(g.headroom.value, 1), say("generator.calibrated", nil)
 	case g.busy.known:
-		return max(1/g.busy.value, 1), fmt.Sprintf("its busiest worker ran %s of the time", unit.Percent(g.busy.value))
+		return max(1/g.busy.value, 1), say("generator.worker-busy", with{"busy": g.busy.value})
 	}
-	return 0, ""
+	return 0, record.Statement{}
 }
 
 // starvedNext is what to do for a generator that is kept from its CPU.
-func (f *facts) starvedNext() string {
-	if f.agent != "" {
-		return fmt.Sprintf("stop other processes on %s, or load from more agents, each on a machine of its own", f.agent)
+func (f *cpuFacts) starvedNext() record.Statement {
+	switch {
+	case f.agent != "":
+		return say("generator.starved.next.agent", with{"agent": f.agent})
+	case f.together:
+		return say("generator.starved.next.separate", with{"separate": f.separate()})
+	case len(f.atHomeToo) > 0:
+		return say("generator.starved.next.stop", with{"process": f.atHomeToo[0].comm})
 	}
-	if f.together {
-		return f.separate() + "; or stop other processes there"
-	}
-	if len(f.atHomeToo) > 0 {
-		return fmt.Sprintf("stop %s, or load from another machine", f.atHomeToo[0].comm)
-	}
-	return "stop other processes on the generator's CPUs, or load from another machine"
+	return say("generator.starved.next", nil)
 }
 
 // homeEvidence is who else used the CPU of the generator's host.
-func (f *facts) homeEvidence() []record.Evidence {
-	who := whoElse(f.atHomeToo)
-	if who == "" {
+func (f *generatorSide) homeEvidence() []record.Evidence {
+	if len(f.atHomeToo) == 0 {
 		return nil
 	}
 	return []record.Evidence{record.NewEvidence(f.at("series.neighbours"), f.atHomeToo[0].cores, "cores",
-		"CPU of other processes on the generator's host, in cores: %s", who)}
+		say("neighbours.generator-host", with{"who": whoElse(f.atHomeToo)}))}
 }
 
-func generatorNext(f *facts) string {
+func generatorNext(f *generatorSide) []record.Statement {
 	cores := f.run.Environment.CoresAllowed
 	if a := f.run.Agent(f.homeHost); a != nil {
 		cores = a.Environment.CoresAllowed
 	}
 	threads := f.run.Load.Threads
-	from := "from another machine, or from more of them"
-	if f.agent != "" {
-		from = fmt.Sprintf("from more agents (--agents), or with fewer connections on %s", f.agent)
-	}
 	switch {
-	case cores > 1 && threads > 0 && threads < cores && f.agent != "":
-		return fmt.Sprintf("give the agents more threads (-t %d), or load %s", min(2*threads, cores), from)
 	case cores > 1 && threads > 0 && threads < cores:
-		return fmt.Sprintf("give the generator more threads (-t %d), or load from another machine", min(2*threads, cores))
+		return just("generator.next.threads", with{"threads": min(2*threads, cores), "agent": f.agent})
 	case f.run.Load.Pipelining <= 1 && !f.open:
-		return "load " + from + "; pipelining (-p) costs the generator less a request where the server understands it"
+		return just("generator.next.pipelining", with{"agent": f.agent})
 	}
-	return "load " + from
+	return just("generator.next", with{"agent": f.agent})
 }

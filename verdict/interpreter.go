@@ -1,10 +1,8 @@
 package verdict
 
 import (
-	"fmt"
+	"ceiling/record"
 	"slices"
-
-	"ceiling/internal/unit"
 )
 
 // Bounds of the CPU of a process whose interpreter is at work all the time: what
@@ -17,7 +15,7 @@ const (
 // fullInterpreters are the server's processes in which one thread at a time runs
 // code, and always one does: CPython and Ruby have one lock for that. No thread
 // of theirs is full, for they take turns.
-func (f *facts) fullInterpreters() []processUse {
+func (f *serverSide) fullInterpreters() []processUse {
 	if f.run.Stacks == nil {
 		return nil
 	}
@@ -38,15 +36,11 @@ func (f *facts) fullInterpreters() []processUse {
 }
 
 // interpretersSay is what to do about them, and the finding.
-func (f *facts) interpretersSay(full []processUse) (next, because string) {
-	used, who := 0.0, f.subjectName()
+func (f *serverSide) interpretersSay(full []processUse) (next, because []record.Statement) {
+	used := 0.0
 	for _, p := range full {
 		used += p.cores
 	}
-	if len(full) > 1 {
-		who = fmt.Sprintf("each of %d processes of %s", len(full), who)
-	}
-	return "run more processes of the server: its interpreter lets one thread of each run at a time",
-		fmt.Sprintf("single-threaded server: the threads of %s run one at a time under the interpreter's lock, and used %.2f of %s", who, used,
-			unit.Plural(len(f.serverCPUs), "core", "cores"))
+	return just("interpreter.next", nil), just("interpreter", with{"processes": len(full), "server": f.subjectName(), "used_cores": used,
+		"cores": len(f.serverCPUs)})
 }

@@ -1,21 +1,20 @@
 package verdict
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"net/url"
 	"slices"
 	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
 // invalidity is why a run proves nothing.
 type invalidity struct {
-	because    string
+	because    []record.Statement
 	bottleneck record.Bottleneck // what limited it where that is known, else ""
-	next       string
+	next       []record.Statement
 	evidence   []record.Evidence
 	// nothing says that no figure of the run can be used, not even to name what
 	// was near its limit.
@@ -32,31 +31,29 @@ func (v *invalidity) with(found finding) []record.Evidence {
 
 // invalidAccounting looks for a record that contradicts itself: nothing can be built
 // on it, whatever else it says.
-func invalidAccounting(f *facts) *invalidity {
+func invalidAccounting(f *runFacts) *invalidity {
 	r := f.run.Requests
 	// Compared as differences of unsigned numbers: they wrap the same way.
 	if r.Sent != r.Completed+r.Failed+r.InFlight && !f.run.Unfinished && len(lostOf(f.run)) == 0 {
+		counted := func(name string, n uint64) record.Evidence {
+			return record.NewEvidence("requests."+name, float64(n), "requests", say("requests."+name, with{"requests": n}))
+		}
 		return &invalidity{
 			nothing: true,
-			because: fmt.Sprintf("request accounting mismatch: %s sent, but %s completed, %s failed and %s in flight",
-				count(r.Sent), count(r.Completed), count(r.Failed), count(r.InFlight)),
-			next: "rerun; if it happens twice, it is a bug in the generator: report it with the record",
+			because: just("accounting.requests", with{"sent": r.Sent, "completed": r.Completed, "failed": r.Failed, "in_flight": r.InFlight}),
+			next:    just("accounting.next", nil),
 			evidence: []record.Evidence{
-				record.NewEvidence("requests.sent", float64(r.Sent), "requests", "%s requests sent", count(r.Sent)),
-				record.NewEvidence("requests.completed", float64(r.Completed), "requests", "%s completed", count(r.Completed)),
-				record.NewEvidence("requests.failed", float64(r.Failed), "requests", "%s failed", count(r.Failed)),
-				record.NewEvidence("requests.in_flight", float64(r.InFlight), "requests", "%s in flight", count(r.InFlight)),
+				counted("sent", r.Sent), counted("completed", r.Completed), counted("failed", r.Failed), counted("in_flight", r.InFlight),
 			},
 		}
 	}
 	if causes := causesOfRequests(f.run); causes != r.Failed && !f.run.Unfinished && len(lostOf(f.run)) == 0 {
 		return &invalidity{
 			nothing: true,
-			because: fmt.Sprintf("request accounting mismatch: %s requests failed, but the errors by cause add up to %s", count(r.Failed),
-				count(causes)),
-			next: "rerun; if it happens twice, it is a bug in the generator: report it with the record",
-			evidence: []record.Evidence{record.NewEvidence("requests.failed", float64(r.Failed), "requests", "%s requests failed%s", count(r.Failed),
-				causesOf(f.run))},
+			because: just("accounting.causes", with{"failed": r.Failed, "causes": causes}),
+			next:    just("accounting.next", nil),
+			evidence: []record.Evidence{record.NewEvidence("requests.failed", float64(r.Failed), "requests",
+				say("requests.failed-by", with{"requests": r.Failed, "causes": causesOf(f.run)}))},
 		}
 	}
 	return f.invalidAgentsAccounting()
@@ -73,90 +70,75 @@ func causesOfRequests(run *record.Run) (n uint64) {
 }
 
 // invalidKilled looks for a run that nobody saw the end of.
-func invalidKilled(f *facts) *invalidity {
+func invalidKilled(f *runFacts) *invalidity {
 	if !f.run.Unfinished || f.forming {
 		return nil
 	}
-	return &invalidity{because: f.run.Killed(), next: record.KilledNext}
+	return &invalidity{because: f.run.Killed(), next: record.KilledNext()}
 }
 
 // invalidNothing looks for a run in which nothing happened.
-func invalidNothing(f *facts) *invalidity {
+func invalidNothing(f *serverSide) *invalidity {
 	run := f.run
-	causes := causesOf(run)
+	causes := with{"causes": causesOf(run)}
 	switch {
 	case run.Requests.Completed > 0:
 		return nil
 	case run.Load.Established == 0 && run.Requests.Sent == 0:
 		return &invalidity{
 			nothing: true,
-			because: "no connection was established" + causes,
+			because: just("nothing.not-connected", causes),
 			next:    notListening(run),
-			evidence: []record.Evidence{record.NewEvidence("load.established", 0, "connections", "none of %d connections was established",
-				run.Load.Connections)},
+			evidence: []record.Evidence{record.NewEvidence("load.established", 0, "connections",
+				say("connections.none", with{"asked": run.Load.Connections}))},
 		}
 	case run.Requests.Failed > 0 && f.neverAccepted() > 0:
 		return &invalidity{
 			nothing:    true,
 			bottleneck: record.AcceptQueue,
-			because:    "no request was answered" + causes + ": " + f.unacceptedSays(),
+			because:    just("nothing.not-accepted", with{"causes": causes["causes"], "why": f.unacceptedSays()}),
 			next:       f.unacceptedNext(),
 			evidence:   f.unacceptedEvidence(),
 		}
 	case run.Requests.Failed > 0:
 		return &invalidity{
 			nothing: true,
-			because: "no request was answered" + causes,
-			next:    "send one request by hand (curl -v); fix the server, or raise --timeout",
-			evidence: []record.Evidence{record.NewEvidence("requests.failed", float64(run.Requests.Failed), "requests", "%s requests failed, none completed",
-				count(run.Requests.Failed))},
+			because: just("nothing.not-answered", causes),
+			next:    just("nothing.not-answered.next", nil),
+			evidence: []record.Evidence{record.NewEvidence("requests.failed", float64(run.Requests.Failed), "requests",
+				say("requests.all-failed", with{"requests": run.Requests.Failed}))},
 		}
 	}
 	return &invalidity{
-		nothing:  true,
-		because:  "no request completed within the window" + causes,
-		next:     "measure longer than one response takes (-d)",
-		evidence: []record.Evidence{record.NewEvidence("requests.completed", 0, "requests", "no request completed in %.3g s", f.elapsedS)},
+		nothing: true,
+		because: just("nothing.not-completed", causes),
+		next:    just("nothing.not-completed.next", nil),
+		evidence: []record.Evidence{record.NewEvidence("requests.completed", 0, "requests",
+			say("requests.none-completed", with{"elapsed_s": f.elapsedS}))},
 	}
 }
 
 // notListening is what to do where no connection was established.
-func notListening(run *record.Run) string {
+func notListening(run *record.Run) []record.Statement {
 	refused := func(e record.Error) bool { return e.Cause == "ECONNREFUSED" }
 	target, err := url.Parse(run.Target)
 	if err != nil || target.Host == "" || !slices.ContainsFunc(run.Errors, refused) {
-		return "check that the target's address and port are right and reachable, then rerun"
+		return just("nothing.not-connected.next", nil)
 	}
-	return fmt.Sprintf("nothing is listening on %s; start the server, or check the port (ss -ltn)", target.Host)
+	return just("nothing.not-listening.next", with{"address": target.Host})
 }
 
-// causesOf lists the most frequent causes of failure, or nothing.
-func causesOf(run *record.Run) string {
+// causesOf lists the three most frequent causes of failure.
+func causesOf(run *record.Run) []record.Statement {
 	list := slices.Clone(run.Errors)
 	slices.SortStableFunc(list, func(a, b record.Error) int {
-		switch {
-		case a.Count > b.Count:
-			return -1
-		case a.Count < b.Count:
-			return 1
-		}
-		return strings.Compare(a.Phase+a.Cause, b.Phase+b.Cause)
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Phase+a.Cause, b.Phase+b.Cause))
 	})
-	var parts []string
-	for i, e := range list {
-		if i == 3 {
-			break
-		}
-		when := ""
-		if e.BeforeWindow {
-			when = ", before the window"
-		}
-		parts = append(parts, fmt.Sprintf("%s × %s (%s%s)", count(e.Count), e.Cause, e.Phase, when))
+	var causes []record.Statement
+	for _, e := range list[:min(len(list), 3)] {
+		causes = append(causes, say("errors.cause", with{"count": e.Count, "cause": e.Cause, "phase": e.Phase, "before_window": e.BeforeWindow}))
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(parts, ", ")
+	return causes
 }
 
 // littleFacts is Little's law for a closed loop: N slots hold N = X·R requests.
@@ -173,7 +155,7 @@ type littleFacts struct {
 	binding bool
 }
 
-func (f *facts) little() (l littleFacts) {
+func (f *runFacts) little() (l littleFacts) {
 	run, r := f.run, &f.run.Latency.Response
 	if f.open || f.slots <= 0 || r.Count == 0 || f.rate <= 0 || !(r.MeanNs > 0) || f.elapsedS <= 0 {
 		return l
@@ -212,7 +194,7 @@ func secondMoment(l *record.Latency) float64 {
 	return math.Min(most, float64(slowest)*q.MeanNs)
 }
 
-func invalidLittle(f *facts) *invalidity {
+func invalidLittle(f *runFacts) *invalidity {
 	law := f.little()
 	if !law.known || !law.binding || math.Abs(law.inFlight-f.slots) <= law.allowed*f.slots {
 		return nil
@@ -220,33 +202,30 @@ func invalidLittle(f *facts) *invalidity {
 	l := &f.run.Latency.Response
 	out := &invalidity{
 		nothing: true,
-		because: fmt.Sprintf("Little's law does not hold: %s × %s are %.3g requests in flight, but there were %.0f slots",
-			unit.FormatRate(f.rate), ns(l.MeanNs), law.inFlight, f.slots),
-		next: "rerun on an idle machine: rate and response time contradict each other",
+		because: just("little.broken", with{"completed_per_s": f.rate, "mean_ns": l.MeanNs, "in_flight": law.inFlight, "slots": f.slots}),
+		next:    just("little.broken.next", nil),
 		evidence: []record.Evidence{
-			record.NewEvidence("rate.completed_per_s", f.rate, "1/s", "%s", unit.FormatRate(f.rate)),
-			record.NewEvidence("latency.response.mean_ns", l.MeanNs, "ns", "mean response time %s", ns(l.MeanNs)),
-			record.NewEvidence("load.connections", f.slots, "slots", "%.0f slots: connections × pipelining", f.slots),
+			record.NewEvidence("rate.completed_per_s", f.rate, "1/s", say("rate", with{"per_s": f.rate})),
+			record.NewEvidence("latency.response.mean_ns", l.MeanNs, "ns", say("latency.mean", with{"mean_ns": l.MeanNs})),
+			record.NewEvidence("load.connections", f.slots, "slots", say("slots", with{"slots": f.slots})),
 		},
 	}
 	if e := f.run.Edges; e != nil {
 		out.evidence = append(out.evidence, record.NewEvidence("edges", float64(e.AtEndNs)-float64(e.AtStartNs), "ns",
-			"summed age of the requests in flight: %s when the window opened, %s when it closed", ns(float64(e.AtStartNs)),
-			ns(float64(e.AtEndNs))))
+			say("little.edges", with{"start_ns": e.AtStartNs, "end_ns": e.AtEndNs})))
 	}
 	return out
 }
 
 // invalidCPURows looks for a host whose CPU accounting cannot be believed.
-func invalidCPURows(f *facts) *invalidity {
+func invalidCPURows(f *cpuFacts) *invalidity {
 	for _, h := range f.machines() {
 		if h.rows > 0 && float64(h.bad) >= badRowsMost*float64(h.rows) {
+			bad := say("cpu.samples-bad", with{"bad": h.bad, "rows": h.rows, "host": f.named(h.name)})
 			return &invalidity{
-				because: fmt.Sprintf("%d of %s%s %s inconsistent and discarded, so CPU use is unknown", h.bad,
-					unit.Plural(h.rows, "CPU sample", "CPU samples"), f.of(h.name), were(h.bad)),
-				next: "rerun; if this virtual machine's clock jumps, use another one",
-				evidence: []record.Evidence{record.NewEvidence("series.cpu.cores.bad", float64(h.bad), "rows", "%d of %d per-core CPU samples were inconsistent",
-					h.bad, h.rows)},
+				because:  just("cpu.samples-unbelievable", with{"samples": bad}),
+				next:     just("cpu.samples-unbelievable.next", nil),
+				evidence: []record.Evidence{record.NewEvidence("series.cpu.cores.bad", float64(h.bad), "rows", bad)},
 			}
 		}
 	}
@@ -259,21 +238,21 @@ func invalidThrottled(f *facts) *invalidity {
 	for _, v := range append([]*facts{f}, f.agents...) {
 		q := v.own.quota.throttled
 		if q.known && q.value >= throttledShare && !(f.subject.known && f.subject.quota == v.own.quota) {
+			throttled := say("quota.throttled", with{"who": v.who(), "share": q.value})
 			return &invalidity{
-				because:    fmt.Sprintf("%s was throttled by its cgroup's CPU quota in %s of the periods", v.who(), unit.Percent(q.value)),
+				because:    []record.Statement{throttled},
 				bottleneck: record.LoadGenerator,
-				next:       fmt.Sprintf("give %s's cgroup more CPU", v.who()),
-				evidence: []record.Evidence{record.NewEvidence("series.throttle.throttled", q.value, "share", "%s's cgroup was throttled in %s of the periods",
-					v.who(), unit.Percent(q.value))},
+				next:       just("quota.throttled.next", with{"who": v.who()}),
+				evidence:   []record.Evidence{record.NewEvidence("series.throttle.throttled", q.value, "share", throttled)},
 			}
 		}
 	}
 	if t := f.clock; t.throttles > 0 && t.slowest > 0 && t.slowest < clockDrop*t.fastest {
 		return &invalidity{
-			because: fmt.Sprintf("the host%s was throttled: %.0f thermal events, and its clock fell from %.2f to %.2f GHz", f.of(t.host),
-				t.throttles, t.fastest/1e6, t.slowest/1e6),
-			next:     "cool the machine, then rerun",
-			evidence: []record.Evidence{record.NewEvidence("series.freq.throttles", t.throttles, "events", "%.0f thermal throttle events", t.throttles)},
+			because: just("clock.throttled", with{"host": f.named(t.host), "events": t.throttles, "from_ghz": t.fastest / 1e6, "to_ghz": t.slowest / 1e6}),
+			next:    just("clock.throttled.next", nil),
+			evidence: []record.Evidence{record.NewEvidence("series.freq.throttles", t.throttles, "events",
+				say("clock.throttles", with{"events": t.throttles}))},
 		}
 	}
 	return nil
@@ -288,53 +267,48 @@ func invalidSchedule(f *facts, slo sloResult, found *finding) *invalidity {
 		return nil
 	}
 	ev := []record.Evidence{
-		record.NewEvidence("load.target_per_s", f.run.Load.TargetPerS, "1/s", "asked %s", unit.FormatRate(f.run.Load.TargetPerS)),
-		record.NewEvidence("requests.unsent", s.missed, "share", "%s of the %s requests due were not sent in time", unit.Percent(s.missed),
-			count(uint64(s.asked))),
+		record.NewEvidence("load.target_per_s", f.run.Load.TargetPerS, "1/s", say("rate.asked", with{"per_s": f.run.Load.TargetPerS})),
+		record.NewEvidence("requests.unsent", s.missed, "share", say("schedule.unsent", with{"share": s.missed, "due": s.asked})),
 	}
-	g := &f.generator
 	if s.missed <= unsentShare {
 		if len(slo.broken) > 0 || found.bottleneck == record.Failures || found.bottleneck == record.AcceptQueue {
 			return nil
 		}
 		return &invalidity{
-			because:    fmt.Sprintf("the target rate was sent but not answered: when the window closed, %s of the requests were still waiting and the queue was growing; this rate is not sustainable. %s", unit.Percent(s.owed.value), upper(found.because)),
+			because:    just("schedule.not-answered", with{"share": s.owed.value, "found": found.because}),
 			bottleneck: found.bottleneck,
-			next:       "lower the rate (-R)",
-			evidence: append(ev, record.NewEvidence("series.load.in_flight", s.owed.value, "share", "the backlog grew by %s of the requests due",
-				unit.Percent(s.owed.value))),
+			next:       just("schedule.lower", nil),
+			evidence: append(ev, record.NewEvidence("series.load.in_flight", s.owed.value, "share",
+				say("schedule.backlog", with{"share": s.owed.value}))),
 		}
 	}
-	short := fmt.Sprintf("the target rate was not sent: %s of the requests were missing or late", unit.Percent(s.missed))
-	if f.generatorFull() && !serverSide(found.bottleneck) {
+	if f.generatorFull() && !onServerSide(found.bottleneck) {
 		worst := f.worst()
-		return &invalidity{because: short + ", because " + worst.who() + " was full", bottleneck: record.LoadGenerator,
-			evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst)}
+		return &invalidity{because: just("schedule.generator-full", with{"share": s.missed, "who": worst.who()}),
+			bottleneck: record.LoadGenerator, evidence: append(ev, f.generatorEvidence()...), next: generatorNext(worst.generatorSide)}
 	}
-	if len(slo.broken) > 0 && g.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
+	if len(slo.broken) > 0 && f.generator.busy.known && (f.starvedOfSlots() || !s.slotsUsed.known) {
 		return nil // a broken SLO is proof enough: the response time counts from when a request was due
 	}
 	if f.starvedOfSlots() {
-		ev = append(ev, record.NewEvidence("series.load.in_flight", s.slotsUsed.value, "share", "all %.0f slots were in use in %s of the samples", f.slots,
-			unit.Percent(s.slotsUsed.value)))
 		return &invalidity{
-			because:    fmt.Sprintf("%s, because every slot was in use: these are closed-loop figures at concurrency %.0f, not latencies at the target rate. %s", short, f.slots, upper(found.because)),
+			because:    just("schedule.slots", with{"share": s.missed, "slots": f.slots, "found": found.because}),
 			bottleneck: found.bottleneck,
-			next: fmt.Sprintf("lower the rate (-R), or raise the concurrency (-c above %d); for the bottleneck: %s", f.run.Load.Connections,
-				found.next), evidence: ev,
+			next:       just("schedule.slots.next", with{"connections": f.run.Load.Connections, "next": found.next}),
+			evidence: append(ev, record.NewEvidence("series.load.in_flight", s.slotsUsed.value, "share",
+				say("slots.used", with{"slots": f.slots, "share": s.slotsUsed.value}))),
 		}
 	}
 	if v := f.heldUp(found.bottleneck); v != nil {
 		g := &v.generator
 		return &invalidity{
-			because: fmt.Sprintf("%s, because %s was starved by its own host: its busiest worker ran %s of the time and waited for a CPU %s", short,
-				v.who(), unit.Percent(g.busy.value), unit.Percent(g.delay.value)),
+			because: just("schedule.generator-starved", with{"share": s.missed, "who": v.who(), "busy": g.busy.value,
+				"delayed": g.delay.value}),
 			bottleneck: record.LoadGenerator, evidence: append(ev, v.generatorEvidence()...),
-			next: "check " + v.who() + " for a CPU quota; otherwise " + v.starvedNext(),
+			next: just("schedule.generator-starved.next", with{"who": v.who(), "next": v.starvedNext()}),
 		}
 	}
-	return &invalidity{because: short + "; the cause was not recorded", evidence: ev,
-		next: "watch both ends, or lower the rate (-R)"}
+	return &invalidity{because: just("schedule.unexplained", with{"share": s.missed}), evidence: ev, next: just("schedule.unexplained.next", nil)}
 }
 
 // heldUp is the generator, of several agents the worst, that fell behind its own
@@ -361,14 +335,14 @@ func (f *facts) heldUp(bottleneck record.Bottleneck) *facts {
 			worst = v
 		}
 	}
-	if serverSide(bottleneck) && !kept {
+	if onServerSide(bottleneck) && !kept {
 		return nil
 	}
 	return worst
 }
 
-// serverSide tells whether a bottleneck is on the server's side, or shared with it.
-func serverSide(bottleneck record.Bottleneck) bool {
+// onServerSide tells whether a bottleneck is on the server's side, or shared with it.
+func onServerSide(bottleneck record.Bottleneck) bool {
 	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven},
 		bottleneck)
 }

@@ -11,7 +11,6 @@ package verdict
 
 import (
 	"slices"
-	"strings"
 
 	"ceiling/record"
 )
@@ -33,15 +32,15 @@ func Forming(run *record.Run, series *record.Series) record.Verdict {
 }
 
 func judge(f *facts, r ruling) record.Verdict {
-	slo := checkSLO(f)
+	slo := checkSLO(f.runFacts)
 	found, all := r.found, r.all
 	why := invalidOf(f, slo, &found)
-	upcoming := nextBottleneck(f, found.bottleneck, all)
+	upcoming := nextBottleneck(f.cpuFacts, found.bottleneck, all)
 	if why == nil {
 		explainWait(f, &found, upcoming)
 		slowdown(f, &found)
-		explainCPU(f, &found)
-		explainBlocked(f, &found)
+		explainCPU(f.serverSide, &found)
+		explainBlocked(f.serverSide, &found)
 		explainPool(f, &found)
 		explainWorkers(f, &found)
 	}
@@ -54,7 +53,7 @@ func judge(f *facts, r ruling) record.Verdict {
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, BacklogShare: f.schedule.owed.value,
 		Stations: f.places.stationsOf(),
 	}
-	v.Concurrency = f.lone.result(f)
+	v.Concurrency = f.lone.result(f.runFacts)
 	if p := &f.places; p.known {
 		v.StationsBy, v.StationsOf = p.by, p.moments
 	}
@@ -70,8 +69,8 @@ func judge(f *facts, r ruling) record.Verdict {
 		}
 	case len(slo.broken) == 0 && f.failedByErrors():
 		v.Outcome = record.Fail
-		if says := f.errorsSentence(); found.bottleneck != record.Failures {
-			v.Because = says + ". " + upper(v.Because)
+		if found.bottleneck != record.Failures {
+			v.Because = just("errors.and", with{"errors": f.errorsSentence(), "found": v.Because})
 		}
 	case len(slo.broken) > 0:
 		sloBroke(f, &v, slo, &found)
@@ -88,7 +87,7 @@ func judge(f *facts, r ruling) record.Verdict {
 	case why == nil:
 		v.NextBottleneck = upcoming
 	case !why.nothing:
-		v.NextBottleneck = nextBottleneck(f, v.Bottleneck, all)
+		v.NextBottleneck = nextBottleneck(f.cpuFacts, v.Bottleneck, all)
 	}
 	return v
 }
@@ -96,23 +95,23 @@ func judge(f *facts, r ruling) record.Verdict {
 // sloBroke says which terms are broken, by what, and what to do about it.
 func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	v.Outcome = record.Fail
-	v.Because = strings.Join(slo.broken, "; ")
+	var why record.Statement
 	switch {
 	case f.acceptHurtsTail():
-		v.Because += ": " + f.acceptTailSays()
+		why = f.acceptTailSays()
 	case f.late != nil:
-		v.Because += ": " + f.late.says()
+		why = f.late.says()
 	}
-	v.Because += ". " + upper(found.because)
+	v.Because = just("slo.broken", with{"terms": slo.broken, "why": why, "found": found.because})
 	switch {
 	case v.Bottleneck == record.TargetRate && f.acceptHurtsTail():
 		v.Next = acceptNext()
 	case v.Bottleneck == record.TargetRate && f.late != nil:
 		v.Next = f.late.next()
 	case v.Bottleneck == record.TargetRate:
-		v.Next = "the server keeps up with the rate, but responses are too slow: see where the time goes, or lower the rate (-R)"
+		v.Next = just("slo.broken.next.slow", nil)
 	case f.late != nil && f.open:
-		v.Next += "; " + f.late.next()
+		v.Next = slices.Concat(v.Next, f.late.next())
 	}
 }
 
@@ -124,12 +123,4 @@ func invalidOf(f *facts, slo sloResult, found *finding) *invalidity {
 		}
 	}
 	return nil
-}
-
-// upper begins a sentence.
-func upper(s string) string {
-	if s == "" {
-		return ""
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

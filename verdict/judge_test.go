@@ -7,6 +7,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // closedRun is a closed loop of 64 slots for 10 s at 100,000/s without a flaw.
@@ -54,8 +55,8 @@ func TestResultAlone(t *testing.T) {
 	check := func(name string, run *record.Run, outcome record.Outcome, bottleneck record.Bottleneck, says string) {
 		t.Helper()
 		v := Judge(run, nil)
-		if v.Outcome != outcome || v.Bottleneck != bottleneck || !strings.Contains(v.Because, says) {
-			t.Errorf("%s: %s, %s: %s\nwant %s, %s: …%s…", name, v.Outcome, v.Bottleneck, v.Because, outcome, bottleneck, says)
+		if v.Outcome != outcome || v.Bottleneck != bottleneck || !strings.Contains(prose.Sentence(v.Because), says) {
+			t.Errorf("%s: %s, %s: %s\nwant %s, %s: …%s…", name, v.Outcome, v.Bottleneck, prose.Sentence(v.Because), outcome, bottleneck, says)
 		}
 	}
 	change := func(run *record.Run, f func(*record.Run)) *record.Run { f(run); return run }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -15,17 +14,17 @@ import (
 type linkFacts struct {
 	known     bool
 	iface     string
-	host      string  // that it is of
-	name      string  // iface, of several hosts with whose it is
-	bits      float64 // per second on the wire, framing included
-	packets   float64 // per second
-	perPacket float64 // mean bytes of a packet
-	speed     figure  // bits per second
-	from      string  // who says so: "", "given" or the kind of the queueing discipline
-	direction string  // "received" or "sent"
-	dropped   float64 // packets over the window: drops, overruns and errors
-	all       float64 // packets over the window, both directions
-	fromBytes bool    // no interface was watched: bits are the run's own bytes with their framing
+	host      string           // that it is of
+	name      record.Statement // iface, of several hosts with whose it is
+	bits      float64          // per second on the wire, framing included
+	packets   float64          // per second
+	perPacket float64          // mean bytes of a packet
+	speed     figure           // bits per second
+	from      string           // who says so: "", "given" or the kind of the queueing discipline
+	sent      bool             // not received
+	dropped   float64          // packets over the window: drops, overruns and errors
+	all       float64          // packets over the window, both directions
+	fromBytes bool             // no interface was watched: bits are the run's own bytes with their framing
 	shaper    shaperFacts
 }
 
@@ -88,10 +87,9 @@ func (s *ifaceSums) add(row *record.NetDevRow) {
 
 // link is one direction of an interface against one speed. A shaper counts the
 // bytes that the kernel counts; the wire carries more.
-func (s *ifaceSums) link(of ifaceKey, name string, way int, speed float64, from string) linkFacts {
-	l := linkFacts{known: true, iface: of.iface, host: of.host, name: name, dropped: s.dropped, all: s.packets[0] + s.packets[1], from: from,
-		direction: [...]string{"received", "sent"}[way], bits: s.bytes[way] * 8 / s.seconds,
-		packets: math.Max(s.packets[0], s.packets[1]) / s.seconds}
+func (s *ifaceSums) link(of ifaceKey, name record.Statement, way int, speed float64, from string) linkFacts {
+	l := linkFacts{known: true, iface: of.iface, host: of.host, name: name, dropped: s.dropped, all: s.packets[0] + s.packets[1],
+		from: from, sent: way == 1, bits: s.bytes[way] * 8 / s.seconds, packets: math.Max(s.packets[0], s.packets[1]) / s.seconds}
 	if s.packets[way] > 0 {
 		l.perPacket = s.bytes[way] / s.packets[way]
 	}
@@ -106,7 +104,7 @@ func (s *ifaceSums) link(of ifaceKey, name string, way int, speed float64, from 
 }
 
 // linkOf reads the interface that leads to the target, on either side.
-func linkOf(f *facts, series *record.Series) linkFacts {
+func linkOf(f *cpuFacts, series *record.Series) linkFacts {
 	by := map[ifaceKey]*ifaceSums{}
 	for _, row := range ours(f, series.Observed.NetDevs) {
 		if !row.Target || row.Bad != "" || row.WidthNs <= 0 {
@@ -128,7 +126,7 @@ func linkOf(f *facts, series *record.Series) linkFacts {
 		if s.seconds <= 0 {
 			continue
 		}
-		name := key.iface + f.of(key.host)
+		name := say("interface", with{"interface": key.iface, "host": f.named(key.host)})
 		for way := range s.bytes {
 			speed, from := s.speed, ""
 			if given > 0 {
@@ -141,7 +139,7 @@ func linkOf(f *facts, series *record.Series) linkFacts {
 		}
 	}
 	if !best.known {
-		best.fromRun(f, given)
+		best.fromRun(f.runFacts, given)
 	}
 	return best
 }
@@ -169,16 +167,13 @@ type ifaceKey struct{ host, side, iface string }
 
 // fromRun takes, without a watched interface, the bytes that the run itself
 // counted, where the person gave a speed to set them against.
-func (l *linkFacts) fromRun(f *facts, given float64) {
+func (l *linkFacts) fromRun(f *runFacts, given float64) {
 	if given == 0 || f.elapsedS <= 0 {
 		return
 	}
 	read, written := float64(f.run.Bytes.Read), float64(f.run.Bytes.Written)
-	*l = linkFacts{known: true, fromBytes: true, from: "given", speed: some(given), direction: "received",
-		bits: read * 8 * framing / f.elapsedS}
-	if written > read {
-		l.bits, l.direction = written*8*framing/f.elapsedS, "sent"
-	}
+	*l = linkFacts{known: true, fromBytes: true, from: "given", speed: some(given), sent: written > read,
+		bits: math.Max(read, written) * 8 * framing / f.elapsedS}
 }
 
 // share is how full the link was; 0 where its speed is not known.
@@ -194,8 +189,6 @@ func (l *linkFacts) share() float64 {
 // hold everybody's traffic. A round trip there is a wait for a CPU or for an
 // acknowledgement that was put off. Only a queueing discipline that somebody put
 // there can hold packets back.
-func (f *facts) onLoopback() bool { return f.link.known && f.link.iface == loopback }
+func (f *pathFacts) onLoopback() bool { return f.link.known && f.link.iface == loopback }
 
 const loopback = "lo"
-
-func bits(v float64) string { return unit.FormatBits(unit.BitsPerSecond(v)) }

@@ -10,6 +10,7 @@ import (
 
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // loop is a closed loop of slots that never wait, played in numbers: what each
@@ -75,23 +76,23 @@ func TestLittleHoldsWithTails(t *testing.T) {
 				t.Errorf("%s: %+v of 64 slots", name, l)
 			}
 			apart = math.Max(apart, f.little().off)
-			if v := Judge(run, nil); strings.Contains(v.Because, law) {
-				t.Errorf("%s: %s", name, v.Because)
+			if v := Judge(run, nil); strings.Contains(prose.Sentence(v.Because), law) {
+				t.Errorf("%s: %s", name, prose.Sentence(v.Because))
 			}
 			twice := *run
 			twice.Rate.CompletedPerS *= 1.1
-			if v := Judge(&twice, nil); !strings.Contains(v.Because, law) || v.Outcome != record.Invalid {
-				t.Errorf("%s, a tenth counted twice: %s: %s", name, v.Outcome, v.Because)
+			if v := Judge(&twice, nil); !strings.Contains(prose.Sentence(v.Because), law) || v.Outcome != record.Invalid {
+				t.Errorf("%s, a tenth counted twice: %s: %s", name, v.Outcome, prose.Sentence(v.Because))
 			}
 			if run.Edges = nil; name == "pareto" {
 				continue // of no variance: what was cut off cannot be told from what was not
 			}
-			if v := Judge(run, nil); strings.Contains(v.Because, law) {
-				t.Errorf("%s, without edges: %s", name, v.Because)
+			if v := Judge(run, nil); strings.Contains(prose.Sentence(v.Because), law) {
+				t.Errorf("%s, without edges: %s", name, prose.Sentence(v.Because))
 			}
 			run.Latency.ResponseBins = nil
-			if v := Judge(run, nil); strings.Contains(v.Because, law) {
-				t.Errorf("%s, quantiles alone: %s", name, v.Because)
+			if v := Judge(run, nil); strings.Contains(prose.Sentence(v.Because), law) {
+				t.Errorf("%s, quantiles alone: %s", name, prose.Sentence(v.Because))
 			}
 		}
 		if name != "constant" && apart < littleTolerance {

@@ -8,7 +8,7 @@ import (
 )
 
 // loadRows are the generator's rows of the window in the order of time.
-func (f *facts) loadRows(series *record.Series) []record.LoadRow {
+func (f *runFacts) loadRows(series *record.Series) []record.LoadRow {
 	if series == nil {
 		return nil
 	}

@@ -1,13 +1,11 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sort"
 
 	"ceiling/internal/stat"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -22,9 +20,9 @@ import (
 // or the loop's first answers came one after another; and what the CPU's or a
 // standstill's share may explain is taken off.
 type loneFacts struct {
-	sent   bool   // there were lone requests
-	known  bool   // and they can be used
-	why    string // in words, why not, or why they do not decide
+	sent   bool             // there were lone requests
+	known  bool             // and they can be used
+	why    record.Statement // why not, or why they do not decide
 	is     queueing
 	n      int     // of them are used
 	meanNs float64 // of one
@@ -56,23 +54,23 @@ func loneOf(f *facts) loneFacts {
 	times := warmLone(lone)
 	switch {
 	case len(times) == 0:
-		l.why = "no lone request was answered in time"
+		l.why = say("lone.none", nil)
 		return l
 	case lone.Bad > 0 && f.errorShare.value < errorsMostly:
-		l.why = fmt.Sprintf("%d of %d lone requests were answered with an error", lone.Bad, lone.Sent)
+		l.why = say("lone.errors", with{"bad": lone.Bad, "sent": lone.Sent})
 		return l
 	}
 	times, warming := settled(times)
 	l.n = len(times)
-	l.measure(f, times)
+	l.measure(f.runFacts, times)
 	mean := f.run.Latency.Service.MeanNs
 	if l.low > loneMost*f.slots {
-		l.why = fmt.Sprintf("a lone request took %s, longer than one under load (%s): it met a cold server, or waited for a delayed acknowledgement", ns(l.meanNs), ns(mean))
+		l.why = say("lone.slower", with{"lone_ns": l.meanNs, "mean_ns": mean})
 		return l
 	}
 	l.known = true
 	l.chance = sampleChance(lone.ServiceNs, f.run.Latency.ServiceBins)
-	l.firstAnswers(f, times)
+	l.firstAnswers(f.cpuFacts, times)
 	l.decide(f, warming)
 	return l
 }
@@ -104,7 +102,7 @@ func settled(times []float64) (rest []float64, warming bool) {
 
 // measure is S with its interval: Student's of the lone requests' mean, and twice
 // the deviation of the rate's.
-func (l *loneFacts) measure(f *facts, times []float64) {
+func (l *loneFacts) measure(f *runFacts, times []float64) {
 	e, err := stat.Mean(times, 0.95)
 	below, above := 0.5, 1.0 // of one alone: half of it to twice
 	if err == nil && len(times) > 1 {
@@ -152,7 +150,7 @@ func shareWithin(bins []record.Bin, all, ns float64) float64 {
 
 // firstAnswers counts the connections that had their first answer within the time
 // of a lone request, all slots having begun at once.
-func (l *loneFacts) firstAnswers(f *facts, times []float64) {
+func (l *loneFacts) firstAnswers(f *cpuFacts, times []float64) {
 	all := 0.0
 	for _, b := range f.run.Latency.ServiceBins {
 		all += float64(b.Count)
@@ -192,22 +190,23 @@ func (l *loneFacts) decide(f *facts, warming bool) {
 	case far && (l.chance <= unlikely || passedBy) && !together && !f.trend.worse() && !f.mayBeAcks():
 		l.is = queued
 	case far && f.trend.worse():
-		l.why = "the server slowed down during the run, so a lone request from before it does not compare"
+		l.why = say("lone.slowed-down", nil)
 	case far && f.mayBeAcks():
-		l.why = "responses take as long as a delayed acknowledgement (40 ms), which a lone request may not meet"
+		l.why = say("lone.delayed-ack", nil)
 	case warming:
-		l.why = "lone requests were still becoming faster"
+		l.why = say("lone.warming", nil)
 	case l.low >= loneAlone*full, l.looksLikeTheLoop(c):
 		l.is = alone
 	default:
-		l.why = fmt.Sprintf("by a lone request's %s, between %s and %s of %.0f are worked on at a time", ns(l.meanNs), atOnce(l.low),
-			atOnce(l.high), full)
+		may, few := 0.0, 0
 		switch {
 		case far:
-			l.why += fmt.Sprintf(", but %d of them may have met no slow request", l.n)
+			few = l.n
 		case l.high <= loneQueue*full:
-			l.why += fmt.Sprintf(", but waits for a CPU may explain up to %s of a response time", unit.Percent(explained))
+			may = explained
 		}
+		l.why = say("lone.between", with{"lone_ns": l.meanNs, "low": places(l.low), "high": places(l.high), "of": full, "few": few,
+			"explained": may})
 	}
 }
 
@@ -264,14 +263,14 @@ func (f *facts) waiting() queueing {
 }
 
 // whyUnclear says why it is not known whether requests wait for each other.
-func (f *facts) whyUnclear() string {
+func (f *facts) whyUnclear() []record.Statement {
 	switch {
-	case f.lone.why == "":
-		return f.startupQueue.why
-	case f.startupQueue.why == "" || f.lone.known:
-		return f.lone.why
+	case f.lone.why.Code == "":
+		return []record.Statement{f.startupQueue.why}
+	case f.startupQueue.why.Code == "" || f.lone.known:
+		return []record.Statement{f.lone.why}
 	}
-	return f.lone.why + "; " + f.startupQueue.why
+	return []record.Statement{f.lone.why, f.startupQueue.why}
 }
 
 // places is how many requests are worked on at a time: a whole number where one is
@@ -283,14 +282,6 @@ func places(n float64) float64 {
 	return n
 }
 
-// atOnce writes it.
-func atOnce(n float64) string {
-	if n = places(n); n >= 10 {
-		return fmt.Sprintf("%.0f", n)
-	}
-	return fmt.Sprintf("%.2g", n)
-}
-
 // loneEvidence is what a lone request takes, and what follows for the loop; none
 // where there were none.
 func (f *facts) loneEvidence() []record.Evidence {
@@ -298,28 +289,25 @@ func (f *facts) loneEvidence() []record.Evidence {
 	if !l.sent || l.n == 0 {
 		return nil
 	}
-	says := fmt.Sprintf("a request that is alone takes %s (mean of %d), one under load %s", ns(l.meanNs), l.n,
-		ns(f.run.Latency.Service.MeanNs))
+	says := say("lone.time", with{"lone_ns": l.meanNs, "requests": l.n, "mean_ns": f.run.Latency.Service.MeanNs})
 	if l.known {
-		says += fmt.Sprintf(": %s × %s are %.3g requests worked on at a time (95%% CI %.3g–%.3g) of %.0f", unit.FormatRate(f.rate), ns(l.meanNs), l.at,
-			l.low, l.high, f.slots)
+		says = say("lone.at-once", with{"time": says, "per_s": f.rate, "lone_ns": l.meanNs, "at_once": l.at, "low": l.low, "high": l.high,
+			"of": f.slots})
 	}
-	list := []record.Evidence{record.NewEvidence("lone.service_ns", l.at, "requests", "%s", says)}
+	list := []record.Evidence{record.NewEvidence("lone.service_ns", l.at, "requests", says)}
 	if l.first.known {
-		list = append(list, record.NewEvidence("first_answers", l.first.value, "share",
-			"%s of the connections had their first answer within the time of a lone request", unit.Percent(l.first.value)))
+		list = append(list, record.NewEvidence("first_answers", l.first.value, "share", say("lone.first-answers", with{"share": l.first.value})))
 	}
 	return list
 }
 
-// asLong says in words that a lone request takes as long as one under load: its
+// asLong says that a lone request takes as long as one under load: its
 // mean, or where a few slow ones make that a matter of luck, half of them.
-func (l *loneFacts) asLong(f *facts) string {
+func (l *loneFacts) asLong(f *runFacts) record.Statement {
 	if under := f.run.Latency.Service; l.low < loneAlone*f.slots {
-		return fmt.Sprintf("half of the requests that were alone took %s or less, half of those under load %s", ns(l.halfNs),
-			ns(float64(under.P50Ns)))
+		return say("lone.half-as-long", with{"half_ns": l.halfNs, "under_load_ns": under.P50Ns})
 	}
-	return fmt.Sprintf("a request that is alone takes about as long (%s)", ns(l.meanNs))
+	return say("lone.as-long", with{"lone_ns": l.meanNs})
 }
 
 // turnEvidence is what says that requests wait for each other, or do not.
@@ -333,41 +321,36 @@ func (f *facts) turnEvidence() []record.Evidence {
 
 // turns says how many requests a server with idle CPU works on at a time, what
 // for, and what twice as many would give.
-func (f *facts) turns() string {
+func (f *facts) turns() record.Statement {
 	l := &f.lone
 	if !l.known || l.is != queued {
-		return "a lock, a pool, or another server that takes few requests at a time"
+		return say("turns.unknown", nil)
 	}
 	if l.high < 1-loneWhole {
-		return fmt.Sprintf("a lone request takes %s, so not even one is worked on at a time: something lets them through at a rate (a rate limit, a timer, a lock held longer under load)", ns(l.meanNs))
+		return say("turns.less-than-one", with{"lone_ns": l.meanNs})
 	}
-	what := "a pool, a number of workers, or another server that takes few requests at a time"
+	what := say("turns.pool", nil)
 	if l.at < 1.5 {
-		what = "a lock, or a single worker"
+		what = say("turns.lock", nil)
 		if c := f.subject.cores; c >= halfOf*l.at && c <= 1.1 {
-			what = fmt.Sprintf("they take turns at %.2f cores: an interpreter's lock, a lock around work, a single worker", c)
+			what = say("turns.interpreter", with{"cores": c})
 		}
 	}
 	if u := f.poolBefore(); u != nil {
-		what = fmt.Sprintf("a pool of %d connections to %s", u.high, f.called(u))
-		if size := float64(u.high); size < loneQueue*l.at || loneQueue*size > l.at {
-			what += " is in use whole"
-		}
+		size := float64(u.high)
+		what = say("turns.connections", with{"connections": u.high, "to": f.called(u), "whole": size < loneQueue*l.at || loneQueue*size > l.at})
 	}
-	text := fmt.Sprintf("it works on about %s at a time (%s)", atOnce(l.at), what)
-	more := 2 * places(l.at)
+	more, perS, cpu := 2*places(l.at), 2*f.rate, false
 	if more > f.slots {
-		return text
+		more, perS = 0, 0
+	} else if capacity, _ := f.capacity(); capacity.known && f.subject.cores > 0 {
+		cpu = f.cpuRoom(capacity.value) < 2
 	}
-	text += fmt.Sprintf("; %s at a time would give about %s", atOnce(more), unit.FormatRate(2*f.rate))
-	if capacity, _ := f.capacity(); capacity.known && f.subject.cores > 0 && f.cpuRoom(capacity.value) < 2 {
-		text += ", if there is CPU for it"
-	}
-	return text
+	return say("turns", with{"at_once": places(l.at), "what": what, "more": places(more), "more_per_s": perS, "cpu": cpu})
 }
 
 // result is what the record keeps of it; nil where no lone request can be used.
-func (l *loneFacts) result(f *facts) *record.ServedAtOnce {
+func (l *loneFacts) result(f *runFacts) *record.ServedAtOnce {
 	if !l.known {
 		return nil
 	}

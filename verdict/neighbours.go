@@ -2,11 +2,8 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -23,7 +20,7 @@ type neighbour struct {
 // neighboursOf are the processes beside the server and the generator that used
 // CPU on a host in the window, most first. One that last ran on another CPU than
 // these took none of them away, as far as a look tells.
-func neighboursOf(f *facts, series *record.Series, host string, cpus []int) []neighbour {
+func neighboursOf(f *runFacts, series *record.Series, host string, cpus []int) []neighbour {
 	var list []neighbour
 	width := 0.0
 	for _, row := range observed(f, series.Observed.Neighbours) {
@@ -56,27 +53,27 @@ func neighboursOf(f *facts, series *record.Series, host string, cpus []int) []ne
 }
 
 // says names one.
-func (n *neighbour) says() string {
-	who := fmt.Sprintf("%s (%d processes)", n.comm, len(n.pids))
+func (n *neighbour) says() record.Statement {
+	pid := 0
 	if len(n.pids) == 1 {
-		who = fmt.Sprintf("%s (process %d)", n.comm, n.pids[0])
+		pid = n.pids[0]
 	}
-	return fmt.Sprintf("%s %.2f", who, n.cores)
+	return say("neighbour", with{"process": n.comm, "pid": pid, "processes": len(n.pids), "cores": n.cores})
 }
 
-// whoElse names those that used most CPU on a host; "" where none is known.
-func whoElse(list []neighbour) string {
-	var parts []string
+// whoElse names those that used most CPU on a host.
+func whoElse(list []neighbour) []record.Statement {
+	var who []record.Statement
 	for i := range list[:min(len(list), neighboursSaid)] {
-		parts = append(parts, list[i].says())
+		who = append(who, list[i].says())
 	}
-	return strings.Join(parts, ", ")
+	return who
 }
 
 // starvedThread is the server's thread that lost most time to others: runnable or
 // running nearly all the time, without a CPU for a good part of it, while no core
 // that it may use is idle.
-func (f *facts) starvedThread() *threadUse {
+func (f *cpuFacts) starvedThread() *threadUse {
 	if !f.subject.known || !f.host.known || !f.coresTaken() {
 		return nil
 	}
@@ -106,23 +103,22 @@ func ruleNeighbours(f *facts) finding {
 	if free, missing := f.generatorFree(); missing != nil || !free && !f.together {
 		return out
 	}
-	cores := unit.Plural(len(f.serverCPUs), "core", "cores")
-	out.pro = append(f.cpuEvidence(), record.NewEvidence("series.cpu", foreign.value, "cores", "other processes used %.2f of the server's %s",
-		foreign.value, cores))
-	starved := fmt.Sprintf("threads of %s waited for a CPU: %.2f of them at any time", f.subjectName(), f.subject.queue.value)
+	n := len(f.serverCPUs)
+	out.pro = append(f.cpuEvidence(), record.NewEvidence("series.cpu", foreign.value, "cores",
+		say("neighbours.used", with{"used_cores": foreign.value, "cores": n})))
+	starved := say("neighbours.threads-starved", with{"server": f.subjectName(), "threads": f.subject.queue.value})
 	if t != nil {
-		starved = fmt.Sprintf("thread %s of %s ran %s of the time and was runnable without a CPU for %s", t.comm, f.subjectName(),
-			unit.Percent(t.run), unit.Percent(t.queue.value))
-		out.pro = append(out.pro, record.NewEvidence("series.process.busiest.queue_ns", t.queue.value, "share", "%s", starved))
+		starved = say("neighbours.thread-starved", with{"thread": t.comm, "server": f.subjectName(), "ran": t.run, "delayed": t.queue.value})
+		out.pro = append(out.pro, record.NewEvidence("series.process.busiest.queue_ns", t.queue.value, "share", starved))
 	}
+	who := whoElse(f.neighbours)
 	out.answer = yes
-	out.because = fmt.Sprintf("server starved: %s, while other processes used %.2f of %s", starved, foreign.value, cores)
-	out.next = "stop other processes on the server's CPUs, or give the server CPUs of its own (taskset, cpuset); see who they are: top, pidstat 1"
-	if who := whoElse(f.neighbours); who != "" {
+	out.because = just("neighbours.took", with{"starved": starved, "used_cores": foreign.value, "cores": n, "who": who})
+	out.next = just("neighbours.next", nil)
+	if len(who) > 0 {
 		out.pro = append(out.pro, record.NewEvidence("series.neighbours", f.neighbours[0].cores, "cores",
-			"CPU of other processes on the server's host, in cores: %s", who))
-		out.because += fmt.Sprintf(" (%s)", who)
-		out.next = fmt.Sprintf("stop %s, or keep it off the server's CPUs (taskset, cpuset, CPUWeight=)", f.neighbours[0].comm)
+			say("neighbours.server-host", with{"who": who})))
+		out.next = just("neighbours.next.stop", with{"process": f.neighbours[0].comm})
 	}
 	return out
 }

@@ -1,15 +1,11 @@
 package verdict
 
-import (
-	"fmt"
-
-	"ceiling/record"
-)
+import "ceiling/record"
 
 // nextBottleneck is the resource that would be full next, at what multiple of this
 // run's rate; nil where none is known. In a fight for the same cores neither
 // side's CPU is a bottleneck of its own.
-func nextBottleneck(f *facts, bottleneck record.Bottleneck, all []finding) *record.NextBottleneck {
+func nextBottleneck(f *cpuFacts, bottleneck record.Bottleneck, all []finding) *record.NextBottleneck {
 	var upcoming *record.NextBottleneck
 	for _, found := range all {
 		switch {
@@ -25,7 +21,7 @@ func nextBottleneck(f *facts, bottleneck record.Bottleneck, all []finding) *reco
 		}
 		if upcoming == nil || found.times < upcoming.Times {
 			upcoming = &record.NextBottleneck{Bottleneck: found.bottleneck, Times: found.times,
-				Says: fmt.Sprintf("%s, at about %.2g× this rate (%s)", found.bottleneck, found.times, found.nearly)}
+				Says: say("next-bottleneck", with{"bottleneck": found.bottleneck, "times": found.times, "nearly": found.nearly})}
 		}
 	}
 	return upcoming

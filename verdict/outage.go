@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -91,15 +90,9 @@ func lackingNs(r *record.LoadRow, usual float64) float64 {
 }
 
 // says is how long the server was gone, when, and what connecting to it met.
-func (o *outageFacts) says(f *facts) string {
-	when := fmt.Sprintf("for %s, from %.1f s", ns(o.longest), math.Max(o.fromNs, 0)/1e9)
-	if o.count > 1 {
-		when = fmt.Sprintf("for %s in all: %d times, the longest %s", ns(o.ns), o.count, when[len("for "):])
-	}
-	if o.lasts {
-		when += ", until the run ended"
-	}
-	return "the server was unreachable " + when + kindsOf(connectKinds(f.run))
+func (o *outageFacts) says(f *runFacts) record.Statement {
+	return say("outage", with{"total_ns": o.ns, "times": o.count, "longest_ns": o.longest, "from_s": math.Max(o.fromNs, 0) / 1e9,
+		"lasts": o.lasts, "kinds": kindsOf(connectKinds(f.run))})
 }
 
 // connectKinds are the causes for which connections were not opened in the
@@ -108,7 +101,7 @@ func connectKinds(run *record.Run) []errorKind {
 	var list []errorKind
 	for _, e := range run.Errors {
 		if e.Phase == record.PhaseConnect && !e.BeforeWindow && e.Count > 0 {
-			list = append(list, errorKind{e.Cause, e.Count})
+			list = append(list, errorKind{name: e.Cause, count: e.Count})
 		}
 	}
 	return list

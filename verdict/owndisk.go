@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
 
 	"ceiling/record"
@@ -44,11 +43,8 @@ func (d *diskWaits) holdUp(n float64) bool {
 }
 
 // says is the waits in one clause.
-func (d *diskWaits) says() string {
-	if d.all < 1.1*d.top.Threads {
-		return fmt.Sprintf("%.2g of its threads are %s", d.all, d.top.object())
-	}
-	return fmt.Sprintf("%.2g of its threads are in it at any time, %.2g of them %s", d.all, d.top.Threads, d.top.object())
+func (d *diskWaits) says() record.Statement {
+	return say("disk-waits", with{"threads": d.all, "top_threads": d.top.Threads, "alone": d.all < 1.1*d.top.Threads, "what": d.top.object()})
 }
 
 // ruleOwnDisk asks whether the server itself waits for a disk. A thread of its own
@@ -78,7 +74,7 @@ func ruleOwnDisk(f *facts) finding {
 	}
 	out.answer = yes
 	out.pro = slices.Concat(f.stackClue().says, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
-	out.because = fmt.Sprintf("server blocked: the requests wait for the server's disk: %s", d.says())
-	out.next = d.top.step()
+	out.because = just("blocked.disk", with{"waits": d.says()})
+	out.next = []record.Statement{d.top.step()}
 	return out
 }

@@ -1,9 +1,6 @@
 package verdict
 
 import (
-	"fmt"
-
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -11,7 +8,7 @@ import (
 // core does nothing but take them in, or they are dropped below TCP while the
 // link is far from full.
 func rulePackets(f *facts) finding {
-	out := finding{bottleneck: record.Packets, next: "spread the packets over more cores (RSS, RPS, IRQ affinity), or send fewer and larger ones (pipelining, keep-alive)"}
+	out := finding{bottleneck: record.Packets, next: just("packets.next", nil)}
 	l := &f.link
 	if f.onLoopback() || l.known && l.speed.known && l.share() >= linkTaken {
 		return out
@@ -24,7 +21,7 @@ func rulePackets(f *facts) finding {
 
 // packetsOnOneCore looks for a core that is full of softirqs while the others
 // are not full.
-func (f *facts) packetsOnOneCore(out *finding) bool {
+func (f *cpuFacts) packetsOnOneCore(out *finding) bool {
 	for _, h := range f.machines() {
 		if !h.known || len(h.cores) < 2 || h.full(h.numbers()) {
 			continue
@@ -32,10 +29,9 @@ func (f *facts) packetsOnOneCore(out *finding) bool {
 		for i := range h.cores {
 			c := &h.cores[i]
 			if share := soft(c) / c.total; share >= softFull {
-				out.pro = append(out.pro, record.NewEvidence("series.cpu.softirq", share, "share", "CPU %d%s spent %s of its time on packets (softirq)", c.cpu,
-					f.of(h.name), unit.Percent(share)))
-				out.because = fmt.Sprintf("packets: CPU %d%s only receives packets (%s softirq) while other cores are idle", c.cpu, f.of(h.name),
-					unit.Percent(share))
+				out.pro = append(out.pro, record.NewEvidence("series.cpu.softirq", share, "share",
+					say("packets.softirq", with{"cpu": c.cpu, "host": f.named(h.name), "share": share})))
+				out.because = just("packets.one-core", with{"cpu": c.cpu, "host": f.named(h.name), "share": share})
 				return true
 			}
 		}
@@ -54,12 +50,13 @@ func (f *facts) packetsDropped(out *finding) bool {
 	}
 	var lost record.Evidence
 	if nic {
-		lost = record.NewEvidence("series.netdev.rx_drop", l.dropped, "packets", "%s dropped %.0f of %.0f packets", l.name, l.dropped, l.all)
+		lost = record.NewEvidence("series.netdev.rx_drop", l.dropped, "packets",
+			say("packets.dropped-interface", with{"interface": l.name, "dropped": l.dropped, "packets": l.all}))
 	} else {
-		lost = record.NewEvidence("series.softnet.dropped", p.dropped, "packets", "the kernel's backlog%s dropped %.0f of %.0f packets", f.of(p.host),
-			p.dropped, p.handled)
+		lost = record.NewEvidence("series.softnet.dropped", p.dropped, "packets",
+			say("packets.dropped-backlog", with{"host": f.named(p.host), "dropped": p.dropped, "packets": p.handled}))
 	}
 	out.pro = append(out.pro, lost, f.tripEvidence()[len(f.tripEvidence())-1])
-	out.because = "packets: " + lost.Says + ", and TCP sent them again, while the link's bytes are far from full"
+	out.because = just("packets.dropped", with{"lost": lost.Says})
 	return true
 }

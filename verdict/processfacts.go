@@ -51,12 +51,12 @@ type quota struct {
 
 // processesOf sums the rows of one role, on one host or, with "", on the one
 // that most of them are of.
-func processesOf(f *facts, series *record.Series, role, host string) processFacts {
+func processesOf(f *runFacts, series *record.Series, role, host string) processFacts {
 	return processesAmong(f, series, role, host, func(int) bool { return true })
 }
 
 // processesAmong is processesOf some of them.
-func processesAmong(f *facts, series *record.Series, role, host string, among func(pid int) bool) processFacts {
+func processesAmong(f *runFacts, series *record.Series, role, host string, among func(pid int) bool) processFacts {
 	var p processFacts
 	var rows []*record.ProcessRow
 	for _, row := range observed(f, series.Observed.Processes) {
@@ -98,7 +98,7 @@ func hostWithMost(rows []*record.ProcessRow) string {
 
 // nameThem reads who the processes are and what happened to them. Several
 // agents each name their own.
-func (p *processFacts) nameThem(f *facts, series *record.Series, role, host string, among func(pid int) bool) {
+func (p *processFacts) nameThem(f *runFacts, series *record.Series, role, host string, among func(pid int) bool) {
 	end := f.endNs()
 	first := true
 	for _, row := range chosen(series.Observed.Subjects, func(*record.ObservedHead) bool { return true }) {
@@ -224,7 +224,7 @@ func (p *processFacts) bySample(rows []*record.ProcessRow) {
 }
 
 // throttling finds the tightest CPU limit on the processes' cgroups.
-func (p *processFacts) throttling(f *facts, series *record.Series, role string) {
+func (p *processFacts) throttling(f *runFacts, series *record.Series, role string) {
 	groups := map[string]bool{}
 	for _, row := range series.Observed.Subjects {
 		if row.Role == role && row.Host == p.host && row.Cgroup != "" {
@@ -251,7 +251,7 @@ func (p *processFacts) throttling(f *facts, series *record.Series, role string) 
 }
 
 // connectionsOf takes the last look at how the connections spread.
-func (p *processFacts) connectionsOf(f *facts, series *record.Series) {
+func (p *processFacts) connectionsOf(f *runFacts, series *record.Series) {
 	for _, row := range observed(f, series.Observed.Listeners) {
 		if row.Host != p.host || len(row.Connections) == 0 {
 			continue

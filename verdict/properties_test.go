@@ -123,7 +123,7 @@ func TestNeverServerWithoutGenerator(t *testing.T) {
 	for _, f := range fixtures(t) {
 		run, series := f.read(t)
 		forgetGenerator(run, series)
-		if v := Judge(run, series); serverSide(v.Bottleneck) {
+		if v := Judge(run, series); onServerSide(v.Bottleneck) {
 			t.Errorf("%s: %s: %s", f.path, v.Bottleneck, v.Because)
 		}
 	}
@@ -171,9 +171,10 @@ func checkWhole(t testing.TB, v record.Verdict) {
 	known := []record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked,
 		record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency, record.TargetRate, record.Failures,
 		record.Inconclusive}
-	if !slices.Contains(known, v.Bottleneck) || v.Because == "" || v.Next == "" {
-		t.Fatalf("ceiling %q because %q, next %q", v.Bottleneck, v.Because, v.Next)
+	if !slices.Contains(known, v.Bottleneck) || len(v.Because) == 0 || len(v.Next) == 0 {
+		t.Fatalf("bottleneck %q because %q, next %q", v.Bottleneck, v.Because, v.Next)
 	}
+	allSaid(t, v)
 	sum := 0.0
 	for _, s := range v.Stations {
 		if !(s.Low >= 0 && s.Low <= s.Share+1e-9 && s.Share <= s.High+1e-9 && s.High <= 1) {
@@ -340,14 +341,15 @@ func judgeAnything(t *rapid.T) {
 	if text, err := json.Marshal(v); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if v.Outcome == "" || v.Bottleneck == "" || v.Because == "" || v.Next == "" {
+	if v.Outcome == "" || v.Bottleneck == "" || len(v.Because) == 0 || len(v.Next) == 0 {
 		t.Fatalf("less than a verdict: %+v", v)
 	}
+	allSaid(t, v)
 	if again := Judge(run, series); !reflect.DeepEqual(again, v) {
 		t.Fatalf("judged twice: %+v\nand %+v", v, again)
 	}
 	forgetGenerator(run, series)
-	if v := Judge(run, series); serverSide(v.Bottleneck) {
+	if v := Judge(run, series); onServerSide(v.Bottleneck) {
 		t.Fatalf("without the generator: %+v", v)
 	}
 }

@@ -15,9 +15,9 @@ type rule struct {
 // before everything that could be called the server.
 func rules() []rule {
 	return []rule{
-		{"accept queue", "Is the queue of connections to accept full?", ruleAcceptQueue},
+		{"accept queue", "Is the queue of connections to accept full?", func(f *facts) finding { return ruleAcceptQueue(f.cpuFacts) }},
 		{"errors", "Are the answers something else than the work?", ruleErrors},
-		{"target rate", "Did an open loop get the rate it asked for?", ruleAskedRate},
+		{"target rate", "Did an open loop get the rate it asked for?", func(f *facts) finding { return ruleAskedRate(f.runFacts) }},
 		{"generator", "Is the load generator saturated?", ruleGenerator},
 		{"standstill", "Did the server stop answering for a good part of the time?", ruleStandstill},
 		{"delayed ACK", "Do responses wait for acknowledgements (Nagle)?", ruleDelayedAck},
@@ -48,12 +48,13 @@ func validity() []validityCheck {
 		return func(f *facts, _ sloResult, _ *finding) *invalidity { return find(f) }
 	}
 	return []validityCheck{
-		{"agents", "Did the run lose an agent that it needed?", of(invalidLost)},
-		{"killed", "Was the run killed before it finished?", of(invalidKilled)},
-		{"accounting", "Do the counts contradict each other?", of(invalidAccounting)},
-		{"nothing", "Did nothing happen?", of(invalidNothing)},
-		{"Little's law", "Do rate, response time and concurrency contradict each other?", of(invalidLittle)},
-		{"CPU samples", "Is the host's CPU accounting unbelievable?", of(invalidCPURows)},
+		{"agents", "Did the run lose an agent that it needed?", of(func(f *facts) *invalidity { return invalidLost(f.runFacts) })},
+		{"killed", "Was the run killed before it finished?", of(func(f *facts) *invalidity { return invalidKilled(f.runFacts) })},
+		{"accounting", "Do the counts contradict each other?", of(func(f *facts) *invalidity { return invalidAccounting(f.runFacts) })},
+		{"nothing", "Did nothing happen?", of(func(f *facts) *invalidity { return invalidNothing(f.serverSide) })},
+		{"Little's law", "Do rate, response time and concurrency contradict each other?",
+			of(func(f *facts) *invalidity { return invalidLittle(f.runFacts) })},
+		{"CPU samples", "Is the host's CPU accounting unbelievable?", of(func(f *facts) *invalidity { return invalidCPURows(f.cpuFacts) })},
 		{"throttling", "Was the generator throttled by a CPU quota?", of(invalidThrottled)},
 		{"schedule", "Did the generator miss the schedule of an open loop?", invalidSchedule},
 		{"saturation", "Is the load generator the bottleneck?", invalidGenerator},

@@ -2,13 +2,11 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -43,7 +41,7 @@ func runtimeOf(p *record.SubjectProcess) string {
 }
 
 // serverRuntime is what runs most of the server's processes; "" is not known.
-func (f *facts) serverRuntime() (name string, pid int) {
+func (f *serverSide) serverRuntime() (name string, pid int) {
 	var list []record.StackProcess
 	if len(f.run.Profiles) > 0 {
 		return "go", 0 // nobody else has them
@@ -72,84 +70,35 @@ func (f *facts) serverRuntime() (name string, pid int) {
 }
 
 // cpuTool is what profiles the CPU of the server's runtime.
-func (f *facts) cpuTool() string {
-	return profilerOf(f.serverRuntime())
-}
+func (f *serverSide) cpuTool() record.Statement { return profilerOf(f.serverRuntime()) }
 
 // profilerOf is what profiles the CPU of a process in that runtime.
-func profilerOf(name string, pid int) string {
-	switch name {
-	case "":
-		return "perf record -g"
-	case "go":
-		return "--pprof"
-	case "java":
-		return fmt.Sprintf("jcmd %d JFR.start duration=30s filename=cpu.jfr, or async-profiler", pid)
-	case "python":
-		return fmt.Sprintf("py-spy top --pid %d", pid)
-	case "node":
-		return "node --cpu-prof"
-	case "php":
-		return fmt.Sprintf("phpspy -p %d", pid)
-	case "ruby":
-		return fmt.Sprintf("rbspy record --pid %d", pid)
-	case "dotnet":
-		return fmt.Sprintf("dotnet-trace collect -p %d", pid)
-	case "erlang":
-		return "recon, eprof"
-	}
-	return fmt.Sprintf("perf record -g -p %d", pid)
+func profilerOf(runtime string, pid int) record.Statement {
+	return say("profiler", with{"runtime": runtime, "pid": pid})
 }
 
 // waitTool is what shows where the server's threads wait, in its runtime.
-func (f *facts) waitTool() string {
-	name, pid := f.serverRuntime()
-	switch name {
-	case "go":
-		return "its block and mutex profiles (--pprof)"
-	case "java":
-		return fmt.Sprintf("jstack %d", pid)
-	case "python":
-		return fmt.Sprintf("py-spy dump --pid %d", pid)
-	case "node":
-		return fmt.Sprintf("what its event loop awaits (node --inspect, kill -USR1 %d)", pid)
-	case "php":
-		return "request_slowlog_timeout of php-fpm"
-	case "ruby":
-		return fmt.Sprintf("rbspy dump --pid %d", pid)
-	case "dotnet":
-		return fmt.Sprintf("dotnet-stack report -p %d", pid)
-	case runtimeNative:
-		return fmt.Sprintf("the stacks of its threads (gdb -p %d -batch -ex 'thread apply all bt')", pid)
-	}
-	return "the stacks of its threads"
+func (f *serverSide) waitTool() record.Statement {
+	runtime, pid := f.serverRuntime()
+	return say("stack-tool", with{"runtime": runtime, "pid": pid})
 }
 
 // ownLimit is what bounds the cores that the server's runtime uses.
-func (f *facts) ownLimit() string {
-	switch name, _ := f.serverRuntime(); name {
-	case "go":
-		return "GOMAXPROCS"
-	case "java":
-		return "its pool of threads, -XX:ActiveProcessorCount"
-	case "python", "node", "php", "ruby", "perl":
-		return "workers, processes"
-	case "":
-		return "workers, threads, processes"
-	}
-	return "workers, threads, processes"
+func (f *serverSide) ownLimit() record.Statement {
+	runtime, _ := f.serverRuntime()
+	return say("own-limit", with{"runtime": runtime})
 }
 
 // namelessMatters is the share of the server's CPU in code without names from which
 // it is worth a start of the server.
 const namelessMatters = 0.2
 
-// namesHint says how the server is started so that its own functions have names; ""
+// namesHint says how the server is started so that its own functions have names; none
 // where most of its CPU is in code that has some.
-func (f *facts) namesHint() string {
+func (f *serverSide) namesHint() (hint []record.Statement) {
 	s := f.run.Stacks
 	if s == nil || s.CPU == nil || s.CPU.Samples < stacksFewest {
-		return ""
+		return nil
 	}
 	name, pid := f.serverRuntime()
 	share := 0.0
@@ -158,30 +107,16 @@ func (f *facts) namesHint() string {
 			share += p.Share
 		}
 	}
-	if share < namelessMatters {
-		return ""
+	if share < namelessMatters || !slices.Contains(runtimesWithNames(), name) {
+		return nil
 	}
-	how := ""
-	switch name {
-	case "node":
-		how = "start it with node --perf-basic-prof"
-	case "java":
-		how = fmt.Sprintf("run jcmd %d Compiler.perfmap before the next run (JDK 17 and later), with -XX:+PreserveFramePointer", pid)
-	case "python":
-		how = "start it with python3 -X perf (3.12 and later)"
-		if minor, ok := f.pythonMinor(pid); ok && minor < 12 {
-			how = fmt.Sprintf("use py-spy record --pid %d, or start it with a Python from 3.12 on (this is 3.%d) and -X perf", pid, minor)
-		}
-	case "dotnet":
-		how = "start it with DOTNET_PerfMapEnabled=1"
-	case runtimeNative:
-		how = "install its debug symbols, or build it without stripping"
-	case "ruby", "php", "perl":
-		how = "use " + profilerOf(name, pid) + ": its interpreter keeps the names to itself"
-	default:
-		return ""
-	}
-	return fmt.Sprintf("to see names for the %s of its CPU that has none, %s", unit.Percent(share), how)
+	minor, _ := f.pythonMinor(pid)
+	return just("names", with{"share": share, "runtime": name, "pid": pid, "python_minor": minor, "profiler": profilerOf(name, pid)})
+}
+
+// runtimesWithNames can be made to give the functions that they make names.
+func runtimesWithNames() []string {
+	return []string{"node", "java", "python", "dotnet", runtimeNative, "ruby", "php", "perl"}
 }
 
 // nameless tells a package that stands for functions without names: code made at run
@@ -200,7 +135,7 @@ func nameless(runtime string, p *record.StackPackage) bool {
 }
 
 // pythonMinor is which Python 3 a process is, by the name of its program.
-func (f *facts) pythonMinor(pid int) (int, bool) {
+func (f *serverSide) pythonMinor(pid int) (int, bool) {
 	if f.run.Subject == nil {
 		return 0, false
 	}

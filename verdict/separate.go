@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -9,7 +8,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
-	"ceiling/internal/unit"
+	"ceiling/record"
 )
 
 // This file is what to do for a generator and a server that share CPUs, in the
@@ -17,14 +16,14 @@ import (
 
 // separate says how to give the two sides CPUs of their own. Where agents load,
 // neither --apart nor a proof is to be had.
-func (f *facts) separate() string {
+func (f *cpuFacts) separate() record.Statement {
 	switch {
 	case len(f.run.Agents) > 0:
-		return "load from agents on other machines than the server's"
+		return say("separate.agents", nil)
 	case len(f.serverCPUs) < 2 && len(f.generatorCPUs) < 2:
-		return "load from another machine, or give this one a second CPU"
+		return say("separate.machine", nil)
 	}
-	return "separate them: " + f.apartCommand()
+	return say("separate", with{"command": f.apartCommand()})
 }
 
 // separatingVerbs take --apart.
@@ -32,7 +31,7 @@ func separatingVerbs() []string { return []string{"run", "find", "prove", "compa
 
 // apartCommand is the command of this run with --apart: as it was typed, or
 // where another verb made the run, by what is recorded of it.
-func (f *facts) apartCommand() string {
+func (f *runFacts) apartCommand() string {
 	words := f.run.Command
 	if len(words) < 2 || !slices.Contains(separatingVerbs(), words[1]) {
 		return shellLine(f.ofSpec())
@@ -55,7 +54,7 @@ func (f *facts) apartCommand() string {
 }
 
 // ofSpec is a run of the first target under the same load.
-func (f *facts) ofSpec() []string {
+func (f *runFacts) ofSpec() []string {
 	s := &f.run.Spec
 	out := []string{"ceiling", "run", "--apart"}
 	if s.Connections > 0 {
@@ -98,13 +97,14 @@ func shellLine(words []string) string {
 // crowded says which threads of a server that was moved share its CPUs: a
 // runtime counts its CPUs once, at its start, and has as many threads as there
 // were then.
-func (f *facts) crowded() string {
+func (f *serverSide) crowded() record.Statement {
+	var none record.Statement
 	if f.run.Spec.PinServer == "" || !f.subject.known {
-		return ""
+		return none
 	}
 	cpus, err := spec.ParseCPUList(f.run.Spec.PinServer)
 	if err != nil {
-		return ""
+		return none
 	}
 	busy := 0
 	for _, t := range f.subject.threads {
@@ -113,8 +113,7 @@ func (f *facts) crowded() string {
 		}
 	}
 	if busy <= len(cpus) {
-		return ""
+		return none
 	}
-	return fmt.Sprintf("%d threads of the server took turns on %s that it was moved to: a runtime that counts CPUs at its start (Go, nginx, Node clusters) does better when started there: taskset -c %s",
-		busy, unit.Plural(len(cpus), "CPU", "CPUs"), f.run.Spec.PinServer)
+	return say("separate.crowded", with{"threads": busy, "cpus": len(cpus), "list": f.run.Spec.PinServer})
 }

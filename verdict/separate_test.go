@@ -8,6 +8,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // TestApartCommand: what is printed is what was typed, with --apart, and can be
@@ -35,7 +36,7 @@ func TestApartCommand(t *testing.T) {
 		{"ceiling demo", "ceiling run --apart -c 200 -p 4 -R 10k -d 2s http://h/read", asked},
 		{"", "ceiling run --apart", spec.Spec{}},
 	} {
-		f := &facts{run: &record.Run{Command: strings.Fields(c.command), Spec: c.spec}}
+		f := newParts(runFacts{run: &record.Run{Command: strings.Fields(c.command), Spec: c.spec}})
 		if got := f.apartCommand(); got != c.want {
 			t.Errorf("%s: %s\nwant %s", c.command, got, c.want)
 		}
@@ -45,7 +46,7 @@ func TestApartCommand(t *testing.T) {
 // TestCrowded: a server that was moved to fewer CPUs than it has busy threads.
 func TestCrowded(t *testing.T) {
 	busy := func(n int) *facts {
-		f := &facts{run: &record.Run{Spec: spec.Spec{PinServer: "1"}}}
+		f := newParts(runFacts{run: &record.Run{Spec: spec.Spec{PinServer: "1"}}})
 		f.subject.known = true
 		for range n {
 			f.subject.threads = append(f.subject.threads, threadUse{run: 0.2, queue: some(0.5)})
@@ -53,16 +54,16 @@ func TestCrowded(t *testing.T) {
 		f.subject.threads = append(f.subject.threads, threadUse{run: 0.01, queue: some(0.02)})
 		return f
 	}
-	if text := busy(1).crowded(); text != "" {
+	if text := prose.Text(busy(1).crowded()); text != "" {
 		t.Errorf("one busy thread on one CPU: %s", text)
 	}
-	if text := busy(4).crowded(); !strings.Contains(text, "4 threads of the server took turns on 1 CPU") ||
+	if text := prose.Text(busy(4).crowded()); !strings.Contains(text, "4 threads of the server took turns on 1 CPU") ||
 		!strings.Contains(text, "taskset -c 1") {
 		t.Errorf("four: %q", text)
 	}
 	free := busy(4)
 	free.run.Spec.PinServer = ""
-	if text := free.crowded(); text != "" {
+	if text := prose.Text(free.crowded()); text != "" {
 		t.Errorf("a server that was not moved: %s", text)
 	}
 }

@@ -1,25 +1,23 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
 // ruleServerCPU asks whether the server uses all the CPU it may: all cores it
 // is allowed, all its cgroup grants, or as many as it limits itself to.
 func ruleServerCPU(f *facts) finding {
-	out := finding{bottleneck: record.ServerCPU, next: fmt.Sprintf("profile the server's CPU (%s), or give it more cores", f.cpuTool())}
+	out := finding{bottleneck: record.ServerCPU, next: just("server-cpu.next", with{"tool": f.cpuTool()})}
 	if !f.subject.known {
-		out.answer, out.missing = cannotTell, []string{notWatched(f)}
+		out.answer, out.missing = cannotTell, []record.Statement{notWatched(f.runFacts)}
 		return out
 	}
 	out.pro = f.cpuEvidence()
 	capacity, bound := f.capacity()
 	if capacity.known && f.subject.cores > 0 {
-		out.times, out.nearly = f.cpuRoom(capacity.value), fmt.Sprintf("%.2g %s busy", f.subject.cores, bound)
+		out.times, out.nearly = f.cpuRoom(capacity.value), say("server-cpu.nearly", with{"cores": f.subject.cores, "bound": bound})
 	}
 	held, why := f.serverAtLimit(&out, capacity, bound)
 	if !held {
@@ -32,7 +30,7 @@ func ruleServerCPU(f *facts) finding {
 	}
 	part := f.generatorPart()
 	if !part.known {
-		out.answer, out.missing = cannotTell, []string{"the CPU of the generator's process was not recorded"}
+		out.answer, out.missing = cannotTell, just("missing.generator-process-cpu", nil)
 		return out
 	}
 	if f.fightForCores() {
@@ -43,13 +41,13 @@ func ruleServerCPU(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("server CPU: %s, %s CPU/request", why, ns(f.subject.cores/math.Max(f.rate, 1e-9)*1e9))
+	out.because = just("server-cpu", with{"why": why, "cpu_ns": f.subject.cores / math.Max(f.rate, 1e-9) * 1e9})
 	return out
 }
 
 // cpuRoom is how many times this rate the idle CPU would allow: of the server's
 // cores, which the generator has to share where it runs on them too.
-func (f *facts) cpuRoom(capacity float64) float64 {
+func (f *cpuFacts) cpuRoom(capacity float64) float64 {
 	used := f.subject.cores
 	if f.together {
 		used += f.generator.cores.value
@@ -58,45 +56,43 @@ func (f *facts) cpuRoom(capacity float64) float64 {
 }
 
 // serverAtLimit tells whether the server's CPU is used up, and says how.
-func (f *facts) serverAtLimit(out *finding, capacity figure, bound string) (held bool, why string) {
+func (f *facts) serverAtLimit(out *finding, capacity figure, bound record.Statement) (held bool, why record.Statement) {
 	q := f.subject.quota
 	if q.throttled.known {
 		out.pro = append(out.pro, record.NewEvidence("series.throttle.throttled", q.throttled.value, "share",
-			"its cgroup was throttled in %s of the periods", unit.Percent(q.throttled.value)))
+			say("server-cpu.throttled", with{"share": q.throttled.value})))
 		if q.throttled.value >= throttledShare {
-			out.next = fmt.Sprintf("raise the cgroup's CPU quota, or profile the server's CPU (%s)", f.cpuTool())
+			out.next = just("server-cpu.throttled.next", with{"tool": f.cpuTool()})
 			if q.cores.known {
-				return true, fmt.Sprintf("%s used %.2f of the %.2g cores its cgroup allows and was throttled in %s of the periods", f.serverProcess(),
-					f.subject.cores, q.cores.value, unit.Percent(q.throttled.value))
+				return true, say("server-cpu.quota", with{"server": f.serverProcess(), "cores": f.subject.cores, "allowed": q.cores.value,
+					"share": q.throttled.value})
 			}
-			return true, fmt.Sprintf("%s was throttled by its cgroup's quota in %s of the periods", f.subjectName(), unit.Percent(q.throttled.value))
+			return true, say("server-cpu.quota-unknown", with{"server": f.subjectName(), "share": q.throttled.value})
 		}
 	}
 	switch {
 	case !capacity.known:
-		out.answer, out.missing = cannotTell, []string{"the CPU of the server's host was not recorded"}
-		return false, ""
+		out.answer, out.missing = cannotTell, just("missing.server-host-cpu", nil)
+		return false, why
 	case f.coresTaken() && !f.serverFull():
 		wants := f.subject.cores + f.subject.queue.value
 		out.against = append(out.against, record.NewEvidence("series.process.queue_ns", wants, "cores",
-			"its threads used or waited for %.2f cores: it could not have filled them", wants))
-		return false, ""
+			say("server-cpu.wants-less", with{"cores": wants})))
+		return false, why
 	case f.serverFull():
 		if foreign := f.foreign(); foreign.known && foreign.value > f.subject.cores {
 			out.answer = cannotTell
-			out.missing = []string{fmt.Sprintf("how much CPU the server could have had: other processes used %.1f of its cores, more than the server", foreign.value)}
-			return false, ""
+			out.missing = just("missing.server-share", with{"others": foreign.value})
+			return false, why
 		}
-		return true, fmt.Sprintf("%s used %.1f %s", f.serverProcess(), f.subject.cores, bound)
+		return true, say("server-cpu.used", with{"server": f.serverProcess(), "cores": f.subject.cores, "bound": bound})
 	}
 	if cores, flat := f.selfLimited(); flat {
-		out.caveats = append(out.caveats, fmt.Sprintf("that the server limits itself to %s is inferred from its CPU use, which stays there",
-			unit.Plural(cores, "core", "cores")))
-		out.next = fmt.Sprintf("raise the server's own limit (%s), or profile its CPU (%s)", f.ownLimit(), f.cpuTool())
-		return true, fmt.Sprintf("%s used %.2f cores, as if it were allowed %s", f.serverProcess(), f.subject.cores,
-			unit.Plural(cores, "core", "cores"))
+		out.caveats = append(out.caveats, say("server-cpu.own-limit-inferred", with{"cores": cores}))
+		out.next = just("server-cpu.own-limit.next", with{"limit": f.ownLimit(), "tool": f.cpuTool()})
+		return true, say("server-cpu.own-limit", with{"server": f.serverProcess(), "used_cores": f.subject.cores, "cores": cores})
 	}
-	return false, ""
+	return false, why
 }
 
 // selfLimited tells whether the server stays at a whole number of cores while

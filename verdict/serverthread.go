@@ -1,10 +1,8 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -12,20 +10,20 @@ import (
 // while other cores are idle: more cores would not help it.
 func ruleServerThread(f *facts) finding {
 	out := finding{bottleneck: record.ServerThread,
-		next: fmt.Sprintf("profile that thread (%s), spread its work over several, or run more processes of the server", f.cpuTool())}
+		next: just("server-thread.next", with{"tool": f.cpuTool()})}
 	if !f.subject.known {
-		out.answer, out.missing = cannotTell, []string{notWatched(f)}
+		out.answer, out.missing = cannotTell, []record.Statement{notWatched(f.runFacts)}
 		return out
 	}
 	if len(f.subject.threads) == 0 {
-		out.answer, out.missing = cannotTell, []string{"the server's threads were not recorded"}
+		out.answer, out.missing = cannotTell, just("missing.server-threads", nil)
 		return out
 	}
 	t := f.subject.threads[0]
-	out.pro = append(f.cpuEvidence(), record.NewEvidence("series.process.busiest", t.run, "share", "thread %s ran %s of the time", t.comm,
-		unit.Percent(t.run)))
+	out.pro = append(f.cpuEvidence(), record.NewEvidence("series.process.busiest", t.run, "share",
+		say("server-thread.ran", with{"thread": t.comm, "ran": t.run})))
 	if t.run > 0 && t.run >= lonelyThread*f.subject.cores {
-		out.times, out.nearly = math.Max(1/t.run, 1), fmt.Sprintf("one thread of the server ran %s of the time", unit.Percent(t.run))
+		out.times, out.nearly = math.Max(1/t.run, 1), say("server-thread.nearly", with{"ran": t.run})
 	}
 	n, interpreters, collector := f.subject.fullThreads(), f.fullInterpreters(), f.collector()
 	switch {
@@ -40,7 +38,7 @@ func ruleServerThread(f *facts) finding {
 		return out
 	}
 	if !f.host.known {
-		out.answer, out.missing = cannotTell, []string{"the CPU of the server's host was not recorded"}
+		out.answer, out.missing = cannotTell, just("missing.server-host-cpu", nil)
 		return out
 	}
 	if n >= len(f.serverCPUs) || f.serverFull() && !f.oneThreadHolds() && interpreters == nil {
@@ -64,14 +62,10 @@ func ruleServerThread(f *facts) finding {
 		out.next, out.because = f.interpretersSay(interpreters)
 		return out
 	}
-	what := fmt.Sprintf("thread %s of %s", t.comm, f.subjectName())
-	if n > 1 {
-		what = fmt.Sprintf("%d threads of %s", n, f.subjectName())
-	}
-	out.because = fmt.Sprintf("single-threaded server: %s ran %s of the time, while %.1f of %s were idle",
-		what, unit.Percent(t.run), f.host.over(f.serverCPUs, idle), unit.Plural(len(f.serverCPUs), "core", "cores"))
+	out.because = just("server-thread", with{"thread": t.comm, "threads": n, "server": f.subjectName(), "ran": t.run,
+		"idle": f.host.over(f.serverCPUs, idle), "cores": len(f.serverCPUs)})
 	if f.places.known && f.places.both && f.places.share[inServer] >= 0.5 {
-		out.caveats = append(out.caveats, "the requests wait inside the server, not in its sockets: a lock that is held while it computes looks the same")
+		out.caveats = append(out.caveats, say("server-thread.inside", nil))
 	}
 	return out
 }

@@ -1,16 +1,14 @@
 package verdict
 
 import (
-	"fmt"
-
-	"ceiling/internal/unit"
 	"ceiling/record"
+	"slices"
 )
 
 // ruleServerWait asks whether requests wait at the server for something that is
 // not CPU: a lock, a pool, another server, or a server that stands still.
 func ruleServerWait(f *facts) finding {
-	out := finding{bottleneck: record.ServerBlocked, next: "see what the server waits for: " + f.waitTool() + ", its connections to others"}
+	out := finding{bottleneck: record.ServerBlocked, next: just("blocked.next", with{"tool": f.waitTool()})}
 	free, missing := f.generatorFree()
 	if missing != nil {
 		out.answer, out.missing = cannotTell, missing
@@ -49,13 +47,12 @@ func ruleServerWait(f *facts) finding {
 func (f *facts) waitUnseen(out *finding, inTurn bool) {
 	out.pro = append(out.pro, f.turnEvidence()...)
 	if !inTurn || !f.lone.known || !f.onLoopback() {
-		out.answer, out.missing = cannotTell, []string{f.places.missing()}
+		out.answer, out.missing = cannotTell, []record.Statement{f.places.missing()}
 		return
 	}
 	out.answer = yes // on no path they could wait, nor at a generator that is free
-	out.because = fmt.Sprintf("server blocked: the requests wait for each other in the server, which uses %.2f cores: %s", f.subject.cores,
-		f.turns())
-	out.caveats = append(out.caveats, "where the requests wait was not seen, but not on the loopback, nor at a generator that is free")
+	out.because = just("blocked.turns-unseen", with{"cores": f.subject.cores, "turns": f.turns()})
+	out.caveats = append(out.caveats, say("blocked.not-seen", nil))
 }
 
 // waitUnread is what requests that lie unread before an idle server wait for.
@@ -63,19 +60,19 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 	switch {
 	case (f.coresTaken() || f.kept()) && !f.wantsLittle():
 		out.answer = cannotTell
-		out.missing = []string{"whether the requests unread in the server's sockets wait for its CPU, which others fill, or for something else"}
+		out.missing = just("missing.unread-cpu", with{"half": false})
 	case f.halfBusy() && !inTurn:
 		out.answer = cannotTell
-		out.missing = []string{"whether the requests unread in the server's sockets wait for its CPU, of which it uses half in turns with the generator, or for something else"}
-		out.next = f.separate()
+		out.missing = just("missing.unread-cpu", with{"half": true})
+		out.next = []record.Statement{f.separate()}
 	default:
 		out.answer = yes
-		out.because = fmt.Sprintf("server blocked: %s of the requests are unread in the server's sockets while it uses %.2f cores: their reader is blocked elsewhere", unit.Percent(f.places.share[serverQueue]), f.subject.cores)
+		out.because = just("blocked.unread", with{"share": f.places.share[serverQueue], "cores": f.subject.cores})
 		if inTurn && f.lone.known {
-			out.because += "; " + f.turns()
+			out.because = append(out.because, f.turns())
 		}
 		out.pro = append(out.pro, f.loneEvidence()...)
-		out.next = "see what the server's workers wait for, or give it more of them; " + out.next
+		out.next = slices.Insert(out.next, 0, say("blocked.unread.next", nil))
 	}
 }
 
@@ -83,32 +80,30 @@ func (f *facts) waitUnread(out *finding, inTurn bool) {
 // each take their time.
 func (f *facts) waitInside(out *finding, inTurn bool) {
 	p := &f.places
-	inside := fmt.Sprintf("%s of the requests are inside the server, which uses %.2f cores",
-		unit.Percent(p.share[serverQueue]+p.share[inServer]), f.subject.cores)
+	inside := say("blocked.inside", with{"share": p.share[serverQueue] + p.share[inServer], "cores": f.subject.cores})
 	pool, other := f.poolBefore(), f.waitsFor()
 	switch {
 	case inTurn:
 		out.answer = yes
 		out.pro = append(out.pro, f.turnEvidence()...)
-		out.because = fmt.Sprintf("server blocked: %s, and they wait for each other: %s", inside, f.turns())
+		out.because = just("blocked.turns", with{"inside": inside, "turns": f.turns()})
 	case pool != nil:
 		out.answer = yes
 		out.pro = append(out.pro, f.loneEvidence()...)
-		out.because = fmt.Sprintf("server blocked: %s, and of %.0f only %d at a time have one of its connections to %s: a pool, all of which is in use", inside, f.underWay(), pool.high, f.called(pool))
+		out.because = just("blocked.pool", with{"inside": inside, "requests": f.underWay(), "connections": pool.high,
+			"to": f.called(pool)})
 	case f.waiting() == alone: // slots.go
 	case other != nil:
 		out.answer = yes
-		out.pro = append(out.pro, record.NewEvidence("series.peers", other.used, "sockets", "on %.0f connections to %s the server waits for an answer",
-			other.used, other.addr))
-		out.because = fmt.Sprintf("server blocked: most of the requests are inside the server, which uses %.2f cores, and wait for %s",
-			f.subject.cores, f.called(other))
-		out.next = fmt.Sprintf("measure %s by itself; twice the connections (-c %d) show whether it is slow or queues", other.addr,
-			2*f.run.Load.Connections)
+		out.pro = append(out.pro, record.NewEvidence("series.peers", other.used, "sockets",
+			say("peers.awaited", with{"connections": other.used, "to": other.addr})))
+		out.because = just("blocked.peer", with{"cores": f.subject.cores, "to": f.called(other)})
+		out.next = just("blocked.peer.next", with{"to": other.addr, "connections": 2 * f.run.Load.Connections})
 	case f.waiting() == unclear && !f.fewSlots():
 		out.answer = cannotTell
 		out.pro = append(out.pro, f.loneEvidence()...)
-		out.missing = []string{"whether the requests inside the server wait for each other (a lock, a pool) or each takes its time (too few slots): " + f.whyUnclear()}
-		out.next = fmt.Sprintf("run with twice the connections (-c %d): a rate that doubles was limited by the slots, one that stays by the server", 2*f.run.Load.Connections)
+		out.missing = just("missing.turns", with{"why": f.whyUnclear()})
+		out.next = just("missing.turns.next", with{"connections": 2 * f.run.Load.Connections})
 	}
 }
 
@@ -117,7 +112,7 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 // whose means over the whole window such a run does not deserve.
 func ruleStandstill(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked,
-		next: "find what stopped it: a debugger, a signal, garbage collection, a global lock, swapping"}
+		next: just("standstill.next", nil)}
 	s := &f.stall
 	if !s.known || s.share < stallBottleneck {
 		return out
@@ -128,35 +123,34 @@ func ruleStandstill(f *facts) finding {
 		return out
 	}
 	out.pro = append(out.pro, record.NewEvidence("series.load.completed", s.share, "share",
-		"no response for %s in total (%s) while requests were in flight", ns(s.ns), unit.Plural(s.count, "time", "times")))
+		say("standstill.gaps", with{"total_ns": s.ns, "times": s.count})))
 	if !s.cores.known {
-		out.answer, out.missing = cannotTell, []string{"the server's activity during the stall was not recorded"}
+		out.answer, out.missing = cannotTell, just("missing.stall", nil)
 		return out
 	}
-	out.pro = append(out.pro, record.NewEvidence("series.process.cpu_ns", s.cores.value, "cores", "the server used %.2f cores during the stall",
-		s.cores.value))
+	out.pro = append(out.pro, record.NewEvidence("series.process.cpu_ns", s.cores.value, "cores",
+		say("standstill.cores", with{"cores": s.cores.value})))
 	if s.starved.known && s.starved.value >= starvedThreads {
 		out.against = append(out.against, record.NewEvidence("series.process.queue_ns", s.starved.value, "threads",
-			"%.2f threads of the server waited for a CPU during the stall", s.starved.value))
+			say("standstill.server-starved", with{"threads": s.starved.value})))
 		return out
 	}
 	if s.hungry.known && s.hungry.value >= hungryThreads {
 		out.against = append(out.against, record.NewEvidence("series.process.queue_ns", s.hungry.value, "threads",
-			"%.2f threads of the generator waited for a CPU during the stall", s.hungry.value))
+			say("standstill.generator-starved", with{"threads": s.hungry.value})))
 		return out
 	}
 	if capacity, _ := f.capacity(); !free || capacity.known && s.cores.value > idleMost*capacity.value {
 		return out // it was at work: a collection of garbage, perhaps
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("server blocked: the server stalled for %s of %.3g s (%s)", ns(s.ns), f.windowS(),
-		unit.Plural(s.count, "time", "times"))
+	out.because = just("standstill", with{"total_ns": s.ns, "window_s": f.windowS(), "times": s.count})
 	return out
 }
 
 // fewSlots tells whether there are hardly more requests than CPUs to work on
 // them, so that none has to wait long for another.
-func (f *facts) fewSlots() bool {
+func (f *cpuFacts) fewSlots() bool {
 	cores := max(len(f.serverCPUs), len(f.generatorCPUs))
 	return !f.open && cores > 0 && f.slots <= fewPerCore*float64(cores)
 }

@@ -6,54 +6,63 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
 // sloResult is what became of the asked SLO.
 type sloResult struct {
 	asked    bool
-	terms    []record.SLOTerm  // those that could be measured
-	evidence []record.Evidence // one for each of them
-	broken   []string          // "p99 9.10 ms, asked <5 ms"
-	unknown  []string          // terms for which the record has no figure
-	latency  bool              // a term is about a latency
+	terms    []record.SLOTerm   // those that could be measured
+	evidence []record.Evidence  // one for each of them
+	broken   []record.Statement // "p99 9.10 ms, asked <5 ms"
+	unknown  []record.Statement // terms for which the record has no figure
+	latency  bool               // a term is about a latency
 }
 
 // checkSLO sets every term of the SLO against what was measured.
-func checkSLO(f *facts) sloResult {
+func checkSLO(f *runFacts) sloResult {
 	var out sloResult
 	for _, term := range f.run.Spec.SLO {
 		out.asked = true
-		name, what, unitName := termNames(term)
+		stat, what, unitName := termNames(term)
 		out.latency = out.latency || term.Metric == spec.MetricResponse || term.Metric == spec.MetricService
 		measured, why := f.measure(term)
-		if why != "" {
-			out.unknown = append(out.unknown, fmt.Sprintf("%s (%s)", term, why))
+		if why.Code != "" {
+			out.unknown = append(out.unknown, say("slo.unknown", with{"term": term.String(), "why": why}))
 			continue
 		}
-		shown := showTerm(term, measured)
-		verb := "meets"
-		if !term.Holds(measured) {
-			verb = "misses"
-			out.broken = append(out.broken, fmt.Sprintf("%s is %s, asked %s", name, shown, term))
+		met := term.Holds(measured)
+		is := say("slo."+kindOf(term), with{"stat": stat, "of": term.Metric, "value": measured})
+		if !met {
+			out.broken = append(out.broken, say("slo.misses", with{"is": is, "term": term.String()}))
 		}
-		out.terms = append(out.terms, record.SLOTerm{Term: term.String(), Value: measured, Met: term.Holds(measured)})
-		out.evidence = append(out.evidence, record.NewEvidence(what, measured, unitName, "%s is %s: %s %s", name, shown, verb, term))
+		out.terms = append(out.terms, record.SLOTerm{Term: term.String(), Value: measured, Met: met})
+		out.evidence = append(out.evidence, record.NewEvidence(what, measured, unitName,
+			say("slo.term", with{"is": is, "met": met, "term": term.String()})))
 	}
 	return out
 }
 
-// termNames are a term's name in a sentence, where its figure is in the
-// record, and its unit.
-func termNames(t spec.Term) (name, where, unitName string) {
+// kindOf tells what a term is about.
+func kindOf(t spec.Term) string {
+	switch t.Metric {
+	case spec.MetricErrors, spec.MetricRate:
+		return t.Metric
+	}
+	return "latency"
+}
+
+// termNames are a latency term's statistic, where its figure is in the record, and
+// its unit.
+func termNames(t spec.Term) (stat, where, unitName string) {
 	switch t.Metric {
 	case spec.MetricErrors:
-		return "the share of errors", "errors", "share"
+		return "", "errors", "share"
 	case spec.MetricRate:
-		return "the rate", "rate.completed_per_s", "1/s"
+		return "", "rate.completed_per_s", "1/s"
 	}
-	stat, field := "p"+strings.TrimSuffix(fmt.Sprintf("%.6g", t.Quantile*100), ".0"), ""
+	field := ""
+	stat = "p" + strings.TrimSuffix(fmt.Sprintf("%.6g", t.Quantile*100), ".0")
 	switch t.Quantile {
 	case spec.Mean:
 		stat, field = "mean", "mean_ns"
@@ -70,65 +79,55 @@ func termNames(t spec.Term) (name, where, unitName string) {
 	default:
 		field = "hdr"
 	}
-	return stat + " of the " + t.Metric + " time", "latency." + t.Metric + "." + field, "ns"
-}
-
-func showTerm(t spec.Term, v float64) string {
-	switch t.Metric {
-	case spec.MetricErrors:
-		return unit.Percent(v)
-	case spec.MetricRate:
-		return unit.FormatRate(v)
-	}
-	return ns(v)
+	return stat, "latency." + t.Metric + "." + field, "ns"
 }
 
 // measure is a term's figure in the unit of its limit, or why there is none.
-func (f *facts) measure(t spec.Term) (v float64, why string) {
+func (f *runFacts) measure(t spec.Term) (v float64, why record.Statement) {
 	switch t.Metric {
 	case spec.MetricErrors:
 		if !f.errorShare.known {
-			return 0, "no request has ended"
+			return 0, say("slo.none-ended", nil)
 		}
-		return f.errorShare.value, ""
+		return f.errorShare.value, why
 	case spec.MetricRate:
-		return f.rate, ""
+		return f.rate, why
 	case spec.MetricService:
 		return quantileOf(&f.run.Latency.Service, t.Quantile)
 	case spec.MetricResponse:
 		return quantileOf(&f.run.Latency.Response, t.Quantile)
 	}
-	return 0, "unknown metric " + t.Metric
+	return 0, say("slo.unknown-metric", with{"metric": t.Metric})
 }
 
 // quantileOf looks q up in a latency: the kept ones, else the histogram.
-func quantileOf(l *record.Quantiles, q float64) (v float64, why string) {
+func quantileOf(l *record.Quantiles, q float64) (v float64, why record.Statement) {
 	if l.Count == 0 {
-		return 0, "no request has ended"
+		return 0, say("slo.none-ended", nil)
 	}
 	switch q {
 	case spec.Mean:
-		return l.MeanNs, ""
+		return l.MeanNs, why
 	case spec.Maximum:
-		return float64(l.MaxNs), ""
+		return float64(l.MaxNs), why
 	case .5:
-		return float64(l.P50Ns), ""
+		return float64(l.P50Ns), why
 	case .9:
-		return float64(l.P90Ns), ""
+		return float64(l.P90Ns), why
 	case .99:
-		return float64(l.P99Ns), ""
+		return float64(l.P99Ns), why
 	case .999:
-		return float64(l.P999Ns), ""
+		return float64(l.P999Ns), why
 	}
 	if l.HDR == "" {
-		return 0, "the record has no histogram to read it from"
+		return 0, say("slo.no-histogram", nil)
 	}
 	h, err := hist.DecodeV2(l.HDR)
 	if err != nil {
-		return 0, err.Error()
+		return 0, say("slo.bad-histogram", with{"error": err.Error()})
 	}
 	if h.TotalCount() == 0 {
-		return 0, "the histogram is empty"
+		return 0, say("slo.empty-histogram", nil)
 	}
-	return float64(hist.FromHDR(h).Quantile(q)), ""
+	return float64(hist.FromHDR(h).Quantile(q)), why
 }

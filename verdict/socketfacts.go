@@ -1,12 +1,10 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sort"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -80,7 +78,7 @@ type placeFacts struct {
 // placesOf counts the requests at each station, sample by sample.
 func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
 	p := placeFacts{occupancy: occupancy{by: record.BySocketSamples}}
-	p.trips(f, series)
+	p.trips(f.cpuFacts, series)
 	for _, row := range rows {
 		if row.Client.Sockets <= 0 && row.Client.Connecting <= 0 {
 			continue
@@ -96,7 +94,7 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 	if p.known = len(p.samples) >= placesFewest; p.known {
 		p.settle()
 	}
-	if events, ok := fromEvents(f, series, load); ok && (!p.known || events.error() <= eventsSure || events.error() <= p.error()) {
+	if events, ok := fromEvents(f.cpuFacts, series, load); ok && (!p.known || events.error() <= eventsSure || events.error() <= p.error()) {
 		p.occupancy, p.known, p.both = events, true, true
 	}
 	p.both = p.both && p.known
@@ -104,20 +102,13 @@ func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load [
 }
 
 // missing says why the shares of both ends are not known.
-func (p *placeFacts) missing() string {
-	switch n := len(p.samples); {
-	case n == 0:
-		return "where the time goes: no queue samples of the run's sockets"
-	case !p.known:
-		return fmt.Sprintf("where the time goes: only %s of the run's sockets, %d are the least", unit.Plural(n, "queue sample", "queue samples"),
-			placesFewest)
-	}
-	return "where the time goes: the sockets of one end only were sampled"
+func (p *placeFacts) missing() record.Statement {
+	return say("missing.places", with{"samples": len(p.samples), "least": placesFewest, "one_end": p.known})
 }
 
 // flightAt is how many requests are in flight at a time: the slots of a closed
 // loop, the next load row of an open one.
-func (f *facts) flightAt(load []record.LoadRow, tNs int64) float64 {
+func (f *generatorSide) flightAt(load []record.LoadRow, tNs int64) float64 {
 	if !f.open {
 		return f.slotsAt(tNs)
 	}
@@ -139,7 +130,7 @@ func (f *facts) flightAt(load []record.LoadRow, tNs int64) float64 {
 
 // requestsIn turns sockets with bytes into requests: at least one for each
 // socket, as many as the bytes make up, at most the pipeline of each.
-func (f *facts) requestsIn(sockets, bytes float64, each figure) float64 {
+func (f *runFacts) requestsIn(sockets, bytes float64, each figure) float64 {
 	n := math.Max(sockets, 0)
 	if pipelining := float64(f.run.Load.Pipelining); pipelining > 1 && each.known && each.value > 0 {
 		n = math.Min(math.Max(bytes/each.value, n), n*pipelining)
@@ -187,7 +178,7 @@ func (f *facts) placed(row *record.SocketsRow, flight float64, rtt, base figure)
 // accounts for. In an open loop the generator has no next request to acknowledge
 // an answer with, so what has been answered looks to be on its way back; there
 // the round trip bounds both.
-func (f *facts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere float64, rtt, base figure) (in, back float64) {
+func (f *pathFacts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere float64, rtt, base figure) (in, back float64) {
 	back = math.Max(f.requestsIn(row.Server.Unacked, row.Server.UnackedBytes, f.responseBytes)-unreadHere, 0)
 	shortest, longest := f.rate*base.value/1e9, f.rate*rtt.value/1e9
 	if f.onLoopback() && !f.link.shaper.holds() {
@@ -214,7 +205,7 @@ func (f *facts) onTheWay(row *record.SocketsRow, unreadThere, unreadHere float64
 
 // inGenerator is how many requests the generator has in hand: each waits for
 // the batch it came with.
-func (f *facts) inGenerator() float64 {
+func (f *generatorSide) inGenerator() float64 {
 	if len(f.agents) > 0 {
 		sum := 0.0
 		for _, a := range f.agents {
@@ -228,7 +219,7 @@ func (f *facts) inGenerator() float64 {
 // trips reads the round-trip times. The server's own are used: the generator
 // acknowledges an answer with its next request, at once, while the server may
 // put its acknowledgement off for as long as it works.
-func (p *placeFacts) trips(f *facts, series *record.Series) {
+func (p *placeFacts) trips(f *cpuFacts, series *record.Series) {
 	var rtts []float64
 	var retrans, sent, busyNs, rwndNs float64
 	rows := ours(f, series.Observed.TCPInfo)

@@ -1,11 +1,9 @@
 package verdict
 
 import (
-	"fmt"
+	"cmp"
 	"math"
-	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -14,7 +12,7 @@ import (
 
 // generatorFree tells whether the generator is known to have headroom, and
 // what is missing where it is not known.
-func (f *facts) generatorFree() (free bool, missing []string) {
+func (f *facts) generatorFree() (free bool, missing []record.Statement) {
 	if len(f.agents) > 0 {
 		free = true
 		for _, v := range f.agents {
@@ -25,7 +23,7 @@ func (f *facts) generatorFree() (free bool, missing []string) {
 	}
 	g := &f.generator
 	if !g.busy.known {
-		return false, []string{f.cpuNotRecorded()}
+		return false, []record.Statement{f.cpuNotRecorded()}
 	}
 	return !g.full() && !f.crowdedOut() && !f.aloneNearFull(), nil
 }
@@ -33,7 +31,7 @@ func (f *facts) generatorFree() (free bool, missing []string) {
 // crowdedOut tells whether the generator is kept from its CPUs by others than
 // the server: it wants to run nearly all the time, waits for a good part of it,
 // and nothing is idle.
-func (f *facts) crowdedOut() bool {
+func (f *cpuFacts) crowdedOut() bool {
 	g := &f.generator
 	return g.wanting.known && g.wanting.value >= generatorNear && g.delay.known && g.delay.value >= starvedDelay &&
 		f.home.full(f.generatorCPUs) && !f.fightForCores() && !f.serverFull()
@@ -58,28 +56,24 @@ func (f *facts) queuesUnread() bool {
 	return p.known && p.both && p.share[serverQueue] >= waitQueue && (f.open || p.share[serverQueue]*f.slots >= 1)
 }
 
-// capacity is the CPU that the server may use, in cores, and in words what
-// bounds it. Not known without the host's CPU rows.
-func (f *facts) capacity() (cores figure, bound string) {
+// capacity is the CPU that the server may use, in cores, and what bounds it. Not
+// known without the host's CPU rows.
+func (f *serverSide) capacity() (cores figure, bound record.Statement) {
 	if !f.host.known {
-		return figure{}, ""
+		return figure{}, record.Statement{}
 	}
 	n := float64(len(f.serverCPUs))
-	bound = fmt.Sprintf("of %s", unit.Plural(len(f.serverCPUs), "core", "cores"))
-	if len(f.serverCPUs) < len(f.host.cores) {
-		bound = fmt.Sprintf("of %s allowed", unit.Plural(len(f.serverCPUs), "core", "cores"))
-	}
 	if q := f.subject.quota.cores; q.known && q.value < n {
-		return q, fmt.Sprintf("of %.2g cores allowed by its cgroup", q.value)
+		return q, say("capacity.cgroup", with{"cores": q.value})
 	}
-	return some(n), bound
+	return some(n), say("capacity", with{"cores": n, "allowed": len(f.serverCPUs) < len(f.host.cores)})
 }
 
 // serverFull tells whether the CPUs that the server may use are all taken and
 // the server wants them. Cores that others fill do not hold back a server that
 // is runnable for a small part of the time only: its requests wait for
 // something else.
-func (f *facts) serverFull() bool {
+func (f *cpuFacts) serverFull() bool {
 	n := float64(len(f.serverCPUs))
 	if !f.coresTaken() {
 		return false
@@ -92,7 +86,7 @@ func (f *facts) serverFull() bool {
 // sides, and the others that ran there, want more CPU than there is. Two sides that wake each other through
 // sockets leave up to a seventh of two cores idle in the moments between,
 // however much they want.
-func (f *facts) coresTaken() bool {
+func (f *cpuFacts) coresTaken() bool {
 	if !f.host.known {
 		return false
 	}
@@ -106,7 +100,7 @@ func (f *facts) coresTaken() bool {
 
 // kept tells whether a server that does not fill its CPUs was kept from them for
 // a good part of the rest of the time: its threads were runnable, and others ran.
-func (f *facts) kept() bool {
+func (f *cpuFacts) kept() bool {
 	q, rest := f.subject.queue, float64(len(f.serverCPUs))-f.subject.cores
 	return q.known && rest > 0 && q.value >= halfOf*rest && f.foreign().value >= foreignCores
 }
@@ -114,13 +108,13 @@ func (f *facts) kept() bool {
 // wantsLittle tells that the server's threads together used or waited for CPU
 // less than half of the time of one: requests before it wait for something else,
 // however full the cores are.
-func (f *facts) wantsLittle() bool {
+func (f *serverSide) wantsLittle() bool {
 	return f.subject.known && f.subject.queue.known && f.subject.cores+f.subject.queue.value <= wantsLittle
 }
 
 // wanted is the CPU that the two sides used or waited for on the server's
 // cores, in cores: more than there are when somebody has to wait.
-func (f *facts) wanted() float64 {
+func (f *cpuFacts) wanted() float64 {
 	sum := f.subject.cores + f.subject.queue.value
 	if f.together {
 		sum += f.generator.cores.value + f.generator.waiting
@@ -130,7 +124,7 @@ func (f *facts) wanted() float64 {
 
 // generatorPart is the generator's share of the CPU that the two of them used
 // on common cores; 0 where they share none.
-func (f *facts) generatorPart() figure {
+func (f *cpuFacts) generatorPart() figure {
 	switch {
 	case !f.subject.known || !f.generator.cores.known:
 		return figure{}
@@ -143,7 +137,7 @@ func (f *facts) generatorPart() figure {
 // foreign is the CPU that others used on the cores that the server may use, in
 // cores. Of a generator that may also run elsewhere its part by number of CPUs
 // is taken off.
-func (f *facts) foreign() figure {
+func (f *cpuFacts) foreign() figure {
 	if !f.host.known || !f.subject.known {
 		return figure{}
 	}
@@ -159,7 +153,7 @@ func (f *facts) foreign() figure {
 
 // others is the CPU that neither side used on the server's host, nor the servers that
 // it asks, in cores.
-func (f *facts) others() figure {
+func (f *cpuFacts) others() figure {
 	if !f.host.known || !f.subject.known {
 		return figure{}
 	}
@@ -178,12 +172,12 @@ func (f *facts) others() figure {
 
 // serverIdle tells whether the server has CPU to spare: neither its cores nor
 // any of its threads is full. Missing is what was not measured.
-func (f *facts) serverIdle() (idle bool, missing []string) {
+func (f *cpuFacts) serverIdle() (idle bool, missing []record.Statement) {
 	switch {
 	case !f.subject.known:
-		return false, []string{notWatched(f)}
+		return false, []record.Statement{notWatched(f.runFacts)}
 	case !f.host.known:
-		return false, []string{"the CPU of the server's host was not recorded"}
+		return false, just("missing.server-host-cpu", nil)
 	}
 	capacity, _ := f.capacity()
 	for _, t := range f.subject.threads {
@@ -196,7 +190,7 @@ func (f *facts) serverIdle() (idle bool, missing []string) {
 }
 
 // notWatched says why there is nothing of the server's processes.
-func notWatched(f *facts) string {
+func notWatched(f *runFacts) record.Statement {
 	why := ""
 	for _, n := range f.run.NotMeasured {
 		if n.What != "subject" {
@@ -204,67 +198,49 @@ func notWatched(f *facts) string {
 		}
 		// Of several agents the one that is there to watch knows best.
 		if a := f.run.Agent(n.Host); a != nil && a.Observes && !a.Loads {
-			return "the server's processes were not watched: " + n.Why
-		}
-		why = join(why, n.Why)
-	}
-	if why != "" {
-		return "the server's processes were not watched: " + why
-	}
-	return "the server's processes were not watched"
-}
-
-// subjectName is what the server is called in a sentence.
-func (f *facts) subjectName() string {
-	name := ""
-	for _, p := range f.subject.processes {
-		if name == "" || p.comm == name {
-			name = p.comm
-		} else {
-			name = "the server"
+			why = n.Why
 			break
 		}
+		why = cmp.Or(why, n.Why)
 	}
-	if name == "" {
-		name = "the server"
-	}
-	if n := len(f.subject.processes); n > 1 {
-		return fmt.Sprintf("%s (%d processes)", name, n)
+	return say("missing.server-processes", with{"why": why})
+}
+
+// subjectProcess is the name that all of the server's processes have; "" where they differ.
+func (f *serverSide) subjectProcess() string {
+	name := ""
+	for _, p := range f.subject.processes {
+		if name != "" && p.comm != name {
+			return ""
+		}
+		name = p.comm
 	}
 	return name
 }
 
+// subjectName is what the server is called in a sentence.
+func (f *serverSide) subjectName() record.Statement {
+	return say("server", with{"process": f.subjectProcess(), "processes": len(f.subject.processes)})
+}
+
 // serverProcess is the server with its name, as the subject of a sentence.
-func (f *facts) serverProcess() string {
-	name := f.subjectName()
-	if name == "the server" || len(f.subject.processes) > 1 {
-		return "server " + strings.TrimPrefix(name, "the server ")
-	}
-	return "server process " + name
+func (f *serverSide) serverProcess() record.Statement {
+	return say("server.process", with{"process": f.subjectProcess(), "processes": len(f.subject.processes)})
 }
 
 // cpuEvidence is the server's CPU as a fact.
-func (f *facts) cpuEvidence() []record.Evidence {
+func (f *serverSide) cpuEvidence() []record.Evidence {
 	if !f.subject.known {
 		return nil
 	}
 	_, bound := f.capacity()
-	list := []record.Evidence{record.NewEvidence("series.process.cpu_ns", f.subject.cores, "cores", "%s used %.2f %s", f.serverProcess(),
-		f.subject.cores, join(bound, "cores"))}
+	list := []record.Evidence{record.NewEvidence("series.process.cpu_ns", f.subject.cores, "cores",
+		say("server.cpu", with{"server": f.serverProcess(), "cores": f.subject.cores, "bound": bound}))}
 	if f.host.known {
-		n := len(f.serverCPUs)
 		list = append(list, record.NewEvidence("series.cpu.idle", f.host.over(f.serverCPUs, idle), "cores",
-			"%.2f of the server's %s idle", f.host.over(f.serverCPUs, idle), unit.Plural(n, "core", "cores")))
+			say("server.cores-idle", with{"idle": f.host.over(f.serverCPUs, idle), "cores": len(f.serverCPUs)})))
 	}
 	return list
-}
-
-// join answers a, or b where a is empty.
-func join(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // placeEvidence is where the requests were, as facts.
@@ -274,19 +250,18 @@ func (f *facts) placeEvidence(at ...int) []record.Evidence {
 	}
 	where := [stations]string{"generator.batch_mean_ns", "series.sockets.client.unacked", "series.sockets.server.unread", "series.sockets",
 		"series.sockets.server.unacked", "series.sockets.client.unread"}
-	words := [stations]string{"with the generator", "on the way to the server", "unread in the server's sockets", "inside the server",
-		"on the way back", "unread in the generator's sockets"}
+	codes := [stations]string{"generator", "way-in", "server-queue", "server", "way-back", "generator-queue"}
 	var list []record.Evidence
 	for _, s := range at {
-		list = append(list, record.NewEvidence(where[s], f.places.share[s], "share", "%s of the requests were %s", unit.Percent(f.places.share[s]),
-			words[s]))
+		list = append(list, record.NewEvidence(where[s], f.places.share[s], "share",
+			say("place."+codes[s], with{"share": f.places.share[s]})))
 	}
 	return list
 }
 
 // halfBusy tells whether a server that shares its CPUs with the generator uses
 // so much of them that the two may only be taking turns.
-func (f *facts) halfBusy() bool {
+func (f *cpuFacts) halfBusy() bool {
 	capacity, _ := f.capacity()
 	return f.together && capacity.known && f.subject.cores >= halfOf*capacity.value
 }

@@ -1,14 +1,11 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -67,14 +64,14 @@ type stretchFacts struct {
 
 // brokenBy finds the late stretches of the first latency term that failed, where
 // they are a small part of the window; nil where it is broken throughout.
-func (f *facts) brokenBy(rows []record.LoadRow) *stretchFacts {
+func (f *runFacts) brokenBy(rows []record.LoadRow) *stretchFacts {
 	if len(rows) < stallRows {
 		return nil
 	}
 	for _, term := range f.run.Spec.SLO {
 		v, why := f.measure(term)
 		latency := term.Metric == spec.MetricResponse || term.Metric == spec.MetricService
-		if why != "" || !latency || term.Holds(v) || term.Quantile == spec.Mean {
+		if why.Code != "" || !latency || term.Holds(v) || term.Quantile == spec.Mean {
 			continue
 		}
 		s := &stretchFacts{term: term.String()}
@@ -95,33 +92,22 @@ func (f *facts) brokenBy(rows []record.LoadRow) *stretchFacts {
 }
 
 // says is which stretches broke the term: how many, how long and when.
-func (s *stretchFacts) says() string {
-	what := "slow responses came"
-	if 2*s.still >= len(s.list) {
-		what = "the server stalled"
-	}
-	text := fmt.Sprintf("%s in %s of %s in all (at %s), up to %s", what, unit.Plural(len(s.list), "stretch", "stretches"),
-		ns(float64(s.ns)), s.when(), ns(float64(s.longest)))
-	if every, ok := s.period(); ok {
-		text += fmt.Sprintf(", about every %s", ns(every))
-	}
-	if s.elsewhere > 0 {
-		text += fmt.Sprintf("; outside of them no response took longer than %s", ns(float64(s.elsewhere)))
-	}
-	return text
+func (s *stretchFacts) says() record.Statement {
+	every, _ := s.period()
+	return say("stretches", with{"stalled": 2*s.still >= len(s.list), "stretches": len(s.list), "total_ns": s.ns, "at": s.when(),
+		"longest_ns": s.longest, "every_ns": every, "elsewhere_ns": s.elsewhere})
 }
 
 // when are the beginnings, of many the first ones.
-func (s *stretchFacts) when() string {
-	var parts []string
+func (s *stretchFacts) when() []record.Statement {
+	var at []record.Statement
 	for i, one := range s.list {
 		if i == stretchesSaid {
-			parts = append(parts, "...")
-			break
+			return append(at, say("and-more", nil))
 		}
-		parts = append(parts, fmt.Sprintf("%.1f s", math.Max(time.Duration(one.fromNs).Seconds(), 0)))
+		at = append(at, say("stretches.at", with{"from_s": math.Max(time.Duration(one.fromNs).Seconds(), 0)}))
 	}
-	return strings.Join(parts, ", ")
+	return at
 }
 
 // period is the time between the beginnings, ns, where it is nearly the same.
@@ -145,9 +131,9 @@ func (s *stretchFacts) period() (float64, bool) {
 }
 
 // next is what to do about them.
-func (s *stretchFacts) next() string {
+func (s *stretchFacts) next() []record.Statement {
 	if 2*s.still < len(s.list) {
-		return "find what makes responses slow in those stretches (compare them with the server's log), or lower the rate (-R)"
+		return just("stretches.next.slow", nil)
 	}
-	return fmt.Sprintf("find what stops the server for up to %s: a garbage collection, a checkpoint or an fsync, a lock that every request needs, a timer that does much at once; compare its log with those times", ns(float64(s.longest)))
+	return just("stretches.next.stalled", with{"longest_ns": s.longest})
 }

@@ -24,7 +24,7 @@ type stallFacts struct {
 
 // stallsOf looks for stretches of the window that are far too quiet for
 // chance: at the rate of the other rows they had to bring many answers.
-func stallsOf(f *facts, rows []record.LoadRow) stallFacts {
+func stallsOf(f *runFacts, rows []record.LoadRow) stallFacts {
 	var s stallFacts
 	if len(rows) < stallRows {
 		return s
@@ -74,7 +74,7 @@ func stallsOf(f *facts, rows []record.LoadRow) stallFacts {
 // byLongRequests tells whether stretches without an answer may be long requests
 // alone: each slot is in one that takes as long for its share of the time, and all
 // of them are at once now and then.
-func (f *facts) byLongRequests(count int, stretchNs, inFlight, windowNs float64) bool {
+func (f *runFacts) byLongRequests(count int, stretchNs, inFlight, windowNs float64) bool {
 	long, all := 0.0, 0.0
 	for _, b := range f.run.Latency.ResponseBins {
 		took := float64(b.Ns) * float64(b.Count)
@@ -90,7 +90,7 @@ func (f *facts) byLongRequests(count int, stretchNs, inFlight, windowNs float64)
 }
 
 // during measures what the two sides did within the stalls.
-func (s *stallFacts) during(f *facts, series *record.Series) {
+func (s *stallFacts) during(f *cpuFacts, series *record.Series) {
 	rows := ours(f, series.Observed.Processes)
 	of := func(role, host string) (cores, queue figure) {
 		cpu, wait, known, whole, width := 0.0, 0.0, true, 0.0, map[int]float64{}
@@ -152,10 +152,10 @@ type startupQueueFacts struct {
 	is      queueing
 	q       figure
 	cv      float64
-	first   float64 // mean response time of the first answers, ns
-	firstN  float64 // how many they are
-	lasting float64 // mean response time later on, ns
-	why     string  // in words, why it is unclear
+	first   float64          // mean response time of the first answers, ns
+	firstN  float64          // how many they are
+	lasting float64          // mean response time later on, ns
+	why     record.Statement // in words, why it is unclear
 }
 
 // lasting is the mean response time of the window's rows once the loop runs,
@@ -180,7 +180,7 @@ func lasting(rows []record.LoadRow) (meanNs, deviation float64) {
 // someWereFast tells whether an answer came in a small part of the time that
 // nearly all take: no delay of the work itself can be that short, but a queue
 // lets somebody pass now and then. It needs one kind of request and answer.
-func (f *facts) someWereFast(cv, fastestNs float64) bool {
+func (f *runFacts) someWereFast(cv, fastestNs float64) bool {
 	l := &f.run.Latency.Response
 	return cv <= startupSteady && f.slots >= startupSlots && len(f.run.Spec.Targets) <= 1 && len(f.run.Statuses) <= 1 &&
 		f.run.Requests.Failed == 0 && fastestNs > 0 && fastestNs <= startupFastest*l.MeanNs
@@ -201,7 +201,7 @@ func fastest(l *record.Quantiles, rows []record.LoadRow) float64 {
 // variation is the coefficient of variation of the response times, a tail below
 // one in ten included. Where only quantiles are known each part between two of
 // them is taken in its middle.
-func (f *facts) variation() float64 {
+func (f *runFacts) variation() float64 {
 	l := &f.run.Latency
 	square := secondMoment(l)
 	if q := &l.Response; len(l.ResponseBins) == 0 {
@@ -215,29 +215,29 @@ func (f *facts) variation() float64 {
 
 // startupOf reads the first answers, and the fastest one where they came too
 // many at a time.
-func startupOf(f *facts, series *record.Series) startupQueueFacts {
+func startupOf(f *generatorSide, series *record.Series) startupQueueFacts {
 	var c startupQueueFacts
 	l := &f.run.Latency.Response
 	mean := positive(l.MeanNs)
 	switch {
 	case f.open:
-		c.why = "in an open loop the first answers do not tell"
+		c.why = say("startup.open-loop", nil)
 		return c
 	case f.slots <= 1:
 		c.is = alone
 		return c
 	case mean == 0 || l.Count == 0 || series == nil:
-		c.why = "no rows of the generator were recorded"
+		c.why = say("startup.no-rows", nil)
 		return c
 	case f.run.Spec.ConnectRamp > 0 || f.run.Spec.NewConnections || f.apart() > skewMost:
-		c.why = "the slots did not start together"
+		c.why = say("startup.apart", nil)
 		return c
 	}
 	c.cv = f.variation()
 	rows := slices.DeleteFunc(slices.Clone(series.Load), func(r record.LoadRow) bool { return r.WidthNs <= 0 })
 	sortLoad(rows)
 	if len(rows) > 0 && !rows[0].Warmup && f.run.WarmupS > 0 {
-		c.why = "the first answers were not recorded"
+		c.why = say("startup.not-recorded", nil)
 		return c
 	}
 	sum, n := 0.0, 0.0
@@ -249,7 +249,7 @@ func startupOf(f *facts, series *record.Series) startupQueueFacts {
 		sum += float64(rows[i].Completed) * positive(rows[i].MeanNs)
 	}
 	if n < f.slots || sum == 0 {
-		c.why = "the first answers were not recorded"
+		c.why = say("startup.not-recorded", nil)
 		return c
 	}
 	c.first, c.firstN = sum/n, n
@@ -260,7 +260,7 @@ func startupOf(f *facts, series *record.Series) startupQueueFacts {
 	c.lasting = mean
 	settled, deviation := lasting(rows)
 	if startupSure*deviation*n/f.slots > startupAlone {
-		c.why = "the first sample came after too many answers"
+		c.why = say("startup.late", nil)
 		return c
 	}
 	c.lasting = settled
@@ -268,15 +268,15 @@ func startupOf(f *facts, series *record.Series) startupQueueFacts {
 	beyond := c.q.value - c.cv*c.cv
 	switch {
 	case c.cv > startupSteady:
-		c.why = "response times vary too much by themselves"
+		c.why = say("startup.vary", nil)
 	case beyond >= startupQueued:
 		c.is = queued
 	case math.Abs(beyond) <= startupAlone:
 		c.is = alone
 	case beyond < 0:
-		c.why = "the first answers were slower than the later ones"
+		c.why = say("startup.slower", nil)
 	default:
-		c.why = "the first answers lie between what a queue and what a plain delay would give"
+		c.why = say("startup.between", nil)
 	}
 	return c
 }

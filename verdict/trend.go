@@ -1,13 +1,10 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"ceiling/internal/stat"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -34,7 +31,7 @@ type change struct {
 func (c change) grew(times float64) bool { return c.known && c.to >= times*c.from && c.to > 0 }
 
 // trendOf looks through the rows of the window.
-func trendOf(f *facts, load []record.LoadRow, series *record.Series) trendFacts {
+func trendOf(f *cpuFacts, load []record.LoadRow, series *record.Series) trendFacts {
 	t := trendFacts{open: f.open}
 	if f.open && !f.run.Spec.Rate.Constant() || f.schedule.owed.value > owedShare {
 		return t // a ramp that was asked for, or a queue that grows by itself
@@ -96,9 +93,9 @@ func fifths(values []float64) change {
 }
 
 // meanwhile is what else changed.
-func (t *trendFacts) meanwhile(f *facts, load []record.LoadRow, series *record.Series) {
+func (t *trendFacts) meanwhile(f *cpuFacts, load []record.LoadRow, series *record.Series) {
 	var rss, files, threads, cores, perRequest []float64
-	rows := slices.DeleteFunc(observed(f, series.Observed.Processes), func(r *record.ProcessRow) bool {
+	rows := slices.DeleteFunc(observed(f.runFacts, series.Observed.Processes), func(r *record.ProcessRow) bool {
 		return r.Role != record.RoleSubject || !f.subject.known || r.Host != f.subject.host || r.WidthNs <= 0
 	})
 	for i := 0; i < len(rows); { // the processes of one sample end their interval together
@@ -122,7 +119,7 @@ func (t *trendFacts) meanwhile(f *facts, load []record.LoadRow, series *record.S
 	}
 	t.rss, t.files, t.threads, t.cpuPerRequest = fifths(rss), fifths(files), fifths(threads), fifths(perRequest)
 	var others []float64
-	for _, r := range observed(f, series.Observed.CPU) {
+	for _, r := range observed(f.runFacts, series.Observed.CPU) {
 		if r.WidthNs <= 0 || !f.subject.known || r.Host != f.subject.host {
 			continue
 		}
@@ -159,38 +156,26 @@ func rateIn(load []record.LoadRow, fromNs, toNs int64) float64 {
 func (t *trendFacts) worse() bool { return t.known && (t.slope < 0) != t.open }
 
 // says is the trend as a fact.
-func (t *trendFacts) says() string {
-	verb := "rose"
-	if t.slope < 0 {
-		verb = "fell"
-	}
-	what, from, to := "throughput", unit.FormatSI(t.from), unit.FormatSI(t.to)+" req/s"
+func (t *trendFacts) says() record.Statement {
 	if t.open {
-		what, from, to = "the mean response time", ns(t.from), ns(t.to)
+		return say("trend.latency", with{"from_ns": t.from, "to_ns": t.to, "slope": t.slope, "low": t.low, "high": t.high})
 	}
-	return fmt.Sprintf("%s %s from %s to %s over the run (%s/s, 95%% CI %s to %s)", what, verb, from, to, signed(t.slope), signed(t.low),
-		signed(t.high))
+	return say("trend.rate", with{"from_per_s": t.from, "to_per_s": t.to, "slope": t.slope, "low": t.low, "high": t.high})
 }
 
-// signed writes a share with its sign: −4.1%, +0.3%.
-func signed(share float64) string {
-	return strings.ReplaceAll(fmt.Sprintf("%+.2g%%", share*100), "-", "−")
-}
-
-// grown are the things of the server that grew by a fifth or more, in words.
-func (t *trendFacts) grown() (says []string, evidences []record.Evidence) {
-	add := func(c change, what, source, unitName string, format func(float64) string) {
+// grown are the things of the server that grew by a fifth or more.
+func (t *trendFacts) grown() (says []record.Statement, evidences []record.Evidence) {
+	add := func(c change, what, source, unitName string) {
 		if c.grew(grewMatters) {
-			text := fmt.Sprintf("%s grew from %s to %s", what, format(c.from), format(c.to))
-			says, evidences = append(says, text), append(evidences, record.NewEvidence(source, c.to, unitName, "%s", text))
+			of := with{"from_" + unitName: c.from, "to_" + unitName: c.to}
+			grew := say("grew."+what, of)
+			says, evidences = append(says, grew), append(evidences, record.NewEvidence(source, c.to, unitName, grew))
 		}
 	}
-	plain := func(v float64) string { return fmt.Sprintf("%.0f", v) }
-	add(t.rss, "the server's memory (RSS)", "series.process.rss_bytes", "bytes",
-		func(v float64) string { return unit.FormatBytesSI(int64(v)) })
-	add(t.cpuPerRequest, "its CPU/request", "series.process.cpu_ns", "ns", ns)
-	add(t.files, "its open files", "series.process.open_files", "files", plain)
-	add(t.threads, "its threads", "series.process.threads", "threads", plain)
+	add(t.rss, "memory", "series.process.rss_bytes", "bytes")
+	add(t.cpuPerRequest, "cpu", "series.process.cpu_ns", "ns")
+	add(t.files, "files", "series.process.open_files", "files")
+	add(t.threads, "threads", "series.process.threads", "threads")
 	return says, evidences
 }
 
@@ -203,7 +188,7 @@ func slowdown(f *facts, found *finding) {
 		return
 	}
 	if t.others.known && t.others.to-t.others.from >= foreignCores {
-		found.caveats = append(found.caveats, fmt.Sprintf("%s, while other processes used %.2g cores more", t.says(), t.others.to-t.others.from))
+		found.caveats = append(found.caveats, say("trend.others", with{"trend": t.says(), "more_cores": t.others.to - t.others.from}))
 		return
 	}
 	if free, missing := f.generatorFree(); !free || missing != nil || !f.subject.known || found.bottleneck == record.Failures {
@@ -215,12 +200,7 @@ func slowdown(f *facts, found *finding) {
 		what = "series.load.mean_ns"
 	}
 	says, grown := t.grown()
-	found.pro = slices.Concat([]record.Evidence{record.NewEvidence(what, t.slope, "1/s", "%s", t.says())}, grown, found.pro)
-	found.because += "; the server slows down during the run: " + t.says()
-	if len(says) == 0 {
-		found.next = "find what makes it slower with time (a list, a table or a log that grows; a cache that fills; a budget that is used up), then rerun; " + found.next
-		return
-	}
-	found.next = "find why " + strings.Join(says, " and ") +
-		" during the run (a leak, a list that is scanned, a table without an index), then rerun; " + found.next
+	found.pro = slices.Concat([]record.Evidence{record.NewEvidence(what, t.slope, "1/s", t.says())}, grown, found.pro)
+	found.because = append(found.because, say("trend.slows", with{"trend": t.says()}))
+	found.next = slices.Insert(found.next, 0, say("trend.slows.next", with{"grown": says}))
 }

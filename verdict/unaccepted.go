@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -39,7 +38,7 @@ func (l *filesFacts) full() bool {
 	return l.known && l.open >= l.may-max(1, l.may/100)
 }
 
-func unacceptedOf(f *facts, series *record.Series, rows []*record.SocketsRow) unacceptedFacts {
+func unacceptedOf(f *cpuFacts, series *record.Series, rows []*record.SocketsRow) unacceptedFacts {
 	u := unacceptedFacts{count: math.Inf(1)}
 	n := 0.0
 	for _, row := range rows {
@@ -70,11 +69,11 @@ func unacceptedOf(f *facts, series *record.Series, rows []*record.SocketsRow) un
 
 // isOver tells a reading from after the window: the run's connections are closed
 // then, and what waited takes their place.
-func (f *facts) isOver(tNs int64) bool { return float64(tNs) > f.windowS()*1e9 }
+func (f *runFacts) isOver(tNs int64) bool { return float64(tNs) > f.windowS()*1e9 }
 
 // fullestList is the list with the most connections, and of these the one with the
 // fewest that wait: others were made while connections were opened, again as well.
-func fullestList(f *facts, series *record.Series) (fullest record.Listing) {
+func fullestList(f *cpuFacts, series *record.Series) (fullest record.Listing) {
 	for _, row := range append(setup(f, series.Observed.Sockets), ours(f, series.Observed.Sockets)...) {
 		l := row.Listed
 		if f.ofServer(row.Host) && !f.isOver(row.TNs) &&
@@ -101,7 +100,7 @@ func queueOf(row *record.ListenerRow) int {
 	return sum
 }
 
-func filesOf(f *facts, series *record.Series) filesFacts {
+func filesOf(f *cpuFacts, series *record.Series) filesFacts {
 	var worst filesFacts
 	if !f.subject.known {
 		return worst
@@ -114,7 +113,7 @@ func filesOf(f *facts, series *record.Series) filesFacts {
 	}
 	// Looks are seldom: where the window has none, the last one before it counts.
 	looks := map[int]*record.ProcessRow{}
-	for _, row := range append(setup(f, series.Observed.Processes), observed(f, series.Observed.Processes)...) {
+	for _, row := range append(setup(f, series.Observed.Processes), observed(f.runFacts, series.Observed.Processes)...) {
 		if row.Role != record.RoleSubject || row.Host != f.subject.host || row.OpenFiles <= 0 || f.isOver(row.TNs) {
 			continue
 		}
@@ -139,7 +138,7 @@ func filesOf(f *facts, series *record.Series) filesFacts {
 // neverAccepted is how many connections of the run no process ever accepted, 0
 // where all were or where connections come and go: there some always wait for
 // their turn.
-func (f *facts) neverAccepted() float64 {
+func (f *serverSide) neverAccepted() float64 {
 	u, run := &f.unaccepted, f.run
 	if !u.known || u.count < 1 || u.mean < u.count*unacceptedSeen || run.Spec.NewConnections {
 		return 0
@@ -153,55 +152,49 @@ func (f *facts) neverAccepted() float64 {
 
 // unacceptedSays is how many connections wait to be accepted, and why if that is
 // known.
-func (f *facts) unacceptedSays() string {
+func (f *serverSide) unacceptedSays() record.Statement {
 	n, u := f.neverAccepted(), &f.unaccepted
-	text := fmt.Sprintf("the server never accepted %.0f of %.0f connections", n, math.Round(u.of))
-	switch {
-	case u.files.full():
-		text += fmt.Sprintf(": %s", u.files.says())
-	case u.of-n >= 1:
-		text += fmt.Sprintf(": it holds %.0f and accepts no more", math.Round(u.of-n))
+	var files record.Statement
+	if u.files.full() {
+		files = u.files.says()
 	}
-	return text
+	return say("accept.unaccepted", with{"connections": n, "of": math.Round(u.of), "files": files, "holds": math.Round(u.of - n)})
 }
 
 // says is how near a process is to its limit.
-func (l *filesFacts) says() string {
-	return fmt.Sprintf("process %d (%s) has %d of %d files open (RLIMIT_NOFILE)", l.pid, l.comm, l.open, l.may)
+func (l *filesFacts) says() record.Statement {
+	return say("files.full", with{"pid": l.pid, "process": l.comm, "open": l.open, "limit": l.may})
 }
 
 // unacceptedNext is what to do about them.
-func (f *facts) unacceptedNext() string {
+func (f *serverSide) unacceptedNext() []record.Statement {
 	u := &f.unaccepted
 	if u.files.full() {
 		return u.files.next()
 	}
-	holds := math.Round(u.of - f.neverAccepted())
-	if holds < 1 {
-		return "see why the server accepts no connections: its accept loop is stuck, or all its workers are busy"
+	if holds := math.Round(u.of - f.neverAccepted()); holds >= 1 {
+		return just("accept.unaccepted.next.limit", with{"holds": holds})
 	}
-	return fmt.Sprintf("raise the server's own limit of connections, which is at or near %.0f (nginx worker_connections, Apache MaxRequestWorkers, HAProxy maxconn, or its number of workers or threads), or open no more than it takes (-c %.0f)", holds, holds)
+	return just("accept.unaccepted.next", nil)
 }
 
 // next is how to raise the limit.
-func (l *filesFacts) next() string {
-	return fmt.Sprintf("raise the server's limit of open files above %d before it starts (ulimit -n, LimitNOFILE= of its unit, or its own setting)", l.may)
-}
+func (l *filesFacts) next() []record.Statement { return just("files.full.next", with{"limit": l.may}) }
 
 // unacceptedEvidence are the facts.
-func (f *facts) unacceptedEvidence() []record.Evidence {
+func (f *serverSide) unacceptedEvidence() []record.Evidence {
 	u := &f.unaccepted
 	var list []record.Evidence
 	if n := f.neverAccepted(); n > 0 {
 		list = append(list, record.NewEvidence("series.sockets.listed.unaccepted", n, "connections",
-			"%.0f of %.0f connections stayed in the accept queue: no process holds them", n, math.Round(u.of)))
+			say("accept.stayed", with{"connections": n, "of": math.Round(u.of)})))
 		if a := &f.accept; a.limit > 0 {
 			list = append(list, record.NewEvidence("series.listener.queue", float64(a.queue), "connections",
-				"up to %d connections waited in the accept queue, whose limit is %d", a.queue, a.limit))
+				say("accept.waited", with{"connections": a.queue, "limit": a.limit})))
 		}
 	}
 	if u.files.full() {
-		list = append(list, record.NewEvidence("series.process.open_files", float64(u.files.open), "files", "%s", u.files.says()))
+		list = append(list, record.NewEvidence("series.process.open_files", float64(u.files.open), "files", u.files.says()))
 	}
 	return list
 }

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
 
 	"ceiling/record"
@@ -10,9 +9,9 @@ import (
 // ruleUneven asks whether the server has workers that could help but get
 // nothing: one process full, others idle.
 func ruleUneven(f *facts) finding {
-	out := finding{bottleneck: record.Uneven, next: "see how connections reach the workers: SO_REUSEPORT hashes them once, for good; open more of them (-c), or let one process accept for all"}
+	out := finding{bottleneck: record.Uneven, next: just("uneven.next", nil)}
 	if !f.subject.known {
-		out.answer, out.missing = cannotTell, []string{notWatched(f)}
+		out.answer, out.missing = cannotTell, []record.Statement{notWatched(f.runFacts)}
 		return out
 	}
 	workers := f.workers()
@@ -21,21 +20,22 @@ func ruleUneven(f *facts) finding {
 	}
 	most := slices.MaxFunc(workers, func(a, b processUse) int { return int(1e6 * (a.cores - b.cores)) })
 	rest := (f.subjectCores(workers) - most.cores) / float64(len(workers)-1)
+	used := with{"pid": most.pid, "cores": most.cores, "others": len(workers) - 1, "each": rest}
 	out.pro = []record.Evidence{record.NewEvidence("series.process.cpu_ns", most.cores, "cores",
-		"process %d used %.2f cores, the other %d used %.2f each on average", most.pid, most.cores, len(workers)-1, rest)}
+		say("uneven.cores", used))}
 	all := 0.0
 	for _, w := range workers {
 		all += w.connections.value
 	}
 	if most.connections.known && all > 0 {
-		out.pro = append(out.pro, record.NewEvidence("series.listener.connections", most.connections.value/all, "share", "it held %.0f of %.0f connections",
-			most.connections.value, all))
+		out.pro = append(out.pro, record.NewEvidence("series.listener.connections", most.connections.value/all, "share",
+			say("uneven.connections", with{"connections": most.connections.value, "of": all})))
 	}
 	if rest > unevenRest*most.cores || most.busiest < threadFull && most.cores < threadFull {
 		return out
 	}
 	if !f.host.known {
-		out.answer, out.missing = cannotTell, []string{"the CPU of the server's host was not recorded"}
+		out.answer, out.missing = cannotTell, just("missing.server-host-cpu", nil)
 		return out
 	}
 	if f.serverFull() && !f.oneThreadHolds() {
@@ -50,14 +50,13 @@ func ruleUneven(f *facts) finding {
 		return out
 	}
 	out.answer = yes
-	out.because = fmt.Sprintf("worker imbalance: process %d is full (%.2f cores), the other %d use %.2f each", most.pid, most.cores,
-		len(workers)-1, rest)
+	out.because = just("uneven", used)
 	return out
 }
 
 // workers are the processes that could serve. The parent of another one that
 // holds no connection only keeps the listening socket for its children.
-func (f *facts) workers() []processUse {
+func (f *serverSide) workers() []processUse {
 	parents := map[int]bool{}
 	listen := 0
 	for _, p := range f.subject.processes {
@@ -71,7 +70,7 @@ func (f *facts) workers() []processUse {
 	})
 }
 
-func (f *facts) subjectCores(list []processUse) float64 {
+func (f *runFacts) subjectCores(list []processUse) float64 {
 	sum := 0.0
 	for _, p := range list {
 		sum += p.cores

@@ -2,11 +2,9 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -38,10 +36,10 @@ type peerUse struct {
 }
 
 // peersOf gathers the rows of the server's host.
-func peersOf(f *facts, series *record.Series) peerFacts {
+func peersOf(f *serverSide, series *record.Series) peerFacts {
 	var p peerFacts
 	uses := map[string]*peerUse{}
-	for _, row := range observed(f, series.Observed.Peers) {
+	for _, row := range observed(f.runFacts, series.Observed.Peers) {
 		if !f.subject.known || row.Host != f.subject.host {
 			continue
 		}
@@ -146,28 +144,25 @@ func (f *facts) peerClue(upcoming *record.NextBottleneck) clue {
 		return c
 	}
 	if len(p.list) == 0 && !p.cut {
-		c.says = append(c.says, record.NewEvidence("series.peers", 0, "sockets", "it keeps no connections to others"))
+		c.says = append(c.says, record.NewEvidence("series.peers", 0, "sockets", say("peers.none", nil)))
 	}
 	mean := positive(f.run.Latency.Response.MeanNs)
 	for i := range p.list {
 		u := &p.list[i]
-		next := ""
+		var next []record.Statement
 		switch {
-		case c.next != "":
+		case c.next != nil:
 		case f.waiting() != alone && p.pool(u, n, mean):
-			next = f.poolStep(u, n, upcoming)
-			c.caveats = append(c.caveats, fmt.Sprintf("that the connections to %s are a pool and that requests wait for them is inferred from their constant number; many requests may share one (HTTP/2, pipelining)", u.addr))
+			next = []record.Statement{f.poolStep(u, n, upcoming)}
+			c.caveats = append(c.caveats, say("pool.inferred", with{"to": u.addr}))
 		case u.timed && u.used >= mostOf*n:
-			next = fmt.Sprintf("measure %s by itself: %.0f of %.0f requests wait for its answers", f.called(u), math.Min(u.used, n), n)
-			if b := f.behindAt(u.addr); b != nil && b.known && b.limit(f) == nil {
-				next += fmt.Sprintf(", and it takes its time: %s", b.spare())
-			}
+			next = just("peer.next", with{"to": f.called(u), "waiting": math.Min(u.used, n), "requests": n, "spare": f.spareAt(u)})
 		case u.connecting >= 1 && u.connecting >= u.sockets:
-			next = fmt.Sprintf("see why %s does not take connections: %.3g are under way on average", u.addr, u.connecting)
+			next = just("peer.connecting.next", with{"to": u.addr, "connections": u.connecting})
 		}
-		if i < peersSaid || next != "" {
+		if i < peersSaid || next != nil {
 			says := p.says(u)
-			if next != "" {
+			if next != nil {
 				c.next = next
 				c.says = slices.Insert(c.says, 0, says) // what the step stands on
 			} else {
@@ -180,49 +175,33 @@ func (f *facts) peerClue(upcoming *record.NextBottleneck) clue {
 
 // poolStep is what to do about a pool. Twice its size halves the wait for it;
 // it cannot be used by more requests than there are.
-func (f *facts) poolStep(u *peerUse, n float64, upcoming *record.NextBottleneck) string {
-	size := float64(u.high)
-	may := "keeps"
-	if !u.timed {
-		may = "may keep"
+func (f *serverSide) poolStep(u *peerUse, n float64, upcoming *record.NextBottleneck) record.Statement {
+	if u.high == 1 {
+		return say("pool.next.one", with{"to": f.called(u), "requests": n})
 	}
+	size := float64(u.high)
 	gains := gain(math.Min(2, n/size), upcoming)
 	if f.open {
-		gains = "up to twice the rate before they queue"
+		gains = say("gain.twice", nil)
 	}
-	if u.high == 1 {
-		return fmt.Sprintf("measure %s by itself: one connection to it carries all of %.0f requests, in turns or many at once (multiplexing, or a driver that blocks its event loop); more connections help only where they take turns",
-			f.called(u), n)
-	}
-	can := "if " + u.addr + " can take it"
+	return say("pool.next", with{"to": f.called(u), "address": u.addr, "sure": u.timed, "connections": u.high, "requests": n,
+		"waiting": n - size, "gain": gains, "spare": f.spareAt(u)})
+}
+
+// spareAt is what the server on an address has left, where it is known to have some.
+func (f *serverSide) spareAt(u *peerUse) record.Statement {
 	if b := f.behindAt(u.addr); b != nil && b.known && b.limit(f) == nil {
-		can = "and it can take them: " + b.spare()
+		return b.spare()
 	}
-	return fmt.Sprintf("allow more connections to %s: the server %s a pool of %d, and of %.0f requests %.0f wait for one; twice as many give %s, %s",
-		f.called(u), may, u.high, n, n-size, gains, can)
+	return record.Statement{}
 }
 
 // says is one address as a fact.
 func (p *peerFacts) says(u *peerUse) record.Evidence {
-	number := fmt.Sprintf("%d to %d connections", u.low, u.high)
-	if u.steady() {
-		number = unit.Plural(u.high, "connection", "connections")
-	}
-	if p.cut {
-		number = "at least " + number
-	}
-	text := fmt.Sprintf("it keeps %s to %s", number, u.addr)
+	of := with{"to": u.addr, "low": u.low, "high": u.high, "at_least": p.cut, "samples": 0, "timed": u.timed, "awaited": u.used, "quiet": u.quiet,
+		"connecting": u.connecting}
 	if u.steady() && p.samples >= peersFewest {
-		text += fmt.Sprintf(", the same in all of %d samples", p.samples)
+		of["samples"] = p.samples
 	}
-	if u.timed {
-		text += fmt.Sprintf(", and waits for an answer on %.3g of them", u.used)
-	}
-	if u.quiet >= 0.05 {
-		text += fmt.Sprintf("; %.3g were not used for a second", u.quiet)
-	}
-	if u.connecting > 0 {
-		text += fmt.Sprintf("; %.3g more are being opened", u.connecting)
-	}
-	return record.NewEvidence("series.peers", u.sockets, "sockets", "%s", text)
+	return record.NewEvidence("series.peers", u.sockets, "sockets", say("peers.kept", of))
 }

@@ -6,7 +6,6 @@ import (
 	"path"
 	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -38,7 +37,7 @@ func (w *waited) where() string {
 
 // profileClue reads the mutex profile, which names who keeps a lock, the block
 // profile, which names who waits and where, and the CPU profile.
-func (f *facts) profileClue(upcoming *record.NextBottleneck) clue {
+func (f *serverSide) profileClue(upcoming *record.NextBottleneck) clue {
 	var c clue
 	mean, completed := positive(f.run.Latency.Response.MeanNs), float64(f.run.Requests.Completed)
 	if mean == 0 || completed == 0 {
@@ -66,17 +65,16 @@ func (f *facts) profileClue(upcoming *record.NextBottleneck) clue {
 	switch {
 	case len(locks) > 0 && locks[0].share >= waitExplains:
 		w := &locks[0]
-		c.next = fmt.Sprintf("hold the lock of %s for a shorter time, or have several locks: %s", w.where(), f.without(w, mean, upcoming))
+		c.next = just("profile.lock.next", with{"where": w.where(), "gain": f.without(w, mean, upcoming)})
 	case len(blocks) > 0 && blocks[0].share >= waitExplains:
 		w := &blocks[0]
-		c.next = fmt.Sprintf("see what %s waits for (%s), and have more of it or send it less work: %s", w.where(), through(w.Through),
-			f.without(w, mean, upcoming))
+		c.next = just("profile.block.next", with{"where": w.where(), "through": through(w.Through), "gain": f.without(w, mean, upcoming)})
 		c.whereOnly = !strings.Contains(w.Through, "Mutex)")
 	}
 	c.says = append(c.says, f.cpuProfileEvidence(mean)...)
 	c.says = append(c.says, notRecorded(recorded)...)
-	if c.next == "" && len(recorded) > 0 && !recorded[record.ProfileMutex] && !recorded[record.ProfileBlock] {
-		c.next = "have the server record its waits (runtime.SetMutexProfileFraction(1), runtime.SetBlockProfileRate(10000)) and rerun"
+	if c.next == nil && len(recorded) > 0 && !recorded[record.ProfileMutex] && !recorded[record.ProfileBlock] {
+		c.next = just("profile.record.next", nil)
 		c.whereOnly = true
 	}
 	return c
@@ -89,18 +87,15 @@ func (w *waited) times(meanNs float64) float64 {
 
 // notCounted says why a wait is not a request's.
 func (w *waited) notCounted(kind string, meanNs float64) record.Evidence {
-	why := fmt.Sprintf("more than the %s that one takes: goroutines with nothing to do, or several for one request", ns(meanNs))
-	if w.ns <= meanNs {
-		why = "in a loop of its own beside them"
-	}
-	return record.NewEvidence("profiles."+kind, w.ns, "ns", "not counted: %s waits %s for each request, %s", w.where(), ns(w.ns), why)
+	return record.NewEvidence("profiles."+kind, w.ns, "ns",
+		say("profile.not-counted", with{"where": w.where(), "waits_ns": w.ns, "mean_ns": meanNs, "beside": w.ns <= meanNs}))
 }
 
 // without says what there is to gain at most without the wait. In an open loop
 // that is not the rate, which is what was asked for.
-func (f *facts) without(w *waited, meanNs float64, upcoming *record.NextBottleneck) string {
+func (f *runFacts) without(w *waited, meanNs float64, upcoming *record.NextBottleneck) record.Statement {
 	if f.open {
-		return fmt.Sprintf("answers at most %s sooner", ns(math.Min(w.ns, meanNs)))
+		return say("gain.sooner", with{"sooner_ns": math.Min(w.ns, meanNs)})
 	}
 	return gain(w.times(meanNs), upcoming)
 }
@@ -108,7 +103,7 @@ func (f *facts) without(w *waited, meanNs float64, upcoming *record.NextBottlene
 // requestWaits are the functions of a profile that requests wait in, and those
 // that wait longer than the requests take. Both leave out what is too short to
 // matter, and keep the order: the longest first.
-func (f *facts) requestWaits(p *record.Profile, mean, completed float64) (real, idle []waited) {
+func (f *runFacts) requestWaits(p *record.Profile, mean, completed float64) (real, idle []waited) {
 	for i := range p.Frames {
 		w := waited{Frame: &p.Frames[i], ns: positive(float64(p.Frames[i].Ns)) / completed}
 		w.share = w.ns / mean
@@ -137,39 +132,33 @@ func backgroundLoop(function string) bool {
 	return false
 }
 
-func (f *facts) waitEvidence(kind string, list []waited, mean float64, upcoming *record.NextBottleneck) []record.Evidence {
+func (f *runFacts) waitEvidence(kind string, list []waited, mean float64, upcoming *record.NextBottleneck) []record.Evidence {
 	var out []record.Evidence
 	for i := range list {
 		w := &list[i]
-		what := fmt.Sprintf("waits %s of each request's %s (%s)", ns(w.ns), ns(mean), through(w.Through))
-		if kind == record.ProfileMutex {
-			what = fmt.Sprintf("keeps a lock that others wait %s for in each request's %s", ns(w.ns), ns(mean))
-		}
-		out = append(out, record.NewEvidence("profiles."+kind, w.ns, "ns", "%s profile: %s %s, %s of it; without that wait %s, and %s of each remain",
-			kind, w.where(), what, unit.Percent(w.share), f.without(w, mean, upcoming), ns(math.Max(mean-w.ns, 0))))
+		out = append(out, record.NewEvidence("profiles."+kind, w.ns, "ns", say("profile.wait", with{"profile": kind, "where": w.where(),
+			"lock": kind == record.ProfileMutex, "waits_ns": w.ns, "mean_ns": mean, "through": through(w.Through), "share": w.share,
+			"gain": f.without(w, mean, upcoming), "remain_ns": math.Max(mean-w.ns, 0)})))
 	}
 	return out
 }
 
 // through says how a goroutine waits, by the runtime's function it waits in.
-func through(name string) string {
-	for _, word := range [...]struct{ part, says string }{
-		{"Mutex)", "for a lock"}, {"chanrecv", "to receive from a channel"}, {"chansend", "to send to a channel"},
-		{"selectgo", "in a select"}, {"(*Cond)", "for a sync.Cond signal"}, {"WaitGroup)", "for goroutines that it started"},
+func through(name string) record.Statement {
+	for _, of := range [...]struct{ part, kind string }{
+		{"Mutex)", "lock"}, {"chanrecv", "receive"}, {"chansend", "send"}, {"selectgo", "select"}, {"(*Cond)", "cond"},
+		{"WaitGroup)", "group"},
 	} {
-		if strings.Contains(name, word.part) {
-			return word.says
+		if strings.Contains(name, of.part) {
+			return say("through."+of.kind, nil)
 		}
 	}
-	if name == "" {
-		return "by itself"
-	}
-	return "in " + name
+	return say("through", with{"function": name})
 }
 
 // cpuProfileEvidence is what the CPU of the top function can gain: in a server
 // that waits, next to nothing.
-func (f *facts) cpuProfileEvidence(mean float64) []record.Evidence {
+func (f *serverSide) cpuProfileEvidence(mean float64) []record.Evidence {
 	if !f.subject.known || f.rate <= 0 {
 		return nil
 	}
@@ -183,8 +172,8 @@ func (f *facts) cpuProfileEvidence(mean float64) []record.Evidence {
 		share := math.Min(positive(top.Share), 1)
 		top.ns = each * share
 		return []record.Evidence{record.NewEvidence("profiles.profile", top.ns, "ns",
-			"CPU profile: %s uses most, %s of the %s CPU/request, of %s that each takes; without it at most %s this rate",
-			top.where(), ns(top.ns), ns(each), ns(mean), multiple(top.times(math.Max(mean, top.ns))))}
+			say("profile.cpu", with{"where": top.where(), "uses_ns": top.ns, "cpu_ns": each, "mean_ns": mean,
+				"times": top.times(math.Max(mean, top.ns))}))}
 	}
 	return nil
 }
@@ -192,13 +181,13 @@ func (f *facts) cpuProfileEvidence(mean float64) []record.Evidence {
 // notRecorded names the profiles that hold nothing.
 func notRecorded(recorded map[string]bool) []record.Evidence {
 	var out []record.Evidence
-	for _, p := range [...]struct{ kind, waits, how string }{
-		{record.ProfileMutex, "no goroutine waited for a lock", "runtime.SetMutexProfileFraction"},
-		{record.ProfileBlock, "no goroutine waited", "runtime.SetBlockProfileRate"},
+	for _, p := range [...]struct{ kind, how string }{
+		{record.ProfileMutex, "runtime.SetMutexProfileFraction"},
+		{record.ProfileBlock, "runtime.SetBlockProfileRate"},
 	} {
 		if held, taken := recorded[p.kind]; taken && !held {
-			out = append(out, record.NewEvidence("profiles."+p.kind, 0, "ns", "the %s profile is empty: the server does not record it (%s), or %s", p.kind,
-				p.how, p.waits))
+			out = append(out, record.NewEvidence("profiles."+p.kind, 0, "ns",
+				say("profile.empty", with{"profile": p.kind, "how": p.how, "lock": p.kind == record.ProfileMutex})))
 		}
 	}
 	return out

@@ -1,9 +1,7 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"ceiling/record"
 )
@@ -16,8 +14,8 @@ import (
 // clue is what one source says of what the requests inside the server wait for.
 type clue struct {
 	says    []record.Evidence
-	next    string // what to do about it; "" where it names nothing
-	caveats []string
+	next    []record.Statement // what to do about it; none where it names nothing
+	caveats []record.Statement
 	// whereOnly: it names the place in the server where they wait, and a pool
 	// among the connections may be what they wait for.
 	whereOnly bool
@@ -32,25 +30,25 @@ func explainWait(f *facts, found *finding, upcoming *record.NextBottleneck) {
 		!(found.bottleneck == record.Inconclusive && idle && f.requestsInside()) {
 		return
 	}
-	var next []string
+	var next []record.Statement
 	var first, rest []record.Evidence
 	profiles := f.profileClue(upcoming)
 	for i, c := range []clue{profiles, f.peerClue(upcoming), f.stackClue(), f.threadClue()} {
-		if c.next == "" || next != nil && !(i == 1 && profiles.whereOnly) {
+		if c.next == nil || next != nil && !(i == 1 && profiles.whereOnly) {
 			rest = append(rest, c.says...)
 			continue
 		}
 		first = append(first, c.says...)
-		next = append(next, c.next)
+		next = append(next, c.next...)
 		found.caveats = append(found.caveats, c.caveats...)
 	}
 	found.pro = slices.Concat(first, found.pro, rest)
 	switch {
 	case next == nil:
 	case found.bottleneck == record.Inconclusive:
-		found.next += "; as it looks: " + strings.Join(next, "; ")
+		found.next = append(found.next, say("as-it-looks", with{"next": next}))
 	default:
-		found.next = strings.Join(next, "; ")
+		found.next = next
 	}
 }
 
@@ -75,20 +73,12 @@ func (f *facts) underWay() float64 {
 
 // gain says what at most comes of a change that allows times the rate, in this
 // run: no more than the next bottleneck.
-func gain(times float64, upcoming *record.NextBottleneck) string {
+func gain(times float64, upcoming *record.NextBottleneck) record.Statement {
 	switch {
 	case upcoming != nil && times >= upcoming.Times:
-		return fmt.Sprintf("at most %s this rate, where the next bottleneck is (%s)", multiple(upcoming.Times), upcoming.Bottleneck)
+		return say("gain.next-bottleneck", with{"times": upcoming.Times, "bottleneck": upcoming.Bottleneck})
 	case times > timesMost:
-		return fmt.Sprintf("more than %d× this rate, if nothing else limits", timesMost)
+		return say("gain.unlimited", with{"times": timesMost})
 	}
-	return fmt.Sprintf("at most %s this rate", multiple(times))
-}
-
-// multiple writes a multiple: 12×, 1.07×.
-func multiple(times float64) string {
-	if times < 2 {
-		return fmt.Sprintf("%.3g×", times)
-	}
-	return fmt.Sprintf("%.2g×", times)
+	return say("gain", with{"times": times})
 }

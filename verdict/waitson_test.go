@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // TestSleepInWords: names of kernels from 3.10 to 6.18.
@@ -23,7 +24,7 @@ func TestSleepInWords(t *testing.T) {
 		"do_wait": "a child process", "do_sigtimedwait": "a signal", "do_signal_stop": "to be resumed (stopped)",
 		"kthread_worker_fn": "something",
 	} {
-		if got := sleepOf(wchan).says; got != want {
+		if got := prose.Text(say("sleep."+sleepOf(wchan).kind, nil)); got != want {
 			t.Errorf("%s: %q, want %q", wchan, got, want)
 		}
 	}
@@ -37,7 +38,7 @@ func TestThrough(t *testing.T) {
 		"sync.(*Cond).Wait": "for a sync.Cond signal", "sync.(*WaitGroup).Wait": "for goroutines that it started", "": "by itself",
 		"runtime.gopark": "in runtime.gopark",
 	} {
-		if got := through(name); got != want {
+		if got := prose.Text(through(name)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
@@ -55,7 +56,7 @@ func TestGain(t *testing.T) {
 		{1e6, upcoming, "at most 3× this rate, where the next bottleneck is (server CPU)"},
 		{1e6, nil, "more than 100× this rate, if nothing else limits"},
 	} {
-		if got := gain(c.times, c.upcoming); got != c.want {
+		if got := prose.Text(gain(c.times, c.upcoming)); got != c.want {
 			t.Errorf("%g: %q, want %q", c.times, got, c.want)
 		}
 	}
@@ -77,10 +78,10 @@ func TestWaitInAnOpenLoop(t *testing.T) {
 		Frames: []record.Frame{{Function: "main.f", Ns: 100e9, Share: 1}}}}
 	f := newFacts(run, nil)
 	c := f.profileClue(nil)
-	if len(c.says) == 0 || c.says[0].Says != "mutex profile: main.f keeps a lock that others wait 500 µs for in each request's 640 µs, 78% of it; without that wait answers at most 500 µs sooner, and 140 µs of each remain" {
+	if len(c.says) == 0 || prose.Text(c.says[0].Says) != "mutex profile: main.f keeps a lock that others wait 500 µs for in each request's 640 µs, 78% of it; without that wait answers at most 500 µs sooner, and 140 µs of each remain" {
 		t.Errorf("%+v", c.says)
 	}
-	if want := "hold the lock of main.f for a shorter time, or have several locks: answers at most 500 µs sooner"; c.next != want {
-		t.Errorf("next %q, want %q", c.next, want)
+	if want := "hold the lock of main.f for a shorter time, or have several locks: answers at most 500 µs sooner"; prose.Sentence(c.next) != want {
+		t.Errorf("next %q, want %q", prose.Sentence(c.next), want)
 	}
 }

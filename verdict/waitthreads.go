@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -31,34 +30,30 @@ type sleepers struct {
 // tell tells a sleep that says what a request may wait for, from one in which the
 // idle threads of a pool are as well.
 func (s *sleepers) tell() bool {
-	switch of := sleepOf(s.wchan); of.says {
-	case "a lock, or work to do", "time to pass", "a pipe":
+	switch of := sleepOf(s.wchan); of.kind {
+	case "lock", "time", "pipe":
 		return false
 	default:
-		return of.step != "" && s.threads >= sleepTells
+		return of.step && s.threads >= sleepTells
 	}
 }
 
 // says names the threads, where they are and why.
-func (s *sleepers) says() string {
-	why := "for " + sleepOf(s.wchan).says
+func (s *sleepers) says() record.Statement {
+	collector := false
 	for _, prefix := range []string{"GC Thread", "G1 ", "VM Thread", "ZWorker", "Shenandoah"} {
-		if strings.HasPrefix(s.comm, prefix) {
-			why = "of the garbage collector"
-		}
+		collector = collector || strings.HasPrefix(s.comm, prefix)
 	}
-	if s.comm != "" {
-		return fmt.Sprintf("%.3g %s in %s (%s)", s.threads, s.comm, s.wchan, why)
-	}
-	return fmt.Sprintf("%.3g in %s (%s)", s.threads, s.wchan, why)
+	return say("sleepers", with{"threads": s.threads, "thread": s.comm, "function": s.wchan, "collector": collector,
+		"for": say("sleep."+sleepOf(s.wchan).kind, nil)})
 }
 
 // sleepsOf gathers what the server's threads wait in.
-func sleepsOf(f *facts, series *record.Series) threadFacts {
+func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 	var t threadFacts
 	looks := map[int]float64{}
 	var rows []*record.ProcessRow
-	for _, row := range observed(f, series.Observed.Processes) {
+	for _, row := range observed(f.runFacts, series.Observed.Processes) {
 		s := &row.States
 		if row.Role == record.RoleSubject && f.subject.known && row.Host == f.subject.host && s.Running+s.Sleeping+s.Disk+s.Other > 0 {
 			rows = append(rows, row)
@@ -97,34 +92,34 @@ func sleepsOf(f *facts, series *record.Series) threadFacts {
 // sleep is what a thread in a kernel function waits for.
 type sleep struct {
 	parts []string // of the function's name
-	says  string
-	step  string // what it asks for, where most threads wait for it; "" nothing
+	kind  string   // what a thread in it waits for: the end of its code
+	step  bool     // it asks for a step, where most threads wait for it
 }
 
 // sleeps in the order in which they are tried. The names are those of kernels
 // since 3.10 (get_wchan leaves out the scheduler's own functions).
 func sleeps() []sleep {
 	return []sleep{
-		{[]string{"futex"}, "a lock, or work to do", "see which lock, or what work is waited for"},
-		{[]string{"ep_poll", "epoll", "poll_schedule", "do_poll", "do_sys_poll", "do_select"}, "events on their sockets", ""},
-		{[]string{"io_cqring_wait", "io_uring"}, "completions of io_uring", ""},
+		{[]string{"futex"}, "lock", true},
+		{[]string{"ep_poll", "epoll", "poll_schedule", "do_poll", "do_sys_poll", "do_select"}, "events", false},
+		{[]string{"io_cqring_wait", "io_uring"}, "completions", false},
 		{[]string{"sk_wait_data", "tcp_recvmsg", "wait_woken", "inet_wait", "skb_wait", "skb_recv", "unix_stream_read", "unix_stream_data_wait",
-			"recv_datagram"}, "data from a socket", "see which service its threads wait for: one request at a time each"},
-		{[]string{"csk_accept", "unix_accept", "skb_recv_accept"}, "new connections", ""},
-		{[]string{"sk_stream_wait", "sock_alloc_send", "unix_wait_for_peer"}, "room to send", "see which peer does not read what it sends"},
-		{[]string{"pipe_"}, "a pipe", "see what writes into the pipe that its threads wait for"},
-		{[]string{"nanosleep"}, "time to pass", "see why its threads sleep: a pause, or trying again"},
-		{[]string{"flock", "locks_lock", "setlk", "lock_file_wait"}, "a lock on a file", "see what else locks that file"},
-		{[]string{"nfs", "rpc_wait", "fuse", "request_wait_answer", "ceph"}, "a network file system", "see what its threads read or write there"},
+			"recv_datagram"}, "data", true},
+		{[]string{"csk_accept", "unix_accept", "skb_recv_accept"}, "connections", false},
+		{[]string{"sk_stream_wait", "sock_alloc_send", "unix_wait_for_peer"}, "room", true},
+		{[]string{"pipe_"}, "pipe", true},
+		{[]string{"nanosleep"}, "time", true},
+		{[]string{"flock", "locks_lock", "setlk", "lock_file_wait"}, "file-lock", true},
+		{[]string{"nfs", "rpc_wait", "fuse", "request_wait_answer", "ceph"}, "network-files", true},
 		{[]string{"folio_wait", "wait_on_page", "io_schedule", "jbd2", "ext4", "xfs", "btrfs", "blk_", "blkdev", "submit_bio", "fsync",
-			"sync_inode", "wait_on_buffer", "writeback"}, "the disk", "see what its threads read or write, and how often they sync"},
-		{[]string{"do_wait", "wait4", "waitid"}, "a child process", ""},
-		{[]string{"sigtimedwait", "sigsuspend", "pause"}, "a signal", ""},
-		{[]string{"signal_stop", "ptrace"}, "to be resumed (stopped)", ""},
+			"sync_inode", "wait_on_buffer", "writeback"}, "disk", true},
+		{[]string{"do_wait", "wait4", "waitid"}, "child", false},
+		{[]string{"sigtimedwait", "sigsuspend", "pause"}, "signal", false},
+		{[]string{"signal_stop", "ptrace"}, "stopped", false},
 	}
 }
 
-// sleepOf puts a kernel function into words.
+// sleepOf is what a kernel function waits for.
 func sleepOf(wchan string) sleep {
 	for _, s := range sleeps() {
 		for _, part := range s.parts {
@@ -133,11 +128,11 @@ func sleepOf(wchan string) sleep {
 			}
 		}
 	}
-	return sleep{says: "something"}
+	return sleep{kind: "other"}
 }
 
 // threadClue says where the server's threads sleep.
-func (f *facts) threadClue() clue {
+func (f *serverSide) threadClue() clue {
 	var c clue
 	t := &f.sleeps
 	if t.looks == 0 || t.all <= 0 {
@@ -145,35 +140,42 @@ func (f *facts) threadClue() clue {
 	}
 	if t.stopped >= threadStopped*t.all {
 		c.says = append(c.says, record.NewEvidence("series.process.states.other", t.stopped, "threads",
-			"%.3g of its %.3g threads were stopped on average, by a signal or a debugger", t.stopped, t.all))
-		c.next = "find what stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
+			say("threads.stopped", with{"threads": t.stopped, "of": t.all})))
+		c.next = just("unblock.stopped", nil)
 	}
 	if t.disk >= threadDisk {
 		c.says = append(c.says, record.NewEvidence("series.process.states.disk", t.disk, "threads",
-			"%.3g of its %.3g threads waited for the disk or the like (state D) on average", t.disk, t.all))
-		c.next = join(c.next, "see what its threads read or write, and how often they sync: some wait for the disk (state D)")
+			say("threads.disk", with{"threads": t.disk, "of": t.all})))
+		if c.next == nil {
+			c.next = just("threads.disk.next", nil)
+		}
 	}
 	if len(t.sleeping) == 0 {
 		return c
 	}
-	var parts []string
+	var where []record.Statement
 	for _, s := range t.sleeping[:min(len(t.sleeping), sleepsSaid)] {
-		parts = append(parts, s.says())
+		where = append(where, s.says())
 	}
-	c.says = append(c.says, record.NewEvidence("series.process.waits", t.sleeping[0].threads, "threads", "where its threads sleep, of %.3g: %s", t.all,
-		strings.Join(parts, ", ")))
-	if top := t.sleeping[0]; c.next == "" && (top.tell() || top.threads >= mostOf*t.all) {
-		s := sleepOf(top.wchan)
-		if s.step != "" {
-			threads := "threads"
-			if top.comm != "" {
-				threads += ", " + top.comm + ","
-			}
-			c.next = fmt.Sprintf("%s (%.3g of %.3g %s in %s)", s.step, top.threads, t.all, threads, top.wchan)
-			if strings.Contains(top.wchan, "futex") {
-				c.next += ": " + f.waitTool()
-			}
-		}
+	c.says = append(c.says, record.NewEvidence("series.process.waits", t.sleeping[0].threads, "threads",
+		say("threads.sleep", with{"of": t.all, "where": where})))
+	if top := t.sleeping[0]; c.next == nil && (top.tell() || top.threads >= mostOf*t.all) {
+		c.next = f.sleepStep(&top)
 	}
 	return c
+}
+
+// sleepStep is what to do about where most threads sleep; none where that asks for
+// nothing.
+func (f *serverSide) sleepStep(s *sleepers) []record.Statement {
+	of := sleepOf(s.wchan)
+	if !of.step {
+		return nil
+	}
+	var tool record.Statement
+	if of.kind == "lock" {
+		tool = f.waitTool()
+	}
+	return []record.Statement{say("sleep-next."+of.kind, with{"threads": s.threads, "of": f.sleeps.all, "thread": s.comm,
+		"function": s.wchan, "tool": tool})}
 }

@@ -5,6 +5,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // watchedRun is a closed loop of 64 connections for 10 s with both ends on one
@@ -97,15 +98,15 @@ func (w *watchedRun) judge() record.Verdict { return Judge(w.run, w.series) }
 
 // sayings is all that a verdict says, a line each.
 func sayings(v record.Verdict) string {
-	text := string(v.Outcome) + "\n" + string(v.Bottleneck) + "\n" + v.Because + "\n" + v.Next
+	text := string(v.Outcome) + "\n" + string(v.Bottleneck) + "\n" + prose.Sentence(v.Because) + "\n" + prose.Sentence(v.Next)
 	for _, e := range v.Evidence {
-		text += "\n" + e.Says
+		text += "\n" + prose.Text(e.Says)
 	}
 	for _, e := range v.Against {
-		text += "\n" + e.Says
+		text += "\n" + prose.Text(e.Says)
 	}
 	for _, d := range v.Caveats {
-		text += "\n" + d
+		text += "\n" + prose.Text(d)
 	}
 	return text
 }

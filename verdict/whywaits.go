@@ -2,12 +2,10 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -34,7 +32,7 @@ type offWait struct {
 }
 
 // tellingWaits are those that tell, the longest first.
-func (f *facts) tellingWaits() []offWait {
+func (f *serverSide) tellingWaits() []offWait {
 	s := f.run.Stacks
 	if s == nil || s.OffCPU == nil || s.OffCPU.Bursts < burstsFewest || s.OffCPU.BurstNs <= 0 {
 		return nil
@@ -88,44 +86,43 @@ func weak(reason string) int {
 }
 
 // stackClue says what the threads wait for.
-func (f *facts) stackClue() clue {
+func (f *serverSide) stackClue() clue {
 	var c clue
 	list := f.tellingWaits()
 	if len(list) == 0 || list[0].Threads < waitThreads {
 		return c
 	}
-	var parts []string
+	var parts []record.Statement
 	for i := range list[:min(len(list), waitsNamed)] {
 		if list[i].Threads >= waitThreads {
-			parts = append(parts, fmt.Sprintf("%s (%.2g threads)", list[i].says(), list[i].Threads))
+			parts = append(parts, say("wait.threads", with{"wait": list[i].says(), "threads": list[i].Threads}))
 		}
 	}
 	off := f.run.Stacks.OffCPU
 	c.says = []record.Evidence{record.NewEvidence("stacks.off_cpu.waits", list[0].Threads, "threads",
-		"threads blocked, by stacks: %s; seen for %s in %s",
-		strings.Join(parts, ", "), ns(float64(off.BurstNs)), unit.Plural(off.Bursts, "burst", "bursts"))}
+		say("waits", with{"waits": parts, "seen_ns": off.BurstNs, "bursts": off.Bursts}))}
 	if top := &list[0]; top.Threads >= waitStep {
-		c.next = top.step() + f.heldDuring(list)
+		c.next = append([]record.Statement{top.step()}, f.heldDuring(list)...)
 	}
 	return c
 }
 
 // heldDuring names what is probably done under a lock that others wait for: what
 // one thread at a time waits for beside them.
-func (f *facts) heldDuring(list []offWait) string {
+func (f *runFacts) heldDuring(list []offWait) []record.Statement {
 	if r := list[0].Reason; r != record.WaitLock && r != record.WaitFileLock {
-		return ""
+		return nil
 	}
 	for i := range list[1:] {
 		if w := &list[1+i]; w.Threads >= waitStep && w.Threads <= 1.05 && w.Distinct > 1 {
-			return fmt.Sprintf("; one thread at a time is in %s meanwhile, probably the one that holds it", w.object())
+			return just("wait.held-during", with{"what": w.object()})
 		}
 	}
-	return ""
+	return nil
 }
 
 // explainBlocked puts what the threads wait for into the sentence of a finding.
-func explainBlocked(f *facts, found *finding) {
+func explainBlocked(f *serverSide, found *finding) {
 	list := f.tellingWaits()
 	if len(list) == 0 || found.answer != yes {
 		return
@@ -134,7 +131,7 @@ func explainBlocked(f *facts, found *finding) {
 	switch found.bottleneck {
 	case record.ServerBlocked:
 		if top.Threads >= waitStep {
-			found.because += fmt.Sprintf("; threads blocked %s", top.says())
+			found.because = append(found.because, say("blocked.threads", with{"wait": top.says()}))
 		}
 	case record.ServerCPU, record.ServerThread:
 		// A core's worth of CPU, and threads that want their turn.
@@ -142,126 +139,41 @@ func explainBlocked(f *facts, found *finding) {
 		if i < 0 || list[i].Threads < waitStep {
 			return
 		}
-		found.because += fmt.Sprintf("; %.2g threads wait for the interpreter's lock", list[i].Threads)
+		found.because = append(found.because, say("interpreter.waits", with{"threads": list[i].Threads}))
 		found.pro = append(found.pro, f.stackClue().says...)
-		found.next = list[i].step()
+		found.next = []record.Statement{list[i].step()}
 	}
 }
 
 // says is a wait with its share.
-func (w *offWait) says() string { return unit.Percent(w.share) + " " + w.object() }
-
-// object is what is waited for, in words.
-func (w *offWait) object() string {
-	of := func(what, word string) string {
-		if w.Object == "" {
-			return what
-		}
-		return what + word + w.Object
-	}
-	who := func(what, word string) string {
-		text := of(what, word)
-		var more []string
-		if w.Process != "" {
-			more = append(more, w.Process)
-		}
-		switch {
-		case w.connections > 0:
-			more = append(more, unit.Plural(w.connections, "connection", "connections"))
-		case w.Process != "" && w.Distinct > 1:
-			more = append(more, fmt.Sprintf("by %d threads", w.Distinct))
-		}
-		if len(more) > 0 {
-			text += " (" + strings.Join(more, ", ") + ")"
-		}
-		return text
-	}
-	switch w.Reason {
-	case record.WaitLock:
-		return of("in futex for a lock", " ") + w.at()
-	case record.WaitInterpreterLock:
-		return "in futex from take_gil (the interpreter's lock)"
-	case record.WaitReceive:
-		return who("in recv", " from ")
-	case record.WaitSend:
-		return who("in send", " to ")
-	case record.WaitConnect:
-		return who("in connect", " to ")
-	case record.WaitSync:
-		return of("in "+cmp.Or(w.Kernel, "fsync"), " of ") + w.onDevice()
-	case record.WaitDisk:
-		return of("for the disk", ", on ") + w.onDevice()
-	case record.WaitSwap:
-		return "for memory that was swapped out"
-	case record.WaitFileLock:
-		return of("for a file lock", " on ")
-	case record.WaitKernelLock:
-		return "for a lock in the kernel (" + w.Kernel + ")"
-	case record.WaitNetworkFile:
-		return of("for a network file system", ", on ")
-	case record.WaitPipeFull:
-		return "for room in a pipe"
-	case record.WaitSleep:
-		return "in sleep" + w.at()
-	case record.WaitStopped:
-		return "stopped by a signal or a debugger"
-	}
-	return "in " + cmp.Or(w.Kernel, "the kernel")
+func (w *offWait) says() record.Statement {
+	return say("wait.share", with{"share": w.share, "what": w.object()})
 }
 
-// at is the place in the server's own code.
-func (w *offWait) at() string {
-	switch {
-	case w.File != "" && w.Line > 0:
-		return fmt.Sprintf(" at %s:%d (%s)", path.Base(w.File), w.Line, w.Function)
-	case w.Function != "":
-		return " from " + w.Function
-	}
-	return ""
-}
-
-func (w *offWait) onDevice() string {
-	if w.Device == "" {
-		return ""
-	}
-	return " on device " + w.Device
-}
+// object is what is waited for.
+func (w *offWait) object() record.Statement { return say("wait-for."+w.kind(), w.values()) }
 
 // step is what to do about a wait.
-func (w *offWait) step() string {
-	name := cmp.Or(w.Process, w.Object, "the other end")
-	if w.Process != "" && w.Object != "" {
-		name = w.Process + " (" + w.Object + ")"
-	}
+func (w *offWait) step() record.Statement { return say("unblock."+w.kind(), w.values()) }
+
+// kind is the end of the code of a wait.
+func (w *offWait) kind() string {
 	switch w.Reason {
-	case record.WaitLock:
-		return "hold " + cmp.Or(w.Object, "the lock") + w.at() + " for a shorter time, or have several locks"
-	case record.WaitInterpreterLock:
-		return "run more processes of the server: the interpreter's lock lets one thread of each run at a time"
-	case record.WaitReceive:
-		return "measure " + name + " by itself: the server's threads wait for its answers"
-	case record.WaitSend:
-		return "see why " + name + " does not read what the server sends"
-	case record.WaitConnect:
-		return "keep connections to " + name + " open, or see why it does not take them"
-	case record.WaitSync:
-		return "sync less often (several requests a sync), or put " + cmp.Or(w.Object, "the file") + " on a faster device"
-	case record.WaitDisk:
-		return "keep what it reads or writes in memory, or on a faster device" + w.onDevice()
-	case record.WaitSwap:
-		return "give the host more memory: the server's was swapped out"
-	case record.WaitFileLock:
-		return "see what else locks " + cmp.Or(w.Object, "the file")
-	case record.WaitKernelLock:
-		return "see what changes its memory or its directories during the run: threads wait in " + w.Kernel
-	case record.WaitNetworkFile:
-		return "measure the network file system that " + cmp.Or(w.Object, "its files") + " is on"
-	case record.WaitPipeFull:
-		return "see which process does not read the pipe that its threads write to"
-	case record.WaitSleep:
-		return "see why its threads sleep" + w.at() + ": a pause, or trying again"
-	case record.WaitStopped:
-		return "find what stopped its threads: a signal (SIGSTOP, SIGTSTP), a debugger, a frozen cgroup"
+	case record.WaitLock, record.WaitInterpreterLock, record.WaitReceive, record.WaitSend, record.WaitConnect, record.WaitSync,
+		record.WaitDisk, record.WaitSwap, record.WaitFileLock, record.WaitKernelLock, record.WaitNetworkFile, record.WaitPipeFull,
+		record.WaitSleep, record.WaitStopped:
+		return strings.ReplaceAll(w.Reason, " ", "-")
 	}
-	return "see what its threads wait for in " + cmp.Or(w.Kernel, "the kernel")
+	return "other"
+}
+
+// values are what there is to say of a wait: on what, by whom at the other end, in
+// which function of the kernel, and where in the server's own code.
+func (w *offWait) values() with {
+	of := with{"object": w.Object, "process": w.Process, "kernel": w.Kernel, "device": w.Device, "connections": w.connections,
+		"threads": w.Distinct, "function": w.Function, "file": path.Base(w.File), "line": w.Line}
+	if w.File == "" {
+		of["line"] = 0
+	}
+	return of
 }

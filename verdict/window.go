@@ -10,7 +10,7 @@ import (
 // observed is the rows of one kind that belong to the window, in the order of
 // time. Rows are picked by their middle, so that one which straddles an edge
 // counts where most of it lies; gauges are points and count where they stand.
-func observed[R record.ObservedRow](f *facts, rows []R) []R {
+func observed[R record.ObservedRow](f *runFacts, rows []R) []R {
 	end := f.endNs()
 	return chosen(rows, func(h *record.ObservedHead) bool {
 		middle := h.TNs - h.WidthNs/2
@@ -20,19 +20,19 @@ func observed[R record.ObservedRow](f *facts, rows []R) []R {
 
 // ours is observed for the run's own hosts: those of the server and of the
 // generator.
-func ours[R record.ObservedRow](f *facts, rows []R) []R {
-	return slices.DeleteFunc(observed(f, rows), func(row R) bool { return !f.isOurs(row.Observed().Host) })
+func ours[R record.ObservedRow](f *cpuFacts, rows []R) []R {
+	return slices.DeleteFunc(observed(f.runFacts, rows), func(row R) bool { return !f.isOurs(row.Observed().Host) })
 }
 
 // setup is the rows of one kind of the run's own hosts from before the window
 // opened.
-func setup[R record.ObservedRow](f *facts, rows []R) []R {
+func setup[R record.ObservedRow](f *cpuFacts, rows []R) []R {
 	return chosen(rows, func(h *record.ObservedHead) bool {
 		return h.WidthNs >= 0 && h.TNs-h.WidthNs/2 < 0 && f.isOurs(h.Host)
 	})
 }
 
-func (f *facts) isOurs(host string) bool {
+func (f *cpuFacts) isOurs(host string) bool {
 	if f.subject.known && host == f.subject.host {
 		return true
 	}

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 
 	"ceiling/record"
@@ -16,9 +15,9 @@ const workersBusy = 0.9
 
 // workerFacts are the workers, and how many of them are busy on average.
 type workerFacts struct {
-	count int
-	busy  float64
-	what  string // "worker processes", "threads exec-#"
+	count  int
+	busy   float64
+	thread string // the name of threads that work; "" where processes do
 }
 
 // full tells whether all are busy, and more requests are there than they are.
@@ -29,7 +28,7 @@ func (w *workerFacts) full(n float64) bool {
 // workersOf finds them: processes of one thread beside each other, or threads of one
 // name. By stacks a worker that polls one connection, for an answer, is told from one
 // that polls for requests; by the kernel's functions alone it counts as idle.
-func workersOf(f *facts, series *record.Series) workerFacts {
+func workersOf(f *serverSide, series *record.Series) workerFacts {
 	if w := f.workerProcesses(series); w.count > 0 {
 		return w
 	}
@@ -37,13 +36,13 @@ func workersOf(f *facts, series *record.Series) workerFacts {
 }
 
 // workerProcesses are the server's processes of one thread that have no children.
-func (f *facts) workerProcesses(series *record.Series) workerFacts {
+func (f *serverSide) workerProcesses(series *record.Series) workerFacts {
 	parents := map[int]bool{}
 	for _, p := range f.subject.processes {
 		parents[p.parent] = true
 	}
 	looks, idle := map[int]float64{}, map[int]float64{}
-	for _, row := range observed(f, series.Observed.Processes) {
+	for _, row := range observed(f.runFacts, series.Observed.Processes) {
 		s := &row.States
 		all := s.Running + s.Sleeping + s.Disk + s.Other
 		if row.Role != record.RoleSubject || row.Host != f.subject.host || all == 0 || parents[row.PID] {
@@ -54,7 +53,7 @@ func (f *facts) workerProcesses(series *record.Series) workerFacts {
 		}
 		looks[row.PID]++
 		for _, w := range row.Waits {
-			if forWork(sleepOf(w.Wchan).says) {
+			if forWork(sleepOf(w.Wchan).kind) {
 				idle[row.PID]++
 			}
 		}
@@ -63,7 +62,7 @@ func (f *facts) workerProcesses(series *record.Series) workerFacts {
 		return workerFacts{}
 	}
 	waits := f.idleByProcess()
-	w := workerFacts{count: len(looks), what: "worker processes"}
+	w := workerFacts{count: len(looks)}
 	for pid, n := range looks {
 		share := idle[pid] / n
 		if waits != nil {
@@ -75,9 +74,9 @@ func (f *facts) workerProcesses(series *record.Series) workerFacts {
 }
 
 // forWork tells a sleep of a worker that has nothing to do.
-func forWork(says string) bool {
-	switch says {
-	case "events on their sockets", "completions of io_uring", "new connections", "a child process", "a signal", "a lock, or work to do":
+func forWork(kind string) bool {
+	switch kind {
+	case "events", "completions", "connections", "child", "signal", "lock":
 		return true
 	}
 	return false
@@ -85,7 +84,7 @@ func forWork(says string) bool {
 
 // completeWaits are the rows of waits where none was left out, for the idle ones come
 // last.
-func (f *facts) completeWaits() []record.StackWait {
+func (f *runFacts) completeWaits() []record.StackWait {
 	s := f.run.Stacks
 	if s == nil || s.OffCPU == nil || s.OffCPU.Bursts < burstsFewest || s.OffCPU.BurstNs <= 0 || len(s.OffCPU.Waits) >= record.StackWaitsMost {
 		return nil
@@ -95,7 +94,7 @@ func (f *facts) completeWaits() []record.StackWait {
 
 // idleByProcess is the time with nothing to do of each process, as a share of one
 // thread's; nil where that is not known.
-func (f *facts) idleByProcess() map[int]float64 {
+func (f *runFacts) idleByProcess() map[int]float64 {
 	waits := f.completeWaits()
 	if waits == nil {
 		return nil
@@ -111,7 +110,7 @@ func (f *facts) idleByProcess() map[int]float64 {
 
 // workerThreads are the threads of one name in one process, those of the name with
 // most that are busy. Go's run any goroutine; that many wait for one lock is no pool.
-func (f *facts) workerThreads() workerFacts {
+func (f *runFacts) workerThreads() workerFacts {
 	waits := f.completeWaits()
 	type group struct {
 		pid    int
@@ -134,14 +133,14 @@ func (f *facts) workerThreads() workerFacts {
 	var most workerFacts
 	for g, n := range busy {
 		if n > most.busy && lock[g] < mostOf*n && f.runtimeOfProcess(g.pid) != "go" {
-			most = workerFacts{count: int(math.Round(all[g])), busy: n, what: "threads " + g.thread}
+			most = workerFacts{count: int(math.Round(all[g])), busy: n, thread: g.thread}
 		}
 	}
 	return most
 }
 
 // runtimeOfProcess is what runs one of the server's processes.
-func (f *facts) runtimeOfProcess(pid int) string {
+func (f *runFacts) runtimeOfProcess(pid int) string {
 	for _, p := range f.run.Stacks.Processes {
 		if p.PID == pid {
 			return p.Runtime
@@ -155,9 +154,9 @@ func (f *facts) runtimeOfProcess(pid int) string {
 func explainWorkers(f *facts, found *finding) {
 	n := f.underWay()
 	if w := &f.crew; found.bottleneck == record.ServerBlocked && found.answer == yes && !found.explained && w.full(n) {
-		found.because += fmt.Sprintf("; %d of %d %s are busy", w.count, w.count, w.what)
-		found.pro = append(found.pro, record.NewEvidence("series.process.waits", w.busy, "workers",
-			"%.3g of %d %s were busy on average, before %.0f requests in flight", w.busy, w.count, w.what, n))
-		found.next = fmt.Sprintf("have more workers than %d, or have each wait less: %s", w.count, found.next)
+		of := with{"workers": w.count, "busy": w.busy, "thread": w.thread, "requests": n, "next": found.next}
+		found.because = append(found.because, say("workers.busy", of))
+		found.pro = append(found.pro, record.NewEvidence("series.process.waits", w.busy, "workers", say("workers.mean-busy", of)))
+		found.next = just("workers.next", of)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // What became of a scenario.
@@ -327,10 +328,9 @@ func (a *answer) given(v *record.Verdict) bool {
 
 // said is all that a verdict says, in small letters.
 func said(v *record.Verdict) string {
-	said := []string{v.Because, v.Next}
-	said = append(said, v.Caveats...)
+	said := slices.Concat(prose.Texts(v.Because), prose.Texts(v.Next), prose.Texts(v.Caveats))
 	for _, e := range v.Evidence {
-		said = append(said, e.Says)
+		said = append(said, prose.Text(e.Says))
 	}
 	return strings.ToLower(strings.Join(said, "\n"))
 }

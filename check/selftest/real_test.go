@@ -8,6 +8,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 func TestEveryRealPlantIsConfirmed(t *testing.T) {
@@ -103,7 +104,7 @@ func TestNumberServedAtOnce(t *testing.T) {
 		"10 at a time, twice as many as 20": false,
 	} {
 		p := plan{patterns: []string{atATime(5)}}
-		if got := p.explained(&record.Verdict{Because: text}, ""); got != want {
+		if got := p.explained(&record.Verdict{Because: recordtest.Says(text)}, ""); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
@@ -116,13 +117,13 @@ func TestNumberServedAtOnce(t *testing.T) {
 		"its threads run one at a time":                                                                 true, "it serves 1.1 at a time": true,
 		"it serves 11 at a time": false,
 	} {
-		if got := lock.explained(&record.Verdict{Because: text}, ""); got != want {
+		if got := lock.explained(&record.Verdict{Because: recordtest.Says(text)}, ""); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 	p := plan{patterns: []string{`{helper}`}}
-	if !p.explained(&record.Verdict{Next: "measure 127.0.0.1:80 by itself"}, "127.0.0.1:80") ||
-		p.explained(&record.Verdict{Next: "127x0.0.1:80"}, "127.0.0.1:80") {
+	if !p.explained(&record.Verdict{Next: recordtest.Says("measure 127.0.0.1:80 by itself")}, "127.0.0.1:80") ||
+		p.explained(&record.Verdict{Next: recordtest.Says("127x0.0.1:80")}, "127.0.0.1:80") {
 		t.Error("the helper's address is not found, or where it is not")
 	}
 }

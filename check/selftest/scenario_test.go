@@ -8,6 +8,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 func drawn(s *Scenario, seed uint64, round int) plan {
@@ -98,10 +99,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{record.Verdict{Bottleneck: record.LoadGenerator}, Right},
 		{record.Verdict{Bottleneck: record.ServerCPU}, Wrong},
-		{record.Verdict{Bottleneck: record.Inconclusive, Because: "who knows"}, Wrong},
-		{record.Verdict{Bottleneck: record.Inconclusive, Because: "its cgroup was Throttled"}, Right},
-		{record.Verdict{Bottleneck: record.Inconclusive, Caveats: []string{"throttling"}}, Right},
-		{record.Verdict{Bottleneck: record.Inconclusive, Evidence: []record.Evidence{{Says: "throttled"}}}, Right},
+		{record.Verdict{Bottleneck: record.Inconclusive, Because: recordtest.Says("who knows")}, Wrong},
+		{record.Verdict{Bottleneck: record.Inconclusive, Because: recordtest.Says("its cgroup was Throttled")}, Right},
+		{record.Verdict{Bottleneck: record.Inconclusive, Caveats: recordtest.Says("throttling")}, Right},
+		{record.Verdict{Bottleneck: record.Inconclusive, Evidence: []record.Evidence{{Says: recordtest.Say("throttled")}}}, Right},
 		{record.Verdict{}, Wrong},
 	} {
 		if got, _ := p.judge(&c.v, ""); got != c.want {

@@ -43,3 +43,9 @@ func areNamed(t *testing.T, o Options) {
 		}
 	}
 }
+
+// TestServersBehindAreToldApart: the CPU of a server that the subject asks, its disk,
+// and a pool of connections to one that has both to spare are three answers.
+func TestServersBehindAreToldApart(t *testing.T) {
+	areNamed(t, Options{Seed: 3, Only: []string{"downstream-busy", "downstream-sync", "downstream-pool"}})
+}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"ceiling/verdict/prose"
 )
 
 // Count tells how many results are of each kind.
@@ -55,7 +57,7 @@ func (r *Result) grounds() []string {
 	if v == nil {
 		return lines
 	}
-	lines = append(lines, v.Because)
+	lines = append(lines, prose.Sentence(v.Because))
 	if r.Confirmed != nil {
 		lines = append(lines, "confirmed by another client, "+r.Confirmed.String())
 	}
@@ -64,10 +66,10 @@ func (r *Result) grounds() []string {
 	}
 	lines = append(lines, "right would be: "+strings.Join(r.Accepted, ", "))
 	for _, e := range v.Evidence {
-		lines = append(lines, "evidence: "+e.Says)
+		lines = append(lines, "evidence: "+prose.Text(e.Says))
 	}
 	for _, d := range v.Caveats {
-		lines = append(lines, "caveat: "+d)
+		lines = append(lines, "caveat: "+prose.Text(d))
 	}
 	for _, s := range v.Stations {
 		lines = append(lines, fmt.Sprintf("station: %s %.0f%%", s.Name, s.Share*100))

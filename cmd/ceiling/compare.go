@@ -59,10 +59,10 @@ func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compar
 		return usage(err)
 	}
 	if len(args) == 1 && len(o.serve) == 0 {
-		return sh.exploreFile(c, args[0], f)
+		return exploreFile(sh, c, args[0], f)
 	}
 	if len(args) == 2 && (isKept(args[0]) || isKept(args[1])) {
-		return sh.compareKept(args[0], args[1], f, o)
+		return compareKept(sh, args[0], args[1], f, o)
 	}
 	e, err := o.experiment(args, f, sh)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 )
 
 // compareKept holds two results against each other that were measured before.
-func (sh *shell) compareKept(a, b string, f *runFlags, o *compareFlags) error {
-	h := sh.hider()
-	sideA, err := sh.finished(a, h)
+func compareKept(sh *shell, a, b string, f *runFlags, o *compareFlags) error {
+	h := hider(sh)
+	sideA, err := finished(sh, a, h)
 	if err != nil {
 		return err
 	}
-	sideB, err := sh.finished(b, h)
+	sideB, err := finished(sh, b, h)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (sh *shell) compareKept(a, b string, f *runFlags, o *compareFlags) error {
 
 // hider hides as runs do, so that what is in clear on one side looks like the same
 // that is hidden on the other.
-func (sh *shell) hider() *secret.Hider {
+func hider(sh *shell) *secret.Hider {
 	return secret.New(func() []byte {
 		key, err := record.SecretKey(os.Getenv)
 		if err != nil {
@@ -57,7 +57,7 @@ func (sh *shell) hider() *secret.Hider {
 
 // finished is one side: a run, all counted runs of a plan, or the result of
 // another tool.
-func (sh *shell) finished(name string, h *secret.Hider) (plan.Finished, error) {
+func finished(sh *shell, name string, h *secret.Hider) (plan.Finished, error) {
 	if isFile(name) {
 		return importedResult(name, h)
 	}

@@ -79,7 +79,7 @@ prepares your own NATS, prints the line, and ends.`,
 				return usage(err)
 			}
 			if own.URL != "" {
-				return sh.prepareOwn(c.Context(), own.Own, o.State, o.Bed, showToken)
+				return prepareOwn(sh, c.Context(), own.Own, o.State, o.Bed, showToken)
 			}
 			return sh.control(c.Context(), o, showToken)
 		},
@@ -105,14 +105,14 @@ func (sh *shell) control(ctx context.Context, o bus.ServerOptions, showToken boo
 	pass := s.Pass()
 	fmt.Fprintf(sh.stderr, "test bed %s at %s; token %s is valid until %s, in %s\n", s.Bed(), s.URL(), pass.ID(), localTime(pass.Expires),
 		filepath.Join(o.State, bus.TokenFile))
-	sh.joinLine(s.JoinLine(), s.Token(), showToken)
+	joinLine(sh, s.JoinLine(), s.Token(), showToken)
 	<-ctx.Done()
 	return s.Close()
 }
 
 // joinLine prints what other machines are to start. The token is not among the
 // arguments, where every user of a machine could read it.
-func (sh *shell) joinLine(line string, t bus.Token, showToken bool) {
+func joinLine(sh *shell, line string, t bus.Token, showToken bool) {
 	if showToken {
 		fmt.Fprintln(sh.stderr, "on every other machine:")
 		fmt.Fprintf(sh.stdout, "%s=%s %s\n", tokenEnv, t, strings.TrimSuffix(line, " --token-file "+bus.TokenFile))
@@ -126,7 +126,7 @@ func (sh *shell) joinLine(line string, t bus.Token, showToken bool) {
 func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
 // prepareOwn makes what a test bed needs in an organisation's own NATS.
-func (sh *shell) prepareOwn(ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
+func prepareOwn(sh *shell, ctx context.Context, own bus.Own, dir, bed string, showToken bool) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (sh *shell) prepareOwn(ctx context.Context, own bus.Own, dir, bed string, s
 		return err
 	}
 	fmt.Fprintf(sh.stderr, "test bed %s is prepared; agents need credentials of your NATS, and the token in %s\n", k.Bed, token)
-	sh.joinLine("ceiling agent --nats "+bus.WithoutLogin(own.URL)+" --creds FILE --token-file "+bus.TokenFile, k.Token(), showToken)
+	joinLine(sh, "ceiling agent --nats "+bus.WithoutLogin(own.URL)+" --creds FILE --token-file "+bus.TokenFile, k.Token(), showToken)
 	return nil
 }
 

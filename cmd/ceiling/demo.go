@@ -15,6 +15,7 @@ import (
 	"ceiling/measure/cores"
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // demoServers are the command lines of `ceiling serve` that a demo measures.
@@ -67,7 +68,7 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", "server", "route", "req/s", "p50", "p99", "generator", "bottleneck")
 	var rows []demoRow
 	for _, server := range demoServers() {
-		measured, err := sh.demoServer(ctx, exe, server, duration, split)
+		measured, err := demoServer(sh, ctx, exe, server, duration, split)
 		rows = append(rows, measured...)
 		if ctx.Err() != nil {
 			sh.exit = run.ExitInterrupted
@@ -81,14 +82,14 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	for _, r := range rows {
 		v := &r.run.Verdict
 		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Bottleneck,
-			strings.TrimPrefix(v.Because, string(v.Bottleneck)+": "))
+			prose.Reason(v))
 	}
 	fmt.Fprintf(sh.stdout, "\nsaved %d runs; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
 	return nil
 }
 
 // demoServer starts one server, measures its routes and ends it.
-func (sh *shell) demoServer(ctx context.Context, exe string, server []string, duration time.Duration, split cores.Split) (rows []demoRow,
+func demoServer(sh *shell, ctx context.Context, exe string, server []string, duration time.Duration, split cores.Split) (rows []demoRow,
 	err error) {
 	name := strings.ReplaceAll(strings.Join(server, " "), "--", "")
 	child, err := run.StartChildOn(ctx, split.Server, exe, append([]string{"serve", "--addr", "127.0.0.1:0"}, server...)...)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/archive"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 )
@@ -28,9 +29,8 @@ func TestCommandsInTheDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("dozens of runs; the scripts do the same verbs")
 	}
+	t.Parallel()
 	bin := programFile(t)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	server, err := run.StartChild(t.Context(), bin, "serve", "fasthttp", "--addr", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -40,19 +40,38 @@ func TestCommandsInTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := 0
+	commands, experiments := 0, map[string]string{}
 	for _, file := range append(files, "../../README.md", "../../proxy/README.md", "../../proxy/CONFIG.md") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list := consoleCommands(string(text))
-		commands += len(list)
-		// Side by side: what they measure does not matter here, and most of their
-		// time is waiting.
-		t.Run(strings.ReplaceAll(strings.TrimPrefix(file, "../../"), "/", " "), func(t *testing.T) {
+		blocks := consoleCommands(string(text))
+		if strings.HasSuffix(file, "docs/fleet.md") { // its test bed is made in one block and used in the others
+			blocks = [][]string{slices.Concat(blocks...)}
+		}
+		for i, list := range blocks {
+			commands += len(list)
+			// An experiment leaves nothing behind, and two pages may show it.
+			list = slices.DeleteFunc(list, func(command string) bool {
+				name, is := strings.CutPrefix(command, "run docs/experiments/")
+				if is {
+					experiments[command] = name
+				}
+				return is
+			})
+			// Side by side: what they measure does not matter here, and most of their
+			// time is waiting.
+			t.Run(fmt.Sprint(strings.ReplaceAll(strings.TrimPrefix(file, "../../"), "/", " "), " ", i+1), func(t *testing.T) {
+				t.Parallel()
+				runCommands(t, bin, server.Addr, list)
+			})
+		}
+	}
+	for command, name := range experiments {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runCommands(t, bin, server.Addr, list)
+			runCommands(t, bin, server.Addr, []string{command})
 		})
 	}
 	if commands < 8 {
@@ -60,16 +79,15 @@ func TestCommandsInTheDocs(t *testing.T) {
 	}
 }
 
-// runCommands runs those of one file, in their order: what one leaves behind the next
+// runCommands runs those of one block, in their order: what one leaves behind the next
 // ones may name, as they may the repository's docs and the output of another tool.
 func runCommands(t *testing.T, bin, addr string, list []string) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, there := range map[string]string{"docs": "../../docs", "hey.txt": "../../show/importer/testdata/hey.txt"} {
-		if err := os.Symlink(absolute(t, there), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Symlink(absolute(t, "../../docs"), filepath.Join(dir, "docs")); err != nil {
+		t.Fatal(err)
 	}
+	archive.Extract(t, "../../show/importer/testdata/hey.txtar", dir)
 	fleet := &documentedFleet{bin: bin, addr: addr, dir: dir}
 	for _, command := range list {
 		if !fleet.takes(t, command) {
@@ -79,20 +97,24 @@ func runCommands(t *testing.T, bin, addr string, list []string) {
 	fleet.end()
 }
 
-// consoleCommands are the lines "$ ceiling …" within ```console blocks.
-func consoleCommands(text string) []string {
-	var list []string
-	inside := false
+// consoleCommands are the lines "$ ceiling …" of each ```console block that has some.
+func consoleCommands(text string) [][]string {
+	var blocks [][]string
+	inside, fresh := false, false
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "```"):
-			inside = line == "```console"
+			inside, fresh = line == "```console", true
 		case inside && strings.HasPrefix(line, "$ ceiling "):
-			list = append(list, strings.TrimPrefix(line, "$ ceiling "))
+			if fresh {
+				blocks, fresh = append(blocks, nil), false
+			}
+			last := &blocks[len(blocks)-1]
+			*last = append(*last, strings.TrimPrefix(line, "$ ceiling "))
 		}
 	}
-	return list
+	return blocks
 }
 
 // shortened says what makes a documented command quick. A verb that serves
@@ -101,8 +123,9 @@ func shortened(verb string) []string {
 	return map[string][]string{
 		"run": {"-d", "300ms", "--repeats", "1", "--rest", "0s"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"},
 		"selftest": {"--only", "one-connection", "--patience", "1s"}, "find": {"-d", "100ms", "--rest", "0s", "--most", "200", "--start", "100"},
-		"race":  {"--rounds", "1", "-d", "60ms", "--only", "ceiling,httputil", "--case", "16"},
-		"prove": {"-d", "200ms", "--rest", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--rest", "0s", "--blocks", "2", "--noise-blocks", "2"},
+		"race":    {"--rounds", "1", "-d", "60ms", "--only", "ceiling,httputil", "--case", "16"},
+		"profile": {"-d", "1s"},
+		"prove":   {"-d", "200ms", "--rest", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--rest", "0s", "--blocks", "2", "--noise-blocks", "2"},
 	}[verb]
 }
 
@@ -227,6 +250,7 @@ func (f *documentedFleet) end() {
 // with one process and in the one with several, under load: every request is in the
 // old file or in the new one.
 func TestLogrotateInTheDocs(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../proxy/README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,11 @@ func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Exper
 	e := spec.Experiment{Kind: kind, Seed: f.seed, Repeats: f.plan.repeats, Load: spec.Load{
 		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone, Engine: f.engine,
 		SourceIPs: list(f.sourceIPs), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
+		Profile: f.profile,
 	}}
+	if f.profile && f.fleet.agents != 0 {
+		return e, errors.New("--profile: profiles are taken on the machine that loads, of a server there; leave --agents out")
+	}
 	if f.changed("apart") {
 		e.Load.Apart = &f.apart
 	}
@@ -145,7 +149,7 @@ func moment(into *spec.Time, flag, text string) error {
 }
 
 // exploreFile does what a file asks.
-func (sh *shell) exploreFile(c *cobra.Command, path string, f *runFlags) error {
+func exploreFile(sh *shell, c *cobra.Command, path string, f *runFlags) error {
 	e, err := spec.ReadExperiment(path)
 	if err != nil {
 		return usage(err)

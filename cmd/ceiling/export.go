@@ -36,9 +36,11 @@ func newExport(sh *shell) *cobra.Command {
   vegeta      the JSON report of vegeta
   prometheus  OpenMetrics text
   otlp        OTLP metrics in JSON; --to sends them to a collector
+  pprof       a profile of ceiling profile; --of on-cpu, off-cpu, block…
+  folded      the same as folded stacks, as flame graphs are drawn from
   attachment  what else was kept: --of cpu.folded, off-cpu.folded, cpu.pprof.gz
 
-docs/export.md says what each of them can and inconclusive.`,
+docs/export.md says what each of them can and cannot say.`,
 		Example: `  ceiling export x7f2 --format csv -o load.csv
   ceiling export ./x7f2.ndjson.gz --format hgrm --of service
   ceiling export x7f2 --format otlp --to http://127.0.0.1:4318`,
@@ -53,12 +55,13 @@ docs/export.md says what each of them can and inconclusive.`,
 	}
 	p := c.Flags()
 	p.SortFlags = false
-	p.StringVar(&f.format, "format", export.FormatJSON, strings.Join(export.Formats(), ", "))
+	p.StringVar(&f.format, "format", export.FormatJSON, "one of these formats")
 	p.StringVarP(&f.out, "output", "o", "-", "file to write, whole or not at all; - is the standard output")
-	p.StringVar(&f.of, "of", "", "hgrm, hdr: "+strings.Join(export.Latencies(), ", ")+" (hgrm: response; hdr: all three)")
+	p.StringVar(&f.of, "of", "", "hgrm, hdr: "+strings.Join(export.Latencies(), ", ")+" (hgrm: response; hdr: all three); pprof, folded: kind")
 	p.StringVar(&f.table, "table", "", "csv, ndjson: kind of row: load, cpu, process, sockets… (csv: load; ndjson: all)")
 	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; OTEL_EXPORTER_OTLP_HEADERS goes along")
-	for flag, values := range map[string][]string{"format": export.Formats(), "of": export.Latencies(), "table": export.Tables()} {
+	of := append(export.Latencies(), record.ProfileKinds()...)
+	for flag, values := range map[string][]string{"format": export.Formats(), "of": of, "table": export.Tables()} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // a name that is not a flag: a slip in this function
 		}
@@ -69,8 +72,11 @@ docs/export.md says what each of them can and inconclusive.`,
 // ofValues are what --of may be; nil for any: a record has the names of what is
 // attached to it.
 func (f *exportFlags) ofValues() []string {
-	if f.format == export.FormatAttachment {
+	switch f.format {
+	case export.FormatAttachment:
 		return nil
+	case export.FormatPprof, export.FormatFolded:
+		return record.ProfileKinds()
 	}
 	return export.Latencies()
 }
@@ -85,7 +91,7 @@ func (f *exportFlags) check() error {
 		goesWith    []string
 		values      []string
 	}{
-		{"--of", f.of, []string{export.FormatHGRM, export.FormatHDR, export.FormatAttachment}, f.ofValues()},
+		{"--of", f.of, []string{export.FormatHGRM, export.FormatHDR, export.FormatPprof, export.FormatFolded, export.FormatAttachment}, f.ofValues()},
 		{"--table", f.table, []string{export.FormatCSV, export.FormatNDJSON}, nil},
 		{"--to", f.to, []string{export.FormatOTLP}, nil},
 	} {
@@ -122,10 +128,10 @@ func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
 		return err
 	}
 	if file.IsPlan() {
-		return sh.exportPlan(file, name, f)
+		return exportPlan(sh, file, name, f)
 	}
 	if f.format == export.FormatCSV || f.format == export.FormatNDJSON {
-		return sh.exportRows(file, f)
+		return exportRows(sh, file, f)
 	}
 	source, err := export.Open(file)
 	if err != nil {
@@ -146,7 +152,7 @@ func (sh *shell) export(c *cobra.Command, name string, f *exportFlags) error {
 }
 
 // exportPlan writes a plan's document; its runs are records of their own.
-func (sh *shell) exportPlan(file record.File, name string, f *exportFlags) error {
+func exportPlan(sh *shell, file record.File, name string, f *exportFlags) error {
 	p, err := record.OpenPlan(file)
 	if err != nil {
 		return err
@@ -175,15 +181,24 @@ func (f *exportFlags) write(out io.Writer, s *export.Source) error {
 		return export.Prometheus(out, s)
 	case export.FormatOTLP:
 		return export.OTLP(out, s)
+	case export.FormatPprof:
+		return written(out)(s.Pprof(orElse(f.of, record.ProfileOnCPU)))
+	case export.FormatFolded:
+		return written(out)(s.Folded(orElse(f.of, record.ProfileOnCPU)))
 	case export.FormatAttachment:
-		data, err := s.Attachment(f.of)
+		return written(out)(s.Attachment(f.of))
+	}
+	return fmt.Errorf("no writer for %s", f.format)
+}
+
+func written(out io.Writer) func([]byte, error) error {
+	return func(b []byte, err error) error {
 		if err != nil {
 			return err
 		}
-		_, err = out.Write(data)
+		_, err = out.Write(b)
 		return err
 	}
-	return fmt.Errorf("no writer for %s", f.format)
 }
 
 func orElse(text, other string) string {
@@ -194,7 +209,7 @@ func orElse(text, other string) string {
 }
 
 // exportRows writes a format that is made from the series.
-func (sh *shell) exportRows(file record.File, f *exportFlags) error {
+func exportRows(sh *shell, file record.File, f *exportFlags) error {
 	rows, err := record.OpenRows(file)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // lab is machines for a fleet: network namespaces on one bridge, which the
@@ -294,7 +295,7 @@ func (l *lab) weakAgent(t *testing.T) {
 		}
 	}
 	l.named(t, func(r *record.Run) bool {
-		return r.Verdict.Bottleneck == "generator" && strings.Contains(r.Verdict.Because, "l4")
+		return r.Verdict.Bottleneck == "generator" && strings.Contains(prose.Sentence(r.Verdict.Because), "l4")
 	}, "--agents", "4", "-d", "1s", "-c", "80", "-R", "6k")
 }
 

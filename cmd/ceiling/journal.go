@@ -25,7 +25,7 @@ func newJournal(sh *shell) *cobra.Command {
 		Short: "Keep a journal: entries whose figures are taken from records",
 		Long: `A journal is a folder of entries, each a Markdown file with a question, a
 hypothesis and a status. Tables, figures and numbers are taken from records by
-reference ({{run "NAME" "rate"}}), and a reference that the record does not
+reference ({{(run "NAME").Rate}}), and a reference that the record does not
 answer fails the build. docs/journal.md says what can be referred to.`,
 		Example: `  ceiling journal new "Does gzip pay?" --from x7f2
   ceiling journal add 0001-does-gzip-pay x7f2
@@ -64,7 +64,7 @@ func newJournalNew(sh *shell) *cobra.Command {
 		}
 		fmt.Fprintln(sh.stdout, filepath.Join(folder, "entry.md"))
 		for _, source := range sources {
-			if err := sh.addRecord(*dir, folder, source, ""); err != nil {
+			if err := addRecord(sh, *dir, folder, source, ""); err != nil {
 				return err
 			}
 		}
@@ -106,7 +106,7 @@ without an ID among its runs, or --as says which, that name gets the ID.`,
 			in = filepath.Dir(filepath.Clean(args[0])) // docs/journal/0001-servers, wherever that is
 		}
 		for _, source := range sources {
-			if err := sh.addRecord(in, args[0], source, as); err != nil {
+			if err := addRecord(sh, in, args[0], source, as); err != nil {
 				return err
 			}
 		}
@@ -128,7 +128,7 @@ func (sh *shell) findAll(names []string) ([]record.File, error) {
 	return files, nil
 }
 
-func (sh *shell) addRecord(dir, entry string, source record.File, as string) error {
+func addRecord(sh *shell, dir, entry string, source record.File, as string) error {
 	e, err := journal.FindEntry(dir, entry)
 	if err != nil {
 		return usage(err)
@@ -164,7 +164,7 @@ func newJournalBuild(sh *shell) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		site, err := sh.buildJournal(*dir, store)
+		site, err := buildJournal(sh, *dir, store)
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func newJournalBuild(sh *shell) *cobra.Command {
 
 // buildJournal reads and makes the pages; mistakes and warnings have a line
 // each.
-func (sh *shell) buildJournal(dir string, store record.Store) (*journal.Site, error) {
+func buildJournal(sh *shell, dir string, store record.Store) (*journal.Site, error) {
 	j, err := journal.Read(dir, store)
 	var site *journal.Site
 	if err == nil {
@@ -215,14 +215,14 @@ func newJournalServe(sh *shell) *cobra.Command {
 	}
 	dir := journalDir(c)
 	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address to listen on, of this machine's loopback; port 0 = any")
-	c.RunE = func(c *cobra.Command, _ []string) error { return sh.serveJournal(c.Context(), *dir, addr) }
+	c.RunE = func(c *cobra.Command, _ []string) error { return serveJournal(sh, c.Context(), *dir, addr) }
 	return c
 }
 
 // connectionsOfJournal bounds the sockets that a journal's readers have open.
 const connectionsOfJournal = 64
 
-func (sh *shell) serveJournal(ctx context.Context, dir, addr string) error {
+func serveJournal(sh *shell, ctx context.Context, dir, addr string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return usage(fmt.Errorf("there is no folder %s; begin a journal with: ceiling journal new \"a title\"", dir))
 	}

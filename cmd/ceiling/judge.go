@@ -12,6 +12,7 @@ import (
 	"ceiling/record"
 	"ceiling/show/report"
 	"ceiling/verdict"
+	"ceiling/verdict/prose"
 )
 
 func newJudge(sh *shell) *cobra.Command {
@@ -73,7 +74,7 @@ func (sh *shell) judgeRecord(file record.File, asJSON bool) error {
 	r.Exit = run.ExitOf(r)
 	sh.exit = r.Exit
 	if asJSON {
-		return record.WriteJSON(sh.stdout, r)
+		return report.JSON(sh.stdout, r)
 	}
 	return report.Text(sh.stdout, r)
 }
@@ -108,7 +109,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 		ID       string           `json:"id"`
 		Decision verdict.Decision `json:"decision"`
 		Verdict  record.Verdict   `json:"verdict"`
-	}{"ceiling.decision/1", r.ID, d, v})
+	}{"ceiling.decision/2", r.ID, d, prose.Spell(v)})
 }
 
 // judgePlan judges every run of a plan again and concludes from that.
@@ -137,7 +138,7 @@ func (sh *shell) judgePlan(file record.File, asJSON bool) error {
 			return err
 		}
 		v := verdict.Judge(r, &series)
-		m.Outcome, m.Bottleneck, m.Says, m.SLO, m.BacklogShare, m.OtherCores = v.Outcome, v.Bottleneck, v.Because, v.SLO, v.BacklogShare,
+		m.Outcome, m.Bottleneck, m.Because, m.SLO, m.BacklogShare, m.OtherCores = v.Outcome, v.Bottleneck, v.Because, v.SLO, v.BacklogShare,
 			v.OtherCores
 	}
 	if len(p.Runs) > 0 {

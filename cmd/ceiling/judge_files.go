@@ -44,14 +44,14 @@ func (sh *shell) judgeFile(name string, asJSON bool) error {
 		return sh.judgeRecord(file.Named(name), asJSON)
 	}
 	if isYAML(name) || regexp.MustCompile(`(?m)^points:`).Match(head) {
-		return sh.judgePoints(name, buffered, asJSON)
+		return judgePoints(sh, name, buffered, asJSON)
 	}
-	return sh.judgeImported(name, buffered, asJSON)
+	return judgeImported(sh, name, buffered, asJSON)
 }
 
 // judgePoints answers exit code 2 where the file has values that could not be
 // read: their points are judged without them.
-func (sh *shell) judgePoints(name string, in io.Reader, asJSON bool) error {
+func judgePoints(sh *shell, name string, in io.Reader, asJSON bool) error {
 	points, err := record.ReadPoints(in)
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", name, err))
@@ -70,7 +70,7 @@ func (sh *shell) judgePoints(name string, in io.Reader, asJSON bool) error {
 	return nil
 }
 
-func (sh *shell) judgeImported(name string, in io.Reader, asJSON bool) error {
+func judgeImported(sh *shell, name string, in io.Reader, asJSON bool) error {
 	r, err := importer.Read(in)
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", name, err))

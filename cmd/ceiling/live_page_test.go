@@ -25,6 +25,7 @@ func TestPageFollowsARun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser")
 	}
+	t.Parallel()
 	program, server := programAndServer(t)
 	page := browser.Start(t).Page()
 

@@ -22,13 +22,10 @@ import (
 // runs these tests too.
 const patience = 2 * time.Minute
 
-// programAndServer is the program with a store of its own, and a server that it
-// serves.
+// programAndServer is the program, and a server that it serves.
 func programAndServer(t *testing.T) (program string, server *run.Child) {
 	t.Helper()
 	program = programFile(t)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	server, err := run.StartChild(t.Context(), program, "serve", "fasthttp", "--addr", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -144,6 +141,7 @@ func TestTerminalIsLeftClean(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
+	t.Parallel()
 	program, server := programAndServer(t)
 	url := "http://" + server.Addr + "/simple"
 	for _, c := range []struct {
@@ -190,6 +188,7 @@ func TestPlainLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
+	t.Parallel()
 	program, server := programAndServer(t)
 	sweep := []string{"run", "-c", "1,4", "-d", "300ms", "--repeats", "1", "http://" + server.Addr + "/simple"}
 	s := sit(t, program, []string{"TERM=dumb"}, sweep...)

@@ -15,6 +15,7 @@ import (
 // TestNobodyWaitsForTheDrain: while what was begun is answered, new clients are refused,
 // rather than left to wait for somebody who will never accept them.
 func TestNobodyWaitsForTheDrain(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {
 			asked, answer := make(chan struct{}), make(chan struct{})

@@ -17,6 +17,7 @@ import (
 // stay, idle. New ones are answered long before the idle ones' time of 75 s is over, many
 // at a time too, each of which needs a connection to the destination.
 func TestProxyOutOfDescriptors(t *testing.T) {
+	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Millisecond)
 		fmt.Fprint(w, "ok")

@@ -34,6 +34,7 @@ type reloader struct {
 // with keep-alive, slow bodies and open tunnels, lose no request: each is answered,
 // and was answered once. CEILING_RELOAD_MINUTE=1 makes it one a second for a minute.
 func TestReloadsLoseNothing(t *testing.T) {
+	t.Parallel()
 	reloads, pause := 20, 50*time.Millisecond
 	if os.Getenv("CEILING_RELOAD_MINUTE") != "" {
 		reloads, pause = 60, time.Second

@@ -20,6 +20,7 @@ import (
 // TestSecureProcess: TLS is served with workers and with prefork, by each child; the
 // metrics are the sum; a reload takes another certificate; the end is in order.
 func TestSecureProcess(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {
 			dir := t.TempDir()

@@ -100,6 +100,7 @@ func getText(t *testing.T, url string) string {
 // TestProxyProcess: signals reload and end it, with workers and with prefork; a bad
 // file changes nothing; the admin address is there once.
 func TestProxyProcess(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {
 			dir := t.TempDir()
@@ -167,6 +168,7 @@ func TestProxyProcess(t *testing.T) {
 // published release is served by all; a wrong region leaves everything; what was
 // started ends with the proxy.
 func TestProxyOnce(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"--workers=2", "--prefork"} {
 		t.Run(mode, func(t *testing.T) {
 			dir := t.TempDir()

@@ -1,3 +1,5 @@
+// Command ceiling measures how much an HTTP service can take, and names what
+// stops it.
 package main
 
 import (
@@ -16,6 +18,10 @@ import (
 
 	"ceiling/measure/run"
 )
+
+func main() {
+	os.Exit(execute(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
 
 // Messages: data goes to stdout, talk to stderr. An error is one line that
 // says what, where, and how to fix it. Exit codes: 0 pass or valid, 1 error, 2 bad
@@ -104,7 +110,7 @@ ceiling URL is short for ceiling run URL.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see: %s --help", err, c.CommandPath()))
 	})
-	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newCompare(sh), newResume(sh),
+	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newProfile(sh), newCompare(sh), newResume(sh),
 		newList(sh), newShow(sh), newJudge(sh), newReport(sh), newExport(sh), newWatch(sh), newJournal(sh),
 		newDemo(sh), newServe(sh), newProxy(sh), newRace(sh), newCalibrate(sh), newDoctor(sh), newSelftest(sh),
 		newController(sh), newAgent(sh), newFleet(sh), newPlanted(sh), newHog(sh), newBaseline(sh))

@@ -48,12 +48,14 @@ type serverFlags struct {
 	pinGenerator, pinServer string
 	apart                   bool
 	link, pprof             string
+	profile                 bool
 }
 
 // outputFlags say where the result goes.
 type outputFlags struct {
 	json, keepSecrets bool
 	out, live         string
+	files             string // directory for profiles
 }
 
 func newRun(sh *shell) *cobra.Command {
@@ -63,8 +65,7 @@ func newRun(sh *shell) *cobra.Command {
 		Short: "Measure one server under one load, or a list of them",
 		Long: `Measures one server under one load. A list in -c, -p or -R makes a sweep of it,
 and so does a file of docs/experiments/ in place of the URL.`,
-		Example: `  ceiling run http://127.0.0.1:8080/              64 connections for 10 s
-  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
+		Example: `  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
   ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && f.targets != "" {
@@ -75,7 +76,7 @@ and so does a file of docs/experiments/ in place of the URL.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 && spec.IsExperimentFile(args[0]):
-				return sh.exploreFile(c, args[0], &f)
+				return exploreFile(sh, c, args[0], &f)
 			case f.isSweep():
 				e, err := f.experiment(spec.KindSweep, args, sh)
 				if err != nil {
@@ -126,7 +127,8 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.BoolVar(&f.apart, "apart", false, "separate CPUs for generator and server (default with --serve)")
 	f.changed = p.Changed
 	p.StringVar(&f.link, "link", "", "link speed if the kernel does not know it: 50Gbps")
-	p.StringVar(&f.pprof, "pprof", "", "server pprof URL to profile during the run (off disables)")
+	p.StringVar(&f.pprof, "pprof", "", "server pprof address, or several: a,b (off disables)")
+	p.BoolVar(&f.profile, "profile", false, "take profiles of all of the server's processes")
 	p.Uint64Var(&f.seed, "seed", 0, "random seed (0 = auto)")
 	f.telemetry.bind(p)
 	f.fleet.bind(p)
@@ -153,6 +155,7 @@ func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone,
 		Seed:         cmp.Or(f.seed, rand.Uint64()>>11), // 53 bits survive any JSON reader
 		PinGenerator: f.pinGenerator, PinServer: f.pinServer, Apart: f.apart, Pprof: f.pprof,
+		Profile:   f.profile,
 		SourceIPs: list(f.sourceIPs),
 	}
 	err := errors.Join(
@@ -192,6 +195,9 @@ func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 	}
 	if s.Expect, err = spec.ParseExpect(f.expect); err != nil {
 		return s, fmt.Errorf("--expect: %w", err)
+	}
+	if s.Profile && f.fleet.agents != 0 {
+		return s, errors.New("--profile: profiles are taken on the machine that loads, of a server there; leave --agents out, or run it on the server's machine")
 	}
 	if s.Targets, err = f.targetList(args, sh); err != nil {
 		return s, err
@@ -301,7 +307,7 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 		fmt.Fprintf(sh.stderr, "ceiling: not restored: %s\n", oneLine(done.RestoreErr))
 	}
 	if f.json {
-		return record.WriteJSON(sh.stdout, &done.Run)
+		return errors.Join(report.JSON(sh.stdout, &done.Run), sh.profiled(done, f))
 	}
 	if err := report.Text(sh.stdout, &done.Run); err != nil {
 		return err
@@ -309,5 +315,5 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	if done.KeepErr == nil {
 		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", done.File, done.Run.ID)
 	}
-	return nil
+	return sh.profiled(done, f)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -26,13 +28,59 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ceiling": main})
+	testscript.Main(ownStore{m}, map[string]func(){"ceiling": main})
+}
+
+// ownStore runs the tests with a store of theirs, and more of them side by side than
+// there are CPUs: those that say t.Parallel wait for the most part, and what they
+// measure is of no account.
+type ownStore struct{ *testing.M }
+
+func (m ownStore) Run() int {
+	dir, err := os.MkdirTemp("", "ceiling-store-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	err = flag.Set("test.parallel", "4")
+	for _, name := range []string{"DATA", "STATE", "CACHE"} {
+		err = errors.Join(err, os.Setenv("XDG_"+name+"_HOME", filepath.Join(dir, strings.ToLower(name))))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.M.Run()
 }
 
 // TestScripts runs the command as a person would: testdata/script/*.txtar.
 func TestScripts(t *testing.T) {
-	params := testscript.Params{
-		Dir: filepath.Join("testdata", "script"),
+	t.Parallel()
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testing.Short() { // the verbs that do most at the same time
+		files = []string{"testdata/script/live.txtar", "testdata/script/run.txtar", "testdata/script/sweep.txtar"}
+	}
+	runScripts(t, slices.DeleteFunc(files, func(file string) bool { return file == calibrateScript })...)
+}
+
+// TestCalibrateScript is alone: a calibration is compared with others, and with runs.
+func TestCalibrateScript(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures")
+	}
+	runScripts(t, calibrateScript)
+}
+
+const calibrateScript = "testdata/script/calibrate.txtar"
+
+func runScripts(t *testing.T, files ...string) {
+	t.Helper()
+	testscript.Run(t, testscript.Params{
+		Files: files,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "data"))
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
@@ -49,14 +97,7 @@ func TestScripts(t *testing.T) {
 			"until":    scriptUntil,
 			"capture":  scriptCapture,
 		},
-	}
-	if testing.Short() { // the verbs that do most at the same time
-		for _, name := range []string{"live", "run", "sweep"} {
-			params.Files = append(params.Files, filepath.Join(params.Dir, name+".txtar"))
-		}
-		params.Dir = ""
-	}
-	testscript.Run(t, params)
+	})
 }
 
 // scriptServe starts a server as a child and puts its address into $ADDR:

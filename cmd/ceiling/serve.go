@@ -33,10 +33,14 @@ func newServe(sh *shell) *cobra.Command {
 			cfg.Ready = func(addr string) {
 				fmt.Fprintf(sh.stdout, "%s serves on %s\n", kind.Name, addr)
 			}
+			cfg.PprofReady = func(addr string) {
+				fmt.Fprintf(sh.stdout, "profiles at http://%s/debug/pprof/\n", addr)
+			}
 			return server.Serve(c.Context(), kind.Name, cfg)
 		},
 	}
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
+	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "answer profiles here, of all processes: host:port")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, as the framework does it")
 	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS; 0: one per CPU")
 	return c

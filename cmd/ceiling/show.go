@@ -32,7 +32,7 @@ func newShow(sh *shell) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return record.WriteJSON(sh.stdout, r)
+				return report.JSON(sh.stdout, r)
 			}
 			return report.Text(sh.stdout, r)
 		},

@@ -43,9 +43,9 @@ All of this works while the controller runs, and while it does not.`,
 				return err
 			}
 			if asJSON {
-				return sh.tokensJSON(list)
+				return tokensJSON(sh, list)
 			}
-			return sh.tokensTable(list)
+			return tokensTable(sh, list)
 		},
 	}
 	c.Flags().SortFlags = false
@@ -86,7 +86,7 @@ It is not kept: who loses it makes another. Several agents may join with one.`,
 			if err != nil {
 				return err
 			}
-			return sh.createToken(state, life, out)
+			return createToken(sh, state, life, out)
 		},
 	}
 	c.Flags().SortFlags = false
@@ -95,7 +95,7 @@ It is not kept: who loses it makes another. Several agents may join with one.`,
 	return c
 }
 
-func (sh *shell) createToken(dir string, life time.Duration, out string) error {
+func createToken(sh *shell, dir string, life time.Duration, out string) error {
 	var file *os.File // made first: a token that nobody could be given would be on the list
 	if out != "" {
 		var err error
@@ -187,7 +187,7 @@ func parseLife(text string) (time.Duration, error) {
 
 func formatDays(d time.Duration) string { return fmt.Sprintf("%dd", d/(24*time.Hour)) }
 
-func (sh *shell) tokensTable(list []bus.Listed) error {
+func tokensTable(sh *shell, list []bus.Listed) error {
 	t := tabwriter.NewWriter(sh.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "token\tstate\tmade\texpires\tlast used\tagents now")
 	now := time.Now()
@@ -208,7 +208,7 @@ func (sh *shell) tokensTable(list []bus.Listed) error {
 	return t.Flush()
 }
 
-func (sh *shell) tokensJSON(list []bus.Listed) error {
+func tokensJSON(sh *shell, list []bus.Listed) error {
 	type token struct {
 		ID       string         `json:"id"`
 		State    bus.TokenState `json:"state"`

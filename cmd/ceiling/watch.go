@@ -35,7 +35,7 @@ reads the record's file and writes nothing. Ctrl-C ends it.`,
 				return err
 			}
 			if inTerminal {
-				return sh.watchInTerminal(c.Context(), file)
+				return watchInTerminal(sh, c.Context(), file)
 			}
 			return sh.watch(c.Context(), file, addr)
 		},
@@ -66,7 +66,7 @@ func (sh *shell) watch(ctx context.Context, file record.File, addr string) error
 }
 
 // watchInTerminal paints until the run has ended.
-func (sh *shell) watchInTerminal(ctx context.Context, file record.File) error {
+func watchInTerminal(sh *shell, ctx context.Context, file record.File) error {
 	if !isTerminal(sh.stderr) {
 		return usage(errors.New("--terminal: the standard error is no terminal that can be painted; leave it out for a page in the browser"))
 	}

@@ -119,6 +119,7 @@ func concludeComparison(p *record.Plan) {
 		left = append(left, caveats...)
 	}
 	limitedByGenerator(c, &sides)
+	c.Profiles = profileDifferences(profilesOf(sides.a), profilesOf(sides.b), true)
 	c.Says = saysOf(c)
 	c.Caveats = append(caveatsOf(e, c, &sides), left...)
 	closeGate(p, &sides)

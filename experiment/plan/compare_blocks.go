@@ -7,6 +7,7 @@ import (
 
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // compareBlock is the runs that are held against each other.
@@ -83,7 +84,7 @@ func (b *compareBlock) spoilt() string {
 		case m.BadShare > mostly:
 			return fmt.Sprintf("%s of the requests of run %s of %s failed", shareText(m.BadShare), m.Run, m.Side)
 		case m.Outcome == record.Invalid && !paceOfGenerator(m):
-			return fmt.Sprintf("run %s of %s is invalid: %s", m.Run, m.Side, m.Says)
+			return fmt.Sprintf("run %s of %s is invalid: %s", m.Run, m.Side, prose.Sentence(m.Because))
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 
 	"ceiling/internal/stat"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // FinishedRuns is one side of runs of the store.
@@ -19,6 +20,9 @@ func FinishedRuns(runs []Kept) Finished {
 		names = append(names, r.ID)
 		f.Figures = append(f.Figures, figuresOf(&runs[i]))
 		f.Facts = append(f.Facts, factsOf(r))
+		if r.Profiling != nil {
+			f.Profiles = append(f.Profiles, r.Profiling)
+		}
 		if f.Decide == "" {
 			f.Decide = r.Target
 		}
@@ -46,13 +50,13 @@ func figuresOf(k *Kept) Figures {
 	}
 	switch {
 	case r.Unfinished:
-		f.Void = r.Verdict.Because
+		f.Void = prose.Sentence(r.Verdict.Because)
 	case r.Verdict.Outcome == record.Invalid && r.Verdict.Bottleneck == record.LoadGenerator && !f.Open:
 		// The CPU of a request is the server's also where the pace is not.
 		f.PerS, f.P50Ns, f.P99Ns, f.Response = 0, 0, 0, nil
 		f.Missing = fmt.Sprintf("in %s the generator was the bottleneck: rate and response time are its own", r.ID)
 	case r.Verdict.Outcome == record.Invalid:
-		f.Void = r.Verdict.Because
+		f.Void = prose.Sentence(r.Verdict.Because)
 	}
 	if s := r.Rate.Spread; s.Samples > 1 && r.Rate.CompletedPerS > 0 {
 		f.Spread[metricRPS] = s.StdevPerS / r.Rate.CompletedPerS

@@ -61,6 +61,8 @@ type Finished struct {
 	Caveats []string
 	// Decide is how to load this side again: a URL; "" unknown.
 	Decide string
+	// Profiles of the measurements that have any.
+	Profiles []*record.Profiling
 }
 
 // CompareRuns holds finished runs against each other, one or several of a
@@ -92,6 +94,9 @@ func CompareFinished(a, b Finished) record.Comparison {
 			ch.Says = m.words + ": not judged: " + c.Incomparable
 		}
 		c.Changes = append(c.Changes, ch)
+	}
+	if c.Incomparable == "" {
+		c.Profiles = profileDifferences(profilesOfFinished(a.Profiles, same), profilesOfFinished(b.Profiles, same), same)
 	}
 	c.Caveats = slices.Concat(usableA.left, usableB.left, finishedCaveats(&c, usableA.list, usableB.list, same), a.Caveats, b.Caveats)
 	switch {

@@ -11,6 +11,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // finished is a run as the store has it.
@@ -209,7 +210,7 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 		return c
 	}
 	check("b was left out, it is invalid: the books", func(r *record.Run) {
-		r.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: "inconclusive", Because: "the books do not balance"}
+		r.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: "inconclusive", Because: recordtest.Says("the books do not balance")}
 	})
 	check("b fails", func(r *record.Run) { r.Errors = []record.Error{{Phase: "status", Cause: "503", Count: 9000}} })
 	c := check("", func(r *record.Run) {

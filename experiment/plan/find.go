@@ -7,6 +7,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // A search asks for the highest rate at which an open loop holds an SLO. It
@@ -107,10 +108,10 @@ func (s *survey) hopeless(done []record.Measured) (Decision, bool) {
 
 // saying quotes the last run's verdict.
 func saying(done []record.Measured) string {
-	if len(done) == 0 || done[len(done)-1].Says == "" {
+	if len(done) == 0 || done[len(done)-1].Because == nil {
 		return ""
 	}
-	return "; the last one's verdict: " + done[len(done)-1].Says
+	return "; the last one's verdict: " + prose.Sentence(done[len(done)-1].Because)
 }
 
 func earlyStop(format string, args ...any) Decision {

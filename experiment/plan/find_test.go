@@ -13,6 +13,7 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // searching is a search for the given SLO.
@@ -238,11 +239,11 @@ func TestFindEnds(t *testing.T) {
 		return m
 	}, record.EndedEarly, record.LimitNone, 3, 13, none)
 	check("nothing answers", "p99<5ms,errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
-		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1, Says: "no request was answered"}
+		return record.Measured{Step: *s, Outcome: record.Invalid, Failed: 100, BadShare: 1, Because: recordtest.Says("no request was answered")}
 	}, record.EndedEarly, record.LimitNone, 4, silentEver, none)
 	check("always invalid", "p99<5ms", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
 		m := fake(e, s, true, 1e5)
-		m.Outcome, m.Bottleneck, m.Says = record.Invalid, record.Inconclusive, "the CPU rows do not add up"
+		m.Outcome, m.Bottleneck, m.Because = record.Invalid, record.Inconclusive, recordtest.Says("the CPU rows do not add up")
 		return m
 	}, record.EndedEarly, record.LimitNone, 4, voidsInRow+1, none)
 	check("invalid above", "errors<0.1%", nil, func(e *spec.Experiment, s *record.Step) record.Measured {
@@ -443,4 +444,27 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 		m.Histogram = nil
 	}
 	return m
+}
+
+// TestOwedAnswersAreABrokenRate: what was sent and not answered is no rate that
+// can be passed, also where nobody knows where it waited.
+func TestOwedAnswersAreABrokenRate(t *testing.T) {
+	slo, err := spec.ParseSLO("p99<200ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &survey{slo: slo}
+	for _, c := range []struct {
+		m    record.Measured
+		want classification
+	}{
+		{record.Measured{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Completed: 100, BacklogShare: 0.05}, classMissed},
+		{record.Measured{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Completed: 100, BacklogShare: 0.005}, classUnusable},
+		{record.Measured{Outcome: record.Invalid, Bottleneck: record.LoadGenerator, Completed: 100, BacklogShare: 0.05}, classGeneratorLimited},
+		{record.Measured{Outcome: record.Invalid, Bottleneck: "server blocked", Completed: 100}, classMissed},
+	} {
+		if got, broken := s.judge(&c.m); got != c.want || (got == classMissed) != (len(broken) == 1) {
+			t.Errorf("%+v: %v, broken %v; want %v", c.m, got, broken, c.want)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // queue is a server in memory: workers that take requests in the order they
@@ -176,7 +177,7 @@ func (q *queue) measured(e *spec.Experiment, step *record.Step) record.Measured 
 	if t.owed > .01 {
 		m.Bottleneck = "server CPU"
 		if m.Outcome == record.Valid {
-			m.Outcome, m.Says = record.Invalid, "the target rate was sent but not answered"
+			m.Outcome, m.Because = record.Invalid, recordtest.Says("the target rate was sent but not answered")
 		}
 	}
 	return m

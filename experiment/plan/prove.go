@@ -137,7 +137,7 @@ func proofRunsOf(all []record.Measured) proofRuns {
 		case m.WarmupRun || m.Block == 0:
 			continue
 		case m.Run == "":
-			r.why[resource] = m.Says
+			r.why[resource] = m.NotRun
 			continue
 		case !(m.CompletedPerS > 0):
 			r.caveats = append(r.caveats, fmt.Sprintf("block %d: one run completed no request and is left out", m.Block))

@@ -249,7 +249,7 @@ func TestProofOfWhatThereIs(t *testing.T) {
 	no := func(resource, why string) func(*record.Measured) {
 		return func(m *record.Measured) {
 			if m.Perturb.Resource == resource {
-				m.Run, m.Perturbed, m.CompletedPerS, m.Says = "", nil, 0, why
+				m.Run, m.Perturbed, m.CompletedPerS, m.NotRun = "", nil, 0, why
 			}
 		}
 	}

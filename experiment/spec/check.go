@@ -259,10 +259,5 @@ func (s *Spec) checkNames() error {
 	if !(s.LinkBitsPerSecond >= 0) || math.IsInf(s.LinkBitsPerSecond, 0) {
 		return fmt.Errorf("link speed: %v is not a number of bits per second; write 10Gbit/s", s.LinkBitsPerSecond)
 	}
-	if s.Pprof != "" && s.Pprof != "off" {
-		if _, _, _, err := ParseTarget(s.Pprof); err != nil {
-			return fmt.Errorf("pprof: %w; or off", err)
-		}
-	}
-	return nil
+	return checkPprof(s.Pprof)
 }

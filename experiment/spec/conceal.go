@@ -23,7 +23,7 @@ func (s *Spec) Concealed(h *secret.Hider) Spec {
 	for i := range c.Targets {
 		c.Targets[i].conceal(h)
 	}
-	c.Pprof = h.URL(s.Pprof)
+	c.Pprof = eachPprof(s.Pprof, h.URL)
 	return c
 }
 
@@ -78,7 +78,7 @@ func (e *Experiment) Concealed(h *secret.Hider) (c Experiment, hidden bool) {
 			m.Mix[n].conceal(h, was)
 		}
 	}
-	c.Load.Pprof = was(h.URL(e.Load.Pprof), e.Load.Pprof)
+	c.Load.Pprof = was(eachPprof(e.Load.Pprof, h.URL), e.Load.Pprof)
 	// Names last: they may repeat a secret.
 	for i := range c.Servers {
 		c.Servers[i].Name = was(h.Text(c.Servers[i].Name), c.Servers[i].Name)

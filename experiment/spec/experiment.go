@@ -99,7 +99,8 @@ type Load struct {
 	PinServer      string      `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
 	Apart          *bool       `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on CPUs of their own; where nothing is said, so are servers that are started"`
 	Link           string      `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
-	Pprof          string      `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint; off"`
+	Pprof          string      `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint, or several with commas between them; off"`
+	Profile        bool        `json:"profile,omitempty" yaml:"profile,omitempty" jsonschema:"take profiles of all of the server's processes, in every other stretch of each run"`
 }
 
 // Find bounds a search.

@@ -284,6 +284,7 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
 		SourceIPs: l.SourceIPs, PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof,
+		Profile: l.Profile,
 	}
 	s.Threads = min(s.Threads, connections)
 	if s.Open() {

@@ -84,8 +84,12 @@ type Spec struct {
 	// 0 means not given.
 	LinkBitsPerSecond float64 `json:"link_bits_per_second,omitempty"`
 	// Pprof is the subject's pprof endpoint, "" to look for one at
-	// /debug/pprof/, "off" not to.
+	// /debug/pprof/, "off" not to. Several have commas between them: a server of
+	// several processes. PprofURLs parts them.
 	Pprof string `json:"pprof,omitempty"`
+	// Profile takes profiles of all of the subject's processes, in every other
+	// stretch of the window.
+	Profile bool `json:"profile,omitempty"`
 }
 
 // Target is one request of the mix.

@@ -9,6 +9,7 @@ import (
 
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // TestRecordOfSeveral: a run of three agents and an observer is kept with who
@@ -63,7 +64,7 @@ func TestRecordOfSeveral(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"do not add up", "do not balance", "was lost"} {
-		if strings.Contains(r.Verdict.Because, text) {
+		if strings.Contains(prose.Sentence(r.Verdict.Because), text) {
 			t.Errorf("verdict: %s", r.Verdict.Because)
 		}
 	}

@@ -212,10 +212,16 @@ func permit(ctx context.Context, l AllowList, find Lookup, o *order) func(netip.
 // pprofAllowed looks at an endpoint for profiles that a spec names: it has to
 // be on this machine, or on the list.
 func pprofAllowed(ctx context.Context, l AllowList, find Lookup, s *spec.Spec) error {
-	if s.Pprof == "" || s.Pprof == "off" {
-		return nil
+	for _, url := range spec.PprofURLs(s.Pprof) {
+		if err := onePprofAllowed(ctx, l, find, url); err != nil {
+			return err
+		}
 	}
-	to, _, _, err := spec.ParseTarget(s.Pprof)
+	return nil
+}
+
+func onePprofAllowed(ctx context.Context, l AllowList, find Lookup, url string) error {
+	to, _, _, err := spec.ParseTarget(url)
 	if err != nil {
 		return fmt.Errorf("--pprof: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // Causes that leave a server with CPU to spare, planted in servers of this binary
@@ -154,7 +155,7 @@ func (c *stingyConn) Close() error {
 // checkCause holds a verdict against what was planted.
 func checkCause(t *testing.T, v *record.Verdict, ceiling record.Bottleneck, because, next string) {
 	t.Helper()
-	if v.Bottleneck == ceiling && strings.Contains(v.Because, because) && strings.Contains(v.Next, next) {
+	if v.Bottleneck == ceiling && strings.Contains(prose.Sentence(v.Because), because) && strings.Contains(prose.Sentence(v.Next), next) {
 		return
 	}
 	t.Errorf("%s, %s: %s\nnext: %s\nwant %s: %q, next %q", v.Outcome, v.Bottleneck, v.Because, v.Next, ceiling, because, next)
@@ -283,7 +284,7 @@ func TestThreadsAreToldByName(t *testing.T) {
 	v := &do(t, s).Run.Verdict
 	told := regexp.MustCompile(`^where its threads sleep, of [0-9.]+: ([0-9.]+) exec-# in \w+ \(for data from a socket\), ([0-9.]+) idle-# in futex\w+ `)
 	for _, e := range v.Evidence {
-		m := told.FindStringSubmatch(e.Says)
+		m := told.FindStringSubmatch(prose.Text(e.Says))
 		if m == nil {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"ceiling/internal/faultserver"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 func faultyServer(t *testing.T, steps ...faultserver.Step) *faultserver.Server {
@@ -87,7 +88,7 @@ func TestOutageIsTold(t *testing.T) {
 			if r.Requests.Failed > uint64(3*asked.Connections) || r.Verdict.Outcome != record.Valid {
 				t.Errorf("%s: %+v %v", r.Verdict.Outcome, r.Requests, r.Errors)
 			}
-			caveats := strings.Join(r.Verdict.Caveats, "\n")
+			caveats := strings.Join(prose.Texts(r.Verdict.Caveats), "\n")
 			_, text, _ := strings.Cut(caveats, "the server was unreachable for ")
 			text, _, _ = strings.Cut(text, ",")
 			long, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // waits are servers whose requests wait for what is known, by name; each makes
@@ -108,7 +109,7 @@ func TestLittleOfShortRuns(t *testing.T) {
 		s := specOf(c.Addr, "/")
 		s.Connections, s.Duration = 64, 100*time.Millisecond
 		r := &do(t, s).Run
-		if strings.Contains(r.Verdict.Because, "Little's law") || r.Edges == nil {
+		if strings.Contains(prose.Sentence(r.Verdict.Because), "Little's law") || r.Edges == nil {
 			t.Fatalf("%s: %s (edges %+v)", r.Verdict.Outcome, r.Verdict.Because, r.Edges)
 		}
 		if r.Verdict.Outcome == record.Invalid || r.Requests.Completed == 0 {
@@ -170,7 +171,7 @@ func TestLoneTellsQueues(t *testing.T) {
 			if v.OtherCores > 0.3 || twice.Verdict.OtherCores > 0.3 {
 				return
 			}
-			if v.Bottleneck != k.ceiling || !strings.Contains(v.Because, k.says) {
+			if v.Bottleneck != k.ceiling || !strings.Contains(prose.Sentence(v.Because), k.says) {
 				t.Errorf("%s: %s", v.Bottleneck, v.Because)
 			}
 			if k.kind != "tail" && math.Abs(a.Requests-k.at) > 0.2*k.at { // of a tail a few requests have no mean

@@ -15,9 +15,11 @@ import (
 // cumulative ones are read before and after; a CPU profile costs the server,
 // and is only taken where the person named the endpoint.
 type profiler struct {
-	endpoint *profile.Endpoint
+	group    *profile.Group    // of all processes; nil: none was found
+	endpoint *profile.Endpoint // the first address
 	before   profile.Snapshot
 	asked    bool
+	parted   bool          // CPU profiles are taken by stretches, in place of one of the window
 	done     chan struct{} // closed when what runs beside the load has ended
 	cancel   context.CancelFunc
 	missing  []record.NotMeasured
@@ -30,24 +32,24 @@ type profiler struct {
 // would only count a request that nobody asked for. Not finding one that nobody
 // named is not worth a word. pids are the server's processes of this host.
 func newProfiler(ctx context.Context, s *spec.Spec, to target, pids []int, permit func(netip.AddrPort, string) error) *profiler {
-	p := &profiler{asked: s.Pprof != ""}
+	p := &profiler{asked: s.Pprof != "", parted: s.Profile}
 	if s.Pprof == "off" || s.Pprof == "" && !mayProfile(to, pids) {
 		return p
 	}
-	url := s.Pprof
-	if url == "" {
-		url = "http://" + to.addr.String() + "/debug/pprof/"
+	urls := spec.PprofURLs(s.Pprof)
+	if len(urls) == 0 {
+		urls = []string{"http://" + to.addr.String() + "/debug/pprof/"}
 	}
 	var within func(netip.AddrPort) error
 	if permit != nil {
 		within = func(to netip.AddrPort) error { return permit(to, "") }
 	}
-	e, err := profile.FindWithin(ctx, url, within)
+	g, err := profile.FindAll(ctx, urls, within)
 	if err != nil {
 		p.lose(err)
 		return p
 	}
-	p.endpoint = e
+	p.group, p.endpoint = g, g.Front()
 	return p
 }
 
@@ -92,7 +94,7 @@ func (p *profiler) during(ctx context.Context, length time.Duration) {
 		p.lose(err)
 	}
 	p.before = before
-	if !p.asked || length < time.Second {
+	if !p.asked || p.parted || length < time.Second {
 		return
 	}
 	// A little less than the window, so that it ends within.
@@ -112,7 +114,7 @@ func (p *profiler) close() {
 	if p.done == nil {
 		return
 	}
-	defer p.endpoint.Close()
+	defer p.group.Close()
 	late := time.AfterFunc(afterwards, p.cancel)
 	<-p.done
 	late.Stop()
@@ -133,8 +135,8 @@ func (p *profiler) close() {
 
 // end gives back the connection of one that no window opened for.
 func (p *profiler) end() {
-	if p.endpoint != nil {
-		p.endpoint.Close()
+	if p.group != nil {
+		p.group.Close()
 	}
 }
 

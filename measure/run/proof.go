@@ -54,7 +54,7 @@ func (x *explorer) proofRun(ctx context.Context, step *record.Step, base string,
 		return nil, err
 	}
 	if why := x.scene.Lacks(step.Perturb.Resource); why != "" {
-		return &record.Measured{Step: *step, Started: time.Now(), Outcome: record.Invalid, Says: why}, nil
+		return &record.Measured{Step: *step, Started: time.Now(), Outcome: record.Invalid, NotRun: why}, nil
 	}
 	taking, err := x.scene.Begin(ctx, step)
 	if err != nil {

@@ -149,7 +149,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 	done.Run.ID, done.Run.Command = w.ID(), o.Command
 	done.Response.Merge(&worked.Result.Total.Response)
 	done.KeepErr = errors.Join(keepErr, rec.histograms(worked.Result), keepProfiles(w, &done.Run, &worked.Found),
-		keepStacks(w, &done.Run, &worked.Found), w.Err())
+		keepStacks(w, &done.Run, &worked.Found), keepProfiling(w, &done.Run, &worked.Found, &rec.series), w.Err())
 	done.Run.Subject = subjectOf(&done.Run, &rec.series, worked)
 	identified(done.Run.Subject, worked.Identities)
 	done.Run.Verdict = verdict.Judge(&done.Run, &rec.series)
@@ -322,4 +322,30 @@ func requests(s *spec.Spec) ([]load.Request, error) {
 		mix = append(mix, load.Request{Bytes: b, NoBody: t.Method == "HEAD", Weight: t.Weight})
 	}
 	return mix, nil
+}
+
+// Event is what a run tells while it goes on: one of these, the others are nil.
+type Event struct {
+	// Began comes once the record stands; on this machine that is before the
+	// connections are opened.
+	Began *record.Start
+	// Progress is where the run stands, after every interval. It is valid during the
+	// call only.
+	Progress *Progress
+	// Observed is a row of what a host did. Nobody may change it, and what the call
+	// takes counts as the observer's cost.
+	Observed record.ObservedRow
+	// Agent is an interval of one of several agents.
+	Agent *record.LoadRow
+}
+
+// Listen has every event of the run told to one more listener, which must return
+// soon. Began and Progress come from one goroutine, Observed and Agent from others,
+// one at a time.
+func (o *Options) Listen(to func(Event)) { o.listeners = append(slices.Clip(o.listeners), to) }
+
+func (o *Options) tell(e Event) {
+	for _, listener := range o.listeners {
+		listener(e)
+	}
 }

@@ -47,6 +47,7 @@ type part struct {
 	watch    *watch
 	profiler *profiler
 	stacks   stacker
+	rotation *rotation // nil: no profiles were asked for
 	subject  sightings
 }
 
@@ -91,6 +92,9 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 	if p.Observe {
 		p.profiler = newProfiler(ctx, p.spec, p.target, p.watch.subject(), p.Permit)
 		p.stacks.prepare(p.tables, p.target)
+		if p.spec.Profile {
+			p.rotation = newRotation(p.profiler.group, &p.stacks)
+		}
 	}
 	done := &ShareResult{Target: p.target.String(), Environment: p.env}
 	var err error
@@ -119,6 +123,9 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 	p.tell(p.profiler.missing)
 	done.Stacks, done.Folded, done.FoldedOff = p.stacks.found.Stacks, p.stacks.found.CPU, p.stacks.found.OffCPU
 	p.tell(p.stacks.missing)
+	done.Profiling, done.ProfileFiles = p.rotation.result(p.stacks.found.OnProfile, p.stacks.found.OffProfile, done.Stacks != nil)
+	done.Profiles = append(p.rotation.cpuProfile(), done.Profiles...)
+	p.tell(p.rotation.notMeasured())
 	if p.Observe {
 		var missing []record.NotMeasured
 		done.Identities, missing = p.subject.identify(p.Host)
@@ -161,8 +168,10 @@ func (p *part) Window(open bool, at time.Time) {
 		p.profiler.open(p.spec.Duration)
 		if p.Observe {
 			p.stacks.open()
+			p.rotation.open(at, p.spec.Duration)
 		}
 	} else {
+		p.rotation.close()
 		p.watch.stop()
 		p.stacks.close()
 		p.profiler.close()

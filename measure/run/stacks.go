@@ -152,6 +152,32 @@ func (s *stacker) server() []int {
 	return slices.Clone(s.pids)
 }
 
+// mark has what follows counted for a block of the run.
+func (s *stacker) mark(block int) {
+	<-s.opened
+	s.samplers.Lock()
+	defer s.samplers.Unlock()
+	if s.cpu != nil && !s.over {
+		s.cpu.Mark(block)
+	}
+	if s.off != nil && !s.over {
+		s.off.Mark(block)
+	}
+}
+
+// pause samples nothing until the next block.
+func (s *stacker) pause() {
+	<-s.opened
+	s.samplers.Lock()
+	defer s.samplers.Unlock()
+	if s.cpu != nil && !s.over {
+		s.cpu.Pause()
+	}
+	if s.off != nil && !s.over {
+		s.off.Pause()
+	}
+}
+
 // close ends with the window.
 func (s *stacker) close() {
 	if s.opened != nil {

@@ -75,6 +75,10 @@ type Found struct {
 	Folded []byte         `json:"folded,omitempty"`
 	// FoldedOff are those of what its threads waited for.
 	FoldedOff []byte `json:"folded_off,omitempty"`
+	// Profiling is what was asked for by --profile, ProfileFiles the profiles
+	// themselves by the names of their files (pprof, gzip).
+	Profiling    *record.Profiling `json:"profiling,omitempty"`
+	ProfileFiles map[string][]byte `json:"profile_files,omitempty"`
 	// Headroom of the generator, as record.Generator has it; 0 where it is not
 	// known, for a reason that the sink was told.
 	Headroom float64 `json:"headroom,omitempty"`
@@ -151,4 +155,42 @@ func LoadRow(host string, t *load.Tally, late bool) record.LoadRow {
 		P99Ns: t.Response.Quantile(0.99), MaxNs: t.Response.Max(), MinNs: t.Response.Min(),
 		MeanNs: t.Response.Mean(), ServiceMeanNs: t.Service.Mean(), Busy: t.Busy,
 	}
+}
+
+// Local is the Work of this machine: one agent with the whole share.
+type Local struct {
+	// Version of this program, for the environment.
+	Version string
+	// tables that its runs share; nil: each has its own.
+	tables *stacks.Tables
+}
+
+// localJob is a share that is the whole.
+type localJob struct{ *part }
+
+// Prepare implements Work.
+func (l Local) Prepare(ctx context.Context, s *spec.Spec) (Job, error) {
+	if err := apart(ctx, s); err != nil {
+		return nil, err
+	}
+	p, err := prepare(ctx, s, ShareOptions{Load: true, Observe: true, Version: l.Version, tables: l.tables})
+	if err != nil {
+		return nil, err
+	}
+	return localJob{p}, nil
+}
+
+// Environment implements Job.
+func (j localJob) Environment() record.Environment { return j.env }
+
+// Close implements Job.
+func (j localJob) Close() error { return j.restore() }
+
+// Do implements Job.
+func (j localJob) Do(ctx context.Context, sink Sink) (*Worked, error) {
+	d, err := j.do(ctx, sink)
+	if err != nil {
+		return nil, err
+	}
+	return &Worked{Result: d.Result, Threads: d.Threads, Connections: d.Connections, Target: d.Target, Found: d.Found}, nil
 }

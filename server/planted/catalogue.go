@@ -1,3 +1,16 @@
+// Package planted holds servers whose ceiling is known, because it was put
+// there: a lock held for so long, a pool of so many, a core of work for each
+// request. They are what a verdict is tested against.
+//
+// Each kind is one small file and one line of the catalogue (catalogue.go). A
+// kind takes a few numbers (params.go) and refuses those it does not use, so
+// that nobody believes to have planted what is not there. CPU cost is CPU time
+// of the thread that pays it, not time on the clock (cpu.go); waits end when
+// they should, to tens of microseconds (alarm.go). No kind reads the request's
+// path: every URL gets the same answer, but for /debug/pprof/ where that was
+// asked for (profiles.go).
+//
+// The package runs on Linux and knows nothing of the rest of the lab.
 package planted
 
 import (
@@ -31,6 +44,8 @@ func kinds() []Kind {
 		{"loop", "event loops, --n threads of them, answer --bytes in --chunks and pay --cpu", nil, []string{"n", "cpu", "bytes", "chunks"},
 			serveLoops},
 		{"mutex", "one lock for all requests, held for --sleep or for --cpu of work", nil, []string{"sleep", "cpu", "pprof"}, serveMutex},
+		{"random", "a product at random, from --n sources of numbers with a lock each, which take --sleep for one", []string{"sleep"},
+			[]string{"n", "cpu", "pprof"}, serveRandom},
 		{"pool", "--n places, each request keeps one for --sleep", []string{"n", "sleep"}, []string{"pprof"}, servePool},
 		{"sleep", "every request waits --sleep, as many at once as come", []string{"sleep"}, []string{"pprof"}, serveSleep},
 		{"sync", "every request writes 4 KiB to a disk whose sync takes --sleep, one at a time (root)", []string{"sleep"}, []string{"pprof"},

@@ -4,7 +4,10 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"sync"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // serveCPU burns on the goroutine of the connection: work that spreads over
@@ -56,4 +59,48 @@ func workAlone(ctx context.Context, cpu time.Duration, work <-chan chan struct{}
 			return
 		}
 	}
+}
+
+// burn spends CPU time of the calling thread, by the thread's own clock: what
+// the thread waits for a CPU meanwhile, and what the hypervisor takes away
+// (which that clock of a paravirtual kernel leaves out), does not count. It
+// overshoots by one round, 2 µs at most.
+func burn(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	runtime.LockOSThread() // the clock is the thread's: stay on it
+	defer runtime.UnlockOSThread()
+	for end := sys.ThreadCPUNs() + int64(d); sys.ThreadCPUNs() < end; {
+		runtime.KeepAlive(round(end))
+	}
+}
+
+// round is about a microsecond of work that touches no memory.
+func round(end int64) uint64 {
+	x := uint64(end) | 1
+	for range 600 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
+}
+
+// serveNeighbour burns until ctx ends. It has no address; what it calls ready
+// with says how many threads burn.
+func serveNeighbour(ctx context.Context, p *Params, ready func(string)) error {
+	// One more than burn, for who waits for the end.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(p.N + 1))
+	var threads sync.WaitGroup
+	for range p.N {
+		threads.Go(func() {
+			for ctx.Err() == nil {
+				burn(time.Millisecond)
+			}
+		})
+	}
+	ready("nobody")
+	threads.Wait()
+	return nil
 }

@@ -1,14 +1,17 @@
 package planted
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -233,4 +236,30 @@ func diskAnswer(request []byte, sync time.Duration) []byte {
 	native.PutUint32(answer[4:], uint32(-int32(failure)))
 	copy(answer[8:16], request[8:16])
 	return answer
+}
+
+// serveSync has every request write to one file and wait until that is on the disk,
+// as a database does that keeps a log.
+func serveSync(ctx context.Context, p *Params, ready func(string)) error {
+	if isDisk() {
+		return serveDisk()
+	}
+	f, err := newSlowDisk(p.Sleep)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const room = 1 << 20 // it is written over from the start again
+	block, at := make([]byte, 4096), int64(0)
+	var log sync.Mutex
+	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, _ *http.Request) {
+		log.Lock()
+		_, err := f.WriteAt(block, at)
+		if err == nil {
+			err = f.Sync()
+		}
+		at = (at + int64(len(block))) % room
+		log.Unlock()
+		reply(w, err)
+	})
 }

@@ -22,6 +22,9 @@ type Run struct {
 	Series *record.Series
 	// The histograms of the whole run; nil where the record has none.
 	Response, Service, Lag *hist.Hist
+	// ProfileFiles are the attached profiles by the names of their files; those that the
+	// record lacks are not there.
+	ProfileFiles map[string][]byte
 }
 
 // observed is what the hosts did, nothing where the series was not kept.

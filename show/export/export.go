@@ -27,12 +27,15 @@ const (
 	FormatVegeta     = "vegeta"
 	FormatPrometheus = "prometheus"
 	FormatOTLP       = "otlp"
+	FormatPprof      = "pprof"
+	FormatFolded     = "folded"
 	FormatAttachment = "attachment"
 )
 
 // Formats are all of them, in the order of docs/export.md.
 func Formats() []string {
-	return []string{FormatJSON, FormatNDJSON, FormatCSV, FormatHGRM, FormatHDR, FormatVegeta, FormatPrometheus, FormatOTLP, FormatAttachment}
+	return []string{FormatJSON, FormatNDJSON, FormatCSV, FormatHGRM, FormatHDR, FormatVegeta, FormatPrometheus, FormatOTLP, FormatPprof,
+		FormatFolded, FormatAttachment}
 }
 
 // Latencies are the names of the three times of a request.

@@ -19,9 +19,11 @@ import (
 	"go.uber.org/goleak"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/archive"
 	"ceiling/internal/hist"
 	"ceiling/record"
 	"ceiling/show/importer"
+	"ceiling/verdict/prose"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -131,18 +133,12 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := written(t, write)
-			golden := filepath.Join("testdata", name)
+			const golden = "testdata/golden.txtar"
 			if *update {
-				if err := os.WriteFile(filepath.Join("testdata", name), []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				archive.Update(t, golden, name, []byte(got))
 			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Error(diff)
+			if diff := cmp.Diff(string(archive.Read(t, golden, name)), got); diff != "" {
+				t.Errorf("%s:\n%s", golden, diff)
 			}
 		})
 	}
@@ -167,7 +163,9 @@ func TestJSONIsTheDocument(t *testing.T) {
 		}
 		q.HDR = ""
 	}
-	if diff := cmp.Diff(s.Run, &got); diff != "" {
+	want := *s.Run
+	want.Verdict = prose.Spell(s.Run.Verdict)
+	if diff := cmp.Diff(&want, &got); diff != "" {
 		t.Error(diff)
 	}
 	if s.Run.Latency.Response.HDR != "" {

@@ -19,6 +19,7 @@ import (
 	"ceiling/internal/browser"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/verdict/prose"
 )
 
 // fileOf writes a report and answers its URL.
@@ -120,6 +121,7 @@ func TestReportInABrowser(t *testing.T) {
 	t.Run("words", func(t *testing.T) { testWords(t, b.Page()) })
 	t.Run("readable", func(t *testing.T) { testReadable(t, b.Page()) })
 	t.Run("zoom", func(t *testing.T) { testZoom(t, b.Page()) })
+	t.Run("flame", func(t *testing.T) { testFlame(t, b.Page()) })
 	t.Run("without script", func(t *testing.T) { testWithoutScript(t, b.Page()) })
 	t.Run("paper", func(t *testing.T) { testPaper(t, b.Page()) })
 	t.Run("hostile", func(t *testing.T) { testHostile(t, b.Page()) })
@@ -163,9 +165,9 @@ func testWords(t *testing.T, p *browser.Page) {
 	text := p.Text("main")
 	last := -1
 	v := &run.Verdict
-	order := []string{"FAIL", "82,", string(v.Bottleneck), "shop used 1.60 of the server's 2 cores", v.Evidence[0].Says, v.Evidence[1].Says,
-		v.Against[0].Says, v.Missing[0],
-		v.Caveats[0], v.NextBottleneck.Says, v.Next, "Where the time goes", "Headline figures", "Latency by percentile", "Rate over time", "softirq",
+	order := []string{"FAIL", "82,", string(v.Bottleneck), "shop used 1.60 of the server's 2 cores", prose.Text(v.Evidence[0].Says), prose.Text(v.Evidence[1].Says),
+		prose.Text(v.Against[0].Says), prose.Text(v.Missing[0]),
+		prose.Text(v.Caveats[0]), prose.Text(v.NextBottleneck.Says), prose.Sentence(v.Next), "Where the time goes", "Headline figures", "Latency by percentile", "Rate over time", "softirq",
 		"shop (390)",
 		"The link", "Requests, statuses and errors", "ceiling run http://10.0.0.2:8080/read -c 64", "Not measured",
 		"this kernel keeps no /proc/pressure"}

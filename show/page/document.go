@@ -153,6 +153,24 @@ type HeatMaps struct {
 	Table       *Table
 }
 
+// Flame is stacks laid over each other: a box for each function, as wide as its
+// share, above the one that calls it. Script searches and zooms it; its table can be
+// read without.
+type Flame struct {
+	ID, Title, Note string
+	Levels          int
+	Boxes           []Box
+	Table           Table
+}
+
+// Box is a function in a Flame, in per cent of its width. Tone is whose code it is.
+type Box struct {
+	Name, Says  string
+	Left, Width float64
+	Level       int
+	Tone        string
+}
+
 // Fold hides blocks behind a line until asked for.
 type Fold struct {
 	Title  string
@@ -175,6 +193,7 @@ func (Verdict) Kind() string  { return "verdict" }
 func (Bar) Kind() string      { return "bar" }
 func (Figure) Kind() string   { return "figure" }
 func (HeatMaps) Kind() string { return "heat" }
+func (Flame) Kind() string    { return "flame" }
 func (Fold) Kind() string     { return "fold" }
 func (Columns) Kind() string  { return "columns" }
 

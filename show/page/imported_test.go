@@ -2,10 +2,10 @@ package page
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 
+	"ceiling/internal/archive"
 	"ceiling/show/importer"
 )
 
@@ -13,11 +13,7 @@ func TestForeign(t *testing.T) {
 	var names []string
 	var results []importer.Result
 	for _, name := range []string{"wrk.txt", "oha_404.json", "vegeta.json"} {
-		data, err := os.ReadFile("../importer/testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := importer.Parse(data)
+		r, err := importer.Parse(archive.Read(t, "../importer/testdata/*.txtar", name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -232,6 +232,16 @@ func (h HeatMaps) markdown(m *markdown) {
 	h.Table.markdown(m)
 }
 
+func (f Flame) markdown(m *markdown) {
+	m.line("### %s", escape(f.Title))
+	m.line("")
+	if f.Note != "" {
+		m.line("%s", escape(f.Note))
+		m.line("")
+	}
+	f.Table.markdown(m)
+}
+
 func (f Fold) markdown(m *markdown) {
 	m.line("### %s", escape(f.Title))
 	m.blocks(f.Blocks)

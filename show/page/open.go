@@ -27,7 +27,12 @@ func OpenCopy(f record.File) (chart.Run, []record.LeftOut, error) {
 		return chart.Run{}, nil, err
 	}
 	r := c.Run
-	run := chart.Run{Run: r, Series: &c.Series}
+	run := chart.Run{Run: r, Series: &c.Series, ProfileFiles: map[string][]byte{}}
+	if r.Profiling != nil {
+		for i := range c.Attachments {
+			run.ProfileFiles[c.Attachments[i].Name] = c.Attachments[i].Bytes()
+		}
+	}
 	for _, one := range []struct {
 		name string
 		into **hist.Hist

@@ -77,7 +77,7 @@ func CredentialsOfRun(r *record.Run) []string {
 			list = append(list, "the body of a request")
 		}
 	}
-	if secret.InURL(r.Spec.Pprof) {
+	if slices.ContainsFunc(strings.Split(r.Spec.Pprof, ","), secret.InURL) {
 		list = append(list, "a password or token in the URL of the pprof endpoint")
 	}
 	return list

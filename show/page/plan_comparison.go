@@ -6,6 +6,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/report"
 )
 
 func comparisonSays(c *record.Comparison) []string {
@@ -38,7 +39,33 @@ func comparisonSections(c *record.Comparison) []Section {
 	} else {
 		changes.Blocks = append(changes.Blocks, t)
 	}
-	return []Section{differences, changes}
+	list := []Section{differences, changes}
+	if len(c.Profiles) > 0 {
+		list = append(list, profileDifferences(c))
+	}
+	return list
+}
+
+// profileDifferences is what became dearer, function by function.
+func profileDifferences(c *record.Comparison) Section {
+	s := Section{ID: "profiles", Title: "What became dearer"}
+	for i := range c.Profiles {
+		d := &c.Profiles[i]
+		t := Table{Caption: upperFirst(report.ProfileName(d.Kind)) + " of one request", Columns: []Column{{Name: "function"},
+			{Name: "A", Figure: true}, {Name: "B", Figure: true}, {Name: "B − A, with its interval", Figure: true}, {Name: "decision"},
+			{Name: "place"}}}
+		for n := range d.Functions {
+			f := &d.Functions[n]
+			place := f.File
+			if f.Line > 0 {
+				place = fmt.Sprintf("%s:%d", f.File, f.Line)
+			}
+			t.Rows = append(t.Rows, []Cell{{Text: f.Name, Code: true}, {Text: report.Cost(f.A, d.Unit)}, {Text: report.Cost(f.B, d.Unit)},
+				{Text: report.DifferenceText(f, d.Unit)}, {Text: f.Decision}, {Text: place, Code: true}})
+		}
+		s.Blocks = append(s.Blocks, Paragraph{Text: upperFirst(d.Says) + "."}, t)
+	}
+	return s
 }
 
 // metricName is a metric in words.

@@ -43,7 +43,8 @@ func Runs(runs []chart.Run) (Document, error) {
 // details is what cannot be laid over each other: a section each for one run,
 // and one for each of several.
 func details(run *chart.Run, most int) []Section {
-	list := []Section{agentsSection(run), coresSection(run), processesSection(run), linkSection(run, most), errorsSection(run, most),
+	list := []Section{agentsSection(run), profilesSection(run), coresSection(run), processesSection(run), linkSection(run, most),
+		errorsSection(run, most),
 		environmentSection(run)}
 	if run.Label == "" {
 		return list

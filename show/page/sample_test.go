@@ -9,6 +9,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 	"ceiling/show/chart"
 )
 
@@ -90,14 +91,14 @@ func sampleRun(seconds, coreCount int) chart.Run {
 // rules of the judge.
 func sampleVerdict() record.Verdict {
 	return record.Verdict{
-		Outcome: record.Fail, Bottleneck: "server CPU", Because: "server CPU: shop used 1.60 of the server's 2 cores, and nothing was left",
-		Evidence: []record.Evidence{{What: "series.process.cpu_ns", Value: 1.6, Unit: "cores", Says: "server process shop used 1.60 of 2 cores"},
-			{What: "series.sockets.server.unread", Value: .75, Unit: "share", Says: "75% of the requests were unread in the server's sockets"}},
-		Against:        []record.Evidence{{What: "generator.run_delay", Value: .02, Unit: "share", Says: "a worker waited for a CPU 2% of the time"}},
-		Missing:        []string{"the clock of the CPUs"},
-		Caveats:        []string{"one of 300 samples came late"},
-		Next:           "give it more cores, or less to do",
-		NextBottleneck: &record.NextBottleneck{Bottleneck: "bandwidth", Times: 2.7, Says: "bandwidth, at about 2.7× this rate"},
+		Outcome: record.Fail, Bottleneck: "server CPU", Because: recordtest.Says("server CPU: shop used 1.60 of the server's 2 cores, and nothing was left"),
+		Evidence: []record.Evidence{{What: "series.process.cpu_ns", Value: 1.6, Unit: "cores", Says: recordtest.Say("server process shop used 1.60 of 2 cores")},
+			{What: "series.sockets.server.unread", Value: .75, Unit: "share", Says: recordtest.Say("75% of the requests were unread in the server's sockets")}},
+		Against:        []record.Evidence{{What: "generator.run_delay", Value: .02, Unit: "share", Says: recordtest.Say("a worker waited for a CPU 2% of the time")}},
+		Missing:        recordtest.Says("the clock of the CPUs"),
+		Caveats:        recordtest.Says("one of 300 samples came late"),
+		Next:           recordtest.Says("give it more cores, or less to do"),
+		NextBottleneck: &record.NextBottleneck{Bottleneck: "bandwidth", Times: 2.7, Says: recordtest.Say("bandwidth, at about 2.7× this rate")},
 		Stations: []record.Station{{Name: "generator", Share: .004, Low: .003, High: .005},
 			{Name: "network to server", Share: .01, Low: .006, High: .014}, {Name: "server receive queue", Share: .75, Low: .71, High: .79},
 			{Name: "server", Share: .18, Low: .15, High: .21}, {Name: "network to client", Share: .016, Low: .01, High: .022},

@@ -9,6 +9,7 @@ import (
 	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/report"
+	"ceiling/verdict/prose"
 )
 
 // verdicts is what each run proves, in words: the first that a reader sees.
@@ -53,13 +54,13 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 	}
 	put(&left, List{Title: "Evidence", Items: facts(v.Evidence), Mark: "for"})
 	put(&left, List{Title: "Against it", Items: facts(v.Against), Mark: "against"})
-	put(&right, List{Title: "Missing", Items: plain(v.Missing), Mark: "doubt"})
-	put(&right, List{Title: "Caveats", Items: plain(v.Caveats), Mark: "doubt"})
+	put(&right, List{Title: "Missing", Items: plain(prose.Texts(v.Missing)), Mark: "doubt"})
+	put(&right, List{Title: "Caveats", Items: plain(prose.Texts(v.Caveats)), Mark: "doubt"})
 	if v.NextBottleneck != nil {
-		put(&right, List{Title: "Next bottleneck", Items: plain([]string{v.NextBottleneck.Says})})
+		put(&right, List{Title: "Next bottleneck", Items: plain([]string{prose.Text(v.NextBottleneck.Says)})})
 	}
-	if v.Next != "" {
-		put(&right, List{Title: "Next step", Items: plain([]string{v.Next}), Mark: "next"})
+	if v.Next != nil {
+		put(&right, List{Title: "Next step", Items: plain([]string{prose.Sentence(v.Next)}), Mark: "next"})
 	}
 	if len(left)+len(right) == 0 {
 		return blocks
@@ -74,9 +75,9 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 // unless nothing but it makes a sentence of the rest.
 func because(v *record.Verdict) string {
 	if v.Bottleneck == record.Inconclusive {
-		return v.Because
+		return prose.Sentence(v.Because)
 	}
-	return strings.TrimPrefix(v.Because, string(v.Bottleneck)+": ")
+	return prose.Reason(v)
 }
 
 // rate is the headline figure; a run without a window has none.
@@ -103,7 +104,7 @@ func gloss(v *record.Verdict) string {
 func facts(list []record.Evidence) []Item {
 	var items []Item
 	for _, e := range list {
-		items = append(items, Item{e.Says, e.What})
+		items = append(items, Item{prose.Text(e.Says), e.What})
 	}
 	return items
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 func fleetRun() *record.Run {
@@ -26,7 +27,7 @@ func fleetRun() *record.Run {
 		Target: "http://10.0.0.1/", Load: record.Load{Connections: 60_000, Established: 60_000, Mode: "closed", Engine: "uring", Threads: 3},
 		Agents: []record.Agent{{Name: "web1", Observes: true, Clock: record.AgentClock{ErrorNs: 110_000, Pings: 40}}, lost, bare,
 			agent("load1", 20_000, 4_667)},
-		Fleet: &record.Fleet{Bed: "bed", AllowLoss: true}, Verdict: record.Verdict{Outcome: record.Valid, Bottleneck: "server CPU", Because: "b"},
+		Fleet: &record.Fleet{Bed: "bed", AllowLoss: true}, Verdict: record.Verdict{Outcome: record.Valid, Bottleneck: "server CPU", Because: recordtest.Says("b")},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"ceiling/record"
 	judge "ceiling/verdict"
+	"ceiling/verdict/prose"
 )
 
 // Decision writes every question on the way to a verdict with its answer, and the
@@ -18,7 +19,7 @@ func Decision(w io.Writer, d *judge.Decision, v *record.Verdict) error {
 	steps(p, d.Bottleneck)
 	p.line("")
 	p.fact("verdict", string(v.Outcome)+", "+string(v.Bottleneck))
-	p.fact("", v.Because)
+	p.fact("", prose.Sentence(v.Because))
 	return p.err
 }
 
@@ -33,8 +34,8 @@ func steps(p *printer, list []judge.Step) {
 			mark = "→"
 		}
 		p.line("%s %-*s  %s", mark, widest, s.Asks, s.Answer)
-		if s.Why != "" {
-			p.line("      %s", s.Why)
+		if s.Why != nil {
+			p.line("      %s", prose.Sentence(s.Why))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/show/importer"
 	"ceiling/verdict/audit"
+	"ceiling/verdict/prose"
 )
 
 // Imported writes what another tool's output says, and how far it can be audit.
@@ -47,11 +48,11 @@ func Imported(w io.Writer, name string, r *importer.Result, v *audit.PointVerdic
 	}
 	p.line("")
 	p.fact("verdict", string(v.Verdict.Outcome))
-	importedFact(p, "bottleneck", string(v.Verdict.Bottleneck)+": "+pointBecause(&v.Verdict))
+	importedFact(p, "bottleneck", string(v.Verdict.Bottleneck)+": "+prose.Reason(&v.Verdict))
 	importedList(p, "evidence", evidenceTexts(v))
-	importedList(p, "caveats", append(inconsistencyTexts(v), append(slices.Clone(v.Verdict.Caveats), r.Caveats...)...))
+	importedList(p, "caveats", append(inconsistencyTexts(v), append(prose.Texts(v.Verdict.Caveats), r.Caveats...)...))
 	importedList(p, "missing", missingTexts(v))
-	importedFact(p, "next", v.Verdict.Next)
+	importedFact(p, "next", prose.Sentence(v.Verdict.Next))
 	return p.err
 }
 
@@ -67,7 +68,8 @@ type ImportedJudgement struct {
 func WriteImportedJSON(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
 	shown := *r
 	shown.Target = secret.Plain().URL(r.Target)
-	return writeDocument(w, ImportedJudgement{Schema: "ceiling.judged/1", File: name, Result: &shown, Judged: v})
+	judged := spell(*v)
+	return writeDocument(w, ImportedJudgement{Schema: "ceiling.judged/1", File: name, Result: &shown, Judged: &judged})
 }
 
 func writeDocument(w io.Writer, document any) error {
@@ -158,7 +160,7 @@ func importedStatuses(r *importer.Result) string {
 func evidenceTexts(v *audit.PointVerdict) []string {
 	var texts []string
 	for _, e := range v.Verdict.Evidence {
-		texts = append(texts, e.Says)
+		texts = append(texts, prose.Text(e.Says))
 	}
 	return texts
 }
@@ -167,7 +169,7 @@ func inconsistencyTexts(v *audit.PointVerdict) []string {
 	var texts []string
 	for _, x := range v.Inconsistencies {
 		if x.Kind != audit.KindResolution { // the tool's caveats say it once
-			texts = append(texts, x.Says)
+			texts = append(texts, prose.Text(x.Says))
 		}
 	}
 	return texts

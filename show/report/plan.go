@@ -309,6 +309,9 @@ func comparison(out *printer, c *record.Comparison) {
 		out.fact([]string{"asked", ""}[min(i, 1)], fmt.Sprintf("%s %s: %s", g.Condition, g.Result, g.Says))
 	}
 	out.facts("caveats", c.Caveats)
+	for i := range c.Profiles {
+		profileDifference(out, &c.Profiles[i])
+	}
 }
 
 func amount(v float64, unitName string) string {

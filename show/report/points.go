@@ -12,6 +12,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/verdict/audit"
+	"ceiling/verdict/prose"
 )
 
 // pointsWidth is the width of the page that points are written on.
@@ -135,9 +136,6 @@ func pointVerdict(v *record.Verdict) string {
 	return string(v.Bottleneck)
 }
 
-// pointBecause leaves out what the column before has said.
-func pointBecause(v *record.Verdict) string { return strings.TrimPrefix(v.Because, "inconclusive: ") }
-
 // said is a sentence and the points that it was said of.
 type said struct {
 	head   string // a word before it, or ""
@@ -216,16 +214,16 @@ func pointSections(p *printer, file *record.PointsFile, v *audit.PointsVerdict) 
 	for i := range v.Points {
 		one := &v.Points[i].Verdict
 		at := []int{i}
-		because = append(because, said{text: pointBecause(one), points: at})
+		because = append(because, said{text: prose.Reason(one), points: at})
 		for _, e := range one.Evidence {
-			evidence = append(evidence, said{text: e.Says, points: at})
+			evidence = append(evidence, said{text: prose.Text(e.Says), points: at})
 		}
 		for _, d := range one.Caveats {
-			if !strings.HasPrefix(d, audit.OwnFigures) { // said under because of the points that are open
-				caveats = append(caveats, said{text: d, points: at})
+			if d.Code != audit.OwnFigures { // said under because of the points that are open
+				caveats = append(caveats, said{text: prose.Text(d), points: at})
 			}
 		}
-		next = append(next, said{text: one.Next, points: at})
+		next = append(next, said{text: prose.Sentence(one.Next), points: at})
 	}
 	pointSection(p, "because", file, because)
 	pointSection(p, "evidence", file, evidence)
@@ -237,7 +235,7 @@ func pointInconsistencies(p *printer, file *record.PointsFile, v *audit.PointsVe
 	var list []said
 	for i := range v.Points {
 		for _, x := range v.Points[i].Inconsistencies {
-			list = append(list, said{head: x.Kind, text: x.Says, points: []int{i}})
+			list = append(list, said{head: x.Kind, text: prose.Text(x.Says), points: []int{i}})
 		}
 	}
 	pointSection(p, "inconsistencies", file, list)
@@ -247,7 +245,7 @@ func pointInconsistencies(p *printer, file *record.PointsFile, v *audit.PointsVe
 	p.line("between points")
 	for _, x := range v.Between {
 		head := fmt.Sprintf("  %-12s  ", x.Kind)
-		hanging(p, head, utf8.RuneCountInString(head), pointLabels(file.Points, x.Points)+": "+x.Says)
+		hanging(p, head, utf8.RuneCountInString(head), pointLabels(file.Points, x.Points)+": "+prose.Text(x.Says))
 	}
 	p.line("")
 }
@@ -296,7 +294,11 @@ type PointsJudgement struct {
 
 // WritePointsJSON writes the document, with nothing folded.
 func WritePointsJSON(w io.Writer, file *record.PointsFile, v *audit.PointsVerdict) error {
-	d := PointsJudgement{Schema: "ceiling.points/1", PointsVerdict: *v, NotUnderstood: file.NotUnderstood, Mistakes: file.Mistakes}
+	d := PointsJudgement{Schema: "ceiling.points/1", NotUnderstood: file.NotUnderstood, Mistakes: file.Mistakes}
+	d.Points, d.Between = make([]audit.PointVerdict, len(v.Points)), spellAll(v.Between)
+	for i := range v.Points {
+		d.Points[i] = spell(v.Points[i])
+	}
 	if d.NotUnderstood == nil {
 		d.NotUnderstood = []record.UnknownKey{}
 	}
@@ -304,6 +306,20 @@ func WritePointsJSON(w io.Writer, file *record.PointsFile, v *audit.PointsVerdic
 		d.Mistakes = []record.Mistake{}
 	}
 	return writeDocument(w, d)
+}
+
+// spell is a verdict with the sentences of its statements beside their codes.
+func spell(v audit.PointVerdict) audit.PointVerdict {
+	v.Verdict, v.Inconsistencies = prose.Spell(v.Verdict), spellAll(v.Inconsistencies)
+	return v
+}
+
+func spellAll(list []audit.Inconsistency) []audit.Inconsistency {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Says.Text = prose.Text(list[i].Says)
+	}
+	return list
 }
 
 // pointLabels lists points, at most ten by name.

@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"ceiling/internal/archive"
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/verdict/audit"
+	"ceiling/verdict/prose"
 )
 
 func pointsText(t *testing.T, text string) string {
@@ -125,16 +126,13 @@ func TestPointRanges(t *testing.T) {
 // TestForeign writes what each importer's samples say: complete, and nothing that
 // moves a terminal's cursor.
 func TestForeign(t *testing.T) {
-	files, err := filepath.Glob("../importer/testdata/*.golden")
-	if err != nil || len(files) < 40 {
-		t.Fatalf("%d samples, %v", len(files), err)
-	}
-	for _, golden := range files {
-		data, err := os.ReadFile(strings.TrimSuffix(golden, ".golden"))
-		if err != nil {
-			t.Fatal(err)
+	read := 0
+	for _, file := range archive.All(t, "../importer/testdata/*.txtar") {
+		if strings.HasSuffix(file.Name, ".golden") || file.Name == "wrk_refused.txt" {
+			continue
 		}
-		r, err := importer.Parse(data)
+		read++
+		r, err := importer.Parse(file.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,17 +143,20 @@ func TestForeign(t *testing.T) {
 		}
 		for _, want := range []string{"Requests/sec:", "\nlatency ", "\nverdict ", "\nbottleneck ", "\ncaveats ", "\nnext "} {
 			if !strings.Contains(out.String(), want) {
-				t.Errorf("%s: no %q in:\n%s", golden, want, out.String())
+				t.Errorf("%s: no %q in:\n%s", file, want, out.String())
 			}
 		}
 		if strings.ContainsAny(out.String(), "\x1b\r") || strings.Contains(out.String(), "%!") {
-			t.Errorf("%s: %q", golden, out.String())
+			t.Errorf("%s: %q", file, out.String())
 		}
 		// No real run is void for anything but its errors.
 		bad := float64(r.Failed()+r.BadStatuses()) >= 0.01*float64(r.Requests+r.Failed())
 		if v.Verdict.Outcome == record.Invalid != bad {
-			t.Errorf("%s: %s, %s: %s", golden, v.Verdict.Outcome, v.Verdict.Bottleneck, v.Verdict.Because)
+			t.Errorf("%s: %s, %s: %s", file, v.Verdict.Outcome, v.Verdict.Bottleneck, prose.Sentence(v.Verdict.Because))
 		}
+	}
+	if read < 40 {
+		t.Errorf("only %d samples were read", read)
 	}
 }
 

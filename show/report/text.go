@@ -16,6 +16,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/measure/cores"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // column is the width of the names at the left of a line.
@@ -63,6 +64,7 @@ func Text(w io.Writer, r *record.Run) error {
 	agents(p, r)
 	p.line("")
 	verdict(p, &r.Verdict)
+	profiling(p, r)
 	return p.err
 }
 
@@ -331,25 +333,24 @@ func verdict(p *printer, v *record.Verdict) {
 		p.fact("where time goes", strings.Join(parts, " · "))
 	}
 	p.fact("verdict", string(v.Outcome))
-	name := string(v.Bottleneck) + ": "
-	p.fact("bottleneck", name+strings.TrimPrefix(v.Because, name))
+	p.fact("bottleneck", string(v.Bottleneck)+": "+prose.Reason(v))
 	for i, e := range v.Evidence {
 		if i == maxEvidence && len(v.Evidence) > maxEvidence+1 {
 			p.fact("", fmt.Sprintf("%d more with --json", len(v.Evidence)-maxEvidence))
 			break
 		}
-		p.fact([]string{"evidence", ""}[min(i, 1)], e.Says)
+		p.fact([]string{"evidence", ""}[min(i, 1)], prose.Text(e.Says))
 	}
 	for i, e := range v.Against {
-		p.fact([]string{"against", ""}[min(i, 1)], e.Says)
+		p.fact([]string{"against", ""}[min(i, 1)], prose.Text(e.Says))
 	}
 	if v.NextBottleneck != nil {
-		p.fact("next bottleneck", v.NextBottleneck.Says)
+		p.fact("next bottleneck", prose.Text(v.NextBottleneck.Says))
 	}
 	for i, d := range v.Caveats {
-		p.fact([]string{"caveats", ""}[min(i, 1)], d)
+		p.fact([]string{"caveats", ""}[min(i, 1)], prose.Text(d))
 	}
-	if v.Next != "" {
-		p.fact("next", v.Next)
+	if v.Next != nil {
+		p.fact("next", prose.Sentence(v.Next))
 	}
 }

@@ -4,7 +4,6 @@
 package audit
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -30,8 +29,9 @@ type PointVerdict struct {
 // server: the server's CPU, a thread, a lock, a pool or its network.
 const ServerSide = "server side"
 
-// OwnFigures begins the caveat that says why a point's own figures decide nothing.
-const OwnFigures = "of this run itself: "
+// OwnFigures is the code of the caveat that says why a point's own figures decide
+// nothing.
+const OwnFigures = "point.own-figures"
 
 // Kinds of inconsistency.
 const (
@@ -57,8 +57,26 @@ type Inconsistency struct {
 	// Keys of the figures that contradict each other.
 	Keys []string `json:"keys"`
 	// Points are the indices of the points concerned, where they are several.
-	Points []int  `json:"points,omitempty"`
-	Says   string `json:"says"`
+	Points []int            `json:"points,omitempty"`
+	Says   record.Statement `json:"says"`
+}
+
+// contradictions are the inconsistencies that a look at some figures found.
+type contradictions []Inconsistency
+
+func (c *contradictions) note(kind string, says record.Statement, keys ...string) {
+	*c = append(*c, Inconsistency{Kind: kind, Keys: keys, Says: says})
+}
+
+// with is what a statement speaks of.
+type with = record.Values
+
+// say makes a statement; its sentence stands in package prose under the same code.
+func say(code string, values with) record.Statement { return record.State(code, values) }
+
+// just is a sentence of one statement.
+func just(code string, values with) []record.Statement {
+	return []record.Statement{record.State(code, values)}
 }
 
 // PointsVerdict is what a file of published measurements proves.
@@ -80,10 +98,8 @@ func Judge(points []record.Point) PointsVerdict {
 	}
 	peers := newPeers(all)
 	out := PointsVerdict{Points: make([]PointVerdict, len(points)), Between: pointsBetween(all)}
-	for _, f := range all {
-		peers.inform(f)
-	}
 	for i, f := range all {
+		f = peers.inform(f)
 		v := PointVerdict{Label: points[i].Label(), Inconsistencies: f.inconsistencies}
 		v.Verdict, v.Missing, v.From = f.judge()
 		v.Verdict.Evidence = append(v.Verdict.Evidence, f.loadEvidence()...)
@@ -111,7 +127,7 @@ func (v PointVerdict) withoutNil() PointVerdict {
 		v.Verdict.Evidence = []record.Evidence{}
 	}
 	if v.Verdict.Caveats == nil {
-		v.Verdict.Caveats = []string{}
+		v.Verdict.Caveats = []record.Statement{}
 	}
 	return v
 }
@@ -125,9 +141,10 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 	if v := f.verdictErrors(); v != nil {
 		return *v, nil, nil
 	}
-	if !f.p.RPS.Known {
-		return record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: "inconclusive: there is no rate (rps is missing)",
-			Next: "state the rate"}, []string{"rps"}, nil
+	if !f.RPS.Known {
+		return record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive,
+			Because: just("inconclusive", with{"missing": just("point.no-rate", nil)}),
+			Next:    just("point.no-rate.next", nil)}, []string{"rps"}, nil
 	}
 	if v := f.void(); v != nil {
 		return *v, nil, nil
@@ -146,30 +163,31 @@ func (f *pointFacts) judge() (v record.Verdict, missing, from []string) {
 	}
 	if f.open() && !f.metSchedule() {
 		v.Outcome = record.Invalid
-		v.Because = f.scheduleSays() + "; " + v.Because
+		v.Because = append(just("point.schedule.missed", f.schedule()), v.Because...)
 	}
 	return v, missing, from
 }
 
 // judgeFromOthers lets other points speak where the own figures do not.
 func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string) {
-	undetermined, missing := f.verdictUndetermined()
+	var lacks []record.Statement
+	for _, m := range f.lacks() {
+		missing, lacks = append(missing, m.keys...), append(lacks, m.says)
+	}
 	other, points := f.fromOthers()
 	if other == nil {
-		return undetermined, missing, nil
+		return f.verdictInconclusive(lacks), missing, nil
 	}
-	var called []string
+	var called []record.Statement
 	for _, g := range points {
-		if label := g.p.Label(); !slices.Contains(from, label) {
+		if label := g.Label(); !slices.Contains(from, label) {
 			from, called = append(from, label), append(called, g.called())
 		}
 	}
-	names := strings.Join(called, " and ")
-	other.Because = "from " + names + ": " + other.Because
-	other.Caveats = append(other.Caveats, fmt.Sprintf(
-		"one step weaker than a measurement of this run: it stands on %s, and the runs may differ in what is not stated", names))
+	other.Because = just("point.from", with{"points": called, "because": other.Because})
+	other.Caveats = append(other.Caveats, say("point.weaker", with{"points": called}))
 	if len(missing) > 0 {
-		other.Caveats = append(other.Caveats, OwnFigures+strings.TrimPrefix(undetermined.Because, "inconclusive: "))
+		other.Caveats = append(other.Caveats, say("point.own-figures", with{"missing": lacks}))
 	}
 	return *other, missing, from
 }
@@ -177,25 +195,20 @@ func (f *pointFacts) judgeFromOthers() (v record.Verdict, missing, from []string
 // missingFigure is a figure that was not stated, and what for want of it is unknown.
 type missingFigure struct {
 	keys []string
-	says string
+	says record.Statement
 }
 
 // lacks lists what is missing to tell the bottleneck.
 func (f *pointFacts) lacks() []missingFigure {
-	var list []missingFigure
-	list = append(list, f.generator.lacks()...)
-	list = append(list, f.server.lacks()...)
-	list = append(list, f.link.lacks()...)
-	if keys := f.loadLacks(); len(keys) > 0 {
-		list = append(list, missingFigure{keys, "Little's law cannot be checked (" + missingText(keys) + ")"})
+	list := slices.Concat(f.generator.lacks(), f.server.lacks(), f.link.lacks())
+	if keys := f.littleLacks(); len(keys) > 0 {
+		list = append(list, missingFigure{keys, say("point.little.unchecked", with{"missing": keysMissing(keys)})})
 	}
 	return list
 }
 
-// missingText says that keys are missing.
-func missingText(keys []string) string {
-	if len(keys) == 1 {
-		return keys[0] + " is missing"
-	}
-	return strings.Join(keys[:len(keys)-1], ", ") + " and " + keys[len(keys)-1] + " are missing"
+// keysMissing says that keys are missing.
+func keysMissing(keys []string) record.Statement {
+	last := len(keys) - 1
+	return say("point.keys-missing", with{"others": strings.Join(keys[:last], ", "), "last": keys[last]})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 func journal(t testing.TB) []record.Point {
@@ -44,10 +45,23 @@ func judgeOne(t testing.TB, text string) PointVerdict {
 	return Judge(points(t, "- {"+text+"}\n")).Points[0]
 }
 
+// why is the reason of a verdict as it reads.
+func why(v record.Verdict) string { return prose.Sentence(v.Because) }
+
+// sentence is a statement that package prose knows.
+func sentence(t testing.TB, s record.Statement) string {
+	t.Helper()
+	text := prose.Text(s)
+	if text == "" || strings.Contains(text, "point.") || strings.Contains(text, "NaN") { // a code without its sentence reads as itself
+		t.Errorf("%+v reads %q", s, text)
+	}
+	return text
+}
+
 func has(list []Inconsistency, kind string, parts ...string) bool {
 	return slices.ContainsFunc(list, func(x Inconsistency) bool {
 		for _, part := range parts {
-			if !strings.Contains(x.Says, part) {
+			if !strings.Contains(prose.Text(x.Says), part) {
 				return false
 			}
 		}
@@ -70,13 +84,13 @@ func TestJudgePointsJournal(t *testing.T) {
 	}
 	check := func(id string, outcome record.Outcome, bottleneck record.Bottleneck, because ...string) {
 		t.Helper()
-		got := &at(id).Verdict
+		got := at(id).Verdict
 		if got.Outcome != outcome || got.Bottleneck != bottleneck {
-			t.Errorf("point %s: %s, %s, want %s, %s: %s", id, got.Outcome, got.Bottleneck, outcome, bottleneck, got.Because)
+			t.Errorf("point %s: %s, %s, want %s, %s: %s", id, got.Outcome, got.Bottleneck, outcome, bottleneck, why(got))
 		}
 		for _, part := range because {
-			if !strings.Contains(got.Because, part) {
-				t.Errorf("point %s: no %q in: %s", id, part, got.Because)
+			if !strings.Contains(why(got), part) {
+				t.Errorf("point %s: no %q in: %s", id, part, why(got))
 			}
 		}
 	}
@@ -92,7 +106,7 @@ func TestJudgePointsJournal(t *testing.T) {
 		check(id, record.Invalid, record.LoadGenerator, "from point 16", "another client", "the target rate was not sent")
 		says := ""
 		for _, e := range at(id).Verdict.Evidence {
-			says += e.Says + "\n"
+			says += prose.Text(e.Says) + "\n"
 		}
 		if !strings.Contains(says, "requests in flight: fewer than the server has CPUs") || !strings.Contains(says, "the link is at 2") {
 			t.Errorf("point %s: evidence\n%s", id, says)
@@ -157,15 +171,15 @@ func TestPointsGeneratorNotMeasured(t *testing.T) {
 		}
 		switch v := got.Verdict; v.Bottleneck {
 		case record.Inconclusive:
-			if !strings.Contains(v.Because, "the generator was not measured (client_cpu_pct is missing)") &&
-				!strings.HasPrefix(v.Because, "Little's law") {
-				t.Errorf("point %s does not say so: %s", got.Label, v.Because)
+			if !strings.Contains(why(v), "the generator was not measured (client_cpu_pct is missing)") &&
+				!strings.HasPrefix(why(v), "Little's law") {
+				t.Errorf("point %s does not say so: %s", got.Label, why(v))
 			}
 		case record.Bandwidth:
 		default:
-			if len(got.From) == 0 || !strings.Contains(v.Because, "from point "+got.From[0]) ||
-				!strings.Contains(strings.Join(v.Caveats, "\n"), "one step weaker") {
-				t.Errorf("point %s is %s: %s, from %v", got.Label, v.Bottleneck, v.Because, got.From)
+			if len(got.From) == 0 || !strings.Contains(why(v), "from point "+got.From[0]) ||
+				!strings.Contains(strings.Join(prose.Texts(v.Caveats), "\n"), "one step weaker") {
+				t.Errorf("point %s is %s: %s, from %v", got.Label, v.Bottleneck, why(v), got.From)
 			}
 		}
 	}
@@ -187,8 +201,8 @@ func TestPointsWordsDoNotDecide(t *testing.T) {
 				fmt.Sprintf("%+v %v", want.Points[i].Verdict, want.Points[i].Missing); got.Verdict.NextBottleneck == nil && d != w {
 				t.Errorf("point %s with %q: %s\nwant %s", all[i].ID, words, d, w)
 			}
-			if a, b := got.Verdict, want.Points[i].Verdict; a.Outcome != b.Outcome || a.Bottleneck != b.Bottleneck || a.Because != b.Because {
-				t.Errorf("point %s with %q: %s, %s: %s", all[i].ID, words, a.Outcome, a.Bottleneck, a.Because)
+			if a, b := got.Verdict, want.Points[i].Verdict; a.Outcome != b.Outcome || a.Bottleneck != b.Bottleneck || why(a) != why(b) {
+				t.Errorf("point %s with %q: %s, %s: %s", all[i].ID, words, a.Outcome, a.Bottleneck, why(a))
 			}
 		}
 	}
@@ -206,8 +220,8 @@ func TestPointsAlone(t *testing.T) {
 	}
 	got := Judge(shuffled)
 	for i, j := range order {
-		if got.Points[i].Verdict.Because != want.Points[j].Verdict.Because {
-			t.Errorf("point %s in another order: %s", all[j].ID, got.Points[i].Verdict.Because)
+		if why(got.Points[i].Verdict) != why(want.Points[j].Verdict) {
+			t.Errorf("point %s in another order: %s", all[j].ID, why(got.Points[i].Verdict))
 		}
 	}
 	for i := range all {
@@ -259,8 +273,8 @@ func TestPointsWithOneFigureLess(t *testing.T) {
 					// Without it there is no schedule to miss, or nothing to judge.
 				default:
 					degraded++
-					if !slices.Contains(got.Missing, f.Key) || !strings.Contains(got.Verdict.Because, f.Key) {
-						t.Errorf("point %s without %s does not name it: %v: %s", all[i].ID, f.Key, got.Missing, got.Verdict.Because)
+					if !slices.Contains(got.Missing, f.Key) || !strings.Contains(why(got.Verdict), f.Key) {
+						t.Errorf("point %s without %s does not name it: %v: %s", all[i].ID, f.Key, got.Missing, why(got.Verdict))
 					}
 				}
 			}
@@ -316,8 +330,8 @@ const (
 		"client_throughput_mb_s: 96, server_cpu_pct: 40, client_cpu_pct: 30"
 )
 
-// with replaces figures of a point that is written in one line.
-func with(point string, changes ...string) string {
+// but replaces figures of a point that is written in one line.
+func but(point string, changes ...string) string {
 	parts := strings.Split(point, ", ")
 	for _, change := range changes {
 		key, _, set := strings.Cut(change, ": ")
@@ -333,57 +347,57 @@ func TestPointsBottlenecks(t *testing.T) {
 	check := func(name, text string, outcome record.Outcome, bottleneck record.Bottleneck, because string) {
 		t.Run(name, func(t *testing.T) {
 			got := judgeOne(t, text)
-			if v := got.Verdict; v.Outcome != outcome || v.Bottleneck != bottleneck || !strings.Contains(v.Because, because) {
-				t.Errorf("%s, %s: %s", v.Outcome, v.Bottleneck, v.Because)
+			if v := got.Verdict; v.Outcome != outcome || v.Bottleneck != bottleneck || !strings.Contains(why(v), because) {
+				t.Errorf("%s, %s: %s", v.Outcome, v.Bottleneck, why(v))
 			}
 		})
 	}
 	check("nothing full", sound, record.Valid, record.Inconclusive, "no measured resource is full")
-	check("server", with(sound, "server_cpu_pct: 97"), record.Valid, record.ServerCPU, "97%")
-	check("server nearly", with(sound, "server_cpu_pct: 84"), record.Valid, record.Inconclusive, "no measured resource is full")
-	check("generator", with(sound, "client_cpu_pct: 97"), record.Invalid, record.LoadGenerator, "97%")
-	check("both", with(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "97%")
-	check("generator neither full nor free", with(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
+	check("server", but(sound, "server_cpu_pct: 97"), record.Valid, record.ServerCPU, "97%")
+	check("server nearly", but(sound, "server_cpu_pct: 84"), record.Valid, record.Inconclusive, "no measured resource is full")
+	check("generator", but(sound, "client_cpu_pct: 97"), record.Invalid, record.LoadGenerator, "97%")
+	check("both", but(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "97%")
+	check("generator neither full nor free", but(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
 		"generator 78%")
-	check("one full worker of a large host", with(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Invalid,
+	check("one full worker of a large host", but(sound, "client_workers: 1", "client_cpu_pct: 6.2", "server_cpu_pct: 99"), record.Invalid,
 		record.LoadGenerator, "99.2%")
-	check("workers not known", with(sound, "client_workers", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
+	check("workers not known", but(sound, "client_workers", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
 		"client_workers is missing")
-	check("link", with(sound, "client_throughput_mb_s: 1230"), record.Valid, record.Bandwidth, "99.2%")
-	check("link and generator", with(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Valid, record.Bandwidth, "99.2%")
-	check("link by body", with(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Valid, record.Bandwidth, "99%")
-	check("more than the link", with(sound, "client_throughput_mb_s: 1300"), record.Invalid, record.Inconclusive, "more than the link carries")
-	check("server, but link nearly full", with(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
+	check("link", but(sound, "client_throughput_mb_s: 1230"), record.Valid, record.Bandwidth, "99.2%")
+	check("link and generator", but(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Valid, record.Bandwidth, "99.2%")
+	check("link by body", but(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Valid, record.Bandwidth, "99%")
+	check("more than the link", but(sound, "client_throughput_mb_s: 1300"), record.Invalid, record.Inconclusive, "more than the link carries")
+	check("server, but link nearly full", but(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
 		"link 8")
-	check("target rate reached", with(sound, "target_rps: 96000"), record.Valid, record.TargetRate, "no bottleneck was reached")
-	check("asked rate missed", with(sound, "target_rps: 120000"), record.Invalid, record.Inconclusive, "80%")
-	check("asked rate missed, generator", with(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "80%")
-	check("mean above the slots", with(sound, "latency_avg_ms: 1.5"), record.Invalid, record.Inconclusive, "the rate is at most")
-	check("half of the median is above the slots", with(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid,
+	check("target rate reached", but(sound, "target_rps: 96000"), record.Valid, record.TargetRate, "no bottleneck was reached")
+	check("asked rate missed", but(sound, "target_rps: 120000"), record.Invalid, record.Inconclusive, "80%")
+	check("asked rate missed, generator", but(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "80%")
+	check("mean above the slots", but(sound, "latency_avg_ms: 1.5"), record.Invalid, record.Inconclusive, "the rate is at most")
+	check("half of the median is above the slots", but(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid,
 		record.Inconclusive, "half of the requests")
-	check("median above the slots", with(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, record.Inconclusive, "no measured resource")
-	check("one slow hundredth is above the slots", with(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, record.Inconclusive,
+	check("median above the slots", but(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, record.Inconclusive, "no measured resource")
+	check("one slow hundredth is above the slots", but(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, record.Inconclusive,
 		"the latencies printed")
-	check("open loops have no slots", with(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid,
+	check("open loops have no slots", but(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid,
 		record.TargetRate, "")
-	check("totals", with(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, record.Inconclusive, "30,000 req/s")
-	check("no rate", with(sound, "rps"), record.Invalid, record.Inconclusive, "rps is missing")
-	check("a rate of nothing", with(sound, "rps: 0"), record.Invalid, record.Inconclusive, "rps is missing")
+	check("totals", but(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, record.Inconclusive, "30,000 req/s")
+	check("no rate", but(sound, "rps"), record.Invalid, record.Inconclusive, "rps is missing")
+	check("a rate of nothing", but(sound, "rps: 0"), record.Invalid, record.Inconclusive, "rps is missing")
 	check("only a rate", "rps: 1000", record.Valid, record.Inconclusive, "the generator was not measured")
-	check("usr is not the server", with(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Valid, record.Inconclusive,
+	check("usr is not the server", but(sound, "server_cpu_pct: 90", "server_cpu_detail: usr 70 sys 20"), record.Valid, record.Inconclusive,
 		"categories are missing")
-	check("usr is not a free generator", with(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Valid,
+	check("usr is not a free generator", but(sound, "server_cpu_pct: 99", "client_cpu_pct: 20", "client_cpu_detail: usr 20"), record.Valid,
 		record.Inconclusive, "categories are missing")
-	check("usr is a full generator", with(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Invalid, record.LoadGenerator,
+	check("usr is a full generator", but(sound, "client_cpu_pct: 90", "client_cpu_detail: usr 90"), record.Invalid, record.LoadGenerator,
 		"90%")
-	check("idle contradicts", with(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Valid,
+	check("idle contradicts", but(sound, "server_cpu_pct: 99", "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"), record.Valid,
 		record.Inconclusive, "contradict")
-	check("adds up to too much", with(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Valid,
+	check("adds up to too much", but(sound, "client_cpu_pct: 99", "client_cpu_detail: usr 90 sys 30 idle 1"), record.Valid,
 		record.Inconclusive, "adds up to 121")
-	check("percent of one core", with(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
+	check("percent of one core", but(sound, "client_cpu_pct: 640", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
 		"client_cpu_pct is missing")
 	check("a detail is no measurement of the whole",
-		with(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Valid, record.Inconclusive,
+		but(sound, "server_cpu_pct: 99", "client_cpu_pct", "client_cpu_detail: usr 5 sys 5 idle 90"), record.Valid, record.Inconclusive,
 		"client_cpu_pct is missing")
 }
 
@@ -399,61 +413,67 @@ func TestPointsInconsistencies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, x := range judgeOne(t, text).Inconsistencies {
 				if len(kinds) == 0 || slices.Contains(kinds, x.Kind) {
-					t.Errorf("%s: %s", x.Kind, x.Says)
+					t.Errorf("%s: %s", x.Kind, prose.Text(x.Says))
 				}
 			}
 		})
 	}
 	none("sound", sound)
-	check("order", with(sound, "p99_ms: 0.5"), KindOrder, "p50_ms = 900 µs is above p99_ms = 500 µs")
-	check("mean above the maximum", with(sound, "latency_max_ms: 0.8"), KindOrder, "above the maximum")
-	check("mean below what the percentiles allow", with(sound, "latency_avg_ms: 1.0", "p50_ms: 2.5"), KindOrder,
+	check("order", but(sound, "p99_ms: 0.5"), KindOrder, "p50_ms = 900 µs is above p99_ms = 500 µs")
+	check("mean above the maximum", but(sound, "latency_max_ms: 0.8"), KindOrder, "above the maximum")
+	check("mean below what the percentiles allow", but(sound, "latency_avg_ms: 1.0", "p50_ms: 2.5"), KindOrder,
 		"the percentiles make the mean at least")
-	check("zero", with(sound, "p50_ms: 0"), KindResolution, "less than 1.00 ms")
-	check("idle slots", with(sound, "latency_avg_ms: 0.7"), KindLittle, "of 96 slots: the rest was idle")
-	check("author's product", with(sound, "in_flight_little: 12"), KindLittle, "not 12")
-	none("author's product is right", with(sound, "in_flight_little: 86.4"))
-	check("MiB", with(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000"), KindUnit, "91.6 fit as MiB only: 96 MB/s")
-	none("wrk means MiB", with(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000", "client_tool: wrk"))
-	check("bytes", with(sound, "client_throughput_mb_s: 50", "mean_response_bytes: 1000"), KindBytes, "48% off")
-	check("bytes of the body", with(sound, "client_throughput_mb_s: 50", "body_bytes: 1000"), KindBytes, "of body")
-	none("heads are bytes too", with(sound, "client_throughput_mb_s: 110", "body_bytes: 1000"))
-	check("total read", with(sound, "total_read_gb: 5", "duration_s: 30"), KindBytes, "5 GB in 30 s = 167 MB/s")
-	check("link in MiB", with(sound, "nic_mb_s: 92"), KindUnit, "fits as MiB/s")
-	check("link below what was read", with(sound, "nic_mb_s: 60"), KindBytes, "38% less")
-	check("link copied", with(sound, "nic_mb_s: 96"), KindBytes, "generator's own count")
-	check("author's share, MiB for MB", with(sound, "nic_mb_s: 100", "nic_pct_author: 7.63"), KindUnit, "MiB taken for MB")
-	check("author's share, binary", with(sound, "nic_mb_s: 100", "nic_pct_author: 7.45"), KindUnit, "binary units")
-	none("author's share is right", with(sound, "nic_mb_s: 100", "nic_pct_author: 8.0"))
-	check("baseline", with(sound, "nic_gbps_spec: 0.5"), KindBaseline, "server's instance")
-	check("baseline of the generator", with(sound, "client_nic_gbps_spec: 0.5"), KindBaseline, "generator's instance")
-	check("link", with(sound, "client_throughput_mb_s: 1300"), KindLink, "10 Gbit/s")
-	check("totals", with(sound, "total_requests: 3000000", "elapsed_s: 30"), KindTotals, "100,000 req/s, not 96,000 req/s (4.2% off)")
-	none("totals over the asked time", with(sound, "total_requests: 3000000", "duration_s: 30"))
-	check("peak", with(sound, "peak_rps: 90000"), KindTotals, "peak")
-	check("connections", with(sound, "connections: 100", "latency_avg_ms: 1.0", "client_tool: wrk"), KindConnections,
+	check("zero", but(sound, "p50_ms: 0"), KindResolution, "less than 1.00 ms")
+	check("more than the slots", but(sound, "latency_avg_ms: 1.08"), KindLittle,
+		"= 104 requests in flight, but there are 96 connections × 1 = 96 slots")
+	check("idle slots", but(sound, "latency_avg_ms: 0.7"), KindLittle, "of 96 slots: the rest was idle")
+	check("author's product", but(sound, "in_flight_little: 12"), KindLittle, "not 12")
+	none("author's product is right", but(sound, "in_flight_little: 86.4"))
+	check("MiB", but(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000"), KindUnit, "91.6 fit as MiB only: 96 MB/s")
+	none("wrk means MiB", but(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000", "client_tool: wrk"))
+	check("bytes", but(sound, "client_throughput_mb_s: 50", "mean_response_bytes: 1000"), KindBytes, "48% off")
+	check("bytes of the body", but(sound, "client_throughput_mb_s: 50", "body_bytes: 1000"), KindBytes, "of body")
+	none("heads are bytes too", but(sound, "client_throughput_mb_s: 110", "body_bytes: 1000"))
+	check("total read", but(sound, "total_read_gb: 5", "duration_s: 30"), KindBytes, "5 GB in 30 s = 167 MB/s")
+	check("link in MiB", but(sound, "nic_mb_s: 92"), KindUnit, "fits as MiB/s")
+	check("link below what was read", but(sound, "nic_mb_s: 60"), KindBytes, "38% less")
+	check("link copied", but(sound, "nic_mb_s: 96"), KindBytes, "generator's own count")
+	check("author's share, MiB for MB", but(sound, "nic_mb_s: 100", "nic_pct_author: 7.63"), KindUnit, "MiB taken for MB")
+	check("author's share, binary", but(sound, "nic_mb_s: 100", "nic_pct_author: 7.45"), KindUnit, "binary units")
+	none("author's share is right", but(sound, "nic_mb_s: 100", "nic_pct_author: 8.0"))
+	check("baseline", but(sound, "nic_gbps_spec: 0.5"), KindBaseline, "server's instance")
+	check("baseline of the generator", but(sound, "client_nic_gbps_spec: 0.5"), KindBaseline, "generator's instance")
+	check("link", but(sound, "client_throughput_mb_s: 1300"), KindLink, "10 Gbit/s")
+	check("totals", but(sound, "total_requests: 3000000", "elapsed_s: 30"), KindTotals, "100,000 req/s, not 96,000 req/s (4.2% off)")
+	none("totals over the asked time", but(sound, "total_requests: 3000000", "duration_s: 30"))
+	check("peak", but(sound, "peak_rps: 90000"), KindTotals, "peak")
+	check("connections", but(sound, "connections: 100", "latency_avg_ms: 1.0", "client_tool: wrk"), KindConnections,
 		"16 workers × floor(100 ÷ 16) = 96 connections, not 100")
-	check("wrk wants a connection for each thread", with(sound, "connections: 12", "client_tool: wrk"), KindConnections,
+	check("wrk wants a connection for each thread", but(sound, "connections: 12", "client_tool: wrk"), KindConnections,
 		"wrk refuses 12 connections for 16 threads")
-	check("autocannon opens one for each worker", with(sound, "connections: 12", "client_tool: autocannon"), KindConnections,
+	check("autocannon opens one for each worker", but(sound, "connections: 12", "client_tool: autocannon"), KindConnections,
 		"16 workers × max(1, floor(12 ÷ 16)) = 16 connections, not 12")
-	none("h2load opens all", with(sound, "connections: 100", "client_tool: h2load", "latency_avg_ms: 1.0", "client_throughput_mb_s"))
-	none("a tool that is not known", with(sound, "connections: 100", "latency_avg_ms: 1.0"), KindConnections)
-	none("whole milliseconds are no idle slots", with(sound, "client_tool: autocannon", "latency_avg_ms: 0.21", "p50_ms: 0", "p99_ms: 2"),
+	none("h2load opens all", but(sound, "connections: 100", "client_tool: h2load", "latency_avg_ms: 1.0", "client_throughput_mb_s"))
+	none("a tool that is not known", but(sound, "connections: 100", "latency_avg_ms: 1.0"), KindConnections)
+	none("whole milliseconds are no idle slots", but(sound, "client_tool: autocannon", "latency_avg_ms: 0.21", "p50_ms: 0", "p99_ms: 2"),
 		KindLittle)
-	check("idle slots of a finer tool", with(sound, "client_tool: oha", "latency_avg_ms: 0.21", "p50_ms: 0.2", "p99_ms: 2"), KindLittle,
+	check("idle slots of a finer tool", but(sound, "client_tool: oha", "latency_avg_ms: 0.21", "p50_ms: 0.2", "p99_ms: 2"), KindLittle,
 		"the rest was idle")
-	check("below zero", with(sound, "p50_ms: -3"), KindField, "below zero")
-	check("zero connections", with(sound, "connections: 0"), KindField, "is zero")
-	check("above 100%", with(sound, "server_cpu_pct: 180"), KindField, "percent of one core")
-	check("too much came", with(sound, "target_rps: 50000"), KindSchedule, "96,000 req/s came out where 50,000 req/s were asked")
-	check("rows", with(sound, "server_cpu_detail: 'usr: 20%, sys=10, id 60'"), KindCPU, "= 90, not 100")
-	none("a row that adds up", with(sound, "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"))
-	none("prose about cores", with(sound, "server_cpu_detail: all idle cores; about 5 usr of something; sys"))
+	nan := []record.Point{{RPS: record.Figure{Value: math.NaN(), Known: true}}}
+	if got := Judge(nan).Points[0].Inconsistencies; !has(got, KindField, "rps is no number") {
+		t.Errorf("no number: %v", got)
+	}
+	check("below zero", but(sound, "p50_ms: -3"), KindField, "below zero")
+	check("zero connections", but(sound, "connections: 0"), KindField, "is zero")
+	check("above 100%", but(sound, "server_cpu_pct: 180"), KindField, "percent of one core")
+	check("too much came", but(sound, "target_rps: 50000"), KindSchedule, "96,000 req/s came out where 50,000 req/s were asked")
+	check("rows", but(sound, "server_cpu_detail: 'usr: 20%, sys=10, id 60'"), KindCPU, "= 90, not 100")
+	none("a row that adds up", but(sound, "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"))
+	none("prose about cores", but(sound, "server_cpu_detail: all idle cores; about 5 usr of something; sys"))
 }
 
 func TestPointsBetween(t *testing.T) {
-	row := func(changes ...string) string { return "- {" + with("entry: '1', "+sound, changes...) + "}\n" }
+	row := func(changes ...string) string { return "- {" + but("entry: '1', "+sound, changes...) + "}\n" }
 	check := func(name, text, kind string, parts ...string) {
 		t.Run(name, func(t *testing.T) {
 			if got := Judge(points(t, text)).Between; !has(got, kind, parts...) {
@@ -490,11 +510,11 @@ func TestPointsBetween(t *testing.T) {
 
 // Points of one file inform each other in evidence and caveats.
 func TestPointsPeers(t *testing.T) {
-	all := points(t, "- {server_instance: big, "+sound+"}\n- {server_instance: big, "+with(sound, "client_cpu_pct",
+	all := points(t, "- {server_instance: big, "+sound+"}\n- {server_instance: big, "+but(sound, "client_cpu_pct",
 		"server_cpu_pct: 80")+"}\n- {server_instance: big, "+
-		with(sound, "server_cpu_pct: 83", "connections: 192", "rps: 154000", "client_cpu_pct")+"}\n")
+		but(sound, "server_cpu_pct: 83", "connections: 192", "rps: 154000", "client_cpu_pct")+"}\n")
 	v := Judge(all)
-	caveats := strings.Join(v.Points[1].Verdict.Caveats, "\n")
+	caveats := strings.Join(prose.Texts(v.Points[1].Verdict.Caveats), "\n")
 	for _, want := range []string{"80.0% is not this server's limit: the same server ran at 83.0%",
 		"2× the connections the rate was 1.60×: the slots held this one back"} {
 		if !strings.Contains(caveats, want) {
@@ -502,15 +522,15 @@ func TestPointsPeers(t *testing.T) {
 		}
 	}
 	// The bytes of a route stand in for those that are not stated.
-	server := with(sound, "server_cpu_pct: 99", "client_throughput_mb_s", "route: /a")
+	server := but(sound, "server_cpu_pct: 99", "client_throughput_mb_s", "route: /a")
 	if got := judgeOne(t, server).Verdict; got.Bottleneck != record.Inconclusive {
 		t.Errorf("without bytes: %s", got.Bottleneck)
 	}
 	if got := Judge(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 500}\n")).Points[0].Verdict; got.Bottleneck != record.ServerCPU {
-		t.Errorf("with the bytes of its route: %s: %s", got.Bottleneck, got.Because)
+		t.Errorf("with the bytes of its route: %s: %s", got.Bottleneck, why(got))
 	}
 	if got := Judge(points(t, "- {"+server+"}\n- {route: /a, rps: 10, body_bytes: 11000}\n")).Points[0].Verdict; got.Bottleneck != record.Inconclusive {
-		t.Errorf("with large bytes of its route: %s: %s", got.Bottleneck, got.Because)
+		t.Errorf("with large bytes of its route: %s: %s", got.Bottleneck, why(got))
 	}
 }
 
@@ -538,19 +558,20 @@ func FuzzJudgePoints(f *testing.F) {
 		}
 		for i, got := range Judge(some).Points {
 			v := got.Verdict
-			if v.Outcome == "" || v.Bottleneck == "" || v.Because == "" || v.Next == "" {
+			if v.Outcome == "" || v.Bottleneck == "" || len(v.Because) == 0 || len(v.Next) == 0 {
 				t.Errorf("incomplete: %+v", got)
 			}
 			if strings.HasPrefix(string(v.Bottleneck), "server") && !some[i].ClientCPUPct.Known && len(got.From) == 0 {
 				t.Errorf("%s with a generator that was not measured: %+v", v.Bottleneck, got)
 			}
+			for _, s := range slices.Concat(v.Because, v.Caveats, v.Next) {
+				sentence(t, s)
+			}
 			for _, e := range v.Evidence {
-				if math.IsNaN(e.Value) || strings.Contains(e.Says, "NaN") || strings.Contains(e.Says, "%!") {
-					t.Errorf("evidence %+v", e)
-				}
+				sentence(t, e.Says)
 			}
 			for _, x := range got.Inconsistencies {
-				if x.Says == "" || len(x.Keys) == 0 || strings.Contains(x.Says, "%!") {
+				if sentence(t, x.Says); len(x.Keys) == 0 {
 					t.Errorf("inconsistency %+v", x)
 				}
 			}

@@ -1,12 +1,10 @@
 package audit
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -17,8 +15,8 @@ type pointCPU struct {
 	// low and high bound the busy share. They differ where the printed row
 	// leaves categories out and idle is not among those it has.
 	low, high float64
-	refused   string // why the printed figure is not the whole, or ""
-	broken    bool   // the row carries its own refutation: no bound is left
+	refused   record.Statement // why the printed figure is not the whole, or none
+	broken    bool             // the row carries its own refutation: no bound is left
 	// capacity is the share of its host's CPUs that the side can fill, 1 unless
 	// it is known to be less.
 	capacity float64
@@ -29,29 +27,27 @@ func (c *pointCPU) detailKey() string { return c.side + "_cpu_detail" }
 
 func (c *pointCPU) known() bool { return c.stated && !c.broken }
 
+// whole tells that the printed figure leaves nothing out.
+func (c *pointCPU) whole() bool { return c.refused.Code == "" }
+
 // use is the least share of what it can use that the side used.
 func (c *pointCPU) use() float64 { return math.Min(c.low/c.capacity, 1) }
 
-// name is the side in words.
-func (c *pointCPU) name() string {
-	if c.side == "client" {
-		return "generator"
-	}
-	return "server's CPU"
-}
+func (c *pointCPU) isServer() bool { return c.side == "server" }
 
 func (c *pointCPU) lacks() []missingFigure {
 	switch {
 	case !c.stated:
-		return []missingFigure{{[]string{c.pctKey()}, "the " + c.name() + " was not measured (" + c.pctKey() + " is missing)"}}
-	case c.broken, c.refused != "":
-		return []missingFigure{{[]string{c.pctKey(), c.detailKey()}, "the " + c.name() + " is not known: " + c.refused}}
+		return []missingFigure{{[]string{c.pctKey()}, say("point.cpu.missing", with{"server": c.isServer(), "key": c.pctKey()})}}
+	case c.broken, !c.whole():
+		return []missingFigure{{[]string{c.pctKey(), c.detailKey()},
+			say("point.cpu.unknown", with{"server": c.isServer(), "why": c.refused})}}
 	}
 	return nil
 }
 
-func (c *pointCPU) evidence(what string) record.Evidence {
-	return record.NewEvidence(c.pctKey(), 100*c.low, "%", "%s at %s of its host's CPU", what, unit.Percent(c.low))
+func (c *pointCPU) evidence() record.Statement {
+	return say("point.cpu.used", with{"server": c.isServer(), "share": c.low})
 }
 
 // cpuTolerance is how far a row of n categories may be from 100: each is
@@ -60,43 +56,39 @@ func cpuTolerance(n int) float64 { return math.Max(1, 0.5*float64(n)) }
 
 // newPointCPU reads what is stated of one side and holds the percentage
 // against the row.
-func newPointCPU(side string, pct record.Figure, detail string) (pointCPU, []Inconsistency) {
-	c := pointCPU{side: side, stated: pct.Known, low: pct.Value / 100, high: pct.Value / 100, capacity: 1}
+func newPointCPU(side string, pct record.Figure, detail string) (c pointCPU, found contradictions) {
+	c = pointCPU{side: side, stated: pct.Known, low: pct.Value / 100, high: pct.Value / 100, capacity: 1}
 	row := readCPURow(detail)
 	if len(row) == 0 {
 		return c, nil
 	}
-	var found []Inconsistency
-	tell := func(format string, args ...any) {
-		found = append(found, Inconsistency{Kind: KindCPU, Keys: []string{c.pctKey(), c.detailKey()}, Says: fmt.Sprintf(format, args...)})
-	}
+	note := func(says record.Statement) { found.note(KindCPU, says, c.pctKey(), c.detailKey()) }
 	sum, idle, hasIdle := 0.0, 0.0, false
-	var names []string
+	var parts []record.Statement
 	for _, part := range row {
 		sum += part.pct
-		names = append(names, part.name+" "+plain(part.pct))
+		parts = append(parts, say("point.cpu.part", with{"category": part.name, "percent": part.pct}))
 		if part.name == "idle" {
 			idle, hasIdle = part.pct, true
 		}
 	}
-	text := strings.Join(names, " + ")
 	tolerance := cpuTolerance(len(row))
+	of := with{"server": c.isServer(), "row": parts, "sum": sum, "unnamed": 100 - sum, "busy": 100 - idle, "named_busy": sum - idle}
 	switch {
 	case !hasIdle:
-		tell("%s CPU: %s is a part of the row: without idle and softirq it is not known how much was busy", side, text)
+		note(say("point.cpu.row-part", of))
 		if pct.Known && pct.Value <= sum+tolerance {
-			c.high, c.refused = 1, fmt.Sprintf("%s is only %s, categories are missing", c.pctKey(), text)
+			c.high, c.refused = 1, say("point.cpu.part-only", with{"key": c.pctKey(), "row": parts})
 		}
 	case sum < 100-tolerance:
-		tell("%s CPU: %s = %s, not 100: %s%% are in no named category (softirq?); busy is 100 - idle = %s, not %s",
-			side, text, plain(sum), plain(100-sum), plain(100-idle), plain(sum-idle))
+		note(say("point.cpu.row-below", of))
 	case sum > 100+tolerance:
-		tell("%s CPU: %s = %s, more than 100", side, text, plain(sum))
-		c.broken, c.refused = true, fmt.Sprintf("%s adds up to %s", c.detailKey(), plain(sum))
+		note(say("point.cpu.row-above", of))
+		c.broken, c.refused = true, say("point.cpu.adds-up", with{"key": c.detailKey(), "sum": sum})
 	}
 	if hasIdle && pct.Known && math.Abs(pct.Value-(100-idle)) > math.Max(1, pct.Step()) {
-		tell("%s CPU: 100 - idle %s = %s, but %s is %s", side, plain(idle), plain(100-idle), c.pctKey(), plain(pct.Value))
-		c.broken, c.refused = true, fmt.Sprintf("%s and %s contradict each other", c.pctKey(), c.detailKey())
+		note(say("point.cpu.not-idle", with{"server": c.isServer(), "idle": idle, "busy": 100 - idle, "key": c.pctKey(), "percent": pct.Value}))
+		c.broken, c.refused = true, say("point.cpu.contradicts", with{"percentage": c.pctKey(), "row": c.detailKey()})
 	}
 	return c, found
 }
@@ -141,22 +133,25 @@ type pointServer struct {
 
 // full tells whether the server had nothing left. A refused figure says nothing
 // for it.
-func (s *pointServer) full() bool { return s.known() && s.refused == "" && s.use() >= pointFull }
+func (s *pointServer) full() bool { return s.known() && s.whole() && s.use() >= pointFull }
 
-// all names the CPUs that the server may use.
-func (s *pointServer) all() string {
+// part is the CPUs that the server may use, 0 where these are all.
+func (s *pointServer) part() float64 {
 	if s.capacity < 1 {
-		return fmt.Sprintf("the %s CPUs that it may use", plain(s.allowed))
+		return s.allowed
 	}
-	return "all its CPUs"
+	return 0
 }
 
-func (s *pointServer) evidence() record.Evidence {
-	e := s.pointCPU.evidence("the server")
-	if s.capacity < 1 {
-		e.Says += fmt.Sprintf("; it may use %s of %s CPUs, so it used %s of what it can", plain(s.allowed), plain(s.cpus), unit.Percent(s.use()))
+func (s *pointServer) evidence() []record.Evidence {
+	if !s.known() {
+		return nil
 	}
-	return e
+	says := s.pointCPU.evidence()
+	if s.capacity < 1 {
+		says = say("point.cpu.server-part", with{"used": says, "allowed": s.allowed, "cpus": s.cpus, "share": s.use()})
+	}
+	return []record.Evidence{record.NewEvidence(s.pctKey(), 100*s.low, "%", says)}
 }
 
 // Bounds for server_cpus_used: usedSame is how near it may be to the busy CPUs
@@ -168,33 +163,30 @@ const (
 	usedOver = 1.10
 )
 
-// size takes the CPUs that the server may use, and holds them against those
-// that were busy.
-func (s *pointServer) size(p *record.Point) []Inconsistency {
-	allowed := p.ServerCPUsUsed
-	if !allowed.Known || !p.VCPUs.Known {
-		return nil
+// newPointServer takes the CPU of the server and the CPUs that it may use, and
+// holds them against those that were busy.
+func newPointServer(p *record.Point) (s pointServer, found contradictions) {
+	s.pointCPU, found = newPointCPU("server", p.ServerCPUPct, p.ServerCPUDetail)
+	if !p.ServerCPUsUsed.Known || !p.VCPUs.Known {
+		return s, found
 	}
-	s.allowed, s.cpus = allowed.Value, p.VCPUs.Value
-	keys := []string{"server_cpus_used", "vcpus"}
+	s.allowed, s.cpus = p.ServerCPUsUsed.Value, p.VCPUs.Value
 	if s.allowed > s.cpus {
-		return []Inconsistency{{Kind: KindCPU, Keys: keys,
-			Says: fmt.Sprintf("the server may use %s CPUs, and its host has %s", plain(s.allowed), plain(s.cpus))}}
+		found.note(KindCPU, say("point.server.cpus-above-host", with{"allowed": s.allowed, "cpus": s.cpus}), "server_cpus_used", "vcpus")
+		return s, found
 	}
 	busy := s.low * s.cpus
-	keys = append(keys, s.pctKey())
+	note := func(says record.Statement) { found.note(KindCPU, says, "server_cpus_used", "vcpus", s.pctKey()) }
 	if s.stated && s.allowed != math.Trunc(s.allowed) && math.Abs(busy-s.allowed) <= usedSame*s.allowed {
-		return []Inconsistency{{Kind: KindCPU, Keys: keys,
-			Says: fmt.Sprintf("server_cpus_used = %s is what %s%% of %s CPUs are, the measured use: it wants the CPUs that the server may use",
-				plain(s.allowed), plain(p.ServerCPUPct.Value), plain(s.cpus))}}
+		note(say("point.server.cpus-measured", with{"allowed": s.allowed, "percent": p.ServerCPUPct.Value, "cpus": s.cpus}))
+		return s, found
 	}
 	s.capacity = s.allowed / s.cpus
 	if s.stated && busy > usedOver*s.allowed {
-		s.refused = fmt.Sprintf("%.3g CPUs were busy, more than the %s that the server may use: others worked on its host", busy,
-			plain(s.allowed))
-		return []Inconsistency{{Kind: KindCPU, Keys: keys, Says: s.refused}}
+		s.refused = say("point.server.others-busy", with{"busy_cpus": busy, "allowed": s.allowed})
+		note(s.refused)
 	}
-	return nil
+	return s, found
 }
 
 // pointGenerator is the generator's CPU and how much of its host it can use.
@@ -205,7 +197,8 @@ type pointGenerator struct {
 	workers, cpus float64
 }
 
-func (g *pointGenerator) size(p *record.Point) {
+func newPointGenerator(p *record.Point) (g pointGenerator, found contradictions) {
+	g.pointCPU, found = newPointCPU("client", p.ClientCPUPct, p.ClientCPUDetail)
 	g.workers, g.cpus = p.ClientWorkers.Value, p.ClientVCPUs.Value
 	if !p.ClientWorkers.Known {
 		g.capacityLacks = append(g.capacityLacks, "client_workers")
@@ -216,6 +209,7 @@ func (g *pointGenerator) size(p *record.Point) {
 	if len(g.capacityLacks) == 0 {
 		g.capacity = math.Min(g.workers/g.cpus, 1)
 	}
+	return g, found
 }
 
 // full tells whether the generator had nothing left. A figure that leaves
@@ -231,8 +225,8 @@ func (g *pointGenerator) free() bool {
 func (g *pointGenerator) lacks() []missingFigure {
 	list := g.pointCPU.lacks()
 	if len(list) == 0 && len(g.capacityLacks) > 0 && !g.full() {
-		list = append(list, missingFigure{g.capacityLacks, "how much of its host the generator can use is not known (" +
-			missingText(g.capacityLacks) + ")"})
+		list = append(list, missingFigure{g.capacityLacks,
+			say("point.generator.capacity-missing", with{"missing": keysMissing(g.capacityLacks)})})
 	}
 	return list
 }
@@ -241,10 +235,10 @@ func (g *pointGenerator) evidence() []record.Evidence {
 	if !g.known() {
 		return nil
 	}
-	e := g.pointCPU.evidence("the generator")
+	says := g.pointCPU.evidence()
 	if g.capacity < 1 {
-		e.Says += fmt.Sprintf("; its %s workers can fill %s of %s CPUs, so it used %s of what it can", plain(g.workers), unit.Percent(g.capacity),
-			plain(g.cpus), unit.Percent(g.use()))
+		says = say("point.cpu.generator-part", with{"used": says, "workers": g.workers, "capacity": g.capacity, "cpus": g.cpus,
+			"share": g.use()})
 	}
-	return []record.Evidence{e}
+	return []record.Evidence{record.NewEvidence(g.pctKey(), 100*g.low, "%", says)}
 }

@@ -1,12 +1,8 @@
 package audit
 
 import (
-	"fmt"
-	"math"
 	"slices"
-	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/verdict"
 )
@@ -56,171 +52,41 @@ const (
 	bytesOff = 0.02
 )
 
-// pointFacts is a point with what follows from its figures.
+// pointFacts is a point with what follows from its figures. None of it changes once
+// it is made; what other points say makes another of it (peers.inform).
 type pointFacts struct {
-	p               record.Point // without the figures that cannot be
-	tool            pointTool
-	inconsistencies []Inconsistency
+	*run
+	bytes           transfer
 	generator       pointGenerator
 	server          pointServer
 	link            pointLink
 	little          pointLittle
+	conditions      conditions
 	lent            lent
-	stated          []condition // see conditions
+	inconsistencies contradictions
 }
 
 func newPointFacts(p record.Point) *pointFacts {
-	f := &pointFacts{p: p}
-	f.dropImpossible()
-	f.tool = toolOf(f.p.ClientTool)
-	f.tool.coarsen(&f.p)
-	p = f.p
-	var found []Inconsistency
-	f.server.pointCPU, found = newPointCPU("server", p.ServerCPUPct, p.ServerCPUDetail)
-	f.add(found...)
-	f.add(f.server.size(&p)...)
-	f.generator.pointCPU, found = newPointCPU("client", p.ClientCPUPct, p.ClientCPUDetail)
-	f.add(found...)
-	f.generator.size(&p)
-	f.checkConnections()
-	f.checkLatencies()
-	f.little = f.newLittle()
-	f.add(f.little.found...)
-	f.checkTotals()
-	f.link = f.newLink()
-	f.checkBytes()
-	f.checkLink()
-	f.checkSchedule()
-	return f
-}
-
-func (f *pointFacts) add(list ...Inconsistency) {
-	f.inconsistencies = append(f.inconsistencies, list...)
-}
-
-func (f *pointFacts) say(kind string, keys []string, format string, args ...any) {
-	f.add(Inconsistency{Kind: kind, Keys: keys, Says: fmt.Sprintf(format, args...)})
-}
-
-// dropImpossible takes out figures that no measurement can have.
-func (f *pointFacts) dropImpossible() {
-	positive := []string{"client_workers", "connections", "pipelining", "target_rps", "duration_s", "elapsed_s",
-		"vcpus", "client_vcpus", "server_cpus_used", "nic_gbps", "nic_gbps_spec", "client_nic_gbps_spec", "rps", "body_bytes",
-		"mean_response_bytes"}
-	percents := []string{"server_cpu_pct", "client_cpu_pct", "nic_pct_author"}
-	for _, n := range f.p.Figures() {
-		v := n.Figure.Value
-		if !n.Figure.Known {
-			continue
-		}
-		why := ""
-		switch {
-		case math.IsNaN(v) || math.IsInf(v, 0):
-			why = "is no number"
-		case v < 0:
-			why = "is below zero"
-		case v == 0 && slices.Contains(positive, n.Key):
-			why = "is zero"
-		case v > figureMost || v < 1/figureMost && v > 0:
-			// Nor would the arithmetic on it be one.
-			why = "is beyond any measurement"
-		case v > 100.5 && slices.Contains(percents, n.Key):
-			why = "is above 100% of the host (percent of one core?)"
-		default:
-			continue
-		}
-		f.say(KindField, []string{n.Key}, "%s = %s %s: taken as not stated", n.Key, plain(v), why)
-		*n.Figure = record.Figure{}
+	r, impossible := newRun(p)
+	server, ofServer := newPointServer(&r.Point)
+	generator, ofGenerator := newPointGenerator(&r.Point)
+	bytes, latencies := transfer{r}, newLatencies(r)
+	little, link := newLittle(latencies), newLink(bytes)
+	return &pointFacts{
+		run: r, bytes: bytes, generator: generator, server: server, link: link, little: little, conditions: conditionsOf(&r.Point),
+		inconsistencies: slices.Concat(impossible, ofServer, ofGenerator, r.checkConnections(), latencies.check(), little.found,
+			r.checkTotals(), bytes.check(), link.check(&r.Point), r.checkSchedule()),
 	}
-}
-
-// open tells whether a rate was asked for.
-func (f *pointFacts) open() bool { return f.p.TargetRPS.Known }
-
-func (f *pointFacts) metSchedule() bool {
-	return f.p.RPS.Known && f.p.RPS.Value >= scheduleMet*f.p.TargetRPS.Value
-}
-
-func (f *pointFacts) scheduleSays() string {
-	return fmt.Sprintf("the target rate was not sent: %s of %s is %s", unit.FormatRate(f.p.RPS.Value), unit.FormatRate(f.p.TargetRPS.Value),
-		unit.Percent(f.p.RPS.Value/f.p.TargetRPS.Value))
-}
-
-func (f *pointFacts) checkSchedule() {
-	if !f.open() || !f.p.RPS.Known {
-		return
-	}
-	keys := []string{"rps", "target_rps"}
-	if !f.metSchedule() {
-		f.say(KindSchedule, keys, "%s: its latencies are those of a slower load", f.scheduleSays())
-	} else if f.p.RPS.Value > 1.05*f.p.TargetRPS.Value {
-		f.say(KindSchedule, keys, "%s came out where %s were asked", unit.FormatRate(f.p.RPS.Value), unit.FormatRate(f.p.TargetRPS.Value))
-	}
-}
-
-// checkTotals holds the requests counted against the rate.
-func (f *pointFacts) checkTotals() {
-	if f.p.PeakRPS.Known && f.p.PeakRPS.Value < f.p.RPS.Value {
-		f.say(KindTotals, []string{"peak_rps", "rps"}, "the peak of %s is below the mean of %s", unit.FormatRate(f.p.PeakRPS.Value),
-			unit.FormatRate(f.p.RPS.Value))
-	}
-	total, key, ok := f.totalRequests()
-	elapsed, elapsedKey, timed := f.seconds()
-	if !ok || !timed || !f.p.RPS.Known {
-		return
-	}
-	rate := total / elapsed
-	limit := totalsOff
-	if elapsedKey == "duration_s" {
-		limit = totalsOffAsked
-	}
-	if off := math.Abs(rate/f.p.RPS.Value - 1); off > limit {
-		f.say(KindTotals, []string{key, elapsedKey, "rps"}, "%s requests ÷ %s s = %s, not %s (%s off)",
-			plain(total), plain(elapsed), unit.FormatRate(rate), unit.FormatRate(f.p.RPS.Value), unit.Percent(off))
-	}
-}
-
-func (f *pointFacts) totalRequests() (total float64, key string, known bool) {
-	switch {
-	case f.p.TotalRequests.Known && f.p.TotalRequests.Value > 0:
-		return f.p.TotalRequests.Value, "total_requests", true
-	case f.p.TotalRequestsK.Known && f.p.TotalRequestsK.Value > 0:
-		return f.p.TotalRequestsK.Value * 1000, "total_requests_k", true
-	}
-	return 0, "", false
-}
-
-// seconds is how long the run took, or was to take.
-func (f *pointFacts) seconds() (s float64, key string, known bool) {
-	if f.p.ElapsedS.Known {
-		return f.p.ElapsedS.Value, "elapsed_s", true
-	}
-	return f.p.DurationS.Value, "duration_s", f.p.DurationS.Known
 }
 
 // caveats is what weakens the point's figures, whatever the bottleneck.
-func (f *pointFacts) caveats() []string {
+func (f *pointFacts) caveats() []record.Statement {
 	list := slices.Clone(f.little.caveats)
-	if f.p.Approx {
-		list = append(list, "the figures are approximate by their author's word")
+	if f.Approx {
+		list = append(list, say("point.approximate", nil))
 	}
-	if s := f.p.RPSStdev; s.Known && f.p.RPS.Known && s.Value/f.p.RPS.Value > verdict.Unsteady {
-		list = append(list, fmt.Sprintf("the rate was not steady: its standard deviation is %s of the mean", unit.Percent(s.Value/f.p.RPS.Value)))
+	if s := f.RPSStdev; s.Known && f.RPS.Known && s.Value/f.RPS.Value > verdict.Unsteady {
+		list = append(list, say("point.unsteady", with{"deviation": s.Value / f.RPS.Value}))
 	}
 	return list
 }
-
-// plain writes a figure as a person would: thousands separated, no more
-// digits than it has.
-func plain(v float64) string {
-	if math.Abs(v) < 1e15 && v == math.Trunc(v) {
-		return unit.FormatCount(int64(v))
-	}
-	if math.Abs(v) >= 1000 {
-		return unit.FormatSI(v)
-	}
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", v), "0"), ".")
-}
-
-// ms writes milliseconds.
-func ms(v float64) string { return unit.FormatNsFloat(v * 1e6) }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -18,15 +17,10 @@ type condition struct {
 	value string // "" is not stated
 }
 
-func (f *pointFacts) conditions() []condition {
-	if f.stated == nil {
-		f.stated = f.readConditions()
-	}
-	return f.stated
-}
+// conditions are those of a run, the same keys in the same order for each.
+type conditions []condition
 
-func (f *pointFacts) readConditions() []condition {
-	p := &f.p
+func conditionsOf(p *record.Point) conditions {
 	number := func(n record.Figure) string {
 		if !n.Known {
 			return ""
@@ -37,19 +31,43 @@ func (f *pointFacts) readConditions() []condition {
 	if !bytes.Known {
 		bytes = p.ResponseBytes
 	}
-	list := []condition{
+	return conditions{
 		{"server_kind", p.ServerKind}, {"route", p.Route}, {"server_instance", p.ServerInstance}, {"vcpus", number(p.VCPUs)},
 		{"server_cpus_used", number(p.ServerCPUsUsed)}, {"nic_gbps", number(p.NICGbps)},
 		{"client_tool", p.ClientTool}, {"client_instance", p.ClientInstance}, {"client_vcpus", number(p.ClientVCPUs)},
 		{"client_workers", number(p.ClientWorkers)}, {"connections", number(p.Connections)}, {"pipelining", number(p.Pipelining)},
 		{"target_rps", number(p.TargetRPS)}, {"duration_s", number(p.DurationS)}, {"body_bytes", number(bytes)},
 	}
-	return list
+}
+
+// key joins the values of the conditions of some names.
+func (c conditions) key(names ...string) string {
+	return c.keyWhere(func(name string) bool { return slices.Contains(names, name) })
+}
+
+func (c conditions) keyWhere(wanted func(name string) bool) string {
+	var key strings.Builder
+	for _, one := range c {
+		if wanted(one.key) {
+			fmt.Fprintf(&key, "%q ", one.value)
+		}
+	}
+	return key.String()
+}
+
+// contradict tells whether both state one of the named conditions, each another value.
+func (c conditions) contradict(other conditions, names ...string) bool {
+	for i := range c {
+		if slices.Contains(names, c[i].key) && c[i].value != "" && other[i].value != "" && c[i].value != other[i].value {
+			return true
+		}
+	}
+	return false
 }
 
 // differences lists the conditions two runs differ in. Bytes belong to the
 // route, CPUs to the instance: they count where these are the same.
-func differences(a, b []condition) []int {
+func differences(a, b conditions) []int {
 	var out []int
 	differs := map[string]bool{}
 	for i := range a {
@@ -80,19 +98,13 @@ func differences(a, b []condition) []int {
 	return out
 }
 
-// differenceText says what two runs differ in.
-func differenceText(a, b []condition, at []int) string {
-	stated := func(v string) string {
-		if v == "" {
-			return "not stated"
-		}
-		return v
-	}
-	var parts []string
+// differencesSay says what two runs differ in.
+func differencesSay(a, b conditions, at []int) []record.Statement {
+	var list []record.Statement
 	for _, i := range at {
-		parts = append(parts, fmt.Sprintf("%s (%s / %s)", a[i].key, stated(a[i].value), stated(b[i].value)))
+		list = append(list, say("point.difference", with{"key": a[i].key, "first": a[i].value, "second": b[i].value}))
 	}
-	return strings.Join(parts, ", ")
+	return list
 }
 
 // pointsBetween finds what only several points together show.
@@ -109,10 +121,10 @@ func identicalPoints(all []*pointFacts) []Inconsistency {
 	var out []Inconsistency
 	byRate := map[float64][]int{}
 	for j, b := range all {
-		if !b.p.RPS.Known {
+		if !b.RPS.Known {
 			continue
 		}
-		rate := b.p.RPS.Value
+		rate := b.RPS.Value
 		same := byRate[rate]
 		// A rate shared by many is a round one; what is compared stays bounded.
 		const most = 50
@@ -122,19 +134,11 @@ func identicalPoints(all []*pointFacts) []Inconsistency {
 			if !ok || len(shared) == 0 && significantDigits(rate) < 5 || len(shared) == 1 && significantDigits(rate) < 3 {
 				continue
 			}
-			text := fmt.Sprintf("the same rate of %s", unit.FormatRate(rate))
-			if len(shared) > 0 {
-				text += " and the same " + strings.Join(shared, ", ")
-			}
-			ca, cb := a.conditions(), b.conditions()
-			if d := differences(ca, cb); len(d) > 0 {
-				text += "; labelled differently in " + differenceText(ca, cb, d)
-			} else {
-				text += "; the stated conditions of the two runs are the same"
-			}
-			out = append(out, Inconsistency{Kind: KindIdentical, Keys: append([]string{"rps"}, shared...), Points: []int{i, j}, Says: text})
+			out = append(out, Inconsistency{Kind: KindIdentical, Keys: append([]string{"rps"}, shared...), Points: []int{i, j},
+				Says: say("point.identical", with{"per_s": rate, "figures": strings.Join(shared, ", "),
+					"differences": differencesSay(a.conditions, b.conditions, differences(a.conditions, b.conditions)),
+					"and_more":    len(out)+1 == maxIdentical})})
 			if len(out) == maxIdentical {
-				out[maxIdentical-1].Says += "; further pairs are not listed"
 				return out
 			}
 		}
@@ -149,7 +153,7 @@ func sharedFigures(a, b *pointFacts) (keys []string, ok bool) {
 	measured := []string{"p50_ms", "p75_ms", "p90_ms", "p95_ms", "p99_ms", "latency_avg_ms", "latency_stdev_ms", "latency_max_ms", "rps_stdev",
 		"peak_rps",
 		"total_requests", "total_requests_k", "total_read_gb", "client_throughput_mb_s", "server_cpu_pct", "client_cpu_pct", "nic_mb_s"}
-	fa, fb := a.p.Figures(), b.p.Figures()
+	fa, fb := a.Figures(), b.Figures()
 	for i := range fa {
 		x, y := fa[i].Figure, fb[i].Figure
 		if !x.Known || !y.Known || !slices.Contains(measured, fa[i].Key) {
@@ -182,7 +186,7 @@ func unequalPoints(all []*pointFacts) []Inconsistency {
 	var order []string
 	entries := map[string][]int{}
 	for i, f := range all {
-		e := f.p.Entry
+		e := f.Entry
 		if e == "" {
 			continue
 		}
@@ -200,7 +204,7 @@ func unequalPoints(all []*pointFacts) []Inconsistency {
 // cell is the runs of one entry under one condition.
 type cell struct {
 	points     []int
-	conditions []condition
+	conditions conditions
 	group      int
 }
 
@@ -208,7 +212,7 @@ func unequalIn(all []*pointFacts, points []int) []Inconsistency {
 	cells := cellsOf(all, points)
 	if len(cells) > maxCompared {
 		return []Inconsistency{{Kind: KindUnequal, Keys: []string{"entry"}, Points: points,
-			Says: fmt.Sprintf("%d different conditions in one entry: more than the %d that are compared", len(cells), maxCompared)}}
+			Says: say("point.unequal.too-many", with{"conditions": len(cells), "most": maxCompared})}}
 	}
 	groups := chain(cells)
 	if len(groups) < 2 {
@@ -234,8 +238,8 @@ func unequalIn(all []*pointFacts, points []int) []Inconsistency {
 			keys[i] = from.conditions[at].key
 		}
 		out = append(out, Inconsistency{Kind: KindUnequal, Keys: keys, Points: append(pointsOf(g), to.points[0]),
-			Says: fmt.Sprintf("%s beside the last named, the nearest of the others in the entry: %s at once",
-				unit.Plural(len(pointsOf(g)), "run does not stand", "runs do not stand"), differenceText(from.conditions, to.conditions, best))})
+			Says: say("point.unequal", with{"runs": len(pointsOf(g)),
+				"differences": differencesSay(from.conditions, to.conditions, best)})})
 	}
 	return out
 }
@@ -244,16 +248,13 @@ func cellsOf(all []*pointFacts, points []int) []*cell {
 	var cells []*cell
 	index := map[string]*cell{}
 	for _, i := range points {
-		c := all[i].conditions()
-		var key strings.Builder
-		for _, one := range c {
-			fmt.Fprintf(&key, "%q ", one.value)
+		c := all[i].conditions
+		key := c.keyWhere(func(string) bool { return true })
+		if index[key] == nil {
+			index[key] = &cell{conditions: c}
+			cells = append(cells, index[key])
 		}
-		if index[key.String()] == nil {
-			index[key.String()] = &cell{conditions: c}
-			cells = append(cells, index[key.String()])
-		}
-		index[key.String()].points = append(index[key.String()].points, i)
+		index[key].points = append(index[key].points, i)
 	}
 	return cells
 }

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
@@ -90,6 +89,21 @@ func (t *pointTool) connections(asked, workers float64) (least, most float64) {
 	return floor, asked
 }
 
+// megabyte and gigabyte are what the tool prints as MB and GB.
+func (t *pointTool) megabyte() float64 {
+	if t.binary {
+		return mebi
+	}
+	return mega
+}
+
+func (t *pointTool) gigabyte() float64 {
+	if t.binary {
+		return 1 << 30
+	}
+	return 1e9
+}
+
 // coarsen takes from the latencies the digits that the tool does not measure.
 func (t *pointTool) coarsen(p *record.Point) {
 	if !t.wholeMs {
@@ -98,53 +112,5 @@ func (t *pointTool) coarsen(p *record.Point) {
 	for _, f := range []*record.Figure{&p.LatencyAvgMs, &p.P50Ms, &p.P75Ms, &p.P90Ms, &p.P95Ms, &p.P99Ms, &p.LatencyP2_5Ms, &p.LatencyP97_5Ms,
 		&p.LatencyMaxMs} {
 		f.Decimals = 0
-	}
-}
-
-// opened is how many connections stood, at least: as counted, else as many as
-// the tool opens of those asked for.
-func (f *pointFacts) opened() (connections float64, known bool) {
-	least, _, known := f.openedRange()
-	return least, known
-}
-
-func (f *pointFacts) openedRange() (least, most float64, known bool) {
-	p := &f.p
-	switch {
-	case p.Established.Known && p.Established.Value > 0:
-		return p.Established.Value, p.Established.Value, true
-	case !p.Connections.Known:
-		return 0, 0, false
-	case p.ClientWorkers.Known:
-		least, most = f.tool.connections(p.Connections.Value, p.ClientWorkers.Value)
-		return least, most, true
-	}
-	return p.Connections.Value, p.Connections.Value, true
-}
-
-// checkConnections tells where a tool opens others than it was asked for.
-func (f *pointFacts) checkConnections() {
-	p := &f.p
-	if !p.Connections.Known || !p.ClientWorkers.Known {
-		return
-	}
-	keys := []string{"connections", "client_workers"}
-	asked, workers := p.Connections.Value, p.ClientWorkers.Value
-	opens, most := f.tool.connections(asked, workers)
-	switch {
-	case f.tool.share == sharedFloor && asked < workers:
-		f.say(KindConnections, keys, "%s refuses %s connections for %s threads: these are not the figures of one run", f.tool.name, plain(asked),
-			plain(workers))
-	case opens == most && opens != asked:
-		each := fmt.Sprintf("floor(%s ÷ %s)", plain(asked), plain(workers))
-		if f.tool.share == sharedFloor1 {
-			each = "max(1, " + each + ")"
-		}
-		text := fmt.Sprintf("%s workers × %s = %s connections, not %s", plain(workers), each, plain(opens), plain(asked))
-		if p.Established.Known {
-			keys = append(keys, "established")
-			text += fmt.Sprintf(" (%s counted)", plain(p.Established.Value))
-		}
-		f.say(KindConnections, keys, "%s", text)
 	}
 }

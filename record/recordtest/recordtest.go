@@ -1,0 +1,16 @@
+// Package recordtest makes records for tests.
+package recordtest
+
+import "ceiling/record"
+
+// Say is a statement that reads as the text.
+func Say(text string) record.Statement { return record.State("said", record.Values{"text": text}) }
+
+// Says are statements that read as the texts.
+func Says(texts ...string) []record.Statement {
+	list := make([]record.Statement, len(texts))
+	for i, text := range texts {
+		list[i] = Say(text)
+	}
+	return list
+}

@@ -1,0 +1,241 @@
+package audit
+
+import (
+	"math"
+
+	"ceiling/record"
+)
+
+const (
+	mega = 1e6           // a decimal megabyte: what links and most tools count in
+	mebi = 1 << 20       // a binary one: what wrk prints as MB
+	gibi = 1 << 30 / 1e3 // a thousandth of a binary gigabyte: 0.87 GB from wrk written as 870 MB
+
+	// leastHead is the shortest head a response with a body can have:
+	// "HTTP/1.1 200 OK", CRLF, "Content-Length: n", CRLF, CRLF without the
+	// digits of n (RFC 9112, section 2.1).
+	leastHead = 17 + 16 + 2 + 2
+	// leastFrame is Ethernet 14, IPv4 20 and TCP 20 bytes without options, for
+	// at most largestPayload bytes: frames of 9,001 bytes are the largest that
+	// cloud networks carry.
+	leastFrame     = 54
+	largestPayload = 9001 - 40
+)
+
+// transfer is the bytes of the responses, as a point counts them.
+type transfer struct{ *run }
+
+// flow is bytes per second by one of the figures; the zero flow is: not stated.
+type flow struct {
+	perS float64
+	key  string
+	how  record.Statement // the arithmetic
+}
+
+func (f flow) known() bool { return f.perS > 0 }
+
+// bytesKeys are the figures of which any one tells the bytes on the link.
+func bytesKeys() []string {
+	return []string{"nic_mb_s", "client_throughput_mb_s", "body_bytes", "mean_response_bytes", "total_read_gb"}
+}
+
+// framed is the least that responses of so many bytes take on a wire. Without
+// pipelining each response is a segment of its own, for the next one is not
+// asked for before it has arrived.
+func (t transfer) framed(bytes float64) float64 {
+	segments := bytes / largestPayload
+	if p := t.Pipelining; p.Known && p.Value == 1 {
+		segments = math.Max(math.Ceil(segments), 1)
+	}
+	return bytes + segments*leastFrame
+}
+
+// framedShare is the least share that framing adds to what was read.
+func (t transfer) framedShare(read float64) float64 {
+	if !t.RPS.Known {
+		return float64(leastFrame) / largestPayload
+	}
+	each := read / t.RPS.Value
+	return t.framed(each)/each - 1
+}
+
+// onLink is the most that any of the figures puts on the link.
+func (t transfer) onLink() (most flow) {
+	for _, one := range []flow{t.ofInterface(), t.ofRead(), t.ofBodies(), t.ofResponses()} {
+		if one.perS > most.perS {
+			most = one
+		}
+	}
+	return most
+}
+
+func (t transfer) ofInterface() flow {
+	if !t.NICMBS.Known {
+		return flow{}
+	}
+	return flow{t.NICMBS.Value * mega, "nic_mb_s", say("point.bytes.interface", with{"mb_per_s": t.NICMBS.Value})}
+}
+
+func (t transfer) ofRead() flow {
+	read := t.read()
+	if !read.known() || !t.RPS.Known {
+		return read
+	}
+	each := read.perS / t.RPS.Value
+	wire := t.framed(each)
+	return flow{wire * t.RPS.Value, read.key,
+		say("point.bytes.framed", with{"how": read.how, "response_bytes": each, "framing_bytes": wire - each})}
+}
+
+func (t transfer) ofBodies() flow {
+	if !t.RPS.Known || !t.BodyBytes.Known {
+		return flow{}
+	}
+	body := t.BodyBytes.Value
+	head := leastHead + math.Floor(math.Log10(math.Max(body, 1))) + 1
+	wire := t.framed(body + head)
+	perS := wire * t.RPS.Value
+	return flow{perS, "body_bytes", say("point.bytes.framed-bodies", with{"per_s": t.RPS.Value, "body_bytes": body, "head_bytes": head,
+		"framing_bytes": wire - body - head, "mb_per_s": perS / mega})}
+}
+
+func (t transfer) ofResponses() flow {
+	if !t.RPS.Known || !t.ResponseBytes.Known {
+		return flow{}
+	}
+	each := t.ResponseBytes.Value
+	wire := t.framed(each)
+	perS := wire * t.RPS.Value
+	return flow{perS, "mean_response_bytes", say("point.bytes.framed-responses", with{"per_s": t.RPS.Value, "response_bytes": each,
+		"framing_bytes": wire - each, "mb_per_s": perS / mega})}
+}
+
+// read is what the generator read.
+func (t transfer) read() flow {
+	if printed := t.ClientThroughput; printed.Known && printed.Value > 0 {
+		return flow{printed.Value * t.tool.megabyte(), "client_throughput_mb_s",
+			say("point.bytes.read", with{"printed": printed.Value, "binary": t.tool.binary})}
+	}
+	return t.totalRead()
+}
+
+// totalRead is the same by the bytes of the whole run.
+func (t transfer) totalRead() flow {
+	total := t.TotalReadGB
+	elapsed, _, timed := t.seconds()
+	if !total.Known || !timed || total.Value <= 0 {
+		return flow{}
+	}
+	perS := total.Value * t.tool.gigabyte() / elapsed
+	return flow{perS, "total_read_gb", say("point.bytes.read-in-all", with{"printed": total.Value, "binary": t.tool.binary, "time_s": elapsed,
+		"mb_per_s": perS / mega})}
+}
+
+// responseBytes is the size of one response, by whatever was counted.
+func (t transfer) responseBytes() (float64, bool) {
+	if t.ResponseBytes.Known {
+		return t.ResponseBytes.Value, true
+	}
+	if read := t.read(); read.known() && t.RPS.Known {
+		return read.perS / t.RPS.Value, true
+	}
+	return t.BodyBytes.Value, t.BodyBytes.Known
+}
+
+// countedBytes is the size of one response where it does not stand on a printed
+// MB/s, whose unit may be misread: least and most, for a head of up to 1 kB.
+func (t transfer) countedBytes() (least, most float64, known bool) {
+	total, _, counted := t.totalRequests()
+	switch {
+	case t.TotalReadGB.Known && counted && t.TotalReadGB.Value > 0 && t.tool.name != "":
+		each := t.TotalReadGB.Value * t.tool.gigabyte() / total
+		return each, each, true
+	case t.ResponseBytes.Known:
+		return t.ResponseBytes.Value, t.ResponseBytes.Value, true
+	case t.BodyBytes.Known:
+		return t.BodyBytes.Value, t.BodyBytes.Value + 1000, true
+	}
+	return 0, 0, false
+}
+
+// byteUnit is what a figure may be printed in.
+type byteUnit struct {
+	name  string
+	bytes float64
+}
+
+// unitOf is the unit in which printed is between low and high bytes, if any.
+func unitOf(printed, low, high float64) byteUnit {
+	for _, u := range []byteUnit{{"MB", mega}, {"MiB", mebi}, {"GiB/1000", gibi}} {
+		if within(printed*u.bytes, low, high) {
+			return u
+		}
+	}
+	return byteUnit{}
+}
+
+func within(v, low, high float64) bool { return v >= low*(1-bytesOff) && v <= high*(1+bytesOff) }
+
+// check holds the counts of the same bytes against each other.
+func (t transfer) check() (found contradictions) {
+	if t.ClientThroughput.Known && t.ClientThroughput.Value > 0 {
+		found = t.checkThroughput()
+	}
+	read := t.read()
+	if !read.known() || !t.NICMBS.Known {
+		return found
+	}
+	nic := t.NICMBS.Value * mega
+	switch asMebi := t.NICMBS.Value * mebi; {
+	case math.Abs(nic/read.perS-1) < 0.0005:
+		found.note(KindBytes, say("point.link.own-count", with{"framing": t.framedShare(read.perS)}), "nic_mb_s", read.key)
+	case nic >= read.perS*(1-bytesOff):
+	case asMebi >= 0.99*read.perS && asMebi <= 1.1*read.perS:
+		found.note(KindUnit, say("point.link.fits-mib", with{"how": read.how, "printed": t.NICMBS.Value, "mb_per_s": asMebi / mega}),
+			"nic_mb_s", read.key)
+	default:
+		found.note(KindBytes, say("point.link.less", with{"how": read.how, "printed": t.NICMBS.Value, "off": 1 - nic/read.perS}),
+			"nic_mb_s", read.key)
+	}
+	return found
+}
+
+// checkThroughput holds the printed MB/s against bytes counted otherwise.
+func (t transfer) checkThroughput() (found contradictions) {
+	counted, high := t.countedFlow()
+	printed, unit := t.ClientThroughput.Value, t.tool.megabyte()
+	if !counted.known() || within(printed*unit, counted.perS, high) {
+		return nil
+	}
+	keys := []string{"client_throughput_mb_s", counted.key, "rps"}
+	is := unitOf(printed, counted.perS, high)
+	if is.name == "" {
+		found.note(KindBytes, say("point.bytes.apart", with{"how": counted.how, "printed": printed, "binary": t.tool.binary,
+			"off": math.Abs(printed*unit/counted.perS - 1)}), keys...)
+		return found
+	}
+	found.note(KindUnit, say("point.bytes.fits", with{"how": counted.how, "printed": printed, "unit": is.name,
+		"mb_per_s": printed * is.bytes / mega, "printed_mb_per_s": printed * unit / mega}), keys...)
+	return found
+}
+
+// countedFlow is the least and the most that was read, by the bytes of all or of one.
+func (t transfer) countedFlow() (least flow, most float64) {
+	rate := t.RPS.Value
+	if total := t.totalRead(); total.known() {
+		return total, total.perS
+	}
+	switch {
+	case !t.RPS.Known:
+	case t.ResponseBytes.Known:
+		perS := rate * t.ResponseBytes.Value
+		return flow{perS, "mean_response_bytes",
+			say("point.bytes.responses", with{"per_s": rate, "response_bytes": t.ResponseBytes.Value, "mb_per_s": perS / mega})}, perS
+	case t.BodyBytes.Known:
+		// A head has seldom more than 1 kB.
+		perS := rate * t.BodyBytes.Value
+		return flow{perS, "body_bytes", say("point.bytes.bodies", with{"per_s": rate, "body_bytes": t.BodyBytes.Value,
+			"mb_per_s": perS / mega})}, rate * (t.BodyBytes.Value + 1000)
+	}
+	return flow{}, 0
+}

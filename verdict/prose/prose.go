@@ -1,0 +1,178 @@
+// Package prose says in English what a verdict holds as codes: the one place with its
+// sentences, for the terminal, the pages, the journal and the exports alike. The
+// sentences themselves are the templates (*.tmpl) beside this file, one for each code.
+//
+// A code that is not known (of a newer program) and one whose values do not fit
+// reads as itself with its values; nothing that a record holds is an error here.
+package prose
+
+import (
+	"embed"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/template"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+//go:embed *.tmpl
+var files embed.FS
+
+// sentences are parsed when the first one is said: 600 of them take some milliseconds,
+// which a command that says none must not pay.
+var sentences = sync.OnceValue(parsed) // read-only
+
+func parsed() *template.Template {
+	return template.Must(template.New("").Option("missingkey=error").Funcs(functions()).ParseFS(files, "*.tmpl"))
+}
+
+// Text is the sentence of a statement, without a full stop at its end.
+func Text(s record.Statement) string {
+	t := sentences().Lookup(s.Code)
+	if t == nil || strings.HasSuffix(s.Code, ".tmpl") { // the name of a file is a template too
+		return bare(s)
+	}
+	values := make(map[string]any, len(s.With))
+	for name, v := range s.With {
+		values[name] = shown(v)
+	}
+	var out strings.Builder
+	if err := t.Execute(&out, values); err != nil {
+		return bare(s)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// Texts are the sentences of a list, one for each statement.
+func Texts(list []record.Statement) []string {
+	texts := make([]string, len(list))
+	for i := range list {
+		texts[i] = Text(list[i])
+	}
+	return texts
+}
+
+// Sentence reads statements one after another, as one sentence.
+func Sentence(list []record.Statement) string { return strings.Join(Texts(list), "; ") }
+
+// Reason is why the verdict is what it is. A sentence of before there were codes begins
+// with the name of the bottleneck; here it does not.
+func Reason(v *record.Verdict) string {
+	return strings.TrimPrefix(Sentence(v.Because), string(v.Bottleneck)+": ")
+}
+
+// Spell is a verdict with the sentence in every statement, as what is printed has it.
+func Spell(v record.Verdict) record.Verdict {
+	v.Because, v.Missing, v.Caveats, v.Next = spelled(v.Because), spelled(v.Missing), spelled(v.Caveats), spelled(v.Next)
+	v.Evidence, v.Against = slices.Clone(v.Evidence), slices.Clone(v.Against)
+	for _, list := range [][]record.Evidence{v.Evidence, v.Against} {
+		for i := range list {
+			list[i].Says.Text = Text(list[i].Says)
+		}
+	}
+	if v.NextBottleneck != nil {
+		next := *v.NextBottleneck
+		next.Says.Text = Text(next.Says)
+		v.NextBottleneck = &next
+	}
+	return v
+}
+
+func spelled(list []record.Statement) []record.Statement {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Text = Text(list[i])
+	}
+	return list
+}
+
+// number is a figure that a template prints as it is: whole ones without a point.
+type number float64
+
+func (n number) String() string { return strconv.FormatFloat(float64(n), 'f', -1, 64) }
+
+// shown is a value as a template takes it: a nested statement is its sentence.
+func shown(v any) any {
+	switch v := v.(type) {
+	case float64:
+		return number(v)
+	case record.Statement:
+		return Text(v)
+	case []record.Statement:
+		return Texts(v)
+	case nil:
+		return ""
+	}
+	return v
+}
+
+// bare is a statement without its sentence.
+func bare(s record.Statement) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(s.With)) {
+		parts = append(parts, fmt.Sprintf("%s=%v", name, shown(s.With[name])))
+	}
+	if parts == nil {
+		return s.Code
+	}
+	return s.Code + " (" + strings.Join(parts, ", ") + ")"
+}
+
+// functions are what a template may call on its values. Each names a unit.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"percent": func(share number) string { return unit.Percent(float64(share)) },
+		"time":    func(ns number) string { return unit.FormatNsFloat(float64(ns)) },
+		"rate":    func(perS number) string { return unit.FormatRate(float64(perS)) },
+		"bits":    func(perS number) string { return unit.FormatBits(unit.BitsPerSecond(min(max(perS, 0), 1<<62))) },
+		"count":   func(n number) string { return unit.FormatCount(int64(math.Round(min(max(float64(n), 0), 1<<62)))) },
+		"si":      func(v number) string { return unit.FormatSI(float64(v)) },
+		// digits keeps so many significant ones, fixed so many after the point.
+		"digits": func(n int, v number) string { return fmt.Sprintf("%.*g", n, float64(v)) },
+		"fixed":  func(n int, v number) string { return fmt.Sprintf("%.*f", n, float64(v)) },
+		"bytes":  func(n number) string { return unit.FormatBytesSI(int64(min(max(n, 0), 1<<62))) },
+		// signed is a share with its sign, multiple a factor, atonce a number of things that may be parts of one.
+		"signed": func(share number) string {
+			return strings.ReplaceAll(fmt.Sprintf("%+.2g%%", float64(share)*100), "-", "−")
+		},
+		"multiple": func(times number) string { return fmt.Sprintf("%.*g×", pick(times < 2, 3, 2), float64(times)) },
+		"atonce": func(n number) string {
+			return pick(n >= 10, fmt.Sprintf("%.0f", float64(n)), fmt.Sprintf("%.2g", float64(n)))
+		},
+		"listed": listed,
+		"plural": func(v number, one, many string) string { return unit.Plural(int(v), one, many) },
+		"of":     func(v number, one, many string) string { return pick(v == 1, one, many) },
+		"join":   func(by string, list []string) string { return strings.Join(list, by) },
+		"upper":  upper,
+	}
+}
+
+func pick[T any](is bool, one, other T) T {
+	if is {
+		return one
+	}
+	return other
+}
+
+// listed writes names: "a", "a and b", "a, b and c".
+func listed(names []string) string {
+	n := len(names)
+	if n < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+}
+
+// upper begins a sentence.
+func upper(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
