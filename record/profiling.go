@@ -83,8 +83,9 @@ type ProfileOf struct {
 	SeenNs int64 `json:"seen_ns,omitempty"`
 	// Processes it is of, at most 64, with the part of each.
 	Processes []ProcessPart `json:"processes,omitempty"`
-	// Functions, at most 60: of waits the callers of the runtime that wait, else the
-	// innermost; the largest first.
+	// Functions: the 60 largest on their own, the largest first, then the 20 of the others
+	// that are largest with what they call. Waits count for the callers of the runtime
+	// that wait, all else for the innermost.
 	Functions []ProfileFunction `json:"functions"`
 	// Whole tells that Functions has all there are.
 	Whole bool `json:"whole,omitempty"`

@@ -123,9 +123,19 @@ func packedProfile(p *pprof.Profile) ([]byte, error) {
 
 // Bounds of what a record has of a profile.
 const (
-	processPartsMost     = 64
-	profileFunctionsMost = 60
+	processPartsMost = 64
+	selfMost         = 60
+	totalMost        = 20
 )
+
+// foremost are the functions that a record keeps: the largest on their own, and of the
+// others the largest with what they call. A caller whose work the compiler inlined,
+// or that only calls, has little of its own.
+func foremost(all []profiles.Function) []profiles.Function {
+	kept, others := all[:min(len(all), selfMost)], all[min(len(all), selfMost):]
+	callers := slices.SortedStableFunc(slices.Values(others), func(a, b profiles.Function) int { return cmp.Compare(b.Total, a.Total) })
+	return slices.Concat(kept, callers[:min(len(callers), totalMost)])
+}
 
 func profileOf(k kindOf, p *pprof.Profile, value, blocks int) record.ProfileOf {
 	if !k.blocks {
@@ -133,7 +143,7 @@ func profileOf(k kindOf, p *pprof.Profile, value, blocks int) record.ProfileOf {
 	}
 	s := profiles.Summarize(p, value, blocks, k.blame)
 	out := record.ProfileOf{Kind: k.kind, Unit: s.Unit, Total: s.Total, Functions: []record.ProfileFunction{},
-		Whole: len(s.Functions) <= profileFunctionsMost}
+		Whole: len(s.Functions) <= selfMost+totalMost}
 	for name, v := range s.Processes {
 		out.Processes = append(out.Processes, record.ProcessPart{Process: name, Value: v})
 	}
@@ -141,7 +151,7 @@ func profileOf(k kindOf, p *pprof.Profile, value, blocks int) record.ProfileOf {
 		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Process, b.Process))
 	})
 	out.Processes = out.Processes[:min(len(out.Processes), processPartsMost)]
-	for _, f := range s.Functions[:min(len(s.Functions), profileFunctionsMost)] {
+	for _, f := range foremost(s.Functions) {
 		if f.Self == 0 {
 			f.Blocks = nil
 		}

@@ -4,10 +4,12 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"ceiling/internal/profiles"
 	"ceiling/record"
 )
 
@@ -106,5 +108,21 @@ func TestServerEndsWhileProfiled(t *testing.T) {
 		if strings.Contains(n.Why, "\n") {
 			t.Errorf("%s: %q", n.What, n.Why)
 		}
+	}
+}
+
+// A function whose work the compiler inlined has little of its own, and is kept.
+func TestCallersAreKept(t *testing.T) {
+	var all []profiles.Function
+	for i := range 200 {
+		all = append(all, profiles.Function{Name: strconv.Itoa(i), Self: int64(1000 - i), Total: int64(1000 - i)})
+	}
+	all[150].Total = 1 << 40
+	kept := foremost(all)
+	if len(kept) != selfMost+totalMost || kept[0].Name != "0" || kept[selfMost].Name != "150" || kept[selfMost+1].Name != strconv.Itoa(selfMost) {
+		t.Errorf("%d are kept: %+v", len(kept), kept)
+	}
+	if few := foremost(all[:7]); len(few) != 7 {
+		t.Errorf("%d of 7", len(few))
 	}
 }
