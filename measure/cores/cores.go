@@ -25,11 +25,11 @@ type Layout struct {
 }
 
 // ReadLayout reads the layout of this host from /sys.
-func ReadLayout() Layout { return readLayout(os.DirFS("/")) }
+func ReadLayout() Layout { return LayoutOf(os.DirFS("/")) }
 
-// readLayout reads Documentation/ABI/stable/sysfs-devices-system-cpu and
+// LayoutOf reads Documentation/ABI/stable/sysfs-devices-system-cpu and
 // sysfs-devices-node below a root.
-func readLayout(root fs.FS) Layout {
+func LayoutOf(root fs.FS) Layout {
 	return Layout{
 		Cores: lists(root, "sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list"),
 		Nodes: lists(root, "sys/devices/system/node/node[0-9]*/cpulist"),

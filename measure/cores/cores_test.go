@@ -31,7 +31,7 @@ func host(cores, nodes []string) Layout {
 	for i, node := range nodes {
 		root[fmt.Sprintf("sys/devices/system/node/node%d/cpulist", i)] = &fstest.MapFile{Data: []byte(node + "\n")}
 	}
-	return readLayout(root)
+	return LayoutOf(root)
 }
 
 func cpus(t *testing.T, list string) []int {
@@ -70,7 +70,7 @@ func TestReadLayout(t *testing.T) {
 	if fmt.Sprint(l.Cores) != "[[0 2] [1 3]]" || fmt.Sprint(l.Nodes) != "[[0 1 2 3]]" {
 		t.Errorf("%+v", l)
 	}
-	if l := readLayout(fstest.MapFS{"sys/devices/system/cpu/cpu0/topology/thread_siblings_list": {Data: []byte("x")}}); l.Cores != nil ||
+	if l := LayoutOf(fstest.MapFS{"sys/devices/system/cpu/cpu0/topology/thread_siblings_list": {Data: []byte("x")}}); l.Cores != nil ||
 		l.Nodes != nil {
 		t.Errorf("%+v", l)
 	}

@@ -1,11 +1,13 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 
 	"ceiling/experiment/spec"
 	"ceiling/measure/observe"
 	"ceiling/measure/perturb"
+	"ceiling/measure/tune"
 )
 
 // pinning is the subject on other CPUs for the time of a run; nil leaves it
@@ -42,9 +44,9 @@ func (p *pinning) restore() error {
 }
 
 // RestorePins undoes what runs have left behind that were killed: pinned
-// threads and slower links. It is called at the start of every run; an error is
-// told and does not stop it.
-func RestorePins() error { return perturb.Restore() }
+// threads, slower links and tunings. It is called at the start of every run; an error
+// is told and does not stop it.
+func RestorePins() error { return errors.Join(perturb.Restore(), (&tune.Host{}).Restore()) }
 
 // subjectPIDs finds the server's processes as an observer would.
 func subjectPIDs(to target) ([]int, error) {

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/tune"
+)
+
+// tuneFlags are what the verbs of tune have in common.
+type tuneFlags struct {
+	host       tune.Host
+	options    tune.Options
+	interrupts string
+	asJSON     bool
+}
+
+func newTune(sh *shell) *cobra.Command {
+	var f tuneFlags
+	c := &cobra.Command{
+		Use:   "tune",
+		Short: "Tune this host: show, apply, verify by effect, revert",
+		Long: `Sets sysctls, packet steering (RPS, RFS, XPS), interrupts, NIC queues, clock and
+limits by profiles that say why: server, client, rps-rfs, irq-pinned, low-latency, or a file
+of yours. Each change is in a journal before it is made, and revert undoes all.`,
+		Example: `  ceiling tune show
+  ceiling tune apply --dry-run rps-rfs
+  sudo ceiling tune apply rps-rfs
+  sudo ceiling tune revert`,
+	}
+	flags := c.PersistentFlags()
+	flags.SortFlags = false
+	flags.StringVar(&f.options.Interface, "interface", "", "NIC whose queues are meant (default: that of the default route)")
+	flags.StringVar(&f.interrupts, "interrupts", "", "CPUs that shall serve it, as in 0-3 (default: a quarter of its node's cores)")
+	flags.StringVar(&f.host.Namespace, "namespace", "", "named network namespace to tune")
+	flags.StringVar(&f.host.Root, "root", "", "tune a copy of /proc, /sys and /etc below this directory instead")
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document")
+	c.AddCommand(newTuneShow(sh, &f), newTuneApply(sh, &f), newTuneRevert(sh, &f))
+	return c
+}
+
+// complete takes over what has to be parsed.
+func (f *tuneFlags) complete() error {
+	if f.interrupts == "" {
+		return nil
+	}
+	var err error
+	f.options.Interrupts, err = spec.ParseCPUList(f.interrupts)
+	return usage(err)
+}
+
+func newTuneShow(sh *shell, f *tuneFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [URL]",
+		Short: "Show what is set, what each profile would change, and why",
+		Example: `  ceiling tune show
+  ceiling tune show http://10.0.0.2:8080/`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return exactly(1, "at most one URL")(c, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := f.complete(); err != nil {
+				return err
+			}
+			concerns := ""
+			if len(args) == 1 {
+				var err error
+				if concerns, err = f.towards(args[0]); err != nil {
+					return err
+				}
+			}
+			shown, err := f.host.Show(f.options)
+			if err != nil {
+				return err
+			}
+			if shown.For = concerns; f.asJSON {
+				return writeIndented(sh, shown)
+			}
+			return shown.Text(sh.stdout)
+		},
+	}
+}
+
+func writeIndented(sh *shell, v any) error {
+	enc := json.NewEncoder(sh.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// towards says which profiles concern this host for a load on a URL, and takes its
+// interface unless one was named. It sends nothing.
+func (f *tuneFlags) towards(url string) (string, error) {
+	address, _, _, err := spec.ParseTarget(url)
+	if err != nil {
+		return "", usage(err)
+	}
+	if address.Network == "unix" {
+		return "server; a unix socket has no network in the way", nil
+	}
+	// Connecting a UDP socket looks up the route and sends nothing.
+	conn, err := net.Dial("udp", net.JoinHostPort(address.Host, fmt.Sprint(address.Port)))
+	if err != nil {
+		return "", fmt.Errorf("find the way to %s: %w", url, err)
+	}
+	defer conn.Close()
+	here, err1 := netip.ParseAddrPort(conn.LocalAddr().String())
+	there, err2 := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err := errors.Join(err1, err2); err != nil {
+		return "", err
+	}
+	local := here.Addr().Unmap() == there.Addr().Unmap()
+	if f.options.Interface == "" {
+		f.options.Interface = interfaceOf(here.Addr(), local)
+	}
+	if local {
+		return "server: generator and server are both here, over the loopback, which has no NIC", nil
+	}
+	return "client here (low-latency for tails); server, rps-rfs or irq-pinned on the server's host", nil
+}
+
+// interfaceOf is the one that has an address; the loopback for this host's own.
+func interfaceOf(ip netip.Addr, local bool) string {
+	if local {
+		return "lo"
+	}
+	all, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range addrs {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap() == ip.Unmap() {
+				return i.Name
+			}
+		}
+	}
+	return ""
+}
+
+func newTuneApply(sh *shell, f *tuneFlags) *cobra.Command {
+	var dry bool
+	c := &cobra.Command{
+		Use:   "apply PROFILE|FILE",
+		Short: "Apply a profile; without privilege, print the commands",
+		Long: `Applies server, client, rps-rfs, irq-pinned, low-latency, or a file. Each change is
+noted on disk before it is made. One that fails, or that the kernel makes something else
+of, undoes those before it. It stays until ceiling tune revert, or a reboot.`,
+		Example: `  ceiling tune apply --dry-run server
+  sudo ceiling tune apply --interface eth0 irq-pinned
+  sudo ceiling tune apply ./mine.yaml`,
+		Args: exactly(1, "one profile or file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.complete(); err != nil {
+				return err
+			}
+			profile, err := tune.Load(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			plan, err := f.host.Plan(profile, f.options)
+			if err != nil {
+				return err
+			}
+			allowed := os.Geteuid() == 0 || f.host.Root != ""
+			if !dry && allowed {
+				if _, err := plan.Apply(c.Context(), tune.Owner{Who: sh.who(), Stays: true}); err != nil {
+					return err
+				}
+			}
+			if f.asJSON {
+				err = writeIndented(sh, plan)
+			} else {
+				err = plan.Text(sh.stdout, dry || !allowed)
+			}
+			if err == nil && !dry && !allowed {
+				return errors.New("only root may change these; run the commands above as root, or: sudo " + strings.Join(sh.args, " "))
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVarP(&dry, "dry-run", "", false, "print the commands; change nothing")
+	return c
+}
+
+// who asks: the user and the command line.
+func (sh *shell) who() string {
+	name := "uid " + fmt.Sprint(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if by := os.Getenv("SUDO_USER"); by != "" {
+		name = by + " (sudo)"
+	}
+	return name + ": ceiling " + strings.Join(sh.args[1:], " ")
+}
+
+func newTuneRevert(sh *shell, f *tuneFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revert",
+		Short: "Undo the tuning in force, the last change first",
+		Example: `  sudo ceiling tune revert
+  sudo ceiling tune revert --json`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			done, err := f.host.Revert()
+			if errors.Is(err, tune.ErrNotTuned) {
+				fmt.Fprintln(sh.stderr, "ceiling: "+err.Error())
+				done, err = []tune.Reverted{}, nil
+			}
+			if f.asJSON {
+				return errors.Join(writeIndented(sh, done), err)
+			}
+			return errors.Join(tune.TextReverted(sh.stdout, done), err)
+		},
+	}
+}

@@ -1,0 +1,163 @@
+package tune
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/cores"
+)
+
+// Cores says which CPUs do what.
+type Cores struct {
+	// All are the CPUs online; Near those of the NIC's NUMA node.
+	All  []int `json:"all"`
+	Near []int `json:"near"`
+	// Interrupts serve the NIC, one thread of each core; Workers are those of no core
+	// that serves interrupts, on all nodes. On a machine of one core they are the same.
+	Interrupts []int `json:"interrupts"`
+	Workers    []int `json:"workers"`
+}
+
+// interruptShare is the part of the near cores that serves interrupts: one of so many.
+const interruptShare = 4
+
+// coresOf divides a host's CPUs. A core that serves interrupts is taken whole: its other
+// thread would be slowed by them.
+func coresOf(root fs.FS, nic *NIC, asked []int) (Cores, error) {
+	all, err := spec.ParseCPUList(fileText(root, "sys/devices/system/cpu/online"))
+	if err != nil {
+		return Cores{}, fmt.Errorf("which CPUs are online: %w", err)
+	}
+	c := Cores{All: all, Near: all}
+	layout := cores.LayoutOf(root)
+	if nic.Node >= 0 && nic.Node < len(layout.Nodes) {
+		if near := cores.Both(all, layout.Nodes[nic.Node]); len(near) > 0 {
+			c.Near = near
+		}
+	}
+	core := func(cpu int) []int {
+		for _, siblings := range layout.Cores {
+			if slices.Contains(siblings, cpu) {
+				return siblings
+			}
+		}
+		return []int{cpu}
+	}
+	if len(asked) > 0 {
+		if foreign := cores.Both(asked, all); len(foreign) != len(asked) {
+			return c, fmt.Errorf("%s: not all of them are online (%s are)", cores.Name(asked), cores.Format(all))
+		}
+		c.Interrupts = asked
+	} else {
+		var firsts []int
+		for _, cpu := range c.Near {
+			if siblings := core(cpu); cpu == siblings[0] || !slices.Contains(firsts, siblings[0]) {
+				firsts = append(firsts, cpu)
+			}
+		}
+		n := max(1, len(firsts)/interruptShare)
+		if served := max(nic.Rx, len(nic.IRQs)); served > 0 {
+			n = min(n, served)
+		}
+		c.Interrupts = firsts[:n]
+	}
+	var taken []int
+	for _, cpu := range c.Interrupts {
+		taken = append(taken, core(cpu)...)
+	}
+	for _, cpu := range all {
+		if !slices.Contains(taken, cpu) {
+			c.Workers = append(c.Workers, cpu)
+		}
+	}
+	if len(c.Workers) == 0 {
+		c.Workers = all
+	}
+	return c, nil
+}
+
+// set is the CPUs that a profile's word means.
+func (c *Cores) set(word string) ([]int, error) {
+	switch word {
+	case "all":
+		return c.All, nil
+	case "near":
+		return c.Near, nil
+	case "interrupts":
+		return c.Interrupts, nil
+	case "workers":
+		return c.Workers, nil
+	case "none":
+		return nil, nil
+	}
+	cpus, err := spec.ParseCPUList(word)
+	if err != nil {
+		return nil, fmt.Errorf("%q names no CPUs; give all, near, interrupts, workers, none or a list as in 0-3,8", word)
+	}
+	return cpus, nil
+}
+
+// Mask writes CPUs as /sys takes a mask: hexadecimal words of 32 bits between commas
+// (lib/bitmap.c).
+func Mask(cpus []int) string {
+	words := 1
+	for _, cpu := range cpus {
+		words = max(words, cpu/32+1)
+	}
+	bits := make([]uint32, words)
+	for _, cpu := range cpus {
+		bits[cpu/32] |= 1 << (cpu % 32)
+	}
+	var b strings.Builder
+	for i := words - 1; i >= 0; i-- {
+		if i == words-1 {
+			fmt.Fprintf(&b, "%x", bits[i])
+		} else {
+			fmt.Fprintf(&b, ",%08x", bits[i])
+		}
+	}
+	return b.String()
+}
+
+// ParseMask reads one, with as many leading zeros as the kernel shows.
+func ParseMask(text string) ([]int, error) {
+	var cpus []int
+	words := strings.Split(strings.TrimSpace(text), ",")
+	for i, word := range words {
+		bits, err := strconv.ParseUint(word, 16, 32)
+		if err != nil {
+			return nil, fmt.Errorf("CPU mask %q: %q is not a hexadecimal word of 32 bits", text, word)
+		}
+		for bit := range 32 {
+			if bits&(1<<bit) != 0 {
+				cpus = append(cpus, (len(words)-1-i)*32+bit)
+			}
+		}
+	}
+	slices.Sort(cpus)
+	return cpus, nil
+}
+
+// same tells whether two values of a knob mean the same: masks with more or fewer zeros,
+// lists written in another way, blanks.
+func same(knob, a, b string) bool {
+	a, b = strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " ")
+	if a == b {
+		return true
+	}
+	parse := spec.ParseCPUList
+	switch knob {
+	case knobRPS, knobXPS:
+		parse = ParseMask
+	case knobIRQ:
+	default:
+		return false
+	}
+	x, err1 := parse(a)
+	y, err2 := parse(b)
+	return err1 == nil && err2 == nil && slices.Equal(x, y)
+}

@@ -1,0 +1,457 @@
+package tune
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"ceiling/internal/sys"
+)
+
+// The journal is a file of JSON lines in the state directory: a head, then each change
+// before it is made, then that all are made. What it says is undone from its end to its
+// beginning, and it is removed when everything is. A line that is not whole was being
+// written when its writer was killed, or the disk was full: its change was not made yet.
+
+const journalSchema = "ceiling.tuning/1"
+
+// entry is one line: a head, a change that is about to be made, or that all were.
+type entry struct {
+	Head    *head   `json:"head,omitempty"`
+	Change  *Change `json:"change,omitempty"`
+	Applied bool    `json:"applied,omitempty"`
+}
+
+// head says whose changes follow, and where and when they hold.
+type head struct {
+	Schema  string    `json:"schema"` // journalSchema
+	Profile string    `json:"profile"`
+	Who     string    `json:"who"`
+	When    time.Time `json:"when"`
+	// Owner is the process that applied, OwnerTicks when it began (proc_pid_stat(5)):
+	// another may have its number later.
+	Owner      int    `json:"owner"`
+	OwnerTicks uint64 `json:"owner_start_ticks"`
+	// Stays keeps the tuning when its owner has ended.
+	Stays bool `json:"stays"`
+	// BootID is the boot whose kernel has the values: a reboot undoes them.
+	BootID string `json:"boot_id"`
+	// Namespace is the network namespace that was changed, as its inode.
+	Namespace uint64 `json:"netns,omitempty"`
+}
+
+// journal is one that is open, with the lock on the state directory.
+type journal struct {
+	head    head
+	changes []Change
+	applied bool
+
+	path string
+	file *os.File // nil once all is undone
+	lock *os.File
+	back backend
+}
+
+const (
+	journalName = "journal.ndjson"
+	lockName    = "lock"
+)
+
+// locked takes the lock on the state directory, or says who may have it.
+func (h *Host) locked() (*os.File, error) {
+	if err := os.MkdirAll(h.state(), 0o755); err != nil {
+		return nil, fmt.Errorf("keep the journal of changes: %w", reason(err))
+	}
+	f, err := os.OpenFile(filepath.Join(h.state(), lockName), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("keep the journal of changes: %w", reason(err))
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close() // nothing was written
+		return nil, fmt.Errorf("%w: another process is applying or reverting one; wait for its end", ErrTuned)
+	}
+	return f, nil
+}
+
+// begin opens a journal for a plan. What a killed process left is undone first.
+func (h *Host) begin(p *Plan, by Owner) (*journal, error) {
+	lock, err := h.locked()
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{path: filepath.Join(h.state(), journalName), lock: lock, back: h.backend()}
+	if err = h.clear(j); err == nil {
+		*j = journal{path: j.path, lock: j.lock, back: j.back}
+		if err = h.create(j, p, by); err != nil {
+			err = fmt.Errorf("keep the journal of changes: %w; nothing was changed", reason(err))
+		}
+	}
+	if err != nil {
+		j.close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// clear undoes a journal that a killed process left, and refuses one that is in force.
+func (h *Host) clear(j *journal) error {
+	switch err := j.read(); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !j.stale():
+		return fmt.Errorf("%w: profile %s, by %s at %s; revert it first: ceiling tune revert", ErrTuned, j.head.Profile, j.head.Who,
+			j.head.When.Format(time.DateTime))
+	}
+	if _, err := h.undoThere(j); err != nil {
+		return fmt.Errorf("undo what a killed process left: %w", err)
+	}
+	return nil
+}
+
+// create writes the head. A journal that cannot be written is not left behind.
+func (h *Host) create(j *journal, p *Plan, by Owner) (err error) {
+	if j.head, err = h.headOf(p, by); err != nil {
+		return err
+	}
+	if j.file, err = os.OpenFile(j.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+		return err
+	}
+	if err = j.note(entry{Head: &j.head}); err == nil {
+		err = syncDir(h.state())
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(j.path))
+	}
+	return err
+}
+
+func (h *Host) headOf(p *Plan, by Owner) (head, error) {
+	own := head{Schema: journalSchema, Profile: p.Profile, Who: by.Who, When: time.Now().UTC().Truncate(time.Second), Owner: os.Getpid(),
+		Stays: by.Stays, BootID: h.bootID(), Namespace: namespaceHere()}
+	stat, err := sys.ReadPIDStat(os.Getpid())
+	if err != nil {
+		return own, err
+	}
+	own.OwnerTicks = stat.StartTicks
+	return own, nil
+}
+
+func (h *Host) bootID() string { return fileText(h.tree(), "proc/sys/kernel/random/boot_id") }
+
+// namespaceHere is the inode of the calling thread's network namespace, 0 where it is
+// not known.
+func namespaceHere() uint64 {
+	inode, err := inodeOf("/proc/thread-self/ns/net")
+	if err != nil {
+		return 0
+	}
+	return inode
+}
+
+func inodeOf(path string) (uint64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	stat, is := info.Sys().(*syscall.Stat_t)
+	if !is {
+		return 0, errors.New("no inode")
+	}
+	return stat.Ino, nil
+}
+
+// note appends a line; it is on disk when note returns.
+func (j *journal) note(e entry) error {
+	line, err := json.Marshal(e)
+	if err == nil {
+		err = j.back.note(j.file, line)
+	}
+	if err != nil {
+		return fmt.Errorf("write the journal %s: %w", j.path, reason(err))
+	}
+	if e.Change != nil {
+		j.changes = append(j.changes, *e.Change)
+	}
+	j.applied = j.applied || e.Applied
+	return nil
+}
+
+// open reads the journal that there is and takes the lock. Without one it is
+// fs.ErrNotExist, and a state directory is not made.
+func (h *Host) open() (*journal, error) {
+	path := filepath.Join(h.state(), journalName)
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	lock, err := h.locked()
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{path: path, lock: lock, back: h.backend()}
+	if err := j.read(); err != nil {
+		j.close()
+		return nil, err
+	}
+	return j, nil
+}
+
+func (j *journal) read() error {
+	data, err := os.ReadFile(j.path)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for line := range bytes.Lines(data) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		n++
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil || n == 1 && (e.Head == nil || e.Head.Schema != journalSchema) {
+			return fmt.Errorf("%s:%d is no line of a journal of changes (%v); look at it, undo by hand what it says, and remove it", j.path, n, err)
+		}
+		switch {
+		case e.Head != nil:
+			j.head = *e.Head
+		case e.Change != nil:
+			j.changes = append(j.changes, *e.Change)
+		}
+		j.applied = j.applied || e.Applied
+	}
+	return nil
+}
+
+// stale tells that nobody wants these changes anymore: their process was killed before
+// it had made all, or has ended and they were its own.
+func (j *journal) stale() bool {
+	stat, err := sys.ReadPIDStat(j.head.Owner)
+	gone := err != nil || stat.State == 'Z' || stat.StartTicks != j.head.OwnerTicks
+	return gone && !(j.applied && j.head.Stays)
+}
+
+// close gives the lock back.
+func (j *journal) close() {
+	if j.file != nil {
+		_ = j.file.Close() // every line was synced
+	}
+	_ = j.lock.Close() // and with it the lock
+}
+
+// Reverted is what became of one change.
+type Reverted struct {
+	Change
+	// Found is what was there, where it was neither the value before nor that which was
+	// set: another program changed it meanwhile.
+	Found string `json:"found,omitempty"`
+	// Gone says why there was nothing to undo: a reboot, an interface that is no more.
+	Gone string `json:"gone,omitempty"`
+}
+
+// ErrNotTuned tells that there is nothing to revert.
+var ErrNotTuned = errors.New("nothing to revert: no tuning is in force here")
+
+// Revert undoes the tuning in force, the last change first. Reverting again goes on with
+// what failed.
+func (h *Host) Revert() ([]Reverted, error) {
+	return h.revert(func(*journal) bool { return true })
+}
+
+// Restore undoes what a killed process left. It is called at the start of every run; it
+// is quiet where there is nothing, or where the tuning is somebody's.
+func (h *Host) Restore() error {
+	_, err := h.revert((*journal).stale)
+	if errors.Is(err, ErrNotTuned) || errors.Is(err, ErrTuned) {
+		return nil
+	}
+	return err
+}
+
+func (h *Host) revert(wanted func(*journal) bool) ([]Reverted, error) {
+	// Whoever is to leave it alone may not be allowed to lock it.
+	seen := &journal{path: filepath.Join(h.state(), journalName)}
+	err := seen.read()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !wanted(seen) {
+		return nil, ErrNotTuned
+	}
+	if err != nil {
+		return nil, err
+	}
+	j, err := h.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotTuned // another was faster
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer j.close()
+	if !wanted(j) {
+		return nil, ErrNotTuned
+	}
+	return h.undoThere(j)
+}
+
+// undoThere undoes a journal in the network namespace that it was written in.
+func (h *Host) undoThere(j *journal) (done []Reverted, err error) {
+	there, err := j.where()
+	if err != nil {
+		return nil, err
+	}
+	if there == "" {
+		return h.undo(j)
+	}
+	err = sys.InNetworkNamespaceAt(there, func() (err error) {
+		done, err = h.undo(j)
+		return err
+	})
+	return done, err
+}
+
+// Tuning is what is in force.
+type Tuning struct {
+	Profile string    `json:"profile"`
+	Who     string    `json:"who"`
+	When    time.Time `json:"when"`
+	// Complete is false where the process was killed before all changes were made.
+	Complete bool     `json:"complete"`
+	Changes  []Change `json:"changes"`
+}
+
+// InForce is the tuning that is applied; nil none.
+func (h *Host) InForce() (*Tuning, error) {
+	j := &journal{path: filepath.Join(h.state(), journalName)}
+	err := j.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Tuning{j.head.Profile, j.head.Who, j.head.When, j.applied, j.changes}, nil
+}
+
+// where is the file by which the journal's network namespace is entered: "" the caller's
+// own, or one that is no more.
+func (j *journal) where() (string, error) {
+	if j.head.Namespace == 0 || j.head.Namespace == namespaceHere() {
+		return "", nil
+	}
+	for _, pattern := range []string{netnsDir + "/*", "/proc/[0-9]*/ns/net"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", err
+		}
+		for _, file := range files {
+			if inode, err := inodeOf(file); err == nil && inode == j.head.Namespace {
+				return file, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// undo gives every change its value before, the last first, and removes the journal. A
+// change that cannot be undone does not keep the others from it; the journal stays then.
+func (h *Host) undo(j *journal) ([]Reverted, error) {
+	gone := func(*Change) string { return "" }
+	switch {
+	case j.head.BootID != h.bootID():
+		gone = func(c *Change) string { return afterReboot(c) }
+	case j.head.Namespace != 0 && j.head.Namespace != namespaceHere():
+		gone = func(c *Change) string { return afterNamespace(c) }
+	}
+	var failed error
+	var done []Reverted
+	for _, c := range reversed(j.changes) {
+		r := Reverted{Change: c, Gone: gone(&c)}
+		if r.Gone == "" {
+			if err := h.undoOne(&r); err != nil {
+				failed = errors.Join(failed, err)
+				continue
+			}
+		}
+		done = append(done, r)
+	}
+	if failed != nil {
+		return done, failed
+	}
+	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return done, fmt.Errorf("remove the journal: %w", err)
+	}
+	return done, syncDir(h.state())
+}
+
+func afterReboot(c *Change) string {
+	if c.Kind == KindFile {
+		return ""
+	}
+	return "the machine was started again since: the kernel has its own values"
+}
+
+func afterNamespace(c *Change) string {
+	if c.Kind == KindNIC || strings.HasPrefix(c.Path, "proc/sys/net/") || strings.HasPrefix(c.Path, "sys/class/net/") {
+		return "its network namespace is no more"
+	}
+	return ""
+}
+
+// undoOne restores one value. What is gone has nothing to be restored.
+func (h *Host) undoOne(r *Reverted) error {
+	c := &r.Change
+	now, err := h.read(c)
+	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
+	switch {
+	case absent && c.Kind != KindFile:
+		r.Gone = "it is no more"
+		return nil
+	case err != nil && !absent:
+		return err
+	case same(c.Knob, now, c.Before) && c.Kind != KindFile: // a file may be there in part
+		return nil
+	case !absent && !same(c.Knob, now, c.After) && !same(c.Knob, now, c.Before):
+		r.Found = now
+	}
+	if err := h.write(c, c.Before); err != nil {
+		return err
+	}
+	if c.Absent {
+		return h.removeDirs(c)
+	}
+	if now, err = h.read(c); err == nil && !same(c.Knob, now, c.Before) {
+		return fmt.Errorf("%s: it was %s before, and is %s after it was set back", c, shown(c.Before), shown(now))
+	}
+	return err
+}
+
+// removeDirs takes away the directories that were made for a file. One in which somebody
+// has put another file since stays.
+func (h *Host) removeDirs(c *Change) error {
+	dir := filepath.Dir(filepath.Join(h.root(), c.Path))
+	for range c.NewDirs {
+		switch err := os.Remove(dir); {
+		case errors.Is(err, syscall.ENOTEMPTY):
+			return nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil
+}
+
+// syncDir has the disk keep which files a directory has.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,59 @@
+package tune
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"ceiling/internal/unit"
+)
+
+// Text writes a plan for a person: as commands where they are still to be run, otherwise
+// as what was changed.
+func (p *Plan) Text(out io.Writer, commands bool) error {
+	var b strings.Builder
+	switch {
+	case len(p.Changes) == 0:
+		fmt.Fprintf(&b, "profile %s: nothing to change, %s already so\n", p.Profile, unit.Plural(len(p.Already), "value", "values"))
+	case commands:
+		fmt.Fprintf(&b, "# profile %s: %s, %d already so\n", p.Profile, unit.Plural(len(p.Changes), "change", "changes"), len(p.Already))
+		for i, text := range p.Commands() {
+			if c := &p.Changes[i]; i == 0 || c.Why != p.Changes[i-1].Why {
+				fmt.Fprintf(&b, "# %s; now %s\n", c.Why, shown(c.Before))
+			}
+			b.WriteString(text + "\n")
+		}
+	default:
+		fmt.Fprintf(&b, "profile %s: %s made, %d already so; undo: ceiling tune revert\n", p.Profile, unit.Plural(len(p.Changes), "change", "changes"), len(p.Already))
+		for i := range p.Changes {
+			c := &p.Changes[i]
+			fmt.Fprintf(&b, "  %-44s %s → %s\n", c, shown(c.Before), shown(c.After))
+		}
+	}
+	for _, s := range p.Skipped {
+		fmt.Fprintf(&b, "# left out: %s: %s\n", s.Knob, oneLine(s.Why))
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(&b, "# %s\n", n)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// TextReverted writes what was undone.
+func TextReverted(out io.Writer, done []Reverted) error {
+	var b strings.Builder
+	for i := range done {
+		r := &done[i]
+		switch {
+		case r.Gone != "":
+			fmt.Fprintf(&b, "  %-44s nothing to undo: %s\n", &r.Change, r.Gone)
+		case r.Found != "":
+			fmt.Fprintf(&b, "  %-44s %s again; another program had made it %s\n", &r.Change, shown(r.Before), shown(r.Found))
+		default:
+			fmt.Fprintf(&b, "  %-44s %s again\n", &r.Change, shown(r.Before))
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
