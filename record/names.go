@@ -33,3 +33,9 @@ const (
 	Failures      Bottleneck = "errors"
 	Inconclusive  Bottleneck = "inconclusive"
 )
+
+// Bottlenecks are all that a verdict can name.
+func Bottlenecks() []Bottleneck {
+	return []Bottleneck{LoadGenerator, ServerCPU, SharedCPU, ServerThread, ServerBlocked, Uneven, Bandwidth, Packets, AcceptQueue, Concurrency,
+		TargetRate, Failures, Inconclusive}
+}

@@ -89,7 +89,7 @@ func TestNames(t *testing.T) {
 
 // A series goes along while it is small; what is not finished does not.
 func TestWhatIsCopied(t *testing.T) {
-	dir := oneRun(t, "running", "")
+	dir := oneRun(t, "in progress", "")
 	e, err := FindEntry(dir, "0001")
 	check(t, err)
 	r, h := sampleRun("20261121-160000-aaaa", 1)

@@ -10,14 +10,6 @@ import (
 	"ceiling/show/page"
 )
 
-// card is an entry in the index.
-type card struct {
-	Number, Title, To, Date, Question string
-	Status                            Status
-	Notices                           []notice
-	Records                           []row
-}
-
 // notice is what a reader of an entry must not overlook.
 type notice struct {
 	Text string
@@ -59,43 +51,16 @@ func day(date string) string {
 	return t.Format("2 January 2006")
 }
 
-// index is the page of all entries, the oldest first.
-func (j *Journal) index() ([]byte, error) {
-	var cards []card
-	counts := map[Status]int{}
-	for _, e := range j.Entries {
-		c := card{Number: e.Number, Title: e.Title, To: entryPage(e), Date: day(e.Date), Question: e.Question, Status: e.Status,
-			Notices: e.notices()}
-		for _, r := range e.Records {
-			c.Records = append(c.Records, rowOf(r))
-		}
-		counts[e.Status]++
-		cards = append(cards, c)
-	}
-	var parts []string
-	for _, s := range Statuses() {
-		if counts[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
-		}
-	}
-	lead := "No entries yet."
-	if len(parts) > 0 {
-		lead = "Entries: " + strings.Join(parts, ", ") + "."
-	}
-	main, err := execute("index", cards)
-	if err != nil {
-		return nil, err
-	}
-	return layout{Title: "Journal · ceiling", Heading: "Journal", Lead: lead, Main: main,
-		Footer: "Every figure in the entries is taken from a record by reference; its link leads to the record."}.whole()
-}
-
 // entryPage is the page of the i-th entry.
 func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 	e := j.Entries[i]
 	data := struct {
 		*Entry
 		Day      string
+		Changed  string
+		Finding  template.HTML
+		WhatNext template.HTML
+		Labels   []label
 		Notices  []notice
 		Body     template.HTML
 		Rows     []row
@@ -103,7 +68,11 @@ func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 		By       []link
 		Previous *Entry
 		Next     *Entry
-	}{Entry: e, Day: day(e.Date), Notices: e.notices(), Body: w.html}
+	}{Entry: e, Day: day(e.Date), Finding: w.finding.HTML, WhatNext: w.next.HTML, Labels: e.labels(),
+		Notices: append(e.notices(), j.correctionNotices(e)...), Body: w.html}
+	if e.changed() != e.Date {
+		data.Changed = day(e.changed())
+	}
 	for _, r := range e.Records {
 		data.Rows = append(data.Rows, rowOf(r))
 	}
@@ -127,6 +96,7 @@ func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 	}
 	return layout{Title: e.Title + " · journal · ceiling", Heading: e.Title, Main: main,
 		Trail:  []trail{{"Journal", IndexPage}, {e.Number, ""}},
+		Card:   shareCard{Kind: "article", Says: w.summary(), URL: j.address(entryPage(e))},
 		Footer: "Figures that are links are taken from records."}.whole()
 }
 

@@ -33,10 +33,10 @@ func (s source) number(k kind, v float64, known bool) (answer, error) {
 
 // between is a figure with its interval.
 func (s source) between(k kind, v record.Estimate, known bool) (answer, error) {
-	a := answer{text: k.format(v.Mid), kind: k, number: v.Mid, low: v.Low, high: v.High, of: []*Record{s.of}}
+	a := answer{text: k.format(v.Mid), short: k.format(v.Mid), kind: k, number: v.Mid, low: v.Low, high: v.High, of: []*Record{s.of}}
 	switch {
 	case s.of.Pending():
-		a.pending, a.text = true, "not measured yet"
+		a.pending, a.text, a.short = true, "not measured yet", "not measured yet"
 	case s.wrong != nil:
 		return a, s.wrong
 	case !known:
@@ -67,9 +67,9 @@ func (s source) count(v int) (answer, error) { return s.number(kindCount, float6
 
 // says is a text.
 func (s source) says(text string) (answer, error) {
-	a := answer{text: page.Shown(text), of: []*Record{s.of}}
+	a := answer{text: page.Shown(text), short: page.Shown(text), of: []*Record{s.of}}
 	if s.of.Pending() {
-		a.pending, a.text = true, "not measured yet"
+		a.pending, a.text, a.short = true, "not measured yet", "not measured yet"
 		return a, nil
 	}
 	if text == "" && s.wrong == nil {

@@ -2,8 +2,10 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -11,24 +13,38 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"ceiling/internal/lazy"
+	"ceiling/record"
 )
 
 // Front is the front matter of an entry: YAML between two lines of ---.
 type Front struct {
 	Title string
-	// Date as in 2026-11-21.
-	Date       string
-	Question   string
-	Hypothesis string
-	Status     Status
+	// Date as in 2026-11-21; Updated is the day of the last change, "" where that is
+	// the same.
+	Date, Updated string
+	Question      string
+	Hypothesis    string
+	Status        Status
+	// Finding is what came out, in a sentence or two; Hero is its one figure, large,
+	// with what it counts; Next is what to measure next. Their figures are references.
+	Finding, Hero, Next string
+	// Regime is the bottleneck that the entry is about: one of the verdict's.
+	Regime string
+	// Tags are small words.
+	Tags []Named
 	// Runs that the text refers to, by a name.
 	Runs []Named
 	// BuildsOn names other entries.
 	BuildsOn []Named
+	// Corrects and CorrectedBy name other entries, each the other way round.
+	Corrects, CorrectedBy []Named
 	// RetractedBecause is there when, and only when, the entry is retracted.
 	RetractedBecause string
 
 	lines map[string]int // of every key
+	text  []byte         // the front matter, with its lines as in the file
 }
 
 // Named is a text of the front matter with its line, and the name that it was
@@ -42,7 +58,8 @@ type Named struct {
 func (f *Front) Line(key string) int { return max(f.lines[key], 1) }
 
 // frontKeys are the keys that a front matter has.
-var frontKeys = []string{"title", "date", "question", "hypothesis", "status", "runs", "builds_on", "retracted_because"} // read-only
+var frontKeys = []string{"title", "date", "updated", "question", "hypothesis", "status", "finding", "hero", "next", "regime", "tags", "runs",
+	"builds_on", "corrects", "corrected_by", "retracted_because"} // read-only
 
 const fence = "---"
 
@@ -88,10 +105,20 @@ type frontReader struct {
 
 // parseFront reads a front matter whose lines count as in the file.
 func parseFront(file string, text []byte) (Front, Mistakes) {
-	r := frontReader{file: file, front: Front{lines: map[string]int{}}}
+	r := frontReader{file: file, front: Front{lines: map[string]int{}, text: text}}
+	r.pairs(text)
+	if len(r.wrong) == 0 || len(r.front.lines) > 0 {
+		r.check()
+	}
+	return r.front, r.wrong
+}
+
+// pairs reads the keys with their values.
+func (r *frontReader) pairs(text []byte) {
+	file := r.file
 	if line := deepAt(text); line > 0 {
 		r.wrong.add(file, line, "nested too deep for a front matter")
-		return r.front, r.wrong
+		return
 	}
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -101,22 +128,20 @@ func parseFront(file string, text []byte) (Front, Mistakes) {
 		} else {
 			r.wrong.add(file, 1, "%s", strings.ReplaceAll(err.Error(), "\n", " "))
 		}
-		return r.front, r.wrong
+		return
 	}
 	if len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
 		r.wrong.add(file, 1, "the front matter is empty; it has %s", strings.Join(frontKeys, ", "))
-		return r.front, r.wrong
+		return
 	}
 	pairs, ok := mapping(tree.Docs[0].Body)
 	if !ok {
 		r.wrong.add(file, 1, "the front matter is a list of keys and values, as in title: What it asks")
-		return r.front, r.wrong
+		return
 	}
 	for _, pair := range pairs {
 		r.pair(pair)
 	}
-	r.check()
-	return r.front, r.wrong
 }
 
 // deepAt is the line where brackets nest deeper than a front matter does, or 0:
@@ -178,13 +203,15 @@ func (r *frontReader) pair(pair *ast.MappingValueNode) {
 	case "runs":
 		r.front.Runs = r.named(key, pair.Value, true)
 		return
-	case "builds_on":
-		r.front.BuildsOn = r.named(key, pair.Value, false)
+	}
+	f := &r.front
+	if into := map[string]*[]Named{"builds_on": &f.BuildsOn, "corrects": &f.Corrects, "corrected_by": &f.CorrectedBy, "tags": &f.Tags}[key]; into != nil {
+		*into = r.named(key, pair.Value, false)
 		return
 	}
-	into := map[string]*string{"title": &r.front.Title, "date": &r.front.Date, "question": &r.front.Question,
-		"hypothesis": &r.front.Hypothesis,
-		"status":     (*string)(&r.front.Status), "retracted_because": &r.front.RetractedBecause}[key]
+	into := map[string]*string{"title": &f.Title, "date": &f.Date, "updated": &f.Updated, "question": &f.Question,
+		"hypothesis": &f.Hypothesis, "status": (*string)(&f.Status), "finding": &f.Finding, "hero": &f.Hero, "next": &f.Next,
+		"regime": &f.Regime, "retracted_because": &f.RetractedBecause}[key]
 	if into == nil {
 		r.wrong.add(r.file, line, "there is no key %q%s", clip(key), nearTo(key, frontKeys))
 		return
@@ -208,7 +235,7 @@ func (r *frontReader) named(key string, value ast.Node, table bool) []Named {
 			return nil // nothing yet
 		}
 		r.wrong.add(r.file, r.front.lines[key], "%s takes a list, as in [%s]", key,
-			map[bool]string{true: "20261121-093012-x7f2", false: "0001-a-title"}[table])
+			cmp.Or(map[string]string{"runs": "20261121-093012-x7f2", "tags": "pipelining, fasthttp"}[key], "0001-a-title"))
 		return nil
 	}
 	var list []Named
@@ -254,10 +281,21 @@ func (r *frontReader) check() {
 			r.wrong.add(r.file, f.Line(need.key), "the front matter has no %s", need.key)
 		}
 	}
-	if _, err := time.Parse(time.DateOnly, f.Date); err != nil && f.Date != "" {
-		r.wrong.add(r.file, f.Line("date"), "date: %q is no day; write it as in 2026-11-21", clip(f.Date))
+	for _, d := range []struct{ key, value string }{{"date", f.Date}, {"updated", f.Updated}} {
+		if _, err := time.Parse(time.DateOnly, d.value); err != nil && d.value != "" {
+			r.wrong.add(r.file, f.Line(d.key), "%s: %q is no day; write it as in 2026-11-21", d.key, clip(d.value))
+		}
 	}
-	known := false
+	if f.Updated != "" && f.Updated < f.Date {
+		r.wrong.add(r.file, f.Line("updated"), "updated: %s is before the entry's date, %s", f.Updated, f.Date)
+	}
+	r.checkStatus()
+	r.checkLabels()
+}
+
+// checkStatus holds the status against what goes with it.
+func (r *frontReader) checkStatus() {
+	f, known := &r.front, false
 	var names []string
 	for _, s := range Statuses() {
 		known = known || s == f.Status
@@ -271,8 +309,38 @@ func (r *frontReader) check() {
 		r.wrong.add(r.file, f.Line("status"), "a retracted entry says why: retracted_because")
 	case f.Status != Retracted && f.RetractedBecause != "":
 		r.wrong.add(r.file, f.Line("retracted_because"), "retracted_because goes with status: retracted, not with %s", f.Status)
-	case f.Status == Done && f.Hypothesis == "":
-		r.wrong.add(r.file, f.Line("status"), "a done entry needs the hypothesis stated before measuring")
+	case f.Status == Done:
+		if f.Hypothesis == "" {
+			r.wrong.add(r.file, f.Line("status"), "a done entry needs the hypothesis stated before measuring")
+		}
+		if f.Finding == "" {
+			r.wrong.add(r.file, f.Line("status"), "a done entry says what came out: finding")
+		}
+	}
+}
+
+// tagWord is what a tag is made of: it names an anchor.
+var tagWord = lazy.Regexp(`^[a-z0-9]+(?:[-.][a-z0-9]+)*$`)
+
+// checkLabels looks at what an entry is found by.
+func (r *frontReader) checkLabels() {
+	f := &r.front
+	var names []string
+	for _, b := range record.Bottlenecks() {
+		names = append(names, string(b))
+	}
+	if f.Regime != "" && !slices.Contains(names, f.Regime) {
+		r.wrong.add(r.file, f.Line("regime"), "regime: there is no bottleneck %q%s", clip(f.Regime), nearTo(f.Regime, names))
+	}
+	seen := map[string]bool{}
+	for _, t := range f.Tags {
+		switch {
+		case !tagWord().MatchString(t.Text):
+			r.wrong.add(r.file, t.Line, "tags: %q is no tag; take small letters, digits and dashes", clip(t.Text))
+		case seen[t.Text]:
+			r.wrong.add(r.file, t.Line, "tags: %s appears twice", t.Text)
+		}
+		seen[t.Text] = true
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"ceiling/show/page"
 )
 
-//go:embed page.html journal.css
+//go:embed page.html journal.css index.js
 var files embed.FS
 
 // layouts is what the pages execute: everything from a record or from an entry
@@ -45,9 +45,9 @@ func (w *written) inlineHTML(r *referenceNode) template.HTML {
 		return ""
 	}
 	data := struct {
-		Text, Title, Page    string
-		Pending, Typed, Long bool
-	}{Text: page.Text(a.text), Pending: a.pending, Typed: a.typed, Long: len([]rune(a.text)) > longFigure}
+		Text, Interval, Title, Page string
+		Pending, Typed, Long        bool
+	}{Text: page.Text(a.short), Interval: page.Text(a.interval()), Pending: a.pending, Typed: a.typed, Long: len([]rune(a.short)) > longFigure}
 	if len(a.of) > 0 {
 		var names []string
 		for _, one := range a.of {
@@ -126,9 +126,23 @@ type layout struct {
 	Main   template.HTML
 	Footer string
 
+	// Card is what others show of a link to the page.
+	Card shareCard
+
 	Policy string
 	Style  template.CSS
+	// Filter is the style that only a page without script needs.
+	Filter template.CSS
 	Script template.JS
+	Zoom   bool
+}
+
+// shareCard is a page's Open Graph card. It has no image: one has to be a bitmap with an
+// absolute address, and nothing here draws text into a bitmap.
+type shareCard struct {
+	// Kind is "website" or "article"; URL is "" where the journal does not say where
+	// its pages will be.
+	Kind, Says, URL string
 }
 
 type trail struct{ Name, To string }
@@ -137,6 +151,9 @@ type trail struct{ Name, To string }
 // and the one script, by its hash, and images that lie beside it.
 func (l layout) whole() ([]byte, error) {
 	l.Title, l.Heading, l.Lead, l.Footer = page.Text(l.Title), page.Text(l.Heading), page.Text(l.Lead), page.Text(l.Footer)
+	if l.Card.Says == "" {
+		l.Card.Says = l.Lead
+	}
 	style, err := page.Style()
 	if err != nil {
 		return nil, err
@@ -146,15 +163,17 @@ func (l layout) whole() ([]byte, error) {
 		return nil, err
 	}
 	l.Style = template.CSS(style + string(own))
-	scripts := "'none'"
 	if strings.Contains(string(l.Main), " data-zoom>") {
 		script, err := page.Script()
 		if err != nil {
 			return nil, err
 		}
-		sum := sha256.Sum256([]byte(script))
+		l.Script, l.Zoom = template.JS(script), true
+	}
+	scripts := "'none'"
+	if l.Script != "" {
+		sum := sha256.Sum256([]byte(l.Script))
 		scripts = "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-		l.Script = template.JS(script)
 	}
 	// 'unsafe-inline' is for style attributes: where a label stands. A page on a
 	// disk is not 'self' to Chromium, so images beside it are allowed by scheme.

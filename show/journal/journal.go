@@ -40,18 +40,31 @@ type Status string
 
 // The statuses, in the order in which an entry goes through them.
 const (
-	Planned   Status = "planned"
-	Running   Status = "running"
-	Done      Status = "done"
-	Retracted Status = "retracted"
+	Planned    Status = "planned"
+	InProgress Status = "in progress"
+	Done       Status = "done"
+	Retracted  Status = "retracted"
 )
 
 // Statuses are all that an entry can have.
-func Statuses() []Status { return []Status{Planned, Running, Done, Retracted} }
+func Statuses() []Status { return []Status{Planned, InProgress, Done, Retracted} }
+
+// Class is the status as a name in a style sheet.
+func (s Status) Class() string { return strings.ReplaceAll(string(s), " ", "-") }
+
+// open tells that records may still be missing.
+func (s Status) open() bool { return s == Planned || s == InProgress }
+
+// means says what a status promises a reader.
+func (s Status) means() string {
+	return map[Status]string{Planned: "asked, and not measured yet", InProgress: "being measured: figures may change",
+		Done: "measured; every figure comes from a record", Retracted: "wrong: kept, struck through, with the reason"}[s]
+}
 
 // Journal is a folder of entries that was read without a mistake.
 type Journal struct {
 	Dir string
+	About
 	// Entries by date, and by number within a day.
 	Entries []*Entry
 	// Warnings are what is no mistake and should be looked at.
@@ -139,6 +152,7 @@ func Read(dir string, store record.Store) (*Journal, error) {
 	}
 	j := &Journal{Dir: dir}
 	var wrong Mistakes
+	j.About, wrong = readAbout(dir)
 	for _, name := range names {
 		e, mistakes := readEntry(dir, name)
 		wrong = append(wrong, mistakes...)
@@ -148,6 +162,7 @@ func Read(dir string, store record.Store) (*Journal, error) {
 	}
 	wrong = append(wrong, j.numbers()...)
 	wrong = append(wrong, j.grounds()...)
+	wrong = append(wrong, j.corrections()...)
 	for _, e := range j.Entries {
 		wrong = append(wrong, e.openRecords(j, store)...)
 	}

@@ -70,7 +70,11 @@ func (w *written) local(j *Journal, line int, u *url.URL, image bool) (string, e
 	if path.IsAbs(clean) {
 		return "", errors.New("a link within the journal is relative to the entry's folder")
 	}
-	if rest, up := strings.CutPrefix(clean, "../"); up {
+	rest, up := strings.CutPrefix(clean, "../")
+	if w.entry.Name == "" { // the index, which is in the journal's folder
+		rest, up = clean, !up && strings.HasSuffix(clean, "/"+entryFile)
+	}
+	if up {
 		name, file, _ := strings.Cut(rest, "/")
 		for _, other := range j.Entries {
 			if other.Name == name && (file == "" || file == entryFile) && !image {

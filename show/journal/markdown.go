@@ -147,6 +147,9 @@ type written struct {
 	warnings []Mistake
 	wrong    Mistakes
 	figures  int
+
+	finding, next sentence
+	hero          *hero
 }
 
 // anchorLink is one to a heading of another entry, to be looked up when all of
@@ -166,6 +169,8 @@ func (j *Journal) write(e *Entry) *written {
 	w.headings(tree)
 	w.paragraphs(tree)
 	w.visit(j, tree)
+	w.finding, w.next = w.sentence("finding", e.Finding), w.sentence("next", e.Next)
+	w.hero = w.heroOf(e.Hero)
 	if len(w.wrong) > 0 {
 		return w
 	}
@@ -329,7 +334,7 @@ func (w *written) answered(r *referenceNode) (answer, bool) {
 		return answer{}, false
 	}
 	a := r.answer
-	if a.pending && w.entry.Status != Planned && w.entry.Status != Running {
+	if a.pending && !w.entry.Status.open() {
 		w.wrong.add(w.entry.File, r.line, "%s is not measured yet", a.of[0].Name)
 		return a, false
 	}

@@ -18,7 +18,7 @@ import (
 func writeEntry(t *testing.T, dir, name, front, body string) {
 	t.Helper()
 	check(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
-	for _, need := range []string{"title: T", "date: 2026-11-21", "status: done", "question: Q", "hypothesis: H"} {
+	for _, need := range []string{"title: T", "date: 2026-11-21", "status: done", "question: Q", "hypothesis: H", "finding: F"} {
 		key, _, _ := strings.Cut(need, ":")
 		if !strings.Contains("\n"+front, "\n"+key+":") {
 			front += need + "\n"
@@ -55,7 +55,7 @@ func mistakesOf(t *testing.T, dir string) []string {
 func TestFrontMatter(t *testing.T) {
 	for _, c := range []struct{ name, front, want string }{
 		{"unknown status", "title: T\nstatus: finished\n",
-			`entry.md:3: status: there is no "finished"; it is one of planned, running, done, retracted`},
+			`entry.md:3: status: there is no "finished"; it is one of planned, in progress, done, retracted`},
 		{"unknown key", "stauts: done\n", `entry.md:2: there is no key "stauts"; near: status`},
 		{"a key twice", "title: A\ntitle: B\n", "entry.md:3: "},
 		{"no day", "date: 21 November\n", `entry.md:2: date: "21 November" is no day; write it as in 2026-11-21`},
@@ -154,7 +154,7 @@ func oneRun(t *testing.T, status, body string) string {
 // and what is like it.
 func TestReferences(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`{{(run "first").Rte}}`, `entry.md:15: {{(run "first").Rte}}: there is no .Rte; near: Rate`},
+		{`{{(run "first").Rte}}`, `entry.md:16: {{(run "first").Rte}}: there is no .Rte; near: Rate`},
 		{`{{(run "frist").Rate}}`, `"frist" is not among this entry's runs; near: first`},
 		{`{{(run "first").Lag.P98}}`, "there is no .P98; near: P90, P99"},
 		{`{{run "first"}}`, `has figures; name one, as in {{(run "first").Because}}; there is Because, Bottleneck`},
@@ -346,7 +346,7 @@ func TestTypedNumbers(t *testing.T) {
 	if !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}
-	if s := build(t, oneRun(t, "running", body)); len(s.Warnings) > 0 {
+	if s := build(t, oneRun(t, "in progress", body)); len(s.Warnings) > 0 {
 		t.Errorf("an entry that is not done: %v", s.Warnings)
 	}
 }

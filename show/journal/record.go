@@ -3,7 +3,9 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ceiling/record"
@@ -39,7 +41,7 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 	var wrong Mistakes
 	for _, n := range e.Runs {
 		if n.Text == "" {
-			if e.Status != Planned && e.Status != Running {
+			if !e.Status.open() {
 				wrong.add(e.File, n.Line, "runs: %s names no record; an entry that is %s has all of them", n.Name, e.Status)
 			}
 			e.Records = append(e.Records, &Record{Name: n.Name, Line: n.Line})
@@ -68,7 +70,35 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 	if len(e.Runs) == 0 && e.Status == Done {
 		wrong.add(e.File, e.Line("status"), "a done entry names the runs that it is about: runs")
 	}
+	if most, runs, all := e.bottleneck(); e.Regime != "" && e.Status == Done && all > 0 && !slices.Contains(most, e.Regime) {
+		wrong.add(e.File, e.Line("regime"), "regime: most runs of this entry name %q (%d of %d)", most[0], runs, all)
+	}
 	return wrong
+}
+
+// bottleneck is what the verdicts of most of the entry's runs name, several where they
+// are named as often; and how many do, of how many runs.
+func (e *Entry) bottleneck() (most []string, runs, all int) {
+	counts := map[string]int{}
+	for _, r := range e.Records {
+		if r.Run != nil {
+			counts[string(r.Run.Verdict.Bottleneck)]++
+			all++
+		}
+		for i := 0; r.Plan != nil && i < len(r.Plan.Runs); i++ {
+			counts[string(r.Plan.Runs[i].Bottleneck)]++
+			all++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if counts[name] > runs {
+			most, runs = nil, counts[name]
+		}
+		if counts[name] == runs {
+			most = append(most, name)
+		}
+	}
+	return most, runs, all
 }
 
 // findRecord looks in the entry's own folder first, then in those of the other

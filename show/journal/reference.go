@@ -19,7 +19,9 @@ import (
 // answer is what a reference comes to: a text within a sentence, or blocks.
 type answer struct {
 	text string
-	kind kind
+	// short is the text without its interval.
+	short string
+	kind  kind
 	// number and its interval, in the unit of the kind; low and high are equal
 	// where there is no interval.
 	number, low, high float64
@@ -31,6 +33,9 @@ type answer struct {
 	isBlock        bool // it stands in a paragraph of its own
 	warning        string
 }
+
+// interval is that of a figure, "" where it has none.
+func (a answer) interval() string { return strings.TrimSpace(strings.TrimPrefix(a.text, a.short)) }
 
 // usages are how each function is written.
 var usages = map[string]string{
@@ -46,7 +51,7 @@ func (e *Entry) functions() template.FuncMap {
 		"run": e.run, "plan": e.plan, "curve": e.curveOf, "resource": e.resource, "metric": e.metric,
 		"compare": func(a, b answer) (answer, error) { return against(kindChange, a, b) },
 		"times":   func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
-		"typed":   func(text string) answer { return answer{text: text, typed: true} },
+		"typed":   func(text string) answer { return answer{text: text, short: text, typed: true} },
 		"table":   func(args ...string) (answer, error) { return e.blocks("table", args) },
 		"figure":  func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) },
 	}
@@ -169,7 +174,7 @@ func (e *Entry) plan(name string) (*planFigures, error) {
 func against(as kind, a, b answer) (answer, error) {
 	out := answer{of: slices.Concat(a.of, b.of)}
 	if a.pending || b.pending {
-		out.pending, out.text = true, "not measured yet"
+		out.pending, out.text, out.short = true, "not measured yet", "not measured yet"
 		return out, nil
 	}
 	var err error
@@ -191,6 +196,7 @@ func against(as kind, a, b answer) (answer, error) {
 		return as.format(ratio)
 	}
 	out.text = show(b.number / a.number)
+	out.short = out.text
 	if a.high > a.low || b.high > b.low {
 		out.text += " " + interval(show(b.low/a.high), show(b.high/a.low), 0.95)
 	}

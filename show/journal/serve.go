@@ -124,7 +124,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func typeOf(name string) string {
 	kind := map[string]string{".html": "text/html; charset=utf-8", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg",
 		".gif":  "image/gif",
-		".webp": "image/webp", ".avif": "image/avif", ".pdf": "application/pdf", ".json": "application/json"}[strings.ToLower(path.Ext(name))]
+		".webp": "image/webp", ".avif": "image/avif", ".pdf": "application/pdf", ".json": "application/json",
+		".xml": "application/atom+xml", ".csv": "text/csv; charset=utf-8"}[strings.ToLower(path.Ext(name))]
 	if kind == "" {
 		return "text/plain; charset=utf-8"
 	}

@@ -36,6 +36,8 @@ func touch(t *testing.T, path string, by time.Duration) {
 	check(t, os.Chtimes(path, time.Time{}, info.ModTime().Add(by)))
 }
 
+var mediaTypes = map[string]string{".html": "text/html", ".xml": "application/atom+xml", ".csv": "text/csv"}
+
 // The pages are those of the files as they are now; a mistake is a page too.
 func TestServed(t *testing.T) {
 	dir := sampleJournal(t)
@@ -44,7 +46,7 @@ func TestServed(t *testing.T) {
 	want := build(t, dir)
 	for name, data := range want.Files {
 		code, text, head := get(t, server.URL+"/"+name, nil)
-		if code != 200 || text != string(data) || !strings.HasPrefix(head.Get("Content-Type"), "text/html") ||
+		if code != 200 || text != string(data) || !strings.HasPrefix(head.Get("Content-Type"), mediaTypes[filepath.Ext(name)]) ||
 			head.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d, %d bytes of %d, %v", name, code, len(text), len(data), head)
 		}
@@ -62,7 +64,7 @@ func TestServed(t *testing.T) {
 	if _, text, _ := get(t, server.URL, nil); !strings.Contains(text, "Two of us") {
 		t.Error("the change is not to be seen")
 	}
-	check(t, os.WriteFile(path, []byte(strings.Replace(good, "status: running", "status: <b>", 1)), 0o644))
+	check(t, os.WriteFile(path, []byte(strings.Replace(good, "status: in progress", "status: <b>", 1)), 0o644))
 	touch(t, path, 2*time.Second)
 	code, text, _ := get(t, server.URL+"/0001-base.html", nil)
 	if code != 500 || !strings.Contains(text, "0006-later/entry.md:4: status: there is no &#34;&lt;b&gt;&#34;") {

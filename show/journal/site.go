@@ -31,6 +31,11 @@ func Build(j *Journal) (*Site, error) {
 	s := &Site{Files: map[string][]byte{}, Warnings: slices.Clone(j.Warnings)}
 	var wrong Mistakes
 	texts := map[*Entry]*written{}
+	if j.premise != nil {
+		w := j.write(j.premise)
+		texts[j.premise], wrong = w, w.wrong
+		maps.Copy(s.Files, w.files)
+	}
 	for _, e := range j.Entries {
 		w := j.write(e)
 		texts[e] = w
@@ -39,8 +44,8 @@ func Build(j *Journal) (*Site, error) {
 		s.Warnings = append(s.Warnings, e.elsewhere()...)
 		maps.Copy(s.Files, w.files)
 	}
-	for _, e := range j.Entries {
-		for _, l := range texts[e].links {
+	for e, w := range texts {
+		for _, l := range w.links {
 			if !texts[l.entry].anchors[l.anchor] {
 				wrong.add(e.File, l.line, "link to %s: it has no heading %q%s", l.entry.Name, clip(l.anchor),
 					nearTo(l.anchor, keysOf(texts[l.entry].anchors)))
@@ -97,11 +102,13 @@ func (j *Journal) sameRecords() Mistakes {
 }
 
 func (s *Site) pages(j *Journal, texts map[*Entry]*written) error {
-	index, err := j.index()
-	if err != nil {
+	var err error
+	if s.Files[IndexPage], err = j.index(texts, texts[j.premise]); err != nil {
 		return err
 	}
-	s.Files[IndexPage] = index
+	if s.Files[FeedPage], err = j.feed(texts); err != nil {
+		return err
+	}
 	for i, e := range j.Entries {
 		html, err := j.entryPage(i, texts[e])
 		if err != nil {
@@ -222,7 +229,7 @@ func (s *Site) recordPage(u *use, r *Record, d page.Document, below []link, of *
 		return err
 	}
 	l := layout{Title: d.Title, Heading: d.Subtitle, Lead: d.Lead, Up: "../", Main: main, Footer: d.Footer,
-		Trail: []trail{{"Journal", "../" + IndexPage}}}
+		Trail: []trail{{"Journal", "../" + IndexPage}}, Card: shareCard{Kind: "article"}}
 	if of != nil {
 		l.Trail = append(l.Trail, trail{"Plan " + of.ID, of.ID + ".html"})
 	}

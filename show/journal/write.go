@@ -86,11 +86,13 @@ date: %s
 status: planned
 question: %s
 hypothesis:
+finding:
+regime:
+tags: []
 runs:
   main:
+next:
 ---
-
-## Setup
 
 ## Results
 
@@ -178,17 +180,20 @@ var typedNumber = lazy.Regexp(`(?i)(?:^|[^\w.])(\d[\d,. ]*\d|\d)\s?[kMG]?\s?(req
 
 // lint warns of numbers that a person has typed into what is done.
 func (w *written) lint(n *ast.Text) {
-	if w.entry.Status != Done {
-		return
-	}
 	for p := n.Parent(); p != nil; p = p.Parent() {
 		if p.Kind() == ast.KindCodeSpan {
 			return
 		}
 	}
-	text := n.Segment.Value(w.entry.body)
-	for _, at := range typedNumber().FindAllSubmatchIndex(text, -1) {
-		w.warn(lineAt(w.entry.body, n.Segment.Start), "%q looks like a measured number; take it from a record, or say {{typed %q}}",
+	w.lintText(lineAt(w.entry.body, n.Segment.Start), string(n.Segment.Value(w.entry.body)))
+}
+
+func (w *written) lintText(line int, text string) {
+	if w.entry.Status != Done {
+		return
+	}
+	for _, at := range typedNumber().FindAllStringSubmatchIndex(text, -1) {
+		w.warn(line, "%q looks like a measured number; take it from a record, or say {{typed %q}}",
 			text[at[2]:at[1]], text[at[2]:at[1]])
 	}
 }

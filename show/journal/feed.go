@@ -1,0 +1,97 @@
+package journal
+
+import (
+	"crypto/sha1"
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"ceiling/show/page"
+)
+
+// FeedPage is the journal as an Atom feed (RFC 4287).
+const FeedPage = "feed.xml"
+
+type atomFeed struct {
+	XMLName   xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
+	Title     string      `xml:"title"`
+	ID        string      `xml:"id"`
+	Updated   string      `xml:"updated"`
+	Author    string      `xml:"author>name"`
+	Links     []atomLink  `xml:"link"`
+	Generator string      `xml:"generator"`
+	Entries   []atomEntry `xml:"entry"`
+}
+
+type atomEntry struct {
+	Title      string         `xml:"title"`
+	ID         string         `xml:"id"`
+	Published  string         `xml:"published"`
+	Updated    string         `xml:"updated"`
+	Links      []atomLink     `xml:"link"`
+	Categories []atomCategory `xml:"category"`
+	Summary    string         `xml:"summary"`
+}
+
+type atomLink struct {
+	Rel  string `xml:"rel,attr"`
+	Type string `xml:"type,attr"`
+	To   string `xml:"href,attr"`
+}
+
+type atomCategory struct {
+	Term string `xml:"term,attr"`
+}
+
+// midnight is a day as Atom writes a time. An entry has no hour.
+func midnight(day string) string { return day + "T00:00:00Z" }
+
+// feed is the newest entry first. Where the journal does not say where it will be its
+// links are relative to the feed's own address.
+func (j *Journal) feed(texts map[*Entry]*written) ([]byte, error) {
+	f := atomFeed{Title: page.Text(j.Title), ID: j.feedID(""), Updated: midnight("1970-01-01"), Author: page.Text(j.Author), Generator: "ceiling journal",
+		Links: []atomLink{{"self", "application/atom+xml", j.URL + FeedPage}, {"alternate", "text/html", j.URL + IndexPage}}}
+	for i := len(j.Entries) - 1; i >= 0; i-- {
+		e := j.Entries[i]
+		changed := midnight(e.changed())
+		f.Updated = max(f.Updated, changed)
+		one := atomEntry{Title: page.Text(e.Title), ID: j.feedID(e.Name), Published: midnight(e.Date), Updated: changed,
+			Links: []atomLink{{"alternate", "text/html", j.URL + entryPage(e)}}, Summary: texts[e].summary(),
+			Categories: []atomCategory{{string(e.Status)}}}
+		if e.Regime != "" {
+			one.Categories = append(one.Categories, atomCategory{e.Regime})
+		}
+		for _, t := range e.Tags {
+			one.Categories = append(one.Categories, atomCategory{t.Text})
+		}
+		f.Entries = append(f.Entries, one)
+	}
+	text, err := xml.MarshalIndent(f, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", FeedPage, err)
+	}
+	return []byte(xml.Header + string(text) + "\n"), nil
+}
+
+// changed is the day of an entry's last change.
+func (e *Entry) changed() string { return max(e.Updated, e.Date) }
+
+// summary is what an entry says in a line: the finding, or else the question.
+func (w *written) summary() string {
+	e, text := w.entry, w.finding.Text
+	if text == "" {
+		text = e.Question
+	}
+	if e.Status == Retracted {
+		text = "Retracted: " + e.RetractedBecause
+	}
+	return page.Text(strings.Join(strings.Fields(text), " "))
+}
+
+// feedID names the feed or an entry for ever: a UUID (version 5, of RFC 9562) of the
+// journal's title and the entry's folder, which stay when pages move to another server.
+func (j *Journal) feedID(entry string) string {
+	sum := sha1.Sum([]byte("ceiling journal\x00" + j.Title + "\x00" + entry))
+	sum[6], sum[8] = sum[6]&0x0f|0x50, sum[8]&0x3f|0x80
+	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}

@@ -1,0 +1,138 @@
+package journal
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+
+	"ceiling/show/page"
+)
+
+// sentence is a text of the front matter with its references worked out: for a page,
+// and plain, for a feed.
+type sentence struct {
+	HTML template.HTML
+	Text string
+}
+
+// hero is the figure that stands for an entry in the index.
+type hero struct {
+	// Figure is large, Interval small behind it, Says what it counts.
+	Figure, Interval, Says string
+	// Page is that of its record; "" where it is still to be measured.
+	Page    string
+	Picture template.HTML
+}
+
+// piece is a part of a text of the front matter: plain, or a reference.
+type piece struct {
+	text string
+	ref  *referenceNode
+}
+
+// pieces takes a text of the front matter apart.
+func (w *written) pieces(key, text string) []piece {
+	var list []piece
+	for text != "" {
+		at := strings.Index(text, "{{")
+		if at != 0 {
+			plain := text
+			if at > 0 {
+				plain = text[:at]
+			}
+			list, text = append(list, piece{text: plain}), text[len(plain):]
+			w.lintText(w.entry.Line(key), plain)
+			continue
+		}
+		inside, length, closed := between(text)
+		r := &referenceNode{source: "{{" + inside + "}}"}
+		if closed {
+			r.answer, r.wrong = w.entry.answer(inside)
+		} else {
+			r.source = text
+			r.wrong = fmt.Errorf("%s is not closed by }}", clip(text))
+		}
+		r.line = w.entry.lineWith(key, r.source)
+		list, text = append(list, piece{ref: r}), text[length:]
+	}
+	return list
+}
+
+// lineWith is the line of a key's value that has a text; the key's own where the text
+// goes on over several lines.
+func (f *Front) lineWith(key, text string) int {
+	n, from := 0, f.Line(key)
+	for line := range strings.Lines(string(f.text)) {
+		if n++; n >= from && strings.Contains(line, text) {
+			return n
+		}
+	}
+	return from
+}
+
+// sentence works a text of the front matter out.
+func (w *written) sentence(key, text string) sentence {
+	var out sentence
+	for _, p := range w.pieces(key, text) {
+		if p.ref == nil {
+			out.HTML += template.HTML(template.HTMLEscapeString(page.Text(p.text)))
+			out.Text += p.text
+			continue
+		}
+		out.HTML += w.inlineHTML(p.ref)
+		out.Text += p.ref.answer.text
+	}
+	out.Text = page.Text(out.Text)
+	return out
+}
+
+// heroOf works the figure of an entry out: one number, and a picture if it names one.
+func (w *written) heroOf(text string) *hero {
+	if text == "" {
+		return nil
+	}
+	out, numbers := new(hero), 0
+	for _, p := range w.pieces("hero", text) {
+		if p.ref == nil {
+			out.Says += p.text
+			continue
+		}
+		a, ok := w.answered(p.ref)
+		switch {
+		case !ok:
+		case a.isBlock:
+			out.Picture += w.heroPicture(p.ref, a)
+		default:
+			numbers++
+			out.Figure, out.Interval = page.Text(a.short), page.Text(a.interval())
+			if len(a.of) > 0 && !a.pending {
+				out.Page = recordPage(a.of[len(a.of)-1].ID)
+			}
+		}
+	}
+	if numbers != 1 && len(w.wrong) == 0 {
+		w.wrong.add(w.entry.File, w.entry.Line("hero"), `hero: it takes one figure and what that counts, as in {{(run "NAME").Rate}} on /read`)
+	}
+	out.Says = page.Text(strings.Join(strings.Fields(out.Says), " "))
+	return out
+}
+
+// heroPicture is a figure without its table, which the entry's page has.
+func (w *written) heroPicture(r *referenceNode, a answer) template.HTML {
+	var blocks []page.Block
+	for i, b := range a.blocks {
+		id := fmt.Sprintf("hero-%s-%d", w.entry.Number, i+1)
+		switch f := anchored(b, id).(type) {
+		case page.Drawing:
+			f.Table, f.Note = nil, ""
+			blocks = append(blocks, f)
+		default:
+			w.wrong.add(w.entry.File, r.line, "hero: %s is no graph", r.source)
+		}
+	}
+	html, err := page.Blocks(blocks...)
+	if err != nil {
+		w.wrong.add(w.entry.File, r.line, "%v", err)
+	}
+	return html
+}
