@@ -226,6 +226,8 @@ type Measured struct {
 // MeasuredMore is what some runs of a plan have.
 type MeasuredMore struct {
 	Perturbed *Perturbed `json:"perturbed,omitempty"`
+	// Stations are where a request's time goes, as in the run's verdict.
+	Stations []Station `json:"stations,omitempty"`
 	// Profiles are what a request cost, by function, where --profile was given.
 	Profiles []RequestProfile `json:"profiles,omitempty"`
 }

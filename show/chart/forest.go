@@ -28,6 +28,8 @@ type Estimated struct {
 	Tone           int
 	// BandLow to BandHigh is what the interval is held against; both 0: nothing.
 	BandLow, BandHigh float64
+	// Each is what the estimate is made of, drawn as dots.
+	Each []float64
 	// None: nothing was measured. The row has its text alone.
 	None bool
 }
@@ -44,6 +46,9 @@ func NewForest(title, name, of string, rows []Estimated, lines []Limit, fromZero
 		r := &rows[i]
 		if !r.None {
 			low, high = min(low, r.Low, r.Mid, r.BandLow), max(high, r.High, r.Mid, r.BandHigh)
+			for _, v := range r.Each {
+				low, high = min(low, v), max(high, v)
+			}
 		}
 	}
 	if !(low <= high) || math.IsInf(low, 0) || math.IsInf(high, 0) {
@@ -98,6 +103,7 @@ type forestRow struct {
 	At, From, FromEnd     float64
 	Band                  bool
 	BandFrom, BandFromEnd float64
+	Each                  []float64
 }
 
 // HTML is the forest as a picture that needs no script.
@@ -114,6 +120,9 @@ func (f *Forest) HTML() (template.HTML, error) {
 		row := forestRow{Name: r.Name, Value: r.Value, Tone: r.Tone % Tones, None: r.None}
 		if !r.None {
 			row.At, row.From, row.FromEnd = at(r.Mid), at(r.Low), round(100-at(r.High))
+			for _, v := range r.Each {
+				row.Each = append(row.Each, at(v))
+			}
 			row.Band = r.BandHigh > r.BandLow
 			row.BandFrom, row.BandFromEnd = at(r.BandLow), round(100-at(r.BandHigh))
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,6 +23,7 @@ type Graph struct {
 	Lines  []Measured
 	Spans  []Span
 	Limits []Limit
+	Stacks []Stack
 }
 
 // Measured is one line of a Graph.
@@ -34,6 +36,8 @@ type Measured struct {
 	// Joined draws straight lines between neighbouring places.
 	Joined bool
 	Places []Place
+	// Each is what Places are made of, drawn small: a dot for every run.
+	Each []Place
 	// Fit is a fitted curve, from place to place.
 	Fit []Place
 }
@@ -44,6 +48,21 @@ type Place struct {
 	// Hollow marks what does not count: it is drawn as a ring, and no line goes
 	// through it.
 	Hollow bool
+	// Early marks what was ended before its time: it is drawn as a triangle that points
+	// to where the value would have gone.
+	Early bool
+}
+
+// Stack is a column of shares at a place of the x axis, the first at the bottom.
+type Stack struct {
+	X     float64
+	Parts []StackPart
+}
+
+// StackPart is a share of a Stack, 0 to 1. Class is its colour's.
+type StackPart struct {
+	Share float64
+	Class string
 }
 
 // Span is a stretch of the x axis that something is said of.
@@ -66,11 +85,14 @@ func NewGraph(title string, x, y Axis, lines []Measured) (Graph, bool) {
 				low, high = min(low, p.Low, p.Y), max(high, p.High, p.Y)
 			}
 		}
+		for _, p := range lines[i].Each {
+			low, high = min(low, p.Y), max(high, p.Y)
+		}
 	}
 	if len(at) == 0 || low > high {
 		return g, false
 	}
-	g.X = placesAxis(x.Name, x.Unit, at)
+	g.X = PlacesAxis(x.Name, x.Unit, at)
 	if y.Unit == Nanoseconds {
 		g.Y = decades(y.Name, y.Unit, low, high)
 	} else {
@@ -79,13 +101,52 @@ func NewGraph(title string, x, y Axis, lines []Measured) (Graph, bool) {
 	return g, true
 }
 
+// Near begins the x axis shortly below the least place, where that is far from 0.
+func (g *Graph) Near() {
+	at := g.placesX()
+	if len(at) == 0 || g.X.Log {
+		return
+	}
+	least, most := slices.Min(at), slices.Max(at)
+	if !(most > least) || least < most/3 {
+		return
+	}
+	g.X.Min, g.X.Max = least-0.08*(most-least), most+0.08*(most-least)
+	g.X.Ticks = placeTicks(g.X, at)
+}
+
+// placesX is where something was measured.
+func (g *Graph) placesX() []float64 {
+	var at []float64
+	for i := range g.Lines {
+		for _, p := range g.Lines[i].Places {
+			at = append(at, p.X)
+		}
+	}
+	return at
+}
+
+// Reach widens the y axis to have a value on it.
+func (g *Graph) Reach(v float64) {
+	if g.Y.Log && v > 0 && (v < g.Y.Min || v > g.Y.Max) {
+		g.Y = decades(g.Y.Name, g.Y.Unit, min(v, g.Y.Min), max(v, g.Y.Max))
+	}
+}
+
+// NewStacks puts columns of shares on an x axis that another graph has too.
+func NewStacks(title string, x Axis, stacks []Stack) Graph {
+	y := fromZero("share", Plain, 1)
+	y.Ticks = []Tick{{0, "0%"}, {.5, "50%"}, {1, "100%"}}
+	return Graph{Title: title, X: x, Y: y, Stacks: stacks}
+}
+
 // placesApart is how far apart two labels have to be, as a share of the axis.
 const placesApart = 0.055
 
-// placesAxis is an axis with a label at each place that something was measured
+// PlacesAxis is an axis with a label at each place that something was measured
 // at, but those that would run into the one before. It is logarithmic where the
 // places are far apart in proportion: 1, 2, 5, 10, 20, 50.
-func placesAxis(name, of string, at []float64) Axis {
+func PlacesAxis(name, of string, at []float64) Axis {
 	low, high := at[0], at[0]
 	for _, v := range at {
 		low, high = min(low, v), max(high, v)
@@ -97,12 +158,19 @@ func placesAxis(name, of string, at []float64) Axis {
 	if !(a.Max > a.Min) {
 		a.Max = a.Min + 1
 	}
+	a.Ticks = placeTicks(a, at)
+	return a
+}
+
+// placeTicks are labels at places, but those that would run into the one before.
+func placeTicks(a Axis, at []float64) []Tick {
+	var list []Tick
 	for _, v := range sortedOnce(at) {
-		if n := len(a.Ticks); n == 0 || a.At(v)-a.At(a.Ticks[n-1].At) >= placesApart {
-			a.Ticks = append(a.Ticks, Tick{v, tidy(unit.FormatSI(v))})
+		if n := len(list); n == 0 || a.At(v)-a.At(list[n-1].At) >= placesApart {
+			list = append(list, Tick{v, tidy(unit.FormatSI(v))})
 		}
 	}
-	return a
+	return list
 }
 
 //go:embed graph.html
@@ -129,7 +197,22 @@ type graphDrawing struct {
 	Lines, Fits []stroke
 	Reaches     []stroke
 	Dots, Rings []stroke
+	Each        []stroke
+	Early       []earlyMark
+	Columns     []column
 	XName       string
+}
+
+// earlyMark is a triangle, in per cent of the picture.
+type earlyMark struct {
+	Left, Bottom float64
+	Tone         int
+}
+
+// column is a part of a stack, in units of the picture.
+type column struct {
+	X, Y, Wide, High float64
+	Class            string
 }
 
 type spanDrawn struct {
@@ -152,6 +235,7 @@ func (g *Graph) HTML() (template.HTML, error) {
 	for i := range g.Lines {
 		d.line(&p, &g.Lines[i])
 	}
+	d.Columns = columns(&p, g.Stacks)
 	return executeGraph("graph", d)
 }
 
@@ -167,6 +251,10 @@ func (d *graphDrawing) line(p *Plot, l *Measured) {
 	var counted []Place
 	var dots, rings, reaches strings.Builder
 	for _, at := range l.Places {
+		if at.Early {
+			d.Early = append(d.Early, earlyMark{round(100 * p.X.At(at.X)), round(100 * p.Y.At(at.Y)), l.Tone})
+			continue
+		}
 		x, y := figure(p.x(at.X)), figure(p.y(at.Y))
 		if at.Hollow {
 			fmt.Fprintf(&rings, "M%s %sh0", x, y)
@@ -184,9 +272,44 @@ func (d *graphDrawing) line(p *Plot, l *Measured) {
 	if len(l.Fit) > 1 {
 		add(&d.Fits, joinedPath(p, l.Fit), len(l.Fit))
 	}
+	var each strings.Builder
+	for _, at := range l.Each {
+		fmt.Fprintf(&each, "M%s %sh0", figure(p.x(at.X)), figure(p.y(at.Y)))
+	}
+	add(&d.Each, each.String(), len(l.Each))
 	add(&d.Reaches, reaches.String(), len(counted))
 	add(&d.Dots, dots.String(), len(counted))
 	add(&d.Rings, rings.String(), len(l.Places)-len(counted))
+}
+
+// Columns take this share of the room between two neighbours, and at most so much of
+// the axis.
+const (
+	columnShare = 0.62
+	columnMost  = 0.045
+)
+
+// columns are the parts of all stacks.
+func columns(p *Plot, stacks []Stack) []column {
+	wideMost := columnMost * wide
+	for i := range stacks {
+		for _, other := range stacks[:i] {
+			if gap := math.Abs(p.x(stacks[i].X) - p.x(other.X)); gap > 0 {
+				wideMost = min(wideMost, columnShare*gap)
+			}
+		}
+	}
+	var list []column
+	for _, s := range stacks {
+		under := 0.0
+		for _, part := range s.Parts {
+			top := under + part.Share
+			list = append(list, column{X: round(p.x(s.X) - wideMost/2), Y: round(p.y(top)), Wide: round(wideMost),
+				High: round(p.y(under) - p.y(top)), Class: part.Class})
+			under = top
+		}
+	}
+	return list
 }
 
 func joinedPath(p *Plot, places []Place) string {

@@ -89,10 +89,46 @@ func TestAxesOfGraphs(t *testing.T) {
 			t.Errorf("labels %q, want %q", got, want)
 		}
 	}
-	check(labels(placesAxis("c", Plain, []float64{1, 2, 5, 10, 20, 50, 50})), "1 2 5 10 20 50")
-	check(labels(placesAxis("c", Plain, []float64{1000, 2000, 3000, 5000})), "1k 2k 3k 5k")
-	check(labels(placesAxis("c", Plain, []float64{100, 101, 102, 200})), "100 200")
+	check(labels(PlacesAxis("c", Plain, []float64{1, 2, 5, 10, 20, 50, 50})), "1 2 5 10 20 50")
+	check(labels(PlacesAxis("c", Plain, []float64{1000, 2000, 3000, 5000})), "1k 2k 3k 5k")
+	check(labels(PlacesAxis("c", Plain, []float64{100, 101, 102, 200})), "100 200")
 	check(labels(around("e", Plain, -.1, 1.1)), "-0.5 0 0.5 1 1.5")
 	check(labels(around("e", Signed, -.03, .05)), "-4% -2% 0 +2% +4% +6%")
 	check(labels(around("e", Signed, -.003, .005)), "-0.4% -0.2% 0 +0.2% +0.4% +0.6%")
+}
+
+// A stack's parts fill its column from below, and its neighbours do not touch.
+func TestStacksFillTheirColumns(t *testing.T) {
+	axis := PlacesAxis("connections", "", []float64{1, 2, 4, 64})
+	g := NewStacks("where", axis, []Stack{{1, []StackPart{{.25, "st-server"}, {.75, "st-queue"}}}, {2, []StackPart{{1, "st-queue"}}}, {64, nil}})
+	p := Plot{X: g.X, Y: g.Y}
+	list := columns(&p, g.Stacks)
+	if len(list) != 3 || list[0].High+list[1].High != high || list[0].Y+list[0].High != high || list[1].Y != 0 {
+		t.Errorf("%+v", list)
+	}
+	if list[0].High*3 != list[1].High || list[0].X != list[1].X || list[0].X+list[0].Wide >= list[2].X {
+		t.Errorf("%+v", list)
+	}
+	text, err := g.HTML()
+	if err != nil || strings.Count(string(text), "<rect") != 3 {
+		t.Errorf("%v in %s", err, text)
+	}
+}
+
+// What was ended early is a triangle and no dot, and an axis reaches the SLO.
+func TestEarlyPlacesAreTriangles(t *testing.T) {
+	g, ok := NewGraph("tried", Axis{Unit: PerSecond}, Axis{Unit: Nanoseconds}, []Measured{{Name: "fail", Tone: 1, Places: []Place{
+		{X: 60_000, Y: 2e6, Low: 2e6, High: 2e6}, {X: 90_000, Y: 9e6, Low: 9e6, High: 9e6, Early: true}}}})
+	if !ok {
+		t.Fatal("no graph")
+	}
+	g.Near()
+	g.Reach(50e6)
+	if g.X.Min < 50_000 || g.X.Max < 90_000 || g.Y.Max < 50e6 {
+		t.Errorf("x %v, y %v", g.X, g.Y)
+	}
+	text, err := g.HTML()
+	if err != nil || strings.Count(string(text), `class="early`) != 1 || !strings.Contains(string(text), `data-points="1"`) {
+		t.Errorf("%v in %s", err, text)
+	}
 }

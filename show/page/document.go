@@ -7,6 +7,7 @@ package page
 import (
 	"html/template"
 
+	"ceiling/record"
 	"ceiling/show/chart"
 )
 
@@ -53,6 +54,8 @@ type List struct {
 	Items []Item
 	// Mark chooses the sign before each: "for", "against", "doubt" or "".
 	Mark string
+	// ID is its anchor, if it has one.
+	ID string
 }
 
 // Item is one of a list.
@@ -73,6 +76,8 @@ type Table struct {
 	Fields bool
 	// Fold hides it behind its caption until asked for.
 	Fold bool
+	// Anchor begins the anchor of each row: "run" gives run-0, run-1; "" none.
+	Anchor string
 }
 
 // Column of a table.
@@ -90,6 +95,12 @@ type Cell struct {
 	Range *Range
 }
 
+// longFrom is the length of a text that is folded on a phone, in characters.
+const longFrom = 48
+
+// Long tells a text that needs several lines on a phone.
+func (c Cell) Long() bool { return len(c.Text) >= longFrom }
+
 // Range is a share with its interval, 0 to 1 each.
 type Range struct {
 	Share, Low, High float64
@@ -102,18 +113,23 @@ type Tiles struct{ Tiles []Tile }
 // Tile is one figure with its name and what is to be said of it.
 type Tile struct{ Name, Value, Note string }
 
-// Verdict is what a run proves.
+// Verdict is what a run proves, or what a plan came to.
 type Verdict struct {
 	// Run is the run's label where the page has several.
 	Run string
-	// Outcome is "pass", "fail", "valid" or "invalid"; Gloss says what that means.
+	// Outcome is one or two words, "pass" or "no answer"; Gloss says what they mean, and
+	// Mood is the outcome of a run whose colours the card has.
 	Outcome, Gloss string
-	// Figure is the rate, Unit what it counts.
-	Figure, Unit string
+	Mood           record.Outcome
+	// Figure is the rate, Unit what it counts, Spread how far it varies. A card may have
+	// none.
+	Figure, Unit, Spread string
 	// Load is how it was asked for, where the page does not say it for all.
-	Load    string
-	Ceiling string
-	Because string
+	Load       string
+	Bottleneck string
+	Because    string
+	// Caveats counts them, in words; Next is the command to go on with.
+	Caveats, Next string
 	// Lead makes it the head of the page.
 	Lead bool
 }

@@ -160,10 +160,21 @@ func (v Verdict) markdown(m *markdown) {
 		m.line("%s", escape(v.Load))
 		m.line("")
 	}
-	m.line("**%s** (%s): **%s %s**, bottleneck: **%s**", escape(v.Outcome), escape(v.Gloss), escape(v.Figure), escape(v.Unit),
-		escape(v.Ceiling))
-	m.line("")
-	m.line("%s", escape(v.Because))
+	text := fmt.Sprintf("**%s** (%s)", escape(v.Outcome), escape(v.Gloss))
+	if v.Figure != "" {
+		text += fmt.Sprintf(": **%s %s**", escape(v.Figure), escape(v.Unit))
+	}
+	if v.Spread != "" {
+		text += " (" + escape(v.Spread) + ")"
+	}
+	if v.Bottleneck != "" {
+		text += ", bottleneck: **" + escape(v.Bottleneck) + "**"
+	}
+	m.line("%s", text)
+	if v.Because != "" {
+		m.line("")
+		m.line("%s", escape(v.Because))
+	}
 }
 
 // barWidth is how many characters a whole bar has.

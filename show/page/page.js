@@ -66,3 +66,58 @@
 		});
 	}
 })();
+
+// Panels share an axis: what all of them say of the load that is pointed at stands above
+// them, and a click goes to its first run.
+(() => {
+	"use strict";
+	for (const panels of document.querySelectorAll(".panels")) {
+		const loads = JSON.parse(panels.querySelector("script.loads").textContent) || [];
+		if (loads.length === 0) continue;
+		const says = panels.querySelector(".panel-says");
+		const crosses = [...panels.querySelectorAll(".plot-area")].map((area) => {
+			const cross = area.appendChild(document.createElement("span"));
+			cross.className = "panel-cross";
+			cross.hidden = true;
+			return cross;
+		});
+		panels.classList.add("pointed");
+		says.textContent = "Point at a load to read it in all panels.";
+		const nearest = (event) => {
+			const area = event.target.closest(".plot-area");
+			if (!area) return null;
+			const box = area.getBoundingClientRect();
+			const at = 100 * (event.clientX - box.left) / box.width;
+			return loads.reduce((best, l) => Math.abs(l.at - at) < Math.abs(best.at - at) ? l : best);
+		};
+		panels.addEventListener("pointermove", (event) => {
+			const load = nearest(event);
+			for (const cross of crosses) {
+				cross.hidden = !load;
+				if (load) cross.style.left = load.at + "%";
+			}
+			if (load) says.textContent = load.says;
+		});
+		panels.addEventListener("click", (event) => {
+			const load = nearest(event);
+			if (!load || !load.run) return;
+			const row = document.getElementById(load.run);
+			const fold = row && row.closest("details");
+			if (fold) fold.open = true;
+			location.hash = load.run;
+		});
+	}
+})();
+
+// A command is copied where the browser allows it.
+(() => {
+	"use strict";
+	if (!navigator.clipboard) return;
+	for (const button of document.querySelectorAll("button.copy")) {
+		button.hidden = false;
+		button.addEventListener("click", async () => {
+			await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+			button.textContent = "Copied";
+		});
+	}
+})();

@@ -87,83 +87,6 @@ func planFooter(p *record.Plan) string {
 		p.ID, p.Created.UTC().Format("2 January 2006, 15:04:05 UTC"), p.Environment.Version, record.PlanSchema)
 }
 
-// answer is what the plan came to, in words, and how it ended.
-func answer(p *record.Plan) Section {
-	s := Section{ID: "answer", Title: "Answer"}
-	switch p.Ended {
-	case record.EndedComplete, record.EndedConverged:
-	case "":
-		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Interrupted after %s: the results are partial.",
-			unit.Plural(len(p.Runs), "run", "runs"))})
-	default:
-		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + p.Because})
-	}
-	var says, caveats []string
-	switch {
-	case p.Sweep != nil:
-		for i := range p.Sweep.Curves {
-			c := &p.Sweep.Curves[i]
-			says = append(says, curveName(c)+": "+c.Says)
-			for _, caveat := range c.Caveats {
-				caveats = append(caveats, curveName(c)+": "+caveat)
-			}
-		}
-	case p.Search != nil:
-		says, caveats = []string{p.Search.Says}, p.Search.Caveats
-	case p.Proof != nil:
-		says, caveats = []string{p.Proof.Says, fmt.Sprintf("The runs' own verdict is %s: %s.", p.Proof.Passive, p.Proof.Agrees)}, p.Proof.Caveats
-	case p.Comparison != nil:
-		says, caveats = comparisonSays(p.Comparison), p.Comparison.Caveats
-	default:
-		s.Blocks = append(s.Blocks, Paragraph{Text: "There is no answer yet."})
-	}
-	if len(says) > 0 {
-		s.Blocks = append(s.Blocks, List{Items: plain(says), Mark: "next"})
-	}
-	s.Blocks = append(s.Blocks, Tiles{planTiles(p)})
-	if len(caveats) > 0 {
-		s.Blocks = append(s.Blocks, List{Title: "Caveats", Items: plain(caveats), Mark: "doubt"})
-	}
-	return s
-}
-
-// planTiles are the figures of a plan that people ask for first.
-func planTiles(p *record.Plan) []Tile {
-	var list []Tile
-	switch {
-	case p.Search != nil:
-		q := p.Search
-		list = append(list, Tile{"highest rate", unit.FormatRate(q.Capacity.Mid), reach(&q.Capacity, unit.FormatRate)},
-			Tile{"SLO", q.SLO, "checked at every rate"},
-			Tile{"ended by", q.Limit, "upper end of the search"})
-		if q.Bottleneck != "" {
-			list = append(list, Tile{"bottleneck", string(q.Bottleneck), "at the lowest failing rate"})
-		}
-	case p.Proof != nil:
-		q := p.Proof
-		list = append(list, Tile{"proved", cmp.Or(q.Proved, "nothing"), "the resource that throughput follows"},
-			Tile{"req/s", unit.FormatCount(int64(q.PerS.Mid + 0.5)), "undisturbed: " + reach(&q.PerS, unit.FormatSI)},
-			Tile{"verdict", string(q.Passive), "of the undisturbed runs"}, Tile{"agreement", q.Agrees, "of verdict and proof"})
-	case p.Comparison != nil:
-		for i := range p.Comparison.Changes {
-			c := &p.Comparison.Changes[i]
-			list = append(list, Tile{c.Metric, c.Decision, changeText(c)})
-		}
-	}
-	took := "not measured"
-	if p.TookS > 0 {
-		took = seconds(p.TookS)
-	}
-	invalid := 0
-	for i := range p.Runs {
-		if p.Runs[i].Outcome == record.Invalid {
-			invalid++
-		}
-	}
-	return append(list, Tile{"runs", unit.FormatCount(int64(len(p.Runs))), fmt.Sprintf("%d invalid", invalid)},
-		Tile{"took", took, "including warm-ups and pauses"})
-}
-
 // reach is the interval of an estimate in words; "" where it has no width.
 func reach(e *record.Estimate, format func(float64) string) string {
 	if !(e.High > e.Low) {
@@ -194,7 +117,7 @@ func count(v float64) string { return unit.FormatCount(int64(min(max(v, -1e18), 
 // plannedRuns is every run of the plan in a line.
 func plannedRuns(p *record.Plan) Section {
 	s := Section{ID: "runs", Title: "Every run"}
-	t := Table{Caption: fmt.Sprintf("The %s, in execution order", unit.Plural(len(p.Runs), "run", "runs")), Fold: len(p.Runs) > tableRows,
+	t := Table{Caption: fmt.Sprintf("The %s, in execution order", unit.Plural(len(p.Runs), "run", "runs")), Fold: len(p.Runs) > tableRows, Anchor: "run",
 		Columns: []Column{{Name: "run", Figure: true}, {Name: "what"}, {Name: "connections", Figure: true}, {Name: "pipelining", Figure: true},
 			{Name: "asked", Figure: true},
 			{Name: "req/s", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true},

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"math"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -97,13 +98,17 @@ func ChangeForest(c *record.Comparison) (Drawing, bool) {
 		if ch.Decision == record.CannotTell {
 			tone = 7
 		}
-		rows = append(rows, chart.Estimated{Name: metricName(ch.Metric) + ": " + ch.Decision, Value: changeText(ch), Mid: ch.Relative.Mid,
+		var each []float64
+		for _, ratio := range ch.PerBlock {
+			each = append(each, math.Expm1(ratio))
+		}
+		rows = append(rows, chart.Estimated{Name: metricName(ch.Metric) + ": " + ch.Decision, Each: each, Value: changeText(ch), Mid: ch.Relative.Mid,
 			Low: ch.Relative.Low, High: ch.Relative.High,
 			Tone: tone, BandLow: -ch.Floor, BandHigh: ch.Floor, None: !measuredChange(ch)})
 	}
 	f, ok := chart.NewForest("Change from A to B", "change", chart.Signed, rows, []chart.Limit{{Name: "no change", At: 0}}, false)
 	f.Says = rowsSay(rows)
-	return forestOf("change", f, fmt.Sprintf("Line: no change. Bars: intervals over %s. Grey band: A-vs-A noise (%s).",
+	return forestOf("change", f, fmt.Sprintf("Line: no change. Dots: each block. Bars: intervals over %s. Grey band: A-vs-A noise (%s).",
 		unit.Plural(c.Blocks, "block", "blocks"), unit.Plural(c.NoiseBlocks, "block", "blocks"))), ok
 }
 

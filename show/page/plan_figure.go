@@ -18,6 +18,43 @@ type Drawing struct {
 	Table      *Table
 	Graph      *chart.Graph
 	Forest     *chart.Forest
+	Areas      []Swatch
+}
+
+// Swatch names a filled area by the class of its colour.
+type Swatch struct{ Name, Class string }
+
+// Swatches are those of its legend.
+func (d Drawing) Swatches() []Swatch { return d.Areas }
+
+// Swatches of a plot: it has lines alone.
+func (Figure) Swatches() []Swatch { return nil }
+
+// Panels are drawings below each other that share their x axis: what they say of one
+// load stands in one line above them while it is pointed at.
+type Panels struct {
+	Drawings []Drawing
+	Loads    []PanelLoad
+}
+
+// PanelLoad is a place of the axis that panels share, in per cent of its width.
+type PanelLoad struct {
+	At   float64 `json:"at"`
+	Says string  `json:"says"`
+	// Run is the anchor of its first run in the table of all runs; "" none.
+	Run string `json:"run,omitempty"`
+}
+
+// Kind implements Block.
+func (Panels) Kind() string { return "panels" }
+
+func (p Panels) markdown(m *markdown) {
+	for i, d := range p.Drawings {
+		if i > 0 {
+			m.line("")
+		}
+		d.markdown(m)
+	}
 }
 
 // Legend names the lines of a Drawing.
@@ -59,7 +96,7 @@ func graphOf(id string, g chart.Graph, note string) Drawing {
 	d := Drawing{ID: id, Plot: Legend{Title: g.Title}, Note: note, Graph: &g}
 	var lines []LegendLine
 	for i := range g.Lines {
-		lines = append(lines, LegendLine{g.Lines[i].Name, g.Lines[i].Tone, g.Lines[i].Dashed})
+		lines = append(lines, LegendLine{Name: g.Lines[i].Name, Tone: g.Lines[i].Tone, Dashed: g.Lines[i].Dashed})
 	}
 	d.Plot.Groups = []struct{ Lines []LegendLine }{{lines}}
 	return d

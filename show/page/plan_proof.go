@@ -51,7 +51,7 @@ func ElasticityForest(p *record.Proof) (Drawing, bool) {
 	f, ok := chart.NewForest("Elasticity of throughput", "elasticity", chart.Plain, rows,
 		[]chart.Limit{{Name: "unaffected", At: 0}, {Name: "proportional", At: 1}}, false)
 	f.Says = rowsSay(rows)
-	return forestOf("elasticities", f, "1: throughput goes down by the share that is taken of the resource. 0: it unaffected. Over all that are rates the elasticities add up to 1; slots are none."), ok
+	return forestOf("elasticities", f, "1: throughput falls by the same share as the resource. 0: no effect. The elasticities of all rates add up to 1; concurrency is not a rate."), ok
 }
 
 func resourceTable(p *record.Proof) Table {

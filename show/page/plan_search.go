@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -12,14 +13,17 @@ import (
 // searchSection is the rates that were tried, and which of them held.
 func searchSection(p *record.Plan) Section {
 	s := Section{ID: "rates", Title: "Tested rates"}
-	t := rateTable(p.Search)
-	d, ok := RatesGraph(p.Search, p.Experiment.SLO)
+	t := rateTable(p)
+	d, ok := RatesGraph(p)
 	if !ok {
 		s.Blocks = []Block{t}
 		return s
 	}
 	d.Table = &t
 	s.Blocks = []Block{d}
+	if d, ok := bracketGraph(p); ok {
+		s.Blocks = append(s.Blocks, d)
+	}
 	if len(p.Search.Failed) > 0 {
 		b := Table{Caption: "SLO terms that fail first above the highest passing rate",
 			Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "met"}}}
@@ -69,51 +73,112 @@ func termShown(slo spec.SLO) (name string, of func(*record.Quantiles) int64, lim
 	return "p99", p99, 0
 }
 
-// RatesGraph is the response time of every rate that was tried: held, broke, or
-// proved nothing.
-func RatesGraph(s *record.Search, slo spec.SLO) (Drawing, bool) {
-	name, of, limit := termShown(slo)
-	lines := []chart.Measured{{Name: "pass", Tone: 3}, {Name: "fail", Tone: 1}, {Name: "mixed", Tone: 5}, {Name: "invalid", Tone: 7}}
-	for i := range s.Rates {
-		r := &s.Rates[i]
-		if r.Response.Count == 0 {
-			continue
-		}
-		y := float64(of(&r.Response))
-		at := chart.Place{X: r.PerS, Y: y, Low: y, High: y}
-		switch {
-		case r.Pass > 0 && r.Fail == 0:
-			lines[0].Places = append(lines[0].Places, at)
-		case r.Fail > 0 && r.Pass == 0:
-			lines[1].Places = append(lines[1].Places, at)
-		case r.Pass+r.Fail > 0:
-			lines[2].Places = append(lines[2].Places, at)
-		default:
-			lines[3].Places = append(lines[3].Places, at)
+// RatesGraph is every attempt of a search: the rate that was asked for, and the
+// response time that it had.
+func RatesGraph(p *record.Plan) (Drawing, bool) {
+	name, of, limit := termShown(p.Experiment.SLO)
+	lines := []chart.Measured{{Name: "pass", Tone: 3}, {Name: "fail", Tone: 1}, {Name: "invalid", Tone: 7}}
+	line := map[record.Outcome]int{record.Pass: 0, record.Fail: 1, record.Invalid: 2}
+	early := false
+	for i := range p.Runs {
+		m := &p.Runs[i]
+		at, counts := line[m.Outcome]
+		if y := float64(of(&m.Response)); counts && m.Response.Count > 0 && m.TargetPerS > 0 {
+			lines[at].Places = append(lines[at].Places, chart.Place{X: m.TargetPerS, Y: y, Low: y, High: y, Early: m.StoppedEarly != ""})
+			early = early || m.StoppedEarly != ""
 		}
 	}
-	var used []chart.Measured
-	for _, l := range lines {
-		if len(l.Places) > 0 {
-			used = append(used, l)
-		}
-	}
-	g, ok := chart.NewGraph("Response time by target rate", chart.Axis{Name: "target rate, requests/s", Unit: chart.PerSecond},
-		chart.Axis{Name: name, Unit: chart.Nanoseconds}, used)
+	lines = slices.DeleteFunc(lines, func(l chart.Measured) bool { return len(l.Places) == 0 })
+	g, ok := chart.NewGraph("Every attempt: "+name+" by rate asked for", chart.Axis{Name: "rate asked for, requests/s", Unit: chart.PerSecond},
+		chart.Axis{Name: name, Unit: chart.Nanoseconds}, lines)
 	if !ok {
 		return Drawing{}, false
 	}
-	if limit >= g.Y.Min && limit <= g.Y.Max && limit > 0 {
-		g.Limits = []chart.Limit{{Name: "asked", At: limit}}
+	g.Near()
+	if limit > 0 {
+		g.Reach(limit)
+		g.Limits = []chart.Limit{{Name: "SLO", At: limit}}
 	}
+	s := p.Search
 	if s.Capacity.High > s.Capacity.Low && s.Capacity.Low > 0 {
-		g.Spans = []chart.Span{{Name: "meets the SLO", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
+		g.Spans = []chart.Span{{Name: "capacity", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
 	}
 	g.Says = s.Says
-	return graphOf("tried", g, fmt.Sprintf("%s of the response times of all complete runs at a rate. A rate whose runs all ended early has no dot. Band: interval of the highest passing rate.", name)), true
+	note := fmt.Sprintf("One mark for each run: %s of its response times.", name)
+	if early {
+		note += " Triangles were ended early, when the SLO could not be met any more: theirs is the " + name + " until then."
+	}
+	d := graphOf("tried", g, note+" Band: interval of the capacity.")
+	d.Tall, d.Plot.Groups = true, nil
+	for i := range lines {
+		d.Areas = append(d.Areas, Swatch{lines[i].Name, fmt.Sprintf("dot-%d", lines[i].Tone)})
+	}
+	return d, true
 }
 
-func rateTable(s *record.Search) Table {
+// bracketGraph is how the search closed in: after each rate what was known to pass and
+// what was known to fail.
+func bracketGraph(p *record.Plan) (Drawing, bool) {
+	standing := map[float64]*record.TriedRate{}
+	for i := range p.Search.Rates {
+		standing[p.Search.Rates[i].PerS] = &p.Search.Rates[i]
+	}
+	var rows []chart.Estimated
+	low, high := 0.0, 0.0
+	seen := map[float64]bool{}
+	for i := range p.Runs {
+		r := standing[p.Runs[i].TargetPerS]
+		if r == nil || seen[r.PerS] {
+			continue
+		}
+		seen[r.PerS] = true
+		said := "proves nothing"
+		switch {
+		case r.Pass > r.Fail:
+			low, said = max(low, r.PerS), "pass"
+		case r.Fail > 0 && (high == 0 || r.PerS < high):
+			high, said = r.PerS, "fail"
+		case r.Fail > 0:
+			said = "fail"
+		}
+		row := chart.Estimated{Name: unit.FormatRate(r.PerS) + ": " + said, Mid: r.PerS, Low: low, High: high,
+			Tone: map[string]int{"pass": 3, "fail": 1, "proves nothing": 7}[said]}
+		row.Value = "above " + unit.FormatSI(low)
+		if high > 0 {
+			row.Value = unit.FormatSI(low) + " to " + unit.FormatSI(high)
+		} else {
+			row.High = r.PerS
+		}
+		row.Low, row.High = min(row.Low, r.PerS), max(row.High, r.PerS)
+		rows = append(rows, row)
+	}
+	if len(rows) < 2 {
+		return Drawing{}, false
+	}
+	f, ok := chart.NewForest("How the search closed in", "requests/s", chart.PerSecond, rows, nil, true)
+	f.Says = rowsSay(rows)
+	return forestOf("bracket", f, "Rates in the order in which they were tried. Bars: between the highest rate known to pass and the lowest known to fail."), ok
+}
+
+// p99 is that of a rate's whole runs; where all were ended early, theirs until then.
+func p99(p *record.Plan, r *record.TriedRate) string {
+	if r.Response.Count > 0 {
+		return unit.FormatNs(r.Response.P99Ns)
+	}
+	var list []int64
+	for i := range p.Runs {
+		if m := &p.Runs[i]; m.TargetPerS == r.PerS && m.StoppedEarly != "" && m.Response.Count > 0 {
+			list = append(list, m.Response.P99Ns)
+		}
+	}
+	if len(list) == 0 {
+		return "–"
+	}
+	return unit.FormatNs(slices.Max(list)) + " when ended"
+}
+
+func rateTable(p *record.Plan) Table {
+	s := p.Search
 	t := Table{Caption: "Every rate", Columns: []Column{{Name: "rate", Figure: true}, {Name: "runs", Figure: true},
 		{Name: "pass", Figure: true}, {Name: "fail", Figure: true},
 		{Name: "invalid", Figure: true}, {Name: "ended early", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true},
@@ -122,8 +187,7 @@ func rateTable(s *record.Search) Table {
 		r := &s.Rates[i]
 		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)},
 			{Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
-			{Text: fmt.Sprint(r.StoppedEarly)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)},
-			{Text: quantileCell(&r.Response, r.Response.P99Ns)},
+			{Text: fmt.Sprint(r.StoppedEarly)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: p99(p, r)},
 			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: string(r.Bottleneck)}})
 	}
 	return t

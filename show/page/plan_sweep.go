@@ -90,20 +90,11 @@ func curveBlocks(p *record.Plan, g curveGroup, tag string) []Block {
 		d.Table = &table
 		return []Block{d}
 	}
-	var blocks []Block
-	if d, ok := CurveGraph(g.name, g.curves); ok {
-		d.ID += tag
-		d.Table = &table
-		table.Fold = false
-		blocks = append(blocks, d)
-	} else {
-		blocks = append(blocks, table)
+	panels := loadPanels(p, g, tag)
+	if len(panels.Drawings) == 0 {
+		return []Block{table}
 	}
-	if d, ok := LatencyGraph(g.name, g.curves, p.Experiment.SLO); ok {
-		d.ID += tag
-		blocks = append(blocks, d)
-	}
-	return blocks
+	return []Block{panels, table}
 }
 
 func titled(text, name string) string {
@@ -177,6 +168,7 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 	for i := range curves {
 		c := &curves[i]
 		line := curveLine(c, i, func(p *record.CurvePoint) (float64, float64, float64) { return p.PerS.Mid, p.PerS.Low, p.PerS.High })
+		line.Each = runRates(c)
 		if c.USL != nil && c.USL.Trusted {
 			line.Fit = fitted(c)
 			fits++
@@ -196,7 +188,7 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 		return Drawing{}, false
 	}
 	g.Spans, g.Says = spans, curvesSay(curves)
-	note := "Dots: median per load level. Hollow: all runs invalid. " + intervalNote(curves)
+	note := "Dots: median per load level, small ones each run. Hollow: all runs invalid. " + intervalNote(curves)
 	if knees > 0 {
 		note += " Shaded band: the knee, where throughput stops growing."
 	}
@@ -206,6 +198,19 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 	d := graphOf("curve", g, note)
 	d.Tall = true
 	return d, true
+}
+
+// runRates is every run of a curve that has more than one at a load.
+func runRates(c *record.Curve) []chart.Place {
+	var list []chart.Place
+	for i := range c.Points {
+		if at := &c.Points[i]; len(at.PerRun) > 1 && at.Outcome != record.Invalid {
+			for _, v := range at.PerRun {
+				list = append(list, chart.Place{X: at.X, Y: v})
+			}
+		}
+	}
+	return list
 }
 
 func overName(c *record.Curve) string {
@@ -266,27 +271,35 @@ func curvesSay(curves []record.Curve) string {
 	return strings.Join(parts, ". ") + "."
 }
 
-// LatencyGraph is the 99th percentile of the response time over load, against
-// what was asked of it.
+// LatencyGraph is the median and the 99th percentile of the response time over load,
+// against what was asked of them.
 func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bool) {
 	var lines []chart.Measured
 	for i := range curves {
-		lines = append(lines, curveLine(&curves[i], i, func(p *record.CurvePoint) (float64, float64, float64) {
-			if p.Response.Count == 0 {
-				return 0, 0, 0
+		for _, q := range []struct {
+			name string
+			of   func(*record.Quantiles) int64
+		}{{"p99", func(q *record.Quantiles) int64 { return q.P99Ns }}, {"p50", func(q *record.Quantiles) int64 { return q.P50Ns }}} {
+			line := curveLine(&curves[i], i, func(p *record.CurvePoint) (float64, float64, float64) {
+				v := float64(q.of(&p.Response))
+				return v, v, v
+			})
+			line.Name, line.Dashed = q.name, q.name == "p50"
+			if len(curves) > 1 {
+				line.Name = curveName(&curves[i]) + ", " + q.name
 			}
-			return float64(p.Response.P99Ns), float64(p.Response.P99Ns), float64(p.Response.P99Ns)
-		}))
+			lines = append(lines, line)
+		}
 	}
-	g, ok := chart.NewGraph(titled("Response time, 99th percentile", name), chart.Axis{Name: overName(&curves[0])},
-		chart.Axis{Name: "p99", Unit: chart.Nanoseconds}, lines)
+	g, ok := chart.NewGraph(titled("Response time", name), chart.Axis{Name: overName(&curves[0])},
+		chart.Axis{Name: "response time", Unit: chart.Nanoseconds}, lines)
 	if !ok {
 		return Drawing{}, false
 	}
 	g.Says = "The same as in the table."
 	for _, t := range slo {
 		if t.Metric == spec.MetricResponse && t.Quantile == .99 && t.Limit >= g.Y.Min && t.Limit <= g.Y.Max {
-			g.Limits = append(g.Limits, chart.Limit{Name: "asked", At: t.Limit})
+			g.Limits = append(g.Limits, chart.Limit{Name: "SLO", At: t.Limit})
 		}
 	}
 	return graphOf("latency", g, "All runs of a load level merged. Hollow: all runs invalid."), true
@@ -294,7 +307,11 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 
 // curveTable has a row for every point of every curve.
 func curveTable(g curveGroup) Table {
-	t := Table{Caption: titled("Every load", g.name),
+	name := g.name
+	if len(g.curves) == 1 {
+		name = curveName(&g.curves[0])
+	}
+	t := Table{Caption: titled("Every load", name),
 		Columns: []Column{{Name: "of"}, {Name: orWord(g.curves[0].Over, "load"), Figure: true}, {Name: "req/s", Figure: true},
 			{Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "mean", Figure: true}, {Name: "server CPU", Figure: true},
 			{Name: "generator CPU", Figure: true}, {Name: "bad", Figure: true},
@@ -303,6 +320,12 @@ func curveTable(g curveGroup) Table {
 		c := &g.curves[i]
 		for j := range c.Points {
 			t.Rows = append(t.Rows, pointRow(c, &c.Points[j]))
+		}
+	}
+	if len(g.curves) == 1 { // the caption has its name
+		t.Columns = t.Columns[1:]
+		for i := range t.Rows {
+			t.Rows[i] = t.Rows[i][1:]
 		}
 	}
 	return t
@@ -325,7 +348,7 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
 	if p.Split != "" {
-		ceiling += " (" + p.Split + ")"
+		ceiling = p.Split
 	}
 	runs := fmt.Sprint(p.Runs)
 	if p.Invalid > 0 {
@@ -382,5 +405,5 @@ func scalingSection(curves []record.Curve) Section {
 
 // around is an estimate that may be 0 or less, with its interval.
 func around(e *record.Estimate, format func(float64) string) string {
-	return fmt.Sprintf("%s (%s–%s)", format(e.Mid), format(e.Low), format(e.High))
+	return fmt.Sprintf("%s (%s … %s)", format(e.Mid), format(e.Low), format(e.High))
 }

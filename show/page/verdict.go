@@ -33,10 +33,14 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 	if !lead {
 		load = clip(redact(run.Target), 120) + " · " + loadLine(run)
 	}
-	blocks := []Block{Verdict{
-		Run: run.Label, Outcome: string(v.Outcome), Gloss: gloss(v), Figure: rate(run), Unit: "requests/s", Ceiling: string(v.Bottleneck),
-		Because: because(v), Lead: lead, Load: load,
-	}}
+	card := Verdict{
+		Run: run.Label, Outcome: string(v.Outcome), Mood: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: "requests/s",
+		Spread: spread(run), Bottleneck: string(v.Bottleneck), Because: because(v), Lead: lead, Load: load,
+	}
+	if lead {
+		card = chips(card, len(v.Caveats), prose.Sentence(v.Next))
+	}
+	blocks := []Block{card}
 	if run.Unfinished {
 		blocks = append(blocks, Notice{"This run was cut off before it finished. The figures below come from its series up to then."})
 	}
@@ -55,7 +59,7 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 	put(&left, List{Title: "Evidence", Items: facts(v.Evidence), Mark: "for"})
 	put(&left, List{Title: "Against it", Items: facts(v.Against), Mark: "against"})
 	put(&right, List{Title: "Missing", Items: plain(prose.Texts(v.Missing)), Mark: "doubt"})
-	put(&right, List{Title: "Caveats", Items: plain(prose.Texts(v.Caveats)), Mark: "doubt"})
+	put(&right, List{Title: "Caveats", Items: plain(prose.Texts(v.Caveats)), Mark: "doubt", ID: caveatsID(lead)})
 	if v.NextBottleneck != nil {
 		put(&right, List{Title: "Next bottleneck", Items: plain([]string{prose.Text(v.NextBottleneck.Says)})})
 	}
@@ -69,6 +73,36 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 		return append(blocks, Fold{Title: "Evidence, caveats and next step for " + run.Label, Blocks: append(left, right...)})
 	}
 	return append(blocks, Columns{[][]Block{left, right}})
+}
+
+// caveatsID is the anchor of a page's caveats: where there are several runs the lists
+// would share it.
+func caveatsID(lead bool) string {
+	if lead {
+		return "caveats"
+	}
+	return ""
+}
+
+// chips adds to a card how many caveats there are, and the command that the next step
+// ends in.
+func chips(v Verdict, caveats int, next string) Verdict {
+	if caveats > 0 {
+		v.Caveats = unit.Plural(caveats, "caveat", "caveats")
+	}
+	if at := strings.LastIndex(next, "ceiling "); at >= 0 && (at == 0 || strings.HasSuffix(next[:at], ": ")) {
+		v.Next = next[at:]
+	}
+	return v
+}
+
+// spread is how far the rate of the run's intervals varies.
+func spread(run *chart.Run) string {
+	s := &run.Rate.Spread
+	if s.Samples < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%s–%s in %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS), s.Samples, seconds(s.WidthS))
 }
 
 // because is the reason; the ceiling's name, which stands above it, is left out
@@ -132,7 +166,7 @@ func stations(runs []chart.Run) Section {
 		}
 		s.Blocks = append(s.Blocks, bar(run))
 		if len(runs) == 1 {
-			s.Blocks = append(s.Blocks, stationTable(run))
+			s.Blocks = append(s.Blocks, pathBlock(run), stationTable(run))
 		}
 		if text := report.AtOnce(run.Run); text != "" {
 			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " By requests sent one at a time before the load: " + text +
@@ -187,7 +221,7 @@ func stationSays(name string) string {
 }
 
 func stationTable(run *chart.Run) Table {
-	t := Table{Caption: "Share of a request's time at each station, with its 95% interval",
+	t := Table{Caption: "Share of a request's time at each station, with its 95% interval", Fold: true,
 		Columns: []Column{{Name: "station"}, {Name: "share", Figure: true}, {Name: "interval"}, {Name: "from", Figure: true},
 			{Name: "to", Figure: true}}}
 	mean := run.Latency.Service.MeanNs

@@ -1,0 +1,175 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// answer is what the plan came to, and how it ended: a card where there is one answer,
+// then what else is to be said.
+func answer(p *record.Plan) Section {
+	s := Section{ID: "answer", Title: "Answer"}
+	switch p.Ended {
+	case record.EndedComplete, record.EndedConverged:
+	case "":
+		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Interrupted after %s: the results are partial.",
+			unit.Plural(len(p.Runs), "run", "runs"))})
+	default:
+		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + p.Because})
+	}
+	card, says, caveats := planAnswer(p)
+	if card != nil {
+		card.Lead = true
+		s.Blocks = append(s.Blocks, chips(*card, len(caveats), ""))
+	}
+	if card == nil && len(says) == 0 {
+		s.Blocks = append(s.Blocks, Paragraph{Text: "There is no answer yet."})
+	}
+	if len(says) > 0 {
+		s.Blocks = append(s.Blocks, List{Items: plain(says), Mark: "next"})
+	}
+	s.Blocks = append(s.Blocks, Paragraph{Text: planEffort(p), Quiet: true})
+	if len(caveats) > 0 {
+		s.Blocks = append(s.Blocks, List{Title: "Caveats", Items: plain(caveats), Mark: "doubt", ID: "caveats"})
+	}
+	return s
+}
+
+// planAnswer is the card of a plan that has one answer, what else it says, and its
+// caveats.
+func planAnswer(p *record.Plan) (card *Verdict, says, caveats []string) {
+	switch {
+	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
+		c := &p.Sweep.Curves[0]
+		return curveCard(c), nil, c.Caveats
+	case p.Sweep != nil:
+		for i := range p.Sweep.Curves {
+			c := &p.Sweep.Curves[i]
+			says = append(says, curveName(c)+": "+c.Says)
+			for _, caveat := range c.Caveats {
+				caveats = append(caveats, curveName(c)+": "+caveat)
+			}
+		}
+		return nil, says, caveats
+	case p.Search != nil:
+		return searchCard(p.Search), nil, p.Search.Caveats
+	case p.Proof != nil:
+		return proofCard(p.Proof), nil, p.Proof.Caveats
+	case p.Comparison != nil:
+		says = comparisonSays(p.Comparison)
+		return comparisonCard(p.Comparison), says[1:], p.Comparison.Caveats
+	}
+	return nil, nil, nil
+}
+
+// mood is the colours of a card: of a sound answer, or of none.
+func mood(sound bool) record.Outcome {
+	if sound {
+		return record.Valid
+	}
+	return record.Invalid
+}
+
+// curveCard is the highest rate of a sweep, and whether more load brings more.
+func curveCard(c *record.Curve) *Verdict {
+	var top *record.CurvePoint
+	for i := range c.Points {
+		at := &c.Points[i]
+		if at.Outcome != record.Invalid && (top == nil || at.PerS.Mid > top.PerS.Mid) {
+			top = at
+		}
+	}
+	v := &Verdict{Outcome: "no result", Mood: record.Invalid, Gloss: "every load is invalid", Because: sentence(c.Says)}
+	if top == nil {
+		return v
+	}
+	v.Mood, v.Outcome, v.Gloss = record.Valid, "still rising", "a higher load may bring more"
+	switch {
+	case c.Over == "" || c.Knee == nil:
+		v.Outcome, v.Gloss = "measured", "no knee to be seen"
+	case c.Knee.High > 0:
+		v.Outcome, v.Gloss = "saturated", "more load brings no more"
+	}
+	v.Figure, v.Unit, v.Spread = count(top.PerS.Mid), "requests/s", reach(&top.PerS, unit.FormatSI)
+	v.Bottleneck = string(c.Bottleneck)
+	if c.Over != "" {
+		v.Unit += " at " + count(top.X) + " " + overShort(c)
+	}
+	return v
+}
+
+// overShort is what the loads of a curve count.
+func overShort(c *record.Curve) string {
+	switch c.Over {
+	case "rate":
+		return "requests/s asked for"
+	case "pipelining":
+		return "in flight on each connection"
+	}
+	return c.Over
+}
+
+func searchCard(q *record.Search) *Verdict {
+	v := &Verdict{Outcome: "no rate passes", Mood: record.Fail, Gloss: q.SLO, Because: sentence(q.Says), Bottleneck: string(q.Bottleneck)}
+	if q.Capacity.Mid > 0 && q.Limit != record.LimitNone {
+		v.Outcome, v.Mood = "capacity", record.Pass
+		v.Figure, v.Unit, v.Spread = count(q.Capacity.Mid), "requests/s", reach(&q.Capacity, unit.FormatSI)
+	}
+	return v
+}
+
+func proofCard(q *record.Proof) *Verdict {
+	v := &Verdict{Outcome: "not proved", Mood: mood(q.Proved != ""), Gloss: "no resource stands apart", Figure: count(q.PerS.Mid), Unit: "requests/s",
+		Spread: reach(&q.PerS, unit.FormatSI), Bottleneck: q.Proved, Because: sentence(q.Says)}
+	if q.Proved != "" {
+		v.Outcome = "proved"
+		v.Gloss = map[string]string{"agrees": "the runs' own verdict agrees", "contradicts": "the runs' own verdict contradicts it"}[q.Agrees]
+		v.Gloss = cmp.Or(v.Gloss, "the runs' own verdict cannot tell")
+	}
+	return v
+}
+
+// comparisonCard has the change of the rate, or says that there is none to be had.
+func comparisonCard(c *record.Comparison) *Verdict {
+	v := &Verdict{Outcome: "not comparable", Mood: record.Invalid, Gloss: "A and B differ in what forbids it", Because: sentence(comparisonSays(c)[0])}
+	if c.Incomparable != "" || len(c.Changes) == 0 {
+		return v
+	}
+	rate := &c.Changes[0]
+	v.Outcome, v.Mood, v.Gloss = rate.Decision, mood(rate.Decision != record.CannotTell), "in "+metricName(rate.Metric)+", from A to B"
+	if measuredChange(rate) {
+		v.Figure, v.Unit = signed(rate.Relative.Mid), metricName(rate.Metric)
+		v.Spread = fmt.Sprintf("%s … %s", signed(rate.Relative.Low), signed(rate.Relative.High))
+	}
+	return v
+}
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(text string) string {
+	if text == "" || strings.HasSuffix(text, ".") {
+		return upperFirst(text)
+	}
+	return upperFirst(text) + "."
+}
+
+// planEffort is what it took.
+func planEffort(p *record.Plan) string {
+	invalid := 0
+	for i := range p.Runs {
+		if p.Runs[i].Outcome == record.Invalid {
+			invalid++
+		}
+	}
+	text := unit.Plural(len(p.Runs), "run", "runs")
+	if invalid > 0 {
+		text += fmt.Sprintf(", %d of them invalid", invalid)
+	}
+	if p.TookS > 0 {
+		text += ", " + seconds(p.TookS) + " with warm-ups and pauses"
+	}
+	return text + "."
+}

@@ -1,0 +1,82 @@
+package page
+
+import (
+	"strings"
+	"testing"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// Every kind of answer is a card: outcome, figure, bottleneck.
+func TestPlanCards(t *testing.T) {
+	still := sampleSweep()
+	still.Sweep.Curves[0].Knee = &record.Knee{Low: 64}
+	void := sampleSweep()
+	for i := range void.Sweep.Curves[0].Points {
+		void.Sweep.Curves[0].Points[i].Outcome = record.Invalid
+	}
+	none := sampleSearch()
+	none.Search.Limit, none.Search.Capacity = record.LimitNone, record.Estimate{}
+	proved := samplePlan(spec.KindProve)
+	proved.Proof = &record.Proof{PerS: around10(5000), Proved: "server CPU", Agrees: "agrees", Says: "it is"}
+	better, apart := samplePlan(spec.KindCompare), samplePlan(spec.KindCompare)
+	better.Comparison = &record.Comparison{Says: "faster", Changes: []record.Change{{Metric: "rps", A: 100, B: 120, Decision: record.Better,
+		Relative: record.Estimate{Mid: .2, Low: .15, High: .25}}}}
+	apart.Comparison = &record.Comparison{Incomparable: "other machines"}
+	for _, c := range []struct {
+		plan *record.Plan
+		want []string
+		mood record.Outcome
+	}{
+		{sampleSweep(), []string{"saturated", "80,000", "requests/s at 64 connections", "server CPU"}, record.Valid},
+		{still, []string{"still rising"}, record.Valid},
+		{void, []string{"no result"}, record.Invalid},
+		{sampleSearch(), []string{"capacity", "70,000", "p99<5ms", "1 caveat"}, record.Pass},
+		{none, []string{"no rate passes"}, record.Fail},
+		{proved, []string{"proved", "the runs' own verdict agrees", "5,000", "server CPU"}, record.Valid},
+		{better, []string{"better", "+20.0%", "+15.0% … +25.0%"}, record.Valid},
+		{apart, []string{"not comparable", "other machines"}, record.Invalid},
+	} {
+		html, _ := planPages(t, c.plan)
+		_, card, found := strings.Cut(html, `<div class="verdict `+string(c.mood)+" lead")
+		card, _, _ = strings.Cut(strings.ReplaceAll(card, "&lt;", "<"), "</div>")
+		for _, want := range c.want {
+			if !found || !strings.Contains(strings.ReplaceAll(strings.ReplaceAll(card, "&#43;", "+"), "&#39;", "'"), want) {
+				t.Errorf("no %q in a card of %s: %s", want, c.mood, card)
+			}
+		}
+	}
+}
+
+// Every attempt of a search is drawn: those that failed and were ended early too.
+func TestEveryAttemptIsDrawn(t *testing.T) {
+	d, ok := RatesGraph(sampleSearch())
+	if text := must(t, d); !ok || strings.Count(text, `class="early tone-1"`) != 2 || !strings.Contains(text, `data-points="2"`) {
+		t.Error(text)
+	}
+	html, _ := planPages(t, sampleSearch())
+	for _, want := range []string{"74.0 ms when ended", "How the search closed in", "70.0k to 75.0k"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+}
+
+// A box of the path is the bottleneck's where it holds requests up, and nowhere else.
+func TestPathNamesTheBottleneck(t *testing.T) {
+	run := sampleRun(12, 2)
+	for b, want := range map[record.Bottleneck]string{record.ServerCPU: "server", record.LoadGenerator: "generator", record.Concurrency: "",
+		record.Bandwidth: "network to server network to client", record.AcceptQueue: "server receive queue"} {
+		run.Verdict.Bottleneck = b
+		var got []string
+		for _, box := range pathBlock(&run).Boxes {
+			if box.Limits {
+				got = append(got, box.Name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s is at %q, want %q", b, got, want)
+		}
+	}
+}
