@@ -82,7 +82,7 @@ func mayImport() map[string][]string {
 		"show/live": {"experiment/spec", "internal/hist", "internal/secret", "internal/sys", "internal/unit", "record", "verdict",
 			"verdict/prose"},
 		"show/live/follow":   {"experiment/plan", "experiment/spec", "record", "show/live"},
-		"show/live/page":     {"internal/rebind", "internal/sys", "internal/unit", "record", "show/live", "verdict/prose"},
+		"show/live/page":     {"experiment/spec", "internal/rebind", "internal/sys", "internal/unit", "record", "show/live", "verdict/prose"},
 		"show/live/terminal": {"internal/unit", "record", "show/live"},
 		"show/page": {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/profiles", "internal/secret",
 			"internal/unit", "record", "show/chart", "show/importer", "show/report", "verdict/prose"},

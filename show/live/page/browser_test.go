@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/browser"
 	"ceiling/record"
 	"ceiling/record/recordtest"
@@ -87,6 +88,7 @@ func TestPhoneAndKeys(t *testing.T) {
 	p.Open(server.URL())
 	p.Wait(`+document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(s.Load)))
 	p.Wait(`document.querySelector("#runs").children.length == 30`)
+	p.Wait(`document.querySelectorAll("#plan-charts .mark").length == 30`)
 	var wide int
 	p.Eval(`document.documentElement.scrollWidth`, &wide)
 	if wide > 360 {
@@ -153,4 +155,51 @@ func TestProgramIsGone(t *testing.T) {
 	p.Click("#trouble button")
 	p.Wait(`document.querySelector("#link").dataset.state == "live" && +document.querySelector("#rate .plot").dataset.points == ` +
 		strconv.Itoa(len(s.Load)))
+}
+
+// A search grows as a ladder: every attempt at its rate, those that were ended early as
+// triangles, and the limit; the answer stands above it when it is known.
+func TestPlanGrows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	r, s := fixture(t)
+	slo, err := spec.ParseSLO("p99<5ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Spec.SLO = slo
+	b := live.NewBoard()
+	server := serve(t, b)
+	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
+	b.Rows(s)
+	attempt := func(n int, perS float64, p99 int64, outcome record.Outcome, early string) {
+		b.Measured(live.Done{Measured: record.Measured{Step: record.Step{Number: n}, CompletedPerS: perS, TargetPerS: perS, Outcome: outcome,
+			StoppedEarly: early, Response: record.Quantiles{Count: 9, P99Ns: p99}}, Doing: "an attempt"})
+	}
+	b.Step(live.Plan{Kind: "find", Number: 2, LeftRuns: 3, Doing: "an attempt"})
+	attempt(1, 1000, 1e6, record.Pass, "")
+	p := browser.Start(t).Page()
+	p.Open(server.URL())
+	p.Wait(`document.querySelectorAll("#plan-charts .mark").length == 2`)
+	attempt(2, 4000, 50e6, record.Fail, "cannot be met")
+	p.Wait(`document.querySelectorAll("#plan-charts .mark").length == 4`)
+	var seen struct {
+		Early, Fail, Limits int
+		Above               bool
+		Answer              string
+	}
+	b.PlanEnded(&record.Plan{Ended: record.EndedConverged, Because: "1,000 req/s it is"})
+	p.Wait(`document.querySelector("#plan-answer").textContent != ""`)
+	p.Eval(`({ early: document.querySelectorAll("#plan-charts .mark.early").length,
+		fail: document.querySelectorAll("#plan-charts .mark[data-is=fail]").length, limits: document.querySelectorAll("#plan-charts .limit").length,
+		above: document.querySelector("#plan-charts > :last-child .early").getBoundingClientRect().bottom <
+			document.querySelector("#plan-charts .limit").getBoundingClientRect().top,
+		answer: document.querySelector("#plan-answer").textContent })`, &seen)
+	if seen.Early != 2 || seen.Fail != 2 || seen.Limits != 1 || !seen.Above || seen.Answer != "1,000 req/s it is" {
+		t.Errorf("%+v", seen)
+	}
+	if wrong := p.Errors(); len(wrong) > 0 {
+		t.Errorf("the console has %q", wrong)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/live"
@@ -23,6 +24,8 @@ type state struct {
 	Time     string    `json:"time"`
 	Share    float64   `json:"share"` // 0 to 1, -1 not known
 	Plan     string    `json:"plan"`
+	Answer   string    `json:"answer"`     // of the plan, once it has ended
+	SLOP99   float64   `json:"slo_p99_ms"` // limit of p99, 0 none
 	PlanPart float64   `json:"plan_share"`
 	EndS     float64   `json:"end_s"` // of the time axis, 0 not known
 	BeginS   float64   `json:"begin_s"`
@@ -102,7 +105,7 @@ func encodeState(s *live.Snapshot, cost string) []byte {
 	parts := live.CorePartNames()
 	out := state{
 		Title: s.Title(), ID: s.ID, Load: s.Load(), Phase: phaseName(s.Phase), Doing: s.Doing(), Time: s.Time(),
-		Share: rounded(s.Progress.Share), Plan: s.PlanSays(), PlanPart: rounded(s.Progress.PlanShare),
+		Share: rounded(s.Progress.Share), Plan: s.PlanSays(), Answer: answerOf(s), SLOP99: p99Limit(s), PlanPart: rounded(s.Progress.PlanShare),
 		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
 		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:],
 		Links: linksOf(s), Cost: cost,
@@ -125,6 +128,25 @@ func encodeState(s *live.Snapshot, cost string) []byte {
 		panic("live page: " + err.Error()) // plain structs and finite numbers: a slip in this file
 	}
 	return text
+}
+
+// answerOf is what a plan came to.
+func answerOf(s *live.Snapshot) string {
+	if s.Plan == nil {
+		return ""
+	}
+	return s.Plan.Answer
+}
+
+// p99Limit is the limit of the 99th percentile in milliseconds, 0 where the SLO has
+// none.
+func p99Limit(s *live.Snapshot) float64 {
+	for _, t := range s.Spec.SLO {
+		if t.Metric == spec.MetricResponse && t.Quantile == .99 {
+			return t.Limit / 1e6
+		}
+	}
+	return 0
 }
 
 func phaseName(p live.Phase) string {
@@ -257,6 +279,10 @@ func linksOf(s *live.Snapshot) []link {
 type finished struct {
 	Number       int               `json:"number"`
 	Doing        string            `json:"doing"`
+	Connections  int               `json:"connections"`
+	TargetPerS   float64           `json:"asked_per_s"` // 0: a closed loop
+	P99Ms        float64           `json:"p99_ms"`      // 0: nothing was answered
+	Warmup       bool              `json:"warmup"`
 	PerS         float64           `json:"per_s"`
 	Rate         string            `json:"rate"`
 	P50          string            `json:"p50"`
@@ -267,7 +293,12 @@ type finished struct {
 }
 
 func encodeRun(d *live.Done) []byte {
+	p99 := 0.0
+	if d.Response.Count > 0 {
+		p99 = float64(d.Response.P99Ns) / 1e6
+	}
 	text, err := json.Marshal(&finished{
+		Connections: d.Connections, TargetPerS: max(rounded(d.TargetPerS), 0), P99Ms: p99, Warmup: d.WarmupRun,
 		Number: d.Number, Doing: d.Doing, PerS: max(rounded(d.CompletedPerS), 0), Rate: unit.FormatRate(d.CompletedPerS),
 		P50: live.Quantile(d.Response.Count > 0, d.Response.P50Ns), P99: live.Quantile(d.Response.Count > 0, d.Response.P99Ns),
 		Outcome: d.Outcome, Bottleneck: d.Bottleneck, StoppedEarly: d.StoppedEarly,

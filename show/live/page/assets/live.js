@@ -2,6 +2,7 @@
 // as text: a server that is measured chooses some of them.
 
 import { Chart, element, ms, si } from "./chart.js";
+import { planCharts } from "./plan.js";
 
 const $ = id => document.getElementById(id);
 const points = []; // [end s, width s, requests/s, failed, p50, p90, p99, max ms, flags, intervals]
@@ -18,6 +19,9 @@ const times = new Chart($("times"), {
   lines: [["max", "--max", 7], ["p99", "--p99", 6], ["p90", "--p90", 5], ["p50", "--p50", 4]].map(([name, color, i]) => ({ name, color, at: p => p[i] })),
   says: p => `${how(p)}  ·  p50 ${ms(p[4])}, p90 ${ms(p[5])}, p99 ${ms(p[6])}, max ${ms(p[7])}`,
 });
+
+const drawPlan = planCharts($("plan-charts"));
+let drawn = -1; // how many runs the pictures of the plan have
 
 function connect() {
   source = new EventSource("events");
@@ -120,6 +124,12 @@ function draw() {
   endList("agents", s.agents ?? []);
   links(s.links);
   table();
+  if (runs.length !== drawn) {
+    drawn = runs.length;
+    $("plan-box").hidden = !runs.length;
+    drawPlan(runs, s.slo_p99_ms);
+  }
+  text("plan-answer", s.phase === "ended" ? s.answer : "");
   $("lost-box").hidden = !s.lost?.length;
   facts("lost", s.lost ?? []);
 }
