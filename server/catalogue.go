@@ -2,7 +2,8 @@
 //
 // A difference between two of them is worth something only if it is the framework's. So there is one catalogue of
 // routes (routes.go) over one pool of products (pool.go), an answer is a function of the pool and a seed, and nothing
-// of ours on the way of a request takes a lock, allocates, or touches a disk. The pool comes from a fixed seed: every
+// of ours on the way of a request takes a lock, allocates, or touches a disk; the routes of a database (database.go,
+// store) are apart, and there only where a server is given one. The pool comes from a fixed seed: every
 // machine, and every process of a prefork server, serves the same bytes. It is built when a server starts, not before.
 //
 // Each framework is one file and one line of the catalogue (catalogue.go); what it has to be able to do is the
@@ -23,6 +24,7 @@ type Kind struct {
 	Name    string
 	About   string // one line for a person who chooses
 	Prefork bool   // it can run as several processes which share the port
+	Memory  bool   // it answers from memory alone, so it takes no database
 }
 
 // An engine is a framework with the routes mounted.
@@ -47,7 +49,7 @@ func frameworks() []framework {
 		{Kind{Name: "nethttp", About: "the standard library's net/http"}, mountNetHTTP},
 		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: true}, mountFastHTTP},
 		{Kind{Name: "fiber", About: "gofiber/fiber v3, which stands on fasthttp", Prefork: true}, mountFiber},
-		{Kind{Name: "floor", About: "our own, on io_uring: close to what the kernel alone costs"}, mountFloor},
+		{Kind{Name: "floor", About: "our own, on io_uring: close to what the kernel alone costs", Memory: true}, mountFloor},
 	}
 }
 

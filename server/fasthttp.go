@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -39,9 +38,9 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 		case !ok:
 			c.Error(fasthttp.StatusMessage(fasthttp.StatusNotFound), fasthttp.StatusNotFound)
 			return
-		case !c.IsGet() && !c.IsHead():
+		case r.Writes && !c.IsPost(), !r.Writes && !c.IsGet() && !c.IsHead():
 			c.Error(fasthttp.StatusMessage(fasthttp.StatusMethodNotAllowed), fasthttp.StatusMethodNotAllowed)
-			c.Response.Header.Set(fasthttp.HeaderAllow, "GET, HEAD")
+			c.Response.Header.Set(fasthttp.HeaderAllow, r.allow())
 			return
 		}
 		c.Response.Header.SetContentType(r.ContentType)
@@ -49,7 +48,8 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 			c.Response.Header.SetContentEncoding(r.ContentEncoding)
 		}
 		m := s.borrow(r)
-		body := r.answer(s.pool, rand.Uint64(), m)
+		body, status := s.respond(r, m)
+		c.Response.SetStatusCode(status)
 		if r.computed {
 			c.SetBody(body) // copies
 		} else {

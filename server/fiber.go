@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 
 	"github.com/gofiber/fiber/v3"
@@ -19,7 +18,11 @@ func mountFiber(s *site) engine {
 	app := fiber.New(fiber.Config{CaseSensitive: true, StrictRouting: true})
 	for i := range s.routes {
 		r := &s.routes[i]
-		app.Get(r.Path, fiberHandler(s, r)) // fiber adds the route for HEAD
+		if r.Writes {
+			app.Post(r.Path, fiberHandler(s, r))
+		} else {
+			app.Get(r.Path, fiberHandler(s, r)) // fiber adds the route for HEAD
+		}
 	}
 	app.Server().CloseOnShutdown = true
 	return &fiberApp{app: app, fast: newFastHTTP(app.Server())}
@@ -33,7 +36,8 @@ func fiberHandler(s *site, r *Route) fiber.Handler {
 		}
 		m := s.borrow(r)
 		defer s.giveBack(m)
-		body := r.answer(s.pool, rand.Uint64(), m)
+		body, status := s.respond(r, m)
+		c.Status(status)
 		if r.computed {
 			c.Response().SetBody(body) // copies, where Send would hold on to the scratch
 			return nil

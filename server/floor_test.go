@@ -348,7 +348,7 @@ func TestFloorSaysWhyItEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = run(t.Context(), mountFloor(s), ln, func() error {
+	err = run(t.Context(), mountFloor(s), s, ln, func() error {
 		conn := dial(t, ln.Addr().String())
 		say(t, conn, simpleRequest)
 		simpleAnswers(t, bufio.NewReader(conn), 1)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/server/store"
 )
 
 // parentEnv makes the test binary a prefork server of the kind it names, which prints its address and serves until it
@@ -19,6 +21,9 @@ const parentEnv = "CEILING_TEST_PREFORK_PARENT"
 func TestMain(m *testing.M) {
 	kind := os.Getenv(preforkChildEnv)
 	cfg := Config{Prefork: true, Workers: 2}
+	if os.Getenv(preforkDatabaseEnv) != "" { // its parent, a test, has prepared it
+		cfg.Database = Database{Source: "inherited", Options: store.Options{Pool: 2}}
+	}
 	if kind == "" {
 		kind = os.Getenv(parentEnv)
 		cfg.Ready = func(addr string) { os.Stdout.WriteString(addr + "\n") }

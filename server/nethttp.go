@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -20,7 +19,11 @@ func mountNetHTTP(s *site) engine {
 	lengths := lengthHeaders(s.pool)
 	for i := range s.routes {
 		r := &s.routes[i]
-		mux.HandleFunc("GET "+r.Path, netHTTPHandler(s, r, lengths)) // GET matches HEAD as well
+		method := "GET " // matches HEAD as well
+		if r.Writes {
+			method = "POST "
+		}
+		mux.HandleFunc(method+r.Path, netHTTPHandler(s, r, lengths))
 	}
 	return &netHTTP{server: http.Server{Handler: mux}}
 }
@@ -35,7 +38,7 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 	}
 	return func(w http.ResponseWriter, _ *http.Request) {
 		m := s.borrow(r)
-		body := r.answer(s.pool, rand.Uint64(), m)
+		body, status := s.respond(r, m)
 		h := w.Header()
 		h["Content-Type"] = contentType
 		if encoding != nil {
@@ -43,6 +46,11 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 		}
 		if length, ok := lengths[len(body)]; ok {
 			h["Content-Length"] = length
+		} else if r.query != nil {
+			h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		}
+		if status != http.StatusOK {
+			w.WriteHeader(status)
 		}
 		_, _ = w.Write(body) // it fails when the client has gone, and nobody is left to tell
 		s.giveBack(m)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ceiling/server/store"
 )
 
 // Prefork is ours rather than the frameworks', for all kinds that have it. What a request meets is what the frameworks
@@ -43,7 +45,7 @@ const (
 func IsPreforkChild() bool { return os.Getenv(preforkChildEnv) != "" }
 
 // serveChild is Serve in a child.
-func serveChild(ctx context.Context, f framework, _ Config) error {
+func serveChild(ctx context.Context, f framework, cfg Config) error {
 	if asked := os.Getenv(preforkChildEnv); asked != f.Name {
 		return fmt.Errorf("prefork child: the parent wants %s, the command line %s", asked, f.Name)
 	}
@@ -69,12 +71,15 @@ func serveChild(ctx context.Context, f framework, _ Config) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
+	if err := cfg.Database.openInherited(ctx, s); err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	stop, err := profilesOfChild()
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	defer stop()
-	return run(ctx, f.mount(s), ln, func() error {
+	return run(ctx, f.mount(s), s, ln, func() error {
 		ready := os.NewFile(childReadyFD, "ready")
 		_, err := ready.Write([]byte{1})
 		return errors.Join(err, ready.Close())
@@ -111,19 +116,25 @@ func serveChildren(ctx context.Context, f framework, cfg Config) error {
 	}
 	defer front.stop()
 	events := make(chan event, 2*n)
-	children, err := startChildren(f.Name, files, front, events)
-	if err == nil {
-		err = supervise(ctx, n, events, func() {
-			if front != nil {
-				cfg.pprofReady(front.server.addr)
-			}
-			if cfg.Ready != nil {
-				cfg.Ready(addr)
-			}
-		})
-	}
-	stopChildren(children)
-	return err
+	defer func() { closeFiles(files) }() // where the database failed; startChildren closes them otherwise
+	return withDatabase(ctx, &cfg.Database, func(db *store.Database) error {
+		env := []string{preforkChildEnv + "=" + f.Name}
+		if db != nil {
+			env = append(env, preforkDatabaseEnv+"="+db.String())
+		}
+		children, err := startChildren(env, files, front, events)
+		files = nil
+		if err == nil {
+			err = supervise(ctx, n, events, func() {
+				if front != nil {
+					cfg.pprofReady(front.server.addr)
+				}
+				cfg.ready(db, addr)
+			})
+		}
+		stopChildren(children)
+		return err
+	})
 }
 
 // shareAddress makes n listeners on one address. The files are theirs; nothing else of them stays open here.
@@ -179,8 +190,9 @@ func setReusePort(_, _ string, conn syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// startChildren starts a child for each listener and closes the files. When it fails, it returns those it started.
-func startChildren(kind string, listeners []*os.File, front *preforkProfiles, events chan<- event) ([]*child, error) {
+// startChildren starts a child for each listener, with env besides this process's own, and closes the files. When it
+// fails, it returns those it started.
+func startChildren(env []string, listeners []*os.File, front *preforkProfiles, events chan<- event) ([]*child, error) {
 	defer closeFiles(listeners)
 	program, err := os.Executable()
 	if err != nil {
@@ -188,7 +200,7 @@ func startChildren(kind string, listeners []*os.File, front *preforkProfiles, ev
 	}
 	var children []*child
 	for i, ln := range listeners {
-		c, err := startProfiled(program, kind, ln, front, i, events)
+		c, err := startProfiled(program, env, ln, front, i, events)
 		if err != nil {
 			return children, fmt.Errorf("start prefork child: %w", err)
 		}
@@ -198,16 +210,17 @@ func startChildren(kind string, listeners []*os.File, front *preforkProfiles, ev
 }
 
 // startProfiled starts a child, with a socket for its profiles where they are answered.
-func startProfiled(program, kind string, ln *os.File, front *preforkProfiles, n int, events chan<- event) (*child, error) {
+func startProfiled(program string, env []string, ln *os.File, front *preforkProfiles, n int, events chan<- event) (
+	*child, error) {
 	if front == nil {
-		return startChild(program, kind, ln, nil, events)
+		return startChild(program, env, ln, nil, events)
 	}
 	file, socket, err := front.socket(n)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	c, err := startChild(program, kind, ln, file, events)
+	c, err := startChild(program, env, ln, file, events)
 	if err == nil {
 		front.add(c.cmd.Process.Pid, socket)
 	}
@@ -215,7 +228,7 @@ func startProfiled(program, kind string, ln *os.File, front *preforkProfiles, n 
 }
 
 // startChild starts one; profiles is the listener for its profiles, or nil.
-func startChild(program, kind string, ln, profiles *os.File, events chan<- event) (*child, error) {
+func startChild(program string, env []string, ln, profiles *os.File, events chan<- event) (*child, error) {
 	ready, readyChild, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -228,7 +241,7 @@ func startChild(program, kind string, ln, profiles *os.File, events chan<- event
 	c := &child{life: life, ended: make(chan struct{}), cmd: &exec.Cmd{
 		Path:       program,
 		Args:       os.Args,
-		Env:        append(os.Environ(), preforkChildEnv+"="+kind),
+		Env:        append(os.Environ(), env...),
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
 		ExtraFiles: []*os.File{ln, readyChild, lifeChild},

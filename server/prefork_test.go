@@ -205,7 +205,7 @@ func TestPreforkChildCannotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := make(chan event, 4)
-	children, err := startChildren("apache", listenerFiles, nil, events)
+	children, err := startChildren([]string{preforkChildEnv + "=apache"}, listenerFiles, nil, events)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,16 +2,23 @@ package server
 
 import (
 	"math/bits"
+	"math/rand/v2"
+	"net/http"
 	"sync"
+
+	"ceiling/server/store"
 )
 
-// A Route is a path that every server of the catalogue answers, to GET and HEAD.
+// A Route is a path that every server of the catalogue answers, to GET and HEAD, or to POST where it writes.
 // Other methods get 405, other paths 404; what is after a question mark is ignored.
 type Route struct {
 	Path            string
 	About           string // one line
 	ContentType     string
 	ContentEncoding string // "" is none
+
+	// Writes says that the route changes what is in the database.
+	Writes bool
 
 	// computed says that the body is made for the request and lies in the scratch. The bodies of the other routes
 	// belong to the pool and never change, so a framework may hold on to them without a copy.
@@ -20,6 +27,17 @@ type Route struct {
 	// answer returns the body that seed chooses. It is pure: the same pool and seed give the same bytes.
 	// A route that is not computed does not look at the scratch.
 	answer func(p *pool, seed uint64, s *scratch) []byte
+
+	// query, in place of answer, asks the database. The body is the request's own.
+	query func(db *store.Store, seed uint64) ([]byte, error)
+}
+
+// allow is the value of the header Allow.
+func (r *Route) allow() string {
+	if r.Writes {
+		return "POST"
+	}
+	return "GET, HEAD"
 }
 
 const (
@@ -69,7 +87,8 @@ func choose(seed uint64, n int) int {
 type site struct {
 	routes    []Route
 	pool      *pool
-	scratches sync.Pool // of *scratch; kept per processor by the runtime, so without a lock
+	scratches sync.Pool    // of *scratch; kept per processor by the runtime, so without a lock
+	db        *store.Store // nil: the routes are those of memory
 }
 
 // onePool is the pool of all sites of a process: it never changes once it is made, and making it takes 40 ms of CPU.
@@ -83,6 +102,32 @@ func newSite() (*site, error) {
 	s := &site{routes: Routes(), pool: p}
 	s.scratches.New = func() any { return new(scratch) }
 	return s, nil
+}
+
+// respond returns the body of one answer of r and its status. m is what borrow has returned for r.
+func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
+	if r.query == nil {
+		return r.answer(s.pool, rand.Uint64(), m), http.StatusOK
+	}
+	body, err := r.query(s.db, rand.Uint64())
+	if err != nil {
+		return failure(err), http.StatusServiceUnavailable
+	}
+	return body, http.StatusOK
+}
+
+// close ends what the site has besides memory.
+func (s *site) close() {
+	if s.db != nil {
+		s.db.Close()
+	}
+}
+
+// abort makes requests that wait for the database fail.
+func (s *site) abort() {
+	if s.db != nil {
+		s.db.Abort()
+	}
 }
 
 // borrow returns memory for one answer of r, nil if r needs none. Give it back when the body has been sent or copied.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ceiling/server/store"
 )
 
 // When a server is told to stop, requests that are being answered have graceful to finish, and then their connections
@@ -41,6 +43,9 @@ type Config struct {
 	// http://Pprof/debug/pprof/. The runtime then records waits for locks and elsewhere. "" is nowhere.
 	Pprof string
 
+	// Database is what the routes of DatabaseRoutes answer from; with an empty source there are none.
+	Database Database
+
 	// PprofReady, if not nil, is called before Ready with the real address of that.
 	PprofReady func(addr string)
 }
@@ -60,6 +65,8 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 		return fmt.Errorf("serve %s: %d workers", kind, cfg.Workers)
 	case cfg.Prefork && !f.Prefork:
 		return fmt.Errorf("serve %s: the framework has no prefork", kind)
+	case cfg.Database.Source != "" && f.Memory:
+		return fmt.Errorf("serve %s: it answers from memory alone, without a database", kind)
 	case cfg.Addr == "":
 		cfg.Addr = "127.0.0.1:0"
 	}
@@ -95,17 +102,36 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 		return errors.Join(err, ln.Close())
 	}
 	defer stop()
-	return run(ctx, f.mount(s), ln, func() error {
-		if cfg.Ready != nil {
-			cfg.Ready(address(ln))
+	err = withDatabase(ctx, &cfg.Database, func(db *store.Database) error {
+		if db != nil {
+			if err := cfg.Database.open(ctx, s, db); err != nil {
+				return err
+			}
 		}
-		return nil
+		return run(ctx, f.mount(s), s, ln, func() error {
+			cfg.ready(db, address(ln))
+			return nil
+		})
 	})
+	if closed := ln.Close(); closed != nil && !errors.Is(closed, net.ErrClosed) { // open still where the database failed
+		err = errors.Join(err, closed)
+	}
+	return err
 }
 
-// run lets e answer ln until ctx ends or ready fails. It calls ready when connections will be answered; the kernel
-// has been taking them since ln was made. It closes ln.
-func run(ctx context.Context, e engine, ln net.Listener, ready func() error) error {
+// ready says that the server serves on addr, and which database it has, if any.
+func (cfg *Config) ready(db *store.Database, addr string) {
+	if db != nil && cfg.Database.Ready != nil {
+		cfg.Database.Ready(db.Line())
+	}
+	if cfg.Ready != nil {
+		cfg.Ready(addr)
+	}
+}
+
+// run lets e answer ln from s until ctx ends or ready fails. It calls ready when connections will be answered; the kernel
+// has been taking them since ln was made. It closes ln and s.
+func run(ctx context.Context, e engine, s *site, ln net.Listener, ready func() error) error {
 	served := make(chan error, 1)
 	go func() { served <- e.serve(ln) }()
 	err := ready()
@@ -122,7 +148,9 @@ func run(ctx context.Context, e engine, ln net.Listener, ready func() error) err
 	}
 	force, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
 	defer cancel()
+	defer context.AfterFunc(force, s.abort)() // a framework does not take a request back that waits
 	e.stop(force)
+	s.close()
 	// The engine has closed it, unless stop came before serve. Then this is what ends serve.
 	if closeErr := ln.Close(); closeErr != nil && !errors.Is(closeErr, net.ErrClosed) {
 		err = errors.Join(err, closeErr)

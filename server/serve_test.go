@@ -209,7 +209,7 @@ func TestServeStopsAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := run(ctx, f.mount(s), ln, func() error { return nil }); err != nil {
+			if err := run(ctx, f.mount(s), s, ln, func() error { return nil }); err != nil {
 				t.Errorf("%s: %v", f.Name, err)
 			}
 		}
@@ -247,7 +247,7 @@ func TestServeSaysWhyItEnded(t *testing.T) {
 		if f.Name == "floor" { // it accepts by itself, and only from sockets
 			want = "not a socket"
 		}
-		err = run(t.Context(), f.mount(s), brokenListener{ln}, func() error { return nil })
+		err = run(t.Context(), f.mount(s), &site{}, brokenListener{ln}, func() error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s ended with %v", f.Name, err)
 		}

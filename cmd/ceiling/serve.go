@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"ceiling/server"
+	"ceiling/server/store"
 )
 
 func newServe(sh *shell) *cobra.Command {
@@ -30,6 +32,9 @@ func newServe(sh *shell) *cobra.Command {
 			if cfg.Prefork && !kind.Prefork {
 				return usage(fmt.Errorf("%s has no prefork mode; leave --prefork out", kind.Name))
 			}
+			if err := checkDatabase(&cfg.Database, kind); err != nil {
+				return usage(err)
+			}
 			cfg.Ready = func(addr string) {
 				fmt.Fprintf(sh.stdout, "%s serves on %s\n", kind.Name, addr)
 			}
@@ -39,6 +44,7 @@ func newServe(sh *shell) *cobra.Command {
 			return server.Serve(c.Context(), kind.Name, cfg)
 		},
 	}
+	databaseFlags(c, sh, &cfg.Database)
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
 	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "answer profiles here, of all processes: host:port")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, as the framework does it")
@@ -56,5 +62,35 @@ func serveLong() string {
 	for _, r := range server.Routes() {
 		fmt.Fprintf(&b, "  %-10s %s\n", r.Path, r.About)
 	}
+	b.WriteString("\nRoutes with --db; POST for those that write:\n")
+	for _, r := range server.DatabaseRoutes() {
+		fmt.Fprintf(&b, "  %-12s %s\n", r.Path, r.About)
+	}
 	return strings.TrimRight(b.String(), "\n")
+}
+
+func databaseFlags(c *cobra.Command, sh *shell, d *server.Database) {
+	d.Ready = func(about string) { fmt.Fprintln(sh.stdout, about) }
+	f := c.Flags()
+	f.StringVar(&d.Source, "db", "", "answer from a database: sqlite, sqlite:PATH, postgres or postgres://…")
+	f.IntVar(&d.Pool, "db-pool", 10, "connections to it, of each process")
+	f.BoolVar(&d.Unprepared, "db-unprepared", false, "have it parse every statement each time")
+	f.BoolVar(&d.Cached, "db-cached", false, "answer a product that was read once from memory")
+	f.BoolVar(&d.NoSync, "db-nosync", false, "commit without waiting for the disk")
+	f.IntVar(&d.GroupSize, "db-group", 64, "writes that a commit of /db/group waits for")
+	f.DurationVar(&d.GroupWait, "db-group-wait", 2*time.Millisecond, "how long it waits for them")
+}
+
+// checkDatabase says what is wrong with the flags of a database, or nil.
+func checkDatabase(d *server.Database, kind server.Kind) error {
+	if d.Source == "" {
+		return nil
+	}
+	if kind.Memory {
+		return fmt.Errorf("%s answers from memory alone; leave --db out, or choose another server", kind.Name)
+	}
+	if err := store.CheckSource(d.Source); err != nil {
+		return fmt.Errorf("--db: %w", err)
+	}
+	return d.Options.Check()
 }

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"ceiling/server/store"
+)
+
+// A Database says which database a server answers from, besides memory.
+type Database struct {
+	Source string // as store.CheckSource has it; "" is none
+	store.Options
+
+	// Ready, if not nil, is called before Config.Ready with a line that says what the database is and how it commits.
+	Ready func(about string)
+}
+
+// preforkDatabaseEnv is set in the environment of a child whose parent has prepared a database, to what store.Prepared
+// reads.
+const preforkDatabaseEnv = "CEILING_PREFORK_DATABASE"
+
+// DatabaseRoutes returns the routes that a server with a database has besides. Those that write are answered to POST,
+// whatever its body, the others to GET and HEAD. When the database fails they answer 503 and say why.
+func DatabaseRoutes() []Route {
+	read := func(path, about string, query func(*store.Store, uint64) ([]byte, error)) Route {
+		return Route{Path: path, About: about, ContentType: typeJSON, query: query}
+	}
+	write := func(path, about string, query func(*store.Store, uint64) ([]byte, error)) Route {
+		return Route{Path: path, About: about, ContentType: typeJSON, Writes: true, query: query}
+	}
+	return []Route{
+		read("/db/row", "one of 10,000 products by its primary key, 3 to 5 KB", (*store.Store).Product),
+		read("/db/range", "20 neighbours by the primary key, about 80 KB", (*store.Store).Range),
+		read("/db/scan", "number and prices of the products of every brand: reads all 10,000",
+			func(s *store.Store, _ uint64) ([]byte, error) { return s.Scan() }),
+		write("/db/insert", "INSERT of one row, durable when it is answered", (*store.Store).Insert),
+		write("/db/update", "UPDATE of one of 10,000 rows, durable when it is answered", (*store.Store).Update),
+		write("/db/counter", "UPDATE of one row, the same for all requests",
+			func(s *store.Store, _ uint64) ([]byte, error) { return s.Count() }),
+		write("/db/group", "INSERT that shares its commit with others (--db-group)", (*store.Store).InsertGroup),
+		write("/db/async", "INSERT that is answered before it is durable", (*store.Store).InsertAsync),
+		read("/db/status", "settings of the database, its pool, commits so far",
+			func(s *store.Store, _ uint64) ([]byte, error) { return s.StatusJSON() }),
+	}
+}
+
+// prepare makes the database ready for all processes of the server. The caller discards it.
+func (d *Database) prepare(ctx context.Context) (*store.Database, error) {
+	p, err := onePool()
+	if err != nil {
+		return nil, err
+	}
+	products := make([]store.Product, len(p.products))
+	for i, x := range p.products {
+		products[i] = store.Product{Body: x.json, Brand: x.brand, PriceCents: x.priceCents}
+	}
+	db, err := store.Prepare(ctx, d.Source, products, d.Options)
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", d.name(), err)
+	}
+	return db, nil
+}
+
+// name is the source without what comes after its scheme, where a password may be.
+func (d *Database) name() string {
+	for i, c := range d.Source {
+		if c == ':' {
+			return d.Source[:i]
+		}
+	}
+	return d.Source
+}
+
+// open gives s the routes of the database, and its connections to it.
+func (d *Database) open(ctx context.Context, s *site, db *store.Database) error {
+	opened, err := store.Open(ctx, db, s.pool.brands, d.Options)
+	if err != nil {
+		return fmt.Errorf("database %s: %w", d.name(), err)
+	}
+	s.db = opened
+	s.routes = append(s.routes, DatabaseRoutes()...)
+	return nil
+}
+
+// openInherited is open in a prefork child.
+func (d *Database) openInherited(ctx context.Context, s *site) error {
+	if d.Source == "" {
+		return nil
+	}
+	db, err := store.Prepared(os.Getenv(preforkDatabaseEnv))
+	if err != nil {
+		return fmt.Errorf("prefork child: %w", err)
+	}
+	return d.open(ctx, s, db)
+}
+
+// withDatabase calls serve with the database that cfg names, which it ends and removes afterwards. db is nil without.
+func withDatabase(ctx context.Context, cfg *Database, serve func(db *store.Database) error) error {
+	if cfg.Source == "" {
+		return serve(nil)
+	}
+	db, err := cfg.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	err = serve(db)
+	if failed := db.Discard(); failed != nil {
+		err = errors.Join(err, fmt.Errorf("remove the database: %w", failed))
+	}
+	return err
+}
+
+// failure is the answer when a database fails.
+func failure(err error) []byte {
+	text, err := json.Marshal(struct {
+		Error string `json:"error"`
+	}{err.Error()})
+	if err != nil {
+		return []byte(`{"error":"unknown"}`)
+	}
+	return text
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// About is what a database says of itself.
+type About struct {
+	Product string `json:"product"` // "SQLite 3.50.4"
+	// Settings that decide what a commit costs and promises, by the database's own names.
+	Settings []Setting `json:"settings"`
+}
+
+// A Setting is one of a database's, as it answers when it is asked.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// A Status is what a process says of its database.
+type Status struct {
+	About
+	Prepared bool `json:"prepared"`
+	Cached   bool `json:"cached"`
+	Rows     int  `json:"rows"` // of products
+
+	Pool    int     `json:"pool"`   // connections at most
+	InUse   int     `json:"in_use"` // now
+	Waited  int64   `json:"waited"` // requests that found no connection free, since the start
+	WaitedS float64 `json:"waited_s"`
+
+	// Commits of this process since its start; each is at least one fsync where a commit waits for the disk.
+	Commits   int64 `json:"commits"`
+	GroupSize int   `json:"group_size"`
+	GroupMs   int64 `json:"group_wait_ms"`
+	Grouped   int64 `json:"grouped"` // entries of group commits
+
+	Async   int64 `json:"async"`   // entries acknowledged beforehand and committed since
+	Waiting int   `json:"waiting"` // acknowledged and not yet committed
+	Lost    int64 `json:"lost"`    // acknowledged and refused by the database
+
+	WALSyncs int64 `json:"wal_syncs,omitempty"` // of the whole database, by PostgreSQL's own count (pg_stat_wal), which lags up to 1 s
+	WALBytes int64 `json:"wal_bytes,omitempty"`
+}
+
+// Status asks for the figures of now.
+func (s *Store) Status() Status {
+	pool := s.read.Stats()
+	st := Status{
+		About: s.about, Prepared: !s.options.Unprepared, Cached: s.options.Cached, Rows: s.rows,
+		Pool: s.options.Pool, InUse: pool.InUse, Waited: pool.WaitCount, WaitedS: pool.WaitDuration.Seconds(),
+		Commits: s.commits.Load(), GroupSize: s.options.GroupSize, GroupMs: s.options.GroupWait.Milliseconds(),
+		Grouped: s.group.committed.Load(), Async: s.async.committed.Load(), Waiting: len(s.async.queue), Lost: s.async.lost.Load(),
+	}
+	if s.write != s.read {
+		w := s.write.Stats()
+		st.InUse += w.InUse
+		st.Waited += w.WaitCount
+		st.WaitedS += w.WaitDuration.Seconds()
+	}
+	return st
+}
+
+// StatusJSON is Status with what the database counts, for a route.
+func (s *Store) StatusJSON() ([]byte, error) {
+	st := s.Status()
+	if strings.HasPrefix(st.Product, "PostgreSQL") {
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		defer cancel()
+		err := s.read.QueryRowContext(ctx, "SELECT wal_sync, wal_bytes::bigint FROM pg_stat_wal").Scan(&st.WALSyncs, &st.WALBytes)
+		if err != nil {
+			return nil, clarify(err)
+		}
+	}
+	return json.Marshal(st)
+}
+
+// Line says which database it is, how a process uses it, and what its commits promise.
+func (d *Database) Line() string {
+	statements := "statements prepared"
+	if d.options.Unprepared {
+		statements = "statements not prepared"
+	}
+	if d.options.Cached {
+		statements += ", products cached"
+	}
+	settings := make([]string, 0, len(d.about.Settings))
+	for _, v := range d.about.Settings {
+		settings = append(settings, v.Name+" "+v.Value)
+	}
+	return fmt.Sprintf("%s: pool of %d, %s; %s", d.about.Product, d.options.Pool, statements, strings.Join(settings, ", "))
+}
