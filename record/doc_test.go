@@ -42,6 +42,7 @@ func keys(prefix string, of reflect.Type, own ...reflect.Type) []string {
 		reflect.TypeFor[spec.Expect](), reflect.TypeFor[ObservedHead](),
 		reflect.TypeFor[spec.Experiment](), reflect.TypeFor[Estimate](), reflect.TypeFor[Measured](),
 		reflect.TypeFor[Sweep](), reflect.TypeFor[Search](), reflect.TypeFor[Proof](), reflect.TypeFor[Comparison](),
+		reflect.TypeFor[Factorial](),
 		reflect.TypeFor[[]Agent](), reflect.TypeFor[Statement](), reflect.TypeFor[[]Statement](),
 	)
 	var names []string
@@ -90,6 +91,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		"search":        reflect.TypeFor[Search](),
 		"proof":         reflect.TypeFor[Proof](),
 		"comparison":    reflect.TypeFor[Comparison](),
+		"factorial":     reflect.TypeFor[Factorial](),
 	}
 	for _, kind := range []string{
 		KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindTCP, KindNetDev, KindSoftnet,

@@ -127,20 +127,21 @@ type answerLine struct {
 	Search     *Search     `json:"search,omitempty"`
 	Proof      *Proof      `json:"proof,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
+	Factorial  *Factorial  `json:"factorial,omitempty"`
 }
 
 // answer is the plan's, to write down.
 func (p *Plan) answer() answerLine {
 	return answerLine{
 		Kind: kindAnswer, Made: len(p.Runs), Ended: p.Ended, Because: p.Because, TookS: p.TookS, Exit: p.Exit,
-		Sweep: p.Sweep, Search: p.Search, Proof: p.Proof, Comparison: p.Comparison,
+		Sweep: p.Sweep, Search: p.Search, Proof: p.Proof, Comparison: p.Comparison, Factorial: p.Factorial,
 	}
 }
 
 // take makes the answer the plan's.
 func (p *Plan) take(a *answerLine) {
 	p.Ended, p.Because, p.TookS, p.Exit = a.Ended, a.Because, a.TookS, a.Exit
-	p.Sweep, p.Search, p.Proof, p.Comparison = a.Sweep, a.Search, a.Proof, a.Comparison
+	p.Sweep, p.Search, p.Proof, p.Comparison, p.Factorial = a.Sweep, a.Search, a.Proof, a.Comparison, a.Factorial
 }
 
 // goesOn tells that there is more behind an answer: it is none anymore, but for

@@ -44,6 +44,7 @@ type Plan struct {
 	Search     *Search     `json:"search,omitempty"`
 	Proof      *Proof      `json:"proof,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
+	Factorial  *Factorial  `json:"factorial,omitempty"`
 
 	// LeftOut is what a copy lacks.
 	LeftOut []LeftOut `json:"-"`
@@ -76,6 +77,8 @@ func (p *Plan) Says() string {
 		return p.Proof.Says
 	case p.Comparison != nil:
 		return p.Comparison.Says
+	case p.Factorial != nil:
+		return p.Factorial.Says
 	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
 		return p.Sweep.Curves[0].Says
 	case p.Sweep != nil:
@@ -114,8 +117,10 @@ type Step struct {
 	Rate        unit.Rate `json:"rate,omitzero"`
 	// Repeat counts the runs of one condition, from 1.
 	Repeat int `json:"repeat,omitempty"`
-	// Block of a proof or a comparison, from 1; Side of a comparison: "A" or
-	// "B". In a block of Noise both are the same server.
+	// Cell of a factorial experiment: an index into the levels of each factor.
+	Cell []int `json:"cell,omitempty"`
+	// Block of a proof, a comparison or a factorial experiment, from 1; Side of a
+	// comparison: "A" or "B". In a block of Noise both are the same server.
 	Block int    `json:"block,omitempty"`
 	Side  string `json:"side,omitempty"`
 	Noise bool   `json:"noise,omitempty"`
@@ -139,6 +144,8 @@ func (s *Step) Part() string {
 	switch {
 	case s.WarmupRun:
 		return "warm-up run (discarded)"
+	case s.Cell != nil:
+		return fmt.Sprintf("block %d", s.Block)
 	case s.Noise:
 		return fmt.Sprintf("block %d, %s of A vs A", s.Block, s.Side)
 	case s.Side != "":

@@ -288,35 +288,35 @@ func (s *survey) warnings(out *record.Search, b *bracket) []string {
 // caveats are what may be wrong about the answer.
 func (s *survey) caveats(out *record.Search, b *bracket) []string {
 	var list []string
-	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	note := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	for i := range s.rates {
 		t := &s.rates[i]
 		if t.passed > 0 && t.failed > 0 {
-			add("%s: %d of %s met the SLO", unit.FormatRate(t.perS), t.passed, unit.Plural(t.passed+t.failed, "run", "runs"))
+			note("%s: %d of %s met the SLO", unit.FormatRate(t.perS), t.passed, unit.Plural(t.passed+t.failed, "run", "runs"))
 		}
 		if t.invalid > 0 {
-			add("%s: %d of %s invalid%s", unit.FormatRate(t.perS), t.invalid, unit.Plural(len(t.runs), "run", "runs"), t.saying())
+			note("%s: %d of %s invalid%s", unit.FormatRate(t.perS), t.invalid, unit.Plural(len(t.runs), "run", "runs"), t.saying())
 		}
 	}
 	if failed, passed := s.crossed(); failed != nil {
-		add("%s failed although %s passed", unit.FormatRate(failed.perS), unit.FormatRate(passed.perS))
+		note("%s failed although %s passed", unit.FormatRate(failed.perS), unit.FormatRate(passed.perS))
 	}
 	if b.low == nil {
 		return list
 	}
 	if s.short(b.low) {
-		add("a run at %s has some %.0f requests, and this SLO needs %.0f for its finest quantile: measure longer (-d)",
+		note("a run at %s has some %.0f requests, and this SLO needs %.0f for its finest quantile: measure longer (-d)",
 			unit.FormatRate(b.low.perS),
 			b.low.perS*float64(s.e.Load.Duration)/1e9, s.enough())
 	}
 	if len(s.e.Load.Connections) == 0 {
-		add("using %s connections (rate × SLO latency, with headroom; override with -c)", unit.FormatCount(int64(b.low.runs[0].Connections)))
+		note("using %s connections (rate × SLO latency, with headroom; override with -c)", unit.FormatCount(int64(b.low.runs[0].Connections)))
 	}
 	if out.Bottleneck == "concurrency" {
-		add("concurrency was the bottleneck, not the server: raise it (-c)")
+		note("concurrency was the bottleneck, not the server: raise it (-c)")
 	}
 	if s.e.Load.Arrivals != spec.Poisson {
-		add("requests were evenly spaced; real clients arrive in bursts (--arrivals poisson), which lowers the sustainable rate")
+		note("requests were evenly spaced; real clients arrive in bursts (--arrivals poisson), which lowers the sustainable rate")
 	}
 	return list
 }

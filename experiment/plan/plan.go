@@ -1,7 +1,7 @@
-// Package plan decides which run comes next. A sweep, a proof and a comparison
-// are spelled out beforehand; a search chooses by what has been measured. Both
-// are pure functions of the experiment and of the runs made so far, so that a
-// plan that was broken off goes on from its record. What the runs say together
+// Package plan decides which run comes next. A sweep, a proof, a comparison and a
+// factorial experiment are spelled out beforehand; a search chooses by what has been
+// measured. Both are pure functions of the experiment and of the runs made so far, so
+// that a plan that was broken off goes on from its record. What the runs say together
 // is concluded here too.
 package plan
 
@@ -48,6 +48,8 @@ func Spell(e *spec.Experiment) []record.Step {
 		steps = spellProof(e)
 	case spec.KindCompare:
 		steps = spellComparison(e)
+	case spec.KindFactorial:
+		steps = spellFactorial(e)
 	}
 	for i := range steps {
 		steps[i].Number = i + 1
@@ -67,10 +69,15 @@ func Conclude(p *record.Plan) {
 		concludeProof(p)
 	case spec.KindCompare:
 		concludeComparison(p)
+	case spec.KindFactorial:
+		concludeFactorial(p)
 	}
 	if caveat := disturbed(p.Runs); caveat != "" {
 		for _, caveats := range caveatLists(p) {
 			*caveats = append(*caveats, caveat)
+		}
+		if p.Factorial != nil {
+			p.Factorial.Caveats = append(p.Factorial.Caveats, record.State("said", record.Values{"text": caveat}))
 		}
 	}
 }

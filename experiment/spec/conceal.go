@@ -86,8 +86,47 @@ func (e *Experiment) Concealed(h *secret.Hider) (c Experiment, hidden bool) {
 	for i := range c.Requests {
 		c.Requests[i].Name = was(h.Text(c.Requests[i].Name), c.Requests[i].Name)
 	}
-	c.Question = was(h.Text(e.Question), e.Question)
+	c.Question, c.Hypothesis = was(h.Text(e.Question), e.Question), was(h.Text(e.Hypothesis), e.Hypothesis)
+	c.Factorial = e.concealFactorial(&c, h, was)
 	return c, hidden
+}
+
+// concealFactorial is what the factors may be shown as, in an experiment whose servers
+// and requests are concealed already. What is named by its label is named so still.
+func (e *Experiment) concealFactorial(shown *Experiment, h *secret.Hider, was func(now, before string) string) Factorial {
+	c := e.Factorial
+	c.Factors = slices.Clone(c.Factors)
+	for i := range c.Factors {
+		f := &c.Factors[i]
+		f.Name, f.Levels = was(h.Text(f.Name), f.Name), slices.Clone(f.Levels)
+		for n := range f.Levels {
+			l := &f.Levels[n]
+			l.Name, l.Args = was(h.Text(l.Name), l.Name), was(h.Shell(l.Args), l.Args)
+			if at := e.serverCalled(l.Server); l.Server != "" && at >= 0 {
+				l.Server = shown.Servers[at].Label()
+			}
+			if at := e.mixCalled(l.Request); l.Request != "" && at >= 0 {
+				l.Request = shown.Requests[at].Label()
+			}
+			l.Env = slices.Clone(l.Env)
+			for v := range l.Env {
+				l.Env[v] = was(h.Variable(l.Env[v]), l.Env[v])
+			}
+		}
+	}
+	c.Cells = nil
+	for _, names := range e.Factorial.Cells {
+		levels, err := e.Factorial.levelsOf(names)
+		if err != nil {
+			continue // refused by Check
+		}
+		for i, at := range levels {
+			names = slices.Clone(names)
+			names[i] = c.Factors[i].Label(at)
+		}
+		c.Cells = append(c.Cells, names)
+	}
+	return c
 }
 
 func (r *MixRequest) conceal(h *secret.Hider, was func(now, before string) string) {

@@ -11,20 +11,23 @@ import (
 
 // Kinds of an Experiment.
 const (
-	KindSweep   = "sweep"
-	KindFind    = "find"
-	KindProve   = "prove"
-	KindCompare = "compare"
+	KindSweep     = "sweep"
+	KindFind      = "find"
+	KindProve     = "prove"
+	KindCompare   = "compare"
+	KindFactorial = "factorial"
 )
 
 // Experiment is a question that takes more than one run: what shall be loaded,
 // with what, and how often. It is the content of a file in docs/experiments/, and
 // what lists on the command line make.
 type Experiment struct {
-	// Kind is KindSweep, KindFind, KindProve or KindCompare.
-	Kind string `json:"kind" yaml:"kind" jsonschema:"what is asked: sweep, find, prove or compare"`
+	// Kind is KindSweep, KindFind, KindProve, KindCompare or KindFactorial.
+	Kind string `json:"kind" yaml:"kind" jsonschema:"what is asked: sweep, find, prove, compare or factorial"`
 	// Question says in a line why it is asked.
 	Question string `json:"question,omitempty" yaml:"question,omitempty" jsonschema:"why this is asked, in a line"`
+	// Hypothesis is what is expected, written down before it is measured.
+	Hypothesis string `json:"hypothesis,omitempty" yaml:"hypothesis,omitempty" jsonschema:"what is expected, and why"`
 	// Servers to load. A comparison has two, a search and a proof one.
 	Servers []Server `json:"servers" yaml:"servers" jsonschema:"what is loaded"`
 	// Requests are the mixes to load each server with, each on its own.
@@ -42,6 +45,8 @@ type Experiment struct {
 	Find    Find    `json:"find,omitzero" yaml:"find,omitempty" jsonschema:"of kind find"`
 	Prove   Prove   `json:"prove,omitzero" yaml:"prove,omitempty" jsonschema:"of kind prove"`
 	Compare Compare `json:"compare,omitzero" yaml:"compare,omitempty" jsonschema:"of kind compare"`
+	// Factorial says what is varied by an experiment of that kind.
+	Factorial Factorial `json:"factorial,omitzero" yaml:"factorial,omitempty" jsonschema:"of kind factorial"`
 }
 
 // Server is something that listens, or a command that makes it so.

@@ -68,7 +68,7 @@ func runTime(kind string) time.Duration {
 	switch kind {
 	case KindProve:
 		return 3 * time.Second
-	case KindCompare:
+	case KindCompare, KindFactorial:
 		return 2 * time.Second
 	}
 	return 5 * time.Second
@@ -98,11 +98,19 @@ func (r *MixRequest) complete() {
 }
 
 // open tells whether the runs are open loops: those of a search always are.
-func (e *Experiment) open() bool { return len(e.Load.Rate) > 0 || e.Kind == KindFind }
+func (e *Experiment) open() bool {
+	return len(e.Load.Rate) > 0 || e.Kind == KindFind || slices.ContainsFunc(e.Factorial.Factors, func(f Factor) bool {
+		return slices.ContainsFunc(f.Levels, func(l Level) bool { return !l.Rate.IsZero() })
+	})
+}
 
 // Check refuses what can be refused before anything is started, in one line.
 func (e *Experiment) Check() error {
-	for _, check := range []func() error{e.checkKind, e.checkServers, e.checkMixes, e.checkLoad, e.checkBounds} {
+	checks := []func() error{e.checkKind, e.checkServers, e.checkMixes, e.checkLoad, e.checkBounds}
+	if e.Kind == KindFactorial {
+		checks = append(checks, e.checkFactorial)
+	}
+	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
 		}
@@ -118,26 +126,33 @@ func (e *Experiment) checkKind() error {
 		name string
 		n    int
 	}
-	single := []list{{"connections", len(e.Load.Connections)}, {"pipelining", len(e.Load.Pipelining)}, {"rate", len(e.Load.Rate)},
-		{"requests", len(e.Requests)}}
+	single := []list{{"connections", len(e.Load.Connections)}, {"pipelining", len(e.Load.Pipelining)}, {"rate", len(e.Load.Rate)}}
+	remedy := "a list makes a sweep"
+	if e.Kind != KindFactorial && (len(e.Factorial.Factors) > 0 || len(e.Factorial.Cells) > 0) {
+		return fmt.Errorf("factorial: its factors are varied by kind %s, not by kind %s", KindFactorial, quoteShort(e.Kind))
+	}
 	switch e.Kind {
 	case KindSweep:
 		return nil
+	case KindFactorial:
+		remedy = "give them as the levels of a factor"
 	case KindFind, KindProve:
-		single = append(single, list{"servers", len(e.Servers)})
+		single = append(single, list{"requests", len(e.Requests)}, list{"servers", len(e.Servers)})
 		if err := e.checkRates(); err != nil {
 			return err
 		}
 	case KindCompare:
+		single = append(single, list{"requests", len(e.Requests)})
 		if len(e.Servers) != 2 {
 			return fmt.Errorf("servers: a comparison has two, not %d", len(e.Servers))
 		}
 	default:
-		return fmt.Errorf("invalid kind %s (use %s, %s, %s or %s)", quoteShort(e.Kind), KindSweep, KindFind, KindProve, KindCompare)
+		return fmt.Errorf("invalid kind %s (use %s, %s, %s, %s or %s)", quoteShort(e.Kind), KindSweep, KindFind, KindProve, KindCompare,
+			KindFactorial)
 	}
 	for _, l := range single {
 		if l.n > 1 {
-			return fmt.Errorf("%s: %d are given and kind %s takes one; a list makes a sweep", l.name, l.n, e.Kind)
+			return fmt.Errorf("%s: %d are given and kind %s takes one; %s", l.name, l.n, e.Kind, remedy)
 		}
 	}
 	return nil
@@ -170,8 +185,8 @@ func (e *Experiment) checkServers() error {
 			return fmt.Errorf("server %d: env is for a command that is started; %s runs already", i+1, s.URL)
 		}
 		for _, v := range s.Env {
-			if name, _, found := strings.Cut(v, "="); !found || name == "" {
-				return fmt.Errorf("server %d: env %s is not NAME=value", i+1, quoteShort(v))
+			if err := checkVariable(v); err != nil {
+				return fmt.Errorf("server %d: %w", i+1, err)
 			}
 		}
 		if s.URL != "" {
@@ -184,10 +199,18 @@ func (e *Experiment) checkServers() error {
 	}
 	for i, s := range e.Servers {
 		for _, t := range e.Servers[:i] {
-			if s.Label() == t.Label() && e.Kind == KindSweep {
+			if s.Label() == t.Label() && (e.Kind == KindSweep || e.Kind == KindFactorial) {
 				return fmt.Errorf("server %d: there are two called %s; give them different names", i+1, quoteShort(s.Label()))
 			}
 		}
+	}
+	return nil
+}
+
+// checkVariable checks one of a command's environment.
+func checkVariable(text string) error {
+	if name, _, found := strings.Cut(text, "="); !found || name == "" {
+		return fmt.Errorf("env %s is not NAME=value", quoteShort(text))
 	}
 	return nil
 }

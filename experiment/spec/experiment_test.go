@@ -38,7 +38,7 @@ func experimentSchema(t *testing.T) *jsonschema.Schema {
 	}
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "experiment of ceiling"
-	s.Properties["kind"].Enum = []any{KindSweep, KindFind, KindProve, KindCompare}
+	s.Properties["kind"].Enum = []any{KindSweep, KindFind, KindProve, KindCompare, KindFactorial}
 	withoutNull(s)
 	return s
 }

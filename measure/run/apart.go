@@ -36,7 +36,7 @@ func sidesOf(pinGenerator, pinServer string, pids []int) (cores.Sides, error) {
 	}
 	s.Generator, s.Server = own, own
 	if s.GeneratorPinned {
-		if s.Generator, err = generatorCPUs(pinGenerator); err != nil {
+		if s.Generator, err = allowedCPUs(pinGenerator); err != nil {
 			return s, err
 		}
 	}
@@ -182,6 +182,9 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 		for _, p := range l.Pipelining {
 			slots = max(slots, int(c)*int(p))
 		}
+	}
+	for _, c := range e.Cells() {
+		slots, rate = max(slots, c.Connections*c.Pipelining), max(rate, c.Rate.From.PerSecond(), c.Rate.To.PerSecond())
 	}
 	for _, r := range l.Rate {
 		rate = max(rate, r.From.PerSecond(), r.To.PerSecond())

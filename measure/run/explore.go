@@ -115,7 +115,7 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 		o.Work = Local{Version: o.Version, tables: tables}
 	}
 	x := &explorer{plan: p, experiment: &e, keep: w, options: o,
-		servers: servers{list: e.Servers, started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
+		servers: servers{list: slices.Clone(e.Servers), started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
 		d := plan.Next(&e, p.Runs)
@@ -195,7 +195,7 @@ func (o *Options) here() bool {
 // mayDo refuses what only this machine can do where others load.
 func (o *Options) mayDo(e *spec.Experiment) error {
 	if o.here() {
-		return nil
+		return mayPin(e)
 	}
 	if e.Kind == spec.KindProve {
 		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", ErrRefused)
@@ -228,6 +228,10 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	if step.Restart {
 		x.servers.stop()
 	}
+	cell := e.Cell(step.Cell)
+	if err := x.arrange(step, &cell); err != nil {
+		return nil, err
+	}
 	base, err := x.servers.base(ctx, step.Server, step.Noise && step.Side == "B")
 	if err != nil {
 		return nil, err
@@ -241,6 +245,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	}
 	s.Seed = e.Seed + uint64(step.Number)
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
+	pinCell(&cell, &e.Servers[step.Server], &s)
 	o := x.options
 	o.plan, o.step = x.keep, x.progress(d)
 	if step.MayStopEarly {
@@ -289,6 +294,9 @@ func Takes(e *spec.Experiment, runs int) time.Duration {
 
 // Doing says in a few words what a step is.
 func Doing(e *spec.Experiment, s *record.Step) string {
+	if s.Cell != nil {
+		return e.CellLabel(s.Cell) + ", " + s.Part()
+	}
 	text := fmt.Sprintf("%s, %d connections", spec.Loaded(e.Servers[s.Server].Label(), e.Requests[s.Mix].Label()), s.Connections)
 	if s.Connections == 1 {
 		text = strings.TrimSuffix(text, "s")

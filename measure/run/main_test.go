@@ -7,8 +7,10 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+	"time"
 
 	"ceiling/server"
+	"ceiling/server/planted"
 )
 
 // TestMain lets the test binary be a server, for tests that need one in a
@@ -35,6 +37,14 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if sleep := os.Getenv("RUN_TEST_SLEEP"); sleep != "" {
+		each, err := time.ParseDuration(sleep)
+		if err == nil {
+			err = planted.Serve(context.Background(), "sleep", planted.Params{Addr: os.Getenv("ADDR"), Sleep: each}, func(string) {})
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	if times := os.Getenv("RUN_TEST_RESIDENCE"); times != "" {
 		s := new(residence)

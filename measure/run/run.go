@@ -230,7 +230,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		Unexpected: unexpected(s.Expect), Share: o.Share, Ready: o.Ready, Start: o.Start,
 	}
 	if s.PinGenerator != "" {
-		if c.CPUs, err = generatorCPUs(s.PinGenerator); err != nil {
+		if c.CPUs, err = allowedCPUs(s.PinGenerator); err != nil {
 			return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 	}
@@ -282,8 +282,8 @@ func threads(connections, pipelining int, local bool, pinned []int) (int, error)
 	return max(1, min(cores, connections*pipelining/slotsPerThread, connections)), nil
 }
 
-// generatorCPUs checks a CPU list against the CPUs this process may use.
-func generatorCPUs(list string) ([]int, error) {
+// allowedCPUs checks a CPU list against the CPUs this process may use.
+func allowedCPUs(list string) ([]int, error) {
 	cpus, err := spec.ParseCPUList(list)
 	if err != nil {
 		return nil, err

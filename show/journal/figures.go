@@ -272,7 +272,7 @@ func (p *planFigures) Says() (answer, error) {
 	case s != nil && len(s.Curves) > 1:
 		return answer{}, fmt.Errorf("a sweep of %d curves says something of each; take one, as in (curve %q %q).Says", len(s.Curves),
 			p.of.Name, s.Curves[0].Server)
-	case s == nil && p.plan.Search == nil && p.plan.Proof == nil && p.plan.Comparison == nil:
+	case s == nil && p.plan.Search == nil && p.plan.Proof == nil && p.plan.Comparison == nil && p.plan.Factorial == nil:
 		return answer{}, p.lacks("answer")
 	}
 	return p.says(p.plan.Says())

@@ -249,7 +249,7 @@ func (s *Site) recordPage(u *use, r *Record, d page.Document, below []link, of *
 // kindOf is what a record is called in a list.
 func (r *Record) kindOf() string {
 	if r.Plan != nil {
-		return map[string]string{"find": "search", "prove": "proof", "compare": "comparison"}[r.Plan.Experiment.Kind]
+		return map[string]string{"find": "search", "prove": "proof", "compare": "comparison", "factorial": "factorial experiment"}[r.Plan.Experiment.Kind]
 	}
 	return "run"
 }

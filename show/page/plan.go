@@ -14,8 +14,8 @@ import (
 	"ceiling/show/chart"
 )
 
-// Plan is the page of a sweep, a search, a proof or a comparison. A plan that
-// was broken off, and has no answer yet, shows the runs that it has.
+// Plan is the page of a sweep, a search, a proof, a comparison or a factorial
+// experiment. A plan that was broken off, and has no answer yet, shows the runs that it has.
 func Plan(p *record.Plan) (Document, error) {
 	if len(p.Experiment.Servers) == 0 {
 		return Document{}, errors.New("make page: the plan has no server")
@@ -38,6 +38,8 @@ func Plan(p *record.Plan) (Document, error) {
 		add(proofSection(p.Proof))
 	case p.Comparison != nil:
 		add(comparisonSections(p.Comparison)...)
+	case p.Factorial != nil:
+		add(factorialSections(p.Factorial)...)
 	}
 	add(plannedRuns(p), planEnvironment(p))
 	return d, nil
@@ -73,7 +75,8 @@ func planTitle(p *record.Plan) string {
 
 // kindOf is what a plan is called.
 func kindOf(p *record.Plan) string {
-	name := map[string]string{spec.KindFind: "search", spec.KindProve: "proof", spec.KindCompare: "comparison"}[p.Experiment.Kind]
+	name := map[string]string{spec.KindFind: "search", spec.KindProve: "proof", spec.KindCompare: "comparison",
+		spec.KindFactorial: "factorial experiment"}[p.Experiment.Kind]
 	return cmp.Or(name, "sweep")
 }
 
@@ -160,6 +163,9 @@ func part(p *record.Plan, m *record.Measured) string {
 	text := fmt.Sprintf("server %d, requests %d", m.Server, m.Mix)
 	if m.Server >= 0 && m.Server < len(p.Experiment.Servers) && m.Mix >= 0 && m.Mix < len(p.Experiment.Requests) {
 		text = redact(spec.Loaded(p.Experiment.Servers[m.Server].Label(), p.Experiment.Requests[m.Mix].Label()))
+	}
+	if cell := p.Experiment.CellLabel(m.Cell); cell != "" {
+		text = redact(cell)
 	}
 	if is := m.Part(); is != "" {
 		text += ", " + is

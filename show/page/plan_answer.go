@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // answer is what the plan came to, and how it ended: a card where there is one answer,
@@ -25,6 +27,9 @@ func answer(p *record.Plan) Section {
 	if card != nil {
 		card.Lead = true
 		s.Blocks = append(s.Blocks, chips(*card, len(caveats), ""))
+	}
+	if h := secret.Plain().Text(p.Experiment.Hypothesis); h != "" {
+		s.Blocks = append(s.Blocks, Paragraph{Text: "Hypothesis: " + h})
 	}
 	if card == nil && len(says) == 0 {
 		s.Blocks = append(s.Blocks, Paragraph{Text: "There is no answer yet."})
@@ -62,6 +67,8 @@ func planAnswer(p *record.Plan) (card *Verdict, says, caveats []string) {
 	case p.Comparison != nil:
 		says = comparisonSays(p.Comparison)
 		return comparisonCard(p.Comparison), says[1:], p.Comparison.Caveats
+	case p.Factorial != nil:
+		return factorialCard(p.Factorial), prose.Texts(p.Factorial.Answer[min(1, len(p.Factorial.Answer)):]), prose.Texts(p.Factorial.Caveats)
 	}
 	return nil, nil, nil
 }

@@ -21,7 +21,8 @@ func filledPlan(text, kind string) *record.Plan {
 	for i := range p.Comparison.Changes {                                        // measured
 		p.Comparison.Changes[i].A, p.Comparison.Changes[i].B = 1, 2
 	}
-	keep := map[string]bool{spec.KindSweep: true, spec.KindFind: true, spec.KindProve: true, spec.KindCompare: true}
+	keep := map[string]bool{spec.KindSweep: true, spec.KindFind: true, spec.KindProve: true, spec.KindCompare: true,
+		spec.KindFactorial: true}
 	delete(keep, kind)
 	if keep[spec.KindSweep] {
 		p.Sweep = nil
@@ -35,11 +36,14 @@ func filledPlan(text, kind string) *record.Plan {
 	if keep[spec.KindCompare] {
 		p.Comparison = nil
 	}
+	if keep[spec.KindFactorial] {
+		p.Factorial = nil
+	}
 	return p
 }
 
 func planKinds() []string {
-	return []string{spec.KindSweep, spec.KindFind, spec.KindProve, spec.KindCompare}
+	return []string{spec.KindSweep, spec.KindFind, spec.KindProve, spec.KindCompare, spec.KindFactorial}
 }
 
 func planPages(t *testing.T, p *record.Plan) (html, markdown string) {
@@ -113,12 +117,15 @@ func TestPlansWithoutFigures(t *testing.T) {
 			p.Proof.Resources[0].Elasticity = record.Estimate{Mid: math.NaN(), Low: math.Inf(-1), High: math.Inf(1)}
 		case p.Comparison != nil:
 			p.Comparison.Changes = nil
+		case p.Factorial != nil:
+			p.Factorial.Effects[0].Relative = record.Estimate{Mid: math.NaN(), Low: math.Inf(-1), High: math.Inf(1)}
+			p.Factorial.Cells[0].PerS.Mid = math.Inf(1)
 		}
 		html, _ := planPages(t, p)
 		if strings.Contains(html, "NaN%") || strings.Contains(html, "Inf%") {
 			t.Errorf("%s: a place in the picture is no number", kind)
 		}
-		p.Sweep, p.Search, p.Proof, p.Comparison, p.Ended = nil, nil, nil, nil, ""
+		p.Sweep, p.Search, p.Proof, p.Comparison, p.Factorial, p.Ended = nil, nil, nil, nil, nil, ""
 		if html, _ := planPages(t, p); !strings.Contains(html, "There is no answer yet.") || !strings.Contains(html, "Interrupted after") {
 			t.Errorf("%s: the page of a plan that was broken off does not say so", kind)
 		}

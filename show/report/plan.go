@@ -22,6 +22,9 @@ func Plan(w io.Writer, p *record.Plan) error {
 	if q := p.Experiment.Question; q != "" {
 		out.line("%s\n", q)
 	}
+	if h := p.Experiment.Hypothesis; h != "" {
+		out.line("hypothesis: %s\n", strings.Join(strings.Fields(h), " "))
+	}
 	if p.CPUs != nil {
 		out.line("%s\n", p.CPUs.Says)
 	}
@@ -34,6 +37,8 @@ func Plan(w io.Writer, p *record.Plan) error {
 		proof(out, p.Proof)
 	case p.Comparison != nil:
 		comparison(out, p.Comparison)
+	case p.Factorial != nil:
+		factorial(out, p.Factorial)
 	}
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:
@@ -60,7 +65,7 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Dura
 			rate = s.Rate.String()
 		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", s.Number, e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(),
-			s.Connections, s.Pipelining, rate, s.Part())
+			s.Connections, s.Pipelining, rate, strings.Trim(e.CellLabel(s.Cell)+", "+s.Part(), ", "))
 	}
 	if err := t.Flush(); err != nil {
 		return err

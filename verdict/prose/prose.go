@@ -141,6 +141,10 @@ func functions() template.FuncMap {
 		"signed": func(share number) string {
 			return strings.ReplaceAll(fmt.Sprintf("%+.2g%%", float64(share)*100), "-", "−")
 		},
+		// change is a share with its sign that may be more than one.
+		"change": func(share number) string {
+			return pick(share < 0, "−", "+") + unit.Percent(math.Abs(float64(share)))
+		},
 		"multiple": func(times number) string { return fmt.Sprintf("%.*g×", pick(times < 2, 3, 2), float64(times)) },
 		"atonce": func(n number) string {
 			return pick(n >= 10, fmt.Sprintf("%.0f", float64(n)), fmt.Sprintf("%.2g", float64(n)))

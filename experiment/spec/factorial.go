@@ -1,0 +1,407 @@
+package spec
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/internal/unit"
+)
+
+// Bounds of a factorial experiment: beyond them nobody reads the table of effects.
+const (
+	factorsMax = 6
+	levelsMax  = 8
+	cellsMax   = 64
+)
+
+// Factorial says what an experiment varies.
+type Factorial struct {
+	// Factors, each with its levels. Every combination is a cell, unless Cells
+	// lists some.
+	Factors []Factor `json:"factors,omitempty" yaml:"factors,omitempty" jsonschema:"what is varied, each on its own"`
+	// Cells to measure: the names of one level of every factor, in the order of the
+	// factors.
+	Cells [][]string `json:"cells,omitempty" yaml:"cells,omitempty" jsonschema:"combinations to measure, by the names of their levels; every combination where none is given"`
+	// Within is the ± share up to which "no effect" may be said; 0 chooses by
+	// metric.
+	Within float64 `json:"within,omitempty" yaml:"within,omitempty" jsonschema:"no effect is one within this share: 0.05 and for p99 0.2 where none is given"`
+}
+
+// Factor is one thing that is varied.
+type Factor struct {
+	Name string `json:"name" yaml:"name" jsonschema:"as tables call it"`
+	// Levels, two or more. Effects are those of the others against the first.
+	Levels []Level `json:"levels" yaml:"levels" jsonschema:"two or more; the others are compared with the first"`
+}
+
+// Level is one setting of a factor. What it leaves open is as the experiment has
+// it elsewhere.
+type Level struct {
+	// Name in tables; what it sets where none is given.
+	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"as tables call it; what it sets where none is given"`
+	// Server and Request name one of the experiment's.
+	Server  string `json:"server,omitempty" yaml:"server,omitempty" jsonschema:"name of one of the servers"`
+	Request string `json:"request,omitempty" yaml:"request,omitempty" jsonschema:"name, or path, of one of the requests"`
+	// Args are put behind the command that serves, Env into its environment.
+	Args string   `json:"args,omitempty" yaml:"args,omitempty" jsonschema:"added to the command that serves"`
+	Env  []string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"of the command that serves, NAME=value"`
+	// How it is loaded, as in Load.
+	Connections  Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
+	Pipelining   Count     `json:"pipelining,omitempty" yaml:"pipelining,omitempty"`
+	Rate         unit.Rate `json:"rate,omitzero" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all"`
+	PinServer    string    `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server, as in 0-3,8"`
+	PinGenerator string    `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
+}
+
+// Cell is one combination of levels.
+type Cell struct {
+	// Levels are indices into the levels of each factor.
+	Levels []int
+	// Server and Mix are indices into the experiment's lists.
+	Server, Mix             int
+	Connections, Pipelining int
+	Rate                    unit.Rate
+	// PinServer and PinGenerator are CPU lists; "" leaves them to the experiment.
+	PinServer, PinGenerator string
+	// Args and Env are added to those of the server.
+	Args, Env []string
+}
+
+// Label is how tables call the level.
+func (f *Factor) Label(level int) string {
+	l := &f.Levels[level]
+	if l.Name != "" {
+		return l.Name
+	}
+	parts := []string{l.Server, l.Request, l.Args}
+	for _, v := range l.Env {
+		parts = append(parts, strings.TrimPrefix(v, f.Name+"="))
+	}
+	if l.Connections > 0 {
+		parts = append(parts, unit.Plural(int(l.Connections), "connection", "connections"))
+	}
+	if l.Pipelining > 0 {
+		parts = append(parts, fmt.Sprintf("%d in flight", l.Pipelining))
+	}
+	if !l.Rate.IsZero() {
+		parts = append(parts, l.Rate.String()+"/s")
+	}
+	if l.PinServer != "" {
+		parts = append(parts, "server on CPU "+l.PinServer)
+	}
+	if l.PinGenerator != "" {
+		parts = append(parts, "generator on CPU "+l.PinGenerator)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}
+
+// CellLabel names a combination of levels: GOMAXPROCS=1, route=/simple.
+func (e *Experiment) CellLabel(levels []int) string {
+	var parts []string
+	for i, at := range levels {
+		if i < len(e.Factorial.Factors) && at >= 0 && at < len(e.Factorial.Factors[i].Levels) {
+			f := &e.Factorial.Factors[i]
+			parts = append(parts, f.Name+"="+f.Label(at))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Cells are the combinations that a factorial experiment measures.
+func (e *Experiment) Cells() []Cell {
+	var cells []Cell
+	for _, levels := range e.Factorial.grid() {
+		cells = append(cells, e.Cell(levels))
+	}
+	return cells
+}
+
+// grid is the levels of every cell, the last factor varying fastest. Cells that
+// name no level are left out: Check refuses them.
+func (f *Factorial) grid() [][]int {
+	if len(f.Cells) > 0 {
+		var list [][]int
+		for _, names := range f.Cells {
+			if levels, err := f.levelsOf(names); err == nil {
+				list = append(list, levels)
+			}
+		}
+		return list
+	}
+	if len(f.Factors) == 0 || f.combinations() > cellsMax { // Check refuses that
+		return nil
+	}
+	list := [][]int{nil}
+	for i := range f.Factors {
+		var longer [][]int
+		for _, levels := range list {
+			for at := range f.Factors[i].Levels {
+				longer = append(longer, append(slices.Clone(levels), at))
+			}
+		}
+		list = longer
+	}
+	return list
+}
+
+// combinations counts the cells of the whole grid; one beyond cellsMax is counted as
+// that.
+func (f *Factorial) combinations() int {
+	n := 1
+	for i := range f.Factors {
+		if n *= len(f.Factors[i].Levels); n > cellsMax {
+			return cellsMax + 1
+		}
+	}
+	return n
+}
+
+// levelsOf finds the levels that a cell names.
+func (f *Factorial) levelsOf(names []string) ([]int, error) {
+	if len(names) != len(f.Factors) {
+		return nil, fmt.Errorf("%d levels are named and there are %d factors; name one level of each, in their order", len(names), len(f.Factors))
+	}
+	levels := make([]int, len(names))
+	for i, name := range names {
+		factor := &f.Factors[i]
+		all := factor.labels()
+		if levels[i] = slices.Index(all, name); levels[i] < 0 {
+			return nil, fmt.Errorf("%s has no level %s; there are %s", factor.Name, quoteShort(name), strings.Join(all, ", "))
+		}
+	}
+	return levels, nil
+}
+
+func (f *Factor) labels() []string {
+	var all []string
+	for i := range f.Levels {
+		all = append(all, f.Label(i))
+	}
+	return all
+}
+
+// Cell is what a combination of levels sets.
+func (e *Experiment) Cell(levels []int) Cell {
+	c := Cell{Levels: levels, Connections: 64, Pipelining: 1}
+	if l := &e.Load; len(l.Connections) > 0 {
+		c.Connections = int(l.Connections[0])
+	}
+	if l := &e.Load; len(l.Pipelining) > 0 {
+		c.Pipelining = int(l.Pipelining[0])
+	}
+	if l := &e.Load; len(l.Rate) > 0 {
+		c.Rate = l.Rate[0]
+	}
+	for i, at := range levels {
+		if i >= len(e.Factorial.Factors) || at < 0 || at >= len(e.Factorial.Factors[i].Levels) {
+			continue // of another experiment than this
+		}
+		l := &e.Factorial.Factors[i].Levels[at]
+		c.Server = cmp.Or(max(e.serverCalled(l.Server), 0), c.Server)
+		c.Mix = cmp.Or(max(e.mixCalled(l.Request), 0), c.Mix)
+		c.Connections = cmp.Or(int(l.Connections), c.Connections)
+		c.Pipelining = cmp.Or(int(l.Pipelining), c.Pipelining)
+		if !l.Rate.IsZero() {
+			c.Rate = l.Rate
+		}
+		c.PinServer, c.PinGenerator = cmp.Or(l.PinServer, c.PinServer), cmp.Or(l.PinGenerator, c.PinGenerator)
+		if l.Args != "" {
+			c.Args = append(c.Args, l.Args)
+		}
+		c.Env = append(c.Env, l.Env...)
+	}
+	return c
+}
+
+// With is a server as a cell starts it.
+func (c *Cell) With(s Server) Server {
+	if len(c.Args) > 0 {
+		s.Serve += " " + strings.Join(c.Args, " ")
+	}
+	s.Env = slices.Concat(s.Env, c.Env)
+	return s
+}
+
+func (e *Experiment) serverCalled(name string) int {
+	return slices.IndexFunc(e.Servers, func(s Server) bool { return s.Label() == name })
+}
+
+func (e *Experiment) mixCalled(name string) int {
+	return slices.IndexFunc(e.Requests, func(m Mix) bool { return m.Label() == name })
+}
+
+// checkFactorial refuses factors that do not make an experiment.
+func (e *Experiment) checkFactorial() error {
+	f := &e.Factorial
+	if n := len(f.Factors); n == 0 || n > factorsMax {
+		return fmt.Errorf("factorial.factors: %d are given, from 1 to %d can be", n, factorsMax)
+	}
+	if !(f.Within >= 0 && f.Within <= 0.5) {
+		return fmt.Errorf("factorial.within: %v is not from 0 to 0.5; 0.05 is 5%%", f.Within)
+	}
+	owner := map[string]string{} // of what is set, the factor
+	for i := range f.Factors {
+		if err := e.checkFactor(i, owner); err != nil {
+			return fmt.Errorf("factorial.factors[%d]%s: %w", i+1, named(f.Factors[i].Name), err)
+		}
+	}
+	for _, list := range []struct {
+		what string
+		n    int
+	}{{"server", len(e.Servers)}, {"request", len(e.Requests)}} {
+		if list.n > 1 && owner[list.what] == "" {
+			return fmt.Errorf("%ss: %d are given and no factor chooses between them; give its levels as - %s: NAME", list.what, list.n, list.what)
+		}
+	}
+	return e.checkCells()
+}
+
+func named(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " " + quoteShort(name)
+}
+
+func (e *Experiment) checkFactor(at int, owner map[string]string) error {
+	f := &e.Factorial.Factors[at]
+	switch n := len(f.Levels); {
+	case f.Name == "":
+		return errors.New("it has no name; give name: GOMAXPROCS")
+	case slices.ContainsFunc(e.Factorial.Factors[:at], func(o Factor) bool { return o.Name == f.Name }):
+		return errors.New("there are two of that name; give them different names")
+	case n < 2 || n > levelsMax:
+		return fmt.Errorf("%s given, a factor has from 2 to %d", unit.Plural(n, "level is", "levels are"), levelsMax)
+	}
+	labels := f.labels()
+	for i := range f.Levels {
+		switch {
+		case labels[i] == "":
+			return fmt.Errorf("level %d sets nothing; give it a name, as in name: default", i+1)
+		case slices.Contains(labels[:i], labels[i]):
+			return fmt.Errorf("levels: there are two called %s; give them different names", quoteShort(labels[i]))
+		}
+		if err := e.checkLevel(f, &f.Levels[i], owner); err != nil {
+			return fmt.Errorf("level %d %s: %w", i+1, quoteShort(labels[i]), err)
+		}
+	}
+	if len(f.sets()) == 0 {
+		return errors.New("its levels set nothing: give server, request, args, env, connections, pipelining, rate, pin_server or pin_generator")
+	}
+	return nil
+}
+
+// sets are the keys that some level of the factor sets; a variable is a key of its
+// own.
+func (f *Factor) sets() []string {
+	var keys []string
+	for i := range f.Levels {
+		keys = append(keys, f.Levels[i].sets()...)
+	}
+	return keys
+}
+
+func (l *Level) sets() []string {
+	var keys []string
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"server", l.Server != ""}, {"request", l.Request != ""}, {"connections", l.Connections != 0}, {"pipelining", l.Pipelining != 0},
+		{"rate", !l.Rate.IsZero()}, {"pin_server", l.PinServer != ""}, {"pin_generator", l.PinGenerator != ""}, {"args", l.Args != ""},
+	} {
+		if k.set {
+			keys = append(keys, k.name)
+		}
+	}
+	for _, v := range l.Env {
+		name, _, _ := strings.Cut(v, "=")
+		keys = append(keys, "env "+name)
+	}
+	return keys
+}
+
+// checkLevel checks one level; owner is which factor sets what, so that no two set
+// the same. Arguments add up.
+func (e *Experiment) checkLevel(f *Factor, l *Level, owner map[string]string) error {
+	for _, key := range l.sets() {
+		if other := owner[key]; other != "" && other != f.Name && key != "args" {
+			return fmt.Errorf("%s is set by %s already: two factors cannot set the same", key, other)
+		}
+		owner[key] = f.Name
+	}
+	if l.Server != "" && e.serverCalled(l.Server) < 0 {
+		return fmt.Errorf("no server is called %s; there are %s", quoteShort(l.Server), labelsOf(e.Servers, (*Server).Label))
+	}
+	if l.Request != "" && e.mixCalled(l.Request) < 0 {
+		return fmt.Errorf("no request is called %s; there are %s", quoteShort(l.Request), labelsOf(e.Requests, (*Mix).Label))
+	}
+	for _, v := range l.Env {
+		if err := checkVariable(v); err != nil {
+			return err
+		}
+	}
+	if running := slices.IndexFunc(e.Servers, func(s Server) bool { return s.URL != "" }); running >= 0 && (l.Args != "" || len(l.Env) > 0) {
+		return fmt.Errorf("args and env are for a command that is started; %s runs already", e.Servers[running].URL)
+	}
+	if l.Connections < 0 || l.Pipelining < 0 {
+		return errors.New("connections and pipelining are 1 or more")
+	}
+	return nil
+}
+
+func labelsOf[T any](list []T, label func(*T) string) string {
+	var all []string
+	for i := range list {
+		all = append(all, label(&list[i]))
+	}
+	return strings.Join(all, ", ")
+}
+
+// checkCells looks at the combinations.
+func (e *Experiment) checkCells() error {
+	f := &e.Factorial
+	if n := f.combinations(); n > cellsMax && len(f.Cells) == 0 || len(f.Cells) > cellsMax {
+		return fmt.Errorf("factorial: the factors make more than %d cells; give fewer levels, or a list of cells", cellsMax)
+	}
+	var seen [][]int
+	for i, names := range f.Cells {
+		levels, err := f.levelsOf(names)
+		if err != nil {
+			return fmt.Errorf("factorial.cells[%d]: %w", i+1, err)
+		}
+		if slices.ContainsFunc(seen, func(o []int) bool { return slices.Equal(o, levels) }) {
+			return fmt.Errorf("factorial.cells[%d]: %s is there twice; repeats say how often each is measured", i+1, e.CellLabel(levels))
+		}
+		seen = append(seen, levels)
+	}
+	if len(f.Cells) == 1 {
+		return errors.New("factorial.cells: one cell has nothing to be compared with; give two or more, or leave cells out")
+	}
+	cells, open := e.Cells(), 0
+	for i := range cells {
+		c := &cells[i]
+		s, err := e.Spec(placeholder, c.Mix, c.Connections, c.Pipelining, c.Rate)
+		if err == nil {
+			s.PinServer, s.PinGenerator = cmp.Or(c.PinServer, s.PinServer), cmp.Or(c.PinGenerator, s.PinGenerator)
+			err = s.Check()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)
+		}
+		if s.Open() {
+			open++
+		}
+	}
+	if open > 0 && open < len(cells) {
+		return errors.New("rate: some cells have one and others are closed loops, which cannot be compared; give every level of that factor a rate")
+	}
+	if runs := e.Repeats * len(cells); runs > RunsMax {
+		return fmt.Errorf("factorial: %d cells × %d repeats are %d runs, at most %d are done; give fewer of either", len(cells), e.Repeats, runs,
+			RunsMax)
+	}
+	return nil
+}

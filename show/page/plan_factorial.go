@@ -1,0 +1,249 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+	"ceiling/show/report"
+	"ceiling/verdict/prose"
+)
+
+// factorialSections are the effects of each metric, then the cells that they are
+// from.
+func factorialSections(f *record.Factorial) []Section {
+	effects := Section{ID: "effects", Title: "Effects"}
+	cells := Section{ID: "cells", Title: "Cells"}
+	for _, metric := range effectMetrics(f) {
+		t := effectTable(f, metric)
+		if d, ok := EffectForest(f, metric); ok {
+			d.Table = &t
+			effects.Blocks = append(effects.Blocks, d)
+		} else {
+			effects.Blocks = append(effects.Blocks, t)
+		}
+		cells.Blocks = append(cells.Blocks, cellGraphs(f, metric)...)
+	}
+	cells.Blocks = append(cells.Blocks, cellTable(f))
+	return []Section{effects, cells}
+}
+
+func effectMetrics(f *record.Factorial) []string {
+	var list []string
+	for i := range f.Effects {
+		if m := f.Effects[i].Metric; !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// factorialCard counts what was found.
+func factorialCard(f *record.Factorial) *Verdict {
+	shown, settled := 0, 0
+	for i := range f.Effects {
+		switch f.Effects[i].Decision {
+		case record.Higher, record.Lower:
+			shown++
+		case record.NoChange:
+			settled++
+		}
+	}
+	v := &Verdict{Outcome: "not settled", Mood: mood(shown+settled > 0), Gloss: "needs more blocks", Figure: fmt.Sprint(shown),
+		Unit: fmt.Sprintf("of %s shown", unit.Plural(len(f.Effects), "effect", "effects")), Because: sentence(prose.Sentence(f.Answer[:min(1, len(f.Answer))]))}
+	switch {
+	case shown+settled == len(f.Effects) && shown+settled > 0:
+		v.Outcome, v.Gloss = "settled", "every effect is shown, or is none"
+	case shown+settled > 0:
+		v.Outcome, v.Gloss = "settled in part", fmt.Sprintf("%d need more blocks", len(f.Effects)-shown-settled)
+	}
+	v.Spread = fmt.Sprintf("%s × %s", unit.Plural(f.Blocks, "block", "blocks"), unit.Plural(len(f.Cells), "cell", "cells"))
+	return v
+}
+
+// effectTone is the colour of an effect: better, worse, none, not settled.
+func effectTone(x *record.Effect) int {
+	better := record.Lower
+	if x.Metric == "rps" {
+		better = record.Higher
+	}
+	switch x.Decision {
+	case better:
+		return 3
+	case record.Higher, record.Lower:
+		return 1
+	case record.NoChange:
+		return 0
+	}
+	return 7
+}
+
+// EffectForest is every effect on a metric with its interval, around none.
+func EffectForest(f *record.Factorial, metric string) (Drawing, bool) {
+	var rows []chart.Estimated
+	for i := range f.Effects {
+		x := &f.Effects[i]
+		if x.Metric != metric {
+			continue
+		}
+		var each []float64
+		for _, ratio := range x.PerBlock {
+			each = append(each, math.Expm1(ratio))
+		}
+		rows = append(rows, chart.Estimated{Each: each, Name: redact(report.EffectName(f, x)) + ": " + report.EffectDecision(x), Value: effectText(x),
+			Mid: x.Relative.Mid, Low: x.Relative.Low, High: x.Relative.High, Tone: effectTone(x), None: !measuredEffect(x)})
+	}
+	forest, ok := chart.NewForest("Effects on "+report.EffectMetric(metric), "effect", chart.Signed, rows, []chart.Limit{{Name: "none", At: 0}},
+		false)
+	forest.Says = rowsSay(rows)
+	return forestOf("effects-"+metric, forest, fmt.Sprintf("Line: no effect. Dots: each block. Bars: intervals over blocks, %s for all %d effects together. × is how a factor changes the effect of another.",
+		unit.Percent(f.Confidence), f.Comparisons)), ok
+}
+
+// measuredEffect tells an effect that can be drawn.
+func measuredEffect(x *record.Effect) bool {
+	return x.Blocks > 0 && math.Abs(x.Relative.Mid) <= math.MaxFloat64 && x.Relative.Low <= x.Relative.High
+}
+
+func effectText(x *record.Effect) string {
+	r := &x.Relative
+	if !measuredEffect(x) {
+		return "not measured"
+	}
+	return fmt.Sprintf("%s (%s … %s)", signed(r.Mid), signed(r.Low), signed(r.High))
+}
+
+func effectTable(f *record.Factorial, metric string) Table {
+	t := Table{Caption: "Every effect on " + report.EffectMetric(metric), Columns: []Column{{Name: "effect"},
+		{Name: "ratio − 1, with its interval", Figure: true}, {Name: "decision"}, {Name: "pairs of cells", Figure: true},
+		{Name: "blocks", Figure: true}, {Name: "in words"}}}
+	for i := range f.Effects {
+		x := &f.Effects[i]
+		if x.Metric == metric {
+			t.Rows = append(t.Rows, []Cell{{Text: redact(report.EffectName(f, x))}, {Text: effectText(x)},
+				{Text: report.EffectDecision(x)}, {Text: fmt.Sprint(x.Pairs)}, {Text: fmt.Sprint(x.Blocks)}, {Text: redact(prose.Text(x.Says))}})
+		}
+	}
+	return t
+}
+
+// cellMetric is a metric's figure of a cell.
+func cellMetric(c *record.FactorialCell, metric string) *record.Estimate {
+	switch metric {
+	case "rps":
+		return &c.PerS
+	case "p99":
+		return &c.P99Ns
+	}
+	return &c.ServerCPUNs
+}
+
+// cellGraphs are the interaction plots of a metric: the levels of one factor across,
+// and a line for each combination of the others. Lines that are parallel do not
+// interact.
+func cellGraphs(f *record.Factorial, metric string) []Block {
+	across := 0
+	for i := range f.Factors {
+		if len(f.Factors[i].Levels) > len(f.Factors[across].Levels) {
+			across = i
+		}
+	}
+	lines := cellLines(f, metric, across)
+	var blocks []Block
+	for at := 0; at < len(lines); at += linesMost {
+		group := lines[at:min(at+linesMost, len(lines))]
+		y := chart.Axis{Name: report.EffectMetric(metric), Unit: chart.PerSecond}
+		if metric != "rps" {
+			y.Unit = chart.Nanoseconds
+		}
+		title := fmt.Sprintf("%s by %s", report.EffectMetric(metric), redact(f.Factors[across].Name))
+		g, ok := chart.NewGraph(title, chart.Axis{Name: redact(f.Factors[across].Name)}, y, group)
+		if !ok {
+			continue
+		}
+		g.X = levelAxis(&f.Factors[across])
+		g.Says = "The same as in the table."
+		blocks = append(blocks, graphOf(fmt.Sprintf("cells-%s%s", metric, groupTag(at/linesMost, (len(lines)+linesMost-1)/linesMost)), g,
+			"Dots: median of a cell's runs, with its 95% interval. Hollow: left out of the effects. Lines that are parallel: the factors do not interact."))
+	}
+	return blocks
+}
+
+// levelAxis has a place for each level, half a place in from the sides.
+func levelAxis(f *record.FactorLevels) chart.Axis {
+	a := chart.Axis{Name: redact(f.Name), Min: -.5, Max: float64(len(f.Levels)) - .5}
+	for i, name := range f.Levels {
+		a.Ticks = append(a.Ticks, chart.Tick{At: float64(i), Label: redact(name)})
+	}
+	return a
+}
+
+func cellLines(f *record.Factorial, metric string, across int) []chart.Measured {
+	var lines []chart.Measured
+	index := map[string]int{}
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		e := cellMetric(c, metric)
+		if across >= len(c.Levels) || !(e.Mid > 0 && e.Mid <= math.MaxFloat64) {
+			continue
+		}
+		name := othersName(f, c, across)
+		at, there := index[name]
+		if !there {
+			at = len(lines)
+			index[name] = at
+			line := chart.Measured{Name: name, Joined: true}
+			line.Tone, line.Dashed = toneOf(at)
+			lines = append(lines, line)
+		}
+		lines[at].Places = append(lines[at].Places, chart.Place{X: float64(c.Levels[across]), Y: e.Mid, Low: min(e.Low, e.Mid),
+			High: max(e.High, e.Mid), Hollow: c.LeftOut})
+	}
+	for i := range lines {
+		slices.SortFunc(lines[i].Places, func(a, b chart.Place) int { return int(a.X - b.X) })
+	}
+	return lines
+}
+
+// othersName is the levels of a cell but those of one factor.
+func othersName(f *record.Factorial, c *record.FactorialCell, but int) string {
+	var parts []string
+	for n, level := range c.Levels {
+		if n != but && n < len(f.Factors) && level >= 0 && level < len(f.Factors[n].Levels) {
+			parts = append(parts, f.Factors[n].Name+" "+f.Factors[n].Levels[level])
+		}
+	}
+	return redact(strings.Join(parts, ", "))
+}
+
+func cellTable(f *record.Factorial) Table {
+	t := Table{Caption: "Every cell"}
+	for i := range f.Factors {
+		t.Columns = append(t.Columns, Column{Name: redact(f.Factors[i].Name)})
+	}
+	t.Columns = append(t.Columns, Column{Name: "req/s", Figure: true}, Column{Name: "p99", Figure: true},
+		Column{Name: "server CPU", Figure: true}, Column{Name: "runs", Figure: true}, Column{Name: "bottleneck"})
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		row := make([]Cell, len(f.Factors))
+		for n := range row {
+			if n < len(c.Levels) && c.Levels[n] >= 0 && c.Levels[n] < len(f.Factors[n].Levels) {
+				row[n].Text = redact(f.Factors[n].Levels[c.Levels[n]])
+			}
+		}
+		runs, bottleneck := fmt.Sprint(c.Runs), string(c.Bottleneck)
+		if c.Invalid > 0 {
+			runs = fmt.Sprintf("%d and %d invalid", c.Runs-c.Invalid, c.Invalid)
+		}
+		if c.LeftOut {
+			bottleneck = "left out: " + prose.Sentence(c.Because)
+		}
+		t.Rows = append(t.Rows, append(row, Cell{Text: estimated(&c.PerS, count)}, Cell{Text: cost(&c.P99Ns)}, Cell{Text: cost(&c.ServerCPUNs)},
+			Cell{Text: runs}, Cell{Text: bottleneck}))
+	}
+	return t
+}
