@@ -26,6 +26,11 @@ func (e *Entry) blocks(verb string, args []string) (answer, error) {
 			return out, nil
 		}
 	}
+	if verb == "table" && kind == pointsTable {
+		t, err := e.pointsOf(records[0])
+		out.blocks = []page.Block{t}
+		return out, err
+	}
 	d, err := documentOf(records)
 	if err != nil {
 		return out, err

@@ -61,6 +61,7 @@ func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 		Finding  template.HTML
 		WhatNext template.HTML
 		Labels   []label
+		Setup    *setup
 		Notices  []notice
 		Body     template.HTML
 		Rows     []row
@@ -68,7 +69,7 @@ func (j *Journal) entryPage(i int, w *written) ([]byte, error) {
 		By       []link
 		Previous *Entry
 		Next     *Entry
-	}{Entry: e, Day: day(e.Date), Finding: w.finding.HTML, WhatNext: w.next.HTML, Labels: e.labels(),
+	}{Entry: e, Day: day(e.Date), Finding: w.finding.HTML, WhatNext: w.next.HTML, Labels: e.labels(), Setup: e.setup(),
 		Notices: append(e.notices(), j.correctionNotices(e)...), Body: w.html}
 	if e.changed() != e.Date {
 		data.Changed = day(e.changed())

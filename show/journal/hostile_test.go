@@ -103,6 +103,9 @@ func TestHostileRecords(t *testing.T) {
 	seen := 0
 	for name, html := range s.Files {
 		text := string(html)
+		if filepath.Ext(name) == ".csv" {
+			continue // no browser takes it for a page: it is text/csv, and nosniff
+		}
 		if strings.Contains(text, "&lt;x-hostile") {
 			seen++
 		}

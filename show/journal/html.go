@@ -90,7 +90,11 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 	data := struct {
 		Inside template.HTML
 		From   []*Record
-	}{inside, a.of}
+		CSV    string
+	}{inside + a.html, a.of, ""}
+	if of := a.of[0]; a.html == "" && of.Plan != nil && of.Plan.Sweep != nil {
+		data.CSV = csvPage(of.ID)
+	}
 	html, err := execute("taken", data)
 	if err != nil {
 		w.wrong.add(w.entry.File, r.line, "%v", err)

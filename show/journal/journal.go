@@ -18,6 +18,7 @@ import (
 
 	"ceiling/internal/lazy"
 	"ceiling/record"
+	"ceiling/show/chart"
 	"ceiling/show/page"
 )
 
@@ -83,6 +84,8 @@ type Entry struct {
 	// Unsound says what retracted entries it builds on, directly or by way of
 	// others; nil for one that stands.
 	Unsound []Ground
+
+	opened map[string]*chart.Run // runs of plans that references asked for, by ID
 
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's
 }

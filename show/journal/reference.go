@@ -3,10 +3,11 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"reflect"
 	"slices"
 	"strings"
-	"text/template"
+	texttemplate "text/template"
 
 	"ceiling/experiment/plan"
 	"ceiling/internal/lazy"
@@ -28,6 +29,7 @@ type answer struct {
 	// of are the records that it was taken from.
 	of     []*Record
 	blocks []page.Block
+	html   template.HTML // in place of blocks
 	// pending: the record is still to be measured, typed: a person wrote it.
 	pending, typed bool
 	isBlock        bool // it stands in a paragraph of its own
@@ -43,17 +45,20 @@ var usages = map[string]string{
 	"resource": `{{(resource "NAME" "server CPU").Elasticity}}`, "metric": `{{(metric "NAME" "rps").Change}}`,
 	"compare": `{{compare (run "A").Rate (run "B").Rate}}`, "times": `{{times (run "A").Rate (run "B").Rate}}`,
 	"typed": `{{typed "5 ms"}}`, "table": `{{table "NAME"}} or {{table "NAME" "KIND"}}`, "figure": `{{figure "NAME" "KIND"}}`,
+	"little": `{{little (run "NAME")}}`, "shareOfLink": `{{shareOfLink (run "NAME") "10Gbit/s"}}`, "utilization": `{{utilization (run "NAME")}}`,
+	"ends": `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`,
 } // read-only
 
 // functions are those of an entry's references.
-func (e *Entry) functions() template.FuncMap {
-	return template.FuncMap{
+func (e *Entry) functions() texttemplate.FuncMap {
+	return texttemplate.FuncMap{
 		"run": e.run, "plan": e.plan, "curve": e.curveOf, "resource": e.resource, "metric": e.metric,
 		"compare": func(a, b answer) (answer, error) { return against(kindChange, a, b) },
 		"times":   func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
 		"typed":   func(text string) answer { return answer{text: text, short: text, typed: true} },
 		"table":   func(args ...string) (answer, error) { return e.blocks("table", args) },
-		"figure":  func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) },
+		"little":  e.little, "shareOfLink": e.shareOfLink, "utilization": e.utilization, "ends": e.ends, "workers": e.workers,
+		"figure": func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) },
 	}
 }
 
@@ -66,7 +71,7 @@ func (e *Entry) answer(inside string) (out answer, err error) {
 	var found any
 	functions := e.functions()
 	functions["found"] = func(v any) string { found = v; return "" }
-	t, err := template.New("").Funcs(functions).Parse("{{found (" + inside + ")}}")
+	t, err := texttemplate.New("").Funcs(functions).Parse("{{found (" + inside + ")}}")
 	if err == nil {
 		err = t.Execute(new(strings.Builder), nil)
 	}

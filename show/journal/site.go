@@ -157,6 +157,11 @@ func (s *Site) record(u *use) error {
 	var err error
 	var below []link
 	if u.record.Plan != nil {
+		if u.record.Plan.Sweep != nil {
+			if s.Files[csvPage(u.record.ID)], err = u.entries[0].pointsCSV(u.record); err != nil {
+				return err
+			}
+		}
 		if d, err = page.Plan(u.record.Plan); err == nil {
 			below, err = s.planned(u)
 		}
@@ -217,7 +222,11 @@ func (s *Site) recordPage(u *use, r *Record, d page.Document, below []link, of *
 		Entries  []link
 		Runs     []link
 		LeftOut  []string
+		CSV      string
 	}{Sections: sections, Runs: below}
+	if r.Plan != nil && r.Plan.Sweep != nil {
+		data.CSV = r.ID + ".csv"
+	}
 	for _, e := range u.entries {
 		data.Entries = append(data.Entries, link{Name: e.Number + " " + e.Title, To: "../" + entryPage(e)})
 	}

@@ -134,3 +134,12 @@ func credentialsIn(words []string, where string) []string {
 	}
 	return slices.Compact(list)
 }
+
+// CommandLine is a command of a record as a page shows it.
+func CommandLine(words []string) string { return legible(commandLine(words)) }
+
+// Servers are those of a plan's experiment, as a page may show them.
+func Servers(p *record.Plan) []spec.Server {
+	e, _ := p.Experiment.Concealed(secret.Plain())
+	return e.Servers
+}

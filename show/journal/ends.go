@@ -1,0 +1,168 @@
+package journal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"ceiling/internal/unit"
+	"ceiling/show/chart"
+	"ceiling/show/page"
+)
+
+// ends is the CPU of both ends during a point.
+func (e *Entry) ends(of any) (answer, error) {
+	return e.tableOf(of, func(m measured) (page.Table, error) {
+		t := page.Table{Caption: "Both ends, CPU over " + unit.Plural(len(m.runs), "run", "runs"),
+			Columns: []page.Column{{Name: "end"}, {Name: "cores used", Figure: true}, {Name: "CPU per request", Figure: true},
+				{Name: "busiest thread", Figure: true}, {Name: "runnable, waiting for CPU", Figure: true}}}
+		ns := func(v float64) string { return unit.FormatNsFloat(v) }
+		perRequest := func(cores func(*chart.Run) float64) spread {
+			return m.over(func(r *chart.Run) float64 { return over(cores(r)*r.ElapsedS*1e9, finished(r)) })
+		}
+		known := func(v float64) float64 {
+			if v < 0 {
+				return math.NaN()
+			}
+			return v
+		}
+		t.Rows = [][]page.Cell{
+			{{Text: "generator"}, {Text: m.over(generatorCores).text(twoDigits)}, {Text: perRequest(generatorCores).text(ns)},
+				{Text: m.over(func(r *chart.Run) float64 { return known(r.Generator.BusiestWorker) }).text(unit.Percent)},
+				{Text: m.over(func(r *chart.Run) float64 { return known(r.Generator.RunDelay) }).text(unit.Percent)}},
+			{{Text: "server"}, {Text: m.over(serverCores).text(twoDigits)}, {Text: perRequest(serverCores).text(ns)}, {Text: "–"}, {Text: "–"}},
+		}
+		others := m.over(func(r *chart.Run) float64 { return r.Verdict.OtherCores })
+		t.Rows = append(t.Rows, []page.Cell{{Text: "other programs, server's host"}, {Text: others.text(twoDigits)}, {Text: "–"}, {Text: "–"}, {Text: "–"}})
+		if cores := m.runs[0].Environment.CoresAllowed; cores > 0 {
+			t.Caption += fmt.Sprintf("; the generator's machine has %s", unit.Plural(cores, "core", "cores"))
+		}
+		return t, nil
+	})
+}
+
+func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+// workers is how the server's processes, and the generator's threads, share the work.
+func (e *Entry) workers(of any) (answer, error) {
+	return e.tableOf(of, func(m measured) (page.Table, error) {
+		most := 0
+		for _, r := range m.runs {
+			if r.Subject != nil {
+				most = max(most, len(r.Subject.Processes))
+			}
+		}
+		if most == 0 {
+			return page.Table{}, fmt.Errorf("the server's processes were not measured")
+		}
+		t := page.Table{Caption: fmt.Sprintf("Workers of the server, the busiest of each run first, over %s%s", unit.Plural(len(m.runs), "run", "runs"),
+			sharing(m.runs[0])), Columns: []page.Column{{Name: "worker"}, {Name: "connections", Figure: true}, {Name: "cores used", Figure: true},
+			{Name: "share of the server's CPU", Figure: true}}}
+		for i := range most {
+			at := func(figure func(w worker, all float64) float64) spread {
+				return m.over(func(r *chart.Run) float64 {
+					list, all := workersOf(r)
+					if i >= len(list) {
+						return math.NaN()
+					}
+					return figure(list[i], all)
+				})
+			}
+			t.Rows = append(t.Rows, []page.Cell{{Text: fmt.Sprintf("process %d", i+1)},
+				{Text: at(func(w worker, _ float64) float64 { return w.connections }).text(count)},
+				{Text: at(func(w worker, _ float64) float64 { return w.cores }).text(twoDigits)},
+				{Text: at(func(w worker, all float64) float64 { return over(w.cores, all) }).text(unit.Percent)}})
+		}
+		for i := range m.runs[0].Generator.Workers {
+			at := func(figure func(r *chart.Run) float64) spread {
+				return m.over(func(r *chart.Run) float64 {
+					if i >= len(r.Generator.Workers) {
+						return math.NaN()
+					}
+					return figure(r)
+				})
+			}
+			t.Rows = append(t.Rows, []page.Cell{{Text: fmt.Sprintf("generator's thread %d", i+1)},
+				{Text: at(func(r *chart.Run) float64 { return float64(r.Generator.Workers[i].Connections) }).text(count)},
+				{Text: at(func(r *chart.Run) float64 { return r.Generator.Workers[i].Busy }).text(twoDigits)}, {Text: "–"}})
+		}
+		return t, nil
+	})
+}
+
+func count(v float64) string { return unit.FormatCount(int64(math.Round(v))) }
+
+// worker is a process of the server. Connections are NaN where the record's series, or
+// its copy, does not have them.
+type worker struct{ cores, connections float64 }
+
+// workersOf are the server's processes, the busiest first, and their CPU together.
+func workersOf(r *chart.Run) (list []worker, all float64) {
+	if r.Subject == nil {
+		return nil, 0
+	}
+	held := map[int]float64{}
+	if r.Series != nil {
+		for _, row := range r.Series.Observed.Listeners {
+			for _, c := range row.Connections { // the last row that looked stays
+				held[c.PID] = float64(c.Connections)
+			}
+		}
+	}
+	for _, p := range r.Subject.Processes {
+		w := worker{over(float64(p.CPUNs)/1e9, r.ElapsedS), math.NaN()}
+		if n, there := held[p.PID]; there {
+			w.connections = n
+		} else if len(held) > 0 {
+			w.connections = 0
+		}
+		list, all = append(list, w), all+w.cores
+	}
+	slices.SortStableFunc(list, func(a, b worker) int {
+		switch {
+		case a.cores > b.cores:
+			return -1
+		case a.cores < b.cores:
+			return 1
+		}
+		return 0
+	})
+	return list, all
+}
+
+// sharing says how processes come to share a port, where the record has their listening
+// sockets: several sockets on one address do so by SO_REUSEPORT.
+func sharing(r *chart.Run) string {
+	if r.Series == nil {
+		return ""
+	}
+	sockets := map[string]map[uint64]bool{}
+	for _, row := range r.Series.Observed.Listeners {
+		for _, l := range row.Listeners {
+			if sockets[l.Addr] == nil {
+				sockets[l.Addr] = map[uint64]bool{}
+			}
+			sockets[l.Addr][l.Inode] = true
+			if n := len(sockets[l.Addr]); n > 1 {
+				return fmt.Sprintf("; %d listening sockets share %s by SO_REUSEPORT", n, l.Addr)
+			}
+		}
+	}
+	return ""
+}
+
+// tableOf is a table of what a reference names.
+func (e *Entry) tableOf(of any, table func(measured) (page.Table, error)) (answer, error) {
+	m, pending, err := e.measuredOf(of)
+	out := answer{isBlock: true}
+	if m.of != nil {
+		out.of = []*Record{m.of}
+	}
+	if err != nil || pending {
+		out.pending, out.text = pending, "Not measured yet."
+		return out, err
+	}
+	t, err := table(m)
+	out.blocks = []page.Block{t}
+	return out, err
+}

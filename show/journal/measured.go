@@ -1,0 +1,202 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// measured is the runs of one condition, each with its whole record.
+type measured struct {
+	of   *Record
+	runs []*chart.Run
+}
+
+// opened reads a run of a plan, once for all references of an entry.
+func (e *Entry) openedRun(of *Record, id string) (*chart.Run, error) {
+	if e.opened == nil {
+		e.opened = map[string]*chart.Run{}
+	}
+	if run := e.opened[id]; run != nil {
+		return run, nil
+	}
+	f, there := of.Plan.Record(id)
+	if !there {
+		return nil, fmt.Errorf("the record of run %s is not in the journal", id)
+	}
+	r, err := openRecord(f)
+	if err != nil {
+		return nil, err
+	}
+	if r.Run == nil {
+		return nil, fmt.Errorf("%s is no run", id)
+	}
+	e.opened[id] = r.Run
+	return r.Run, nil
+}
+
+// measuredOf is what a reference's argument stands for: a run, or all counted runs of a
+// point. pending is true where they are still to be measured.
+func (e *Entry) measuredOf(of any) (m measured, pending bool, err error) {
+	var p *pointFigures
+	switch of := of.(type) {
+	case *runFigures:
+		m.of, m.runs = of.of, []*chart.Run{of.run}
+		return m, of.of.Pending(), nil
+	case *curveFigures:
+		p = &of.pointFigures
+	case *pointFigures:
+		p = of
+	default:
+		return m, false, errors.New("it takes a run, a curve of one point, or a point")
+	}
+	m.of = p.of
+	if p.of.Pending() {
+		return m, true, nil
+	}
+	if p.wrong != nil {
+		return m, false, p.wrong
+	}
+	m, err = e.measuredPoint(p.of, p.point)
+	return m, false, err
+}
+
+// measuredPoint is the counted runs of a point.
+func (e *Entry) measuredPoint(of *Record, p *record.CurvePoint) (measured, error) {
+	m := measured{of: of}
+	for _, id := range p.RunIDs {
+		run, err := e.openedRun(of, id)
+		if err != nil {
+			return m, err
+		}
+		m.runs = append(m.runs, run)
+	}
+	if len(m.runs) == 0 {
+		return m, errors.New("the point names no runs")
+	}
+	return m, nil
+}
+
+// spread is a mean over repeats with the deviation of a single one.
+type spread struct {
+	mean, deviation float64
+	n               int
+}
+
+// over is a figure of every run; a run that has none (NaN) is left out.
+func (m *measured) over(figure func(r *chart.Run) float64) spread {
+	var s spread
+	var values []float64
+	for _, r := range m.runs {
+		if v := figure(r); !math.IsNaN(v) {
+			values = append(values, v)
+			s.mean += v
+		}
+	}
+	if s.n = len(values); s.n == 0 {
+		return s
+	}
+	s.mean /= float64(s.n)
+	for _, v := range values {
+		s.deviation += (v - s.mean) * (v - s.mean)
+	}
+	if s.n > 1 {
+		s.deviation = math.Sqrt(s.deviation / float64(s.n-1))
+	}
+	return s
+}
+
+// text is 465 ± 12.0 µs; "–" where nothing was measured.
+func (s spread) text(format func(float64) string) string {
+	switch s.n {
+	case 0:
+		return "–"
+	case 1:
+		return format(s.mean)
+	}
+	mean, deviation := format(s.mean), format(s.deviation)
+	if figure, of, _ := strings.Cut(mean, " "); of != "" && strings.HasSuffix(deviation, " "+of) {
+		mean = figure // the unit stands there once
+	}
+	return mean + " ± " + deviation
+}
+
+// sum adds a figure up over the runs.
+func (m *measured) sum(figure func(r *chart.Run) float64) float64 {
+	total := 0.0
+	for _, r := range m.runs {
+		total += figure(r)
+	}
+	return total
+}
+
+// same tells that a figure is the same in all runs.
+func (m *measured) same(figure func(r *chart.Run) float64) bool {
+	first := figure(m.runs[0])
+	return !slices.ContainsFunc(m.runs, func(r *chart.Run) bool { return figure(r) != first })
+}
+
+// Figures of a run, for the above; NaN is not known.
+
+func seconds(r *chart.Run) float64  { return r.ElapsedS }
+func answers(r *chart.Run) float64  { return float64(r.Latency.Response.Count) }
+func waited(r *chart.Run) float64   { return r.Latency.Response.MeanNs * answers(r) }
+func bytesIn(r *chart.Run) float64  { return float64(r.Bytes.Read) }
+func finished(r *chart.Run) float64 { return float64(r.Requests.Completed) }
+func perSecond(r *chart.Run) float64 {
+	return r.Rate.CompletedPerS
+}
+
+// slots are how many requests a closed loop has in flight; NaN in an open one.
+func slots(r *chart.Run) float64 {
+	if r.Load.Mode != "closed" {
+		return math.NaN()
+	}
+	return float64(r.Load.Connections) * float64(max(r.Load.Pipelining, 1))
+}
+
+// inFlight is Little's law: the rate times the mean response time.
+func inFlight(r *chart.Run) float64 { return over(waited(r)/1e9, r.ElapsedS) }
+
+// generatorCores and serverCores are CPU time over the window.
+func generatorCores(r *chart.Run) float64 {
+	if used := float64(r.Generator.UserNs + r.Generator.SystemNs); used > 0 {
+		return over(used/1e9, r.ElapsedS)
+	}
+	return over(r.Generator.CPUNsPerRequest/1e9*finished(r), r.ElapsedS)
+}
+
+func serverCores(r *chart.Run) float64 {
+	if r.Subject == nil {
+		return math.NaN()
+	}
+	total := 0.0
+	for _, p := range r.Subject.Processes {
+		total += float64(p.CPUNs)
+	}
+	return over(total/1e9, r.ElapsedS)
+}
+
+// over is a ratio; NaN where there is nothing to divide by.
+func over(a, b float64) float64 {
+	if !(b > 0) {
+		return math.NaN()
+	}
+	return a / b
+}
+
+// quantileNs is one of the response time, from its histogram.
+func quantileNs(q float64) func(r *chart.Run) float64 {
+	return func(r *chart.Run) float64 {
+		h := r.Response
+		if h == nil || h.Count() == 0 {
+			return math.NaN()
+		}
+		return float64(h.Quantile(q))
+	}
+}

@@ -1,0 +1,147 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"ceiling/internal/unit"
+	"ceiling/show/chart"
+	"ceiling/show/page"
+)
+
+// Arithmetic blocks: a law with a run's own figures put in, worked out by the program and
+// held to what the record says besides. One that does not hold fails the build.
+
+// sum is a law as a page shows it: terms, each after its sign, and what they come to.
+type sum struct {
+	Law   string
+	Terms []term
+	// Says is what the result was held to; Runs how many runs it is of.
+	Says string
+	Runs string
+}
+
+// term is one figure of a sum.
+type term struct{ Sign, Value, Name string }
+
+// littleWithin is how far the requests in flight by Little's law may be from the slots of
+// a closed loop: requests that began before the window and end after it are counted at
+// one of its edges only.
+const littleWithin = 0.1
+
+// little is Little's law: requests in flight are the rate times the response time.
+func (e *Entry) little(of any) (answer, error) {
+	return e.sumOf(of, func(m measured) (sum, error) {
+		n, s, w := m.sum(answers), m.sum(seconds), m.sum(waited)
+		if !(n > 0) || !(s > 0) {
+			return sum{}, errors.New("no response time was measured")
+		}
+		got := w / 1e9 / s
+		out := sum{Law: "Little's law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(w / n), "mean response time"},
+			{"=", three(got), "requests in flight"}}, Says: "An open loop has no fixed number of requests to hold this against."}
+		if want := slots(m.runs[0]); !math.IsNaN(want) {
+			if !m.same(slots) {
+				return sum{}, errors.New("its runs differ in their slots")
+			}
+			off := got/want - 1
+			if math.Abs(off) > littleWithin {
+				return sum{}, fmt.Errorf("rate × response time is %s requests in flight, %+.0f%% off the %s that the loop keeps: the record contradicts itself",
+					three(got), 100*off, unit.FormatCount(int64(want)))
+			}
+			r := m.runs[0]
+			out.Says = fmt.Sprintf("The loop keeps %s × %d = %s in flight: %.1f%% off.", unit.Plural(r.Load.Connections, "connection", "connections"),
+				max(r.Load.Pipelining, 1), unit.FormatCount(int64(want)), 100*math.Abs(off))
+		}
+		return out, nil
+	})
+}
+
+// shareOfLink is how much of a link's speed the responses take. The link is that of the
+// record, or one that is named: what it would be there.
+func (e *Entry) shareOfLink(of any, links ...string) (answer, error) {
+	if len(links) > 1 {
+		return answer{}, errors.New("it takes one link speed")
+	}
+	return e.sumOf(of, func(m measured) (sum, error) {
+		speed, says := m.runs[0].Spec.LinkBitsPerSecond, "The link speed is that of the record."
+		if len(links) == 1 {
+			bits, err := unit.ParseBits(links[0])
+			if err != nil {
+				return sum{}, err
+			}
+			if speed > 0 && speed != float64(bits) {
+				return sum{}, fmt.Errorf("the record's link has %s, not %s", unit.FormatBits(unit.BitsPerSecond(speed)), links[0])
+			}
+			if speed == 0 {
+				says = "An assumed link: the record has no link speed."
+			}
+			speed = float64(bits)
+		}
+		if !(speed > 0) {
+			return sum{}, errors.New(`the record has no link speed; assume one, as in {{shareOfLink (run "NAME") "10Gbit/s"}}`)
+		}
+		n, s, b := m.sum(finished), m.sum(seconds), m.sum(bytesIn)
+		if !(n > 0) || !(s > 0) {
+			return sum{}, errors.New("no requests were completed")
+		}
+		share := 8 * b / s / speed
+		if share > 1 {
+			says += " It would be the bottleneck."
+		}
+		return sum{Law: "Share of a link", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatBytesSI(int64(b/n + .5)), "read per request"},
+			{"=", unit.FormatBits(unit.BitsPerSecond(8 * b / s)), "above TCP"}, {"÷", unit.FormatBits(unit.BitsPerSecond(speed)), "link"},
+			{"=", unit.Percent(share), "of the link"}}, Says: says}, nil
+	})
+}
+
+// utilization is the utilization law: cores in use are the rate times the CPU time of a
+// request, at either end.
+func (e *Entry) utilization(of any) (answer, error) {
+	return e.sumOf(of, func(m measured) (sum, error) {
+		n, s := m.sum(finished), m.sum(seconds)
+		used := m.sum(func(r *chart.Run) float64 { return serverCores(r) * r.ElapsedS })
+		switch {
+		case !(n > 0) || !(s > 0):
+			return sum{}, errors.New("no requests were completed")
+		case math.IsNaN(used):
+			return sum{}, errors.New("the server's CPU was not measured")
+		}
+		out := sum{Law: "Utilization law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(used / n * 1e9), "server CPU per request"},
+			{"=", three(used / s), "cores in use by the server"}}}
+		r := m.runs[0]
+		if cores := r.Environment.CoresAllowed; cores > 0 && r.Subject.Host == r.Environment.Host {
+			if used/s > 1.02*float64(cores) {
+				return sum{}, fmt.Errorf("the server used %s of %d cores: the record contradicts itself", three(used/s), cores)
+			}
+			out.Says = fmt.Sprintf("The machine has %s: %s of it.", unit.Plural(cores, "core", "cores"), unit.Percent(used/s/float64(cores)))
+		}
+		return out, nil
+	})
+}
+
+// sumOf works a law out for what a reference names.
+func (e *Entry) sumOf(of any, law func(measured) (sum, error)) (answer, error) {
+	m, pending, err := e.measuredOf(of)
+	out := answer{isBlock: true}
+	if m.of != nil {
+		out.of = []*Record{m.of}
+	}
+	if err != nil || pending {
+		out.pending, out.text = pending, "Not measured yet."
+		return out, err
+	}
+	s, err := law(m)
+	if err != nil {
+		return out, err
+	}
+	s.Says = page.Text(s.Says)
+	if len(m.runs) > 1 {
+		s.Runs = fmt.Sprintf("All %d runs together.", len(m.runs))
+	}
+	out.html, err = execute("sum", s)
+	return out, err
+}
+
+// three has three digits.
+func three(v float64) string { return unit.FormatSI(v) }
