@@ -25,6 +25,7 @@ import (
 func mayImport() map[string][]string {
 	return map[string][]string{
 		"internal/archive":     {},
+		"internal/authority":   {},
 		"internal/browser":     {},
 		"internal/faultserver": {},
 		"internal/hist":        {},
@@ -38,6 +39,7 @@ func mayImport() map[string][]string {
 		"internal/secret":      {"internal/lazy"},
 		"internal/stat":        {"internal/unit"},
 		"internal/sys":         {},
+		"internal/tlsconn":     {},
 		"internal/unit":        {},
 		"server":               {"internal/http1", "internal/profiles", "internal/ring", "server/store"},
 		"server/store":         {},
@@ -59,7 +61,7 @@ func mayImport() map[string][]string {
 			"record"},
 		"measure/fleet/bus":      {"internal/unit"},
 		"measure/fleet/clock":    {},
-		"measure/load":           {"internal/hist", "internal/http1", "internal/ring", "internal/sys", "internal/unit"},
+		"measure/load":           {"internal/hist", "internal/http1", "internal/ring", "internal/sys", "internal/tlsconn", "internal/unit"},
 		"measure/observe":        {"internal/sys", "measure/observe/events", "record"},
 		"measure/observe/events": {"internal/hist", "internal/sys"},
 		"measure/perturb":        {"experiment/spec", "internal/sys", "internal/unit", "measure/cores", "record"},
@@ -67,7 +69,7 @@ func mayImport() map[string][]string {
 		"measure/profile/stacks": {"internal/profiles", "internal/sys", "measure/profile/symbol", "record"},
 		"measure/profile/symbol": {"internal/sys"},
 		"measure/run": {"experiment/plan", "experiment/spec", "internal/hist", "internal/http1", "internal/profiles", "internal/ring",
-			"internal/secret", "internal/stat", "internal/sys", "internal/unit", "measure/cores", "measure/load", "measure/observe", "measure/perturb", "measure/profile",
+			"internal/secret", "internal/stat", "internal/sys", "internal/tlsconn", "internal/unit", "measure/cores", "measure/load", "measure/observe", "measure/perturb", "measure/profile",
 			"measure/tune",
 			"measure/profile/stacks", "record", "verdict"},
 		"measure/tune":      {"experiment/spec", "internal/sys", "internal/unit", "measure/cores"},

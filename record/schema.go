@@ -115,6 +115,8 @@ type Load struct {
 	EngineWhy string `json:"engine_why,omitempty"`
 	// EngineFeatures lists what the kernel granted the ring.
 	EngineFeatures []string `json:"engine_features,omitempty"`
+	// TLS of the connections; nil: plain, or no handshake succeeded.
+	TLS *TLS `json:"tls,omitempty"`
 	// AskedPerS is the mean asked rate of an open loop, requests per second;
 	// 0 in a closed loop.
 	TargetPerS float64 `json:"target_per_s"`
@@ -189,10 +191,11 @@ type Bytes struct {
 
 // Phases of an Error. In PhaseSend and PhaseResponse each is a failed request,
 // and all of them together are Requests.Failed. PhaseConnect counts attempts to
-// connect and PhaseIdle connections that failed while they had no request; by
-// neither of them a request fails. In PhaseStatus requests are completed.
+// connect, PhaseTLS handshakes on connections that stood, and PhaseIdle connections that failed while they had no request; by
+// none of them a request fails. In PhaseStatus requests are completed.
 const (
 	PhaseConnect  = "connect"
+	PhaseTLS      = "tls"
 	PhaseIdle     = "idle"
 	PhaseSend     = "send"
 	PhaseResponse = "response"
@@ -210,6 +213,9 @@ type Error struct {
 	// BeforeWindow marks what went wrong before the window opened.
 	BeforeWindow bool `json:"before_window,omitempty"`
 }
+
+// OfConnecting tells whether each such error is a connection that could not be opened.
+func (e Error) OfConnecting() bool { return e.Phase == PhaseConnect || e.Phase == PhaseTLS }
 
 // OfRequest tells whether each of them is a failed request.
 func (e Error) OfRequest() bool { return e.Phase == PhaseSend || e.Phase == PhaseResponse }

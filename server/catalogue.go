@@ -25,6 +25,7 @@ type Kind struct {
 	About   string // one line for a person who chooses
 	Prefork bool   // it can run as several processes which share the port
 	Memory  bool   // it answers from memory alone, so it takes no database
+	Plain   bool   // it has no TLS
 }
 
 // An engine is a framework with the routes mounted.
@@ -49,7 +50,7 @@ func frameworks() []framework {
 		{Kind{Name: "nethttp", About: "the standard library's net/http"}, mountNetHTTP},
 		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: true}, mountFastHTTP},
 		{Kind{Name: "fiber", About: "gofiber/fiber v3, which stands on fasthttp", Prefork: true}, mountFiber},
-		{Kind{Name: "floor", About: "our own, on io_uring: close to what the kernel alone costs", Memory: true}, mountFloor},
+		{Kind{Name: "floor", About: "our own, on io_uring: close to what the kernel alone costs", Memory: true, Plain: true}, mountFloor},
 	}
 }
 

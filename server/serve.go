@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -35,6 +36,9 @@ type Config struct {
 	// the whole process until Serve returns). 0 is the number of CPUs that this process may use.
 	Workers int
 
+	// TLS to speak; nil is none. Not with Prefork, and not of a framework that is without.
+	TLS *tls.Config
+
 	// Ready, if not nil, is called once with the real address, in the form of Addr, when all connections to it will be
 	// answered. A prefork child does not call it: its parent does.
 	Ready func(addr string)
@@ -67,6 +71,8 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 		return fmt.Errorf("serve %s: the framework has no prefork", kind)
 	case cfg.Database.Source != "" && f.Memory:
 		return fmt.Errorf("serve %s: it answers from memory alone, without a database", kind)
+	case cfg.TLS != nil && (cfg.Prefork || f.Plain):
+		return fmt.Errorf("serve %s: there is no TLS with it", kind)
 	case cfg.Addr == "":
 		cfg.Addr = "127.0.0.1:0"
 	}
@@ -96,6 +102,9 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 	ln, err := listen(ctx, cfg.Addr)
 	if err != nil {
 		return err
+	}
+	if cfg.TLS != nil {
+		ln = tls.NewListener(ln, cfg.TLS)
 	}
 	stop, err := profilesAlone(ctx, &cfg)
 	if err != nil {

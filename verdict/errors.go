@@ -73,13 +73,13 @@ func (f *runFacts) errorKinds() []errorKind {
 			continue
 		}
 		kind := errorKind{name: e.Cause, count: e.Count}
-		switch e.Phase {
-		case record.PhaseConnect:
+		switch {
+		case e.OfConnecting():
 			if !f.run.Spec.NewConnections {
 				continue
 			}
 			kind.connect = true
-		case record.PhaseIdle:
+		case e.Phase == record.PhaseIdle:
 			if errno(e.Cause) {
 				continue
 			}

@@ -308,14 +308,14 @@ func (f *runFacts) countErrors() {
 		}
 	}
 	for _, e := range run.Errors {
-		if e.Phase == record.PhaseConnect {
+		if e.OfConnecting() {
 			f.refused += float64(e.Count)
 		}
 		if e.BeforeWindow {
 			continue
 		}
 		switch {
-		case e.Phase == record.PhaseConnect && run.Spec.NewConnections:
+		case e.OfConnecting() && run.Spec.NewConnections:
 			f.connects += float64(e.Count)
 		case e.Phase == record.PhaseIdle && !errno(e.Cause):
 			f.idle += float64(e.Count)

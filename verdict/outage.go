@@ -100,7 +100,7 @@ func (o *outageFacts) says(f *runFacts) record.Statement {
 func connectKinds(run *record.Run) []errorKind {
 	var list []errorKind
 	for _, e := range run.Errors {
-		if e.Phase == record.PhaseConnect && !e.BeforeWindow && e.Count > 0 {
+		if e.OfConnecting() && !e.BeforeWindow && e.Count > 0 {
 			list = append(list, errorKind{name: e.Cause, count: e.Count})
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 // TestCommandsInTheDocs runs every command that README.md and docs/ show in a
 // console block ("$ ceiling …"), so that none of them goes stale. An address of
-// port 8080 stands for a server that the test starts; long ones are shortened.
+// port 8080 stands for a server that the test starts, one of 8443 for one with TLS; long ones are shortened.
 func TestCommandsInTheDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("dozens of runs; the scripts do the same verbs")
@@ -36,6 +36,13 @@ func TestCommandsInTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	secure, err := run.StartChild(t.Context(), bin, "serve", "fasthttp", "--tls", "--ca", ca, "--addr", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(secure.Stop)
+	overTLS := strings.NewReplacer("https://127.0.0.1:8443", secure.Addr, " --ca ca.pem", "", " ca.pem", " "+ca)
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +59,9 @@ func TestCommandsInTheDocs(t *testing.T) {
 		}
 		for i, list := range blocks {
 			commands += len(list)
+			for n := range list {
+				list[n] = overTLS.Replace(list[n])
+			}
 			// An experiment leaves nothing behind, and two pages may show it.
 			list = slices.DeleteFunc(list, func(command string) bool {
 				name, is := strings.CutPrefix(command, "run docs/experiments/")

@@ -91,6 +91,9 @@ func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Exper
 	if e.Expect, err = spec.ParseExpect(f.expect); err != nil {
 		return e, fmt.Errorf("--expect: %w", err)
 	}
+	if e.Load.TLS, err = f.secure(); err != nil {
+		return e, err
+	}
 	list, err := f.targetList(args, sh)
 	if err != nil {
 		return e, err

@@ -22,6 +22,7 @@ func runGroups() []flagGroup {
 		{"Load and SLO", []string{"expect", "requests", "pipelining", "threads", "warmup", "arrivals", "method", "header", "body", "targets",
 			"new-connections", "connect-ramp",
 			"timeout", "source-ips", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
+		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni"}},
 		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof", "profile"}},
 		{"Output", []string{"out", "quiet", "keep-secrets", "prometheus", "otlp"}},
 		{"Fleet", []string{"agents", "observe", "allow-loss", "controller"}},

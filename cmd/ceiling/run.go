@@ -41,6 +41,17 @@ type loadFlags struct {
 	newConnections, noLone            bool
 	sourceIPs                         string
 	seed                              uint64
+	tls                               spec.TLS
+}
+
+// secure is how connections to https:// URLs are made; nil: nothing was said of it.
+// Files are read.
+func (l *loadFlags) secure() (*spec.TLS, error) {
+	if l.tls == (spec.TLS{}) {
+		return nil, nil
+	}
+	t := l.tls
+	return &t, t.Read("")
 }
 
 // serverFlags say where generator and server run, and how the server is watched.
@@ -120,6 +131,11 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
 	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
+	p.BoolVar(&f.tls.Insecure, "insecure", false, "https: accept any certificate")
+	p.StringVar(&f.tls.CACert, "cacert", "", "https: file of the authorities to trust (PEM)")
+	p.StringVar(&f.tls.Cert, "cert", "", "https: file of a client certificate (PEM)")
+	p.StringVar(&f.tls.Key, "key", "", "https: file of the key to it (PEM)")
+	p.StringVar(&f.tls.ServerName, "sni", "", "https: name to ask for (default: the URL's host)")
 	p.BoolVar(&f.noLone, "no-lone", false, "skip the requests sent one at a time before the warm-up")
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
 	p.StringVar(&f.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
@@ -199,6 +215,9 @@ func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 	if s.Profile && f.fleet.agents != 0 {
 		return s, errors.New("--profile: profiles are taken on the machine that loads, of a server there; leave --agents out, or run it on the server's machine")
 	}
+	if s.TLS, err = f.secure(); err != nil {
+		return s, err
+	}
 	if s.Targets, err = f.targetList(args, sh); err != nil {
 		return s, err
 	}
@@ -269,7 +288,7 @@ func span(into *time.Duration, flag, text string) error {
 
 // runOne does one run and prints it.
 func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
-	if f.fleet.agents == 0 {
+	if f.fleet.agents == 0 && !strings.HasPrefix(s.Targets[0].URL, "https:") { // which is not calibrated
 		sh.knowHeadroom(c.Context(), s.Engine, s.Duration)
 	}
 	o := run.Options{Out: f.out, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}

@@ -1,18 +1,24 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"ceiling/internal/authority"
 	"ceiling/server"
 	"ceiling/server/store"
 )
 
 func newServe(sh *shell) *cobra.Command {
 	cfg := server.Config{Addr: "127.0.0.1:8080"}
+	var secure serveTLS
 	var names []string
 	for _, k := range server.Catalogue() {
 		names = append(names, k.Name)
@@ -38,6 +44,16 @@ func newServe(sh *shell) *cobra.Command {
 			cfg.Ready = func(addr string) {
 				fmt.Fprintf(sh.stdout, "%s serves on %s\n", kind.Name, addr)
 			}
+			if secure.on {
+				if kind.Plain || cfg.Prefork {
+					return usage(fmt.Errorf("--tls: %s has none; leave --tls out, or take nethttp, fasthttp or fiber without --prefork", name(kind, &cfg)))
+				}
+				remove, err := secure.prepare(sh, kind.Name, &cfg)
+				if err != nil {
+					return err
+				}
+				defer remove()
+			}
 			cfg.PprofReady = func(addr string) {
 				fmt.Fprintf(sh.stdout, "profiles at http://%s/debug/pprof/\n", addr)
 			}
@@ -48,8 +64,71 @@ func newServe(sh *shell) *cobra.Command {
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
 	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "answer profiles here, of all processes: host:port")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, as the framework does it")
+	c.Flags().BoolVar(&secure.on, "tls", false, "serve https, by a certificate of an authority of its own")
+	c.Flags().StringVar(&secure.ca, "ca", "", "write that authority's certificate here, for --cacert (default: a temporary file)")
 	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS; 0: one per CPU")
 	return c
+}
+
+// name is what a server is called that has no TLS.
+func name(kind server.Kind, cfg *server.Config) string {
+	if cfg.Prefork {
+		return kind.Name + " with --prefork"
+	}
+	return kind.Name
+}
+
+// serveTLS is what serve is asked of TLS.
+type serveTLS struct {
+	on bool
+	ca string
+}
+
+// prepare makes an authority and a certificate that are gone when the server is, and
+// has the server say where the authority's own is. The returned function removes
+// that file where its name was not asked for.
+func (t *serveTLS) prepare(sh *shell, kind string, cfg *server.Config) (remove func(), err error) {
+	ca, err := authority.New("ceiling serve, thrown away when it ends")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := ca.Issue(authority.Leaf{Names: ownNames(cfg.Addr)})
+	if err != nil {
+		return nil, err
+	}
+	path, remove := t.ca, func() {}
+	if path == "" {
+		f, err := os.CreateTemp("", "ceiling-ca-*.pem")
+		if err == nil {
+			path, err = f.Name(), f.Close()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the authority's certificate: %w", err)
+		}
+		remove = func() { _ = os.Remove(path) } // it is in the directory of temporary files
+	}
+	if err := os.WriteFile(path, ca.PEM(), 0o644); err != nil {
+		remove()
+		return nil, fmt.Errorf("the authority's certificate: %w", err)
+	}
+	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
+	cfg.Ready = func(addr string) {
+		fmt.Fprintf(sh.stdout, "trust it with --cacert %s\n", path)
+		fmt.Fprintf(sh.stdout, "%s serves on https://%s\n", kind, addr)
+	}
+	return remove, nil
+}
+
+// ownNames are what a server of this host may be called by.
+func ownNames(addr string) []string {
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	if host, _, err := net.SplitHostPort(addr); err == nil && host != "" && !slices.Contains(names, host) {
+		names = append(names, host)
+	}
+	return names
 }
 
 func serveLong() string {

@@ -39,6 +39,8 @@ type Address struct {
 	Port uint16
 	// Path of the unix socket, absolute, or @name of an abstract one; "" for TCP.
 	Path string
+	// TLS: the URL is https.
+	TLS bool
 }
 
 // String is the address as net.Dial takes it: "localhost:80", "[::1]:8080",
@@ -54,15 +56,26 @@ func (a Address) String() string {
 	return host + ":" + strconv.Itoa(int(a.Port))
 }
 
-// ParseTarget reads a URL as a person types it: http://host[:port]/path?query,
+// url is the address with its scheme, for an error.
+func (a Address) url() string {
+	switch {
+	case a.Network == Unix:
+		return "unix:" + a.Path
+	case a.TLS:
+		return "https://" + a.String()
+	}
+	return "http://" + a.String()
+}
+
+// ParseTarget reads a URL as a person types it: http[s]://host[:port]/path?query,
 // the same without a scheme (localhost:8080/x, :8080/x for this machine), a
 // unix socket as unix:/run/x.sock:/path?query or
 // http+unix://%2Frun%2Fx.sock/path?query.
 //
 // requestTarget is the origin form of RFC 9112 §3.2.1, byte for byte as typed
 // and without the fragment; "/" where no path was given. hostHeader is the
-// value of the Host field (RFC 9110 §7.2): the port is left out where it is 80,
-// an IPv6 zone always (RFC 6874 §3), and it is "localhost" for a unix socket.
+// value of the Host field (RFC 9110 §7.2): the port is left out where it is the
+// scheme's own, an IPv6 zone always (RFC 6874 §3), and it is "localhost" for a unix socket.
 //
 // The error is one line that quotes the URL, says what is wrong with it and how
 // it should look.
@@ -79,9 +92,9 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 	noFragment, _, _ := strings.Cut(text, "#")
 	scheme, rest := splitScheme(noFragment)
 	switch scheme {
-	case "http":
+	case "http", "https":
 		authority, target := splitAuthority(rest)
-		addr, hostHeader, err = parseAuthority(authority)
+		addr, hostHeader, err = parseAuthority(authority, scheme == "https")
 		requestTarget = target
 	case "unix":
 		hostHeader = "localhost"
@@ -89,10 +102,8 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 	case "http+unix":
 		hostHeader = "localhost"
 		addr, requestTarget, err = parseEscapedUnix(rest)
-	case "https":
-		err = fmt.Errorf("https is not supported: this program measures plain HTTP/1.1; give the http:// URL of the port behind the TLS")
 	default:
-		err = fmt.Errorf("unknown scheme %q; give http://host:port/path or unix:/run/x.sock:/path", scheme)
+		err = fmt.Errorf("unknown scheme %q; give http://host:port/path, https://host/path or unix:/run/x.sock:/path", scheme)
 	}
 	if err != nil {
 		return fail(err)
@@ -141,11 +152,15 @@ func originForm(target string) string {
 	return "/" + target
 }
 
-func parseAuthority(authority string) (Address, string, error) {
+func parseAuthority(authority string, tls bool) (Address, string, error) {
 	if strings.Contains(authority, "@") {
 		return Address{}, "", fmt.Errorf("a user and password do not belong in it: leave out what stands before @ and give -H 'Authorization: Basic BASE64' with the base64 of user:password")
 	}
-	host, port, err := splitPort(authority)
+	usual := uint16(80)
+	if tls {
+		usual = 443
+	}
+	host, port, err := splitPort(authority, usual)
 	if err != nil {
 		return Address{}, "", err
 	}
@@ -153,14 +168,14 @@ func parseAuthority(authority string) (Address, string, error) {
 	if err != nil {
 		return Address{}, "", err
 	}
-	if port != 80 {
+	if port != usual {
 		header += ":" + strconv.Itoa(int(port))
 	}
-	return Address{Network: TCP, Host: host, Port: port}, header, nil
+	return Address{Network: TCP, Host: host, Port: port, TLS: tls}, header, nil
 }
 
 // splitPort cuts the port off. A port alone (":8080") is one of this machine.
-func splitPort(authority string) (host string, port uint16, err error) {
+func splitPort(authority string, usual uint16) (host string, port uint16, err error) {
 	host, text, typed := authority, "", false
 	switch end := strings.LastIndexByte(authority, ']'); {
 	case end >= 0 && end+1 < len(authority) && authority[end+1] != ':':
@@ -168,14 +183,14 @@ func splitPort(authority string) (host string, port uint16, err error) {
 	case end >= 0:
 		host, text, typed = authority[:end+1], strings.TrimPrefix(authority[end+1:], ":"), end+1 < len(authority)
 	case strings.HasPrefix(authority, "["):
-		return authority, 80, nil // without its ], which checkHost refuses
+		return authority, usual, nil // without its ], which checkHost refuses
 	case strings.Count(authority, ":") > 1:
 		return "", 0, fmt.Errorf("an IPv6 address goes in brackets; write http://[::1]:8080/")
 	default:
 		host, text, typed = strings.Cut(authority, ":")
 	}
 	if !typed {
-		return host, 80, nil
+		return host, usual, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || !isDigit(text[0]) {

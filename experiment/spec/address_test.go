@@ -7,6 +7,9 @@ import (
 
 func TestParseTarget(t *testing.T) {
 	tcp := func(host string, port uint16) Address { return Address{Network: TCP, Host: host, Port: port} }
+	secure := func(host string, port uint16) Address {
+		return Address{Network: TCP, Host: host, Port: port, TLS: true}
+	}
 	unix := func(path string) Address { return Address{Network: Unix, Path: path} }
 	for _, c := range []struct {
 		url    string
@@ -33,6 +36,9 @@ func TestParseTarget(t *testing.T) {
 		{":8080/x", tcp("localhost", 8080), "localhost:8080", "/x", "localhost:8080"},
 		{"my_host.example.com.", tcp("my_host.example.com.", 80), "my_host.example.com.:80", "/", "my_host.example.com."},
 		{"http://h/@me:x", tcp("h", 80), "h:80", "/@me:x", "h"},
+		{"https://h/x", secure("h", 443), "h:443", "/x", "h"},
+		{"HTTPS://[::1]:80/", secure("::1", 80), "[::1]:80", "/", "[::1]:80"},
+		{"http://h:443/", tcp("h", 443), "h:443", "/", "h:443"},
 		{"unix:/run/x.sock:/path?q=1", unix("/run/x.sock"), "/run/x.sock", "/path?q=1", "localhost"},
 		{"unix:/run/a b/é.sock:/x", unix("/run/a b/é.sock"), "/run/a b/é.sock", "/x", "localhost"},
 		{"unix:/run/x.sock", unix("/run/x.sock"), "/run/x.sock", "/", "localhost"},
@@ -56,7 +62,8 @@ func TestParseTargetRefuses(t *testing.T) {
 		{"http://", "the host is missing"},
 		{"http:///x", "the host is missing"},
 		{"/x", "the host is missing"},
-		{"https://h/", "https is not supported: "},
+		{"https://", "the host is missing"},
+		{"https://h:x/", `bad port "x"`},
 		{"ftp://h/", `unknown scheme "ftp"; give http://`},
 		{"http://h:/", `bad port ""`},
 		{"http://h:0/", `bad port "0"`},

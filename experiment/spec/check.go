@@ -36,7 +36,8 @@ const (
 // for it is looked at later.
 func (s *Spec) Check() error {
 	for _, check := range []func() error{
-		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkPipelining, s.checkSources, s.checkNames, s.Expect.check, s.SLO.check,
+		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkPipelining, s.checkSources, s.checkTLS, s.checkNames,
+		s.Expect.check, s.SLO.check,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -133,7 +134,7 @@ func (s *Spec) checkTargets() error {
 			first = addr
 		} else if addr != first {
 			return fmt.Errorf("%s%s is not on the first target's address %s; a run loads one address: make one run for each",
-				s.targetName(i), addr, first)
+				s.targetName(i), addr.url(), first.url())
 		}
 		bodies += len(t.Body)
 	}

@@ -24,6 +24,7 @@ func (s *Spec) Concealed(h *secret.Hider) Spec {
 		c.Targets[i].conceal(h)
 	}
 	c.Pprof = eachPprof(s.Pprof, h.URL)
+	c.TLS = s.TLS.concealed()
 	return c
 }
 
@@ -77,6 +78,9 @@ func (e *Experiment) Concealed(h *secret.Hider) (c Experiment, hidden bool) {
 		for n := range m.Mix {
 			m.Mix[n].conceal(h, was)
 		}
+	}
+	if c.Load.TLS = e.Load.TLS.concealed(); c.Load.TLS != nil {
+		was(c.Load.TLS.Key, e.Load.TLS.Key)
 	}
 	c.Load.Pprof = was(eachPprof(e.Load.Pprof, h.URL), e.Load.Pprof)
 	// Names last: they may repeat a secret.

@@ -61,6 +61,8 @@ type Server struct {
 	Serve string `json:"serve,omitempty" yaml:"serve,omitempty" jsonschema:"a command that starts one; {addr} stands for a free address"`
 	// Env is added to the command's environment, NAME=value.
 	Env []string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"of the command, NAME=value"`
+	// TLS: the command serves https. The own servers say so themselves.
+	TLS bool `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"the command serves https"`
 }
 
 // Mix is a set of requests sent together, by weight.
@@ -97,6 +99,7 @@ type Load struct {
 	Timeout        Time        `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
 	ConnectRamp    Time        `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
 	NewConnections bool        `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`
+	TLS            *TLS        `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
 	NoLone         bool        `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"send no single requests before the warm-up, by which a queue is told from a slow answer"`
 	SourceIPs      []string    `json:"source_ips,omitempty" yaml:"source_ips,omitempty" jsonschema:"local addresses, or ranges as in 10.0.0.0/28, to spread the connections over"`
 	Engine         string      `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`

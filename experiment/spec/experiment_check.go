@@ -183,6 +183,8 @@ func (e *Experiment) checkServers() error {
 			return fmt.Errorf("server %d: give either the url of one that runs or the command that serves", i+1)
 		case s.URL != "" && len(s.Env) > 0:
 			return fmt.Errorf("server %d: env is for a command that is started; %s runs already", i+1, s.URL)
+		case s.URL != "" && s.TLS:
+			return fmt.Errorf("server %d: tls is for a command that is started; write the url as https://", i+1)
 		}
 		for _, v := range s.Env {
 			if err := checkVariable(v); err != nil {
@@ -266,6 +268,9 @@ func (e *Experiment) checkLoad() error {
 			}
 		}
 	}
+	if err := e.Load.TLS.check(); err != nil {
+		return err
+	}
 	for _, list := range [][]Count{connections, e.Load.Pipelining} {
 		if twice(list) {
 			return errors.New("load: a value appears twice in a list; repeats say how often each is measured")
@@ -319,6 +324,9 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 			return s, fmt.Errorf("link: %w", err)
 		}
 		s.LinkBitsPerSecond = float64(speed)
+	}
+	if strings.HasPrefix(base, "https://") {
+		s.TLS = l.TLS
 	}
 	for _, r := range e.Requests[mix].All() {
 		t, err := r.target(base)

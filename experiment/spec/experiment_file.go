@@ -45,6 +45,11 @@ func ReadExperiment(path string) (Experiment, error) {
 	if err != nil {
 		return e, err
 	}
+	if e.Load.TLS != nil {
+		if err := e.Load.TLS.Read(filepath.Dir(path)); err != nil {
+			return e, fmt.Errorf("%s: %w", path, err)
+		}
+	}
 	for i := range e.Requests {
 		m := &e.Requests[i]
 		requests := m.Mix

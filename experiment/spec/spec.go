@@ -61,6 +61,9 @@ type Spec struct {
 	// are taken. None: the kernel chooses.
 	SourceIPs []string `json:"source_ips,omitempty"`
 
+	// TLS of https:// URLs; nil: as TLS{}.
+	TLS *TLS `json:"tls,omitempty"`
+
 	// NoLone leaves out the requests that are sent one at a time before a closed
 	// loop with a warm-up begins.
 	NoLone bool `json:"no_lone,omitempty"`

@@ -57,7 +57,7 @@ func TestParseTargetsRefuses(t *testing.T) {
 		{"http://h/", `t:1: "http://h/" does not begin a target; write METHOD URL`},
 		{"get http://h/", "t:1: "},
 		{"GET http://h/ HTTP/1.1", "t:1: 3 words where METHOD URL are two"},
-		{"GET https://h/", "t:1: URL \"https://h/\": https is not supported"},
+		{"GET ftp://h/", "t:1: URL \"ftp://h/\": unknown scheme"},
 		{"GET http://h/\nA", "t:2: header \"A\" has no colon"},
 		{"GET http://h/\n\nA: b", "t:3: \"A: b\" does not begin a target"},
 		{"POST http://h/\n@a.json\nA: b", "t:3: \"A: b\" does not begin a target; write METHOD URL, as in GET http://localhost:8080/ (header lines"},

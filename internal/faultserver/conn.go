@@ -7,12 +7,13 @@ import (
 
 // Conn is a connection under its script.
 type Conn struct {
-	net.Conn
-	server *Server
-	buf    []byte
-	from   int // buf[from:have] was received and not taken
-	have   int
-	rest   int // bytes of the current request's body still to come
+	net.Conn          // with TLS its connection
+	raw      net.Conn // as it was accepted
+	server   *Server
+	buf      []byte
+	from     int // buf[from:have] was received and not taken
+	have     int
+	rest     int // bytes of the current request's body still to come
 }
 
 // firstBuffer holds a few requests; it grows to what a request's head needs.

@@ -192,7 +192,7 @@ func (s *Server) acceptFrom(ln net.Listener) {
 
 func (s *Server) run(nc net.Conn, number int) {
 	defer s.running.Done()
-	c := &Conn{Conn: nc, server: s}
+	c := &Conn{Conn: nc, raw: nc, server: s}
 	for _, step := range s.script(number) {
 		if step(c) != nil {
 			break

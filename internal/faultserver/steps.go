@@ -1,6 +1,7 @@
 package faultserver
 
 import (
+	"crypto/tls"
 	"net"
 	"strconv"
 )
@@ -130,7 +131,26 @@ func Endless(b string) Step {
 	}
 }
 
-// HalfClose says that nothing more will be sent; reading goes on.
+// TLS does a handshake as a server; all that follows is inside. Bytes counts what is
+// inside too.
+func TLS(config *tls.Config) Step {
+	return func(c *Conn) error {
+		secure := tls.Server(c.raw, config)
+		c.Conn = secure
+		return secure.Handshake()
+	}
+}
+
+// Raw sends b as it is, beside TLS.
+func Raw(b string) Step {
+	return func(c *Conn) error {
+		_, err := c.raw.Write([]byte(b))
+		return err
+	}
+}
+
+// HalfClose says that nothing more will be sent, with TLS by a close_notify; reading
+// goes on.
 func HalfClose() Step {
 	return func(c *Conn) error {
 		if h, ok := c.Conn.(interface{ CloseWrite() error }); ok {
@@ -147,7 +167,7 @@ func Close() Step { return func(*Conn) error { return errEnd } }
 // Reset ends the connection with a reset (SO_LINGER 0).
 func Reset() Step {
 	return func(c *Conn) error {
-		abort(c.Conn)
+		abort(c.raw)
 		return errEnd
 	}
 }

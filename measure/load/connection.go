@@ -12,6 +12,7 @@ import (
 const (
 	closed     = iota // waiting to be opened, see reopenAt
 	connecting        // a connect is under way
+	shaking           // a TLS handshake is
 	open
 )
 
@@ -110,15 +111,23 @@ func (w *worker) transmit(i uint32, c *conn) {
 		}
 		b, got, next := w.script.stretch(c.next, n)
 		c.next = next
-		if tag := c.tag(i); w.ring.Unsent(tag) == 0 {
-			w.ring.Send(int(c.fd), b, tag)
-		} else {
-			c.sending = true
-			w.ring.SendNotify(int(c.fd), b, tag)
-		}
-		w.tally.Written += uint64(len(b))
+		w.send(i, c, b)
 		w.stamp(i, c, int32(got))
 	}
+}
+
+func (w *worker) send(i uint32, c *conn, b []byte) {
+	if w.tls != nil {
+		w.sendSealed(i, c, b)
+		return
+	}
+	if tag := c.tag(i); w.ring.Unsent(tag) == 0 {
+		w.ring.Send(int(c.fd), b, tag)
+	} else {
+		c.sending = true
+		w.ring.SendNotify(int(c.fd), b, tag)
+	}
+	w.tally.Written += uint64(len(b))
 }
 
 // stamp marks the first n waiting requests as leaving with the next Wait, for
@@ -377,8 +386,11 @@ func (w *worker) hangUp(i uint32, c *conn) {
 			w.downNs = w.now
 		}
 	}
-	if c.state == connecting {
+	if c.state == connecting || c.state == shaking {
 		w.pending--
+	}
+	if w.tls != nil {
+		w.endTLS(i, c)
 	}
 	if c.fd >= 0 {
 		w.ring.Close(int(c.fd), c.tag(i))

@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math"
@@ -15,8 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/authority"
 	"ceiling/internal/faultserver"
 	"ceiling/internal/sys"
+	"ceiling/internal/tlsconn"
 )
 
 // TestNoAllocationPerRequest: what a run allocates does not depend on how many
@@ -51,6 +54,26 @@ func TestNoAllocationPerRequest(t *testing.T) {
 	}
 }
 
+// TestNoAllocationPerTLSRequest: nor does one over TLS. Its server is another
+// process, for crypto/tls allocates.
+func TestNoAllocationPerTLSRequest(t *testing.T) {
+	both(t, func(t *testing.T, engine string) {
+		c := Config{
+			Address: addressOf(t, child(t, childTLS)), Mix: get(), Connections: 32, Threads: 1, Pipelining: 4, Requests: 50_000,
+			Warmup: 100 * time.Millisecond, Timeout: 10 * time.Second, Engine: engine, Sockets: Sockets{TLS: &tlsconn.Config{Insecure: true}},
+		}
+		least := uint64(math.MaxUint64)
+		for range 3 {
+			r := runs(t, c)
+			clean(t, r, c.Requests)
+			if least = min(least, r.AllocatedBytes); least <= 16<<10 {
+				return
+			}
+		}
+		t.Errorf("%d bytes for 50,000 requests", least)
+	})
+}
+
 func mixOfTwo() []Request {
 	return []Request{{Bytes: []byte(getBytes), Weight: 2}, {Bytes: []byte("GET /other HTTP/1.1\r\nHost: x\r\n\r\n"), Weight: 1}}
 }
@@ -60,7 +83,19 @@ func serveAsChild() {
 	if _, _, err := sys.RaiseOpenFiles(20000); err != nil {
 		panic(err)
 	}
-	s, err := faultserver.Listen("tcp4", "127.0.0.1:0", faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
+	steps := faultserver.Script{faultserver.Answer(faultserver.OK("x"))}
+	if os.Getenv(childEnv) == childTLS {
+		ca, err := authority.New("of a test")
+		if err != nil {
+			panic(err)
+		}
+		pair, err := ca.Issue(usual())
+		if err != nil {
+			panic(err)
+		}
+		steps = append(faultserver.Script{faultserver.TLS(&tls.Config{Certificates: []tls.Certificate{pair}})}, steps...)
+	}
+	s, err := faultserver.Listen("tcp4", "127.0.0.1:0", faultserver.Every(steps...))
 	if err != nil {
 		panic(err)
 	}
@@ -71,11 +106,17 @@ func serveAsChild() {
 	s.Close()
 }
 
+// What a child answers over.
+const (
+	childPlain = "plain"
+	childTLS   = "tls"
+)
+
 // child starts this binary as a server and gives its address.
-func child(t *testing.T) string {
+func child(t *testing.T, over string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd.Env = append(os.Environ(), childEnv+"="+over)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -128,7 +169,7 @@ func TestManyConnections(t *testing.T) {
 		t.Fatalf("%d open files are allowed, %d by root, %v; raise the limit: ulimit -n 20000", soft, hard, err)
 	}
 	both(t, func(t *testing.T, engine string) {
-		address := child(t)
+		address := child(t, childPlain)
 		hold := func(connections int) (rss, heap int64) {
 			c := Config{
 				Address: addressOf(t, address), Mix: get(), Connections: connections, Threads: 1, Pipelining: 1,

@@ -40,6 +40,9 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		c.reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(number)
 		w.reopen = append(w.reopen, uint32(i))
 	}
+	if s.TLS != nil {
+		w.tls = newSecure(s.TLS, count)
+	}
 	if err := w.settle(); err != nil {
 		return nil, err
 	}
@@ -90,7 +93,7 @@ func (w *worker) report() *WorkerReport {
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
-		errors: w.errors,
+		errors: w.errors, handshakes: w.tls.report(),
 	}
 	if w.phase < measuring {
 		return r
@@ -114,6 +117,9 @@ func (w *worker) report() *WorkerReport {
 func (w *worker) shut() error {
 	for i := range w.conns {
 		if c := &w.conns[i]; c.fd >= 0 {
+			if w.tls != nil {
+				w.endTLS(uint32(i), c)
+			}
 			w.ring.Close(int(c.fd), c.tag(uint32(i)))
 		}
 	}

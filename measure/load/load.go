@@ -19,6 +19,7 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
+	"ceiling/internal/tlsconn"
 	"ceiling/internal/unit"
 )
 
@@ -80,14 +81,21 @@ type Config struct {
 	// as if it had begun in time: Result.StartLateNs says by how much. Closed
 	// without a time, it ends the run. nil: the load begins as soon as they stand.
 	Start <-chan time.Time
-	// SourceIPs to spread the connections over, one after the other; of the
-	// address's family. The port is chosen when they connect, for each pair of
-	// addresses anew (ip(7), IP_BIND_ADDRESS_NO_PORT). None: the kernel chooses.
-	SourceIPs []netip.Addr
+	Sockets
 
 	// gatherFor is a fixed wait for further completions, for a test; 0: by what
 	// responses take.
 	gatherFor time.Duration
+}
+
+// Sockets is how connections are made.
+type Sockets struct {
+	// SourceIPs to spread the connections over, one after the other; of the
+	// address's family. The port is chosen when they connect, for each pair of
+	// addresses anew (ip(7), IP_BIND_ADDRESS_NO_PORT). None: the kernel chooses.
+	SourceIPs []netip.Addr
+	// TLS of the connections; nil: none.
+	TLS *tlsconn.Config
 }
 
 // Observer is told what happens while it happens, from one goroutine. Its
@@ -127,6 +135,8 @@ type Result struct {
 	// before the window opened; nil: not looked at.
 	Lone  *Lone
 	First *hist.Hist
+	// Handshakes of TLS; nil: there was no TLS.
+	Handshakes *Handshakes
 	// Asked is how many requests were due in the window of an open loop, or were
 	// asked for by number; Unsent the ones that never left, LateAtEnd those of
 	// an open loop that had not left when the window closed.
@@ -179,6 +189,7 @@ type WorkerReport struct {
 	carried, inFlight, asked, unsent, lateAtEnd uint64
 	edges                                       *Edges
 	alone                                       *Lone
+	handshakes                                  *Handshakes
 	first                                       *hist.Hist
 	firstNs, firstDueNs                         int64 // the first request left, and was due to
 	windowNs                                    int64 // what its counted requests took
@@ -451,6 +462,7 @@ func (r *coordinator) finish() {
 			r.result.Lone = w.alone
 		}
 		r.result.First = joinFirsts(r.result.First, w.first)
+		r.result.Handshakes = joinHandshakes(r.result.Handshakes, w.handshakes)
 		late := w.firstNs - w.firstDueNs + r.startNs.Load() - r.askedNs
 		if w.firstNs > 0 && (r.result.StartLateNs < 0 || late < r.result.StartLateNs) {
 			r.result.StartLateNs = max(late, 0)

@@ -192,6 +192,7 @@ func (r *Result) join(o *Result) {
 		r.Lone = o.Lone // of the one agent that did it
 	}
 	r.First = joinFirsts(r.First, o.First)
+	r.Handshakes = joinHandshakes(r.Handshakes, o.Handshakes)
 	r.Asked += o.Asked
 	r.Unsent += o.Unsent
 	r.LateAtEnd += o.LateAtEnd

@@ -6,6 +6,7 @@ import "ceiling/internal/hist"
 const (
 	PhaseConnect  = "connect"
 	PhaseIdle     = "idle" // the connection had no request
+	PhaseTLS      = "tls"  // a handshake
 	PhaseSend     = "send"
 	PhaseResponse = "response"
 )

@@ -13,7 +13,7 @@ import (
 // Versions of the binary forms.
 const (
 	tallyVersion  = 2
-	resultVersion = 3
+	resultVersion = 4
 )
 
 // NewResult is an empty result of a run with so many targets, to be decoded
@@ -174,7 +174,7 @@ func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 		interrupted = 1
 	}
 	b = append(b, interrupted)
-	b = appendLone(appendEdges(b, r.Edges), r.Lone, r.First)
+	b = r.Handshakes.append(appendLone(appendEdges(b, r.Edges), r.Lone, r.First))
 	b = binary.AppendUvarint(b, uint64(len(r.Workers)))
 	for i := range r.Workers {
 		w := &r.Workers[i]

@@ -23,6 +23,8 @@ func filled(v reflect.Value, rng *rand.Rand) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(1 + rng.Int64N(1<<30))
+	case reflect.Uint16:
+		v.SetUint(1 + rng.Uint64N(1<<16-1))
 	case reflect.Uint64:
 		v.SetUint(1 + rng.Uint64()>>rng.IntN(60))
 	case reflect.Float64:

@@ -9,6 +9,7 @@ import (
 	"ceiling/internal/http1"
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
+	"ceiling/internal/tlsconn"
 )
 
 // shared is what the workers of a run have in common. All of it is written
@@ -42,6 +43,7 @@ type worker struct {
 	closedAfter uint32 // responses of the last connection that ended idle
 	cutAfter    uint32 // likewise, with requests on the wire
 	batch       []ring.Event
+	rounds      uint64   // waits since the beginning
 	fresh       []uint32 // connections with requests that leave with the next Wait
 	slots       slotQueue
 	reopen      []uint32 // closed connections in no order
@@ -87,6 +89,7 @@ type worker struct {
 	windowCPUNs int64
 	windowDelay int64
 	errors      []ErrorResponse // the first of each unexpected status
+	tls         *secure         // nil: plain
 }
 
 // delivery is one interval of one worker.
@@ -141,6 +144,7 @@ func (w *worker) loop() error {
 		if err != nil {
 			return err
 		}
+		w.rounds++
 		// The clock is read once per batch, after it is reaped: an event is
 		// never dated before it was seen.
 		w.now = w.clock()
@@ -403,7 +407,7 @@ func (w *worker) connect(i uint32, c *conn, now int64) {
 	fd, err := w.socket(i)
 	if err != nil {
 		c.reopenAt = now + maxBackoffNs
-		w.connectFailed(c, sys.ErrnoName(err))
+		w.connectFailed(c, PhaseConnect, sys.ErrnoName(err))
 		return
 	}
 	c.fd, c.state = int32(fd), connecting
@@ -425,9 +429,9 @@ func (w *worker) socket(i uint32) (int, error) {
 }
 
 // connectFailed counts an attempt that came to nothing.
-func (w *worker) connectFailed(c *conn, cause string) {
+func (w *worker) connectFailed(c *conn, phase, cause string) {
 	w.firstAttemptEnded(c)
-	w.tally.Faults[Fault{PhaseConnect, cause}]++
+	w.tally.Faults[Fault{phase, cause}]++
 	if w.quota >= 0 && !w.openLoop && c.resend == 0 {
 		w.giveBack(c)
 	}
@@ -449,7 +453,9 @@ func (w *worker) expire() {
 		c := &w.conns[i]
 		switch {
 		case c.state == connecting && w.now-c.since > limit:
-			w.abandon(uint32(i), c, causeTimeout)
+			w.abandon(uint32(i), c, PhaseConnect, causeTimeout)
+		case c.state == shaking && w.now-c.since > limit:
+			w.abandon(uint32(i), c, PhaseTLS, causeTimeout)
 		case c.state == open && c.onWire > 0:
 			f := &w.queue(uint32(i))[c.head]
 			if f.sent != 0 && w.now-f.sent > limit {
@@ -476,13 +482,13 @@ func (w *worker) wake(i uint32, c *conn) {
 
 // abandon gives up a connect, with the requests that an earlier connection had
 // lost.
-func (w *worker) abandon(i uint32, c *conn, cause string) {
+func (w *worker) abandon(i uint32, c *conn, phase, cause string) {
 	if c.resend > 0 {
 		w.fail(i, c, PhaseResponse, causeClosed, causeClosed)
 	} else {
 		w.hangUp(i, c)
 	}
-	w.connectFailed(c, cause)
+	w.connectFailed(c, phase, cause)
 }
 
 // handle takes one event. Those of an earlier connection are dropped.
@@ -494,15 +500,23 @@ func (w *worker) handle(ev *ring.Event) {
 	}
 	switch ev.Kind {
 	case ring.Received:
-		if len(ev.Data) > 0 {
+		switch {
+		case len(ev.Data) == 0:
+			w.over(i, c, ev.Err)
+		case w.tls != nil:
+			w.tally.Read += uint64(len(ev.Data))
+			w.receivedSealed(i, c, ev.Data)
+		default:
+			w.tally.Read += uint64(len(ev.Data))
 			w.received(i, c, ev.Data)
-			return
 		}
-		w.over(i, c, ev.Err)
 	case ring.Connected:
 		w.connectEnded(i, c, ev.Err)
 	case ring.Sent:
 		c.sending = false
+		if w.tls != nil {
+			w.sendRest(i, c)
+		}
 		w.transmit(i, c)
 	case ring.SendFailed:
 		if ev.Err != syscall.EPIPE && ev.Err != syscall.ECONNRESET {
@@ -518,6 +532,10 @@ func (w *worker) handle(ev *ring.Event) {
 // over handles the end of what the peer sends: in order where no is 0 or
 // EPIPE, which says that it had closed before we wrote.
 func (w *worker) over(i uint32, c *conn, no syscall.Errno) {
+	if c.state == shaking {
+		w.shakeOver(i, c, no)
+		return
+	}
 	phase := PhaseResponse
 	if no == 0 && c.sendErr == 0 && c.served == 0 && c.onWire > 0 {
 		c.sendErr = w.sendFailure(c.tag(i))
@@ -549,18 +567,27 @@ func (w *worker) sendFailure(t ring.Tag) syscall.Errno {
 
 func (w *worker) connectEnded(i uint32, c *conn, no syscall.Errno) {
 	if no != 0 {
-		w.abandon(i, c, sys.ErrnoName(no))
+		w.abandon(i, c, PhaseConnect, sys.ErrnoName(no))
 		return
 	}
 	if toItself(int(c.fd)) {
-		w.abandon(i, c, causeItself)
+		w.abandon(i, c, PhaseConnect, causeItself)
 		return
 	}
+	w.ring.Receive(int(c.fd), c.tag(i))
+	if w.tls != nil {
+		w.shake(i, c)
+		return
+	}
+	w.stands(i, c)
+}
+
+// stands takes a connection that is ready for requests.
+func (w *worker) stands(i uint32, c *conn) {
 	w.firstAttemptEnded(c)
 	w.pending--
 	w.connected++
 	c.state = open
-	w.ring.Receive(int(c.fd), c.tag(i))
 	if c.parked > 0 {
 		w.wake(i, c)
 	}
@@ -569,7 +596,6 @@ func (w *worker) connectEnded(i uint32, c *conn, no syscall.Errno) {
 
 // received frames what came in.
 func (w *worker) received(i uint32, c *conn, b []byte) {
-	w.tally.Read += uint64(len(b))
 	var freed int32
 	for len(b) > 0 {
 		out := c.onWire - c.stamped // what is stamped has not left yet
@@ -645,6 +671,9 @@ func (w *worker) overfull(i uint32, c *conn, freed int32) {
 func (w *worker) ended(i uint32, c *conn) {
 	if c.onWire > 0 {
 		done, err := c.reader.EOF()
+		if done && w.cutOff(i) {
+			done, err = false, tlsconn.ErrTruncated
+		}
 		if done {
 			w.complete(i, c, 1, c.reader.Status())
 			w.tally.Closes.note(&w.tally.Closes.Announced, c.served)

@@ -42,6 +42,8 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, by, why s
 		return 0, "", "the generator's own CPU was not measured"
 	case r.Spec.NewConnections:
 		return 0, "", "a connection for each request is not calibrated"
+	case r.Load.TLS != nil:
+		return 0, "", "requests over TLS are not calibrated"
 	case r.Load.Threads < 1:
 		return 0, "", "the number of the generator's threads is not known"
 	}

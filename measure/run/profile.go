@@ -54,9 +54,9 @@ func newProfiler(ctx context.Context, s *spec.Spec, to target, pids []int, permi
 }
 
 // mayProfile tells whether the target is a Go program of this host that serves
-// profiles, as far as its file tells.
+// profiles, as far as its file tells. Behind TLS it is not looked for.
 func mayProfile(to target, pids []int) bool {
-	if !to.addr.IsValid() {
+	if !to.addr.IsValid() || to.secure {
 		return false
 	}
 	for _, pid := range pids {

@@ -141,7 +141,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 			Connections: connections, Opened: l.Opened, Established: l.Established,
 			Reconnects: t.Reconnects, Closes: closes(&t.Closes), Threads: threads, Pipelining: s.Pipelining,
 			Mode: "closed", Engine: l.Engine, EngineWhy: l.EngineWhy, EngineFeatures: l.EngineFeatures,
-			Arrivals: s.Arrivals,
+			Arrivals: s.Arrivals, TLS: tlsOf(l.Handshakes),
 		},
 		ElapsedS: elapsed,
 		Requests: record.Requests{

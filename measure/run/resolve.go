@@ -23,6 +23,7 @@ type target struct {
 	addr     netip.AddrPort // of a TCP target
 	unix     string         // path of a unix socket
 	local    bool           // an address of this host
+	secure   bool           // by TLS
 	chosen   string         // of several addresses of a name this one, and why; "" there was no choice
 }
 

@@ -209,6 +209,7 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	to, err = resolve(ctx, address, o.Permit)
+	to.secure = address.TLS
 	if err != nil || !o.Load {
 		return nil, to, err
 	}
@@ -238,6 +239,9 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 		if c.Threads, err = threads(own, s.Pipelining, to.local, c.CPUs); err != nil {
 			return nil, to, err
 		}
+	}
+	if c.TLS, err = secured(ctx, s, address, to); err != nil {
+		return nil, to, err
 	}
 	if c.SourceIPs, err = sources(s, to, o.Share); err != nil {
 		return nil, to, err

@@ -57,7 +57,19 @@ func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int) (*Ch
 		c.Stop()
 		return nil, "", fmt.Errorf("start %s: %w%s", s.Label(), err, c.errors.quoted())
 	}
-	return c, "http://" + c.Addr, nil
+	return c, c.base(s), nil
+}
+
+// base is the child's URL. What it says of its address has the scheme where that is
+// not http.
+func (c *Child) base(s *spec.Server) string {
+	switch {
+	case strings.Contains(c.Addr, "://"):
+		return c.Addr
+	case s.TLS:
+		return "https://" + c.Addr
+	}
+	return "http://" + c.Addr
 }
 
 // command puts the address and this program into a server's command.
@@ -141,7 +153,7 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 		if c.Ended() {
 			return "", fmt.Errorf("%s: it ended: %w%s", s.Label(), cmpErr(c.err), c.errors.quoted())
 		}
-		return "http://" + c.Addr, nil
+		return c.base(s), nil
 	}
 	c, base, err := serverOn(ctx, s, v.cpus)
 	if err != nil {

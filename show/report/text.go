@@ -43,6 +43,9 @@ func Text(w io.Writer, r *record.Run) error {
 	latency(p, r)
 	p.line("")
 	p.fact("requests", requestsLine(r))
+	if r.Load.TLS != nil {
+		p.fact("tls", tlsLine(r))
+	}
 	p.fact("statuses", statusLine(r.Statuses))
 	for i, text := range errorLines(r) {
 		p.fact([]string{"errors", ""}[min(i, 1)], text)
@@ -178,6 +181,33 @@ func requestsLine(r *record.Run) string {
 		text += fmt.Sprintf(" · %s reconnects", unit.FormatCount(int64(r.Load.Reconnects)))
 	}
 	return text
+}
+
+// tlsLine says what the connections agreed on, and what their handshakes took.
+func tlsLine(r *record.Run) string {
+	t := r.Load.TLS
+	parts := []string{t.Version + ", " + t.Cipher}
+	if t.Protocol != "" {
+		parts[0] += ", " + t.Protocol
+	}
+	if t.Resumed {
+		parts[0] += ", resumed"
+	}
+	for _, h := range []struct {
+		q    *record.Quantiles
+		when string
+	}{{&t.Before, "before the window"}, {&t.Handshakes, "in the window"}} {
+		if h.q.Count == 0 {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s %s: p50 %s, p99 %s", unit.Plural(int(h.q.Count), "handshake", "handshakes"), h.when,
+			unit.FormatNs(h.q.P50Ns), unit.FormatNs(h.q.P99Ns)))
+	}
+	if n := t.Handshakes.Count; n > 0 && r.ElapsedS > 0 {
+		parts = append(parts, fmt.Sprintf("%s handshakes/s, %s of the generator's CPU each", unit.FormatSI(float64(n)/r.ElapsedS),
+			unit.FormatNs(t.CPUNs/int64(n))))
+	}
+	return strings.Join(parts, " · ")
 }
 
 func statusLine(statuses map[string]uint64) string {

@@ -1,0 +1,130 @@
+package spec
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// pemMax bounds a file of certificates or keys, in bytes: the whole of Debian's
+// authorities take 220 KB.
+const pemMax = 1 << 20
+
+// pemBegin is how the text of a file begins that has been read.
+const pemBegin = "-----BEGIN "
+
+// keyHidden stands in the place of a key that is not shown.
+const keyHidden = "hidden"
+
+// TLS is how connections to an https:// URL are made. The zero value checks the
+// server's certificate by the authorities of the host that loads.
+//
+// CACert, Cert and Key are names of files in PEM until Read has put what is in
+// them in their place, which is what another host needs.
+type TLS struct {
+	// Insecure accepts any certificate.
+	Insecure bool `json:"insecure,omitempty" yaml:"insecure,omitempty" jsonschema:"accept any certificate"`
+	// CACert has the authorities to trust, in place of the host's own.
+	CACert string `json:"cacert,omitempty" yaml:"cacert,omitempty" jsonschema:"file of the authorities to trust (PEM), relative to this one"`
+	// Cert and Key are the client's own.
+	Cert string `json:"cert,omitempty" yaml:"cert,omitempty" jsonschema:"file of the client's certificate (PEM)"`
+	Key  string `json:"key,omitempty" yaml:"key,omitempty" jsonschema:"file of the key to it (PEM)"`
+	// ServerName to ask for, and to find in the certificate; "" is the URL's host.
+	ServerName string `json:"server_name,omitempty" yaml:"server_name,omitempty" jsonschema:"name to ask for (SNI) in place of the URL's host"`
+}
+
+// Read puts the content of the files in the place of their names, which are
+// relative to dir, and looks whether it is what it should be.
+func (t *TLS) Read(dir string) error {
+	for _, f := range []struct {
+		at   *string
+		what string
+	}{{&t.CACert, "--cacert"}, {&t.Cert, "--cert"}, {&t.Key, "--key"}} {
+		name := *f.at
+		if name == "" || strings.Contains(name, pemBegin) || name == keyHidden {
+			continue
+		}
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		text, err := readFile(name, pemMax, f.what)
+		var missing *os.PathError
+		if errors.As(err, &missing) {
+			err = fmt.Errorf("%s: %s: %w", f.what, name, missing.Err)
+		}
+		if err != nil {
+			return err
+		}
+		*f.at = string(text)
+	}
+	return t.check()
+}
+
+func (t *TLS) check() error {
+	if t == nil {
+		return nil
+	}
+	if _, err := t.Roots(); err != nil {
+		return err
+	}
+	_, err := t.Pair()
+	return err
+}
+
+// Roots are the authorities to trust; nil: the host's own.
+func (t *TLS) Roots() (*x509.CertPool, error) {
+	if t.CACert == "" {
+		return nil, nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(t.CACert)) {
+		return nil, errors.New("--cacert: there is no certificate in it; give a file in PEM, which begins with -----BEGIN CERTIFICATE-----")
+	}
+	return pool, nil
+}
+
+// Pair is the client's certificate with its key; none where none was given.
+func (t *TLS) Pair() ([]tls.Certificate, error) {
+	switch {
+	case t.Cert == "" && t.Key == "":
+		return nil, nil
+	case t.Cert == "" || t.Key == "":
+		return nil, errors.New("--cert, --key: one needs the other; give both, in PEM")
+	case t.Key == keyHidden:
+		return nil, errors.New("--key: the key of the client's certificate is not kept; give the flags again")
+	}
+	pair, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key))
+	if err != nil {
+		return nil, fmt.Errorf("--cert, --key: %s; give a certificate and the key to it, in PEM", strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	return []tls.Certificate{pair}, nil
+}
+
+// concealed leaves the key out.
+func (t *TLS) concealed() *TLS {
+	if t == nil || t.Key == "" {
+		return t
+	}
+	c := *t
+	c.Key = keyHidden
+	return &c
+}
+
+// checkTLS refuses what is said of TLS where there is none.
+func (s *Spec) checkTLS() error {
+	if s.TLS == nil {
+		return nil
+	}
+	to, _, _, err := ParseTarget(s.Targets[0].URL)
+	if err != nil {
+		return err
+	}
+	if !to.TLS {
+		return errors.New("--insecure, --cacert, --cert, --key and --sni are for https:// URLs; give one, or leave them out")
+	}
+	return s.TLS.check()
+}

@@ -1,0 +1,315 @@
+// Package tlsconn is the client's end of TLS connections without I/O: bytes that
+// came in go in, bytes to be sent come out, and the caller moves them. It is made
+// for a loop that serves many connections from one thread.
+//
+// The handshake is crypto/tls's. From then on TLS 1.3 is one call of the cipher for
+// each record, in the caller's buffer and without allocating (RFC 8446, section 5).
+// TLS 1.2 stays with crypto/tls, which costs a few copies and switches more.
+package tlsconn
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"time"
+)
+
+// Config says how connections are made.
+type Config struct {
+	// ServerName is asked for (SNI, RFC 6066) and has to be in the certificate: a
+	// name, or an address, which is not asked for but checked.
+	ServerName string
+	// Roots that a certificate has to lead to; nil: those of this host.
+	Roots *x509.CertPool
+	// Insecure accepts any certificate.
+	Insecure bool
+	// Certificates of the client, where the server asks for one.
+	Certificates []tls.Certificate
+	// Protocols to offer (ALPN, RFC 7301).
+	Protocols []string
+}
+
+// Client makes the connections of one thread, and is used by that thread alone.
+type Client struct {
+	config  *tls.Config
+	verify  Config
+	trusted []byte // the leaf that was verified last
+	current *handshake
+	spare   [][]byte // buffers for records that come in pieces
+}
+
+// NewClient makes one.
+func NewClient(c Config) *Client {
+	client := &Client{verify: c}
+	client.config = &tls.Config{
+		ServerName: c.ServerName, Certificates: c.Certificates, NextProtos: c.Protocols,
+		MinVersion: tls.VersionTLS12, KeyLogWriter: client,
+		// Verified below: once for each certificate and not for each connection.
+		InsecureSkipVerify: true, VerifyConnection: client.check,
+	}
+	return client
+}
+
+// check verifies the server's certificate as crypto/tls does.
+func (c *Client) check(s tls.ConnectionState) error {
+	leaf := s.PeerCertificates[0]
+	if c.verify.Insecure || bytes.Equal(leaf.Raw, c.trusted) {
+		return nil
+	}
+	between := x509.NewCertPool()
+	for _, other := range s.PeerCertificates[1:] {
+		between.AddCert(other)
+	}
+	options := x509.VerifyOptions{DNSName: c.verify.ServerName, Roots: c.verify.Roots, Intermediates: between, CurrentTime: time.Now()}
+	if _, err := leaf.Verify(options); err != nil {
+		return err
+	}
+	c.trusted = leaf.Raw
+	return nil
+}
+
+// What ends a connection, beside what crypto/tls says in a handshake.
+var (
+	ErrMAC        = errors.New("bad TLS record MAC")
+	ErrOversize   = errors.New("TLS record too long")
+	ErrUnexpected = errors.New("unexpected TLS message")
+	ErrIdle       = errors.New("too many TLS records without data")
+	ErrHandshake  = errors.New("connection closed in the TLS handshake")
+	ErrTruncated  = errors.New("connection closed without close_notify")
+)
+
+// idleMost records without data may follow each other; two tickets, and updates of
+// keys, are usual.
+const idleMost = 32
+
+// messageMost bounds a handshake message: a ticket has 64 KiB at most
+// (RFC 8446, section 4.6.1), and its frame.
+const messageMost = 1<<16 + 1<<10
+
+// Agreed is what a handshake came to.
+type Agreed struct {
+	// Version and Suite as crypto/tls numbers them.
+	Version, Suite uint16
+	// Protocol that the server chose (ALPN), "" none.
+	Protocol string
+	// Resumed an earlier session.
+	Resumed bool
+}
+
+// Conn is one connection. The zero value is ready for Begin.
+type Conn struct {
+	client  *Client
+	shake   *handshake // under way, or of TLS 1.2; nil: the two halves serve
+	in, out half
+	agreed  Agreed
+	partial []byte // a record whose rest is to come
+	message []byte // a handshake message likewise
+	pending []byte // to be sent
+	idle    int
+	owed    bool // the peer has asked for new keys of ours
+	err     error
+}
+
+// Begin starts the handshake: its first message is Pending.
+func (c *Conn) Begin(client *Client) {
+	*c = Conn{client: client, shake: newHandshake(client)}
+	c.shake.step(client, nil)
+	c.shaken()
+}
+
+// shaken takes what a step of crypto/tls came to.
+func (c *Conn) shaken() {
+	h := c.shake
+	if len(h.out) > 0 {
+		c.pending, h.out = append(c.pending, h.out...), nil
+	}
+	if h.over && !c.Established() {
+		s := h.conn.ConnectionState()
+		c.agreed = Agreed{s.Version, s.CipherSuite, s.NegotiatedProtocol, s.DidResume}
+		if s.Version >= tls.VersionTLS13 {
+			c.shake = nil
+			c.err = errors.Join(c.in.keys(s.CipherSuite, h.secrets.server), c.out.keys(s.CipherSuite, h.secrets.client))
+		}
+	}
+	if c.err == nil {
+		c.err = h.err
+	}
+}
+
+// Established tells that the handshake has succeeded.
+func (c *Conn) Established() bool { return c.agreed.Version != 0 }
+
+// Agreed is what the handshake came to, once Established.
+func (c *Conn) Agreed() Agreed { return c.agreed }
+
+// Pending is what has to be sent, and is the caller's from then on.
+func (c *Conn) Pending() []byte {
+	b := c.pending
+	c.pending = nil
+	return b
+}
+
+// Next takes the bytes of b that belong to the next record: n of them. plain is what
+// the record holds for the application, if anything: a view of b, or of a buffer
+// that is valid until the Client's next record. io.EOF is the peer's close_notify.
+// An error is final; what is Pending then tells the peer.
+func (c *Conn) Next(b []byte) (plain []byte, n int, err error) {
+	if c.err != nil {
+		return nil, len(b), c.err
+	}
+	record, n := c.whole(b)
+	if record == nil {
+		return nil, n, c.err
+	}
+	if c.shake != nil {
+		plain = c.shake.step(c.client, record)
+		c.shaken()
+		return plain, n, c.err
+	}
+	kind, plain, err := c.in.open(record)
+	switch {
+	case err != nil:
+	case kind == typeData && len(plain) > 0 && len(c.message) == 0:
+		c.idle = 0
+		return plain, n, nil
+	default:
+		plain, err = nil, c.other(kind, plain)
+	}
+	if err != nil {
+		c.fail(err)
+	}
+	return plain, n, err
+}
+
+// whole is the record at the start of b, with what came of it before; nil: more of
+// it is to come. n bytes of b are taken.
+func (c *Conn) whole(b []byte) (record []byte, n int) {
+	if len(c.partial) == 0 && len(b) >= headerBytes {
+		size, ok := c.size(b)
+		if !ok {
+			return c.malformed(b), len(b)
+		}
+		if len(b) >= size {
+			return b[:size], size
+		}
+	}
+	if cap(c.partial) == 0 {
+		c.partial = c.client.buffer()
+	}
+	if missing := headerBytes - len(c.partial); missing > 0 {
+		n = min(missing, len(b))
+		c.partial = append(c.partial, b[:n]...)
+		if len(c.partial) < headerBytes {
+			return nil, n
+		}
+	}
+	size, ok := c.size(c.partial)
+	if !ok {
+		return c.malformed(c.partial), len(b)
+	}
+	more := min(size-len(c.partial), len(b)-n)
+	c.partial = append(c.partial, b[n:n+more]...)
+	n += more
+	if len(c.partial) < size {
+		return nil, n
+	}
+	record = c.partial
+	c.client.spare = append(c.client.spare, record)
+	c.partial = nil
+	return record, n
+}
+
+// size of the record that begins with b, header and all. ok is whether it may be so
+// long, and in a handshake whether it is TLS at all.
+func (c *Conn) size(b []byte) (size int, ok bool) {
+	n := int(b[3])<<8 | int(b[4])
+	if c.shake != nil {
+		return headerBytes + n, b[1] == 3 && n <= sealedMost12
+	}
+	return headerBytes + n, n <= sealedMost
+}
+
+// malformed gives the beginning of what is no record to crypto/tls, which has the
+// words for it, or refuses it.
+func (c *Conn) malformed(b []byte) []byte {
+	if c.shake != nil {
+		return b
+	}
+	if b[0] == typeData {
+		c.fail(ErrOversize)
+	} else {
+		c.fail(ErrUnexpected)
+	}
+	return nil
+}
+
+// buffer for a record that comes in pieces.
+func (c *Client) buffer() []byte {
+	if last := len(c.spare) - 1; last >= 0 {
+		b := c.spare[last]
+		c.spare = c.spare[:last]
+		return b[:0]
+	}
+	return make([]byte, 0, headerBytes+sealedMost12)
+}
+
+// Seal adds to dst the records that carry plain.
+func (c *Conn) Seal(dst, plain []byte) []byte {
+	if c.shake != nil {
+		h := c.shake
+		_, _ = h.conn.Write(plain) // fails where the connection has, as Next says
+		dst = append(dst, h.out...)
+		h.out = h.out[:0]
+		return dst
+	}
+	for len(plain) > 0 {
+		n := min(len(plain), plainMost)
+		if c.owed || c.out.seq >= keyRecords {
+			dst = c.renew(dst)
+		}
+		dst = c.out.seal(dst, typeData, plain[:n])
+		plain = plain[n:]
+	}
+	return dst
+}
+
+// Sealed is how many bytes Seal adds for n, with TLS 1.3.
+func Sealed(n int) int { return n + (n/plainMost+1)*(headerBytes+1+tagBytes) }
+
+// EOF says what it means that the peer's bytes end here: nil after its
+// close_notify.
+func (c *Conn) EOF() error {
+	switch {
+	case c.err == io.EOF:
+		return nil
+	case c.err != nil:
+		return c.err
+	case !c.Established():
+		c.shake.eof = true
+		return ErrHandshake
+	}
+	return ErrTruncated
+}
+
+// End gives back what the connection holds. Where it still stood, close_notify is
+// Pending.
+func (c *Conn) End() {
+	if c.client == nil {
+		return
+	}
+	if h := c.shake; h != nil {
+		if c.Established() && c.err == nil {
+			_ = h.conn.CloseWrite() // into memory
+			c.pending = append(c.pending, h.out...)
+		}
+		h.stop()
+	} else if c.err == nil || c.err == io.EOF {
+		c.pending = c.out.seal(c.pending, typeAlert, []byte{alertWarning, alertClose})
+	}
+	if cap(c.partial) > 0 {
+		c.client.spare = append(c.client.spare, c.partial)
+	}
+	*c = Conn{pending: c.pending}
+}

@@ -1,0 +1,114 @@
+package tlsconn
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/hex"
+	"io"
+	"iter"
+	"net"
+	"time"
+)
+
+// handshake is crypto/tls at work on one connection, as a coroutine: it runs while
+// a record is fed to it, on the thread of who feeds it, and stands still where it
+// wants to read more. It is a net.Conn to crypto/tls, and hands out one record at a
+// time: none is read ahead that others have to decrypt.
+//
+// With TLS 1.3 it ends when the handshake does; with 1.2 crypto/tls keeps the
+// connection.
+type handshake struct {
+	conn    *tls.Conn
+	in, out []byte // what the peer has sent, and what is to be sent
+	eof     bool   // the peer has closed
+	over    bool   // the handshake has succeeded
+	err     error  // it failed, or with TLS 1.2 the connection has ended
+	secrets struct{ client, server []byte }
+	yield   func([]byte) bool
+	resume  func() ([]byte, bool)
+	stop    func()
+}
+
+func newHandshake(c *Client) *handshake {
+	h := &handshake{}
+	h.conn = tls.Client(h, c.config)
+	h.resume, h.stop = iter.Pull(h.run)
+	return h
+}
+
+// step goes on until crypto/tls wants to read more, or has something that was read.
+func (h *handshake) step(c *Client, record []byte) (plain []byte) {
+	c.current, h.in = h, record
+	plain, _ = h.resume()
+	c.current, h.in = nil, nil
+	return plain
+}
+
+// run is the coroutine.
+func (h *handshake) run(yield func([]byte) bool) {
+	h.yield = yield
+	if h.err = h.conn.Handshake(); h.err != nil {
+		return
+	}
+	h.over = true
+	if h.conn.ConnectionState().Version >= tls.VersionTLS13 {
+		return
+	}
+	buffer := make([]byte, plainMost)
+	for h.err == nil {
+		var n int
+		n, h.err = h.conn.Read(buffer)
+		if n > 0 && !yield(buffer[:n]) {
+			return
+		}
+	}
+}
+
+// Read implements net.Conn.
+func (h *handshake) Read(p []byte) (int, error) {
+	for len(h.in) == 0 {
+		if h.eof {
+			return 0, io.EOF
+		}
+		if !h.yield(nil) {
+			return 0, net.ErrClosed
+		}
+	}
+	n := copy(p, h.in)
+	h.in = h.in[n:]
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (h *handshake) Write(p []byte) (int, error) {
+	h.out = append(h.out, p...)
+	return len(p), nil
+}
+
+// Close implements net.Conn, as the rest does.
+func (h *handshake) Close() error                     { return nil }
+func (h *handshake) LocalAddr() net.Addr              { return nil }
+func (h *handshake) RemoteAddr() net.Addr             { return nil }
+func (h *handshake) SetDeadline(time.Time) error      { return nil }
+func (h *handshake) SetReadDeadline(time.Time) error  { return nil }
+func (h *handshake) SetWriteDeadline(time.Time) error { return nil }
+
+// Write takes a line of the key log: a label, the client's random, a secret
+// (draft-ietf-tls-keylogfile). Of the handshake that runs: there is only one.
+func (c *Client) Write(line []byte) (int, error) {
+	fields := bytes.Fields(line)
+	if c.current == nil || len(fields) != 3 {
+		return len(line), nil
+	}
+	secret := make([]byte, hex.DecodedLen(len(fields[2])))
+	if _, err := hex.Decode(secret, fields[2]); err != nil {
+		return 0, err
+	}
+	switch string(fields[0]) {
+	case "CLIENT_TRAFFIC_SECRET_0":
+		c.current.secrets.client = secret
+	case "SERVER_TRAFFIC_SECRET_0":
+		c.current.secrets.server = secret
+	}
+	return len(line), nil
+}

@@ -1,0 +1,141 @@
+package tlsconn
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"slices"
+
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+// Types of a record (RFC 8446, section 5.1).
+const (
+	typeAlert     = 21
+	typeHandshake = 22
+	typeData      = 23
+)
+
+const (
+	headerBytes = 5
+	// plainMost is what a record holds at most, before its padding and type.
+	plainMost = 1 << 14
+	// sealedMost is what it may take on the wire behind its header; up to TLS 1.2
+	// ciphers were allowed more overhead (RFC 5246, section 6.2.3).
+	sealedMost   = plainMost + 256
+	sealedMost12 = plainMost + 2048
+	tagBytes     = 16
+	// keyRecords are sealed with one key before it is changed: AES-GCM allows
+	// 2^24.5 full-size records (RFC 8446, section 5.5).
+	keyRecords = 1 << 24
+)
+
+// half protects the records of one direction of a TLS 1.3 connection.
+type half struct {
+	aead   cipher.AEAD
+	suite  uint16
+	secret []byte
+	seq    uint64
+	tail   uint64   // the last eight bytes of the IV
+	nonce  [12]byte // the first four are the IV's
+}
+
+// keys of a cipher suite, from a traffic secret (RFC 8446, section 7.3).
+func (h *half) keys(suite uint16, secret []byte) error {
+	digest, keyBytes := hashOf(suite), 32
+	if suite == tls.TLS_AES_128_GCM_SHA256 {
+		keyBytes = 16
+	}
+	key, err := expand(digest, secret, "key", keyBytes)
+	if err != nil {
+		return err
+	}
+	iv, err := expand(digest, secret, "iv", len(h.nonce))
+	if err != nil {
+		return err
+	}
+	switch suite {
+	case tls.TLS_AES_128_GCM_SHA256, tls.TLS_AES_256_GCM_SHA384:
+		var block cipher.Block
+		if block, err = aes.NewCipher(key); err == nil {
+			h.aead, err = cipher.NewGCM(block)
+		}
+	case tls.TLS_CHACHA20_POLY1305_SHA256:
+		h.aead, err = chacha20poly1305.New(key)
+	default:
+		err = fmt.Errorf("tlsconn: cipher suite %#04x is not one of TLS 1.3", suite)
+	}
+	h.suite, h.secret, h.seq = suite, secret, 0
+	copy(h.nonce[:], iv)
+	h.tail = binary.BigEndian.Uint64(iv[4:])
+	return err
+}
+
+// update goes on to the next keys (RFC 8446, section 7.2).
+func (h *half) update() error {
+	digest := hashOf(h.suite)
+	next, err := expand(digest, h.secret, "traffic upd", digest().Size())
+	if err != nil {
+		return err
+	}
+	return h.keys(h.suite, next)
+}
+
+func hashOf(suite uint16) func() hash.Hash {
+	if suite == tls.TLS_AES_256_GCM_SHA384 {
+		return sha512.New384
+	}
+	return sha256.New
+}
+
+// expand is HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+func expand(digest func() hash.Hash, secret []byte, label string, n int) ([]byte, error) {
+	label = "tls13 " + label
+	info := append(binary.BigEndian.AppendUint16(nil, uint16(n)), byte(len(label)))
+	info = append(append(info, label...), 0)
+	return hkdf.Expand(digest, secret, string(info), n)
+}
+
+// number is the nonce of the next record.
+func (h *half) number() []byte {
+	binary.BigEndian.PutUint64(h.nonce[4:], h.tail^h.seq)
+	h.seq++
+	return h.nonce[:]
+}
+
+// seal adds one record to dst.
+func (h *half) seal(dst []byte, kind byte, plain []byte) []byte {
+	n := len(plain) + 1 + tagBytes
+	dst = slices.Grow(dst, headerBytes+n)
+	at := len(dst) + headerBytes
+	dst = append(dst, typeData, 3, 3, byte(n>>8), byte(n))
+	dst = append(append(dst, plain...), kind)
+	return h.aead.Seal(dst[:at], h.number(), dst[at:], dst[at-headerBytes:at])
+}
+
+// open decrypts a whole record in place. What it holds is a view of it.
+func (h *half) open(record []byte) (kind byte, plain []byte, err error) {
+	header, sealed := record[:headerBytes], record[headerBytes:]
+	if header[0] != typeData {
+		return 0, nil, ErrUnexpected
+	}
+	plain, err = h.aead.Open(sealed[:0], h.number(), sealed, header)
+	if err != nil {
+		return 0, nil, ErrMAC
+	}
+	if len(plain) > plainMost+1 {
+		return 0, nil, ErrOversize
+	}
+	for i := len(plain) - 1; i >= 0; i-- {
+		if kind = plain[i]; kind != 0 {
+			return kind, plain[:i], nil
+		}
+	}
+	return 0, nil, ErrUnexpected // nothing but padding
+}

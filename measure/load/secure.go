@@ -1,0 +1,256 @@
+package load
+
+import (
+	"encoding/binary"
+	"io"
+	"syscall"
+
+	"ceiling/internal/hist"
+	"ceiling/internal/sys"
+	"ceiling/internal/tlsconn"
+)
+
+// Handshakes are those of TLS that succeeded. Those that did not are Faults of
+// PhaseTLS.
+type Handshakes struct {
+	// Setup are those before the window opened, Window those in it: from the
+	// connection's being established to the server's Finished, this side's own work
+	// with it.
+	Setup, Window hist.Hist
+	// CPUNs that the workers spent on handshakes in the window, sending and receiving
+	// left out.
+	CPUNs int64
+	// Agreed by the last one.
+	Agreed tlsconn.Agreed
+}
+
+// secure is what a worker has beside its connections where they are TLS.
+type secure struct {
+	client *tlsconn.Client
+	conns  []secured
+	Handshakes
+}
+
+// secured is the TLS of one connection.
+type secured struct {
+	conn tlsconn.Conn
+	// out has what was sealed for the ring, which may hold on to it, in round.
+	out   []byte
+	round uint64
+	rest  []byte // requests that are still to be sealed, behind those in out
+}
+
+// sealMost bytes of requests are sealed at a time: four whole records.
+const sealMost = 64 << 10
+
+func newSecure(c *tlsconn.Config, connections int) *secure {
+	return &secure{client: tlsconn.NewClient(*c), conns: make([]secured, connections)}
+}
+
+// report is the worker's account; nil of plain connections.
+func (s *secure) report() *Handshakes {
+	if s == nil {
+		return nil
+	}
+	return &s.Handshakes
+}
+
+// shake begins a handshake.
+func (w *worker) shake(i uint32, c *conn) {
+	c.state, c.since = shaking, w.clock()
+	w.shaking(func() { w.tls.conns[i].conn.Begin(w.tls.client) })
+	w.sendPending(i, c)
+}
+
+// shaking does a step of a handshake, and counts the thread's CPU time for it. It
+// takes two system calls beside some hundred microseconds of cryptography.
+func (w *worker) shaking(step func()) {
+	before := sys.ThreadCPUNs()
+	step()
+	if w.phase >= measuring {
+		w.tls.CPUNs += sys.ThreadCPUNs() - before
+	}
+}
+
+// receivedSealed takes what came in, record by record.
+func (w *worker) receivedSealed(i uint32, c *conn, b []byte) {
+	tag := c.tag(i)
+	s := &w.tls.conns[i].conn
+	for len(b) > 0 && c.tag(i) == tag {
+		if c.state == shaking {
+			b = w.receivedShaking(i, c, b)
+			continue
+		}
+		plain, n, err := s.Next(b)
+		b = b[n:]
+		if len(plain) > 0 {
+			w.received(i, c, plain)
+			continue
+		}
+		if err != nil {
+			w.broken(i, c, err)
+		}
+	}
+}
+
+// broken ends a connection whose records have.
+func (w *worker) broken(i uint32, c *conn, err error) {
+	if err == io.EOF {
+		w.over(i, c, 0)
+		return
+	}
+	w.sendPending(i, c)
+	w.fail(i, c, PhaseResponse, tlsconn.Explain(err), causeDropped)
+}
+
+// receivedShaking takes one record of a handshake, and answers what is behind it.
+func (w *worker) receivedShaking(i uint32, c *conn, b []byte) []byte {
+	s := &w.tls.conns[i].conn
+	var n int
+	var err error
+	w.shaking(func() { _, n, err = s.Next(b) })
+	w.sendPending(i, c)
+	switch {
+	case err != nil:
+		w.abandon(i, c, PhaseTLS, tlsconn.Explain(err))
+	case s.Established():
+		w.shaken(i, c)
+	}
+	return b[n:]
+}
+
+// shaken takes a connection into use.
+func (w *worker) shaken(i uint32, c *conn) {
+	took := &w.tls.Setup
+	if w.phase >= measuring {
+		took = &w.tls.Window
+	}
+	took.Record(w.clock() - c.since)
+	w.tls.Agreed = w.tls.conns[i].conn.Agreed()
+	w.stands(i, c)
+}
+
+// shakeOver handles a connection that ended in its handshake.
+func (w *worker) shakeOver(i uint32, c *conn, no syscall.Errno) {
+	cause := tlsconn.ErrHandshake.Error()
+	if no != 0 && no != syscall.EPIPE {
+		cause = sys.ErrnoName(no)
+	}
+	w.abandon(i, c, PhaseTLS, cause)
+}
+
+// cutOff tells whether the end of a connection may be somebody else's than the
+// server's: without close_notify a body that lasts until the end is not known to be
+// whole (RFC 8446, section 6.1).
+func (w *worker) cutOff(i uint32) bool { return w.tls != nil && w.tls.conns[i].conn.EOF() != nil }
+
+// sendPending sends what TLS itself has to say.
+func (w *worker) sendPending(i uint32, c *conn) {
+	if b := w.tls.conns[i].conn.Pending(); len(b) > 0 {
+		w.ring.Send(int(c.fd), b, c.tag(i))
+		w.tally.Written += uint64(len(b))
+	}
+}
+
+// sendSealed seals requests and sends them; of many bytes the first ones, the others
+// once these are out. The memory that was sent from is used again once a Wait has
+// left nothing of it with the ring.
+func (w *worker) sendSealed(i uint32, c *conn, b []byte) {
+	s, tag := &w.tls.conns[i], c.tag(i)
+	unsent := w.ring.Unsent(tag)
+	if s.round != w.rounds && unsent == 0 {
+		s.out = s.out[:0]
+	}
+	if len(b) > sealMost {
+		b, s.rest = b[:sealMost], b[sealMost:]
+	}
+	if need := tlsconn.Sealed(len(b)); cap(s.out)-len(s.out) < need {
+		// The ring keeps the former as long as it must. The next one has room for
+		// several sends of one batch.
+		s.out = make([]byte, 0, max(need, min(2*cap(s.out), 2*sealMost)))
+	}
+	at := len(s.out)
+	s.out, s.round = s.conn.Seal(s.out, b), w.rounds
+	sealed := s.out[at:]
+	if unsent == 0 && len(s.rest) == 0 {
+		w.ring.Send(int(c.fd), sealed, tag)
+	} else {
+		c.sending = true
+		w.ring.SendNotify(int(c.fd), sealed, tag)
+	}
+	w.tally.Written += uint64(len(sealed))
+}
+
+// sendRest goes on with what sendSealed has left.
+func (w *worker) sendRest(i uint32, c *conn) {
+	s := &w.tls.conns[i]
+	if rest := s.rest; len(rest) > 0 && c.state == open {
+		s.rest = nil
+		w.sendSealed(i, c, rest)
+	}
+}
+
+// endTLS ends what TLS has of a connection that is about to be closed, with a
+// close_notify where nothing else waits to be sent.
+func (w *worker) endTLS(i uint32, c *conn) {
+	s := &w.tls.conns[i]
+	s.rest = nil
+	s.conn.End()
+	if b := s.conn.Pending(); c.state == open && !c.sending {
+		w.ring.Send(int(c.fd), b, c.tag(i))
+		w.tally.Written += uint64(len(b))
+	}
+}
+
+// joinHandshakes adds those of one to another's; either may be nil.
+func joinHandshakes(all, one *Handshakes) *Handshakes {
+	if all == nil || one == nil {
+		if all == nil {
+			all = one
+		}
+		return all
+	}
+	sum := *all
+	sum.Setup.Merge(&one.Setup)
+	sum.Window.Merge(&one.Window)
+	sum.CPUNs += one.CPUNs
+	if one.Agreed.Version != 0 {
+		sum.Agreed = one.Agreed
+	}
+	return &sum
+}
+
+// append adds the handshakes, or that there are none, to the binary form of a
+// result.
+func (h *Handshakes) append(b []byte) []byte {
+	if h == nil {
+		return append(b, 0)
+	}
+	b = sized(sized(append(b, 1), h.Setup.AppendBinary), h.Window.AppendBinary)
+	b = binary.AppendUvarint(b, uint64(h.CPUNs))
+	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, h.Agreed.Version), h.Agreed.Suite)
+	resumed := byte(0)
+	if h.Agreed.Resumed {
+		resumed = 1
+	}
+	return append(appendText(b, h.Agreed.Protocol), resumed)
+}
+
+// handshakes reads what append wrote.
+func (r *reader) handshakes() *Handshakes {
+	if !r.bool() {
+		return nil
+	}
+	h := &Handshakes{}
+	r.sized(h.Setup.UnmarshalBinary)
+	r.sized(h.Window.UnmarshalBinary)
+	h.CPUNs = r.time()
+	if b := r.take(4); b != nil {
+		h.Agreed.Version, h.Agreed.Suite = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
+	}
+	h.Agreed.Protocol, h.Agreed.Resumed = r.text(), r.bool()
+	if r.err != nil {
+		return nil
+	}
+	return h
+}
