@@ -96,6 +96,7 @@ func TestPlanInABrowser(t *testing.T) {
 	b := browser.Start(t)
 	t.Run("readable", func(t *testing.T) { testPlansReadable(t, b.Page()) })
 	t.Run("panels", func(t *testing.T) { testPanels(t, b.Page()) })
+	t.Run("screens", func(t *testing.T) { testScreens(t, b.Page()) })
 }
 
 // Plans have no violations, fit a phone, and leave no blank rows there.
