@@ -185,6 +185,10 @@ func each(sections []page.Section, visit func(page.Block)) {
 			switch b := b.(type) {
 			case page.Fold:
 				walk(b.Blocks)
+			case page.Panels:
+				for _, d := range b.Drawings {
+					visit(d)
+				}
 			case page.Columns:
 				for _, column := range b.Of {
 					walk(column)

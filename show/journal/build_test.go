@@ -23,6 +23,7 @@ func content(html string) string {
 	_, text, _ := strings.Cut(html, "<main id=\"main\">")
 	text, _, _ = strings.Cut(text, "</main>")
 	taken := regexp.MustCompile(`(?s)<div class="taken">.*?<p class="quiet">From `)
+	text = regexp.MustCompile(`(?s)<div class="picture">.*?</figure></div>`).ReplaceAllString(text, "<div class=\"picture\">…</div>")
 	return taken.ReplaceAllString(text, "<div class=\"taken\">…<p class=\"quiet\">From ")
 }
 
@@ -49,8 +50,8 @@ func TestEveryRecordHasAPage(t *testing.T) {
 	s := build(t, sampleJournal(t))
 	for id, says := range map[string]string{
 		runID: "shop used 1.20", otherID: "24,690", sweepID: "fast stops growing", searchID: "15,000 req/s hold",
-		proofID:      "the server&#39;s CPU is the ceiling",
-		comparisonID: "slower by 20%", "20261121-100000-run1": "12,345",
+		proofID:      "The server&#39;s CPU is the ceiling",
+		comparisonID: "Slower by 20%", "20261121-100000-run1": "12,345",
 	} {
 		text := string(s.Files[recordPage(id)])
 		if !strings.Contains(text, says) || !strings.Contains(text, "Referred to in") {

@@ -167,7 +167,7 @@ func (l layout) whole() ([]byte, error) {
 		return nil, err
 	}
 	l.Style = template.CSS(style + string(own))
-	if strings.Contains(string(l.Main), " data-zoom>") {
+	if strings.Contains(string(l.Main), " data-zoom>") || strings.Contains(string(l.Main), `<div class="panels">`) {
 		script, err := page.Script()
 		if err != nil {
 			return nil, err

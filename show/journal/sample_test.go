@@ -163,6 +163,10 @@ func samplePlans() map[string]*record.Plan {
 	sweep, search := samplePlan(sweepID, spec.KindSweep), samplePlan(searchID, spec.KindFind)
 	proof, comparison := samplePlan(proofID, spec.KindProve), samplePlan(comparisonID, spec.KindCompare)
 	sweep.Sweep = &record.Sweep{Curves: []record.Curve{curve("fast", 2), curve("slow", 1)}}
+	for i := range search.Runs {
+		search.Runs[i].TargetPerS = float64(10_000 * (i + 1))
+		search.Runs[i].Outcome = []record.Outcome{record.Pass, record.Fail}[i]
+	}
 	search.Search = &record.Search{SLO: "p99<5ms", Capacity: estimate(15_000, 14_000, 16_000), Limit: record.LimitServer, Bottleneck: "server CPU",
 		Says:   "15,000 req/s hold p99<5ms",
 		Failed: []record.SLOTerm{{Term: "p99<5ms", Value: 7e6}},
