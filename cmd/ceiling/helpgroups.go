@@ -15,6 +15,9 @@ type flagGroup struct {
 	flags []string
 }
 
+// manuals is how many groups, the last ones, run --help only names.
+const manuals = 2
+
 // runGroups orders the flags of every verb that measures: the common ones first.
 func runGroups() []flagGroup {
 	return []flagGroup{
@@ -22,16 +25,16 @@ func runGroups() []flagGroup {
 		{"Load and SLO", []string{"expect", "requests", "pipelining", "threads", "warmup", "arrivals", "method", "header", "body", "targets",
 			"new-connections", "connect-ramp",
 			"timeout", "source-ips", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
-		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni"}},
 		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof", "profile"}},
 		{"Output", []string{"out", "quiet", "keep-secrets", "prometheus", "otlp"}},
+		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni"}},
 		{"Fleet", []string{"agents", "observe", "allow-loss", "controller"}},
 	}
 }
 
 // groupFlags has the help of a verb show its flags in groups; flags of the verb
 // alone come first, under its name. Other verbs than run only name those that are less
-// common.
+// common, and run those with a manual of their own.
 func groupFlags(c *cobra.Command) {
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		own := flagGroup{title: strings.ToUpper(c.Name()[:1]) + c.Name()[1:]}
@@ -43,10 +46,12 @@ func groupFlags(c *cobra.Command) {
 		})
 		var b strings.Builder
 		fmt.Fprintf(&b, "Usage: %s\nExamples:\n%s\n\n", c.UseLine(), c.Example)
-		groups, rest := append([]flagGroup{own}, runGroups()...), []flagGroup(nil)
-		if c.Name() != "run" { // what is as in run is only named
-			groups, rest = groups[:2], groups[2:]
+		groups := append([]flagGroup{own}, runGroups()...)
+		shown, as := 2, "As in ceiling run --help"
+		if c.Name() == "run" { // the last ones have a manual, and the screen an end
+			shown, as = len(groups)-manuals, "In docs/protocols.md and docs/fleet.md"
 		}
+		groups, rest := groups[:shown], groups[shown:]
 		for _, g := range groups {
 			if set := g.of(c); set.HasAvailableFlags() {
 				fmt.Fprintf(&b, "%s:\n%s", g.title, set.FlagUsages())
@@ -54,7 +59,7 @@ func groupFlags(c *cobra.Command) {
 		}
 		for i, g := range rest {
 			if i == 0 {
-				b.WriteString("As in ceiling run --help:\n")
+				b.WriteString(as + ":\n")
 			}
 			b.WriteString(g.named(c))
 		}
