@@ -72,7 +72,7 @@ func mayImport() map[string][]string {
 			"internal/secret", "internal/stat", "internal/sys", "internal/tlsconn", "internal/unit", "measure/cores", "measure/load", "measure/observe", "measure/perturb", "measure/profile",
 			"measure/tune",
 			"measure/profile/stacks", "record", "verdict"},
-		"measure/tune":      {"experiment/spec", "internal/sys", "internal/unit", "measure/cores"},
+		"measure/tune":      {"experiment/spec", "internal/sys", "internal/unit", "measure/cores", "measure/observe", "record"},
 		"verdict/prose":     {"internal/unit", "record"},
 		"record/recordtest": {"record"},
 		"verdict/audit":     {"experiment/spec", "record", "verdict"},

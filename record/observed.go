@@ -533,6 +533,7 @@ type SoftnetCPU struct {
 	Processed uint32 `json:"processed,omitempty"`
 	Dropped   uint32 `json:"dropped,omitempty"`  // backlog queue full
 	Squeezed  uint32 `json:"squeezed,omitempty"` // stopped with work left: budget or time used up
+	RPS       uint32 `json:"rps,omitempty"`      // times that another CPU woke it for packets that RPS gave it
 }
 
 // SoftirqRow is /proc/softirqs over one interval, for the CPUs whose counters

@@ -1,18 +1,25 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/user"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"ceiling/experiment/spec"
+	"ceiling/measure/run"
 	"ceiling/measure/tune"
 )
 
@@ -35,6 +42,7 @@ of yours. Each change is in a journal before it is made, and revert undoes all.`
 		Example: `  ceiling tune show
   ceiling tune apply --dry-run rps-rfs
   sudo ceiling tune apply rps-rfs
+  ceiling tune verify http://127.0.0.1:8080/
   sudo ceiling tune revert`,
 	}
 	flags := c.PersistentFlags()
@@ -43,8 +51,9 @@ of yours. Each change is in a journal before it is made, and revert undoes all.`
 	flags.StringVar(&f.interrupts, "interrupts", "", "CPUs that shall serve it, as in 0-3 (default: a quarter of its node's cores)")
 	flags.StringVar(&f.host.Namespace, "namespace", "", "named network namespace to tune")
 	flags.StringVar(&f.host.Root, "root", "", "tune a copy of /proc, /sys and /etc below this directory instead")
+	flags.StringVar(&f.host.State, "state", "", "directory of the journal (default: /var/lib/ceiling/tuning)")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document")
-	c.AddCommand(newTuneShow(sh, &f), newTuneApply(sh, &f), newTuneRevert(sh, &f))
+	c.AddCommand(newTuneShow(sh, &f), newTuneApply(sh, &f), newTuneVerify(sh, &f), newTuneRevert(sh, &f))
 	return c
 }
 
@@ -197,6 +206,108 @@ of, undoes those before it. It stays until ceiling tune revert, or a reboot.`,
 	}
 	c.Flags().BoolVarP(&dry, "dry-run", "", false, "print the commands; change nothing")
 	return c
+}
+
+// verifyDefault is how long verify watches.
+const verifyDefault = 2 * time.Second
+
+func newTuneVerify(sh *shell, f *tuneFlags) *cobra.Command {
+	long := verifyDefault
+	c := &cobra.Command{
+		Use:   "verify [URL]",
+		Short: "Show the effect of the tuning in force: packets, interrupts, queues",
+		Long: `Reads the kernel's counters twice and says where packets were processed, which CPUs the
+NIC interrupted, how many connections a new listener holds. With a URL it sends requests
+there meanwhile, and some datagrams to its discard port; without one, verify under load. Exit code 3: something is not in effect,
+or another program has set it back.`,
+		Example: `  ceiling tune verify
+  ceiling tune verify --duration 5s http://10.0.0.2:8080/`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return exactly(1, "at most one URL")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			watch := tune.Watch{For: long}
+			if long < 100*time.Millisecond || long > time.Hour {
+				return usage(fmt.Errorf("--duration %s is not between 100ms and 1h", long))
+			}
+			if len(args) == 1 {
+				address, _, _, err := spec.ParseTarget(args[0])
+				if err != nil {
+					return usage(err)
+				}
+				// A name's first address will do: a probe that goes elsewhere is seen as such.
+				if all, err := net.LookupIP(address.Host); err == nil {
+					for _, ip := range all {
+						if v4, is := netip.AddrFromSlice(ip.To4()); is && !watch.Probe.IsValid() {
+							watch.Probe = v4
+						}
+					}
+				}
+				watch.Traffic = func(ctx context.Context) error { return requests(ctx, args[0]) }
+			}
+			seen, err := f.host.Verify(c.Context(), watch)
+			if c.Context().Err() != nil {
+				sh.exit = run.ExitInterrupted
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if seen.Bad() {
+				sh.exit = run.ExitFail
+			}
+			if f.asJSON {
+				return writeIndented(sh, seen)
+			}
+			return seen.Text(sh.stdout)
+		},
+	}
+	c.Flags().DurationVarP(&long, "duration", "d", verifyDefault, "time between the two looks")
+	return c
+}
+
+// requests sends some until ctx ends, so that there are packets to look at. Its error
+// says that none was answered.
+func requests(ctx context.Context, url string) error {
+	const clients = 16
+	client := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	var answered atomic.Int64
+	failures := make(chan error, clients)
+	for range clients {
+		go func() {
+			var last error
+			for ctx.Err() == nil {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+				if err != nil {
+					last = err
+					break
+				}
+				answer, err := client.Do(req)
+				if err != nil {
+					last = err
+					time.Sleep(50 * time.Millisecond)
+					continue
+				}
+				if _, err := io.Copy(io.Discard, answer.Body); err == nil {
+					answered.Add(1)
+				}
+				_ = answer.Body.Close() // read to its end, or broken
+			}
+			failures <- last
+		}()
+	}
+	var failed error
+	for range clients {
+		failed = cmp.Or(failed, <-failures)
+	}
+	if answered.Load() == 0 && failed != nil {
+		return fmt.Errorf("no request was answered: %w", failed)
+	}
+	return nil
 }
 
 // who asks: the user and the command line.

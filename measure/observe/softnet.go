@@ -10,16 +10,20 @@ import (
 
 // /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): one line of
 // hexadecimal words per CPU that is online. Words 0, 1 and 2 are processed,
-// dropped and time_squeeze, 32 bits wide. Word 12 is the CPU's number since
-// Linux 5.10; before, a line's CPU is known only by counting those online.
+// dropped and time_squeeze, 32 bits wide; word 9 is received_rps since 2.6.35, how often
+// another CPU woke this one to process packets that RPS gave it. Word 12 is the CPU's
+// number since Linux 5.10; before, a line's CPU is known only by counting those online.
 
 // softnetLine is one CPU's counters.
 type softnetLine struct {
-	cpu                          int // -1 where the kernel does not say
-	processed, dropped, squeezed uint32
+	cpu                               int // -1 where the kernel does not say
+	processed, dropped, squeezed, rps uint32
 }
 
-const softnetCPUWord = 12
+const (
+	softnetRPSWord = 9
+	softnetCPUWord = 12
+)
 
 var errSoftnet = errors.New("/proc/net/softnet_stat: a line is not three or more hexadecimal words of 32 bits")
 
@@ -50,6 +54,8 @@ func parseSoftnet(text []byte, lines []softnetLine) ([]softnetLine, error) {
 				one.dropped = uint32(v)
 			case 2:
 				one.squeezed = uint32(v)
+			case softnetRPSWord:
+				one.rps = uint32(v)
 			case softnetCPUWord:
 				one.cpu = int(v)
 			}
@@ -130,9 +136,9 @@ func softnetDelta(prev, cur []softnetLine, out []record.SoftnetCPU) []record.Sof
 		}
 		d := record.SoftnetCPU{
 			CPU: c.cpu, Processed: c.processed - prev[i].processed, Dropped: c.dropped - prev[i].dropped,
-			Squeezed: c.squeezed - prev[i].squeezed,
+			Squeezed: c.squeezed - prev[i].squeezed, RPS: c.rps - prev[i].rps,
 		}
-		if d.Processed|d.Dropped|d.Squeezed != 0 {
+		if d.Processed|d.Dropped|d.Squeezed|d.RPS != 0 {
 			out = append(out, d)
 		}
 	}

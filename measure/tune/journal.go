@@ -301,18 +301,23 @@ func (h *Host) revert(wanted func(*journal) bool) ([]Reverted, error) {
 
 // undoThere undoes a journal in the network namespace that it was written in.
 func (h *Host) undoThere(j *journal) (done []Reverted, err error) {
-	there, err := j.where()
-	if err != nil {
-		return nil, err
-	}
-	if there == "" {
-		return h.undo(j)
-	}
-	err = sys.InNetworkNamespaceAt(there, func() (err error) {
+	err = j.inside(func() (err error) {
 		done, err = h.undo(j)
 		return err
 	})
 	return done, err
+}
+
+// inside runs f in the network namespace of a journal.
+func (j *journal) inside(f func() error) error {
+	there, err := j.where()
+	if err != nil {
+		return err
+	}
+	if there == "" {
+		return f()
+	}
+	return sys.InNetworkNamespaceAt(there, f)
 }
 
 // Tuning is what is in force.
@@ -335,7 +340,11 @@ func (h *Host) InForce() (*Tuning, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tuning{j.head.Profile, j.head.Who, j.head.When, j.applied, j.changes}, nil
+	return j.tuning(), nil
+}
+
+func (j *journal) tuning() *Tuning {
+	return &Tuning{j.head.Profile, j.head.Who, j.head.When, j.applied, j.changes}
 }
 
 // where is the file by which the journal's network namespace is entered: "" the caller's

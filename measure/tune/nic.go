@@ -258,7 +258,7 @@ func nicValue(e *ethtool.Ethtool, name, param string) (string, error) {
 	switch param {
 	case nicQueues:
 		c, err := e.GetChannels(name)
-		return number(c.CombinedCount, err)
+		return number(*channelCounts(&c)[0], err)
 	case nicRxRing, nicTxRing:
 		r, err := e.GetRing(name)
 		if param == nicTxRing {
@@ -274,6 +274,15 @@ func nicValue(e *ethtool.Ethtool, name, param string) (string, error) {
 		return number(c.TxCoalesceUsecs, err)
 	}
 	return number(c.UseAdaptiveRxCoalesce, err)
+}
+
+// channelCounts are the numbers of queues: combined, or of receiving and sending where a
+// driver has them apart.
+func channelCounts(c *ethtool.Channels) []*uint32 {
+	if c.MaxCombined > 0 {
+		return []*uint32{&c.CombinedCount}
+	}
+	return []*uint32{&c.RxCount, &c.TxCount}
 }
 
 func writeNIC(root, where, value string) error {
@@ -292,10 +301,13 @@ func setNIC(e *ethtool.Ethtool, name, param, value string) error {
 	switch param {
 	case nicQueues:
 		c, err := e.GetChannels(name)
-		if err == nil {
-			c.CombinedCount = n
-			_, err = e.SetChannels(name, c)
+		if err != nil {
+			return err
 		}
+		for _, count := range channelCounts(&c) {
+			*count = n
+		}
+		_, err = e.SetChannels(name, c)
 		return err
 	case nicRxRing, nicTxRing:
 		r, err := e.GetRing(name)

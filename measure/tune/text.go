@@ -57,3 +57,22 @@ func TextReverted(out io.Writer, done []Reverted) error {
 	_, err := io.WriteString(out, b.String())
 	return err
 }
+
+// Text writes the evidence, what is wrong first.
+func (v *Verified) Text(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "profile %s, by %s; counters of the kernel over %.1f s\n", v.Tuning.Profile, v.Tuning.Who, v.Seconds)
+	counts := map[string]int{}
+	for _, effect := range []string{SetBack, NotInEffect, InEffect, NotShown} {
+		for i := range v.Evidence {
+			if e := &v.Evidence[i]; e.Effect == effect {
+				counts[effect]++
+				name := Change{Knob: e.Knob, Of: e.Of}
+				fmt.Fprintf(&b, "%-13s  %s = %s\n%13s  %s\n", e.Effect, &name, shown(e.Set), "", e.What)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\n%d in effect, %d not in effect, %d set back, %d not shown\n", counts[InEffect], counts[NotInEffect], counts[SetBack], counts[NotShown])
+	_, err := io.WriteString(out, b.String())
+	return err
+}

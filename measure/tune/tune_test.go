@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -488,6 +489,67 @@ func TestValuesThatAreRefused(t *testing.T) {
 	plan, err := h.Plan(load(t, "irq-pinned"), Options{Interrupts: []int{2, 3}})
 	if err != nil || !strings.Contains(values(plan.Changes, knobIRQ), "(ens5-Tx-Rx-0)=2 ") || slices.Contains(plan.Cores.Workers, 66) {
 		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
+// interrupt has an interrupt of a fixture counted on a CPU, as the kernel would.
+func interrupt(t *testing.T, h *Host, number, cpu, count int) {
+	t.Helper()
+	path := filepath.Join(h.Root, "proc/interrupts")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if fields := strings.Fields(line); len(fields) > cpu+1 && fields[0] == fmt.Sprint(number, ":") {
+			fields[cpu+1] = fmt.Sprint(count)
+			lines[i] = strings.Join(fields, " ")
+		}
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIRQsByEffect: on 128 CPUs with ENA, an interrupt that counts on its CPU is in
+// effect, one that counts elsewhere is not, one that does not count says nothing.
+func TestIRQsByEffect(t *testing.T) {
+	t.Parallel()
+	h := fixture(t, "c8i")
+	if _, err := planOf(t, h, load(t, "irq-pinned")).Apply(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	v, err := h.Verify(t.Context(), Watch{For: time.Millisecond, Traffic: func(context.Context) error {
+		interrupt(t, h, 102, 1, 5000) // ens5-Tx-Rx-1 has CPU 1
+		interrupt(t, h, 103, 4, 5000) // ens5-Tx-Rx-2 has CPU 2, had 4 and 1,002 there
+		interrupt(t, h, 103, 2, 3000)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][2]string{
+		"IRQ 102 ": {InEffect, "5,000 interrupts on CPU 1, 0 elsewhere"},
+		"IRQ 103 ": {NotInEffect, "3,000 interrupts on CPU 2, 3,998 on CPU 4"},
+		"IRQ 104 ": {NotShown, "0 interrupts in"},
+	}
+	for _, e := range v.Evidence {
+		for name, w := range want {
+			if strings.Contains(e.Of, name) {
+				delete(want, name)
+				if e.Effect != w[0] || !strings.Contains(e.What, w[1]) {
+					t.Errorf("%+v, want %v", e, w)
+				}
+			}
+		}
+	}
+	var b strings.Builder
+	if err := v.Text(&b); err != nil || len(want) > 0 || !v.Bad() || !strings.Contains(b.String(), "2 in effect, 1 not in effect, 0 set back") {
+		t.Errorf("missing %v, %v\n%s", want, err, b.String())
+	}
+	if _, err := (&Host{Root: h.Root, State: t.TempDir()}).Verify(t.Context(), Watch{}); err == nil || !strings.Contains(err.Error(), "nothing to verify") {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,324 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ceiling/internal/unit"
+	"ceiling/measure/cores"
+	"ceiling/measure/observe"
+	"ceiling/record"
+)
+
+// Effects of a change.
+const (
+	InEffect    = "in effect"     // the counters show it
+	NotInEffect = "not in effect" // they show that it is not so
+	SetBack     = "set back"      // another program has changed the value since
+	NotShown    = "not shown"     // the value is set; nothing happened that would show its effect
+)
+
+// Evidence is what shows that a change has the effect it was made for.
+type Evidence struct {
+	Knob string `json:"knob"`
+	Of   string `json:"of,omitempty"`
+	Set  string `json:"set"`
+	// Effect is InEffect, NotInEffect, SetBack or NotShown.
+	Effect string `json:"effect"`
+	// What was seen, in figures.
+	What string `json:"what"`
+}
+
+// Verified is the evidence for a tuning.
+type Verified struct {
+	Schema   string     `json:"schema"`
+	Tuning   *Tuning    `json:"tuning"`
+	Seconds  float64    `json:"seconds"` // between the two looks
+	Evidence []Evidence `json:"evidence"`
+}
+
+// VerifySchema names the version of a Verified.
+const VerifySchema = "ceiling.tune.verify/1"
+
+// Watch says how to look for effects.
+type Watch struct {
+	// For is the time between the two looks at the counters.
+	For time.Duration
+	// Traffic makes packets meanwhile; nil looks at those that come by themselves.
+	Traffic func(context.Context) error
+	// Probe is an IPv4 address that takes some datagrams from each CPU to its discard
+	// port, by which XPS is seen; the zero Addr sends none.
+	Probe netip.Addr
+}
+
+// Bad tells that something is set back or not in effect.
+func (v *Verified) Bad() bool {
+	return slices.ContainsFunc(v.Evidence, func(e Evidence) bool { return e.Effect == SetBack || e.Effect == NotInEffect })
+}
+
+// Verify looks for the effect of the tuning in force: reads the counters, waits while
+// there is traffic, and reads them again. It changes nothing.
+func (h *Host) Verify(ctx context.Context, w Watch) (*Verified, error) {
+	j := &journal{path: filepath.Join(h.state(), journalName)}
+	err := j.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("nothing to verify: no tuning is in force here; ceiling tune apply PROFILE")
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := &Verified{Schema: VerifySchema, Tuning: j.tuning(), Evidence: []Evidence{}}
+	return v, j.inside(func() error {
+		e := effects{host: h, changes: j.changes, probe: w.Probe}
+		before, err := e.look()
+		if err != nil {
+			return err
+		}
+		from := time.Now()
+		if err := w.wait(ctx); err != nil {
+			return err
+		}
+		after, err := e.look()
+		if err != nil {
+			return err
+		}
+		v.Seconds = time.Since(from).Seconds()
+		e.seen, e.seconds = after.Since(before), v.Seconds
+		for i := range j.changes {
+			v.Evidence = append(v.Evidence, e.of(&j.changes[i]))
+		}
+		return nil
+	})
+}
+
+// wait lets traffic flow for the time.
+func (w *Watch) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.For)
+	defer cancel()
+	if w.Traffic != nil {
+		if err := w.Traffic(ctx); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// effects judges what was seen between two looks.
+type effects struct {
+	host    *Host
+	seen    observe.NetworkCounters
+	seconds float64
+	changes []Change
+	probe   netip.Addr
+}
+
+func (e *effects) look() (*observe.NetworkLook, error) {
+	return observe.LookAtNetwork(filepath.Join(e.host.root(), "proc"))
+}
+
+func (e *effects) of(c *Change) Evidence {
+	found := Evidence{Knob: c.Knob, Of: c.Of, Set: c.After}
+	now, err := e.host.read(c)
+	switch {
+	case err != nil:
+		found.Effect, found.What = SetBack, oneLine(err.Error())
+	case !same(c.Knob, now, c.After):
+		found.Effect, found.What = SetBack, fmt.Sprintf("it is %s now: another program has changed it", shown(now))
+	default:
+		found.Effect, found.What = e.shown(c)
+	}
+	return found
+}
+
+// shown is the effect of a value that is set.
+func (e *effects) shown(c *Change) (effect, what string) {
+	switch c.Knob {
+	case knobRPS:
+		return e.rps(c)
+	case knobXPS:
+		return e.xps(c)
+	case knobFlowCount, "net.core.rps_sock_flow_entries":
+		return NotShown, "the kernel has no counter for it; " + e.processed()
+	case knobIRQ:
+		return e.irq(c)
+	case knobIRQBalance:
+		return InEffect, "no process of that name runs"
+	case "net.core.somaxconn":
+		return e.burst(c.Before, c.After)
+	case "net.ipv4.ip_local_port_range":
+		return ports(c.After)
+	case "net.core.busy_poll", "net.core.busy_read":
+		if n := e.seen.BusyPollRxPackets; n > 0 {
+			return InEffect, fmt.Sprintf("%s packets were found by polling (BusyPollRxPackets)", unit.FormatCount(n))
+		}
+		return NotShown, "no packet was found by polling; it needs a NIC whose driver polls, and a socket that waits"
+	case "net.core.netdev_max_backlog":
+		return NotShown, e.drops()
+	case knobDefer, knobFlush, nicRxUsecs, nicTxUsecs, nicAdaptive:
+		return NotShown, "compare interrupts for each packet before and after: " + e.perPacket(c)
+	case nicQueues:
+		name, _, _ := strings.Cut(c.Path, "/")
+		if n := len(queues(e.host.tree(), name, "rx")); strconv.Itoa(n) != c.After {
+			return NotInEffect, fmt.Sprintf("%s has %d receive queues", name, n)
+		}
+		return InEffect, "the interface has as many receive queues"
+	case knobFiles:
+		return NotShown, "the file is there; a login, or a service that starts after systemctl daemon-reexec, has the limit"
+	}
+	return NotShown, "read back; no counter of the kernel shows its effect"
+}
+
+// fewPackets is below which nothing is said of where packets are processed.
+const fewPackets = 100
+
+// rps: the kernel counts on each CPU how often another woke it for packets that RPS gave
+// it. A mask of the one CPU that takes the interrupts wakes nobody: there packets are
+// processed on no other.
+func (e *effects) rps(c *Change) (effect, what string) {
+	mask := map[int]bool{}
+	for i := range e.changes { // other queues' CPUs are woken too
+		if e.changes[i].Knob != knobRPS {
+			continue
+		}
+		cpus, err := ParseMask(e.changes[i].After)
+		if err != nil {
+			return NotShown, err.Error()
+		}
+		for _, cpu := range cpus {
+			mask[cpu] = true
+		}
+	}
+	var inside, outside, processed, within uint64
+	for _, s := range e.seen.Softnet {
+		processed += uint64(s.Processed)
+		if mask[s.CPU] {
+			inside += uint64(s.RPS)
+			within += uint64(s.Processed)
+		} else {
+			outside += uint64(s.RPS)
+		}
+	}
+	figures := e.processed()
+	switch {
+	case processed < fewPackets:
+		return NotShown, fmt.Sprintf("%s packets in %.1f s are too few; give a URL, or verify under load", unit.FormatCount(int64(processed)), e.seconds)
+	case len(mask) == 0 && outside == 0:
+		return InEffect, "no CPU was woken for another's packets; " + figures
+	case len(mask) == 0:
+		return NotShown, "RPS of another interface wakes CPUs; " + figures
+	case inside > 0 && outside == 0:
+		return InEffect, fmt.Sprintf("CPUs of the mask were woken %s times for packets that RPS gave them, others never; %s",
+			unit.FormatCount(int64(inside)), figures)
+	case inside > 0:
+		return InEffect, fmt.Sprintf("CPUs of the mask were woken %s times for packets, others %s times by another interface's RPS; %s",
+			unit.FormatCount(int64(inside)), unit.FormatCount(int64(outside)), figures)
+	case within == processed:
+		return InEffect, "every packet was processed on a CPU of the mask, where it came in; " + figures
+	}
+	return NotInEffect, "no CPU of the mask was woken for a packet (received_rps of /proc/net/softnet_stat); " + figures
+}
+
+// processed says where packets were processed, and where the softirqs ran.
+func (e *effects) processed() string {
+	var packets, softirqs []string
+	for _, s := range busiest(e.seen.Softnet, func(s record.SoftnetCPU) uint32 { return s.Processed }) {
+		packets = append(packets, fmt.Sprintf("CPU %d %s", s.CPU, unit.FormatCount(int64(s.Processed))))
+	}
+	for _, s := range busiest(e.seen.NetRx, func(s record.SoftirqCPU) uint32 { return s.NetRx }) {
+		softirqs = append(softirqs, fmt.Sprintf("CPU %d %s", s.CPU, unit.FormatCount(int64(s.NetRx))))
+	}
+	if len(packets) == 0 {
+		return "no packet was processed"
+	}
+	return "packets processed: " + strings.Join(packets, ", ") + "; NET_RX softirqs: " + strings.Join(softirqs, ", ")
+}
+
+// shownCPUs is how many CPUs a line names.
+const shownCPUs = 4
+
+func busiest[T any](all []T, count func(T) uint32) []T {
+	all = slices.DeleteFunc(slices.Clone(all), func(one T) bool { return count(one) == 0 })
+	slices.SortStableFunc(all, func(a, b T) int { return int(count(b)) - int(count(a)) })
+	return all[:min(len(all), shownCPUs)]
+}
+
+func (e *effects) drops() string {
+	var processed, dropped uint64
+	for _, s := range e.seen.Softnet {
+		processed += uint64(s.Processed)
+		dropped += uint64(s.Dropped)
+	}
+	return fmt.Sprintf("%s of %s packets were dropped before a CPU processed them", unit.FormatCount(int64(dropped)), unit.FormatCount(int64(processed)))
+}
+
+// fewInterrupts is below which nothing is said of where they go.
+const fewInterrupts = 10
+
+// irq: the queue's counter has to rise on the CPUs of the list and nowhere else. One that
+// was on its way when the list was written may still come to the old CPU.
+func (e *effects) irq(c *Change) (effect, what string) {
+	var number int
+	if _, err := fmt.Sscanf(c.Path, "proc/irq/%d/", &number); err != nil {
+		return NotShown, "which interrupt is not known"
+	}
+	wanted, err := (&Cores{}).set(c.After)
+	if err != nil {
+		return NotShown, err.Error()
+	}
+	var inside, outside uint64
+	var elsewhere []int
+	for _, line := range e.seen.IRQs {
+		for _, cpu := range line.CPUs {
+			switch {
+			case line.IRQ != number:
+			case slices.Contains(wanted, cpu.CPU):
+				inside += uint64(cpu.Count)
+			default:
+				outside += uint64(cpu.Count)
+				elsewhere = append(elsewhere, cpu.CPU)
+			}
+		}
+	}
+	switch {
+	case inside+outside < fewInterrupts:
+		return NotShown, fmt.Sprintf("%d interrupts in %.1f s are too few; give a URL, or verify under load", inside+outside, e.seconds)
+	case outside <= inside/100:
+		return InEffect, fmt.Sprintf("%s interrupts on %s, %d elsewhere", unit.FormatCount(int64(inside)), cores.Name(wanted), outside)
+	}
+	return NotInEffect, fmt.Sprintf("%s interrupts on %s, %s on %s", unit.FormatCount(int64(inside)), cores.Name(wanted),
+		unit.FormatCount(int64(outside)), cores.Name(elsewhere))
+}
+
+// perPacket is interrupts of an interface for each packet that the host processed.
+func (e *effects) perPacket(c *Change) string {
+	name, _, _ := strings.Cut(c.Of, " ")
+	mine := map[int]bool{}
+	for _, irq := range irqsOf(e.host.tree(), name) {
+		mine[irq.Number] = true
+	}
+	var interrupts, packets uint64
+	for _, line := range e.seen.IRQs {
+		for _, cpu := range line.CPUs {
+			if mine[line.IRQ] {
+				interrupts += uint64(cpu.Count)
+			}
+		}
+	}
+	for _, s := range e.seen.Softnet {
+		packets += uint64(s.Processed)
+	}
+	return fmt.Sprintf("%s interrupts of %s and %s packets of all interfaces in %.1f s", unit.FormatCount(int64(interrupts)), name,
+		unit.FormatCount(int64(packets)), e.seconds)
+}
