@@ -65,12 +65,13 @@ func mayImport() map[string][]string {
 		"measure/observe":        {"internal/sys", "measure/observe/events", "record"},
 		"measure/observe/events": {"internal/hist", "internal/sys"},
 		"measure/perturb":        {"experiment/spec", "internal/sys", "internal/unit", "measure/cores", "record"},
+		"measure/netns":          {},
 		"measure/profile":        {"internal/profiles", "record"},
 		"measure/profile/stacks": {"internal/profiles", "internal/sys", "measure/profile/symbol", "record"},
 		"measure/profile/symbol": {"internal/sys"},
 		"measure/run": {"experiment/plan", "experiment/spec", "internal/hist", "internal/http1", "internal/profiles", "internal/ring",
 			"internal/secret", "internal/stat", "internal/sys", "internal/tlsconn", "internal/unit", "measure/cores", "measure/load", "measure/observe", "measure/perturb", "measure/profile",
-			"measure/tune",
+			"measure/netns", "measure/tune",
 			"measure/profile/stacks", "record", "verdict"},
 		"measure/tune":      {"experiment/spec", "internal/sys", "internal/unit", "measure/cores", "measure/observe", "record"},
 		"verdict/prose":     {"internal/unit", "record"},
@@ -97,7 +98,7 @@ func mayImport() map[string][]string {
 		"check/race": {"experiment/spec", "internal/hist", "internal/ring", "internal/stat", "internal/sys", "internal/unit",
 			"measure/load", "measure/run", "record"},
 		"check/race/baseline": {},
-		"check/selftest": {"experiment/spec", "internal/sys", "internal/unit", "measure/run", "record", "server/planted",
+		"check/selftest": {"experiment/spec", "internal/sys", "internal/unit", "measure/netns", "measure/run", "record", "server/planted",
 			"verdict/prose"},
 	}
 }

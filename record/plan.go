@@ -235,8 +235,18 @@ type MeasuredMore struct {
 	Perturbed *Perturbed `json:"perturbed,omitempty"`
 	// Stations are where a request's time goes, as in the run's verdict.
 	Stations []Station `json:"stations,omitempty"`
+	// Tuned is what was set on the host meanwhile.
+	Tuned []Tuned `json:"tuned,omitempty"`
 	// Profiles are what a request cost, by function, where --profile was given.
 	Profiles []RequestProfile `json:"profiles,omitempty"`
+}
+
+// Tuned is one thing that was set on the host during a run, and set back behind it.
+type Tuned struct {
+	// What as ceiling tune names it: "eth0 rx-0 rps_cpus".
+	What   string `json:"what"`
+	Before string `json:"before"`
+	During string `json:"during"`
 }
 
 // SLOTerm is one term of an SLO with what was measured, in the unit of its

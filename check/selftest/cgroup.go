@@ -2,7 +2,6 @@ package selftest
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/internal/sys"
+	"ceiling/measure/netns"
 )
 
 // hierarchy is the cgroup file system that has the CPU controller.
@@ -51,7 +51,7 @@ type cgroup struct{ dir string }
 
 // newCgroup makes a group that may use so many cores.
 func (h hierarchy) newCgroup(number int, cores float64) (*cgroup, error) {
-	c := &cgroup{filepath.Join(h.root, fmt.Sprintf("%s%d-%d", namePrefix, os.Getpid(), number))}
+	c := &cgroup{filepath.Join(h.root, netns.Name(number))}
 	if err := os.Mkdir(c.dir, 0o755); err != nil {
 		return nil, err
 	}

@@ -8,11 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"ceiling/internal/sys"
+	"ceiling/measure/netns"
 	"ceiling/server/planted"
 )
 
@@ -74,7 +73,7 @@ func tryNamespace(ctx context.Context) string {
 	}
 	n, err := newNamespace(ctx, probeNumber, link{packetsPerS: 1000})
 	if err == nil {
-		err = n.remove()
+		err = n.Remove()
 	}
 	if err != nil {
 		return err.Error()
@@ -108,26 +107,21 @@ func (g *ground) lacks(n need) string {
 // sweep removes what processes have left that are gone: links, namespaces and
 // cgroups. It answers their names.
 func sweep() (removed []string, failed error) {
-	remove := func(name string, pid int, do func() error) {
-		if pid == 0 || pid == os.Getpid() || !gone(pid) {
-			return
-		}
-		if e := do(); e != nil {
-			failed = errors.Join(failed, fmt.Errorf("left over by process %d: %w", pid, e))
-			return
-		}
-		removed = append(removed, name)
+	removed, failed = netns.Sweep()
+	h, err := cpuHierarchy()
+	if err != nil {
+		return removed, failed
 	}
-	for _, name := range list("/sys/class/net") {
-		remove("link "+name, ownerOf(name, vethPrefix, "h"), func() error { return removeLink(name) })
-	}
-	for _, name := range list("/run/netns", "/var/run/netns") {
-		remove("namespace "+name, ownerOf(name, namePrefix, "-"), func() error { return removeNamespace(name) })
-	}
-	if h, err := cpuHierarchy(); err == nil {
-		for _, name := range list(h.root) {
-			remove("cgroup "+name, ownerOf(name, namePrefix, "-"), (&cgroup{filepath.Join(h.root, name)}).remove)
+	for _, name := range list(h.root) {
+		pid := netns.Owner(name)
+		if pid == 0 || !netns.Gone(pid) {
+			continue
 		}
+		if err := (&cgroup{filepath.Join(h.root, name)}).remove(); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("left over by process %d: %w", pid, err))
+			continue
+		}
+		removed = append(removed, "cgroup "+name)
 	}
 	return removed, failed
 }
@@ -147,20 +141,3 @@ func list(dirs ...string) []string {
 	}
 	return nil
 }
-
-// ownerOf reads the process's number from a name; 0 where it is none of ours.
-func ownerOf(name, prefix, between string) int {
-	rest, ok := strings.CutPrefix(name, prefix)
-	pid, number, found := strings.Cut(rest, between)
-	if !ok || !found {
-		return 0
-	}
-	n, err := strconv.Atoi(pid)
-	if _, bad := strconv.Atoi(number); err != nil || bad != nil || n < 1 {
-		return 0
-	}
-	return n
-}
-
-// gone tells that no process has the number.
-func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/measure/netns"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/server/planted"
@@ -147,7 +148,7 @@ func (o *ProofOptions) experiment(ctx context.Context, st *stage, p *plantedProo
 		Load:     spec.Load{Connections: []spec.Count{p.connections}, Duration: spec.Time(cmp.Or(o.Run, proofRun))},
 	}
 	if p.link != nil {
-		e.Prove.Interface, e.Prove.Namespace = "eth0", namespaceName(number)
+		e.Prove.Interface, e.Prove.Namespace = netns.Interface, netns.Name(number)
 	}
 	e.Complete(o.Seed + 1)
 	if err := e.Check(); err != nil {

@@ -137,16 +137,3 @@ func TestWhatIsMissingIsNotRun(t *testing.T) {
 		}
 	}
 }
-
-func TestOwnerOf(t *testing.T) {
-	for name, want := range map[string]int{
-		"ceiling-123-4": 123, "ceiling-123": 0, "ceiling-x-4": 0, "ceiling-12-x": 0, "ceiling--1": 0, "other-123-4": 0, "": 0, "ceiling-0-1": 0,
-	} {
-		if got := ownerOf(name, namePrefix, "-"); got != want {
-			t.Errorf("%q belongs to %d, want %d", name, got, want)
-		}
-	}
-	if got := ownerOf("cg4194304h360", vethPrefix, "h"); got != 4194304 {
-		t.Errorf("link of %d", got)
-	}
-}

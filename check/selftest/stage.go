@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"ceiling/experiment/spec"
+	"ceiling/measure/netns"
 	"ceiling/measure/run"
 	"ceiling/server/planted"
 )
@@ -53,14 +54,14 @@ func setUp(ctx context.Context, program string, g *ground, number int, p *plan) 
 	if p.inet6 {
 		p.subject.params.Addr = "[::1]:0"
 	}
-	var n *namespace
+	var n *netns.Namespace
 	if p.link != nil {
 		var err error
 		if n, err = newNamespace(ctx, number, *p.link); err != nil {
 			return st, err
 		}
-		st.later(n.remove)
-		p.subject.params.Addr = net.JoinHostPort(n.addr.String(), "0")
+		st.later(n.Remove)
+		p.subject.params.Addr = net.JoinHostPort(n.Addr.String(), "0")
 	}
 	var err error
 	var inside *cgroup
@@ -121,7 +122,7 @@ func (st *stage) strike() error {
 
 // start runs a server as a child, in a namespace or in this one; a program of
 // others in this one.
-func (st *stage) start(ctx context.Context, h host, n *namespace) (*run.Child, error) {
+func (st *stage) start(ctx context.Context, h host, n *netns.Namespace) (*run.Child, error) {
 	var c *run.Child
 	var err error
 	if h.program != nil {
@@ -129,7 +130,7 @@ func (st *stage) start(ctx context.Context, h host, n *namespace) (*run.Child, e
 	} else {
 		name, args := st.program, arguments(h.kind, &h.params)
 		if n != nil {
-			name, args = n.within(name, args)
+			name, args = n.Within(name, args...)
 		}
 		c, err = run.StartChild(ctx, name, args...)
 	}

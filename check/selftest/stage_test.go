@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ceiling/internal/sys"
+	"ceiling/measure/netns"
 	"ceiling/server/planted"
 )
 
@@ -69,7 +70,7 @@ func belongings(t *testing.T, pid int) []string {
 	}
 	var left []string
 	for _, name := range names {
-		if ownerOf(name, namePrefix, "-") == pid || ownerOf(name, vethPrefix, "h") == pid {
+		if netns.Owner(name) == pid {
 			left = append(left, name)
 		}
 	}
@@ -160,7 +161,7 @@ func TestQuotaThrottles(t *testing.T) {
 	}
 	const cores = 0.3
 	st := set(t, g, 3, plan{quota: cores, subject: host{kind: "cpu", params: planted.Params{CPU: 500 * time.Microsecond}}})
-	dir := filepath.Join(g.hierarchy.root, fmt.Sprintf("%s%d-3", namePrefix, os.Getpid()))
+	dir := filepath.Join(g.hierarchy.root, netns.Name(3))
 	before := throttled(t, dir)
 	answers, _ := get(t, st.addr, 8, time.Second)
 	between(t, "answers a second", answers, 0.2*cores/500e-6, 1.5*cores/500e-6) // a period's quota more

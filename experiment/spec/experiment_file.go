@@ -65,7 +65,22 @@ func ReadExperiment(path string) (Experiment, error) {
 			m.MixRequest = requests[0]
 		}
 	}
+	e.Factorial.relativeTo(filepath.Dir(path))
 	return e, nil
+}
+
+// relativeTo finds the profiles that are files in a directory.
+func (f *Factorial) relativeTo(dir string) {
+	for i := range f.Factors {
+		for n := range f.Factors[i].Levels {
+			list := f.Factors[i].Levels[n].Tune
+			for at, name := range list {
+				if strings.Contains(name, "/") && !strings.Contains(name, "=") && !filepath.IsAbs(name) {
+					list[at] = filepath.Join(dir, name)
+				}
+			}
+		}
+	}
 }
 
 // read takes a body that is a file.

@@ -25,6 +25,11 @@ type Factorial struct {
 	// Cells to measure: the names of one level of every factor, in the order of the
 	// factors.
 	Cells [][]string `json:"cells,omitempty" yaml:"cells,omitempty" jsonschema:"combinations to measure, by the names of their levels; every combination where none is given"`
+	// Veth is how many queues the interface of a network namespace has, in which the
+	// servers are started; 0: they are started in this one.
+	Veth int `json:"veth,omitempty" yaml:"veth,omitempty" jsonschema:"start the servers in a network namespace of their own, over a veth pair with so many queues; its eth0 is what is tuned"`
+	// Interface whose queues and interrupts are tuned; "" is that of the default route.
+	Interface string `json:"interface,omitempty" yaml:"interface,omitempty" jsonschema:"network interface that is tuned; that of the default route where none is given"`
 	// Within is the ± share up to which "no effect" may be said; 0 chooses by
 	// metric.
 	Within float64 `json:"within,omitempty" yaml:"within,omitempty" jsonschema:"no effect is one within this share: 0.05 and for p99 0.2 where none is given"`
@@ -48,6 +53,9 @@ type Level struct {
 	// Args are put behind the command that serves, Env into its environment.
 	Args string   `json:"args,omitempty" yaml:"args,omitempty" jsonschema:"added to the command that serves"`
 	Env  []string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"of the command that serves, NAME=value"`
+	// Tune are profiles and settings of this host during the run: rps-rfs, a file with a
+	// slash in its name, or rps_cpus=all (docs/tuning.md).
+	Tune []string `json:"tune,omitempty" yaml:"tune,omitempty" jsonschema:"profiles of ceiling tune, and settings as in rps_cpus=all, in force during the run"`
 	// How it is loaded, as in Load.
 	Connections  Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
 	Pipelining   Count     `json:"pipelining,omitempty" yaml:"pipelining,omitempty"`
@@ -68,6 +76,8 @@ type Cell struct {
 	PinServer, PinGenerator string
 	// Args and Env are added to those of the server.
 	Args, Env []string
+	// Tune is what is set on the host meanwhile.
+	Tune []string
 }
 
 // Label is how tables call the level.
@@ -80,6 +90,7 @@ func (f *Factor) Label(level int) string {
 	for _, v := range l.Env {
 		parts = append(parts, strings.TrimPrefix(v, f.Name+"="))
 	}
+	parts = append(parts, l.Tune...)
 	if l.Connections > 0 {
 		parts = append(parts, unit.Plural(int(l.Connections), "connection", "connections"))
 	}
@@ -211,7 +222,7 @@ func (e *Experiment) Cell(levels []int) Cell {
 		if l.Args != "" {
 			c.Args = append(c.Args, l.Args)
 		}
-		c.Env = append(c.Env, l.Env...)
+		c.Env, c.Tune = append(c.Env, l.Env...), append(c.Tune, l.Tune...)
 	}
 	return c
 }
@@ -242,6 +253,9 @@ func (e *Experiment) checkFactorial() error {
 	if !(f.Within >= 0 && f.Within <= 0.5) {
 		return fmt.Errorf("factorial.within: %v is not from 0 to 0.5; 0.05 is 5%%", f.Within)
 	}
+	if err := e.checkVeth(); err != nil {
+		return err
+	}
 	owner := map[string]string{} // of what is set, the factor
 	for i := range f.Factors {
 		if err := e.checkFactor(i, owner); err != nil {
@@ -257,6 +271,22 @@ func (e *Experiment) checkFactorial() error {
 		}
 	}
 	return e.checkCells()
+}
+
+// vethMax is more queues than anybody has CPUs for.
+const vethMax = 256
+
+func (e *Experiment) checkVeth() error {
+	f := &e.Factorial
+	switch {
+	case f.Veth < 0 || f.Veth > vethMax:
+		return fmt.Errorf("factorial.veth: %d queues are not from 1 to %d", f.Veth, vethMax)
+	case f.Veth > 0 && f.Interface != "":
+		return errors.New("factorial.interface: with veth the interface is that of the namespace; leave one of them out")
+	case f.Veth > 0 && slices.ContainsFunc(e.Servers, func(s Server) bool { return s.URL != "" }):
+		return errors.New("factorial.veth: a server that runs already is in no namespace of this experiment; give the command that serves")
+	}
+	return nil
 }
 
 func named(name string) string {
@@ -289,7 +319,7 @@ func (e *Experiment) checkFactor(at int, owner map[string]string) error {
 		}
 	}
 	if len(f.sets()) == 0 {
-		return errors.New("its levels set nothing: give server, request, args, env, connections, pipelining, rate, pin_server or pin_generator")
+		return errors.New("its levels set nothing: give server, request, args, env, tune, connections, pipelining, rate, pin_server or pin_generator")
 	}
 	return nil
 }
@@ -321,6 +351,10 @@ func (l *Level) sets() []string {
 		name, _, _ := strings.Cut(v, "=")
 		keys = append(keys, "env "+name)
 	}
+	for _, t := range l.Tune {
+		name, _, _ := strings.Cut(t, "=")
+		keys = append(keys, "tune "+name)
+	}
 	return keys
 }
 
@@ -342,6 +376,11 @@ func (e *Experiment) checkLevel(f *Factor, l *Level, owner map[string]string) er
 	for _, v := range l.Env {
 		if err := checkVariable(v); err != nil {
 			return err
+		}
+	}
+	for _, t := range l.Tune {
+		if name, value, setting := strings.Cut(t, "="); name == "" || setting && value == "" {
+			return fmt.Errorf("tune %s is neither a profile nor KNOB=value; ceiling tune show lists them", quoteShort(t))
 		}
 	}
 	if running := slices.IndexFunc(e.Servers, func(s Server) bool { return s.URL != "" }); running >= 0 && (l.Args != "" || len(l.Env) > 0) {

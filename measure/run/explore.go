@@ -43,15 +43,20 @@ func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m reco
 	return p, file, o.veil.error(err)
 }
 
-func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (*record.Plan, record.File, error) {
+func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.Measured, string)) (p *record.Plan, _ record.File,
+	err error) {
 	if err := o.mayDo(&e); err != nil {
 		return nil, record.File{}, err
 	}
-	p := &record.Plan{
+	b, err := makeBed(ctx, &e, o.Command)
+	if err != nil {
+		return nil, record.File{}, err
+	}
+	defer func() { err = errors.Join(err, b.remove()) }()
+	p = &record.Plan{
 		ID: record.NewID(time.Now()), Created: time.Now(), Command: o.veil.command(o.Command),
 		Environment: record.ReadEnvironment(o.Version),
 	}
-	var err error
 	if p.CPUs, err = splitPlan(ctx, &e); err != nil {
 		return nil, record.File{}, err
 	}
@@ -60,7 +65,7 @@ func begin(ctx context.Context, e spec.Experiment, o Options, told func(record.M
 	if err != nil {
 		return nil, record.File{}, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return explore(ctx, e, p, w, o, told)
+	return explore(ctx, e, p, w, b, o, told)
 }
 
 func createPlan(p *record.Plan, o *Options) (*record.PlanWriter, error) {
@@ -75,8 +80,9 @@ func createPlan(p *record.Plan, o *Options) (*record.PlanWriter, error) {
 }
 
 // Resume goes on with a plan that was broken off. It is told as Explore is.
-func Resume(ctx context.Context, f record.File, o Options, told func(m record.Measured, doing string)) (*record.Plan, record.File, error) {
-	p, err := record.OpenPlan(f)
+func Resume(ctx context.Context, f record.File, o Options, told func(m record.Measured, doing string)) (p *record.Plan, _ record.File,
+	err error) {
+	p, err = record.OpenPlan(f)
 	if err != nil {
 		return nil, record.File{}, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -91,6 +97,11 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	if err := o.mayDo(&p.Experiment); err != nil {
 		return nil, record.File{}, err
 	}
+	b, err := makeBed(ctx, &p.Experiment, o.Command)
+	if err != nil {
+		return nil, record.File{}, err
+	}
+	defer func() { err = errors.Join(err, b.remove()) }()
 	if err := record.ReadHistograms(f, p.Runs); err != nil {
 		return nil, record.File{}, err
 	}
@@ -101,11 +112,11 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	// What was kept with its secrets goes on so.
 	_, o.KeepSecrets = p.Experiment.Concealed(secret.Plain())
 	o.veil = newVeil(&o)
-	return explore(ctx, p.Experiment, p, w, o, told)
+	return explore(ctx, p.Experiment, p, w, b, o, told)
 }
 
 // explore makes the runs of e, of which the plan has what others may see.
-func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, o Options,
+func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, b *bed, o Options,
 	told func(record.Measured, string)) (*record.Plan, record.File, error) {
 	began := time.Now()
 	p.Exit, p.Because = ExitPass, ""
@@ -114,8 +125,8 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 		defer tables.Close()
 		o.Work = Local{Version: o.Version, tables: tables}
 	}
-	x := &explorer{plan: p, experiment: &e, keep: w, options: o,
-		servers: servers{list: slices.Clone(e.Servers), started: map[int]*Child{}, cpus: startCPUs(p.CPUs)}}
+	x := &explorer{plan: p, experiment: &e, keep: w, bed: b, options: o,
+		servers: servers{list: slices.Clone(e.Servers), started: map[int]*Child{}, cpus: startCPUs(p.CPUs), in: b.in}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
 		d := plan.Next(&e, p.Runs)
@@ -128,7 +139,7 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 		case ctx.Err() != nil:
 			p.Ended, p.Because = record.EndedInterrupted, p.Onward()
 		case err != nil:
-			p.Ended, p.Because = record.EndedFailed, fmt.Sprintf("run %d: %s; %s", d.Next.Number, o.veil.text(err.Error()), p.Onward())
+			p.Ended, p.Because = record.EndedFailed, fmt.Sprintf("run %d: %s; %s", d.Next.Number, o.veil.text(strings.ReplaceAll(err.Error(), "\n", "; ")), p.Onward())
 		default:
 			p.Runs = append(p.Runs, *m)
 			if err := w.Append(m); err != nil {
@@ -194,6 +205,9 @@ func (o *Options) here() bool {
 
 // mayDo refuses what only this machine can do where others load.
 func (o *Options) mayDo(e *spec.Experiment) error {
+	if err := mayTune(e); err != nil {
+		return err
+	}
 	if o.here() {
 		return mayPin(e)
 	}
@@ -216,6 +230,7 @@ type explorer struct {
 	plan       *record.Plan
 	experiment *spec.Experiment // as it is done
 	keep       *record.PlanWriter
+	bed        *bed
 	options    Options
 	servers    servers
 	scene      *perturb.Scene // of a proof, once it began
@@ -224,14 +239,19 @@ type explorer struct {
 // step makes one run. Its error is a server that is gone, or a failure of this
 // side; what the server answered is in what was measured.
 func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
-	e, step := x.experiment, d.Next
+	step := d.Next
 	if step.Restart {
 		x.servers.stop()
 	}
-	cell := e.Cell(step.Cell)
-	if err := x.arrange(step, &cell); err != nil {
-		return nil, err
+	if step.Cell != nil {
+		return x.cellRun(ctx, d)
 	}
+	return x.stepOn(ctx, d)
+}
+
+// stepOn makes one run on a host that is as the step wants it.
+func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
+	e, step := x.experiment, d.Next
 	base, err := x.servers.base(ctx, step.Server, step.Noise && step.Side == "B")
 	if err != nil {
 		return nil, err
@@ -245,7 +265,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	}
 	s.Seed = e.Seed + uint64(step.Number)
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
-	pinCell(&cell, &e.Servers[step.Server], &s)
+	pinCell(e, step, &s)
 	o := x.options
 	o.plan, o.step = x.keep, x.progress(d)
 	if step.MayStopEarly {

@@ -2,8 +2,11 @@ package run
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 
+	"ceiling/experiment/plan"
 	"ceiling/experiment/spec"
 	"ceiling/record"
 )
@@ -24,11 +27,27 @@ func mayPin(e *spec.Experiment) error {
 	return nil
 }
 
+// cellRun makes one run of a cell: the host is tuned, a server started, and both are
+// undone.
+func (x *explorer) cellRun(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
+	cell := x.experiment.Cell(d.Next.Cell)
+	if err := x.arrange(d.Next, &cell); err != nil {
+		return nil, err
+	}
+	tuned, undo, err := x.bed.tune(ctx, cell.Tune)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", x.plan.Experiment.CellLabel(d.Next.Cell), err)
+	}
+	m, err := x.stepOn(ctx, d)
+	x.servers.stop()
+	if m != nil {
+		m.Tuned = tuned
+	}
+	return m, errors.Join(err, undo())
+}
+
 // arrange has a server start as the step's cell says.
 func (x *explorer) arrange(step *record.Step, cell *spec.Cell) error {
-	if step.Cell == nil {
-		return nil
-	}
 	x.servers.list[step.Server] = cell.With(x.experiment.Servers[step.Server])
 	x.servers.cpus = startCPUs(x.plan.CPUs)
 	if cell.PinServer == "" {
@@ -41,9 +60,10 @@ func (x *explorer) arrange(step *record.Step, cell *spec.Cell) error {
 
 // pinCell puts a cell's own CPUs into its run. A server that is started has them from
 // the beginning.
-func pinCell(cell *spec.Cell, server *spec.Server, s *spec.Spec) {
+func pinCell(e *spec.Experiment, step *record.Step, s *spec.Spec) {
+	cell := e.Cell(step.Cell)
 	s.PinGenerator = cmp.Or(cell.PinGenerator, s.PinGenerator)
-	if server.URL != "" {
+	if e.Servers[step.Server].URL != "" {
 		s.PinServer = cmp.Or(cell.PinServer, s.PinServer)
 	}
 }

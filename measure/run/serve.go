@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/measure/netns"
 )
 
 // knock is how long a connect to a server that starts may take, and how often
@@ -26,22 +27,27 @@ func serverOn(ctx context.Context, s *spec.Server, cpus []int) (*Child, string, 
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
-	return serverAt(ctx, s, addr, cpus)
+	return serverAt(ctx, s, addr, cpus, nil)
 }
 
 // StartServerAt starts a command whose address is in a file that was written
 // before: host:port of the loopback, as FreeAddress returns it. It returns once the
 // server accepts connections, with its base URL.
 func StartServerAt(ctx context.Context, s *spec.Server, addr string) (*Child, string, error) {
-	return serverAt(ctx, s, addr, nil)
+	return serverAt(ctx, s, addr, nil, nil)
 }
 
-func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int) (*Child, string, error) {
+// serverAt starts it in a network namespace; nil is this one.
+func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int, in *netns.Namespace) (*Child, string, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
-	cmd := exec.Command("sh", "-c", command(s.Serve, addr, exe))
+	program, args := "sh", []string{"-c", command(s.Serve, addr, exe)}
+	if in != nil {
+		program, args = in.Within(program, args...)
+	}
+	cmd := exec.Command(program, args...)
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
@@ -127,6 +133,9 @@ func FreeAddress() (string, error) {
 	return "127.0.0.1:" + strconv.Itoa(addr.Port), l.Close()
 }
 
+// insidePort is free in a namespace of one's own.
+const insidePort = "8080"
+
 // servers are those of one experiment: what runs already, and what was started
 // for it. One that is asked for again goes on.
 type servers struct {
@@ -136,6 +145,8 @@ type servers struct {
 	started map[int]*Child
 	// cpus that they are started on; nil those of this process.
 	cpus []int
+	// in is the network namespace that they are started in; nil is this one.
+	in *netns.Namespace
 }
 
 // base is the URL of a server, which is started where it has to be.
@@ -155,7 +166,13 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 		}
 		return c.base(s), nil
 	}
-	c, base, err := serverOn(ctx, s, v.cpus)
+	start := func() (*Child, string, error) { return serverOn(ctx, s, v.cpus) }
+	if v.in != nil {
+		start = func() (*Child, string, error) {
+			return serverAt(ctx, s, net.JoinHostPort(v.in.Addr.String(), insidePort), v.cpus, v.in)
+		}
+	}
+	c, base, err := start()
 	if err != nil {
 		return "", err
 	}

@@ -116,7 +116,7 @@ func ParseProfile(data []byte, file string) (Profile, error) {
 	for i := range p.Settings {
 		s := &p.Settings[i]
 		s.Why = strings.Join(strings.Fields(s.Why), " ")
-		if err := s.check(); err != nil {
+		if err := s.Check(); err != nil {
 			return p, fmt.Errorf("%s: setting %d: %w", file, i+1, err)
 		}
 	}
@@ -126,8 +126,8 @@ func ParseProfile(data []byte, file string) (Profile, error) {
 	return p, nil
 }
 
-// check refuses knobs that are none, before a host is looked at.
-func (s *Setting) check() error {
+// Check refuses knobs that are none, before a host is looked at.
+func (s *Setting) Check() error {
 	known := isSysctl(s.Set) || strings.HasPrefix(s.Set, nicOffloadPre) ||
 		slices.ContainsFunc(Knobs(), func(k Knob) bool { return k.Name == s.Set })
 	switch {

@@ -1,0 +1,165 @@
+// Package netns makes network namespaces with a veth pair into them: a server's host of
+// its own, with an interface that has queues, on a machine that has none to spare. It
+// takes root and iproute2. What a killed process left is removed by Sweep.
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Namespace is a network namespace with one end of a link in it. Its name, and that of
+// the link's other end, carry the number of the process that made it.
+type Namespace struct {
+	// Name as ip-netns(8) has it.
+	Name string
+	// Addr of Interface, the end inside.
+	Addr netip.Addr
+
+	veth string // the end outside
+}
+
+// Interface is the name of the end inside.
+const Interface = "eth0"
+
+const (
+	// Prefix of namespaces, and of other things that tests make: + pid + "-" + number.
+	Prefix     = "ceiling-"
+	vethPrefix = "cg" // + pid + "h" + number: at most 15 characters (IFNAMSIZ)
+)
+
+// Name is that of the namespace that this process makes with a number.
+func Name(number int) string { return fmt.Sprintf("%s%d-%d", Prefix, os.Getpid(), number) }
+
+// New makes a namespace and its link, with so many receive and send queues on either
+// end. A process has numbers that differ by 4 or more at different times only. What it
+// has made it removes again where it fails.
+func New(ctx context.Context, number, queues int) (*Namespace, error) {
+	pid := os.Getpid()
+	outside, inside := linkAddresses(pid, number)
+	n := &Namespace{Name: Name(number), Addr: inside, veth: fmt.Sprintf("%s%dh%d", vethPrefix, pid, number)}
+	if err := tool(ctx, "ip", "netns", "add", n.Name); err != nil {
+		return nil, err
+	}
+	many := []string{"numrxqueues", strconv.Itoa(queues), "numtxqueues", strconv.Itoa(queues)}
+	pair := append([]string{"link", "add", n.veth}, many...)
+	pair = append(append(pair, "type", "veth", "peer", "name", Interface), many...)
+	for _, args := range [][]string{
+		append(pair, "netns", n.Name),
+		{"address", "add", outside.String() + "/30", "dev", n.veth},
+		{"link", "set", n.veth, "up"},
+		{"-n", n.Name, "address", "add", inside.String() + "/30", "dev", Interface},
+		{"-n", n.Name, "link", "set", Interface, "up"},
+		{"-n", n.Name, "link", "set", "lo", "up"},
+	} {
+		if err := tool(ctx, "ip", args...); err != nil {
+			if removed := n.Remove(); removed != nil {
+				err = fmt.Errorf("%w; and then %w", err, removed)
+			}
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// Remove deletes the link and the namespace. A deleted namespace would take its end of
+// the link along, but only some time later, in a kernel thread
+// (net/core/net_namespace.c, cleanup_net). It does not take a context: it has to be done
+// also when the run was interrupted.
+func (n *Namespace) Remove() error {
+	var err error
+	if _, there := os.Stat("/sys/class/net/" + n.veth); there == nil {
+		err = remove("link", n.veth)
+	}
+	return errors.Join(err, remove("netns", n.Name))
+}
+
+func remove(what, name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return tool(ctx, "ip", what, "delete", name)
+}
+
+// Within is a command line that runs inside.
+func (n *Namespace) Within(program string, args ...string) (string, []string) {
+	return "ip", append([]string{"netns", "exec", n.Name, program}, args...)
+}
+
+// Do runs a command of the system inside, and answers with what it complained about.
+func (n *Namespace) Do(ctx context.Context, program string, args ...string) error {
+	program, args = n.Within(program, args...)
+	return tool(ctx, program, args...)
+}
+
+// linkAddresses are two of 198.18.0.0/15, which RFC 2544 gives to measurements between
+// networks: nobody routes them. A process has four blocks of the 32,768 there are.
+func linkAddresses(pid, number int) (outside, inside netip.Addr) {
+	block := uint32(pid%8192*4+number%4) * 4
+	base := uint32(198)<<24 | 18<<16 | block
+	at := func(x uint32) netip.Addr {
+		return netip.AddrFrom4([4]byte{byte(x >> 24), byte(x >> 16), byte(x >> 8), byte(x)})
+	}
+	return at(base + 1), at(base + 2)
+}
+
+func tool(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Sweep removes links and namespaces that processes have left which are gone. It answers
+// their names.
+func Sweep() (removed []string, failed error) {
+	sweep := func(dir, kind, what string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return // nothing was ever made there
+		}
+		for _, e := range entries {
+			pid := Owner(e.Name())
+			if pid == 0 || !Gone(pid) {
+				continue
+			}
+			if err := remove(what, e.Name()); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("left over by process %d: %w", pid, err))
+				continue
+			}
+			removed = append(removed, kind+" "+e.Name())
+		}
+	}
+	sweep("/sys/class/net", "link", "link")
+	sweep("/run/netns", "namespace", "netns")
+	return removed, failed
+}
+
+// Owner reads the process's number from a name; 0 where it is none of ours.
+func Owner(name string) int {
+	rest, between := "", ""
+	if after, is := strings.CutPrefix(name, Prefix); is {
+		rest, between = after, "-"
+	} else if after, is := strings.CutPrefix(name, vethPrefix); is {
+		rest, between = after, "h"
+	} else {
+		return 0
+	}
+	pid, number, found := strings.Cut(rest, between)
+	n, err := strconv.Atoi(pid)
+	if _, bad := strconv.Atoi(number); !found || err != nil || bad != nil || n < 1 {
+		return 0
+	}
+	return n
+}
+
+// Gone tells that no process has the number.
+func Gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

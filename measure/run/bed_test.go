@@ -1,0 +1,109 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/netns"
+	"ceiling/record"
+)
+
+// steered is an experiment of packet steering over a veth pair of two queues. Its server
+// writes down the mask that it finds.
+func steered(t *testing.T, note string) spec.Experiment {
+	t.Helper()
+	e := spec.Experiment{
+		Kind: spec.KindFactorial,
+		Servers: []spec.Server{{Name: "s", Serve: "cat /sys/class/net/eth0/queues/rx-1/rps_cpus >>" + note + "; exec '" + os.Args[0] + "'",
+			Env: []string{"RUN_TEST_SLEEP=1ms"}}},
+		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
+		Load: spec.Load{Connections: []spec.Count{2}, Duration: spec.Time(50 * time.Millisecond), Warmup: spec.Time(10 * time.Millisecond),
+			NoLone: true},
+		Factorial: spec.Factorial{Veth: 2, Factors: []spec.Factor{
+			{Name: "RPS", Levels: []spec.Level{{Name: "off"}, {Name: "on", Tune: []string{"rps_cpus=0"}}}},
+		}},
+		Repeats: 3,
+	}
+	e.Complete(1)
+	if err := e.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestTuningIsInForceDuringItsRuns: of the cell that asks for it, and of no other; the
+// namespace is gone behind the last.
+func TestTuningIsInForceDuringItsRuns(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces take root")
+	}
+	dir := t.TempDir()
+	note := filepath.Join(dir, "masks")
+	p, _, err := Explore(t.Context(), steered(t, note), Options{Out: filepath.Join(dir, "plan")}, nil)
+	if err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 7 {
+		t.Fatalf("%v: %s (%s), %d runs", err, p.Ended, p.Because, len(p.Runs))
+	}
+	text, err := os.ReadFile(note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masks := strings.Fields(string(text))
+	for i, m := range p.Runs {
+		want := []string{"0", "1"}[m.Cell[0]]
+		if len(masks) != len(p.Runs) || strings.TrimLeft(masks[i], "0") != strings.TrimLeft(want, "0") {
+			t.Errorf("run %d, RPS %s: the server found the masks %v", i+1, want, masks)
+		}
+		tuned := fmt.Sprint(m.Tuned)
+		if on := strings.Contains(tuned, "eth0 rx-1 rps_cpus 0 1"); on != (want == "1") || m.Completed == 0 {
+			t.Errorf("run %d: tuned %s, %d completed", i+1, tuned, m.Completed)
+		}
+	}
+	if _, err := os.Stat(filepath.Join("/run/netns", netns.Name(bedNumber))); err == nil {
+		t.Error("the namespace is left")
+	}
+}
+
+// What cannot be tuned is refused before anything is started, and leaves nothing.
+func TestTuningThatCannotBe(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces take root")
+	}
+	dir := t.TempDir()
+	for _, c := range []struct{ tune, want string }{
+		{"rps_cpus=lots", `RPS=on: profile rps_cpus=lots`},
+		{"no_knob=1", `there is no knob "no_knob"`},
+		{"fast", `there is no profile "fast"`},
+		{"irq_affinity=all", "irq_affinity"},
+	} {
+		note := filepath.Join(dir, "started")
+		e := steered(t, note)
+		e.Factorial.Factors[0].Levels[1].Tune = []string{c.tune}
+		_, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil)
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", c.tune, err)
+		}
+		for _, path := range []string{note, filepath.Join(dir, "plan"), filepath.Join("/run/netns", netns.Name(bedNumber))} {
+			if _, err := os.Stat(path); err == nil {
+				t.Errorf("%s: %s is there", c.tune, path)
+			}
+		}
+	}
+	e := steered(t, "")
+	e.Factorial.Factors[0].Levels[1].Tune = []string{"rps-rfs", "rps_cpus=all"}
+	if _, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil); err == nil ||
+		!strings.Contains(err.Error(), "rps-rfs and rps_cpus=all both set rps_cpus") {
+		t.Errorf("%v", err)
+	}
+	e = steered(t, "")
+	e.Factorial.Veth, e.Servers[0] = 0, spec.Server{URL: "http://192.0.2.1:80"}
+	if _, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(dir, "plan")}, nil); !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), "http://192.0.2.1:80 is not an address of it") {
+		t.Errorf("%v", err)
+	}
+}
