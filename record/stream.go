@@ -41,6 +41,7 @@ type stream struct {
 }
 
 func newStream(path string, f *os.File) *stream {
+	claim(f)
 	s := &stream{path: path, file: f, out: f, last: '\n'}
 	s.buf = bufio.NewWriterSize(raw{s}, rowsBuffer)
 	s.rows = json.NewEncoder(s.buf)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 
 	"ceiling/internal/hist"
 )
@@ -53,6 +54,13 @@ func OpenTail(f File) (*Tail, error) {
 		return nil, errors.Join(fmt.Errorf("follow %s: %w", f, err), src.Close())
 	}
 	return t, nil
+}
+
+// Abandoned tells that no process writes the record any more, where that can be known:
+// what is not in it by now will never be.
+func (t *Tail) Abandoned() bool {
+	f, is := t.src.file.(*os.File)
+	return is && abandoned(f)
 }
 
 // first looks whether the head is there, and is one, and begins again before it.

@@ -34,6 +34,7 @@ type Board struct {
 	response  *hist.Hist // of the window; nil where a record is followed
 	formed    *Formed
 	ended     *record.Run
+	killed    bool
 	quietS    float64
 
 	plan *Plan
@@ -241,6 +242,14 @@ func (b *Board) PlanEnded(p *record.Plan) {
 		next.Answer = p.Ended
 	}
 	b.plan = &next
+}
+
+// Killed tells that who made the run or the plan has gone without ending it.
+func (b *Board) Killed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.track.finish()
+	b.killed, b.phase = true, Ended
 }
 
 // Look tells that somebody looks, until release is called: a verdict is formed

@@ -36,7 +36,9 @@ type Snapshot struct {
 	// Interrupted, GaveUp and Unfinished are those of a run that has ended.
 	Interrupted, Unfinished bool
 	GaveUp                  string
-	Lost                    []record.NotMeasured
+	// Killed tells that who made it has gone without ending it.
+	Killed bool
+	Lost   []record.NotMeasured
 }
 
 // Progress of a run and of its plan.
@@ -65,7 +67,8 @@ func (b *Board) Snapshot() Snapshot {
 	defer b.mu.Unlock()
 	s := Snapshot{
 		ID: b.start.ID, Targets: len(b.start.Spec.Targets), Spec: b.start.Spec, Phase: b.phase,
-		Established: b.connected, Asked: b.asked, Finished: len(b.done), QuietS: b.quietS, Lost: b.rows.lost[:len(b.rows.lost):len(b.rows.lost)],
+		Established: b.connected, Asked: b.asked, Finished: len(b.done), QuietS: b.quietS, Killed: b.killed,
+		Lost: b.rows.lost[:len(b.rows.lost):len(b.rows.lost)],
 	}
 	if s.Targets > 0 {
 		s.Target = b.start.Spec.Targets[0].URL
@@ -126,7 +129,7 @@ func (b *Board) progress() Progress {
 		gone = float64(b.track.last())/1e9 + s.Warmup.Seconds()
 	}
 	switch {
-	case b.phase == Ended:
+	case b.phase == Ended && !b.killed:
 		p.Share, p.LeftS, gone = 1, 0, whole
 	case s.Requests > 0:
 		p.Share = min(float64(b.sums.completed+b.sums.failed)/float64(s.Requests), 1)

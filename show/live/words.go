@@ -60,6 +60,8 @@ func (s *Snapshot) Doing() string {
 		return "cooling down"
 	case Ended:
 		switch {
+		case s.Killed:
+			return "lost: its process was killed, and the record ends here"
 		case s.Interrupted:
 			return "interrupted"
 		case s.Unfinished:

@@ -40,7 +40,7 @@ func Follow(ctx context.Context, f record.File, board *live.Board, words Words) 
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	w := follower{board: board, words: words}
-	grew := time.Now()
+	grew, abandoned := time.Now(), false
 	for ctx.Err() == nil && !w.over {
 		e, err := t.Next()
 		if err != nil {
@@ -51,6 +51,10 @@ func Follow(ctx context.Context, f record.File, board *live.Board, words Words) 
 			grew = time.Now()
 			continue
 		}
+		if abandoned { // and nothing has come since that was known
+			board.Killed()
+			return nil
+		}
 		if w.plan != nil && w.plan.Ended != "" { // nothing goes on behind the answer
 			board.PlanEnded(w.plan)
 			return nil
@@ -59,9 +63,14 @@ func Follow(ctx context.Context, f record.File, board *live.Board, words Words) 
 			board.Quiet(quiet.Seconds())
 		}
 		pause(ctx, lookEvery)
+		abandoned = time.Since(grew) >= abandonedAfter && t.Abandoned()
 	}
 	return nil
 }
+
+// abandonedAfter is how long nothing has to come before it is asked whether anybody
+// still writes: twice the time between two writes.
+const abandonedAfter = time.Second
 
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

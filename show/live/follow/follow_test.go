@@ -221,3 +221,43 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A run whose process pauses goes on; one whose process has gone without ending it is
+// lost: nobody holds its file any more.
+func TestKilledRunIsLost(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "run.ndjson")
+	w, err := record.Create(path, record.NewID(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(record.Start{Spec: f.run.Spec}, record.Environment{}); err != nil {
+		t.Fatal(err)
+	}
+	f.rows(w, -1<<62, 2e9)
+	paused, killed := live.NewBoard(), live.NewBoard()
+	ended := begin(t, path, paused)
+	eventually(t, "two seconds", func() bool { return paused.Snapshot().Progress.ElapsedS > 1.9 })
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, "left.ndjson")
+	if err := os.WriteFile(left, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, begin(t, left, killed))
+	if s := killed.Snapshot(); !s.Killed || s.Phase != live.Ended || s.Progress.ElapsedS < 1.9 || !strings.Contains(s.Doing(), "killed") {
+		t.Errorf("left by its process: %v %q, %+v", s.Killed, s.Doing(), s.Progress)
+	}
+	time.Sleep(2 * abandonedAfter)
+	if s := paused.Snapshot(); s.Killed || s.Phase != live.Running {
+		t.Errorf("paused: killed %v, phase %v", s.Killed, s.Phase)
+	}
+	if err := w.Finish(f.run); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, ended)
+}

@@ -106,7 +106,7 @@ func (h *hub) tell() {
 		h.state = state
 		h.version++
 	}
-	h.ended = snapshot.Phase == live.Ended && (snapshot.Plan == nil || snapshot.Plan.Answer != "")
+	h.ended = snapshot.Phase == live.Ended && (snapshot.Plan == nil || snapshot.Plan.Answer != "" || snapshot.Killed)
 	h.wake()
 }
 

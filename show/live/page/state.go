@@ -20,6 +20,7 @@ type state struct {
 	ID       string    `json:"id"`
 	Load     string    `json:"load"`
 	Phase    string    `json:"phase"`
+	Killed   bool      `json:"killed"`
 	Doing    string    `json:"doing"`
 	Time     string    `json:"time"`
 	Share    float64   `json:"share"` // 0 to 1, -1 not known
@@ -104,7 +105,7 @@ const evidenceMost = 5
 func encodeState(s *live.Snapshot, cost string) []byte {
 	parts := live.CorePartNames()
 	out := state{
-		Title: s.Title(), ID: s.ID, Load: s.Load(), Phase: phaseName(s.Phase), Doing: s.Doing(), Time: s.Time(),
+		Title: s.Title(), ID: s.ID, Load: s.Load(), Phase: phaseName(s.Phase), Killed: s.Killed, Doing: s.Doing(), Time: s.Time(),
 		Share: rounded(s.Progress.Share), Plan: s.PlanSays(), Answer: answerOf(s), SLOP99: p99Limit(s), PlanPart: rounded(s.Progress.PlanShare),
 		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
 		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:],

@@ -40,7 +40,8 @@ function connect() {
   });
   source.addEventListener("end", () => {
     source.close();
-    link("ended", "ended");
+    if (state?.killed) link("killed", "lost");
+    else link("ended", "ended");
   });
   source.addEventListener("error", lost);
 }
@@ -129,6 +130,7 @@ function draw() {
     $("plan-box").hidden = !runs.length;
     drawPlan(runs, s.slo_p99_ms);
   }
+  document.body.classList.toggle("killed", s.killed);
   text("plan-answer", s.phase === "ended" ? s.answer : "");
   $("lost-box").hidden = !s.lost?.length;
   facts("lost", s.lost ?? []);
