@@ -13,7 +13,7 @@ import (
 // ends is the CPU of both ends during a point.
 func (e *Entry) ends(of any) (answer, error) {
 	return e.tableOf(of, func(m measured) (page.Table, error) {
-		t := page.Table{Caption: "Both ends, CPU over " + unit.Plural(len(m.runs), "run", "runs"),
+		t := page.Table{Caption: "Both ends" + m.called() + ": CPU over " + unit.Plural(len(m.runs), "run", "runs"),
 			Columns: []page.Column{{Name: "end"}, {Name: "cores used", Figure: true}, {Name: "CPU per request", Figure: true},
 				{Name: "busiest thread", Figure: true}, {Name: "runnable, waiting for CPU", Figure: true}}}
 		ns := func(v float64) string { return unit.FormatNsFloat(v) }
@@ -41,6 +41,14 @@ func (e *Entry) ends(of any) (answer, error) {
 	})
 }
 
+// called is what a caption adds to name the point.
+func (m *measured) called() string {
+	if m.name == "" {
+		return ""
+	}
+	return " of " + m.name
+}
+
 func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 // workers is how the server's processes, and the generator's threads, share the work.
@@ -55,8 +63,8 @@ func (e *Entry) workers(of any) (answer, error) {
 		if most == 0 {
 			return page.Table{}, fmt.Errorf("the server's processes were not measured")
 		}
-		t := page.Table{Caption: fmt.Sprintf("Workers of the server, the busiest of each run first, over %s%s", unit.Plural(len(m.runs), "run", "runs"),
-			sharing(m.runs[0])), Columns: []page.Column{{Name: "worker"}, {Name: "connections", Figure: true}, {Name: "cores used", Figure: true},
+		t := page.Table{Caption: fmt.Sprintf("Workers%s: the busiest of each run first, over %s%s", m.called(),
+			unit.Plural(len(m.runs), "run", "runs"), sharing(m.runs[0])), Columns: []page.Column{{Name: "worker"}, {Name: "connections", Figure: true}, {Name: "cores used", Figure: true},
 			{Name: "share of the server's CPU", Figure: true}}}
 		for i := range most {
 			at := func(figure func(w worker, all float64) float64) spread {

@@ -375,6 +375,8 @@ type pointFigures struct {
 	quantiles
 	source
 	point *record.CurvePoint
+	// name is what the curve is called, and the load.
+	name string
 }
 
 // Rate, TargetRate, ServerCPU, GeneratorCPU, Errors (a share) and Outcome are of
@@ -421,7 +423,7 @@ func (p *planFigures) curve(c *record.Curve) *curveFigures {
 	} else {
 		own.wrong = fmt.Errorf("the curve has %d points; say which by its load, as in (C.At 64).Rate: %s", len(c.Points), out.loads())
 	}
-	out.pointFigures = pointFigures{quantiles{own, point.Response}, own, point}
+	out.pointFigures = pointFigures{quantiles{own, point.Response}, own, point, out.name()}
 	return out
 }
 
@@ -445,7 +447,16 @@ func (c *curveFigures) At(x float64) (*pointFigures, error) {
 	} else if !c.of.Pending() {
 		return nil, fmt.Errorf("the curve has no point at %v; there is %s", x, c.loads())
 	}
-	return &pointFigures{quantiles{c.source, point.Response}, c.source, point}, nil
+	return &pointFigures{quantiles{c.source, point.Response}, c.source, point, c.name() + fmt.Sprintf(", %s %v", c.curve.Over, x)}, nil
+}
+
+// name tells the curve from others: fasthttp /read, 64 connections.
+func (c *curveFigures) name() string {
+	name := strings.TrimSpace(c.curve.Server + " " + c.curve.Mix)
+	if c.curve.Fixed != "" {
+		name += ", " + c.curve.Fixed
+	}
+	return name
 }
 
 func (c *curveFigures) loads() string {

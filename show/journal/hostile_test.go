@@ -159,6 +159,7 @@ func TestJournalInABrowser(t *testing.T) {
 	b := browser.Start(t)
 	t.Run("disk", func(t *testing.T) { testDisk(t, b.Page()) })
 	t.Run("filter", func(t *testing.T) { testFilter(t, b.Page()) })
+	t.Run("own", func(t *testing.T) { testOwn(t, b.Page()) })
 	t.Run("server", func(t *testing.T) { testServer(t, b.Page()) })
 	t.Run("hostile", func(t *testing.T) { testHostile(t, b.Page()) })
 }
@@ -232,6 +233,33 @@ func testDisk(t *testing.T, p *browser.Page) {
 	p.SetPrint(true)
 	if pdf := p.PDF(); !strings.HasPrefix(string(pdf), "%PDF-") {
 		t.Error("it cannot be printed")
+	}
+	quiet(t, p, root)
+}
+
+// testOwn: the texts of this repository's own entries, which are as long as they are, fit
+// on a phone and can be read by everybody.
+func testOwn(t *testing.T, p *browser.Page) {
+	out := filepath.Join(t.TempDir(), "site")
+	s := build(t, filepath.Join("..", "..", "docs", "journal"))
+	check(t, Write(s, out))
+	root := "file://" + out + "/"
+	p.SetViewport(390, 844, 2, true)
+	for name := range s.Files {
+		if strings.Contains(name, "/") || filepath.Ext(name) != ".html" {
+			continue
+		}
+		p.SetDark(strings.HasSuffix(name, "s.html"))
+		p.Open(root + name)
+		var wide int
+		if p.Eval(`document.documentElement.scrollWidth`, &wide); wide > 390 {
+			t.Errorf("%s: at 390 pixels the page is %d wide", name, wide)
+		}
+		if name == IndexPage || strings.HasPrefix(name, "0004") || strings.HasPrefix(name, "0007") {
+			for _, v := range p.Violations() {
+				t.Errorf("%s: %s", name, v)
+			}
+		}
 	}
 	quiet(t, p, root)
 }

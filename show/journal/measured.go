@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/page"
 )
 
 // measured is the runs of one condition, each with its whole record.
 type measured struct {
-	of   *Record
+	of *Record
+	// name tells it from the others of its record; "" of a single run.
+	name string
 	runs []*chart.Run
 }
 
@@ -63,6 +67,7 @@ func (e *Entry) measuredOf(of any) (m measured, pending bool, err error) {
 		return m, false, p.wrong
 	}
 	m, err = e.measuredPoint(p.of, p.point)
+	m.name = page.Shown(p.name)
 	return m, false, err
 }
 
@@ -111,7 +116,7 @@ func (m *measured) over(figure func(r *chart.Run) float64) spread {
 	return s
 }
 
-// text is 465 ± 12.0 µs; "–" where nothing was measured.
+// text is 465 ± 12 µs; "–" where nothing was measured.
 func (s spread) text(format func(float64) string) string {
 	switch s.n {
 	case 0:
@@ -119,11 +124,15 @@ func (s spread) text(format func(float64) string) string {
 	case 1:
 		return format(s.mean)
 	}
-	mean, deviation := format(s.mean), format(s.deviation)
-	if figure, of, _ := strings.Cut(mean, " "); of != "" && strings.HasSuffix(deviation, " "+of) {
-		mean = figure // the unit stands there once
+	// The deviation has the unit of the mean, and its decimals.
+	text := format(s.mean)
+	figure := text[:len(text)-len(strings.TrimLeft(text, "0123456789."))]
+	v, err := strconv.ParseFloat(figure, 64)
+	if err != nil || v == 0 || strings.HasPrefix(text[len(figure):], ",") {
+		return text + " ± " + format(s.deviation)
 	}
-	return mean + " ± " + deviation
+	_, decimals, _ := strings.Cut(figure, ".")
+	return figure + " ± " + strconv.FormatFloat(s.deviation*v/s.mean, 'f', len(decimals), 64) + text[len(figure):]
 }
 
 // sum adds a figure up over the runs.

@@ -108,7 +108,7 @@ func (e *Entry) pointsOf(of *Record) (page.Table, error) {
 	for _, q := range percentilesShown {
 		t.Columns = append(t.Columns, page.Column{Name: strings.ToUpper(q.name), Figure: true})
 	}
-	for _, name := range []string{"read", "in flight", "by Little's law", "runs"} {
+	for _, name := range []string{"read", "in flight", "Little's law", "runs"} {
 		t.Columns = append(t.Columns, page.Column{Name: name, Figure: true})
 	}
 	names := namesOf(list)
@@ -119,7 +119,7 @@ func (e *Entry) pointsOf(of *Record) (page.Table, error) {
 			row = append(row, page.Cell{Text: p.over(quantileNs(q.q)).text(unit.FormatNsFloat)})
 		}
 		row = append(row, page.Cell{Text: p.megabytes().text(func(v float64) string { return unit.FormatBytesSI(int64(v)) + "/s" })},
-			page.Cell{Text: p.over(slots).only(count)}, page.Cell{Text: p.over(inFlight).text(three)}, page.Cell{Text: fmt.Sprint(p.point.Runs)})
+			page.Cell{Text: p.over(slots).only(count)}, page.Cell{Text: p.over(inFlight).only(three)}, page.Cell{Text: fmt.Sprint(p.point.Runs)})
 		t.Rows = append(t.Rows, row)
 	}
 	return t, nil

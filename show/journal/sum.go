@@ -15,8 +15,9 @@ import (
 
 // sum is a law as a page shows it: terms, each after its sign, and what they come to.
 type sum struct {
-	Law   string
-	Terms []term
+	// Law is its name, Of the point that it is about.
+	Law, Of string
+	Terms   []term
 	// Says is what the result was held to; Runs how many runs it is of.
 	Says string
 	Runs string
@@ -135,7 +136,7 @@ func (e *Entry) sumOf(of any, law func(measured) (sum, error)) (answer, error) {
 	if err != nil {
 		return out, err
 	}
-	s.Says = page.Text(s.Says)
+	s.Says, s.Of = page.Text(s.Says), m.name
 	if len(m.runs) > 1 {
 		s.Runs = fmt.Sprintf("All %d runs together.", len(m.runs))
 	}
