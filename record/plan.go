@@ -232,7 +232,10 @@ type Measured struct {
 
 // MeasuredMore is what some runs of a plan have.
 type MeasuredMore struct {
-	Perturbed *Perturbed `json:"perturbed,omitempty"`
+	// P99AtLeastNs is what the p99 of a run that was ended early would have been at
+	// least, had it gone on; 0 where nothing is known of it.
+	P99AtLeastNs int64      `json:"p99_at_least_ns,omitempty"`
+	Perturbed    *Perturbed `json:"perturbed,omitempty"`
 	// Stations are where a request's time goes, as in the run's verdict.
 	Stations []Station `json:"stations,omitempty"`
 	// Tuned is what was set on the host meanwhile.
@@ -388,6 +391,11 @@ type TriedRate struct {
 	// Response is of all runs' histograms together, but those that gave up.
 	Response   Quantiles  `json:"response"`
 	Bottleneck Bottleneck `json:"bottleneck"`
+	// MissedP99Ns is the p99 of the runs that failed, the median of them;
+	// MissedAtLeast says that it is only known not to be below that, since some were
+	// ended early. 0 where none failed or nothing is known.
+	MissedP99Ns   int64 `json:"missed_p99_ns,omitempty"`
+	MissedAtLeast bool  `json:"missed_at_least,omitempty"`
 }
 
 // Proof is the answer of an experiment that took something from one resource

@@ -180,6 +180,28 @@ func (s Store) Find(name string) (File, error) {
 	return File{}, ambiguous(name, ids)
 }
 
+// Short is as much of the end of an ID as tells the record from the others in the
+// store: four characters, as a rule.
+func (s Store) Short(id string) string {
+	all, _, err := s.names()
+	if err != nil {
+		return id
+	}
+	for n := shortLeast; n < len(id); n++ {
+		same := slices.ContainsFunc(all, func(file string) bool {
+			other, _ := isName(file)
+			return other != id && (strings.HasSuffix(other, id[len(id)-n:]) || strings.HasPrefix(other, id[len(id)-n:]))
+		})
+		if !same {
+			return id[len(id)-n:]
+		}
+	}
+	return id
+}
+
+// shortLeast is the random part of an ID.
+const shortLeast = 4
+
 func ambiguous(name string, ids []string) error {
 	more := ""
 	if len(ids) > candidatesMax {

@@ -40,7 +40,7 @@ func compareKept(sh *shell, a, b string, f *runFlags, o *compareFlags) error {
 		e.SetEscapeHTML(false)
 		return e.Encode(&c)
 	}
-	return report.Comparison(sh.stdout, &c)
+	return report.Comparison(sh.stdout, &c, layout(sh.stdout, f.verbose))
 }
 
 // hider hides as runs do, so that what is in clear on one side looks like the same

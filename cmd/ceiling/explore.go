@@ -202,12 +202,12 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 	}
 	if f.plan.dryRun {
 		e, _ := e.Concealed(secret.Plain())
-		return report.Steps(sh.stdout, &e, steps, run.Takes(&e, len(steps)))
+		return report.Steps(sh.stdout, &e, steps, run.Takes(&e, len(steps)), layout(sh.stdout, f.verbose))
 	}
 	if !f.plan.quiet {
 		sh.announce(&e, len(steps))
 	}
-	if f.fleet.agents == 0 {
+	if url := e.Servers[0].URL; f.fleet.agents == 0 && (url == "" || listens(url)) {
 		sh.knowHeadroom(ctx, e.Load.Engine, time.Duration(cmp.Or(len(steps), searchRuns))*time.Duration(e.Load.Duration))
 	}
 	told, err := f.telemetry.start(sh)
@@ -229,7 +229,8 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 		return err
 	}
 	o.Work = work
-	p, file, err := run.Explore(ctx, e, o, sh.told(f, v))
+	shown, _ := e.Concealed(secret.Plain())
+	p, file, err := run.Explore(ctx, e, o, sh.told(&shown, f, v))
 	leave()
 	told.close(sh)
 	v.planEnded(p)
@@ -239,10 +240,10 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 // announce says what a plan will take before it starts.
 func (sh *shell) announce(e *spec.Experiment, runs int) {
 	if runs == 0 { // a search chooses as it goes
-		fmt.Fprintf(sh.stderr, "%s: runs of %s each, until the answer is known\n", e.Kind, unit.FormatDuration(time.Duration(e.Load.Duration)))
+		sh.say("%s: runs of %s each, until the answer is known", e.Kind, unit.FormatDuration(time.Duration(e.Load.Duration)))
 		return
 	}
-	fmt.Fprintf(sh.stderr, "%s: %d runs of %s, about %s\n", e.Kind, runs,
+	sh.say("%s: %d runs of %s, about %s", e.Kind, runs,
 		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(run.Takes(e, runs).Round(time.Second)))
 }
 
@@ -255,11 +256,11 @@ func (sh *shell) answer(p *record.Plan, file record.File, err error, f *runFlags
 	if f.json {
 		return errors.Join(err, record.WritePlanJSON(sh.stdout, p))
 	}
-	if printed := report.Plan(sh.stdout, p); printed != nil {
-		return errors.Join(err, printed)
+	if !f.plan.quiet && len(p.Runs) > 0 {
+		sh.saved(file, p.ID)
 	}
-	if !f.plan.quiet {
-		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", file, p.ID)
+	if printed := report.Plan(sh.stdout, p, layout(sh.stdout, f.verbose)); printed != nil {
+		return errors.Join(err, printed)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func runGroups() []flagGroup {
 			"new-connections", "connect-ramp",
 			"timeout", "source-ips", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
 		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof", "profile"}},
-		{"Output", []string{"out", "quiet", "keep-secrets", "prometheus", "otlp"}},
+		{"Output", []string{"out", "verbose", "quiet", "keep-secrets", "prometheus", "otlp"}},
 		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni"}},
 		{"Fleet", []string{"agents", "observe", "allow-loss", "controller"}},
 	}

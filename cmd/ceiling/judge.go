@@ -16,7 +16,7 @@ import (
 )
 
 func newJudge(sh *shell) *cobra.Command {
-	var asJSON, explain bool
+	var asJSON, explain, verbose bool
 	c := &cobra.Command{
 		Use:   "judge RECORD | FILE | -",
 		Short: "Judge a record again, or the output of another tool",
@@ -45,23 +45,24 @@ meanwhile; each gets its verdict, and what does not add up in it (docs/points.md
 				return sh.explain(args[0], asJSON)
 			}
 			if args[0] == "-" || isFile(args[0]) {
-				return sh.judgeFile(args[0], asJSON)
+				return sh.judgeFile(args[0], asJSON, verbose)
 			}
 			file, err := sh.findRecord(args[0])
 			if err != nil {
 				return err
 			}
-			return sh.judgeRecord(file, asJSON)
+			return sh.judgeRecord(file, asJSON, verbose)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON document with the new verdict")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all of the text")
 	c.Flags().BoolVar(&explain, "explain", false, "print every rule's answer, and which one decided (a run's record)")
 	return c
 }
 
-func (sh *shell) judgeRecord(file record.File, asJSON bool) error {
+func (sh *shell) judgeRecord(file record.File, asJSON, verbose bool) error {
 	if file.IsPlan() {
-		return sh.judgePlan(file, asJSON)
+		return sh.judgePlan(file, asJSON, verbose)
 	}
 	r, series, err := record.Open(file)
 	if err != nil {
@@ -76,7 +77,7 @@ func (sh *shell) judgeRecord(file record.File, asJSON bool) error {
 	if asJSON {
 		return report.JSON(sh.stdout, r)
 	}
-	return report.Text(sh.stdout, r)
+	return report.Text(sh.stdout, r, layout(sh.stdout, verbose))
 }
 
 // explain shows how the verdict on a run comes about.
@@ -99,7 +100,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	r.Verdict = v
 	sh.exit = run.ExitOf(r)
 	if !asJSON {
-		return report.Decision(sh.stdout, &d, &v)
+		return report.Decision(sh.stdout, &d, &v, layout(sh.stdout, true))
 	}
 	out := json.NewEncoder(sh.stdout)
 	out.SetEscapeHTML(false)
@@ -113,7 +114,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 }
 
 // judgePlan judges every run of a plan again and concludes from that.
-func (sh *shell) judgePlan(file record.File, asJSON bool) error {
+func (sh *shell) judgePlan(file record.File, asJSON, verbose bool) error {
 	p, err := record.OpenPlan(file)
 	if err != nil {
 		return err
@@ -148,7 +149,7 @@ func (sh *shell) judgePlan(file record.File, asJSON bool) error {
 	if asJSON {
 		return record.WritePlanJSON(sh.stdout, p)
 	}
-	return report.Plan(sh.stdout, p)
+	return report.Plan(sh.stdout, p, layout(sh.stdout, verbose))
 }
 
 func isYAML(name string) bool {

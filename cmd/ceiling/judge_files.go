@@ -19,7 +19,7 @@ const exitVoid = 4
 
 // judgeFile judges a points file or the output of another tool, from a file or,
 // as "-", from standard input.
-func (sh *shell) judgeFile(name string, asJSON bool) error {
+func (sh *shell) judgeFile(name string, asJSON, verbose bool) error {
 	var in io.Reader = sh.stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -41,7 +41,7 @@ func (sh *shell) judgeFile(name string, asJSON bool) error {
 		if err != nil {
 			return usage(err)
 		}
-		return sh.judgeRecord(file.Named(name), asJSON)
+		return sh.judgeRecord(file.Named(name), asJSON, verbose)
 	}
 	if isYAML(name) || regexp.MustCompile(`(?m)^points:`).Match(head) {
 		return judgePoints(sh, name, buffered, asJSON)
@@ -82,5 +82,5 @@ func judgeImported(sh *shell, name string, in io.Reader, asJSON bool) error {
 	if asJSON {
 		return report.WriteImportedJSON(sh.stdout, name, &r, &judged)
 	}
-	return report.Imported(sh.stdout, name, &r, &judged)
+	return report.Imported(sh.stdout, name, &r, &judged, layout(sh.stdout, false))
 }

@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/mattn/go-isatty"
+
+	"ceiling/show/live/terminal"
+	"ceiling/show/report"
 )
 
 // progress is one line that a terminal shows while something goes on that is
@@ -41,4 +45,22 @@ func (p *progress) clear() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false
 	}
+}
+
+// layout is for what is written to w: as wide as the terminal, or as COLUMNS says where
+// it is none.
+func layout(w io.Writer, verbose bool) report.Layout {
+	l := report.Layout{Verbose: verbose}
+	if isTerminal(w) {
+		l.Screen, l.Columns = true, terminal.Columns(w.(*os.File))
+	} else if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+		l.Columns = n
+	}
+	return l
+}
+
+// say tells a person at the terminal something, apart from the data.
+func (sh *shell) say(format string, args ...any) {
+	// What cannot be told is no reason to stop.
+	_ = report.Paragraph(sh.stderr, fmt.Sprintf(format, args...), layout(sh.stderr, false))
 }

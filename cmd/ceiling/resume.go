@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ceiling/internal/secret"
 	"ceiling/measure/run"
 	"ceiling/record"
 )
@@ -50,7 +51,8 @@ started are restarted; others must already be running.`,
 			}
 			o := run.Options{Command: sh.args, Version: version(), Work: work}
 			v.listenPlan(&o, p.Experiment.Kind)
-			p, file, err = run.Resume(c.Context(), file, o, sh.told(&f, v))
+			shown, _ := p.Experiment.Concealed(secret.Plain())
+			p, file, err = run.Resume(c.Context(), file, o, sh.told(&shown, &f, v))
 			leave()
 			v.planEnded(p)
 			return sh.answer(p, file, err, &f)
@@ -60,6 +62,7 @@ started are restarted; others must already be running.`,
 	c.Flags().StringVar(&f.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
 	c.Flags().Lookup("live").NoOptDefVal = liveAddress
 	f.fleet.bind(c.Flags())
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print all of the text")
 	c.Flags().BoolVar(&f.plan.quiet, "quiet", false, "no progress output")
 	return c
 }

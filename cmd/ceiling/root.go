@@ -48,6 +48,9 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {
+		if unknown := unknownVerb(root, args[1:], err); unknown != nil {
+			err = unknown
+		}
 		fmt.Fprintln(stderr, "ceiling: "+oneLine(err))
 		if isUsage(err) {
 			return run.ExitRefused
@@ -105,11 +108,11 @@ ceiling URL is short for ceiling run URL.`,
   ceiling serve fasthttp --addr :8080          one of the servers to try it on`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       version(),
+		// What to type instead is said in one line (hints.go).
+		DisableSuggestions: true, SuggestionsMinimumDistance: 2,
+		Version: version(),
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(fmt.Errorf("%w; see: %s --help", err, c.CommandPath()))
-	})
+	root.SetFlagErrorFunc(unknownFlag)
 	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newProfile(sh), newCompare(sh), newResume(sh),
 		newList(sh), newShow(sh), newJudge(sh), newReport(sh), newExport(sh), newWatch(sh), newJournal(sh),
 		newDemo(sh), newServe(sh), newProxy(sh), newRace(sh), newCalibrate(sh), newDoctor(sh), newTune(sh), newSelftest(sh),

@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/measure/run"
 	"ceiling/record"
@@ -64,9 +69,9 @@ type serverFlags struct {
 
 // outputFlags say where the result goes.
 type outputFlags struct {
-	json, keepSecrets bool
-	out, live         string
-	files             string // directory for profiles
+	json, keepSecrets, verbose bool
+	out, live                  string
+	files                      string // directory for profiles
 }
 
 func newRun(sh *shell) *cobra.Command {
@@ -74,8 +79,7 @@ func newRun(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run URL",
 		Short: "Measure one server under one load, or a list of them",
-		Long: `Measures one server under one load. A list in -c, -p or -R makes a sweep of it,
-and so does a file of docs/experiments/ in place of the URL.`,
+		Long:  `One server under one load; a list in -c, -p or -R, or a FILE.yaml, makes a sweep.`,
 		Example: `  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
   ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -148,6 +152,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.Uint64Var(&f.seed, "seed", 0, "random seed (0 = auto)")
 	f.telemetry.bind(p)
 	f.fleet.bind(p)
+	p.BoolVarP(&f.verbose, "verbose", "v", false, "print all of the text: evidence, lag, lone requests")
 	p.BoolVar(&f.json, "json", false, "print the result as one JSON document")
 	p.StringVar(&f.live, "live", "", "serve a live dashboard (--live=ADDR to choose the address)")
 	p.Lookup("live").NoOptDefVal = liveAddress
@@ -288,7 +293,11 @@ func span(into *time.Duration, flag, text string) error {
 
 // runOne does one run and prints it.
 func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
-	if f.fleet.agents == 0 && !strings.HasPrefix(s.Targets[0].URL, "https:") { // which is not calibrated
+	if !f.plan.quiet && !isTerminal(sh.stdout) {
+		sh.announceRun(&s)
+	}
+	// https is not calibrated.
+	if url := s.Targets[0].URL; f.fleet.agents == 0 && !strings.HasPrefix(url, "https:") && listens(url) {
 		sh.knowHeadroom(c.Context(), s.Engine, s.Duration)
 	}
 	o := run.Options{Out: f.out, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
@@ -328,11 +337,53 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	if f.json {
 		return errors.Join(report.JSON(sh.stdout, &done.Run), sh.profiled(done, f))
 	}
-	if err := report.Text(sh.stdout, &done.Run); err != nil {
+	if done.KeepErr == nil && done.Run.Load.Established > 0 {
+		sh.saved(done.File, done.Run.ID) // before the text: its end is what counts
+	}
+	if err := report.Text(sh.stdout, &done.Run, layout(sh.stdout, f.verbose)); err != nil {
 		return err
 	}
-	if done.KeepErr == nil {
-		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", done.File, done.Run.ID)
-	}
 	return sh.profiled(done, f)
+}
+
+// announceRun says what is measured and how long that takes, to a person who sees
+// nothing of it until its end.
+func (sh *shell) announceRun(s *spec.Spec) {
+	concealed := s.Concealed(secret.Plain())
+	takes := unit.FormatDuration(s.Duration)
+	if s.Requests > 0 {
+		takes = unit.FormatCount(int64(s.Requests)) + " requests"
+	}
+	if s.Warmup > 0 {
+		takes += " after " + unit.FormatDuration(s.Warmup) + " of warm-up"
+	}
+	more := ""
+	if n := len(concealed.Targets); n > 1 {
+		more = fmt.Sprintf(" and %d more", n-1)
+	}
+	sh.say("run: %s%s, %s, %s", concealed.Targets[0].URL, more, unit.Plural(s.Connections, "connection", "connections"), takes)
+}
+
+// saved says where a record is, and how to see more of it.
+func (sh *shell) saved(f record.File, id string) {
+	store, err := record.DefaultStore(os.Getenv)
+	if err != nil || !isTerminal(sh.stderr) || filepath.Dir(f.Path) != store.Dir {
+		fmt.Fprintf(sh.stderr, "saved to %s  ·  ceiling show %s\n", f, id)
+		return
+	}
+	short := store.Short(id)
+	fmt.Fprintf(sh.stderr, "saved as %s · ceiling show -v %[1]s\n", short)
+}
+
+// listens tells whether the address of a URL is not known to be closed.
+func listens(url string) bool {
+	address, _, _, err := spec.ParseTarget(url)
+	if err != nil {
+		return true
+	}
+	conn, err := net.DialTimeout(address.Network, address.String(), time.Second)
+	if err == nil {
+		err = conn.Close()
+	}
+	return !errors.Is(err, syscall.ECONNREFUSED)
 }

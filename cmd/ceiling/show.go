@@ -11,7 +11,7 @@ import (
 )
 
 func newShow(sh *shell) *cobra.Command {
-	var asJSON bool
+	var asJSON, verbose bool
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a saved run by ID, part of an ID, or file",
@@ -25,7 +25,7 @@ func newShow(sh *shell) *cobra.Command {
 				return err
 			}
 			if file.IsPlan() {
-				return sh.showPlan(file, asJSON)
+				return sh.showPlan(file, asJSON, verbose)
 			}
 			r, _, err := record.Open(file)
 			if err != nil {
@@ -34,16 +34,17 @@ func newShow(sh *shell) *cobra.Command {
 			if asJSON {
 				return report.JSON(sh.stdout, r)
 			}
-			return report.Text(sh.stdout, r)
+			return report.Text(sh.stdout, r, layout(sh.stdout, verbose))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the JSON document")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all of the text")
 	return c
 }
 
 // showPlan prints what a plan came to; one that was broken off is concluded
 // from the runs that it has.
-func (sh *shell) showPlan(f record.File, asJSON bool) error {
+func (sh *shell) showPlan(f record.File, asJSON, verbose bool) error {
 	p, err := record.OpenPlan(f)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func (sh *shell) showPlan(f record.File, asJSON bool) error {
 	if asJSON {
 		return record.WritePlanJSON(sh.stdout, p)
 	}
-	return report.Plan(sh.stdout, p)
+	return report.Plan(sh.stdout, p, layout(sh.stdout, verbose))
 }
 
 // completeRuns offers the IDs of the store, newest first.

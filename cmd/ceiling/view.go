@@ -145,16 +145,25 @@ func (v *view) listenPlan(o *run.Options, kind string) {
 
 // told shows a run of a plan that is over: as a line that stays, and in the
 // list of the page.
-func (sh *shell) told(f *runFlags, v *view) func(record.Measured, string) {
+func (sh *shell) told(e *spec.Experiment, f *runFlags, v *view) func(record.Measured, string) {
 	if f.plan.quiet && v == nil {
 		return nil
 	}
+	table := report.NewProgress(e, layout(sh.stderr, f.verbose))
+	began := false
 	return func(m record.Measured, doing string) {
 		if v != nil {
 			v.board.Measured(live.Done{Measured: m, Doing: doing})
 		}
 		if !f.plan.quiet {
-			v.line(sh, report.Step(&m, doing))
+			lines := table.Run(&m)
+			if !began {
+				lines = append(table.Head(), lines...)
+			}
+			began = true
+			for _, text := range lines {
+				v.line(sh, text)
+			}
 		}
 	}
 }

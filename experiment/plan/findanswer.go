@@ -76,9 +76,30 @@ func (s *survey) table() []record.TriedRate {
 			}
 		}
 		row.Response = record.QuantilesOf(merged)
+		row.MissedP99Ns, row.MissedAtLeast = s.missedP99(t)
 		rates = append(rates, row)
 	}
 	return rates
+}
+
+// missedP99 is the median p99 of the runs of a rate that failed; at least so much
+// where one of them was ended early.
+func (s *survey) missedP99(t *tried) (ns int64, atLeast bool) {
+	var all []int64
+	for _, m := range t.runs {
+		switch b, _ := s.judge(m); {
+		case b != classMissed:
+		case m.P99AtLeastNs > 0:
+			all, atLeast = append(all, m.P99AtLeastNs), true
+		case m.StoppedEarly == "" && m.Response.Count > 0:
+			all = append(all, m.Response.P99Ns)
+		}
+	}
+	if len(all) == 0 {
+		return 0, false
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2], atLeast
 }
 
 // wallAt is the ceiling that most runs of a rate name, one that is to blame for

@@ -360,6 +360,9 @@ func measured(step *record.Step, done *Result) *record.Measured {
 		StoppedEarly: r.StoppedEarly,
 		Histogram:    &done.Response,
 	}
+	if expected := r.Load.TargetPerS * r.Spec.Duration.Seconds(); r.StoppedEarly != "" && expected > 0 {
+		m.P99AtLeastNs = plan.AtLeast(.99, &done.Response, expected)
+	}
 	if r.Subject != nil {
 		m.ServerCPUNs = r.Subject.CPUNsPerRequest
 	}

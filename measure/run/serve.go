@@ -2,12 +2,14 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"ceiling/experiment/spec"
@@ -196,8 +198,11 @@ func (v *servers) ended(index int, base string) error {
 		return err
 	}
 	conn, err := net.DialTimeout(address.Network, address.String(), time.Second)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nothing is listening on %s; start the server, or check the port (ss -ltn)", address)
+	}
 	if err != nil {
-		return fmt.Errorf("%s does not accept connections any more: %w", base, err)
+		return fmt.Errorf("%s does not accept connections: %w", base, err)
 	}
 	return conn.Close()
 }

@@ -113,31 +113,25 @@ func LostLines(r *record.Run) []string {
 	return lines
 }
 
-// nameMost is how much of an agent's name a table has room for, so that it
-// stays within 100 columns.
-const nameMost = 14
-
 // agents writes a table with a row for each agent, and who was lost.
 func agents(p *printer, r *record.Run) {
 	if len(r.Agents) == 0 {
 		return
 	}
 	p.line("")
-	widths := []int{nameMost, 9, 19, 8, 9, 9, 6, 6, 10, 10} // 100 in all
-	for _, row := range append([][]string{AgentColumns()}, AgentRows(r)...) {
-		var line strings.Builder
-		for i, text := range row {
-			if n := []rune(text); i == 0 && len(n) > nameMost {
-				text = string(n[:nameMost-1]) + "…"
-			}
-			if i == 0 {
-				fmt.Fprintf(&line, "%-*s", widths[i], text)
-			} else {
-				fmt.Fprintf(&line, "%*s", widths[i], text)
-			}
+	t := table{rows: AgentRows(r)}
+	for i, name := range AgentColumns() {
+		c := col{name: name, right: i > 0}
+		switch name {
+		case "agent":
+			c.least = 8
+		case "req/s", "p99":
+		default:
+			c.drop = i
 		}
-		p.line("%s", strings.TrimRight(line.String(), " "))
+		t.cols = append(t.cols, c)
 	}
+	t.write(p)
 	for i, text := range LostLines(r) {
 		p.fact([]string{"lost", ""}[min(i, 1)], text)
 	}

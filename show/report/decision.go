@@ -10,8 +10,8 @@ import (
 
 // Decision writes every question on the way to a verdict with its answer, and the
 // verdict behind them. An arrow marks the answer that decided.
-func Decision(w io.Writer, d *judge.Decision, v *record.Verdict) error {
-	p := &printer{w: w}
+func Decision(w io.Writer, d *judge.Decision, v *record.Verdict, l Layout) error {
+	p := &printer{w: w, Layout: l}
 	p.line("Is the run valid? The first yes makes it invalid.")
 	steps(p, d.Validity)
 	p.line("")
@@ -35,7 +35,7 @@ func steps(p *printer, list []judge.Step) {
 		}
 		p.line("%s %-*s  %s", mark, widest, s.Asks, s.Answer)
 		if s.Why != nil {
-			p.line("      %s", prose.Sentence(s.Why))
+			p.text(6, prose.Sentence(s.Why))
 		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 )
 
 // Imported writes what another tool's output says, and how far it can be audit.
-func Imported(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict) error {
-	p := &printer{w: w}
-	p.line("%s   %s", oneLine(name), importedLoad(r))
+func Imported(w io.Writer, name string, r *importer.Result, v *audit.PointVerdict, l Layout) error {
+	p := &printer{w: w, Layout: l}
+	p.text(0, oneLine(name)+" · "+importedLoad(r))
 	p.line("")
 	p.line("Requests/sec: %14.2f   %s in %s", r.CompletedPerS, responses(r.Requests), seconds(r.DurationS))
 	p.line("")
@@ -81,7 +81,7 @@ func writeDocument(w io.Writer, document any) error {
 
 // importedFact writes a named text that goes on under itself.
 func importedFact(p *printer, name, text string) {
-	hanging(p, fmt.Sprintf("%-*s", column, name), column, text)
+	p.fact(name, oneLine(text))
 }
 
 func importedList(p *printer, name string, texts []string) {

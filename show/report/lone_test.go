@@ -16,7 +16,7 @@ func TestLoneLine(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		var text strings.Builder
-		if err := Text(&text, run); err != nil {
+		if err := Text(&text, run, Layout{Columns: 1000, Verbose: true}); err != nil {
 			t.Fatal(err)
 		}
 		if got := loneLine(run); got != want || !strings.Contains(text.String(), "lone            "+want+"\n") {

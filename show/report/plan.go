@@ -5,10 +5,9 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -17,18 +16,22 @@ import (
 
 // Plan writes the answer of a plan: the figures first, the answer in words last,
 // as a terminal shows the end of a text.
-func Plan(w io.Writer, p *record.Plan) error {
-	out := &printer{w: w}
+func Plan(w io.Writer, p *record.Plan, l Layout) error {
+	out := &printer{w: w, Layout: l}
 	if q := p.Experiment.Question; q != "" {
-		out.line("%s\n", q)
+		out.text(0, q)
+		out.line("")
 	}
 	if h := p.Experiment.Hypothesis; h != "" {
-		out.line("hypothesis: %s\n", strings.Join(strings.Fields(h), " "))
+		out.text(0, "hypothesis: "+h)
+		out.line("")
 	}
 	if p.CPUs != nil {
-		out.line("%s\n", p.CPUs.Says)
+		out.text(0, p.CPUs.Says)
+		out.line("")
 	}
 	switch {
+	case len(p.Runs) == 0 && p.Comparison == nil: // there is nothing to put into a table
 	case p.Sweep != nil:
 		sweep(out, p.Sweep)
 	case p.Search != nil:
@@ -51,38 +54,27 @@ func Plan(w io.Writer, p *record.Plan) error {
 }
 
 // Steps writes a plan before it is done.
-func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Duration) error {
-	out := &printer{w: w}
+func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, takes time.Duration, l Layout) error {
+	out := &printer{w: w, Layout: l}
 	if len(steps) == 0 {
-		out.line("A search picks each step from the previous result, so there is no fixed plan to print.")
+		out.text(0, "A search picks each step from the previous result, so there is no fixed plan to print.")
 		return out.err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RUN\tSERVER\tREQUESTS\tCONNECTIONS\tPIPELINING\tRATE\tWHAT")
+	t := table{cols: []col{{name: "run", right: true}, {name: "server", least: 12, drop: 1}, {name: "requests", least: 8, drop: 2},
+		{name: "conns", right: true}, {name: "pipe", right: true, drop: 3}, {name: "rate", right: true, drop: 4}, {name: "what"}}}
 	for _, s := range steps {
 		rate := "-"
 		if !s.Rate.IsZero() {
 			rate = s.Rate.String()
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", s.Number, e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(),
-			s.Connections, s.Pipelining, rate, strings.Trim(e.CellLabel(s.Cell)+", "+s.Part(), ", "))
+		t.rows = append(t.rows, []string{strconv.Itoa(s.Number), e.Servers[s.Server].Label(), e.Requests[s.Mix].Label(),
+			strconv.Itoa(s.Connections), strconv.Itoa(s.Pipelining), rate,
+			strings.Trim(e.CellLabel(s.Cell)+", "+s.Part(), ", ")})
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.write(out)
 	out.line("\n%s of %s, about %s including warm-ups and pauses", unit.Plural(len(steps), "run", "runs"),
 		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(takes.Round(time.Second)))
 	return out.err
-}
-
-// Step is one finished run of a plan in a line.
-func Step(m *record.Measured, doing string) string {
-	text := fmt.Sprintf("%3d %11s  p99 %-7s  %-7s %-22s  %s", m.Number, unit.FormatRate(m.CompletedPerS),
-		unit.FormatNs(m.Response.P99Ns), m.Outcome, m.Bottleneck, doing)
-	if m.StoppedEarly != "" {
-		text += " (ended early: " + m.StoppedEarly + ")"
-	}
-	return text
 }
 
 // barWidth is that of the largest bar of a chart, in columns.
@@ -91,8 +83,14 @@ const barWidth = 12
 // sweep writes a table for each curve, or one for each mix where the load does
 // not differ. What is doubted of all is said once, at the end.
 func sweep(out *printer, s *record.Sweep) {
-	shared := sharedCaveats(s.Curves)
+	var shared []string
+	if len(s.Curves) > 1 {
+		shared = sharedCaveats(s.Curves)
+	}
 	for at := 0; at < len(s.Curves); {
+		if at > 0 {
+			out.line("")
+		}
 		c := &s.Curves[at]
 		if c.Over != "" {
 			curve(out, c, shared)
@@ -106,7 +104,10 @@ func sweep(out *printer, s *record.Sweep) {
 		servers(out, s.Curves[at:end], shared)
 		at = end
 	}
-	out.facts("caveats", shared)
+	if len(shared) > 0 {
+		out.line("")
+		out.facts("caveats", shared)
+	}
 }
 
 // sharedCaveats are those that every curve has.
@@ -122,19 +123,16 @@ func sharedCaveats(curves []record.Curve) []string {
 
 // servers is a table of what differs in the server alone.
 func servers(out *printer, curves []record.Curve, shared []string) {
-	width, most := len("server"), 0.0
-	for _, c := range curves {
-		width, most = max(width, utf8.RuneCountInString(c.Server)), max(most, c.Points[0].PerS.Mid)
-	}
 	title := curves[0].Mix
 	if curves[0].Fixed != "" {
 		title += ", " + curves[0].Fixed
 	}
-	out.line("%s", title)
-	out.line("%-*s %s", width, "server", pointHead)
+	out.text(0, title)
+	t := curveTable(out, col{name: "server", least: 12})
 	for _, c := range curves {
-		out.line("%-*s %s", width, c.Server, pointLine(&c.Points[0], most))
+		t.point(c.Server, &c.Points[0])
 	}
+	t.write(out)
 	for _, c := range curves {
 		for _, d := range c.Caveats {
 			if !slices.Contains(shared, d) {
@@ -142,20 +140,29 @@ func servers(out *printer, curves []record.Curve, shared []string) {
 			}
 		}
 	}
-	out.line("")
 }
 
-// pointHead and pointLine are the columns of a point.
-const pointHead = "      req/s                       p50      p99     mean   server      gen.  bottleneck"
+// curveTable has a row for each point of a curve, with its rate as a bar. What costs
+// the most room and says the least goes first.
+func curveTable(p *printer, first col) *table {
+	t := &table{cols: []col{first, {name: "req/s", right: true}, {name: "range", drop: 2}, {name: "p50", right: true, drop: 1},
+		{name: "p99", right: true}, {name: "mean", right: true, drop: 5}, {name: "server", right: true, drop: 3},
+		{name: "gen.", right: true, drop: 4}, {name: "bottleneck", least: 12}}}
+	if !p.Verbose {
+		t.cols[5].drop = hidden
+	}
+	return t
+}
 
-func pointLine(p *record.CurvePoint, most float64) string {
+func (t *table) point(name string, p *record.CurvePoint) {
 	ceiling := string(p.Bottleneck)
 	if !p.Outcome.Sound() {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
-	return fmt.Sprintf("%11s %-16s %8s %8s %8s %8s %9s  %-22s %s", unit.FormatCount(int64(p.PerS.Mid+0.5)), reach(&p.PerS, unit.FormatSI),
-		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), unit.FormatNs(int64(p.Response.MeanNs+0.5)), cpu(&p.ServerCPUNs),
-		cpu(&p.GeneratorCPUNs), ceiling, bar(p.PerS.Mid, most))
+	t.rows = append(t.rows, []string{name, unit.FormatCount(int64(p.PerS.Mid + 0.5)), reach(&p.PerS, unit.FormatSI),
+		unit.FormatNs(p.Response.P50Ns), unit.FormatNs(p.Response.P99Ns), unit.FormatNs(int64(p.Response.MeanNs + 0.5)), cpu(&p.ServerCPUNs),
+		cpu(&p.GeneratorCPUNs), ceiling})
+	t.bars = append(t.bars, p.PerS.Mid)
 }
 
 // curve is a table whose last column is the chart.
@@ -164,20 +171,26 @@ func curve(out *printer, c *record.Curve, shared []string) {
 	if c.Fixed != "" {
 		title += ", " + c.Fixed
 	}
-	out.line("%s", title)
-	out.line("%11s %s", c.Over, pointHead)
-	most := 0.0
-	for _, p := range c.Points {
-		most = max(most, p.PerS.Mid)
+	out.text(0, title)
+	t := curveTable(out, col{name: map[string]string{"connections": "conns"}[c.Over], right: true})
+	if t.cols[0].name == "" {
+		t.cols[0].name = c.Over
 	}
 	for _, p := range c.Points {
-		out.line("%11s %s", unit.FormatCount(int64(p.X)), pointLine(&p, most))
+		t.point(unit.FormatCount(int64(p.X)), &p)
 	}
+	t.write(out)
 	out.line("")
-	out.fact("answer", c.Says)
 	usl(out, c.USL)
 	out.facts("caveats", slices.DeleteFunc(slices.Clone(c.Caveats), func(d string) bool { return slices.Contains(shared, d) }))
-	out.line("")
+	out.answer(c.Says)
+}
+
+// answer is what it came to: last, where the eye is.
+func (p *printer) answer(says string) {
+	for i, line := range p.wrap(says, p.columns()-column) {
+		p.line("%s", p.bold(fmt.Sprintf("%-*s%s", column, []string{"answer", ""}[min(i, 1)], line)))
+	}
 }
 
 // facts writes several texts under one name.
@@ -203,11 +216,11 @@ func cpu(e *record.Estimate) string {
 }
 
 // bar draws eighths of a column.
-func bar(value, most float64) string {
+func bar(value, most float64, width int) string {
 	if !(most > 0) || !(value > 0) {
 		return ""
 	}
-	eighths := int(math.Round(8 * barWidth * value / most))
+	eighths := int(math.Round(8 * float64(width) * value / most))
 	text := strings.Repeat("█", eighths/8)
 	if rest := eighths % 8; rest > 0 {
 		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
@@ -216,7 +229,7 @@ func bar(value, most float64) string {
 }
 
 func usl(out *printer, u *record.USL) {
-	if u == nil {
+	if u == nil || !u.Trusted && !out.Verbose {
 		return
 	}
 	text := fmt.Sprintf("contention %s, coherency %s, R² %.3f", figure(&u.Sigma, 3), figure(&u.Kappa, 3), u.R2)
@@ -237,16 +250,51 @@ func figure(e *record.Estimate, digits int) string {
 }
 
 func search(out *printer, s *record.Search) {
-	out.line("%11s %6s %6s %6s %6s %9s %9s  %s", "rate", "runs", "pass", "fail", "invalid", "p50", "p99", "bottleneck")
+	t := table{cols: []col{{name: "req/s", right: true}, {name: "runs", right: true, drop: 3}, {name: "pass", right: true},
+		{name: "fail", right: true}, {name: "invalid", right: true, drop: 4}, {name: "p50", right: true, drop: 2}, {name: "p99", right: true},
+		{name: "bottleneck", least: 12}}}
 	for _, r := range s.Rates {
-		out.line("%11s %6d %6d %6d %6d %9s %9s  %s", unit.FormatRate(r.PerS), r.Runs, r.Pass, r.Fail, r.Invalid,
-			times(r.Response.Count, r.Response.P50Ns), times(r.Response.Count, r.Response.P99Ns), r.Bottleneck)
+		t.rows = append(t.rows, []string{unit.FormatCount(int64(r.PerS + 0.5)), strconv.Itoa(r.Runs), strconv.Itoa(r.Pass),
+			strconv.Itoa(r.Fail), strconv.Itoa(r.Invalid), triedP50(&r),
+			triedP99(&r), bottleneck(triedOutcome(&r), r.Bottleneck)})
 	}
+	t.write(out)
 	out.line("")
 	out.fact("SLO", s.SLO)
-	out.fact("highest rate", fmt.Sprintf("%s (%s)", unit.FormatRate(s.Capacity.Mid), reach(&s.Capacity, unit.FormatRate)))
-	out.fact("answer", s.Says)
 	out.facts("caveats", s.Caveats)
+	out.fact("highest rate", fmt.Sprintf("%s (%s)", unit.FormatRate(s.Capacity.Mid), reach(&s.Capacity, unit.FormatRate)))
+	out.answer(s.Says)
+}
+
+// triedOutcome is what most runs of a rate say about it.
+func triedOutcome(r *record.TriedRate) record.Outcome {
+	switch {
+	case r.Fail > r.Pass:
+		return record.Fail
+	case r.Pass > 0:
+		return record.Pass
+	}
+	return record.Invalid
+}
+
+// triedP50 is of the same runs as triedP99; where these were ended early it would
+// mislead.
+func triedP50(r *record.TriedRate) string {
+	if triedOutcome(r) == record.Fail && r.Pass+r.StoppedEarly > 0 {
+		return "-"
+	}
+	return times(r.Response.Count, r.Response.P50Ns)
+}
+
+// triedP99 is of the runs that decided: those that failed where the rate failed.
+func triedP99(r *record.TriedRate) string {
+	switch {
+	case triedOutcome(r) != record.Fail || r.MissedP99Ns == 0:
+		return times(r.Response.Count, r.Response.P99Ns)
+	case r.MissedAtLeast:
+		return "≥ " + unit.FormatNs(r.MissedP99Ns) + ", ended early"
+	}
+	return unit.FormatNs(r.MissedP99Ns)
 }
 
 // times is a quantile of a count that may be nothing.
@@ -258,15 +306,16 @@ func times(count uint64, ns int64) string {
 }
 
 func proof(out *printer, p *record.Proof) {
-	out.line("%-12s %8s %12s %12s   %-24s %s", "resource", "left", "req/s", "elasticity", "95% CI", "how")
-	out.line("%-12s %8s %12s", "-", "100%", unit.FormatCount(int64(p.PerS.Mid+0.5)))
+	t := table{cols: []col{{name: "resource"}, {name: "left", right: true}, {name: "req/s", right: true}, {name: "elasticity", right: true},
+		{name: "95% CI", drop: 1}, {name: "how", drop: 2, least: 10}}}
+	t.rows = append(t.rows, []string{"-", "100%", unit.FormatCount(int64(p.PerS.Mid + 0.5)), "", "", ""})
 	for _, r := range p.Resources {
-		out.line("%-12s %6.0f%% %12s %12.2f   %-24s %s", r.Resource, 100*r.Left, unit.FormatCount(int64(r.PerS.Mid+0.5)),
-			r.Elasticity.Mid, fmt.Sprintf("%.2f–%.2f", r.Elasticity.Low, r.Elasticity.High), r.How)
+		t.rows = append(t.rows, []string{r.Resource, fmt.Sprintf("%.0f%%", 100*r.Left), unit.FormatCount(int64(r.PerS.Mid + 0.5)),
+			fmt.Sprintf("%.2f", r.Elasticity.Mid), fmt.Sprintf("%.2f–%.2f", r.Elasticity.Low, r.Elasticity.High), r.How})
 	}
-	out.line("%-12s %8s %12s %12.2f   %.2f–%.2f", "sum", "", "", p.Sum.Mid, p.Sum.Low, p.Sum.High)
+	t.rows = append(t.rows, []string{"sum", "", "", fmt.Sprintf("%.2f", p.Sum.Mid), fmt.Sprintf("%.2f–%.2f", p.Sum.Low, p.Sum.High), ""})
+	t.write(out)
 	out.line("")
-	out.fact("answer", p.Says)
 	if p.Passive == "" {
 		out.fact("verdict", "the runs' own verdicts do not agree on a bottleneck")
 	} else {
@@ -276,11 +325,12 @@ func proof(out *printer, p *record.Proof) {
 		out.fact([]string{"not tested", ""}[min(i, 1)], n.What+": "+n.Why)
 	}
 	out.facts("caveats", p.Caveats)
+	out.answer(p.Says)
 }
 
 // Comparison writes one of results that were there before.
-func Comparison(w io.Writer, c *record.Comparison) error {
-	out := &printer{w: w}
+func Comparison(w io.Writer, c *record.Comparison, l Layout) error {
+	out := &printer{w: w, Layout: l}
 	comparison(out, c)
 	return out.err
 }
@@ -298,24 +348,27 @@ func comparison(out *printer, c *record.Comparison) {
 		out.fact([]string{"differs", ""}[min(i, 1)], text)
 	}
 	if len(c.Changes) > 0 {
-		out.line("\n%-12s %12s %12s %10s   %-22s %-10s %s", "", "A", "B", "change", "interval", "noise A/A", "")
-	}
-	for _, m := range c.Changes {
-		out.line("%-12s %12s %12s %10s   %-22s %-10s  %s", m.Metric, amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
-			signed(m.Relative.Low)+" … "+signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Says)
+		out.line("")
+		t := table{cols: []col{{}, {name: "A", right: true}, {name: "B", right: true}, {name: "change", right: true},
+			{name: "interval", drop: 2}, {name: "noise A/A", drop: 1}, {least: 24}}}
+		for _, m := range c.Changes {
+			t.rows = append(t.rows, []string{m.Metric, amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
+				signed(m.Relative.Low) + " … " + signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Says})
+		}
+		t.write(out)
 	}
 	out.line("")
-	if c.Incomparable != "" {
-		out.fact("answer", "they cannot be compared: "+c.Incomparable)
-	} else {
-		out.fact("answer", c.Says)
-	}
 	for i, g := range c.Gate {
 		out.fact([]string{"asked", ""}[min(i, 1)], fmt.Sprintf("%s %s: %s", g.Condition, g.Result, g.Says))
 	}
-	out.facts("caveats", c.Caveats)
 	for i := range c.Profiles {
 		profileDifference(out, &c.Profiles[i])
+	}
+	out.facts("caveats", c.Caveats)
+	if c.Incomparable != "" {
+		out.answer("they cannot be compared: " + c.Incomparable)
+	} else {
+		out.answer(c.Says)
 	}
 }
 

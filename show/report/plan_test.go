@@ -17,19 +17,19 @@ func TestSweepWithoutALoadThatDiffers(t *testing.T) {
 			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Valid,
 				Bottleneck: "server CPU"}}}
 	}
-	p := &record.Plan{ID: "x", Ended: record.EndedComplete, Experiment: spec.Experiment{Question: "Which?"},
+	p := &record.Plan{ID: "x", Ended: record.EndedComplete, Runs: make([]record.Measured, 5), Experiment: spec.Experiment{Question: "Which?"},
 		Sweep: &record.Sweep{Curves: []record.Curve{
 			of("one", "/a", 1000, "noise"), of("another", "/a", 500, "noise", "few"), of("one", "/b", 100, "noise"),
 			of("another", "/b", 50, "noise"),
 		}}}
 	var b bytes.Buffer
-	if err := Plan(&b, p); err != nil {
+	if err := Plan(&b, p, Layout{}); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
 	for want, times := range map[string]int{
 		"Which?": 1, "/a, 64 connections": 1, "/b, 64 connections": 1, "one ": 2, "another ": 2, "noise": 1, "another: few": 1, "server CPU": 4,
-		strings.Repeat("█", barWidth) + "\n": 2, strings.Repeat("█", barWidth/2) + "\n": 2 + 2,
+		strings.Repeat("█", barWidth) + "\n": 2, " " + strings.Repeat("█", barWidth/2) + "\n": 2,
 	} {
 		if got := strings.Count(text, want); got != times {
 			t.Errorf("%q stands %d times, want %d:\n%s", want, got, times, text)
@@ -42,7 +42,7 @@ func TestBar(t *testing.T) {
 		value, most float64
 		want        string
 	}{{1, 1, strings.Repeat("█", 12)}, {0.5, 12, "▌"}, {0, 1, ""}, {1, 0, ""}, {2.125, 12, "██▏"}} {
-		if got := bar(c.value, c.most); got != c.want {
+		if got := bar(c.value, c.most, barWidth); got != c.want {
 			t.Errorf("bar(%v, %v) = %q, want %q", c.value, c.most, got, c.want)
 		}
 	}

@@ -138,7 +138,7 @@ func TestForeign(t *testing.T) {
 		}
 		v := audit.Judge([]record.Point{r.Point("x")}).Points[0]
 		var out bytes.Buffer
-		if err := Imported(&out, "x\x1b[2J", &r, &v); err != nil {
+		if err := Imported(&out, "x\x1b[2J", &r, &v, Layout{Columns: 120}); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"Requests/sec:", "\nlatency ", "\nverdict ", "\nbottleneck ", "\ncaveats ", "\nnext "} {

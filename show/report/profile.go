@@ -176,13 +176,15 @@ const differencesShown = 8
 
 func profileDifference(out *printer, d *record.ProfileDifference) {
 	out.line("")
-	out.line("%s", d.Says)
-	out.line("%-8s %12s %12s  %-26s %s", "", "A", "B", "B − A, with its interval", ProfileName(d.Kind)+" of a request")
+	out.text(0, d.Says)
+	t := table{cols: []col{{}, {name: "A", right: true, drop: 1}, {name: "B", right: true, drop: 1}, {name: "B − A, with its interval"},
+		{name: ProfileName(d.Kind) + " of a request", least: 20}}}
 	for i := range d.Functions[:min(len(d.Functions), differencesShown)] {
 		f := &d.Functions[i]
-		out.line("%-8s %12s %12s  %-26s %s", f.Decision, Cost(f.A, d.Unit), Cost(f.B, d.Unit), DifferenceText(f, d.Unit),
-			FunctionPlace(f.Name, f.File, f.Line))
+		t.rows = append(t.rows, []string{f.Decision, Cost(f.A, d.Unit), Cost(f.B, d.Unit), DifferenceText(f, d.Unit),
+			FunctionPlace(f.Name, f.File, f.Line)})
 	}
+	t.write(out)
 }
 
 // Cost is what a request costs in a function.

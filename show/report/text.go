@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,57 +23,164 @@ import (
 // column is the width of the names at the left of a line.
 const column = 16
 
-// Text writes a run so that a person reads it in five seconds: rate, times,
-// what went wrong, what the generator cost, the verdict. The lines
-// Requests/sec: and Transfer/sec: stand at column 0 with plain figures, for the
-// scripts that look for them.
-func Text(w io.Writer, r *record.Run) error {
-	p := &printer{w: w}
-	p.line("%s   %s", targetLine(r), loadLine(r))
+// linesMost is how many lines a run has without -v: what a screen of 24 shows, with
+// the prompt and the line that says where it is saved.
+const linesMost = 22
+
+// Text writes a run: what was done, the response times, where the time goes, what
+// limits it, and last, where the eye is, rate and verdict. It has at most 22 lines,
+// without what matters least; a verbose layout has all. The lines Requests/sec: and
+// Transfer/sec: stand at column 0 with plain figures, for the scripts that look for
+// them.
+func Text(w io.Writer, r *record.Run, l Layout) error {
+	if r.Load.Established == 0 && r.Requests.Sent == 0 && r.Verdict.Next != nil && !l.Verbose && !r.Unfinished {
+		p := &printer{w: w, Layout: l}
+		p.line("%s: %s", r.Verdict.Outcome, prose.Sentence(r.Verdict.Next))
+		return p.err
+	}
+	blocks := []block{l.block(0, func(p *printer) { head(p, r) }), l.block(0, func(p *printer) { latency(p, r) })}
+	blocks = append(blocks, l.facts(r)...)
+	blocks = append(blocks, l.block(1, func(p *printer) { agents(p, r) }))
+	blocks = append(blocks, l.verdict(&r.Verdict)...)
+	profiles := l.block(0, func(p *printer) { profiling(p, r) }) // they were asked for
+	blocks = append(blocks, profiles)
+	blocks = append(blocks, l.block(0, func(p *printer) {
+		p.line("")
+		p.line("Transfer/sec: %14s   %s read, %s written", unit.FormatTransfer(transfer(r)),
+			unit.FormatBytesSI(int64(r.Bytes.Read)), unit.FormatBytesSI(int64(r.Bytes.Written)))
+		p.line("%s%s", p.bold(fmt.Sprintf("Requests/sec: %14.2f", r.Rate.CompletedPerS)), spread(p, r))
+		p.line("%s", p.bold(fmt.Sprintf("%-*s%s", column, "verdict", concluded(&r.Verdict))))
+	}))
+	most := linesMost + len(profiles.lines)
+	if l.Verbose {
+		most = math.MaxInt
+	}
+	return write(w, blocks, most)
+}
+
+// concluded is the verdict in a few words.
+func concluded(v *record.Verdict) string {
+	if v.Outcome == record.Invalid {
+		return string(v.Outcome) + " · do not use these numbers"
+	}
+	text := string(v.Outcome) + " · " + string(v.Bottleneck)
+	if v.Outcome == record.Fail && v.Bottleneck == record.TargetRate {
+		text = string(v.Outcome) + " · SLO missed at the target rate"
+	}
+	if n := len(v.Caveats); n > 0 { // counted here, where there may be no room for them above
+		text += " · " + unit.Plural(n, "caveat", "caveats")
+	}
+	return text
+}
+
+// head is what was done, to whom.
+func head(p *printer, r *record.Run) {
+	p.text(0, p.bold(targetLine(r)))
+	p.text(0, loadLine(r))
 	if r.Unfinished {
-		p.line("This run was cut off; the figures below come from its series up to then.")
+		p.text(0, "This run was cut off; the figures below come from its series up to then.")
 	}
 	if r.Interrupted {
-		p.line("Interrupted: the figures cover the time until then.")
+		p.text(0, "Interrupted: the figures cover the time until then.")
 	}
 	p.line("")
-	p.line("Requests/sec: %14.2f%s", r.Rate.CompletedPerS, spread(r))
-	p.line("Transfer/sec: %14s   %s read, %s written in %s", unit.FormatTransfer(transfer(r)),
-		unit.FormatBytesSI(int64(r.Bytes.Read)), unit.FormatBytesSI(int64(r.Bytes.Written)), seconds(r.ElapsedS))
-	p.line("")
-	latency(p, r)
-	p.line("")
-	p.fact("requests", requestsLine(r))
+}
+
+// facts are what was answered, and what the generator and the machine did.
+func (l Layout) facts(r *record.Run) []block {
+	fact := func(rank int, name, text string) block {
+		return l.block(rank, func(p *printer) { p.fact(name, text) })
+	}
+	var blocks []block
+	if l.Verbose {
+		blocks = append(blocks, fact(0, "requests", requestsLine(r)), fact(0, "statuses", statusLine(r.Statuses)))
+	} else {
+		blocks = append(blocks, fact(0, "requests", answeredLine(r)))
+	}
 	if r.Load.TLS != nil {
-		p.fact("tls", tlsLine(r))
+		blocks = append(blocks, fact(3, "tls", tlsLine(r)))
 	}
-	p.fact("statuses", statusLine(r.Statuses))
 	for i, text := range errorLines(r) {
-		p.fact([]string{"errors", ""}[min(i, 1)], text)
+		blocks = append(blocks, fact(min(i, 1), []string{"errors", ""}[min(i, 1)], text))
 	}
-	for _, t := range r.ByTarget {
-		p.fact("", fmt.Sprintf("%-40s %9s done  p50 %-9s p99 %-9s %s", secret.Plain().Shell(t.Target), unit.FormatCount(int64(t.Completed)),
-			unit.FormatNs(t.Response.P50Ns), unit.FormatNs(t.Response.P99Ns), statusLine(t.Statuses)))
+	if len(r.Errors) == 0 && l.Verbose {
+		blocks = append(blocks, fact(0, "errors", "none"))
 	}
-	p.fact("generator", generatorLine(r))
-	if text := Headroom(r); text != "" {
-		p.fact("headroom", text)
+	blocks = append(blocks, l.block(2, func(p *printer) { targets(p, r) }), fact(0, "generator", generatorLine(r, l.Verbose)))
+	if text := Headroom(r); text != "" && l.Verbose {
+		blocks = append(blocks, fact(0, "headroom", text))
 	}
-	if text := loneLine(r); text != "" {
-		p.fact("lone", text)
+	if text := loneLine(r); text != "" && l.Verbose {
+		blocks = append(blocks, fact(0, "lone", text))
 	}
 	if text := Placement(r); text != "" {
-		p.fact("cpus", text)
+		blocks = append(blocks, fact(4, "cpus", text))
 	}
-	agents(p, r)
-	p.line("")
-	verdict(p, &r.Verdict)
-	profiling(p, r)
+	return blocks
+}
+
+// targets is a table with what each of several targets took.
+func targets(p *printer, r *record.Run) {
+	if len(r.ByTarget) == 0 {
+		return
+	}
+	t := table{cols: []col{{name: "target", least: 16}, {name: "completed", right: true, drop: 2}, {name: "p50", right: true, drop: 3},
+		{name: "p99", right: true}, {name: "statuses", drop: 1, least: 12}}}
+	for _, one := range r.ByTarget {
+		t.rows = append(t.rows, []string{secret.Plain().Shell(one.Target), unit.FormatCount(int64(one.Completed)),
+			unit.FormatNs(one.Response.P50Ns), unit.FormatNs(one.Response.P99Ns), statusLine(one.Statuses)})
+	}
+	t.write(p)
+}
+
+// block is lines that are shown together or not at all; of those with a rank above 0
+// the largest go first where there is no room.
+type block struct {
+	rank  int
+	lines []string
+}
+
+func (l Layout) block(rank int, write func(*printer)) block {
+	var text strings.Builder
+	write(&printer{w: &text, Layout: l})
+	return block{rank, slices.Collect(strings.Lines(text.String()))}
+}
+
+// write writes blocks in at most so many lines, one of which says what is missing.
+func write(w io.Writer, blocks []block, most int) error {
+	all := 0
+	for _, b := range blocks {
+		all += len(b.lines)
+	}
+	lines, at := all, len(blocks)-1 // where a line about the rest goes: before the rates
+	for lines > most-min(all-lines, 1) {
+		drop := 0
+		for i, b := range blocks {
+			if b.rank > 0 && len(b.lines) > 0 && (blocks[drop].rank == 0 || len(blocks[drop].lines) == 0 || b.rank >= blocks[drop].rank) {
+				drop = i
+			}
+		}
+		if blocks[drop].rank == 0 || len(blocks[drop].lines) == 0 {
+			break
+		}
+		lines -= len(blocks[drop].lines)
+		blocks[drop].lines = nil
+	}
+	p := &printer{w: w}
+	for i, b := range blocks {
+		if i == at && lines < all {
+			p.fact("", unit.Plural(all-lines, "more line", "more lines")+" with -v")
+		}
+		for _, text := range b.lines {
+			p.line("%s", strings.TrimSuffix(text, "\n"))
+		}
+	}
 	return p.err
 }
 
 // printer keeps the first error of a sequence of writes.
 type printer struct {
+	Layout
 	w   io.Writer
 	err error
 }
@@ -83,9 +191,18 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
+// text writes a paragraph, indented.
+func (p *printer) text(indent int, text string) {
+	for _, line := range p.wrap(text, p.columns()-indent) {
+		p.line("%*s%s", indent, "", line)
+	}
+}
+
 // fact writes a named fact; a long one goes on under itself.
 func (p *printer) fact(name, text string) {
-	p.line("%-*s%s", column, name, text)
+	for i, line := range p.wrap(text, p.columns()-column) {
+		p.line("%-*s%s", column, []string{name, ""}[min(i, 1)], line)
+	}
 }
 
 func targetLine(r *record.Run) string {
@@ -141,40 +258,72 @@ func transfer(r *record.Run) unit.BytesPerSecond {
 }
 
 // spread says how even the rate was, over samples of one width.
-func spread(r *record.Run) string {
+func spread(p *printer, r *record.Run) string {
 	s := &r.Rate.Spread
 	if s.Samples < 2 {
 		return ""
 	}
-	text := fmt.Sprintf("   min %s · median %s · max %s over %d × %s",
-		unit.FormatSI(s.MinPerS), unit.FormatSI(s.P50PerS), unit.FormatSI(s.MaxPerS), s.Samples, seconds(s.WidthS))
+	text := fmt.Sprintf("   %s–%s over %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS), s.Samples, seconds(s.WidthS))
+	if p.columns() >= 80 {
+		text = fmt.Sprintf("   %s–%s, median %s, over %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS), unit.FormatSI(s.P50PerS),
+			s.Samples, seconds(s.WidthS))
+	}
 	if s.Late > 0 {
 		text += fmt.Sprintf(", %d late", s.Late)
 	}
 	return text
 }
 
+// latency is the table of times. What the generator added is told where all is; in a
+// closed loop a request is sent when it is due, and response and service are one.
 func latency(p *printer, r *record.Run) {
-	p.line("%-*s%10s%10s%10s%10s%10s%10s", column, "", "p50", "p90", "p99", "p99.9", "max", "mean")
-	for _, row := range []struct {
-		name string
-		q    *record.Quantiles
-	}{{"response", &r.Latency.Response}, {"service", &r.Latency.Service}, {"lag", &r.Latency.Lag}} {
-		if row.q.Count == 0 {
-			p.line("%-*s%10s", column, row.name, "not measured")
-			continue
-		}
-		p.line("%-*s%10s%10s%10s%10s%10s%10s", column, row.name,
-			unit.FormatNs(row.q.P50Ns), unit.FormatNs(row.q.P90Ns), unit.FormatNs(row.q.P99Ns),
-			unit.FormatNs(row.q.P999Ns), unit.FormatNs(row.q.MaxNs), unit.FormatNs(int64(row.q.MeanNs)))
+	t := table{cols: []col{{}, {name: "p50", right: true}, {name: "p90", right: true, drop: 3}, {name: "p99", right: true},
+		{name: "p99.9", right: true, drop: 1}, {name: "max", right: true}, {name: "mean", right: true, drop: 2}}}
+	l := &r.Latency
+	if l.Response.Count == 0 {
+		p.fact("response", "not measured")
+		return
 	}
+	add := func(name string, q *record.Quantiles) {
+		// As wide as the names of the facts below it.
+		cells := []string{fmt.Sprintf("%-*s", column-gap, name), "", "", "", "", "", ""}
+		if q.Count == 0 {
+			cells[1] = "not measured"
+		} else {
+			for i, ns := range []int64{q.P50Ns, q.P90Ns, q.P99Ns, q.P999Ns, q.MaxNs, int64(q.MeanNs)} {
+				cells[i+1] = unit.FormatNs(ns)
+			}
+		}
+		t.rows = append(t.rows, cells)
+	}
+	add("response", &l.Response)
+	if p.Verbose || r.Load.Mode == "open" {
+		add("service", &l.Service)
+	}
+	if p.Verbose {
+		add("lag", &l.Lag)
+	}
+	t.write(p)
+}
+
+// answeredLine is what became of the requests, in short.
+func answeredLine(r *record.Run) string {
+	q := &r.Requests
+	text := fmt.Sprintf("%s · %s failed · %s in flight", statusLine(r.Statuses), unit.FormatCount(int64(q.Failed)),
+		unit.FormatCount(int64(q.InFlight)))
+	return text + missed(r)
 }
 
 func requestsLine(r *record.Run) string {
 	q := &r.Requests
 	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight", unit.FormatCount(int64(q.Sent)),
 		unit.FormatCount(int64(q.Completed)), unit.FormatCount(int64(q.Failed)), unit.FormatCount(int64(q.InFlight)))
-	if q.Unsent > 0 {
+	return text + missed(r)
+}
+
+// missed is what did not go as it was asked.
+func missed(r *record.Run) (text string) {
+	if q := &r.Requests; q.Unsent > 0 {
 		text += fmt.Sprintf(" · %s of %s due were never sent", unit.FormatCount(int64(q.Unsent)), unit.FormatCount(int64(q.Due)))
 	}
 	if r.Load.Reconnects > 0 {
@@ -236,27 +385,33 @@ func errorLines(r *record.Run) []string {
 		}
 		lines = append(lines, text)
 	}
-	if len(lines) == 0 {
-		return []string{"none"}
-	}
 	return lines
 }
 
-func generatorLine(r *record.Run) string {
+func generatorLine(r *record.Run, verbose bool) string {
 	g := &r.Generator
 	if len(g.Workers) == 0 {
 		return "not measured"
 	}
 	parts := []string{
 		unit.FormatNs(int64(g.CPUNsPerRequest)) + " CPU/request",
-		fmt.Sprintf("busiest thread: %.0f%% running", 100*g.BusiestWorker),
+		fmt.Sprintf("busiest thread %.0f%% running", 100*g.BusiestWorker),
 	}
-	if g.RunDelay >= 0 {
+	switch {
+	case g.RunDelay >= 0 && verbose:
 		parts[1] += fmt.Sprintf(", %.0f%% runnable (waiting for CPU)", 100*g.RunDelay)
-	} else {
+	case g.RunDelay >= 0:
+		parts[1] += fmt.Sprintf(", %.0f%% runnable", 100*g.RunDelay)
+	case verbose:
 		parts[1] += ", run-queue delay not measured"
 	}
-	if g.CoalesceNs > 0 {
+	switch {
+	case !verbose && g.Headroom > 0:
+		parts = append(parts, fmt.Sprintf("headroom %.1f×", g.Headroom))
+	case !verbose && Headroom(r) != "":
+		parts = append(parts, "headroom unknown")
+	}
+	if g.CoalesceNs > 0 && verbose {
 		parts = append(parts, "batches completions for up to "+unit.FormatNs(g.CoalesceNs))
 	}
 	return strings.Join(parts, " · ")
@@ -350,37 +505,50 @@ func Placement(r *record.Run) string {
 	return cores.Split{Generator: generator, Server: server}.String()
 }
 
-// maxEvidence bounds the lines of evidence, for a person who has five seconds.
-const maxEvidence = 5
-
-// verdict closes the text: what the run proves.
-func verdict(p *printer, v *record.Verdict) {
+// verdict is what the run proves: the bottleneck with its reason, the caveats, what
+// speaks for and against it.
+func (l Layout) verdict(v *record.Verdict) []block {
+	var blocks []block
+	add := func(rank int, name, text string) {
+		blocks = append(blocks, l.block(rank, func(p *printer) { p.fact(name, text) }))
+	}
+	list := func(rank int, name string, texts []string) {
+		for i, text := range texts {
+			add(rank, []string{name, ""}[min(i, 1)], text)
+		}
+	}
 	if len(v.Stations) > 0 {
-		var parts []string
-		for _, s := range v.Stations {
-			parts = append(parts, fmt.Sprintf("%s %.0f%%", s.Name, 100*s.Share))
-		}
-		p.fact("where time goes", strings.Join(parts, " · "))
+		add(0, "where time goes", stationsLine(v.Stations, l.Verbose))
 	}
-	p.fact("verdict", string(v.Outcome))
-	p.fact("bottleneck", string(v.Bottleneck)+": "+prose.Reason(v))
-	for i, e := range v.Evidence {
-		if i == maxEvidence && len(v.Evidence) > maxEvidence+1 {
-			p.fact("", fmt.Sprintf("%d more with --json", len(v.Evidence)-maxEvidence))
-			break
-		}
-		p.fact([]string{"evidence", ""}[min(i, 1)], prose.Text(e.Says))
-	}
-	for i, e := range v.Against {
-		p.fact([]string{"against", ""}[min(i, 1)], prose.Text(e.Says))
-	}
+	add(0, "bottleneck", string(v.Bottleneck)+": "+prose.Reason(v))
+	list(6, "evidence", evidence(v.Evidence))
+	list(3, "against", evidence(v.Against))
 	if v.NextBottleneck != nil {
-		p.fact("next bottleneck", prose.Text(v.NextBottleneck.Says))
+		add(5, "next bottleneck", prose.Text(v.NextBottleneck.Says))
 	}
-	for i, d := range v.Caveats {
-		p.fact([]string{"caveats", ""}[min(i, 1)], prose.Text(d))
-	}
+	list(2, "caveats", prose.Texts(v.Caveats))
 	if v.Next != nil {
-		p.fact("next", prose.Sentence(v.Next))
+		add(0, "next", prose.Sentence(v.Next))
 	}
+	return blocks
+}
+
+func evidence(list []record.Evidence) []string {
+	texts := make([]string, len(list))
+	for i := range list {
+		texts[i] = prose.Text(list[i].Says)
+	}
+	return texts
+}
+
+// stationsLine is the share of time at each station; those that are nothing only
+// where all is told.
+func stationsLine(stations []record.Station, all bool) string {
+	var parts []string
+	for _, s := range stations {
+		if text := fmt.Sprintf("%.0f%%", 100*s.Share); all || text != "0%" {
+			parts = append(parts, s.Name+" "+text)
+		}
+	}
+	return strings.Join(parts, " · ")
 }
