@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
 )
 
@@ -76,21 +77,32 @@ func (s Store) file(id string) string { return filepath.Join(s.Dir, id+plainSuff
 
 // Entry is one line of a list of runs.
 type Entry struct {
-	// ID of the run, or the file's name where it could not be read.
-	ID string
-	// Started, Target, CompletedPerS (requests per second), Outcome and Ceiling
-	// are those of the Run. An unfinished run has the first two alone.
+	// ID of the run, or the file's name where it could not be read; Short is as much
+	// of its end as tells it from the others.
+	ID    string
+	Short string
+	// Started, Target, the load (TargetPerS of an open loop), the completed requests per
+	// second, the p99 of the response time, Outcome and Bottleneck are those of the Run.
+	// An unfinished run has the first two alone.
+	//
+	// Of a plan they are its answer's: the rate that a search found, the highest of a
+	// sweep. What it does not have is 0 or "".
 	Started       time.Time
 	Target        string
+	Connections   int
+	Pipelining    int
+	TargetPerS    float64
 	CompletedPerS float64
+	P99Ns         int64
 	Outcome       Outcome
 	Bottleneck    Bottleneck
 	Unfinished    bool
-	// Kind of a plan ("sweep", "find", …) with how many Runs it has and what
-	// it Says; "" for a single run.
-	Kind string
-	Runs int
-	Says string
+	// Kind of a plan ("sweep", "find", …) with how many Runs it has, what it came to in
+	// a word (Result, of a proof and a comparison) and what it Says; "" for a single run.
+	Kind   string
+	Runs   int
+	Result string
+	Says   string
 	// Onward says how to go on with a plan that is unfinished.
 	Onward string
 	// Unreadable says why nothing more is known: a file that is no record, or
@@ -109,6 +121,12 @@ func (s Store) List() ([]Entry, error) {
 	entries := make([]Entry, 0, len(names)+len(others))
 	for _, name := range names {
 		entries = append(entries, readEntry(File{Path: filepath.Join(s.Dir, name)}))
+	}
+	for i := range entries {
+		entries[i].Short = entries[i].ID
+		if IsID(entries[i].ID) {
+			entries[i].Short = short(entries[i].ID, names)
+		}
 	}
 	for _, name := range others {
 		entries = append(entries, Entry{ID: name, Unreadable: "not a record by its name: ID" + plainSuffix + gzipSuffix})
@@ -187,13 +205,19 @@ func (s Store) Short(id string) string {
 	if err != nil {
 		return id
 	}
+	return short(id, all)
+}
+
+// short is Short among the files of a store.
+func short(id string, files []string) string {
 	for n := shortLeast; n < len(id); n++ {
-		same := slices.ContainsFunc(all, func(file string) bool {
+		end := id[len(id)-n:]
+		same := slices.ContainsFunc(files, func(file string) bool {
 			other, _ := isName(file)
-			return other != id && (strings.HasSuffix(other, id[len(id)-n:]) || strings.HasPrefix(other, id[len(id)-n:]))
+			return other != id && (strings.HasSuffix(other, end) || strings.HasPrefix(other, end))
 		})
 		if !same {
-			return id[len(id)-n:]
+			return end
 		}
 	}
 	return id
@@ -255,11 +279,48 @@ func planEntry(f File, entry Entry) Entry {
 	}
 	entry.ID, entry.Started, entry.Kind, entry.Runs = p.ID, p.Created, p.Experiment.Kind, made
 	entry.Unfinished, entry.Says, entry.Onward = p.Ended == "", p.Says(), p.Onward()
-	entry.Target = secret.Plain().Shell(p.Experiment.Servers[0].Label())
+	entry.answer(p)
+	entry.Target = p.Experiment.Servers[0].Label()
+	if len(p.Experiment.Requests) == 1 {
+		entry.Target = spec.Loaded(entry.Target, p.Experiment.Requests[0].Label())
+	}
+	entry.Target = secret.Plain().Shell(entry.Target)
 	if n := len(p.Experiment.Servers); n > 1 {
 		entry.Target = fmt.Sprintf("%s and %d more", entry.Target, n-1)
 	}
 	return entry
+}
+
+// answer takes over what a plan came to.
+func (e *Entry) answer(p *Plan) {
+	switch {
+	case p.Sweep != nil:
+		for i := range p.Sweep.Curves {
+			c := &p.Sweep.Curves[i]
+			for n := range c.Points {
+				if at := &c.Points[n]; at.PerS.Mid > e.CompletedPerS {
+					e.CompletedPerS, e.P99Ns, e.Outcome, e.Bottleneck = at.PerS.Mid, at.Response.P99Ns, at.Outcome, c.Bottleneck
+				}
+			}
+		}
+	case p.Search != nil:
+		e.CompletedPerS, e.Bottleneck, e.Outcome = p.Search.Capacity.Mid, p.Search.Bottleneck, Fail
+		for i := range p.Search.Rates {
+			if r := &p.Search.Rates[i]; r.PerS == p.Search.Capacity.Mid && r.PerS > 0 {
+				e.P99Ns, e.Outcome = r.Response.P99Ns, Pass
+			}
+		}
+	case p.Proof != nil:
+		e.CompletedPerS, e.Bottleneck, e.Result = p.Proof.PerS.Mid, Bottleneck(p.Proof.Proved), "proved"
+		if p.Proof.Proved == "" {
+			e.Bottleneck, e.Result = p.Proof.Passive, "not proved"
+		}
+	case p.Comparison != nil && len(p.Comparison.Changes) > 0:
+		e.Result = p.Comparison.Changes[0].Decision
+	}
+	if e.Outcome == "" && e.Result == "" {
+		e.Result = p.Ended
+	}
 }
 
 // planAnswer reads the head and the answer of a plan, and how many runs it has; all
@@ -320,7 +381,9 @@ func readEntry(f File) Entry {
 	entry.ID, entry.Started, entry.Target, entry.Unfinished = run.ID, run.Started, secret.Plain().URL(run.Target), run.Unfinished
 	if !run.Unfinished {
 		entry.CompletedPerS, entry.Outcome, entry.Bottleneck = run.Rate.CompletedPerS, run.Verdict.Outcome, run.Verdict.Bottleneck
+		entry.P99Ns = run.Latency.Response.P99Ns
 	}
+	entry.Connections, entry.Pipelining, entry.TargetPerS = run.Load.Connections, run.Load.Pipelining, run.Load.TargetPerS
 	return entry
 }
 

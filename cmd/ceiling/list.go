@@ -1,30 +1,123 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/report"
 )
 
+// listFlags choose among the records of a store.
+type listFlags struct {
+	json                         bool
+	kind, target, since, verdict string
+}
+
 func newList(sh *shell) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the saved runs, newest first",
-		Example: "  ceiling list",
-		Args:    exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			store, err := record.DefaultStore(os.Getenv)
-			if err != nil {
-				return err
+	var f listFlags
+	c := &cobra.Command{
+		Use:   "list [DIR]",
+		Short: "List the saved runs and plans, newest first",
+		Long: `Lists your store, or a directory that runs were saved to by -o DIR. The load is
+connections (c), requests in flight on each (p) and the rate of an open loop (R);
+of a plan the rate is the one that a search found, the highest of a sweep.`,
+		Example: `  ceiling list
+  ceiling list --kind run --target :8080/read --since 2h
+  ceiling list --verdict fail --json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) <= 1 {
+				return nil
 			}
-			entries, err := store.List()
+			return exactly(1, "at most one directory")(c, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			keep, err := f.filter(time.Now())
 			if err != nil {
-				return err
+				return usage(err)
 			}
-			return report.List(sh.stdout, entries)
+			return sh.list(args, &f, keep)
 		},
 	}
+	p := c.Flags()
+	p.SortFlags = false
+	p.StringVar(&f.kind, "kind", "", "only these: "+strings.Join(kinds(), ", "))
+	p.StringVar(&f.target, "target", "", "only those whose target contains this")
+	p.StringVar(&f.since, "since", "", "only those made since: 30m, 48h, or a day as 2026-11-23")
+	p.StringVar(&f.verdict, "verdict", "", "only those with this: pass, valid, fail, invalid, unfinished, …")
+	p.BoolVar(&f.json, "json", false, "print one JSON document")
+	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // a name that is not a flag: a slip in this function
+	}
+	return c
+}
+
+// kinds are those of the entries.
+func kinds() []string {
+	return []string{report.KindRun, spec.KindSweep, spec.KindFind, spec.KindProve, spec.KindCompare, spec.KindFactorial}
+}
+
+// list prints a store, or says why there is nothing to print.
+func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool) error {
+	store, err := record.DefaultStore(os.Getenv)
+	if len(args) == 1 {
+		store = record.Store{Dir: args[0]}
+		_, err = os.Stat(args[0])
+	}
+	if err != nil {
+		return usage(err)
+	}
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	entries := slices.DeleteFunc(slices.Clone(all), func(e record.Entry) bool { return !keep(&e) })
+	switch {
+	case f.json:
+		return report.WriteListJSON(sh.stdout, store.Dir, entries)
+	case len(all) == 0:
+		sh.say("no records in %s; those made with -o DIR are listed by: ceiling list DIR", store.Dir)
+		return nil
+	case len(entries) == 0:
+		sh.say("none of the %s in %s is as asked", unit.Plural(len(all), "record", "records"), store.Dir)
+		return nil
+	}
+	return report.List(sh.stdout, entries, time.Now(), layout(sh.stdout, false))
+}
+
+// filter tells which entries are asked for.
+func (f *listFlags) filter(now time.Time) (func(*record.Entry) bool, error) {
+	if f.kind != "" && !slices.Contains(kinds(), f.kind) {
+		return nil, fmt.Errorf("--kind: there is no %q; give one of %s", f.kind, strings.Join(kinds(), ", "))
+	}
+	var since time.Time
+	if f.since != "" {
+		ago, err := unit.ParseDuration(f.since)
+		since = now.Add(-ago)
+		if err != nil {
+			if since, err = time.ParseInLocation(time.DateOnly, f.since, now.Location()); err != nil {
+				return nil, errors.New("--since: give a duration as in 30m or 48h, or a day as in 2026-11-23")
+			}
+		}
+	}
+	return func(e *record.Entry) bool {
+		verdict := cmp.Or(string(e.Outcome), e.Result)
+		if e.Unfinished {
+			verdict = "unfinished"
+		}
+		if e.Unreadable != "" {
+			verdict = "unreadable"
+		}
+		return (f.kind == "" || cmp.Or(e.Kind, report.KindRun) == f.kind && e.Unreadable == "") && strings.Contains(e.Target, f.target) &&
+			!e.Started.Before(since) && (f.verdict == "" || verdict == f.verdict)
+	}, nil
 }

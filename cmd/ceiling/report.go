@@ -32,12 +32,7 @@ The ending of the file says what it becomes: .html or .md. For a PDF, print the
 HTML in a browser: it has a style for paper.`,
 		Example: `  ceiling report x7f2 -o report.html
   ceiling report x7f2 k3mc ./a.ndjson.gz -o report.md`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage(fmt.Errorf("report takes at least one ID or file; see: %s --help", c.CommandPath()))
-			}
-			return nil
-		},
+		Args:              atLeastOneRecord,
 		ValidArgsFunction: completeRuns,
 		RunE: func(_ *cobra.Command, args []string) error {
 			write, err := formOf(out)
@@ -57,6 +52,14 @@ HTML in a browser: it has a style for paper.`,
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "the file: report.html or report.md")
 	return c
+}
+
+// atLeastOneRecord refuses a command line that names none.
+func atLeastOneRecord(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage(fmt.Errorf("%s takes at least one ID or file; see: %s --help", c.Name(), c.CommandPath()))
+	}
+	return nil
 }
 
 // formOf chooses how a page is written, by the ending of the file.

@@ -372,7 +372,7 @@ func (sh *shell) saved(f record.File, id string) {
 		return
 	}
 	short := store.Short(id)
-	fmt.Fprintf(sh.stderr, "saved as %s · ceiling show -v %[1]s\n", short)
+	fmt.Fprintf(sh.stderr, "saved as %s · ceiling show -v %[1]s · ceiling open %[1]s\n", short)
 }
 
 // listens tells whether the address of a URL is not known to be closed.

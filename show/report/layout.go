@@ -105,6 +105,8 @@ type col struct {
 	drop int
 	// least is to how many columns the cells may be cut on a screen; 0 not at all.
 	least int
+	// fromLeft cuts at the beginning: of a URL the path tells more.
+	fromLeft bool
 }
 
 // hidden is the drop of a column that is left out everywhere.
@@ -223,6 +225,13 @@ func (l Layout) fit(cols []col, widths []int) int {
 	return total()
 }
 
+func (c *col) shorten(text string, width int) string {
+	if over := ansi.StringWidth(text) - width; c.fromLeft && over > 0 {
+		return ansi.TruncateLeft(text, over+1, "…")
+	}
+	return ansi.Truncate(text, width, "…")
+}
+
 // row lays cells out; a column of width 0 is left out.
 func (l Layout) row(cols []col, widths []int, cells []string) string {
 	var b strings.Builder
@@ -233,7 +242,7 @@ func (l Layout) row(cols []col, widths []int, cells []string) string {
 		}
 		text := cells[i]
 		if c.least > 0 && l.Screen {
-			text = ansi.Truncate(text, widths[i], "…")
+			text = c.shorten(text, widths[i])
 		}
 		pad := max(widths[i]-ansi.StringWidth(text), 0)
 		if c.right {

@@ -1,41 +1,111 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strings"
+	"time"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
-// ended is what there is to say of a plan in a column.
-func ended(e *record.Entry) string {
-	if e.Unfinished {
-		return e.Target + ": unfinished; " + e.Onward
-	}
-	return e.Target + ": " + e.Says
-}
+// KindRun is the kind of an entry that is a single run.
+const KindRun = "run"
 
-// List writes the runs of a store, one line each.
-func List(w io.Writer, entries []record.Entry) error {
-	if len(entries) == 0 {
-		_, err := fmt.Fprintln(w, "No runs yet. Make one: ceiling run http://127.0.0.1:8080/")
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tRATE\tVERDICT\tBOTTLENECK\tTARGET")
-	for _, e := range entries {
+// List writes the runs and plans of a store, one line each, as of now.
+func List(w io.Writer, entries []record.Entry, now time.Time, l Layout) error {
+	t := table{cols: []col{{name: "id"}, {name: "when", drop: 2}, {name: "kind", drop: 1}, {name: "target", least: 12, fromLeft: true},
+		{name: "load", drop: 4}, {name: "req/s", right: true}, {name: "p99", right: true, drop: 3}, {name: "verdict"},
+		{name: "bottleneck", least: 10}}}
+	for i := range entries {
+		e := &entries[i]
+		cells := []string{cmp.Or(e.Short, e.ID), when(e.Started, now), cmp.Or(e.Kind, KindRun), strings.TrimPrefix(e.Target, "http://"), load(e),
+			"-", "-", cmp.Or(string(e.Outcome), e.Result, "-"), string(e.Bottleneck)}
+		if e.CompletedPerS > 0 {
+			cells[5] = unit.FormatSI(e.CompletedPerS)
+		}
+		if e.P99Ns > 0 {
+			cells[6] = unit.FormatNs(e.P99Ns)
+		}
 		switch {
 		case e.Unreadable != "":
-			fmt.Fprintf(t, "%s\t-\tunreadable\t-\t%s\n", e.ID, e.Unreadable)
-		case e.Kind != "":
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, unit.Plural(e.Runs, "run", "runs"), "-", ended(&e))
+			cells = []string{e.ID, "-", "-", oneLine(e.Unreadable), "-", "-", "-", "unreadable", ""}
 		case e.Unfinished:
-			fmt.Fprintf(t, "%s\t-\tunfinished\t-\t%s\n", e.ID, e.Target)
-		default:
-			fmt.Fprintf(t, "%s\t%s req/s\t%s\t%s\t%s\n", e.ID, unit.FormatSI(e.CompletedPerS), e.Outcome, e.Bottleneck, e.Target)
+			cells[7] = "unfinished"
 		}
+		t.rows = append(t.rows, cells)
 	}
-	return t.Flush()
+	p := &printer{w: w, Layout: l}
+	t.write(p)
+	return p.err
+}
+
+// when is short for what is recent: a time of today, a day of this year.
+func when(t, now time.Time) string {
+	t, now = t.In(now.Location()), now.Local()
+	switch {
+	case t.IsZero():
+		return "-"
+	case t.YearDay() == now.YearDay() && t.Year() == now.Year():
+		return t.Format("15:04")
+	case t.Year() == now.Year():
+		return t.Format("2 Jan")
+	}
+	return t.Format("2006-01")
+}
+
+// load is what was asked: connections, × in flight on each, at a rate; the number of
+// runs of a plan.
+func load(e *record.Entry) string {
+	if e.Kind != "" {
+		return unit.Plural(e.Runs, "run", "runs")
+	}
+	text := fmt.Sprintf("c%d", e.Connections)
+	if e.Pipelining > 1 {
+		text += fmt.Sprintf(" p%d", e.Pipelining)
+	}
+	if e.TargetPerS > 0 {
+		text += " R" + unit.FormatSI(e.TargetPerS)
+	}
+	return text
+}
+
+// ListedEntry is an entry in the document of WriteListJSON; what is not known is left
+// out.
+type ListedEntry struct {
+	ID            string    `json:"id"`
+	Short         string    `json:"short"`
+	Kind          string    `json:"kind"`
+	Started       time.Time `json:"started,omitzero"`
+	Target        string    `json:"target,omitempty"`
+	Connections   int       `json:"connections,omitempty"`
+	Pipelining    int       `json:"pipelining,omitempty"`
+	TargetPerS    float64   `json:"target_per_s,omitempty"`
+	Runs          int       `json:"runs,omitempty"`
+	CompletedPerS float64   `json:"completed_per_s,omitempty"`
+	P99Ns         int64     `json:"p99_ns,omitempty"`
+	Outcome       string    `json:"outcome,omitempty"`
+	Result        string    `json:"result,omitempty"`
+	Bottleneck    string    `json:"bottleneck,omitempty"`
+	Says          string    `json:"says,omitempty"`
+	Unfinished    bool      `json:"unfinished,omitempty"`
+	Unreadable    string    `json:"unreadable,omitempty"`
+}
+
+// WriteListJSON writes the entries of a directory as one document, ceiling.list/1.
+func WriteListJSON(w io.Writer, dir string, entries []record.Entry) error {
+	list := make([]ListedEntry, len(entries))
+	for i, e := range entries {
+		list[i] = ListedEntry{ID: e.ID, Short: cmp.Or(e.Short, e.ID), Kind: cmp.Or(e.Kind, KindRun), Started: e.Started, Target: e.Target,
+			Connections: e.Connections, Pipelining: e.Pipelining, TargetPerS: e.TargetPerS, Runs: e.Runs, CompletedPerS: e.CompletedPerS,
+			P99Ns: e.P99Ns, Outcome: string(e.Outcome), Result: e.Result, Bottleneck: string(e.Bottleneck), Says: e.Says,
+			Unfinished: e.Unfinished, Unreadable: e.Unreadable}
+	}
+	return writeDocument(w, struct {
+		Schema    string        `json:"schema"`
+		Directory string        `json:"directory"`
+		Entries   []ListedEntry `json:"entries"`
+	}{"ceiling.list/1", dir, list})
 }

@@ -32,15 +32,15 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 	g.column(col{name: "p99", right: true}, 8, tail)
 	outcome := len(record.Invalid)
 	if e.Kind == spec.KindFind {
-		outcome = len(record.Invalid) + len(early)
+		outcome = len(record.Fail) + len(early)
 	}
 	g.column(col{name: "verdict"}, outcome, func(m *record.Measured) string {
-		if m.StoppedEarly != "" {
+		if m.StoppedEarly != "" && m.Outcome == record.Fail {
 			return string(m.Outcome) + early
 		}
 		return string(m.Outcome)
 	})
-	g.column(col{name: "bottleneck", least: 12}, 22, func(m *record.Measured) string {
+	g.column(col{name: "bottleneck", least: 10}, 22, func(m *record.Measured) string {
 		switch {
 		case m.NotRun != "":
 			return "not run: " + m.NotRun
@@ -79,7 +79,7 @@ func (g *Progress) conditions(e *spec.Experiment) {
 		g.column(col{name: "requests", least: 8}, widest(labels), func(m *record.Measured) string { return labels[m.Mix] })
 	}
 	if len(e.Load.Connections) != 1 {
-		g.column(col{name: "conns", right: true, drop: map[bool]int{true: 1}[searches]}, 5,
+		g.column(col{name: "conns", right: true, drop: map[bool]int{true: 1}[searches]}, 6,
 			func(m *record.Measured) string { return unit.FormatCount(int64(m.Connections)) })
 	}
 	if len(e.Load.Pipelining) > 1 {

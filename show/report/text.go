@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
 	"ceiling/internal/unit"
@@ -55,7 +57,7 @@ func Text(w io.Writer, r *record.Run, l Layout) error {
 	if l.Verbose {
 		most = math.MaxInt
 	}
-	return write(w, blocks, most)
+	return l.write(w, blocks, most)
 }
 
 // concluded is the verdict in a few words.
@@ -138,16 +140,18 @@ func targets(p *printer, r *record.Run) {
 type block struct {
 	rank  int
 	lines []string
+	cut   bool // there were more lines
 }
 
 func (l Layout) block(rank int, write func(*printer)) block {
 	var text strings.Builder
 	write(&printer{w: &text, Layout: l})
-	return block{rank, slices.Collect(strings.Lines(text.String()))}
+	return block{rank: rank, lines: slices.Collect(strings.Lines(text.String()))}
 }
 
-// write writes blocks in at most so many lines, one of which says what is missing.
-func write(w io.Writer, blocks []block, most int) error {
+// write writes blocks in at most so many lines, one of which says what is missing: first
+// without those that matter least, then with the longest cut.
+func (l Layout) write(w io.Writer, blocks []block, most int) error {
 	all := 0
 	for _, b := range blocks {
 		all += len(b.lines)
@@ -166,13 +170,32 @@ func write(w io.Writer, blocks []block, most int) error {
 		lines -= len(blocks[drop].lines)
 		blocks[drop].lines = nil
 	}
-	p := &printer{w: w}
+	for lines > most-min(all-lines, 1) {
+		longest := 0
+		for i, b := range blocks[:at] {
+			if len(b.lines) > len(blocks[longest].lines) {
+				longest = i
+			}
+		}
+		b := &blocks[longest]
+		if len(b.lines) < 2 {
+			break
+		}
+		b.lines = b.lines[:len(b.lines)-1]
+		b.cut = true
+		lines--
+	}
+	p := &printer{w: w, Layout: l}
 	for i, b := range blocks {
 		if i == at && lines < all {
 			p.fact("", unit.Plural(all-lines, "more line", "more lines")+" with -v")
 		}
-		for _, text := range b.lines {
-			p.line("%s", strings.TrimSuffix(text, "\n"))
+		for n, text := range b.lines {
+			text = strings.TrimSuffix(text, "\n")
+			if b.cut && n == len(b.lines)-1 {
+				text = ansi.Truncate(text, p.columns()-2, "") + " …"
+			}
+			p.line("%s", text)
 		}
 	}
 	return p.err
@@ -263,16 +286,21 @@ func spread(p *printer, r *record.Run) string {
 	if s.Samples < 2 {
 		return ""
 	}
-	text := fmt.Sprintf("   %s–%s over %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS), s.Samples, seconds(s.WidthS))
-	if p.columns() >= 80 {
-		text = fmt.Sprintf("   %s–%s, median %s, over %d × %s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS), unit.FormatSI(s.P50PerS),
-			s.Samples, seconds(s.WidthS))
-	}
+	ends, over := fmt.Sprintf("   %s–%s", unit.FormatSI(s.MinPerS), unit.FormatSI(s.MaxPerS)), fmt.Sprintf(" over %d × %s", s.Samples, seconds(s.WidthS))
+	median, late := fmt.Sprintf(", median %s,", unit.FormatSI(s.P50PerS)), ""
 	if s.Late > 0 {
-		text += fmt.Sprintf(", %d late", s.Late)
+		late = fmt.Sprintf(", %d late", s.Late)
 	}
-	return text
+	for _, text := range []string{ends + median + over + late, ends + over + late, ends + over} {
+		if ansi.StringWidth(text) <= p.columns()-rateWidth {
+			return text
+		}
+	}
+	return ends
 }
+
+// rateWidth is that of "Requests/sec:" and its figure.
+const rateWidth = 28
 
 // latency is the table of times. What the generator added is told where all is; in a
 // closed loop a request is sent when it is due, and response and service are one.

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+	"ceiling/record/recordtest"
+)
+
+// wordyRun has more of everything than fits.
+func wordyRun() *record.Run {
+	says := recordtest.Says(strings.Repeat("a sentence that goes on, with 12.5 ms and https://example.test/without-a-space, ", 4))
+	r := fleetRun()
+	r.Agents, r.Fleet = nil, nil
+	r.Target = "http://service.example.test:8080/" + strings.Repeat("long/", 20)
+	r.Latency.Response = record.Quantiles{Count: 1_000_000, P50Ns: 12_500_000, P90Ns: 23_600_000, P99Ns: 123_000_000, P999Ns: 1_230_000_000,
+		MaxNs: 9_990_000_000, MeanNs: 14_200_000}
+	r.Statuses = map[string]uint64{"200": 123_456_789, "404": 12_345_678, "503": 1_234_567}
+	r.Rate.CompletedPerS = 123_456_789.12
+	r.Rate.Spread = record.Spread{Samples: 600, WidthS: 1, MinPerS: 1e8, P50PerS: 1.2e8, MaxPerS: 1.5e8, Late: 12}
+	r.Bytes.Read, r.Bytes.Written = 1<<40, 1<<39
+	r.Verdict.Because = says
+	for range 9 {
+		r.Verdict.Caveats = append(r.Verdict.Caveats, says...)
+		r.Verdict.Evidence = append(r.Verdict.Evidence, record.Evidence{Says: says[0]})
+		r.Errors = append(r.Errors, record.Error{Phase: "connect", Cause: "ECONNREFUSED", Count: 1_234_567})
+		r.ByTarget = append(r.ByTarget, record.TargetResult{Target: "GET " + r.Target, Completed: 1_234_567})
+	}
+	return r
+}
+
+func wideEntries() []record.Entry {
+	return []record.Entry{
+		{ID: "20261123-123356-ibg2", Short: "ibg2", Started: time.Date(2026, 11, 23, 12, 33, 0, 0, time.UTC), CompletedPerS: 123_456, P99Ns: 12_300_000,
+			Target: "http://service.example.test:8080/a/long/path", Connections: 1024, Pipelining: 16, TargetPerS: 123_000, Outcome: record.Invalid,
+			Bottleneck: "single-threaded server"},
+		{ID: "20250101-000000-aaaa", Short: "aaaa", Kind: "factorial", Runs: 123, Target: "a and 3 more", Result: "no change"},
+		{ID: "notes.txt", Unreadable: strings.Repeat("what is wrong with it ", 9)},
+	}
+}
+
+// TestNothingFolds: on a terminal no line is wider than it is, whatever is shown; in a
+// pipe no cell is cut.
+func TestNothingFolds(t *testing.T) {
+	curve := record.Curve{Server: "http://127.0.0.1:8080", Mix: "/read", Over: "connections", Says: strings.Repeat("an answer ", 20), Bottleneck: "server CPU"}
+	for x := range 5 {
+		curve.Points = append(curve.Points, record.CurvePoint{X: float64(int(1) << (4 * x)),
+			PerS:     record.Estimate{Mid: 1_234_567, Low: 1_111_111, High: 1_333_333},
+			Response: record.Quantiles{Count: 1, P50Ns: 123_000_000, P99Ns: 1_230_000_000}, ServerCPUNs: record.Estimate{Mid: 12_300},
+			GeneratorCPUNs: record.Estimate{Mid: 12_300}, Outcome: record.Invalid, Bottleneck: "single-threaded server"})
+	}
+	e := spec.Experiment{Kind: spec.KindFind, Servers: []spec.Server{{URL: "http://127.0.0.1:8080"}},
+		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/" + strings.Repeat("x", 90)}}}}
+	plan := &record.Plan{Runs: make([]record.Measured, 1), Ended: record.EndedComplete, Experiment: e}
+	sweep, search := *plan, *plan
+	sweep.Sweep = &record.Sweep{Curves: []record.Curve{curve}}
+	search.Search = &record.Search{SLO: "p99<5ms", Says: curve.Says, Rates: []record.TriedRate{{PerS: 1_234_567, Runs: 12, Fail: 12, StoppedEarly: 12,
+		MissedP99Ns: 123_000_000, MissedAtLeast: true, Bottleneck: record.TargetRate}}}
+	early := record.Measured{Step: record.Step{Number: 123, Connections: 12_345}, CompletedPerS: 1_234_567, Outcome: record.Fail,
+		Bottleneck: "single-threaded server", StoppedEarly: curve.Says, MeasuredMore: record.MeasuredMore{P99AtLeastNs: 123_000_000}}
+	texts := map[string]func(Layout) string{
+		"run": func(l Layout) string {
+			return written(t, func(b *strings.Builder) error { return Text(b, wordyRun(), l) })
+		},
+		"agents": func(l Layout) string {
+			return written(t, func(b *strings.Builder) error { return Text(b, fleetRun(), l) })
+		},
+		"sweep": func(l Layout) string { return written(t, func(b *strings.Builder) error { return Plan(b, &sweep, l) }) },
+		"search": func(l Layout) string {
+			return written(t, func(b *strings.Builder) error { return Plan(b, &search, l) })
+		},
+		"list": func(l Layout) string {
+			return written(t, func(b *strings.Builder) error { return List(b, wideEntries(), time.Now(), l) })
+		},
+		"progress": func(l Layout) string {
+			g := NewProgress(&e, l)
+			return strings.Join(append(g.Head(), g.Run(&early)...), "\n")
+		},
+	}
+	for name, text := range texts {
+		for _, columns := range []int{60, 80, 120} {
+			for _, verbose := range []bool{false, true} {
+				got := text(Layout{Columns: columns, Screen: true, Verbose: verbose})
+				for line := range strings.SplitSeq(got, "\n") {
+					if n := ansi.StringWidth(line); n > columns {
+						t.Errorf("%s has %d of %d columns: %s", name, n, columns, line)
+					}
+				}
+			}
+		}
+		if got := text(Layout{}); strings.Contains(got, "…\n") || strings.Contains(got, "…  ") || strings.Contains(got, "\x1b") {
+			t.Errorf("%s is cut or painted in a pipe:\n%s", name, got)
+		}
+	}
+	if got := texts["search"](Layout{}); !strings.Contains(got, "≥ 123 ms, ended early  none (SLO missed)") {
+		t.Errorf("a rate that failed:\n%s", got)
+	}
+	if got := texts["progress"](Layout{}); !strings.Contains(got, "≥ 123 ms  fail, early  single-threaded server") {
+		t.Errorf("a run that ended early:\n%s", got)
+	}
+}
+
+func written(t *testing.T, write func(*strings.Builder) error) string {
+	t.Helper()
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestRunFitsAScreen: a run has at most 22 lines, says how many are missing, and ends
+// with its rate and its verdict, where the caveats are counted.
+func TestRunFitsAScreen(t *testing.T) {
+	for _, columns := range []int{60, 80, 120} {
+		all := written(t, func(b *strings.Builder) error {
+			return Text(b, wordyRun(), Layout{Columns: columns, Screen: true, Verbose: true})
+		})
+		got := written(t, func(b *strings.Builder) error { return Text(b, wordyRun(), Layout{Columns: columns, Screen: true}) })
+		lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+		if len(lines) > linesMost {
+			t.Errorf("%d lines at %d columns:\n%s", len(lines), columns, got)
+		}
+		if !strings.Contains(got, "more lines with -v") || strings.Contains(all, "with -v") || strings.Count(all, "\n") < 40 {
+			t.Errorf("what is missing at %d columns:\n%s", columns, got)
+		}
+		end := fmt.Sprint(ansi.Strip(lines[len(lines)-2])[:13], "|", lines[len(lines)-1])
+		if want := "Requests/sec:|\x1b[1mverdict         valid · server CPU · 9 caveats\x1b[m"; end != want {
+			t.Errorf("the end is %q, want %q", end, want)
+		}
+	}
+}
