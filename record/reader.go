@@ -155,6 +155,9 @@ func (h *runHead) result(text []byte) (*Run, error) {
 	if l.Environment != nil {
 		run.Environment = *l.Environment
 	}
+	if run.Started.IsZero() { // nothing was sent: no connection was established
+		run.Started = h.Created
+	}
 	return run, nil
 }
 
