@@ -68,6 +68,7 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 		d.add("caveat.connections", with{"established": run.Load.Established, "asked": run.Load.Connections})
 	}
 	d.ofTheConnections(run)
+	d.ofTheHandshakes(run)
 	if f.open && f.generatorFull() {
 		d.add("caveat.generator-full", with{"who": f.worst().who(), "busy": f.generator.busy.value})
 	}

@@ -118,7 +118,7 @@ func (f *facts) generatorEvidence() []record.Evidence {
 		list = append(list, record.NewEvidence(f.at("generator.headroom"), g.headroom.value, "ratio",
 			say("generator.headroom", with{"agent": f.agent, "times": g.headroom.value})))
 	}
-	return list
+	return append(list, f.handshakeEvidence()...)
 }
 
 // room is how many times this rate the generator could make: as calibrated,

@@ -42,6 +42,11 @@ const (
 	starvedDelay = 0.25
 	starvedQueue = 0.4
 
+	// handshakesMatter is the share of the requests that came with a TLS handshake,
+	// and of the generator's CPU time that handshakes took, from which they are told
+	// of: one costs as much as some hundred requests, so at a tenth the rate is theirs.
+	handshakesMatter = 0.1
+
 	// errorsMatter is the share of answers that are not what was asked from
 	// which the rate no longer describes the work that was asked for.
 	errorsMatter = spec.ErrorsMatter

@@ -1,0 +1,28 @@
+package verdict
+
+import "ceiling/record"
+
+// handshakeEvidence is what TLS handshakes cost the generator, where that is worth
+// saying.
+func (f *runFacts) handshakeEvidence() []record.Evidence {
+	t, g := f.run.Load.TLS, &f.run.Generator
+	cpuNs := positive(float64(g.UserNs + g.SystemNs))
+	if t == nil || t.Handshakes.Count == 0 || cpuNs == 0 {
+		return nil
+	}
+	share := positive(float64(t.CPUNs)) / cpuNs
+	if share < handshakesMatter || share > 1 {
+		return nil
+	}
+	return []record.Evidence{record.NewEvidence("load.tls.handshake_cpu_ns", share, "share",
+		say("generator.handshakes", with{"share": share, "each_ns": float64(t.CPUNs) / float64(t.Handshakes.Count)}))}
+}
+
+// ofTheHandshakes says that what was measured is handshakes as much as requests.
+func (d *caveats) ofTheHandshakes(run *record.Run) {
+	t := run.Load.TLS
+	if t == nil || run.Requests.Completed == 0 || float64(t.Handshakes.Count) < handshakesMatter*float64(run.Requests.Completed) {
+		return
+	}
+	d.add("caveat.handshakes", with{"handshakes": t.Handshakes.Count, "requests": run.Requests.Completed, "asked": run.Spec.NewConnections})
+}
