@@ -30,7 +30,8 @@ func newExport(sh *shell) *cobra.Command {
 
   json        the run's document, with its histograms (HdrHistogram V2)
   ndjson      the rows of its series, one JSON object a line
-  csv         one kind of these rows as a table; --table says which
+  csv         one kind of these rows as a table; --table says which. Of a plan its
+              runs, and of a factorial experiment its effects
   hgrm        HdrHistogram's table of percentiles, milliseconds; --of says of what
   hdr         HdrHistogram log, nanoseconds
   vegeta      the JSON report of vegeta
@@ -58,10 +59,10 @@ docs/export.md says what each of them can and cannot say.`,
 	p.StringVar(&f.format, "format", export.FormatJSON, "one of these formats")
 	p.StringVarP(&f.out, "output", "o", "-", "file to write, whole or not at all; - is the standard output")
 	p.StringVar(&f.of, "of", "", "hgrm, hdr: "+strings.Join(export.Latencies(), ", ")+" (hgrm: response; hdr: all three); pprof, folded: kind")
-	p.StringVar(&f.table, "table", "", "csv, ndjson: kind of row: load, cpu, process, sockets… (csv: load; ndjson: all)")
+	p.StringVar(&f.table, "table", "", "csv, ndjson: kind of row: load, cpu, process, sockets… (csv: load; ndjson: all); of a plan runs or effects")
 	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; OTEL_EXPORTER_OTLP_HEADERS goes along")
 	of := append(export.Latencies(), record.ProfileKinds()...)
-	for flag, values := range map[string][]string{"format": export.Formats(), "of": of, "table": export.Tables()} {
+	for flag, values := range map[string][]string{"format": export.Formats(), "of": of, "table": slices.Concat(export.Tables(), export.PlanTables())} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // a name that is not a flag: a slip in this function
 		}
@@ -105,8 +106,10 @@ func (f *exportFlags) check() error {
 			return fmt.Errorf("%s: there is no %q; it is one of %s", o.flag, o.value, strings.Join(o.values, ", "))
 		}
 	}
-	if f.format == export.FormatCSV && f.table != "" && !slices.Contains(export.Tables(), f.table) {
-		return fmt.Errorf("--table: there is no table %q; it is one of %s", f.table, strings.Join(export.Tables(), ", "))
+	tables := slices.Concat(export.Tables(), export.PlanTables())
+	if f.format == export.FormatCSV && f.table != "" && !slices.Contains(tables, f.table) {
+		return fmt.Errorf("--table: there is no table %q; it is one of %s, and of a plan %s", f.table, strings.Join(export.Tables(), ", "),
+			strings.Join(export.PlanTables(), ", "))
 	}
 	switch {
 	case f.format == export.FormatAttachment && f.of == "":
@@ -157,8 +160,12 @@ func exportPlan(sh *shell, file record.File, name string, f *exportFlags) error 
 	if err != nil {
 		return err
 	}
+	if f.format == export.FormatCSV {
+		err := sh.write(f.out, func(out io.Writer) error { return export.PlanCSV(out, p, orElse(f.table, export.TableRuns)) })
+		return usage(err)
+	}
 	if f.format != export.FormatJSON || f.to != "" {
-		return usage(fmt.Errorf("%s is a %s of %d runs, and has no %s of its own; export one of its runs (%s/RUN), or the whole with --format json", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
+		return usage(fmt.Errorf("%s is a %s of %d runs, and has no %s of its own; export one of its runs (%s/RUN), or the whole with --format json or csv", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
 	}
 	return sh.write(f.out, func(out io.Writer) error { return record.WritePlanJSON(out, p) })
 }

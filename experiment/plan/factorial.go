@@ -333,6 +333,8 @@ func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, 
 	if ok {
 		x.PerBlock, x.Blocks, x.Relative = perBlock, len(perBlock), relativeOf(&d)
 		settle(&x, &d)
+		// As many of the further ones will not count.
+		x.MoreBlocks = (x.MoreBlocks*f.Blocks + x.Blocks - 1) / x.Blocks
 		if k.with >= 0 {
 			for _, level := range []int{0, k.withLevel} {
 				g, _, _ := estimateTerms(k.given(level, cells), logs, f.Comparisons)

@@ -29,18 +29,22 @@ const (
 // with calmOf's limits it would be 94, 6.6 % and 9.4 %.
 func calmRows(logs [][]float64, least int) [][]float64 {
 	apart := make([]float64, len(logs))
+	var sorted []float64 // of blocks of which every run counts
 	for i, row := range residuals(logs) {
 		for _, v := range row {
 			if !math.IsNaN(v) {
 				apart[i] = max(apart[i], math.Abs(v))
 			}
 		}
+		if !slices.ContainsFunc(row, math.IsNaN) {
+			sorted = append(sorted, apart[i])
+		}
 	}
-	if len(logs) <= least {
+	keep := max(least, int(math.Ceil(calmShare*float64(len(sorted)))))
+	if len(sorted) <= keep {
 		return logs
 	}
-	sorted := slices.Sorted(slices.Values(apart))
-	keep := max(least, int(math.Ceil(calmShare*float64(len(logs)))))
+	slices.Sort(sorted)
 	limit := max(farFrom*sorted[len(sorted)/4], sorted[keep-1])
 	var calm [][]float64
 	for i, row := range logs {

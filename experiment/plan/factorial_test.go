@@ -286,6 +286,24 @@ func TestInvalidRunsAreNotUsed(t *testing.T) {
 	}
 }
 
+// TestLostBlocksAreReckonedWith: where half of the blocks do not count, twice as many more
+// are needed.
+func TestLostBlocksAreReckonedWith(t *testing.T) {
+	e := factorialOf(t, 5, 2, 2)
+	e.Repeats, e.Factorial.Within = 16, .001
+	p := simulateFactorial(e, newMachine(1), nothing)
+	for i := range p.Runs {
+		if m := &p.Runs[i]; m.Block > 8 {
+			m.Outcome = record.Invalid
+		}
+	}
+	Conclude(p)
+	x := effect(t, p, metricRPS, "a", "")
+	if x.Blocks != 8 || x.MoreBlocks == 0 || x.MoreBlocks%2 != 0 {
+		t.Errorf("%d more blocks with 8 of 16: %+v", x.MoreBlocks, x)
+	}
+}
+
 // An experiment that is under way has an answer of the blocks that are whole.
 func TestFactorialUnderWay(t *testing.T) {
 	e := factorialOf(t, 6, 2, 2)

@@ -94,7 +94,7 @@ func EffectForest(f *record.Factorial, metric string) (Drawing, bool) {
 		for _, ratio := range x.PerBlock {
 			each = append(each, math.Expm1(ratio))
 		}
-		rows = append(rows, chart.Estimated{Each: each, Name: redact(report.EffectName(f, x)) + ": " + report.EffectDecision(x), Value: effectText(x),
+		rows = append(rows, chart.Estimated{Each: each, Name: redact(report.EffectName(f, x)) + ": " + shortDecision(x), Value: effectText(x),
 			Mid: x.Relative.Mid, Low: x.Relative.Low, High: x.Relative.High, Tone: effectTone(x), None: !measuredEffect(x)})
 	}
 	forest, ok := chart.NewForest("Effects on "+report.EffectMetric(metric), "effect", chart.Signed, rows, []chart.Limit{{Name: "none", At: 0}},
@@ -117,6 +117,14 @@ func effectText(x *record.Effect) string {
 	return fmt.Sprintf("%s (%s … %s)", signed(r.Mid), signed(r.Low), signed(r.High))
 }
 
+// shortDecision leaves what would settle it to the words beside it.
+func shortDecision(x *record.Effect) string {
+	if x.Decision == record.CannotTell && x.Blocks > 0 {
+		return "not settled"
+	}
+	return report.EffectDecision(x)
+}
+
 func effectTable(f *record.Factorial, metric string) Table {
 	t := Table{Caption: "Every effect on " + report.EffectMetric(metric), Columns: []Column{{Name: "effect"},
 		{Name: "ratio − 1, with its interval", Figure: true}, {Name: "decision"}, {Name: "pairs of cells", Figure: true},
@@ -125,7 +133,7 @@ func effectTable(f *record.Factorial, metric string) Table {
 		x := &f.Effects[i]
 		if x.Metric == metric {
 			t.Rows = append(t.Rows, []Cell{{Text: redact(report.EffectName(f, x))}, {Text: effectText(x)},
-				{Text: report.EffectDecision(x)}, {Text: fmt.Sprint(x.Pairs)}, {Text: fmt.Sprint(x.Blocks)}, {Text: redact(prose.Text(x.Says))}})
+				{Text: shortDecision(x)}, {Text: fmt.Sprint(x.Pairs)}, {Text: fmt.Sprint(x.Blocks)}, {Text: redact(prose.Text(x.Says))}})
 		}
 	}
 	return t
@@ -143,8 +151,8 @@ func cellMetric(c *record.FactorialCell, metric string) *record.Estimate {
 }
 
 // cellGraphs are the interaction plots of a metric: the levels of one factor across,
-// and a line for each combination of the others. Lines that are parallel do not
-// interact.
+// and a line for each combination of the others. Where lines keep their ratio, the
+// factors do not interact.
 func cellGraphs(f *record.Factorial, metric string) []Block {
 	across := 0
 	for i := range f.Factors {
@@ -168,7 +176,7 @@ func cellGraphs(f *record.Factorial, metric string) []Block {
 		g.X = levelAxis(&f.Factors[across])
 		g.Says = "The same as in the table."
 		blocks = append(blocks, graphOf(fmt.Sprintf("cells-%s%s", metric, groupTag(at/linesMost, (len(lines)+linesMost-1)/linesMost)), g,
-			"Dots: median of a cell's runs, with its 95% interval. Hollow: left out of the effects. Lines that are parallel: the factors do not interact."))
+			"Dots: median of a cell's runs, with its 95% interval. Hollow: left out of the effects. Lines that keep their ratio from place to place: the factors do not interact."))
 	}
 	return blocks
 }
