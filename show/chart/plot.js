@@ -71,6 +71,23 @@
 		for (const f of figures) f.u.setScale("x", { min, max });
 		for (const h of heats) h(min, max);
 		moving = false;
+		clearTimeout(telling);
+		telling = setTimeout(() => address(min, max), 150);
+	};
+
+	// What is zoomed into stands in the address, so that a link shows the same:
+	// #t=1.5,3 in seconds. An address that a browser does not let change stays.
+	let telling;
+	const address = (min, max) => {
+		const whole = min <= full[0] && max >= full[1];
+		if (whole && !location.hash.startsWith("#t=")) return;
+		try {
+			history.replaceState(null, "", whole ? location.pathname + location.search : "#t=" + +min.toFixed(4) + "," + +max.toFixed(4));
+		} catch { /* a document without an address of its own */ }
+	};
+	const addressed = () => {
+		const [min, max] = (location.hash.match(/^#t=(-?[\d.]+),(-?[\d.]+)$/) || []).slice(1).map(Number);
+		if (figures.length && max > min) zoom(min, max);
 	};
 
 	const draw = (u, plot) => {
@@ -235,5 +252,7 @@
 
 	for (const figure of document.querySelectorAll("figure[data-zoom]")) mount(figure);
 	for (const box of document.querySelectorAll(".heat-rows")) heat(box);
+	addressed();
+	addEventListener("hashchange", addressed);
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { for (const f of figures) f.u.redraw(false, true); });
 })();

@@ -237,6 +237,16 @@ func testZoom(t *testing.T, p *browser.Page) {
 	if got := wide(); math.Abs(got-2) > .02 {
 		t.Errorf("the heat map is %.2f times as wide", got)
 	}
+	// The address shows the same to who opens it.
+	p.Wait(`location.hash.startsWith("#t=")`)
+	var address string
+	p.Eval(`location.href`, &address)
+	p.Open("about:blank")
+	p.Open(address)
+	if again := figures(p)["rate"].Drawn; again != zoomed {
+		t.Errorf("the address of %d points shows %d", zoomed, again)
+	}
+	p.Eval(`document.querySelector("#rate button[aria-label='Zoom in']").focus()`, nil)
 	p.Key("Tab") // zoom out
 	p.Key("Tab") // the whole
 	p.Key("Enter")

@@ -58,8 +58,8 @@ type List struct {
 	ID string
 }
 
-// Item is one of a list.
-type Item struct{ Text, From string }
+// Item is one of a list. Href is the anchor of what shows where it is From.
+type Item struct{ Text, From, Href string }
 
 // Notice is what a reader must not overlook.
 type Notice struct{ Text string }

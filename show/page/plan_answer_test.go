@@ -80,3 +80,19 @@ func TestPathNamesTheBottleneck(t *testing.T) {
 		}
 	}
 }
+
+// Evidence links to what shows it, where the page has that.
+func TestEvidenceLinks(t *testing.T) {
+	run := sampleRun(12, 2)
+	html := htmlOf(t, run)
+	for _, want := range []string{`<a href="#processes"><code>series.process.cpu_ns</code></a>`, `<a href="#queues"><code>series.sockets.server.unread</code></a>`,
+		`<a href="#figures"><code>generator.run_delay</code></a>`} {
+		if !strings.Contains(html, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	run.Series.Observed.Sockets = nil
+	if strings.Contains(htmlOf(t, run), `"#queues"><code>`) {
+		t.Error("a link leads to a chart that is not there")
+	}
+}

@@ -28,15 +28,16 @@ func Runs(runs []chart.Run) (Document, error) {
 			}
 		}
 	}
-	add(verdicts(runs))
+	var rest []Section
 	if len(runs) > 1 {
-		add(differences(runs))
+		rest = append(rest, differences(runs))
 	}
-	add(stations(runs), headline(runs), latency(runs), overTime(runs))
+	rest = append(rest, stations(runs), headline(runs), latency(runs), overTime(runs))
 	for i := range runs {
-		add(details(&runs[i], chart.MostEach(len(runs)))...)
+		rest = append(rest, details(&runs[i], chart.MostEach(len(runs)))...)
 	}
-	add(missingSection(runs))
+	add(verdicts(runs, anchorsOf(rest)))
+	add(append(rest, missingSection(runs))...)
 	return d, nil
 }
 

@@ -13,21 +13,21 @@ import (
 )
 
 // verdicts is what each run proves, in words: the first that a reader sees.
-func verdicts(runs []chart.Run) Section {
+func verdicts(runs []chart.Run, anchors map[string]bool) Section {
 	s := Section{ID: "verdict", Title: "Verdict"}
 	if len(runs) == 1 {
-		s.Blocks = verdictOf(&runs[0], true)
+		s.Blocks = verdictOf(&runs[0], true, anchors)
 		return s
 	}
 	var cards Columns
 	for i := range runs {
-		cards.Of = append(cards.Of, verdictOf(&runs[i], false))
+		cards.Of = append(cards.Of, verdictOf(&runs[i], false, nil))
 	}
 	s.Blocks = []Block{cards}
 	return s
 }
 
-func verdictOf(run *chart.Run, lead bool) []Block {
+func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 	v := &run.Verdict
 	load := ""
 	if !lead {
@@ -56,8 +56,8 @@ func verdictOf(run *chart.Run, lead bool) []Block {
 			*to = append(*to, b)
 		}
 	}
-	put(&left, List{Title: "Evidence", Items: facts(v.Evidence), Mark: "for"})
-	put(&left, List{Title: "Against it", Items: facts(v.Against), Mark: "against"})
+	put(&left, List{Title: "Evidence", Items: facts(v.Evidence, anchors), Mark: "for"})
+	put(&left, List{Title: "Against it", Items: facts(v.Against, anchors), Mark: "against"})
 	put(&right, List{Title: "Missing", Items: plain(prose.Texts(v.Missing)), Mark: "doubt"})
 	put(&right, List{Title: "Caveats", Items: plain(prose.Texts(v.Caveats)), Mark: "doubt", ID: caveatsID(lead)})
 	if v.NextBottleneck != nil {
@@ -135,12 +135,46 @@ func gloss(v *record.Verdict) string {
 	}[v.Outcome]
 }
 
-func facts(list []record.Evidence) []Item {
+// facts are pieces of evidence, each with a link to what shows it, where the page has
+// that.
+func facts(list []record.Evidence, anchors map[string]bool) []Item {
 	var items []Item
 	for _, e := range list {
-		items = append(items, Item{prose.Text(e.Says), e.What})
+		item := Item{Text: prose.Text(e.Says), From: e.What}
+		if at := shownAt(e.What); anchors[at] {
+			item.Href = "#" + at
+		}
+		items = append(items, item)
 	}
 	return items
+}
+
+// shownAt is the anchor of what shows a measurement.
+func shownAt(what string) string {
+	for _, at := range []struct{ prefix, anchor string }{
+		{"series.sockets", "queues"}, {"series.cpu", "cores"}, {"series.net", "link"}, {"series.tcp", "link"}, {"series.load", "time"},
+		{"series.process", "processes"}, {"series.thread", "processes"}, {"stacks", "processes"}, {"profile", "profiles"},
+		{"generator", "figures"}, {"latency", "latency"}, {"requests", "errors"}, {"errors", "errors"}, {"statuses", "errors"},
+	} {
+		if strings.HasPrefix(what, at.prefix) {
+			return at.anchor
+		}
+	}
+	return ""
+}
+
+// anchorsOf are the sections and the figures that can be linked to.
+func anchorsOf(sections []Section) map[string]bool {
+	all := map[string]bool{}
+	for _, s := range sections {
+		all[s.ID] = len(s.Blocks) > 0
+		for _, b := range s.Blocks {
+			if f, is := b.(Figure); is {
+				all[f.ID] = true
+			}
+		}
+	}
+	return all
 }
 
 func plain(list []string) []Item {
