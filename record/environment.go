@@ -23,6 +23,11 @@ type Environment struct {
 	Siblings []string `json:"siblings,omitempty"`
 	// Governor of the clock; "mixed" where the CPUs differ.
 	Governor string `json:"governor"`
+	// IRQBalance is "running" or "stopped": the daemon that moves interrupts.
+	IRQBalance string `json:"irqbalance,omitempty"`
+	// Interfaces that have hardware, or whose packets are steered, by name; at most
+	// MaxInterfaces.
+	Interfaces []Interface `json:"interfaces,omitempty"`
 	// Virtual names the hypervisor as the machine's firmware does, "unnamed"
 	// where only the CPU tells that there is one; "" on bare metal or where
 	// unknown.
@@ -38,6 +43,30 @@ type Environment struct {
 	Limits map[string]string `json:"limits"`
 	// ClockSource of the kernel.
 	ClockSource string `json:"clock_source"`
+}
+
+// MaxInterfaces bounds Environment.Interfaces.
+const MaxInterfaces = 8
+
+// Interface is how a host steers the packets of a network interface. Steering is a list
+// of queues with their CPUs, "0-31:0-63" or "0:0 1:1", empty where none is steered.
+type Interface struct {
+	Name   string `json:"name"`
+	Driver string `json:"driver,omitempty"`
+	// RxQueues and TxQueues are how many there are.
+	RxQueues int `json:"rx_queues"`
+	TxQueues int `json:"tx_queues"`
+	MTU      int `json:"mtu,omitempty"` // bytes
+	// RPS by receive queue; RFS is how many flows each follows ("0-31:1024"); XPS by
+	// transmit queue.
+	RPS string `json:"rps,omitempty"`
+	RFS string `json:"rfs,omitempty"`
+	XPS string `json:"xps,omitempty"`
+	// IRQs are the interrupts of the queues and their CPUs: "eth0-Tx-Rx-0:3".
+	IRQs string `json:"irqs,omitempty"`
+	// NAPIDefer is napi_defer_hard_irqs, and GROFlushNs gro_flush_timeout in nanoseconds.
+	NAPIDefer  int `json:"napi_defer_hard_irqs,omitempty"`
+	GROFlushNs int `json:"gro_flush_timeout_ns,omitempty"`
 }
 
 // SameMachine tells whether two environments are of one kernel, whose CPUs

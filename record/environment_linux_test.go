@@ -61,6 +61,30 @@ func TestReadEnvironmentServer(t *testing.T) {
 	}
 }
 
+// TestInterfaces: how packets are steered, in as few words as it takes; what has neither
+// hardware nor steering is left out.
+func TestInterfaces(t *testing.T) {
+	const eth0 = "sys/class/net/eth0/"
+	env := readEnvironment(files(map[string]string{
+		eth0 + "device/uevent": "DRIVER=ena\n", eth0 + "mtu": "9001\n", eth0 + "gro_flush_timeout": "20000\n", eth0 + "napi_defer_hard_irqs": "2\n",
+		eth0 + "queues/rx-0/rps_cpus": "0000000f\n", eth0 + "queues/rx-1/rps_cpus": "00000001,00000000\n",
+		eth0 + "queues/rx-2/rps_cpus": "0000000f\n", eth0 + "queues/rx-0/rps_flow_cnt": "4096\n", eth0 + "queues/rx-1/rps_flow_cnt": "0\n",
+		eth0 + "queues/tx-0/xps_cpus": "00000000\n", eth0 + "device/msi_irqs/30": "", eth0 + "device/msi_irqs/31": "",
+		"proc/interrupts":               "  CPU0 CPU1\n 30: 0 5 PCI-MSI 1-edge ena-mgmnt@pci:0000:00:05.0\n 31: 7 0 PCI-MSI 2-edge eth0-Tx-Rx-0\n",
+		"proc/irq/31/smp_affinity_list": "1\n", "proc/1/comm": "systemd\n", "proc/90/comm": "irqbalance\n",
+		"sys/class/net/lo/mtu": "65536\n", "sys/class/net/lo/queues/rx-0/rps_cpus": "0\n",
+		"sys/class/net/veth1/queues/rx-0/rps_cpus": "2\n",
+	}))
+	want := []Interface{
+		{Name: "eth0", Driver: "ena", RxQueues: 3, TxQueues: 1, MTU: 9001, RPS: "0,2:0-3 1:32", RFS: "0:4096", IRQs: "eth0-Tx-Rx-0:1",
+			NAPIDefer: 2, GROFlushNs: 20000},
+		{Name: "veth1", RxQueues: 1, RPS: "0:1"},
+	}
+	if env.IRQBalance != "running" || !reflect.DeepEqual(env.Interfaces, want) {
+		t.Errorf("%s\n%+v, want\n%+v", env.IRQBalance, env.Interfaces, want)
+	}
+}
+
 func TestReadEnvironmentOfNothing(t *testing.T) {
 	want := Environment{Sysctls: map[string]string{}, Limits: map[string]string{}}
 	if got := readEnvironment(fstest.MapFS{}); !reflect.DeepEqual(got, want) {

@@ -57,21 +57,7 @@ func joined(lists []string) string {
 	if err != nil {
 		return strings.Join(lists, ",")
 	}
-	var parts []string
-	for i := 0; i < len(cpus); {
-		j := i
-		for j+1 < len(cpus) && cpus[j+1] == cpus[j]+1 {
-			j++
-		}
-		switch j - i {
-		case 0:
-			parts = append(parts, fmt.Sprint(cpus[i]))
-		default:
-			parts = append(parts, fmt.Sprintf("%d-%d", cpus[i], cpus[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
+	return spec.FormatCPUList(cpus)
 }
 
 func checkNUMA(f *Facts) Finding {

@@ -287,6 +287,25 @@ func hostFacts(e *record.Environment) []Fact {
 		{"clock source", e.ClockSource, WeightNoted, "", false},
 		{"Go of the generator", e.Go, WeightNoted, "", false},
 	}
+	facts = append(facts, Fact{"irqbalance", e.IRQBalance, WeightExplains, "it moves interrupts from core to core", false})
+	for i := range e.Interfaces {
+		n := &e.Interfaces[i]
+		for _, f := range []Fact{
+			{"driver", n.Driver, WeightExplains, "", false},
+			{"receive queues", numberText(n.RxQueues), WeightExplains, "each has its interrupt", false},
+			{"transmit queues", numberText(n.TxQueues), WeightExplains, "", false},
+			{"MTU", numberText(n.MTU), WeightExplains, "", false},
+			{"RPS", cmpText(n.RPS, "off"), WeightExplains, "it says which CPUs process the packets", false},
+			{"RFS", cmpText(n.RFS, "off"), WeightExplains, "packets follow their readers", false},
+			{"XPS", cmpText(n.XPS, "off"), WeightExplains, "", false},
+			{"interrupts", n.IRQs, WeightExplains, "they take the CPUs that they are served on", false},
+			{"napi_defer_hard_irqs", numberText(n.NAPIDefer), WeightExplains, "", false},
+			{"gro_flush_timeout", numberText(n.GROFlushNs), WeightExplains, "", false},
+		} {
+			f.What = n.Name + " " + f.What
+			facts = append(facts, f)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.Sysctls)) {
 		facts = append(facts, Fact{"sysctl " + name, e.Sysctls[name], WeightExplains, "", false})
 	}

@@ -26,8 +26,9 @@ func finished(id string, perS float64, at time.Time) *record.Run {
 		Latency:  record.Latency{Response: record.Quantiles{P50Ns: int64(64e9 / perS), P99Ns: int64(200e9 / perS)}},
 		Environment: record.Environment{
 			Host: "h", Kernel: "6.18.1", Arch: "amd64", Version: "1", Go: "go1.26", CPUModel: "X", CoresOnline: 8, CoresAllowed: 8,
-			Governor: "performance",
-			Sysctls:  map[string]string{"net.core.somaxconn": "4096"}, Limits: map[string]string{"nofile": "1024/4096"},
+			Governor: "performance", IRQBalance: "stopped",
+			Interfaces: []record.Interface{{Name: "eth0", Driver: "ena", RxQueues: 2, TxQueues: 2, IRQs: "eth0-Tx-Rx-0:0 eth0-Tx-Rx-1:1"}},
+			Sysctls:    map[string]string{"net.core.somaxconn": "4096"}, Limits: map[string]string{"nofile": "1024/4096"},
 		},
 		Subject: &record.Subject{Processes: []record.SubjectProcess{{PID: 7, Comm: "s", Exe: "/s", BinaryID: "go:a", CPUsAllowed: "0-7",
 			Threads: 9}}, CPUNsPerRequest: 1e9 / perS},
@@ -77,6 +78,9 @@ func TestDifferencesAreWeighed(t *testing.T) {
 	check("cores online", WeightForbids, func(r *record.Run) { r.Environment.CoresOnline = 4 })
 	check("kernel", WeightExplains, func(r *record.Run) { r.Environment.Kernel = "6.1.0" })
 	check("governor", WeightExplains, func(r *record.Run) { r.Environment.Governor = "powersave" })
+	check("irqbalance", WeightExplains, func(r *record.Run) { r.Environment.IRQBalance = "running" })
+	check("eth0 RPS", WeightExplains, func(r *record.Run) { r.Environment.Interfaces[0].RPS = "0-1:0-3" })
+	check("eth0 interrupts", WeightExplains, func(r *record.Run) { r.Environment.Interfaces[0].IRQs = "eth0-Tx-Rx-0:0 eth0-Tx-Rx-1:0" })
 	check("sysctl net.core.somaxconn", WeightExplains, func(r *record.Run) { r.Environment.Sysctls["net.core.somaxconn"] = "128" })
 	check("limit nofile", WeightNoted, func(r *record.Run) { r.Environment.Limits["nofile"] = "1/1" })
 	check("server binary", WeightExplains, func(r *record.Run) { r.Subject.Processes[0].BinaryID = "go:b" })

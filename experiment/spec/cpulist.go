@@ -45,6 +45,24 @@ func ParseCPUList(text string) ([]int, error) {
 	return slices.Compact(cpus), nil
 }
 
+// FormatCPUList writes ascending CPUs in the form that ParseCPUList reads: 0-3,8.
+func FormatCPUList(cpus []int) string {
+	var parts []string
+	for i := 0; i < len(cpus); {
+		j := i
+		for j+1 < len(cpus) && cpus[j+1] == cpus[j]+1 {
+			j++
+		}
+		text := strconv.Itoa(cpus[i])
+		if j > i {
+			text += "-" + strconv.Itoa(cpus[j])
+		}
+		parts = append(parts, text)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
 func parseCPU(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err == nil && n >= cpuMax {

@@ -233,19 +233,4 @@ func sift(a, b []int, in bool) []int {
 }
 
 // Format writes ascending CPUs as flags and the kernel take them: 0-3,8.
-func Format(cpus []int) string {
-	var parts []string
-	for i := 0; i < len(cpus); {
-		j := i
-		for j+1 < len(cpus) && cpus[j+1] == cpus[j]+1 {
-			j++
-		}
-		text := strconv.Itoa(cpus[i])
-		if j > i {
-			text += "-" + strconv.Itoa(cpus[j])
-		}
-		parts = append(parts, text)
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
-}
+func Format(cpus []int) string { return spec.FormatCPUList(cpus) }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/nic"
 	"ceiling/measure/cores"
 )
 
@@ -27,15 +27,15 @@ const interruptShare = 4
 
 // coresOf divides a host's CPUs. A core that serves interrupts is taken whole: its other
 // thread would be slowed by them.
-func coresOf(root fs.FS, nic *NIC, asked []int) (Cores, error) {
+func coresOf(root fs.FS, of *nic.Interface, asked []int) (Cores, error) {
 	all, err := spec.ParseCPUList(fileText(root, "sys/devices/system/cpu/online"))
 	if err != nil {
 		return Cores{}, fmt.Errorf("which CPUs are online: %w", err)
 	}
 	c := Cores{All: all, Near: all}
 	layout := cores.LayoutOf(root)
-	if nic.Node >= 0 && nic.Node < len(layout.Nodes) {
-		if near := cores.Both(all, layout.Nodes[nic.Node]); len(near) > 0 {
+	if of.Node >= 0 && of.Node < len(layout.Nodes) {
+		if near := cores.Both(all, layout.Nodes[of.Node]); len(near) > 0 {
 			c.Near = near
 		}
 	}
@@ -60,7 +60,7 @@ func coresOf(root fs.FS, nic *NIC, asked []int) (Cores, error) {
 			}
 		}
 		n := max(1, len(firsts)/interruptShare)
-		if served := max(nic.Rx, len(nic.IRQs)); served > 0 {
+		if served := max(of.Rx, len(of.IRQs)); served > 0 {
 			n = min(n, served)
 		}
 		c.Interrupts = firsts[:n]
@@ -101,47 +101,6 @@ func (c *Cores) set(word string) ([]int, error) {
 	return cpus, nil
 }
 
-// Mask writes CPUs as /sys takes a mask: hexadecimal words of 32 bits between commas
-// (lib/bitmap.c).
-func Mask(cpus []int) string {
-	words := 1
-	for _, cpu := range cpus {
-		words = max(words, cpu/32+1)
-	}
-	bits := make([]uint32, words)
-	for _, cpu := range cpus {
-		bits[cpu/32] |= 1 << (cpu % 32)
-	}
-	var b strings.Builder
-	for i := words - 1; i >= 0; i-- {
-		if i == words-1 {
-			fmt.Fprintf(&b, "%x", bits[i])
-		} else {
-			fmt.Fprintf(&b, ",%08x", bits[i])
-		}
-	}
-	return b.String()
-}
-
-// ParseMask reads one, with as many leading zeros as the kernel shows.
-func ParseMask(text string) ([]int, error) {
-	var cpus []int
-	words := strings.Split(strings.TrimSpace(text), ",")
-	for i, word := range words {
-		bits, err := strconv.ParseUint(word, 16, 32)
-		if err != nil {
-			return nil, fmt.Errorf("CPU mask %q: %q is not a hexadecimal word of 32 bits", text, word)
-		}
-		for bit := range 32 {
-			if bits&(1<<bit) != 0 {
-				cpus = append(cpus, (len(words)-1-i)*32+bit)
-			}
-		}
-	}
-	slices.Sort(cpus)
-	return cpus, nil
-}
-
 // same tells whether two values of a knob mean the same: masks with more or fewer zeros,
 // lists written in another way, blanks.
 func same(knob, a, b string) bool {
@@ -152,7 +111,7 @@ func same(knob, a, b string) bool {
 	parse := spec.ParseCPUList
 	switch knob {
 	case knobRPS, knobXPS:
-		parse = ParseMask
+		parse = nic.ParseMask
 	case knobIRQ:
 	default:
 		return false

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ceiling/internal/nic"
 )
 
 // Names of knobs, as profiles have them. A sysctl goes by its own name.
@@ -83,7 +85,7 @@ func Knobs() []Knob {
 type planner struct {
 	host  *Host
 	tree  fs.FS
-	nic   NIC
+	nic   nic.Interface
 	noNIC error
 	cores Cores
 	plan  *Plan
@@ -101,9 +103,9 @@ func (h *Host) planner(o Options) (*planner, error) {
 	k := &planner{host: h, tree: h.tree(), plan: &Plan{}}
 	name := o.Interface
 	if name == "" {
-		name = defaultNIC(k.tree)
+		name = nic.Default(k.tree)
 	}
-	k.nic, k.noNIC = readNICFacts(k.tree, name)
+	k.nic, k.noNIC = nic.Read(k.tree, name)
 	switch {
 	case k.noNIC != nil && o.Interface != "":
 		return nil, k.noNIC
@@ -217,9 +219,9 @@ func (k *planner) resolve(s *Setting) ([]Change, error) {
 	case knobDefer, knobFlush, knobMTU:
 		return []Change{{Of: k.nic.Name, Kind: KindValue, Path: path.Join(dir, s.Set), After: s.To}}, nil
 	case knobRPS:
-		return k.eachQueue("rx", knobRPS, s, func(_, _ int, cpus []int) string { return Mask(cpus) })
+		return k.eachQueue("rx", knobRPS, s, func(_, _ int, cpus []int) string { return nic.Mask(cpus) })
 	case knobXPS:
-		return k.eachQueue("tx", knobXPS, s, func(i, n int, cpus []int) string { return Mask(part(cpus, i, n)) })
+		return k.eachQueue("tx", knobXPS, s, func(i, n int, cpus []int) string { return nic.Mask(part(cpus, i, n)) })
 	case knobFlowCount:
 		return k.flowCount(s)
 	case knobIRQ:
@@ -249,7 +251,7 @@ func (k *planner) eachQueue(way, file string, s *Setting, value func(i, n int, c
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Set, err)
 	}
-	dirs := queues(k.tree, k.nic.Name, way)
+	dirs := nic.Queues(k.tree, k.nic.Name, way)
 	var changes []Change
 	for i, dir := range dirs {
 		changes = append(changes, Change{Of: k.nic.Name + " " + path.Base(dir), Kind: KindValue, Path: path.Join(dir, file),
@@ -269,7 +271,7 @@ func (k *planner) flowCount(s *Setting) ([]Change, error) {
 	if err != nil || n < 0 {
 		return nil, fmt.Errorf("%s: %q is no number of flows; give 4096, or 32768/queues", s.Set, s.To)
 	}
-	dirs := queues(k.tree, k.nic.Name, "rx")
+	dirs := nic.Queues(k.tree, k.nic.Name, "rx")
 	if shared && len(dirs) > 0 {
 		share, each := (n+len(dirs)-1)/len(dirs), 1
 		for each < share {
@@ -298,7 +300,7 @@ func (k *planner) irqs(s *Setting) ([]Change, error) {
 	var changes []Change
 	for _, irq := range k.nic.IRQs {
 		changes = append(changes, Change{Of: fmt.Sprintf("%s IRQ %d (%s)", k.nic.Name, irq.Number, irq.Name), Kind: KindValue,
-			Path: fmt.Sprintf("proc/irq/%d/smp_affinity_list", irq.Number), After: strconv.Itoa(cpus[irq.queue()%len(cpus)])})
+			Path: fmt.Sprintf("proc/irq/%d/smp_affinity_list", irq.Number), After: strconv.Itoa(cpus[irq.Queue()%len(cpus)])})
 	}
 	return changes, nil
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/nic"
 	"ceiling/internal/sys"
 	"ceiling/measure/observe"
 )
@@ -345,7 +346,7 @@ func TestKernelsOwnAnswers(t *testing.T) {
 		t.Error(err)
 	}
 	if err := p.a.inside(func(h *Host) error {
-		if n := len(queues(h.tree(), "a0", "rx")); n != 2 {
+		if n := len(nic.Queues(h.tree(), "a0", "rx")); n != 2 {
 			t.Errorf("a0 has %d queues after revert", n)
 		}
 		return nil

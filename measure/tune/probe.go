@@ -11,6 +11,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"ceiling/internal/nic"
 	"ceiling/internal/sys"
 	"ceiling/internal/unit"
 )
@@ -114,8 +115,8 @@ const (
 // xps sends datagrams from a CPU of a queue's mask, and looks by which queue they leave.
 func (e *effects) xps(c *Change) (effect, what string) {
 	name, queue, _ := strings.Cut(c.Of, " ")
-	mine := numberAtEnd(queue)
-	cpus, err := ParseMask(c.After)
+	mine := nic.NumberAtEnd(queue)
+	cpus, err := nic.ParseMask(c.After)
 	switch {
 	case err != nil:
 		return NotShown, err.Error()

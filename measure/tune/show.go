@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"ceiling/internal/nic"
 	"ceiling/measure/cores"
 )
 
@@ -18,9 +19,9 @@ type Shown struct {
 	Host   string `json:"host"`
 	Kernel string `json:"kernel"`
 	// NIC is the interface that is looked at; nil none, for NICErr.
-	NIC    *NIC   `json:"nic,omitempty"`
-	NICErr string `json:"nic_err,omitempty"`
-	Cores  Cores  `json:"cores"`
+	NIC    *nic.Interface `json:"nic,omitempty"`
+	NICErr string         `json:"nic_err,omitempty"`
+	Cores  Cores          `json:"cores"`
 	// InForce is the tuning that is applied; nil none.
 	InForce *Tuning `json:"in_force,omitempty"`
 	// For says which profiles concern this host for a load; "" no URL was given.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"ceiling/internal/nic"
 )
 
 func load(t testing.TB, name string) Profile {
@@ -578,25 +580,25 @@ func TestCommands(t *testing.T) {
 func TestMasks(t *testing.T) {
 	t.Parallel()
 	for text, cpus := range map[string][]int{"0": nil, "3": {0, 1}, "1,00000000": {32}, "80000000,00000001": {0, 63}} {
-		if got := Mask(cpus); got != text {
+		if got := nic.Mask(cpus); got != text {
 			t.Errorf("%v: %s, want %s", cpus, got, text)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		cpus := rapid.SliceOfDistinct(rapid.IntRange(0, 300), func(c int) int { return c }).Draw(t, "cpus")
 		slices.Sort(cpus)
-		got, err := ParseMask("00000000," + Mask(cpus))
+		got, err := nic.ParseMask("00000000," + nic.Mask(cpus))
 		if err != nil || !slices.Equal(got, cpus) {
 			t.Fatalf("%v came back as %v, %v", cpus, got, err)
 		}
-		if !same(knobRPS, "0,"+Mask(cpus), Mask(cpus)) {
+		if !same(knobRPS, "0,"+nic.Mask(cpus), nic.Mask(cpus)) {
 			t.Fatal("leading zeros make it another mask")
 		}
 	})
 	if same(knobRPS, "1", "2") || same("net.core.somaxconn", "01", "1") || !same("net.ipv4.ip_local_port_range", "1\t2", "1 2") || !same(knobIRQ, "0,1", "0-1") {
 		t.Error("same")
 	}
-	if _, err := ParseMask("g"); err == nil {
+	if _, err := nic.ParseMask("g"); err == nil {
 		t.Error("g is a mask")
 	}
 }
@@ -606,7 +608,7 @@ func TestCores(t *testing.T) {
 	t.Parallel()
 	for online, want := range map[string][2]string{"0": {"[0]", "[0]"}, "0-1": {"[0]", "[1]"}, "0-7": {"[0 1]", "[2 3 4 5 6 7]"}} {
 		root := fstest.MapFS{"sys/devices/system/cpu/online": {Data: []byte(online)}}
-		c, err := coresOf(root, &NIC{Node: -1, Rx: 2}, nil)
+		c, err := coresOf(root, &nic.Interface{Node: -1, Rx: 2}, nil)
 		if err != nil || fmt.Sprint(c.Interrupts) != want[0] || fmt.Sprint(c.Workers) != want[1] {
 			t.Errorf("%s: %+v, %v", online, c, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ceiling/internal/nic"
 	"ceiling/internal/unit"
 	"ceiling/measure/cores"
 	"ceiling/measure/observe"
@@ -170,7 +171,7 @@ func (e *effects) shown(c *Change) (effect, what string) {
 		return NotShown, "compare interrupts for each packet before and after: " + e.perPacket(c)
 	case nicQueues:
 		name, _, _ := strings.Cut(c.Path, "/")
-		if n := len(queues(e.host.tree(), name, "rx")); strconv.Itoa(n) != c.After {
+		if n := len(nic.Queues(e.host.tree(), name, "rx")); strconv.Itoa(n) != c.After {
 			return NotInEffect, fmt.Sprintf("%s has %d receive queues", name, n)
 		}
 		return InEffect, "the interface has as many receive queues"
@@ -192,7 +193,7 @@ func (e *effects) rps(c *Change) (effect, what string) {
 		if e.changes[i].Knob != knobRPS {
 			continue
 		}
-		cpus, err := ParseMask(e.changes[i].After)
+		cpus, err := nic.ParseMask(e.changes[i].After)
 		if err != nil {
 			return NotShown, err.Error()
 		}
@@ -305,7 +306,7 @@ func (e *effects) irq(c *Change) (effect, what string) {
 func (e *effects) perPacket(c *Change) string {
 	name, _, _ := strings.Cut(c.Of, " ")
 	mine := map[int]bool{}
-	for _, irq := range irqsOf(e.host.tree(), name) {
+	for _, irq := range nic.IRQsOf(e.host.tree(), name) {
 		mine[irq.Number] = true
 	}
 	var interrupts, packets uint64
