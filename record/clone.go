@@ -35,12 +35,7 @@ func Clone(row ObservedRow) ObservedRow {
 		c.CPUs = slices.Clone(r.CPUs)
 		return &c
 	case *TimesRow:
-		c := *r
-		c.Places = slices.Clone(r.Places)
-		for i := range c.Places {
-			c.Places[i].Hist = slices.Clone(c.Places[i].Hist)
-		}
-		return &c
+		return r.clone()
 	case *SocketsRow:
 		return copied(r)
 	case *TCPInfoRow:
@@ -60,11 +55,10 @@ func Clone(row ObservedRow) ObservedRow {
 		c.CPUs = slices.Clone(r.CPUs)
 		return &c
 	case *IRQRow:
+		return r.clone()
+	case *NICRow:
 		c := *r
-		c.Lines = slices.Clone(r.Lines)
-		for i := range c.Lines {
-			c.Lines[i].CPUs = slices.Clone(c.Lines[i].CPUs)
-		}
+		c.Counters = slices.Clone(r.Counters)
 		return &c
 	case *ObserverRow:
 		c := *r
@@ -72,6 +66,24 @@ func Clone(row ObservedRow) ObservedRow {
 		return &c
 	}
 	return nil
+}
+
+func (r *TimesRow) clone() *TimesRow {
+	c := *r
+	c.Places = slices.Clone(r.Places)
+	for i := range c.Places {
+		c.Places[i].Hist = slices.Clone(c.Places[i].Hist)
+	}
+	return &c
+}
+
+func (r *IRQRow) clone() *IRQRow {
+	c := *r
+	c.Lines = slices.Clone(r.Lines)
+	for i := range c.Lines {
+		c.Lines[i].CPUs = slices.Clone(c.Lines[i].CPUs)
+	}
+	return &c
 }
 
 // copied is a row without lists.

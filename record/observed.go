@@ -35,6 +35,7 @@ const (
 	KindSoftnet    = "softnet"
 	KindSoftirq    = "softirq"
 	KindIRQ        = "irq"
+	KindNIC        = "nic"
 	KindPSI        = "psi"
 	KindThrottle   = "throttle"
 	KindFreq       = "freq"
@@ -568,6 +569,21 @@ type IRQLine struct {
 type IRQCPU struct {
 	CPU   int    `json:"cpu"`
 	Count uint32 `json:"count"`
+}
+
+// NICRow is counters that the driver of a network interface keeps of what it lost or held
+// back, over one interval: ethtool -S. There is none where nothing rose.
+type NICRow struct {
+	ObservedHead
+	Iface    string       `json:"iface"`
+	Side     string       `json:"side,omitempty"` // whose namespace it is in; "" where there is only one
+	Counters []NICCounter `json:"counters"`
+}
+
+// NICCounter is one that rose, by the driver's own name.
+type NICCounter struct {
+	Name  string `json:"name"` // "bw_in_allowance_exceeded", "rx_queue_0_drops"
+	Count int64  `json:"count"`
 }
 
 // PSIRow is /proc/pressure over one interval: time in which some task, or all

@@ -24,6 +24,7 @@ type ObservedRows struct {
 	Softnet    []*SoftnetRow
 	Softirqs   []*SoftirqRow
 	IRQs       []*IRQRow
+	NICs       []*NICRow
 	PSI        []*PSIRow
 	Throttles  []*ThrottleRow
 	Freqs      []*FreqRow
@@ -72,6 +73,8 @@ func (o *ObservedRows) list(kind string) list {
 		return rowsIn(&o.Softirqs)
 	case KindIRQ:
 		return rowsIn(&o.IRQs)
+	case KindNIC:
+		return rowsIn(&o.NICs)
 	case KindPSI:
 		return rowsIn(&o.PSI)
 	case KindThrottle:
@@ -87,7 +90,7 @@ func (o *ObservedRows) list(kind string) list {
 // ObservedKinds are all kinds of observed rows.
 func ObservedKinds() []string {
 	return []string{KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindNeighbours,
-		KindTCP, KindNetDev, KindSoftnet, KindSoftirq, KindIRQ, KindPSI, KindThrottle, KindFreq, KindObserver}
+		KindTCP, KindNetDev, KindSoftnet, KindSoftirq, KindIRQ, KindNIC, KindPSI, KindThrottle, KindFreq, KindObserver}
 }
 
 // rowsOf is the list of one type of row.

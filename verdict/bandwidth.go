@@ -11,6 +11,11 @@ import (
 func ruleBandwidth(f *facts) finding {
 	out := finding{bottleneck: record.Bandwidth, next: just("bandwidth.next", nil)}
 	l := &f.link
+	if a := f.limitedBy(bandwidthAllowance); a != nil {
+		out.answer, out.pro = yes, []record.Evidence{a.evidence(f.runFacts)}
+		out.because, out.next = just("allowance.limits", a.values(f.runFacts)), just("allowance.next.bandwidth", nil)
+		return out
+	}
 	if !l.known || !l.speed.known || f.onLoopback() && !l.shaper.holds() {
 		return out
 	}

@@ -176,6 +176,11 @@ func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 	if f.accept.before > 0 && bottleneck != record.AcceptQueue {
 		d.add("caveat.accept-before", with{"connections": f.accept.before})
 	}
+	for i := range f.exceeded {
+		if a := &f.exceeded[i]; !f.namedBy(bottleneck, a) {
+			d.add("allowance.exceeded", a.values(f.runFacts))
+		}
+	}
 	if p := &f.places; p.retrans.known && p.retrans.value >= lossMatters && bottleneck != record.Bandwidth && bottleneck != record.Packets {
 		d.add("caveat.retransmitted", with{"share": p.retrans.value})
 	}

@@ -86,6 +86,8 @@ type pathFacts struct {
 	*runFacts
 	link    linkFacts
 	packets packetFacts
+	// exceeded are the allowances of a cloud's interface that were used up.
+	exceeded []allowance
 }
 
 // timeFacts is how the window went by.
@@ -198,6 +200,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.outage = outagesOf(load)
 	f.stall.during(f.cpuFacts, series)
 	f.link = linkOf(f.cpuFacts, series)
+	f.exceeded = exceededOf(f.cpuFacts, series)
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)
 	f.places = placesOf(f, series, sockets, load)

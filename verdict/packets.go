@@ -10,6 +10,11 @@ import (
 func rulePackets(f *facts) finding {
 	out := finding{bottleneck: record.Packets, next: just("packets.next", nil)}
 	l := &f.link
+	if a := f.limitedBy(packetAllowance); a != nil {
+		out.answer, out.pro = yes, []record.Evidence{a.evidence(f.runFacts)}
+		out.because, out.next = just("allowance.limits", a.values(f.runFacts)), just("allowance.next.packets", nil)
+		return out
+	}
 	if f.onLoopback() || l.known && l.speed.known && l.share() >= linkTaken {
 		return out
 	}

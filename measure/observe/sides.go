@@ -91,6 +91,7 @@ func (o *Observer) addNetwork() {
 		netstat, err := newNetstatSampler(&t.r, s)
 		o.add(&o.counters, s.source("tcp"), true, netstat, err)
 		o.addNetDev(s)
+		o.addNIC(s)
 	}
 	o.addIRQ()
 }
@@ -128,6 +129,19 @@ func (o *Observer) addNetDev(s *side) {
 	o.miss(record.NotMeasured{
 		What: s.source("netdev speed"), Why: fmt.Sprintf("interface %s does not tell its link speed", s.iface), Part: true,
 	})
+}
+
+// addNIC adds what the driver of a side's interface counts; one that counts nothing is
+// not missed.
+func (o *Observer) addNIC(s *side) {
+	if s.iface == "" || s.iface == "lo" {
+		return
+	}
+	nic, err := newNICSampler(s)
+	if errors.Is(err, errNoNICCounters) {
+		return
+	}
+	o.add(&o.slow, s.source("nic"), true, nic, err)
 }
 
 // addIRQ adds the interrupts of the interface that leads to the other end.

@@ -35,6 +35,7 @@ var tables = []table{
 	{kind: record.KindNetDev},
 	{kind: record.KindSoftnet, list: "cpus"},
 	{kind: record.KindSoftirq, list: "cpus"},
+	{kind: record.KindNIC, list: "counters"},
 	{kind: record.KindPSI},
 	{kind: record.KindThrottle},
 	{kind: record.KindFreq},

@@ -248,6 +248,7 @@ func filledRun(text string) chart.Run {
 func kinds() []string {
 	return []string{record.KindCPU, record.KindSubject, record.KindProcess, record.KindSockets, record.KindListener, record.KindTCPInfo,
 		record.KindTimes, record.KindPeers, record.KindTCP,
-		record.KindNetDev, record.KindSoftnet, record.KindSoftirq, record.KindIRQ, record.KindPSI, record.KindThrottle, record.KindFreq,
+		record.KindNetDev, record.KindSoftnet, record.KindSoftirq, record.KindIRQ, record.KindNIC, record.KindPSI, record.KindThrottle,
+		record.KindFreq,
 		record.KindObserver}
 }

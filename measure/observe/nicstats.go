@@ -1,0 +1,105 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/safchain/ethtool"
+
+	"ceiling/record"
+)
+
+// nicSampler samples the counters of a driver (ethtool -S) that tell of packets lost or
+// held back. Drivers name and count them as they like: those are kept whose names have
+// a word for it.
+type nicSampler struct {
+	e     *ethtool.Ethtool
+	side  *side
+	text  ethtool.EthtoolGStrings
+	stats ethtool.EthtoolStats
+	prev  map[string]uint64
+	row   record.NICRow
+}
+
+// nicNamesMost bounds the counters of a row: a driver has some for each queue.
+const nicNamesMost = 64
+
+// tellsOfLoss chooses counters by their names: ENA's bw_in_allowance_exceeded, mlx5's
+// rx_out_of_buffer, virtio_net's rx_queue_0_drops.
+func tellsOfLoss(name string) bool {
+	return slices.ContainsFunc([]string{"exceeded", "drop", "discard", "miss", "no_buf", "nobuf", "out_of_buf", "overrun", "overflow",
+		"queue_stop", "bad_csum"}, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// errNoNICCounters tells that a driver has none: nothing is missing then.
+var errNoNICCounters = errors.New("the driver counts no packets that are lost or held back")
+
+// newNICSampler opens ethtool's socket in the namespace of a side.
+func newNICSampler(of *side) (*nicSampler, error) {
+	s := &nicSampler{side: of}
+	err := of.in(func() (err error) {
+		s.e, err = ethtool.NewEthtool()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open ethtool's socket: %w", err)
+	}
+	if s.prev, err = s.read(); err == nil && len(s.prev) == 0 {
+		err = errNoNICCounters
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// read asks for all counters and answers those that are kept.
+func (s *nicSampler) read() (map[string]uint64, error) {
+	all, err := s.e.StatsWithBuffer(s.side.iface, &s.text, &s.stats)
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		return nil, errNoNICCounters
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ethtool -S %s: %w", s.side.iface, err)
+	}
+	kept := map[string]uint64{}
+	for name, count := range all {
+		if tellsOfLoss(name) {
+			kept[name] = count
+		}
+	}
+	return kept, nil
+}
+
+func (s *nicSampler) sample(at tick, emit Emit) error {
+	cur, err := s.read()
+	if err != nil {
+		return err
+	}
+	s.row.ObservedHead, s.row.Iface, s.row.Side = at.head(record.KindNIC), s.side.iface, s.side.name
+	nicDelta(s.prev, cur, &s.row)
+	s.prev = cur
+	if !at.first() && len(s.row.Counters) > 0 {
+		emit(&s.row)
+	}
+	return nil
+}
+
+// nicDelta fills in what rose between two readings. A counter that went backwards belongs
+// to a driver that was reset.
+func nicDelta(prev, cur map[string]uint64, row *record.NICRow) {
+	row.Counters = row.Counters[:0]
+	for _, name := range slices.Sorted(maps.Keys(cur)) {
+		before, was := prev[name]
+		if was && cur[name] > before && len(row.Counters) < nicNamesMost {
+			row.Counters = append(row.Counters, record.NICCounter{Name: name, Count: int64(cur[name] - before)})
+		}
+	}
+}
+
+func (s *nicSampler) close() { s.e.Close() }

@@ -1,0 +1,81 @@
+package verdict
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"ceiling/record"
+)
+
+// allowance is a limit of a cloud's instance that its interface ran into: ENA counts
+// the packets that were queued or dropped for it
+// (docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html).
+type allowance struct {
+	ifaceKey
+	counter string // pps_allowance_exceeded
+	packets float64
+}
+
+// What an allowance is of, by how its counter begins.
+const (
+	allowanceEnd = "_allowance_exceeded"
+
+	bandwidthAllowance = "bw_"  // bw_in, bw_out
+	packetAllowance    = "pps_" // both directions together
+)
+
+// exceededOf sums the allowances' counters over the window, the most exceeded first.
+func exceededOf(f *cpuFacts, series *record.Series) []allowance {
+	by := map[allowance]float64{}
+	for _, row := range ours(f, series.Observed.NICs) {
+		for _, c := range row.Counters {
+			if strings.HasSuffix(c.Name, allowanceEnd) && c.Count > 0 {
+				by[allowance{ifaceKey: ifaceKey{row.Host, row.Side, row.Iface}, counter: c.Name}] += float64(c.Count)
+			}
+		}
+	}
+	var list []allowance
+	for a := range maps.Keys(by) {
+		a.packets = by[a]
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b allowance) int {
+		return cmp.Or(cmp.Compare(b.packets, a.packets), cmp.Compare(a.host+a.iface+a.counter, b.host+b.iface+b.counter))
+	})
+	return list
+}
+
+// limitedBy is an allowance of a kind that held back more packets than TCP takes
+// without slowing down; nil none.
+func (f *pathFacts) limitedBy(kind string) *allowance {
+	for i := range f.exceeded {
+		a := &f.exceeded[i]
+		if strings.HasPrefix(a.counter, kind) && f.link.known && a.packets >= lossMatters*f.link.all {
+			return a
+		}
+	}
+	return nil
+}
+
+// namedBy tells that an allowance is what a bottleneck was named by.
+func (f *pathFacts) namedBy(bottleneck record.Bottleneck, a *allowance) bool {
+	switch bottleneck {
+	case record.Bandwidth:
+		return f.limitedBy(bandwidthAllowance) == a
+	case record.Packets:
+		return f.limitedBy(packetAllowance) == a
+	}
+	return false
+}
+
+// values name an allowance in a sentence.
+func (a *allowance) values(f *runFacts) with {
+	return with{"counter": a.counter, "interface": a.iface, "host": f.named(a.host), "packets": a.packets}
+}
+
+// evidence for a bottleneck that an allowance is.
+func (a *allowance) evidence(f *runFacts) record.Evidence {
+	return record.NewEvidence("series.nic."+a.counter, a.packets, "packets", say("allowance.exceeded", a.values(f)))
+}
