@@ -16,8 +16,9 @@ import (
 // for each element of it.
 type table struct {
 	kind string
-	// list is the JSON name of that list, prefix what its columns begin with.
-	list, prefix string
+	// list is the JSON name of that list, prefix what its columns begin with; inner that
+	// of a list within each of its elements.
+	list, prefix, inner string
 }
 
 var tables = []table{
@@ -35,6 +36,7 @@ var tables = []table{
 	{kind: record.KindNetDev},
 	{kind: record.KindSoftnet, list: "cpus"},
 	{kind: record.KindSoftirq, list: "cpus"},
+	{kind: record.KindIRQ, list: "lines", inner: "cpus"},
 	{kind: record.KindNIC, list: "counters"},
 	{kind: record.KindPSI},
 	{kind: record.KindThrottle},
@@ -43,8 +45,7 @@ var tables = []table{
 	{kind: record.KindAgent},
 } // read-only
 
-// Tables are the kinds of rows that CSV has a table for: all but irq, which is
-// a list within a list.
+// Tables are the kinds of rows that CSV has a table for.
 func Tables() []string {
 	var names []string
 	for _, t := range tables {
@@ -122,14 +123,13 @@ func (t table) write(w *csv.Writer, columns []column, row reflect.Value) error {
 	line := make([]string, len(columns))
 	if t.list == "" {
 		for i, c := range columns {
-			line[i] = c.of(row, reflect.Value{})
+			line[i] = c.of(row, [2]reflect.Value{})
 		}
 		return w.Write(line)
 	}
-	list := row.FieldByIndex(fieldOf(row.Type(), t.list).Index)
-	for e := range list.Len() {
+	for _, element := range t.elements(row) {
 		for i, c := range columns {
-			line[i] = c.of(row, list.Index(e))
+			line[i] = c.of(row, element)
 		}
 		if err := w.Write(line); err != nil {
 			return err
@@ -138,16 +138,36 @@ func (t table) write(w *csv.Writer, columns []column, row reflect.Value) error {
 	return nil
 }
 
+// elements are those of a row's list; of a list within a list, each inner one behind the
+// outer one that has it.
+func (t table) elements(row reflect.Value) [][2]reflect.Value {
+	var all [][2]reflect.Value
+	list := row.FieldByIndex(fieldOf(row.Type(), t.list).Index)
+	for e := range list.Len() {
+		outer := list.Index(e)
+		if t.inner == "" {
+			all = append(all, [2]reflect.Value{outer})
+			continue
+		}
+		within := outer.FieldByIndex(fieldOf(outer.Type(), t.inner).Index)
+		for i := range within.Len() {
+			all = append(all, [2]reflect.Value{outer, within.Index(i)})
+		}
+	}
+	return all
+}
+
 // column is one field: of the row, or of an element of its list.
 type column struct {
 	name    string
 	path    []int
 	element bool
+	inner   bool // of an element of a list within the element
 	rate    bool // not a field but completed over width
 }
 
 // of is the column's text.
-func (c column) of(row, element reflect.Value) string {
+func (c column) of(row reflect.Value, element [2]reflect.Value) string {
 	if c.rate {
 		r := row.Addr().Interface().(*record.LoadRow)
 		if r.WidthNs <= 0 {
@@ -155,8 +175,11 @@ func (c column) of(row, element reflect.Value) string {
 		}
 		return strconv.FormatFloat(float64(r.Completed)/float64(r.WidthNs)*1e9, 'f', 3, 64)
 	}
-	if c.element {
-		return cell(element.FieldByIndex(c.path))
+	switch {
+	case c.inner:
+		return cell(element[1].FieldByIndex(c.path))
+	case c.element:
+		return cell(element[0].FieldByIndex(c.path))
 	}
 	return cell(row.FieldByIndex(c.path))
 }
@@ -171,6 +194,12 @@ func (t table) columns() []column {
 	if t.list != "" {
 		for _, c := range flatten(nil, fieldOf(typ, t.list).Type.Elem(), nil, t.prefix) {
 			c.element = true
+			list = append(list, c)
+		}
+	}
+	if t.inner != "" {
+		for _, c := range flatten(nil, fieldOf(fieldOf(typ, t.list).Type.Elem(), t.inner).Type.Elem(), nil, "") {
+			c.inner = true
 			list = append(list, c)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -208,8 +209,28 @@ func TestTables(t *testing.T) {
 			t.Errorf("%s: %d lines, want %d", kind, len(lines)-1, want)
 		}
 	}
-	if err := CSV(io.Discard, openRows(t, real), "irq"); err == nil || !strings.Contains(err.Error(), "no table") {
+	if err := CSV(io.Discard, openRows(t, real), "irqs"); err == nil || !strings.Contains(err.Error(), "no table") {
 		t.Errorf("a table that is none: %v", err)
+	}
+}
+
+// TestInterruptsTable: a list within a list is a line for each of the inner ones.
+func TestInterruptsTable(t *testing.T) {
+	row := record.IRQRow{ObservedHead: record.ObservedHead{Kind: record.KindIRQ, Host: "h", TNs: 1e9, WidthNs: 1e9},
+		Lines: []record.IRQLine{{IRQ: 41, Name: "eth0-rx-0", CPUs: []record.IRQCPU{{CPU: 1, Count: 70}, {CPU: 3, Count: 2}}}, {IRQ: 42, Name: "eth0-rx-1"}}}
+	list, ok := tableOf(record.KindIRQ)
+	if !ok {
+		t.Fatal("no table")
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	if err := list.write(w, list.columns(), reflect.ValueOf(&row).Elem()); err != nil {
+		t.Fatal(err)
+	}
+	w.Flush()
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 2 || !strings.HasSuffix(lines[0], ",41,eth0-rx-0,1,70") || !strings.HasSuffix(lines[1], ",41,eth0-rx-0,3,2") {
+		t.Errorf("%q", lines)
 	}
 }
 
@@ -229,8 +250,13 @@ func elements(t *testing.T, kind string) []any {
 		case list.list == "":
 			all = append(all, row)
 		default:
-			if l, ok := row[list.list].([]any); ok {
-				all = append(all, l...)
+			l, _ := row[list.list].([]any)
+			for _, one := range l {
+				if list.inner == "" {
+					all = append(all, one)
+				} else if within, ok := one.(map[string]any)[list.inner].([]any); ok {
+					all = append(all, within...)
+				}
 			}
 		}
 	}

@@ -31,6 +31,9 @@ func coresSection(run *chart.Run) Section {
 			h.Missing = h.Missing || c.Heats[i].Missing()
 		}
 		s.Blocks = append(s.Blocks, h)
+		if list := chart.Interrupts(run, host); len(list) > 0 {
+			s.Blocks = append(s.Blocks, interruptTable(list))
+		}
 	}
 	if len(s.Blocks) == 0 {
 		s.Blocks = []Block{notMeasured(run, "The cores", "cpu")}
@@ -113,6 +116,27 @@ func coreTable(c *chart.Cores) Table {
 			row = append(row, Cell{Text: unit.Percent(share)})
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// interruptCPUs is how many CPUs of an interrupt a table names.
+const interruptCPUs = 4
+
+// interruptTable has where the network interface's queues interrupted.
+func interruptTable(list []chart.Interrupt) Table {
+	t := Table{Caption: "Interrupts of the network interface over the window, by queue", Fold: len(list) > processRows,
+		Columns: []Column{{Name: "interrupt", Figure: true}, {Name: "queue"}, {Name: "per second", Figure: true}, {Name: "taken by"}}}
+	for i := range list {
+		irq := &list[i]
+		var by []string
+		for _, c := range irq.CPUs[:min(len(irq.CPUs), interruptCPUs)] {
+			by = append(by, fmt.Sprintf("CPU %d %s", c.CPU, unit.Percent(c.Share)))
+		}
+		if more := len(irq.CPUs) - len(by); more > 0 {
+			by = append(by, fmt.Sprintf("%d more", more))
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(irq.IRQ)}, {Text: irq.Name}, {Text: perSecond(irq.PerS)}, {Text: strings.Join(by, ", ")}})
 	}
 	return t
 }
