@@ -169,7 +169,7 @@ func (k *planner) add(s *Setting, c *Change) error {
 			c.NewDirs++
 		}
 	case errors.Is(err, fs.ErrNotExist) && c.Kind == KindValue:
-		return absent("%s does not exist here: there is no /%s", c, c.Path)
+		return absent("%s does not exist here (/%s)", c, c.Path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errUnsupported), errors.Is(err, errHostOnly):
 		return fmt.Errorf("%w: %w", err, errAbsent)
 	case err != nil:

@@ -31,7 +31,11 @@ func (p *Plan) Text(out io.Writer, commands bool) error {
 		}
 	}
 	for _, s := range p.Skipped {
-		fmt.Fprintf(&b, "# left out: %s: %s\n", s.Knob, oneLine(s.Why))
+		why := oneLine(s.Why)
+		if !strings.Contains(why, s.Knob) {
+			why = s.Knob + ": " + why
+		}
+		fmt.Fprintf(&b, "# left out: %s\n", why)
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(&b, "# %s\n", n)

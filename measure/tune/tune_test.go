@@ -246,7 +246,7 @@ func TestMissingSysctl(t *testing.T) {
 	h := fixture(t, "virtio")
 	p := Profile{Name: "mine", Settings: []Setting{{Set: "net.core.somaxconn", To: "9000"}, {Set: "net.core.warp_speed", To: "9"}}}
 	_, err := h.Plan(p, Options{})
-	if err == nil || !strings.Contains(err.Error(), "net.core.warp_speed does not exist here: there is no /proc/sys/net/core/warp_speed") {
+	if err == nil || !strings.Contains(err.Error(), "net.core.warp_speed does not exist here (/proc/sys/net/core/warp_speed)") {
 		t.Error(err)
 	}
 	p.Settings[1].Optional = true
