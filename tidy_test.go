@@ -66,7 +66,7 @@ func mayImport() map[string][]string {
 		"measure/observe":        {"internal/sys", "measure/observe/events", "record"},
 		"measure/observe/events": {"internal/hist", "internal/sys"},
 		"measure/perturb":        {"experiment/spec", "internal/sys", "internal/unit", "measure/cores", "record"},
-		"measure/netns":          {},
+		"measure/netns":          {"internal/sys"},
 		"measure/profile":        {"internal/profiles", "record"},
 		"measure/profile/stacks": {"internal/profiles", "internal/sys", "measure/profile/symbol", "record"},
 		"measure/profile/symbol": {"internal/sys"},

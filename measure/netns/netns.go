@@ -12,8 +12,9 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // Namespace is a network namespace with one end of a link in it. Its name, and that of
@@ -161,5 +162,9 @@ func Owner(name string) int {
 	return n
 }
 
-// Gone tells that no process has the number.
-func Gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+// Gone tells that no process has the number, but one that has ended and that nobody has
+// waited for yet.
+func Gone(pid int) bool {
+	stat, err := sys.ReadPIDStat(pid)
+	return sys.Gone(err) || err == nil && stat.State == 'Z'
+}

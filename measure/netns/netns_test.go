@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOwner(t *testing.T) {
@@ -16,6 +17,29 @@ func TestOwner(t *testing.T) {
 		if got := Owner(name); got != want {
 			t.Errorf("%q belongs to %d, want %d", name, got, want)
 		}
+	}
+}
+
+// A process that was killed is gone, also before its parent looks.
+func TestGone(t *testing.T) {
+	c := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if Gone(c.Process.Pid) || Gone(os.Getpid()) {
+		t.Error("a process that runs is gone")
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); !Gone(c.Process.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a process that was killed, and not waited for, is not gone")
+		}
+	}
+	_ = c.Wait() // killed
+	if !Gone(c.Process.Pid) {
+		t.Error("a process that was waited for is not gone")
 	}
 }
 
