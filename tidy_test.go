@@ -100,6 +100,8 @@ func mayImport() map[string][]string {
 		"check/race": {"experiment/spec", "internal/hist", "internal/ring", "internal/stat", "internal/sys", "internal/unit",
 			"measure/load", "measure/run", "record"},
 		"check/race/baseline": {},
+		"check/regimes": {"experiment/spec", "internal/stat", "internal/unit", "measure/cores", "measure/run", "record", "server/store",
+			"show/page", "verdict/prose"},
 		"check/selftest": {"experiment/spec", "internal/sys", "internal/unit", "measure/netns", "measure/run", "record", "server/planted",
 			"verdict/prose"},
 	}

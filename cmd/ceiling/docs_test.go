@@ -134,8 +134,8 @@ func shortened(verb string) []string {
 		"run": {"-d", "300ms", "--repeats", "1", "--rest", "0s"}, "demo": {"-d", "60ms"}, "calibrate": {"-d", "30ms"},
 		"selftest": {"--only", "one-connection", "--patience", "1s"}, "find": {"-d", "100ms", "--rest", "0s", "--most", "200", "--start", "100"},
 		"race":    {"--rounds", "1", "-d", "60ms", "--only", "ceiling,httputil", "--case", "16"},
-		"profile": {"-d", "1s"},
-		"prove":   {"-d", "200ms", "--rest", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--rest", "0s", "--blocks", "2", "--noise-blocks", "2"},
+		"profile": {"-d", "1s"}, "regimes": {"--rounds", "1", "-d", "100ms"},
+		"prove": {"-d", "200ms", "--rest", "0s", "--blocks", "2"}, "compare": {"-d", "100ms", "--rest", "0s", "--blocks", "2", "--noise-blocks", "2"},
 	}[verb]
 }
 

@@ -115,7 +115,7 @@ ceiling URL is short for ceiling run URL.`,
 	root.SetFlagErrorFunc(unknownFlag)
 	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newProfile(sh), newCompare(sh), newResume(sh),
 		newList(sh), newShow(sh), newJudge(sh), newReport(sh), newOpen(sh), newExport(sh), newWatch(sh), newJournal(sh),
-		newDemo(sh), newServe(sh), newProxy(sh), newRace(sh), newCalibrate(sh), newDoctor(sh), newTune(sh), newSelftest(sh),
+		newDemo(sh), newServe(sh), newProxy(sh), newRace(sh), newRegimes(sh), newCalibrate(sh), newDoctor(sh), newTune(sh), newSelftest(sh),
 		newController(sh), newAgent(sh), newFleet(sh), newPlanted(sh), newHog(sh), newBaseline(sh))
 	return root
 }

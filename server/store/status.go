@@ -35,6 +35,7 @@ type Status struct {
 
 	// Commits of this process since its start; each is at least one fsync where a commit waits for the disk.
 	Commits   int64 `json:"commits"`
+	Writes    int64 `json:"writes"` // requests that those commits were of
 	GroupSize int   `json:"group_size"`
 	GroupMs   int64 `json:"group_wait_ms"`
 	Grouped   int64 `json:"grouped"` // entries of group commits
@@ -56,6 +57,7 @@ func (s *Store) Status() Status {
 		Commits: s.commits.Load(), GroupSize: s.options.GroupSize, GroupMs: s.options.GroupWait.Milliseconds(),
 		Grouped: s.group.committed.Load(), Async: s.async.committed.Load(), Waiting: len(s.async.queue), Lost: s.async.lost.Load(),
 	}
+	st.Writes = s.alone.Load() + st.Grouped + st.Async
 	if s.write != s.read {
 		w := s.write.Stats()
 		st.InUse += w.InUse

@@ -69,6 +69,7 @@ type Store struct {
 	process      int64        // which part of the identifiers is this process's
 	written      atomic.Int64 // identifiers given away
 	commits      atomic.Int64
+	alone        atomic.Int64 // commits of one write
 
 	ctx   context.Context
 	abort context.CancelFunc
@@ -315,6 +316,7 @@ func (s *Store) exec(st *statement, args ...any) error {
 		return clarify(err)
 	}
 	s.commits.Add(1)
+	s.alone.Add(1)
 	return nil
 }
 

@@ -1,0 +1,276 @@
+package regimes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/stat"
+	"ceiling/internal/unit"
+	"ceiling/measure/cores"
+	"ceiling/measure/run"
+	"ceiling/record"
+	"ceiling/server/store"
+	"ceiling/verdict/prose"
+)
+
+const (
+	confidence = 0.95
+	loaded     = 0.7 // of the median rate: a load at which services are run
+
+	warmup  = 300 * time.Millisecond
+	timeout = 10 * time.Second // scans behind each other take seconds
+	rest    = 100 * time.Millisecond
+)
+
+// A measurement is one that goes on.
+type measurement struct {
+	Config
+	records string
+	split   cores.Split
+	result  *Result
+
+	// The server that runs, with the command line it was started by; it serves all regimes that have the same.
+	child   *run.Child
+	command string
+}
+
+// regime measures one and adds its row. An error ends the measurement; what the server does wrong is in the row.
+func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
+	row := Row{Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About}
+	if row.NotMeasured = available(r); row.NotMeasured == "" {
+		if err := m.serve(ctx, r); err != nil {
+			return err
+		}
+		m.say(fmt.Sprintf("%d of %d: %s: %s", n+1, of, r.Name, r.About))
+		if err := m.fill(ctx, r, &row); err != nil {
+			return fmt.Errorf("%s: %w", r.Name, err)
+		}
+	}
+	m.result.Rows = append(m.result.Rows, row)
+	return nil
+}
+
+func (m *measurement) say(line string) {
+	if m.Progress != nil {
+		m.Progress(line)
+	}
+}
+
+// serve has the regime's server run.
+func (m *measurement) serve(ctx context.Context, r *Regime) error {
+	args := []string{"serve", m.Server, "--addr", "127.0.0.1:0"}
+	if r.Source != "" {
+		args = append(append(args, "--db", r.Source), r.Flags...)
+	}
+	command := strings.Join(args, " ")
+	if m.command == command && !m.child.Ended() {
+		return nil
+	}
+	m.stop()
+	m.say("starting " + strings.TrimPrefix(command, "serve "))
+	child, err := run.StartChildOn(ctx, m.split.Server, m.Program, args...)
+	if err != nil {
+		return err
+	}
+	m.child, m.command = child, command
+	return nil
+}
+
+func (m *measurement) stop() {
+	if m.child != nil {
+		m.child.Stop()
+		m.child, m.command = nil, ""
+	}
+}
+
+// fill does the runs of a regime.
+func (m *measurement) fill(ctx context.Context, r *Regime, row *Row) error {
+	var runs []*record.Run
+	first, err := m.status(ctx, r)
+	if err != nil {
+		return err
+	}
+	last := first
+	for i := range m.Rounds {
+		one, err := m.run(ctx, r, unit.Rate{})
+		if err != nil {
+			return err
+		}
+		runs = append(runs, one)
+		if last, err = m.status(ctx, r); err != nil {
+			return err
+		}
+		if i == 0 && m.Rounds > 1 { // what PostgreSQL counts late is then late alike at both ends
+			first = last
+		}
+	}
+	if err := row.judge(runs); err != nil {
+		return err
+	}
+	if r.Source != "" {
+		row.costOfDatabase(r, &first, &last)
+		m.result.Databases[r.Source] = first.Product
+	}
+	if row.PerS.Value < 1 {
+		return nil
+	}
+	return m.at70(ctx, r, row)
+}
+
+// run does one run, closed or open.
+func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*record.Run, error) {
+	s := spec.Spec{
+		Targets:     []spec.Target{{Method: r.Method, URL: "http://" + m.child.Addr + r.Path, Weight: 1}},
+		Connections: r.Connections, Pipelining: 1, Duration: m.Duration, Warmup: warmup, Timeout: timeout, Engine: spec.EngineAuto, Seed: 1,
+		PinGenerator: cores.Format(m.split.Generator), Rate: rate,
+	}
+	if s.Open() {
+		s.Arrivals = spec.Poisson
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(rest):
+	}
+	done, err := run.Do(ctx, s, run.Options{Store: m.records, Command: []string{"ceiling", "regimes"}, Version: m.Version})
+	switch {
+	case err != nil:
+		return nil, err
+	case done.KeepErr != nil:
+		return nil, fmt.Errorf("keep the run: %w", done.KeepErr)
+	case done.Run.Interrupted:
+		return nil, context.Canceled
+	}
+	return &done.Run, nil
+}
+
+// status is what the server says of its database, if it has one.
+func (m *measurement) status(ctx context.Context, r *Regime) (s store.Status, err error) {
+	if r.Source == "" {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.child.Addr+"/db/status", nil)
+	if err != nil {
+		return s, err
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return s, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return s, fmt.Errorf("/db/status answers %s", answer.Status)
+	}
+	return s, json.NewDecoder(answer.Body).Decode(&s)
+}
+
+// judge takes the rate of all runs, and all else from the one in the middle.
+func (row *Row) judge(runs []*record.Run) (err error) {
+	rates := make([]float64, len(runs))
+	for i, r := range runs {
+		rates[i] = r.Rate.CompletedPerS
+		if !r.Verdict.Outcome.Sound() {
+			row.Failed++
+		}
+	}
+	if row.PerS, err = stat.Median(rates, confidence); err != nil {
+		return err
+	}
+	sorted := slices.SortedFunc(slices.Values(runs), func(a, b *record.Run) int {
+		return cmp.Compare(a.Rate.CompletedPerS, b.Rate.CompletedPerS)
+	})
+	middle := sorted[len(sorted)/2]
+	v := &middle.Verdict
+	row.Bottleneck, row.Outcome, row.Reason = string(v.Bottleneck), string(v.Outcome), prose.Reason(v)
+	if v.NextBottleneck != nil {
+		row.Next = prose.Text(v.NextBottleneck.Says)
+	}
+	if middle.Requests.Completed > 0 {
+		row.Cost.Bytes = float64(middle.Bytes.Read) / float64(middle.Requests.Completed)
+	}
+	if middle.Subject != nil {
+		row.Cost.ServerCPUNs = middle.Subject.CPUNsPerRequest
+	}
+	row.headroom(middle)
+	return nil
+}
+
+// headroom takes the generator's by calibration, or by the idle time of its busiest thread.
+func (row *Row) headroom(r *record.Run) {
+	row.Headroom = r.Generator.Headroom
+	if row.Headroom == 0 && r.Generator.BusiestWorker > 0 {
+		row.Headroom = 1 / r.Generator.BusiestWorker
+	}
+	switch {
+	case row.Headroom == 0:
+		row.Caveat = "the generator's headroom is unknown"
+	case row.Headroom < headroomLeast:
+		row.Caveat = fmt.Sprintf("the generator's headroom is %s, below %d×: the rate may be its limit", times(row.Headroom), headroomLeast)
+	}
+}
+
+// costOfDatabase is what the database counted between two statuses.
+func (row *Row) costOfDatabase(r *Regime, first, last *store.Status) {
+	writes := float64(last.Writes - first.Writes)
+	commits := float64(last.Commits - first.Commits)
+	if r.Trips > 0 {
+		trips := r.Trips
+		if writes > 0 {
+			trips *= commits / writes
+		}
+		row.Cost.RoundTrips = &trips
+	}
+	if r.Method != http.MethodPost || !(writes > 0) {
+		return
+	}
+	syncs := commits // SQLite in WAL mode: one sync of the log each, but for synchronous OFF
+	switch {
+	case r.Source == "postgres":
+		syncs = float64(last.WALSyncs - first.WALSyncs)
+	case slices.Contains(last.Settings, store.Setting{Name: "synchronous", Value: "OFF"}):
+		syncs = 0
+	}
+	each := syncs / writes
+	perS := each * row.PerS.Value
+	row.Cost.Fsyncs, row.Cost.FsyncsPer = &each, &perS
+}
+
+// at70 measures the latency at a load that is not the limit.
+func (m *measurement) at70(ctx context.Context, r *Regime, row *Row) error {
+	rate, err := unit.ParseRate(fmt.Sprintf("%.0f", max(1, loaded*row.PerS.Value)))
+	if err != nil {
+		return err
+	}
+	done, err := m.run(ctx, r, rate)
+	if err != nil {
+		return err
+	}
+	row.At70 = &Latency{
+		TargetPerS: loaded * row.PerS.Value, P50Ns: done.Latency.Response.P50Ns, P99Ns: done.Latency.Response.P99Ns,
+	}
+	if done.Verdict.BacklogShare > 0.01 {
+		row.At70.Caveat = "the queue grew: the machine was slower than in the runs before"
+	} else if !done.Verdict.Outcome.Sound() {
+		row.At70.Caveat = prose.Reason(&done.Verdict)
+	}
+	return nil
+}
+
+// sort puts the fastest first.
+func (r *Result) sort() {
+	slices.SortStableFunc(r.Rows, func(a, b Row) int {
+		if a.NotMeasured != "" || b.NotMeasured != "" {
+			return cmp.Compare(a.NotMeasured, b.NotMeasured)
+		}
+		return cmp.Compare(b.PerS.Value, a.PerS.Value)
+	})
+}

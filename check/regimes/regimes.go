@@ -1,0 +1,224 @@
+// Package regimes measures what kinds of work cost on this machine: the same server answers from memory, computes, reads
+// from a database and writes to it, and the ladder of their rates says what a million requests per second is a number of.
+//
+// Each regime is measured by closed-loop runs on CPUs that the generator does not use, and by an open loop at 70% of
+// their median, whose p99 is what a service at a sensible load would show.
+package regimes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"ceiling/internal/stat"
+	"ceiling/measure/run"
+	"ceiling/server/store"
+)
+
+// A Regime is a kind of work.
+type Regime struct {
+	Name   string // unique, for a person to choose
+	Source string // of --db; "" is none
+	Flags  []string
+	Method string
+	Path   string
+	About  string // what a request does
+
+	// Connections that saturate it without a queue that takes seconds.
+	Connections int
+	// Trips is the number of round trips to the database's process that a request makes by its statements; of a group
+	// it is divided by the writes of a commit. 0: there is no other process.
+	Trips float64
+}
+
+const (
+	usual = 64
+	few   = 8 // where a request takes milliseconds of CPU
+)
+
+// All returns the regimes in the order in which they are measured: those of one server follow each other.
+func All() []Regime {
+	list := []Regime{
+		{Name: "memory-16B", Path: "/simple", About: "answer 16 bytes from memory", Connections: usual},
+		{Name: "memory-4KB", Path: "/read", About: "answer one of 500 products from memory, 4 KB", Connections: usual},
+		{Name: "memory-100KB", Path: "/list", About: "answer 20 to 30 products from memory, 100 KB", Connections: usual},
+		{Name: "compute", Path: "/compute", About: "sort and sum up 100 prices", Connections: usual},
+	}
+	for _, db := range []struct {
+		name, source string
+		trips        float64
+	}{{"sqlite", "sqlite", 0}, {"postgres", "postgres", 1}} {
+		add := func(name, method, path, about string, connections int, flags ...string) {
+			list = append(list, Regime{
+				Name: db.name + "-" + name, Source: db.source, Flags: flags, Method: method, Path: "/db/" + path, About: about,
+				Connections: connections, Trips: db.trips,
+			})
+		}
+		add("row", "GET", "row", "SELECT by primary key, 4 KB", usual)
+		add("range", "GET", "range", "SELECT of 20 neighbours by primary key, 80 KB", usual)
+		add("scan", "GET", "scan", "aggregate over all 10,000 rows", few)
+		add("insert", "POST", "insert", "INSERT, durable", usual)
+		add("counter", "POST", "counter", "UPDATE of one row for all, durable", usual)
+		add("group", "POST", "group", "INSERT, durable, 64 or 2 ms a commit", usual)
+		add("async", "POST", "async", "INSERT, answered before it is durable", usual)
+		add("unprepared", "GET", "row", "SELECT by primary key, parsed each time", usual, "--db-unprepared")
+		add("nosync", "POST", "insert", "INSERT, without waiting for the disk", usual, "--db-nosync")
+	}
+	for i := range list {
+		if list[i].Method == "" {
+			list[i].Method = "GET"
+		}
+	}
+	return list
+}
+
+// ErrUnknown wraps the name of a regime or server that there is not.
+var ErrUnknown = errors.New("unknown")
+
+// Config says how to measure. All fields but Progress have to be set.
+type Config struct {
+	Program  string // this program, which serves too
+	Server   string // kind of server: nethttp, fasthttp, fiber
+	Only     []string
+	Rounds   int           // closed-loop runs of each regime
+	Duration time.Duration // of each run
+	Keep     string        // directory for the records of all runs; "" keeps none
+	Version  string
+	Progress func(line string) // nil: nobody watches
+}
+
+// A Result is a ladder.
+type Result struct {
+	Created time.Time `json:"created"`
+	Version string    `json:"version"`
+	Server  string    `json:"server"`
+	CPUs    string    `json:"cpus"` // who runs where
+	Rounds  int       `json:"rounds"`
+	// DurationS of each run, seconds.
+	DurationS float64 `json:"duration_s"`
+	Rows      []Row   `json:"rows"` // the fastest first; those not measured last
+	// Databases as they describe themselves, by source.
+	Databases map[string]string `json:"databases,omitempty"`
+}
+
+// A Row is a regime, measured.
+type Row struct {
+	Regime  string `json:"regime"`
+	Request string `json:"request"` // "GET /db/row"
+	About   string `json:"about"`
+	// NotMeasured is why there are no figures.
+	NotMeasured string `json:"not_measured,omitempty"`
+
+	// PerS is the median of the runs' rates, requests/s, with the interval that they give it.
+	PerS stat.Estimate `json:"per_s"`
+	// At70 is the open loop at 70% of that.
+	At70 *Latency `json:"at_70_percent,omitempty"`
+
+	Bottleneck string `json:"bottleneck"` // of the run with the median rate
+	Reason     string `json:"reason"`
+	Next       string `json:"next_bottleneck,omitempty"`
+	Outcome    string `json:"outcome"`
+	Failed     int    `json:"failed_runs,omitempty"` // of Rounds: not valid, or with errors
+
+	Cost Cost `json:"cost"`
+	// Headroom is how many times the rate the generator could reach; 0: unknown. Below 2 the row says so.
+	Headroom float64 `json:"headroom,omitempty"`
+	Caveat   string  `json:"caveat,omitempty"`
+}
+
+// Latency at a rate.
+type Latency struct {
+	TargetPerS float64 `json:"target_per_s"`
+	P50Ns      int64   `json:"p50_ns"`
+	P99Ns      int64   `json:"p99_ns"` // of the response time, from when a request was due
+	// Why the figure is not that of the service; "" where it is.
+	Caveat string `json:"caveat,omitempty"`
+}
+
+// Cost is what one request takes.
+type Cost struct {
+	ServerCPUNs float64 `json:"server_cpu_ns,omitempty"` // of all processes of the server, the database's among them; 0: not measured
+	Bytes       float64 `json:"bytes"`                   // of the response with its head
+	// Fsyncs of the log: PostgreSQL counts them (pg_stat_wal), of SQLite they are the commits, one each. nil: does not apply.
+	Fsyncs    *float64 `json:"fsyncs,omitempty"`
+	FsyncsPer *float64 `json:"fsyncs_per_s,omitempty"` // at PerS
+	// RoundTrips to the database's process; nil: there is none.
+	RoundTrips *float64 `json:"round_trips,omitempty"`
+}
+
+// headroomLeast is what a generator needs for its own limit to be out of the way.
+const headroomLeast = 2
+
+// Measure measures the regimes, one after the other. It leaves nothing running.
+func Measure(ctx context.Context, c Config) (*Result, error) {
+	list, err := c.chosen()
+	if err != nil {
+		return nil, err
+	}
+	records := c.Keep
+	if records == "" {
+		if records, err = os.MkdirTemp("", "ceiling-regimes-"); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(records)
+	}
+	m := &measurement{Config: c, records: records, result: &Result{
+		Created: time.Now(), Version: c.Version, Server: c.Server, Rounds: c.Rounds, DurationS: c.Duration.Seconds(),
+		Databases: map[string]string{},
+	}}
+	split, err := run.SplitForOwn(usual)
+	m.result.CPUs = "generator and server share their CPUs"
+	if err == nil {
+		m.split, m.result.CPUs = split, split.String()
+	}
+	defer m.stop()
+	for i := range list {
+		if err := m.regime(ctx, &list[i], i, len(list)); err != nil {
+			return nil, err
+		}
+	}
+	m.result.sort()
+	return m.result, nil
+}
+
+// chosen are the regimes that Only names, or all.
+func (c *Config) chosen() ([]Regime, error) {
+	if len(c.Only) == 0 {
+		return All(), nil
+	}
+	var list []Regime
+	for _, name := range c.Only {
+		found := false
+		for _, r := range All() {
+			if r.Name == name || strings.HasPrefix(r.Name, name+"-") {
+				list, found = append(list, r), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%w regime %q; there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		}
+	}
+	return list, nil
+}
+
+// Names of all regimes.
+func Names() []string {
+	var names []string
+	for _, r := range All() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// available says why a regime cannot be measured here, or "".
+func available(r *Regime) string {
+	if r.Source == "postgres" {
+		if _, err := store.Installed(); err != nil {
+			return "PostgreSQL's server is not installed: apt-get install postgresql"
+		}
+	}
+	return ""
+}

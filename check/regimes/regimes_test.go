@@ -1,0 +1,168 @@
+package regimes
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"ceiling/record"
+	"ceiling/server"
+	"ceiling/server/store"
+	"ceiling/show/page"
+)
+
+// Every regime asks for a route that the servers have, by the method that it takes.
+func TestRegimesAreRoutes(t *testing.T) {
+	routes := map[string]server.Route{}
+	for _, r := range append(server.Routes(), server.DatabaseRoutes()...) {
+		routes[r.Path] = r
+	}
+	seen := map[string]bool{}
+	for _, r := range All() {
+		route, known := routes[r.Path]
+		if !known || seen[r.Name] || r.About == "" || r.Connections < 1 {
+			t.Errorf("%+v", r)
+		}
+		if (r.Method == "POST") != route.Writes {
+			t.Errorf("%s: %s %s", r.Name, r.Method, r.Path)
+		}
+		if strings.HasPrefix(r.Path, "/db/") != (r.Source != "") {
+			t.Errorf("%s: %s from %q", r.Name, r.Path, r.Source)
+		}
+		seen[r.Name] = true
+	}
+}
+
+func TestChosen(t *testing.T) {
+	for _, test := range []struct {
+		only []string
+		want int
+	}{{nil, len(All())}, {[]string{"memory"}, 3}, {[]string{"compute", "sqlite-row"}, 2}, {[]string{"sqlite"}, 9}} {
+		if list, err := (&Config{Only: test.only}).chosen(); len(list) != test.want || err != nil {
+			t.Errorf("%v: %d regimes, %v", test.only, len(list), err)
+		}
+	}
+	for _, name := range []string{"", "mem", "sqlite-ro", "memory-16b"} {
+		if _, err := (&Config{Only: []string{name}}).chosen(); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func runAt(perS, headroom float64, outcome record.Outcome, b record.Bottleneck) *record.Run {
+	return &record.Run{
+		Rate: record.Rate{CompletedPerS: perS}, Requests: record.Requests{Completed: 10}, Bytes: record.Bytes{Read: 1430},
+		Generator: record.Generator{Headroom: headroom}, Subject: &record.Subject{CPUNsPerRequest: perS},
+		Verdict: record.Verdict{Outcome: outcome, Bottleneck: b},
+	}
+}
+
+// The rate is the median of all runs; what explains it is of the run that had it.
+func TestRowIsOfTheRunInTheMiddle(t *testing.T) {
+	runs := []*record.Run{
+		runAt(300, 9, record.Valid, record.ServerBlocked), runAt(100, 9, record.Invalid, record.LoadGenerator),
+		runAt(200, 1.5, record.Valid, record.ServerCPU),
+	}
+	var row Row
+	if err := row.judge(runs); err != nil {
+		t.Fatal(err)
+	}
+	if row.PerS.Value != 200 || row.PerS.Low != 100 || row.PerS.High != 300 || row.Bottleneck != string(record.ServerCPU) || row.Failed != 1 {
+		t.Errorf("%+v", row)
+	}
+	if row.Cost.Bytes != 143 || row.Cost.ServerCPUNs != 200 {
+		t.Errorf("%+v", row.Cost)
+	}
+	if row.Headroom != 1.5 || !strings.Contains(row.Caveat, "1.5×, below 2×") {
+		t.Errorf("headroom %v: %s", row.Headroom, row.Caveat)
+	}
+	row = Row{}
+	busy := runAt(1, 0, record.Valid, record.ServerCPU)
+	busy.Generator.BusiestWorker = 0.25
+	if row.headroom(busy); row.Headroom != 4 || row.Caveat != "" {
+		t.Errorf("by the busiest thread %v: %s", row.Headroom, row.Caveat)
+	}
+	row = Row{}
+	if row.headroom(runAt(1, 0, record.Valid, record.ServerCPU)); row.Caveat == "" {
+		t.Error("an unknown headroom goes unsaid")
+	}
+}
+
+func TestCostOfDatabase(t *testing.T) {
+	off := store.About{Settings: []store.Setting{{Name: "synchronous", Value: "OFF"}}}
+	first := store.Status{Commits: 10, Writes: 100, WALSyncs: 1000}
+	for _, test := range []struct {
+		name          string
+		r             Regime
+		last          store.Status
+		fsyncs, trips float64 // NaN: none
+	}{
+		{"sqlite write", Regime{Source: "sqlite", Method: "POST"}, store.Status{Commits: 20, Writes: 120}, 0.5, math.NaN()},
+		{"sqlite without sync", Regime{Source: "sqlite", Method: "POST"}, store.Status{About: off, Commits: 20, Writes: 120}, 0, math.NaN()},
+		{"postgres group", Regime{Source: "postgres", Method: "POST", Trips: 1}, store.Status{Commits: 11, Writes: 110, WALSyncs: 1005}, 0.5, 0.1},
+		{"postgres read", Regime{Source: "postgres", Method: "GET", Trips: 1}, first, math.NaN(), 1},
+		{"sqlite read", Regime{Source: "sqlite", Method: "GET"}, first, math.NaN(), math.NaN()},
+	} {
+		var row Row
+		row.PerS.Value = 1000
+		row.costOfDatabase(&test.r, &first, &test.last)
+		figure := func(p *float64) float64 {
+			if p == nil {
+				return math.NaN()
+			}
+			return *p
+		}
+		same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+		if got := figure(row.Cost.Fsyncs); !same(got, test.fsyncs) || !same(figure(row.Cost.FsyncsPer), 1000*test.fsyncs) {
+			t.Errorf("%s: %v fsyncs a request, want %v", test.name, got, test.fsyncs)
+		}
+		if got := figure(row.Cost.RoundTrips); !same(got, test.trips) {
+			t.Errorf("%s: %v round trips, want %v", test.name, got, test.trips)
+		}
+	}
+}
+
+func ladder(t *testing.T) *Result {
+	t.Helper()
+	r := &Result{Server: "fasthttp", CPUs: "generator on CPU 0, server on CPU 1", Rounds: 1, DurationS: 1,
+		Databases: map[string]string{"sqlite": "SQLite 3"}}
+	for _, perS := range []float64{10, 1000, 100} {
+		row := Row{Regime: "slow", Request: "GET /", About: "wait"}
+		if err := row.judge([]*record.Run{runAt(perS, 1, record.Valid, record.ServerCPU)}); err != nil {
+			t.Fatal(err)
+		}
+		row.At70 = &Latency{P99Ns: 5e6, Caveat: "the queue grew"}
+		r.Rows = append(r.Rows, row)
+	}
+	r.Rows = append([]Row{{Regime: "none", Request: "GET /db/row", NotMeasured: "not installed"}}, r.Rows...)
+	r.sort()
+	return r
+}
+
+// The ladder has the fastest first, what was not measured last, and every caveat.
+func TestLadder(t *testing.T) {
+	r := ladder(t)
+	for i, want := range []float64{1000, 100, 10, 0} {
+		if r.Rows[i].PerS.Value != want {
+			t.Errorf("row %d has %v", i, r.Rows[i].PerS.Value)
+		}
+	}
+	var text, markdown strings.Builder
+	if err := r.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := page.Markdown(&markdown, r.Page()); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []string{text.String(), markdown.String()} {
+		for _, want := range []string{"1,000", "143 B", "5.00 ms", "not measured: not installed", "the queue grew", "below 2×", "SQLite 3"} {
+			if !strings.Contains(b, want) {
+				t.Errorf("no %q in\n%s", want, b)
+			}
+		}
+	}
+	if err := page.HTML(&markdown, r.Page()); err != nil {
+		t.Error(err)
+	}
+}

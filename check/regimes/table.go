@@ -1,0 +1,165 @@
+package regimes
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"ceiling/internal/unit"
+	"ceiling/show/page"
+)
+
+// columns of the ladder; all but the first and the last are figures.
+func columns() []string {
+	return []string{"regime", "req/s", "range", "p99 at 70%", "CPU/req", "bytes", "fsyncs/s", "trips", "headroom", "bottleneck"}
+}
+
+// cells are a row's, by columns.
+func (row *Row) cells() []string {
+	p99, fsyncs, trips, cpu := "–", "–", "–", "–"
+	if row.At70 != nil {
+		p99 = unit.FormatNs(row.At70.P99Ns)
+		if row.At70.Caveat != "" {
+			p99 += " *"
+		}
+	}
+	if row.Cost.ServerCPUNs > 0 {
+		cpu = unit.FormatNsFloat(row.Cost.ServerCPUNs)
+	}
+	if row.Cost.FsyncsPer != nil {
+		fsyncs = unit.FormatCount(int64(*row.Cost.FsyncsPer + 0.5))
+	}
+	if row.Cost.RoundTrips != nil {
+		trips = fmt.Sprintf("%.2g", *row.Cost.RoundTrips)
+	}
+	headroom := "unknown"
+	if row.Headroom > 0 {
+		headroom = times(row.Headroom)
+	}
+	if row.Caveat != "" {
+		headroom += " *"
+	}
+	name := row.Bottleneck
+	if row.Failed > 0 {
+		name += fmt.Sprintf(" (%d of %d runs not valid)", row.Failed, row.PerS.N)
+	}
+	return []string{
+		row.Regime, unit.FormatCount(int64(row.PerS.Value + 0.5)), unit.FormatSI(row.PerS.Low) + "–" + unit.FormatSI(row.PerS.High), p99, cpu,
+		unit.FormatBytesSI(int64(row.Cost.Bytes + 0.5)), fsyncs, trips, headroom, name,
+	}
+}
+
+// times is a ratio: 1.2×, 13×, 180×.
+func times(x float64) string {
+	if x < 10 {
+		return fmt.Sprintf("%.1f×", x)
+	}
+	return fmt.Sprintf("%.0f×", x)
+}
+
+// Write prints the ladder for a person.
+func (r *Result) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s; %s\n\n", r.Server, r.CPUs)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(columns(), "\t"))
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.NotMeasured == "" {
+			fmt.Fprintln(t, strings.Join(row.cells(), "\t"))
+		}
+	}
+	_ = t.Flush() // a Builder takes everything
+	b.WriteString("\n")
+	for i := range r.Rows {
+		r.Rows[i].explain(&b)
+	}
+	for _, line := range r.notes() {
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// explain says what a request of the row does and why it is not faster.
+func (row *Row) explain(b *strings.Builder) {
+	fmt.Fprintf(b, "%-20s %s: %s\n", row.Regime, row.Request, row.About)
+	indent := strings.Repeat(" ", 21)
+	if row.NotMeasured != "" {
+		fmt.Fprintf(b, "%snot measured: %s\n", indent, row.NotMeasured)
+		return
+	}
+	for _, line := range row.reasons() {
+		fmt.Fprintf(b, "%s%s\n", indent, line)
+	}
+}
+
+// reasons are the bottleneck's, what comes next, and what speaks against a figure.
+func (row *Row) reasons() []string {
+	lines := []string{row.Bottleneck + ": " + row.Reason}
+	if row.Next != "" {
+		lines = append(lines, "next: "+row.Next)
+	}
+	if row.Caveat != "" {
+		lines = append(lines, "* "+row.Caveat)
+	}
+	if row.At70 != nil && row.At70.Caveat != "" {
+		lines = append(lines, "* p99 at 70%: "+row.At70.Caveat)
+	}
+	return lines
+}
+
+// notes say how the figures were measured.
+func (r *Result) notes() []string {
+	notes := []string{
+		fmt.Sprintf("req/s is the median of %s of %.3g s, and their range (of 5 runs it holds the median with 94%% confidence). p99 at 70%% is an "+
+			"open loop with Poisson arrivals at 70%% of that.", unit.Plural(r.Rounds, "closed-loop run", "closed-loop runs"), r.DurationS),
+		"CPU/req is that of all processes of the server, the database's among them; bytes are the response's; trips are round trips to the database's process.",
+	}
+	for _, source := range []string{"sqlite", "postgres"} {
+		if product := r.Databases[source]; product != "" {
+			how := "its commits, one sync of the log each"
+			if source == "postgres" {
+				how = "by its own count of syncs of the log (pg_stat_wal)"
+			}
+			notes = append(notes, fmt.Sprintf("fsyncs of %s: %s.", product, how))
+		}
+	}
+	return notes
+}
+
+// Page is the ladder as a page.
+func (r *Result) Page() page.Document {
+	table := page.Table{Caption: "What a request costs, by what it does"}
+	for i, name := range columns() {
+		table.Columns = append(table.Columns, page.Column{Name: name, Figure: i > 0 && i < len(columns())-1})
+	}
+	why := page.Section{ID: "why", Title: "What limits each"}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		lines := []string{"not measured: " + row.NotMeasured}
+		if row.NotMeasured == "" {
+			var cells []page.Cell
+			for _, text := range row.cells() {
+				cells = append(cells, page.Cell{Text: text})
+			}
+			table.Rows = append(table.Rows, cells)
+			lines = row.reasons()
+		}
+		list := page.List{}
+		for _, line := range lines {
+			list.Items = append(list.Items, page.Item{Text: line})
+		}
+		why.Blocks = append(why.Blocks, page.Heading{Text: row.Regime}, page.Paragraph{Text: row.Request + ": " + row.About}, list)
+	}
+	how := page.Section{ID: "how", Title: "How it was measured"}
+	for _, note := range r.notes() {
+		how.Blocks = append(how.Blocks, page.Paragraph{Text: note})
+	}
+	return page.Document{
+		Title: "ceiling regimes", Subtitle: "Regimes: the work decides the number",
+		Lead:     "The same server on the same machine, doing different work: " + r.Server + "; " + r.CPUs + ".",
+		Sections: []page.Section{{ID: "ladder", Title: "The ladder", Blocks: []page.Block{table}}, why, how},
+		Footer:   "ceiling " + r.Version + ", " + r.Created.Format("2006-01-02 15:04 MST"),
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ceiling/check/regimes"
+	"ceiling/experiment/spec"
+	"ceiling/measure/run"
+	"ceiling/server"
+)
+
+func newRegimes(sh *shell) *cobra.Command {
+	var asJSON bool
+	var report string
+	o := regimes.Config{Server: "fasthttp", Rounds: 5, Duration: 800 * time.Millisecond}
+	c := &cobra.Command{
+		Use:   "regimes",
+		Short: "Measure what kinds of work cost: memory, compute, databases",
+		Long: `Starts a server on CPUs of its own and measures it doing different work: answers
+from memory, arithmetic, look-ups, scans and writes in SQLite and, where it is
+installed, PostgreSQL. Prints the ladder: each regime with its rate, p99 at 70% of
+it, its bottleneck and what a request costs. Takes 4 minutes with all of them.
+docs/regimes.md explains each.`,
+		Example: `  ceiling regimes
+  ceiling regimes --only memory,sqlite-row,sqlite-insert
+  ceiling regimes --server nethttp --report regimes.html --json`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkRegimes(&o, report); err != nil {
+				return usage(err)
+			}
+			return sh.regimes(c.Context(), o, report, asJSON)
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringSliceVar(&o.Only, "only", nil, "regimes between commas; the beginning of names is enough")
+	f.StringVar(&o.Server, "server", o.Server, "server that does the work: nethttp, fasthttp, fiber")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "closed-loop runs of each regime (≥ 5 for a useful interval)")
+	f.DurationVarP(&o.Duration, "duration", "d", o.Duration, "of each run")
+	f.StringVarP(&o.Keep, "output", "o", "", "keep the records of all runs in this directory")
+	f.StringVar(&report, "report", "", "write the ladder as a page too: regimes.html or regimes.md")
+	f.BoolVar(&asJSON, "json", false, "print the result as one JSON document")
+	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(regimes.Names(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // a name that is not a flag: a slip in this function
+	}
+	return c
+}
+
+func checkRegimes(o *regimes.Config, report string) error {
+	kind, err := server.Lookup(o.Server)
+	if err != nil {
+		return fmt.Errorf("--server: %w", err)
+	}
+	if kind.Memory {
+		return fmt.Errorf("--server: %s answers from memory alone; use nethttp, fasthttp or fiber", kind.Name)
+	}
+	if report != "" {
+		if _, err := formOf(report); err != nil {
+			return fmt.Errorf("--report: %w", err)
+		}
+	}
+	switch {
+	case o.Rounds < 1 || o.Rounds > 100:
+		return fmt.Errorf("--rounds: %d is not from 1 to 100; leave it out for 5", o.Rounds)
+	case o.Duration < 50*time.Millisecond || o.Duration > time.Minute:
+		return fmt.Errorf("--duration: %s is not from 50ms to 1m; leave it out for 800ms", o.Duration)
+	}
+	return nil
+}
+
+func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, asJSON bool) (err error) {
+	o.Version = version()
+	if o.Program, err = os.Executable(); err != nil {
+		return err
+	}
+	sh.knowHeadroom(ctx, spec.EngineAuto, time.Duration(o.Rounds*len(regimes.Names()))*o.Duration)
+	live := newProgress(sh.stderr)
+	if live != nil {
+		o.Progress = live.print
+	}
+	result, err := regimes.Measure(ctx, o)
+	live.clear()
+	switch {
+	case errors.Is(err, regimes.ErrUnknown):
+		return usage(err)
+	case ctx.Err() != nil:
+		sh.exit = run.ExitInterrupted
+		return nil
+	case err != nil:
+		return err
+	}
+	if report != "" {
+		write, err := formOf(report)
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(report, func(w io.Writer) error { return write(w, result.Page()) }); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		fmt.Fprintf(sh.stderr, "written: %s\n", report)
+	}
+	if asJSON {
+		e := json.NewEncoder(sh.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(result)
+	}
+	return result.Write(sh.stdout)
+}
