@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 
 	"ceiling/internal/faultserver"
 	"ceiling/internal/ring"
+	"ceiling/internal/tlsconn"
 )
 
 // A hostile peer that is composed at random, by seed: of a status line, fields,
@@ -46,6 +48,11 @@ func (e *exchange) step(c *faultserver.Conn) error {
 	}
 	switch {
 	case e.closes:
+		if _, secure := c.Conn.(*tls.Conn); secure {
+			if err := faultserver.HalfClose()(c); err != nil { // which says that this is the end
+				return err
+			}
+		}
 		return faultserver.Close()(c)
 	case e.fails:
 		return faultserver.Stall()(c)
@@ -235,6 +242,7 @@ func (p *composedPeer) text() string {
 func TestComposedPeers(t *testing.T) {
 	const side, exchanges = 6, 8
 	dir := filepath.Dir(unixPath(t))
+	server, _ := trust(t, usual(), nil)
 	var group sync.WaitGroup
 	seeds := make(chan uint64)
 	for worker := range side {
@@ -242,7 +250,7 @@ func TestComposedPeers(t *testing.T) {
 			engine := []string{ring.Uring, ring.Epoll}[worker%2]
 			for seed := range seeds {
 				if !t.Failed() {
-					composed(t, engine, filepath.Join(dir, strconv.FormatUint(seed, 10)), seed, exchanges)
+					composed(t, engine, filepath.Join(dir, strconv.FormatUint(seed, 10)), server, seed, exchanges)
 				}
 			}
 		})
@@ -256,21 +264,29 @@ func TestComposedPeers(t *testing.T) {
 
 // composed is one of them, on a unix socket: on a port another program may meet
 // it that looks for a server of its own.
-func composed(t *testing.T, engine, path string, seed uint64, n int) {
+func composed(t *testing.T, engine, path string, server *tls.Config, seed uint64, n int) {
 	r := &composer{Rand: rand.New(rand.NewPCG(seed, 0x636f6d706f7365))}
 	r.head = r.chance(15)
 	peer := &composedPeer{}
 	for range n {
 		peer.list = append(peer.list, r.exchange())
 	}
-	s, err := faultserver.Listen("unix", path, faultserver.Every(faultserver.Loop(faultserver.Request(1), peer.serve)))
+	steps := faultserver.Script{faultserver.Loop(faultserver.Request(1), peer.serve)}
+	var secure *tlsconn.Config
+	if r.chance(20) { // over TLS of either version
+		over := server.Clone()
+		over.MaxVersion = pick[uint16](r, tls.VersionTLS12, tls.VersionTLS13)
+		steps = append(faultserver.Script{faultserver.TLS(over)}, steps...)
+		secure = &tlsconn.Config{Insecure: true}
+	}
+	s, err := faultserver.Listen("unix", path, faultserver.Every(steps...))
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer s.Close()
 	c := config(t, s, engine, uint64(n))
-	c.Connections, c.Threads, c.Timeout = 1, 1, time.Minute
+	c.Connections, c.Threads, c.Timeout, c.TLS = 1, 1, time.Minute, secure
 	if r.head {
 		c.Mix = []Request{{Bytes: []byte("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"), NoBody: true, Weight: 1}}
 	}
