@@ -20,6 +20,7 @@ type bench struct {
 	// failures and caveats are texts for the entry, in the order they came up.
 	failures, caveats []string
 	server            *served // of the speed part and the floor
+	secure            *served // of the speed part, over TLS
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
@@ -36,6 +37,10 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 	if b.server, err = serve(ctx, b.binary, serverKind); err != nil {
 		return nil, err
 	}
+	if b.secure, err = serveCommand(ctx, b.binary, "serve", serverKind, "--tls"); err != nil {
+		b.close()
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -44,8 +49,13 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 const serverKind = "fasthttp"
 
 func (b *bench) close() {
-	if err := b.server.stop(); err != nil {
-		fmt.Fprintln(b.log, "bench: the server:", err)
+	for _, s := range []*served{b.server, b.secure} {
+		if s == nil {
+			continue
+		}
+		if err := s.stop(); err != nil {
+			fmt.Fprintln(b.log, "bench: the server:", err)
+		}
 	}
 }
 

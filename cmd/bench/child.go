@@ -115,10 +115,11 @@ func lastLine(texts ...[]byte) string {
 
 // A served is a child that serves.
 type served struct {
-	Addr string
-	PID  int
-	c    *exec.Cmd
-	rest chan struct{} // closed when its output has ended
+	Addr   string
+	scheme string // of its URLs
+	PID    int
+	c      *exec.Cmd
+	rest   chan struct{} // closed when its output has ended
 }
 
 // serve starts ceiling serve KIND on a free port and returns when it says that
@@ -146,7 +147,11 @@ func serveCommand(ctx context.Context, binary string, args ...string) (*served, 
 		waitErr := c.Wait()
 		return nil, fmt.Errorf("%s: it said %q: %w", strings.Join(args, " "), line, errors.Join(err, killErr, waitErr))
 	}
-	s := &served{Addr: addr, PID: c.Process.Pid, c: c, rest: make(chan struct{})}
+	scheme := "http"
+	if before, rest, found := strings.Cut(addr, "://"); found {
+		scheme, addr = before, rest
+	}
+	s := &served{Addr: addr, scheme: scheme, PID: c.Process.Pid, c: c, rest: make(chan struct{})}
 	go func() {
 		defer close(s.rest)
 		if _, err := io.Copy(io.Discard, r); err != nil {
@@ -156,7 +161,7 @@ func serveCommand(ctx context.Context, binary string, args ...string) (*served, 
 	return s, nil
 }
 
-func (s *served) url(path string) string { return "http://" + s.Addr + path }
+func (s *served) url(path string) string { return s.scheme + "://" + s.Addr + path }
 
 // stop ends the child and waits for it; one that does not end is killed.
 func (s *served) stop() error {

@@ -15,6 +15,7 @@ type work struct {
 	name       string
 	path       string
 	pipelining int
+	secure     bool // over TLS
 	limits     map[string]float64
 	// userNs is the greatest user-space CPU per request of the engine, aimed
 	// at; 0: none.
@@ -23,10 +24,12 @@ type work struct {
 
 func works() []work {
 	return []work{
-		{"/simple", "/simple", 1, map[string]float64{wrk: 0.65}, 100},
-		{"/simple -p 16", "/simple", 16, map[string]float64{wrk: 0.60}, 50},
-		{"/simple -p 100", "/simple", 100, map[string]float64{wrk: 0.66, autocannon: 1.0 / 30}, 50},
-		{"/read", "/read", 1, map[string]float64{wrk: 0.70}, 0},
+		{"/simple", "/simple", 1, false, map[string]float64{wrk: 0.65}, 100},
+		{"/simple -p 16", "/simple", 16, false, map[string]float64{wrk: 0.60}, 50},
+		{"/simple -p 100", "/simple", 100, false, map[string]float64{wrk: 0.66, autocannon: 1.0 / 30}, 50},
+		{"/read", "/read", 1, false, map[string]float64{wrk: 0.70}, 0},
+		{"/simple TLS", "/simple", 1, true, map[string]float64{wrk: 0.55}, 0},
+		{"/read TLS", "/read", 1, true, map[string]float64{wrk: 0.55}, 0},
 	}
 }
 
@@ -117,12 +120,21 @@ func (b *bench) order(round int) []step {
 }
 
 func (b *bench) job(w work) job {
-	return job{URL: b.server.url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration}
+	return job{URL: b.serving(w).url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration}
+}
+
+// serving is the server of a work.
+func (b *bench) serving(w work) *served {
+	if w.secure {
+		return b.secure
+	}
+	return b.server
 }
 
 // measure does one cell. length is that of the tool's requests for /simple.
 func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell, error) {
-	before, err := b.readings()
+	on := b.serving(w)
+	before, err := on.readings()
 	if err != nil {
 		return cell{}, err
 	}
@@ -130,7 +142,7 @@ func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell,
 	if err != nil {
 		return cell{}, err
 	}
-	after, err := b.readings()
+	after, err := on.readings()
 	if err != nil {
 		return cell{}, err
 	}
@@ -143,7 +155,7 @@ func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell,
 		serverNs:    after.serverNs - before.serverNs, hostNs: after.hostNs - before.hostNs,
 		inFlight: float64(b.connections * w.pipelining), own: o.Ours,
 	}
-	if length > 0 && after.read > before.read {
+	if length > 0 && after.read > before.read && !w.secure { // whose records have other lengths
 		length += len(w.path) - len("/simple")
 		c.seen = float64(after.read-before.read) / float64(length)
 	}
@@ -156,14 +168,14 @@ type readings struct {
 	read             uint64 // bytes by the server; 0 where the kernel does not say
 }
 
-func (b *bench) readings() (r readings, err error) {
-	if r.serverNs, err = sys.ProcessClockNs(b.server.PID); err != nil {
+func (s *served) readings() (r readings, err error) {
+	if r.serverNs, err = sys.ProcessClockNs(s.PID); err != nil {
 		return r, err
 	}
 	if r.hostNs, err = sys.HostBusyNs(); err != nil {
 		return r, err
 	}
-	if r.read, err = bytesRead(b.server.PID); err != nil {
+	if r.read, err = bytesRead(s.PID); err != nil {
 		r.read = 0 // no such accounting: the count is not cross-checked, which the tables say
 	}
 	return r, nil

@@ -93,7 +93,7 @@ func TestTarget(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	b := &bench{options: options{seed: 7, connections: 64, rounds: 1}, server: &served{Addr: "127.0.0.1:1"}}
+	b := &bench{options: options{seed: 7, connections: 64, rounds: 1}, server: &served{Addr: "127.0.0.1:1"}, secure: &served{Addr: "127.0.0.1:2", scheme: "https"}}
 	for _, k := range kinds() {
 		b.tools = append(b.tools, tool{Name: k.name, arguments: k.arguments})
 	}
@@ -121,7 +121,8 @@ func TestOrder(t *testing.T) {
 		last = s.work.name
 	}
 	// Pipelining is what h2load --h1, ab, hey and oha do not have.
-	if count["/simple"] != 7 || count["/simple -p 16"] != 3 || count["/simple -p 100"] != 3 || count["/read"] != 7 || changes != 4 {
+	if count["/simple"] != 7 || count["/simple -p 16"] != 3 || count["/simple -p 100"] != 3 || count["/read"] != 7 ||
+		count["/read TLS"] != 7 || changes != 6 {
 		t.Errorf("%v, %d changes of work", count, changes)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"ceiling/show/importer"
@@ -28,6 +29,9 @@ type job struct {
 	// PerS is the rate of an open loop, requests per second; 0: closed.
 	PerS int
 }
+
+// secure: over TLS, by a certificate that nobody knows.
+func (j *job) secure() bool { return strings.HasPrefix(j.URL, "https:") }
 
 func (j *job) seconds() string { return strconv.Itoa(int(j.Duration / time.Second)) }
 
@@ -116,6 +120,9 @@ func ourArguments(j job, dir string) ([]string, bool) {
 	if j.PerS > 0 {
 		args = append(args, "-R", strconv.Itoa(j.PerS))
 	}
+	if j.secure() {
+		args = append(args, "--insecure")
+	}
 	return append(args, j.URL), true
 }
 
@@ -146,6 +153,9 @@ func ohaArguments(j job, _ string) ([]string, bool) {
 	args := []string{"--no-tui", "--output-format", "json", "-c", strconv.Itoa(j.Connections), "-z", j.seconds() + "s"}
 	if j.PerS > 0 {
 		args = append(args, "-q", strconv.Itoa(j.PerS))
+	}
+	if j.secure() {
+		args = append(args, "--insecure")
 	}
 	return append(args, j.URL), j.Pipelining == 1
 }

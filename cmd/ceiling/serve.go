@@ -113,8 +113,8 @@ func (t *serveTLS) prepare(sh *shell, kind string, cfg *server.Config) (remove f
 	}
 	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
 	cfg.Ready = func(addr string) {
-		fmt.Fprintf(sh.stdout, "trust it with --cacert %s\n", path)
 		fmt.Fprintf(sh.stdout, "%s serves on https://%s\n", kind, addr)
+		fmt.Fprintf(sh.stdout, "trust it with --cacert %s\n", path)
 	}
 	return remove, nil
 }
