@@ -46,7 +46,7 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 		}
 		if length, ok := lengths[len(body)]; ok {
 			h["Content-Length"] = length
-		} else if r.query != nil {
+		} else if r.own() {
 			h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		}
 		if status != http.StatusOK {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 
+	"ceiling/server/downstream"
 	"ceiling/server/store"
 )
 
@@ -30,7 +31,13 @@ type Route struct {
 
 	// query, in place of answer, asks the database. The body is the request's own.
 	query func(db *store.Store, seed uint64) ([]byte, error)
+
+	// call, in place of both, calls the downstream service. The body is the request's own.
+	call func(c *downstream.Caller) ([]byte, error)
 }
+
+// own tells whether the bodies of a route are made for each request and not bounded by the scratch.
+func (r *Route) own() bool { return r.query != nil || r.call != nil }
 
 // allow is the value of the header Allow.
 func (r *Route) allow() string {
@@ -87,8 +94,9 @@ func choose(seed uint64, n int) int {
 type site struct {
 	routes    []Route
 	pool      *pool
-	scratches sync.Pool    // of *scratch; kept per processor by the runtime, so without a lock
-	db        *store.Store // nil: the routes are those of memory
+	scratches sync.Pool          // of *scratch; kept per processor by the runtime, so without a lock
+	db        *store.Store       // nil: there are no routes of a database
+	caller    *downstream.Caller // nil: there is no downstream service
 }
 
 // onePool is the pool of all sites of a process: it never changes once it is made, and making it takes 40 ms of CPU.
@@ -106,10 +114,16 @@ func newSite() (*site, error) {
 
 // respond returns the body of one answer of r and its status. m is what borrow has returned for r.
 func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
-	if r.query == nil {
-		return r.answer(s.pool, rand.Uint64(), m), http.StatusOK
+	var body []byte
+	var err error
+	switch {
+	case r.query != nil:
+		body, err = r.query(s.db, rand.Uint64())
+	case r.call != nil:
+		body, err = r.call(s.caller)
+	default:
+		body = r.answer(s.pool, rand.Uint64(), m)
 	}
-	body, err := r.query(s.db, rand.Uint64())
 	if err != nil {
 		return failure(err), http.StatusServiceUnavailable
 	}
@@ -121,12 +135,18 @@ func (s *site) close() {
 	if s.db != nil {
 		s.db.Close()
 	}
+	if s.caller != nil {
+		s.caller.Close()
+	}
 }
 
-// abort makes requests that wait for the database fail.
+// abort makes requests that wait for the database or the downstream service fail.
 func (s *site) abort() {
 	if s.db != nil {
 		s.db.Abort()
+	}
+	if s.caller != nil {
+		s.caller.Abort()
 	}
 }
 

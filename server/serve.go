@@ -50,6 +50,10 @@ type Config struct {
 	// Database is what the routes of DatabaseRoutes answer from; with an empty source there are none.
 	Database Database
 
+	// Downstream has a service on the loopback that the routes of DownstreamRoutes call, with these faults (see
+	// downstream.Parse); "" is none.
+	Downstream string
+
 	// PprofReady, if not nil, is called before Ready with the real address of that.
 	PprofReady func(addr string)
 }
@@ -71,6 +75,8 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 		return fmt.Errorf("serve %s: the framework has no prefork", kind)
 	case cfg.Database.Source != "" && f.Memory:
 		return fmt.Errorf("serve %s: it answers from memory alone, without a database", kind)
+	case cfg.Downstream != "" && (f.Memory || cfg.Prefork):
+		return fmt.Errorf("serve %s: a downstream service goes with one process of another framework", kind)
 	case cfg.TLS != nil && (cfg.Prefork || f.Plain):
 		return fmt.Errorf("serve %s: there is no TLS with it", kind)
 	case cfg.Addr == "":
@@ -106,6 +112,10 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 	if cfg.TLS != nil {
 		ln = tls.NewListener(ln, cfg.TLS)
 	}
+	if err := s.startDownstream(cfg.Downstream); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer s.close()
 	stop, err := profilesAlone(ctx, &cfg)
 	if err != nil {
 		return errors.Join(err, ln.Close())

@@ -16,6 +16,7 @@ import (
 	"ceiling/measure/cores"
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/server/downstream"
 	"ceiling/server/store"
 	"ceiling/verdict/prose"
 )
@@ -45,11 +46,18 @@ type measurement struct {
 func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
 	row := Row{Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About}
 	if row.NotMeasured = available(r); row.NotMeasured == "" {
+		if r.Outage { // not behind what an outage has left
+			m.stop()
+		}
 		if err := m.serve(ctx, r); err != nil {
 			return err
 		}
 		m.say(fmt.Sprintf("%d of %d: %s: %s", n+1, of, r.Name, r.About))
-		if err := m.fill(ctx, r, &row); err != nil {
+		fill := m.fill
+		if r.Outage {
+			fill = m.outage
+		}
+		if err := fill(ctx, r, &row); err != nil {
 			return fmt.Errorf("%s: %w", r.Name, err)
 		}
 	}
@@ -66,8 +74,11 @@ func (m *measurement) say(line string) {
 // serve has the regime's server run.
 func (m *measurement) serve(ctx context.Context, r *Regime) error {
 	args := []string{"serve", m.Server, "--addr", "127.0.0.1:0"}
-	if r.Source != "" {
+	switch {
+	case r.Source != "":
 		args = append(append(args, "--db", r.Source), r.Flags...)
+	case r.Faults != "":
+		args = append(args, "--downstream", r.Faults)
 	}
 	command := strings.Join(args, " ")
 	if m.command == command && !m.child.Ended() {
@@ -97,6 +108,10 @@ func (m *measurement) fill(ctx context.Context, r *Regime, row *Row) error {
 	if err != nil {
 		return err
 	}
+	before, err := m.calls(ctx, r)
+	if err != nil {
+		return err
+	}
 	last := first
 	for i := range m.Rounds {
 		one, err := m.run(ctx, r, unit.Rate{})
@@ -118,6 +133,11 @@ func (m *measurement) fill(ctx context.Context, r *Regime, row *Row) error {
 		row.costOfDatabase(r, &first, &last)
 		m.result.Databases[r.Source] = first.Product
 	}
+	after, err := m.calls(ctx, r)
+	if err != nil {
+		return err
+	}
+	row.costOfCalls(&before, &after)
 	if row.PerS.Value < 1 {
 		return nil
 	}
@@ -133,6 +153,12 @@ func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*reco
 	}
 	if s.Open() {
 		s.Arrivals = spec.Poisson
+	}
+	if r.Faults != "" { // a policy that finds no answer is what is measured
+		s.Expect = spec.Expect{{First: 200, Last: 299}, {First: http.StatusServiceUnavailable, Last: http.StatusServiceUnavailable}}
+	}
+	if r.Outage {
+		s.Duration = outageLasts
 	}
 	select {
 	case <-ctx.Done():
@@ -156,21 +182,34 @@ func (m *measurement) status(ctx context.Context, r *Regime) (s store.Status, er
 	if r.Source == "" {
 		return s, nil
 	}
+	return s, m.ask(ctx, http.MethodGet, "/db/status", &s)
+}
+
+// calls is what the server says of its downstream service, if it has one.
+func (m *measurement) calls(ctx context.Context, r *Regime) (s downstream.Status, err error) {
+	if r.Faults == "" {
+		return s, nil
+	}
+	return s, m.ask(ctx, http.MethodGet, "/call/status", &s)
+}
+
+// ask reads an answer of the server's that is JSON.
+func (m *measurement) ask(ctx context.Context, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.child.Addr+"/db/status", nil)
+	q, err := http.NewRequestWithContext(ctx, method, "http://"+m.child.Addr+path, nil)
 	if err != nil {
-		return s, err
+		return err
 	}
 	answer, err := http.DefaultClient.Do(q)
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return s, fmt.Errorf("/db/status answers %s", answer.Status)
+		return fmt.Errorf("%s answers %s", path, answer.Status)
 	}
-	return s, json.NewDecoder(answer.Body).Decode(&s)
+	return json.NewDecoder(answer.Body).Decode(into)
 }
 
 // judge takes the rate of all runs, and all else from the one in the middle.
@@ -242,6 +281,16 @@ func (row *Row) costOfDatabase(r *Regime, first, last *store.Status) {
 	each := syncs / writes
 	perS := each * row.PerS.Value
 	row.Cost.Fsyncs, row.Cost.FsyncsPer = &each, &perS
+}
+
+// costOfCalls is what the policy made of the requests between two statuses.
+func (row *Row) costOfCalls(first, last *downstream.Status) {
+	n := float64(last.Requests - first.Requests)
+	if !(n > 0) {
+		return
+	}
+	calls, answered := float64(last.Calls-first.Calls)/n, float64(last.Answered-first.Answered)/n
+	row.Cost.RoundTrips, row.Cost.Answered = &calls, &answered
 }
 
 // at70 measures the latency at a load that is not the limit.

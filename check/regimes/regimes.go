@@ -15,6 +15,7 @@ import (
 
 	"ceiling/internal/stat"
 	"ceiling/measure/run"
+	"ceiling/server/downstream"
 	"ceiling/server/store"
 )
 
@@ -22,6 +23,7 @@ import (
 type Regime struct {
 	Name   string // unique, for a person to choose
 	Source string // of --db; "" is none
+	Faults string // of --downstream; "" is none
 	Flags  []string
 	Method string
 	Path   string
@@ -29,6 +31,8 @@ type Regime struct {
 
 	// Connections that saturate it without a queue that takes seconds.
 	Connections int
+	// Outage: not the highest rate is asked for, but what is answered after an outage.
+	Outage bool
 	// Trips is the number of round trips to the database's process that a request makes by its statements; of a group
 	// it is divided by the writes of a commit. 0: there is no other process.
 	Trips float64
@@ -37,6 +41,10 @@ type Regime struct {
 const (
 	usual = 64
 	few   = 8 // where a request takes milliseconds of CPU
+
+	// callFaults is a service of 10,000 calls/s of which one in ten fails, outageFaults one of 400/s that stalls once.
+	callFaults   = "fail=10%,slow=1%:20ms,timeout=500ms"
+	outageFaults = "work=10ms,slots=4,timeout=60ms,outage=700ms"
 )
 
 // All returns the regimes in the order in which they are measured: those of one server follow each other.
@@ -67,10 +75,27 @@ func All() []Regime {
 		add("unprepared", "GET", "row", "SELECT by primary key, parsed each time", usual, "--db-unprepared")
 		add("nosync", "POST", "insert", "INSERT, without waiting for the disk", usual, "--db-nosync")
 	}
+	list = append(list, calls()...)
 	for i := range list {
 		if list[i].Method == "" {
 			list[i].Method = "GET"
 		}
+	}
+	return list
+}
+
+// calls are the regimes of a service that fails.
+func calls() (list []Regime) {
+	for _, p := range downstream.Policies() {
+		list = append(list, Regime{
+			Name: "call-" + p.Name, Faults: callFaults, Path: "/call/" + p.Name, Connections: usual, About: p.About + "; 10% of the calls fail",
+		})
+	}
+	for _, policy := range []string{"retry", "budget"} {
+		list = append(list, Regime{
+			Name: "outage-" + policy, Faults: outageFaults, Path: "/call/" + policy, Connections: usual, Outage: true,
+			About: "200 requests/s to a service of 400/s, after it stalled for 0.7 s",
+		})
 	}
 	return list
 }
@@ -145,8 +170,10 @@ type Cost struct {
 	// Fsyncs of the log: PostgreSQL counts them (pg_stat_wal), of SQLite they are the commits, one each. nil: does not apply.
 	Fsyncs    *float64 `json:"fsyncs,omitempty"`
 	FsyncsPer *float64 `json:"fsyncs_per_s,omitempty"` // at PerS
-	// RoundTrips to the database's process; nil: there is none.
+	// RoundTrips to the database's process, or calls of the downstream service, which counts them; nil: there is neither.
 	RoundTrips *float64 `json:"round_trips,omitempty"`
+	// Answered is the share of the requests that the policy found an answer for; nil: there is no downstream service.
+	Answered *float64 `json:"answered,omitempty"`
 }
 
 // headroomLeast is what a generator needs for its own limit to be out of the way.

@@ -3,11 +3,13 @@ package regimes
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"ceiling/record"
 	"ceiling/server"
+	"ceiling/server/downstream"
 	"ceiling/server/store"
 	"ceiling/show/page"
 )
@@ -15,7 +17,7 @@ import (
 // Every regime asks for a route that the servers have, by the method that it takes.
 func TestRegimesAreRoutes(t *testing.T) {
 	routes := map[string]server.Route{}
-	for _, r := range append(server.Routes(), server.DatabaseRoutes()...) {
+	for _, r := range slices.Concat(server.Routes(), server.DatabaseRoutes(), server.DownstreamRoutes()) {
 		routes[r.Path] = r
 	}
 	seen := map[string]bool{}
@@ -27,7 +29,7 @@ func TestRegimesAreRoutes(t *testing.T) {
 		if (r.Method == "POST") != route.Writes {
 			t.Errorf("%s: %s %s", r.Name, r.Method, r.Path)
 		}
-		if strings.HasPrefix(r.Path, "/db/") != (r.Source != "") {
+		if strings.HasPrefix(r.Path, "/db/") != (r.Source != "") || strings.HasPrefix(r.Path, "/call/") != (r.Faults != "") {
 			t.Errorf("%s: %s from %q", r.Name, r.Path, r.Source)
 		}
 		seen[r.Name] = true
@@ -120,6 +122,33 @@ func TestCostOfDatabase(t *testing.T) {
 		if got := figure(row.Cost.RoundTrips); !same(got, test.trips) {
 			t.Errorf("%s: %v round trips, want %v", test.name, got, test.trips)
 		}
+	}
+}
+
+// An outage is named by what is answered long after it, and not by what it costs while it lasts.
+func TestNameOutage(t *testing.T) {
+	for _, test := range []struct {
+		late int64 // of 300 requests
+		want string
+	}{{0, metastable}, {140, metastable}, {160, recovered}, {300, recovered}} {
+		at := [4]downstream.Status{{}, {Requests: 200, Answered: 200, Calls: 200}, {Requests: 700, Answered: 200, Calls: 1700},
+			{Requests: 1000, Answered: 200 + test.late, Calls: 2600}}
+		var row Row
+		row.costOfCalls(&at[2], &at[3])
+		if err := row.nameOutage(at); err != nil {
+			t.Fatal(err)
+		}
+		if row.Bottleneck != test.want || *row.Cost.RoundTrips != 3 || row.PerS.Value != float64(test.late)/1.5 {
+			t.Errorf("%d answered: %+v", test.late, row)
+		}
+		if !strings.HasPrefix(row.Reason, "100% of the requests were answered before the outage") {
+			t.Error(row.Reason)
+		}
+	}
+	var ill Row
+	if err := ill.nameOutage([4]downstream.Status{{}, {Requests: 200, Answered: 10}, {Requests: 700}, {Requests: 1000}}); err != nil ||
+		ill.Bottleneck != string(record.Inconclusive) {
+		t.Errorf("a service that was down before: %s, %v", ill.Bottleneck, err)
 	}
 }
 

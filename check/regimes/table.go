@@ -100,6 +100,10 @@ func (row *Row) reasons() []string {
 	if row.Next != "" {
 		lines = append(lines, "next: "+row.Next)
 	}
+	if row.Cost.Answered != nil && row.At70 != nil {
+		lines = append(lines, fmt.Sprintf("answered %s of the requests, with %.3g calls of the downstream service for each",
+			unit.Percent(*row.Cost.Answered), *row.Cost.RoundTrips))
+	}
 	if row.Caveat != "" {
 		lines = append(lines, "* "+row.Caveat)
 	}
@@ -114,7 +118,7 @@ func (r *Result) notes() []string {
 	notes := []string{
 		fmt.Sprintf("req/s is the median of %s of %.3g s, and their range (of 5 runs it holds the median with 94%% confidence). p99 at 70%% is an "+
 			"open loop with Poisson arrivals at 70%% of that.", unit.Plural(r.Rounds, "closed-loop run", "closed-loop runs"), r.DurationS),
-		"CPU/req is that of all processes of the server, the database's among them; bytes are the response's; trips are round trips to the database's process.",
+		"CPU/req is that of all processes of the server, the database's among them; bytes are the response's; trips are round trips to the database's process, or calls of the downstream service.",
 	}
 	for _, source := range []string{"sqlite", "postgres"} {
 		if product := r.Databases[source]; product != "" {

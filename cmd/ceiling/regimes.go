@@ -20,13 +20,13 @@ import (
 func newRegimes(sh *shell) *cobra.Command {
 	var asJSON bool
 	var report string
-	o := regimes.Config{Server: "fasthttp", Rounds: 5, Duration: 800 * time.Millisecond}
+	o := regimes.Config{Server: "fasthttp", Rounds: 5, Duration: 500 * time.Millisecond}
 	c := &cobra.Command{
 		Use:   "regimes",
 		Short: "Measure what kinds of work cost: memory, compute, databases",
 		Long: `Starts a server on CPUs of its own and measures it doing different work: answers
 from memory, arithmetic, look-ups, scans and writes in SQLite and, where it is
-installed, PostgreSQL. Prints the ladder: each regime with its rate, p99 at 70% of
+installed, PostgreSQL, and calls of a service that fails. Prints the ladder: each regime with its rate, p99 at 70% of
 it, its bottleneck and what a request costs. Takes 4 minutes with all of them.
 docs/regimes.md explains each.`,
 		Example: `  ceiling regimes
@@ -72,7 +72,7 @@ func checkRegimes(o *regimes.Config, report string) error {
 	case o.Rounds < 1 || o.Rounds > 100:
 		return fmt.Errorf("--rounds: %d is not from 1 to 100; leave it out for 5", o.Rounds)
 	case o.Duration < 50*time.Millisecond || o.Duration > time.Minute:
-		return fmt.Errorf("--duration: %s is not from 50ms to 1m; leave it out for 800ms", o.Duration)
+		return fmt.Errorf("--duration: %s is not from 50ms to 1m; leave it out for 500ms", o.Duration)
 	}
 	return nil
 }

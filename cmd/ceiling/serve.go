@@ -13,6 +13,7 @@ import (
 
 	"ceiling/internal/authority"
 	"ceiling/server"
+	"ceiling/server/downstream"
 	"ceiling/server/store"
 )
 
@@ -41,6 +42,9 @@ func newServe(sh *shell) *cobra.Command {
 			if err := checkDatabase(&cfg.Database, kind); err != nil {
 				return usage(err)
 			}
+			if err := checkDownstream(&cfg, kind); err != nil {
+				return usage(err)
+			}
 			cfg.Ready = func(addr string) {
 				fmt.Fprintf(sh.stdout, "%s serves on %s\n", kind.Name, addr)
 			}
@@ -61,6 +65,7 @@ func newServe(sh *shell) *cobra.Command {
 		},
 	}
 	databaseFlags(c, sh, &cfg.Database)
+	c.Flags().StringVar(&cfg.Downstream, "downstream", "", "call a service that fails: own, or fail=1%,slow=5%:20ms,…")
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
 	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "answer profiles here, of all processes: host:port")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, as the framework does it")
@@ -145,7 +150,26 @@ func serveLong() string {
 	for _, r := range server.DatabaseRoutes() {
 		fmt.Fprintf(&b, "  %-12s %s\n", r.Path, r.About)
 	}
+	b.WriteString("\nRoutes with --downstream, one for each policy; POST for the last:\n")
+	for _, r := range server.DownstreamRoutes() {
+		fmt.Fprintf(&b, "  %-14s %s\n", r.Path, r.About)
+	}
+	f := downstream.Standard()
+	fmt.Fprintf(&b, "\n--downstream own is work=%v,slots=%d,fail=0%%,slow=0%%:%v,stall=0%%:%v,timeout=%v,outage=%v;\nname what shall be otherwise.\n",
+		f.Work, f.Slots, f.SlowBy, f.StallFor, f.Timeout, f.Outage)
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// checkDownstream says what is wrong with --downstream, or nil.
+func checkDownstream(cfg *server.Config, kind server.Kind) error {
+	if cfg.Downstream == "" {
+		return nil
+	}
+	if kind.Memory || cfg.Prefork {
+		return fmt.Errorf("--downstream goes with one process of nethttp, fasthttp or fiber")
+	}
+	_, err := downstream.Parse(cfg.Downstream)
+	return err
 }
 
 func databaseFlags(c *cobra.Command, sh *shell, d *server.Database) {

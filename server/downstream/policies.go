@@ -1,0 +1,161 @@
+package downstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/budget"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/failsafe-go/failsafe-go/fallback"
+	"github.com/failsafe-go/failsafe-go/hedgepolicy"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+	"github.com/failsafe-go/failsafe-go/timeout"
+)
+
+// What the policies do beyond the timeout of one call; documented for a reader of results, who can compute with them.
+const (
+	Attempts     = 3   // of a retry, the first one included
+	BudgetShare  = 0.2 // retries under way at most, of the calls under way
+	backoffFirst = 5 * time.Millisecond
+	backoffMost  = 100 * time.Millisecond
+
+	// The breaker opens when half of at least 20 calls of a second fail, and tries again after half a second.
+	breakerShare   = 0.5
+	breakerFewest  = 20
+	breakerPeriod  = time.Second
+	breakerDelay   = 500 * time.Millisecond
+	breakerSuccess = 3
+
+	hedgeAfter = 10 * time.Millisecond
+)
+
+// A Policy is a way to call a service that may fail.
+type Policy struct {
+	Name  string // the last part of its route
+	About string
+	make  func(f *Faults) failsafe.Executor[string]
+}
+
+// Policies are those that a Caller has.
+func Policies() []Policy {
+	return []Policy{
+		{"none", "call the downstream service, and wait for as long as it takes", func(*Faults) failsafe.Executor[string] {
+			return failsafe.With[string]()
+		}},
+		{"timeout", "give up after the timeout", func(f *Faults) failsafe.Executor[string] {
+			return failsafe.With[string](limit(f))
+		}},
+		{"retry", "three attempts of the timeout each, at once", func(f *Faults) failsafe.Executor[string] {
+			return failsafe.With[string](retrypolicy.NewBuilder[string]().WithMaxAttempts(Attempts).Build(), limit(f))
+		}},
+		{"budget", "three attempts with backoff and jitter, as long as retries are at most 20% of the calls under way",
+			func(f *Faults) failsafe.Executor[string] {
+				some := budget.NewBuilder().WithMaxRate(BudgetShare).WithMinConcurrency(1).Build()
+				again := retrypolicy.NewBuilder[string]().WithMaxAttempts(Attempts).WithBackoff(backoffFirst, backoffMost).WithJitterFactor(0.5)
+				return failsafe.With[string](again.WithBudget(some).Build(), limit(f))
+			}},
+		{"breaker", "no call for half a second once half of the calls of a second fail", func(f *Faults) failsafe.Executor[string] {
+			b := circuitbreaker.NewBuilder[string]().WithFailureRateThreshold(breakerShare, breakerFewest, breakerPeriod)
+			return failsafe.With[string](b.WithDelay(breakerDelay).WithSuccessThreshold(breakerSuccess).Build(), limit(f))
+		}},
+		{"hedge", "a second call where the first takes more than 10 ms, and the faster answer", func(f *Faults) failsafe.Executor[string] {
+			return failsafe.With[string](limit(f), hedgepolicy.NewBuilderWithDelay[string](hedgeAfter).WithMaxHedges(1).Build())
+		}},
+		{"fallback", "an older answer where the call fails or takes longer than the timeout", func(f *Faults) failsafe.Executor[string] {
+			return failsafe.With[string](fallback.NewWithResult(stale), limit(f))
+		}},
+	}
+}
+
+func limit(f *Faults) timeout.Timeout[string] { return timeout.New[string](f.Timeout) }
+
+const (
+	fresh = `{"ok":true}`
+	stale = `{"ok":true,"stale":true}`
+)
+
+// A Caller calls a service by the policies, each of which has a state of its own.
+type Caller struct {
+	Service *Service
+	client  *http.Client
+	by      map[string]*route
+	ctx     context.Context
+	abort   context.CancelFunc
+}
+
+// A route is a policy with what came of it.
+type route struct {
+	policy                    failsafe.Executor[string]
+	asked, answered, outdated atomic.Int64
+}
+
+// NewCaller is a caller of s.
+func NewCaller(s *Service) *Caller {
+	c := &Caller{Service: s, by: map[string]*route{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10_000}}}
+	c.ctx, c.abort = context.WithCancel(context.Background())
+	for _, p := range Policies() {
+		c.by[p.Name] = &route{policy: p.make(&s.faults).WithContext(c.ctx)}
+	}
+	return c
+}
+
+// Call calls the service once for a request, as often as the policy does. It returns JSON.
+func (c *Caller) Call(policy string) ([]byte, error) {
+	r := c.by[policy]
+	if r == nil {
+		return nil, fmt.Errorf("no policy %q", policy)
+	}
+	r.asked.Add(1)
+	body, err := r.policy.GetWithExecution(func(e failsafe.Execution[string]) (string, error) {
+		return fresh, get(e.Context(), c.client, c.Service.addr)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case body == stale:
+		r.outdated.Add(1)
+	}
+	r.answered.Add(1)
+	return []byte(body), nil
+}
+
+// Abort makes calls that go on fail.
+func (c *Caller) Abort() { c.abort() }
+
+// Close ends the caller and its service.
+func (c *Caller) Close() {
+	c.abort()
+	c.client.CloseIdleConnections()
+	c.Service.Stop()
+}
+
+// A Status is what came of all requests so far.
+type Status struct {
+	Requests int64 `json:"requests"` // of clients
+	Answered int64 `json:"answered"` // of them, with an answer and not an error
+	Stale    int64 `json:"stale"`    // of those, with an older answer
+	Calls    int64 `json:"calls"`    // that the service got, which it counts itself
+	Failed   int64 `json:"failed"`   // of them, by its faults
+	Waiting  int64 `json:"waiting"`  // for one of its slots, now
+	Peak     int64 `json:"peak"`     // the most that waited
+}
+
+// Status sums up all policies.
+func (c *Caller) Status() Status {
+	s := c.Service
+	st := Status{Calls: s.calls.Load(), Failed: s.failed.Load(), Waiting: s.waiting.Load(), Peak: s.peak.Load()}
+	for _, r := range c.by {
+		st.Requests += r.asked.Load()
+		st.Answered += r.answered.Load()
+		st.Stale += r.outdated.Load()
+	}
+	return st
+}
+
+// StatusJSON is Status for a route.
+func (c *Caller) StatusJSON() ([]byte, error) { return json.Marshal(c.Status()) }
