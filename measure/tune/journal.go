@@ -243,7 +243,10 @@ func (j *journal) close() {
 	if j.file != nil {
 		_ = j.file.Close() // every line was synced
 	}
-	_ = j.lock.Close() // and with it the lock
+	// A child that another goroutine starts at this moment has the file until it execs:
+	// closing alone would leave the lock with it.
+	_ = syscall.Flock(int(j.lock.Fd()), syscall.LOCK_UN)
+	_ = j.lock.Close()
 }
 
 // Reverted is what became of one change.

@@ -66,7 +66,26 @@ func newPair(t *testing.T) *pair {
 	if err := <-p.sent; err != nil {
 		t.Fatal(err)
 	}
+	p.a.waitUp(t, "a0")
+	p.b.waitUp(t, "b0")
 	return p
+}
+
+// waitUp waits until an interface sends: the kernel takes up to a second from "up" to
+// that (net/core/link_watch.c), and drops packets meanwhile.
+func (h *Host) waitUp(t *testing.T, name string) {
+	t.Helper()
+	err := h.inside(func(h *Host) error {
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if fileText(h.tree(), "sys/class/net/"+name+"/operstate") == "up" {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s does not come up", name)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func ip(t *testing.T, args ...string) {
@@ -185,6 +204,8 @@ func TestRPSByEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	ip(t, "-n", p.a.Namespace, "link", "set", "a0", "up")
+	p.a.waitUp(t, "a0")
+	p.b.waitUp(t, "b0")
 	if n := p.woken(t); n[0]+n[1] > 0 {
 		t.Errorf("after revert still woken: %v", n)
 	}
