@@ -6,6 +6,8 @@ type TLS struct {
 	// "TLS_AES_128_GCM_SHA256"; of the handshake that ended last.
 	Version string `json:"version"`
 	Cipher  string `json:"cipher"`
+	// KeyExchange is its group, as in "X25519"; "" where it was by RSA alone.
+	KeyExchange string `json:"key_exchange,omitempty"`
 	// Protocol that the server chose (ALPN); "" none.
 	Protocol string `json:"alpn,omitempty"`
 	// Resumed: the handshake went on from an earlier session.

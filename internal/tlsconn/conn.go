@@ -92,6 +92,8 @@ const messageMost = 1<<16 + 1<<10
 type Agreed struct {
 	// Version and Suite as crypto/tls numbers them.
 	Version, Suite uint16
+	// Group of the key exchange, likewise; 0 where it was by RSA alone.
+	Group uint16
 	// Protocol that the server chose (ALPN), "" none.
 	Protocol string
 	// Resumed an earlier session.
@@ -127,7 +129,7 @@ func (c *Conn) shaken() {
 	}
 	if h.over && !c.Established() {
 		s := h.conn.ConnectionState()
-		c.agreed = Agreed{s.Version, s.CipherSuite, s.NegotiatedProtocol, s.DidResume}
+		c.agreed = Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume}
 		if s.Version >= tls.VersionTLS13 {
 			c.shake = nil
 			c.err = errors.Join(c.in.keys(s.CipherSuite, h.secrets.server), c.out.keys(s.CipherSuite, h.secrets.client))

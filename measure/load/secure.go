@@ -228,7 +228,9 @@ func (h *Handshakes) append(b []byte) []byte {
 	}
 	b = sized(sized(append(b, 1), h.Setup.AppendBinary), h.Window.AppendBinary)
 	b = binary.AppendUvarint(b, uint64(h.CPUNs))
-	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, h.Agreed.Version), h.Agreed.Suite)
+	for _, n := range []uint16{h.Agreed.Version, h.Agreed.Suite, h.Agreed.Group} {
+		b = binary.BigEndian.AppendUint16(b, n)
+	}
 	resumed := byte(0)
 	if h.Agreed.Resumed {
 		resumed = 1
@@ -245,8 +247,10 @@ func (r *reader) handshakes() *Handshakes {
 	r.sized(h.Setup.UnmarshalBinary)
 	r.sized(h.Window.UnmarshalBinary)
 	h.CPUNs = r.time()
-	if b := r.take(4); b != nil {
-		h.Agreed.Version, h.Agreed.Suite = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
+	for _, n := range []*uint16{&h.Agreed.Version, &h.Agreed.Suite, &h.Agreed.Group} {
+		if b := r.take(2); b != nil {
+			*n = binary.BigEndian.Uint16(b)
+		}
 	}
 	h.Agreed.Protocol, h.Agreed.Resumed = r.text(), r.bool()
 	if r.err != nil {

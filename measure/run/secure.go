@@ -93,8 +93,13 @@ func tlsOf(h *load.Handshakes) *record.TLS {
 	if h == nil || h.Agreed.Version == 0 {
 		return nil
 	}
+	group := ""
+	if h.Agreed.Group != 0 {
+		group = tls.CurveID(h.Agreed.Group).String()
+	}
 	return &record.TLS{
-		Version: tls.VersionName(h.Agreed.Version), Cipher: tls.CipherSuiteName(h.Agreed.Suite), Protocol: h.Agreed.Protocol,
+		KeyExchange: group,
+		Version:     tls.VersionName(h.Agreed.Version), Cipher: tls.CipherSuiteName(h.Agreed.Suite), Protocol: h.Agreed.Protocol,
 		Resumed: h.Agreed.Resumed, Before: record.QuantilesOf(&h.Setup), Handshakes: record.QuantilesOf(&h.Window), CPUNs: h.CPUNs,
 	}
 }

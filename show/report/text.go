@@ -364,6 +364,9 @@ func missed(r *record.Run) (text string) {
 func tlsLine(r *record.Run) string {
 	t := r.Load.TLS
 	parts := []string{t.Version + ", " + t.Cipher}
+	if t.KeyExchange != "" {
+		parts[0] += ", " + t.KeyExchange
+	}
 	if t.Protocol != "" {
 		parts[0] += ", " + t.Protocol
 	}
