@@ -13,9 +13,8 @@ type Factorial struct {
 	// corrected for.
 	Confidence  float64 `json:"confidence"`
 	Comparisons int     `json:"comparisons"`
-	// Answer has a statement for every effect worth a word; Says is it as a sentence.
+	// Answer has a statement for every effect worth a word.
 	Answer  []Statement `json:"answer"`
-	Says    string      `json:"says"`
 	Caveats []Statement `json:"caveats,omitempty"`
 }
 

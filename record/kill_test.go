@@ -80,7 +80,7 @@ func writtenPlan(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	makeRuns(t, w, p, planIDs...)
-	p.Ended, p.Because, p.TookS, p.Sweep = EndedComplete, "all have been made", 5, &Sweep{Curves: []Curve{{Says: "it grows"}}}
+	p.Ended, p.Because, p.TookS, p.Sweep = EndedComplete, State("plan.complete", nil), 5, &Sweep{Curves: []Curve{{Says: State("it.grows", nil)}}}
 	if err := w.Finish(p); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestPlanInEveryForm(t *testing.T) {
 			if !IsRecord(path) {
 				t.Error("it is not known as a record")
 			}
-			if e := readEntry(File{Path: path}); e.Unreadable != "" || e.Runs != 3 || e.Says != "it grows" || e.Unfinished ||
+			if e := readEntry(File{Path: path}); e.Unreadable != "" || e.Runs != 3 || e.Says.Code != "it.grows" || e.Unfinished ||
 				e.Kind != spec.KindSweep {
 				t.Errorf("%+v", e)
 			}

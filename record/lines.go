@@ -120,7 +120,7 @@ type answerLine struct {
 	// Made is how many runs it is the answer of.
 	Made       int         `json:"made"`
 	Ended      string      `json:"ended"`
-	Because    string      `json:"because,omitempty"`
+	Because    Statement   `json:"because,omitzero"`
 	TookS      float64     `json:"took_s,omitempty"`
 	Exit       int         `json:"exit"`
 	Sweep      *Sweep      `json:"sweep,omitempty"`

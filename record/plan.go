@@ -10,7 +10,7 @@ import (
 )
 
 // PlanSchema names the version of the Plan document.
-const PlanSchema = "ceiling.plan/3"
+const PlanSchema = "ceiling.plan/4"
 
 // Plan is one experiment kept: what was asked, every run that was made of it,
 // and the answer. It has a file like a run's, and its runs lie in it.
@@ -33,9 +33,9 @@ type Plan struct {
 
 	// Ended is how the plan ended: EndedComplete, EndedConverged, EndedEarly,
 	// EndedInterrupted or EndedFailed; "" while it goes on. Because says why.
-	Ended   string  `json:"ended,omitempty"`
-	Because string  `json:"because,omitempty"`
-	TookS   float64 `json:"took_s,omitempty"`
+	Ended   string    `json:"ended,omitempty"`
+	Because Statement `json:"because,omitzero"`
+	TookS   float64   `json:"took_s,omitempty"`
 	// Exit is the exit code that the answer calls for.
 	Exit int `json:"exit"`
 
@@ -64,12 +64,12 @@ type CPUSplit struct {
 	// be parted.
 	Generator string `json:"generator,omitempty"`
 	Server    string `json:"server,omitempty"`
-	// Says is this as a sentence, or why they could not be parted.
-	Says string `json:"says"`
+	// Says is what was done, or why they could not be parted.
+	Says Statement `json:"says"`
 }
 
-// Says is the answer in one line, "" where there is none yet.
-func (p *Plan) Says() string {
+// Says is the answer in one statement, none where there is none yet.
+func (p *Plan) Says() Statement {
 	switch {
 	case p.Search != nil:
 		return p.Search.Says
@@ -78,21 +78,21 @@ func (p *Plan) Says() string {
 	case p.Comparison != nil:
 		return p.Comparison.Says
 	case p.Factorial != nil:
-		return p.Factorial.Says
+		return State("factorial.says", Values{"answer": p.Factorial.Answer})
 	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
 		return p.Sweep.Curves[0].Says
 	case p.Sweep != nil:
-		return fmt.Sprintf("%d curves", len(p.Sweep.Curves))
+		return State("plan.curves", Values{"curves": len(p.Sweep.Curves)})
 	}
 	return p.Because
 }
 
 // Onward says how to go on with a plan that did not come to its end.
-func (p *Plan) Onward() string {
+func (p *Plan) Onward() Statement {
 	if p.Hidden {
-		return "its secrets were not kept, so it cannot be resumed: run the command again, with --keep-secrets to make it resumable"
+		return State("plan.not-resumable", nil)
 	}
-	return "go on with: ceiling resume " + p.ID
+	return State("plan.resume", Values{"id": p.ID})
 }
 
 // How a plan ended.
@@ -269,7 +269,7 @@ type Estimate struct {
 	// High are the smallest and the largest that was measured.
 	Confidence float64 `json:"confidence"`
 	// Warnings say what the interval lacks, and the remedy.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []Statement `json:"warnings,omitempty"`
 }
 
 // Sweep is the answer of a sweep: one curve for everything but the load.
@@ -284,16 +284,17 @@ type Curve struct {
 	Mix    string `json:"mix"`
 	// Over is what the points differ in: "connections", "pipelining", "rate",
 	// or "" for a single point.
-	Over   string       `json:"over"`
-	Fixed  string       `json:"fixed"` // the rest, in words: "pipelining 10"
+	Over string `json:"over"`
+	// Fixed is the rest: pipelining 10.
+	Fixed  []Statement  `json:"fixed"`
 	Points []CurvePoint `json:"points"`
 	Knee   *Knee        `json:"knee,omitempty"`
 	USL    *USL         `json:"usl,omitempty"`
-	// Ceiling is that of the points beyond the knee, or of the last; Says is
-	// the verdict on the curve in words.
-	Bottleneck Bottleneck `json:"bottleneck"`
-	Says       string     `json:"says"`
-	Caveats    []string   `json:"caveats,omitempty"`
+	// Bottleneck is that of the points beyond the knee, or of the last; Says is
+	// the verdict on the curve.
+	Bottleneck Bottleneck  `json:"bottleneck"`
+	Says       Statement   `json:"says"`
+	Caveats    []Statement `json:"caveats,omitempty"`
 }
 
 // CurvePoint is one condition with all its runs.
@@ -329,7 +330,6 @@ type Knee struct {
 	High float64 `json:"high"`
 	// PerS at High, requests per second.
 	PerS float64 `json:"per_s"`
-	Says string  `json:"says"`
 	// Add names the loads that would bracket it.
 	Add []float64 `json:"add,omitempty"`
 }
@@ -348,8 +348,8 @@ type USL struct {
 	BestAtLeast float64 `json:"best_at_least,omitempty"`
 	R2          float64 `json:"r2"`
 	// Trusted is false where a warning forbids to use it.
-	Trusted  bool     `json:"trusted"`
-	Warnings []string `json:"warnings,omitempty"`
+	Trusted  bool        `json:"trusted"`
+	Warnings []Statement `json:"warnings,omitempty"`
 }
 
 // Search is the answer of a search: the highest rate that holds the SLO.
@@ -365,10 +365,10 @@ type Search struct {
 	// Breaks first above it: the terms that failed, the passive verdict there.
 	Failed     []SLOTerm  `json:"failed,omitempty"`
 	Bottleneck Bottleneck `json:"bottleneck,omitempty"`
-	Says       string     `json:"says"`
+	Says       Statement  `json:"says"`
 	// Rates that were tried, ascending.
 	Rates   []TriedRate `json:"rates"`
-	Caveats []string    `json:"caveats,omitempty"`
+	Caveats []Statement `json:"caveats,omitempty"`
 }
 
 // What ends a search upwards.
@@ -411,12 +411,18 @@ type Proof struct {
 	Proved string `json:"proved"`
 	// Passive is the ceiling that most undisturbed runs' verdicts name; Agrees
 	// is "agrees", "contradicts" or "cannot tell".
-	Passive Bottleneck `json:"passive"`
-	Agrees  string     `json:"agrees"`
-	Says    string     `json:"says"`
-	Caveats []string   `json:"caveats,omitempty"`
-	// Left out: resources that were not touched, with the reason.
-	NotTested []NotMeasured `json:"not_tested,omitempty"`
+	Passive Bottleneck  `json:"passive"`
+	Agrees  string      `json:"agrees"`
+	Says    Statement   `json:"says"`
+	Caveats []Statement `json:"caveats,omitempty"`
+	// NotTested are the resources that were not touched, with the reason.
+	NotTested []NotTested `json:"not_tested,omitempty"`
+}
+
+// NotTested is a resource that nothing was taken from.
+type NotTested struct {
+	Resource string    `json:"resource"`
+	Why      Statement `json:"why"`
 }
 
 // Elasticity says how throughput follows one resource: 1 takes all of it along,
@@ -437,16 +443,16 @@ type Comparison struct {
 	B string `json:"b"`
 	// Differences besides the result, the grave ones first.
 	Differences []Difference `json:"differences"`
-	// Incomparable says why the two cannot be compared; "" where they can.
-	Incomparable string   `json:"incomparable,omitempty"`
-	Changes      []Change `json:"changes"`
+	// Incomparable says why the two cannot be compared; none where they can.
+	Incomparable []Statement `json:"incomparable,omitempty"`
+	Changes      []Change    `json:"changes"`
 	// Profiles are what the profiles of the two sides differ in, where both have them.
 	Profiles []ProfileDifference `json:"profiles,omitempty"`
 	// Blocks that were counted, and blocks of A against A.
-	Blocks      int      `json:"blocks"`
-	NoiseBlocks int      `json:"noise_blocks"`
-	Says        string   `json:"says"`
-	Caveats     []string `json:"caveats,omitempty"`
+	Blocks      int         `json:"blocks"`
+	NoiseBlocks int         `json:"noise_blocks"`
+	Says        Statement   `json:"says"`
+	Caveats     []Statement `json:"caveats,omitempty"`
 	// Gate has the conditions of --fail-on.
 	Gate []GateResult `json:"gate,omitempty"`
 }
@@ -458,8 +464,8 @@ type Difference struct {
 	B    string `json:"b"`
 	// Weight is "forbids" (the two cannot be compared), "explains" (it may be
 	// what changed the result) or "noted".
-	Weight string `json:"weight"`
-	Why    string `json:"why,omitempty"`
+	Weight string    `json:"weight"`
+	Why    Statement `json:"why,omitzero"`
 }
 
 // Decisions of a Change.
@@ -482,9 +488,9 @@ type Change struct {
 	// Floor is how far apart A and A were found here, as a share.
 	Floor float64 `json:"floor"`
 	// Within is the ± that "no change" was shown within, as a share.
-	Within   float64 `json:"within"`
-	Decision string  `json:"decision"`
-	Says     string  `json:"says"`
+	Within   float64   `json:"within"`
+	Decision string    `json:"decision"`
+	Says     Statement `json:"says"`
 	// PerBlock has ln(B/A) of every block, for drawing.
 	PerBlock []float64 `json:"per_block"`
 }
@@ -492,7 +498,7 @@ type Change struct {
 // GateResult is one condition of --fail-on: "passed", "failed" or
 // "inconclusive".
 type GateResult struct {
-	Condition string `json:"condition"`
-	Result    string `json:"result"`
-	Says      string `json:"says"`
+	Condition string    `json:"condition"`
+	Result    string    `json:"result"`
+	Says      Statement `json:"says"`
 }

@@ -64,12 +64,13 @@ type ProfilingBlock struct {
 // ProfileCost is the server's CPU time a request with profiles and without, in
 // neighbouring blocks.
 type ProfileCost struct {
+	// Pairs of blocks, and how many an interval needs.
 	Pairs     int     `json:"pairs"`
+	Needed    int     `json:"needed"`
 	WithNs    float64 `json:"with_ns"` // medians over the blocks
 	WithoutNs float64 `json:"without_ns"`
 	// Relative is with/without - 1.
 	Relative Estimate `json:"relative"`
-	Says     string   `json:"says"`
 }
 
 // ProfileOf is one kind of profile, of all processes together.
@@ -171,10 +172,15 @@ type ProfileDifference struct {
 	// BlocksA and BlocksB are how many blocks, or runs, of each side there are.
 	BlocksA int `json:"blocks_a"`
 	BlocksB int `json:"blocks_b"`
+	// A and B are what a request costs in all functions.
+	A float64 `json:"a"`
+	B float64 `json:"b"`
+	// InTurns tells that the two sides were measured in turns; else they may differ
+	// by the occasion alone.
+	InTurns bool `json:"in_turns"`
 	// Functions whose figures differ most, at most 20: those that became dearer, then
 	// those that became cheaper, then the others.
 	Functions []FunctionDifference `json:"functions"`
-	Says      string               `json:"says"`
 }
 
 // Decisions of a FunctionDifference.

@@ -40,6 +40,9 @@ func State(code string, with Values) Statement {
 	return s
 }
 
+// IsZero tells the statement that says nothing.
+func (s Statement) IsZero() bool { return s.Code == "" }
+
 // Same tells whether two statements say the same.
 func (s Statement) Same(other Statement) bool {
 	return s.Code == other.Code && reflect.DeepEqual(s.With, other.With)

@@ -102,9 +102,9 @@ type Entry struct {
 	Kind   string
 	Runs   int
 	Result string
-	Says   string
+	Says   Statement
 	// Onward says how to go on with a plan that is unfinished.
-	Onward string
+	Onward Statement
 	// Unreadable says why nothing more is known: a file that is no record, or
 	// one that is damaged or newer than this program. "" for one that is fine.
 	Unreadable string

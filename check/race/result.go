@@ -13,6 +13,7 @@ import (
 
 	"ceiling/internal/stat"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // Schema names the version of Result.
@@ -227,7 +228,7 @@ func (r *Result) estimate(e stat.Estimate, err error) *stat.Estimate {
 		return nil
 	}
 	for _, w := range e.Warnings {
-		r.note(w)
+		r.note(prose.Text(record.State(w.Code, w.With)))
 	}
 	return &e
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // TestPlantedCeilingsAreProved takes minutes: it runs where it is asked for.
@@ -39,7 +40,7 @@ func logProof(t *testing.T, r *ProofResult) {
 				e.Elasticity.Mid, e.Elasticity.Low, e.Elasticity.High)
 		}
 		t.Logf("  sum %.3f (%.3f to %.3f); untouched runs: %s, %s", p.Sum.Mid, p.Sum.Low, p.Sum.High, p.Passive, p.Agrees)
-		t.Logf("  %s\n  doubts %q, not tested %v", p.Says, p.Caveats, p.NotTested)
+		t.Logf("  %s\n  doubts %q, not tested %v", prose.Text(p.Says), prose.Texts(p.Caveats), p.NotTested)
 	}
 	if r.Judged == Wrong || r.Judged == Failed {
 		t.Errorf("%s is %s: %s", r.Name, r.Judged, r.Why)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // Compared is one kind of pair that `ceiling compare` was asked about, again
@@ -214,8 +215,8 @@ func planIn(text []byte) (*record.Plan, error) {
 		return nil, errors.New("there is no comparison in the answer")
 	case p.Ended != record.EndedComplete:
 		return nil, fmt.Errorf("the plan is %s: %s", p.Ended, p.Because)
-	case p.Comparison.Incomparable != "":
-		return nil, errors.New(p.Comparison.Incomparable)
+	case p.Comparison.Incomparable != nil:
+		return nil, errors.New(prose.Sentence(p.Comparison.Incomparable))
 	}
 	return &p, nil
 }

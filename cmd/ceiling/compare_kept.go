@@ -11,6 +11,7 @@ import (
 	"ceiling/record"
 	"ceiling/show/importer"
 	"ceiling/show/report"
+	"ceiling/verdict/prose"
 )
 
 // compareKept holds two results against each other that were measured before.
@@ -31,14 +32,14 @@ func compareKept(sh *shell, a, b string, f *runFlags, o *compareFlags) error {
 			return usage(err)
 		}
 		sh.exit = plan.Gate(&c, conditions)
-	} else if c.Incomparable != "" {
+	} else if c.Incomparable != nil {
 		sh.exit = run.ExitInvalid
 	}
 	if f.json {
 		e := json.NewEncoder(sh.stdout)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		return e.Encode(&c)
+		return e.Encode(prose.Spell(c))
 	}
 	return report.Comparison(sh.stdout, &c, layout(sh.stdout, f.verbose))
 }
@@ -133,8 +134,12 @@ func importedResult(name string, h *secret.Hider) (plan.Finished, error) {
 	if all := r.Requests + r.Failed(); all > 0 {
 		f.BadShare = float64(r.Failed()) / float64(all)
 	}
+	var caveats []record.Statement
+	for _, text := range r.Caveats {
+		caveats = append(caveats, record.State("comparison.imported", record.Values{"text": text}))
+	}
 	return plan.Finished{
 		Label: name, Figures: []plan.Figures{f}, Facts: [][]plan.Fact{plan.ToolFacts(r.Tool, r.Loop, r.From, r.Connections, r.Target)},
-		Caveats: r.Caveats, Decide: r.Target,
+		Caveats: caveats, Decide: r.Target,
 	}, nil
 }

@@ -240,10 +240,10 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 // announce says what a plan will take before it starts.
 func (sh *shell) announce(e *spec.Experiment, runs int) {
 	if runs == 0 { // a search chooses as it goes
-		sh.say("%s: runs of %s each, until the answer is known", e.Kind, unit.FormatDuration(time.Duration(e.Load.Duration)))
+		sh.note("%s: runs of %s each, until the answer is known", e.Kind, unit.FormatDuration(time.Duration(e.Load.Duration)))
 		return
 	}
-	sh.say("%s: %d runs of %s, about %s", e.Kind, runs,
+	sh.note("%s: %d runs of %s, about %s", e.Kind, runs,
 		unit.FormatDuration(time.Duration(e.Load.Duration)), unit.FormatDuration(run.Takes(e, runs).Round(time.Second)))
 }
 
@@ -254,7 +254,7 @@ func (sh *shell) answer(p *record.Plan, file record.File, err error, f *runFlags
 	}
 	sh.exit = p.Exit
 	if f.json {
-		return errors.Join(err, record.WritePlanJSON(sh.stdout, p))
+		return errors.Join(err, report.PlanJSON(sh.stdout, p))
 	}
 	if !f.plan.quiet && len(p.Runs) > 0 {
 		sh.saved(file, p.ID)

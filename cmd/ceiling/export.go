@@ -14,6 +14,7 @@ import (
 
 	"ceiling/record"
 	"ceiling/show/export"
+	"ceiling/show/report"
 )
 
 // exportFlags are the flags of an export as typed.
@@ -167,7 +168,7 @@ func exportPlan(sh *shell, file record.File, name string, f *exportFlags) error 
 	if f.format != export.FormatJSON || f.to != "" {
 		return usage(fmt.Errorf("%s is a %s of %d runs, and has no %s of its own; export one of its runs (%s/RUN), or the whole with --format json or csv", name, p.Experiment.Kind, len(p.Runs), f.format, p.ID))
 	}
-	return sh.write(f.out, func(out io.Writer) error { return record.WritePlanJSON(out, p) })
+	return sh.write(f.out, func(out io.Writer) error { return report.PlanJSON(out, p) })
 }
 
 // write writes a format that is made from the run's documents.

@@ -28,7 +28,7 @@ func (sh *shell) knowHeadroom(ctx context.Context, engine string, measures time.
 	if why == "" {
 		return
 	}
-	sh.say("measuring this host's generator first, about %s: %s", unit.FormatDuration(calibrate.FirstTakes),
+	sh.note("measuring this host's generator first, about %s: %s", unit.FormatDuration(calibrate.FirstTakes),
 		oneReason(all, why))
 	c := calibrate.Config{Engine: engine, Version: version()}
 	if c.Program, err = os.Executable(); err == nil {

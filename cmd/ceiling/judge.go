@@ -147,7 +147,7 @@ func (sh *shell) judgePlan(file record.File, asJSON, verbose bool) error {
 	}
 	sh.exit = p.Exit
 	if asJSON {
-		return record.WritePlanJSON(sh.stdout, p)
+		return report.PlanJSON(sh.stdout, p)
 	}
 	return report.Plan(sh.stdout, p, layout(sh.stdout, verbose))
 }

@@ -85,10 +85,10 @@ func (sh *shell) list(args []string, f *listFlags, keep func(*record.Entry) bool
 	case f.json:
 		return report.WriteListJSON(sh.stdout, store.Dir, entries)
 	case len(all) == 0:
-		sh.say("no records in %s; those made with -o DIR are listed by: ceiling list DIR", store.Dir)
+		sh.note("no records in %s; those made with -o DIR are listed by: ceiling list DIR", store.Dir)
 		return nil
 	case len(entries) == 0:
-		sh.say("none of the %s in %s is as asked", unit.Plural(len(all), "record", "records"), store.Dir)
+		sh.note("none of the %s in %s is as asked", unit.Plural(len(all), "record", "records"), store.Dir)
 		return nil
 	}
 	return report.List(sh.stdout, entries, time.Now(), layout(sh.stdout, false))

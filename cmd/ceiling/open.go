@@ -39,7 +39,7 @@ is, and opens it in the browser of this desktop (xdg-open).`,
 			}
 			fmt.Fprintln(sh.stdout, file)
 			if err := openInBrowser(c.Context(), file); err != nil {
-				sh.say("no browser was started: %s; open the file above yourself", oneLine(err))
+				sh.note("no browser was started: %s; open the file above yourself", oneLine(err))
 			}
 			return nil
 		},

@@ -14,6 +14,7 @@ import (
 
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // measured loads a planted server with a verb, "profile" or "run", and answers the
@@ -94,7 +95,7 @@ func TestGlobalMutex(t *testing.T) {
 		t.Errorf("more sources make it %.2f times as fast with four threads, %.2f times with one", gain, gain1)
 	}
 	t.Logf("%.0f and %.0f req/s with four threads, p50 %.0f and %.0f with one; %s", slow.Rate.CompletedPerS, fast.Rate.CompletedPerS,
-		one[1], many[1], slow.Profiling.Cost.Says)
+		one[1], many[1], prose.ProfileCost(slow.Profiling.Cost))
 	compared(t, bin, dir, draw)
 }
 

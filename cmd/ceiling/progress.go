@@ -59,8 +59,8 @@ func layout(w io.Writer, verbose bool) report.Layout {
 	return l
 }
 
-// say tells a person at the terminal something, apart from the data.
-func (sh *shell) say(format string, args ...any) {
+// note tells a person at the terminal something, apart from the data.
+func (sh *shell) note(format string, args ...any) {
 	// What cannot be told is no reason to stop.
 	_ = report.Paragraph(sh.stderr, fmt.Sprintf(format, args...), layout(sh.stderr, false))
 }

@@ -361,7 +361,7 @@ func (sh *shell) announceRun(s *spec.Spec) {
 	if n := len(concealed.Targets); n > 1 {
 		more = fmt.Sprintf(" and %d more", n-1)
 	}
-	sh.say("run: %s%s, %s, %s", concealed.Targets[0].URL, more, unit.Plural(s.Connections, "connection", "connections"), takes)
+	sh.note("run: %s%s, %s, %s", concealed.Targets[0].URL, more, unit.Plural(s.Connections, "connection", "connections"), takes)
 }
 
 // saved says where a record is, and how to see more of it.

@@ -56,7 +56,7 @@ func (sh *shell) showPlan(f record.File, asJSON, verbose bool) error {
 		plan.Conclude(p)
 	}
 	if asJSON {
-		return record.WritePlanJSON(sh.stdout, p)
+		return report.PlanJSON(sh.stdout, p)
 	}
 	return report.Plan(sh.stdout, p, layout(sh.stdout, verbose))
 }

@@ -105,8 +105,8 @@ func concludeComparison(p *record.Plan) {
 	c := &record.Comparison{A: e.Servers[0].Label(), B: e.Servers[1].Label(), Differences: serverDifferences(e), Changes: []record.Change{}}
 	p.Comparison, p.Exit = c, 0
 	sides := sidesOf(p.Runs)
-	if c.Incomparable = mostlyErrors(&sides); c.Incomparable != "" {
-		c.Says = "cannot be compared: " + c.Incomparable
+	if c.Incomparable = mostlyErrors(&sides); c.Incomparable != nil {
+		c.Says = say("comparison.incomparable", with{"why": c.Incomparable})
 		closeGate(p, &sides)
 		return
 	}
@@ -128,8 +128,6 @@ func concludeComparison(p *record.Plan) {
 // metric is one figure that two sides are compared in.
 type compareMetric struct {
 	name, unit string
-	// words are the metric in a sentence.
-	words string
 	// more is better of it.
 	more bool
 	// margin is the change, as a share, up to which "no change" may be said
@@ -139,7 +137,7 @@ type compareMetric struct {
 	// beyond is the share of the requests above a quantile; 0: it is none.
 	beyond float64
 	// of is the figure of some runs together, or why there is none.
-	of func(runs []*record.Measured) (value float64, why string)
+	of func(runs []*record.Measured) (value float64, why record.Statement)
 }
 
 // The metrics of a comparison, by the names of record.Change.
@@ -152,10 +150,10 @@ const (
 
 func allMetrics() []compareMetric {
 	return []compareMetric{
-		{metricRPS, "/s", "requests per second", true, .05, 0, rateOf},
-		{metricP50, "ns", "p50", false, .10, .5, quantileOf(.5)},
-		{metricP99, "ns", "p99", false, .20, .01, quantileOf(.99)},
-		{metricCPU, "ns", "server CPU per request", false, .05, 0, cpuOf},
+		{metricRPS, "/s", true, .05, 0, rateOf},
+		{metricP50, "ns", false, .10, .5, quantileOf(.5)},
+		{metricP99, "ns", false, .20, .01, quantileOf(.99)},
+		{metricCPU, "ns", false, .05, 0, cpuOf},
 	}
 }
 
@@ -196,8 +194,9 @@ const mostly = 0.5
 
 // mostlyErrors is the answer where a side does not do its work: nothing else
 // about it is worth a figure.
-func mostlyErrors(s *compareSides) string {
-	bad := func(name string, runs []*record.Measured) string {
+func mostlyErrors(s *compareSides) []record.Statement {
+	var list []record.Statement
+	bad := func(name string, runs []*record.Measured) {
 		var failing, worst float64
 		for _, m := range runs {
 			if m.BadShare > mostly || m.Completed == 0 && m.Failed > 0 {
@@ -206,18 +205,13 @@ func mostlyErrors(s *compareSides) string {
 			}
 		}
 		if len(runs) == 0 || failing <= mostly*float64(len(runs)) {
-			return ""
+			return
 		}
-		return fmt.Sprintf("%s fails: in %.0f of its %d runs most requests got an error or no answer (up to %s of them)", name, failing,
-			len(runs), shareText(worst))
+		list = append(list, say("incomparable.errors", with{"side": name, "failing": failing, "runs": len(runs), "worst": worst}))
 	}
-	a, b := bad(SideA, s.a), bad(SideB, s.b)
-	switch {
-	case a != "" && b != "":
-		return a + "; " + b
-	default:
-		return a + b
-	}
+	bad(SideA, s.a)
+	bad(SideB, s.b)
+	return list
 }
 
 // serverDifferences are those that the experiment itself names.

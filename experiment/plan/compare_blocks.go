@@ -1,13 +1,11 @@
 package plan
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"ceiling/internal/hist"
 	"ceiling/record"
-	"ceiling/verdict/prose"
 )
 
 // compareBlock is the runs that are held against each other.
@@ -22,7 +20,7 @@ const leftMost = 3
 
 // wholeBlocks are those with all their runs, in order, and sentences about
 // those that were left out. One that is not complete yet is passed over.
-func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []string) {
+func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []record.Statement) {
 	byNumber := map[int]*compareBlock{}
 	var numbers []int
 	for i := range runs {
@@ -48,15 +46,14 @@ func wholeBlocks(runs []record.Measured) (blocks []compareBlock, left []string) 
 		if len(b.a) != runsPerSide || len(b.b) != runsPerSide {
 			continue
 		}
-		if why := b.spoilt(); why != "" {
-			left = append(left, fmt.Sprintf("block %d was left out: %s", n, why))
+		if why := b.spoilt(); !why.IsZero() {
+			left = append(left, say("left.block", with{"block": n, "why": why}))
 			continue
 		}
 		blocks = append(blocks, *b)
 	}
 	if more := len(left) - leftMost; more > 0 {
-		left = append(left[:leftMost], fmt.Sprintf("%d more blocks were left out for such reasons, %d of %d in all", more, len(left),
-			len(left)+len(blocks)))
+		left = append(left[:leftMost], say("left.blocks", with{"more": more, "left": len(left), "blocks": len(left) + len(blocks)}))
 	}
 	return blocks, left
 }
@@ -73,65 +70,65 @@ func partBlocks(blocks []compareBlock) (real, noise []compareBlock) {
 	return real, noise
 }
 
-// spoilt says why a block proves nothing, "" where it does.
-func (b *compareBlock) spoilt() string {
+// spoilt says why a block proves nothing, and nothing where it does.
+func (b *compareBlock) spoilt() record.Statement {
 	for _, m := range slices.Concat(b.a, b.b) {
 		switch {
 		case m.Run == "":
-			return fmt.Sprintf("a run of %s was not made", m.Side)
+			return say("block.not-made", with{"side": m.Side})
 		case m.Completed == 0:
-			return fmt.Sprintf("nothing was answered in run %s of %s", m.Run, m.Side)
+			return say("block.no-answer", with{"run": m.Run, "side": m.Side})
 		case m.BadShare > mostly:
-			return fmt.Sprintf("%s of the requests of run %s of %s failed", shareText(m.BadShare), m.Run, m.Side)
+			return say("block.errors", with{"share": m.BadShare, "run": m.Run, "side": m.Side})
 		case m.Outcome == record.Invalid && !paceOfGenerator(m):
-			return fmt.Sprintf("run %s of %s is invalid: %s", m.Run, m.Side, prose.Sentence(m.Because))
+			return say("block.invalid", with{"run": m.Run, "side": m.Side, "why": m.Because})
 		}
 	}
-	return ""
+	return record.Statement{}
 }
 
 // rateOf is completions over the time they took.
-func rateOf(runs []*record.Measured) (float64, string) {
+func rateOf(runs []*record.Measured) (float64, record.Statement) {
 	var completed, elapsed float64
 	for _, m := range runs {
 		completed += float64(m.Completed)
 		elapsed += m.ElapsedS
 	}
 	if !(completed > 0) || !(elapsed > 0) {
-		return 0, "nothing was completed"
+		return 0, say("measured.nothing", nil)
 	}
-	return completed / elapsed, ""
+	return completed / elapsed, record.Statement{}
 }
 
 // cpuOf is the CPU time over the requests it was spent on.
-func cpuOf(runs []*record.Measured) (float64, string) {
+func cpuOf(runs []*record.Measured) (float64, record.Statement) {
 	var used, completed float64
 	for _, m := range runs {
 		if !(m.ServerCPUNs > 0) {
-			return 0, "the server's CPU was not measured in run " + m.Run
+			return 0, say("measured.no-cpu", with{"run": m.Run})
 		}
 		used += m.ServerCPUNs * float64(m.Completed)
 		completed += float64(m.Completed)
 	}
 	if !(completed > 0) {
-		return 0, "nothing was completed"
+		return 0, say("measured.nothing", nil)
 	}
-	return used / completed, ""
+	return used / completed, record.Statement{}
 }
 
 // quantileOf is a quantile of all their response times together.
-func quantileOf(q float64) func([]*record.Measured) (float64, string) {
-	return func(runs []*record.Measured) (float64, string) {
+func quantileOf(q float64) func([]*record.Measured) (float64, record.Statement) {
+	return func(runs []*record.Measured) (float64, record.Statement) {
 		for _, m := range runs {
 			if m.Histogram == nil {
-				return 0, "the response times of run " + m.Run + " were not kept"
+				return 0, say("measured.no-histogram", with{"run": m.Run})
 			}
 		}
 		ns := merged(runs).Quantile(q)
 		if ns <= 0 {
-			return 0, "nothing was completed"
+			return 0, say("measured.nothing", nil)
 		}
-		return float64(ns), ""
+		return float64(ns), record.Statement{}
 	}
 }
 
@@ -161,17 +158,20 @@ func (o outcome) ratio() float64 { return math.Log(o.b / o.a) }
 
 // outcomesOf measures every block; why says what is missing in the first that
 // lacks something.
-func outcomesOf(m compareMetric, blocks []compareBlock) (list []outcome, why string) {
+func outcomesOf(m compareMetric, blocks []compareBlock) (list []outcome, why record.Statement) {
 	for _, b := range blocks {
 		var o outcome
 		for side, runs := range [][]*record.Measured{b.a, b.b} {
 			both, missing := m.of(runs)
-			if missing != "" {
+			if !missing.IsZero() {
 				return nil, missing
 			}
 			first, missing := m.of(runs[:1])
-			second, missing2 := m.of(runs[1:])
-			if missing += missing2; missing != "" {
+			if !missing.IsZero() {
+				return nil, missing
+			}
+			second, missing := m.of(runs[1:])
+			if !missing.IsZero() {
 				return nil, missing
 			}
 			o.apart = max(o.apart, math.Abs(math.Log(first/second)))
@@ -183,7 +183,7 @@ func outcomesOf(m compareMetric, blocks []compareBlock) (list []outcome, why str
 		}
 		list = append(list, o)
 	}
-	return list, ""
+	return list, record.Statement{}
 }
 
 // disturbedFrom is how many times the lower quartile of all blocks the two runs

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -45,17 +44,16 @@ func limitedByGenerator(c *record.Comparison, s *compareSides) {
 		}
 		ch.Decision, ch.Within = record.CannotTell, 0
 		ch.Relative.Confidence = 0
-		ch.Says = fmt.Sprintf("%s: inconclusive, the generator was the bottleneck on both sides: this figure is its own, not the servers'",
-			wordsOf(ch.Metric))
+		ch.Says = say("change.generator", with{"metric": ch.Metric})
 	}
 }
 
 // caveatsOf is what weakens the answer.
-func caveatsOf(e *spec.Experiment, c *record.Comparison, s *compareSides) []string {
-	var caveats []string
-	add := func(text string) {
-		if text != "" {
-			caveats = append(caveats, text)
+func caveatsOf(e *spec.Experiment, c *record.Comparison, s *compareSides) []record.Statement {
+	var caveats []record.Statement
+	add := func(caveat record.Statement) {
+		if !caveat.IsZero() {
+			caveats = append(caveats, caveat)
 		}
 	}
 	add(fewBlocks(e, c))
@@ -70,72 +68,71 @@ func caveatsOf(e *spec.Experiment, c *record.Comparison, s *compareSides) []stri
 	return caveats
 }
 
-func fewBlocks(e *spec.Experiment, c *record.Comparison) string {
+func fewBlocks(e *spec.Experiment, c *record.Comparison) record.Statement {
 	n := len(metricsOf(e))
 	least := stat.LeastBlocks(compareConfidence, n)
 	switch leastNoise := stat.LeastBlocks(compareConfidence, 1); {
 	case c.Blocks < least:
-		return fmt.Sprintf("%d blocks are too few: %d metrics at %s together need %d", c.Blocks, n, shareText(compareConfidence), least)
+		return say("comparison.few-blocks", with{"blocks": c.Blocks, "metrics": n, "confidence": compareConfidence, "needed": least})
 	case c.Blocks < least+2:
-		return fmt.Sprintf("%d blocks are the minimum: a single disturbed block hides a change", c.Blocks)
+		return say("comparison.least-blocks", with{"blocks": c.Blocks})
 	case c.NoiseBlocks < leastNoise:
-		return fmt.Sprintf("%d blocks of A vs A are too few to estimate noise: needs %d", c.NoiseBlocks, leastNoise)
+		return say("comparison.few-noise-blocks", with{"blocks": c.NoiseBlocks, "needed": leastNoise})
 	}
-	return ""
+	return record.Statement{}
 }
 
-func ceilingsDiffer(s *compareSides) string {
+func ceilingsDiffer(s *compareSides) record.Statement {
 	of := func(m *record.Measured) record.Bottleneck { return m.Bottleneck }
 	a, b := mostOf(s.a, of), mostOf(s.b, of)
 	if a == b || a == "" || b == "" {
-		return ""
+		return record.Statement{}
 	}
-	return fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", a, b)
+	return say("comparison.two-bottlenecks", with{"a": a, "b": b})
 }
 
-func generatorCaveat(s *compareSides) string {
+func generatorCaveat(s *compareSides) record.Statement {
 	a, b := shareOf(s.a, paceOfGenerator), shareOf(s.b, paceOfGenerator)
 	switch {
 	case a >= mostly && b >= mostly:
-		return "the generator was the bottleneck on both sides: rate and response time say nothing about the servers; give it more threads or another machine, or set a rate (-R)"
+		return say("comparison.generator", nil)
 	case a >= mostly:
-		return "the generator was the bottleneck of A: A could do more than was measured"
+		return say("comparison.generator-of", with{"side": SideA})
 	case b >= mostly:
-		return "the generator was the bottleneck of B: B could do more than was measured"
+		return say("comparison.generator-of", with{"side": SideB})
 	case a > 0 || b > 0:
-		return fmt.Sprintf("the generator was the bottleneck in %s of A's runs and %s of B's", shareText(a), shareText(b))
+		return say("comparison.generator-at-times", with{"a": a, "b": b})
 	}
-	return ""
+	return record.Statement{}
 }
 
-func sharedCaveat(s *compareSides) string {
+func sharedCaveat(s *compareSides) record.Statement {
 	shared := func(m *record.Measured) bool { return m.Bottleneck == record.SharedCPU }
 	if shareOf(s.a, shared) < mostly && shareOf(s.b, shared) < mostly {
-		return ""
+		return record.Statement{}
 	}
-	return "generator and server saturated the same cores: a server change shows in its CPU/request, and only partly in the rate"
+	return say("comparison.shared-cores", nil)
 }
 
 // oneProcess says what is not known where the comparison could not start the
 // servers anew for every block.
-func oneProcess(e *spec.Experiment) string {
+func oneProcess(e *spec.Experiment) record.Statement {
 	if e.Servers[0].Serve != "" && e.Servers[1].Serve != "" {
-		return ""
+		return record.Statement{}
 	}
-	return "a server that was running is one process: its luck with memory and cores cannot be separated from its code; use --serve COMMAND to start a new one in every block"
+	return say("comparison.one-process", nil)
 }
 
 // errorsApart is the difference of the shares of failed requests from which on
 // failures, which are quicker or slower than answers, may shift the figures.
 const errorsApart = 0.001
 
-func errorsDiffer(s *compareSides) string {
+func errorsDiffer(s *compareSides) record.Statement {
 	a, b := badShare(s.a), badShare(s.b)
 	if math.Abs(a-b) <= errorsApart {
-		return ""
+		return record.Statement{}
 	}
-	return fmt.Sprintf("%s of A's requests failed and %s of B's: a change by itself, and it shifts every other figure", shareText(a),
-		shareText(b))
+	return say("comparison.errors", with{"a": a, "b": b})
 }
 
 func badShare(runs []*record.Measured) float64 {
@@ -156,9 +153,9 @@ func badShare(runs []*record.Measured) float64 {
 const beyondLeast = 10
 
 // fewBeyond says where a quantile is rather the largest of a few.
-func fewBeyond(m compareMetric, blocks []compareBlock) string {
+func fewBeyond(m compareMetric, blocks []compareBlock) record.Statement {
 	if m.beyond == 0 {
-		return ""
+		return record.Statement{}
 	}
 	least := math.Inf(1)
 	for _, b := range blocks {
@@ -171,10 +168,9 @@ func fewBeyond(m compareMetric, blocks []compareBlock) string {
 		}
 	}
 	if least >= beyondLeast {
-		return ""
+		return record.Statement{}
 	}
-	return fmt.Sprintf("%s rests on %.0f slower requests per side in the shortest block, %d are needed: use longer runs (-d)", m.words,
-		math.Floor(least), beyondLeast)
+	return say("comparison.few-beyond", with{"metric": m.name, "slower": math.Floor(least), "needed": beyondLeast})
 }
 
 // driftMost is how far a metric may wander from the first third of the blocks
@@ -183,10 +179,10 @@ func fewBeyond(m compareMetric, blocks []compareBlock) string {
 const driftMost = 2
 
 // driftOf looks whether both sides together wandered.
-func driftOf(m compareMetric, list []outcome) string {
+func driftOf(m compareMetric, list []outcome) record.Statement {
 	third := len(list) / 3
 	if third < 2 {
-		return ""
+		return record.Statement{}
 	}
 	level := func(part []outcome) float64 {
 		levels := make([]float64, len(part))
@@ -198,19 +194,18 @@ func driftOf(m compareMetric, list []outcome) string {
 	}
 	drift := stat.Relative(level(list[len(list)-third:]) - level(list[:third]))
 	if !(math.Abs(drift) > driftMost*m.margin) {
-		return ""
+		return record.Statement{}
 	}
-	return fmt.Sprintf("%s of both sides drifted by %s from the first blocks to the last; blocks cancel most of that", m.words,
-		signedText(drift))
+	return say("comparison.drift", with{"metric": m.name, "drift": drift})
 }
 
 // floorCaveat says where A against A differs more than anything that was looked
 // for.
-func floorCaveat(c *record.Change) string {
+func floorCaveat(c *record.Change) record.Statement {
 	for _, m := range allMetrics() {
 		if m.name == c.Metric && c.Floor > m.margin {
-			return fmt.Sprintf("A vs A reaches ±%s in %s here: smaller changes are not visible on this machine", shareText(c.Floor), m.words)
+			return say("comparison.noisy", with{"metric": m.name, "floor": c.Floor})
 		}
 	}
-	return ""
+	return record.Statement{}
 }

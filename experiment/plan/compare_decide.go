@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"fmt"
 	"math"
-	"strings"
 
 	"ceiling/internal/stat"
 	"ceiling/record"
@@ -12,15 +10,15 @@ import (
 // changeOf judges one metric from blocks of A against B, after what blocks of
 // A against A show; caveats are those of the metric alone. comparisons is how many
 // metrics are judged with it.
-func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c record.Change, caveats []string) {
+func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c record.Change, caveats []record.Statement) {
 	c = record.Change{Metric: m.name, Unit: m.unit, Decision: record.CannotTell, PerBlock: []float64{}}
 	if len(real) == 0 {
-		c.Says = m.words + ": not measured: no whole block of A and B"
+		c.Says = say("change.not-measured", with{"metric": m.name, "why": say("measured.no-block", nil)})
 		return c, nil
 	}
 	list, why := outcomesOf(m, real)
-	if why != "" {
-		c.Says = m.words + ": not measured: " + why
+	if !why.IsZero() {
+		c.Says = say("change.not-measured", with{"metric": m.name, "why": why})
 		return c, nil
 	}
 	calm := calmOf(list, stat.LeastBlocks(compareConfidence, comparisons))
@@ -30,23 +28,24 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 	c.PerBlock = ratiosOf(list, calm)
 	d, err := stat.Paired(c.PerBlock, compareConfidence, comparisons)
 	if err != nil {
-		c.Says = m.words + ": " + err.Error()
+		c.Says = say("change.failed", with{"metric": m.name, "error": err.Error()})
 		return c, nil
 	}
+	warnings := warned(d.Warnings)
 	if out := len(list) - len(calm); out > 0 {
-		d.Warnings = append(d.Warnings, fmt.Sprintf("%d of %d blocks were left out: the same server differed from itself in them", out,
-			len(list)))
+		warnings = append(warnings, say("left.disturbed", with{"left": out, "blocks": len(list)}))
 	}
 	floor, why := floorOf(m, noise)
-	if why != "" {
-		d.Warnings = append(d.Warnings, why)
+	if !why.IsZero() {
+		warnings = append(warnings, why)
 	}
 	if floor != nil {
 		c.Floor = stat.Relative(floor.Resolution)
 	}
+	c.Relative.Warnings = warnings
 	decide(&c, m, d, floor)
-	for _, caveat := range []string{fewBeyond(m, real), driftOf(m, list)} {
-		if caveat != "" {
+	for _, caveat := range []record.Statement{fewBeyond(m, real), driftOf(m, list)} {
+		if !caveat.IsZero() {
 			caveats = append(caveats, caveat)
 		}
 	}
@@ -60,21 +59,21 @@ func changeOf(m compareMetric, real, noise []compareBlock, comparisons int) (c r
 // and B so far apart is in their own interval already. In the simulation of the
 // tests the far end would bring false alarms from 3 in 100 to less than 1, and
 // the changes of 20 % in p99 that are found from 93 in 100 to some 40.
-func floorOf(m compareMetric, noise []compareBlock) (*stat.Floor, string) {
+func floorOf(m compareMetric, noise []compareBlock) (*stat.Floor, record.Statement) {
 	if len(noise) == 0 {
-		return nil, "A was not run against A: the noise is unknown"
+		return nil, say("stat.no-noise", nil)
 	}
 	list, why := outcomesOf(m, noise)
-	if why != "" {
-		return nil, "A vs A: " + why
+	if !why.IsZero() {
+		return nil, say("measured.noise", with{"why": why})
 	}
 	// Not corrected for the number of metrics: that is done to A against B.
 	floor, err := stat.NoiseFloor(ratiosOf(list, calmOf(list, stat.LeastBlocks(compareConfidence, 1))), compareConfidence, 1)
 	if err != nil {
-		return nil, err.Error()
+		return nil, say("stat.failed", with{"error": err.Error()})
 	}
 	floor.Resolution = math.Abs(floor.Value)
-	return &floor, ""
+	return &floor, record.Statement{}
 }
 
 // decide fills in the decision, the interval and its words. A difference has
@@ -82,7 +81,7 @@ func floorOf(m compareMetric, noise []compareBlock) (*stat.Floor, string) {
 // the whole interval within the metric's margin.
 func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Floor) {
 	c.Relative = record.Estimate{Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence,
-		Warnings: d.Warnings}
+		Warnings: c.Relative.Warnings}
 	if !d.Certain() || floor != nil && !floor.Certain() {
 		c.Relative.Confidence = 0
 	}
@@ -95,7 +94,7 @@ func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Fl
 		verdict, err = stat.Decide(d, floor, m.margin)
 	}
 	if err != nil {
-		c.Says = m.words + ": " + err.Error()
+		c.Says = say("change.failed", with{"metric": m.name, "error": err.Error()})
 		return
 	}
 	reach := stat.Relative(max(math.Abs(d.Low), math.Abs(d.High)))
@@ -105,98 +104,67 @@ func decide(c *record.Change, m compareMetric, d stat.Difference, floor *stat.Fl
 		if (verdict.Answer == stat.Higher) == m.more {
 			c.Decision = record.Better
 		}
-		c.Says = fmt.Sprintf("%s %s", m.words, movedText(&c.Relative))
+		c.Says = moved(c)
 		return
 	case stat.NoChange:
 		// A machine noisier than the margin hides what matters.
 		if reach <= m.margin {
 			c.Decision, c.Within = record.NoChange, reach
-			c.Says = fmt.Sprintf("no change in %s within ±%s", m.words, shareText(reach))
+			c.Says = say("change.none", with{"metric": m.name, "within": reach})
 			return
 		}
 	}
-	c.Says = fmt.Sprintf("%s: inconclusive, %s", m.words, rangeText(&c.Relative))
+	why := record.Statement{}
 	switch n := len(verdict.Warnings); {
 	case c.Floor > m.margin:
-		c.Says += fmt.Sprintf("; A vs A reaches ±%s", shareText(c.Floor))
+		why = say("change.floor", with{"floor": c.Floor})
 	case n > 0:
-		c.Says += "; " + verdict.Warnings[n-1]
+		last := verdict.Warnings[n-1]
+		why = record.State(last.Code, last.With)
 	}
+	c.Says = unclear(c, why)
 }
 
-// movedText is "5.1 % lower (3.0 to 7.2 %)".
-func movedText(r *record.Estimate) string {
-	if r.Mid < 0 {
-		return fmt.Sprintf("%s lower (%s to %s)", shareText(-r.Mid), shareText(-r.High), shareText(-r.Low))
-	}
-	return fmt.Sprintf("%s higher (%s to %s)", shareText(r.Mid), shareText(r.Low), shareText(r.High))
+// moved is a change that shows.
+func moved(c *record.Change) record.Statement {
+	r := &c.Relative
+	return say("change.moved", with{"metric": c.Metric, "mid": r.Mid, "low": r.Low, "high": r.High})
 }
 
-// rangeText is "between −2.1 % and +6.3 %".
-func rangeText(r *record.Estimate) string {
-	return fmt.Sprintf("between %s and %s", signedText(r.Low), signedText(r.High))
+// unclear is a change that cannot be told from none.
+func unclear(c *record.Change, why record.Statement) record.Statement {
+	return say("change.open", with{"metric": c.Metric, "low": c.Relative.Low, "high": c.Relative.High, "why": why})
 }
 
-// shareText is a share in per cent, to a tenth below 10 %: 5.1 %, 34 %.
-func shareText(share float64) string {
-	percent := share * 100
-	switch {
-	case math.Abs(percent) < 0.095:
-		return fmt.Sprintf("%.2f%%", percent)
-	case math.Abs(percent) < 9.95:
-		return fmt.Sprintf("%.1f%%", percent)
-	}
-	return fmt.Sprintf("%.0f%%", percent)
-}
-
-func signedText(share float64) string {
-	if share < 0 {
-		return "−" + shareText(-share)
-	}
-	return "+" + shareText(share)
-}
-
-// saysOf is the answer in one sentence.
-func saysOf(c *record.Comparison) string {
-	var better, worse, same, open []string
+// saysOf is the answer.
+func saysOf(c *record.Comparison, more ...record.Statement) record.Statement {
+	var better, worse, same, open []record.Statement
 	for i := range c.Changes {
-		ch := &c.Changes[i]
-		words := wordsOf(ch.Metric)
-		switch ch.Decision {
+		switch ch := &c.Changes[i]; ch.Decision {
 		case record.Better:
 			better = append(better, ch.Says)
 		case record.Worse:
 			worse = append(worse, ch.Says)
 		case record.NoChange:
-			same = append(same, fmt.Sprintf("%s within ±%s", words, shareText(ch.Within)))
+			same = append(same, say("metric.within", with{"metric": ch.Metric, "within": ch.Within}))
 		default:
-			open = append(open, words)
+			open = append(open, say("metric", with{"metric": ch.Metric}))
 		}
 	}
-	var parts []string
+	var parts []record.Statement
 	switch {
 	case len(better) > 0 && len(worse) > 0:
-		parts = append(parts, "B is worse than A in one thing and better in another: "+strings.Join(append(worse, better...), ", "))
+		parts = append(parts, say("comparison.mixed", with{"worse": worse, "better": better}))
 	case len(worse) > 0:
-		parts = append(parts, "B is worse than A: "+strings.Join(worse, ", "))
+		parts = append(parts, say("comparison.worse", with{"worse": worse}))
 	case len(better) > 0:
-		parts = append(parts, "B is better than A: "+strings.Join(better, ", "))
+		parts = append(parts, say("comparison.better", with{"better": better}))
 	}
 	if len(same) > 0 {
-		parts = append(parts, "no change in "+strings.Join(same, ", "))
+		parts = append(parts, say("comparison.same", with{"same": same}))
 	}
 	if len(open) > 0 {
-		parts = append(parts, "inconclusive for "+strings.Join(open, ", "))
+		parts = append(parts, say("comparison.open", with{"open": open}))
 	}
-	return strings.Join(parts, "; ")
-}
-
-// wordsOf is a metric in a sentence.
-func wordsOf(name string) string {
-	for _, m := range allMetrics() {
-		if m.name == name {
-			return m.words
-		}
-	}
-	return name
+	return say("comparison.result", with{"parts": append(parts, more...)})
 }

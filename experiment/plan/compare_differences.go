@@ -31,7 +31,8 @@ type Fact struct {
 	Value string
 	// Weight of a difference in it.
 	Weight string
-	// Why a difference matters.
+	// Why a difference matters: the rest of a code that begins with "differs."; "" where it
+	// is plain.
 	Why string
 	// Wanted facts are named also where neither side knows them.
 	Wanted bool
@@ -51,14 +52,14 @@ const (
 // and the URL, which is taken to have been asked for with GET.
 func ToolFacts(tool, loop, from string, connections int, target string) []Fact {
 	facts := []Fact{
-		{FactTool, tool, WeightExplains, "each tool counts, and misses, in its own way", true},
+		{FactTool, tool, WeightExplains, "tool", true},
 		{FactLoop, loop, WeightForbids, "", true},
 		{FactFrom, from, WeightForbids, "", true},
 		{FactConnections, numberText(connections), WeightForbids, "", true},
 	}
 	if target != "" {
 		text, host := requestText(&spec.Target{Method: "GET", URL: target, Weight: 1})
-		facts = append(facts, Fact{FactRequests, text, WeightForbids, "another mix is other work", true},
+		facts = append(facts, Fact{FactRequests, text, WeightForbids, "mix", true},
 			Fact{"address", host, WeightNoted, "", false})
 	}
 	return facts
@@ -69,8 +70,16 @@ type differences []record.Difference
 
 func (d *differences) add(weight, what, a, b, why string) {
 	if a != b {
-		*d = append(*d, record.Difference{What: what, A: a, B: b, Weight: weight, Why: why})
+		*d = append(*d, record.Difference{What: what, A: a, B: b, Weight: weight, Why: reason(why)})
 	}
+}
+
+// reason is why a difference matters.
+func reason(code string) record.Statement {
+	if code == "" {
+		return record.Statement{}
+	}
+	return say("differs."+code, nil)
 }
 
 func (d *differences) explains(what, a, b string) { d.add(WeightExplains, what, a, b, "") }
@@ -87,7 +96,7 @@ func (d differences) sorted() []record.Difference {
 
 // differ holds the facts of two sides against each other, each with one list
 // of facts per run. What forbids a comparison is named apart.
-func differ(a, b [][]Fact) (list []record.Difference, incomparable string) {
+func differ(a, b [][]Fact) (list []record.Difference, incomparable []record.Statement) {
 	var d differences
 	valuesA, valuesB := valuesOf(a), valuesOf(b)
 	var forbidden []string
@@ -96,15 +105,15 @@ func differ(a, b [][]Fact) (list []record.Difference, incomparable string) {
 		switch {
 		case len(x) > 1 && f.Weight == WeightForbids, len(y) > 1 && f.Weight == WeightForbids:
 			d = append(d, record.Difference{What: f.What, A: joined(x), B: joined(y), Weight: WeightForbids,
-				Why: "the runs of one side are not of one condition"})
+				Why: reason("conditions")})
 			forbidden = append(forbidden, f.What)
 		case len(x) == 0 && len(y) == 0:
 			if f.Wanted {
 				d = append(d, record.Difference{What: f.What, A: notRecorded, B: notRecorded, Weight: WeightNoted,
-					Why: "whether it is the same is not known"})
+					Why: reason("unknown")})
 			}
 		case len(x) == 0 || len(y) == 0:
-			d.add(WeightNoted, f.What, joined(x), joined(y), "whether it is the same is not known")
+			d.add(WeightNoted, f.What, joined(x), joined(y), "unknown")
 		case !slices.Equal(x, y):
 			d.add(f.Weight, f.What, joined(x), joined(y), f.Why)
 			if f.Weight == WeightForbids {
@@ -113,7 +122,7 @@ func differ(a, b [][]Fact) (list []record.Difference, incomparable string) {
 		}
 	}
 	if len(forbidden) > 0 {
-		incomparable = "they differ in " + strings.Join(forbidden, ", ")
+		incomparable = []record.Statement{say("incomparable.differ", with{"facts": strings.Join(forbidden, ", ")})}
 	}
 	return d.sorted(), incomparable
 }
@@ -191,9 +200,9 @@ func agentFacts(r *record.Run) ([]Fact, *record.Environment) {
 		return strings.Join(slices.Compact(list), " | ")
 	}
 	return []Fact{
-		{"agents", fmt.Sprintf("%d load, %d observe", len(names), observers), WeightExplains, "other CPUs and other paths load", true},
-		{"machines of the agents", each(models), WeightForbids, "another machine has other limits", true},
-		{"kernels of the agents", each(kernels), WeightExplains, "the network stack is the kernel's", true},
+		{"agents", fmt.Sprintf("%d load, %d observe", len(names), observers), WeightExplains, "agents", true},
+		{"machines of the agents", each(models), WeightForbids, "machine", true},
+		{"kernels of the agents", each(kernels), WeightExplains, "kernel", true},
 		{"names of the agents", each(names), WeightNoted, "", false},
 	}, env
 }
@@ -211,7 +220,7 @@ func requestFacts(s *spec.Spec) []Fact {
 	}
 	slices.Sort(targets)
 	return []Fact{
-		{FactRequests, strings.Join(targets, ", "), WeightForbids, "another mix is other work", true},
+		{FactRequests, strings.Join(targets, ", "), WeightForbids, "mix", true},
 		{"address", strings.Join(hosts, ", "), WeightNoted, "", false},
 	}
 }
@@ -244,25 +253,25 @@ func hashOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(
 func loadFacts(r *record.Run) []Fact {
 	s, l := &r.Spec, &r.Load
 	return []Fact{
-		{FactTool, "ceiling", WeightExplains, "each tool counts, and misses, in its own way", true},
+		{FactTool, "ceiling", WeightExplains, "tool", true},
 		{FactFrom, map[string]string{"open": "due", "closed": "sent"}[l.Mode], WeightForbids,
-			"a time that begins when a request left hides what it waited for before", true},
-		{FactLoop, l.Mode, WeightForbids, "a closed loop waits for the server, an open one does not", true},
+			"latency-from", true},
+		{FactLoop, l.Mode, WeightForbids, "loop", true},
 		{FactConnections, numberText(l.Connections), WeightForbids, "", true},
 		{"pipelining", numberText(l.Pipelining), WeightForbids, "", true},
 		{"target rate", cmpText(s.Rate.String(), "none"), WeightForbids, "", false},
 		{"arrivals", cmpText(l.Arrivals, "none"), WeightForbids, "", false},
 		{"a connection for each request", yesText(s.NewConnections), WeightForbids, "", false},
 		{"established connections", numberText(l.Established), WeightNoted, "", false},
-		{"measured time", timeText(s.Duration), WeightNoted, "a longer run sees more of what is rare", false},
+		{"measured time", timeText(s.Duration), WeightNoted, "length", false},
 		{"asked requests", cmpText(countText(s.Requests), "none"), WeightNoted, "", false},
 		{"warm-up", timeText(s.Warmup), WeightNoted, "", false},
 		{"connect ramp", timeText(s.ConnectRamp), WeightNoted, "", false},
 		{"timeout", timeText(s.Timeout), WeightNoted, "", false},
-		{"generator version", r.Environment.Version, WeightExplains, "the generator is part of the measurement", true},
-		{"generator engine", l.Engine, WeightExplains, "the generator is part of the measurement", true},
+		{"generator version", r.Environment.Version, WeightExplains, "generator", true},
+		{"generator engine", l.Engine, WeightExplains, "generator", true},
 		{"generator engine features", strings.Join(l.EngineFeatures, " "), WeightNoted, "", false},
-		{"generator threads", numberText(l.Threads), WeightExplains, "the generator is part of the measurement", true},
+		{"generator threads", numberText(l.Threads), WeightExplains, "generator", true},
 		{"generator CPUs", cmpText(s.PinGenerator, "free"), WeightExplains, "", false},
 		{"server CPUs as asked", cmpText(s.PinServer, "free"), WeightExplains, "", false},
 	}
@@ -271,19 +280,18 @@ func loadFacts(r *record.Run) []Fact {
 // hostFacts is where the load came from, and where the server ran if it was
 // the same machine.
 func hostFacts(e *record.Environment) []Fact {
-	const hardware = "another machine has other limits"
 	facts := []Fact{
-		{"CPU model", e.CPUModel, WeightForbids, hardware, true},
-		{"architecture", e.Arch, WeightForbids, hardware, false},
-		{"cores online", numberText(e.CoresOnline), WeightForbids, hardware, true},
-		{"cores allowed", numberText(e.CoresAllowed), WeightForbids, "the generator could use more of the machine", true},
+		{"CPU model", e.CPUModel, WeightForbids, "machine", true},
+		{"architecture", e.Arch, WeightForbids, "machine", false},
+		{"cores online", numberText(e.CoresOnline), WeightForbids, "machine", true},
+		{"cores allowed", numberText(e.CoresAllowed), WeightForbids, "cores", true},
 		{"CPU quota", quotaText(e.CgroupCPUs), WeightForbids, "", false},
 		{"host", e.Host, WeightNoted, "", false},
 		{"hypervisor", e.Virtual, WeightNoted, "", false},
 		{"memory", countText(e.MemoryBytes), WeightNoted, "", false},
 		{"siblings", strings.Join(e.Siblings, " "), WeightExplains, "", false},
-		{"kernel", e.Kernel, WeightExplains, "the network stack is the kernel's", true},
-		{"governor", e.Governor, WeightExplains, "it sets the clock", true},
+		{"kernel", e.Kernel, WeightExplains, "kernel", true},
+		{"governor", e.Governor, WeightExplains, "clock", true},
 		{"clock source", e.ClockSource, WeightNoted, "", false},
 		{"Go of the generator", e.Go, WeightNoted, "", false},
 	}
@@ -341,7 +349,7 @@ func subjectFacts(r *record.Run) []Fact {
 	return []Fact{
 		{"server processes", processes, WeightExplains, "", true},
 		{"server program", strings.Join(programs, ", "), WeightExplains, "", true},
-		{"server binary", strings.Join(binaries, ", "), WeightExplains, "another build", true},
+		{"server binary", strings.Join(binaries, ", "), WeightExplains, "build", true},
 		{"server GOMAXPROCS", strings.Join(procs, ", "), WeightExplains, "", true},
 		{"server CPUs", strings.Join(cpus, ", "), WeightExplains, "", true},
 		{"server threads", numberText(threads), WeightNoted, "", false},

@@ -143,7 +143,7 @@ func closeGate(p *record.Plan, s *compareSides) {
 	c := p.Comparison
 	conditions, err := ParseGate(p.Experiment.Compare.FailOn)
 	if err != nil { // CheckGate has refused it before the start; a file may have been edited since
-		c.Caveats = append(c.Caveats, err.Error())
+		c.Caveats = append(c.Caveats, say("gate.unreadable", with{"error": err.Error()}))
 		p.Exit = exitVoid
 		return
 	}
@@ -158,13 +158,13 @@ func closeGate(p *record.Plan, s *compareSides) {
 
 // onlyBFails tells a B that does not do its work beside an A that does.
 func onlyBFails(s *compareSides) bool {
-	return mostlyErrors(&compareSides{a: s.a}) == "" && mostlyErrors(&compareSides{b: s.b}) != "" && len(s.a) > 0
+	return mostlyErrors(&compareSides{a: s.a}) == nil && mostlyErrors(&compareSides{b: s.b}) != nil && len(s.a) > 0
 }
 
 // Gate answers the conditions and the exit code: 0, 3 where one failed, 4 where
 // one could not be decided or the two cannot be compared at all.
 func Gate(c *record.Comparison, conditions []Condition) (exit int) {
-	if c.Incomparable != "" {
+	if c.Incomparable != nil {
 		exit = exitVoid
 	}
 	for _, condition := range conditions {
@@ -189,32 +189,34 @@ func (c Condition) judge(of *record.Comparison) record.GateResult {
 			return out
 		}
 	}
-	out.Says = wordsOf(c.Metric) + " was not compared"
-	if of.Incomparable != "" {
-		out.Says = of.Incomparable
+	out.Says = say("gate.not-compared", with{"metric": c.Metric})
+	if of.Incomparable != nil {
+		out.Says = say("gate.incomparable", with{"why": of.Incomparable})
 	}
 	return out
 }
 
 // hold asks where the whole interval lies. A loss fails only where it was
 // decided to be one: what A against A shows as well is none.
-func (c Condition) hold(ch *record.Change) (result, says string) {
+func (c Condition) hold(ch *record.Change) (result string, says record.Statement) {
 	r := &ch.Relative
 	if ch.Decision == record.CannotTell && r.Confidence <= 0 {
 		return GateInconclusive, ch.Says
 	}
-	where := wordsOf(c.Metric) + " changed by " + signedText(r.Low) + " to " + signedText(r.High)
+	within := func(but record.Statement) record.Statement {
+		return say("gate.range", with{"metric": c.Metric, "low": r.Low, "high": r.High, "but": but})
+	}
 	beyond, good := r.Low > c.Limit, r.High <= c.Limit
 	if c.Below {
 		beyond, good = r.High < c.Limit, r.Low >= c.Limit
 	}
 	switch {
 	case beyond && ch.Decision == record.Worse:
-		return GateFailed, where
+		return GateFailed, within(record.Statement{})
 	case beyond:
-		return GateInconclusive, where + ", but " + ch.Says
+		return GateInconclusive, within(ch.Says)
 	case good:
-		return GatePassed, where
+		return GatePassed, within(record.Statement{})
 	}
-	return GateInconclusive, where + ": the limit lies within"
+	return GateInconclusive, say("gate.inside", with{"metric": c.Metric, "low": r.Low, "high": r.High})
 }

@@ -8,7 +8,6 @@ import (
 
 	"ceiling/internal/stat"
 	"ceiling/record"
-	"ceiling/verdict/prose"
 )
 
 // FinishedRuns is one side of runs of the store.
@@ -27,7 +26,7 @@ func FinishedRuns(runs []Kept) Finished {
 			f.Decide = r.Target
 		}
 		if r.Interrupted || r.Unfinished {
-			f.Caveats = append(f.Caveats, fmt.Sprintf("%s ended before its time", r.ID))
+			f.Caveats = append(f.Caveats, say("comparison.cut-short", with{"run": r.ID}))
 		}
 	}
 	f.Label = strings.Join(names[:min(len(names), 1)], "")
@@ -50,13 +49,13 @@ func figuresOf(k *Kept) Figures {
 	}
 	switch {
 	case r.Unfinished:
-		f.Void = prose.Sentence(r.Verdict.Because)
+		f.Void = r.Verdict.Because
 	case r.Verdict.Outcome == record.Invalid && r.Verdict.Bottleneck == record.LoadGenerator && !f.Open:
 		// The CPU of a request is the server's also where the pace is not.
 		f.PerS, f.P50Ns, f.P99Ns, f.Response = 0, 0, 0, nil
-		f.Missing = fmt.Sprintf("in %s the generator was the bottleneck: rate and response time are its own", r.ID)
+		f.Missing = say("measured.generator", with{"run": r.ID})
 	case r.Verdict.Outcome == record.Invalid:
-		f.Void = prose.Sentence(r.Verdict.Because)
+		f.Void = r.Verdict.Because
 	}
 	if s := r.Rate.Spread; s.Samples > 1 && r.Rate.CompletedPerS > 0 {
 		f.Spread[metricRPS] = s.StdevPerS / r.Rate.CompletedPerS

@@ -2,13 +2,9 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"path"
 	"slices"
-	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -23,8 +19,6 @@ const (
 	profileTests = 30
 	// differencesMost bounds what is kept of a kind.
 	differencesMost = 20
-	// namedMost functions are named in a sentence.
-	namedMost = 3
 )
 
 // comparedKinds are the kinds that say what a request costs.
@@ -190,7 +184,8 @@ func profilesOfFinished(runs []*record.Profiling, same bool) [][]record.RequestP
 }
 
 func differenceOf(kind string, a, b *profileSide, same bool) record.ProfileDifference {
-	d := record.ProfileDifference{Kind: kind, Unit: a.unit, BlocksA: a.blocks, BlocksB: b.blocks, Functions: []record.FunctionDifference{}}
+	d := record.ProfileDifference{Kind: kind, Unit: a.unit, BlocksA: a.blocks, BlocksB: b.blocks, A: mean(a.total), B: mean(b.total),
+		InTurns: same, Functions: []record.FunctionDifference{}}
 	tested := testedFunctions(a, b)
 	for _, name := range tested {
 		d.Functions = append(d.Functions, functionDifference(a.functions[name], b.functions[name], a.blocks, b.blocks, len(tested), same))
@@ -201,7 +196,6 @@ func differenceOf(kind string, a, b *profileSide, same bool) record.ProfileDiffe
 			cmp.Compare(x.Name, y.Name))
 	})
 	d.Functions = d.Functions[:min(len(d.Functions), differencesMost)]
-	d.Says = profileSays(&d, mean(a.total), mean(b.total), same)
 	return d
 }
 
@@ -258,68 +252,6 @@ func mean(values []float64) float64 {
 		sum += v
 	}
 	return sum / float64(max(len(values), 1))
-}
-
-// profileSays is the difference in one sentence.
-func profileSays(d *record.ProfileDifference, a, b float64, same bool) string {
-	text := fmt.Sprintf("%s: %s/request in A, %s in B", d.Kind, CostText(a, d.Unit), CostText(b, d.Unit))
-	named := func(decision string) string {
-		var list []string
-		n := 0
-		for i := range d.Functions {
-			f := &d.Functions[i]
-			if f.Decision != decision {
-				continue
-			}
-			if n++; n <= namedMost {
-				place := f.Name
-				if f.Line > 0 {
-					place = fmt.Sprintf("%s (%s:%d)", f.Name, path.Base(f.File), f.Line)
-				}
-				sign := "+"
-				if f.B < f.A {
-					sign = "−"
-				}
-				list = append(list, fmt.Sprintf("%s %s%s", place, sign, CostText(math.Abs(f.B-f.A), d.Unit)))
-			}
-		}
-		if n > namedMost {
-			list = append(list, fmt.Sprintf("%d more", n-namedMost))
-		}
-		return strings.Join(list, ", ")
-	}
-	dearer, cheaper := named(record.Dearer), named(record.Cheaper)
-	known := slices.ContainsFunc(d.Functions, func(f record.FunctionDifference) bool { return f.Low != 0 || f.High != 0 })
-	switch {
-	case dearer == "" && cheaper == "" && !known:
-		return text + fmt.Sprintf("; inconclusive: %d and %d blocks are too few to tell change from noise; %s", d.BlocksA, d.BlocksB,
-			map[bool]string{true: "give more --blocks", false: "give a longer -d"}[same])
-	case dearer == "" && cheaper == "" && !same:
-		return text + "; no function changed by more than two occasions may differ"
-	case dearer == "" && cheaper == "":
-		return text + "; no function changed by more than noise"
-	}
-	if dearer != "" {
-		text += "; dearer: " + dearer
-	}
-	if cheaper != "" {
-		text += "; cheaper: " + cheaper
-	}
-	return text
-}
-
-// CostText is a cost of one request, in a profile's unit.
-func CostText(v float64, of string) string {
-	switch of {
-	case "nanoseconds":
-		return unit.FormatNsFloat(v)
-	case "bytes":
-		if v < 1024 {
-			return fmt.Sprintf("%.0f B", v)
-		}
-		return unit.FormatBytesIEC(int64(v))
-	}
-	return fmt.Sprintf("%.2f", v)
 }
 
 // profilesOf are what the requests of some runs of a plan cost.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // simulated is a run of some blocks with 10,000 requests each, in which functions
@@ -64,8 +65,8 @@ func TestDearerFunctionIsFound(t *testing.T) {
 				false_++
 			}
 		}
-		if !strings.Contains(list[0].Says, "dearer: json (json.go:3) +") || !strings.Contains(list[0].Says, "cheaper: log") {
-			t.Fatal(list[0].Says)
+		if text := prose.ProfileDifference(&list[0]); !strings.Contains(text, "dearer: json (json.go:3) +") || !strings.Contains(text, "cheaper: log") {
+			t.Fatal(text)
 		}
 	}
 	if found < 95 || false_ > 1 {
@@ -83,14 +84,14 @@ func TestNoiseIsNotChange(t *testing.T) {
 		}
 		a, b := simulated(chance, 9, someCosts()), simulated(chance, 9, slower)
 		list := profileDifferences(requestsOfBlocks(a), requestsOfBlocks(b), false)
-		if !strings.HasSuffix(list[0].Says, "no function changed by more than two occasions may differ") {
-			t.Error(list[0].Says)
+		if !strings.HasSuffix(prose.ProfileDifference(&list[0]), "no function changed by more than two occasions may differ") {
+			t.Error(prose.ProfileDifference(&list[0]))
 		}
 	}
 	short := func() [][]record.RequestProfile { return requestsOfBlocks(simulated(chance, 3, someCosts())) }
 	few := profileDifferences(short(), short(), false)
-	if !strings.Contains(few[0].Says, "inconclusive: 3 and 3 blocks are too few") {
-		t.Error(few[0].Says)
+	if !strings.Contains(prose.ProfileDifference(&few[0]), "inconclusive: 3 and 3 blocks are too few") {
+		t.Error(prose.ProfileDifference(&few[0]))
 	}
 	if list := profileDifferences(short(), nil, false); len(list) != 0 {
 		t.Errorf("%+v", list)

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"ceiling/internal/hist"
@@ -40,10 +39,10 @@ type Figures struct {
 	Open bool
 	// BadShare of the requests failed or were answered with an unexpected status.
 	BadShare float64
-	// Void says why it proves nothing; "" where it does. Missing says why a
+	// Void says why it proves nothing; nil where it does. Missing says why a
 	// figure is not there.
-	Void    string
-	Missing string
+	Void    []record.Statement
+	Missing record.Statement
 	// Ceiling that the run names; "" unknown.
 	Bottleneck record.Bottleneck
 	// Started and ElapsedS place it in time; zero unknown.
@@ -58,7 +57,7 @@ type Finished struct {
 	// Facts of each measurement, besides the result.
 	Facts [][]Fact
 	// Caveats of what was measured, for the caveats.
-	Caveats []string
+	Caveats []record.Statement
 	// Decide is how to load this side again: a URL; "" unknown.
 	Decide string
 	// Profiles of the measurements that have any.
@@ -76,9 +75,9 @@ func CompareFinished(a, b Finished) record.Comparison {
 	c := record.Comparison{A: a.Label, B: b.Label, Changes: []record.Change{}}
 	c.Differences, c.Incomparable = differ(a.Facts, b.Facts)
 	usableA, usableB := usable(&a), usable(&b)
-	for _, why := range []string{usableB.why, usableA.why} {
-		if why != "" {
-			c.Incomparable = why
+	for _, why := range []record.Statement{usableB.why, usableA.why} {
+		if !why.IsZero() {
+			c.Incomparable = []record.Statement{why}
 		}
 	}
 	same := atTheSameTime(usableA.list, usableB.list)
@@ -89,24 +88,23 @@ func CompareFinished(a, b Finished) record.Comparison {
 	}
 	for _, m := range metrics {
 		ch := finishedChange(m, usableA.list, usableB.list, len(metrics), same)
-		if c.Incomparable != "" {
+		if c.Incomparable != nil {
 			ch.Decision, ch.Within, ch.Relative.Confidence = record.CannotTell, 0, 0
-			ch.Says = m.words + ": not judged: " + c.Incomparable
+			ch.Says = say("change.not-judged", with{"metric": m.name, "why": c.Incomparable})
 		}
 		c.Changes = append(c.Changes, ch)
 	}
-	if c.Incomparable == "" {
+	if c.Incomparable == nil {
 		c.Profiles = profileDifferences(profilesOfFinished(a.Profiles, same), profilesOfFinished(b.Profiles, same), same)
 	}
 	c.Caveats = slices.Concat(usableA.left, usableB.left, finishedCaveats(&c, usableA.list, usableB.list, same), a.Caveats, b.Caveats)
 	switch {
-	case c.Incomparable != "":
-		c.Says = "cannot be compared: " + c.Incomparable
+	case c.Incomparable != nil:
+		c.Says = say("comparison.incomparable", with{"why": c.Incomparable})
+	case slices.ContainsFunc(c.Changes, func(ch record.Change) bool { return ch.Decision == record.CannotTell }):
+		c.Says = saysOf(&c, say("comparison.decisive", with{"command": deciding(&a, &b)}))
 	default:
 		c.Says = saysOf(&c)
-		if open := slices.ContainsFunc(c.Changes, func(ch record.Change) bool { return ch.Decision == record.CannotTell }); open {
-			c.Says += "; decisive: " + deciding(&a, &b)
-		}
 	}
 	return c
 }
@@ -114,8 +112,8 @@ func CompareFinished(a, b Finished) record.Comparison {
 // counted are the measurements of a side that prove something.
 type counted struct {
 	list []Figures
-	left []string // a sentence about each that does not
-	why  string   // nothing is left, or the side does not do its work
+	left []record.Statement // one about each that does not
+	why  record.Statement   // nothing is left, or the side does not do its work
 }
 
 func usable(side *Finished) counted {
@@ -125,17 +123,17 @@ func usable(side *Finished) counted {
 		if f.BadShare > mostly {
 			failing++
 		}
-		if f.Void != "" {
-			c.left = append(c.left, fmt.Sprintf("%s was left out, it is invalid: %s", f.Name, f.Void))
+		if f.Void != nil {
+			c.left = append(c.left, say("left.run", with{"run": f.Name, "why": f.Void}))
 			continue
 		}
 		c.list = append(c.list, f)
 	}
 	switch {
 	case len(side.Figures) == 0:
-		c.why = fmt.Sprintf("%s has no finished run", side.Label)
+		c.why = say("incomparable.no-run", with{"side": side.Label})
 	case float64(failing) > mostly*float64(len(side.Figures)):
-		c.why = fmt.Sprintf("%s fails: most of its requests got an error or no answer", side.Label)
+		c.why = say("incomparable.failed", with{"side": side.Label})
 	case len(c.list) == 0:
 		c.why = c.left[0]
 	}
@@ -181,12 +179,16 @@ func finishedChange(m compareMetric, a, b []Figures, comparisons int, same bool)
 	c := record.Change{Metric: m.name, Unit: m.unit, Decision: record.CannotTell, PerBlock: []float64{}}
 	for _, list := range [][]Figures{a, b} {
 		if len(list) == 0 {
-			c.Says = m.words + ": not measured"
+			c.Says = say("change.not-measured", with{"metric": m.name, "why": ""})
 			return c
 		}
 		for i := range list {
 			if !(list[i].valueOf(m.name) > 0) {
-				c.Says = fmt.Sprintf("%s: not measured: %s", m.words, cmpText(list[i].Missing, list[i].Name+" does not have it"))
+				why := list[i].Missing
+				if why.IsZero() {
+					why = say("measured.no-figure", with{"name": list[i].Name})
+				}
+				c.Says = say("change.not-measured", with{"metric": m.name, "why": why})
 				return c
 			}
 		}
@@ -216,7 +218,7 @@ func logsOf(m compareMetric, list []Figures) []float64 {
 func decideShift(c *record.Change, m compareMetric, d stat.Difference) {
 	c.Relative = record.Estimate{
 		Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence,
-		Warnings: []string{"A was not run against A: the noise is unknown"},
+		Warnings: []record.Statement{say("stat.no-noise", nil)},
 	}
 	reach := stat.Relative(max(math.Abs(d.Low), math.Abs(d.High)))
 	switch {
@@ -225,12 +227,12 @@ func decideShift(c *record.Change, m compareMetric, d stat.Difference) {
 		if d.Value > 0 == m.more {
 			c.Decision = record.Better
 		}
-		c.Says = m.words + " " + movedText(&c.Relative)
+		c.Says = moved(c)
 	case reach <= m.margin:
 		c.Decision, c.Within = record.NoChange, reach
-		c.Says = fmt.Sprintf("no change in %s within ±%s", m.words, shareText(reach))
+		c.Says = say("change.none", with{"metric": m.name, "within": reach})
 	default:
-		c.Says = fmt.Sprintf("%s: inconclusive, %s; more runs of each narrow it", m.words, rangeText(&c.Relative))
+		c.Says = unclear(c, say("change.more-runs", nil))
 	}
 }
 
@@ -247,18 +249,13 @@ const spreads = 3
 func decideFar(c *record.Change, m compareMetric, spreadA, spreadB float64, single bool) {
 	ratio := math.Log(c.B / c.A)
 	c.Relative = record.Estimate{Mid: stat.Relative(ratio), Low: stat.Relative(ratio), High: stat.Relative(ratio)}
-	who := "from runs that were not made in turns"
-	if single {
-		who = "from one run each"
-	}
 	if math.IsNaN(spreadA) || math.IsNaN(spreadB) {
-		c.Says = fmt.Sprintf("%s: %s, inconclusive %s: the variation within them is unknown", m.words, signedText(c.Relative.Mid), who)
+		c.Says = say("change.no-spread", with{"metric": m.name, "mid": c.Relative.Mid, "single": single})
 		return
 	}
 	allowance := math.Log(occasions) + spreads*math.Hypot(spreadA, spreadB)
 	if math.Abs(ratio) <= allowance {
-		c.Says = fmt.Sprintf("%s: %s, inconclusive %s: two occasions may be %s apart with nothing changed", m.words, signedText(c.Relative.Mid),
-			who, shareText(stat.Relative(allowance)))
+		c.Says = say("change.occasions", with{"metric": m.name, "mid": c.Relative.Mid, "single": single, "apart": stat.Relative(allowance)})
 		return
 	}
 	c.Relative.Low, c.Relative.High = stat.Relative(ratio-allowance), stat.Relative(ratio+allowance)
@@ -266,7 +263,7 @@ func decideFar(c *record.Change, m compareMetric, spreadA, spreadB float64, sing
 	if ratio > 0 == m.more {
 		c.Decision = record.Better
 	}
-	c.Says = fmt.Sprintf("%s %s, more than two occasions are apart", m.words, strings.SplitN(movedText(&c.Relative), " (", 2)[0])
+	c.Says = say("change.far", with{"metric": m.name, "mid": c.Relative.Mid})
 }
 
 // spreadOf is the standard deviation of a metric's logarithm on one side:
@@ -329,10 +326,10 @@ func atTheSameTime(a, b []Figures) bool {
 	return within(x[len(x)/2], y) && within(y[len(y)/2], x)
 }
 
-func finishedCaveats(c *record.Comparison, a, b []Figures, same bool) []string {
-	var caveats []string
-	if !same && c.Incomparable == "" {
-		caveats = append(caveats, "the two were not interleaved: every figure includes what the machine did on one occasion and not on the other")
+func finishedCaveats(c *record.Comparison, a, b []Figures, same bool) []record.Statement {
+	var caveats []record.Statement
+	if !same && c.Incomparable == nil {
+		caveats = append(caveats, say("comparison.occasions", nil))
 	}
 	of := func(list []Figures) record.Bottleneck {
 		var runs []*record.Measured
@@ -342,7 +339,7 @@ func finishedCaveats(c *record.Comparison, a, b []Figures, same bool) []string {
 		return mostOf(runs, func(m *record.Measured) record.Bottleneck { return m.Bottleneck })
 	}
 	if x, y := of(a), of(b); x != y && x != "" && y != "" {
-		caveats = append(caveats, fmt.Sprintf("A was limited by %s and B by %s: the two rates have different bottlenecks", x, y))
+		caveats = append(caveats, say("comparison.two-bottlenecks", with{"a": x, "b": y}))
 	}
 	return caveats
 }

@@ -12,6 +12,7 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/verdict/prose"
 )
 
 // finished is a run as the store has it.
@@ -42,7 +43,7 @@ func noon(minutes int) time.Time {
 
 func TestTheSameRunTwiceDiffersInNothing(t *testing.T) {
 	c := CompareRuns([]Kept{{Run: finished("a", 1000, noon(0))}}, []Kept{{Run: finished("b", 1000, noon(1))}})
-	if c.Incomparable != "" {
+	if c.Incomparable != nil {
 		t.Error(c.Incomparable)
 	}
 	for _, d := range c.Differences {
@@ -60,8 +61,9 @@ func TestDifferencesAreWeighed(t *testing.T) {
 			c.Differences[0].A == c.Differences[0].B {
 			t.Errorf("%s: %+v", what, c.Differences)
 		}
-		if forbidden := c.Incomparable != ""; forbidden != (weight == WeightForbids) || forbidden && !strings.Contains(c.Says, what) {
-			t.Errorf("%s: incomparable %q, says %q", what, c.Incomparable, c.Says)
+		forbidden, says := c.Incomparable != nil, prose.Text(c.Says)
+		if forbidden != (weight == WeightForbids) || forbidden && !strings.Contains(says, what) {
+			t.Errorf("%s: incomparable %q, says %q", what, c.Incomparable, says)
 		}
 	}
 	check("requests", WeightForbids, func(r *record.Run) { r.Spec.Targets[0].URL = "http://127.0.0.1:8080/list" })
@@ -123,11 +125,11 @@ func TestOneRunEachDecidesLittle(t *testing.T) {
 		return CompareRuns([]Kept{{Run: finished("a", 1000, noon(0))}}, []Kept{{Run: finished("b", b, noon(1))}})
 	}
 	c := compare(880)
-	if ch := c.Changes[0]; ch.Decision != record.CannotTell || !strings.Contains(ch.Says, "inconclusive from one run each") ||
+	if ch := c.Changes[0]; ch.Decision != record.CannotTell || !strings.Contains(prose.Text(ch.Says), "inconclusive from one run each") ||
 		math.Abs(ch.Relative.Mid+.12) > 1e-9 {
 		t.Errorf("%+v", ch)
 	}
-	if !strings.Contains(c.Says, "ceiling compare --serve") || !has(c.Caveats, "not interleaved") {
+	if !strings.Contains(prose.Text(c.Says), "ceiling compare --serve") || !has(c.Caveats, "not interleaved") {
 		t.Errorf("says %q, doubts %q", c.Says, c.Caveats)
 	}
 	c = compare(400)
@@ -136,7 +138,7 @@ func TestOneRunEachDecidesLittle(t *testing.T) {
 		t.Errorf("%+v", ch)
 	}
 	// Nothing is known of how its latency varied.
-	if ch := c.Changes[2]; ch.Decision != record.CannotTell || !strings.Contains(ch.Says, "is unknown") {
+	if ch := c.Changes[2]; ch.Decision != record.CannotTell || !strings.Contains(prose.Text(ch.Says), "is unknown") {
 		t.Errorf("%+v", ch)
 	}
 }
@@ -196,7 +198,7 @@ func TestRunsOfSeveralConditionsAreNoSide(t *testing.T) {
 	other := finished("c", 1000, noon(2))
 	other.Load.Connections = 128
 	a := []Kept{{Run: finished("a", 1000, noon(0))}, {Run: other}}
-	if c := CompareRuns(a, a); !strings.Contains(c.Incomparable, "connections") {
+	if c := CompareRuns(a, a); !strings.Contains(prose.Sentence(c.Incomparable), "connections") {
 		t.Errorf("%q, %+v", c.Incomparable, c.Differences)
 	}
 }
@@ -208,7 +210,7 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 		b := finished("b", 1000, noon(1))
 		change(b)
 		c := CompareRuns(good, []Kept{{Run: b}})
-		if !strings.Contains(c.Incomparable, want) || want == "" && c.Incomparable != "" {
+		if !strings.Contains(prose.Sentence(c.Incomparable), want) || want == "" && c.Incomparable != nil {
 			t.Errorf("%q, want %q", c.Incomparable, want)
 		}
 		return c
@@ -220,13 +222,13 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 	c := check("", func(r *record.Run) {
 		r.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: record.LoadGenerator}
 	})
-	if ch := c.Changes[0]; !strings.Contains(ch.Says, "the generator was the bottleneck") {
+	if ch := c.Changes[0]; !strings.Contains(prose.Text(ch.Says), "the generator was the bottleneck") {
 		t.Errorf("%+v", ch)
 	}
 	if ch := c.Changes[3]; ch.A == 0 || ch.B == 0 {
 		t.Errorf("CPU: %+v", ch)
 	}
-	if c := CompareRuns(nil, nil); c.Incomparable == "" {
+	if c := CompareRuns(nil, nil); c.Incomparable == nil {
 		t.Error("nothing was compared with nothing")
 	}
 }
@@ -234,21 +236,21 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 func TestOtherToolsAreComparedByWhatTheyTell(t *testing.T) {
 	wrk := func(connections int) Finished {
 		return Finished{
-			Label: "wrk.txt", Figures: []Figures{{Name: "wrk.txt", PerS: 1000, P50Ns: 1e6, Missing: "wrk was not asked for --latency"}},
-			Facts: [][]Fact{ToolFacts("wrk", "closed", "sent", connections, "http://127.0.0.1:8080/read")}, Caveats: []string{"wrk rounds"},
+			Label: "wrk.txt", Figures: []Figures{{Name: "wrk.txt", PerS: 1000, P50Ns: 1e6, Missing: recordtest.Say("wrk was not asked for --latency")}},
+			Facts: [][]Fact{ToolFacts("wrk", "closed", "sent", connections, "http://127.0.0.1:8080/read")}, Caveats: recordtest.Says("wrk rounds"),
 		}
 	}
 	c := CompareFinished(wrk(64), FinishedRuns([]Kept{{Run: finished("b", 400, noon(0))}}))
-	if c.Incomparable != "" || !has(c.Caveats, "wrk rounds") {
+	if c.Incomparable != nil || !has(c.Caveats, "wrk rounds") {
 		t.Errorf("%q, doubts %q", c.Incomparable, c.Caveats)
 	}
-	if ch := c.Changes[2]; ch.Metric != metricP99 || !strings.Contains(ch.Says, "--latency") {
+	if ch := c.Changes[2]; ch.Metric != metricP99 || !strings.Contains(prose.Text(ch.Says), "--latency") {
 		t.Errorf("%+v", ch)
 	}
 	if d := c.Differences[0]; d.What != FactTool || d.Weight != WeightExplains {
 		t.Errorf("%+v", c.Differences)
 	}
-	if c := CompareFinished(wrk(64), wrk(100)); !strings.Contains(c.Incomparable, "connections") {
+	if c := CompareFinished(wrk(64), wrk(100)); !strings.Contains(prose.Sentence(c.Incomparable), "connections") {
 		t.Errorf("%q", c.Incomparable)
 	}
 }
@@ -285,5 +287,15 @@ func TestRankSum(t *testing.T) {
 	}
 	if d, ok := shiftOf([]float64{1, 2, 3, 4, 5}, []float64{11, 12, 13, 14, 15}, .0125); !ok || d.Value != 10 || d.Low != 6 || d.High != 14 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// Every reason why a difference matters has its sentence.
+func TestReasonsHaveSentences(t *testing.T) {
+	r := &record.Run{Agents: []record.Agent{{Name: "load1", Loads: true}}}
+	for _, f := range append(factsOf(r), ToolFacts("wrk", "closed", "sent", 64, "http://127.0.0.1/")...) {
+		if says := reason(f.Why); f.Why != "" && prose.Text(says) == says.Code {
+			t.Errorf("%s: nothing is said by %q", f.What, says.Code)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/verdict/prose"
 )
 
 func TestComparisonIsSpelledInBlocks(t *testing.T) {
@@ -77,7 +78,7 @@ func TestAskedBlocksAreMade(t *testing.T) {
 	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || c.Relative.Confidence != 0 {
 		t.Errorf("3 blocks decide: %+v", c)
 	}
-	if d := p.Comparison.Caveats; !slices.ContainsFunc(d, func(s string) bool { return strings.Contains(s, "3 blocks are too few") }) {
+	if d := p.Comparison.Caveats; !has(d, "3 blocks are too few") {
 		t.Errorf("doubts %q", d)
 	}
 }
@@ -103,8 +104,8 @@ func TestOpenLoopComparesNoRate(t *testing.T) {
 	}
 }
 
-// with changes runs of a simulated comparison before it is concluded again.
-func with(p *record.Plan, change func(m *record.Measured)) *record.Comparison {
+// altered changes runs of a simulated comparison before it is concluded again.
+func altered(p *record.Plan, change func(m *record.Measured)) *record.Comparison {
 	for i := range p.Runs {
 		change(&p.Runs[i])
 	}
@@ -112,15 +113,15 @@ func with(p *record.Plan, change func(m *record.Measured)) *record.Comparison {
 	return p.Comparison
 }
 
-func has(list []string, part string) bool {
-	return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) })
+func has(list []record.Statement, part string) bool {
+	return slices.ContainsFunc(list, func(s record.Statement) bool { return strings.Contains(prose.Text(s), part) })
 }
 
 func TestAnswerIsOneSentence(t *testing.T) {
 	p := simulate(compared(t, 3), newMachine(3), planted{.9, 1.1, 1})
 	c := p.Comparison
 	for _, part := range []string{"B is worse than A: ", "requests per second", "server CPU per request", "no change in p99 within ±"} {
-		if !strings.Contains(c.Says, part) {
+		if !strings.Contains(prose.Text(c.Says), part) {
 			t.Errorf("%q lacks %q", c.Says, part)
 		}
 	}
@@ -138,7 +139,7 @@ func TestAnswerIsOneSentence(t *testing.T) {
 func TestVoidRunsSpoilTheirBlock(t *testing.T) {
 	p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})
 	spoilt := p.Runs[10].Block
-	c := with(p, func(m *record.Measured) {
+	c := altered(p, func(m *record.Measured) {
 		if m.Block == spoilt && m.Side == SideA {
 			m.Outcome, m.Bottleneck, m.Because = record.Invalid, "inconclusive", recordtest.Says("Little's law does not hold")
 		}
@@ -167,13 +168,14 @@ func TestFailingSideIsTheAnswer(t *testing.T) {
 		e := compared(t, 3)
 		e.Compare.FailOn = c.failOn
 		p := simulate(e, newMachine(3), planted{1, 1, 1})
-		got := with(p, func(m *record.Measured) {
+		got := altered(p, func(m *record.Measured) {
 			if m.Side == c.side && !m.Noise {
 				m.BadShare = .98
 			}
 		})
-		if !strings.Contains(got.Incomparable, c.side+" fails") || !strings.Contains(got.Incomparable, "98%") || p.Exit != c.exit {
-			t.Errorf("%+v: %q, exit %d", c, got.Incomparable, p.Exit)
+		why := prose.Sentence(got.Incomparable)
+		if !strings.Contains(why, c.side+" fails") || !strings.Contains(why, "98%") || p.Exit != c.exit {
+			t.Errorf("%+v: %q, exit %d", c, why, p.Exit)
 		}
 	}
 }
@@ -182,7 +184,7 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 	e := compared(t, 3)
 	e.Compare.FailOn = "rps<-5%,cpu>+20%"
 	p := simulate(e, newMachine(3), planted{.8, 1.1, 1})
-	c := with(p, func(m *record.Measured) { m.Outcome, m.Bottleneck = record.Invalid, record.LoadGenerator })
+	c := altered(p, func(m *record.Measured) { m.Outcome, m.Bottleneck = record.Invalid, record.LoadGenerator })
 	for _, ch := range c.Changes {
 		if decided := ch.Decision != record.CannotTell; decided != (ch.Metric == metricCPU) {
 			t.Errorf("%s: %s", ch.Metric, ch.Says)
@@ -192,7 +194,7 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 		p.Exit != 4 {
 		t.Errorf("doubts %q, gate %+v, exit %d", c.Caveats, c.Gate, p.Exit)
 	}
-	c = with(p, func(m *record.Measured) {
+	c = altered(p, func(m *record.Measured) {
 		if m.Side == SideB {
 			m.Outcome, m.Bottleneck = record.Valid, "server CPU"
 		}
@@ -205,13 +207,13 @@ func TestGeneratorsFigureIsNoAnswer(t *testing.T) {
 
 func TestWhatWasNotMeasuredIsSaid(t *testing.T) {
 	p := simulate(compared(t, 3), newMachine(3), planted{1, 1, 1})
-	with(p, func(m *record.Measured) { m.Histogram, m.ServerCPUNs = nil, 0 })
+	altered(p, func(m *record.Measured) { m.Histogram, m.ServerCPUNs = nil, 0 })
 	for _, name := range []string{metricP50, metricP99, metricCPU} {
-		if c := decisionOf(t, p, name); c.Decision != record.CannotTell || !strings.Contains(c.Says, "not measured: ") || c.A != 0 {
+		if c := decisionOf(t, p, name); c.Decision != record.CannotTell || !strings.Contains(prose.Text(c.Says), "not measured: ") || c.A != 0 {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
-	if c := decisionOf(t, p, metricRPS); strings.Contains(c.Says, "not measured") {
+	if c := decisionOf(t, p, metricRPS); strings.Contains(prose.Text(c.Says), "not measured") {
 		t.Error(c.Says)
 	}
 }
@@ -223,7 +225,7 @@ func TestCaveats(t *testing.T) {
 		if has(p.Comparison.Caveats, want) {
 			t.Errorf("%q stands in the doubts of a calm comparison", want)
 		}
-		if c := with(p, change); !has(c.Caveats, want) {
+		if c := altered(p, change); !has(c.Caveats, want) {
 			t.Errorf("doubts %q lack %q", c.Caveats, want)
 		}
 	}
@@ -246,12 +248,12 @@ func TestWhatAAgainstAShowsIsNoChange(t *testing.T) {
 	if c := decisionOf(t, p, metricCPU); c.Decision != record.Worse {
 		t.Fatal(c.Says)
 	}
-	with(p, func(m *record.Measured) {
+	altered(p, func(m *record.Measured) {
 		if m.Noise && m.Side == SideB {
 			m.ServerCPUNs *= 1.12
 		}
 	})
-	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || !strings.Contains(c.Says, "A vs A") {
+	if c := decisionOf(t, p, metricCPU); c.Decision != record.CannotTell || !strings.Contains(prose.Text(c.Says), "A vs A") {
 		t.Error(c.Says)
 	}
 }
@@ -263,7 +265,7 @@ func TestQuantilesAreMerged(t *testing.T) {
 	two.RecordN(1e6, 950)
 	two.RecordN(9e6, 50) // its own p99, but 2.5 % of both
 	runs := []*record.Measured{{Histogram: one}, {Histogram: two}}
-	if ns, why := quantileOf(.99)(runs); why != "" || math.Abs(ns-9e6) > .01*9e6 {
+	if ns, why := quantileOf(.99)(runs); !why.IsZero() || math.Abs(ns-9e6) > .01*9e6 {
 		t.Errorf("p99 %v %s", ns, why)
 	}
 	if ns, _ := quantileOf(.97)(runs); math.Abs(ns-1e6) > .01*1e6 {
@@ -314,7 +316,7 @@ func FuzzGate(f *testing.F) {
 func TestGateAsksTheWholeInterval(t *testing.T) {
 	change := func(decision string, low, high, confidence float64) record.Change {
 		return record.Change{Metric: metricP99, Decision: decision,
-			Relative: record.Estimate{Mid: (low + high) / 2, Low: low, High: high, Confidence: confidence}, Says: "says"}
+			Relative: record.Estimate{Mid: (low + high) / 2, Low: low, High: high, Confidence: confidence}, Says: recordtest.Say("says")}
 	}
 	for _, c := range []struct {
 		name   string
@@ -337,7 +339,7 @@ func TestGateAsksTheWholeInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := record.Comparison{Changes: []record.Change{c.change}}
-		if exit := Gate(&of, list); of.Gate[0].Result != c.want || exit != c.exit || of.Gate[0].Says == "" {
+		if exit := Gate(&of, list); of.Gate[0].Result != c.want || exit != c.exit || of.Gate[0].Says.IsZero() {
 			t.Errorf("%s: %+v, exit %d", c.name, of.Gate[0], exit)
 		}
 	}
@@ -346,7 +348,7 @@ func TestGateAsksTheWholeInterval(t *testing.T) {
 	if exit := Gate(&of, list); exit != 4 || of.Gate[0].Result != GateInconclusive {
 		t.Errorf("what was not compared: %+v", of.Gate)
 	}
-	if exit := Gate(&record.Comparison{Incomparable: "they differ"}, nil); exit != 4 {
+	if exit := Gate(&record.Comparison{Incomparable: recordtest.Says("they differ")}, nil); exit != 4 {
 		t.Errorf("exit %d of two that cannot be compared", exit)
 	}
 }
@@ -407,8 +409,8 @@ func TestQuantileOfAFewIsDoubted(t *testing.T) {
 				continue
 			}
 			got := fewBeyond(m, []compareBlock{{a: side(9000, 9000), b: side(9000, 9000)}, {a: c.a, b: c.b}})
-			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("%s: %q, want %q", c.metric, got, c.want)
+			if text := prose.Text(got); c.want == "" && text != "" || !strings.Contains(text, c.want) {
+				t.Errorf("%s: %q, want %q", c.metric, text, c.want)
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/stat"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -16,14 +15,15 @@ import (
 func concludeCurve(c *record.Curve, e *spec.Experiment) {
 	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return p.Outcome == record.Invalid })
 	if n := len(c.Points) - len(valid); n > 0 {
-		c.Caveats = append(c.Caveats, fmt.Sprintf("%d of %d points are invalid and excluded from the knee and the fit", n, len(c.Points)))
+		c.Caveats = append(c.Caveats, say("curve.invalid-points", with{"invalid": n, "points": len(c.Points)}))
 	}
 	if len(valid) == 0 {
-		c.Bottleneck, c.Says = c.Points[len(c.Points)-1].Bottleneck, "every point is invalid: no result"
+		c.Bottleneck, c.Says = c.Points[len(c.Points)-1].Bottleneck, say("curve.all-invalid", nil)
 		return
 	}
 	last := &valid[len(valid)-1]
-	c.Bottleneck, c.Says = last.Bottleneck, fmt.Sprintf("%s at %s: %s", perS(last.PerS.Mid), place(c, last.X), last.Bottleneck)
+	c.Bottleneck = last.Bottleneck
+	c.Says = say("curve.point", with{"per_s": last.PerS.Mid, "at": place(c, last.X), "bottleneck": last.Bottleneck})
 	if c.Over == "" || len(valid) < 2 {
 		return
 	}
@@ -41,10 +41,10 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	k, err := stat.FindKnee(points, stat.KneeWithin, confidence)
 	if err != nil {
-		c.Caveats = append(c.Caveats, "no knee: "+err.Error())
+		c.Caveats = append(c.Caveats, say("curve.no-knee", with{"error": err.Error()}))
 		return
 	}
-	c.Caveats = append(c.Caveats, k.Warnings...)
+	c.Caveats = append(c.Caveats, warned(k.Warnings)...)
 	found := &record.Knee{PerS: k.Peak}
 	top, first := valid[len(valid)-1], valid[0]
 	if k.BracketedBelow {
@@ -56,22 +56,22 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	switch {
 	case !k.BracketedAbove:
 		found.Add = []float64{2 * top.X, 4 * top.X}
-		found.Says = fmt.Sprintf("no plateau up to %s (%s so far); extend with %s", place(c, top.X), perS(k.Peak), more(c, found.Add))
-	case !k.BracketedBelow:
-		found.Says = fmt.Sprintf("throughput plateaus by %s (%s): no lower load is measurably slower", place(c, k.High), perS(k.Peak))
-		if first.X > 1 && k.High <= first.X {
-			found.Add = below(first.X)
-			found.Says += "; extend with " + more(c, found.Add)
-		}
-	default:
-		found.Says = fmt.Sprintf("throughput peaks at %s between %s", perS(k.Peak), between(c, k.Low, k.High))
-		if k.High > 2*k.Low && k.High-k.Low > 1 && c.Over != OverRate {
-			found.Add = []float64{float64(int((k.Low + k.High) / 2))}
-			found.Says += fmt.Sprintf(" (add %s to narrow)", more(c, found.Add))
-		}
+	case !k.BracketedBelow && first.X > 1 && k.High <= first.X:
+		found.Add = below(first.X)
+	case k.BracketedBelow && k.High > 2*k.Low && k.High-k.Low > 1 && c.Over != OverRate:
+		found.Add = []float64{float64(int((k.Low + k.High) / 2))}
 	}
 	c.Knee, c.Bottleneck = found, ceilingBeyond(valid, k.High)
-	c.Says = fmt.Sprintf("%s; bottleneck: %s", found.Says, c.Bottleneck)
+	extend := more(c, found.Add)
+	switch {
+	case !k.BracketedAbove:
+		c.Says = say("curve.grows", with{"top": place(c, top.X), "per_s": k.Peak, "extend": extend, "bottleneck": c.Bottleneck})
+	case !k.BracketedBelow:
+		c.Says = say("curve.plateau", with{"high": place(c, k.High), "per_s": k.Peak, "extend": extend, "bottleneck": c.Bottleneck})
+	default:
+		c.Says = say("curve.peak", with{"per_s": k.Peak, "low": lower(c, k.Low), "high": place(c, k.High), "extend": extend,
+			"bottleneck": c.Bottleneck})
+	}
 }
 
 // ceilingBeyond is the one that most points from the knee on have.
@@ -98,12 +98,12 @@ func below(x float64) []float64 {
 func fit(c *record.Curve, points []stat.Point, seed uint64) {
 	u, err := stat.FitUSL(points, confidence, seed)
 	if err != nil {
-		c.Caveats = append(c.Caveats, "no fit of the scalability law: "+err.Error())
+		c.Caveats = append(c.Caveats, say("curve.no-fit", with{"error": err.Error()}))
 		return
 	}
 	c.USL = &record.USL{
 		Lambda: estimate(u.Lambda), Sigma: estimate(u.Sigma), Kappa: estimate(u.Kappa),
-		R2: u.R2, Trusted: len(u.Warnings) == 0, Warnings: u.Warnings, BestAtLeast: u.BestAtLeast,
+		R2: u.R2, Trusted: len(u.Warnings) == 0, Warnings: warned(u.Warnings), BestAtLeast: u.BestAtLeast,
 	}
 	if u.Bends {
 		best, peak := estimate(u.Best), estimate(u.Peak)
@@ -111,32 +111,33 @@ func fit(c *record.Curve, points []stat.Point, seed uint64) {
 	}
 }
 
-// between names two points of a curve: "1 and 16 connections".
-func between(c *record.Curve, low, high float64) string {
+// lower is the lower of two points of a curve: the 1 in "1 and 16 connections".
+func lower(c *record.Curve, x float64) record.Statement {
 	if c.Over == OverRate || c.Over == OverPipelining {
-		return place(c, low) + " and " + place(c, high)
+		return place(c, x)
 	}
-	return unit.FormatCount(int64(low)) + " and " + place(c, high)
+	return say("load.count", with{"connections": x})
 }
 
-// more is the flag that adds points to a curve: "-c 100,200".
-func more(c *record.Curve, add []float64) string {
+// more is the flag that adds points to a curve, none where there are none: "-c 100,200".
+func more(c *record.Curve, add []float64) record.Statement {
+	if len(add) == 0 {
+		return record.Statement{}
+	}
 	flag := map[string]string{OverConnections: "-c", OverPipelining: "-p", OverRate: "-R"}[c.Over]
-	return flag + " " + list(add)
+	return say("load.flag", with{"flag": flag, "values": list(add)})
 }
 
 // place names a point of a curve.
-func place(c *record.Curve, x float64) string {
+func place(c *record.Curve, x float64) record.Statement {
 	switch c.Over {
 	case OverRate:
-		return unit.FormatRate(x)
+		return say("load.rate", with{"per_s": x})
 	case OverPipelining:
-		return fmt.Sprintf("pipelining %.0f", x)
+		return say("load.pipelining", with{"pipelining": x})
 	}
-	return unit.Plural(int(x), "connection", "connections")
+	return say("load.connections", with{"connections": x})
 }
-
-func perS(rate float64) string { return unit.FormatRate(rate) }
 
 func list(values []float64) string {
 	parts := make([]string, len(values))

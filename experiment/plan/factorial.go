@@ -9,7 +9,6 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/stat"
 	"ceiling/record"
-	"ceiling/verdict/prose"
 )
 
 // FactorialBlocks is how many blocks a factorial experiment is made of: as in a
@@ -203,19 +202,16 @@ func factorialBlocks(e *spec.Experiment, runs []record.Measured) factorialRuns {
 
 // counts tells whether a run counts for a metric, and why it does not.
 func counts(m *record.Measured, metric *compareMetric) (why []record.Statement, is bool) {
-	said := func(text string) []record.Statement {
-		return []record.Statement{record.State("said", record.Values{"text": text})}
-	}
 	switch {
 	case m.Run == "":
-		return said("it was not made: " + m.NotRun), false
+		return []record.Statement{record.State("factorial.not-made", record.Values{"why": m.NotRun})}, false
 	case m.Completed == 0 || m.BadShare > mostly:
 		return []record.Statement{record.State("factorial.errors", record.Values{"share": m.BadShare})}, false
 	case m.Outcome == record.Invalid && !(metric.name == metricCPU && paceOfGenerator(m)):
 		return m.Because, false
 	}
-	if _, missing := metric.of([]*record.Measured{m}); missing != "" {
-		return said(missing), false
+	if _, missing := metric.of([]*record.Measured{m}); !missing.IsZero() {
+		return []record.Statement{missing}, false
 	}
 	return nil, true
 }
@@ -348,7 +344,7 @@ func effectOf(f *record.Factorial, m *compareMetric, k contrast, cells [][]int, 
 
 func relativeOf(d *stat.Difference) record.Estimate {
 	r := record.Estimate{Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence,
-		Warnings: d.Warnings}
+		Warnings: warned(d.Warnings)}
 	if !d.Certain() {
 		r.Confidence = 0
 	}
@@ -422,7 +418,6 @@ func answerFactorial(f *record.Factorial) {
 	}
 	f.Answer = append([]record.Statement{record.State("factorial.answer", record.Values{"effects": len(f.Effects), "shown": count["shown"],
 		"none": count["none"], "unsettled": count["unsettled"] + count["unsettled-noisy"], "missing": count["not-measured"]})}, shown...)
-	f.Says = prose.Sentence(f.Answer)
 }
 
 // cell is one combination with its runs.

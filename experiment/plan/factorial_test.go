@@ -312,7 +312,7 @@ func TestFactorialUnderWay(t *testing.T) {
 		p.Runs = p.Runs[:min(n, len(p.Runs))]
 		p = &record.Plan{Experiment: *e, Runs: simulateFactorial(e, newMachine(1), nothing).Runs[:n]}
 		Conclude(p)
-		if whole := max(n-1, 0) / 4; p.Factorial.Blocks != whole || p.Factorial.Says == "" || chancesOf(p) != 0 {
+		if whole := max(n-1, 0) / 4; p.Factorial.Blocks != whole || p.Says().IsZero() || chancesOf(p) != 0 {
 			t.Errorf("%d runs: %+v", n, p.Factorial)
 		}
 	}

@@ -1,13 +1,10 @@
 package plan
 
 import (
-	"fmt"
 	"math"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/unit"
 	"ceiling/record"
-	"ceiling/verdict/prose"
 )
 
 // A search asks for the highest rate at which an open loop holds an SLO. It
@@ -97,29 +94,29 @@ func (s *survey) hopeless(done []record.Measured) (Decision, bool) {
 	}
 	switch {
 	case silent == len(done) && silent >= silentEver:
-		return earlyStop("the server answered no request in %d runs%s", silent, saying(done)), true
+		return earlyStop(say("search.silent", with{"runs": silent, "last": lastVerdict(done)})), true
 	case silent >= silentInRow:
-		return earlyStop("the server stopped answering: the last %d runs completed no request%s", silent, saying(done)), true
+		return earlyStop(say("search.stopped-answering", with{"runs": silent, "last": lastVerdict(done)})), true
 	case voids >= voidsInRow:
-		return earlyStop("the last %d runs were invalid%s", voids, saying(done)), true
+		return earlyStop(say("search.invalid-in-row", with{"runs": voids, "last": lastVerdict(done)})), true
 	}
 	return Decision{}, false
 }
 
-// saying quotes the last run's verdict.
-func saying(done []record.Measured) string {
-	if len(done) == 0 || done[len(done)-1].Because == nil {
-		return ""
+// lastVerdict is why the last run's verdict is what it is.
+func lastVerdict(done []record.Measured) []record.Statement {
+	if len(done) == 0 {
+		return nil
 	}
-	return "; the last one's verdict: " + prose.Sentence(done[len(done)-1].Because)
+	return done[len(done)-1].Because
 }
 
-func earlyStop(format string, args ...any) Decision {
-	return Decision{Ended: record.EndedEarly, Because: fmt.Sprintf(format, args...)}
+func earlyStop(because record.Statement) Decision {
+	return Decision{Ended: record.EndedEarly, Because: because}
 }
 
-func converged(format string, args ...any) Decision {
-	return Decision{Ended: record.EndedConverged, Because: fmt.Sprintf(format, args...)}
+func converged(because record.Statement) Decision {
+	return Decision{Ended: record.EndedConverged, Because: because}
 }
 
 // runsMost bounds the search.
@@ -140,7 +137,7 @@ func (s *survey) unfinished() *tried {
 func (s *survey) shrink() Decision {
 	lowest := &s.rates[0]
 	if lowest.perS <= trickle {
-		return earlyStop("%s", s.nothingHolds(lowest))
+		return earlyStop(s.nothingHolds(lowest))
 	}
 	steps := len(s.rates)
 	factor := 2.0
@@ -153,7 +150,7 @@ func (s *survey) shrink() Decision {
 // grow goes up from the highest rate that passed.
 func (s *survey) grow(b *bracket) Decision {
 	if b.low.perS >= s.most {
-		return converged("%s, the highest rate allowed, meets the SLO", unit.FormatRate(b.low.perS))
+		return converged(say("search.highest-allowed", with{"per_s": b.low.perS}))
 	}
 	factor := math.Min(math.Pow(2, float64(len(s.rates))), growMost)
 	return s.run(math.Min(s.most, math.Max(b.low.perS+1, rounded(b.low.perS*factor))))
@@ -165,11 +162,11 @@ func (s *survey) follow(b *bracket) Decision {
 	perS := math.Round(b.noise.mid)
 	switch {
 	case b.low == nil && s.rates[0].perS <= trickle:
-		return earlyStop("%s", s.nothingHolds(&s.rates[0]))
+		return earlyStop(s.nothingHolds(&s.rates[0]))
 	case b.low == nil:
 		perS = math.Min(perS, math.Ceil(s.rates[0].perS/(1+s.within))-1)
 	case b.low.perS >= s.most:
-		return converged("%s, the highest rate allowed, meets the SLO", unit.FormatRate(b.low.perS))
+		return converged(say("search.highest-allowed", with{"per_s": b.low.perS}))
 	default:
 		perS = math.Max(perS, math.Floor(b.low.perS*(1+s.within))+1)
 	}
@@ -190,10 +187,9 @@ func (s *survey) narrow(b *bracket) Decision {
 	}
 	switch s.standing(b.high) {
 	case generatorEnd:
-		return earlyStop("%s meets the SLO, and the generator cannot send %s: testing the server further needs more generator CPU or another machine", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS))
+		return earlyStop(say("search.generator-end", with{"per_s": b.low.perS, "higher_per_s": b.high.perS}))
 	case unproved:
-		return earlyStop("%s meets the SLO, and the runs at %s are invalid%s", unit.FormatRate(b.low.perS), unit.FormatRate(b.high.perS),
-			b.high.saying())
+		return earlyStop(say("search.invalid-above", with{"per_s": b.low.perS, "higher_per_s": b.high.perS, "last": b.high.last()}))
 	}
 	above, below := b.wrong(s.within)
 	if weak := -b.high.lead() < min(s.repeats+1, highLead); weak || above+below > wrongMost {
@@ -202,8 +198,8 @@ func (s *survey) narrow(b *bracket) Decision {
 		}
 		return s.run(b.low.perS)
 	}
-	return converged("%s passed in %s, %s failed in %s", unit.FormatRate(b.low.perS), outOf(b.low.passed, b.low.counted()),
-		unit.FormatRate(b.high.perS), outOf(b.high.failed, b.high.counted()))
+	return converged(say("search.converged", with{"per_s": b.low.perS, "passed": b.low.passed, "of": b.low.counted(),
+		"failing_per_s": b.high.perS, "failed": b.high.failed, "failing_of": b.high.counted()}))
 }
 
 // between chooses the next rate inside the bracket, 0 where no whole number is
@@ -227,11 +223,4 @@ func (s *survey) between(b *bracket) float64 {
 		middle = math.Min(math.Max(b.noise.mid, low*edge), high/edge)
 	}
 	return inside(middle, low, high)
-}
-
-func outOf(n, of int) string {
-	if of == 1 {
-		return "the one run"
-	}
-	return fmt.Sprintf("%d of %d runs", n, of)
 }

@@ -14,6 +14,8 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/verdict/prose"
+	"strings"
 )
 
 // searching is a search for the given SLO.
@@ -113,7 +115,7 @@ func TestFindWithinFivePercentOfTheTruth(t *testing.T) {
 				off := holds.Mid/c.truth - 1
 				worst = math.Max(worst, math.Abs(off))
 				if math.Abs(off) > .05 || p.Ended != record.EndedConverged || p.Exit != 0 || p.Search.Limit != record.LimitServer {
-					t.Errorf("seed %d: %s; the truth is %.0f (%+.1f%%); %s, %s, exit %d", seed, p.Search.Says, c.truth, 100*off, p.Ended, p.Because,
+					t.Errorf("seed %d: %s; the truth is %.0f (%+.1f%%); %s, %s, exit %d", seed, prose.Text(p.Search.Says), c.truth, 100*off, p.Ended, prose.Text(p.Because),
 						p.Exit)
 					for _, r := range p.Search.Rates {
 						t.Logf("  %+v", r)
@@ -165,7 +167,7 @@ func TestFindTriesEveryRateMoreThanOnce(t *testing.T) {
 	p := search(t, e, ideal(e, 48_300))
 	s := p.Search
 	if p.Ended != record.EndedConverged || s.Limit != record.LimitServer || s.Bottleneck != "single-threaded server" || p.Exit != 0 {
-		t.Fatalf("%s %q %q, exit %d: %s", p.Ended, s.Limit, s.Bottleneck, p.Exit, s.Says)
+		t.Fatalf("%s %q %q, exit %d: %s", p.Ended, s.Limit, s.Bottleneck, p.Exit, prose.Text(s.Says))
 	}
 	if s.Capacity.Low > 48_300 || s.Capacity.High < 48_300 || s.Capacity.High/s.Capacity.Low > 1.03 || s.Capacity.Mid != s.Capacity.Low {
 		t.Errorf("%+v", s.Capacity)
@@ -178,9 +180,8 @@ func TestFindTriesEveryRateMoreThanOnce(t *testing.T) {
 	if len(s.Failed) != 1 || s.Failed[0].Term != "p99<5ms" || s.Failed[0].Met || math.Abs(s.Failed[0].Value/100e6-1) > .01 {
 		t.Errorf("breaks %+v", s.Failed)
 	}
-	if want := "p99 is 100 ms (p99<5ms); bottleneck there: single-threaded server."; len(s.Says) < len(want) ||
-		s.Says[len(s.Says)-len(want):] != want {
-		t.Errorf("says %q", s.Says)
+	if want := "p99 is 100 ms (p99<5ms); bottleneck there: single-threaded server."; !strings.HasSuffix(prose.Text(s.Says), want) {
+		t.Errorf("says %q", prose.Text(s.Says))
 	}
 	if len(p.Runs) > 16 {
 		t.Errorf("%d runs for a server without noise", len(p.Runs))
@@ -198,9 +199,9 @@ func TestFindEnds(t *testing.T) {
 		p := search(t, e, func(s *record.Step) record.Measured { return do(e, s) })
 		if p.Ended != ended || p.Search.Limit != limit || p.Exit != exit || len(p.Runs) > mostRuns || !holds(p.Search.Capacity) {
 			t.Errorf("%s: %s, limit %q, exit %d, %d runs, %+v\n%s\n%s", name, p.Ended, p.Search.Limit, p.Exit, len(p.Runs), p.Search.Capacity,
-				p.Because, p.Search.Says)
+				prose.Text(p.Because), prose.Text(p.Search.Says))
 		}
-		t.Logf("%s: %d runs: %s", name, len(p.Runs), p.Search.Says)
+		t.Logf("%s: %d runs: %s", name, len(p.Runs), prose.Text(p.Search.Says))
 	}
 	near := func(rate float64) func(record.Estimate) bool {
 		return func(e record.Estimate) bool { return e.Low <= rate && e.Low >= .95*rate }
@@ -277,7 +278,7 @@ func TestFindSurvivesAFalseBreak(t *testing.T) {
 			return m
 		})
 		if h := p.Search.Capacity; seen != wrong || h.Low > 48_300 || h.High < 48_300 || h.High/h.Low > 1.03 {
-			t.Errorf("%d false outcomes (%d asked for): %+v after %d runs: %s", seen, wrong, h, len(p.Runs), p.Search.Says)
+			t.Errorf("%d false outcomes (%d asked for): %+v after %d runs: %s", seen, wrong, h, len(p.Runs), prose.Text(p.Search.Says))
 		}
 		if len(p.Search.Caveats) == 0 {
 			t.Error("two runs of one rate contradicted each other, and there is no doubt")
@@ -296,7 +297,7 @@ func TestFindWidensWhereItCannotTell(t *testing.T) {
 		})
 		h := p.Search.Capacity
 		if h.Low > 48_000 || h.High < 44_000 || h.High/h.Low > 1.25 {
-			t.Errorf("seed %d: %s %+v: %s", seed, p.Ended, h, p.Search.Says)
+			t.Errorf("seed %d: %s %+v: %s", seed, p.Ended, h, prose.Text(p.Search.Says))
 		}
 		if wide := h.High/h.Low > 1.03; wide != (len(h.Warnings) > 0) || len(p.Search.Caveats) == 0 {
 			t.Errorf("seed %d: %+v, doubts %q", seed, h, p.Search.Caveats)
@@ -407,8 +408,8 @@ func TestFindAlwaysEnds(t *testing.T) {
 		}
 		chance := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 1))
 		p := search(t, e, func(s *record.Step) record.Measured { return garbage(chance, e, s) })
-		if len(p.Runs) > spec.RunsMax || p.Ended == "" || p.Because == "" || p.Search.Says == "" {
-			r.Fatalf("%d runs, %q because %q says %q", len(p.Runs), p.Ended, p.Because, p.Search.Says)
+		if len(p.Runs) > spec.RunsMax || p.Ended == "" || p.Because.IsZero() || p.Search.Says.IsZero() {
+			r.Fatalf("%d runs, %q because %q says %q", len(p.Runs), p.Ended, prose.Text(p.Because), prose.Text(p.Search.Says))
 		}
 		for _, m := range p.Runs {
 			if rate := m.Rate.PerSecond(); !m.WarmupRun && (rate < 1 || rate > spec.RateMax || e.Find.Most > 0 && rate > float64(e.Find.Most)) {

@@ -1,14 +1,12 @@
 package plan
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -166,96 +164,90 @@ func (s *survey) failedAt(t *tried) []record.SLOTerm {
 	return terms
 }
 
-// says is the answer in words.
-func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) string {
+// says is the answer.
+func (s *survey) says(p *record.Plan, out *record.Search, b *bracket) record.Statement {
 	slo := s.slo.String()
 	if p.Ended == "" || p.Ended == record.EndedInterrupted || p.Ended == record.EndedFailed {
 		return s.soFar(b, slo)
 	}
 	if b.low == nil {
-		return upper(p.Because) + "."
+		return say("search.none", with{"because": p.Because})
 	}
-	low := unit.FormatRate(b.low.perS)
-	text := ""
+	floor := ""
+	if term, asked := s.floor(); asked && !term.Holds(b.low.perS) {
+		floor = term.String()
+	}
+	low := b.low.perS
 	switch out.Limit {
 	case record.LimitAsked:
-		text = fmt.Sprintf("%s meets %s; that is the highest rate allowed (--most).", low, slo)
+		return say("search.at-most", with{"per_s": low, "slo": slo, "floor": floor})
 	case record.LimitGenerator:
-		text = fmt.Sprintf("At least %s meets %s; this generator cannot send %s, so the server's limit was not reached.", low, slo,
-			unit.FormatRate(b.high.perS))
+		return say("search.generator", with{"per_s": low, "slo": slo, "higher_per_s": b.high.perS, "floor": floor})
 	case record.LimitUnproved:
-		text = fmt.Sprintf("At least %s meets %s; higher rates gave no valid result: %s.", low, slo, p.Because)
-	default:
-		text = fmt.Sprintf("highest rate meeting %s: %s; at %s %s.", slo, low, unit.FormatRate(b.high.perS), breaking(out))
-		if p.Ended == record.EndedEarly {
-			text += " " + upper(p.Because) + "."
-		}
+		return say("search.unproved", with{"per_s": low, "slo": slo, "because": p.Because, "floor": floor})
 	}
-	if floor, asked := s.floor(); asked && !floor.Holds(b.low.perS) {
-		text += fmt.Sprintf(" The SLO asks for %s.", floor)
+	because := record.Statement{}
+	if p.Ended == record.EndedEarly {
+		because = p.Because
 	}
-	return text
+	return say("search.found", with{"per_s": low, "slo": slo, "failing_per_s": b.high.perS, "failure": failure(out.Failed, out.Bottleneck),
+		"because": because, "floor": floor})
 }
 
 // soFar is what an unfinished search knows.
-func (s *survey) soFar(b *bracket, slo string) string {
+func (s *survey) soFar(b *bracket, slo string) record.Statement {
 	switch {
 	case b.low != nil && b.high != nil:
-		return fmt.Sprintf("So far: %s meets %s, %s does not.", unit.FormatRate(b.low.perS), slo, unit.FormatRate(b.high.perS))
+		return say("search.so-far", with{"per_s": b.low.perS, "slo": slo, "failing_per_s": b.high.perS})
 	case b.low != nil:
-		return fmt.Sprintf("So far: %s meets %s.", unit.FormatRate(b.low.perS), slo)
+		return say("search.so-far", with{"per_s": b.low.perS, "slo": slo, "failing_per_s": 0})
 	case len(s.rates) > 0:
-		return fmt.Sprintf("So far: %s is the lowest rate tested; it has not met %s yet.", unit.FormatRate(s.rates[0].perS), slo)
+		return say("search.so-far.none", with{"per_s": s.rates[0].perS, "slo": slo})
 	}
-	return "No rate has been tested yet."
+	return say("search.untested", nil)
 }
 
-// breaking says what breaks first, and the wall.
-func breaking(out *record.Search) string {
-	var parts []string
-	for _, h := range out.Failed {
-		parts = append(parts, shown(h))
+// failure is what fails first, and the bottleneck there.
+func failure(terms []record.SLOTerm, bottleneck record.Bottleneck) record.Statement {
+	parts := []record.Statement{}
+	for _, t := range terms {
+		parts = append(parts, failedTerm(t))
 	}
-	if len(parts) == 0 {
-		parts = append(parts, "the failing term was not recorded")
+	if !blames(bottleneck) {
+		bottleneck = ""
 	}
-	text := strings.Join(parts, ", ")
-	if blames(out.Bottleneck) {
-		text += "; bottleneck there: " + string(out.Bottleneck)
-	}
-	return text
+	return say("search.failure", with{"terms": parts, "bottleneck": bottleneck})
 }
 
-// shown is a broken term with what was measured.
-func shown(h record.SLOTerm) string {
-	slo, err := spec.ParseSLO(h.Term)
+// failedTerm is a term with what was measured.
+func failedTerm(t record.SLOTerm) record.Statement {
+	slo, err := spec.ParseSLO(t.Term)
 	if err != nil || len(slo) != 1 {
-		return fmt.Sprintf("%s was %g", h.Term, h.Value)
+		return say("search.term", with{"term": t.Term, "value": t.Value})
 	}
 	switch slo[0].Metric {
 	case spec.MetricErrors:
-		return fmt.Sprintf("%s of the requests failed (%s)", unit.Percent(h.Value), h.Term)
+		return say("search.term.errors", with{"term": t.Term, "share": t.Value})
 	case spec.MetricRate:
-		return fmt.Sprintf("only %s were answered and the queue grew", unit.FormatRate(h.Value))
+		return say("search.term.rate", with{"per_s": t.Value})
 	}
-	name, _, _ := strings.Cut(h.Term, "<")
-	return fmt.Sprintf("%s is %s (%s)", name, unit.FormatNs(int64(h.Value)), h.Term)
+	name, _, _ := strings.Cut(t.Term, "<")
+	return say("search.term.time", with{"stat": name, "ns": t.Value, "term": t.Term})
 }
 
-// nothingHolds says why even the lowest rate breaks.
-func (s *survey) nothingHolds(t *tried) string {
-	at, slo := unit.FormatRate(t.perS), s.slo.String()
+// nothingHolds says why even the lowest rate fails.
+func (s *survey) nothingHolds(t *tried) record.Statement {
+	slo := s.slo.String()
 	switch s.standing(t) {
 	case failed:
-		return fmt.Sprintf("no rate meets %s: even at %s, %s, in %s", slo, at,
-			breaking(&record.Search{Failed: s.failedAt(t), Bottleneck: wallAt(t)}),
-			outOf(t.failed, t.counted()))
+		return say("search.no-rate", with{"slo": slo, "per_s": t.perS, "failure": failure(s.failedAt(t), wallAt(t)),
+			"failed": t.failed, "of": t.counted()})
 	case generatorEnd:
-		return fmt.Sprintf("the generator cannot send even %s, so the server was not tested", at)
+		return say("search.no-rate.generator", with{"per_s": t.perS})
 	case unproved:
-		return fmt.Sprintf("even the runs at %s are invalid%s", at, t.saying())
+		return say("search.no-rate.invalid", with{"per_s": t.perS, "last": t.last()})
 	}
-	return fmt.Sprintf("at %s, the lowest rate, %d of %d runs met %s: no rate meets it reliably", at, t.passed, t.counted(), slo)
+	return say("search.no-rate.reliably", with{"per_s": t.perS, "passed": t.passed, "of": t.counted(), "slo": slo})
 }
 
 // floor is the SLO's own rate term.
@@ -286,66 +278,55 @@ func (s *survey) exit(p *record.Plan, out *record.Search) int {
 }
 
 // warnings are what the interval lacks.
-func (s *survey) warnings(out *record.Search, b *bracket) []string {
-	var list []string
+func (s *survey) warnings(out *record.Search, b *bracket) []record.Statement {
+	var list []record.Statement
 	if b.low == nil {
 		return nil
 	}
 	switch {
 	case b.high == nil && out.Limit != record.LimitAsked:
-		list = append(list, "no upper bound: every tested rate met the SLO")
+		list = append(list, say("search.no-upper-bound", nil))
 	case out.Limit == record.LimitGenerator:
-		list = append(list, "the upper bound is the generator's, not the server's; give it more CPU or another machine")
+		list = append(list, say("search.generator-bound", nil))
 	case out.Limit == record.LimitServer && out.Capacity.High/out.Capacity.Low-1 > math.Max(s.within, b.width()):
-		list = append(list, fmt.Sprintf("precision %s instead of %s: runs at the same rate disagree; use a quieter machine or longer steps (-d)",
-			unit.Percent(out.Capacity.High/out.Capacity.Low-1), unit.Percent(s.within)))
+		list = append(list, say("search.runs-disagree", with{"precision": out.Capacity.High/out.Capacity.Low - 1, "asked": s.within}))
 	case out.Limit == record.LimitServer && b.high.perS > b.low.perS+1 && b.width() > s.within:
-		list = append(list, fmt.Sprintf("precision %s instead of %s: the search has not finished", unit.Percent(b.width()),
-			unit.Percent(s.within)))
+		list = append(list, say("search.unfinished", with{"precision": b.width(), "asked": s.within}))
 	}
 	return list
 }
 
 // caveats are what may be wrong about the answer.
-func (s *survey) caveats(out *record.Search, b *bracket) []string {
-	var list []string
-	note := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+func (s *survey) caveats(out *record.Search, b *bracket) []record.Statement {
+	var list []record.Statement
+	add := func(code string, values with) { list = append(list, say(code, values)) }
 	for i := range s.rates {
 		t := &s.rates[i]
 		if t.passed > 0 && t.failed > 0 {
-			note("%s: %d of %s met the SLO", unit.FormatRate(t.perS), t.passed, unit.Plural(t.passed+t.failed, "run", "runs"))
+			add("search.split-runs", with{"per_s": t.perS, "passed": t.passed, "runs": t.passed + t.failed})
 		}
 		if t.invalid > 0 {
-			note("%s: %d of %s invalid%s", unit.FormatRate(t.perS), t.invalid, unit.Plural(len(t.runs), "run", "runs"), t.saying())
+			add("search.invalid-runs", with{"per_s": t.perS, "invalid": t.invalid, "runs": len(t.runs), "last": t.last()})
 		}
 	}
 	if failed, passed := s.crossed(); failed != nil {
-		note("%s failed although %s passed", unit.FormatRate(failed.perS), unit.FormatRate(passed.perS))
+		add("search.crossed", with{"failing_per_s": failed.perS, "per_s": passed.perS})
 	}
 	if b.low == nil {
 		return list
 	}
 	if s.short(b.low) {
-		note("a run at %s has some %.0f requests, and this SLO needs %.0f for its finest quantile: measure longer (-d)",
-			unit.FormatRate(b.low.perS),
-			b.low.perS*float64(s.e.Load.Duration)/1e9, s.enough())
+		add("search.few-requests", with{"per_s": b.low.perS, "requests": b.low.perS * float64(s.e.Load.Duration) / 1e9,
+			"needed": s.enough()})
 	}
 	if len(s.e.Load.Connections) == 0 {
-		note("using %s connections (rate × SLO latency, with headroom; override with -c)", unit.FormatCount(int64(b.low.runs[0].Connections)))
+		add("search.connections", with{"connections": b.low.runs[0].Connections})
 	}
-	if out.Bottleneck == "concurrency" {
-		note("concurrency was the bottleneck, not the server: raise it (-c)")
+	if out.Bottleneck == record.Concurrency {
+		add("search.concurrency", nil)
 	}
 	if s.e.Load.Arrivals != spec.Poisson {
-		note("requests were evenly spaced; real clients arrive in bursts (--arrivals poisson), which lowers the sustainable rate")
+		add("search.even-arrivals", nil)
 	}
 	return list
-}
-
-// upper begins a sentence.
-func upper(s string) string {
-	if s == "" {
-		return ""
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

@@ -54,8 +54,7 @@ func (s *survey) first() float64 {
 // run is a step at a rate.
 func (s *survey) run(perS float64) Decision {
 	if s.runs >= s.runsMost() {
-		return earlyStop("no answer within %[2]s after %[1]d runs: runs at the same rate disagree, or the steps are too short for this SLO (-d)",
-			s.runs, unit.Percent(s.within))
+		return earlyStop(say("search.too-many-runs", with{"within": s.within, "runs": s.runs}))
 	}
 	step := record.Step{Number: s.runs + 1, Connections: s.connections(perS), Pipelining: s.asked(s.e.Load.Pipelining, 1), Repeat: 1}
 	for i := range s.rates {

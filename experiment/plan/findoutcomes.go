@@ -27,8 +27,8 @@ type tried struct {
 	stoppedEarly     int
 }
 
-// saying quotes the verdict of the last of its runs.
-func (t *tried) saying() string { return saying([]record.Measured{*t.runs[len(t.runs)-1]}) }
+// last is why the verdict of the last of its runs is what it is.
+func (t *tried) last() []record.Statement { return t.runs[len(t.runs)-1].Because }
 
 // standing is what is known of a rate.
 type standing int

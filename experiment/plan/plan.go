@@ -6,12 +6,27 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/stat"
 	"ceiling/record"
 )
+
+// with is what a statement speaks of, by name; the name has the figure's unit.
+type with = record.Values
+
+// say makes one statement. The sentences are package prose's.
+func say(code string, values with) record.Statement { return record.State(code, values) }
+
+// warned are the warnings of a figure.
+func warned(list []stat.Warning) []record.Statement {
+	var out []record.Statement
+	for _, w := range list {
+		out = append(out, record.State(w.Code, w.With))
+	}
+	return out
+}
 
 // Decision is what comes next in a plan.
 type Decision struct {
@@ -19,7 +34,7 @@ type Decision struct {
 	Next *record.Step
 	// Ended and Because say how and why the plan ended, where Next is nil.
 	Ended   string
-	Because string
+	Because record.Statement
 	// Left is how many runs are still to come, Next among them; of a search it
 	// is a guess.
 	Left int
@@ -33,7 +48,7 @@ func Next(e *spec.Experiment, done []record.Measured) Decision {
 	}
 	steps := Spell(e)
 	if len(done) >= len(steps) {
-		return Decision{Ended: record.EndedComplete, Because: fmt.Sprintf("all %d runs have been made", len(steps))}
+		return Decision{Ended: record.EndedComplete, Because: say("plan.complete", with{"runs": len(steps)})}
 	}
 	return Decision{Next: &steps[len(done)], Left: len(steps) - len(done)}
 }
@@ -72,7 +87,7 @@ func Conclude(p *record.Plan) {
 	case spec.KindFactorial:
 		concludeFactorial(p)
 	}
-	if caveat := disturbed(p.Runs); caveat != "" {
+	if caveat := disturbed(p.Runs); !caveat.IsZero() {
 		for _, caveats := range caveatLists(p) {
 			*caveats = append(*caveats, caveat)
 		}
@@ -87,7 +102,7 @@ func Conclude(p *record.Plan) {
 const disturbedCores = 0.25
 
 // disturbed says that other programs were at work during the runs.
-func disturbed(runs []record.Measured) string {
+func disturbed(runs []record.Measured) record.Statement {
 	var others []float64
 	for i := range runs {
 		if runs[i].Run != "" {
@@ -96,15 +111,14 @@ func disturbed(runs []record.Measured) string {
 	}
 	slices.Sort(others)
 	if len(others) == 0 || others[len(others)/2] < disturbedCores {
-		return ""
+		return record.Statement{}
 	}
-	return fmt.Sprintf("other processes used %.1f cores on the server host (median run; max %.1f): results come from a shared machine",
-		others[len(others)/2], others[len(others)-1])
+	return say("plan.disturbed", with{"cores": others[len(others)/2], "most_cores": others[len(others)-1]})
 }
 
 // caveatLists are the lists of caveats in a plan's answer.
-func caveatLists(p *record.Plan) []*[]string {
-	var all []*[]string
+func caveatLists(p *record.Plan) []*[]record.Statement {
+	var all []*[]record.Statement
 	switch {
 	case p.Search != nil:
 		all = append(all, &p.Search.Caveats)

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -55,7 +54,7 @@ func spellProof(e *spec.Experiment) []record.Step {
 	of := []record.Step{untouched}
 	share := ProofShare(e)
 	for _, resource := range append(rates(), record.PerturbConcurrency) {
-		if untakable(e, resource) != "" {
+		if !untakable(e, resource).IsZero() {
 			continue
 		}
 		s := untouched
@@ -80,19 +79,19 @@ func spellProof(e *spec.Experiment) []record.Step {
 }
 
 // untakable says why nothing can be taken from a resource, as far as the
-// experiment says it; "" it can, if the host allows.
-func untakable(e *spec.Experiment, resource string) string {
+// experiment says it; nothing: it can, if the host allows.
+func untakable(e *spec.Experiment, resource string) record.Statement {
 	switch resource {
 	case record.PerturbLink:
 		if e.Prove.Interface == "" {
-			return "pass --interface IFACE to throttle it"
+			return say("proof.no-interface", nil)
 		}
 	case record.PerturbConcurrency:
 		if e.Load.Connections[0]*e.Load.Pipelining[0] < 2 {
-			return "only one request is in flight"
+			return say("proof.one-request", nil)
 		}
 	}
-	return ""
+	return record.Statement{}
 }
 
 // fewerSlots takes a share of the requests in flight away, by connections or by
@@ -119,8 +118,8 @@ func fewer(n int, share float64) int {
 type proofRuns struct {
 	by map[string]map[int]*record.Measured
 	// why nothing could be taken from a resource, as the runs say.
-	why     map[string]string
-	caveats []string
+	why     map[string]record.Statement
+	caveats []record.Statement
 }
 
 // leastTakenOfAsked is how much of the asked share has to be gone for a run to
@@ -128,7 +127,7 @@ type proofRuns struct {
 const leastTakenOfAsked = 0.5
 
 func proofRunsOf(all []record.Measured) proofRuns {
-	r := proofRuns{by: map[string]map[int]*record.Measured{}, why: map[string]string{}}
+	r := proofRuns{by: map[string]map[int]*record.Measured{}, why: map[string]record.Statement{}}
 	weak, bad := map[string]int{}, 0
 	for i := range all {
 		m := &all[i]
@@ -137,14 +136,14 @@ func proofRunsOf(all []record.Measured) proofRuns {
 		case m.WarmupRun || m.Block == 0:
 			continue
 		case m.Run == "":
-			r.why[resource] = m.NotRun
+			r.why[resource] = say("proof.not-run", with{"why": strings.TrimSpace(m.NotRun)})
 			continue
 		case !(m.CompletedPerS > 0):
-			r.caveats = append(r.caveats, fmt.Sprintf("block %d: one run completed no request and is left out", m.Block))
+			r.caveats = append(r.caveats, say("proof.no-answers", with{"block": m.Block}))
 			continue
 		case resource != "" && (m.Perturbed == nil || !(m.Perturbed.Left > 0 && 1-m.Perturbed.Left >= leastTakenOfAsked*m.Perturb.Share)):
 			weak[resource]++
-			r.why[resource] = "the perturbation failed: " + takenText(m.Perturbed)
+			r.why[resource] = say("proof.perturbation-failed", with{"how": howPerturbed(m.Perturbed)})
 			continue
 		}
 		if m.BadShare > 0.01 {
@@ -157,19 +156,18 @@ func proofRunsOf(all []record.Measured) proofRuns {
 	}
 	for _, resource := range append(rates(), record.PerturbConcurrency) {
 		if n := weak[resource]; n > 0 {
-			r.caveats = append(r.caveats, fmt.Sprintf("%s: in %d runs the perturbation reached less than half of its target (%s); they are left out",
-				resource, n, r.why[resource]))
+			r.caveats = append(r.caveats, say("proof.weak", with{"resource": resource, "runs": n, "why": r.why[resource]}))
 		}
 	}
 	if bad > 0 {
-		r.caveats = append(r.caveats, fmt.Sprintf("in %d runs more than 1%% of the requests failed or were refused: throughput then depends on more than speed", bad))
+		r.caveats = append(r.caveats, say("proof.errors", with{"runs": bad}))
 	}
 	return r
 }
 
-func takenText(t *record.Perturbed) string {
+func howPerturbed(t *record.Perturbed) string {
 	if t == nil {
-		return "unknown"
+		return ""
 	}
 	return t.How
 }
@@ -203,15 +201,15 @@ func concludeProof(p *record.Plan) {
 	proof.NotTested = notTaken(e, &r)
 	proof.Passive = passiveCeiling(r.by[""])
 	if part > 0 {
-		proof.Caveats = append(proof.Caveats, fmt.Sprintf("%d of %d blocks lack a run and are left out", part, part+len(blocks)))
+		proof.Caveats = append(proof.Caveats, say("proof.part-blocks", with{"part": part, "blocks": part + len(blocks)}))
 	}
 	if len(blocks) == 0 || r.by[""] == nil || len(r.by) < 2 {
-		proof.Agrees, proof.Says = cannotTell, "no block has both an undisturbed and a perturbed run: no result"
+		proof.Agrees, proof.Says = cannotTell, say("proof.no-blocks", nil)
 		p.Exit = exitVoid
 		return
 	}
 	if err := r.measure(proof, blocks); err != nil {
-		proof.Agrees, proof.Says = cannotTell, "no result: "+err.Error()
+		proof.Agrees, proof.Says = cannotTell, say("proof.failed", with{"error": err.Error()})
 		p.Exit = exitVoid
 		return
 	}
@@ -296,20 +294,20 @@ func passiveCeiling(runs map[int]*record.Measured) record.Bottleneck {
 }
 
 // notTaken lists the resources without a run, with the reason.
-func notTaken(e *spec.Experiment, r *proofRuns) []record.NotMeasured {
-	var list []record.NotMeasured
+func notTaken(e *spec.Experiment, r *proofRuns) []record.NotTested {
+	var list []record.NotTested
 	for _, resource := range append(rates(), record.PerturbConcurrency) {
 		if r.by[resource] != nil {
 			continue
 		}
 		why := untakable(e, resource)
-		if why == "" {
-			why = strings.TrimSpace(r.why[resource])
+		if why.IsZero() {
+			why = r.why[resource]
 		}
-		if why == "" {
-			why = "no run of it exists"
+		if why.IsZero() {
+			why = say("proof.no-run", nil)
 		}
-		list = append(list, record.NotMeasured{What: resource, Why: why})
+		list = append(list, record.NotTested{Resource: resource, Why: why})
 	}
 	return list
 }

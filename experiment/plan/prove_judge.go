@@ -2,11 +2,8 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -53,14 +50,11 @@ func judgeProof(p *record.Proof) int {
 	}
 	p.Agrees = agreement(p, waits)
 	p.Says = proofSays(p, waits)
-	if agree := agreementSays(p); agree != "" {
-		p.Says += " " + agree
-	}
 	p.Caveats = append(p.Caveats, sumCaveats(p, waits)...)
 	for i := range p.Resources {
 		r := &p.Resources[i]
 		for _, w := range r.Elasticity.Warnings {
-			p.Caveats = append(p.Caveats, r.Resource+": "+w)
+			p.Caveats = append(p.Caveats, say("proof.interval-lacks", with{"resource": r.Resource, "lacks": w}))
 		}
 	}
 	switch {
@@ -136,78 +130,71 @@ func agreement(p *record.Proof, waits bool) string {
 	return cannotTell
 }
 
-// proofSays is the answer in words.
-func proofSays(p *record.Proof, waits bool) string {
+// proofSays is the answer.
+func proofSays(p *record.Proof, waits bool) record.Statement {
+	agreement := agreementSays(p)
 	if own := find(p, p.Proved); own != nil {
-		text := fmt.Sprintf("%s is the bottleneck: with %s of it left, throughput was %s of %s (elasticity %s).",
-			p.Proved, sharePercent(own.Left), sharePercent(own.PerS.Mid/p.PerS.Mid), unit.FormatRate(p.PerS.Mid), interval(&own.Elasticity))
-		if p.Proved == record.PerturbConcurrency {
-			text += " More requests in flight would raise throughput."
-		}
-		return text
+		of := &own.Elasticity
+		return say("proof.found", with{"resource": p.Proved, "left": own.Left, "share": own.PerS.Mid / p.PerS.Mid, "per_s": p.PerS.Mid,
+			"mid": of.Mid, "low": of.Low, "high": of.High, "concurrency": p.Proved == record.PerturbConcurrency, "agreement": agreement})
 	}
 	if waits {
-		text := fmt.Sprintf("throughput hardly follows any tested resource (sum %s): the remaining %.2f is time the server waits for a lock, a pool, a timer or another service.", interval(&p.Sum), 1-p.Sum.Mid)
-		if find(p, record.PerturbLink) == nil {
-			text += " The link was not tested and may be the bottleneck too."
-		}
-		return text
+		return say("proof.waits", with{"mid": p.Sum.Mid, "low": p.Sum.Low, "high": p.Sum.High, "rest": 1 - p.Sum.Mid,
+			"link": find(p, record.PerturbLink) != nil, "agreement": agreement})
 	}
-	var parts []string
+	var resources []record.Statement
 	for i := range p.Resources {
-		parts = append(parts, fmt.Sprintf("%s %s", p.Resources[i].Resource, interval(&p.Resources[i].Elasticity)))
+		of := &p.Resources[i].Elasticity
+		resources = append(resources, say("proof.resource", with{"resource": p.Resources[i].Resource, "mid": of.Mid, "low": of.Low,
+			"high": of.High}))
 	}
 	if n := p.Resources[0].Blocks; p.Resources[0].Elasticity.Confidence < leastConfidence {
-		return fmt.Sprintf("%d blocks are too few for a result: %s.", n, strings.Join(parts, ", "))
+		return say("proof.few-blocks", with{"blocks": n, "resources": resources, "agreement": agreement})
 	}
-	return "no single resource is the bottleneck: " + strings.Join(parts, ", ") + "."
+	return say("proof.none", with{"resources": resources, "agreement": agreement})
 }
 
-func agreementSays(p *record.Proof) string {
+// agreementSays is what the undisturbed runs say of it.
+func agreementSays(p *record.Proof) record.Statement {
 	switch {
 	case p.Passive == "":
-		return "The undisturbed runs do not agree on a bottleneck."
+		return say("proof.undisturbed.split", nil)
 	case p.Agrees == agrees:
-		return fmt.Sprintf("The undisturbed runs agree: %s.", p.Passive)
+		return say("proof.undisturbed.agree", with{"bottleneck": p.Passive})
 	case p.Agrees == contradicts:
-		return fmt.Sprintf("The undisturbed runs name %s: the proof contradicts that.", p.Passive)
+		return say("proof.undisturbed.contradict", with{"bottleneck": p.Passive})
 	case p.Passive == record.ServerBlocked && p.Proved == record.PerturbServer:
-		return "The undisturbed runs name a wait inside the server, which fits a lock whose holder computes: faster CPUs would help, more of them would not."
+		return say("proof.undisturbed.lock", nil)
 	case resourceOf(p.Passive) != "" && find(p, resourceOf(p.Passive)) == nil:
-		return fmt.Sprintf("The undisturbed runs name %s, which could not be tested.", p.Passive)
+		return say("proof.undisturbed.not-tested", with{"bottleneck": p.Passive})
 	case p.Passive == record.Inconclusive:
-		return "The undisturbed runs are inconclusive; the proof neither confirms nor excludes a bottleneck."
+		return say("proof.undisturbed.inconclusive", nil)
 	}
-	return fmt.Sprintf("The undisturbed runs name %s; the proof neither confirms nor excludes it.", p.Passive)
+	return say("proof.undisturbed.open", with{"bottleneck": p.Passive})
 }
 
-func sumCaveats(p *record.Proof, waits bool) []string {
+func sumCaveats(p *record.Proof, waits bool) []record.Statement {
 	rate := p.Proved != "" && p.Proved != record.PerturbConcurrency
+	sum, rest := &p.Sum, 1-p.Sum.Mid
 	switch {
-	case p.Sum.Low > sumMost:
-		return []string{fmt.Sprintf("the elasticities add up to %s, not 1: two resources are so close that perturbing either makes it the bottleneck, or a request is shorter than one slice of the perturbation; use a smaller --share", interval(&p.Sum))}
-	case rate && p.Sum.High < sumLeast:
-		return []string{fmt.Sprintf("the elasticities add up to %s; the missing %.2f is something not tested: %s", interval(&p.Sum), 1-p.Sum.Mid,
-			leftOut(p))}
-	case !waits && p.Proved == "" && p.Sum.High < sumLeast && p.Sum.Confidence > 0:
-		return []string{fmt.Sprintf("the elasticities miss %.2f of 1: %s", 1-p.Sum.Mid, leftOut(p))}
+	case sum.Low > sumMost:
+		return []record.Statement{say("proof.sum-above", with{"mid": sum.Mid, "low": sum.Low, "high": sum.High})}
+	case rate && sum.High < sumLeast:
+		return []record.Statement{say("proof.sum-below", with{"mid": sum.Mid, "low": sum.Low, "high": sum.High, "rest": rest,
+			"others": leftOut(p)})}
+	case !waits && p.Proved == "" && sum.High < sumLeast && sum.Confidence > 0:
+		return []record.Statement{say("proof.sum-misses", with{"rest": rest, "others": leftOut(p)})}
 	}
 	return nil
 }
 
 // leftOut names what a missing share may be.
-func leftOut(p *record.Proof) string {
-	parts := []string{"a wait inside the server"}
+func leftOut(p *record.Proof) []record.Statement {
+	parts := []record.Statement{say("proof.other.wait", nil)}
 	for _, n := range p.NotTested {
-		if n.What != record.PerturbConcurrency {
-			parts = append(parts, "the "+n.What+", which was not tested")
+		if n.Resource != record.PerturbConcurrency {
+			parts = append(parts, say("proof.other.not-tested", with{"resource": n.Resource}))
 		}
 	}
-	return strings.Join(parts, ", or ")
+	return parts
 }
-
-func interval(e *record.Estimate) string {
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", e.Mid, e.Low, e.High)
-}
-
-func sharePercent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }

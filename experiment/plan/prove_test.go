@@ -12,6 +12,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // loop is a closed queueing network: every request visits each station once.
@@ -148,9 +149,9 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 		for seed := range uint64(5) {
 			p := proofOf(0, c.slots)
 			proof := prove(p, c.l, c.passive, 0.01, seed)
-			if proof.Proved != c.proved || proof.Agrees != c.agrees || p.Exit != c.exit || !strings.Contains(proof.Says, c.says) {
+			if proof.Proved != c.proved || proof.Agrees != c.agrees || p.Exit != c.exit || !strings.Contains(prose.Text(proof.Says), c.says) {
 				t.Errorf("%s, seed %d: proved %q, %s, exit %d, doubts %q\n%s", c.name, seed, proof.Proved, proof.Agrees, p.Exit, proof.Caveats,
-					proof.Says)
+					prose.Text(proof.Says))
 			}
 			if rate := slices.Contains(rates(), c.proved); rate && (proof.Sum.Mid < sumLeast || proof.Sum.Mid > sumMost) {
 				t.Errorf("%s, seed %d: the sum is %v", c.name, seed, proof.Sum)
@@ -161,7 +162,7 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 		}
 	}
 	two := prove(proofOf(0, 64), loop{generator: 20 * us, server: 20 * us}, "", 0.01, 1)
-	if len(two.Caveats) == 0 || !strings.Contains(two.Caveats[0], "smaller --share") {
+	if len(two.Caveats) == 0 || !strings.Contains(prose.Text(two.Caveats[0]), "smaller --share") {
 		t.Errorf("two alike: %+v, %q", two.Sum, two.Caveats)
 	}
 }
@@ -254,11 +255,11 @@ func TestProofOfWhatThereIs(t *testing.T) {
 		}
 	}
 	check("no link", no(record.PerturbLink, "not root"), func(p *record.Plan) bool {
-		return p.Proof.Proved == record.PerturbServer && len(p.Proof.NotTested) == 1 && p.Proof.NotTested[0].Why == "not root"
+		return p.Proof.Proved == record.PerturbServer && len(p.Proof.NotTested) == 1 && prose.Text(p.Proof.NotTested[0].Why) == "not root"
 	})
 	check("no server", no(record.PerturbServer, "on another host"), func(p *record.Plan) bool {
 		return p.Proof.Proved == "" && p.Proof.Agrees == cannotTell && p.Exit == exitVoid &&
-			strings.Contains(strings.Join(p.Proof.Caveats, " "), "server CPU, which was not tested")
+			strings.Contains(prose.Sentence(p.Proof.Caveats), "server CPU, which was not tested")
 	})
 	check("a hog that got nothing", func(m *record.Measured) {
 		if m.Perturb.Resource == record.PerturbGenerator && m.Block < 3 {
@@ -268,17 +269,17 @@ func TestProofOfWhatThereIs(t *testing.T) {
 		return p.Proof.Proved == record.PerturbServer && p.Proof.Resources[0].Blocks == 6 && len(p.Proof.Caveats) >= 2
 	})
 	check("nothing completed", func(m *record.Measured) { m.CompletedPerS = 0 }, func(p *record.Plan) bool {
-		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(p.Proof.Says, "no result")
+		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(prose.Text(p.Proof.Says), "no result")
 	})
 	check("few blocks", func(m *record.Measured) {
 		if m.Block > 3 {
 			m.CompletedPerS = 0
 		}
 	}, func(p *record.Plan) bool {
-		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(p.Proof.Says, "too few")
+		return p.Proof.Proved == "" && p.Exit == exitVoid && strings.Contains(prose.Text(p.Proof.Says), "too few")
 	})
 	check("errors", func(m *record.Measured) { m.BadShare = 0.5 }, func(p *record.Plan) bool {
-		return strings.Contains(strings.Join(p.Proof.Caveats, " "), "failed or were refused")
+		return strings.Contains(prose.Sentence(p.Proof.Caveats), "failed or were refused")
 	})
 	check("verdicts that do not agree", func(m *record.Measured) {
 		if m.Block%2 == 0 {
@@ -311,7 +312,7 @@ func TestProofNeverPanics(t *testing.T) {
 			}
 		}
 		Conclude(p)
-		if p.Proof.Says == "" || p.Proof.Agrees == "" || p.Exit != 0 && p.Exit != exitBroke && p.Exit != exitVoid {
+		if p.Proof.Says.IsZero() || p.Proof.Agrees == "" || p.Exit != 0 && p.Exit != exitBroke && p.Exit != exitVoid {
 			t.Fatalf("%+v", p.Proof)
 		}
 	})

@@ -148,19 +148,20 @@ func concludeSweep(p *record.Plan) {
 	}
 }
 
-// fixed names the dimensions of a sweep that do not change along a curve.
-func fixed(e *spec.Experiment, k curveKey, over string) string {
-	var parts []string
+// fixed are the dimensions of a sweep that do not change along a curve.
+func fixed(e *spec.Experiment, k curveKey, over string) []record.Statement {
+	parts := []record.Statement{}
 	if over != OverConnections {
-		parts = append(parts, fmt.Sprintf("%d connections", k.connections))
+		parts = append(parts, say("load.connections", with{"connections": k.connections}))
 	}
 	if over != OverPipelining && len(e.Load.Pipelining) > 1 || k.pipelining > 1 {
-		parts = append(parts, fmt.Sprintf("pipelining %d", k.pipelining))
+		parts = append(parts, say("load.pipelining", with{"pipelining": k.pipelining}))
 	}
 	if over != OverRate && len(e.Load.Rate) > 0 {
-		parts = append(parts, k.rate+"/s asked")
+		rate, _ := unit.ParseRate(k.rate) // its own text
+		parts = append(parts, say("load.target", with{"per_s": rate.PerSecond()}))
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // curvePoint is one condition. A run that is invalid proves nothing and is left
@@ -229,15 +230,15 @@ func majority[T ~string](counts map[T]int) (name T, split string) {
 // the smallest and the largest are given in its place.
 func median(values []float64) record.Estimate {
 	if len(values) == 0 {
-		return record.Estimate{Warnings: []string{"not measured"}}
+		return record.Estimate{Warnings: []record.Statement{say("measured.no-value", nil)}}
 	}
 	m, err := stat.Median(values, confidence)
 	if err != nil {
-		return record.Estimate{Warnings: []string{err.Error()}}
+		return record.Estimate{Warnings: []record.Statement{say("stat.failed", with{"error": err.Error()})}}
 	}
 	return estimate(m)
 }
 
 func estimate(e stat.Estimate) record.Estimate {
-	return record.Estimate{Mid: e.Value, Low: e.Low, High: e.High, Confidence: e.Confidence, Warnings: e.Warnings}
+	return record.Estimate{Mid: e.Value, Low: e.Low, High: e.High, Confidence: e.Confidence, Warnings: warned(e.Warnings)}
 }

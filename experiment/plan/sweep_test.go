@@ -11,6 +11,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // sweepOver is a checked sweep over connections and pipelining.
@@ -110,7 +111,7 @@ func TestSweepFindsThePlantedCurve(t *testing.T) {
 		if u == nil || u.Best == nil || u.Best.Low > 39.8 || u.Best.High < 39.8 || math.Abs(u.Sigma.Mid-sigma) > 0.02 || !u.Trusted {
 			t.Errorf("fit %+v", u)
 		}
-		if c.Bottleneck != "server CPU" || !strings.Contains(c.Says, "throughput peaks at") {
+		if c.Bottleneck != "server CPU" || !strings.Contains(prose.Text(c.Says), "throughput peaks at") {
 			t.Errorf("says %q, %s", c.Says, c.Bottleneck)
 		}
 	}

@@ -3,6 +3,7 @@ package stat
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -44,8 +45,7 @@ func NoiseFloor(blocks []float64, confidence float64, comparisons int) (Floor, e
 	f := Floor{Difference: d, Share: floorShare, Resolution: max(math.Abs(d.Low), math.Abs(d.High))}
 	f.Bound = distuv.UnitNormal.Quantile((1+floorShare)/2) * math.Sqrt(squares/lowest)
 	if d.Certain() && !d.Contains(0) {
-		f.Warnings = append(f.Warnings, fmt.Sprintf(
-			"A vs A differs from itself by %s: what comes first or is left behind matters; mend that before comparing", percent(Relative(d.Value))))
+		f.Warnings = append(f.Warnings, warn("stat.noise-is-no-noise", with{"share": Relative(d.Value)}))
 	}
 	return f, nil
 }
@@ -66,8 +66,8 @@ type Decision struct {
 	Answer Answer `json:"answer"`
 	// Within is the relative change that counts as none: 0.02 is ±2 %. It is
 	// the larger of what was asked and the noise floor.
-	Within   float64  `json:"within"`
-	Warnings []string `json:"warnings,omitempty"`
+	Within   float64   `json:"within"`
+	Warnings []Warning `json:"warnings,omitempty"`
 }
 
 // Decide answers. NoChange needs the whole interval within the margin; Higher
@@ -80,17 +80,17 @@ func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 	if !(within >= 0 && within <= maxMagnitude) {
 		return Decision{}, fmt.Errorf("decide: margin %v must be 0 or above, as 0.02 for 2%%", within)
 	}
-	out := Decision{Answer: CannotTell, Within: within, Warnings: append([]string(nil), d.Warnings...)}
+	out := Decision{Answer: CannotTell, Within: within, Warnings: slices.Clone(d.Warnings)}
 	resolution := 0.0
 	if floor == nil {
-		out.Warnings = append(out.Warnings, "A was not run against A: the noise is unknown")
+		out.Warnings = append(out.Warnings, warn("stat.no-noise", nil))
 	} else {
 		out.Warnings = append(out.Warnings, floor.Warnings...)
 		resolution = floor.Resolution
 	}
 	if noise := Relative(resolution); noise > within {
 		if within > 0 {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("A vs A reaches ±%s: ±%s cannot be told here", percent(noise), percent(within)))
+			out.Warnings = append(out.Warnings, warn("stat.noisy", with{"noise": noise, "within": within}))
 		}
 		out.Within = noise
 	}
@@ -111,9 +111,9 @@ func Decide(d Difference, floor *Floor, within float64) (Decision, error) {
 }
 
 // whyNot says what keeps a comparison from an answer, and how much it needs.
-func whyNot(d Difference, resolution, within float64) string {
+func whyNot(d Difference, resolution, within float64) Warning {
 	if !d.Contains(0) && math.Abs(d.Value) <= resolution {
-		return fmt.Sprintf("the change of %s is no larger than A vs A shows", percent(Relative(d.Value)))
+		return warn("stat.within-noise", with{"share": Relative(d.Value)})
 	}
 	want := within
 	if want == 0 {
@@ -121,10 +121,10 @@ func whyNot(d Difference, resolution, within float64) string {
 	}
 	n, err := d.BlocksFor(want)
 	if err != nil {
-		return err.Error()
+		return warn("stat.failed", with{"error": err.Error()})
 	}
 	if n <= d.N {
-		return fmt.Sprintf("the interval reaches past ±%s though %d blocks should do: some blocks are spoilt; run it again", percent(want), d.N)
+		return warn("stat.spoilt-blocks", with{"within": want, "blocks": d.N})
 	}
-	return fmt.Sprintf("needs about %d blocks for ±%s, has %d", n, percent(want), d.N)
+	return warn("stat.more-blocks", with{"needed": n, "within": want, "blocks": d.N})
 }

@@ -71,7 +71,7 @@ func TestElasticitiesRefuse(t *testing.T) {
 		}
 	}
 	s, err := Elasticities([]Taken{{"cores", -1, good}}, 0.95)
-	if err != nil || len(s.Sum.Warnings) != 1 || !strings.Contains(s.Sum.Warnings[0], "needs 6 blocks") {
+	if err != nil || len(s.Sum.Warnings) != 1 || s.Sum.Warnings[0].Code != "stat.few-blocks" {
 		t.Errorf("three blocks: %+v, %v", s, err)
 	}
 }

@@ -20,11 +20,11 @@ type Knee struct {
 	BracketedAbove bool    `json:"bracketed_above"`
 	// PeakN and Peak are the concurrency of most throughput, and that (the
 	// geometric mean of the repeats).
-	PeakN      float64  `json:"peak_n"`
-	Peak       float64  `json:"peak"`
-	Within     float64  `json:"within"`
-	Confidence float64  `json:"confidence"` // of all points together; 0 without repeats
-	Warnings   []string `json:"warnings,omitempty"`
+	PeakN      float64   `json:"peak_n"`
+	Peak       float64   `json:"peak"`
+	Within     float64   `json:"within"`
+	Confidence float64   `json:"confidence"` // of all points together; 0 without repeats
+	Warnings   []Warning `json:"warnings,omitempty"`
 }
 
 // KneeWithin is the usual share below the peak that counts as being there: a
@@ -85,20 +85,19 @@ func FindKnee(points []Point, within, confidence float64) (Knee, error) {
 	return k, nil
 }
 
-func kneeWarnings(k Knee, points []Point, degrees int) []string {
-	var out []string
-	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+func kneeWarnings(k Knee, points []Point, degrees int) []Warning {
+	var out []Warning
 	if len(points) < 3 {
-		warn("needs 3 concurrencies for a knee, has %d", len(points))
+		out = append(out, warn("knee.few-points", with{"points": len(points)}))
 	}
 	if degrees == 0 {
-		warn("needs 2 repeats or more at some concurrency: without them the knee rests on single values")
+		out = append(out, warn("knee.no-repeats", nil))
 	}
 	if !k.BracketedBelow {
-		warn("no concurrency below %g was shown to be short of the peak: add smaller ones, or repeats", k.High)
+		out = append(out, warn("knee.open-below", with{"at": k.High}))
 	}
 	if !k.BracketedAbove {
-		warn("throughput was not shown to level off up to %g: add larger ones, or repeats", k.High)
+		out = append(out, warn("knee.open-above", with{"at": k.High}))
 	}
 	return out
 }

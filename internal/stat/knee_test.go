@@ -36,7 +36,7 @@ func TestKnee(t *testing.T) {
 		if k.Low != low || k.High != high || k.BracketedBelow != below || k.BracketedAbove != above {
 			t.Errorf("%s: %+v, want %v to %v, %v %v", name, k, low, high, below, above)
 		}
-		text := strings.Join(k.Warnings, "\n")
+		text := warned(k.Warnings)
 		for _, w := range warnings {
 			if !strings.Contains(text, w) {
 				t.Errorf("%s: warned %q, want %q", name, text, w)
@@ -54,12 +54,12 @@ func TestKnee(t *testing.T) {
 	check("unordered", []Point{{8, []float64{4, 4.01}}, {1, []float64{1, 1.01}}, {4, []float64{4, 4.01}}, {2, []float64{2, 2.01}}}, 2, 4, true,
 		true)
 	check("still rising", kneePoints(doublings(), wallAt(1000), 5, 0.01, r), 64, 128, true, false,
-		"not shown to level off up to 128: add larger ones")
+		"knee.open-above map[at:128]")
 	check("flat from the start", kneePoints(doublings(), wallAt(1), 5, 0.01, r), 0, 1, false, true,
-		"below 1 was shown to be short of the peak: add smaller ones")
-	check("one point", []Point{{10, []float64{5, 5}}}, 0, 10, false, false, "needs 3 concurrencies", "add smaller", "add larger")
-	check("single runs", kneePoints(doublings(), wallAt(16), 1, 0, r), 8, 16, true, true, "needs 2 repeats")
-	check("all equal", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {3, []float64{5, 5}}}, 0, 1, false, true, "add smaller ones")
+		"knee.open-below map[at:1]")
+	check("one point", []Point{{10, []float64{5, 5}}}, 0, 10, false, false, "knee.few-points map[points:1]", "knee.open-below", "knee.open-above")
+	check("single runs", kneePoints(doublings(), wallAt(16), 1, 0, r), 8, 16, true, true, "knee.no-repeats")
+	check("all equal", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {3, []float64{5, 5}}}, 0, 1, false, true, "knee.open-below")
 }
 
 // TestKneeHoldsThePlanted: the first concurrency that reaches 95 % of the peak

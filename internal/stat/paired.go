@@ -65,21 +65,13 @@ func Paired(blocks []float64, confidence float64, comparisons int) (Difference, 
 		Interval: Interval{means[k], means[len(means)-1-k], max(1-2*rejects(k), 0)}}
 	d.P = signedRankP(means, rejects)
 	if least := LeastBlocks(confidence, comparisons); n < least {
-		d.Warnings = append(d.Warnings, fmt.Sprintf("needs %d blocks for %s, has %d: the interval is their range, at %s",
-			least, family(confidence, comparisons), n, percent(d.Confidence)))
+		d.Warnings = append(d.Warnings, warn("stat.few-blocks", with{"needed": least, "confidence": confidence, "comparisons": comparisons,
+			"blocks": n, "has_confidence": d.Confidence}))
 	}
 	if n > 1 && d.Spread == 0 && means[0] == means[len(means)-1] {
-		d.Warnings = append(d.Warnings, fmt.Sprintf("all %d blocks are equal: a measurement that never varies is no measurement of noise", n))
+		d.Warnings = append(d.Warnings, warn("stat.equal-blocks", with{"blocks": n}))
 	}
 	return d, nil
-}
-
-// family names the confidence and what it is corrected for.
-func family(confidence float64, comparisons int) string {
-	if comparisons == 1 {
-		return percent(confidence)
-	}
-	return fmt.Sprintf("%s corrected for %d comparisons", percent(confidence), comparisons)
 }
 
 // LeastBlocks is the fewest blocks that can exclude "no difference" at this

@@ -11,6 +11,15 @@ import (
 	"pgregory.net/rapid"
 )
 
+// warned are warnings with their figures.
+func warned(list []Warning) string {
+	var text []string
+	for _, w := range list {
+		text = append(text, fmt.Sprint(w.Code, " ", w.With))
+	}
+	return strings.Join(text, "; ")
+}
+
 func TestPairedByHand(t *testing.T) {
 	check := func(blocks []float64, confidence float64, comparisons int, want Difference, warning string) {
 		t.Helper()
@@ -28,7 +37,7 @@ func TestPairedByHand(t *testing.T) {
 		near("high", got.High, want.High)
 		near("confidence", got.Confidence, want.Confidence)
 		near("p", got.P, want.P)
-		if text := strings.Join(got.Warnings, "; "); text != warning {
+		if text := warned(got.Warnings); text != warning {
 			t.Errorf("%v: warned %q, want %q", blocks, text, warning)
 		}
 	}
@@ -37,13 +46,13 @@ func TestPairedByHand(t *testing.T) {
 	}
 	check([]float64{1, 2, 3, 4, 5, 6}, 0.95, 1, of(3.5, 1, 6, 1-2.0/64, 2.0/64), "")
 	check([]float64{1, 2, 3, 4, 5, 6}, 0.95, 4, of(3.5, 1, 6, 1-2.0/64, 2.0/64),
-		"needs 8 blocks for 95% corrected for 4 comparisons, has 6: the interval is their range, at 96.88%")
+		"stat.few-blocks map[blocks:6 comparisons:4 confidence:0.95 has_confidence:0.96875 needed:8]")
 	// Wilcoxon's table: at 5 % two-sided the statistic may reach 3 of 36 with 8
 	// blocks (p = 0.0391), so the interval leaves 3 pair means out on each side.
 	check([]float64{1, 2, 3, 4, 5, 6, 7, 8}, 0.95, 1, of(4.5, 2, 7, 1-10.0/256, 2.0/256), "")
-	check([]float64{3}, 0.95, 1, of(3, 3, 3, 0, 1), "needs 6 blocks for 95%, has 1: the interval is their range, at 0%")
+	check([]float64{3}, 0.95, 1, of(3, 3, 3, 0, 1), "stat.few-blocks map[blocks:1 comparisons:1 confidence:0.95 has_confidence:0 needed:6]")
 	check([]float64{0, 0, 0, 0, 0, 0}, 0.95, 1, of(0, 0, 0, 1-2.0/64, 1),
-		"all 6 blocks are equal: a measurement that never varies is no measurement of noise")
+		"stat.equal-blocks map[blocks:6]")
 }
 
 // TestSignedRankByEnumeration counts all signs of the ranks.
@@ -310,7 +319,7 @@ func TestDecide(t *testing.T) {
 		if got.Answer != want {
 			t.Errorf("%s: %s, want %s (%v)", name, got.Answer, want, got.Warnings)
 		}
-		if text := strings.Join(got.Warnings, "; "); warning == "" && text != "" || !strings.Contains(text, warning) {
+		if text := warned(got.Warnings); warning == "" && text != "" || !strings.Contains(text, warning) {
 			t.Errorf("%s: warned %q, want %q", name, text, warning)
 		}
 	}
@@ -320,12 +329,12 @@ func TestDecide(t *testing.T) {
 	check("nothing", around(0, 0.01, 12), quiet, 0.01, NoChange, "")
 	check("real but within the margin", around(0.01, 0.005, 12), quiet, 0.03, NoChange, "")
 	check("margin from the floor", around(0, 0.002, 12), quiet, 0, NoChange, "")
-	check("noisy", around(0, 0.3, 12), quiet, 0.01, CannotTell, "blocks for ±1%, has 12")
-	check("no larger than the floor", around(0.02, 0.035, 12), around(0, 0.1, 12), 0, CannotTell, "no larger than A vs A shows")
-	check("asked finer than the machine is", around(0, 0.3, 12), around(0, 0.2, 12), 0.01, CannotTell, "±1% cannot be told here")
-	check("too few blocks", around(0.5, 0.01, 6), quiet, 0.01, CannotTell, "needs 8 blocks for 95% corrected for 4 comparisons, has 6")
-	check("floor of too few blocks", around(0.5, 0.01, 12), around(0, 0.01, 5), 0.01, CannotTell, "needs 6 blocks")
-	check("A differs from A", around(0.05, 0.01, 12), around(0.03, 0.01, 12), 0.01, Higher, "A vs A differs from itself")
+	check("noisy", around(0, 0.3, 12), quiet, 0.01, CannotTell, "stat.more-blocks map[blocks:12 ")
+	check("no larger than the floor", around(0.02, 0.035, 12), around(0, 0.1, 12), 0, CannotTell, "stat.within-noise")
+	check("asked finer than the machine is", around(0, 0.3, 12), around(0, 0.2, 12), 0.01, CannotTell, "stat.noisy")
+	check("too few blocks", around(0.5, 0.01, 6), quiet, 0.01, CannotTell, "stat.few-blocks map[blocks:6 comparisons:4")
+	check("floor of too few blocks", around(0.5, 0.01, 12), around(0, 0.01, 5), 0.01, CannotTell, "stat.few-blocks map[blocks:5 comparisons:1")
+	check("A differs from A", around(0.05, 0.01, 12), around(0.03, 0.01, 12), 0.01, Higher, "stat.noise-is-no-noise")
 
 	d, err := Paired(around(0.05, 0.02, 12), 0.95, 1)
 	if err != nil {

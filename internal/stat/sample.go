@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -24,8 +23,8 @@ func Median(values []float64, confidence float64) (Estimate, error) {
 	e := Estimate{Value: median(sorted), Interval: Interval{s.Lo, s.Hi, s.Confidence}, N: len(values)}
 	if math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0) {
 		e.Interval = Interval{sorted[0], sorted[len(sorted)-1], 1 - math.Ldexp(1, 1-len(sorted))}
-		e.Warnings = append(e.Warnings, fmt.Sprintf("needs %d values for %s, has %d: the interval is their range, at %s",
-			leastFor(1-confidence), percent(confidence), len(values), percent(e.Confidence)))
+		e.Warnings = append(e.Warnings, warn("stat.few-values", with{"needed": leastFor(1 - confidence), "confidence": confidence,
+			"values": len(values), "has_confidence": e.Confidence}))
 	}
 	return e, nil
 }
@@ -39,7 +38,7 @@ func Mean(values []float64, confidence float64) (Estimate, error) {
 	}
 	if len(values) == 1 {
 		return Estimate{Value: values[0], Interval: Interval{Low: values[0], High: values[0]}, N: 1,
-			Warnings: []string{"needs 2 values for an interval, has 1"}}, nil
+			Warnings: []Warning{warn("stat.one-value", nil)}}, nil
 	}
 	thresholds := benchmath.DefaultThresholds
 	s := benchmath.AssumeNormal.Summary(benchmath.NewSample(slices.Clone(values), &thresholds), confidence)

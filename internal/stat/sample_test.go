@@ -33,7 +33,7 @@ func TestMedian(t *testing.T) {
 
 func TestMedianWarns(t *testing.T) {
 	e, err := Median([]float64{1, 2, 3}, 0.95)
-	if err != nil || len(e.Warnings) != 1 || e.Warnings[0] != "needs 6 values for 95%, has 3: the interval is their range, at 75%" {
+	if err != nil || len(e.Warnings) != 1 || warned(e.Warnings) != "stat.few-values map[confidence:0.95 has_confidence:0.75 needed:6 values:3]" {
 		t.Errorf("%q, %v", e.Warnings, err)
 	}
 }

@@ -29,9 +29,21 @@ func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 type Estimate struct {
 	Value float64 `json:"value"`
 	Interval
-	N        int      `json:"n"` // how many values or blocks it rests on
-	Warnings []string `json:"warnings,omitempty"`
+	N        int       `json:"n"` // how many values or blocks it rests on
+	Warnings []Warning `json:"warnings,omitempty"`
 }
+
+// Warning is what a figure lacks: a code, and the figures it speaks of. Shares are 0
+// to 1. The sentences stand where results are shown.
+type Warning struct {
+	Code string         `json:"code"`
+	With map[string]any `json:"with,omitempty"`
+}
+
+// with is what a warning speaks of.
+type with = map[string]any
+
+func warn(code string, values with) Warning { return Warning{code, values} }
 
 // Point is what was measured at one concurrency: each repeat's throughput.
 type Point struct {

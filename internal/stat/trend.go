@@ -17,8 +17,8 @@ type Trend struct {
 	Rising float64 `json:"rising"`
 	// Stretches is how many means the test rests on: the series is averaged
 	// over stretches long enough to be about independent.
-	Stretches int      `json:"stretches"`
-	Warnings  []string `json:"warnings,omitempty"`
+	Stretches int       `json:"stretches"`
+	Warnings  []Warning `json:"warnings,omitempty"`
 }
 
 const (
@@ -59,10 +59,9 @@ func MannKendall(times, values []float64, confidence float64) (Trend, error) {
 	at, means := stretches(times, values, length)
 	out := kendall(at, means, confidence)
 	if len(means) < leastStretches {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("needs %d stretches of values, has %d", leastStretches, len(means)))
+		out.Warnings = append(out.Warnings, warn("stat.few-stretches", with{"needed": leastStretches, "stretches": len(means)}))
 	} else if short {
-		out.Warnings = append(out.Warnings, fmt.Sprintf(
-			"a trend and a slow swing look alike over %d stretches, so p may be too small: needs a longer series", len(means)))
+		out.Warnings = append(out.Warnings, warn("stat.trend-or-swing", with{"stretches": len(means)}))
 	}
 	return out, nil
 }

@@ -28,7 +28,7 @@ type USL struct {
 	BestAtLeast float64  `json:"best_at_least"`
 	R2          float64  `json:"r2"` // of ln X
 	// Warnings are the reasons not to trust the fit.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []Warning `json:"warnings,omitempty"`
 }
 
 // uslDraws is how many resamples an interval rests on: its ends are then known
@@ -133,42 +133,41 @@ const (
 )
 
 // uslWarnings are the reasons why the fit must not be trusted.
-func uslWarnings(u USL, points []Point, curve logPoints, fit uslFit, residuals []float64) []string {
-	var out []string
-	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+func uslWarnings(u USL, points []Point, curve logPoints, fit uslFit, residuals []float64) []Warning {
+	var out []Warning
+	add := func(code string, values with) { out = append(out, warn(code, values)) }
 	first, last := points[0].N, points[len(points)-1].N
 	if len(points) < uslLeastPoints {
-		warn("needs ≥ %d concurrency levels, got %d", uslLeastPoints, len(points))
+		add("usl.few-levels", with{"needed": uslLeastPoints, "levels": len(points)})
 	}
 	if last < uslLeastRange*first {
-		warn("concurrency goes from %g to %g: needs two doublings, up to %g", first, last, uslLeastRange*first)
+		add("usl.short-range", with{"from": first, "to": last, "needed": uslLeastRange * first})
 	}
 	if u.Lambda.Confidence == 0 {
-		warn("%d runs: too few to estimate noise, so no confidence intervals; needs %d runs at ≥ 3 concurrency levels", len(residuals),
-			uslUnknowns+1)
+		add("usl.few-runs", with{"runs": len(residuals), "needed": uslUnknowns + 1})
 	}
 	switch {
 	case fit.pairs == 0:
-		warn("no peak up to %g, so no optimum can be named (κ is on its bound 0)", last)
+		add("usl.no-peak", with{"last": last})
 	case !u.Bends:
-		warn("κ is not significantly > 0 up to %g, so no optimum can be named", last)
+		add("usl.peak-uncertain", with{"last": last})
 	case u.Best.Value > uslFar*last:
-		warn("the best concurrency %.0f is a forecast: the largest measured is %g", u.Best.Value, last)
+		add("usl.forecast", with{"best": u.Best.Value, "last": last})
 	}
 	switch fit.serial {
 	case 0:
-		warn("σ is on its bound 0: no contention was seen, or the start is too steep for the law")
+		add("usl.no-contention", nil)
 	case fit.one:
-		warn("σ is on its bound 1: throughput does not grow with concurrency at all")
+		add("usl.no-growth", nil)
 	}
 	if u.R2 < uslLeastR2 {
-		warn("the curve explains %s of the variation: needs %s", percent(u.R2), percent(uslLeastR2))
+		add("usl.explains-little", with{"r2": u.R2, "needed": uslLeastR2})
 	}
 	if p := runsTest(curve.misses(fit)); p < uslPatternP {
-		warn("the points lie above and below the curve in long runs (p = %.2g): the law has another shape than these", p)
+		add("usl.pattern", with{"p": p})
 	}
 	if p, misses, noise := lackOfFit(points, curve, fit, residuals); p < uslMisfitP {
-		warn("the curve misses the points by %s where repeats vary by %s: the law has another shape than these", percent(misses), percent(noise))
+		add("usl.misfit", with{"misses": misses, "noise": noise})
 	}
 	return out
 }

@@ -146,7 +146,7 @@ func TestUSLWarnings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.Join(u.Warnings, "\n")
+		text := warned(u.Warnings)
 		for _, w := range want {
 			if !strings.Contains(text, w) {
 				t.Errorf("%s: warned %q, want %q", name, text, w)
@@ -158,22 +158,22 @@ func TestUSLWarnings(t *testing.T) {
 		return u
 	}
 	check("a good curve", uslPoints(1000, 0.05, 0.001, doublings(), 5, 0.01, r))
-	check("three points", uslPoints(1000, 0.05, 0.001, []float64{1, 8, 64}, 5, 0.01, r), "needs ≥ 4 concurrency levels, got 3")
-	check("one doubling", uslPoints(1000, 0.05, 0.001, []float64{10, 12, 15, 20}, 5, 0.001, r), "needs two doublings, up to 40")
-	u := check("never bends", uslPoints(1000, 0.05, 0, doublings(), 1, 0, r), "no optimum can be named")
+	check("three points", uslPoints(1000, 0.05, 0.001, []float64{1, 8, 64}, 5, 0.01, r), "usl.few-levels map[levels:3 needed:4]")
+	check("one doubling", uslPoints(1000, 0.05, 0.001, []float64{10, 12, 15, 20}, 5, 0.001, r), "usl.short-range map[from:10 needed:40 to:20]")
+	u := check("never bends", uslPoints(1000, 0.05, 0, doublings(), 1, 0, r), "usl.no-peak")
 	if u.Bends || u.Best.Value != 0 {
 		t.Errorf("a curve that never bends has a best concurrency: %+v", u)
 	}
-	u = check("hardly bends", uslPoints(1000, 0.05, 1e-6, doublings(), 5, 0.03, r), "no optimum can be named")
+	u = check("hardly bends", uslPoints(1000, 0.05, 1e-6, doublings(), 5, 0.03, r), "usl.no-peak")
 	if u.Bends || u.BestAtLeast <= 0 {
 		t.Errorf("%+v", u)
 	}
-	check("a far peak", uslPoints(1000, 0.01, 1e-5, doublings(), 5, 0.0005, r), "is a forecast: the largest measured is 128")
-	check("linear", uslPoints(1000, 0, 0, doublings(), 1, 0, r), "σ is on its bound 0")
-	check("flat", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {4, []float64{5, 5}}, {8, []float64{5, 5}}}, "σ is on its bound 1",
-		"explains 0%")
-	check("noise", uslPoints(1000, 0.9, 0, doublings(), 3, 1, r), "of the variation: needs 90%")
-	check("few runs", uslPoints(1000, 0.05, 0.001, []float64{1, 4, 16}, 1, 0, r), "no confidence intervals")
+	check("a far peak", uslPoints(1000, 0.01, 1e-5, doublings(), 5, 0.0005, r), "usl.forecast")
+	check("linear", uslPoints(1000, 0, 0, doublings(), 1, 0, r), "usl.no-contention")
+	check("flat", []Point{{1, []float64{5, 5}}, {2, []float64{5, 5}}, {4, []float64{5, 5}}, {8, []float64{5, 5}}}, "usl.no-growth",
+		"usl.explains-little map[needed:0.9 r2:0]")
+	check("noise", uslPoints(1000, 0.9, 0, doublings(), 3, 1, r), "usl.explains-little")
+	check("few runs", uslPoints(1000, 0.05, 0.001, []float64{1, 4, 16}, 1, 0, r), "usl.few-runs")
 
 	// A hard wall is not of this shape: linear, then flat, then down a cliff.
 	var wall []Point
@@ -184,7 +184,7 @@ func TestUSLWarnings(t *testing.T) {
 		}
 		wall = append(wall, p)
 	}
-	check("a wall", wall, "another shape")
+	check("a wall", wall, "usl.")
 }
 
 func TestUSLRefuses(t *testing.T) {

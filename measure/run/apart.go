@@ -198,9 +198,10 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	case err != nil && asked:
 		return nil, fmt.Errorf("%w: apart: %w", ErrRefused, err)
 	case err != nil:
-		return &record.CPUSplit{Says: "generator and server share their CPUs: " + err.Error()}, nil
+		return &record.CPUSplit{Says: record.State("cpus.shared", record.Values{"error": err.Error()})}, nil
 	}
-	return &record.CPUSplit{Generator: cores.Format(split.Generator), Server: cores.Format(split.Server), Says: split.String()}, nil
+	return &record.CPUSplit{Generator: cores.Format(split.Generator), Server: cores.Format(split.Server),
+		Says: record.State("cpus.apart", record.Values{"split": split.String()})}, nil
 }
 
 // splitOf puts a plan's split into one of its runs. A server that was started

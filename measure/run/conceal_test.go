@@ -21,6 +21,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // secretsOf the spec below: what stands in its fields, its query and its body, and
@@ -218,8 +219,8 @@ func TestPlanWithoutItsSecrets(t *testing.T) {
 		}
 		q, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil)
 		if !keep {
-			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--keep-secrets") || !strings.Contains(p.Because, "--keep-secrets") {
-				t.Errorf("resumed without its secrets: %v; because %s", err, p.Because)
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--keep-secrets") || !strings.Contains(prose.Text(p.Because), "--keep-secrets") {
+				t.Errorf("resumed without its secrets: %v; because %s", err, prose.Text(p.Because))
 			}
 			continue
 		}

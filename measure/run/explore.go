@@ -15,6 +15,7 @@ import (
 	"ceiling/measure/perturb"
 	"ceiling/measure/profile/stacks"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // overhead is what a run takes besides its measured time, warm-up and rest:
@@ -89,10 +90,10 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	switch p.Ended {
 	case "", record.EndedInterrupted, record.EndedFailed:
 	default:
-		return nil, record.File{}, fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, p.Because, p.ID)
+		return nil, record.File{}, fmt.Errorf("%w: %s is %s: %s; show it: ceiling show %s", ErrRefused, p.ID, p.Ended, prose.Text(p.Because), p.ID)
 	}
 	if p.Hidden {
-		return nil, record.File{}, fmt.Errorf("%w: %s: %s", ErrRefused, p.ID, p.Onward())
+		return nil, record.File{}, fmt.Errorf("%w: %s: %s", ErrRefused, p.ID, prose.Text(p.Onward()))
 	}
 	if err := o.mayDo(&p.Experiment); err != nil {
 		return nil, record.File{}, err
@@ -119,7 +120,7 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, b *bed, o Options,
 	told func(record.Measured, string)) (*record.Plan, record.File, error) {
 	began := time.Now()
-	p.Exit, p.Because = ExitPass, ""
+	p.Exit, p.Because = ExitPass, record.Statement{}
 	if o.here() {
 		tables := stacks.NewTables()
 		defer tables.Close()
@@ -139,7 +140,9 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 		case ctx.Err() != nil:
 			p.Ended, p.Because = record.EndedInterrupted, p.Onward()
 		case err != nil:
-			p.Ended, p.Because = record.EndedFailed, fmt.Sprintf("run %d: %s; %s", d.Next.Number, o.veil.text(strings.ReplaceAll(err.Error(), "\n", "; ")), p.Onward())
+			p.Ended = record.EndedFailed
+			p.Because = record.State("plan.failed", record.Values{"run": d.Next.Number,
+				"error": o.veil.text(strings.ReplaceAll(err.Error(), "\n", "; ")), "onward": p.Onward()})
 		default:
 			p.Runs = append(p.Runs, *m)
 			if err := w.Append(m); err != nil {
@@ -155,7 +158,8 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 	if len(p.Runs) > 0 {
 		plan.Conclude(p)
 		if err := differences(p, w.File()); err != nil {
-			p.Comparison.Caveats = append(p.Comparison.Caveats, "what else differs is not known: "+err.Error())
+			p.Comparison.Caveats = append(p.Comparison.Caveats,
+				record.State("comparison.differences-unknown", record.Values{"error": err.Error()}))
 		}
 	}
 	switch p.Ended {

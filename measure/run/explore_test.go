@@ -15,6 +15,7 @@ import (
 	"ceiling/internal/faultserver"
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // sweepOf asks for four short runs of a server.
@@ -48,7 +49,7 @@ func TestSweepIsMadeAndKept(t *testing.T) {
 	}
 	if kept.Path != filepath.Join(dir, p.ID+".ndjson.gz") || p.Ended != record.EndedComplete || len(p.Runs) != 4 ||
 		!slices.Equal(told, []int{1, 2, 3, 4}) || p.Exit != ExitPass {
-		t.Fatalf("kept in %s, %s (%s), %d runs, told %v, exit %d", kept, p.Ended, p.Because, len(p.Runs), told, p.Exit)
+		t.Fatalf("kept in %s, %s (%s), %d runs, told %v, exit %d", kept, p.Ended, prose.Text(p.Because), len(p.Runs), told, p.Exit)
 	}
 	if c := p.Sweep.Curves; len(c) != 1 || len(c[0].Points) != 2 || c[0].Points[0].Response.Count == 0 {
 		t.Errorf("curves %+v", c)
@@ -121,12 +122,12 @@ func TestResumedComparisonHasItsOwnExit(t *testing.T) {
 	exit := func(ended string, want int) {
 		t.Helper()
 		if p, err := record.OpenPlan(record.File{Path: dir}); err != nil || p.Ended != ended || p.Exit != want {
-			t.Fatalf("%v: %s (%s), exit %d; want %s, exit %d", err, p.Ended, p.Because, p.Exit, ended, want)
+			t.Fatalf("%v: %s (%s), exit %d; want %s, exit %d", err, p.Ended, prose.Text(p.Because), p.Exit, ended, want)
 		}
 	}
 	exit(record.EndedInterrupted, ExitInterrupted)
 	if p, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil); err != nil || p.Exit != ExitPass || p.Comparison == nil {
-		t.Fatalf("resumed: %v: %s (%s), exit %d", err, p.Ended, p.Because, p.Exit)
+		t.Fatalf("resumed: %v: %s (%s), exit %d", err, p.Ended, prose.Text(p.Because), p.Exit)
 	}
 	exit(record.EndedComplete, ExitPass)
 }
@@ -154,7 +155,7 @@ func TestKilledPlan(t *testing.T) {
 	}
 	p, _, err := Resume(t.Context(), record.File{Path: dir}, Options{}, nil)
 	if err != nil || p.Ended != record.EndedComplete || len(p.Runs) != 4 {
-		t.Fatalf("%v: %s after %d runs: %s", err, p.Ended, len(p.Runs), p.Because)
+		t.Fatalf("%v: %s after %d runs: %s", err, p.Ended, len(p.Runs), prose.Text(p.Because))
 	}
 }
 
@@ -168,11 +169,11 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{URL: "http://" + s.Address()}), Options{Out: dir},
 		func(m record.Measured, _ string) { s.Kill() })
 	if err != nil || p.Ended != record.EndedFailed || p.Exit != ExitError || len(p.Runs) != 1 {
-		t.Fatalf("%v: %s (%s) after %d runs, exit %d", err, p.Ended, p.Because, len(p.Runs), p.Exit)
+		t.Fatalf("%v: %s (%s) after %d runs, exit %d", err, p.Ended, prose.Text(p.Because), len(p.Runs), p.Exit)
 	}
 	for _, part := range []string{"run 2", "does not accept connections", "ceiling resume " + p.ID} {
-		if !strings.Contains(p.Because, part) {
-			t.Errorf("%q does not say %q", p.Because, part)
+		if !strings.Contains(prose.Text(p.Because), part) {
+			t.Errorf("%q does not say %q", prose.Text(p.Because), part)
 		}
 	}
 	if err := s.Accept(); err != nil {
@@ -180,7 +181,7 @@ func TestServerThatIsGoneEndsThePlan(t *testing.T) {
 	}
 	if p, _, err = Resume(t.Context(), record.File{Path: dir}, Options{}, nil); err != nil || p.Ended != record.EndedComplete ||
 		len(p.Runs) != 4 {
-		t.Errorf("resumed: %v: %s (%s)", err, p.Ended, p.Because)
+		t.Errorf("resumed: %v: %s (%s)", err, p.Ended, prose.Text(p.Because))
 	}
 }
 
@@ -192,8 +193,9 @@ func TestServerThatDoesNotStart(t *testing.T) {
 		{"is not there", "/nonexistent/command {addr}", "nonexistent"},
 	} {
 		p, _, err := Explore(t.Context(), sweepOf(t, spec.Server{Serve: c.serve}), Options{Out: filepath.Join(t.TempDir(), "plan")}, nil)
-		if err != nil || p.Ended != record.EndedFailed || !strings.Contains(p.Because, c.want) || strings.Contains(p.Because, "\n") {
-			t.Errorf("%s: %v: %q", c.name, err, p.Because)
+		because := prose.Text(p.Because)
+		if err != nil || p.Ended != record.EndedFailed || !strings.Contains(because, c.want) || strings.Contains(because, "\n") {
+			t.Errorf("%s: %v: %q", c.name, err, because)
 		}
 	}
 }

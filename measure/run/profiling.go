@@ -251,23 +251,13 @@ func profilingCost(blocks []record.ProfilingBlock) *record.ProfileCost {
 		return nil
 	}
 	c.Pairs, c.WithNs, c.WithoutNs = len(logs), stat.Middle(with), stat.Middle(without)
-	cpu := fmt.Sprintf("%s CPU/request with profiles, %s without", unit.FormatNs(int64(c.WithNs)), unit.FormatNs(int64(c.WithoutNs)))
-	least := stat.LeastBlocks(costConfidence, 1)
+	c.Needed = stat.LeastBlocks(costConfidence, 1)
 	d, err := stat.Paired(logs, costConfidence, 1)
-	if err != nil || len(logs) < least {
+	if err != nil || len(logs) < c.Needed {
 		mid := stat.Relative(stat.Middle(logs))
 		c.Relative = record.Estimate{Mid: mid, Low: stat.Relative(slices.Min(logs)), High: stat.Relative(slices.Max(logs))}
-		c.Says = fmt.Sprintf("%s; inconclusive: %s of stretches, %d are needed", cpu,
-			unit.Plural(len(logs), "pair", "pairs"), least)
 		return &c
 	}
 	c.Relative = record.Estimate{Mid: stat.Relative(d.Value), Low: stat.Relative(d.Low), High: stat.Relative(d.High), Confidence: d.Confidence}
-	bounds := fmt.Sprintf("%+.1f%% to %+.1f%%", 100*c.Relative.Low, 100*c.Relative.High)
-	switch {
-	case c.Relative.Low > 0:
-		c.Says = fmt.Sprintf("profiles cost %.1f%% of the server's CPU/request (%s): %s", 100*c.Relative.Mid, bounds, cpu)
-	default:
-		c.Says = fmt.Sprintf("profiles cost nothing that shows beyond %s: %s", bounds, cpu)
-	}
 	return &c
 }

@@ -11,6 +11,7 @@ import (
 
 	"ceiling/internal/profiles"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // rowsOf is a series of 100 ms rows in which 100 requests cost 10 µs each, and 20 µs
@@ -69,13 +70,13 @@ func TestCostOfProfiles(t *testing.T) {
 		return list
 	}
 	if c := profilingCost(blocks(1.05)); c.Pairs != 8 || c.Relative.Low > .05 || c.Relative.High < .05 || c.Relative.Low <= 0 ||
-		!strings.HasPrefix(c.Says, "profiles cost 5.") && !strings.HasPrefix(c.Says, "profiles cost 4.9") {
+		!strings.HasPrefix(prose.ProfileCost(c), "profiles cost 5.") && !strings.HasPrefix(prose.ProfileCost(c), "profiles cost 4.9") {
 		t.Errorf("%+v", c)
 	}
-	if c := profilingCost(blocks(1)); c.Relative.Low > 0 || !strings.HasPrefix(c.Says, "profiles cost nothing that shows beyond") {
+	if c := profilingCost(blocks(1)); c.Relative.Low > 0 || !strings.HasPrefix(prose.ProfileCost(c), "profiles cost nothing that shows beyond") {
 		t.Errorf("%+v", c)
 	}
-	if c := profilingCost(blocks(1.05)[:8]); c.Relative.Confidence != 0 || !strings.Contains(c.Says, "inconclusive: 4 pairs of stretches, 6 are needed") {
+	if c := profilingCost(blocks(1.05)[:8]); c.Relative.Confidence != 0 || !strings.Contains(prose.ProfileCost(c), "inconclusive: 4 pairs of stretches, 6 are needed") {
 		t.Errorf("%+v", c)
 	}
 	if c := profilingCost(blocks(1.05)[:1]); c != nil {

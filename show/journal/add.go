@@ -15,6 +15,7 @@ import (
 	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/page"
+	"ceiling/verdict/prose"
 )
 
 // seriesMost is how large a series may be to be copied, in bytes: 10 s at ten
@@ -88,7 +89,7 @@ func publishable(r *Record) error {
 	case r.Plan != nil:
 		list = page.CredentialsOfPlan(r.Plan)
 		if r.Plan.Ended == "" || r.Plan.Ended == record.EndedInterrupted || r.Plan.Ended == record.EndedFailed {
-			return fmt.Errorf("plan %s is not finished; %s", r.ID, r.Plan.Onward())
+			return fmt.Errorf("plan %s is not finished; %s", r.ID, prose.Text(r.Plan.Onward()))
 		}
 	default:
 		list = page.CredentialsOfRun(r.Run.Run)

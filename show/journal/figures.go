@@ -260,7 +260,7 @@ func (e *Entry) planOf(of *Record) *planFigures {
 // lacks says why a plan has no such answer.
 func (p *planFigures) lacks(what string) error {
 	if p.plan.Ended == "" && !p.of.Pending() {
-		return fmt.Errorf("the plan was interrupted after %d runs and has no such answer; %s", len(p.plan.Runs), p.plan.Onward())
+		return fmt.Errorf("the plan was interrupted after %d runs and has no such answer; %s", len(p.plan.Runs), prose.Text(p.plan.Onward()))
 	}
 	return fmt.Errorf("a plan of kind %s has no %s", p.plan.Experiment.Kind, what)
 }
@@ -275,7 +275,7 @@ func (p *planFigures) Says() (answer, error) {
 	case s == nil && p.plan.Search == nil && p.plan.Proof == nil && p.plan.Comparison == nil && p.plan.Factorial == nil:
 		return answer{}, p.lacks("answer")
 	}
-	return p.says(p.plan.Says())
+	return p.says(prose.Text(p.plan.Says()))
 }
 
 // Count is how many runs it has, Invalid how many of them are.
@@ -322,7 +322,7 @@ func counts[N ~int64](p *planFigures, list []N) (answer, error) {
 // Ended and Because are how it ended, Took how long it took; Started and ID tell
 // which one it is.
 func (p *planFigures) Ended() (answer, error)   { return p.says(p.plan.Ended) }
-func (p *planFigures) Because() (answer, error) { return p.says(p.plan.Because) }
+func (p *planFigures) Because() (answer, error) { return p.says(prose.Text(p.plan.Because)) }
 func (p *planFigures) Took() (answer, error)    { return p.seconds(p.plan.TookS) }
 func (p *planFigures) Started() (answer, error) { return p.when(p.plan.Created) }
 func (p *planFigures) ID() (answer, error)      { return p.says(p.plan.ID) }
@@ -428,7 +428,7 @@ func (p *planFigures) curve(c *record.Curve) *curveFigures {
 }
 
 // Says and Bottleneck are the verdict on a curve.
-func (c *curveFigures) Says() (answer, error)       { return c.says(c.curve.Says) }
+func (c *curveFigures) Says() (answer, error)       { return c.says(prose.Text(c.curve.Says)) }
 func (c *curveFigures) Bottleneck() (answer, error) { return c.says(string(c.curve.Bottleneck)) }
 
 // Knee is the load from which on more no longer helps.
@@ -453,8 +453,8 @@ func (c *curveFigures) At(x float64) (*pointFigures, error) {
 // name tells the curve from others: fasthttp /read, 64 connections.
 func (c *curveFigures) name() string {
 	name := strings.TrimSpace(c.curve.Server + " " + c.curve.Mix)
-	if c.curve.Fixed != "" {
-		name += ", " + c.curve.Fixed
+	if fixed := prose.Fixed(c.curve); fixed != "" {
+		name += ", " + fixed
 	}
 	return name
 }
@@ -482,7 +482,7 @@ func (e *Entry) curveOf(name string, words ...string) (*curveFigures, error) {
 	var known []string
 	for i := range sweep.Curves {
 		c := &sweep.Curves[i]
-		own := []string{c.Server, c.Mix, c.Fixed}
+		own := []string{c.Server, c.Mix, prose.Fixed(c)}
 		if !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(own, w) }) {
 			found = append(found, c)
 		}

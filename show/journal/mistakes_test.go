@@ -254,7 +254,7 @@ func TestRecords(t *testing.T) {
 			replace(t, where(dir, runID), "ceiling.run/3", "ceiling.run/4")
 		}},
 		{"newer plan", "it needs a ceiling that reads ceiling.plan/9", func(t *testing.T, dir string) {
-			replace(t, where(dir, sweepID), "ceiling.plan/3", "ceiling.plan/9")
+			replace(t, where(dir, sweepID), "ceiling.plan/4", "ceiling.plan/9")
 		}},
 		{"cut in the middle", "entry.md:3: runs: 20261121-093012-x7f2: open run: read ", func(t *testing.T, dir string) {
 			check(t, os.Truncate(where(dir, runID), 70))
@@ -286,7 +286,7 @@ func TestHalfWritten(t *testing.T) {
 	})
 	check(t, os.Remove(fileOf(records, sweepID)))
 	p := samplePlan(sweepID, spec.KindSweep)
-	p.Ended, p.Because = "", ""
+	p.Ended, p.Because = "", record.Statement{}
 	keepPlan(t, fileOf(records, sweepID), p, true)
 	s := build(t, dir)
 	text := string(s.Files["0001-a.html"])

@@ -12,6 +12,7 @@ import (
 	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/page"
+	"ceiling/verdict/prose"
 )
 
 // A sweep's points with what a reader checks them by: percentiles with their deviation over
@@ -58,7 +59,9 @@ func (e *Entry) points(of *Record) ([]pointOf, error) {
 }
 
 // parts are what the point's curve is called by.
-func (p *pointOf) parts() [3]string { return [3]string{p.curve.Server, p.curve.Mix, p.curve.Fixed} }
+func (p *pointOf) parts() [3]string {
+	return [3]string{p.curve.Server, p.curve.Mix, prose.Fixed(p.curve)}
+}
 
 // namesOf are the parts of its name that tell a curve from the others; of a single curve
 // that is its server.
@@ -171,7 +174,7 @@ func (e *Entry) pointsCSV(of *Record) ([]byte, error) {
 func (p *pointOf) fields() []string {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
 	c, at := p.curve, p.point
-	row := []string{cellText(c.Server), cellText(c.Mix), cellText(c.Fixed), c.Over, plain(at.X), fmt.Sprint(at.Connections),
+	row := []string{cellText(c.Server), cellText(c.Mix), cellText(prose.Fixed(c)), c.Over, plain(at.X), fmt.Sprint(at.Connections),
 		fmt.Sprint(at.Pipelining), "", fmt.Sprint(at.Runs), fmt.Sprint(at.Invalid), cellText(string(at.Outcome)), cellText(string(at.Bottleneck))}
 	if at.TargetPerS > 0 {
 		row[7] = plain(at.TargetPerS)

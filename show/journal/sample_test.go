@@ -130,7 +130,7 @@ func samplePlan(id, kind string) *record.Plan {
 	_, h := sampleRun(runID, 1)
 	p := &record.Plan{Schema: record.PlanSchema, ID: id, Created: at(id), Command: []string{"ceiling", "run", "x.yaml"}, Experiment: e,
 		Environment: sampleEnvironment(),
-		Ended:       record.EndedComplete, Because: "all 2 runs have been made", TookS: 61}
+		Ended:       record.EndedComplete, Because: recordtest.Say("all 2 runs have been made"), TookS: 61}
 	for n := range 2 {
 		p.Runs = append(p.Runs, record.Measured{Step: record.Step{Number: n + 1, Connections: 64, Pipelining: 1, Repeat: n + 1},
 			Run: fmt.Sprintf("%s-run%d", id[:15], n+1), Started: at(id), TookS: 4, ElapsedS: 3,
@@ -147,9 +147,9 @@ func samplePlans() map[string]*record.Plan {
 	q := record.QuantilesOf(h)
 	curve := func(server string, times float64) record.Curve {
 		c := record.Curve{Server: server, Mix: "/read", Over: "connections", Bottleneck: "CPU contention",
-			Says:    fmt.Sprintf("%s stops growing between 64 and 256 connections", server),
-			Knee:    &record.Knee{Low: 64, High: 256, PerS: 20_000 * times, Says: "throughput stops growing between 64 and 256 connections"},
-			Caveats: []string{"few runs"},
+			Says:    recordtest.Say(server + " stops growing between 64 and 256 connections"),
+			Knee:    &record.Knee{Low: 64, High: 256, PerS: 20_000 * times},
+			Caveats: recordtest.Says("few runs"),
 			USL: &record.USL{Lambda: estimate(700*times, 650*times, 750*times), Sigma: estimate(.02, .01, .03), Kappa: estimate(.0001, 0, .0002),
 				R2: .99, Trusted: true}}
 		for i, x := range []float64{16, 64, 256} {
@@ -168,25 +168,25 @@ func samplePlans() map[string]*record.Plan {
 		search.Runs[i].Outcome = []record.Outcome{record.Pass, record.Fail}[i]
 	}
 	search.Search = &record.Search{SLO: "p99<5ms", Capacity: estimate(15_000, 14_000, 16_000), Limit: record.LimitServer, Bottleneck: "server CPU",
-		Says:   "15,000 req/s hold p99<5ms",
+		Says:   recordtest.Say("15,000 req/s hold p99<5ms"),
 		Failed: []record.SLOTerm{{Term: "p99<5ms", Value: 7e6}},
 		Rates: []record.TriedRate{{PerS: 10_000, Runs: 2, Pass: 2, Response: q, Bottleneck: "target rate reached"},
 			{PerS: 20_000, Runs: 2, Fail: 2, Response: q, Bottleneck: "server CPU"},
 			{PerS: 40_000, Runs: 1, Invalid: 1, Response: q, Bottleneck: "generator"}}}
 	proof.Proof = &record.Proof{PerS: estimate(20_000, 19_000, 21_000), Sum: estimate(1.02, .9, 1.1), Proved: "server CPU",
-		Passive: "server CPU", Agrees: "agrees", Says: "the server's CPU is the ceiling",
+		Passive: "server CPU", Agrees: "agrees", Says: recordtest.Say("the server's CPU is the ceiling"),
 		Resources: []record.Elasticity{{Resource: "generator", How: "a hog", Left: .75, PerS: estimate(19_800, 19_000, 20_500),
 			Elasticity: estimate(.04, -.02, .1), Blocks: 8},
 			{Resource: "server CPU", How: "a hog", Left: .76, PerS: estimate(15_200, 15_000, 15_500), Elasticity: estimate(.98, .9, 1.06),
 				Blocks: 8}},
-		NotTested: []record.NotMeasured{{What: "link", Why: "no interface was named"}}}
-	comparison.Comparison = &record.Comparison{A: "fast", B: "slow", Blocks: 8, NoiseBlocks: 4, Says: "slower by 20%",
+		NotTested: []record.NotTested{{Resource: "link", Why: recordtest.Say("no interface was named")}}}
+	comparison.Comparison = &record.Comparison{A: "fast", B: "slow", Blocks: 8, NoiseBlocks: 4, Says: recordtest.Say("slower by 20%"),
 		Differences: []record.Difference{{What: "server command", A: "./fast", B: "./slow", Weight: "explains"}},
 		Changes: []record.Change{{Metric: "rps", Unit: "/s", A: 20_000, B: 16_000, Relative: estimate(-.2, -.22, -.18), Floor: .02,
-			Decision: record.Worse, Says: "requests per second: worse", PerBlock: []float64{-.22}},
+			Decision: record.Worse, Says: recordtest.Say("requests per second: worse"), PerBlock: []float64{-.22}},
 			{Metric: "p99", Unit: "ns", A: 1e6, B: 1.01e6, Relative: estimate(.01, -.02, .04), Floor: .03, Within: .05, Decision: record.NoChange,
-				Says: "p99: no change", PerBlock: []float64{.01}}},
-		Gate: []record.GateResult{{Condition: "rps<-5%", Result: "failed", Says: "it is -20%"}}}
+				Says: recordtest.Say("p99: no change"), PerBlock: []float64{.01}}},
+		Gate: []record.GateResult{{Condition: "rps<-5%", Result: "failed", Says: recordtest.Say("it is -20%")}}}
 	return map[string]*record.Plan{sweepID: sweep, searchID: search, proofID: proof, comparisonID: comparison}
 }
 

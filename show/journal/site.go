@@ -80,7 +80,7 @@ func (e *Entry) elsewhere() []Mistake {
 		}
 		if r.Plan != nil && r.Plan.Ended == "" && e.Status == Done {
 			list = append(list, Mistake{e.File, r.Line,
-				fmt.Sprintf("%s was interrupted after %d runs; %s", r.ID, len(r.Plan.Runs), r.Plan.Onward())})
+				fmt.Sprintf("%s was interrupted after %d runs; %s", r.ID, len(r.Plan.Runs), prose.Text(r.Plan.Onward()))})
 		}
 	}
 	return list
@@ -277,7 +277,7 @@ func rowOf(r *Record) row {
 			out.Kind = "sweep"
 		}
 		out.Kind += fmt.Sprintf(" of %d runs", len(r.Plan.Runs))
-		out.When, out.Says = r.Plan.Created.UTC().Format("2 January 2006, 15:04 UTC"), r.Plan.Says()
+		out.When, out.Says = r.Plan.Created.UTC().Format("2 January 2006, 15:04 UTC"), prose.Text(r.Plan.Says())
 	default:
 		v := &r.Run.Verdict
 		out.Kind = "run"

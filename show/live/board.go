@@ -13,6 +13,7 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/internal/secret"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // Board is what is known of a run, or of the runs of a plan, until now. Its
@@ -237,7 +238,7 @@ func (b *Board) PlanEnded(p *record.Plan) {
 	defer b.mu.Unlock()
 	b.track.finish()
 	b.phase = Ended
-	next := Plan{Kind: p.Experiment.Kind, Number: len(p.Runs), All: len(p.Runs), Answer: secret.Plain().Text(p.Says())}
+	next := Plan{Kind: p.Experiment.Kind, Number: len(p.Runs), All: len(p.Runs), Answer: secret.Plain().Text(prose.Text(p.Says()))}
 	if next.Answer == "" {
 		next.Answer = p.Ended
 	}

@@ -21,7 +21,7 @@ func answer(p *record.Plan) Section {
 		s.Blocks = append(s.Blocks, Notice{fmt.Sprintf("Interrupted after %s: the results are partial.",
 			unit.Plural(len(p.Runs), "run", "runs"))})
 	default:
-		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + p.Because})
+		s.Blocks = append(s.Blocks, Notice{strings.ToUpper(p.Ended[:1]) + p.Ended[1:] + ": " + prose.Text(p.Because)})
 	}
 	card, says, caveats := planAnswer(p)
 	if card != nil {
@@ -50,23 +50,23 @@ func planAnswer(p *record.Plan) (card *Verdict, says, caveats []string) {
 	switch {
 	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
 		c := &p.Sweep.Curves[0]
-		return curveCard(c), nil, c.Caveats
+		return curveCard(c), nil, prose.Texts(c.Caveats)
 	case p.Sweep != nil:
 		for i := range p.Sweep.Curves {
 			c := &p.Sweep.Curves[i]
-			says = append(says, curveName(c)+": "+c.Says)
-			for _, caveat := range c.Caveats {
+			says = append(says, curveName(c)+": "+prose.Text(c.Says))
+			for _, caveat := range prose.Texts(c.Caveats) {
 				caveats = append(caveats, curveName(c)+": "+caveat)
 			}
 		}
 		return nil, says, caveats
 	case p.Search != nil:
-		return searchCard(p.Search), nil, p.Search.Caveats
+		return searchCard(p.Search), nil, prose.Texts(p.Search.Caveats)
 	case p.Proof != nil:
-		return proofCard(p.Proof), nil, p.Proof.Caveats
+		return proofCard(p.Proof), nil, prose.Texts(p.Proof.Caveats)
 	case p.Comparison != nil:
 		says = comparisonSays(p.Comparison)
-		return comparisonCard(p.Comparison), says[1:], p.Comparison.Caveats
+		return comparisonCard(p.Comparison), says[1:], prose.Texts(p.Comparison.Caveats)
 	case p.Factorial != nil:
 		return factorialCard(p.Factorial), prose.Texts(p.Factorial.Answer[min(1, len(p.Factorial.Answer)):]), prose.Texts(p.Factorial.Caveats)
 	}
@@ -90,7 +90,7 @@ func curveCard(c *record.Curve) *Verdict {
 			top = at
 		}
 	}
-	v := &Verdict{Outcome: "no result", Mood: record.Invalid, Gloss: "every load is invalid", Because: sentence(c.Says)}
+	v := &Verdict{Outcome: "no result", Mood: record.Invalid, Gloss: "every load is invalid", Because: sentence(prose.Text(c.Says))}
 	if top == nil {
 		return v
 	}
@@ -121,7 +121,8 @@ func overShort(c *record.Curve) string {
 }
 
 func searchCard(q *record.Search) *Verdict {
-	v := &Verdict{Outcome: "no rate passes", Mood: record.Fail, Gloss: q.SLO, Because: sentence(q.Says), Bottleneck: string(q.Bottleneck)}
+	v := &Verdict{Outcome: "no rate passes", Mood: record.Fail, Gloss: q.SLO, Because: sentence(prose.Text(q.Says)),
+		Bottleneck: string(q.Bottleneck)}
 	if q.Capacity.Mid > 0 && q.Limit != record.LimitNone {
 		v.Outcome, v.Mood = "capacity", record.Pass
 		v.Figure, v.Unit, v.Spread = count(q.Capacity.Mid), "requests/s", reach(&q.Capacity, unit.FormatSI)
@@ -131,7 +132,7 @@ func searchCard(q *record.Search) *Verdict {
 
 func proofCard(q *record.Proof) *Verdict {
 	v := &Verdict{Outcome: "not proved", Mood: mood(q.Proved != ""), Gloss: "no resource stands apart", Figure: count(q.PerS.Mid), Unit: "requests/s",
-		Spread: reach(&q.PerS, unit.FormatSI), Bottleneck: q.Proved, Because: sentence(q.Says)}
+		Spread: reach(&q.PerS, unit.FormatSI), Bottleneck: q.Proved, Because: sentence(prose.Text(q.Says))}
 	if q.Proved != "" {
 		v.Outcome = "proved"
 		v.Gloss = map[string]string{"agrees": "the runs' own verdict agrees", "contradicts": "the runs' own verdict contradicts it"}[q.Agrees]
@@ -143,7 +144,7 @@ func proofCard(q *record.Proof) *Verdict {
 // comparisonCard has the change of the rate, or says that there is none to be had.
 func comparisonCard(c *record.Comparison) *Verdict {
 	v := &Verdict{Outcome: "not comparable", Mood: record.Invalid, Gloss: "A and B differ in what forbids it", Because: sentence(comparisonSays(c)[0])}
-	if c.Incomparable != "" || len(c.Changes) == 0 {
+	if c.Incomparable != nil || len(c.Changes) == 0 {
 		return v
 	}
 	rate := &c.Changes[0]

@@ -6,6 +6,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // Every kind of answer is a card: outcome, figure, bottleneck.
@@ -19,11 +20,12 @@ func TestPlanCards(t *testing.T) {
 	none := sampleSearch()
 	none.Search.Limit, none.Search.Capacity = record.LimitNone, record.Estimate{}
 	proved := samplePlan(spec.KindProve)
-	proved.Proof = &record.Proof{PerS: around10(5000), Proved: "server CPU", Agrees: "agrees", Says: "it is"}
+	proved.Proof = &record.Proof{PerS: around10(5000), Proved: "server CPU", Agrees: "agrees", Says: recordtest.Say("it is")}
 	better, apart := samplePlan(spec.KindCompare), samplePlan(spec.KindCompare)
-	better.Comparison = &record.Comparison{Says: "faster", Changes: []record.Change{{Metric: "rps", A: 100, B: 120, Decision: record.Better,
+	better.Comparison = &record.Comparison{Says: recordtest.Say("faster"), Changes: []record.Change{{Metric: "rps", A: 100, B: 120, Decision: record.Better,
 		Relative: record.Estimate{Mid: .2, Low: .15, High: .25}}}}
-	apart.Comparison = &record.Comparison{Incomparable: "other machines"}
+	apart.Comparison = &record.Comparison{Incomparable: recordtest.Says("other machines"),
+		Says: recordtest.Say("they cannot be compared: other machines")}
 	for _, c := range []struct {
 		plan *record.Plan
 		want []string

@@ -12,6 +12,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/browser"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // around10 is an estimate ten per cent wide on either side.
@@ -41,7 +42,7 @@ func measuredRun(n int, perS, p99 float64, q float64) record.Measured {
 func sampleSweep() *record.Plan {
 	p := samplePlan(spec.KindSweep)
 	c := record.Curve{Server: "http://10.0.0.2:8080", Mix: "/read", Over: "connections", Bottleneck: record.ServerCPU,
-		Knee: &record.Knee{Low: 16, High: 64, PerS: 80_000}, Says: "throughput peaks at 80,000 req/s between 16 and 64 connections"}
+		Knee: &record.Knee{Low: 16, High: 64, PerS: 80_000}, Says: recordtest.Say("throughput peaks at 80,000 req/s between 16 and 64 connections")}
 	for i, x := range []float64{1, 4, 16, 64} {
 		m := measuredRun(i, []float64{9e3, 33e3, 77e3, 80e3}[i], []float64{2e5, 3e5, 6e5, 2e6}[i], []float64{0, .1, .4, .8}[i])
 		p.Runs = append(p.Runs, m)
@@ -57,7 +58,7 @@ func sampleSearch() *record.Plan {
 	p := samplePlan(spec.KindFind)
 	p.Experiment.SLO = spec.SLO{{Metric: spec.MetricResponse, Quantile: .99, Limit: 5e6}}
 	p.Search = &record.Search{SLO: "p99<5ms", Capacity: record.Estimate{Mid: 70e3, Low: 68e3, High: 75e3}, Limit: record.LimitServer,
-		Bottleneck: record.ServerCPU, Says: "highest rate meeting p99<5ms: 70,000 req/s", Caveats: []string{"evenly spaced"}}
+		Bottleneck: record.ServerCPU, Says: recordtest.Say("highest rate meeting p99<5ms: 70,000 req/s"), Caveats: recordtest.Says("evenly spaced")}
 	for i, rate := range []float64{60e3, 90e3, 70e3, 75e3} {
 		pass := rate <= 70e3
 		m := measuredRun(i, rate, 3e6, .5)

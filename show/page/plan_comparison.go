@@ -8,18 +8,19 @@ import (
 	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/report"
+	"ceiling/verdict/prose"
 )
 
 func comparisonSays(c *record.Comparison) []string {
-	if c.Incomparable != "" {
-		return []string{"They cannot be compared: " + c.Incomparable}
+	if c.Incomparable != nil {
+		return []string{upperFirst(prose.Text(c.Says))}
 	}
-	says := []string{c.Says}
+	says := []string{prose.Text(c.Says)}
 	for i := range c.Changes {
-		says = append(says, c.Changes[i].Says)
+		says = append(says, prose.Text(c.Changes[i].Says))
 	}
 	for _, g := range c.Gate {
-		says = append(says, fmt.Sprintf("%s %s: %s", g.Condition, g.Result, g.Says))
+		says = append(says, fmt.Sprintf("%s %s: %s", g.Condition, g.Result, prose.Text(g.Says)))
 	}
 	return says
 }
@@ -61,10 +62,10 @@ func profileDifferences(c *record.Comparison) Section {
 			if f.Line > 0 {
 				place = fmt.Sprintf("%s:%d", f.File, f.Line)
 			}
-			t.Rows = append(t.Rows, []Cell{{Text: f.Name, Code: true}, {Text: report.Cost(f.A, d.Unit)}, {Text: report.Cost(f.B, d.Unit)},
+			t.Rows = append(t.Rows, []Cell{{Text: f.Name, Code: true}, {Text: prose.Cost(f.A, d.Unit)}, {Text: prose.Cost(f.B, d.Unit)},
 				{Text: report.DifferenceText(f, d.Unit)}, {Text: f.Decision}, {Text: place, Code: true}})
 		}
-		s.Blocks = append(s.Blocks, Paragraph{Text: upperFirst(d.Says) + "."}, t)
+		s.Blocks = append(s.Blocks, Paragraph{Text: upperFirst(prose.ProfileDifference(d)) + "."}, t)
 	}
 	return s
 }
@@ -141,7 +142,7 @@ func differenceTable(c *record.Comparison) Table {
 	t := Table{Caption: "Configuration differences, most important first",
 		Columns: []Column{{Name: "what"}, {Name: "A"}, {Name: "B"}, {Name: "weight"}, {Name: "why"}}}
 	for _, d := range c.Differences {
-		t.Rows = append(t.Rows, []Cell{{Text: d.What}, {Text: redact(d.A)}, {Text: redact(d.B)}, {Text: d.Weight}, {Text: d.Why}})
+		t.Rows = append(t.Rows, []Cell{{Text: d.What}, {Text: redact(d.A)}, {Text: redact(d.B)}, {Text: d.Weight}, {Text: prose.Text(d.Why)}})
 	}
 	return t
 }

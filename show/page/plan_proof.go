@@ -6,6 +6,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/verdict/prose"
 )
 
 // proofSection is how throughput followed each resource that something was
@@ -22,7 +23,7 @@ func proofSection(p *record.Proof) Section {
 	if len(p.NotTested) > 0 {
 		left := Table{Caption: "Not tested", Columns: []Column{{Name: "resource"}, {Name: "why"}}}
 		for _, n := range p.NotTested {
-			left.Rows = append(left.Rows, []Cell{{Text: n.What}, {Text: n.Why}})
+			left.Rows = append(left.Rows, []Cell{{Text: n.Resource}, {Text: prose.Text(n.Why)}})
 		}
 		s.Blocks = append(s.Blocks, left)
 	}

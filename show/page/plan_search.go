@@ -8,6 +8,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/verdict/prose"
 )
 
 // searchSection is the rates that were tried, and which of them held.
@@ -103,7 +104,7 @@ func RatesGraph(p *record.Plan) (Drawing, bool) {
 	if s.Capacity.High > s.Capacity.Low && s.Capacity.Low > 0 {
 		g.Spans = []chart.Span{{Name: "capacity", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
 	}
-	g.Says = s.Says
+	g.Says = prose.Text(s.Says)
 	note := fmt.Sprintf("One mark for each run: %s of its response times.", name)
 	if early {
 		note += " Triangles were ended early, when the SLO could not be met any more: theirs is the " + name + " until then."

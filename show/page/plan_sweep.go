@@ -9,13 +9,14 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/verdict/prose"
 )
 
 // curveName tells a curve from the others of its sweep.
 func curveName(c *record.Curve) string {
 	name := redact(spec.Loaded(c.Server, c.Mix))
-	if c.Fixed != "" {
-		name += ", " + c.Fixed
+	if fixed := prose.Fixed(c); fixed != "" {
+		name += ", " + fixed
 	}
 	return name
 }
@@ -266,7 +267,7 @@ func fitted(c *record.Curve) []chart.Place {
 func curvesSay(curves []record.Curve) string {
 	var parts []string
 	for i := range curves {
-		parts = append(parts, curveName(&curves[i])+": "+curves[i].Says)
+		parts = append(parts, curveName(&curves[i])+": "+prose.Text(curves[i].Says))
 	}
 	return strings.Join(parts, ". ") + "."
 }
@@ -390,7 +391,7 @@ func scalingSection(curves []record.Curve) Section {
 		}
 		trust := "yes"
 		if !u.Trusted {
-			trust = "no: " + strings.Join(u.Warnings, "; ")
+			trust = "no: " + prose.Sentence(u.Warnings)
 		}
 		three := func(v float64) string { return fmt.Sprintf("%.3g", v) }
 		t.Rows = append(t.Rows, []Cell{{Text: curveName(c)}, {Text: estimated(&u.Lambda, count)}, {Text: around(&u.Sigma, three)},

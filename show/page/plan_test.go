@@ -9,6 +9,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // filledPlan is a plan of a kind with a text in every field that reflection
@@ -138,7 +139,7 @@ func TestCurvesAreDrawn(t *testing.T) {
 	one := func(per float64) record.Estimate {
 		return record.Estimate{Mid: per, Low: .9 * per, High: 1.1 * per, Confidence: .95}
 	}
-	c := record.Curve{Server: "a", Mix: "/r", Over: "connections", Knee: &record.Knee{Low: 4, High: 16}, Says: "it stops",
+	c := record.Curve{Server: "a", Mix: "/r", Over: "connections", Knee: &record.Knee{Low: 4, High: 16}, Says: recordtest.Say("it stops"),
 		USL: &record.USL{Lambda: one(1000), Sigma: one(.1), Kappa: one(.001), Trusted: true},
 		Points: []record.CurvePoint{{X: 1, Runs: 3, PerS: one(1000), Outcome: record.Valid},
 			{X: 4, Runs: 3, PerS: one(3000), Outcome: record.Valid},

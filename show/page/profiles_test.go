@@ -57,7 +57,7 @@ func profiledRun() chart.Run {
 	run.ProfileFiles = map[string][]byte{"on-cpu.pprof.gz": packed}
 	run.Profiling = &record.Profiling{
 		Blocks: []record.ProfilingBlock{{ToNs: 1e9, Profiled: true}, {FromNs: 1e9, ToNs: 2e9}},
-		Cost:   &record.ProfileCost{Pairs: 1, Says: "12 µs CPU/request with profiles, 11 µs without; inconclusive: 1 pair of stretches, 6 are needed"},
+		Cost:   &record.ProfileCost{Pairs: 1, Needed: 6, WithNs: 12e3, WithoutNs: 11e3},
 		Profiles: []record.ProfileOf{{Kind: record.ProfileOnCPU, Unit: "nanoseconds", Total: 1e9, File: "on-cpu.pprof.gz",
 			Processes: []record.ProcessPart{{Process: "390", Value: 75e7}, {Process: "391", Value: 25e7}},
 			Functions: []record.ProfileFunction{

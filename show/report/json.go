@@ -8,8 +8,7 @@ import (
 )
 
 // JSON writes a run's document, with the sentences of its verdict beside their codes.
-func JSON(w io.Writer, r *record.Run) error {
-	run := *r
-	run.Verdict = prose.Spell(r.Verdict)
-	return record.WriteJSON(w, &run)
-}
+func JSON(w io.Writer, r *record.Run) error { return record.WriteJSON(w, prose.Spell(r)) }
+
+// PlanJSON writes a plan's document, with the sentences of its answer beside their codes.
+func PlanJSON(w io.Writer, p *record.Plan) error { return record.WritePlanJSON(w, prose.Spell(p)) }

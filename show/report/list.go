@@ -9,6 +9,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // KindRun is the kind of an entry that is a single run.
@@ -100,7 +101,7 @@ func WriteListJSON(w io.Writer, dir string, entries []record.Entry) error {
 	for i, e := range entries {
 		list[i] = ListedEntry{ID: e.ID, Short: cmp.Or(e.Short, e.ID), Kind: cmp.Or(e.Kind, KindRun), Started: e.Started, Target: e.Target,
 			Connections: e.Connections, Pipelining: e.Pipelining, TargetPerS: e.TargetPerS, Runs: e.Runs, CompletedPerS: e.CompletedPerS,
-			P99Ns: e.P99Ns, Outcome: string(e.Outcome), Result: e.Result, Bottleneck: string(e.Bottleneck), Says: e.Says,
+			P99Ns: e.P99Ns, Outcome: string(e.Outcome), Result: e.Result, Bottleneck: string(e.Bottleneck), Says: prose.Text(e.Says),
 			Unfinished: e.Unfinished, Unreadable: e.Unreadable}
 	}
 	return writeDocument(w, struct {

@@ -12,6 +12,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // Plan writes the answer of a plan: the figures first, the answer in words last,
@@ -27,7 +28,7 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 		out.line("")
 	}
 	if p.CPUs != nil {
-		out.text(0, p.CPUs.Says)
+		out.text(0, prose.Text(p.CPUs.Says))
 		out.line("")
 	}
 	switch {
@@ -46,9 +47,9 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:
 	case "":
-		out.fact("unfinished", fmt.Sprintf("after %s; %s", unit.Plural(len(p.Runs), "run", "runs"), p.Onward()))
+		out.fact("unfinished", fmt.Sprintf("after %s; %s", unit.Plural(len(p.Runs), "run", "runs"), prose.Text(p.Onward())))
 	default:
-		out.fact(p.Ended, p.Because)
+		out.fact(p.Ended, prose.Text(p.Because))
 	}
 	return out.err
 }
@@ -83,7 +84,7 @@ const barWidth = 12
 // sweep writes a table for each curve, or one for each mix where the load does
 // not differ. What is doubted of all is said once, at the end.
 func sweep(out *printer, s *record.Sweep) {
-	var shared []string
+	var shared []record.Statement
 	if len(s.Curves) > 1 {
 		shared = sharedCaveats(s.Curves)
 	}
@@ -106,15 +107,15 @@ func sweep(out *printer, s *record.Sweep) {
 	}
 	if len(shared) > 0 {
 		out.line("")
-		out.facts("caveats", shared)
+		out.facts("caveats", prose.Texts(shared))
 	}
 }
 
 // sharedCaveats are those that every curve has.
-func sharedCaveats(curves []record.Curve) []string {
-	var shared []string
+func sharedCaveats(curves []record.Curve) []record.Statement {
+	var shared []record.Statement
 	for _, d := range curves[0].Caveats {
-		if !slices.ContainsFunc(curves, func(c record.Curve) bool { return !slices.Contains(c.Caveats, d) }) {
+		if !slices.ContainsFunc(curves, func(c record.Curve) bool { return !slices.ContainsFunc(c.Caveats, d.Same) }) {
 			shared = append(shared, d)
 		}
 	}
@@ -122,10 +123,10 @@ func sharedCaveats(curves []record.Curve) []string {
 }
 
 // servers is a table of what differs in the server alone.
-func servers(out *printer, curves []record.Curve, shared []string) {
+func servers(out *printer, curves []record.Curve, shared []record.Statement) {
 	title := curves[0].Mix
-	if curves[0].Fixed != "" {
-		title += ", " + curves[0].Fixed
+	if fixed := prose.Fixed(&curves[0]); fixed != "" {
+		title += ", " + fixed
 	}
 	out.text(0, title)
 	t := curveTable(out, col{name: "server", least: 12})
@@ -135,8 +136,8 @@ func servers(out *printer, curves []record.Curve, shared []string) {
 	t.write(out)
 	for _, c := range curves {
 		for _, d := range c.Caveats {
-			if !slices.Contains(shared, d) {
-				out.fact("caveat", c.Server+": "+d)
+			if !slices.ContainsFunc(shared, d.Same) {
+				out.fact("caveat", c.Server+": "+prose.Text(d))
 			}
 		}
 	}
@@ -166,10 +167,10 @@ func (t *table) point(name string, p *record.CurvePoint) {
 }
 
 // curve is a table whose last column is the chart.
-func curve(out *printer, c *record.Curve, shared []string) {
+func curve(out *printer, c *record.Curve, shared []record.Statement) {
 	title := spec.Loaded(c.Server, c.Mix)
-	if c.Fixed != "" {
-		title += ", " + c.Fixed
+	if fixed := prose.Fixed(c); fixed != "" {
+		title += ", " + fixed
 	}
 	out.text(0, title)
 	t := curveTable(out, col{name: map[string]string{"connections": "conns"}[c.Over], right: true})
@@ -182,8 +183,9 @@ func curve(out *printer, c *record.Curve, shared []string) {
 	t.write(out)
 	out.line("")
 	usl(out, c.USL)
-	out.facts("caveats", slices.DeleteFunc(slices.Clone(c.Caveats), func(d string) bool { return slices.Contains(shared, d) }))
-	out.answer(c.Says)
+	own := slices.DeleteFunc(slices.Clone(c.Caveats), func(d record.Statement) bool { return slices.ContainsFunc(shared, d.Same) })
+	out.facts("caveats", prose.Texts(own))
+	out.answer(prose.Text(c.Says))
 }
 
 // answer is what it came to: last, where the eye is.
@@ -241,7 +243,7 @@ func usl(out *printer, u *record.USL) {
 	}
 	out.fact("scaling", text)
 	if !u.Trusted {
-		out.facts("fit not usable", u.Warnings)
+		out.facts("fit not usable", prose.Texts(u.Warnings))
 	}
 }
 
@@ -261,9 +263,9 @@ func search(out *printer, s *record.Search) {
 	t.write(out)
 	out.line("")
 	out.fact("SLO", s.SLO)
-	out.facts("caveats", s.Caveats)
+	out.facts("caveats", prose.Texts(s.Caveats))
 	out.fact("highest rate", fmt.Sprintf("%s (%s)", unit.FormatRate(s.Capacity.Mid), reach(&s.Capacity, unit.FormatRate)))
-	out.answer(s.Says)
+	out.answer(prose.Text(s.Says))
 }
 
 // triedOutcome is what most runs of a rate say about it.
@@ -322,10 +324,10 @@ func proof(out *printer, p *record.Proof) {
 		out.fact("verdict", fmt.Sprintf("the runs' own verdict is %s: %s", p.Passive, p.Agrees))
 	}
 	for i, n := range p.NotTested {
-		out.fact([]string{"not tested", ""}[min(i, 1)], n.What+": "+n.Why)
+		out.fact([]string{"not tested", ""}[min(i, 1)], n.Resource+": "+prose.Text(n.Why))
 	}
-	out.facts("caveats", p.Caveats)
-	out.answer(p.Says)
+	out.facts("caveats", prose.Texts(p.Caveats))
+	out.answer(prose.Text(p.Says))
 }
 
 // Comparison writes one of results that were there before.
@@ -340,8 +342,8 @@ func comparison(out *printer, c *record.Comparison) {
 	out.fact("B", c.B)
 	for i, d := range c.Differences {
 		text := fmt.Sprintf("%s: %s in A, %s in B", d.What, d.A, d.B)
-		if d.Why != "" {
-			text += " (" + d.Weight + ": " + d.Why + ")"
+		if !d.Why.IsZero() {
+			text += " (" + d.Weight + ": " + prose.Text(d.Why) + ")"
 		} else {
 			text += " (" + d.Weight + ")"
 		}
@@ -353,23 +355,19 @@ func comparison(out *printer, c *record.Comparison) {
 			{name: "interval", drop: 2}, {name: "noise A/A", drop: 1}, {least: 24}}}
 		for _, m := range c.Changes {
 			t.rows = append(t.rows, []string{m.Metric, amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
-				signed(m.Relative.Low) + " … " + signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Says})
+				signed(m.Relative.Low) + " … " + signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), prose.Text(m.Says)})
 		}
 		t.write(out)
 	}
 	out.line("")
 	for i, g := range c.Gate {
-		out.fact([]string{"asked", ""}[min(i, 1)], fmt.Sprintf("%s %s: %s", g.Condition, g.Result, g.Says))
+		out.fact([]string{"asked", ""}[min(i, 1)], fmt.Sprintf("%s %s: %s", g.Condition, g.Result, prose.Text(g.Says)))
 	}
 	for i := range c.Profiles {
 		profileDifference(out, &c.Profiles[i])
 	}
-	out.facts("caveats", c.Caveats)
-	if c.Incomparable != "" {
-		out.answer("they cannot be compared: " + c.Incomparable)
-	} else {
-		out.answer(c.Says)
-	}
+	out.facts("caveats", prose.Texts(c.Caveats))
+	out.answer(prose.Text(c.Says))
 }
 
 func amount(v float64, unitName string) string {

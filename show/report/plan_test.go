@@ -7,13 +7,14 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // TestSweepWithoutALoadThatDiffers: one table for a mix, the caveats that all
 // share once.
 func TestSweepWithoutALoadThatDiffers(t *testing.T) {
 	of := func(server, mix string, rate float64, caveats ...string) record.Curve {
-		return record.Curve{Server: server, Mix: mix, Fixed: "64 connections", Caveats: caveats, Says: "x",
+		return record.Curve{Server: server, Mix: mix, Fixed: recordtest.Says("64 connections"), Caveats: recordtest.Says(caveats...), Says: recordtest.Say("x"),
 			Points: []record.CurvePoint{{Runs: 3, PerS: record.Estimate{Mid: rate, Low: rate * .9, High: rate * 1.1}, Outcome: record.Valid,
 				Bottleneck: "server CPU"}}}
 	}

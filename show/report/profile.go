@@ -7,6 +7,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // ProfileName is a kind of profile in words.
@@ -112,7 +113,7 @@ func ProfilingLine(g *record.Profiling) string {
 	}
 	text := fmt.Sprintf("taken in %d of %s", n, unit.Plural(len(g.Blocks), "stretch", "stretches"))
 	if g.Cost != nil {
-		text += " · " + g.Cost.Says
+		text += " · " + prose.ProfileCost(g.Cost)
 	}
 	return text
 }
@@ -176,35 +177,24 @@ const differencesShown = 8
 
 func profileDifference(out *printer, d *record.ProfileDifference) {
 	out.line("")
-	out.text(0, d.Says)
+	out.text(0, prose.ProfileDifference(d))
 	t := table{cols: []col{{}, {name: "A", right: true, drop: 1}, {name: "B", right: true, drop: 1}, {name: "B − A, with its interval"},
 		{name: ProfileName(d.Kind) + " of a request", least: 20}}}
 	for i := range d.Functions[:min(len(d.Functions), differencesShown)] {
 		f := &d.Functions[i]
-		t.rows = append(t.rows, []string{f.Decision, Cost(f.A, d.Unit), Cost(f.B, d.Unit), DifferenceText(f, d.Unit),
+		t.rows = append(t.rows, []string{f.Decision, prose.Cost(f.A, d.Unit), prose.Cost(f.B, d.Unit), DifferenceText(f, d.Unit),
 			FunctionPlace(f.Name, f.File, f.Line)})
 	}
 	t.write(out)
-}
-
-// Cost is what a request costs in a function.
-func Cost(v float64, of string) string {
-	switch of {
-	case "nanoseconds":
-		return unit.FormatNsFloat(v)
-	case "bytes":
-		return fmt.Sprintf("%.0f B", v)
-	}
-	return fmt.Sprintf("%.2f", v)
 }
 
 // DifferenceText is "+1.20 µs (0.9 … 1.5)", without an interval where there is none.
 func DifferenceText(f *record.FunctionDifference, of string) string {
 	signed := func(v float64) string {
 		if v < 0 {
-			return "−" + Cost(-v, of)
+			return "−" + prose.Cost(-v, of)
 		}
-		return "+" + Cost(v, of)
+		return "+" + prose.Cost(v, of)
 	}
 	if f.Low == 0 && f.High == 0 {
 		return signed(f.B - f.A)

@@ -48,7 +48,9 @@ func wideEntries() []record.Entry {
 // TestNothingFolds: on a terminal no line is wider than it is, whatever is shown; in a
 // pipe no cell is cut.
 func TestNothingFolds(t *testing.T) {
-	curve := record.Curve{Server: "http://127.0.0.1:8080", Mix: "/read", Over: "connections", Says: strings.Repeat("an answer ", 20), Bottleneck: "server CPU"}
+	long := strings.Repeat("an answer ", 20)
+	curve := record.Curve{Server: "http://127.0.0.1:8080", Mix: "/read", Over: "connections", Says: recordtest.Say(long),
+		Bottleneck: "server CPU"}
 	for x := range 5 {
 		curve.Points = append(curve.Points, record.CurvePoint{X: float64(int(1) << (4 * x)),
 			PerS:     record.Estimate{Mid: 1_234_567, Low: 1_111_111, High: 1_333_333},
@@ -63,7 +65,7 @@ func TestNothingFolds(t *testing.T) {
 	search.Search = &record.Search{SLO: "p99<5ms", Says: curve.Says, Rates: []record.TriedRate{{PerS: 1_234_567, Runs: 12, Fail: 12, StoppedEarly: 12,
 		MissedP99Ns: 123_000_000, MissedAtLeast: true, Bottleneck: record.TargetRate}}}
 	early := record.Measured{Step: record.Step{Number: 123, Connections: 12_345}, CompletedPerS: 1_234_567, Outcome: record.Fail,
-		Bottleneck: "single-threaded server", StoppedEarly: curve.Says, MeasuredMore: record.MeasuredMore{P99AtLeastNs: 123_000_000}}
+		Bottleneck: "single-threaded server", StoppedEarly: long, MeasuredMore: record.MeasuredMore{P99AtLeastNs: 123_000_000}}
 	texts := map[string]func(Layout) string{
 		"run": func(l Layout) string {
 			return written(t, func(b *strings.Builder) error { return Text(b, wordyRun(), l) })

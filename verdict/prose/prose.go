@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,29 +68,44 @@ func Reason(v *record.Verdict) string {
 	return strings.TrimPrefix(Sentence(v.Because), string(v.Bottleneck)+": ")
 }
 
-// Spell is a verdict with the sentence in every statement, as what is printed has it.
-func Spell(v record.Verdict) record.Verdict {
-	v.Because, v.Missing, v.Caveats, v.Next = spelled(v.Because), spelled(v.Missing), spelled(v.Caveats), spelled(v.Next)
-	v.Evidence, v.Against = slices.Clone(v.Evidence), slices.Clone(v.Against)
-	for _, list := range [][]record.Evidence{v.Evidence, v.Against} {
-		for i := range list {
-			list[i].Says.Text = Text(list[i].Says)
-		}
-	}
-	if v.NextBottleneck != nil {
-		next := *v.NextBottleneck
-		next.Says.Text = Text(next.Says)
-		v.NextBottleneck = &next
-	}
-	return v
+// Spell is a document (a verdict, a run, a plan or a part of one) with the sentence in
+// every statement, as what is printed has it. The document given stays as it is.
+func Spell[T any](document T) T {
+	spell(reflect.ValueOf(&document).Elem())
+	return document
 }
 
-func spelled(list []record.Statement) []record.Statement {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Text = Text(list[i])
+// spell writes the sentences below a value, in copies of what it points to.
+func spell(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			own := reflect.New(v.Type().Elem())
+			own.Elem().Set(v.Elem())
+			spell(own.Elem())
+			v.Set(own)
+		}
+	case reflect.Slice:
+		if kind := v.Type().Elem().Kind(); v.IsNil() || kind != reflect.Struct && kind != reflect.Pointer {
+			return
+		}
+		own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(own, v)
+		for i := range own.Len() {
+			spell(own.Index(i))
+		}
+		v.Set(own)
+	case reflect.Struct:
+		if s, is := v.Addr().Interface().(*record.Statement); is {
+			s.Text = Text(*s)
+			return
+		}
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); field.IsExported() && field.Tag.Get("json") != "-" {
+				spell(v.Field(i))
+			}
+		}
 	}
-	return list
 }
 
 // number is a figure that a template prints as it is: whole ones without a point.
@@ -149,11 +165,17 @@ func functions() template.FuncMap {
 		"atonce": func(n number) string {
 			return pick(n >= 10, fmt.Sprintf("%.0f", float64(n)), fmt.Sprintf("%.2g", float64(n)))
 		},
-		"listed": listed,
-		"plural": func(v number, one, many string) string { return unit.Plural(int(v), one, many) },
-		"of":     func(v number, one, many string) string { return pick(v == 1, one, many) },
-		"join":   func(by string, list []string) string { return strings.Join(list, by) },
-		"upper":  upper,
+		// precisely is a share with four digits; fixedpercent has so many after the point.
+		"precisely":     func(share number) string { return unit.PercentDigits(float64(share), 4) },
+		"fixedpercent":  func(n int, share number) string { return fmt.Sprintf("%.*f%%", n, 100*float64(share)) },
+		"signedpercent": func(share number) string { return fmt.Sprintf("%+.1f%%", 100*float64(share)) },
+		"minus":         func(n number) number { return -n },
+		"cost":          func(n number, of string) string { return Cost(float64(n), of) },
+		"listed":        listed,
+		"plural":        func(v number, one, many string) string { return unit.Plural(int(v), one, many) },
+		"of":            func(v number, one, many string) string { return pick(v == 1, one, many) },
+		"join":          func(by string, list []string) string { return strings.Join(list, by) },
+		"upper":         upper,
 	}
 }
 
@@ -162,6 +184,20 @@ func pick[T any](is bool, one, other T) T {
 		return one
 	}
 	return other
+}
+
+// Cost is what one request costs, in a profile's unit.
+func Cost(v float64, of string) string {
+	switch of {
+	case "nanoseconds":
+		return unit.FormatNsFloat(v)
+	case "bytes":
+		if v < 1024 {
+			return fmt.Sprintf("%.0f B", v)
+		}
+		return unit.FormatBytesIEC(int64(min(v, 1<<62)))
+	}
+	return fmt.Sprintf("%.2f", v)
 }
 
 // listed writes names: "a", "a and b", "a, b and c".

@@ -15,7 +15,9 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 	"ceiling/show/live"
+	"ceiling/verdict/prose"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -185,12 +187,12 @@ func TestFollowsAPlan(t *testing.T) {
 		}
 		eventually(t, "the finished run", func() bool { return b.Snapshot().Finished == n+1 })
 	}
-	p.Ended, p.Because = record.EndedInterrupted, "go on with: ceiling resume"
+	p.Ended, p.Because = record.EndedInterrupted, recordtest.Say("go on with: ceiling resume")
 	if err := keep.Finish(p); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, ended)
-	if s := b.Snapshot(); s.Plan.Answer != p.Because || s.Finished != 2 {
+	if s := b.Snapshot(); s.Plan.Answer != prose.Text(p.Because) || s.Finished != 2 {
 		t.Errorf("%+v", s.Plan)
 	}
 	// Once it has ended it is shown with its last run.
