@@ -42,27 +42,32 @@ type measurement struct {
 	command string
 }
 
-// regime measures one and adds its row. An error ends the measurement; what the server does wrong is in the row.
+// regime measures one and adds its row. Only the end of ctx is an error: a regime that cannot be measured says why in its
+// row, and the others go on.
 func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
-	row := Row{Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About}
-	if row.NotMeasured = available(r); row.NotMeasured == "" {
-		if r.Outage { // not behind what an outage has left
-			m.stop()
-		}
-		if err := m.serve(ctx, r); err != nil {
-			return err
-		}
+	row := Row{Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About, NotMeasured: available(r)}
+	if row.NotMeasured == "" {
 		m.say(fmt.Sprintf("%d of %d: %s: %s", n+1, of, r.Name, r.About))
-		fill := m.fill
-		if r.Outage {
-			fill = m.outage
-		}
-		if err := fill(ctx, r, &row); err != nil {
-			return fmt.Errorf("%s: %w", r.Name, err)
+		if err := m.measure(ctx, r, &row); err != nil {
+			row.NotMeasured = strings.Join(strings.Fields(err.Error()), " ")
 		}
 	}
 	m.result.Rows = append(m.result.Rows, row)
-	return nil
+	return ctx.Err()
+}
+
+// measure has the server run and fills the row.
+func (m *measurement) measure(ctx context.Context, r *Regime, row *Row) error {
+	if r.Outage { // not behind what an outage has left
+		m.stop()
+	}
+	if err := m.serve(ctx, r); err != nil {
+		return err
+	}
+	if r.Outage {
+		return m.outage(ctx, r, row)
+	}
+	return m.fill(ctx, r, row)
 }
 
 func (m *measurement) say(line string) {

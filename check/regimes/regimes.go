@@ -208,6 +208,9 @@ func Measure(ctx context.Context, c Config) (*Result, error) {
 		}
 	}
 	m.result.sort()
+	if first := &m.result.Rows[0]; first.NotMeasured != "" {
+		return nil, fmt.Errorf("no regime can be measured: %s: %s", first.Regime, first.NotMeasured)
+	}
 	return m.result, nil
 }
 

@@ -1,11 +1,15 @@
 package regimes
 
 import (
+	"context"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ceiling/record"
 	"ceiling/server"
@@ -149,6 +153,36 @@ func TestNameOutage(t *testing.T) {
 	if err := ill.nameOutage([4]downstream.Status{{}, {Requests: 200, Answered: 10}, {Requests: 700}, {Requests: 1000}}); err != nil ||
 		ill.Bottleneck != string(record.Inconclusive) {
 		t.Errorf("a service that was down before: %s, %v", ill.Bottleneck, err)
+	}
+}
+
+// A server that does not start is no ladder; where others do it is a row that says why.
+func TestServerDoesNotStart(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho the disk is full >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Program: program, Server: "nethttp", Only: []string{"compute", "sqlite-row"}, Rounds: 1, Duration: time.Second, Keep: t.TempDir()}
+	if _, err := Measure(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("%v", err)
+	}
+	m := &measurement{Config: c, result: &Result{}}
+	list, err := c.chosen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		if err := m.regime(t.Context(), &list[i], i, len(list)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows := m.result.Rows; len(rows) != 2 || !strings.Contains(rows[1].NotMeasured, "the disk is full") {
+		t.Errorf("%+v", rows)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.regime(ended, &list[0], 0, 1); err == nil {
+		t.Error("it goes on after its end")
 	}
 }
 
