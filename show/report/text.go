@@ -552,7 +552,11 @@ func (l Layout) verdict(v *record.Verdict) []block {
 		add(0, "where time goes", stationsLine(v.Stations, l.Verbose))
 	}
 	add(0, "bottleneck", string(v.Bottleneck)+": "+prose.Reason(v))
-	list(6, "evidence", evidence(v.Evidence))
+	rank := 6
+	if v.Bottleneck == record.Failures {
+		rank = 1 // it has the server's own words
+	}
+	list(rank, "evidence", evidence(v.Evidence))
 	list(3, "against", evidence(v.Against))
 	if v.NextBottleneck != nil {
 		add(5, "next bottleneck", prose.Text(v.NextBottleneck.Says))
