@@ -219,13 +219,14 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 		told.close(sh)
 		return err
 	}
+	defer v.leave(ctx)
 	o := run.Options{Out: f.out, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
 	told.listen(&o)
 	v.listenPlan(&o, e.Kind)
 	work, leave, err := f.fleet.open(ctx, f.say(sh, v))
 	if err != nil {
 		told.close(sh)
-		v.planEnded(nil)
+		v.planEnded(nil, record.File{})
 		return err
 	}
 	o.Work = work
@@ -233,7 +234,7 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 	p, file, err := run.Explore(ctx, e, o, sh.told(&shown, f, v))
 	leave()
 	told.close(sh)
-	v.planEnded(p)
+	v.planEnded(p, file)
 	return sh.answer(p, file, err, f)
 }
 

@@ -41,7 +41,7 @@ func TestPageFollowsARun(t *testing.T) {
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended where the test went well
 	talk := bufio.NewReader(stderr)
 	line, err := talk.ReadString('\n')
-	if strings.HasPrefix(line, "measuring this host's generator first") {
+	for strings.HasPrefix(line, "measuring this host's generator first") || strings.HasPrefix(line, "run: ") {
 		line, err = talk.ReadString('\n')
 	}
 	at, found := strings.CutPrefix(strings.TrimSpace(line), "live at ")

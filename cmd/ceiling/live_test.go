@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -206,4 +207,30 @@ func TestPlainLines(t *testing.T) {
 	if len(out) == 0 || strings.Contains(string(out), "\x1b") {
 		t.Errorf("%v, output %q", err, out)
 	}
+}
+
+// In a terminal the page stays after the end, with a link to the report, until Ctrl-C;
+// the exit code is the run's.
+func TestPageStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	program, server := programAndServer(t)
+	s := sit(t, program, nil, "run", "-c", "2", "-d", "300ms", "--slo", "p50<1ns", "--live", "http://"+server.Addr+"/simple")
+	s.sees("the page stays at ")
+	_, at, _ := strings.Cut(s.shown.Text(), "the page stays at ")
+	at, _, _ = strings.Cut(at, " ")
+	res, err := http.Get(at + "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(text), "Where the time goes") {
+		t.Errorf("the report: %s %v %.200s", res.Status, err, text)
+	}
+	if _, err := s.master.Write([]byte{3}); err != nil {
+		t.Error(err)
+	}
+	s.ends(run.ExitFail)
 }

@@ -77,6 +77,17 @@ func formOf(out string) (func(io.Writer, page.Document) error, error) {
 	return nil, fmt.Errorf("%s: the ending says neither .html nor .md", out)
 }
 
+// reportOf writes the report of a record.
+func (sh *shell) reportOf(file record.File) func(io.Writer) error {
+	return func(w io.Writer) error {
+		d, err := sh.documentOf([]string{file.String()})
+		if err != nil {
+			return err
+		}
+		return page.HTML(w, d)
+	}
+}
+
 // documentOf is the page of the runs that a person names, in their order, or of
 // one plan.
 func (sh *shell) documentOf(names []string) (page.Document, error) {

@@ -44,9 +44,10 @@ started are restarted; others must already be running.`,
 			if err != nil {
 				return err
 			}
+			defer v.leave(c.Context())
 			work, leave, err := f.fleet.open(c.Context(), f.say(sh, v))
 			if err != nil {
-				v.planEnded(nil)
+				v.planEnded(nil, record.File{})
 				return err
 			}
 			o := run.Options{Command: sh.args, Version: version(), Work: work}
@@ -54,7 +55,7 @@ started are restarted; others must already be running.`,
 			shown, _ := p.Experiment.Concealed(secret.Plain())
 			p, file, err = run.Resume(c.Context(), file, o, sh.told(&shown, &f, v))
 			leave()
-			v.planEnded(p)
+			v.planEnded(p, file)
 			return sh.answer(p, file, err, &f)
 		},
 	}

@@ -310,12 +310,13 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 		told.close(sh)
 		return err
 	}
+	defer v.leave(c.Context())
 	told.listen(&o)
 	v.listen(&o)
 	work, leave, err := f.fleet.open(c.Context(), f.say(sh, v))
 	if err != nil {
 		told.close(sh)
-		v.runEnded(nil)
+		v.runEnded(nil, record.File{})
 		return err
 	}
 	o.Work = work
@@ -323,10 +324,14 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	leave()
 	told.close(sh)
 	if err != nil {
-		v.runEnded(nil)
+		v.runEnded(nil, record.File{})
 		return err
 	}
-	v.runEnded(&done.Run)
+	kept := done.File
+	if done.KeepErr != nil {
+		kept = record.File{}
+	}
+	v.runEnded(&done.Run, kept)
 	sh.exit = done.Run.Exit
 	if done.KeepErr != nil {
 		fmt.Fprintln(sh.stderr, "ceiling: "+record.Incomplete(done.File.Path, done.KeepErr))

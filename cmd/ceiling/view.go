@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -177,45 +176,70 @@ func (v *view) line(sh *shell, text string) {
 	fmt.Fprintln(sh.stderr, text)
 }
 
-// runEnded closes the view of a run; r is nil where it came to nothing.
-func (v *view) runEnded(r *record.Run) {
+// runEnded shows the end of a run, whose record is the file; r is nil where it came to
+// nothing. A page stays until it is left.
+func (v *view) runEnded(r *record.Run, file record.File) {
 	if v == nil {
 		return
 	}
 	if r != nil {
+		v.link(file)
 		v.board.RunEnded(r)
 	}
-	v.close()
+	v.settle()
 }
 
-// planEnded closes the view of a plan; p is nil where it came to nothing.
-func (v *view) planEnded(p *record.Plan) {
+// planEnded shows the end of a plan; likewise.
+func (v *view) planEnded(p *record.Plan, file record.File) {
 	if v == nil {
 		return
 	}
 	if p != nil {
+		v.link(file)
 		v.board.PlanEnded(p)
 	}
-	v.close()
+	v.settle()
 }
 
-// close takes the view away. What goes wrong with it is told and is nothing
-// else: the result does not depend on it.
-func (v *view) close() {
+// link has the page link to the report of what has ended, if it was kept.
+func (v *view) link(file record.File) {
+	if v.page != nil && file.Path != "" {
+		v.page.HasReport(v.sh.reportOf(file))
+	}
+}
+
+// settle takes the terminal's view away and forms no verdict any more.
+func (v *view) settle() {
 	v.stop()
 	v.kept.Wait()
-	var failed error
-	if v.terminal != nil {
-		unprinted, err := v.terminal.Close()
-		for _, line := range unprinted {
-			fmt.Fprintln(v.sh.stderr, line)
-		}
-		failed = err
+	if v.terminal == nil {
+		return
 	}
-	if v.page != nil {
-		failed = errors.Join(failed, v.page.Close(lastLook))
+	unprinted, err := v.terminal.Close()
+	v.terminal = nil
+	for _, line := range unprinted {
+		fmt.Fprintln(v.sh.stderr, line)
 	}
-	if failed != nil {
-		fmt.Fprintf(v.sh.stderr, "ceiling: the live view: %s\n", oneLine(failed))
+	v.failed(err)
+}
+
+// leave ends the page. In a terminal it stays until Ctrl-C, for there somebody may look
+// at it; what runs in a script or was interrupted ends when readers have seen the end.
+func (v *view) leave(ctx context.Context) {
+	if v == nil || v.page == nil {
+		return
+	}
+	if isTerminal(v.sh.stderr) && ctx.Err() == nil && v.board.Snapshot().Phase == live.Ended {
+		fmt.Fprintf(v.sh.stderr, "the page stays at %s until Ctrl-C\n", v.page.URL())
+		<-ctx.Done()
+	}
+	v.failed(v.page.Close(lastLook))
+}
+
+// failed tells what went wrong with the view and is nothing else: the result does not
+// depend on it.
+func (v *view) failed(err error) {
+	if err != nil {
+		fmt.Fprintf(v.sh.stderr, "ceiling: the live view: %s\n", oneLine(err))
 	}
 }

@@ -55,13 +55,15 @@ func (sh *shell) watch(ctx context.Context, file record.File, addr string) error
 	if v.page, err = sh.servePage(addr, v.board); err != nil {
 		return usage(fmt.Errorf("--addr: %w", err))
 	}
+	v.link(file)
 	v.keep()
 	err = follow.Follow(ctx, file, v.board, words())
 	if err == nil && ctx.Err() == nil {
 		fmt.Fprintln(sh.stderr, "the run has ended; the page stays until Ctrl-C")
 		<-ctx.Done()
 	}
-	v.close()
+	v.settle()
+	v.failed(v.page.Close(lastLook))
 	return err
 }
 
@@ -76,7 +78,7 @@ func watchInTerminal(sh *shell, ctx context.Context, file record.File) error {
 	err := follow.Follow(ctx, file, v.board, words())
 	v.board.Form()
 	snapshot := v.board.Snapshot()
-	v.close()
+	v.settle()
 	if err == nil {
 		for _, line := range terminal.Frame(&snapshot, terminal.Trail{}, terminal.Columns(sh.stderr.(*os.File)), terminal.RowsMost) {
 			fmt.Fprintln(sh.stderr, line)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ type hub struct {
 	version    int // of state
 	readers    map[*reader]bool
 	cost       cost
+	report     func(io.Writer) error // nil: there is none
 }
 
 // cost is the CPU time of the view, and of all garbage collection, while
@@ -88,6 +90,18 @@ func (h *hub) run(ctx context.Context) {
 	}
 }
 
+func (h *hub) hasReport(write func(io.Writer) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.report = write
+}
+
+func (h *hub) reportWriter() func(io.Writer) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.report
+}
+
 // read tells whether any page is open.
 func (h *hub) read() bool {
 	h.mu.Lock()
@@ -102,7 +116,7 @@ func (h *hub) tell() {
 	defer h.mu.Unlock()
 	h.take()
 	h.cost.add(time.Now(), h.board.CostNs()+live.CollectedNs())
-	if state := encodeState(&snapshot, h.cost.says()); !bytes.Equal(state, h.state) {
+	if state := encodeState(&snapshot, h.cost.says(), h.report != nil); !bytes.Equal(state, h.state) {
 		h.state = state
 		h.version++
 	}

@@ -532,7 +532,7 @@ func TestAgentsInTheState(t *testing.T) {
 	} {
 		s := c.board.Snapshot()
 		var got state
-		if err := json.Unmarshal(encodeState(&s, ""), &got); err != nil {
+		if err := json.Unmarshal(encodeState(&s, "", false), &got); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(got.Agents, c.want) {

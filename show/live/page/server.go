@@ -5,11 +5,13 @@
 package page
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -125,6 +127,27 @@ func (s *Server) Close(grace time.Duration) error {
 	return errors.Join(err, s.fail)
 }
 
+// HasReport tells that there is a report of what has ended, and how it is written: a
+// page of its own that the live page links to.
+func (s *Server) HasReport(write func(io.Writer) error) { s.hub.hasReport(write) }
+
+// report answers with the report, whose own policy lets nothing be loaded.
+func (s *Server) report(w http.ResponseWriter, r *http.Request) {
+	write := s.hub.reportWriter()
+	if write == nil {
+		http.NotFound(w, r)
+		return
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		http.Error(w, "the report could not be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(b.Bytes()) // a reader that has gone is told by nobody
+}
+
 func (s *Server) handler() (http.Handler, error) {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
@@ -132,6 +155,7 @@ func (s *Server) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /events", http.HandlerFunc(s.events))
+	mux.Handle("GET /report", http.HandlerFunc(s.report))
 	mux.Handle("GET /", http.FileServerFS(files))
 	return s.guard(mux), nil
 }

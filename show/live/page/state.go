@@ -41,6 +41,7 @@ type state struct {
 	Links    []link    `json:"links"`
 	Lost     []string  `json:"lost"`
 	Cost     string    `json:"cost"`
+	Report   bool      `json:"report"` // there is one to link to
 }
 
 // tile is one figure.
@@ -102,14 +103,14 @@ type way struct {
 const evidenceMost = 5
 
 // encodeState is the state of a snapshot as JSON.
-func encodeState(s *live.Snapshot, cost string) []byte {
+func encodeState(s *live.Snapshot, cost string, report bool) []byte {
 	parts := live.CorePartNames()
 	out := state{
 		Title: s.Title(), ID: s.ID, Load: s.Load(), Phase: phaseName(s.Phase), Killed: s.Killed, Doing: s.Doing(), Time: s.Time(),
 		Share: rounded(s.Progress.Share), Plan: s.PlanSays(), Answer: answerOf(s), SLOP99: p99Limit(s), PlanPart: rounded(s.Progress.PlanShare),
 		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
 		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:],
-		Links: linksOf(s), Cost: cost,
+		Links: linksOf(s), Cost: cost, Report: report,
 	}
 	for _, e := range []struct {
 		name string

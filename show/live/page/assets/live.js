@@ -130,6 +130,7 @@ function draw() {
     $("plan-box").hidden = !runs.length;
     drawPlan(runs, s.slo_p99_ms);
   }
+  $("report").hidden = !(s.report && s.phase === "ended");
   document.body.classList.toggle("killed", s.killed);
   text("plan-answer", s.phase === "ended" ? s.answer : "");
   $("lost-box").hidden = !s.lost?.length;
