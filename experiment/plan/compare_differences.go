@@ -295,18 +295,18 @@ func hostFacts(e *record.Environment) []Fact {
 		{"clock source", e.ClockSource, WeightNoted, "", false},
 		{"Go of the generator", e.Go, WeightNoted, "", false},
 	}
-	facts = append(facts, Fact{"irqbalance", e.IRQBalance, WeightExplains, "it moves interrupts from core to core", false})
+	facts = append(facts, Fact{"irqbalance", e.IRQBalance, WeightExplains, "irqbalance", false})
 	for i := range e.Interfaces {
 		n := &e.Interfaces[i]
 		for _, f := range []Fact{
 			{"driver", n.Driver, WeightExplains, "", false},
-			{"receive queues", numberText(n.RxQueues), WeightExplains, "each has its interrupt", false},
+			{"receive queues", numberText(n.RxQueues), WeightExplains, "queues", false},
 			{"transmit queues", numberText(n.TxQueues), WeightExplains, "", false},
 			{"MTU", numberText(n.MTU), WeightExplains, "", false},
-			{"RPS", cmpText(n.RPS, "off"), WeightExplains, "it says which CPUs process the packets", false},
-			{"RFS", cmpText(n.RFS, "off"), WeightExplains, "packets follow their readers", false},
+			{"RPS", cmpText(n.RPS, "off"), WeightExplains, "rps", false},
+			{"RFS", cmpText(n.RFS, "off"), WeightExplains, "rfs", false},
 			{"XPS", cmpText(n.XPS, "off"), WeightExplains, "", false},
-			{"interrupts", n.IRQs, WeightExplains, "they take the CPUs that they are served on", false},
+			{"interrupts", n.IRQs, WeightExplains, "irqs", false},
 			{"napi_defer_hard_irqs", numberText(n.NAPIDefer), WeightExplains, "", false},
 			{"gro_flush_timeout", numberText(n.GROFlushNs), WeightExplains, "", false},
 		} {

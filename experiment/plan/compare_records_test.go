@@ -293,6 +293,7 @@ func TestRankSum(t *testing.T) {
 // Every reason why a difference matters has its sentence.
 func TestReasonsHaveSentences(t *testing.T) {
 	r := &record.Run{Agents: []record.Agent{{Name: "load1", Loads: true}}}
+	r.Environment.Interfaces = []record.Interface{{Name: "eth0"}}
 	for _, f := range append(factsOf(r), ToolFacts("wrk", "closed", "sent", 64, "http://127.0.0.1/")...) {
 		if says := reason(f.Why); f.Why != "" && prose.Text(says) == says.Code {
 			t.Errorf("%s: nothing is said by %q", f.What, says.Code)
