@@ -214,7 +214,7 @@ func planIn(text []byte) (*record.Plan, error) {
 	case p.Comparison == nil:
 		return nil, errors.New("there is no comparison in the answer")
 	case p.Ended != record.EndedComplete:
-		return nil, fmt.Errorf("the plan is %s: %s", p.Ended, p.Because)
+		return nil, fmt.Errorf("the plan is %s: %s", p.Ended, prose.Text(p.Because))
 	case p.Comparison.Incomparable != nil:
 		return nil, errors.New(prose.Sentence(p.Comparison.Incomparable))
 	}

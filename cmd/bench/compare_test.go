@@ -31,9 +31,9 @@ func TestAnswersThatAreNoneAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":   "JSON",
 		"{}": "no comparison",
-		`{"ended":"failed","because":"it died","comparison":{}}`:                   "it died",
-		`{"ended":"complete","comparison":{"incomparable":"B fails: 503"}}`:        "503",
-		`{"ended":"complete","comparison":{"changes":[{"metric":"rps"}],"a":"x"}}`: "",
+		`{"ended":"failed","because":{"code":"said","with":{"text":"it died"}},"comparison":{}}`:              "it died",
+		`{"ended":"complete","comparison":{"incomparable":[{"code":"said","with":{"text":"B fails: 503"}}]}}`: "503",
+		`{"ended":"complete","comparison":{"changes":[{"metric":"rps"}],"a":"x"}}`:                            "",
 	} {
 		p, err := planIn([]byte(text))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // Found is one kind of search that `ceiling find` was asked for, again and
@@ -96,7 +97,7 @@ func (b *bench) findOnce(ctx context.Context, k *searchKind, seed uint64, row *F
 		return err
 	}
 	if p.Search == nil {
-		return fmt.Errorf("the plan is %s: %s", p.Ended, p.Because)
+		return fmt.Errorf("the plan is %s: %s", p.Ended, prose.Text(p.Because))
 	}
 	row.TruthPerS, row.AnswerPerS = append(row.TruthPerS, truth), append(row.AnswerPerS, p.Search.Capacity.Mid)
 	row.Runs, row.TookS = append(row.Runs, len(p.Runs)), append(row.TookS, time.Since(begin).Seconds())
