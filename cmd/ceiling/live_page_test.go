@@ -40,11 +40,11 @@ func TestPageFollowsARun(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended where the test went well
 	talk := bufio.NewReader(stderr)
-	line, err := talk.ReadString('\n')
-	for strings.HasPrefix(line, "measuring this host's generator first") || strings.HasPrefix(line, "run: ") {
+	line, at, found := "", "", false
+	for err == nil && !found { // what is run and measured first is said before
 		line, err = talk.ReadString('\n')
+		at, found = strings.CutPrefix(strings.TrimSpace(line), "live at ")
 	}
-	at, found := strings.CutPrefix(strings.TrimSpace(line), "live at ")
 	if err != nil || !found {
 		t.Fatalf("%q, %v", line, err)
 	}
