@@ -16,6 +16,7 @@ import (
 // state is all that changes and is not a point: texts, and the shares that are
 // drawn. The page puts texts in as text, never as HTML.
 type state struct {
+	planState
 	Title    string    `json:"title"`
 	ID       string    `json:"id"`
 	Load     string    `json:"load"`
@@ -24,10 +25,6 @@ type state struct {
 	Doing    string    `json:"doing"`
 	Time     string    `json:"time"`
 	Share    float64   `json:"share"` // 0 to 1, -1 not known
-	Plan     string    `json:"plan"`
-	Answer   string    `json:"answer"`     // of the plan, once it has ended
-	SLOP99   float64   `json:"slo_p99_ms"` // limit of p99, 0 none
-	PlanPart float64   `json:"plan_share"`
 	EndS     float64   `json:"end_s"` // of the time axis, 0 not known
 	BeginS   float64   `json:"begin_s"`
 	Tiles    []tile    `json:"tiles"`
@@ -42,6 +39,14 @@ type state struct {
 	Lost     []string  `json:"lost"`
 	Cost     string    `json:"cost"`
 	Report   bool      `json:"report"` // there is one to link to
+}
+
+// planState is where a plan stands.
+type planState struct {
+	Plan     string  `json:"plan"`
+	PlanPart float64 `json:"plan_share"`
+	Answer   string  `json:"answer"`     // once it has ended
+	SLOP99   float64 `json:"slo_p99_ms"` // limit of p99, 0 none
 }
 
 // tile is one figure.
@@ -107,7 +112,9 @@ func encodeState(s *live.Snapshot, cost string, report bool) []byte {
 	parts := live.CorePartNames()
 	out := state{
 		Title: s.Title(), ID: s.ID, Load: s.Load(), Phase: phaseName(s.Phase), Killed: s.Killed, Doing: s.Doing(), Time: s.Time(),
-		Share: rounded(s.Progress.Share), Plan: s.PlanSays(), Answer: answerOf(s), SLOP99: p99Limit(s), PlanPart: rounded(s.Progress.PlanShare),
+		Share:     rounded(s.Progress.Share),
+		planState: planState{Plan: s.PlanSays(), Answer: answerOf(s), SLOP99: p99Limit(s), PlanPart: rounded(s.Progress.PlanShare)},
+
 		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
 		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:],
 		Links: linksOf(s), Cost: cost, Report: report,
