@@ -60,7 +60,7 @@ docs/export.md says what each of them can and cannot say.`,
 	p.StringVar(&f.format, "format", export.FormatJSON, "one of these formats")
 	p.StringVarP(&f.out, "output", "o", "-", "file to write, whole or not at all; - is the standard output")
 	p.StringVar(&f.of, "of", "", "hgrm, hdr: "+strings.Join(export.Latencies(), ", ")+" (hgrm: response; hdr: all three); pprof, folded: kind")
-	p.StringVar(&f.table, "table", "", "csv, ndjson: kind of row: load, cpu, process, sockets… (csv: load; ndjson: all); of a plan runs or effects")
+	p.StringVar(&f.table, "table", "", "kind of row: load, cpu, process, sockets… (csv: load, ndjson: all); of a plan: runs, effects")
 	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; OTEL_EXPORTER_OTLP_HEADERS goes along")
 	of := append(export.Latencies(), record.ProfileKinds()...)
 	for flag, values := range map[string][]string{"format": export.Formats(), "of": of, "table": slices.Concat(export.Tables(), export.PlanTables())} {

@@ -150,12 +150,14 @@ func serveLong() string {
 	for _, r := range server.DatabaseRoutes() {
 		fmt.Fprintf(&b, "  %-12s %s\n", r.Path, r.About)
 	}
-	b.WriteString("\nRoutes with --downstream, one for each policy; POST for the last:\n")
+	var policies []string
 	for _, r := range server.DownstreamRoutes() {
-		fmt.Fprintf(&b, "  %-14s %s\n", r.Path, r.About)
+		policies = append(policies, strings.TrimPrefix(r.Path, "/call/"))
 	}
+	// One for each policy: docs/regimes.md says what they do.
+	fmt.Fprintf(&b, "\nRoutes with --downstream, under /call/: %s.\n", strings.Join(policies, ", "))
 	f := downstream.Standard()
-	fmt.Fprintf(&b, "\n--downstream own is work=%v,slots=%d,fail=0%%,slow=0%%:%v,stall=0%%:%v,timeout=%v,outage=%v;\nname what shall be otherwise.\n",
+	fmt.Fprintf(&b, "--downstream own is work=%v,slots=%d,fail=0%%,slow=0%%:%v,stall=0%%:%v,timeout=%v,outage=%v;\nname what shall be otherwise.\n",
 		f.Work, f.Slots, f.SlowBy, f.StallFor, f.Timeout, f.Outage)
 	return strings.TrimRight(b.String(), "\n")
 }
