@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 
+	"ceiling/measure/run"
 	"ceiling/show/live/terminal"
 	"ceiling/show/report"
 )
@@ -45,6 +48,28 @@ func (p *progress) clear() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false
 	}
+}
+
+// watched measures while a terminal shows what goes on. What is asked for and unknown
+// is a mistake of the command line; a measurement that was interrupted is no error, and
+// there is no result: ok is false.
+func watched[R any](ctx context.Context, sh *shell, unknown error,
+	measure func(tell func(string)) (R, error)) (result R, ok bool, err error) {
+	live := newProgress(sh.stderr)
+	var tell func(string)
+	if live != nil {
+		tell = live.print
+	}
+	result, err = measure(tell)
+	live.clear()
+	switch {
+	case errors.Is(err, unknown):
+		return result, false, usage(err)
+	case ctx.Err() != nil:
+		sh.exit = run.ExitInterrupted
+		return result, false, nil
+	}
+	return result, err == nil, err
 }
 
 // layout is for what is written to w: as wide as the terminal, or as COLUMNS says where

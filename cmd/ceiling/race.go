@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/check/race"
-	"ceiling/measure/run"
 )
 
 func newRace(sh *shell) *cobra.Command {
@@ -81,19 +79,11 @@ func (sh *shell) race(ctx context.Context, o race.Config, asJSON bool) (err erro
 	if o.Program, err = os.Executable(); err != nil {
 		return err
 	}
-	live := newProgress(sh.stderr)
-	if live != nil {
-		o.Progress = live.print
-	}
-	result, err := race.Run(ctx, o)
-	live.clear()
-	switch {
-	case errors.Is(err, race.ErrUnknown):
-		return usage(err)
-	case ctx.Err() != nil:
-		sh.exit = run.ExitInterrupted
-		return nil
-	case err != nil:
+	result, ok, err := watched(ctx, sh, race.ErrUnknown, func(tell func(string)) (*race.Result, error) {
+		o.Progress = tell
+		return race.Run(ctx, o)
+	})
+	if !ok {
 		return err
 	}
 	if asJSON {

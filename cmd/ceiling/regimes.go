@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"ceiling/check/regimes"
 	"ceiling/experiment/spec"
-	"ceiling/measure/run"
 	"ceiling/server"
 )
 
@@ -83,19 +81,11 @@ func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, a
 		return err
 	}
 	sh.knowHeadroom(ctx, spec.EngineAuto, time.Duration(o.Rounds*len(regimes.Names()))*o.Duration)
-	live := newProgress(sh.stderr)
-	if live != nil {
-		o.Progress = live.print
-	}
-	result, err := regimes.Measure(ctx, o)
-	live.clear()
-	switch {
-	case errors.Is(err, regimes.ErrUnknown):
-		return usage(err)
-	case ctx.Err() != nil:
-		sh.exit = run.ExitInterrupted
-		return nil
-	case err != nil:
+	result, ok, err := watched(ctx, sh, regimes.ErrUnknown, func(tell func(string)) (*regimes.Result, error) {
+		o.Progress = tell
+		return regimes.Measure(ctx, o)
+	})
+	if !ok {
 		return err
 	}
 	if report != "" {
