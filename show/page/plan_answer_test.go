@@ -98,3 +98,19 @@ func TestEvidenceLinks(t *testing.T) {
 		t.Error("a link leads to a chart that is not there")
 	}
 }
+
+// A card has the command that the next step ends in, to be copied, and nothing where it
+// ends in none; caveats are counted.
+func TestCardsHaveTheNextCommand(t *testing.T) {
+	for next, want := range map[string]string{
+		"separate them: ceiling run --apart http://a/": "ceiling run --apart http://a/",
+		"ceiling prove http://a/":                      "ceiling prove http://a/",
+		"give it more cores":                           "",
+		"make the server behind ceiling proxy faster":  "",
+		"": "",
+	} {
+		if v := chips(Verdict{}, 2, next); v.Next != want || v.Caveats != "2 caveats" {
+			t.Errorf("%q: %q, %q", next, v.Next, v.Caveats)
+		}
+	}
+}
