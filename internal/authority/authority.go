@@ -53,6 +53,16 @@ func New(name string) (*Authority, error) {
 	return a, err
 }
 
+// Site is an authority and the certificate of one server by it.
+func Site(name string, l Leaf) (*Authority, tls.Certificate, error) {
+	a, err := New(name)
+	if err != nil {
+		return nil, tls.Certificate{}, err
+	}
+	c, err := a.Issue(l)
+	return a, c, err
+}
+
 // Issue signs a certificate for a server, or for a client.
 func (a *Authority) Issue(l Leaf) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

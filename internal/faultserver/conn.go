@@ -13,7 +13,9 @@ type Conn struct {
 	buf      []byte
 	from     int // buf[from:have] was received and not taken
 	have     int
-	rest     int // bytes of the current request's body still to come
+	rest     int    // bytes of the current request's body still to come
+	greeted  bool   // HTTP/2: the preface has come
+	stream   uint32 // of the request that came last
 }
 
 // firstBuffer holds a few requests; it grows to what a request's head needs.

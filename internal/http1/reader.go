@@ -217,6 +217,24 @@ func (r *Reader) finish() {
 	r.at, r.interim = atStatus, 0
 }
 
+// Rest is how many bytes are still to come of a body of known length.
+func (r *Reader) Rest() int64 {
+	if r.at != atBody || r.body.at != bodyBytes {
+		return 0
+	}
+	return r.body.rest
+}
+
+// Pass takes n bytes of the Rest that nobody looks at, and reports whether the
+// response is complete.
+func (r *Reader) Pass(n int64) (done bool) {
+	if r.body.rest -= n; r.body.rest == 0 {
+		r.finish()
+		return true
+	}
+	return false
+}
+
 // Status is the status code of the response just completed.
 func (r *Reader) Status() int { return int(r.status) }
 

@@ -1,10 +1,11 @@
-// Package tlsconn is the client's end of TLS connections without I/O: bytes that
-// came in go in, bytes to be sent come out, and the caller moves them. It is made
-// for a loop that serves many connections from one thread.
+// Package tlsconn is one end of TLS connections without I/O, a client's or a
+// server's: bytes that came in go in, bytes to be sent come out, and the caller moves
+// them. It is made for a loop that serves many connections from one thread.
 //
 // The handshake is crypto/tls's. From then on TLS 1.3 is one call of the cipher for
 // each record, in the caller's buffer and without allocating (RFC 8446, section 5).
-// TLS 1.2 stays with crypto/tls, which costs a few copies and switches more.
+// TLS 1.2 stays with crypto/tls, which costs a few copies and switches more; of a
+// server's connections it is left to others (Server).
 package tlsconn
 
 import (
@@ -29,15 +30,32 @@ type Config struct {
 	Certificates []tls.Certificate
 	// Protocols to offer (ALPN, RFC 7301).
 	Protocols []string
+	// Offered in the handshake.
+	Offered Offer
+	// Resume earlier sessions, where the server gives tickets for it. Its key exchange
+	// TLS 1.3 does all the same (psk_dhe_ke); certificate and signature are saved.
+	Resume bool
+}
+
+// Offer is what a handshake offers; zero and nil are crypto/tls's own, from TLS 1.2 on.
+type Offer struct {
+	Min, Max uint16 // versions
+	Suites   []uint16
+	Groups   []tls.CurveID
 }
 
 // Client makes the connections of one thread, and is used by that thread alone.
 type Client struct {
+	thread
 	config  *tls.Config
 	verify  Config
 	trusted []byte // the leaf that was verified last
-	current *handshake
-	spare   [][]byte // buffers for records that come in pieces
+}
+
+// thread is what the connections of one thread share.
+type thread struct {
+	current *handshake // the one that runs
+	spare   [][]byte   // buffers for records that come in pieces
 }
 
 // NewClient makes one.
@@ -45,9 +63,13 @@ func NewClient(c Config) *Client {
 	client := &Client{verify: c}
 	client.config = &tls.Config{
 		ServerName: c.ServerName, Certificates: c.Certificates, NextProtos: c.Protocols,
-		MinVersion: tls.VersionTLS12, KeyLogWriter: client,
+		MinVersion: max(c.Offered.Min, tls.VersionTLS12), MaxVersion: c.Offered.Max, CipherSuites: c.Offered.Suites,
+		CurvePreferences: c.Offered.Groups, KeyLogWriter: &client.thread,
 		// Verified below: once for each certificate and not for each connection.
 		InsecureSkipVerify: true, VerifyConnection: client.check,
+	}
+	if c.Resume {
+		client.config.ClientSessionCache = &sessions{client: client}
 	}
 	return client
 }
@@ -100,10 +122,12 @@ type Agreed struct {
 	Resumed bool
 }
 
-// Conn is one connection. The zero value is ready for Begin.
+// Conn is one connection. The zero value is ready for Begin or Accept.
 type Conn struct {
-	client  *Client
-	shake   *handshake // under way, or of TLS 1.2; nil: the two halves serve
+	thread  *thread
+	server  *Server    // nil at a client's end
+	shake   *handshake // under way, or of TLS 1.2; nil: the two halves serve, or nothing has come
+	former  *handshake // waits for a ticket; nil: none is wanted
 	in, out half
 	agreed  Agreed
 	partial []byte // a record whose rest is to come
@@ -116,8 +140,10 @@ type Conn struct {
 
 // Begin starts the handshake: its first message is Pending.
 func (c *Conn) Begin(client *Client) {
-	*c = Conn{client: client, shake: newHandshake(client)}
-	c.shake.step(client, nil)
+	*c = Conn{thread: &client.thread, shake: newHandshake(&client.thread)}
+	c.shake.keeps = client.config.ClientSessionCache != nil
+	c.shake.begin(tls.Client(c.shake, client.config))
+	c.shake.step(nil)
 	c.shaken()
 }
 
@@ -131,8 +157,15 @@ func (c *Conn) shaken() {
 		s := h.conn.ConnectionState()
 		c.agreed = Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume}
 		if s.Version >= tls.VersionTLS13 {
-			c.shake = nil
-			c.err = errors.Join(c.in.keys(s.CipherSuite, h.secrets.server), c.out.keys(s.CipherSuite, h.secrets.client))
+			if c.shake = nil; !h.ended {
+				c.former = h
+			}
+			theirs, ours := h.secrets.server, h.secrets.client
+			if c.server != nil {
+				theirs, ours = ours, theirs
+			}
+			c.err = errors.Join(c.in.keys(s.CipherSuite, theirs), c.out.keys(s.CipherSuite, ours))
+			c.out.seq = h.tickets // crypto/tls has sealed these with our keys
 		}
 	}
 	if c.err == nil {
@@ -161,12 +194,15 @@ func (c *Conn) Next(b []byte) (plain []byte, n int, err error) {
 	if c.err != nil {
 		return nil, len(b), c.err
 	}
+	if c.server != nil && c.shake == nil && !c.Established() { // the first byte: who sends none costs nothing
+		c.shake = c.server.newHandshake()
+	}
 	record, n := c.whole(b)
 	if record == nil {
 		return nil, n, c.err
 	}
 	if c.shake != nil {
-		plain = c.shake.step(c.client, record)
+		plain = c.shake.step(record)
 		c.shaken()
 		return plain, n, c.err
 	}
@@ -175,6 +211,7 @@ func (c *Conn) Next(b []byte) (plain []byte, n int, err error) {
 	case err != nil:
 	case kind == typeData && len(plain) > 0 && len(c.message) == 0:
 		c.idle = 0
+		c.forget()
 		return plain, n, nil
 	default:
 		plain, err = nil, c.other(kind, plain)
@@ -198,7 +235,7 @@ func (c *Conn) whole(b []byte) (record []byte, n int) {
 		}
 	}
 	if cap(c.partial) == 0 {
-		c.partial = c.client.buffer()
+		c.partial = c.thread.buffer()
 	}
 	if missing := headerBytes - len(c.partial); missing > 0 {
 		n = min(missing, len(b))
@@ -218,7 +255,7 @@ func (c *Conn) whole(b []byte) (record []byte, n int) {
 		return nil, n
 	}
 	record = c.partial
-	c.client.spare = append(c.client.spare, record)
+	c.thread.spare = append(c.thread.spare, record)
 	c.partial = nil
 	return record, n
 }
@@ -248,10 +285,10 @@ func (c *Conn) malformed(b []byte) []byte {
 }
 
 // buffer for a record that comes in pieces.
-func (c *Client) buffer() []byte {
-	if last := len(c.spare) - 1; last >= 0 {
-		b := c.spare[last]
-		c.spare = c.spare[:last]
+func (t *thread) buffer() []byte {
+	if last := len(t.spare) - 1; last >= 0 {
+		b := t.spare[last]
+		t.spare = t.spare[:last]
 		return b[:0]
 	}
 	return make([]byte, 0, headerBytes+sealedMost12)
@@ -277,6 +314,24 @@ func (c *Conn) Seal(dst, plain []byte) []byte {
 	return dst
 }
 
+// SealApart is Seal for a TLS 1.3 connection whose dst does not overlap with plain: it
+// encrypts from one to the other, without a copy before. The byte behind each piece of
+// plain is changed meanwhile, so plain's memory is the caller's alone.
+func (c *Conn) SealApart(dst, plain []byte) []byte {
+	for len(plain) > 0 {
+		n := min(len(plain), plainMost)
+		if n == cap(plain) { // no byte behind
+			return c.Seal(dst, plain)
+		}
+		if c.owed || c.out.seq >= keyRecords {
+			dst = c.renew(dst)
+		}
+		dst = c.out.sealApart(dst, plain[:n+1])
+		plain = plain[n:]
+	}
+	return dst
+}
+
 // Sealed is how many bytes Seal adds for n, with TLS 1.3.
 func Sealed(n int) int { return n + (n/plainMost+1)*(headerBytes+1+tagBytes) }
 
@@ -289,7 +344,9 @@ func (c *Conn) EOF() error {
 	case c.err != nil:
 		return c.err
 	case !c.Established():
-		c.shake.eof = true
+		if c.shake != nil {
+			c.shake.eof = true
+		}
 		return ErrHandshake
 	}
 	return ErrTruncated
@@ -298,20 +355,38 @@ func (c *Conn) EOF() error {
 // End gives back what the connection holds. Where it still stood, close_notify is
 // Pending.
 func (c *Conn) End() {
-	if c.client == nil {
+	if c.thread == nil {
 		return
 	}
-	if h := c.shake; h != nil {
-		if c.Established() && c.err == nil {
-			_ = h.conn.CloseWrite() // into memory
-			c.pending = append(c.pending, h.out...)
-		}
-		h.stop()
-	} else if c.err == nil || c.err == io.EOF {
-		c.pending = c.out.seal(c.pending, typeAlert, []byte{alertWarning, alertClose})
+	c.pending = c.CloseNotify(c.pending)
+	pending := c.pending
+	c.Stop()
+	c.pending = pending
+}
+
+// CloseNotify adds to dst the alert that nothing more follows, where the connection
+// still stands (RFC 8446, section 6.1).
+func (c *Conn) CloseNotify(dst []byte) []byte {
+	switch h := c.shake; {
+	case !c.Established():
+	case h == nil && (c.err == nil || c.err == io.EOF):
+		dst = c.out.seal(dst, typeAlert, []byte{alertWarning, alertClose})
+	case h != nil && c.err == nil:
+		_ = h.conn.CloseWrite() // into memory
+		dst = append(dst, h.out...)
+		h.out = nil
 	}
+	return dst
+}
+
+// Stop gives back what the connection holds, without a word to the peer.
+func (c *Conn) Stop() {
+	if c.shake != nil {
+		c.shake.stop()
+	}
+	c.forget()
 	if cap(c.partial) > 0 {
-		c.client.spare = append(c.client.spare, c.partial)
+		c.thread.spare = append(c.thread.spare, c.partial)
 	}
-	*c = Conn{pending: c.pending}
+	*c = Conn{}
 }

@@ -47,11 +47,7 @@ type peer struct {
 // of the given size.
 func meet(t testing.TB, piece int, change func(server *tls.Config, client *Config)) (*peer, error) {
 	t.Helper()
-	ca, err := authority.New("of a test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := ca.Issue(authority.Leaf{Names: []string{"a.test"}})
+	ca, pair, err := authority.Site("of a test", authority.Leaf{Names: []string{"a.test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +417,8 @@ func FuzzNext(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), uint8(2), 100)
 	suite, secret := p.conn.agreed.Suite, p.conn.in.secret
 	f.Fuzz(func(t *testing.T, b []byte, how uint8, piece int) {
-		c := &Conn{client: NewClient(Config{Insecure: true}), agreed: Agreed{Version: tls.VersionTLS13, Suite: suite}}
+		client := NewClient(Config{Insecure: true})
+		c := &Conn{thread: &client.thread, agreed: Agreed{Version: tls.VersionTLS13, Suite: suite}}
 		out := half{}
 		if err := errors.Join(c.in.keys(suite, secret), c.out.keys(suite, secret), out.keys(suite, secret)); err != nil {
 			t.Fatal(err)
@@ -432,7 +429,7 @@ func FuzzNext(f *testing.F) {
 				b = out.seal(out.seal(nil, b[0], b[1:min(len(b), plainMost)]), typeHandshake, b[:min(len(b), plainMost)])
 			}
 		case 1: // a handshake that meets anything
-			c.Begin(c.client)
+			c.Begin(client)
 		}
 		piece = min(max(piece, 1), 1<<16)
 		for len(b) > 0 {
@@ -476,5 +473,116 @@ func BenchmarkExchange(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestResumption: with a ticket in pieces, behind one that is damaged, or in the
+// handshake as of TLS 1.2, the next connection goes on from the session, which the
+// server says too; data comes through as ever, and nothing is left behind.
+func TestResumption(t *testing.T) {
+	ca, pair, err := authority.Site("of a test", authority.Leaf{Names: []string{"a.test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, k := range map[string]struct {
+		most    uint16
+		piece   int
+		off     bool // the server gives no tickets
+		resumes []bool
+	}{
+		"1.3":             {tls.VersionTLS13, 1 << 20, false, []bool{false, true, true, true}},
+		"1.3 in pieces":   {tls.VersionTLS13, 1, false, []bool{false, true, true}},
+		"1.2":             {tls.VersionTLS12, 100, false, []bool{false, true, true}},
+		"without tickets": {tls.VersionTLS13, 1 << 20, true, []bool{false, false}},
+	} {
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(ca.PEM())
+		client := NewClient(Config{ServerName: "a.test", Roots: roots, Resume: true})
+		server := &tls.Config{Certificates: []tls.Certificate{pair}, MaxVersion: k.most, SessionTicketsDisabled: k.off}
+		for n, want := range k.resumes {
+			far, near := overTCP(t)
+			secure := tls.Server(far, server)
+			resumed := make(chan bool, 1)
+			go func() {
+				err := secure.Handshake()
+				resumed <- secure.ConnectionState().DidResume && err == nil
+				_, _ = secure.Write([]byte("hello"))
+				far.Close()
+			}()
+			c := &Conn{}
+			c.Begin(client)
+			var got []byte
+			b := make([]byte, k.piece)
+			for {
+				if out := c.Pending(); len(out) > 0 {
+					if _, err := near.Write(out); err != nil {
+						t.Fatal(err)
+					}
+				}
+				read, err := near.Read(b)
+				for rest := b[:read]; len(rest) > 0; {
+					plain, took, err := c.Next(rest)
+					if err != nil {
+						t.Fatalf("%s: %v", name, err)
+					}
+					got, rest = append(got, plain...), rest[took:]
+				}
+				if err != nil {
+					break
+				}
+			}
+			if is := <-resumed; is != want || c.Agreed().Resumed != want || string(got) != "hello" {
+				t.Errorf("%s, connection %d: the server has resumed %v, the client %v, want %v; %q came", name, n, is, c.Agreed().Resumed, want, got)
+			}
+			if c.AwaitsTicket() {
+				t.Errorf("%s: data has come, and a ticket is waited for", name)
+			}
+			c.End()
+			near.Close()
+		}
+	}
+}
+
+// overTCP are the two ends of a connection, which hold what is written.
+func overTCP(t *testing.T) (far, near net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if near, err = net.Dial("tcp", l.Addr().String()); err == nil {
+		far, err = l.Accept()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return far, near
+}
+
+// TestDamagedTicket: it is left aside; the connection goes on.
+func TestDamagedTicket(t *testing.T) {
+	p, err := meet(t, 1<<20, func(s *tls.Config, c *Config) { s.SessionTicketsDisabled, c.Resume = true, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := p.out.seal(nil, typeHandshake, append([]byte{messageTicket, 0, 0, 3}, 1, 2, 3))
+	b = p.out.seal(b, typeData, []byte("x"))
+	if got, err := p.read(b, 1<<20); err != nil || got != "x" || p.conn.AwaitsTicket() {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestCost: a longer answer takes longer, with every cipher of TLS 1.3, and what is not
+// one is refused.
+func TestCost(t *testing.T) {
+	for _, suite := range suites() {
+		short, err := Cost(tls.CipherSuiteName(suite), 60, 150)
+		long, errLong := Cost(tls.CipherSuiteName(suite), 60, 100_000)
+		if err != nil || errLong != nil || short <= 0 || long < 10*short {
+			t.Errorf("%s: %v with 150 bytes, %v with 100,000: %v", tls.CipherSuiteName(suite), short, long, errors.Join(err, errLong))
+		}
+	}
+	if _, err := Cost("TLS_RSA_WITH_AES_128_CBC_SHA", 60, 150); err == nil {
+		t.Error("a cipher of TLS 1.2 has a cost")
 	}
 }

@@ -15,32 +15,40 @@ import (
 // wants to read more. It is a net.Conn to crypto/tls, and hands out one record at a
 // time: none is read ahead that others have to decrypt.
 //
-// With TLS 1.3 it ends when the handshake does; with 1.2 crypto/tls keeps the
-// connection.
+// With TLS 1.3 it ends when the handshake does, or with the first ticket where
+// sessions are kept; with 1.2 crypto/tls keeps the connection.
 type handshake struct {
+	thread  *thread
+	server  *Server // nil at a client's end
 	conn    *tls.Conn
 	in, out []byte // what the peer has sent, and what is to be sent
 	eof     bool   // the peer has closed
 	over    bool   // the handshake has succeeded
+	ended   bool   // and nothing more is asked of it
+	keeps   bool   // sessions
+	kept    bool   // a ticket that came behind it
+	relay   half   // which is sealed again for it
 	err     error  // it failed, or with TLS 1.2 the connection has ended
+	tickets uint64 // that a server has sent
 	secrets struct{ client, server []byte }
 	yield   func([]byte) bool
 	resume  func() ([]byte, bool)
 	stop    func()
 }
 
-func newHandshake(c *Client) *handshake {
-	h := &handshake{}
-	h.conn = tls.Client(h, c.config)
+func newHandshake(t *thread) *handshake { return &handshake{thread: t} }
+
+// begin makes the coroutine, which does not run yet.
+func (h *handshake) begin(conn *tls.Conn) {
+	h.conn = conn
 	h.resume, h.stop = iter.Pull(h.run)
-	return h
 }
 
 // step goes on until crypto/tls wants to read more, or has something that was read.
-func (h *handshake) step(c *Client, record []byte) (plain []byte) {
-	c.current, h.in = h, record
+func (h *handshake) step(record []byte) (plain []byte) {
+	h.thread.current, h.in = h, record
 	plain, _ = h.resume()
-	c.current, h.in = nil, nil
+	h.thread.current, h.in = nil, nil
 	return plain
 }
 
@@ -51,7 +59,8 @@ func (h *handshake) run(yield func([]byte) bool) {
 		return
 	}
 	h.over = true
-	if h.conn.ConnectionState().Version >= tls.VersionTLS13 {
+	if h.conn.ConnectionState().Version >= tls.VersionTLS13 && !h.keeps {
+		h.ended = true
 		return
 	}
 	buffer := make([]byte, plainMost)
@@ -88,16 +97,16 @@ func (h *handshake) Write(p []byte) (int, error) {
 // Close implements net.Conn, as the rest does.
 func (h *handshake) Close() error                     { return nil }
 func (h *handshake) LocalAddr() net.Addr              { return nil }
-func (h *handshake) RemoteAddr() net.Addr             { return nil }
+func (h *handshake) RemoteAddr() net.Addr             { return &net.UnixAddr{} } // the name of its session, where there is none to ask for
 func (h *handshake) SetDeadline(time.Time) error      { return nil }
 func (h *handshake) SetReadDeadline(time.Time) error  { return nil }
 func (h *handshake) SetWriteDeadline(time.Time) error { return nil }
 
 // Write takes a line of the key log: a label, the client's random, a secret
 // (draft-ietf-tls-keylogfile). Of the handshake that runs: there is only one.
-func (c *Client) Write(line []byte) (int, error) {
+func (t *thread) Write(line []byte) (int, error) {
 	fields := bytes.Fields(line)
-	if c.current == nil || len(fields) != 3 {
+	if t.current == nil || len(fields) != 3 {
 		return len(line), nil
 	}
 	secret := make([]byte, hex.DecodedLen(len(fields[2])))
@@ -106,9 +115,9 @@ func (c *Client) Write(line []byte) (int, error) {
 	}
 	switch string(fields[0]) {
 	case "CLIENT_TRAFFIC_SECRET_0":
-		c.current.secrets.client = secret
+		t.current.secrets.client = secret
 	case "SERVER_TRAFFIC_SECRET_0":
-		c.current.secrets.server = secret
+		t.current.secrets.server = secret
 	}
 	return len(line), nil
 }

@@ -78,7 +78,8 @@ func (c *Conn) messages(b []byte) error {
 // take handles one message; more says that others follow it in its record.
 func (c *Conn) take(kind byte, body []byte, more bool) error {
 	switch {
-	case kind == messageTicket: // sessions are not resumed
+	case kind == messageTicket && c.server == nil:
+		c.keep(body)
 		return nil
 	case kind != messageKeyUpdate || len(body) != 1 || body[0] > 1 || more: // it ends its record (section 5.1)
 		return ErrUnexpected

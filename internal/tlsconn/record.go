@@ -119,6 +119,22 @@ func (h *half) seal(dst []byte, kind byte, plain []byte) []byte {
 	return h.aead.Seal(dst[:at], h.number(), dst[at:], dst[at-headerBytes:at])
 }
 
+// sealApart adds one record of data to dst, encrypted from elsewhere. The last byte of
+// plain is behind the data: the type stands there meanwhile, since what is encrypted
+// has to lie together.
+func (h *half) sealApart(dst, plain []byte) []byte {
+	n := len(plain) + tagBytes
+	dst = slices.Grow(dst, headerBytes+n)
+	at := len(dst)
+	dst = append(dst, typeData, 3, 3, byte(n>>8), byte(n))
+	behind := &plain[len(plain)-1]
+	kept := *behind
+	*behind = typeData
+	dst = h.aead.Seal(dst, h.number(), plain, dst[at:at+headerBytes])
+	*behind = kept
+	return dst
+}
+
 // open decrypts a whole record in place. What it holds is a view of it.
 func (h *half) open(record []byte) (kind byte, plain []byte, err error) {
 	header, sealed := record[:headerBytes], record[headerBytes:]

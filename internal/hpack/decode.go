@@ -1,0 +1,195 @@
+// Package hpack reads and writes the field blocks of HTTP/2 (RFC 7541) without
+// allocating. It writes blocks that depend on nothing before them; it reads any, with
+// a dynamic table of the announced size or without one.
+package hpack
+
+import "errors"
+
+// The kinds of a field, by the first bits of its first byte (section 6).
+const (
+	flagIndexed = 0x80
+	flagIndex   = 0x40
+	flagSize    = 0x20
+	flagNever   = 0x10
+	flagHuffman = 0x80
+)
+
+// What is wrong with a block. All of them are errors of compression, which end the
+// connection (RFC 9113, section 4.3).
+var (
+	ErrTruncated = errors.New("header block cut short")
+	ErrInteger   = errors.New("header block with an integer over 2^31")
+	ErrHuffman   = errors.New("header block with a bad Huffman code")
+	ErrIndex     = errors.New("header block with an index that no table has")
+	ErrTableSize = errors.New("header block with a bad change of the table size")
+	ErrText      = errors.New("header block with a string that is too long")
+)
+
+// defaultTableSize holds until another is announced (RFC 9113, section 6.5.2).
+const defaultTableSize = 4096
+
+// textMost bounds one name or value: more than any limit on a whole head.
+const textMost = 1 << 20
+
+// Field of a block. Its bytes are valid until the next call of Next.
+type Field struct {
+	Name, Value []byte
+	// Sensitive fields must not be indexed by anybody they are passed on to.
+	Sensitive bool
+}
+
+// Decoder reads the blocks of one connection, one after the other and each to its
+// end. The zero value has no dynamic table and refuses references to one.
+type Decoder struct {
+	b     []byte
+	began bool // the block had a field: the table's size may not change any more
+	limit uint32
+	table table
+	text  []byte // of Huffman's strings, and of names that the table may drop
+}
+
+// SetLimit says how large the dynamic table may become: what this side has announced
+// (SETTINGS_HEADER_TABLE_SIZE), 4,096 where it has not. More than that is used once
+// the peer says so.
+func (d *Decoder) SetLimit(size uint32) {
+	d.limit = size
+	d.table.resize(min(size, defaultTableSize))
+}
+
+// Begin goes on to the next block. The one before has to be read to its end where
+// there is a dynamic table.
+func (d *Decoder) Begin(block []byte) { d.b, d.began = block, false }
+
+// Next is the next field. ok is false at the end of the block, and with an error, which
+// is final.
+func (d *Decoder) Next() (f Field, ok bool, err error) {
+	for len(d.b) > 0 {
+		switch first := d.b[0]; {
+		case first&flagIndexed != 0:
+			return d.indexed()
+		case first&flagIndex != 0:
+			return d.literal(6, true)
+		case first&flagSize != 0:
+			size, err := d.int(5)
+			if err != nil {
+				return f, false, err
+			}
+			if d.began || size > d.limit {
+				return f, false, ErrTableSize
+			}
+			d.table.resize(size)
+		default:
+			return d.literal(4, false)
+		}
+	}
+	return f, false, nil
+}
+
+func (d *Decoder) indexed() (f Field, ok bool, err error) {
+	d.began = true
+	at, err := d.int(7)
+	if err != nil {
+		return f, false, err
+	}
+	n, ok := d.load(at)
+	if !ok {
+		return f, false, ErrIndex
+	}
+	return Field{Name: d.text[:n:n], Value: d.text[n:]}, true, nil
+}
+
+func (d *Decoder) literal(prefix uint8, index bool) (f Field, ok bool, err error) {
+	d.began = true
+	f.Sensitive = d.b[0]&^0x0f == flagNever
+	at, err := d.int(prefix)
+	if err != nil {
+		return f, false, err
+	}
+	n := 0
+	if at == 0 {
+		d.text = d.text[:0]
+		if err = d.string(); err != nil {
+			return f, false, err
+		}
+		n = len(d.text)
+	} else if n, ok = d.load(at); !ok {
+		return f, false, ErrIndex
+	}
+	d.text = d.text[:n]
+	if err = d.string(); err != nil {
+		return f, false, err
+	}
+	f.Name, f.Value = d.text[:n:n], d.text[n:]
+	if index {
+		d.table.add(f.Name, f.Value)
+	}
+	return f, true, nil
+}
+
+// load makes text an entry of either table: its name, n bytes, and its value. They
+// are copied, for an entry may be dropped for the very field that refers to it.
+func (d *Decoder) load(at uint32) (n int, ok bool) {
+	if at == 0 {
+		return 0, false
+	}
+	if at <= uint32(len(static)) {
+		f := &static[at-1]
+		d.text = append(append(d.text[:0], f.name...), f.value...)
+		return len(f.name), true
+	}
+	name, value, ok := d.table.get(at - uint32(len(static)) - 1)
+	d.text = append(append(d.text[:0], name...), value...)
+	return len(name), ok
+}
+
+// string adds the next string literal to text.
+func (d *Decoder) string() error {
+	if len(d.b) == 0 {
+		return ErrTruncated
+	}
+	coded := d.b[0]&flagHuffman != 0
+	n, err := d.int(7)
+	switch {
+	case err != nil:
+		return err
+	case n > textMost:
+		return ErrText
+	case int(n) > len(d.b):
+		return ErrTruncated
+	}
+	b := d.b[:n]
+	d.b = d.b[n:]
+	if !coded {
+		d.text = append(d.text, b...)
+		return nil
+	}
+	var whole bool
+	if d.text, whole = decodeHuffman(d.text, b); !whole {
+		return ErrHuffman
+	}
+	return nil
+}
+
+// int reads an integer (section 5.1).
+func (d *Decoder) int(prefix uint8) (uint32, error) {
+	most := byte(1)<<prefix - 1
+	v := uint64(d.b[0] & most)
+	d.b = d.b[1:]
+	if v < uint64(most) {
+		return uint32(v), nil
+	}
+	for shift := 0; shift <= 28; shift += 7 {
+		if len(d.b) == 0 {
+			return 0, ErrTruncated
+		}
+		next := d.b[0]
+		d.b = d.b[1:]
+		if v += uint64(next&0x7f) << shift; v > 1<<31 {
+			return 0, ErrInteger
+		}
+		if next < 0x80 {
+			return uint32(v), nil
+		}
+	}
+	return 0, ErrInteger
+}

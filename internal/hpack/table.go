@@ -1,0 +1,73 @@
+package hpack
+
+// overhead of an entry beyond its text, as tables are sized (RFC 7541, section 4.1).
+const overhead = 32
+
+// table is a dynamic table: its entries' text one after the other in a buffer that is
+// cleared out from the front, and where each begins.
+type table struct {
+	most    uint32
+	size    uint32
+	text    []byte
+	entries []entry // the oldest first, from front on
+	front   int
+}
+
+type entry struct{ at, name, value uint32 }
+
+func (e entry) size() uint32 { return e.name + e.value + overhead }
+
+func (t *table) resize(most uint32) {
+	t.most = most
+	t.evict(0)
+}
+
+// evict drops the oldest entries until need more bytes fit, or none is left.
+func (t *table) evict(need uint32) {
+	for t.front < len(t.entries) && t.size+need > t.most {
+		t.size -= t.entries[t.front].size()
+		t.front++
+	}
+	if t.front == len(t.entries) {
+		t.entries, t.text, t.front = t.entries[:0], t.text[:0], 0
+	}
+}
+
+// add is a new entry; one that is larger than the table empties it (section 4.4).
+func (t *table) add(name, value []byte) {
+	need := uint32(len(name)+len(value)) + overhead
+	t.evict(need)
+	if need > t.most {
+		return
+	}
+	t.compact(len(name) + len(value))
+	t.entries = append(t.entries, entry{uint32(len(t.text)), uint32(len(name)), uint32(len(value))})
+	t.text = append(append(t.text, name...), value...)
+	t.size += need
+}
+
+// compact moves what is left to the front where half of the memory is unused, which
+// happens once for as many bytes as it moves.
+func (t *table) compact(more int) {
+	if t.front == 0 || len(t.text)+more <= cap(t.text) && t.front <= len(t.entries)/2 {
+		return
+	}
+	from := t.entries[t.front].at
+	n := copy(t.text, t.text[from:])
+	t.text = t.text[:n]
+	n = copy(t.entries, t.entries[t.front:])
+	t.entries, t.front = t.entries[:n], 0
+	for i := range t.entries {
+		t.entries[i].at -= from
+	}
+}
+
+// get is the entry that was added k entries ago.
+func (t *table) get(k uint32) (name, value []byte, ok bool) {
+	if uint64(k) >= uint64(len(t.entries)-t.front) {
+		return nil, nil, false
+	}
+	e := t.entries[len(t.entries)-1-int(k)]
+	text := t.text[e.at : e.at+e.name+e.value]
+	return text[:e.name], text[e.name:], true
+}

@@ -1,0 +1,57 @@
+package websocket
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/base64"
+
+	"ceiling/internal/http1"
+)
+
+// guid is what the server adds to the key (section 1.3).
+const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+// Key is the value of Sec-WebSocket-Key for a nonce of 16 bytes.
+func Key(nonce [16]byte) string { return base64.StdEncoding.EncodeToString(nonce[:]) }
+
+// accept is the only right answer to a key.
+func accept(key string) string {
+	sum := sha1.Sum([]byte(key + guid))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// CheckAnswer looks at the answer to an opening handshake whose key was key: the
+// head b, of status and with the lines of list (section 4.1). It returns 0 where the
+// connection is a WebSocket from there on. subprotocol tells that one was asked for.
+func CheckAnswer(status int, b []byte, list []http1.Line, key string, subprotocol bool) ProtocolError {
+	if status != 101 {
+		return ErrStatus
+	}
+	var upgrade, connection bool
+	accepts, right := 0, false
+	for i := range list {
+		name, value := list[i].Name(b), list[i].Value(b)
+		switch {
+		case bytes.EqualFold(name, []byte("upgrade")):
+			upgrade = upgrade || http1.HasToken(value, "websocket")
+		case bytes.EqualFold(name, []byte("connection")):
+			connection = connection || http1.HasToken(value, "upgrade")
+		case bytes.EqualFold(name, []byte("sec-websocket-accept")):
+			accepts++
+			right = string(value) == accept(key)
+		case bytes.EqualFold(name, []byte("sec-websocket-extensions")):
+			return ErrExtension
+		case !subprotocol && bytes.EqualFold(name, []byte("sec-websocket-protocol")):
+			return ErrSubprotocol
+		}
+	}
+	switch {
+	case !upgrade:
+		return ErrUpgrade
+	case !connection:
+		return ErrConnection
+	case accepts != 1 || !right:
+		return ErrAccept
+	}
+	return 0
+}

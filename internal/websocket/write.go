@@ -1,0 +1,60 @@
+package websocket
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// Mask is a masking key. Section 5.3 wants them unpredictable, one for each frame.
+type Mask [4]byte
+
+// AppendMessage adds a message to dst, masked: of text where the payload is UTF-8,
+// else binary, in frames of at most fragment bytes of payload; 0: in one frame.
+func AppendMessage(dst, payload []byte, fragment int, mask func() Mask) []byte {
+	op := byte(opBinary)
+	if utf8.Valid(payload) {
+		op = opText
+	}
+	if fragment <= 0 {
+		fragment = len(payload)
+	}
+	for {
+		n := min(fragment, len(payload))
+		last := n == len(payload)
+		dst = appendFrame(dst, op, last, payload[:n], mask())
+		if last {
+			return dst
+		}
+		payload, op = payload[n:], opContinuation
+	}
+}
+
+// AppendClose adds a close frame.
+func AppendClose(dst []byte, code uint16, mask Mask) []byte {
+	return appendFrame(dst, opClose, true, binary.BigEndian.AppendUint16(nil, code), mask)
+}
+
+// AppendPong adds the answer to a ping, which has its payload (section 5.5.3).
+func AppendPong(dst, payload []byte, mask Mask) []byte {
+	return appendFrame(dst, opPong, true, payload, mask)
+}
+
+func appendFrame(dst []byte, op byte, final bool, payload []byte, mask Mask) []byte {
+	if final {
+		op |= 0x80
+	}
+	dst = append(dst, op)
+	switch n := len(payload); {
+	case n < 126:
+		dst = append(dst, 0x80|byte(n))
+	case n < 1<<16:
+		dst = binary.BigEndian.AppendUint16(append(dst, 0x80|126), uint16(n))
+	default:
+		dst = binary.BigEndian.AppendUint64(append(dst, 0x80|127), uint64(n))
+	}
+	dst = append(dst, mask[:]...)
+	for i, c := range payload {
+		dst = append(dst, c^mask[i&3])
+	}
+	return dst
+}
