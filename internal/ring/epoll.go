@@ -17,6 +17,7 @@ const (
 	roleReceiving
 	roleAccepting
 	roleReadable
+	roleDiscarding
 )
 
 // watch is the state of one descriptor. Registered once, edge-triggered, for
@@ -32,6 +33,8 @@ type watch struct {
 	hung bool
 	// once: role ends with its first event.
 	once bool
+	// most of a Discard.
+	most int
 	// registered with the epoll descriptor.
 	registered bool
 	// waiting: out found the socket's buffer full; box holds the sends behind it.
@@ -210,6 +213,20 @@ func (e *epoll) close(fd int, t Tag) {
 	}
 }
 
+// release: the socket outlives its place here, so that its registration has to end.
+func (e *epoll) release(fd int, t Tag) {
+	w := e.current(t)
+	if w == nil {
+		return
+	}
+	if w.registered {
+		if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_DEL, fd, nil); err != nil && e.broken == nil {
+			e.broken = os.NewSyscallError("epoll_ctl", err)
+		}
+	}
+	w.forget()
+}
+
 // flush writes what is queued.
 func (e *epoll) flush() {
 	for i := range e.sends {
@@ -342,7 +359,7 @@ func (e *epoll) note(k *unix.EpollEvent) {
 	if k.Events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		w.ready = true
 		switch w.role {
-		case roleReceiving, roleAccepting:
+		case roleReceiving, roleAccepting, roleDiscarding:
 			e.enqueue(w)
 		case roleReadable:
 			w.role = roleNone
@@ -377,6 +394,8 @@ func (e *epoll) readAll() {
 		switch w.role {
 		case roleReceiving:
 			e.read(w)
+		case roleDiscarding:
+			e.skip(w)
 		case roleAccepting:
 			e.take(w)
 		}

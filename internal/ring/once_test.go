@@ -3,6 +3,7 @@ package ring
 import (
 	"bytes"
 	"io"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -60,6 +61,37 @@ func TestReceiveOnce(t *testing.T) {
 			t.Errorf("%d bytes of %d, or wrong ones", len(got), len(want))
 		}
 		r.Close(fd, tag)
+		quiet(t, r)
+	})
+}
+
+// TestRelease: a socket of which a piece was received is another's, who gets the rest and
+// can send; the ring says nothing more about it.
+func TestRelease(t *testing.T) {
+	each(t, Config{}, func(t *testing.T, r *Ring) {
+		fd, peer := pair(t)
+		tag := MakeTag(3, 1)
+		r.ReceiveOnce(fd, tag)
+		if _, err := peer.Write([]byte("first")); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		drive(t, r, func(ev Event) { got += string(ev.Data) }, func() bool { return got == "first" })
+		r.Release(fd, tag)
+		if _, err := peer.Write([]byte("second")); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if events := wait(t, r, Patience{Timeout: 10 * time.Millisecond}); len(events) > 0 {
+				t.Errorf("%+v of a socket that was let go", events)
+			}
+		}
+		b := make([]byte, 100)
+		if n, err := syscall.Read(fd, b); string(b[:max(n, 0)]) != "second" || err != nil {
+			t.Errorf("%q, %v", b[:max(n, 0)], err)
+		}
+		r.Close(fd, tag) // it can come back
+		peer.Close()
 		quiet(t, r)
 	})
 }

@@ -32,6 +32,9 @@ const (
 	// Readable and Writable: what was asked for by the methods of that name.
 	Readable
 	Writable
+	// Discarded: N bytes of a Discard are gone. Without N and Err the peer has
+	// closed.
+	Discarded
 )
 
 // Event is one completion.
@@ -41,7 +44,9 @@ type Event struct {
 	// Data is a view of a receive buffer, valid until the next Wait.
 	Data []byte
 	// FD of an Accepted connection.
-	FD   int
+	FD int
+	// N is the bytes of a Discarded.
+	N    int
 	Err  syscall.Errno
 	Kind Kind
 }
@@ -233,6 +238,16 @@ func (r *Ring) Close(fd int, t Tag) {
 		return
 	}
 	r.epoll.close(fd, t)
+}
+
+// Release lets go of fd, which stays open and is the caller's alone. Nothing may be
+// under way on it: a ReceiveOnce has had its event, and what was sent is out.
+func (r *Ring) Release(fd int, t Tag) {
+	if r.uring != nil {
+		r.uring.release(t)
+		return
+	}
+	r.epoll.release(fd, t)
 }
 
 // Patience is how long a Wait may take.

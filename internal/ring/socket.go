@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
@@ -31,6 +32,18 @@ func TCPAddr(a netip.AddrPort) Sockaddr {
 	}
 	*(*uint16)(unsafe.Pointer(&s.raw[0])) = uint16(s.family)
 	return s
+}
+
+// AddrPort is what TCPAddr made the address of.
+func (s *Sockaddr) AddrPort() (netip.AddrPort, error) {
+	port := uint16(s.raw[2])<<8 | uint16(s.raw[3])
+	switch s.family {
+	case syscall.AF_INET:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(s.raw[4:8])), port), nil
+	case syscall.AF_INET6:
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(s.raw[8:24])), port), nil
+	}
+	return netip.AddrPort{}, errors.New("ring: a unix socket has no port")
 }
 
 // UnixAddr is the kernel's form of a unix socket's path; a leading @ names an
@@ -126,6 +139,9 @@ func (s *Sockaddr) BindSource(fd int) error {
 	}
 	return nil
 }
+
+// IsUnix tells whether it is the path of a unix socket.
+func (s *Sockaddr) IsUnix() bool { return s.family == syscall.AF_UNIX }
 
 // SameFamily tells whether a socket for one address can be bound to the other.
 func (s *Sockaddr) SameFamily(o *Sockaddr) bool { return s.family == o.family }

@@ -235,6 +235,8 @@ func (u *uring) deliver(c *cqe) {
 			u.broken = os.NewSyscallError("close", ev.Err)
 		}
 		return
+	case doDiscard:
+		u.discarded(&ev, c)
 	case doPollIn, doPollOut:
 		if !u.polled(&ev, c.userData>>56) {
 			return

@@ -17,6 +17,7 @@ const (
 	doCancel
 	doPollIn
 	doPollOut
+	doDiscard
 )
 
 // uconn is what io_uring has to do with one connection: one cache line. fd is
@@ -50,9 +51,10 @@ type uconn struct {
 type receiving uint8
 
 const (
-	once   receiving = 1 << iota // role ends with its first event
-	single                       // each piece is asked for anew: a unix socket
-	known                        // single is
+	once       receiving = 1 << iota // role ends with its first event
+	single                           // each piece is asked for anew: a unix socket
+	known                            // single is
+	discarding                       // the kernel has a Discard
 )
 
 // conn is the state of fd under the tag t, which starts anew where the index
@@ -245,6 +247,12 @@ func (u *uring) close(fd int, t Tag) {
 	u.drop(k)
 }
 
+func (u *uring) release(t Tag) {
+	if k := u.current(t); k != nil {
+		u.forget(k)
+	}
+}
+
 func (u *uring) drop(k *uconn) {
 	if k.live && k.role != 0 { // without a role a Pause has cancelled it
 		u.cancel(userData(k.operation(), k.tag))
@@ -254,6 +262,9 @@ func (u *uring) drop(k *uconn) {
 	}
 	if k.waiting {
 		u.cancel(userData(doSend, k.tag))
+	}
+	if k.receives&discarding != 0 {
+		u.cancel(userData(doDiscard, k.tag))
 	}
 	fd, t := int(k.fd), k.tag
 	if len(u.polls) > 0 {

@@ -13,6 +13,7 @@ const (
 	closed     = iota // waiting to be opened, see reopenAt
 	connecting        // a connect is under way
 	shaking           // a TLS handshake is
+	upgrading         // a WebSocket, or an event stream, is asked for: streams.go
 	open
 )
 
@@ -23,9 +24,11 @@ type conn struct {
 	fd         int32
 	generation uint32
 	state      uint8
+	speaks     Protocol
 	failures   uint8 // connects in a row that came to nothing
 	sending    bool  // nothing may be sent: a Sent event is to come, or a send has failed
 	attempted  bool  // the first attempt to connect has ended
+	reads      reads
 	sendErr    syscall.Errno
 
 	// Requests are queued in flights: first those on the wire, then those that
@@ -101,6 +104,10 @@ func (w *worker) enqueue(i uint32, c *conn, due int64, n int32) {
 // room it sends once more and then waits for that to be out, so that a server
 // which answers without reading cannot make us hold ever more.
 func (w *worker) transmit(i uint32, c *conn) {
+	if c.speaks == HTTP2 {
+		w.transmitH2(i, c)
+		return
+	}
 	for c.waiting > 0 && c.state == open && !c.sending {
 		n := int(c.waiting)
 		if w.NewConnections {
@@ -204,6 +211,10 @@ func (w *worker) countLag(lagNs int64, n uint64) {
 // leave dates the requests of one connection that leave now. Lag is counted
 // once, when a request leaves for the first time.
 func (w *worker) leave(i uint32, c *conn, now int64) {
+	if c.speaks == HTTP2 {
+		w.leaveH2(i, c, now)
+		return
+	}
 	q := w.queue(i)
 	at := c.head + c.entries
 	for left := c.waiting; left > 0; {
@@ -329,6 +340,10 @@ func (w *worker) giveBack(c *conn) {
 // fail ends every request that is on the wire, or was, with one cause; the
 // first may have another. Without a request it is the connection that failed.
 func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
+	if c.speaks == HTTP2 {
+		w.failH2(i, c, phase, first, others)
+		return
+	}
 	if c.stamped > 0 {
 		w.leave(i, c, w.now)
 	}
@@ -386,8 +401,15 @@ func (w *worker) hangUp(i uint32, c *conn) {
 			w.downNs = w.now
 		}
 	}
-	if c.state == connecting || c.state == shaking {
+	if c.state > closed && c.state < open {
 		w.pending--
+		w.firstAttemptEnded(c)
+	}
+	if w.streams != nil {
+		w.endStream(i, c)
+	}
+	if c.speaks == HTTP2 {
+		w.hungUp(i, c)
 	}
 	if w.tls != nil {
 		w.endTLS(i, c)
@@ -402,6 +424,7 @@ func (w *worker) hangUp(i uint32, c *conn) {
 	}
 	c.fd, c.state, c.sending, c.sendErr, c.served = -1, closed, false, 0, 0
 	c.reader.Reset()
+	c.reads = asItComes
 	c.generation++
 	c.reopenAt = w.now
 	if c.failures > 0 {

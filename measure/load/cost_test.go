@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -74,6 +76,32 @@ func TestNoAllocationPerTLSRequest(t *testing.T) {
 	})
 }
 
+// TestNoAllocationPerH2Request: nor does one over HTTP/2, with one stream and with a
+// hundred. Its server is another process too: Go's.
+func TestNoAllocationPerH2Request(t *testing.T) {
+	both(t, func(t *testing.T, engine string) {
+		address := addressOf(t, child(t, childH2))
+		for _, depth := range []int{1, 100} {
+			c := Config{
+				Address: address, Mix: get(), Connections: 4, Threads: 1, Pipelining: depth, Requests: 10_000,
+				Warmup: 100 * time.Millisecond, Timeout: 10 * time.Second, Engine: engine,
+				Sockets: Sockets{TLS: &tlsconn.Config{Insecure: true, Protocols: []string{alpnH2}}},
+			}
+			least := uint64(math.MaxUint64)
+			for range 3 {
+				r := runs(t, c)
+				clean(t, r, c.Requests)
+				if least = min(least, r.AllocatedBytes); least <= 32<<10 {
+					break
+				}
+			}
+			if least > 32<<10 {
+				t.Errorf("%d streams: %d bytes for 10,000 requests", depth, least)
+			}
+		}
+	})
+}
+
 func mixOfTwo() []Request {
 	return []Request{{Bytes: []byte(getBytes), Weight: 2}, {Bytes: []byte("GET /other HTTP/1.1\r\nHost: x\r\n\r\n"), Weight: 1}}
 }
@@ -84,12 +112,12 @@ func serveAsChild() {
 		panic(err)
 	}
 	steps := faultserver.Script{faultserver.Answer(faultserver.OK("x"))}
-	if os.Getenv(childEnv) == childTLS {
-		ca, err := authority.New("of a test")
-		if err != nil {
-			panic(err)
-		}
-		pair, err := ca.Issue(usual())
+	switch os.Getenv(childEnv) {
+	case childH2:
+		serveH2AsChild()
+		return
+	case childTLS:
+		_, pair, err := authority.Site("of a test", usual())
 		if err != nil {
 			panic(err)
 		}
@@ -106,10 +134,32 @@ func serveAsChild() {
 	s.Close()
 }
 
+// serveH2AsChild does so with Go's HTTP/2 over TLS.
+func serveH2AsChild() {
+	_, pair, err := authority.Site("of a test", usual())
+	if err != nil {
+		panic(err)
+	}
+	on, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	server := &http.Server{
+		Handler: http.HandlerFunc(hello), ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}},
+	}
+	go func() { _ = server.ServeTLS(on, "", "") }()
+	fmt.Println(on.Addr())
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		panic(err)
+	}
+	server.Close()
+}
+
 // What a child answers over.
 const (
 	childPlain = "plain"
 	childTLS   = "tls"
+	childH2    = "h2"
 )
 
 // child starts this binary as a server and gives its address.

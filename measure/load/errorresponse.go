@@ -38,13 +38,8 @@ func errorStatuses() *[1000]bool {
 // keepError keeps the first response of an unexpected status. b begins where the
 // response does, or within it; only bytes that hold the whole head are of use.
 func (w *worker) keepError(status int, b []byte) {
-	if len(w.errors) >= errorsKept {
+	if !w.lacksError(status) {
 		return
-	}
-	for i := range w.errors {
-		if w.errors[i].Status == status {
-			return
-		}
 	}
 	head, body, whole := bytes.Cut(b, []byte("\r\n\r\n"))
 	if !whole || !bytes.HasPrefix(head, []byte("HTTP/1.")) {
@@ -54,6 +49,26 @@ func (w *worker) keepError(status int, b []byte) {
 		_, body, _ = bytes.Cut(body, []byte("\r\n")) // the size of the first chunk
 	}
 	w.errors = append(w.errors, ErrorResponse{Status: status, Line: firstLine(body)})
+}
+
+// keepErrorLine does so where the body is at hand, or its beginning.
+func (w *worker) keepErrorLine(status int, body []byte) {
+	if w.lacksError(status) {
+		w.errors = append(w.errors, ErrorResponse{Status: status, Line: firstLine(body)})
+	}
+}
+
+// lacksError tells that no response of this status was kept, and one more may be.
+func (w *worker) lacksError(status int) bool {
+	if len(w.errors) >= errorsKept {
+		return false
+	}
+	for i := range w.errors {
+		if w.errors[i].Status == status {
+			return false
+		}
+	}
+	return true
 }
 
 // firstLine is the first line of text, printable and bounded; "" of what is no

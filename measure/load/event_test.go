@@ -75,7 +75,7 @@ func TestStaleEvents(t *testing.T) {
 	onThread(t, func(t *testing.T, w *worker, c *conn) {
 		c.generation = 1<<24 + 5 // the tag's 24 bits have wrapped
 		for _, stale := range []uint32{4, 1<<24 - 1, 0} {
-			for _, kind := range []ring.Kind{ring.Received, ring.SendFailed, ring.Connected, ring.Sent} {
+			for _, kind := range []ring.Kind{ring.Received, ring.SendFailed, ring.Connected, ring.Sent, ring.Discarded} {
 				w.handle(&ring.Event{Kind: kind, Tag: ring.MakeTag(0, stale), Err: syscall.ECONNRESET})
 			}
 		}

@@ -49,7 +49,7 @@ func (g *gathering) patienceFor(p ring.Patience) ring.Patience {
 // open loop never gathers.
 func (w *worker) tune() {
 	w.gathering.may = 0
-	if w.openLoop || !w.ring.CanGather() || len(w.conns) < 2*gatherCount {
+	if w.openLoop || w.streams.subscribes() || !w.ring.CanGather() || len(w.conns) < 2*gatherCount {
 		return
 	}
 	wait := w.gatherFor

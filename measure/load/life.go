@@ -40,8 +40,15 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 		c.reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(number)
 		w.reopen = append(w.reopen, uint32(i))
 	}
+	w.h2 = newH2(s, count)
 	if s.TLS != nil {
 		w.tls = newSecure(s.TLS, count)
+	}
+	if s.Opening != nil {
+		w.streams = newStreams(s.Opening, count, s.base)
+		if w.streams.subscribes() {
+			w.granted = 0 // the connections have no requests
+		}
 	}
 	if err := w.settle(); err != nil {
 		return nil, err
@@ -93,14 +100,14 @@ func (w *worker) report() *WorkerReport {
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
 		engine: w.ring.Engine(), why: w.ring.Why(), features: w.ring.Features(),
 		firstNs: w.firstNs, firstDueNs: w.firstDueNs, alone: w.alone.report(), first: w.first.report(),
-		errors: w.errors, handshakes: w.tls.report(),
+		errors: w.errors, handshakes: w.tls.report(), h2: w.h2.report(), streams: w.streams.report(),
 	}
 	if w.phase < measuring {
 		return r
 	}
 	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
 	r.asked, r.unsent = w.asked()
-	if !w.openLoop {
+	if !w.openLoop && !w.h2.limited(w.pipelining) && !w.streams.subscribes() {
 		r.edges = &Edges{w.carriedNs, w.waited(w.lastNs)}
 	}
 	if r.windowNs = w.lastNs - w.windowNs; r.windowNs <= 0 {
@@ -117,6 +124,9 @@ func (w *worker) report() *WorkerReport {
 func (w *worker) shut() error {
 	for i := range w.conns {
 		if c := &w.conns[i]; c.fd >= 0 {
+			if w.streams != nil {
+				w.endStream(uint32(i), c)
+			}
 			if w.tls != nil {
 				w.endTLS(uint32(i), c)
 			}

@@ -96,6 +96,11 @@ type Sockets struct {
 	SourceIPs []netip.Addr
 	// TLS of the connections; nil: none.
 	TLS *tlsconn.Config
+	// Protocol that they speak, but where ALPN says another.
+	Protocol Protocol
+	// Opening makes the connections WebSockets or event streams; nil: they carry
+	// requests.
+	Opening *Opening
 }
 
 // Observer is told what happens while it happens, from one goroutine. Its
@@ -137,6 +142,7 @@ type Result struct {
 	First *hist.Hist
 	// Handshakes of TLS; nil: there was no TLS.
 	Handshakes *Handshakes
+	Spoken
 	// Asked is how many requests were due in the window of an open loop, or were
 	// asked for by number; Unsent the ones that never left, LateAtEnd those of
 	// an open loop that had not left when the window closed.
@@ -157,6 +163,14 @@ type Result struct {
 	Errors []ErrorResponse
 	// Interrupted: the context ended before the plan did.
 	Interrupted bool
+}
+
+// Spoken is what connections add that carry more than HTTP/1.1.
+type Spoken struct {
+	// H2 is what HTTP/2 adds; nil: no connection has spoken it.
+	H2 *H2Report
+	// Streams of messages or events; nil: the connections carried requests.
+	Streams *Streams
 }
 
 // Edges are how long the requests of all slots had waited for their answers when
@@ -190,6 +204,8 @@ type WorkerReport struct {
 	edges                                       *Edges
 	alone                                       *Lone
 	handshakes                                  *Handshakes
+	h2                                          *H2Report
+	streams                                     *Streams
 	first                                       *hist.Hist
 	firstNs, firstDueNs                         int64 // the first request left, and was due to
 	windowNs                                    int64 // what its counted requests took
@@ -222,6 +238,8 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, fmt.Errorf("load: %d connections are too few for %d threads; each thread needs its own", own, c.Threads)
 	case c.Duration < 0 || c.Lone < 0 || c.Warmup < 0 || c.Drain < 0 || c.ConnectRamp < 0 || c.Interval < 0:
 		return nil, errors.New("load: a time is negative")
+	case c.Protocol == HTTP3 && c.TLS == nil:
+		return nil, errors.New("load: HTTP/3 needs TLS")
 	case c.Duration == 0 && !c.Rate.Constant():
 		return nil, errors.New("load: a ramp needs a duration")
 	}
@@ -229,11 +247,14 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.forH2(&c); err != nil {
+		return nil, err
+	}
 	// Workers stay in system calls without telling the scheduler, and so does the
 	// thread that samples the sockets; the others need processors of their own.
 	// Runs side by side would take them from each other: who wants that raises
 	// GOMAXPROCS beforehand.
-	if need := c.Threads + 3; runtime.GOMAXPROCS(0) < need {
+	if need := c.Threads + 3; c.Protocol != HTTP3 && runtime.GOMAXPROCS(0) < need {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(need))
 	}
 	r := &coordinator{shared: &shared{Config: c, script: s, own: own, base: time.Now()}, observer: o, ctx: ctx}
@@ -282,7 +303,13 @@ type coordinator struct {
 const spareTallies = 4
 
 func (r *coordinator) run() (*Result, error) {
-	n := r.Threads
+	n, undo := r.Threads, func() error { return nil }
+	if r.Protocol == HTTP3 && len(r.CPUs) > 0 { // goroutines have no threads of their own to pin
+		var err error
+		if undo, err = pinProcess(r.CPUs); err != nil {
+			return nil, errors.Join(err, undo())
+		}
+	}
 	r.out = make(chan delivery, n*(spareTallies+6)) // never full: a worker does not wait
 	r.merge()
 	r.result.Total = *newTally(len(r.Mix))
@@ -299,11 +326,14 @@ func (r *coordinator) run() (*Result, error) {
 			free <- newTally(len(r.Mix))
 		}
 		r.free = append(r.free, free)
-		go r.start(id, first, count, free)
+		if r.Protocol == HTTP3 {
+			go r.startQUIC(id, first, count, free)
+		} else {
+			go r.start(id, first, count, free)
+		}
 		first += count
 	}
-	err := r.collect()
-	if err != nil {
+	if err := errors.Join(r.collect(), undo()); err != nil {
 		return nil, err
 	}
 	return &r.result, nil
@@ -463,6 +493,8 @@ func (r *coordinator) finish() {
 		}
 		r.result.First = joinFirsts(r.result.First, w.first)
 		r.result.Handshakes = joinHandshakes(r.result.Handshakes, w.handshakes)
+		r.result.H2 = joinH2(r.result.H2, w.h2)
+		r.result.Streams = joinStreams(r.result.Streams, w.streams)
 		late := w.firstNs - w.firstDueNs + r.startNs.Load() - r.askedNs
 		if w.firstNs > 0 && (r.result.StartLateNs < 0 || late < r.result.StartLateNs) {
 			r.result.StartLateNs = max(late, 0)

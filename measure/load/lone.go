@@ -214,6 +214,9 @@ func (w *worker) waited(atNs int64) (sumNs int64) {
 			f := &q[wrap(c.head+k, len(q))]
 			sumNs += int64(f.n) * (atNs - f.due)
 		}
+		if c.speaks == HTTP2 {
+			sumNs += w.h2.conns[i].waited(atNs)
+		}
 	}
 	return sumNs
 }

@@ -193,6 +193,8 @@ func (r *Result) join(o *Result) {
 	}
 	r.First = joinFirsts(r.First, o.First)
 	r.Handshakes = joinHandshakes(r.Handshakes, o.Handshakes)
+	r.H2 = joinH2(r.H2, o.H2)
+	r.Streams = joinStreams(r.Streams, o.Streams)
 	r.Asked += o.Asked
 	r.Unsent += o.Unsent
 	r.LateAtEnd += o.LateAtEnd

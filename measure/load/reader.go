@@ -230,7 +230,8 @@ func (r *reader) result(to *Result) {
 		to.Edges = &Edges{CarriedNs: r.int(), InFlightNs: r.int()}
 	}
 	r.lone(to)
-	to.Handshakes = r.handshakes()
+	to.Handshakes, to.H2 = r.handshakes(), r.h2()
+	to.Streams = r.streams()
 	for left := r.uint(); left > 0 && r.err == nil; left-- {
 		w := WorkerReport{Agent: r.number(), Thread: r.number(), Connections: r.number(), Opened: r.number(), Completed: r.uint()}
 		w.Busy, w.RunDelay = r.float(), r.float()

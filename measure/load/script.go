@@ -26,6 +26,7 @@ type script struct {
 	target []uint16 // of request i
 	noBody []bool   // by target
 	single bool     // one target, whose answers all have a body
+	h2     []h2request
 }
 
 const (

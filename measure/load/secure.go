@@ -15,11 +15,13 @@ import (
 type Handshakes struct {
 	// Setup are those before the window opened, Window those in it: from the
 	// connection's being established to the server's Finished, this side's own work
-	// with it.
+	// with it. They are full ones.
 	Setup, Window hist.Hist
+	// Resumed are those likewise that went on from an earlier session.
+	Resumed struct{ Setup, Window hist.Hist }
 	// CPUNs that the workers spent on handshakes in the window, sending and receiving
-	// left out.
-	CPUNs int64
+	// left out, and ResumedCPUNs of it on those that resumed.
+	CPUNs, ResumedCPUNs int64
 	// Agreed by the last one.
 	Agreed tlsconn.Agreed
 }
@@ -38,6 +40,7 @@ type secured struct {
 	out   []byte
 	round uint64
 	rest  []byte // requests that are still to be sealed, behind those in out
+	cpuNs int64  // that its handshake has taken in the window
 }
 
 // sealMost bytes of requests are sealed at a time: four whole records.
@@ -58,17 +61,26 @@ func (s *secure) report() *Handshakes {
 // shake begins a handshake.
 func (w *worker) shake(i uint32, c *conn) {
 	c.state, c.since = shaking, w.clock()
-	w.shaking(func() { w.tls.conns[i].conn.Begin(w.tls.client) })
+	w.tls.conns[i].cpuNs = 0
+	w.shaking(i, func() { w.tls.conns[i].conn.Begin(w.tls.client) })
 	w.sendPending(i, c)
 }
 
 // shaking does a step of a handshake, and counts the thread's CPU time for it. It
 // takes two system calls beside some hundred microseconds of cryptography.
-func (w *worker) shaking(step func()) {
+func (w *worker) shaking(i uint32, step func()) {
 	before := sys.ThreadCPUNs()
 	step()
+	took := sys.ThreadCPUNs() - before
+	w.tally.HandshakeCPUNs += took
 	if w.phase >= measuring {
-		w.tls.CPUNs += sys.ThreadCPUNs() - before
+		w.tls.CPUNs += took
+		s := &w.tls.conns[i]
+		s.cpuNs += took
+		if s.conn.Agreed().Resumed {
+			w.tls.ResumedCPUNs += s.cpuNs
+			s.cpuNs = 0
+		}
 	}
 }
 
@@ -81,16 +93,29 @@ func (w *worker) receivedSealed(i uint32, c *conn, b []byte) {
 			b = w.receivedShaking(i, c, b)
 			continue
 		}
-		plain, n, err := s.Next(b)
+		plain, n, err := w.next(i, s, b)
 		b = b[n:]
-		if len(plain) > 0 {
+		switch {
+		case len(plain) > 0 && c.speaks == HTTP2:
+			w.receivedH2(i, c, plain)
+		case len(plain) > 0:
 			w.received(i, c, plain)
-			continue
-		}
-		if err != nil {
+		case err != nil:
 			w.broken(i, c, err)
 		}
 	}
+	if c.speaks == HTTP2 {
+		w.proceed(i, c, tag)
+	}
+}
+
+// next record of a connection. What a ticket costs belongs to the handshakes.
+func (w *worker) next(i uint32, s *tlsconn.Conn, b []byte) (plain []byte, n int, err error) {
+	if s.AwaitsTicket() {
+		w.shaking(i, func() { plain, n, err = s.Next(b) })
+		return plain, n, err
+	}
+	return s.Next(b)
 }
 
 // broken ends a connection whose records have.
@@ -108,7 +133,7 @@ func (w *worker) receivedShaking(i uint32, c *conn, b []byte) []byte {
 	s := &w.tls.conns[i].conn
 	var n int
 	var err error
-	w.shaking(func() { _, n, err = s.Next(b) })
+	w.shaking(i, func() { _, n, err = s.Next(b) })
 	w.sendPending(i, c)
 	switch {
 	case err != nil:
@@ -121,12 +146,17 @@ func (w *worker) receivedShaking(i uint32, c *conn, b []byte) []byte {
 
 // shaken takes a connection into use.
 func (w *worker) shaken(i uint32, c *conn) {
-	took := &w.tls.Setup
-	if w.phase >= measuring {
-		took = &w.tls.Window
-	}
-	took.Record(w.clock() - c.since)
 	w.tls.Agreed = w.tls.conns[i].conn.Agreed()
+	before, within := &w.tls.Setup, &w.tls.Window
+	if w.tls.Agreed.Resumed {
+		before, within = &w.tls.Resumed.Setup, &w.tls.Resumed.Window
+	}
+	if w.phase >= measuring {
+		within.Record(w.clock() - c.since)
+	} else {
+		before.Record(w.clock() - c.since)
+	}
+	w.tally.Handshakes++
 	w.stands(i, c)
 }
 
@@ -213,7 +243,10 @@ func joinHandshakes(all, one *Handshakes) *Handshakes {
 	sum := *all
 	sum.Setup.Merge(&one.Setup)
 	sum.Window.Merge(&one.Window)
+	sum.Resumed.Setup.Merge(&one.Resumed.Setup)
+	sum.Resumed.Window.Merge(&one.Resumed.Window)
 	sum.CPUNs += one.CPUNs
+	sum.ResumedCPUNs += one.ResumedCPUNs
 	if one.Agreed.Version != 0 {
 		sum.Agreed = one.Agreed
 	}
@@ -227,7 +260,8 @@ func (h *Handshakes) append(b []byte) []byte {
 		return append(b, 0)
 	}
 	b = sized(sized(append(b, 1), h.Setup.AppendBinary), h.Window.AppendBinary)
-	b = binary.AppendUvarint(b, uint64(h.CPUNs))
+	b = sized(sized(b, h.Resumed.Setup.AppendBinary), h.Resumed.Window.AppendBinary)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(h.CPUNs)), uint64(h.ResumedCPUNs))
 	for _, n := range []uint16{h.Agreed.Version, h.Agreed.Suite, h.Agreed.Group} {
 		b = binary.BigEndian.AppendUint16(b, n)
 	}
@@ -246,7 +280,9 @@ func (r *reader) handshakes() *Handshakes {
 	h := &Handshakes{}
 	r.sized(h.Setup.UnmarshalBinary)
 	r.sized(h.Window.UnmarshalBinary)
-	h.CPUNs = r.time()
+	r.sized(h.Resumed.Setup.UnmarshalBinary)
+	r.sized(h.Resumed.Window.UnmarshalBinary)
+	h.CPUNs, h.ResumedCPUNs = r.time(), r.time()
 	for _, n := range []*uint16{&h.Agreed.Version, &h.Agreed.Suite, &h.Agreed.Group} {
 		if b := r.take(2); b != nil {
 			*n = binary.BigEndian.Uint16(b)

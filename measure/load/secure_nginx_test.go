@@ -23,6 +23,12 @@ import (
 // request, and answers where it listens and where its log is.
 func nginx(t *testing.T, lines string) (address, log string) {
 	t.Helper()
+	return nginxWith(t, "ssl", lines)
+}
+
+// nginxWith does so with the given words behind the address that it listens on.
+func nginxWith(t *testing.T, listen, lines string) (address, log string) {
+	t.Helper()
 	program, err := exec.LookPath("nginx")
 	if err != nil {
 		program = "/usr/sbin/nginx" // which is not in everybody's PATH; .ci/deps installs it
@@ -31,11 +37,7 @@ func nginx(t *testing.T, lines string) (address, log string) {
 	if err := os.Chmod(dir, 0o755); err != nil { // its workers are somebody else
 		t.Fatal(err)
 	}
-	ca, err := authority.New("of a test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := ca.Issue(usual())
+	_, pair, err := authority.Site("of a test", usual())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +56,11 @@ func nginx(t *testing.T, lines string) (address, log string) {
 		"key.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key})),
 		"nginx.conf": fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log %[1]s/errors;
 events { worker_connections 100; }
-http { access_log %[1]s/log; keepalive_requests 100; client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s;
+http { log_format reuse "$request reused=$ssl_session_reused"; access_log %[1]s/log reuse; keepalive_requests 100; client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s;
   uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
-  server { listen %[2]s ssl; ssl_certificate %[1]s/cert.pem; ssl_certificate_key %[1]s/key.pem; %[3]s
+  server { listen %[2]s %[4]s; ssl_certificate %[1]s/cert.pem; ssl_certificate_key %[1]s/key.pem; %[3]s
     location / { return 200 "hello\n"; } } }
-`, dir, address, lines),
+`, dir, address, lines, listen),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

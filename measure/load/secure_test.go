@@ -16,11 +16,7 @@ import (
 // trust is a server's TLS and a client's that fits it.
 func trust(t testing.TB, leaf authority.Leaf, change func(*tls.Config)) (*tls.Config, *tlsconn.Config) {
 	t.Helper()
-	ca, err := authority.New("of a test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := ca.Issue(leaf)
+	ca, pair, err := authority.Site("of a test", leaf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,11 +240,7 @@ func TestTLSClientCertificate(t *testing.T) {
 	for name, change := range map[string]func(*tls.Config){"1.3": nil, "1.2": version12} {
 		t.Run(name, func(t *testing.T) {
 			bothAtOnce(t, func(t *testing.T, engine string) {
-				ca, err := authority.New("of clients")
-				if err != nil {
-					t.Fatal(err)
-				}
-				own, err := ca.Issue(authority.Leaf{Names: []string{"client.test"}})
+				ca, own, err := authority.Site("of clients", authority.Leaf{Names: []string{"client.test"}})
 				if err != nil {
 					t.Fatal(err)
 				}

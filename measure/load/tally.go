@@ -7,6 +7,7 @@ const (
 	PhaseConnect  = "connect"
 	PhaseIdle     = "idle" // the connection had no request
 	PhaseTLS      = "tls"  // a handshake
+	PhaseOpen     = "open" // the opening of a WebSocket, or of an event stream
 	PhaseSend     = "send"
 	PhaseResponse = "response"
 )
@@ -58,10 +59,19 @@ type Tally struct {
 	ByTarget               []TargetTally
 
 	Batching
+	Shaken
 	// CPUNs of the worker's thread, and the share of one CPU that was; after a
 	// merge those of the busiest worker.
 	CPUNs int64
 	Busy  float64
+}
+
+// Shaken is what TLS handshakes came to.
+type Shaken struct {
+	// Handshakes that succeeded, and CPU time that the workers spent on all of them,
+	// without their system calls.
+	Handshakes     uint64
+	HandshakeCPUNs int64
 }
 
 // Batching is how completions came: one by one, or several at once.
@@ -179,6 +189,8 @@ func (t *Tally) count(o *Tally) {
 	t.BatchNs += o.BatchNs
 	t.BatchMaxNs = max(t.BatchMaxNs, o.BatchMaxNs)
 	t.GatherNs = max(t.GatherNs, o.GatherNs)
+	t.Handshakes += o.Handshakes
+	t.HandshakeCPUNs += o.HandshakeCPUNs
 }
 
 func (t *TargetTally) add(o *TargetTally) {
@@ -203,7 +215,7 @@ func (t *Tally) clear() {
 	t.InFlight, t.Behind, t.Connected = 0, 0, 0
 	t.Statuses = [1000]uint64{}
 	t.Batches, t.Waits, t.BatchNs, t.BatchMaxNs, t.GatherNs = 0, 0, 0, 0, 0
-	t.CPUNs, t.Busy = 0, 0
+	t.CPUNs, t.Busy, t.Shaken = 0, 0, Shaken{}
 	clear(faults)
 	for i := range targets {
 		targets[i].Completed, targets[i].Failed = 0, 0

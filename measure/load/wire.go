@@ -12,8 +12,8 @@ import (
 
 // Versions of the binary forms.
 const (
-	tallyVersion  = 2
-	resultVersion = 4
+	tallyVersion  = 3
+	resultVersion = 6
 )
 
 // NewResult is an empty result of a run with so many targets, to be decoded
@@ -72,13 +72,13 @@ func (t *Tally) counts() []*uint64 {
 	return []*uint64{
 		&t.Sent, &t.Completed, &t.Failed, &t.Bad, &t.Read, &t.Written, &t.Reconnects, &t.Resent,
 		&t.InFlight, &t.Behind, &t.Batches, &t.Waits,
-		&t.Closes.Announced, &t.Closes.Idle, &t.Closes.InFlight, &t.Closes.Most, &t.Closes.AtMost,
+		&t.Closes.Announced, &t.Closes.Idle, &t.Closes.InFlight, &t.Closes.Most, &t.Closes.AtMost, &t.Handshakes,
 	}
 }
 
 // times likewise; none of them is below 0.
 func (t *Tally) times() []*int64 {
-	return []*int64{&t.BatchNs, &t.BatchMaxNs, &t.GatherNs, &t.CPUNs}
+	return []*int64{&t.BatchNs, &t.BatchMaxNs, &t.GatherNs, &t.CPUNs, &t.HandshakeCPUNs}
 }
 
 func (t *TargetTally) append(b []byte) []byte {
@@ -174,7 +174,7 @@ func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 		interrupted = 1
 	}
 	b = append(b, interrupted)
-	b = r.Handshakes.append(appendLone(appendEdges(b, r.Edges), r.Lone, r.First))
+	b = r.Streams.append(r.H2.append(r.Handshakes.append(appendLone(appendEdges(b, r.Edges), r.Lone, r.First))))
 	b = binary.AppendUvarint(b, uint64(len(r.Workers)))
 	for i := range r.Workers {
 		w := &r.Workers[i]

@@ -23,8 +23,12 @@ func filled(v reflect.Value, rng *rand.Rand) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(1 + rng.Int64N(1<<30))
+	case reflect.Uint8: // a kind of streams
+		v.SetUint(1 + rng.Uint64N(2))
 	case reflect.Uint16:
 		v.SetUint(1 + rng.Uint64N(1<<16-1))
+	case reflect.Uint32:
+		v.SetUint(1 + rng.Uint64N(1<<32-1))
 	case reflect.Uint64:
 		v.SetUint(1 + rng.Uint64()>>rng.IntN(60))
 	case reflect.Float64:

@@ -90,6 +90,9 @@ type worker struct {
 	windowDelay int64
 	errors      []ErrorResponse // the first of each unexpected status
 	tls         *secure         // nil: plain
+	long        bool            // a long body came: discard.go
+	h2          *h2             // nil: no connection may speak it
+	streams     *streams        // nil: the connections carry requests
 }
 
 // delivery is one interval of one worker.
@@ -346,6 +349,9 @@ func (w *worker) openWindow() {
 	w.tally.Warmup = false
 	w.carried, w.carriedNs = w.inFlight, w.waited(w.windowNs)
 	w.doneNs = w.windowNs
+	if w.h2 != nil {
+		w.h2.windowOpens()
+	}
 	w.windowCPUNs, w.windowDelay = sys.ThreadCPUNs(), w.runDelay()
 	if w.openLoop {
 		w.countFromNs = w.windowNs
@@ -456,6 +462,10 @@ func (w *worker) expire() {
 			w.abandon(uint32(i), c, PhaseConnect, causeTimeout)
 		case c.state == shaking && w.now-c.since > limit:
 			w.abandon(uint32(i), c, PhaseTLS, causeTimeout)
+		case c.state == open && c.onWire > 0 && c.speaks == HTTP2:
+			w.expireH2(uint32(i), c)
+		case c.state == upgrading && w.now-c.since > limit:
+			w.abandon(uint32(i), c, PhaseOpen, causeTimeout)
 		case c.state == open && c.onWire > 0:
 			f := &w.queue(uint32(i))[c.head]
 			if f.sent != 0 && w.now-f.sent > limit {
@@ -506,16 +516,28 @@ func (w *worker) handle(ev *ring.Event) {
 		case w.tls != nil:
 			w.tally.Read += uint64(len(ev.Data))
 			w.receivedSealed(i, c, ev.Data)
+		case c.speaks == HTTP2:
+			w.tally.Read += uint64(len(ev.Data))
+			w.receivedH2(i, c, ev.Data)
+			w.proceed(i, c, ev.Tag)
 		default:
 			w.tally.Read += uint64(len(ev.Data))
 			w.received(i, c, ev.Data)
+			if c.reads != asItComes {
+				w.readOn(i, c, ev.Tag)
+			}
 		}
+	case ring.Discarded:
+		w.discarded(i, c, ev)
 	case ring.Connected:
 		w.connectEnded(i, c, ev.Err)
 	case ring.Sent:
 		c.sending = false
 		if w.tls != nil {
 			w.sendRest(i, c)
+		}
+		if w.streams != nil {
+			w.sendPong(i, c)
 		}
 		w.transmit(i, c)
 	case ring.SendFailed:
@@ -534,6 +556,14 @@ func (w *worker) handle(ev *ring.Event) {
 func (w *worker) over(i uint32, c *conn, no syscall.Errno) {
 	if c.state == shaking {
 		w.shakeOver(i, c, no)
+		return
+	}
+	if c.speaks == HTTP2 {
+		w.overH2(i, c, no)
+		return
+	}
+	if w.streams != nil {
+		w.streamOver(i, c, no)
 		return
 	}
 	phase := PhaseResponse
@@ -574,7 +604,7 @@ func (w *worker) connectEnded(i uint32, c *conn, no syscall.Errno) {
 		w.abandon(i, c, PhaseConnect, causeItself)
 		return
 	}
-	w.ring.Receive(int(c.fd), c.tag(i))
+	w.read(i, c)
 	if w.tls != nil {
 		w.shake(i, c)
 		return
@@ -584,10 +614,17 @@ func (w *worker) connectEnded(i uint32, c *conn, no syscall.Errno) {
 
 // stands takes a connection that is ready for requests.
 func (w *worker) stands(i uint32, c *conn) {
+	if w.streams != nil && c.state != upgrading {
+		w.askStream(i, c)
+		return
+	}
 	w.firstAttemptEnded(c)
 	w.pending--
 	w.connected++
 	c.state = open
+	if w.h2 != nil {
+		w.speak(i, c)
+	}
 	if c.parked > 0 {
 		w.wake(i, c)
 	}
@@ -596,6 +633,10 @@ func (w *worker) stands(i uint32, c *conn) {
 
 // received frames what came in.
 func (w *worker) received(i uint32, c *conn, b []byte) {
+	if w.streams != nil {
+		w.receivedStream(i, c, b)
+		return
+	}
 	var freed int32
 	for len(b) > 0 {
 		out := c.onWire - c.stamped // what is stamped has not left yet
@@ -635,20 +676,18 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		}
 		b = b[n:]
 		if !done {
+			if c.reads == asItComes && c.reader.Rest() >= longBody {
+				w.meets(c)
+			}
 			break
 		}
 		if out == 1 && len(b) > 0 {
 			w.overfull(i, c, freed)
 			return
 		}
-		closing := c.reader.Closing()
-		w.complete(i, c, 1, c.reader.Status())
+		last := w.whole(i, c)
 		freed++
-		if closing && !w.NewConnections {
-			w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
-		}
-		if closing || w.NewConnections {
-			w.lost(i, c)
+		if last {
 			w.renew(i, c, freed)
 			return
 		}
@@ -657,6 +696,21 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 		w.renew(i, c, freed)
 		w.transmit(i, c)
 	}
+}
+
+// whole takes the answer that is complete, and tells whether the connection ends
+// with it.
+func (w *worker) whole(i uint32, c *conn) (last bool) {
+	closing := c.reader.Closing()
+	w.complete(i, c, 1, c.reader.Status())
+	if closing && !w.NewConnections {
+		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
+	}
+	if closing || w.NewConnections {
+		w.lost(i, c)
+		return true
+	}
+	return false
 }
 
 // overfull fails the last request on the wire, whose response came with bytes

@@ -1,0 +1,65 @@
+package ring
+
+import (
+	"syscall"
+)
+
+// Discard takes up to n bytes of a TCP connection without copying any of them to
+// this process (MSG_TRUNC, net/ipv4/tcp.c tcp_recvmsg_locked). One Discarded event
+// follows, with the number that were there. A Receive must not be on at the same
+// time; a unix socket knows no such thing.
+func (r *Ring) Discard(fd, n int, t Tag) {
+	n = min(n, discardMost)
+	if r.uring != nil {
+		r.uring.discard(fd, n, t)
+		return
+	}
+	r.epoll.discard(fd, n, t)
+}
+
+// discardMost of one call: its result is a signed 32-bit number.
+const discardMost = 1 << 30
+
+// discard is without MSG_WAITALL: a request that goes on after a part asks for the
+// whole number again, since nothing was copied that would move its iterator on
+// (io_uring/net.c io_recv), and so would take the bytes behind.
+func (u *uring) discard(fd, n int, t Tag) {
+	k := u.conn(fd, t)
+	k.receives |= discarding
+	k.role = 0
+	s := u.next()
+	s.opcode, s.fd, s.userData = opRecv, int32(fd), userData(doDiscard, t)
+	s.length, s.opFlags = uint32(n), syscall.MSG_TRUNC
+}
+
+// discarded takes a discard's end.
+func (u *uring) discarded(ev *Event, c *cqe) {
+	ev.Kind, ev.N = Discarded, int(max(c.res, 0))
+	if k := u.current(ev.Tag); k != nil {
+		k.receives &^= discarding
+	}
+}
+
+func (e *epoll) discard(fd, n int, t Tag) {
+	e.watch(fd, t).most = n
+	e.listenFor(fd, t, roleDiscarding, Discarded)
+}
+
+// skip is a read that copies nothing.
+func (e *epoll) skip(w *watch) {
+	n, _, no := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(w.fd), 0, uintptr(w.most), syscall.MSG_TRUNC, 0, 0)
+	switch no {
+	case 0:
+		w.ready = int(n) == w.most || w.hung
+	case syscall.EINTR:
+		e.enqueue(w)
+		return
+	case syscall.EAGAIN:
+		w.ready = false
+		return
+	default:
+		n, w.ready = 0, false
+	}
+	w.role = roleNone
+	e.events = append(e.events, Event{Kind: Discarded, Tag: w.tag, N: int(n), Err: no})
+}

@@ -1,0 +1,214 @@
+package load
+
+import (
+	"ceiling/internal/hpack"
+	"ceiling/internal/http2"
+)
+
+// Protocol is what a connection speaks.
+type Protocol uint8
+
+// The protocols.
+const (
+	HTTP1 Protocol = iota
+	HTTP2
+	HTTP3 // over QUIC, by a worker of its own: quicWorker
+)
+
+// alpnH2 is HTTP/2's name in TLS (RFC 9113, section 3.2).
+const alpnH2 = "h2"
+
+// h2 is what a worker has beside its connections where they may speak HTTP/2.
+type h2 struct {
+	conns    []h2conn
+	requests []h2request // by target
+	heads    []h2head    // by target
+	H2Report
+}
+
+// h2conn is the HTTP/2 of one connection.
+type h2conn struct {
+	phase   h2phase
+	reader  http2.Reader
+	decoder hpack.Decoder
+	peer    http2.Settings // what the server has announced
+	window  http2.Window   // how much may be sent on the connection
+	credit  http2.Credit   // how much the server may send
+	// table has the streams that are open, by their identifiers: place id/2 modulo its
+	// length, or the next free one. There is always a free one.
+	table []stream
+	next  uint32     // identifier of the next stream
+	fresh uint32     // the first of those that leave with the next Wait
+	limit int32      // streams that may be open at once
+	code  http2.Code // the reason of the server's GOAWAY
+	// reset: this side has ended a stream, so frames of it may still come.
+	reset   bool
+	again   []uint32 // places in the script of the requests to be sent again, in order
+	uploads []uint32 // streams whose request body has not left whole
+	stallNs int64    // since when one of them waits for a window; 0: none does
+	heardNs int64    // when the server last sent anything
+	freed   int32    // slots that are free and not renewed yet
+	// out has frames for the ring, which may hold on to it, in round; from begin on
+	// they have not been given to it yet.
+	out   []byte
+	begin int
+	round uint64
+}
+
+// h2phase is where the HTTP/2 of a connection is.
+type h2phase uint8
+
+const (
+	greeting h2phase = iota // the server's SETTINGS are to come
+	serving
+	leaving // no stream is opened any more; the connection ends with the last one
+)
+
+// stream is one request on the wire.
+type stream struct {
+	due, sent int64 // run's clock; sent 0: it leaves with the next Wait
+	left      int64 // of the response's body, where its length is known; else -1
+	id        uint32
+	at        uint32 // place in the script
+	got       uint32 // of the response's body, for which no window was given back
+	body      uint32 // of the request's body, still to be sent
+	window    http2.Window
+	status    uint16 // 0: the head of the response is to come
+	interim   uint8
+	again     bool
+}
+
+const (
+	// earlyStreams may be opened before the server's SETTINGS have said how many: a
+	// request does not wait for them, several do.
+	earlyStreams = 1
+	// receiveWindow is announced for a stream and for the connection: the largest there
+	// is. A response is counted and thrown away, so that no window ever needs to
+	// protect this side, and a smaller one would measure itself.
+	receiveWindow = http2.MaxWindow
+	// interimMost 1xx responses may come before the final one.
+	interimMost = 16
+	// outMost is how much is written for one send: four TLS records.
+	outMost = sealMost
+	// oweMost bounds what is owed to a server that makes us answer and does not read.
+	oweMost = 1 << 20
+)
+
+// newH2 makes room for the connections of a worker that may speak HTTP/2.
+func newH2(s *shared, connections int) *h2 {
+	if s.script.h2 == nil {
+		return nil
+	}
+	return &h2{conns: make([]h2conn, connections), requests: s.script.h2, heads: make([]h2head, len(s.script.noBody))}
+}
+
+// speak finds what a connection that stands speaks, and begins with it.
+func (w *worker) speak(i uint32, c *conn) {
+	c.speaks = w.Protocol
+	if w.tls != nil {
+		switch w.tls.conns[i].conn.Agreed().Protocol {
+		case alpnH2:
+			c.speaks = HTTP2
+		case "http/1.1":
+			c.speaks = HTTP1
+		}
+	}
+	if c.speaks == HTTP2 {
+		w.greet(i)
+	}
+}
+
+// greet begins the HTTP/2 of a connection: the preface and our settings. No dynamic
+// table, so that a response's head depends on nothing before it; nothing pushed; the
+// largest windows.
+func (w *worker) greet(i uint32) {
+	h := &w.h2.conns[i]
+	table := h.table
+	if table == nil {
+		size := 2
+		for size*4 < w.pipelining*5 {
+			size *= 2
+		}
+		table = make([]stream, size)
+	}
+	*h = h2conn{
+		table: table, again: h.again, uploads: h.uploads[:0], out: h.out, begin: h.begin, round: h.round,
+		peer: http2.DefaultSettings(), window: http2.DefaultWindow, credit: http2.NewCredit(receiveWindow),
+		next: 1, limit: int32(min(w.pipelining, earlyStreams)), heardNs: w.now,
+	}
+	h.decoder.SetLimit(0)
+	w.room(i, h)
+	h.out = append(h.out, http2.Preface...)
+	h.out = http2.AppendSettings(h.out, http2.Setting{ID: http2.HeaderTableSize, Value: 0}, http2.Setting{ID: http2.EnablePush, Value: 0},
+		http2.Setting{ID: http2.InitialWindowSize, Value: receiveWindow})
+	h.out = http2.AppendWindowUpdate(h.out, 0, receiveWindow-http2.DefaultWindow)
+	w.h2.Connections++
+	w.h2.Sent[http2.SettingsFrame]++
+	w.h2.Sent[http2.WindowUpdate]++
+}
+
+// find is the place of a stream in the table, -1 of one that is not open.
+func (h *h2conn) find(id uint32) int {
+	mask := len(h.table) - 1
+	for k := int(id>>1) & mask; ; k = (k + 1) & mask {
+		switch h.table[k].id {
+		case id:
+			return k
+		case 0:
+			return -1
+		}
+	}
+}
+
+// add puts a new stream into the table.
+func (h *h2conn) add(id uint32) *stream {
+	mask := len(h.table) - 1
+	k := int(id>>1) & mask
+	for h.table[k].id != 0 {
+		k = (k + 1) & mask
+	}
+	return &h.table[k]
+}
+
+// remove takes a stream out of the table; those behind it that would not be found any
+// more move up (Knuth, The Art of Computer Programming, volume 3, algorithm 6.4R).
+func (h *h2conn) remove(k int) {
+	mask := len(h.table) - 1
+	for j := k; ; {
+		h.table[k].id = 0
+		for {
+			j = (j + 1) & mask
+			id := h.table[j].id
+			if id == 0 {
+				return
+			}
+			if home := int(id>>1) & mask; (j-home)&mask >= (j-k)&mask {
+				break
+			}
+		}
+		h.table[k] = h.table[j]
+		k = j
+	}
+}
+
+// oldest is the place of the open stream with the lowest identifier, -1: none.
+func (h *h2conn) oldest() int {
+	at := -1
+	for k := range h.table {
+		if id := h.table[k].id; id != 0 && (at < 0 || id < h.table[at].id) {
+			at = k
+		}
+	}
+	return at
+}
+
+// waited is how long the requests on the wire have waited for their answers at a time,
+// all together.
+func (h *h2conn) waited(atNs int64) (sumNs int64) {
+	for k := range h.table {
+		if s := &h.table[k]; s.id != 0 {
+			sumNs += atNs - s.due
+		}
+	}
+	return sumNs
+}

@@ -1,0 +1,619 @@
+package load
+
+import (
+	"bytes"
+	"syscall"
+
+	"ceiling/internal/hpack"
+	"ceiling/internal/http2"
+	"ceiling/internal/ring"
+	"ceiling/internal/sys"
+)
+
+// Causes of failure in HTTP/2 that no frame of the server names.
+const (
+	causeIdleStream   = "frame on a stream that was not opened"
+	causeClosedStream = "frame on a stream that has ended"
+	causePushed       = "pushed stream, which was not allowed"
+	causeOverrun      = "data beyond the window that was announced"
+	causeWindow       = "window over 2^31-1"
+	causeGreeting     = "no SETTINGS at the beginning"
+	causeNotH2        = "the server answers in HTTP/1.1"
+	causeMalformed    = "malformed response head"
+	causeLength       = "body that does not fit its Content-Length"
+	causeNoHead       = "data before a response head"
+	causeInterim      = "too many interim responses"
+	causeUnread       = "the server asks for answers that it does not read"
+	causeCut          = "connection closed inside a frame"
+)
+
+// h2head is a response's head that was seen before: the same bytes mean the same.
+type h2head struct {
+	block  []byte
+	status uint16
+	length int64 // of the body; -1: not said
+}
+
+// learnMost bounds a head that is kept.
+const learnMost = 4 << 10
+
+// receivedH2 takes what came in, frame by frame. What it frees is renewed, and what it
+// has to answer sent, by proceed.
+func (w *worker) receivedH2(i uint32, c *conn, b []byte) {
+	h := &w.h2.conns[i]
+	tag := c.tag(i)
+	h.heardNs = w.now
+	if h.phase == greeting && bytes.HasPrefix(b, []byte("HTTP/1.")) {
+		w.failH2(i, c, PhaseResponse, causeNotH2, causeNotH2)
+		return
+	}
+	for len(b) > 0 && c.tag(i) == tag {
+		ev, n, err := h.reader.Next(b)
+		b = b[n:]
+		if err == nil && ev != nil {
+			err = w.event(i, c, h, ev)
+		}
+		if err != nil {
+			w.misbehaved(i, c, h, err)
+		}
+	}
+	if c.tag(i) == tag && len(h.out)-h.begin > oweMost {
+		w.misbehaved(i, c, h, &http2.Error{Code: http2.EnhanceYourCalm, Reason: causeUnread})
+	}
+}
+
+// proceed renews what a batch has freed, and sends, unless the connection has ended
+// meanwhile.
+func (w *worker) proceed(i uint32, c *conn, tag ring.Tag) {
+	h := &w.h2.conns[i]
+	if c.tag(i) != tag || c.state != open {
+		return
+	}
+	if h.phase == leaving && c.onWire == 0 || w.NewConnections && c.served > 0 && c.onWire == 0 {
+		w.endH2(i, c)
+		return
+	}
+	if n := h.freed; n > 0 {
+		h.freed = 0
+		w.renew(i, c, n)
+	}
+	w.transmitH2(i, c)
+}
+
+// event handles one.
+func (w *worker) event(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.Error {
+	if ev.First {
+		w.h2.Received[ev.Type]++
+	}
+	if h.phase == greeting && ev.Type != http2.SettingsFrame {
+		return &http2.Error{Code: http2.ProtocolError, Reason: causeGreeting}
+	}
+	k := -1
+	if ev.Stream != 0 {
+		if k = h.find(ev.Stream); k < 0 || h.table[k].sent == 0 {
+			if ev.Stream&1 == 0 || ev.Stream >= h.next || k >= 0 {
+				return &http2.Error{Code: http2.ProtocolError, Reason: causeIdleStream}
+			}
+			return w.afterEnd(i, h, ev)
+		}
+	}
+	switch ev.Type {
+	case http2.Data:
+		return w.data(i, c, h, k, ev)
+	case http2.Headers:
+		return w.head(i, c, h, k, ev)
+	case http2.ResetStream:
+		w.failStream(c, h, k, resetCause(ev.Code))
+	case http2.SettingsFrame:
+		return w.settings(i, c, h, ev)
+	case http2.PushPromise:
+		return &http2.Error{Code: http2.ProtocolError, Reason: causePushed}
+	case http2.Ping:
+		if ev.Flags&http2.Ack == 0 {
+			w.room(i, h)
+			h.out = http2.AppendPing(h.out, ev.Payload, true)
+			w.h2.Sent[http2.Ping]++
+		}
+	case http2.GoAway:
+		w.goAway(i, c, h, ev)
+	case http2.WindowUpdate:
+		return w.widen(h, k, ev)
+	}
+	return nil
+}
+
+// afterEnd handles a frame on a stream that has ended. Data may come until the server
+// has seen our RST_STREAM, and counts; window updates and RST_STREAM may cross the
+// end (section 5.1).
+func (w *worker) afterEnd(i uint32, h *h2conn, ev *http2.Event) *http2.Error {
+	switch ev.Type {
+	case http2.WindowUpdate, http2.ResetStream:
+		return nil
+	case http2.PushPromise:
+		return &http2.Error{Code: http2.ProtocolError, Reason: causePushed}
+	}
+	if !h.reset {
+		return &http2.Error{Code: http2.StreamClosed, Reason: causeClosedStream}
+	}
+	if ev.Type == http2.Data {
+		return w.spend(i, h, ev.Flow)
+	}
+	return nil
+}
+
+// spend counts data against the connection's window, and opens it again.
+func (w *worker) spend(i uint32, h *h2conn, flow uint32) *http2.Error {
+	if flow == 0 {
+		return nil
+	}
+	if !h.credit.Spend(flow) {
+		return &http2.Error{Code: http2.FlowControlError, Reason: causeOverrun}
+	}
+	if n := h.credit.Return(flow); n > 0 {
+		w.room(i, h)
+		h.out = http2.AppendWindowUpdate(h.out, 0, n)
+		w.h2.Sent[http2.WindowUpdate]++
+	}
+	return nil
+}
+
+// data takes a piece of a response's body.
+func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
+	s := &h.table[k]
+	if err := w.spend(i, h, ev.Flow); err != nil {
+		return err
+	}
+	if s.status == 0 {
+		return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeNoHead}
+	}
+	if s.left >= 0 {
+		if s.left -= int64(len(ev.Payload)); s.left < 0 {
+			return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeLength}
+		}
+	}
+	if w.Unexpected[s.status] {
+		w.keepErrorLine(int(s.status), ev.Payload)
+	}
+	if ev.End {
+		return w.responded(i, c, h, k)
+	}
+	if s.got += ev.Flow; s.got >= receiveWindow/2 {
+		w.room(i, h)
+		h.out = http2.AppendWindowUpdate(h.out, s.id, s.got)
+		w.h2.Sent[http2.WindowUpdate]++
+		s.got = 0
+	}
+	return nil
+}
+
+// head takes a header block: of an interim response, a response, or trailers.
+func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
+	s := &h.table[k]
+	target := w.script.target[s.at]
+	if s.status != 0 {
+		return w.trailers(i, c, h, k, ev)
+	}
+	known := &w.h2.heads[target]
+	if !bytes.Equal(ev.Payload, known.block) {
+		got, err := readHead(&h.decoder, ev.Payload)
+		if err != nil {
+			err.Stream = ev.Stream
+			if err.Code == http2.CompressionError {
+				err.Stream = 0
+			}
+			return err
+		}
+		if got.status < 200 {
+			if s.interim++; s.interim > interimMost || ev.End || got.status == 101 {
+				return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeInterim}
+			}
+			return nil
+		}
+		if w.script.noBody[target] || got.status == 204 || got.status == 304 {
+			got.length = 0 // what is said is not about this response's body (RFC 9110, section 8.6)
+		}
+		if len(ev.Payload) <= learnMost {
+			known.block = append(known.block[:0], ev.Payload...)
+		} else {
+			known.block = known.block[:0]
+		}
+		known.status, known.length = got.status, got.length
+	}
+	s.status, s.left = known.status, known.length
+	if ev.End {
+		return w.responded(i, c, h, k)
+	}
+	return nil
+}
+
+// readHead reads a response's head (RFC 9113, section 8.3).
+func readHead(d *hpack.Decoder, block []byte) (got h2head, wrong *http2.Error) {
+	malformed := &http2.Error{Code: http2.ProtocolError, Reason: causeMalformed}
+	got.length = -1
+	regular := false
+	d.Begin(block)
+	for {
+		f, ok, err := d.Next()
+		if err != nil {
+			return got, &http2.Error{Code: http2.CompressionError, Reason: err.Error()}
+		}
+		if !ok {
+			break
+		}
+		if len(f.Name) > 0 && f.Name[0] == ':' {
+			if string(f.Name) != ":status" || regular || got.status != 0 || len(f.Value) != 3 {
+				return got, malformed
+			}
+			for _, digit := range f.Value {
+				if digit-'0' > 9 {
+					return got, malformed
+				}
+				got.status = got.status*10 + uint16(digit-'0')
+			}
+			continue
+		}
+		if regular = true; !fieldAllowed(f.Name) {
+			return got, malformed
+		}
+		if string(f.Name) == "content-length" {
+			n, valid := contentLength(f.Value)
+			if !valid || got.length >= 0 && got.length != n {
+				return got, malformed
+			}
+			got.length = n
+		}
+	}
+	if got.status < 100 {
+		return got, malformed
+	}
+	return got, nil
+}
+
+// fieldAllowed refuses names that HTTP/2 does not allow: not in lower case, or of a
+// field that concerns a connection of HTTP/1.1 (section 8.2).
+func fieldAllowed(name []byte) bool {
+	for _, b := range name {
+		if b <= ' ' || b >= 0x7f || b >= 'A' && b <= 'Z' || b == ':' {
+			return false
+		}
+	}
+	switch string(name) {
+	case "", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
+		return false
+	}
+	return true
+}
+
+func contentLength(b []byte) (n int64, ok bool) {
+	for _, digit := range b {
+		if digit-'0' > 9 || n > 1<<58 {
+			return 0, false
+		}
+		n = n*10 + int64(digit-'0')
+	}
+	return n, len(b) > 0
+}
+
+// trailers end a response.
+func (w *worker) trailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
+	malformed := &http2.Error{Code: http2.ProtocolError, Stream: ev.Stream, Reason: causeMalformed}
+	if !ev.End {
+		return malformed
+	}
+	h.decoder.Begin(ev.Payload)
+	for {
+		f, ok, err := h.decoder.Next()
+		if err != nil {
+			return &http2.Error{Code: http2.CompressionError, Reason: err.Error()}
+		}
+		if !ok {
+			return w.responded(i, c, h, k)
+		}
+		if !fieldAllowed(f.Name) {
+			return malformed
+		}
+	}
+}
+
+// responded takes a response that is whole.
+func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
+	s := &h.table[k]
+	if s.left > 0 {
+		return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeLength}
+	}
+	t, status := w.tally, int(s.status)
+	t.Completed++
+	t.Statuses[status]++
+	if w.Unexpected[status] {
+		t.Bad++
+		w.keepErrorLine(status, nil)
+	}
+	w.doneNs = w.now
+	if s.due >= w.countFromNs {
+		t.Response.Record(w.now - s.due)
+		t.Service.Record(w.now - s.sent)
+	}
+	if t.ByTarget != nil {
+		b := &t.ByTarget[w.script.target[s.at]]
+		b.Completed++
+		b.Statuses[status]++
+		if s.due >= w.countFromNs {
+			b.Response.Record(w.now - s.due)
+		}
+	}
+	if s.body > 0 { // an early answer: the rest of the request is not wanted
+		w.resetStream(i, h, s.id, http2.Cancel)
+	}
+	c.served++
+	w.offWire(c, h, k)
+	return nil
+}
+
+// offWire takes a stream off the wire.
+func (w *worker) offWire(c *conn, h *h2conn, k int) {
+	w.inFlight--
+	c.onWire--
+	h.freed++
+	h.remove(k)
+}
+
+// resetStream ends a stream from this side.
+func (w *worker) resetStream(i uint32, h *h2conn, id uint32, code http2.Code) {
+	h.reset = true
+	w.room(i, h)
+	h.out = http2.AppendReset(h.out, id, code)
+	w.h2.Sent[http2.ResetStream]++
+}
+
+// resetCause names the server's reason for a RST_STREAM.
+func resetCause(code http2.Code) string { return "RST_STREAM from the server: " + code.String() }
+
+// failStream counts one request as failed.
+func (w *worker) failStream(c *conn, h *h2conn, k int, cause string) {
+	w.countFailed(&h.table[k], PhaseResponse, cause)
+	w.offWire(c, h, k)
+}
+
+// countFailed counts a request that has failed.
+func (w *worker) countFailed(s *stream, phase, cause string) {
+	t := w.tally
+	sent := s.sent
+	if sent == 0 {
+		sent = s.due
+	}
+	if s.due >= w.countFromNs {
+		t.Response.Record(w.now - s.due)
+		t.Service.Record(w.now - sent)
+	}
+	if t.ByTarget != nil {
+		t.ByTarget[w.script.target[s.at]].Failed++
+	}
+	t.Failed++
+	t.Faults[Fault{phase, cause}]++
+	w.doneNs = w.now
+}
+
+// misbehaved answers what the server must not do: its stream ends, or the connection
+// (section 5.4).
+func (w *worker) misbehaved(i uint32, c *conn, h *h2conn, err *http2.Error) {
+	if err.Stream != 0 {
+		if k := h.find(err.Stream); k >= 0 && h.table[k].sent != 0 {
+			w.resetStream(i, h, err.Stream, err.Code)
+			w.failStream(c, h, k, err.Error())
+		}
+		return
+	}
+	w.room(i, h)
+	h.out = http2.AppendGoAway(h.out, 0, err.Code)
+	w.h2.Sent[http2.GoAway]++
+	w.flush(i, c, h)
+	w.failH2(i, c, PhaseResponse, err.Error(), causeDropped)
+}
+
+// settings takes the server's.
+func (w *worker) settings(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.Error {
+	if ev.Flags&http2.Ack != 0 {
+		if h.phase == greeting {
+			return &http2.Error{Code: http2.ProtocolError, Reason: causeGreeting}
+		}
+		return nil
+	}
+	before := h.peer.InitialWindowSize
+	if err := h.peer.Apply(ev.Payload); err != nil {
+		return err
+	}
+	if by := int64(h.peer.InitialWindowSize) - int64(before); by != 0 {
+		for k := range h.table {
+			if s := &h.table[k]; s.id != 0 && s.body > 0 && !s.window.Grow(by) {
+				return &http2.Error{Code: http2.FlowControlError, Reason: causeWindow}
+			}
+		}
+	}
+	limit := int32(min(uint32(w.pipelining), h.peer.MaxConcurrentStreams))
+	more := limit > h.limit
+	h.limit = limit
+	w.h2.announced(&h.peer)
+	if h.phase == greeting {
+		h.phase = serving
+	}
+	w.room(i, h)
+	h.out = http2.AppendSettingsAck(h.out)
+	w.h2.Sent[http2.SettingsFrame]++
+	if more && c.parked > 0 {
+		w.wake(i, c)
+	}
+	return nil
+}
+
+// widen takes a window update.
+func (w *worker) widen(h *h2conn, k int, ev *http2.Event) *http2.Error {
+	window := &h.window
+	if ev.Stream != 0 {
+		window = &h.table[k].window
+	}
+	if !window.Grow(int64(ev.Promised)) {
+		return &http2.Error{Code: http2.FlowControlError, Stream: ev.Stream, Reason: causeWindow}
+	}
+	return nil
+}
+
+// goAway takes the server's word that the connection ends. Streams behind the last that
+// it works on go out again on the next connection, which is safe (section 6.8): no
+// part of them was worked on. A connection on which nothing was worked on fails them
+// instead, so that a server that turns everybody away is not asked for ever.
+func (w *worker) goAway(i uint32, c *conn, h *h2conn, ev *http2.Event) {
+	h.phase, h.code = leaving, ev.Code
+	if c.stamped > 0 {
+		w.leaveH2(i, c, w.now)
+	}
+	for id := h.next - 2; id > ev.Promised && id < h.next && c.onWire > 0; id -= 2 {
+		switch k := h.find(id); {
+		case k < 0:
+		case c.served == 0 && ev.Promised == 0:
+			w.failStream(c, h, k, goAwayCause(ev.Code))
+		default:
+			w.requeue(i, c, h, k)
+		}
+	}
+}
+
+// goAwayCause names the server's reason for a GOAWAY.
+func goAwayCause(code http2.Code) string { return "GOAWAY from the server: " + code.String() }
+
+// requeue takes a stream off the wire, to be sent again before all that waits.
+func (w *worker) requeue(i uint32, c *conn, h *h2conn, k int) {
+	s, q := h.table[k], w.queue(i)
+	if c.head--; c.head < 0 {
+		c.head = int32(len(q)) - 1
+	}
+	q[c.head] = flight{due: s.due, n: 1, again: true}
+	h.again = append(h.again, 0)
+	copy(h.again[1:], h.again)
+	h.again[0] = s.at
+	c.entries++
+	c.waiting++
+	c.resend++
+	c.onWire--
+	h.remove(k)
+}
+
+// overH2 handles the end of what the server sends.
+func (w *worker) overH2(i uint32, c *conn, no syscall.Errno) {
+	h := &w.h2.conns[i]
+	if no == 0 || no == syscall.EPIPE {
+		no = c.sendErr
+	}
+	if c.onWire == 0 && (no == 0 || no == syscall.EPIPE || h.phase == leaving) {
+		w.endH2(i, c)
+		return
+	}
+	cause := causeClosed
+	switch {
+	case h.phase == leaving && h.code != http2.NoError:
+		cause = goAwayCause(h.code)
+	case no != 0 && no != syscall.EPIPE:
+		cause = sys.ErrnoName(no)
+	case !h.reader.Idle():
+		cause = causeCut
+	}
+	w.failH2(i, c, PhaseResponse, cause, causeDropped)
+}
+
+// endH2 closes a connection that has no stream; what waits goes to the next one.
+func (w *worker) endH2(i uint32, c *conn) {
+	h := &w.h2.conns[i]
+	switch {
+	case c.served == 0 && !w.idle() && h.freed == 0:
+		w.tally.Faults[Fault{PhaseConnect, causeUnused}]++
+	case c.served > 0 && h.phase == leaving:
+		w.tally.Closes.note(&w.tally.Closes.Announced, c.served)
+	case c.served > 0 && !w.NewConnections:
+		w.tally.Closes.note(&w.tally.Closes.Idle, c.served)
+	}
+	freed := h.freed
+	h.freed = 0
+	w.hangUp(i, c)
+	if !w.NewConnections {
+		w.tally.Reconnects++
+	}
+	w.renew(i, c, freed)
+}
+
+// failH2 ends every request that is on the wire, or was, and the connection; as fail
+// does.
+func (w *worker) failH2(i uint32, c *conn, phase, first, others string) {
+	h := &w.h2.conns[i]
+	freed := h.freed
+	h.freed = 0
+	w.renew(i, c, freed)
+	if c.stamped > 0 {
+		w.leaveH2(i, c, w.now)
+	}
+	n := c.onWire + c.resend
+	if n == 0 {
+		w.tally.Faults[Fault{PhaseIdle, first}]++
+	}
+	for k, oldest := 0, h.oldest(); c.onWire > 0; k++ {
+		s := &h.table[k]
+		if s.id == 0 {
+			continue
+		}
+		cause := others
+		if k == oldest {
+			cause = first
+		}
+		w.countFailed(s, phase, cause)
+		s.id = 0
+		c.onWire--
+	}
+	for q := w.queue(i); c.resend > 0; c.resend-- {
+		f := &q[c.head]
+		lost := stream{due: f.due, at: c.next}
+		if len(h.again) > 0 {
+			lost.at, h.again = h.again[0], h.again[:copy(h.again, h.again[1:])]
+		}
+		w.countFailed(&lost, phase, others)
+		c.waiting--
+		if f.n--; f.n == 0 {
+			w.popFlight(c, q)
+		}
+	}
+	w.inFlight -= int64(n)
+	w.hangUp(i, c)
+	w.renew(i, c, n)
+}
+
+// hungUp ends what HTTP/2 has of a connection that is about to be closed.
+func (w *worker) hungUp(i uint32, c *conn) {
+	h := &w.h2.conns[i]
+	w.stalls(h, false)
+	h.uploads = h.uploads[:0]
+	if w.ring.Unsent(c.tag(i)) > 0 {
+		h.out = nil // the ring's
+	}
+	h.begin = len(h.out)
+}
+
+// expireH2 looks for streams that took too long. One of several ends alone; where
+// the server has said nothing at all for as long, the connection does.
+func (w *worker) expireH2(i uint32, c *conn) {
+	h, limit := &w.h2.conns[i], int64(w.Timeout)
+	late := false
+	for k := 0; k < len(h.table); {
+		s := &h.table[k]
+		if s.id == 0 || s.sent == 0 || w.now-s.sent <= limit {
+			k++
+			continue
+		}
+		if w.now-h.heardNs > limit {
+			w.failH2(i, c, PhaseResponse, causeTimeout, causeBehind)
+			return
+		}
+		w.resetStream(i, h, s.id, http2.Cancel)
+		w.failStream(c, h, k, causeTimeout)
+		late = true
+	}
+	if late {
+		w.proceed(i, c, c.tag(i))
+	}
+}

@@ -1,0 +1,115 @@
+package load
+
+import (
+	"encoding/binary"
+
+	"ceiling/internal/http2"
+)
+
+// H2Report is what HTTP/2 adds to a run's account. Frames and stalls are those of the
+// window.
+type H2Report struct {
+	// Connections that have spoken it, over the whole run.
+	Connections uint64
+	// Sent and Received frames by type. A header block in several frames counts as one
+	// of HEADERS when it is received.
+	Sent, Received [http2.Types]uint64
+	// Stalls counts how often a connection had request bodies to send and the server's
+	// windows allowed nothing; StalledNs is how long that was, over all connections.
+	Stalls    uint64
+	StalledNs int64
+	// The server's settings, as announced last. Streams is the most that it allows at
+	// once on a connection, 2^32-1 where it sets no limit.
+	Streams, Window, Frame uint32
+}
+
+// announced keeps the server's settings.
+func (r *H2Report) announced(s *http2.Settings) {
+	r.Streams, r.Window, r.Frame = s.MaxConcurrentStreams, s.InitialWindowSize, s.MaxFrameSize
+}
+
+// windowOpens forgets what was counted before the window.
+func (r *H2Report) windowOpens() {
+	r.Sent, r.Received, r.Stalls, r.StalledNs = [http2.Types]uint64{}, [http2.Types]uint64{}, 0, 0
+}
+
+// report is the worker's account; nil where no connection has spoken HTTP/2.
+func (h *h2) report() *H2Report {
+	if h == nil || h.Connections == 0 {
+		return nil
+	}
+	return &h.H2Report
+}
+
+// limited tells that the server allows fewer streams than are to be in flight.
+func (h *h2) limited(pipelining int) bool {
+	return h != nil && h.Connections > 0 && h.Streams < uint32(pipelining)
+}
+
+// joinH2 adds the account of one to another's; either may be nil.
+func joinH2(all, one *H2Report) *H2Report {
+	if all == nil || one == nil {
+		if all == nil {
+			all = one
+		}
+		return all
+	}
+	sum := *all
+	for _, n := range []struct{ to, from *[http2.Types]uint64 }{{&sum.Sent, &one.Sent}, {&sum.Received, &one.Received}} {
+		for i := range n.to {
+			n.to[i] += n.from[i]
+		}
+	}
+	sum.Connections += one.Connections
+	sum.Stalls += one.Stalls
+	sum.StalledNs += one.StalledNs
+	if one.Frame > 0 {
+		sum.Streams, sum.Window, sum.Frame = one.Streams, one.Window, one.Frame
+	}
+	return &sum
+}
+
+// append adds the account, or that there is none, to the binary form of a result.
+func (r *H2Report) append(b []byte) []byte {
+	if r == nil {
+		return append(b, 0)
+	}
+	b = append(b, 1)
+	for _, n := range r.counts() {
+		b = binary.AppendUvarint(b, *n)
+	}
+	for _, n := range r.settings() {
+		b = binary.AppendUvarint(b, uint64(*n))
+	}
+	return binary.AppendUvarint(b, uint64(r.StalledNs))
+}
+
+func (r *H2Report) counts() []*uint64 {
+	list := []*uint64{&r.Connections, &r.Stalls}
+	for i := range r.Sent {
+		list = append(list, &r.Sent[i], &r.Received[i])
+	}
+	return list
+}
+
+func (r *H2Report) settings() []*uint32 { return []*uint32{&r.Streams, &r.Window, &r.Frame} }
+
+// h2 reads what append wrote.
+func (r *reader) h2() *H2Report {
+	if !r.bool() {
+		return nil
+	}
+	report := &H2Report{}
+	for _, n := range report.counts() {
+		*n = r.uint()
+	}
+	for _, n := range report.settings() {
+		v := r.uint()
+		r.refuse(v > 1<<32-1)
+		*n = uint32(v)
+	}
+	if report.StalledNs = r.time(); r.err != nil {
+		return nil
+	}
+	return report
+}

@@ -1,0 +1,208 @@
+package load
+
+import (
+	"ceiling/internal/http2"
+)
+
+// transmitH2 opens streams for what waits, as far as the server allows, and sends what
+// has been written: many frames with one send.
+func (w *worker) transmitH2(i uint32, c *conn) {
+	h := &w.h2.conns[i]
+	for c.waiting > 0 && c.state == open && !c.sending && h.phase != leaving && c.onWire < h.limit {
+		if w.NewConnections && (c.onWire > 0 || c.served > 0) {
+			break // one each: this one is about to be closed
+		}
+		if len(h.out)-h.begin > outMost {
+			w.flush(i, c, h)
+			continue
+		}
+		w.openStream(i, c, h)
+	}
+	if len(h.uploads) > 0 {
+		w.upload(i, c, h)
+	}
+	w.flush(i, c, h)
+	if c.waiting > 0 && !w.openLoop && h.phase == serving && !w.NewConnections && c.waiting+c.onWire > h.limit {
+		w.park(i, c, h)
+	}
+}
+
+// openStream writes the first waiting request.
+func (w *worker) openStream(i uint32, c *conn, h *h2conn) {
+	q := w.queue(i)
+	f := &q[c.head]
+	at, again := c.next, f.again && len(h.again) > 0
+	if again {
+		at = h.again[0]
+		h.again = h.again[:copy(h.again, h.again[1:])]
+	} else {
+		c.next = w.script.step(c.next, 1)
+		c.oldest = c.next
+	}
+	id := h.next
+	s := h.add(id)
+	*s = stream{id: id, at: at, due: f.due, left: -1, again: f.again}
+	if h.next += 2; h.next > http2.MaxStream {
+		h.phase = leaving // section 5.1.1: identifiers are not used again
+	}
+	r := &w.h2.requests[w.script.target[at]]
+	w.room(i, h)
+	h.out = r.appendHead(h.out, id)
+	w.h2.Sent[http2.Headers]++
+	w.h2.Sent[http2.Continuation] += uint64(len(r.frames) - 1)
+	if len(r.body) > 0 {
+		s.body, s.window = uint32(len(r.body)), http2.Window(h.peer.InitialWindowSize)
+		h.uploads = append(h.uploads, id)
+	}
+	if c.stamped == 0 {
+		w.fresh = append(w.fresh, i)
+		h.fresh = id
+	}
+	if f.again {
+		c.resend--
+		w.tally.Resent++
+	} else {
+		w.tally.Sent++
+		w.inFlight++
+	}
+	w.sentNs = w.now
+	c.onWire++
+	c.stamped++
+	c.waiting--
+	if f.n--; f.n == 0 {
+		w.popFlight(c, q)
+	}
+}
+
+// leaveH2 dates the streams of one connection that leave now.
+func (w *worker) leaveH2(i uint32, c *conn, now int64) {
+	h := &w.h2.conns[i]
+	for id := h.fresh; c.stamped > 0 && id < h.next; id += 2 {
+		k := h.find(id)
+		if k < 0 {
+			continue
+		}
+		s := &h.table[k]
+		s.sent = now
+		c.stamped--
+		if !s.again && s.due >= w.countFromNs {
+			w.countLag(now-s.due, 1)
+		}
+	}
+	c.stamped = 0
+}
+
+// upload writes what the windows allow of request bodies (section 5.2), and counts
+// where they allow none.
+func (w *worker) upload(i uint32, c *conn, h *h2conn) {
+	if c.state != open {
+		return
+	}
+	kept := h.uploads[:0]
+	stalled, before := false, w.h2.Sent[http2.Data]
+	for n, id := range h.uploads {
+		k := h.find(id)
+		if k < 0 {
+			continue // it has ended
+		}
+		s := &h.table[k]
+		for s.body > 0 && !c.sending {
+			if len(h.out)-h.begin > outMost {
+				w.flush(i, c, h)
+				continue
+			}
+			if !w.writeData(i, h, s) {
+				stalled = true
+				break
+			}
+		}
+		if c.sending {
+			kept = append(kept, h.uploads[n:]...)
+			break
+		}
+		if s.body > 0 {
+			kept = append(kept, id)
+		}
+	}
+	h.uploads = kept
+	if w.h2.Sent[http2.Data] > before {
+		w.stalls(h, false)
+	}
+	w.stalls(h, stalled)
+}
+
+// writeData writes one DATA frame, unless a window is closed.
+func (w *worker) writeData(i uint32, h *h2conn, s *stream) bool {
+	most := min(int(s.body), int(h.peer.MaxFrameSize), outMost, max(int(h.window), 0))
+	n := s.window.Take(most)
+	if n == 0 {
+		return false
+	}
+	h.window.Take(n)
+	body := w.h2.requests[w.script.target[s.at]].body
+	from := len(body) - int(s.body)
+	flags := uint8(0)
+	if s.body -= uint32(n); s.body == 0 {
+		flags = http2.EndStream
+	}
+	w.room(i, h)
+	h.out = append(http2.AppendHeader(h.out, n, http2.Data, flags, s.id), body[from:from+n]...)
+	w.h2.Sent[http2.Data]++
+	return true
+}
+
+// stalls counts the time in which a request body waits for the server's windows.
+func (w *worker) stalls(h *h2conn, stalled bool) {
+	if stalled && h.stallNs == 0 {
+		h.stallNs = max(w.now, 1)
+		w.h2.Stalls++
+	}
+	if !stalled && h.stallNs != 0 {
+		w.h2.StalledNs += w.now - max(h.stallNs, min(w.windowNs, w.now))
+		h.stallNs = 0
+	}
+}
+
+// room makes the buffer ready to be written to: from its start, once a Wait has left
+// nothing of it with the ring.
+func (w *worker) room(i uint32, h *h2conn) {
+	if h.begin > 0 && h.begin == len(h.out) && h.round != w.rounds && w.ring.Unsent(w.conns[i].tag(i)) == 0 {
+		h.out, h.begin = h.out[:0], 0
+	}
+}
+
+// flush gives what has been written to the ring, in whole or, where much waits to
+// leave already, in part.
+func (w *worker) flush(i uint32, c *conn, h *h2conn) {
+	for h.begin < len(h.out) && c.state == open && !c.sending {
+		b := h.out[h.begin:]
+		b = b[:min(len(b), outMost)]
+		h.begin += len(b)
+		w.send(i, c, b)
+		if w.tls == nil {
+			h.round = w.rounds
+		} else if h.begin == len(h.out) {
+			h.out, h.begin = h.out[:0], 0 // sealed elsewhere
+		}
+	}
+}
+
+// park takes the requests back for which the server allows no stream: in a closed loop
+// a slot that has to wait is not one.
+func (w *worker) park(i uint32, c *conn, h *h2conn) {
+	q := w.queue(i)
+	extra := min(c.waiting+c.onWire-h.limit, c.waiting-c.resend)
+	for extra > 0 {
+		f := &q[wrap(c.head+c.entries-1, len(q))]
+		n := min(extra, f.n)
+		if f.n -= n; f.n == 0 {
+			c.entries--
+		}
+		extra -= n
+		c.waiting -= n
+		c.parked += n
+		if w.quota >= 0 {
+			w.quota += int64(n)
+		}
+	}
+}

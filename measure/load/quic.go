@@ -1,0 +1,598 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ceiling/internal/quicconn"
+	"ceiling/internal/sys"
+)
+
+// quicWorker is a worker of HTTP/3. quic-go, which does the protocol, wants a
+// goroutine for each thing that waits: so each request in flight has one, its asker,
+// and one goroutine, the worker's own, has the books. They talk through channels:
+// orders to the askers, events back. That costs an order of magnitude more than the
+// ring's worker, and is counted as the generator's.
+//
+// The embedded worker has the books and the schedule; nothing of its ring and its
+// connections is used.
+type quicWorker struct {
+	worker
+	config   *tls.Config
+	to       netip.AddrPort
+	from     []netip.Addr
+	requests []quicRequest // by target
+	peers    []quicPeer
+	slots    quicSlots // pipelining of them for each peer
+	idle     []int     // open loop: slots without a request, first in first out
+	events   chan quicEvent
+	running  sync.WaitGroup // goroutines of connections and askers
+	ctx      context.Context
+	cancel   context.CancelFunc
+	pacer    chan int64 // when to wake, on the monotonic clock
+	paced    bool       // it has been asked
+	cpu      quicCPU
+	Handshakes
+}
+
+// quicCPU is what the process had used when it was read last, and when the window
+// opened.
+type quicCPU struct{ lastNs, lastAtNs, windowNs int64 }
+
+// quicRequest is one request of the mix.
+type quicRequest struct {
+	header *http.Request // without its body
+	whole  *http.Request // likewise, where there is one
+	body   []byte
+}
+
+// States of a quicPeer.
+const (
+	peerClosed  = iota // to be opened, see reopenAt
+	peerDialing        // a handshake is under way
+	peerOpen
+	peerEnding // no more requests on it: it closes once the last has ended
+)
+
+// quicPeer is one connection, opened again under the same number with the next
+// generation. The worker's goroutine owns it.
+type quicPeer struct {
+	conn       *quicconn.Conn
+	state      uint8
+	attempted  bool
+	failures   uint8
+	generation uint32
+	busy       int // askers at work
+	served     uint32
+	used       bool   // NewConnections: it has had its request
+	next       uint32 // position in the script
+	reopenAt   int64
+	readBytes  uint64 // as the tallies have them
+	wroteBytes uint64
+}
+
+// States of a quicSlot.
+const (
+	slotFree    = iota // without a request
+	slotWaiting        // with one that no asker has
+	slotAsking         // an asker has it
+)
+
+// quicSlot is one request at a time. The worker's goroutine owns it but for asked.
+type quicSlot struct {
+	state   uint8
+	again   bool // its request was sent before
+	counted bool // as sent
+	parked  bool // free for want of a request, or of a connection
+	target  uint16
+	dueNs   int64
+	orderNs int64
+	orders  chan uint16 // of targets, to the asker; nil: the connection is closed
+	asked   *quicAsked
+}
+
+// quicSlots are those of a worker, connection by connection.
+type quicSlots []quicSlot
+
+// quicAsked is what an asker shows of its request while it is at it.
+type quicAsked struct {
+	sentNs  atomic.Int64 // 0: not yet
+	expired atomic.Bool
+	stop    atomic.Pointer[func()] // gives the stream up
+}
+
+// Kinds of quicEvent.
+const (
+	quicDialed = iota
+	quicClosed // by the server, or by an error
+	quicAnswered
+	quicPaced
+)
+
+// quicEvent comes from a goroutine to the worker's.
+type quicEvent struct {
+	kind       uint8
+	peer       int
+	generation uint32
+	slot       int
+	status     int
+	sentNs     int64
+	doneNs     int64
+	expired    bool
+	head       []byte // the beginning of an unexpected answer's body
+	conn       *quicconn.Conn
+	err        error
+}
+
+// newQUICWorker sets one up.
+func newQUICWorker(s *shared, id, first, count int, free chan *Tally, out chan<- delivery) (*quicWorker, error) {
+	to, err := s.Address.AddrPort()
+	if err != nil {
+		return nil, err
+	}
+	w := &quicWorker{
+		worker: worker{
+			shared: s, id: id, number: first, pipelining: s.Pipelining, tally: newTally(len(s.Mix)), free: free, out: out,
+			openLoop: !s.Rate.IsZero(), quota: -1, granted: -1, tickNs: maxTime, nextDue: maxTime, windowNs: maxTime, endNs: maxTime,
+		},
+		config: quicconn.ClientConfig(s.TLS), to: to, from: s.SourceIPs,
+		peers: make([]quicPeer, count), slots: make(quicSlots, count*s.Pipelining),
+		events: make(chan quicEvent, count*(s.Pipelining+2)+1), pacer: make(chan int64, 1),
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.tally.Warmup = true
+	if !w.openLoop && s.Requests > 0 {
+		own := s.Share.Part(s.Requests)
+		w.granted = int64(own / uint64(s.Threads))
+		if uint64(id) < own%uint64(s.Threads) {
+			w.granted++
+		}
+	}
+	for i := range w.peers {
+		number := s.Share.Number(uint64(first + i))
+		w.peers[i].next = s.script.step(0, int(mix(s.Seed+number)%uint64(len(s.script.target))))
+		w.peers[i].reopenAt = int64(s.ConnectRamp) / int64(s.Connections) * int64(number)
+	}
+	for i := range w.slots {
+		w.slots[i].parked = true
+	}
+	for i := range s.Mix {
+		r, err := newQUICRequest(s.Mix[i].Bytes)
+		if err != nil {
+			return nil, err
+		}
+		w.requests = append(w.requests, r)
+	}
+	return w, quicconn.Quiet()
+}
+
+// newQUICRequest reads a request as HTTP/1.1 has it.
+func newQUICRequest(b []byte) (quicRequest, error) {
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
+	if err != nil {
+		return quicRequest{}, fmt.Errorf("load: a request for HTTP/3: %w", err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return quicRequest{}, fmt.Errorf("load: a request for HTTP/3: %w", err)
+	}
+	for _, field := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
+		r.Header.Del(field) // RFC 9114, section 4.2
+	}
+	r.RequestURI, r.URL.Scheme, r.URL.Host = "", "https", r.Host
+	if _, given := r.Header["User-Agent"]; !given {
+		r.Header["User-Agent"] = nil // the library's own is not ours
+	}
+	r.Body, r.ContentLength, r.TransferEncoding = nil, int64(len(body)), nil
+	q := quicRequest{header: r, body: body}
+	if len(body) > 0 {
+		q.whole = r
+	}
+	return q, nil
+}
+
+// startQUIC is the goroutine of a worker of HTTP/3.
+func (r *coordinator) startQUIC(id, first, count int, free chan *Tally) {
+	w, err := newQUICWorker(r.shared, id, first, count, free, r.out)
+	d := delivery{worker: id, last: true, err: err}
+	if err == nil {
+		w.loop()
+		w.end()
+		d.tally, d.report = w.tally, w.report()
+		w.shut()
+	}
+	r.out <- d
+}
+
+// batchMost events are handled between two looks at the clock.
+const batchMost = 256
+
+// loop is the life of a worker: wait for an event, read the clock, handle.
+func (w *quicWorker) loop() {
+	if w.openLoop {
+		w.running.Go(w.pace)
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		w.dial()
+		w.order()
+		timer.Reset(time.Duration(max(w.until()-w.clock(), 0)))
+		w.tally.Waits++
+		select {
+		case e := <-w.events:
+			w.now = w.clock()
+			if w.turn() {
+				tooLate(e)
+				return
+			}
+			w.batch(e)
+		case <-timer.C:
+			w.now = w.clock()
+			if w.turn() {
+				return
+			}
+		}
+		if w.now >= w.expireNs {
+			w.expire()
+		}
+		if w.inFlight == 0 && w.phase >= measuring && w.finished() {
+			return
+		}
+	}
+}
+
+// batch handles an event and those that are there already.
+func (w *quicWorker) batch(e quicEvent) {
+	w.handle(&e)
+	for range batchMost {
+		select {
+		case e := <-w.events:
+			w.handle(&e)
+			continue
+		default:
+		}
+		break
+	}
+	w.tally.Batches++
+	took := w.clock() - w.now
+	w.tally.BatchNs += took
+	w.tally.BatchMaxNs = max(w.tally.BatchMaxNs, took)
+}
+
+// until is when the loop has to go on without an event.
+func (w *quicWorker) until() int64 {
+	until := min(w.tickNs, w.expireNs, w.now+int64(100*time.Millisecond))
+	if w.phase < starting {
+		until = min(until, w.now+int64(2*time.Millisecond))
+		if start := w.startNs.Load(); start > 0 {
+			until = min(until, start)
+		}
+	}
+	switch w.phase {
+	case measuring:
+		until = min(until, w.endNs)
+	case draining:
+		until = min(until, w.drainNs)
+	}
+	return min(until, w.dialNs)
+}
+
+// pace wakes the loop when a request of an open loop is due: Go's own timers are
+// good to a millisecond only.
+func (w *quicWorker) pace() {
+	for {
+		select {
+		case at := <-w.pacer:
+			for wait := at - sys.MonotonicNs(); wait > 0; wait = at - sys.MonotonicNs() {
+				pause := syscall.NsecToTimespec(wait)
+				_ = syscall.Nanosleep(&pause, nil) // a signal may end it early
+			}
+			w.events <- quicEvent{kind: quicPaced}
+		case <-w.ctx.Done():
+			return
+		}
+	}
+}
+
+// order gives requests to askers: in an open loop those that are due.
+func (w *quicWorker) order() {
+	if !w.openLoop || w.phase < starting {
+		return
+	}
+	w.now = w.clock()
+	for w.nextDue <= w.now && len(w.idle) > 0 {
+		k := w.idle[0]
+		w.idle = w.idle[1:]
+		s := &w.slots[k]
+		if w.peers[k/w.pipelining].state != peerOpen {
+			s.parked = true
+			continue
+		}
+		w.supplyDue(k, w.nextDue)
+		w.ask(k)
+		w.arrivals.next()
+		w.advance()
+	}
+	if w.nextDue < maxTime && len(w.idle) > 0 && !w.paced {
+		w.paced = true
+		w.pacer <- sys.MonotonicNs() + min(max(w.nextDue-w.clock(), 0), int64(time.Millisecond)*50)
+	}
+}
+
+// turn passes the boundaries of time, as worker.turn does.
+func (w *quicWorker) turn() (done bool) {
+	if w.phase == opening && w.attempted == len(w.peers) {
+		w.ready()
+	}
+	if start := w.startNs.Load(); w.phase == waiting && start > 0 && w.now >= start {
+		w.begin(start)
+	}
+	if w.phase >= starting && w.phase < measuring && w.now >= w.windowNs {
+		w.openWindow()
+	}
+	if w.now >= w.tickNs {
+		end := min(w.tickNs, w.endNs)
+		for w.tickNs <= w.now {
+			w.tickNs += int64(w.Interval)
+		}
+		select {
+		case next := <-w.free:
+			w.handOver(end, next)
+		default:
+		}
+	}
+	if w.stop.Load() {
+		w.lastNs = w.now
+		return true
+	}
+	return w.phase >= measuring && w.finished()
+}
+
+// begin starts the load.
+func (w *quicWorker) begin(start int64) {
+	w.phase, w.downNs, w.quota = warming, w.now, w.granted
+	w.windowNs = start + int64(w.Warmup)
+	w.endNs = maxTime
+	if w.Duration > 0 {
+		w.endNs = w.windowNs + int64(w.Duration)
+		w.drainNs = w.endNs + int64(w.Drain)
+	}
+	w.tickNs = w.windowNs - (int64(w.Warmup)-1)/int64(w.Interval)*int64(w.Interval)
+	w.tally.StartNs = start
+	w.handOver(start, w.spare())
+	if w.Warmup == 0 {
+		w.openWindow()
+	}
+	w.firstDueNs = start
+	if w.openLoop && w.phase < measuring {
+		w.warmSchedule(start)
+	}
+	w.wakeAll()
+	if w.phase == measuring {
+		w.carriedNs = w.slots.waited(w.windowNs)
+	}
+}
+
+// openWindow ends the warm-up.
+func (w *quicWorker) openWindow() {
+	if w.windowNs > w.tally.StartNs {
+		w.handOver(w.windowNs, w.spare())
+	}
+	w.tickNs = w.windowNs + int64(w.Interval)
+	w.phase = measuring
+	w.tally.Warmup = false
+	w.carried, w.carriedNs = w.inFlight, w.slots.waited(w.windowNs)
+	w.doneNs = w.windowNs
+	w.cpu.windowNs = processNs()
+	if w.openLoop {
+		w.countFromNs = w.windowNs
+		w.mainSchedule()
+	}
+}
+
+// finished tells that the work is done, as worker.finished does.
+func (w *quicWorker) finished() bool {
+	if w.now >= w.endNs && w.phase == measuring {
+		w.phase = draining
+		w.lastNs = w.endNs
+		if !w.openLoop {
+			return true
+		}
+		w.lateAtEnd = w.behind() + w.slots.unsent()
+		if w.endNs > w.tally.StartNs {
+			w.handOver(w.endNs, w.spare())
+		}
+		w.tickNs = maxTime
+	}
+	answered := w.inFlight == 0 && w.quota <= 0 && (!w.openLoop || w.nextDue == maxTime) && w.slots.unsent() == 0
+	switch {
+	case w.phase == draining:
+		w.lastNs = max(w.endNs, w.doneNs, w.sentNs, w.counting())
+		return answered || w.now >= w.drainNs
+	case w.Requests > 0 && answered:
+		w.lastNs = max(w.windowNs, w.doneNs, w.counting())
+		return true
+	case w.Duration == 0 && w.connected == 0 && w.now-w.downNs > int64(w.Timeout)+2*maxBackoffNs:
+		w.lastNs = w.now
+		return true
+	}
+	return false
+}
+
+// counting is the earliest end of the tally at hand: an answer that was read before
+// the last one ended may have been counted after it.
+func (w *quicWorker) counting() int64 {
+	if t := w.tally; t.Completed+t.Failed+t.Sent > 0 {
+		return t.StartNs + 1
+	}
+	return 0
+}
+
+// handOver delivers the tally up to endNs, and goes on with next.
+func (w *quicWorker) handOver(endNs int64, next *Tally) {
+	w.close(endNs)
+	w.handedOver += w.tally.Completed
+	w.out <- delivery{worker: w.id, tally: w.tally}
+	warm := w.tally.Warmup
+	next.clear()
+	next.StartNs, next.Warmup = endNs, warm
+	w.tally = next
+}
+
+// close fills in what is known at the end of the tally. The process's CPU time is
+// shared out to the workers: its threads serve all of them.
+func (w *quicWorker) close(endNs int64) {
+	t := w.tally
+	if endNs > t.StartNs { // what is counted needs an interval to be counted in
+		w.countSent()
+		for i := range w.peers {
+			w.peers[i].countBytes(t)
+		}
+	}
+	t.EndNs = max(endNs, t.StartNs)
+	t.InFlight, t.Connected = uint64(w.inFlight), w.connected
+	if w.phase >= starting && w.phase < draining {
+		t.Behind = w.behindNow()
+	}
+	cpu, now := processNs()/int64(w.Threads), w.clock()
+	t.CPUNs = cpu - w.cpu.lastNs
+	if past := now - w.cpu.lastAtNs; past > 0 {
+		t.Busy = min(float64(t.CPUNs)/float64(past), 1)
+	}
+	w.cpu.lastNs, w.cpu.lastAtNs = cpu, now
+}
+
+func processNs() int64 {
+	user, system := sys.ProcessCPUNs()
+	return user + system
+}
+
+// end closes the books of the window.
+func (w *quicWorker) end() {
+	if w.lastNs == 0 {
+		w.lastNs = w.now
+	}
+	w.close(w.lastNs)
+	w.tally.Behind = w.behind()
+}
+
+// report is this worker's account of the window.
+func (w *quicWorker) report() *WorkerReport {
+	r := &WorkerReport{
+		Thread: os.Getpid(), Connections: len(w.peers), Opened: w.opened, RunDelay: -1, engine: EngineQUIC, why: "HTTP/3 is by quic-go",
+		firstNs: w.firstNs, firstDueNs: w.firstDueNs, errors: w.errors, handshakes: &w.Handshakes,
+	}
+	if w.phase < measuring {
+		return r
+	}
+	r.carried, r.inFlight, r.lateAtEnd = uint64(w.carried), uint64(w.inFlight), w.lateAtEnd
+	switch {
+	case w.openLoop:
+		behind := w.behind()
+		r.asked, r.unsent = w.arrivals.passed(uint64(w.id))+behind, behind+w.slots.unsent()
+	case w.quota >= 0:
+		r.asked, r.unsent = uint64(w.granted), uint64(w.quota)+w.slots.unsent()
+	}
+	if !w.openLoop {
+		r.edges = &Edges{w.carriedNs, w.slots.waited(w.lastNs)}
+	}
+	if r.windowNs = w.lastNs - w.windowNs; r.windowNs > 0 {
+		r.Busy = min(float64(processNs()-w.cpu.windowNs)/float64(w.Threads)/float64(r.windowNs), 1)
+	}
+	return r
+}
+
+// EngineQUIC names the engine of HTTP/3.
+const EngineQUIC = "quic-go"
+
+// waited is how long the requests of all slots have waited at a time, all together.
+func (list quicSlots) waited(atNs int64) (sumNs int64) {
+	for i := range list {
+		if s := &list[i]; s.state != slotFree {
+			sumNs += atNs - s.dueNs
+		}
+	}
+	return sumNs
+}
+
+// unsentNow counts the requests that were given to a slot and have not left.
+func (list quicSlots) unsent() (n uint64) {
+	for i := range list {
+		if s := &list[i]; s.state != slotFree && !s.counted && !s.again {
+			n++
+		}
+	}
+	return n
+}
+
+// countSent counts the requests that have left and have no answer yet.
+func (w *quicWorker) countSent() {
+	for i := range w.slots {
+		if s := &w.slots[i]; s.state == slotAsking && !s.counted {
+			if at := s.asked.sentNs.Load(); at != 0 {
+				w.sent(s, at)
+			}
+		}
+	}
+}
+
+// sent counts a request that left.
+func (w *quicWorker) sent(s *quicSlot, atNs int64) {
+	s.counted = true
+	w.sentNs = max(w.sentNs, atNs)
+	if w.firstNs == 0 || atNs < w.firstNs {
+		w.firstNs = atNs
+	}
+	if s.again {
+		w.tally.Resent++
+		return
+	}
+	w.tally.Sent++
+	w.inFlight++
+	if s.dueNs >= w.countFromNs {
+		w.tally.Lag.Record(max(atNs-s.dueNs, 0))
+	}
+}
+
+// countBytes counts what went over a connection, above UDP.
+func (p *quicPeer) countBytes(t *Tally) {
+	if p.conn == nil {
+		return
+	}
+	n := p.conn.QUIC.ConnectionStats()
+	t.Read += n.BytesReceived - p.readBytes
+	t.Written += n.BytesSent - p.wroteBytes
+	p.readBytes, p.wroteBytes = n.BytesReceived, n.BytesSent
+}
+
+// pinProcess has all threads of this process, and those to come, run on the CPUs.
+func pinProcess(cpus []int) (undo func() error, err error) {
+	before, err := sys.AllowedCPUs(0)
+	if err != nil {
+		return func() error { return nil }, err
+	}
+	set := func(cpus []int) error {
+		threads, err := sys.Threads(os.Getpid())
+		for _, id := range threads {
+			if pinned := sys.Pin(id, cpus); pinned != nil && !strings.Contains(pinned.Error(), "no such process") {
+				err = errors.Join(err, pinned)
+			}
+		}
+		return err
+	}
+	return func() error { return set(before) }, set(cpus)
+}

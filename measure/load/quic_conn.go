@@ -1,0 +1,546 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
+	"ceiling/internal/quicconn"
+)
+
+// dial opens connections that are closed and may be tried, within bounds.
+func (w *quicWorker) dial() {
+	w.dialNs = maxTime
+	if w.pending >= maxPending || w.stop.Load() {
+		return
+	}
+	now := w.clock()
+	for i := range w.peers {
+		p := &w.peers[i]
+		if p.state != peerClosed || p.busy > 0 || w.unneededPeer(i) {
+			continue
+		}
+		if p.reopenAt > now || w.pending >= maxPending {
+			w.dialNs = min(w.dialNs, max(p.reopenAt, now+int64(time.Millisecond)))
+			continue
+		}
+		w.connect(i, p)
+	}
+}
+
+// unneededPeer tells that a new connection would have no request.
+func (w *quicWorker) unneededPeer(i int) bool {
+	if !w.NewConnections || w.phase < starting || w.quota != 0 {
+		return false
+	}
+	return !slices.ContainsFunc(w.slotsOf(i), func(s quicSlot) bool { return s.state == slotWaiting })
+}
+
+func (w *quicWorker) slotsOf(i int) []quicSlot { return w.slots[i*w.pipelining : (i+1)*w.pipelining] }
+
+func (w *quicWorker) connect(i int, p *quicPeer) {
+	p.state = peerDialing
+	p.generation++
+	w.pending++
+	w.opened++
+	var from netip.Addr
+	if len(w.from) > 0 {
+		from = w.from[(w.number+i)%len(w.from)]
+	}
+	generation := p.generation
+	w.running.Go(func() {
+		ctx, cancel := context.WithTimeout(w.ctx, w.Timeout)
+		defer cancel()
+		e := quicEvent{kind: quicDialed, peer: i, generation: generation, sentNs: w.clock()}
+		e.conn, e.err = quicconn.Dial(ctx, w.to, from, w.config)
+		e.doneNs = w.clock()
+		w.events <- e
+		if e.err != nil {
+			return
+		}
+		over := e.conn.QUIC.Context()
+		<-over.Done()
+		w.events <- quicEvent{kind: quicClosed, peer: i, generation: generation, err: context.Cause(over)}
+	})
+}
+
+// handle takes one event. Those of an earlier connection are dropped, but for the
+// answers: a connection is not opened again before its askers are done.
+func (w *quicWorker) handle(e *quicEvent) {
+	switch e.kind {
+	case quicPaced:
+		w.paced = false
+	case quicDialed:
+		w.dialed(e)
+	case quicClosed:
+		if p := &w.peers[e.peer]; e.generation == p.generation && (p.state == peerOpen || p.state == peerEnding) {
+			w.closedBy(e.peer, p, e.err)
+		}
+	case quicAnswered:
+		w.replied(e)
+	}
+}
+
+func (w *quicWorker) dialed(e *quicEvent) {
+	p := &w.peers[e.peer]
+	w.pending--
+	if !p.attempted {
+		p.attempted = true
+		w.worker.attempted++
+	}
+	if e.err != nil {
+		w.dialFailed(e.peer, p, e.err)
+		return
+	}
+	took := &w.Setup
+	if w.phase >= measuring {
+		took = &w.Handshakes.Window
+	}
+	took.Record(e.doneNs - e.sentNs)
+	w.Agreed = e.conn.Agreed()
+	p.conn, p.state, p.served, p.used, p.readBytes, p.wroteBytes = e.conn, peerOpen, 0, false, 0, 0
+	w.connected++
+	for k := e.peer * w.pipelining; k < (e.peer+1)*w.pipelining; k++ {
+		s := &w.slots[k]
+		s.orders, s.asked = make(chan uint16, 1), &quicAsked{}
+		a := &quicAsker{
+			shared: w.shared, ctx: w.ctx, requests: w.requests, events: w.events, conn: e.conn, shown: s.asked,
+			from: quicEvent{kind: quicAnswered, peer: e.peer, generation: e.generation, slot: k},
+		}
+		orders := s.orders
+		w.running.Go(func() { a.all(orders) })
+		w.wakeSlot(k)
+	}
+}
+
+func (w *quicWorker) dialFailed(i int, p *quicPeer, err error) {
+	p.state, p.failures = peerClosed, min(p.failures+1, 9)
+	p.reopenAt = w.now + backoffNs<<(p.failures-1)
+	phase := PhaseConnect
+	var transport *quic.TransportError
+	if errors.As(err, &transport) && transport.ErrorCode.IsCryptoError() {
+		phase = PhaseTLS
+	}
+	w.tally.Faults[Fault{phase, quicconn.Explain(err)}]++
+	list := w.slotsOf(i)
+	for k := range list {
+		s := &list[k]
+		switch {
+		case s.state == slotWaiting && s.again: // the server had refused it, and is gone
+			w.failSlot(s, PhaseResponse, causeClosed, w.now, 0)
+			w.renewSlot(i*w.pipelining+k, w.now)
+		case s.state == slotWaiting && w.quota >= 0 && !w.openLoop:
+			w.quota++ // for the others to send
+			s.state, s.parked = slotFree, true
+		}
+	}
+}
+
+// closedBy takes a connection that has ended. What its askers were at comes as their
+// answers.
+func (w *quicWorker) closedBy(i int, p *quicPeer, err error) {
+	if p.state == peerOpen && p.busy == 0 && !w.NewConnections {
+		if p.served > 0 {
+			w.tally.Closes.note(&w.tally.Closes.Idle, p.served)
+		}
+		var code *quic.ApplicationError
+		if graceful := errors.As(err, &code) && code.ErrorCode == quic.ApplicationErrorCode(http3.ErrCodeNoError); !graceful {
+			w.tally.Faults[Fault{PhaseIdle, quicconn.Explain(err)}]++
+		}
+	}
+	w.hangUpPeer(i, p)
+}
+
+// hangUpPeer closes a connection; it is to be opened again.
+func (w *quicWorker) hangUpPeer(i int, p *quicPeer) {
+	p.countBytes(w.tally)
+	_ = p.conn.Close() // it may have ended
+	if w.connected--; w.connected == 0 {
+		w.downNs = w.now
+	}
+	list := w.slotsOf(i)
+	for k := range list {
+		close(list[k].orders)
+		list[k].orders = nil
+	}
+	p.failures++
+	if p.served > 0 {
+		p.failures = 0
+	}
+	p.failures = min(p.failures, 9)
+	p.conn, p.state, p.reopenAt = nil, peerClosed, w.now
+	if p.failures > 0 {
+		p.reopenAt += backoffNs << (p.failures - 1)
+	}
+	if w.phase >= starting && !w.NewConnections {
+		w.tally.Reconnects++
+	}
+}
+
+// wakeAll gives every slot its first request.
+func (w *quicWorker) wakeAll() {
+	for k := range w.slots {
+		w.wakeSlot(k)
+	}
+}
+
+// wakeSlot gives a slot whose connection stands a request, or goes on with the one it
+// has.
+func (w *quicWorker) wakeSlot(k int) {
+	s := &w.slots[k]
+	switch {
+	case w.phase < starting:
+	case s.state == slotWaiting:
+		w.ask(k)
+	case s.state != slotFree || !s.parked:
+	case w.openLoop:
+		if w.peers[k/w.pipelining].state == peerOpen {
+			s.parked = false
+			w.idle = append(w.idle, k)
+		}
+	case w.quota >= 0 && w.peers[k/w.pipelining].state != peerOpen: // others may have its share
+	default:
+		w.supplySlot(k, w.startOr(w.now))
+	}
+}
+
+// startOr is when the load began, until the first requests are given out.
+func (w *quicWorker) startOr(now int64) int64 {
+	if w.firstNs == 0 && w.phase == warming {
+		return w.startNs.Load()
+	}
+	return now
+}
+
+// supplySlot gives a free slot of a closed loop a request, where any is left.
+func (w *quicWorker) supplySlot(k int, dueNs int64) {
+	s := &w.slots[k]
+	s.parked = w.quota == 0
+	if s.parked {
+		return
+	}
+	if w.quota > 0 {
+		w.quota--
+	}
+	w.supplyDue(k, dueNs)
+	w.ask(k)
+}
+
+func (w *quicWorker) supplyDue(k int, dueNs int64) {
+	s, p := &w.slots[k], &w.peers[k/w.pipelining]
+	s.state, s.again, s.counted, s.parked, s.dueNs = slotWaiting, false, false, false, dueNs
+	s.target = w.script.target[p.next]
+	p.next = w.script.step(p.next, 1)
+}
+
+// ask hands a waiting request to the slot's asker, where its connection may have it.
+func (w *quicWorker) ask(k int) {
+	s, p := &w.slots[k], &w.peers[k/w.pipelining]
+	if s.state != slotWaiting || p.state != peerOpen || w.NewConnections && p.used {
+		return
+	}
+	p.used = true
+	p.busy++
+	s.state, s.counted, s.orderNs = slotAsking, false, w.now
+	s.asked.sentNs.Store(0)
+	s.asked.expired.Store(false)
+	s.orders <- s.target
+}
+
+// renewSlot gives a slot its next request: in a closed loop it is due at once.
+func (w *quicWorker) renewSlot(k int, doneNs int64) {
+	s := &w.slots[k]
+	s.state = slotFree
+	if w.openLoop {
+		s.parked = true
+		w.wakeSlot(k)
+		return
+	}
+	if w.quota >= 0 && w.phase < measuring {
+		w.quota++
+	}
+	w.supplySlot(k, doneNs)
+}
+
+// replied takes what came of a request.
+func (w *quicWorker) replied(e *quicEvent) {
+	s, p := &w.slots[e.slot], &w.peers[e.peer]
+	p.busy--
+	if !s.counted && e.sentNs != 0 {
+		w.sent(s, e.sentNs)
+	}
+	switch {
+	case e.err == nil:
+		w.completeSlot(s, p, e)
+		w.renewAfter(e, p)
+	case e.sentNs == 0 && !(e.expired && errors.Is(e.err, context.Canceled)), quicconn.Rejected(e.err) && !e.expired:
+		// It never left, or the server has not looked at it.
+		s.state, s.again = slotWaiting, s.again || e.sentNs != 0
+		w.retire(e.peer, p)
+	default:
+		cause := quicconn.Explain(e.err)
+		if e.expired {
+			cause = causeTimeout
+		}
+		if e.sentNs == 0 { // no stream was granted in time
+			w.sent(s, e.doneNs)
+			cause = causeNoStream
+		}
+		w.failSlot(s, PhaseResponse, cause, e.doneNs, e.sentNs)
+		w.renewAfter(e, p)
+	}
+	if p.state == peerEnding && p.busy == 0 {
+		w.hangUpPeer(e.peer, p)
+	}
+}
+
+// causeNoStream is a request that the server granted no stream for, in its timeout.
+const causeNoStream = "no stream granted (MAX_STREAMS)"
+
+// renewAfter frees the slot of an answer, whose connection may be over with it.
+func (w *quicWorker) renewAfter(e *quicEvent, p *quicPeer) {
+	if w.NewConnections {
+		w.retire(e.peer, p)
+	}
+	w.renewSlot(e.slot, e.doneNs)
+}
+
+// retire has a connection end once its requests have.
+func (w *quicWorker) retire(i int, p *quicPeer) {
+	if p.state != peerOpen {
+		return
+	}
+	if !w.NewConnections {
+		w.tally.Closes.note(&w.tally.Closes.Announced, p.served)
+	}
+	p.state = peerEnding
+	if p.busy == 0 {
+		w.hangUpPeer(i, p)
+	}
+}
+
+func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
+	t := w.tally
+	t.Completed++
+	t.Statuses[e.status]++
+	if w.Unexpected[e.status] {
+		t.Bad++
+		if len(w.errors) < errorsKept && !slices.ContainsFunc(w.errors, func(k ErrorResponse) bool { return k.Status == e.status }) {
+			w.errors = append(w.errors, ErrorResponse{Status: e.status, Line: firstLine(e.head)})
+		}
+	}
+	p.served++
+	w.inFlight--
+	w.doneNs = max(w.doneNs, e.doneNs)
+	counted := s.dueNs >= w.countFromNs
+	if counted {
+		t.Response.Record(e.doneNs - s.dueNs)
+		t.Service.Record(e.doneNs - e.sentNs)
+	}
+	if t.ByTarget != nil {
+		b := &t.ByTarget[s.target]
+		b.Completed++
+		b.Statuses[e.status]++
+		if counted {
+			b.Response.Record(e.doneNs - s.dueNs)
+		}
+	}
+}
+
+// failSlot ends a request that was sent, with its cause.
+func (w *quicWorker) failSlot(s *quicSlot, phase, cause string, doneNs, sentNs int64) {
+	t := w.tally
+	t.Failed++
+	t.Faults[Fault{phase, cause}]++
+	w.inFlight--
+	w.doneNs = max(w.doneNs, doneNs)
+	if sentNs == 0 {
+		sentNs = s.dueNs
+	}
+	if s.dueNs >= w.countFromNs {
+		t.Response.Record(doneNs - s.dueNs)
+		t.Service.Record(doneNs - sentNs)
+	}
+	if t.ByTarget != nil {
+		t.ByTarget[s.target].Failed++
+	}
+}
+
+// expire gives up requests that took too long, as worker.expire does, and gives
+// slots without a request what others have given back.
+func (w *quicWorker) expire() {
+	limit := int64(w.Timeout)
+	w.expireNs = w.now + min(max(limit/10, 1e6), 1e8)
+	for k := range w.slots {
+		s := &w.slots[k]
+		switch s.state {
+		case slotAsking:
+			since := s.asked.sentNs.Load()
+			if since == 0 {
+				since = s.orderNs
+			}
+			if w.now-since <= limit || s.asked.expired.Load() {
+				continue
+			}
+			s.asked.expired.Store(true)
+			if stop := s.asked.stop.Load(); stop != nil {
+				(*stop)()
+			}
+		case slotFree:
+			if w.quota > 0 && s.parked && w.peers[k/w.pipelining].state == peerOpen {
+				w.wakeSlot(k)
+			}
+		}
+	}
+}
+
+// tooLate takes an event that came when the run was over.
+func tooLate(e quicEvent) {
+	if e.kind == quicDialed && e.conn != nil {
+		_ = e.conn.Close() // nothing was asked on it
+	}
+}
+
+// shut ends all connections and waits for every goroutine.
+func (w *quicWorker) shut() {
+	w.cancel()
+	w.tally = newTally(len(w.Mix)) // the last one has left
+	for i := range w.peers {
+		if p := &w.peers[i]; p.conn != nil {
+			w.hangUpPeer(i, p)
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		w.running.Wait()
+		close(ended)
+	}()
+	for {
+		select {
+		case e := <-w.events:
+			tooLate(e)
+		case <-ended:
+			return
+		}
+	}
+}
+
+// readMost bytes of an answer are read at a time.
+const readMost = 32 << 10
+
+// quicAsker is the goroutine of one slot, for as long as its connection stands.
+type quicAsker struct {
+	*shared
+	ctx      context.Context
+	requests []quicRequest
+	events   chan<- quicEvent
+	conn     *quicconn.Conn
+	shown    *quicAsked
+	from     quicEvent
+	buffer   [readMost]byte
+}
+
+func (a *quicAsker) clock() int64 { return int64(time.Since(a.base)) }
+
+// all does the requests, one after the other, until the connection is closed.
+func (a *quicAsker) all(orders <-chan uint16) {
+	for target := range orders {
+		e := a.from
+		e.err = a.exchange(&e, &a.requests[target])
+		a.shown.stop.Store(nil)
+		e.doneNs, e.sentNs, e.expired = a.clock(), a.shown.sentNs.Load(), a.shown.expired.Load()
+		a.events <- e
+	}
+}
+
+// exchange does one request, and reads its answer to the end.
+func (a *quicAsker) exchange(e *quicEvent, r *quicRequest) error {
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	stop := func() { cancel() }
+	a.shown.stop.Store(&stop)
+	if a.shown.expired.Load() {
+		return context.Canceled
+	}
+	if r.whole != nil {
+		return a.exchangeBody(ctx, e, r)
+	}
+	stream, err := a.conn.HTTP.OpenRequestStream(ctx)
+	if err != nil {
+		return err
+	}
+	quit := func() {
+		stream.CancelRead(quic.StreamErrorCode(http3.ErrCodeRequestCanceled))
+		stream.CancelWrite(quic.StreamErrorCode(http3.ErrCodeRequestCanceled))
+	}
+	a.shown.stop.Store(&quit)
+	if a.shown.expired.Load() {
+		quit()
+	}
+	a.shown.sentNs.Store(a.clock())
+	if err := stream.SendRequestHeader(r.header); err != nil {
+		return err
+	}
+	if err := stream.Close(); err != nil {
+		return err
+	}
+	for {
+		answer, err := stream.ReadResponse()
+		if err != nil {
+			quit()
+			return err
+		}
+		if answer.StatusCode >= 200 {
+			e.status = answer.StatusCode
+			return a.drain(e, answer.Body)
+		}
+	}
+}
+
+// exchangeBody does a request with a body, for which the library has one way only.
+func (a *quicAsker) exchangeBody(ctx context.Context, e *quicEvent, r *quicRequest) error {
+	whole := r.whole.WithContext(ctx)
+	whole.Body = io.NopCloser(bytes.NewReader(r.body))
+	a.shown.sentNs.Store(a.clock())
+	answer, err := a.conn.HTTP.RoundTrip(whole)
+	if err != nil {
+		if strings.Contains(err.Error(), "graceful shutdown") { // it was not begun
+			a.shown.sentNs.Store(0)
+		}
+		return err
+	}
+	e.status = answer.StatusCode
+	err = a.drain(e, answer.Body)
+	_ = answer.Body.Close() // it was read to its end, or is broken
+	return err
+}
+
+// drain reads a body to its end, and keeps its beginning where its status is not as
+// expected.
+func (a *quicAsker) drain(e *quicEvent, body io.Reader) error {
+	if e.status >= len(a.Unexpected) {
+		return errStatus
+	}
+	for {
+		n, err := body.Read(a.buffer[:])
+		if n > 0 && e.head == nil && a.Unexpected[e.status] {
+			e.head = bytes.Clone(a.buffer[:min(n, 4*errorLineMax)])
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+var errStatus = errors.New("a status that is none")
