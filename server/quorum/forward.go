@@ -1,0 +1,126 @@
+package quorum
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// A forwarder stands before a replica's port for the others and keeps what goes through it, each way, for a time. It does
+// what a long link does to a round trip. It is no link: TCP at both ends sees a peer that is near, so windows and retransmissions
+// are not those of the distance. tc-netem(8) would have that, which many kernels are built without.
+type forwarder struct {
+	delay time.Duration
+	to    string
+	ln    net.Listener
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+	over  bool
+	all   sync.WaitGroup
+}
+
+// forward listens on from until close.
+func forward(from, to string, delay time.Duration) (*forwarder, error) {
+	ln, err := net.Listen("tcp", from)
+	if err != nil {
+		return nil, err
+	}
+	f := &forwarder{delay: delay, to: to, ln: ln, conns: map[net.Conn]struct{}{}}
+	f.all.Go(f.accept)
+	return f, nil
+}
+
+func (f *forwarder) accept() {
+	for {
+		near, err := f.ln.Accept()
+		if err != nil {
+			return // closed
+		}
+		far, err := net.Dial("tcp", f.to)
+		if err != nil {
+			_ = near.Close() // the replica is not there yet, and is asked again
+			continue
+		}
+		if !f.keep(near, far) {
+			return
+		}
+		f.all.Go(func() { f.pass(near, far) })
+		f.all.Go(func() { f.pass(far, near) })
+	}
+}
+
+func (f *forwarder) keep(conns ...net.Conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range conns {
+		if f.over {
+			_ = c.Close()
+		}
+		f.conns[c] = struct{}{}
+	}
+	return !f.over
+}
+
+// A piece is what one read had, and when it is due.
+type piece struct {
+	due  time.Time
+	text []byte
+}
+
+const (
+	pieceBytes = 64 << 10
+	piecesMost = 1024
+)
+
+// pass carries one direction, and ends both with it.
+func (f *forwarder) pass(from, to net.Conn) {
+	queue := make(chan piece, piecesMost)
+	f.all.Go(func() {
+		defer f.end(from, to)
+		for p := range queue {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.text); err != nil {
+				_ = from.Close() // ends the reader, which ends this
+			}
+		}
+	})
+	defer close(queue)
+	buffer := make([]byte, pieceBytes)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			queue <- piece{time.Now().Add(f.delay), append([]byte(nil), buffer[:n]...)}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (f *forwarder) end(conns ...net.Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close() // closed before by the other direction
+		delete(f.conns, c)
+	}
+}
+
+// close ends all connections and waits for them.
+func (f *forwarder) close() error {
+	err := f.ln.Close()
+	f.mu.Lock()
+	f.over = true
+	for c := range f.conns {
+		_ = c.Close()
+	}
+	f.mu.Unlock()
+	f.all.Wait()
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,286 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ceiling/internal/scratch"
+	"ceiling/measure/netns"
+)
+
+const (
+	dirPrefix = "ceiling-kv-"
+
+	// Ports in a namespace, where none is taken.
+	clientPort = 4222
+	peerPort   = 6222
+	innerPort  = 6223
+
+	connectWait = 100 * time.Millisecond // between attempts to reach a replica that was reached before
+)
+
+// A node is a process of the bucket's: a replica, or the mirror.
+type node struct {
+	plan plan
+	at   *netns.Namespace // nil: the loopback
+
+	mu      sync.Mutex
+	process *process // nil: never started
+
+	conn *nats.Conn
+}
+
+// A Bucket is one that runs. Its methods may be called from all goroutines.
+type Bucket struct {
+	options Options
+	net     string // namespaces or loopback
+	room    *scratch.Dir
+	nodes   []*node
+
+	lead   leadership
+	reads  rounds
+	beats  beats
+	counts counts
+
+	ctx   context.Context
+	abort context.CancelFunc
+	work  sync.WaitGroup
+	once  sync.Once
+	err   error // of Close
+}
+
+// Start starts replicas and makes the bucket. Close it in the end. Its errors are one line, and leave nothing.
+func Start(ctx context.Context, o Options) (*Bucket, error) {
+	b := &Bucket{options: o}
+	b.ctx, b.abort = context.WithCancel(context.WithoutCancel(ctx))
+	err := b.start(ctx)
+	if err == nil {
+		return b, nil
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return nil, errors.Join(fmt.Errorf("key-value bucket: %w", err), b.Close())
+}
+
+func (b *Bucket) start(ctx context.Context) (err error) {
+	limit := time.NewTimer(b.options.Within)
+	defer limit.Stop()
+	if b.net, err = chooseNet(b.options.Net, os.Geteuid()); err != nil {
+		return err
+	}
+	if b.room, err = scratch.New(os.TempDir(), dirPrefix); err != nil {
+		return fmt.Errorf("make a directory: %w", err)
+	}
+	for i := range b.options.nodes() {
+		b.nodes = append(b.nodes, &node{plan: plan{Name: fmt.Sprintf("r%d", i+1), Dir: filepath.Join(b.room.Path, fmt.Sprintf("r%d", i+1)),
+			Delay: b.options.Delay, Sync: b.options.Sync}})
+	}
+	if b.net == Namespaces {
+		err = b.inNamespaces(ctx)
+	} else {
+		err = b.onLoopback()
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range b.nodes {
+		if err := n.start(); err != nil {
+			return err
+		}
+	}
+	for _, n := range b.nodes {
+		if err := n.process.await(n.plan.Name, limit.C, ctx.Done()); err != nil {
+			return err
+		}
+		if err := b.connect(n); err != nil {
+			return err
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, b.options.Within)
+	defer cancel()
+	if err := b.make(bounded); err != nil {
+		return err
+	}
+	b.work.Go(b.follow)
+	if b.options.Replicas > 1 {
+		b.work.Go(b.beat)
+	}
+	if err := b.fill(bounded); err != nil {
+		return err
+	}
+	return b.makeMirror(bounded)
+}
+
+// chooseNet is the net that is asked for, or the best that a process of this user may make.
+func chooseNet(asked string, user int) (string, error) {
+	if asked == Loopback {
+		return asked, nil
+	}
+	why := ""
+	if _, err := exec.LookPath("ip"); err != nil {
+		why = "the command ip, which is not installed (apt-get install iproute2)"
+	} else if user != 0 {
+		why = "root"
+	}
+	switch {
+	case why == "":
+		return Namespaces, nil
+	case asked == Namespaces:
+		return "", fmt.Errorf("net=namespaces takes %s; use net=loopback", why)
+	}
+	return Loopback, nil
+}
+
+// onLoopback gives each node ports that are free now.
+func (b *Bucket) onLoopback() error {
+	ports, err := freePorts(3 * len(b.nodes))
+	if err != nil {
+		return err
+	}
+	for i, n := range b.nodes {
+		n.plan.Host, n.plan.Port = "127.0.0.1", ports[3*i]
+		if len(b.nodes) > 1 {
+			n.plan.Peers, n.plan.Inner = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[3*i+1])), ports[3*i+2]
+		}
+	}
+	b.route()
+	return nil
+}
+
+// route tells each node of all.
+func (b *Bucket) route() {
+	var routes []string
+	for _, n := range b.nodes {
+		if n.plan.Peers != "" {
+			routes = append(routes, "nats://"+n.plan.Peers)
+		}
+	}
+	for _, n := range b.nodes {
+		n.plan.Routes = routes
+	}
+}
+
+func freePorts(n int) (ports []int, err error) {
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer ln.Close()
+		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// inNamespaces makes a network namespace for each node, with a link from here and one to each other. What killed processes
+// have left of such is removed first.
+func (b *Bucket) inNamespaces(ctx context.Context) (err error) {
+	_, _ = netns.Sweep() // what another process removes at the same time is an error
+	for i, n := range b.nodes {
+		if n.at, err = netns.New(ctx, i, 1); err != nil {
+			return fmt.Errorf("a network namespace: %w", err)
+		}
+		n.plan.Host, n.plan.Port = n.at.Addr.String(), clientPort
+		if len(b.nodes) > 1 {
+			n.plan.Peers, n.plan.Inner = net.JoinHostPort(peerAddress(i), strconv.Itoa(peerPort)), innerPort
+		}
+	}
+	for i, n := range b.nodes {
+		if len(b.nodes) == 1 {
+			break
+		}
+		if err := n.at.Do(ctx, "ip", "address", "add", peerAddress(i)+"/32", "dev", "lo"); err != nil {
+			return err
+		}
+	}
+	for i, n := range b.nodes {
+		for j := i + 1; j < len(b.nodes); j++ {
+			if err := netns.Join(ctx, n.at, b.nodes[j].at, linkName(j), linkName(i), peerAddress(i), peerAddress(j)); err != nil {
+				return err
+			}
+		}
+	}
+	b.route()
+	return nil
+}
+
+// linkName is what a namespace calls its link to that of node i.
+func linkName(i int) string { return fmt.Sprintf("to-r%d", i+1) }
+
+// peerAddress is what the others reach node i by: one of TEST-NET-1 (RFC 5737), which is in these namespaces alone.
+func peerAddress(i int) string { return fmt.Sprintf("192.0.2.%d", i+1) }
+
+func (n *node) start() error {
+	p, err := run(&n.plan, n.at)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.process = p
+	return nil
+}
+
+// current is the node's process, or nil.
+func (n *node) current() *process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.process
+}
+
+// connect opens a connection to one node, which comes back by itself when the node does.
+func (b *Bucket) connect(n *node) (err error) {
+	n.conn, err = nats.Connect("nats://"+net.JoinHostPort(n.plan.Host, strconv.Itoa(n.plan.Port)), nats.Timeout(b.options.Timeout),
+		nats.MaxReconnects(-1), nats.ReconnectWait(connectWait), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1),
+		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.IgnoreDiscoveredServers(),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // it would be printed; requests that fail say it
+	if err != nil {
+		return fmt.Errorf("connect to replica %s: %w", n.plan.Name, err)
+	}
+	return nil
+}
+
+// Abort makes the operations that are under way fail.
+func (b *Bucket) Abort() { b.abort() }
+
+// Close ends the replicas and removes what is theirs.
+func (b *Bucket) Close() error {
+	b.once.Do(func() { b.err = b.close() })
+	return b.err
+}
+
+func (b *Bucket) close() error {
+	b.abort()
+	b.work.Wait()
+	var all sync.WaitGroup
+	for _, n := range b.nodes {
+		if n.conn != nil {
+			n.conn.Close()
+		}
+		if p := n.current(); p != nil {
+			all.Go(p.kill)
+		}
+	}
+	all.Wait()
+	var err error
+	for _, n := range b.nodes {
+		if n.at != nil {
+			err = errors.Join(err, n.at.Remove())
+		}
+	}
+	if b.room != nil {
+		err = errors.Join(err, b.room.Remove())
+	}
+	return err
+}
