@@ -26,6 +26,7 @@ type Kind struct {
 	Prefork bool   // it can run as several processes which share the port
 	Memory  bool   // it answers from memory alone, so it takes no database
 	Plain   bool   // it has no TLS
+	HTTP2   bool   // it speaks HTTP/2 too
 }
 
 // An engine is a framework with the routes mounted.
@@ -47,7 +48,7 @@ type framework struct {
 
 func frameworks() []framework {
 	return []framework{
-		{Kind{Name: "nethttp", About: "the standard library's net/http"}, mountNetHTTP},
+		{Kind{Name: "nethttp", About: "the standard library's net/http", HTTP2: true}, mountNetHTTP},
 		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: true}, mountFastHTTP},
 		{Kind{Name: "fiber", About: "gofiber/fiber v3, which stands on fasthttp", Prefork: true}, mountFiber},
 		{Kind{Name: "floor", About: "our own, on io_uring: close to what the kernel alone costs", Memory: true, Plain: true}, mountFloor},

@@ -33,7 +33,7 @@ func DatabaseRoutes() []Route {
 		return Route{Path: path, About: about, ContentType: typeJSON, Writes: true, query: query}
 	}
 	return []Route{
-		read("/db/row", "one of 10,000 products by its primary key, 3 to 5 KB", (*store.Store).Product),
+		read("/db/row", "one of 10,000 products by its primary key, 4.5 KB", (*store.Store).Product),
 		read("/db/range", "20 neighbours by the primary key, about 80 KB", (*store.Store).Range),
 		read("/db/scan", "number and prices of the products of every brand: reads all 10,000",
 			func(s *store.Store, _ uint64) ([]byte, error) { return s.Scan() }),
@@ -45,6 +45,8 @@ func DatabaseRoutes() []Route {
 		write("/db/async", "INSERT that is answered before it is durable", (*store.Store).InsertAsync),
 		read("/db/status", "settings of the database, its pool, commits so far",
 			func(s *store.Store, _ uint64) ([]byte, error) { return s.StatusJSON() }),
+		read("/db/pool", "the same without asking the database",
+			func(s *store.Store, _ uint64) ([]byte, error) { return s.PoolJSON() }),
 	}
 }
 

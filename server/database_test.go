@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -106,7 +107,7 @@ func checkBody(t *testing.T, r *Route, body []byte, products map[string]bool) {
 		Products    []json.RawMessage
 		Brands      []struct{ Count int }
 	}
-	if r.Path != "/db/status" { // whose product is a name
+	if r.Path != "/db/status" && r.Path != "/db/pool" { // whose product is a name
 		if err := json.Unmarshal(body, &answer); err != nil && r.Path != "/db/row" {
 			t.Fatalf("%s: %v in %.80q", r.Path, err, body)
 		}
@@ -130,7 +131,7 @@ func checkBody(t *testing.T, r *Route, body []byte, products map[string]bool) {
 		good = answer.Product >= 1 && answer.Product <= 10_000
 	case "/db/counter":
 		good = string(body) == `{"counter":1}`
-	case "/db/status":
+	case "/db/status", "/db/pool":
 		good = strings.Contains(string(body), `"pool":2,`)
 	default:
 		good = answer.ID >= 1<<32
@@ -190,4 +191,60 @@ func TestServeRefusesDatabases(t *testing.T) {
 			t.Errorf("%s serves with %+v", kind, d)
 		}
 	}
+}
+
+// Where the port is taken, the database that was made for the server is gone again.
+func TestPortIsTaken(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	for _, prefork := range []bool{false, true} {
+		cfg := Config{Addr: ln.Addr().String(), Prefork: prefork, Database: Database{Source: "sqlite"}}
+		err = Serve(t.Context(), "fiber", cfg)
+		if err == nil || !strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("prefork %v: %v", prefork, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("prefork %v: %v is left, %v", prefork, left, err)
+		}
+	}
+}
+
+// A database that dies under its server is a 503 with one line, from each route; the server goes on, and ends as usual.
+func TestDatabaseDies(t *testing.T) {
+	d := Database{Source: "postgres"}
+	cluster, err := d.prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Discard() })
+	r := start(t, "fasthttp", Config{Database: Database{Source: cluster.Source(), Options: store.Options{Pool: 2}}})
+	c := newClient(t, r.addr)
+	if err := cluster.Discard(); err != nil { // ends it as a crash would: without a word to its clients
+		t.Fatal(err)
+	}
+	for _, route := range DatabaseRoutes() {
+		method := http.MethodGet
+		if route.Writes {
+			method = http.MethodPost
+		}
+		c.send(t, method, route.Path)
+		a := c.read(t, method)
+		if route.Path == "/db/pool" || route.Path == "/db/async" { // which do not ask it before they answer
+			continue
+		}
+		var said struct{ Error string }
+		if err := json.Unmarshal(a.body, &said); err != nil || a.status != 503 || said.Error == "" || strings.Contains(said.Error, "\n") {
+			t.Errorf("%s: %d %s", route.Path, a.status, a.body)
+		}
+	}
+	c.send(t, http.MethodGet, "/simple")
+	if a := c.read(t, http.MethodGet); a.status != 200 {
+		t.Errorf("/simple: %d", a.status)
+	}
+	r.stop(t)
 }

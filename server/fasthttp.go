@@ -32,9 +32,18 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 	for i := range s.routes {
 		byPath[s.routes[i].Path] = &s.routes[i]
 	}
+	streams := map[string]fasthttp.RequestHandler{}
+	if s.hub != nil {
+		streams[eventsPath], streams[webSocketPath] = eventsFastHTTP(s.hub), echoFastHTTP(s.hub)
+	}
 	return func(c *fasthttp.RequestCtx) {
 		r, ok := byPath[string(c.Path())] // a conversion to look up a key does not allocate
 		switch {
+		case !ok && s.bucket != nil && fastHTTPKeyValue(s, c):
+			return
+		case !ok && streams[string(c.Path())] != nil && c.IsGet():
+			streams[string(c.Path())](c)
+			return
 		case !ok:
 			c.Error(fasthttp.StatusMessage(fasthttp.StatusNotFound), fasthttp.StatusNotFound)
 			return
@@ -57,6 +66,25 @@ func fastHTTPHandler(s *site) fasthttp.RequestHandler {
 		}
 		s.giveBack(m)
 	}
+}
+
+// fastHTTPKeyValue answers the paths of the bucket, and tells whether this is one.
+func fastHTTPKeyValue(s *site, c *fasthttp.RequestCtx) bool {
+	key, ok := keyOf(string(c.Path()))
+	if !ok {
+		return false
+	}
+	a := s.keyValue(&kvRequest{
+		method: string(c.Method()), key: key, read: string(c.QueryArgs().Peek("read")), match: string(c.Request.Header.Peek("If-Match")),
+		noMatch: string(c.Request.Header.Peek("If-None-Match")), body: c.PostBody(),
+	})
+	c.Response.Header.SetContentType(typeJSON)
+	if a.allow != "" {
+		c.Response.Header.Set(fasthttp.HeaderAllow, a.allow)
+	}
+	c.Response.SetStatusCode(a.status)
+	c.Response.SetBodyRaw(a.body)
+	return true
 }
 
 func (f *fastHTTP) serve(ln net.Listener) error { return f.server.Serve(ln) }
@@ -93,7 +121,7 @@ func (c *connections) note(conn net.Conn, state fasthttp.ConnState) {
 		if c.closing { // it was accepted just before the listener was closed
 			expire(conn)
 		}
-	case fasthttp.StateClosed:
+	case fasthttp.StateClosed, fasthttp.StateHijacked: // the second is a WebSocket, which ends with the hub
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.open, conn)

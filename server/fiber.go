@@ -24,6 +24,13 @@ func mountFiber(s *site) engine {
 			app.Get(r.Path, fiberHandler(s, r)) // fiber adds the route for HEAD
 		}
 	}
+	if s.bucket != nil {
+		app.All(kvPath, fiberKeyValue(s))
+		app.All(kvPath+"/:key", fiberKeyValue(s))
+	}
+	if s.hub != nil {
+		pushFiber(app, s.hub)
+	}
 	app.Server().CloseOnShutdown = true
 	return &fiberApp{app: app, fast: newFastHTTP(app.Server())}
 }
@@ -43,6 +50,22 @@ func fiberHandler(s *site, r *Route) fiber.Handler {
 			return nil
 		}
 		return c.Send(body)
+	}
+}
+
+// fiberKeyValue answers the paths of the bucket.
+func fiberKeyValue(s *site) fiber.Handler {
+	return func(c fiber.Ctx) error {
+		key, _ := keyOf(string(c.Request().URI().Path())) // decoded, as the other frameworks have it
+		a := s.keyValue(&kvRequest{
+			method: c.Method(), key: key, read: c.Query("read"), match: c.Get(fiber.HeaderIfMatch),
+			noMatch: c.Get(fiber.HeaderIfNoneMatch), body: c.Body(),
+		})
+		c.Set(fiber.HeaderContentType, typeJSON)
+		if a.allow != "" {
+			c.Set(fiber.HeaderAllow, a.allow)
+		}
+		return c.Status(a.status).Send(a.body)
 	}
 }
 

@@ -336,7 +336,7 @@ func readTo(t *testing.T, conn net.Conn, b, end []byte) {
 
 // When the listener fails the server says so and ends.
 func TestFloorSaysWhyItEnded(t *testing.T) {
-	s, err := newSite()
+	s, err := newSite(0)
 	if err != nil {
 		t.Fatal(err)
 	}

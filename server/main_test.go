@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/server/quorum"
 	"ceiling/server/store"
 )
 
@@ -19,6 +20,12 @@ import (
 const parentEnv = "CEILING_TEST_PREFORK_PARENT"
 
 func TestMain(m *testing.M) {
+	if replica := os.Getenv(quorum.ReplicaEnv); replica != "" { // of a bucket that a test serves
+		if err := quorum.Serve(context.Background(), replica, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}
 	kind := os.Getenv(preforkChildEnv)
 	cfg := Config{Prefork: true, Workers: 2}
 	if os.Getenv(preforkDatabaseEnv) != "" { // its parent, a test, has prepared it

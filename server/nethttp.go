@@ -3,9 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
+
+	"ceiling/server/quorum"
 )
 
 // netHTTP is the standard library's server with its own router and settings. It has no timeouts, as is its default: a
@@ -25,7 +28,19 @@ func mountNetHTTP(s *site) engine {
 		}
 		mux.HandleFunc(method+r.Path, netHTTPHandler(s, r, lengths))
 	}
-	return &netHTTP{server: http.Server{Handler: mux}}
+	if s.bucket != nil {
+		mux.HandleFunc(kvPath, netHTTPKeyValue(s))
+		mux.HandleFunc(kvPath+"/{key}", netHTTPKeyValue(s))
+	}
+	if s.hub != nil {
+		mux.HandleFunc("GET "+eventsPath, eventsNetHTTP(s.hub))
+		mux.HandleFunc("GET "+webSocketPath, echoNetHTTP(s.hub))
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true) // by prior knowledge
+	return &netHTTP{server: http.Server{Handler: mux, Protocols: protocols}}
 }
 
 // netHTTPHandler answers one route. The values of the headers are made here, once: Header.Set would allocate each
@@ -54,6 +69,29 @@ func netHTTPHandler(s *site, r *Route, lengths map[int][]string) http.HandlerFun
 		}
 		_, _ = w.Write(body) // it fails when the client has gone, and nobody is left to tell
 		s.giveBack(m)
+	}
+}
+
+// netHTTPKeyValue answers the paths of the bucket.
+func netHTTPKeyValue(s *site) http.HandlerFunc {
+	contentType := []string{typeJSON}
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, quorum.MaxValue+1)) // more is refused
+		if err != nil {
+			return // the client has gone
+		}
+		a := s.keyValue(&kvRequest{
+			method: r.Method, key: r.PathValue("key"), read: r.URL.Query().Get("read"), match: r.Header.Get("If-Match"),
+			noMatch: r.Header.Get("If-None-Match"), body: body,
+		})
+		h := w.Header()
+		h["Content-Type"] = contentType
+		h["Content-Length"] = []string{strconv.Itoa(len(a.body))}
+		if a.allow != "" {
+			h["Allow"] = []string{a.allow}
+		}
+		w.WriteHeader(a.status)
+		_, _ = w.Write(a.body) // it fails when the client has gone, and nobody is left to tell
 	}
 }
 

@@ -91,6 +91,29 @@ func checkComputed(t *testing.T, body []byte) {
 	}
 }
 
+// Lists of another size are the same of every framework too.
+func TestFrameworksListAlike(t *testing.T) {
+	s, err := newSite(350)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := map[string]bool{}
+	for _, l := range s.pool.lists {
+		lists[string(l)] = true
+	}
+	for _, k := range Catalogue() {
+		t.Run(k.Name, func(t *testing.T) {
+			c := newClient(t, start(t, k.Name, Config{ListKB: 350}).addr)
+			for range 10 {
+				c.send(t, http.MethodGet, "/list")
+				if a := c.read(t, http.MethodGet); !lists[string(a.body)] || a.length != int64(len(a.body)) || a.chunked {
+					t.Fatalf("status %d, %d bytes, not one of the lists", a.status, a.length)
+				}
+			}
+		})
+	}
+}
+
 // HEAD says what GET would, and sends no body; what is not there is not there in the same way.
 func TestFrameworksRefuseAlike(t *testing.T) {
 	for _, k := range Catalogue() {
@@ -175,7 +198,7 @@ func TestHandlersDoNotAllocate(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
-	s, err := newSite()
+	s, err := newSite(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +234,7 @@ func TestHandlersDoNotAllocate(t *testing.T) {
 
 // The body of /compute that fasthttp and fiber send is theirs: the scratch is free to be used again.
 func TestComputedBodiesAreCopied(t *testing.T) {
-	s, err := newSite()
+	s, err := newSite(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,11 @@ const (
 	productCount = 500
 	brandCount   = 40
 	listCount    = 8
-	listMin      = 20 // products in a list
-	listMax      = 30
+
+	// listProducts are in a list, give or take listSpread of a hundred, unless Config.ListKB asks for another size:
+	// 20 to 30, 111 KB on average.
+	listProducts = 25
+	listSpread   = 20
 
 	// The lists are drawn from the PCG with seed poolSeed and stream listStream: behind those of which the products
 	// (internal/tools/products) and their brands were made.
@@ -71,8 +74,19 @@ func newPool() (*pool, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	p.lists = makeLists(p.products)
+	p.lists = makeLists(p.products, listProducts)
 	return p, nil
+}
+
+// withLists returns the pool with lists of about kb thousand bytes. Everything else is shared.
+func (p *pool) withLists(kb int) *pool {
+	other := *p
+	all := 0
+	for _, x := range p.products {
+		all += len(x.json)
+	}
+	other.lists = makeLists(p.products, (kb*1000*len(p.products)+all/2)/all)
+	return &other
 }
 
 // read takes the brands and products out of the file.
@@ -139,12 +153,14 @@ func (p *pool) compress(first, step int) error {
 	return nil
 }
 
-// makeLists makes the answers of /list. A list has no product twice.
-func makeLists(products []product) [][]byte {
+// makeLists makes the answers of /list: from listSpread of a hundred below n products to as many above, in even steps,
+// so that the lists are as long on average as n says. A list has no product twice.
+func makeLists(products []product, n int) [][]byte {
 	draw := rand.New(rand.NewPCG(poolSeed, listStream))
 	lists := make([][]byte, listCount)
+	spread := n * listSpread / 100
 	for i := range lists {
-		chosen := draw.Perm(len(products))[:listMin+draw.IntN(listMax-listMin+1)]
+		chosen := draw.Perm(len(products))[:n-spread+2*spread*i/(listCount-1)]
 		body := fmt.Appendf(nil, `{"count":%d,"products":[`, len(chosen))
 		for k, n := range chosen {
 			if k > 0 {

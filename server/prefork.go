@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,8 @@ import (
 //
 // The parent makes all listeners, so the port is chosen once, and a child inherits its own on descriptor 3. The child
 // writes one byte to descriptor 4 when it serves. Descriptor 5 is a pipe that only the parent can write to, and it
-// never does: its end of file tells the child to stop. The kernel closes it also when the parent is killed by SIGKILL.
+// tells a child that speaks TLS its certificate (prefork_tls.go) and nothing else: its end of file tells the child to
+// stop. The kernel closes it also when the parent is killed by SIGKILL.
 const (
 	childListenerFD = 3
 	childReadyFD    = 4
@@ -58,6 +60,13 @@ func serveChild(ctx context.Context, f framework, cfg Config) error {
 	}
 	life := os.NewFile(childLifeFD, "life")
 	defer life.Close()
+	var secure *tls.Config
+	if os.Getenv(preforkTLSEnv) != "" {
+		var err error
+		if secure, err = readIdentity(life); err != nil {
+			return err
+		}
+	}
 	go func() {
 		_, _ = life.Read(make([]byte, 1)) // any end of it means to stop
 		cancel()
@@ -67,7 +76,10 @@ func serveChild(ctx context.Context, f framework, cfg Config) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("prefork child: %w", err)
 	}
-	s, err := newSite()
+	if secure != nil {
+		ln = tls.NewListener(ln, secure)
+	}
+	s, err := newSite(cfg.ListKB)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -109,6 +121,11 @@ func serveChildren(ctx context.Context, f framework, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	greeting, err := identityOf(cfg.TLS)
+	if err != nil {
+		closeFiles(files)
+		return err
+	}
 	front, err := newPreforkProfiles(ctx, &cfg)
 	if err != nil {
 		closeFiles(files)
@@ -122,14 +139,18 @@ func serveChildren(ctx context.Context, f framework, cfg Config) error {
 		if db != nil {
 			env = append(env, preforkDatabaseEnv+"="+db.String())
 		}
+		if greeting != nil {
+			env = append(env, preforkTLSEnv+"=1")
+		}
 		children, err := startChildren(env, files, front, events)
+		err = errors.Join(err, greet(children, greeting))
 		files = nil
 		if err == nil {
 			err = supervise(ctx, n, events, func() {
 				if front != nil {
 					cfg.pprofReady(front.server.addr)
 				}
-				cfg.ready(db, addr)
+				cfg.ready(db, nil, addr)
 			})
 		}
 		stopChildren(children)
@@ -207,6 +228,16 @@ func startChildren(env []string, listeners []*os.File, front *preforkProfiles, e
 		children = append(children, c)
 	}
 	return children, nil
+}
+
+// greet tells the children who they are, where they speak TLS.
+func greet(children []*child, greeting []byte) (err error) {
+	for _, c := range children {
+		if len(greeting) > 0 && err == nil {
+			_, err = c.life.Write(greeting)
+		}
+	}
+	return err
 }
 
 // startProfiled starts a child, with a socket for its profiles where they are answered.

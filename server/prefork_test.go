@@ -2,6 +2,8 @@ package server
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/authority"
 	"ceiling/internal/sys"
 )
 
@@ -262,4 +265,34 @@ func TestPreforkParentKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPreforkTLS: all processes have the parent's certificate, and resume each other's
+// sessions.
+func TestPreforkTLS(t *testing.T) {
+	ca, pair, err := authority.Site("of a test", authority.Leaf{Names: []string{"a.test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
+	r := start(t, "fasthttp", Config{Prefork: true, Workers: 2, TLS: own})
+	client := &tls.Config{ServerName: "a.test", RootCAs: x509.NewCertPool(), NextProtos: []string{"http/1.1"},
+		ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+	client.RootCAs.AppendCertsFromPEM(ca.PEM())
+	for n := range 20 { // one process has all of them once in half a million times
+		c, err := tls.Dial("tcp", r.addr, client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "GET /simple HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(c)
+		s := c.ConnectionState()
+		if err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 200") || s.DidResume != (n > 0) || s.NegotiatedProtocol != "http/1.1" {
+			t.Errorf("connection %d: resumed %v, %q, %.20q, %v", n, s.DidResume, s.NegotiatedProtocol, b, err)
+		}
+		c.Close()
+	}
+	r.stop(t)
 }

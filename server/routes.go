@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"ceiling/server/downstream"
+	"ceiling/server/publish"
+	"ceiling/server/quorum"
 	"ceiling/server/store"
 )
 
@@ -32,12 +34,15 @@ type Route struct {
 	// query, in place of answer, asks the database. The body is the request's own.
 	query func(db *store.Store, seed uint64) ([]byte, error)
 
+	// status, in place of these, tells of what is published.
+	status func(h *publish.Hub) ([]byte, error)
+
 	// call, in place of both, calls the downstream service. The body is the request's own.
 	call func(c *downstream.Caller) ([]byte, error)
 }
 
 // own tells whether the bodies of a route are made for each request and not bounded by the scratch.
-func (r *Route) own() bool { return r.query != nil || r.call != nil }
+func (r *Route) own() bool { return r.query != nil || r.call != nil || r.status != nil }
 
 // allow is the value of the header Allow.
 func (r *Route) allow() string {
@@ -60,20 +65,20 @@ func Routes() []Route {
 			answer: func(p *pool, _ uint64, _ *scratch) []byte { return p.hello },
 		},
 		{
-			Path: "/read", About: "one of 500 products at random, 3 to 5 KB of JSON made beforehand", ContentType: typeJSON,
+			Path: "/read", About: "one of 500 products at random, about 4.5 KB of JSON made beforehand", ContentType: typeJSON,
 			answer: func(p *pool, seed uint64, _ *scratch) []byte { return p.products[choose(seed, productCount)].json },
 		},
 		{
-			Path: "/read-gz", About: "the same, compressed beforehand and sent as gzip to everybody", ContentType: typeJSON,
+			Path: "/read-gz", About: "the same, compressed beforehand (1.97 times smaller), sent as gzip to everybody", ContentType: typeJSON,
 			ContentEncoding: "gzip",
 			answer:          func(p *pool, seed uint64, _ *scratch) []byte { return p.products[choose(seed, productCount)].gzip },
 		},
 		{
-			Path: "/list", About: "20 to 30 products, about 100 KB of JSON made beforehand", ContentType: typeJSON,
+			Path: "/list", About: "20 to 30 products, about 110 KB of JSON made beforehand (--list-kb)", ContentType: typeJSON,
 			answer: func(p *pool, seed uint64, _ *scratch) []byte { return p.lists[choose(seed, listCount)] },
 		},
 		{
-			Path: "/compute", About: "statistics over 100 products drawn at random: sorting, arithmetic, about 1 KB of JSON",
+			Path: "/compute", About: "statistics over 100 products drawn at random: sorting, arithmetic, about 500 bytes of JSON",
 			ContentType: typeJSON, computed: true, answer: summarise,
 		},
 		{
@@ -97,15 +102,21 @@ type site struct {
 	scratches sync.Pool          // of *scratch; kept per processor by the runtime, so without a lock
 	db        *store.Store       // nil: there are no routes of a database
 	caller    *downstream.Caller // nil: there is no downstream service
+	bucket    *quorum.Bucket     // nil: there is no key-value bucket
+	hub       *publish.Hub       // nil: nothing is published
 }
 
 // onePool is the pool of all sites of a process: it never changes once it is made, and making it takes 40 ms of CPU.
 var onePool = sync.OnceValues(newPool) // read-only
 
-func newSite() (*site, error) {
+// newSite returns a site whose lists have about listKB thousand bytes; 0 is what they have by default.
+func newSite(listKB int) (*site, error) {
 	p, err := onePool()
 	if err != nil {
 		return nil, err
+	}
+	if listKB > 0 {
+		p = p.withLists(listKB)
 	}
 	s := &site{routes: Routes(), pool: p}
 	s.scratches.New = func() any { return new(scratch) }
@@ -121,6 +132,8 @@ func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
 		body, err = r.query(s.db, rand.Uint64())
 	case r.call != nil:
 		body, err = r.call(s.caller)
+	case r.status != nil:
+		body, err = r.status(s.hub)
 	default:
 		body = r.answer(s.pool, rand.Uint64(), m)
 	}
@@ -130,8 +143,16 @@ func (s *site) respond(r *Route, m *scratch) ([]byte, int) {
 	return body, http.StatusOK
 }
 
-// close ends what the site has besides memory.
+// endStreams ends every subscription and WebSocket: no framework would.
+func (s *site) endStreams() {
+	if s.hub != nil {
+		s.hub.Close()
+	}
+}
+
+// close ends what the site has besides memory, but for the bucket, which serveAlone does: it may fail.
 func (s *site) close() {
+	s.endStreams()
 	if s.db != nil {
 		s.db.Close()
 	}
@@ -140,13 +161,16 @@ func (s *site) close() {
 	}
 }
 
-// abort makes requests that wait for the database or the downstream service fail.
+// abort makes requests that wait for the database, the downstream service or the bucket fail.
 func (s *site) abort() {
 	if s.db != nil {
 		s.db.Abort()
 	}
 	if s.caller != nil {
 		s.caller.Abort()
+	}
+	if s.bucket != nil {
+		s.bucket.Abort()
 	}
 }
 

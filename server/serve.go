@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"ceiling/server/quorum"
 	"ceiling/server/store"
 )
 
@@ -36,8 +37,11 @@ type Config struct {
 	// the whole process until Serve returns). 0 is the number of CPUs that this process may use.
 	Workers int
 
-	// TLS to speak; nil is none. Not with Prefork, and not of a framework that is without.
+	// TLS to speak; nil is none. Not of a framework that is without; the processes of
+	// a prefork server have it from their parent, and leave it out.
 	TLS *tls.Config
+	// HTTP3 serves that as well, on the UDP port of the same number. With TLS and net/http alone.
+	HTTP3 bool
 
 	// Ready, if not nil, is called once with the real address, in the form of Addr, when all connections to it will be
 	// answered. A prefork child does not call it: its parent does.
@@ -47,6 +51,9 @@ type Config struct {
 	// http://Pprof/debug/pprof/. The runtime then records waits for locks and elsewhere. "" is nowhere.
 	Pprof string
 
+	// ListKB is about how many thousand bytes an answer of /list has, from MinListKB to MaxListKB; 0 is 111.
+	ListKB int
+
 	// Database is what the routes of DatabaseRoutes answer from; with an empty source there are none.
 	Database Database
 
@@ -54,9 +61,24 @@ type Config struct {
 	// downstream.Parse); "" is none.
 	Downstream string
 
+	// KeyValue has a bucket in replicas of its own that the routes of KeyValueRoutes answer from, as quorum.Parse has it; "" is
+	// none. Database.Ready gets its line too. The program is started again for each replica, with the
+	// variable quorum.ReplicaEnv in its environment, and then has to call quorum.Serve.
+	KeyValue string
+
+	// Push has events published on /events, and messages answered on /ws, with these options (see publish.Parse).
+	// "" is neither.
+	Push string
+
 	// PprofReady, if not nil, is called before Ready with the real address of that.
 	PprofReady func(addr string)
 }
+
+// MinListKB and MaxListKB bound Config.ListKB: two products at least, and the pool's 500 are enough for the longest list.
+const (
+	MinListKB = 10
+	MaxListKB = 1500
+)
 
 // Serve runs a server of the named kind until ctx ends, then returns nil within a second and leaves nothing behind.
 // It returns an error when the server cannot be started, or ends by itself.
@@ -71,14 +93,22 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 	switch {
 	case cfg.Workers < 0:
 		return fmt.Errorf("serve %s: %d workers", kind, cfg.Workers)
+	case cfg.ListKB != 0 && (cfg.ListKB < MinListKB || cfg.ListKB > MaxListKB):
+		return fmt.Errorf("serve %s: lists of %d KB; %d to %d can be made", kind, cfg.ListKB, MinListKB, MaxListKB)
 	case cfg.Prefork && !f.Prefork:
 		return fmt.Errorf("serve %s: the framework has no prefork", kind)
 	case cfg.Database.Source != "" && f.Memory:
 		return fmt.Errorf("serve %s: it answers from memory alone, without a database", kind)
 	case cfg.Downstream != "" && (f.Memory || cfg.Prefork):
 		return fmt.Errorf("serve %s: a downstream service goes with one process of another framework", kind)
-	case cfg.TLS != nil && (cfg.Prefork || f.Plain):
+	case cfg.KeyValue != "" && (f.Memory || cfg.Prefork):
+		return fmt.Errorf("serve %s: a key-value bucket goes with one process of another framework", kind)
+	case cfg.Push != "" && (f.Memory || cfg.Prefork):
+		return fmt.Errorf("serve %s: one process of another framework publishes events", kind)
+	case cfg.TLS != nil && f.Plain:
 		return fmt.Errorf("serve %s: there is no TLS with it", kind)
+	case cfg.HTTP3 && (cfg.TLS == nil || kind != "nethttp"):
+		return fmt.Errorf("serve %s: HTTP/3 goes with nethttp and TLS", kind)
 	case cfg.Addr == "":
 		cfg.Addr = "127.0.0.1:0"
 	}
@@ -101,7 +131,7 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 	if cfg.Workers > 0 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cfg.Workers))
 	}
-	s, err := newSite()
+	s, err := newSite(cfg.ListKB)
 	if err != nil {
 		return err
 	}
@@ -116,7 +146,22 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 		return errors.Join(err, ln.Close())
 	}
 	defer s.close()
-	stop, err := profilesAlone(ctx, &cfg)
+	if err := s.startPush(cfg.Push); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	if err := s.startKeyValue(ctx, cfg.KeyValue); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	err = serveSite(ctx, f, s, ln, &cfg)
+	if s.bucket != nil {
+		err = errors.Join(err, s.bucket.Close())
+	}
+	return err
+}
+
+// serveSite answers ln from s in this process.
+func serveSite(ctx context.Context, f framework, s *site, ln net.Listener, cfg *Config) error {
+	stop, err := profilesAlone(ctx, cfg)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -127,8 +172,14 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 				return err
 			}
 		}
-		return run(ctx, f.mount(s), s, ln, func() error {
-			cfg.ready(db, address(ln))
+		e := f.mount(s)
+		if cfg.HTTP3 {
+			if e, err = overQUIC(e, ln.Addr(), cfg.TLS); err != nil {
+				return err
+			}
+		}
+		return run(ctx, e, s, ln, func() error {
+			cfg.ready(db, s.bucket, address(ln))
 			return nil
 		})
 	})
@@ -138,8 +189,11 @@ func serveAlone(ctx context.Context, f framework, cfg Config) error {
 	return err
 }
 
-// ready says that the server serves on addr, and which database it has, if any.
-func (cfg *Config) ready(db *store.Database, addr string) {
+// ready says that the server serves on addr, and which database and bucket it has, if any.
+func (cfg *Config) ready(db *store.Database, bucket *quorum.Bucket, addr string) {
+	if bucket != nil && cfg.Database.Ready != nil {
+		cfg.Database.Ready(bucket.Line())
+	}
 	if db != nil && cfg.Database.Ready != nil {
 		cfg.Database.Ready(db.Line())
 	}
@@ -168,6 +222,7 @@ func run(ctx context.Context, e engine, s *site, ln net.Listener, ready func() e
 	force, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
 	defer cancel()
 	defer context.AfterFunc(force, s.abort)() // a framework does not take a request back that waits
+	s.endStreams()
 	e.stop(force)
 	s.close()
 	// The engine has closed it, unless stop came before serve. Then this is what ends serve.

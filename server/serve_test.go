@@ -171,6 +171,7 @@ func TestServeRefuses(t *testing.T) {
 		{"apache", Config{}, "there are nethttp, fasthttp, fiber"},
 		{"nethttp", Config{Prefork: true}, "no prefork"},
 		{"fiber", Config{Workers: -1}, "-1 workers"},
+		{"fiber", Config{ListKB: 5}, "lists of 5 KB; 10 to 1500"},
 		{"fasthttp", Config{Prefork: true, Addr: "unix:/tmp/x"}, "only ports"},
 		{"fasthttp", Config{Prefork: true, Addr: "127.0.0.1"}, "missing port"},
 		{"nethttp", Config{Addr: "nowhere"}, "missing port"},
@@ -197,7 +198,7 @@ func TestServeAfterTheEnd(t *testing.T) {
 
 // Stop may come before the framework has taken the listener, and serve must still end.
 func TestServeStopsAtOnce(t *testing.T) {
-	s, err := newSite()
+	s, err := newSite(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ type brokenListener struct{ net.Listener }
 func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("planted") }
 
 func TestServeSaysWhyItEnded(t *testing.T) {
-	s, err := newSite()
+	s, err := newSite(0)
 	if err != nil {
 		t.Fatal(err)
 	}

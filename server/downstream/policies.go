@@ -143,12 +143,19 @@ type Status struct {
 	Failed   int64 `json:"failed"`   // of them, by its faults
 	Waiting  int64 `json:"waiting"`  // for one of its slots, now
 	Peak     int64 `json:"peak"`     // the most that waited
+
+	Stalled   bool  `json:"stalled"` // an outage goes on
+	Slots     int   `json:"slots"`   // of the service
+	WorkNs    int64 `json:"work_ns"` // of one call, without its faults
+	TimeoutNs int64 `json:"timeout_ns"`
 }
 
 // Status sums up all policies.
 func (c *Caller) Status() Status {
 	s := c.Service
-	st := Status{Calls: s.calls.Load(), Failed: s.failed.Load(), Waiting: s.waiting.Load(), Peak: s.peak.Load()}
+	st := Status{Calls: s.calls.Load(), Failed: s.failed.Load(), Waiting: s.waiting.Load(), Peak: s.peak.Load(),
+		Stalled: time.Now().UnixNano() < s.over.Load(), Slots: s.faults.Slots, WorkNs: s.faults.Work.Nanoseconds(),
+		TimeoutNs: s.faults.Timeout.Nanoseconds()}
 	for _, r := range c.by {
 		st.Requests += r.asked.Load()
 		st.Answered += r.answered.Load()

@@ -61,6 +61,8 @@ func kinds() []Kind {
 			servePause},
 		{"grows", "a request costs --cpu, and as much again for every --n before it", []string{"cpu", "n"}, []string{"pprof"}, serveGrows},
 		{"halves", "writes the head and the body apart, without TCP_NODELAY", nil, nil, serveHalves},
+		{"database", "--n connections to a PostgreSQL of its own; --fault query, row (for --sleep), commit or work (of --every)",
+			[]string{"n", "fault"}, []string{"sleep", "every"}, serveDatabase},
 		{"neighbour", "serves nobody: --n threads that never rest", []string{"n"}, nil, serveNeighbour},
 	}
 }

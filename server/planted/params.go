@@ -25,7 +25,7 @@ type Params struct {
 	N int
 	// Every n-th request is the one that meets the fault.
 	Every int
-	// Fault of the faulty kind.
+	// Fault of the kinds faulty and database.
 	Fault string
 	// Period between two pauses.
 	Period time.Duration
@@ -57,6 +57,9 @@ func (k *Kind) check(p *Params) error {
 		case !f.sane:
 			return fmt.Errorf("%s: %s is out of bounds", k.Name, f.name)
 		}
+	}
+	if k.Name == "database" && !slices.Contains(databaseFaults(), p.Fault) {
+		return fmt.Errorf("database: unknown fault %q: there are %s", p.Fault, strings.Join(databaseFaults(), ", "))
 	}
 	if k.Name == "faulty" && !slices.Contains(faults(), p.Fault) {
 		return fmt.Errorf("faulty: unknown fault %q: there are %s", p.Fault, strings.Join(faults(), ", "))

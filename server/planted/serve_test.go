@@ -25,6 +25,9 @@ func TestNumbersAreChecked(t *testing.T) {
 		{"mutex", Params{}, "give sleep or cpu"},
 		{"mutex", Params{Sleep: 1, CPU: 1}, "give sleep or cpu"},
 		{"faulty", Params{Every: 2, Fault: "flood"}, "503, reset, silence"},
+		{"database", Params{N: 2, Fault: "flood"}, "query, row, commit, work"},
+		{"database", Params{N: 2, Fault: FaultQuery}, "a sleep"},
+		{"database", Params{N: 2, Fault: FaultCommit, Every: 3}, "an every"},
 		{"pause", Params{Sleep: 2, Period: 1}, "longer"},
 		{"tail", Params{Sleep: time.Millisecond}, "needs every"},
 		{"cpu", Params{Addr: "127.0.0.1:http-but-not"}, "planted cpu"},
@@ -51,6 +54,7 @@ func TestNothingStaysBehind(t *testing.T) {
 		{"tail", Params{Sleep: time.Millisecond, Every: 2}},
 		{"pause", Params{Sleep: time.Millisecond, Period: 2 * time.Millisecond}},
 		{"neighbour", Params{N: 1}},
+		{"database", Params{N: 2, Fault: FaultRow, Sleep: time.Millisecond}},
 	} {
 		serveOnce(t, o) // the first makes what Go keeps: the poller, threads
 		goroutines, files := runtime.NumGoroutine(), openFiles(t)

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"ceiling/internal/scratch"
 )
 
 const (
@@ -53,7 +55,7 @@ func Installed() (string, error) {
 
 // A cluster is a PostgreSQL that this process has started, reached over a socket in its directory.
 type cluster struct {
-	room  *room
+	room  *scratch.Dir
 	as    *syscall.Credential // of the user it runs as; nil: this process's own
 	cmd   *exec.Cmd
 	said  lines
@@ -77,7 +79,7 @@ func (d *Database) startCluster(ctx context.Context) error {
 	if c.room, err = newRoom(parent); err != nil {
 		return err
 	}
-	d.discard = c.room.remove
+	d.discard = c.room.Remove
 	if err := c.init(ctx, bin); err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func (d *Database) startCluster(ctx context.Context) error {
 		return err
 	}
 	d.discard = c.remove
-	d.source = "postgres:///postgres?" + url.Values{"host": {c.room.dir}, "user": {clusterUser}}.Encode()
+	d.source = "postgres:///postgres?" + url.Values{"host": {c.room.Path}, "user": {clusterUser}}.Encode()
 	return c.ready(ctx, d.source)
 }
 
@@ -122,18 +124,18 @@ func reachable(dir string) string {
 	return dir
 }
 
-func (c *cluster) data() string { return filepath.Join(c.room.dir, "data") }
+func (c *cluster) data() string { return filepath.Join(c.room.Path, "data") }
 
 // init makes the cluster's files: nothing of it is worth a sync.
 func (c *cluster) init(ctx context.Context, bin string) error {
 	if c.as != nil {
-		if err := os.Chown(c.room.dir, int(c.as.Uid), int(c.as.Gid)); err != nil {
+		if err := os.Chown(c.room.Path, int(c.as.Uid), int(c.as.Gid)); err != nil {
 			return err
 		}
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", c.data(), "-U", clusterUser, "-A", "trust", "--no-sync",
 		"--locale=C", "-E", "UTF8", "--no-instructions")
-	cmd.Dir = c.room.dir
+	cmd.Dir = c.room.Path
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // Pdeathsig is about the thread
 	defer runtime.UnlockOSThread()
@@ -147,9 +149,9 @@ func (c *cluster) init(ctx context.Context, bin string) error {
 
 // start starts the server, from a thread that lives as long as it.
 func (c *cluster) start(bin string) error {
-	c.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", c.data(), "-c", "listen_addresses=", "-c", "unix_socket_directories="+c.room.dir,
+	c.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", c.data(), "-c", "listen_addresses=", "-c", "unix_socket_directories="+c.room.Path,
 		"-c", "unix_socket_permissions=0777")
-	c.cmd.Dir = c.room.dir
+	c.cmd.Dir = c.room.Path
 	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
 	// A group of its own keeps the terminal's interrupt from it, until we stop it.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
@@ -200,7 +202,7 @@ func (c *cluster) remove() error {
 		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 		<-c.ended
 	}
-	return c.room.remove()
+	return c.room.Remove()
 }
 
 // lines keeps the end of what a program says.

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/scratch"
 )
 
 // durableRounds are the kills of each kind of write; docs/regimes.md has the result of 100.
@@ -29,6 +31,11 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(absentEnv) != "" {
+		_, err := Prepare(context.Background(), "postgres", testProducts(), Options{})
+		fmt.Println(err)
+		os.Exit(0)
+	}
 	if dir := os.Getenv(fullEnv); dir != "" {
 		if err := fillDisk(dir, os.Getenv(writeEnv)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -44,6 +51,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// absentEnv makes it a server that wants a PostgreSQL of its own.
+const absentEnv = "CEILING_TEST_ABSENT"
 
 const writers = 16
 
@@ -229,7 +239,7 @@ func TestKilledDatabaseLosesNothingDurable(t *testing.T) {
 		// It has a process group of its own, and so have its children, whose death the first of them causes; a crash
 		// of all at once is what loses most.
 		acks := w.killed(t, func() { killTree(t, postmaster(t, dir)) })
-		c := &cluster{room: &room{dir: dir}, ended: make(chan struct{})}
+		c := &cluster{room: &scratch.Dir{Path: dir}, ended: make(chan struct{})}
 		if os.Getuid() == 0 {
 			if c.as, err = postgresUser(); err != nil {
 				t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"ceiling/internal/scratch"
 )
 
 // A Database is one that is loaded, and that processes open.
@@ -112,65 +113,20 @@ func (d *Database) makeFile() error {
 	if err != nil {
 		return err
 	}
-	d.source = "sqlite:" + filepath.Join(room.dir, "ceiling.db")
-	d.discard = room.remove
+	d.source = "sqlite:" + filepath.Join(room.Path, "ceiling.db")
+	d.discard = room.Remove
 	return nil
 }
 
-// A room is a directory for the time of a server. Its owner holds the lock of a file in it as long as it lives; what a
-// killed one has left is therefore told from what is in use, and removed by the next.
-type room struct {
-	dir  string
-	lock *os.File
-}
+const roomPrefix = "ceiling-db-"
 
-const roomPattern = "ceiling-db-"
-
-func newRoom(parent string) (*room, error) {
-	removeDeadRooms(parent)
-	dir, err := os.MkdirTemp(parent, roomPattern)
+// newRoom makes a directory for a database.
+func newRoom(parent string) (*scratch.Dir, error) {
+	room, err := scratch.New(parent, roomPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the database: %w", err)
 	}
-	// Locked before it has its name, so that nobody finds it unlocked.
-	unnamed := filepath.Join(dir, "lock.new")
-	f, err := os.OpenFile(unnamed, os.O_CREATE|os.O_RDWR, 0o600)
-	if err == nil {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err == nil {
-			err = os.Rename(unnamed, filepath.Join(dir, "lock"))
-		}
-	}
-	r := &room{dir: dir, lock: f}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the database's directory: %w", err), r.remove())
-	}
-	return r, nil
-}
-
-func (r *room) remove() error {
-	err := os.RemoveAll(r.dir)
-	if r.lock != nil {
-		err = errors.Join(err, r.lock.Close())
-	}
-	return err
-}
-
-// removeDeadRooms removes the rooms in parent whose owners were killed. What cannot be removed stays.
-func removeDeadRooms(parent string) {
-	locks, err := filepath.Glob(filepath.Join(parent, roomPattern+"*", "lock"))
-	if err != nil {
-		return // parent is no pattern that can be read
-	}
-	for _, name := range locks {
-		f, err := os.Open(name)
-		if err != nil {
-			continue
-		}
-		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			_ = os.RemoveAll(filepath.Dir(name))
-		}
-		_ = f.Close()
-	}
+	return room, nil
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

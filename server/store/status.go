@@ -44,6 +44,9 @@ type Status struct {
 	Waiting int   `json:"waiting"` // acknowledged and not yet committed
 	Lost    int64 `json:"lost"`    // acknowledged and refused by the database
 
+	// Source is where the observer of a run can ask the database itself; "" where it takes a password, or is no server.
+	Source string `json:"source,omitempty"`
+
 	WALSyncs int64 `json:"wal_syncs,omitempty"` // of the whole database, by PostgreSQL's own count (pg_stat_wal), which lags up to 1 s
 	WALBytes int64 `json:"wal_bytes,omitempty"`
 }
@@ -55,6 +58,7 @@ func (s *Store) Status() Status {
 		About: s.about, Prepared: !s.options.Unprepared, Cached: s.options.Cached, Rows: s.rows,
 		Pool: s.options.Pool, InUse: pool.InUse, Waited: pool.WaitCount, WaitedS: pool.WaitDuration.Seconds(),
 		Commits: s.commits.Load(), GroupSize: s.options.GroupSize, GroupMs: s.options.GroupWait.Milliseconds(),
+		Source:  s.source,
 		Grouped: s.group.committed.Load(), Async: s.async.committed.Load(), Waiting: len(s.async.queue), Lost: s.async.lost.Load(),
 	}
 	st.Writes = s.alone.Load() + st.Grouped + st.Async
@@ -66,6 +70,9 @@ func (s *Store) Status() Status {
 	}
 	return st
 }
+
+// PoolJSON is Status without a question to the database, which would take a connection of the pool.
+func (s *Store) PoolJSON() ([]byte, error) { return json.Marshal(s.Status()) }
 
 // StatusJSON is Status with what the database counts, for a route.
 func (s *Store) StatusJSON() ([]byte, error) {

@@ -55,6 +55,7 @@ type Product struct {
 // A Store is a process's connections to a prepared database. Its methods may be called from all goroutines.
 type Store struct {
 	about   About
+	source  string // see Status
 	read    *sql.DB
 	write   *sql.DB // the same as read where a database takes several writers
 	options Options
@@ -79,7 +80,7 @@ type Store struct {
 // database does not allow is known before the first request. Names of brands are quoted for JSON.
 func Open(ctx context.Context, d *Database, brands [][]byte, o Options) (*Store, error) {
 	o = o.completed()
-	s := &Store{options: o, brands: brands, rows: d.rows, numbered: d.kind().numbered}
+	s := &Store{options: o, source: openSource(d.source), brands: brands, rows: d.rows, numbered: d.kind().numbered}
 	s.ctx, s.abort = context.WithCancel(context.WithoutCancel(ctx))
 	var err error
 	if s.read, s.write, err = d.kind().connect(d.source, o); err != nil {
@@ -238,7 +239,7 @@ func (s *Store) Range(seed uint64) ([]byte, error) {
 	return append(b, "]}"...), clarify(err)
 }
 
-// rangeBytes is room for a range, whose products have 4 KB each.
+// rangeBytes is room for a range, whose products have 4.5 KB each.
 const rangeBytes = 100 << 10
 
 // Scan returns the number of products of every brand and their prices' sum: the whole table is read.

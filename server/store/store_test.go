@@ -8,12 +8,15 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // testProducts are 100 rows, of which a table has 2,000.
@@ -318,7 +321,13 @@ func TestNothingIsLeft(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
 			t.Fatal(err)
 		}
-		removeDeadRooms(filepath.Dir(dir)) // leaves it alone: it is in use
+		next, err := newRoom(filepath.Dir(dir)) // leaves it alone: it is in use
+		if err == nil {
+			err = next.Remove()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
 			t.Fatal(err)
 		}
@@ -346,37 +355,6 @@ func postmaster(t *testing.T, dir string) (pid int) {
 	return pid
 }
 
-func TestDeadRoomsAreRemoved(t *testing.T) {
-	t.Parallel()
-	parent := t.TempDir()
-	dead := filepath.Join(parent, roomPattern+"dead")
-	other := filepath.Join(parent, "other")
-	for _, dir := range []string{dead, other} {
-		if err := os.MkdirAll(filepath.Join(dir, "data"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, err := newRoom(parent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := newRoom(parent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for dir, want := range map[string]bool{dead: false, other: true, r.dir: true, second.dir: true} {
-		if _, err := os.Stat(dir); (err == nil) != want {
-			t.Errorf("%s: %v", dir, err)
-		}
-	}
-	if err := errors.Join(r.remove(), second.remove()); err != nil {
-		t.Error(err)
-	}
-}
-
 // A start that is broken off leaves nothing either.
 func TestPrepareIsBrokenOff(t *testing.T) {
 	t.Parallel()
@@ -402,6 +380,126 @@ func TestOptionsAreChecked(t *testing.T) {
 	for _, o := range []Options{{Pool: -1}, {GroupSize: -1}, {GroupSize: maxGroup + 1}, {GroupWait: -1}} {
 		if o.Check() == nil {
 			t.Errorf("%+v passes", o)
+		}
+	}
+}
+
+// A server that loses its sessions at run time, when the database has none left, gives one line with what helps, and goes
+// on when there are some again.
+func TestNoSessionIsLeft(t *testing.T) {
+	t.Parallel()
+	d := prepared(t, "postgres", Options{})
+	s := opened(t, d, Options{Pool: 3})
+	var others []*pgx.Conn
+	defer func() {
+		for _, c := range others {
+			_ = c.Close(context.Background())
+		}
+	}()
+	take := func() error {
+		c, err := pgx.Connect(t.Context(), d.Source())
+		if err == nil {
+			others = append(others, c)
+		}
+		return err
+	}
+	for range 200 {
+		if err := take(); err != nil {
+			break
+		}
+	}
+	const lose = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ceiling'"
+	if _, err := others[0].Exec(t.Context(), lose); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(20 * time.Second); len(others) < 100 && time.Now().Before(limit); {
+		if take() != nil {
+			time.Sleep(5 * time.Millisecond) // a session that was ended has its slot until it is gone
+		}
+	}
+	_, err := s.Insert(1)
+	if err == nil || !strings.Contains(err.Error(), "max_connections is reached: make --db-pool smaller") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%d others have a session each: %v", len(others), err)
+	}
+	for _, c := range others[:50] {
+		_ = c.Close(t.Context())
+	}
+	for limit := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(limit); {
+		_, err = s.Insert(1)
+	}
+	if err != nil {
+		t.Errorf("sessions are free again: %v", err)
+	}
+}
+
+// A load that is broken off half-way leaves no half: the next start loads all of it.
+func TestLoadIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	cluster := prepared(t, "postgres", Options{})
+	admin, err := pgx.Connect(t.Context(), cluster.Source())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	if _, err := admin.Exec(t.Context(), "DROP SCHEMA ceiling CASCADE"); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []string{cluster.Source(), "sqlite:" + filepath.Join(t.TempDir(), "db")} {
+		broken := 0
+		for after := time.Millisecond; after < 2*time.Second; after *= 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			_, err := Prepare(ctx, source, testProducts(), Options{})
+			cancel()
+			if err == nil {
+				break // it was faster
+			}
+			if broken++; strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "half made") {
+				t.Errorf("%s after %v: %v", source, after, err)
+			}
+		}
+		d, err := Prepare(t.Context(), source, testProducts(), Options{})
+		if err != nil || broken == 0 {
+			t.Fatalf("%s: broken off %d times, then %v", source, broken, err)
+		}
+		if n := number(t, opened(t, d, Options{}), "SELECT count(*) FROM product"); n != 2000 {
+			t.Errorf("%s: %d of 2000 products", source, n)
+		}
+	}
+}
+
+// Without PostgreSQL's programs a server that wants its own says what to install, and one that is named is not affected.
+func TestPostgresIsNotInstalled(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount -t tmpfs none /usr/lib/postgresql && PATH=/nowhere exec "$1"`, "sh", os.Args[0])
+	cmd.Env = append(os.Environ(), absentEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	const want = "PostgreSQL's server is not installed (apt-get install postgresql); install it, or name a running one: --db postgres://USER@HOST/DATABASE"
+	if text := strings.TrimSpace(string(out)); err != nil || text != want {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// The price of a durable commit is its fsync: with one connection each insert has one, and without waiting for the disk
+// there is next to none, by PostgreSQL's own count.
+func TestFsyncsFollowTheSetting(t *testing.T) {
+	t.Parallel()
+	d := prepared(t, "postgres", Options{})
+	const writes = 100
+	syncs := func(o Options) int64 {
+		s := opened(t, d, o)
+		before := number(t, s, "SELECT wal_sync FROM pg_stat_wal")
+		for range writes {
+			if _, err := s.Insert(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		number(t, s, "SELECT 1 FROM pg_stat_force_next_flush()") // else it is up to a second late
+		return number(t, s, "SELECT wal_sync FROM pg_stat_wal") - before
+	}
+	for range 2 { // in turns
+		on, off := syncs(Options{Pool: 1}), syncs(Options{Pool: 1, NoSync: true})
+		if on < writes || off > on/4 {
+			t.Errorf("%d inserts: %d fsyncs, and %d where a commit does not wait for them", writes, on, off)
 		}
 	}
 }
