@@ -60,6 +60,12 @@ func Clone(row ObservedRow) ObservedRow {
 		c := *r
 		c.Counters = slices.Clone(r.Counters)
 		return &c
+	case *StatusRow:
+		return copied(r)
+	case *DatabaseRow:
+		c := *r
+		c.Waits, c.Locks = slices.Clone(r.Waits), slices.Clone(r.Locks)
+		return &c
 	case *ObserverRow:
 		c := *r
 		c.Sources = slices.Clone(r.Sources)

@@ -29,6 +29,7 @@ const (
 	Packets       Bottleneck = "packets"
 	AcceptQueue   Bottleneck = "accept queue"
 	Concurrency   Bottleneck = "concurrency"
+	Subscribers   Bottleneck = "subscribers"
 	TargetRate    Bottleneck = "target rate reached"
 	Failures      Bottleneck = "errors"
 	Inconclusive  Bottleneck = "inconclusive"
@@ -37,5 +38,5 @@ const (
 // Bottlenecks are all that a verdict can name.
 func Bottlenecks() []Bottleneck {
 	return []Bottleneck{LoadGenerator, ServerCPU, SharedCPU, ServerThread, ServerBlocked, Uneven, Bandwidth, Packets, AcceptQueue, Concurrency,
-		TargetRate, Failures, Inconclusive}
+		Subscribers, TargetRate, Failures, Inconclusive}
 }

@@ -29,6 +29,8 @@ type ObservedRows struct {
 	Throttles  []*ThrottleRow
 	Freqs      []*FreqRow
 	Observer   []*ObserverRow
+	Statuses   []*StatusRow
+	Databases  []*DatabaseRow
 }
 
 // list is the rows of one kind, whichever it is.
@@ -83,6 +85,10 @@ func (o *ObservedRows) list(kind string) list {
 		return rowsIn(&o.Freqs)
 	case KindObserver:
 		return rowsIn(&o.Observer)
+	case KindStatus:
+		return rowsIn(&o.Statuses)
+	case KindDatabase:
+		return rowsIn(&o.Databases)
 	}
 	return nil
 }
@@ -90,7 +96,8 @@ func (o *ObservedRows) list(kind string) list {
 // ObservedKinds are all kinds of observed rows.
 func ObservedKinds() []string {
 	return []string{KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindNeighbours,
-		KindTCP, KindNetDev, KindSoftnet, KindSoftirq, KindIRQ, KindNIC, KindPSI, KindThrottle, KindFreq, KindObserver}
+		KindTCP, KindNetDev, KindSoftnet, KindSoftirq, KindIRQ, KindNIC, KindPSI, KindThrottle, KindFreq, KindObserver, KindStatus,
+		KindDatabase}
 }
 
 // rowsOf is the list of one type of row.

@@ -1,9 +1,11 @@
 package record
 
 import (
+	"cmp"
 	"math/bits"
 
 	"ceiling/internal/hist"
+	"ceiling/internal/unit"
 )
 
 // QuantilesOf is a histogram's figures as a Run keeps them, in nanoseconds;
@@ -19,6 +21,44 @@ func QuantilesOf(h *hist.Hist) Quantiles {
 		MinNs:  h.Min(),
 		MaxNs:  h.Max(),
 	}
+}
+
+// StepsOf is a histogram in steps, nil of an empty one.
+func StepsOf(h *hist.Hist) *Steps {
+	first, counts := h.Steps()
+	if counts == nil {
+		return nil
+	}
+	return &Steps{First: first, Counts: counts}
+}
+
+// Possible tells whether there are such steps: what is read may say anything.
+func (s *Steps) Possible() bool {
+	return s.First >= 0 && len(s.Counts) > 0 && s.First <= hist.StepsMost-len(s.Counts)
+}
+
+// With is s and another one together; neither is changed. nil is none.
+func (s *Steps) With(other *Steps) *Steps {
+	if s == nil || other == nil {
+		return cmp.Or(s, other)
+	}
+	first := min(s.First, other.First)
+	both := &Steps{First: first, Counts: make([]uint64, max(s.First+len(s.Counts), other.First+len(other.Counts))-first)}
+	for _, one := range []*Steps{s, other} {
+		for i, n := range one.Counts {
+			both.Counts[one.First-first+i] += n
+		}
+	}
+	return both
+}
+
+// String is a stall with its length, as a chart names it.
+func (s Stall) String() string {
+	name := "stall "
+	if s.Outage {
+		name = "outage "
+	}
+	return name + unit.FormatNs(s.ToNs-s.FromNs)
 }
 
 // BinsOf is a histogram in bins of an eighth of each power of two, those that

@@ -60,6 +60,11 @@ type Run struct {
 	Environment Environment   `json:"environment"`
 	Subject     *Subject      `json:"subject,omitempty"`
 	NotMeasured []NotMeasured `json:"not_measured"`
+	// Quorum is the key-value bucket behind the server, where it said that it has one.
+	Quorum *Quorum `json:"quorum,omitempty"`
+	// Database behind the server, and the service that it calls, where one of them said so.
+	Database   *Database   `json:"database,omitempty"`
+	Downstream *Downstream `json:"downstream,omitempty"`
 	// Profiles of the subject, where it has a pprof endpoint.
 	Profiles []Profile `json:"profiles,omitempty"`
 	// Stacks of the server's processes, taken from the kernel.
@@ -108,15 +113,21 @@ type Load struct {
 	Closes     *Closes `json:"closes,omitempty"`
 	Threads    int     `json:"threads"`
 	Pipelining int     `json:"pipelining"`
-	// Mode is "closed" or "open".
+	// Mode is "closed", "open", or "subscribed" where the server decides when it sends.
 	Mode string `json:"mode"`
 	// Engine is "uring" or "epoll"; EngineWhy says why it was chosen.
 	Engine    string `json:"engine"`
 	EngineWhy string `json:"engine_why,omitempty"`
 	// EngineFeatures lists what the kernel granted the ring.
 	EngineFeatures []string `json:"engine_features,omitempty"`
+	// Protocol that the connections spoke by its name in ALPN, "h2", or "h2c" of HTTP/2
+	// without TLS; "": HTTP/1.1. HTTP2 is what it adds, nil where none spoke it.
+	Protocol string `json:"protocol,omitempty"`
+	HTTP2    *HTTP2 `json:"http2,omitempty"`
 	// TLS of the connections; nil: plain, or no handshake succeeded.
 	TLS *TLS `json:"tls,omitempty"`
+	// Streams of messages or events; nil: the connections carried requests.
+	Streams *Streams `json:"streams,omitempty"`
 	// AskedPerS is the mean asked rate of an open loop, requests per second;
 	// 0 in a closed loop.
 	TargetPerS float64 `json:"target_per_s"`
@@ -191,11 +202,13 @@ type Bytes struct {
 
 // Phases of an Error. In PhaseSend and PhaseResponse each is a failed request,
 // and all of them together are Requests.Failed. PhaseConnect counts attempts to
-// connect, PhaseTLS handshakes on connections that stood, and PhaseIdle connections that failed while they had no request; by
-// none of them a request fails. In PhaseStatus requests are completed.
+// connect, PhaseTLS handshakes on connections that stood, PhaseOpen answers that did not
+// open a WebSocket or an event stream, and PhaseIdle connections that failed while they
+// had no request; by none of them a request fails. In PhaseStatus requests are completed.
 const (
 	PhaseConnect  = "connect"
 	PhaseTLS      = "tls"
+	PhaseOpen     = "open"
 	PhaseIdle     = "idle"
 	PhaseSend     = "send"
 	PhaseResponse = "response"
@@ -215,7 +228,9 @@ type Error struct {
 }
 
 // OfConnecting tells whether each such error is a connection that could not be opened.
-func (e Error) OfConnecting() bool { return e.Phase == PhaseConnect || e.Phase == PhaseTLS }
+func (e Error) OfConnecting() bool {
+	return e.Phase == PhaseConnect || e.Phase == PhaseTLS || e.Phase == PhaseOpen
+}
 
 // OfRequest tells whether each of them is a failed request.
 func (e Error) OfRequest() bool { return e.Phase == PhaseSend || e.Phase == PhaseResponse }
@@ -426,6 +441,16 @@ type Verdict struct {
 	// "socket samples"; StationsOf of how many bursts or samples.
 	StationsBy string `json:"stations_by,omitempty"`
 	StationsOf int    `json:"stations_of,omitempty"`
+	// Stalls are the stretches of the window in which nothing was answered.
+	Stalls []Stall `json:"stalls,omitempty"`
+}
+
+// Stall is a stretch without an answer, though requests were in flight; or, in an
+// Outage, without a connection to the server.
+type Stall struct {
+	FromNs int64 `json:"from_ns"`
+	ToNs   int64 `json:"to_ns"`
+	Outage bool  `json:"outage,omitempty"`
 }
 
 // Evidence is one measured fact that the verdict stands on.
@@ -487,6 +512,7 @@ type LoadRow struct {
 	InFlight  uint64 `json:"in_flight"`
 	Backlog   uint64 `json:"backlog,omitempty"`
 	Connected int    `json:"connected"`
+	RowHandshakes
 	// Quantiles of the response time of this interval, nanoseconds.
 	P50Ns int64 `json:"p50_ns"`
 	P90Ns int64 `json:"p90_ns"`
@@ -498,4 +524,14 @@ type LoadRow struct {
 	ServiceMeanNs float64 `json:"service_mean_ns"`
 	// Busy is the share of the interval the busiest worker ran on a CPU, -1 unknown.
 	Busy float64 `json:"busy"`
+	// Response is how the response times of the interval lie. nil where nothing was
+	// answered, in rows of single agents, and in records of before.
+	Response *Steps `json:"response,omitempty"`
+}
+
+// Steps counts times in steps of a quarter of a power of two: Counts[i] of them lie
+// between hist.StepNs(First+i) and hist.StepNs(First+i+1).
+type Steps struct {
+	First  int      `json:"first"`
+	Counts []uint64 `json:"counts"`
 }

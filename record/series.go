@@ -82,6 +82,9 @@ func (s *Series) take(kind string, line []byte) error {
 		if row.WidthNs < 0 || row.WidthNs > math.MaxInt64/4 || row.TNs > math.MaxInt64/4 || row.TNs < math.MinInt64/4 {
 			return fmt.Errorf("a row of %d ns at %d ns cannot be", row.WidthNs, row.TNs)
 		}
+		if s := row.Response; s != nil && !s.Possible() {
+			return fmt.Errorf("%d counts from step %d on cannot be", len(s.Counts), s.First)
+		}
 		if kind == KindAgent {
 			s.Agents = append(s.Agents, row)
 		} else {

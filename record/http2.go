@@ -1,0 +1,31 @@
+package record
+
+// HTTP2 is what HTTP/2 adds to the account of a run's load.
+type HTTP2 struct {
+	// Connections that have spoken it, over the whole run.
+	Connections uint64 `json:"connections"`
+	// Sent and Received frames of the window.
+	Sent     Frames `json:"sent"`
+	Received Frames `json:"received"`
+	// Stalls counts how often a connection had request bodies to send and the server's
+	// flow-control windows let nothing through; StalledNs how long that lasted in the
+	// window, summed over the connections.
+	Stalls    uint64 `json:"stalls"`
+	StalledNs int64  `json:"stalled_ns"`
+	// What the server announced last. MaxStreams on a connection, 2^32-1 where it sets
+	// no limit.
+	MaxStreams    uint32 `json:"max_concurrent_streams"`
+	InitialWindow uint32 `json:"initial_window_bytes"`
+	MaxFrame      uint32 `json:"max_frame_bytes"`
+}
+
+// Frames are counted by type. A header block that came in several frames counts once.
+type Frames struct {
+	Data         uint64 `json:"data"`
+	Headers      uint64 `json:"headers"`
+	Settings     uint64 `json:"settings"`
+	WindowUpdate uint64 `json:"window_update"`
+	Ping         uint64 `json:"ping"`
+	GoAway       uint64 `json:"goaway"`
+	ResetStream  uint64 `json:"rst_stream"`
+}
