@@ -295,7 +295,7 @@ func (a *Agent) accepts(ctx context.Context, o *order) error {
 // targetAllowed resolves the target of a spec (all its targets are on one) and
 // asks the list. The engine asks again of the address it takes.
 func (a *Agent) targetAllowed(ctx context.Context, s *spec.Spec) error {
-	to, _, _, err := spec.ParseTarget(s.Targets[0].URL)
+	to, err := s.Address(s.Targets[0].URL)
 	if err != nil {
 		return err
 	}

@@ -173,10 +173,13 @@ func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, find Lookup) 
 
 // addressesOf a target: those that its name has.
 func addressesOf(ctx context.Context, to spec.Address, find Lookup) ([]netip.AddrPort, error) {
-	if ip, err := netip.ParseAddr(to.Host); err == nil {
+	if ip, err := netip.ParseAddr(to.Host); err == nil && to.At == "" {
 		return []netip.AddrPort{netip.AddrPortFrom(ip, to.Port)}, nil
 	}
-	ips, err := find(ctx, to.Host)
+	ips, err := to.Given()
+	if ips == nil && err == nil {
+		ips, err = find(ctx, to.Host)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("it cannot look %s up: %w", to.Host, err)
 	}

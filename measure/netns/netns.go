@@ -168,3 +168,20 @@ func Gone(pid int) bool {
 	stat, err := sys.ReadPIDStat(pid)
 	return sys.Gone(err) || err == nil && stat.State == 'Z'
 }
+
+// Join makes a link between two namespaces that this process made: its ends are named toB in a and toA in b, and each
+// routes the other's address, which has to be one of that namespace's own already. It is gone with either of them.
+func Join(ctx context.Context, a, b *Namespace, toB, toA, addrA, addrB string) error {
+	for _, args := range [][]string{
+		{"-n", a.Name, "link", "add", toB, "type", "veth", "peer", "name", toA, "netns", b.Name},
+		{"-n", a.Name, "link", "set", toB, "up"},
+		{"-n", b.Name, "link", "set", toA, "up"},
+		{"-n", a.Name, "route", "add", addrB + "/32", "dev", toB, "src", addrA},
+		{"-n", b.Name, "route", "add", addrA + "/32", "dev", toA, "src", addrB},
+	} {
+		if err := tool(ctx, "ip", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -83,7 +83,7 @@ func generatorWant(threads, slots int, perSecond float64) int {
 const wantBusy = 0.5
 
 // calibratedNs is the time that a core of this machine's generator takes for a
-// request with an answer of 4 KB, as calibrated; 0 where it is not.
+// request with an answer of 4.5 KB, as calibrated; 0 where it is not.
 func calibratedNs() float64 {
 	path, err := record.CalibrationFile(os.Getenv)
 	if err != nil {
@@ -113,7 +113,7 @@ func apart(ctx context.Context, s *spec.Spec) error {
 		return nil
 	}
 	restoreFirst()
-	pids, err := serverPIDs(ctx, s.Targets[0].URL)
+	pids, err := serverPIDs(ctx, &s.Dial, s.Targets[0].URL)
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func apart(ctx context.Context, s *spec.Spec) error {
 func restoreFirst() { _ = RestorePins() }
 
 // serverPIDs are the processes that serve a URL on this host.
-func serverPIDs(ctx context.Context, url string) ([]int, error) {
-	address, _, _, err := spec.ParseTarget(url)
+func serverPIDs(ctx context.Context, d *spec.Dial, url string) ([]int, error) {
+	address, err := d.Address(url)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -166,7 +166,7 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	var pids []int
 	for i := range e.Servers {
 		if url := e.Servers[i].URL; url != "" {
-			some, err := serverPIDs(ctx, url)
+			some, err := serverPIDs(ctx, &e.Load.Dial, url)
 			if err != nil {
 				return nil, err
 			}

@@ -2,17 +2,16 @@ package run
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
+	"ceiling/internal/lastline"
 	"ceiling/internal/sys"
 )
 
@@ -25,7 +24,7 @@ type Child struct {
 
 	done   chan struct{} // closed when the process has ended
 	err    error         // how it ended, after done
-	errors *tail
+	errors *lastline.Writer
 	cpus   []int // that it is started on; nil those of this process
 	group  bool  // a shell stands before the server: signals go to both
 }
@@ -49,7 +48,7 @@ func StartChild(ctx context.Context, name string, args ...string) (*Child, error
 // instruction: what counts its CPUs once at its start, as Go's runtime and many
 // servers do, counts these. nil are those of this process.
 func StartChildOn(ctx context.Context, cpus []int, name string, args ...string) (*Child, error) {
-	c := &Child{cpus: cpus, done: make(chan struct{}), errors: &tail{}}
+	c := &Child{cpus: cpus, done: make(chan struct{}), errors: &lastline.Writer{}}
 	started := make(chan error, 1)
 	ready := make(chan string, 1)
 	go c.live(exec.Command(name, args...), started, ready)
@@ -70,7 +69,7 @@ func StartChildOn(ctx context.Context, cpus []int, name string, args ...string) 
 		why = ctx.Err()
 	}
 	c.Stop()
-	return nil, fmt.Errorf("start %s %s: %w%s", name, strings.Join(args, " "), why, c.errors.quoted())
+	return nil, fmt.Errorf("start %s %s: %w%s", name, strings.Join(args, " "), why, c.itSaid())
 }
 
 // cmpErr names the end of a process that reported none.
@@ -165,31 +164,10 @@ func (c *Child) Stop() {
 	<-c.done
 }
 
-// tail keeps the end of what a process says.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-const tailBytes = 2048
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if extra := len(t.b) - tailBytes; extra > 0 {
-		t.b = append(t.b[:0], t.b[extra:]...)
-	}
-	return len(p), nil
-}
-
-// quoted is the last line, for an error.
-func (t *tail) quoted() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := bytes.Split(bytes.TrimSpace(t.b), []byte("\n"))
-	if last := lines[len(lines)-1]; len(last) > 0 {
-		return "; it said: " + string(last)
+// itSaid is the last line of its errors, for an error.
+func (c *Child) itSaid() string {
+	if said := c.errors.Text(); said != "" {
+		return "; it said: " + said
 	}
 	return ""
 }

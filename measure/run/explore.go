@@ -127,7 +127,7 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 		o.Work = Local{Version: o.Version, tables: tables}
 	}
 	x := &explorer{plan: p, experiment: &e, keep: w, bed: b, options: o,
-		servers: servers{list: slices.Clone(e.Servers), started: map[int]*Child{}, cpus: startCPUs(p.CPUs), in: b.in}}
+		servers: servers{list: slices.Clone(e.Servers), dial: &e.Load.Dial, started: map[int]*Child{}, cpus: startCPUs(p.CPUs), in: b.in}}
 	defer x.servers.stop()
 	for p.Ended = ""; p.Ended == ""; {
 		d := plan.Next(&e, p.Runs)

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/tlsconn"
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -40,10 +42,12 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, by, why s
 		return 0, "", "nothing was completed"
 	case !(busy > 0):
 		return 0, "", "the generator's own CPU was not measured"
+	case r.Spec.Kind != spec.Requests:
+		return 0, "", r.Spec.Kind.Many() + " are not calibrated, only requests"
 	case r.Spec.NewConnections:
 		return 0, "", "a connection for each request is not calibrated"
-	case r.Load.TLS != nil:
-		return 0, "", "requests over TLS are not calibrated"
+	case r.Load.HTTP2 != nil:
+		return 0, "", "requests over HTTP/2 are not calibrated"
 	case r.Load.Threads < 1:
 		return 0, "", "the number of the generator's threads is not known"
 	}
@@ -59,8 +63,26 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, by, why s
 	if err != nil {
 		return 0, "", err.Error()
 	}
+	by = c.Method()
+	if r.Load.TLS != nil {
+		extra, err := overTLS(r)
+		if err != nil {
+			return 0, "", err.Error()
+		}
+		by += fmt.Sprintf(" without TLS, and an estimate of %s a request for the cipher and the handshakes", unit.FormatNs(int64(extra)))
+		ns += extra
+	}
 	capacity := coresFor(r) * 1e9 / ns
-	return math.Min(capacity/rate, 1/busy), c.Method(), ""
+	return math.Min(capacity/rate, 1/busy), by, ""
+}
+
+// overTLS is what TLS adds to a request, nanoseconds, of which there is no calibration:
+// the cipher's work on records of the run's sizes, which is timed now, and the share of
+// the run's own handshakes.
+func overTLS(r *record.Run) (ns float64, err error) {
+	t, n := r.Load.TLS, r.Requests.Completed
+	cipher, err := tlsconn.Cost(t.Cipher, int(r.Bytes.Written/n), int(r.Bytes.Read/n))
+	return float64(cipher) + float64(t.CPUNs)/float64(n), err
 }
 
 // coresFor is how many the generator's threads can use: no more than there are

@@ -67,6 +67,7 @@ func TestHeadroom(t *testing.T) {
 		{"other host", func(r *record.Run) { r.Environment.Host = "x" }, 0, "another host"},
 		{"other CPU", func(r *record.Run) { r.Environment.CPUModel = "x" }, 0, "another CPU"},
 		{"other engine", func(r *record.Run) { r.Load.Engine = "epoll" }, 0, "--engine epoll"},
+		{"TLS 1.2", func(r *record.Run) { r.Load.TLS = &record.TLS{Cipher: "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"} }, 0, "only ciphers of TLS 1.3"},
 		{"no answer read", func(r *record.Run) { r.Bytes.Read = 0 }, 0, "0 bytes"},
 	} {
 		r := finished()
@@ -169,5 +170,22 @@ func TestRunShowsItsHeadroom(t *testing.T) {
 	}
 	if why := missing(do()); !strings.Contains(why, path) {
 		t.Error(why)
+	}
+}
+
+// TestHeadroomOverTLS: it is less than without, by the cipher's work on a request and by
+// the handshakes, and says that this is an estimate.
+func TestHeadroomOverTLS(t *testing.T) {
+	all := []record.Calibration{oneCore()}
+	r := finished()
+	plain, _, _ := headroom(&r, all)
+	r.Load.TLS = &record.TLS{Cipher: "TLS_AES_128_GCM_SHA256"}
+	got, by, why := headroom(&r, all)
+	if !(got > 0 && got < plain) || why != "" || !strings.Contains(by, "an estimate of") {
+		t.Errorf("%g of %g, %q, %q", got, plain, by, why)
+	}
+	r.Load.TLS.CPUNs = int64(r.Requests.Completed) * 1e5 // a handshake in every tenth request or so: 100 µs for each
+	if more, _, _ := headroom(&r, all); more > 1e9/1e5/r.Rate.CompletedPerS {
+		t.Errorf("%g times the rate, though handshakes alone take 100 µs of each request", more)
 	}
 }

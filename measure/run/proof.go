@@ -18,7 +18,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 		return nil
 	}
 	e := x.experiment
-	address, _, _, err := spec.ParseTarget(base)
+	address, err := e.Load.Address(base)
 	if err != nil {
 		return err
 	}

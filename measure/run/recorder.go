@@ -13,6 +13,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/measure/behind"
 	"ceiling/measure/load"
 	"ceiling/record"
 )
@@ -26,6 +27,7 @@ type recorder struct {
 	options      *Options
 	end          context.CancelFunc // of the run, by giving up
 	stoppedEarly string
+	behind       *behind.Watch // what stands behind the server, which is asked meanwhile
 
 	state     Progress
 	completed uint64
@@ -40,7 +42,8 @@ type recorder struct {
 const rowsMost = 1 << 20
 
 // Connected implements load.Observer.
-func (r *recorder) Connected(established, asked int, _ time.Time) {
+func (r *recorder) Connected(established, asked int, window time.Time) {
+	r.begin(window)
 	r.state.Plan, r.state.Established, r.state.Asked = r.options.step, established, asked
 	r.state.TotalS, r.state.Requests = r.spec.Duration.Seconds(), r.spec.Requests
 	r.state.ElapsedS = -r.spec.Warmup.Seconds()
@@ -48,11 +51,16 @@ func (r *recorder) Connected(established, asked int, _ time.Time) {
 }
 
 // Window implements load.Observer.
-func (r *recorder) Window(bool, time.Time) {}
+func (r *recorder) Window(open bool, _ time.Time) {
+	if !open {
+		r.behind.Stop()
+	}
+}
 
 // Interval implements load.Observer.
 func (r *recorder) Interval(t *load.Tally, late bool) {
 	row := LoadRow(r.host, t, late)
+	row.Response = record.StepsOf(&t.Response)
 	r.series.Load = append(r.series.Load, row)
 	r.writer.AppendLoad(&row)
 	if !t.Warmup {
@@ -114,6 +122,7 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	run.Interrupted, run.StoppedEarly = w.Result.Interrupted, r.stoppedEarly
 	run.Generator.Headroom, run.Generator.HeadroomBy = w.Headroom, w.HeadroomBy
 	run.Agents, run.Fleet = w.Agents, w.Fleet
+	run.Database, run.Downstream = r.behind.Database(), r.behind.Downstream()
 	if len(w.Agents) > 0 {
 		run.Generator.PID = 0 // each agent's is its own
 	}
@@ -141,7 +150,8 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 			Connections: connections, Opened: l.Opened, Established: l.Established,
 			Reconnects: t.Reconnects, Closes: closes(&t.Closes), Threads: threads, Pipelining: s.Pipelining,
 			Mode: "closed", Engine: l.Engine, EngineWhy: l.EngineWhy, EngineFeatures: l.EngineFeatures,
-			Arrivals: s.Arrivals, TLS: tlsOf(l.Handshakes),
+			Arrivals: s.Arrivals, Protocol: protocolName(l), TLS: tlsOf(l.Handshakes, s.TLS, elapsed), HTTP2: http2Of(l.H2),
+			Streams: streamsOf(l.Streams),
 		},
 		ElapsedS: elapsed,
 		Requests: record.Requests{
@@ -161,6 +171,9 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 	if s.Open() {
 		run.Load.Mode = "open"
 		run.Load.TargetPerS = (s.Rate.From.PerSecond() + s.Rate.To.PerSecond()) / 2
+	}
+	if s.Kind == spec.Events {
+		run.Load.Mode = "subscribed"
 	}
 	if elapsed > 0 {
 		run.Rate.CompletedPerS = float64(t.Completed) / elapsed
@@ -199,7 +212,7 @@ func encoded(h *hist.Hist) string {
 func statuses(t *load.Tally) map[string]uint64 {
 	m := map[string]uint64{}
 	for code, n := range t.Statuses {
-		if n > 0 {
+		if n > 0 && code > 0 { // messages and events have none
 			m[strconv.Itoa(code)] = n
 		}
 	}
@@ -217,7 +230,7 @@ func faults(t *load.Tally, setup map[load.Fault]uint64, expect spec.Expect) []re
 		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n, BeforeWindow: true})
 	}
 	for code, n := range t.Statuses {
-		if n > 0 && !expect.Has(code) {
+		if n > 0 && code > 0 && !expect.Has(code) {
 			list = append(list, record.Error{Phase: record.PhaseStatus, Cause: strconv.Itoa(code), Count: n})
 		}
 	}
@@ -245,6 +258,7 @@ func byTarget(t *load.Tally, s *spec.Spec) []record.TargetResult {
 			Completed: b.Completed, Failed: b.Failed, Statuses: map[string]uint64{},
 			Response: record.QuantilesOf(&b.Response),
 		}
+		delete(b.Statuses, 0)
 		for code, n := range b.Statuses {
 			r.Statuses[strconv.Itoa(code)] = n
 		}

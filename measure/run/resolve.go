@@ -53,7 +53,7 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 		}
 		return nil
 	}
-	if a.Network == "unix" {
+	if a.Network == spec.Unix {
 		if err := allowed(netip.AddrPort{}, a.Path); err != nil {
 			return target{}, err
 		}
@@ -63,12 +63,15 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 		}
 		return target{sockaddr: to, unix: a.Path, local: true}, err
 	}
-	if ip, err := netip.ParseAddr(a.Host); err == nil {
-		return tcpTarget(ip, a.Port), allowed(netip.AddrPortFrom(ip, a.Port), "")
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
+	ips, err := a.Given()
+	if ip, not := netip.ParseAddr(a.Host); not == nil && ips == nil && err == nil {
+		return tcpTarget(ip, a.Port), allowed(netip.AddrPortFrom(ip, a.Port), "")
+	}
+	if ips == nil && err == nil {
+		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
+	}
 	if err != nil {
 		return target{}, fmt.Errorf("%w: look up %s: %w; check the name, or give an address", ErrRefused, a.Host, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"ceiling/internal/hist"
 	"ceiling/internal/http1"
 	"ceiling/internal/sys"
+	"ceiling/measure/behind"
 	"ceiling/measure/load"
 	"ceiling/record"
 	"ceiling/verdict"
@@ -51,6 +52,9 @@ type Options struct {
 	StopEarly func(row *record.LoadRow, response *hist.Hist) string
 	// Work does the run; nil is this machine.
 	Work Work
+	// Database is PostgreSQL's URL, which is asked during the run what its sessions wait for; "" is the one that a server
+	// of ours on this host names. It is not in the record, but for its address.
+	Database string
 	// KeepSecrets leaves credentials and bodies as they are in all that is kept and
 	// told.
 	KeepSecrets bool
@@ -113,12 +117,17 @@ func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked, err := openBehind(ctx, &s, job, &o)
+	if err != nil {
+		return nil, errors.Join(err, job.Close())
+	}
+	defer asked.Close()
 	w, err := open(o)
 	if err != nil {
 		return nil, errors.Join(err, job.Close())
 	}
-	o.Command = o.veil.command(o.Command)
-	done, err := keep(ctx, o.veil.spec(&s), job, w, &o)
+	o.Command = o.veil.command(withoutPassword(o.Command, o.Database))
+	done, err := keep(ctx, o.veil.spec(&s), job, w, asked, &o)
 	left := job.Close()
 	if err != nil {
 		return nil, errors.Join(err, left, w.Close())
@@ -129,7 +138,7 @@ func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 
 // keep does the job and has what comes of it kept and judged. Of the spec it has
 // what others may see.
-func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Options) (*Result, error) {
+func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *behind.Watch, o *Options) (*Result, error) {
 	env := job.Environment()
 	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s}
 	if several, are := job.(interface{ Agents() []record.Agent }); are {
@@ -139,8 +148,13 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 	o.tell(Event{Began: &start})
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	rec := &recorder{writer: w, spec: s, host: env.Host, options: o, end: end}
+	rec := &recorder{writer: w, spec: s, host: env.Host, options: o, end: end, behind: asked}
+	bucket := askQuorum(ctx, s)
 	worked, err := job.Do(ctx, rec)
+	asked.Stop()
+	for _, n := range asked.NotMeasured() {
+		rec.NotMeasured(n)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +166,9 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, o *Optio
 		keepStacks(w, &done.Run, &worked.Found), keepProfiling(w, &done.Run, &worked.Found, &rec.series), w.Err())
 	done.Run.Subject = subjectOf(&done.Run, &rec.series, worked)
 	identified(done.Run.Subject, worked.Identities)
+	if bucket != nil {
+		done.Run.Quorum = quorumOf(bucket, askQuorum(ctx, s))
+	}
 	done.Run.Verdict = verdict.Judge(&done.Run, &rec.series)
 	done.Run.Exit = ExitOf(&done.Run)
 	done.KeepErr = errors.Join(done.KeepErr, w.Finish(&done.Run))
@@ -204,7 +221,7 @@ func storeAt(dir string) (record.Store, error) {
 // not load it answers the target alone.
 func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config, target, error) {
 	var to target
-	address, _, _, err := spec.ParseTarget(s.Targets[0].URL)
+	address, err := s.Address(s.Targets[0].URL)
 	if err != nil {
 		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -217,7 +234,10 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	if err != nil {
 		return nil, to, err
 	}
-	mix, err := requests(s)
+	open, mix, err := opening(s)
+	if err == nil && open == nil {
+		mix, err = requests(s)
+	}
 	if err != nil {
 		return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -235,11 +255,17 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 			return nil, to, fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 	}
+	c.Protocol = protocolOf(s)
 	if c.Threads == 0 {
-		if c.Threads, err = threads(own, s.Pipelining, to.local, c.CPUs); err != nil {
+		slots := s.Pipelining
+		if c.Protocol == load.HTTP3 {
+			slots *= quicWork
+		}
+		if c.Threads, err = threads(own, slots, to.local, c.CPUs); err != nil {
 			return nil, to, err
 		}
 	}
+	c.Opening = open
 	if c.TLS, err = secured(ctx, s, address, to); err != nil {
 		return nil, to, err
 	}
@@ -269,6 +295,9 @@ func unexpected(e spec.Expect) *[1000]bool {
 // further thread: below it a thread reaps one completion at a time, and its
 // system calls cost more than it adds.
 const slotsPerThread = 32
+
+// quicWork is about how many times as much work a request is over HTTP/3.
+const quicWork = 8
 
 // threads chooses the number of load threads: as many as the slots are worth,
 // but half the cores at most where the server shares them.

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"syscall"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/quicconn"
 	"ceiling/internal/tlsconn"
 	"ceiling/measure/load"
 	"ceiling/record"
@@ -24,35 +26,92 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 	if !a.TLS {
 		return nil, nil
 	}
-	c, err := tlsConfig(s.TLS, a)
+	version := s.HTTP
+	if s.Kind != spec.Requests { // they begin with a request of HTTP/1.1
+		version = spec.HTTP11
+	}
+	c, err := tlsConfig(version, s.TLS, a)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
+	if s.HTTP == spec.HTTP3 {
+		return c, tryQUIC(ctx, c, s, to)
+	}
 	var dialer net.Dialer
-	on, err := dialer.DialContext(ctx, "tcp", to.addr.String())
+	network, at := "tcp", to.addr.String()
+	if to.unix != "" {
+		network, at = "unix", to.unix
+	}
+	on, err := dialer.DialContext(ctx, network, at)
 	if err != nil {
 		return c, nil
 	}
 	defer on.Close()
-	_, err = c.Try(ctx, on)
+	agreed, err := c.Try(ctx, on)
+	if err == nil && s.HTTP == spec.HTTP2 && agreed.Protocol != "h2" {
+		return nil, fmt.Errorf("%w: %s does not offer HTTP/2 (ALPN h2); leave --http out", ErrRefused, to)
+	}
 	if err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return c, nil
 	}
-	return nil, fmt.Errorf("%w: TLS with %s: %s%s", ErrRefused, to, tlsconn.Explain(err), adviceFor(err))
+	return nil, fmt.Errorf("%w: TLS with %s: %s%s", ErrRefused, to, tlsconn.Explain(err), adviceFor(err, s.TLS))
 }
 
-func tlsConfig(t *spec.TLS, a spec.Address) (*tlsconn.Config, error) {
-	c := &tlsconn.Config{ServerName: a.Host, Protocols: []string{"http/1.1"}}
+// tryQUIC is one handshake over QUIC, with what is wrong with it.
+func tryQUIC(ctx context.Context, c *tlsconn.Config, s *spec.Spec, to target) error {
+	if err := quicconn.Quiet(); err != nil {
+		return err
+	}
+	conn, err := quicconn.Dial(ctx, to.addr, netip.Addr{}, quicconn.ClientConfig(c))
+	if err == nil {
+		return conn.Close()
+	}
+	if cause := quicconn.Explain(err); cause != quicconn.CauseTimeout && cause != "ECONNREFUSED" && ctx.Err() == nil {
+		return fmt.Errorf("%w: HTTP/3 with %s: %s%s", ErrRefused, to, cause, adviceFor(err, s.TLS))
+	}
+	return nil
+}
+
+// protocols are offered to the server (ALPN, RFC 7301).
+func protocols(version string) []string {
+	switch version {
+	case spec.HTTP11:
+		return []string{"http/1.1"}
+	case spec.HTTP2:
+		return []string{"h2"}
+	case spec.HTTP3:
+		return []string{quicconn.Protocol}
+	}
+	return []string{"h2", "http/1.1"}
+}
+
+// protocolOf is what the engine speaks where ALPN says nothing.
+func protocolOf(s *spec.Spec) load.Protocol {
+	switch s.HTTP {
+	case spec.HTTP2:
+		return load.HTTP2
+	case spec.HTTP3:
+		return load.HTTP3
+	}
+	return load.HTTP1
+}
+
+func tlsConfig(version string, t *spec.TLS, a spec.Address) (*tlsconn.Config, error) {
+	c := &tlsconn.Config{ServerName: a.Host, Protocols: protocols(version)}
 	if t == nil {
 		return c, nil
 	}
 	if t.ServerName != "" {
 		c.ServerName = t.ServerName
 	}
-	c.Insecure = t.Insecure
-	var err error
+	c.Insecure, c.Resume = t.Insecure, t.Resume
+	offer, err := t.Offer()
+	if err != nil {
+		return nil, err
+	}
+	c.Offered = tlsconn.Offer(offer)
 	if c.Roots, err = t.Roots(); err == nil {
 		c.Certificates, err = t.Pair()
 	}
@@ -60,11 +119,12 @@ func tlsConfig(t *spec.TLS, a spec.Address) (*tlsconn.Config, error) {
 }
 
 // adviceFor is what would mend a handshake that failed.
-func adviceFor(err error) string {
+func adviceFor(err error, t *spec.TLS) string {
 	var bad x509.CertificateInvalidError
 	var wrong x509.HostnameError
 	var stranger x509.UnknownAuthorityError
 	var record tls.RecordHeaderError
+	chosen := t != nil && t.Version+t.Ciphers+t.Curves != ""
 	switch text := err.Error(); {
 	case errors.As(err, &bad) && bad.Reason == x509.Expired:
 		return "; have it renewed (or look at this host's clock), or give --insecure to measure all the same"
@@ -76,6 +136,8 @@ func adviceFor(err error) string {
 		return "; give --insecure to measure all the same"
 	case errors.As(err, &record):
 		return "; give its URL as http://, or another port"
+	case chosen && (strings.Contains(text, "handshake failure") || strings.Contains(text, "protocol version")):
+		return "; it may speak none of what --tls-version, --ciphers or --curves leave: give others, or leave them out"
 	case strings.Contains(text, "certificate required"), strings.Contains(text, "bad certificate"):
 		return "; it may want a client's certificate: give --cert FILE and --key FILE"
 	case strings.Contains(text, "handshake failure"):
@@ -83,13 +145,13 @@ func adviceFor(err error) string {
 	case strings.Contains(text, "protocol version"):
 		return "; TLS 1.2 and 1.3 are spoken here"
 	case strings.Contains(text, "no application protocol"):
-		return "; HTTP/1.1 is spoken here (ALPN http/1.1)"
+		return "; leave --http out to have the server choose between HTTP/2 and HTTP/1.1"
 	}
 	return ""
 }
 
 // tlsOf is what the handshakes came to for the record; nil where there was no TLS.
-func tlsOf(h *load.Handshakes) *record.TLS {
+func tlsOf(h *load.Handshakes, asked *spec.TLS, elapsed float64) *record.TLS {
 	if h == nil || h.Agreed.Version == 0 {
 		return nil
 	}
@@ -97,9 +159,18 @@ func tlsOf(h *load.Handshakes) *record.TLS {
 	if h.Agreed.Group != 0 {
 		group = tls.CurveID(h.Agreed.Group).String()
 	}
-	return &record.TLS{
+	t := &record.TLS{
 		KeyExchange: group,
 		Version:     tls.VersionName(h.Agreed.Version), Cipher: tls.CipherSuiteName(h.Agreed.Suite), Protocol: h.Agreed.Protocol,
 		Resumed: h.Agreed.Resumed, Before: record.QuantilesOf(&h.Setup), Handshakes: record.QuantilesOf(&h.Window), CPUNs: h.CPUNs,
+		ResumedCPUNs: h.ResumedCPUNs,
 	}
+	if asked != nil && asked.Resume {
+		before, within := record.QuantilesOf(&h.Resumed.Setup), record.QuantilesOf(&h.Resumed.Window)
+		t.ResumedBefore, t.Resumptions = &before, &within
+	}
+	if elapsed > 0 {
+		t.PerS = float64(t.Count()) / elapsed
+	}
+	return t
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/lastline"
 	"ceiling/measure/netns"
 )
 
@@ -55,7 +56,7 @@ func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int, in *
 		return nil, "", fmt.Errorf("start %s: %w", s.Label(), err)
 	}
 	cmd.Env = append(append(os.Environ(), "ADDR="+addr, "HOST="+host, "PORT="+port), s.Env...)
-	c := &Child{cpus: cpus, done: make(chan struct{}), errors: &tail{}, group: true}
+	c := &Child{cpus: cpus, done: make(chan struct{}), errors: &lastline.Writer{}, group: true}
 	started, told := make(chan error, 1), make(chan string, 1)
 	go c.live(cmd, started, told)
 	if err := <-started; err != nil {
@@ -63,7 +64,7 @@ func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int, in *
 	}
 	if c.Addr, err = c.ready(ctx, addr, strings.HasPrefix(s.Serve, "ceiling "), told); err != nil {
 		c.Stop()
-		return nil, "", fmt.Errorf("start %s: %w%s", s.Label(), err, c.errors.quoted())
+		return nil, "", fmt.Errorf("start %s: %w%s", s.Label(), err, c.itSaid())
 	}
 	return c, c.base(s), nil
 }
@@ -142,6 +143,7 @@ const insidePort = "8080"
 // for it. One that is asked for again goes on.
 type servers struct {
 	list []spec.Server
+	dial *spec.Dial // to those that run already
 	// started by index; a second instance of a server, which a comparison of A
 	// against A takes, by -1 minus its index.
 	started map[int]*Child
@@ -164,7 +166,7 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 	}
 	if c := v.started[key]; c != nil {
 		if c.Ended() {
-			return "", fmt.Errorf("%s: it ended: %w%s", s.Label(), cmpErr(c.err), c.errors.quoted())
+			return "", fmt.Errorf("%s: it ended: %w%s", s.Label(), cmpErr(c.err), c.itSaid())
 		}
 		return c.base(s), nil
 	}
@@ -187,13 +189,13 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 func (v *servers) ended(index int, base string) error {
 	for key, c := range v.started {
 		if c.Ended() {
-			return fmt.Errorf("%s: it ended: %w%s", v.list[max(key, -1-key)].Label(), cmpErr(c.err), c.errors.quoted())
+			return fmt.Errorf("%s: it ended: %w%s", v.list[max(key, -1-key)].Label(), cmpErr(c.err), c.itSaid())
 		}
 	}
 	if v.list[index].URL == "" {
 		return nil
 	}
-	address, _, _, err := spec.ParseTarget(base)
+	address, err := v.dial.Address(base)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,9 @@ func Open(types *btf.Cache, target netip.AddrPort, pipelined bool, random *rand.
 }
 
 // Step begins a burst, or ends the one under way, and tells how long after its
-// return the next step is due. burst is nil where none has ended.
+// return the next step is due. burst is nil where none has ended. The caller
+// holds its OS thread (runtime.LockOSThread): what a burst costs is read from the
+// clock of the thread.
 func (w *Watch) Step() (burst *Burst, next time.Duration, err error) {
 	if w.markNs, err = sys.SamplingThreadNs(); err != nil {
 		return nil, 0, err

@@ -1,0 +1,60 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/measure/behind"
+)
+
+// openBehind asks what stands behind the server. Of a run of several agents the server is not asked: it is the agents
+// that reach it. A database that was named and does not answer refuses the run.
+func openBehind(ctx context.Context, s *spec.Spec, job Job, o *Options) (*behind.Watch, error) {
+	c := behind.Config{Database: o.Database, Host: job.Environment().Host}
+	if local, here := job.(localJob); here && !local.target.secure {
+		c.Dial, c.Near = local.target.dial, local.target.local || local.target.unix != ""
+		for _, t := range s.Targets {
+			if _, path, err := spec.SplitURL(t.URL); err == nil {
+				c.Paths = append(c.Paths, path)
+			}
+		}
+	}
+	w, err := behind.Open(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --database: %w", ErrRefused, err)
+	}
+	return w, nil
+}
+
+// dial connects to the target beside the load.
+func (t target) dial(ctx context.Context) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: probeTimeout}
+	if t.unix != "" {
+		return dialer.DialContext(ctx, "unix", t.unix)
+	}
+	return dialer.DialContext(ctx, "tcp", t.addr.String())
+}
+
+// withoutPassword is a command line in which --database has none, whatever else of it is hidden.
+func withoutPassword(words []string, database string) []string {
+	if database == "" {
+		return words
+	}
+	words = slices.Clone(words)
+	for i, word := range words {
+		words[i] = strings.ReplaceAll(word, database, behind.Shown(database))
+	}
+	return words
+}
+
+// begin asks from now on; window is the zero of the run's clock.
+func (r *recorder) begin(window time.Time) {
+	if !window.IsZero() {
+		r.behind.Start(window, r.Observed)
+	}
+}

@@ -1,0 +1,88 @@
+package run
+
+import (
+	"bytes"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/http1"
+	"ceiling/internal/websocket"
+	"ceiling/measure/load"
+	"ceiling/record"
+)
+
+// greeting is the message that is sent where none is given.
+const greeting = "hello"
+
+// opening turns a load of messages or events into what the engine takes: the request
+// that opens a connection, and the mix; nil where connections carry requests.
+func opening(s *spec.Spec) (*load.Opening, []load.Request, error) {
+	if s.Kind == spec.Requests {
+		return nil, nil, nil
+	}
+	t := s.Targets[0]
+	_, path, host, err := spec.ParseTarget(t.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	fields := make([]http1.Field, 0, len(t.Header)+3)
+	has := func(name string) bool {
+		return slices.ContainsFunc(t.Header, func(f spec.Field) bool { return strings.EqualFold(f.Name, name) })
+	}
+	for _, f := range t.Header {
+		fields = append(fields, http1.Field{Name: f.Name, Value: f.Value})
+	}
+	o := &load.Opening{Kind: load.Events}
+	if s.Kind == spec.Events {
+		if !has("Accept") {
+			fields = append(fields, http1.Field{Name: "Accept", Value: "text/event-stream"})
+		}
+		if o.Request, err = http1.AppendRequest(nil, t.Method, path, host, fields, t.Body); err != nil {
+			return nil, nil, fmt.Errorf("%s %s: %w", t.Method, t.URL, err)
+		}
+		return o, []load.Request{{Bytes: o.Request, Weight: 1}}, nil
+	}
+	o.Kind, o.Subprotocol = load.Messages, has("Sec-WebSocket-Protocol")
+	fields = append(fields, http1.Field{Name: "Upgrade", Value: "websocket"}, http1.Field{Name: "Connection", Value: "Upgrade"},
+		http1.Field{Name: "Sec-WebSocket-Version", Value: "13"})
+	if o.Request, err = http1.AppendRequest(nil, t.Method, path, host, fields, nil); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", t.URL, err)
+	}
+	o.Request = bytes.TrimSuffix(o.Request, []byte("\r\n")) // the key follows
+	var mix []load.Request
+	for _, t := range s.Targets {
+		payload := t.Body
+		if len(payload) == 0 {
+			payload = []byte(greeting)
+		}
+		if len(payload) > websocket.MaxMessage {
+			return nil, nil, errors.New("body: the message is too large")
+		}
+		o.Payloads = append(o.Payloads, payload)
+		mix = append(mix, load.Request{Bytes: websocket.AppendMessage(nil, payload, s.Fragment, mask), Weight: t.Weight})
+	}
+	return o, mix, nil
+}
+
+// mask is a key that nobody can foresee (RFC 6455, section 5.3).
+func mask() (m websocket.Mask) {
+	_, _ = crand.Read(m[:]) // it never fails (Go 1.24)
+	return m
+}
+
+// streamsOf is what the connections of messages or events came to, for the record;
+// nil where they carried requests.
+func streamsOf(s *load.Streams) *record.Streams {
+	if s == nil {
+		return nil
+	}
+	r := &record.Streams{
+		Before: record.QuantilesOf(&s.Setup), Opened: record.QuantilesOf(&s.Window), Echoed: s.Echoed, Pings: s.Pings,
+		Numbered: s.Numbered, FirstSeq: s.FirstSeq, LastSeq: s.LastSeq, Monotonic: s.Monotonic, Wall: s.Wall, Early: s.Early,
+	}
+	return r
+}
