@@ -90,13 +90,14 @@ func (f *cpuFacts) experiment() record.Statement {
 // sameThing tells whether two bottlenecks are two views of one: a full worker is a
 // full thread, and a server held to one core has one full thread.
 func sameThing(a, b record.Bottleneck) bool {
-	of := []record.Bottleneck{record.Uneven, record.ServerThread, record.ServerCPU}
+	of := []record.Bottleneck{record.Uneven, record.ServerThread, record.ServerCPU, record.Subscribers}
 	return a == b || slices.Contains(of, a) && slices.Contains(of, b)
 }
 
 // serverOnly tells whether a bottleneck is the server's alone.
 func serverOnly(bottleneck record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven}, bottleneck)
+	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven, record.Subscribers},
+		bottleneck)
 }
 
 // undetermined says what is missing, or that nothing is near its limit, and

@@ -69,6 +69,7 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	}
 	d.ofTheConnections(run)
 	d.ofTheHandshakes(run)
+	d.ofTheStreams(run)
 	if f.open && f.generatorFull() {
 		d.add("caveat.generator-full", with{"who": f.worst().who(), "busy": f.generator.busy.value})
 	}
@@ -111,7 +112,7 @@ func (d *caveats) ofTheLatency(f *runFacts) {
 		}
 		d.add("caveat.mean-apart", with{"p50_ns": p50, "mean_ns": l.MeanNs, "tail": tail, "tail_ns": at})
 	}
-	if p := f.run.Load.Pipelining; p > 1 {
+	if p := f.run.Load.Pipelining; p > 1 && f.run.Load.HTTP2 == nil {
 		d.add("caveat.pipelined", with{"pipelining": p})
 	}
 }
@@ -188,7 +189,8 @@ func (d *caveats) ofTheHost(f *facts, bottleneck record.Bottleneck) {
 
 // aboutCPU tells whether a bottleneck is named by who has the CPU.
 func (f *runFacts) aboutCPU(bottleneck record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven}, bottleneck)
+	return slices.Contains([]record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.ServerThread, record.Uneven, record.Subscribers},
+		bottleneck)
 }
 
 // siblings answers a pair of CPUs of one core, one for either side, where the
@@ -248,7 +250,7 @@ func lostLater(f *runFacts, series *record.Series) []record.NotMeasured {
 	}
 	list = slices.DeleteFunc(list, func(n record.NotMeasured) bool {
 		return n.TNs <= 0 || n.TNs > f.endNs() ||
-			!slices.Contains([]string{"cpu", "sockets", "process", "subject", "listener", "tcp_info", "netdev"}, n.What)
+			!slices.Contains([]string{"cpu", "sockets", "process", "subject", "listener", "tcp_info", "netdev", "database", "server status"}, n.What)
 	})
 	slices.SortFunc(list, func(a, b record.NotMeasured) int {
 		return cmp.Or(strings.Compare(a.What+a.Why, b.What+b.Why), strings.Compare(a.Host, b.Host))

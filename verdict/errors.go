@@ -153,6 +153,9 @@ func (f *serverSide) errorsNext() []record.Statement {
 	if f.timeouts > 0 && f.timeouts*2 >= f.errorShare.value*(float64(run.Requests.Completed)+float64(run.Requests.Failed)+f.connects) {
 		return f.timeoutNext()
 	}
+	if next := f.databaseRefuses(); next != nil {
+		return next
+	}
 	kinds := f.errorKinds()
 	if len(kinds) == 0 {
 		return just("errors.next", nil)
@@ -176,6 +179,27 @@ func (f *serverSide) errorsNext() []record.Statement {
 		return just("errors.next.expect", with{"status": name, "expected": run.Spec.Expect.String()})
 	}
 	return just("errors.next", nil)
+}
+
+// databaseRefuses is what to do where the first error response repeats what PostgreSQL says of its connections or its disk
+// (Appendix A of its manual: 53300 and 53100).
+func (f *runFacts) databaseRefuses() []record.Statement {
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(f.run.ErrorResponses, func(e record.ErrorResponse) bool {
+			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(e.Line, w) })
+		})
+	}
+	switch {
+	case says("SQLSTATE 53300", "too many clients already", "remaining connection slots are reserved"):
+		most := 0
+		if d := f.run.Database; d != nil {
+			most = d.MaxConnections
+		}
+		return just("database.connections.next", with{"most": most})
+	case says("SQLSTATE 53100", "could not extend file", "database or disk is full"):
+		return just("database.disk-full.next", nil)
+	}
+	return nil
 }
 
 // timeoutNext is what to do about requests that took longer than allowed.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -69,6 +70,8 @@ type serverSide struct {
 	crew       workerFacts
 	accept     acceptFacts
 	unaccepted unacceptedFacts
+	database   databaseFacts // behind it
+	calls      callFacts     // of a service behind it
 }
 
 // cpuFacts is who had the CPUs of either end.
@@ -156,7 +159,8 @@ func newFacts(run *record.Run, series *record.Series) *facts {
 	if series == nil {
 		series = new(record.Series)
 	}
-	f := newParts(runFacts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open()})
+	f := newParts(runFacts{run: run, open: run.Load.Mode == "open" || run.Load.Mode == "" && run.Spec.Open() ||
+		run.Spec.Kind == spec.Events}) // what the server does decides when events come, not an answer before
 	f.account()
 	rows := f.loadRows(series)
 	f.scheduleOf(rows)
@@ -171,7 +175,7 @@ func (f *generatorSide) account() {
 	if connections <= 0 {
 		connections = run.Load.Connections
 	}
-	f.slots = math.Max(float64(connections), 0) * math.Max(float64(run.Load.Pipelining), 1)
+	f.slots = math.Max(float64(connections), 0) * streams(&run.Load)
 	f.elapsedS, f.rate = positive(run.ElapsedS), positive(run.Rate.CompletedPerS)
 	completed := float64(run.Requests.Completed)
 	if f.rate == 0 && f.elapsedS > 0 {
@@ -213,6 +217,8 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.neighbours = neighboursOf(f.runFacts, series, f.subject.host, f.serverCPUs)
 	f.atHomeToo = neighboursOf(f.runFacts, series, f.homeHost, f.generatorCPUs)
 	f.behind = behindOf(f.serverSide, series)
+	f.database = databaseOf(f.serverSide, series)
+	f.calls = callsOf(f.runFacts, series)
 	f.sleeps = sleepsOf(f.serverSide, series)
 	f.crew = workersOf(f.serverSide, series)
 	f.observerShare = observerShareOf(f.cpuFacts, series)

@@ -121,6 +121,9 @@ func invalidNothing(f *serverSide) *invalidity {
 // notListening is what to do where no connection was established.
 func notListening(run *record.Run) []record.Statement {
 	refused := func(e record.Error) bool { return e.Cause == "ECONNREFUSED" }
+	if i := slices.IndexFunc(run.Errors, func(e record.Error) bool { return e.Phase == record.PhaseOpen }); i >= 0 {
+		return just("nothing.not-opened.next", with{"cause": run.Errors[i].Cause})
+	}
 	target, err := url.Parse(run.Target)
 	if err != nil || target.Host == "" || !slices.ContainsFunc(run.Errors, refused) {
 		return just("nothing.not-connected.next", nil)
@@ -343,6 +346,6 @@ func (f *facts) heldUp(bottleneck record.Bottleneck) *facts {
 
 // onServerSide tells whether a bottleneck is on the server's side, or shared with it.
 func onServerSide(bottleneck record.Bottleneck) bool {
-	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven},
-		bottleneck)
+	return slices.Contains([]record.Bottleneck{record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven,
+		record.Subscribers}, bottleneck)
 }

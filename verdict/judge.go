@@ -42,7 +42,10 @@ func judge(f *facts, r ruling) record.Verdict {
 		explainCPU(f.serverSide, &found)
 		explainBlocked(f.serverSide, &found)
 		explainPool(f, &found)
+		explainQuorum(f.serverSide, &found)
 		explainWorkers(f, &found)
+		explainDatabase(f.serverSide, &found)
+		explainRetries(f.serverSide, &found)
 	}
 	outcome := record.Valid
 	if slo.asked && len(slo.unknown) == 0 {
@@ -53,6 +56,7 @@ func judge(f *facts, r ruling) record.Verdict {
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, BacklogShare: f.schedule.owed.value,
 		Stations: f.places.stationsOf(),
 	}
+	v.Stalls = f.stalls()
 	v.Concurrency = f.lone.result(f.runFacts)
 	if p := &f.places; p.known {
 		v.StationsBy, v.StationsOf = p.by, p.moments
@@ -89,6 +93,7 @@ func judge(f *facts, r ruling) record.Verdict {
 	case !why.nothing:
 		v.NextBottleneck = nextBottleneck(f.cpuFacts, v.Bottleneck, all)
 	}
+	inUnit(&v, f.run.Spec.Kind)
 	return v
 }
 

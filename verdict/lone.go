@@ -173,7 +173,7 @@ func (l *loneFacts) firstAnswers(f *cpuFacts, times []float64) {
 func (l *loneFacts) decide(f *facts, warming bool) {
 	full := f.slots // what S would be if none waited
 	c := math.Max(float64(f.run.Load.Established), 1)
-	if f.run.Load.Pipelining > 1 && l.low >= loneAlone*c && l.high <= loneMost*c {
+	if f.run.Load.Pipelining > 1 && f.run.Load.HTTP2 == nil && l.low >= loneAlone*c && l.high <= loneMost*c {
 		full, l.lined = c, true
 	}
 	// Those that are served are served at once, and most are not.

@@ -19,6 +19,8 @@ type outageFacts struct {
 	longest float64 // ns
 	fromNs  float64 // when the longest began
 	lasts   bool    // the window ended within the last one
+	// list is the bounds of each to whole rows.
+	list []record.Stall
 }
 
 // outagesOf looks for rows without an open connection at their end and without
@@ -55,6 +57,7 @@ func outagesOf(rows []record.LoadRow) outageFacts {
 		}
 		width += before + lacking(j)
 		o.count++
+		o.list = append(o.list, record.Stall{FromNs: rows[i].TNs - rows[i].WidthNs, ToNs: rows[j-1].TNs, Outage: true})
 		o.ns += width
 		if width > o.longest {
 			o.longest, o.fromNs = width, float64(rows[i].TNs-rows[i].WidthNs)-before

@@ -169,8 +169,8 @@ func checkWhole(t testing.TB, v record.Verdict) {
 		t.Fatalf("outcome %q", v.Outcome)
 	}
 	known := []record.Bottleneck{record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked,
-		record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency, record.TargetRate, record.Failures,
-		record.Inconclusive}
+		record.Uneven, record.Bandwidth, record.Packets, record.AcceptQueue, record.Concurrency, record.Subscribers,
+		record.TargetRate, record.Failures, record.Inconclusive}
 	if !slices.Contains(known, v.Bottleneck) || len(v.Because) == 0 || len(v.Next) == 0 {
 		t.Fatalf("bottleneck %q because %q, next %q", v.Bottleneck, v.Because, v.Next)
 	}
@@ -273,7 +273,7 @@ func anyAgent(t *rapid.T) record.Agent {
 // anyRow draws an observed row of any kind, near the window more often than not.
 func anyRow(t *rapid.T) record.ObservedRow {
 	var row record.ObservedRow
-	switch rapid.IntRange(0, 14).Draw(t, "kind") {
+	switch rapid.IntRange(0, 16).Draw(t, "kind") {
 	case 0:
 		row = ptr(rapid.Make[record.CPURow]().Draw(t, "cpu"))
 	case 1:
@@ -304,6 +304,10 @@ func anyRow(t *rapid.T) record.ObservedRow {
 		row = ptr(rapid.Make[record.PeersRow]().Draw(t, "peers"))
 	case 14:
 		row = ptr(rapid.Make[record.NeighboursRow]().Draw(t, "neighbours"))
+	case 15:
+		row = ptr(rapid.Make[record.StatusRow]().Draw(t, "status"))
+	case 16:
+		row = ptr(rapid.Make[record.DatabaseRow]().Draw(t, "database"))
 	}
 	if h := row.Observed(); rapid.IntRange(0, 4).Draw(t, "near") > 0 {
 		h.TNs = rapid.Int64Range(-2e9, 12e9).Draw(t, "t")

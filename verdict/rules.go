@@ -23,8 +23,10 @@ func rules() []rule {
 		{"delayed ACK", "Do responses wait for acknowledgements (Nagle)?", ruleDelayedAck},
 		{"bandwidth", "Is the link full?", ruleBandwidth},
 		{"packets", "Are packets the limit, not bytes?", rulePackets},
+		{"subscribers", "Do sends to subscribers fill the server's CPU?", ruleSubscribers},
 		{"worker imbalance", "Is one worker full while others are idle?", ruleUneven},
 		{"single-threaded server", "Is one thread of the server full while cores are idle?", ruleServerThread},
+		{"database", "Do requests wait for the database, or for a connection to it?", ruleDatabase},
 		{"server behind", "Is a server that the server asks at its limit?", ruleBehind},
 		{"server CPU", "Has the server used all the CPU it may?", ruleServerCPU},
 		{"CPU contention", "Do generator and server fill the same cores?", ruleSharedCPU},
@@ -33,6 +35,7 @@ func rules() []rule {
 		{"own disk", "Does the server wait for a disk?", ruleOwnDisk},
 		{"server blocked", "Is the server blocked off-CPU: a lock, a pool, another server?", ruleServerWait},
 		{"concurrency", "Are there too few requests in flight?", ruleSlots},
+		{"publisher", "Does the server publish no more?", rulePublisher},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -78,6 +79,9 @@ type placeFacts struct {
 // placesOf counts the requests at each station, sample by sample.
 func placesOf(f *facts, series *record.Series, rows []*record.SocketsRow, load []record.LoadRow) placeFacts {
 	p := placeFacts{occupancy: occupancy{by: record.BySocketSamples}}
+	if f.run.Spec.Kind == spec.Events {
+		return p // there are no requests
+	}
 	p.trips(f.cpuFacts, series)
 	for _, row := range rows {
 		if row.Client.Sockets <= 0 && row.Client.Connecting <= 0 {

@@ -1,8 +1,11 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"ceiling/record"
 )
 
 // stalling is an open loop of 1,000/s whose server stands still for the rows
@@ -43,6 +46,10 @@ func TestBrokenByStandstills(t *testing.T) {
 	}
 	if v.Outcome != "fail" {
 		t.Errorf("%s: %s", v.Outcome, text)
+	}
+	want := []record.Stall{{FromNs: 10e8, ToNs: 11e8}, {FromNs: 30e8, ToNs: 31e8}, {FromNs: 50e8, ToNs: 51e8}, {FromNs: 70e8, ToNs: 71e8}}
+	if !slices.Equal(v.Stalls, want) {
+		t.Errorf("stalls %v", v.Stalls)
 	}
 	if text := sayings(stalling(t, 10, 17, 50, 90).judge()); strings.Contains(text, "about every") {
 		t.Errorf("no period, but: %s", text)

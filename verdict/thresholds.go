@@ -42,6 +42,10 @@ const (
 	starvedDelay = 0.25
 	starvedQueue = 0.4
 
+	// h2WindowMatters is the share of the connections' time in which HTTP/2 windows of
+	// the server held request bodies back from which uploads would be faster without.
+	h2WindowMatters = 0.1
+
 	// handshakesMatter is the share of the requests that came with a TLS handshake,
 	// and of the generator's CPU time that handshakes took, from which they are told
 	// of: one costs as much as some hundred requests, so at a tenth the rate is theirs.

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -69,6 +70,19 @@ func stallsOf(f *runFacts, rows []record.LoadRow) stallFacts {
 		return stallFacts{known: true}
 	}
 	return s
+}
+
+// stallsMost bounds the stalls that a verdict lists.
+const stallsMost = 100
+
+// stalls are the stretches without an answer that were told, in the order of time.
+func (f *facts) stalls() []record.Stall {
+	list := slices.Clone(f.outage.list)
+	for i := range f.stall.from {
+		list = append(list, record.Stall{FromNs: f.stall.from[i], ToNs: f.stall.to[i]})
+	}
+	slices.SortFunc(list, func(a, b record.Stall) int { return cmp.Compare(a.FromNs, b.FromNs) })
+	return list[:min(len(list), stallsMost)]
 }
 
 // byLongRequests tells whether stretches without an answer may be long requests

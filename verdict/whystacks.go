@@ -24,7 +24,8 @@ const (
 // explainCPU says in a finding that says that the server's CPU is the limit what
 // the CPU is spent on.
 func explainCPU(f *serverSide, found *finding) {
-	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven}, found.bottleneck) ||
+	if !slices.Contains([]record.Bottleneck{record.ServerCPU, record.ServerThread, record.SharedCPU, record.Uneven, record.Subscribers},
+		found.bottleneck) ||
 		found.answer != yes {
 		return
 	}

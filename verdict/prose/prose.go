@@ -47,6 +47,9 @@ func Text(s record.Statement) string {
 	if err := t.Execute(&out, values); err != nil {
 		return bare(s)
 	}
+	if unit, other := s.With["counted"].(string); other {
+		return inUnit(strings.TrimSpace(out.String()), unit)
+	}
 	return strings.TrimSpace(out.String())
 }
 

@@ -1,0 +1,75 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+
+	"ceiling/record"
+)
+
+func quorumOfThree(commitNs int64, rtts ...int64) *record.Quorum {
+	q := &record.Quorum{Leader: "r2", Size: 2, Commits: 100, CommitNs: commitNs,
+		Nodes: []record.QuorumNode{{Name: "r1", PID: 11}, {Name: "r2", PID: 12}, {Name: "r3", PID: 13}}}
+	for i, rtt := range rtts {
+		q.Nodes[1].Links = append(q.Nodes[1].Links, record.QuorumLink{To: []string{"r3", "r1"}[i], RTTNs: rtt})
+	}
+	return q
+}
+
+// The link that is named is the one that completes the quorum: of two others the nearer one.
+func TestQuorumLink(t *testing.T) {
+	const named = "is the round trip from the quorum's leader r2 to r1"
+	for name, c := range map[string]struct {
+		q     *record.Quorum
+		found record.Bottleneck
+		named bool
+	}{
+		"it is most of a commit":      {quorumOfThree(43e6, 90e6, 40e6), record.Concurrency, true},
+		"of a server that waits":      {quorumOfThree(43e6, 90e6, 40e6), record.ServerBlocked, true},
+		"it is a little of it":        {quorumOfThree(43e6, 90e6, 4e6), record.Concurrency, false},
+		"the CPU is full":             {quorumOfThree(43e6, 90e6, 40e6), record.ServerCPU, false},
+		"no link was measured":        {quorumOfThree(43e6), record.Concurrency, false},
+		"nothing was committed":       {&record.Quorum{Leader: "r2", Size: 2, Nodes: quorumOfThree(1, 1, 1).Nodes}, record.Concurrency, false},
+		"the leader is not known":     {&record.Quorum{Leader: "r9", Size: 2, Commits: 1, CommitNs: 1}, record.Concurrency, false},
+		"one replica is no quorum":    {&record.Quorum{Leader: "r1", Size: 1, Commits: 1, CommitNs: 1}, record.Concurrency, false},
+		"the server is no such thing": {nil, record.Concurrency, false},
+	} {
+		found := finding{bottleneck: c.found}
+		explainQuorum(newFacts(&record.Run{Quorum: c.q, Subject: &record.Subject{}}, nil).serverSide, &found)
+		text := sayings(record.Verdict{Because: found.because})
+		if strings.Contains(text, named) != c.named || c.named && (len(found.next) != 1 || len(found.pro) != 1) {
+			t.Errorf("%s: %q, next %v", name, text, found.next)
+		}
+	}
+}
+
+// The leader is named where it uses most of the server's CPU, and was the leader all the time.
+func TestQuorumLeader(t *testing.T) {
+	const named = "the quorum's leader r2 used more than any other process"
+	changed := quorumOfThree(1e6, 1e5, 1e5)
+	changed.Changes = 1
+	for name, c := range map[string]struct {
+		q     *record.Quorum
+		found record.Bottleneck
+		cpu   []int64 // of r1, r2, r3 and the server
+		named bool
+	}{
+		"it uses most":            {quorumOfThree(1e6, 1e5, 1e5), record.ServerCPU, []int64{2e9, 5e9, 2e9, 1e9}, true},
+		"of a CPU that is both's": {quorumOfThree(1e6, 1e5, 1e5), record.SharedCPU, []int64{2e9, 5e9, 2e9, 1e9}, true},
+		"the server does":         {quorumOfThree(1e6, 1e5, 1e5), record.ServerCPU, []int64{2e9, 3e9, 2e9, 4e9}, false},
+		"a follower does":         {quorumOfThree(1e6, 1e5, 1e5), record.ServerCPU, []int64{4e9, 3e9, 2e9, 1e9}, false},
+		"it changed":              {changed, record.ServerCPU, []int64{2e9, 5e9, 2e9, 1e9}, false},
+		"no CPU is full":          {quorumOfThree(1e6, 1e5, 1e5), record.ServerBlocked, []int64{2e9, 5e9, 2e9, 1e9}, false},
+		"it was not watched":      {quorumOfThree(1e6, 1e5, 1e5), record.ServerCPU, nil, false},
+	} {
+		subject := &record.Subject{}
+		for i, ns := range c.cpu {
+			subject.Processes = append(subject.Processes, record.SubjectProcess{PID: 11 + i, CPUNs: ns})
+		}
+		found := finding{bottleneck: c.found}
+		explainQuorum(newFacts(&record.Run{Quorum: c.q, Subject: subject}, nil).serverSide, &found)
+		if text := sayings(record.Verdict{Because: found.because}); strings.Contains(text, named) != c.named {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}

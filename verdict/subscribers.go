@@ -1,0 +1,86 @@
+package verdict
+
+import (
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// ruleSubscribers asks whether the server has no more CPU for the sends that its events
+// are: one event to n subscribers is n sends, so events/s × subscribers × cost is what
+// it takes.
+func ruleSubscribers(f *facts) finding {
+	out := finding{bottleneck: record.Subscribers}
+	if f.run.Spec.Kind != spec.Events {
+		return out
+	}
+	for _, full := range []finding{ruleServerThread(f), ruleServerCPU(f)} {
+		if full.answer != yes {
+			continue
+		}
+		out = full
+		out.bottleneck, out.times = record.Subscribers, 0
+		out.because = just("subscribers", with{"subscribers": f.run.Load.Established, "per_s": f.run.PublishedPerS(), "sends_per_s": f.rate,
+			"cpu_ns": f.subject.cores / max(f.rate, 1e-9) * 1e9, "found": full.because})
+		out.next = just("subscribers.next", with{"next": full.next})
+		return out
+	}
+	return out
+}
+
+// rulePublisher asks whether the server simply published no more: every subscriber got
+// all there was, and neither end was near a limit.
+func rulePublisher(f *facts) finding {
+	out := finding{bottleneck: record.TargetRate}
+	s := f.run.Load.Streams
+	if f.run.Spec.Kind != spec.Events || s == nil || s.Numbered == 0 || f.run.Requests.Failed > 0 {
+		return out
+	}
+	free, missing := f.generatorFree()
+	if missing == nil && free {
+		free, missing = f.serverIdle()
+	}
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	if !free {
+		return out
+	}
+	out.answer = yes
+	out.pro = append(f.cpuEvidence(), f.generatorEvidence()...)
+	out.because = just("publisher", with{"subscribers": f.run.Load.Established, "per_s": f.run.PublishedPerS()})
+	out.next = just("publisher.next", with{"connections": 2 * f.run.Load.Connections})
+	return out
+}
+
+// inUnit marks what is said with the unit of the run, where that is not requests: the
+// sentences are the same for all kinds of load.
+func inUnit(v *record.Verdict, kind spec.LoadKind) {
+	if kind == spec.Requests {
+		return
+	}
+	mark := func(list []record.Statement) {
+		for i := range list {
+			own := with{"counted": kind.Many()}
+			for name, value := range list[i].With {
+				own[name] = value
+			}
+			list[i].With = own
+		}
+	}
+	for _, list := range [][]record.Statement{v.Because, v.Missing, v.Caveats, v.Next} {
+		mark(list)
+	}
+	for _, list := range [][]record.Evidence{v.Evidence, v.Against} {
+		for i := range list {
+			one := []record.Statement{list[i].Says}
+			mark(one)
+			list[i].Says = one[0]
+		}
+	}
+	if n := v.NextBottleneck; n != nil {
+		one := []record.Statement{n.Says}
+		mark(one)
+		n.Says = one[0]
+	}
+}
