@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,8 +12,8 @@ import (
 	"ceiling/proxy/config"
 )
 
-// Beside serves clients that the loops cannot, and hands them over by Connect:
-// proxy/secure.
+// Beside has the certificates of TLS, and serves clients that the loops cannot, which it
+// hands over by Connect: proxy/secure.
 type Beside interface {
 	// Prepare adds to a configuration what is needed; before New and each Reload.
 	Prepare(*config.Config)
@@ -20,6 +21,22 @@ type Beside interface {
 	Ready(*config.Config) (install func(), err error)
 	// Run serves with the proxy's Run inside.
 	Run(ctx context.Context, connect func(Origin) (net.Conn, error), serve func(context.Context) error) error
+	// TLS is the configuration of handshakes, which is tlsconn.Shared.
+	TLS() *tls.Config
+	// ForLoop tells whether a client is for the loop that has its ClientHello: one that
+	// agrees on TLS 1.3 and speaks HTTP/1.1. It is called on the loop's thread, as the rest
+	// down to Take, and must not wait.
+	ForLoop(*tls.ClientHelloInfo) bool
+	// Made, Failed, Left and Evicted tell what became of clients of the loops: a
+	// handshake, one that failed, the end of one that was made, and whether that was to
+	// make room.
+	Made(version uint16, resumed bool)
+	Failed(error)
+	Left()
+	Evicted()
+	// Take serves a client that is not for a loop, of which the bytes begun have been
+	// read. taken is to be called once it has room here.
+	Take(fd int, from Origin, begun []byte, taken func())
 	// Count adds what it has counted to a snapshot.
 	Count(*Snapshot)
 	// Close frees what will not run.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"syscall"
 
@@ -14,12 +15,13 @@ import (
 type clientState uint8
 
 const (
-	atPreface clientState = iota // a PROXY protocol header is to come
-	atHead                       // a request's head is to come, or part of it is there
-	atRequest                    // a request is being answered
-	atTunnel                     // bytes go both ways
-	atEnd                        // what was sent is to go out, then the connection ends
-	atLinger                     // our side is closed; what comes is thrown away
+	atPreface  clientState = iota // a PROXY protocol header is to come
+	atGreeting                    // a TLS handshake is to come, or under way
+	atHead                        // a request's head is to come, or part of it is there
+	atRequest                     // a request is being answered
+	atTunnel                      // bytes go both ways
+	atEnd                         // what was sent is to go out, then the connection ends
+	atLinger                      // our side is closed; what comes is thrown away
 )
 
 // maxWaiting bounds what is received and cannot be used yet: the next requests of
@@ -110,12 +112,17 @@ func (l *loop) serve(fd int, from Origin, preface bool) {
 		c.remote = peerOf(fd)
 	}
 	c.state = atHead
+	if from.tls {
+		c.tls = new(ciphered)
+		c.tls.Accept(l.tls)
+		c.state, c.intake = atGreeting, intakePiece // what is not to be decrypted here stays in the socket
+	}
 	if preface {
 		c.state = atPreface
 	}
 	c.expire(l.site.timeouts.header)
-	if c.state == atPreface || c.enter() {
-		l.ring.Receive(fd, c.tag())
+	if c.state <= atGreeting || c.enter() {
+		c.receive()
 	}
 }
 
@@ -192,7 +199,7 @@ func (c *client) have() int {
 func (c *client) keep(data []byte) {
 	if c.in == nil {
 		c.in, c.at = c.loop.parcels.get(), 0
-	} else if c.at > 0 && c.state <= atHead {
+	} else if c.at > 0 && c.state <= atHead && c.state != atGreeting { // a handshake may have to begin anew elsewhere
 		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
 		c.at = 0
 	}
@@ -400,6 +407,7 @@ func (c *client) linger(unread bool) {
 	}
 	c.state = atEnd
 	c.unread = unread && !c.eof
+	c.notify()
 	c.expire(c.loop.site.timeouts.idle)
 	if c.intake == intakePaused && c.unread {
 		c.resume()
@@ -428,6 +436,9 @@ func (c *client) end() {
 	}
 	c.in = nil
 	c.unlist()
+	if c.tls != nil {
+		c.tls.part(l.proxy.options.Beside)
+	}
 	delete(l.clients, c)
 	if c.tcp {
 		l.taken--
@@ -457,6 +468,8 @@ func (c *client) drain() {
 	switch {
 	case c.state == atHead && c.in == nil && !c.blocked:
 		c.linger(false)
+	case c.state == atGreeting && c.in == nil:
+		c.end()
 	case c.state == atTunnel:
 	default:
 		c.closing = true
@@ -500,6 +513,14 @@ func (c *client) hasBody() bool {
 }
 
 func (c *client) ended(err syscall.Errno) {
+	if c.tls != nil && c.tornOff(err) {
+		return
+	}
+	c.over(err)
+}
+
+// over takes the end of what the client sends.
+func (c *client) over(err syscall.Errno) {
 	c.eof = true
 	switch {
 	case err != 0:
@@ -532,6 +553,12 @@ func (c *client) stalled() {
 }
 
 func (c *client) drained() {
+	if c.tls != nil && len(c.tls.rest) > 0 {
+		if c.lendSealed(); c.fd >= 0 {
+			c.atEase()
+		}
+		return
+	}
 	switch c.state {
 	case atEnd:
 		if !c.unread {
@@ -561,6 +588,9 @@ func (c *client) expired() {
 	l := c.loop
 	switch c.state {
 	case atPreface:
+		c.end()
+	case atGreeting:
+		l.proxy.options.Beside.Failed(os.ErrDeadlineExceeded)
 		c.end()
 	case atHead:
 		if c.in == nil && !c.blocked {

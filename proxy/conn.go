@@ -101,7 +101,8 @@ type conn struct {
 	out     *parcel   // to be sent when the turn ends
 	pending []*parcel // sent, perhaps not out
 
-	source, sink *flow // what is spliced from here, and to here
+	source, sink *flow     // what is spliced from here, and to here
+	tls          *ciphered // nil: what is sent and received is plain
 
 	deadline int64 // loop's clock; 0: none
 	checkAt  int64 // tick at which the wheel looks at it; 0: it does not
@@ -129,7 +130,11 @@ func (c *conn) room(n int) *parcel {
 		return p
 	}
 	s := &c.loop.parcels
-	if len(p.b)+n <= largeBytes {
+	most := largeBytes
+	if c.tls != nil {
+		most -= sealRoom
+	}
+	if len(p.b)+n <= most {
 		large := take(&s.large, largeBytes)
 		large.b = append(large.b, p.b...)
 		s.put(p)
@@ -154,6 +159,12 @@ func (c *conn) write(b []byte) {
 // lend sends b itself, which must not change until the connection has drained.
 func (c *conn) lend(b []byte) {
 	c.flush()
+	if t := c.tls; t != nil {
+		if t.rest = append(t.rest, b); len(t.rest) == 1 {
+			c.lendSealed()
+		}
+		return
+	}
 	c.loop.ring.Send(int(c.fd), b, c.tag())
 	c.unsettle()
 }
@@ -161,6 +172,10 @@ func (c *conn) lend(b []byte) {
 // flush hands what is to be sent to the ring.
 func (c *conn) flush() {
 	if c.out == nil || c.fd < 0 {
+		return
+	}
+	if c.tls != nil {
+		c.seal()
 		return
 	}
 	c.loop.ring.Send(int(c.fd), c.out.b, c.tag())

@@ -27,7 +27,7 @@ type clientCounts struct {
 	idleClosed, idleEvicted              uint64
 	headerTimeouts, bodyTimeouts         uint64
 	requestTimeouts, clientTimeouts      uint64
-	clientResets                         uint64
+	clientResets, badRecords             uint64
 }
 
 // upstreamCounts is what becomes of attempts to have a destination answer.
@@ -79,6 +79,7 @@ func (c *counters) fields() []counterField {
 		{"request_timeouts_total", "requests that took too long as a whole, or in a queue", &c.requestTimeouts},
 		{"client_timeouts_total", "clients that did not take their response", &c.clientTimeouts},
 		{"client_resets_total", "clients that went before their response", &c.clientResets},
+		{"tls_bad_records_total", "clients whose TLS broke behind the handshake", &c.badRecords},
 		{"upstream_connects_total", "connections opened to destinations", &c.connects},
 		{"upstream_connect_errors_total", "connects that failed", &c.connectErrors},
 		{"upstream_connect_timeouts_total", "connects that took too long", &c.connectTimeouts},

@@ -94,6 +94,9 @@ func (l *loop) evict(q *idlers) bool {
 			continue
 		}
 		l.counts.idleEvicted++
+		if c.tls != nil {
+			l.proxy.options.Beside.Evicted()
+		}
 		c.end()
 		return true
 	}
@@ -118,6 +121,9 @@ func (c *client) speaks() bool {
 // relieve closes idle clients where there are more than may be, or descriptors are
 // needed, and takes new ones again where there is room, or will be.
 func (l *loop) relieve() {
+	if l.handed.Load() > 0 {
+		l.taken -= int(l.handed.Swap(0))
+	}
 	before := l.counts.idleEvicted
 	why := "the limit of connections is reached"
 	for ; l.evictHanded > 0 && l.evict(&l.idleHanded); l.evictHanded-- {

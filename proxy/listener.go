@@ -12,6 +12,7 @@ import (
 type listener struct {
 	conn
 	socket int
+	tls    bool // its clients greet with a ClientHello
 }
 
 func (ln *listener) accepted(ev *ring.Event) {
@@ -31,7 +32,11 @@ func (ln *listener) accepted(ev *ring.Event) {
 		closeNow(ev.FD)
 	default:
 		l.counts.accepted++
-		l.serve(ev.FD, Origin{Scheme: "http", tcp: true}, l.site.config.ProxyProtocol)
+		origin := Origin{Scheme: "http", tcp: true}
+		if ln.tls {
+			origin.Scheme, origin.tls = "https", true
+		}
+		l.serve(ev.FD, origin, l.site.config.ProxyProtocol)
 		if l.taken >= l.room && !l.full && !l.idle.ripe(l.now) {
 			l.full = true
 			l.counts.acceptPauses++

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -60,6 +61,8 @@ type admission struct {
 	full                   bool   // no more are taken for the moment
 	evictions, evictHanded int    // idle clients to be closed at the end of the turn
 	starved                []*pool
+	handed                 atomic.Int32 // clients that Beside has taken since the last turn
+	greeting
 }
 
 // sending are the connections with something to send, and those whose sends are to be
@@ -129,6 +132,7 @@ func (l *loop) turn() error {
 	}
 	l.tell(time.Now())
 	l.settle()
+	l.greetQueued()
 	if len(l.starved) > 0 {
 		l.feed()
 	}
@@ -183,7 +187,11 @@ func (l *loop) handle(ev *ring.Event) {
 	switch ev.Kind {
 	case ring.Received:
 		if len(ev.Data) > 0 {
-			c.owner.received(ev.Data)
+			if c.tls != nil {
+				c.owner.(*client).decipher(ev.Data)
+			} else {
+				c.owner.received(ev.Data)
+			}
 			if len(ev.Data) == fullPiece && c.tastes() {
 				c.more()
 			}
@@ -284,6 +292,9 @@ func (l *loop) letGo() error {
 	for _, c := range l.conns {
 		if c != nil && c.fd >= 0 {
 			c.unsplice()
+			if c.tls != nil {
+				c.tls.Stop()
+			}
 			err = errors.Join(err, syscall.Close(int(c.fd)))
 			c.fd = -1
 		}

@@ -440,6 +440,7 @@ func (p *peer) ended(err syscall.Errno) {
 			return
 		}
 		p.down.state = directionEnded
+		p.client.notify()
 		p.client.atEase()
 	}
 }

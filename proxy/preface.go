@@ -11,7 +11,9 @@ import (
 // PROXY protocol, versions 1 and 2, as HAProxy's proxy-protocol.txt has it.
 
 var (
-	errPreface = errors.New("no PROXY protocol header")
+	// ErrPreface is what a PROXY protocol header cannot be, or one of a client that is
+	// not trusted.
+	ErrPreface = errors.New("no PROXY protocol header")
 	signature2 = []byte("\r\n\r\n\x00\r\nQUIT\n") // read-only
 )
 
@@ -27,14 +29,14 @@ func ParsePreface(b []byte) (client netip.AddrPort, n int, err error) {
 	}
 	const v1 = "PROXY "
 	if k := min(len(b), len(v1)); string(b[:k]) != v1[:k] {
-		return client, 0, errPreface
+		return client, 0, ErrPreface
 	}
 	i := bytes.IndexByte(b[:min(len(b), maxPreface1)], '\n')
 	switch {
 	case i < 0 && len(b) < maxPreface1:
 		return client, 0, nil
 	case i < 1 || b[i-1] != '\r':
-		return client, 0, errPreface
+		return client, 0, ErrPreface
 	}
 	client, err = parseWords(string(b[len(v1) : i-1]))
 	return client, i + 1, err
@@ -47,7 +49,7 @@ func parseWords(line string) (client netip.AddrPort, err error) {
 		return client, nil
 	}
 	if len(words) != 5 || words[0] != "TCP4" && words[0] != "TCP6" {
-		return client, errPreface
+		return client, ErrPreface
 	}
 	for i := range 2 {
 		host := words[1+i]
@@ -56,7 +58,7 @@ func parseWords(line string) (client netip.AddrPort, err error) {
 		}
 		a, err := netip.ParseAddrPort(host + ":" + words[3+i])
 		if err != nil || a.Addr().Is4() != (words[0] == "TCP4") || a.Addr().Zone() != "" {
-			return netip.AddrPort{}, errPreface
+			return netip.AddrPort{}, ErrPreface
 		}
 		if i == 0 {
 			client = a
@@ -73,7 +75,7 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 	}
 	length := int(binary.BigEndian.Uint16(b[14:]))
 	if b[12]>>4 != 2 || length > maxWaiting/2 {
-		return client, 0, errPreface
+		return client, 0, ErrPreface
 	}
 	if len(b) < 16+length {
 		return client, 0, nil
@@ -84,7 +86,7 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 	case command == 0: // LOCAL
 		return client, n, nil
 	case command != 1:
-		return client, 0, errPreface
+		return client, 0, ErrPreface
 	case b[13] == 0x11 && len(at) >= 12:
 		a, _ := netip.AddrFromSlice(at[:4])
 		return netip.AddrPortFrom(a, binary.BigEndian.Uint16(at[8:])), n, nil
@@ -94,7 +96,7 @@ func parsePreface2(b []byte) (client netip.AddrPort, n int, err error) {
 	case b[13] == 0x00, b[13]>>4 == 3: // unspecified, unix
 		return client, n, nil
 	}
-	return client, 0, errPreface
+	return client, 0, ErrPreface
 }
 
 // preface takes the header that a connection begins with. Only a trusted proxy may
@@ -104,16 +106,25 @@ func (c *client) preface() {
 	switch {
 	case err != nil, n > 0 && !c.loop.site.trusts(c.remote.Addr()):
 		c.loop.counts.badRequests++
+		if c.tls != nil {
+			c.loop.proxy.options.Beside.Failed(ErrPreface)
+		}
 		c.end()
 		return
 	case n == 0:
 		return
 	}
-	c.at = n
-	c.state = atHead
 	if client.IsValid() {
 		c.remote = client
 	}
+	if c.tls != nil { // the first byte of a handshake is the first that is kept
+		c.in.b = c.in.b[:copy(c.in.b, c.in.b[n:])]
+		c.state = atGreeting
+		c.greetSoon()
+		return
+	}
+	c.at = n
+	c.state = atHead
 	if c.enter() {
 		c.run()
 	}

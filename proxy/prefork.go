@@ -356,7 +356,7 @@ func (f *Prefork) all(what string) error {
 // RunChild serves as a child of a Prefork, with the listeners that it inherits.
 // load reads the configuration; open makes what serves clients with TLS, with those
 // of the listeners that are for it.
-func RunChild(ctx context.Context, load func() (*config.Config, error), open func(*config.Config, []net.Listener) (Beside, error),
+func RunChild(ctx context.Context, load func() (*config.Config, error), open func(*config.Config) (Beside, error),
 	o Options) error {
 	n, err := strconv.Atoi(os.Getenv(childEnv))
 	if err != nil || n < 1 {
@@ -382,19 +382,11 @@ func RunChild(ctx context.Context, load func() (*config.Config, error), open fun
 		return err
 	}
 	o.Share = n
-	for i := range c.Listen {
+	for i := range slices.Concat(c.Listen, c.TLS.Listen) {
 		o.inherited = append(o.inherited, childListenerFD+i)
 	}
-	var secured []net.Listener
-	for i := range c.TLS.Listen {
-		ln, err := inheritedListener(childListenerFD + len(c.Listen) + i)
-		if err != nil {
-			return err
-		}
-		secured = append(secured, ln)
-	}
-	if len(secured) > 0 {
-		if o.Beside, err = open(c, secured); err != nil {
+	if len(c.TLS.Listen) > 0 {
+		if o.Beside, err = open(c); err != nil {
 			return err
 		}
 		o.Beside.Prepare(c)
@@ -445,12 +437,6 @@ func onRotate(p *Proxy) (stop func()) {
 		close(rotate)
 		<-done
 	}
-}
-
-func inheritedListener(fd int) (net.Listener, error) {
-	file := os.NewFile(uintptr(fd), "listener")
-	ln, err := net.FileListener(file) // duplicates
-	return ln, errors.Join(err, file.Close())
 }
 
 func inheritedControl() (net.Conn, error) {

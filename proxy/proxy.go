@@ -2,9 +2,8 @@
 // core, each with its own ring, listener, connections and counters. A request
 // crosses no lock, is not decoded, and allocates nothing.
 //
-// What does not fit a loop, such as TLS or HTTP/2, is done with Go's own stacks
-// beside it and handed over as a connection that speaks plain HTTP/1.1, see
-// Connect.
+// What does not fit a loop, such as HTTP/2, is done with Go's own stacks beside it and
+// handed over as a connection that speaks plain HTTP/1.1, see Connect.
 package proxy
 
 import (
@@ -16,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +23,7 @@ import (
 
 	"ceiling/internal/ring"
 	"ceiling/internal/sys"
+	"ceiling/internal/tlsconn"
 	"ceiling/proxy/config"
 )
 
@@ -54,6 +55,7 @@ type Proxy struct {
 	id         string // of this process, see loopdetect.go
 	loops      []*loop
 	addresses  []netip.AddrPort
+	secured    []netip.AddrPort // with TLS
 	hosts      hosts
 	maxClients int // of each loop
 	log        *accessLog
@@ -83,6 +85,7 @@ type Origin struct {
 	IdleSince *atomic.Int64
 
 	tcp bool // it was accepted, and can be spliced
+	tls bool // a handshake is to come
 }
 
 // New makes a proxy that listens. Nothing is answered before Run.
@@ -128,12 +131,8 @@ func (p *Proxy) open(c *config.Config) error {
 	if p.log, err = openLog(c.Log.Access, c.Log.Sample, p.options.Report); err != nil {
 		return err
 	}
-	for i := range c.Listen {
-		if p.options.inherited != nil {
-			p.loops[0].listeners = append(p.loops[0].listeners, &listener{socket: p.options.inherited[i]})
-		} else if err := p.listen(c.Listen[i]); err != nil {
-			return err
-		}
+	if err := p.listenAll(c); err != nil {
+		return err
 	}
 	p.markLoops(p.site)
 	for _, l := range p.loops {
@@ -151,29 +150,59 @@ func (p *Proxy) open(c *config.Config) error {
 	return nil
 }
 
+// listenAll listens where the configuration says, or takes the listeners that are
+// inherited, one for each address: the plain ones, then those for TLS.
+func (p *Proxy) listenAll(c *config.Config) (err error) {
+	addresses := c.Listen
+	if b := p.options.Beside; b != nil {
+		addresses = slices.Concat(c.Listen, c.TLS.Listen)
+		shared := b.TLS()
+		for _, l := range p.loops {
+			l.tls = tlsconn.NewServer(shared, b.ForLoop)
+		}
+	}
+	for i, a := range addresses {
+		secure, to := i >= len(c.Listen), &p.addresses
+		if secure {
+			to = &p.secured
+		}
+		if p.options.inherited != nil {
+			p.loops[0].listeners = append(p.loops[0].listeners, &listener{socket: p.options.inherited[i], tls: secure})
+			continue
+		}
+		at, err := p.listen(a, secure)
+		if err != nil && secure {
+			return fmt.Errorf("tls: %w", err)
+		}
+		if err != nil {
+			return err
+		}
+		*to = append(*to, at)
+	}
+	return nil
+}
+
 // listen gives each loop a listener of its own on the address; the kernel spreads
 // new connections over them by a hash of their addresses (SO_REUSEPORT,
 // socket(7)).
-func (p *Proxy) listen(address string) error {
-	at, err := listenAddress(address)
-	if err != nil {
-		return err
+func (p *Proxy) listen(address string, secure bool) (at netip.AddrPort, err error) {
+	if at, err = listenAddress(address); err != nil {
+		return at, err
 	}
 	probe, _, err := ring.ListenTCP(at, 1, false) // another program that shares the port would take its part of the clients
 	if err != nil {
-		return err
+		return at, err
 	}
 	closeNow(probe)
 	for _, l := range p.loops {
 		fd, bound, err := ring.ListenTCP(at, backlog, true)
 		if err != nil {
-			return err
+			return at, err
 		}
 		at = bound // port 0 is chosen once
-		l.listeners = append(l.listeners, &listener{socket: fd})
+		l.listeners = append(l.listeners, &listener{socket: fd, tls: secure})
 	}
-	p.addresses = append(p.addresses, at)
-	return nil
+	return at, nil
 }
 
 // backlog asks for as much as the kernel grants (net.core.somaxconn).
@@ -226,6 +255,9 @@ func (p *Proxy) abandon() error {
 
 // Addresses are those that it listens on, with their real ports.
 func (p *Proxy) Addresses() []netip.AddrPort { return p.addresses }
+
+// SecureAddresses are those for clients with TLS.
+func (p *Proxy) SecureAddresses() []netip.AddrPort { return p.secured }
 
 // Run serves until ctx ends, then answers what it has begun for as long as the
 // drain time, and frees everything. It returns an error when a loop fails.

@@ -80,7 +80,9 @@ func (x *exchange) sendRanges(s *fileSite, f *file, parts []byteRange) {
 	for i, p := range parts {
 		c.write(heads[i])
 		if f.mapped {
-			c.lend(f.data[p.from:p.to])
+			if c.lend(f.data[p.from:p.to]); c.fd < 0 {
+				return
+			}
 		} else {
 			c.write(f.data[p.from:p.to])
 		}

@@ -287,7 +287,9 @@ func (x *exchange) sendFile(s *fileSite, f *file, status int, from, to int64) {
 	x.file = f
 	f.refs++
 	x.left = int(to - from)
-	c.lend(f.data[from:to])
+	if c.lend(f.data[from:to]); c.fd < 0 {
+		return
+	}
 	c.atEase()
 	c.expire(l.site.timeouts.idle)
 }
@@ -296,7 +298,7 @@ func (x *exchange) sendFile(s *fileSite, f *file, status int, from, to int64) {
 // last time.
 func (x *exchange) fileTimeout() {
 	c := x.client
-	left := c.loop.ring.Unsent(c.tag())
+	left := c.unsent()
 	if left >= x.left {
 		c.loop.counts.clientTimeouts++
 		c.fail("the client does not read")

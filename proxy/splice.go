@@ -41,7 +41,7 @@ type flow struct {
 
 // splices tells whether bytes can go from one to the other without us.
 func splices(from, to *conn) bool {
-	return from.tcp && to.tcp && from.source == nil && from.fd >= 0 && to.fd >= 0
+	return from.tcp && to.tcp && from.tls == nil && to.tls == nil && from.source == nil && from.fd >= 0 && to.fd >= 0
 }
 
 // spliceBody begins a flow of the rest of a body where that pays and there is a pipe.

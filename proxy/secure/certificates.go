@@ -20,6 +20,7 @@ type certificates struct {
 	mu     sync.Mutex
 	list   []*pair
 	looked time.Time
+	looks  bool // somebody looks
 }
 
 // pair is a certificate with its key.
@@ -33,7 +34,7 @@ func newCertificates(files []config.Certificate, report func(string)) (*certific
 	c := &certificates{report: report, looked: time.Now()}
 	for _, f := range files {
 		p := &pair{files: f}
-		if _, err := p.read(); err != nil {
+		if _, err := p.read(&c.mu); err != nil {
 			return nil, err
 		}
 		c.list = append(c.list, p)
@@ -41,8 +42,9 @@ func newCertificates(files []config.Certificate, report func(string)) (*certific
 	return c, nil
 }
 
-// read reads the files if they have changed. An error leaves what was loaded.
-func (p *pair) read() (changed bool, err error) {
+// read reads the files if they have changed, of which mu guards what is loaded. An error
+// leaves that.
+func (p *pair) read(mu *sync.Mutex) (changed bool, err error) {
 	stamp, err := stampOf(p.files.PEM, p.files.Key)
 	if err != nil {
 		return false, fmt.Errorf("tls: certificate: %w", err)
@@ -55,6 +57,8 @@ func (p *pair) read() (changed bool, err error) {
 	if err != nil {
 		return true, fmt.Errorf("tls: certificate %s with key %s: %w", p.files.PEM, p.files.Key, err)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	p.loaded = &loaded
 	return true, nil
 }
@@ -80,13 +84,9 @@ var errNoCertificate = errors.New("no certificate for this name")
 func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= lookAgain {
-		c.looked = now
-		for _, p := range c.list {
-			if changed, err := p.read(); err != nil && changed {
-				c.report("the old certificate stays: " + err.Error()) // half of a renewal: the other half follows
-			}
-		}
+	if now := time.Now(); now.Sub(c.looked) >= lookAgain && !c.looks {
+		c.looked, c.looks = now, true
+		go c.look() // the disk may be slow, and a loop waits for this
 	}
 	for _, p := range c.list {
 		if hello.SupportsCertificate(p.loaded) == nil {
@@ -97,6 +97,18 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 		return nil, errNoCertificate
 	}
 	return c.list[0].loaded, nil
+}
+
+// look reads again what has changed, for the next handshakes.
+func (c *certificates) look() {
+	for _, p := range c.list {
+		if changed, err := p.read(&c.mu); err != nil && changed {
+			c.report("the old certificate stays: " + err.Error()) // half of a renewal: the other half follows
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looks = false
 }
 
 // certificate answers crypto/tls: from the authority for its names, else from

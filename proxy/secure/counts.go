@@ -53,7 +53,7 @@ func causeOf(err error) string {
 	var record tls.RecordHeaderError
 	var op *net.OpError
 	switch {
-	case errors.Is(err, errPreface):
+	case errors.Is(err, proxy.ErrPreface):
 		return badPreface
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return timedOut
@@ -70,12 +70,12 @@ func causeOf(err error) string {
 	return noAgreement
 }
 
-func (c *counts) made(state tls.ConnectionState) {
+func (c *counts) made(version uint16, resumed bool) {
 	key := "1.3"
-	if state.Version != tls.VersionTLS13 {
+	if version != tls.VersionTLS13 {
 		key = "1.2"
 	}
-	if state.DidResume {
+	if resumed {
 		key += " resumed"
 	} else {
 		key += " full"
@@ -84,6 +84,21 @@ func (c *counts) made(state tls.ConnectionState) {
 	defer c.mu.Unlock()
 	c.handshakes[key]++
 }
+
+// Made counts a handshake in a loop.
+func (s *Server) Made(version uint16, resumed bool) {
+	s.counts.made(version, resumed)
+	s.counts.clients.Add(1)
+}
+
+// Failed counts one that failed there.
+func (s *Server) Failed(err error) { s.counts.failed(err) }
+
+// Left counts the end of a client whose handshake was Made.
+func (s *Server) Left() { s.counts.clients.Add(-1) }
+
+// Evicted counts an idle client that made room for another.
+func (s *Server) Evicted() { s.counts.evicted.Add(1) }
 
 // Count adds what was counted to a snapshot of the proxy.
 func (s *Server) Count(to *proxy.Snapshot) {

@@ -65,15 +65,19 @@ func (s *Server) restH2(conn net.Conn, idle bool) {
 	}
 }
 
-// makeRoom takes a place for a new client, an idle client's where there is no other.
-func (s *Server) makeRoom() {
+// makeRoom takes a place for a new client, an idle client's where there is no other;
+// false when the server has ended before there was one.
+func (s *Server) makeRoom() bool {
 	var going *idler
 	var asked time.Time
 	for {
 		select {
 		case s.room <- struct{}{}:
-			return
+			return true
 		default:
+		}
+		if s.hasEnded() {
+			return false
 		}
 		began := time.Now()
 		if going == nil || began.Sub(asked) > leaveMost || s.gone(going) {
@@ -81,7 +85,7 @@ func (s *Server) makeRoom() {
 		}
 		select {
 		case s.room <- struct{}{}:
-			return
+			return true
 		case <-time.After(max(crowdedTurn, lookShare*time.Since(began))):
 		}
 	}
@@ -96,6 +100,12 @@ func (s *Server) evict(now time.Time) *idler {
 		s.counts.evicted.Add(1)
 	}
 	return one
+}
+
+func (s *Server) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
 }
 
 func (s *Server) gone(one *idler) bool {

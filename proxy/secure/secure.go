@@ -1,6 +1,7 @@
-// Package secure gives a proxy's clients TLS and HTTP/2, through Go's own stacks:
-// what was decrypted is handed to the proxy's loops as connections that speak
-// plain HTTP/1.1, so that routing, limits, logs and counters are the same for all.
+// Package secure gives a proxy's clients certificates and HTTP/2. The loops make the
+// handshakes and serve who speaks HTTP/1.1 over TLS 1.3; the others come here, and go
+// through Go's own stacks: what was decrypted is handed to the loops as connections that
+// speak plain HTTP/1.1, so that routing, limits, logs and counters are the same for all.
 //
 // A client of HTTP/1.1 gets a connection to the proxy of its own, and bytes are
 // copied; so a WebSocket is a tunnel here too. A client of HTTP/2 gets one for each
@@ -14,7 +15,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,15 +24,15 @@ import (
 	"golang.org/x/crypto/acme"
 
 	"ceiling/internal/sys"
+	"ceiling/internal/tlsconn"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
 )
 
-// Server listens for clients with TLS.
+// Server is beside the loops of one proxy.
 type Server struct {
 	report    func(string)
 	connect   func(proxy.Origin) (net.Conn, error)
-	listeners []net.Listener
 	asked     []string // the addresses as the configuration has them
 	current   atomic.Pointer[settings]
 	authority *authority // nil without ACME
@@ -59,17 +61,14 @@ type settings struct {
 	certificates *certificates
 	handshake    time.Duration
 	idle         time.Duration
-	preface      bool
-	trust        []netip.Prefix
 }
 
 // descriptorsEach is what a client takes: its socket, and both ends of the
 // connection to a loop.
 const descriptorsEach = 3
 
-// New listens where the configuration says, unless listeners are inherited, and reads
-// its certificates. Nothing is answered before Run.
-func New(c *config.Config, report func(string), inherited ...net.Listener) (s *Server, err error) {
+// New reads the certificates of a configuration. Nothing is answered before Run.
+func New(c *config.Config, report func(string)) (s *Server, err error) {
 	s = &Server{
 		report: report, asked: c.TLS.Listen, conns: map[net.Conn]func(){}, counts: newCounts(),
 		transports: map[net.Conn]*http.Transport{}, raws: map[net.Conn]net.Conn{}, relays: map[net.Conn]chan struct{}{},
@@ -77,7 +76,7 @@ func New(c *config.Config, report func(string), inherited ...net.Listener) (s *S
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.closeListeners())
+			err = errors.Join(err, s.Close())
 		}
 	}()
 	first, err := settle(c, report)
@@ -104,14 +103,7 @@ func New(c *config.Config, report func(string), inherited ...net.Listener) (s *S
 		}
 		s.tls.NextProtos = append(s.tls.NextProtos, acme.ALPNProto)
 	}
-	s.listeners = inherited
-	for _, a := range c.TLS.Listen[len(inherited):] {
-		ln, err := net.Listen("tcp", a)
-		if err != nil {
-			return s, fmt.Errorf("tls: %w", err)
-		}
-		s.listeners = append(s.listeners, ln)
-	}
+	tlsconn.Share(s.tls)
 	s.serveH2(c)
 	return s, nil
 }
@@ -135,16 +127,7 @@ func settle(c *config.Config, report func(string)) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{certificates: list, handshake: c.Timeouts.Header.Or(10 * time.Second), idle: c.Timeouts.Idle.Or(time.Minute),
-		preface: c.ProxyProtocol}
-	for _, t := range c.Trust {
-		networks, err := config.ParseNetwork(t)
-		if err != nil {
-			return nil, err
-		}
-		s.trust = append(s.trust, networks...)
-	}
-	return s, nil
+	return &settings{certificates: list, handshake: c.Timeouts.Header.Or(10 * time.Second), idle: c.Timeouts.Idle.Or(time.Minute)}, nil
 }
 
 // Prepare adds to a configuration what the proxy needs for the certificates' sake:
@@ -176,23 +159,7 @@ func (s *Server) Ready(c *config.Config) (install func(), err error) {
 }
 
 // Close frees a server that will not run.
-func (s *Server) Close() error { return s.closeListeners() }
-
-// Addresses are those that it listens on, with their real ports.
-func (s *Server) Addresses() (list []string) {
-	for _, ln := range s.listeners {
-		list = append(list, ln.Addr().String())
-	}
-	return list
-}
-
-func (s *Server) closeListeners() (err error) {
-	for _, ln := range s.listeners {
-		err = errors.Join(err, ln.Close())
-	}
-	s.listeners = nil
-	return errors.Join(err, s.authority.close())
-}
+func (s *Server) Close() error { return s.authority.close() }
 
 // goAway is how long clients of HTTP/2 are given to hear that the server ends
 // before the loops take nothing new: Go's server announces it twice, a second apart.
@@ -204,14 +171,11 @@ func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, 
 	s.connect = connect
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	for _, ln := range s.listeners {
-		s.tasks.Go(func() { s.accept(ln) })
-	}
 	s.tasks.Go(func() { _ = s.h2.Serve(s.h2Conns) }) // it ends with Shutdown or Close
 	s.authority.run(inner, &s.tasks)
 	drained := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
-		err := s.closeListeners()
+		err := s.authority.close()
 		soon, done := context.WithTimeout(context.WithoutCancel(ctx), goAway)
 		defer done()
 		_ = s.h2.Shutdown(soon) // what is not done by then has until the loops have drained
@@ -221,7 +185,7 @@ func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, 
 	err := serve(inner)
 	cancel()
 	if stop() { // serve has ended by itself
-		err = errors.Join(err, s.closeListeners())
+		err = errors.Join(err, s.authority.close())
 	} else {
 		err = errors.Join(err, <-drained)
 	}
@@ -236,27 +200,56 @@ func (s *Server) Run(ctx context.Context, connect func(proxy.Origin) (net.Conn, 
 	return err
 }
 
-// accept takes clients. Beyond the room there is, one waits for the place of an idle
-// client, and the others in the kernel.
-func (s *Server) accept(ln net.Listener) {
-	for {
-		conn, err := ln.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			s.report("tls: " + err.Error())
-			time.Sleep(100 * time.Millisecond) // out of descriptors: others must end first
-			continue
+// TLS implements proxy.Beside, as what follows does.
+func (s *Server) TLS() *tls.Config { return s.tls }
+
+// ForLoop tells by a ClientHello whether the loop that has it serves the client. Names of
+// the authority are not for a loop, where nobody waits for a certificate or a disk.
+func (s *Server) ForLoop(hello *tls.ClientHelloInfo) bool {
+	return !slices.Contains(hello.SupportedProtos, "h2") && !slices.Contains(hello.SupportedProtos, acme.ALPNProto) &&
+		!s.authority.has(hello.ServerName)
+}
+
+// Take serves a client that is not for a loop. Beyond the room there is, it waits for the
+// place of an idle client.
+func (s *Server) Take(fd int, from proxy.Origin, begun []byte, taken func()) {
+	s.tasks.Go(func() {
+		taken = sync.OnceFunc(taken)
+		defer taken()
+		file := os.NewFile(uintptr(fd), "client")
+		conn, err := net.FileConn(file) // duplicates
+		if err := errors.Join(err, file.Close()); err != nil {
+			s.report("tls: " + err.Error()) // out of descriptors: others must end first
+			return
 		}
-		s.makeRoom()
-		if !s.enter(conn, func() { <-s.room }) {
-			conn.Close()
+		raw := &begunConn{conn.(*net.TCPConn), begun}
+		if !s.makeRoom() {
+			raw.Close()
+			return
+		}
+		taken()
+		if !s.enter(raw, func() { <-s.room }) {
+			raw.Close()
 			<-s.room
 			return
 		}
-		s.tasks.Go(func() { s.greet(conn) })
+		s.greet(raw, from)
+	})
+}
+
+// begunConn is a connection of which some bytes have been read.
+type begunConn struct {
+	*net.TCPConn
+	begun []byte
+}
+
+func (b *begunConn) Read(p []byte) (int, error) {
+	if len(b.begun) > 0 {
+		n := copy(p, b.begun)
+		b.begun = b.begun[n:]
+		return n, nil
 	}
+	return b.TCPConn.Read(p)
 }
 
 // enter notes a connection; false when the server has ended. A later note about the
@@ -311,14 +304,8 @@ func (s *Server) endAll() {
 }
 
 // greet makes the handshake, and gives the connection to who speaks its protocol.
-func (s *Server) greet(raw net.Conn) {
+func (s *Server) greet(raw net.Conn, origin proxy.Origin) {
 	now := s.current.Load()
-	origin, err := now.origin(raw)
-	if err != nil {
-		s.counts.failed(errors.Join(errPreface, err))
-		s.leave(raw)
-		return
-	}
 	conn := tls.Server(raw, s.tls)
 	ctx := context.Background()
 	if now.handshake > 0 {
@@ -332,7 +319,7 @@ func (s *Server) greet(raw net.Conn) {
 		return
 	}
 	state := conn.ConnectionState()
-	s.counts.made(state)
+	s.counts.made(state.Version, state.DidResume)
 	s.counts.clients.Add(1)
 	s.enterAgain(raw, func() { s.counts.clients.Add(-1) })
 	switch state.NegotiatedProtocol {
@@ -342,50 +329,5 @@ func (s *Server) greet(raw net.Conn) {
 		s.leave(raw)
 	default:
 		s.relay(raw, conn, origin, now.idle)
-	}
-}
-
-// errPreface is about what comes before the handshake.
-var errPreface = errors.New("no PROXY protocol header of a trusted proxy")
-
-// origin tells who is at the other end, after the header of the PROXY protocol
-// where there is one. It is read byte by byte: what follows is the handshake's.
-func (now *settings) origin(raw net.Conn) (proxy.Origin, error) {
-	o := proxy.Origin{Scheme: "https"}
-	if a, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
-		o.Client = netip.AddrPortFrom(a.AddrPort().Addr().Unmap(), a.AddrPort().Port())
-	}
-	if !now.preface {
-		return o, nil
-	}
-	trusted := false
-	for _, t := range now.trust {
-		trusted = trusted || t.Contains(o.Client.Addr())
-	}
-	if !trusted {
-		return o, errors.New("only trusted proxies may say who the client is")
-	}
-	if now.handshake > 0 {
-		if err := raw.SetDeadline(time.Now().Add(now.handshake)); err != nil {
-			return o, err
-		}
-	}
-	var head []byte
-	for {
-		one := make([]byte, 1)
-		if _, err := raw.Read(one); err != nil {
-			return o, err
-		}
-		head = append(head, one[0])
-		client, n, err := proxy.ParsePreface(head)
-		if err != nil {
-			return o, err
-		}
-		if n > 0 && client.IsValid() {
-			o.Client = client
-		}
-		if n > 0 {
-			return o, nil
-		}
 	}
 }

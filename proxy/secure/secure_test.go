@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/ring"
 	"ceiling/proxy"
 	"ceiling/proxy/config"
 )
@@ -105,6 +106,18 @@ func location(uri, more string) string {
 // run starts a proxy; it must end without an error.
 func run(t *testing.T, text string) *running {
 	t.Helper()
+	return runOn(t, ring.Auto, text)
+}
+
+// engines runs f with each engine.
+func engines(t *testing.T, f func(t *testing.T, engine string)) {
+	for _, engine := range []string{ring.Uring, ring.Epoll} {
+		t.Run(engine, func(t *testing.T) { f(t, engine) })
+	}
+}
+
+func runOn(t *testing.T, engine, text string) *running {
+	t.Helper()
 	r := &running{}
 	c := parse(t, text)
 	var err error
@@ -112,10 +125,10 @@ func run(t *testing.T, text string) *running {
 		t.Fatal(err)
 	}
 	r.Prepare(c)
-	if r.proxy, err = proxy.New(c, proxy.Options{Report: r.report, Beside: r.Server}); err != nil {
+	if r.proxy, err = proxy.New(c, proxy.Options{Engine: engine, Report: r.report, Beside: r.Server}); err != nil {
 		t.Fatal(err)
 	}
-	r.addr, r.plain = r.Addresses()[0], r.proxy.Addresses()[0].String()
+	r.addr, r.plain = r.proxy.SecureAddresses()[0].String(), r.proxy.Addresses()[0].String()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, r.proxy.Connect, r.proxy.Run) }()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 
@@ -105,8 +104,8 @@ func (s *Service) read() (*config.Config, error) { return s.settings.Read(s.name
 func (s *Service) Run(ctx context.Context) error {
 	o := proxy.Options{Engine: s.settings.Engine, Report: s.Report}
 	if proxy.IsPreforkChild() {
-		return proxy.RunChild(ctx, s.read, func(c *config.Config, inherited []net.Listener) (proxy.Beside, error) {
-			return secure.New(c, s.Report, inherited...)
+		return proxy.RunChild(ctx, s.read, func(c *config.Config) (proxy.Beside, error) {
+			return secure.New(c, s.Report)
 		}, o)
 	}
 	for _, one := range s.config.Unserved { // a child's parent has said so
@@ -152,14 +151,13 @@ func (s *Service) prefork(ctx context.Context) error {
 
 // workers serves with all loops in this process, and TLS beside them.
 func (s *Service) workers(ctx context.Context, o proxy.Options) error {
-	var secured []string
 	if len(s.config.TLS.Listen) > 0 {
 		t, err := secure.New(s.config, o.Report)
 		if err != nil {
 			return err
 		}
 		t.Prepare(s.config)
-		o.Beside, secured = t, t.Addresses()
+		o.Beside = t
 	}
 	p, err := proxy.New(s.config, o)
 	if err != nil {
@@ -172,9 +170,12 @@ func (s *Service) workers(ctx context.Context, o proxy.Options) error {
 		}
 		return c, p.ReloadAll(c)
 	}
-	var addresses []string
+	var addresses, secured []string
 	for _, a := range p.Addresses() {
 		addresses = append(addresses, a.String())
+	}
+	for _, a := range p.SecureAddresses() {
+		secured = append(secured, a.String())
 	}
 	return s.operate(ctx, p, reload, func(ctx context.Context) error {
 		s.announce(addresses, secured)
