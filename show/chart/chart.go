@@ -44,6 +44,10 @@ type Plot struct {
 	Y      Axis    `json:"y"`
 	Groups []Group `json:"groups"`
 	Limits []Limit `json:"limits,omitempty"`
+	// Spans are stretches of the x axis that something is said of.
+	Spans []Span `json:"spans,omitempty"`
+	// Density lies under the lines; nil is none.
+	Density *Density `json:"density,omitempty"`
 }
 
 // Units of an axis.

@@ -251,10 +251,13 @@ func TestLatencyHasGapsWhereNothingEnded(t *testing.T) {
 		t.Fatalf("%+v", p.Groups)
 	}
 	text, err := json.Marshal(p.Groups[0].Lines[0].Mid)
-	if err != nil || string(text) != "[1000000,null,1000000]" {
+	if err != nil || string(text) != "[3000000,null,3000000]" {
 		t.Errorf("%s, %v", text, err)
 	}
-	d := p.drawing()
+	d, err := p.drawing()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if n := strings.Count(d.Strokes[0].Path, "M"); n != 2 || d.Strokes[0].Points != 2 {
 		t.Errorf("a line of %d pieces and %d points: %s", n, d.Strokes[0].Points, d.Strokes[0].Path)
 	}
@@ -494,7 +497,11 @@ func TestEveryPointIsOneStepOfThePath(t *testing.T) {
 			return
 		}
 		p.axes(fromZero("", Plain, high))
-		for l, s := range p.drawing().Strokes {
+		d, err := p.drawing()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l, s := range d.Strokes {
 			want := 0
 			for _, v := range p.Groups[0].Lines[l].Mid {
 				if !math.IsNaN(v) {
@@ -512,6 +519,37 @@ func TestMostEachKeepsThePageSmall(t *testing.T) {
 	for n := 1; n < 40; n++ {
 		if each := MostEach(n); each*n > 2*Most+40*100 || each < 100 || n == 1 && each != Most {
 			t.Errorf("%d runs: %d points each", n, each)
+		}
+	}
+}
+
+// What stands behind the server is drawn where somebody said it.
+func TestBehind(t *testing.T) {
+	r := Run{Run: &record.Run{ElapsedS: 10, Downstream: &record.Downstream{Slots: 4, WorkNs: 1e7}}, Series: &record.Series{}}
+	if plots := Behind(&r, Most); len(plots) != 0 {
+		t.Errorf("%d plots of nothing", len(plots))
+	}
+	for i := range 10 {
+		head := record.ObservedHead{Host: "h", TNs: int64(i+1) * 1e9, WidthNs: 1e9}
+		r.Series.Observed.Add(
+			&record.DatabaseRow{ObservedHead: head, Active: 9, Waits: []record.SessionWait{{Type: "Lock", Event: "tuple", Sessions: 4},
+				{Type: "LWLock", Event: "WALWrite", Sessions: 3}, {Type: record.OnCPU, Sessions: 2}}},
+			&record.StatusRow{ObservedHead: head, Pool: record.PoolStatus{Size: 5, InUse: 5, WaitedNs: 12e9},
+				Calls: record.CallStatus{Answered: 10, Calls: 300}})
+	}
+	plots := Behind(&r, Most)
+	if len(plots) != 3 {
+		t.Fatalf("%d plots", len(plots))
+	}
+	for i, want := range [][]float64{{2, 4, 3, 9}, {5, 12, 5}, {10, 300, 400}} {
+		for k, v := range want {
+			values := plots[i].Groups[0].Lines[k].Mid
+			if n := len(values); n == 0 || fmt.Sprint(values[n/2]) != fmt.Sprint(v) {
+				t.Errorf("%s, line %d: %v, want %v", plots[i].Title, k, values, v)
+			}
+		}
+		if _, err := plots[i].HTML(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -67,9 +67,10 @@ type StackPart struct {
 
 // Span is a stretch of the x axis that something is said of.
 type Span struct {
-	Name     string
-	From, To float64
-	Tone     int
+	Name string  `json:"name"`
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+	Tone int     `json:"tone"`
 }
 
 // NewGraph puts axes under lines: x is where something was measured, and y
@@ -224,14 +225,13 @@ type spanDrawn struct {
 
 // HTML is the graph as a picture that needs no script.
 func (g *Graph) HTML() (template.HTML, error) {
-	p := Plot{X: g.X, Y: g.Y, Limits: g.Limits}
-	base := p.drawing()
-	d := graphDrawing{Says: g.Title + ". " + strings.TrimSpace(g.Says), Wide: wide, High: high, Across: base.Across, Up: base.Up,
-		Limits: base.Limits, XName: g.X.Name}
-	for _, s := range g.Spans {
-		from, to := p.x(s.From), p.x(s.To)
-		d.Spans = append(d.Spans, spanDrawn{shade{round(from), round(to - from)}, s.Name, s.Tone, round((from + to) / 2 / wide * 100)})
+	p := Plot{X: g.X, Y: g.Y, Limits: g.Limits, Spans: g.Spans}
+	base, err := p.drawing()
+	if err != nil {
+		return "", err
 	}
+	d := graphDrawing{Says: g.Title + ". " + strings.TrimSpace(g.Says), Wide: wide, High: high, Across: base.Across, Up: base.Up,
+		Limits: base.Limits, Spans: base.Spans, XName: g.X.Name}
 	for i := range g.Lines {
 		d.line(&p, &g.Lines[i])
 	}

@@ -56,6 +56,7 @@ func Rate(runs []Run, most int) (Plot, bool) {
 		}
 	}
 	p.axes(fromZero("requests/s", PerSecond, max(high, top)))
+	p.Spans = stalls(runs)
 	p.Says = fmt.Sprintf("Requests per second: between %s and %s.", unit.FormatSI(low), unit.FormatSI(top))
 	return p, true
 }
@@ -81,25 +82,27 @@ func (p *Plot) limit(name string, at float64) {
 	p.Limits = append(p.Limits, Limit{name, at})
 }
 
-// LatencyOverTime is quantiles of the response time of each interval.
-// Quantiles cannot be averaged, so a point that stands for several rows has
-// their median, and their bounds around it.
+// LatencyOverTime is quantiles of the response time of each interval; of one run,
+// over a heat map of all of them where the record has it. Quantiles cannot be
+// averaged, so a point that stands for several rows has their median, and their
+// bounds around it.
 func LatencyOverTime(runs []Run, most int) (Plot, bool) {
 	p := Plot{Title: "Response time over time"}
 	for i := range runs {
 		run := &runs[i]
-		lines := []Line{{Name: "p50", Tone: 0}, {Name: "p99", Tone: 1}, {Name: "max", Tone: 2}}
+		lines := []Line{{Name: "max", Tone: 2, Dashed: true}, {Name: "p99", Tone: 1}, {Name: "p50", Tone: 0}}
 		if len(runs) > 1 {
-			lines = []Line{{Name: named(run, "p50"), Tone: tone(i, len(runs)), Dashed: true}, {Name: named(run, "p99"), Tone: tone(i, len(runs))}}
+			lines = []Line{{Name: named(run, "p99"), Tone: tone(i, len(runs))}, {Name: named(run, "p50"), Tone: tone(i, len(runs)), Dashed: true}}
 		}
 		for l := range lines {
 			lines[l].reduce = middle
 		}
 		rows := loadRows(run, func(r *record.LoadRow, _ float64) []float64 {
-			if r.MaxNs <= 0 { // nothing ended in this interval
-				return []float64{math.NaN(), math.NaN(), math.NaN()}
+			values := []float64{math.NaN(), math.NaN(), math.NaN()}
+			if r.MaxNs > 0 { // something ended in this interval
+				values = []float64{float64(r.MaxNs), float64(r.P99Ns), float64(r.P50Ns)}
 			}
-			return []float64{float64(r.P50Ns), float64(r.P99Ns), float64(r.MaxNs)}
+			return values[3-len(lines):]
 		})
 		if g := timed(run, thin(run.Label, rows, lines, most)); g.Points() > 0 {
 			p.Groups = append(p.Groups, g)
@@ -109,9 +112,29 @@ func LatencyOverTime(runs []Run, most int) (Plot, bool) {
 	if !ok {
 		return p, false
 	}
+	if len(runs) == 1 {
+		from, to := span(p.Groups)
+		if p.Density = densityOf(&runs[0], from, to, most); p.Density != nil {
+			low, high = min(low, p.Density.Low), max(high, p.Density.High)
+		}
+	}
 	p.axes(decades("response time", Nanoseconds, low, high))
+	p.Spans = stalls(runs)
 	p.Says = fmt.Sprintf("Response times of intervals: between %s and %s.", unit.FormatNs(int64(low)), unit.FormatNs(int64(high)))
 	return p, true
+}
+
+// stalls are the stretches in which nothing was answered, as the verdict has them;
+// of several runs on one axis none, for they would hide each other.
+func stalls(runs []Run) []Span {
+	if len(runs) != 1 {
+		return nil
+	}
+	var list []Span
+	for _, s := range runs[0].Verdict.Stalls {
+		list = append(list, Span{Name: s.String(), From: float64(s.FromNs) / 1e9, To: float64(s.ToNs) / 1e9, Tone: 1})
+	}
+	return list
 }
 
 // Failures is failed requests and bad statuses per second; ok is false where

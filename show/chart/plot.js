@@ -90,13 +90,37 @@
 		if (figures.length && max > min) zoom(min, max);
 	};
 
-	const draw = (u, plot) => {
+	// The heat map is the picture that is there without script, cut to what is shown.
+	const density = (ctx, plot, image, x, y) => {
+		const d = plot.density;
+		if (!d || !image?.complete) return;
+		ctx.imageSmoothingEnabled = false;
+		ctx.drawImage(image, x(d.from), y(d.high), x(d.to) - x(d.from), y(d.low) - y(d.high));
+	};
+
+	const spans = (ctx, plot, x, top, height, ratio) => {
+		for (const s of plot.spans || []) {
+			ctx.globalAlpha = .13;
+			ctx.fillStyle = colour("--tone-" + s.tone);
+			ctx.fillRect(x(s.from), top, Math.max(x(s.to) - x(s.from), ratio), height);
+			ctx.globalAlpha = 1;
+			ctx.textAlign = "center";
+			ctx.textBaseline = "top";
+			ctx.font = 12 * ratio + "px " + family();
+			ctx.fillStyle = colour("--soft");
+			ctx.fillText(s.name, (x(s.from) + x(s.to)) / 2, top + 2 * ratio);
+		}
+	};
+
+	const draw = (u, plot, image) => {
 		const ctx = u.ctx, x = v => u.valToPos(v, "x", true), y = v => u.valToPos(plot.y.log ? Math.max(v, plot.y.min) : v, "y", true);
 		const { left, top, width, height } = u.bbox, { min, max } = u.scales.x, ratio = devicePixelRatio;
 		ctx.save();
 		ctx.beginPath();
 		ctx.rect(left, top - 4 * ratio, width, height + 5 * ratio);
 		ctx.clip();
+		density(ctx, plot, image, x, y);
+		spans(ctx, plot, x, top, height, ratio);
 		if (plot.groups.length === 1) {
 			const g = plot.groups[0];
 			ctx.fillStyle = colour("--outside");
@@ -125,6 +149,14 @@
 				open = true;
 				drawn++;
 			});
+			if (plot.density) {
+				ctx.strokeStyle = colour("--paper");
+				ctx.globalAlpha = .7;
+				ctx.lineWidth = 4 * ratio;
+				ctx.setLineDash([]);
+				ctx.stroke();
+				ctx.globalAlpha = 1;
+			}
 			ctx.strokeStyle = tone;
 			ctx.lineWidth = 1.6 * ratio;
 			ctx.setLineDash(line.dashed ? [5 * ratio, 4 * ratio] : []);
@@ -175,6 +207,12 @@
 		const plot = JSON.parse(figure.querySelector(".points").textContent), box = figure.querySelector(".live");
 		const xs = [...new Set(plot.groups.flatMap(g => [...g.from, ...g.to]))].sort((a, b) => a - b);
 		full = [Math.min(full[0], plot.x.min), Math.max(full[1], plot.x.max)];
+		let image = null;
+		if (plot.density) {
+			image = new Image();
+			image.addEventListener("load", () => u.redraw(false, true));
+			image.src = figure.querySelector("image.density").getAttribute("href");
+		}
 		figure.classList.add("zooming");
 		const size = () => ({ width: Math.max(box.clientWidth, 120), height: figure.querySelector(".plot-size").offsetHeight });
 		const narrow = matchMedia("(max-width: 34rem)").matches, font = (narrow ? 11 : 12) + "px " + family();
@@ -195,7 +233,7 @@
 			],
 			series: [{}, { show: true, paths: () => null, points: { show: false } }],
 			hooks: {
-				draw: [u => { figure.dataset.drawn = draw(u, plot); }],
+				draw: [u => { figure.dataset.drawn = draw(u, plot, image); }],
 				setScale: [(u, key) => { if (key === "x" && !moving) zoom(u.scales.x.min, u.scales.x.max); }],
 				setCursor: [u => tell(figure, plot, u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : null)],
 			},

@@ -22,7 +22,13 @@ var pictures = sync.OnceValue(func() *template.Template { return template.Must(t
 const wide, high = 1000, 300
 
 // HTML is the plot as a picture that needs no script.
-func (p *Plot) HTML() (template.HTML, error) { return execute("plot", p.drawing()) }
+func (p *Plot) HTML() (template.HTML, error) {
+	d, err := p.drawing()
+	if err != nil {
+		return "", err
+	}
+	return execute("plot", d)
+}
 
 // drawing is a plot in units of the picture.
 type drawing struct {
@@ -35,6 +41,8 @@ type drawing struct {
 	Bands, Strokes []stroke
 	Limits         []stroke
 	Late           []stroke
+	Spans          []spanDrawn
+	Density        *densityDrawn
 }
 
 // shade is a stretch of time outside of the measured window.
@@ -50,8 +58,13 @@ type stroke struct {
 	At     float64 // of a limit, per cent from below
 }
 
-func (p *Plot) drawing() drawing {
-	d := drawing{Says: p.Title + ". " + strings.TrimSpace(p.Says), Unit: p.X.Unit, Wide: wide, High: high, XName: p.X.Name, YName: p.Y.Name}
+func (p *Plot) drawing() (drawing, error) {
+	density, err := p.density()
+	if err != nil {
+		return drawing{}, err
+	}
+	d := drawing{Density: density, Spans: p.spans(),
+		Says: p.Title + ". " + strings.TrimSpace(p.Says), Unit: p.X.Unit, Wide: wide, High: high, XName: p.X.Name, YName: p.Y.Name}
 	for _, t := range p.X.Ticks {
 		d.Across = append(d.Across, Tick{round(100 * p.X.At(t.At)), t.Label})
 	}
@@ -65,7 +78,17 @@ func (p *Plot) drawing() drawing {
 	for i := range p.Groups {
 		d.group(p, &p.Groups[i])
 	}
-	return d
+	return d, nil
+}
+
+// spans are the stretches of the x axis in units of the picture.
+func (p *Plot) spans() []spanDrawn {
+	var list []spanDrawn
+	for _, s := range p.Spans {
+		from, to := p.x(s.From), p.x(s.To)
+		list = append(list, spanDrawn{shade{round(from), round(to - from)}, s.Name, s.Tone, round((from + to) / 2 / wide * 100)})
+	}
+	return list
 }
 
 // group draws the lines of one run, and its warm-up where it is the only one.

@@ -42,6 +42,8 @@ var tables = []table{
 	{kind: record.KindThrottle},
 	{kind: record.KindFreq},
 	{kind: record.KindObserver, list: "sources", prefix: "source_"},
+	{kind: record.KindStatus},
+	{kind: record.KindDatabase, list: "waits", prefix: "wait_"},
 	{kind: record.KindAgent},
 } // read-only
 
@@ -222,6 +224,7 @@ func flatten(list []column, typ reflect.Type, path []int, prefix string) []colum
 		case f.Type.Kind() == reflect.Struct:
 			list = flatten(list, f.Type, at, prefix+name+"_")
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		case f.Type.Kind() == reflect.Pointer: // how an interval's times lie: ndjson has it
 		default:
 			list = append(list, column{name: prefix + name, path: at})
 		}

@@ -39,7 +39,8 @@ type liveState struct {
 	bad        uint64
 	read       uint64
 	written    uint64
-	responseNs float64 // sums over completed and failed requests
+	shaken     record.LoadRow // of which the handshakes alone
+	responseNs float64        // sums over completed and failed requests
 	serviceNs  float64
 	maxNs      int64
 	last       record.LoadRow
@@ -84,6 +85,8 @@ func (l *Live) Feed(row record.LoadRow) {
 	s.bad += row.Bad
 	s.read += row.Read
 	s.written += row.Written
+	s.shaken.Handshakes += row.Handshakes
+	s.shaken.HandshakeCPUNs += row.HandshakeCPUNs
 	n := float64(row.Completed + row.Failed)
 	s.responseNs += row.MeanNs * n
 	s.serviceNs += row.ServiceMeanNs * n
@@ -123,6 +126,7 @@ func (l *Live) figures() (figures, liveState) {
 	f.add(counter, "responses_bad", "", "Responses with an unexpected status (400 or more where no other was asked); contained in those completed.", float64(s.bad))
 	f.add(counter, "read", "bytes", "Bytes read: heads, framing and bodies.", float64(s.read))
 	f.add(counter, "written", "bytes", "Bytes written: heads, framing and bodies.", float64(s.written))
+	f.handshakes(s.shaken.Handshakes, s.shaken.HandshakeCPUNs)
 	n := s.completed + s.failed
 	f.addPoint(histogram, "response", "seconds", "Response time: done less due. Count and sum only during the run.",
 		point{spread: &spread{counts: []uint64{n}, count: n, sum: s.responseNs / 1e9}})
@@ -133,6 +137,15 @@ func (l *Live) figures() (figures, liveState) {
 		f.interval(&s.last)
 	}
 	return f, s
+}
+
+// handshakes adds those of TLS, where there were any.
+func (f *figures) handshakes(n uint64, cpuNs int64) {
+	if n == 0 {
+		return
+	}
+	f.add(counter, "tls_handshakes", "", "TLS handshakes in the window, full and resumed.", float64(n))
+	f.add(counter, "tls_handshake_cpu", "seconds", "CPU time of the generator for them, without its system calls.", float64(cpuNs)/1e9)
 }
 
 // interval adds what the last interval says.

@@ -19,9 +19,12 @@ func shown(text string) string { return secret.Plain().Shell(text) }
 func figuresOf(s *Source) figures {
 	var f figures
 	r := s.Run
-	f.add(info, "run", "", "The run and its target.", 1,
-		label{"run", r.ID}, label{"target", shown(r.Target)}, label{"mode", r.Load.Mode},
-		label{"engine", r.Load.Engine}, label{"host", r.Environment.Host}, label{"version", r.Environment.Version})
+	labels := []label{{"run", r.ID}, {"target", shown(r.Target)}, {"mode", r.Load.Mode}, {"engine", r.Load.Engine},
+		{"host", r.Environment.Host}, {"version", r.Environment.Version}}
+	if r.Load.Streams != nil { // what is called requests below is this
+		labels = append(labels, label{"unit", r.Spec.Kind.Many()})
+	}
+	f.add(info, "run", "", "The run and its target.", 1, labels...)
 	f.add(info, "verdict", "", "What the run proves and what limited it.", 1,
 		label{"outcome", string(r.Verdict.Outcome)}, label{"bottleneck", string(r.Verdict.Bottleneck)})
 	f.add(gauge, "started_timestamp", "seconds", "When the measured window opened, since 1970.", float64(r.Started.UnixNano())/1e9)
@@ -149,6 +152,9 @@ func spreadOf(h *hist.Hist, q *record.Quantiles) *spread {
 
 func (f *figures) machines(r *record.Run) {
 	g := &r.Generator
+	if t := r.Load.TLS; t != nil {
+		f.handshakes(t.Count(), t.CPUNs)
+	}
 	if !r.Unfinished {
 		f.add(counter, "generator_cpu", "seconds", "CPU time of the generator's process in the window.", float64(g.UserNs)/1e9,
 			label{"mode", "user"})

@@ -20,8 +20,9 @@ var (
 )
 
 // h2loadCut is how many responses may have a status and not be done: those that
-// h2load was reading when its time was over. It is seen to be 1 or 2.
-const h2loadCut = 16
+// h2load was reading when its time was over. It is seen to be 1 or 2 of HTTP/1.1, and
+// 1.5% of all with 64 connections of 100 streams, whose number it does not print.
+func h2loadCut(succeeded uint64) uint64 { return 16 + succeeded/20 }
 
 // parseH2load reads the text of h2load.
 func parseH2load(data []byte) (Result, error) {
@@ -93,7 +94,7 @@ func (r *Result) h2loadCounts(sum, status []string) (done uint64, err error) {
 		return 0, err
 	}
 	good := r.Statuses["2xx"] + r.Statuses["3xx"]
-	if done != succeeded+failed || good < succeeded || good > succeeded+h2loadCut {
+	if done != succeeded+failed || good < succeeded || good > succeeded+h2loadCut(succeeded) {
 		return 0, fmt.Errorf("%d done are not %d succeeded and %d failed with %d of status 2xx and 3xx", done, succeeded, failed, good)
 	}
 	if cut := good - succeeded; cut > 0 && r.Statuses["2xx"] >= cut {

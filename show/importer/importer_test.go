@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -327,4 +328,26 @@ func FuzzParse(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestH2loadCutStreams: with many streams many heads were read whose answers had not
+// ended when the time was over; they are no responses. More than that is damage.
+func TestH2loadCutStreams(t *testing.T) {
+	cut := func(statuses string) ([]byte, error) {
+		text := regexp.MustCompile(`requests: \d+ total, \d+ started, \d+ done, \d+ succeeded, \d+ failed`).ReplaceAll(read(t, "h2load_cut.txt"),
+			[]byte("requests: 35318 total, 41718 started, 35318 done, 35318 succeeded, 0 failed"))
+		text = regexp.MustCompile(`status codes: \d+ 2xx`).ReplaceAll(text, []byte("status codes: "+statuses+" 2xx"))
+		_, err := Parse(text)
+		return text, err
+	}
+	text, err := cut("35862")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := Parse(text); r.Requests != 35318 || r.Statuses["2xx"] != 35318 {
+		t.Errorf("%d requests, statuses %v", r.Requests, r.Statuses)
+	}
+	if _, err := cut("45862"); err == nil {
+		t.Error("10,000 more statuses than responses are taken")
+	}
 }

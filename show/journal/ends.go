@@ -109,18 +109,11 @@ func workersOf(r *chart.Run) (list []worker, all float64) {
 	if r.Subject == nil {
 		return nil, 0
 	}
-	held := map[int]float64{}
-	if r.Series != nil {
-		for _, row := range r.Series.Observed.Listeners {
-			for _, c := range row.Connections { // the last row that looked stays
-				held[c.PID] = float64(c.Connections)
-			}
-		}
-	}
+	held := chart.ConnectionsOf(r)
 	for _, p := range r.Subject.Processes {
 		w := worker{over(float64(p.CPUNs)/1e9, r.ElapsedS), math.NaN()}
 		if n, there := held[p.PID]; there {
-			w.connections = n
+			w.connections = float64(n)
 		} else if len(held) > 0 {
 			w.connections = 0
 		}
@@ -141,22 +134,11 @@ func workersOf(r *chart.Run) (list []worker, all float64) {
 // sharing says how processes come to share a port, where the record has their listening
 // sockets: several sockets on one address do so by SO_REUSEPORT.
 func sharing(r *chart.Run) string {
-	if r.Series == nil {
+	n, addr := chart.SharedListeners(r)
+	if n == 0 {
 		return ""
 	}
-	sockets := map[string]map[uint64]bool{}
-	for _, row := range r.Series.Observed.Listeners {
-		for _, l := range row.Listeners {
-			if sockets[l.Addr] == nil {
-				sockets[l.Addr] = map[uint64]bool{}
-			}
-			sockets[l.Addr][l.Inode] = true
-			if n := len(sockets[l.Addr]); n > 1 {
-				return fmt.Sprintf("; %d listening sockets share %s by SO_REUSEPORT", n, l.Addr)
-			}
-		}
-	}
-	return ""
+	return fmt.Sprintf("; %d listening sockets share %s by SO_REUSEPORT", n, addr)
 }
 
 // tableOf is a table of what a reference names.

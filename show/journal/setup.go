@@ -37,6 +37,7 @@ func (e *Entry) setup() *setup {
 			out.machines(r.Run.Run, &r.Run.Environment, cpuSplit(nil))
 			out.add(command{"generator", r.Name, page.CommandLine(r.Run.Command)})
 			out.add(command{"server", r.Name, programs(r.Run.Subject)})
+			out.database(r.Name, r.Run.Run)
 		}
 	}
 	if len(out.Rows) == 0 {
@@ -55,6 +56,7 @@ func (e *Entry) planSetup(out *setup, r *Record) {
 		}
 	}
 	out.machines(first, &p.Environment, cpuSplit(p.CPUs))
+	out.database(r.Name, first)
 	out.add(command{"generator", r.Name, page.CommandLine(p.Command)})
 	servers := page.Servers(p)
 	for i := range servers {
@@ -64,6 +66,13 @@ func (e *Entry) planSetup(out *setup, r *Record) {
 			line = "ran already, at " + page.Shown(s.URL) + "; its command is " + notRecorded
 		}
 		out.add(command{"server", page.Shown(s.Label()), line})
+	}
+}
+
+// database is what the server answered from, as it was set.
+func (s *setup) database(of string, run *record.Run) {
+	if run != nil && run.Database != nil {
+		s.add(command{"database", of, page.Shown(run.Database.String())})
 	}
 }
 

@@ -57,6 +57,8 @@ const (
 
 // sums are of the window.
 type sums struct {
+	handshakes              uint64 // of TLS
+	handshakeNs             int64  // of CPU for them
 	completed, failed, sent uint64
 	widthNs                 int64
 	late, intervals         int
@@ -139,6 +141,8 @@ func (s *sums) add(row *record.LoadRow, batchMeanNs float64) {
 	s.completed += row.Completed
 	s.failed += row.Failed + row.Bad
 	s.sent += row.Sent
+	s.handshakes += row.Handshakes
+	s.handshakeNs += row.HandshakeCPUNs
 	s.widthNs += row.WidthNs
 	s.maxNs = max(s.maxNs, row.MaxNs)
 	s.intervals++

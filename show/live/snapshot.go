@@ -57,6 +57,9 @@ type SoFar struct {
 	// both.
 	Completed, Failed uint64
 	Late, Intervals   int
+	// HandshakesPerS of TLS, and the generator's CPU time for each; 0 none.
+	HandshakesPerS float64
+	HandshakeCPUNs int64
 	// Response is exact, and empty (Count 0) where only intervals are known.
 	Response record.Quantiles
 }
@@ -99,6 +102,8 @@ func (b *Board) soFar() SoFar {
 	s := SoFar{Completed: b.sums.completed, Failed: b.sums.failed, Late: b.sums.late, Intervals: b.sums.intervals}
 	if b.sums.widthNs > 0 {
 		s.PerS = float64(b.sums.completed) * 1e9 / float64(b.sums.widthNs)
+		s.HandshakesPerS = float64(b.sums.handshakes) * 1e9 / float64(b.sums.widthNs)
+		s.HandshakeCPUNs = b.sums.handshakeNs / int64(max(b.sums.handshakes, 1))
 	}
 	switch {
 	case b.ended != nil && !b.ended.Unfinished:

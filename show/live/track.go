@@ -23,6 +23,8 @@ type Point struct {
 	Late, Warmup bool
 	// Intervals that the point stands for.
 	Intervals int
+	// Response is how the response times lie; nil where nothing was answered.
+	Response *record.Steps
 }
 
 // PerS is the rate of completed requests, per second.
@@ -38,6 +40,7 @@ func pointOf(row *record.LoadRow) Point {
 		TNs: row.TNs, WidthNs: row.WidthNs, Completed: row.Completed, Failed: row.Failed + row.Bad,
 		P50Ns: row.P50Ns, P90Ns: row.P90Ns, P99Ns: row.P99Ns, MaxNs: row.MaxNs,
 		Answered: row.Completed+row.Failed > 0, Late: row.Late, Warmup: row.Warmup, Intervals: 1,
+		Response: row.Response,
 	}
 }
 
@@ -52,6 +55,7 @@ func (p Point) with(next *Point) Point {
 	p.Answered = p.Answered || next.Answered
 	p.Late = p.Late || next.Late
 	p.Intervals += next.Intervals
+	p.Response = p.Response.With(next.Response)
 	return p
 }
 

@@ -62,8 +62,8 @@ func figures(p *browser.Page) map[string]drawn {
 	p.Wait(`[...document.querySelectorAll("figure[data-zoom]")].every(f => f.dataset.drawn)`)
 	var list []drawn
 	p.Eval(`[...document.querySelectorAll("figure[id]")].map(f => ({
-		id: f.id, zoom: "zoom" in f.dataset, drawn: +(f.dataset.drawn || 0), note: f.querySelector(".note").innerText,
-		paths: [...f.querySelectorAll(".plot .stroke")].map(s => s.getAttribute("d").split("H").length - 1),
+		id: f.id, zoom: "zoom" in f.dataset, drawn: +(f.dataset.drawn || 0), note: f.querySelector(".note")?.innerText ?? "",
+		paths: [...f.querySelectorAll(".plot .stroke:not(.halo)")].map(s => s.getAttribute("d").split("H").length - 1),
 		groups: "zoom" in f.dataset ? JSON.parse(f.querySelector(".points").textContent).groups : [],
 	}))`, &list)
 	by := map[string]drawn{}

@@ -37,6 +37,16 @@ func environmentSection(run *chart.Run) Section {
 		}
 		left = append(left, fieldTable("The server", subject))
 	}
+	if run.Database != nil {
+		left = append(left, fieldTable("The database", databaseEntries(run.Database)))
+	}
+	if run.Downstream != nil {
+		service, err := flat("downstream", run.Downstream)
+		if err != nil {
+			return s.failed(err)
+		}
+		left = append(left, fieldTable("The service that it calls", service))
+	}
 	env, err := flat("environment", run.Environment)
 	if err != nil {
 		return s.failed(err)
@@ -47,6 +57,22 @@ func environmentSection(run *chart.Run) Section {
 	}
 	s.Blocks = append(s.Blocks, Columns{[][]Block{left, {fieldTable(of, env)}}})
 	return s
+}
+
+// databaseEntries are the database's settings by their own names, and how the server uses it.
+func databaseEntries(d *record.Database) []entry {
+	list := []entry{{"product", d.Product}}
+	if d.Address != "" {
+		list = append(list, entry{"asked at", d.Address})
+	}
+	for _, s := range d.Settings {
+		list = append(list, entry{s.Name, s.Value})
+	}
+	if u := d.Use; u != nil {
+		list = append(list, entry{"pool", fmt.Sprint(u.Pool)}, entry{"prepared", fmt.Sprint(u.Prepared)}, entry{"cached", fmt.Sprint(u.Cached)},
+			entry{"group commit", fmt.Sprintf("%d writes or %s", u.GroupSize, unit.FormatNs(u.GroupWaitNs))})
+	}
+	return list
 }
 
 // failed says in the page that a part of it could not be made.
@@ -180,6 +206,13 @@ func conditions(run *chart.Run) ([]entry, error) {
 		return nil, err
 	}
 	list = append(list, agents...)
+	if d := run.Database; d != nil {
+		for _, e := range databaseEntries(d) {
+			if e.path != "asked at" { // a throw-away one has another directory each time
+				list = append(list, entry{"database." + e.path, e.value})
+			}
+		}
+	}
 	if run.Subject == nil {
 		return append(list, entry{"subject", "not found"}), nil
 	}

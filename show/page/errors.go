@@ -5,10 +5,13 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/report"
 )
 
 // rowsShown is how many statuses, errors or targets a table has; a hostile
@@ -18,6 +21,10 @@ const rowsShown = 50
 // errorsSection is the books of the requests, and what went wrong.
 func errorsSection(run *chart.Run, most int) Section {
 	s := of(run, "errors", "Requests, statuses and errors")
+	if run.Spec.Kind != spec.Requests {
+		many := run.Spec.Kind.Many()
+		s.Title = strings.ToUpper(many[:1]) + many[1:] + " and errors"
+	}
 	s.Blocks = append(s.Blocks, Paragraph{Text: balance(run)})
 	if t, ok := statusTable("Responses by status", run.Statuses); ok {
 		s.Blocks = append(s.Blocks, t)
@@ -39,6 +46,9 @@ func errorsSection(run *chart.Run, most int) Section {
 // balance is the requests' books in a sentence.
 func balance(run *chart.Run) string {
 	q := &run.Requests
+	if run.Load.Mode == "subscribed" {
+		return report.Subscribed(run.Run) + "."
+	}
 	n := func(v uint64) string { return unit.FormatCount(int64(v)) }
 	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight at the end.", n(q.Sent), n(q.Completed), n(q.Failed), n(q.InFlight))
 	if q.InFlightAtStart > 0 {

@@ -12,7 +12,12 @@ import (
 // figure is a plot over time with what a reader has to know of its points.
 func figure(id string, p chart.Plot) Figure {
 	t := timeTable(&p)
-	return Figure{ID: id, Plot: p, Note: note(&p), Zoom: p.X.Unit == chart.Seconds, Table: &t}
+	f := Figure{ID: id, Plot: p, Note: note(&p), Zoom: p.X.Unit == chart.Seconds, Table: &t}
+	if d := p.Density; d != nil {
+		f.Note += fmt.Sprintf(" Darker: more responses, on a logarithmic scale up to %s in %s; a cell is a quarter of a power of two high.",
+			unit.FormatSI(math.Round(d.Most)), unit.FormatNs(int64(d.ColumnS*1e9)))
+	}
+	return f
 }
 
 // note says how many points are drawn of how many rows.
@@ -222,7 +227,11 @@ func overTime(runs []chart.Run) Section {
 		s.Blocks = append(s.Blocks, figure("rate", p))
 	}
 	if p, ok := chart.LatencyOverTime(runs, most); ok {
-		s.Blocks = append(s.Blocks, figure("response", p))
+		f := figure("response", p)
+		if len(runs) == 1 && p.Density == nil {
+			f.Note += " No heat map: this record does not have the distribution of each interval."
+		}
+		s.Blocks = append(s.Blocks, f)
 	}
 	for i := range runs {
 		if runs[i].Series == nil || len(runs[i].Series.Load) == 0 {

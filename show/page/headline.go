@@ -13,7 +13,7 @@ import (
 func headline(runs []chart.Run) Section {
 	s := Section{ID: "figures", Title: "Headline figures"}
 	if len(runs) == 1 {
-		s.Blocks = []Block{Tiles{tiles(&runs[0])}}
+		s.Blocks = []Block{Tiles{append(tiles(&runs[0]), handshakes(&runs[0])...)}}
 		return s
 	}
 	t := Table{Caption: "Headline figures of each run", Columns: []Column{{Name: "figure"}}}
@@ -26,19 +26,24 @@ func headline(runs []chart.Run) Section {
 			t.Rows[row] = append(t.Rows[row], Cell{Text: tile.Value})
 		}
 	}
-	s.Blocks = []Block{t}
+	deltas(&t, runs)
+	shakes(&t, runs)
+	s.Blocks = []Block{t, Paragraph{Text: deltaMethod, Quiet: true}}
 	return s
 }
 
 // tiles are the same for every run, in one order.
 func tiles(run *chart.Run) []Tile {
-	response := &run.Latency.Response
+	response, name, about := &run.Latency.Response, "response time", "response time, done − due"
+	if run.Load.Mode == "subscribed" {
+		name, about = "push to receipt", "from an event's publication to its receipt"
+	}
 	list := []Tile{
-		{"requests/s", rate(run), steadiness(run)},
-		{"p50", quantile(response, response.P50Ns), "response time, done − due"},
-		{"p99", quantile(response, response.P99Ns), "response time"},
-		{"p99.9", quantile(response, response.P999Ns), "response time"},
-		{"max", quantile(response, response.MaxNs), "response time"},
+		{run.Spec.Kind.Many() + "/s", rate(run), steadiness(run)},
+		{"p50", quantile(response, response.P50Ns), about},
+		{"p99", quantile(response, response.P99Ns), name},
+		{"p99.9", quantile(response, response.P999Ns), name},
+		{"max", quantile(response, response.MaxNs), name},
 		{"lag p99", quantile(&run.Latency.Lag, run.Latency.Lag.P99Ns), "what the generator added: sent − due"},
 	}
 	bad := "not measured"
@@ -52,6 +57,46 @@ func tiles(run *chart.Run) []Tile {
 	}
 	list = append(list, Tile{"read", transfer, "above TCP: heads, framing and bodies"})
 	return append(list, costs(run)...)
+}
+
+// shakes adds a row for the TLS handshakes per second, where a run had any.
+func shakes(t *Table, runs []chart.Run) {
+	row, rates, any := []Cell{{Text: "handshakes"}}, []headlineFigure{}, false
+	for i := range runs {
+		cell, rate := Cell{Text: "none"}, headlineFigure{}
+		if list := handshakes(&runs[i]); len(list) > 0 {
+			any, cell.Text, rate.value = true, list[0].Value, runs[i].Load.TLS.PerS
+		}
+		row, rates = append(row, cell), append(rates, rate)
+	}
+	for _, rate := range rates[1:] {
+		row = append(row, Cell{Text: rates[0].delta(rate)})
+	}
+	if any {
+		t.Rows = append(t.Rows, row)
+	}
+}
+
+// handshakes are those of TLS in the window, where there were any.
+func handshakes(run *chart.Run) []Tile {
+	t := run.Load.TLS
+	if t == nil || t.Count() == 0 {
+		return nil
+	}
+	note := "of TLS, in the window"
+	if t.Resumptions != nil {
+		note += fmt.Sprintf("; %s of them resumed a session", unit.Percent(float64(t.Resumptions.Count)/float64(t.Count())))
+	}
+	each := fmt.Sprintf("generator CPU %s each, without system calls; the CPU per request has it too",
+		unit.FormatNs(t.CPUNs/int64(t.Count())))
+	list := []Tile{{"handshakes", unit.FormatSI(t.PerS) + "/s", note}}
+	if q := &t.Handshakes; q.Count > 0 {
+		list = append(list, Tile{"full handshake p50", unit.FormatNs(q.P50Ns), each})
+	}
+	if q := t.Resumptions; q != nil && q.Count > 0 {
+		list = append(list, Tile{"resumed handshake p50", unit.FormatNs(q.P50Ns), each})
+	}
+	return list
 }
 
 // costs are what a request took of both ends' CPUs.

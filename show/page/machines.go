@@ -158,6 +158,9 @@ func processesSection(run *chart.Run) Section {
 	if t, ok := peerTable(run); ok {
 		s.Blocks = append(s.Blocks, t)
 	}
+	for i, p := range chart.Behind(run, chart.Most) {
+		s.Blocks = append(s.Blocks, figure(fmt.Sprintf("behind-%d", i+1), p))
+	}
 	for _, p := range run.Profiles {
 		s.Blocks = append(s.Blocks, profileTable(&p))
 	}
@@ -176,7 +179,12 @@ func roleOf(run *chart.Run, p *chart.Process) string {
 }
 
 func processTable(run *chart.Run, list []chart.Process) Table {
-	t := Table{Caption: "Processes over the window; CPU in cores, the line shows it over time on one scale", Fold: len(list) > processRows,
+	caption := "Processes over the window; CPU in cores, the line shows it over time on one scale"
+	if n, addr := chart.SharedListeners(run); n > 0 {
+		caption += fmt.Sprintf("; %d listening sockets share %s by SO_REUSEPORT", n, addr)
+	}
+	held := chart.ConnectionsOf(run)
+	t := Table{Caption: caption, Fold: len(list) > processRows,
 		Columns: []Column{{Name: "role"}, {Name: "process"}, {Name: "CPU", Figure: true}, {Name: "over time"}, {Name: "user", Figure: true},
 			{Name: "system", Figure: true}, {Name: "runnable", Figure: true}, {Name: "busiest thread", Figure: true},
 			{Name: "threads", Figure: true}, {Name: "memory", Figure: true}, {Name: "context switches/s, voluntary", Figure: true},
@@ -188,7 +196,24 @@ func processTable(run *chart.Run, list []chart.Process) Table {
 			{Text: cores(p.User)}, {Text: cores(p.System)}, {Text: cores(p.Queue)}, {Text: unit.Percent(p.Busiest)}, {Text: fmt.Sprint(p.Threads)},
 			{Text: unit.FormatBytesIEC(p.RSS)}, {Text: perSecond(p.Voluntary)}, {Text: perSecond(p.Involuntary)}, {Text: sleeps(p.Waits)}})
 	}
+	if len(held) > 0 {
+		t.connections(list, held)
+	}
 	return t
+}
+
+// connections adds a column to the processes: how many of the server's connections each
+// holds, "–" of what is not the server.
+func (t *Table) connections(list []chart.Process, held map[int]int) {
+	const at = 3 // behind the CPU
+	t.Columns = slices.Insert(t.Columns, at, Column{Name: "connections", Figure: true})
+	for i := range t.Rows {
+		text := "–"
+		if list[i].Role == record.RoleSubject {
+			text = unit.FormatCount(int64(held[list[i].PID]))
+		}
+		t.Rows[i] = slices.Insert(t.Rows[i], at, Cell{Text: text})
+	}
 }
 
 func cores(v float64) string {

@@ -1,8 +1,10 @@
 package page
 
 import (
+	"strings"
 	"testing"
 
+	"ceiling/record"
 	"ceiling/show/chart"
 )
 
@@ -16,5 +18,32 @@ func TestInterruptTable(t *testing.T) {
 	}
 	if want := "41|eth0-Tx-Rx-1|1.25k|CPU 2 60%, CPU 3 10%, CPU 4 10%, CPU 5 10%, 2 more|"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// Workers that share a port by SO_REUSEPORT are named with the connections that each holds.
+func TestConnectionsByProcess(t *testing.T) {
+	run := sampleRun(3, 2)
+	row := &record.ListenerRow{ObservedHead: record.ObservedHead{Kind: record.KindListener, Host: "web1", TNs: 2e9, WidthNs: 1e8},
+		Listeners:   []record.Listener{{Inode: 9, Addr: "10.0.0.2:8080", Max: 4096}, {Inode: 10, Addr: "10.0.0.2:8080", Max: 4096}},
+		Connections: []record.ProcessConnections{{PID: 390, Connections: 41}}}
+	run.Series.Observed.Add(row)
+	d, err := Runs([]chart.Run{run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := Markdown(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 listening sockets share 10.0.0.2:8080 by SO\\_REUSEPORT", "| CPU | connections |", "| subject | shop (390) | 1.70 | 41 |",
+		"| generator | ceiling (77) | 0.40 | – |"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		_, table, _ := strings.Cut(text.String(), "## Processes")
+		t.Logf("%.900s", table)
 	}
 }

@@ -66,7 +66,7 @@ func limitsAt(b record.Bottleneck) []string {
 	switch b {
 	case record.LoadGenerator:
 		return []string{"generator"}
-	case record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven:
+	case record.ServerCPU, record.ServerThread, record.ServerBlocked, record.Uneven, record.Subscribers:
 		return []string{"server"}
 	case record.SharedCPU:
 		return []string{"generator", "server"}

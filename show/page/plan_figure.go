@@ -27,8 +27,13 @@ type Swatch struct{ Name, Class string }
 // Swatches are those of its legend.
 func (d Drawing) Swatches() []Swatch { return d.Areas }
 
-// Swatches of a plot: it has lines alone.
-func (Figure) Swatches() []Swatch { return nil }
+// Swatches of a plot are those of its heat map.
+func (f Figure) Swatches() []Swatch {
+	if f.Plot.Density == nil {
+		return nil
+	}
+	return []Swatch{{Name: "responses", Class: "density-ramp"}}
+}
 
 // Panels are drawings below each other that share their x axis: what they say of one
 // load stands in one line above them while it is pointed at.

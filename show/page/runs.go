@@ -120,11 +120,14 @@ func loadLine(run *chart.Run) string {
 		parts = append(parts, fmt.Sprintf("%d in flight on each", l.Pipelining))
 	}
 	if run.Spec.NewConnections {
-		parts = append(parts, "a new connection for each request")
+		parts = append(parts, "a new connection for each "+run.Spec.Kind.One())
 	}
-	if l.Mode == "open" {
-		parts = append(parts, fmt.Sprintf("open loop at %s req/s", unit.FormatSI(l.TargetPerS)))
-	} else {
+	switch l.Mode {
+	case "open":
+		parts = append(parts, fmt.Sprintf("open loop at %s %s", unit.FormatSI(l.TargetPerS), run.Spec.Kind.PerSecond()))
+	case "subscribed":
+		parts = append(parts, "subscribed to events")
+	default:
 		parts = append(parts, l.Mode+" loop")
 	}
 	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up",

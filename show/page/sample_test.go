@@ -103,7 +103,22 @@ func sampleVerdict() record.Verdict {
 			{Name: "network to server", Share: .01, Low: .006, High: .014}, {Name: "server receive queue", Share: .75, Low: .71, High: .79},
 			{Name: "server", Share: .18, Low: .15, High: .21}, {Name: "network to client", Share: .016, Low: .01, High: .022},
 			{Name: "generator receive queue", Share: .04, Low: .02, High: .06}},
+		Stalls: []record.Stall{{FromNs: 18e9, ToNs: 19_200_000_000}},
 	}
+}
+
+// sampleSteps is how the response times of the i-th sample lie: most of them about 700 µs,
+// some over ten times of that.
+func sampleSteps(i int, done uint64) *record.Steps {
+	var h hist.Hist
+	for n := range done {
+		ns := 200e3 * math.Exp2(3*math.Abs(math.Sin(float64(n)*1.7+float64(i))))
+		if n%97 == 0 {
+			ns *= 11
+		}
+		h.Record(int64(ns))
+	}
+	return record.StepsOf(&h)
 }
 
 // sampleRow adds one sample of everything.
@@ -116,7 +131,7 @@ func sampleRow(s *record.Series, r *record.Run, i int, t, w int64, coreCount int
 		Bad: uint64(i % 40 / 39), Read: done * 4400, Written: done * 45, InFlight: 64, Connected: 64, P50Ns: int64(680e3 * wave),
 		P90Ns: int64(900e3 * wave),
 		P99Ns: int64(1.9e6 * wave), MaxNs: int64(3e6*wave) + int64(i%53/52)*30e6, MinNs: 60e3, MeanNs: 720e3 * wave, ServiceMeanNs: 718e3 * wave,
-		Busy: .41})
+		Busy: .41, Response: sampleSteps(i, done)})
 	head := func(kind, host string) record.ObservedHead {
 		return record.ObservedHead{Kind: kind, Host: host, TNs: t, WidthNs: w, Late: late}
 	}

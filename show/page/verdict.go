@@ -34,7 +34,7 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 		load = clip(redact(run.Target), 120) + " · " + loadLine(run)
 	}
 	card := Verdict{
-		Run: run.Label, Outcome: string(v.Outcome), Mood: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: "requests/s",
+		Run: run.Label, Outcome: string(v.Outcome), Mood: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: run.Spec.Kind.Many() + "/s",
 		Spread: spread(run), Bottleneck: string(v.Bottleneck), Because: because(v), Lead: lead, Load: load,
 	}
 	if lead {

@@ -3,8 +3,6 @@ package report
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
-	"unicode/utf8"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -29,15 +27,17 @@ func factorialCells(out *printer, f *record.Factorial) {
 	if out.err != nil {
 		return
 	}
-	t := tabwriter.NewWriter(out.w, 0, 0, 2, ' ', 0)
+	var t table
 	for _, factor := range f.Factors {
-		fmt.Fprintf(t, "%s\t", factor.Name)
+		t.cols = append(t.cols, col{name: factor.Name, least: 8})
 	}
-	fmt.Fprintln(t, "req/s\t\tp99\tserver\truns\tbottleneck")
+	t.cols = append(t.cols, col{name: "req/s"}, col{drop: 3}, col{name: "p99"}, col{name: "server", drop: 2}, col{name: "runs", drop: 1},
+		col{name: "bottleneck", least: 10})
 	for i := range f.Cells {
 		c := &f.Cells[i]
+		var cells []string
 		for n, level := range c.Levels {
-			fmt.Fprintf(t, "%s\t", levelName(f, n, level))
+			cells = append(cells, levelName(f, n, level))
 		}
 		runs := fmt.Sprint(c.Runs)
 		if c.Invalid > 0 {
@@ -47,10 +47,10 @@ func factorialCells(out *printer, f *record.Factorial) {
 		if c.LeftOut {
 			bottleneck = "left out"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", amount(c.PerS.Mid, "/s"), reach(&c.PerS, unit.FormatSI), cpu(&c.P99Ns),
-			cpu(&c.ServerCPUNs), runs, bottleneck)
+		t.rows = append(t.rows, append(cells, amount(c.PerS.Mid, "/s"), reach(&c.PerS, unit.FormatSI), cpu(&c.P99Ns), cpu(&c.ServerCPUNs), runs,
+			bottleneck))
 	}
-	out.err = t.Flush()
+	t.write(out)
 }
 
 // levelName is a level of the n-th factor.
@@ -74,23 +74,23 @@ func metricsOf(f *record.Factorial) []string {
 
 // effects is the table of one metric.
 func effects(out *printer, f *record.Factorial, metric string) {
-	width := utf8.RuneCountInString(EffectMetric(metric))
-	for i := range f.Effects {
-		width = max(width, utf8.RuneCountInString(EffectName(f, &f.Effects[i])))
+	if out.err != nil {
+		return
 	}
-	out.line("%-*s %9s   %-20s %6s  %s", width, EffectMetric(metric), "effect", "interval", "blocks", "decision")
+	t := table{cols: []col{{name: EffectMetric(metric), least: 16}, {name: "effect", right: true}, {name: "interval"},
+		{name: "blocks", right: true, drop: 1}, {name: "decision", least: 12}}}
 	for i := range f.Effects {
 		x := &f.Effects[i]
-		if x.Metric != metric {
-			continue
+		switch {
+		case x.Metric != metric:
+		case x.Blocks == 0:
+			t.rows = append(t.rows, []string{EffectName(f, x), "-", "", "0", EffectDecision(x)})
+		default:
+			t.rows = append(t.rows, []string{EffectName(f, x), signed(x.Relative.Mid), signed(x.Relative.Low) + " … " + signed(x.Relative.High),
+				fmt.Sprint(x.Blocks), EffectDecision(x)})
 		}
-		if x.Blocks == 0 {
-			out.line("%-*s %9s   %-20s %6d  %s", width, EffectName(f, x), "-", "", 0, EffectDecision(x))
-			continue
-		}
-		out.line("%-*s %9s   %-20s %6d  %s", width, EffectName(f, x), signed(x.Relative.Mid),
-			signed(x.Relative.Low)+" … "+signed(x.Relative.High), x.Blocks, EffectDecision(x))
 	}
+	t.write(out)
 	out.line("")
 }
 

@@ -109,6 +109,27 @@ type col struct {
 	fromLeft bool
 }
 
+// Column is one of a table whose rows come one by one, so its width is known before.
+type Column struct {
+	Name  string
+	Width int
+	Right bool // aligned: figures
+	// Drop is when it is left out on a screen that is too narrow: the largest first, 0
+	// never. Least is to how many columns its cells may be cut there; 0 not at all.
+	Drop, Least int
+}
+
+// Rows answers what lays out the names and then each row of such a table.
+func (l Layout) Rows(columns []Column) (names string, row func(cells ...string) string) {
+	cols, widths, heads := make([]col, len(columns)), make([]int, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		cols[i], widths[i], heads[i] = col{name: c.Name, right: c.Right, drop: c.Drop, least: c.Least}, c.Width, c.Name
+	}
+	l.fit(cols, widths)
+	row = func(cells ...string) string { return strings.TrimRight(l.row(cols, widths, cells), " ") }
+	return row(heads...), row
+}
+
 // hidden is the drop of a column that is left out everywhere.
 const hidden = math.MaxInt
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"ceiling/internal/lazy"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -22,11 +24,11 @@ const pointsWidth = 128
 // then reasons, evidence, caveats and next steps, each sentence once with the points
 // that it is of, the contradictions of each point and between points, what was not
 // understood of the file, and how many came out as what.
-func WritePoints(w io.Writer, file *record.PointsFile, v *audit.PointsVerdict) error {
+func WritePoints(w io.Writer, file *record.PointsFile, v *audit.PointsVerdict, l Layout) error {
 	if len(file.Points) != len(v.Points) {
 		return fmt.Errorf("write points: %d points, %d verdicts", len(file.Points), len(v.Points))
 	}
-	p := &printer{w: w}
+	p := &printer{w: w, Layout: l}
 	for _, e := range pointEntries(file.Points) {
 		pointTable(p, e, file, v)
 	}
@@ -78,20 +80,37 @@ func pointTable(p *printer, e *pointEntry, file *record.PointsFile, v *audit.Poi
 			widths[c] = max(widths[c], utf8.RuneCountInString(row[c]))
 		}
 	}
+	p.narrow(widths)
 	for _, row := range rows {
 		var line strings.Builder
 		line.WriteString("  ")
 		for c, width := range widths {
-			pad := strings.Repeat(" ", width-utf8.RuneCountInString(row[c]))
+			cell := ansi.Truncate(row[c], width, "…")
+			pad := strings.Repeat(" ", width-utf8.RuneCountInString(cell))
 			if c == 2 { // rates stand right
-				line.WriteString(pad + row[c] + "  ")
+				line.WriteString(pad + cell + "  ")
 			} else {
-				line.WriteString(row[c] + pad + "  ")
+				line.WriteString(cell + pad + "  ")
 			}
 		}
 		p.line("%s", strings.TrimRight(line.String(), " "))
 	}
 	p.line("")
+}
+
+// narrow makes a table of points fit a screen: what was measured is cut first, then what the verdict stands on, then the
+// verdict. In a pipe nothing is cut.
+func (p *printer) narrow(widths []int) {
+	over := 2 - p.columns()
+	for _, width := range widths {
+		over += width + 2
+	}
+	for _, c := range []struct{ at, least int }{{1, 16}, {4, 6}, {3, 16}, {1, 8}, {0, 8}} {
+		if cut := min(over, widths[c.at]-c.least); p.Screen && cut > 0 {
+			widths[c.at] -= cut
+			over -= cut
+		}
+	}
 }
 
 // pointBasis says on whose figures a verdict stands.
@@ -339,7 +358,7 @@ func pointLabels(points []record.Point, which []int) string {
 // pointsNotRead names what of the file did not enter the verdicts.
 func pointsNotRead(p *printer, file *record.PointsFile) {
 	for _, m := range file.Mistakes {
-		p.line("line %d: %s: %s", m.Line, oneLine(m.Key), m.Says)
+		hanging(p, "", 2, fmt.Sprintf("line %d: %s: %s", m.Line, oneLine(m.Key), m.Says))
 		p.line("%s", m.Excerpt)
 	}
 	if len(file.Mistakes) > 0 {
@@ -396,20 +415,32 @@ func pointSummary(p *printer, v *audit.PointsVerdict) {
 		p.line("no points")
 		return
 	}
-	p.line("%s: %s", unit.Plural(len(v.Points), "point", "points"), strings.Join(parts, " · "))
-	p.line("%d named by their own figures, %d from other points; %d open because the generator's CPU is not stated", own, others, doubtful)
-	p.line("%d with figures that contradict each other or mislead, %s between them", inconsistent,
-		unit.Plural(len(v.Between), "contradiction", "contradictions"))
+	hanging(p, "", 2, fmt.Sprintf("%s: %s", unit.Plural(len(v.Points), "point", "points"), strings.Join(parts, " · ")))
+	hanging(p, "", 2, fmt.Sprintf("%d named by their own figures, %d from other points; %d open because the generator's CPU is not stated",
+		own, others, doubtful))
+	hanging(p, "", 2, fmt.Sprintf("%d with figures that contradict each other or mislead, %s between them", inconsistent,
+		unit.Plural(len(v.Between), "contradiction", "contradictions")))
 }
 
 // hanging writes head and then text, whose further lines begin at column
 // indent.
 func hanging(p *printer, head string, indent int, text string) {
+	room := max(pointsWidth, indent+40)
+	if p.Screen {
+		room, indent = p.columns(), min(indent, 6)
+		head = ansi.Truncate(head, room-indent-2, "…")
+	}
 	line, used := head, utf8.RuneCountInString(head)
 	empty := true
-	room := max(pointsWidth, indent+40)
 	for _, word := range strings.Fields(oneLine(text)) {
+		if p.Screen {
+			word = ansi.Truncate(word, room-indent, "…")
+		}
 		n := utf8.RuneCountInString(word)
+		if p.Screen && empty && used+n > room {
+			p.line("%s", strings.TrimRight(line, " "))
+			line, used = strings.Repeat(" ", indent), indent
+		}
 		if !empty && used+1+n > room {
 			p.line("%s", strings.TrimRight(line, " "))
 			line, used, empty = strings.Repeat(" ", indent), indent, true

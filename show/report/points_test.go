@@ -25,7 +25,7 @@ func pointsText(t *testing.T, text string) string {
 	}
 	v := audit.Judge(file.Points)
 	var out bytes.Buffer
-	if err := WritePoints(&out, &file, &v); err != nil {
+	if err := WritePoints(&out, &file, &v, Layout{}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -162,7 +162,7 @@ func TestForeign(t *testing.T) {
 
 func TestWritePointsRefusesOtherVerdicts(t *testing.T) {
 	file := record.PointsFile{Points: make([]record.Point, 2)}
-	if err := WritePoints(&bytes.Buffer{}, &file, &audit.PointsVerdict{}); err == nil {
+	if err := WritePoints(&bytes.Buffer{}, &file, &audit.PointsVerdict{}, Layout{}); err == nil {
 		t.Error("2 points with no verdicts were written")
 	}
 }

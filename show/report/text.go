@@ -50,7 +50,7 @@ func Text(w io.Writer, r *record.Run, l Layout) error {
 		p.line("")
 		p.line("Transfer/sec: %14s   %s read, %s written", unit.FormatTransfer(transfer(r)),
 			unit.FormatBytesSI(int64(r.Bytes.Read)), unit.FormatBytesSI(int64(r.Bytes.Written)))
-		p.line("%s%s", p.bold(fmt.Sprintf("Requests/sec: %14.2f", r.Rate.CompletedPerS)), spread(p, r))
+		p.line("%s%s", p.bold(fmt.Sprintf("%-13s %14.2f", perSecond(r), r.Rate.CompletedPerS)), spread(p, r))
 		p.line("%s", p.bold(fmt.Sprintf("%-*s%s", column, "verdict", concluded(&r.Verdict))))
 	}))
 	most := linesMost + len(profiles.lines)
@@ -95,12 +95,24 @@ func (l Layout) facts(r *record.Run) []block {
 	}
 	var blocks []block
 	if l.Verbose {
-		blocks = append(blocks, fact(0, "requests", requestsLine(r)), fact(0, "statuses", statusLine(r.Statuses)))
+		blocks = append(blocks, fact(0, r.Spec.Kind.Many(), requestsLine(r)))
+		if r.Load.Streams == nil {
+			blocks = append(blocks, fact(0, "statuses", statusLine(r.Statuses)))
+		}
 	} else {
-		blocks = append(blocks, fact(0, "requests", answeredLine(r)))
+		blocks = append(blocks, fact(0, r.Spec.Kind.Many(), answeredLine(r)))
+	}
+	if r.Load.Streams != nil {
+		blocks = append(blocks, fact(1, streamsName(r), streamsLine(r)))
 	}
 	if r.Load.TLS != nil {
 		blocks = append(blocks, fact(3, "tls", tlsLine(r)))
+		if line := handshakeLine(r); line != "" {
+			blocks = append(blocks, fact(3, "handshakes", line))
+		}
+	}
+	if r.Load.HTTP2 != nil {
+		blocks = append(blocks, fact(3, "http2", http2Line(r)))
 	}
 	for i, text := range errorLines(r) {
 		blocks = append(blocks, fact(min(i, 1), []string{"errors", ""}[min(i, 1)], text))
@@ -114,6 +126,13 @@ func (l Layout) facts(r *record.Run) []block {
 	}
 	if text := loneLine(r); text != "" && l.Verbose {
 		blocks = append(blocks, fact(0, "lone", text))
+	}
+	if d := r.Database; d != nil {
+		text := d.Brief()
+		if l.Verbose {
+			text = d.String()
+		}
+		blocks = append(blocks, fact(4, "database", text))
 	}
 	if text := Placement(r); text != "" {
 		blocks = append(blocks, fact(4, "cpus", text))
@@ -245,11 +264,14 @@ func loadLine(r *record.Run) string {
 		parts = append(parts, fmt.Sprintf("%d in flight on each", l.Pipelining))
 	}
 	if r.Spec.NewConnections {
-		parts = append(parts, "a new connection for each request")
+		parts = append(parts, "a new connection for each "+r.Spec.Kind.One())
 	}
 	switch l.Mode {
 	case "open":
-		parts = append(parts, fmt.Sprintf("open loop at %s req/s, %s arrivals", unit.FormatCount(int64(l.TargetPerS+0.5)), arrivals(r)))
+		parts = append(parts, fmt.Sprintf("open loop at %s %s, %s arrivals", unit.FormatCount(int64(l.TargetPerS+0.5)), r.Spec.Kind.PerSecond(),
+			arrivals(r)))
+	case "subscribed":
+		parts[0] = strings.Replace(parts[0], "connection", "subscriber", 1)
 	default:
 		parts = append(parts, "closed loop")
 	}
@@ -309,7 +331,7 @@ func latency(p *printer, r *record.Run) {
 		{name: "p99.9", right: true, drop: 1}, {name: "max", right: true}, {name: "mean", right: true, drop: 2}}}
 	l := &r.Latency
 	if l.Response.Count == 0 {
-		p.fact("response", "not measured")
+		p.fact(timeName(r), "not measured")
 		return
 	}
 	add := func(name string, q *record.Quantiles) {
@@ -324,7 +346,11 @@ func latency(p *printer, r *record.Run) {
 		}
 		t.rows = append(t.rows, cells)
 	}
-	add("response", &l.Response)
+	add(timeName(r), &l.Response)
+	if r.Load.Mode == "subscribed" { // the others are of requests
+		t.write(p)
+		return
+	}
 	if p.Verbose || r.Load.Mode == "open" {
 		add("service", &l.Service)
 	}
@@ -337,13 +363,25 @@ func latency(p *printer, r *record.Run) {
 // answeredLine is what became of the requests, in short.
 func answeredLine(r *record.Run) string {
 	q := &r.Requests
-	text := fmt.Sprintf("%s · %s failed · %s in flight", statusLine(r.Statuses), unit.FormatCount(int64(q.Failed)),
+	answered := statusLine(r.Statuses)
+	switch r.Load.Mode {
+	case "subscribed":
+		return Subscribed(r) + missed(r)
+	default:
+		if r.Load.Streams != nil {
+			answered = unit.FormatCount(int64(q.Completed)) + " answered"
+		}
+	}
+	text := fmt.Sprintf("%s · %s failed · %s in flight", answered, unit.FormatCount(int64(q.Failed)),
 		unit.FormatCount(int64(q.InFlight)))
 	return text + missed(r)
 }
 
 func requestsLine(r *record.Run) string {
 	q := &r.Requests
+	if r.Load.Mode == "subscribed" {
+		return Subscribed(r) + missed(r)
+	}
 	text := fmt.Sprintf("%s sent = %s completed + %s failed + %s in flight", unit.FormatCount(int64(q.Sent)),
 		unit.FormatCount(int64(q.Completed)), unit.FormatCount(int64(q.Failed)), unit.FormatCount(int64(q.InFlight)))
 	return text + missed(r)
@@ -374,20 +412,71 @@ func tlsLine(r *record.Run) string {
 		parts[0] += ", resumed"
 	}
 	for _, h := range []struct {
-		q    *record.Quantiles
-		when string
-	}{{&t.Before, "before the window"}, {&t.Handshakes, "in the window"}} {
-		if h.q.Count == 0 {
+		q          *record.Quantiles
+		kind, when string
+	}{
+		{&t.Before, "", "before the window"}, {t.ResumedBefore, "resumed ", "before the window"},
+		{&t.Handshakes, "", "in the window"}, {t.Resumptions, "resumed ", "in the window"},
+	} {
+		if h.q == nil || h.q.Count == 0 {
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("%s %s: p50 %s, p99 %s", unit.Plural(int(h.q.Count), "handshake", "handshakes"), h.when,
+		parts = append(parts, fmt.Sprintf("%s %s: p50 %s, p99 %s", unit.Plural(int(h.q.Count), h.kind+"handshake", h.kind+"handshakes"), h.when,
 			unit.FormatNs(h.q.P50Ns), unit.FormatNs(h.q.P99Ns)))
 	}
-	if n := t.Handshakes.Count; n > 0 && r.ElapsedS > 0 {
-		parts = append(parts, fmt.Sprintf("%s handshakes/s, %s of the generator's CPU each", unit.FormatSI(float64(n)/r.ElapsedS),
-			unit.FormatNs(t.CPUNs/int64(n))))
+	return strings.Join(parts, " · ")
+}
+
+// http2Line says what HTTP/2 came to: what the server allows, the frames of the window,
+// and how long its windows held request bodies back.
+func http2Line(r *record.Run) string {
+	h := r.Load.HTTP2
+	streams := "no limit of streams"
+	if h.MaxStreams < 1<<32-1 {
+		streams = unit.Plural(int(h.MaxStreams), "stream", "streams") + " allowed"
+	}
+	n := func(count uint64) string { return unit.FormatCount(int64(count)) }
+	parts := []string{
+		fmt.Sprintf("%s, %s", r.Load.Protocol, streams),
+		fmt.Sprintf("frames sent: %s headers, %s data", n(h.Sent.Headers), n(h.Sent.Data)),
+		fmt.Sprintf("received: %s headers, %s data", n(h.Received.Headers), n(h.Received.Data)),
+	}
+	if k := h.Received.ResetStream; k > 0 {
+		parts = append(parts, n(k)+" RST_STREAM received")
+	}
+	if k := h.Received.GoAway; k > 0 {
+		parts = append(parts, n(k)+" GOAWAY received")
+	}
+	if h.Stalls > 0 && r.ElapsedS > 0 && r.Load.Connections > 0 {
+		share := float64(h.StalledNs) / 1e9 / r.ElapsedS / float64(r.Load.Connections)
+		parts = append(parts, fmt.Sprintf("uploads held back by the server's window for %.0f%% of the time, %s", 100*share,
+			unit.Plural(int(h.Stalls), "stall", "stalls")))
 	}
 	return strings.Join(parts, " · ")
+}
+
+// handshakeLine is what the handshakes of the window came to by themselves: their rate,
+// and of the generator's CPU time theirs apart from the requests'.
+func handshakeLine(r *record.Run) string {
+	t := r.Load.TLS
+	n := t.Count()
+	if n == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s handshakes/s", unit.FormatSI(t.PerS))
+	if t.Resumptions != nil {
+		text += fmt.Sprintf(", %s resumed", unit.Percent(float64(t.Resumptions.Count)/float64(n)))
+	}
+	if full := t.Handshakes.Count; full > 0 {
+		text += fmt.Sprintf(" · generator CPU %s for each", unit.FormatNs((t.CPUNs-t.ResumedCPUNs)/int64(full)))
+	}
+	if t.Resumptions != nil && t.Resumptions.Count > 0 {
+		text += fmt.Sprintf(" · %s for each resumed one", unit.FormatNs(t.ResumedCPUNs/int64(t.Resumptions.Count)))
+	}
+	if all := r.Generator.UserNs + r.Generator.SystemNs; all > 0 && t.CPUNs <= all {
+		text += fmt.Sprintf(" · %s of its CPU time, the requests have the rest", unit.Percent(float64(t.CPUNs)/float64(all)))
+	}
+	return text
 }
 
 func statusLine(statuses map[string]uint64) string {
@@ -425,7 +514,7 @@ func generatorLine(r *record.Run, verbose bool) string {
 		return "not measured"
 	}
 	parts := []string{
-		unit.FormatNs(int64(g.CPUNsPerRequest)) + " CPU/request",
+		unit.FormatNs(int64(g.CPUNsPerRequest)) + " CPU/" + r.Spec.Kind.One(),
 		fmt.Sprintf("busiest thread %.0f%% running", 100*g.BusiestWorker),
 	}
 	switch {
@@ -482,7 +571,7 @@ func loneLine(r *record.Run) string {
 	if l == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s one at a time before the load, over %s", unit.Plural(l.Sent, "request", "requests"),
+	text := fmt.Sprintf("%s one at a time before the load, over %s", unit.Plural(l.Sent, r.Spec.Kind.One(), r.Spec.Kind.Many()),
 		unit.Plural(l.Connections, "connection", "connections"))
 	if n := len(l.ServiceNs) - l.Cold; n > 0 {
 		q := &l.Service
@@ -505,7 +594,7 @@ func AtOnce(r *record.Run) string {
 	if a == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.3g of %.0f requests processed at a time (95%% CI %.3g–%.3g)", a.Requests, a.Of, a.Low, a.High)
+	return fmt.Sprintf("%.3g of %.0f %s processed at a time (95%% CI %.3g–%.3g)", a.Requests, a.Of, r.Spec.Kind.Many(), a.Low, a.High)
 }
 
 // Placement is which CPUs generator and server ran on, where a run on this

@@ -11,6 +11,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/verdict/audit"
 )
 
 // wordyRun has more of everything than fits.
@@ -77,6 +78,20 @@ func TestNothingFolds(t *testing.T) {
 		"search": func(l Layout) string {
 			return written(t, func(b *strings.Builder) error { return Plan(b, &search, l) })
 		},
+		"factorial": func(l Layout) string {
+			return written(t, func(b *strings.Builder) error {
+				p := &printer{w: b, Layout: l}
+				factorial(p, wideFactorial(long))
+				return p.err
+			})
+		},
+		"points": func(l Layout) string {
+			return written(t, func(b *strings.Builder) error { return widePoints(b, l) })
+		},
+		"rows": func(l Layout) string {
+			names, row := l.Rows([]Column{{Name: "server", Width: 13}, {Name: "p50", Width: 30, Drop: 1}, {Name: "bottleneck", Width: 30, Least: 14}})
+			return names + "\n" + row("fiber prefork", "1.23 ms", "single-threaded server")
+		},
 		"list": func(l Layout) string {
 			return written(t, func(b *strings.Builder) error { return List(b, wideEntries(), time.Now(), l) })
 		},
@@ -106,6 +121,32 @@ func TestNothingFolds(t *testing.T) {
 	if got := texts["progress"](Layout{}); !strings.Contains(got, "≥ 123 ms  fail, early  single-threaded server") {
 		t.Errorf("a run that ended early:\n%s", got)
 	}
+}
+
+// wideFactorial has three factors with long levels.
+func wideFactorial(long string) *record.Factorial {
+	f := &record.Factorial{Answer: recordtest.Says(long), Caveats: recordtest.Says(long)}
+	for _, name := range []string{"GOMAXPROCS", "keep-alive", "answer"} {
+		f.Factors = append(f.Factors, record.FactorLevels{Name: name, Levels: []string{"a level with a long name", "another one"}})
+	}
+	f.Cells = []record.FactorialCell{{Levels: []int{0, 1, 0}, Runs: 12, Invalid: 3,
+		PerS:  record.Estimate{Mid: 1_234_567, Low: 1_111_111, High: 1_333_333},
+		P99Ns: record.Estimate{Mid: 123_000_000}, ServerCPUNs: record.Estimate{Mid: 12_300}, Bottleneck: "single-threaded server"}}
+	f.Effects = []record.Effect{{Metric: "rps", Factor: "GOMAXPROCS", Level: 1, Blocks: 12, Decision: record.CannotTell,
+		Relative: record.Estimate{Low: -.1234, Mid: .0123, High: .1456}}}
+	return f
+}
+
+// widePoints are one point with a long name, contradictions and all.
+func widePoints(w *strings.Builder, l Layout) error {
+	text := "points:\n- id: 6\n  entry: '01'\n  config: " + strings.Repeat("vegeta 60/40 /read+/list ", 6) +
+		"\n  server_kind: fiber prefork\n  route: /read\n  client_tool: vegeta\n  rps: 2529\n  p50_ms: 3\n  p99_ms: 2\n"
+	file, err := record.ReadPoints(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	v := audit.Judge(file.Points)
+	return WritePoints(w, &file, &v, l)
 }
 
 func written(t *testing.T, write func(*strings.Builder) error) string {

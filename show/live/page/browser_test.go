@@ -8,6 +8,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/browser"
+	"ceiling/internal/hist"
 	"ceiling/record"
 	"ceiling/record/recordtest"
 	"ceiling/show/live"
@@ -118,6 +119,62 @@ func TestPhoneAndKeys(t *testing.T) {
 	}
 }
 
+// Response times are a heat map; both charts have one crosshair and one zoom, which stands in the address.
+func TestHeatMapAndZoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	r, s := fixture(t)
+	for i := range s.Load {
+		var h hist.Hist
+		h.RecordN(700_000, s.Load[i].Completed)
+		h.RecordN(9_000_000, 3)
+		s.Load[i].Response = record.StepsOf(&h)
+	}
+	r.Verdict.Stalls = []record.Stall{{FromNs: 1e8, ToNs: 3e8}}
+	b := live.NewBoard()
+	server := serve(t, b)
+	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
+	b.Rows(s)
+	b.RunEnded(r)
+	p := browser.Start(t).Page()
+	p.Open(server.URL())
+	p.Wait(`+document.querySelector("#times .plot").dataset.points == ` + strconv.Itoa(len(s.Load)))
+	shades := func() (n int) { // pixels in the colour of the heat map at any opacity over the card's white
+		p.Eval(`(() => {
+			const canvas = document.querySelector("#times canvas"), d = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+			let n = 0;
+			for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - 0x80) + Math.abs(d[i + 1] - 0x8b) + Math.abs(d[i + 2] - 0xa3) < 12) n++;
+			return n;
+		})()`, &n)
+		return n
+	}
+	if n := shades(); n < 100 {
+		t.Errorf("%d pixels of a heat map", n)
+	}
+	p.Eval(`document.querySelector("#rate .plot").focus()`, nil)
+	p.Key("ArrowLeft")
+	if rate, times := p.Text("#rate .read"), p.Text("#times .read"); rate == "" || times == "" {
+		t.Errorf("one crosshair for both: %q, %q", rate, times)
+	}
+	p.Eval(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "+", bubbles: true }))`, nil)
+	var state struct {
+		Hash   string
+		Hidden bool
+	}
+	look := `({ hash: location.hash, hidden: document.querySelector(".whole").hidden })`
+	if p.Eval(look, &state); !strings.HasPrefix(state.Hash, "#t=") || state.Hidden {
+		t.Errorf("zoomed in: %+v", state)
+	}
+	p.Click(".whole")
+	if p.Eval(look, &state); state.Hash != "" || !state.Hidden {
+		t.Errorf("the whole run again: %+v", state)
+	}
+	if wrong := p.Errors(); len(wrong) > 0 {
+		t.Errorf("the console has %q", wrong)
+	}
+}
+
 // Where the program is gone the page says so, and asks a person before it goes
 // on trying for ever.
 func TestProgramIsGone(t *testing.T) {
@@ -187,7 +244,7 @@ func TestPlanGrows(t *testing.T) {
 	var seen struct {
 		Early, Fail, Limits int
 		Above               bool
-		Answer              string
+		Title, Answer       string
 	}
 	b.PlanEnded(&record.Plan{Ended: record.EndedConverged, Because: recordtest.Say("1,000 req/s it is")})
 	p.Wait(`document.querySelector("#plan-answer").textContent != ""`)
@@ -195,8 +252,8 @@ func TestPlanGrows(t *testing.T) {
 		fail: document.querySelectorAll("#plan-charts .mark[data-is=fail]").length, limits: document.querySelectorAll("#plan-charts .limit").length,
 		above: document.querySelector("#plan-charts > :last-child .early").getBoundingClientRect().bottom <
 			document.querySelector("#plan-charts .limit").getBoundingClientRect().top,
-		answer: document.querySelector("#plan-answer").textContent })`, &seen)
-	if seen.Early != 2 || seen.Fail != 2 || seen.Limits != 1 || !seen.Above || seen.Answer != "1,000 req/s it is" {
+		title: document.querySelector("#plan-name").textContent, answer: document.querySelector("#plan-answer").textContent })`, &seen)
+	if seen.Early != 2 || seen.Fail != 2 || seen.Limits != 1 || !seen.Above || seen.Title != "The plan" || seen.Answer != "1,000 req/s it is" {
 		t.Errorf("%+v", seen)
 	}
 	if wrong := p.Errors(); len(wrong) > 0 {

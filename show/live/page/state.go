@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -31,6 +32,7 @@ type state struct {
 	Verdict  verdict   `json:"verdict"`
 	Stations []station `json:"stations"`
 	Unknown  string    `json:"unknown"` // why there are none
+	Stalls   []stall   `json:"stalls"`
 	Ends     []end     `json:"ends"`
 	Agents   []end     `json:"agents"` // of several
 	Hosts    []host    `json:"hosts"`
@@ -72,6 +74,13 @@ type station struct {
 	Name  string  `json:"name"`
 	Share float64 `json:"share"`
 	Says  string  `json:"says"`
+}
+
+// stall is a stretch without an answer, seconds of the run.
+type stall struct {
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+	Name string  `json:"name"`
 }
 
 type end struct {
@@ -116,7 +125,8 @@ func encodeState(s *live.Snapshot, cost string, report bool) []byte {
 		planState: planState{Plan: s.PlanSays(), Answer: answerOf(s), SLOP99: p99Limit(s), PlanPart: rounded(s.Progress.PlanShare)},
 
 		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
-		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(), Hosts: hostsOf(s), Parts: parts[:],
+		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(),
+		Stalls: stallsOf(s), Hosts: hostsOf(s), Parts: parts[:],
 		Links: linksOf(s), Cost: cost, Report: report,
 	}
 	for _, e := range []struct {
@@ -178,7 +188,7 @@ func tilesOf(s *live.Snapshot) []tile {
 	soFar := &s.SoFar
 	q := &soFar.Response
 	exact := q.Count > 0
-	rate := tile{Name: "requests per second", Value: "–", Note: "no data yet"}
+	rate := tile{Name: s.Spec.Kind.Many() + " per second", Value: "–", Note: "no data yet"}
 	last := [4]string{"–", "–", "–", "–"}
 	if p := s.Last; p != nil {
 		rate.Value = unit.FormatCount(int64(s.LastPerS + 0.5))
@@ -203,6 +213,10 @@ func tilesOf(s *live.Snapshot) []tile {
 			}
 		}
 		tiles = append(tiles, t)
+	}
+	if text := s.HandshakesSay(); text != "" {
+		value, note, _ := strings.Cut(text, ", ")
+		tiles = append(tiles, tile{Name: "TLS handshakes", Value: value, Note: note})
 	}
 	failed := tile{Name: "errors", Value: unit.FormatCount(int64(soFar.Failed)), Note: "no response, or an unexpected HTTP status"}
 	return append(tiles, failed)
@@ -236,6 +250,17 @@ func stationsOf(s *live.Snapshot) []station {
 	stations, says := s.Stations()
 	for i, st := range stations {
 		list = append(list, station{st.Name, rounded(st.Share), says[i]})
+	}
+	return list
+}
+
+func stallsOf(s *live.Snapshot) []stall {
+	list := []stall{}
+	if s.Formed == nil {
+		return list
+	}
+	for _, one := range s.Formed.Verdict.Stalls {
+		list = append(list, stall{rounded(float64(one.FromNs) / 1e9), rounded(float64(one.ToNs) / 1e9), one.String()})
 	}
 	return list
 }
@@ -319,8 +344,9 @@ func encodeRun(d *live.Done) []byte {
 }
 
 // appendPoint writes a point as [end s, width s, requests/s, failed, p50, p90,
-// p99, max ms, flags, intervals]: flags 1 late, 2 warm-up; quantiles are null
-// where nothing was answered.
+// p99, max ms, flags, intervals, first step, responses in it, in the next, …]: flags
+// 1 late, 2 warm-up; quantiles are null where nothing was answered, and there are no
+// steps (record.Steps).
 func appendPoint(out []byte, p *live.Point) []byte {
 	number := func(v float64, digits int) {
 		out = strconv.AppendFloat(out, v, 'f', digits, 64)
@@ -348,6 +374,12 @@ func appendPoint(out []byte, p *live.Point) []byte {
 	out = strconv.AppendInt(out, int64(flags), 10)
 	out = append(out, ',')
 	out = strconv.AppendInt(out, int64(p.Intervals), 10)
+	if p.Response != nil {
+		out = strconv.AppendInt(append(out, ','), int64(p.Response.First), 10)
+		for _, n := range p.Response.Counts {
+			out = strconv.AppendUint(append(out, ','), n, 10)
+		}
+	}
 	return append(out, ']')
 }
 

@@ -132,6 +132,9 @@ func (f *frame) figures() {
 	room := f.width - names - ansi.StringWidth(rate) - 1 - ansi.StringWidth(so)
 	f.named(0, "rate", f.paint.strong.Render(rate)+" "+f.paint.done.Render(f.spark(min(max(room, 0), 40)))+f.paint.quiet.Render(so))
 	f.times()
+	if text := s.HandshakesSay(); text != "" {
+		f.named(3, "handshakes", text)
+	}
 	if s.SoFar.Failed > 0 {
 		f.named(1, "failed", f.paint.bad.Render(fmt.Sprintf("%s errors", unit.FormatCount(int64(s.SoFar.Failed)))))
 	}

@@ -31,22 +31,60 @@ function niceAbove(v, choice = [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10]) {
   return choice.map(n => n * step).find(n => n >= v);
 }
 
+// stepMs is where a step of the response times begins, milliseconds (hist.StepNs).
+const stepMs = n => 2 ** (n / 4) / 1e6;
+
+// Charts of the same points have one crosshair, and one stretch of time that is
+// zoomed into. It stands in the address, as in a report: #t=1.5,3 in seconds.
+export class Together {
+  // the button that shows the whole run again is put into box.
+  constructor(box) {
+    Object.assign(this, { charts: [], zoom: null });
+    this.whole = element("button", "whole", "Whole run");
+    this.whole.type = "button";
+    this.whole.addEventListener("click", () => this.to(null));
+    box.append(this.whole);
+    addEventListener("hashchange", () => this.addressed());
+    this.addressed();
+  }
+
+  addressed() {
+    const [, from, to] = (location.hash.match(/^#t=(-?[\d.]+),(-?[\d.]+)$/) ?? []).map(Number);
+    this.to(to > from ? [from, to] : null);
+  }
+
+  to(zoom) {
+    this.zoom = zoom;
+    this.whole.hidden = !zoom;
+    if (zoom) history.replaceState(null, "", `#t=${+zoom[0].toFixed(3)},${+zoom[1].toFixed(3)}`);
+    else if (location.hash.startsWith("#t=")) history.replaceState(null, "", location.pathname + location.search);
+    for (const chart of this.charts) chart.draw();
+  }
+
+  choose(i) {
+    for (const chart of this.charts) chart.choose(i);
+  }
+}
+
 export class Chart {
   // box is the element to fill; lines are {name, color (a custom property),
-  // at: point => value or null, fill}; format makes a tick's text.
-  constructor(box, { name, lines, logarithmic, format, says }) {
-    Object.assign(this, { lines, format, says, scale: logarithmic ? log : linear, points: [], begin: 0, end: 0, chosen: -1 });
+  // at: point => value or null, fill}; format makes a tick's text; cells answers
+  // how the values of a point lie, [first step, count, …], drawn as a heat map.
+  constructor(box, { together, name, lines, logarithmic, cells, format, says }) {
+    Object.assign(this, { together, lines, cells, format, says, scale: logarithmic ? log : linear, points: [], begin: 0, end: 0, stalls: [], chosen: -1 });
+    together.charts.push(this);
     this.plot = element("div", "plot");
     this.plot.tabIndex = 0;
     this.plot.setAttribute("role", "group");
-    this.plot.setAttribute("aria-label", name + " over time. Arrow keys select points.");
+    this.plot.setAttribute("aria-label", name + " over time. Arrow keys select points, + and − zoom, 0 shows the whole run.");
     this.canvas = element("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
     this.plot.append(this.canvas);
     this.read = element("p", "read");
     this.read.setAttribute("role", "status");
     const legend = element("ul", "legend");
-    for (const line of [...lines, { name: "sampling gap", color: "--late" }]) {
+    const heat = cells ? [{ name: "responses, darker: more", color: "--cell" }] : [];
+    for (const line of [...lines, ...heat, { name: "sampling gap", color: "--late" }]) {
       const item = element("li"), swatch = element("i");
       swatch.style.background = `var(${line.color})`;
       item.append(swatch, line.name);
@@ -54,36 +92,65 @@ export class Chart {
     }
     box.append(this.plot, this.read, legend);
     this.plot.addEventListener("pointermove", e => this.point(e));
-    this.plot.addEventListener("pointerleave", () => this.choose(-1));
-    this.plot.addEventListener("blur", () => this.choose(-1));
+    this.plot.addEventListener("pointerleave", () => this.together.choose(-1));
+    this.plot.addEventListener("blur", () => this.together.choose(-1));
+    this.plot.addEventListener("pointerdown", e => {
+      if (e.button === 0) this.drag = [e.offsetX, e.offsetX];
+    });
+    this.plot.addEventListener("pointerup", () => this.dragged());
+    this.plot.addEventListener("pointercancel", () => { this.drag = null; });
+    this.plot.addEventListener("dblclick", () => this.together.to(null));
     this.plot.addEventListener("keydown", e => this.key(e));
     new ResizeObserver(() => this.draw()).observe(this.plot);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
-  // show draws points of a run whose time goes from begin to end; 0 not known.
-  show(points, begin, end) {
-    Object.assign(this, { points, begin, end });
+  // show draws points of a run whose time goes from begin to end, 0 not known, and
+  // stretches without an answer.
+  show(points, begin, end, stalls) {
+    Object.assign(this, { points, begin, end, stalls });
     this.plot.dataset.points = points.length;
     this.draw();
   }
 
+  // time at a place of the plot.
+  time(x) { return this.from + (x - left) / (this.plot.clientWidth - left - right) * (this.to - this.from); }
+
+  // dragged zooms into what was marked, where it is more than a slip of the hand.
+  dragged() {
+    const drag = this.drag;
+    this.drag = null;
+    if (drag && Math.abs(drag[1] - drag[0]) > 5) this.together.to(drag.map(x => this.time(x)).sort((a, b) => a - b));
+    else this.draw();
+  }
+
+  // zoomed by a factor around what is chosen, or the middle.
+  zoomed(by) {
+    const p = this.points[this.chosen], at = p ? middle(p) : (this.from + this.to) / 2, half = (this.to - this.from) / 2 * by;
+    this.together.to([at - half, at + half]);
+  }
+
   point(e) {
-    const { width } = this.plot.getBoundingClientRect();
-    const t = this.from + (e.offsetX - left) / (width - left - right) * (this.to - this.from);
+    if (this.drag) {
+      this.drag[1] = e.offsetX;
+      this.draw();
+    }
+    const t = this.time(e.offsetX);
     let best = -1;
     for (let i = 0; i < this.points.length; i++) {
       if (best < 0 || Math.abs(middle(this.points[i]) - t) < Math.abs(middle(this.points[best]) - t)) best = i;
     }
-    this.choose(best);
+    this.together.choose(best);
   }
 
   key(e) {
+    const zoom = { "+": () => this.zoomed(.5), "-": () => this.zoomed(2), 0: () => this.together.to(null) }[e.key];
+    if (zoom) zoom();
     const last = this.points.length - 1;
     const to = { ArrowLeft: this.chosen < 0 ? last : this.chosen - 1, ArrowRight: this.chosen + 1, Home: 0, End: last, Escape: -1 }[e.key];
     if (to === undefined) return;
     e.preventDefault();
-    this.choose(to < 0 ? -1 : Math.min(to, last));
+    this.together.choose(to < 0 ? -1 : Math.min(to, last));
   }
 
   choose(i) {
@@ -105,10 +172,58 @@ export class Chart {
     c.clearRect(0, 0, width, height);
     this.area = { c, color, wide: width - left - right, high: height - top - bottom };
     this.times();
-    this.range = this.scale.range(this.points.flatMap(p => this.lines.map(l => l.at(p) ?? 0)));
+    const shown = this.points.filter(p => p[0] >= this.from && p[0] - p[1] <= this.to);
+    this.range = this.scale.range(shown.flatMap(p => this.lines.map(l => l.at(p) ?? 0)));
     this.grid();
+    c.save();
+    c.beginPath();
+    c.rect(left, top - 4, width - left - right, height - top - bottom + 8);
+    c.clip();
+    if (this.cells) this.heat(shown);
+    this.stretches();
     for (const line of this.lines) this.line(line);
     this.marks();
+    c.restore();
+  }
+
+  // heat is how many responses lie where; shades are logarithmic, so that a single
+  // one can be seen beside thousands.
+  heat(shown) {
+    const { c, color } = this.area, usual = shown.map(p => p[1]).sort((a, b) => a - b)[shown.length >> 1];
+    const all = shown.map(p => [p, this.cells(p)]).filter(([, cells]) => cells);
+    const most = Math.log1p(Math.max(1, ...all.map(([p, [, ...counts]]) => Math.max(...counts) * usual / p[1])));
+    c.fillStyle = color("--cell");
+    for (const [p, [first, ...counts]] of all) {
+      const x = this.x(p[0] - p[1]), wide = Math.max(this.x(p[0]) - x, 1);
+      counts.forEach((n, i) => {
+        if (!n) return;
+        const y = this.y(stepMs(first + i + 1));
+        c.globalAlpha = .12 + .88 * Math.log1p(n * usual / p[1]) / most;
+        c.fillRect(x, y, wide, this.y(stepMs(first + i)) - y);
+      });
+    }
+    c.globalAlpha = 1;
+  }
+
+  // stretches: where nothing was answered, and what is being marked.
+  stretches() {
+    const { c, color, high } = this.area;
+    c.textAlign = "center";
+    c.textBaseline = "top";
+    for (const s of this.stalls ?? []) {
+      const x = this.x(s.from), wide = Math.max(this.x(s.to) - x, 1);
+      c.fillStyle = color("--late");
+      c.globalAlpha = .15;
+      c.fillRect(x, top, wide, high);
+      c.globalAlpha = 1;
+      c.fillText(s.name, x + wide / 2, top + 2);
+    }
+    if (this.drag) {
+      c.fillStyle = color("--quiet");
+      c.globalAlpha = .2;
+      c.fillRect(Math.min(...this.drag), top, Math.abs(this.drag[1] - this.drag[0]), high);
+      c.globalAlpha = 1;
+    }
   }
 
   // times: the axis is the whole run where its end is known, so that a reader
@@ -117,6 +232,10 @@ export class Chart {
     const first = this.points[0], last = this.points.at(-1);
     this.from = Math.min(this.begin, first ? first[0] - first[1] : 0);
     this.to = Math.max(this.end, last ? last[0] : 0, this.from + 1);
+    const zoom = this.together.zoom;
+    if (!zoom) return;
+    const [from, to] = [Math.max(zoom[0], this.from), Math.min(zoom[1], this.to)];
+    if (to - from > 1e-3) [this.from, this.to] = [from, to];
   }
 
   x(t) { return left + (t - this.from) / (this.to - this.from) * this.area.wide; }
@@ -185,6 +304,14 @@ export class Chart {
       c.globalAlpha = 1;
     }
     draw(false);
+    if (this.cells) { // a rim, to be told from the heat map
+      c.strokeStyle = color("--card");
+      c.lineWidth = 4;
+      c.globalAlpha = .7;
+      c.stroke();
+      c.globalAlpha = 1;
+      c.lineWidth = 1.75;
+    }
     c.strokeStyle = color(name);
     c.stroke();
   }

@@ -1,22 +1,23 @@
 // What the program tells is put on the page here. All words of it are put in
 // as text: a server that is measured chooses some of them.
 
-import { Chart, element, ms, si } from "./chart.js";
+import { Chart, Together, element, ms, si } from "./chart.js";
 import { planCharts } from "./plan.js";
 
 const $ = id => document.getElementById(id);
-const points = []; // [end s, width s, requests/s, failed, p50, p90, p99, max ms, flags, intervals]
+const points = []; // [end s, width s, requests/s, failed, p50, p90, p99, max ms, flags, intervals, first step, counts …]
 let runs = [], state = null, announced = "", due = false, source = null, failures = 0;
 
 const how = p => `${p[0].toFixed(2)} s` + (p[8] & 2 ? ", warm-up" : "") + (p[8] & 1 ? ", sampling gap" : "") +
   (p[9] > 1 ? `, worst of ${p[9]} intervals` : "");
+const together = new Together($("rate-name").parentElement);
 const rate = new Chart($("rate"), {
-  name: "Requests per second", format: si, lines: [{ name: "completed", color: "--p50", at: p => p[2], fill: true }],
+  together, name: "Requests per second", format: si, lines: [{ name: "completed", color: "--p50", at: p => p[2], fill: true }],
   says: p => `${how(p)}  ·  ${si(p[2])} req/s  ·  ${p[3]} errors`,
 });
 const times = new Chart($("times"), {
-  name: "Response time", format: ms, logarithmic: true,
-  lines: [["max", "--max", 7], ["p99", "--p99", 6], ["p90", "--p90", 5], ["p50", "--p50", 4]].map(([name, color, i]) => ({ name, color, at: p => p[i] })),
+  together, cells: p => p.length > 10 ? p.slice(10) : null, name: "Response time", format: ms, logarithmic: true,
+  lines: [["max", "--p90", 7], ["p99", "--p99", 6], ["p50", "--p50", 4]].map(([name, color, i]) => ({ name, color, at: p => p[i] })),
   says: p => `${how(p)}  ·  p50 ${ms(p[4])}, p90 ${ms(p[5])}, p99 ${ms(p[6])}, max ${ms(p[7])}`,
 });
 
@@ -118,8 +119,8 @@ function draw() {
   }, (tile, t) => [t.name, t.value, t.note].forEach((v, i) => put(tile.children[i], v)));
   verdict(s.verdict);
   stations(s.stations, s.unknown);
-  rate.show(points, s.begin_s, s.end_s);
-  times.show(points, s.begin_s, s.end_s);
+  rate.show(points, s.begin_s, s.end_s, s.stalls);
+  times.show(points, s.begin_s, s.end_s, s.stalls);
   ends(s);
   $("agents-box").hidden = !s.agents?.length;
   endList("agents", s.agents ?? []);
@@ -132,6 +133,7 @@ function draw() {
   }
   $("report").hidden = !(s.report && s.phase === "ended");
   document.body.classList.toggle("killed", s.killed);
+  text("plan-name", s.phase === "ended" ? "The plan" : "The plan so far");
   text("plan-answer", s.phase === "ended" ? s.answer : "");
   $("lost-box").hidden = !s.lost?.length;
   facts("lost", s.lost ?? []);

@@ -1,0 +1,96 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// perSecond names the rate, in wrk's form.
+func perSecond(r *record.Run) string {
+	many := r.Spec.Kind.Many()
+	return strings.ToUpper(many[:1]) + many[1:] + "/sec:"
+}
+
+// timeName is what the time of one is called, from its beginning to its end.
+func timeName(r *record.Run) string {
+	if r.Load.Mode == "subscribed" {
+		return "push to receipt"
+	}
+	return "response"
+}
+
+// streamsName is what the connections are.
+func streamsName(r *record.Run) string {
+	if r.Load.Mode == "subscribed" {
+		return "subscriptions"
+	}
+	return "WebSockets"
+}
+
+// streamsLine says how the connections were opened, and what is known of the answers.
+func streamsLine(r *record.Run) string {
+	s := r.Load.Streams
+	var parts []string
+	for _, o := range []struct {
+		q    *record.Quantiles
+		when string
+	}{{&s.Before, "before the window"}, {&s.Opened, "in the window"}} {
+		if o.q.Count > 0 {
+			parts = append(parts, fmt.Sprintf("%s opened %s: p50 %s, p99 %s", unit.FormatCount(int64(o.q.Count)), o.when,
+				unit.FormatNs(o.q.P50Ns), unit.FormatNs(o.q.P99Ns)))
+		}
+	}
+	if n := s.Opened.Count; n > 0 && r.ElapsedS > 0 && r.Spec.NewConnections {
+		parts = append(parts, unit.FormatSI(float64(n)/r.ElapsedS)+" opened/s")
+	}
+	if done := r.Requests.Completed; done > 0 && r.Load.Mode != "subscribed" {
+		switch s.Echoed {
+		case done:
+			parts = append(parts, "all answers were echoes")
+		default:
+			parts = append(parts, unit.FormatCount(int64(s.Echoed))+" answers were echoes")
+		}
+	}
+	if s.Pings > 0 {
+		parts = append(parts, unit.Plural(int(s.Pings), "ping", "pings")+" answered")
+	}
+	if r.Load.Mode == "subscribed" {
+		parts = append(parts, clockOf(r))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Subscribed is what became of the events of a run.
+func Subscribed(r *record.Run) string {
+	q, s := &r.Requests, r.Load.Streams
+	text := unit.FormatCount(int64(q.Completed)) + " received"
+	if s == nil || s.Numbered == 0 {
+		return text + " · missed ones are not known: the events have no number"
+	}
+	text += fmt.Sprintf(" · %s missed", unit.FormatCount(int64(q.Failed)))
+	if perS := r.PublishedPerS(); perS > 0 {
+		text += fmt.Sprintf(" · %s published/s, to %s", unit.FormatSI(perS), unit.Plural(r.Load.Established, "subscriber", "subscribers"))
+	}
+	return text
+}
+
+// clockOf says by which clock the time from push to receipt is.
+func clockOf(r *record.Run) string {
+	s := r.Load.Streams
+	var text string
+	switch {
+	case s.Monotonic+s.Wall == 0:
+		return "the events say no time"
+	case s.Wall == 0:
+		text = "times by this host's CLOCK_MONOTONIC"
+	default:
+		text = fmt.Sprintf("times of %s events by CLOCK_REALTIME of two hosts, whose difference is in them", unit.FormatCount(int64(s.Wall)))
+	}
+	if s.Early > 0 {
+		text += fmt.Sprintf(" · %s received before they were sent, by the clocks", unit.FormatCount(int64(s.Early)))
+	}
+	return text
+}
