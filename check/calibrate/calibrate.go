@@ -60,7 +60,7 @@ type condition struct {
 	pipelining int
 }
 
-// conditions are the points: answers of about 120 bytes, 4 KB and 100 KB.
+// conditions are the points: answers of about 120 bytes, 4.5 KB and 110 KB.
 func conditions() []condition {
 	var list []condition
 	for _, pipelining := range []int{1, 16, 100} {

@@ -111,11 +111,11 @@ func checkPorts(f *Facts) Finding {
 	}
 	what := fmt.Sprintf("%s to one address, so as many connections at once; for a new connection each request they last to %s/s",
 		unit.FormatCount(ports), unit.FormatCount(every))
-	fix := `sysctl -w net.ipv4.ip_local_port_range="1024 65535" (as root)`
+	fix := `sysctl -w net.ipv4.ip_local_port_range="1024 65535" (as root)` + tuned("client")
 	if !quick {
 		what += " where the generator closes first (60 s of TIME_WAIT)"
 		if ports >= portsWarn {
-			fix = "sysctl -w net.ipv4.tcp_tw_reuse=1 (as root)"
+			fix = "sysctl -w net.ipv4.tcp_tw_reuse=1 (as root)" + tuned("client")
 		}
 	}
 	if f.Files.TimeWait > 0 {
@@ -181,7 +181,7 @@ func checkAcceptQueue(f *Facts) Finding {
 	if synKnown {
 		what += fmt.Sprintf(", %s half open (tcp_max_syn_backlog)", unit.FormatCount(syn))
 	}
-	fix := "sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096 (as root), and restart the server"
+	fix := "sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096 (as root), and restart the server" + tuned("server")
 	cookies, _ := f.sysctl("net.ipv4.tcp_syncookies")
 	switch {
 	case some < queueBad:

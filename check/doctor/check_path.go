@@ -118,7 +118,7 @@ func checkQueues(f *Facts) Finding {
 	case t.RxQueues == 1 && cores > 2 && !t.RPS:
 		return warn(fmt.Sprintf("%s has one receive queue for %d cores: one of them handles every packet", t.Iface, cores),
 			fmt.Sprintf("ethtool -L %s combined %d, or spread it: echo %s > /sys/class/net/%s/queues/rx-0/rps_cpus (as root)", t.Iface,
-				min(cores, 16), mask(min(cores, 32)), t.Iface))
+				min(cores, 16), mask(min(cores, 32)), t.Iface)+tuned("rps-rfs"))
 	}
 	what := fmt.Sprintf("%d receive queues for %d cores", t.RxQueues, cores)
 	if t.RPS {
@@ -140,7 +140,7 @@ func checkIRQBalance(f *Facts) Finding {
 		return ok("runs; loopback has no interrupts to move")
 	}
 	return warn("moves the NIC's interrupts from core to core, also during a run",
-		"systemctl stop irqbalance (as root), for the time of the run")
+		"systemctl stop irqbalance (as root), for the time of the run"+tuned("irq-pinned"))
 }
 
 func checkCongestion(f *Facts) Finding {

@@ -109,6 +109,11 @@ func list(names []string, n int) string {
 	return strings.Join(names, ", ")
 }
 
+// tuned is what a fix says of a profile that makes the same change, and takes it back.
+func tuned(profile string) string {
+	return "; or, with a way back: ceiling tune apply " + profile
+}
+
 // Text writes a report, the worst first, with how to fix below each.
 func Text(out io.Writer, r *Report) error {
 	var b strings.Builder

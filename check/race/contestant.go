@@ -1,8 +1,10 @@
 package race
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -61,7 +63,8 @@ type Contestant struct {
 	// with the others.
 	Lacks   []string
 	Differs string
-	// version is the argument that prints it, found by the pattern.
+	// version is the argument that prints it, found by the pattern; "" where none does, and a Go
+	// program's stamp is read.
 	version string
 	pattern *regexp.Regexp
 	// builtWith names the module whose version is the contestant's; "" this one.
@@ -79,7 +82,10 @@ const (
 
 // Contestants are all that there are, in the order of the table.
 func Contestants() []Contestant {
-	return []Contestant{nginx(), haproxy(), h2o(), envoy(), caddy(), fastHTTP(), httpUtil(), ours(Ours), ours(Prefork)}
+	return []Contestant{
+		nginx(), haproxy(), h2o(), envoy(), caddy(), roadSign(roadSignName), roadSign(roadSignPrefork), fastHTTP(), httpUtil(),
+		ours(Ours), ours(Prefork),
+	}
 }
 
 // Entrant is a contestant as it was found here.
@@ -147,6 +153,9 @@ func look(program string) string {
 // ask answers the version that a program prints. What it exits with says nothing:
 // some exit with 1 after printing it.
 func (k *Contestant) ask(ctx context.Context, path string) string {
+	if k.version == "" {
+		return stamped(path)
+	}
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, _ := exec.CommandContext(limited, path, k.version).CombinedOutput()
@@ -154,6 +163,21 @@ func (k *Contestant) ask(ctx context.Context, path string) string {
 		return string(m[1])
 	}
 	return "unknown"
+}
+
+// stamped is the version that Go's linker left in a program: its module's, or the
+// commit it was built from.
+func stamped(path string) string {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) > hashDigits {
+			return s.Value[:hashDigits]
+		}
+	}
+	return cmp.Or(info.Main.Version, "unknown")
 }
 
 // builtWith is the version of a module in this program; that of "std" is Go's.

@@ -178,11 +178,25 @@ func TestPatterns(t *testing.T) {
 	}
 	want := map[string]string{Nginx: "1.22.1", "haproxy": "2.6.12", "h2o": "2.2.5", "caddy": "2.11.7", "envoy": "1.40.0"}
 	for _, k := range Contestants() {
-		if k.Program == "" {
+		if k.version == "" {
 			continue
 		}
 		if m := k.pattern.FindStringSubmatch(said[k.Name]); m == nil || m[1] != want[k.Name] {
 			t.Errorf("%s: %q", k.Name, m)
 		}
+	}
+}
+
+// TestStamped: a Go program says what it was built from, another file nothing.
+func TestStamped(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := stamped(exe); got == "" || got == "unknown" {
+		t.Errorf("of this program: %q", got)
+	}
+	if got := stamped("contestant_test.go"); got != "unknown" {
+		t.Errorf("of a text: %q", got)
 	}
 }

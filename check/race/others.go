@@ -105,3 +105,64 @@ hosts:
 		},
 	}
 }
+
+// Names of RoadSign as a contestant.
+const (
+	roadSignName    = "roadsign"
+	roadSignPrefork = "roadsign --prefork"
+)
+
+// roadSign is a Go proxy and file server on fiber. Its settings and its one region
+// stand in one file: it looks for settings.toml in its working directory, and reads
+// every .toml below paths.configs as a region, passing over what it does not know.
+// A location is found by the whole Host field. Traces are off: they are kept in a
+// map that all connections write to at once, which ends the process.
+func roadSign(name string) Contestant {
+	return Contestant{
+		Name: name, Program: "roadsign", Install: "build github.com/Solsynth/RoadSign, ./pkg/cmd, as roadsign",
+		Lacks:   []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"},
+		Differs: "its log has other fields and is not buffered",
+		render: func(s *Setup) (Configuration, bool) {
+			uri := "http://" + s.Backend
+			if s.Files {
+				uri = "files://" + s.Dir + "/site"
+			}
+			text := fmt.Sprintf(`id = "race"
+
+[hypertext]
+ports = [%[1]q]
+
+[hypertext.limitation]
+max_body_size = 16_777_216
+max_qps = -1
+
+[telemetry]
+request_logging = %[2]t
+capture_traces = false
+
+[performance]
+prefork = %[3]t
+
+[logging]
+access = "%[4]s/unused.log"
+
+[paths]
+configs = "."
+
+[security]
+credential = "race"
+
+[[locations]]
+id = "all"
+hosts = [%[1]q]
+paths = ["/"]
+[[locations.destinations]]
+id = "one"
+uri = %[5]q
+`, s.Listen, s.Forward, name == roadSignPrefork, s.Dir, uri)
+			return Configuration{File: "settings.toml", Text: text,
+				Command: fmt.Sprintf("cd %[1]s && GOMAXPROCS=%[2]d exec {program} >%[3]s", s.Dir, s.Workers,
+					when(s.Forward, s.Dir+"/access.log")+when(!s.Forward, "/dev/null"))}, true
+		},
+	}
+}

@@ -27,7 +27,7 @@ func made() *Result {
 				GeneratorNs: 1,
 				HostNs:      int64(ns*1000) + 1000, P99Ns: 2e6, OpenP99Ns: 3e6, Memory: 12_700_000}
 		}
-		c.samples = append(c.samples, sample(Nginx, 10_000*noise), sample(Ours, 6_000*noise))
+		c.samples = append(c.samples, sample(Nginx, 10_000*noise), sample(Ours, 5_000*noise))
 	}
 	r.Cases = []CaseResult{c}
 	return r
@@ -38,7 +38,7 @@ func TestConclude(t *testing.T) {
 	r.Cases[0].samples[1].Errors, r.Cases[0].samples[3].Late, r.Cases[0].samples[5].Seen = 3, 5, 900
 	r.conclude()
 	own := r.Cases[0].Rows[2]
-	if e := own.ToNginx; e == nil || math.Abs(e.Value-.6) > 1e-9 || e.N != 7 {
+	if e := own.ToNginx; e == nil || math.Abs(e.Value-.5) > 1e-9 || e.N != 7 {
 		t.Errorf("%+v", own.ToNginx)
 	}
 	if own.Errors != 3 || own.Late != 5 || own.Miscounted != 1 {
@@ -51,7 +51,7 @@ func TestConclude(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, caveats)
 		}
 	}
-	if len(r.Verdicts) != 2 || r.Verdicts[0].Says != Met || r.Verdicts[0].Limit != .7 || r.Verdicts[1].Says != Met {
+	if len(r.Verdicts) != 2 || r.Verdicts[0].Says != Met || r.Verdicts[0].Limit != .55 || r.Verdicts[1].Says != Met {
 		t.Errorf("%+v", r.Verdicts)
 	}
 	if r.Cases[0].Rows[1].NsPerRequest != nil {
@@ -98,9 +98,9 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{"12.0    0.60  0.60–0.60", "2222222", "3.00 ms", "not raced   envoy: not installed", "18500 of 18500", "649",
+	for _, want := range []string{"10.0    0.50  0.50–0.50", "2222222", "3.00 ms", "not raced   envoy: not installed", "18500 of 18500", "649",
 		"contestant  envoy, not installed: from envoyproxy.io", "contestant  ceiling 2, program abc; all", "seed 1",
-		"target      16: ceiling, CPU per request to nginx's: 0.60 (0.60 to 0.60), at most 0.70: met"} {
+		"target      16: ceiling, CPU per request to nginx's: 0.50 (0.50 to 0.50), at most 0.55: met"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in:\n%s", want, b.String())
 		}

@@ -17,6 +17,7 @@ import (
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/server/downstream"
+	"ceiling/server/quorum"
 	"ceiling/server/store"
 	"ceiling/verdict/prose"
 )
@@ -24,6 +25,9 @@ import (
 const (
 	confidence = 0.95
 	loaded     = 0.7 // of the median rate: a load at which services are run
+
+	// pushReached is the share of the rate asked of a publisher that it has to reach.
+	pushReached = 0.95
 
 	warmup  = 300 * time.Millisecond
 	timeout = 10 * time.Second // scans behind each other take seconds
@@ -58,7 +62,7 @@ func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
 
 // measure has the server run and fills the row.
 func (m *measurement) measure(ctx context.Context, r *Regime, row *Row) error {
-	if r.Outage { // not behind what an outage has left
+	if r.Outage || r.Push != "" { // not behind what an outage has left, or events at another rate
 		m.stop()
 	}
 	if err := m.serve(ctx, r); err != nil {
@@ -84,6 +88,10 @@ func (m *measurement) serve(ctx context.Context, r *Regime) error {
 		args = append(append(args, "--db", r.Source), r.Flags...)
 	case r.Faults != "":
 		args = append(args, "--downstream", r.Faults)
+	case r.Bucket != "":
+		args = append(args, "--kv", r.Bucket)
+	case r.Push != "":
+		args = append(args, "--push", r.Push)
 	}
 	command := strings.Join(args, " ")
 	if m.command == command && !m.child.Ended() {
@@ -117,6 +125,10 @@ func (m *measurement) fill(ctx context.Context, r *Regime, row *Row) error {
 	if err != nil {
 		return err
 	}
+	kv, err := m.bucket(ctx, r)
+	if err != nil {
+		return err
+	}
 	last := first
 	for i := range m.Rounds {
 		one, err := m.run(ctx, r, unit.Rate{})
@@ -143,6 +155,14 @@ func (m *measurement) fill(ctx context.Context, r *Regime, row *Row) error {
 		return err
 	}
 	row.costOfCalls(&before, &after)
+	if r.Bucket != "" {
+		end, err := m.bucket(ctx, r)
+		if err != nil {
+			return err
+		}
+		row.costOfBucket(&kv, &end)
+		m.result.Databases["kv"] = end.Product
+	}
 	if row.PerS.Value < 1 {
 		return nil
 	}
@@ -158,6 +178,9 @@ func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*reco
 	}
 	if s.Open() {
 		s.Arrivals = spec.Poisson
+	}
+	if r.Push != "" {
+		s.Kind = spec.Events
 	}
 	if r.Faults != "" { // a policy that finds no answer is what is measured
 		s.Expect = spec.Expect{{First: 200, Last: 299}, {First: http.StatusServiceUnavailable, Last: http.StatusServiceUnavailable}}
@@ -196,6 +219,14 @@ func (m *measurement) calls(ctx context.Context, r *Regime) (s downstream.Status
 		return s, nil
 	}
 	return s, m.ask(ctx, http.MethodGet, "/call/status", &s)
+}
+
+// bucket is what the server says of its key-value bucket, if it has one.
+func (m *measurement) bucket(ctx context.Context, r *Regime) (s quorum.Status, err error) {
+	if r.Bucket == "" {
+		return s, nil
+	}
+	return s, m.ask(ctx, http.MethodGet, "/kv", &s)
 }
 
 // ask reads an answer of the server's that is JSON.
@@ -298,8 +329,54 @@ func (row *Row) costOfCalls(first, last *downstream.Status) {
 	row.Cost.RoundTrips, row.Cost.Answered = &calls, &answered
 }
 
+// costOfBucket is what the bucket counted between two statuses.
+func (row *Row) costOfBucket(first, last *quorum.Status) {
+	n := float64(last.Writes - first.Writes + last.Reads - first.Reads)
+	if !(n > 0) {
+		return
+	}
+	trips, commits := float64(last.Trips-first.Trips)/n, float64(last.Commits-first.Commits)/n
+	row.Cost.RoundTrips, row.Cost.Commits = &trips, &commits
+	if n := last.Commits - first.Commits; n > 0 {
+		each := float64(last.CommitNs-first.CommitNs) / float64(n)
+		row.Cost.CommitNs = &each
+	}
+}
+
+// predict says what a delay has to make of the same work, by Little's law: as many requests are under way, and each takes a
+// quorum's round trip longer. That is the least rate, since without the delay they also waited for each other's CPU; the most
+// is that of the round trip alone.
+func (r *Result) predict() {
+	var plain, late *Row
+	for i := range r.Rows {
+		switch r.Rows[i].Regime {
+		case quorumName:
+			plain = &r.Rows[i]
+		case delayedName:
+			late = &r.Rows[i]
+		}
+	}
+	if plain == nil || late == nil || !(plain.PerS.Low > 0) {
+		return
+	}
+	trip := 2 * delayed.Seconds()
+	late.Predicted = &Prediction{
+		Low: few / (few/plain.PerS.Low + trip), High: few / trip,
+		Why: fmt.Sprintf("%d requests at a time, each %v longer than in %s (%s/s at least) and not shorter than that", few, 2*delayed, quorumName,
+			unit.FormatSI(plain.PerS.Low)),
+	}
+}
+
+// Holds tells whether the measured range and the predicted one overlap.
+func (p *Prediction) Holds(measured *stat.Estimate) bool {
+	return measured.High >= p.Low && measured.Low <= p.High
+}
+
 // at70 measures the latency at a load that is not the limit.
 func (m *measurement) at70(ctx context.Context, r *Regime, row *Row) error {
+	if r.Push != "" {
+		return m.pushAt70(ctx, r, row)
+	}
 	rate, err := unit.ParseRate(fmt.Sprintf("%.0f", max(1, loaded*row.PerS.Value)))
 	if err != nil {
 		return err
@@ -314,6 +391,33 @@ func (m *measurement) at70(ctx context.Context, r *Regime, row *Row) error {
 	if done.Verdict.BacklogShare > 0.01 {
 		row.At70.Caveat = "the queue grew: the machine was slower than in the runs before"
 	} else if !done.Verdict.Outcome.Sound() {
+		row.At70.Caveat = prose.Reason(&done.Verdict)
+	}
+	return nil
+}
+
+// pushAt70 has the server publish at 70% of what it could, and measures the time from push to receipt.
+func (m *measurement) pushAt70(ctx context.Context, r *Regime, row *Row) error {
+	slower := *r
+	slower.Push = pushOptions(fmt.Sprintf("%.2f", loaded*row.PerS.Value/float64(r.Connections)), r.Connections)
+	m.stop()
+	if err := m.serve(ctx, &slower); err != nil {
+		return err
+	}
+	done, err := m.run(ctx, &slower, unit.Rate{})
+	if err != nil {
+		return err
+	}
+	if done.Latency.Response.Count == 0 {
+		return nil // nothing was received: there is no time to show
+	}
+	row.At70 = &Latency{
+		TargetPerS: loaded * row.PerS.Value, P50Ns: done.Latency.Response.P50Ns, P99Ns: done.Latency.Response.P99Ns,
+	}
+	switch {
+	case done.Rate.CompletedPerS < pushReached*row.At70.TargetPerS:
+		row.At70.Caveat = "the server fell behind: the machine was slower than in the runs before"
+	case !done.Verdict.Outcome.Sound():
 		row.At70.Caveat = prose.Reason(&done.Verdict)
 	}
 	return nil

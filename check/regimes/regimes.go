@@ -24,6 +24,8 @@ type Regime struct {
 	Name   string // unique, for a person to choose
 	Source string // of --db; "" is none
 	Faults string // of --downstream; "" is none
+	Bucket string // of --kv; "" is none
+	Push   string // of --push; "" is none. The unit is then events received, and all connections subscribe
 	Flags  []string
 	Method string
 	Path   string
@@ -51,8 +53,8 @@ const (
 func All() []Regime {
 	list := []Regime{
 		{Name: "memory-16B", Path: "/simple", About: "answer 16 bytes from memory", Connections: usual},
-		{Name: "memory-4KB", Path: "/read", About: "answer one of 500 products from memory, 4 KB", Connections: usual},
-		{Name: "memory-100KB", Path: "/list", About: "answer 20 to 30 products from memory, 100 KB", Connections: usual},
+		{Name: "memory-4.5KB", Path: "/read", About: "answer one of 500 products from memory, 4.5 KB", Connections: usual},
+		{Name: "memory-110KB", Path: "/list", About: "answer 20 to 30 products from memory, 110 KB", Connections: usual},
 		{Name: "compute", Path: "/compute", About: "sort and sum up 100 prices", Connections: usual},
 	}
 	for _, db := range []struct {
@@ -65,7 +67,7 @@ func All() []Regime {
 				Connections: connections, Trips: db.trips,
 			})
 		}
-		add("row", "GET", "row", "SELECT by primary key, 4 KB", usual)
+		add("row", "GET", "row", "SELECT by primary key, 4.5 KB", usual)
 		add("range", "GET", "range", "SELECT of 20 neighbours by primary key, 80 KB", usual)
 		add("scan", "GET", "scan", "aggregate over all 10,000 rows", few)
 		add("insert", "POST", "insert", "INSERT, durable", usual)
@@ -75,13 +77,24 @@ func All() []Regime {
 		add("unprepared", "GET", "row", "SELECT by primary key, parsed each time", usual, "--db-unprepared")
 		add("nosync", "POST", "insert", "INSERT, without waiting for the disk", usual, "--db-nosync")
 	}
-	list = append(list, calls()...)
+	list = append(append(list, calls()...), buckets()...)
+	for _, n := range []int{100, 1000} {
+		list = append(list, Regime{
+			Name: fmt.Sprintf("push-%d", n), Push: pushOptions("max", n), Path: "/events", Connections: n,
+			About: fmt.Sprintf("one event of 200 bytes to %d subscribers, as many events as can be", n),
+		})
+	}
 	for i := range list {
 		if list[i].Method == "" {
 			list[i].Method = "GET"
 		}
 	}
 	return list
+}
+
+// pushOptions publish at a rate once n have subscribed; slow subscribers hold the publisher up, so none misses an event.
+func pushOptions(rate string, n int) string {
+	return fmt.Sprintf("rate=%s,slow=block,queue=8,await=%d", rate, n)
 }
 
 // calls are the regimes of a service that fails.
@@ -98,6 +111,26 @@ func calls() (list []Regime) {
 		})
 	}
 	return list
+}
+
+// quorumName and delayedName are two regimes that differ by their delay alone.
+const (
+	quorumName  = "kv-quorum"
+	delayedName = "kv-quorum-1ms"
+	delayed     = time.Millisecond
+)
+
+// buckets are the regimes of replicas. So few connections do not hide the time that a quorum takes.
+func buckets() []Regime {
+	return []Regime{
+		{Name: "kv-one", Bucket: "own", Method: "PUT", Path: "/kv/*", Connections: few, About: "write of a key, one replica"},
+		{Name: "kv-mirror", Bucket: "mirror=yes", Method: "PUT", Path: "/kv/*", Connections: few,
+			About: "write of a key, one replica, mirrored asynchronously"},
+		{Name: quorumName, Bucket: "replicas=3", Method: "PUT", Path: "/kv/*", Connections: few, About: "write of a key, two of three replicas have it"},
+		{Name: "kv-read", Bucket: "replicas=3", Path: "/kv/*", Connections: few, About: "linearizable read of a key, confirmed by two of three replicas"},
+		{Name: delayedName, Bucket: "replicas=3,delay=" + delayed.String(), Method: "PUT", Path: "/kv/*", Connections: few,
+			About: "the same write, with 1 ms from replica to replica"},
+	}
 }
 
 // ErrUnknown wraps the name of a regime or server that there is not.
@@ -151,7 +184,16 @@ type Row struct {
 	Cost Cost `json:"cost"`
 	// Headroom is how many times the rate the generator could reach; 0: unknown. Below 2 the row says so.
 	Headroom float64 `json:"headroom,omitempty"`
-	Caveat   string  `json:"caveat,omitempty"`
+	// Predicted is what Little's law makes of another row; nil: nothing.
+	Predicted *Prediction `json:"predicted,omitempty"`
+	Caveat    string      `json:"caveat,omitempty"`
+}
+
+// A Prediction is a range of rates, requests/s, with its reason.
+type Prediction struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	Why  string  `json:"why"`
 }
 
 // Latency at a rate.
@@ -170,10 +212,13 @@ type Cost struct {
 	// Fsyncs of the log: PostgreSQL counts them (pg_stat_wal), of SQLite they are the commits, one each. nil: does not apply.
 	Fsyncs    *float64 `json:"fsyncs,omitempty"`
 	FsyncsPer *float64 `json:"fsyncs_per_s,omitempty"` // at PerS
-	// RoundTrips to the database's process, or calls of the downstream service, which counts them; nil: there is neither.
+	// RoundTrips to the database's process or to a replica, or calls of the downstream service, which counts them; nil: there is none.
 	RoundTrips *float64 `json:"round_trips,omitempty"`
 	// Answered is the share of the requests that the policy found an answer for; nil: there is no downstream service.
 	Answered *float64 `json:"answered,omitempty"`
+	// Commits of a quorum, and CommitNs, what one takes from the server's side; nil: there are no replicas.
+	Commits  *float64 `json:"commits,omitempty"`
+	CommitNs *float64 `json:"commit_ns,omitempty"`
 }
 
 // headroomLeast is what a generator needs for its own limit to be out of the way.
@@ -207,6 +252,7 @@ func Measure(ctx context.Context, c Config) (*Result, error) {
 			return nil, err
 		}
 	}
+	m.result.predict()
 	m.result.sort()
 	if first := &m.result.Rows[0]; first.NotMeasured != "" {
 		return nil, fmt.Errorf("no regime can be measured: %s: %s", first.Regime, first.NotMeasured)

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/stat"
 	"ceiling/record"
 	"ceiling/server"
 	"ceiling/server/downstream"
+	"ceiling/server/quorum"
 	"ceiling/server/store"
 	"ceiling/show/page"
 )
@@ -21,19 +23,21 @@ import (
 // Every regime asks for a route that the servers have, by the method that it takes.
 func TestRegimesAreRoutes(t *testing.T) {
 	routes := map[string]server.Route{}
-	for _, r := range slices.Concat(server.Routes(), server.DatabaseRoutes(), server.DownstreamRoutes()) {
+	for _, r := range slices.Concat(server.Routes(), server.DatabaseRoutes(), server.DownstreamRoutes(), server.PushRoutes()) {
 		routes[r.Path] = r
 	}
+	routes["/kv/*"] = server.Route{Writes: true}
 	seen := map[string]bool{}
 	for _, r := range All() {
 		route, known := routes[r.Path]
 		if !known || seen[r.Name] || r.About == "" || r.Connections < 1 {
 			t.Errorf("%+v", r)
 		}
-		if (r.Method == "POST") != route.Writes {
+		if (r.Method == "POST") != route.Writes && r.Bucket == "" {
 			t.Errorf("%s: %s %s", r.Name, r.Method, r.Path)
 		}
-		if strings.HasPrefix(r.Path, "/db/") != (r.Source != "") || strings.HasPrefix(r.Path, "/call/") != (r.Faults != "") {
+		if strings.HasPrefix(r.Path, "/db/") != (r.Source != "") || strings.HasPrefix(r.Path, "/call/") != (r.Faults != "") ||
+			strings.HasPrefix(r.Path, "/kv/") != (r.Bucket != "") || (r.Path == "/events") != (r.Push != "") {
 			t.Errorf("%s: %s from %q", r.Name, r.Path, r.Source)
 		}
 		seen[r.Name] = true
@@ -126,6 +130,41 @@ func TestCostOfDatabase(t *testing.T) {
 		if got := figure(row.Cost.RoundTrips); !same(got, test.trips) {
 			t.Errorf("%s: %v round trips, want %v", test.name, got, test.trips)
 		}
+	}
+}
+
+func TestCostOfBucket(t *testing.T) {
+	var row Row
+	row.costOfBucket(&quorum.Status{Writes: 10, Reads: 5, Commits: 12, Trips: 20, CommitNs: 1000},
+		&quorum.Status{Writes: 30, Reads: 25, Commits: 42, Trips: 60, CommitNs: 7000})
+	if c := row.Cost; *c.Commits != 0.75 || *c.RoundTrips != 1 || *c.CommitNs != 200 {
+		t.Errorf("%v commits, %v trips, %v ns", *c.Commits, *c.RoundTrips, *c.CommitNs)
+	}
+	row = Row{}
+	if row.costOfBucket(&quorum.Status{}, &quorum.Status{}); row.Cost.Commits != nil {
+		t.Error("a cost of no requests")
+	}
+}
+
+// A quorum's round trip of 2 ms is predicted from the same work without the delay.
+func TestPredict(t *testing.T) {
+	perS := func(low, high float64) stat.Estimate {
+		return stat.Estimate{Value: (low + high) / 2, Interval: stat.Interval{Low: low, High: high}}
+	}
+	for _, test := range []struct {
+		measured stat.Estimate
+		holds    bool
+	}{{perS(1800, 2200), true}, {perS(3900, 4200), true}, {perS(4100, 4200), false}, {perS(1000, 1900), false}} {
+		r := Result{Rows: []Row{{Regime: delayedName, PerS: test.measured}, {Regime: quorumName, PerS: perS(4000, 4400)}}}
+		r.predict()
+		p := r.Rows[0].Predicted
+		if p == nil || p.Low != 2000 || p.High != 4000 || p.Holds(&r.Rows[0].PerS) != test.holds {
+			t.Errorf("%+v: %+v", test.measured, p)
+		}
+	}
+	r := Result{Rows: []Row{{Regime: delayedName, PerS: perS(1, 2)}}}
+	if r.predict(); r.Rows[0].Predicted != nil {
+		t.Error("predicted from nothing")
 	}
 }
 

@@ -104,6 +104,20 @@ func (row *Row) reasons() []string {
 		lines = append(lines, fmt.Sprintf("answered %s of the requests, with %.3g calls of the downstream service for each",
 			unit.Percent(*row.Cost.Answered), *row.Cost.RoundTrips))
 	}
+	if c := &row.Cost; c.Commits != nil {
+		line := fmt.Sprintf("a request is %.3g × a commit of a quorum and %.3g × a question to a replica", *c.Commits, *c.RoundTrips)
+		if c.CommitNs != nil {
+			line += "; a commit takes " + unit.FormatNsFloat(*c.CommitNs) + " from the server's side"
+		}
+		lines = append(lines, line)
+	}
+	if p := row.Predicted; p != nil {
+		holds := "as measured"
+		if !p.Holds(&row.PerS) {
+			holds = "which is not what was measured"
+		}
+		lines = append(lines, fmt.Sprintf("Little's law predicts %s to %s/s, %s: %s", unit.FormatSI(p.Low), unit.FormatSI(p.High), holds, p.Why))
+	}
 	if row.Caveat != "" {
 		lines = append(lines, "* "+row.Caveat)
 	}
@@ -118,7 +132,7 @@ func (r *Result) notes() []string {
 	notes := []string{
 		fmt.Sprintf("req/s is the median of %s of %.3g s, and their range (of 5 runs it holds the median with 94%% confidence). p99 at 70%% is an "+
 			"open loop with Poisson arrivals at 70%% of that.", unit.Plural(r.Rounds, "closed-loop run", "closed-loop runs"), r.DurationS),
-		"CPU/req is that of all processes of the server, the database's among them; bytes are the response's; trips are round trips to the database's process, or calls of the downstream service.",
+		"CPU/req is that of all processes of the server, the database's among them; bytes are the response's; trips are round trips to the database's process or a replica, or calls of the downstream service.",
 	}
 	for _, source := range []string{"sqlite", "postgres"} {
 		if product := r.Databases[source]; product != "" {
@@ -128,6 +142,9 @@ func (r *Result) notes() []string {
 			}
 			notes = append(notes, fmt.Sprintf("fsyncs of %s: %s.", product, how))
 		}
+	}
+	if product := r.Databases["kv"]; product != "" {
+		notes = append(notes, product+": sync_interval 2m0s, so a quorum has a write in memory, and the disk gets it later.")
 	}
 	return notes
 }

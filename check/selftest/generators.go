@@ -59,7 +59,8 @@ func starvedGenerators() []Scenario {
 // Scenarios are all there are.
 func Scenarios() []Scenario {
 	var all []Scenario
-	groups := [][]Scenario{busyServers(), starvedServers(), idleServers(), askedServers(), paths(), troubles(), starvedGenerators()}
+	groups := [][]Scenario{busyServers(), starvedServers(), idleServers(), askedServers(), databaseServers(), callingServers(), paths(),
+		troubles(), starvedGenerators(), replicatedServers()}
 	for _, group := range groups {
 		all = append(all, group...)
 	}

@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,7 +240,7 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 // It answers how many cores others used.
 func measure(ctx context.Context, o *Options, st *stage, p *plan, file string) (*run.Result, float64, error) {
 	s := p.spec
-	s.Targets = []spec.Target{{Method: "GET", URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
+	s.Targets = []spec.Target{{Method: cmp.Or(p.method, "GET"), Body: []byte(p.body), URL: "http://" + st.addr + st.path, Header: st.header, Weight: 1}}
 	due := p.during
 	var deeds sync.WaitGroup
 	var mu sync.Mutex

@@ -60,6 +60,8 @@ type plan struct {
 	// path and header of the request; "" is /.
 	path   string
 	header []spec.Field
+	// method and body of it; "" is GET without one.
+	method, body string
 	// patterns: one of them has to match what the verdict says. {helper} in them
 	// is the first helper's address.
 	patterns []string
@@ -70,11 +72,13 @@ type plan struct {
 	warm     time.Duration // of the confirmation, where it needs more than usual
 }
 
-// host is a server to start: a planted one, or a program of others.
+// host is a server to start: a planted one, a program of others, or one of ours.
 type host struct {
 	kind    string
 	params  planted.Params
 	program *program
+	// serve is the arguments of the verb serve, for one of this program's own servers.
+	serve []string
 	// toHelper makes it ask the first helper.
 	toHelper bool
 }

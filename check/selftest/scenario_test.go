@@ -123,7 +123,8 @@ func TestChoose(t *testing.T) {
 }
 
 func TestWhatIsMissingIsNotRun(t *testing.T) {
-	g := ground{cpus: []int{0}, noCPUs: "one CPU", noNamespaces: "no root", noCgroup: "no cgroup", noDisk: "no disk"}
+	g := ground{cpus: []int{0}, noCPUs: "one CPU", noNamespaces: "no root", noCgroup: "no cgroup", noDisk: "no disk",
+		missing: map[string]string{"initdb": "postgresql"}}
 	all := Scenarios()
 	keep := &keeper{base: t.TempDir()}
 	for i := range all {
@@ -132,7 +133,8 @@ func TestWhatIsMissingIsNotRun(t *testing.T) {
 			continue
 		}
 		r := play(t.Context(), &Options{}, &g, s, 1, 1, keep)
-		if r.Judged != NotRun || !slices.Contains([]string{"one CPU", "no root", "no cgroup", "no disk"}, r.Why) || r.Verdict != nil {
+		if r.Judged != NotRun || !slices.Contains([]string{"one CPU", "no root", "no cgroup", "no disk",
+			"not installed: apt-get install postgresql"}, r.Why) || r.Verdict != nil {
 			t.Errorf("%s: %+v", s.Name, r)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // All of them: ceiling selftest.
 func TestPlantedCeilingsAreNamed(t *testing.T) {
 	areNamed(t, Options{Seed: 1, Only: []string{"one-thread", "pool", "slow-for-all", "asked-rate-slow", "errors-503",
-		"generator-dear-answers"}})
+		"generator-dear-answers", "quorum-link"}})
 }
 
 // areNamed plays the scenarios of o, each of which has to be named right. What
@@ -48,4 +48,10 @@ func areNamed(t *testing.T, o Options) {
 // and a pool of connections to one that has both to spare are three answers.
 func TestServersBehindAreToldApart(t *testing.T) {
 	areNamed(t, Options{Seed: 3, Only: []string{"downstream-busy", "downstream-sync", "downstream-pool"}})
+}
+
+// TestDatabasesAreNamed: a pool before a database, whose size another client doubles, and a service that its callers keep
+// down. All of them: ceiling selftest.
+func TestDatabasesAreNamed(t *testing.T) {
+	areNamed(t, Options{Seed: 1, Only: []string{"database-pool", "metastable"}})
 }

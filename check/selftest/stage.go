@@ -43,7 +43,7 @@ func setUp(ctx context.Context, program string, g *ground, number int, p *plan) 
 			st.helper = c.Addr
 		}
 	}
-	if p.subject.kind == "" && p.subject.program == nil {
+	if p.subject.kind == "" && p.subject.program == nil && p.subject.serve == nil {
 		var err error
 		st.addr, err = closedPort()
 		return st, err
@@ -125,9 +125,12 @@ func (st *stage) strike() error {
 func (st *stage) start(ctx context.Context, h host, n *netns.Namespace) (*run.Child, error) {
 	var c *run.Child
 	var err error
-	if h.program != nil {
+	switch {
+	case h.program != nil:
 		c, err = st.startProgram(ctx, h.program, st.helper)
-	} else {
+	case h.serve != nil:
+		c, err = run.StartChild(ctx, st.program, append([]string{"serve", "--addr", "127.0.0.1:0"}, h.serve...)...)
+	default:
 		name, args := st.program, arguments(h.kind, &h.params)
 		if n != nil {
 			name, args = n.Within(name, args...)

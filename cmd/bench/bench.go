@@ -21,6 +21,7 @@ type bench struct {
 	failures, caveats []string
 	server            *served // of the speed part and the floor
 	secure            *served // of the speed part, over TLS
+	h2                *served // likewise, with HTTP/2
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
@@ -41,6 +42,10 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 		b.close()
 		return nil, err
 	}
+	if b.h2, err = serveCommand(ctx, b.binary, "serve", "nethttp", "--tls"); err != nil {
+		b.close()
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -49,7 +54,7 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 const serverKind = "fasthttp"
 
 func (b *bench) close() {
-	for _, s := range []*served{b.server, b.secure} {
+	for _, s := range []*served{b.server, b.secure, b.h2} {
 		if s == nil {
 			continue
 		}

@@ -15,21 +15,33 @@ type work struct {
 	name       string
 	path       string
 	pipelining int
-	secure     bool // over TLS
+	over       transport
 	limits     map[string]float64
 	// userNs is the greatest user-space CPU per request of the engine, aimed
 	// at; 0: none.
 	userNs float64
 }
 
+// transport is what a work is done over.
+type transport uint8
+
+const (
+	plain   transport = iota // HTTP/1.1
+	overTLS                  // HTTP/1.1 and TLS
+	overH2                   // HTTP/2 and TLS
+)
+
 func works() []work {
 	return []work{
-		{"/simple", "/simple", 1, false, map[string]float64{wrk: 0.65}, 100},
-		{"/simple -p 16", "/simple", 16, false, map[string]float64{wrk: 0.60}, 50},
-		{"/simple -p 100", "/simple", 100, false, map[string]float64{wrk: 0.66, autocannon: 1.0 / 30}, 50},
-		{"/read", "/read", 1, false, map[string]float64{wrk: 0.70}, 0},
-		{"/simple TLS", "/simple", 1, true, map[string]float64{wrk: 0.55}, 0},
-		{"/read TLS", "/read", 1, true, map[string]float64{wrk: 0.55}, 0},
+		{"/simple", "/simple", 1, plain, map[string]float64{wrk: 0.58}, 100},
+		{"/simple -p 16", "/simple", 16, plain, map[string]float64{wrk: 0.50}, 50},
+		{"/simple -p 100", "/simple", 100, plain, map[string]float64{wrk: 0.60, autocannon: 1.0 / 30}, 50},
+		{"/read", "/read", 1, plain, map[string]float64{wrk: 0.58}, 0},
+		{"/simple TLS", "/simple", 1, overTLS, map[string]float64{wrk: 0.55}, 0},
+		{"/read TLS", "/read", 1, overTLS, map[string]float64{wrk: 0.55}, 0},
+		{"/simple h2", "/simple", 1, overH2, map[string]float64{h2load: 0.50}, 0},
+		{"/simple h2 -p 16", "/simple", 16, overH2, map[string]float64{h2load: 0.25}, 0},
+		{"/simple h2 -p 100", "/simple", 100, overH2, map[string]float64{h2load: 0.25}, 0},
 	}
 }
 
@@ -120,13 +132,19 @@ func (b *bench) order(round int) []step {
 }
 
 func (b *bench) job(w work) job {
-	return job{URL: b.serving(w).url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration}
+	return job{
+		URL: b.serving(w).url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration,
+		HTTP2: w.over == overH2,
+	}
 }
 
 // serving is the server of a work.
 func (b *bench) serving(w work) *served {
-	if w.secure {
+	switch w.over {
+	case overTLS:
 		return b.secure
+	case overH2:
+		return b.h2
 	}
 	return b.server
 }
@@ -155,7 +173,7 @@ func (b *bench) measure(ctx context.Context, w work, t *tool, length int) (cell,
 		serverNs:    after.serverNs - before.serverNs, hostNs: after.hostNs - before.hostNs,
 		inFlight: float64(b.connections * w.pipelining), own: o.Ours,
 	}
-	if length > 0 && after.read > before.read && !w.secure { // whose records have other lengths
+	if length > 0 && after.read > before.read && w.over == plain { // whose records have other lengths
 		length += len(w.path) - len("/simple")
 		c.seen = float64(after.read-before.read) / float64(length)
 	}

@@ -17,6 +17,7 @@ import (
 const (
 	ours       = "ceiling"
 	wrk        = "wrk"
+	h2load     = "h2load"
 	autocannon = "autocannon"
 )
 
@@ -28,6 +29,8 @@ type job struct {
 	Duration    time.Duration // whole seconds
 	// PerS is the rate of an open loop, requests per second; 0: closed.
 	PerS int
+	// HTTP2 over TLS, Pipelining streams on each connection.
+	HTTP2 bool
 }
 
 // secure: over TLS, by a certificate that nobody knows.
@@ -62,12 +65,20 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{ours, "--version", regexp.MustCompile(`version (\S+)`), ourArguments, parseOurs},
-		{wrk, "-v", regexp.MustCompile(`wrk (\S+)`), wrkArguments, peer(importer.Wrk)},
-		{"h2load", "--version", regexp.MustCompile(`nghttp2/(\S+)`), h2loadArguments, peer(importer.H2load)},
-		{"ab", "-V", regexp.MustCompile(`Version (\S+)`), abArguments, parseAb},
-		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), ohaArguments, peer(importer.Oha)},
-		{"hey", "", nil, heyArguments, peer(importer.Hey)},
-		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), autocannonArguments, peer(importer.Autocannon)},
+		{wrk, "-v", regexp.MustCompile(`wrk (\S+)`), onlyHTTP1(wrkArguments), peer(importer.Wrk)},
+		{h2load, "--version", regexp.MustCompile(`nghttp2/(\S+)`), h2loadArguments, peer(importer.H2load)},
+		{"ab", "-V", regexp.MustCompile(`Version (\S+)`), onlyHTTP1(abArguments), parseAb},
+		{"oha", "--version", regexp.MustCompile(`oha (\S+)`), onlyHTTP1(ohaArguments), peer(importer.Oha)},
+		{"hey", "", nil, onlyHTTP1(heyArguments), peer(importer.Hey)},
+		{autocannon, "--version", regexp.MustCompile(`autocannon v(\S+)`), onlyHTTP1(autocannonArguments), peer(importer.Autocannon)},
+	}
+}
+
+// onlyHTTP1 is a tool that is taken for HTTP/1.1 alone.
+func onlyHTTP1(of arguments) arguments {
+	return func(j job, dir string) ([]string, bool) {
+		args, able := of(j, dir)
+		return args, able && !j.HTTP2
 	}
 }
 
@@ -123,6 +134,9 @@ func ourArguments(j job, dir string) ([]string, bool) {
 	if j.secure() {
 		args = append(args, "--insecure")
 	}
+	if j.HTTP2 {
+		args = append(args, "--http", "2")
+	}
 	return append(args, j.URL), true
 }
 
@@ -138,6 +152,9 @@ func wrkArguments(j job, dir string) ([]string, bool) {
 }
 
 func h2loadArguments(j job, _ string) ([]string, bool) {
+	if j.HTTP2 {
+		return []string{"-t1", "-c" + strconv.Itoa(j.Connections), "-m" + strconv.Itoa(j.Pipelining), "-D" + j.seconds(), j.URL}, j.PerS == 0
+	}
 	return []string{"--h1", "-t1", "-c" + strconv.Itoa(j.Connections), "-D" + j.seconds(), j.URL}, j.Pipelining == 1 && j.PerS == 0
 }
 
