@@ -24,7 +24,7 @@ func newCalibrate(sh *shell) *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure this machine's generator capacity, for the headroom of later runs",
 		Long: `Loads ceiling's own floor server with one thread on one CPU, the server on
-others: answers of 120 bytes, 4 KB and 100 KB with 1, 16 and 100 requests in
+others: answers of 120 bytes, 4.5 KB and 110 KB with 1, 16 and 100 requests in
 flight on each of 64 connections, three times each. The result is kept, and
 later runs on this machine tell by it how much more the generator had to give.`,
 		Example: "  ceiling calibrate                            half a minute, on a quiet machine",

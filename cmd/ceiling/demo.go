@@ -15,6 +15,7 @@ import (
 	"ceiling/measure/cores"
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/show/report"
 	"ceiling/verdict/prose"
 )
 
@@ -47,6 +48,15 @@ ceiling list shows them.`,
 	return c
 }
 
+// demoColumns are those of the table that grows while the demo measures.
+func demoColumns() []report.Column {
+	return []report.Column{
+		{Name: "server", Width: 13}, {Name: "route", Width: 8}, {Name: "req/s", Width: 11, Right: true},
+		{Name: "p50", Width: 8, Right: true, Drop: 2},
+		{Name: "p99", Width: 8, Right: true}, {Name: "generator", Width: 10, Right: true, Drop: 3}, {Name: "bottleneck", Width: 22, Least: 14},
+	}
+}
+
 // demoRow is one finished run of the demo.
 type demoRow struct {
 	name, route string
@@ -65,7 +75,8 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	} else {
 		fmt.Fprintf(sh.stdout, "%s\n\n", split)
 	}
-	fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", "server", "route", "req/s", "p50", "p99", "generator", "bottleneck")
+	names, _ := layout(sh.stdout, false).Rows(demoColumns())
+	fmt.Fprintln(sh.stdout, names)
 	var rows []demoRow
 	for _, server := range demoServers() {
 		measured, err := demoServer(sh, ctx, exe, server, duration, split)
@@ -81,8 +92,14 @@ func (sh *shell) demo(ctx context.Context, duration time.Duration) error {
 	fmt.Fprintln(sh.stdout)
 	for _, r := range rows {
 		v := &r.run.Verdict
-		fmt.Fprintf(sh.stdout, "%-14s%-10s%-5s %s: %s\n", r.name, r.route, v.Outcome, v.Bottleneck,
-			prose.Reason(v))
+		text := fmt.Sprintf("%-13s %-8s  %-7s %s: %s", r.name, r.route, v.Outcome, v.Bottleneck, prose.Reason(v))
+		if l := layout(sh.stdout, false); l.Screen {
+			if err := report.Paragraph(sh.stdout, text, l); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintln(sh.stdout, text)
 	}
 	fmt.Fprintf(sh.stdout, "\nsaved %d runs; see: ceiling list, ceiling show %s\n", len(rows), rows[len(rows)-1].run.ID)
 	return nil
@@ -109,10 +126,10 @@ func demoServer(sh *shell, ctx context.Context, exe string, server []string, dur
 		}
 		r := &done.Run
 		rows = append(rows, demoRow{name, route, r})
-		fmt.Fprintf(sh.stdout, "%-14s%-10s%12s%10s%10s%12s  %s\n", name, route,
-			unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
+		_, row := layout(sh.stdout, false).Rows(demoColumns())
+		fmt.Fprintln(sh.stdout, row(name, route, unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
 			unit.FormatNs(r.Latency.Response.P50Ns), unit.FormatNs(r.Latency.Response.P99Ns),
-			unit.FormatNs(int64(r.Generator.CPUNsPerRequest)), r.Verdict.Bottleneck)
+			unit.FormatNs(int64(r.Generator.CPUNsPerRequest)), string(r.Verdict.Bottleneck)))
 		if done.KeepErr != nil {
 			return rows, fmt.Errorf("keep the run: %w", done.KeepErr)
 		}

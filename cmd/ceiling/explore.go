@@ -52,7 +52,7 @@ func (f *runFlags) isSweep() bool {
 func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Experiment, error) {
 	e := spec.Experiment{Kind: kind, Seed: f.seed, Repeats: f.plan.repeats, Load: spec.Load{
 		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone, Engine: f.engine,
-		SourceIPs: list(f.sourceIPs), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
+		Dial: f.dial(), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
 		Profile: f.profile,
 	}}
 	if f.profile && f.fleet.agents != 0 {
@@ -98,6 +98,7 @@ func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Exper
 	if err != nil {
 		return e, err
 	}
+	e.Load.Kind, e.Load.Fragment = f.kind(list), f.fragment
 	server, mix, err := mixOf(list)
 	e.Servers, e.Requests = []spec.Server{server}, []spec.Mix{mix}
 	return e, err
@@ -207,7 +208,7 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 	if !f.plan.quiet {
 		sh.announce(&e, len(steps))
 	}
-	if url := e.Servers[0].URL; f.fleet.agents == 0 && (url == "" || listens(url)) {
+	if url := e.Servers[0].URL; f.fleet.agents == 0 && e.Load.Kind == spec.Requests && (url == "" || listens(&e.Load.Dial, url)) {
 		sh.knowHeadroom(ctx, e.Load.Engine, time.Duration(cmp.Or(len(steps), searchRuns))*time.Duration(e.Load.Duration))
 	}
 	told, err := f.telemetry.start(sh)
@@ -220,7 +221,7 @@ func (sh *shell) explore(ctx context.Context, e spec.Experiment, f *runFlags) er
 		return err
 	}
 	defer v.leave(ctx)
-	o := run.Options{Out: f.out, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
+	o := run.Options{Out: f.out, Command: sh.args, Version: version(), Database: f.database, KeepSecrets: f.keepSecrets}
 	told.listen(&o)
 	v.listenPlan(&o, e.Kind)
 	work, leave, err := f.fleet.open(ctx, f.say(sh, v))

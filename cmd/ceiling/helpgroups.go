@@ -16,19 +16,20 @@ type flagGroup struct {
 }
 
 // manuals is how many groups, the last ones, run --help only names.
-const manuals = 2
+const manuals = 3
 
 // runGroups orders the flags of every verb that measures: the common ones first.
 func runGroups() []flagGroup {
 	return []flagGroup{
 		{"Common", []string{"connections", "duration", "rate", "slo", "live", "json"}},
 		{"Load and SLO", []string{"expect", "requests", "pipelining", "threads", "warmup", "arrivals", "method", "header", "body", "targets",
-			"new-connections", "connect-ramp",
-			"timeout", "source-ips", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
-		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof", "profile"}},
+			"http", "new-connections", "connect-ramp",
+			"timeout", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
+		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof", "database", "profile"}},
 		{"Output", []string{"out", "verbose", "quiet", "keep-secrets", "prometheus", "otlp"}},
-		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni"}},
-		{"Fleet", []string{"agents", "observe", "allow-loss", "controller"}},
+		{"Push", []string{"subscribe", "fragment"}},
+		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "tls-version", "ciphers", "curves", "resume"}},
+		{"Hosts", []string{"resolve", "unix", "source-ips", "agents", "observe", "allow-loss", "controller"}},
 	}
 }
 
@@ -80,9 +81,9 @@ func (g *flagGroup) of(c *cobra.Command) *pflag.FlagSet {
 	return set
 }
 
-// named is a group as its flags' names, in lines of at most 96 columns.
+// named is a group as its flags' names, in lines of at most 110 columns.
 func (g *flagGroup) named(c *cobra.Command) string {
-	const width, indent = 96, 16
+	const width, indent = 110, 16
 	text := fmt.Sprintf("  %-*s", indent-2, g.title)
 	column := indent
 	names := 0
@@ -106,7 +107,10 @@ func (g *flagGroup) named(c *cobra.Command) string {
 
 // withVerb has "ceiling URL" do what "ceiling run URL" does.
 func withVerb(args []string) []string {
-	if len(args) == 0 || !isURL(args[0]) {
+	// Other tools have their flags before the URL: no flag of ours stands before a verb.
+	flagsFirst := len(args) > 1 && len(args[0]) > 1 && args[0][0] == '-' &&
+		slices.ContainsFunc(args, func(arg string) bool { return isURL(arg) && strings.Contains(arg, "://") })
+	if len(args) == 0 || !isURL(args[0]) && !flagsFirst {
 		return args
 	}
 	return append([]string{"run"}, args...)

@@ -57,11 +57,12 @@ func judgePoints(sh *shell, name string, in io.Reader, asJSON bool) error {
 		return usage(fmt.Errorf("%s: %w", name, err))
 	}
 	judged := audit.Judge(points.Points)
-	write := report.WritePoints
 	if asJSON {
-		write = report.WritePointsJSON
+		err = report.WritePointsJSON(sh.stdout, &points, &judged)
+	} else {
+		err = report.WritePoints(sh.stdout, &points, &judged, layout(sh.stdout, false))
 	}
-	if err := write(sh.stdout, &points, &judged); err != nil {
+	if err != nil {
 		return err
 	}
 	if n := len(points.Mistakes); n > 0 {

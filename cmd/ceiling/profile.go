@@ -82,6 +82,9 @@ func (sh *shell) profiled(done *run.Result, f *runFlags) error {
 	if !f.profile {
 		return nil
 	}
+	if done.Run.Requests.Completed == 0 {
+		return nil // nothing ran that could be profiled, and the verdict has said why
+	}
 	if g := done.Run.Profiling; g == nil || len(g.Profiles) == 0 {
 		return errors.New("no profile was taken; the lines \"missing\" above say why")
 	}

@@ -18,9 +18,9 @@ func newRace(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "race",
 		Short: "Race the proxy against nginx and what else is installed",
-		Long: `Starts nginx, HAProxy, h2o, Envoy, Caddy, two minimal Go proxies and ours, looks
-whether all do the same, byte for byte, and measures them in turns: the same
-request, backend, workers, added fields and log. What is compared is CPU time
+		Long: `Starts nginx, HAProxy, h2o, Envoy, Caddy, RoadSign, two minimal Go proxies and
+ours, looks whether all do the same, byte for byte, and measures them in turns: the
+same request, backend, workers, added fields and log. What is compared is CPU time
 per request, by pairs from the same round. Contestants that are not installed
 are named. proxy/README.md has a race with its configurations.
 

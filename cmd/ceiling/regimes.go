@@ -24,8 +24,9 @@ func newRegimes(sh *shell) *cobra.Command {
 		Short: "Measure what kinds of work cost: memory, compute, databases",
 		Long: `Starts a server on CPUs of its own and measures it doing different work: answers
 from memory, arithmetic, look-ups, scans and writes in SQLite and, where it is
-installed, PostgreSQL, and calls of a service that fails. Prints the ladder: each regime with its rate, p99 at 70% of
-it, its bottleneck and what a request costs. Takes 4 minutes with all of them.
+installed, PostgreSQL, calls of a service that fails, and writes that a quorum of
+replicas has. Prints the ladder: each regime with its rate, p99 at 70% of it, its
+bottleneck and what a request costs. Takes 5 minutes with all of them.
 docs/regimes.md explains each.`,
 		Example: `  ceiling regimes
   ceiling regimes --only memory,sqlite-row,sqlite-insert

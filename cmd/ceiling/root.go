@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ceiling/measure/run"
+	"ceiling/server/quorum"
 )
 
 func main() {
@@ -42,6 +43,13 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	sh := &shell{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
 	ctx, stop := signal.NotifyContext(context.Background(), ends(args[1:])...)
 	defer stop()
+	if replica := os.Getenv(quorum.ReplicaEnv); replica != "" { // started by a server with --kv
+		if err := quorum.Serve(ctx, replica, stdout); err != nil {
+			fmt.Fprintln(stderr, "ceiling: "+oneLine(err))
+			return run.ExitError
+		}
+		return 0
+	}
 	root := newRoot(sh)
 	root.SetArgs(withVerb(args[1:]))
 	root.SetIn(stdin)

@@ -43,9 +43,13 @@ type loadFlags struct {
 	rate, arrivals, engine            string
 	method, body, targets             string
 	header                            []string
-	newConnections, noLone            bool
+	newConnections, noLone, subscribe bool
+	fragment                          int
 	sourceIPs                         string
+	resolve                           []string
+	unix                              string
 	seed                              uint64
+	http                              string
 	tls                               spec.TLS
 }
 
@@ -59,11 +63,16 @@ func (l *loadFlags) secure() (*spec.TLS, error) {
 	return &t, t.Read("")
 }
 
+// dial is where connections go and come from.
+func (l *loadFlags) dial() spec.Dial {
+	return spec.Dial{SourceIPs: list(l.sourceIPs), Resolve: l.resolve, Unix: l.unix, HTTP: l.http}
+}
+
 // serverFlags say where generator and server run, and how the server is watched.
 type serverFlags struct {
 	pinGenerator, pinServer string
 	apart                   bool
-	link, pprof             string
+	link, pprof, database   string
 	profile                 bool
 }
 
@@ -135,19 +144,29 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
 	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
+	p.StringVar(&f.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
 	p.BoolVar(&f.tls.Insecure, "insecure", false, "https: accept any certificate")
 	p.StringVar(&f.tls.CACert, "cacert", "", "https: file of the authorities to trust (PEM)")
 	p.StringVar(&f.tls.Cert, "cert", "", "https: file of a client certificate (PEM)")
 	p.StringVar(&f.tls.Key, "key", "", "https: file of the key to it (PEM)")
 	p.StringVar(&f.tls.ServerName, "sni", "", "https: name to ask for (default: the URL's host)")
+	p.BoolVar(&f.tls.Resume, "resume", false, "https: resume earlier sessions in place of full handshakes")
+	p.StringVar(&f.tls.Version, "tls-version", "", "https: the only version to offer, 1.2 or 1.3")
+	p.StringVar(&f.tls.Ciphers, "ciphers", "", "https: cipher suites of TLS 1.2 to offer")
+	p.StringVar(&f.tls.Curves, "curves", "", "https: groups of the key exchange to offer: X25519MLKEM768,X25519,P-256")
+	p.BoolVar(&f.subscribe, "subscribe", false, "count the events that the server sends each connection (text/event-stream)")
+	p.IntVar(&f.fragment, "fragment", 0, "ws: at most so many bytes of a message in a frame (0 = all)")
 	p.BoolVar(&f.noLone, "no-lone", false, "skip the requests sent one at a time before the warm-up")
 	p.StringVar(&f.sourceIPs, "source-ips", "", "local addresses to spread the connections over: 10.0.0.2,10.0.1.0/28")
+	p.StringArrayVar(&f.resolve, "resolve", nil, "HOST:PORT:ADDRESS: connect to this address; may be repeated")
+	p.StringVar(&f.unix, "unix", "", "connect to this socket in place of the URL's host")
 	p.StringVar(&f.pinGenerator, "pin-generator", "", "pin the generator to these CPUs, e.g. 0-3,8")
 	p.StringVar(&f.pinServer, "pin-server", "", "pin the server to these CPUs (restored afterwards)")
 	p.BoolVar(&f.apart, "apart", false, "separate CPUs for generator and server (default with --serve)")
 	f.changed = p.Changed
 	p.StringVar(&f.link, "link", "", "link speed if the kernel does not know it: 50Gbps")
 	p.StringVar(&f.pprof, "pprof", "", "server pprof address, or several: a,b (off disables)")
+	p.StringVar(&f.database, "database", "", "PostgreSQL behind the server, to ask what its sessions wait for: postgres://…")
 	p.BoolVar(&f.profile, "profile", false, "take profiles of all of the server's processes")
 	p.Uint64Var(&f.seed, "seed", 0, "random seed (0 = auto)")
 	f.telemetry.bind(p)
@@ -162,7 +181,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.Lookup("z").Hidden = true
 	for name, values := range map[string][]string{
 		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll}, "arrivals": {spec.Constant, spec.Poisson},
-		"expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
+		"http": {spec.HTTP11, spec.HTTP2, spec.HTTP3}, "expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
 	} {
 		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // a name that is not a flag: a slip in this function
@@ -176,8 +195,8 @@ func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone,
 		Seed:         cmp.Or(f.seed, rand.Uint64()>>11), // 53 bits survive any JSON reader
 		PinGenerator: f.pinGenerator, PinServer: f.pinServer, Apart: f.apart, Pprof: f.pprof,
-		Profile:   f.profile,
-		SourceIPs: list(f.sourceIPs),
+		Profile: f.profile,
+		Wire:    spec.Wire{Dial: f.dial(), Fragment: f.fragment},
 	}
 	err := errors.Join(
 		count(&s.Connections, "-c", f.connections), count(&s.Pipelining, "-p", f.pipelining),
@@ -226,7 +245,19 @@ func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 	if s.Targets, err = f.targetList(args, sh); err != nil {
 		return s, err
 	}
+	s.Kind = f.kind(s.Targets)
 	return s, s.Check()
+}
+
+// kind of load: what the URL says, and --subscribe.
+func (f *runFlags) kind(targets []spec.Target) spec.LoadKind {
+	switch {
+	case f.subscribe:
+		return spec.Events
+	case len(targets) > 0 && spec.IsWebSocket(targets[0].URL):
+		return spec.Messages
+	}
+	return spec.Requests
 }
 
 // targetList is the file's targets, or the one of the URL; -H applies to all.
@@ -256,7 +287,9 @@ func (f *runFlags) targetList(args []string, sh *shell) ([]spec.Target, error) {
 			return nil, fmt.Errorf("-b: %w", err)
 		}
 		t.Body = body
-		t.Method = cmp.Or(t.Method, "POST")
+		if !spec.IsWebSocket(t.URL) {
+			t.Method = cmp.Or(t.Method, "POST")
+		}
 	}
 	t.Method = cmp.Or(t.Method, "GET")
 	return []spec.Target{t}, nil
@@ -296,11 +329,10 @@ func (sh *shell) runOne(c *cobra.Command, s spec.Spec, f *runFlags) error {
 	if !f.plan.quiet && !isTerminal(sh.stdout) {
 		sh.announceRun(&s)
 	}
-	// https is not calibrated.
-	if url := s.Targets[0].URL; f.fleet.agents == 0 && !strings.HasPrefix(url, "https:") && listens(url) {
+	if url := s.Targets[0].URL; f.fleet.agents == 0 && s.Kind == spec.Requests && listens(&s.Dial, url) {
 		sh.knowHeadroom(c.Context(), s.Engine, s.Duration)
 	}
-	o := run.Options{Out: f.out, Command: sh.args, Version: version(), KeepSecrets: f.keepSecrets}
+	o := run.Options{Out: f.out, Command: sh.args, Version: version(), Database: f.database, KeepSecrets: f.keepSecrets}
 	told, err := f.telemetry.start(sh)
 	if err != nil {
 		return err
@@ -381,8 +413,8 @@ func (sh *shell) saved(f record.File, id string) {
 }
 
 // listens tells whether the address of a URL is not known to be closed.
-func listens(url string) bool {
-	address, _, _, err := spec.ParseTarget(url)
+func listens(d *spec.Dial, url string) bool {
+	address, err := d.Address(url)
 	if err != nil {
 		return true
 	}

@@ -147,7 +147,7 @@ func newPlanted(sh *shell) *cobra.Command {
 	f.DurationVar(&p.Sleep, "sleep", 0, "what it waits, or holds")
 	f.IntVar(&p.N, "n", 0, "how many of its own thing")
 	f.IntVar(&p.Every, "every", 0, "which requests meet the fault: every so many")
-	f.StringVar(&p.Fault, "fault", "", "503, reset or silence")
+	f.StringVar(&p.Fault, "fault", "", "503, reset or silence; database: query, row, commit or work")
 	f.DurationVar(&p.Period, "period", 0, "from one pause to the next")
 	f.IntVar(&p.Bytes, "bytes", 0, "of the body")
 	f.IntVar(&p.Chunks, "chunks", 0, "that the body is cut into")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"ceiling/internal/authority"
 	"ceiling/server"
 	"ceiling/server/downstream"
+	"ceiling/server/publish"
+	"ceiling/server/quorum"
 	"ceiling/server/store"
 )
 
@@ -36,22 +39,13 @@ func newServe(sh *shell) *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			if cfg.Prefork && !kind.Prefork {
-				return usage(fmt.Errorf("%s has no prefork mode; leave --prefork out", kind.Name))
-			}
-			if err := checkDatabase(&cfg.Database, kind); err != nil {
-				return usage(err)
-			}
-			if err := checkDownstream(&cfg, kind); err != nil {
+			if err := secure.goesWith(&cfg, kind); err != nil {
 				return usage(err)
 			}
 			cfg.Ready = func(addr string) {
 				fmt.Fprintf(sh.stdout, "%s serves on %s\n", kind.Name, addr)
 			}
-			if secure.on {
-				if kind.Plain || cfg.Prefork {
-					return usage(fmt.Errorf("--tls: %s has none; leave --tls out, or take nethttp, fasthttp or fiber without --prefork", name(kind, &cfg)))
-				}
+			if secure.on && !server.IsPreforkChild() {
 				remove, err := secure.prepare(sh, kind.Name, &cfg)
 				if err != nil {
 					return err
@@ -66,21 +60,17 @@ func newServe(sh *shell) *cobra.Command {
 	}
 	databaseFlags(c, sh, &cfg.Database)
 	c.Flags().StringVar(&cfg.Downstream, "downstream", "", "call a service that fails: own, or fail=1%,slow=5%:20ms,…")
+	c.Flags().IntVar(&cfg.ListKB, "list-kb", 0, "size of an answer of /list, such as 48 or 350 (default 111)")
+	c.Flags().StringVar(&cfg.KeyValue, "kv", "", "answer from a key-value bucket in replicas: own, or replicas=3,delay=1ms,…")
+	c.Flags().StringVar(&cfg.Push, "push", "", "publish events: own, or rate=100,size=1000,slow=block,…")
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
 	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "answer profiles here, of all processes: host:port")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, as the framework does it")
 	c.Flags().BoolVar(&secure.on, "tls", false, "serve https, by a certificate of an authority of its own")
+	c.Flags().BoolVar(&cfg.HTTP3, "http3", false, "serve HTTP/3 too, on the UDP port of the same number (nethttp)")
 	c.Flags().StringVar(&secure.ca, "ca", "", "write that authority's certificate here, for --cacert (default: a temporary file)")
 	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS; 0: one per CPU")
 	return c
-}
-
-// name is what a server is called that has no TLS.
-func name(kind server.Kind, cfg *server.Config) string {
-	if cfg.Prefork {
-		return kind.Name + " with --prefork"
-	}
-	return kind.Name
 }
 
 // serveTLS is what serve is asked of TLS.
@@ -89,15 +79,35 @@ type serveTLS struct {
 	ca string
 }
 
+// goesWith refuses what a kind of server cannot do, or not together.
+func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
+	switch kb := cfg.ListKB; {
+	case cfg.Prefork && !kind.Prefork:
+		return fmt.Errorf("%s has no prefork mode; leave --prefork out", kind.Name)
+	case kb != 0 && (kb < server.MinListKB || kb > server.MaxListKB):
+		return fmt.Errorf("--list-kb %d: give %d to %d, or leave it out for lists of 111 KB", kb, server.MinListKB, server.MaxListKB)
+	case t.on && kind.Plain:
+		return fmt.Errorf("--tls: %s has none; leave --tls out, or take nethttp, fasthttp or fiber", kind.Name)
+	case cfg.HTTP3 && (!t.on || kind.Name != "nethttp"):
+		return errors.New("--http3: it goes with nethttp and --tls")
+	}
+	if err := checkDatabase(&cfg.Database, kind); err != nil {
+		return err
+	}
+	if err := checkDownstream(cfg, kind); err != nil {
+		return err
+	}
+	if err := checkKeyValue(cfg, kind); err != nil {
+		return err
+	}
+	return checkPush(cfg, kind)
+}
+
 // prepare makes an authority and a certificate that are gone when the server is, and
 // has the server say where the authority's own is. The returned function removes
 // that file where its name was not asked for.
 func (t *serveTLS) prepare(sh *shell, kind string, cfg *server.Config) (remove func(), err error) {
-	ca, err := authority.New("ceiling serve, thrown away when it ends")
-	if err != nil {
-		return nil, err
-	}
-	pair, err := ca.Issue(authority.Leaf{Names: ownNames(cfg.Addr)})
+	ca, pair, err := authority.Site("ceiling serve, thrown away when it ends", authority.Leaf{Names: ownNames(cfg.Addr)})
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +126,20 @@ func (t *serveTLS) prepare(sh *shell, kind string, cfg *server.Config) (remove f
 		remove()
 		return nil, fmt.Errorf("the authority's certificate: %w", err)
 	}
-	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
+	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: protocolsOf(kind)}
 	cfg.Ready = func(addr string) {
 		fmt.Fprintf(sh.stdout, "%s serves on https://%s\n", kind, addr)
 		fmt.Fprintf(sh.stdout, "trust it with --cacert %s\n", path)
 	}
 	return remove, nil
+}
+
+// protocolsOf a kind of server, as it offers them (ALPN).
+func protocolsOf(kind string) []string {
+	if k, err := server.Lookup(kind); err == nil && k.HTTP2 {
+		return []string{"h2", "http/1.1"}
+	}
+	return []string{"http/1.1"}
 }
 
 // ownNames are what a server of this host may be called by.
@@ -146,20 +164,45 @@ func serveLong() string {
 	for _, r := range server.Routes() {
 		fmt.Fprintf(&b, "  %-10s %s\n", r.Path, r.About)
 	}
-	b.WriteString("\nRoutes with --db; POST for those that write:\n")
-	for _, r := range server.DatabaseRoutes() {
-		fmt.Fprintf(&b, "  %-12s %s\n", r.Path, r.About)
+	// What each does is in docs/regimes.md.
+	b.WriteString("\nRoutes with a database, a key-value bucket or a service that fails behind the server:\n")
+	fmt.Fprintf(&b, "  --db          /db/: %s\n", below("/db/", server.DatabaseRoutes()))
+	fmt.Fprintf(&b, "                POST for insert, update, counter, group and async\n")
+	for i, r := range server.KeyValueRoutes() {
+		fmt.Fprintf(&b, "  %-13s %s  %s\n", []string{"--kv", ""}[min(i, 1)], r.Path, r.About)
 	}
-	var policies []string
-	for _, r := range server.DownstreamRoutes() {
-		policies = append(policies, strings.TrimPrefix(r.Path, "/call/"))
-	}
-	// One for each policy: docs/regimes.md says what they do.
-	fmt.Fprintf(&b, "\nRoutes with --downstream, under /call/: %s.\n", strings.Join(policies, ", "))
+	fmt.Fprintf(&b, "  --downstream  /call/: %s\n", below("/call/", server.DownstreamRoutes()))
 	f := downstream.Standard()
-	fmt.Fprintf(&b, "--downstream own is work=%v,slots=%d,fail=0%%,slow=0%%:%v,stall=0%%:%v,timeout=%v,outage=%v;\nname what shall be otherwise.\n",
+	fmt.Fprintf(&b, "--downstream own is work=%v,slots=%d,fail=0%%,slow=0%%:%v,stall=0%%:%v,timeout=%v,outage=%v; name what differs.\n",
 		f.Work, f.Slots, f.SlowBy, f.StallFor, f.Timeout, f.Outage)
+	var streams []string
+	for _, r := range server.PushRoutes() {
+		streams = append(streams, r.Path)
+	}
+	fmt.Fprintf(&b, "Routes with --push: %s; own is %s.\n", strings.Join(streams, ", "),
+		server.PushStandard())
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// below are the routes of a path, by what is behind it.
+func below(path string, routes []server.Route) string {
+	var names []string
+	for _, r := range routes {
+		names = append(names, strings.TrimPrefix(r.Path, path))
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkPush says what is wrong with --push, or nil.
+func checkPush(cfg *server.Config, kind server.Kind) error {
+	if cfg.Push == "" {
+		return nil
+	}
+	if kind.Memory || cfg.Prefork {
+		return fmt.Errorf("--push goes with one process of nethttp, fasthttp or fiber")
+	}
+	_, err := publish.Parse(cfg.Push)
+	return err
 }
 
 // checkDownstream says what is wrong with --downstream, or nil.
@@ -172,6 +215,20 @@ func checkDownstream(cfg *server.Config, kind server.Kind) error {
 	}
 	_, err := downstream.Parse(cfg.Downstream)
 	return err
+}
+
+// checkKeyValue says what is wrong with --kv, or nil.
+func checkKeyValue(cfg *server.Config, kind server.Kind) error {
+	if cfg.KeyValue == "" {
+		return nil
+	}
+	if kind.Memory || cfg.Prefork {
+		return fmt.Errorf("--kv goes with one process of nethttp, fasthttp or fiber")
+	}
+	if _, err := quorum.Parse(cfg.KeyValue); err != nil {
+		return fmt.Errorf("--kv: %w", err)
+	}
+	return nil
 }
 
 func databaseFlags(c *cobra.Command, sh *shell, d *server.Database) {

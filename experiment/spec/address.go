@@ -33,27 +33,51 @@ type Address struct {
 	// Network is TCP or Unix.
 	Network string
 	// Host is a name in lower case, an IPv4 or an IPv6 address without
-	// brackets and with its %zone; "" for a unix socket.
+	// brackets and with its %zone; "" where a URL is one of a unix socket.
 	Host string
 	// Port is 1 to 65535; 0 for a unix socket.
 	Port uint16
 	// Path of the unix socket, absolute, or @name of an abstract one; "" for TCP.
 	Path string
-	// TLS: the URL is https.
+	// At are the addresses that Host has by Dial.Resolve, with commas between them;
+	// "": they are looked up.
+	At string
+	// TLS: the URL is https or wss.
 	TLS bool
+	// WebSocket: the URL is ws or wss.
+	WebSocket bool
 }
 
 // String is the address as net.Dial takes it: "localhost:80", "[::1]:8080",
-// "/run/x.sock".
+// "/run/x.sock"; of several in At the first.
 func (a Address) String() string {
 	if a.Network == Unix {
 		return a.Path
 	}
 	host := a.Host
+	if a.At != "" {
+		host, _, _ = strings.Cut(a.At, ",")
+	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
 	return host + ":" + strconv.Itoa(int(a.Port))
+}
+
+// Given are the addresses of At; nil: there are none, and Host is to be looked up.
+func (a Address) Given() ([]netip.Addr, error) {
+	if a.At == "" {
+		return nil, nil
+	}
+	var list []netip.Addr
+	for text := range strings.SplitSeq(a.At, ",") {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, fmt.Errorf("address %s: %w", quoteShort(text), err)
+		}
+		list = append(list, ip)
+	}
+	return list, nil
 }
 
 // url is the address with its scheme, for an error.
@@ -61,13 +85,18 @@ func (a Address) url() string {
 	switch {
 	case a.Network == Unix:
 		return "unix:" + a.Path
+	case a.WebSocket && a.TLS:
+		return "wss://" + a.String()
+	case a.WebSocket:
+		return "ws://" + a.String()
 	case a.TLS:
 		return "https://" + a.String()
 	}
 	return "http://" + a.String()
 }
 
-// ParseTarget reads a URL as a person types it: http[s]://host[:port]/path?query,
+// ParseTarget reads a URL as a person types it: http[s]://host[:port]/path?query or
+// ws[s]:// in place of it,
 // the same without a scheme (localhost:8080/x, :8080/x for this machine), a
 // unix socket as unix:/run/x.sock:/path?query or
 // http+unix://%2Frun%2Fx.sock/path?query.
@@ -96,6 +125,11 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 		authority, target := splitAuthority(rest)
 		addr, hostHeader, err = parseAuthority(authority, scheme == "https")
 		requestTarget = target
+	case "ws", "wss":
+		authority, target := splitAuthority(rest)
+		addr, hostHeader, err = parseAuthority(authority, scheme == "wss")
+		addr.WebSocket = true
+		requestTarget = target
 	case "unix":
 		hostHeader = "localhost"
 		addr, requestTarget, err = parseUnix(rest)
@@ -103,7 +137,7 @@ func ParseTarget(text string) (addr Address, requestTarget, hostHeader string, e
 		hostHeader = "localhost"
 		addr, requestTarget, err = parseEscapedUnix(rest)
 	default:
-		err = fmt.Errorf("unknown scheme %q; give http://host:port/path, https://host/path or unix:/run/x.sock:/path", scheme)
+		err = fmt.Errorf("unknown scheme %q; give http://host:port/path, https://host/path, ws://host/path or unix:/run/x.sock:/path", scheme)
 	}
 	if err != nil {
 		return fail(err)
@@ -353,13 +387,9 @@ func ParseSource(text string) (netip.Prefix, error) {
 }
 
 // checkSources looks at the source addresses as far as no machine is needed.
-func (s *Spec) checkSources() error {
+func (s *Spec) checkSources(to Address) error {
 	if len(s.SourceIPs) == 0 {
 		return nil
-	}
-	to, _, _, err := ParseTarget(s.Targets[0].URL)
-	if err != nil {
-		return err
 	}
 	if to.Network != TCP {
 		return fmt.Errorf("source addresses: a unix socket has none; leave --source-ips out")

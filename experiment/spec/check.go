@@ -36,7 +36,7 @@ const (
 // for it is looked at later.
 func (s *Spec) Check() error {
 	for _, check := range []func() error{
-		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkPipelining, s.checkSources, s.checkTLS, s.checkNames,
+		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkKind, s.checkPipelining, s.checkDial, s.checkTLS, s.checkNames,
 		s.Expect.check, s.SLO.check,
 	} {
 		if err := check(); err != nil {
@@ -214,19 +214,27 @@ func (t *Target) checkMeaning(f Field) error {
 }
 
 // checkPipelining refuses requests that may not wait for one another on a
-// connection: RFC 9112 §9.3.2 asks not to pipeline behind a method that is not
+// connection of HTTP/1.1: RFC 9112 §9.3.2 asks not to pipeline behind a method that is not
 // idempotent (RFC 9110 §9.2.2), since after a broken connection nobody knows
 // which of them took effect.
 func (s *Spec) checkPipelining() error {
+	switch s.HTTP {
+	case "", HTTP11, HTTP2, HTTP3:
+	default:
+		return fmt.Errorf("invalid --http %s (use %s, %s or %s, or leave it out)", quoteShort(s.HTTP), HTTP11, HTTP2, HTTP3)
+	}
 	if s.Pipelining == 1 {
+		return nil
+	}
+	if s.Kind == Messages && !s.NewConnections {
 		return nil
 	}
 	if s.NewConnections {
 		return fmt.Errorf("pipelining: a connection for every request carries one request; give -p 1, or keep the connections")
 	}
 	for i := range s.Targets {
-		if t := &s.Targets[i]; t.bodyBytes() > 0 && !idempotent(t.Method) {
-			return fmt.Errorf("%spipelining: %s with a body may not be sent %d deep (RFC 9112 §9.3.2); give -p 1, and more connections with -c %d",
+		if t := &s.Targets[i]; t.bodyBytes() > 0 && !idempotent(t.Method) && s.HTTP != HTTP2 && s.HTTP != HTTP3 {
+			return fmt.Errorf("%spipelining: %s with a body may not be sent %d deep (RFC 9112 §9.3.2); give --http 2, or -p 1 and -c %d",
 				s.targetName(i), t.Method, s.Pipelining, min(s.Slots(), ConnectionsMax))
 		}
 	}

@@ -164,7 +164,7 @@ func TestCheckPipelining(t *testing.T) {
 		{"pipelined get", func(s *Spec) { s.Pipelining = 16 }, ""},
 		{"pipelined put", func(s *Spec) { s.Pipelining, s.Targets[0].Method, s.Targets[0].Body = 16, "PUT", []byte("x") }, ""},
 		{"pipelined post", func(s *Spec) { s.Pipelining, s.Targets[0].Method, s.Targets[0].Body = 16, "POST", []byte("x") },
-			"pipelining: POST with a body may not be sent 16 deep (RFC 9112 §9.3.2); give -p 1, and more connections with -c 1024"},
+			"pipelining: POST with a body may not be sent 16 deep (RFC 9112 §9.3.2); give --http 2, or -p 1 and -c 1024"},
 		{"pipelined patch", func(s *Spec) { s.Pipelining, s.Targets[0].Method, s.Targets[0].Body = 2, "PATCH", []byte("x") },
 			"PATCH with a body"},
 		{"post", func(s *Spec) { s.Targets[0].Method, s.Targets[0].Body = "POST", []byte("x") }, ""},

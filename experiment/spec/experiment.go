@@ -89,6 +89,7 @@ type MixRequest struct {
 
 // Load is how the requests are sent. The lists are the dimensions of a sweep.
 type Load struct {
+	Kind           LoadKind    `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets, or events to subscribe to; requests where none is given"`
 	Connections    []Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
 	Pipelining     []Count     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
 	Rate           []unit.Rate `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k or a ramp 1k:5k"`
@@ -100,15 +101,16 @@ type Load struct {
 	ConnectRamp    Time        `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
 	NewConnections bool        `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request"`
 	TLS            *TLS        `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
+	Fragment       int         `json:"fragment,omitempty" yaml:"fragment,omitempty" jsonschema:"of messages: at most so many bytes in a frame"`
 	NoLone         bool        `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"send no single requests before the warm-up, by which a queue is told from a slow answer"`
-	SourceIPs      []string    `json:"source_ips,omitempty" yaml:"source_ips,omitempty" jsonschema:"local addresses, or ranges as in 10.0.0.0/28, to spread the connections over"`
-	Engine         string      `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`
-	PinGenerator   string      `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
-	PinServer      string      `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
-	Apart          *bool       `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on CPUs of their own; where nothing is said, so are servers that are started"`
-	Link           string      `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
-	Pprof          string      `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint, or several with commas between them; off"`
-	Profile        bool        `json:"profile,omitempty" yaml:"profile,omitempty" jsonschema:"take profiles of all of the server's processes, in every other stretch of each run"`
+	Dial           `yaml:",inline"`
+	Engine         string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring or epoll"`
+	PinGenerator   string `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
+	PinServer      string `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
+	Apart          *bool  `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on CPUs of their own; where nothing is said, so are servers that are started"`
+	Link           string `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
+	Pprof          string `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint, or several with commas between them; off"`
+	Profile        bool   `json:"profile,omitempty" yaml:"profile,omitempty" jsonschema:"take profiles of all of the server's processes, in every other stretch of each run"`
 }
 
 // Find bounds a search.

@@ -106,7 +106,7 @@ func (e *Experiment) open() bool {
 
 // Check refuses what can be refused before anything is started, in one line.
 func (e *Experiment) Check() error {
-	checks := []func() error{e.checkKind, e.checkServers, e.checkMixes, e.checkLoad, e.checkBounds}
+	checks := []func() error{e.checkKind, e.checkServers, e.checkDial, e.checkMixes, e.checkLoad, e.checkBounds}
 	if e.Kind == KindFactorial {
 		checks = append(checks, e.checkFactorial)
 	}
@@ -165,6 +165,8 @@ func (e *Experiment) checkRates() error {
 		return errors.New("slo: a search needs an SLO; give --slo 'p99<5ms,errors<0.1%'")
 	case e.Kind == KindFind && len(e.Load.Rate) > 0:
 		return errors.New("rate: a search chooses the rates itself; give the first with --start and the highest with --most")
+	case e.Kind == KindFind && e.Load.Kind == Events:
+		return errors.New("kind: a search varies the rate, and that of events is the server's; vary the subscribers, as in ceiling run --subscribe -c 100,1000")
 	case e.Kind == KindProve && len(e.Load.Rate) > 0:
 		return errors.New("rate: a proof perturbs a closed loop; leave the rate out")
 	}
@@ -311,8 +313,15 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: time.Duration(l.Warmup),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
-		SourceIPs: l.SourceIPs, PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof,
+		Wire: Wire{Kind: l.Kind, Fragment: l.Fragment, Dial: l.For(base)}, PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof,
 		Profile: l.Profile,
+	}
+	if s.Kind == Messages {
+		if rest, plain := strings.CutPrefix(base, "http://"); plain {
+			base = "ws://" + rest
+		} else if rest, secure := strings.CutPrefix(base, "https://"); secure {
+			base = "wss://" + rest
+		}
 	}
 	s.Threads = min(s.Threads, connections)
 	if s.Open() {
@@ -325,13 +334,16 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 		}
 		s.LinkBitsPerSecond = float64(speed)
 	}
-	if strings.HasPrefix(base, "https://") {
+	if strings.HasPrefix(base, "https://") || strings.HasPrefix(base, "wss://") {
 		s.TLS = l.TLS
 	}
 	for _, r := range e.Requests[mix].All() {
 		t, err := r.target(base)
 		if err != nil {
 			return s, err
+		}
+		if s.Kind == Messages && t.Method == "POST" {
+			t.Method = "GET" // a message is no request: its method was only completed
 		}
 		s.Targets = append(s.Targets, t)
 	}

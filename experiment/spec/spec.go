@@ -15,6 +15,13 @@ const (
 	Poisson  = "poisson"
 )
 
+// Versions of HTTP to speak.
+const (
+	HTTP11 = "1.1"
+	HTTP2  = "2"
+	HTTP3  = "3"
+)
+
 // Engines of the load generator.
 const (
 	EngineAuto  = "auto"
@@ -27,6 +34,8 @@ type Spec struct {
 	// Targets are the requests to send, with their weights. At least one; all
 	// on one scheme, host and port.
 	Targets []Target `json:"targets"`
+
+	Wire
 
 	// Connections asked for, over all threads. 1 or more.
 	Connections int `json:"connections"`
@@ -55,11 +64,6 @@ type Spec struct {
 	Timeout time.Duration `json:"timeout_ns"`
 	// NewConnections opens a connection for every request.
 	NewConnections bool `json:"new_connections,omitempty"`
-
-	// SourceIPs are the local addresses that the connections are spread over: each
-	// an address, or a range as in 10.0.0.0/28, of which those of the loading host
-	// are taken. None: the kernel chooses.
-	SourceIPs []string `json:"source_ips,omitempty"`
 
 	// TLS of https:// URLs; nil: as TLS{}.
 	TLS *TLS `json:"tls,omitempty"`
@@ -95,6 +99,15 @@ type Spec struct {
 	Profile bool `json:"profile,omitempty"`
 }
 
+// Wire is what the connections carry, where they go and where they come from.
+type Wire struct {
+	// Kind is Requests, Messages or Events.
+	Kind LoadKind `json:"kind,omitempty"`
+	// Fragment of Messages: at most so many bytes in a frame; 0: one frame each.
+	Fragment int `json:"fragment,omitempty"`
+	Dial
+}
+
 // Target is one request of the mix.
 type Target struct {
 	Method string  `json:"method"`
@@ -121,7 +134,7 @@ func (s *Spec) Open() bool { return !s.Rate.IsZero() }
 // Lone is how long requests are sent one at a time before the load begins: a
 // quarter of the warm-up and at most LoneMost in a closed loop, else 0.
 func (s *Spec) Lone() time.Duration {
-	if s.NoLone || s.Open() {
+	if s.NoLone || s.Open() || s.Kind == Events {
 		return 0
 	}
 	return min(s.Warmup/4, LoneMost)

@@ -35,6 +35,15 @@ type TLS struct {
 	Key  string `json:"key,omitempty" yaml:"key,omitempty" jsonschema:"file of the key to it (PEM)"`
 	// ServerName to ask for, and to find in the certificate; "" is the URL's host.
 	ServerName string `json:"server_name,omitempty" yaml:"server_name,omitempty" jsonschema:"name to ask for (SNI) in place of the URL's host"`
+	// Version is "1.2" or "1.3"; "" offers both.
+	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"the only version to offer: 1.2 or 1.3"`
+	// Ciphers of TLS 1.2, which is then offered alone, and Curves of the key exchange,
+	// with commas between them; "" leaves them to Go's crypto/tls. See Offer.
+	Ciphers string `json:"ciphers,omitempty" yaml:"ciphers,omitempty" jsonschema:"cipher suites of TLS 1.2 to offer, with commas between them"`
+	Curves  string `json:"curves,omitempty" yaml:"curves,omitempty" jsonschema:"groups of the key exchange to offer: X25519MLKEM768,X25519,P-256"`
+	// Resume earlier sessions in place of full handshakes, where the server gives
+	// tickets for it.
+	Resume bool `json:"resume,omitempty" yaml:"resume,omitempty" jsonschema:"resume earlier sessions in place of full handshakes"`
 }
 
 // Read puts the content of the files in the place of their names, which are
@@ -69,6 +78,9 @@ func (t *TLS) check() error {
 		return nil
 	}
 	if _, err := t.Roots(); err != nil {
+		return err
+	}
+	if _, err := t.Offer(); err != nil {
 		return err
 	}
 	_, err := t.Pair()
@@ -124,7 +136,7 @@ func (s *Spec) checkTLS() error {
 		return err
 	}
 	if !to.TLS {
-		return errors.New("--insecure, --cacert, --cert, --key and --sni are for https:// URLs; give one, or leave them out")
+		return errors.New("--insecure, --cacert, --cert, --key, --sni, --resume and what is offered are for https:// and wss:// URLs; give one, or leave them out")
 	}
 	return s.TLS.check()
 }

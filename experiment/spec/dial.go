@@ -1,0 +1,188 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Dial says where connections go, and where they come from, where that is not what
+// the URL says and the kernel chooses. The request, the name asked for by TLS and the
+// one looked for in a certificate stay those of the URL.
+type Dial struct {
+	// SourceIPs are the local addresses that the connections are spread over: each
+	// an address, or a range as in 10.0.0.0/28, of which those of the loading host
+	// are taken. None: the kernel chooses.
+	SourceIPs []string `json:"source_ips,omitempty" yaml:"source_ips,omitempty" jsonschema:"local addresses, or ranges as in 10.0.0.0/28, to spread the connections over"`
+	// Resolve gives hosts addresses in place of the resolver's, as curl's --resolve
+	// does: HOST:PORT:ADDRESS, a host * for any. Of several addresses with commas
+	// between them the first that accepts is taken.
+	Resolve []string `json:"resolve,omitempty" yaml:"resolve,omitempty" jsonschema:"addresses in place of a look-up, HOST:PORT:ADDRESS as for curl"`
+	// Unix is the path of a socket to connect to in place of the URL's host.
+	Unix string `json:"unix,omitempty" yaml:"unix,omitempty" jsonschema:"path of a socket to connect to in place of the URL's host"`
+	// HTTP is the version to speak, HTTP11, HTTP2 or HTTP3; "": over TLS the one that the server
+	// prefers (ALPN), else HTTP/1.1.
+	HTTP string `json:"http,omitempty" yaml:"http,omitempty" jsonschema:"version to speak, 1.1, 2 or 3; where none is given the server chooses over TLS, else 1.1"`
+}
+
+// resolveMax bounds the entries of Resolve.
+const resolveMax = 256
+
+// Address is where connections for a URL go.
+func (d *Dial) Address(url string) (Address, error) {
+	to, _, _, err := ParseTarget(url)
+	if err != nil || to.Network != TCP {
+		return to, err
+	}
+	if d.Unix != "" {
+		at, err := socketAddress(d.Unix)
+		at.Host, at.TLS = to.Host, to.TLS
+		return at, err
+	}
+	for _, text := range d.Resolve {
+		e, err := parseResolve(text)
+		if err != nil {
+			return to, err
+		}
+		if e.isFor(to) {
+			to.At = e.at
+			break
+		}
+	}
+	return to, nil
+}
+
+// For is the Dial of one server of several: what is for others is left out.
+func (d Dial) For(base string) Dial {
+	var own []string
+	for _, text := range d.Resolve {
+		if e, err := parseResolve(text); err != nil || e.isForURL(base) {
+			own = append(own, text)
+		}
+	}
+	d.Resolve = own
+	return d
+}
+
+// resolved is one entry of Resolve.
+type resolved struct {
+	host string // in the form of Address.Host; * any
+	port uint16
+	at   string // in the form of Address.At
+}
+
+func (r *resolved) isFor(a Address) bool {
+	return a.Network == TCP && a.Port == r.port && (r.host == "*" || r.host == a.Host)
+}
+
+func (r *resolved) isForURL(url string) bool {
+	a, _, _, err := ParseTarget(url)
+	return err == nil && r.isFor(a)
+}
+
+// parseResolve reads HOST:PORT:ADDRESS[,ADDRESS]; addresses of IPv6 may have brackets.
+func parseResolve(text string) (r resolved, err error) {
+	wrong := func(what string) (resolved, error) {
+		return r, fmt.Errorf("--resolve %s: %s; write HOST:PORT:ADDRESS, as in example.com:443:127.0.0.1", quoteShort(text), what)
+	}
+	end := strings.IndexByte(text, ':')
+	if strings.HasPrefix(text, "[") {
+		end = strings.Index(text, "]:") + 1
+	}
+	if end < 1 {
+		return wrong("there is no port")
+	}
+	port, list, found := strings.Cut(text[end+1:], ":")
+	if !found {
+		return wrong("there is no address")
+	}
+	r.host = text[:end]
+	name := r.host
+	if r.host == "*" {
+		name = "any"
+	}
+	to, path, _, err := ParseTarget("http://" + name + ":" + port)
+	if err != nil || to.Network != TCP || path != "/" || port == "" {
+		return wrong("its host or its port is none")
+	}
+	if r.port = to.Port; r.host != "*" {
+		r.host = to.Host
+	}
+	var ips []string
+	for ip := range strings.SplitSeq(list, ",") {
+		ip = strings.TrimSpace(ip)
+		if inner, found := strings.CutPrefix(ip, "["); found {
+			ip = strings.TrimSuffix(inner, "]")
+		}
+		parsed, err := netip.ParseAddr(ip)
+		if err != nil {
+			return wrong(quoteShort(ip) + " is no address")
+		}
+		ips = append(ips, parsed.Unmap().String())
+	}
+	r.at = strings.Join(ips, ",")
+	return r, nil
+}
+
+// checkDial looks at it as far as no machine is needed.
+func (s *Spec) checkDial() error {
+	to, _, _, err := ParseTarget(s.Targets[0].URL)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Unix != "" && to.Network == Unix:
+		return errors.New("--unix: the URL is one of a socket already; leave one of them out")
+	case s.Unix != "" && len(s.Resolve) > 0:
+		return errors.New("--unix, --resolve: a socket has no address; leave one of them out")
+	case len(s.Resolve) > resolveMax:
+		return fmt.Errorf("--resolve: %d are too many, at most %d", len(s.Resolve), resolveMax)
+	}
+	if err := s.checkHTTP(to); err != nil {
+		return err
+	}
+	for _, text := range s.Resolve {
+		r, err := parseResolve(text)
+		if err == nil && !r.isFor(to) {
+			err = fmt.Errorf("--resolve %s: it is not for %s; write the URL's host and port", quoteShort(text), to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if to, err = s.Address(s.Targets[0].URL); err != nil {
+		return err
+	}
+	return s.checkSources(to)
+}
+
+// checkHTTP looks whether the version of HTTP goes with the URL.
+func (s *Spec) checkHTTP(to Address) error {
+	switch {
+	case s.HTTP != HTTP3:
+	case !to.TLS:
+		return errors.New("--http 3: it is spoken over TLS alone; give an https:// URL")
+	case s.Unix != "" || to.Network == Unix:
+		return errors.New("--http 3: it is spoken over UDP, not over a socket of the file system")
+	}
+	return nil
+}
+
+// checkDial refuses a name that is none of the servers'.
+func (e *Experiment) checkDial() error {
+	for _, text := range e.Load.Resolve {
+		r, err := parseResolve(text)
+		if err != nil {
+			return err
+		}
+		used := false
+		for i := range e.Servers {
+			used = used || e.Servers[i].URL != "" && r.isForURL(e.Servers[i].URL)
+		}
+		if !used {
+			return fmt.Errorf("--resolve %s: no server has this host and port; write those of a URL", quoteShort(text))
+		}
+	}
+	return nil
+}

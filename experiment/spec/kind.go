@@ -1,0 +1,112 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// LoadKind is what the connections carry, and with it what is counted. The zero
+// value is Requests.
+type LoadKind string
+
+// Kinds of load.
+const (
+	Requests LoadKind = ""         // HTTP requests, each with its response
+	Messages LoadKind = "messages" // WebSocket messages, each answered by one: ws:// and wss:// URLs
+	Events   LoadKind = "events"   // server-sent events, to which every connection subscribes
+)
+
+// One is the unit's word for one, Many for several: "request", "messages".
+func (k LoadKind) One() string { return strings.TrimSuffix(k.Many(), "s") }
+
+// Many is the unit's word for several.
+func (k LoadKind) Many() string {
+	if k == Requests {
+		return "requests"
+	}
+	return string(k)
+}
+
+// PerSecond is the unit of a rate: "req/s", "messages/s", "events/s".
+func (k LoadKind) PerSecond() string {
+	if k == Requests {
+		return "req/s"
+	}
+	return string(k) + "/s"
+}
+
+// FragmentMax bounds Spec.Fragment to what one frame may have.
+const FragmentMax = BodyMax
+
+// IsWebSocket tells a URL of a WebSocket.
+func IsWebSocket(url string) bool {
+	scheme, _ := splitScheme(url)
+	return scheme == "ws" || scheme == "wss"
+}
+
+// checkKind refuses what a kind of load has no meaning for.
+func (s *Spec) checkKind() error {
+	for i := range s.Targets {
+		if IsWebSocket(s.Targets[i].URL) != (s.Kind == Messages) {
+			return fmt.Errorf("kind: %s over %s; messages go to a ws:// or wss:// URL, and nothing else does", s.Kind.Many(), s.Targets[i].URL)
+		}
+	}
+	if s.Fragment != 0 && (s.Kind != Messages || s.Fragment < 1 || s.Fragment > FragmentMax) {
+		return fmt.Errorf("fragment: %d; give 1 to %d bytes for the messages of a ws:// URL, or leave --fragment out", s.Fragment, FragmentMax)
+	}
+	if s.Kind != Requests && s.HTTP == HTTP2 {
+		return fmt.Errorf("--http 2: %s go over HTTP/1.1; leave it out", s.Kind.Many())
+	}
+	switch s.Kind {
+	case Requests:
+		return nil
+	case Messages:
+		return s.checkMessages()
+	case Events:
+		return s.checkEvents()
+	}
+	return fmt.Errorf("invalid kind %s (use %s, %s, or none for requests)", quoteShort(string(s.Kind)), Messages, Events)
+}
+
+func (s *Spec) checkMessages() error {
+	if len(s.Expect) > 0 {
+		return errors.New("--expect: messages of a WebSocket have no status; leave it out")
+	}
+	for i := range s.Targets {
+		t := &s.Targets[i]
+		if t.URL != s.Targets[0].URL {
+			return fmt.Errorf("%sa connection is opened for one URL; give all messages that of the first", s.targetName(i))
+		}
+		if t.Method != "GET" {
+			return fmt.Errorf("%smethod %s: a WebSocket is opened by GET; leave the method out", s.targetName(i), t.Method)
+		}
+		for _, f := range t.Header {
+			switch name := strings.ToLower(f.Name); name {
+			case "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions":
+				return fmt.Errorf("header %s: the generator writes it; leave it out", f.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkEvents() error {
+	switch {
+	case s.Open():
+		return errors.New("--subscribe: the server decides when it publishes; leave -R out")
+	case s.Requests > 0:
+		return errors.New("--subscribe: the server decides how many events there are; give a time with -d in place of -n")
+	case s.Pipelining > 1:
+		return errors.New("--subscribe: a connection has one subscription; leave -p out, and give more connections with -c")
+	case s.NewConnections:
+		return errors.New("--subscribe: a subscription has no end; leave --new-connections out")
+	case len(s.Targets) > 1:
+		return errors.New("--subscribe: all connections subscribe to one URL; give one")
+	case s.Targets[0].Method != "GET" && s.Targets[0].Method != "POST":
+		return fmt.Errorf("--subscribe: method %s has no events in its answer; leave -m out", s.Targets[0].Method)
+	case len(s.Expect) > 0:
+		return errors.New("--expect: events have no status; leave it out")
+	}
+	return nil
+}
