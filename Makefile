@@ -3,7 +3,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test bench lint race fuzz soak deps conformance deploy-test
+.PHONY: all build test bench journal lint race fuzz soak deps conformance deploy-test
 
 all: build
 
@@ -56,6 +56,12 @@ deploy-test:
 
 deps:
 	./.ci/deps
+
+# journal measures entries 0001 to 0006 of docs/journal again: 16 minutes of a machine
+# that does nothing else. One of them: make journal ENTRY=0005-gzip.
+ENTRY ?=
+journal: build
+	./docs/journal/measure $(ENTRY)
 
 bench: build
 	$(GO) run ./cmd/bench -ceiling ./ceiling
