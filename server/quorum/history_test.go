@@ -332,14 +332,21 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// confirmedLeader is the node that says itself that it leads, and is believed to; nil where they differ.
+// confirmedLeader is the node that says itself that it leads, is believed to, and sees both others follow it: without one of
+// them there is no quorum to choose another once it is cut off. It is nil where that is not so.
 func (b *Bucket) confirmedLeader(t *testing.T) *node {
 	b.look()
 	n := b.leader()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if info, err := b.info(ctx, n); err != nil || info.Cluster == nil || info.Cluster.Leader != n.plan.Name {
+	info, err := b.info(ctx, n)
+	if err != nil || info.Cluster == nil || info.Cluster.Leader != n.plan.Name {
 		return nil
+	}
+	for _, r := range info.Cluster.Replicas {
+		if !r.Current {
+			return nil
+		}
 	}
 	if _, err := b.Put(ctx, "leads", nil); err != nil || b.leader() != n {
 		return nil
