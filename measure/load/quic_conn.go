@@ -489,9 +489,9 @@ func (a *quicAsker) exchange(e *quicEvent, r *quicRequest) error {
 	if err := stream.SendRequestHeader(r.header); err != nil {
 		return err
 	}
-	if err := stream.Close(); err != nil {
-		return err
-	}
+	// It fails on a stream whose sending is over, which a server may ask for once it has
+	// answered; the answer counts nevertheless (RFC 9114, section 4.1).
+	_ = stream.Close()
 	for {
 		answer, err := stream.ReadResponse()
 		if err != nil {
