@@ -3,7 +3,6 @@ package symbol
 import (
 	"bytes"
 	"debug/elf"
-	"debug/gosym"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,9 +30,10 @@ type program struct {
 	f    *elf.File
 	file *os.File // to be closed; nil of one that is not a file
 
-	tables map[*elf.Section][]byte // that were read
+	tables map[*elf.Section][]byte // that were read whole
 	bytes  int                     // of them
-	lines  *gosym.Table            // Go's, once it was asked for
+	parts  map[*elf.Section]*blocks
+	lines  *goTable // Go's, once it was asked for
 }
 
 func openProgram(r io.ReaderAt) (*program, error) {
@@ -41,7 +41,26 @@ func openProgram(r io.ReaderAt) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &program{f: f, tables: map[*elf.Section][]byte{}}, nil
+	return &program{f: f, tables: map[*elf.Section][]byte{}, parts: map[*elf.Section]*blocks{}}, nil
+}
+
+// held is how much of the file is kept.
+func (p *program) held() int {
+	sum := p.bytes
+	for _, b := range p.parts {
+		sum += b.bytes()
+	}
+	return sum
+}
+
+// readErr is the first error of reading parts of it.
+func (p *program) readErr() error {
+	for _, b := range p.parts {
+		if b.err != nil {
+			return b.err
+		}
+	}
+	return nil
 }
 
 // address turns an offset in the file into the address it was linked at.
@@ -70,13 +89,9 @@ func (p *program) lineTable() *elf.Section {
 // full tells whether it has the complete table and not only what it exports.
 func (p *program) lookup(addrs []uint64) (found map[uint64]place, full bool) {
 	found = map[uint64]place{}
-	if s := p.lineTable(); s != nil {
-		if data, err := p.table(s); err == nil {
-			p.lines = lookupGo(p.lines, data, p.textStart(), addrs, found)
-			if len(found) == len(addrs) {
-				return found, true
-			}
-		}
+	p.lookupGo(addrs, found)
+	if len(found) == len(addrs) {
+		return found, true
 	}
 	n := newNearest(addrs)
 	full = p.scan(elf.SHT_SYMTAB, elf.STT_FUNC, n) == nil
@@ -87,6 +102,30 @@ func (p *program) lookup(addrs []uint64) (found map[uint64]place, full bool) {
 		}
 	}
 	return found, full
+}
+
+// lookupGo names addresses of a program that Go's linker made.
+func (p *program) lookupGo(addrs []uint64, found map[uint64]place) {
+	s := p.lineTable()
+	if s == nil {
+		return
+	}
+	if p.lines == nil {
+		data, err := p.part(s)
+		if err != nil {
+			return
+		}
+		lines, ok := openGoTable(data, p.f.ByteOrder, p.textStart())
+		if !ok {
+			return
+		}
+		p.lines = lines
+	}
+	for _, a := range addrs {
+		if at, ok := p.lines.lookup(a); ok {
+			found[a] = at
+		}
+	}
 }
 
 func (p *program) textStart() uint64 {
@@ -108,7 +147,7 @@ func (p *program) scan(kind elf.SectionType, of elf.SymType, n *nearest) error {
 	if err != nil {
 		return err
 	}
-	names, err := p.table(p.f.Sections[table.Link])
+	names, err := p.part(p.f.Sections[table.Link])
 	if err != nil {
 		return err
 	}
@@ -132,7 +171,7 @@ func (p *program) scan(kind elf.SectionType, of elf.SymType, n *nearest) error {
 			continue
 		}
 		if at, ok := n.wants(start, length); ok {
-			if name := cString(names, word.Uint32(data)); len(name) > 0 && name[0] != '$' {
+			if name := names.text(uint64(word.Uint32(data)), nameMax); len(name) > 0 && name[0] != '$' {
 				n.keep(at, start, length, name)
 			}
 		}
@@ -140,22 +179,13 @@ func (p *program) scan(kind elf.SectionType, of elf.SymType, n *nearest) error {
 	return nil
 }
 
-// cString is the text at an offset of a table of strings.
-func cString(table []byte, at uint32) []byte {
-	if uint64(at) >= uint64(len(table)) {
-		return nil
-	}
-	text, _, _ := bytes.Cut(table[at:], []byte{0})
-	return text
-}
-
 // table is what a section holds, read once.
 func (p *program) table(s *elf.Section) ([]byte, error) {
 	if data, read := p.tables[s]; read {
 		return data, nil
 	}
-	if s.Type == elf.SHT_NOBITS || s.Size > sectionMax {
-		return nil, fmt.Errorf("section %s of %d bytes is not read", s.Name, s.Size)
+	if err := readable(s); err != nil {
+		return nil, err
 	}
 	data, err := s.Data()
 	if err == nil {
@@ -163,6 +193,33 @@ func (p *program) table(s *elf.Section) ([]byte, error) {
 		p.bytes += len(data)
 	}
 	return data, err
+}
+
+// part is what a section holds, read where it is looked into.
+func (p *program) part(s *elf.Section) (*blocks, error) {
+	if b := p.parts[s]; b != nil {
+		return b, nil
+	}
+	if err := readable(s); err != nil {
+		return nil, err
+	}
+	from, size := s.ReaderAt, s.FileSize
+	if from == nil { // it is compressed
+		data, err := p.table(s)
+		if err != nil {
+			return nil, err
+		}
+		from, size = bytes.NewReader(data), uint64(len(data))
+	}
+	p.parts[s] = newBlocks(from, size)
+	return p.parts[s], nil
+}
+
+func readable(s *elf.Section) error {
+	if s.Type == elf.SHT_NOBITS || s.Size > sectionMax {
+		return fmt.Errorf("section %s of %d bytes is not read", s.Name, s.Size)
+	}
+	return nil
 }
 
 // debugFile is where distributions keep the symbols that they have stripped,

@@ -5,11 +5,10 @@ import (
 	"syscall"
 )
 
-// Names names addresses, and keeps the tables that it has read for the next
-// time: the kernel's symbols take 40 ms to read, those of a Go program of 40 MB
-// 30 ms. The zero value has read nothing. It belongs to one goroutine at a time.
+// Names names addresses, and keeps what it has read of programs for the next
+// time. The zero value has read nothing. It belongs to one goroutine at a time.
 type Names struct {
-	kernel   *kernelTable
+	kernel   *kernelNames
 	programs map[programID]*program
 	bytes    int // of their tables
 }
@@ -41,7 +40,7 @@ func idOf(f *os.File) (programID, error) {
 func (n *Names) program(f *os.File) (p *program, done func(), err error) {
 	id, err := idOf(f)
 	if known := n.programs[id]; known != nil && err == nil {
-		n.bytes -= known.bytes
+		n.bytes -= known.held()
 		_ = f.Close() // read only, and not read
 		return known, func() { n.keep(id, known) }, nil
 	}
@@ -58,7 +57,7 @@ func (n *Names) program(f *os.File) (p *program, done func(), err error) {
 
 // keep keeps a program with what was read of it, where there is room.
 func (n *Names) keep(id programID, p *program) {
-	if n.bytes+p.bytes > keptMax {
+	if n.bytes+p.held() > keptMax {
 		delete(n.programs, id)
 		_ = p.file.Close() // read only
 		return
@@ -67,7 +66,7 @@ func (n *Names) keep(id programID, p *program) {
 		n.programs = map[programID]*program{}
 	}
 	n.programs[id] = p
-	n.bytes += p.bytes
+	n.bytes += p.held()
 }
 
 // Close forgets what was read and closes the files.
@@ -75,5 +74,6 @@ func (n *Names) Close() {
 	for _, p := range n.programs {
 		_ = p.file.Close() // read only
 	}
+	_ = n.kernel.close() // closing fails for no reason but a wrong descriptor
 	*n = Names{}
 }

@@ -24,8 +24,8 @@ func TestNamesAreKept(t *testing.T) {
 	if len(missing) > 0 || first[list[0]].Name == "" || first[list[1]].Name == "" {
 		t.Fatalf("%v, missing %v", first, missing)
 	}
-	if len(n.programs) != 1 || n.bytes == 0 || n.kernel == nil {
-		t.Fatalf("kept %d programs of %d bytes, the kernel's symbols: %v", len(n.programs), n.bytes, n.kernel != nil)
+	if len(n.programs) != 1 || n.bytes == 0 {
+		t.Fatalf("kept %d programs of %d bytes", len(n.programs), n.bytes)
 	}
 	kernel, kept, bytes := n.kernel, maps.Clone(n.programs), n.bytes
 	second, _ := n.Resolve(list)
@@ -79,13 +79,18 @@ func kernelAddress(t *testing.T) uint64 {
 	return at + 1
 }
 
-// TestKernelTable holds its answers against those of nearest, which sees every
-// line for every address.
-func TestKernelTable(t *testing.T) {
+// TestReadKallsyms holds its answers against a search through all lines for every
+// address.
+func TestReadKallsyms(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for round := range 200 {
 		var text strings.Builder
 		var addrs []uint64
+		type function struct {
+			start uint64
+			name  string
+		}
+		var functions []function
 		for i := range 1 + r.IntN(20) {
 			start := 0xffffffff81000000 + uint64(r.IntN(64))*uint64(1+r.IntN(functionMax/16))
 			kind := []string{"T", "t", "W", "D"}[r.IntN(4)]
@@ -94,23 +99,82 @@ func TestKernelTable(t *testing.T) {
 				text.WriteString("\t[module]")
 			}
 			text.WriteString("\n")
+			if kind != "D" {
+				functions = append(functions, function{start, fmt.Sprintf("f%d", i)})
+			}
 			addrs = append(addrs, start, start+1, start-1, start+functionMax, start+functionMax-1)
 		}
-		table, err := readKallsyms(strings.NewReader(text.String()))
+		found, err := readKallsyms(strings.NewReader(text.String()), addrs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range addrs {
-			n := newNearest([]uint64{a})
-			for i := range table.functions {
-				f := &table.functions[i]
-				if at, ok := n.wants(f.start, 0); ok {
-					n.keep(at, f.start, 0, table.text[f.from:f.to])
+			var best function
+			for _, f := range functions {
+				if f.start <= a && a-f.start < functionMax && f.start > best.start {
+					best = f
 				}
 			}
-			if want := n.names()[a]; table.name(a) != want {
-				t.Fatalf("round %d: %x is %q, nearest says %q of\n%s", round, a, table.name(a), want, text.String())
+			if found[a] != best.name {
+				t.Fatalf("round %d: %x is %q, want %q of\n%s", round, a, found[a], best.name, text.String())
 			}
+		}
+	}
+}
+
+// TestKernelNames holds what the kernel answers against what it lists.
+func TestKernelNames(t *testing.T) {
+	k, err := openKernelNames()
+	if err != nil {
+		t.Fatalf("%v: run this test as root", err)
+	}
+	defer k.close()
+	text, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addrs []uint64
+	r := rand.New(rand.NewPCG(5, 6))
+	for line := range strings.Lines(string(text)) {
+		var start uint64
+		var kind, name string
+		// Of the kernel itself: modules and BPF programs come and go.
+		if n, _ := fmt.Sscanf(line, "%x %s %s", &start, &kind, &name); n == 3 && strings.EqualFold(kind, "t") && !strings.Contains(line, "\t") &&
+			r.IntN(100) == 0 {
+			addrs = append(addrs, start, start+1)
+		}
+	}
+	want, err := kallsyms(addrs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := k.names(append(addrs, 1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) < 100 || len(got) != len(want) {
+		t.Errorf("%d names, %d listed", len(got), len(want))
+	}
+	for a, name := range want {
+		if got[a] != name {
+			t.Errorf("%x is %q, listed as %q", a, got[a], name)
+		}
+	}
+}
+
+func TestKernelNameOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"tcp_sendmsg+0x2d/0x50":             "tcp_sendmsg",
+		"nf_hook+0x0/0x10 [nf_tables]":      "nf_hook",
+		"bpf_prog_a1b2_switches+0xf0/0x1f0": "bpf_prog_a1b2_switches",
+		"__pfx_late+0x100000/0x200000":      "",
+		"0xffffffff81000000":                "",
+		"+0x1/0x2":                          "",
+		"":                                  "",
+		"name+0xnothing/0x10":               "",
+	} {
+		if got := kernelNameOf([]byte(text)); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
 }

@@ -124,6 +124,9 @@ func (w *want) resolve(n *Names, frames map[Address]Frame) []string {
 	}
 	addrs := slices.Sorted(maps.Keys(linked))
 	found, full := p.lookup(addrs)
+	if err := p.readErr(); err != nil {
+		return []string{fmt.Sprintf("names of %s: %v", name, err)}
+	}
 	if !full && w.debug(n, p, addrs, found) {
 		full = true
 	}
