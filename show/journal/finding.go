@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"strings"
 
+	"ceiling/show/chart"
 	"ceiling/show/page"
 )
 
@@ -22,6 +23,9 @@ type hero struct {
 	// Page is that of its record; "" where it is still to be measured.
 	Page    string
 	Picture template.HTML
+	// graph or forest is what the picture draws, for the preview of links.
+	graph  *chart.Graph
+	forest *chart.Forest
 }
 
 // piece is a part of a text of the front matter: plain, or a reference.
@@ -101,7 +105,7 @@ func (w *written) heroOf(text string) *hero {
 		switch {
 		case !ok:
 		case a.isBlock:
-			out.Picture += w.heroPicture(p.ref, a)
+			out.Picture += w.heroPicture(out, p.ref, a)
 		default:
 			numbers++
 			out.Figure, out.Interval = page.Text(a.short), page.Text(a.interval())
@@ -118,13 +122,16 @@ func (w *written) heroOf(text string) *hero {
 }
 
 // heroPicture is a figure without its table, which the entry's page has.
-func (w *written) heroPicture(r *referenceNode, a answer) template.HTML {
+func (w *written) heroPicture(of *hero, r *referenceNode, a answer) template.HTML {
 	var blocks []page.Block
 	for i, b := range a.blocks {
 		id := fmt.Sprintf("hero-%s-%d", w.entry.Number, i+1)
 		switch f := anchored(b, id).(type) {
 		case page.Drawing:
 			f.Table, f.Note = nil, ""
+			if of.graph == nil && of.forest == nil {
+				of.graph, of.forest = f.Graph, f.Forest
+			}
 			blocks = append(blocks, f)
 		default:
 			w.wrong.add(w.entry.File, r.line, "hero: %s is no graph", r.source)

@@ -141,12 +141,13 @@ type layout struct {
 	Zoom   bool
 }
 
-// shareCard is a page's Open Graph card. It has no image: one has to be a bitmap with an
-// absolute address, and nothing here draws text into a bitmap.
+// shareCard is a page's Open Graph card.
 type shareCard struct {
 	// Kind is "website" or "article"; URL is "" where the journal does not say where
 	// its pages will be.
 	Kind, Says, URL string
+	// Image is the address of its picture, 1200 × 630, and Alt what that shows; "" is none.
+	Image, Alt string
 }
 
 type trail struct{ Name, To string }

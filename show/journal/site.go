@@ -109,6 +109,9 @@ func (s *Site) pages(j *Journal, texts map[*Entry]*written) error {
 	if s.Files[FeedPage], err = j.feed(texts); err != nil {
 		return err
 	}
+	if err := s.previews(j, texts); err != nil {
+		return err
+	}
 	for i, e := range j.Entries {
 		html, err := j.entryPage(i, texts[e])
 		if err != nil {
