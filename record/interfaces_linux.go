@@ -13,16 +13,21 @@ import (
 
 // irqBalance looks for the daemon among the processes; "" where none can be seen.
 func (h host) irqBalance() string {
-	names, err := fs.Glob(h.root, "proc/[0-9]*/comm")
-	if err != nil || len(names) == 0 {
+	processes, err := fs.ReadDir(h.root, "proc")
+	if err != nil {
 		return ""
 	}
-	for _, name := range names {
-		if h.text(name) == "irqbalance" {
+	state := ""
+	for _, p := range processes {
+		if name := p.Name(); name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		if h.text(path.Join("proc", p.Name(), "comm")) == "irqbalance" {
 			return "running"
 		}
+		state = "stopped"
 	}
-	return "stopped"
+	return state
 }
 
 // interfaces reads those that have a device of hardware, or whose packets are steered.
