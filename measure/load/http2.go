@@ -37,10 +37,13 @@ type h2conn struct {
 	// table has the streams that are open, by their identifiers: place id/2 modulo its
 	// length, or the next free one. There is always a free one.
 	table []stream
-	next  uint32     // identifier of the next stream
-	fresh uint32     // the first of those that leave with the next Wait
-	limit int32      // streams that may be open at once
-	code  http2.Code // the reason of the server's GOAWAY
+	// displaced of them are not at their own place. Where answers come in the order of
+	// their requests there is none, and taking one out moves no other.
+	displaced int
+	next      uint32     // identifier of the next stream
+	fresh     uint32     // the first of those that leave with the next Wait
+	limit     int32      // streams that may be open at once
+	code      http2.Code // the reason of the server's GOAWAY
 	// reset: this side has ended a stream, so frames of it may still come.
 	reset   bool
 	again   []uint32 // places in the script of the requests to be sent again, in order
@@ -163,9 +166,13 @@ func (h *h2conn) find(id uint32) int {
 // add puts a new stream into the table.
 func (h *h2conn) add(id uint32) *stream {
 	mask := len(h.table) - 1
-	k := int(id>>1) & mask
+	home := int(id>>1) & mask
+	k := home
 	for h.table[k].id != 0 {
 		k = (k + 1) & mask
+	}
+	if k != home {
+		h.displaced++
 	}
 	return &h.table[k]
 }
@@ -174,19 +181,24 @@ func (h *h2conn) add(id uint32) *stream {
 // more move up (Knuth, The Art of Computer Programming, volume 3, algorithm 6.4R).
 func (h *h2conn) remove(k int) {
 	mask := len(h.table) - 1
-	for j := k; ; {
-		h.table[k].id = 0
-		for {
-			j = (j + 1) & mask
-			id := h.table[j].id
-			if id == 0 {
-				return
-			}
-			if home := int(id>>1) & mask; (j-home)&mask >= (j-k)&mask {
-				break
-			}
+	if h.displaced > 0 && int(h.table[k].id>>1)&mask != k {
+		h.displaced--
+	}
+	h.table[k].id = 0
+	for j := k; h.displaced > 0; {
+		j = (j + 1) & mask
+		id := h.table[j].id
+		if id == 0 {
+			return
 		}
-		h.table[k] = h.table[j]
+		home := int(id>>1) & mask
+		if (j-home)&mask < (j-k)&mask {
+			continue // it is found where it is
+		}
+		if h.table[k] = h.table[j]; home == k {
+			h.displaced--
+		}
+		h.table[j].id = 0
 		k = j
 	}
 }

@@ -305,6 +305,15 @@ func TestStreamTable(t *testing.T) {
 					t.Fatalf("seed %d: stream %d is at %d", seed, id, k)
 				}
 			}
+			displaced := 0
+			for k := range h.table {
+				if id := h.table[k].id; id != 0 && int(id>>1)%len(h.table) != k {
+					displaced++
+				}
+			}
+			if h.displaced != displaced {
+				t.Fatalf("seed %d: %d streams are displaced, counted %d", seed, displaced, h.displaced)
+			}
 			if h.next > 200 {
 				h.next = 1
 				for len(open) > 0 {
