@@ -41,24 +41,44 @@ type Field struct {
 // Decoder reads the blocks of one connection, one after the other and each to its
 // end. The zero value has no dynamic table and refuses references to one.
 type Decoder struct {
-	b     []byte
-	began bool // the block had a field: the table's size may not change any more
-	limit uint32
-	table table
-	text  []byte // of Huffman's strings, and of names that the table may drop
+	b      []byte
+	began  bool // the block had a field: the table's size may not change any more
+	effect Effect
+	limit  uint32
+	table  table
+	text   []byte // of Huffman's strings, and of names that the table may drop
 }
 
+// Effect is what a block has to do with the dynamic table. Another block of the same
+// bytes means the same where it is Stateless, and where it is Indexing and neither
+// connection has a table.
+type Effect uint8
+
+// The effects.
+const (
+	Stateless Effect = iota
+	Indexing         // its fields would be added to a table, and there is none
+	Stateful         // it refers to the table, or changes it
+)
+
 // SetLimit says how large the dynamic table may become: what this side has announced
-// (SETTINGS_HEADER_TABLE_SIZE), 4,096 where it has not. More than that is used once
-// the peer says so.
+// (SETTINGS_HEADER_TABLE_SIZE), 4,096 where it has not. The table has 4,096 bytes until
+// the peer says otherwise, as it does at the beginning of a block (RFC 7541, section
+// 4.2): it may not have read the announcement yet, and h2o 2.2 never follows it.
 func (d *Decoder) SetLimit(size uint32) {
 	d.limit = size
-	d.table.resize(min(size, defaultTableSize))
+	d.table.resize(defaultTableSize)
 }
+
+// HasTable tells whether there is a dynamic table at the moment.
+func (d *Decoder) HasTable() bool { return d.table.most > 0 }
+
+// Effect of the block, once it is read to its end.
+func (d *Decoder) Effect() Effect { return d.effect }
 
 // Begin goes on to the next block. The one before has to be read to its end where
 // there is a dynamic table.
-func (d *Decoder) Begin(block []byte) { d.b, d.began = block, false }
+func (d *Decoder) Begin(block []byte) { d.b, d.began, d.effect = block, false, Stateless }
 
 // Next is the next field. ok is false at the end of the block, and with an error, which
 // is final.
@@ -74,10 +94,11 @@ func (d *Decoder) Next() (f Field, ok bool, err error) {
 			if err != nil {
 				return f, false, err
 			}
-			if d.began || size > d.limit {
+			if d.began || size > max(d.limit, d.table.most) {
 				return f, false, ErrTableSize
 			}
 			d.table.resize(size)
+			d.effect = Stateful
 		default:
 			return d.literal(4, false)
 		}
@@ -121,7 +142,11 @@ func (d *Decoder) literal(prefix uint8, index bool) (f Field, ok bool, err error
 	}
 	f.Name, f.Value = d.text[:n:n], d.text[n:]
 	if index {
-		d.table.add(f.Name, f.Value)
+		d.effect = max(d.effect, Indexing)
+		if d.HasTable() {
+			d.effect = Stateful
+			d.table.add(f.Name, f.Value)
+		}
 	}
 	return f, true, nil
 }
@@ -137,6 +162,7 @@ func (d *Decoder) load(at uint32) (n int, ok bool) {
 		d.text = append(append(d.text[:0], f.name...), f.value...)
 		return len(f.name), true
 	}
+	d.effect = Stateful
 	name, value, ok := d.table.get(at - uint32(len(static)) - 1)
 	d.text = append(append(d.text[:0], name...), value...)
 	return len(name), ok

@@ -106,6 +106,40 @@ func TestDecodeWithTable(t *testing.T) {
 	}
 }
 
+// TestEffect: what a block that is seen again may be taken for.
+func TestEffect(t *testing.T) {
+	for _, c := range []struct {
+		block string
+		want  Effect
+	}{
+		{"\x88\x00\x01a\x01b", Stateless},
+		{"\x88\x40\x01a\x01b", Stateful},
+		{"\xbe", Stateful},
+		{"\x7e\x01c", Stateful},
+		{"\x20\x88", Stateful},
+		{"\x88\x40\x01a\x01b", Indexing}, // there is no table any more
+		{"\x88", Stateless},
+	} {
+		var d Decoder
+		d.SetLimit(0)
+		if c.want == Indexing {
+			c.block = "\x20" + c.block
+		}
+		blocks := []string{"\x40\x01y\x01z", c.block}
+		if c.want == Indexing {
+			blocks = []string{"\x20\x88", c.block[1:]}
+		}
+		for _, block := range blocks {
+			if _, err := all(&d, []byte(block)); err != nil {
+				t.Fatalf("%x: %v", block, err)
+			}
+		}
+		if d.Effect() != c.want || d.HasTable() != (c.block[0] != 0x20) {
+			t.Errorf("%x: effect %d, want %d; a table: %t", c.block, d.Effect(), c.want, d.HasTable())
+		}
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		block string
@@ -142,6 +176,8 @@ func FuzzDecode(f *testing.F) {
 		limit %= 4097
 		want := ""
 		peer := hpack.NewDecoder(uint32(limit), func(f hpack.HeaderField) { want += fmt.Sprintf("%q=%q %v\n", f.Name, f.Value, f.Sensitive) })
+		peer.SetMaxDynamicTableSize(defaultTableSize) // until the block says otherwise
+		peer.SetAllowedMaxDynamicTableSize(defaultTableSize)
 		_, theirs := peer.Write(block)
 		if theirs == nil {
 			theirs = peer.Close()

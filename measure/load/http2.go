@@ -122,7 +122,7 @@ func (w *worker) speak(i uint32, c *conn) {
 }
 
 // greet begins the HTTP/2 of a connection: the preface and our settings. No dynamic
-// table, so that a response's head depends on nothing before it; nothing pushed; the
+// table, once the server has read them, so that a response's head depends on nothing before it; nothing pushed; the
 // largest windows.
 func (w *worker) greet(i uint32) {
 	h := &w.h2.conns[i]

@@ -30,6 +30,7 @@ const (
 // h2head is a response's head that was seen before: the same bytes mean the same.
 type h2head struct {
 	block  []byte
+	effect hpack.Effect
 	status uint16
 	length int64 // of the body; -1: not said
 }
@@ -194,7 +195,7 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 		return w.trailers(i, c, h, k, ev)
 	}
 	known := &w.h2.heads[target]
-	if !bytes.Equal(ev.Payload, known.block) {
+	if len(known.block) == 0 || !bytes.Equal(ev.Payload, known.block) || known.effect == hpack.Indexing && h.decoder.HasTable() {
 		got, err := readHead(&h.decoder, ev.Payload)
 		if err != nil {
 			err.Stream = ev.Stream
@@ -212,10 +213,9 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 		if w.script.noBody[target] || got.status == 204 || got.status == 304 {
 			got.length = 0 // what is said is not about this response's body (RFC 9110, section 8.6)
 		}
-		if len(ev.Payload) <= learnMost {
-			known.block = append(known.block[:0], ev.Payload...)
-		} else {
-			known.block = known.block[:0]
+		known.block, known.effect = known.block[:0], h.decoder.Effect()
+		if len(ev.Payload) <= learnMost && known.effect != hpack.Stateful {
+			known.block = append(known.block, ev.Payload...)
 		}
 		known.status, known.length = got.status, got.length
 	}
