@@ -284,6 +284,25 @@ func shapes(n uint64) []shape {
 	}
 }
 
+// multiplexed are the shapes of HTTP/2: a request has a stream of its own.
+func multiplexed(n uint64) []shape {
+	over := func(change func(c *load.Config)) func(c *load.Config) {
+		return func(c *load.Config) {
+			if c.Protocol = load.HTTP2; c.TLS != nil {
+				c.TLS.Protocols = []string{"h2"}
+			}
+			change(c)
+		}
+	}
+	return []shape{
+		{"one at a time", ring.Uring, over(func(c *load.Config) { c.Requests = n / 2 })},
+		{"streams", ring.Uring, over(func(c *load.Config) { c.Requests, c.Pipelining = n, 20 })},
+		{"streams", ring.Epoll, over(func(c *load.Config) { c.Requests, c.Pipelining = n, 20 })},
+		{"new connections", ring.Uring, over(func(c *load.Config) { c.Requests, c.NewConnections = n/20, true })},
+		{"for a time", ring.Uring, over(func(c *load.Config) { c.Duration, c.Pipelining = 100*time.Millisecond, 8 })},
+	}
+}
+
 // streams are the shapes of HTTP/3, which has a worker of its own.
 func streams(n uint64) []shape {
 	over := func(change func(c *load.Config)) func(c *load.Config) {
@@ -313,6 +332,14 @@ func TestCounts(t *testing.T) {
 					continue
 				}
 				for _, shape := range shapes(k.requests) {
+					t.Run(name+"/"+shape.name+"/"+shape.engine, func(t *testing.T) { k.counted(t, s, place, shape) })
+				}
+			}
+			for place, name := range map[int]string{h2c: "HTTP 2", tls13: "HTTP 2 over TLS 1.3", tls12: "HTTP 2 over TLS 1.2"} {
+				if place == tls12 && k.any12 {
+					continue
+				}
+				for _, shape := range multiplexed(k.requests) {
 					t.Run(name+"/"+shape.name+"/"+shape.engine, func(t *testing.T) { k.counted(t, s, place, shape) })
 				}
 			}
@@ -347,7 +374,7 @@ func (k *server) counted(t *testing.T, s *site, place int, shape shape) {
 	}
 	shape.change(&c)
 	loses := answersAll
-	if k.pipelined != nil && c.Pipelining > 1 && c.Protocol != load.HTTP3 {
+	if k.pipelined != nil && c.Pipelining > 1 && c.Protocol == load.HTTP1 {
 		loses = k.pipelined(place)
 	}
 	if loses == stalls {
@@ -371,8 +398,9 @@ func (k *server) counted(t *testing.T, s *site, place int, shape shape) {
 			t.Errorf("request %d: %v of %d completed, want %d", i, b.Statuses, b.Completed, want)
 		}
 	}
-	if version != 0 && (r.Handshakes.Agreed.Version != version || c.Protocol == load.HTTP3 && r.Handshakes.Agreed.Protocol != "h3") {
-		t.Errorf("agreed %+v, want version %x", r.Handshakes.Agreed, version)
+	protocol := map[load.Protocol]string{load.HTTP1: "http/1.1", load.HTTP2: "h2", load.HTTP3: "h3"}[c.Protocol]
+	if version != 0 && (r.Handshakes.Agreed.Version != version || r.Handshakes.Agreed.Protocol != protocol) {
+		t.Errorf("agreed %+v, want version %x and %s", r.Handshakes.Agreed, version, protocol)
 	}
 }
 
@@ -389,8 +417,12 @@ func (s *site) compare(t *testing.T, r *load.Result, before uint64) {
 		}
 	}
 	if n.Completed < n.Sent { // those lines may come late: the next run must not be given them
-		for last := uint64(0); last != logged; time.Sleep(100 * time.Millisecond) {
-			last, logged = logged, s.count()-before
+		for same := 0; same < 5; time.Sleep(100 * time.Millisecond) {
+			last := logged
+			if logged = s.count() - before; logged != last {
+				same = 0
+			}
+			same++
 		}
 	}
 	most := n.Sent
