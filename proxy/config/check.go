@@ -28,7 +28,7 @@ func (k *checker) add(at *places, key, format string, args ...any) {
 
 // whole checks what is not a region's.
 func (k *checker) whole(c *Config, at *places) {
-	if len(c.Listen) == 0 {
+	if len(c.Listen) == 0 && len(c.TLS.Listen) == 0 {
 		c.Listen = []string{"127.0.0.1:8080"}
 	}
 	for i, a := range c.Listen {

@@ -11,7 +11,7 @@ import "time"
 // Config is a whole file, with what it includes.
 type Config struct {
 	// Listen are "host:port"; an empty host is every address. Default
-	// 127.0.0.1:8080.
+	// 127.0.0.1:8080, or none where there is TLS.
 	Listen []string `toml:"listen"`
 	// ProxyProtocol expects a PROXY protocol header, version 1 or 2, on every
 	// connection, from a trusted proxy.

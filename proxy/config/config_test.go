@@ -179,6 +179,9 @@ func TestDefaults(t *testing.T) {
 		l.Destinations[0].Weight != 1 || l.Balance != "round_robin" {
 		t.Errorf("%+v", c)
 	}
+	if c := parse(t, "[tls]\nlisten = ['127.0.0.1:8443']\n[[tls.certificates]]\npem = 'a'\nkey = 'b'\n[[locations]]\n[[locations.destinations]]\nuri = 'http://a'\n"); len(c.Listen) != 0 {
+		t.Errorf("TLS alone was asked for, and there is %v", c.Listen)
+	}
 	for d, want := range map[Duration]time.Duration{0: time.Second, -1: 0, Duration(time.Minute): time.Minute} {
 		if got := d.Or(time.Second); got != want {
 			t.Errorf("%v: %v", d, got)
