@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 					}
 				}})
 			defer proxy.Close()
-			head, err := check(t.Context(), &Entrant{}, caseOf(t, "16"), strings.TrimPrefix(proxy.URL, "http://"), b)
+			head, err := check(t.Context(), &Entrant{}, caseOf(t, "16"), new(race).dial(caseOf(t, "16")), strings.TrimPrefix(proxy.URL, "http://"), b)
 			switch {
 			case c.want == "" && (err != nil || !strings.HasPrefix(head, "GET /bytes/16 HTTP/1.1\r\n")):
 				t.Errorf("%q, %v", head, err)
@@ -115,10 +115,10 @@ func TestRace(t *testing.T) {
 		t.Skip("it measures: not with the race detector")
 	}
 	dir := t.TempDir()
-	names := []string{Nginx, "haproxy", "fasthttp", "httputil", Ours, Prefork}
+	names := []string{Nginx, "haproxy", "h2o", "caddy", "fasthttp", "httputil", Ours, Prefork}
 	r, err := Run(t.Context(), Config{
-		Rounds: 1, Duration: 60 * time.Millisecond, Workers: 1, Connections: 8, PerS: 500, Seed: 1, Hold: 300,
-		Only: names, Cases: []string{"16", "file-go-wrk", "idle"}, Program: program(t), Version: "test", Keep: dir,
+		Rounds: 1, Duration: 200 * time.Millisecond, Workers: 1, Connections: 8, PerS: 500, Seed: 1, Hold: 300,
+		Only: names, Cases: []string{"16", "file-go-wrk", "idle", "tls-handshakes"}, Program: program(t), Version: "test", Keep: dir,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(text.String())
-	if len(r.Cases) != 3 {
+	if len(r.Cases) != 4 {
 		t.Fatalf("%d cases", len(r.Cases))
 	}
 	for i := range r.Cases {
@@ -140,7 +140,7 @@ func TestRace(t *testing.T) {
 			wantRow(t, c, &c.Rows[k])
 		}
 	}
-	if len(r.Verdicts) != 2*3 {
+	if len(r.Verdicts) != 2*5 {
 		t.Errorf("%d verdicts: %+v", len(r.Verdicts), r.Verdicts)
 	}
 }
@@ -149,12 +149,16 @@ func wantRow(t *testing.T, c *CaseResult, row *Row) {
 	t.Helper()
 	switch {
 	case row.Name == "haproxy" && c.Files:
-		if row.NotRaced != errCannot.Error() {
+		if row.NotRaced != (&Setup{}).errCannot().Error() {
+			t.Errorf("%s: %s: %q", c.Name, row.Name, row.NotRaced)
+		}
+	case c.TLS && (row.Name == "fasthttp" || row.Name == "httputil"):
+		if row.NotRaced != (&Setup{TLS: true}).errCannot().Error() {
 			t.Errorf("%s: %s: %q", c.Name, row.Name, row.NotRaced)
 		}
 	case row.NotRaced != "":
 		t.Errorf("%s: %s was not raced: %s; nginx and haproxy are installed by: make deps", c.Name, row.Name, row.NotRaced)
-	case row.Hash == "" || row.Errors > 0 || row.Miscounted > 0:
+	case row.Hash == "" || c.TLS == (row.Cipher == "") || row.Errors > 0 || row.Miscounted > 0:
 		t.Errorf("%s: %s: hash %q, %d errors, %d rounds miscounted", c.Name, row.Name, row.Hash, row.Errors, row.Miscounted)
 	case c.Idle:
 		if d := row.Idle; d == nil || d.Held != 300 || d.Errors > 0 || d.Requests == 0 {

@@ -31,6 +31,9 @@ type Setup struct {
 	// Forward asks for the three forwarding fields and for an access log.
 	Forward bool
 	Files   bool
+	// TLS: it answers over TLS 1.3 alone, by HTTP/2 or HTTP/1.1 as a client likes; its
+	// certificate and key stand in Dir.
+	TLS bool
 }
 
 // canonical is where a configuration is rendered for to be shown and hashed: its

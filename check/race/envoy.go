@@ -55,7 +55,7 @@ func envoyText(s *Setup) (string, error) {
               routes:
               - match: {prefix: "/"}
                 route: {cluster: backend}
-%[6]s  clusters:
+%[6]s%[7]s  clusters:
   - name: backend
     type: STATIC
     connect_timeout: 2s
@@ -64,8 +64,19 @@ func envoyText(s *Setup) (string, error) {
       endpoints:
       - lb_endpoints:
         - endpoint: {address: {socket_address: {address: %[3]s, port_value: %[4]s}}}
-`, host, port, backendHost, backendPort, when(s.Forward, fmt.Sprintf(envoyLog, s.Dir)), when(s.Forward, envoyFields)), nil
+`, host, port, backendHost, backendPort, when(s.Forward, fmt.Sprintf(envoyLog, s.Dir)), when(s.Forward, envoyFields),
+		when(s.TLS, fmt.Sprintf(envoyTLS, s.Dir))), nil
 }
+
+const envoyTLS = `      transport_socket:
+        name: tls
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          common_tls_context:
+            alpn_protocols: [h2, http/1.1]
+            tls_params: {tls_minimum_protocol_version: TLSv1_3, tls_maximum_protocol_version: TLSv1_3, ecdh_curves: [X25519]}
+            tls_certificates: [{certificate_chain: {filename: %[1]s/cert.pem}, private_key: {filename: %[1]s/key.pem}}]
+`
 
 const envoyLog = `          access_log:
           - name: envoy.access_loggers.file

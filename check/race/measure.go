@@ -2,6 +2,7 @@ package race
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,10 +158,12 @@ func (r *race) read(n *runner) (v reading, err error) {
 const timeout = 10 * time.Second
 
 func (r *race) config(k *Case, n *runner) load.Config {
-	return load.Config{
+	c := load.Config{
 		Address: n.target, Mix: []load.Request{{Bytes: requestBytes(question{"GET", k.Path, ""}, n.addr), Weight: 1}},
 		Connections: r.Connections, Threads: 1, Pipelining: 1, Seed: r.Seed, Duration: r.Duration, Timeout: timeout, Engine: "auto",
 	}
+	r.secure(k, &c)
+	return c
 }
 
 // closed has no warm-up: what the whole loop costs is divided by all of its
@@ -173,6 +176,9 @@ func (r *race) closed(ctx context.Context, k *Case, n *runner, s *Sample) error 
 	if res.Interrupted {
 		return context.Canceled
 	}
+	if n.row.Cipher, err = k.agreed(res); err != nil {
+		return err
+	}
 	t := &res.Total
 	s.Requests, s.WindowS, s.Errors = t.Completed, float64(res.WindowNs)/1e9, t.Failed+t.Bad+uint64(r.Connections-res.Established)
 	s.P50Ns, s.P99Ns = t.Response.Quantile(.5), t.Response.Quantile(.99)
@@ -182,7 +188,7 @@ func (r *race) closed(ctx context.Context, k *Case, n *runner, s *Sample) error 
 // open measures response times at the rate of all.
 func (r *race) open(ctx context.Context, k *Case, n *runner, s *Sample) error {
 	c := r.config(k, n)
-	f := unit.Frequency{Count: uint64(r.PerS), PerNs: uint64(time.Second)}
+	f := unit.Frequency{Count: uint64(cmp.Or(k.PerS, r.PerS)), PerNs: uint64(time.Second)}
 	c.Rate, c.Warmup = unit.Rate{From: f, To: f}, r.Duration/5
 	res, err := load.Run(ctx, c, quiet{})
 	if err != nil {

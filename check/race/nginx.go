@@ -61,8 +61,8 @@ func nginxServer(s *Setup) string {
     keepalive_requests 1000000000;
   }
   server {
-    listen %[1]s reuseport;
-    location / {
+    listen %[1]s%[4]s reuseport;
+%[5]s    location / {
       proxy_pass http://backend;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
@@ -74,5 +74,9 @@ func nginxServer(s *Setup) string {
 `, s.Listen, s.Backend, when(s.Forward, `      proxy_set_header X-Forwarded-For $remote_addr;
       proxy_set_header X-Forwarded-Proto $scheme;
       proxy_set_header X-Forwarded-Host $http_host;
-`))
+`), when(s.TLS, " ssl http2"), when(s.TLS, fmt.Sprintf(`    ssl_certificate %[1]s/cert.pem;
+    ssl_certificate_key %[1]s/key.pem;
+    ssl_protocols TLSv1.3;
+    ssl_ecdh_curve X25519;
+`, s.Dir)))
 }

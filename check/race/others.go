@@ -33,7 +33,7 @@ func haproxyText(s *Setup) string {
   timeout client 3600s
   timeout server 60s
 frontend f
-  bind %[3]s shards by-thread
+  bind %[3]s shards by-thread%[6]s
 %[4]s  default_backend b
 backend b
   http-reuse always
@@ -45,7 +45,7 @@ backend b
   http-request set-header X-Forwarded-For %[src]
   http-request set-header X-Forwarded-Proto http
   http-request set-header X-Forwarded-Host %[req.hdr(host)]
-`), s.Backend)
+`), s.Backend, when(s.TLS, " ssl crt "+s.Dir+"/"+pairFile+" alpn h2,http/1.1 ssl-min-ver TLSv1.3 curves X25519 ciphersuites TLS_AES_128_GCM_SHA256"))
 }
 
 func caddy() Contestant {
@@ -59,16 +59,20 @@ func caddy() Contestant {
 			if s.Files {
 				handler = fmt.Sprintf("  root * %s/site\n  file_server\n", s.Dir)
 			}
+			scheme, secure := "http", ""
+			if s.TLS {
+				scheme = "https"
+				secure = fmt.Sprintf("  tls %[1]s/cert.pem %[1]s/key.pem {\n    protocols tls1.3 tls1.3\n    curves x25519\n  }\n", s.Dir)
+			}
 			text := fmt.Sprintf(`{
   admin off
   auto_https off
-  persist_config off
   storage file_system %[1]s/storage
 }
-http://:%[2]s {
+%[6]s://:%[2]s {
   bind %[3]s
-%[4]s%[5]s}
-`, s.Dir, port, host, when(s.Forward, "  log {\n    output file "+s.Dir+"/access.log {\n      roll_disabled\n    }\n  }\n"), handler)
+%[7]s%[4]s%[5]s}
+`, s.Dir, port, host, when(s.Forward, "  log {\n    output file "+s.Dir+"/access.log {\n      roll_disabled\n    }\n  }\n"), handler, scheme, secure)
 			return Configuration{File: "Caddyfile", Text: text,
 					Command: fmt.Sprintf("HOME=%[1]s GOMAXPROCS=%[2]d exec {program} run --adapter caddyfile --config %[1]s/Caddyfile", s.Dir, s.Workers)},
 				err == nil
@@ -92,7 +96,7 @@ max-connections: 19900
 %[2]slisten:
   host: %[3]s
   port: %[4]s
-http1-request-timeout: 3600
+%[6]shttp1-request-timeout: 3600
 proxy.preserve-host: ON
 proxy.timeout.keepalive: 60000
 hosts:
@@ -100,7 +104,8 @@ hosts:
     paths:
       "/":
         %[5]s
-`, s.Workers, when(s.Forward, "access-log: "+s.Dir+"/access.log\n"), host, port, target)
+`, s.Workers, when(s.Forward, "access-log: "+s.Dir+"/access.log\n"), host, port, target,
+				when(s.TLS, fmt.Sprintf("  ssl:\n    certificate-file: %[1]s/cert.pem\n    key-file: %[1]s/key.pem\n    minimum-version: TLSv1.3\n", s.Dir)))
 			return Configuration{File: "h2o.yaml", Text: text, Command: "exec {program} -c " + s.Dir + "/h2o.yaml"}, err == nil
 		},
 	}
@@ -162,7 +167,7 @@ uri = %[5]q
 `, s.Listen, s.Forward, name == roadSignPrefork, s.Dir, uri)
 			return Configuration{File: "settings.toml", Text: text,
 				Command: fmt.Sprintf("cd %[1]s && GOMAXPROCS=%[2]d exec {program} >%[3]s", s.Dir, s.Workers,
-					when(s.Forward, s.Dir+"/access.log")+when(!s.Forward, "/dev/null"))}, true
+					when(s.Forward, s.Dir+"/access.log")+when(!s.Forward, "/dev/null"))}, !s.TLS
 		},
 	}
 }

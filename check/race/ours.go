@@ -12,8 +12,7 @@ func ours(name string) Contestant {
 			if s.Files {
 				uri = "files://" + s.Dir + "/site"
 			}
-			text := fmt.Sprintf(`listen = [%q]
-workers = %d
+			text := fmt.Sprintf(`%sworkers = %d
 %s
 [timeouts]
 keep_alive = "1h"
@@ -22,11 +21,15 @@ keep_alive = "1h"
 [[locations.destinations]]
 uri = %q
 idle_connections = 128
-`, s.Listen, s.Workers, when(s.Forward, fmt.Sprintf("\n[log]\naccess = %q\n", s.Dir+"/access.log")), uri)
+`, when(!s.TLS, fmt.Sprintf("listen = [%q]\n", s.Listen)), s.Workers, when(s.Forward, fmt.Sprintf("\n[log]\naccess = %q\n", s.Dir+"/access.log"))+when(s.TLS, oursTLS(s)), uri)
 			return Configuration{File: "proxy.toml", Text: text,
 				Command: "exec {program} proxy " + when(name == Prefork, "--prefork ") + s.Dir + "/proxy.toml"}, true
 		},
 	}
+}
+
+func oursTLS(s *Setup) string {
+	return fmt.Sprintf("\n[tls]\nlisten = [%q]\n\n[[tls.certificates]]\npem = %q\nkey = %q\n", s.Listen, s.Dir+"/"+certificateFile, s.Dir+"/"+keyFile)
 }
 
 // The two minimal proxies are this program's own, in check/race/baseline: what a Go program
@@ -43,7 +46,10 @@ func httpUtil() Contestant {
 func baselineCommand(kind string) func(s *Setup) (Configuration, bool) {
 	return func(s *Setup) (Configuration, bool) {
 		command := fmt.Sprintf("exec {program} baseline %s --addr %s --workers %d", kind, s.Listen, s.Workers)
-		if s.Files {
+		switch {
+		case s.TLS:
+			return Configuration{}, false
+		case s.Files:
 			return Configuration{Command: command + " --files " + s.Dir + "/site"}, true
 		}
 		command += " --backend " + s.Backend

@@ -71,6 +71,13 @@ type Case struct {
 	GoWrk bool `json:"go_wrk"`
 	// Idle: connections are held, and what they take is measured.
 	Idle bool `json:"idle"`
+	// TLS: clients speak TLS 1.3. Handshakes: each request has a connection of its own.
+	TLS        bool `json:"tls"`
+	Handshakes bool `json:"handshakes"`
+	// Streams at a time on each connection, of HTTP/2; 0: HTTP/1.1.
+	Streams int `json:"streams,omitempty"`
+	// PerS is the rate of its open loop where the race's would be too much; 0: it is not.
+	PerS int `json:"open_per_s,omitempty"`
 	// Limit of our CPU per request to nginx's, aimed at; 0 none.
 	Limit float64 `json:"limit,omitempty"`
 }
@@ -87,11 +94,18 @@ func Cases() []Case {
 		{Name: "file", About: "a file of 268 bytes, no log", Path: "/page.html", Bytes: 268, Files: true, Limit: 0.40},
 		{Name: "file-go-wrk", About: "the same file under a load like go-wrk's", Path: "/page.html", Bytes: 268, Files: true, GoWrk: true},
 		{Name: "idle", About: "connections held idle while others are served", Path: "/bytes/16", Bytes: 16, Idle: true},
+		{Name: "tls", About: "16-byte answer over TLS 1.3, no log", Path: "/bytes/16", Bytes: 16, TLS: true, Limit: 0.65},
+		{Name: "tls-100k", About: "100,000-byte answer over TLS 1.3, no log", Path: "/bytes/100000", Bytes: 100_000, TLS: true, PerS: 1000,
+			Limit: 0.9},
+		{Name: "tls-handshakes", About: "16-byte answer over TLS 1.3, a connection for each request", Path: "/bytes/16", Bytes: 16, TLS: true,
+			Handshakes: true, PerS: 200, Limit: 1.2},
+		{Name: "h2", About: "16-byte answer over HTTP/2 and TLS 1.3, 16 streams, no log", Path: "/bytes/16", Bytes: 16, TLS: true, Streams: 16,
+			Limit: 0.8},
 	}
 }
 
 func (k *Case) setup(workers int) Setup {
-	return Setup{Workers: workers, Forward: k.Forward, Files: k.Files}
+	return Setup{Workers: workers, Forward: k.Forward, Files: k.Files, TLS: k.TLS}
 }
 
 // chosen are the cases of these names.
@@ -143,6 +157,9 @@ func Run(ctx context.Context, c Config) (res *Result, err error) {
 		return nil, err
 	}
 	defer r.backend.Stop()
+	if r.site, err = newSite(); err != nil {
+		return nil, err
+	}
 	begin := time.Now()
 	for i := range cases {
 		if err := r.do(ctx, &cases[i]); err != nil {
@@ -160,6 +177,7 @@ type race struct {
 	dir      string
 	entrants []*Entrant
 	backend  *run.Child
+	site     *site
 	result   *Result
 	samples  []Sample
 }
@@ -227,8 +245,13 @@ func (r *race) do(ctx context.Context, k *Case) error {
 	return r.after(ctx, k, runners)
 }
 
-// errCannot is why a contestant is not raced at a case: files are all that some lack.
-var errCannot = errors.New("it serves no files")
+// errCannot is why a contestant is not raced at a case.
+func (s *Setup) errCannot() error {
+	if s.TLS {
+		return errors.New("it is not configured for TLS here")
+	}
+	return errors.New("it serves no files")
+}
 
 // enter checks a contestant against the recording backend and starts it for the
 // race. What it answers has to be stopped.
@@ -236,7 +259,7 @@ func (r *race) enter(ctx context.Context, e *Entrant, k *Case, row *Row) (*runne
 	s := k.setup(r.Workers)
 	config, hash, ok := e.Canonical(s)
 	if !ok {
-		return nil, errCannot
+		return nil, s.errCannot()
 	}
 	row.Hash, row.Configuration = hash, config
 	recorder, err := newRecording(k.Bytes)
@@ -252,7 +275,7 @@ func (r *race) enter(ctx context.Context, e *Entrant, k *Case, row *Row) (*runne
 	if k.Files {
 		err = checkFile(ctx, k, n.addr)
 	} else {
-		row.Forwards, err = check(ctx, e, k, n.addr, recorder)
+		row.Forwards, err = check(ctx, e, k, r.dial(k), n.addr, recorder)
 		row.Forwards = strings.ReplaceAll(row.Forwards, n.addr, "127.0.0.1:8080")
 	}
 	if err == nil && k.Forward {
@@ -300,9 +323,14 @@ func (r *race) startOnce(ctx context.Context, e *Entrant, s Setup, name string) 
 	} else if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, err
 	}
+	if s.TLS {
+		if err := r.site.write(s.Dir); err != nil {
+			return nil, err
+		}
+	}
 	config, ok := e.contestant.render(&s)
 	if !ok {
-		return nil, errCannot
+		return nil, s.errCannot()
 	}
 	if config.File != "" {
 		if err := os.WriteFile(filepath.Join(s.Dir, config.File), []byte(config.Text), 0o644); err != nil {

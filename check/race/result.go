@@ -62,6 +62,8 @@ type Row struct {
 	Configuration Configuration `json:"configuration,omitzero"`
 	// Forwards is the head that the backend gets for the race's request.
 	Forwards string `json:"forwards,omitempty"`
+	// Cipher that it chose, where the case is over TLS.
+	Cipher string `json:"cipher,omitempty"`
 	// NotRaced says why there are no figures.
 	NotRaced string `json:"not_raced,omitempty"`
 
@@ -194,7 +196,7 @@ func (r *Result) summarise(c *CaseResult, row *Row) {
 	for _, s := range own {
 		row.Errors += s.Errors
 		row.Late += s.Late
-		if !c.Files && (s.Seen < s.Requests || s.Seen > s.Requests+uint64(r.Settings.Connections)) {
+		if !c.Files && (s.Seen < s.Requests || s.Seen > s.Requests+uint64(r.Settings.Connections*max(1, c.Streams))) {
 			row.Miscounted++
 		}
 	}
@@ -282,6 +284,15 @@ func (r *Result) caveatCase(c *CaseResult) {
 	if busy > 0 {
 		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f%% of the CPU time used was somebody else's", c.Name, busy, len(c.samples),
 			othersCaveat*100))
+	}
+	ciphers := map[string][]string{}
+	for i := range c.Rows {
+		if row := &c.Rows[i]; row.Cipher != "" {
+			ciphers[row.Cipher] = append(ciphers[row.Cipher], row.Name)
+		}
+	}
+	if len(ciphers) > 1 {
+		r.note(fmt.Sprintf("%s: not all chose the same cipher: %v", c.Name, ciphers))
 	}
 	tell := func(what string, count func(*Row) uint64) {
 		var list []string
