@@ -169,8 +169,21 @@ func (s *Spec) checkHTTP(to Address) error {
 	return nil
 }
 
-// checkDial refuses a name that is none of the servers'.
+// checkDial refuses a name that is none of the servers', and HTTP/3 with a server
+// without TLS.
 func (e *Experiment) checkDial() error {
+	for i := range e.Servers {
+		if e.Load.HTTP != HTTP3 || e.Servers[i].URL == "" {
+			continue
+		}
+		to, _, _, err := ParseTarget(e.Servers[i].URL)
+		if err == nil {
+			err = (&Spec{Wire: Wire{Dial: e.Load.Dial}}).checkHTTP(to)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for _, text := range e.Load.Resolve {
 		r, err := parseResolve(text)
 		if err != nil {

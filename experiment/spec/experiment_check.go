@@ -24,7 +24,12 @@ const (
 
 // placeholder stands for the address of a server that is not started yet, so
 // that everything else can be checked.
-const placeholder = "http://127.0.0.1:1"
+func (e *Experiment) placeholder() string {
+	if e.Load.HTTP == HTTP3 {
+		return "https://127.0.0.1:1"
+	}
+	return "http://127.0.0.1:1"
+}
 
 // Complete fills in what was left open, so that the experiment that is kept
 // says all that was done. seed is taken where none is given.
@@ -259,7 +264,7 @@ func (e *Experiment) checkLoad() error {
 					r, _ = unit.ParseRate("1000")
 				}
 				for mix := range e.Requests {
-					s, err := e.Spec(placeholder, mix, int(c), int(p), r)
+					s, err := e.Spec(e.placeholder(), mix, int(c), int(p), r)
 					if err == nil {
 						err = s.Check()
 					}
