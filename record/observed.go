@@ -457,7 +457,7 @@ type Neighbour struct {
 	CPU   int    `json:"cpu"`    // that it ran on last; -1 unknown, or of several threads
 }
 
-// TCPRow is the host's (namespace's) TCP counters over one interval:
+// TCPRow is the host's (namespace's) counters of TCP, and of UDP for QUIC, over one interval:
 // /proc/net/netstat and /proc/net/snmp. -1: this kernel has no such counter.
 type TCPRow struct {
 	ObservedHead
@@ -482,6 +482,10 @@ type TCPRow struct {
 	InSegs          int64  `json:"in_segs"`
 	OutSegs         int64  `json:"out_segs"`
 	CurrEstab       int64  `json:"curr_estab"` // gauge
+	// Datagrams of UDP over IPv4 that sockets were given, and that were dropped because
+	// a socket's receive buffer was full.
+	UDPIn           int64 `json:"udp_in,omitempty"`
+	UDPRcvbufErrors int64 `json:"udp_rcvbuf_errors,omitempty"`
 }
 
 // NetDevRow is one interface over one interval: /proc/net/dev, and its root

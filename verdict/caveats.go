@@ -70,6 +70,7 @@ func (d *caveats) ofTheRun(f *facts, slo sloResult) {
 	d.ofTheConnections(run)
 	d.ofTheHandshakes(run)
 	d.ofTheStreams(run)
+	d.ofTheDatagrams(f.runFacts, f.datagrams)
 	if f.open && f.generatorFull() {
 		d.add("caveat.generator-full", with{"who": f.worst().who(), "busy": f.generator.busy.value})
 	}

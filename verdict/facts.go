@@ -69,6 +69,7 @@ type serverSide struct {
 	sleeps     threadFacts
 	crew       workerFacts
 	accept     acceptFacts
+	datagrams  datagramFacts
 	unaccepted unacceptedFacts
 	database   databaseFacts // behind it
 	calls      callFacts     // of a service behind it
@@ -209,6 +210,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.delayed = delayedAckOf(f, series, sockets)
 	f.places = placesOf(f, series, sockets, load)
 	f.accept = acceptOf(f.cpuFacts, series)
+	f.datagrams = datagramsOf(f.cpuFacts, series)
 	f.unaccepted = unacceptedOf(f.cpuFacts, series, sockets)
 	f.packets = packetsOf(f.cpuFacts, series)
 	f.clock = clockOf(f.cpuFacts, series)
