@@ -34,7 +34,11 @@ func (r *Result) Write(w io.Writer) error {
 }
 
 func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
-	fmt.Fprintf(b, "%s: %s\n", c.Name, c.About)
+	fmt.Fprintf(b, "%s: %s", c.Name, c.About)
+	if c.PerS > 0 {
+		fmt.Fprintf(b, "; open loop at %s/s", unit.FormatSI(float64(c.PerS)))
+	}
+	b.WriteByte('\n')
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	last := "open p99" // or, with a load like go-wrk's, what that would print
 	if c.GoWrk {
@@ -115,7 +119,7 @@ func (r *Result) writeEqual(b *strings.Builder) {
 		s.Workers, s.Connections, s.Rounds, unit.FormatNs(int64(s.DurationS*1e9)), s.Seed))
 	wrapped(b, "checked     ", "before every case: what each passes on, by a backend that records it, and what comes back; in every round: errors, and the backend's count against the generator's")
 	wrapped(b, "CPU         ", "of all processes of a contestant by their own clocks, over the requests of a closed loop; the ratio is of pairs from one round, with its 95% interval")
-	wrapped(b, "p99         ", fmt.Sprintf("of the closed loop, where each has another load; open p99: at %s/s for all, from when a request was due", unit.FormatSI(float64(s.PerS))))
+	wrapped(b, "p99         ", fmt.Sprintf("of the closed loop, where each has another load; open p99: at %s/s for all, where a case names no other rate, from when a request was due", unit.FormatSI(float64(s.PerS))))
 	wrapped(b, "calls       ", "system calls a request; MB: proportional set size of all its processes")
 	wrapped(b, "host        ", fmt.Sprintf("%s, %d CPUs, Linux %s; generator, backend and contestant share them", e.CPUModel, e.CoresAllowed,
 		e.Kernel))

@@ -93,7 +93,9 @@ func TestH2Hostile(t *testing.T) {
 		"a dynamic index": {wrong(func(s uint32) []byte {
 			return append(http2.AppendHeader(nil, 1, http2.Headers, http2.EndHeaders, s), 0xbe)
 		}), by(http2.CompressionError, hpack.ErrIndex.Error())},
-		"an empty head": {wrong(func(s uint32) []byte { return http2.AppendHeader(nil, 0, http2.Headers, http2.EndHeaders|http2.EndStream, s) }),
+		"an empty head": {wrong(func(s uint32) []byte {
+			return http2.AppendHeader(nil, 0, http2.Headers, http2.EndHeaders|http2.EndStream, s)
+		}),
 			by(http2.ProtocolError, causeMalformed)},
 		// As h2o 2.2 does, which never reads how large a table may be.
 		"the table of 4,096 bytes": {wrong(func(s uint32) []byte {
