@@ -56,7 +56,7 @@ func mayImport() map[string][]string {
 		"server/quorum":     {"internal/lastline", "internal/scratch", "measure/netns"},
 		"server/store":      {"internal/scratch"},
 		"server/planted":    {"internal/sys", "server/store"},
-		"proxy": {"internal/hist", "internal/http1", "internal/rebind", "internal/ring", "internal/secret", "internal/sys",
+		"proxy": {"internal/hist", "internal/hpack", "internal/http1", "internal/http2", "internal/rebind", "internal/ring", "internal/secret", "internal/sys",
 			"internal/tlsconn", "proxy/config", "proxy/route"},
 		"proxy/apps":        {"proxy/config"},
 		"proxy/config":      {},

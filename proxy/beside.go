@@ -23,8 +23,8 @@ type Beside interface {
 	Run(ctx context.Context, connect func(Origin) (net.Conn, error), serve func(context.Context) error) error
 	// TLS is the configuration of handshakes, which is tlsconn.Shared.
 	TLS() *tls.Config
-	// ForLoop tells whether a client is for the loop that has its ClientHello: one that
-	// agrees on TLS 1.3 and speaks HTTP/1.1. It is called on the loop's thread, as the rest
+	// ForLoop tells whether a client with TLS 1.3 is for the loop that has its
+	// ClientHello. It is called on the loop's thread, as the rest
 	// down to Take, and must not wait.
 	ForLoop(*tls.ClientHelloInfo) bool
 	// Made, Failed, Left and Evicted tell what became of clients of the loops: a

@@ -20,6 +20,7 @@ const (
 	atHead                        // a request's head is to come, or part of it is there
 	atRequest                     // a request is being answered
 	atTunnel                      // bytes go both ways
+	atSession                     // frames of HTTP/2 go both ways
 	atEnd                         // what was sent is to go out, then the connection ends
 	atLinger                      // our side is closed; what comes is thrown away
 )
@@ -151,13 +152,16 @@ func (c *client) enter() bool {
 
 func (c *client) received(data []byte) {
 	x := c.x
-	if c.listed && c.state != atLinger {
+	if c.listed && c.state < atSession {
 		c.unlist()
 	}
 	switch {
 	case c.state == atTunnel:
 		x.peer.tunnelled(data)
 		x.touch()
+		return
+	case c.state == atSession:
+		c.session.received(data)
 		return
 	case c.state >= atEnd:
 		return
@@ -365,6 +369,10 @@ func (c *client) finish() {
 	c.x.log()
 	unread := c.x.bodyState != bodyWhole
 	*c.x = exchange{}
+	if c.stream != nil {
+		c.stream.answered()
+		return
+	}
 	if c.at == c.have() && c.in != nil {
 		c.loop.parcels.put(c.in)
 		c.in, c.at = nil, 0
@@ -421,6 +429,9 @@ func (c *client) end() {
 		return
 	}
 	l := c.loop
+	if c.session != nil {
+		c.session.lost("client gone")
+	}
 	if x := c.x; x != nil {
 		if p := x.peer; p != nil {
 			x.peer = nil
@@ -471,6 +482,8 @@ func (c *client) drain() {
 	case c.state == atGreeting && c.in == nil:
 		c.end()
 	case c.state == atTunnel:
+	case c.state == atSession:
+		c.session.drain()
 	default:
 		c.closing = true
 	}
@@ -528,6 +541,8 @@ func (c *client) over(err syscall.Errno) {
 		c.fail("client reset")
 	case c.state == atTunnel:
 		c.x.peer.halfClose()
+	case c.state == atSession:
+		c.end()
 	case c.state == atHead, c.state == atPreface:
 		c.run()
 		if c.state == atPreface {
@@ -573,6 +588,8 @@ func (c *client) drained() {
 		c.run()
 	case atTunnel:
 		c.x.peer.goOn()
+	case atSession:
+		c.session.drained()
 	case atRequest:
 		switch p := c.x.peer; {
 		case p != nil:
@@ -606,8 +623,8 @@ func (c *client) expired() {
 		c.refuse(408, "the request's head took too long")
 	case atRequest:
 		c.x.expired()
-	case atTunnel:
-		c.end()
+	case atSession:
+		c.session.expired()
 	default:
 		c.end()
 	}

@@ -104,6 +104,9 @@ type conn struct {
 	source, sink *flow     // what is spliced from here, and to here
 	tls          *ciphered // nil: what is sent and received is plain
 
+	session *session // nil: HTTP/1.1 is spoken
+	stream  *stream  // nil: there is a socket
+
 	deadline int64 // loop's clock; 0: none
 	checkAt  int64 // tick at which the wheel looks at it; 0: it does not
 }
@@ -114,12 +117,19 @@ func (c *conn) tag() ring.Tag { return ring.MakeTag(c.index, c.generation) }
 func (c *conn) buffer() *parcel {
 	if c.out == nil {
 		c.out = c.loop.parcels.get()
-		if !c.dirty {
-			c.dirty = true
-			c.loop.dirty = append(c.loop.dirty, c)
-		}
+		c.mark()
 	}
 	return c.out
+}
+
+// mark has what is to be sent looked at when the turn ends.
+func (c *conn) mark() {
+	if c.stream != nil {
+		c.stream.ready()
+	} else if !c.dirty {
+		c.dirty = true
+		c.loop.dirty = append(c.loop.dirty, c)
+	}
 }
 
 // room is buffer with place for n bytes more: in a larger parcel where they do not
@@ -143,10 +153,7 @@ func (c *conn) room(n int) *parcel {
 	}
 	c.flush()
 	c.out = take(&s.large, largeBytes)
-	if !c.dirty {
-		c.dirty = true
-		c.loop.dirty = append(c.loop.dirty, c)
-	}
+	c.mark()
 	return c.out
 }
 
@@ -159,6 +166,10 @@ func (c *conn) write(b []byte) {
 // lend sends b itself, which must not change until the connection has drained.
 func (c *conn) lend(b []byte) {
 	c.flush()
+	if c.stream != nil {
+		c.stream.lent(b)
+		return
+	}
 	if t := c.tls; t != nil {
 		if t.rest = append(t.rest, b); len(t.rest) == 1 {
 			c.lendSealed()
@@ -172,6 +183,10 @@ func (c *conn) lend(b []byte) {
 // flush hands what is to be sent to the ring.
 func (c *conn) flush() {
 	if c.out == nil || c.fd < 0 {
+		return
+	}
+	if c.stream != nil {
+		c.stream.enqueue()
 		return
 	}
 	if c.tls != nil {
@@ -203,6 +218,10 @@ func (c *conn) atEase() {
 // settle looks, a Wait after a send, whether all is out.
 func (c *conn) settle() {
 	c.unsettled, c.leaving = false, 0
+	if c.stream != nil && c.fd >= 0 {
+		c.stream.settle()
+		return
+	}
 	if c.fd < 0 || c.blocked {
 		return
 	}
@@ -245,7 +264,9 @@ func (c *conn) release() {
 func (c *conn) pause() {
 	if c.intake != intakePaused {
 		c.intake = intakePaused
-		c.loop.ring.Pause(c.tag())
+		if c.stream == nil {
+			c.loop.ring.Pause(c.tag())
+		}
 	}
 }
 
@@ -258,7 +279,9 @@ func (c *conn) resume() {
 
 // receive asks for what comes next.
 func (c *conn) receive() {
-	if c.intake == intakePiece {
+	if c.stream != nil {
+		c.stream.repay()
+	} else if c.intake == intakePiece {
 		c.loop.ring.ReceiveOnce(int(c.fd), c.tag())
 	} else {
 		c.loop.ring.Receive(int(c.fd), c.tag())
@@ -299,7 +322,11 @@ func (c *conn) close() {
 		return
 	}
 	c.unsplice()
-	c.loop.ring.Close(int(c.fd), c.tag())
+	if c.stream != nil {
+		c.stream.cut()
+	} else {
+		c.loop.ring.Close(int(c.fd), c.tag())
+	}
 	c.fd, c.deadline = -1, 0
 	if c.out != nil {
 		c.loop.parcels.put(c.out)

@@ -20,14 +20,14 @@ type counters struct {
 
 // clientCounts is what clients do, and what is refused to them.
 type clientCounts struct {
-	accepted, acceptErrors, acceptPauses uint64
-	requests, secureRequests             uint64
-	badRequests, unrouted, loopsDetected uint64
-	limitedRequests, limitedConnections  uint64
-	idleClosed, idleEvicted              uint64
-	headerTimeouts, bodyTimeouts         uint64
-	requestTimeouts, clientTimeouts      uint64
-	clientResets, badRecords             uint64
+	accepted, acceptErrors, acceptPauses  uint64
+	requests, secureRequests              uint64
+	badRequests, unrouted, loopsDetected  uint64
+	limitedRequests, limitedConnections   uint64
+	idleClosed, idleEvicted               uint64
+	headerTimeouts, bodyTimeouts          uint64
+	requestTimeouts, clientTimeouts       uint64
+	clientResets, badRecords, resetFloods uint64
 }
 
 // upstreamCounts is what becomes of attempts to have a destination answer.
@@ -80,6 +80,7 @@ func (c *counters) fields() []counterField {
 		{"client_timeouts_total", "clients that did not take their response", &c.clientTimeouts},
 		{"client_resets_total", "clients that went before their response", &c.clientResets},
 		{"tls_bad_records_total", "clients whose TLS broke behind the handshake", &c.badRecords},
+		{"http2_floods_total", "clients with HTTP/2 that were closed for what they reset", &c.resetFloods},
 		{"upstream_connects_total", "connections opened to destinations", &c.connects},
 		{"upstream_connect_errors_total", "connects that failed", &c.connectErrors},
 		{"upstream_connect_timeouts_total", "connects that took too long", &c.connectTimeouts},

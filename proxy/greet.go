@@ -10,7 +10,7 @@ import (
 	"ceiling/internal/tlsconn"
 )
 
-// A client with TLS 1.3 and HTTP/1.1 is served by the loop that accepted it: crypto/tls
+// A client with TLS 1.3 is served by the loop that accepted it: crypto/tls
 // makes the handshake on the loop's thread, and each record after it is one call of the
 // cipher, from the ring's buffer and into a parcel. Who wants something else is found out
 // by its ClientHello and handed to Beside, with all that it has sent. The reasons are in
@@ -134,6 +134,9 @@ func (c *client) greeted() {
 	c.expire(l.site.timeouts.header)
 	if c.enter() {
 		c.waits()
+		if agreed.Protocol == "h2" {
+			l.speakHTTP2(c)
+		}
 		c.open(rest)
 	}
 	l.parcels.put(in)
@@ -303,6 +306,10 @@ func copyMapped(to, from []byte) (whole bool) {
 
 // unsent is what has not gone out of what is lent.
 func (c *conn) unsent() int {
+	if c.stream != nil {
+		c.stream.enqueue()
+		return c.stream.held
+	}
 	n := c.loop.ring.Unsent(c.tag())
 	if c.tls != nil {
 		for _, b := range c.tls.rest {

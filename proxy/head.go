@@ -215,7 +215,7 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	bodiless := r.Status == 204 || r.Status == 304 || string(x.request.Method) == "HEAD"
 	vary := x.destination.level != packNothing && x.consider(r, head)
 	open := !bodiless && (r.Chunked || r.UntilClose || x.coding != 0) // its end is not known
-	if open {
+	if open && c.stream == nil {                                      // a stream's end is in its frames
 		x.chunked = x.request.Minor > 0
 		if !x.chunked {
 			c.closing = true

@@ -222,8 +222,7 @@ func (x *exchange) logCombined(g *logBuffer, head []byte) {
 		b = append(b, x.request.Method...)
 		b = append(b, ' ')
 		b = appendSafe(b, x.request.Target)
-		b = append(b, " HTTP/1."...)
-		b = strconv.AppendInt(b, int64(x.request.Minor), 10)
+		b = x.client.appendProtocol(b, x.request.Minor)
 	}
 	b = append(b, "\" "...)
 	b = strconv.AppendInt(b, int64(x.status), 10)

@@ -63,6 +63,14 @@ type admission struct {
 	starved                []*pool
 	handed                 atomic.Int32 // clients that Beside has taken since the last turn
 	greeting
+	sessions sessions
+}
+
+// sessions counts the clients with HTTP/2 and their requests: those that are there, and
+// all that were.
+type sessions struct {
+	open, streams       int
+	total, streamsTotal uint64
 }
 
 // sending are the connections with something to send, and those whose sends are to be
@@ -78,6 +86,10 @@ type memory struct {
 	extra     []byte // see conn.more
 	nothing   []byte // see blank
 	clean     []byte // scratch of route.Clean
+	streams   []*stream
+	rewriter  rewriter
+	heads     heads
+	chunk     []byte // scratch of stream.take
 }
 
 // clock is read once a turn.
@@ -170,6 +182,9 @@ func (l *loop) settle() {
 func (l *loop) flush() {
 	for i := 0; i < len(l.dirty); i++ {
 		c := l.dirty[i]
+		if c.session != nil {
+			c.session.gather()
+		}
 		c.dirty = false
 		c.flush()
 	}
@@ -290,7 +305,7 @@ func (l *loop) stop(within time.Duration) {
 func (l *loop) letGo() error {
 	var err error
 	for _, c := range l.conns {
-		if c != nil && c.fd >= 0 {
+		if c != nil && c.fd >= 0 && c.stream == nil {
 			c.unsplice()
 			if c.tls != nil {
 				c.tls.Stop()

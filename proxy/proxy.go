@@ -2,7 +2,7 @@
 // core, each with its own ring, listener, connections and counters. A request
 // crosses no lock, is not decoded, and allocates nothing.
 //
-// What does not fit a loop, such as HTTP/2, is done with Go's own stacks beside it and
+// What does not fit a loop, such as TLS 1.2, is done with Go's own stacks beside it and
 // handed over as a connection that speaks plain HTTP/1.1, see Connect.
 package proxy
 

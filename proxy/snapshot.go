@@ -56,15 +56,18 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 		counts    *counters
 		clients   int
 		upstreams []UpstreamStatus
+		sessions  sessions
 	}
+	var all sessions
 	total := new(counters)
 	s := &Snapshot{Counters: map[string]uint64{}, Statuses: map[string]uint64{}, Loops: len(p.loops)}
 	err := ask(p, func(l *loop) part {
 		counts := l.counts
-		return part{&counts, len(l.clients), l.upstreams()}
+		return part{&counts, len(l.clients), l.upstreams(), l.sessions}
 	}, func(one part) {
 		total.add(one.counts)
 		s.Clients += one.clients
+		all.add(one.sessions)
 		s.addUpstreams(one.upstreams, false)
 	})
 	if err != nil {
@@ -83,8 +86,15 @@ func (p *Proxy) Snapshot() (*Snapshot, error) {
 	s.LatencySeconds = float64(total.latency.Sum()) / 1e9
 	if p.options.Beside != nil {
 		p.options.Beside.Count(s)
+		s.Secure.HTTP2, s.Secure.Streams = s.Secure.HTTP2+all.open, s.Secure.Streams+all.streams
+		s.Secure.HTTP2Total, s.Secure.StreamsTotal = s.Secure.HTTP2Total+all.total, s.Secure.StreamsTotal+all.streamsTotal
 	}
 	return s, nil
+}
+
+func (s *sessions) add(o sessions) {
+	s.open, s.streams = s.open+o.open, s.streams+o.streams
+	s.total, s.streamsTotal = s.total+o.total, s.streamsTotal+o.streamsTotal
 }
 
 // upstreams describes the loop's pools, and the upstreams that it has not asked yet.

@@ -331,5 +331,9 @@ func (r *Reader) dependsOn(b []byte) *Error {
 	return nil
 }
 
+// Unfinished tells that the rest of a frame that is not DATA, or of a header block, is to
+// come.
+func (r *Reader) Unfinished() bool { return r.block || len(r.partial) > 0 }
+
 // Idle tells that the reader is between two frames and two header blocks.
 func (r *Reader) Idle() bool { return !r.inData && !r.block && len(r.partial) == 0 && r.failed == nil }

@@ -1,5 +1,5 @@
-// Package secure gives a proxy's clients certificates and HTTP/2. The loops make the
-// handshakes and serve who speaks HTTP/1.1 over TLS 1.3; the others come here, and go
+// Package secure gives a proxy's clients certificates. The loops make the handshakes and
+// serve who has TLS 1.3; the others, with TLS 1.2 or names of ACME, come here, and go
 // through Go's own stacks: what was decrypted is handed to the loops as connections that
 // speak plain HTTP/1.1, so that routing, limits, logs and counters are the same for all.
 //
@@ -206,8 +206,7 @@ func (s *Server) TLS() *tls.Config { return s.tls }
 // ForLoop tells by a ClientHello whether the loop that has it serves the client. Names of
 // the authority are not for a loop, where nobody waits for a certificate or a disk.
 func (s *Server) ForLoop(hello *tls.ClientHelloInfo) bool {
-	return !slices.Contains(hello.SupportedProtos, "h2") && !slices.Contains(hello.SupportedProtos, acme.ALPNProto) &&
-		!s.authority.has(hello.ServerName)
+	return !slices.Contains(hello.SupportedProtos, acme.ALPNProto) && !s.authority.has(hello.ServerName)
 }
 
 // Take serves a client that is not for a loop. Beyond the room there is, it waits for the

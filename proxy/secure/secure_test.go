@@ -70,6 +70,7 @@ type running struct {
 	proxy *proxy.Proxy
 	addr  string // with TLS
 	plain string
+	tls   uint16 // the version that clients offer; 0: the last
 	stop  func()
 	mu    sync.Mutex
 	said  []string
@@ -158,7 +159,7 @@ func runOn(t *testing.T, engine, text string) *running {
 func (r *running) handshake(t *testing.T, name string, protocols ...string) *tls.Conn {
 	t.Helper()
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", r.addr,
-		&tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: protocols})
+		&tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: protocols, MaxVersion: r.tls})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func (r *running) client(h2 bool) *http.Client {
 	p.SetHTTP2(h2)
 	return &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Protocols: &p, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+			Protocols: &p, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MaxVersion: r.tls},
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				to := r.addr
 				if strings.HasSuffix(addr, ":80") {
@@ -214,8 +215,11 @@ func TestBothVersions(t *testing.T) {
 			q.Header.Get("X-Forwarded-Proto"), len(body), err)
 	})
 	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
-	for h2, want := range map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"} {
-		client := r.client(h2)
+	for i, want := range []string{"HTTP/1.1", "HTTP/2.0", "HTTP/1.1", "HTTP/2.0"} {
+		if i == 2 {
+			r.tls = tls.VersionTLS12
+		}
+		client := r.client(want == "HTTP/2.0")
 		q, err := http.NewRequest("POST", "https://a.example/x%2Fy//z?a;b=%zz", strings.NewReader(strings.Repeat("b", 300_000)))
 		if err != nil {
 			t.Fatal(err)

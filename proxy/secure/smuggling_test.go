@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -180,28 +181,31 @@ func TestSmugglingByVersion(t *testing.T) {
 			{":path", "/"}}, "", false},
 		"CONNECT": {fields{{":method", "CONNECT"}, {":authority", "a.example:80"}}, "", false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			status := exchange(t, r.handshake(t, "a.example", "h2"), c.fields, c.body)
-			got := to.take()
-			if c.good {
-				if status != "200" || strings.Count(strings.ToLower(got), "\r\nhost: a.example\r\n") != 1 {
-					t.Fatalf("answered %q, forwarded %q", status, got)
-				}
-				if err := conformance.Unambiguous([]byte(got)); err != nil {
-					t.Fatal(err)
-				}
-				for _, f := range c.fields {
-					if f[0] == ":path" && !strings.Contains(got, " "+f[1]+" HTTP/1.1\r\n") {
-						t.Errorf("the path is not %q in %q", f[1], got)
+		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} { // by Go's server, and by the loop
+			t.Run(fmt.Sprint(name, " ", tls.VersionName(version)), func(t *testing.T) {
+				r.tls = version
+				status := exchange(t, r.handshake(t, "a.example", "h2"), c.fields, c.body)
+				got := to.take()
+				if c.good {
+					if status != "200" || strings.Count(strings.ToLower(got), "\r\nhost: a.example\r\n") != 1 {
+						t.Fatalf("answered %q, forwarded %q", status, got)
 					}
+					if err := conformance.Unambiguous([]byte(got)); err != nil {
+						t.Fatal(err)
+					}
+					for _, f := range c.fields {
+						if f[0] == ":path" && !strings.Contains(got, " "+f[1]+" HTTP/1.1\r\n") {
+							t.Errorf("the path is not %q in %q", f[1], got)
+						}
+					}
+					return
 				}
-				return
-			}
-			// Without a body it may be answered before the body comes that it must not have.
-			early := name == "length 0 before a body"
-			if strings.HasPrefix(status, "2") && !early || strings.Contains(got, "evil.com") {
-				t.Errorf("answered %q, forwarded %q", status, got)
-			}
-		})
+				// Without a body it may be answered before the body comes that it must not have.
+				early := name == "length 0 before a body"
+				if strings.HasPrefix(status, "2") && !early || strings.Contains(got, "evil.com") {
+					t.Errorf("answered %q, forwarded %q", status, got)
+				}
+			})
+		}
 	}
 }
