@@ -22,7 +22,7 @@ func newCalibrate(sh *shell) *cobra.Command {
 	duration, engine := "1s", spec.EngineAuto
 	c := &cobra.Command{
 		Use:   "calibrate",
-		Short: "Measure this machine's generator capacity, for the headroom of later runs",
+		Short: "Measure this machine's generator, for the headroom of later runs",
 		Long: `Loads ceiling's own floor server with one thread on one CPU, the server on
 others: answers of 120 bytes, 4.5 KB and 110 KB with 1, 16 and 100 requests in
 flight on each of 64 connections, three times each. The result is kept, and

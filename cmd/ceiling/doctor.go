@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,7 @@ second, changes nothing and sends no requests. Exit code 3: something is bad.`,
 			if asJSON {
 				return doctor.WriteJSON(sh.stdout, &report)
 			}
-			return doctor.Text(sh.stdout, &report)
+			return sh.folded(func(w io.Writer) error { return doctor.Text(w, &report) })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON document")

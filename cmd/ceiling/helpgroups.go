@@ -69,6 +69,26 @@ func groupFlags(c *cobra.Command) {
 	})
 }
 
+// foldHelp has every help screen as wide as the terminal. Examples stay as they are: they
+// are there to be copied.
+func foldHelp(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		var b strings.Builder
+		out := c.OutOrStdout()
+		c.SetOut(&b)
+		help(c, args)
+		c.SetOut(out)
+		l := layout(out, false)
+		before, after, found := strings.Cut(b.String(), c.Example)
+		text := l.Fold(before)
+		if found && c.Example != "" {
+			text += c.Example + l.Fold(after)
+		}
+		fmt.Fprint(out, text) // as cobra does: help that cannot be written is no error
+	})
+}
+
 // of is the flags of a group that a verb has.
 func (g *flagGroup) of(c *cobra.Command) *pflag.FlagSet {
 	set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -83,5 +87,39 @@ func checkHelp(t *testing.T, c *cobra.Command) {
 	}
 	if c.Example == "" {
 		t.Errorf("%s has no example", c.Name())
+	}
+}
+
+// TestHelpFoldsInATerminal: no line of any help is wider than a narrow terminal, but
+// those that are there to be copied.
+func TestHelpFoldsInATerminal(t *testing.T) {
+	ptmx, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = ptmx.Close(), tty.Close() })
+	t.Setenv("TERM", "xterm")
+	if err := pty.Setsize(ptmx, &pty.Winsize{Rows: 50, Cols: 60}); err != nil {
+		t.Fatal(err)
+	}
+	read := bufio.NewScanner(ptmx)
+	for _, c := range newRoot(&shell{}).Commands() {
+		go func() {
+			if code := execute([]string{"ceiling", c.Name(), "--help"}, nil, tty, tty); code != 0 {
+				fmt.Fprintf(tty, "exit code %d\n", code)
+			}
+			fmt.Fprintln(tty, "that is all")
+		}()
+		lines := 0
+		for read.Scan() && !strings.HasPrefix(read.Text(), "that is all") {
+			line := strings.TrimRight(read.Text(), "\r")
+			lines++
+			if w := ansi.StringWidth(line); w > 60 && !strings.Contains(c.Example, line) && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("%s: %d columns: %q", c.Name(), w, line)
+			}
+		}
+		if lines < 5 {
+			t.Errorf("%s: its help has %d lines", c.Name(), lines)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/mattn/go-isatty"
 
@@ -82,6 +83,21 @@ func layout(w io.Writer, verbose bool) report.Layout {
 		l.Columns = n
 	}
 	return l
+}
+
+// folded writes a text to the standard output, its lines as wide as the terminal.
+func (sh *shell) folded(write func(io.Writer) error) error {
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		return err
+	}
+	_, err := io.WriteString(sh.stdout, layout(sh.stdout, false).Fold(b.String()))
+	return err
+}
+
+// complain says in one line what went wrong; a terminal has it in as many as it takes.
+func complain(stderr io.Writer, text string) {
+	fmt.Fprintln(stderr, layout(stderr, false).Fold(text)) // what cannot be told is no reason to stop
 }
 
 // note tells a person at the terminal something, apart from the data.

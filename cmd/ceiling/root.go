@@ -59,7 +59,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		if unknown := unknownVerb(root, args[1:], err); unknown != nil {
 			err = unknown
 		}
-		fmt.Fprintln(stderr, "ceiling: "+oneLine(err))
+		complain(stderr, "ceiling: "+oneLine(err))
 		if isUsage(err) {
 			return run.ExitRefused
 		}
@@ -121,6 +121,7 @@ ceiling URL is short for ceiling run URL.`,
 		Version: version(),
 	}
 	root.SetFlagErrorFunc(unknownFlag)
+	foldHelp(root)
 	root.AddCommand(newRun(sh), newFind(sh), newProve(sh), newProfile(sh), newCompare(sh), newResume(sh),
 		newList(sh), newShow(sh), newJudge(sh), newReport(sh), newOpen(sh), newExport(sh), newWatch(sh), newJournal(sh),
 		newDemo(sh), newServe(sh), newProxy(sh), newRace(sh), newRegimes(sh), newCalibrate(sh), newDoctor(sh), newTune(sh), newSelftest(sh),

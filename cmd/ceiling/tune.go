@@ -97,7 +97,7 @@ func newTuneShow(sh *shell, f *tuneFlags) *cobra.Command {
 			if shown.For = concerns; f.asJSON {
 				return writeIndented(sh, shown)
 			}
-			return shown.Text(sh.stdout)
+			return sh.folded(shown.Text)
 		},
 	}
 }

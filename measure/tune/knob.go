@@ -24,6 +24,7 @@ const (
 	knobMTU        = "mtu"
 	knobGovernor   = "governor"
 	knobFiles      = "open_files"
+	knobOffload    = "offload NAME"
 )
 
 // Knob is what tune knows of one: docs/tuning.md has the rest.
@@ -74,7 +75,7 @@ func Knobs() []Knob {
 		{nicRxUsecs, "µs that the NIC waits for more packets before it interrupts", docEthtool},
 		{nicTxUsecs, "µs that it waits before it reports packets as sent", docEthtool},
 		{nicAdaptive, "the driver chooses these waits by the traffic", docEthtool},
-		{"offload NAME", "work that the NIC or the stack does for many packets at once", docEthtool},
+		{knobOffload, "work that the NIC or the stack does for many packets at once", docEthtool},
 		{knobMTU, "bytes of the largest packet", "https://man7.org/linux/man-pages/man7/netdevice.7.html"},
 		{knobGovernor, "how the clock of the CPUs follows the load", docFreq},
 		{knobFiles, "descriptors a process may have, for logins and services", "https://man7.org/linux/man-pages/man5/limits.conf.5.html"},

@@ -94,6 +94,10 @@ func (s *Shown) read(h *Host, o Options) error {
 	}
 	for i := range s.Knobs {
 		knob := &s.Knobs[i]
+		if knob.Name == knobOffload { // one of dozens: which is for a profile to say
+			knob.Missing = "ethtool -k lists them"
+			continue
+		}
 		changes, err := k.resolve(&Setting{Set: knob.Name, To: k.anyValue(knob.Name)})
 		for j := range changes {
 			c := &changes[j]
@@ -128,8 +132,6 @@ func (k *planner) anyValue(knob string) string {
 		return fileText(k.tree, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 	case knobFiles:
 		return "1024"
-	case "offload NAME":
-		return "on"
 	}
 	return "0"
 }

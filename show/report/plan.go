@@ -264,8 +264,17 @@ func search(out *printer, s *record.Search) {
 	out.line("")
 	out.fact("SLO", s.SLO)
 	out.facts("caveats", prose.Texts(s.Caveats))
-	out.fact("highest rate", fmt.Sprintf("%s (%s)", unit.FormatRate(s.Capacity.Mid), reach(&s.Capacity, unit.FormatRate)))
+	out.fact("highest rate", capacity(&s.Capacity))
 	out.answer(prose.Text(s.Says))
+}
+
+// capacity is a rate with what it lies between, the unit once.
+func capacity(e *record.Estimate) string {
+	text := unit.FormatRate(e.Mid)
+	if e.Low != e.High {
+		text += fmt.Sprintf(" (%s–%s)", unit.FormatCount(int64(e.Low+0.5)), unit.FormatCount(int64(e.High+0.5)))
+	}
+	return text
 }
 
 // triedOutcome is what most runs of a rate say about it.

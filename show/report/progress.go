@@ -29,7 +29,7 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 	g.column(col{name: "run", right: true}, 3, func(m *record.Measured) string { return strconv.Itoa(m.Number) })
 	g.conditions(e)
 	g.column(col{name: "req/s", right: true}, 9, func(m *record.Measured) string { return unit.FormatCount(int64(m.CompletedPerS + 0.5)) })
-	g.column(col{name: "p99", right: true}, 8, tail)
+	g.column(col{name: "p99", right: true}, 9, tail)
 	outcome := len(record.Invalid)
 	if e.Kind == spec.KindFind {
 		outcome = len(record.Fail) + len(early)
