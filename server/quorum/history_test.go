@@ -191,7 +191,7 @@ func (h *history) load(t *testing.T, b *Bucket) (stop func()) {
 				default:
 					_, _ = h.read(ctx, c, key, b.Get) // recorded
 				}
-				time.Sleep(5 * time.Millisecond) // a history that can be checked
+				time.Sleep(10 * time.Millisecond) // a history that can be checked
 			}
 		})
 	}
@@ -213,7 +213,53 @@ func linearizable(t *testing.T, what string, ops []porcupine.Operation, want por
 	t.Logf("%s: %d operations, %d of them acknowledged writes and %d reads: %s", what, len(ops), acknowledged, reads, got)
 	if got != want || acknowledged < 10 || reads < 3 {
 		t.Errorf("%s: %s, want %s", what, got, want)
+		if got == porcupine.Illegal {
+			contradiction(t, ops)
+		}
 	}
+}
+
+// contradiction prints where the longest orders that were found end: the operation that fits none of them and was over first,
+// and those of its key at its time.
+func contradiction(t *testing.T, ops []porcupine.Operation) {
+	t.Helper()
+	_, info := porcupine.CheckOperationsVerbose(registers(), ops, 20*time.Second)
+	for _, orders := range info.PartialLinearizationsOperations() {
+		longest := slices.MaxFunc(append(orders, nil), func(a, b []porcupine.Operation) int { return len(a) - len(b) })
+		if len(longest) == 0 {
+			continue
+		}
+		key, placed := longest[0].Input.(input).key, map[porcupine.Operation]bool{}
+		for _, o := range longest {
+			placed[o] = true
+		}
+		var first *porcupine.Operation
+		for i, o := range ops {
+			if o.Input.(input).key == key && !placed[o] && o.Return != never && (first == nil || o.Return < first.Return) {
+				first = &ops[i]
+			}
+		}
+		if first == nil {
+			continue
+		}
+		t.Logf("%s: no order has %s", key, inWords(*first))
+		for _, o := range ops {
+			if around := int64(50 * time.Millisecond); o.Input.(input).key == key && o.Call < first.Return+around && o.Return > first.Call-around &&
+				(o.Return != never || o.Call > first.Call-int64(5*time.Second)) {
+				t.Logf("  %s", inWords(o))
+			}
+		}
+	}
+}
+
+func inWords(o porcupine.Operation) string {
+	in, out := o.Input.(input), o.Output.(output)
+	end := "unknown"
+	if o.Return != never {
+		end = time.Duration(o.Return).String()
+	}
+	return fmt.Sprintf("client %d %v–%s: %s %q when %d: revision %d %q", o.ClientId, time.Duration(o.Call), end,
+		[]string{"write", "set", "read"}[in.op], in.value, in.when, out.revision, out.value)
 }
 
 // writesAnd are all writes, and the reads of some clients.
@@ -380,6 +426,9 @@ const (
 	staleBounded
 )
 
+// partitionRounds is how often a leader is cut off until it is read after the others have chosen another: who is first is a race.
+const partitionRounds = 8
+
 // A replica that is cut off answers what it has, and so does a mirror: that is not linearizable, and is shown not to be. Reads
 // that a quorum confirms are, and stale ones keep their bound. Then the leader itself is cut off: it goes on to believe that it
 // leads, and to answer, while the others have chosen another.
@@ -390,7 +439,7 @@ func TestPartitions(t *testing.T) {
 	h := newHistory()
 	stop := h.load(t, b)
 	defer stop()
-	old := b.nodes[2]
+	apart := b.nodes[2]
 	short := func(ctx context.Context, by func(context.Context) (Entry, error)) (Entry, error) {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
@@ -405,7 +454,7 @@ func TestPartitions(t *testing.T) {
 		for k := range historyKeys {
 			key := fmt.Sprintf("h%d", k)
 			_, _ = h.read(t.Context(), fromReplica, key, func(ctx context.Context, key string) (Entry, error) {
-				return short(ctx, func(ctx context.Context) (Entry, error) { return b.direct(ctx, old, stream, key) })
+				return short(ctx, func(ctx context.Context) (Entry, error) { return b.direct(ctx, apart, stream, key) })
 			})
 			_, _ = h.read(t.Context(), fromMirror, key, func(ctx context.Context, key string) (Entry, error) {
 				return short(ctx, func(ctx context.Context) (Entry, error) { return b.FromMirror(ctx, key) })
@@ -420,21 +469,35 @@ func TestPartitions(t *testing.T) {
 			return false
 		}
 		time.Sleep(100 * time.Millisecond)
-		_, upTo, err := b.directUpTo(t.Context(), old, "healed")
+		_, upTo, err := b.directUpTo(t.Context(), apart, "healed")
 		return err == nil && upTo >= e
 	})
 	// It steps down 10 s after it was cut off at the earliest, which is mostly, and not always, later than the others have chosen.
-	for range 3 {
+	// So it is read all the while: an answer that came after the others acknowledged a write is what is looked for.
+	for range partitionRounds {
 		var leader *node
 		until(t, "the leader is known", func() bool { leader = b.confirmedLeader(t); return leader != nil })
 		heal = cut(t, b, b.index(leader))
 		begun := time.Now()
+		chosen, read := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(read)
+			for after := 0; after < 20; {
+				_, _ = h.read(t.Context(), fromLeader, "h0", func(ctx context.Context, key string) (Entry, error) {
+					return short(ctx, func(ctx context.Context) (Entry, error) { return b.last(ctx, leader, key) })
+				})
+				select {
+				case <-t.Context().Done():
+					return
+				case <-chosen:
+					after++
+				case <-time.After(20 * time.Millisecond): // a history that can be checked
+				}
+			}
+		}()
 		until(t, "another leads", func() bool { return b.leader() != leader && h.write(t.Context(), b, 99, "h0", "after") == nil })
-		for range 20 {
-			_, _ = h.read(t.Context(), fromLeader, "h0", func(ctx context.Context, key string) (Entry, error) {
-				return short(ctx, func(ctx context.Context) (Entry, error) { return b.last(ctx, leader, key) })
-			})
-		}
+		close(chosen)
+		<-read
 		heal()
 		t.Logf("%s was cut off; after %v another led, %s", leader.plan.Name, time.Since(begun), b.leader().plan.Name)
 		if old, reads := tooOld(h.of(func(porcupine.Operation) bool { return true }), fromLeader, 0); old > 0 && reads >= 3 {
@@ -446,10 +509,15 @@ func TestPartitions(t *testing.T) {
 	linearizable(t, "reads that a quorum confirms", h.of(writesAnd(clients...)), porcupine.Ok)
 	linearizable(t, "a replica's reads", h.of(writesAnd(fromReplica)), porcupine.Illegal)
 	linearizable(t, "the mirror's reads", h.of(writesAnd(fromMirror)), porcupine.Illegal)
-	linearizable(t, "reads of a leader that nobody confirms", h.of(writesAnd(fromLeader)), porcupine.Illegal)
 	all := h.of(func(porcupine.Operation) bool { return true })
 	if n, reads := tooOld(all, staleBounded, b.options.Bound); n > 0 || reads < 5 {
 		t.Errorf("%d of %d stale reads were older than the bound", n, reads)
+	}
+	// That is enough: revisions are in the order of the writes. To try all orders of so many writes takes too long for some histories.
+	old, reads := tooOld(all, fromLeader, 0)
+	t.Logf("reads of a leader that nobody confirms: %d of %d are of what was overwritten before they began", old, reads)
+	if old == 0 || reads < 3 {
+		t.Errorf("of a leader that was cut off %d of %d reads were old, so nothing was shown of it", old, reads)
 	}
 	if n, _ := tooOld(all, fromReplica, b.options.Bound); n == 0 {
 		t.Error("what was read of a replica that is cut off was not old, so nothing was shown of the bound")
