@@ -19,6 +19,7 @@ import (
 	"ceiling/server/downstream"
 	"ceiling/server/quorum"
 	"ceiling/server/store"
+	"ceiling/show/ladder"
 	"ceiling/verdict/prose"
 )
 
@@ -49,7 +50,7 @@ type measurement struct {
 // regime measures one and adds its row. Only the end of ctx is an error: a regime that cannot be measured says why in its
 // row, and the others go on.
 func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
-	row := Row{Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About, NotMeasured: available(r)}
+	row := Row{Unit: r.unit(), Regime: r.Name, Request: r.Method + " " + r.Path, About: r.About, NotMeasured: available(r)}
 	if row.NotMeasured == "" {
 		m.say(fmt.Sprintf("%d of %d: %s: %s", n+1, of, r.Name, r.About))
 		if err := m.measure(ctx, r, &row); err != nil {
@@ -58,6 +59,14 @@ func (m *measurement) regime(ctx context.Context, r *Regime, n, of int) error {
 	}
 	m.result.Rows = append(m.result.Rows, row)
 	return ctx.Err()
+}
+
+// unit is what is counted in the place of requests, or "".
+func (r *Regime) unit() string {
+	if r.Push != "" {
+		return spec.Events.Many()
+	}
+	return ""
 }
 
 // measure has the server run and fills the row.
@@ -143,24 +152,24 @@ func (m *measurement) fill(ctx context.Context, r *Regime, row *Row) error {
 			first = last
 		}
 	}
-	if err := row.judge(runs); err != nil {
+	if err := judge(row, runs); err != nil {
 		return err
 	}
 	if r.Source != "" {
-		row.costOfDatabase(r, &first, &last)
+		costOfDatabase(row, r, &first, &last)
 		m.result.Databases[r.Source] = first.Product
 	}
 	after, err := m.calls(ctx, r)
 	if err != nil {
 		return err
 	}
-	row.costOfCalls(&before, &after)
+	costOfCalls(row, &before, &after)
 	if r.Bucket != "" {
 		end, err := m.bucket(ctx, r)
 		if err != nil {
 			return err
 		}
-		row.costOfBucket(&kv, &end)
+		costOfBucket(row, &kv, &end)
 		m.result.Databases["kv"] = end.Product
 	}
 	if row.PerS.Value < 1 {
@@ -201,6 +210,9 @@ func (m *measurement) run(ctx context.Context, r *Regime, rate unit.Rate) (*reco
 		return nil, fmt.Errorf("keep the run: %w", done.KeepErr)
 	case done.Run.Interrupted:
 		return nil, context.Canceled
+	}
+	if m.result.Environment == nil {
+		m.result.Environment = &done.Run.Environment
 	}
 	return &done.Run, nil
 }
@@ -249,7 +261,7 @@ func (m *measurement) ask(ctx context.Context, method, path string, into any) er
 }
 
 // judge takes the rate of all runs, and all else from the one in the middle.
-func (row *Row) judge(runs []*record.Run) (err error) {
+func judge(row *Row, runs []*record.Run) (err error) {
 	rates := make([]float64, len(runs))
 	for i, r := range runs {
 		rates[i] = r.Rate.CompletedPerS
@@ -275,12 +287,12 @@ func (row *Row) judge(runs []*record.Run) (err error) {
 	if middle.Subject != nil {
 		row.Cost.ServerCPUNs = middle.Subject.CPUNsPerRequest
 	}
-	row.headroom(middle)
+	headroom(row, middle)
 	return nil
 }
 
 // headroom takes the generator's by calibration, or by the idle time of its busiest thread.
-func (row *Row) headroom(r *record.Run) {
+func headroom(row *Row, r *record.Run) {
 	row.Headroom = r.Generator.Headroom
 	if row.Headroom == 0 && r.Generator.BusiestWorker > 0 {
 		row.Headroom = 1 / r.Generator.BusiestWorker
@@ -289,12 +301,12 @@ func (row *Row) headroom(r *record.Run) {
 	case row.Headroom == 0:
 		row.Caveat = "the generator's headroom is unknown"
 	case row.Headroom < headroomLeast:
-		row.Caveat = fmt.Sprintf("the generator's headroom is %s, below %d×: the rate may be its limit", times(row.Headroom), headroomLeast)
+		row.Caveat = fmt.Sprintf("the generator's headroom is %s, below %d×: the rate may be its limit", ladder.Times(row.Headroom), headroomLeast)
 	}
 }
 
 // costOfDatabase is what the database counted between two statuses.
-func (row *Row) costOfDatabase(r *Regime, first, last *store.Status) {
+func costOfDatabase(row *Row, r *Regime, first, last *store.Status) {
 	writes := float64(last.Writes - first.Writes)
 	commits := float64(last.Commits - first.Commits)
 	if r.Trips > 0 {
@@ -320,7 +332,7 @@ func (row *Row) costOfDatabase(r *Regime, first, last *store.Status) {
 }
 
 // costOfCalls is what the policy made of the requests between two statuses.
-func (row *Row) costOfCalls(first, last *downstream.Status) {
+func costOfCalls(row *Row, first, last *downstream.Status) {
 	n := float64(last.Requests - first.Requests)
 	if !(n > 0) {
 		return
@@ -330,7 +342,7 @@ func (row *Row) costOfCalls(first, last *downstream.Status) {
 }
 
 // costOfBucket is what the bucket counted between two statuses.
-func (row *Row) costOfBucket(first, last *quorum.Status) {
+func costOfBucket(row *Row, first, last *quorum.Status) {
 	n := float64(last.Writes - first.Writes + last.Reads - first.Reads)
 	if !(n > 0) {
 		return
@@ -346,7 +358,7 @@ func (row *Row) costOfBucket(first, last *quorum.Status) {
 // predict says what a delay has to make of the same work, by Little's law: as many requests are under way, and each takes a
 // quorum's round trip longer. That is the least rate, since without the delay they also waited for each other's CPU; the most
 // is that of the round trip alone.
-func (r *Result) predict() {
+func predict(r *Result) {
 	var plain, late *Row
 	for i := range r.Rows {
 		switch r.Rows[i].Regime {
@@ -360,16 +372,11 @@ func (r *Result) predict() {
 		return
 	}
 	trip := 2 * delayed.Seconds()
-	late.Predicted = &Prediction{
+	late.Predicted = &ladder.Prediction{
 		Low: few / (few/plain.PerS.Low + trip), High: few / trip,
 		Why: fmt.Sprintf("%d requests at a time, each %v longer than in %s (%s/s at least) and not shorter than that", few, 2*delayed, quorumName,
 			unit.FormatSI(plain.PerS.Low)),
 	}
-}
-
-// Holds tells whether the measured range and the predicted one overlap.
-func (p *Prediction) Holds(measured *stat.Estimate) bool {
-	return measured.High >= p.Low && measured.Low <= p.High
 }
 
 // at70 measures the latency at a load that is not the limit.
@@ -385,7 +392,7 @@ func (m *measurement) at70(ctx context.Context, r *Regime, row *Row) error {
 	if err != nil {
 		return err
 	}
-	row.At70 = &Latency{
+	row.At70 = &ladder.Latency{
 		TargetPerS: loaded * row.PerS.Value, P50Ns: done.Latency.Response.P50Ns, P99Ns: done.Latency.Response.P99Ns,
 	}
 	if done.Verdict.BacklogShare > 0.01 {
@@ -411,7 +418,7 @@ func (m *measurement) pushAt70(ctx context.Context, r *Regime, row *Row) error {
 	if done.Latency.Response.Count == 0 {
 		return nil // nothing was received: there is no time to show
 	}
-	row.At70 = &Latency{
+	row.At70 = &ladder.Latency{
 		TargetPerS: loaded * row.PerS.Value, P50Ns: done.Latency.Response.P50Ns, P99Ns: done.Latency.Response.P99Ns,
 	}
 	switch {
@@ -423,8 +430,8 @@ func (m *measurement) pushAt70(ctx context.Context, r *Regime, row *Row) error {
 	return nil
 }
 
-// sort puts the fastest first.
-func (r *Result) sort() {
+// sortRows puts the fastest first.
+func sortRows(r *Result) {
 	slices.SortStableFunc(r.Rows, func(a, b Row) int {
 		if a.NotMeasured != "" || b.NotMeasured != "" {
 			return cmp.Compare(a.NotMeasured, b.NotMeasured)

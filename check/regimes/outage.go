@@ -54,11 +54,11 @@ func (m *measurement) outage(ctx context.Context, r *Regime, row *Row) error {
 	if done.err != nil {
 		return done.err
 	}
-	if err := row.judge([]*record.Run{done.run}); err != nil {
+	if err := judge(row, []*record.Run{done.run}); err != nil {
 		return err
 	}
-	row.costOfCalls(&at[2], &at[3])
-	return row.nameOutage(at)
+	costOfCalls(row, &at[2], &at[3])
+	return nameOutage(row, at)
 }
 
 // lookOn begins the outage, and returns the status before and after each of two times: one before it, one long after.
@@ -83,7 +83,7 @@ func (m *measurement) lookOn(ctx context.Context, r *Regime) (at [4]downstream.S
 }
 
 // nameOutage says whether the service came back: its rate is that of the answers long after the outage.
-func (row *Row) nameOutage(at [4]downstream.Status) (err error) {
+func nameOutage(row *Row, at [4]downstream.Status) (err error) {
 	share := func(first, last *downstream.Status) float64 {
 		return float64(last.Answered-first.Answered) / float64(max(1, last.Requests-first.Requests))
 	}

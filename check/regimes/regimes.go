@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"ceiling/internal/stat"
 	"ceiling/measure/run"
 	"ceiling/server/downstream"
 	"ceiling/server/store"
+	"ceiling/show/ladder"
 )
 
 // A Regime is a kind of work.
@@ -148,78 +148,11 @@ type Config struct {
 	Progress func(line string) // nil: nobody watches
 }
 
-// A Result is a ladder.
-type Result struct {
-	Created time.Time `json:"created"`
-	Version string    `json:"version"`
-	Server  string    `json:"server"`
-	CPUs    string    `json:"cpus"` // who runs where
-	Rounds  int       `json:"rounds"`
-	// DurationS of each run, seconds.
-	DurationS float64 `json:"duration_s"`
-	Rows      []Row   `json:"rows"` // the fastest first; those not measured last
-	// Databases as they describe themselves, by source.
-	Databases map[string]string `json:"databases,omitempty"`
-}
-
-// A Row is a regime, measured.
-type Row struct {
-	Regime  string `json:"regime"`
-	Request string `json:"request"` // "GET /db/row"
-	About   string `json:"about"`
-	// NotMeasured is why there are no figures.
-	NotMeasured string `json:"not_measured,omitempty"`
-
-	// PerS is the median of the runs' rates, requests/s, with the interval that they give it.
-	PerS stat.Estimate `json:"per_s"`
-	// At70 is the open loop at 70% of that.
-	At70 *Latency `json:"at_70_percent,omitempty"`
-
-	Bottleneck string `json:"bottleneck"` // of the run with the median rate
-	Reason     string `json:"reason"`
-	Next       string `json:"next_bottleneck,omitempty"`
-	Outcome    string `json:"outcome"`
-	Failed     int    `json:"failed_runs,omitempty"` // of Rounds: not valid, or with errors
-
-	Cost Cost `json:"cost"`
-	// Headroom is how many times the rate the generator could reach; 0: unknown. Below 2 the row says so.
-	Headroom float64 `json:"headroom,omitempty"`
-	// Predicted is what Little's law makes of another row; nil: nothing.
-	Predicted *Prediction `json:"predicted,omitempty"`
-	Caveat    string      `json:"caveat,omitempty"`
-}
-
-// A Prediction is a range of rates, requests/s, with its reason.
-type Prediction struct {
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-	Why  string  `json:"why"`
-}
-
-// Latency at a rate.
-type Latency struct {
-	TargetPerS float64 `json:"target_per_s"`
-	P50Ns      int64   `json:"p50_ns"`
-	P99Ns      int64   `json:"p99_ns"` // of the response time, from when a request was due
-	// Why the figure is not that of the service; "" where it is.
-	Caveat string `json:"caveat,omitempty"`
-}
-
-// Cost is what one request takes.
-type Cost struct {
-	ServerCPUNs float64 `json:"server_cpu_ns,omitempty"` // of all processes of the server, the database's among them; 0: not measured
-	Bytes       float64 `json:"bytes"`                   // of the response with its head
-	// Fsyncs of the log: PostgreSQL counts them (pg_stat_wal), of SQLite they are the commits, one each. nil: does not apply.
-	Fsyncs    *float64 `json:"fsyncs,omitempty"`
-	FsyncsPer *float64 `json:"fsyncs_per_s,omitempty"` // at PerS
-	// RoundTrips to the database's process or to a replica, or calls of the downstream service, which counts them; nil: there is none.
-	RoundTrips *float64 `json:"round_trips,omitempty"`
-	// Answered is the share of the requests that the policy found an answer for; nil: there is no downstream service.
-	Answered *float64 `json:"answered,omitempty"`
-	// Commits of a quorum, and CommitNs, what one takes from the server's side; nil: there are no replicas.
-	Commits  *float64 `json:"commits,omitempty"`
-	CommitNs *float64 `json:"commit_ns,omitempty"`
-}
+// What is measured, in the words of the ladder.
+type (
+	Result = ladder.Ladder
+	Row    = ladder.Row
+)
 
 // headroomLeast is what a generator needs for its own limit to be out of the way.
 const headroomLeast = 2
@@ -238,7 +171,7 @@ func Measure(ctx context.Context, c Config) (*Result, error) {
 		defer os.RemoveAll(records)
 	}
 	m := &measurement{Config: c, records: records, result: &Result{
-		Created: time.Now(), Version: c.Version, Server: c.Server, Rounds: c.Rounds, DurationS: c.Duration.Seconds(),
+		Schema: ladder.Schema, Created: time.Now(), Version: c.Version, Server: c.Server, Rounds: c.Rounds, DurationS: c.Duration.Seconds(),
 		Databases: map[string]string{},
 	}}
 	split, err := run.SplitForOwn(usual)
@@ -252,8 +185,8 @@ func Measure(ctx context.Context, c Config) (*Result, error) {
 			return nil, err
 		}
 	}
-	m.result.predict()
-	m.result.sort()
+	predict(m.result)
+	sortRows(m.result)
 	if first := &m.result.Rows[0]; first.NotMeasured != "" {
 		return nil, fmt.Errorf("no regime can be measured: %s: %s", first.Regime, first.NotMeasured)
 	}

@@ -17,6 +17,7 @@ import (
 	"ceiling/server/downstream"
 	"ceiling/server/quorum"
 	"ceiling/server/store"
+	"ceiling/show/ladder"
 	"ceiling/show/page"
 )
 
@@ -75,7 +76,7 @@ func TestRowIsOfTheRunInTheMiddle(t *testing.T) {
 		runAt(200, 1.5, record.Valid, record.ServerCPU),
 	}
 	var row Row
-	if err := row.judge(runs); err != nil {
+	if err := judge(&row, runs); err != nil {
 		t.Fatal(err)
 	}
 	if row.PerS.Value != 200 || row.PerS.Low != 100 || row.PerS.High != 300 || row.Bottleneck != string(record.ServerCPU) || row.Failed != 1 {
@@ -90,11 +91,11 @@ func TestRowIsOfTheRunInTheMiddle(t *testing.T) {
 	row = Row{}
 	busy := runAt(1, 0, record.Valid, record.ServerCPU)
 	busy.Generator.BusiestWorker = 0.25
-	if row.headroom(busy); row.Headroom != 4 || row.Caveat != "" {
+	if headroom(&row, busy); row.Headroom != 4 || row.Caveat != "" {
 		t.Errorf("by the busiest thread %v: %s", row.Headroom, row.Caveat)
 	}
 	row = Row{}
-	if row.headroom(runAt(1, 0, record.Valid, record.ServerCPU)); row.Caveat == "" {
+	if headroom(&row, runAt(1, 0, record.Valid, record.ServerCPU)); row.Caveat == "" {
 		t.Error("an unknown headroom goes unsaid")
 	}
 }
@@ -116,7 +117,7 @@ func TestCostOfDatabase(t *testing.T) {
 	} {
 		var row Row
 		row.PerS.Value = 1000
-		row.costOfDatabase(&test.r, &first, &test.last)
+		costOfDatabase(&row, &test.r, &first, &test.last)
 		figure := func(p *float64) float64 {
 			if p == nil {
 				return math.NaN()
@@ -135,13 +136,13 @@ func TestCostOfDatabase(t *testing.T) {
 
 func TestCostOfBucket(t *testing.T) {
 	var row Row
-	row.costOfBucket(&quorum.Status{Writes: 10, Reads: 5, Commits: 12, Trips: 20, CommitNs: 1000},
+	costOfBucket(&row, &quorum.Status{Writes: 10, Reads: 5, Commits: 12, Trips: 20, CommitNs: 1000},
 		&quorum.Status{Writes: 30, Reads: 25, Commits: 42, Trips: 60, CommitNs: 7000})
 	if c := row.Cost; *c.Commits != 0.75 || *c.RoundTrips != 1 || *c.CommitNs != 200 {
 		t.Errorf("%v commits, %v trips, %v ns", *c.Commits, *c.RoundTrips, *c.CommitNs)
 	}
 	row = Row{}
-	if row.costOfBucket(&quorum.Status{}, &quorum.Status{}); row.Cost.Commits != nil {
+	if costOfBucket(&row, &quorum.Status{}, &quorum.Status{}); row.Cost.Commits != nil {
 		t.Error("a cost of no requests")
 	}
 }
@@ -156,14 +157,14 @@ func TestPredict(t *testing.T) {
 		holds    bool
 	}{{perS(1800, 2200), true}, {perS(3900, 4200), true}, {perS(4100, 4200), false}, {perS(1000, 1900), false}} {
 		r := Result{Rows: []Row{{Regime: delayedName, PerS: test.measured}, {Regime: quorumName, PerS: perS(4000, 4400)}}}
-		r.predict()
+		predict(&r)
 		p := r.Rows[0].Predicted
 		if p == nil || p.Low != 2000 || p.High != 4000 || p.Holds(&r.Rows[0].PerS) != test.holds {
 			t.Errorf("%+v: %+v", test.measured, p)
 		}
 	}
 	r := Result{Rows: []Row{{Regime: delayedName, PerS: perS(1, 2)}}}
-	if r.predict(); r.Rows[0].Predicted != nil {
+	if predict(&r); r.Rows[0].Predicted != nil {
 		t.Error("predicted from nothing")
 	}
 }
@@ -177,8 +178,8 @@ func TestNameOutage(t *testing.T) {
 		at := [4]downstream.Status{{}, {Requests: 200, Answered: 200, Calls: 200}, {Requests: 700, Answered: 200, Calls: 1700},
 			{Requests: 1000, Answered: 200 + test.late, Calls: 2600}}
 		var row Row
-		row.costOfCalls(&at[2], &at[3])
-		if err := row.nameOutage(at); err != nil {
+		costOfCalls(&row, &at[2], &at[3])
+		if err := nameOutage(&row, at); err != nil {
 			t.Fatal(err)
 		}
 		if row.Bottleneck != test.want || *row.Cost.RoundTrips != 3 || row.PerS.Value != float64(test.late)/1.5 {
@@ -189,7 +190,7 @@ func TestNameOutage(t *testing.T) {
 		}
 	}
 	var ill Row
-	if err := ill.nameOutage([4]downstream.Status{{}, {Requests: 200, Answered: 10}, {Requests: 700}, {Requests: 1000}}); err != nil ||
+	if err := nameOutage(&ill, [4]downstream.Status{{}, {Requests: 200, Answered: 10}, {Requests: 700}, {Requests: 1000}}); err != nil ||
 		ill.Bottleneck != string(record.Inconclusive) {
 		t.Errorf("a service that was down before: %s, %v", ill.Bottleneck, err)
 	}
@@ -225,26 +226,26 @@ func TestServerDoesNotStart(t *testing.T) {
 	}
 }
 
-func ladder(t *testing.T) *Result {
+func sample(t *testing.T) *Result {
 	t.Helper()
 	r := &Result{Server: "fasthttp", CPUs: "generator on CPU 0, server on CPU 1", Rounds: 1, DurationS: 1,
 		Databases: map[string]string{"sqlite": "SQLite 3"}}
 	for _, perS := range []float64{10, 1000, 100} {
 		row := Row{Regime: "slow", Request: "GET /", About: "wait"}
-		if err := row.judge([]*record.Run{runAt(perS, 1, record.Valid, record.ServerCPU)}); err != nil {
+		if err := judge(&row, []*record.Run{runAt(perS, 1, record.Valid, record.ServerCPU)}); err != nil {
 			t.Fatal(err)
 		}
-		row.At70 = &Latency{P99Ns: 5e6, Caveat: "the queue grew"}
+		row.At70 = &ladder.Latency{P99Ns: 5e6, Caveat: "the queue grew"}
 		r.Rows = append(r.Rows, row)
 	}
 	r.Rows = append([]Row{{Regime: "none", Request: "GET /db/row", NotMeasured: "not installed"}}, r.Rows...)
-	r.sort()
+	sortRows(r)
 	return r
 }
 
 // The ladder has the fastest first, what was not measured last, and every caveat.
 func TestLadder(t *testing.T) {
-	r := ladder(t)
+	r := sample(t)
 	for i, want := range []float64{1000, 100, 10, 0} {
 		if r.Rows[i].PerS.Value != want {
 			t.Errorf("row %d has %v", i, r.Rows[i].PerS.Value)

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +26,7 @@ func newRegimes(sh *shell) *cobra.Command {
 from memory, arithmetic, look-ups, scans and writes in SQLite and, where it is
 installed, PostgreSQL, calls of a service that fails, and writes that a quorum of
 replicas has. Prints the ladder: each regime with its rate, p99 at 70% of it, its
-bottleneck and what a request costs. Takes 5 minutes with all of them.
+bottleneck and what a request costs. Takes under 5 minutes with all of them.
 docs/regimes.md explains each.`,
 		Example: `  ceiling regimes
   ceiling regimes --only memory,sqlite-row,sqlite-insert
@@ -45,7 +45,7 @@ docs/regimes.md explains each.`,
 	f.StringVar(&o.Server, "server", o.Server, "server that does the work: nethttp, fasthttp, fiber")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "closed-loop runs of each regime (≥ 5 for a useful interval)")
 	f.DurationVarP(&o.Duration, "duration", "d", o.Duration, "of each run")
-	f.StringVarP(&o.Keep, "output", "o", "", "keep the records of all runs in this directory")
+	f.StringVarP(&o.Keep, "output", "o", "", "keep the records of all runs in this directory, and the ladder as ladder.json")
 	f.StringVar(&report, "report", "", "write the ladder as a page too: regimes.html or regimes.md")
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON document")
 	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(regimes.Names(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -89,6 +89,11 @@ func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, a
 	if !ok {
 		return err
 	}
+	if o.Keep != "" {
+		if err := writeWhole(filepath.Join(o.Keep, "ladder.json"), result.WriteJSON); err != nil {
+			return fmt.Errorf("write ladder: %w", err)
+		}
+	}
 	if report != "" {
 		write, err := formOf(report)
 		if err != nil {
@@ -100,9 +105,7 @@ func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, a
 		fmt.Fprintf(sh.stderr, "written: %s\n", report)
 	}
 	if asJSON {
-		e := json.NewEncoder(sh.stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(result)
+		return result.WriteJSON(sh.stdout)
 	}
 	return result.Write(sh.stdout)
 }

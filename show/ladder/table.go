@@ -1,4 +1,4 @@
-package regimes
+package ladder
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func (row *Row) cells() []string {
 	}
 	headroom := "unknown"
 	if row.Headroom > 0 {
-		headroom = times(row.Headroom)
+		headroom = Times(row.Headroom)
 	}
 	if row.Caveat != "" {
 		headroom += " *"
@@ -45,13 +45,14 @@ func (row *Row) cells() []string {
 		name += fmt.Sprintf(" (%d of %d runs not valid)", row.Failed, row.PerS.N)
 	}
 	return []string{
-		row.Regime, unit.FormatCount(int64(row.PerS.Value + 0.5)), unit.FormatSI(row.PerS.Low) + "–" + unit.FormatSI(row.PerS.High), p99, cpu,
+		row.Regime, strings.TrimSpace(unit.FormatCount(int64(row.PerS.Value+0.5)) + " " + row.Unit),
+		unit.FormatSI(row.PerS.Low) + "–" + unit.FormatSI(row.PerS.High), p99, cpu,
 		unit.FormatBytesSI(int64(row.Cost.Bytes + 0.5)), fsyncs, trips, headroom, name,
 	}
 }
 
-// times is a ratio: 1.2×, 13×, 180×.
-func times(x float64) string {
+// Times is a ratio: 1.2×, 13×, 180×.
+func Times(x float64) string {
 	if x < 10 {
 		return fmt.Sprintf("%.1f×", x)
 	}
@@ -59,22 +60,22 @@ func times(x float64) string {
 }
 
 // Write prints the ladder for a person.
-func (r *Result) Write(w io.Writer) error {
+func (l *Ladder) Write(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s; %s\n\n", r.Server, r.CPUs)
+	fmt.Fprintf(&b, "%s; %s\n\n", l.Server, l.CPUs)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(columns(), "\t"))
-	for i := range r.Rows {
-		if row := &r.Rows[i]; row.NotMeasured == "" {
+	for i := range l.Rows {
+		if row := &l.Rows[i]; row.NotMeasured == "" {
 			fmt.Fprintln(t, strings.Join(row.cells(), "\t"))
 		}
 	}
 	_ = t.Flush() // a Builder takes everything
 	b.WriteString("\n")
-	for i := range r.Rows {
-		r.Rows[i].explain(&b)
+	for i := range l.Rows {
+		l.Rows[i].explain(&b)
 	}
-	for _, line := range r.notes() {
+	for _, line := range l.notes() {
 		fmt.Fprintf(&b, "%s\n", line)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -128,14 +129,14 @@ func (row *Row) reasons() []string {
 }
 
 // notes say how the figures were measured.
-func (r *Result) notes() []string {
+func (l *Ladder) notes() []string {
 	notes := []string{
 		fmt.Sprintf("req/s is the median of %s of %.3g s, and their range (of 5 runs it holds the median with 94%% confidence). p99 at 70%% is an "+
-			"open loop with Poisson arrivals at 70%% of that.", unit.Plural(r.Rounds, "closed-loop run", "closed-loop runs"), r.DurationS),
+			"open loop with Poisson arrivals at 70%% of that.", unit.Plural(l.Rounds, "closed-loop run", "closed-loop runs"), l.DurationS),
 		"CPU/req is that of all processes of the server, the database's among them; bytes are the response's; trips are round trips to the database's process or a replica, or calls of the downstream service.",
 	}
 	for _, source := range []string{"sqlite", "postgres"} {
-		if product := r.Databases[source]; product != "" {
+		if product := l.Databases[source]; product != "" {
 			how := "its commits, one sync of the log each"
 			if source == "postgres" {
 				how = "by its own count of syncs of the log (pg_stat_wal)"
@@ -143,28 +144,76 @@ func (r *Result) notes() []string {
 			notes = append(notes, fmt.Sprintf("fsyncs of %s: %s.", product, how))
 		}
 	}
-	if product := r.Databases["kv"]; product != "" {
+	if product := l.Databases["kv"]; product != "" {
 		notes = append(notes, product+": sync_interval 2m0s, so a quorum has a write in memory, and the disk gets it later.")
 	}
 	return notes
 }
 
-// Page is the ladder as a page.
-func (r *Result) Page() page.Document {
+// Table is the whole ladder.
+func (l *Ladder) Table() page.Table {
+	return l.table(columns(), (*Row).cells)
+}
+
+// Short is what the index of a journal shows of it: rate, p99, bottleneck, the next one, and the cost that explains the rate.
+func (l *Ladder) Short() page.Table {
+	return l.table([]string{"regime", "req/s", "range", "p99 at 70%", "cost of a request", "bottleneck", "next"}, func(row *Row) []string {
+		all := row.cells()
+		return []string{row.Regime + ": " + row.About, all[1], all[2], all[3], row.cost(), row.Bottleneck, row.next()}
+	})
+}
+
+func (l *Ladder) table(names []string, cells func(*Row) []string) page.Table {
 	table := page.Table{Caption: "What a request costs, by what it does"}
-	for i, name := range columns() {
-		table.Columns = append(table.Columns, page.Column{Name: name, Figure: i > 0 && i < len(columns())-1})
+	for i, name := range names {
+		table.Columns = append(table.Columns, page.Column{Name: name, Figure: i > 0 && i < min(len(names)-1, 4)})
 	}
+	for i := range l.Rows {
+		row := &l.Rows[i]
+		if row.NotMeasured != "" {
+			continue
+		}
+		var list []page.Cell
+		for _, text := range cells(row) {
+			list = append(list, page.Cell{Text: text})
+		}
+		table.Rows = append(table.Rows, list)
+	}
+	return table
+}
+
+// cost is what one request takes, in a few words.
+func (row *Row) cost() string {
+	var list []string
+	if row.Cost.ServerCPUNs > 0 {
+		list = append(list, unit.FormatNsFloat(row.Cost.ServerCPUNs)+" CPU")
+	}
+	list = append(list, unit.FormatBytesSI(int64(row.Cost.Bytes+0.5)))
+	if f := row.Cost.Fsyncs; f != nil {
+		list = append(list, fmt.Sprintf("%.2g fsyncs", *f))
+	}
+	if t := row.Cost.RoundTrips; t != nil {
+		list = append(list, fmt.Sprintf("%.2g round trips", *t))
+	}
+	return strings.Join(list, ", ")
+}
+
+// next is the name of the next bottleneck: what stands before the comma of its sentence.
+func (row *Row) next() string {
+	name, _, _ := strings.Cut(row.Next, ",")
+	if name == "" {
+		return "–"
+	}
+	return name
+}
+
+// Page is the ladder as a page.
+func (l *Ladder) Page() page.Document {
 	why := page.Section{ID: "why", Title: "What limits each"}
-	for i := range r.Rows {
-		row := &r.Rows[i]
+	for i := range l.Rows {
+		row := &l.Rows[i]
 		lines := []string{"not measured: " + row.NotMeasured}
 		if row.NotMeasured == "" {
-			var cells []page.Cell
-			for _, text := range row.cells() {
-				cells = append(cells, page.Cell{Text: text})
-			}
-			table.Rows = append(table.Rows, cells)
 			lines = row.reasons()
 		}
 		list := page.List{}
@@ -174,13 +223,13 @@ func (r *Result) Page() page.Document {
 		why.Blocks = append(why.Blocks, page.Heading{Text: row.Regime}, page.Paragraph{Text: row.Request + ": " + row.About}, list)
 	}
 	how := page.Section{ID: "how", Title: "How it was measured"}
-	for _, note := range r.notes() {
+	for _, note := range l.notes() {
 		how.Blocks = append(how.Blocks, page.Paragraph{Text: note})
 	}
 	return page.Document{
 		Title: "ceiling regimes", Subtitle: "Regimes: the work decides the number",
-		Lead:     "The same server on the same machine, doing different work: " + r.Server + "; " + r.CPUs + ".",
-		Sections: []page.Section{{ID: "ladder", Title: "The ladder", Blocks: []page.Block{table}}, why, how},
-		Footer:   "ceiling " + r.Version + ", " + r.Created.Format("2006-01-02 15:04 MST"),
+		Lead:     "The same server on the same machine, doing different work: " + l.Server + "; " + l.CPUs + ".",
+		Sections: []page.Section{{ID: "ladder", Title: "The ladder", Blocks: []page.Block{l.Table()}}, why, how},
+		Footer:   "ceiling " + l.Version + ", " + l.Created.Format("2006-01-02 15:04 MST"),
 	}
 }

@@ -1,0 +1,83 @@
+package ladder
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ceiling/internal/stat"
+	"ceiling/show/page"
+)
+
+func sample() *Ladder {
+	fsyncs, trips := 0.5, 1.0
+	return &Ladder{Schema: Schema, Server: "fasthttp", Rounds: 5, DurationS: 0.5, Rows: []Row{
+		{Regime: "push-100", Unit: "events", PerS: stat.Estimate{Value: 1000}, Bottleneck: "subscribers"},
+		{Regime: "postgres-insert", About: "INSERT, durable", PerS: stat.Estimate{Value: 100}, Next: "server CPU, at about 1× this rate",
+			Cost: Cost{ServerCPUNs: 5000, Bytes: 143, Fsyncs: &fsyncs, RoundTrips: &trips}},
+		{Regime: "postgres-row", NotMeasured: "not installed"},
+	}}
+}
+
+// What is written is read again, and nothing else is taken for a ladder.
+func TestRead(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(&b)
+	if err != nil || !reflect.DeepEqual(got, sample()) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for text, want := range map[string]string{
+		"":                                   "no ladder",
+		`{"schema":"ceiling.run/3"}`:         `"ceiling.run/3"`,
+		`{"schema":"ceiling.ladder/1"}`:      "no rows",
+		strings.Repeat(" ", mostBytes) + "1": "4 MB",
+	} {
+		if _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A table has what was measured alone, each in its own unit, with the cost that explains it.
+func TestTables(t *testing.T) {
+	for _, table := range [][][]string{texts(sample().Table().Rows), texts(sample().Short().Rows)} {
+		if len(table) != 2 || table[0][1] != "1,000 events" || table[1][1] != "100" {
+			t.Errorf("%q", table)
+		}
+	}
+	if got := texts(sample().Short().Rows)[1]; got[4] != "5.00 µs CPU, 143 B, 0.5 fsyncs, 1 round trips" || got[6] != "server CPU" {
+		t.Errorf("%q", got)
+	}
+}
+
+func texts(rows [][]page.Cell) (list [][]string) {
+	for _, row := range rows {
+		var cells []string
+		for _, c := range row {
+			cells = append(cells, c.Text)
+		}
+		list = append(list, cells)
+	}
+	return list
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"schema":"ceiling.ladder/1","rows":[{"regime":"a","cost":{"fsyncs":1}}]}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		l, err := Read(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		if err := l.Write(&bytes.Buffer{}); err != nil {
+			t.Error(err)
+		}
+		l.Table()
+		l.Short()
+		l.Page()
+	})
+}
