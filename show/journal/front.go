@@ -36,6 +36,8 @@ type Front struct {
 	Tags []Named
 	// Runs that the text refers to, by a name.
 	Runs []Named
+	// Ladder is the file of a ladder of regimes, in the entry's folder; "" where there is none.
+	Ladder string
 	// BuildsOn names other entries.
 	BuildsOn []Named
 	// Corrects and CorrectedBy name other entries, each the other way round.
@@ -58,7 +60,7 @@ type Named struct {
 func (f *Front) Line(key string) int { return max(f.lines[key], 1) }
 
 // frontKeys are the keys that a front matter has.
-var frontKeys = []string{"title", "date", "updated", "question", "hypothesis", "status", "finding", "hero", "next", "regime", "tags", "runs",
+var frontKeys = []string{"title", "date", "updated", "question", "hypothesis", "status", "finding", "hero", "next", "regime", "tags", "runs", "ladder",
 	"builds_on", "corrects", "corrected_by", "retracted_because"} // read-only
 
 const fence = "---"
@@ -211,7 +213,7 @@ func (r *frontReader) pair(pair *ast.MappingValueNode) {
 	}
 	into := map[string]*string{"title": &f.Title, "date": &f.Date, "updated": &f.Updated, "question": &f.Question,
 		"hypothesis": &f.Hypothesis, "status": (*string)(&f.Status), "finding": &f.Finding, "hero": &f.Hero, "next": &f.Next,
-		"regime": &f.Regime, "retracted_because": &f.RetractedBecause}[key]
+		"regime": &f.Regime, "ladder": &f.Ladder, "retracted_because": &f.RetractedBecause}[key]
 	if into == nil {
 		r.wrong.add(r.file, line, "there is no key %q%s", clip(key), nearTo(key, frontKeys))
 		return

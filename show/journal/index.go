@@ -61,6 +61,7 @@ func statusLabel(s Status) label {
 // indexData is what the page of all entries shows.
 type indexData struct {
 	Premise template.HTML
+	Ladder  template.HTML // of regimes
 	Legend  []label
 	// Filters are the regimes and the tags in use.
 	Regimes, Tags []label
@@ -72,6 +73,10 @@ func (j *Journal) index(texts map[*Entry]*written, premise *written) ([]byte, er
 	var data indexData
 	if premise != nil {
 		data.Premise = premise.html
+	}
+	var err error
+	if data.Ladder, err = j.indexLadder(); err != nil {
+		return nil, err
 	}
 	entries := map[string]int{}
 	for _, e := range j.Entries {

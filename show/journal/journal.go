@@ -85,6 +85,7 @@ type Entry struct {
 	// others; nil for one that stands.
 	Unsound []Ground
 
+	ladder *Record               // of regimes; nil where the front matter names none
 	opened map[string]*chart.Run // runs of plans that references asked for, by ID
 
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's

@@ -10,6 +10,7 @@ import (
 
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/ladder"
 	"ceiling/show/page"
 )
 
@@ -27,6 +28,8 @@ type Record struct {
 	// Run or Plan, one of them; both nil while ID is "".
 	Run  *chart.Run
 	Plan *record.Plan
+	// Ladder of regimes, in the place of both.
+	Ladder *ladder.Ladder
 	// LeftOut names what of the record is not in the journal's copy.
 	LeftOut []record.LeftOut
 
@@ -67,7 +70,12 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 		}
 		e.Records = append(e.Records, r)
 	}
-	if len(e.Runs) == 0 && e.Status == Done {
+	if e.Front.Ladder != "" {
+		if err := openLadder(e); err != nil {
+			wrong.add(e.File, e.Line("ladder"), "ladder: %v", err)
+		}
+	}
+	if len(e.Runs) == 0 && e.Front.Ladder == "" && e.Status == Done {
 		wrong.add(e.File, e.Line("status"), "a done entry names the runs that it is about: runs")
 	}
 	if most, runs, all := e.bottleneck(); e.Regime != "" && e.Status == Done && all > 0 && !slices.Contains(most, e.Regime) {

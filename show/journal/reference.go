@@ -46,6 +46,7 @@ var usages = map[string]string{
 	"compare": `{{compare (run "A").Rate (run "B").Rate}}`, "times": `{{times (run "A").Rate (run "B").Rate}}`,
 	"typed": `{{typed "5 ms"}}`, "table": `{{table "NAME"}} or {{table "NAME" "KIND"}}`, "figure": `{{figure "NAME" "KIND"}}`,
 	"little": `{{little (run "NAME")}}`, "shareOfLink": `{{shareOfLink (run "NAME") "10Gbit/s"}}`, "utilization": `{{utilization (run "NAME")}}`,
+	"regime": `{{(regime "kv-quorum").Rate}}`, "ladder": `{{ladder}}`,
 	"ends": `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`,
 } // read-only
 
@@ -53,6 +54,8 @@ var usages = map[string]string{
 func (e *Entry) functions() texttemplate.FuncMap {
 	return texttemplate.FuncMap{
 		"run": e.run, "plan": e.plan, "curve": e.curveOf, "resource": e.resource, "metric": e.metric,
+		"regime":  func(name string) (*regimeFigures, error) { return regimeOf(e, name) },
+		"ladder":  func() (answer, error) { return ladderBlock(e) },
 		"compare": func(a, b answer) (answer, error) { return against(kindChange, a, b) },
 		"times":   func(a, b answer) (answer, error) { return against(kindTimes, a, b) },
 		"typed":   func(text string) answer { return answer{text: text, short: text, typed: true} },
@@ -100,7 +103,7 @@ var (
 func figureTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{&runFigures{}, &planFigures{}, &curveFigures{}, &pointFigures{}, &resourceFigures{}, &metricFigures{},
-		quantiles{}} {
+		&regimeFigures{}, quantiles{}} {
 		t := reflect.TypeOf(v)
 		name := t.Name()
 		if t.Kind() == reflect.Pointer {

@@ -40,6 +40,9 @@ func (e *Entry) setup() *setup {
 			out.database(r.Name, r.Run.Run)
 		}
 	}
+	if e.ladder != nil {
+		out.ladder(e.ladder)
+	}
 	if len(out.Rows) == 0 {
 		return nil
 	}

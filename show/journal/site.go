@@ -112,6 +112,9 @@ func (s *Site) pages(j *Journal, texts map[*Entry]*written) error {
 	if err := s.previews(j, texts); err != nil {
 		return err
 	}
+	if err := s.ladderPages(j); err != nil {
+		return err
+	}
 	for i, e := range j.Entries {
 		html, err := j.entryPage(i, texts[e])
 		if err != nil {
