@@ -185,6 +185,10 @@ func (s *session) find(id uint32) *stream {
 	return nil
 }
 
+// idle tells that a stream was not begun: frames of it are an error, but for those of one
+// that is behind the last.
+func (s *session) idle(id uint32) bool { return id&1 == 0 || id > s.last && s.state < sessionLast }
+
 // was is what is known of a stream that is not open: whether it ever was, and was ended
 // here while the client still sent.
 func (s *session) was(id uint32) (opened, ours bool) {
@@ -339,14 +343,14 @@ func (s *session) finish(st *stream) {
 // body takes a piece of a DATA frame.
 func (s *session) body(ev *http2.Event) {
 	st := s.find(ev.Stream)
-	opened, ours := s.was(ev.Stream)
+	_, ours := s.was(ev.Stream)
 	switch {
-	case ev.Stream > s.last || ev.Stream&1 == 0:
+	case s.idle(ev.Stream):
 		s.end(http2.ProtocolError)
 	case !s.credit.Spend(ev.Flow):
 		s.end(http2.FlowControlError)
 	case st == nil:
-		if s.repay(ev.Flow); ev.First && !(opened && ours) {
+		if s.repay(ev.Flow); ev.First && !ours && ev.Stream <= s.last {
 			s.wrong(ev.Stream, http2.StreamClosed)
 		}
 	case st.heard:
@@ -377,7 +381,7 @@ func (s *session) resetBy(ev *http2.Event) {
 		st.silent = true
 		st.fail("client reset the stream")
 		s.charge()
-	case ev.Stream > s.last || ev.Stream&1 == 0:
+	case s.idle(ev.Stream):
 		s.end(http2.ProtocolError)
 	}
 }
@@ -422,7 +426,7 @@ func (s *session) grow(ev *http2.Event) {
 	}
 	st := s.find(ev.Stream)
 	switch {
-	case st == nil && (ev.Stream > s.last || ev.Stream&1 == 0):
+	case s.idle(ev.Stream):
 		s.end(http2.ProtocolError)
 	case st == nil:
 	case !st.window.Grow(int64(ev.Promised)):

@@ -79,9 +79,11 @@ func (st *stream) settle() {
 	case st.held > 0 && !st.blocked:
 		st.blocked = true
 		if st.over {
+			st.code = http2.Cancel // should the client take no more of it
 			st.expire(st.loop.site.timeouts.idle)
 		}
 		st.stalled()
+	case st.over: // its last frame is for the session to make
 	case st.held == 0 && (st.blocked || st.ease):
 		st.blocked, st.ease = false, false
 		st.drained()
@@ -126,6 +128,9 @@ func (st *stream) frame(room *int) outcome {
 	n = s.window.Take(min(n, int(st.window)))
 	st.window.Take(n)
 	*room -= n + http2.HeaderBytes
+	if st.over && st.blocked {
+		st.expire(st.loop.site.timeouts.idle)
+	}
 	if !s.data(st, n, st.over && n == st.held) || st.held == 0 {
 		return framedAll
 	}

@@ -497,6 +497,12 @@ func TestHTTP2Drain(t *testing.T) {
 		g, ok := frame.(*http2.GoAwayFrame)
 		return ok && g.LastStreamID == 3
 	})
+	f.ask(5, false, "POST", "/") // it comes too late, which is no fault
+	_ = f.WriteData(5, true, make([]byte, 1000))
+	_ = f.WriteWindowUpdate(5, 1000)
+	_ = f.WriteRSTStream(5, http2.ErrCodeCancel)
+	_ = f.WritePing(false, [8]byte{1})
+	f.await(func(frame http2.Frame) bool { return frame.Header().Type == http2.FramePing })
 	close(release)
 	answered := 0
 	f.await(func(frame http2.Frame) bool {
@@ -546,6 +552,32 @@ func TestHTTP2EarlyAnswer(t *testing.T) {
 	f.ask(3, true, "GET", "/")
 	if status, code := f.status(3); status != "200" {
 		t.Error(status, code)
+	}
+}
+
+// TestHTTP2Interim: what a destination says before its answer comes before it.
+func TestHTTP2Interim(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Link", "</a>")
+		w.WriteHeader(http.StatusEarlyHints)
+		b, err := io.ReadAll(q.Body) // the server says 100 with the first read
+		_, _ = fmt.Fprint(w, len(b), err)
+	})
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+	f := r.frames(t)
+	f.ask(1, false, "POST", "/", "expect", "100-continue", "content-length", "3")
+	for _, want := range []string{"103", "100"} {
+		if status, code := f.status(1); status != want {
+			t.Fatal(status, code)
+		}
+	}
+	_ = f.WriteData(1, true, []byte("abc"))
+	if status, code := f.status(1); status != "200" {
+		t.Error(status, code)
+	}
+	d := f.await(func(frame http2.Frame) bool { return frame.Header().Type == http2.FrameData }).(*http2.DataFrame)
+	if got := string(d.Data()); got != "3 <nil>" {
+		t.Error(got)
 	}
 }
 
