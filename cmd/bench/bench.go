@@ -21,7 +21,8 @@ type bench struct {
 	failures, caveats []string
 	server            *served // of the speed part and the floor
 	secure            *served // of the speed part, over TLS
-	h2                *served // likewise, with HTTP/2
+	h2, h3            *served // likewise, with HTTP/2 and with HTTP/3
+	nginx             *served // with HTTP/2; nil where it is not installed
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
@@ -46,6 +47,14 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 		b.close()
 		return nil, err
 	}
+	if b.h3, err = serveCommand(ctx, b.binary, "serve", "nethttp", "--tls", "--http3"); err != nil {
+		b.close()
+		return nil, err
+	}
+	if b.nginx, err = serveNginx(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -54,7 +63,7 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 const serverKind = "fasthttp"
 
 func (b *bench) close() {
-	for _, s := range []*served{b.server, b.secure, b.h2} {
+	for _, s := range []*served{b.server, b.secure, b.h2, b.h3, b.nginx} {
 		if s == nil {
 			continue
 		}

@@ -120,6 +120,7 @@ type served struct {
 	PID    int
 	c      *exec.Cmd
 	rest   chan struct{} // closed when its output has ended
+	dir    string        // that is removed with it; "": none
 }
 
 // serve starts ceiling serve KIND on a free port and returns when it says that
@@ -173,7 +174,11 @@ func (s *served) stop() error {
 	})
 	defer late.Stop()
 	<-s.rest
-	return s.c.Wait()
+	err := s.c.Wait()
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
 }
 
 // signal sends one to the child.

@@ -65,14 +65,21 @@ type Row struct {
 	// and of the whole host, where kernel threads show that are nobody's.
 	GeneratorNsPerRequest Spread `json:"generator_ns_per_request"`
 	ServerNsPerRequest    Spread `json:"server_ns_per_request"`
-	HostNsPerRequest      Spread `json:"host_ns_per_request"`
-	PerS                  Spread `json:"completed_per_s"`
+	// WindowNsPerRequest is the part of ours in the measured window, and OutsideMs the
+	// rest, of a whole run: what it takes to begin, to judge and to write.
+	WindowNsPerRequest *Spread `json:"window_ns_per_request,omitempty"`
+	OutsideMs          *Spread `json:"outside_window_ms,omitempty"`
+	HostNsPerRequest   Spread  `json:"host_ns_per_request"`
+	PerS               Spread  `json:"completed_per_s"`
 	// SeenByServer is the server's count of requests over the tool's. What
 	// was in flight at the end makes it a little more than 1.
 	SeenByServer *Spread `json:"seen_by_server_ratio,omitempty"`
 	// OursToThis is the ratio of generator CPU per request, ours to this
 	// tool's, round by round.
 	OursToThis *Spread `json:"ours_to_this_ratio,omitempty"`
+	// WindowToThis is likewise that of our window to the whole of this tool: what is
+	// left of the ratio in a run that lasts long.
+	WindowToThis *Spread `json:"our_window_to_this_ratio,omitempty"`
 }
 
 // UserShare is the user-space CPU of the engine, nanoseconds per request.

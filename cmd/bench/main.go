@@ -132,7 +132,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.binary, "ceiling", "./ceiling", "the program to measure, as make build leaves it")
 	f.IntVar(&o.rounds, "rounds", 7, "rounds; in each, every tool does every work once")
-	f.DurationVar(&o.duration, "d", 2*time.Second, "time of one measurement, in whole seconds")
+	f.DurationVar(&o.duration, "d", 4*time.Second, "time of one measurement, in whole seconds")
 	f.IntVar(&o.connections, "c", 64, "connections of the speed part")
 	f.Uint64Var(&o.seed, "seed", 1, "of the order within the rounds")
 	f.StringVar(&o.ledger, "ledger", "docs/journal/bench.ndjson", "file that a whole run adds one line to; empty: none")

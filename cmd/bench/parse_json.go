@@ -18,6 +18,8 @@ type ownFigures struct {
 	// UserNs is the user time of the process in the window, nanoseconds, as
 	// getrusage(2) splits it: by the tick.
 	UserNs int64
+	// WindowNs is the CPU time of the process in the window, nanoseconds.
+	WindowNs int64
 	// WorkerNs is the CPU time of the engine's threads in the window,
 	// nanoseconds, and WorkerThreads their kernel ids.
 	WorkerNs      float64
@@ -58,7 +60,7 @@ func parseOurs(out []byte) (answer, error) {
 		return answer{}, errors.New("the run did not finish")
 	}
 	own := &ownFigures{
-		UserNs: r.Generator.UserNs, LagP99: time.Duration(r.Latency.Lag.P99Ns),
+		UserNs: r.Generator.UserNs, WindowNs: r.Generator.UserNs + r.Generator.SystemNs, LagP99: time.Duration(r.Latency.Lag.P99Ns),
 		Established: r.Load.Established, Engine: r.Load.Engine,
 		Outcome: string(r.Verdict.Outcome), Because: prose.Sentence(r.Verdict.Because),
 	}

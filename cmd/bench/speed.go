@@ -28,7 +28,9 @@ type transport uint8
 const (
 	plain   transport = iota // HTTP/1.1
 	overTLS                  // HTTP/1.1 and TLS
-	overH2                   // HTTP/2 and TLS
+	overH2                   // HTTP/2 and TLS, against net/http
+	nginxH2                  // likewise, against nginx
+	overH3                   // HTTP/3
 )
 
 func works() []work {
@@ -42,6 +44,11 @@ func works() []work {
 		{"/simple h2", "/simple", 1, overH2, map[string]float64{h2load: 0.50}, 0},
 		{"/simple h2 -p 16", "/simple", 16, overH2, map[string]float64{h2load: 0.25}, 0},
 		{"/simple h2 -p 100", "/simple", 100, overH2, map[string]float64{h2load: 0.25}, 0},
+		{"/simple h2, nginx", "/simple", 1, nginxH2, map[string]float64{h2load: 0.50}, 0},
+		{"/simple h2 -p 16, nginx", "/simple", 16, nginxH2, map[string]float64{h2load: 0.25}, 0},
+		{"/simple h2 -p 100, nginx", "/simple", 100, nginxH2, map[string]float64{h2load: 0.25}, 0},
+		{"/simple h3", "/simple", 1, overH3, nil, 0},
+		{"/simple h3 -p 16", "/simple", 16, overH3, nil, 0},
 	}
 }
 
@@ -65,6 +72,8 @@ type figure func(*cell) float64
 func (c *cell) generatorNsPerRequest() float64 { return float64(c.generatorNs) / c.requests }
 func (c *cell) serverNsPerRequest() float64    { return float64(c.serverNs) / c.requests }
 func (c *cell) hostNsPerRequest() float64      { return float64(c.hostNs) / c.requests }
+func (c *cell) windowNsPerRequest() float64    { return float64(c.own.WindowNs) / c.requests }
+func (c *cell) outsideMs() float64             { return float64(c.generatorNs-c.own.WindowNs) / 1e6 }
 func (c *cell) ownUserNsPerRequest() float64   { return float64(c.own.UserNs) / c.requests }
 func (c *cell) perS() float64                  { return c.requests / c.elapsedS }
 
@@ -119,6 +128,9 @@ func (b *bench) order(round int) []step {
 	all := works()
 	r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 	for _, w := range all {
+		if b.serving(w) == nil {
+			continue
+		}
 		var able []step
 		for i := range b.tools {
 			if _, ok := b.tools[i].arguments(b.job(w), ""); ok {
@@ -134,17 +146,21 @@ func (b *bench) order(round int) []step {
 func (b *bench) job(w work) job {
 	return job{
 		URL: b.serving(w).url(w.path), Connections: b.connections, Pipelining: w.pipelining, Duration: b.duration,
-		HTTP2: w.over == overH2,
+		HTTP2: w.over == overH2 || w.over == nginxH2, HTTP3: w.over == overH3,
 	}
 }
 
-// serving is the server of a work.
+// serving is the server of a work; nil where it is not installed.
 func (b *bench) serving(w work) *served {
 	switch w.over {
 	case overTLS:
 		return b.secure
 	case overH2:
 		return b.h2
+	case nginxH2:
+		return b.nginx
+	case overH3:
+		return b.h3
 	}
 	return b.server
 }

@@ -11,6 +11,7 @@ func summarise(cells []cell, names []string) ([]Row, []Target) {
 	var targets []Target
 	for _, w := range works() {
 		own := byRound(cells, w.name, ours, (*cell).generatorNsPerRequest)
+		window := byRound(cells, w.name, ours, (*cell).windowNsPerRequest)
 		for _, name := range names {
 			cost := byRound(cells, w.name, name, (*cell).generatorNsPerRequest)
 			if len(cost) == 0 {
@@ -26,9 +27,13 @@ func summarise(cells []cell, names []string) ([]Row, []Target) {
 			if seen := of(cells, w.name, name, func(c *cell) float64 { return c.seen / c.requests }); seen.Min > 0 {
 				row.SeenByServer = &seen
 			}
+			if name == ours {
+				in, out := of(cells, w.name, ours, (*cell).windowNsPerRequest), of(cells, w.name, ours, (*cell).outsideMs)
+				row.WindowNsPerRequest, row.OutsideMs = &in, &out
+			}
 			if name != ours && len(own) > 0 {
-				r := spreadOf(ratios(own, cost))
-				row.OursToThis = &r
+				r, in := spreadOf(ratios(own, cost)), spreadOf(ratios(window, cost))
+				row.OursToThis, row.WindowToThis = &r, &in
 				if limit, ok := w.limits[name]; ok && r.N > 0 {
 					targets = append(targets, target(fmt.Sprintf("%s: CPU per request, ours / %s", w.name, name), r.Median, limit, "ratio"))
 				}

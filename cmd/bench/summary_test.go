@@ -13,7 +13,7 @@ func madeCells() []cell {
 	for round, factor := range []int64{1, 2, 1} {
 		for i, ns := range []int64{3000, 6000, 12000} {
 			tool := []string{ours, wrk, autocannon}[i]
-			own := &ownFigures{UserNs: 100 * 1000 * factor, Outcome: "valid"}
+			own := &ownFigures{UserNs: 100 * 1000 * factor, WindowNs: 2000 * 1000 * factor, Outcome: "valid"}
 			if tool != ours {
 				own = nil
 			}
@@ -33,6 +33,15 @@ func TestSummarise(t *testing.T) {
 	}
 	if want := (Spread{3000, 3000, 6000, 3}); rows[0].GeneratorNsPerRequest != want || rows[0].OursToThis != nil {
 		t.Errorf("ours: %+v", rows[0])
+	}
+	if want := (Spread{2000, 2000, 4000, 3}); *rows[0].WindowNsPerRequest != want || rows[1].WindowNsPerRequest != nil {
+		t.Errorf("in our window: %+v", rows[0].WindowNsPerRequest)
+	}
+	if want := (Spread{1, 1, 2, 3}); *rows[0].OutsideMs != want {
+		t.Errorf("outside our window: %+v", rows[0].OutsideMs)
+	}
+	if want := (Spread{1. / 3, 1. / 3, 1. / 3, 3}); *rows[1].WindowToThis != want {
+		t.Errorf("our window / wrk: %+v", *rows[1].WindowToThis)
 	}
 	if want := (Spread{0.5, 0.5, 0.5, 3}); *rows[1].OursToThis != want {
 		t.Errorf("ours / wrk: %+v", *rows[1].OursToThis)
@@ -94,7 +103,8 @@ func TestTarget(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	b := &bench{options: options{seed: 7, connections: 64, rounds: 1}, server: &served{Addr: "127.0.0.1:1"},
-		secure: &served{Addr: "127.0.0.1:2", scheme: "https"}, h2: &served{Addr: "127.0.0.1:3", scheme: "https"}}
+		secure: &served{Addr: "127.0.0.1:2", scheme: "https"}, h2: &served{Addr: "127.0.0.1:3", scheme: "https"},
+		h3: &served{Addr: "127.0.0.1:4", scheme: "https"}}
 	for _, k := range kinds() {
 		b.tools = append(b.tools, tool{Name: k.name, arguments: k.arguments})
 	}
@@ -123,7 +133,18 @@ func TestOrder(t *testing.T) {
 	}
 	// Pipelining is what h2load --h1, ab, hey and oha do not have.
 	if count["/simple"] != 7 || count["/simple -p 16"] != 3 || count["/simple -p 100"] != 3 || count["/read"] != 7 ||
-		count["/read TLS"] != 7 || count["/simple h2"] != 2 || count["/simple h2 -p 100"] != 2 || changes != 9 {
+		count["/read TLS"] != 7 || count["/simple h2"] != 2 || count["/simple h2 -p 100"] != 2 || count["/simple h3"] != 1 || changes != 11 {
 		t.Errorf("%v, %d changes of work", count, changes)
+	}
+	// nginx may not be there.
+	b.nginx = &served{Addr: "127.0.0.1:5", scheme: "https"}
+	with := 0
+	for _, s := range b.order(0) {
+		if s.work.over == nginxH2 {
+			with++
+		}
+	}
+	if with != 6 {
+		t.Errorf("%d measurements against nginx, want 6", with)
 	}
 }

@@ -31,6 +31,8 @@ type job struct {
 	PerS int
 	// HTTP2 over TLS, Pipelining streams on each connection.
 	HTTP2 bool
+	// HTTP3, likewise.
+	HTTP3 bool
 }
 
 // secure: over TLS, by a certificate that nobody knows.
@@ -78,7 +80,7 @@ func kinds() []kind {
 func onlyHTTP1(of arguments) arguments {
 	return func(j job, dir string) ([]string, bool) {
 		args, able := of(j, dir)
-		return args, able && !j.HTTP2
+		return args, able && !j.HTTP2 && !j.HTTP3
 	}
 }
 
@@ -137,6 +139,9 @@ func ourArguments(j job, dir string) ([]string, bool) {
 	if j.HTTP2 {
 		args = append(args, "--http", "2")
 	}
+	if j.HTTP3 {
+		args = append(args, "--http", "3")
+	}
 	return append(args, j.URL), true
 }
 
@@ -151,7 +156,12 @@ func wrkArguments(j job, dir string) ([]string, bool) {
 	return args, j.PerS == 0
 }
 
+// h2loadArguments leaves out HTTP/3, which the h2load of Linux distributions is built
+// without.
 func h2loadArguments(j job, _ string) ([]string, bool) {
+	if j.HTTP3 {
+		return nil, false
+	}
 	if j.HTTP2 {
 		return []string{"-t1", "-c" + strconv.Itoa(j.Connections), "-m" + strconv.Itoa(j.Pipelining), "-D" + j.seconds(), j.URL}, j.PerS == 0
 	}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"ceiling/internal/authority"
+)
+
+// nginxConf is one process, with HTTP/2 over TLS 1.3, that answers as ceiling serve
+// does. It takes its directory and its address.
+const nginxConf = `daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/errors;
+events { worker_connections 4096; }
+http {
+  access_log off; keepalive_requests 1000000000; client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s;
+  uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+  server {
+    listen %[2]s ssl http2; ssl_protocols TLSv1.3; ssl_certificate %[1]s/cert.pem; ssl_certificate_key %[1]s/key.pem;
+    location /simple { default_type application/json; return 200 '{"message":"hi"}'; }
+  }
+}
+`
+
+// serveNginx starts the nginx that is installed, and returns once it listens; nil
+// where there is none.
+func serveNginx(ctx context.Context) (*served, error) {
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		return nil, nil
+	}
+	dir, err := os.MkdirTemp("", "ceiling-bench-nginx-")
+	if err != nil {
+		return nil, err
+	}
+	s, err := serveNginxIn(ctx, program, dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("nginx: %w", err), os.RemoveAll(dir))
+	}
+	s.dir = dir
+	return s, nil
+}
+
+func serveNginxIn(ctx context.Context, program, dir string) (*served, error) {
+	free, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := free.Addr().String()
+	if err := free.Close(); err != nil {
+		return nil, err
+	}
+	if err := writeNginx(dir, addr); err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
+	s := &served{Addr: addr, scheme: "https", c: c, rest: make(chan struct{})}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	close(s.rest) // it prints nothing
+	s.PID = c.Process.Pid
+	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		conn, err := net.Dial("tcp4", addr)
+		if err == nil {
+			return s, conn.Close()
+		}
+		if !pause(limited, 5*time.Millisecond) {
+			said, _ := os.ReadFile(filepath.Join(dir, "errors")) // none: it has not said why
+			return nil, errors.Join(fmt.Errorf("it does not listen: %w: %s", err, lastLine(said)), s.stop())
+		}
+	}
+}
+
+// writeNginx writes its configuration and its certificate.
+func writeNginx(dir, addr string) error {
+	_, pair, err := authority.Site("of the bench", authority.Leaf{Names: []string{"127.0.0.1"}})
+	if err != nil {
+		return err
+	}
+	private, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return errors.New("its key is not ECDSA's")
+	}
+	key, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{
+		"cert.pem":   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		"key.pem":    pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key}),
+		"nginx.conf": fmt.Appendf(nil, nginxConf, dir, addr),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+)
+
+// TestServeNginx: it answers over HTTP/2, is one process, and leaves nothing behind.
+func TestServeNginx(t *testing.T) {
+	s, err := serveNginx(t.Context())
+	if err != nil || s == nil {
+		t.Fatalf("nginx, which .ci/deps installs: %v, %v", s, err)
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+	r, err := client.Get(s.url("/simple"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.Body.Close() != nil || r.ProtoMajor != 2 || string(body) != `{"message":"hi"}` {
+		t.Errorf("%s %q, %v", r.Proto, body, err)
+	}
+	client.CloseIdleConnections()
+	if _, err := s.readings(); err != nil {
+		t.Error(err)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", s.dir, err)
+	}
+}
