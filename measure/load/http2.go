@@ -23,6 +23,8 @@ type h2 struct {
 	conns    []h2conn
 	requests []h2request // by target
 	heads    []h2head    // by target
+	trailers []h2head    // of successful gRPC calls, by target
+	call     callFields  // of the last header block of a gRPC call
 	H2Report
 }
 
@@ -77,6 +79,7 @@ type stream struct {
 	body      uint32 // of the request's body, still to be sent
 	window    http2.Window
 	status    uint16 // 0: the head of the response is to come
+	call      unary  // of a gRPC call: what came of the response's message
 	interim   uint8
 	again     bool
 }
@@ -102,7 +105,10 @@ func newH2(s *shared, connections int) *h2 {
 	if s.script.h2 == nil {
 		return nil
 	}
-	return &h2{conns: make([]h2conn, connections), requests: s.script.h2, heads: make([]h2head, len(s.script.noBody))}
+	targets := len(s.script.noBody)
+	return &h2{
+		conns: make([]h2conn, connections), requests: s.script.h2, heads: make([]h2head, targets), trailers: make([]h2head, targets),
+	}
 }
 
 // speak finds what a connection that stands speaks, and begins with it.

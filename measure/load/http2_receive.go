@@ -33,10 +33,25 @@ type h2head struct {
 	effect hpack.Effect
 	status uint16
 	length int64 // of the body; -1: not said
+	code   int8  // grpc-status, or noCode
+	typed  bool  // the content type is gRPC's
 }
 
 // learnMost bounds a head that is kept.
 const learnMost = 4 << 10
+
+// means tells whether a block says what this one did.
+func (k *h2head) means(block []byte, d *hpack.Decoder) bool {
+	return len(k.block) > 0 && bytes.Equal(block, k.block) && !(k.effect == hpack.Indexing && d.HasTable())
+}
+
+// learn keeps a block that was read, where it can be known again.
+func (k *h2head) learn(block []byte, effect hpack.Effect) {
+	k.block, k.effect = k.block[:0], effect
+	if len(block) <= learnMost && effect != hpack.Stateful {
+		k.block = append(k.block, block...)
+	}
+}
 
 // receivedH2 takes what came in, frame by frame. What it frees is renewed, and what it
 // has to answer sent, by proceed.
@@ -175,7 +190,13 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 	if w.Unexpected[s.status] {
 		w.keepErrorLine(int(s.status), ev.Payload)
 	}
-	if ev.End {
+	if w.GRPC {
+		s.call.take(ev.Payload)
+		if ev.End {
+			w.callEnds(i, c, h, k, noCode, nil)
+			return nil
+		}
+	} else if ev.End {
 		return w.responded(i, c, h, k)
 	}
 	if s.got += ev.Flow; s.got >= receiveWindow/2 {
@@ -195,8 +216,9 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 		return w.trailers(i, c, h, k, ev)
 	}
 	known := &w.h2.heads[target]
-	if len(known.block) == 0 || !bytes.Equal(ev.Payload, known.block) || known.effect == hpack.Indexing && h.decoder.HasTable() {
-		got, err := readHead(&h.decoder, ev.Payload)
+	var message []byte
+	if !known.means(ev.Payload, &h.decoder) {
+		got, err := readHead(&h.decoder, ev.Payload, &w.h2.call)
 		if err != nil {
 			err.Stream = ev.Stream
 			if err.Code == http2.CompressionError {
@@ -213,23 +235,27 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 		if w.script.noBody[target] || got.status == 204 || got.status == 304 {
 			got.length = 0 // what is said is not about this response's body (RFC 9110, section 8.6)
 		}
-		known.block, known.effect = known.block[:0], h.decoder.Effect()
-		if len(ev.Payload) <= learnMost && known.effect != hpack.Stateful {
-			known.block = append(known.block, ev.Payload...)
-		}
-		known.status, known.length = got.status, got.length
+		known.learn(ev.Payload, h.decoder.Effect())
+		known.status, known.length, known.code, known.typed = got.status, got.length, w.h2.call.code, w.h2.call.typed
+		message = w.h2.call.message
 	}
 	s.status, s.left = known.status, known.length
+	if w.GRPC {
+		w.callBegins(i, c, h, k, known, ev.End, message)
+		return nil
+	}
 	if ev.End {
 		return w.responded(i, c, h, k)
 	}
 	return nil
 }
 
-// readHead reads a response's head (RFC 9113, section 8.3).
-func readHead(d *hpack.Decoder, block []byte) (got h2head, wrong *http2.Error) {
-	malformed := &http2.Error{Code: http2.ProtocolError, Reason: causeMalformed}
+// readHead reads a response's head (RFC 9113, section 8.3), and what it says of a gRPC
+// call.
+func readHead(d *hpack.Decoder, block []byte, call *callFields) (got h2head, wrong *http2.Error) {
+	malformed := func() *http2.Error { return &http2.Error{Code: http2.ProtocolError, Reason: causeMalformed} }
 	got.length = -1
+	call.begin()
 	regular := false
 	d.Begin(block)
 	for {
@@ -242,29 +268,30 @@ func readHead(d *hpack.Decoder, block []byte) (got h2head, wrong *http2.Error) {
 		}
 		if len(f.Name) > 0 && f.Name[0] == ':' {
 			if string(f.Name) != ":status" || regular || got.status != 0 || len(f.Value) != 3 {
-				return got, malformed
+				return got, malformed()
 			}
 			for _, digit := range f.Value {
 				if digit-'0' > 9 {
-					return got, malformed
+					return got, malformed()
 				}
 				got.status = got.status*10 + uint16(digit-'0')
 			}
 			continue
 		}
 		if regular = true; !fieldAllowed(f.Name) {
-			return got, malformed
+			return got, malformed()
 		}
 		if string(f.Name) == "content-length" {
 			n, valid := contentLength(f.Value)
 			if !valid || got.length >= 0 && got.length != n {
-				return got, malformed
+				return got, malformed()
 			}
 			got.length = n
 		}
+		call.take(f)
 	}
 	if got.status < 100 {
-		return got, malformed
+		return got, malformed()
 	}
 	return got, nil
 }
@@ -296,9 +323,14 @@ func contentLength(b []byte) (n int64, ok bool) {
 
 // trailers end a response.
 func (w *worker) trailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
-	malformed := &http2.Error{Code: http2.ProtocolError, Stream: ev.Stream, Reason: causeMalformed}
+	malformed := func() *http2.Error {
+		return &http2.Error{Code: http2.ProtocolError, Stream: ev.Stream, Reason: causeMalformed}
+	}
 	if !ev.End {
-		return malformed
+		return malformed()
+	}
+	if w.GRPC {
+		return w.callTrailers(i, c, h, k, ev)
 	}
 	h.decoder.Begin(ev.Payload)
 	for {
@@ -310,7 +342,7 @@ func (w *worker) trailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) 
 			return w.responded(i, c, h, k)
 		}
 		if !fieldAllowed(f.Name) {
-			return malformed
+			return malformed()
 		}
 	}
 }
@@ -321,12 +353,20 @@ func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
 	if s.left > 0 {
 		return &http2.Error{Code: http2.ProtocolError, Stream: s.id, Reason: causeLength}
 	}
-	t, status := w.tally, int(s.status)
+	if w.Unexpected[s.status] {
+		w.keepErrorLine(int(s.status), nil)
+	}
+	w.countDone(i, c, h, k, int(s.status))
+	return nil
+}
+
+// countDone counts a request that was answered, by its status.
+func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
+	s, t := &h.table[k], w.tally
 	t.Completed++
 	t.Statuses[status]++
 	if w.Unexpected[status] {
 		t.Bad++
-		w.keepErrorLine(status, nil)
 	}
 	w.doneNs = w.now
 	if s.due >= w.countFromNs {
@@ -346,7 +386,6 @@ func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
 	}
 	c.served++
 	w.offWire(c, h, k)
-	return nil
 }
 
 // offWire takes a stream off the wire.

@@ -27,17 +27,18 @@ func (s *script) forH2(c *Config) (err error) {
 	if c.TLS != nil {
 		scheme = "https"
 	}
-	s.h2, err = newH2Requests(c.Mix, scheme)
+	s.h2, err = newH2Requests(c.Mix, scheme, c.GRPC)
 	return err
 }
 
 // newH2Requests makes the requests from their HTTP/1.1 form: the same fields, those of
 // the connection left out (RFC 9113, section 8.2.2), in a block that depends on
-// nothing before it.
-func newH2Requests(mix []Request, scheme string) ([]h2request, error) {
+// nothing before it. gRPC calls go without a length, as by other clients: the message has
+// its own.
+func newH2Requests(mix []Request, scheme string, grpc bool) ([]h2request, error) {
 	list := make([]h2request, 0, len(mix))
 	for i := range mix {
-		r, err := newH2Request(mix[i].Bytes, scheme)
+		r, err := newH2Request(mix[i].Bytes, scheme, grpc)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +49,7 @@ func newH2Requests(mix []Request, scheme string) ([]h2request, error) {
 
 var errNoRequest = errors.New("load: a request is not in the form of HTTP/1.1")
 
-func newH2Request(b []byte, scheme string) (r h2request, err error) {
+func newH2Request(b []byte, scheme string, grpc bool) (r h2request, err error) {
 	head, body, whole := bytes.Cut(b, []byte("\r\n\r\n"))
 	first, rest, _ := bytes.Cut(head, []byte("\r\n"))
 	parts := bytes.SplitN(first, []byte(" "), 3)
@@ -71,6 +72,10 @@ func newH2Request(b []byte, scheme string) (r h2request, err error) {
 		case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
 		case "te":
 			if string(value) == "trailers" {
+				fields = hpack.AppendField(fields, name, value, false)
+			}
+		case "content-length":
+			if !grpc {
 				fields = hpack.AppendField(fields, name, value, false)
 			}
 		default:

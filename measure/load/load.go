@@ -98,6 +98,9 @@ type Sockets struct {
 	TLS *tlsconn.Config
 	// Protocol that they speak, but where ALPN says another.
 	Protocol Protocol
+	// GRPC: the requests are unary calls of gRPC over HTTP/2. Their status codes, 0 to 16,
+	// are the statuses, and all but 0 are Bad where Unexpected is nil.
+	GRPC bool
 	// Opening makes the connections WebSockets or event streams; nil: they carry
 	// requests.
 	Opening *Opening
@@ -240,6 +243,8 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 		return nil, errors.New("load: a time is negative")
 	case c.Protocol == HTTP3 && c.TLS == nil:
 		return nil, errors.New("load: HTTP/3 needs TLS")
+	case c.GRPC && c.Protocol != HTTP2:
+		return nil, errors.New("load: gRPC needs HTTP/2")
 	case c.Duration == 0 && !c.Rate.Constant():
 		return nil, errors.New("load: a ramp needs a duration")
 	}
@@ -264,6 +269,9 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	r.schedule = newSchedule(&c)
 	if r.Unexpected == nil {
 		r.Unexpected = errorStatuses()
+		if c.GRPC {
+			r.Unexpected = callErrors()
+		}
 	}
 	return r.run()
 }

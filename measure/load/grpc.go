@@ -1,0 +1,248 @@
+package load
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"ceiling/internal/hpack"
+	"ceiling/internal/http2"
+)
+
+// Causes of failure of a gRPC call that was answered, but not as gRPC says (PROTOCOL-HTTP2.md
+// of its specification).
+const (
+	causeNoCode       = "no grpc-status"
+	causeBadCode      = "grpc-status that is no status code"
+	causeContentType  = "content type is not application/grpc"
+	causeNoMessage    = "grpc-status 0 without a response message"
+	causeCutMessage   = "response message that is shorter than its prefix says"
+	causeManyMessages = "more than one response message"
+	causeMessageFlag  = "response message with an unknown flag"
+)
+
+// causeHTTPStatus names a response that is not gRPC's: a proxy's, or another server's.
+func causeHTTPStatus(status uint16) string {
+	return "HTTP status " + strconv.Itoa(int(status)) + " without a grpc-status"
+}
+
+const (
+	// callCodes is the number of gRPC's status codes.
+	callCodes = 17
+	// noCode and badCode stand for a grpc-status that is not there, and for one that is none.
+	noCode, badCode = -1, -2
+	// prefixBytes come before each message: a flag and the length.
+	prefixBytes = 5
+)
+
+// callErrors are the codes that count as errors: all but OK.
+func callErrors() *[1000]bool {
+	var list [1000]bool
+	for code := 1; code < callCodes; code++ {
+		list[code] = true
+	}
+	return &list
+}
+
+// callFields are the fields of a header block that say how a call went. The zero value is
+// not ready: begin.
+type callFields struct {
+	code    int8
+	typed   bool   // the content type is gRPC's
+	message []byte // grpc-message, its beginning, as it came
+}
+
+// begin forgets the block before.
+func (f *callFields) begin() { f.code, f.typed, f.message = noCode, false, f.message[:0] }
+
+// take one field.
+func (f *callFields) take(field hpack.Field) {
+	switch string(field.Name) {
+	case "content-type":
+		f.typed = isCallType(field.Value)
+	case "grpc-status":
+		if f.code != noCode { // twice
+			f.code = badCode
+			return
+		}
+		f.code = callCode(field.Value)
+	case "grpc-message":
+		f.message = append(f.message[:0], field.Value[:min(len(field.Value), 4*errorLineMax)]...)
+	}
+}
+
+// isCallType tells application/grpc, alone or with what the messages are: +proto, ;charset.
+func isCallType(value []byte) bool {
+	rest, ok := bytes.CutPrefix(value, []byte("application/grpc"))
+	return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')
+}
+
+// callCode reads a grpc-status: a code in decimal, without leading zeros.
+func callCode(value []byte) int8 {
+	if len(value) == 0 || len(value) > 2 || len(value) == 2 && value[0] == '0' {
+		return badCode
+	}
+	n := 0
+	for _, digit := range value {
+		if digit-'0' > 9 {
+			return badCode
+		}
+		n = n*10 + int(digit-'0')
+	}
+	if n >= callCodes {
+		return badCode
+	}
+	return int8(n)
+}
+
+// unary is the response to a call as it comes: one message behind its prefix.
+type unary struct {
+	typed bool   // the head said application/grpc
+	more  bool   // something follows the message
+	have  uint8  // bytes of the prefix
+	flag  uint8  // the first of them
+	left  uint32 // of the message; while the prefix comes, what it says so far
+}
+
+// take a piece of the body.
+func (u *unary) take(b []byte) {
+	for u.have < prefixBytes && len(b) > 0 {
+		if u.have == 0 {
+			u.flag = b[0]
+		} else {
+			u.left = u.left<<8 | uint32(b[0])
+		}
+		u.have++
+		b = b[1:]
+	}
+	if u.have < prefixBytes {
+		return
+	}
+	n := min(uint64(len(b)), uint64(u.left))
+	u.left -= uint32(n)
+	u.more = u.more || n < uint64(len(b))
+}
+
+// wrong is what a body lacks to be one message; "": nothing.
+func (u *unary) wrong() string {
+	switch {
+	case u.have == 0:
+		return causeNoMessage
+	case u.have < prefixBytes || u.left > 0:
+		return causeCutMessage
+	case u.more:
+		return causeManyMessages
+	case u.flag > 1: // 1: compressed, for those who ask for that with -H
+		return causeMessageFlag
+	}
+	return ""
+}
+
+// callBegins takes the head of the response to a call, which ends the call too where it
+// is all of the response.
+func (w *worker) callBegins(i uint32, c *conn, h *h2conn, k int, head *h2head, end bool, message []byte) {
+	s := &h.table[k]
+	s.left = -1 // the message says how long it is
+	s.call = unary{typed: head.typed}
+	if end {
+		w.callEnds(i, c, h, k, head.code, message)
+	}
+}
+
+// callEnds takes the end of a call: its status code counts as the status of a response,
+// and one without a code has failed.
+func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, message []byte) {
+	s := &h.table[k]
+	cause := ""
+	switch {
+	case code == noCode && s.status != 200:
+		cause = causeHTTPStatus(s.status)
+	case s.status == 200 && !s.call.typed:
+		cause = causeContentType
+	case code == noCode:
+		cause = causeNoCode
+	case code == badCode:
+		cause = causeBadCode
+	case code == 0:
+		cause = s.call.wrong()
+	}
+	if cause == "" {
+		if w.Unexpected[code] && w.lacksError(int(code)) {
+			w.errors = append(w.errors, ErrorResponse{Status: int(code), Line: callMessage(message)})
+		}
+		w.countDone(i, c, h, k, int(code))
+		return
+	}
+	if s.body > 0 {
+		w.resetStream(i, h, s.id, http2.Cancel)
+	}
+	c.served++ // an answer all the same
+	w.failStream(c, h, k, cause)
+}
+
+// callTrailers takes the trailers of a call. Those of a success are the same bytes each
+// time.
+func (w *worker) callTrailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
+	known := &w.h2.trailers[w.script.target[h.table[k].at]]
+	if known.means(ev.Payload, &h.decoder) {
+		w.callEnds(i, c, h, k, known.code, nil)
+		return nil
+	}
+	f := &w.h2.call
+	f.begin()
+	h.decoder.Begin(ev.Payload)
+	for {
+		field, ok, err := h.decoder.Next()
+		if err != nil {
+			return &http2.Error{Code: http2.CompressionError, Reason: err.Error()}
+		}
+		if !ok {
+			break
+		}
+		if !fieldAllowed(field.Name) {
+			return &http2.Error{Code: http2.ProtocolError, Stream: ev.Stream, Reason: causeMalformed}
+		}
+		f.take(field)
+	}
+	if f.code == 0 {
+		known.learn(ev.Payload, h.decoder.Effect())
+		known.code = f.code
+	}
+	w.callEnds(i, c, h, k, f.code, f.message)
+	return nil
+}
+
+// callMessage is a grpc-message for a person: its percent-encoding is undone but for
+// what cannot be shown, and at most 200 bytes are left.
+func callMessage(encoded []byte) string {
+	plain := make([]byte, 0, len(encoded))
+	for len(encoded) > 0 {
+		b, n := encoded[0], 1
+		if b == '%' && len(encoded) > 2 {
+			if v, err := strconv.ParseUint(string(encoded[1:3]), 16, 8); err == nil {
+				b, n = byte(v), 3
+			}
+		}
+		plain, encoded = append(plain, b), encoded[n:]
+	}
+	var text strings.Builder
+	for len(plain) > 0 {
+		r, n := utf8.DecodeRune(plain)
+		shown := string(plain[:n])
+		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) {
+			shown = ""
+			for _, b := range plain[:n] {
+				const digits = "0123456789ABCDEF"
+				shown += string([]byte{'%', digits[b>>4], digits[b&15]})
+			}
+		}
+		if text.Len()+len(shown) > errorLineMax {
+			break
+		}
+		text.WriteString(shown)
+		plain = plain[n:]
+	}
+	return strings.TrimSpace(text.String())
+}
