@@ -1,0 +1,200 @@
+// Package rpc knows the messages of gRPC methods: from a .proto, a descriptor set, or the
+// server itself (reflection). It makes the bytes of a request of its JSON, before a run.
+package rpc
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// Schema is what is known of some services.
+type Schema struct {
+	files *protoregistry.Files
+	from  string // what it was read from, for an error
+}
+
+// Read takes a serialized FileDescriptorSet, as Compile makes it. from names it in errors.
+func Read(set []byte, from string) (*Schema, error) {
+	var list descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(set, &list); err != nil {
+		return nil, fmt.Errorf("%s: it is no descriptor set (%s); give a .proto, or what protoc --descriptor_set_out wrote", from, words(err))
+	}
+	return newSchema(list.File, from)
+}
+
+func newSchema(list []*descriptorpb.FileDescriptorProto, from string) (*Schema, error) {
+	files, err := protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: list})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", from, words(err))
+	}
+	return &Schema{files, from}, nil
+}
+
+// words are an error of the protobuf library in one line, without its own name, and
+// without the spaces by which it keeps its texts from being relied on.
+func words(err error) string {
+	text := strings.NewReplacer("\u00a0", " ", "\n", " ").Replace(err.Error())
+	return strings.TrimSpace(strings.TrimPrefix(text, "proto:"))
+}
+
+// Services are the full names of all there are, in order.
+func (s *Schema) Services() []string {
+	var list []string
+	s.files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			list = append(list, string(f.Services().Get(i).FullName()))
+		}
+		return true
+	})
+	slices.Sort(list)
+	return list
+}
+
+// find is the unary method of a path, /package.Service/Method.
+func (s *Schema) find(path string) (protoreflect.MethodDescriptor, error) {
+	service, method := split(path)
+	found, err := s.files.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil && !errors.Is(err, protoregistry.NotFound) {
+		return nil, fmt.Errorf("%s: %s", s.from, words(err))
+	}
+	services, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return nil, noService(s.from, service, s.Services())
+	}
+	m := services.Methods().ByName(protoreflect.Name(method))
+	if m == nil {
+		var names []string
+		for i := range services.Methods().Len() {
+			names = append(names, string(services.Methods().Get(i).Name()))
+		}
+		return nil, fmt.Errorf("--grpc: %s has no method %s; %s", service, method, choice(method, names))
+	}
+	if m.IsStreamingClient() || m.IsStreamingServer() {
+		return nil, fmt.Errorf("--grpc: %s/%s is a streaming method; only unary ones can be measured", service, method)
+	}
+	return m, nil
+}
+
+// split takes a path apart.
+func split(path string) (service, method string) {
+	service, method, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return service, method
+}
+
+func noService(from, service string, all []string) error {
+	return fmt.Errorf("--grpc: %s has no service %s; %s", from, service, choice(service, all))
+}
+
+// choiceMost bounds the names that an error lists.
+const choiceMost = 8
+
+// choice says which names there are, the one that was meant first.
+func choice(name string, all []string) string {
+	if len(all) == 0 {
+		return "it has none"
+	}
+	if near := nearest(name, all); near != "" {
+		return "did you mean " + near + "?"
+	}
+	listed := all[:min(len(all), choiceMost)]
+	text := "it has " + strings.Join(listed, ", ")
+	if more := len(all) - len(listed); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// nearest is the name that one was probably meant to be; "": none is near.
+func nearest(name string, all []string) string {
+	last := func(s string) string { return s[strings.LastIndexByte(s, '.')+1:] }
+	best, least := "", max(len(name)/3, 1)+1
+	for _, other := range all {
+		d := min(distance(strings.ToLower(name), strings.ToLower(other)), distance(strings.ToLower(last(name)), strings.ToLower(last(other)))+1)
+		if strings.EqualFold(name, other) {
+			d = 0
+		}
+		if d < least {
+			best, least = other, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters have to be put in, taken out or changed to make one text
+// of another (Levenshtein's). Names have some tens of them.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// Encode is the request of a method, its message from JSON (none: an empty one), behind the
+// prefix of five bytes that it has on the wire.
+func (s *Schema) Encode(path string, json []byte) ([]byte, error) {
+	m, err := s.find(path)
+	if err != nil {
+		return nil, err
+	}
+	message := dynamicpb.NewMessage(m.Input())
+	if len(json) > 0 {
+		if err := (protojson.UnmarshalOptions{Resolver: dynamicpb.NewTypes(s.files)}).Unmarshal(json, message); err != nil {
+			text := words(err)
+			if strings.Contains(text, "unknown field") {
+				text += "; " + fieldsOf(m.Input())
+			}
+			return nil, fmt.Errorf("-b: it is no %s in JSON: %s", m.Input().FullName(), text)
+		}
+	}
+	out, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 5), message)
+	if err != nil {
+		return nil, fmt.Errorf("-b: %s", words(err))
+	}
+	binary.BigEndian.PutUint32(out[1:], uint32(len(out)-5))
+	return out, nil
+}
+
+// fieldsOf says what may stand in a message.
+func fieldsOf(m protoreflect.MessageDescriptor) string {
+	var names []string
+	for i := range m.Fields().Len() {
+		names = append(names, m.Fields().Get(i).JSONName())
+	}
+	switch more := len(names) - choiceMost; {
+	case len(names) == 0:
+		return string(m.FullName()) + " has no fields"
+	case more > 0:
+		return fmt.Sprintf("%s has %s and %d more", m.FullName(), strings.Join(names[:choiceMost], ", "), more)
+	}
+	return fmt.Sprintf("%s has %s", m.FullName(), strings.Join(names, ", "))
+}
+
+// byName orders files, so that the same schema is the same bytes.
+func byName(list []*descriptorpb.FileDescriptorProto) {
+	slices.SortFunc(list, func(a, b *descriptorpb.FileDescriptorProto) int { return cmp.Compare(a.GetName(), b.GetName()) })
+}
