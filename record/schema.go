@@ -4,6 +4,8 @@
 package record
 
 import (
+	"cmp"
+	"strconv"
 	"time"
 
 	"ceiling/experiment/spec"
@@ -33,7 +35,7 @@ type Run struct {
 	Requests Requests `json:"requests"`
 	Rate     Rate     `json:"rate"`
 	Bytes    Bytes    `json:"bytes"`
-	// Statuses counts responses by status code.
+	// Statuses counts responses by status code; those of gRPC calls by its name.
 	Statuses map[string]uint64 `json:"statuses"`
 	Errors   []Error           `json:"errors"`
 	// ErrorResponses has the first response of each unexpected status.
@@ -220,7 +222,8 @@ type Error struct {
 	// Phase is one of those above.
 	Phase string `json:"phase"`
 	// Cause is an errno name ("ECONNRESET"), "timeout", a framing error, or a
-	// status code in phase "status" (those requests are completed, not failed).
+	// status code in phase "status" (those requests are completed, not failed), of gRPC
+	// its name.
 	Cause string `json:"cause"`
 	Count uint64 `json:"count"`
 	// BeforeWindow marks what went wrong before the window opened.
@@ -238,10 +241,16 @@ func (e Error) OfRequest() bool { return e.Phase == PhaseSend || e.Phase == Phas
 // ErrorResponse is the first response of one unexpected status.
 type ErrorResponse struct {
 	Status int `json:"status"`
-	// Line is the first line of its body that has any text, at most 200 bytes, of
-	// printable characters only; "" where there is none, or it is no text.
+	// Name of a gRPC status; "" of HTTP's.
+	Name string `json:"name,omitempty"`
+	// Line is the first line of its body that has any text (of a gRPC status the server's
+	// message), at most 200 bytes, of printable characters only; "" where there is none, or
+	// it is no text.
 	Line string `json:"line,omitempty"`
 }
+
+// Code is the status as Run.Statuses calls it.
+func (e ErrorResponse) Code() string { return cmp.Or(e.Name, strconv.Itoa(e.Status)) }
 
 // Latency has the three times of a request. Response = done - due, service =
 // done - sent, lag = sent - due. Failed requests are in response and service

@@ -36,8 +36,8 @@ const (
 // for it is looked at later.
 func (s *Spec) Check() error {
 	for _, check := range []func() error{
-		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkKind, s.checkPipelining, s.checkDial, s.checkTLS, s.checkNames,
-		s.Expect.check, s.SLO.check,
+		s.checkShape, s.checkTimes, s.checkRate, s.checkTargets, s.checkKind, s.checkGRPC, s.checkPipelining, s.checkDial, s.checkTLS,
+		s.checkNames, s.Expect.check, s.SLO.check,
 	} {
 		if err := check(); err != nil {
 			return err

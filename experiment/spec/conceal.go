@@ -25,6 +25,9 @@ func (s *Spec) Concealed(h *secret.Hider) Spec {
 	}
 	c.Pprof = eachPprof(s.Pprof, h.URL)
 	c.TLS = s.TLS.concealed()
+	if s.GRPC != nil { // the same in each run of a plan, whose own record has them
+		c.GRPC = &GRPC{Proto: s.GRPC.Proto}
+	}
 	return c
 }
 

@@ -62,8 +62,11 @@ func (e *Experiment) Complete(seed uint64) {
 	if l.Engine == "" {
 		l.Engine = EngineAuto
 	}
+	if l.GRPC != nil && l.HTTP == "" {
+		l.HTTP = HTTP2
+	}
 	for i := range e.Requests {
-		e.Requests[i].complete()
+		e.Requests[i].complete(l.GRPC != nil)
 	}
 }
 
@@ -79,21 +82,21 @@ func runTime(kind string) time.Duration {
 	return 5 * time.Second
 }
 
-func (m *Mix) complete() {
+func (m *Mix) complete(calls bool) {
 	all := m.Mix
 	if len(all) == 0 {
-		m.MixRequest.complete()
+		m.MixRequest.complete(calls)
 	}
 	for i := range all {
-		all[i].complete()
+		all[i].complete(calls)
 	}
 }
 
-func (r *MixRequest) complete() {
+func (r *MixRequest) complete(calls bool) {
 	r.Method = strings.ToUpper(r.Method)
 	if r.Method == "" {
 		r.Method = "GET"
-		if r.Body != "" || len(r.Content) > 0 || r.BodyHidden != nil {
+		if r.Body != "" || len(r.Content) > 0 || r.BodyHidden != nil || calls {
 			r.Method = "POST"
 		}
 	}
@@ -318,8 +321,8 @@ func (e *Experiment) Spec(base string, mix, connections, pipelining int, rate un
 		Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: time.Duration(l.Warmup),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: time.Duration(l.Timeout),
 		NewConnections: l.NewConnections, NoLone: l.NoLone, Engine: l.Engine, Expect: e.Expect, SLO: e.SLO,
-		Wire: Wire{Kind: l.Kind, Fragment: l.Fragment, Dial: l.For(base)}, PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof,
-		Profile: l.Profile,
+		Wire:         Wire{Kind: l.Kind, Fragment: l.Fragment, GRPC: l.GRPC, Dial: l.For(base)},
+		PinGenerator: l.PinGenerator, PinServer: l.PinServer, Pprof: l.Pprof, Profile: l.Profile,
 	}
 	if s.Kind == Messages {
 		if rest, plain := strings.CutPrefix(base, "http://"); plain {

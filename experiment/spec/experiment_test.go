@@ -44,13 +44,14 @@ func experimentSchema(t *testing.T) *jsonschema.Schema {
 }
 
 // withoutNull takes "null" out of the types: Go's nil slices are none in YAML.
-// What the file does not have (content, body_hidden) goes as well.
+// What the file does not have (content, body_hidden, descriptors) goes as well.
 func withoutNull(s *jsonschema.Schema) {
 	if len(s.Types) == 2 && s.Types[0] == "null" {
 		s.Type, s.Types = s.Types[1], nil
 	}
 	delete(s.Properties, "content")
 	delete(s.Properties, "body_hidden")
+	delete(s.Properties, "descriptors")
 	for _, p := range s.Properties {
 		withoutNull(p)
 	}

@@ -105,6 +105,8 @@ type Wire struct {
 	Kind LoadKind `json:"kind,omitempty"`
 	// Fragment of Messages: at most so many bytes in a frame; 0: one frame each.
 	Fragment int `json:"fragment,omitempty"`
+	// GRPC makes the requests calls; nil: they are HTTP's.
+	GRPC *GRPC `json:"grpc,omitempty"`
 	Dial
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -160,7 +159,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 			Due: l.Asked, LateAtEnd: l.LateAtEnd,
 		},
 		Bytes:    record.Bytes{Read: t.Read, Written: t.Written},
-		Statuses: statuses(t), Errors: faults(t, l.Setup, s.Expect), ErrorResponses: errorResponses(l),
+		Statuses: statuses(t, s), Errors: faults(t, l.Setup, s), ErrorResponses: errorResponses(l, s),
 		Latency: record.Latency{
 			Response: record.QuantilesOf(&t.Response),
 			Service:  record.QuantilesOf(&t.Service),
@@ -209,11 +208,15 @@ func encoded(h *hist.Hist) string {
 	return text
 }
 
-func statuses(t *load.Tally) map[string]uint64 {
+// hasStatus tells a code that stands for a status: messages and events have none, and are
+// counted as 0.
+func hasStatus(s *spec.Spec, code int) bool { return code > 0 || s.GRPC != nil }
+
+func statuses(t *load.Tally, s *spec.Spec) map[string]uint64 {
 	m := map[string]uint64{}
 	for code, n := range t.Statuses {
-		if n > 0 && code > 0 { // messages and events have none
-			m[strconv.Itoa(code)] = n
+		if n > 0 && hasStatus(s, code) {
+			m[s.StatusName(code)] = n
 		}
 	}
 	return m
@@ -221,7 +224,7 @@ func statuses(t *load.Tally) map[string]uint64 {
 
 // faults lists the errors of the window and, apart, those before it, the most
 // frequent first; responses with an unexpected status are among them.
-func faults(t *load.Tally, setup map[load.Fault]uint64, expect spec.Expect) []record.Error {
+func faults(t *load.Tally, setup map[load.Fault]uint64, s *spec.Spec) []record.Error {
 	list := []record.Error{}
 	for f, n := range t.Faults {
 		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n})
@@ -230,8 +233,8 @@ func faults(t *load.Tally, setup map[load.Fault]uint64, expect spec.Expect) []re
 		list = append(list, record.Error{Phase: f.Phase, Cause: f.Cause, Count: n, BeforeWindow: true})
 	}
 	for code, n := range t.Statuses {
-		if n > 0 && code > 0 && !expect.Has(code) {
-			list = append(list, record.Error{Phase: record.PhaseStatus, Cause: strconv.Itoa(code), Count: n})
+		if n > 0 && hasStatus(s, code) && !s.Expects(code) {
+			list = append(list, record.Error{Phase: record.PhaseStatus, Cause: s.StatusName(code), Count: n})
 		}
 	}
 	slices.SortFunc(list, func(a, b record.Error) int {
@@ -241,10 +244,14 @@ func faults(t *load.Tally, setup map[load.Fault]uint64, expect spec.Expect) []re
 }
 
 // errorResponses are the first responses of each unexpected status.
-func errorResponses(l *load.Result) []record.ErrorResponse {
+func errorResponses(l *load.Result, s *spec.Spec) []record.ErrorResponse {
 	var list []record.ErrorResponse
 	for _, e := range l.Errors {
-		list = append(list, record.ErrorResponse(e))
+		kept := record.ErrorResponse{Status: e.Status, Line: e.Line}
+		if s.GRPC != nil {
+			kept.Name = s.StatusName(e.Status)
+		}
+		list = append(list, kept)
 	}
 	return list
 }
@@ -258,9 +265,10 @@ func byTarget(t *load.Tally, s *spec.Spec) []record.TargetResult {
 			Completed: b.Completed, Failed: b.Failed, Statuses: map[string]uint64{},
 			Response: record.QuantilesOf(&b.Response),
 		}
-		delete(b.Statuses, 0)
 		for code, n := range b.Statuses {
-			r.Statuses[strconv.Itoa(code)] = n
+			if hasStatus(s, code) {
+				r.Statuses[s.StatusName(code)] = n
+			}
 		}
 		list = append(list, r)
 	}

@@ -1,0 +1,129 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// GRPC makes the requests unary calls: a target's path is /package.Service/Method, its body
+// the request's message in JSON, and the status is grpc-status.
+type GRPC struct {
+	// Proto is a file that has the service: a .proto, or a descriptor set. "": the server is
+	// asked for it (server reflection).
+	Proto string `json:"proto,omitempty" yaml:"proto,omitempty" jsonschema:"file that has the service, a .proto or a descriptor set, relative to this one; where none is given the server is asked (reflection)"`
+	// Descriptors is what Proto holds, as a serialized FileDescriptorSet.
+	Descriptors []byte `json:"descriptors,omitempty" yaml:"-"`
+}
+
+// GRPCOK is the status of a call that succeeded.
+const GRPCOK = "OK"
+
+// GRPCStatus is the name of a gRPC status code; its digits where it has none.
+func GRPCStatus(code int) string {
+	names := [...]string{GRPCOK, "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",
+		"UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}
+	if code < 0 || code >= len(names) {
+		return strconv.Itoa(code)
+	}
+	return names[code]
+}
+
+// StatusName is a status code as this run's statuses are named.
+func (s *Spec) StatusName(code int) string {
+	if s.GRPC != nil {
+		return GRPCStatus(code)
+	}
+	return strconv.Itoa(code)
+}
+
+// Expects tells whether a status code counts as the response that was asked for.
+func (s *Spec) Expects(code int) bool {
+	if s.GRPC != nil {
+		return code == 0
+	}
+	return s.Expect.Has(code)
+}
+
+// ParseMethod reads a method as typed, package.Service/Method or with a dot before the
+// method, and answers the path of its calls.
+func ParseMethod(text string) (path string, err error) {
+	name := strings.TrimPrefix(text, "/")
+	service, method, found := strings.Cut(name, "/")
+	if dot := strings.LastIndexByte(name, '.'); !found && dot > 0 {
+		service, method = name[:dot], name[dot+1:]
+	}
+	if path = "/" + service + "/" + method; !isMethodPath(path) {
+		return "", fmt.Errorf("--grpc %s: it is no method; write package.Service/Method", quoteShort(text))
+	}
+	return path, nil
+}
+
+// isMethodPath tells /package.Service/Method.
+func isMethodPath(path string) bool {
+	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	for part := range strings.SplitSeq(service+"."+method, ".") {
+		if part == "" || isDigit(part[0]) {
+			return false
+		}
+		for _, c := range []byte(part) {
+			if !isLetter(c) && !isDigit(c) && c != '_' {
+				return false
+			}
+		}
+	}
+	return strings.HasPrefix(path, "/")
+}
+
+// Call makes a target a call of the method at a path, but where its URL names one itself.
+func (t *Target) Call(path string) error {
+	base, own, err := SplitURL(t.URL)
+	if err != nil {
+		return err
+	}
+	if own == "/" {
+		own = path
+	}
+	if !isMethodPath(own) {
+		return fmt.Errorf("--grpc: the URL's path %s is no method; leave it out", quoteShort(own))
+	}
+	if t.Method != "" && t.Method != "GET" && t.Method != "POST" {
+		return fmt.Errorf("--grpc: a call is a POST, not %s; leave the method out", quoteShort(t.Method))
+	}
+	t.URL, t.Method = base+own, "POST"
+	return nil
+}
+
+// checkGRPC refuses what has no meaning for calls.
+func (s *Spec) checkGRPC() error {
+	if s.GRPC == nil {
+		return nil
+	}
+	switch {
+	case s.Kind != Requests:
+		return fmt.Errorf("--grpc: it makes calls, not %s; leave one of them out", s.Kind.Many())
+	case s.HTTP != HTTP2:
+		return errors.New("--grpc: calls go over HTTP/2; leave --http out")
+	case len(s.Expect) > 0:
+		return errors.New("--expect: it takes HTTP statuses, and of gRPC's OK alone is a success; leave it out")
+	}
+	for i := range s.Targets {
+		t := &s.Targets[i]
+		_, path, err := SplitURL(t.URL)
+		if err != nil {
+			return err
+		}
+		if !isMethodPath(path) || t.Method != "POST" {
+			return fmt.Errorf("%s%s %s is no call of a method; give POST and the path /package.Service/Method", s.targetName(i), t.Method, path)
+		}
+		for _, f := range t.Header {
+			switch strings.ToLower(f.Name) {
+			case "content-type", "te", "grpc-timeout", "content-length":
+				return fmt.Errorf("header %s: gRPC says what it is; leave it out", f.Name)
+			}
+		}
+	}
+	return nil
+}

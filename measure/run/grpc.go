@@ -1,0 +1,90 @@
+package run
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/tlsconn"
+	"ceiling/measure/load"
+	"ceiling/measure/rpc"
+)
+
+// calls makes the requests of gRPC calls: the messages, of the JSON in the targets' bodies,
+// behind the fields that each call has. Where no file says what the messages are, the
+// server does.
+func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]load.Request, error) {
+	var paths []string
+	host := ""
+	for i := range s.Targets {
+		_, path, at, err := spec.ParseTarget(s.Targets[i].URL)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		paths, host = append(paths, path), at
+	}
+	schema, err := schemaOf(ctx, s, c, to, host, paths)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	own := *s
+	own.Targets = slices.Clone(s.Targets)
+	for i := range own.Targets {
+		t := &own.Targets[i]
+		if t.Body, err = schema.Encode(paths[i], t.Body); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		t.Header = append([]spec.Field{
+			{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
+			{Name: "grpc-timeout", Value: callTimeout(s.Timeout)},
+		}, t.Header...)
+	}
+	mix, err := requests(&own)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return mix, nil
+}
+
+// schemaOf finds the messages of some paths.
+func schemaOf(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target, host string, paths []string) (*rpc.Schema, error) {
+	if s.GRPC.Proto != "" {
+		return rpc.Read(s.GRPC.Descriptors, "--proto "+s.GRPC.Proto)
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(lookupTimeout, s.Timeout))
+	defer cancel()
+	network, at := "tcp", to.addr.String()
+	if to.unix != "" {
+		network, at = "unix", to.unix
+	}
+	var dialer net.Dialer
+	return rpc.Reflect(ctx, rpc.Server{
+		Name: to.String(), Host: host, TLS: cryptoTLS(c),
+		Dial: func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, network, at) },
+	}, paths)
+}
+
+// cryptoTLS is the engine's TLS for a client of the standard library; nil of none.
+func cryptoTLS(c *tlsconn.Config) *tls.Config {
+	if c == nil {
+		return nil
+	}
+	return &tls.Config{
+		ServerName: c.ServerName, RootCAs: c.Roots, InsecureSkipVerify: c.Insecure, Certificates: c.Certificates,
+		MinVersion: max(c.Offered.Min, tls.VersionTLS12), MaxVersion: c.Offered.Max, CipherSuites: c.Offered.Suites,
+		CurvePreferences: c.Offered.Groups,
+	}
+}
+
+// callTimeout is a timeout as gRPC writes it: at most eight digits and a unit.
+func callTimeout(d time.Duration) string {
+	if us := d.Microseconds(); us > 0 && us < 1e8 {
+		return strconv.FormatInt(us, 10) + "u"
+	}
+	return strconv.FormatInt(max(d.Milliseconds(), 1), 10) + "m"
+}
