@@ -53,6 +53,9 @@ func (f *runFacts) errorsSentence() record.Statement {
 
 // unexpected tells a status code that is not the response asked for.
 func (f *runFacts) unexpected(status string) bool {
+	if f.run.Spec.GRPC != nil {
+		return status != spec.GRPCOK
+	}
 	code, err := strconv.Atoi(status)
 	return err == nil && len(status) == 3 && code >= 100 && !f.run.Spec.Expect.Has(code)
 }
@@ -131,18 +134,18 @@ func (f *runFacts) errorEvidence() []record.Evidence {
 		say("errors.share", with{"share": share, "causes": causesOf(f.run)}))}
 	if f.bad > 0 {
 		list = append(list, record.NewEvidence("statuses", f.bad, "responses",
-			say("errors.statuses", with{"responses": f.bad, "expected": f.run.Spec.Expect.String()})))
+			say("errors.statuses", with{"responses": f.bad, "expected": expectedOf(&f.run.Spec)})))
 	}
 	kinds := f.errorKinds()
 	responses := slices.Clone(f.run.ErrorResponses)
 	at := func(e record.ErrorResponse) int {
-		return slices.IndexFunc(kinds, func(k errorKind) bool { return k.name == strconv.Itoa(e.Status) })
+		return slices.IndexFunc(kinds, func(k errorKind) bool { return k.name == e.Code() })
 	}
 	responses = slices.DeleteFunc(responses, func(e record.ErrorResponse) bool { return at(e) < 0 || e.Line == "" })
 	slices.SortFunc(responses, func(a, b record.ErrorResponse) int { return cmp.Compare(at(a), at(b)) })
 	for _, e := range responses[:min(len(responses), kindsSaid)] {
 		list = append(list, record.NewEvidence("error_responses", float64(e.Status), "status",
-			say("errors.response", with{"status": e.Status, "line": strconv.Quote(e.Line)})))
+			say("errors.response", with{"status": e.Code(), "line": strconv.Quote(e.Line)})))
 	}
 	return list
 }
@@ -161,6 +164,9 @@ func (f *serverSide) errorsNext() []record.Statement {
 		return just("errors.next", nil)
 	}
 	name := kinds[0].name
+	if run.Spec.GRPC != nil {
+		return callsNext(name, f.whatWasAsked())
+	}
 	status := with{"status": name}
 	switch {
 	case name == "404" || name == "410":
@@ -177,6 +183,31 @@ func (f *serverSide) errorsNext() []record.Statement {
 		return just("errors.next.request", status)
 	case len(name) == 3 && name >= "100" && name < "400":
 		return just("errors.next.expect", with{"status": name, "expected": run.Spec.Expect.String()})
+	}
+	return just("errors.next", nil)
+}
+
+// expectedOf are the statuses that are no errors, as they are named; "": those below 400.
+func expectedOf(s *spec.Spec) string {
+	if s.GRPC != nil {
+		return spec.GRPCOK
+	}
+	return s.Expect.String()
+}
+
+// callsNext is what to do about the commonest status of gRPC calls.
+func callsNext(name string, asked record.Statement) []record.Statement {
+	switch name {
+	case "UNIMPLEMENTED":
+		return just("errors.next.no-method", with{"asked": asked})
+	case "UNAUTHENTICATED", "PERMISSION_DENIED":
+		return just("errors.next.call-credentials", with{"status": name})
+	case "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE":
+		return just("errors.next.message", with{"status": name})
+	case "UNAVAILABLE", "RESOURCE_EXHAUSTED":
+		return just("errors.next.call-refused", with{"status": name})
+	case "DEADLINE_EXCEEDED":
+		return just("errors.next.timeout", nil)
 	}
 	return just("errors.next", nil)
 }

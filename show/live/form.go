@@ -2,7 +2,6 @@ package live
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"ceiling/experiment/spec"
@@ -88,13 +87,16 @@ func (e *evidence) run(from, to int64) record.Run {
 	r.Rate.CompletedPerS = float64(r.Requests.Completed) / elapsed
 	r.Rate.SentPerS = float64(r.Requests.Sent) / elapsed
 	r.Requests.Due = uint64(r.Load.TargetPerS * elapsed)
-	r.Statuses = map[string]uint64{"200": r.Requests.Completed - min(bad, r.Requests.Completed)}
+	good, unexpected := 200, 400
+	if s.GRPC != nil {
+		good, unexpected = 0, 2
+	}
+	r.Statuses = map[string]uint64{s.StatusName(good): r.Requests.Completed - min(bad, r.Requests.Completed)}
 	if bad > 0 { // which they were is known at the end
-		unexpected := 400
-		for s.Expect.Has(unexpected) && unexpected < 999 {
+		for s.Expects(unexpected) && unexpected < 999 {
 			unexpected++
 		}
-		r.Statuses[strconv.Itoa(unexpected)] = bad
+		r.Statuses[s.StatusName(unexpected)] = bad
 	}
 	r.Latency.Response = e.quantiles(from)
 	r.Spec.SLO = slices.DeleteFunc(slices.Clone(s.SLO), func(t spec.Term) bool {

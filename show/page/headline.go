@@ -50,7 +50,11 @@ func tiles(run *chart.Run) []Tile {
 	if q := &run.Requests; q.Completed+q.Failed > 0 {
 		bad = unit.FormatCount(int64(q.Failed + statusErrors(run)))
 	}
-	list = append(list, Tile{"errors", bad, "no response, or an unexpected status (from 400 on, or not in --expect)"})
+	why := "no response, or an unexpected status (from 400 on, or not in --expect)"
+	if run.Spec.GRPC != nil {
+		why = "no response, or a gRPC status other than OK"
+	}
+	list = append(list, Tile{"errors", bad, why})
 	transfer := "not measured"
 	if run.ElapsedS > 0 {
 		transfer = unit.FormatBytesSI(int64(float64(run.Bytes.Read)/run.ElapsedS)) + "/s"

@@ -436,8 +436,12 @@ func http2Line(r *record.Run) string {
 		streams = unit.Plural(int(h.MaxStreams), "stream", "streams") + " allowed"
 	}
 	n := func(count uint64) string { return unit.FormatCount(int64(count)) }
+	protocol := r.Load.Protocol
+	if r.Spec.GRPC != nil {
+		protocol = "gRPC over " + protocol
+	}
 	parts := []string{
-		fmt.Sprintf("%s, %s", r.Load.Protocol, streams),
+		fmt.Sprintf("%s, %s", protocol, streams),
 		fmt.Sprintf("frames sent: %s headers, %s data", n(h.Sent.Headers), n(h.Sent.Data)),
 		fmt.Sprintf("received: %s headers, %s data", n(h.Received.Headers), n(h.Received.Data)),
 	}
