@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -64,7 +65,7 @@ func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compar
 	if len(args) == 2 && (isKept(args[0]) || isKept(args[1])) {
 		return compareKept(sh, args[0], args[1], f, o)
 	}
-	e, err := o.experiment(args, f, sh)
+	e, err := o.experiment(c.Context(), args, f, sh)
 	if err != nil {
 		return usage(err)
 	}
@@ -72,7 +73,7 @@ func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compar
 }
 
 // experiment puts the two sides together.
-func (o *compareFlags) experiment(args []string, f *runFlags, sh *shell) (spec.Experiment, error) {
+func (o *compareFlags) experiment(ctx context.Context, args []string, f *runFlags, sh *shell) (spec.Experiment, error) {
 	path := o.path
 	var servers []spec.Server
 	for _, url := range args {
@@ -102,7 +103,7 @@ func (o *compareFlags) experiment(args []string, f *runFlags, sh *shell) (spec.E
 	if base == "" {
 		base = "http://127.0.0.1:1"
 	}
-	e, err := f.experiment(spec.KindCompare, []string{base + path}, sh)
+	e, err := f.experiment(ctx, spec.KindCompare, []string{base + path}, sh)
 	e.Servers, e.Compare = servers, o.asked
 	return e, err
 }

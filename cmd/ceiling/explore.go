@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -49,7 +50,7 @@ func (f *runFlags) isSweep() bool {
 
 // experiment makes the Experiment of the flags, without its servers where the
 // URL names none.
-func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Experiment, error) {
+func (f *runFlags) experiment(ctx context.Context, kind string, args []string, sh *shell) (spec.Experiment, error) {
 	e := spec.Experiment{Kind: kind, Seed: f.seed, Repeats: f.plan.repeats, Load: spec.Load{
 		Threads: f.threads, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone, Engine: f.engine,
 		Dial: f.dial(), PinGenerator: f.pinGenerator, PinServer: f.pinServer, Link: f.link, Pprof: f.pprof,
@@ -99,6 +100,9 @@ func (f *runFlags) experiment(kind string, args []string, sh *shell) (spec.Exper
 		return e, err
 	}
 	e.Load.Kind, e.Load.Fragment = f.kind(list), f.fragment
+	if e.Load.GRPC, err = f.protocol.calls(ctx, list); err != nil {
+		return e, err
+	}
 	server, mix, err := mixOf(list)
 	e.Servers, e.Requests = []spec.Server{server}, []spec.Mix{mix}
 	return e, err
@@ -158,7 +162,10 @@ func exploreFile(sh *shell, c *cobra.Command, path string, f *runFlags) error {
 	if err != nil {
 		return usage(err)
 	}
-	for _, name := range []string{"connections", "pipelining", "rate", "method", "header", "body", "slo", "targets", "requests"} {
+	if err := compiled(c.Context(), e.Load.GRPC, filepath.Dir(path)); err != nil {
+		return usage(fmt.Errorf("%s: %w", path, err))
+	}
+	for _, name := range []string{"connections", "pipelining", "rate", "method", "header", "body", "slo", "targets", "requests", "grpc", "proto"} {
 		if c.Flags().Changed(name) {
 			return usage(fmt.Errorf("--%s: %s says what is measured; change it there", name, path))
 		}

@@ -22,7 +22,7 @@ measured more than once. A run that can no longer pass is stopped early.`,
   ceiling find --slo 'p99.9<50ms' --start 2k --most 20k -d 10s localhost:8080/`,
 		Args: urlOrTargets(&f),
 		RunE: func(c *cobra.Command, args []string) error {
-			e, err := f.experiment(spec.KindFind, args, sh)
+			e, err := f.experiment(c.Context(), spec.KindFind, args, sh)
 			if err == nil && !c.Flags().Changed("connections") {
 				e.Load.Connections = nil // chosen by the rate
 			}

@@ -27,7 +27,7 @@ func runGroups() []flagGroup {
 			"timeout", "engine", "seed", "no-lone", "repeats", "rest", "dry-run"}},
 		{"Server", []string{"pin-generator", "pin-server", "apart", "link", "pprof", "database", "profile"}},
 		{"Output", []string{"out", "verbose", "quiet", "keep-secrets", "prometheus", "otlp"}},
-		{"Push", []string{"subscribe", "fragment"}},
+		{"gRPC and push", []string{"grpc", "proto", "subscribe", "fragment"}},
 		{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "tls-version", "ciphers", "curves", "resume"}},
 		{"Hosts", []string{"resolve", "unix", "source-ips", "agents", "observe", "allow-loss", "controller"}},
 	}

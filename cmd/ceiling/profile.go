@@ -31,7 +31,7 @@ of the run, so that the run says what they cost.`,
 				return usage(errors.New("profile makes one run; give one -c, -p and -R, or ceiling run --profile for a sweep"))
 			}
 			f.profile = true
-			s, err := f.spec(args, sh)
+			s, err := f.spec(c.Context(), args, sh)
 			if err != nil {
 				return usage(err)
 			}

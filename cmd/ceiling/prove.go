@@ -25,7 +25,7 @@ The resource that throughput follows is the bottleneck.`,
 			if f.fleet.agents != 0 {
 				return usage(errors.New("--agents: a proof takes resources of the machine that it is made on; leave it out, or prove on the server's machine"))
 			}
-			e, err := f.experiment(spec.KindProve, args, sh)
+			e, err := f.experiment(c.Context(), spec.KindProve, args, sh)
 			if err != nil {
 				return usage(err)
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -49,7 +50,7 @@ type loadFlags struct {
 	resolve                           []string
 	unix                              string
 	seed                              uint64
-	http                              string
+	protocol                          protocolFlags
 	tls                               spec.TLS
 }
 
@@ -63,9 +64,13 @@ func (l *loadFlags) secure() (*spec.TLS, error) {
 	return &t, t.Read("")
 }
 
-// dial is where connections go and come from.
+// dial is where connections go and come from, and what they speak.
 func (l *loadFlags) dial() spec.Dial {
-	return spec.Dial{SourceIPs: list(l.sourceIPs), Resolve: l.resolve, Unix: l.unix, HTTP: l.http}
+	d := spec.Dial{SourceIPs: list(l.sourceIPs), Resolve: l.resolve, Unix: l.unix, HTTP: l.protocol.http}
+	if l.protocol.method != "" {
+		d.HTTP = cmp.Or(d.HTTP, spec.HTTP2)
+	}
+	return d
 }
 
 // serverFlags say where generator and server run, and how the server is watched.
@@ -102,13 +107,13 @@ func newRun(sh *shell) *cobra.Command {
 			case len(args) == 1 && spec.IsExperimentFile(args[0]):
 				return exploreFile(sh, c, args[0], &f)
 			case f.isSweep():
-				e, err := f.experiment(spec.KindSweep, args, sh)
+				e, err := f.experiment(c.Context(), spec.KindSweep, args, sh)
 				if err != nil {
 					return usage(err)
 				}
 				return sh.explore(c.Context(), e, &f)
 			}
-			s, err := f.spec(args, sh)
+			s, err := f.spec(c.Context(), args, sh)
 			if err != nil {
 				return usage(err)
 			}
@@ -144,7 +149,9 @@ func (f *runFlags) bind(c *cobra.Command) {
 	p.StringVar(&f.targets, "targets", "", "file of requests in vegeta's format, with weights")
 	p.StringVar(&f.ramp, "connect-ramp", "", "open the connections over this time")
 	p.BoolVar(&f.newConnections, "new-connections", false, "a new connection for each request")
-	p.StringVar(&f.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
+	p.StringVar(&f.protocol.method, "grpc", "", "call this gRPC method, package.Service/Method, with -b as JSON")
+	p.StringVar(&f.protocol.proto, "proto", "", "grpc: file with the service, .proto or descriptor set (default: ask the server)")
+	p.StringVar(&f.protocol.http, "http", "", "HTTP version: 1.1, 2 or 3 (default: https asks the server, 1.1 or 2)")
 	p.BoolVar(&f.tls.Insecure, "insecure", false, "https: accept any certificate")
 	p.StringVar(&f.tls.CACert, "cacert", "", "https: file of the authorities to trust (PEM)")
 	p.StringVar(&f.tls.Cert, "cert", "", "https: file of a client certificate (PEM)")
@@ -190,7 +197,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 }
 
 // spec makes the checked Spec of the flags.
-func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
+func (f *runFlags) spec(ctx context.Context, args []string, sh *shell) (spec.Spec, error) {
 	s := spec.Spec{
 		Threads: f.threads, Engine: f.engine, Arrivals: f.arrivals, NewConnections: f.newConnections, NoLone: f.noLone,
 		Seed:         cmp.Or(f.seed, rand.Uint64()>>11), // 53 bits survive any JSON reader
@@ -246,6 +253,9 @@ func (f *runFlags) spec(args []string, sh *shell) (spec.Spec, error) {
 		return s, err
 	}
 	s.Kind = f.kind(s.Targets)
+	if s.GRPC, err = f.protocol.calls(ctx, s.Targets); err != nil {
+		return s, err
+	}
 	return s, s.Check()
 }
 

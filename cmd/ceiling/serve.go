@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ceiling/internal/authority"
 	"ceiling/server"
 	"ceiling/server/downstream"
 	"ceiling/server/publish"
 	"ceiling/server/quorum"
+	"ceiling/server/rpc"
 	"ceiling/server/store"
 )
 
@@ -27,6 +29,7 @@ func newServe(sh *shell) *cobra.Command {
 	for _, k := range server.Catalogue() {
 		names = append(names, k.Name)
 	}
+	names = append(names, rpc.Name)
 	c := &cobra.Command{
 		Use:       "serve KIND",
 		Short:     "Run one of the servers to measure: " + strings.Join(names, ", "),
@@ -35,6 +38,9 @@ func newServe(sh *shell) *cobra.Command {
 		Args:      exactly(1, "one KIND ("+strings.Join(names, ", ")+")"),
 		ValidArgs: names,
 		RunE: func(c *cobra.Command, args []string) error {
+			if args[0] == rpc.Name {
+				return sh.serveGRPC(c, cfg.Addr, &secure)
+			}
 			kind, err := server.Lookup(args[0])
 			if err != nil {
 				return usage(err)
@@ -46,7 +52,7 @@ func newServe(sh *shell) *cobra.Command {
 				fmt.Fprintf(sh.stdout, "%s serves on %s\n", kind.Name, addr)
 			}
 			if secure.on && !server.IsPreforkChild() {
-				remove, err := secure.prepare(sh, kind.Name, &cfg)
+				remove, err := secure.prepare(sh, kind.Name, protocolsOf(kind.Name), &cfg)
 				if err != nil {
 					return err
 				}
@@ -71,6 +77,29 @@ func newServe(sh *shell) *cobra.Command {
 	c.Flags().StringVar(&secure.ca, "ca", "", "write that authority's certificate here, for --cacert (default: a temporary file)")
 	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS; 0: one per CPU")
 	return c
+}
+
+// serveGRPC runs the gRPC server, which has none of the others' routes and takes none of
+// their flags.
+func (sh *shell) serveGRPC(c *cobra.Command, addr string, secure *serveTLS) error {
+	other := ""
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"addr", "tls", "ca"}, f.Name) {
+			other = f.Name
+		}
+	})
+	if other != "" {
+		return usage(fmt.Errorf("--%s: %s has none; it takes --addr, --tls and --ca", other, rpc.Name))
+	}
+	cfg := server.Config{Addr: addr, Ready: func(addr string) { fmt.Fprintf(sh.stdout, "%s serves on %s\n", rpc.Name, addr) }}
+	if secure.on {
+		remove, err := secure.prepare(sh, rpc.Name, []string{"h2"}, &cfg)
+		if err != nil {
+			return err
+		}
+		defer remove()
+	}
+	return rpc.Serve(c.Context(), rpc.Config{Addr: addr, TLS: cfg.TLS, Ready: cfg.Ready})
 }
 
 // serveTLS is what serve is asked of TLS.
@@ -106,7 +135,7 @@ func (t *serveTLS) goesWith(cfg *server.Config, kind server.Kind) error {
 // prepare makes an authority and a certificate that are gone when the server is, and
 // has the server say where the authority's own is. The returned function removes
 // that file where its name was not asked for.
-func (t *serveTLS) prepare(sh *shell, kind string, cfg *server.Config) (remove func(), err error) {
+func (t *serveTLS) prepare(sh *shell, kind string, protocols []string, cfg *server.Config) (remove func(), err error) {
 	ca, pair, err := authority.Site("ceiling serve, thrown away when it ends", authority.Leaf{Names: ownNames(cfg.Addr)})
 	if err != nil {
 		return nil, err
@@ -126,7 +155,7 @@ func (t *serveTLS) prepare(sh *shell, kind string, cfg *server.Config) (remove f
 		remove()
 		return nil, fmt.Errorf("the authority's certificate: %w", err)
 	}
-	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: protocolsOf(kind)}
+	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: protocols}
 	cfg.Ready = func(addr string) {
 		fmt.Fprintf(sh.stdout, "%s serves on https://%s\n", kind, addr)
 		fmt.Fprintf(sh.stdout, "trust it with --cacert %s\n", path)
@@ -160,7 +189,8 @@ func serveLong() string {
 	for _, k := range server.Catalogue() {
 		fmt.Fprintf(&b, "  %-10s %s\n", k.Name, k.About)
 	}
-	b.WriteString("\nRoutes:\n")
+	fmt.Fprintf(&b, "  %-10s %s\n", rpc.Name, rpc.About)
+	b.WriteString("\nRoutes, of all but grpc:\n")
 	for _, r := range server.Routes() {
 		fmt.Fprintf(&b, "  %-10s %s\n", r.Path, r.About)
 	}
