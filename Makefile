@@ -44,7 +44,7 @@ SOAK ?= 30m
 soak:
 	$(GO) test ./proxy -count=1 -run '^TestSoak$$' -soak $(SOAK) -timeout 0 -v
 
-# conformance runs what others have written about proxies against ours: three
+# conformance runs what others have written about proxies against ours: four
 # minutes. test runs h2spec of it.
 conformance:
 	./.ci/conformance

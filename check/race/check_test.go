@@ -118,7 +118,7 @@ func TestRace(t *testing.T) {
 	names := []string{Nginx, "haproxy", "h2o", "caddy", "fasthttp", "httputil", Ours, Prefork}
 	r, err := Run(t.Context(), Config{
 		Rounds: 1, Duration: 200 * time.Millisecond, Workers: 1, Connections: 8, PerS: 500, Seed: 1, Hold: 300,
-		Only: names, Cases: []string{"16", "file-go-wrk", "idle", "tls-handshakes"}, Program: program(t), Version: "test", Keep: dir,
+		Only: names, Cases: []string{"16", "file-go-wrk", "idle", "tls-handshakes", "h2"}, Program: program(t), Version: "test", Keep: dir,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(text.String())
-	if len(r.Cases) != 4 {
+	if len(r.Cases) != 5 {
 		t.Fatalf("%d cases", len(r.Cases))
 	}
 	for i := range r.Cases {
@@ -140,7 +140,7 @@ func TestRace(t *testing.T) {
 			wantRow(t, c, &c.Rows[k])
 		}
 	}
-	if len(r.Verdicts) != 2*5 {
+	if len(r.Verdicts) != 2*7 {
 		t.Errorf("%d verdicts: %+v", len(r.Verdicts), r.Verdicts)
 	}
 }
