@@ -58,7 +58,7 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 		found.Add = []float64{2 * top.X, 4 * top.X}
 	case !k.BracketedBelow && first.X > 1 && k.High <= first.X:
 		found.Add = below(first.X)
-	case k.BracketedBelow && k.High > 2*k.Low && k.High-k.Low > 1 && c.Over != OverRate:
+	case k.BracketedBelow && k.High > 2*k.Low && k.High-k.Low > 1 && c.Over != OverRate && !between(valid, k.Low, k.High):
 		found.Add = []float64{float64(int((k.Low + k.High) / 2))}
 	}
 	c.Knee, c.Bottleneck = found, ceilingBeyond(valid, k.High)
@@ -72,6 +72,12 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 		c.Says = say("curve.peak", with{"per_s": k.Peak, "low": lower(c, k.Low), "high": place(c, k.High), "extend": extend,
 			"bottleneck": c.Bottleneck})
 	}
+}
+
+// between: a load inside the bracket was measured, and the noise hides on which side of the
+// knee it is. One more load there would not narrow it.
+func between(valid []record.CurvePoint, low, high float64) bool {
+	return slices.ContainsFunc(valid, func(p record.CurvePoint) bool { return p.X > low && p.X < high })
 }
 
 // ceilingBeyond is the one that most points from the knee on have.
