@@ -26,7 +26,7 @@ const log = {
 // niceAbove is the next number that a person would choose, of which a quarter
 // can be read too.
 function niceAbove(v, choice = [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10]) {
-  if (!(v > 0)) return 1;
+  if (!(v > 0)) return 4;
   const step = 10 ** Math.floor(Math.log10(v));
   return choice.map(n => n * step).find(n => n >= v);
 }
@@ -210,13 +210,18 @@ export class Chart {
     const { c, color, high } = this.area;
     c.textAlign = "center";
     c.textBaseline = "top";
+    let end = -Infinity; // of the last name: one that would run into it is left out
     for (const s of this.stalls ?? []) {
       const x = this.x(s.from), wide = Math.max(this.x(s.to) - x, 1);
       c.fillStyle = color("--late");
       c.globalAlpha = .15;
       c.fillRect(x, top, wide, high);
       c.globalAlpha = 1;
-      c.fillText(s.name, x + wide / 2, top + 2);
+      const half = c.measureText(s.name).width / 2, middle = Math.max(x + wide / 2, left + half);
+      if (middle - half > end) {
+        c.fillText(s.name, middle, top + 2);
+        end = middle + half + 6;
+      }
     }
     if (this.drag) {
       c.fillStyle = color("--quiet");
