@@ -55,8 +55,14 @@ func environmentSection(run *chart.Run) Section {
 	if len(run.Agents) > 0 {
 		of = "Host that started the run"
 	}
-	s.Blocks = append(s.Blocks, Columns{[][]Block{left, {fieldTable(of, env)}}})
+	s.Blocks = append(s.Blocks, Columns{[][]Block{left, {folded(fieldTable(of, env))}}})
 	return s
+}
+
+// folded is a long table behind its caption: the settings of a host are looked up, not read.
+func folded(t Table) Table {
+	t.Fold = true
+	return t
 }
 
 // databaseEntries are the database's settings by their own names, and how the server uses it.

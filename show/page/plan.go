@@ -191,7 +191,7 @@ func planEnvironment(p *record.Plan) Section {
 	if err != nil {
 		return s.failed(err)
 	}
-	s.Blocks = append(s.Blocks, Columns{[][]Block{{fieldTable("Test definition", list)}, {fieldTable("Load generator host", env)}}})
+	s.Blocks = append(s.Blocks, Columns{[][]Block{{fieldTable("Test definition", list)}, {folded(fieldTable("Load generator host", env))}}})
 	return s
 }
 

@@ -39,9 +39,22 @@ func answer(p *record.Plan) Section {
 	}
 	s.Blocks = append(s.Blocks, Paragraph{Text: planEffort(p), Quiet: true})
 	if len(caveats) > 0 {
-		s.Blocks = append(s.Blocks, List{Title: "Caveats", Items: plain(caveats), Mark: "doubt", ID: "caveats"})
+		s.Blocks = append(s.Blocks, caveatList(caveats)...)
 	}
 	return s
+}
+
+// caveatsMost are as many as leave the first figure on the first screen.
+const caveatsMost = 4
+
+// caveatList has the first ones in sight, and the others behind their count.
+func caveatList(caveats []string) []Block {
+	shown := List{Title: "Caveats", Items: plain(caveats), Mark: "doubt", ID: "caveats"}
+	if len(caveats) <= caveatsMost+1 {
+		return []Block{shown}
+	}
+	shown.Items = plain(caveats[:caveatsMost])
+	return []Block{shown, Fold{fmt.Sprintf("%d more caveats", len(caveats)-caveatsMost), []Block{List{Items: plain(caveats[caveatsMost:]), Mark: "doubt"}}}}
 }
 
 // planAnswer is the card of a plan that has one answer, what else it says, and its

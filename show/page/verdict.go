@@ -203,8 +203,7 @@ func stations(runs []chart.Run) Section {
 			s.Blocks = append(s.Blocks, pathBlock(run), stationTable(run))
 		}
 		if text := report.AtOnce(run.Run); text != "" {
-			s.Blocks = append(s.Blocks, Paragraph{Text: strings.TrimSpace(run.Label + " By requests sent one at a time before the load: " + text +
-				".")})
+			s.Blocks = append(s.Blocks, Paragraph{Text: lone(run.Label, text)})
 		}
 	}
 	if len(runs) > 1 {
@@ -295,4 +294,13 @@ func stationsCompared(runs []chart.Run) (Table, bool) {
 		}
 	}
 	return t, len(t.Rows) > 0
+}
+
+// lone is what the requests before the load say, of the run that they belong to.
+func lone(label, text string) string {
+	says := "By requests sent one at a time before the load: " + text + "."
+	if label != "" {
+		return label + ": " + strings.ToLower(says[:1]) + says[1:]
+	}
+	return says
 }
