@@ -3,6 +3,7 @@ package profile
 import (
 	"bytes"
 	"debug/buildinfo"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,21 @@ func LinksPprof(pid int) (bool, error) {
 	if _, err := buildinfo.Read(f); err != nil {
 		return false, nil // no Go program
 	}
-	return contains(io.NewSectionReader(f, 0, 1<<40), []byte("net/http/pprof.Index"))
+	return contains(functionNames(f), []byte("net/http/pprof.Index"))
+}
+
+// functionNames is the part of a program that has the names of its functions: Go's
+// line table, a quarter of the file; all of a file that says of no such part.
+func functionNames(f io.ReaderAt) io.Reader {
+	program, err := elf.NewFile(f)
+	if err == nil {
+		for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
+			if s := program.Section(name); s != nil && s.Type != elf.SHT_NOBITS && s.Flags&elf.SHF_COMPRESSED == 0 {
+				return io.NewSectionReader(f, int64(s.Offset), int64(s.FileSize))
+			}
+		}
+	}
+	return io.NewSectionReader(f, 0, 1<<40)
 }
 
 // contains looks for a word in a stream, piece by piece.

@@ -3,6 +3,7 @@ package profile
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	_ "net/http/pprof"
@@ -93,6 +94,18 @@ func TestFindRefuses(t *testing.T) {
 func TestLinksPprof(t *testing.T) {
 	if ok, err := LinksPprof(os.Getpid()); err != nil || !ok {
 		t.Errorf("this program: %v, %v", ok, err)
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	all, err := self.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if part, err := io.Copy(io.Discard, functionNames(self)); err != nil || part == 0 || part > all.Size()/2 {
+		t.Errorf("%d of %d bytes are looked through, %v", part, all.Size(), err)
 	}
 	sleep := exec.Command("sleep", "10")
 	if err := sleep.Start(); err != nil {
