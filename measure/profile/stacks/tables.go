@@ -7,9 +7,9 @@ import (
 )
 
 // Tables are what the samplers read of the kernel and of programs' files: the
-// kernel's types and symbols, the programs' lines and symbols. They take a tenth
-// of a second to read and do not change while a host is up and a file is as it
-// was, so runs that follow each other share them. One run at a time uses them.
+// kernel's types, the programs' lines and symbols. They take 20 ms to read and do
+// not change while a host is up and a file is as it was, so runs that follow each
+// other share them. One run at a time uses them.
 type Tables struct {
 	// Types of the kernel, for whatever else loads BPF programs.
 	Types *btf.Cache
