@@ -210,17 +210,17 @@ export class Chart {
     const { c, color, high } = this.area;
     c.textAlign = "center";
     c.textBaseline = "top";
-    let end = -Infinity; // of the last name: one that would run into it is left out
-    for (const s of this.stalls ?? []) {
+    const named = []; // a name that would run into one of a longer stall is left out
+    for (const s of (this.stalls ?? []).toSorted((a, b) => (b.to - b.from) - (a.to - a.from))) {
       const x = this.x(s.from), wide = Math.max(this.x(s.to) - x, 1);
       c.fillStyle = color("--late");
       c.globalAlpha = .15;
       c.fillRect(x, top, wide, high);
       c.globalAlpha = 1;
       const half = c.measureText(s.name).width / 2, middle = Math.max(x + wide / 2, left + half);
-      if (middle - half > end) {
+      if (named.every(n => Math.abs(n.middle - middle) > n.half + half + 6)) {
         c.fillText(s.name, middle, top + 2);
-        end = middle + half + 6;
+        named.push({ middle, half });
       }
     }
     if (this.drag) {
