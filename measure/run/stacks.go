@@ -23,6 +23,7 @@ type stacker struct {
 	cpu      *stacks.CPUSampler
 	off      *stacks.OffSampler
 	begun    bool
+	late     bool // the window is open, and the server was not found yet
 	over     bool
 	missing  []record.NotMeasured
 	opened   chan struct{} // closed when the samplers are
@@ -80,6 +81,10 @@ func (s *stacker) note(row record.ObservedRow) (fresh bool) {
 func (s *stacker) follow() {
 	s.samplers.Lock()
 	defer s.samplers.Unlock()
+	if s.late && !s.over {
+		s.start()
+		return
+	}
 	s.tell()
 }
 
@@ -125,9 +130,15 @@ func (s *stacker) open() {
 func (s *stacker) begin() {
 	s.samplers.Lock()
 	defer s.samplers.Unlock()
+	s.start()
+}
+
+// start begins to sample. A server that the observer has not found yet, because there
+// was no warm-up, is sampled from then on; one that is not on this host is never found.
+func (s *stacker) start() {
 	pids := s.server()
-	if len(pids) == 0 {
-		return // the server is not on this host; the observer has said so
+	if s.late = len(pids) == 0; s.late {
+		return
 	}
 	cpu, err := stacks.NewCPUSampler(pids)
 	if err == nil {
@@ -157,6 +168,7 @@ func (s *stacker) mark(block int) {
 	<-s.opened
 	s.samplers.Lock()
 	defer s.samplers.Unlock()
+	s.late = false // blocks are whole or not at all
 	if s.cpu != nil && !s.over {
 		s.cpu.Mark(block)
 	}
@@ -170,6 +182,7 @@ func (s *stacker) pause() {
 	<-s.opened
 	s.samplers.Lock()
 	defer s.samplers.Unlock()
+	s.late = false
 	if s.cpu != nil && !s.over {
 		s.cpu.Pause()
 	}

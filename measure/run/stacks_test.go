@@ -1,6 +1,7 @@
 package run
 
 import (
+	"os"
 	"reflect"
 	"testing"
 
@@ -34,5 +35,28 @@ func TestStackerNotesWhoIsThere(t *testing.T) {
 	}
 	if want := map[string]int{"127.0.0.1:5432": 20}; !reflect.DeepEqual(s.asked, want) {
 		t.Errorf("it asks %v", s.asked)
+	}
+}
+
+// TestStackerBeginsLate: a server that is found after the window has opened is sampled
+// from then on, but not in the middle of a block.
+func TestStackerBeginsLate(t *testing.T) {
+	own := &record.SubjectRow{Event: record.SubjectFound, Role: record.RoleSubject, PID: os.Getpid(), ParentPID: os.Getppid()}
+	for _, inBlock := range []bool{false, true} {
+		var s stacker
+		s.open()
+		<-s.opened
+		if s.begun {
+			t.Fatal("it samples a server that nobody has found")
+		}
+		if inBlock {
+			s.mark(0)
+		}
+		s.see(own)
+		s.telling.Wait()
+		if s.begun == inBlock {
+			t.Errorf("in a block: %v, it samples: %v", inBlock, s.begun)
+		}
+		s.close()
 	}
 }
