@@ -406,6 +406,15 @@ type EndTCPInfo struct {
 	RwndNs      int64 `json:"rwnd_ns"`         // of BusyNs, held up by the receiver's window
 	SndbufNs    int64 `json:"sndbuf_ns"`       // of BusyNs, held up by the send buffer
 	Short       int   `json:"short,omitempty"` // sockets whose TCP_INFO was too short for the counters (an old kernel)
+	// Held are Matched sockets with bytes that the receiver's window kept from leaving for most of the interval, at most 8.
+	Held []HeldSocket `json:"held,omitempty"`
+}
+
+// HeldSocket is one that its receiver does not read.
+type HeldSocket struct {
+	Peer        string `json:"peer"` // the receiver's address
+	UnsentBytes int64  `json:"unsent_bytes"`
+	HeldNs      int64  `json:"held_ns"` // of the interval: its window was closed, or not a byte was acknowledged
 }
 
 // PeersRow is the connections that the subject's processes keep to others: to

@@ -3,6 +3,7 @@ package observe
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 
 	"ceiling/record"
 )
@@ -15,6 +16,9 @@ type roster struct {
 	pairs []connection
 	// client and server are the sums over all sockets of the list.
 	client, server record.EndQueues
+	// fullest are the pairs whose server's end had the most written bytes that were not acknowledged, and more than fullFrom.
+	fullest []int
+	fill    []uint32 // bytes of each
 	// listed counts the pairs, or the server's ends where the clients' are elsewhere.
 	listed record.Listing
 }
@@ -31,6 +35,7 @@ func readRoster(e *ends) (*roster, error) {
 	r := &roster{}
 	var servers []sockID
 	var waiting []bool       // of each, whether it is in the accept queue
+	var written []uint32     // of each, bytes that are not acknowledged
 	at := map[tuple]int{}    // of the server's ends, by its own and the client's address
 	mate := map[int]sockID{} // their clients
 	var clients []sockID
@@ -43,6 +48,7 @@ func readRoster(e *ends) (*roster, error) {
 			if settled {
 				at[tuple{local, remote}] = len(servers)
 				servers, waiting = append(servers, s.key()), append(waiting, s.inode == 0)
+				written = append(written, s.wqueue)
 			}
 			return
 		}
@@ -59,6 +65,7 @@ func readRoster(e *ends) (*roster, error) {
 			mate[j] = clients[i]
 			r.pairs = append(r.pairs, connection{client: clients[i], server: servers[j]})
 			r.count(waiting[j])
+			r.full(written, j)
 		}
 	}
 	if len(r.pairs) > 0 {
@@ -79,6 +86,29 @@ func readRoster(e *ends) (*roster, error) {
 		r.pairs = append(r.pairs, p)
 	}
 	return r, nil
+}
+
+const (
+	fullestMost = 4
+	fullFrom    = 16 << 10 // bytes
+)
+
+// full keeps the last pair, whose server's end is j, if it is among the fullest.
+func (r *roster) full(written []uint32, j int) {
+	if written[j] < fullFrom {
+		return
+	}
+	r.fullest, r.fill = append(r.fullest, len(r.pairs)-1), append(r.fill, written[j])
+	if len(r.fullest) <= fullestMost {
+		return
+	}
+	least := 0
+	for i, bytes := range r.fill {
+		if bytes < r.fill[least] {
+			least = i
+		}
+	}
+	r.fullest, r.fill = slices.Delete(r.fullest, least, least+1), slices.Delete(r.fill, least, least+1)
 }
 
 // count adds a connection of which the server's end is known.

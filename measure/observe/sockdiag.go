@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"ceiling/internal/sys"
@@ -177,7 +178,7 @@ const (
 	// listShare of one core is what full lists may use, listEveryNs the longest
 	// time between two, listSoonNs the shortest.
 	listShare   = 0.002
-	listEveryNs = 5e9
+	listEveryNs = 2e9
 	listSoonNs  = 0.2e9
 	// goneMost is the share of look-ups that may find their connection gone
 	// before the list is made again.
@@ -286,10 +287,15 @@ type tcpInfoSampler struct {
 // enough for a p90 of round trips, for 0.2 ms.
 const infoPairs = 32
 
-// follow chooses the connections.
+// follow chooses the connections: by chance, and those for which the server held back the most.
 func (s *tcpInfoSampler) follow(r *roster) {
 	s.doors.chosen = r.draw(s.doors.rng, infoPairs, s.doors.chosen)
 	s.pairs = s.pairs[:0]
+	for _, k := range r.fullest {
+		if !slices.Contains(s.doors.chosen, k) {
+			s.pairs = append(s.pairs, r.pairs[k])
+		}
+	}
 	for _, k := range s.doors.chosen {
 		s.pairs = append(s.pairs, r.pairs[k])
 	}
@@ -334,7 +340,7 @@ func (s *tcpInfoSampler) lookUp(door *lookups, into *endInfo, end func(*connecti
 	}
 	return door.answers(func(_ int, socket *inetSocket) {
 		if socket != nil && parseTCPInfo(socket.info, &s.info) {
-			into.add(socket.cookie, &s.info)
+			into.add(socket, &s.info)
 		}
 	})
 }
