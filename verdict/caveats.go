@@ -119,6 +119,9 @@ func (d *caveats) ofTheLatency(f *runFacts) {
 }
 
 func (d *caveats) ofTheRate(f *facts) {
+	if s := &f.slow; s.dropped() {
+		d.add("caveat.slow-subscriber", s.says())
+	}
 	run, s := f.run, &f.run.Rate.Spread
 	if law := f.little(); law.known && law.off > littleTolerance &&
 		(run.Edges != nil && law.binding || float64(run.Requests.Completed) < littleCycles*f.slots) {

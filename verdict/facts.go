@@ -112,6 +112,7 @@ type facts struct {
 	*timeFacts
 	places        placeFacts
 	delayed       delayedAckFacts
+	slow          slowFacts
 	lone          loneFacts
 	observerShare figure // of one core, of the dearest observer
 	lostLater     []record.NotMeasured
@@ -209,6 +210,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)
 	f.places = placesOf(f, series, sockets, load)
+	f.slow = slowOf(f, series, load)
 	f.accept = acceptOf(f.cpuFacts, series)
 	f.datagrams = datagramsOf(f.cpuFacts, series)
 	f.unaccepted = unacceptedOf(f.cpuFacts, series, sockets)

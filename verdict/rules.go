@@ -19,6 +19,7 @@ func rules() []rule {
 		{"errors", "Are the answers something else than the work?", ruleErrors},
 		{"target rate", "Did an open loop get the rate it asked for?", func(f *facts) finding { return ruleAskedRate(f.runFacts) }},
 		{"generator", "Is the load generator saturated?", ruleGenerator},
+		{"slow subscriber", "Does publishing wait for a subscriber that does not read?", ruleSlowSubscriber},
 		{"standstill", "Did the server stop answering for a good part of the time?", ruleStandstill},
 		{"delayed ACK", "Do responses wait for acknowledgements (Nagle)?", ruleDelayedAck},
 		{"bandwidth", "Is the link full?", ruleBandwidth},
