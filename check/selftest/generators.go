@@ -60,7 +60,7 @@ func starvedGenerators() []Scenario {
 func Scenarios() []Scenario {
 	var all []Scenario
 	groups := [][]Scenario{busyServers(), starvedServers(), idleServers(), askedServers(), databaseServers(), callingServers(), paths(),
-		troubles(), starvedGenerators(), replicatedServers()}
+		troubles(), starvedGenerators(), replicatedServers(), pushingServers()}
 	for _, group := range groups {
 		all = append(all, group...)
 	}
