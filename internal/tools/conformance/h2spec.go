@@ -15,18 +15,8 @@ import (
 	"github.com/summerwind/h2spec/spec"
 )
 
-// known are the cases that Go's server, which the proxy uses for HTTP/2, does not
-// pass, with the reason for which that is left so.
-func known() map[string]string {
-	return map[string]string{
-		"http2/6.5.3/1":   "a SETTINGS frame that names a setting twice ends the connection: golang.org/x/net/http2 takes it for an attack",
-		"http2/8.1.2.2/1": "answered with 400 instead of a reset stream, which RFC 9113 (8.1.1) allows; nothing reaches a destination",
-		"http2/8.1.2.2/2": "the same",
-	}
-}
-
-// h2specOf runs all cases, the strict ones too, against address. What fails twice
-// and has no reason in known is an error.
+// h2specOf runs all cases, the strict ones too, against address. What fails twice is an
+// error.
 func h2specOf(address string) error {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -36,36 +26,29 @@ func h2specOf(address string) error {
 	if err != nil {
 		return err
 	}
-	// Go's server ends a connection a second behind its GOAWAY, which h2spec's own
-	// two seconds wait for.
 	c := config.Config{Host: host, Port: port, Path: "/", Timeout: 2 * time.Second, MaxHeaderLen: 4000, TLS: true, Insecure: true,
 		Strict: true}
 	all, failed, err := cases(c)
 	if err != nil {
 		return err
 	}
-	bad, unknown := 0, 0
+	bad := 0
 	var lines []string
 	for _, t := range failed {
 		id := fmt.Sprintf("%s/%d", t.Parent.ID(), t.Result.Sequence)
-		reason, ok := known()[id]
-		if !ok { // once more: on a machine that is shared a time may be over early
-			c.Sections = []string{id}
-			if ran, again, err := cases(c); err != nil {
-				return err
-			} else if ran == 1 && len(again) == 0 {
-				lines = append(lines, fmt.Sprintf("  %s %s: passed at the second attempt", id, t.Desc))
-				continue
-			}
-			unknown++
-			reason = "not expected: " + strings.ReplaceAll(fmt.Sprint(t.Result.Error), "\n", "; ")
+		c.Sections = []string{id} // once more: on a machine that is shared a time may be over early
+		if ran, again, err := cases(c); err != nil {
+			return err
+		} else if ran == 1 && len(again) == 0 {
+			lines = append(lines, fmt.Sprintf("  %s %s: passed at the second attempt", id, t.Desc))
+			continue
 		}
 		bad++
-		lines = append(lines, fmt.Sprintf("  %s %s: %s", id, t.Desc, reason))
+		lines = append(lines, fmt.Sprintf("  %s %s: %s", id, t.Desc, strings.ReplaceAll(fmt.Sprint(t.Result.Error), "\n", "; ")))
 	}
 	fmt.Printf("%d of %d\n%s\n", all-bad, all, strings.Join(lines, "\n"))
-	if unknown > 0 {
-		return fmt.Errorf("%d cases failed of which no reason is known", unknown)
+	if bad > 0 {
+		return fmt.Errorf("%d cases failed", bad)
 	}
 	return nil
 }
