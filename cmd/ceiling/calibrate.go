@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -89,7 +90,7 @@ func (sh *shell) calibrate(ctx context.Context, cfg calibrate.Config, asJSON boo
 		enc.SetEscapeHTML(false)
 		return enc.Encode(done)
 	}
-	if err := calibrate.Text(sh.stdout, done); err != nil {
+	if err := sh.folded(func(w io.Writer) error { return calibrate.Text(w, done) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(sh.stderr, "saved to %s; later runs show their headroom against it\n", file)

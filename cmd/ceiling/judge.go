@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -100,7 +101,7 @@ func (sh *shell) explain(name string, asJSON bool) error {
 	r.Verdict = v
 	sh.exit = run.ExitOf(r)
 	if !asJSON {
-		return report.Decision(sh.stdout, &d, &v, layout(sh.stdout, true))
+		return sh.folded(func(w io.Writer) error { return report.Decision(w, &d, &v, layout(sh.stdout, true)) })
 	}
 	out := json.NewEncoder(sh.stdout)
 	out.SetEscapeHTML(false)

@@ -92,5 +92,5 @@ func (sh *shell) race(ctx context.Context, o race.Config, asJSON bool) (err erro
 		e.SetIndent("", "  ")
 		return e.Encode(result)
 	}
-	return result.Write(sh.stdout)
+	return sh.folded(result.Write)
 }

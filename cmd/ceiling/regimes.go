@@ -107,5 +107,5 @@ func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, a
 	if asJSON {
 		return result.WriteJSON(sh.stdout)
 	}
-	return result.Write(sh.stdout)
+	return sh.folded(result.Write)
 }

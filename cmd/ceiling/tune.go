@@ -262,7 +262,7 @@ or another program has set it back.`,
 			if f.asJSON {
 				return writeIndented(sh, seen)
 			}
-			return seen.Text(sh.stdout)
+			return sh.folded(seen.Text)
 		},
 	}
 	c.Flags().DurationVarP(&long, "duration", "d", verifyDefault, "time between the two looks")
@@ -338,7 +338,7 @@ func newTuneRevert(sh *shell, f *tuneFlags) *cobra.Command {
 			if f.asJSON {
 				return errors.Join(writeIndented(sh, done), err)
 			}
-			return errors.Join(tune.TextReverted(sh.stdout, done), err)
+			return errors.Join(sh.folded(func(w io.Writer) error { return tune.TextReverted(w, done) }), err)
 		},
 	}
 }

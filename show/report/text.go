@@ -37,7 +37,7 @@ const linesMost = 22
 func Text(w io.Writer, r *record.Run, l Layout) error {
 	if r.Load.Established == 0 && r.Requests.Sent == 0 && r.Verdict.Next != nil && !l.Verbose && !r.Unfinished {
 		p := &printer{w: w, Layout: l}
-		p.line("%s: %s", r.Verdict.Outcome, prose.Sentence(r.Verdict.Next))
+		p.line("%s", p.Fold(fmt.Sprintf("%s: %s", r.Verdict.Outcome, prose.Sentence(r.Verdict.Next))))
 		return p.err
 	}
 	blocks := []block{l.block(0, func(p *printer) { head(p, r) }), l.block(0, func(p *printer) { latency(p, r) })}
