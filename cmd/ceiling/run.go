@@ -189,6 +189,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	for name, values := range map[string][]string{
 		"engine": {spec.EngineAuto, spec.EngineUring, spec.EngineEpoll}, "arrivals": {spec.Constant, spec.Poisson},
 		"http": {spec.HTTP11, spec.HTTP2, spec.HTTP3}, "expect": {"2xx", "2xx,3xx", "2xx,304", "404"},
+		"grpc": {}, // no file
 	} {
 		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // a name that is not a flag: a slip in this function
