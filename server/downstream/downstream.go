@@ -18,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ceiling/internal/option"
 )
 
 // Faults say what a call of the service is like.
@@ -41,20 +43,14 @@ func Standard() Faults {
 		Outage: time.Second}
 }
 
+// form is an example of what Parse reads.
+const form = "work=2ms,slots=20,fail=1%,slow=5%:20ms,stall=0.1%:1s,timeout=50ms,outage=1s, or own"
+
 // Parse reads faults as a person writes them: "work=2ms,slots=20,fail=1%,slow=5%:20ms,stall=0.1%:1s,timeout=50ms". What is
 // not named is as in Standard, and so is all of "own".
 func Parse(text string) (Faults, error) {
 	f := Standard()
-	if text == "own" {
-		return f, nil
-	}
-	for field := range strings.SplitSeq(text, ",") {
-		name, value, _ := strings.Cut(field, "=")
-		if err := f.set(name, value); err != nil {
-			return f, fmt.Errorf("%q: %w; write it like work=2ms,slots=20,fail=1%%,slow=5%%:20ms,stall=0.1%%:1s,timeout=50ms,outage=1s, or own", field, err)
-		}
-	}
-	return f, nil
+	return f, option.Read(text, form, f.set)
 }
 
 func (f *Faults) set(name, value string) (err error) {

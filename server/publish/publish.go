@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ceiling/internal/option"
 	"ceiling/internal/sys"
 )
 
@@ -62,16 +63,7 @@ const form = "rate=10,size=200,slow=drop,queue=64,await=1,count=1000, or own"
 // so is all of "own"; rate=max is as fast as subscribers are served.
 func Parse(text string) (Options, error) {
 	o := Standard()
-	if text == "own" {
-		return o, nil
-	}
-	for field := range strings.SplitSeq(text, ",") {
-		name, value, _ := strings.Cut(field, "=")
-		if err := o.set(name, value); err != nil {
-			return o, fmt.Errorf("%q: %w; write it like %s", field, err, form)
-		}
-	}
-	return o, nil
+	return o, option.Read(text, form, o.set)
 }
 
 func (o *Options) set(name, value string) error {

@@ -10,8 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
+
+	"ceiling/internal/option"
 )
 
 // Options say how a bucket is kept.
@@ -42,14 +43,8 @@ const example = "replicas=3,delay=1ms,mirror=yes,sync=always,net=loopback,bound=
 // Parse reads options as a person writes them. What is not named is as in Standard, and so is all of "own".
 func Parse(text string) (Options, error) {
 	o := Standard()
-	if text == "own" {
-		return o, nil
-	}
-	for field := range strings.SplitSeq(text, ",") {
-		name, value, _ := strings.Cut(field, "=")
-		if err := o.set(name, value); err != nil {
-			return o, fmt.Errorf("%q: %w; write it like %s", field, err, example)
-		}
+	if err := option.Read(text, example, o.set); err != nil {
+		return o, err
 	}
 	if o.Delay > 0 && o.nodes() == 1 {
 		return o, errors.New("a delay is between replicas, and there is one: add replicas=3")
