@@ -35,6 +35,13 @@ func databaseServers() []Scenario {
 			p.patterns = []string{`one row of the table hot that others have locked \(begin; update hot set n = n \+ \?`}
 			return p.confirmedBy("a third of the time", more)
 		}},
+		{"database-commit", "every request commits to PostgreSQL, and waits for the sync of its log",
+			need{software: software}, func(d *dice) plan {
+				p := planting(d, planted.Params{N: d.whole(1, 2), Fault: planted.FaultCommit}, "")
+				p.says = fmt.Sprintf("%d connections", p.subject.params.N)
+				p.patterns = []string{`fsyncs? of (the log|their commit)`}
+				return p
+			}},
 		{"database-work", "each query costs PostgreSQL CPU, on any core", need{twoCPUs: true, software: software}, func(d *dice) plan {
 			work := planted.Params{N: 20, Every: d.whole(40, 90), Fault: planted.FaultWork}
 			p := planting(d, work, fmt.Sprintf("%d,000 rows", work.Every))
