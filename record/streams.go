@@ -17,8 +17,9 @@ type Streams struct {
 	FirstSeq uint64 `json:"first_seq,omitempty"`
 	LastSeq  uint64 `json:"last_seq,omitempty"`
 	// Monotonic of the events said when they were published by CLOCK_MONOTONIC of this
-	// host, Wall by CLOCK_REALTIME of another: Latency.Response has these. Early ones
-	// were received before they were published, by those clocks, and count as 0 ns.
+	// host: Latency.Response has these. Early ones of them were received before they were
+	// published and count as 0 ns. Wall said it by another host's clock, whose offset is not
+	// known: their time is not measured (records of before November 2026 have it, with the offset in it).
 	Monotonic uint64 `json:"monotonic,omitempty"`
 	Wall      uint64 `json:"wall,omitempty"`
 	Early     uint64 `json:"early,omitempty"`

@@ -58,9 +58,9 @@ type Streams struct {
 	Pings uint64
 	// Numbered of the events had a number, from FirstSeq to LastSeq.
 	Numbered, FirstSeq, LastSeq uint64
-	// Monotonic and Wall of the events said when they were published, by
-	// CLOCK_MONOTONIC of this host, or by another host's CLOCK_REALTIME. Early ones
-	// were received before that, and count as 0 ns: the clocks differ.
+	// Monotonic of the events said when they were published by CLOCK_MONOTONIC of this
+	// host; Early ones of them were received before that, and count as 0 ns. Wall said
+	// it by another host's clock: their time from push to receipt is not measured.
 	Monotonic, Wall, Early uint64
 }
 
@@ -94,16 +94,11 @@ type feed struct {
 type clocks struct {
 	boot        string
 	monotonicNs int64 // CLOCK_MONOTONIC at zero of the run's clock
-	wallNs      int64 // CLOCK_REALTIME there, as of wallAtNs, for it is steered
-	wallAtNs    int64
 }
 
 const (
 	// answerMost bounds the head of the answer to an opening, in bytes.
 	answerMost = 16 << 10
-	// wallForNs is how long a reading of CLOCK_REALTIME is good for: it is slewed by
-	// 500 ppm at most, 50 ns in that time.
-	wallForNs = 100e3
 	// skippedMost is how many numbers a server may skip before they are taken for
 	// new ones.
 	skippedMost = 1 << 32
@@ -130,7 +125,6 @@ func newStreams(o *Opening, connections int, base time.Time) *streams {
 		s.boot = string(id[:8])
 	}
 	s.monotonicNs = sys.MonotonicNs() - int64(time.Since(base))
-	s.wallAtNs = -wallForNs
 	return s
 }
 
@@ -419,14 +413,16 @@ func (w *worker) gotEvent(c *conn, s *feed) {
 	if m.UnixNs == 0 {
 		return
 	}
-	at, same := w.streams.published(m, w.base, w.now)
-	took := w.now - at
-	if in {
-		if same {
-			w.streams.Monotonic++
-		} else {
+	at, same := w.streams.published(m)
+	if !same { // there is no time to record
+		if in {
 			w.streams.Wall++
 		}
+		return
+	}
+	took := w.now - at
+	if in {
+		w.streams.Monotonic++
 		if took < 0 {
 			w.streams.Early++
 		}
@@ -441,17 +437,13 @@ func (s *Streams) number(seq uint64) {
 	s.LastSeq = max(s.LastSeq, seq)
 }
 
-// published is when an event was, on the run's clock; same tells that it was by a
-// clock that both sides read.
-func (k *clocks) published(m *eventstream.Mark, base time.Time, now int64) (at int64, same bool) {
+// published is when an event was, on the run's clock, where it is dated by a clock that both sides read. CLOCK_REALTIME of another
+// host may be milliseconds off, which is more than most events take.
+func (k *clocks) published(m *eventstream.Mark) (at int64, same bool) {
 	if m.MonotonicNs > 0 && string(m.Boot) == k.boot {
 		return m.MonotonicNs - k.monotonicNs, true
 	}
-	if now-k.wallAtNs >= wallForNs {
-		read := time.Now()
-		k.wallNs, k.wallAtNs = read.UnixNano()-int64(read.Sub(base)), now
-	}
-	return m.UnixNs - k.wallNs, false
+	return 0, false
 }
 
 // streamEnded handles the end of an event stream that the server has ended.

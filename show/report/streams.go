@@ -87,7 +87,8 @@ func clockOf(r *record.Run) string {
 	case s.Wall == 0:
 		text = "times by this host's CLOCK_MONOTONIC"
 	default:
-		text = fmt.Sprintf("times of %s events by CLOCK_REALTIME of two hosts, whose difference is in them", unit.FormatCount(int64(s.Wall)))
+		text = fmt.Sprintf("time from push to receipt of %s events not measured: another host's clock dates them, and its offset is not known",
+			unit.FormatCount(int64(s.Wall)))
 	}
 	if s.Early > 0 {
 		text += fmt.Sprintf(" · %s received before they were sent, by the clocks", unit.FormatCount(int64(s.Early)))
