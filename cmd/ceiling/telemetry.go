@@ -68,7 +68,7 @@ func (t *telemetry) listen(o *run.Options) {
 			t.live.Feed(e.Progress.Row)
 		case e.Began != nil:
 			s := e.Began
-			id := export.Identity{Run: s.ID, Target: s.Spec.Targets[0].URL, Mode: "closed", Version: version(), Host: t.host}
+			id := export.Identity{Run: s.ID, Target: s.Spec.Targets[0].URL, Mode: "closed", Counts: s.Spec.Kind.Many(), Version: version(), Host: t.host}
 			if s.Spec.Open() {
 				id.Mode = "open"
 			}

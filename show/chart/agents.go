@@ -40,8 +40,8 @@ func AgentRates(run *Run, names []string, most int) (Plot, bool) {
 	if !ok {
 		return p, false
 	}
-	p.axes(fromZero("requests/s", PerSecond, high))
-	p.Says = fmt.Sprintf("Requests per second of each agent, at most %s.", unit.FormatSI(high))
+	p.axes(fromZero(perSecond(run), PerSecond, high))
+	p.Says = fmt.Sprintf(counted(run)+" per second of each agent, at most %s.", unit.FormatSI(high))
 	return p, true
 }
 

@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -55,9 +56,9 @@ func Rate(runs []Run, most int) (Plot, bool) {
 			low = min(low, v)
 		}
 	}
-	p.axes(fromZero("requests/s", PerSecond, max(high, top)))
+	p.axes(fromZero(perSecond(&runs[0]), PerSecond, max(high, top)))
 	p.Spans = stalls(runs)
-	p.Says = fmt.Sprintf("Requests per second: between %s and %s.", unit.FormatSI(low), unit.FormatSI(top))
+	p.Says = fmt.Sprintf(counted(&runs[0])+" per second: between %s and %s.", unit.FormatSI(low), unit.FormatSI(top))
 	return p, true
 }
 
@@ -140,7 +141,7 @@ func stalls(runs []Run) []Span {
 // Failures is failed requests and bad statuses per second; ok is false where
 // there was none.
 func Failures(run *Run, most int) (Plot, bool) {
-	p := Plot{Title: "Failures over time", Says: "Failed requests and responses with an unexpected status, per second."}
+	p := Plot{Title: "Failures over time", Says: "Failed " + run.Spec.Kind.Many() + " and responses with an unexpected status, per second."}
 	rows := loadRows(run, func(r *record.LoadRow, s float64) []float64 {
 		return []float64{float64(r.Failed) / s, float64(r.Bad) / s}
 	})
@@ -150,7 +151,7 @@ func Failures(run *Run, most int) (Plot, bool) {
 	if !ok || high == 0 {
 		return p, false
 	}
-	p.axes(fromZero("requests/s", PerSecond, high))
+	p.axes(fromZero(perSecond(run), PerSecond, high))
 	return p, true
 }
 
@@ -202,4 +203,13 @@ func tone(i, n int) int {
 		return 0
 	}
 	return i % Tones
+}
+
+// perSecond is the unit of a run's rate on an axis: "requests/s", "events/s".
+func perSecond(run *Run) string { return run.Spec.Kind.Many() + "/s" }
+
+// counted is what a run counts, at the beginning of a sentence.
+func counted(run *Run) string {
+	many := run.Spec.Kind.Many()
+	return strings.ToUpper(many[:1]) + many[1:]
 }

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"net/http"
 	"sync"
@@ -15,6 +16,7 @@ type Identity struct {
 	Run     string // its ID; "" where it is not known yet
 	Target  string // URL
 	Mode    string // "closed" or "open"
+	Counts  string // "requests", "messages" or "events"; "" is requests
 	Version string // of this program
 	Host    string
 }
@@ -114,15 +116,15 @@ func (l *Live) figures() (figures, liveState) {
 	s := l.snapshot()
 	var f figures
 	f.add(info, "run", "", "The run and its target.", 1,
-		label{"run", s.who.Run}, label{"target", shown(s.who.Target)}, label{"mode", s.who.Mode},
+		label{"run", s.who.Run}, label{"target", shown(s.who.Target)}, label{"mode", s.who.Mode}, label{"unit", cmp.Or(s.who.Counts, "requests")},
 		label{"host", s.who.Host}, label{"version", s.who.Version})
 	f.add(gauge, "warmup", "", "1 during the warm-up, which is in no counter.", oneIf(s.last.Warmup || !s.any))
 	f.add(gauge, "finished", "", "1 when no further interval comes.", oneIf(s.finished))
 	f.add(counter, "intervals", "", "Intervals of the window that are in the counters.", float64(s.rows))
 	f.add(counter, "intervals_late", "", "Intervals wider than 1.5 times what was planned.", float64(s.late))
-	f.add(counter, "requests_sent", "", "Requests sent in the window.", float64(s.sent))
-	f.add(counter, "requests_completed", "", "Requests answered to the last byte, whatever the status.", float64(s.completed))
-	f.add(counter, "requests_failed", "", "Requests without a complete answer.", float64(s.failed))
+	f.add(counter, "requests_sent", "", inUnit("Requests sent in the window.", s.who.Counts), float64(s.sent))
+	f.add(counter, "requests_completed", "", inUnit("Requests answered to the last byte, whatever the status.", s.who.Counts), float64(s.completed))
+	f.add(counter, "requests_failed", "", inUnit("Requests without a complete answer.", s.who.Counts), float64(s.failed))
 	f.add(counter, "responses_bad", "", "Responses with an unexpected status (400 or more where no other was asked); contained in those completed.", float64(s.bad))
 	f.add(counter, "read", "bytes", "Bytes read: heads, framing and bodies.", float64(s.read))
 	f.add(counter, "written", "bytes", "Bytes written: heads, framing and bodies.", float64(s.written))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"ceiling/internal/hist"
 	"ceiling/internal/secret"
@@ -78,15 +79,15 @@ func (f *figures) agent(a *record.Agent) {
 
 func (f *figures) requests(r *record.Run) {
 	q := &r.Requests
-	f.add(counter, "requests_sent", "", "Requests in flight when the window opened or sent within it.", float64(q.Sent))
-	f.add(counter, "requests_completed", "", "Requests answered to the last byte, whatever the status.", float64(q.Completed))
-	f.add(counter, "requests_failed", "", "Requests without a complete answer.", float64(q.Failed))
-	f.add(gauge, "requests_in_flight", "", "Requests without an answer.", float64(q.InFlight))
+	f.add(counter, "requests_sent", "", inUnit("Requests in flight when the window opened or sent within it.", r.Spec.Kind.Many()), float64(q.Sent))
+	f.add(counter, "requests_completed", "", inUnit("Requests answered to the last byte, whatever the status.", r.Spec.Kind.Many()), float64(q.Completed))
+	f.add(counter, "requests_failed", "", inUnit("Requests without a complete answer.", r.Spec.Kind.Many()), float64(q.Failed))
+	f.add(gauge, "requests_in_flight", "", inUnit("Requests without an answer.", r.Spec.Kind.Many()), float64(q.InFlight))
 	if r.Load.Mode == "open" {
-		f.add(counter, "requests_unsent", "", "Requests that were due and never sent.", float64(q.Unsent))
-		f.add(gauge, "asked_per_second", "", "Mean asked rate of the open loop, requests per second.", r.Load.TargetPerS)
+		f.add(counter, "requests_unsent", "", inUnit("Requests that were due and never sent.", r.Spec.Kind.Many()), float64(q.Unsent))
+		f.add(gauge, "asked_per_second", "", inUnit("Mean asked rate of the open loop, requests per second.", r.Spec.Kind.Many()), r.Load.TargetPerS)
 	}
-	f.add(gauge, "completed_per_second", "", "Requests completed over the elapsed time.", r.Rate.CompletedPerS)
+	f.add(gauge, "completed_per_second", "", inUnit("Requests completed over the elapsed time.", r.Spec.Kind.Many()), r.Rate.CompletedPerS)
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
 		f.add(counter, "responses", "", "Responses by status code.", float64(r.Statuses[status]), label{"status", status})
 	}
@@ -178,4 +179,10 @@ func (f *figures) machines(r *record.Run) {
 		f.add(gauge, "station", "ratio", "Share of a request's time spent waiting at each place.", st.Share,
 			label{"station", cmp.Or(st.Name, "unnamed")})
 	}
+}
+
+// inUnit says messages or events in a help text where a run counts these.
+func inUnit(text, counts string) string {
+	counts = cmp.Or(counts, "requests")
+	return strings.NewReplacer("requests", counts, "Requests", strings.ToUpper(counts[:1])+counts[1:]).Replace(text)
 }
