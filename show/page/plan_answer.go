@@ -26,7 +26,7 @@ func answer(p *record.Plan) Section {
 	card, says, caveats := planAnswer(p)
 	if card != nil {
 		card.Lead = true
-		s.Blocks = append(s.Blocks, chips(*card, len(caveats), ""))
+		s.Blocks = append(s.Blocks, chips(*card, len(caveats), nextCommand(p)))
 	}
 	if h := secret.Plain().Text(p.Experiment.Hypothesis); h != "" {
 		s.Blocks = append(s.Blocks, Paragraph{Text: "Hypothesis: " + h})

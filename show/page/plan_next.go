@@ -1,0 +1,72 @@
+package page
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/record"
+)
+
+// nextCommand is what goes on from a plan's answer, where one line does: resuming one
+// that did not end, and else a plan of a server that runs by itself, whose one request
+// and load the line says whole. "" where there is none.
+func nextCommand(p *record.Plan) string {
+	switch {
+	case p.Ended == record.EndedInterrupted || p.Ended == record.EndedFailed:
+		if p.Hidden {
+			return ""
+		}
+		return "ceiling resume " + p.ID
+	case p.Ended == "" || !oneLine(&p.Experiment):
+		return ""
+	}
+	load := ""
+	if c := p.Experiment.Load.Connections; len(c) == 1 {
+		load = fmt.Sprintf("-c %d ", c[0])
+	}
+	at := quoted(p.Experiment.Servers[0].URL + p.Experiment.Requests[0].Path)
+	switch {
+	case p.Sweep != nil && len(p.Sweep.Curves) == 1:
+		return afterSweep(&p.Sweep.Curves[0], at)
+	case p.Search != nil && p.Search.Capacity.Mid > 0:
+		return "ceiling prove " + load + at
+	case p.Proof != nil && p.Proof.Proved == string(record.ServerCPU):
+		return "ceiling profile " + load + at
+	}
+	return ""
+}
+
+// oneLine tells whether a command line of connections and URL is all of an experiment's
+// load.
+func oneLine(e *spec.Experiment) bool {
+	if len(e.Servers) != 1 || e.Servers[0].URL == "" || len(e.Requests) != 1 || len(e.Load.Connections) > 1 && e.Kind != spec.KindSweep {
+		return false
+	}
+	m := &e.Requests[0]
+	if len(m.Mix) > 0 || m.Method != "" && m.Method != "GET" || len(m.Header) > 0 || m.Body != "" {
+		return false
+	}
+	l := &e.Load
+	return l.Kind == "" && l.TLS == nil && l.GRPC == nil && !l.NewConnections && len(l.Rate) == 0 && reflect.ValueOf(l.Dial).IsZero()
+}
+
+// afterSweep proves the bottleneck at the load from which more brings no more, and
+// loads more where there is none.
+func afterSweep(c *record.Curve, at string) string {
+	if c.Over != "connections" || c.Knee == nil {
+		return ""
+	}
+	if c.Knee.High > 0 {
+		return fmt.Sprintf("ceiling prove -c %.0f %s", c.Knee.High, at)
+	}
+	var add []string
+	for _, n := range c.Knee.Add {
+		add = append(add, fmt.Sprintf("%.0f", n))
+	}
+	if len(add) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("ceiling run -c %s %s", strings.Join(add, ","), at)
+}

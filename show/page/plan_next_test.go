@@ -1,0 +1,52 @@
+package page
+
+import (
+	"testing"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// TestNextCommand: a plan's card goes on where one line does, and not where the line
+// would lack something of the load.
+func TestNextCommand(t *testing.T) {
+	made := func(change func(p *record.Plan)) *record.Plan {
+		p := &record.Plan{ID: "20261123-000000-abcd", Ended: record.EndedComplete, Experiment: spec.Experiment{
+			Servers: []spec.Server{{URL: "http://127.0.0.1:8080"}}, Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/read?a=1&b"}}},
+			Load: spec.Load{Connections: []spec.Count{64}},
+		}}
+		change(p)
+		return p
+	}
+	curve := func(k record.Knee) func(p *record.Plan) {
+		return func(p *record.Plan) {
+			p.Experiment.Kind, p.Experiment.Load.Connections = spec.KindSweep, []spec.Count{1, 8, 64}
+			p.Sweep = &record.Sweep{Curves: []record.Curve{{Over: "connections", Knee: &k}}}
+		}
+	}
+	proved := func(p *record.Plan) { p.Proof = &record.Proof{Proved: string(record.ServerCPU)} }
+	for name, c := range map[string]struct {
+		change func(p *record.Plan)
+		want   string
+	}{
+		"saturated":    {curve(record.Knee{Low: 8, High: 64}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"still rising": {curve(record.Knee{Low: 64, Add: []float64{128, 256}}), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
+		"interrupted":  {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling resume 20261123-000000-abcd"},
+		"hidden":       {func(p *record.Plan) { p.Ended, p.Hidden = record.EndedInterrupted, true }, ""},
+		"going on":     {func(p *record.Plan) { p.Ended = "" }, ""},
+		"capacity": {func(p *record.Plan) { p.Search = &record.Search{Capacity: record.Estimate{Mid: 100}} },
+			"ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"no capacity":         {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
+		"proved":              {proved, "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"proved of a command": {func(p *record.Plan) { proved(p); p.Experiment.Servers[0] = spec.Server{Serve: "x"} }, ""},
+		"with a body":         {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Body = "x" }, ""},
+		"with a field":        {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Header = []string{"A: b"} }, ""},
+		"over a socket":       {func(p *record.Plan) { proved(p); p.Experiment.Load.Unix = "/x" }, ""},
+		"at a rate":           {func(p *record.Plan) { proved(p); p.Experiment.Load.Rate = make([]unit.Rate, 1) }, ""},
+	} {
+		if got := nextCommand(made(c.change)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
