@@ -138,7 +138,7 @@ func (s *session) await() {
 	switch unfinished := s.prefaced < len(http2.Preface) || s.reader.Unfinished(); {
 	case unfinished && c.deadline == 0:
 		c.expire(c.loop.site.timeouts.header)
-	case !unfinished && len(s.streams) > 0 && s.state <= sessionOpen:
+	case !unfinished && len(s.streams) > 0 && s.state != sessionLeaving:
 		c.deadline = 0
 	}
 	if c.blocked && c.out != nil && len(c.out.b) > controlMost {
@@ -165,8 +165,8 @@ func (s *session) take(ev *http2.Event) {
 			s.finalWord()
 		}
 	case http2.GoAway: // it asks for nothing more
-		if s.state = max(s.state, sessionLast); len(s.streams) == 0 {
-			s.end(http2.NoError)
+		if s.state < sessionLast {
+			s.finalWord()
 		}
 	case http2.WindowUpdate:
 		s.grow(ev)
@@ -265,6 +265,9 @@ func (s *session) request(ev *http2.Event) {
 	if w.status != 0 {
 		l.parcels.put(in)
 		l.counts.badRequests++
+		if string(w.method) == "HEAD" {
+			st.exchange().request.Method = nameHead // its answer has no body
+		}
 		st.refuse(w.status, w.why)
 		return
 	}
@@ -580,6 +583,7 @@ func (s *session) end(code http2.Code) {
 	}
 	p := c.room(goAwayBytes)
 	p.b = http2.AppendGoAway(p.b, s.last, code)
+	c.mark()
 	s.lost(code.String())
 	c.linger(true)
 }
@@ -601,10 +605,14 @@ func (s *session) lost(why string) {
 // drained goes on when the client has taken what it was sent.
 func (s *session) drained() {
 	s.connection.resume()
-	if len(s.ready) > 0 {
+	if len(s.ready) > 0 || s.connection.out != nil {
 		s.connection.mark()
 	}
 }
+
+// holds tells whether what is written has to wait, since the client has not taken what it
+// was sent: await bounds what is in one parcel, and nothing what is in the ring's hands.
+func (s *session) holds() bool { return s.connection.blocked && s.state < sessionOver }
 
 // expired: nothing came for too long.
 func (s *session) expired() {

@@ -27,7 +27,7 @@ type rewriter struct {
 // unknownLength is the length of a body that its head does not tell.
 const unknownLength = -1
 
-var nameHost, nameCookie = []byte("host"), []byte("cookie") // read-only
+var nameHost, nameCookie, nameHead = []byte("host"), []byte("cookie"), []byte("HEAD") // read-only
 
 // What a block has had.
 const (

@@ -51,8 +51,13 @@ func (st *stream) ready() {
 
 // enqueue queues what is written.
 func (st *stream) enqueue() {
-	if p := st.out; p != nil {
-		st.out = nil
+	p := st.out
+	st.out = nil
+	switch {
+	case p == nil:
+	case len(p.b) == 0: // it would stay in a queue of which all is sent
+		st.loop.parcels.put(p)
+	default:
 		st.queue = append(st.queue, piece{p.b, p})
 		st.held += len(p.b)
 	}

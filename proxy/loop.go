@@ -186,7 +186,9 @@ func (l *loop) flush() {
 			c.session.gather()
 		}
 		c.dirty = false
-		c.flush()
+		if c.session == nil || !c.session.holds() {
+			c.flush()
+		}
 	}
 	l.dirty = l.dirty[:0]
 }

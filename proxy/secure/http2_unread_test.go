@@ -1,0 +1,129 @@
+package secure
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// pings are n PING frames.
+func pings(n int) []byte {
+	return bytes.Repeat(append(frame(nil, 8, http2.FramePing, 0, 0), make([]byte, 8)...), n)
+}
+
+// TestHTTP2UnreadControl: a client that reads nothing, and sends what is answered a little
+// at a time, is not received from for long.
+func TestHTTP2UnreadControl(t *testing.T) {
+	large := make([]byte, 16<<20)
+	to := serve(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodPost {
+			_, _ = io.Copy(io.Discard, q.Body)
+			return
+		}
+		_, _ = w.Write(large)
+	})
+	engines(t, func(t *testing.T, engine string) {
+		r := runOn(t, engine, begin("", certify(t, t.TempDir(), "a.example"))+
+			"[timeouts]\nheader = \"300ms\"\nkeep_alive = \"300ms\"\nidle = \"300ms\"\n"+location(to, ""))
+		f, other := r.frames(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}), r.frames(t)
+		_ = f.WriteWindowUpdate(0, 1<<30)
+		f.ask(1, true, "GET", "/")
+		f.ask(3, false, "POST", "/")
+		piece := append(frame(pings(100), 1, http2.FrameData, 0, 3), 'x')
+		const most = 16 << 20 // more than the sockets hold
+		for sent, id := 0, uint32(1); sent < most; sent, id = sent+len(piece), id+2 {
+			if _, err := f.conn.Write(piece); err != nil {
+				var late net.Error
+				if errors.As(err, &late) && late.Timeout() {
+					t.Error("neither received from nor closed")
+				}
+				return
+			}
+			other.ask(id, true, "HEAD", "/") // the loop has its turns in between
+			if status, code := other.status(id); status != "200" {
+				t.Fatal(status, code)
+			}
+		}
+		t.Errorf("a client that reads nothing was received %d bytes from", most)
+	})
+}
+
+// TestHTTP2DrainGoAway: a client that answers the end with its own GOAWAY, and not the
+// PING, gets the answers that are under way.
+func TestHTTP2DrainGoAway(t *testing.T) {
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	to := serve(t, func(http.ResponseWriter, *http.Request) { begun <- struct{}{}; <-release })
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+	f := r.frames(t)
+	f.ask(1, true, "GET", "/")
+	<-begun
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); r.stop() }()
+	goAway := func(last uint32) {
+		t.Helper()
+		if f.await(func(frame http2.Frame) bool {
+			g, ok := frame.(*http2.GoAwayFrame)
+			return ok && g.LastStreamID == last
+		}) == nil {
+			t.Errorf("the connection ended before a GOAWAY that names stream %d", last)
+		}
+	}
+	goAway(1<<31 - 1)
+	_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
+	goAway(1)
+	close(release)
+	if status, _ := f.status(1); status != "200" {
+		t.Error(status)
+	}
+	f.conn.Close()
+	<-stopped
+}
+
+// TestHTTP2SplitFrameInTheEnd: a frame that comes in two pieces while the last answers are
+// under way starts no timeout that outlives it.
+func TestHTTP2SplitFrameInTheEnd(t *testing.T) {
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	to := serve(t, func(http.ResponseWriter, *http.Request) { begun <- struct{}{}; <-release })
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+"[timeouts]\nheader = \"300ms\"\n"+location(to, ""))
+	f, other := r.frames(t), r.frames(t)
+	f.ask(1, true, "GET", "/")
+	<-begun
+	_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
+	split := func(f *framer, piece []byte) {
+		t.Helper()
+		if _, err := f.conn.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ping := pings(1)
+	split(f, ping[:5])
+	split(f, ping[5:])
+	if f.await(func(frame http2.Frame) bool { return frame.Header().Type == http2.FramePing }) == nil {
+		t.Fatal("no answer to a PING")
+	}
+	split(other, ping[:5])
+	other.away() // its time is over, which began later
+	close(release)
+	if status, _ := f.status(1); status != "200" {
+		t.Error(status)
+	}
+}
+
+// TestHTTP2RefusedHead: what is wrong with a HEAD request is said without a body.
+func TestHTTP2RefusedHead(t *testing.T) {
+	to := serve(t, func(http.ResponseWriter, *http.Request) {})
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+	f := r.frames(t)
+	block := f.fields("HEAD", "/", "a", strings.Repeat("x", 17_000))
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndStream: true, EndHeaders: true})
+	h, ok := f.await(func(frame http2.Frame) bool { return frame.Header().Type == http2.FrameHeaders }).(*http2.MetaHeadersFrame)
+	if !ok || h.PseudoValue("status") != "431" || !h.StreamEnded() {
+		t.Error(h)
+	}
+}
