@@ -30,6 +30,7 @@ const (
 	headerUpTo     = "Nats-UpTo-Sequence"
 	headerSubject  = "Nats-Subject"
 	headerStatus   = "Status"
+	noResponders   = "503" // of a message that nobody has subscribed to
 
 	noMessage     = 10037 // JetStream's codes: there is no such key
 	wrongSequence = 10071 // a condition does not hold
@@ -276,10 +277,19 @@ func (b *Bucket) publish(ctx context.Context, key string, value []byte, when *co
 			m.Header[headerExpectOf] = []string{keyPrefix + when.key}
 		}
 	}
-	answer, err := b.leader().conn.RequestMsgWithContext(ctx, m)
+	n := b.leader()
+	if when != nil && when.key == key && b.options.Replicas > 1 {
+		return b.agreed(ctx, n, m)
+	}
+	answer, err := n.conn.RequestMsgWithContext(ctx, m)
 	if err != nil {
 		return 0, b.lost(err)
 	}
+	return acknowledged(answer)
+}
+
+// acknowledged is the revision that a message got.
+func acknowledged(answer *nats.Msg) (uint64, error) {
 	var ack struct {
 		Seq   uint64
 		Error *apiFailure
@@ -294,6 +304,50 @@ func (b *Bucket) publish(ctx context.Context, key string, value []byte, when *co
 		return 0, ErrRevision
 	}
 	return 0, ack.Error
+}
+
+// agreed sends a message with a condition, and believes a refusal once a quorum has taken a marker that was sent behind it. A
+// leader that was cut off gets messages again before it hears that another leads, and refuses at once what the other does: by
+// the time of the marker the other's answer is there.
+func (b *Bucket) agreed(ctx context.Context, n *node, m *nats.Msg) (uint64, error) {
+	answers, err := n.conn.SubscribeSync(nats.NewInbox())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = answers.Unsubscribe() }() // it fails where the connection is gone, and the answers with it
+	m.Reply = answers.Subject
+	if err := n.conn.PublishMsg(m); err != nil {
+		return 0, b.lost(err)
+	}
+	answer, err := answers.NextMsgWithContext(ctx)
+	if err == nil && answer.Header.Get(headerStatus) == noResponders {
+		err = nats.ErrNoResponders
+	}
+	if err != nil {
+		return 0, b.lost(err)
+	}
+	seq, refused := acknowledged(answer)
+	if !errors.Is(refused, ErrRevision) {
+		return seq, refused
+	}
+	b.counts.trips.Add(1)
+	if answer, err = n.conn.RequestWithContext(ctx, keyPrefix+markerKey, nil); err != nil {
+		return 0, b.lost(err)
+	}
+	if _, err := acknowledged(answer); err != nil {
+		return 0, err
+	}
+	for {
+		if waiting, _, err := answers.Pending(); err != nil || waiting == 0 {
+			return 0, errors.Join(err, refused)
+		}
+		if answer, err = answers.NextMsgWithContext(ctx); err != nil {
+			return 0, b.lost(err)
+		}
+		if seq, err := acknowledged(answer); err == nil {
+			return seq, nil
+		}
+	}
 }
 
 // bounded ends an operation with its time, or with the bucket.

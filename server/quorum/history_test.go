@@ -429,6 +429,40 @@ const (
 // partitionRounds is how often a leader is cut off until it is read after the others have chosen another: who is first is a race.
 const partitionRounds = 8
 
+// A leader that was cut off refuses what another does, until it hears of that. A set that is answered so was not done.
+func TestRefusedIsNotDone(t *testing.T) {
+	t.Parallel()
+	b := started(t, "replicas=3,timeout=1s,net=namespaces")
+	var leader *node
+	until(t, "the leader is known", func() bool { leader = b.confirmedLeader(t); return leader != nil })
+	heal := cut(t, b, b.index(leader))
+	until(t, "another leads", func() bool {
+		_, err := b.Put(t.Context(), "x", nil)
+		return b.leader() != leader && err == nil
+	})
+	heal()
+	done, refused := 0, 0
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+		e, err := b.Get(t.Context(), "x")
+		if err != nil {
+			continue
+		}
+		_, err = b.Set(t.Context(), "x", nil, e.Revision)
+		switch {
+		case err == nil:
+			done++
+		case errors.Is(err, ErrRevision):
+			refused++
+			if now, err := b.Get(t.Context(), "x"); err == nil && now.Revision != e.Revision {
+				t.Fatalf("a set was refused, and the key has revision %d after %d", now.Revision, e.Revision)
+			}
+		}
+	}
+	if done < 10 {
+		t.Errorf("%d sets done, %d refused", done, refused)
+	}
+}
+
 // A replica that is cut off answers what it has, and so does a mirror: that is not linearizable, and is shown not to be. Reads
 // that a quorum confirms are, and stale ones keep their bound. Then the leader itself is cut off: it goes on to believe that it
 // leads, and to answer, while the others have chosen another.
