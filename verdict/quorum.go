@@ -20,7 +20,7 @@ func explainQuorum(f *serverSide, found *finding) {
 	case record.ServerCPU, record.SharedCPU, record.ServerThread, record.Uneven:
 		explainLeader(f, q, found)
 	case record.ServerBlocked, record.Concurrency, record.Inconclusive:
-		explainLink(q, found)
+		explainLink(f.runFacts, q, found)
 	}
 }
 
@@ -49,8 +49,9 @@ func explainLeader(f *serverSide, q *record.Quorum, found *finding) {
 	}
 }
 
-// explainLink names the slowest link that a quorum needs: as many others as it takes, the nearest first.
-func explainLink(q *record.Quorum, found *finding) {
+// explainLink names the slowest link that a quorum needs: as many others as it takes, the nearest first. Where all that is open
+// is whether requests wait for each other, it settles that: a round trip is no queue, and each request has its own.
+func explainLink(f *runFacts, q *record.Quorum, found *finding) {
 	leader := q.Node(q.Leader)
 	if leader == nil || q.Commits == 0 || q.CommitNs <= 0 || len(leader.Links) < q.Size-1 {
 		return
@@ -63,6 +64,16 @@ func explainLink(q *record.Quorum, found *finding) {
 	if share < quorumMost {
 		return
 	}
+	if onlyTurnsMissing(found) {
+		*found = finding{bottleneck: record.Concurrency, answer: yes, pro: found.pro, against: found.against, explained: true,
+			because: just("slots.few", with{"slots": f.slots, "mean_ns": f.run.Latency.Response.MeanNs, "per_s": f.rate,
+				"network": record.Statement{}, "lone": record.Statement{}})}
+	}
 	found.because = append(found.because, say("quorum.link", with{"share": share, "commit_ns": q.CommitNs, "leader": q.Leader, "to": needed.To}))
 	found.next = append(found.next, say("quorum.link.next", with{"to": needed.To, "leader": q.Leader}))
+}
+
+// onlyTurnsMissing tells whether a finding would be definite if it was known whether requests wait for each other.
+func onlyTurnsMissing(found *finding) bool {
+	return found.bottleneck == record.Inconclusive && len(found.missing) == 1 && found.missing[0].Code == "missing.turns"
 }

@@ -43,6 +43,27 @@ func TestQuorumLink(t *testing.T) {
 	}
 }
 
+// Where all that is open is whether requests wait for each other, a link that is most of a commit settles it.
+func TestQuorumLinkSettles(t *testing.T) {
+	for code, want := range map[string]record.Bottleneck{"missing.turns": record.Concurrency, "missing.server-threads": record.Inconclusive} {
+		missing := just(code, nil)
+		found := finding{bottleneck: record.Inconclusive, answer: cannotTell, missing: missing,
+			because: just("inconclusive", with{"missing": missing})}
+		r := &record.Run{Quorum: quorumOfThree(3.3e6, 9e6, 3.2e6), Subject: &record.Subject{},
+			Load: record.Load{Connections: 8, Established: 8, Pipelining: 1}}
+		r.Latency.Response.MeanNs, r.Rate.CompletedPerS = 3.47e6, 2302
+		explainQuorum(newFacts(r, nil).serverSide, &found)
+		if found.bottleneck != want {
+			t.Errorf("%s: %s", code, found.bottleneck)
+		}
+		text := sayings(record.Verdict{Because: found.because})
+		settled := strings.Contains(text, "8 requests in flight × 3.47 ms") && strings.Contains(text, "97% of a commit's 3.3")
+		if settled != (want == record.Concurrency) {
+			t.Errorf("%s: %s", code, text)
+		}
+	}
+}
+
 // The leader is named where it uses most of the server's CPU, and was the leader all the time.
 func TestQuorumLeader(t *testing.T) {
 	const named = "the quorum's leader r2 used more than any other process"
