@@ -151,6 +151,17 @@ func (d *Decoder) literal(prefix uint8, index bool) (f Field, ok bool, err error
 	return f, true, nil
 }
 
+// keptBytes is the memory that a decoder keeps for names and values, beside its table.
+const keptBytes = 4 << 10
+
+// Shrink gives back the memory of long names and values, between two blocks.
+func (d *Decoder) Shrink() {
+	d.b = nil
+	if cap(d.text) > keptBytes {
+		d.text = nil
+	}
+}
+
 // load makes text an entry of either table: its name, n bytes, and its value. They
 // are copied, for an entry may be dropped for the very field that refers to it.
 func (d *Decoder) load(at uint32) (n int, ok bool) {

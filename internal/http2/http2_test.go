@@ -389,3 +389,36 @@ func BenchmarkReader(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/200, "ns/frame")
 }
+
+// TestShrink: a reader keeps little memory of a large block, and loses nothing of what is to
+// come.
+func TestShrink(t *testing.T) {
+	var r Reader
+	read := func(wire []byte) (last *Event) {
+		t.Helper()
+		for len(wire) > 0 {
+			ev, n, err := r.Next(wire[:min(len(wire), 1000)])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wire = wire[n:]; ev != nil {
+				last = ev
+			}
+		}
+		return last
+	}
+	wire := AppendBlock(nil, 1, bytes.Repeat([]byte("x"), 50_000), true, DefaultFrame)
+	if ev := read(wire); ev == nil || len(ev.Payload) != 50_000 {
+		t.Fatalf("%+v", ev)
+	}
+	if r.Shrink(); cap(r.joined) > keptBytes || cap(r.partial) > keptBytes || r.begun.Payload != nil || r.event.Payload != nil {
+		t.Errorf("%d and %d bytes are kept", cap(r.joined), cap(r.partial))
+	}
+	for _, cut := range []int{5, 12_000, 20_000} { // within a header, a frame and a block
+		read(wire[:cut])
+		r.Shrink()
+		if ev := read(wire[cut:]); ev == nil || ev.Stream != 1 || !ev.End || string(ev.Payload) != strings.Repeat("x", 50_000) {
+			t.Errorf("cut behind %d bytes: %+v", cut, ev)
+		}
+	}
+}

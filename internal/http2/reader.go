@@ -335,5 +335,23 @@ func (r *Reader) dependsOn(b []byte) *Error {
 // come.
 func (r *Reader) Unfinished() bool { return r.block || len(r.partial) > 0 }
 
+// keptBytes is the memory that a reader keeps for frames in pieces.
+const keptBytes = 4 << 10
+
+// Shrink gives back the memory of large frames and header blocks that came in pieces. The
+// payload of the last event is not valid any more.
+func (r *Reader) Shrink() {
+	r.event.Payload = nil
+	if cap(r.partial) > keptBytes && len(r.partial) == 0 {
+		r.partial = nil
+	}
+	if !r.block {
+		r.begun = Event{}
+		if cap(r.joined) > keptBytes {
+			r.joined = nil
+		}
+	}
+}
+
 // Idle tells that the reader is between two frames and two header blocks.
 func (r *Reader) Idle() bool { return !r.inData && !r.block && len(r.partial) == 0 && r.failed == nil }
