@@ -144,7 +144,9 @@ func (x *exchange) consider(r *http1.Response, head []byte) (vary bool) {
 	if !packable(kind) {
 		return false
 	}
-	x.coding = x.offer
+	if st := x.client.stream; x.offer == 0 || st == nil || !st.session.packing() {
+		x.coding = x.offer
+	}
 	return true
 }
 
@@ -329,7 +331,11 @@ func (x *exchange) sendPacked(s *fileSite, f *file, accepts []byte) bool {
 	x.status = 200
 	if len(x.request.Method) != 4 {
 		x.sentBytes = int64(len(data))
-		c.write(data)
+		if c.stream != nil { // a hundred copies for one client would be too many
+			c.lend(data)
+		} else {
+			c.write(data)
+		}
 	}
 	c.finish()
 	return true

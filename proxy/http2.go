@@ -26,6 +26,12 @@ const (
 	// controlMost is what waits to be sent to a client that reads nothing, beside
 	// bodies: then nothing more is received from it.
 	controlMost = 16 << 10
+	// heldMost is what a connection holds of answers before each of its streams holds one
+	// piece of 16 KiB at most: 1 MiB and 128 pieces in place of 128 large parcels.
+	heldMost = 1 << 20
+	// packingMost is how many of a connection's answers are compressed at a time: an encoder
+	// has 0.6 to 4.7 MB, for as long as its answer lasts. Others go out as they are.
+	packingMost = 16
 	// resetsMost bounds streams that end before their answer, by RST_STREAM of the client
 	// or because of what it did: so many at once, and as many a second. Each costs more
 	// to serve than to ask for (CVE-2023-44487, CVE-2025-8671).
@@ -69,6 +75,7 @@ type session struct {
 	streams []*stream
 	ready   []*stream // have something to send, or an end
 	spared  []*stream // ready's other half
+	held    int       // bytes in the streams' parcels
 	last    uint32    // the highest identifier
 	recent  [recentIDs]uint32
 	resets  int   // that are left
@@ -183,6 +190,17 @@ func (s *session) find(id uint32) *stream {
 		}
 	}
 	return nil
+}
+
+// packing tells whether as many answers are being compressed as may be.
+func (s *session) packing() bool {
+	n := 0
+	for _, st := range s.streams {
+		if st.x != nil && st.x.packer != nil {
+			n++
+		}
+	}
+	return n >= packingMost
 }
 
 // idle tells that a stream was not begun: frames of it are an error, but for those of one
@@ -318,6 +336,8 @@ func (s *session) forget(st *stream) {
 		s.end(http2.NoError)
 		return
 	}
+	s.reader.Shrink() // an idle connection costs little
+	s.decoder.Shrink()
 	c.waits()
 	if s.state == sessionOpen {
 		c.expire(c.loop.site.timeouts.keepAlive)

@@ -60,8 +60,13 @@ func (st *stream) enqueue() {
 	default:
 		st.queue = append(st.queue, piece{p.b, p})
 		st.held += len(p.b)
+		st.session.held += len(p.b)
 	}
 }
+
+// crowded tells whether the client's connection holds so much of its streams' answers that
+// each is to take less at a time.
+func (st *stream) crowded() bool { return st.session.held >= heldMost }
 
 // lent queues memory that is lent.
 func (st *stream) lent(b []byte) {
@@ -169,6 +174,9 @@ func (st *stream) pass(n int) {
 	first := &st.queue[st.first]
 	first.b = first.b[n:]
 	st.held -= n
+	if first.parcel != nil {
+		st.session.held -= n
+	}
 	if len(first.b) > 0 {
 		return
 	}

@@ -125,13 +125,18 @@ func appendChunk(b, piece []byte) []byte {
 }
 
 // tastes tells whether the connection is received from piece by piece, and the body
-// of a response goes on to a client that has taken all before.
+// of a response goes on to a client that has taken all before, over a connection that does
+// not hold much for others of its streams.
 func (c *conn) tastes() bool {
 	if c.intake != intakePiece || c.fd < 0 {
 		return false
 	}
 	p, ok := c.owner.(*peer)
-	return ok && p.state == peerBody && !p.client.blocked
+	if !ok || p.state != peerBody || p.client.blocked {
+		return false
+	}
+	st := p.client.stream
+	return st == nil || !st.crowded()
 }
 
 func (p *peer) received(data []byte) {

@@ -127,3 +127,52 @@ func TestHTTP2RefusedHead(t *testing.T) {
 		t.Error(h)
 	}
 }
+
+// TestHTTP2Packing: of the answers to one client that are compressed at a time there are 16
+// at most, and the others go out as they are.
+func TestHTTP2Packing(t *testing.T) {
+	const asked, most = 20, 16
+	release := make(chan struct{})
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write([]byte("begun, "))
+		w.(http.Flusher).Flush()
+		<-release
+		_, _ = w.Write([]byte("ended"))
+	})
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, "compress = true"))
+	f := r.frames(t)
+	packed := 0
+	ask := func(id uint32, count int) {
+		t.Helper()
+		for end := id + 2*uint32(count); id < end; id += 2 {
+			f.ask(id, true, "GET", "/", "accept-encoding", "gzip")
+			frame := f.await(func(frame http2.Frame) bool {
+				return frame.Header().Type == http2.FrameHeaders && frame.Header().StreamID == id
+			})
+			h, ok := frame.(*http2.MetaHeadersFrame)
+			if !ok || h.PseudoValue("status") != "200" {
+				t.Fatal(frame)
+			}
+			for _, field := range h.Fields {
+				if field.Name == "content-encoding" {
+					packed++
+				}
+			}
+		}
+	}
+	if ask(1, asked); packed != most {
+		t.Errorf("%d of %d answers are compressed, not %d", packed, asked, most)
+	}
+	close(release)
+	ended := 0
+	f.await(func(frame http2.Frame) bool {
+		if d, ok := frame.(*http2.DataFrame); ok && d.StreamEnded() {
+			ended++
+		}
+		return ended == asked
+	})
+	if ask(101, 1); packed != most+1 {
+		t.Error("the encoders of answers that have ended count")
+	}
+}
