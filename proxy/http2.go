@@ -211,6 +211,9 @@ func (s *session) idle(id uint32) bool { return id&1 == 0 || id > s.last && s.st
 // here while the client still sent.
 func (s *session) was(id uint32) (opened, ours bool) {
 	have := s.recent[id>>1%recentIDs]
+	if have&^disregarded > id { // forgotten since: what comes may have been on its way for long
+		return true, true
+	}
 	return have&^disregarded == id, have == id|disregarded
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // pings are n PING frames.
@@ -174,5 +175,34 @@ func TestHTTP2Packing(t *testing.T) {
 	})
 	if ask(101, 1); packed != most+1 {
 		t.Error("the encoders of answers that have ended count")
+	}
+}
+
+// TestHTTP2LateFrames: frames of a stream that the proxy has reset are no fault, however many
+// streams have begun since.
+func TestHTTP2LateFrames(t *testing.T) {
+	to := serve(t, func(http.ResponseWriter, *http.Request) {})
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location(to, "body_bytes = 10"))
+	f := r.frames(t)
+	f.ask(1, false, "POST", "/", "content-length", "100000")
+	if status, code := f.status(1); status != "413" {
+		t.Fatal(status, code)
+	}
+	last := uint32(1)
+	for range 100 {
+		last += 2
+		f.ask(last, true, "GET", "/")
+		if status, code := f.status(last); status != "200" {
+			t.Fatal(status, code)
+		}
+	}
+	f.block.Reset()
+	if err := f.enc.WriteField(hpack.HeaderField{Name: "x", Value: "y"}); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: f.block.Bytes(), EndHeaders: true, EndStream: true})
+	f.ask(last+2, true, "GET", "/")
+	if status, code := f.status(last + 2); status != "200" {
+		t.Error(status, code)
 	}
 }
