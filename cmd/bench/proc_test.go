@@ -61,7 +61,7 @@ func FuzzCountSamples(f *testing.F) {
 
 func TestOptions(t *testing.T) {
 	o, err := parseOptions(nil, io.Discard)
-	if err != nil || o.rounds != 7 || o.duration != 2*time.Second || o.connections != 64 || o.ledger != "docs/journal/bench.ndjson" {
+	if err != nil || o.rounds != 7 || o.duration != 4*time.Second || o.connections != 64 || o.ledger != "docs/journal/bench.ndjson" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, args := range []string{"-rounds 0", "-d 1500ms", "-d 0s", "-c 0", "-c 5000", "-only fun", "extra", "-rounds x", "-no"} {
