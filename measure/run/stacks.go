@@ -24,6 +24,7 @@ type stacker struct {
 	off      *stacks.OffSampler
 	begun    bool
 	late     bool // the window is open, and the server was not found yet
+	blocks   bool // blocks are told apart, and are whole or not at all
 	over     bool
 	missing  []record.NotMeasured
 	opened   chan struct{} // closed when the samplers are
@@ -81,7 +82,7 @@ func (s *stacker) note(row record.ObservedRow) (fresh bool) {
 func (s *stacker) follow() {
 	s.samplers.Lock()
 	defer s.samplers.Unlock()
-	if s.late && !s.over {
+	if s.late && !s.over && !s.blocks {
 		s.start()
 		return
 	}
@@ -163,12 +164,16 @@ func (s *stacker) server() []int {
 	return slices.Clone(s.pids)
 }
 
-// mark has what follows counted for a block of the run.
+// mark has what follows counted for a block of the run. A server that was found since the
+// window opened is sampled from here on.
 func (s *stacker) mark(block int) {
 	<-s.opened
 	s.samplers.Lock()
 	defer s.samplers.Unlock()
-	s.late = false // blocks are whole or not at all
+	s.blocks = true
+	if s.late && !s.over {
+		s.start()
+	}
 	if s.cpu != nil && !s.over {
 		s.cpu.Mark(block)
 	}
@@ -182,7 +187,7 @@ func (s *stacker) pause() {
 	<-s.opened
 	s.samplers.Lock()
 	defer s.samplers.Unlock()
-	s.late = false
+	s.blocks = true
 	if s.cpu != nil && !s.over {
 		s.cpu.Pause()
 	}

@@ -57,6 +57,9 @@ func TestStackerBeginsLate(t *testing.T) {
 		if s.begun == inBlock {
 			t.Errorf("in a block: %v, it samples: %v", inBlock, s.begun)
 		}
+		if s.mark(1); !s.begun {
+			t.Errorf("in a block: %v; the next one is not sampled either", inBlock)
+		}
 		s.close()
 	}
 }
