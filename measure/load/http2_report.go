@@ -46,27 +46,19 @@ func (h *h2) limited(pipelining int) bool {
 	return h != nil && h.Connections > 0 && h.Streams < uint32(pipelining)
 }
 
-// joinH2 adds the account of one to another's; either may be nil.
-func joinH2(all, one *H2Report) *H2Report {
-	if all == nil || one == nil {
-		if all == nil {
-			all = one
-		}
-		return all
-	}
-	sum := *all
-	for _, n := range []struct{ to, from *[http2.Types]uint64 }{{&sum.Sent, &one.Sent}, {&sum.Received, &one.Received}} {
+// add adds the account of another worker.
+func (r *H2Report) add(one *H2Report) {
+	for _, n := range []struct{ to, from *[http2.Types]uint64 }{{&r.Sent, &one.Sent}, {&r.Received, &one.Received}} {
 		for i := range n.to {
 			n.to[i] += n.from[i]
 		}
 	}
-	sum.Connections += one.Connections
-	sum.Stalls += one.Stalls
-	sum.StalledNs += one.StalledNs
+	r.Connections += one.Connections
+	r.Stalls += one.Stalls
+	r.StalledNs += one.StalledNs
 	if one.Frame > 0 {
-		sum.Streams, sum.Window, sum.Frame = one.Streams, one.Window, one.Frame
+		r.Streams, r.Window, r.Frame = one.Streams, one.Window, one.Frame
 	}
-	return &sum
 }
 
 // append adds the account, or that there is none, to the binary form of a result.

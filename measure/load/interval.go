@@ -42,6 +42,11 @@ func (w *worker) handOver(endNs int64, next *Tally) {
 	w.fill(w.now) // a request is dated in the tally that counts it
 	w.close(endNs)
 	w.tune()
+	w.deliver(endNs, next)
+}
+
+// deliver sends the tally off, and goes on with next.
+func (w *worker) deliver(endNs int64, next *Tally) {
 	w.handedOver += w.tally.Completed
 	w.out <- delivery{worker: w.id, tally: w.tally}
 	warm := w.tally.Warmup

@@ -499,10 +499,10 @@ func (r *coordinator) finish() {
 		if w.alone != nil {
 			r.result.Lone = w.alone
 		}
-		r.result.First = joinFirsts(r.result.First, w.first)
-		r.result.Handshakes = joinHandshakes(r.result.Handshakes, w.handshakes)
-		r.result.H2 = joinH2(r.result.H2, w.h2)
-		r.result.Streams = joinStreams(r.result.Streams, w.streams)
+		r.result.First = join(r.result.First, w.first, (*hist.Hist).Merge)
+		r.result.Handshakes = join(r.result.Handshakes, w.handshakes, (*Handshakes).add)
+		r.result.H2 = join(r.result.H2, w.h2, (*H2Report).add)
+		r.result.Streams = join(r.result.Streams, w.streams, (*Streams).add)
 		late := w.firstNs - w.firstDueNs + r.startNs.Load() - r.askedNs
 		if w.firstNs > 0 && (r.result.StartLateNs < 0 || late < r.result.StartLateNs) {
 			r.result.StartLateNs = max(late, 0)

@@ -192,19 +192,6 @@ func (f *firsts) report() *hist.Hist {
 	return &f.after
 }
 
-// joinFirsts adds those of one to another's; either may be nil.
-func joinFirsts(all, one *hist.Hist) *hist.Hist {
-	if all == nil || one == nil {
-		if all == nil {
-			all = one
-		}
-		return all
-	}
-	sum := *all
-	sum.Merge(one)
-	return &sum
-}
-
 // waited is how long the requests of a closed loop's slots have waited for their
 // answers at a time, all together.
 func (w *worker) waited(atNs int64) (sumNs int64) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ceiling/internal/hist"
 )
 
 // Merger draws the tallies of several agents into the rows and the one result of
@@ -191,10 +193,10 @@ func (r *Result) join(o *Result) {
 	if o.Lone != nil {
 		r.Lone = o.Lone // of the one agent that did it
 	}
-	r.First = joinFirsts(r.First, o.First)
-	r.Handshakes = joinHandshakes(r.Handshakes, o.Handshakes)
-	r.H2 = joinH2(r.H2, o.H2)
-	r.Streams = joinStreams(r.Streams, o.Streams)
+	r.First = join(r.First, o.First, (*hist.Hist).Merge)
+	r.Handshakes = join(r.Handshakes, o.Handshakes, (*Handshakes).add)
+	r.H2 = join(r.H2, o.H2, (*H2Report).add)
+	r.Streams = join(r.Streams, o.Streams, (*Streams).add)
 	r.Asked += o.Asked
 	r.Unsent += o.Unsent
 	r.LateAtEnd += o.LateAtEnd
@@ -205,4 +207,18 @@ func (r *Result) join(o *Result) {
 	r.AllocatedBytes += o.AllocatedBytes
 	r.Interrupted = r.Interrupted || o.Interrupted
 	r.Errors = joinErrors(r.Errors, o.Errors)
+}
+
+// join is what both have: the sum, which changes neither, or that of the one that has
+// any.
+func join[T any](all, one *T, add func(sum, one *T)) *T {
+	switch {
+	case one == nil:
+		return all
+	case all == nil:
+		return one
+	}
+	sum := *all
+	add(&sum, one)
+	return &sum
 }

@@ -445,12 +445,7 @@ func (w *quicWorker) counting() int64 {
 // handOver delivers the tally up to endNs, and goes on with next.
 func (w *quicWorker) handOver(endNs int64, next *Tally) {
 	w.close(endNs)
-	w.handedOver += w.tally.Completed
-	w.out <- delivery{worker: w.id, tally: w.tally}
-	warm := w.tally.Warmup
-	next.clear()
-	next.StartNs, next.Warmup = endNs, warm
-	w.tally = next
+	w.deliver(endNs, next)
 }
 
 // close fills in what is known at the end of the tally. The process's CPU time is

@@ -232,25 +232,17 @@ func (w *worker) endTLS(i uint32, c *conn) {
 	}
 }
 
-// joinHandshakes adds those of one to another's; either may be nil.
-func joinHandshakes(all, one *Handshakes) *Handshakes {
-	if all == nil || one == nil {
-		if all == nil {
-			all = one
-		}
-		return all
-	}
-	sum := *all
-	sum.Setup.Merge(&one.Setup)
-	sum.Window.Merge(&one.Window)
-	sum.Resumed.Setup.Merge(&one.Resumed.Setup)
-	sum.Resumed.Window.Merge(&one.Resumed.Window)
-	sum.CPUNs += one.CPUNs
-	sum.ResumedCPUNs += one.ResumedCPUNs
+// add adds those of another worker.
+func (h *Handshakes) add(one *Handshakes) {
+	h.Setup.Merge(&one.Setup)
+	h.Window.Merge(&one.Window)
+	h.Resumed.Setup.Merge(&one.Resumed.Setup)
+	h.Resumed.Window.Merge(&one.Resumed.Window)
+	h.CPUNs += one.CPUNs
+	h.ResumedCPUNs += one.ResumedCPUNs
 	if one.Agreed.Version != 0 {
-		sum.Agreed = one.Agreed
+		h.Agreed = one.Agreed
 	}
-	return &sum
 }
 
 // append adds the handshakes, or that there are none, to the binary form of a

@@ -497,25 +497,17 @@ func (w *worker) endStream(i uint32, c *conn) {
 	s.body, s.head, s.pong, s.echo, s.code = http1.Body{}, nil, nil, 0, 0
 }
 
-// joinStreams adds those of one to another's; either may be nil.
-func joinStreams(all, one *Streams) *Streams {
-	if all == nil || one == nil {
-		if all == nil {
-			all = one
-		}
-		return all
-	}
-	sum := *all
-	sum.Setup.Merge(&one.Setup)
-	sum.Window.Merge(&one.Window)
+// add adds those of another worker.
+func (s *Streams) add(one *Streams) {
+	s.Setup.Merge(&one.Setup)
+	s.Window.Merge(&one.Window)
 	for i, n := range one.counts() {
-		*sum.counts()[i] += *n
+		*s.counts()[i] += *n
 	}
-	if one.FirstSeq > 0 && (sum.FirstSeq == 0 || one.FirstSeq < sum.FirstSeq) {
-		sum.FirstSeq = one.FirstSeq
+	if one.FirstSeq > 0 && (s.FirstSeq == 0 || one.FirstSeq < s.FirstSeq) {
+		s.FirstSeq = one.FirstSeq
 	}
-	sum.LastSeq = max(sum.LastSeq, one.LastSeq)
-	return &sum
+	s.LastSeq = max(s.LastSeq, one.LastSeq)
 }
 
 // counts are the plain numbers, in the order of the wire.
