@@ -83,8 +83,8 @@ func TestProfileOfBlocks(t *testing.T) {
 		if share := all / float64(used[block]); math.Abs(share-1) > .15 {
 			t.Errorf("block %d: %.0f ns by samples, %d by the kernel's account", block, all, used[block])
 		}
-		// The rest is the clock that both read. A busy machine leaves a block few samples: 4 sigma of 30 are 0.32.
-		if share := of("plantedHot", block) / (of("plantedHot", block) + of("plantedCool", block)); !(math.Abs(share-.75) < .32) {
+		// The rest is the clock that both read.
+		if share := of("plantedHot", block) / (of("plantedHot", block) + of("plantedCool", block)); !(math.Abs(share-.75) < .2) {
 			t.Errorf("block %d: plantedHot has %.2f of both, planted was 0.75", block, share)
 		}
 	}
