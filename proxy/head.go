@@ -316,6 +316,21 @@ func (l *loop) appendSwitch(b []byte, r *http1.Response, head []byte) []byte {
 	return append(b, "Connection: upgrade\r\n\r\n"...)
 }
 
+var acceptField = []string{"sec-websocket-accept"} // read-only
+
+// appendOpened appends the answer to a WebSocket over HTTP/2 that is open. Sec-WebSocket-Accept
+// answers our key, which the client does not know (RFC 8441, section 5).
+func (l *loop) appendOpened(b, head []byte) []byte {
+	b = appendStatus(b, 200)
+	for i := range l.lines.List {
+		line := &l.lines.List[i]
+		if (line.Is == http1.Other || line.Is == http1.Date) && !line.Hop() && !named(line.Name(head), acceptField) {
+			b = append(b, head[line.At:line.End]...)
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
 func (l *loop) appendDate(b []byte) []byte {
 	b = append(b, "Date: "...)
 	b = append(b, l.date...)

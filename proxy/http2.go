@@ -98,7 +98,8 @@ func (l *loop) speakHTTP2(c *client) {
 	l.sessions.total++
 	out := c.buffer()
 	out.b = http2.AppendSettings(out.b, http2.Setting{ID: http2.MaxConcurrentStreams, Value: streamsMost},
-		http2.Setting{ID: http2.InitialWindowSize, Value: streamWindow}, http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(most)})
+		http2.Setting{ID: http2.InitialWindowSize, Value: streamWindow}, http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(most)},
+		http2.Setting{ID: http2.EnableConnect, Value: 1})
 	out.b = http2.AppendWindowUpdate(out.b, 0, sessionWindow-http2.DefaultWindow)
 	if l.stopping {
 		s.drain()
@@ -281,8 +282,9 @@ func (s *session) request(ev *http2.Event) {
 		return
 	}
 	st := s.open(ev.Stream)
-	st.heard, st.length = ev.End, w.length
-	st.chunked = !ev.End && w.length == unknownLength
+	st.heard, st.length, st.key = ev.End, w.length, w.key
+	st.chunked = !ev.End && w.length == unknownLength && w.key == ""
+	st.eof = ev.End && w.key != ""
 	if w.status != 0 {
 		l.parcels.put(in)
 		l.counts.badRequests++
@@ -554,6 +556,7 @@ func (s *session) data(st *stream, n int, last bool) bool {
 		s.kill(st, http2.InternalError, "a file that was cut while it was sent")
 		return false
 	}
+	s.reader.Forgive()
 	if last {
 		s.finish(st)
 	}

@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 
 	"ceiling/internal/hpack"
+	"ceiling/internal/websocket"
 )
 
 // A header block of HTTP/2 becomes a head of HTTP/1.1, which goes the way of all heads:
@@ -16,11 +19,13 @@ import (
 type rewriter struct {
 	out                     []byte
 	method, path, authority []byte
+	protocol                []byte // that CONNECT asks for (RFC 8441)
 	cookies                 []byte
-	have                    uint8 // the pseudo-fields that came, and the first other
-	host                    bool  // a Host field stands in out
-	length                  int64 // of the body, as the block says; unknownLength: it does not
-	status                  int   // the answer that the request gets at once; 0: none
+	have                    uint8  // the pseudo-fields that came, and the first other
+	host                    bool   // a Host field stands in out
+	length                  int64  // of the body, as the block says; unknownLength: it does not
+	key                     string // Sec-WebSocket-Key of a WebSocket that is asked for; "": none is
+	status                  int    // the answer that the request gets at once; 0: none
 	why                     string
 }
 
@@ -35,6 +40,7 @@ const (
 	hadScheme
 	hadPath
 	hadAuthority
+	hadProtocol
 	hadField
 )
 
@@ -56,7 +62,8 @@ const fieldOverhead = 32
 // answer in status, where there is one, stands in place of the head. errMalformed concerns
 // the stream, other errors the connection.
 func (w *rewriter) request(out []byte, d *hpack.Decoder, block []byte, most int, whole bool) ([]byte, error) {
-	*w = rewriter{out: out, method: w.method[:0], path: w.path[:0], authority: w.authority[:0], cookies: w.cookies[:0], length: unknownLength}
+	*w = rewriter{out: out, method: w.method[:0], path: w.path[:0], authority: w.authority[:0], protocol: w.protocol[:0],
+		cookies: w.cookies[:0], length: unknownLength}
 	size, bad := 0, false
 	d.Begin(block)
 	for {
@@ -93,7 +100,11 @@ func (w *rewriter) end(whole bool) {
 	if len(w.cookies) > 0 {
 		w.write(nameCookie, w.cookies)
 	}
-	if !whole && w.length == unknownLength {
+	switch {
+	case w.key != "":
+		w.out = append(append(w.out, "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: "...), w.key...)
+		w.out = append(w.out, "\r\n"...)
+	case !whole && w.length == unknownLength:
 		w.out = append(w.out, "transfer-encoding: chunked\r\n"...)
 	}
 	w.out = append(w.out, "\r\n"...)
@@ -128,10 +139,14 @@ func (w *rewriter) field(name, value []byte) bool {
 		return true
 	case "content-length":
 		n, ok := digits(value)
-		if !ok || w.length != unknownLength {
+		if !ok || w.length != unknownLength || w.key != "" {
 			return false
 		}
 		w.length = n
+	case "sec-websocket-key", "sec-websocket-accept": // ours takes their place (RFC 8441, section 5)
+		if w.key != "" {
+			return true
+		}
 	}
 	w.write(name, value)
 	return true
@@ -157,6 +172,8 @@ func (w *rewriter) pseudo(name, value []byte) bool {
 		had, w.path = hadPath, append(w.path, value...)
 	case "authority":
 		had, w.authority = hadAuthority, append(w.authority, value...)
+	case "protocol":
+		had, w.protocol = hadProtocol, append(w.protocol, value...)
 	}
 	if had == 0 || w.have&(had|hadField) != 0 { // unknown, twice, or behind other fields
 		return false
@@ -167,10 +184,11 @@ func (w *rewriter) pseudo(name, value []byte) bool {
 
 // line writes the request line and the Host field, once the pseudo-fields are there.
 func (w *rewriter) line() bool {
+	connect, extended := string(w.method) == "CONNECT", w.have&hadProtocol != 0
 	switch {
 	case w.status != 0:
 		return true
-	case string(w.method) == "CONNECT":
+	case connect && !extended:
 		if w.have&(hadScheme|hadPath) != 0 || len(w.authority) == 0 { // section 8.5
 			return false
 		}
@@ -178,11 +196,17 @@ func (w *rewriter) line() bool {
 		return true
 	case w.have&(hadMethod|hadScheme|hadPath) != hadMethod|hadScheme|hadPath, len(w.method) == 0, len(w.path) == 0:
 		return false
-	case w.path[0] != '/' && string(w.path) != "*":
+	case w.path[0] != '/' && string(w.path) != "*", extended && !connect:
 		return false
+	case extended && string(w.protocol) != "websocket": // RFC 9220, section 3
+		w.status, w.why = 501, "CONNECT is for WebSockets"
+		return true
 	case !visible(w.method), !visible(w.path), !visible(w.authority):
 		w.status, w.why = 400, "the method, path or authority is malformed"
 		return true
+	}
+	if extended { // GET in HTTP/1.1, with a key that HTTP/2 does without (RFC 8441, section 5)
+		w.method, w.key = append(w.method[:0], "GET"...), newKey()
 	}
 	w.out = append(append(w.out, w.method...), ' ')
 	w.out = append(append(w.out, w.path...), " HTTP/1.1\r\n"...)
@@ -190,6 +214,14 @@ func (w *rewriter) line() bool {
 		w.write(nameHost, w.authority)
 	}
 	return true
+}
+
+// newKey is one of chance. It is no secret: it tells an answer from one to somebody else.
+func newKey() string {
+	var nonce [16]byte
+	binary.NativeEndian.PutUint64(nonce[:], rand.Uint64())
+	binary.NativeEndian.PutUint64(nonce[8:], rand.Uint64())
+	return websocket.Key(nonce)
 }
 
 // sameHost takes a Host field, which says what the authority does or stands in its place.

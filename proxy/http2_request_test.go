@@ -164,3 +164,43 @@ func TestHeads(t *testing.T) {
 		t.Error("half a head passes for one")
 	}
 }
+
+// TestRewriterWebSocket: extended CONNECT (RFC 8441) is an upgrade in HTTP/1.1, with a key of
+// ours, and what would make two readers see two requests of it is malformed.
+func TestRewriterWebSocket(t *testing.T) {
+	start := []string{":method", "CONNECT", ":protocol", "websocket", ":scheme", "https", ":authority", "a", ":path", "/x?y"}
+	const open = "GET /x?y HTTP/1.1\r\nhost: a\r\n"
+	const end = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: KEY\r\n\r\n"
+	for name, c := range map[string]struct{ fields, want string }{
+		"plain":              {"", open + end},
+		"a field":            {"sec-websocket-version 13", open + "sec-websocket-version: 13\r\n" + end},
+		"keys of the client": {"sec-websocket-key k sec-websocket-accept a", open + end},
+		"a length":           {"content-length 0", ""},
+		"an upgrade":         {"upgrade websocket", ""},
+		"a coding":           {"transfer-encoding chunked", ""},
+		"the protocol twice": {":protocol websocket", ""},
+	} {
+		keys := map[string]bool{}
+		for range 2 {
+			var w rewriter
+			head, err := rewritten(&w, false, append(start[:len(start):len(start)], strings.Fields(c.fields)...)...)
+			if got := strings.ReplaceAll(string(head), w.key, "KEY"); err == nil && got != c.want || (err != nil) != (c.want == "") {
+				t.Errorf("%s: %q %v, want %q", name, got, err, c.want)
+			}
+			keys[w.key] = true
+		}
+		if c.want != "" && len(keys) != 2 {
+			t.Errorf("%s: the same key twice", name)
+		}
+	}
+	for i := 2; i < len(start); i += 2 { // section 4 asks for all of them
+		if start[i] == ":authority" {
+			continue
+		}
+		var w rewriter
+		fields := append(append([]string{}, start[:i]...), start[i+2:]...)
+		if _, err := rewritten(&w, false, fields...); err == nil && w.status != 405 {
+			t.Errorf("taken without %s: %d", start[i], w.status)
+		}
+	}
+}

@@ -15,9 +15,10 @@ type stream struct {
 	id      uint32
 	place   int // in session.streams
 
-	chunked bool  // the body goes on in chunks, since its length is not known
-	length  int64 // what is to come of a body of known length
-	heard   bool  // END_STREAM came
+	chunked bool   // the body goes on in chunks, since its length is not known
+	length  int64  // what is to come of a body of known length
+	heard   bool   // END_STREAM came
+	key     string // of the WebSocket that it asks for, or is (RFC 8441); "": it is none
 	credit  http2.Credit
 	owed    uint32 // of windows, for bytes that have no room yet
 
@@ -211,6 +212,7 @@ func (st *stream) take(piece []byte, flow uint32, end bool) {
 	s := st.session
 	st.owed += flow
 	switch {
+	case st.key != "": // bytes of the tunnel, perhaps before it is there
 	case st.length != unknownLength && int64(len(piece)) > st.length, end && st.length > int64(len(piece)):
 		st.heard = end
 		s.kill(st, http2.ProtocolError, "a body that is not as long as its head says")
@@ -231,6 +233,9 @@ func (st *stream) take(piece []byte, flow uint32, end bool) {
 	if len(piece) > 0 {
 		st.client.received(piece)
 	}
+	if end && st.key != "" && st.fd >= 0 {
+		st.client.over(0)
+	}
 	if st.fd >= 0 && st.intake != intakePaused {
 		st.repay()
 	}
@@ -247,6 +252,12 @@ func (st *stream) repay() {
 		p.b = http2.AppendWindowUpdate(p.b, st.id, n)
 	}
 	s.repay(owed)
+}
+
+// endTunnel says that nothing more comes; the client may still send.
+func (st *stream) endTunnel() {
+	p := st.session.connection.room(http2.HeaderBytes)
+	p.b = http2.AppendHeader(p.b, 0, http2.Data, http2.EndStream, st.id)
 }
 
 // cut ends a stream that the loop has ended before its answer was whole.
@@ -268,6 +279,9 @@ func (st *stream) cut() {
 	}
 	s.forget(st)
 }
+
+// isWebSocket tells that the client is a stream that asks for a WebSocket, or is one.
+func (c *conn) isWebSocket() bool { return c.stream != nil && c.stream.key != "" }
 
 // appendProtocol appends the version of HTTP that the client speaks, for the log.
 func (c *conn) appendProtocol(b []byte, minor int) []byte {

@@ -187,6 +187,10 @@ func (p *peer) head(b []byte) {
 			b = b[n:]
 			continue
 		}
+		if r.Status < 300 && c.isWebSocket() {
+			p.declined("the destination does not switch to WebSocket")
+			return
+		}
 		p.final(&r, b[:n])
 		p.pass(b[n:])
 		if p.state == peerBody {

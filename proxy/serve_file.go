@@ -63,7 +63,7 @@ func firstPick(a, b *[]byte) *[]byte {
 // serveFile answers with a file.
 func (x *exchange) serveFile(s *fileSite, clean []byte) {
 	c, l, q := x.client, x.client.loop, &x.request
-	if m := string(q.Method); m != "GET" && m != "HEAD" {
+	if m := string(q.Method); m != "GET" && m != "HEAD" || c.isWebSocket() {
 		x.answer(405, "files can only be read")
 		return
 	}

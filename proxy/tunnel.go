@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"ceiling/internal/http1"
+	"ceiling/internal/http2"
+	"ceiling/internal/websocket"
 )
 
 // A tunnel passes bytes on as they come, in both directions, each by itself: a
@@ -20,14 +22,31 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 		p.give(502, "the destination switches protocols that nobody asked to be switched")
 		return
 	}
+	st := c.stream
+	if st != nil {
+		if wrong := websocket.CheckSwitch(head, p.loop.lines.List, st.key); wrong != 0 {
+			p.loop.counts.badResponses++
+			p.declined("the destination's WebSocket handshake: " + wrong.Error())
+			return
+		}
+		st.code = http2.Cancel // RFC 8441, section 5: what a RST is in TCP
+		p.byPieces()
+	}
 	p.loop.counts.tunnels++
 	p.state = peerTunnel
 	x.status, x.state = 101, answerPassing
+	if st != nil {
+		x.status = 200
+	}
 	p.pool.upstream.worked()
 	x.trial = false
 	x.uncount() // a tunnel is no request any more
 	out := c.buffer()
-	out.b = p.loop.appendSwitch(out.b, r, head)
+	if st != nil {
+		out.b = p.loop.appendOpened(out.b, head)
+	} else {
+		out.b = p.loop.appendSwitch(out.b, r, head)
+	}
 	out.b = append(out.b, rest...)
 	p.freeIn()
 	p.deadline = 0
@@ -40,6 +59,26 @@ func (p *peer) upgrade(r *http1.Response, head, rest []byte) {
 	c.resume()
 	if c.eof {
 		p.halfClose()
+	}
+}
+
+// declined answers a client that asked for a WebSocket over HTTP/2 and gets none: an answer
+// of 2xx would say that it has one (RFC 8441, section 5). The destination has done what it is
+// for, and is not left out for it.
+func (p *peer) declined(why string) {
+	c := p.client
+	p.pool.upstream.worked()
+	c.x.trial, c.x.peer = false, nil
+	p.abandon()
+	c.x.answer(502, why)
+}
+
+// byPieces has the peer received from piece by piece, so that a stream which is not read
+// holds little: a connection has 128 of them.
+func (p *peer) byPieces() {
+	if p.intake == intakeStream {
+		p.pause()
+		p.intake = intakePiece // the event that is being handled is followed by the next receive
 	}
 }
 
@@ -70,8 +109,15 @@ func (p *peer) halfClose() {
 // shut closes a direction whose last byte is out, and the tunnel after the second.
 func (p *peer) shut(d *direction, to *conn) {
 	d.state = directionShut
-	_ = syscall.Shutdown(int(to.fd), syscall.SHUT_WR) // it fails when the other end is gone, which the next event tells
+	if to.stream != nil {
+		to.stream.endTunnel()
+	} else {
+		_ = syscall.Shutdown(int(to.fd), syscall.SHUT_WR) // it fails when the other end is gone, which the next event tells
+	}
 	if p.up.state == directionShut && p.down.state == directionShut {
+		if st := p.client.stream; st != nil {
+			st.silent = true // both have said their end
+		}
 		p.client.end()
 	}
 }

@@ -263,6 +263,16 @@ func TestReaderRefuses(t *testing.T) {
 			t.Errorf("a flood of %s: %v", name, err)
 		}
 	}
+	measured := Reader{}
+	for range 3 * DefaultFlood {
+		measured.Forgive()
+		if err := drain(&measured, floods["PING"]); err != nil {
+			t.Fatalf("PINGs, one for each DATA frame that was sent: %v", err)
+		}
+	}
+	if err := drain(&measured, bytes.Repeat(floods["PING"], DefaultFlood+1)); err == nil || err.Code != EnhanceYourCalm {
+		t.Errorf("a flood of PING after data was sent: %v", err)
+	}
 	r := Reader{}
 	endless := append(block(0, "x"), bytes.Repeat(frame(Continuation, 1, ""), DefaultFlood+1)...)
 	if err := drain(&r, endless); err == nil || err.Code != EnhanceYourCalm {

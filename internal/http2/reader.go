@@ -35,7 +35,7 @@ type Reader struct {
 	BlockMost int
 	// FloodMost frames that carry nothing (SETTINGS, PING, PRIORITY, pieces of a
 	// header block, DATA without data) may come without a header block or data between
-	// them; 0: DefaultFlood.
+	// them, beyond those that Forgive allows; 0: DefaultFlood.
 	FloodMost int
 
 	event   Event
@@ -227,6 +227,11 @@ func (r *Reader) frame(b []byte) (*Event, *Error) {
 	}
 	return e, nil
 }
+
+// Forgive allows the peer one more frame that carries nothing, for a DATA frame that was
+// sent to it: gRPC sends a PING for each that it gets, at most, to find what the connection's
+// delay times its bandwidth is, and sends nothing else while a long answer comes.
+func (r *Reader) Forgive() { r.flood = max(r.flood-1, 0) }
 
 func (r *Reader) floodMost() int {
 	if r.FloodMost == 0 {

@@ -27,6 +27,20 @@ func CheckAnswer(status int, b []byte, list []http1.Line, key string, subprotoco
 	if status != 101 {
 		return ErrStatus
 	}
+	for i := range list {
+		switch name := list[i].Name(b); {
+		case bytes.EqualFold(name, []byte("sec-websocket-extensions")):
+			return ErrExtension
+		case !subprotocol && bytes.EqualFold(name, []byte("sec-websocket-protocol")):
+			return ErrSubprotocol
+		}
+	}
+	return CheckSwitch(b, list, key)
+}
+
+// CheckSwitch is CheckAnswer for who passes an answer of status 101 on: which
+// extensions and subprotocol are agreed on is a matter of others.
+func CheckSwitch(b []byte, list []http1.Line, key string) ProtocolError {
 	var upgrade, connection bool
 	accepts, right := 0, false
 	for i := range list {
@@ -39,10 +53,6 @@ func CheckAnswer(status int, b []byte, list []http1.Line, key string, subprotoco
 		case bytes.EqualFold(name, []byte("sec-websocket-accept")):
 			accepts++
 			right = string(value) == accept(key)
-		case bytes.EqualFold(name, []byte("sec-websocket-extensions")):
-			return ErrExtension
-		case !subprotocol && bytes.EqualFold(name, []byte("sec-websocket-protocol")):
-			return ErrSubprotocol
 		}
 	}
 	switch {

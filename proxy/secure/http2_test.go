@@ -223,6 +223,29 @@ func TestHTTP2Windows(t *testing.T) {
 	})
 }
 
+// TestHTTP2PingForData: a client that sends a PING for each DATA frame that it gets, as gRPC's
+// do to measure the connection, gets a long answer whole.
+func TestHTTP2PingForData(t *testing.T) {
+	const step, size = 200, 400_000 // 2,000 frames
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) })
+	r := runOn(t, "uring", begin("", certify(t, t.TempDir(), "a.example"))+location(to, ""))
+	f := r.frames(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: step})
+	f.ask(1, true, "GET", "/")
+	got := 0
+	end := f.await(func(frame http2.Frame) bool {
+		d, ok := frame.(*http2.DataFrame)
+		if !ok {
+			return false
+		}
+		got += len(d.Data())
+		_ = errors.Join(f.WritePing(false, [8]byte{}), f.WriteWindowUpdate(0, step), f.WriteWindowUpdate(1, step))
+		return d.StreamEnded()
+	})
+	if end == nil || got != size {
+		t.Errorf("%d of %d bytes came", got, size)
+	}
+}
+
 // TestHTTP2WindowBelowZero: a window that the client makes smaller than what it has taken
 // is filled up before anything more is sent (RFC 9113, section 6.9.2).
 func TestHTTP2WindowBelowZero(t *testing.T) {
