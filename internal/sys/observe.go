@@ -57,6 +57,33 @@ func LinkBelow(dir int, path, dst []byte) (int, error) {
 	return int(n), nil
 }
 
+// FileDevice is where the contents of a file are.
+type FileDevice struct {
+	Major, Minor uint32 // of its file system, or the device that it is itself
+	// Holds tells a file whose contents are on a device: a regular one, or a block device.
+	Holds bool
+}
+
+// DeviceBelow tells where the contents of a file are, relative to the directory dir. path
+// ends in a NUL. A server of files is not asked (AT_STATX_DONT_SYNC): one that hangs
+// would hold up who asks.
+func DeviceBelow(dir int, path []byte) (FileDevice, error) {
+	var st unix.Statx_t
+	if !terminated(path) {
+		return FileDevice{}, errUnterminated
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&path[0])), unix.AT_STATX_DONT_SYNC,
+		unix.STATX_TYPE, uintptr(unsafe.Pointer(&st)), 0)
+	if errno != 0 {
+		return FileDevice{}, errno
+	}
+	kind := st.Mode & unix.S_IFMT
+	if kind == unix.S_IFBLK {
+		return FileDevice{st.Rdev_major, st.Rdev_minor, true}, nil
+	}
+	return FileDevice{st.Dev_major, st.Dev_minor, kind == unix.S_IFREG}, nil
+}
+
 func terminated(path []byte) bool {
 	return bytes.IndexByte(path, 0) == len(path)-1 && len(path) > 0
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // serveBacklog accepts slowly behind a short queue. What it accepts it answers
@@ -20,12 +22,12 @@ func serveBacklog(ctx context.Context, p *Params, ready func(string)) error {
 		_ = ln.Close()
 		return err
 	}
-	a, err := newAlarm()
+	a, err := sys.NewAlarm()
 	if err != nil {
 		_ = ln.Close()
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	return serveOn(ctx, &slowListener{ln, a, p.Sleep}, func() { ready(ln.Addr().String()) },
 		func(w http.ResponseWriter, _ *http.Request) { ok(w) })
 }
@@ -44,12 +46,12 @@ func shorten(ln net.Listener, n int) error {
 // slowListener takes its time after each connection.
 type slowListener struct {
 	net.Listener
-	alarm *alarm
+	alarm sys.Alarm
 	gap   time.Duration
 }
 
 func (l *slowListener) Accept() (net.Conn, error) {
-	if err := l.alarm.wait(l.gap); err != nil {
+	if err := l.alarm.Wait(l.gap); err != nil {
 		return nil, err
 	}
 	return l.Listener.Accept()

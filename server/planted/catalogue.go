@@ -6,7 +6,7 @@
 // kind takes a few numbers (params.go) and refuses those it does not use, so
 // that nobody believes to have planted what is not there. CPU cost is CPU time
 // of the thread that pays it, not time on the clock (cpu.go); waits end when
-// they should, to tens of microseconds (alarm.go). No kind reads the request's
+// they should, to tens of microseconds (sys.Alarm). No kind reads the request's
 // path: every URL gets the same answer, but for /debug/pprof/ where that was
 // asked for (profiles.go).
 //
@@ -50,6 +50,8 @@ func kinds() []Kind {
 		{"sleep", "every request waits --sleep, as many at once as come", []string{"sleep"}, []string{"pprof"}, serveSleep},
 		{"sync", "every request writes 4 KiB to a disk whose sync takes --sleep, one at a time (root)", []string{"sleep"}, []string{"pprof"},
 			serveSync},
+		{"flush", "every request writes 4 KiB to a block device whose flush takes --sleep, --n at a time, or one (root)", []string{"sleep"},
+			[]string{"n", "pprof"}, serveFlush},
 		{"forward", "every request asks the server --to first, over --n connections (0: as many as it takes)", []string{"to"},
 			[]string{"n", "pprof"}, serveForward},
 		{"prefork", "--n processes share the port, and the first one gets every connection", []string{"n"}, []string{"cpu"}, servePrefork},
@@ -63,6 +65,7 @@ func kinds() []Kind {
 		{"halves", "writes the head and the body apart, without TCP_NODELAY", nil, nil, serveHalves},
 		{"database", "--n connections to a PostgreSQL of its own; --fault query, row (for --sleep), commit or work (of --every)",
 			[]string{"n", "fault"}, []string{"sleep", "every"}, serveDatabase},
+		{"far", "takes uploads over HTTP/2, at most --bytes on their way, and each way takes --sleep", []string{"bytes", "sleep"}, nil, serveFar},
 		{"neighbour", "serves nobody: --n threads that never rest", []string{"n"}, nil, serveNeighbour},
 	}
 }

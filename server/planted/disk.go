@@ -30,6 +30,9 @@ const (
 	fuseMajor, fuseMinor = 7, 31 // that of 5.4, whose replies these are
 	maxWrite             = 4096
 
+	diskBlock = 4096
+	diskBytes = 1 << 20 // it is written over from the start again
+
 	rootNode, logNode = 1, 2
 	fsRootMode        = 0o40700
 	fsLogMode         = 0o100600
@@ -41,6 +44,7 @@ const (
 	fuseForget      = 2
 	fuseGetattr     = 3
 	fuseOpen        = 14
+	fuseRead        = 15
 	fuseWrite       = 16
 	fuseRelease     = 18
 	fuseFsync       = 20
@@ -195,11 +199,11 @@ func diskAnswer(request []byte, sync time.Duration) []byte {
 		}
 	}
 	attributes := func(node uint64) { // struct fuse_attr: inode, size, blocks, 3 times, 3 of ns, …
-		mode := uint32(fsRootMode)
+		mode, size := uint32(fsRootMode), uint64(0)
 		if node == logNode {
-			mode = fsLogMode
+			mode, size = fsLogMode, diskBytes
 		}
-		u64(node, 0, 0, 0, 0, 0)
+		u64(node, size, 0, 0, 0, 0)
 		u32(0, 0, 0, mode, 1, 0, 0, 0, maxWrite, 0)
 	}
 	failure := syscall.Errno(0)
@@ -224,6 +228,8 @@ func diskAnswer(request []byte, sync time.Duration) []byte {
 	case fuseOpen:
 		u64(0)
 		u32(openDirectIO, 0)
+	case fuseRead: // nothing is kept
+		answer = append(answer, make([]byte, min(native.Uint32(body[16:]), diskRoom))...)
 	case fuseWrite:
 		u32(native.Uint32(body[16:]), 0)
 	case fuseFsync:
@@ -249,8 +255,7 @@ func serveSync(ctx context.Context, p *Params, ready func(string)) error {
 		return err
 	}
 	defer f.Close()
-	const room = 1 << 20 // it is written over from the start again
-	block, at := make([]byte, 4096), int64(0)
+	block, at := make([]byte, diskBlock), int64(0)
 	var log sync.Mutex
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, _ *http.Request) {
 		log.Lock()
@@ -258,7 +263,7 @@ func serveSync(ctx context.Context, p *Params, ready func(string)) error {
 		if err == nil {
 			err = f.Sync()
 		}
-		at = (at + int64(len(block))) % room
+		at = (at + diskBlock) % diskBytes
 		log.Unlock()
 		reply(w, err)
 	})

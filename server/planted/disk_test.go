@@ -1,7 +1,9 @@
 package planted
 
 import (
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,4 +46,69 @@ func TestSyncTakesItsTime(t *testing.T) {
 	if d.statuses[200] != 0 || d.statuses[500] == 0 {
 		t.Errorf("without its disk it answered %v", d.statuses)
 	}
+}
+
+// TestFlushesAreCounted: so many requests are so many flushes of a block device, of the
+// planted time each or more, by the kernel's own count; and kill -9 leaves no device.
+func TestFlushesAreCounted(t *testing.T) {
+	if err := TrySlowDevice(); err != nil {
+		t.Skip(err)
+	}
+	const flush, requests = 5 * time.Millisecond, 40
+	s := spawn(t, "flush", Params{Sleep: flush})
+	disks, device := s.children(), loopOf(t, s.pid)
+	writes, flushes, ms := statsOf(t, device)
+	d := drive(t, s.addr, 4, requests, 10*time.Second)
+	if d.statuses[200] != requests {
+		t.Fatalf("%v of %d requests", d.statuses, requests)
+	}
+	w, f, m := statsOf(t, device)
+	// A flush without data counts as a write as well.
+	if w-writes != 2*requests || f-flushes != requests || m-ms < requests*flush.Milliseconds() {
+		t.Errorf("%d requests: %d writes, %d flushes of %d ms", requests, w-writes, f-flushes, m-ms)
+	}
+	s.end(syscall.SIGKILL)
+	waitGone(t, disks)
+	for range 100 {
+		if _, err := os.Stat("/sys/block/" + device + "/loop"); os.IsNotExist(err) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%s is still there", device)
+}
+
+// loopOf is the loop device that a process has open.
+func loopOf(t *testing.T, pid int) string {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if to, err := os.Readlink(dir + "/" + f.Name()); err == nil && strings.HasPrefix(to, "/dev/loop") && to != "/dev/loop-control" {
+			return strings.TrimPrefix(to, "/dev/")
+		}
+	}
+	t.Fatal("no loop device is open")
+	return ""
+}
+
+// statsOf is what the kernel counted of a device: writes, flushes and their ms.
+func statsOf(t *testing.T, device string) (writes, flushes, flushMs int64) {
+	t.Helper()
+	text, err := os.ReadFile("/sys/block/" + device + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v [17]int64
+	for i, word := range strings.Fields(string(text)) {
+		if i < len(v) {
+			if v[i], err = strconv.ParseInt(word, 10, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return v[4], v[15], v[16]
 }

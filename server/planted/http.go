@@ -34,7 +34,10 @@ func serveHTTP(ctx context.Context, p *Params, ready func(string), h http.Handle
 
 // serveOn is serveHTTP on a listener, which it closes.
 func serveOn(ctx context.Context, ln net.Listener, ready func(), h http.HandlerFunc) error {
-	s := &http.Server{Handler: h}
+	return serveAs(ctx, &http.Server{Handler: h}, ln, ready)
+}
+
+func serveAs(ctx context.Context, s *http.Server, ln net.Listener, ready func()) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ln) }()
 	ready()

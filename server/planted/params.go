@@ -29,7 +29,7 @@ type Params struct {
 	Fault string
 	// Period between two pauses.
 	Period time.Duration
-	// Bytes of the body, Chunks that it is cut into.
+	// Bytes of the body, or of a window; Chunks that it is cut into.
 	Bytes  int
 	Chunks int
 	// To is the address of the downstream server.

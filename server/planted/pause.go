@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // servePause stops all requests for a while once in a period, as a collector of
@@ -15,7 +17,7 @@ func servePause(ctx context.Context, p *Params, ready func(string)) error {
 	if p.Period <= p.Sleep {
 		return errors.New("the period has to be longer than the sleep")
 	}
-	a, err := newAlarm()
+	a, err := sys.NewAlarm()
 	if err != nil {
 		return err
 	}
@@ -24,9 +26,9 @@ func servePause(ctx context.Context, p *Params, ready func(string)) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for a.wait(p.Period-p.Sleep) == nil && ctx.Err() == nil {
+		for a.Wait(p.Period-p.Sleep) == nil && ctx.Err() == nil {
 			world.Lock()
-			err := a.wait(p.Sleep)
+			err := a.Wait(p.Sleep)
 			world.Unlock()
 			if err != nil {
 				return
@@ -35,7 +37,7 @@ func servePause(ctx context.Context, p *Params, ready func(string)) error {
 	}()
 	defer func() {
 		stop()
-		_ = a.close()
+		a.Close()
 		<-ended
 	}()
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, _ *http.Request) {

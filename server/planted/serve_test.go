@@ -54,6 +54,7 @@ func TestNothingStaysBehind(t *testing.T) {
 		{"tail", Params{Sleep: time.Millisecond, Every: 2}},
 		{"pause", Params{Sleep: time.Millisecond, Period: 2 * time.Millisecond}},
 		{"neighbour", Params{N: 1}},
+		{"far", Params{Sleep: time.Millisecond, Bytes: 64 << 10}},
 		{"database", Params{N: 2, Fault: FaultRow, Sleep: time.Millisecond}},
 	} {
 		serveOnce(t, o) // the first makes what Go keeps: the poller, threads

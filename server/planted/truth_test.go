@@ -2,6 +2,7 @@ package planted
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -347,5 +348,26 @@ func TestLoopFramesItsAnswers(t *testing.T) {
 			_ = conn.Close()
 		}
 		s.end(syscall.SIGTERM)
+	}
+}
+
+// TestFarHasItsWindow: no more than a window leaves in each round trip, and the distance is there.
+func TestFarHasItsWindow(t *testing.T) {
+	const sleep, window, windows = 5 * time.Millisecond, 64 << 10, 8
+	s := spawn(t, "far", Params{Sleep: sleep, Bytes: window})
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	for range 2 { // the connection is made with the first
+		begun := time.Now()
+		r, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("http://"+s.addr, "", bytes.NewReader(make([]byte, windows*window)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if took, least := time.Since(begun), windows*2*sleep; r.StatusCode != 200 || r.ProtoMajor != 2 || took < least {
+			t.Errorf("%s %s: %d windows in %v, at least %v", r.Proto, r.Status, windows, took, least)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
 // serveMutex has every request take one lock and keep it: asleep, as over a
@@ -14,16 +16,16 @@ func serveMutex(ctx context.Context, p *Params, ready func(string)) error {
 	if (p.Sleep > 0) == (p.CPU > 0) {
 		return errors.New("give sleep or cpu, one of them")
 	}
-	a, err := newAlarm()
+	a, err := sys.NewAlarm()
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	var lock sync.Mutex
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, _ *http.Request) {
 		lock.Lock()
 		burn(p.CPU)
-		err := a.wait(p.Sleep)
+		err := a.Wait(p.Sleep)
 		lock.Unlock()
 		reply(w, err)
 	})
@@ -49,7 +51,7 @@ func servePool(ctx context.Context, p *Params, ready func(string)) error {
 	return serveHTTP(ctx, p, ready, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case a := <-places:
-			err := a.wait(p.Sleep)
+			err := a.Wait(p.Sleep)
 			places <- a
 			reply(w, err)
 		case <-r.Context().Done():

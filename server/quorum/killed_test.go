@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/distance"
 	"ceiling/measure/netns"
 )
 
@@ -259,11 +260,11 @@ func TestPortIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := b.nodes[0]
-	f, err := forward(fmt.Sprintf("127.0.0.1:%d", n.plan.Port), "127.0.0.1:1", 0)
+	f, err := distance.Forward(fmt.Sprintf("127.0.0.1:%d", n.plan.Port), "127.0.0.1:1", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.close()
+	defer f.Close()
 	if err := n.start(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"ceiling/internal/distance"
 )
 
 // ReplicaEnv is in the environment of a process that is to be a replica and nothing else: see Serve.
@@ -55,11 +57,11 @@ func Serve(ctx context.Context, text string, out io.Writer) error {
 		return err
 	}
 	if p.Delay > 0 {
-		f, err := forward(p.Peers, net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Inner)), p.Delay)
+		f, err := distance.Forward(p.Peers, net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Inner)), p.Delay)
 		if err != nil {
 			return err
 		}
-		defer f.close() // which only fails where it is closed
+		defer f.Close() // which only fails where it is closed
 	}
 	n, err := server.NewServer(o)
 	if err != nil {

@@ -1,4 +1,5 @@
-package quorum
+// Package distance puts a delay before a server, as a long link does.
+package distance
 
 import (
 	"errors"
@@ -6,14 +7,16 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"ceiling/internal/sys"
 )
 
-// A forwarder stands before a replica's port for the others and keeps what goes through it, each way, for a time. It does
-// what a long link does to a round trip. It is no link: TCP at both ends sees a peer that is near, so windows and retransmissions
+// A Forwarder stands before a server's port and keeps what goes through it, each way, for a time. It does what a long link does
+// to a round trip. It is no link: TCP at both ends sees a peer that is near, so windows and retransmissions
 // are not those of the distance. tc-netem(8) would have that, which many kernels are built without.
-type forwarder struct {
+type Forwarder struct {
 	delay time.Duration
-	to    string
+	dial  func() (net.Conn, error)
 	ln    net.Listener
 
 	mu    sync.Mutex
@@ -22,26 +25,30 @@ type forwarder struct {
 	all   sync.WaitGroup
 }
 
-// forward listens on from until close.
-func forward(from, to string, delay time.Duration) (*forwarder, error) {
+// Forward listens on from, "host:port", until Close, and connects to the other address.
+func Forward(from, to string, delay time.Duration) (*Forwarder, error) {
 	ln, err := net.Listen("tcp", from)
 	if err != nil {
 		return nil, err
 	}
-	f := &forwarder{delay: delay, to: to, ln: ln, conns: map[net.Conn]struct{}{}}
-	f.all.Go(f.accept)
-	return f, nil
+	return begin(ln, delay, func() (net.Conn, error) { return net.Dial("tcp", to) }), nil
 }
 
-func (f *forwarder) accept() {
+func begin(ln net.Listener, delay time.Duration, dial func() (net.Conn, error)) *Forwarder {
+	f := &Forwarder{delay: delay, dial: dial, ln: ln, conns: map[net.Conn]struct{}{}}
+	f.all.Go(f.accept)
+	return f
+}
+
+func (f *Forwarder) accept() {
 	for {
 		near, err := f.ln.Accept()
 		if err != nil {
 			return // closed
 		}
-		far, err := net.Dial("tcp", f.to)
+		far, err := f.dial()
 		if err != nil {
-			_ = near.Close() // the replica is not there yet, and is asked again
+			_ = near.Close() // the server is not there yet, and is asked again
 			continue
 		}
 		if !f.keep(near, far) {
@@ -52,7 +59,7 @@ func (f *forwarder) accept() {
 	}
 }
 
-func (f *forwarder) keep(conns ...net.Conn) bool {
+func (f *Forwarder) keep(conns ...net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range conns {
@@ -76,16 +83,23 @@ const (
 )
 
 // pass carries one direction, and ends both with it.
-func (f *forwarder) pass(from, to net.Conn) {
+func (f *Forwarder) pass(from, to net.Conn) {
 	queue := make(chan piece, piecesMost)
 	f.all.Go(func() {
 		defer f.end(from, to)
+		alarm, err := sys.NewAlarm()
 		for p := range queue {
-			time.Sleep(time.Until(p.due))
-			if _, err := to.Write(p.text); err != nil {
+			if err == nil {
+				err = alarm.Wait(time.Until(p.due))
+			}
+			if err == nil {
+				_, err = to.Write(p.text)
+			}
+			if err != nil {
 				_ = from.Close() // ends the reader, which ends this
 			}
 		}
+		alarm.Close()
 	})
 	defer close(queue)
 	buffer := make([]byte, pieceBytes)
@@ -100,7 +114,7 @@ func (f *forwarder) pass(from, to net.Conn) {
 	}
 }
 
-func (f *forwarder) end(conns ...net.Conn) {
+func (f *Forwarder) end(conns ...net.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range conns {
@@ -109,8 +123,8 @@ func (f *forwarder) end(conns ...net.Conn) {
 	}
 }
 
-// close ends all connections and waits for them.
-func (f *forwarder) close() error {
+// Close ends all connections and waits for them.
+func (f *Forwarder) Close() error {
 	err := f.ln.Close()
 	f.mu.Lock()
 	f.over = true

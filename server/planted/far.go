@@ -1,0 +1,33 @@
+package planted
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"ceiling/internal/distance"
+)
+
+// serveFar takes uploads over HTTP/2 from far away: p.Bytes may be on their way, on a
+// connection and on a stream of it, and each way takes p.Sleep. So a connection cannot
+// carry more than p.Bytes in 2×p.Sleep, whatever else has room.
+func serveFar(ctx context.Context, p *Params, ready func(string)) error {
+	ln, err := listen(ctx, p.Addr, nil)
+	if err != nil {
+		return err
+	}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := &http.Server{
+		Protocols: protocols,
+		HTTP2:     &http.HTTP2Config{MaxReceiveBufferPerConnection: p.Bytes, MaxReceiveBufferPerStream: p.Bytes},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return // the client has gone
+			}
+			ok(w)
+		}),
+	}
+	return serveAs(ctx, s, distance.Listen(ln, p.Sleep), func() { ready(ln.Addr().String()) })
+}
