@@ -83,13 +83,15 @@ type answers struct {
 	scratch scratch
 	filler  []byte // what /bytes/N is made of; nil until asked for
 	pages   map[pageKey]*page
+	blocks  map[pageKey]*floorBlock // of HTTP/2
 	second  int64
 	date    string
 	total   func() uint64 // answers made by all workers
 }
 
 func newAnswers(s *site) *answers {
-	a := &answers{site: s, byPath: map[string]*Route{}, fixed: map[*Route]bool{}, pages: map[pageKey]*page{}}
+	a := &answers{site: s, byPath: map[string]*Route{}, fixed: map[*Route]bool{},
+		pages: map[pageKey]*page{}, blocks: map[pageKey]*floorBlock{}}
 	for i := range s.routes {
 		r := &s.routes[i]
 		a.byPath[r.Path] = r

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ceiling/internal/http1"
+	"ceiling/internal/http2"
 	"ceiling/internal/ring"
 )
 
@@ -40,7 +41,9 @@ type floorConn struct {
 	generation uint32
 	partial    []byte // received, not answered
 	body       http1.Body
-	inBody     bool // body is still to be skipped
+	inBody     bool        // body is still to be skipped
+	begun      bool        // its first bytes have said what it speaks
+	http2      *floorHTTP2 // nil: HTTP/1.1
 
 	blocked bool // answers found no room; a Sent event tells when they are out
 	paused  bool // nothing is received
@@ -74,6 +77,7 @@ type floorWorker struct {
 	last       []byte
 	lastAnswer reply
 	lastRoute  *Route
+	known      knownHTTP2
 
 	// Answers for the connection at hand: hold, or what is in out.
 	hold    []byte
@@ -225,6 +229,10 @@ func (w *floorWorker) finish(i uint32, c *floorConn, atOnce bool) {
 		w.close(i, c)
 		return
 	}
+	if c.http2 != nil && !c.ending {
+		w.leaveHTTP2(i, c, http2.NoError)
+		w.flush(i, c)
+	}
 	c.ending = true
 	c.partial = nil
 	if !c.blocked {
@@ -289,7 +297,7 @@ func (w *floorWorker) goOn(i uint32, c *floorConn) {
 		w.close(i, c)
 		return
 	}
-	if len(c.partial) > 0 {
+	if len(c.partial) > 0 || c.http2 != nil && len(c.http2.waiting) > 0 {
 		w.received(i, c, nil)
 	}
 	if c.paused && len(c.partial) < maxPartial {
@@ -330,6 +338,21 @@ func (w *floorWorker) received(i uint32, c *floorConn, data []byte) {
 
 // answer answers the requests at the start of b and returns what is left of it.
 func (w *floorWorker) answer(i uint32, c *floorConn, b []byte) []byte {
+	if !c.begun {
+		yes, wait := speaksHTTP2(b)
+		switch {
+		case wait:
+			return b
+		case yes:
+			w.greetHTTP2(i, c)
+			b = b[len(http2.Preface):]
+		}
+		c.begun = true
+	}
+	if c.http2 != nil {
+		w.release(i, c)
+		return w.answerHTTP2(i, c, b)
+	}
 	for len(b) > 0 && !c.ending {
 		if w.pending >= batchBytes {
 			w.soon(i, c)
