@@ -28,6 +28,7 @@ type conn struct {
 	failures   uint8 // connects in a row that came to nothing
 	sending    bool  // nothing may be sent: a Sent event is to come, or a send has failed
 	attempted  bool  // the first attempt to connect has ended
+	listed     bool  // among the worker's eager
 	reads      reads
 	sendErr    syscall.Errno
 
@@ -100,10 +101,34 @@ func (w *worker) enqueue(i uint32, c *conn, due int64, n int32) {
 	c.waiting += n
 }
 
-// transmit sends what waits, as far as it may. Where the socket's buffer has no
+// transmit has what waits sent: at once where a connection has one request at a
+// time, otherwise once the batch at hand is done, so that what several events have
+// freed leaves with one send.
+func (w *worker) transmit(i uint32, c *conn) {
+	if w.pipelining == 1 {
+		w.transmitNow(i, c)
+		return
+	}
+	if !c.listed {
+		c.listed = true
+		w.eager = append(w.eager, i)
+	}
+}
+
+// transmitAll sends for the connections that transmit has put off.
+func (w *worker) transmitAll() {
+	for _, i := range w.eager {
+		c := &w.conns[i]
+		c.listed = false
+		w.transmitNow(i, c)
+	}
+	w.eager = w.eager[:0]
+}
+
+// transmitNow sends what waits, as far as it may. Where the socket's buffer has no
 // room it sends once more and then waits for that to be out, so that a server
 // which answers without reading cannot make us hold ever more.
-func (w *worker) transmit(i uint32, c *conn) {
+func (w *worker) transmitNow(i uint32, c *conn) {
 	if c.speaks == HTTP2 {
 		w.transmitH2(i, c)
 		return

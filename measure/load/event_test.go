@@ -119,3 +119,38 @@ func TestMeetsItself(t *testing.T) {
 		}
 	})
 }
+
+// TestOneSendForABatch: what several events of a batch have freed leaves with one send.
+func TestOneSendForABatch(t *testing.T) {
+	onThread(t, func(t *testing.T, w *worker, _ *conn) {
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0) // a record is what one send has sent
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(fds[1])
+		w.pipelining, w.flights = 4, make([]flight, 8)
+		if w.script, err = newScript(get(), 4, 1); err != nil {
+			t.Fatal(err)
+		}
+		w.conns = append(w.conns, conn{fd: int32(fds[0]), generation: 1, state: open})
+		w.connected++
+		c := &w.conns[1]
+		sent := func(requests int) {
+			t.Helper()
+			w.fill(3)
+			_, failed := w.ring.Wait(ring.Patience{})
+			b := make([]byte, 4096)
+			n, err := syscall.Read(fds[1], b)
+			if want := requests * int(w.script.begin[1]); failed != nil || err != nil || n != want {
+				t.Errorf("one send of %d bytes, want %d, of %d requests: %v, %v", n, want, requests, failed, err)
+			}
+		}
+		w.enqueue(1, c, w.now, 4)
+		w.transmit(1, c)
+		w.transmitAll()
+		sent(4)
+		answer := ring.Event{Kind: ring.Received, Tag: c.tag(1), Data: []byte(faultserver.OK("x"))}
+		w.work([]ring.Event{answer, answer, answer})
+		sent(3)
+	})
+}

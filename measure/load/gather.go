@@ -8,38 +8,46 @@ import (
 )
 
 const (
-	// gatherMax is how long a saturated closed loop waits for further completions
-	// at most, gatherShare the part of the mean response time that this may be, and
-	// gatherCount how many it waits for.
-	gatherMax   = 50 * time.Microsecond
-	gatherShare = 16
+	// gatherShare is the part of the mean response time that a wait for further
+	// completions may take. By Little's law it is at most what the wait takes of a
+	// closed loop's throughput, too, where nothing is gained by it: 3%.
+	gatherShare = 32
 	gatherMin   = 5 * time.Microsecond
-	gatherCount = 8
+	// gatherPart is the part of the requests in flight whose completion is waited
+	// for, gatherFewest how many at least.
+	gatherPart   = 16
+	gatherFewest = 8
+	// deepLoop requests in flight, several on a connection, keep a server busy while
+	// some are gathered: such a loop gathers unless the warm-up shows that it loses
+	// by it, any other only if it gains.
+	deepLoop = 512
 
 	// trialBlockNs is how long each half of a comparison lasts: many response
-	// times of a server for which gathering matters at all.
+	// times of a server for which gathering matters to a loop that is not deep.
 	trialBlockNs = 4e6
 	// trialFewest comparisons decide. Gathering has to win so many more than it
-	// loses that it is trialSure standard deviations (√n) beyond chance: where it
-	// makes no difference, in one trial of forty.
+	// loses, or the other way round, that it is trialSure standard deviations (√n)
+	// beyond chance: where it makes no difference, in one trial of forty.
 	trialFewest = 12
 	trialSure   = 2
 )
 
 // gathering is whether a worker waits for several completions at a time. That
-// saves both ends wake-ups, and holds responses back: which of the two weighs more
-// depends on server and machine. So the warm-up tries both in turns, and the
-// window gathers where that was faster.
+// saves both ends wake-ups, and holds responses back: which of the two weighs
+// more depends on server, machine, and how many requests are in flight. So the
+// warm-up tries both in turns.
 type gathering struct {
-	on  bool
-	may time.Duration // longest wait; 0: there is nothing to gather
+	on    bool
+	deep  bool
+	may   time.Duration // longest wait; 0: there is nothing to gather
+	count int           // completions to wait for
 	trial
 }
 
 // patienceFor adds the wait for further completions to one for the first.
 func (g *gathering) patienceFor(p ring.Patience) ring.Patience {
 	if g.on && g.may > 0 {
-		p.Gather, p.GatherFor = gatherCount, g.may
+		p.Gather, p.GatherFor = g.count, g.may
 	}
 	return p
 }
@@ -48,21 +56,25 @@ func (g *gathering) patienceFor(p ring.Patience) ring.Patience {
 // requests in flight, and only a small part of what a request takes anyway. An
 // open loop never gathers.
 func (w *worker) tune() {
-	w.gathering.may = 0
-	if w.openLoop || w.streams.subscribes() || !w.ring.CanGather() || len(w.conns) < 2*gatherCount {
+	g, inFlight := &w.gathering, len(w.conns)*w.pipelining
+	g.may = 0
+	if w.openLoop || w.streams.subscribes() || !w.ring.CanGather() || inFlight < 2*gatherFewest {
 		return
 	}
 	wait := w.gatherFor
 	if wait == 0 {
-		wait = min(gatherMax, time.Duration(w.tally.Response.Mean()/gatherShare))
+		wait = time.Duration(w.tally.Response.Mean() / gatherShare)
 	}
 	if wait < gatherMin {
 		return
 	}
-	w.gathering.may = wait
-	if w.phase == warming && w.gathering.untilNs == maxTime {
-		w.gathering.begin(w.now, w.completed())
-		w.gathering.on = w.gathering.turn()
+	g.may, g.count, g.deep = wait, max(inFlight/gatherPart, gatherFewest), w.pipelining > 1 && inFlight >= deepLoop
+	switch {
+	case w.phase == measuring && g.block == 0:
+		g.on = g.deep // there was no warm-up, or it was too short for a trial
+	case w.phase == warming && g.untilNs == maxTime:
+		g.begin(w.now, w.completed())
+		g.on = g.turn()
 	}
 }
 
@@ -75,7 +87,7 @@ func (w *worker) tryOther() {
 // choose ends the trial where the warm-up does.
 func (w *worker) choose() {
 	w.gathering.untilNs = maxTime
-	w.gathering.on = w.gathering.won()
+	w.gathering.on = w.gathering.won() || w.gathering.deep && !w.gathering.lost()
 }
 
 // completed since the worker began.
@@ -124,7 +136,12 @@ func (t *trial) end(now int64, completed uint64) {
 }
 
 // won tells whether gathering was faster, beyond chance.
-func (t *trial) won() bool {
+func (t *trial) won() bool { return t.clear(t.wins - t.loses) }
+
+// lost tells whether it was slower, beyond chance.
+func (t *trial) lost() bool { return t.clear(t.loses - t.wins) }
+
+func (t *trial) clear(lead int) bool {
 	n := t.wins + t.loses
-	return n >= trialFewest && float64(t.wins-t.loses) >= trialSure*math.Sqrt(float64(n))
+	return n >= trialFewest && float64(lead) >= trialSure*math.Sqrt(float64(n))
 }

@@ -95,7 +95,7 @@ func TestGatheringThatCostsEnds(t *testing.T) {
 			return faultserver.Script{faultserver.Stall()}
 		})
 		c := config(t, s, ring.Uring, 0)
-		c.Connections, c.Threads, c.Warmup, c.Duration, c.gatherFor = 2*gatherCount, 1, warmup, 300*time.Millisecond, wait
+		c.Connections, c.Threads, c.Warmup, c.Duration, c.gatherFor = 2*gatherFewest, 1, warmup, 300*time.Millisecond, wait
 		w := &watcher{onRow: func(k *Tally) { gathered = gathered || !k.Warmup && k.GatherNs > 0 }}
 		r := start(t.Context(), t, c, w)
 		return float64(r.Total.Completed) / float64(r.WindowNs) * 1e9, gathered
@@ -107,5 +107,31 @@ func TestGatheringThatCostsEnds(t *testing.T) {
 	// A response takes at least hold where all wait for eight.
 	if most := float64(time.Second / hold); rate < 2*most {
 		t.Errorf("%.0f/s, no more than the %.0f/s that gathering leaves", rate, most)
+	}
+}
+
+// TestDeepLoopGathers: without a warm-up, which could try it, a loop gathers from the
+// second interval on where it is deep, for at most its share of a response time, and
+// not where it is not.
+func TestDeepLoopGathers(t *testing.T) {
+	s := serve(t, func(int) faultserver.Script { return faultserver.Script{faultserver.Answer(faultserver.OK("x"))} })
+	for _, pipelining := range []int{1, 16} {
+		c := config(t, s, ring.Uring, 0)
+		c.Connections, c.Threads, c.Pipelining, c.Warmup, c.Duration, c.Interval = 32, 1, pipelining, 0, 300*time.Millisecond, 30*time.Millisecond
+		var before time.Duration // the most that the last interval allows
+		var gathered, rows int
+		w := &watcher{onRow: func(k *Tally) {
+			if rows++; k.GatherNs > 0 {
+				gathered++
+				if time.Duration(k.GatherNs) > before {
+					t.Errorf("pipelining %d: waits up to %v, where the interval before allows %v", pipelining, time.Duration(k.GatherNs), before)
+				}
+			}
+			before = time.Duration(k.Response.Mean() / gatherShare)
+		}}
+		start(t.Context(), t, c, w)
+		if deep := pipelining*c.Connections >= deepLoop; deep && gathered < rows/2 || !deep && gathered > 0 {
+			t.Errorf("pipelining %d: %d of %d intervals gather", pipelining, gathered, rows)
+		}
 	}
 }

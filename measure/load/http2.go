@@ -50,9 +50,9 @@ type h2conn struct {
 	reset   bool
 	again   []uint32 // places in the script of the requests to be sent again, in order
 	uploads []uint32 // streams whose request body has not left whole
-	stallNs int64    // since when one of them waits for a window; 0: none does
-	heardNs int64    // when the server last sent anything
-	freed   int32    // slots that are free and not renewed yet
+	stall   stall
+	heardNs int64 // when the server last sent anything
+	freed   int32 // slots that are free and not renewed yet
 	// out has frames for the ring, which may hold on to it, in round; from begin on
 	// they have not been given to it yet.
 	out   []byte

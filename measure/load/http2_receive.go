@@ -93,7 +93,7 @@ func (w *worker) proceed(i uint32, c *conn, tag ring.Tag) {
 		h.freed = 0
 		w.renew(i, c, n)
 	}
-	w.transmitH2(i, c)
+	w.transmit(i, c)
 }
 
 // event handles one.
@@ -129,6 +129,8 @@ func (w *worker) event(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.Err
 			w.room(i, h)
 			h.out = http2.AppendPing(h.out, ev.Payload, true)
 			w.h2.Sent[http2.Ping]++
+		} else {
+			w.ponged(h, ev.Payload)
 		}
 	case http2.GoAway:
 		w.goAway(i, c, h, ev)
@@ -240,6 +242,7 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 		message = w.h2.call.message
 	}
 	s.status, s.left = known.status, known.length
+	h.stall.spent = false
 	if w.GRPC {
 		w.callBegins(i, c, h, k, known, ev.End, message)
 		return nil
@@ -625,7 +628,7 @@ func (w *worker) failH2(i uint32, c *conn, phase, first, others string) {
 // hungUp ends what HTTP/2 has of a connection that is about to be closed.
 func (w *worker) hungUp(i uint32, c *conn) {
 	h := &w.h2.conns[i]
-	w.stalls(h, false)
+	w.stalls(i, h, false)
 	h.uploads = h.uploads[:0]
 	if w.ring.Unsent(c.tag(i)) > 0 {
 		h.out = nil // the ring's

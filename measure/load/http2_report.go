@@ -18,6 +18,13 @@ type H2Report struct {
 	// windows allowed nothing; StalledNs is how long that was, over all connections.
 	Stalls    uint64
 	StalledNs int64
+	// Pings left as stalls began, and were answered after PingNs, while those stalls took
+	// PingedNs: both summed over them.
+	Pings            uint64
+	PingNs, PingedNs int64
+	// Allowed is the largest window that a connection has had, in bytes, where bodies were
+	// sent.
+	Allowed uint32
 	// The server's settings, as announced last. Streams is the most that it allows at
 	// once on a connection, 2^32-1 where it sets no limit.
 	Streams, Window, Frame uint32
@@ -30,7 +37,7 @@ func (r *H2Report) announced(s *http2.Settings) {
 
 // windowOpens forgets what was counted before the window.
 func (r *H2Report) windowOpens() {
-	r.Sent, r.Received, r.Stalls, r.StalledNs = [http2.Types]uint64{}, [http2.Types]uint64{}, 0, 0
+	*r = H2Report{Connections: r.Connections, Allowed: r.Allowed, Streams: r.Streams, Window: r.Window, Frame: r.Frame}
 }
 
 // report is the worker's account; nil where no connection has spoken HTTP/2.
@@ -56,6 +63,10 @@ func (r *H2Report) add(one *H2Report) {
 	r.Connections += one.Connections
 	r.Stalls += one.Stalls
 	r.StalledNs += one.StalledNs
+	r.Pings += one.Pings
+	r.PingNs += one.PingNs
+	r.PingedNs += one.PingedNs
+	r.Allowed = max(r.Allowed, one.Allowed)
 	if one.Frame > 0 {
 		r.Streams, r.Window, r.Frame = one.Streams, one.Window, one.Frame
 	}
@@ -73,18 +84,25 @@ func (r *H2Report) append(b []byte) []byte {
 	for _, n := range r.settings() {
 		b = binary.AppendUvarint(b, uint64(*n))
 	}
-	return binary.AppendUvarint(b, uint64(r.StalledNs))
+	for _, n := range r.times() {
+		b = binary.AppendUvarint(b, uint64(*n))
+	}
+	return b
 }
 
 func (r *H2Report) counts() []*uint64 {
-	list := []*uint64{&r.Connections, &r.Stalls}
+	list := []*uint64{&r.Connections, &r.Stalls, &r.Pings}
 	for i := range r.Sent {
 		list = append(list, &r.Sent[i], &r.Received[i])
 	}
 	return list
 }
 
-func (r *H2Report) settings() []*uint32 { return []*uint32{&r.Streams, &r.Window, &r.Frame} }
+func (r *H2Report) settings() []*uint32 {
+	return []*uint32{&r.Streams, &r.Window, &r.Frame, &r.Allowed}
+}
+
+func (r *H2Report) times() []*int64 { return []*int64{&r.StalledNs, &r.PingNs, &r.PingedNs} }
 
 // h2 reads what append wrote.
 func (r *reader) h2() *H2Report {
@@ -100,7 +118,10 @@ func (r *reader) h2() *H2Report {
 		r.refuse(v > 1<<32-1)
 		*n = uint32(v)
 	}
-	if report.StalledNs = r.time(); r.err != nil {
+	for _, n := range report.times() {
+		*n = r.time()
+	}
+	if r.err != nil {
 		return nil
 	}
 	return report

@@ -126,9 +126,9 @@ func (w *worker) upload(i uint32, c *conn, h *h2conn) {
 	}
 	h.uploads = kept
 	if w.h2.Sent[http2.Data] > before {
-		w.stalls(h, false)
+		w.stalls(i, h, false)
 	}
-	w.stalls(h, stalled)
+	w.stalls(i, h, stalled)
 }
 
 // writeData writes one DATA frame, unless a window is closed.
@@ -138,6 +138,7 @@ func (w *worker) writeData(i uint32, h *h2conn, s *stream) bool {
 	if n == 0 {
 		return false
 	}
+	w.h2.Allowed = max(w.h2.Allowed, uint32(h.window))
 	h.window.Take(n)
 	body := w.h2.requests[w.script.target[s.at]].body
 	from := len(body) - int(s.body)
@@ -148,19 +149,8 @@ func (w *worker) writeData(i uint32, h *h2conn, s *stream) bool {
 	w.room(i, h)
 	h.out = append(http2.AppendHeader(h.out, n, http2.Data, flags, s.id), body[from:from+n]...)
 	w.h2.Sent[http2.Data]++
+	h.reader.Forgive()
 	return true
-}
-
-// stalls counts the time in which a request body waits for the server's windows.
-func (w *worker) stalls(h *h2conn, stalled bool) {
-	if stalled && h.stallNs == 0 {
-		h.stallNs = max(w.now, 1)
-		w.h2.Stalls++
-	}
-	if !stalled && h.stallNs != 0 {
-		w.h2.StalledNs += w.now - max(h.stallNs, min(w.windowNs, w.now))
-		h.stallNs = 0
-	}
 }
 
 // room makes the buffer ready to be written to: from its start, once a Wait has left

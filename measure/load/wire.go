@@ -13,7 +13,7 @@ import (
 // Versions of the binary forms.
 const (
 	tallyVersion  = 3
-	resultVersion = 6
+	resultVersion = 7
 )
 
 // NewResult is an empty result of a run with so many targets, to be decoded

@@ -45,6 +45,7 @@ type worker struct {
 	batch       []ring.Event
 	rounds      uint64   // waits since the beginning
 	fresh       []uint32 // connections with requests that leave with the next Wait
+	eager       []uint32 // connections that send once the batch is done
 	slots       slotQueue
 	reopen      []uint32 // closed connections in no order
 	dialNs      int64    // when the first of them may be tried again
@@ -143,6 +144,10 @@ func (w *worker) loop() error {
 			w.release()
 			before = w.clock()
 		}
+		if len(w.eager) > 0 { // of a beginning, a schedule, an expiry: work sends for its own
+			w.transmitAll()
+			before = w.clock()
+		}
 		w.fill(before)
 		w.tally.Waits++
 		events, err := w.ring.Wait(w.patience(before))
@@ -185,6 +190,7 @@ func (w *worker) work(events []ring.Event) (doneNs int64) {
 	for i := range events {
 		w.handle(&events[i])
 	}
+	w.transmitAll()
 	w.tally.Batches++
 	doneNs = w.clock()
 	took := doneNs - w.now

@@ -22,10 +22,14 @@ func http2Of(h *load.H2Report) *record.HTTP2 {
 	if h == nil {
 		return nil
 	}
-	return &record.HTTP2{
+	out := &record.HTTP2{
 		Connections: h.Connections, Sent: framesOf(&h.Sent), Received: framesOf(&h.Received), Stalls: h.Stalls, StalledNs: h.StalledNs,
-		MaxStreams: h.Streams, InitialWindow: h.Window, MaxFrame: h.Frame,
+		MaxStreams: h.Streams, InitialWindow: h.Window, MaxFrame: h.Frame, StallPings: h.Pings, ConnectionWindow: h.Allowed,
 	}
+	if h.Pings > 0 {
+		out.StallPingNs, out.StallPingedNs = float64(h.PingNs)/float64(h.Pings), float64(h.PingedNs)/float64(h.Pings)
+	}
+	return out
 }
 
 func framesOf(n *[http2.Types]uint64) record.Frames {
