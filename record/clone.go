@@ -46,20 +46,20 @@ func Clone(row ObservedRow) ObservedRow {
 		return copied(r)
 	case *PSIRow:
 		return copied(r)
+	case *DiskRow:
+		return r.clone()
+	case *TitlesRow:
+		return r.clone()
 	case *ThrottleRow:
 		return copied(r)
 	case *FreqRow:
 		return copied(r)
 	case *SoftirqRow:
-		c := *r
-		c.CPUs = slices.Clone(r.CPUs)
-		return &c
+		return r.clone()
 	case *IRQRow:
 		return r.clone()
 	case *NICRow:
-		c := *r
-		c.Counters = slices.Clone(r.Counters)
-		return &c
+		return r.clone()
 	case *StatusRow:
 		return copied(r)
 	case *DatabaseRow:
@@ -89,6 +89,30 @@ func (r *IRQRow) clone() *IRQRow {
 	for i := range c.Lines {
 		c.Lines[i].CPUs = slices.Clone(c.Lines[i].CPUs)
 	}
+	return &c
+}
+
+func (r *SoftirqRow) clone() *SoftirqRow {
+	c := *r
+	c.CPUs = slices.Clone(r.CPUs)
+	return &c
+}
+
+func (r *NICRow) clone() *NICRow {
+	c := *r
+	c.Counters = slices.Clone(r.Counters)
+	return &c
+}
+
+func (r *DiskRow) clone() *DiskRow {
+	c := *r
+	c.PIDs = slices.Clone(r.PIDs)
+	return &c
+}
+
+func (r *TitlesRow) clone() *TitlesRow {
+	c := *r
+	c.Commands = slices.Clone(r.Commands)
 	return &c
 }
 

@@ -95,7 +95,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	}
 	for _, kind := range []string{
 		KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindTCP, KindNetDev, KindSoftnet,
-		KindSoftirq, KindIRQ, KindNIC, KindPSI, KindThrottle, KindFreq, KindObserver, KindStatus, KindDatabase,
+		KindSoftirq, KindIRQ, KindNIC, KindPSI, KindDisk, KindTitles, KindThrottle, KindFreq, KindObserver, KindStatus, KindDatabase,
 	} {
 		row, ok := NewObservedRow(kind)
 		if !ok {

@@ -12,6 +12,14 @@ type HTTP2 struct {
 	// window, summed over the connections.
 	Stalls    uint64 `json:"stalls"`
 	StalledNs int64  `json:"stalled_ns"`
+	// StallPings left as stalls began and were answered; StallPingNs is what their answers
+	// took, StallPingedNs how long those stalls lasted, in the mean.
+	StallPings    uint64  `json:"stall_pings,omitempty"`
+	StallPingNs   float64 `json:"stall_ping_ns,omitempty"`
+	StallPingedNs float64 `json:"stall_pinged_ns,omitempty"`
+	// ConnectionWindow is the largest window that the server has given a connection for
+	// request bodies.
+	ConnectionWindow uint32 `json:"connection_window_bytes,omitempty"`
 	// What the server announced last. MaxStreams on a connection, 2^32-1 where it sets
 	// no limit.
 	MaxStreams    uint32 `json:"max_concurrent_streams"`

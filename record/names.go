@@ -29,6 +29,7 @@ const (
 	Packets       Bottleneck = "packets"
 	AcceptQueue   Bottleneck = "accept queue"
 	Concurrency   Bottleneck = "concurrency"
+	HTTP2Window   Bottleneck = "HTTP/2 window"
 	Subscribers   Bottleneck = "subscribers"
 	TargetRate    Bottleneck = "target rate reached"
 	Failures      Bottleneck = "errors"
@@ -38,5 +39,5 @@ const (
 // Bottlenecks are all that a verdict can name.
 func Bottlenecks() []Bottleneck {
 	return []Bottleneck{LoadGenerator, ServerCPU, SharedCPU, ServerThread, ServerBlocked, Uneven, Bandwidth, Packets, AcceptQueue, Concurrency,
-		Subscribers, TargetRate, Failures, Inconclusive}
+		HTTP2Window, Subscribers, TargetRate, Failures, Inconclusive}
 }

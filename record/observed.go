@@ -37,6 +37,8 @@ const (
 	KindIRQ        = "irq"
 	KindNIC        = "nic"
 	KindPSI        = "psi"
+	KindDisk       = "disk"
+	KindTitles     = "titles"
 	KindThrottle   = "throttle"
 	KindFreq       = "freq"
 	KindObserver   = "observer"
@@ -609,6 +611,51 @@ type PSIRow struct {
 	MemoryFullNs int64 `json:"memory_full_ns"`
 	IOSomeNs     int64 `json:"io_some_ns"`
 	IOFullNs     int64 `json:"io_full_ns"`
+}
+
+// DiskRow is one block device over one interval: /proc/diskstats, without partitions. One
+// on which the server, or a server that it asks, has files open has a row in every sample;
+// another only where a counter moved.
+type DiskRow struct {
+	ObservedHead
+	Device string `json:"device"` // "sda", "nvme0n1", "dm-0"
+	// PIDs of the watched processes with files open on it, or on what lies above it
+	// (a volume, an array), as far as was seen: the server's, and of those that it asks.
+	PIDs         []int `json:"pids,omitempty"`
+	Reads        int64 `json:"reads,omitempty"`
+	ReadBytes    int64 `json:"read_bytes,omitempty"`
+	ReadNs       int64 `json:"read_ns,omitempty"` // summed over the reads, in the queue too
+	Writes       int64 `json:"writes,omitempty"`  // an fsync without data counts as one of no bytes
+	WrittenBytes int64 `json:"written_bytes,omitempty"`
+	WriteNs      int64 `json:"write_ns,omitempty"`
+	// Flushes of the device's cache: the block layer has one under way at a time, for
+	// all that wait for one. A device without such a cache has none.
+	Flushes  int64 `json:"flushes,omitempty"`
+	FlushNs  int64 `json:"flush_ns,omitempty"`
+	BusyNs   int64 `json:"busy_ns"`   // with at least one request under way (io_ticks), in ticks of 1 to 10 ms
+	QueueNs  int64 `json:"queue_ns"`  // summed over all reads, writes and discards: over WidthNs the mean number under way
+	InFlight int   `json:"in_flight"` // gauge
+	// Bad says why the row proves nothing: a counter went backwards.
+	Bad string `json:"bad,omitempty"`
+}
+
+// TitlesRow is what the processes of a PostgreSQL on the host say that they do, by their
+// titles: all of it is gauges.
+type TitlesRow struct {
+	ObservedHead
+	Sessions          int `json:"sessions"` // processes that serve a client
+	Active            int `json:"active"`   // of these, within a statement
+	IdleInTransaction int `json:"idle_in_transaction,omitempty"`
+	Waiting           int `json:"waiting"` // of the active, for a lock that another session has
+	// Commands of those that wait, most first, at most 4.
+	Commands []TitleCommand `json:"commands,omitempty"`
+	Cut      bool           `json:"cut,omitempty"` // there are more processes than were read
+}
+
+// TitleCommand is a command, "UPDATE", and how many sessions wait in it.
+type TitleCommand struct {
+	Command  string `json:"command"`
+	Sessions int    `json:"sessions"`
 }
 
 // ThrottleRow is one cgroup's CPU bandwidth control over one interval:

@@ -26,6 +26,8 @@ type ObservedRows struct {
 	IRQs       []*IRQRow
 	NICs       []*NICRow
 	PSI        []*PSIRow
+	Disks      []*DiskRow
+	Titles     []*TitlesRow
 	Throttles  []*ThrottleRow
 	Freqs      []*FreqRow
 	Observer   []*ObserverRow
@@ -79,6 +81,10 @@ func (o *ObservedRows) list(kind string) list {
 		return rowsIn(&o.NICs)
 	case KindPSI:
 		return rowsIn(&o.PSI)
+	case KindDisk:
+		return rowsIn(&o.Disks)
+	case KindTitles:
+		return rowsIn(&o.Titles)
 	case KindThrottle:
 		return rowsIn(&o.Throttles)
 	case KindFreq:
@@ -96,8 +102,8 @@ func (o *ObservedRows) list(kind string) list {
 // ObservedKinds are all kinds of observed rows.
 func ObservedKinds() []string {
 	return []string{KindCPU, KindSubject, KindProcess, KindSockets, KindListener, KindTCPInfo, KindTimes, KindPeers, KindNeighbours,
-		KindTCP, KindNetDev, KindSoftnet, KindSoftirq, KindIRQ, KindNIC, KindPSI, KindThrottle, KindFreq, KindObserver, KindStatus,
-		KindDatabase}
+		KindTCP, KindNetDev, KindSoftnet, KindSoftirq, KindIRQ, KindNIC, KindPSI, KindDisk, KindTitles, KindThrottle, KindFreq, KindObserver,
+		KindStatus, KindDatabase}
 }
 
 // rowsOf is the list of one type of row.

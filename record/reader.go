@@ -254,7 +254,7 @@ func (r *Run) fromRows(rows []LoadRow) {
 		r.Load.Mode, r.Load.TargetPerS = "open", r.Spec.Rate.PerSecond()
 	}
 	var bad, sent uint64
-	var warmupNs, elapsedNs float64
+	var warmupNs, elapsedNs, serviceNs float64
 	first := true
 	for i := range rows {
 		row := &rows[i]
@@ -271,6 +271,7 @@ func (r *Run) fromRows(rows []LoadRow) {
 		elapsedNs += float64(row.WidthNs)
 		sent += row.Sent
 		bad += row.Bad
+		serviceNs += float64(row.Completed) * row.ServiceMeanNs
 		r.Requests.Completed += row.Completed
 		r.Requests.Failed += row.Failed
 		r.Requests.InFlight = row.InFlight
@@ -282,6 +283,7 @@ func (r *Run) fromRows(rows []LoadRow) {
 		r.Requests.InFlightAtStart = 0
 	}
 	r.Requests.Sent = r.Requests.InFlightAtStart + sent
+	r.Latency.Service.MeanNs = serviceNs / max(float64(r.Requests.Completed), 1)
 	if bad > 0 {
 		r.Errors = append(r.Errors, Error{Phase: PhaseStatus, Cause: "400 or more", Count: bad})
 	}

@@ -450,6 +450,10 @@ type Verdict struct {
 	// "socket samples"; StationsOf of how many bursts or samples.
 	StationsBy string `json:"stations_by,omitempty"`
 	StationsOf int    `json:"stations_of,omitempty"`
+	// Uses are how busy what works at the stations was, as far as it was watched.
+	Uses []Use `json:"uses,omitempty"`
+	// Disks are the block devices of the server's host, the busiest first, at most 8.
+	Disks []DiskUse `json:"disks,omitempty"`
 	// Stalls are the stretches of the window in which nothing was answered.
 	Stalls []Stall `json:"stalls,omitempty"`
 }
