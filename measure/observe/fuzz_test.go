@@ -184,3 +184,25 @@ func FuzzDirents(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDiskStats(f *testing.F) {
+	f.Add([]byte(diskText))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		disks, err := parseDiskStats(text, newInterned(), func(string) bool { return true }, nil)
+		for i := range disks {
+			var row record.DiskRow
+			if diskDelta(&disks[i], &disks[i], &row); err == nil && (disks[i].name == "" || row.Bad != "") {
+				t.Errorf("a difference to itself: %+v", row)
+			}
+		}
+	})
+}
+
+func FuzzTitles(f *testing.F) {
+	f.Add([]byte("postgres: app shop 127.0.0.1(53412) UPDATE waiting\x00\x00"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if got, ok := parseTitle(text); ok && got.lockWaiting && len(got.command) == 0 {
+			t.Errorf("%q: %+v", text, got)
+		}
+	})
+}

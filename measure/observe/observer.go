@@ -97,8 +97,8 @@ const (
 
 // Shares of one core that the rounds may use.
 const (
-	shareQueues   = 0.0039 // lists and rows; the looks have lookShare on top
-	shareCounters = 0.0032
+	shareQueues   = 0.0038 // lists and rows; the looks have lookShare on top
+	shareCounters = 0.0029
 	shareSlow     = 0.0005
 	shareTCPInfo  = 0.0003
 	shareSpread   = 0.0003
@@ -106,6 +106,8 @@ const (
 	shareBehind   = 0.0005
 	shareBeyond   = 0.0002
 	shareOthers   = 0.0002
+	shareFiles    = 0.0001
+	shareTitles   = 0.0003
 )
 
 // An Observer samples one host. It belongs to one goroutine.
@@ -148,6 +150,8 @@ type timetable struct {
 	behind   round // CPU of the processes at their other ends, where they are here
 	beyond   round // what else these do
 	others   round // the CPU of the host's other processes
+	files    round // on which disks they are
+	titles   round // what a database's processes say they do
 	slow     round // what changes less, or costs more
 	counters round // everything else, over the same intervals
 }
@@ -180,13 +184,15 @@ func New(cfg Config) (*Observer, error) {
 	o.addSockets()
 	o.addProcesses()
 	o.addPeers()
+	o.addDisks()
 	o.addTimes()
 	return o, nil
 }
 
 // rounds lists them all in their order.
-func (o *Observer) rounds() [10]*round {
-	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.beyond, &o.behind, &o.others, &o.slow, &o.counters}
+func (o *Observer) rounds() [12]*round {
+	return [...]*round{&o.times, &o.queues, &o.tcpInfo, &o.spread, &o.peers, &o.beyond, &o.behind, &o.others, &o.files, &o.titles,
+		&o.slow, &o.counters}
 }
 
 // planRounds sets the timetable.
@@ -204,6 +210,9 @@ func (o *Observer) planRounds() {
 	o.beyond = round{everyNs: seldom, share: shareBeyond, longestNs: max(every, int64(longestUnseen))}
 	// A run of a second has one at its end.
 	o.others = round{everyNs: seldom, share: shareOthers, longestNs: max(every, 3*secondNs), counts: true}
+	o.files = round{everyNs: seldom, share: shareFiles, longestNs: max(every, int64(longestUnseen))}
+	o.titles = round{everyNs: max(every, secondNs/4), share: shareTitles, longestNs: max(every, secondNs/2),
+		jitter: rand.New(rand.NewPCG(jitterSeed, 3))}
 	o.slow = round{everyNs: max(every, secondNs/2), share: shareSlow, longestNs: max(every, int64(longestUnseen)), counts: true}
 	o.counters = round{everyNs: every, share: shareCounters, counts: true}
 	for _, r := range o.rounds() {
@@ -353,6 +362,7 @@ func (o *Observer) addProcesses() {
 	o.add(&o.counters, "process", false, &processSampler{t: t, subject: s, schedstat: schedstat}, nil)
 	o.add(&o.beyond, "peers' thread states", false, &stateSampler{t: t, subject: s, peers: true}, nil)
 	o.add(&o.beyond, "peers' context switches", false, &switchSampler{t: t, subject: s, peers: true}, nil)
+	o.add(&o.titles, "titles", false, &titleSampler{t: t, subject: s}, nil)
 	o.add(&o.behind, "peers' processes", false, &processSampler{t: t, subject: s, schedstat: schedstat, peers: true}, nil)
 }
 
@@ -365,6 +375,16 @@ func (o *Observer) addPeers() {
 		return err
 	})
 	o.add(&o.peers, "peers", true, s, err)
+}
+
+// addDisks adds the block devices, with who has files open on them.
+func (o *Observer) addDisks() {
+	files := newDiskFiles(o.t, o.subject, func(what, why string) {
+		o.miss(record.NotMeasured{What: what, Why: why, TNs: o.nowNs, Part: true})
+	})
+	disks, err := newDiskSampler(o.t, files.usedBy)
+	o.add(&o.counters, "disk", true, disks, err)
+	o.add(&o.files, "disk files", false, files, nil)
 }
 
 // watch adds a process that was named.

@@ -1,0 +1,175 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"ceiling/internal/sys"
+	"ceiling/record"
+)
+
+// /proc/diskstats (block/genhd.c, diskstats_show; Documentation/admin-guide/iostats.rst): a
+// line for each block device and each partition: its two numbers, its name, and seventeen
+// figures, all but one counted since it was made. Times are in milliseconds, 32 bits wide.
+
+// diskStat is one device's figures.
+type diskStat struct {
+	name                                              string
+	reads, readSectors, writes, writtenSectors, inNow uint64
+	flushes                                           uint64
+	readMs, writeMs, busyMs, queueMs, flushMs         uint32
+}
+
+const (
+	// diskFigures since Linux 5.5, which added the flushes.
+	diskFigures = 17
+	// sectorBytes is the unit of its sectors, whatever those of the device are.
+	sectorBytes = 512
+	msNs        = 1_000_000
+)
+
+var errDiskStats = errors.New("/proc/diskstats: a line is not two numbers, a name and seventeen figures")
+
+// parseDiskStats reads the text of /proc/diskstats into disks[:0]; those that whole refuses
+// are passed over.
+func parseDiskStats(text []byte, names *interned, whole func(name string) bool, disks []diskStat) ([]diskStat, error) {
+	disks = disks[:0]
+	c := sys.Cursor{Text: text}
+	for {
+		line, ok := c.Line()
+		if !ok {
+			return disks, nil
+		}
+		l := sys.Cursor{Text: line}
+		l.Skip(2)
+		name := l.Word()
+		if len(name) == 0 {
+			return disks, errDiskStats
+		}
+		var v [diskFigures]uint64
+		for i := range v {
+			if v[i], ok = l.Uint(); !ok {
+				return disks, errDiskStats
+			}
+		}
+		if d := names.of(name); whole(d) {
+			disks = append(disks, diskStat{
+				name: d, reads: v[0], readSectors: v[2], readMs: uint32(v[3]), writes: v[4], writtenSectors: v[6], writeMs: uint32(v[7]),
+				inNow: v[8], busyMs: uint32(v[9]), queueMs: uint32(v[10]), flushes: v[15], flushMs: uint32(v[16]),
+			})
+		}
+	}
+}
+
+// diskDelta is the difference of two readings of one device. Times may have wrapped; a count
+// that went backwards belongs to a device that was made anew.
+func diskDelta(prev, cur *diskStat, row *record.DiskRow) {
+	ns := func(prev, cur uint32) int64 { return int64(cur-prev) * msNs }
+	row.Reads, row.ReadNs = int64(cur.reads-prev.reads), ns(prev.readMs, cur.readMs)
+	row.ReadBytes = int64(cur.readSectors-prev.readSectors) * sectorBytes
+	row.Writes, row.WriteNs = int64(cur.writes-prev.writes), ns(prev.writeMs, cur.writeMs)
+	row.WrittenBytes = int64(cur.writtenSectors-prev.writtenSectors) * sectorBytes
+	row.Flushes, row.FlushNs = int64(cur.flushes-prev.flushes), ns(prev.flushMs, cur.flushMs)
+	row.BusyNs, row.InFlight = ns(prev.busyMs, cur.busyMs), int(min(cur.inNow, 1<<31-1))
+	// The kernel's sum has the flushes as well, for which writes wait that are in it.
+	row.QueueNs = int64(cur.queueMs-prev.queueMs-(cur.flushMs-prev.flushMs)) * msNs
+	row.Bad = ""
+	if min(row.Reads, row.ReadBytes, row.Writes, row.WrittenBytes, row.Flushes) < 0 {
+		row.Bad = "a counter went backwards: the device was made anew"
+	}
+}
+
+func diskMoved(row *record.DiskRow) bool {
+	return row.Bad != "" || row.Reads|row.Writes|row.Flushes|row.BusyNs != 0 || row.InFlight != 0
+}
+
+// maxDisks bounds the rows of one sample; those with the server's files come first in
+// any case.
+const maxDisks = 16
+
+// diskSampler samples /proc/diskstats.
+type diskSampler struct {
+	r         *reader
+	fd        int
+	names     *interned
+	sysfs     string
+	known     map[string]bool // by name: whether it is a device of its own
+	usedBy    func(device string) []int
+	prev, cur []diskStat
+	row       record.DiskRow
+}
+
+// newDiskSampler takes who has files open on a device.
+func newDiskSampler(t *tools, usedBy func(device string) []int) (*diskSampler, error) {
+	fd, err := openFile(t.proc + "/diskstats")
+	if err != nil {
+		return nil, err
+	}
+	return &diskSampler{r: &t.r, fd: fd, names: t.names, sysfs: t.sysfs, known: make(map[string]bool), usedBy: usedBy}, nil
+}
+
+// whole tells a device from a partition, which has no directory of its own in /sys/block.
+func (s *diskSampler) whole(name string) bool {
+	is, known := s.known[name]
+	if !known {
+		_, err := os.Stat(s.sysfs + "/block/" + strings.ReplaceAll(name, "/", "!"))
+		is = err == nil
+		s.known[name] = is
+	}
+	return is
+}
+
+func (s *diskSampler) sample(at tick, emit Emit) error {
+	text, err := s.r.whole(s.fd)
+	if err != nil {
+		return fmt.Errorf("read /proc/diskstats: %w", err)
+	}
+	s.prev, s.cur = s.cur, s.prev
+	if s.cur, err = parseDiskStats(text, s.names, s.whole, s.cur); err != nil {
+		return err
+	}
+	if at.first() {
+		if len(s.cur) == 0 {
+			return errors.New("/proc/diskstats has no block device that /sys/block shows")
+		}
+		return nil
+	}
+	sent := 0
+	for _, used := range []bool{true, false} {
+		for i := range s.cur {
+			pids := s.usedBy(s.cur[i].name)
+			if sent == maxDisks || len(pids) > 0 != used {
+				continue
+			}
+			if s.emitDelta(at, i, pids, emit) {
+				sent++
+			}
+		}
+	}
+	return nil
+}
+
+// emitDelta tells whether there was anything to say of a device.
+func (s *diskSampler) emitDelta(at tick, i int, pids []int, emit Emit) bool {
+	cur := &s.cur[i]
+	guess := i
+	if guess >= len(s.prev) || s.prev[guess].name != cur.name {
+		guess = slices.IndexFunc(s.prev, func(d diskStat) bool { return d.name == cur.name })
+	}
+	if guess < 0 {
+		return false // new: nothing to compare with
+	}
+	s.row.ObservedHead, s.row.Device = at.head(record.KindDisk), cur.name
+	s.row.PIDs = append(s.row.PIDs[:0], pids...)
+	diskDelta(&s.prev[guess], cur, &s.row)
+	if len(pids) == 0 && !diskMoved(&s.row) {
+		return false
+	}
+	emit(&s.row)
+	return true
+}
+
+func (s *diskSampler) close() { closeFile(&s.fd) }

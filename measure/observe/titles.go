@@ -1,0 +1,121 @@
+package observe
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"syscall"
+
+	"ceiling/internal/sys"
+	"ceiling/record"
+)
+
+// The titles of PostgreSQL's processes (src/backend/utils/misc/ps_status.c): each serves one
+// client and writes into its command line what it does, "postgres: USER DATABASE HOST(PORT)
+// UPDATE waiting", the last word while it waits for a lock that another session has. With
+// update_process_title=off nothing follows the client.
+
+const (
+	// titlesMost bounds how many of them one sample reads, 1 ms.
+	titlesMost = 64
+	// titleCommands bounds a row.
+	titleCommands = 4
+)
+
+// title is what one says.
+type title struct {
+	command                    []byte // "UPDATE"; "" while it is idle
+	inTransaction, lockWaiting bool
+}
+
+// parseTitle reads a title, the text of /proc/PID/cmdline. ok is false of a process that
+// serves no client, or does not say what it does.
+func parseTitle(text []byte) (t title, ok bool) {
+	c := sys.Cursor{Text: bytes.TrimRight(text, "\x00 \n")}
+	if at := bytes.IndexByte(c.Text, 0); at >= 0 || string(c.Word()) != "postgres:" {
+		return t, false // the arguments of the first process
+	}
+	for {
+		w := c.Word()
+		if len(w) == 0 || string(w) == "walsender" {
+			return t, false
+		}
+		if string(w) == "[local]" || len(w) > 2 && w[len(w)-1] == ')' && bytes.IndexByte(w, '(') > 0 {
+			break
+		}
+	}
+	t.command = c.Word()
+	switch string(t.command) {
+	case "", "startup", "authentication", "initializing":
+		return t, false
+	case "idle":
+		t.command = nil
+		t.inTransaction = string(c.Word()) == "in"
+		return t, true
+	}
+	t.lockWaiting = bytes.HasSuffix(c.Text, []byte(" waiting"))
+	return t, true
+}
+
+// titleSampler reads them.
+type titleSampler struct {
+	t       *tools
+	subject *subject
+	row     record.TitlesRow
+}
+
+func (s *titleSampler) sample(at tick, emit Emit) error {
+	s.row = record.TitlesRow{ObservedHead: at.head(record.KindTitles), Commands: s.row.Commands[:0]}
+	s.row.WidthNs = 0 // gauges only
+	left := titlesMost
+	for _, p := range s.subject.processes {
+		if p.gone || p.role == record.RoleGenerator || p.comm != "postgres" ||
+			p.role == record.RolePeer && s.subject.isSubject(p.pid) { // the server's own child, which it is connected to
+			continue
+		}
+		if left--; left < 0 {
+			s.row.Cut = true
+			break
+		}
+		text, err := s.t.r.below(p.dir, s.t.path.of("cmdline").end())
+		if err != nil && !vanished(err) && err != syscall.EACCES {
+			return err
+		}
+		if t, ok := parseTitle(text); err == nil && ok {
+			s.count(&t)
+		}
+	}
+	if s.row.Sessions == 0 {
+		return nil
+	}
+	slices.SortFunc(s.row.Commands, func(a, b record.TitleCommand) int {
+		return cmp.Or(cmp.Compare(b.Sessions, a.Sessions), cmp.Compare(a.Command, b.Command))
+	})
+	s.row.Commands = s.row.Commands[:min(len(s.row.Commands), titleCommands)]
+	emit(&s.row)
+	return nil
+}
+
+func (s *titleSampler) count(t *title) {
+	r := &s.row
+	r.Sessions++
+	switch {
+	case t.inTransaction:
+		r.IdleInTransaction++
+	case t.command != nil:
+		r.Active++
+	}
+	if !t.lockWaiting {
+		return
+	}
+	r.Waiting++
+	command := s.t.names.of(t.command)
+	i := slices.IndexFunc(r.Commands, func(c record.TitleCommand) bool { return c.Command == command })
+	if i < 0 {
+		i = len(r.Commands)
+		r.Commands = append(r.Commands, record.TitleCommand{Command: command})
+	}
+	r.Commands[i].Sessions++
+}
+
+func (s *titleSampler) close() {}
