@@ -208,6 +208,8 @@ type limit struct {
 	says record.Statement // how, in one clause after its name
 	next []record.Statement
 	pro  []record.Evidence
+	// caveats are what is concluded of it and was not seen.
+	caveats []record.Statement
 }
 
 // limit says what holds up its answers, nil where it has all of it to spare.
@@ -222,12 +224,17 @@ func (b *behindServer) limit(f *serverSide) *limit {
 		}
 		return l
 	}
+	device := f.disks.full(true)
 	if d := diskWaitsOf(b.waits); d.holdUp(b.use.used) {
-		return &limit{
+		l := &limit{
 			says: say("behind.disk", with{"waits": d.says()}),
 			next: just("behind.next", with{"server": b.name, "step": d.top.step()}),
-			pro:  []record.Evidence{b.waitEvidence(f.runFacts)},
+			pro:  append([]record.Evidence{b.waitEvidence(f.runFacts)}, f.disks.evidence(device)...),
 		}
+		if device != nil {
+			l.says = say("behind.disk-device", with{"waits": d.says(), "work": workOf(device)})
+		}
+		return l
 	}
 	if w := b.lockWait(); w != nil {
 		return &limit{
@@ -238,6 +245,15 @@ func (b *behindServer) limit(f *serverSide) *limit {
 	}
 	if b.waits == nil && b.disk.known && b.disk.value >= waitStep {
 		asleep := with{"server": b.name, "threads": b.disk.value}
+		if device != nil {
+			return &limit{
+				says: say("behind.disk-work", with{"threads": b.disk.value, "work": workOf(device)}),
+				next: just("behind.next", with{"server": b.name, "step": diskNext(device)}),
+				pro: append([]record.Evidence{record.NewEvidence("series.process.states.disk", b.disk.value, "threads",
+					say("behind.disk-threads", asleep))}, f.disks.evidence(device)...),
+				caveats: diskCaveats(device),
+			}
+		}
 		return &limit{
 			says: say("behind.disk-sleep", asleep),
 			next: just("behind.disk-sleep.next", asleep),
@@ -363,7 +379,7 @@ func ruleBehind(f *facts) finding {
 		out.pro = slices.Concat(b.evidence(), l.pro, []record.Evidence{f.peers.says(b.use)}, f.cpuEvidence(),
 			f.placeEvidence(serverQueue, inServer), f.stackClue().says)
 		out.because = just("behind", with{"server": b.who(), "limit": l.says})
-		out.next = l.next
+		out.next, out.caveats = l.next, l.caveats
 		return out
 	}
 	return out

@@ -26,6 +26,7 @@ func caveatsOf(f *facts, slo sloResult, bottleneck record.Bottleneck) []record.S
 	d.ofTheRun(f, slo)
 	d.ofTheRate(f)
 	d.ofTheHost(f, bottleneck)
+	d.ofTheDisks(f.serverSide, bottleneck)
 	d.ofTheWatching(f)
 	d.ofTheAgents(f.generatorSide)
 	return d

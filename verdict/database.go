@@ -356,11 +356,16 @@ func (d *databaseFacts) atWork() *limit {
 func ruleDatabase(f *facts) finding {
 	out := finding{bottleneck: record.ServerBlocked, explained: true}
 	d := &f.database
-	if !d.known() && d.pool.samples < sessionsFewest {
+	if !d.known() && d.pool.samples < sessionsFewest && !f.titles.known() {
 		return out
 	}
-	out.pro = d.evidence()
+	seen := d.evidence()
 	l := cmp.Or(d.atLock(), d.atLog(), f.atPool(), d.atWork())
+	if !d.known() {
+		seen = append(f.titles.evidence(), seen...)
+		l = cmp.Or(f.titles.atLock(), l)
+	}
+	out.pro = seen
 	if l == nil {
 		return out
 	}
@@ -382,8 +387,8 @@ func ruleDatabase(f *facts) finding {
 		return out // the CPU of all of them is what is short
 	}
 	out.answer = yes
-	out.pro = slices.Concat(d.evidence(), f.cpuEvidence(), f.placeEvidence(serverQueue, inServer), f.stackClue().says)
-	out.because, out.next = []record.Statement{l.says}, l.next
+	out.pro = slices.Concat(seen, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer), f.stackClue().says)
+	out.because, out.next, out.caveats = []record.Statement{l.says}, l.next, l.caveats
 	return out
 }
 

@@ -72,7 +72,9 @@ type serverSide struct {
 	datagrams  datagramFacts
 	unaccepted unacceptedFacts
 	database   databaseFacts // behind it
+	titles     titleFacts    // what its processes say where it was not asked
 	calls      callFacts     // of a service behind it
+	disks      diskFacts     // of its host
 }
 
 // cpuFacts is who had the CPUs of either end.
@@ -89,6 +91,7 @@ type cpuFacts struct {
 type pathFacts struct {
 	*runFacts
 	link    linkFacts
+	ways    [2]linkFacts // to the server, and back
 	packets packetFacts
 	// exceeded are the allowances of a cloud's interface that were used up.
 	exceeded []allowance
@@ -205,7 +208,7 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.stall = stallsOf(f.runFacts, load)
 	f.outage = outagesOf(load)
 	f.stall.during(f.cpuFacts, series)
-	f.link = linkOf(f.cpuFacts, series)
+	f.link, f.ways = linkOf(f.cpuFacts, series)
 	f.exceeded = exceededOf(f.cpuFacts, series)
 	sockets := f.socketRows(series)
 	f.delayed = delayedAckOf(f, series, sockets)
@@ -222,7 +225,9 @@ func (f *facts) watched(series *record.Series, load []record.LoadRow) {
 	f.atHomeToo = neighboursOf(f.runFacts, series, f.homeHost, f.generatorCPUs)
 	f.behind = behindOf(f.serverSide, series)
 	f.database = databaseOf(f.serverSide, series)
+	f.titles = titlesOf(f.serverSide, series)
 	f.calls = callsOf(f.runFacts, series)
+	f.disks = disksOf(f.serverSide, series)
 	f.sleeps = sleepsOf(f.serverSide, series)
 	f.crew = workersOf(f.serverSide, series)
 	f.observerShare = observerShareOf(f.cpuFacts, series)

@@ -23,8 +23,57 @@ func (d *caveats) ofTheStreams(run *record.Run) {
 	if streams(l) < float64(l.Pipelining) {
 		d.add("caveat.h2-streams", with{"allowed": h.MaxStreams, "asked": l.Pipelining})
 	}
-	ns := run.ElapsedS * 1e9 * float64(l.Connections)
-	if share := positive(float64(h.StalledNs)); ns > 0 && share/ns >= h2WindowMatters {
-		d.add("caveat.h2-window", with{"share": min(share/ns, 1), "window": h.InitialWindow, "stalls": h.Stalls})
+	if share := stalledShare(run); share >= h2WindowMatters {
+		d.add("caveat.h2-window", with{"share": share, "window": h.InitialWindow, "stalls": h.Stalls})
+		if h.StallPings > 0 && h.StallPingedNs > windowTrips*h.StallPingNs {
+			d.add("caveat.h2-unread", with{"ping_ns": h.StallPingNs, "stall_ns": h.StallPingedNs})
+		}
 	}
+}
+
+// stalledShare is the part of the connections' time in which request bodies waited for the
+// server's windows.
+func stalledShare(run *record.Run) float64 {
+	ns := run.ElapsedS * 1e9 * float64(run.Load.Connections)
+	if run.Load.HTTP2 == nil || !(ns > 0) {
+		return 0
+	}
+	return min(positive(float64(run.Load.HTTP2.StalledNs))/ns, 1)
+}
+
+// ruleWindow asks whether the server's windows hold uploads back because it is far away: no
+// more than a window may leave in a round trip (RFC 9113, section 5.2), however much room
+// there is elsewhere. A server that does not read keeps its windows closed as well, and
+// answers a PING meanwhile: then what keeps it from reading is the limit.
+func ruleWindow(f *facts) finding {
+	out := finding{bottleneck: record.HTTP2Window}
+	l := &f.run.Load
+	h, share := l.HTTP2, stalledShare(f.run)
+	if share < mostOf || h.StallPings == 0 || h.StallPingedNs > windowTrips*h.StallPingNs {
+		return out
+	}
+	window := min(float64(h.ConnectionWindow), float64(h.InitialWindow)*streams(l))
+	most := window / h.StallPingNs * 1e9
+	each := float64(f.run.Bytes.Written) / f.run.ElapsedS / float64(l.Connections)
+	if !(window > 0) || each < windowFilled*most {
+		return out
+	}
+	free, missing := f.generatorFree()
+	if missing != nil {
+		out.answer, out.missing = cannotTell, missing
+		return out
+	}
+	if !free {
+		return out
+	}
+	out.answer, out.explained = yes, true
+	out.pro = append([]record.Evidence{
+		record.NewEvidence("load.http2.stalled_ns", share, "share", say("h2-window.stalled", with{"share": share, "stalls": h.Stalls})),
+		record.NewEvidence("load.http2.stall_ping_ns", h.StallPingNs, "ns",
+			say("h2-window.ping", with{"ping_ns": h.StallPingNs, "stall_ns": h.StallPingedNs})),
+		record.NewEvidence("bytes.written", each, "bytes per second", say("h2-window.carried", with{"each": each, "most": most})),
+	}, f.cpuEvidence()...)
+	out.because = just("h2-window", with{"server": f.subjectName(), "window": window, "trip_ns": h.StallPingNs, "most": most})
+	out.next = just("h2-window.next", with{"window": 2 * window, "connections": 2 * l.Connections})
+	return out
 }

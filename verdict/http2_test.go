@@ -38,3 +38,54 @@ func TestStreams(t *testing.T) {
 		t.Errorf("told without a reason:\n%s", free)
 	}
 }
+
+// TestWindow: uploads that a window holds back over a distance name it, with what it allows.
+// A PING that comes back long before the window opens is a server that does not read, and a
+// connection that carries much less than the window allows has another limit.
+func TestWindow(t *testing.T) {
+	judged := func(change func(*record.Run)) (record.Bottleneck, string) {
+		r := &record.Run{
+			ElapsedS: 10, WarmupS: 1, Spec: spec.Spec{Connections: 4, Pipelining: 1},
+			Requests: record.Requests{Sent: 1000, Completed: 1000}, Rate: record.Rate{CompletedPerS: 100},
+			Bytes: record.Bytes{Written: 4 * 10 * 3_000_000}, Generator: record.Generator{BusiestWorker: 0.1},
+			Load: record.Load{Connections: 4, Established: 4, Threads: 1, Pipelining: 1, Mode: "closed", Protocol: "h2", HTTP2: &record.HTTP2{
+				MaxStreams: 100, InitialWindow: 1 << 20, ConnectionWindow: 65536, Stalls: 5000, StalledNs: 36e9,
+				StallPings: 400, StallPingNs: 20e6, StallPingedNs: 19e6,
+			}},
+		}
+		change(r)
+		f := newFacts(r, &record.Series{})
+		v := ruleWindow(f)
+		text := ""
+		for _, s := range v.because {
+			text += prose.Text(s)
+		}
+		for _, c := range Judge(r, &record.Series{}).Caveats {
+			text += "\n" + prose.Text(c)
+		}
+		if v.answer != yes {
+			return "", text
+		}
+		return v.bottleneck, text
+	}
+	named, text := judged(func(*record.Run) {})
+	if want := "65.5 kB may leave on a connection in a round trip of 20.0 ms, 3.28 MB/s at most"; named != record.HTTP2Window || !strings.Contains(text, want) {
+		t.Errorf("named %q:\n%s", named, text)
+	}
+	for name, change := range map[string]func(*record.Run){
+		"it does not read":      func(r *record.Run) { r.Load.HTTP2.StallPingNs = 0.3e6 },
+		"no PING":               func(r *record.Run) { r.Load.HTTP2.StallPings = 0 },
+		"seldom":                func(r *record.Run) { r.Load.HTTP2.StalledNs = 10e9 },
+		"less than it allows":   func(r *record.Run) { r.Bytes.Written /= 4 },
+		"HTTP/1.1":              func(r *record.Run) { r.Load.HTTP2 = nil },
+		"the generator is full": func(r *record.Run) { r.Generator.BusiestWorker = 1 },
+	} {
+		if named, text := judged(change); named != "" {
+			t.Errorf("%s: named %q:\n%s", name, named, text)
+		}
+	}
+	_, text = judged(func(r *record.Run) { r.Load.HTTP2.StallPingNs = 0.3e6 })
+	if want := "the server answered a PING within 300 µs and opened its HTTP/2 window after 19.0 ms: it reads the bodies slowly"; !strings.Contains(text, want) {
+		t.Errorf("nothing says %q:\n%s", want, text)
+	}
+}

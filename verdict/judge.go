@@ -31,6 +31,11 @@ func Forming(run *record.Run, series *record.Series) record.Verdict {
 	return judge(f, arbitrate(f))
 }
 
+// Stations are where a request waits, of what a verdict over the same would say alone.
+func Stations(run *record.Run, series *record.Series) []record.Station {
+	return newFacts(run, series).places.stationsOf()
+}
+
 func judge(f *facts, r ruling) record.Verdict {
 	slo := checkSLO(f.runFacts)
 	found, all := r.found, r.all
@@ -54,7 +59,7 @@ func judge(f *facts, r ruling) record.Verdict {
 	v := record.Verdict{
 		Outcome: outcome, Bottleneck: found.bottleneck, Because: found.because, Next: found.next,
 		Evidence: found.pro, Against: found.against, SLO: slo.terms, OtherCores: f.others().value, BacklogShare: f.schedule.owed.value,
-		Stations: f.places.stationsOf(),
+		Stations: f.places.stationsOf(), Uses: f.usesOf(), Disks: f.disks.uses(),
 	}
 	v.Stalls = f.stalls()
 	v.Concurrency = f.lone.result(f.runFacts)

@@ -103,8 +103,9 @@ func (s *ifaceSums) link(of ifaceKey, name record.Statement, way int, speed floa
 	return l
 }
 
-// linkOf reads the interface that leads to the target, on either side.
-func linkOf(f *cpuFacts, series *record.Series) linkFacts {
+// linkOf reads the interface that leads to the target, on either side: the fuller
+// direction, and the fullest interface of either direction, the one to the server first.
+func linkOf(f *cpuFacts, series *record.Series) (best linkFacts, ways [2]linkFacts) {
 	by := map[ifaceKey]*ifaceSums{}
 	for _, row := range ours(f, series.Observed.NetDevs) {
 		if !row.Target || row.Bad != "" || row.WidthNs <= 0 {
@@ -120,7 +121,14 @@ func linkOf(f *cpuFacts, series *record.Series) linkFacts {
 		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.side, b.side), cmp.Compare(a.iface, b.iface))
 	})
 	given := positive(f.run.Spec.LinkBitsPerSecond)
-	var best linkFacts
+	add := func(key ifaceKey, way int, l linkFacts) {
+		best = fuller(best, l)
+		to := &ways[1-way] // what the generator's interface sends goes to the server
+		if key.side == record.SideServer || key.side == "" && key.host == f.subject.host && key.host != f.homeHost {
+			to = &ways[way]
+		}
+		*to = fuller(*to, l)
+	}
 	for _, key := range keys {
 		s := by[key]
 		if s.seconds <= 0 {
@@ -132,16 +140,17 @@ func linkOf(f *cpuFacts, series *record.Series) linkFacts {
 			if given > 0 {
 				speed, from = given, "given"
 			}
-			best = fuller(best, s.link(key, name, way, speed, from))
+			add(key, way, s.link(key, name, way, speed, from))
 		}
 		if s.shaped > 0 {
-			best = fuller(best, s.link(key, name, 1, s.shaped, s.kind))
+			add(key, 1, s.link(key, name, 1, s.shaped, s.kind))
 		}
 	}
 	if !best.known {
-		best.fromRun(f.runFacts, given)
+		ways = fromRun(f.runFacts, given)
+		best = fuller(ways[1], ways[0])
 	}
-	return best
+	return best, ways
 }
 
 // fuller is the one of two that is nearer to its speed; where neither's is
@@ -165,15 +174,17 @@ func fuller(a, b linkFacts) linkFacts {
 // ifaceKey is one interface of one host.
 type ifaceKey struct{ host, side, iface string }
 
-// fromRun takes, without a watched interface, the bytes that the run itself
-// counted, where the person gave a speed to set them against.
-func (l *linkFacts) fromRun(f *runFacts, given float64) {
+// fromRun takes, without a watched interface, the bytes that the run itself counted in
+// either direction, where the person gave a speed to set them against.
+func fromRun(f *runFacts, given float64) (ways [2]linkFacts) {
 	if given == 0 || f.elapsedS <= 0 {
-		return
+		return ways
 	}
-	read, written := float64(f.run.Bytes.Read), float64(f.run.Bytes.Written)
-	*l = linkFacts{known: true, fromBytes: true, from: "given", speed: some(given), sent: written > read,
-		bits: math.Max(read, written) * 8 * framing / f.elapsedS}
+	for i, bytes := range []uint64{f.run.Bytes.Written, f.run.Bytes.Read} {
+		ways[i] = linkFacts{known: true, fromBytes: true, from: "given", speed: some(given), sent: i == 0,
+			bits: float64(bytes) * 8 * framing / f.elapsedS}
+	}
+	return ways
 }
 
 // share is how full the link was; 0 where its speed is not known.

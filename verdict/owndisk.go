@@ -73,8 +73,12 @@ func ruleOwnDisk(f *facts) finding {
 		return out // serverwait.go says what is missing
 	}
 	out.answer = yes
-	out.pro = slices.Concat(f.stackClue().says, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
+	device := f.disks.full(false)
+	out.pro = slices.Concat(f.stackClue().says, f.disks.evidence(device), f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
 	out.because = just("blocked.disk", with{"waits": d.says()})
+	if device != nil {
+		out.because = append(out.because, workOf(device))
+	}
 	out.next = []record.Statement{d.top.step()}
 	return out
 }

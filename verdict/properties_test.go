@@ -273,7 +273,7 @@ func anyAgent(t *rapid.T) record.Agent {
 // anyRow draws an observed row of any kind, near the window more often than not.
 func anyRow(t *rapid.T) record.ObservedRow {
 	var row record.ObservedRow
-	switch rapid.IntRange(0, 16).Draw(t, "kind") {
+	switch rapid.IntRange(0, 18).Draw(t, "kind") {
 	case 0:
 		row = ptr(rapid.Make[record.CPURow]().Draw(t, "cpu"))
 	case 1:
@@ -308,6 +308,10 @@ func anyRow(t *rapid.T) record.ObservedRow {
 		row = ptr(rapid.Make[record.StatusRow]().Draw(t, "status"))
 	case 16:
 		row = ptr(rapid.Make[record.DatabaseRow]().Draw(t, "database"))
+	case 17:
+		row = ptr(rapid.Make[record.DiskRow]().Draw(t, "disk"))
+	case 18:
+		row = ptr(rapid.Make[record.TitlesRow]().Draw(t, "titles"))
 	}
 	if h := row.Observed(); rapid.IntRange(0, 4).Draw(t, "near") > 0 {
 		h.TNs = rapid.Int64Range(-2e9, 12e9).Draw(t, "t")

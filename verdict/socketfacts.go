@@ -20,11 +20,6 @@ const (
 	stations
 )
 
-// stationNames are the names that a record carries.
-func stationNames() [stations]string {
-	return [...]string{"generator", "network to server", "server receive queue", "server", "network to client", "generator receive queue"}
-}
-
 // occupancy is how many requests were at each station, as one source saw it.
 // By Little's law a share of the requests in flight is that share of a request's
 // time.
@@ -301,7 +296,7 @@ func (p *placeFacts) stationsOf() []record.Station {
 	}
 	var list []record.Station
 	if p.both {
-		for s, name := range stationNames() {
+		for s, name := range record.PlaceNames() {
 			list = append(list, record.Station{Name: name, Share: p.share[s], Low: p.low[s], High: p.high[s]})
 		}
 		return list
@@ -310,8 +305,8 @@ func (p *placeFacts) stationsOf() []record.Station {
 	here, low, high := p.share[inGenerator]+p.share[generatorQueue], p.low[inGenerator]+p.low[generatorQueue],
 		p.high[inGenerator]+p.high[generatorQueue]
 	return []record.Station{
-		{Name: stationNames()[inGenerator], Share: p.share[inGenerator], Low: p.low[inGenerator], High: p.high[inGenerator]},
-		{Name: "way and server", Share: math.Max(1-here, 0), Low: math.Max(1-high, 0), High: math.Min(math.Max(1-low, 0), 1)},
-		{Name: stationNames()[generatorQueue], Share: p.share[generatorQueue], Low: p.low[generatorQueue], High: p.high[generatorQueue]},
+		{Name: record.PlaceGenerator, Share: p.share[inGenerator], Low: p.low[inGenerator], High: p.high[inGenerator]},
+		{Name: record.PlaceBeyond, Share: math.Max(1-here, 0), Low: math.Max(1-high, 0), High: math.Min(math.Max(1-low, 0), 1)},
+		{Name: record.PlaceAtClient, Share: p.share[generatorQueue], Low: p.low[generatorQueue], High: p.high[generatorQueue]},
 	}
 }

@@ -17,6 +17,7 @@ type threadFacts struct {
 	looks    int // of all processes
 	all      float64
 	disk     float64 // uninterruptible
+	inDisk   int     // different threads that were seen so, at least
 	stopped  float64
 	sleeping []sleepers // those that tell before the others, most first
 }
@@ -60,8 +61,13 @@ func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 			looks[row.PID]++
 		}
 	}
-	where := map[sleepers]float64{}
+	where, inDisk := map[sleepers]float64{}, map[[2]int]bool{}
 	for _, row := range rows {
+		for _, one := range row.Busiest {
+			if one.State == "D" {
+				inDisk[[2]int{row.PID, one.TID}] = true
+			}
+		}
 		n, s := looks[row.PID], &row.States
 		t.all += (positive(float64(s.Running)) + positive(float64(s.Sleeping)) + positive(float64(s.Disk)) + positive(float64(s.Other))) / n
 		t.disk += positive(float64(s.Disk)) / n
@@ -70,7 +76,7 @@ func sleepsOf(f *serverSide, series *record.Series) threadFacts {
 			where[sleepers{wchan: w.Wchan, comm: w.Comm}] += positive(float64(w.Threads)) / n
 		}
 	}
-	t.looks = len(rows)
+	t.looks, t.inDisk = len(rows), len(inDisk)
 	for s, n := range where {
 		if s.wchan != "" && n > 0 {
 			s.threads = n

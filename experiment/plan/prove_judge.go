@@ -35,7 +35,7 @@ func resourceOf(ceiling record.Bottleneck) string {
 		return record.PerturbServer
 	case record.Bandwidth, record.Packets:
 		return record.PerturbLink
-	case record.Concurrency:
+	case record.Concurrency, record.HTTP2Window: // each connection has a window
 		return record.PerturbConcurrency
 	}
 	return ""

@@ -1,0 +1,159 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+
+	"ceiling/record"
+)
+
+// A disk by the kernel's counts (diskfacts.go), where nobody has seen the stacks of who waits
+// for it.
+
+const (
+	// diskBusy is the share of the window with work from which a disk may be what holds
+	// requests up. One after another they leave it idle between an answer and the next
+	// write: a planted one was busy for 0.83 to 0.97 of the time.
+	diskBusy = 0.75
+	// pressureLeast of the time some task of the host waits for a disk that holds a server
+	// up.
+	pressureLeast = 0.5
+	// loggers is how many threads wait for a disk where that may be one that keeps a log
+	// beside the requests; then these have to wait for each other too.
+	loggers = 1.2
+	// looksFewest tell what threads do where there is no pressure to say the same.
+	looksFewest = 3
+)
+
+// full is the disk with files of the server, or of those that it asks, that had work nearly
+// all the time; else another one of which that is not known. nil: there is none.
+func (d *diskFacts) full(behind bool) *record.DiskUse {
+	var of, other []*record.DiskUse
+	for i := range d.list {
+		switch u := &d.list[i]; {
+		case u.Busy < diskBusy:
+		case behind && u.Behind, !behind && u.Server:
+			of = append(of, u)
+		case !u.Server && !u.Behind:
+			other = append(other, u)
+		}
+	}
+	if len(of) == 0 {
+		of = other
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	// Of a volume and the disks below it those have the flushes.
+	return slices.MaxFunc(of, func(a, b *record.DiskUse) int {
+		return cmp.Or(cmp.Compare(a.Flushing(), b.Flushing()), cmp.Compare(a.Busy, b.Busy), cmp.Compare(b.Device, a.Device))
+	})
+}
+
+// flushes tells whether most of a disk's time goes by in flushes: it can do no two at once.
+func flushes(d *record.DiskUse) bool { return d.Flushing() >= mostOf }
+
+// workOf is what a disk did, in one clause after its name.
+func workOf(d *record.DiskUse) record.Statement {
+	return say("disk.work", with{"device": d.Device, "busy": d.Busy, "flushes": d.FlushesPerS, "flush_ns": d.FlushNs, "flushing": d.Flushing(),
+		"syncs": flushes(d), "reads": d.ReadsPerS, "writes": d.WritesPerS, "queue": d.Queue})
+}
+
+// evidence is what a disk did, and that tasks of the host waited for it.
+func (d *diskFacts) evidence(u *record.DiskUse) []record.Evidence {
+	if u == nil {
+		return nil
+	}
+	list := []record.Evidence{record.NewEvidence("series.disk.busy_ns", u.Busy, "share",
+		say("disk.requests", with{"device": u.Device, "busy": u.Busy, "reads": u.ReadsPerS, "read_bytes": u.ReadBytesPerS, "writes": u.WritesPerS,
+			"written_bytes": u.WrittenBytesPerS, "flushes": u.FlushesPerS, "queue": u.Queue}))}
+	if d.pressure.known {
+		list = append(list, record.NewEvidence("series.psi.io_some_ns", d.pressure.value, "share",
+			say("disk.pressure", with{"share": d.pressure.value})))
+	}
+	return list
+}
+
+// diskNext is what to do about a disk.
+func diskNext(d *record.DiskUse) record.Statement {
+	if flushes(d) {
+		return say("disk.next.sync", with{"device": d.Device})
+	}
+	return say("disk.next", with{"device": d.Device})
+}
+
+// diskCaveats is what is concluded of a disk, and not seen.
+func diskCaveats(d *record.DiskUse) []record.Statement {
+	var list []record.Statement
+	if !flushes(d) {
+		list = append(list, say("caveat.disk-parallel", with{"device": d.Device, "busy": d.Busy, "queue": d.Queue}))
+	}
+	if !d.Server && !d.Behind {
+		list = append(list, say("caveat.disk-inferred", with{"device": d.Device}))
+	}
+	return list
+}
+
+// holdsUp tells whether so many threads in state D, on average, are what n requests wait
+// for: one after another that wait for a flush hold all up that have to be in the same
+// log, and half of the requests at once speak for themselves.
+func holdsUp(d *record.DiskUse, threads, n float64) bool {
+	return threads >= waitStep && (flushes(d) || threads >= mostOf*n)
+}
+
+// pressed tells whether a task of the host waited for a disk most of the time, or where the
+// kernel does not keep that, whether threads were looked at often enough without it.
+func (d *diskFacts) pressed(looks int) bool {
+	if d.pressure.known {
+		return d.pressure.value >= pressureLeast
+	}
+	return looks >= looksFewest
+}
+
+// ruleDisk asks whether a disk had work nearly all the time while the server waited for it,
+// by the kernel's counts alone.
+func ruleDisk(f *facts) finding {
+	out := finding{bottleneck: record.ServerBlocked, explained: true}
+	d := f.disks.full(false)
+	if d == nil {
+		return out
+	}
+	out.pro = f.disks.evidence(d)
+	t := &f.sleeps
+	if !holdsUp(d, t.disk, f.underWay()) || !f.disks.pressed(t.looks) {
+		return out
+	}
+	beside := t.inDisk < 2 && t.disk < loggers && t.all > float64(len(f.subject.processes))+waitStep
+	if beside && (f.waiting() != queued || f.lone.lined) {
+		return out
+	}
+	if free, missing := f.generatorFree(); !free || missing != nil {
+		return out
+	}
+	p := &f.places
+	if idle, missing := f.serverIdle(); !idle || missing != nil || !p.known || !p.both || p.share[serverQueue]+p.share[inServer] < mostOf {
+		return out // serverwait.go says what is missing
+	}
+	out.answer = yes
+	waiting := record.NewEvidence("series.process.states.disk", t.disk, "threads", say("threads.disk", with{"threads": t.disk, "of": t.all}))
+	out.pro = slices.Concat(out.pro, []record.Evidence{waiting}, f.cpuEvidence(), f.placeEvidence(serverQueue, inServer))
+	out.because = just("blocked.by-disk", with{"device": d.Device, "work": workOf(d), "threads": t.disk})
+	out.next, out.caveats = []record.Statement{diskNext(d)}, diskCaveats(d)
+	if beside {
+		out.caveats = append(out.caveats, say("caveat.disk-beside", nil))
+	}
+	return out
+}
+
+// ofTheDisks says of a disk that had work all the time what that does not show.
+func (d *caveats) ofTheDisks(f *serverSide, bottleneck record.Bottleneck) {
+	u := f.disks.full(false)
+	if u == nil || !u.Server || f.sleeps.looks == 0 || f.sleeps.disk >= waitStep ||
+		!slices.Contains([]record.Bottleneck{record.ServerBlocked, record.Concurrency, record.Inconclusive}, bottleneck) {
+		return
+	}
+	if w := diskWaitsOf(f.tellingWaits()); w.all >= waitStep {
+		return
+	}
+	d.add("caveat.disk-busy", with{"device": u.Device, "busy": u.Busy, "threads": f.sleeps.disk})
+}

@@ -1,0 +1,135 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ceiling/internal/hist"
+	"ceiling/record"
+)
+
+// waitingForDisk is a server that waits for a disk: so many of its four threads in state D
+// in each look, which were so many different ones, and pressure on its host.
+func waitingForDisk(threads, different int, pressure float64) *watchedRun {
+	w := watched(190e6, .2)
+	n := 0
+	each(w, func(r *record.ProcessRow) {
+		r.States = record.ThreadCount{Disk: threads, Sleeping: 4 - threads}
+		for i := range threads {
+			r.Busiest = append(r.Busiest, record.ThreadUse{TID: 100 + (n+i)%max(different, 1), Comm: "srv", RunNs: 1e6, State: "D"})
+		}
+		n++
+	})
+	for s := range 10 {
+		w.row(s, time.Second, &record.PSIRow{IOSomeNs: int64(pressure * 1e9)})
+	}
+	return w
+}
+
+// inTurn has the requests of a run wait for each other: a lone one takes 3 ms, and of the
+// first ones each that much longer than the one before.
+func inTurn(w *watchedRun) *watchedRun {
+	var first hist.Hist
+	for i := range int64(64) {
+		first.Record((i + 1) * 3e6)
+	}
+	var all hist.Hist
+	for range w.run.Requests.Completed {
+		all.Record(190e6)
+	}
+	w.run.Latency.ServiceBins, w.run.Latency.ResponseBins = record.BinsOf(&all), record.BinsOf(&all)
+	w.run.FirstAnswers, w.run.Lone = record.BinsOf(&first), loneSample(24, func() int64 { return 3e6 })
+	return w
+}
+
+// reading gives a run a disk that is read: so many under way on average.
+func (w *watchedRun) reading(device string, perS int64, queue float64, pids ...int) *watchedRun {
+	for s := range 10 {
+		w.row(s, time.Second, &record.DiskRow{Device: device, PIDs: pids, Reads: perS, ReadBytes: 16384 * perS, ReadNs: int64(queue * 1e9),
+			BusyNs: 99e7, QueueNs: int64(queue * 1e9)})
+	}
+	return w
+}
+
+// TestDiskIsNamedByCounts: without stacks and without a database to ask, a disk is named
+// where it had work all the time and threads of the server waited, and only there.
+func TestDiskIsNamedByCounts(t *testing.T) {
+	const flushes = "the requests wait for disk sdb: 1 of the server's threads wait for a disk at any time (state D), and disk sdb had work 96% of the time: " +
+		"320 flushes/s × 3.00 ms = 96% of it"
+	for name, c := range map[string]struct {
+		w             *watchedRun
+		says, refuses string
+	}{
+		"a flush at a time": {w: waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond, 100), says: flushes},
+		"what to do":        {w: waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond, 100), says: "sync less often (several requests a sync), or put what is on sdb on a faster disk"},
+		"on a volume": {w: waitingForDisk(1, 3, .97).reading("dm-0", 320, .99, 100).flushing("sdb", 320, 3*time.Millisecond, 100),
+			says: flushes},
+		"whose files are not known": {w: waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond), says: "inferred from its being the busy disk"},
+		"another one is busy": {w: waitingForDisk(1, 3, .97).flushing("sda", 10, time.Millisecond, 100).flushing("sdb", 320, 3*time.Millisecond),
+			says: flushes},
+		"files of a server behind": {w: func() *watchedRun {
+			w := waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond, 50)
+			w.found(record.RolePeer, 50, "db")
+			return w
+		}(), refuses: "wait for disk"},
+		"a log beside the requests":       {w: waitingForDisk(1, 1, .97).flushing("sdb", 320, 3*time.Millisecond, 100), refuses: "wait for disk"},
+		"one thread for requests in turn": {w: inTurn(waitingForDisk(1, 1, .97).flushing("sdb", 320, 3*time.Millisecond, 100)), says: flushes},
+		"only one thread was seen":        {w: inTurn(waitingForDisk(1, 1, .97).flushing("sdb", 320, 3*time.Millisecond, 100)), says: "which could keep a log beside them"},
+		"threads that do not wait":        {w: waitingForDisk(0, 0, .97).flushing("sdb", 320, 3*time.Millisecond, 100), refuses: "wait for disk"},
+		"busy is not full":                {w: waitingForDisk(0, 0, .97).flushing("sdb", 320, 3*time.Millisecond, 100), says: "but the server's threads did not wait for it (0 in state D)"},
+		"threads that wait now and then": {w: each(waitingForDisk(1, 4, .97).flushing("sdb", 320, 3*time.Millisecond, 100), func(r *record.ProcessRow) {
+			if r.TNs%5e9 != 0 {
+				r.States.Disk = 0
+			}
+		}), refuses: "wait for disk"},
+		"no pressure":           {w: waitingForDisk(1, 3, .1).flushing("sdb", 320, 3*time.Millisecond, 100), refuses: "wait for disk"},
+		"a disk with time left": {w: waitingForDisk(1, 3, .97).flushing("sdb", 220, 3*time.Millisecond, 100), refuses: "wait for disk"},
+		"a pair of reads of 64": {w: waitingForDisk(2, 4, .97).reading("sdb", 4000, 2, 100),
+			refuses: "wait for disk"}, // a parallel disk would take more
+		"many reads": {w: func() *watchedRun {
+			w := waitingForDisk(2, 4, .97).reading("sdb", 4000, 40, 100)
+			each(w, func(r *record.ProcessRow) { r.States.Disk = 40 })
+			return w
+		}(), says: "does not show that it is full: a disk that works on several requests at a time may take more than the 40"},
+		"a server without CPU left": {w: func() *watchedRun {
+			w := waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond, 100)
+			each(w, func(r *record.ProcessRow) { r.CPUNs = 19e8 })
+			each(w, func(r *record.CPURow) {
+				for i := range r.Cores {
+					r.Cores[i].User, r.Cores[i].Idle = 98, 0
+				}
+			})
+			return w
+		}(), refuses: "wait for disk"},
+	} {
+		v := c.w.judge()
+		text := sayings(v)
+		if c.says != "" && !strings.Contains(text, c.says) {
+			t.Errorf("%s: %q is not in %s", name, c.says, text)
+		}
+		if c.refuses != "" && strings.Contains(text, c.refuses) {
+			t.Errorf("%s: %q is in %s", name, c.refuses, text)
+		}
+		if strings.HasPrefix(c.says, "the requests wait") && v.Bottleneck != record.ServerBlocked {
+			t.Errorf("%s: %s", name, v.Bottleneck)
+		}
+		allSaid(t, v)
+	}
+}
+
+// TestDiskIsSaidWithStacks: what is named by stacks has the disk's counts beside it, of the
+// server and of one that it asks.
+func TestDiskIsSaidWithStacks(t *testing.T) {
+	for name, c := range map[string]struct{ fixture, says string }{
+		"behind, by stacks": {"behind-disk.json", "on device vda; disk vda had work 92% of the time: 920 flushes/s × 1.00 ms = 92% of it"},
+		"behind, by states": {"behind-disk-states.json", "were in uninterruptible sleep, and disk vda had work 92% of the time"},
+	} {
+		run, series := fixtureNamed(t, c.fixture)
+		w := &watchedRun{run, series}
+		w.flushing("vda", 920, time.Millisecond, 51)
+		if text := sayings(w.judge()); !strings.Contains(text, c.says) {
+			t.Errorf("%s: %q is not in %s", name, c.says, text)
+		}
+	}
+}
