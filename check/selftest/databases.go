@@ -33,6 +33,7 @@ func databaseServers() []Scenario {
 			more := p
 			more.subject.params.Sleep /= 3
 			p.patterns = []string{`one row of the table hot that others have locked \(begin; update hot set n = n \+ \?`}
+			p.bare = []string{`sessions of postgresql wait for a lock that others have \(most in update\)`}
 			return p.confirmedBy("a third of the time", more)
 		}},
 		{"database-commit", "every request commits to PostgreSQL, and waits for the sync of its log",

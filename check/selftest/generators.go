@@ -59,8 +59,8 @@ func starvedGenerators() []Scenario {
 // Scenarios are all there are.
 func Scenarios() []Scenario {
 	var all []Scenario
-	groups := [][]Scenario{busyServers(), starvedServers(), idleServers(), askedServers(), databaseServers(), callingServers(), paths(),
-		troubles(), starvedGenerators(), replicatedServers(), pushingServers()}
+	groups := [][]Scenario{busyServers(), starvedServers(), idleServers(), farServers(), askedServers(), databaseServers(), callingServers(),
+		paths(), troubles(), starvedGenerators(), replicatedServers(), pushingServers()}
 	for _, group := range groups {
 		all = append(all, group...)
 	}

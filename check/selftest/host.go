@@ -24,6 +24,7 @@ type ground struct {
 	noNamespaces string
 	noCgroup     string
 	noDisk       string
+	noDevice     string
 	// paths of the software that was looked for, and packages of what is not
 	// there, by name.
 	paths, missing map[string]string
@@ -48,6 +49,9 @@ func survey(ctx context.Context) (ground, error) {
 	}
 	if err := planted.TrySlowDisk(); err != nil {
 		g.noDisk = "no slow disk can be made: " + err.Error()
+	}
+	if err := planted.TrySlowDevice(); err != nil {
+		g.noDevice = "no slow block device can be made: " + err.Error()
 	}
 	if ln, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		g.inet6 = true
@@ -100,6 +104,8 @@ func (g *ground) lacks(n need) string {
 		return g.noCgroup
 	case n.slowDisk && g.noDisk != "":
 		return g.noDisk
+	case n.slowDevice && g.noDevice != "":
+		return g.noDevice
 	}
 	return g.lacksSoftware(strings.Fields(n.software))
 }

@@ -16,6 +16,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/measure/run"
 	"ceiling/record"
+	"ceiling/verdict"
 	"ceiling/verdict/prose"
 )
 
@@ -221,7 +222,10 @@ func try(ctx context.Context, o *Options, g *ground, p *plan, number int, keep *
 	case err != nil:
 		r.Judged, r.Why = Failed, err.Error()
 	default:
-		if r.Judged, r.Why = p.judge(r.Verdict, st.helper); r.Judged == Wrong && r.Others > othersMax {
+		if r.Judged, r.Why = p.judge(r.Verdict, st.helper); r.Judged == Right && p.bare != nil {
+			r.Judged, r.Why = p.judgeBare(done.File, st.helper)
+		}
+		if r.Judged == Wrong && r.Others > othersMax {
 			r.Judged, r.Why = Disturbed, fmt.Sprintf("other processes used %.1f cores", r.Others)
 		} else if r.Confirmed != nil && !r.Confirmed.Holds() {
 			r.Judged, r.Why = Unconfirmed, "the rate did not follow the planted resource"
@@ -292,6 +296,22 @@ func (p *plan) judge(v *record.Verdict, helper string) (judged, why string) {
 		return Right, ""
 	}
 	return Wrong, ""
+}
+
+// judgeBare sets a verdict on what was recorded, but for stacks and the database's account,
+// against what was planted.
+func (p *plan) judgeBare(file record.File, helper string) (judged, why string) {
+	r, series, err := record.Open(file)
+	if err != nil {
+		return Failed, err.Error()
+	}
+	r.Stacks, r.Database, series.Observed.Databases, series.Observed.Statuses = nil, nil, nil, nil
+	v := verdict.Judge(r, &series)
+	bare := plan{accept: p.accept, patterns: p.bare}
+	if judged, why = bare.judge(&v, helper); judged != Right {
+		why = strings.TrimSuffix(fmt.Sprintf("without stacks and the database's account: %s: %s: %s", v.Bottleneck, prose.Sentence(v.Because), why), ": ")
+	}
+	return judged, why
 }
 
 // explained tells whether what the verdict says matches one of the patterns.

@@ -37,6 +37,7 @@ type need struct {
 	namespaces bool // root, ip and tc
 	cgroup     bool // root and the CPU controller
 	slowDisk   bool // root and FUSE
+	slowDevice bool // the same and a loop device
 	// software of others, names between blanks (software.go).
 	software string
 }
@@ -65,6 +66,9 @@ type plan struct {
 	// patterns: one of them has to match what the verdict says. {helper} in them
 	// is the first helper's address.
 	patterns []string
+	// bare is patterns for the verdict as it is where no stacks may be taken and no database
+	// is asked; nil where that is not held against the plant.
+	bare []string
 	// relieved is the same plan with more of the planted resource, which more
 	// names; nil where the plant needs no confirmation.
 	relieved *plan

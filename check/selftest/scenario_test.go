@@ -61,7 +61,7 @@ func TestEveryCeilingIsPlanted(t *testing.T) {
 	}
 	for _, name := range []record.Bottleneck{
 		record.LoadGenerator, record.ServerCPU, record.SharedCPU, record.ServerThread, record.ServerBlocked, record.Uneven, record.Bandwidth,
-		record.Packets, record.AcceptQueue, record.Concurrency, record.TargetRate, record.Failures,
+		record.Packets, record.AcceptQueue, record.Concurrency, record.HTTP2Window, record.TargetRate, record.Failures,
 	} {
 		if !planted[name] {
 			t.Errorf("nobody plants %s", name)
@@ -123,7 +123,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestWhatIsMissingIsNotRun(t *testing.T) {
-	g := ground{cpus: []int{0}, noCPUs: "one CPU", noNamespaces: "no root", noCgroup: "no cgroup", noDisk: "no disk",
+	g := ground{cpus: []int{0}, noCPUs: "one CPU", noNamespaces: "no root", noCgroup: "no cgroup", noDisk: "no disk", noDevice: "no loop",
 		missing: map[string]string{"initdb": "postgresql"}}
 	all := Scenarios()
 	keep := &keeper{base: t.TempDir()}
@@ -133,7 +133,7 @@ func TestWhatIsMissingIsNotRun(t *testing.T) {
 			continue
 		}
 		r := play(t.Context(), &Options{}, &g, s, 1, 1, keep)
-		if r.Judged != NotRun || !slices.Contains([]string{"one CPU", "no root", "no cgroup", "no disk",
+		if r.Judged != NotRun || !slices.Contains([]string{"one CPU", "no root", "no cgroup", "no disk", "no loop",
 			"not installed: apt-get install postgresql"}, r.Why) || r.Verdict != nil {
 			t.Errorf("%s: %+v", s.Name, r)
 		}

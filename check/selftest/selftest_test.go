@@ -35,7 +35,7 @@ func areNamed(t *testing.T, o Options) {
 		if err := WriteRow(&text, *r); err != nil {
 			t.Fatal(err)
 		}
-		lacking := g.noCPUs != "" || g.noDisk != "" || strings.HasPrefix(r.Why, "not installed")
+		lacking := g.noCPUs != "" || g.noDisk != "" || g.noDevice != "" || strings.HasPrefix(r.Why, "not installed")
 		if r.Judged == Right || r.Judged == NotRun && lacking || r.Judged == Disturbed || r.Judged == Unconfirmed && r.Others > othersMax {
 			t.Log(text.String())
 		} else {
@@ -48,6 +48,11 @@ func areNamed(t *testing.T, o Options) {
 // and a pool of connections to one that has both to spare are three answers.
 func TestServersBehindAreToldApart(t *testing.T) {
 	areNamed(t, Options{Seed: 3, Only: []string{"downstream-busy", "downstream-sync", "downstream-pool"}})
+}
+
+// TestDisksAreNamed: with stacks and without, of the subject and of a server that it asks.
+func TestDisksAreNamed(t *testing.T) {
+	areNamed(t, Options{Seed: 2, Only: []string{"flush", "downstream-flush"}})
 }
 
 // TestDatabasesAreNamed: a pool before a database, whose size another client doubles, and a service that its callers keep

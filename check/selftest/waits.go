@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 
 	"ceiling/experiment/spec"
@@ -9,6 +10,19 @@ import (
 	"ceiling/record"
 	"ceiling/server/planted"
 )
+
+// farServers plant a distance.
+func farServers() []Scenario {
+	return []Scenario{
+		{"h2-window", "uploads over HTTP/2 to a server that is far away, with a small window", need{}, func(d *dice) plan {
+			p := planted.Params{Sleep: d.wholeMs(4, 10), Bytes: 64 << d.whole(10, 11)}
+			s := d.run(d.whole(2, 8))
+			s.HTTP = "2"
+			return plan{says: fmt.Sprintf("%d KiB, %v each way", p.Bytes>>10, p.Sleep), subject: host{kind: "far", params: p}, spec: s,
+				method: "POST", body: strings.Repeat("upload", 100_000), accept: only(record.HTTP2Window)}
+		}},
+	}
+}
 
 // idleServers plant waiting: in the server, or for somebody behind it.
 func idleServers() []Scenario {
@@ -102,7 +116,23 @@ func askedServers() []Scenario {
 				subject: host{kind: "forward", params: planted.Params{N: n}, toHelper: true}, spec: d.run(d.connections()),
 				accept: only(record.ServerBlocked, "waits for its disk")}
 		}},
+		{"flush", "every request is flushed to a slow block device", need{slowDevice: true}, func(d *dice) plan {
+			p := planted.Params{Sleep: d.ms(3, 9), N: d.whole(1, 4)}
+			return plan{says: fmt.Sprintf("%v a flush, %d at a time", p.Sleep, p.N), subject: host{kind: "flush", params: p}, spec: d.run(d.connections()),
+				accept: only(record.ServerBlocked), patterns: flushed(), bare: flushed()}
+		}},
+		{"downstream-flush", "a server behind it that has every request flushed to a slow block device", need{slowDevice: true}, func(d *dice) plan {
+			n, p := d.whole(3, 9), planted.Params{Sleep: d.ms(3, 9), N: d.whole(1, 3)}
+			return plan{says: fmt.Sprintf("%d connections, %v a flush, %d at a time", n, p.Sleep, p.N), helpers: []host{{kind: "flush", params: p}},
+				subject: host{kind: "forward", params: planted.Params{N: n}, toHelper: true}, spec: d.run(d.connections()),
+				accept: only(record.ServerBlocked, "waits for its disk"), patterns: flushed(), bare: flushed()}
+		}},
 	}
+}
+
+// flushed is what is said of the loop device of a plant.
+func flushed() []string {
+	return []string{`disk loop\d+ had work [\d.]+% of the time: \d+ flushes/s × [\d.]+ ms = [\d.]+% of it`}
 }
 
 // paths plant a narrow link, and a short queue at the door.
