@@ -117,6 +117,7 @@ func (sh *shell) documentOf(names []string) (page.Document, error) {
 		if err != nil {
 			return page.Document{}, err
 		}
+		judgeKilled(run.Run, run.Series)
 		runs = append(runs, run)
 	}
 	document, err := page.Runs(runs)

@@ -8,6 +8,7 @@ import (
 	"ceiling/experiment/plan"
 	"ceiling/record"
 	"ceiling/show/report"
+	"ceiling/verdict"
 )
 
 func newShow(sh *shell) *cobra.Command {
@@ -27,10 +28,11 @@ func newShow(sh *shell) *cobra.Command {
 			if file.IsPlan() {
 				return sh.showPlan(file, asJSON, verbose)
 			}
-			r, _, err := record.Open(file)
+			r, series, err := record.Open(file)
 			if err != nil {
 				return err
 			}
+			judgeKilled(r, &series)
 			if asJSON {
 				return report.JSON(sh.stdout, r)
 			}
@@ -40,6 +42,14 @@ func newShow(sh *shell) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print the JSON document")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all of the text")
 	return c
+}
+
+// judgeKilled has a run judged that was killed before it was: what its series tells is in
+// no verdict of its record.
+func judgeKilled(r *record.Run, series *record.Series) {
+	if r.Unfinished {
+		r.Verdict = verdict.Judge(r, series)
+	}
 }
 
 // showPlan prints what a plan came to; one that was broken off is concluded

@@ -151,6 +151,26 @@ func (p *Page) Text(selector string) string {
 	return text
 }
 
+// Clipped is the texts that a reader cannot see without scrolling sideways: outside of the window, or beyond the edge of
+// an element that scrolls or cuts. What is only there for who listens (class unseen) or before a key is pressed (class skip)
+// is not meant, nor the heads of tables that are cards, what is folded away, pictures, or the row of links at the top.
+func (p *Page) Clipped() []string {
+	p.t.Helper()
+	var list []string
+	p.Eval(`[...document.querySelectorAll("body *")].filter(e => {
+		if (![...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.textContent.trim())) return false;
+		if (e.closest(".unseen, .skip, .plot, .flame-map, svg, nav, script, style") || !e.checkVisibility()) return false;
+		const box = e.getBoundingClientRect();
+		if (box.width <= 1 || e.closest(".cards thead")) return false;
+		for (let at = e; at !== document.body; at = at.parentElement) {
+			const edge = at.getBoundingClientRect(), cuts = getComputedStyle(at).overflowX !== "visible";
+			if (cuts && (box.right > edge.right + 1 || box.left < edge.left - 1 || at.scrollWidth > at.clientWidth + 1)) return true;
+		}
+		return box.right > innerWidth + 1 || box.left < -1;
+	}).map(e => e.tagName.toLowerCase() + " in " + (e.closest("[id]")?.id ?? "the page") + ": " + e.textContent.trim().slice(0, 60))`, &list)
+	return list
+}
+
 // Click clicks the first element that a CSS selector finds.
 func (p *Page) Click(selector string) {
 	p.t.Helper()

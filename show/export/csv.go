@@ -39,6 +39,8 @@ var tables = []table{
 	{kind: record.KindIRQ, list: "lines", inner: "cpus"},
 	{kind: record.KindNIC, list: "counters"},
 	{kind: record.KindPSI},
+	{kind: record.KindDisk},
+	{kind: record.KindTitles},
 	{kind: record.KindThrottle},
 	{kind: record.KindFreq},
 	{kind: record.KindObserver, list: "sources", prefix: "source_"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/page"
 )
@@ -98,6 +99,8 @@ func figuresOf(d page.Document, kind string) ([]page.Block, error) {
 			b = f
 		case page.Bar:
 			name = "stations"
+		case page.Path: // of one run; several over each other have bars
+			name, b = "stations", f.On("", nil)
 		case page.HeatMaps:
 			name = "cores"
 		default:
@@ -201,4 +204,31 @@ func each(sections []page.Section, visit func(page.Block)) {
 	for _, s := range sections {
 		walk(s.Blocks)
 	}
+}
+
+// pathOf is the path of a request, as the boxes of every other view. Those of a single run
+// lead to the charts of its page.
+func (e *Entry) pathOf(of any) (answer, error) {
+	return blockOf(e, of, func(m measured) (page.Block, error) {
+		var runs []*record.Run
+		for _, r := range m.runs {
+			runs = append(runs, r.Run)
+		}
+		p, ok := page.PathOf(runs)
+		if !ok {
+			return nil, errors.New("where the time goes was not measured")
+		}
+		address, d := "", page.Document{}
+		if len(m.runs) == 1 {
+			var err error
+			if d, err = page.Runs([]chart.Run{*m.runs[0]}); err != nil {
+				return nil, err
+			}
+			address = recordPage(m.runs[0].ID)
+		}
+		if m.name != "" {
+			p.Says += " · " + m.name
+		}
+		return p.On(address, d.Sections), nil
+	})
 }

@@ -12,7 +12,7 @@ import (
 
 // ends is the CPU of both ends during a point.
 func (e *Entry) ends(of any) (answer, error) {
-	return e.tableOf(of, func(m measured) (page.Table, error) {
+	return blockOf(e, of, func(m measured) (page.Block, error) {
 		t := page.Table{Caption: "Both ends" + m.called() + ": CPU over " + unit.Plural(len(m.runs), "run", "runs"),
 			Columns: []page.Column{{Name: "end"}, {Name: "cores used", Figure: true}, {Name: "CPU per request", Figure: true},
 				{Name: "busiest thread", Figure: true}, {Name: "runnable, waiting for CPU", Figure: true}}}
@@ -53,7 +53,7 @@ func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 // workers is how the server's processes, and the generator's threads, share the work.
 func (e *Entry) workers(of any) (answer, error) {
-	return e.tableOf(of, func(m measured) (page.Table, error) {
+	return blockOf(e, of, func(m measured) (page.Block, error) {
 		most := 0
 		for _, r := range m.runs {
 			if r.Subject != nil {
@@ -141,8 +141,8 @@ func sharing(r *chart.Run) string {
 	return fmt.Sprintf("; %d listening sockets share %s by SO_REUSEPORT", n, addr)
 }
 
-// tableOf is a table of what a reference names.
-func (e *Entry) tableOf(of any, table func(measured) (page.Table, error)) (answer, error) {
+// blockOf is a block about what a reference names.
+func blockOf(e *Entry, of any, block func(measured) (page.Block, error)) (answer, error) {
 	m, pending, err := e.measuredOf(of)
 	out := answer{isBlock: true}
 	if m.of != nil {
@@ -152,7 +152,7 @@ func (e *Entry) tableOf(of any, table func(measured) (page.Table, error)) (answe
 		out.pending, out.text = pending, "Not measured yet."
 		return out, err
 	}
-	t, err := table(m)
-	out.blocks = []page.Block{t}
+	b, err := block(m)
+	out.blocks = []page.Block{b}
 	return out, err
 }

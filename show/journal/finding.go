@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"unicode"
 
 	"ceiling/show/chart"
 	"ceiling/show/page"
@@ -14,6 +15,19 @@ import (
 type sentence struct {
 	HTML template.HTML
 	Text string
+	// First is the HTML up to the end of its first sentence, Rest what follows.
+	First, Rest template.HTML
+}
+
+// afterFirst takes plain text apart after its first sentence: a full stop before a space and
+// a capital letter.
+func afterFirst(text string) (first, rest string) {
+	for i := range text {
+		if next := strings.TrimLeft(text[i+1:], " "); text[i] == '.' && next != text[i+1:] && next != "" && unicode.IsUpper(rune(next[0])) {
+			return text[:i+1], text[i+1:]
+		}
+	}
+	return text, ""
 }
 
 // hero is the figure that stands for an entry in the index.
@@ -77,15 +91,24 @@ func (f *Front) lineWith(key, text string) int {
 // sentence works a text of the front matter out.
 func (w *written) sentence(key, text string) sentence {
 	var out sentence
+	to := &out.First
 	for _, p := range w.pieces(key, text) {
-		if p.ref == nil {
-			out.HTML += template.HTML(template.HTMLEscapeString(page.Text(p.text)))
-			out.Text += p.text
+		if p.ref != nil {
+			*to += w.inlineHTML(p.ref)
+			out.Text += p.ref.answer.text
 			continue
 		}
-		out.HTML += w.inlineHTML(p.ref)
-		out.Text += p.ref.answer.text
+		out.Text += p.text
+		if to == &out.First {
+			first, rest := afterFirst(p.text)
+			out.First += template.HTML(template.HTMLEscapeString(page.Text(first)))
+			if p.text = rest; rest != "" {
+				to = &out.Rest
+			}
+		}
+		out.Rest += template.HTML(template.HTMLEscapeString(page.Text(p.text)))
 	}
+	out.HTML = out.First + out.Rest
 	out.Text = page.Text(out.Text)
 	return out
 }

@@ -158,6 +158,7 @@ func TestJournalInABrowser(t *testing.T) {
 	}
 	b := browser.Start(t)
 	t.Run("disk", func(t *testing.T) { testDisk(t, b.Page()) })
+	t.Run("phone", func(t *testing.T) { testPhone(t, b.Page()) })
 	t.Run("filter", func(t *testing.T) { testFilter(t, b.Page()) })
 	t.Run("own", func(t *testing.T) { testOwn(t, b.Page()) })
 	t.Run("server", func(t *testing.T) { testServer(t, b.Page()) })
@@ -191,6 +192,17 @@ func pagesShown() []string {
 		recordPage(searchID), recordPage(proofID), recordPage(comparisonID)}
 }
 
+// cutOff fails for texts that a phone shows only when the page is scrolled sideways.
+func cutOff(t *testing.T, p *browser.Page, name string) {
+	t.Helper()
+	p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
+	for i, text := range p.Clipped() {
+		if i < 5 {
+			t.Errorf("%s: on a phone this is cut off: %s", name, text)
+		}
+	}
+}
+
 // testDisk opens the pages as files: they can be read by everybody, in light and
 // dark, on a phone and on paper, and lead to each other.
 func testDisk(t *testing.T, p *browser.Page) {
@@ -214,6 +226,7 @@ func testDisk(t *testing.T, p *browser.Page) {
 		if wide > 360 {
 			t.Errorf("%s: at 360 pixels the page is %d wide", name, wide)
 		}
+		cutOff(t, p, name)
 	}
 	p.SetViewport(1280, 900, 1, false)
 	p.Open(root + IndexPage)
@@ -255,6 +268,7 @@ func testOwn(t *testing.T, p *browser.Page) {
 		if p.Eval(`document.documentElement.scrollWidth`, &wide); wide > 390 {
 			t.Errorf("%s: at 390 pixels the page is %d wide", name, wide)
 		}
+		cutOff(t, p, name)
 		if name == IndexPage || strings.HasPrefix(name, "0004") || strings.HasPrefix(name, "0007") {
 			for _, v := range p.Violations() {
 				t.Errorf("%s: %s", name, v)

@@ -13,7 +13,7 @@ import (
 type card struct {
 	*Entry
 	To, Day string
-	Finding template.HTML
+	Finding sentence
 	Hero    *hero
 	Notices []notice
 	Labels  []label
@@ -80,7 +80,7 @@ func (j *Journal) index(texts map[*Entry]*written, premise *written) ([]byte, er
 	}
 	entries := map[string]int{}
 	for _, e := range j.Entries {
-		c := card{Entry: e, To: entryPage(e), Day: day(e.Date), Finding: texts[e].finding.HTML, Hero: texts[e].hero,
+		c := card{Entry: e, To: entryPage(e), Day: day(e.Date), Finding: texts[e].finding, Hero: texts[e].hero,
 			Notices: append(e.notices(), j.correctionNotices(e)...), Labels: e.labels()}
 		for _, l := range append(c.Labels, statusLabel(e.Status)) {
 			c.Classes += " " + l.ID

@@ -169,6 +169,7 @@ func (j *Journal) write(e *Entry) *written {
 	w.headings(tree)
 	w.paragraphs(tree)
 	w.visit(j, tree)
+	w.label(tree)
 	w.finding, w.next = w.sentence("finding", e.Finding), w.sentence("next", e.Next)
 	w.hero = w.heroOf(e.Hero)
 	if len(w.wrong) > 0 {

@@ -47,7 +47,7 @@ var usages = map[string]string{
 	"typed": `{{typed "5 ms"}}`, "table": `{{table "NAME"}} or {{table "NAME" "KIND"}}`, "figure": `{{figure "NAME" "KIND"}}`,
 	"little": `{{little (run "NAME")}}`, "shareOfLink": `{{shareOfLink (run "NAME") "10Gbit/s"}}`, "utilization": `{{utilization (run "NAME")}}`,
 	"regime": `{{(regime "kv-quorum").Rate}}`, "ladder": `{{ladder}}`,
-	"ends": `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`,
+	"ends": `{{ends (run "NAME")}}`, "workers": `{{workers (run "NAME")}}`, "path": `{{path (run "NAME")}}`,
 } // read-only
 
 // functions are those of an entry's references.
@@ -61,6 +61,7 @@ func (e *Entry) functions() texttemplate.FuncMap {
 		"typed":   func(text string) answer { return answer{text: text, short: text, typed: true} },
 		"table":   func(args ...string) (answer, error) { return e.blocks("table", args) },
 		"little":  e.little, "shareOfLink": e.shareOfLink, "utilization": e.utilization, "ends": e.ends, "workers": e.workers,
+		"path":   e.pathOf,
 		"figure": func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) },
 	}
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"html/template"
 	"net/url"
 	"slices"
 	"strings"
@@ -197,4 +198,16 @@ func (s *setup) add(c command) {
 	if !slices.Contains(s.Commands, c) {
 		s.Commands = append(s.Commands, c)
 	}
+}
+
+// Table is the machines.
+func (s *setup) Table() (template.HTML, error) {
+	t := page.Table{Caption: "Machines"}
+	for _, name := range []string{"role", "machine", "cores", "memory", "link"} {
+		t.Columns = append(t.Columns, page.Column{Name: name})
+	}
+	for _, r := range s.Rows {
+		t.Rows = append(t.Rows, []page.Cell{{Text: r.Role}, {Text: r.Machine}, {Text: r.Cores}, {Text: r.Memory}, {Text: r.Link}})
+	}
+	return page.Blocks(t)
 }

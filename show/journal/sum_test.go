@@ -11,6 +11,7 @@ import (
 
 	"ceiling/internal/hist"
 	"ceiling/record"
+	"ceiling/record/recordtest"
 )
 
 // summed is a run of 10 s whose figures agree with each other: 12,345 requests a second on
@@ -59,6 +60,38 @@ func TestArithmetic(t *testing.T) {
 		s := build(t, summedJournal(t, c.text, nil))
 		if got := words(s.Files["0001-a.html"]); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// The boxes of a request's path are those of the run's own page, and lead to it; an end of
+// the path that nobody watched is no box.
+func TestPathOfARequest(t *testing.T) {
+	s := build(t, summedJournal(t, `{{path (run "first")}}`, func(r *record.Run, _ *hist.Hist) {
+		r.Latency.Service.MeanNs = 5e6
+		r.Verdict.Evidence = []record.Evidence{{What: "generator.run_delay", Says: recordtest.Say("it ran")}}
+		r.Verdict.Stations = nil
+		for i, share := range []float64{.02, .03, .7, .1, .05, .1} {
+			r.Verdict.Stations = append(r.Verdict.Stations, record.Station{Name: record.PlaceNames()[i], Share: share, Low: share / 2, High: share})
+		}
+	}))
+	got, path := string(s.Files["0001-a.html"]), regexp.MustCompile(`(?s)<div class="path-of">.*?</ol></div>`)
+	if want := "mean 5.00 ms client 100 µs 2% 50.0–100 µs thread 41% network 150 µs 3% 75.0–150 µs server queue 3.50 ms 70% 1.75–3.50 ms"; !strings.Contains(
+		words([]byte(got)), want) {
+		t.Errorf("got %q, want %q", words([]byte(got)), want)
+	}
+	page := path.FindString(string(s.Files[recordPage(runID)]))
+	if there := strings.ReplaceAll(path.FindString(got), `href="`+recordPage(runID), `href="`); there != page || page == "" ||
+		!strings.Contains(page, `<a href="#figures">client</a>`) || !strings.Contains(page, `<a href="#evidence">bottleneck</a>`) {
+		t.Errorf("the entry has %s, the page of the run %s", there, page)
+	}
+	if strings.Contains(page, "#queues") {
+		t.Error("a box leads to a chart that the page has not got")
+	}
+	for text, want := range map[string]string{`{{path "first"}}`: "it takes a run", `{{path (run "first")}}`: "where the time goes was not measured"} {
+		got := mistakesOf(t, summedJournal(t, text, func(r *record.Run, _ *hist.Hist) { r.Verdict.Stations = nil }))
+		if len(got) != 1 || !strings.Contains(got[0], want) {
+			t.Errorf("%s: got %q", text, got)
 		}
 	}
 }

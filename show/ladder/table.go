@@ -157,10 +157,12 @@ func (l *Ladder) Table() page.Table {
 
 // Short is what the index of a journal shows of it: rate, p99, bottleneck, the next one, and the cost that explains the rate.
 func (l *Ladder) Short() page.Table {
-	return l.table([]string{"regime", "req/s", "range", "p99 at 70%", "cost of a request", "bottleneck", "next"}, func(row *Row) []string {
+	t := l.table([]string{"regime", "req/s", "range", "p99 at 70%", "cost of a request", "bottleneck", "next"}, func(row *Row) []string {
 		all := row.cells()
 		return []string{row.Regime + ": " + row.About, all[1], all[2], all[3], row.cost(), row.Bottleneck, row.next()}
 	})
+	t.Fold = true
+	return t
 }
 
 func (l *Ladder) table(names []string, cells func(*Row) []string) page.Table {

@@ -24,6 +24,25 @@ func BenchmarkForm(b *testing.B) {
 	}
 }
 
+// BenchmarkStretch is what the path over time adds to a verdict that is formed again after
+// four seconds, as over 20 s.
+func BenchmarkStretch(b *testing.B) {
+	r, s := fixture(b, 2999e6)
+	board := NewBoard()
+	board.Began(record.Start{ID: r.ID, Spec: r.Spec})
+	board.Rows(repeated(s, 7))
+	e, ok := board.evidence()
+	if !ok {
+		b.Fatal("nothing to judge")
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if list, _ := e.stretches(17e9, record.BySocketSamples, false); len(list) == 0 {
+			b.Fatal("no stretch")
+		}
+	}
+}
+
 func BenchmarkSnapshot(b *testing.B) {
 	board, _, _ := boardAt(b, math.MaxInt64)
 	b.ReportAllocs()

@@ -6,6 +6,7 @@
 package live
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type Board struct {
 	rows      rows
 	track     track
 	sums      sums
+	over      stretches
 	response  *hist.Hist // of the window; nil where a record is followed
 	formed    *Formed
 	ended     *record.Run
@@ -99,6 +101,7 @@ func (b *Board) Began(s record.Start) {
 	b.start, b.phase = s, Connecting
 	b.connected, b.asked = 0, s.Spec.Connections
 	b.rows, b.sums, b.formed, b.ended, b.quietS = rows{}, sums{}, nil, nil, 0
+	b.over = stretches{version: b.over.version + 1}
 	b.response = nil
 	b.track.reset()
 }
@@ -229,11 +232,14 @@ func (b *Board) Measured(d Done) {
 
 // RunEnded tells of the end of a run, with its verdict.
 func (b *Board) RunEnded(r *record.Run) {
+	if e, ok := b.evidence(); ok {
+		b.stretch(e, cmp.Or(r.Verdict.StationsBy, record.BySocketSamples), true) // older records had no other
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.track.finish()
 	b.ended, b.phase = r, Ended
-	b.formed = &Formed{Verdict: r.Verdict, Final: !r.Unfinished, OverS: r.ElapsedS, Quantiles: true, Batches: true}
+	b.formed = &Formed{Verdict: r.Verdict, Final: !r.Unfinished, OverS: r.ElapsedS, Quantiles: true, Path: r.Path()}
 }
 
 // PlanEnded tells of the end of a plan.
@@ -251,9 +257,18 @@ func (b *Board) PlanEnded(p *record.Plan) {
 
 // Killed tells that who made the run or the plan has gone without ending it.
 func (b *Board) Killed() {
+	var f Formed
+	if e, ok := b.evidence(); ok {
+		f, _ = e.form() // of less than a second there is no path
+		b.stretch(e, f.Verdict.StationsBy, true)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.track.finish()
+	if b.phase < Between {
+		f.lost(record.Run{Spec: b.start.Spec, ElapsedS: max(float64(b.track.last())/1e9, 0)})
+		b.formed = &f
+	}
 	b.killed, b.phase = true, Ended
 }
 
@@ -284,6 +299,7 @@ func (b *Board) Form() bool {
 	if !ok {
 		return false
 	}
+	b.stretch(e, f.Verdict.StationsBy, false)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.start.ID != e.start.ID || b.phase == Ended {

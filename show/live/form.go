@@ -19,12 +19,13 @@ type Formed struct {
 	Verdict record.Verdict
 	// Final tells that it is the run's own. One that forms stands on the OverS
 	// seconds before AtNs, and lacks what only the end of the run tells: the
-	// books, the generator's own accounts, the SLO where Quantiles is false, and
-	// the generator's station where Batches is.
-	Final              bool
-	OverS              float64
-	AtNs               int64
-	Quantiles, Batches bool
+	// books, the generator's own accounts, and the SLO where Quantiles is false.
+	Final     bool
+	OverS     float64
+	AtNs      int64
+	Quantiles bool
+	// Path of a request over the same time.
+	Path record.Path
 }
 
 // evidence is what a verdict is formed from: a copy that no feeding changes.
@@ -46,8 +47,23 @@ func (e *evidence) form() (f Formed, ok bool) {
 	series := e.series(from)
 	run.Agents = e.agents(&series, float64(to-from)/1e9)
 	f.Verdict = verdict.Forming(&run, &series)
-	f.OverS, f.AtNs, f.Quantiles, f.Batches = float64(to-from)/1e9, to, e.response != nil, e.batchMeanNs > 0
+	f.OverS, f.AtNs, f.Quantiles = float64(to-from)/1e9, to, e.response != nil
+	run.Verdict = f.Verdict
+	f.Path = run.Path()
 	return f, true
+}
+
+// lost makes it the verdict of a run that was killed, as its record has it. Where the time
+// went until then stays, without a bottleneck.
+func (f *Formed) lost(r record.Run) {
+	v := &f.Verdict
+	f.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: r.Killed(), Next: record.KilledNext(),
+		Stations: v.Stations, StationsBy: v.StationsBy, StationsOf: v.StationsOf, Uses: v.Uses, Stalls: v.Stalls}
+	f.Final, f.OverS = true, r.ElapsedS
+	f.Path.Places = slices.Clone(f.Path.Places)
+	for i := range f.Path.Places {
+		f.Path.Places[i].Limits = false
+	}
 }
 
 // window is what is judged: all of it, or its last 20 s.
@@ -99,6 +115,7 @@ func (e *evidence) run(from, to int64) record.Run {
 		r.Statuses[s.StatusName(unexpected)] = bad
 	}
 	r.Latency.Response = e.quantiles(from)
+	r.Latency.Service.MeanNs = e.serviceMean(from)
 	r.Spec.SLO = slices.DeleteFunc(slices.Clone(s.SLO), func(t spec.Term) bool {
 		return t.Metric == spec.MetricService || t.Metric == spec.MetricResponse && e.response == nil
 	})
@@ -171,6 +188,18 @@ func (e *evidence) quantiles(from int64) record.Quantiles {
 		q.P50Ns, q.P90Ns, q.P99Ns = middle(p50), middle(p90), middle(p99)
 	}
 	return q
+}
+
+// serviceMean is the mean service time.
+func (e *evidence) serviceMean(from int64) float64 {
+	n, sum := 0.0, 0.0
+	for i := range e.rows.load {
+		if row := &e.rows.load[i]; !before(row, from) {
+			n += float64(row.Completed)
+			sum += float64(row.Completed) * row.ServiceMeanNs
+		}
+	}
+	return sum / max(n, 1)
 }
 
 func middle(list []int64) int64 {

@@ -7,7 +7,6 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
-	"ceiling/record"
 	"ceiling/verdict/prose"
 )
 
@@ -169,6 +168,8 @@ func (s *Snapshot) VerdictBasis() string {
 		return "appears 1 s into the measurement"
 	case f == nil:
 		return "collecting data…"
+	case s.Killed:
+		return fmt.Sprintf("until it was killed, after %s", span(f.OverS))
 	case f.Final:
 		return fmt.Sprintf("whole run, %s", span(f.OverS))
 	}
@@ -224,32 +225,4 @@ func Quantile(count bool, ns int64) string {
 		return "–"
 	}
 	return unit.FormatNs(ns)
-}
-
-// Stations are where a request waits, as shares of its time, each with its name
-// and its share in words.
-func (s *Snapshot) Stations() (stations []record.Station, says []string) {
-	if s.Formed == nil {
-		return nil, nil
-	}
-	stations = s.Formed.Verdict.Stations
-	for i := range stations {
-		text := unit.Percent(stations[i].Share)
-		if stations[i].Name == generatorStation && !s.Formed.Batches {
-			text = "not yet known" // the time of its batches is in no row
-		}
-		says = append(says, text)
-	}
-	return stations, says
-}
-
-// generatorStation is the verdict's name for it.
-const generatorStation = "generator"
-
-// StationsUnknown says why there are no stations.
-func (s *Snapshot) StationsUnknown() string {
-	if s.Formed == nil {
-		return "collecting data…"
-	}
-	return "collecting queue samples…"
 }

@@ -118,7 +118,7 @@ type Verdict struct {
 	// Run is the run's label where the page has several.
 	Run string
 	// Outcome is one or two words, "pass" or "no answer"; Gloss says what they mean, and
-	// Mood is the outcome of a run whose colours the card has.
+	// Mood is the outcome of a run whose colours the card has, or lost.
 	Outcome, Gloss string
 	Mood           record.Outcome
 	// Figure is the rate, Unit what it counts, Spread how far it varies. A card may have
@@ -147,6 +147,8 @@ type Part struct {
 	Share float64
 	Tone  string
 	Label string // "" where there is no room for one
+	// Limits: the bottleneck is here.
+	Limits bool
 }
 
 // Figure is a plot with its caption and the same as a table.

@@ -158,6 +158,9 @@ func processesSection(run *chart.Run) Section {
 	if t, ok := peerTable(run); ok {
 		s.Blocks = append(s.Blocks, t)
 	}
+	if len(run.Verdict.Disks) > 0 {
+		s.Blocks = append(s.Blocks, diskTable(run.Verdict.Disks))
+	}
 	for i, p := range chart.Behind(run, chart.Most) {
 		s.Blocks = append(s.Blocks, figure(fmt.Sprintf("behind-%d", i+1), p))
 	}
@@ -239,6 +242,26 @@ func sleeps(waits []chart.Wait) string {
 		return "–"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// diskTable is what the block devices of the server's host did.
+func diskTable(list []record.DiskUse) Table {
+	t := Table{Caption: "Disks of the server's host over the window",
+		Columns: []Column{{Name: "disk"}, {Name: "busy", Figure: true}, {Name: "requests under way", Figure: true}, {Name: "reads/s", Figure: true},
+			{Name: "read", Figure: true}, {Name: "writes/s", Figure: true}, {Name: "written", Figure: true}, {Name: "flushes/s", Figure: true},
+			{Name: "per flush", Figure: true}, {Name: "time in flushes", Figure: true}}}
+	bytes := func(perS float64) Cell { return Cell{Text: unit.FormatBytesSI(int64(perS)) + "/s"} }
+	for i := range list {
+		d := &list[i]
+		each, share := "–", "–"
+		if d.FlushesPerS > 0 {
+			each, share = unit.FormatNs(int64(d.FlushNs)), unit.Percent(d.Flushing())
+		}
+		t.Rows = append(t.Rows, []Cell{{Text: d.Device + report.DiskOf(d)}, {Text: unit.Percent(d.Busy)}, {Text: fmt.Sprintf("%.2f", d.Queue)},
+			{Text: perSecond(d.ReadsPerS)}, bytes(d.ReadBytesPerS), {Text: perSecond(d.WritesPerS)}, bytes(d.WrittenBytesPerS),
+			{Text: perSecond(d.FlushesPerS)}, {Text: each}, {Text: share}})
+	}
+	return t
 }
 
 func workerTable(run *chart.Run) Table {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,4 +47,24 @@ func TestConnectionsByProcess(t *testing.T) {
 		_, table, _ := strings.Cut(text.String(), "## Processes")
 		t.Logf("%.900s", table)
 	}
+}
+
+// TestDisks: what the verdict has of disks is on the page; of one without a cache to flush
+// there is no time of a flush.
+func TestDisks(t *testing.T) {
+	run := sampleRun(3, 2)
+	run.Verdict.Disks = []record.DiskUse{{Device: "sda", Server: true, WritesPerS: 640, FlushesPerS: 320, FlushNs: 3e6, Busy: .97, Queue: 1.4},
+		{Device: "sdb", Behind: true, ReadsPerS: 5, Busy: .2, Queue: .2}}
+	for _, b := range processesSection(&run).Blocks {
+		if table, is := b.(Table); is && strings.HasPrefix(table.Caption, "Disks of") {
+			text := fmt.Sprint(table.Rows)
+			for _, want := range []string{"sda (of the server)", "97%", "1.40", "320", "3.00 ms", "96%", "sdb (of a server that it asks)", "–"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s lacks %s", text, want)
+				}
+			}
+			return
+		}
+	}
+	t.Error("no table of disks")
 }

@@ -72,9 +72,16 @@ func TestPathNamesTheBottleneck(t *testing.T) {
 		record.Bandwidth: "network to server network to client", record.AcceptQueue: "server receive queue"} {
 		run.Verdict.Bottleneck = b
 		var got []string
-		for _, box := range pathBlock(&run).Boxes {
+		p, ok := PathOf([]*record.Run{run.Run})
+		if !ok {
+			t.Fatal("there is no path")
+		}
+		for i, box := range p.Boxes {
+			if box.Limits != p.Bar.Parts[i].Limits {
+				t.Errorf("%s: the bar and the boxes differ at %s", b, box.Station)
+			}
 			if box.Limits {
-				got = append(got, box.Name)
+				got = append(got, box.Station)
 			}
 		}
 		if strings.Join(got, " ") != want {

@@ -96,6 +96,7 @@ func TestPlanInABrowser(t *testing.T) {
 	}
 	b := browser.Start(t)
 	t.Run("readable", func(t *testing.T) { testPlansReadable(t, b.Page()) })
+	t.Run("phone", func(t *testing.T) { testPhone(t, b.Page()) })
 	t.Run("panels", func(t *testing.T) { testPanels(t, b.Page()) })
 	t.Run("screens", func(t *testing.T) { testScreens(t, b.Page()) })
 }
@@ -122,7 +123,7 @@ func testPlansReadable(t *testing.T, p *browser.Page) {
 		}
 		p.Eval(`({
 			wide: document.documentElement.scrollWidth,
-			lines: Math.max(...[...document.querySelectorAll("tbody tr")].map(r => r.getBoundingClientRect().height)) / 24,
+			lines: Math.max(0, ...[...document.querySelectorAll("table:not(.cards) tbody tr")].map(r => r.getBoundingClientRect().height)) / 24,
 			folded: [...document.querySelectorAll("nav a")].filter(a => a.getClientRects().length > 1 || a.getBoundingClientRect().height > 40).map(a => a.textContent),
 		})`, &phone)
 		if phone.Wide > 390 || phone.Lines > 5 || len(phone.Folded) > 0 {

@@ -80,7 +80,7 @@ func PathGraph(p *record.Plan, c *record.Curve, axis chart.Axis, named bool) (Dr
 			continue
 		}
 		s := chart.Stack{X: c.Points[i].X}
-		for _, name := range stationNames() {
+		for _, name := range record.PlaceNames() {
 			if share := shares[name]; share > 0 {
 				s.Parts = append(s.Parts, chart.StackPart{Share: share, Class: stationTone(name)})
 				names[name] = true
@@ -98,17 +98,12 @@ func PathGraph(p *record.Plan, c *record.Curve, axis chart.Axis, named bool) (Dr
 	g := chart.NewStacks(title, axis, stacks)
 	g.Says = pathSays(c, p)
 	d := graphOf("path", g, "Share of a request's time at each place on its path, from the generator (bottom) and back to it (top).")
-	for _, name := range stationNames() {
+	for _, name := range record.PlaceNames() {
 		if names[name] {
 			d.Areas = append(d.Areas, Swatch{name, stationTone(name)})
 		}
 	}
 	return d, true
-}
-
-// stationNames are the places of a request's path, in its order.
-func stationNames() []string {
-	return []string{"generator", "network to server", "server receive queue", "server", "network to client", "generator receive queue"}
 }
 
 // pathOf is the share of each place over some runs; nil where none has it.
@@ -139,7 +134,7 @@ func pathSays(c *record.Curve, p *record.Plan) string {
 	text := ""
 	for _, at := range []*record.CurvePoint{&c.Points[0], &c.Points[len(c.Points)-1]} {
 		name, most := "", 0.0
-		for _, st := range stationNames() {
+		for _, st := range record.PlaceNames() {
 			if v := pathOf(p, at.RunIDs)[st]; v > most {
 				name, most = st, v
 			}

@@ -36,6 +36,13 @@ func Runs(runs []chart.Run) (Document, error) {
 	for i := range runs {
 		rest = append(rest, details(&runs[i], chart.MostEach(len(runs)))...)
 	}
+	for _, s := range rest {
+		for i, b := range s.Blocks {
+			if p, is := b.(Path); is {
+				s.Blocks[i] = p.On("", rest)
+			}
+		}
+	}
 	add(verdicts(runs, anchorsOf(rest)))
 	add(append(rest, missingSection(runs))...)
 	return d, nil
@@ -130,8 +137,10 @@ func loadLine(run *chart.Run) string {
 	default:
 		parts = append(parts, l.Mode+" loop")
 	}
-	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up",
-		l.Engine+", "+unit.Plural(l.Threads, "thread", "threads"))
+	parts = append(parts, seconds(run.ElapsedS)+" after "+seconds(run.WarmupS)+" of warm-up")
+	if l.Threads > 0 { // else it was killed before it said
+		parts = append(parts, l.Engine+", "+unit.Plural(l.Threads, "thread", "threads"))
+	}
 	if n := report.Loading(run.Run); n > 0 {
 		parts = append(parts, unit.Plural(n, "agent", "agents"))
 	}

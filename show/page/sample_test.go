@@ -103,6 +103,10 @@ func sampleVerdict() record.Verdict {
 			{Name: "network to server", Share: .01, Low: .006, High: .014}, {Name: "server receive queue", Share: .75, Low: .71, High: .79},
 			{Name: "server", Share: .18, Low: .15, High: .21}, {Name: "network to client", Share: .016, Low: .01, High: .022},
 			{Name: "generator receive queue", Share: .04, Low: .02, High: .06}},
+		Uses: []record.Use{record.NewUse(record.PlaceGenerator, record.UseOfThread, "", .41, 1),
+			record.NewUse(record.PlaceToServer, record.UseOfLink, "eth0", 1.1e9, 25e9),
+			record.NewUse(record.PlaceInServer, record.UseOfCores, "", 1.6, 2), record.NewUse(record.PlaceInServer, record.UseOfThread, "", .83, 1),
+			record.NewUse(record.PlaceToClient, record.UseOfLink, "eth0", 9.2e9, 25e9)},
 		Stalls: []record.Stall{{FromNs: 18e9, ToNs: 19_200_000_000}},
 	}
 }

@@ -37,6 +37,9 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 		Run: run.Label, Outcome: string(v.Outcome), Mood: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: run.Spec.Kind.Many() + "/s",
 		Spread: spread(run), Bottleneck: string(v.Bottleneck), Because: because(v), Lead: lead, Load: load,
 	}
+	if run.Unfinished {
+		card.Mood, card.Gloss = lost, "lost before it finished; "+card.Gloss
+	}
 	if lead {
 		card = chips(card, len(v.Caveats), prose.Sentence(v.Next))
 	}
@@ -56,10 +59,10 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 			*to = append(*to, b)
 		}
 	}
-	put(&left, List{Title: "Evidence", Items: facts(v.Evidence, anchors), Mark: "for"})
+	put(&left, List{Title: "Evidence", Items: facts(v.Evidence, anchors), Mark: "for", ID: anchorOf("evidence", lead)})
 	put(&left, List{Title: "Against it", Items: facts(v.Against, anchors), Mark: "against"})
 	put(&right, List{Title: "Missing", Items: plain(prose.Texts(v.Missing)), Mark: "doubt"})
-	put(&right, List{Title: "Caveats", Items: plain(prose.Texts(v.Caveats)), Mark: "doubt", ID: caveatsID(lead)})
+	put(&right, List{Title: "Caveats", Items: plain(prose.Texts(v.Caveats)), Mark: "doubt", ID: anchorOf("caveats", lead)})
 	if v.NextBottleneck != nil {
 		put(&right, List{Title: "Next bottleneck", Items: plain([]string{prose.Text(v.NextBottleneck.Says)})})
 	}
@@ -72,14 +75,14 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 	if !lead {
 		return append(blocks, Fold{Title: "Evidence, caveats and next step for " + run.Label, Blocks: append(left, right...)})
 	}
-	return append(blocks, Columns{[][]Block{left, right}})
+	return append(blocks, Columns{slices.DeleteFunc([][]Block{left, right}, func(b []Block) bool { return len(b) == 0 })})
 }
 
-// caveatsID is the anchor of a page's caveats: where there are several runs the lists
-// would share it.
-func caveatsID(lead bool) string {
+// anchorOf is that of a list of the page's run: where there are several, the lists would
+// share it.
+func anchorOf(name string, lead bool) string {
 	if lead {
-		return "caveats"
+		return name
 	}
 	return ""
 }
@@ -123,6 +126,9 @@ func rate(run *chart.Run) string {
 }
 
 // gloss says what an outcome means, for who has not read the docs.
+// lost is the mood of a run without a result.
+const lost record.Outcome = "lost"
+
 func gloss(v *record.Verdict) string {
 	if v.Outcome == record.Fail && !slices.ContainsFunc(v.SLO, func(t record.SLOTerm) bool { return !t.Met }) {
 		return "responses were errors"
@@ -141,26 +147,36 @@ func facts(list []record.Evidence, anchors map[string]bool) []Item {
 	var items []Item
 	for _, e := range list {
 		item := Item{Text: prose.Text(e.Says), From: e.What}
-		if at := shownAt(e.What); anchors[at] {
-			item.Href = "#" + at
+		for _, at := range shownAt(e.What) {
+			if anchors[at] {
+				item.Href = "#" + at
+				break
+			}
 		}
 		items = append(items, item)
 	}
 	return items
 }
 
-// shownAt is the anchor of what shows a measurement.
-func shownAt(what string) string {
-	for _, at := range []struct{ prefix, anchor string }{
-		{"series.sockets", "queues"}, {"series.cpu", "cores"}, {"series.net", "link"}, {"series.tcp", "link"}, {"series.load", "time"},
-		{"series.process", "processes"}, {"series.thread", "processes"}, {"stacks", "processes"}, {"profile", "profiles"},
-		{"generator", "figures"}, {"latency", "latency"}, {"requests", "errors"}, {"errors", "errors"}, {"statuses", "errors"},
+// shownAt are the anchors of what shows a measurement, the nearest first: its figure, or
+// the section that it is in.
+func shownAt(what string) []string {
+	for _, at := range []struct {
+		prefix  string
+		anchors []string
+	}{
+		{"series.sockets", []string{"queues"}}, {"series.times", []string{"stations"}}, {"series.cpu", []string{"cores"}},
+		{"series.net", []string{"link-bits", "link-1-bits", "link"}}, {"series.tcp", []string{"link"}},
+		{"series.load.busy", []string{"figures"}}, {"series.load", []string{"rate", "time"}},
+		{"series.process", []string{"processes"}}, {"series.thread", []string{"processes"}}, {"stacks", []string{"processes"}},
+		{"profile", []string{"profiles"}}, {"generator", []string{"figures"}}, {"latency", []string{"percentiles", "latency"}},
+		{"requests", []string{"errors"}}, {"errors", []string{"errors"}}, {"statuses", []string{"errors"}},
 	} {
 		if strings.HasPrefix(what, at.prefix) {
-			return at.anchor
+			return at.anchors
 		}
 	}
-	return ""
+	return nil
 }
 
 // anchorsOf are the sections and the figures that can be linked to.
@@ -198,9 +214,10 @@ func stations(runs []chart.Run) Section {
 			s.Blocks = append(s.Blocks, notMeasured(run, subject, "sockets"))
 			continue
 		}
-		s.Blocks = append(s.Blocks, bar(run))
-		if len(runs) == 1 {
-			s.Blocks = append(s.Blocks, pathBlock(run), stationTable(run))
+		if p, ok := PathOf([]*record.Run{run.Run}); ok && len(runs) == 1 {
+			s.Blocks = append(s.Blocks, p, stationTable(run))
+		} else {
+			s.Blocks = append(s.Blocks, bar(run))
 		}
 		if text := report.AtOnce(run.Run); text != "" {
 			s.Blocks = append(s.Blocks, Paragraph{Text: lone(run.Label, text)})

@@ -49,7 +49,9 @@ func Plan(w io.Writer, p *record.Plan, l Layout) error {
 	case "":
 		out.fact("unfinished", fmt.Sprintf("after %s; %s", unit.Plural(len(p.Runs), "run", "runs"), prose.Text(p.Onward())))
 	default:
-		out.fact(p.Ended, prose.Text(p.Because))
+		if why := prose.Text(p.Because); p.Search == nil || !strings.Contains(strings.ToLower(prose.Text(p.Search.Says)), strings.ToLower(why)) {
+			out.fact(p.Ended, why) // an answer that says it is not said twice
+		}
 	}
 	return out.err
 }
@@ -255,7 +257,8 @@ func search(out *printer, s *record.Search) {
 	t := table{cols: []col{{name: "req/s", right: true}, {name: "runs", right: true, drop: 3}, {name: "pass", right: true},
 		{name: "fail", right: true}, {name: "invalid", right: true, drop: 4}, {name: "p50", right: true, drop: 2}, {name: "p99", right: true},
 		{name: "bottleneck", least: 12}}}
-	for _, r := range s.Rates {
+	rates, hidden := out.nearest(s)
+	for _, r := range rates {
 		t.rows = append(t.rows, []string{unit.FormatCount(int64(r.PerS + 0.5)), strconv.Itoa(r.Runs), strconv.Itoa(r.Pass),
 			strconv.Itoa(r.Fail), strconv.Itoa(r.Invalid), triedP50(&r),
 			triedP99(&r), bottleneck(triedOutcome(&r), r.Bottleneck)})
@@ -263,9 +266,51 @@ func search(out *printer, s *record.Search) {
 	t.write(out)
 	out.line("")
 	out.fact("SLO", s.SLO)
-	out.facts("caveats", prose.Texts(s.Caveats))
+	out.caveats(s.Caveats, hidden, "rate")
 	out.fact("highest rate", capacity(&s.Capacity))
 	out.answer(prose.Text(s.Says))
+}
+
+// On a screen a plan's answer is one screen: the rest is said with -v.
+const (
+	ratesMost   = 9
+	caveatsMost = 3
+)
+
+// nearest are the rates around the highest that meets the SLO, and how many others there
+// are.
+func (p *printer) nearest(s *record.Search) (rates []record.TriedRate, others int) {
+	if !p.Screen || p.Verbose || len(s.Rates) <= ratesMost {
+		return s.Rates, 0
+	}
+	at := 0
+	for i := range s.Rates {
+		if s.Rates[i].PerS <= s.Capacity.Mid {
+			at = i
+		}
+	}
+	from := min(max(at-ratesMost/2, 0), len(s.Rates)-ratesMost)
+	return s.Rates[from : from+ratesMost], len(s.Rates) - ratesMost
+}
+
+// caveats of a plan: on a screen the first ones, and how many more there are of them, and of
+// other things that were left out.
+func (p *printer) caveats(list []record.Statement, others int, of string) {
+	shown := list
+	if p.Screen && !p.Verbose && len(list) > caveatsMost+1 {
+		shown = list[:caveatsMost]
+	}
+	p.facts("caveats", prose.Texts(shown))
+	var more []string
+	if n := len(list) - len(shown); n > 0 {
+		more = append(more, unit.Plural(n, "more caveat", "more caveats"))
+	}
+	if others > 0 {
+		more = append(more, unit.Plural(others, "more "+of, "more "+of+"s"))
+	}
+	if len(more) > 0 {
+		p.fact("", strings.Join(more, " and ")+" with -v")
+	}
 }
 
 // capacity is a rate with what it lies between, the unit once.
@@ -335,7 +380,7 @@ func proof(out *printer, p *record.Proof) {
 	for i, n := range p.NotTested {
 		out.fact([]string{"not tested", ""}[min(i, 1)], n.Resource+": "+prose.Text(n.Why))
 	}
-	out.facts("caveats", prose.Texts(p.Caveats))
+	out.caveats(p.Caveats, 0, "")
 	out.answer(prose.Text(p.Says))
 }
 
@@ -361,10 +406,10 @@ func comparison(out *printer, c *record.Comparison) {
 	if len(c.Changes) > 0 {
 		out.line("")
 		t := table{cols: []col{{}, {name: "A", right: true}, {name: "B", right: true}, {name: "change", right: true},
-			{name: "interval", drop: 2}, {name: "noise A/A", drop: 1}, {least: 24}}}
+			{name: "interval"}, {name: "noise A/A", drop: 1}, {name: "decision"}}}
 		for _, m := range c.Changes {
 			t.rows = append(t.rows, []string{m.Metric, amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
-				signed(m.Relative.Low) + " … " + signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), prose.Text(m.Says)})
+				signed(m.Relative.Low) + "…" + signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Decision})
 		}
 		t.write(out)
 	}
@@ -375,7 +420,7 @@ func comparison(out *printer, c *record.Comparison) {
 	for i := range c.Profiles {
 		profileDifference(out, &c.Profiles[i])
 	}
-	out.facts("caveats", prose.Texts(c.Caveats))
+	out.caveats(c.Caveats, 0, "")
 	out.answer(prose.Text(c.Says))
 }
 

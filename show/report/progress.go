@@ -28,8 +28,15 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 	g := &Progress{layout: l, title: common(e)}
 	g.column(col{name: "run", right: true}, 3, func(m *record.Measured) string { return strconv.Itoa(m.Number) })
 	g.conditions(e)
-	g.column(col{name: "req/s", right: true}, 9, func(m *record.Measured) string { return unit.FormatCount(int64(m.CompletedPerS + 0.5)) })
-	g.column(col{name: "p99", right: true}, 9, tail)
+	perS, p99 := col{name: "req/s", right: true}, col{name: "p99", right: true}
+	switch e.Kind { // what says the least on a narrow screen
+	case spec.KindFind:
+		perS.drop = 2
+	case spec.KindProve:
+		p99.drop = 2
+	}
+	g.column(perS, 9, func(m *record.Measured) string { return unit.FormatCount(int64(m.CompletedPerS + 0.5)) })
+	g.column(p99, 9, tail)
 	outcome := len(record.Invalid)
 	if e.Kind == spec.KindFind {
 		outcome = len(record.Fail) + len(early)
@@ -40,12 +47,12 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 		}
 		return string(m.Outcome)
 	})
-	g.column(col{name: "bottleneck", least: 10}, 22, func(m *record.Measured) string {
+	g.column(col{name: "bottleneck", least: 14}, 22, func(m *record.Measured) string {
 		switch {
 		case m.NotRun != "":
 			return "not run: " + m.NotRun
 		case m.WarmupRun:
-			return "warm-up run, discarded"
+			return "discarded"
 		}
 		return bottleneck(m.Outcome, m.Bottleneck)
 	})
@@ -88,11 +95,39 @@ func (g *Progress) conditions(e *spec.Experiment) {
 	if len(e.Load.Rate) > 1 || searches {
 		g.column(col{name: "rate", right: true}, 7, rate)
 	}
-	if e.Kind != spec.KindSweep && !searches {
+	if e.Kind == spec.KindSweep || searches {
+		return
+	}
+	wide := map[string]int{spec.KindCompare: len("warm-up"), spec.KindProve: len("-25% concurrency")}[e.Kind]
+	if wide == 0 {
 		g.column(col{name: "part", least: 10}, 34, func(m *record.Measured) string {
 			return strings.Trim(e.CellLabel(m.Cell)+", "+m.Part(), ", ")
 		})
+		return
 	}
+	g.column(col{name: "block", right: true, drop: 3}, 5, func(m *record.Measured) string {
+		if m.Block == 0 {
+			return "-"
+		}
+		return strconv.Itoa(m.Block)
+	})
+	g.column(col{name: "part"}, wide, part)
+}
+
+// part is what a run of a comparison or of a proof is for, in a word or two: A/A measures
+// the noise, and a proof takes a share of a resource away.
+func part(m *record.Measured) string {
+	switch {
+	case m.WarmupRun:
+		return "warm-up"
+	case m.Noise:
+		return "A/A"
+	case m.Side != "":
+		return m.Side
+	case m.Perturb.Resource != "":
+		return fmt.Sprintf("-%.0f%% %s", 100*m.Perturb.Share, m.Perturb.Resource)
+	}
+	return "undisturbed"
 }
 
 func widest(texts []string) (most int) {

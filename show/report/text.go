@@ -19,6 +19,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/measure/cores"
 	"ceiling/record"
+	"ceiling/show/path"
 	"ceiling/verdict/prose"
 )
 
@@ -43,6 +44,7 @@ func Text(w io.Writer, r *record.Run, l Layout) error {
 	blocks := []block{l.block(0, func(p *printer) { head(p, r) }), l.block(0, func(p *printer) { latency(p, r) })}
 	blocks = append(blocks, l.facts(r)...)
 	blocks = append(blocks, l.block(1, func(p *printer) { agents(p, r) }))
+	blocks = append(blocks, l.pathOf(r)...)
 	blocks = append(blocks, l.verdict(&r.Verdict)...)
 	profiles := l.block(0, func(p *printer) { profiling(p, r) }) // they were asked for
 	blocks = append(blocks, profiles)
@@ -134,6 +136,11 @@ func (l Layout) facts(r *record.Run) []block {
 		}
 		blocks = append(blocks, fact(4, "database", text))
 	}
+	if l.Verbose {
+		for i := range r.Verdict.Disks {
+			blocks = append(blocks, fact(0, []string{"disks", ""}[min(i, 1)], diskLine(&r.Verdict.Disks[i])))
+		}
+	}
 	if text := Placement(r); text != "" {
 		blocks = append(blocks, fact(4, "cpus", text))
 	}
@@ -160,6 +167,7 @@ type block struct {
 	rank  int
 	lines []string
 	cut   bool // there were more lines
+	whole bool // without its last line it says nothing
 }
 
 func (l Layout) block(rank int, write func(*printer)) block {
@@ -192,7 +200,7 @@ func (l Layout) write(w io.Writer, blocks []block, most int) error {
 	for lines > most-min(all-lines, 1) {
 		longest := 0
 		for i, b := range blocks[:at] {
-			if len(b.lines) > len(blocks[longest].lines) {
+			if !b.whole && len(b.lines) > len(blocks[longest].lines) {
 				longest = i
 			}
 		}
@@ -279,7 +287,9 @@ func loadLine(r *record.Run) string {
 	if r.WarmupS > 0 {
 		parts[len(parts)-1] += " after " + seconds(r.WarmupS) + " of warm-up"
 	}
-	parts = append(parts, fmt.Sprintf("%s, %s", l.Engine, unit.Plural(l.Threads, "thread", "threads")))
+	if l.Threads > 0 { // else it was killed before it said
+		parts = append(parts, fmt.Sprintf("%s, %s", l.Engine, unit.Plural(l.Threads, "thread", "threads")))
+	}
 	if n := Loading(r); n > 0 {
 		parts = append(parts, unit.Plural(n, "agent", "agents"))
 	}
@@ -371,6 +381,9 @@ func answeredLine(r *record.Run) string {
 		if r.Load.Streams != nil {
 			answered = unit.FormatCount(int64(q.Completed)) + " answered"
 		}
+	}
+	if r.Unfinished && len(r.Statuses) == 0 {
+		answered = unit.FormatCount(int64(q.Completed)) + " answered"
 	}
 	text := fmt.Sprintf("%s · %s failed · %s in flight", answered, unit.FormatCount(int64(q.Failed)),
 		unit.FormatCount(int64(q.InFlight)))
@@ -641,9 +654,6 @@ func (l Layout) verdict(v *record.Verdict) []block {
 			add(rank, []string{name, ""}[min(i, 1)], text)
 		}
 	}
-	if len(v.Stations) > 0 {
-		add(0, "where time goes", stationsLine(v.Stations, l.Verbose))
-	}
 	add(0, "bottleneck", string(v.Bottleneck)+": "+prose.Reason(v))
 	rank := 6
 	if v.Bottleneck == record.Failures {
@@ -669,14 +679,19 @@ func evidence(list []record.Evidence) []string {
 	return texts
 }
 
-// stationsLine is the share of time at each station; those that are nothing only
-// where all is told.
-func stationsLine(stations []record.Station, all bool) string {
-	var parts []string
-	for _, s := range stations {
-		if text := fmt.Sprintf("%.0f%%", 100*s.Share); all || text != "0%" {
-			parts = append(parts, s.Name+" "+text)
+// pathOf is the path of a request, as boxes; how busy the ends are may be left out.
+func (l Layout) pathOf(r *record.Run) []block {
+	var blocks []block
+	for i, line := range path.Lines(r.Path(), min(l.columns(), columnsMost)-column, path.Style{Strong: l.bold, Intervals: l.Verbose}) {
+		if i == 0 {
+			line.Name = "where time goes"
 		}
+		text := strings.TrimRight(fmt.Sprintf("%-*s%s", column, line.Name, line.Text), " ") + "\n"
+		if n := len(blocks); n > 0 && line.Name != "busy" {
+			blocks[0].lines = append(blocks[0].lines, text)
+			continue
+		}
+		blocks = append(blocks, block{rank: 2 * min(i, 1), lines: []string{text}, whole: true})
 	}
-	return strings.Join(parts, " · ")
+	return blocks
 }

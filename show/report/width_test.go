@@ -11,6 +11,7 @@ import (
 	"ceiling/experiment/spec"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/show/path"
 	"ceiling/verdict/audit"
 )
 
@@ -161,11 +162,12 @@ func written(t *testing.T, write func(*strings.Builder) error) string {
 // TestRunFitsAScreen: a run has at most 22 lines, says how many are missing, and ends
 // with its rate and its verdict, where the caveats are counted.
 func TestRunFitsAScreen(t *testing.T) {
+	run := wordyRun()
 	for _, columns := range []int{60, 80, 120} {
 		all := written(t, func(b *strings.Builder) error {
-			return Text(b, wordyRun(), Layout{Columns: columns, Screen: true, Verbose: true})
+			return Text(b, run, Layout{Columns: columns, Screen: true, Verbose: true})
 		})
-		got := written(t, func(b *strings.Builder) error { return Text(b, wordyRun(), Layout{Columns: columns, Screen: true}) })
+		got := written(t, func(b *strings.Builder) error { return Text(b, run, Layout{Columns: columns, Screen: true}) })
 		lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 		if len(lines) > linesMost {
 			t.Errorf("%d lines at %d columns:\n%s", len(lines), columns, got)
@@ -176,6 +178,26 @@ func TestRunFitsAScreen(t *testing.T) {
 		end := fmt.Sprint(ansi.Strip(lines[len(lines)-2])[:13], "|", lines[len(lines)-1])
 		if want := "Requests/sec:|\x1b[1mverdict         valid · server CPU · 9 caveats\x1b[m"; end != want {
 			t.Errorf("the end is %q, want %q", end, want)
+		}
+	}
+}
+
+// The boxes of a request's path are shown whole where other blocks are cut: on a narrow
+// screen the last of their lines has the times of the way back.
+func TestPathIsShownWhole(t *testing.T) {
+	run := wordyRun()
+	run.Latency.Service.MeanNs = 14_100_000
+	run.Verdict.Because = recordtest.Says(strings.Repeat("as long as four lines are at most ", 4))
+	run.Verdict.Next = recordtest.Says(strings.Repeat("as long as three lines are at most ", 3))
+	for i, share := range []float64{.02, .03, .6, .1, .05, .2} {
+		run.Verdict.Stations = append(run.Verdict.Stations, record.Station{Name: record.PlaceNames()[i], Share: share, Low: share, High: share})
+	}
+	for _, columns := range []int{60, 80, 120} {
+		got := ansi.Strip(written(t, func(b *strings.Builder) error { return Text(b, run, Layout{Columns: columns, Screen: true}) }))
+		for _, line := range path.Lines(run.Path(), columns-column, path.Style{}) {
+			if line.Name != "busy" && !strings.Contains(got, line.Text+"\n") {
+				t.Errorf("the path at %d columns lacks %q:\n%s", columns, line.Text, got)
+			}
 		}
 	}
 }

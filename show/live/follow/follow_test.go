@@ -253,6 +253,9 @@ func TestKilledRunIsLost(t *testing.T) {
 	ends(t, begin(t, left, killed))
 	if s := killed.Snapshot(); !s.Killed || s.Phase != live.Ended || s.Progress.ElapsedS < 1.9 || !strings.Contains(s.Doing(), "killed") {
 		t.Errorf("left by its process: %v %q, %+v", s.Killed, s.Doing(), s.Progress)
+	} else if path := s.Path(); len(path.Places) != 6 || path.Places[3].Limits || s.Formed.Verdict.Outcome != record.Invalid ||
+		!strings.Contains(s.Formed.Because(), "killed") || !strings.Contains(s.VerdictBasis(), "until it was killed") {
+		t.Errorf("what is known of it: %+v of %+v, %s", path, s.Formed, s.VerdictBasis())
 	}
 	time.Sleep(2 * abandonedAfter)
 	if s := paused.Snapshot(); s.Killed || s.Phase != live.Running {

@@ -47,7 +47,7 @@ func TestHostileTextsStayText(t *testing.T) {
 	p := browser.Start(t).Page()
 	p.Open(server.URL())
 	p.Wait(`document.querySelector("#runs").children.length == 1 && document.querySelector("#bottleneck").textContent != ""`)
-	for _, id := range []string{"#title", "#id", "#doing", "#outcome", "#bottleneck", "#because", "#next", "#evidence", "#caveats", "#stations",
+	for _, id := range []string{"#title", "#id", "#doing", "#outcome", "#bottleneck", "#because", "#next", "#evidence", "#caveats", "#path",
 		"#plan-says", "#ends", "#hosts", "#links", "#lost", "#runs"} {
 		var text string
 		p.Eval(`document.querySelector("`+id+`").textContent`, &text)
@@ -116,6 +116,64 @@ func TestPhoneAndKeys(t *testing.T) {
 	})()`, &drawn)
 	if !drawn {
 		t.Error("nothing is drawn")
+	}
+}
+
+// The path of a request is six boxes, the bottleneck outlined; a box leads to what shows
+// it, and leaves the address alone. Below them is the same over time.
+func TestPathOfARequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	r, s := fixture(t)
+	b := live.NewBoard()
+	server := serve(t, b)
+	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
+	p := browser.Start(t).Page()
+	p.Open(server.URL() + "#t=0.5,2")
+	p.Wait(`document.querySelector("#path-mean").textContent == "collecting data…"`)
+	b.Rows(part(s, begin, 25e8))
+	if !b.Form() {
+		t.Fatal("no verdict was formed")
+	}
+	p.Wait(`document.querySelectorAll("#path li").length == 6`)
+	p.Wait(`+document.querySelector("#path-time .plot").dataset.points > 0`)
+	if text := p.Text("#path li:first-child"); !strings.Contains(text, "not yet known") {
+		t.Errorf("the client's box of a run that is followed: %q", text)
+	}
+	b.Rows(part(s, 25e8, 1<<62))
+	b.RunEnded(r)
+	p.Wait(`document.querySelector("#link").dataset.state == "ended"`)
+	var seen struct {
+		Names, Limits []string
+		Wide, Parts   float64
+		Drawn         int
+	}
+	p.Eval(`(() => {
+		const items = [...document.querySelectorAll("#path li")], wide = items.map(li => li.getBoundingClientRect().width);
+		const canvas = document.querySelector("#path-time canvas"), d = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+		let drawn = 0; // in the colour of the server's queue
+		for (let i = 0; i < d.length; i += 4) if (d[i] === 0xf0 && d[i + 1] === 0xa2 && d[i + 2] === 0x3c) drawn++;
+		return { names: items.map(li => li.firstChild.textContent), limits: items.filter(li => li.matches(".limits")).map(li => li.firstChild.textContent),
+			wide: wide[2] / wide[0], parts: document.querySelectorAll("#bar .limits").length, drawn };
+	})()`, &seen)
+	if strings.Join(seen.Names, " ") != "client network server queue server network client queue" || strings.Join(seen.Limits, " ") != "server" ||
+		seen.Wide < 2 || seen.Parts != 1 || seen.Drawn < 10_000 {
+		t.Errorf("%+v", seen)
+	}
+	for _, c := range [][2]string{{"3", "#path-time"}, {"4", "[aria-labelledby=cores-name]"}, {"2", "[aria-labelledby=links-name]"}} {
+		p.Click("#path li:nth-child(" + c[0] + ") > a")
+		p.Wait(`document.querySelector(".pointed").matches("` + c[1] + `") && location.hash == "#t=0.5,2"`)
+	}
+	p.Click("#path em:not([hidden]) a")
+	p.Wait(`document.querySelector(".pointed .verdict-line") !== null`)
+	p.Eval(`document.querySelector("#path-time .plot").focus()`, nil)
+	p.Key("ArrowLeft")
+	if path, rate := p.Text("#path-time .read"), p.Text("#rate .read"); !strings.Contains(path, "server queue") || rate == "" {
+		t.Errorf("one crosshair for all: %q, %q", path, rate)
+	}
+	if wrong := p.Errors(); len(wrong) > 0 {
+		t.Errorf("the console has %q", wrong)
 	}
 }
 
@@ -197,9 +255,12 @@ func TestProgramIsGone(t *testing.T) {
 	}
 	p.Wait(`document.querySelector("#link").dataset.state == "lost"`)
 	p.Wait(`document.querySelector("#trouble button") !== null`)
-	if text := p.Text("#trouble"); !strings.Contains(text, "Lost connection to ceiling") {
+	if text := p.Text("#trouble"); !strings.Contains(text, "Lost connection to ceiling") || !strings.Contains(text, "ceiling show "+r.ID) {
 		t.Error(text)
 	}
+	grey := `getComputedStyle(document.querySelector("main")).filter == "grayscale(1)" && document.querySelector("#link").textContent == "lost" &&
+		document.querySelector("#doing").textContent.startsWith("lost")`
+	p.Wait(grey)
 	again, err := Start(strings.TrimSuffix(strings.TrimPrefix(server.URL(), "http://"), "/"), b)
 	if err != nil {
 		t.Skipf("the port is taken: %v", err)
@@ -212,6 +273,7 @@ func TestProgramIsGone(t *testing.T) {
 	p.Click("#trouble button")
 	p.Wait(`document.querySelector("#link").dataset.state == "live" && +document.querySelector("#rate .plot").dataset.points == ` +
 		strconv.Itoa(len(s.Load)))
+	p.Wait(`document.querySelector("#doing").textContent == "running" && getComputedStyle(document.querySelector("main")).filter == "none"`)
 }
 
 // A search grows as a ladder: every attempt at its rate, those that were ended early as

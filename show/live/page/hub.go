@@ -35,7 +35,9 @@ type hub struct {
 	runs       []byte // likewise, the finished runs of a plan
 	runEnds    []int
 	state      []byte
-	version    int // of state
+	version    int    // of state
+	path       []byte // over time
+	paths      int    // version of path
 	readers    map[*reader]bool
 	cost       cost
 	report     func(io.Writer) error // nil: there is none
@@ -65,6 +67,7 @@ type reader struct {
 	place
 	started bool
 	version int
+	paths   int
 }
 
 // place is what a reader has seen.
@@ -119,6 +122,9 @@ func (h *hub) tell() {
 	if state := encodeState(&snapshot, h.cost.says(), h.report != nil); !bytes.Equal(state, h.state) {
 		h.state = state
 		h.version++
+	}
+	if list, version := h.board.Stretches(); version != h.paths {
+		h.path, h.paths = encodeStretches(list), version
 	}
 	h.ended = snapshot.Phase == live.Ended && (snapshot.Plan == nil || snapshot.Plan.Answer != "" || snapshot.Killed)
 	h.wake()
@@ -204,6 +210,12 @@ func (h *hub) message(r *reader, out []byte) (message []byte, beat <-chan struct
 		r.version = h.version
 		out = append(out, "event: state\ndata: "...)
 		out = append(out, h.state...)
+		out = append(out, "\n\n"...)
+	}
+	if r.paths != h.paths {
+		r.paths = h.paths
+		out = append(out, "event: path\ndata: "...)
+		out = append(out, h.path...)
 		out = append(out, "\n\n"...)
 	}
 	if h.ended {

@@ -79,6 +79,7 @@ type listener struct {
 	points [][]any
 	runs   []finished
 	state  state
+	path   [][]any
 	id     string
 	ended  bool
 	resets int
@@ -163,6 +164,9 @@ func (l *listener) take(e event) {
 	case "more":
 		err = json.Unmarshal([]byte(e.data), &news)
 		l.points, l.runs = append(l.points, news.Points...), append(l.runs, news.Runs...)
+	case "path":
+		l.path = nil
+		err = json.Unmarshal([]byte(e.data), &l.path)
 	case "state":
 		l.state = state{}
 		err = json.Unmarshal([]byte(e.data), &l.state)
@@ -205,6 +209,17 @@ func TestEveryIntervalArrives(t *testing.T) {
 		}
 		if _, more := l.next(); more {
 			t.Error("something comes after the end")
+		}
+	}
+	for _, l := range []*listener{early, late} {
+		p := l.state.Path
+		if len(p.Boxes) != 6 || p.Boxes[2].Name != "server queue" || p.Boxes[2].Time == "" || p.Boxes[2].Shares == "" ||
+			!p.Boxes[3].Limits || p.Boxes[2].Limits {
+			t.Errorf("the path: %+v", p)
+		}
+		last := rounded(float64(s.Load[len(s.Load)-1].TNs) / 1e9)
+		if len(l.path) == 0 || len(l.path[0]) != 4 || len(l.path[0][3].([]any)) != 6 || l.path[len(l.path)-1][0] != last {
+			t.Errorf("the path over time: %v", l.path)
 		}
 	}
 	// The history that there was nothing of, and that of the run.

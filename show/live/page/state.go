@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/live"
+	"ceiling/show/path"
 	"ceiling/verdict/prose"
 )
 
@@ -18,29 +20,28 @@ import (
 // drawn. The page puts texts in as text, never as HTML.
 type state struct {
 	planState
-	Title    string    `json:"title"`
-	ID       string    `json:"id"`
-	Load     string    `json:"load"`
-	Phase    string    `json:"phase"`
-	Killed   bool      `json:"killed"`
-	Doing    string    `json:"doing"`
-	Time     string    `json:"time"`
-	Share    float64   `json:"share"` // 0 to 1, -1 not known
-	EndS     float64   `json:"end_s"` // of the time axis, 0 not known
-	BeginS   float64   `json:"begin_s"`
-	Tiles    []tile    `json:"tiles"`
-	Verdict  verdict   `json:"verdict"`
-	Stations []station `json:"stations"`
-	Unknown  string    `json:"unknown"` // why there are none
-	Stalls   []stall   `json:"stalls"`
-	Ends     []end     `json:"ends"`
-	Agents   []end     `json:"agents"` // of several
-	Hosts    []host    `json:"hosts"`
-	Parts    []string  `json:"parts"` // of a core's time
-	Links    []link    `json:"links"`
-	Lost     []string  `json:"lost"`
-	Cost     string    `json:"cost"`
-	Report   bool      `json:"report"` // there is one to link to
+	Title   string    `json:"title"`
+	ID      string    `json:"id"`
+	Load    string    `json:"load"`
+	Phase   string    `json:"phase"`
+	Killed  bool      `json:"killed"`
+	Doing   string    `json:"doing"`
+	Time    string    `json:"time"`
+	Share   float64   `json:"share"` // 0 to 1, -1 not known
+	EndS    float64   `json:"end_s"` // of the time axis, 0 not known
+	BeginS  float64   `json:"begin_s"`
+	Tiles   []tile    `json:"tiles"`
+	Verdict verdict   `json:"verdict"`
+	Path    pathState `json:"path"`
+	Stalls  []stall   `json:"stalls"`
+	Ends    []end     `json:"ends"`
+	Agents  []end     `json:"agents"` // of several
+	Hosts   []host    `json:"hosts"`
+	Parts   []string  `json:"parts"` // of a core's time
+	Links   []link    `json:"links"`
+	Lost    []string  `json:"lost"`
+	Cost    string    `json:"cost"`
+	Report  bool      `json:"report"` // there is one to link to
 }
 
 // planState is where a plan stands.
@@ -70,10 +71,23 @@ type verdict struct {
 	Final      bool              `json:"final"`
 }
 
-type station struct {
-	Name  string  `json:"name"`
-	Share float64 `json:"share"`
-	Says  string  `json:"says"`
+// pathState is the path of a request, in the words of package path.
+type pathState struct {
+	Mean    string `json:"mean"`
+	Boxes   []box  `json:"boxes"`
+	Unknown string `json:"unknown"` // why there are none
+}
+
+type box struct {
+	Name   string  `json:"name"`
+	Tone   int     `json:"tone"` // place in a request's order, which has a colour
+	Part   float64 `json:"part"`
+	Time   string  `json:"time"`
+	Times  string  `json:"times"` // its interval
+	Share  string  `json:"share"`
+	Shares string  `json:"shares"`
+	Use    string  `json:"use"`
+	Limits bool    `json:"limits"`
 }
 
 // stall is a stretch without an answer, seconds of the run.
@@ -124,8 +138,8 @@ func encodeState(s *live.Snapshot, cost string, report bool) []byte {
 		Share:     rounded(s.Progress.Share),
 		planState: planState{Plan: s.PlanSays(), Answer: answerOf(s), SLOP99: p99Limit(s), PlanPart: rounded(s.Progress.PlanShare)},
 
-		BeginS: -s.Spec.Warmup.Seconds(), EndS: s.Spec.Duration.Seconds(),
-		Tiles: tilesOf(s), Verdict: verdictOf(s), Stations: stationsOf(s), Unknown: s.StationsUnknown(),
+		BeginS: -s.Spec.Warmup.Seconds(), EndS: endOf(s),
+		Tiles: tilesOf(s), Verdict: verdictOf(s), Path: pathOf(s),
 		Stalls: stallsOf(s), Hosts: hostsOf(s), Parts: parts[:],
 		Links: linksOf(s), Cost: cost, Report: report,
 	}
@@ -147,6 +161,14 @@ func encodeState(s *live.Snapshot, cost string, report bool) []byte {
 		panic("live page: " + err.Error()) // plain structs and finite numbers: a slip in this file
 	}
 	return text
+}
+
+// endOf is where the time axis ends: of a run that ended early where it did, 0.
+func endOf(s *live.Snapshot) float64 {
+	if s.Phase == live.Ended {
+		return 0
+	}
+	return s.Spec.Duration.Seconds()
 }
 
 // answerOf is what a plan came to.
@@ -200,8 +222,12 @@ func tilesOf(s *live.Snapshot) []tile {
 			last[i] = live.Quantile(p.Answered, ns)
 		}
 	}
+	whole := "of the whole window"
+	if s.Killed {
+		whole = "until it was killed"
+	}
 	if s.Phase == live.Ended && soFar.PerS > 0 {
-		rate.Value, rate.Note = unit.FormatCount(int64(soFar.PerS+0.5)), "of the whole window"
+		rate.Value, rate.Note = unit.FormatCount(int64(soFar.PerS+0.5)), whole
 	}
 	tiles := []tile{rate}
 	for i, ns := range []int64{q.P50Ns, q.P90Ns, q.P99Ns, q.MaxNs} {
@@ -209,7 +235,7 @@ func tilesOf(s *live.Snapshot) []tile {
 		if exact {
 			t = tile{Name: t.Name, Value: unit.FormatNs(ns), Note: "of the window; " + last[i] + " in the last interval"}
 			if s.Phase == live.Ended {
-				t.Note = "of the whole window"
+				t.Note = whole
 			}
 		}
 		tiles = append(tiles, t)
@@ -245,13 +271,39 @@ func verdictOf(s *live.Snapshot) verdict {
 	return v
 }
 
-func stationsOf(s *live.Snapshot) []station {
-	list := []station{}
-	stations, says := s.Stations()
-	for i, st := range stations {
-		list = append(list, station{st.Name, rounded(st.Share), says[i]})
+func pathOf(s *live.Snapshot) pathState {
+	p := s.Path()
+	out := pathState{Boxes: []box{}}
+	boxes := path.Boxes(p)
+	if len(boxes) == 0 {
+		out.Unknown = s.PathUnknown()
+		return out
 	}
-	return list
+	if p.MeanNs > 0 {
+		out.Mean = unit.FormatNsFloat(p.MeanNs)
+	}
+	for i := range boxes {
+		b := &boxes[i]
+		one := box{b.Name, toneOf(b.Station), rounded(b.Part), b.Time, b.TimeRange, b.Share, b.ShareRange, b.Use, b.Limits}
+		switch {
+		case b.Known:
+		case s.Phase == live.Ended:
+			one.Time = "not known"
+		default:
+			one.Time = path.Unknown
+		}
+		out.Boxes = append(out.Boxes, one)
+	}
+	return out
+}
+
+// toneOf is the colour of a place: that of the network also where the server is beyond it.
+func toneOf(station string) int {
+	if station == record.PlaceBeyond {
+		station = record.PlaceToServer
+	}
+	names := record.PlaceNames()
+	return max(slices.Index(names[:], station), 0)
 }
 
 func stallsOf(s *live.Snapshot) []stall {
@@ -381,6 +433,33 @@ func appendPoint(out []byte, p *live.Point) []byte {
 		}
 	}
 	return append(out, ']')
+}
+
+// encodeStretches writes the path over time: [end s, width s, mean ms, [share, …]] of each
+// stretch.
+func encodeStretches(list []live.Stretch) []byte {
+	rows := [][4]any{}
+	for i := range list {
+		s := &list[i]
+		shares := []float64{}
+		for _, at := range s.Stations {
+			shares = append(shares, rounded(at.Share))
+		}
+		rows = append(rows, [4]any{rounded(float64(s.TNs) / 1e9), rounded(float64(s.WidthNs) / 1e9), finite(s.MeanNs / 1e6), shares})
+	}
+	text, err := json.Marshal(rows)
+	if err != nil {
+		panic("live page: " + err.Error())
+	}
+	return text
+}
+
+// finite is a number that JSON has a form for; 0 is not known.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return math.Round(v*1e6) / 1e6
 }
 
 // says is what the view has cost the process that it is part of.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -13,6 +14,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/live"
+	"ceiling/show/path"
 )
 
 // Trail is the rate of the run from its beginning, for the small line.
@@ -33,6 +35,7 @@ type frame struct {
 	s     *live.Snapshot
 	trail Trail
 	width int
+	names int // width of the names at the left
 	lines []line
 	paint paint
 }
@@ -42,17 +45,20 @@ type frame struct {
 func Frame(s *live.Snapshot, trail Trail, width, height int) []string {
 	// The last column stays free: some terminals go to the next line once it is
 	// written.
-	f := &frame{s: s, trail: trail, width: max(width-1, 10), paint: newPaint()}
+	f := &frame{s: s, trail: trail, width: max(width-1, 10), names: 10, paint: newPaint()}
+	if f.width >= namesFrom {
+		f.names = path.NameWidth + 1
+	}
 	f.head()
 	f.figures()
-	f.stations()
+	f.path()
 	f.machines()
 	f.verdict()
 	return f.fit(max(height, 1))
 }
 
-// names is the width of the names at the left.
-const names = 10
+// namesFrom is from what width on the names at the left have room for those of a path.
+const namesFrom = 48
 
 func (f *frame) add(rank int, text string) {
 	f.lines = append(f.lines, line{ansi.Truncate(text, f.width, "…"), rank})
@@ -62,7 +68,10 @@ func (f *frame) blank() { f.lines = append(f.lines, line{"", 9}) }
 
 // named is a line with a name in the first column.
 func (f *frame) named(rank int, name, text string) {
-	f.add(rank, f.paint.name.Render(fmt.Sprintf("%-*s", names, name))+text)
+	if ansi.StringWidth(name) >= f.names {
+		name = ""
+	}
+	f.add(rank, f.paint.name.Render(fmt.Sprintf("%-*s", f.names, name))+text)
 }
 
 // fit drops what there is no room for, the least important first and of these
@@ -129,7 +138,7 @@ func (f *frame) figures() {
 	if s.SoFar.Intervals > 0 && f.width >= 60 {
 		so = fmt.Sprintf("  %s in the window", unit.FormatRate(s.SoFar.PerS))
 	}
-	room := f.width - names - ansi.StringWidth(rate) - 1 - ansi.StringWidth(so)
+	room := f.width - f.names - ansi.StringWidth(rate) - 1 - ansi.StringWidth(so)
 	f.named(0, "rate", f.paint.strong.Render(rate)+" "+f.paint.done.Render(f.spark(min(max(room, 0), 40)))+f.paint.quiet.Render(so))
 	f.times()
 	if text := s.HandshakesSay(); text != "" {
@@ -147,8 +156,8 @@ func (f *frame) figures() {
 // times are the response times, of the last interval and of the window.
 func (f *frame) times() {
 	cell := 10
-	if f.width < names+4*cell {
-		cell = (f.width - names) / 4
+	if f.width < f.names+4*cell {
+		cell = (f.width - f.names) / 4
 	}
 	row := func(texts ...string) string {
 		var b strings.Builder
@@ -218,42 +227,61 @@ func eighth(v, most float64) rune {
 // marks tell the stations apart where there are no colours.
 func marks() []string { return []string{"█", "·", "▓", "▒", "·", "░"} }
 
-func (f *frame) stations() {
-	stations, says := f.s.Stations()
-	if len(stations) == 0 {
-		f.named(3, "time goes", f.paint.quiet.Render(f.s.StationsUnknown()))
+// marksApartFrom is from what width on a box's mark stands apart from its name.
+const marksApartFrom = 100
+
+// path is where the time of a request goes: a bar to scale, and below it the boxes that
+// every view has.
+func (f *frame) path() {
+	p := f.s.Path()
+	if len(p.Places) == 0 {
+		f.named(3, "time goes", f.paint.quiet.Render(f.s.PathUnknown()))
 		f.blank()
 		return
 	}
-	width := min(f.width-names, 60)
+	p.Places = slices.Clone(p.Places)
+	for i := range p.Places {
+		at := &p.Places[i]
+		at.Name, at.Uses = clean(at.Name), slices.Clone(at.Uses)
+		for n := range at.Uses {
+			at.Uses[n].Name = clean(at.Uses[n].Name)
+		}
+	}
+	mark := func(i, n int) string { return f.paint.station(i).Render(strings.Repeat(marks()[i%len(marks())], n)) }
 	var b strings.Builder
-	for i, n := range shares(stations, width) {
-		b.WriteString(f.paint.station(i).Render(strings.Repeat(marks()[i%len(marks())], n)))
+	for i, n := range shares(p.Places, min(f.width-f.names, 60)) {
+		b.WriteString(mark(i, n))
 	}
 	f.named(0, "time goes", b.String())
-	var parts []string
-	for i, st := range stations {
-		parts = append(parts, f.paint.station(i).Render(marks()[i%len(marks())])+" "+clean(st.Name)+" "+says[i])
+	apart := ""
+	if f.width >= marksApartFrom {
+		apart = " "
 	}
-	for _, text := range flow(parts, "  ", f.width-names) {
-		f.named(1, "", text)
+	style := path.Style{Mark: func(i int) string { return mark(i, 1) + apart },
+		Strong: func(s string) string { return f.paint.strong.Render(s) }}
+	for _, l := range path.Lines(p, f.width-f.names, style) {
+		rank := 1
+		if l.Name == "busy" {
+			rank = 3
+		}
+		f.named(rank, l.Name, l.Text)
 	}
 	f.blank()
 }
 
-// shares parts a width among the stations so that it is filled.
-func shares(stations []record.Station, width int) []int {
-	out := make([]int, len(stations))
+// shares parts a width among the places so that it is filled.
+func shares(places []record.Place, width int) []int {
+	out := make([]int, len(places))
 	sum := 0.0
-	for _, st := range stations {
-		sum += st.Share
+	for i := range places {
+		sum += places[i].Share
 	}
 	if sum <= 0 {
 		return out
 	}
 	upTo, filled := 0.0, 0
-	for i, st := range stations {
-		upTo += st.Share / sum
+	for i := range places {
+		upTo += places[i].Share / sum
 		out[i] = int(math.Round(upTo*float64(width))) - filled
 		filled += out[i]
 	}
@@ -296,7 +324,7 @@ func (f *frame) machines() {
 		if l.Received.Limit == 0 && l.Sent.Limit == 0 {
 			parts = append(parts, f.paint.quiet.Render("link speed unknown"))
 		}
-		for n, text := range flow(parts, "  ", f.width-names) {
+		for n, text := range flow(parts, "  ", f.width-f.names) {
 			f.named(3+n, []string{clean(l.Iface), ""}[min(n, 1)], text)
 		}
 	}
@@ -314,7 +342,7 @@ func (f *frame) agents() {
 			f.named(3, "", f.paint.quiet.Render(fmt.Sprintf("and %d more agents", len(f.s.Agents)-i)))
 			return
 		}
-		f.named(3, ansi.Truncate(clean(a.Name), names-1, "…"), a.Says())
+		f.named(3, ansi.Truncate(clean(a.Name), f.names-1, "…"), a.Says())
 	}
 }
 
@@ -349,7 +377,7 @@ func (f *frame) host(h *live.Host, named bool) {
 	if len(h.Cores) > manyCores {
 		between = ""
 	}
-	for n, text := range flow(parts, between, f.width-names) {
+	for n, text := range flow(parts, between, f.width-f.names) {
 		f.named(3+min(n, 2), []string{name, ""}[min(n, 1)], text)
 	}
 }
@@ -384,10 +412,10 @@ func (f *frame) verdict() {
 	basis, _, _ := strings.Cut(s.VerdictBasis(), " (")
 	f.named(0, name, f.paint.outcome(v.Outcome).Render(string(v.Outcome))+" · "+f.paint.strong.Render(
 		clean(string(v.Bottleneck)))+f.paint.quiet.Render("  "+basis))
-	lines := strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-names, ""), "\n")
+	lines := strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-f.names, ""), "\n")
 	for i, text := range lines[:min(len(lines), becauseLines)] {
 		if i == becauseLines-1 && len(lines) > becauseLines {
-			text = ansi.Truncate(text, f.width-names-2, "") + " …"
+			text = ansi.Truncate(text, f.width-f.names-2, "") + " …"
 		}
 		f.named(2+i, "", text)
 	}

@@ -71,6 +71,8 @@ func TestFrames(t *testing.T) {
 	}{
 		{"running-80x24", 80, 24, 2e9, nil},
 		{"running-40x24", 40, 24, 2e9, nil},
+		{"running-60x24", 60, 24, 2e9, nil},
+		{"running-120x24", 120, 24, 2e9, nil},
 		{"running-80x8", 80, 8, 2e9, nil},
 		{"plan-80x24", 80, 24, 2e9, func(b *live.Board, _ *record.Run) { b.Step(plan()) }},
 		{"warmup-80x24", 80, 24, -1, nil},

@@ -61,17 +61,19 @@ export class Together {
     for (const chart of this.charts) chart.draw();
   }
 
-  choose(i) {
-    for (const chart of this.charts) chart.choose(i);
+  // choose a moment, or null for none, in every chart.
+  choose(t) {
+    for (const chart of this.charts) chart.choose(t === null ? -1 : chart.nearest(t));
   }
 }
 
 export class Chart {
   // box is the element to fill; lines are {name, color (a custom property),
   // at: point => value or null, fill}; format makes a tick's text; cells answers
-  // how the values of a point lie, [first step, count, …], drawn as a heat map.
-  constructor(box, { together, name, lines, logarithmic, cells, format, says }) {
-    Object.assign(this, { together, lines, cells, format, says, scale: logarithmic ? log : linear, points: [], begin: 0, end: 0, stalls: [], chosen: -1 });
+  // how the values of a point lie, [first step, count, …], drawn as a heat map;
+  // stack answers by at the parts of a point, drawn on each other in the colours of color.
+  constructor(box, { together, name, lines = [], stack, logarithmic, cells, format, says }) {
+    Object.assign(this, { together, lines, stack, cells, format, says, scale: logarithmic ? log : linear, points: [], begin: 0, end: 0, stalls: [], chosen: -1 });
     together.charts.push(this);
     this.plot = element("div", "plot");
     this.plot.tabIndex = 0;
@@ -90,10 +92,11 @@ export class Chart {
       item.append(swatch, line.name);
       legend.append(item);
     }
-    box.append(this.plot, this.read, legend);
+    box.append(this.plot, this.read);
+    if (!stack) box.append(legend);
     this.plot.addEventListener("pointermove", e => this.point(e));
-    this.plot.addEventListener("pointerleave", () => this.together.choose(-1));
-    this.plot.addEventListener("blur", () => this.together.choose(-1));
+    this.plot.addEventListener("pointerleave", () => this.together.choose(null));
+    this.plot.addEventListener("blur", () => this.together.choose(null));
     this.plot.addEventListener("pointerdown", e => {
       if (e.button === 0) this.drag = [e.offsetX, e.offsetX];
     });
@@ -135,12 +138,16 @@ export class Chart {
       this.drag[1] = e.offsetX;
       this.draw();
     }
-    const t = this.time(e.offsetX);
+    this.together.choose(this.time(e.offsetX));
+  }
+
+  // nearest is the point whose middle is nearest to a time, -1 where there is none.
+  nearest(t) {
     let best = -1;
     for (let i = 0; i < this.points.length; i++) {
       if (best < 0 || Math.abs(middle(this.points[i]) - t) < Math.abs(middle(this.points[best]) - t)) best = i;
     }
-    this.together.choose(best);
+    return best;
   }
 
   key(e) {
@@ -150,7 +157,8 @@ export class Chart {
     const to = { ArrowLeft: this.chosen < 0 ? last : this.chosen - 1, ArrowRight: this.chosen + 1, Home: 0, End: last, Escape: -1 }[e.key];
     if (to === undefined) return;
     e.preventDefault();
-    this.together.choose(to < 0 ? -1 : Math.min(to, last));
+    const p = to < 0 ? null : this.points[Math.min(to, last)];
+    this.together.choose(p ? middle(p) : null);
   }
 
   choose(i) {
@@ -173,13 +181,14 @@ export class Chart {
     this.area = { c, color, wide: width - left - right, high: height - top - bottom };
     this.times();
     const shown = this.points.filter(p => p[0] >= this.from && p[0] - p[1] <= this.to);
-    this.range = this.scale.range(shown.flatMap(p => this.lines.map(l => l.at(p) ?? 0)));
+    this.range = this.scale.range(this.stack ? shown.map(p => p[2]) : shown.flatMap(p => this.lines.map(l => l.at(p) ?? 0)));
     this.grid();
     c.save();
     c.beginPath();
     c.rect(left, top - 4, width - left - right, height - top - bottom + 8);
     c.clip();
     if (this.cells) this.heat(shown);
+    if (this.stack) this.stacked(shown);
     this.stretches();
     for (const line of this.lines) this.line(line);
     this.marks();
@@ -203,6 +212,20 @@ export class Chart {
       });
     }
     c.globalAlpha = 1;
+  }
+
+  // stacked draws the parts of each point on each other.
+  stacked(shown) {
+    const { c, color } = this.area;
+    for (const p of shown) {
+      const x = this.x(p[0] - p[1]), wide = Math.max(this.x(p[0]) - x - .5, 1);
+      let sum = 0;
+      this.stack.at(p).forEach((v, i) => {
+        const low = this.y(sum), high = this.y(sum += v);
+        c.fillStyle = color(this.stack.color(i));
+        c.fillRect(x, high, wide, low - high);
+      });
+    }
   }
 
   // stretches: where nothing was answered, and what is being marked.

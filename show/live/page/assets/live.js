@@ -6,6 +6,7 @@ import { planCharts } from "./plan.js";
 
 const $ = id => document.getElementById(id);
 const points = []; // [end s, width s, requests/s, failed, p50, p90, p99, max ms, flags, intervals, first step, counts …]
+let paths = []; // [end s, width s, mean ms, [share of each box]]
 let runs = [], state = null, announced = "", due = false, source = null, failures = 0;
 
 const how = p => `${p[0].toFixed(2)} s` + (p[8] & 2 ? ", warm-up" : "") + (p[8] & 1 ? ", sampling gap" : "") +
@@ -21,6 +22,13 @@ const times = new Chart($("times"), {
   says: p => `${how(p)}  ·  p50 ${ms(p[4])}, p90 ${ms(p[5])}, p99 ${ms(p[6])}, max ${ms(p[7])}`,
 });
 
+const pathTime = new Chart($("path-time"), {
+  together, name: "The time of the mean request", format: ms,
+  stack: { at: p => p[3].map(share => share * p[2]), color: i => `--s${state?.path.boxes[i]?.tone ?? i % 6}` },
+  says: p => `${p[0].toFixed(2)} s, over ${+p[1].toPrecision(2)} s  ·  mean ${ms(p[2])}  ·  ` + p[3].map((share, i) => [share, state?.path.boxes[i]?.name])
+    .toSorted((a, b) => b[0] - a[0]).slice(0, 3).map(([share, name]) => `${name} ${ms(share * p[2])} (${(100 * share).toFixed(0)}%)`).join(", "),
+});
+
 const drawPlan = planCharts($("plan-charts"));
 let drawn = -1; // how many runs the pictures of the plan have
 
@@ -34,6 +42,10 @@ function connect() {
     take(all);
   });
   source.addEventListener("more", e => take(JSON.parse(e.data)));
+  source.addEventListener("path", e => {
+    paths = JSON.parse(e.data);
+    later();
+  });
   source.addEventListener("state", e => {
     failures = 0;
     state = JSON.parse(e.data);
@@ -54,11 +66,13 @@ function take(news) {
 }
 
 // lost: the browser reconnects by itself; after 12 failures the page stops and
-// shows a button.
+// shows a button. What is shown is old from the third on, and grey.
 function lost() {
+  if (source.readyState === EventSource.CLOSED) failures = 12;
   failures++;
-  link("lost", "no connection");
-  if (failures < 12 && source.readyState !== EventSource.CLOSED) {
+  link("lost", failures < 12 ? "no connection" : "lost");
+  later();
+  if (failures < 12) {
     trouble("Connection lost. Reconnecting; no data will be missing.");
     return;
   }
@@ -68,14 +82,13 @@ function lost() {
     failures = 0;
     connect();
   });
-  trouble(`Lost connection to ceiling. The run may have finished${state?.id ? `: ceiling show ${state.id}` : "."} `, again);
+  const show = state?.id ? `ceiling show ${state.id}` : "ceiling list";
+  trouble(`Lost connection to ceiling: the run has finished, or its process was killed. To see which: ${show} `, again);
 }
 
 function link(is, text) {
-  if ($("link").dataset.state !== is) {
-    $("link").dataset.state = is;
-    $("link").textContent = text;
-  }
+  $("link").dataset.state = is;
+  put($("link"), text);
   if (is !== "lost") trouble("");
 }
 
@@ -103,8 +116,8 @@ function draw() {
   text("title", s.title);
   text("load", s.load);
   text("id", s.id);
-  text("doing", s.doing);
-  text("time", s.time);
+  text("doing", failures < 12 ? s.doing : "lost: ceiling does not answer any more");
+  text("time", failures < 12 ? s.time : "");
   text("cost", s.cost);
   text("count", `${points.length} points received.`);
   document.title = (s.phase === "ended" ? "ended: " : "") + s.title + " · ceiling";
@@ -118,9 +131,11 @@ function draw() {
     return tile;
   }, (tile, t) => [t.name, t.value, t.note].forEach((v, i) => put(tile.children[i], v)));
   verdict(s.verdict);
-  stations(s.stations, s.unknown);
+  path(s.path, s.verdict.evidence.length > 0);
   rate.show(points, s.begin_s, s.end_s, s.stalls);
   times.show(points, s.begin_s, s.end_s, s.stalls);
+  $("path-over").hidden = !(paths.length && s.path.boxes.length);
+  pathTime.show(paths.filter(p => p[3].length === s.path.boxes.length), s.begin_s, s.end_s, s.stalls);
   ends(s);
   $("agents-box").hidden = !s.agents?.length;
   endList("agents", s.agents ?? []);
@@ -132,7 +147,7 @@ function draw() {
     drawPlan(runs, s.slo_p99_ms);
   }
   $("report").hidden = !(s.report && s.phase === "ended");
-  document.body.classList.toggle("killed", s.killed);
+  document.body.classList.toggle("killed", s.killed || failures > 2);
   text("plan-name", s.phase === "ended" ? "The plan" : "The plan so far");
   text("plan-answer", s.phase === "ended" ? s.answer : "");
   $("lost-box").hidden = !s.lost?.length;
@@ -157,18 +172,49 @@ function verdict(v) {
   if (news && news !== announced) text("announce", announced = news);
 }
 
-function stations(all, unknown) {
-  list($("bar"), all, () => element("i"), (part, s, i) => {
-    part.className = "s" + i % 6;
-    part.style.flex = s.share + " 0 0";
+// path is the boxes of a request's path, each as wide as its part but for the words in it.
+function path(p, proved) {
+  text("path-mean", p.unknown || (p.mean ? `The path of a request, from left to right: mean ${p.mean}` : ""));
+  $("bar").hidden = !p.boxes.length;
+  list($("bar"), p.boxes, () => element("i"), (part, b) => {
+    part.className = `s${b.tone}${b.limits ? " limits" : ""}`;
+    part.style.flex = b.part + " 0 0";
   });
-  const rows = all.length ? all : [{ name: unknown, says: "" }];
-  list($("stations"), rows, swatch, (item, s, i) => {
-    item.children[0].className = all.length ? "s" + i % 6 : "u5";
-    put(item.children[1], s.name + " ");
-    put(item.children[2], s.says);
+  list($("path"), p.boxes, boxOf, (item, b) => {
+    const [name, time, share, use, limits] = item.children;
+    item.className = b.limits ? "limits" : "";
+    item.style.setProperty("--edge", `var(--s${b.tone})`);
+    item.style.flexGrow = 100 * b.part;
+    put(name, b.name);
+    name.href = "#" + (["cores-name", "links-name", "path-time", "cores-name", "links-name", "path-time"][b.tone]);
+    put(time, b.time || b.share);
+    put(share.firstChild, b.times ? b.share + " " : "");
+    put(share.lastChild, b.times);
+    put(use, b.use);
+    limits.hidden = !b.limits;
+    if (proved) limits.firstChild.href = "#evidence";
+    else limits.firstChild.removeAttribute("href");
   });
 }
+
+function boxOf() {
+  const item = element("li"), share = element("span"), limits = element("em");
+  share.append(element("span"), element("i"));
+  limits.append(element("a", "", "bottleneck"));
+  item.append(element("a"), element("b"), share, element("small"), limits);
+  return item;
+}
+
+// A box leads to what shows it over time. The address stays: it has what is zoomed into.
+$("path").addEventListener("click", e => {
+  const to = e.target.closest("a[href]")?.getAttribute("href").slice(1);
+  if (!to) return;
+  e.preventDefault();
+  for (const one of document.querySelectorAll(".pointed")) one.classList.remove("pointed");
+  const box = $(to).closest(".chart, .card");
+  box.classList.add("pointed");
+  box.scrollIntoView({ block: "nearest" });
+});
 
 function swatch() {
   const item = element("li");

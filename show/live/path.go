@@ -1,0 +1,188 @@
+package live
+
+import (
+	"slices"
+
+	"ceiling/record"
+	"ceiling/verdict"
+)
+
+// Path is where the time of a request goes, as far as it is known until now.
+func (s *Snapshot) Path() record.Path {
+	if s.Formed == nil {
+		return record.Path{}
+	}
+	return s.Formed.Path
+}
+
+// PathUnknown says why there is none.
+func (s *Snapshot) PathUnknown() string {
+	switch {
+	case s.Phase == Ended:
+		return "not measured"
+	case s.Formed == nil:
+		return "collecting data…"
+	}
+	return "collecting queue samples…"
+}
+
+const (
+	// stretchNs is how long a stretch of the path over time is at least, and stretchMostNs
+	// how long one may get until there are samples enough.
+	stretchNs, stretchMostNs = 1e9, 5e9
+	// StretchesMost is how many of them there are; from there on two neighbours are put
+	// together, as points are.
+	StretchesMost = 256
+)
+
+// Stretch is the path of a request over a part of a run.
+type Stretch struct {
+	// TNs is the end on the run's clock and WidthNs the width, nanoseconds.
+	TNs, WidthNs int64
+	// MeanNs is the mean service time of the Requests that ended in it; 0 is not known.
+	MeanNs   float64
+	Requests uint64
+	Stations []record.Station
+}
+
+// with puts the next stretch behind s. What shares are weighted by is the time that all
+// its requests took.
+func (s Stretch) with(next *Stretch) Stretch {
+	a, b := float64(s.Requests)*s.MeanNs, float64(next.Requests)*next.MeanNs
+	if !(a+b > 0) {
+		a, b = float64(s.WidthNs), float64(next.WidthNs)
+	}
+	s.Stations = slices.Clone(s.Stations)
+	for i := range s.Stations {
+		s.Stations[i].Share = (a*s.Stations[i].Share + b*next.Stations[i].Share) / (a + b)
+	}
+	if n := s.Requests + next.Requests; n > 0 {
+		s.MeanNs = (float64(s.Requests)*s.MeanNs + float64(next.Requests)*next.MeanNs) / float64(n)
+	}
+	s.WidthNs += next.TNs - s.TNs
+	s.TNs, s.Requests = next.TNs, s.Requests+next.Requests
+	return s
+}
+
+// stretches are the path over time, all by what the first verdict had it by: neighbours can
+// be held against each other. What was before toNs has been looked at.
+type stretches struct {
+	by      string
+	list    []Stretch
+	toNs    int64
+	version int
+}
+
+// add takes stretches up to a time, those that are new. Where the server's end comes to be
+// seen the places are others, and what was before is dropped.
+func (s *stretches) add(list []Stretch, toNs int64) {
+	if toNs <= s.toNs {
+		return
+	}
+	for i := range list {
+		if list[i].TNs <= s.toNs {
+			continue
+		}
+		if n := len(s.list); n > 0 && len(s.list[n-1].Stations) != len(list[i].Stations) {
+			s.list = nil
+		}
+		s.list = append(s.list, list[i])
+		s.version++
+	}
+	s.toNs = toNs
+	if len(s.list) <= StretchesMost {
+		return
+	}
+	halves := make([]Stretch, 0, StretchesMost)
+	for pair := range slices.Chunk(s.list, 2) {
+		one := pair[0]
+		if len(pair) == 2 {
+			one = one.with(&pair[1])
+		}
+		halves = append(halves, one)
+	}
+	s.list = halves
+}
+
+// Stretches answers the path over time, and a number that is another where it has changed.
+func (b *Board) Stretches() (list []Stretch, version int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.over.list[:len(b.over.list):len(b.over.list)], b.over.version
+}
+
+// stretch keeps the path over what is new of the run, with the rest that is shorter than a
+// stretch where nothing more will come. by is what a verdict has it by now.
+func (b *Board) stretch(e *evidence, by string, last bool) {
+	b.mu.Lock()
+	if b.over.by == "" {
+		b.over.by = by
+	}
+	by = b.over.by
+	after := b.over.toNs
+	b.mu.Unlock()
+	if by == "" {
+		return
+	}
+	list, toNs := e.stretches(after, by, last)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.start.ID == e.start.ID {
+		b.over.add(list, toNs)
+	}
+}
+
+// stretches are those after a time, as far as there are samples. One that has too few is a
+// gap.
+func (e *evidence) stretches(after int64, by string, last bool) (list []Stretch, toNs int64) {
+	n := len(e.rows.load)
+	if n == 0 || e.rows.load[n-1].Warmup {
+		return nil, after
+	}
+	to := e.rows.load[n-1].TNs
+	from, least := max(after, to-keepNs, 0), int64(stretchNs)
+	if last {
+		least /= 2
+	}
+	for end := from + stretchNs; to-from >= least; end += stretchNs {
+		if to-end < stretchNs {
+			end = to
+		}
+		s, ok := e.between(from, end).stretch(from, end, by)
+		switch {
+		case ok:
+			list = append(list, s)
+		case end-from < stretchMostNs && end < to:
+			continue
+		case end-from < stretchMostNs && !last:
+			return list, from // more will come
+		}
+		from = end
+	}
+	return list, from
+}
+
+func (e *evidence) stretch(from, to int64, by string) (s Stretch, ok bool) {
+	run := e.run(from, to)
+	series := e.series(from)
+	if by == record.ByKernelEvents { // the other source is left out, so that it cannot speak
+		series.Observed.Sockets = nil
+	} else {
+		series.Observed.Times = nil
+	}
+	s = Stretch{TNs: to, WidthNs: to - from, MeanNs: run.Latency.Service.MeanNs, Requests: run.Requests.Completed,
+		Stations: verdict.Stations(&run, &series)}
+	return s, len(s.Stations) > 0
+}
+
+// between is the evidence of a stretch and of slackNs before it, without the distribution
+// of response times.
+func (e *evidence) between(from, to int64) *evidence {
+	cut := *e
+	cut.response = nil
+	r := &cut.rows
+	r.load = slices.DeleteFunc(slices.Clone(r.load), func(l record.LoadRow) bool { return l.TNs < from-slackNs || !before(&l, to) })
+	r.agents = slices.DeleteFunc(slices.Clone(r.agents), func(l record.LoadRow) bool { return l.TNs < from-slackNs })
+	r.observed.Retain(func(o record.ObservedRow) bool { at := o.Observed().TNs; return at > from-slackNs && at <= to })
+	return &cut
+}

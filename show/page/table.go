@@ -1,0 +1,104 @@
+package page
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Widths in characters of a table's type. A phone of 360 pixels shows about 328 of a
+// page, and a character takes about 7.6.
+const (
+	phoneMost   = 42 // of all columns side by side
+	columnSpace = 2  // between two of them
+	foldedFrom  = 18 // a text, other than a figure, is folded from here
+	pictureWide = 20 // a small line, or a share with its bounds
+	thirdMost   = 13 // a value in a third of a card
+	halfMost    = 20 // a value in half of a card
+)
+
+// Cards tells a table whose columns do not fit side by side on a phone. There, each of
+// its rows is a card, with the heads of the columns as labels.
+func (t Table) Cards() bool {
+	if t.Fields && len(t.Columns) <= 2 {
+		return false // values of any length are folded
+	}
+	sum := -columnSpace
+	for i := range t.Columns {
+		sum += t.columnWidth(i) + columnSpace
+	}
+	return sum > phoneMost
+}
+
+// columnWidth is how many characters a column takes once its texts are folded.
+func (t Table) columnWidth(i int) int {
+	most := 0
+	for _, word := range strings.Fields(t.Columns[i].Name) {
+		most = max(most, utf8.RuneCountInString(word))
+	}
+	longest := t.longest(i)
+	if !t.Columns[i].Figure {
+		longest = min(longest, foldedFrom)
+	}
+	return max(most, longest)
+}
+
+// longest is that of a column's texts, in characters.
+func (t Table) longest(i int) int {
+	most := 0
+	for _, row := range t.Rows {
+		if i < len(row) {
+			most = max(most, row[i].width())
+		}
+	}
+	return most
+}
+
+func (c Cell) width() int {
+	switch {
+	case c.Spark != nil || c.Range != nil:
+		return pictureWide
+	case c.Tone != "":
+		return columnSpace + utf8.RuneCountInString(c.Text)
+	}
+	return utf8.RuneCountInString(c.Text)
+}
+
+// Labelled is the columns as the cells of a row need them.
+func (t Table) Labelled() []Labelled {
+	cards := t.Cards()
+	list := make([]Labelled, len(t.Columns))
+	for i, c := range t.Columns {
+		list[i] = Labelled{Column: c}
+		if cards {
+			list[i].Label = c.Name
+			list[i].longest = t.longest(i)
+		}
+	}
+	return list
+}
+
+// Labelled is a column with what its cells say of themselves in a card.
+type Labelled struct {
+	Column
+	// Label is its name, "" in a table that is no cards.
+	Label   string
+	longest int // of its texts, in characters; 0 in a table that is no cards
+}
+
+// Classes of a cell of the column.
+func (l Labelled) Classes(c Cell) string {
+	var list []string
+	if l.Figure {
+		list = append(list, "figure")
+	}
+	switch {
+	case l.longest > halfMost:
+		list = append(list, "line")
+	case l.longest > thirdMost:
+		list = append(list, "half")
+	}
+	if !l.Figure && c.Long() {
+		list = append(list, "long")
+	}
+	return strings.Join(list, " ")
+}

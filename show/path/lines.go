@@ -1,0 +1,169 @@
+package path
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// Style is how a terminal has the boxes.
+type Style struct {
+	// Mark is what stands before the name of a box; nil puts arrows between them.
+	Mark func(i int) string
+	// Strong makes the name of a box stand out where the bottleneck is; a mark that needs
+	// no colour is there anyway.
+	Strong func(string) string
+	// Intervals adds a line with those of the shares.
+	Intervals bool
+}
+
+// Line is one of a terminal's, with what it is called at the left: at most NameWidth
+// columns, "" of the first.
+type Line struct{ Name, Text string }
+
+// NameWidth is how wide the names of lines are.
+const NameWidth = len("* bottleneck")
+
+// limitMark is behind the name of a box where the bottleneck is.
+const limitMark = "*"
+
+// Lines lays a path out in at most width columns: in one row of boxes where there is
+// room, else the way there and the way back in two.
+func Lines(p record.Path, width int, s Style) []Line {
+	boxes := Boxes(p)
+	if len(boxes) == 0 {
+		return nil
+	}
+	g := gridOf(boxes, s)
+	mean, legend := "mean "+unit.FormatNsFloat(p.MeanNs), ""
+	if p.MeanNs <= 0 {
+		mean = ""
+	}
+	busy := "busy"
+	if Limiting(boxes) {
+		legend = limitMark + " bottleneck"
+		busy = legend
+	}
+	intervals := func(rows []gridRow) []gridRow {
+		if s.Intervals {
+			rows = append(rows, gridRow{"95% interval", g.ranges})
+		}
+		return rows
+	}
+	wide := intervals([]gridRow{{"", g.names}, {mean, g.joined}, {busy, g.uses}})
+	narrow := intervals([]gridRow{{"", g.names}, {mean, g.times}, {legend, g.shares}, {"busy", g.shorts}})
+	tries := []gapped{{wide, 3}, {wide, 2}, {narrow, 3}, {narrow, 2}}
+	if s.Mark != nil { // which parts the boxes without an arrow
+		tries = append(tries, gapped{narrow, 1})
+	}
+	for _, try := range tries {
+		if widths := columns(try.rows, 0, len(boxes)); total(widths, try.gap) <= width {
+			return g.lay(try.rows, 0, widths, try.gap)
+		}
+	}
+	half := (len(boxes) + 1) / 2
+	there, back := []gridRow{{"", g.names}, {mean, g.joined}}, []gridRow{{legend, g.names}, {"", g.joined}}
+	widths := columns(there, 0, half)
+	for i, w := range columns(back, half, len(boxes)) {
+		widths[i] = max(widths[i], w)
+	}
+	if total(widths, 2) <= width {
+		return slices.Concat(g.lay(there, 0, widths, 2), g.lay(back, half, widths[:len(boxes)-half], 2))
+	}
+	var lines []Line
+	for i := range boxes {
+		lines = append(lines, Line{"", ansi.Truncate(g.names[i]+"  "+g.joined[i], width, "…")})
+	}
+	return lines
+}
+
+// grid is the boxes as cells of rows.
+type grid struct {
+	style                                              Style
+	names, times, shares, joined, ranges, uses, shorts []string
+}
+
+// gapped is rows with the room between their cells.
+type gapped struct {
+	rows []gridRow
+	gap  int
+}
+
+// gridRow is one of them with its name.
+type gridRow struct {
+	name  string
+	cells []string
+}
+
+func gridOf(boxes []Box, s Style) grid {
+	g := grid{style: s}
+	for i, b := range boxes {
+		name := b.Name
+		if b.Limits {
+			name += limitMark
+		}
+		if b.Limits && s.Strong != nil {
+			name = s.Strong(name)
+		}
+		if s.Mark != nil {
+			name = s.Mark(i) + name
+		}
+		time, share := b.Time, fmt.Sprintf("%.0f%%", 100*b.Part)
+		if !b.Known {
+			time, share = "not yet", "known"
+		}
+		g.names, g.times, g.shares = append(g.names, name), append(g.times, time), append(g.shares, share)
+		g.joined = append(g.joined, strings.TrimSpace(time+" "+share))
+		g.ranges = append(g.ranges, fmt.Sprintf("%.0f–%.0f%%", 100*b.Low, 100*b.High))
+		g.uses, g.shorts = append(g.uses, b.Use), append(g.shorts, b.UseShort)
+	}
+	return g
+}
+
+// columns are the widths of the boxes from one to another.
+func columns(rows []gridRow, from, to int) []int {
+	widths := make([]int, to-from)
+	for i := range widths {
+		for _, r := range rows {
+			widths[i] = max(widths[i], ansi.StringWidth(r.cells[from+i]))
+		}
+	}
+	return widths
+}
+
+// total is the width of a row.
+func total(widths []int, gap int) int {
+	all := gap * (len(widths) - 1)
+	for _, w := range widths {
+		all += w
+	}
+	return all
+}
+
+// lay puts the cells of some boxes below each other. Rows without anything are left out.
+func (g *grid) lay(rows []gridRow, from int, widths []int, gap int) (lines []Line) {
+	blank := strings.Repeat(" ", gap)
+	arrow := blank
+	if g.style.Mark == nil && gap > 1 {
+		arrow = " ▸" + blank[:gap-2]
+	}
+	for n, r := range rows {
+		var b strings.Builder
+		for i, width := range widths {
+			if i > 0 {
+				b.WriteString([]string{arrow, blank}[min(n, 1)])
+			}
+			text := r.cells[from+i]
+			b.WriteString(text + strings.Repeat(" ", width-ansi.StringWidth(text)))
+		}
+		if text := strings.TrimRight(b.String(), " "); text != "" || r.name != "" {
+			lines = append(lines, Line{r.name, text})
+		}
+	}
+	return lines
+}

@@ -1,0 +1,131 @@
+// Package path says where the time of a request goes: its path from the client over the
+// network to the server and back, as boxes with their words. Reports, the live views and
+// the journal show the same boxes; Lines lays them out for a terminal.
+package path
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// Box is a place on the path, in words.
+type Box struct {
+	// Name is short, for its neighbours say whose it is; Station is the record's name.
+	Name, Station string
+	// Part of the whole, 0 to 1, with its interval.
+	Part, Low, High float64
+	// Known tells whether the part is.
+	Known bool
+	// Time of the mean request and its interval, "" where no mean is known; Share likewise.
+	Time, TimeRange, Share, ShareRange string
+	// Use is how busy what works here is, UseShort the same in few letters; "" where
+	// nobody knows.
+	Use, UseShort string
+	// Limits: the bottleneck is here.
+	Limits bool
+}
+
+// Unknown is the time of a box whose part is not known yet.
+const Unknown = "not yet known"
+
+// shortNames are those of the boxes.
+func shortName(station string) string {
+	if name, there := map[string]string{
+		record.PlaceGenerator: "client", record.PlaceToServer: "network", record.PlaceAtServer: "server queue", record.PlaceInServer: "server",
+		record.PlaceToClient: "network", record.PlaceAtClient: "client queue", record.PlaceBeyond: "network and server",
+	}[station]; there {
+		return name
+	}
+	return station
+}
+
+// Boxes are those of a path.
+func Boxes(p record.Path) []Box {
+	var list []Box
+	for i := range p.Places {
+		list = append(list, boxOf(&p.Places[i], p.MeanNs))
+	}
+	return list
+}
+
+func boxOf(at *record.Place, meanNs float64) Box {
+	b := Box{Name: shortName(at.Name), Station: at.Name, Limits: at.Limits, Known: at.Known}
+	b.Use, b.UseShort = useOf(at)
+	if !at.Known {
+		return b
+	}
+	b.Part, b.Low, b.High = clamp(at.Share), clamp(at.Low), clamp(at.High)
+	b.Share, b.ShareRange = unit.Percent(at.Share), between(unit.Percent(at.Low), unit.Percent(at.High))
+	if meanNs > 0 {
+		b.Time = unit.FormatNsFloat(at.Share * meanNs)
+		b.TimeRange = between(unit.FormatNsFloat(at.Low*meanNs), unit.FormatNsFloat(at.High*meanNs))
+	}
+	return b
+}
+
+func clamp(share float64) float64 { return min(max(share, 0), 1) }
+
+// between is a range, whose unit is said once where both ends have it.
+func between(low, high string) string {
+	figure := func(s string) (digits, unit string) {
+		digits = strings.TrimRight(s, "%µnms ")
+		return digits, s[len(digits):]
+	}
+	from, of := figure(low)
+	if _, same := figure(high); of == same {
+		low = from
+	}
+	return low + "–" + high
+}
+
+// useOf says how busy what works at a place is: cores, link or threads, and in a queue
+// how many requests wait.
+func useOf(at *record.Place) (long, short string) {
+	var parts []string
+	most := -1.0
+	for i := range at.Uses {
+		u := &at.Uses[i]
+		parts = append(parts, useText(u))
+		if share, ok := u.Share(); ok {
+			most = max(most, share)
+		}
+	}
+	if most >= 0 {
+		short = unit.Percent(most)
+	}
+	if queue := at.Name == record.PlaceAtServer || at.Name == record.PlaceAtClient; queue && at.Known && at.Requests > 0 {
+		n := fmt.Sprintf("%.2g", at.Requests)
+		if at.Requests >= 10 {
+			n = unit.FormatSI(at.Requests)
+		}
+		return n + " requests", n + " req"
+	}
+	return strings.Join(parts, ", "), short
+}
+
+func useText(u *record.Use) string {
+	share, known := u.Share()
+	switch u.What {
+	case record.UseOfThread:
+		return "thread " + unit.Percent(share)
+	case record.UseOfCores:
+		text := fmt.Sprintf("%.2f cores", u.Used)
+		if known {
+			text = fmt.Sprintf("%.2f of %.3g %s", u.Used, u.Of, map[bool]string{true: "core", false: "cores"}[u.Of == 1])
+		}
+		return text
+	}
+	if known {
+		return fmt.Sprintf("%s %s full", u.Name, unit.Percent(share))
+	}
+	return strings.TrimSpace(u.Name + " " + unit.FormatBits(unit.BitsPerSecond(u.Used)))
+}
+
+// Limiting tells whether the bottleneck is on the path.
+func Limiting(boxes []Box) bool {
+	return slices.ContainsFunc(boxes, func(b Box) bool { return b.Limits })
+}

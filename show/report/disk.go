@@ -1,0 +1,36 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"ceiling/internal/unit"
+	"ceiling/record"
+)
+
+// diskLine is what a block device did, and who has files on it.
+func diskLine(d *record.DiskUse) string {
+	parts := []string{
+		d.Device + DiskOf(d),
+		unit.FormatSI(d.ReadsPerS) + " reads/s, " + unit.FormatBytesSI(int64(d.ReadBytesPerS)) + "/s",
+		unit.FormatSI(d.WritesPerS) + " writes/s, " + unit.FormatBytesSI(int64(d.WrittenBytesPerS)) + "/s",
+	}
+	if d.FlushesPerS > 0 {
+		parts = append(parts, fmt.Sprintf("%s flushes/s × %s = %s of the time", unit.FormatSI(d.FlushesPerS), unit.FormatNs(int64(d.FlushNs)),
+			unit.Percent(d.Flushing())))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("busy %s, %.2g under way", unit.Percent(d.Busy), d.Queue)), " · ")
+}
+
+// DiskOf says in brackets whose files are on a device; "" where nobody knows.
+func DiskOf(d *record.DiskUse) string {
+	switch {
+	case d.Server && d.Behind:
+		return " (of the server, and of one that it asks)"
+	case d.Server:
+		return " (of the server)"
+	case d.Behind:
+		return " (of a server that it asks)"
+	}
+	return ""
+}
