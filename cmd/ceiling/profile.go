@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/export"
+	"ceiling/show/report"
 )
 
 func newProfile(sh *shell) *cobra.Command {
@@ -86,7 +88,8 @@ func (sh *shell) profiled(done *run.Result, f *runFlags) error {
 		return nil // nothing ran that could be profiled, and the verdict has said why
 	}
 	if g := done.Run.Profiling; g == nil || len(g.Profiles) == 0 {
-		return errors.New("no profile was taken; the lines \"missing\" above say why")
+		// The text above may have had no room for the reasons.
+		return errors.New("no profile was taken: " + strings.Join(report.MissingProfiles(&done.Run), "; "))
 	}
 	if f.files == "" || done.KeepErr != nil {
 		return nil
