@@ -205,7 +205,7 @@ func TestPortIsTaken(t *testing.T) {
 	for _, prefork := range []bool{false, true} {
 		cfg := Config{Addr: ln.Addr().String(), Prefork: prefork, Database: Database{Source: "sqlite"}}
 		err = Serve(t.Context(), "fiber", cfg)
-		if err == nil || !strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), "address already in use; ss -ltnp") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("prefork %v: %v", prefork, err)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -120,10 +120,14 @@ func Serve(ctx context.Context, kind string, cfg Config) error {
 		serve = serveChildren
 	}
 	// An error of ctx is Listen's, whose look-up of a name was cut short: the caller asked for the end.
-	if err := serve(ctx, f, cfg); err != nil && !errors.Is(err, ctx.Err()) {
-		return fmt.Errorf("serve %s: %w", kind, err)
+	err = serve(ctx, f, cfg)
+	switch {
+	case err == nil, errors.Is(err, ctx.Err()):
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("serve %s: %w; ss -ltnp shows what listens there, --addr 127.0.0.1:0 takes a free port", kind, err)
 	}
-	return nil
+	return fmt.Errorf("serve %s: %w", kind, err)
 }
 
 // serveAlone runs a server in this process.

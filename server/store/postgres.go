@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -82,7 +85,15 @@ func clarify(err error) error {
 		return nil
 	}
 	var said *pgconn.PgError
-	if errors.As(err, &said) {
+	var unreached *pgconn.ConnectError
+	var refused syscall.Errno
+	switch {
+	case errors.As(err, &unreached) && errors.As(err, &refused) && unreached.Config != nil:
+		// The driver says it once for each address and each way of TLS.
+		c := unreached.Config
+		return &clearError{fmt.Sprintf("cannot connect to %s as user %s: %s; start PostgreSQL there, or --db postgres starts one for the time of the server",
+			net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), c.User, refused.Error()), err}
+	case errors.As(err, &said):
 		if hint := hints(said.Code); hint != "" {
 			return &clearError{oneLine(err) + "; " + hint, err}
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -19,6 +20,9 @@ func connectSQLite(source string, o Options) (read, write *sql.DB, err error) {
 	path, err := filepath.Abs(strings.TrimPrefix(source, "sqlite:"))
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, nil, err // SQLite would say neither which file nor why
 	}
 	synchronous := "FULL"
 	if o.NoSync {

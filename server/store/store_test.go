@@ -278,8 +278,8 @@ func TestBadSources(t *testing.T) {
 		"postgres://u:secret@[::1/x": "parse",
 		"sqlite:" + dir:              "unable to open",
 		"sqlite:" + text:             "not a database",
-		"sqlite:" + filepath.Join(dir, "none", "db"):                             "unable to open",
-		"postgres://u:secret@" + closed.Addr().String() + "/x":                   "connection refused",
+		"sqlite:" + filepath.Join(dir, "none", "db"):                             "none: no such file or directory",
+		"postgres://u:secret@" + closed.Addr().String() + "/x":                   closed.Addr().String() + " as user u: connection refused; start PostgreSQL",
 		strings.Replace(cluster.Source(), "/postgres?", "/none?", 1):             "make the database first",
 		strings.Replace(cluster.Source(), "user=ceiling", "user=nobody-here", 1): "check user and password",
 	} {
