@@ -16,7 +16,7 @@ type fastHTTP struct {
 }
 
 func mountFastHTTP(s *site) engine {
-	return newFastHTTP(&fasthttp.Server{Handler: fastHTTPHandler(s), CloseOnShutdown: true})
+	return newFastHTTP(&fasthttp.Server{Handler: fastHTTPHandler(s), CloseOnShutdown: true, Logger: s.log})
 }
 
 // newFastHTTP takes over a server that has not been started.

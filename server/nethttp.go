@@ -40,7 +40,7 @@ func mountNetHTTP(s *site) engine {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // by prior knowledge
-	return &netHTTP{server: http.Server{Handler: mux, Protocols: protocols}}
+	return &netHTTP{server: http.Server{Handler: mux, Protocols: protocols, ErrorLog: s.log}}
 }
 
 // netHTTPHandler answers one route. The values of the headers are made here, once: Header.Set would allocate each

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"log"
 	"math/bits"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"sync"
 
 	"ceiling/server/downstream"
@@ -104,6 +106,7 @@ type site struct {
 	caller    *downstream.Caller // nil: there is no downstream service
 	bucket    *quorum.Bucket     // nil: there is no key-value bucket
 	hub       *publish.Hub       // nil: nothing is published
+	log       *log.Logger        // of what is wrong with clients
 }
 
 // onePool is the pool of all sites of a process: it never changes once it is made, and making it takes 40 ms of CPU.
@@ -118,7 +121,7 @@ func newSite(listKB int) (*site, error) {
 	if listKB > 0 {
 		p = p.withLists(listKB)
 	}
-	s := &site{routes: Routes(), pool: p}
+	s := &site{routes: Routes(), pool: p, log: newComplaints(os.Stderr)}
 	s.scratches.New = func() any { return new(scratch) }
 	return s, nil
 }
