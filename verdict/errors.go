@@ -159,6 +159,9 @@ func (f *serverSide) errorsNext() []record.Statement {
 	if next := f.databaseRefuses(); next != nil {
 		return next
 	}
+	if next := otherProtocol(run); next != nil {
+		return next
+	}
 	kinds := f.errorKinds()
 	if len(kinds) == 0 {
 		return just("errors.next", nil)

@@ -81,6 +81,11 @@ func TestErrorsFailARun(t *testing.T) {
 			r.Spec.Expect = spec.Expect{{First: 200, Last: 299}}
 			r.Errors = []record.Error{{Phase: "status", Cause: "302", Count: all}}
 		}), record.Fail, "100% of responses were errors (302 ×", ""},
+		{"https asked as http", answeredWith(map[string]uint64{"400": all}, func(r *record.Run) {
+			r.ErrorResponses = []record.ErrorResponse{{Status: 400, Line: "Client sent an HTTP request to an HTTPS server."}} // Go's; nginx says it likewise
+		}), record.Fail, "give its URL as https://", "refuses it as it is"},
+		{"a server without HTTP/2", nobodyAnswered(spec.HTTP2, "the server answers in HTTP/1.1"), record.Invalid, "leave out --http 2", "by hand"},
+		{"nobody answers", nobodyAnswered("", "connection closed before the response"), record.Invalid, "send one request by hand", "before the window"},
 		{"timeouts", answeredWith(map[string]uint64{"200": all}, func(r *record.Run) {
 			r.Requests.Failed = all / 20
 			r.Requests.Sent += r.Requests.Failed
@@ -92,6 +97,16 @@ func TestErrorsFailARun(t *testing.T) {
 			t.Errorf("%s: %s, want %s with %q and without %q:\n%s", c.name, v.Outcome, c.outcome, c.has, c.not, text)
 		}
 	}
+}
+
+// nobodyAnswered is a run of which all requests failed, by the same cause before the window and in it.
+func nobodyAnswered(http, cause string) *record.Run {
+	r := closedRun()
+	r.Spec.HTTP, r.Statuses = http, nil
+	r.Requests.Failed, r.Requests.Completed = r.Requests.Completed, 0
+	r.Errors = []record.Error{{Phase: record.PhaseResponse, Cause: cause, Count: r.Requests.Failed},
+		{Phase: record.PhaseResponse, Cause: cause, Count: 7, BeforeWindow: true}}
+	return r
 }
 
 // An endpoint for profiles that was named and does not answer is told; one that

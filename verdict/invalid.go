@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -104,7 +105,7 @@ func invalidNothing(f *serverSide) *invalidity {
 		return &invalidity{
 			nothing: true,
 			because: just("nothing.not-answered", causes),
-			next:    just("nothing.not-answered.next", nil),
+			next:    notAnswered(run),
 			evidence: []record.Evidence{record.NewEvidence("requests.failed", float64(run.Requests.Failed), "requests",
 				say("requests.all-failed", with{"requests": run.Requests.Failed}))},
 		}
@@ -118,6 +119,28 @@ func invalidNothing(f *serverSide) *invalidity {
 	}
 }
 
+// notAnswered is what to do where requests were sent and none was answered.
+func notAnswered(run *record.Run) []record.Statement {
+	if next := otherProtocol(run); next != nil {
+		return next
+	}
+	return just("nothing.not-answered.next", nil)
+}
+
+// otherProtocol is what to do where the server says that it speaks another protocol on this port than the run did; nil
+// where it does not.
+func otherProtocol(run *record.Run) []record.Statement {
+	asks := func(e record.ErrorResponse) bool { return e.Status == 400 && strings.Contains(e.Line, "HTTPS") }
+	older := func(e record.Error) bool { return e.OfRequest() && strings.Contains(e.Cause, "HTTP/1.1") }
+	switch {
+	case strings.HasPrefix(run.Target, "http://") && slices.ContainsFunc(run.ErrorResponses, asks):
+		return just("protocol.tls.next", nil)
+	case run.Spec.HTTP == spec.HTTP2 && slices.ContainsFunc(run.Errors, older):
+		return just("protocol.http1.next", nil)
+	}
+	return nil
+}
+
 // notListening is what to do where no connection was established.
 func notListening(run *record.Run) []record.Statement {
 	refused := func(e record.Error) bool { return e.Cause == "ECONNREFUSED" }
@@ -128,12 +151,17 @@ func notListening(run *record.Run) []record.Statement {
 	if err != nil || target.Host == "" || !slices.ContainsFunc(run.Errors, refused) {
 		return just("nothing.not-connected.next", nil)
 	}
-	return just("nothing.not-listening.next", with{"address": target.Host})
+	return just("nothing.not-listening.next", with{"address": target.Host, "http3": run.Spec.HTTP == spec.HTTP3})
 }
 
 // causesOf lists the three most frequent causes of failure.
 func causesOf(run *record.Run) []record.Statement {
 	list := slices.Clone(run.Errors)
+	list = slices.DeleteFunc(list, func(e record.Error) bool { // the same as in the window
+		return e.BeforeWindow && slices.ContainsFunc(run.Errors, func(o record.Error) bool {
+			return !o.BeforeWindow && o.Phase == e.Phase && o.Cause == e.Cause
+		})
+	})
 	slices.SortStableFunc(list, func(a, b record.Error) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Phase+a.Cause, b.Phase+b.Cause))
 	})
