@@ -125,8 +125,8 @@ func timeLabel(s, step float64) string {
 		return strconv.FormatFloat(s/3600, 'f', -1, 64) + " h"
 	case step >= 60:
 		return strconv.FormatFloat(s/60, 'f', -1, 64) + " min"
-	case step >= 1:
-		return strconv.FormatFloat(s, 'f', -1, 64) + " s"
+	case step >= .1:
+		return strconv.FormatFloat(math.Round(s*10)/10, 'f', -1, 64) + " s"
 	}
 	return tidy(unit.FormatNs(int64(math.Round(s * 1e9))))
 }

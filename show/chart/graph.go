@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -51,15 +52,19 @@ type Place struct {
 	// Early marks what was ended before its time: it is drawn as a triangle that points
 	// to where the value would have gone.
 	Early bool
+	// Label stands beside the mark where there is room.
+	Label string
 }
 
 // Stack is a column of shares at a place of the x axis, the first at the bottom.
 type Stack struct {
 	X     float64
 	Parts []StackPart
+	// Wide is its width on the x axis; 0 leaves room to the neighbours.
+	Wide float64
 }
 
-// StackPart is a share of a Stack, 0 to 1. Class is its colour's.
+// StackPart is a share of a Stack, 0 to 1, or in a graph of times nanoseconds. Class is its colour's.
 type StackPart struct {
 	Share float64
 	Class string
@@ -102,14 +107,20 @@ func NewGraph(title string, x, y Axis, lines []Measured) (Graph, bool) {
 	return g, true
 }
 
-// Near begins the x axis shortly below the least place, where that is far from 0.
+// Near begins the x axis shortly below the least place, and makes it logarithmic where the
+// places are far apart.
 func (g *Graph) Near() {
 	at := g.placesX()
 	if len(at) == 0 || g.X.Log {
 		return
 	}
 	least, most := slices.Min(at), slices.Max(at)
-	if !(most > least) || least < most/3 {
+	if !(most > least) {
+		return
+	}
+	if least > 0 && least < most/3 { // a search halves its way down: equal ratios are equal steps
+		g.X.Log, g.X.Min, g.X.Max = true, least/1.15, most*1.15
+		g.X.Ticks = placeTicks(g.X, at)
 		return
 	}
 	g.X.Min, g.X.Max = least-0.08*(most-least), most+0.08*(most-least)
@@ -139,6 +150,20 @@ func NewStacks(title string, x Axis, stacks []Stack) Graph {
 	y := fromZero("share", Plain, 1)
 	y.Ticks = []Tick{{0, "0%"}, {.5, "50%"}, {1, "100%"}}
 	return Graph{Title: title, X: x, Y: y, Stacks: stacks}
+}
+
+// NewTimes puts columns side by side over the time of a run: each is as high as a time, of
+// which its parts, nanoseconds, are the whole.
+func NewTimes(title, name string, stacks []Stack, elapsedS float64) Graph {
+	most := 0.0
+	for i := range stacks {
+		whole := 0.0
+		for _, part := range stacks[i].Parts {
+			whole += part.Share
+		}
+		most = max(most, whole)
+	}
+	return Graph{Title: title, X: timeAxis(0, elapsedS), Y: fromZero(name, Nanoseconds, most), Stacks: stacks}
 }
 
 // placesApart is how far apart two labels have to be, as a share of the axis.
@@ -208,6 +233,31 @@ type graphDrawing struct {
 type earlyMark struct {
 	Left, Bottom float64
 	Tone         int
+	Label        string
+	Before       bool // the label stands to the left of the mark
+}
+
+// labelWide and labelHigh are about the room of a label, in per cent of a picture on a
+// phone.
+const labelWide, labelHigh = 12, 7
+
+// room takes away the labels of marks that would run into another mark's.
+func room(marks []earlyMark) {
+	slices.SortStableFunc(marks, func(a, b earlyMark) int { return cmp.Compare(b.Bottom, a.Bottom) })
+	var taken []earlyMark
+	for i := range marks {
+		m := &marks[i]
+		m.Before = m.Left > 100-labelWide
+		clash := slices.ContainsFunc(taken, func(o earlyMark) bool {
+			return math.Abs(o.Left-m.Left) < 2*labelWide && math.Abs(o.Bottom-m.Bottom) < labelHigh
+		})
+		if clash {
+			m.Label = ""
+		}
+		if m.Label != "" {
+			taken = append(taken, *m)
+		}
+	}
 }
 
 // column is a part of a stack, in units of the picture.
@@ -235,6 +285,7 @@ func (g *Graph) HTML() (template.HTML, error) {
 	for i := range g.Lines {
 		d.line(&p, &g.Lines[i])
 	}
+	room(d.Early)
 	d.Columns = columns(&p, g.Stacks)
 	return executeGraph("graph", d)
 }
@@ -252,7 +303,7 @@ func (d *graphDrawing) line(p *Plot, l *Measured) {
 	var dots, rings, reaches strings.Builder
 	for _, at := range l.Places {
 		if at.Early {
-			d.Early = append(d.Early, earlyMark{round(100 * p.X.At(at.X)), round(100 * p.Y.At(at.Y)), l.Tone})
+			d.Early = append(d.Early, earlyMark{round(100 * p.X.At(at.X)), round(100 * p.Y.At(at.Y)), l.Tone, at.Label, false})
 			continue
 		}
 		x, y := figure(p.x(at.X)), figure(p.y(at.Y))
@@ -287,6 +338,7 @@ func (d *graphDrawing) line(p *Plot, l *Measured) {
 const (
 	columnShare = 0.62
 	columnMost  = 0.045
+	columnGap   = 1 // between columns with a width, in units of the picture
 )
 
 // columns are the parts of all stacks.
@@ -301,10 +353,15 @@ func columns(p *Plot, stacks []Stack) []column {
 	}
 	var list []column
 	for _, s := range stacks {
+		left, width := p.x(s.X)-wideMost/2, wideMost
+		if s.Wide > 0 {
+			left = p.x(s.X - s.Wide/2)
+			width = p.x(s.X+s.Wide/2) - left - columnGap
+		}
 		under := 0.0
 		for _, part := range s.Parts {
 			top := under + part.Share
-			list = append(list, column{X: round(p.x(s.X) - wideMost/2), Y: round(p.y(top)), Wide: round(wideMost),
+			list = append(list, column{X: round(left), Y: round(p.y(top)), Wide: round(width),
 				High: round(p.y(under) - p.y(top)), Class: part.Class})
 			under = top
 		}

@@ -100,7 +100,7 @@ func TestAxesOfGraphs(t *testing.T) {
 // A stack's parts fill its column from below, and its neighbours do not touch.
 func TestStacksFillTheirColumns(t *testing.T) {
 	axis := PlacesAxis("connections", "", []float64{1, 2, 4, 64})
-	g := NewStacks("where", axis, []Stack{{1, []StackPart{{.25, "st-server"}, {.75, "st-queue"}}}, {2, []StackPart{{1, "st-queue"}}}, {64, nil}})
+	g := NewStacks("where", axis, []Stack{{1, []StackPart{{.25, "st-server"}, {.75, "st-queue"}}, 0}, {2, []StackPart{{1, "st-queue"}}, 0}, {64, nil, 0}})
 	p := Plot{X: g.X, Y: g.Y}
 	list := columns(&p, g.Stacks)
 	if len(list) != 3 || list[0].High+list[1].High != high || list[0].Y+list[0].High != high || list[1].Y != 0 {

@@ -35,7 +35,7 @@
 		if (s === 0) return "0";
 		if (step >= 3600) return +(s / 3600).toFixed(2) + " h";
 		if (step >= 60) return +(s / 60).toFixed(2) + " min";
-		if (step >= 1) return +s.toFixed(2) + " s";
+		if (step >= .1) return +s.toFixed(2) + " s";
 		if (step >= 1e-3) return +(s * 1e3).toFixed(2) + " ms";
 		return +(s * 1e6).toFixed(2) + " µs";
 	};

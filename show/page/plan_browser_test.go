@@ -65,8 +65,9 @@ func sampleSearch() *record.Plan {
 		m.TargetPerS, m.Outcome = rate, record.Pass
 		r := record.TriedRate{PerS: rate, Runs: 1, Pass: 1, Response: m.Response, Bottleneck: record.TargetRate}
 		if !pass {
-			m.Outcome, m.StoppedEarly, m.Response.P99Ns = record.Fail, "p99<5ms cannot be met", 74e6
+			m.Outcome, m.StoppedEarly, m.P99AtLeastNs = record.Fail, "p99<5ms cannot be met", 74e6
 			r.Pass, r.Fail, r.StoppedEarly, r.Response = 0, 1, 1, record.Quantiles{}
+			r.MissedP99Ns, r.MissedAtLeast = 74e6, true
 		}
 		p.Runs, p.Search.Rates = append(p.Runs, m), append(p.Search.Rates, r)
 	}

@@ -85,8 +85,14 @@ func RatesGraph(p *record.Plan) (Drawing, bool) {
 		m := &p.Runs[i]
 		at, counts := line[m.Outcome]
 		if y := float64(of(&m.Response)); counts && m.Response.Count > 0 && m.TargetPerS > 0 {
-			lines[at].Places = append(lines[at].Places, chart.Place{X: m.TargetPerS, Y: y, Low: y, High: y, Early: m.StoppedEarly != ""})
-			early = early || m.StoppedEarly != ""
+			place := chart.Place{X: m.TargetPerS, Y: y, Low: y, High: y}
+			if m.StoppedEarly != "" {
+				if name == "p99" && m.P99AtLeastNs > 0 {
+					y = float64(m.P99AtLeastNs)
+				}
+				early, place = true, chart.Place{X: m.TargetPerS, Y: y, Low: y, High: y, Early: true, Label: "≥ " + unit.FormatNsFloat(y)}
+			}
+			lines[at].Places = append(lines[at].Places, place)
 		}
 	}
 	lines = slices.DeleteFunc(lines, func(l chart.Measured) bool { return len(l.Places) == 0 })
@@ -96,6 +102,11 @@ func RatesGraph(p *record.Plan) (Drawing, bool) {
 		return Drawing{}, false
 	}
 	g.Near()
+	for i := range lines {
+		for _, at := range lines[i].Places {
+			g.Reach(1.1 * at.Y) // a mark at the edge is cut off, and its label
+		}
+	}
 	if limit > 0 {
 		g.Reach(limit)
 		g.Limits = []chart.Limit{{Name: "SLO", At: limit}}
@@ -107,7 +118,7 @@ func RatesGraph(p *record.Plan) (Drawing, bool) {
 	g.Says = prose.Text(s.Says)
 	note := fmt.Sprintf("One mark for each run: %s of its response times.", name)
 	if early {
-		note += " Triangles were ended early, when the SLO could not be met any more: theirs is the " + name + " until then."
+		note += " Triangles were ended early, when the SLO could not be met any more: the " + name + " is at least theirs."
 	}
 	d := graphOf("tried", g, note+" Band: interval of the capacity.")
 	d.Tall, d.Plot.Groups = true, nil
@@ -161,21 +172,16 @@ func bracketGraph(p *record.Plan) (Drawing, bool) {
 	return forestOf("bracket", f, "Rates in the order in which they were tried. Bars: between the highest rate known to pass and the lowest known to fail."), ok
 }
 
-// p99 is that of a rate's whole runs; where all were ended early, theirs until then.
-func p99(p *record.Plan, r *record.TriedRate) string {
-	if r.Response.Count > 0 {
-		return unit.FormatNs(r.Response.P99Ns)
+// p99 is that of the runs that decided: those that failed where the rate failed, and at
+// least so much where they were ended early.
+func p99(r *record.TriedRate) string {
+	switch {
+	case r.Pass > r.Fail || r.MissedP99Ns == 0:
+		return quantileCell(&r.Response, r.Response.P99Ns)
+	case r.MissedAtLeast:
+		return "≥ " + unit.FormatNs(r.MissedP99Ns)
 	}
-	var list []int64
-	for i := range p.Runs {
-		if m := &p.Runs[i]; m.TargetPerS == r.PerS && m.StoppedEarly != "" && m.Response.Count > 0 {
-			list = append(list, m.Response.P99Ns)
-		}
-	}
-	if len(list) == 0 {
-		return "–"
-	}
-	return unit.FormatNs(slices.Max(list)) + " when ended"
+	return unit.FormatNs(r.MissedP99Ns)
 }
 
 func rateTable(p *record.Plan) Table {
@@ -188,7 +194,7 @@ func rateTable(p *record.Plan) Table {
 		r := &s.Rates[i]
 		t.Rows = append(t.Rows, []Cell{{Text: unit.FormatRate(r.PerS)}, {Text: fmt.Sprint(r.Runs)}, {Text: fmt.Sprint(r.Pass)},
 			{Text: fmt.Sprint(r.Fail)}, {Text: fmt.Sprint(r.Invalid)},
-			{Text: fmt.Sprint(r.StoppedEarly)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: p99(p, r)},
+			{Text: fmt.Sprint(r.StoppedEarly)}, {Text: quantileCell(&r.Response, r.Response.P50Ns)}, {Text: p99(r)},
 			{Text: quantileCell(&r.Response, r.Response.P999Ns)}, {Text: string(r.Bottleneck)}})
 	}
 	return t
