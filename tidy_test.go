@@ -111,7 +111,7 @@ func mayImport() map[string][]string {
 		"show/live/page":     {"experiment/spec", "internal/rebind", "internal/sys", "internal/unit", "record", "show/live", "show/path", "verdict/prose"},
 		"show/live/terminal": {"internal/unit", "record", "show/live", "show/path"},
 		"show/page": {"experiment/plan", "experiment/spec", "internal/hist", "internal/lazy", "internal/profiles", "internal/secret",
-			"internal/stat", "internal/unit", "record", "show/chart", "show/importer", "show/path", "show/report", "verdict/prose"},
+			"internal/stat", "internal/unit", "record", "show/chart", "show/importer", "show/live", "show/path", "show/report", "verdict/prose"},
 		"show/report": {"experiment/spec", "internal/lazy", "internal/secret", "internal/unit", "measure/cores", "record",
 			"show/importer", "show/path", "verdict", "verdict/audit", "verdict/prose"},
 		"check/calibrate": {"experiment/spec", "internal/http1", "internal/ring", "internal/sys", "internal/unit", "measure/load",

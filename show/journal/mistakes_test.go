@@ -297,7 +297,7 @@ func TestHalfWritten(t *testing.T) {
 		!strings.Contains(s.Warnings[1].Says, "was interrupted after 2 runs") {
 		t.Errorf("warnings: %v", s.Warnings)
 	}
-	if !strings.Contains(string(s.Files[recordPage(runID)]), "cut off before it finished") ||
+	if !strings.Contains(string(s.Files[recordPage(runID)]), "the run was killed; do not use these numbers") ||
 		!strings.Contains(string(s.Files[recordPage(sweepID)]), "Interrupted after") {
 		t.Error("the pages do not say that the records are not whole")
 	}

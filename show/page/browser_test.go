@@ -165,9 +165,10 @@ func testWords(t *testing.T, p *browser.Page) {
 	text := p.Text("main")
 	last := -1
 	v := &run.Verdict
-	order := []string{"FAIL", "82,", string(v.Bottleneck), "shop used 1.60 of the server's 2 cores", prose.Text(v.Evidence[0].Says), prose.Text(v.Evidence[1].Says),
+	order := []string{"FAIL", "82,", string(v.Bottleneck), "shop used 1.60 of the server's 2 cores", "Where the time goes",
+		prose.Text(v.Evidence[0].Says), prose.Text(v.Evidence[1].Says),
 		prose.Text(v.Against[0].Says), prose.Text(v.Missing[0]),
-		prose.Text(v.Caveats[0]), prose.Text(v.NextBottleneck.Says), prose.Sentence(v.Next), "Where the time goes", "Headline figures", "Latency by percentile", "Rate over time", "softirq",
+		prose.Text(v.Caveats[0]), prose.Text(v.NextBottleneck.Says), prose.Sentence(v.Next), "Headline figures", "Latency by percentile", "Rate over time", "softirq",
 		"shop (390)",
 		"The link", "Requests, statuses and errors", "ceiling run http://10.0.0.2:8080/read -c 64", "Not measured",
 		"this kernel keeps no /proc/pressure"}

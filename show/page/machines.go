@@ -175,10 +175,14 @@ const processRows = 24
 
 // roleOf is a process's role, of several agents with whose host it is on.
 func roleOf(run *chart.Run, p *chart.Process) string {
-	if len(run.Agents) > 0 {
-		return p.Role + " on " + p.Host
+	role := p.Role
+	if role == record.RoleSubject {
+		role = "server"
 	}
-	return p.Role
+	if len(run.Agents) > 0 {
+		return role + " on " + p.Host
+	}
+	return role
 }
 
 func processTable(run *chart.Run, list []chart.Process) Table {

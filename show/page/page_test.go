@@ -77,7 +77,7 @@ func TestVerdictComesFirst(t *testing.T) {
 	for _, s := range d.Sections {
 		order = append(order, s.ID)
 	}
-	want := []string{"verdict", "stations", "figures", "latency", "time", "cores", "processes", "link", "errors", "environment", "missing"}
+	want := []string{"verdict", "stations", "reasons", "figures", "latency", "time", "cores", "processes", "link", "errors", "environment", "missing"}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Error(diff)
 	}

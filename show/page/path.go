@@ -59,7 +59,7 @@ func PathOf(runs []*record.Run) (Path, bool) {
 	}
 	for _, b := range path.Boxes(of) {
 		p.Boxes = append(p.Boxes, PathBox{b, stationTone(b.Station), pathHref(b.Station)})
-		p.Bar.Parts = append(p.Bar.Parts, Part{Name: b.Station, Share: b.Part, Tone: stationTone(b.Station), Limits: b.Limits})
+		p.Bar.Parts = append(p.Bar.Parts, Part{Name: path.LongName(b.Station), Share: shareOf(b.Part), Tone: stationTone(b.Station), Limits: b.Limits})
 	}
 	if len(runs) == 1 && len(runs[0].Verdict.Evidence) > 0 {
 		p.Evidence = "#evidence"
@@ -69,6 +69,14 @@ func PathOf(runs []*record.Run) (Path, bool) {
 		p.Says += fmt.Sprintf(", of %d runs", of.Runs)
 	}
 	return p, true
+}
+
+// shareOf is a share that can be drawn, of a record that may be damaged.
+func shareOf(v float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	return min(v, 1)
 }
 
 // On is the same path whose boxes lead to what a page of these sections shows of them; ""

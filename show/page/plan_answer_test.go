@@ -113,10 +113,12 @@ func TestCardsHaveTheNextCommand(t *testing.T) {
 		"separate them: ceiling run --apart http://a/": "ceiling run --apart http://a/",
 		"ceiling prove http://a/":                      "ceiling prove http://a/",
 		"give it more cores":                           "",
+		"separate them: /opt/my-ceiling run -H 'A: b'": "/opt/my-ceiling run -H 'A: b'",
+		"for the bottleneck: stop ceiling, or keep it": "",
 		"make the server behind ceiling proxy faster":  "",
 		"": "",
 	} {
-		if v := chips(Verdict{}, 2, next); v.Next != want || v.Caveats != "2 caveats" {
+		if v := chips(Verdict{}, 2, commandIn(next)); v.Next != want || v.Caveats != "2 caveats" {
 			t.Errorf("%q: %q, %q", next, v.Next, v.Caveats)
 		}
 	}

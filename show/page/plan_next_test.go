@@ -8,6 +8,24 @@ import (
 	"ceiling/record"
 )
 
+// TestNextRun: a run's card goes on where its verdict names no command.
+func TestNextRun(t *testing.T) {
+	run := sampleRun(2, 2)
+	run.Spec.SLO, run.Spec.Targets[0].Header, run.Command = nil, nil, []string{"ceiling", "run", "http://10.0.0.2:8080/read"}
+	run.Verdict.Outcome, run.Verdict.Bottleneck = record.Valid, record.ServerCPU
+	if got := nextRun(&run); got != "ceiling profile -c 64 http://10.0.0.2:8080/read" {
+		t.Errorf("after server CPU: %q", got)
+	}
+	run.Unfinished = true
+	if got := nextRun(&run); got != "ceiling run http://10.0.0.2:8080/read" {
+		t.Errorf("of a lost run: %q", got)
+	}
+	run.Unfinished, run.Spec.Targets[0].Method = false, "POST"
+	if got := nextRun(&run); got != "" {
+		t.Errorf("of a POST: %q", got)
+	}
+}
+
 // TestNextCommand: a plan's card goes on where one line does, and not where the line
 // would lack something of the load.
 func TestNextCommand(t *testing.T) {
@@ -37,7 +55,9 @@ func TestNextCommand(t *testing.T) {
 		"going on":     {func(p *record.Plan) { p.Ended = "" }, ""},
 		"capacity": {func(p *record.Plan) { p.Search = &record.Search{Capacity: record.Estimate{Mid: 100}} },
 			"ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"no capacity":         {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
+		"no capacity": {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
+		"not proved": {func(p *record.Plan) { p.Proof = new(record.Proof) },
+			"ceiling prove --share 0.1 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"proved":              {proved, "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"proved of a command": {func(p *record.Plan) { proved(p); p.Experiment.Servers[0] = spec.Server{Serve: "x"} }, ""},
 		"with a body":         {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Body = "x" }, ""},

@@ -7,6 +7,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/path"
 )
 
 // pathsMost is how many curves of a group show where the time goes: each needs a panel.
@@ -97,10 +98,10 @@ func PathGraph(p *record.Plan, c *record.Curve, axis chart.Axis, named bool) (Dr
 	}
 	g := chart.NewStacks(title, axis, stacks)
 	g.Says = pathSays(c, p)
-	d := graphOf("path", g, "Share of a request's time at each place on its path, from the generator (bottom) and back to it (top).")
+	d := graphOf("path", g, "Share of a request's time at each place on its path, from the client (bottom) and back to it (top).")
 	for _, name := range record.PlaceNames() {
 		if names[name] {
-			d.Areas = append(d.Areas, Swatch{name, stationTone(name)})
+			d.Areas = append(d.Areas, Swatch{path.LongName(name), stationTone(name)})
 		}
 	}
 	return d, true
@@ -140,7 +141,7 @@ func pathSays(c *record.Curve, p *record.Plan) string {
 			}
 		}
 		if name != "" {
-			text += fmt.Sprintf("At %s %s %s of the time is at: %s. ", count(at.X), overShort(c), unit.Percent(most), name)
+			text += fmt.Sprintf("At %s %s %s of the time is at: %s. ", count(at.X), overShort(c), unit.Percent(most), path.LongName(name))
 		}
 	}
 	return text

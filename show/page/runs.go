@@ -43,8 +43,12 @@ func Runs(runs []chart.Run) (Document, error) {
 			}
 		}
 	}
-	add(verdicts(runs, anchorsOf(rest)))
-	add(append(rest, missingSection(runs))...)
+	anchors := anchorsOf(rest)
+	add(verdicts(runs, anchors), rest[0])
+	if len(runs) == 1 {
+		add(reasonsSection(&runs[0], anchors))
+	}
+	add(append(rest[1:], missingSection(runs))...)
 	return d, nil
 }
 
@@ -93,7 +97,11 @@ func title(runs []chart.Run) string {
 	if len(runs) > 1 {
 		return fmt.Sprintf("%d runs · ceiling", len(runs))
 	}
-	return fmt.Sprintf("%s · %s · ceiling", clip(redact(runs[0].Target), 80), runs[0].Verdict.Outcome)
+	outcome := runs[0].Verdict.Outcome
+	if runs[0].Unfinished {
+		outcome = lost
+	}
+	return fmt.Sprintf("%s · %s · ceiling", clip(redact(runs[0].Target), 80), outcome)
 }
 
 func subtitle(runs []chart.Run) string {

@@ -29,6 +29,21 @@ func (t Table) Cards() bool {
 	return sum > phoneMost
 }
 
+// denseFrom is from how many columns on a table is set smaller, to fit on a desk.
+const denseFrom = 12
+
+// Class is that of the table's element.
+func (t Table) Class() string {
+	var list []string
+	if t.Cards() {
+		list = append(list, "cards")
+	}
+	if len(t.Columns) >= denseFrom {
+		list = append(list, "dense")
+	}
+	return strings.Join(list, " ")
+}
+
 // columnWidth is how many characters a column takes once its texts are folded.
 func (t Table) columnWidth(i int) int {
 	most := 0

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/path"
 	"ceiling/show/report"
 	"ceiling/verdict/prose"
 )
@@ -24,6 +26,9 @@ func verdicts(runs []chart.Run, anchors map[string]bool) Section {
 		cards.Of = append(cards.Of, verdictOf(&runs[i], false, nil))
 	}
 	s.Blocks = []Block{cards}
+	if next := compareNext(runs); next != "" {
+		s.Blocks = append(s.Blocks, List{Title: "Next step", Mark: "next", Items: plain([]string{"tell a difference from noise, with both in turns: " + next})})
+	}
 	return s
 }
 
@@ -38,21 +43,31 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 		Spread: spread(run), Bottleneck: string(v.Bottleneck), Because: because(v), Lead: lead, Load: load,
 	}
 	if run.Unfinished {
-		card.Mood, card.Gloss = lost, "lost before it finished; "+card.Gloss
+		card.Outcome, card.Mood, card.Gloss = string(lost), lost, "the run was killed; "+card.Gloss
 	}
 	if lead {
-		card = chips(card, len(v.Caveats), prose.Sentence(v.Next))
+		card = chips(card, len(v.Caveats), cmp.Or(commandIn(prose.Sentence(v.Next)), nextRun(run)))
 	}
 	blocks := []Block{card}
-	if run.Unfinished {
-		blocks = append(blocks, Notice{"This run was cut off before it finished. The figures below come from its series up to then."})
-	}
 	if run.StoppedEarly != "" {
 		blocks = append(blocks, Notice{"Ended early: " + run.StoppedEarly})
 	}
 	if run.Interrupted {
 		blocks = append(blocks, Notice{"Interrupted: the figures cover the time until then."})
 	}
+	if lead {
+		return blocks
+	}
+	if list := reasons(run, false, anchors); len(list) > 0 {
+		blocks = append(blocks, Fold{Title: "Evidence, caveats and next step for " + run.Label, Blocks: slices.Concat(list...)})
+	}
+	return blocks
+}
+
+// reasons are the lists behind a verdict: what speaks for and against it, and what is
+// missing and to be done.
+func reasons(run *chart.Run, lead bool, anchors map[string]bool) [][]Block {
+	v := &run.Verdict
 	var left, right []Block
 	put := func(to *[]Block, b List) {
 		if len(b.Items) > 0 {
@@ -69,13 +84,17 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 	if v.Next != nil {
 		put(&right, List{Title: "Next step", Items: plain([]string{prose.Sentence(v.Next)}), Mark: "next"})
 	}
-	if len(left)+len(right) == 0 {
-		return blocks
+	return slices.DeleteFunc([][]Block{left, right}, func(b []Block) bool { return len(b) == 0 })
+}
+
+// reasonsSection is what a single run's verdict stands on. It follows the path, so that
+// outcome, rate, bottleneck, next command and path are on the first screen.
+func reasonsSection(run *chart.Run, anchors map[string]bool) Section {
+	s := Section{ID: "reasons", Title: "Evidence and caveats"}
+	if list := reasons(run, true, anchors); len(list) > 0 {
+		s.Blocks = []Block{Columns{list}}
 	}
-	if !lead {
-		return append(blocks, Fold{Title: "Evidence, caveats and next step for " + run.Label, Blocks: append(left, right...)})
-	}
-	return append(blocks, Columns{slices.DeleteFunc([][]Block{left, right}, func(b []Block) bool { return len(b) == 0 })})
+	return s
 }
 
 // anchorOf is that of a list of the page's run: where there are several, the lists would
@@ -87,15 +106,12 @@ func anchorOf(name string, lead bool) string {
 	return ""
 }
 
-// chips adds to a card how many caveats there are, and the command that the next step
-// ends in.
+// chips adds to a card how many caveats there are, and the command to go on with.
 func chips(v Verdict, caveats int, next string) Verdict {
 	if caveats > 0 {
 		v.Caveats = unit.Plural(caveats, "caveat", "caveats")
 	}
-	if at := strings.LastIndex(next, "ceiling "); at >= 0 && (at == 0 || strings.HasSuffix(next[:at], ": ")) {
-		v.Next = next[at:]
-	}
+	v.Next = next
 	return v
 }
 
@@ -214,10 +230,17 @@ func stations(runs []chart.Run) Section {
 			s.Blocks = append(s.Blocks, notMeasured(run, subject, "sockets"))
 			continue
 		}
-		if p, ok := PathOf([]*record.Run{run.Run}); ok && len(runs) == 1 {
-			s.Blocks = append(s.Blocks, p, stationTable(run))
-		} else {
-			s.Blocks = append(s.Blocks, bar(run))
+		p, ok := PathOf([]*record.Run{run.Run})
+		switch {
+		case ok && len(runs) == 1:
+			s.Blocks = append(s.Blocks, p)
+			if f, ok := pathOverTime(run); ok {
+				s.Blocks = append(s.Blocks, f)
+			}
+			s.Blocks = append(s.Blocks, stationTable(run))
+		case ok:
+			p.Says, p.Evidence, p.Bar.Run = run.Label+": the path of a request", "", run.Label
+			s.Blocks = append(s.Blocks, p)
 		}
 		if text := report.AtOnce(run.Run); text != "" {
 			s.Blocks = append(s.Blocks, Paragraph{Text: lone(run.Label, text)})
@@ -233,22 +256,6 @@ func stations(runs []chart.Run) Section {
 		s.Blocks = append(s.Blocks, figure("queues", p))
 	}
 	return s
-}
-
-// labelFrom is the share from which a part of the bar has room for its name.
-const labelFrom = 0.13
-
-func bar(run *chart.Run) Bar {
-	b := Bar{Run: run.Label, Says: "A request's path from left to right, with the share of its time at each station"}
-	for _, st := range run.Verdict.Stations {
-		share := min(max(st.Share, 0), 1)
-		part := Part{Name: st.Name, Share: share, Tone: stationTone(st.Name)}
-		if share >= labelFrom {
-			part.Label = fmt.Sprintf("%s %s", st.Name, unit.Percent(st.Share))
-		}
-		b.Parts = append(b.Parts, part)
-	}
-	return b
 }
 
 // stationTone is the class of a station's colour: who has the request then.
@@ -271,8 +278,8 @@ func stationSays(name string) string {
 }
 
 func stationTable(run *chart.Run) Table {
-	t := Table{Caption: "Share of a request's time at each station, with its 95% interval", Fold: true,
-		Columns: []Column{{Name: "station"}, {Name: "share", Figure: true}, {Name: "interval"}, {Name: "from", Figure: true},
+	t := Table{Caption: "Share of a request's time at each place, with its 95% interval", Fold: true,
+		Columns: []Column{{Name: "place"}, {Name: "share", Figure: true}, {Name: "interval"}, {Name: "from", Figure: true},
 			{Name: "to", Figure: true}}}
 	mean := run.Latency.Service.MeanNs
 	if mean > 0 {
@@ -281,7 +288,8 @@ func stationTable(run *chart.Run) Table {
 	t.Columns = append(t.Columns, Column{Name: "the request is"})
 	for _, st := range run.Verdict.Stations {
 		tone := stationTone(st.Name)
-		row := []Cell{{Text: st.Name, Tone: tone}, {Text: unit.Percent(st.Share)}, {Range: &Range{st.Share, st.Low, st.High, tone}},
+		row := []Cell{{Text: path.LongName(st.Name), Tone: tone}, {Text: unit.Percent(st.Share)},
+			{Range: &Range{st.Share, st.Low, st.High, tone}},
 			{Text: unit.Percent(st.Low)}, {Text: unit.Percent(st.High)}}
 		if mean > 0 {
 			row = append(row, Cell{Text: unit.FormatNs(int64(st.Share * mean))})
@@ -293,7 +301,7 @@ func stationTable(run *chart.Run) Table {
 
 // stationsCompared has one row for each station and a column for each run.
 func stationsCompared(runs []chart.Run) (Table, bool) {
-	t := Table{Caption: "Share of a request's time at each station, with its 95% interval", Columns: []Column{{Name: "station"}}}
+	t := Table{Caption: "Share of a request's time at each place, with its 95% interval", Columns: []Column{{Name: "place"}}}
 	rows := map[string]int{}
 	for i := range runs {
 		t.Columns = append(t.Columns, Column{Name: runs[i].Label, Figure: true})
@@ -301,7 +309,7 @@ func stationsCompared(runs []chart.Run) (Table, bool) {
 			if _, there := rows[st.Name]; !there {
 				rows[st.Name] = len(t.Rows)
 				row := make([]Cell, len(runs)+1)
-				row[0] = Cell{Text: st.Name, Tone: stationTone(st.Name)}
+				row[0] = Cell{Text: path.LongName(st.Name), Tone: stationTone(st.Name)}
 				for c := range runs {
 					row[c+1].Text = "not measured"
 				}

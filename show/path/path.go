@@ -43,6 +43,17 @@ func shortName(station string) string {
 	return station
 }
 
+// LongName is the name of a box where no neighbours say which of two it is.
+func LongName(station string) string {
+	switch station {
+	case record.PlaceToServer:
+		return "network to server"
+	case record.PlaceToClient:
+		return "network to client"
+	}
+	return shortName(station)
+}
+
 // Boxes are those of a path.
 func Boxes(p record.Path) []Box {
 	var list []Box

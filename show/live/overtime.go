@@ -1,0 +1,52 @@
+package live
+
+import (
+	"ceiling/record"
+)
+
+// overTimeMost is how many stretches a whole run is cut into at most: a report draws each
+// as a column.
+const overTimeMost = 48
+
+// PathOverTime is the path of a request over a run that is over, in stretches of a second
+// or more. What was not sampled enough is a gap.
+func PathOverTime(run *record.Run, series *record.Series) []Stretch {
+	by := run.Verdict.StationsBy
+	if series == nil || by == "" || len(run.Agents) > 0 {
+		return nil
+	}
+	e := evidence{start: record.Start{ID: run.ID, Created: run.Started, Spec: run.Spec}}
+	e.rows.load = series.Load
+	for _, row := range series.Observed.All() {
+		if row.Observed().TNs <= 0 {
+			e.rows.before.Add(row)
+		} else {
+			e.rows.observed.Add(row)
+		}
+	}
+	whole := int64(run.ElapsedS * 1e9)
+	least := max(int64(stretchNs), whole/overTimeMost+1)
+	var list []Stretch
+	for from, to := int64(0), least; from < whole; to += least {
+		if whole-to < least/2 {
+			to = whole
+		}
+		s, ok := e.between(from, to).stretch(from, to, by)
+		if n := len(list); to == whole && !ok && n > 0 && list[n-1].TNs == from { // the rest goes with the one before
+			from -= list[n-1].WidthNs
+			if s, ok = e.between(from, to).stretch(from, to, by); ok {
+				list = list[:n-1]
+			}
+		}
+		if ok {
+			list = append(list, s)
+		}
+		if to == whole {
+			break
+		}
+		if ok || to-from >= stretchMostNs/stretchNs*least {
+			from = to
+		}
+	}
+	return list
+}

@@ -1,0 +1,82 @@
+package page
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"strings"
+
+	"ceiling/experiment/spec"
+	"ceiling/internal/secret"
+	"ceiling/record"
+	"ceiling/show/chart"
+)
+
+// commandMost is the longest command that a card offers, in characters.
+const commandMost = 240
+
+// commandIn is the command that a next step ends in: "separate them: ceiling run …",
+// whatever the program's file is called; "" where there is none.
+func commandIn(next string) string {
+	for rest := ": " + next; ; {
+		_, after, found := strings.Cut(rest, ": ")
+		if !found {
+			return ""
+		}
+		word, _, more := strings.Cut(after, " ")
+		if more && strings.HasSuffix(path.Base(word), "ceiling") {
+			return after
+		}
+		rest = after
+	}
+}
+
+// compareNext is the comparison of two runs' servers, where one line says it.
+func compareNext(runs []chart.Run) string {
+	if len(runs) != 2 || !plainGet(&runs[0].Spec) || !plainGet(&runs[1].Spec) || runs[0].Spec.Connections != runs[1].Spec.Connections {
+		return ""
+	}
+	a, b := runs[0].Spec.Targets[0].URL, runs[1].Spec.Targets[0].URL
+	if a == b || runs[0].Spec.Open() || runs[1].Spec.Open() {
+		return ""
+	}
+	return fmt.Sprintf("ceiling compare -c %d %s %s", runs[0].Spec.Connections, quoted(a), quoted(b))
+}
+
+// plainGet tells a load that connections and a URL say whole.
+func plainGet(s *spec.Spec) bool {
+	if len(s.Targets) != 1 || s.NewConnections || s.TLS != nil || s.GRPC != nil || s.Kind != "" || !reflect.ValueOf(s.Dial).IsZero() {
+		return false
+	}
+	t := &s.Targets[0]
+	return (t.Method == "" || t.Method == "GET") && len(t.Header) == 0 && len(t.Body) == 0 && t.BodyHidden == nil && redact(t.URL) == t.URL
+}
+
+// nextRun is what goes on from a run whose verdict names no command: the same again where
+// its figures are worth nothing, the search of the rate that meets its SLO, or what
+// explains its bottleneck. "" where no one line says all of the load.
+func nextRun(run *chart.Run) string {
+	v := &run.Verdict
+	if run.Unfinished || run.Interrupted || v.Outcome == record.Invalid || v.Bottleneck == record.Failures {
+		again := commandLine(run.Command)
+		if len(again) > commandMost || strings.Contains(again, secret.Word) {
+			return ""
+		}
+		return again
+	}
+	s := &run.Spec
+	if !plainGet(s) {
+		return ""
+	}
+	at := quoted(s.Targets[0].URL)
+	load := fmt.Sprintf("-c %d %s", s.Connections, at)
+	switch {
+	case len(s.SLO) > 0:
+		return fmt.Sprintf("ceiling find --slo %s %s", quoted(s.SLO.String()), at)
+	case s.Open():
+		return "ceiling run " + load
+	case v.Bottleneck == record.ServerCPU:
+		return "ceiling profile " + load
+	}
+	return "ceiling prove " + load
+}
