@@ -37,7 +37,7 @@ func Plan(p *record.Plan) (Document, error) {
 	case p.Proof != nil:
 		add(proofSection(p.Proof))
 	case p.Comparison != nil:
-		add(comparisonSections(p.Comparison)...)
+		add(comparisonSections(p)...)
 	case p.Factorial != nil:
 		add(factorialSections(p.Factorial)...)
 	}
@@ -69,6 +69,10 @@ func planTitle(p *record.Plan) string {
 	var names []string
 	for i := range p.Experiment.Servers {
 		names = append(names, redact(p.Experiment.Servers[i].Label()))
+	}
+	if c := p.Comparison; c != nil {
+		a, b := sideNames(c)
+		return clip("comparison of "+a+" and "+b, 200)
 	}
 	return clip(kindOf(p)+" of "+strings.Join(names, ", "), 200)
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"ceiling/internal/secret"
@@ -79,7 +80,10 @@ func planAnswer(p *record.Plan) (card *Verdict, says, caveats []string) {
 		return proofCard(p.Proof), nil, prose.Texts(p.Proof.Caveats)
 	case p.Comparison != nil:
 		says = comparisonSays(p.Comparison)
-		return comparisonCard(p.Comparison), says[1:], prose.Texts(p.Comparison.Caveats)
+		card = comparisonCard(p.Comparison)
+		card.Bottleneck = sideBottleneck(p)
+		says = slices.DeleteFunc(says[1:], func(text string) bool { return strings.Contains(card.Because, text) })
+		return card, says, prose.Texts(p.Comparison.Caveats)
 	case p.Factorial != nil:
 		return factorialCard(p.Factorial), prose.Texts(p.Factorial.Answer[min(1, len(p.Factorial.Answer)):]), prose.Texts(p.Factorial.Caveats)
 	}
@@ -161,7 +165,11 @@ func comparisonCard(c *record.Comparison) *Verdict {
 		return v
 	}
 	rate := &c.Changes[0]
-	v.Outcome, v.Mood, v.Gloss = rate.Decision, mood(rate.Decision != record.CannotTell), "in "+metricName(rate.Metric)+", from A to B"
+	a, b := sideNames(c)
+	v.Outcome, v.Mood, v.Gloss = rate.Decision, mood(rate.Decision != record.CannotTell), b+" against "+a
+	if rate.Decision == record.Worse {
+		v.Mood = record.Fail
+	}
 	if measuredChange(rate) {
 		v.Figure, v.Unit = signed(rate.Relative.Mid), metricName(rate.Metric)
 		v.Spread = fmt.Sprintf("%s … %s", signed(rate.Relative.Low), signed(rate.Relative.High))

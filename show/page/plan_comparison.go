@@ -25,15 +25,18 @@ func comparisonSays(c *record.Comparison) []string {
 	return says
 }
 
-// comparisonSections has what is not the same on both sides first, then what
-// changed.
-func comparisonSections(c *record.Comparison) []Section {
+// comparisonSections has what changed first, then what is not the same on both sides.
+func comparisonSections(p *record.Plan) []Section {
+	c := p.Comparison
 	differences := Section{ID: "differences", Title: "What differed", Blocks: []Block{differenceTable(c)}}
 	if len(c.Differences) == 0 {
 		differences.Blocks = []Block{Paragraph{Text: "Nothing recorded except the result."}}
 	}
 	changes := Section{ID: "changes", Title: "What changed from A to B"}
 	changes.Blocks = append(changes.Blocks, Paragraph{Text: fmt.Sprintf("A is %s. B is %s.", redact(c.A), redact(c.B))})
+	if sides := sideForests(p); len(sides) > 0 {
+		changes.Blocks = append(changes.Blocks, sides...)
+	}
 	t := changeTable(c)
 	if d, ok := ChangeForest(c); ok {
 		d.Table = &t
@@ -41,7 +44,7 @@ func comparisonSections(c *record.Comparison) []Section {
 	} else {
 		changes.Blocks = append(changes.Blocks, t)
 	}
-	list := []Section{differences, changes}
+	list := []Section{changes, differences}
 	if len(c.Profiles) > 0 {
 		list = append(list, profileDifferences(c))
 	}
@@ -141,8 +144,17 @@ func changeValue(v float64, of string) string {
 func differenceTable(c *record.Comparison) Table {
 	t := Table{Caption: "Configuration differences, most important first",
 		Columns: []Column{{Name: "what"}, {Name: "A"}, {Name: "B"}, {Name: "weight"}, {Name: "why"}}}
+	reasons := false
 	for _, d := range c.Differences {
-		t.Rows = append(t.Rows, []Cell{{Text: d.What}, {Text: redact(d.A)}, {Text: redact(d.B)}, {Text: d.Weight}, {Text: prose.Text(d.Why)}})
+		why := prose.Text(d.Why)
+		reasons = reasons || why != ""
+		t.Rows = append(t.Rows, []Cell{{Text: d.What}, {Text: redact(d.A)}, {Text: redact(d.B)}, {Text: d.Weight}, {Text: why}})
+	}
+	if !reasons {
+		t.Columns = t.Columns[:len(t.Columns)-1]
+		for i := range t.Rows {
+			t.Rows[i] = t.Rows[i][:len(t.Columns)]
+		}
 	}
 	return t
 }

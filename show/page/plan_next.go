@@ -3,9 +3,11 @@ package page
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/secret"
 	"ceiling/record"
 )
 
@@ -19,6 +21,8 @@ func nextCommand(p *record.Plan) string {
 			return ""
 		}
 		return "ceiling resume " + p.ID
+	case p.Ended != "" && p.Comparison != nil:
+		return afterComparison(p)
 	case p.Ended == "" || !oneLine(&p.Experiment):
 		return ""
 	}
@@ -34,6 +38,30 @@ func nextCommand(p *record.Plan) string {
 		return "ceiling prove " + load + at
 	case p.Proof != nil && p.Proof.Proved == string(record.ServerCPU):
 		return "ceiling profile " + load + at
+	case p.Proof != nil && p.Proof.Proved == "":
+		return "ceiling prove --share 0.1 " + load + at
+	}
+	return ""
+}
+
+// afterComparison says which functions became dearer, and where nothing can be told asks
+// for more blocks; both are the same comparison again.
+func afterComparison(p *record.Plan) string {
+	c := p.Comparison
+	line := commandLine(p.Command)
+	if len(c.Changes) == 0 || c.Incomparable != nil || p.Hidden || len(line) > commandMost || strings.Contains(line, secret.Word) {
+		return ""
+	}
+	has := func(flag string) bool {
+		return slices.ContainsFunc(p.Command, func(word string) bool { return word == flag || strings.HasPrefix(word, flag+"=") })
+	}
+	switch {
+	case !has("compare") || has("--blocks") || has("--profile"):
+		return ""
+	case c.Changes[0].Decision == record.CannotTell:
+		return fmt.Sprintf("%s --blocks %d", line, 2*c.Blocks)
+	case len(c.Profiles) == 0:
+		return line + " --profile"
 	}
 	return ""
 }

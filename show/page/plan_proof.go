@@ -1,7 +1,10 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -38,8 +41,12 @@ func ElasticityForest(p *record.Proof) (Drawing, bool) {
 	row := func(name string, e *record.Estimate, tone int) {
 		rows = append(rows, chart.Estimated{Name: name, Value: around(e, two), Mid: e.Mid, Low: e.Low, High: e.High, Tone: tone})
 	}
-	for i := range p.Resources {
-		r := &p.Resources[i]
+	sorted := slices.Clone(p.Resources) // a tornado: what throughput follows most is on top
+	slices.SortStableFunc(sorted, func(a, b record.Elasticity) int {
+		return cmp.Compare(math.Abs(b.Elasticity.Mid), math.Abs(a.Elasticity.Mid))
+	})
+	for i := range sorted {
+		r := &sorted[i]
 		tone := 0
 		if r.Resource == p.Proved {
 			tone = 1

@@ -349,16 +349,27 @@ func pointRow(c *record.Curve, p *record.CurvePoint) []Cell {
 		ceiling = string(p.Outcome) + ": " + ceiling
 	}
 	if p.Split != "" {
-		ceiling = p.Split
+		ceiling = timesEach(p.Split)
 	}
 	runs := fmt.Sprint(p.Runs)
 	if p.Invalid > 0 {
-		runs += fmt.Sprintf(" and %d invalid", p.Invalid)
+		runs += fmt.Sprintf(" + %d invalid", p.Invalid)
 	}
 	return []Cell{{Text: curveName(c)}, {Text: x}, {Text: estimated(&p.PerS, count)}, {Text: quantileCell(&p.Response, p.Response.P50Ns)},
 		{Text: quantileCell(&p.Response, p.Response.P99Ns)}, {Text: quantileCell(&p.Response, int64(p.Response.MeanNs+0.5))},
 		{Text: cost(&p.ServerCPUNs)}, {Text: cost(&p.GeneratorCPUNs)},
 		{Text: unit.Percent(p.BadShare)}, {Text: runs}, {Text: ceiling}}
+}
+
+// timesEach is "server CPU 2, generator 1" as "server CPU ×2, generator ×1".
+func timesEach(split string) string {
+	parts := strings.Split(split, ", ")
+	for i, part := range parts {
+		if at := strings.LastIndexByte(part, ' '); at >= 0 {
+			parts[i] = part[:at] + " ×" + part[at+1:]
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // cost is the CPU time of a request; 0 was not measured.
@@ -376,6 +387,7 @@ func scalingSection(curves []record.Curve) Section {
 	t := Table{Caption: "Universal Scalability Law: X(N) = λN / (1 + σ(N−1) + κN(N−1))",
 		Columns: []Column{{Name: "of"}, {Name: "λ, of one", Figure: true}, {Name: "σ, contention", Figure: true},
 			{Name: "κ, coherency", Figure: true}, {Name: "best N", Figure: true}, {Name: "R²", Figure: true}, {Name: "trust"}}}
+	var distrust []Block
 	for i := range curves {
 		c := &curves[i]
 		u := c.USL
@@ -391,7 +403,12 @@ func scalingSection(curves []record.Curve) Section {
 		}
 		trust := "yes"
 		if !u.Trusted {
-			trust = "no: " + prose.Sentence(u.Warnings)
+			trust = "no"
+			says := "Not to be trusted: "
+			if len(curves) > 1 {
+				says = curveName(c) + " is not to be trusted: "
+			}
+			distrust = append(distrust, Paragraph{Text: says + prose.Sentence(u.Warnings) + "."})
 		}
 		three := func(v float64) string { return fmt.Sprintf("%.3g", v) }
 		t.Rows = append(t.Rows, []Cell{{Text: curveName(c)}, {Text: estimated(&u.Lambda, count)}, {Text: around(&u.Sigma, three)},
@@ -399,7 +416,7 @@ func scalingSection(curves []record.Curve) Section {
 			{Text: best}, {Text: fmt.Sprintf("%.3f", u.R2)}, {Text: trust}})
 	}
 	if len(t.Rows) > 0 {
-		s.Blocks = []Block{t}
+		s.Blocks = append([]Block{t}, distrust...)
 	}
 	return s
 }
