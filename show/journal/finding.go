@@ -155,7 +155,9 @@ func (w *written) heroPicture(of *hero, r *referenceNode, a answer) template.HTM
 			if of.graph == nil && of.forest == nil {
 				of.graph, of.forest = f.Graph, f.Forest
 			}
-			blocks = append(blocks, f)
+			if len(blocks) == 0 { // the others are in the entry
+				blocks = append(blocks, f)
+			}
 		default:
 			w.wrong.add(w.entry.File, r.line, "hero: %s is no graph", r.source)
 		}

@@ -36,7 +36,8 @@ func testPhone(t *testing.T, p *browser.Page) {
 		t.Errorf("on a phone: %s", v)
 	}
 	_, text, tags = look(1280)
-	if strings.Contains(text, "Read on") || !tags || !strings.Contains(text, "Requests per second: /list") {
+	if strings.Contains(text, "Read on") || !tags || !strings.Contains(text, "Requests per second: /read") ||
+		strings.Contains(text, "Requests per second: /list") {
 		t.Errorf("on a desk: the tags are in sight: %v; %s", tags, text)
 	}
 	quiet(t, p, root)

@@ -465,10 +465,10 @@ func finite(v float64) float64 {
 // says is what the view has cost the process that it is part of.
 func (c *cost) says() string {
 	if c.watched < secondsShown {
-		return "its cost is being measured"
+		return "measuring…"
 	}
 	share := float64(c.spentNs) / float64(c.watched.Nanoseconds())
-	return fmt.Sprintf("%.2f%% of one core", 100*share)
+	return fmt.Sprintf("≤ %.2f%% of one core", 100*share)
 }
 
 // secondsShown is how long the view has to be looked at before its cost is

@@ -85,7 +85,7 @@ export class Chart {
     this.read = element("p", "read");
     this.read.setAttribute("role", "status");
     const legend = element("ul", "legend");
-    const heat = cells ? [{ name: "responses, darker: more", color: "--cell" }] : [];
+    const heat = cells ? [{ name: "responses, stronger: more", color: "--cell" }] : [];
     for (const line of [...lines, ...heat, { name: "sampling gap", color: "--late" }]) {
       const item = element("li"), swatch = element("i");
       swatch.style.background = `var(${line.color})`;

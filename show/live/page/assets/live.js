@@ -164,9 +164,13 @@ function verdict(v) {
   outcome.dataset.is = v.outcome;
   text("bottleneck", v.bottleneck);
   text("because", v.because);
-  text("next", v.next && "Next: " + v.next);
+  const [, words, command] = (v.next ?? "").match(/^(?:(.*?): )?(\S*ceiling .*)$/s) ?? [];
+  text("next", v.next && "Next: " + (command ? words ?? "" : v.next));
+  $("next-box").hidden = !command;
+  text("next-command", command ?? "");
   facts("evidence", v.evidence);
   $("caveats-box").hidden = !v.caveats.length;
+  text("caveats-name", v.caveats.length === 1 ? "1 caveat" : `${v.caveats.length} caveats`);
   facts("caveats", v.caveats);
   const news = v.outcome && `${v.name}: ${v.outcome}, bottleneck ${v.bottleneck}`;
   if (news && news !== announced) text("announce", announced = news);
@@ -204,6 +208,12 @@ function boxOf() {
   item.append(element("a"), element("b"), share, element("small"), limits);
   return item;
 }
+
+$("copy").hidden = !navigator.clipboard;
+$("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText($("next-command").textContent);
+  put($("copy"), "Copied");
+});
 
 // A box leads to what shows it over time. The address stays: it has what is zoomed into.
 $("path").addEventListener("click", e => {
