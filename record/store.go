@@ -285,10 +285,27 @@ func planEntry(f File, entry Entry) Entry {
 		entry.Target = spec.Loaded(entry.Target, p.Experiment.Requests[0].Label())
 	}
 	entry.Target = secret.Plain().Shell(entry.Target)
-	if n := len(p.Experiment.Servers); n > 1 {
+	switch n := len(p.Experiment.Servers); {
+	case n == 2 && p.Experiment.Kind == spec.KindCompare:
+		entry.Target = p.versus()
+	case n > 1:
 		entry.Target = fmt.Sprintf("%s and %d more", entry.Target, n-1)
 	}
 	return entry
+}
+
+// versus names the two servers of a comparison by what tells them apart.
+func (p *Plan) versus() string {
+	label := func(i int) string { return secret.Plain().Shell(p.Experiment.Servers[i].Label()) }
+	a, b := Apart(label(0), label(1))
+	if a == "" || b == "" {
+		a, b = label(0), label(1)
+	}
+	text := a + " vs " + b
+	if len(p.Experiment.Requests) == 1 && !strings.Contains(a, "://") {
+		text += " " + secret.Plain().Shell(p.Experiment.Requests[0].Label())
+	}
+	return text
 }
 
 // answer takes over what a plan came to.

@@ -37,7 +37,7 @@ func TestConnectionsByProcess(t *testing.T) {
 	if err := Markdown(&text, d); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 listening sockets share 10.0.0.2:8080 by SO\\_REUSEPORT", "| CPU | connections |", "| subject | shop (390) | 1.70 | 41 |",
+	for _, want := range []string{"2 listening sockets share 10.0.0.2:8080 by SO\\_REUSEPORT", "| CPU | connections |", "| server | shop (390) | 1.70 | 41 |",
 		"| generator | ceiling (77) | 0.40 | – |"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("lacks %q", want)

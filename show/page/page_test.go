@@ -411,7 +411,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := markdownOf(t, run)
-	for _, want := range []string{"cut off", "lost before it finished", "**invalid**", "Latency by percentile: not measured, because no result was written",
+	for _, want := range []string{"cut off", "the run was killed; do not use these numbers", "**lost**", "Latency by percentile: not measured, because no result was written",
 		"Rate over time"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page of a killed run lacks %q", want)

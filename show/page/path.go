@@ -59,7 +59,8 @@ func PathOf(runs []*record.Run) (Path, bool) {
 	}
 	for _, b := range path.Boxes(of) {
 		p.Boxes = append(p.Boxes, PathBox{b, stationTone(b.Station), pathHref(b.Station)})
-		p.Bar.Parts = append(p.Bar.Parts, Part{Name: path.LongName(b.Station), Share: shareOf(b.Part), Tone: stationTone(b.Station), Limits: b.Limits})
+		p.Bar.Parts = append(p.Bar.Parts, Part{Name: path.LongName(b.Station), Share: shareOf(b.Part), Tone: stationTone(b.Station),
+			Limits: b.Limits})
 	}
 	if len(runs) == 1 && len(runs[0].Verdict.Evidence) > 0 {
 		p.Evidence = "#evidence"

@@ -29,6 +29,9 @@ func Plan(p *record.Plan) (Document, error) {
 		}
 	}
 	add(answer(p))
+	if p.Comparison == nil { // there the changes come first
+		add(planPaths(p))
+	}
 	switch {
 	case p.Sweep != nil:
 		add(sweepSections(p)...)
@@ -37,7 +40,9 @@ func Plan(p *record.Plan) (Document, error) {
 	case p.Proof != nil:
 		add(proofSection(p.Proof))
 	case p.Comparison != nil:
-		add(comparisonSections(p)...)
+		list := comparisonSections(p)
+		add(list[0], planPaths(p))
+		add(list[1:]...)
 	case p.Factorial != nil:
 		add(factorialSections(p.Factorial)...)
 	}

@@ -100,13 +100,7 @@ func mood(sound bool) record.Outcome {
 
 // curveCard is the highest rate of a sweep, and whether more load brings more.
 func curveCard(c *record.Curve) *Verdict {
-	var top *record.CurvePoint
-	for i := range c.Points {
-		at := &c.Points[i]
-		if at.Outcome != record.Invalid && (top == nil || at.PerS.Mid > top.PerS.Mid) {
-			top = at
-		}
-	}
+	top := topOf(c)
 	v := &Verdict{Outcome: "no result", Mood: record.Invalid, Gloss: "every load is invalid", Because: sentence(prose.Text(c.Says))}
 	if top == nil {
 		return v

@@ -15,16 +15,8 @@ import (
 // sideNames are the two sides of a comparison by what tells their servers apart:
 // "A fasthttp" where only that word differs from the other's command.
 func sideNames(c *record.Comparison) (a, b string) {
-	x, y := strings.Fields(redact(c.A)), strings.Fields(redact(c.B))
-	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
-		x, y = x[1:], y[1:]
-	}
-	for len(x) > 0 && len(y) > 0 && x[len(x)-1] == y[len(y)-1] {
-		x, y = x[:len(x)-1], y[:len(y)-1]
-	}
-	name := func(side string, words []string) string {
-		return strings.TrimSpace(side + " " + clip(strings.Join(words, " "), 36))
-	}
+	x, y := record.Apart(redact(c.A), redact(c.B))
+	name := func(side, words string) string { return strings.TrimSpace(side + " " + clip(words, 36)) }
 	return name("A", x), name("B", y)
 }
 

@@ -406,9 +406,9 @@ func comparison(out *printer, c *record.Comparison) {
 	if len(c.Changes) > 0 {
 		out.line("")
 		t := table{cols: []col{{}, {name: "A", right: true}, {name: "B", right: true}, {name: "change", right: true},
-			{name: "interval"}, {name: "noise A/A", drop: 1}, {name: "decision"}}}
+			{name: "interval", drop: 1}, {name: "noise A/A", drop: 2}, {name: "decision"}}}
 		for _, m := range c.Changes {
-			t.rows = append(t.rows, []string{m.Metric, amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
+			t.rows = append(t.rows, []string{metricName(m.Metric), amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
 				signed(m.Relative.Low) + "…" + signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Decision})
 		}
 		t.write(out)
@@ -422,6 +422,14 @@ func comparison(out *printer, c *record.Comparison) {
 	}
 	out.caveats(c.Caveats, 0, "")
 	out.answer(prose.Text(c.Says))
+}
+
+// metricName is a metric of a comparison, short enough for a table at 60 columns.
+func metricName(metric string) string {
+	if metric == "server_cpu" {
+		return "CPU/req"
+	}
+	return metric
 }
 
 func amount(v float64, unitName string) string {
