@@ -81,3 +81,20 @@ func FuzzRead(f *testing.F) {
 		l.Page()
 	})
 }
+
+// The page begins with how far the ends of the ladder are apart.
+func TestPageBeginsWithAnAnswer(t *testing.T) {
+	l := sample()
+	if _, ok := l.answer(); ok {
+		t.Error("one regime of requests has an answer")
+	}
+	l.Rows = append(l.Rows, Row{Regime: "memory", PerS: stat.Estimate{Value: 100_000}, Bottleneck: "server CPU"})
+	s, ok := l.answer()
+	if !ok || l.Page().Sections[0].ID != "answer" {
+		t.Fatal("there is no answer")
+	}
+	card, is := s.Blocks[0].(page.Verdict)
+	if !is || card.Figure != "1.00k×" || card.Bottleneck != "server CPU" || card.Next == "" {
+		t.Errorf("the card is %+v", s.Blocks[0])
+	}
+}

@@ -228,10 +228,14 @@ func (l *Ladder) Page() page.Document {
 	for _, note := range l.notes() {
 		how.Blocks = append(how.Blocks, page.Paragraph{Text: note})
 	}
+	sections := []page.Section{{ID: "ladder", Title: "The ladder", Blocks: []page.Block{l.Table()}}, why, how}
+	if s, ok := l.answer(); ok {
+		sections = append([]page.Section{s}, sections...)
+	}
 	return page.Document{
 		Title: "ceiling regimes", Subtitle: "Regimes: the work decides the number",
 		Lead:     "The same server on the same machine, doing different work: " + l.Server + "; " + l.CPUs + ".",
-		Sections: []page.Section{{ID: "ladder", Title: "The ladder", Blocks: []page.Block{l.Table()}}, why, how},
+		Sections: sections,
 		Footer:   "ceiling " + l.Version + ", " + l.Created.Format("2006-01-02 15:04 MST"),
 	}
 }
