@@ -147,6 +147,11 @@ function draw() {
     drawPlan(runs, s.slo_p99_ms);
   }
   $("report").hidden = !(s.report && s.phase === "ended");
+  const answered = runs.length > 0 && s.phase === "ended"; // then the plan's answer stands for the last run's verdict
+  if (answered) $("plan-charts").before($("report"));
+  $("tiles").hidden = answered;
+  $("verdict-name").closest("section").hidden = answered && !s.verdict.outcome;
+  $("path-name").closest("section").hidden = answered && !s.path.boxes.length;
   document.body.classList.toggle("killed", s.killed || failures > 2);
   text("plan-name", s.phase === "ended" ? "The plan" : "The plan so far");
   text("plan-answer", s.phase === "ended" ? s.answer : "");

@@ -35,10 +35,10 @@ export class PlanChart {
     if (this.box.hidden) return;
     const xs = runs.map(x.at), values = runs.map(this.value).concat(limit > 0 ? [limit] : []);
     const logX = Math.min(...xs) > 0 && Math.max(...xs) / Math.min(...xs) >= 8;
-    const [fromX, toX] = reach(xs, logX), [low, high_] = this.logarithmic ? decades(values) : [0, Math.max(...values) * 1.1];
+    const [fromX, toX] = reach(xs, logX), [low, high_] = this.logarithmic ? decades(values) : [0, 1.05 * Math.max(...values)];
     const px = v => inset + place(v, fromX, toX, logX) * (wide - 2 * inset);
     const py = v => high - place(v, low, high_, this.logarithmic) * high;
-    const ticks = this.logarithmic ? powers(low, high_) : [0, .5, 1].map(n => n * Math.max(...values));
+    const ticks = this.logarithmic ? powers(low, high_) : rounds(high_);
     fill(this.up, ticks, v => this.format(v), (label, v) => { label.style.bottom = 100 * (1 - py(v) / high) + "%"; });
     const places = [...new Set(xs)].sort((a, b) => a - b);
     let last = -wide;
@@ -53,6 +53,10 @@ export class PlanChart {
       mark.title = `run ${r.number}: ${r.doing}\n${r.rate}, p99 ${r.p99}, ${r.outcome}, ${r.bottleneck}` +
         (r.stopped_early ? `\nended early: ${r.stopped_early}` : "");
     });
+    for (const v of ticks) {
+      const line = this.plot.appendChild(element("span", "grid"));
+      line.style.bottom = 100 * (1 - py(v) / high) + "%";
+    }
     if (limit > 0) {
       const line = this.plot.appendChild(element("span", "limit"));
       line.append(element("b", "", "SLO"));
@@ -78,6 +82,14 @@ function reach(values, log) {
   const low = Math.min(...values), most = Math.max(...values);
   if (log || low === most) return [low / (log ? 1 : 2), low === most ? most * 2 : most];
   return low > most / 3 ? [low, most] : [0, most];
+}
+
+// rounds are round values from 0 up to most, four or so.
+function rounds(most) {
+  const power = 10 ** Math.floor(Math.log10(most / 4)), step = [1, 2, 5, 10].map(n => n * power).find(n => n >= most / 4);
+  const list = [];
+  for (let i = 0; i * step <= most; i++) list.push(i * step);
+  return list;
 }
 
 function powers(low, most) {
