@@ -99,6 +99,7 @@
 	};
 
 	const spans = (ctx, plot, x, top, height, ratio) => {
+		let free = -Infinity; // where the room for the next label begins
 		for (const s of plot.spans || []) {
 			ctx.globalAlpha = .13;
 			ctx.fillStyle = colour("--tone-" + s.tone);
@@ -108,7 +109,10 @@
 			ctx.textBaseline = "top";
 			ctx.font = 12 * ratio + "px " + family();
 			ctx.fillStyle = colour("--soft");
-			ctx.fillText(s.name, (x(s.from) + x(s.to)) / 2, top + 2 * ratio);
+			const middle = (x(s.from) + x(s.to)) / 2, half = ctx.measureText(s.name).width / 2 + 2 * ratio;
+			if (middle - half < free) continue;
+			ctx.fillText(s.name, middle, top + 2 * ratio);
+			free = middle + half;
 		}
 	};
 

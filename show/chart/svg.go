@@ -81,12 +81,23 @@ func (p *Plot) drawing() (drawing, error) {
 	return d, nil
 }
 
-// spans are the stretches of the x axis in units of the picture.
+// spanLabel is about the room of a span's label, in per cent of a picture on a phone.
+const spanLabel = 22
+
+// spans are the stretches of the x axis in units of the picture. A label that would run
+// into the one before is left out.
 func (p *Plot) spans() []spanDrawn {
 	var list []spanDrawn
+	last := math.Inf(-1)
 	for _, s := range p.Spans {
 		from, to := p.x(s.From), p.x(s.To)
-		list = append(list, spanDrawn{shade{round(from), round(to - from)}, s.Name, s.Tone, round((from + to) / 2 / wide * 100)})
+		d := spanDrawn{shade{round(from), round(to - from)}, s.Name, s.Tone, round((from + to) / 2 / wide * 100)}
+		if d.At-last < spanLabel {
+			d.Name = ""
+		} else if d.Name != "" {
+			last = d.At
+		}
+		list = append(list, d)
 	}
 	return list
 }
