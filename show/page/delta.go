@@ -52,7 +52,7 @@ func (f headlineFigure) delta(other headlineFigure) string {
 	}
 	// The interval lies around the ratio of the headline figures; its width is that of the intervals' means.
 	shift := math.Log(other.value/f.value) - e.Value
-	return fmt.Sprintf("%s (%s … %s)", text, signed(stat.Relative(e.Low+shift)), signed(stat.Relative(e.High+shift)))
+	return fmt.Sprintf("%s (%s to %s)", text, signed(stat.Relative(e.Low+shift)), signed(stat.Relative(e.High+shift)))
 }
 
 // figuresOf are the numbers of tiles, in their order.

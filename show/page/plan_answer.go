@@ -166,7 +166,7 @@ func comparisonCard(c *record.Comparison) *Verdict {
 	}
 	if measuredChange(rate) {
 		v.Figure, v.Unit = signed(rate.Relative.Mid), metricName(rate.Metric)
-		v.Spread = fmt.Sprintf("%s … %s", signed(rate.Relative.Low), signed(rate.Relative.High))
+		v.Spread = fmt.Sprintf("%s to %s", signed(rate.Relative.Low), signed(rate.Relative.High))
 	}
 	return v
 }

@@ -37,7 +37,7 @@ func TestPlanCards(t *testing.T) {
 		{sampleSearch(), []string{"capacity", "70,000", "p99<5ms", "1 caveat"}, record.Pass},
 		{none, []string{"no rate passes"}, record.Fail},
 		{proved, []string{"proved", "the runs' own verdict agrees", "5,000", "server CPU"}, record.Valid},
-		{better, []string{"better", "+20.0%", "+15.0% … +25.0%"}, record.Valid},
+		{better, []string{"better", "+20.0%", "+15.0% to +25.0%"}, record.Valid},
 		{apart, []string{"not comparable", "other machines"}, record.Invalid},
 	} {
 		html, _ := planPages(t, c.plan)

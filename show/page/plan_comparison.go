@@ -88,7 +88,7 @@ func changeText(c *record.Change) string {
 	if !measuredChange(c) {
 		return "not measured"
 	}
-	return fmt.Sprintf("%s (%s … %s)", signed(c.Relative.Mid), signed(c.Relative.Low), signed(c.Relative.High))
+	return fmt.Sprintf("%s (%s to %s)", signed(c.Relative.Mid), signed(c.Relative.Low), signed(c.Relative.High))
 }
 
 func measuredChange(c *record.Change) bool { return c.A > 0 && c.B > 0 }

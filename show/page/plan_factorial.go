@@ -114,7 +114,7 @@ func effectText(x *record.Effect) string {
 	if !measuredEffect(x) {
 		return "not measured"
 	}
-	return fmt.Sprintf("%s (%s … %s)", signed(r.Mid), signed(r.Low), signed(r.High))
+	return fmt.Sprintf("%s (%s to %s)", signed(r.Mid), signed(r.Low), signed(r.High))
 }
 
 // shortDecision leaves what would settle it to the words beside it.

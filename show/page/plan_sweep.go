@@ -423,5 +423,5 @@ func scalingSection(curves []record.Curve) Section {
 
 // around is an estimate that may be 0 or less, with its interval.
 func around(e *record.Estimate, format func(float64) string) string {
-	return fmt.Sprintf("%s (%s … %s)", format(e.Mid), format(e.Low), format(e.High))
+	return fmt.Sprintf("%s (%s to %s)", format(e.Mid), format(e.Low), format(e.High))
 }

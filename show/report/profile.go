@@ -188,7 +188,7 @@ func profileDifference(out *printer, d *record.ProfileDifference) {
 	t.write(out)
 }
 
-// DifferenceText is "+1.20 µs (0.9 … 1.5)", without an interval where there is none.
+// DifferenceText is "+1.20 µs (0.9 to 1.5)", without an interval where there is none.
 func DifferenceText(f *record.FunctionDifference, of string) string {
 	signed := func(v float64) string {
 		if v < 0 {
@@ -199,5 +199,5 @@ func DifferenceText(f *record.FunctionDifference, of string) string {
 	if f.Low == 0 && f.High == 0 {
 		return signed(f.B - f.A)
 	}
-	return fmt.Sprintf("%s (%s … %s)", signed(f.B-f.A), signed(f.Low), signed(f.High))
+	return fmt.Sprintf("%s (%s to %s)", signed(f.B-f.A), signed(f.Low), signed(f.High))
 }
