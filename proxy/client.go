@@ -521,6 +521,7 @@ func (c *client) hasBody() bool {
 		return false
 	}
 	body := x.body
+	body.Collect(nil)
 	_, done, err := body.Skip(c.in.b[c.at:])
 	return done || err != nil
 }

@@ -26,6 +26,7 @@ type inbound struct {
 	headAt, headEnd int           // of the head in client.in
 	began           int64         // loop's clock: the first byte of the head
 	receivedBytes   int64         // of the body
+	trailers        []byte        // lines of the request's, behind its body
 	bodyState       bodyState
 	passed          bool // some of the body was passed on and is not in client.in
 	upgrade         bool // asks for another protocol
@@ -98,8 +99,7 @@ const triedFallback = 1 << 63
 // start decides what is done with a request whose head is there.
 func (x *exchange) start() {
 	c, l, q := x.client, x.client.loop, &x.request
-	x.body = q.Body()
-	x.bodyState = bodyOf(x.body)
+	x.unread()
 	if !q.KeepAlive {
 		c.closing = true
 	}
@@ -408,9 +408,18 @@ func (x *exchange) failed(status int, why string, f failure) {
 // rewind goes back to the request's beginning, which is here with all that was read
 // of its body, for another attempt.
 func (x *inbound) rewind() {
-	x.body = x.request.Body()
-	x.bodyState, x.receivedBytes = bodyOf(x.body), 0
+	x.unread()
+	x.receivedBytes = 0
 	x.client.at = x.headEnd
+}
+
+// unread goes to the beginning of the body.
+func (x *inbound) unread() {
+	x.body, x.trailers = x.request.Body(), x.trailers[:0]
+	if x.request.Chunked {
+		x.body.Collect(&x.trailers)
+	}
+	x.bodyState = bodyOf(x.body)
 }
 
 // bodyOf is the state of a body of which nothing was taken.

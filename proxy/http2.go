@@ -248,7 +248,7 @@ func (s *session) head(ev *http2.Event) {
 	case err != nil, !ev.End:
 		s.kill(st, http2.ProtocolError, "malformed trailers")
 	default:
-		st.take(nil, 0, true)
+		st.takeTrailers(l.rewriter.lines)
 	}
 }
 

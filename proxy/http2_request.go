@@ -23,6 +23,7 @@ type rewriter struct {
 	cookies                 []byte
 	have                    uint8  // the pseudo-fields that came, and the first other
 	host                    bool   // a Host field stands in out
+	lines                   []byte // of trailers, as HTTP/1.1 has them
 	length                  int64  // of the body, as the block says; unknownLength: it does not
 	key                     string // Sec-WebSocket-Key of a WebSocket that is asked for; "": none is
 	status                  int    // the answer that the request gets at once; 0: none
@@ -63,7 +64,7 @@ const fieldOverhead = 32
 // the stream, other errors the connection.
 func (w *rewriter) request(out []byte, d *hpack.Decoder, block []byte, most int, whole bool) ([]byte, error) {
 	*w = rewriter{out: out, method: w.method[:0], path: w.path[:0], authority: w.authority[:0], protocol: w.protocol[:0],
-		cookies: w.cookies[:0], length: unknownLength}
+		cookies: w.cookies[:0], lines: w.lines[:0], length: unknownLength}
 	size, bad := 0, false
 	d.Begin(block)
 	for {
@@ -128,7 +129,9 @@ func (w *rewriter) field(name, value []byte) bool {
 	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
 		return false
 	case "te":
-		return string(value) == "trailers" // which are not passed on
+		if string(value) != "trailers" {
+			return false
+		}
 	case "host":
 		return w.sameHost(value)
 	case "cookie": // each is a field of its own here, and one field there (section 8.2.3)
@@ -152,9 +155,11 @@ func (w *rewriter) field(name, value []byte) bool {
 	return true
 }
 
-func (w *rewriter) write(name, value []byte) {
-	w.out = append(append(w.out, name...), ": "...)
-	w.out = append(append(w.out, value...), "\r\n"...)
+func (w *rewriter) write(name, value []byte) { w.out = appendLine(w.out, name, value) }
+
+func appendLine(b, name, value []byte) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(append(b, value...), "\r\n"...)
 }
 
 // pseudo takes what stands in the first line in HTTP/1.1, and the authority.
@@ -236,9 +241,11 @@ func (w *rewriter) sameHost(value []byte) bool {
 	return true
 }
 
-// trailers reads a block of trailers, which are not passed on.
+// trailers reads a block of trailers into lines, of which there are none where the block is
+// larger than most.
 func (w *rewriter) trailers(d *hpack.Decoder, block []byte, most int) error {
 	size, bad := 0, false
+	w.lines = w.lines[:0]
 	d.Begin(block)
 	for {
 		f, more, err := d.Next()
@@ -254,6 +261,13 @@ func (w *rewriter) trailers(d *hpack.Decoder, block []byte, most int) error {
 			return errBlock
 		}
 		bad = bad || !plainName(f.Name) || !plainValue(f.Value)
+		switch {
+		case bad:
+		case size > most:
+			w.lines = w.lines[:0]
+		default:
+			w.lines = appendLine(w.lines, f.Name, f.Value)
+		}
 	}
 }
 

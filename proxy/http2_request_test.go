@@ -38,7 +38,7 @@ func TestRewriter(t *testing.T) {
 		"a huge length":     {false, []string{"content-length", strings.Repeat("9", 30)}, ""},
 		"cookies": {true, []string{"cookie", "a=1", "x", "y", "cookie", "b=2"},
 			"GET /x?y HTTP/1.1\r\nhost: a\r\nx: y\r\ncookie: a=1; b=2\r\n\r\n"},
-		"te":               {true, []string{"te", "trailers"}, "GET /x?y HTTP/1.1\r\nhost: a\r\n\r\n"},
+		"te":               {true, []string{"te", "trailers"}, "GET /x?y HTTP/1.1\r\nhost: a\r\nte: trailers\r\n\r\n"},
 		"te of codings":    {true, []string{"te", "gzip"}, ""},
 		"blank before":     {true, []string{"x", " y"}, ""},
 		"blank behind":     {true, []string{"x", "y\t"}, ""},

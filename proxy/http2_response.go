@@ -47,6 +47,16 @@ var nameStatus = []byte(":status") // read-only
 // line adds a field. Those that frame a message or speak of its connection have no place
 // in HTTP/2 (RFC 9113, section 8.2.2).
 func (h *heads) line(line []byte) {
+	name, value := h.split(line)
+	switch string(name) {
+	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
+		return
+	}
+	h.block = hpack.AppendField(h.block, name, value, false)
+}
+
+// split takes a line apart: its name in lower case, valid until the next call, and its value.
+func (h *heads) split(line []byte) (name, value []byte) {
 	at := bytes.IndexByte(line, ':')
 	h.name = h.name[:0]
 	for _, c := range line[:at] {
@@ -55,9 +65,5 @@ func (h *heads) line(line []byte) {
 		}
 		h.name = append(h.name, c)
 	}
-	switch string(h.name) {
-	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
-		return
-	}
-	h.block = hpack.AppendField(h.block, h.name, bytes.Trim(line[at+1:], " \t"), false)
+	return h.name, bytes.Trim(line[at+1:], " \t")
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"strconv"
 
+	"ceiling/internal/http1"
 	"ceiling/internal/http2"
 )
 
@@ -32,6 +33,7 @@ type stream struct {
 	silent bool // which the client is not told: it has ended the stream, or is gone
 	window http2.Window
 	code   http2.Code // to reset it with
+	tail   []byte     // header block of the answer's trailers
 }
 
 // piece is what is to be sent: a parcel, or memory that is lent.
@@ -123,8 +125,14 @@ func (st *stream) frame(room *int) outcome {
 		}
 	}
 	if st.held == 0 {
-		if st.over && st.headed {
+		switch {
+		case !st.over || !st.headed:
+		case len(st.tail) == 0:
 			st.session.data(st, 0, true)
+		case *room <= 0:
+			return framedPart
+		default:
+			st.frameTail(room)
 		}
 		return framedAll
 	}
@@ -142,10 +150,19 @@ func (st *stream) frame(room *int) outcome {
 	if st.over && st.blocked {
 		st.expire(st.loop.site.timeouts.idle)
 	}
-	if !s.data(st, n, st.over && n == st.held) || st.held == 0 {
+	if !s.data(st, n, st.over && n == st.held && len(st.tail) == 0) || st.held == 0 && len(st.tail) == 0 {
 		return framedAll
 	}
 	return framedSome
+}
+
+// frameTail ends the answer with its trailers.
+func (st *stream) frameTail(room *int) {
+	p := st.session.connection.room(len(st.tail) + http2.HeaderBytes*(2+len(st.tail)/http2.DefaultFrame))
+	before := len(p.b)
+	p.b = st.session.appendBlock(p.b, st.id, st.tail, true)
+	*room -= len(p.b) - before
+	st.session.finish(st)
 }
 
 // frameHead makes frames of the head that is first in the queue; false once the stream has
@@ -159,7 +176,7 @@ func (st *stream) frameHead(room *int) bool {
 	}
 	st.headed = status >= 200
 	st.pass(n)
-	last := st.headed && st.over && st.held == 0
+	last := st.headed && st.over && st.held == 0 && len(st.tail) == 0
 	p := c.room(len(block) + http2.HeaderBytes*(2+len(block)/http2.DefaultFrame))
 	before := len(p.b)
 	p.b = s.appendBlock(p.b, st.id, block, last)
@@ -236,6 +253,22 @@ func (st *stream) take(piece []byte, flow uint32, end bool) {
 	if end && st.key != "" && st.fd >= 0 {
 		st.client.over(0)
 	}
+	if st.fd >= 0 && st.intake != intakePaused {
+		st.repay()
+	}
+}
+
+// takeTrailers ends the request's body with trailers. Behind a body of known length HTTP/1.1
+// has no place for them.
+func (st *stream) takeTrailers(lines []byte) {
+	if !st.chunked || len(lines) == 0 || len(lines) > http1.MaxTrailer-len("\r\n") {
+		st.take(nil, 0, true)
+		return
+	}
+	l := st.loop
+	l.chunk = append(append(append(l.chunk[:0], "0\r\n"...), lines...), "\r\n"...)
+	st.heard = true
+	st.client.received(l.chunk)
 	if st.fd >= 0 && st.intake != intakePaused {
 		st.repay()
 	}

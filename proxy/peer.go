@@ -44,6 +44,7 @@ type peer struct {
 	client    *client // nil: nobody
 	in        *parcel // a response's head that came in parts
 	response  http1.Body
+	trailers  []byte  // lines behind the response's body
 	length    int64   // of the response's body; 0 where it is not known
 	base      int64   // of flushed, when the request began
 	opened    int64   // loop's clock
@@ -242,7 +243,10 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	c := p.client
 	x := c.x
 	p.state = peerBody
-	p.response, p.length = r.Body(), 0
+	p.response, p.length, p.trailers = r.Body(), 0, p.trailers[:0]
+	if r.Chunked {
+		p.response.Collect(&p.trailers)
+	}
 	if r.HasLength && !r.Chunked {
 		p.length = r.ContentLength
 	}
@@ -312,8 +316,12 @@ func (p *peer) done(clean bool) {
 	p.unsplice()
 	c := p.client
 	x := c.x
-	if x.chunked {
-		c.write(lastChunk)
+	switch {
+	case x.chunked:
+		x.endChunks(p.trailers)
+	case c.stream != nil && len(p.trailers) > 0:
+		st, lines := c.stream, appendTrailers(nil, p.trailers, x.location.response.drop)
+		st.tail = p.loop.heads.appendTrailerBlock(st.tail, lines)
 	}
 	p.client, x.peer = nil, nil
 	x.uncount()

@@ -7,7 +7,15 @@ type Body struct {
 	lines lines
 	rest  int64 // bytes of the body, or of the chunk, still to come
 	at    bodyAt
+	into  *[]byte // see Collect
 }
+
+// OpenBody lasts until its owner says that it has ended.
+func OpenBody() Body { return Body{at: bodyClose} }
+
+// Collect has the trailer fields of a chunked body appended to dst as they come, each line
+// with its CRLF. nil ends that: who looks ahead with a copy of a Body must not collect twice.
+func (f *Body) Collect(dst *[]byte) { f.into = dst }
 
 // bodyAt is the next thing expected.
 type bodyAt uint8
@@ -147,6 +155,9 @@ func (f *Body) line(b []byte) (n int, e FramingError) {
 		}
 		if _, _, ok := splitField(line); !ok {
 			return n, ErrTrailer
+		}
+		if f.into != nil {
+			*f.into = append(append(*f.into, line...), "\r\n"...)
 		}
 	}
 	return n, 0
