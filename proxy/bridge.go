@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -72,6 +73,8 @@ func unbridged(err error) string {
 	var untrusted *tls.CertificateVerificationError
 	var late net.Error
 	switch {
+	case errors.Is(err, errNoHTTP2):
+		return "TLS: " + errNoHTTP2.Error()
 	case errors.As(err, &late) && late.Timeout():
 		return "connect: timeout"
 	case errors.As(err, &name):
@@ -111,12 +114,29 @@ func (u *upstream) dialTLS(ctx context.Context) (*rawConn, *tls.Conn, error) {
 		return nil, nil, err
 	}
 	raw := &rawConn{Conn: conn}
-	far := tls.Client(raw, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, RootCAs: u.roots, ServerName: host})
-	if err := far.HandshakeContext(ctx); err != nil {
+	protocol := "http/1.1"
+	if u.http2 {
+		protocol = "h2"
+	}
+	far := tls.Client(raw, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{protocol}, RootCAs: u.roots, ServerName: host})
+	err = far.HandshakeContext(ctx)
+	switch {
+	case !u.http2:
+	case err == nil && far.ConnectionState().NegotiatedProtocol != protocol, err != nil && strings.HasSuffix(err.Error(), noProtocol):
+		err = errNoHTTP2
+	}
+	if err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
 	return raw, far, nil
 }
+
+// noProtocol is the alert of a server that takes no protocol of those offered (RFC 7301,
+// section 3.2), for which crypto/tls has no name but its text.
+const noProtocol = "tls: no application protocol"
+
+// errNoHTTP2: ALPN did not agree on h2, which the configuration asks for.
+var errNoHTTP2 = errors.New("the destination does not take HTTP/2 by ALPN")
 
 // span copies both ways, until both directions have ended.
 func span(near *net.UnixConn, far *tls.Conn, raw *rawConn, torn *atomic.Bool) {

@@ -104,8 +104,10 @@ type conn struct {
 	source, sink *flow     // what is spliced from here, and to here
 	tls          *ciphered // nil: what is sent and received is plain
 
-	session *session // nil: HTTP/1.1 is spoken
-	stream  *stream  // nil: there is a socket
+	session *session     // nil: HTTP/1.1 is spoken
+	stream  *stream      // a client without a socket
+	outward *peerSession // nil: not to a destination with HTTP/2
+	call    *call        // a peer without a socket
 
 	deadline int64 // loop's clock; 0: none
 	checkAt  int64 // tick at which the wheel looks at it; 0: it does not
@@ -124,9 +126,12 @@ func (c *conn) buffer() *parcel {
 
 // mark has what is to be sent looked at when the turn ends.
 func (c *conn) mark() {
-	if c.stream != nil {
+	switch {
+	case c.stream != nil:
 		c.stream.ready()
-	} else if !c.dirty {
+	case c.call != nil:
+		c.call.ready()
+	case !c.dirty:
 		c.dirty = true
 		c.loop.dirty = append(c.loop.dirty, c)
 	}
@@ -189,6 +194,10 @@ func (c *conn) flush() {
 		c.stream.enqueue()
 		return
 	}
+	if c.call != nil {
+		c.call.enqueue()
+		return
+	}
 	if c.tls != nil {
 		c.seal()
 		return
@@ -218,11 +227,16 @@ func (c *conn) atEase() {
 // settle looks, a Wait after a send, whether all is out.
 func (c *conn) settle() {
 	c.unsettled, c.leaving = false, 0
-	if c.stream != nil && c.fd >= 0 {
+	switch {
+	case c.fd < 0:
+		return
+	case c.stream != nil:
 		c.stream.settle()
 		return
-	}
-	if c.fd < 0 || c.blocked {
+	case c.call != nil:
+		c.call.settle()
+		return
+	case c.blocked:
 		return
 	}
 	if c.loop.ring.Unsent(c.tag()) > 0 {
@@ -264,7 +278,7 @@ func (c *conn) release() {
 func (c *conn) pause() {
 	if c.intake != intakePaused {
 		c.intake = intakePaused
-		if c.stream == nil {
+		if c.hasSocket() {
 			c.loop.ring.Pause(c.tag())
 		}
 	}
@@ -279,14 +293,20 @@ func (c *conn) resume() {
 
 // receive asks for what comes next.
 func (c *conn) receive() {
-	if c.stream != nil {
+	switch {
+	case c.stream != nil:
 		c.stream.repay()
-	} else if c.intake == intakePiece {
+	case c.call != nil:
+		c.call.repay()
+	case c.intake == intakePiece:
 		c.loop.ring.ReceiveOnce(int(c.fd), c.tag())
-	} else {
+	default:
 		c.loop.ring.Receive(int(c.fd), c.tag())
 	}
 }
+
+// hasSocket tells a connection from a stream of one, of a client or to a destination.
+func (c *conn) hasSocket() bool { return c.stream == nil && c.call == nil }
 
 // moreBytes is what more takes at most: with the piece before it a full large parcel.
 const moreBytes = 3 * fullPiece
@@ -322,9 +342,12 @@ func (c *conn) close() {
 		return
 	}
 	c.unsplice()
-	if c.stream != nil {
+	switch {
+	case c.stream != nil:
 		c.stream.cut()
-	} else {
+	case c.call != nil:
+		c.call.leave()
+	default:
 		c.loop.ring.Close(int(c.fd), c.tag())
 	}
 	c.fd, c.deadline = -1, 0

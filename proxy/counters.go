@@ -36,6 +36,8 @@ type upstreamCounts struct {
 	reuses, stale, idlePeersClosed, unsolicited uint64
 	badResponses, responseTimeouts              uint64
 	cutResponses                                uint64
+	peerResets, peerRefused, peerAways          uint64
+	peerFaults                                  uint64
 	retries, retriesRefused, fallbacks          uint64
 	noDestination, queued, queueFull            uint64
 }
@@ -90,6 +92,10 @@ func (c *counters) fields() []counterField {
 		{"upstream_unsolicited_total", "connections dropped because of bytes that nobody asked for", &c.unsolicited},
 		{"upstream_response_timeouts_total", "destinations that took too long", &c.responseTimeouts},
 		{"upstream_cut_responses_total", "responses that could not be completed", &c.cutResponses},
+		{"upstream_http2_resets_total", "streams that destinations reset", &c.peerResets},
+		{"upstream_http2_refused_total", "streams that destinations refused, or did not take any more", &c.peerRefused},
+		{"upstream_http2_goaways_total", "connections that destinations with HTTP/2 took no more requests on", &c.peerAways},
+		{"upstream_http2_faults_total", "connections closed since the destination broke HTTP/2", &c.peerFaults},
 		{"retries_total", "attempts after the first", &c.retries},
 		{"retries_refused_total", "attempts that the budget for retries did not allow", &c.retriesRefused},
 		{"fallbacks_total", "requests given to a fallback", &c.fallbacks},

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -84,9 +85,16 @@ func to(uri string, lines ...string) string {
 // leave no descriptor behind.
 func run(t *testing.T, engine, text string) *running {
 	t.Helper()
+	return runWith(t, text, Options{Engine: engine})
+}
+
+// runWith is run with other options.
+func runWith(t *testing.T, text string, options Options) *running {
+	t.Helper()
 	keepsNothing(t)
 	r := &running{t: t, ended: make(chan error, 1)}
-	p, err := New(parse(t, text), Options{Engine: engine, Report: r.report})
+	options.Report = r.report
+	p, err := New(parse(t, text), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,6 +295,9 @@ func serveHTTP(t *testing.T, h http.HandlerFunc) *origin {
 	t.Cleanup(func() { s.Close(); <-done })
 	return o
 }
+
+// quiet is for servers whose complaints are not of interest.
+func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // pattern is n bytes in which every place differs from those near it.
 func pattern(n int) []byte {

@@ -31,6 +31,9 @@ func (x *exchange) appendRequest(b []byte) []byte {
 		x.offered(head, lines)
 	}
 	b = x.appendLines(b, head, lines)
+	if d.upstream.http2 && x.takesTrailers() {
+		b = append(b, "te: trailers\r\n"...)
+	}
 	switch {
 	case q.Chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)

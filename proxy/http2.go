@@ -68,8 +68,7 @@ type session struct {
 	settings   http2.Settings // the client's
 	window     http2.Window
 	credit     http2.Credit
-	resized    bool // the client is to be told that there is no dynamic table
-	told       bool // it was
+	table      tableNotice
 
 	ids     []uint32 // of streams, at the same place
 	streams []*stream
@@ -77,7 +76,7 @@ type session struct {
 	spared  []*stream // ready's other half
 	held    int       // bytes in the streams' parcels
 	last    uint32    // the highest identifier
-	recent  [recentIDs]uint32
+	recent  recents
 	resets  int   // that are left
 	resetAt int64 // loop's clock: when they were counted
 }
@@ -208,16 +207,6 @@ func (s *session) packing() bool {
 // that is behind the last.
 func (s *session) idle(id uint32) bool { return id&1 == 0 || id > s.last && s.state < sessionLast }
 
-// was is what is known of a stream that is not open: whether it ever was, and was ended
-// here while the client still sent.
-func (s *session) was(id uint32) (opened, ours bool) {
-	have := s.recent[id>>1%recentIDs]
-	if have&^disregarded > id { // forgotten since: what comes may have been on its way for long
-		return true, true
-	}
-	return have&^disregarded == id, have == id|disregarded
-}
-
 // head takes a header block: a request, or the trailers of one.
 func (s *session) head(ev *http2.Event) {
 	id, l := ev.Stream, s.connection.loop
@@ -227,7 +216,7 @@ func (s *session) head(ev *http2.Event) {
 		s.request(ev)
 		return
 	}
-	opened, ours := s.was(id)
+	opened, ours := s.recent.was(id)
 	switch {
 	case id&1 == 0, st == nil && id <= s.last && !opened:
 		s.end(http2.ProtocolError)
@@ -270,7 +259,7 @@ func (s *session) request(ev *http2.Event) {
 	var err error
 	in.b, err = w.request(in.b, &s.decoder, ev.Payload, l.site.config.Limits.HeaderBytes, ev.End)
 	s.last = ev.Stream
-	s.recent[ev.Stream>>1%recentIDs] = ev.Stream
+	s.recent.begin(ev.Stream)
 	if err != nil {
 		l.parcels.put(in)
 		if !errors.Is(err, errMalformed) {
@@ -371,7 +360,7 @@ func (s *session) finish(st *stream) {
 // body takes a piece of a DATA frame.
 func (s *session) body(ev *http2.Event) {
 	st := s.find(ev.Stream)
-	_, ours := s.was(ev.Stream)
+	_, ours := s.recent.was(ev.Stream)
 	switch {
 	case s.idle(ev.Stream):
 		s.end(http2.ProtocolError)
@@ -425,7 +414,7 @@ func (s *session) set(ev *http2.Event) {
 		return
 	}
 	s.state = max(s.state, sessionOpen)
-	s.resized = s.resized || s.settings.HeaderTableSize < before.HeaderTableSize
+	s.table.resized = s.table.resized || s.settings.HeaderTableSize < before.HeaderTableSize
 	by := int64(s.settings.InitialWindowSize) - int64(before.InitialWindowSize)
 	for _, st := range s.streams {
 		if !st.window.Grow(by) {
@@ -490,7 +479,7 @@ func (s *session) reset(id uint32, code http2.Code) {
 	if s.state == sessionOver {
 		return
 	}
-	s.recent[id>>1%recentIDs] = id | disregarded
+	s.recent.disregard(id)
 	p := s.connection.room(resetBytes)
 	p.b = http2.AppendReset(p.b, id, code)
 }
@@ -561,16 +550,6 @@ func (s *session) data(st *stream, n int, last bool) bool {
 		s.finish(st)
 	}
 	return !last
-}
-
-// appendBlock adds the frames of a header block. The first says that there is no dynamic
-// table, where the client has asked for a smaller one (RFC 7541, section 4.2).
-func (s *session) appendBlock(b []byte, id uint32, block []byte, last bool) []byte {
-	if s.resized && !s.told {
-		s.told = true
-		block = append([]byte{tableSizeNone}, block...)
-	}
-	return http2.AppendBlock(b, id, block, last, http2.DefaultFrame)
 }
 
 // tableSizeNone is a change of the dynamic table's size to 0 (RFC 7541, section 6.3).

@@ -12,6 +12,7 @@ type heads struct {
 	name        []byte // scratch: a name in lower case
 	text, block []byte // the last head, and its block
 	status      int    // of it
+	secure      bool   // a request's scheme
 }
 
 // headEnd is what a head ends with.

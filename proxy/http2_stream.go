@@ -160,7 +160,7 @@ func (st *stream) frame(room *int) outcome {
 func (st *stream) frameTail(room *int) {
 	p := st.session.connection.room(len(st.tail) + http2.HeaderBytes*(2+len(st.tail)/http2.DefaultFrame))
 	before := len(p.b)
-	p.b = st.session.appendBlock(p.b, st.id, st.tail, true)
+	p.b = st.session.table.appendBlock(p.b, st.id, st.tail, true)
 	*room -= len(p.b) - before
 	st.session.finish(st)
 }
@@ -179,7 +179,7 @@ func (st *stream) frameHead(room *int) bool {
 	last := st.headed && st.over && st.held == 0 && len(st.tail) == 0
 	p := c.room(len(block) + http2.HeaderBytes*(2+len(block)/http2.DefaultFrame))
 	before := len(p.b)
-	p.b = s.appendBlock(p.b, st.id, block, last)
+	p.b = s.table.appendBlock(p.b, st.id, block, last)
 	*room -= len(p.b) - before
 	if last {
 		s.finish(st)

@@ -87,8 +87,12 @@ type memory struct {
 	nothing   []byte // see blank
 	clean     []byte // scratch of route.Clean
 	streams   []*stream
+	idleCalls []*call
+	spent     []*call // that ended in this turn
 	rewriter  rewriter
 	heads     heads
+	asks      heads // of requests to destinations with HTTP/2
+	replies   replies
 	chunk     []byte // scratch of stream.take
 }
 
@@ -182,15 +186,27 @@ func (l *loop) settle() {
 func (l *loop) flush() {
 	for i := 0; i < len(l.dirty); i++ {
 		c := l.dirty[i]
-		if c.session != nil {
+		switch {
+		case c.session != nil:
 			c.session.gather()
+		case c.outward != nil:
+			c.outward.gather()
 		}
 		c.dirty = false
-		if c.session == nil || !c.session.holds() {
+		if !c.holds() {
 			c.flush()
 		}
 	}
 	l.dirty = l.dirty[:0]
+	if len(l.spent) > 0 {
+		l.reuseCalls()
+	}
+}
+
+// holds tells whether what is written waits, since the other end has not taken what it was
+// sent before.
+func (c *conn) holds() bool {
+	return c.session != nil && c.session.holds() || c.outward != nil && c.blocked
 }
 
 func (l *loop) handle(ev *ring.Event) {
@@ -238,7 +254,11 @@ func (l *loop) handle(ev *ring.Event) {
 	case ring.Accepted:
 		c.owner.(*listener).accepted(ev)
 	case ring.Connected:
-		c.owner.(*peer).connected(ev.Err)
+		if s := c.outward; s != nil {
+			s.connected(ev.Err)
+		} else {
+			c.owner.(*peer).connected(ev.Err)
+		}
 	}
 }
 
@@ -307,7 +327,7 @@ func (l *loop) stop(within time.Duration) {
 func (l *loop) letGo() error {
 	var err error
 	for _, c := range l.conns {
-		if c != nil && c.fd >= 0 && c.stream == nil {
+		if c != nil && c.fd >= 0 && c.hasSocket() {
 			c.unsplice()
 			if c.tls != nil {
 				c.tls.Stop()

@@ -78,7 +78,7 @@ func (p *peer) begin(x *exchange) {
 	p.state, p.broken = peerAsked, false
 	p.served++
 	p.base = p.flushed
-	p.chunkBody = x.request.Chunked
+	p.chunkBody = x.request.Chunked && p.call == nil
 	out := p.buffer()
 	out.b = x.appendRequest(out.b)
 	if x.bodyState == bodyWhole {
@@ -100,13 +100,17 @@ func (p *peer) body(piece []byte) {
 	} else {
 		out.b = append(out.b, piece...)
 	}
-	if p.state < peerBody {
+	if p.state < peerBody || p.call != nil {
 		p.expire(p.client.x.location.idle)
 	}
 }
 
 // endBody ends the request's body.
 func (p *peer) endBody() {
+	if p.call != nil {
+		p.call.endBody()
+		return
+	}
 	if p.chunkBody && !p.broken && p.fd >= 0 {
 		p.chunkBody = false
 		p.write(lastChunk)
@@ -247,6 +251,9 @@ func (p *peer) final(r *http1.Response, head []byte) {
 	if r.Chunked {
 		p.response.Collect(&p.trailers)
 	}
+	if p.call != nil {
+		p.response = http1.OpenBody() // its frames say where it ends
+	}
 	if r.HasLength && !r.Chunked {
 		p.length = r.ContentLength
 	}
@@ -311,6 +318,18 @@ func (p *peer) pass(b []byte) {
 	p.done(len(b) == 0)
 }
 
+// complete ends a response whose body has no end in itself.
+func (p *peer) complete() {
+	p.response = http1.Body{}
+	if x := p.client.x; x.packer != nil {
+		if err := x.packed(true); err != nil {
+			p.cut("compression: " + err.Error())
+			return
+		}
+	}
+	p.done(true)
+}
+
 // done ends a response. clean says that nothing came behind it.
 func (p *peer) done(clean bool) {
 	p.unsplice()
@@ -328,6 +347,8 @@ func (p *peer) done(clean bool) {
 	x.hold()
 	p.freeIn()
 	switch {
+	case p.call != nil:
+		p.drop()
 	case !clean:
 		p.loop.counts.unsolicited++
 		p.drop()
@@ -386,6 +407,9 @@ func (p *peer) lost(why string, closed bool) {
 // what came after was thrown away. A count of 0 acknowledged would be of a kernel that
 // does not count, since the handshake is one.
 func (p *peer) untaken(closed bool) bool {
+	if p.call != nil {
+		return p.call.id == 0
+	}
 	if p.flushed == p.base {
 		return true
 	}
@@ -406,7 +430,7 @@ func (p *peer) abandon() {
 		c.x.uncount()
 	}
 	p.client = nil
-	if p.state != peerConnecting { // the connection that comes will serve another
+	if p.state != peerConnecting || p.call != nil { // the connection that comes will serve another
 		p.drop()
 	}
 }
@@ -414,6 +438,12 @@ func (p *peer) abandon() {
 // drop closes the connection and makes room in its pool.
 func (p *peer) drop() {
 	if p.state == peerClosed {
+		return
+	}
+	if p.call != nil {
+		p.state = peerClosed
+		p.freeIn()
+		p.close()
 		return
 	}
 	p.pool.forget(p)
@@ -440,14 +470,7 @@ func (p *peer) ended(err syscall.Errno) {
 	case peerBody:
 		if err == 0 && p.response.UntilClose() && (p.far == nil || !p.far.torn.Load()) {
 			p.keep = false
-			p.response = http1.Body{}
-			if c := p.client; c.x.packer != nil {
-				if err := c.x.packed(true); err != nil {
-					p.cut("compression: " + err.Error())
-					return
-				}
-			}
-			p.done(true)
+			p.complete()
 			return
 		}
 		p.cut("the destination closed the connection within its response")

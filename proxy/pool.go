@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"ceiling/internal/ring"
 	"ceiling/proxy/config"
 )
 
@@ -11,7 +12,8 @@ import (
 type pool struct {
 	loop     *loop
 	upstream *upstream
-	idle     []*peer // the last in is the first out: the others may go when they are not needed
+	sessions []*peerSession // with HTTP/2, which take requests
+	idle     []*peer        // the last in is the first out: the others may go when they are not needed
 	queue    []*client
 	large    uint8   // see note
 	open     int     // connections, those under way too
@@ -51,6 +53,10 @@ func (p *pool) note(large bool) {
 func (p *pool) request(x *exchange) {
 	p.busy++
 	x.counted = true
+	if p.upstream.http2 {
+		p.ask(x)
+		return
+	}
 	if n := len(p.idle); n > 0 && !x.fresh {
 		peer := p.idle[n-1]
 		p.idle = p.idle[:n-1]
@@ -68,6 +74,11 @@ func (p *pool) request(x *exchange) {
 		p.connect(x)
 		return
 	}
+	p.line(x)
+}
+
+// line puts x in the queue, if there is room.
+func (p *pool) line(x *exchange) {
 	if len(p.queue) >= int(p.upstream.queue.Load()) {
 		p.loop.counts.queueFull++
 		x.uncount()
@@ -109,9 +120,7 @@ func (p *pool) connect(x *exchange) {
 		p.bridge(x)
 		return
 	}
-	list := *p.upstream.addresses.Load()
-	at := p.address(len(list))
-	fd, err := list[at].Socket()
+	fd, at, to, err := p.socket()
 	if err != nil {
 		p.unopened(x, err)
 		return
@@ -122,7 +131,15 @@ func (p *pool) connect(x *exchange) {
 	p.open++
 	x.peer = peer
 	peer.expire(x.location.connect)
-	p.loop.ring.Connect(fd, &list[at], peer.tag())
+	p.loop.ring.Connect(fd, to, peer.tag())
+}
+
+// socket makes a socket for the address whose turn it is.
+func (p *pool) socket() (fd, at int, to *ring.Sockaddr, err error) {
+	list := *p.upstream.addresses.Load()
+	at = p.address(len(list))
+	fd, err = list[at].Socket()
+	return fd, at, &list[at], err
 }
 
 // avoidNs is how long an address of a name is left out after a connect to it has
@@ -148,13 +165,7 @@ func (p *pool) address(n int) int {
 func (p *pool) unreachable(peer *peer, status int, why string) {
 	c := peer.client
 	peer.client = nil
-	others := false
-	if peer.address < len(p.avoid) {
-		p.avoid[peer.address] = p.loop.now + avoidNs
-		for _, until := range p.avoid {
-			others = others || until <= p.loop.now
-		}
-	}
+	others := p.avoidAddress(peer.address)
 	if c == nil {
 		peer.drop()
 		return
@@ -169,6 +180,17 @@ func (p *pool) unreachable(peer *peer, status int, why string) {
 	peer.state = peerClosed
 	peer.close()
 	p.connect(c.x)
+}
+
+// avoidAddress leaves an address out for a while, and tells whether there are others.
+func (p *pool) avoidAddress(at int) (others bool) {
+	if at < len(p.avoid) {
+		p.avoid[at] = p.loop.now + avoidNs
+		for _, until := range p.avoid {
+			others = others || until <= p.loop.now
+		}
+	}
+	return others
 }
 
 // bridge opens a connection that others encrypt. It is there at once.
@@ -242,6 +264,10 @@ func (p *pool) forget(peer *peer) {
 
 // admit opens a connection for the first of the queue, since there is room again.
 func (p *pool) admit() {
+	if p.upstream.http2 {
+		p.admitCalls()
+		return
+	}
 	if c := p.next(); c != nil {
 		p.connect(c.x)
 	}
@@ -252,6 +278,7 @@ func (p *pool) empty() {
 	for len(p.idle) > 0 {
 		p.idle[len(p.idle)-1].drop()
 	}
+	p.emptySessions()
 }
 
 var _ party = (*peer)(nil)

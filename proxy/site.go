@@ -309,7 +309,8 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 			return u, nil
 		}
 	}
-	u := &upstream{id: p.nextID(), key: target.Scheme + "://" + target.Address, target: target}
+	u := &upstream{id: p.nextID(), key: target.Scheme + "://" + target.Address, target: target,
+		http2: d.HTTP == config.HTTP2}
 	if u.roots = p.options.Roots; d.CA != "" {
 		u.roots = x509.NewCertPool()
 		if !u.roots.AppendCertsFromPEM(d.Roots) {
@@ -335,6 +336,9 @@ func (p *Proxy) upstreamOf(s, old *site, d *config.Destination, target config.Ta
 func upstreamKey(d *config.Destination, target config.Target) string {
 	k := fmt.Sprintf("%s:%s max=%d queue=%d idle=%d eject=%v", target.Scheme, target.Address, d.MaxConnections, d.Queue, d.IdleConnections,
 		d.Eject)
+	if d.HTTP == config.HTTP2 {
+		k += " http=2"
+	}
 	if d.CA != "" {
 		k += fmt.Sprintf(" ca=%x", sha256.Sum256(d.Roots)) // whom another file vouches for is another
 	}

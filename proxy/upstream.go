@@ -17,6 +17,7 @@ type upstream struct {
 	id     uint32 // dense: loops find their pool by it
 	key    string
 	target config.Target
+	http2  bool           // spoken to it
 	roots  *x509.CertPool // whom a destination with TLS is held to; nil is the system's
 
 	addresses atomic.Pointer[[]ring.Sockaddr]

@@ -152,6 +152,11 @@ func (p *Proxy) check(ctx context.Context, u *upstream, h *config.Health) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		},
 	}
+	if u.http2 {
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetHTTP2(u.secure())
+		transport.Protocols.SetUnencryptedHTTP2(!u.secure())
+	}
 	client := &http.Client{Transport: transport, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	tick := time.NewTicker(every)

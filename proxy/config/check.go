@@ -284,6 +284,12 @@ func (k *checker) destination(d *Destination, at *places, key string) {
 	if d.CA != "" {
 		k.authorities(d, err == nil && target.Scheme == HTTPS, at, key+".ca")
 	}
+	switch {
+	case d.HTTP != "" && d.HTTP != "1.1" && d.HTTP != HTTP2:
+		k.add(at, key+".http", "http: %q; \"1.1\" and \"2\" are known", d.HTTP)
+	case d.HTTP != "" && err == nil && target.Scheme == Files:
+		k.add(at, key+".http", "http: files have none")
+	}
 	if d.Weight == 0 {
 		d.Weight = 1
 	}

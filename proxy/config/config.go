@@ -160,6 +160,9 @@ type Destination struct {
 	Weight int    `toml:"weight"` // 0 is 1
 	// Host to send: "" is the client's, "upstream" that of the URI, else this name.
 	Host string `toml:"host"`
+	// HTTP is the version that the destination speaks: "" and "1.1", or "2", over a plain
+	// connection at once and over TLS by ALPN.
+	HTTP string `toml:"http"`
 	// CA is a PEM file of who vouches for an https destination's certificate; "" is
 	// the system's. Roots is its text: Read fills it in.
 	CA    string `toml:"ca"`

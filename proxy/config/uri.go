@@ -14,6 +14,9 @@ const (
 	Files = "files"
 )
 
+// HTTP2 is the value of a destination's HTTP that is not the default.
+const HTTP2 = "2"
+
 // Target is a destination's URI taken apart.
 type Target struct {
 	Scheme  string

@@ -1,0 +1,340 @@
+package proxy
+
+import "ceiling/internal/http2"
+
+// A call is a peer without a socket: what the loop writes to it, a head of HTTP/1.1 and a
+// body without framing, waits in its queue until the session makes frames of it, and what
+// comes of frames is given to the peer as a head of HTTP/1.1 and a body that lasts until the
+// stream ends.
+type call struct {
+	peer
+	session *peerSession
+	id      uint32 // 0: its head has not been sent
+	place   int    // in session.calls
+
+	queue  []*parcel
+	at     int    // of queue's first, what was sent
+	held   int    // bytes in queue
+	over   bool   // the request is whole
+	said   bool   // END_STREAM was sent
+	listed bool   // stands in session.ready
+	tail   []byte // header block of the request's trailers
+	window http2.Window
+
+	headed bool  // the final head is there
+	heard  bool  // END_STREAM came
+	left   int64 // of the response's body; unknownLength: its head does not say
+	credit http2.Credit
+	owed   uint32     // of the window, for bytes that their client has not taken
+	code   http2.Code // to reset it with, where it ends before both sides have ended it
+	silent bool       // the destination knows that it has ended
+}
+
+// ready has the session look at what the call has to send.
+func (k *call) ready() {
+	if !k.listed {
+		k.listed = true
+		k.session.ready = append(k.session.ready, k)
+	}
+	k.session.mark()
+}
+
+// enqueue queues what is written.
+func (k *call) enqueue() {
+	p := k.out
+	k.out = nil
+	switch {
+	case p == nil:
+	case len(p.b) == 0:
+		k.loop.parcels.put(p)
+	default:
+		k.queue = append(k.queue, p)
+		k.held += len(p.b)
+	}
+}
+
+// settle tells the call's source whether there is room, as conn.settle does.
+func (k *call) settle() {
+	switch {
+	case k.held > 0 && !k.blocked:
+		k.blocked = true
+		k.stalled()
+	case k.held == 0 && k.blocked:
+		k.blocked = false
+		k.drained()
+	}
+}
+
+// endBody ends the request.
+func (k *call) endBody() {
+	if x := k.client.x; len(x.trailers) > 0 {
+		k.tail = k.loop.heads.appendTrailerBlock(k.tail[:0], appendTrailers(nil, x.trailers, x.location.request.drop))
+	}
+	k.over = true
+	k.ready()
+}
+
+// frame makes frames of a head, and one of DATA, of at most room bytes.
+func (k *call) frame(room *int) outcome {
+	k.enqueue()
+	s := k.session
+	if k.id == 0 && k.held > 0 {
+		if *room <= 0 {
+			return framedPart
+		}
+		k.frameHead(room)
+	}
+	if k.held == 0 {
+		return k.frameEnd(room)
+	}
+	n := min(k.held, *room, http2.DefaultFrame)
+	switch {
+	case n <= 0 || s.window <= 0:
+		return framedPart
+	case k.window <= 0:
+		return framedHeld
+	}
+	n = s.window.Take(min(n, int(k.window)))
+	k.window.Take(n)
+	*room -= n + http2.HeaderBytes
+	flags := uint8(0)
+	if k.over && n == k.held && len(k.tail) == 0 {
+		k.said = true
+		flags = http2.EndStream
+	}
+	p := s.room(http2.HeaderBytes + n)
+	p.b = http2.AppendHeader(p.b, n, http2.Data, flags, k.id)
+	p.b = k.copyTo(p.b, n)
+	s.reader.Forgive()
+	if k.held == 0 && (k.said || !k.over) {
+		return framedAll
+	}
+	return framedSome
+}
+
+// frameHead makes frames of the request's head.
+func (k *call) frameHead(room *int) {
+	s := k.session
+	block, n := k.loop.asks.request(k.queue[0].b, s.pool.upstream.secure())
+	if n == 0 {
+		panic("proxy: the request of a call begins without a head")
+	}
+	k.id, s.ids[k.place] = s.next, s.next
+	s.recent.begin(k.id)
+	s.next += 2
+	k.pass(n)
+	k.said = k.over && k.held == 0 && len(k.tail) == 0
+	k.block(block, k.said, room)
+}
+
+// frameEnd ends the stream, once the request is whole.
+func (k *call) frameEnd(room *int) outcome {
+	switch {
+	case !k.over || k.said || k.id == 0:
+	case *room <= 0:
+		return framedPart
+	case len(k.tail) > 0:
+		k.said = true
+		k.block(k.tail, true, room)
+	default:
+		k.said = true
+		p := k.session.room(http2.HeaderBytes)
+		p.b = http2.AppendHeader(p.b, 0, http2.Data, http2.EndStream, k.id)
+	}
+	return framedAll
+}
+
+// block sends a header block.
+func (k *call) block(block []byte, last bool, room *int) {
+	p := k.session.room(len(block) + 1 + http2.HeaderBytes*(2+len(block)/http2.DefaultFrame))
+	before := len(p.b)
+	p.b = k.session.table.appendBlock(p.b, k.id, block, last)
+	*room -= len(p.b) - before
+}
+
+// pass takes n bytes off the queue, of its first.
+func (k *call) pass(n int) {
+	k.at += n
+	k.held -= n
+	if k.at < len(k.queue[0].b) {
+		return
+	}
+	k.loop.parcels.put(k.queue[0])
+	k.at = 0
+	k.queue = k.queue[:copy(k.queue, k.queue[1:])]
+}
+
+// copyTo takes n bytes of the queue to b.
+func (k *call) copyTo(b []byte, n int) []byte {
+	for n > 0 {
+		first := k.queue[0].b[k.at:]
+		m := min(n, len(first))
+		b = append(b, first[:m]...)
+		k.pass(m)
+		n -= m
+	}
+	return b
+}
+
+// takeHead takes a head of the response, which ends with it where end says so.
+func (k *call) takeHead(r *replies, end bool) {
+	x := k.client.x
+	if r.status < 200 {
+		if end {
+			k.malformed("an interim response that ends its stream")
+			return
+		}
+		k.received(r.text)
+		return
+	}
+	k.headed, k.heard, k.left = true, end, r.length
+	text := r.text
+	switch bodiless := r.status == 204 || r.status == 304 || string(x.request.Method) == "HEAD"; {
+	case bodiless:
+		k.left = 0
+	case end && k.left > 0:
+		k.malformed("a body that is not as long as its head says")
+		return
+	case end && k.left == unknownLength && k.client.stream == nil: // HTTP/1.1 has no other way to say it in the head
+		text = r.empty()
+	}
+	k.session.served = true
+	k.received(text)
+	if end && k.fd >= 0 {
+		k.complete()
+	}
+}
+
+// take gives a piece of the response's body, which took flow of the window, to the client.
+func (k *call) take(piece []byte, flow uint32, end bool) {
+	k.owed += flow
+	if k.left != unknownLength {
+		if k.left -= int64(len(piece)); k.left < 0 || end && k.left > 0 {
+			k.malformed("a body that is not as long as its head says")
+			return
+		}
+	}
+	k.heard = end
+	if len(piece) > 0 {
+		k.received(piece)
+	}
+	switch {
+	case k.fd < 0:
+	case end:
+		k.complete()
+	case k.intake != intakePaused:
+		k.repay()
+	}
+}
+
+// takeTrailers ends the response.
+func (k *call) takeTrailers(lines []byte) {
+	if k.left > 0 {
+		k.malformed("a body that is not as long as its head says")
+		return
+	}
+	k.heard = true
+	k.trailers = append(k.trailers[:0], lines...)
+	k.complete()
+}
+
+// repay opens the window again by what its client has taken.
+func (k *call) repay() {
+	owed := k.owed
+	if k.owed = 0; owed == 0 || k.heard {
+		return
+	}
+	if n := k.credit.Return(owed); n > 0 {
+		p := k.session.room(windowUpdateBytes)
+		p.b = http2.AppendWindowUpdate(p.b, k.id, n)
+	}
+}
+
+// detach takes the request off the call, for another.
+func (k *call) detach() *exchange {
+	x := k.client.x
+	k.client, x.peer = nil, nil
+	k.drop()
+	return x
+}
+
+// malformed ends a call because of what the destination did.
+func (k *call) malformed(why string) {
+	k.loop.counts.badResponses++
+	if k.code == http2.Cancel {
+		k.code = http2.ProtocolError
+	}
+	k.fail("the destination's response: " + why)
+}
+
+// fail ends a call whose request the destination has.
+func (k *call) fail(why string) {
+	if k.state == peerBody {
+		k.cut(why)
+		return
+	}
+	k.give(502, why)
+}
+
+// resetBy takes the destination's RST_STREAM.
+func (k *call) resetBy(code http2.Code) {
+	k.silent = true
+	if code == http2.RefusedStream && !k.headed {
+		k.refused("the destination refused the stream")
+		return
+	}
+	k.loop.counts.peerResets++
+	if st := k.client.stream; st != nil && code != http2.NoError { // gRPC reads the code
+		st.code = code
+	}
+	k.fail("the destination reset the stream: " + code.String())
+}
+
+// refused ends a call of which the destination says that it has done nothing: any request
+// may be sent again, and the first time without a retry being counted against it.
+func (k *call) refused(why string) {
+	k.loop.counts.peerRefused++
+	if k.state == peerBody {
+		k.cut(why)
+		return
+	}
+	k.giveUp(502, why, failure{stale: !k.client.x.fresh, opened: k.opened})
+}
+
+// lose ends a call whose connection has ended.
+func (k *call) lose(status int, why string) {
+	switch k.state {
+	case peerBody:
+		k.cut(why)
+	case peerConnecting:
+		k.giveUp(status, why, failure{opened: k.opened})
+	default:
+		k.giveUp(status, why, failure{sent: !k.untaken(false), stale: k.peer.served > 1 && k.state == peerAsked, opened: k.opened})
+	}
+}
+
+// leave ends a call, whatever it is at.
+func (k *call) leave() {
+	s := k.session
+	if k.id != 0 && !(k.heard && k.said) && !k.silent && s.state < outOver {
+		s.reset(k.id, k.code)
+	}
+	for i, p := range k.queue {
+		k.loop.parcels.put(p)
+		k.queue[i] = nil
+	}
+	k.queue, k.held = k.queue[:0], 0
+	s.forget(k)
+}
+
+// reuseCalls keeps what ended in this turn. Earlier it may be in the hands of who is
+// dealing with it.
+func (l *loop) reuseCalls() {
+	for i, k := range l.spent {
+		if !k.unsettled && !k.listed && len(l.idleCalls) < maxSpare {
+			l.idleCalls = append(l.idleCalls, k)
+		}
+		l.spent[i] = nil
+	}
+	l.spent = l.spent[:0]
+}

@@ -1,0 +1,632 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"ceiling/internal/hpack"
+	"ceiling/internal/http1"
+	"ceiling/internal/http2"
+	"ceiling/internal/ring"
+)
+
+// HTTP/2 to destinations (RFC 9113). A peerSession is a connection that speaks it, and
+// each request on it is a call, which is a peer without a socket (http2_call.go). The reasons
+// are in docs/decisions/038-http2-to-destinations.md.
+
+const (
+	// callsMost is how many requests a connection carries at most, and callsAssumed how many
+	// are given to one whose destination has not said yet how many it takes.
+	callsMost    = 256
+	callsAssumed = 100
+	// callWindow is what a destination may send of a response that its client does not take.
+	// A connection's window is given back at once: a client that reads slowly does not
+	// hold up others.
+	callWindow        = 128 << 10
+	peerSessionWindow = 1 << 20
+)
+
+// peerSessionState goes from each to a later one.
+type peerSessionState uint8
+
+const (
+	outConnecting peerSessionState = iota
+	outGreeting                    // connected; the destination's SETTINGS are to come
+	outOpen
+	outLeaving // no new requests: those under way are finished
+	outOver
+)
+
+// peerSession is a connection with HTTP/2 to a destination.
+type peerSession struct {
+	conn
+	pool     *pool
+	state    peerSessionState
+	reader   http2.Reader
+	decoder  hpack.Decoder
+	settings http2.Settings // the destination's
+	window   http2.Window
+	credit   http2.Credit
+	table    tableNotice
+
+	ids     []uint32 // of calls, at the same place; 0: its head has not been sent
+	calls   []*call
+	ready   []*call // have something to send, or an end
+	spared  []*call // ready's other half
+	next    uint32  // identifier
+	recent  recents
+	began   int64   // loop's clock
+	address int     // of the upstream's addresses, the one it leads to
+	served  bool    // it has answered a request
+	away    string  // why the destination takes no more requests
+	bridge  *bridge // nil without one
+}
+
+// ask finds a connection with HTTP/2 for x, or a place in the queue for one.
+func (p *pool) ask(x *exchange) {
+	for _, s := range p.sessions {
+		if s.hasRoom() {
+			if s.state == outOpen {
+				p.loop.counts.reuses++
+			}
+			s.take(x)
+			return
+		}
+	}
+	if limit := int(p.upstream.limit.Load()); limit > 0 && p.open >= limit {
+		p.line(x)
+		return
+	}
+	p.openSession(x)
+}
+
+// openSession opens a connection for x.
+func (p *pool) openSession(x *exchange) {
+	l := p.loop
+	s := &peerSession{pool: p, settings: http2.DefaultSettings(), window: http2.DefaultWindow, next: 1, began: l.now,
+		credit: http2.NewCredit(peerSessionWindow)}
+	var fd int
+	var err error
+	var to *ring.Sockaddr
+	if p.upstream.secure() {
+		fd, s.bridge, err = l.proxy.bridge(p.upstream, time.Duration(x.location.connect))
+	} else {
+		fd, s.address, to, err = p.socket()
+	}
+	if err != nil {
+		p.unopened(x, err)
+		return
+	}
+	l.adopt(&s.conn, s, fd)
+	s.outward = s
+	s.decoder.SetLimit(0)
+	p.open++
+	p.sessions = append(p.sessions, s)
+	s.take(x)
+	s.expire(x.location.connect)
+	if to == nil {
+		s.connected(0)
+		return
+	}
+	l.ring.Connect(fd, to, s.tag())
+}
+
+// admitCalls gives the first of the queue to connections that have room, or to new ones.
+func (p *pool) admitCalls() {
+	for n := len(p.queue); n > 0 && len(p.queue) > 0 && p.hasRoom(); n-- {
+		p.ask(p.next().x)
+	}
+}
+
+func (p *pool) hasRoom() bool {
+	limit := int(p.upstream.limit.Load())
+	return limit == 0 || p.open < limit || slices.ContainsFunc(p.sessions, (*peerSession).hasRoom)
+}
+
+// emptySessions closes the idle connections.
+func (p *pool) emptySessions() {
+	for _, s := range slices.Clone(p.sessions) {
+		if len(s.calls) == 0 && s.state == outOpen {
+			s.bye()
+		}
+	}
+}
+
+// hasRoom tells whether the connection takes one more request.
+func (s *peerSession) hasRoom() bool {
+	most := callsAssumed
+	if s.state == outOpen {
+		most = s.most()
+	}
+	return s.state <= outOpen && len(s.calls) < most && uint64(s.next)+2*callsMost <= http2.MaxStream
+}
+
+func (s *peerSession) most() int { return int(min(s.settings.MaxConcurrentStreams, callsMost)) }
+
+// take makes x a call, which begins once the destination has said how many it takes.
+func (s *peerSession) take(x *exchange) {
+	l := s.loop
+	var k *call
+	if n := len(l.idleCalls); n > 0 {
+		k, l.idleCalls = l.idleCalls[n-1], l.idleCalls[:n-1]
+		*k = call{queue: k.queue}
+	} else {
+		k = new(call)
+	}
+	k.session, k.place, k.code, k.left = s, len(s.calls), http2.Cancel, unknownLength
+	k.credit, k.window = http2.NewCredit(callWindow), http2.Window(s.settings.InitialWindowSize)
+	s.ids, s.calls = append(s.ids, 0), append(s.calls, k)
+	l.adopt(&k.conn, &k.peer, int(s.fd))
+	k.call = k
+	k.pool, k.client, x.peer, k.opened = s.pool, x.client, &k.peer, s.began
+	if s.served {
+		k.peer.served = 1
+	}
+	if s.state == outOpen {
+		s.deadline = 0
+		k.begin(x)
+	}
+}
+
+// connected ends a connect.
+func (s *peerSession) connected(err syscall.Errno) {
+	l := s.loop
+	if err != 0 {
+		l.counts.connectErrors++
+		s.unreachable(502, "connect: "+err.Error())
+		return
+	}
+	l.counts.connects++
+	s.state = outGreeting
+	out := s.buffer()
+	out.b = append(out.b, http2.Preface...)
+	out.b = http2.AppendSettings(out.b, http2.Setting{ID: http2.HeaderTableSize}, http2.Setting{ID: http2.EnablePush},
+		http2.Setting{ID: http2.InitialWindowSize, Value: callWindow}, http2.Setting{ID: http2.MaxHeaderListSize, Value: http1.MaxHead})
+	out.b = http2.AppendWindowUpdate(out.b, 0, peerSessionWindow-http2.DefaultWindow)
+	s.receive()
+}
+
+// unreachable ends an attempt to connect. A name's next address is tried before the
+// destination counts as failed.
+func (s *peerSession) unreachable(status int, why string) {
+	p := s.pool
+	others := p.avoidAddress(s.address)
+	s.retire()
+	s.state = outOver
+	for len(s.calls) > 0 {
+		k := s.calls[len(s.calls)-1]
+		if others {
+			p.ask(k.detach())
+		} else {
+			k.giveUp(status, why, failure{opened: s.began})
+		}
+	}
+	s.close()
+	p.admit()
+}
+
+// begin gives the requests that wait to a destination that has said how many it takes.
+// Others find another connection.
+func (s *peerSession) begin() {
+	s.state, s.deadline = outOpen, 0
+	if s.most() == 0 {
+		s.end(502, "the destination takes no request: SETTINGS_MAX_CONCURRENT_STREAMS is 0")
+		return
+	}
+	begun := 0
+	for _, k := range slices.Clone(s.calls) {
+		switch {
+		case k.fd < 0 || k.state != peerConnecting:
+		case begun < s.most():
+			begun++
+			k.begin(k.client.x)
+		default:
+			s.pool.ask(k.detach())
+		}
+	}
+	if s.state == outOpen && len(s.calls) == 0 {
+		s.rest()
+	}
+	s.pool.admit()
+}
+
+// received takes bytes of the destination.
+func (s *peerSession) received(b []byte) {
+	for len(b) > 0 && s.fd >= 0 {
+		ev, n, err := s.reader.Next(b)
+		b = b[n:]
+		switch greeting := s.state == outGreeting; {
+		case greeting && (err != nil || ev != nil && (ev.Type != http2.SettingsFrame || ev.Flags&http2.Ack != 0)):
+			s.loop.counts.peerFaults++
+			s.end(502, "the destination does not speak HTTP/2")
+		case err != nil && err.Stream == 0:
+			s.broken(err.Code, err.Reason)
+		case err != nil:
+			s.wrong(err.Stream, err.Code, err.Reason)
+		case ev != nil:
+			s.event(ev)
+		}
+	}
+	if s.blocked && s.out != nil && len(s.out.b) > controlMost {
+		s.pause()
+	}
+}
+
+// event takes one frame.
+func (s *peerSession) event(ev *http2.Event) {
+	switch ev.Type {
+	case http2.Headers:
+		s.head(ev)
+	case http2.Data:
+		s.body(ev)
+	case http2.ResetStream:
+		s.resetBy(ev)
+	case http2.SettingsFrame:
+		s.set(ev)
+	case http2.Ping:
+		if ev.Flags&http2.Ack == 0 {
+			p := s.room(pingBytes)
+			p.b = http2.AppendPing(p.b, ev.Payload, true)
+		}
+	case http2.GoAway:
+		s.goAway(ev)
+	case http2.WindowUpdate:
+		s.grow(ev)
+	case http2.PushPromise:
+		s.broken(http2.ProtocolError, "PUSH_PROMISE, which was not allowed")
+	}
+}
+
+// find is a call whose head was sent, nil where there is none.
+func (s *peerSession) find(id uint32) *call {
+	for i, have := range s.ids {
+		if have == id {
+			return s.calls[i]
+		}
+	}
+	return nil
+}
+
+// idle tells that a stream was not begun.
+func (s *peerSession) idle(id uint32) bool { return id&1 == 0 || id >= s.next }
+
+// stray takes a frame of a stream that is none, or has ended; false where it ends the
+// connection. What was reset here may still have something on its way.
+func (s *peerSession) stray(id uint32) bool {
+	_, ours := s.recent.was(id)
+	switch {
+	case s.idle(id):
+		s.broken(http2.ProtocolError, "a stream that was not begun")
+	case !ours:
+		s.broken(http2.StreamClosed, "frames behind the end of a response")
+	default:
+		return true
+	}
+	return false
+}
+
+// head takes a header block: a response, or the trailers of one.
+func (s *peerSession) head(ev *http2.Event) {
+	l, k := s.loop, s.find(ev.Stream)
+	if k == nil && !s.stray(ev.Stream) {
+		return
+	}
+	trailers := k == nil || k.headed
+	var err error
+	if trailers {
+		err = l.rewriter.trailers(&s.decoder, ev.Payload, http1.MaxTrailer)
+	} else {
+		err = l.replies.read(&s.decoder, ev.Payload, http1.MaxHead)
+	}
+	switch {
+	case errors.Is(err, errBlock):
+		s.broken(http2.EnhanceYourCalm, err.Error())
+	case err != nil && !errors.Is(err, errMalformed):
+		s.broken(http2.CompressionError, err.Error())
+	case k == nil: // it was read for the decoder's sake
+	case trailers && (err != nil || !ev.End):
+		k.malformed("malformed trailers")
+	case trailers:
+		k.takeTrailers(l.rewriter.lines)
+	case err != nil:
+		k.malformed(l.replies.why)
+	default:
+		k.takeHead(&l.replies, ev.End)
+	}
+}
+
+// body takes a piece of a DATA frame.
+func (s *peerSession) body(ev *http2.Event) {
+	k := s.find(ev.Stream)
+	if !s.credit.Spend(ev.Flow) {
+		s.broken(http2.FlowControlError, "more than the connection's window allows")
+		return
+	}
+	if n := s.credit.Return(ev.Flow); n > 0 {
+		p := s.room(windowUpdateBytes)
+		p.b = http2.AppendWindowUpdate(p.b, 0, n)
+	}
+	switch {
+	case k == nil:
+		if ev.First {
+			s.stray(ev.Stream)
+		}
+	case !k.headed:
+		k.malformed("a body without a head")
+	case !k.credit.Spend(ev.Flow):
+		k.code = http2.FlowControlError
+		k.malformed("more than the stream's window allows")
+	default:
+		k.take(ev.Payload, ev.Flow, ev.End)
+	}
+}
+
+// resetBy takes the destination's RST_STREAM.
+func (s *peerSession) resetBy(ev *http2.Event) {
+	switch k := s.find(ev.Stream); {
+	case k != nil:
+		k.resetBy(ev.Code)
+	case s.idle(ev.Stream):
+		s.broken(http2.ProtocolError, "a stream that was not begun")
+	}
+}
+
+// set takes the destination's SETTINGS.
+func (s *peerSession) set(ev *http2.Event) {
+	if ev.Flags&http2.Ack != 0 {
+		return
+	}
+	before := s.settings
+	if err := s.settings.Apply(ev.Payload); err != nil {
+		s.broken(err.Code, err.Reason)
+		return
+	}
+	s.table.resized = s.table.resized || s.settings.HeaderTableSize < before.HeaderTableSize
+	by := int64(s.settings.InitialWindowSize) - int64(before.InitialWindowSize)
+	for _, k := range s.calls {
+		if !k.window.Grow(by) {
+			s.broken(http2.FlowControlError, "a window over 2^31-1")
+			return
+		}
+		if by > 0 && k.held > 0 {
+			k.ready()
+		}
+	}
+	p := s.room(http2.HeaderBytes)
+	p.b = http2.AppendSettingsAck(p.b)
+	switch s.state {
+	case outGreeting:
+		s.begin()
+	case outOpen:
+		s.pool.admit()
+	}
+}
+
+// goAway: the destination takes no more requests on the connection, and has not looked at
+// those behind the one that it names.
+func (s *peerSession) goAway(ev *http2.Event) {
+	s.loop.counts.peerAways++
+	if ev.Code != http2.NoError {
+		s.away = ": GOAWAY " + ev.Code.String()
+	}
+	s.retire()
+	for s.fd >= 0 {
+		i := slices.IndexFunc(s.ids, func(id uint32) bool { return id == 0 || id > ev.Promised })
+		if i < 0 {
+			break
+		}
+		s.calls[i].silent = true
+		s.calls[i].refused("the destination ends the connection" + s.away)
+	}
+	if s.fd >= 0 && len(s.calls) == 0 {
+		s.bye()
+	}
+}
+
+// grow takes a WINDOW_UPDATE.
+func (s *peerSession) grow(ev *http2.Event) {
+	if ev.Stream == 0 {
+		if !s.window.Grow(int64(ev.Promised)) {
+			s.broken(http2.FlowControlError, "a window over 2^31-1")
+		} else if len(s.ready) > 0 {
+			s.mark()
+		}
+		return
+	}
+	switch k := s.find(ev.Stream); {
+	case k == nil && s.idle(ev.Stream):
+		s.broken(http2.ProtocolError, "a stream that was not begun")
+	case k == nil:
+	case !k.window.Grow(int64(ev.Promised)):
+		s.wrong(ev.Stream, http2.FlowControlError, "a window over 2^31-1")
+	case k.held > 0:
+		k.ready()
+	}
+}
+
+// wrong resets a stream because of what the destination did.
+func (s *peerSession) wrong(id uint32, code http2.Code, why string) {
+	if k := s.find(id); k != nil {
+		k.code = code
+		k.malformed(why)
+		return
+	}
+	s.reset(id, code)
+}
+
+// reset tells the destination that a stream has ended.
+func (s *peerSession) reset(id uint32, code http2.Code) {
+	s.recent.disregard(id)
+	p := s.room(resetBytes)
+	p.b = http2.AppendReset(p.b, id, code)
+}
+
+// gather makes frames of what calls have, a frame of each in turn.
+func (s *peerSession) gather() {
+	room := maxAnswered
+	if s.blocked || s.fd < 0 {
+		room = 0
+	}
+	kept := s.spared[:0]
+	for i := 0; i < len(s.ready); i++ {
+		k := s.ready[i]
+		s.ready[i] = nil
+		if k.fd < 0 {
+			k.listed = false
+			continue
+		}
+		switch k.frame(&room) {
+		case framedSome:
+			s.ready = append(s.ready, k)
+			continue
+		case framedPart:
+			kept = append(kept, k)
+		default:
+			k.listed = false
+		}
+		if k.held > 0 && !k.blocked || k.held == 0 && k.blocked {
+			k.unsettle()
+			s.loop.hurry = s.loop.hurry || k.held == 0
+		}
+	}
+	s.ready, s.spared = kept, s.ready[:0]
+	if len(kept) > 0 && room <= 0 && !s.blocked && s.fd >= 0 {
+		s.atEase()
+	}
+}
+
+// forget takes a call off the books.
+func (s *peerSession) forget(k *call) {
+	end := len(s.calls) - 1
+	moved := s.calls[end]
+	s.ids[k.place], s.calls[k.place], moved.place = s.ids[end], moved, k.place
+	s.calls[end] = nil
+	s.ids, s.calls = s.ids[:end], s.calls[:end]
+	s.loop.spent = append(s.loop.spent, k)
+	if s.state == outOver {
+		return
+	}
+	if end == 0 {
+		switch s.state {
+		case outOpen:
+			s.rest()
+		case outLeaving:
+			s.bye()
+		}
+	}
+	s.pool.admit()
+}
+
+// rest waits for the next request.
+func (s *peerSession) rest() {
+	p, idle := s.pool, 0
+	for _, other := range p.sessions {
+		if other != s && len(other.calls) == 0 {
+			idle++
+		}
+	}
+	if p.loop.stopping || p.upstream.gone.Load() || idle >= int(p.upstream.maxIdle.Load()) {
+		s.bye()
+		return
+	}
+	s.reader.Shrink()
+	s.decoder.Shrink()
+	s.expire(p.upstream.idle.Load())
+}
+
+// retire gives the connection no more requests. Those under way are not held
+// against the limit of connections: they may last for hours.
+func (s *peerSession) retire() {
+	if s.state >= outLeaving {
+		return
+	}
+	s.state = outLeaving
+	p := s.pool
+	p.open--
+	if i := slices.Index(p.sessions, s); i >= 0 {
+		p.sessions = slices.Delete(p.sessions, i, i+1)
+	}
+}
+
+// bye ends a connection without requests.
+func (s *peerSession) bye() {
+	s.sayGoAway(http2.NoError)
+	s.end(502, "the connection ended")
+}
+
+// broken ends a connection because of what the destination did.
+func (s *peerSession) broken(code http2.Code, why string) {
+	if s.state == outOver {
+		return
+	}
+	s.loop.counts.peerFaults++
+	s.sayGoAway(code)
+	s.end(502, "the destination broke HTTP/2: "+code.String()+" ("+why+")")
+}
+
+func (s *peerSession) sayGoAway(code http2.Code) {
+	if s.fd >= 0 && !s.blocked && s.state > outConnecting {
+		p := s.room(goAwayBytes)
+		p.b = http2.AppendGoAway(p.b, 0, code)
+		s.flush()
+	}
+}
+
+// end closes the connection. Each request fails as it would if it had one of its own.
+func (s *peerSession) end(status int, why string) {
+	if s.state == outOver {
+		return
+	}
+	s.retire()
+	s.state = outOver
+	for len(s.calls) > 0 {
+		s.calls[len(s.calls)-1].lose(status, why)
+	}
+	s.close()
+	s.pool.admit()
+}
+
+func (s *peerSession) ended(syscall.Errno) {
+	switch {
+	case s.bridge != nil && s.bridge.failed.Load() != nil:
+		s.loop.counts.connectErrors++
+		s.end(502, *s.bridge.failed.Load())
+	case len(s.calls) == 0 && s.state == outOpen:
+		s.loop.counts.idlePeersClosed++
+		s.end(502, "the connection ended")
+	default:
+		s.end(502, "the destination closed the connection before its response"+s.away)
+	}
+}
+
+func (s *peerSession) unsendable(syscall.Errno) { s.ended(0) }
+
+// stalled: the calls find it out by themselves.
+func (s *peerSession) stalled() {}
+
+// drained goes on when the destination has taken what it was sent.
+func (s *peerSession) drained() {
+	s.resume()
+	if len(s.ready) > 0 || s.out != nil {
+		s.mark()
+	}
+}
+
+func (s *peerSession) expired() {
+	switch s.state {
+	case outConnecting:
+		s.loop.counts.connectTimeouts++
+		s.unreachable(504, "connect: timeout")
+	case outGreeting:
+		s.loop.counts.connectTimeouts++
+		s.end(504, "the destination did not begin HTTP/2 in time")
+	case outOpen:
+		if len(s.calls) == 0 {
+			s.bye()
+		}
+	}
+}
+
+var _ party = (*peerSession)(nil)
