@@ -102,13 +102,17 @@ func (x *exchange) appendLines(b, head []byte, lines []http1.Line) []byte {
 func (x *exchange) passes(line *http1.Line, head []byte, drop []string) bool {
 	switch line.Is {
 	case http1.Shadow, http1.ContentLength, http1.TransferEncoding, http1.Connection, http1.KeepAlive,
-		http1.ProxyConnection, http1.TE, http1.Trailer, http1.HTTP2Settings,
+		http1.ProxyConnection, http1.TE, http1.HTTP2Settings,
 		http1.ForwardedFor, http1.ForwardedProto, http1.ForwardedHost:
 		return false
 	case http1.Forwarded:
 		return x.client.trusted
 	case http1.RealIP:
 		if !x.client.trusted {
+			return false
+		}
+	case http1.Trailer:
+		if !x.destination.upstream.http2 {
 			return false
 		}
 	case http1.Upgrade:
@@ -284,7 +288,11 @@ func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) 
 			dated = true
 			continue
 		case http1.Shadow, http1.ContentLength, http1.TransferEncoding, http1.Connection, http1.KeepAlive,
-			http1.ProxyConnection, http1.TE, http1.Trailer, http1.Upgrade, http1.HTTP2Settings:
+			http1.ProxyConnection, http1.TE, http1.Upgrade, http1.HTTP2Settings:
+		case http1.Trailer:
+			if x.client.stream != nil && !line.Hop() {
+				continue
+			}
 		default:
 			if !line.Hop() && (len(drop) == 0 || !named(line.Name(head), drop)) && (x.coding == 0 || !staleWhenPacked(line.Name(head))) {
 				continue
