@@ -134,6 +134,16 @@ func (p *pool) emptySessions() {
 	}
 }
 
+// idleSessions is how many connections have no request, beside one.
+func (p *pool) idleSessions(beside *peerSession) (n int) {
+	for _, s := range p.sessions {
+		if s != beside && len(s.calls) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // hasRoom tells whether the connection takes one more request.
 func (s *peerSession) hasRoom() bool {
 	most := callsAssumed
@@ -521,13 +531,8 @@ func (s *peerSession) forget(k *call) {
 
 // rest waits for the next request.
 func (s *peerSession) rest() {
-	p, idle := s.pool, 0
-	for _, other := range p.sessions {
-		if other != s && len(other.calls) == 0 {
-			idle++
-		}
-	}
-	if p.loop.stopping || p.upstream.gone.Load() || idle >= int(p.upstream.maxIdle.Load()) {
+	p := s.pool
+	if p.loop.stopping || p.upstream.gone.Load() || p.idleSessions(s) >= int(p.upstream.maxIdle.Load()) {
 		s.bye()
 		return
 	}

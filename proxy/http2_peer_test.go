@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,6 +193,25 @@ func TestHTTP2DestinationTLS(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHTTP2DestinationHealth: health checks speak HTTP/2 too.
+func TestHTTP2DestinationHealth(t *testing.T) {
+	var asked atomic.Int32
+	backend := serveHTTP2(t, func(_ http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/health" && q.ProtoMajor == 2 {
+			asked.Add(1)
+		}
+	})
+	r := run(t, "", toHTTP2("http://"+backend)+"health = { path = \"/health\", interval = \"10ms\", timeout = \"10s\" }\n")
+	until(t, "it was asked", func() bool { return asked.Load() > 3 })
+	s, err := r.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := s.Upstreams[0]; u.FailedChecks > 0 || u.State != "ok" {
+		t.Errorf("%+v", u)
 	}
 }
 

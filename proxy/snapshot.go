@@ -106,7 +106,7 @@ func (l *loop) upstreams() []UpstreamStatus {
 			continue
 		}
 		one := p.upstream.status(l.now)
-		one.Open, one.Idle, one.Busy, one.Queued = p.open, len(p.idle), p.busy, len(p.queue)
+		one.Open, one.Idle, one.Busy, one.Queued = p.open, len(p.idle)+p.idleSessions(nil), p.busy, len(p.queue)
 		list = append(list, one)
 		described[p.upstream] = true
 	}

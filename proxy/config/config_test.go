@@ -133,6 +133,8 @@ func TestErrorsNameTheirLine(t *testing.T) {
 		"host port":          {head + "hosts = [\"a:99999\"]\n" + dest, 3, "port"},
 		"no destination":     {head, 2, "no destination"},
 		"uri":                {head + "[[locations.destinations]]\nid = 'x'\nuri = \"ftp://a\"\n", 5, "http://"},
+		"http":               {head + dest + "http = '3'\n", 5, "\"1.1\" and \"2\""},
+		"http of files":      {head + "[[locations.destinations]]\nuri = 'files://.'\nhttp = '2'\n", 5, "files have none"},
 		"second destination": {head + dest + "[[locations.destinations]]\nuri = \"http://\"\n", 6, "host"},
 		"second location":    {head + dest + "[[locations]]\nbalance = 'x'\n" + dest, 6, "round_robin"},
 		"region":             {"[[regions]]\nid = 'r'\n[[regions.locations]]\nbalance = 'x'\n[[regions.locations.destinations]]\nuri = 'http://a'\n", 4, "round_robin"},

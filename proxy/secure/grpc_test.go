@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -35,10 +36,11 @@ func grpcServer(t *testing.T, handle func(method string, s grpc.ServerStream) er
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(append(options, grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+	all := func(_ any, stream grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(stream)
 		return handle(method, stream)
-	}))...)
+	}
+	s := grpc.NewServer(append(options, grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(all))...)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(ln) }()
 	t.Cleanup(func() { s.Stop(); <-done })
@@ -157,6 +159,48 @@ func TestGRPC(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestTrailersOfHTTP2: trailers of a client with HTTP/2 reach a destination with HTTP/2, and
+// the other way round, behind a body of known length too.
+func TestTrailersOfHTTP2(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		if q.URL.Path == "/length" {
+			w.Header().Set("Content-Length", "4")
+		}
+		w.Header().Set("X-Seen", fmt.Sprint(q.Trailer))
+		_, _ = io.WriteString(w, "body")
+		w.Header().Set(http.TrailerPrefix+"X-Sum", "1")
+		w.Header().Set(http.TrailerPrefix+"Set-Cookie", "1")
+	})}
+	s.Protocols.SetUnencryptedHTTP2(true)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(ln) }()
+	t.Cleanup(func() { s.Close(); <-done })
+	r := run(t, begin("", certify(t, t.TempDir(), "a.example"))+location("http://"+ln.Addr().String()+"\"\nhttp = \"2", ""))
+	client := r.client(true)
+	defer client.CloseIdleConnections()
+	for _, path := range []string{"/", "/length"} {
+		q, err := http.NewRequest("POST", "https://a.example"+path, io.MultiReader(bytes.NewReader(make([]byte, 100_000))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Trailer = http.Header{"X-In": {"2"}}
+		res, err := client.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || string(body) != "body" || fmt.Sprint(res.Trailer) != "map[X-Sum:[1]]" || res.Header.Get("X-Seen") != "map[X-In:[2]]" {
+			t.Errorf("%s: %q %v, trailers %v, the destination saw %s", path, body, err, res.Trailer, res.Header.Get("X-Seen"))
+		}
+	}
 }
 
 func unary(ctx context.Context, t *testing.T, c *grpc.ClientConn) {
