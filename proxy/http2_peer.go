@@ -602,7 +602,7 @@ func (s *peerSession) ended(syscall.Errno) {
 		s.loop.counts.idlePeersClosed++
 		s.end(502, "the connection ended")
 	default:
-		s.end(502, "the destination closed the connection before its response"+s.away)
+		s.end(502, "the destination closed the connection"+s.away)
 	}
 }
 
