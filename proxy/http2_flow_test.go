@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -428,4 +429,52 @@ func TestHTTP2DestinationRepeats(t *testing.T) {
 		}
 		r.stop()
 	}
+}
+
+// TestHTTP2DestinationEnds: of requests of any method none fails when one of two destinations
+// ends in order.
+func TestHTTP2DestinationEnds(t *testing.T) {
+	keepsNothing(t)
+	answer := func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		_, _ = io.WriteString(w, "ok")
+	}
+	other := serveHTTP2(t, answer)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(answer), Protocols: new(http.Protocols)}
+	s.Protocols.SetUnencryptedHTTP2(true)
+	served := make(chan struct{})
+	go func() { defer close(served); _ = s.Serve(ln) }()
+	r := run(t, "", toHTTP2("http://"+ln.Addr().String())+"[[locations.destinations]]\nuri = \"http://"+other+"\"\nhttp = \"2\"\n")
+	var all sync.WaitGroup
+	var count atomic.Int32
+	over := make(chan struct{})
+	for range 8 {
+		all.Go(func() {
+			l := dial(t, r.addr)
+			defer l.Close()
+			for after := 0; after < 50; count.Add(1) {
+				l.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+				if res, body := l.answer("POST"); res.StatusCode != 200 || body != "ok" {
+					t.Errorf("%s %q", res.Status, body)
+					return
+				}
+				select {
+				case <-over:
+					after++
+				default:
+				}
+			}
+		})
+	}
+	until(t, "requests are served", func() bool { return count.Load() > 200 })
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-served
+	close(over)
+	all.Wait()
 }
