@@ -24,7 +24,7 @@ const (
 	// callWindow is what a destination may send of a response that its client does not take.
 	// A connection's window is given back at once: a client that reads slowly does not
 	// hold up others.
-	callWindow        = 128 << 10
+	callWindow        = 64 << 10
 	peerSessionWindow = 1 << 20
 )
 

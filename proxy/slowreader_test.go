@@ -10,19 +10,19 @@ import (
 // TestSlowReadersHoldLittle: what is kept for clients that do not read, of bodies that
 // are copied, is bounded; those that read again get all of it.
 func TestSlowReadersHoldLittle(t *testing.T) {
-	const clients, most = 40, 128 << 10
-	engines(t, func(t *testing.T, engine string) {
-		want := pattern(8 << 20) // beyond what the kernel's buffers take
-		s := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
-			if q.URL.Path == "/small" {
-				return
-			}
-			if q.URL.Path == "/known" {
-				w.Header().Set("Content-Length", strconv.Itoa(len(want)))
-			}
-			_, _ = w.Write(want) // it fails when the client goes
-		})
-		r := run(t, engine, to("http://"+s.addr))
+	const clients = 40
+	want := pattern(8 << 20) // beyond what the kernel's buffers take
+	handler := func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/small" {
+			return
+		}
+		if q.URL.Path == "/known" {
+			w.Header().Set("Content-Length", strconv.Itoa(len(want)))
+		}
+		_, _ = w.Write(want) // it fails when the client goes
+	}
+	slowly := func(t *testing.T, engine, destination string, most int) {
+		r := run(t, engine, destination)
 		dial(t, r.addr).status("/small", 200)
 		var slow []*link
 		for i := range clients {
@@ -49,6 +49,10 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+	engines(t, func(t *testing.T, engine string) {
+		t.Run("of HTTP/1.1", func(t *testing.T) { slowly(t, engine, to("http://"+serveHTTP(t, handler).addr), 128<<10) })
+		t.Run("of HTTP/2", func(t *testing.T) { slowly(t, engine, toHTTP2("http://"+serveHTTP2(t, handler)), 192<<10) })
 	})
 }
 
