@@ -67,12 +67,12 @@ func TestDatabaseIsToldApart(t *testing.T) {
 		next     string
 	}{
 		{"one row", row, full, []string{"9.0 of 10.0 active sessions of PostgreSQL wait for one row of the table counter",
-			"(UPDATE counter SET n = n + ? WHERE id = ?), and those that have it wait for the fsync of their commit"}, "several rows in its place"},
-		{"rows", rows, record.StatusRow{}, []string{"wait for rows of the table stock that others have locked"}, "only make the queue in PostgreSQL longer"},
+			"(UPDATE counter SET n = n + ? WHERE id = ?), and the holders wait for the fsync of their commit"}, "split it into several rows"},
+		{"rows", rows, record.StatusRow{}, []string{"wait for rows of the table stock that other sessions hold"}, "only make the queue in PostgreSQL longer"},
 		// By Little's law 1 session in the sync and 200 syncs/s are 5 ms each.
-		{"log", log, full, []string{"7.0 of 8.0 active sessions", "takes 5.00 ms (200/s, 2.5 commits each, under way 100% of the time)"}, "commit several writes at once"},
+		{"log", log, full, []string{"7.0 of 8.0 active sessions", "takes 5.00 ms (200/s, 2.5 commits each, in progress 100% of the time)"}, "commit several writes at once"},
 		{"log by its own clock", timed, record.StatusRow{}, []string{"takes 7.00 ms"}, "synchronous_commit=off"},
-		{"works", cpu, record.StatusRow{}, []string{"10.0 of 10.0 active sessions of PostgreSQL wait for nothing"}, "EXPLAIN ANALYZE"},
+		{"works", cpu, record.StatusRow{}, []string{"10.0 of 10.0 active sessions of PostgreSQL report no wait event"}, "EXPLAIN ANALYZE"},
 		{"pool", sleeps, full, []string{"all 5 connections of the pool to PostgreSQL are in use, and 59 of 64 requests wait"}, "give the pool 10 connections: by Little's law at most 2× this rate"},
 		{"pool of a library", record.DatabaseRow{}, full, []string{"all 5 connections of the pool"}, "give the pool 10"},
 		{"no pool", record.DatabaseRow{}, free, nil, ""},
@@ -195,8 +195,8 @@ func TestRetries(t *testing.T) {
 	run, series := fixtureNamed(t, "as-asked.json")
 	run.Downstream = &record.Downstream{Slots: 4, WorkNs: 1e7, TimeoutNs: 6e7}
 	calling(series, outage(down))
-	const want = "metastable: the service behind stood still from 2.0 s to 3.0 s and stays down: 98% of the requests were answered before, " +
-		"0% from 6.5 s on, since 2.9 calls for each request (580/s of 400/s) are work for callers that have left"
+	const want = "metastable failure: the downstream service stalled from 2.0 s to 3.0 s and stays down: 98% of the requests were answered before, " +
+		"0% from 6.5 s on, because 2.9 calls per request (580/s, capacity 400/s) are work for callers that have given up"
 	if got := prose.Texts(Judge(run, series).Because)[0]; got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}
@@ -205,9 +205,9 @@ func TestRetries(t *testing.T) {
 // What PostgreSQL says of its connections and its disk in the first error response is the next step.
 func TestDatabaseRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"error":"FATAL: sorry, too many clients already (SQLSTATE 53300)"}`: "no more connections than 100 (max_connections)",
-		"FATAL:  remaining connection slots are reserved for superusers":      "no more connections than 100",
-		"could not extend file: No space left on device (SQLSTATE 53100)":     "make room on the database's disk",
+		`{"error":"FATAL: sorry, too many clients already (SQLSTATE 53300)"}`: "no more than 100 connections (max_connections)",
+		"FATAL:  remaining connection slots are reserved for superusers":      "no more than 100 connections",
+		"could not extend file: No space left on device (SQLSTATE 53100)":     "free space on the database's disk",
 		"overloaded": "check its log",
 	} {
 		run, series := fixtureNamed(t, "a-tenth-refused.json")

@@ -55,17 +55,17 @@ func (w *watchedRun) reading(device string, perS int64, queue float64, pids ...i
 // TestDiskIsNamedByCounts: without stacks and without a database to ask, a disk is named
 // where it had work all the time and threads of the server waited, and only there.
 func TestDiskIsNamedByCounts(t *testing.T) {
-	const flushes = "the requests wait for disk sdb: 1 of the server's threads wait for a disk at any time (state D), and disk sdb had work 96% of the time: " +
+	const flushes = "the requests wait for disk sdb: on average 1 of the server's threads wait for it (state D), and disk sdb was busy 96% of the time: " +
 		"320 flushes/s × 3.00 ms = 96% of it"
 	for name, c := range map[string]struct {
 		w             *watchedRun
 		says, refuses string
 	}{
 		"a flush at a time": {w: waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond, 100), says: flushes},
-		"what to do":        {w: waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond, 100), says: "sync less often (several requests a sync), or put what is on sdb on a faster disk"},
+		"what to do":        {w: waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond, 100), says: "sync less often (several requests per sync), or move the data on sdb to a faster disk"},
 		"on a volume": {w: waitingForDisk(1, 3, .97).reading("dm-0", 320, .99, 100).flushing("sdb", 320, 3*time.Millisecond, 100),
 			says: flushes},
-		"whose files are not known": {w: waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond), says: "inferred from its being the busy disk"},
+		"whose files are not known": {w: waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond), says: "is inferred: it is the busy disk"},
 		"another one is busy": {w: waitingForDisk(1, 3, .97).flushing("sda", 10, time.Millisecond, 100).flushing("sdb", 320, 3*time.Millisecond),
 			says: flushes},
 		"files of a server behind": {w: func() *watchedRun {
@@ -75,7 +75,7 @@ func TestDiskIsNamedByCounts(t *testing.T) {
 		}(), refuses: "wait for disk"},
 		"a log beside the requests":       {w: waitingForDisk(1, 1, .97).flushing("sdb", 320, 3*time.Millisecond, 100), refuses: "wait for disk"},
 		"one thread for requests in turn": {w: inTurn(waitingForDisk(1, 1, .97).flushing("sdb", 320, 3*time.Millisecond, 100)), says: flushes},
-		"only one thread was seen":        {w: inTurn(waitingForDisk(1, 1, .97).flushing("sdb", 320, 3*time.Millisecond, 100)), says: "which could keep a log beside them"},
+		"only one thread was seen":        {w: inTurn(waitingForDisk(1, 1, .97).flushing("sdb", 320, 3*time.Millisecond, 100)), says: "it might write a log that no request waits for"},
 		"threads that do not wait":        {w: waitingForDisk(0, 0, .97).flushing("sdb", 320, 3*time.Millisecond, 100), refuses: "wait for disk"},
 		"busy is not full":                {w: waitingForDisk(0, 0, .97).flushing("sdb", 320, 3*time.Millisecond, 100), says: "but the server's threads did not wait for it (0 in state D)"},
 		"threads that wait now and then": {w: each(waitingForDisk(1, 4, .97).flushing("sdb", 320, 3*time.Millisecond, 100), func(r *record.ProcessRow) {
@@ -91,7 +91,7 @@ func TestDiskIsNamedByCounts(t *testing.T) {
 			w := waitingForDisk(2, 4, .97).reading("sdb", 4000, 40, 100)
 			each(w, func(r *record.ProcessRow) { r.States.Disk = 40 })
 			return w
-		}(), says: "does not show that it is full: a disk that works on several requests at a time may take more than the 40"},
+		}(), says: "which does not prove saturation: a disk that serves requests in parallel may take more than the 40"},
 		"a server without CPU left": {w: func() *watchedRun {
 			w := waitingForDisk(1, 3, .97).flushing("sdb", 320, 3*time.Millisecond, 100)
 			each(w, func(r *record.ProcessRow) { r.CPUNs = 19e8 })
@@ -122,8 +122,8 @@ func TestDiskIsNamedByCounts(t *testing.T) {
 // server and of one that it asks.
 func TestDiskIsSaidWithStacks(t *testing.T) {
 	for name, c := range map[string]struct{ fixture, says string }{
-		"behind, by stacks": {"behind-disk.json", "on device vda; disk vda had work 92% of the time: 920 flushes/s × 1.00 ms = 92% of it"},
-		"behind, by states": {"behind-disk-states.json", "were in uninterruptible sleep, and disk vda had work 92% of the time"},
+		"behind, by stacks": {"behind-disk.json", "on device vda; disk vda was busy 92% of the time: 920 flushes/s × 1.00 ms = 92% of it"},
+		"behind, by states": {"behind-disk-states.json", "were in uninterruptible sleep, and disk vda was busy 92% of the time"},
 	} {
 		run, series := fixtureNamed(t, c.fixture)
 		w := &watchedRun{run, series}

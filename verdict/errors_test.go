@@ -54,7 +54,7 @@ func TestErrorsFailARun(t *testing.T) {
 		{"its first line", answeredWith(map[string]uint64{"404": all}, func(r *record.Run) {
 			r.ErrorResponses = []record.ErrorResponse{{Status: 404, Line: "page not found"}}
 		}), record.Fail, `the first 404 response says: "page not found"`, ""},
-		{"what to do", answeredWith(map[string]uint64{"404": all}, nil), record.Fail, "check the path: the server has no /nope; or --expect 404",
+		{"what to do", answeredWith(map[string]uint64{"404": all}, nil), record.Fail, "check the path: the server does not have /nope; or --expect 404",
 			""},
 		{"failing server under an SLO", answeredWith(map[string]uint64{"500": all}, func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<50s") }),
 			record.Fail, "100% of responses were errors (500 ×", ""},
@@ -83,7 +83,7 @@ func TestErrorsFailARun(t *testing.T) {
 		}), record.Fail, "100% of responses were errors (302 ×", ""},
 		{"https asked as http", answeredWith(map[string]uint64{"400": all}, func(r *record.Run) {
 			r.ErrorResponses = []record.ErrorResponse{{Status: 400, Line: "Client sent an HTTP request to an HTTPS server."}} // Go's; nginx says it likewise
-		}), record.Fail, "give its URL as https://", "refuses it as it is"},
+		}), record.Fail, "use https:// in the URL", "rejects it"},
 		{"a server without HTTP/2", nobodyAnswered(spec.HTTP2, "the server answers in HTTP/1.1"), record.Invalid, "leave out --http 2", "by hand"},
 		{"nobody answers", nobodyAnswered("", "connection closed before the response"), record.Invalid, "send one request by hand", "before the window"},
 		{"timeouts", answeredWith(map[string]uint64{"200": all}, func(r *record.Run) {

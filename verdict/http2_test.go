@@ -27,7 +27,7 @@ func TestStreams(t *testing.T) {
 	held := told(&record.HTTP2{MaxStreams: 32, InitialWindow: 65535, Stalls: 1234, StalledNs: 30e9})
 	for _, want := range []string{
 		"the server allows 32 streams on an HTTP/2 connection, -p 100 asks for more",
-		"window held request bodies back for 75% of the connections' time (1,234 stalls, 65,535 bytes for each stream at first)",
+		"window held back request bodies for 75% of connection time (1,234 stalls, initial window 65,535 bytes per stream)",
 	} {
 		if !strings.Contains(held, want) {
 			t.Errorf("nothing says %q:\n%s", want, held)
@@ -69,7 +69,7 @@ func TestWindow(t *testing.T) {
 		return v.bottleneck, text
 	}
 	named, text := judged(func(*record.Run) {})
-	if want := "65.5 kB may leave on a connection in a round trip of 20.0 ms, 3.28 MB/s at most"; named != record.HTTP2Window || !strings.Contains(text, want) {
+	if want := "a connection may send 65.5 kB per round trip of 20.0 ms, 3.28 MB/s at most"; named != record.HTTP2Window || !strings.Contains(text, want) {
 		t.Errorf("named %q:\n%s", named, text)
 	}
 	for name, change := range map[string]func(*record.Run){
@@ -85,7 +85,7 @@ func TestWindow(t *testing.T) {
 		}
 	}
 	_, text = judged(func(r *record.Run) { r.Load.HTTP2.StallPingNs = 0.3e6 })
-	if want := "the server answered a PING within 300 µs and opened its HTTP/2 window after 19.0 ms: it reads the bodies slowly"; !strings.Contains(text, want) {
+	if want := "the server answered a PING within 300 µs but opened its HTTP/2 window only after 19.0 ms: it reads the bodies slowly"; !strings.Contains(text, want) {
 		t.Errorf("nothing says %q:\n%s", want, text)
 	}
 }

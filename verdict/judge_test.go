@@ -61,7 +61,7 @@ func TestResultAlone(t *testing.T) {
 	}
 	change := func(run *record.Run, f func(*record.Run)) *record.Run { f(run); return run }
 
-	check("nothing watched", closedRun(), record.Valid, record.Inconclusive, "the server's processes were not watched")
+	check("nothing watched", closedRun(), record.Valid, record.Inconclusive, "the server's processes were not observed")
 	check("generator not recorded", change(closedRun(), func(r *record.Run) { r.Generator = record.Generator{} }),
 		record.Valid, record.Inconclusive, "the generator's CPU was not recorded")
 	check("books", change(closedRun(), func(r *record.Run) { r.Requests.InFlight = 0 }), record.Invalid, record.Inconclusive,
@@ -88,12 +88,12 @@ func TestResultAlone(t *testing.T) {
 	check("as asked, SLO met", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<5ms,errors<1%,rate>10k") }), record.Pass,
 		record.TargetRate, "no bottleneck")
 	check("as asked, SLO broke", change(openRun(), func(r *record.Run) { r.Spec.SLO = mustSLO(t, "p99<500us") }), record.Fail,
-		record.TargetRate, "p99 of the response time is 900 µs, asked p99<500us")
+		record.TargetRate, "p99 of the response time is 900 µs, SLO p99<500us")
 	check("not sent, nobody knows why", change(openRun(), func(r *record.Run) {
 		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
-	}), record.Invalid, record.Inconclusive, "25% of the requests were missing or late")
+	}), record.Invalid, record.Inconclusive, "25% of the requests were unsent or late")
 	check("not sent, generator full", change(openRun(), func(r *record.Run) {
 		r.Requests = record.Requests{Sent: 150_000, Completed: 150_000, Unsent: 50_000}
 		r.Generator.BusiestWorker = .99
-	}), record.Invalid, record.LoadGenerator, "the generator was full")
+	}), record.Invalid, record.LoadGenerator, "the generator was saturated")
 }

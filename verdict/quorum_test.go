@@ -66,7 +66,7 @@ func TestQuorumLinkSettles(t *testing.T) {
 
 // The leader is named where it uses most of the server's CPU, and was the leader all the time.
 func TestQuorumLeader(t *testing.T) {
-	const named = "the quorum's leader r2 used more than any other process"
+	const named = "the quorum's leader r2 used more of it than any other process"
 	changed := quorumOfThree(1e6, 1e5, 1e5)
 	changed.Changes = 1
 	for name, c := range map[string]struct {

@@ -57,7 +57,7 @@ func TestCrowded(t *testing.T) {
 	if text := prose.Text(busy(1).crowded()); text != "" {
 		t.Errorf("one busy thread on one CPU: %s", text)
 	}
-	if text := prose.Text(busy(4).crowded()); !strings.Contains(text, "4 threads of the server took turns on 1 CPU") ||
+	if text := prose.Text(busy(4).crowded()); !strings.Contains(text, "4 threads of the server shared the 1 CPU") ||
 		!strings.Contains(text, "taskset -c 1") {
 		t.Errorf("four: %q", text)
 	}

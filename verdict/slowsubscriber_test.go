@@ -57,7 +57,7 @@ func TestSlowSubscriber(t *testing.T) {
 		if blocked := v.Bottleneck == record.Subscribers; blocked != c.blocked {
 			t.Errorf("%s: %s: %s", name, v.Bottleneck, prose.Reason(&v))
 		}
-		if c.blocked && !strings.Contains(prose.Reason(&v), "waits for subscriber 10.0.0.7:4242, which does not read: its socket took nothing 98%") {
+		if c.blocked && !strings.Contains(prose.Reason(&v), "waits for subscriber 10.0.0.7:4242, which does not read: its socket accepted no data 98%") {
 			t.Errorf("%s: %s", name, prose.Reason(&v))
 		}
 		var caveats []string

@@ -37,7 +37,7 @@ func TestBrokenByStandstills(t *testing.T) {
 	v := stalling(t, 10, 30, 50, 70).judge()
 	text := sayings(v)
 	for _, want := range []string{
-		"p99 of the response time is 60.0 ms, asked p99<20ms: the server stalled in 4 stretches of 400 ms in all (at 1.1 s, 3.1 s, 5.1 s, 7.1 s), up to 105 ms, about every 2.00 s",
+		"p99 of the response time is 60.0 ms, SLO p99<20ms: the server stalled in 4 stretches, 400 ms in total (at 1.1 s, 3.1 s, 5.1 s, 7.1 s), up to 105 ms, about every 2.00 s",
 		"outside of them no response took longer than 3.00 ms", "find what stops the server for up to 105 ms",
 	} {
 		if !strings.Contains(text, want) {
@@ -62,7 +62,7 @@ func TestBrokenByStandstills(t *testing.T) {
 		slow.series.Load[i].MaxNs = 70e6
 	}
 	slow.run.Latency.Response.P99Ns = 60e6
-	if text := sayings(slow.judge()); strings.Contains(text, "stretch") || !strings.Contains(text, "see where the time goes") {
+	if text := sayings(slow.judge()); strings.Contains(text, "stretch") || !strings.Contains(text, "check where the time goes") {
 		t.Errorf("broken throughout: %s", text)
 	}
 	tail := stalling(t)
@@ -70,7 +70,7 @@ func TestBrokenByStandstills(t *testing.T) {
 		tail.series.Load[i].MaxNs = 70e6
 	}
 	tail.run.Latency.Response.P99Ns = 60e6
-	if text := sayings(tail.judge()); !strings.Contains(text, "slow responses came in 15 stretches") || strings.Contains(text, "stood still") {
+	if text := sayings(tail.judge()); !strings.Contains(text, "responses were slow in 15 stretches") || strings.Contains(text, "stood still") {
 		t.Errorf("slow responses without a standstill: %s", text)
 	}
 }

@@ -23,7 +23,7 @@ func titled(samples int, row record.TitlesRow) *watchedRun {
 func TestTitlesNameALock(t *testing.T) {
 	locked := record.TitlesRow{Sessions: 9, Active: 8, Waiting: 6,
 		Commands: []record.TitleCommand{{Command: "UPDATE", Sessions: 5}, {Command: "DELETE", Sessions: 1}}}
-	const says = "6.0 of 8.0 active sessions of PostgreSQL wait for a lock that others have (most in UPDATE)"
+	const says = "6.0 of 8.0 active sessions of PostgreSQL wait for a lock that other sessions hold (most in UPDATE)"
 	held := locked
 	held.IdleInTransaction = 1
 	few := locked
@@ -33,10 +33,10 @@ func TestTitlesNameALock(t *testing.T) {
 		says, refuses string
 	}{
 		"a lock":              {w: titled(10, locked), says: says},
-		"what to do":          {w: titled(10, locked), says: "rerun with --database, which says which row or table it is"},
-		"what is not known":   {w: titled(10, locked), says: "which row or table it is of was not asked"},
-		"held by an idle one": {w: titled(10, held), says: "1.0 sessions are idle in a transaction, with their locks"},
-		"evidence":            {w: titled(10, few), says: "of 9.0 sessions of PostgreSQL 8.0 were active, 3.0 of them waiting for a lock (titles of its processes, 10 samples)"},
+		"what to do":          {w: titled(10, locked), says: "rerun with --database to see which row or table it is"},
+		"what is not known":   {w: titled(10, locked), says: "which do not show its row or table"},
+		"held by an idle one": {w: titled(10, held), says: "1.0 sessions are idle in a transaction and hold their locks"},
+		"evidence":            {w: titled(10, few), says: "of 9.0 sessions of PostgreSQL 8.0 were active, 3.0 of them waiting for a lock (from its process titles, 10 samples)"},
 		"the lesser part":     {w: titled(10, few), refuses: "for a lock that others have"},
 		"seen too seldom":     {w: titled(4, locked), refuses: "for a lock that others have"},
 		"of another host": {w: each(titled(10, locked), func(r *record.TitlesRow) { r.Host = "other" }),

@@ -16,8 +16,8 @@ func TestSleepInWords(t *testing.T) {
 		"poll_schedule_timeout.constprop.0": "events on their sockets",
 		"io_cqring_wait":                    "completions of io_uring", "wait_woken": "data from a socket", "sk_wait_data": "data from a socket",
 		"__skb_wait_for_more_packets": "data from a socket", "unix_stream_read_generic": "data from a socket",
-		"inet_csk_accept": "new connections", "sk_stream_wait_memory": "room to send",
-		"anon_pipe_read": "a pipe", "pipe_wait": "a pipe", "hrtimer_nanosleep": "time to pass", "do_nanosleep": "time to pass",
+		"inet_csk_accept": "new connections", "sk_stream_wait_memory": "send buffer space",
+		"anon_pipe_read": "a pipe", "pipe_wait": "a pipe", "hrtimer_nanosleep": "a timer", "do_nanosleep": "a timer",
 		"locks_lock_inode_wait": "a lock on a file", "rpc_wait_bit_killable": "a network file system",
 		"request_wait_answer":  "a network file system",
 		"jbd2_log_wait_commit": "the disk", "folio_wait_bit_common": "the disk", "blkdev_issue_flush": "the disk", "ext4_sync_file": "the disk",
@@ -35,7 +35,7 @@ func TestThrough(t *testing.T) {
 	for name, want := range map[string]string{
 		"sync.(*Mutex).Lock": "for a lock", "internal/sync.(*Mutex).lockSlow": "for a lock", "sync.(*RWMutex).RLock": "for a lock",
 		"runtime.chanrecv1": "to receive from a channel", "runtime.chansend1": "to send to a channel", "runtime.selectgo": "in a select",
-		"sync.(*Cond).Wait": "for a sync.Cond signal", "sync.(*WaitGroup).Wait": "for goroutines that it started", "": "by itself",
+		"sync.(*Cond).Wait": "for a sync.Cond signal", "sync.(*WaitGroup).Wait": "for goroutines it started", "": "directly",
 		"runtime.gopark": "in runtime.gopark",
 	} {
 		if got := prose.Text(through(name)); got != want {
@@ -52,8 +52,8 @@ func TestGain(t *testing.T) {
 		want     string
 	}{
 		{1.066, nil, "at most 1.07× this rate"}, {2, upcoming, "at most 2× this rate"}, {12.3, nil, "at most 12× this rate"},
-		{12, upcoming, "at most 3× this rate, where the next bottleneck is (server CPU)"},
-		{1e6, upcoming, "at most 3× this rate, where the next bottleneck is (server CPU)"},
+		{12, upcoming, "at most 3× this rate, where the next bottleneck limits (server CPU)"},
+		{1e6, upcoming, "at most 3× this rate, where the next bottleneck limits (server CPU)"},
 		{1e6, nil, "more than 100× this rate, if nothing else limits"},
 	} {
 		if got := prose.Text(gain(c.times, c.upcoming)); got != c.want {
@@ -78,10 +78,10 @@ func TestWaitInAnOpenLoop(t *testing.T) {
 		Frames: []record.Frame{{Function: "main.f", Ns: 100e9, Share: 1}}}}
 	f := newFacts(run, nil)
 	c := f.profileClue(nil)
-	if len(c.says) == 0 || prose.Text(c.says[0].Says) != "mutex profile: main.f keeps a lock that others wait 500 µs for in each request's 640 µs, 78% of it; without that wait answers at most 500 µs sooner, and 140 µs of each remain" {
+	if len(c.says) == 0 || prose.Text(c.says[0].Says) != "mutex profile: main.f holds a lock that others wait for: 500 µs of each request's 640 µs, 78% of it; without that wait responses at most 500 µs faster, and 140 µs per request remain" {
 		t.Errorf("%+v", c.says)
 	}
-	if want := "hold the lock of main.f for a shorter time, or have several locks: answers at most 500 µs sooner"; prose.Sentence(c.next) != want {
+	if want := "hold the lock of main.f for a shorter time, or split it into several locks: responses at most 500 µs faster"; prose.Sentence(c.next) != want {
 		t.Errorf("next %q, want %q", prose.Sentence(c.next), want)
 	}
 }

@@ -215,7 +215,7 @@ func TestVoidAndFailingRunsAreNoSide(t *testing.T) {
 		}
 		return c
 	}
-	check("b was left out, it is invalid: the books", func(r *record.Run) {
+	check("b is invalid and was excluded: the books", func(r *record.Run) {
 		r.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: "inconclusive", Because: recordtest.Says("the books do not balance")}
 	})
 	check("b fails", func(r *record.Run) { r.Errors = []record.Error{{Phase: "status", Cause: "503", Count: 9000}} })

@@ -146,7 +146,7 @@ func TestContrastsAreExact(t *testing.T) {
 		t.Errorf("%d effects", len(p.Factorial.Effects))
 	}
 	if !slices.ContainsFunc(p.Factorial.Caveats, func(s record.Statement) bool {
-		return prose.Text(s) == "the list of cells has no cells to estimate these from: a × b"
+		return prose.Text(s) == "the cells listed do not allow an estimate of: a × b"
 	}) {
 		t.Errorf("caveats %q", prose.Texts(p.Factorial.Caveats))
 	}
@@ -268,7 +268,7 @@ func TestInvalidRunsAreNotUsed(t *testing.T) {
 		}
 	}
 	Conclude(p)
-	has(fmt.Sprintf("a=1, b=1 is left out of the effects: %d of %d runs do not count", blocks, blocks))
+	has(fmt.Sprintf("a=1, b=1 is excluded from the effects: %d of %d runs are invalid", blocks, blocks))
 	if x := effect(t, p, metricRPS, "a", ""); x.Pairs != 1 || x.Blocks != blocks-3 {
 		t.Errorf("a: %+v", x)
 	}

@@ -125,7 +125,7 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 		says    string
 	}{
 		{"generator", loop{generator: 20 * us, server: 5 * us, link: 3 * us}, 64, "generator", record.PerturbGenerator, agrees, 0,
-			"generator is the bottleneck: with 75% of it left, throughput was 7"},
+			"generator is the bottleneck: with 75% of it left, throughput fell to 7"},
 		{"server", loop{generator: 5 * us, server: 20 * us, link: 3 * us}, 64, "server CPU", record.PerturbServer, agrees, 0, "agree: server CPU"},
 		{"one thread", loop{generator: 5 * us, server: 20 * us}, 64, "single-threaded server", record.PerturbServer, agrees, 0, ""},
 		{"link", loop{generator: 5 * us, server: 9 * us, link: 40 * us}, 64, "bandwidth", record.PerturbLink, agrees, 0, ""},

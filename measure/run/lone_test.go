@@ -125,7 +125,7 @@ func TestLittleOfShortRuns(t *testing.T) {
 }
 
 // TestLoneTellsQueues: on servers whose waits are known, what a lone request takes
-// tells how many requests are worked on at a time, whatever the queue's order, and
+// tells how many requests are served at a time, whatever the queue's order, and
 // where none waits for another it does not say so. Twice the connections are the
 // proof: they give twice the rate, or the same. On a machine that others fill it
 // may be undecided, never wrong.

@@ -73,7 +73,7 @@ func TestCostOfProfiles(t *testing.T) {
 		!strings.HasPrefix(prose.ProfileCost(c), "profiles cost 5.") && !strings.HasPrefix(prose.ProfileCost(c), "profiles cost 4.9") {
 		t.Errorf("%+v", c)
 	}
-	if c := profilingCost(blocks(1)); c.Relative.Low > 0 || !strings.HasPrefix(prose.ProfileCost(c), "profiles cost nothing that shows beyond") {
+	if c := profilingCost(blocks(1)); c.Relative.Low > 0 || !strings.HasPrefix(prose.ProfileCost(c), "profiling overhead is not measurable beyond") {
 		t.Errorf("%+v", c)
 	}
 	if c := profilingCost(blocks(1.05)[:8]); c.Relative.Confidence != 0 || !strings.Contains(prose.ProfileCost(c), "inconclusive: 4 pairs of stretches, 6 are needed") {

@@ -58,7 +58,7 @@ func TestFullAgentWhileItRuns(t *testing.T) {
 		t.Fatal("no verdict")
 	}
 	v := b.Snapshot().Formed.Verdict
-	if v.Bottleneck != "generator" || prose.Sentence(v.Because) != "agent load1 is full: its busiest worker ran 97% of the time; this number describes agent load1, not the server" {
+	if v.Bottleneck != "generator" || prose.Sentence(v.Because) != "agent load1 is saturated: its busiest worker ran 97% of the time; this number describes agent load1, not the server" {
 		t.Errorf("%s: %s", v.Bottleneck, v.Because)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"ceiling/record"
 )
 
-// TestLoneLine: what lone requests took, and how many are worked on at a time
+// TestLoneLine: what lone requests took, and how many are served at a time
 // where they tell.
 func TestLoneLine(t *testing.T) {
 	run := &record.Run{Lone: record.LoneOf([]int64{30e6, 10e6, 10e6, 11e6, 10e6, 12e6, 10e6, 10e6, 10e6}, 4)}

@@ -70,7 +70,7 @@ func TestWritePointsOddFiles(t *testing.T) {
 	}
 	contains("no points", "points: []\n", "no points\n")
 	contains("no label", "points:\n- rps: 5\n", "no entry\n", "  line 2 ", "1 point: 1 inconclusive")
-	contains("no rate", "points:\n- id: 7\n", "  7 ", "invalid", "there is no rate (rps is missing)")
+	contains("no rate", "points:\n- id: 7\n", "  7 ", "invalid", "no rate is stated (rps is missing)")
 	contains("mistake", "points:\n- id: 7\n  rps: many\n", "line 3: rps: want a number or null, found the text \"many\"",
 		"     3 |   rps: many", "count as not stated")
 	contains("not understood", "points:\n- rps: 1\n  foo: 2\n- rps: 3\n  foo: 2\n", "not understood, and not used: foo (line 3, 2 times)")
@@ -87,12 +87,12 @@ func TestWritePointsFolds(t *testing.T) {
 	}
 	text.WriteString("- {id: last, rps: 7, server_cpu_pct: 20, server_cpu_detail: usr 20}\n")
 	got := pointsText(t, text.String())
-	for _, want := range []string{"  1–71  ", "is a part of the row", "(71 points; figures of point 1)", "  1–71, last  "} {
+	for _, want := range []string{"  1–71  ", "is only part of the row", "(71 points; figures of point 1)", "  1–71, last  "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}
 	}
-	if n := strings.Count(got, "is a part of the row"); n != 2 {
+	if n := strings.Count(got, "is only part of the row"); n != 2 {
 		t.Errorf("%d sentences of the same, want one for each form of the row:\n%s", n, got)
 	}
 	file, err := record.ReadPoints(strings.NewReader(text.String()))
@@ -108,7 +108,7 @@ func TestWritePointsFolds(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &document); err != nil {
 		t.Fatal(err)
 	}
-	if len(document.Points) != 72 || strings.Count(out.String(), "is a part of the row") != 72 || strings.Contains(out.String(), ": null") {
+	if len(document.Points) != 72 || strings.Count(out.String(), "is only part of the row") != 72 || strings.Contains(out.String(), ": null") {
 		t.Errorf("%d points in:\n%.2000s", len(document.Points), out.String())
 	}
 }

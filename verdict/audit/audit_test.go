@@ -139,14 +139,14 @@ func TestJudgePointsJournalInconsistencies(t *testing.T) {
 	inconsistent("21", KindLittle, "4,913,152 req/s would need 3,006,849 in flight")
 	inconsistent("30", KindLittle, "402 ms", "below the median of 485 ms")
 	inconsistent("134", KindUnit, "98.0%, not 90%", "5,838 MiB/s", "binary units")
-	inconsistent("14", KindUnit, "213 fit as MiB only: 223 MB/s")
+	inconsistent("14", KindUnit, "213 fits as MiB only: 223 MB/s")
 	inconsistent("4", KindUnit, "78.39 GiB in 90 s = 935 MB/s", "thousandths of a GiB")
-	inconsistent("17", KindCPU, "usr 0.81 is a part of the row", "softirq")
+	inconsistent("17", KindCPU, "usr 0.81 is only part of the row", "softirq")
 	inconsistent("19", KindCPU, "= 87.95, not 100", "12.05%")
 	inconsistent("32", KindCPU, "= 94, not 100: 6%")
 	inconsistent("19", KindTotals, "656,208 req/s, not 634,823 req/s")
 	inconsistent("19", KindBytes, "52.2 MB/s", "36% less")
-	inconsistent("32", KindBytes, "generator's own count")
+	inconsistent("32", KindBytes, "generator's count")
 	inconsistent("17", KindConnections, "960 connections, not 1,000")
 	inconsistent("12", KindSchedule, "8,257 req/s of 1,500,000 req/s")
 	if !has(v.Between, KindUnequal, "client_workers (60 / 30), duration_s (not stated / 30) at once") {
@@ -352,9 +352,9 @@ func TestPointsBottlenecks(t *testing.T) {
 			}
 		})
 	}
-	check("nothing full", sound, record.Valid, record.Inconclusive, "no measured resource is full")
+	check("nothing full", sound, record.Valid, record.Inconclusive, "no measured resource is saturated")
 	check("server", but(sound, "server_cpu_pct: 97"), record.Valid, record.ServerCPU, "97%")
-	check("server nearly", but(sound, "server_cpu_pct: 84"), record.Valid, record.Inconclusive, "no measured resource is full")
+	check("server nearly", but(sound, "server_cpu_pct: 84"), record.Valid, record.Inconclusive, "no measured resource is saturated")
 	check("generator", but(sound, "client_cpu_pct: 97"), record.Invalid, record.LoadGenerator, "97%")
 	check("both", but(sound, "client_cpu_pct: 97", "server_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "97%")
 	check("generator neither full nor free", but(sound, "client_cpu_pct: 78", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
@@ -366,18 +366,18 @@ func TestPointsBottlenecks(t *testing.T) {
 	check("link", but(sound, "client_throughput_mb_s: 1230"), record.Valid, record.Bandwidth, "99.2%")
 	check("link and generator", but(sound, "client_throughput_mb_s: 1230", "client_cpu_pct: 99"), record.Valid, record.Bandwidth, "99.2%")
 	check("link by body", but(sound, "client_throughput_mb_s", "body_bytes: 12700"), record.Valid, record.Bandwidth, "99%")
-	check("more than the link", but(sound, "client_throughput_mb_s: 1300"), record.Invalid, record.Inconclusive, "more than the link carries")
+	check("more than the link", but(sound, "client_throughput_mb_s: 1300"), record.Invalid, record.Inconclusive, "more than the link can carry")
 	check("server, but link nearly full", but(sound, "client_throughput_mb_s: 1100", "server_cpu_pct: 99"), record.Valid, record.Inconclusive,
 		"link 8")
 	check("target rate reached", but(sound, "target_rps: 96000"), record.Valid, record.TargetRate, "no bottleneck was reached")
 	check("asked rate missed", but(sound, "target_rps: 120000"), record.Invalid, record.Inconclusive, "80%")
 	check("asked rate missed, generator", but(sound, "target_rps: 120000", "client_cpu_pct: 99"), record.Invalid, record.LoadGenerator, "80%")
-	check("mean above the slots", but(sound, "latency_avg_ms: 1.5"), record.Invalid, record.Inconclusive, "the rate is at most")
+	check("mean above the slots", but(sound, "latency_avg_ms: 1.5"), record.Invalid, record.Inconclusive, "the rate can be at most")
 	check("half of the median is above the slots", but(sound, "latency_avg_ms", "p50_ms: 2.5", "p99_ms: 4"), record.Invalid,
 		record.Inconclusive, "half of the requests")
 	check("median above the slots", but(sound, "latency_avg_ms", "p50_ms: 1.5"), record.Valid, record.Inconclusive, "no measured resource")
 	check("one slow hundredth is above the slots", but(sound, "latency_avg_ms", "p99_ms: 130"), record.Invalid, record.Inconclusive,
-		"the latencies printed")
+		"the printed percentiles")
 	check("open loops have no slots", but(sound, "latency_avg_ms: 100.5", "p99_ms: 500", "target_rps: 96000"), record.Valid,
 		record.TargetRate, "")
 	check("totals", but(sound, "total_requests: 900000", "elapsed_s: 30"), record.Invalid, record.Inconclusive, "30,000 req/s")
@@ -422,14 +422,14 @@ func TestPointsInconsistencies(t *testing.T) {
 	check("order", but(sound, "p99_ms: 0.5"), KindOrder, "p50_ms = 900 µs is above p99_ms = 500 µs")
 	check("mean above the maximum", but(sound, "latency_max_ms: 0.8"), KindOrder, "above the maximum")
 	check("mean below what the percentiles allow", but(sound, "latency_avg_ms: 1.0", "p50_ms: 2.5"), KindOrder,
-		"the percentiles make the mean at least")
+		"the percentiles put the mean at")
 	check("zero", but(sound, "p50_ms: 0"), KindResolution, "less than 1.00 ms")
 	check("more than the slots", but(sound, "latency_avg_ms: 1.08"), KindLittle,
 		"= 104 requests in flight, but there are 96 connections × 1 = 96 slots")
-	check("idle slots", but(sound, "latency_avg_ms: 0.7"), KindLittle, "of 96 slots: the rest was idle")
+	check("idle slots", but(sound, "latency_avg_ms: 0.7"), KindLittle, "of 96 slots: the rest were idle")
 	check("author's product", but(sound, "in_flight_little: 12"), KindLittle, "not 12")
 	none("author's product is right", but(sound, "in_flight_little: 86.4"))
-	check("MiB", but(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000"), KindUnit, "91.6 fit as MiB only: 96 MB/s")
+	check("MiB", but(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000"), KindUnit, "91.6 fits as MiB only: 96 MB/s")
 	none("wrk means MiB", but(sound, "client_throughput_mb_s: 91.6", "mean_response_bytes: 1000", "client_tool: wrk"))
 	check("bytes", but(sound, "client_throughput_mb_s: 50", "mean_response_bytes: 1000"), KindBytes, "48% off")
 	check("bytes of the body", but(sound, "client_throughput_mb_s: 50", "body_bytes: 1000"), KindBytes, "of body")
@@ -437,7 +437,7 @@ func TestPointsInconsistencies(t *testing.T) {
 	check("total read", but(sound, "total_read_gb: 5", "duration_s: 30"), KindBytes, "5 GB in 30 s = 167 MB/s")
 	check("link in MiB", but(sound, "nic_mb_s: 92"), KindUnit, "fits as MiB/s")
 	check("link below what was read", but(sound, "nic_mb_s: 60"), KindBytes, "38% less")
-	check("link copied", but(sound, "nic_mb_s: 96"), KindBytes, "generator's own count")
+	check("link copied", but(sound, "nic_mb_s: 96"), KindBytes, "generator's count")
 	check("author's share, MiB for MB", but(sound, "nic_mb_s: 100", "nic_pct_author: 7.63"), KindUnit, "MiB taken for MB")
 	check("author's share, binary", but(sound, "nic_mb_s: 100", "nic_pct_author: 7.45"), KindUnit, "binary units")
 	none("author's share is right", but(sound, "nic_mb_s: 100", "nic_pct_author: 8.0"))
@@ -450,7 +450,7 @@ func TestPointsInconsistencies(t *testing.T) {
 	check("connections", but(sound, "connections: 100", "latency_avg_ms: 1.0", "client_tool: wrk"), KindConnections,
 		"16 workers × floor(100 ÷ 16) = 96 connections, not 100")
 	check("wrk wants a connection for each thread", but(sound, "connections: 12", "client_tool: wrk"), KindConnections,
-		"wrk refuses 12 connections for 16 threads")
+		"wrk does not accept 12 connections with 16 threads")
 	check("autocannon opens one for each worker", but(sound, "connections: 12", "client_tool: autocannon"), KindConnections,
 		"16 workers × max(1, floor(12 ÷ 16)) = 16 connections, not 12")
 	none("h2load opens all", but(sound, "connections: 100", "client_tool: h2load", "latency_avg_ms: 1.0", "client_throughput_mb_s"))
@@ -458,15 +458,15 @@ func TestPointsInconsistencies(t *testing.T) {
 	none("whole milliseconds are no idle slots", but(sound, "client_tool: autocannon", "latency_avg_ms: 0.21", "p50_ms: 0", "p99_ms: 2"),
 		KindLittle)
 	check("idle slots of a finer tool", but(sound, "client_tool: oha", "latency_avg_ms: 0.21", "p50_ms: 0.2", "p99_ms: 2"), KindLittle,
-		"the rest was idle")
+		"the rest were idle")
 	nan := []record.Point{{RPS: record.Figure{Value: math.NaN(), Known: true}}}
-	if got := Judge(nan).Points[0].Inconsistencies; !has(got, KindField, "rps is no number") {
+	if got := Judge(nan).Points[0].Inconsistencies; !has(got, KindField, "rps is not a number") {
 		t.Errorf("no number: %v", got)
 	}
 	check("below zero", but(sound, "p50_ms: -3"), KindField, "below zero")
-	check("zero connections", but(sound, "connections: 0"), KindField, "is zero")
+	check("zero connections", but(sound, "connections: 0"), KindField, "is 0")
 	check("above 100%", but(sound, "server_cpu_pct: 180"), KindField, "percent of one core")
-	check("too much came", but(sound, "target_rps: 50000"), KindSchedule, "96,000 req/s came out where 50,000 req/s were asked")
+	check("too much came", but(sound, "target_rps: 50000"), KindSchedule, "96,000 req/s is above the target rate of 50,000 req/s")
 	check("rows", but(sound, "server_cpu_detail: 'usr: 20%, sys=10, id 60'"), KindCPU, "= 90, not 100")
 	none("a row that adds up", but(sound, "server_cpu_detail: usr 20 sys 10 soft 10 idle 60"))
 	none("prose about cores", but(sound, "server_cpu_detail: all idle cores; about 5 usr of something; sys"))
@@ -505,7 +505,7 @@ func TestPointsBetween(t *testing.T) {
 	for i := range maxCompared + 1 {
 		many += row(fmt.Sprintf("rps: %d", 90000+i), fmt.Sprintf("duration_s: %d", i+1), fmt.Sprintf("connections: %d", 16*(i+1)))
 	}
-	check("too many to compare", many, KindUnequal, "more than the 400")
+	check("too many to compare", many, KindUnequal, "only 400 are compared")
 }
 
 // Points of one file inform each other in evidence and caveats.
@@ -515,8 +515,8 @@ func TestPointsPeers(t *testing.T) {
 		but(sound, "server_cpu_pct: 83", "connections: 192", "rps: 154000", "client_cpu_pct")+"}\n")
 	v := Judge(all)
 	caveats := strings.Join(prose.Texts(v.Points[1].Verdict.Caveats), "\n")
-	for _, want := range []string{"80.0% is not this server's limit: the same server ran at 83.0%",
-		"2× the connections the rate was 1.60×: the slots held this one back"} {
+	for _, want := range []string{"80.0% CPU is not this server's limit: the same server ran at 83.0%",
+		"with 2× the connections and nothing else stated to differ, another run had 1.60× the rate: concurrency limited this run"} {
 		if !strings.Contains(caveats, want) {
 			t.Errorf("no %q in:\n%s", want, caveats)
 		}

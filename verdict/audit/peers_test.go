@@ -67,7 +67,7 @@ func TestPointsFromOthers(t *testing.T) {
 	faster := but(bare, "server_kind: b", "rps: 61000")
 	check("server side", record.Valid, ServerSide, "the same client got 61,000 req/s from another server, 1.22×", bare, faster)
 	check("server side and its full CPU", record.Valid, record.ServerCPU, "the same client got 1.22×", but(bare, busy), faster)
-	check("server side, idle CPU", record.Valid, ServerSide, "its CPU is not full, 30%", but(bare, "server_cpu_pct: 30"), faster)
+	check("server side, idle CPU", record.Valid, ServerSide, "its CPU is not saturated, 30%", but(bare, "server_cpu_pct: 30"), faster)
 	check("not enough", record.Valid, record.Inconclusive, "", bare, but(faster, "rps: 59000"))
 	check("not enough for an approximate rate", record.Valid, record.Inconclusive, "", bare, but(faster, "approx: true"))
 	check("more connections explain it", record.Valid, record.Inconclusive, "", bare, but(faster, "connections: 128", "rps: 110000"))
@@ -108,7 +108,7 @@ func TestPointsRepairUnit(t *testing.T) {
 	}
 	// 1150 MiB/s ÷ 50,000 /s = 24,117 bytes.
 	if got := judge("mean_response_bytes: 24117"); got.Verdict.Bottleneck != record.Bandwidth ||
-		!has(got.Inconsistencies, KindUnit, "point 2 of the same route counts 24,117, which fits MiB/s only") {
+		!has(got.Inconsistencies, KindUnit, "point 2, the same route, has 24,117, which fits MiB/s only") {
 		t.Errorf("%s: %s, %v", got.Verdict.Bottleneck, why(got.Verdict), got.Inconsistencies)
 	}
 	for _, other := range []string{"mean_response_bytes: 23000", "mean_response_bytes: 5000", "client_throughput_mb_s: 2"} {
@@ -128,9 +128,9 @@ func TestPointsServerCPUsUsed(t *testing.T) {
 		}
 	}
 	check("the whole host", but(sound, "server_cpu_pct: 24"), record.Inconclusive, "no measured resource")
-	check("4 of 16", but(sound, "server_cpu_pct: 24", "server_cpus_used: 4"), record.ServerCPU, "96% of the 4 CPUs that it may use busy")
+	check("4 of 16", but(sound, "server_cpu_pct: 24", "server_cpus_used: 4"), record.ServerCPU, "96% of the 4 CPUs it may use busy")
 	check("4 of 16, idle", but(sound, "server_cpu_pct: 12", "server_cpus_used: 4"), record.Inconclusive, "server's CPU 48%")
-	check("others on its host", but(sound, "server_cpu_pct: 60", "server_cpus_used: 4"), record.Inconclusive, "others worked on its host")
+	check("others on its host", but(sound, "server_cpu_pct: 60", "server_cpus_used: 4"), record.Inconclusive, "other processes ran on its host")
 	check("the measured use", but(sound, "server_cpu_pct: 40", "server_cpus_used: 6.4"), record.Inconclusive, "no measured resource")
 	check("a quota", but(sound, "server_cpu_pct: 9", "server_cpus_used: 1.5"), record.ServerCPU, "the 1.5 CPUs")
 	check("more than there are", but(sound, "server_cpu_pct: 24", "server_cpus_used: 40"), record.Inconclusive, "no measured resource")

@@ -36,7 +36,7 @@ func counted(doc any) (all, with int) {
 	case map[string]any:
 		if doc["code"] == "plan.complete" {
 			all++
-			if doc["text"] == "all 3 runs have been made" {
+			if doc["text"] == "all 3 runs are done" {
 				with++
 			}
 		}
