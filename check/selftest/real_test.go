@@ -111,10 +111,10 @@ func TestNumberServedAtOnce(t *testing.T) {
 	lock := plan{patterns: []string{`lock`, atATime(1)}}
 	for text, want := range map[string]bool{
 		"they wait for each other: a lock, a pool, or a downstream server that serves few requests at a time": false,
-		"works on about 2 at a time (a lock, or a single worker); 4 at a time would give":               false,
-		"27 in futex_do_wait (for a lock, or work to do)":                                               false,
-		"threads blocked 98% in futex for a lock (3 threads)":                                           true,
-		"its threads run one at a time":                                                                 true, "it serves 1.1 at a time": true,
+		"works on about 2 at a time (a lock, or a single worker); 4 at a time would give":                     false,
+		"27 in futex_do_wait (for a lock, or work to do)":                                                     false,
+		"threads blocked 98% in futex for a lock (3 threads)":                                                 true,
+		"its threads run one at a time":                                                                       true, "it serves 1.1 at a time": true,
 		"it serves 11 at a time": false,
 	} {
 		if got := lock.explained(&record.Verdict{Because: recordtest.Says(text)}, ""); got != want {
