@@ -37,13 +37,13 @@ func newAgent(sh *shell) *cobra.Command {
 	var f agentFlags
 	c := &cobra.Command{
 		Use:   "agent",
-		Short: "Join a controller, to generate load and to observe",
-		Long: `Joins a controller, which prints the line to start it with, and then does what
-the holder of that controller asks: it loads the targets of its allow-list, and
-no others, within its caps, and watches this machine. It executes no command,
-does one run at a time, and ends a run by itself when the one who asked for it
-is gone. The token comes from a file, standard input or ` + tokenEnv + `. An agent
-whose token is wrong, has expired or was revoked ends with exit code 2.`,
+		Short: "Join a controller, to generate load and observe its host",
+		Long: `Joins a controller, which prints the command to start the agent with, and then
+serves its users: it loads only targets on its allow-list, within its limits,
+and observes this machine. It executes no commands, does one run at a time, and
+stops a run by itself if the user who started it is gone. The token comes from
+a file, standard input or ` + tokenEnv + `. An agent whose token is wrong, expired or
+revoked ends with exit code 2.`,
 		Example: `  ceiling agent --join nats://10.0.0.1:7422 --token-file token --allow 10.0.0.7:8080
   ceiling agent --join nats://10.0.0.1:7422 --token-file token --observe-only --name web1`,
 		Args: exactly(0, "no arguments"),
@@ -71,13 +71,13 @@ whose token is wrong, has expired or was revoked ends with exit code 2.`,
 		}
 		return c.Root().FlagErrorFunc()(c, err)
 	})
-	p.StringVar(&f.name, "name", "", "in the fleet (this host's)")
-	p.StringArrayVar(&f.allow, "allow", nil, "what it may load: 10.0.0.0/8, web:8080, unix:/run/x.sock; again (loopback)")
-	p.StringVar(&f.maxRate, "max-rate", "", "requests/s that it sends at most (no cap)")
-	p.StringVar(&f.maxTime, "max-time", "1h", "longest run")
-	p.StringVar(&f.maxConns, "max-connections", "", "connections that it opens at most (no cap)")
-	p.BoolVar(&f.loadOnly, "load-only", false, "do not observe this machine for others' load")
-	p.BoolVar(&f.observeOnly, "observe-only", false, "load nothing")
+	p.StringVar(&f.name, "name", "", "name in the fleet (default: host name)")
+	p.StringArrayVar(&f.allow, "allow", nil, "allowed target: 10.0.0.0/8, web:8080, unix:/run/x.sock; repeatable (loopback)")
+	p.StringVar(&f.maxRate, "max-rate", "", "maximum requests/s (default: no limit)")
+	p.StringVar(&f.maxTime, "max-time", "1h", "maximum duration of a run")
+	p.StringVar(&f.maxConns, "max-connections", "", "maximum connections (default: no limit)")
+	p.BoolVar(&f.loadOnly, "load-only", false, "generate load only, do not observe this host")
+	p.BoolVar(&f.observeOnly, "observe-only", false, "observe only, generate no load")
 	p.StringVar(&f.grace, "grace", "10s", "time to continue without contact to the driver")
 	f.own.bind(p)
 	return c

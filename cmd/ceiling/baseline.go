@@ -31,10 +31,10 @@ func newBaseline(sh *shell) *cobra.Command {
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Addr, "addr", "127.0.0.1:0", "address; port 0 = any")
-	f.StringVar(&o.Backend, "backend", "", "host:port that gets every request")
-	f.StringVar(&o.Files, "files", "", "a directory that is served instead")
-	f.IntVar(&o.Workers, "workers", 0, "threads that run Go code; 0: one per CPU")
+	f.StringVar(&o.Backend, "backend", "", "host:port to forward every request to")
+	f.StringVar(&o.Files, "files", "", "serve this directory instead")
+	f.IntVar(&o.Workers, "workers", 0, "GOMAXPROCS (0 = one per CPU)")
 	f.BoolVar(&o.Forward, "forward", false, "add X-Forwarded-For, -Proto and -Host")
-	f.StringVar(&o.Log, "access-log", "", "a file for lines in the combined format")
+	f.StringVar(&o.Log, "access-log", "", "access log file, combined format")
 	return c
 }

@@ -24,10 +24,10 @@ func newCalibrate(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure this machine's generator, for the headroom of later runs",
-		Long: `Loads ceiling's own floor server with one thread on one CPU, the server on
-others: answers of 120 bytes, 4.5 KB and 110 KB with 1, 16 and 100 requests in
-flight on each of 64 connections, three times each. The result is kept, and
-later runs on this machine tell by it how much more the generator had to give.`,
+		Long: `Loads ceiling's own floor server from one thread on one CPU, with the server on
+the others: responses of 120 bytes, 4.5 KB and 110 KB, with 1, 16 and 100
+requests in flight on each of 64 connections, three times each. The result is
+saved; later runs on this machine report the generator's headroom from it.`,
 		Example: "  ceiling calibrate                            half a minute, on a quiet machine",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -45,7 +45,7 @@ later runs on this machine tell by it how much more the generator had to give.`,
 		},
 	}
 	c.Flags().SortFlags = false
-	c.Flags().StringVarP(&duration, "duration", "d", duration, "of each of the 27 measurements")
+	c.Flags().StringVarP(&duration, "duration", "d", duration, "duration of each of the 27 measurements")
 	c.Flags().StringVar(&engine, "engine", engine, "auto, uring or epoll")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON document")
 	return c

@@ -26,9 +26,9 @@ func newCompare(sh *shell) *cobra.Command {
 		Use:   "compare A B",
 		Short: "Compare A and B: faster, slower or no change",
 		Long: `Interleaves two servers (A B B A, and A vs A for the machine's own noise) and
-says faster, slower, no change within ±x%, or inconclusive.
-Each is a URL or, with --serve, a command that starts a server; or both are
-records of runs made before, or results of other tools.`,
+reports faster, slower, no change within ±x%, or inconclusive.
+Each side is a URL or, with --serve, a command that starts a server; or both
+are records of earlier runs, or results of other tools.`,
 		Example: `  ceiling compare --serve './old -addr {addr}' --serve './new -addr {addr}' --path /read
   ceiling compare http://127.0.0.1:8080/ http://127.0.0.1:8081/ --fail-on 'rps<-5%,p99>+10%'
   ceiling compare x7f2 k3pq`,
@@ -44,7 +44,7 @@ records of runs made before, or results of other tools.`,
 	groupFlags(c)
 	p := c.Flags()
 	p.StringArrayVar(&o.serve, "serve", nil, "command that starts a server at {addr} (up to twice)")
-	p.StringVar(&o.path, "path", "", "path to request of a server that is started; / where none is given")
+	p.StringVar(&o.path, "path", "", "path to request from a started server (default /)")
 	p.StringVar(&o.asked.FailOn, "fail-on", "", "exit 3 if true, 4 if inconclusive: 'rps<-5%,p99>+10%'")
 	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A (0 = auto)")
 	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A vs A (0 = auto)")

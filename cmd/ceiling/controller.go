@@ -31,9 +31,9 @@ const ownSamples = 1 << 30
 type ownFlags struct{ bus.Own }
 
 func (o *ownFlags) bind(f flagSet) {
-	f.StringVar(&o.URL, "nats", "", "your own NATS, in place of the one of ceiling controller")
+	f.StringVar(&o.URL, "nats", "", "your own NATS server, instead of ceiling controller")
 	f.StringVar(&o.Creds, "creds", "", "its credentials file")
-	f.StringVar(&o.CA, "ca", "", "the CA of its certificates, PEM; the system's where none is given")
+	f.StringVar(&o.CA, "ca", "", "CA of its certificates, PEM (default: the system's)")
 }
 
 func (o *ownFlags) check() error {
@@ -61,11 +61,11 @@ func newController(sh *shell) *cobra.Command {
 	var showToken bool
 	c := &cobra.Command{
 		Use:   "controller",
-		Short: "Coordinate several machines: agents join it, runs go through it",
-		Long: `Serves NATS, over TLS with a CA of its own, for the agents of one test bed, and
-prints the line to start them with, and the file of the token that they need.
-Started again it is the same: its state is kept beside the runs. With --nats it
-prepares your own NATS, prints the line, and ends.`,
+		Short: "Coordinate several machines: agents join it, runs use it",
+		Long: `Serves NATS, over TLS with its own CA, for the agents of one test bed. Prints the
+command to start them with, and the path of the token file they need. Its state
+is stored with the runs, so a restart changes nothing. With --nats it prepares
+your own NATS server, prints the command, and exits.`,
 		Example: `  ceiling controller                           every address, a free port
   ceiling controller --listen 10.0.0.1:7422    one address
   ceiling fleet tokens                         tokens that agents may join with`,
@@ -86,11 +86,11 @@ prepares your own NATS, prints the line, and ends.`,
 	}
 	p := c.Flags()
 	p.SortFlags = false
-	p.StringVar(&o.Listen, "listen", "", "address; a port that is left out is chosen once, and kept")
-	p.StringVar(&o.Advertise, "advertise", "", "host, or host:port, that agents join")
+	p.StringVar(&o.Listen, "listen", "", "address; without a port, one is chosen once and reused")
+	p.StringVar(&o.Advertise, "advertise", "", "host, or host:port, that agents connect to")
 	p.StringVar(&o.Bed, "bed", "", "name of the test bed (lab)")
-	p.StringVar(&o.State, "state", "", "controller state directory (default: beside the runs)")
-	p.BoolVar(&showToken, "show-token", false, "print the token too, before the line, as "+tokenEnv)
+	p.StringVar(&o.State, "state", "", "controller state directory (default: with the runs)")
+	p.BoolVar(&showToken, "show-token", false, "also print the token, before the command, as "+tokenEnv)
 	own.bind(p)
 	return c
 }

@@ -34,10 +34,9 @@ func newDemo(sh *shell) *cobra.Command {
 		Use:   "demo",
 		Short: "Measure the built-in servers, as an example",
 		Long: `Starts net/http, fasthttp, fiber and fiber with prefork one after the other on
-free ports of the loopback, measures /simple, /read, /list and /compute on each
-with 64 connections, and ends them again. The generator has CPUs of its own and
-the servers have the rest, so that a figure is the server's. Every run is kept;
-ceiling list shows them.`,
+free loopback ports, and measures /simple, /read, /list and /compute on each
+with 64 connections. Generator and server run on separate CPUs, so the figures
+are the server's. Every run is saved; ceiling list shows them.`,
 		Example: "  ceiling demo",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {

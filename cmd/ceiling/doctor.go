@@ -17,10 +17,10 @@ func newDoctor(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [URL]",
-		Short: "Check this host for what would disturb a run, and how to fix it",
-		Long: `Looks at limits, ports, clocks, CPUs, neighbours, queues and the kernel, and with
-a URL at the way to it and whether its server can be watched. It takes about a
-second, changes nothing and sends no requests. Exit code 3: something is bad.`,
+		Short: "Check this host for problems that would disturb a run",
+		Long: `Checks limits, ports, clocks, CPUs, other processes, queues and the kernel; with a
+URL also the network path, and whether its server can be observed. Takes about a
+second, changes nothing and sends no requests. Exit code 3: a check failed.`,
 		Example: `  ceiling doctor
   ceiling doctor http://127.0.0.1:8080/`,
 		Args: func(c *cobra.Command, args []string) error {

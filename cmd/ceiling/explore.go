@@ -30,9 +30,9 @@ type planFlags struct {
 }
 
 func (p *planFlags) bind(f flagSet) {
-	f.IntVar(&p.repeats, "repeats", 0, "runs of every condition (0 = auto)")
-	f.StringVar(&p.rest, "rest", "500ms", "pause before every run of several")
-	f.BoolVar(&p.dryRun, "dry-run", false, "print the plan and its duration, and stop")
+	f.IntVar(&p.repeats, "repeats", 0, "runs per condition (0 = auto)")
+	f.StringVar(&p.rest, "rest", "500ms", "pause before each of several runs")
+	f.BoolVar(&p.dryRun, "dry-run", false, "print the plan and its duration, then exit")
 	f.BoolVar(&p.quiet, "quiet", false, "no progress output")
 }
 

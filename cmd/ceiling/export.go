@@ -26,23 +26,23 @@ func newExport(sh *shell) *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use:   "export ID",
-		Short: "Write a run in a format that other tools read",
-		Long: `Writes a kept run, given by its ID, a part of it, or its file:
+		Short: "Export a run in the format of another tool",
+		Long: `Exports a saved run, given by its ID, part of the ID, or its file:
 
   json        the run's document, with its histograms (HdrHistogram V2)
-  ndjson      the rows of its series, one JSON object a line
-  csv         one kind of these rows as a table; --table says which. Of a plan its
-              runs, and of a factorial experiment its effects
-  hgrm        HdrHistogram's table of percentiles, milliseconds; --of says of what
+  ndjson      the rows of its series, one JSON object per line
+  csv         one kind of row as a table, selected by --table; for a plan its
+              runs, for a factorial experiment its effects
+  hgrm        HdrHistogram's percentile table, milliseconds; --of selects the latency
   hdr         HdrHistogram log, nanoseconds
   vegeta      the JSON report of vegeta
   prometheus  OpenMetrics text
   otlp        OTLP metrics in JSON; --to sends them to a collector
   pprof       a profile of ceiling profile; --of on-cpu, off-cpu, block…
-  folded      the same as folded stacks, as flame graphs are drawn from
-  attachment  what else was kept: --of cpu.folded, off-cpu.folded, cpu.pprof.gz
+  folded      the same as folded stacks, for flame graphs
+  attachment  other saved files: --of cpu.folded, off-cpu.folded, cpu.pprof.gz
 
-docs/export.md says what each of them can and cannot say.`,
+docs/export.md describes the formats and their limits.`,
 		Example: `  ceiling export x7f2 --format csv -o load.csv
   ceiling export ./x7f2.ndjson.gz --format hgrm --of service
   ceiling export x7f2 --format otlp --to http://127.0.0.1:4318`,
@@ -58,10 +58,10 @@ docs/export.md says what each of them can and cannot say.`,
 	p := c.Flags()
 	p.SortFlags = false
 	p.StringVar(&f.format, "format", export.FormatJSON, "one of these formats")
-	p.StringVarP(&f.out, "output", "o", "-", "file to write, whole or not at all; - is the standard output")
+	p.StringVarP(&f.out, "output", "o", "-", "file, written atomically; - is standard output")
 	p.StringVar(&f.of, "of", "", "hgrm, hdr: "+strings.Join(export.Latencies(), ", ")+" (hgrm: response; hdr: all three); pprof, folded: kind")
 	p.StringVar(&f.table, "table", "", "kind of row: load, cpu, process, sockets… (csv: load, ndjson: all); of a plan: runs, effects")
-	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; OTEL_EXPORTER_OTLP_HEADERS goes along")
+	p.StringVar(&f.to, "to", "", "otlp: URL of a collector; headers from OTEL_EXPORTER_OTLP_HEADERS")
 	of := append(export.Latencies(), record.ProfileKinds()...)
 	for flag, values := range map[string][]string{"format": export.Formats(), "of": of, "table": slices.Concat(export.Tables(), export.PlanTables())} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {

@@ -16,8 +16,8 @@ func newFind(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "find URL",
 		Short: "Find the highest rate that meets an SLO",
-		Long: `Raises the rate of an open loop until the SLO fails, then narrows; each rate is
-measured more than once. A run that can no longer pass is stopped early.`,
+		Long: `Raises the rate of an open loop until the SLO fails, then bisects; each rate is
+measured more than once. A run that can no longer pass stops early.`,
 		Example: `  ceiling find --slo 'p99<5ms,errors<0.1%' http://127.0.0.1:8080/read
   ceiling find --slo 'p99.9<50ms' --start 2k --most 20k -d 10s localhost:8080/`,
 		Args: urlOrTargets(&f),

@@ -33,7 +33,7 @@ func controllerOf(ctx context.Context, dir string, w bus.Watch) (*bus.Conn, erro
 
 // controllerFlag offers the directory.
 func controllerFlag(f flagSet, dir *string) {
-	f.StringVar(dir, "controller", "", "controller state directory (default: beside the runs)")
+	f.StringVar(dir, "controller", "", "controller state directory (default: with the runs)")
 }
 
 // driveWithin is how long a controller is waited for: it is there or it is not.

@@ -13,9 +13,9 @@ func newHog(sh *shell) *cobra.Command {
 	var cpus string
 	c := &cobra.Command{
 		Use:   "hog",
-		Short: "Take a share of some CPUs' time, as prove does",
-		Long: `Takes a share of the time of some CPUs, a quarter of a millisecond at a time,
-until its standard input ends.`,
+		Short: "Use up a share of the CPU time, as prove does",
+		Long: `Uses a share of the time of the given CPUs, in slices of a quarter of a
+millisecond, until its standard input ends.`,
 		Example: "  ceiling hog --cpus 1 --share 0.25",
 		Hidden:  true,
 		Args:    exactly(0, "no arguments"),
@@ -30,8 +30,8 @@ until its standard input ends.`,
 			return perturb.Hog(c.Context(), o, sh.stdin, sh.stdout)
 		},
 	}
-	c.Flags().StringVar(&cpus, "cpus", "", "to take from, as in 0-3,8")
-	c.Flags().Float64Var(&o.Share, "share", 0.25, "of each CPU's time")
-	c.Flags().BoolVar(&o.Polite, "polite", false, "do not ask for real-time priority")
+	c.Flags().StringVar(&cpus, "cpus", "", "CPUs to load, e.g. 0-3,8")
+	c.Flags().Float64Var(&o.Share, "share", 0.25, "share of each CPU's time")
+	c.Flags().BoolVar(&o.Polite, "polite", false, "do not request real-time priority")
 	return c
 }

@@ -22,11 +22,11 @@ import (
 func newJournal(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal",
-		Short: "Keep a journal: entries whose figures are taken from records",
+		Short: "Keep a journal: entries whose figures come from records",
 		Long: `A journal is a folder of entries, each a Markdown file with a question, a
-hypothesis and a status. Tables, figures and numbers are taken from records by
-reference ({{(run "NAME").Rate}}), and a reference that the record does not
-answer fails the build. docs/journal.md says what can be referred to.`,
+hypothesis and a status. Tables, figures and numbers come from records by
+reference ({{(run "NAME").Rate}}); an unresolved reference fails the build.
+docs/journal.md lists what entries can refer to.`,
 		Example: `  ceiling journal new "Does gzip pay?" --from x7f2
   ceiling journal add 0001-does-gzip-pay x7f2
   ceiling journal build -o site
@@ -47,12 +47,12 @@ func newJournalNew(sh *shell) *cobra.Command {
 	var from []string
 	c := &cobra.Command{
 		Use:     "new TITLE",
-		Short:   "Begin an entry",
+		Short:   "Start an entry",
 		Example: `  ceiling journal new "Does gzip pay?" --from x7f2`,
 		Args:    exactly(1, "one title, in quotes"),
 	}
 	dir := journalDir(c)
-	c.Flags().StringArrayVar(&from, "from", nil, "put this run or plan in; may be repeated")
+	c.Flags().StringArrayVar(&from, "from", nil, "include this run or plan; may be repeated")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		sources, err := sh.findAll(from)
 		if err != nil {
@@ -78,10 +78,10 @@ func newJournalAdd(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add ENTRY ID…",
 		Short: "Copy records into an entry, so that a clone has them",
-		Long: `Copies runs or plans into the entry's folder: results and histograms as they
-are; of a single run the series too where it is not large; of a plan every
-run's result. What is left out is named. Where the front matter has one name
-without an ID among its runs, or --as says which, that name gets the ID.`,
+		Long: `Copies runs or plans into the entry's folder: results and histograms; for a
+single run also the series if it is small; for a plan the result of every run.
+The output lists what was left out. If exactly one name in the front matter's
+runs has no ID, or --as names one, that name gets the ID.`,
 		Example: `  ceiling journal add 0001-servers x7f2
   ceiling journal add docs/journal/0001-servers x7f2 --as servers`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -92,7 +92,7 @@ without an ID among its runs, or --as says which, that name gets the ID.`,
 		},
 	}
 	dir := journalDir(c)
-	c.Flags().StringVar(&as, "as", "", "name of the front matter's runs that it is")
+	c.Flags().StringVar(&as, "as", "", "name among the front matter's runs that gets the ID")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if as != "" && len(args) > 2 {
 			return usage(errors.New("--as names one record; add the others apart"))
@@ -153,12 +153,12 @@ func newJournalBuild(sh *shell) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:     "build",
-		Short:   "Make the pages of a journal",
+		Short:   "Build the pages of a journal",
 		Example: "  ceiling journal build -o site",
 		Args:    exactly(0, "no arguments"),
 	}
 	dir := journalDir(c)
-	c.Flags().StringVarP(&out, "out", "o", "site", "folder for the pages; one that was built before is replaced")
+	c.Flags().StringVarP(&out, "out", "o", "site", "folder for the pages; an earlier build is replaced")
 	c.RunE = func(*cobra.Command, []string) error {
 		store, err := record.DefaultStore(os.Getenv)
 		if err != nil {
@@ -214,7 +214,7 @@ func newJournalServe(sh *shell) *cobra.Command {
 		Args:    exactly(0, "no arguments"),
 	}
 	dir := journalDir(c)
-	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address to listen on, of this machine's loopback; port 0 = any")
+	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "loopback address to listen on; port 0 = any")
 	c.RunE = func(c *cobra.Command, _ []string) error { return serveJournal(sh, c.Context(), *dir, addr) }
 	return c
 }

@@ -20,20 +20,20 @@ func newJudge(sh *shell) *cobra.Command {
 	var asJSON, explain, verbose bool
 	c := &cobra.Command{
 		Use:   "judge RECORD | FILE | -",
-		Short: "Judge a record again, or the output of another tool",
-		Long: `Judges a finished run, or every run of a plan, with the rules of today: records
-are read, not changed.
+		Short: "Recompute the verdict of a record, or judge another tool's output",
+		Long: `Judges a finished run, or every run of a plan, with the current rules. It does
+not change the record.
 
-A FILE, or "-" for standard input, is what another load generator printed: wrk,
+A FILE, or "-" for standard input, is the output of another load generator: wrk,
 wrk2, go-wrk, hey, ab, h2load, oha, autocannon, k6 or vegeta, as text, JSON or
-vegeta's results. It is judged as far as it goes, with what is missing to name the
-bottleneck and how to measure it.
+vegeta's results. The verdict lists what is missing to name the bottleneck, and
+how to measure it.
 
---explain answers every question that the judge asks of a run, in its order, with
-the one that decided.
+--explain prints every rule with its result, in order, and marks the one that
+decided.
 
-A YAML file holds points, measurements of any tool with what else was measured
-meanwhile; each gets its verdict, and what does not add up in it (docs/points.md).`,
+A YAML file holds points: results of any tool with other measurements from the
+same run; each gets a verdict and a list of contradictions (docs/points.md).`,
 		Example: `  ceiling judge x7f2
   ceiling judge --explain x7f2
   wrk -t2 -c64 -d10s --latency http://127.0.0.1:8080/ | ceiling judge -
@@ -57,7 +57,7 @@ meanwhile; each gets its verdict, and what does not add up in it (docs/points.md
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON document with the new verdict")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all of the text")
-	c.Flags().BoolVar(&explain, "explain", false, "print every rule's answer, and which one decided (a run's record)")
+	c.Flags().BoolVar(&explain, "explain", false, "print every rule's result, and which one decided (records only)")
 	return c
 }
 

@@ -28,9 +28,9 @@ func newList(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [DIR]",
 		Short: "List the saved runs and plans, newest first",
-		Long: `Lists your store, or a directory that runs were saved to by -o DIR. The load is
-connections (c), requests in flight on each (p) and the rate of an open loop (R);
-of a plan the rate is the one that a search found, the highest of a sweep.`,
+		Long: `Lists your store, or a directory that runs were saved to with -o DIR. The load
+is connections (c), requests in flight per connection (p) and the rate of an open
+loop (R). The rate of a plan is the result of a search or the maximum of a sweep.`,
 		Example: `  ceiling list
   ceiling list --kind run --target :8080/read --since 2h
   ceiling list --verdict fail --json`,
@@ -51,9 +51,9 @@ of a plan the rate is the one that a search found, the highest of a sweep.`,
 	p := c.Flags()
 	p.SortFlags = false
 	p.StringVar(&f.kind, "kind", "", "only these: "+strings.Join(kinds(), ", "))
-	p.StringVar(&f.target, "target", "", "only those whose target contains this")
-	p.StringVar(&f.since, "since", "", "only those made since: 30m, 48h, or a day as 2026-11-23")
-	p.StringVar(&f.verdict, "verdict", "", "only those with this: pass, valid, fail, invalid, unfinished, …")
+	p.StringVar(&f.target, "target", "", "only targets that contain this")
+	p.StringVar(&f.since, "since", "", "only runs since: 30m, 48h, or a day as 2026-11-23")
+	p.StringVar(&f.verdict, "verdict", "", "only this verdict: pass, valid, fail, invalid, unfinished, …")
 	p.BoolVar(&f.json, "json", false, "print one JSON document")
 	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // a name that is not a flag: a slip in this function

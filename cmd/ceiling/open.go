@@ -19,8 +19,8 @@ func newOpen(sh *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "open ID…",
 		Short: "Open the report of a run or a plan in a browser",
-		Long: `Writes the page that ceiling report writes to your cache directory, prints where it
-is, and opens it in the browser of this desktop (xdg-open).`,
+		Long: `Writes the page of ceiling report to your cache directory, prints its path, and
+opens it in your browser (xdg-open).`,
 		Example: `  ceiling open x7f2
   ceiling open x7f2 k3mc`,
 		Args:              atLeastOneRecord,

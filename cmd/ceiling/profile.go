@@ -20,10 +20,10 @@ func newProfile(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile URL",
 		Short: "Profile a server under load: on-CPU, off-CPU and Go's own",
-		Long: `Loads a server and takes profiles of all its processes: on-CPU and off-CPU of any
-language; of Go also block, mutex, heap and goroutine profiles, GC pauses and
-scheduler latency, from its pprof address. They are taken in every other stretch
-of the run, so that the run says what they cost.`,
+		Long: `Loads a server and profiles all its processes: on-CPU and off-CPU for any
+language; for Go also block, mutex, heap and goroutine profiles, GC pauses and
+scheduler latency, from its pprof address. Profiling alternates on and off during
+the run, which measures its overhead.`,
 		Example: `  ceiling profile http://127.0.0.1:8080/read
   ceiling profile --pprof 127.0.0.1:6060 http://127.0.0.1:8080/read
   ceiling profile --files out http://127.0.0.1:8080/read`,
@@ -43,7 +43,7 @@ of the run, so that the run says what they cost.`,
 	f.bind(c)
 	groupFlags(c)
 	p := c.Flags()
-	p.StringVar(&f.files, "files", "", "directory to write each profile to, as pprof and as folded stacks")
+	p.StringVar(&f.files, "files", "", "directory for the profiles, as pprof and folded stacks")
 	p.StringVarP(&f.requests, "requests", "n", "", "stop after N requests instead of a duration")
 	hide(c, "profile")
 	p.Lookup("duration").DefValue, f.duration = "20s", "20s"

@@ -14,7 +14,7 @@ func newProve(sh *shell) *cobra.Command {
 	var blocks int
 	c := &cobra.Command{
 		Use:   "prove URL",
-		Short: "Prove by experiment what the bottleneck is",
+		Short: "Prove the bottleneck by experiment",
 		Long: `Removes a share of one resource at a time (the generator's CPU, the server's
 CPU, concurrency, the link if you name it), measures the effect, and restores it.
 The resource that throughput follows is the bottleneck.`,

@@ -17,16 +17,15 @@ func newRace(sh *shell) *cobra.Command {
 	o := race.Config{Rounds: 7, Duration: 500 * time.Millisecond, Workers: 1, Connections: 60, PerS: 10_000, Seed: 1}
 	c := &cobra.Command{
 		Use:   "race",
-		Short: "Race the proxy against nginx and what else is installed",
+		Short: "Race the proxy against nginx and other installed proxies",
 		Long: `Starts nginx, HAProxy, h2o, Envoy, Caddy, RoadSign, two minimal Go proxies and
-ours, looks whether all do the same, byte for byte, and measures them in turns: the
-same request, backend, workers, added fields and log. What is compared is CPU time
-per request, by pairs from the same round. Contestants that are not installed
-are named. proxy/README.md has a race with its configurations.
+ceiling proxy, checks that all behave the same, byte for byte, and interleaves
+their runs: same request, backend, workers, added header fields and log. It
+compares CPU/request in pairs from the same round, and lists the proxies that are
+not installed. proxy/README.md has a race with its configurations.
 
-Clients speak plain HTTP, TLS 1.3 and HTTP/2. It takes a quarter of an hour with
-all of them. A missed target is printed; the exit
-code is 0.`,
+Clients speak plain HTTP, TLS 1.3 and HTTP/2. All of them together take a quarter of an
+hour. A missed target is printed; the exit code is still 0.`,
 		Example: `  ceiling race
   ceiling race --only nginx,ceiling --case 16,file
   ceiling race --workers 2 -o race/              keep configurations and samples`,
@@ -41,12 +40,12 @@ code is 0.`,
 	f := c.Flags()
 	f.SortFlags = false
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "measured rounds (≥ 7 for a useful interval)")
-	f.DurationVarP(&o.Duration, "duration", "d", o.Duration, "of each closed and each open loop")
-	f.IntVar(&o.Workers, "workers", o.Workers, "of each contestant")
-	f.StringSliceVar(&o.Only, "only", nil, "names of contestants, between commas")
-	f.StringSliceVar(&o.Cases, "case", nil, "names of cases, between commas")
-	f.Uint64Var(&o.Seed, "seed", o.Seed, "of the order within the rounds")
-	f.StringVarP(&o.Keep, "output", "o", "", "keep configurations and raw samples in this directory")
+	f.DurationVarP(&o.Duration, "duration", "d", o.Duration, "duration of each closed and each open loop")
+	f.IntVar(&o.Workers, "workers", o.Workers, "workers of each contestant")
+	f.StringSliceVar(&o.Only, "only", nil, "contestants, comma-separated")
+	f.StringSliceVar(&o.Cases, "case", nil, "cases, comma-separated")
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the order within the rounds")
+	f.StringVarP(&o.Keep, "output", "o", "", "save configurations and raw samples in this directory")
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON document")
 	var names, cases []string
 	for _, k := range race.Contestants() {

@@ -21,12 +21,12 @@ func newRegimes(sh *shell) *cobra.Command {
 	o := regimes.Config{Server: "fasthttp", Rounds: 5, Duration: 500 * time.Millisecond}
 	c := &cobra.Command{
 		Use:   "regimes",
-		Short: "Measure what kinds of work cost: memory, compute, databases",
-		Long: `Starts a server on CPUs of its own and measures it doing different work: answers
-from memory, arithmetic, look-ups, scans and writes in SQLite and, where it is
-installed, PostgreSQL, calls of a service that fails, and writes that a quorum of
-replicas has. Prints the ladder: each regime with its rate, p99 at 70% of it, its
-bottleneck and what a request costs. Takes under 5 minutes with all of them.
+		Short: "Measure the cost of kinds of work: memory, compute, databases",
+		Long: `Starts a server on separate CPUs and measures different kinds of work: responses
+from memory, computation, lookups, scans and writes in SQLite and, if installed,
+PostgreSQL, calls to a failing service, and quorum writes to replicas. Prints the
+ladder: each regime with its rate, p99 at 70% of that rate, its bottleneck and its
+CPU/request. All regimes take under 5 minutes.
 docs/regimes.md explains each.`,
 		Example: `  ceiling regimes
   ceiling regimes --only memory,sqlite-row,sqlite-insert
@@ -41,12 +41,12 @@ docs/regimes.md explains each.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&o.Only, "only", nil, "regimes between commas; the beginning of names is enough")
-	f.StringVar(&o.Server, "server", o.Server, "server that does the work: nethttp, fasthttp, fiber")
+	f.StringSliceVar(&o.Only, "only", nil, "regimes, comma-separated; a prefix of a name is enough")
+	f.StringVar(&o.Server, "server", o.Server, "server under test: nethttp, fasthttp, fiber")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "closed-loop runs of each regime (≥ 5 for a useful interval)")
-	f.DurationVarP(&o.Duration, "duration", "d", o.Duration, "of each run")
-	f.StringVarP(&o.Keep, "output", "o", "", "keep the records of all runs in this directory, and the ladder as ladder.json")
-	f.StringVar(&report, "report", "", "write the ladder as a page too: regimes.html or regimes.md")
+	f.DurationVarP(&o.Duration, "duration", "d", o.Duration, "duration of each run")
+	f.StringVarP(&o.Keep, "output", "o", "", "save all records and the ladder (ladder.json) in this directory")
+	f.StringVar(&report, "report", "", "also write the ladder as a page: regimes.html or regimes.md")
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON document")
 	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(regimes.Names(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // a name that is not a flag: a slip in this function

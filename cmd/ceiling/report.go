@@ -21,15 +21,15 @@ func newReport(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report ID…",
 		Short: "Write runs or a plan as one HTML or Markdown file",
-		Long: `Writes one file that needs nothing else: the verdict in words, where a request
-waits, latency, rate, cores, processes and link as pictures, and the whole
-environment. Several runs are overlaid, with what was not the same
-above. A sweep, a search, a proof or a comparison has a page of its own, and so
-have the files of other tools (wrk, hey, oha, autocannon, vegeta, k6).
-Passwords in URLs and credentials in header fields are left out.
+		Long: `Writes one self-contained file: the verdict, where the time goes, charts of
+latency, rate, cores, processes and link, and the environment. Several runs are
+overlaid, with their differences at the top. Sweeps, searches, proofs and
+comparisons have their own pages, as do the results of other tools (wrk, hey, oha,
+autocannon, vegeta, k6). Passwords in URLs and credentials in header fields are
+left out.
 
-The ending of the file says what it becomes: .html or .md. For a PDF, print the
-HTML in a browser: it has a style for paper.`,
+The file extension selects the format: .html or .md. For a PDF, print the HTML
+from a browser; it has a print style.`,
 		Example: `  ceiling report x7f2 -o report.html
   ceiling report x7f2 k3mc ./a.ndjson.gz -o report.md`,
 		Args:              atLeastOneRecord,
@@ -50,7 +50,7 @@ HTML in a browser: it has a style for paper.`,
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "the file: report.html or report.md")
+	c.Flags().StringVarP(&out, "out", "o", "", "file to write: report.html or report.md")
 	return c
 }
 

@@ -18,7 +18,7 @@ func newResume(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume ID",
 		Short: "Resume an interrupted sweep, search, proof or comparison",
-		Long: `Reads the runs that a plan has, and makes the missing ones. Servers that ceiling
+		Long: `Reads the finished runs of a plan and makes the missing ones. Servers that ceiling
 started are restarted; others must already be running.`,
 		Example:           "  ceiling resume x7f2",
 		Args:              exactly(1, "one ID or file"),

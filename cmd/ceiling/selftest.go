@@ -20,21 +20,20 @@ func newSelftest(sh *shell) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "selftest",
-		Short: "Plant known bottlenecks and check that they are named",
-		Long: `Starts servers and conditions whose ceiling is known, because it was planted,
-measures each, and sets what the verdict names beside it. The parameters come
-from the seed, so another seed is another test. What a scenario needs and this
-host lacks (root, namespaces, cgroups, a second core) is told; such a scenario
-is not run, and not right. Other programs that use the cores disturb it: it
-waits for them a little, tries three times, and tells.
+		Short: "Plant known bottlenecks and check the verdicts",
+		Long: `Starts servers and conditions with a known, planted bottleneck, measures each,
+and compares the verdict with the plant. The seed sets the parameters, so another
+seed is another test. If the host lacks what a scenario needs (root, namespaces,
+cgroups, a second core), it says so and skips the scenario, which then does not
+count as right. Other processes on the cores disturb a scenario: it waits for them
+a little, tries three times, and reports it.
 
---real plants them in other people's software, as Debian has it, and confirms
-each: a client of Go's net/http measures the rate with the planted resource and
-with twice as much. Software that is missing is named with the command that
-installs it.
+--real plants bottlenecks in third-party software from Debian, and confirms
+each: Go's net/http client measures the rate with the planted resource and with
+twice as much. For missing software, it prints the command to install it.
 
-Exit code 0: all that ran are right; 3: some are wrong; 1: some could not be
-done, or were disturbed.`,
+Exit code 0: every verdict is right; 3: some are wrong; 1: some scenarios failed
+or were disturbed.`,
 		Example: `  ceiling selftest                              each scenario once
   ceiling selftest --rounds 3 --seed 7
   ceiling selftest --only pool,mutex-sleep --keep records
@@ -46,13 +45,13 @@ done, or were disturbed.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.Uint64Var(&o.Seed, "seed", 1, "of the parameters")
-	f.StringSliceVar(&o.Only, "only", nil, "names of scenarios, between commas")
-	f.IntVar(&o.Rounds, "rounds", 1, "how often, each time with other parameters")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the parameters")
+	f.StringSliceVar(&o.Only, "only", nil, "scenarios, comma-separated")
+	f.IntVar(&o.Rounds, "rounds", 1, "rounds, each with other parameters")
 	f.BoolVar(&asJSON, "json", false, "print the results as one JSON document")
-	f.DurationVar(&o.Patience, "patience", time.Minute, "to wait, in all, for other processes to leave the cores alone")
-	f.StringVar(&o.Keep, "keep", "", "keep all records in this directory, not only those of wrong verdicts")
-	f.BoolVar(&o.Real, "real", false, "plant them in real software: Python, Node, Java, PHP, Ruby, nginx, databases and others")
+	f.DurationVar(&o.Patience, "patience", time.Minute, "maximum total wait for other processes to free the cores")
+	f.StringVar(&o.Keep, "keep", "", "save all records in this directory, not only those of wrong verdicts")
+	f.BoolVar(&o.Real, "real", false, "use real software: Python, Node, Java, PHP, Ruby, nginx, databases and others")
 	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // a name that is not a flag: a slip in this function
 	}
@@ -123,7 +122,7 @@ func newPlanted(sh *shell) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:       "planted KIND",
-		Short:     "Run a server with a known ceiling, as selftest does",
+		Short:     "Run a server with a planted bottleneck, as selftest does",
 		Long:      plantedLong(),
 		Example:   "  ceiling planted pool --n 6 --sleep 10ms",
 		Hidden:    true,
@@ -141,18 +140,18 @@ func newPlanted(sh *shell) *cobra.Command {
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&p.Addr, "addr", "127.0.0.1:0", "address; port 0 = any")
-	f.IntVar(&p.Threads, "threads", 0, "that run Go code at once; 0: one per CPU")
-	f.IntSliceVar(&p.CPUs, "cpus", nil, "to be bound to, between commas")
+	f.IntVar(&p.Threads, "threads", 0, "GOMAXPROCS (0 = one per CPU)")
+	f.IntSliceVar(&p.CPUs, "cpus", nil, "CPUs to pin it to, comma-separated")
 	f.DurationVar(&p.CPU, "cpu", 0, "CPU time of each request")
-	f.DurationVar(&p.Sleep, "sleep", 0, "what it waits, or holds")
-	f.IntVar(&p.N, "n", 0, "how many of its own thing")
-	f.IntVar(&p.Every, "every", 0, "which requests meet the fault: every so many")
+	f.DurationVar(&p.Sleep, "sleep", 0, "how long a request waits, or holds the resource")
+	f.IntVar(&p.N, "n", 0, "size of its resource (connections, workers, …)")
+	f.IntVar(&p.Every, "every", 0, "inject the fault into every Nth request")
 	f.StringVar(&p.Fault, "fault", "", "503, reset or silence; database: query, row, commit or work")
-	f.DurationVar(&p.Period, "period", 0, "from one pause to the next")
-	f.IntVar(&p.Bytes, "bytes", 0, "of the body")
-	f.IntVar(&p.Chunks, "chunks", 0, "that the body is cut into")
+	f.DurationVar(&p.Period, "period", 0, "time from one pause to the next")
+	f.IntVar(&p.Bytes, "bytes", 0, "bytes of the body")
+	f.IntVar(&p.Chunks, "chunks", 0, "chunks of the body")
 	f.StringVar(&p.To, "to", "", "address of the server behind it")
-	f.BoolVar(&p.Pprof, "pprof", false, "record locks and waits, and answer /debug/pprof/")
+	f.BoolVar(&p.Pprof, "pprof", false, "record locks and waits, and serve /debug/pprof/")
 	return c
 }
 

@@ -65,17 +65,17 @@ func newServe(sh *shell) *cobra.Command {
 		},
 	}
 	databaseFlags(c, sh, &cfg.Database)
-	c.Flags().StringVar(&cfg.Downstream, "downstream", "", "call a service that fails: own, or fail=1%,slow=5%:20ms,…")
-	c.Flags().IntVar(&cfg.ListKB, "list-kb", 0, "size of an answer of /list, such as 48 or 350 (default 111)")
-	c.Flags().StringVar(&cfg.KeyValue, "kv", "", "answer from a key-value bucket in replicas: own, or replicas=3,delay=1ms,…")
+	c.Flags().StringVar(&cfg.Downstream, "downstream", "", "call a failing service: own, or fail=1%,slow=5%:20ms,…")
+	c.Flags().IntVar(&cfg.ListKB, "list-kb", 0, "mean size of a /list response, e.g. 48 or 350 (default 111)")
+	c.Flags().StringVar(&cfg.KeyValue, "kv", "", "serve a replicated key-value bucket: own, or replicas=3,delay=1ms,…")
 	c.Flags().StringVar(&cfg.Push, "push", "", "publish events: own, or rate=100,size=1000,slow=block,…")
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
-	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "answer profiles here, of all processes: host:port")
+	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "serve pprof profiles of all processes at host:port")
 	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, as the framework does it")
-	c.Flags().BoolVar(&secure.on, "tls", false, "serve https, by a certificate of an authority of its own")
-	c.Flags().BoolVar(&cfg.HTTP3, "http3", false, "serve HTTP/3 too, on the UDP port of the same number (nethttp)")
-	c.Flags().StringVar(&secure.ca, "ca", "", "write that authority's certificate here, for --cacert (default: a temporary file)")
-	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS; 0: one per CPU")
+	c.Flags().BoolVar(&secure.on, "tls", false, "serve https, with a certificate of a temporary CA")
+	c.Flags().BoolVar(&cfg.HTTP3, "http3", false, "also serve HTTP/3, on the UDP port with the same number (nethttp)")
+	c.Flags().StringVar(&secure.ca, "ca", "", "write the CA certificate here, for --cacert (default: a temporary file)")
+	c.Flags().IntVar(&cfg.Workers, "workers", 0, "prefork children, or GOMAXPROCS (0 = one per CPU)")
 	return c
 }
 
@@ -185,17 +185,17 @@ func ownNames(addr string) []string {
 
 func serveLong() string {
 	var b strings.Builder
-	b.WriteString("Serves the same routes and the same bytes whatever the kind.\n\nKinds:\n")
+	b.WriteString("Serves the same routes with the same bytes, whatever the kind.\n\nKinds:\n")
 	for _, k := range server.Catalogue() {
 		fmt.Fprintf(&b, "  %-10s %s\n", k.Name, k.About)
 	}
 	fmt.Fprintf(&b, "  %-10s %s\n", rpc.Name, rpc.About)
-	b.WriteString("\nRoutes, of all but grpc:\n")
+	b.WriteString("\nRoutes of all kinds except grpc:\n")
 	for _, r := range server.Routes() {
 		fmt.Fprintf(&b, "  %-10s %s\n", r.Path, r.About)
 	}
 	// What each does is in docs/regimes.md.
-	b.WriteString("\nRoutes with a database, a key-value bucket or a service that fails behind the server:\n")
+	b.WriteString("\nRoutes with a database, a key-value bucket or a failing service behind the server:\n")
 	fmt.Fprintf(&b, "  --db          /db/: %s\n", below("/db/", server.DatabaseRoutes()))
 	fmt.Fprintf(&b, "                POST for insert, update, counter, group and async\n")
 	for i, r := range server.KeyValueRoutes() {
@@ -203,7 +203,7 @@ func serveLong() string {
 	}
 	fmt.Fprintf(&b, "  --downstream  /call/: %s\n", below("/call/", server.DownstreamRoutes()))
 	f := downstream.Standard()
-	fmt.Fprintf(&b, "--downstream own is work=%v,slots=%d,fail=0%%,slow=0%%:%v,stall=0%%:%v,timeout=%v,outage=%v; name what differs.\n",
+	fmt.Fprintf(&b, "--downstream own is work=%v,slots=%d,fail=0%%,slow=0%%:%v,stall=0%%:%v,timeout=%v,outage=%v; set what should differ.\n",
 		f.Work, f.Slots, f.SlowBy, f.StallFor, f.Timeout, f.Outage)
 	var streams []string
 	for _, r := range server.PushRoutes() {
@@ -264,13 +264,13 @@ func checkKeyValue(cfg *server.Config, kind server.Kind) error {
 func databaseFlags(c *cobra.Command, sh *shell, d *server.Database) {
 	d.Ready = func(about string) { fmt.Fprintln(sh.stdout, about) }
 	f := c.Flags()
-	f.StringVar(&d.Source, "db", "", "answer from a database: sqlite, sqlite:PATH, postgres or postgres://…")
-	f.IntVar(&d.Pool, "db-pool", 10, "connections to it, of each process")
-	f.BoolVar(&d.Unprepared, "db-unprepared", false, "have it parse every statement each time")
-	f.BoolVar(&d.Cached, "db-cached", false, "answer a product that was read once from memory")
+	f.StringVar(&d.Source, "db", "", "serve from a database: sqlite, sqlite:PATH, postgres or postgres://…")
+	f.IntVar(&d.Pool, "db-pool", 10, "database connections per process")
+	f.BoolVar(&d.Unprepared, "db-unprepared", false, "parse every statement each time")
+	f.BoolVar(&d.Cached, "db-cached", false, "cache products in memory")
 	f.BoolVar(&d.NoSync, "db-nosync", false, "commit without waiting for the disk")
-	f.IntVar(&d.GroupSize, "db-group", 64, "writes that a commit of /db/group waits for")
-	f.DurationVar(&d.GroupWait, "db-group-wait", 2*time.Millisecond, "how long it waits for them")
+	f.IntVar(&d.GroupSize, "db-group", 64, "writes per commit of /db/group")
+	f.DurationVar(&d.GroupWait, "db-group-wait", 2*time.Millisecond, "maximum wait for them")
 }
 
 // checkDatabase says what is wrong with the flags of a database, or nil.

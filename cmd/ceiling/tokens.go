@@ -27,8 +27,8 @@ func newTokens(sh *shell) *cobra.Command {
 		Use:   "tokens",
 		Short: "List the tokens that agents join with; create and revoke them",
 		Long: `Lists the tokens of the controller on this host, without their secrets: when each
-was made, expires, was last used, and how many agents are connected with it now.
-All of this works while the controller runs, and while it does not.`,
+was created, expires, was last used, and how many agents use it now. This works
+whether the controller is running or not.`,
 		Example: `  ceiling fleet tokens
   ceiling fleet tokens create --expires 7d -o token
   ceiling fleet tokens revoke 3f2a91bc`,
@@ -71,9 +71,10 @@ func newTokensCreate(sh *shell, dir *string) *cobra.Command {
 	var expires, out string
 	c := &cobra.Command{
 		Use:   "create",
-		Short: "Make a token, and print it",
-		Long: `Makes a token and prints it, or writes it to a file that only its owner can read.
-It is not kept: who loses it makes another. Several agents may join with one.`,
+		Short: "Create a token and print it",
+		Long: `Creates a token and prints it, or writes it to a file that only its owner can
+read. The secret is not stored: if you lose it, create another token. Several
+agents may share one.`,
 		Example: `  ceiling fleet tokens create -o token
   ceiling fleet tokens create --expires 2h | ssh load1 'cat > token'`,
 		Args: exactly(0, "no arguments"),
@@ -91,7 +92,7 @@ It is not kept: who loses it makes another. Several agents may join with one.`,
 	}
 	c.Flags().SortFlags = false
 	c.Flags().StringVar(&expires, "expires", formatDays(bus.TokenLife), "how long it is valid: 2h, 7d")
-	c.Flags().StringVarP(&out, "out", "o", "", "new file for it (0600); standard output where none is given")
+	c.Flags().StringVarP(&out, "out", "o", "", "new file for it, mode 0600 (default: standard output)")
 	return c
 }
 
@@ -129,9 +130,9 @@ func createToken(sh *shell, dir string, life time.Duration, out string) error {
 func newTokensRevoke(sh *shell, dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID...",
-		Short: "End tokens; the agents that joined with them are disconnected",
-		Long: `Ends tokens for good. A running controller disconnects the agents that joined with
-them within two seconds; they say so, and end with exit code 2.`,
+		Short: "Revoke tokens and disconnect their agents",
+		Long: `Revokes tokens permanently. A running controller disconnects their agents within
+two seconds; the agents say so and end with exit code 2.`,
 		Example: `  ceiling fleet tokens revoke 3f2a91bc`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

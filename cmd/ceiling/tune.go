@@ -36,9 +36,9 @@ func newTune(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Tune this host: show, apply, verify by effect, revert",
-		Long: `Sets sysctls, packet steering (RPS, RFS, XPS), interrupts, NIC queues, clock and
-limits by profiles that say why: server, client, rps-rfs, irq-pinned, low-latency, or a file
-of yours. Each change is in a journal before it is made, and revert undoes all.`,
+		Long: `Sets sysctls, packet steering (RPS, RFS, XPS), interrupts, NIC queues, CPU frequency
+and limits from documented profiles: server, client, rps-rfs, irq-pinned,
+low-latency, or your own file. Each change is journaled first; revert undoes all.`,
 		Example: `  ceiling tune show
   ceiling tune apply --dry-run rps-rfs
   sudo ceiling tune apply rps-rfs
@@ -47,8 +47,8 @@ of yours. Each change is in a journal before it is made, and revert undoes all.`
 	}
 	flags := c.PersistentFlags()
 	flags.SortFlags = false
-	flags.StringVar(&f.options.Interface, "interface", "", "NIC whose queues are meant (default: that of the default route)")
-	flags.StringVar(&f.interrupts, "interrupts", "", "CPUs that shall serve it, as in 0-3 (default: a quarter of its node's cores)")
+	flags.StringVar(&f.options.Interface, "interface", "", "NIC to tune (default: that of the default route)")
+	flags.StringVar(&f.interrupts, "interrupts", "", "CPUs for its interrupts, e.g. 0-3 (default: a quarter of its node's cores)")
 	flags.StringVar(&f.host.Namespace, "namespace", "", "named network namespace to tune")
 	flags.StringVar(&f.host.Root, "root", "", "tune a copy of /proc, /sys and /etc below this directory instead")
 	flags.StringVar(&f.host.State, "state", "", "directory of the journal (default: /var/lib/ceiling/tuning)")
@@ -70,7 +70,7 @@ func (f *tuneFlags) complete() error {
 func newTuneShow(sh *shell, f *tuneFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show [URL]",
-		Short: "Show what is set, what each profile would change, and why",
+		Short: "Show settings, what each profile would change, and why",
 		Example: `  ceiling tune show
   ceiling tune show http://10.0.0.2:8080/`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -169,8 +169,8 @@ func newTuneApply(sh *shell, f *tuneFlags) *cobra.Command {
 		Use:   "apply PROFILE|FILE",
 		Short: "Apply a profile; without privilege, print the commands",
 		Long: `Applies server, client, rps-rfs, irq-pinned, low-latency, or a file. Each change is
-noted on disk before it is made. One that fails, or that the kernel makes something else
-of, undoes those before it. It stays until ceiling tune revert, or a reboot.`,
+written to disk before it is made. If one fails, or the kernel sets another value,
+the earlier ones are undone. The tuning lasts until ceiling tune revert, or a reboot.`,
 		Example: `  ceiling tune apply --dry-run server
   sudo ceiling tune apply --interface eth0 irq-pinned
   sudo ceiling tune apply ./mine.yaml`,
@@ -215,11 +215,12 @@ func newTuneVerify(sh *shell, f *tuneFlags) *cobra.Command {
 	long := verifyDefault
 	c := &cobra.Command{
 		Use:   "verify [URL]",
-		Short: "Show the effect of the tuning in force: packets, interrupts, queues",
-		Long: `Reads the kernel's counters twice and says where packets were processed, which CPUs the
-NIC interrupted, how many connections a new listener holds. With a URL it sends requests
-there meanwhile, and some datagrams to its discard port; without one, verify under load. Exit code 3: something is not in effect,
-or another program has set it back.`,
+		Short: "Verify the effect of the tuning: packets, interrupts, queues",
+		Long: `Reads the kernel's counters twice and reports which CPUs processed packets, which
+CPUs the NIC interrupted, and how many connections a new listener queues. With a URL
+it sends requests there in between, and some datagrams to its discard port; without
+one, run it under load. Exit code 3: a setting has no effect, or another program
+has reverted it.`,
 		Example: `  ceiling tune verify
   ceiling tune verify --duration 5s http://10.0.0.2:8080/`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -265,7 +266,7 @@ or another program has set it back.`,
 			return sh.folded(seen.Text)
 		},
 	}
-	c.Flags().DurationVarP(&long, "duration", "d", verifyDefault, "time between the two looks")
+	c.Flags().DurationVarP(&long, "duration", "d", verifyDefault, "time between the two readings")
 	return c
 }
 
@@ -325,7 +326,7 @@ func (sh *shell) who() string {
 func newTuneRevert(sh *shell, f *tuneFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revert",
-		Short: "Undo the tuning in force, the last change first",
+		Short: "Undo the tuning, last change first",
 		Example: `  sudo ceiling tune revert
   sudo ceiling tune revert --json`,
 		Args: exactly(0, "no arguments"),

@@ -21,9 +21,9 @@ func newWatch(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Show a running or finished run or plan in a browser",
-		Long: `Follows the record of a run, sweep, search, proof or comparison that another
-process is making, or shows one that is finished, as a page on this machine. It
-reads the record's file and writes nothing. Ctrl-C ends it.`,
+		Long: `Follows a run, sweep, search, proof or comparison of another process, or shows a
+finished one, as a page on this machine. It only reads the record's file.
+Press Ctrl-C to stop.`,
 		Example: `  ceiling watch x7f2
   ceiling watch x7f2 --addr 127.0.0.1:9000
   ceiling watch x7f2 --terminal`,
@@ -40,7 +40,7 @@ reads the record's file and writes nothing. Ctrl-C ends it.`,
 			return sh.watch(c.Context(), file, addr)
 		},
 	}
-	c.Flags().StringVar(&addr, "addr", liveAddress, "address of the page; a port alone is one of this machine")
+	c.Flags().StringVar(&addr, "addr", liveAddress, "address of the page; a port alone means loopback")
 	c.Flags().BoolVar(&inTerminal, "terminal", false, "show it in this terminal instead, until the run has ended")
 	return c
 }
