@@ -70,7 +70,7 @@ func TestBrokenByStandstills(t *testing.T) {
 		tail.series.Load[i].MaxNs = 70e6
 	}
 	tail.run.Latency.Response.P99Ns = 60e6
-	if text := sayings(tail.judge()); !strings.Contains(text, "responses were slow in 15 stretches") || strings.Contains(text, "stood still") {
+	if text := sayings(tail.judge()); !strings.Contains(text, "responses were slow in 15 stretches") || strings.Contains(text, "stalled") {
 		t.Errorf("slow responses without a standstill: %s", text)
 	}
 }

@@ -37,8 +37,8 @@ func TestTitlesNameALock(t *testing.T) {
 		"what is not known":   {w: titled(10, locked), says: "which do not show its row or table"},
 		"held by an idle one": {w: titled(10, held), says: "1.0 sessions are idle in a transaction and hold their locks"},
 		"evidence":            {w: titled(10, few), says: "of 9.0 sessions of PostgreSQL 8.0 were active, 3.0 of them waiting for a lock (from its process titles, 10 samples)"},
-		"the lesser part":     {w: titled(10, few), refuses: "for a lock that others have"},
-		"seen too seldom":     {w: titled(4, locked), refuses: "for a lock that others have"},
+		"the lesser part":     {w: titled(10, few), refuses: "for a lock that other sessions hold"},
+		"seen too seldom":     {w: titled(4, locked), refuses: "for a lock that other sessions hold"},
 		"of another host": {w: each(titled(10, locked), func(r *record.TitlesRow) { r.Host = "other" }),
 			refuses: "PostgreSQL"},
 		"the database's own account": {w: func() *watchedRun {
@@ -46,7 +46,7 @@ func TestTitlesNameALock(t *testing.T) {
 			row := sessionsIn(8, record.SessionWait{Type: "IO", Event: "DataFileRead", Sessions: 8})
 			asked(w.series, row, record.StatusRow{})
 			return w
-		}(), refuses: "titles of its processes"},
+		}(), refuses: "from its process titles"},
 	} {
 		v := c.w.judge()
 		text := sayings(v)

@@ -24,7 +24,7 @@ func databaseServers() []Scenario {
 			p := planting(d, pool, fmt.Sprintf("%d × %v", pool.N, pool.Sleep))
 			more := p
 			more.subject.params.N *= 2
-			p.patterns = []string{fmt.Sprintf(`(?s)all %d connections of the pool to postgresql.* held for .*give the pool %d connections: .* 2× this rate`, pool.N, 2*pool.N)}
+			p.patterns = []string{fmt.Sprintf(`(?s)all %d connections of the pool to postgresql.* holds one for .*give the pool %d connections: .* 2× this rate`, pool.N, 2*pool.N)}
 			return p.confirmedBy("twice the pool", more)
 		}},
 		{"database-row", "every request changes the same row of PostgreSQL, and keeps it", need{software: software}, func(d *dice) plan {
@@ -32,8 +32,8 @@ func databaseServers() []Scenario {
 			p := planting(d, row, fmt.Sprintf("%d connections, %v", row.N, row.Sleep))
 			more := p
 			more.subject.params.Sleep /= 3
-			p.patterns = []string{`one row of the table hot that others have locked \(begin; update hot set n = n \+ \?`}
-			p.bare = []string{`sessions of postgresql wait for a lock that others have \(most in update\)`}
+			p.patterns = []string{`one row of the table hot that other sessions hold \(begin; update hot set n = n \+ \?`}
+			p.bare = []string{`sessions of postgresql wait for a lock that other sessions hold \(most in update\)`}
 			return p.confirmedBy("a third of the time", more)
 		}},
 		{"database-commit", "every request commits to PostgreSQL, and waits for the sync of its log",

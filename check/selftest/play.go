@@ -331,10 +331,10 @@ func (p *plan) explained(v *record.Verdict, helper string) bool {
 // vague are phrases that are said whatever requests wait for: no explanation.
 func vague() []string {
 	return []string{
-		"a pool, a number of workers, or another server that takes few requests at a time", "a lock, or a single worker",
-		"a rate limit, a timer, a lock held longer under load", "an interpreter's lock, a lock around work, a single worker",
-		"a lock, a pool, or another server that takes few requests at a time", "(a lock, a pool)",
-		"(for a lock, or work to do)", "block and mutex profiles", "the stacks of its threads", "its connections to others",
+		"a pool, a number of workers, or a downstream server that serves few requests at a time", "a lock, or a single worker",
+		"a rate limit, a timer, a lock held longer under load", "an interpreter lock, a lock held during computation, a single worker",
+		"a lock, a pool, or a downstream server that serves few requests at a time", "(a lock, a pool)",
+		"(for a lock, or work to do)", "block and mutex profiles", "the stacks of its threads", "its connections to other services",
 	}
 }
 

@@ -100,7 +100,7 @@ func TestNumberServedAtOnce(t *testing.T) {
 		"python3 (5 processes)":             false,
 		"a pool of 50":                      false,
 		"where its threads sleep, of 5: 4":  false,
-		"the fastest answer took 5 ms":      false,
+		"the fastest response took 5 ms":    false,
 		"10 at a time, twice as many as 20": false,
 	} {
 		p := plan{patterns: []string{atATime(5)}}
@@ -111,7 +111,7 @@ func TestNumberServedAtOnce(t *testing.T) {
 	lock := plan{patterns: []string{`lock`, atATime(1)}}
 	for text, want := range map[string]bool{
 		"they wait for each other: a lock, a pool, or a downstream server that serves few requests at a time": false,
-		"works on about 2 at a time (a lock, or a single worker); 4 at a time would give":                     false,
+		"serves about 2 at a time (a lock, or a single worker); 4 at a time would give":                       false,
 		"27 in futex_do_wait (for a lock, or work to do)":                                                     false,
 		"threads blocked 98% in futex for a lock (3 threads)":                                                 true,
 		"its threads run one at a time":                                                                       true, "it serves 1.1 at a time": true,

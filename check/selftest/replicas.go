@@ -23,7 +23,7 @@ func replicatedServers() []Scenario {
 			bytes := d.whole(40_000, 60_000)
 			p := plan{says: fmt.Sprintf("%d bytes", bytes), spec: d.apart(d.run(d.whole(12, 20))), method: "PUT", path: "/kv/*",
 				body: strings.Repeat("x", bytes), subject: host{serve: []string{"fasthttp", "--kv", "replicas=3"}}}
-			const leader = "used more than any other process"
+			const leader = "used more of it than any other process"
 			p.accept = only(record.ServerCPU, leader)
 			return p.or(record.SharedCPU, leader).or(record.ServerThread, leader)
 		}},

@@ -90,7 +90,7 @@ func idleServers() []Scenario {
 			s := open(d.run(128), d.share(.05, .15)*d.capacity(p.CPU))
 			s.SLO = spec.SLO{{Metric: spec.MetricResponse, Quantile: .95, Less: true, Limit: 60e6}}
 			return plan{says: fmt.Sprintf("%v every %v, asked %s", p.Sleep, p.Period, s.Rate), subject: host{kind: "pause", params: p}, spec: s,
-				accept: only(record.TargetRate, "stood still in")}
+				accept: only(record.TargetRate, "stalled in")}
 		}},
 	}
 }
@@ -132,7 +132,7 @@ func askedServers() []Scenario {
 
 // flushed is what is said of the loop device of a plant.
 func flushed() []string {
-	return []string{`disk loop\d+ had work [\d.]+% of the time: \d+ flushes/s × [\d.]+ ms = [\d.]+% of it`}
+	return []string{`disk loop\d+ was busy [\d.]+% of the time: \d+ flushes/s × [\d.]+ ms = [\d.]+% of it`}
 }
 
 // paths plant a narrow link, and a short queue at the door.

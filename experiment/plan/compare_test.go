@@ -144,7 +144,7 @@ func TestVoidRunsSpoilTheirBlock(t *testing.T) {
 			m.Outcome, m.Bottleneck, m.Because = record.Invalid, "inconclusive", recordtest.Says("Little's law does not hold")
 		}
 	})
-	if c.Blocks+c.NoiseBlocks != 26 || !has(c.Caveats, "was left out: run") || !has(c.Caveats, "Little's law") {
+	if c.Blocks+c.NoiseBlocks != 26 || !has(c.Caveats, "was excluded: run") || !has(c.Caveats, "Little's law") {
 		t.Errorf("%d blocks, %d of noise, doubts %q", c.Blocks, c.NoiseBlocks, c.Caveats)
 	}
 }

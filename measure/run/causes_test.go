@@ -213,7 +213,7 @@ func TestOpenFilesFull(t *testing.T) {
 	}
 	comm := filepath.Base(os.Args[0])
 	checkCause(t, v, record.AcceptQueue, fmt.Sprintf("process %d (%s) has 50 of 50 files open (RLIMIT_NOFILE)", c.PID,
-		comm[:min(len(comm), 15)]), "open files above 50")
+		comm[:min(len(comm), 15)]), "open-file limit above 50")
 }
 
 // TestNeighbourTakesTheCPU: another process has ten times the server's weight on

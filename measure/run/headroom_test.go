@@ -59,7 +59,7 @@ func TestHeadroom(t *testing.T) {
 		{"answers too small", func(r *record.Run) { r.Bytes.Read = 1_000_000 }, 0, "too far"},
 		{"pipelining too deep", func(r *record.Run) { r.Load.Pipelining = 40 }, 0, "pipelining of 40"},
 		{"large requests", func(r *record.Run) { r.Bytes.Written = 1 << 30 }, 0, "not calibrated"},
-		{"nothing", func(r *record.Run) { r.Requests.Completed, r.Rate.CompletedPerS = 0, 0 }, 0, "no request completed"},
+		{"nothing", func(r *record.Run) { r.Requests.Completed, r.Rate.CompletedPerS = 0, 0 }, 0, "nothing was completed"},
 		{"busy unknown", func(r *record.Run) { r.Generator.BusiestWorker = 0 }, 0, "not measured"},
 		{"new connections", func(r *record.Run) { r.Spec.NewConnections = true }, 0, "not calibrated"},
 		{"no threads", func(r *record.Run) { r.Load.Threads = 0 }, 0, "threads"},

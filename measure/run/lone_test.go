@@ -140,9 +140,9 @@ func TestLoneTellsQueues(t *testing.T) {
 		ceiling     record.Bottleneck
 		says        string
 	}{
-		{"pool", 64, 5, record.ServerBlocked, "works on about 5 at a time"},
-		{"last come", 64, 5, record.ServerBlocked, "works on about 5 at a time"},
-		{"lock", 64, 1, record.ServerBlocked, "works on about 1 at a time"},
+		{"pool", 64, 5, record.ServerBlocked, "serves about 5 at a time"},
+		{"last come", 64, 5, record.ServerBlocked, "serves about 5 at a time"},
+		{"lock", 64, 1, record.ServerBlocked, "serves about 1 at a time"},
 		{"workers", 160, 40, record.ServerBlocked, " at a time"},
 		{"nothing", 16, 16, record.Concurrency, "alone"},
 		{"tail", 64, 64, record.Concurrency, ""},

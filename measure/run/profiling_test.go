@@ -70,7 +70,7 @@ func TestCostOfProfiles(t *testing.T) {
 		return list
 	}
 	if c := profilingCost(blocks(1.05)); c.Pairs != 8 || c.Relative.Low > .05 || c.Relative.High < .05 || c.Relative.Low <= 0 ||
-		!strings.HasPrefix(prose.ProfileCost(c), "profiles cost 5.") && !strings.HasPrefix(prose.ProfileCost(c), "profiles cost 4.9") {
+		!strings.HasPrefix(prose.ProfileCost(c), "profiling overhead is 5.") && !strings.HasPrefix(prose.ProfileCost(c), "profiling overhead is 4.9") {
 		t.Errorf("%+v", c)
 	}
 	if c := profilingCost(blocks(1)); c.Relative.Low > 0 || !strings.HasPrefix(prose.ProfileCost(c), "profiling overhead is not measurable beyond") {
