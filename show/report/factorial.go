@@ -128,9 +128,9 @@ func EffectDecision(x *record.Effect) string {
 	case x.Decision == record.NoChange:
 		return "no effect beyond ±" + unit.Percent(x.Within)
 	case x.Decision == record.CannotTell && x.MoreBlocks > 0:
-		return fmt.Sprintf("not settled: ±%s needs about %s", unit.Percent(x.Within), unit.Plural(x.MoreBlocks, "more block", "more blocks"))
+		return fmt.Sprintf("inconclusive: ±%s needs about %s", unit.Percent(x.Within), unit.Plural(x.MoreBlocks, "more block", "more blocks"))
 	case x.Decision == record.CannotTell:
-		return "not settled"
+		return "inconclusive"
 	}
 	return x.Decision
 }
