@@ -50,8 +50,8 @@ func frameworks() []framework {
 	return []framework{
 		{Kind{Name: "nethttp", About: "the standard library's net/http", HTTP2: true}, mountNetHTTP},
 		{Kind{Name: "fasthttp", About: "valyala/fasthttp", Prefork: true}, mountFastHTTP},
-		{Kind{Name: "fiber", About: "gofiber/fiber v3, which stands on fasthttp", Prefork: true}, mountFiber},
-		{Kind{Name: "floor", About: "our own, on io_uring: close to what the kernel alone costs", Memory: true, Plain: true, HTTP2: true}, mountFloor},
+		{Kind{Name: "fiber", About: "gofiber/fiber v3, built on fasthttp", Prefork: true}, mountFiber},
+		{Kind{Name: "floor", About: "minimal io_uring server: its cost is close to that of the kernel alone", Memory: true, Plain: true, HTTP2: true}, mountFloor},
 	}
 }
 

@@ -67,24 +67,24 @@ func Routes() []Route {
 			answer: func(p *pool, _ uint64, _ *scratch) []byte { return p.hello },
 		},
 		{
-			Path: "/read", About: "one of 500 products at random, about 4.5 KB of JSON made beforehand", ContentType: typeJSON,
+			Path: "/read", About: "one of 500 products at random, about 4.5 KB of precomputed JSON", ContentType: typeJSON,
 			answer: func(p *pool, seed uint64, _ *scratch) []byte { return p.products[choose(seed, productCount)].json },
 		},
 		{
-			Path: "/read-gz", About: "the same, compressed beforehand (1.97 times smaller), sent as gzip to everybody", ContentType: typeJSON,
+			Path: "/read-gz", About: "the same, precompressed (1.97 times smaller), always sent as gzip", ContentType: typeJSON,
 			ContentEncoding: "gzip",
 			answer:          func(p *pool, seed uint64, _ *scratch) []byte { return p.products[choose(seed, productCount)].gzip },
 		},
 		{
-			Path: "/list", About: "20 to 30 products, about 110 KB of JSON made beforehand (--list-kb)", ContentType: typeJSON,
+			Path: "/list", About: "20 to 30 products, about 110 KB of precomputed JSON (--list-kb)", ContentType: typeJSON,
 			answer: func(p *pool, seed uint64, _ *scratch) []byte { return p.lists[choose(seed, listCount)] },
 		},
 		{
-			Path: "/compute", About: "statistics over 100 products drawn at random: sorting, arithmetic, about 500 bytes of JSON",
+			Path: "/compute", About: "statistics of 100 random products: sorting, arithmetic, about 500 bytes of JSON",
 			ContentType: typeJSON, computed: true, answer: summarise,
 		},
 		{
-			Path: "/healthz", About: "says ok", ContentType: typeText,
+			Path: "/healthz", About: "returns ok", ContentType: typeText,
 			answer: func(p *pool, _ uint64, _ *scratch) []byte { return p.ok },
 		},
 	}

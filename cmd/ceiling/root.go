@@ -113,7 +113,7 @@ the resource that limits it, or explains why the run is invalid.
 ceiling URL is short for ceiling run URL.`,
 		Example: `  ceiling demo                                 measure the built-in servers
   ceiling run http://127.0.0.1:8080/path       measure yours
-  ceiling serve fasthttp --addr :8080          one of the servers to try it on`,
+  ceiling serve fasthttp --addr :8080          start a built-in server to try it on`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// What to type instead is said in one line (hints.go).

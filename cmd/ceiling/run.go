@@ -93,7 +93,7 @@ func newRun(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run URL",
 		Short: "Measure one server under one load, or a list of them",
-		Long:  `One server under one load; a list in -c, -p or -R, or a FILE.yaml, makes a sweep.`,
+		Long:  `Measures one load; a list in -c, -p or -R, or a FILE.yaml, makes a sweep.`,
 		Example: `  ceiling run -c 1,10,100,500 -d 3s localhost:8080/read
   ceiling run -c 200 -R 10k --slo 'p99<5ms' localhost:8080/read`,
 		Args: func(c *cobra.Command, args []string) error {

@@ -71,7 +71,7 @@ func newServe(sh *shell) *cobra.Command {
 	c.Flags().StringVar(&cfg.Push, "push", "", "publish events: own, or rate=100,size=1000,slow=block,…")
 	c.Flags().StringVar(&cfg.Addr, "addr", cfg.Addr, "address; port 0 = any, unix:/path a socket")
 	c.Flags().StringVar(&cfg.Pprof, "pprof", "", "serve pprof profiles of all processes at host:port")
-	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, as the framework does it")
+	c.Flags().BoolVar(&cfg.Prefork, "prefork", false, "one process per core, by the framework's own prefork")
 	c.Flags().BoolVar(&secure.on, "tls", false, "serve https, with a certificate of a temporary CA")
 	c.Flags().BoolVar(&cfg.HTTP3, "http3", false, "also serve HTTP/3, on the UDP port with the same number (nethttp)")
 	c.Flags().StringVar(&secure.ca, "ca", "", "write the CA certificate here, for --cacert (default: a temporary file)")
