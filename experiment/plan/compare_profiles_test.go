@@ -84,7 +84,7 @@ func TestNoiseIsNotChange(t *testing.T) {
 		}
 		a, b := simulated(chance, 9, someCosts()), simulated(chance, 9, slower)
 		list := profileDifferences(requestsOfBlocks(a), requestsOfBlocks(b), false)
-		if !strings.HasSuffix(prose.ProfileDifference(&list[0]), "no function changed by more than two occasions may differ") {
+		if !strings.HasSuffix(prose.ProfileDifference(&list[0]), "no function changed beyond the variation between two occasions") {
 			t.Error(prose.ProfileDifference(&list[0]))
 		}
 	}

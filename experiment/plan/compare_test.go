@@ -230,7 +230,7 @@ func TestCaveats(t *testing.T) {
 		}
 	}
 	check("drifted by", func(m *record.Measured) { m.Completed = uint64(float64(m.Completed) * math.Exp(float64(m.Number)/300)) })
-	check("a change by itself", func(m *record.Measured) {
+	check("that is itself a difference", func(m *record.Measured) {
 		if m.Side == SideB && !m.Noise {
 			m.BadShare = .02
 		}
@@ -399,9 +399,9 @@ func TestQuantileOfAFewIsDoubted(t *testing.T) {
 		want   string
 	}{
 		{metricP99, side(600, 400), side(500, 500), ""},
-		{metricP99, side(600, 400), side(450, 450), "p99 rests on 9 slower requests"},
+		{metricP99, side(600, 400), side(450, 450), "p99 has only 9 slower requests"},
 		{metricP50, side(600, 400), side(450, 450), ""},
-		{metricP50, side(5, 4), side(450, 450), "p50 rests on 4 slower requests"},
+		{metricP50, side(5, 4), side(450, 450), "p50 has only 4 slower requests"},
 		{metricRPS, side(5, 4), side(4, 4), ""},
 	} {
 		for _, m := range allMetrics() {

@@ -261,7 +261,7 @@ func TestInvalidRunsAreNotUsed(t *testing.T) {
 			t.Errorf("caveats %q, want %q", texts, want)
 		}
 	}
-	has(fmt.Sprintf("a=1, b=0: 3 of %d runs do not count (no good)", blocks))
+	has(fmt.Sprintf("a=1, b=0: 3 of %d runs are invalid (no good)", blocks))
 	for i := range p.Runs {
 		if m := &p.Runs[i]; m.Cell[0] == 1 && m.Cell[1] == 1 {
 			m.Outcome, m.Because = record.Invalid, nil

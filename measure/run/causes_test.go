@@ -175,7 +175,7 @@ func TestConnectionsNeverAccepted(t *testing.T) {
 		s := specOf(c.Addr, "/")
 		s.Connections, s.Duration, s.Timeout = 64, time.Second, timeout
 		checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue,
-			"the server never accepted 24 of 64 connections: it holds 40 and accepts no more", "(-c 40)")
+			"the server never accepted 24 of 64 connections: it has 40 open and accepts no more", "(-c 40)")
 	}
 }
 
@@ -313,6 +313,6 @@ func TestConnectionsNeverAcceptedOnAUnixSocket(t *testing.T) {
 	s := specOf("", "")
 	s.Targets[0].URL = "unix:" + path + ":/"
 	s.Connections, s.Duration, s.Timeout = 64, time.Second, 10*time.Second
-	checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue, "the server never accepted 24 of 64 connections: it holds 40 and accepts no more",
+	checkCause(t, &do(t, s).Run.Verdict, record.AcceptQueue, "the server never accepted 24 of 64 connections: it has 40 open and accepts no more",
 		"(-c 40)")
 }
