@@ -210,7 +210,7 @@ func (s *peerSession) unreachable(status int, why string) {
 		if others {
 			p.ask(k.detach())
 		} else {
-			k.giveUp(status, why, failure{opened: s.began})
+			k.giveUp(status, why, failure{opened: p.loop.now}) // each counts, as with HTTP/1.1: the budget of retries would be used up first
 		}
 	}
 	s.close()
