@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +58,9 @@ func plantedCool(untilNs int64) (n int) {
 
 // burnForever spends three quarters of its CPU in plantedHot, by its own clock. How long it does is drawn: 20 ms are four
 // samples of 199 Hz to half a percent, which on a busy machine then found half of it where three quarters were planted.
+// It stays on its thread: the clock of another one is early or late by all that the two have run.
 func burnForever() {
+	runtime.LockOSThread()
 	fmt.Println("ready")
 	go func() { // it ends with the test
 		_, _ = os.Stdin.Read(make([]byte, 1))
