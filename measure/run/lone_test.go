@@ -144,7 +144,7 @@ func TestLoneTellsQueues(t *testing.T) {
 		{"last come", 64, 5, record.ServerBlocked, "serves about 5 at a time"},
 		{"lock", 64, 1, record.ServerBlocked, "serves about 1 at a time"},
 		{"workers", 160, 40, record.ServerBlocked, " at a time"},
-		{"nothing", 16, 16, record.Concurrency, "alone"},
+		{"nothing", 16, 16, record.Concurrency, "a lone request takes about as long"},
 		{"tail", 64, 64, record.Concurrency, ""},
 	} {
 		t.Run(k.kind, func(t *testing.T) {

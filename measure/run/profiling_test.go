@@ -76,7 +76,7 @@ func TestCostOfProfiles(t *testing.T) {
 	if c := profilingCost(blocks(1)); c.Relative.Low > 0 || !strings.HasPrefix(prose.ProfileCost(c), "profiling overhead is not measurable beyond") {
 		t.Errorf("%+v", c)
 	}
-	if c := profilingCost(blocks(1.05)[:8]); c.Relative.Confidence != 0 || !strings.Contains(prose.ProfileCost(c), "inconclusive: 4 pairs of stretches, 6 are needed") {
+	if c := profilingCost(blocks(1.05)[:8]); c.Relative.Confidence != 0 || !strings.Contains(prose.ProfileCost(c), "inconclusive: 4 pairs of stretches, but 6 are needed") {
 		t.Errorf("%+v", c)
 	}
 	if c := profilingCost(blocks(1.05)[:1]); c != nil {
