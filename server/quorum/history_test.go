@@ -79,28 +79,19 @@ func registers() porcupine.Model {
 
 // settled are the operations without writes of which nobody knows whether they were done: these could each be anywhere up to the
 // end, and a dozen of them are more orders than can be tried. Every value is written once, and a read has a revision. So what
-// was read was done, with the revision that anybody read, before the first of ops that read it was over. What nobody has
-// ever read changes nothing for the others, for a set asks for a revision that was read: it is left out.
+// anybody read, of all operations, was done and has that revision; its place is before the reads. What nobody has ever read
+// changes nothing for the others, for a set asks for a revision that was read: it is left out.
 func settled(ops, all []porcupine.Operation) (list []porcupine.Operation) {
-	revision, over := map[string]uint64{}, map[string]int64{}
+	revision := map[string]uint64{}
 	for _, o := range all {
 		if out := o.Output.(output); o.Input.(input).op == opRead {
 			revision[out.value] = out.revision
 		}
 	}
 	for _, o := range ops {
-		if value := o.Output.(output).value; o.Input.(input).op == opRead && (over[value] == 0 || o.Return < over[value]) {
-			over[value] = o.Return
-		}
-	}
-	for _, o := range ops {
-		if in := o.Input.(input); o.Output.(output).unknown {
-			if revision[in.value] == 0 {
+		if o.Output.(output).unknown {
+			if o.Output = (output{revision: revision[o.Input.(input).value]}); o.Output.(output).revision == 0 {
 				continue
-			}
-			o.Output = output{revision: revision[in.value]}
-			if end := over[in.value]; end > 0 {
-				o.Return = end
 			}
 		}
 		list = append(list, o)
