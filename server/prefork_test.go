@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ceiling/internal/authority"
+	"ceiling/internal/porttest"
 	"ceiling/internal/sys"
 )
 
@@ -137,17 +138,12 @@ func acceptedBy(t *testing.T, pid int) int {
 
 // The port that was asked for is the one that is served, and a second server is kept off it.
 func TestPreforkOnAGivenPort(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	free.Close()
+	addr := porttest.Free(t, "127.0.0.1")
 	r := start(t, "fasthttp", Config{Prefork: true, Workers: 1, Addr: addr})
 	if r.addr != addr {
 		t.Errorf("ready at %s, want %s", r.addr, addr)
 	}
-	err = Serve(t.Context(), "fasthttp", Config{Prefork: true, Workers: 1, Addr: addr})
+	err := Serve(t.Context(), "fasthttp", Config{Prefork: true, Workers: 1, Addr: addr})
 	if err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second server beside the first: %v", err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ceiling/internal/porttest"
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/verdict/prose"
@@ -131,12 +131,7 @@ func TestProfileOfPrefork(t *testing.T) {
 	bin, dir := programFile(t), t.TempDir()
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	l.Close()
+	at := porttest.Free(t, "127.0.0.1")
 	c, err := run.StartChild(t.Context(), bin, "serve", "fiber", "--prefork", "--workers", "2", "--addr", "127.0.0.1:0", "--pprof", at)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/run"
 )
@@ -173,10 +173,10 @@ func scriptFleet(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptClosed puts an address where nobody listens into $ADDR.
 func scriptClosed(ts *testscript.TestScript, _ bool, _ []string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, release, err := porttest.Refuse()
 	ts.Check(err)
-	ts.Setenv("ADDR", l.Addr().String())
-	ts.Check(l.Close())
+	ts.Defer(release)
+	ts.Setenv("ADDR", address)
 }
 
 // scriptExits runs ceiling and checks its exit code: exits CODE args….

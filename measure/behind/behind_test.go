@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"ceiling/internal/porttest"
 	"ceiling/record"
 	"ceiling/server"
 	"ceiling/server/store"
@@ -305,16 +306,12 @@ func TestOthersAreNotAsked(t *testing.T) {
 // A database that was named and does not answer is one line that says what helps, without the password.
 func TestNamedDatabaseHasToAnswer(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := porttest.Refused(t)
 	source := cluster(t)
 	for database, want := range map[string]string{
 		"mysql://u:secret@h/x":                                  "postgres://USER@HOST/DATABASE",
 		"postgres://u:secret@[::1/x":                            "parse",
-		"postgres://u:secret@" + closed.Addr().String() + "/x":  "connection refused",
+		"postgres://u:secret@" + closed + "/x":                  "connection refused",
 		strings.Replace(source, "/postgres?", "/none?", 1):      "check the database's name",
 		strings.Replace(source, "user=ceiling", "user=none", 1): "check the user",
 		source + "&host=/nowhere&password=secret":               "no such file",

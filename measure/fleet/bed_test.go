@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/porttest"
 	"ceiling/internal/ring"
 	"ceiling/measure/fleet/bus"
 	"ceiling/measure/load"
@@ -39,27 +37,10 @@ func newBedAt(t *testing.T, host string) *bed {
 
 func newBedOn(t *testing.T, host, state string) *bed {
 	t.Helper()
-	b := &bed{t: t, state: state, host: host, listen: freeAddress(t, host)}
+	b := &bed{t: t, state: state, host: host, listen: porttest.Free(t, host)}
 	b.serve()
 	t.Cleanup(func() { b.Server.Close() })
 	return b
-}
-
-// freeAddress has a port below those that the kernel gives to connects
-// (net.ipv4.ip_local_port_range, from 32768): nobody takes it while a controller restarts.
-func freeAddress(t *testing.T, host string) string {
-	t.Helper()
-	for range 100 {
-		address := net.JoinHostPort(host, strconv.Itoa(20000+rand.IntN(12000)))
-		if l, err := net.Listen("tcp", address); err == nil {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 func (b *bed) serve() {

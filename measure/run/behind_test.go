@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"ceiling/internal/porttest"
 	"ceiling/record"
 	"ceiling/server"
 	"ceiling/server/store"
@@ -90,13 +90,9 @@ func TestDatabaseIsInTheRecord(t *testing.T) {
 
 // A database that was named and does not answer refuses the run before anything is sent or kept.
 func TestNamedDatabaseHasToAnswer(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := porttest.Refused(t)
 	c := startServer(t, "nethttp")
-	for _, database := range []string{"postgres://u:hunter2@" + closed.Addr().String() + "/x", "nonsense"} {
+	for _, database := range []string{"postgres://u:hunter2@" + closed + "/x", "nonsense"} {
 		dir := t.TempDir()
 		_, err := Do(t.Context(), specOf(c.Addr, "/simple"), Options{Store: dir, Version: "test", Database: database})
 		if !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") ||

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ceiling/internal/porttest"
 )
 
 // TestOthers prints how other proxies do, for the table in proxy/README.md. It is
@@ -37,12 +39,7 @@ func TestOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listen := ln.Addr().String()
-		ln.Close()
+		listen := porttest.Free(t, "127.0.0.1")
 		dir := t.TempDir()
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	"ceiling/internal/porttest"
+
 	"github.com/letsencrypt/pebble/v2/ca"
 	"github.com/letsencrypt/pebble/v2/db"
 	"github.com/letsencrypt/pebble/v2/va"
@@ -58,14 +60,14 @@ func names(t *testing.T) (addr string) {
 
 // pebble is the test authority of Let's Encrypt, in this process. Its validation
 // asks plain, and secure, at these ports; 0 is one where nobody answers.
-func pebble(t *testing.T, plain, secure int) (directory, roots string) {
+func pebble(t *testing.T, plain, secure string) (directory, roots string) {
 	t.Helper()
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
 	t.Setenv("PEBBLE_WFE_NONCEREJECT", "2")
 	quiet := log.New(io.Discard, "", 0)
 	store := db.NewMemoryStore()
 	authority := ca.New(quiet, store, "", 0, 1, map[string]ca.Profile{"default": {Description: "default"}})
-	front := wfe.New(quiet, store, va.New(quiet, plain, secure, true, names(t), store), authority, true, false, 1, 1)
+	front := wfe.New(quiet, store, va.New(quiet, portOf(plain), portOf(secure), true, names(t), store), authority, true, false, 1, 1)
 	s := httptest.NewTLSServer(front.Handler())
 	t.Cleanup(s.Close)
 	roots = filepath.Join(t.TempDir(), "roots.pem")
@@ -75,31 +77,21 @@ func pebble(t *testing.T, plain, secure int) (directory, roots string) {
 	return s.URL + "/dir", roots
 }
 
-// freePort is one that nobody listens at now. The authority has to know it before
-// the proxy does.
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return int(netip.MustParseAddrPort(ln.Addr().String()).Port())
-}
+func portOf(address string) int { return int(netip.MustParseAddrPort(address).Port()) }
 
 // challenged is a configuration whose certificate an authority gives that asks back
-// by one challenge alone.
+// by one challenge alone. The authority has to know the addresses before the proxy does.
 func challenged(t *testing.T, challenge string) (text string) {
 	t.Helper()
-	plain, secure := freePort(t), freePort(t)
-	asks := [2]int{plain, secure}
+	plain, secure := porttest.Free(t, "127.0.0.1"), porttest.Free(t, "127.0.0.1")
+	asks := [2]string{plain, secure}
 	if challenge == "http-01" {
-		asks[1] = freePort(t)
+		asks[1] = porttest.Free(t, "127.0.0.1")
 	} else {
-		asks[0] = freePort(t)
+		asks[0] = porttest.Free(t, "127.0.0.1")
 	}
 	directory, roots := pebble(t, asks[0], asks[1])
-	return fmt.Sprintf("workers = 1\nlisten = [\"127.0.0.1:%d\"]\n[tls]\nredirect = true\nlisten = [\"127.0.0.1:%d\"]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n[[locations]]\nredirect = { to = \"/never\" }\n",
+	return fmt.Sprintf("workers = 1\nlisten = [%q]\n[tls]\nredirect = true\nlisten = [%q]\n[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n[[locations]]\nredirect = { to = \"/never\" }\n",
 		plain, secure, filepath.Join(t.TempDir(), "cache"), directory, roots)
 }
 
@@ -185,7 +177,7 @@ func issued(t *testing.T, r *running) (serial string) {
 
 // TestChallengeIsOpen: what is no challenge of ours gets a 404, in the clear.
 func TestChallengeIsOpen(t *testing.T) {
-	directory, roots := pebble(t, freePort(t), freePort(t))
+	directory, roots := pebble(t, porttest.Free(t, "127.0.0.1"), porttest.Free(t, "127.0.0.1"))
 	dir := t.TempDir()
 	c := certify(t, dir, "b.example")
 	text := begin("redirect = true", c) + fmt.Sprintf("[tls.acme]\nhosts = [\"a.example\"]\ncache = %q\ndirectory = %q\nroots = %q\n", dir,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ceiling/internal/porttest"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -266,11 +267,7 @@ func TestBadSources(t *testing.T) {
 	if err := os.WriteFile(text, bytes.Repeat([]byte("no database\n"), 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := porttest.Refused(t)
 	cluster := prepared(t, "postgres", Options{})
 	for source, want := range map[string]string{
 		"mysql":                      "unknown database",
@@ -279,7 +276,7 @@ func TestBadSources(t *testing.T) {
 		"sqlite:" + dir:              "unable to open",
 		"sqlite:" + text:             "not a database",
 		"sqlite:" + filepath.Join(dir, "none", "db"):                             "none: no such file or directory",
-		"postgres://u:secret@" + closed.Addr().String() + "/x":                   closed.Addr().String() + " as user u: connection refused; start PostgreSQL",
+		"postgres://u:secret@" + closed + "/x":                                   closed + " as user u: connection refused; start PostgreSQL",
 		strings.Replace(cluster.Source(), "/postgres?", "/none?", 1):             "make the database first",
 		strings.Replace(cluster.Source(), "user=ceiling", "user=nobody-here", 1): "check user and password",
 	} {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"ceiling/internal/porttest"
 	"ceiling/record"
 )
 
@@ -314,11 +315,7 @@ func TestPushToWhatDoesNotAnswer(t *testing.T) {
 
 // TestPushFailures: what a collector says is told, in one line.
 func TestPushFailures(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := porttest.Refused(t)
 	angry := newCollector(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no\x1b[31m\nsecond line", http.StatusServiceUnavailable)
 	})
@@ -333,7 +330,7 @@ func TestPushFailures(t *testing.T) {
 	})
 	s := open(t, real)
 	for _, c := range []struct{ name, url, want string }{
-		{"nobody", "http://" + closed.Addr().String(), "refused"},
+		{"nobody", "http://" + closed, "refused"},
 		{"503", angry.URL, `503 Service Unavailable: "no\x1b[31m"`},
 		{"a redirect", elsewhere.URL, "307"},
 		{"partly taken", picky.URL, "7 data points"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ceiling/internal/porttest"
 	"ceiling/measure/fleet/bus"
 )
 
@@ -439,13 +439,8 @@ func TestControllerGoneForGood(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
 	absent := &bus.Absent{}
-	_, err = bus.Join(soon, "nats://"+l.Addr().String(), b.Token().String(), "web2", bus.Watch{})
+	_, err = bus.Join(soon, "nats://"+porttest.Refused(t), b.Token().String(), "web2", bus.Watch{})
 	if !errors.As(err, &absent) || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "dial") ||
 		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("nobody listens: %v", err)
