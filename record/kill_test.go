@@ -137,7 +137,7 @@ func TestPlanInEveryForm(t *testing.T) {
 			if !IsRecord(path) {
 				t.Error("it is not known as a record")
 			}
-			if e := readEntry(File{Path: path}); e.Unreadable != "" || e.Runs != 3 || e.Says.Code != "it.grows" || e.Unfinished ||
+			if e := readEntry(File{Path: path}); e.Unreadable != "" || e.Runs != 3 || e.Says.Code != "it.grows" || e.Progress != Ended ||
 				e.Kind != spec.KindSweep {
 				t.Errorf("%+v", e)
 			}

@@ -9,6 +9,8 @@ const (
 	Fail    Outcome = "fail"    // it was not met, or the responses were errors
 	Valid   Outcome = "valid"   // no SLO was asked
 	Invalid Outcome = "invalid" // its numbers must not be used
+	// Lost is what a view shows of a run whose process was killed. No record has it.
+	Lost Outcome = "lost"
 )
 
 // Sound tells whether the numbers answer what was asked.

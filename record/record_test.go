@@ -409,8 +409,11 @@ func TestStore(t *testing.T) {
 		if err := w.Start(testStart(), Environment{}); err != nil {
 			t.Fatal(err)
 		}
-		if i == 0 {
-			continue // killed
+		if i == 0 { // killed
+			if err := w.s.file.Close(); err != nil {
+				t.Fatal(err)
+			}
+			continue
 		}
 		if err := w.Finish(&Run{Target: "t", Rate: Rate{CompletedPerS: 5},
 			Verdict: Verdict{Outcome: Valid, Bottleneck: "concurrency"}}); err != nil {
@@ -437,6 +440,29 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// A record is running while a process writes it, and lost once that has ended.
+func TestProgressInAList(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	w, err := s.Create(testID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(testStart(), Environment{}); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want Progress) {
+		t.Helper()
+		if list, err := s.List(); err != nil || len(list) != 1 || list[0].Progress != want {
+			t.Errorf("%+v, %v; want one that is %q", list, err, want)
+		}
+	}
+	check(Running)
+	if err := w.s.file.Close(); err != nil { // as its process's end does
+		t.Fatal(err)
+	}
+	check(Abandoned)
+}
+
 func checkList(t *testing.T, s Store, ids []string) {
 	t.Helper()
 	list, err := s.List()
@@ -447,10 +473,10 @@ func checkList(t *testing.T, s Store, ids []string) {
 		t.Errorf("damaged: %+v", e)
 	}
 	if e := list[1]; e.ID != ids[1] || e.Unreadable != "" || e.Target != "t" || e.CompletedPerS != 5 || e.Outcome != Valid ||
-		e.Bottleneck != "concurrency" || e.Unfinished {
+		e.Bottleneck != "concurrency" || e.Progress != Ended {
 		t.Errorf("finished: %+v", e)
 	}
-	if e := list[2]; e.ID != ids[0] || e.Unreadable != "" || !e.Unfinished || e.Target != "http://localhost/?a=<&>" ||
+	if e := list[2]; e.ID != ids[0] || e.Unreadable != "" || e.Progress != Abandoned || e.Target != "http://localhost/?a=<&>" ||
 		!e.Started.Equal(testStart().Created) {
 		t.Errorf("killed: %+v", e)
 	}

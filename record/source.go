@@ -124,6 +124,12 @@ func (f *File) open() (*source, error) {
 	return s, nil
 }
 
+// abandoned tells that no process writes it any more, where that can be known.
+func (s *source) abandoned() bool {
+	f, is := s.file.(*os.File)
+	return is && abandoned(f)
+}
+
 func newSource(file io.ReadSeeker, closer func() error) (*source, error) {
 	s := &source{file: file, close: closer}
 	magic := make([]byte, len(gzipMagic))

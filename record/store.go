@@ -75,6 +75,29 @@ func (s Store) CreatePlan(p *Plan) (*PlanWriter, error) { return CreatePlan(s.fi
 
 func (s Store) file(id string) string { return filepath.Join(s.Dir, id+plainSuffix+gzipSuffix) }
 
+// Progress tells how far a record has come.
+type Progress string
+
+// How far a record has come.
+const (
+	Ended     Progress = ""        // it has a result
+	Running   Progress = "running" // a process writes it, or the file system has no locks to know by (flock(2))
+	Abandoned Progress = "lost"    // the process that wrote it was killed
+)
+
+// progressOf is that of a record without a result.
+func progressOf(f File) Progress {
+	s, err := f.open()
+	if err != nil {
+		return Abandoned // removed meanwhile
+	}
+	defer s.Close()
+	if s.abandoned() {
+		return Abandoned
+	}
+	return Running
+}
+
 // Entry is one line of a list of runs.
 type Entry struct {
 	// ID of the run, or the file's name where it could not be read; Short is as much
@@ -83,7 +106,7 @@ type Entry struct {
 	Short string
 	// Started, Target, the load (TargetPerS of an open loop), the completed requests per
 	// second, the p99 of the response time, Outcome and Bottleneck are those of the Run.
-	// An unfinished run has the first two alone.
+	// A run without a result has the first two alone.
 	//
 	// Of a plan they are its answer's: the rate that a search found, the highest of a
 	// sweep. What it does not have is 0 or "".
@@ -96,14 +119,14 @@ type Entry struct {
 	P99Ns         int64
 	Outcome       Outcome
 	Bottleneck    Bottleneck
-	Unfinished    bool
+	Progress      Progress
 	// Kind of a plan ("sweep", "find", …) with how many Runs it has, what it came to in
 	// a word (Result, of a proof and a comparison) and what it Says; "" for a single run.
 	Kind   string
 	Runs   int
 	Result string
 	Says   Statement
-	// Onward says how to go on with a plan that is unfinished.
+	// Onward says how to go on with a plan that was lost.
 	Onward Statement
 	// Unreadable says why nothing more is known: a file that is no record, or
 	// one that is damaged or newer than this program. "" for one that is fine.
@@ -278,7 +301,10 @@ func planEntry(f File, entry Entry) Entry {
 		return entry
 	}
 	entry.ID, entry.Started, entry.Kind, entry.Runs = p.ID, p.Created, p.Experiment.Kind, made
-	entry.Unfinished, entry.Says, entry.Onward = p.Ended == "", p.Says(), p.Onward()
+	entry.Says, entry.Onward = p.Says(), p.Onward()
+	if p.Ended == "" {
+		entry.Progress = progressOf(f)
+	}
 	entry.answer(p)
 	entry.Target = p.Experiment.Servers[0].Label()
 	if len(p.Experiment.Requests) == 1 {
@@ -395,8 +421,10 @@ func readEntry(f File) Entry {
 		entry.Unreadable = err.Error()
 		return entry
 	}
-	entry.ID, entry.Started, entry.Target, entry.Unfinished = run.ID, run.Started, secret.Plain().URL(run.Target), run.Unfinished
-	if !run.Unfinished {
+	entry.ID, entry.Started, entry.Target = run.ID, run.Started, secret.Plain().URL(run.Target)
+	if run.Unfinished {
+		entry.Progress = progressOf(f)
+	} else {
 		entry.CompletedPerS, entry.Outcome, entry.Bottleneck = run.Rate.CompletedPerS, run.Verdict.Outcome, run.Verdict.Bottleneck
 		entry.P99Ns = run.Latency.Response.P99Ns
 	}

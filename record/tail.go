@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	"ceiling/internal/hist"
 )
@@ -59,8 +58,7 @@ func OpenTail(f File) (*Tail, error) {
 // Abandoned tells that no process writes the record any more, where that can be known:
 // what is not in it by now will never be.
 func (t *Tail) Abandoned() bool {
-	f, is := t.src.file.(*os.File)
-	return is && abandoned(f)
+	return t.src.abandoned()
 }
 
 // first looks whether the head is there, and is one, and begins again before it.

@@ -53,7 +53,7 @@ loop (R). The rate of a plan is the result of a search or the maximum of a sweep
 	p.StringVar(&f.kind, "kind", "", "only these: "+strings.Join(kinds(), ", "))
 	p.StringVar(&f.target, "target", "", "only targets that contain this")
 	p.StringVar(&f.since, "since", "", "only runs since: 30m, 48h, or a day as 2026-11-23")
-	p.StringVar(&f.verdict, "verdict", "", "only this verdict: pass, valid, fail, invalid, unfinished, …")
+	p.StringVar(&f.verdict, "verdict", "", "only this verdict: pass, valid, fail, invalid, running, lost, …")
 	p.BoolVar(&f.json, "json", false, "print one JSON document")
 	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // a name that is not a flag: a slip in this function
@@ -110,10 +110,7 @@ func (f *listFlags) filter(now time.Time) (func(*record.Entry) bool, error) {
 		}
 	}
 	return func(e *record.Entry) bool {
-		verdict := cmp.Or(string(e.Outcome), e.Result)
-		if e.Unfinished {
-			verdict = "unfinished"
-		}
+		verdict := cmp.Or(string(e.Progress), string(e.Outcome), e.Result)
 		if e.Unreadable != "" {
 			verdict = "unreadable"
 		}

@@ -99,7 +99,7 @@ func title(runs []chart.Run) string {
 	}
 	outcome := runs[0].Verdict.Outcome
 	if runs[0].Unfinished {
-		outcome = lost
+		outcome = record.Lost
 	}
 	return fmt.Sprintf("%s · %s · ceiling", clip(redact(runs[0].Target), 80), outcome)
 }

@@ -43,7 +43,7 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 		Spread: spread(run), Bottleneck: string(v.Bottleneck), Because: because(v), Lead: lead, Load: load,
 	}
 	if run.Unfinished {
-		card.Outcome, card.Mood, card.Gloss = string(lost), lost, "the run was killed; "+card.Gloss
+		card.Outcome, card.Mood, card.Gloss = string(record.Lost), record.Lost, "the run was killed; "+card.Gloss
 	}
 	if lead {
 		card = chips(card, len(v.Caveats), cmp.Or(commandIn(prose.Sentence(v.Next)), nextRun(run)))
@@ -141,10 +141,7 @@ func rate(run *chart.Run) string {
 	return unit.FormatCount(int64(run.Rate.CompletedPerS + 0.5))
 }
 
-// gloss says what an outcome means, for who has not read the docs.
-// lost is the mood of a run without a result.
-const lost record.Outcome = "lost"
-
+// gloss says what an outcome means, for readers who have not seen the docs.
 func gloss(v *record.Verdict) string {
 	if v.Outcome == record.Fail && !slices.ContainsFunc(v.SLO, func(t record.SLOTerm) bool { return !t.Met }) {
 		return "responses were errors"

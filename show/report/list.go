@@ -33,8 +33,8 @@ func List(w io.Writer, entries []record.Entry, now time.Time, l Layout) error {
 		switch {
 		case e.Unreadable != "":
 			cells = []string{e.ID, "-", "-", oneLine(e.Unreadable), "-", "-", "-", "unreadable", ""}
-		case e.Unfinished:
-			cells[7] = "unfinished"
+		case e.Progress != record.Ended:
+			cells[7] = string(e.Progress)
 		}
 		t.rows = append(t.rows, cells)
 	}
@@ -91,7 +91,7 @@ type ListedEntry struct {
 	Result        string    `json:"result,omitempty"`
 	Bottleneck    string    `json:"bottleneck,omitempty"`
 	Says          string    `json:"says,omitempty"`
-	Unfinished    bool      `json:"unfinished,omitempty"`
+	State         string    `json:"state,omitempty"`
 	Unreadable    string    `json:"unreadable,omitempty"`
 }
 
@@ -102,7 +102,7 @@ func WriteListJSON(w io.Writer, dir string, entries []record.Entry) error {
 		list[i] = ListedEntry{ID: e.ID, Short: cmp.Or(e.Short, e.ID), Kind: cmp.Or(e.Kind, KindRun), Started: e.Started, Target: e.Target,
 			Connections: e.Connections, Pipelining: e.Pipelining, TargetPerS: e.TargetPerS, Runs: e.Runs, CompletedPerS: e.CompletedPerS,
 			P99Ns: e.P99Ns, Outcome: string(e.Outcome), Result: e.Result, Bottleneck: string(e.Bottleneck), Says: prose.Text(e.Says),
-			Unfinished: e.Unfinished, Unreadable: e.Unreadable}
+			State: string(e.Progress), Unreadable: e.Unreadable}
 	}
 	return writeDocument(w, struct {
 		Schema    string        `json:"schema"`
