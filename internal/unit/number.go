@@ -217,6 +217,12 @@ func PercentDigits(share float64, digits int) string {
 	return strconv.FormatFloat(100*share, 'g', digits, 64) + "%"
 }
 
+// Change is a relative change with its sign and one digit after the point: +5.0%, −12.4%.
+func Change(share float64) string { return Minus(fmt.Sprintf("%+.1f%%", 100*share)) }
+
+// Minus gives a formatted number the sign that is as wide as its plus.
+func Minus(number string) string { return strings.Replace(number, "-", "−", 1) }
+
 // Plural is a count with its noun: 1 process, 3 processes, 12,000 processes.
 func Plural(n int, one, many string) string {
 	if n == 1 {

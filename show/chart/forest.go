@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"ceiling/internal/unit"
 )
 
 // Forest is estimates below each other, each with its interval, on one axis.
@@ -92,7 +94,7 @@ func signedPercent(share, step float64) string {
 	for s := 100 * step; s < 1 && decimals < 4; s *= 10 {
 		decimals++
 	}
-	return fmt.Sprintf("%+.*f%%", decimals, 100*share)
+	return unit.Minus(fmt.Sprintf("%+.*f%%", decimals, 100*share))
 }
 
 // forestRow is one row in per cent of the axis.

@@ -93,8 +93,8 @@ func TestAxesOfGraphs(t *testing.T) {
 	check(labels(PlacesAxis("c", Plain, []float64{1000, 2000, 3000, 5000})), "1k 2k 3k 5k")
 	check(labels(PlacesAxis("c", Plain, []float64{100, 101, 102, 200})), "100 200")
 	check(labels(around("e", Plain, -.1, 1.1)), "-0.5 0 0.5 1 1.5")
-	check(labels(around("e", Signed, -.03, .05)), "-4% -2% 0 +2% +4% +6%")
-	check(labels(around("e", Signed, -.003, .005)), "-0.4% -0.2% 0 +0.2% +0.4% +0.6%")
+	check(labels(around("e", Signed, -.03, .05)), "−4% −2% 0 +2% +4% +6%")
+	check(labels(around("e", Signed, -.003, .005)), "−0.4% −0.2% 0 +0.2% +0.4% +0.6%")
 }
 
 // A stack's parts fill its column from below, and its neighbours do not touch.

@@ -39,7 +39,7 @@ func (k kind) format(v float64) string {
 	case kindShare:
 		return unit.Percent(v)
 	case kindChange:
-		return fmt.Sprintf("%+.1f%%", 100*v)
+		return unit.Change(v)
 	case kindTimes:
 		return ratio(v) + " times"
 	case kindTwo:
@@ -69,7 +69,11 @@ func interval(low, high string, confidence float64) string {
 	if of != "" && strings.HasSuffix(high, " "+of) {
 		low = figure
 	}
-	switch text := low + "–" + high; confidence {
+	between := "–"
+	if strings.ContainsAny(low+high, "+−") {
+		between = " to " // a dash beside a sign reads as another sign
+	}
+	switch text := low + between + high; confidence {
 	case 0.95:
 		return "(" + text + ")"
 	case 0:

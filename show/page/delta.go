@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"ceiling/internal/stat"
+	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
 )
@@ -42,7 +43,7 @@ func (f headlineFigure) delta(other headlineFigure) string {
 	if !(f.value > 0) || !(other.value > 0) {
 		return "–"
 	}
-	text := signed(other.value/f.value - 1)
+	text := unit.Change(other.value/f.value - 1)
 	if len(f.rows) == 0 || len(other.rows) == 0 {
 		return text
 	}
@@ -52,7 +53,7 @@ func (f headlineFigure) delta(other headlineFigure) string {
 	}
 	// The interval lies around the ratio of the headline figures; its width is that of the intervals' means.
 	shift := math.Log(other.value/f.value) - e.Value
-	return fmt.Sprintf("%s (%s to %s)", text, signed(stat.Relative(e.Low+shift)), signed(stat.Relative(e.High+shift)))
+	return fmt.Sprintf("%s (%s to %s)", text, unit.Change(stat.Relative(e.Low+shift)), unit.Change(stat.Relative(e.High+shift)))
 }
 
 // figuresOf are the numbers of tiles, in their order.

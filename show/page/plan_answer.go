@@ -165,8 +165,8 @@ func comparisonCard(c *record.Comparison) *Verdict {
 		v.Mood = record.Fail
 	}
 	if measuredChange(rate) {
-		v.Figure, v.Unit = signed(rate.Relative.Mid), metricName(rate.Metric)
-		v.Spread = fmt.Sprintf("%s to %s", signed(rate.Relative.Low), signed(rate.Relative.High))
+		v.Figure, v.Unit = unit.Change(rate.Relative.Mid), metricName(rate.Metric)
+		v.Spread = fmt.Sprintf("%s to %s", unit.Change(rate.Relative.Low), unit.Change(rate.Relative.High))
 	}
 	return v
 }

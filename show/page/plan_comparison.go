@@ -82,13 +82,11 @@ func metricName(metric string) string {
 	return metric
 }
 
-func signed(share float64) string { return fmt.Sprintf("%+.1f%%", 100*share) }
-
 func changeText(c *record.Change) string {
 	if !measuredChange(c) {
 		return "not measured"
 	}
-	return fmt.Sprintf("%s (%s to %s)", signed(c.Relative.Mid), signed(c.Relative.Low), signed(c.Relative.High))
+	return fmt.Sprintf("%s (%s to %s)", unit.Change(c.Relative.Mid), unit.Change(c.Relative.Low), unit.Change(c.Relative.High))
 }
 
 func measuredChange(c *record.Change) bool { return c.A > 0 && c.B > 0 }

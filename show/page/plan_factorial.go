@@ -44,28 +44,29 @@ func effectMetrics(f *record.Factorial) []string {
 
 // factorialCard counts what was found.
 func factorialCard(f *record.Factorial) *Verdict {
-	shown, settled := 0, 0
+	significant, none := 0, 0
 	for i := range f.Effects {
 		switch f.Effects[i].Decision {
 		case record.Higher, record.Lower:
-			shown++
+			significant++
 		case record.NoChange:
-			settled++
+			none++
 		}
 	}
-	v := &Verdict{Outcome: "not settled", Mood: mood(shown+settled > 0), Gloss: "needs more blocks", Figure: fmt.Sprint(shown),
-		Unit: fmt.Sprintf("of %s shown", unit.Plural(len(f.Effects), "effect", "effects")), Because: sentence(prose.Sentence(f.Answer[:min(1, len(f.Answer))]))}
+	told := significant + none
+	v := &Verdict{Outcome: "inconclusive", Mood: mood(told > 0), Gloss: "needs more blocks", Figure: fmt.Sprint(significant),
+		Unit: fmt.Sprintf("of %s significant", unit.Plural(len(f.Effects), "effect", "effects")), Because: sentence(prose.Sentence(f.Answer[:min(1, len(f.Answer))]))}
 	switch {
-	case shown+settled == len(f.Effects) && shown+settled > 0:
-		v.Outcome, v.Gloss = "settled", "every effect is shown, or is none"
-	case shown+settled > 0:
-		v.Outcome, v.Gloss = "settled in part", fmt.Sprintf("%d need more blocks", len(f.Effects)-shown-settled)
+	case told == len(f.Effects) && told > 0:
+		v.Outcome, v.Gloss = "conclusive", "every effect is significant or within the margin"
+	case told > 0:
+		v.Outcome, v.Gloss = "partly conclusive", unit.Plural(len(f.Effects)-told, "effect needs", "effects need")+" more blocks"
 	}
 	v.Spread = fmt.Sprintf("%s × %s", unit.Plural(f.Blocks, "block", "blocks"), unit.Plural(len(f.Cells), "cell", "cells"))
 	return v
 }
 
-// effectTone is the colour of an effect: better, worse, none, not settled.
+// effectTone is the colour of an effect: better, worse, none, inconclusive.
 func effectTone(x *record.Effect) int {
 	better := record.Lower
 	if x.Metric == "rps" {
@@ -114,13 +115,13 @@ func effectText(x *record.Effect) string {
 	if !measuredEffect(x) {
 		return "not measured"
 	}
-	return fmt.Sprintf("%s (%s to %s)", signed(r.Mid), signed(r.Low), signed(r.High))
+	return fmt.Sprintf("%s (%s to %s)", unit.Change(r.Mid), unit.Change(r.Low), unit.Change(r.High))
 }
 
-// shortDecision leaves what would settle it to the words beside it.
+// shortDecision leaves what would decide it to the words beside it.
 func shortDecision(x *record.Effect) string {
 	if x.Decision == record.CannotTell && x.Blocks > 0 {
-		return "not settled"
+		return "inconclusive"
 	}
 	return report.EffectDecision(x)
 }

@@ -23,6 +23,8 @@ func nextCommand(p *record.Plan) string {
 		return "ceiling resume " + p.ID
 	case p.Ended != "" && p.Comparison != nil:
 		return afterComparison(p)
+	case p.Ended != "" && p.Factorial != nil:
+		return afterFactorial(p)
 	case p.Ended == "" || !oneLine(&p.Experiment):
 		return ""
 	}
@@ -48,22 +50,43 @@ func nextCommand(p *record.Plan) string {
 // for more blocks; both are the same comparison again.
 func afterComparison(p *record.Plan) string {
 	c := p.Comparison
-	line := commandLine(p.Command)
-	if len(c.Changes) == 0 || c.Incomparable != nil || p.Hidden || len(line) > commandMost || strings.Contains(line, secret.Word) {
-		return ""
-	}
-	has := func(flag string) bool {
-		return slices.ContainsFunc(p.Command, func(word string) bool { return word == flag || strings.HasPrefix(word, flag+"=") })
-	}
 	switch {
-	case !has("compare") || has("--blocks") || has("--profile"):
+	case p.Hidden || len(c.Changes) == 0 || c.Incomparable != nil || !slices.Contains(p.Command, "compare"):
 		return ""
 	case c.Changes[0].Decision == record.CannotTell:
-		return fmt.Sprintf("%s --blocks %d", line, 2*c.Blocks)
-	case len(c.Profiles) == 0:
-		return line + " --profile"
+		return again(p.Command, "--blocks", fmt.Sprint(2*c.Blocks))
+	case len(c.Profiles) == 0 && !slices.Contains(p.Command, "--profile"):
+		return again(p.Command, "--profile")
 	}
 	return ""
+}
+
+// afterFactorial asks for more blocks where an effect is inconclusive.
+func afterFactorial(p *record.Plan) string {
+	f := p.Factorial
+	if p.Hidden || !slices.ContainsFunc(f.Effects, func(x record.Effect) bool { return x.Decision == record.CannotTell }) {
+		return ""
+	}
+	return again(p.Command, "--repeats", fmt.Sprint(2*f.Blocks))
+}
+
+// again is a command made once more with a flag set (its name, and its value where it
+// has one), whatever value it had; "" where the record does not have the command whole.
+func again(command []string, flag ...string) string {
+	var words []string
+	for i := 0; i < len(command); i++ {
+		switch word := command[i]; {
+		case len(flag) > 0 && word == flag[0]:
+			i += len(flag) - 1
+		case len(flag) == 0 || !strings.HasPrefix(word, flag[0]+"="):
+			words = append(words, word)
+		}
+	}
+	line := commandLine(append(words, flag...))
+	if len(words) == 0 || len(line) > commandMost || strings.Contains(line, secret.Word) {
+		return ""
+	}
+	return line
 }
 
 // oneLine tells whether a command line of connections and URL is all of an experiment's

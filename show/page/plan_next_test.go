@@ -1,6 +1,7 @@
 package page
 
 import (
+	"strings"
 	"testing"
 
 	"ceiling/experiment/spec"
@@ -66,6 +67,38 @@ func TestNextCommand(t *testing.T) {
 		"at a rate":           {func(p *record.Plan) { proved(p); p.Experiment.Load.Rate = make([]unit.Rate, 1) }, ""},
 	} {
 		if got := nextCommand(made(c.change)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestAgain: where an answer needs more blocks the command that made the plan is made
+// again with twice as many, whatever number it had.
+func TestAgain(t *testing.T) {
+	unsure := &record.Comparison{Blocks: 12, Changes: []record.Change{{Decision: record.CannotTell}}}
+	sure := &record.Comparison{Blocks: 12, Changes: []record.Change{{Decision: record.Better}}}
+	effects := func(decision string) *record.Factorial {
+		return &record.Factorial{Blocks: 12, Effects: []record.Effect{{Decision: record.Higher}, {Decision: decision}}}
+	}
+	for name, c := range map[string]struct {
+		plan    record.Plan
+		command string
+		want    string
+	}{
+		"comparison":            {record.Plan{Comparison: unsure}, "ceiling compare a b", "ceiling compare a b --blocks 24"},
+		"comparison, number":    {record.Plan{Comparison: unsure}, "ceiling compare --blocks 12 a b", "ceiling compare a b --blocks 24"},
+		"comparison, joined":    {record.Plan{Comparison: unsure}, "ceiling compare a --blocks=12 b", "ceiling compare a b --blocks 24"},
+		"comparison of a file":  {record.Plan{Comparison: unsure}, "ceiling run f.yaml", ""},
+		"comparison, told":      {record.Plan{Comparison: sure}, "ceiling compare a b", "ceiling compare a b --profile"},
+		"comparison, profiled":  {record.Plan{Comparison: sure}, "ceiling compare a b --profile", ""},
+		"factorial":             {record.Plan{Factorial: effects(record.CannotTell)}, "ceiling run f.yaml", "ceiling run f.yaml --repeats 24"},
+		"factorial, number":     {record.Plan{Factorial: effects(record.CannotTell)}, "ceiling run --repeats 12 f.yaml", "ceiling run f.yaml --repeats 24"},
+		"factorial, conclusive": {record.Plan{Factorial: effects(record.NoChange)}, "ceiling run f.yaml", ""},
+		"factorial, no command": {record.Plan{Factorial: effects(record.CannotTell)}, "", ""},
+		"factorial, hidden":     {record.Plan{Factorial: effects(record.CannotTell), Hidden: true}, "ceiling run f.yaml", ""},
+	} {
+		c.plan.Ended, c.plan.Command = record.EndedComplete, strings.Fields(c.command)
+		if got := nextCommand(&c.plan); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

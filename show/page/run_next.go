@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/secret"
 	"ceiling/record"
 	"ceiling/show/chart"
 )
@@ -58,11 +57,7 @@ func plainGet(s *spec.Spec) bool {
 func nextRun(run *chart.Run) string {
 	v := &run.Verdict
 	if run.Unfinished || run.Interrupted || v.Outcome == record.Invalid || v.Bottleneck == record.Failures {
-		again := commandLine(run.Command)
-		if len(again) > commandMost || strings.Contains(again, secret.Word) {
-			return ""
-		}
-		return again
+		return again(run.Command)
 	}
 	s := &run.Spec
 	if !plainGet(s) {

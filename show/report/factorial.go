@@ -86,7 +86,7 @@ func effects(out *printer, f *record.Factorial, metric string) {
 		case x.Blocks == 0:
 			t.rows = append(t.rows, []string{EffectName(f, x), "-", "", "0", EffectDecision(x)})
 		default:
-			t.rows = append(t.rows, []string{EffectName(f, x), signed(x.Relative.Mid), signed(x.Relative.Low) + " to " + signed(x.Relative.High),
+			t.rows = append(t.rows, []string{EffectName(f, x), unit.Change(x.Relative.Mid), unit.Change(x.Relative.Low) + " to " + unit.Change(x.Relative.High),
 				fmt.Sprint(x.Blocks), EffectDecision(x)})
 		}
 	}

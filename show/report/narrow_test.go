@@ -55,7 +55,7 @@ func TestPlansOnANarrowScreen(t *testing.T) {
 			Relative: record.Estimate{Mid: .444, Low: .305, High: .596}, Decision: record.NoChange, Says: recordtest.Say("requests per second: no change within 5%")})
 	}
 	got := written(t, func(b *strings.Builder) error { return Comparison(b, c, l) })
-	if strings.Contains(got, "%…\n") || strings.Count(got, "+44.4%  +30.5%…+59.6%") != 2 || strings.Count(got, record.NoChange+"\n") != 2 {
+	if strings.Contains(got, "%…\n") || strings.Count(got, "+44.4%  +30.5% to +59.6%") != 2 || strings.Count(got, record.NoChange+"\n") != 2 {
 		t.Errorf("comparison:\n%s", got)
 	}
 	s := &record.Search{SLO: "p99<5ms", Capacity: record.Estimate{Mid: 20_000}, Says: recordtest.Say("highest rate: 20,000 req/s. No answer within 3%.")}

@@ -408,8 +408,8 @@ func comparison(out *printer, c *record.Comparison) {
 		t := table{cols: []col{{}, {name: "A", right: true}, {name: "B", right: true}, {name: "change", right: true},
 			{name: "interval", drop: 1}, {name: "noise A/A", drop: 2}, {name: "decision"}}}
 		for _, m := range c.Changes {
-			t.rows = append(t.rows, []string{metricName(m.Metric), amount(m.A, m.Unit), amount(m.B, m.Unit), signed(m.Relative.Mid),
-				signed(m.Relative.Low) + "…" + signed(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Decision})
+			t.rows = append(t.rows, []string{metricName(m.Metric), amount(m.A, m.Unit), amount(m.B, m.Unit), unit.Change(m.Relative.Mid),
+				unit.Change(m.Relative.Low) + " to " + unit.Change(m.Relative.High), fmt.Sprintf("±%.1f%%", 100*m.Floor), m.Decision})
 		}
 		t.write(out)
 	}
@@ -441,5 +441,3 @@ func amount(v float64, unitName string) string {
 	}
 	return unit.FormatCount(int64(v + 0.5))
 }
-
-func signed(share float64) string { return fmt.Sprintf("%+.1f%%", 100*share) }

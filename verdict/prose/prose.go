@@ -158,7 +158,7 @@ func functions() template.FuncMap {
 		"bytes":  func(n number) string { return unit.FormatBytesSI(int64(min(max(n, 0), 1<<62))) },
 		// signed is a share with its sign, multiple a factor, atonce a number of things that may be parts of one.
 		"signed": func(share number) string {
-			return strings.ReplaceAll(fmt.Sprintf("%+.2g%%", float64(share)*100), "-", "−")
+			return unit.Minus(fmt.Sprintf("%+.2g%%", float64(share)*100))
 		},
 		// change is a share with its sign that may be more than one.
 		"change": func(share number) string {
@@ -171,7 +171,7 @@ func functions() template.FuncMap {
 		// precisely is a share with four digits; fixedpercent has so many after the point.
 		"precisely":     func(share number) string { return unit.PercentDigits(float64(share), 4) },
 		"fixedpercent":  func(n int, share number) string { return fmt.Sprintf("%.*f%%", n, 100*float64(share)) },
-		"signedpercent": func(share number) string { return fmt.Sprintf("%+.1f%%", 100*float64(share)) },
+		"signedpercent": func(share number) string { return unit.Change(float64(share)) },
 		"minus":         func(n number) number { return -n },
 		"cost":          func(n number, of string) string { return Cost(float64(n), of) },
 		"listed":        listed,
