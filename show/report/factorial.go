@@ -86,7 +86,8 @@ func effects(out *printer, f *record.Factorial, metric string) {
 		case x.Blocks == 0:
 			t.rows = append(t.rows, []string{EffectName(f, x), "-", "", "0", EffectDecision(x)})
 		default:
-			t.rows = append(t.rows, []string{EffectName(f, x), unit.Change(x.Relative.Mid), unit.Change(x.Relative.Low) + " to " + unit.Change(x.Relative.High),
+			r := &x.Relative
+			t.rows = append(t.rows, []string{EffectName(f, x), unit.Change(r.Mid), unit.Change(r.Low) + " to " + unit.Change(r.High),
 				fmt.Sprint(x.Blocks), EffectDecision(x)})
 		}
 	}
