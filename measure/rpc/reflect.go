@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -217,8 +218,13 @@ func (r *reflector) ask(kind protowire.Number, value string) (*answer, error) {
 // unreached says why no answer came.
 func (r *reflector) unreached(err error) error {
 	text := err.Error()
-	if strings.Contains(text, "http2:") || strings.Contains(text, "malformed HTTP") || strings.Contains(text, "HTTP/1.") || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF) {
+	otherProtocol := strings.Contains(text, "http2:") || strings.Contains(text, "malformed HTTP") || strings.Contains(text, "HTTP/1.")
+	// A server that refuses HTTP/2's preface may close the connection before we have
+	// written all of it: EPIPE and ECONNRESET are then what comes first.
+	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.EPIPE, syscall.ECONNRESET} {
+		otherProtocol = otherProtocol || errors.Is(err, closed)
+	}
+	if otherProtocol {
 		return fmt.Errorf("--grpc: %s does not speak HTTP/2, which gRPC needs (%s); check the port, or whether it is https://", r.server.Name, words(err))
 	}
 	return fmt.Errorf("--grpc: %s cannot be asked for its services: %s; start the server, or check its address", r.server.Name, words(err))

@@ -283,10 +283,29 @@ func TestReflectRefuses(t *testing.T) {
 			<-ended
 		}
 	})
+	hangsUp := listening(t, func(on net.Listener) func() {
+		ended := make(chan error, 1)
+		go func() {
+			for {
+				c, err := on.Accept()
+				if err != nil {
+					ended <- err
+					return
+				}
+				c.(*net.TCPConn).SetLinger(0) // a reset, as of a close with bytes unread
+				c.Close()
+			}
+		}()
+		return func() {
+			on.Close()
+			<-ended
+		}
+	})
 	for name, k := range map[string]struct {
 		server Server
 		want   string
 	}{
+		"hangs up":      {hangsUp, "does not speak HTTP/2, which gRPC needs"},
 		"HTTP/1.1":      {http1, "does not speak HTTP/2, which gRPC needs"},
 		"not gRPC":      {serveHTTP2(t, http.NotFound), "does not speak gRPC: it answers with HTTP status 404"},
 		"no reflection": {with("12", nil), "it does not offer server reflection; give the service's file with --proto FILE"},
