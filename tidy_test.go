@@ -120,7 +120,7 @@ func mayImport() map[string][]string {
 		"check/interop": {},
 		"check/doctor":  {"experiment/spec", "internal/ring", "internal/sys", "internal/unit", "measure/observe", "record"},
 		"check/race": {"experiment/spec", "internal/authority", "internal/hist", "internal/ring", "internal/stat", "internal/sys",
-			"internal/tlsconn", "internal/unit", "measure/load", "measure/run", "record", "verdict/prose"},
+			"internal/tlsconn", "internal/unit", "measure/load", "measure/run", "record", "show/chart", "show/page", "verdict/prose"},
 		"check/race/baseline": {},
 		"check/regimes": {"experiment/spec", "internal/stat", "internal/unit", "measure/cores", "measure/run", "record",
 			"server/downstream", "server/quorum", "server/store", "show/ladder", "verdict/prose"},

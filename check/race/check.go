@@ -164,8 +164,8 @@ func checkFile(ctx context.Context, k *Case, listen string) (err error) {
 		switch {
 		case err != nil:
 			return err
-		case res.StatusCode != http.StatusOK || !bytes.Equal(body, page()):
-			return fmt.Errorf("%s with %d bytes, not 200 with the file's %d", res.Status, len(body), len(page()))
+		case res.StatusCode != http.StatusOK || !bytes.Equal(body, servedFile()):
+			return fmt.Errorf("%s with %d bytes, not 200 with the file's %d", res.Status, len(body), len(servedFile()))
 		case !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html"):
 			return fmt.Errorf("Content-Type is %q", res.Header.Get("Content-Type"))
 		}
@@ -197,8 +197,8 @@ func checkLog(ctx context.Context, dir string) error {
 	}
 }
 
-// page is RoadSign's benchmark's kind of file: one HTML page of 268 bytes.
-func page() []byte {
+// servedFile is RoadSign's benchmark's kind of file: one HTML page of 268 bytes.
+func servedFile() []byte {
 	const start, end = "<!DOCTYPE html>\n<html><head><title>race</title></head>\n<body><p>", "</p></body></html>\n"
 	return []byte(start + strings.Repeat("x", 268-len(start)-len(end)) + end)
 }

@@ -82,17 +82,17 @@ func TestCheck(t *testing.T) {
 
 // TestCheckFile: the file itself passes, and nothing else.
 func TestCheckFile(t *testing.T) {
-	if len(page()) != 268 {
-		t.Fatalf("%d bytes", len(page()))
+	if len(servedFile()) != 268 {
+		t.Fatalf("%d bytes", len(servedFile()))
 	}
 	for name, c := range map[string]struct {
 		status     int
 		kind, body string
 		want       string
 	}{
-		"right":  {200, "text/html; charset=utf-8", string(page()), ""},
-		"status": {206, "text/html", string(page()), "206"},
-		"type":   {200, "text/plain", string(page()), "text/plain"},
+		"right":  {200, "text/html; charset=utf-8", string(servedFile()), ""},
+		"status": {206, "text/html", string(servedFile()), "206"},
+		"type":   {200, "text/plain", string(servedFile()), "text/plain"},
 		"body":   {200, "text/html", strings.Repeat("x", 268), "not 200 with the file's"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

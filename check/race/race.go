@@ -317,7 +317,7 @@ func (r *race) startOnce(ctx context.Context, e *Entrant, s Setup, name string) 
 		if err := os.MkdirAll(filepath.Join(s.Dir, "site"), 0o755); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(s.Dir, "site", "page.html"), page(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(s.Dir, "site", "page.html"), servedFile(), 0o644); err != nil {
 			return nil, err
 		}
 	} else if err := os.MkdirAll(s.Dir, 0o755); err != nil {

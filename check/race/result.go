@@ -88,6 +88,7 @@ type Row struct {
 
 // Verdict is a figure and what is aimed at: at most Limit.
 type Verdict struct {
+	Case   string  `json:"case"`
 	Figure string  `json:"figure"`
 	Value  float64 `json:"value"`
 	Low    float64 `json:"low"`
@@ -258,8 +259,8 @@ func (r *Result) judgeCase(c *CaseResult) {
 		}
 		say := func(what string, e *stat.Estimate, limit float64, unit string) {
 			if e != nil && limit > 0 {
-				r.Verdicts = append(r.Verdicts, judge(Verdict{Figure: c.Name + ": " + row.Name + what, Value: e.Value, Low: e.Low, High: e.High,
-					Limit: limit, Unit: unit, Rounds: e.N}))
+				r.Verdicts = append(r.Verdicts, judge(Verdict{Case: c.Name, Figure: c.Name + ": " + row.Name + what,
+					Value: e.Value, Low: e.Low, High: e.High, Limit: limit, Unit: unit, Rounds: e.N}))
 			}
 		}
 		say(", CPU per request to nginx's", row.ToNginx, c.Limit, "ratio")
@@ -282,7 +283,7 @@ func (r *Result) caveatCase(c *CaseResult) {
 		}
 	}
 	if busy > 0 {
-		r.note(fmt.Sprintf("%s: in %d of %d turns more than %.0f%% of the CPU time used was somebody else's", c.Name, busy, len(c.samples),
+		r.note(fmt.Sprintf("%s: in %d of %d turns other processes used more than %.0f%% of the CPU time", c.Name, busy, len(c.samples),
 			othersCaveat*100))
 	}
 	ciphers := map[string][]string{}
@@ -306,7 +307,7 @@ func (r *Result) caveatCase(c *CaseResult) {
 		}
 	}
 	tell("errors", func(row *Row) uint64 { return row.Errors })
-	tell("requests that had not left when an open loop ended, so that its p99 is of a load that was not kept up with",
+	tell("requests still unsent when an open loop ended: its p99 is of a load below the rate asked for",
 		func(row *Row) uint64 { return row.Late })
 	tell("rounds in which the backend's count is not the generator's", func(row *Row) uint64 { return uint64(row.Miscounted) })
 }

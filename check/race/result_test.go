@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ceiling/internal/stat"
+	"ceiling/show/page"
 )
 
 // made is a result of rounds in which ours takes 0.6 of what nginx takes, whatever
@@ -45,7 +46,7 @@ func TestConclude(t *testing.T) {
 		t.Errorf("%d errors, %d late, %d miscounted", own.Errors, own.Late, own.Miscounted)
 	}
 	caveats := strings.Join(r.Caveats, "\n")
-	for _, want := range []string{"16: errors: ceiling 3", "not kept up with: ceiling 5",
+	for _, want := range []string{"16: errors: ceiling 3", "below the rate asked for: ceiling 5",
 		"backend's count is not the generator's: ceiling 1"} {
 		if !strings.Contains(caveats, want) {
 			t.Errorf("no %q in:\n%s", want, caveats)
@@ -98,11 +99,39 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{"10.0    0.50  0.50–0.50", "2222222", "3.00 ms", "not raced   envoy: not installed", "18500 of 18500", "649",
-		"contestant  envoy, not installed: from envoyproxy.io", "contestant  ceiling 2, program abc; all", "seed 1",
+	for _, want := range []string{"10.0    0.50  0.50–0.50", "2222222", "3.00 ms", "not raced   envoy: not installed", "18,500 of 18,500", "649",
+		"contestant  envoy: not installed: from envoyproxy.io", "contestant  ceiling: 2, program abc; all", "seed 1",
 		"target      16: ceiling, CPU per request to nginx's: 0.50 (0.50 to 0.50), at most 0.55: met"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in:\n%s", want, b.String())
 		}
+	}
+}
+
+// A page has the answer, each case and who did not take part; the command of its card
+// measures what missed its target.
+func TestPage(t *testing.T) {
+	r := made()
+	r.conclude()
+	html := func() string {
+		var b strings.Builder
+		if err := page.HTML(&b, r.Page()); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for _, want := range []string{"2 of 2", "0.50", "targets met", "CPU/request against nginx", "envoy: not installed", "random order (seed 1)"} {
+		if got := html(); !strings.Contains(got, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+	r.Verdicts[0].Says = Missed
+	if want := "ceiling race --only nginx,ceiling --rounds 15 --case 16"; !strings.Contains(html(), want) {
+		t.Errorf("%q is not on the page of a missed target", want)
+	}
+	r.Verdicts, r.Cases[0].samples = nil, nil
+	r.Cases[0].Rows[2].ToNginx = nil
+	if got := html(); !strings.Contains(got, "there is no ratio") {
+		t.Error("the page of a race without nginx does not say that there is no ratio")
 	}
 }

@@ -17,7 +17,9 @@ func (r *Result) Write(w io.Writer) error {
 	for i := range r.Cases {
 		r.writeCase(&b, &r.Cases[i])
 	}
-	r.writeEqual(&b)
+	for _, f := range r.method() {
+		wrapped(&b, fmt.Sprintf("%-12s", f.name), f.text)
+	}
 	r.writeEntrants(&b)
 	for _, d := range r.Caveats {
 		wrapped(&b, "caveat      ", d)
@@ -34,20 +36,12 @@ func (r *Result) Write(w io.Writer) error {
 }
 
 func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
-	fmt.Fprintf(b, "%s: %s", c.Name, c.About)
-	if c.PerS > 0 {
-		fmt.Fprintf(b, "; open loop at %s/s", unit.FormatSI(float64(c.PerS)))
-	}
-	b.WriteByte('\n')
+	fmt.Fprintf(b, "%s: %s\n", c.Name, c.title())
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	last := "open p99" // or, with a load like go-wrk's, what that would print
-	if c.GoWrk {
-		last = "go-wrk/s"
-	}
 	if c.Idle {
 		fmt.Fprintf(t, "%s\theld\tbytes each\trequests/s\terrors\tconfig\t\n", named(""))
 	} else {
-		fmt.Fprintf(t, "%s\tCPU µs\t/nginx\t\treq/s\tp99\t%s\tcalls\tMB\terr\tconfig\t\n", named(""), last)
+		fmt.Fprintf(t, "%s\tCPU µs\t/nginx\t\treq/s\tp99\t%s\tcalls\tMB\terr\tconfig\t\n", named(""), c.lastColumn())
 	}
 	var absent []string
 	for i := range c.Rows {
@@ -58,7 +52,7 @@ func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
 		switch {
 		case c.Idle && row.Idle != nil:
 			d := row.Idle
-			fmt.Fprintf(t, "%s\t%d of %d\t%.0f\t%.0f\t%d\t%s\t\n", named(row.Name), d.Held, d.Wanted, d.BytesPerConnection, d.PerS, d.Errors,
+			fmt.Fprintf(t, "%s\t%s\t%.0f\t%s\t%d\t%s\t\n", named(row.Name), d.held(), d.BytesPerConnection, unit.FormatCount(int64(d.PerS)), d.Errors,
 				row.Hash)
 		case row.NotRaced == "" && row.NsPerRequest != nil:
 			writeRow(t, c, row)
@@ -69,6 +63,30 @@ func (r *Result) writeCase(b *strings.Builder, c *CaseResult) {
 		wrapped(b, "not raced   ", line)
 	}
 	b.WriteString("\n")
+}
+
+// title says what the case is.
+func (c *CaseResult) title() string {
+	if c.PerS > 0 {
+		return fmt.Sprintf("%s; open loop at %s req/s", c.About, unit.FormatSI(float64(c.PerS)))
+	}
+	return c.About
+}
+
+// lastColumn is the latency at one rate for all, or what go-wrk would print where the
+// load is like go-wrk's.
+func (c *CaseResult) lastColumn() string {
+	if c.GoWrk {
+		return "go-wrk/s"
+	}
+	return "open p99"
+}
+
+func (c *CaseResult) last(row *Row) string {
+	if c.GoWrk {
+		return rate(row.GoWrkPerS)
+	}
+	return unit.FormatNs(int64(row.OpenP99Ns.Value))
 }
 
 func writeRow(t io.Writer, c *CaseResult, row *Row) {
@@ -85,21 +103,16 @@ func writeRow(t io.Writer, c *CaseResult, row *Row) {
 	if e := row.ToNginx; e != nil {
 		ratio, interval = figure(e.Value), figure(e.Low)+"–"+figure(e.High)
 	}
-	last := ""
-	if c.GoWrk {
-		last = rate(row.GoWrkPerS)
-	} else {
-		last = unit.FormatNs(int64(row.OpenP99Ns.Value))
-	}
 	fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t\n", named(row.Name), row.NsPerRequest.Value/1e3, ratio, interval,
 		rate(row.PerS),
-		unit.FormatNs(int64(row.P99Ns.Value)), last, calls, figure(row.Memory.Value/1e6), row.Errors, row.Hash)
+		unit.FormatNs(int64(row.P99Ns.Value)), c.last(row), calls, figure(row.Memory.Value/1e6), row.Errors, row.Hash)
 }
 
 // named is a name as wide as the longest, so that it stands at the left of a table
 // whose columns stand at the right.
 func named(name string) string { return fmt.Sprintf("%-*s", len(Prefork), name) }
 
+// rate has no separators: a column of them would be too wide for 100 columns.
 func rate(e *stat.Estimate) string { return fmt.Sprintf("%.0f", e.Value) }
 
 // figure is a number for the eye: three digits, and no exponent.
@@ -113,34 +126,50 @@ func figure(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-func (r *Result) writeEqual(b *strings.Builder) {
+// fact is one line of the method.
+type fact struct{ name, text string }
+
+// method is what was equal for all contestants, and how each figure was measured.
+func (r *Result) method() []fact {
 	s, e := &r.Settings, &r.Environment
-	wrapped(b, "equal       ", fmt.Sprintf("%d worker(s) each; %d connections that stay; one request, byte for byte; one backend, `ceiling serve floor`, one thread, connections to it kept; %d rounds of %s, in an order of their own each, seed %d, after one that is thrown away",
-		s.Workers, s.Connections, s.Rounds, unit.FormatNs(int64(s.DurationS*1e9)), s.Seed))
-	wrapped(b, "checked     ", "before every case: what each passes on, by a backend that records it, and what comes back; in every round: errors, and the backend's count against the generator's")
-	wrapped(b, "CPU         ", "of all processes of a contestant by their own clocks, over the requests of a closed loop; the ratio is of pairs from one round, with its 95% interval")
-	wrapped(b, "p99         ", fmt.Sprintf("of the closed loop, where each has another load; open p99: at %s/s for all, where a case names no other rate, from when a request was due", unit.FormatSI(float64(s.PerS))))
-	wrapped(b, "calls       ", "system calls a request; MB: proportional set size of all its processes")
-	wrapped(b, "host        ", fmt.Sprintf("%s, %d CPUs, Linux %s; generator, backend and contestant share them", e.CPUModel, e.CoresAllowed,
-		e.Kernel))
+	list := []fact{
+		{"equal", fmt.Sprintf("%s per contestant; %d keep-alive connections; one request, byte for byte; one backend, `ceiling serve floor`, with one thread and keep-alive connections; %s of %s in random order (seed %d), after one that is discarded",
+			unit.Plural(s.Workers, "worker", "workers"), s.Connections, unit.Plural(s.Rounds, "round", "rounds"), unit.FormatNs(int64(s.DurationS*1e9)), s.Seed)},
+		{"checked", "before every case: the request that each contestant forwards, by a backend that records it, and its response; in every round: errors, and the backend's count against the generator's"},
+		{"CPU", "of all processes of a contestant, by the kernel's clocks of their threads, divided by the requests of a closed loop; /nginx is the ratio of pairs from one round with its 95% interval"},
+		{"p99", fmt.Sprintf("of the closed loop, where each contestant has a different rate; open p99: at %s req/s for all, unless the case says otherwise, from when a request was due", unit.FormatSI(float64(s.PerS)))},
+		{"calls", "system calls per request; MB: proportional set size of all processes"},
+		{"host", fmt.Sprintf("%s, %s, Linux %s; generator, backend and contestant share them", e.CPUModel, unit.Plural(e.CoresAllowed, "CPU", "CPUs"), e.Kernel)},
+	}
 	for i := range r.Cases {
 		if c := &r.Cases[i]; len(c.samples) > 0 {
-			wrapped(b, "others      ", fmt.Sprintf("%s: %.1f%% of the CPU time used was nobody's of the race, %.1f%% at most", c.Name,
-				c.OthersMedian*100, c.OthersMax*100))
+			list = append(list, fact{"others", fmt.Sprintf("%s: other processes used %.1f%% of the CPU time (median; %.1f%% at most)", c.Name,
+				c.OthersMedian*100, c.OthersMax*100)})
 		}
 	}
+	return list
+}
+
+// held is how many connections were open at the end.
+func (d *Idle) held() string {
+	return unit.FormatCount(int64(d.Held)) + " of " + unit.FormatCount(int64(d.Wanted))
+}
+
+// says is what took part: version and program, or why it did not.
+func (e *Entrant) says() string {
+	switch {
+	case e.Missing != "":
+		return e.Missing
+	case e.Differs != "":
+		return fmt.Sprintf("%s, program %s; %s", e.Version, e.Binary, e.Differs)
+	}
+	return fmt.Sprintf("%s, program %s", e.Version, e.Binary)
 }
 
 func (r *Result) writeEntrants(b *strings.Builder) {
 	b.WriteString("\n")
 	for _, e := range r.Entrants {
-		text := e.Name + " " + e.Version + ", program " + e.Binary
-		if e.Missing != "" {
-			text = e.Name + ", " + e.Missing
-		} else if e.Differs != "" {
-			text += "; " + e.Differs
-		}
-		wrapped(b, "contestant  ", text)
+		wrapped(b, "contestant  ", e.Name+": "+e.says())
 	}
 }
 

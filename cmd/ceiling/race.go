@@ -14,6 +14,7 @@ import (
 
 func newRace(sh *shell) *cobra.Command {
 	var asJSON bool
+	var report string
 	o := race.Config{Rounds: 7, Duration: 500 * time.Millisecond, Workers: 1, Connections: 60, PerS: 10_000, Seed: 1}
 	c := &cobra.Command{
 		Use:   "race",
@@ -28,13 +29,14 @@ Clients speak plain HTTP, TLS 1.3 and HTTP/2. All of them together take a quarte
 hour. A missed target is printed; the exit code is still 0.`,
 		Example: `  ceiling race
   ceiling race --only nginx,ceiling --case 16,file
-  ceiling race --workers 2 -o race/              keep configurations and samples`,
+  ceiling race --workers 2 -o race/              keep configurations and samples
+  ceiling race --report race.html                also as a page`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkRace(&o); err != nil {
+			if err := checkRace(&o, report); err != nil {
 				return usage(err)
 			}
-			return sh.race(c.Context(), o, asJSON)
+			return sh.race(c.Context(), o, report, asJSON)
 		},
 	}
 	f := c.Flags()
@@ -46,6 +48,7 @@ hour. A missed target is printed; the exit code is still 0.`,
 	f.StringSliceVar(&o.Cases, "case", nil, "cases, comma-separated")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the order within the rounds")
 	f.StringVarP(&o.Keep, "output", "o", "", "save configurations and raw samples in this directory")
+	f.StringVar(&report, "report", "", "also write the race as a page: race.html or race.md")
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON document")
 	var names, cases []string
 	for _, k := range race.Contestants() {
@@ -62,7 +65,10 @@ hour. A missed target is printed; the exit code is still 0.`,
 	return c
 }
 
-func checkRace(o *race.Config) error {
+func checkRace(o *race.Config, report string) error {
+	if err := checkForm(report); err != nil {
+		return err
+	}
 	switch {
 	case o.Rounds < 1 || o.Rounds > 1000:
 		return fmt.Errorf("--rounds: %d is not from 1 to 1000; leave it out for 7", o.Rounds)
@@ -74,7 +80,7 @@ func checkRace(o *race.Config) error {
 	return nil
 }
 
-func (sh *shell) race(ctx context.Context, o race.Config, asJSON bool) (err error) {
+func (sh *shell) race(ctx context.Context, o race.Config, report string, asJSON bool) (err error) {
 	o.Version = version()
 	if o.Program, err = os.Executable(); err != nil {
 		return err
@@ -84,6 +90,9 @@ func (sh *shell) race(ctx context.Context, o race.Config, asJSON bool) (err erro
 		return race.Run(ctx, o)
 	})
 	if !ok {
+		return err
+	}
+	if err := sh.writePage(report, result); err != nil {
 		return err
 	}
 	if asJSON {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -62,10 +61,8 @@ func checkRegimes(o *regimes.Config, report string) error {
 	if kind.Memory {
 		return fmt.Errorf("--server: %s answers from memory alone; use nethttp, fasthttp or fiber", kind.Name)
 	}
-	if report != "" {
-		if _, err := formOf(report); err != nil {
-			return fmt.Errorf("--report: %w", err)
-		}
+	if err := checkForm(report); err != nil {
+		return err
 	}
 	switch {
 	case o.Rounds < 1 || o.Rounds > 100:
@@ -94,15 +91,8 @@ func (sh *shell) regimes(ctx context.Context, o regimes.Config, report string, a
 			return fmt.Errorf("write ladder: %w", err)
 		}
 	}
-	if report != "" {
-		write, err := formOf(report)
-		if err != nil {
-			return err
-		}
-		if err := writeWhole(report, func(w io.Writer) error { return write(w, result.Page()) }); err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-		fmt.Fprintf(sh.stderr, "written: %s\n", report)
+	if err := sh.writePage(report, result); err != nil {
+		return err
 	}
 	if asJSON {
 		return result.WriteJSON(sh.stdout)

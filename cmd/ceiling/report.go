@@ -77,6 +77,33 @@ func formOf(out string) (func(io.Writer, page.Document) error, error) {
 	return nil, fmt.Errorf("%s: the ending says neither .html nor .md", out)
 }
 
+// checkForm refuses a --report that cannot be written as a page; "" asks for none.
+func checkForm(report string) error {
+	if report == "" {
+		return nil
+	}
+	if _, err := formOf(report); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return nil
+}
+
+// writePage writes a result's page into the file of --report, if one was asked for.
+func (sh *shell) writePage(report string, of interface{ Page() page.Document }) error {
+	if report == "" {
+		return nil
+	}
+	write, err := formOf(report)
+	if err != nil {
+		return err
+	}
+	if err := writeWhole(report, func(w io.Writer) error { return write(w, of.Page()) }); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	fmt.Fprintf(sh.stderr, "written: %s\n", report)
+	return nil
+}
+
 // reportOf writes the report of a record.
 func (sh *shell) reportOf(file record.File) func(io.Writer) error {
 	return func(w io.Writer) error {

@@ -1,0 +1,246 @@
+package race
+
+import (
+	"fmt"
+	"slices"
+
+	"ceiling/internal/stat"
+	"ceiling/internal/unit"
+	"ceiling/record"
+	"ceiling/show/chart"
+	"ceiling/show/page"
+)
+
+// Page is the race as a page: the targets, the CPU per request of every case against
+// nginx, the figures of each contestant, and how it was measured.
+func (r *Result) Page() page.Document {
+	d := page.Document{Title: "Race of proxies · ceiling", Subtitle: "What does a request cost each reverse proxy?",
+		Lead: "CPU per request in interleaved runs of the same load · " + r.Time.UTC().Format("2 January 2006, 15:04 UTC")}
+	answer := page.Section{ID: "answer", Title: "Answer", Blocks: []page.Block{r.card()}}
+	if forest, ok := r.forest(); ok {
+		answer.Blocks = append(answer.Blocks, forest)
+	}
+	if len(r.Verdicts) > 0 {
+		answer.Blocks = append(answer.Blocks, r.targets())
+	}
+	if len(r.Caveats) > 0 {
+		answer.Blocks = append(answer.Blocks, itemised("Caveats", "doubt", r.Caveats))
+	}
+	d.Sections = append(d.Sections, answer)
+	for i := range r.Cases {
+		d.Sections = append(d.Sections, r.Cases[i].section(i))
+	}
+	method := page.Section{ID: "method", Title: "Method", Blocks: []page.Block{r.methodTable(), r.entrantTable()}}
+	for i := range r.Cases {
+		method.Blocks = append(method.Blocks, r.Cases[i].configurations())
+	}
+	d.Sections = append(d.Sections, method)
+	return d
+}
+
+func itemised(title, mark string, texts []string) page.List {
+	l := page.List{Title: title, Mark: mark}
+	for _, text := range texts {
+		l.Items = append(l.Items, page.Item{Text: text})
+	}
+	return l
+}
+
+// card counts the targets and has the range of our CPU per request against nginx's.
+func (r *Result) card() page.Verdict {
+	v := page.Verdict{Outcome: "measured", Mood: record.Valid, Gloss: "no targets", Lead: true,
+		Because: "nginx or ceiling did not take part, so there is no ratio."}
+	met, missed := 0, ""
+	for i := range r.Verdicts {
+		if says := r.Verdicts[i].Says; says == Met || says == ProbablyIs || says == TooFewMet {
+			met++
+		} else if missed == "" {
+			missed = r.Verdicts[i].Case
+		}
+	}
+	if n := len(r.Verdicts); n > 0 {
+		v.Outcome, v.Gloss = fmt.Sprintf("%d of %d", met, n), "targets met"
+	}
+	if missed != "" {
+		v.Mood, v.Next = record.Invalid, "ceiling race --only nginx,ceiling --rounds 15 --case "+missed
+	}
+	var least, most *CaseResult
+	ratio := func(c *CaseResult) float64 { return c.row(Ours).ToNginx.Value }
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		if row := c.row(Ours); row == nil || row.ToNginx == nil {
+			continue
+		}
+		if least == nil || ratio(c) < ratio(least) {
+			least = c
+		}
+		if most == nil || ratio(c) > ratio(most) {
+			most = c
+		}
+	}
+	if least == nil {
+		return v
+	}
+	v.Unit = "of nginx's CPU/request"
+	if v.Figure = figure(ratio(least)); least != most {
+		v.Figure += "–" + figure(ratio(most))
+	}
+	v.Because = fmt.Sprintf("Least in %q (%s), most in %q (%s).", least.Name, least.About, most.Name, most.About)
+	if least == most {
+		v.Because = fmt.Sprintf("In %q: %s.", least.Name, least.About)
+	}
+	return v
+}
+
+func (c *CaseResult) row(name string) *Row {
+	if i := slices.IndexFunc(c.Rows, func(row Row) bool { return row.Name == name }); i >= 0 {
+		return &c.Rows[i]
+	}
+	return nil
+}
+
+// forest is our CPU per request against nginx's, case by case.
+func (r *Result) forest() (page.Drawing, bool) {
+	var rows []chart.Estimated
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		if row := c.row(Ours); row != nil && row.ToNginx != nil {
+			rows = append(rows, c.against(c.Name, row))
+		}
+	}
+	return drawing("cpu", "ceiling's CPU/request against nginx's, by case", rows)
+}
+
+// against is a contestant's CPU per request to nginx's, with the ratio of each round.
+func (c *CaseResult) against(name string, row *Row) chart.Estimated {
+	e := row.ToNginx
+	out := chart.Estimated{Name: name, Value: estimate(e), Mid: e.Value, Low: e.Low, High: e.High, Tone: 1}
+	if e.High < 1 {
+		out.Tone = 3
+	} else if e.Low <= 1 {
+		out.Tone = 7
+	}
+	base := c.of(Nginx)
+	for round, s := range c.of(row.Name) {
+		if b := base[round]; b != nil && b.nsPerRequest() > 0 {
+			out.Each = append(out.Each, s.nsPerRequest()/b.nsPerRequest())
+		}
+	}
+	slices.Sort(out.Each)
+	return out
+}
+
+func estimate(e *stat.Estimate) string {
+	return fmt.Sprintf("%s (%s to %s)", figure(e.Value), figure(e.Low), figure(e.High))
+}
+
+func drawing(id, title string, rows []chart.Estimated) (page.Drawing, bool) {
+	f, ok := chart.NewForest(title, "ratio", chart.Plain, rows, []chart.Limit{{Name: "nginx", At: 1}}, true)
+	for i := range rows {
+		f.Says += rows[i].Name + " " + rows[i].Value + ". "
+	}
+	return page.Drawing{ID: id, Plot: page.Legend{Title: title}, Forest: &f,
+		Note: "Line: nginx. Dots: pairs of one round. Bars: 95% intervals over the rounds."}, ok && len(rows) > 0
+}
+
+func (r *Result) targets() page.Table {
+	t := page.Table{Caption: "Targets", Columns: []page.Column{{Name: "figure"}, {Name: "measured", Figure: true}, {Name: "target", Figure: true},
+		{Name: "result"}}}
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		t.Rows = append(t.Rows, []page.Cell{{Text: v.Figure}, {Text: fmt.Sprintf("%s (%s to %s)", figure(v.Value), figure(v.Low), figure(v.High))},
+			{Text: "≤ " + figure(v.Limit)}, {Text: v.Says}})
+	}
+	return t
+}
+
+// section is one case: every contestant against nginx, and its figures.
+func (c *CaseResult) section(n int) page.Section {
+	id := fmt.Sprintf("case-%d", n)
+	out := page.Section{ID: id, Title: c.Name, Blocks: []page.Block{page.Paragraph{Text: c.title()}}}
+	var rows []chart.Estimated
+	var absent []string
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		if row.ToNginx != nil {
+			rows = append(rows, c.against(row.Name, row))
+		}
+		if row.NotRaced != "" {
+			absent = append(absent, row.Name+": "+row.NotRaced)
+		}
+	}
+	if f, ok := drawing(id+"-cpu", "CPU/request against nginx's", rows); ok {
+		out.Blocks = append(out.Blocks, f)
+	}
+	out.Blocks = append(out.Blocks, c.table())
+	if len(absent) > 0 {
+		out.Blocks = append(out.Blocks, itemised("Not raced", "", absent))
+	}
+	return out
+}
+
+func (c *CaseResult) table() page.Table {
+	t := page.Table{Caption: "Figures of " + c.Name, Columns: []page.Column{{Name: "contestant"}}}
+	names := []string{"CPU/request", "req/s", "p99", c.lastColumn(), "system calls/request", "memory", "errors"}
+	if c.Idle {
+		names = []string{"held", "bytes/connection", "req/s", "errors"}
+	}
+	for _, name := range names {
+		t.Columns = append(t.Columns, page.Column{Name: name, Figure: true})
+	}
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		texts := []string{row.Name}
+		switch {
+		case c.Idle && row.Idle != nil:
+			d := row.Idle
+			texts = append(texts, d.held(), fmt.Sprintf("%.0f", d.BytesPerConnection), unit.FormatCount(int64(d.PerS)), fmt.Sprint(d.Errors))
+		case row.NotRaced == "" && row.NsPerRequest != nil:
+			calls := "not measured"
+			if row.SyscallsPerRequest != nil {
+				calls = figure(*row.SyscallsPerRequest)
+			}
+			texts = append(texts, unit.FormatNs(int64(row.NsPerRequest.Value)), unit.FormatCount(int64(row.PerS.Value+.5)),
+				unit.FormatNs(int64(row.P99Ns.Value)), c.last(row), calls, unit.FormatBytesSI(int64(row.Memory.Value)), fmt.Sprint(row.Errors))
+		default:
+			continue
+		}
+		var cells []page.Cell
+		for _, text := range texts {
+			cells = append(cells, page.Cell{Text: text})
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
+}
+
+func (r *Result) methodTable() page.Table {
+	t := page.Table{Caption: "How it was measured", Columns: []page.Column{{Name: "what"}, {Name: "how"}}, Fields: true}
+	for _, f := range r.method() {
+		t.Rows = append(t.Rows, []page.Cell{{Text: f.name}, {Text: f.text}})
+	}
+	return t
+}
+
+func (r *Result) entrantTable() page.Table {
+	t := page.Table{Caption: "Contestants", Columns: []page.Column{{Name: "contestant"}, {Name: "version and program"}}, Fields: true}
+	for _, e := range r.Entrants {
+		t.Rows = append(t.Rows, []page.Cell{{Text: e.Name}, {Text: e.says()}})
+	}
+	return t
+}
+
+// configurations of a case, as they were run.
+func (c *CaseResult) configurations() page.Fold {
+	f := page.Fold{Title: "Configurations of " + c.Name}
+	for i := range c.Rows {
+		if row := &c.Rows[i]; row.Hash != "" {
+			text := row.Configuration.Command
+			if row.Configuration.Text != "" {
+				text += "\n\n" + row.Configuration.Text
+			}
+			f.Blocks = append(f.Blocks, page.Heading{Text: row.Name + " · " + row.Hash}, page.Code{Text: text})
+		}
+	}
+	return f
+}
