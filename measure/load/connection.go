@@ -12,36 +12,34 @@ import (
 const (
 	closed     = iota // waiting to be opened, see reopenAt
 	connecting        // a connect is under way
-	shaking           // a TLS handshake is
-	upgrading         // a WebSocket, or an event stream, is asked for: streams.go
+	shaking           // a TLS handshake is under way
+	upgrading         // a WebSocket or an event stream is being requested: streams.go
 	open
 )
 
-// conn is one connection of one worker, and owns its descriptor. A conn is
-// opened again under the same index with the next generation, so that events
-// of the former descriptor are told apart.
+// conn is one connection of one worker, and owns its descriptor. Reopened, a conn keeps its index
+// and takes the next generation, which tells events of the old descriptor apart.
 type conn struct {
 	fd         int32
 	generation uint32
 	state      uint8
 	speaks     Protocol
-	failures   uint8 // connects in a row that came to nothing
-	sending    bool  // nothing may be sent: a Sent event is to come, or a send has failed
+	failures   uint8 // consecutive failed connects
+	sending    bool  // nothing may be sent: a Sent event is pending, or a send has failed
 	attempted  bool  // the first attempt to connect has ended
 	listed     bool  // among the worker's eager
 	reads      reads
 	sendErr    syscall.Errno
 
-	// Requests are queued in flights: first those on the wire, then those that
-	// wait to leave. The last stamped ones of those on the wire leave with the
-	// next Wait; the first resend of the waiting ones were on the wire before.
+	// flights queues the requests: first those on the wire, then those waiting to leave. The last
+	// stamped ones of those on the wire leave with the next Wait; the first resend of the waiting
+	// ones were on the wire before.
 	onWire  int32
 	stamped int32
 	waiting int32
 	resend  int32
-	// parked slots have no request: in an open loop while the connection is
-	// down, in a closed one that ends after a number of requests while the
-	// others have the rest.
+	// parked slots have no request: in an open loop while the connection is down, in a closed one
+	// that ends after a number of requests while the others have the rest.
 	parked int32
 
 	served uint32 // responses on this descriptor
@@ -54,8 +52,8 @@ type conn struct {
 
 	reader http1.Reader
 
-	// one is the queue of a connection without pipelining: in the memory that
-	// is at hand already, which saves a miss of cache and TLB per request.
+	// one is the queue of a connection without pipelining: it lies in memory already in use, which
+	// saves a cache and TLB miss per request.
 	one [1]flight
 }
 
@@ -77,8 +75,7 @@ func (w *worker) queue(i uint32) []flight {
 	return w.flights[int(i)*p : int(i)*p+p]
 }
 
-// wrap brings a place in a queue of n flights that is at most one round too far
-// back into it.
+// wrap maps a place at most one round beyond a queue of n flights back into it.
 func wrap(at int32, n int) int32 {
 	if int(at) >= n {
 		at -= int32(n)
@@ -101,9 +98,8 @@ func (w *worker) enqueue(i uint32, c *conn, due int64, n int32) {
 	c.waiting += n
 }
 
-// transmit has what waits sent: at once where a connection has one request at a
-// time, otherwise once the batch at hand is done, so that what several events have
-// freed leaves with one send.
+// transmit sends the waiting requests: at once if a connection has one request at a time, otherwise
+// after the current batch, so that slots freed by several events share one send.
 func (w *worker) transmit(i uint32, c *conn) {
 	if w.pipelining == 1 {
 		w.transmitNow(i, c)
@@ -115,7 +111,7 @@ func (w *worker) transmit(i uint32, c *conn) {
 	}
 }
 
-// transmitAll sends for the connections that transmit has put off.
+// transmitAll sends for the connections that transmit deferred.
 func (w *worker) transmitAll() {
 	for _, i := range w.eager {
 		c := &w.conns[i]
@@ -125,9 +121,9 @@ func (w *worker) transmitAll() {
 	w.eager = w.eager[:0]
 }
 
-// transmitNow sends what waits, as far as it may. Where the socket's buffer has no
-// room it sends once more and then waits for that to be out, so that a server
-// which answers without reading cannot make us hold ever more.
+// transmitNow sends as many waiting requests as it may. If the socket buffer is full it sends once
+// more and then waits for that to leave, so that a server that answers without reading cannot make
+// us buffer without limit.
 func (w *worker) transmitNow(i uint32, c *conn) {
 	if c.speaks == HTTP2 {
 		w.transmitH2(i, c)
@@ -162,9 +158,9 @@ func (w *worker) send(i uint32, c *conn, b []byte) {
 	w.tally.Written += uint64(len(b))
 }
 
-// stamp marks the first n waiting requests as leaving with the next Wait, for
-// which fill writes the time. A flight that leaves in part is cut in two; the
-// queue has room, for it never holds more flights than requests.
+// stamp marks the first n waiting requests as leaving with the next Wait, for which fill writes the
+// time. It splits a flight that leaves in part; the queue has room, since it never holds more
+// flights than requests.
 func (w *worker) stamp(i uint32, c *conn, n int32) {
 	again := min(n, c.resend)
 	c.resend -= again
@@ -186,7 +182,7 @@ func (w *worker) stamp(i uint32, c *conn, n int32) {
 // cut makes the first n waiting requests end with a flight.
 func (w *worker) cut(i uint32, c *conn, n int32) {
 	q := w.queue(i)
-	at := c.head + c.entries // behind the last; walk back over the waiting ones
+	at := c.head + c.entries // after the last; walk back over the waiting ones
 	for left := c.waiting; left > 0; {
 		at--
 		left -= q[wrap(at, len(q))].n
@@ -220,8 +216,8 @@ func (w *worker) fill(now int64) {
 	w.countLag(0, 0)
 }
 
-// countLag counts n requests that left late by lagNs. Those of one batch are
-// mostly alike, and one record of many is cheaper than many of one.
+// countLag counts n requests that left late by lagNs. Those of one batch mostly have the same lag,
+// and one record of many is cheaper than many of one.
 func (w *worker) countLag(lagNs int64, n uint64) {
 	if lagNs == w.lagNs && n > 0 {
 		w.lagN += n
@@ -233,8 +229,8 @@ func (w *worker) countLag(lagNs int64, n uint64) {
 	w.lagNs, w.lagN = lagNs, n
 }
 
-// leave dates the requests of one connection that leave now. Lag is counted
-// once, when a request leaves for the first time.
+// leave dates the requests of one connection that leave now. A request's lag counts once, when it
+// first leaves.
 func (w *worker) leave(i uint32, c *conn, now int64) {
 	if c.speaks == HTTP2 {
 		w.leaveH2(i, c, now)
@@ -257,7 +253,7 @@ func (w *worker) leave(i uint32, c *conn, now int64) {
 	}
 }
 
-// complete takes n responses off the wire, all of one status.
+// complete takes n responses, all of one status, off the wire.
 func (w *worker) complete(i uint32, c *conn, n int32, status int) {
 	t := w.tally
 	t.Completed += uint64(n)
@@ -308,8 +304,8 @@ func (w *worker) completeByTarget(c *conn, n int32, status int, dueNs int64) {
 	}
 }
 
-// renew frees n slots: a closed loop has the next request due at once, an open
-// one waits for its schedule.
+// renew frees n slots: a closed loop has the next request due at once, an open one waits for its
+// schedule.
 func (w *worker) renew(i uint32, c *conn, n int32) {
 	if w.openLoop {
 		w.freeSlots(i, c, n)
@@ -323,12 +319,12 @@ func (w *worker) renew(i uint32, c *conn, n int32) {
 		w.answeredFirst(i)
 	}
 	if w.quota >= 0 && w.phase < measuring {
-		w.quota += int64(n) // requests of the warm-up are not among those asked for
+		w.quota += int64(n) // requests of the warm-up do not count towards the requested number
 	}
 	w.supply(i, c, n)
 }
 
-// freeSlots gives n slots of an open loop back.
+// freeSlots returns n slots of an open loop.
 func (w *worker) freeSlots(i uint32, c *conn, n int32) {
 	if c.state != open {
 		c.parked += n
@@ -339,8 +335,7 @@ func (w *worker) freeSlots(i uint32, c *conn, n int32) {
 	}
 }
 
-// supply puts requests into n free slots of a closed loop, as many as the asked
-// number allows.
+// supply puts requests into n free slots of a closed loop, as far as the quota allows.
 func (w *worker) supply(i uint32, c *conn, n int32) {
 	granted := n
 	if w.quota >= 0 {
@@ -353,8 +348,8 @@ func (w *worker) supply(i uint32, c *conn, n int32) {
 	}
 }
 
-// giveBack takes what waits on a connection that cannot be opened back into the
-// asked number, for the others to send.
+// giveBack returns the waiting requests of a connection that cannot be opened to the quota, for the
+// others to send.
 func (w *worker) giveBack(c *conn) {
 	w.quota += int64(c.waiting)
 	c.parked += c.waiting
@@ -362,8 +357,8 @@ func (w *worker) giveBack(c *conn) {
 	c.next = c.oldest
 }
 
-// fail ends every request that is on the wire, or was, with one cause; the
-// first may have another. Without a request it is the connection that failed.
+// fail ends every request that is or was on the wire with one cause; the first may have another. If
+// there is none, the connection failed.
 func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 	if c.speaks == HTTP2 {
 		w.failH2(i, c, phase, first, others)
@@ -381,7 +376,7 @@ func (w *worker) fail(i uint32, c *conn, phase, first, others string) {
 		f := &q[c.head]
 		m := min(k, f.n)
 		sent := f.sent
-		if sent == 0 { // waiting to be sent again
+		if sent == 0 { // waiting to be resent
 			sent = f.due
 		}
 		if f.due >= w.countFromNs {
@@ -419,7 +414,7 @@ func (w *worker) failByTarget(c *conn, n int32) {
 	}
 }
 
-// hangUp closes the descriptor; the connection is to be opened again.
+// hangUp closes the descriptor; the connection will be reopened.
 func (w *worker) hangUp(i uint32, c *conn) {
 	if c.state == open {
 		if w.connected--; w.connected == 0 {
@@ -459,18 +454,16 @@ func (w *worker) hangUp(i uint32, c *conn) {
 	w.dialNs = min(w.dialNs, c.reopenAt)
 }
 
-// backoffNs is the first wait before a connect is tried again; it doubles up
-// to 256 ms, so that a dead server is not flooded and a restarted one is found
-// soon.
+// backoffNs is the first wait before a connect is retried; it doubles up to 256 ms, so that a dead
+// server is not flooded and a restarted one is found soon.
 const (
 	backoffNs    = 1e6
 	maxBackoffNs = backoffNs << 8
 )
 
-// lost handles the end of a connection by the peer, in order. What was on the
-// wire goes out again on the next connection where this one had served
-// before: a server that closes after n requests costs a reconnect. Otherwise
-// those requests have failed.
+// lost handles an orderly close by the peer. If the connection had served before, requests on the
+// wire are resent on the next connection: a server that closes after n requests costs a reconnect.
+// Otherwise they have failed.
 func (w *worker) lost(i uint32, c *conn) {
 	if c.served == 0 && c.onWire > 0 {
 		w.fail(i, c, PhaseResponse, causeClosed, causeClosed)
@@ -498,8 +491,7 @@ func (w *worker) lost(i uint32, c *conn) {
 	}
 }
 
-// Causes in the engine's own words; others are errno names and the framing
-// errors of http1.
+// Causes that the engine words itself; others are errno names and http1's framing errors.
 const (
 	causeTimeout = "timeout"
 	causeClosed  = "connection closed before the response"
@@ -510,17 +502,16 @@ const (
 	causeItself  = "connected to itself: nothing is listening"
 )
 
-// toItself tells whether a TCP socket is connected to itself. The kernel picks
-// the local port of a connect to a free port of this host from the range that
-// port is in, so one attempt in 28,000 to reach a dead server meets itself
-// (simultaneous open, RFC 9293 section 3.5), echoes its own requests, and keeps
-// the server from coming back.
+// toItself reports whether a TCP socket is connected to itself. For a connect to a free port of
+// this host the kernel picks the local port from the range that port is in, so one attempt in
+// 28,000 to reach a dead server connects to itself (simultaneous open, RFC 9293 section 3.5),
+// echoes its own requests, and keeps the server from coming back.
 func toItself(fd int) bool {
 	var local, remote [28]byte // sockaddr_in6 is the larger of the two
 	size := func(call uintptr, to *[28]byte) uint32 {
 		n := uint32(len(to))
 		if _, _, e := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(&n))); e != 0 {
-			return 0 // gone already; the first read will say so
+			return 0 // already gone; the first read will report it
 		}
 		return n
 	}

@@ -2,14 +2,13 @@ package load
 
 import "ceiling/internal/ring"
 
-// Long bodies. What an answer's body says nobody here wants to know: the head has
-// its length. So where the answers of a connection are long, the kernel is asked for
-// each head with a single receive, which brings the first 16 KiB, and for the rest
-// of the body without a copy (ring.Discard). With 350,000 bytes that takes a third
-// of the CPU time per request away, with 2 MB half; with 48,000 it would save nothing
-// (docs/decisions/034-long-bodies.md).
+// Long bodies. The engine does not look at body contents: the head has the length. So if a
+// connection's responses are long, it asks the kernel for each head with a single receive, which
+// brings the first 16 KiB, and for the rest of the body without a copy (ring.Discard). With 350,000
+// bytes that saves a third of the CPU time per request, with 2 MB half; with 48,000 it would save
+// nothing (docs/decisions/034-long-bodies.md).
 
-// longBody is the rest of a body behind what came with its head from which on it
+// longBody is the length from which on the rest of a body, after the part that came with its head,
 // is discarded, in bytes.
 const longBody = 64 << 10
 
@@ -17,12 +16,12 @@ const longBody = 64 << 10
 type reads uint8
 
 const (
-	asItComes reads = iota // all that comes, each piece an event
-	turning                // likewise until the long body at hand ends, then singly
-	singly                 // a piece at a time, so that the next may be discarded
+	asItComes reads = iota // all that arrives, each piece an event
+	turning                // the same until the current long body ends, then singly
+	singly                 // one piece at a time, so that the next may be discarded
 )
 
-// read begins to read a new connection, as it was best with the ones before.
+// read starts reading a new connection, in the mode that suited the previous ones.
 func (w *worker) read(i uint32, c *conn) {
 	if w.long {
 		c.reads = singly
@@ -32,20 +31,20 @@ func (w *worker) read(i uint32, c *conn) {
 	w.ring.Receive(int(c.fd), c.tag(i))
 }
 
-// meets notes that the rest of a body is long. Over TLS it has to be opened, a unix
-// socket copies it always, and behind a pipelined answer may be the next.
+// meets records that the rest of a body is long. Discarding is not for TLS, which has to decrypt
+// it, for unix sockets, which always copy, or for pipelining, where the next response may follow.
 func (w *worker) meets(c *conn) {
 	if w.tls == nil && w.pipelining == 1 && !w.Address.IsUnix() {
 		c.reads, w.long = turning, true
 	}
 }
 
-// readOn asks for what comes next on a connection that is not read as it comes,
-// after a piece. To turn, it waits for the body's end: the server sends nothing
-// between that and the next request, so that the kernel has no more pieces to give.
+// readOn requests the next piece on a connection in a mode other than asItComes. To turn, it waits
+// for the body's end: the server sends nothing between that and the next request, so the kernel has
+// no more pieces to deliver.
 func (w *worker) readOn(i uint32, c *conn, t ring.Tag) {
 	switch rest := c.reader.Rest(); {
-	case c.tag(i) != t: // closed since
+	case c.tag(i) != t: // closed by now
 	case c.reads == turning:
 		if c.reader.Idle() {
 			c.reads = singly
@@ -59,7 +58,7 @@ func (w *worker) readOn(i uint32, c *conn, t ring.Tag) {
 	}
 }
 
-// discarded takes a part of a body that nobody has read.
+// discarded handles a discarded part of a body.
 func (w *worker) discarded(i uint32, c *conn, ev *ring.Event) {
 	if ev.N == 0 {
 		w.over(i, c, ev.Err)

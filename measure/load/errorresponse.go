@@ -10,23 +10,22 @@ import (
 )
 
 const (
-	// errorsKept bounds the statuses of which a response is kept: a server that
-	// answers with every code there is must not fill memory with them.
+	// errorsKept bounds the statuses of which a response is kept: a server that answers with every
+	// status code must not fill memory.
 	errorsKept = 16
-	// errorLineMax bounds the line that is kept of each, in bytes: the width of
-	// two terminals.
+	// errorLineMax bounds the line kept of each, in bytes: the width of two terminals.
 	errorLineMax = 200
 )
 
 // ErrorResponse is the first response of one unexpected status.
 type ErrorResponse struct {
 	Status int
-	// Line is the first line of its body that has any text, at most 200 bytes, of
-	// printable characters only; "" where there is none, or it is no text.
+	// Line is the first line of its body that has any text, at most 200 bytes, printable characters
+	// only; "" if there is none, or the body is not text.
 	Line string
 }
 
-// errorStatuses are those that count as errors where nothing else was asked.
+// errorStatuses returns the statuses that count as errors by default.
 func errorStatuses() *[1000]bool {
 	var list [1000]bool
 	for status := 400; status < len(list); status++ {
@@ -35,8 +34,8 @@ func errorStatuses() *[1000]bool {
 	return &list
 }
 
-// keepError keeps the first response of an unexpected status. b begins where the
-// response does, or within it; only bytes that hold the whole head are of use.
+// keepError keeps the first response of an unexpected status. b begins at the response or within
+// it; only bytes that hold the whole head are of use.
 func (w *worker) keepError(status int, b []byte) {
 	if !w.lacksError(status) {
 		return
@@ -51,14 +50,14 @@ func (w *worker) keepError(status int, b []byte) {
 	w.errors = append(w.errors, ErrorResponse{Status: status, Line: firstLine(body)})
 }
 
-// keepErrorLine does so where the body is at hand, or its beginning.
+// keepErrorLine does the same with the body, or its beginning.
 func (w *worker) keepErrorLine(status int, body []byte) {
 	if w.lacksError(status) {
 		w.errors = append(w.errors, ErrorResponse{Status: status, Line: firstLine(body)})
 	}
 }
 
-// lacksError tells that no response of this status was kept, and one more may be.
+// lacksError reports whether no response of this status was kept, and one more may be.
 func (w *worker) lacksError(status int) bool {
 	if len(w.errors) >= errorsKept {
 		return false
@@ -71,8 +70,7 @@ func (w *worker) lacksError(status int) bool {
 	return true
 }
 
-// firstLine is the first line of text, printable and bounded; "" of what is no
-// text.
+// firstLine returns the first line of text, printable and bounded; "" if the body is not text.
 func firstLine(body []byte) string {
 	body = body[:min(len(body), 4*errorLineMax)]
 	for line := range bytes.Lines(body) {
@@ -101,8 +99,7 @@ func firstLine(body []byte) string {
 	return ""
 }
 
-// joinErrors adds the first responses of another part: of each status one,
-// preferably with text, ascending.
+// joinErrors adds another part's first responses: one per status, preferably with text, ascending.
 func joinErrors(list, more []ErrorResponse) []ErrorResponse {
 	for _, e := range more {
 		i := slices.IndexFunc(list, func(have ErrorResponse) bool { return have.Status == e.Status })

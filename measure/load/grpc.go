@@ -11,8 +11,8 @@ import (
 	"ceiling/internal/http2"
 )
 
-// Causes of failure of a gRPC call that was answered, but not as gRPC says (PROTOCOL-HTTP2.md
-// of its specification).
+// Causes of failure of a gRPC call whose response violates gRPC (PROTOCOL-HTTP2.md of its
+// specification).
 const (
 	causeNoCode       = "no grpc-status"
 	causeBadCode      = "grpc-status that is no status code"
@@ -23,7 +23,7 @@ const (
 	causeMessageFlag  = "response message with an unknown flag"
 )
 
-// causeHTTPStatus names a response that is not gRPC's: a proxy's, or another server's.
+// causeHTTPStatus names a response that is not gRPC: from a proxy, or another server.
 func causeHTTPStatus(status uint16) string {
 	return "HTTP status " + strconv.Itoa(int(status)) + " without a grpc-status"
 }
@@ -31,13 +31,13 @@ func causeHTTPStatus(status uint16) string {
 const (
 	// callCodes is the number of gRPC's status codes.
 	callCodes = 17
-	// noCode and badCode stand for a grpc-status that is not there, and for one that is none.
+	// noCode and badCode stand for a missing grpc-status, and for an invalid one.
 	noCode, badCode = -1, -2
-	// prefixBytes come before each message: a flag and the length.
+	// prefixBytes precede each message: a flag and the length.
 	prefixBytes = 5
 )
 
-// callErrors are the codes that count as errors: all but OK.
+// callErrors returns the codes that count as errors: all but OK.
 func callErrors() *[1000]bool {
 	var list [1000]bool
 	for code := 1; code < callCodes; code++ {
@@ -46,18 +46,18 @@ func callErrors() *[1000]bool {
 	return &list
 }
 
-// callFields are the fields of a header block that say how a call went. The zero value is
-// not ready: begin.
+// callFields are the fields of a header block that give the outcome of a call. The zero value is
+// not ready: call begin.
 type callFields struct {
 	code    int8
 	typed   bool   // the content type is gRPC's
-	message []byte // grpc-message, its beginning, as it came
+	message []byte // start of grpc-message, still encoded
 }
 
-// begin forgets the block before.
+// begin clears the fields of the previous block.
 func (f *callFields) begin() { f.code, f.typed, f.message = noCode, false, f.message[:0] }
 
-// take one field.
+// take handles one field.
 func (f *callFields) take(field hpack.Field) {
 	switch string(field.Name) {
 	case "content-type":
@@ -73,13 +73,14 @@ func (f *callFields) take(field hpack.Field) {
 	}
 }
 
-// isCallType tells application/grpc, alone or with what the messages are: +proto, ;charset.
+// isCallType reports whether value is application/grpc, alone or followed by the message format:
+// +proto, ;charset.
 func isCallType(value []byte) bool {
 	rest, ok := bytes.CutPrefix(value, []byte("application/grpc"))
 	return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')
 }
 
-// callCode reads a grpc-status: a code in decimal, without leading zeros.
+// callCode parses a grpc-status: a decimal code without leading zeros.
 func callCode(value []byte) int8 {
 	if len(value) == 0 || len(value) > 2 || len(value) == 2 && value[0] == '0' {
 		return badCode
@@ -97,16 +98,16 @@ func callCode(value []byte) int8 {
 	return int8(n)
 }
 
-// unary is the response to a call as it comes: one message behind its prefix.
+// unary is the state of a call's response as it arrives: one message after its prefix.
 type unary struct {
 	typed bool   // the head said application/grpc
 	more  bool   // something follows the message
 	have  uint8  // bytes of the prefix
 	flag  uint8  // the first of them
-	left  uint32 // of the message; while the prefix comes, what it says so far
+	left  uint32 // of the message; while the prefix arrives, its length so far
 }
 
-// take a piece of the body.
+// take handles a piece of the body.
 func (u *unary) take(b []byte) {
 	for u.have < prefixBytes && len(b) > 0 {
 		if u.have == 0 {
@@ -125,7 +126,7 @@ func (u *unary) take(b []byte) {
 	u.more = u.more || n < uint64(len(b))
 }
 
-// wrong is what a body lacks to be one message; "": nothing.
+// wrong returns what is wrong with a body that should be one message; "": nothing.
 func (u *unary) wrong() string {
 	switch {
 	case u.have == 0:
@@ -140,8 +141,7 @@ func (u *unary) wrong() string {
 	return ""
 }
 
-// callBegins takes the head of the response to a call, which ends the call too where it
-// is all of the response.
+// callBegins handles the head of a call's response, and ends the call if the head is all of it.
 func (w *worker) callBegins(i uint32, c *conn, h *h2conn, k int, head *h2head, end bool, message []byte) {
 	s := &h.table[k]
 	s.left = -1 // the message says how long it is
@@ -151,8 +151,8 @@ func (w *worker) callBegins(i uint32, c *conn, h *h2conn, k int, head *h2head, e
 	}
 }
 
-// callEnds takes the end of a call: its status code counts as the status of a response,
-// and one without a code has failed.
+// callEnds handles the end of a call: its status code counts as the status of a response, and a
+// call without a code has failed.
 func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, message []byte) {
 	s := &h.table[k]
 	cause := ""
@@ -178,12 +178,11 @@ func (w *worker) callEnds(i uint32, c *conn, h *h2conn, k int, code int8, messag
 	if s.body > 0 {
 		w.resetStream(i, h, s.id, http2.Cancel)
 	}
-	c.served++ // an answer all the same
+	c.served++ // a response all the same
 	w.failStream(c, h, k, cause)
 }
 
-// callTrailers takes the trailers of a call. Those of a success are the same bytes each
-// time.
+// callTrailers handles the trailers of a call. Those of a success are the same bytes each time.
 func (w *worker) callTrailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
 	known := &w.h2.trailers[w.script.target[h.table[k].at]]
 	if known.means(ev.Payload, &h.decoder) {
@@ -214,8 +213,8 @@ func (w *worker) callTrailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Eve
 	return nil
 }
 
-// callMessage is a grpc-message for a person: its percent-encoding is undone but for
-// what cannot be shown, and at most 200 bytes are left.
+// callMessage makes a grpc-message readable: it decodes the percent-encoding except for unprintable
+// characters, and keeps at most 200 bytes.
 func callMessage(encoded []byte) string {
 	plain := make([]byte, 0, len(encoded))
 	for len(encoded) > 0 {

@@ -5,20 +5,20 @@ import (
 	"ceiling/internal/http2"
 )
 
-// Protocol is what a connection speaks.
+// Protocol that a connection speaks.
 type Protocol uint8
 
 // The protocols.
 const (
 	HTTP1 Protocol = iota
 	HTTP2
-	HTTP3 // over QUIC, by a worker of its own: quicWorker
+	HTTP3 // over QUIC, by its own kind of worker: quicWorker
 )
 
 // alpnH2 is HTTP/2's name in TLS (RFC 9113, section 3.2).
 const alpnH2 = "h2"
 
-// h2 is what a worker has beside its connections where they may speak HTTP/2.
+// h2 is a worker's HTTP/2 state, if its connections may speak it.
 type h2 struct {
 	conns    []h2conn
 	requests []h2request // by target
@@ -28,79 +28,79 @@ type h2 struct {
 	H2Report
 }
 
-// h2conn is the HTTP/2 of one connection.
+// h2conn is the HTTP/2 state of one connection.
 type h2conn struct {
 	phase   h2phase
 	reader  http2.Reader
 	decoder hpack.Decoder
-	peer    http2.Settings // what the server has announced
+	peer    http2.Settings // announced by the server
 	window  http2.Window   // how much may be sent on the connection
 	credit  http2.Credit   // how much the server may send
-	// table has the streams that are open, by their identifiers: place id/2 modulo its
-	// length, or the next free one. There is always a free one.
+	// table has the open streams by identifier: slot id/2 modulo its length, or the next free one.
+	// One is always free.
 	table []stream
-	// displaced of them are not at their own place. Where answers come in the order of
-	// their requests there is none, and taking one out moves no other.
+	// displaced counts those not in their own slot. If responses come in request order it is 0, and
+	// removing a stream moves no other.
 	displaced int
 	next      uint32     // identifier of the next stream
-	fresh     uint32     // the first of those that leave with the next Wait
-	limit     int32      // streams that may be open at once
+	fresh     uint32     // the first stream that leaves with the next Wait
+	limit     int32      // limit of concurrent streams
 	code      http2.Code // the reason of the server's GOAWAY
-	// reset: this side has ended a stream, so frames of it may still come.
+	// reset: this side has reset a stream, so frames of it may still arrive.
 	reset   bool
-	again   []uint32 // places in the script of the requests to be sent again, in order
-	uploads []uint32 // streams whose request body has not left whole
+	again   []uint32 // script positions of the requests to resend, in order
+	uploads []uint32 // streams whose request body has not fully left
 	stall   stall
 	heardNs int64 // when the server last sent anything
-	freed   int32 // slots that are free and not renewed yet
-	// out has frames for the ring, which may hold on to it, in round; from begin on
-	// they have not been given to it yet.
+	freed   int32 // slots that are free and not yet renewed
+	// out has frames for the ring, which may still hold them, in round; from begin on they have not
+	// been passed to it yet.
 	out   []byte
 	begin int
 	round uint64
 }
 
-// h2phase is where the HTTP/2 of a connection is.
+// h2phase is the state of an HTTP/2 connection.
 type h2phase uint8
 
 const (
-	greeting h2phase = iota // the server's SETTINGS are to come
+	greeting h2phase = iota // the server's SETTINGS are pending
 	serving
-	leaving // no stream is opened any more; the connection ends with the last one
+	leaving // no more streams are opened; the connection ends with the last one
 )
 
 // stream is one request on the wire.
 type stream struct {
 	due, sent int64 // run's clock; sent 0: it leaves with the next Wait
-	left      int64 // of the response's body, where its length is known; else -1
+	left      int64 // of the response body, if its length is known; else -1
 	id        uint32
-	at        uint32 // place in the script
-	got       uint32 // of the response's body, for which no window was given back
-	body      uint32 // of the request's body, still to be sent
+	at        uint32 // position in the script
+	got       uint32 // of the response body, not yet returned as window
+	body      uint32 // of the request body, still to be sent
 	window    http2.Window
-	status    uint16 // 0: the head of the response is to come
-	call      unary  // of a gRPC call: what came of the response's message
+	status    uint16 // 0: the response head is pending
+	call      unary  // of a gRPC call: state of the response message
 	interim   uint8
 	again     bool
 }
 
 const (
-	// earlyStreams may be opened before the server's SETTINGS have said how many: a
-	// request does not wait for them, several do.
+	// earlyStreams may be opened before the server's SETTINGS limit them: one request does not wait
+	// for them, several do.
 	earlyStreams = 1
-	// receiveWindow is announced for a stream and for the connection: the largest there
-	// is. A response is counted and thrown away, so that no window ever needs to
-	// protect this side, and a smaller one would measure itself.
+	// receiveWindow is announced for each stream and for the connection: the largest there is. The
+	// engine counts a response and drops it, so no window needs to protect this side, and a smaller
+	// one would limit the throughput itself.
 	receiveWindow = http2.MaxWindow
-	// interimMost 1xx responses may come before the final one.
+	// interimMost is how many 1xx responses may precede the final one.
 	interimMost = 16
-	// outMost is how much is written for one send: four TLS records.
+	// outMost is the most written for one send: four TLS records.
 	outMost = sealMost
-	// oweMost bounds what is owed to a server that makes us answer and does not read.
+	// oweMost bounds the replies buffered for a server that requires them and does not read.
 	oweMost = 1 << 20
 )
 
-// newH2 makes room for the connections of a worker that may speak HTTP/2.
+// newH2 allocates the HTTP/2 state of a worker's connections, if they may speak it.
 func newH2(s *shared, connections int) *h2 {
 	if s.script.h2 == nil {
 		return nil
@@ -111,7 +111,7 @@ func newH2(s *shared, connections int) *h2 {
 	}
 }
 
-// speak finds what a connection that stands speaks, and begins with it.
+// speak finds what an established connection speaks, and begins with it.
 func (w *worker) speak(i uint32, c *conn) {
 	c.speaks = w.Protocol
 	if w.tls != nil {
@@ -127,9 +127,9 @@ func (w *worker) speak(i uint32, c *conn) {
 	}
 }
 
-// greet begins the HTTP/2 of a connection: the preface and our settings. No dynamic
-// table, once the server has read them, so that a response's head depends on nothing before it; nothing pushed; the
-// largest windows.
+// greet begins HTTP/2 on a connection: the preface and our settings. Once the server has read them:
+// no dynamic table, so that a response head depends on nothing before it; no push; the largest
+// windows.
 func (w *worker) greet(i uint32) {
 	h := &w.h2.conns[i]
 	table := h.table
@@ -156,7 +156,7 @@ func (w *worker) greet(i uint32) {
 	w.h2.Sent[http2.WindowUpdate]++
 }
 
-// find is the place of a stream in the table, -1 of one that is not open.
+// find returns a stream's slot in the table, -1 if it is not open.
 func (h *h2conn) find(id uint32) int {
 	mask := len(h.table) - 1
 	for k := int(id>>1) & mask; ; k = (k + 1) & mask {
@@ -169,7 +169,7 @@ func (h *h2conn) find(id uint32) int {
 	}
 }
 
-// add puts a new stream into the table.
+// add adds a new stream to the table.
 func (h *h2conn) add(id uint32) *stream {
 	mask := len(h.table) - 1
 	home := int(id>>1) & mask
@@ -183,8 +183,8 @@ func (h *h2conn) add(id uint32) *stream {
 	return &h.table[k]
 }
 
-// remove takes a stream out of the table; those behind it that would not be found any
-// more move up (Knuth, The Art of Computer Programming, volume 3, algorithm 6.4R).
+// remove removes a stream from the table, and moves up the streams after it that would become
+// unreachable (Knuth, The Art of Computer Programming, volume 3, algorithm 6.4R).
 func (h *h2conn) remove(k int) {
 	mask := len(h.table) - 1
 	if h.displaced > 0 && int(h.table[k].id>>1)&mask != k {
@@ -199,7 +199,7 @@ func (h *h2conn) remove(k int) {
 		}
 		home := int(id>>1) & mask
 		if (j-home)&mask < (j-k)&mask {
-			continue // it is found where it is
+			continue // still reachable where it is
 		}
 		if h.table[k] = h.table[j]; home == k {
 			h.displaced--
@@ -209,7 +209,7 @@ func (h *h2conn) remove(k int) {
 	}
 }
 
-// oldest is the place of the open stream with the lowest identifier, -1: none.
+// oldest returns the slot of the open stream with the lowest identifier, -1: none.
 func (h *h2conn) oldest() int {
 	at := -1
 	for k := range h.table {
@@ -220,8 +220,7 @@ func (h *h2conn) oldest() int {
 	return at
 }
 
-// waited is how long the requests on the wire have waited for their answers at a time,
-// all together.
+// waited returns how long the requests on the wire have waited for their responses at atNs, in sum.
 func (h *h2conn) waited(atNs int64) (sumNs int64) {
 	for k := range h.table {
 		if s := &h.table[k]; s.id != 0 {

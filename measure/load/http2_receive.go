@@ -10,7 +10,7 @@ import (
 	"ceiling/internal/sys"
 )
 
-// Causes of failure in HTTP/2 that no frame of the server names.
+// Causes of HTTP/2 failures that no frame of the server names.
 const (
 	causeIdleStream   = "frame on a stream that was not opened"
 	causeClosedStream = "frame on a stream that has ended"
@@ -27,25 +27,25 @@ const (
 	causeCut          = "connection closed inside a frame"
 )
 
-// h2head is a response's head that was seen before: the same bytes mean the same.
+// h2head is a known response head: the same bytes mean the same.
 type h2head struct {
 	block  []byte
 	effect hpack.Effect
 	status uint16
-	length int64 // of the body; -1: not said
+	length int64 // of the body; -1: not given
 	code   int8  // grpc-status, or noCode
 	typed  bool  // the content type is gRPC's
 }
 
-// learnMost bounds a head that is kept.
+// learnMost bounds a learned head, in bytes.
 const learnMost = 4 << 10
 
-// means tells whether a block says what this one did.
+// means reports whether a block means what this one did.
 func (k *h2head) means(block []byte, d *hpack.Decoder) bool {
 	return len(k.block) > 0 && bytes.Equal(block, k.block) && !(k.effect == hpack.Indexing && d.HasTable())
 }
 
-// learn keeps a block that was read, where it can be known again.
+// learn stores a decoded block, if it can be recognized again.
 func (k *h2head) learn(block []byte, effect hpack.Effect) {
 	k.block, k.effect = k.block[:0], effect
 	if len(block) <= learnMost && effect != hpack.Stateful {
@@ -53,8 +53,8 @@ func (k *h2head) learn(block []byte, effect hpack.Effect) {
 	}
 }
 
-// receivedH2 takes what came in, frame by frame. What it frees is renewed, and what it
-// has to answer sent, by proceed.
+// receivedH2 handles received bytes, frame by frame. proceed renews the slots it frees and sends
+// the replies.
 func (w *worker) receivedH2(i uint32, c *conn, b []byte) {
 	h := &w.h2.conns[i]
 	tag := c.tag(i)
@@ -78,8 +78,8 @@ func (w *worker) receivedH2(i uint32, c *conn, b []byte) {
 	}
 }
 
-// proceed renews what a batch has freed, and sends, unless the connection has ended
-// meanwhile.
+// proceed renews the slots that a batch freed, and sends, unless the connection has ended in the
+// batch.
 func (w *worker) proceed(i uint32, c *conn, tag ring.Tag) {
 	h := &w.h2.conns[i]
 	if c.tag(i) != tag || c.state != open {
@@ -96,7 +96,7 @@ func (w *worker) proceed(i uint32, c *conn, tag ring.Tag) {
 	w.transmit(i, c)
 }
 
-// event handles one.
+// event handles one event.
 func (w *worker) event(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.Error {
 	if ev.First {
 		w.h2.Received[ev.Type]++
@@ -140,9 +140,8 @@ func (w *worker) event(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.Err
 	return nil
 }
 
-// afterEnd handles a frame on a stream that has ended. Data may come until the server
-// has seen our RST_STREAM, and counts; window updates and RST_STREAM may cross the
-// end (section 5.1).
+// afterEnd handles a frame on a stream that has ended. Data may come until the server has seen our
+// RST_STREAM, and counts; window updates and RST_STREAM may cross the end (section 5.1).
 func (w *worker) afterEnd(i uint32, h *h2conn, ev *http2.Event) *http2.Error {
 	switch ev.Type {
 	case http2.WindowUpdate, http2.ResetStream:
@@ -159,7 +158,7 @@ func (w *worker) afterEnd(i uint32, h *h2conn, ev *http2.Event) *http2.Error {
 	return nil
 }
 
-// spend counts data against the connection's window, and opens it again.
+// spend counts data against the connection's window, and reopens it.
 func (w *worker) spend(i uint32, h *h2conn, flow uint32) *http2.Error {
 	if flow == 0 {
 		return nil
@@ -175,7 +174,7 @@ func (w *worker) spend(i uint32, h *h2conn, flow uint32) *http2.Error {
 	return nil
 }
 
-// data takes a piece of a response's body.
+// data handles a piece of a response body.
 func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
 	s := &h.table[k]
 	if err := w.spend(i, h, ev.Flow); err != nil {
@@ -210,7 +209,7 @@ func (w *worker) data(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 	return nil
 }
 
-// head takes a header block: of an interim response, a response, or trailers.
+// head handles a header block: an interim response, a response, or trailers.
 func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
 	s := &h.table[k]
 	target := w.script.target[s.at]
@@ -235,7 +234,7 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 			return nil
 		}
 		if w.script.noBody[target] || got.status == 204 || got.status == 304 {
-			got.length = 0 // what is said is not about this response's body (RFC 9110, section 8.6)
+			got.length = 0 // the length is not that of this response's body (RFC 9110, section 8.6)
 		}
 		known.learn(ev.Payload, h.decoder.Effect())
 		known.status, known.length, known.code, known.typed = got.status, got.length, w.h2.call.code, w.h2.call.typed
@@ -253,8 +252,7 @@ func (w *worker) head(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *htt
 	return nil
 }
 
-// readHead reads a response's head (RFC 9113, section 8.3), and what it says of a gRPC
-// call.
+// readHead decodes a response head (RFC 9113, section 8.3), and its gRPC fields.
 func readHead(d *hpack.Decoder, block []byte, call *callFields) (got h2head, wrong *http2.Error) {
 	malformed := func() *http2.Error { return &http2.Error{Code: http2.ProtocolError, Reason: causeMalformed} }
 	got.length = -1
@@ -299,8 +297,8 @@ func readHead(d *hpack.Decoder, block []byte, call *callFields) (got h2head, wro
 	return got, nil
 }
 
-// fieldAllowed refuses names that HTTP/2 does not allow: not in lower case, or of a
-// field that concerns a connection of HTTP/1.1 (section 8.2).
+// fieldAllowed rejects names that HTTP/2 forbids: those not in lower case, and HTTP/1.1 connection
+// fields (section 8.2).
 func fieldAllowed(name []byte) bool {
 	for _, b := range name {
 		if b <= ' ' || b >= 0x7f || b >= 'A' && b <= 'Z' || b == ':' {
@@ -324,7 +322,7 @@ func contentLength(b []byte) (n int64, ok bool) {
 	return n, len(b) > 0
 }
 
-// trailers end a response.
+// trailers handles trailers, which end a response.
 func (w *worker) trailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) *http2.Error {
 	malformed := func() *http2.Error {
 		return &http2.Error{Code: http2.ProtocolError, Stream: ev.Stream, Reason: causeMalformed}
@@ -350,7 +348,7 @@ func (w *worker) trailers(i uint32, c *conn, h *h2conn, k int, ev *http2.Event) 
 	}
 }
 
-// responded takes a response that is whole.
+// responded handles a complete response.
 func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
 	s := &h.table[k]
 	if s.left > 0 {
@@ -363,7 +361,7 @@ func (w *worker) responded(i uint32, c *conn, h *h2conn, k int) *http2.Error {
 	return nil
 }
 
-// countDone counts a request that was answered, by its status.
+// countDone counts an answered request, by status.
 func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
 	s, t := &h.table[k], w.tally
 	t.Completed++
@@ -384,7 +382,7 @@ func (w *worker) countDone(i uint32, c *conn, h *h2conn, k, status int) {
 			b.Response.Record(w.now - s.due)
 		}
 	}
-	if s.body > 0 { // an early answer: the rest of the request is not wanted
+	if s.body > 0 { // an early response: the server does not want the rest of the request
 		w.resetStream(i, h, s.id, http2.Cancel)
 	}
 	c.served++
@@ -399,7 +397,7 @@ func (w *worker) offWire(c *conn, h *h2conn, k int) {
 	h.remove(k)
 }
 
-// resetStream ends a stream from this side.
+// resetStream resets a stream from this side.
 func (w *worker) resetStream(i uint32, h *h2conn, id uint32, code http2.Code) {
 	h.reset = true
 	w.room(i, h)
@@ -407,7 +405,7 @@ func (w *worker) resetStream(i uint32, h *h2conn, id uint32, code http2.Code) {
 	w.h2.Sent[http2.ResetStream]++
 }
 
-// resetCause names the server's reason for a RST_STREAM.
+// resetCause names the server's reason for an RST_STREAM.
 func resetCause(code http2.Code) string { return "RST_STREAM from the server: " + code.String() }
 
 // failStream counts one request as failed.
@@ -416,7 +414,7 @@ func (w *worker) failStream(c *conn, h *h2conn, k int, cause string) {
 	w.offWire(c, h, k)
 }
 
-// countFailed counts a request that has failed.
+// countFailed counts a failed request.
 func (w *worker) countFailed(s *stream, phase, cause string) {
 	t := w.tally
 	sent := s.sent
@@ -435,8 +433,8 @@ func (w *worker) countFailed(s *stream, phase, cause string) {
 	w.doneNs = w.now
 }
 
-// misbehaved answers what the server must not do: its stream ends, or the connection
-// (section 5.4).
+// misbehaved handles a protocol error of the server: it ends the stream or the connection (section
+// 5.4).
 func (w *worker) misbehaved(i uint32, c *conn, h *h2conn, err *http2.Error) {
 	if err.Stream != 0 {
 		if k := h.find(err.Stream); k >= 0 && h.table[k].sent != 0 {
@@ -452,7 +450,7 @@ func (w *worker) misbehaved(i uint32, c *conn, h *h2conn, err *http2.Error) {
 	w.failH2(i, c, PhaseResponse, err.Error(), causeDropped)
 }
 
-// settings takes the server's.
+// settings handles the server's SETTINGS.
 func (w *worker) settings(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.Error {
 	if ev.Flags&http2.Ack != 0 {
 		if h.phase == greeting {
@@ -487,7 +485,7 @@ func (w *worker) settings(i uint32, c *conn, h *h2conn, ev *http2.Event) *http2.
 	return nil
 }
 
-// widen takes a window update.
+// widen handles a WINDOW_UPDATE.
 func (w *worker) widen(h *h2conn, k int, ev *http2.Event) *http2.Error {
 	window := &h.window
 	if ev.Stream != 0 {
@@ -499,10 +497,10 @@ func (w *worker) widen(h *h2conn, k int, ev *http2.Event) *http2.Error {
 	return nil
 }
 
-// goAway takes the server's word that the connection ends. Streams behind the last that
-// it works on go out again on the next connection, which is safe (section 6.8): no
-// part of them was worked on. A connection on which nothing was worked on fails them
-// instead, so that a server that turns everybody away is not asked for ever.
+// goAway handles the server's GOAWAY. Streams after the last that it works on are resent on the
+// next connection, which is safe (section 6.8): it has processed no part of them. If it processed
+// nothing on the connection they fail instead, so that a server that rejects every connection is
+// not asked for ever.
 func (w *worker) goAway(i uint32, c *conn, h *h2conn, ev *http2.Event) {
 	h.phase, h.code = leaving, ev.Code
 	if c.stamped > 0 {
@@ -522,7 +520,7 @@ func (w *worker) goAway(i uint32, c *conn, h *h2conn, ev *http2.Event) {
 // goAwayCause names the server's reason for a GOAWAY.
 func goAwayCause(code http2.Code) string { return "GOAWAY from the server: " + code.String() }
 
-// requeue takes a stream off the wire, to be sent again before all that waits.
+// requeue takes a stream off the wire, to be resent before all that waits.
 func (w *worker) requeue(i uint32, c *conn, h *h2conn, k int) {
 	s, q := h.table[k], w.queue(i)
 	if c.head--; c.head < 0 {
@@ -539,7 +537,7 @@ func (w *worker) requeue(i uint32, c *conn, h *h2conn, k int) {
 	h.remove(k)
 }
 
-// overH2 handles the end of what the server sends.
+// overH2 handles the end of the server's data.
 func (w *worker) overH2(i uint32, c *conn, no syscall.Errno) {
 	h := &w.h2.conns[i]
 	if no == 0 || no == syscall.EPIPE {
@@ -561,7 +559,7 @@ func (w *worker) overH2(i uint32, c *conn, no syscall.Errno) {
 	w.failH2(i, c, PhaseResponse, cause, causeDropped)
 }
 
-// endH2 closes a connection that has no stream; what waits goes to the next one.
+// endH2 closes a connection without streams; waiting requests move to the next one.
 func (w *worker) endH2(i uint32, c *conn) {
 	h := &w.h2.conns[i]
 	switch {
@@ -581,8 +579,7 @@ func (w *worker) endH2(i uint32, c *conn) {
 	w.renew(i, c, freed)
 }
 
-// failH2 ends every request that is on the wire, or was, and the connection; as fail
-// does.
+// failH2 is fail for HTTP/2: it ends every request that is or was on the wire, and the connection.
 func (w *worker) failH2(i uint32, c *conn, phase, first, others string) {
 	h := &w.h2.conns[i]
 	freed := h.freed
@@ -625,7 +622,7 @@ func (w *worker) failH2(i uint32, c *conn, phase, first, others string) {
 	w.renew(i, c, n)
 }
 
-// hungUp ends what HTTP/2 has of a connection that is about to be closed.
+// hungUp ends the HTTP/2 state of a connection that is about to be closed.
 func (w *worker) hungUp(i uint32, c *conn) {
 	h := &w.h2.conns[i]
 	w.stalls(i, h, false)
@@ -636,8 +633,8 @@ func (w *worker) hungUp(i uint32, c *conn) {
 	h.begin = len(h.out)
 }
 
-// expireH2 looks for streams that took too long. One of several ends alone; where
-// the server has said nothing at all for as long, the connection does.
+// expireH2 looks for streams that timed out. One of several ends alone; if the server has sent
+// nothing at all for as long, the connection ends.
 func (w *worker) expireH2(i uint32, c *conn) {
 	h, limit := &w.h2.conns[i], int64(w.Timeout)
 	late := false

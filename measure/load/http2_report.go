@@ -6,41 +6,39 @@ import (
 	"ceiling/internal/http2"
 )
 
-// H2Report is what HTTP/2 adds to a run's account. Frames and stalls are those of the
-// window.
+// H2Report is what HTTP/2 adds to a run's result. It counts the frames and stalls of the window.
 type H2Report struct {
-	// Connections that have spoken it, over the whole run.
+	// Connections that spoke it, over the whole run.
 	Connections uint64
-	// Sent and Received frames by type. A header block in several frames counts as one
-	// of HEADERS when it is received.
+	// Sent and Received frames by type. A received header block in several frames counts as one
+	// HEADERS.
 	Sent, Received [http2.Types]uint64
-	// Stalls counts how often a connection had request bodies to send and the server's
-	// windows allowed nothing; StalledNs is how long that was, over all connections.
+	// Stalls counts how often a connection had request bodies to send and the server's windows were
+	// closed; StalledNs is the duration, summed over the connections.
 	Stalls    uint64
 	StalledNs int64
-	// Pings left as stalls began, and were answered after PingNs, while those stalls took
-	// PingedNs: both summed over them.
+	// Pings left as stalls began and were answered after PingNs, while those stalls took PingedNs:
+	// both are sums.
 	Pings            uint64
 	PingNs, PingedNs int64
-	// Allowed is the largest window that a connection has had, in bytes, where bodies were
-	// sent.
+	// Allowed is the largest window that a connection had, in bytes, if bodies were sent.
 	Allowed uint32
-	// The server's settings, as announced last. Streams is the most that it allows at
-	// once on a connection, 2^32-1 where it sets no limit.
+	// The server's settings, as last announced. Streams is its limit of concurrent streams per
+	// connection, 2^32-1 if it sets none.
 	Streams, Window, Frame uint32
 }
 
-// announced keeps the server's settings.
+// announced records the server's settings.
 func (r *H2Report) announced(s *http2.Settings) {
 	r.Streams, r.Window, r.Frame = s.MaxConcurrentStreams, s.InitialWindowSize, s.MaxFrameSize
 }
 
-// windowOpens forgets what was counted before the window.
+// windowOpens drops what was counted before the window.
 func (r *H2Report) windowOpens() {
 	*r = H2Report{Connections: r.Connections, Allowed: r.Allowed, Streams: r.Streams, Window: r.Window, Frame: r.Frame}
 }
 
-// report is the worker's account; nil where no connection has spoken HTTP/2.
+// report returns the worker's counts; nil if no connection spoke HTTP/2.
 func (h *h2) report() *H2Report {
 	if h == nil || h.Connections == 0 {
 		return nil
@@ -48,12 +46,12 @@ func (h *h2) report() *H2Report {
 	return &h.H2Report
 }
 
-// limited tells that the server allows fewer streams than are to be in flight.
+// limited reports whether the server allows fewer streams than should be in flight.
 func (h *h2) limited(pipelining int) bool {
 	return h != nil && h.Connections > 0 && h.Streams < uint32(pipelining)
 }
 
-// add adds the account of another worker.
+// add adds another worker's counts.
 func (r *H2Report) add(one *H2Report) {
 	for _, n := range []struct{ to, from *[http2.Types]uint64 }{{&r.Sent, &one.Sent}, {&r.Received, &one.Received}} {
 		for i := range n.to {
@@ -72,7 +70,7 @@ func (r *H2Report) add(one *H2Report) {
 	}
 }
 
-// append adds the account, or that there is none, to the binary form of a result.
+// append adds the report, or its absence, to the binary form of a result.
 func (r *H2Report) append(b []byte) []byte {
 	if r == nil {
 		return append(b, 0)

@@ -10,15 +10,15 @@ import (
 	"ceiling/internal/http2"
 )
 
-// h2request is a request as HTTP/2 carries it: the frames of its head, in which only
-// the stream's identifier changes, and its body.
+// h2request is a request in HTTP/2 form: the frames of its head, in which only the stream
+// identifier changes, and its body.
 type h2request struct {
 	head   []byte
-	frames []uint32 // where in head a frame begins
+	frames []uint32 // offsets in head at which the frames begin
 	body   []byte
 }
 
-// forH2 adds the form of the requests for HTTP/2, where connections may speak it.
+// forH2 adds the HTTP/2 form of the requests, if connections may speak it.
 func (s *script) forH2(c *Config) (err error) {
 	if c.Protocol != HTTP2 && (c.TLS == nil || !slices.Contains(c.TLS.Protocols, alpnH2)) {
 		return nil
@@ -31,10 +31,9 @@ func (s *script) forH2(c *Config) (err error) {
 	return err
 }
 
-// newH2Requests makes the requests from their HTTP/1.1 form: the same fields, those of
-// the connection left out (RFC 9113, section 8.2.2), in a block that depends on
-// nothing before it. gRPC calls go without a length, as by other clients: the message has
-// its own.
+// newH2Requests converts the requests from their HTTP/1.1 form: the same fields without those of
+// the connection (RFC 9113, section 8.2.2), in a block that depends on nothing before it. gRPC
+// calls carry no length, as with other clients: the message has its own.
 func newH2Requests(mix []Request, scheme string, grpc bool) ([]h2request, error) {
 	list := make([]h2request, 0, len(mix))
 	for i := range mix {

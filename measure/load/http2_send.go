@@ -4,8 +4,8 @@ import (
 	"ceiling/internal/http2"
 )
 
-// transmitH2 opens streams for what waits, as far as the server allows, and sends what
-// has been written: many frames with one send.
+// transmitH2 opens streams for the waiting requests, as far as the server allows, and sends the
+// frames written: many with one send.
 func (w *worker) transmitH2(i uint32, c *conn) {
 	h := &w.h2.conns[i]
 	for c.waiting > 0 && c.state == open && !c.sending && h.phase != leaving && c.onWire < h.limit {
@@ -43,7 +43,7 @@ func (w *worker) openStream(i uint32, c *conn, h *h2conn) {
 	s := h.add(id)
 	*s = stream{id: id, at: at, due: f.due, left: -1, again: f.again}
 	if h.next += 2; h.next > http2.MaxStream {
-		h.phase = leaving // section 5.1.1: identifiers are not used again
+		h.phase = leaving // section 5.1.1: identifiers are not reused
 	}
 	r := &w.h2.requests[w.script.target[at]]
 	w.room(i, h)
@@ -92,8 +92,8 @@ func (w *worker) leaveH2(i uint32, c *conn, now int64) {
 	c.stamped = 0
 }
 
-// upload writes what the windows allow of request bodies (section 5.2), and counts
-// where they allow none.
+// upload writes as much of the request bodies as the windows allow (section 5.2), and counts a
+// stall if they allow nothing.
 func (w *worker) upload(i uint32, c *conn, h *h2conn) {
 	if c.state != open {
 		return
@@ -153,16 +153,16 @@ func (w *worker) writeData(i uint32, h *h2conn, s *stream) bool {
 	return true
 }
 
-// room makes the buffer ready to be written to: from its start, once a Wait has left
-// nothing of it with the ring.
+// room readies the buffer for writing: from its start, once a Wait has left none of it with the
+// ring.
 func (w *worker) room(i uint32, h *h2conn) {
 	if h.begin > 0 && h.begin == len(h.out) && h.round != w.rounds && w.ring.Unsent(w.conns[i].tag(i)) == 0 {
 		h.out, h.begin = h.out[:0], 0
 	}
 }
 
-// flush gives what has been written to the ring, in whole or, where much waits to
-// leave already, in part.
+// flush passes the written frames to the ring: all of them, or a part if much is still waiting to
+// leave.
 func (w *worker) flush(i uint32, c *conn, h *h2conn) {
 	for h.begin < len(h.out) && c.state == open && !c.sending {
 		b := h.out[h.begin:]
@@ -177,8 +177,8 @@ func (w *worker) flush(i uint32, c *conn, h *h2conn) {
 	}
 }
 
-// park takes the requests back for which the server allows no stream: in a closed loop
-// a slot that has to wait is not one.
+// park takes back the requests for which the server allows no stream: in a closed loop a slot that
+// has to wait is not one.
 func (w *worker) park(i uint32, c *conn, h *h2conn) {
 	q := w.queue(i)
 	extra := min(c.waiting+c.onWire-h.limit, c.waiting-c.resend)

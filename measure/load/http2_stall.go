@@ -2,22 +2,21 @@ package load
 
 import "ceiling/internal/http2"
 
-// stall is the time in which request bodies of a connection wait for the server's windows
-// (RFC 9113, section 5.2). A PING that leaves as one begins tells why: answered when the
-// window opens, the distance is what takes the time; answered long before, the server does
-// not read.
+// stall is the time in which a connection's request bodies wait for the server's windows (RFC 9113,
+// section 5.2). A PING sent as one begins shows the cause: if its answer comes when the window
+// opens, the round trip takes the time; if long before, the server is not reading.
 type stall struct {
 	beganNs int64 // 0: nothing waits
-	askedNs int64 // when the PING left whose answer is to come; 0: none has
-	tookNs  int64 // how long the stall took that began with the PING; 0: it lasts
-	tripNs  int64 // how long the PING took; 0: its answer is to come
-	// spent: no further PING until the server has answered a request. gRPC's servers end
-	// connections with more than two PINGs for which they have sent nothing else
-	// (grpc-go, internal/transport/http2_server.go, handlePing).
+	askedNs int64 // when the PING left whose answer is pending; 0: none
+	tookNs  int64 // how long the stall that began with the PING took; 0: it lasts
+	tripNs  int64 // round trip of the PING; 0: its answer is pending
+	// spent: no further PING until the server has answered a request. gRPC servers end connections
+	// with more than two PINGs without other traffic of theirs in between (grpc-go,
+	// internal/transport/http2_server.go, handlePing).
 	spent bool
 }
 
-// stallPing tells our PINGs by their payload.
+// stallPing is the payload that identifies our PINGs.
 const stallPing = "ceiling?"
 
 // stalls counts the time in which a request body waits for the server's windows.
@@ -43,7 +42,7 @@ func (w *worker) stalls(i uint32, h *h2conn, stalled bool) {
 	}
 }
 
-// ponged takes the answer to a PING of ours.
+// ponged handles the answer to a PING of ours.
 func (w *worker) ponged(h *h2conn, payload []byte) {
 	if s := &h.stall; s.askedNs != 0 && s.tripNs == 0 && string(payload) == stallPing {
 		s.tripNs = max(w.now-s.askedNs, 1)

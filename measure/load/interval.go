@@ -2,12 +2,11 @@ package load
 
 import "ceiling/internal/sys"
 
-// tick ends an interval: the tally goes to the coordinator and an empty one
-// takes its place. It ends when the interval should have, whenever this runs:
-// all that it counts was dated before, and what follows is dated later. So the
-// intervals of all workers end at the same times and their widths add up, and
-// after a stall the next one is the wider by it. Where no tally is free the
-// coordinator is behind, and the interval becomes a longer one.
+// tick ends an interval: the tally goes to the coordinator and an empty one takes its place. The
+// interval ends when it should have, whenever this runs: all that it counts was dated before, and
+// what follows is dated later. So the intervals of all workers end at the same times and their
+// widths add up; after a stall the next one is wider. If no tally is free the coordinator is
+// behind, and the interval gets longer.
 func (w *worker) tick() {
 	end := min(w.tickNs, w.endNs)
 	for w.tickNs <= w.now {
@@ -27,7 +26,7 @@ func (w *worker) cutAt(endNs int64) {
 	}
 }
 
-// spare is a free tally, or a new one where the coordinator is behind.
+// spare returns a free tally, or a new one if the coordinator is behind.
 func (w *worker) spare() *Tally {
 	select {
 	case t := <-w.free:
@@ -37,15 +36,15 @@ func (w *worker) spare() *Tally {
 	}
 }
 
-// handOver delivers the tally as it stands, up to endNs, and goes on with next.
+// handOver delivers the tally up to endNs, and continues with next.
 func (w *worker) handOver(endNs int64, next *Tally) {
-	w.fill(w.now) // a request is dated in the tally that counts it
+	w.fill(w.now) // date each request in the tally that counts it
 	w.close(endNs)
 	w.tune()
 	w.deliver(endNs, next)
 }
 
-// deliver sends the tally off, and goes on with next.
+// deliver sends the tally, and continues with next.
 func (w *worker) deliver(endNs int64, next *Tally) {
 	w.handedOver += w.tally.Completed
 	w.out <- delivery{worker: w.id, tally: w.tally}
@@ -55,8 +54,8 @@ func (w *worker) deliver(endNs int64, next *Tally) {
 	w.tally = next
 }
 
-// close fills in what is known at the end of the tally. Its share of a CPU is
-// over the time between two readings, which a late end does not lengthen.
+// close fills in what is known at the end of the tally. Its CPU share is over the time between two
+// readings, which a late end does not lengthen.
 func (w *worker) close(endNs int64) {
 	t := w.tally
 	w.countLag(0, 0)
@@ -77,8 +76,8 @@ func (w *worker) close(endNs int64) {
 	w.cpuNs, w.cpuAtNs = cpu, now
 }
 
-// behindNow is an estimate without a walk: the time since the next request
-// was due, at the asked rate of this worker.
+// behindNow estimates the backlog without a walk: the time since the next request was due, at this
+// worker's rate.
 func (w *worker) behindNow() uint64 {
 	if !w.openLoop || w.nextDue > w.now {
 		return 0

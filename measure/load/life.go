@@ -8,7 +8,7 @@ import (
 	"ceiling/internal/sys"
 )
 
-// newWorker sets a worker up on the calling OS thread, which it keeps.
+// newWorker sets up a worker on the calling OS thread, which it keeps.
 func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- delivery) (*worker, error) {
 	w := &worker{
 		shared: s, id: id, number: first, pipelining: s.Pipelining,
@@ -47,7 +47,7 @@ func newWorker(s *shared, id, first, count int, free chan *Tally, out chan<- del
 	if s.Opening != nil {
 		w.streams = newStreams(s.Opening, count, s.base)
 		if w.streams.subscribes() {
-			w.granted = 0 // the connections have no requests
+			w.granted = 0 // the connections carry no requests
 		}
 	}
 	if err := w.settle(); err != nil {
@@ -66,7 +66,7 @@ func (w *worker) settle() error {
 	if err := sys.SharpTimers(); err != nil {
 		return err
 	}
-	// A kernel without the file leaves the delay unmeasured, as the report says.
+	// On a kernel without the file the delay stays unmeasured, and the report says so.
 	if d, err := sys.OpenRunDelay(); err == nil {
 		w.delay = d
 	}
@@ -81,7 +81,7 @@ func (w *worker) settle() error {
 	return err
 }
 
-// end closes the books of the window.
+// end finishes the window's counts.
 func (w *worker) end() {
 	w.fill(w.now)
 	if w.phase == probing { // interrupted
@@ -94,7 +94,7 @@ func (w *worker) end() {
 	w.tally.Behind = w.behind()
 }
 
-// report is this worker's account of the window.
+// report returns this worker's report of the window.
 func (w *worker) report() *WorkerReport {
 	r := &WorkerReport{
 		Thread: sys.ThreadID(), Connections: len(w.conns), Opened: w.opened, RunDelay: -1,
@@ -120,7 +120,7 @@ func (w *worker) report() *WorkerReport {
 	return r
 }
 
-// shut gives back every descriptor.
+// shut closes every descriptor.
 func (w *worker) shut() error {
 	for i := range w.conns {
 		if c := &w.conns[i]; c.fd >= 0 {
@@ -141,8 +141,8 @@ func (w *worker) shut() error {
 	return err
 }
 
-// flights is how many places the queues of count connections take beside those
-// that the connections have themselves.
+// flights returns how many places the queues of count connections take beyond those in the
+// connections themselves.
 func flights(count, pipelining int) int {
 	if pipelining == 1 {
 		return 0

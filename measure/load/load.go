@@ -1,10 +1,9 @@
-// Package load is the load engine: it sends the requests of one run from a few
-// OS threads, in a closed loop or on a schedule, and counts what came of them.
+// Package load is the load engine: it sends the requests of one run from a few OS threads, in a
+// closed loop or on a schedule, and counts the outcomes.
 //
-// One worker is one locked OS thread with one ring, its own connections and its
-// own tally. Nothing that is shared is written while requests are under way;
-// tallies leave their worker through a channel once an interval and are merged
-// by the coordinator.
+// One worker is one locked OS thread with its own ring, connections and tally. Workers share no
+// memory that is written while requests are in flight; each hands its tally over through a channel
+// once per interval, and the coordinator merges them.
 package load
 
 import (
@@ -23,139 +22,133 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Config is one run of the engine. All of it has to be given but where a zero
-// is explained.
+// Config configures one run of the engine. Every field is required unless its zero value is
+// documented.
 type Config struct {
 	// Address of the server.
 	Address ring.Sockaddr
-	// Requests to send, with their weights.
+	// Mix has the requests to send, with their weights.
 	Mix []Request
-	// Connections over all Threads, each keeping Pipelining requests in flight
-	// (closed loop) or up to as many (open loop).
+	// Connections over all Threads. Each keeps Pipelining requests in flight in a closed loop, and
+	// at most that many in an open loop.
 	Connections int
 	Threads     int
 	Pipelining  int
-	// Rate makes an open loop, a ramp where From and To differ. The zero value
-	// is a closed loop.
+	// Rate makes it an open loop, with a ramp if From and To differ. The zero value is a closed
+	// loop.
 	Rate unit.Rate
-	// Poisson arrivals in place of constant gaps.
+	// Poisson arrivals instead of constant gaps.
 	Poisson bool
 	Seed    uint64
-	// Lone is how long requests are sent one at a time, a single one in flight in
-	// the whole run, before a closed loop begins; 0: none. The first share's last
-	// worker does it once its connections stand, and only then tells that it is
-	// ready. See Lone.
+	// Lone is how long the run sends requests one at a time, a single one in flight in the whole
+	// run, before a closed loop begins; 0: not at all. The last worker of the first share does it
+	// once its connections are established, and reports ready afterwards. See Lone.
 	Lone time.Duration
-	// Warmup before the window, Duration of the window (0: until Requests).
+	// Warmup precedes the window, which lasts Duration (0: until Requests).
 	Warmup, Duration time.Duration
-	// Requests ends the run after so many; 0 means Duration ends it.
+	// Requests ends the run after that many; 0: Duration ends it.
 	Requests uint64
-	// Drain bounds the wait for the last answers of an open loop.
+	// Drain bounds the wait for the last responses of an open loop.
 	Drain time.Duration
-	// ConnectRamp spreads the opening of the connections.
+	// ConnectRamp spreads the connects over this time.
 	ConnectRamp time.Duration
-	// Timeout of a connect and of a request.
+	// Timeout of a connect, and of a request.
 	Timeout time.Duration
-	// NewConnections opens one for each request.
+	// NewConnections opens a new connection for each request.
 	NewConnections bool
-	// Unexpected status codes count as Bad; nil: 400 and more.
+	// Unexpected has the status codes that count as Bad; nil: 400 and up.
 	Unexpected *[1000]bool
 	// Engine of the ring; see ring.Config.
 	Engine string
-	// CPUs that the workers may run on; nil leaves them free.
+	// CPUs that the workers may run on; nil: any.
 	CPUs []int
-	// Interval between two samples, 0: 100 ms.
+	// Interval between two samples; 0: 100 ms.
 	Interval time.Duration
 
-	// Share of the run that this engine does; the zero value is all of it.
-	// Connections, Rate, Requests and ConnectRamp are those of the whole run.
+	// Share of the run that this engine does; zero value: all of it. Connections, Rate, Requests
+	// and ConnectRamp are those of the whole run.
 	Share Share
-	// Ready, if set, is told once the first attempts to connect have ended, before
-	// the load begins: how many of the share's own connections stand. It is called
-	// from the coordinator's goroutine and must return soon. With none established
-	// the run ends by itself.
+	// Ready, if set, is called when the first connect attempts have ended, before the load begins,
+	// with the number of the share's own connections that are established. It runs on the
+	// coordinator's goroutine and must return quickly. If none is established, the run ends by
+	// itself.
 	Ready func(established, asked int)
-	// Start, if set, gives once the time at which the load begins (the warm-up
-	// first); the connections stand idle until then, and one that the server closes
-	// meanwhile is opened again. A time that is past begins at once, its schedule
-	// as if it had begun in time: Result.StartLateNs says by how much. Closed
-	// without a time, it ends the run. nil: the load begins as soon as they stand.
+	// Start, if set, delivers once the time at which the load begins (warm-up first). Until then
+	// the connections are idle, and one that the server closes is reopened. If the time has passed,
+	// the load begins at once on the schedule of an on-time start: Result.StartLateNs has the
+	// delay. Closing the channel without a time ends the run. nil: the load begins once the
+	// connections are established.
 	Start <-chan time.Time
 	Sockets
 
-	// gatherFor is a fixed wait for further completions, for a test; 0: by what
-	// responses take.
+	// gatherFor is a fixed wait for further completions, for tests; 0: derived from response times.
 	gatherFor time.Duration
 }
 
-// Sockets is how connections are made.
+// Sockets is how the engine makes connections.
 type Sockets struct {
-	// SourceIPs to spread the connections over, one after the other; of the
-	// address's family. The port is chosen when they connect, for each pair of
-	// addresses anew (ip(7), IP_BIND_ADDRESS_NO_PORT). None: the kernel chooses.
+	// SourceIPs to spread the connections over, round robin; same family as the address. The kernel
+	// chooses the port at connect, per address pair (ip(7), IP_BIND_ADDRESS_NO_PORT). Empty: the
+	// kernel chooses the address too.
 	SourceIPs []netip.Addr
 	// TLS of the connections; nil: none.
 	TLS *tlsconn.Config
-	// Protocol that they speak, but where ALPN says another.
+	// Protocol of the connections, unless ALPN selects another.
 	Protocol Protocol
-	// GRPC: the requests are unary calls of gRPC over HTTP/2. Their status codes, 0 to 16,
-	// are the statuses, and all but 0 are Bad where Unexpected is nil.
+	// GRPC: the requests are unary gRPC calls over HTTP/2. Their status codes, 0 to 16, are the
+	// statuses; if Unexpected is nil, all but 0 are Bad.
 	GRPC bool
-	// Opening makes the connections WebSockets or event streams; nil: they carry
-	// requests.
+	// Opening makes the connections WebSockets or event streams; nil: they carry requests.
 	Opening *Opening
 }
 
-// Observer is told what happens while it happens, from one goroutine. Its
-// methods must return soon: intervals get late otherwise, and say so.
+// Observer receives events during the run, from one goroutine. Its methods must return quickly: a
+// slow one makes intervals late, and they are marked late.
 type Observer interface {
-	// Connected: the first attempts have ended. The load begins, and the
-	// window will open at the time given; zero where nothing was established
-	// and the run is over.
+	// Connected: the first connect attempts have ended. The load begins, and the window will open
+	// at the given time; zero if no connection was established and the run is over.
 	Connected(established, asked int, window time.Time)
-	// Window: the window opens (true) or has closed (false).
+	// Window: the window opens (true) or closed (false).
 	Window(open bool, at time.Time)
-	// Interval: what all workers did, valid during the call only. late marks
-	// one wider than 1.5 times what was asked; the drain of an open loop is one
-	// interval. Times are on the run's clock,
-	// zero where the window opens.
+	// Interval has what all workers did; t is valid during the call only. late marks one wider than
+	// 1.5 times the configured interval; the drain of an open loop is one interval. Times are on
+	// the run's clock, zero at the opening of the window.
 	Interval(t *Tally, late bool)
 }
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
 	Total Tally // of the window
-	// Setup counts what went wrong before the window opened.
+	// Setup counts the faults before the window opened.
 	Setup   map[Fault]uint64
 	Started time.Time // the window opened
-	// WindowNs is what the counted requests took: the window, and in an open loop
-	// on to the last answer. The widths of its intervals add up to it.
+	// WindowNs is the time the counted requests took: the window and, in an open loop, the time to
+	// the last response. The widths of its intervals add up to it.
 	WindowNs int64
-	// Carried requests were in flight when the window opened. Those of a closed
-	// loop count in the latencies like any other, as those in flight at the end
-	// do not: it comes to the same. Those of an open loop were due in the
-	// warm-up, and their latencies are left out.
+	// Carried requests were in flight when the window opened. A closed loop counts them in the
+	// latencies, and leaves out those in flight at the end: the two balance. Those of an open loop
+	// were due in the warm-up, and their latencies are left out.
 	Carried uint64
-	// Edges of the window in a closed loop; nil: not known.
+	// Edges of the window in a closed loop; nil: unknown.
 	Edges *Edges
-	// Lone requests, nil: none were sent. First is how long after the start of a
-	// closed loop each connection had its first answer, of those that got one
-	// before the window opened; nil: not looked at.
+	// Lone has the lone requests; nil: none were sent. First is the time from the start of a closed
+	// loop to each connection's first response, for those that got one before the window opened;
+	// nil: not measured.
 	Lone  *Lone
 	First *hist.Hist
-	// Handshakes of TLS; nil: there was no TLS.
+	// Handshakes of TLS; nil: no TLS.
 	Handshakes *Handshakes
 	Spoken
-	// Asked is how many requests were due in the window of an open loop, or were
-	// asked for by number; Unsent the ones that never left, LateAtEnd those of
-	// an open loop that had not left when the window closed.
+	// Asked is how many requests were due in the window of an open loop, or were requested by
+	// number. Unsent of them never left; LateAtEnd of an open loop had not left when the window
+	// closed.
 	Asked, Unsent, LateAtEnd uint64
-	// Opened counts connects begun over the whole run; Established the
-	// connections that stood when the load began, of those asked for.
+	// Opened counts the connects begun over the whole run; Established the connections, of those
+	// requested, that were established when the load began.
 	Opened, Established int
-	// StartLateNs is the time from Config.Start (without one: from the beginning
-	// of the load) to the first request that left, by any worker; in an open loop
-	// from when the first of them was due. -1: none left.
+	// StartLateNs is the time from Config.Start (if nil: from the beginning of the load) to the
+	// first request that any worker sent; in an open loop, from when that request was due. -1: none
+	// was sent.
 	StartLateNs       int64
 	Engine, EngineWhy string
 	EngineFeatures    []string
@@ -168,23 +161,22 @@ type Result struct {
 	Interrupted bool
 }
 
-// Spoken is what connections add that carry more than HTTP/1.1.
+// Spoken is what protocols other than HTTP/1.1 add to a result.
 type Spoken struct {
-	// H2 is what HTTP/2 adds; nil: no connection has spoken it.
+	// H2 is what HTTP/2 adds; nil: no connection spoke it.
 	H2 *H2Report
 	// Streams of messages or events; nil: the connections carried requests.
 	Streams *Streams
 }
 
-// Edges are how long the requests of all slots had waited for their answers when
-// the window opened (below 0 where they came due after that) and when it closed,
-// each summed over the requests. With them slots × window = all response times +
-// InFlightNs − CarriedNs, exactly, where no slot was ever without a request.
+// Edges sum, over the requests of all slots, how long each had waited for its response when the
+// window opened (negative if it came due after that) and when it closed. With them slots × window =
+// all response times + InFlightNs − CarriedNs, exactly, if no slot was ever without a request.
 type Edges struct {
 	CarriedNs, InFlightNs int64
 }
 
-// addEdges adds a part's to those of all, which are nil where one part's are.
+// addEdges adds a part's edges to the total, which is nil if any part's are.
 func addEdges(all, part *Edges) *Edges {
 	if all == nil || part == nil {
 		return nil
@@ -194,13 +186,13 @@ func addEdges(all, part *Edges) *Edges {
 
 // WorkerReport is one worker's own account.
 type WorkerReport struct {
-	// Agent of several that the worker is part of, by its number in the Merger.
+	// Agent among several that the worker belongs to, by its number in the Merger.
 	Agent       int
 	Thread      int
 	Connections int
 	Completed   uint64
 	Busy        float64 // share of the window on a CPU
-	RunDelay    float64 // share of the window waiting for one; -1 not measured
+	RunDelay    float64 // share of the window runnable, waiting for a CPU; -1 not measured
 	Opened      int
 
 	carried, inFlight, asked, unsent, lateAtEnd uint64
@@ -210,19 +202,19 @@ type WorkerReport struct {
 	h2                                          *H2Report
 	streams                                     *Streams
 	first                                       *hist.Hist
-	firstNs, firstDueNs                         int64 // the first request left, and was due to
-	windowNs                                    int64 // what its counted requests took
+	firstNs, firstDueNs                         int64 // when the first request left, and when it was due
+	windowNs                                    int64 // time its counted requests took
 	engine, why                                 string
 	errors                                      []ErrorResponse
 	features                                    []string
 }
 
-// slack is the time between the last connection standing and the first
-// request: enough for every worker to have seen it.
+// slack is the time between the last connection being established and the first request: enough for
+// every worker to see it.
 const slack = 5 * time.Millisecond
 
-// Run does one run. It returns an error only where nothing could be measured
-// for reasons of this side; what the server does wrong is in the Result.
+// Run does one run. It returns an error only if this side could not measure anything; the server's
+// faults are in the Result.
 func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	if c.Interval == 0 {
 		c.Interval = 100 * time.Millisecond
@@ -255,10 +247,9 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	if err := s.forH2(&c); err != nil {
 		return nil, err
 	}
-	// Workers stay in system calls without telling the scheduler, and so does the
-	// thread that samples the sockets; the others need processors of their own.
-	// Runs side by side would take them from each other: who wants that raises
-	// GOMAXPROCS beforehand.
+	// Workers block in system calls without notifying the scheduler, and so does the thread that
+	// samples the sockets; the other goroutines need Ps of their own. Concurrent runs would compete
+	// for them: their caller raises GOMAXPROCS first.
 	if need := c.Threads + 3; c.Protocol != HTTP3 && runtime.GOMAXPROCS(0) < need {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(need))
 	}
@@ -276,7 +267,7 @@ func Run(ctx context.Context, c Config, o Observer) (*Result, error) {
 	return r.run()
 }
 
-// newSources are the addresses to bind to, in the kernel's form.
+// newSources returns the addresses to bind to, in the kernel's form.
 func newSources(c *Config) ([]ring.Sockaddr, error) {
 	var list []ring.Sockaddr
 	for _, ip := range c.SourceIPs {
@@ -289,8 +280,7 @@ func newSources(c *Config) ([]ring.Sockaddr, error) {
 	return list, nil
 }
 
-// coordinator starts the workers, says when to begin, and merges what they
-// deliver.
+// coordinator starts the workers, sets the start time, and merges their tallies.
 type coordinator struct {
 	*shared
 	observer Observer
@@ -347,7 +337,7 @@ func (r *coordinator) run() (*Result, error) {
 	return &r.result, nil
 }
 
-// start is a worker's goroutine.
+// start is the body of a worker's goroutine.
 func (r *coordinator) start(id, first, count int, free chan *Tally) {
 	release := sys.HoldThread()
 	w, err := newWorker(r.shared, id, first, count, free, r.out)
@@ -369,8 +359,8 @@ func (r *coordinator) start(id, first, count int, free chan *Tally) {
 	}
 }
 
-// merge sets up where the workers' tallies meet. Of a worker's four one is in
-// use, two may wait for the other workers, and one is on its way.
+// merge sets up the merging of the workers' tallies. Of a worker's four tallies one is in use, up
+// to two wait for the other workers, and one is in transit.
 func (r *coordinator) merge() {
 	r.rows = newRowMerger(r.Threads, spareTallies-2, len(r.Mix))
 	r.rows.taken, r.rows.closed = r.addPart, r.rowEnds
@@ -382,7 +372,7 @@ func (r *coordinator) merge() {
 	}
 }
 
-// take accepts what a worker delivers.
+// take handles a worker's delivery.
 func (r *coordinator) take(d delivery) {
 	if d.report != nil {
 		d.report.Completed = r.result.Workers[d.worker].Completed
@@ -404,7 +394,7 @@ func (r *coordinator) addPart(id int, t *Tally) {
 	}
 }
 
-// include counts a tally in the total, or before the window its faults.
+// include adds a tally to the total, or only its faults if it is from before the window.
 func (r *Result) include(t *Tally) {
 	if t.Warmup {
 		for f, n := range t.Faults {
@@ -416,7 +406,7 @@ func (r *Result) include(t *Tally) {
 	r.Total.CPUNs, r.Total.Busy = max(r.Total.CPUNs, t.CPUNs), max(r.Total.Busy, t.Busy)
 }
 
-// rowEnds tells of a row, on the clock of who asked.
+// rowEnds reports a row to the observer, on the window's clock.
 func (r *coordinator) rowEnds(row *Tally) {
 	if r.startNs.Load() == 0 {
 		return
@@ -426,7 +416,7 @@ func (r *coordinator) rowEnds(row *Tally) {
 	r.observer.Interval(row, isLate(row, int64(r.Interval)))
 }
 
-// openNs is when the window opens on the run's clock, once that is known.
+// openNs returns when the window opens on the run's clock, once the start is known.
 func (r *coordinator) openNs() int64 { return r.startNs.Load() + int64(r.Warmup) }
 
 // collect takes deliveries until every worker has ended.
@@ -485,13 +475,13 @@ func (r *coordinator) collect() error {
 	return r.failure
 }
 
-// fail ends the run for a reason of this side.
+// fail ends the run for a failure of this side.
 func (r *coordinator) fail(err error) {
 	r.failure = errors.Join(r.failure, err)
 	r.stop.Store(true)
 }
 
-// finish draws the workers' own accounts together.
+// finish merges the workers' reports.
 func (r *coordinator) finish() {
 	r.result.StartLateNs, r.result.Edges = -1, &Edges{}
 	for i := range r.result.Workers {
@@ -525,8 +515,8 @@ func (r *coordinator) interrupt() {
 	r.result.Interrupted = true
 }
 
-// connected tells that every first attempt to connect has ended, and ends the
-// run where none succeeded. It answers where the start comes from, nil: from here.
+// connected reports that every first connect attempt has ended, and ends the run if none succeeded.
+// It returns the channel that delivers the start; nil: the load begins now.
 func (r *coordinator) connected() <-chan time.Time {
 	if r.Ready != nil {
 		r.Ready(r.result.Established, r.own)
@@ -539,8 +529,7 @@ func (r *coordinator) connected() <-chan time.Time {
 	return r.Start
 }
 
-// begin says when the load starts. A time before the run's own clock began is
-// taken for that.
+// begin sets when the load starts. A time before the zero of the run's clock counts as zero.
 func (r *coordinator) begin(at time.Time) (window, end <-chan time.Time) {
 	start := max(at.Sub(r.base), 1)
 	open := start + r.Warmup
@@ -574,14 +563,14 @@ func (r *coordinator) costBegins() {
 	r.alloc = allocatedBytes()
 }
 
-// measureCost reads what the process spent since the window opened.
+// measureCost reads the CPU time that the process used since the window opened.
 func (r *coordinator) measureCost() {
 	user, system := sys.ProcessCPUNs()
 	r.result.UserNs, r.result.SystemNs = user-r.user, system-r.system
 	r.result.AllocatedBytes = allocatedBytes() - r.alloc
 }
 
-// allocatedBytes is what the Go heap has handed out since the process began.
+// allocatedBytes returns the bytes the Go heap has allocated since the process began.
 func allocatedBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

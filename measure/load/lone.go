@@ -4,59 +4,58 @@ import (
 	"ceiling/internal/hist"
 )
 
-// Lone requests are sent one at a time before a closed loop begins: a single one
-// in flight in the whole run, so none of them waits for another. By Little's law
-// the rate of the loop times the service time of a lone request is how many
-// requests the server works on at once; all others of the loop wait.
+// Lone has the requests sent one at a time before a closed loop begins: a single one in flight in
+// the whole run, so that none queues behind another. By Little's law the rate of the loop times the
+// service time of a lone request is how many requests the server works on at once; all others of
+// the loop wait.
 //
-// They are the requests of the mix in its order, over a few connections in turn,
-// or with NewConnections each on a connection just opened. Nothing that they do
-// counts in the figures of the run but what went wrong, in Result.Setup.
+// They are the requests of the mix in its order, over a few connections in turn, or with
+// NewConnections each on a new connection. Of all they do only their faults count in the run's
+// figures, in Result.Setup.
 type Lone struct {
-	// ServiceNs of each that was answered, in the order they were sent: number k
-	// went over connection k modulo Connections.
+	// ServiceNs of each one answered, in the order sent: number k went over connection k modulo
+	// Connections.
 	ServiceNs []int64
-	// Connections that they were spread over: 1 with NewConnections.
+	// Connections they were spread over: 1 with NewConnections.
 	Connections int
-	// Failed ended without an answer: 0, or 1 that was the last. Bad were answered
-	// with a status of 400 or more.
+	// Failed ended without an answer: 0, or 1, which was the last. Bad got a status of 400 or more.
 	Failed, Bad int
-	// ElapsedNs from the first of them to the end of the last.
+	// ElapsedNs from the start of the first to the end of the last.
 	ElapsedNs int64
 }
 
 const (
-	// loneMost requests give a median within 4 % of its rank: more would only
-	// warm what the load is to find as it is.
+	// loneMost requests give a median within 4 % of its rank: more would only warm up what the load
+	// should find unchanged.
 	loneMost = 200
-	// loneLeast is how many a slow server is asked for, within lonePatience times
-	// Config.Lone. One that was sent is always waited for.
+	// loneLeast is how many a slow server gets, within lonePatience times Config.Lone. The worker
+	// always waits for one that was sent.
 	loneLeast    = 6
 	lonePatience = 3
-	// loneConnections tell a process or a thread that is slower than the others,
-	// and leave enough requests for each.
+	// loneConnections are enough to spot a process or thread that is slower than the others, and
+	// leave enough requests for each.
 	loneConnections = 4
 )
 
-// alone is what a worker keeps while it sends lone requests.
+// alone is a worker's state while it sends lone requests.
 type alone struct {
 	Lone
-	setup   *Tally // what was counted before
+	setup   *Tally // the counts before
 	over    []uint32
 	busy    bool
-	on      uint32 // the connection of the one under way
+	on      uint32 // the connection of the current one
 	begunNs int64
-	sumNs   uint64 // service times until now
+	sumNs   uint64 // sum of the service times
 }
 
-// idle tells whether the connections stand idle for a reason of this side: a
-// server may close one of them without its being a fault.
+// idle reports whether the connections are idle for a reason of this side: a server may close one
+// then without fault.
 func (w *worker) idle() bool {
 	return w.phase < starting && w.Start != nil || w.Lone > 0 && (w.phase == probing || w.phase == waiting)
 }
 
-// beAlone begins the lone requests where this worker is to send them. It is the
-// last worker's work: of a ramp of connections the last ones are its.
+// beAlone begins the lone requests if this worker sends them. The last worker does: in a ramp the
+// last connections are its own.
 func (w *worker) beAlone() {
 	a := &alone{setup: w.tally, begunNs: w.now}
 	most := loneConnections
@@ -86,7 +85,7 @@ func (w *worker) stayAlone() {
 		a.Failed > 0
 	switch {
 	case a.busy && enough && w.conns[a.on].onWire == 0 && (w.conns[a.on].resend == 0 || past >= 2*lonePatience*int64(w.Lone)):
-		w.withdraw(a.on) // one that is to go out again is about to
+		w.withdraw(a.on) // about to be resent
 		w.endAlone()
 	case a.busy:
 	case enough:
@@ -99,7 +98,7 @@ func (w *worker) stayAlone() {
 	}
 }
 
-// withdraw takes back a lone request whose connection could not be opened again.
+// withdraw takes back a lone request whose connection could not be reopened.
 func (w *worker) withdraw(i uint32) {
 	c := &w.conns[i]
 	if c.resend > 0 {
@@ -110,8 +109,7 @@ func (w *worker) withdraw(i uint32) {
 	c.next = c.oldest
 }
 
-// answeredAlone takes the end of a lone request, and has the next one sent in
-// the same turn.
+// answeredAlone handles the end of a lone request, and sends the next one in the same turn.
 func (w *worker) answeredAlone(i uint32) {
 	a, t := w.alone, w.tally
 	if !a.busy || i != a.on {
@@ -129,7 +127,7 @@ func (w *worker) answeredAlone(i uint32) {
 	w.stayAlone()
 }
 
-// endAlone gives the worker back as it was: only faults are kept.
+// endAlone restores the worker as it was: it keeps only the faults.
 func (w *worker) endAlone() {
 	w.forgetAlone()
 	w.ready()
@@ -145,7 +143,7 @@ func (w *worker) forgetAlone() {
 	w.firstNs = 0
 }
 
-// report is what came of the lone requests; nil of none.
+// report returns the lone requests; nil if there were none.
 func (a *alone) report() *Lone {
 	if a == nil {
 		return nil
@@ -153,9 +151,8 @@ func (a *alone) report() *Lone {
 	return &a.Lone
 }
 
-// firsts is when the connections of a closed loop had their first answers. All
-// slots begin at once: what is answered within the service time of one request
-// was worked on at once.
+// firsts has the times of a closed loop's first responses, by connection. All slots begin at once:
+// requests answered within the service time of one were worked on in parallel.
 type firsts struct {
 	after   hist.Hist
 	had     []bool
@@ -163,7 +160,7 @@ type firsts struct {
 	startNs int64
 }
 
-// awaitFirsts begins to look at them, where anything is to be concluded.
+// awaitFirsts begins to record them, if they allow a conclusion.
 func (w *worker) awaitFirsts() *firsts {
 	if w.Lone == 0 || w.phase != starting {
 		w.phase = max(w.phase, warming)
@@ -172,7 +169,7 @@ func (w *worker) awaitFirsts() *firsts {
 	return &firsts{had: make([]bool, len(w.conns)), left: len(w.conns), startNs: w.firstDueNs}
 }
 
-// answeredFirst counts the first answer of a connection.
+// answeredFirst counts a connection's first response.
 func (w *worker) answeredFirst(i uint32) {
 	f := w.first
 	if f == nil || f.had[i] {
@@ -192,8 +189,8 @@ func (f *firsts) report() *hist.Hist {
 	return &f.after
 }
 
-// waited is how long the requests of a closed loop's slots have waited for their
-// answers at a time, all together.
+// waited returns how long the requests of a closed loop's slots have waited for their responses at
+// atNs, in sum.
 func (w *worker) waited(atNs int64) (sumNs int64) {
 	for i := range w.conns {
 		c, q := &w.conns[i], w.queue(uint32(i))

@@ -2,25 +2,24 @@ package load
 
 import "math"
 
-// rowMerger draws the tallies of several parts, the workers of an engine or the
-// agents of a run, into rows: a row is closed at a time that every part has
-// reached, so that it never lacks one of them.
+// rowMerger merges the tallies of several parts (the workers of an engine, or the agents of a run)
+// into rows. It closes a row at a time that every part has reached, so that no row lacks a part.
 type rowMerger struct {
-	keep    int        // most tallies of one part that wait for another
+	keep    int        // most tallies of one part that may wait for another
 	pending [][]*Tally // by part: delivered, not yet part of a row
-	ended   []bool     // parts that nothing more comes of
+	ended   []bool     // parts that deliver nothing more
 	row     *Tally
-	taken   func(id int, t *Tally) // is told of each part's share of a row
-	free    func(id int, t *Tally) // gets each tally back
-	closed  func(row *Tally)       // is told of each row
+	taken   func(id int, t *Tally) // called with each part's share of a row
+	free    func(id int, t *Tally) // called to return each tally
+	closed  func(row *Tally)       // called with each row
 }
 
-// newRowMerger of so many parts.
+// newRowMerger returns a rowMerger of so many parts.
 func newRowMerger(parts, keep, targets int) *rowMerger {
 	return &rowMerger{keep: keep, pending: make([][]*Tally, parts), ended: make([]bool, parts), row: newTally(targets)}
 }
 
-// add takes a tally of a part, where there is one, and closes what can be closed.
+// add adds a part's tally, if not nil, and closes every row that it can.
 func (c *rowMerger) add(id int, t *Tally) {
 	if t != nil {
 		c.pending[id] = append(c.pending[id], t)
@@ -30,17 +29,16 @@ func (c *rowMerger) add(id int, t *Tally) {
 	}
 }
 
-// end says that nothing more will come of a part.
+// end marks that a part delivers nothing more.
 func (c *rowMerger) end(id int, t *Tally) {
 	c.ended[id] = true
 	c.add(id, t)
 }
 
-// coalesce bounds what is kept of a part that is ahead of another. Of a worker's
-// few tallies it is necessary: without a free one it could deliver nothing, and
-// if the other waits to be caught up with, no row would ever end. The two oldest
-// neighbours become one, and the row a wider one: not any two, for then the wide
-// tallies of several parts could overlap in a chain that no row ends.
+// coalesce bounds the pending tallies of a part that is ahead of another. A worker has only a few:
+// without a free one it could deliver nothing, and no row would end while the merger waits for the
+// other to catch up. It merges the two oldest neighbours, which makes a wider row: merging any two
+// could make the wide tallies of several parts overlap in a chain that no row ends.
 func (c *rowMerger) coalesce(id int) {
 	p := c.pending[id]
 	if len(p) <= c.keep {
@@ -55,7 +53,7 @@ func (c *rowMerger) coalesce(id int) {
 	c.pending[id] = append(p[:k+1], p[k+2:]...)
 }
 
-// closeRow merges one row if there is one.
+// closeRow merges one row, if there is one.
 func (c *rowMerger) closeRow() bool {
 	at, ok := c.boundary()
 	if !ok {
@@ -82,7 +80,7 @@ func (c *rowMerger) closeRow() bool {
 	return begun
 }
 
-// part takes what a part did up to at: one tally, or nil.
+// part returns what a part did up to at: one tally, or nil.
 func (c *rowMerger) part(id int, at int64) *Tally {
 	p := c.pending[id]
 	n := 0
@@ -101,10 +99,10 @@ func (c *rowMerger) part(id int, at int64) *Tally {
 	return first
 }
 
-// boundary is the earliest time at which a row can be closed: every part has
-// delivered up to it and none across it. Parts end their tallies at the same
-// times, so it is the end of the widest of the oldest, or of one that lies
-// across that. No tally lies across the window's opening, so no row does.
+// boundary returns the earliest time at which a row can be closed: every part has delivered up to
+// it and none across it. Parts end their tallies at the same times, so it is the end of the widest
+// of the oldest tallies, or of one that crosses that. No tally crosses the window's opening, so no
+// row does.
 func (c *rowMerger) boundary() (at int64, ok bool) {
 	at = math.MinInt64
 	for id, p := range c.pending {
@@ -132,5 +130,5 @@ func (c *rowMerger) boundary() (at int64, ok bool) {
 	return at, ok
 }
 
-// isLate tells a row that is wider than it should be.
+// isLate reports whether a row is wider than it should be.
 func isLate(row *Tally, intervalNs int64) bool { return row.EndNs-row.StartNs > intervalNs*3/2 }

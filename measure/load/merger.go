@@ -10,15 +10,13 @@ import (
 	"ceiling/internal/hist"
 )
 
-// Merger draws the tallies of several agents into the rows and the one result of
-// their run, the way the coordinator of an engine does with its workers: a row
-// is closed at a time that every agent has reached, counts and histograms are
-// added, and nothing is ever a percentile of percentiles. It belongs to one
-// goroutine.
+// Merger merges the tallies of several agents into the rows and the one result of their run, as the
+// coordinator of an engine does with its workers: it closes a row at a time that every agent has
+// reached, adds counts and histograms, and never takes a percentile of percentiles. It belongs to
+// one goroutine.
 //
-// While one agent is silent the others' tallies wait, 32 of each (3.2 s at 100 ms,
-// 7.5 MB an agent of one target); beyond that the oldest become one, and the row
-// that they come to is the wider.
+// While one agent is silent the others' tallies wait, 32 of each (3.2 s at 100 ms, 7.5 MB per agent
+// with one target); beyond that it merges the oldest, and their row gets wider.
 type Merger struct {
 	intervalNs int64
 	targets    int
@@ -28,21 +26,21 @@ type Merger struct {
 	spare      []*Tally
 }
 
-// account is what is known of one agent.
+// account is the state of one agent.
 type account struct {
-	own  *Result // its own, once it has ended
-	sum  *Result // of its tallies, until then; nil before the first
-	at   int64   // the end of its last tally
+	own  *Result // the agent's own, once it has ended
+	sum  *Result // of its tallies until then; nil before the first
+	at   int64   // end of its last tally
 	lost bool
 }
 
-// mergerKeeps of each agent's tallies: agents deliver ten at a time, once a
+// mergerKeeps is how many tallies of each agent may wait: agents deliver ten at a time, once a
 // second, and one may be two deliveries ahead of another.
 const mergerKeeps = 32
 
-// NewMerger of a run with so many agents, numbered from 0, and targets. Its
-// Observer is told of the rows (Interval) from within Take, Lost and End; of
-// Connected and Window the owner of the agents tells it.
+// NewMerger returns the Merger of a run with so many agents, numbered from 0, and targets. Take,
+// Lost and End call the Observer's Interval for each row; the owner of the agents calls Connected
+// and Window.
 func NewMerger(agents, targets int, interval time.Duration, o Observer) *Merger {
 	m := &Merger{
 		intervalNs: int64(interval), targets: targets, observer: o,
@@ -51,15 +49,14 @@ func NewMerger(agents, targets int, interval time.Duration, o Observer) *Merger 
 	m.rows.taken = func(int, *Tally) {}
 	m.rows.closed = func(row *Tally) { o.Interval(row, isLate(row, m.intervalNs)) }
 	m.rows.free = func(_ int, t *Tally) {
-		if len(m.spare) < 10*agents { // a second of all
+		if len(m.spare) < 10*agents { // a second's worth of all
 			m.spare = append(m.spare, t)
 		}
 	}
 	return m
 }
 
-// Spare is an empty tally to decode into and to give to Take. One that is not
-// given need not be returned.
+// Spare returns an empty tally to decode into and pass to Take. An unused one need not be returned.
 func (m *Merger) Spare() *Tally {
 	last := len(m.spare) - 1
 	if last < 0 {
@@ -71,10 +68,9 @@ func (m *Merger) Spare() *Tally {
 	return t
 }
 
-// Take takes a tally of one agent, which is the Merger's from then on. Times are
-// on the run's clock: 0 is where the window opens. It refuses, and drops, one
-// that begins before the agent's last one has ended (a row that came twice), one
-// of another number of targets, and any of an agent that has ended or is lost.
+// Take takes ownership of one agent's tally. Times are on the run's clock: 0 is the opening of the
+// window. It refuses and drops one that begins before the end of the agent's last one (a row that
+// came twice), one with another number of targets, and any of an agent that has ended or is lost.
 func (m *Merger) Take(agent int, t *Tally) error {
 	a := &m.agents[agent]
 	switch {
@@ -93,7 +89,7 @@ func (m *Merger) Take(agent int, t *Tally) error {
 	}
 	a.sum.include(t)
 	if t.Warmup {
-		a.sum.Carried = t.InFlight // in flight where the window opens, of the last
+		a.sum.Carried = t.InFlight // in flight when the window opens, from the last
 	} else {
 		a.sum.Total.InFlight, a.sum.WindowNs = t.InFlight, t.EndNs
 	}
@@ -109,8 +105,8 @@ func (a *account) over() error {
 	return errors.New("the agent has ended")
 }
 
-// Lost says that no more will come of an agent: rows go on without it, and what
-// came of it counts. Of one that has ended it says nothing.
+// Lost marks that an agent delivers nothing more: rows continue without it, and what it delivered
+// counts. It has no effect on an agent that has ended.
 func (m *Merger) Lost(agent int) {
 	if !m.rows.ended[agent] {
 		m.agents[agent].lost = true
@@ -118,8 +114,8 @@ func (m *Merger) Lost(agent int) {
 	}
 }
 
-// End gives an agent's own account, after the last of its tallies. The Merger
-// keeps r and does not change it.
+// End sets an agent's own result, after the last of its tallies. The Merger keeps r and does not
+// change it.
 func (m *Merger) End(agent int, r *Result) error {
 	a := &m.agents[agent]
 	if m.rows.ended[agent] {
@@ -133,9 +129,9 @@ func (m *Merger) End(agent int, r *Result) error {
 	return nil
 }
 
-// Agent is the account of one agent: what End gave or, until then and of one that
-// is lost, what its tallies come to, which lacks what only the agent knows: what
-// was asked, its CPU, its workers. It is nil of one that nothing came of.
+// Agent returns the result of one agent: what End got or, until then and for a lost agent, the sum
+// of its tallies, which lacks what only the agent knows: the requests asked, its CPU, its workers.
+// It is nil if the agent delivered nothing.
 func (m *Merger) Agent(agent int) *Result {
 	if a := &m.agents[agent]; a.own != nil {
 		return a.own
@@ -143,8 +139,8 @@ func (m *Merger) Agent(agent int) *Result {
 	return m.agents[agent].sum
 }
 
-// Result is what all agents came to: sums; the longest window; every worker, with
-// its agent's number. Started is the earliest of the agents' own wall clocks.
+// Result returns the result of all agents: sums, the longest window, and every worker with its
+// agent's number. Started is the earliest of the agents' wall clocks.
 func (m *Merger) Result() *Result {
 	all := NewResult(m.targets)
 	all.StartLateNs, all.Edges = -1, &Edges{}
@@ -175,7 +171,7 @@ func (m *Merger) Result() *Result {
 	return all
 }
 
-// join adds what one agent came to.
+// join adds one agent's result.
 func (r *Result) join(o *Result) {
 	t := &o.Total
 	r.Total.count(t)
@@ -191,7 +187,7 @@ func (r *Result) join(o *Result) {
 	r.Carried += o.Carried
 	r.Edges = addEdges(r.Edges, o.Edges)
 	if o.Lone != nil {
-		r.Lone = o.Lone // of the one agent that did it
+		r.Lone = o.Lone // of the one agent that sent them
 	}
 	r.First = join(r.First, o.First, (*hist.Hist).Merge)
 	r.Handshakes = join(r.Handshakes, o.Handshakes, (*Handshakes).add)
@@ -209,8 +205,7 @@ func (r *Result) join(o *Result) {
 	r.Errors = joinErrors(r.Errors, o.Errors)
 }
 
-// join is what both have: the sum, which changes neither, or that of the one that has
-// any.
+// join returns the sum of both, changing neither, or the one that is not nil.
 func join[T any](all, one *T, add func(sum, one *T)) *T {
 	switch {
 	case one == nil:

@@ -4,7 +4,7 @@ import (
 	"sort"
 )
 
-// warmSchedule runs the warm-up at the rate the window begins with.
+// warmSchedule runs the warm-up at the window's initial rate.
 func (w *worker) warmSchedule(start int64) {
 	s := w.schedule
 	s.to, s.seed = s.from, s.seed+1
@@ -14,8 +14,8 @@ func (w *worker) warmSchedule(start int64) {
 	w.firstDueNs = w.nextDue
 }
 
-// mainSchedule begins the schedule of the window, whose request 0 is due when
-// it opens. What the warm-up still owed is dropped with the warm-up.
+// mainSchedule begins the window's schedule, whose request 0 is due when it opens. The backlog of
+// the warm-up is dropped.
 func (w *worker) mainSchedule() {
 	s := w.schedule
 	w.arrivals = s.arrivals(uint64(w.id), uint64(w.Threads))
@@ -26,7 +26,7 @@ func (w *worker) mainSchedule() {
 	}
 }
 
-// advance looks up when the next arrival is due; maxTime after the last.
+// advance computes when the next arrival is due; maxTime after the last.
 func (w *worker) advance() {
 	due := w.arrivals.due()
 	length := int64(w.Warmup)
@@ -40,9 +40,8 @@ func (w *worker) advance() {
 	w.nextDue = w.originNs + due
 }
 
-// release sends every request that is due and finds a free slot. While no
-// connection stands there is none: what is due then stays due, leaves late or
-// never, and is counted as such.
+// release sends every request that is due and finds a free slot. While no connection is up there is
+// none: the requests stay due, leave late or never, and are counted as such.
 func (w *worker) release() {
 	for w.nextDue <= w.now && w.slots.count > 0 {
 		i := w.slots.pop()
@@ -61,7 +60,7 @@ func (w *worker) release() {
 // maxWalk bounds the walk over a Poisson schedule: half a second.
 const maxWalk = 50_000_000
 
-// behind counts the requests that are due by now and have not left.
+// behind counts the backlog: requests due by now that have not left.
 func (w *worker) behind() uint64 {
 	if !w.openLoop || w.nextDue > w.now {
 		return 0
@@ -77,8 +76,8 @@ func (w *worker) behind() uint64 {
 			return rest.due() > limit
 		}))
 	}
-	// A Poisson schedule has to be walked. Beyond maxWalk the rest is taken
-	// at its mean rate, good to 1/√maxWalk.
+	// A Poisson schedule has to be walked. Beyond maxWalk the rest counts at its mean rate, good to
+	// 1/√maxWalk.
 	rest, n := w.arrivals, uint64(0)
 	for ; rest.due() <= limit && n < left; n++ {
 		if n == maxWalk {
@@ -90,8 +89,8 @@ func (w *worker) behind() uint64 {
 	return n
 }
 
-// asked counts the requests that this worker was to send by now, and those of
-// them that never left.
+// asked counts the requests that this worker should have sent by now, and those of them that never
+// left.
 func (w *worker) asked() (asked, unsent uint64) {
 	switch {
 	case w.openLoop:
@@ -103,8 +102,8 @@ func (w *worker) asked() (asked, unsent uint64) {
 	return 0, 0
 }
 
-// held counts the requests that were given to a connection and have not left,
-// for it is down or its socket's buffer full.
+// held counts the requests assigned to a connection that have not left, because it is down or its
+// socket buffer full.
 func (w *worker) held() (n uint64) {
 	for i := range w.conns {
 		n += uint64(w.conns[i].waiting - w.conns[i].resend)
@@ -112,9 +111,8 @@ func (w *worker) held() (n uint64) {
 	return n
 }
 
-// slotQueue holds the connections with a free slot of an open loop, first in
-// first out so that every connection is used in turn. Its capacity is the
-// number of slots, which is fixed.
+// slotQueue holds the connections with a free slot of an open loop, first in first out, so that
+// each is used in turn. Its capacity is the fixed number of slots.
 type slotQueue struct {
 	of          []uint32
 	head, count int

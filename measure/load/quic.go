@@ -21,14 +21,13 @@ import (
 	"ceiling/internal/sys"
 )
 
-// quicWorker is a worker of HTTP/3. quic-go, which does the protocol, wants a
-// goroutine for each thing that waits: so each request in flight has one, its asker,
-// and one goroutine, the worker's own, has the books. They talk through channels:
-// orders to the askers, events back. That costs an order of magnitude more than the
-// ring's worker, and is counted as the generator's.
+// quicWorker is an HTTP/3 worker. quic-go, which implements the protocol, needs a goroutine for
+// each thing that waits: so each request in flight has one, its asker, and the worker's own
+// goroutine does the accounting. They communicate through channels: orders to the askers, events
+// back. That costs an order of magnitude more than the ring's worker, and counts as the generator's
+// cost.
 //
-// The embedded worker has the books and the schedule; nothing of its ring and its
-// connections is used.
+// The embedded worker has the counts and the schedule; its ring and its connections are unused.
 type quicWorker struct {
 	worker
 	config   *tls.Config
@@ -43,19 +42,18 @@ type quicWorker struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	pacer    chan int64 // when to wake, on the monotonic clock
-	paced    bool       // it has been asked
+	paced    bool       // it was asked to
 	cpu      quicCPU
 	Handshakes
 }
 
-// quicCPU is what the process had used when it was read last, and when the window
-// opened.
+// quicCPU is the process's CPU time at the last reading, and at the opening of the window.
 type quicCPU struct{ lastNs, lastAtNs, windowNs int64 }
 
 // quicRequest is one request of the mix.
 type quicRequest struct {
 	header *http.Request // without its body
-	whole  *http.Request // likewise, where there is one
+	whole  *http.Request // with the body, if there is one
 	body   []byte
 }
 
@@ -64,11 +62,11 @@ const (
 	peerClosed  = iota // to be opened, see reopenAt
 	peerDialing        // a handshake is under way
 	peerOpen
-	peerEnding // no more requests on it: it closes once the last has ended
+	peerEnding // takes no more requests: it closes once the last has ended
 )
 
-// quicPeer is one connection, opened again under the same number with the next
-// generation. The worker's goroutine owns it.
+// quicPeer is one connection; reopened, it keeps its number and takes the next generation. The
+// worker's goroutine owns it.
 type quicPeer struct {
 	conn       *quicconn.Conn
 	state      uint8
@@ -87,16 +85,16 @@ type quicPeer struct {
 // States of a quicSlot.
 const (
 	slotFree    = iota // without a request
-	slotWaiting        // with one that no asker has
+	slotWaiting        // with a request that no asker has yet
 	slotAsking         // an asker has it
 )
 
-// quicSlot is one request at a time. The worker's goroutine owns it but for asked.
+// quicSlot holds one request at a time. The worker's goroutine owns it, except for asked.
 type quicSlot struct {
 	state   uint8
 	again   bool // its request was sent before
 	counted bool // as sent
-	parked  bool // free for want of a request, or of a connection
+	parked  bool // free for lack of a request, or of a connection
 	target  uint16
 	dueNs   int64
 	orderNs int64
@@ -107,11 +105,11 @@ type quicSlot struct {
 // quicSlots are those of a worker, connection by connection.
 type quicSlots []quicSlot
 
-// quicAsked is what an asker shows of its request while it is at it.
+// quicAsked is what an asker publishes about its current request.
 type quicAsked struct {
 	sentNs  atomic.Int64 // 0: not yet
 	expired atomic.Bool
-	stop    atomic.Pointer[func()] // gives the stream up
+	stop    atomic.Pointer[func()] // cancels the stream
 }
 
 // Kinds of quicEvent.
@@ -122,7 +120,7 @@ const (
 	quicPaced
 )
 
-// quicEvent comes from a goroutine to the worker's.
+// quicEvent goes from another goroutine to the worker's.
 type quicEvent struct {
 	kind       uint8
 	peer       int
@@ -132,12 +130,12 @@ type quicEvent struct {
 	sentNs     int64
 	doneNs     int64
 	expired    bool
-	head       []byte // the beginning of an unexpected answer's body
+	head       []byte // beginning of an unexpected response's body
 	conn       *quicconn.Conn
 	err        error
 }
 
-// newQUICWorker sets one up.
+// newQUICWorker sets up an HTTP/3 worker.
 func newQUICWorker(s *shared, id, first, count int, free chan *Tally, out chan<- delivery) (*quicWorker, error) {
 	to, err := s.Address.AddrPort()
 	if err != nil {
@@ -179,7 +177,7 @@ func newQUICWorker(s *shared, id, first, count int, free chan *Tally, out chan<-
 	return w, quicconn.Quiet()
 }
 
-// newQUICRequest reads a request as HTTP/1.1 has it.
+// newQUICRequest parses a request in HTTP/1.1 form.
 func newQUICRequest(b []byte) (quicRequest, error) {
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
 	if err != nil {
@@ -194,7 +192,7 @@ func newQUICRequest(b []byte) (quicRequest, error) {
 	}
 	r.RequestURI, r.URL.Scheme, r.URL.Host = "", "https", r.Host
 	if _, given := r.Header["User-Agent"]; !given {
-		r.Header["User-Agent"] = nil // the library's own is not ours
+		r.Header["User-Agent"] = nil // keeps out the library's default
 	}
 	r.Body, r.ContentLength, r.TransferEncoding = nil, int64(len(body)), nil
 	q := quicRequest{header: r, body: body}
@@ -204,7 +202,7 @@ func newQUICRequest(b []byte) (quicRequest, error) {
 	return q, nil
 }
 
-// startQUIC is the goroutine of a worker of HTTP/3.
+// startQUIC is the goroutine of an HTTP/3 worker.
 func (r *coordinator) startQUIC(id, first, count int, free chan *Tally) {
 	w, err := newQUICWorker(r.shared, id, first, count, free, r.out)
 	d := delivery{worker: id, last: true, err: err}
@@ -217,10 +215,10 @@ func (r *coordinator) startQUIC(id, first, count int, free chan *Tally) {
 	r.out <- d
 }
 
-// batchMost events are handled between two looks at the clock.
+// batchMost events are handled between two clock readings.
 const batchMost = 256
 
-// loop is the life of a worker: wait for an event, read the clock, handle.
+// loop is the worker's event loop: wait for an event, read the clock, handle.
 func (w *quicWorker) loop() {
 	if w.openLoop {
 		w.running.Go(w.pace)
@@ -255,7 +253,7 @@ func (w *quicWorker) loop() {
 	}
 }
 
-// batch handles an event and those that are there already.
+// batch handles an event and those already queued.
 func (w *quicWorker) batch(e quicEvent) {
 	w.handle(&e)
 	for range batchMost {
@@ -273,7 +271,7 @@ func (w *quicWorker) batch(e quicEvent) {
 	w.tally.BatchMaxNs = max(w.tally.BatchMaxNs, took)
 }
 
-// until is when the loop has to go on without an event.
+// until returns when the loop must continue without an event.
 func (w *quicWorker) until() int64 {
 	until := min(w.tickNs, w.expireNs, w.now+int64(100*time.Millisecond))
 	if w.phase < starting {
@@ -291,8 +289,8 @@ func (w *quicWorker) until() int64 {
 	return min(until, w.dialNs)
 }
 
-// pace wakes the loop when a request of an open loop is due: Go's own timers are
-// good to a millisecond only.
+// pace wakes the loop when a request of an open loop is due: Go's timers are only good to a
+// millisecond.
 func (w *quicWorker) pace() {
 	for {
 		select {
@@ -308,7 +306,7 @@ func (w *quicWorker) pace() {
 	}
 }
 
-// order gives requests to askers: in an open loop those that are due.
+// order hands requests to askers: in an open loop those that are due.
 func (w *quicWorker) order() {
 	if !w.openLoop || w.phase < starting {
 		return
@@ -333,7 +331,7 @@ func (w *quicWorker) order() {
 	}
 }
 
-// turn passes the boundaries of time, as worker.turn does.
+// turn handles the time boundaries, as worker.turn does.
 func (w *quicWorker) turn() (done bool) {
 	if w.phase == opening && w.attempted == len(w.peers) {
 		w.ready()
@@ -404,7 +402,7 @@ func (w *quicWorker) openWindow() {
 	}
 }
 
-// finished tells that the work is done, as worker.finished does.
+// finished reports whether the work is done, as worker.finished does.
 func (w *quicWorker) finished() bool {
 	if w.now >= w.endNs && w.phase == measuring {
 		w.phase = draining
@@ -433,8 +431,8 @@ func (w *quicWorker) finished() bool {
 	return false
 }
 
-// counting is the earliest end of the tally at hand: an answer that was read before
-// the last one ended may have been counted after it.
+// counting returns the earliest end of the current tally: a response read before the end of the
+// last one may have been counted after it.
 func (w *quicWorker) counting() int64 {
 	if t := w.tally; t.Completed+t.Failed+t.Sent > 0 {
 		return t.StartNs + 1
@@ -442,17 +440,17 @@ func (w *quicWorker) counting() int64 {
 	return 0
 }
 
-// handOver delivers the tally up to endNs, and goes on with next.
+// handOver delivers the tally up to endNs, and continues with next.
 func (w *quicWorker) handOver(endNs int64, next *Tally) {
 	w.close(endNs)
 	w.deliver(endNs, next)
 }
 
-// close fills in what is known at the end of the tally. The process's CPU time is
-// shared out to the workers: its threads serve all of them.
+// close fills in what is known at the end of the tally. It divides the process's CPU time among the
+// workers, since its threads serve all of them.
 func (w *quicWorker) close(endNs int64) {
 	t := w.tally
-	if endNs > t.StartNs { // what is counted needs an interval to be counted in
+	if endNs > t.StartNs { // counts need an interval to be counted in
 		w.countSent()
 		for i := range w.peers {
 			w.peers[i].countBytes(t)
@@ -476,7 +474,7 @@ func processNs() int64 {
 	return user + system
 }
 
-// end closes the books of the window.
+// end finishes the window's counts.
 func (w *quicWorker) end() {
 	if w.lastNs == 0 {
 		w.lastNs = w.now
@@ -485,7 +483,7 @@ func (w *quicWorker) end() {
 	w.tally.Behind = w.behind()
 }
 
-// report is this worker's account of the window.
+// report returns this worker's report of the window.
 func (w *quicWorker) report() *WorkerReport {
 	r := &WorkerReport{
 		Thread: os.Getpid(), Connections: len(w.peers), Opened: w.opened, RunDelay: -1, engine: EngineQUIC, why: "HTTP/3 is by quic-go",
@@ -514,7 +512,7 @@ func (w *quicWorker) report() *WorkerReport {
 // EngineQUIC names the engine of HTTP/3.
 const EngineQUIC = "quic-go"
 
-// waited is how long the requests of all slots have waited at a time, all together.
+// waited returns how long the requests of all slots have waited at atNs, in sum.
 func (list quicSlots) waited(atNs int64) (sumNs int64) {
 	for i := range list {
 		if s := &list[i]; s.state != slotFree {
@@ -524,7 +522,7 @@ func (list quicSlots) waited(atNs int64) (sumNs int64) {
 	return sumNs
 }
 
-// unsentNow counts the requests that were given to a slot and have not left.
+// unsent counts the requests assigned to a slot that have not left.
 func (list quicSlots) unsent() (n uint64) {
 	for i := range list {
 		if s := &list[i]; s.state != slotFree && !s.counted && !s.again {
@@ -534,7 +532,7 @@ func (list quicSlots) unsent() (n uint64) {
 	return n
 }
 
-// countSent counts the requests that have left and have no answer yet.
+// countSent counts the requests that have left and have no response yet.
 func (w *quicWorker) countSent() {
 	for i := range w.slots {
 		if s := &w.slots[i]; s.state == slotAsking && !s.counted {
@@ -563,7 +561,7 @@ func (w *quicWorker) sent(s *quicSlot, atNs int64) {
 	}
 }
 
-// countBytes counts what went over a connection, above UDP.
+// countBytes counts a connection's bytes, above UDP.
 func (p *quicPeer) countBytes(t *Tally) {
 	if p.conn == nil {
 		return
@@ -574,7 +572,7 @@ func (p *quicPeer) countBytes(t *Tally) {
 	p.readBytes, p.wroteBytes = n.BytesReceived, n.BytesSent
 }
 
-// pinProcess has all threads of this process, and those to come, run on the CPUs.
+// pinProcess pins all threads of this process, present and future, to the CPUs.
 func pinProcess(cpus []int) (undo func() error, err error) {
 	before, err := sys.AllowedCPUs(0)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"ceiling/internal/quicconn"
 )
 
-// dial opens connections that are closed and may be tried, within bounds.
+// dial opens closed connections that may be retried, within bounds.
 func (w *quicWorker) dial() {
 	w.dialNs = maxTime
 	if w.pending >= maxPending || w.stop.Load() {
@@ -36,7 +36,7 @@ func (w *quicWorker) dial() {
 	}
 }
 
-// unneededPeer tells that a new connection would have no request.
+// unneededPeer reports whether a new connection would have no request.
 func (w *quicWorker) unneededPeer(i int) bool {
 	if !w.NewConnections || w.phase < starting || w.quota != 0 {
 		return false
@@ -72,8 +72,8 @@ func (w *quicWorker) connect(i int, p *quicPeer) {
 	})
 }
 
-// handle takes one event. Those of an earlier connection are dropped, but for the
-// answers: a connection is not opened again before its askers are done.
+// handle handles one event. It drops those of an earlier connection except for responses: a
+// connection is not reopened before its askers are done.
 func (w *quicWorker) handle(e *quicEvent) {
 	switch e.kind {
 	case quicPaced:
@@ -134,7 +134,7 @@ func (w *quicWorker) dialFailed(i int, p *quicPeer, err error) {
 	for k := range list {
 		s := &list[k]
 		switch {
-		case s.state == slotWaiting && s.again: // the server had refused it, and is gone
+		case s.state == slotWaiting && s.again: // the server refused it, and is gone
 			w.failSlot(s, PhaseResponse, causeClosed, w.now, 0)
 			w.renewSlot(i*w.pipelining+k, w.now)
 		case s.state == slotWaiting && w.quota >= 0 && !w.openLoop:
@@ -144,8 +144,7 @@ func (w *quicWorker) dialFailed(i int, p *quicPeer, err error) {
 	}
 }
 
-// closedBy takes a connection that has ended. What its askers were at comes as their
-// answers.
+// closedBy handles the end of a connection. Its askers' requests come back as their replies.
 func (w *quicWorker) closedBy(i int, p *quicPeer, err error) {
 	if p.state == peerOpen && p.busy == 0 && !w.NewConnections {
 		if p.served > 0 {
@@ -159,7 +158,7 @@ func (w *quicWorker) closedBy(i int, p *quicPeer, err error) {
 	w.hangUpPeer(i, p)
 }
 
-// hangUpPeer closes a connection; it is to be opened again.
+// hangUpPeer closes a connection; it will be reopened.
 func (w *quicWorker) hangUpPeer(i int, p *quicPeer) {
 	p.countBytes(w.tally)
 	_ = p.conn.Close() // it may have ended
@@ -192,7 +191,7 @@ func (w *quicWorker) wakeAll() {
 	}
 }
 
-// wakeSlot gives a slot whose connection stands a request, or goes on with the one it
+// wakeSlot gives a slot a request if its connection is established, or continues with the one it
 // has.
 func (w *quicWorker) wakeSlot(k int) {
 	s := &w.slots[k]
@@ -206,7 +205,7 @@ func (w *quicWorker) wakeSlot(k int) {
 			s.parked = false
 			w.idle = append(w.idle, k)
 		}
-	case w.quota >= 0 && w.peers[k/w.pipelining].state != peerOpen: // others may have its share
+	case w.quota >= 0 && w.peers[k/w.pipelining].state != peerOpen: // others may use its share
 	default:
 		w.supplySlot(k, w.startOr(w.now))
 	}
@@ -220,7 +219,7 @@ func (w *quicWorker) startOr(now int64) int64 {
 	return now
 }
 
-// supplySlot gives a free slot of a closed loop a request, where any is left.
+// supplySlot gives a free slot of a closed loop a request, if any is left.
 func (w *quicWorker) supplySlot(k int, dueNs int64) {
 	s := &w.slots[k]
 	s.parked = w.quota == 0
@@ -241,7 +240,7 @@ func (w *quicWorker) supplyDue(k int, dueNs int64) {
 	p.next = w.script.step(p.next, 1)
 }
 
-// ask hands a waiting request to the slot's asker, where its connection may have it.
+// ask hands a waiting request to the slot's asker, if its connection may take it.
 func (w *quicWorker) ask(k int) {
 	s, p := &w.slots[k], &w.peers[k/w.pipelining]
 	if s.state != slotWaiting || p.state != peerOpen || w.NewConnections && p.used {
@@ -270,7 +269,7 @@ func (w *quicWorker) renewSlot(k int, doneNs int64) {
 	w.supplySlot(k, doneNs)
 }
 
-// replied takes what came of a request.
+// replied handles the outcome of a request.
 func (w *quicWorker) replied(e *quicEvent) {
 	s, p := &w.slots[e.slot], &w.peers[e.peer]
 	p.busy--
@@ -282,7 +281,7 @@ func (w *quicWorker) replied(e *quicEvent) {
 		w.completeSlot(s, p, e)
 		w.renewAfter(e, p)
 	case e.sentNs == 0 && !(e.expired && errors.Is(e.err, context.Canceled)), quicconn.Rejected(e.err) && !e.expired:
-		// It never left, or the server has not looked at it.
+		// It never left, or the server has not processed it.
 		s.state, s.again = slotWaiting, s.again || e.sentNs != 0
 		w.retire(e.peer, p)
 	default:
@@ -302,10 +301,10 @@ func (w *quicWorker) replied(e *quicEvent) {
 	}
 }
 
-// causeNoStream is a request that the server granted no stream for, in its timeout.
+// causeNoStream is a request for which the server granted no stream within the timeout.
 const causeNoStream = "no stream granted (MAX_STREAMS)"
 
-// renewAfter frees the slot of an answer, whose connection may be over with it.
+// renewAfter frees the slot of a response, whose connection may end with it.
 func (w *quicWorker) renewAfter(e *quicEvent, p *quicPeer) {
 	if w.NewConnections {
 		w.retire(e.peer, p)
@@ -313,7 +312,7 @@ func (w *quicWorker) renewAfter(e *quicEvent, p *quicPeer) {
 	w.renewSlot(e.slot, e.doneNs)
 }
 
-// retire has a connection end once its requests have.
+// retire ends a connection once its requests have ended.
 func (w *quicWorker) retire(i int, p *quicPeer) {
 	if p.state != peerOpen {
 		return
@@ -355,7 +354,7 @@ func (w *quicWorker) completeSlot(s *quicSlot, p *quicPeer, e *quicEvent) {
 	}
 }
 
-// failSlot ends a request that was sent, with its cause.
+// failSlot ends a sent request, with its cause.
 func (w *quicWorker) failSlot(s *quicSlot, phase, cause string, doneNs, sentNs int64) {
 	t := w.tally
 	t.Failed++
@@ -374,8 +373,8 @@ func (w *quicWorker) failSlot(s *quicSlot, phase, cause string, doneNs, sentNs i
 	}
 }
 
-// expire gives up requests that took too long, as worker.expire does, and gives
-// slots without a request what others have given back.
+// expire gives up requests that timed out, as worker.expire does, and gives slots without a request
+// what others returned.
 func (w *quicWorker) expire() {
 	limit := int64(w.Timeout)
 	w.expireNs = w.now + min(max(limit/10, 1e6), 1e8)
@@ -402,7 +401,7 @@ func (w *quicWorker) expire() {
 	}
 }
 
-// tooLate takes an event that came when the run was over.
+// tooLate handles an event that arrives after the run.
 func tooLate(e quicEvent) {
 	if e.kind == quicDialed && e.conn != nil {
 		_ = e.conn.Close() // nothing was asked on it
@@ -433,10 +432,10 @@ func (w *quicWorker) shut() {
 	}
 }
 
-// readMost bytes of an answer are read at a time.
+// readMost is how many bytes of a response are read at a time.
 const readMost = 32 << 10
 
-// quicAsker is the goroutine of one slot, for as long as its connection stands.
+// quicAsker is the goroutine of one slot, for the life of its connection.
 type quicAsker struct {
 	*shared
 	ctx      context.Context
@@ -450,7 +449,7 @@ type quicAsker struct {
 
 func (a *quicAsker) clock() int64 { return int64(time.Since(a.base)) }
 
-// all does the requests, one after the other, until the connection is closed.
+// all does the requests, one after the other, until the connection closes.
 func (a *quicAsker) all(orders <-chan uint16) {
 	for target := range orders {
 		e := a.from
@@ -461,7 +460,7 @@ func (a *quicAsker) all(orders <-chan uint16) {
 	}
 }
 
-// exchange does one request, and reads its answer to the end.
+// exchange does one request, and reads its response to the end.
 func (a *quicAsker) exchange(e *quicEvent, r *quicRequest) error {
 	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
@@ -489,8 +488,8 @@ func (a *quicAsker) exchange(e *quicEvent, r *quicRequest) error {
 	if err := stream.SendRequestHeader(r.header); err != nil {
 		return err
 	}
-	// It fails on a stream whose sending is over, which a server may ask for once it has
-	// answered; the answer counts nevertheless (RFC 9114, section 4.1).
+	// Close fails on a stream whose sending side is over, which a server may request once it has
+	// answered; the response counts all the same (RFC 9114, section 4.1).
 	_ = stream.Close()
 	for {
 		answer, err := stream.ReadResponse()
@@ -505,26 +504,25 @@ func (a *quicAsker) exchange(e *quicEvent, r *quicRequest) error {
 	}
 }
 
-// exchangeBody does a request with a body, for which the library has one way only.
+// exchangeBody does a request with a body, for which the library has only one call.
 func (a *quicAsker) exchangeBody(ctx context.Context, e *quicEvent, r *quicRequest) error {
 	whole := r.whole.WithContext(ctx)
 	whole.Body = io.NopCloser(bytes.NewReader(r.body))
 	a.shown.sentNs.Store(a.clock())
 	answer, err := a.conn.HTTP.RoundTrip(whole)
 	if err != nil {
-		if strings.Contains(err.Error(), "graceful shutdown") { // it was not begun
+		if strings.Contains(err.Error(), "graceful shutdown") { // the server has not begun it
 			a.shown.sentNs.Store(0)
 		}
 		return err
 	}
 	e.status = answer.StatusCode
 	err = a.drain(e, answer.Body)
-	_ = answer.Body.Close() // it was read to its end, or is broken
+	_ = answer.Body.Close() // read to its end, or broken
 	return err
 }
 
-// drain reads a body to its end, and keeps its beginning where its status is not as
-// expected.
+// drain reads a body to its end, and keeps its beginning if the status is unexpected.
 func (a *quicAsker) drain(e *quicEvent, body io.Reader) error {
 	if e.status >= len(a.Unexpected) {
 		return errStatus

@@ -10,15 +10,15 @@ import (
 	"ceiling/internal/hist"
 )
 
-// reader takes the binary forms apart. After the first error every read answers
-// zero, and end tells the error.
+// reader decodes the binary forms. After the first error every read returns zero, and end returns
+// the error.
 type reader struct {
 	b   []byte
 	err error
 }
 
-// errDamaged is all that a person needs to know of bytes that do not fit: there
-// is no way to mend them.
+// errDamaged is the error for bytes that do not decode: they cannot be repaired, so the details
+// help no user.
 var errDamaged = errors.New("it is damaged")
 
 func (r *reader) fail(err error) {
@@ -28,14 +28,14 @@ func (r *reader) fail(err error) {
 	r.b = nil
 }
 
-// refuse fails where what was read cannot be.
+// refuse fails if what was read is impossible.
 func (r *reader) refuse(bad bool) {
 	if bad {
 		r.fail(errDamaged)
 	}
 }
 
-// end is the first error, or that something is left over.
+// end returns the first error, or one if bytes are left over.
 func (r *reader) end() error {
 	r.refuse(len(r.b) > 0)
 	return r.err
@@ -47,7 +47,7 @@ func (r *reader) version(want byte) {
 	}
 }
 
-// take is the next n bytes, or nil.
+// take returns the next n bytes, or nil.
 func (r *reader) take(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.fail(errDamaged)
@@ -78,7 +78,7 @@ func (r *reader) int() int64 {
 	return v
 }
 
-// number is one that fits an int and is not below 0.
+// number reads one that fits an int and is not negative.
 func (r *reader) number() int {
 	v := r.uint()
 	r.refuse(v > math.MaxInt32)
@@ -103,7 +103,7 @@ func (r *reader) bool() bool {
 
 func (r *reader) text() string { return string(r.take(r.uint())) }
 
-// sized hands the bytes on that have their length before them.
+// sized passes on the bytes that their length precedes.
 func (r *reader) sized(to func([]byte) error) {
 	head := r.take(4)
 	if head == nil {
@@ -116,7 +116,7 @@ func (r *reader) sized(to func([]byte) error) {
 	}
 }
 
-// status is a code and how often it came; codes ascend.
+// status reads a code and its count; codes ascend.
 func (r *reader) status(before int) (status int, n uint64) {
 	status, n = r.number(), r.uint()
 	r.refuse(status <= before || status >= len(Tally{}.Statuses) || n == 0)
@@ -126,8 +126,8 @@ func (r *reader) status(before int) (status int, n uint64) {
 func (r *reader) tally(t *Tally) {
 	t.Warmup = r.bool()
 	t.StartNs, t.EndNs = r.int(), r.int()
-	// No time is so large that two of them could not be taken from each other, and
-	// no tally lies on both sides of the window's opening.
+	// The bounds keep differences of two times from overflowing, and no tally crosses the window's
+	// opening.
 	r.refuse(t.StartNs < -maxTime || t.EndNs > maxTime || t.EndNs < t.StartNs || t.Warmup && t.EndNs > 0 || !t.Warmup && t.StartNs < 0)
 	for _, n := range t.counts() {
 		*n = r.uint()
@@ -180,7 +180,7 @@ func (r *reader) faults(into map[Fault]uint64) {
 	}
 }
 
-// lone reads the lone requests and the first answers.
+// lone reads the lone requests and the first responses.
 func (r *reader) lone(to *Result) {
 	if r.bool() {
 		l := &Lone{Connections: r.number(), Failed: r.number(), Bad: r.number()}
@@ -198,7 +198,7 @@ func (r *reader) lone(to *Result) {
 	}
 }
 
-// time is one that is not below 0.
+// time reads one that is not negative.
 func (r *reader) time() int64 {
 	v := r.uint()
 	r.refuse(v > uint64(maxTime))

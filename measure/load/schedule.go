@@ -7,12 +7,11 @@ import (
 	"ceiling/internal/unit"
 )
 
-// schedule tells when the requests of an open loop are due. due is a pure
-// function of the request's number, in exact arithmetic: no period is rounded
-// to nanoseconds and then added up, so that a million requests later the
-// schedule is still where it was asked to be.
+// schedule computes when the requests of an open loop are due. due is a pure function of the
+// request's number, in exact arithmetic: no rounded period adds up, so that after a million
+// requests the schedule has not drifted.
 type schedule struct {
-	// from and to are the same struct where the rate is constant: see newSchedule.
+	// from and to are equal if the rate is constant: see newSchedule.
 	from, to unit.Frequency
 	lengthNs int64 // of a ramp
 	poisson  bool
@@ -20,7 +19,7 @@ type schedule struct {
 	share    Share // of the arrivals, with a Count and an Of
 }
 
-// newSchedule of a run. Two ways to write one rate (60/m, 1) are a constant one.
+// newSchedule returns the schedule of a run. Two forms of one rate (60/m, 1) make it constant.
 func newSchedule(c *Config) schedule {
 	s := schedule{from: c.Rate.From, to: c.Rate.To, lengthNs: int64(c.Duration), poisson: c.Poisson, seed: c.Seed, share: c.Share}
 	if s.share == (Share{}) {
@@ -32,8 +31,8 @@ func newSchedule(c *Config) schedule {
 	return s
 }
 
-// at is when the process reaches whole + frac/2³² requests, in nanoseconds after
-// the start. Beyond what an int64 holds it answers the maximum.
+// at returns when the process reaches whole + frac/2³² requests, in nanoseconds after the start;
+// the maximum beyond what an int64 holds.
 func (s *schedule) at(whole uint64, frac uint32) int64 {
 	if s.from == s.to {
 		return constant(s.from, whole, frac)
@@ -41,12 +40,12 @@ func (s *schedule) at(whole uint64, frac uint32) int64 {
 	return s.ramp(float64(whole) + float64(frac)/(1<<32))
 }
 
-// constant is (whole + frac/2³²) · per/count, rounded down, in 128 bits: the
-// whole requests first, then what their remainder and the fraction come to.
+// constant computes (whole + frac/2³²) · per/count, rounded down, in 128 bits: first the whole
+// requests, then their remainder and the fraction.
 func constant(f unit.Frequency, whole uint64, frac uint32) int64 {
 	hi, lo := bits.Mul64(whole, f.PerNs)
 	if hi >= f.Count {
-		return math.MaxInt64 // also where Count is 0: never
+		return math.MaxInt64 // also if Count is 0: never
 	}
 	q, rest := bits.Div64(hi, lo, f.Count)
 	if frac > 0 {
@@ -63,8 +62,8 @@ func constant(f unit.Frequency, whole uint64, frac uint32) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// ramp solves a·t + (b-a)·t²/2d = n for t. It is closed, so errors do not add
-// up: a test holds it within 2 ns over a day and 50 ns over a month.
+// ramp solves a·t + (b-a)·t²/2d = n for t. The solution is closed, so errors do not add up: a test
+// bounds them by 2 ns over a day and 50 ns over a month.
 func (s *schedule) ramp(n float64) int64 {
 	if n == 0 {
 		return 0
@@ -82,20 +81,20 @@ func (s *schedule) ramp(n float64) int64 {
 	return int64(t)
 }
 
-// arrivals walks the part of a schedule that one worker sends: of the share's own
-// arrivals those numbered first, first+stride, …, so that the union over all
-// workers of all shares is exactly the schedule.
+// arrivals walks the part of a schedule that one worker sends: of the share's own arrivals those
+// numbered first, first+stride, …, so that the union over all workers of all shares is exactly the
+// schedule.
 type arrivals struct {
 	s      *schedule
 	own    uint64 // number of the next request among the share's
 	number uint64 // and in the schedule
 	rest   uint64 // own % share.Count
 	stride uint64
-	// A step of stride in the schedule: jump, and over the others' part where rest
-	// comes round.
+	// A step of stride in the schedule: jump, plus turn over the others' part when rest wraps
+	// around.
 	jump, turn uint64
-	// Poisson: the gaps summed so far are walked + frac/2³², of the numbers
-	// before gaps. 64 whole bits, for 32 are used up after an hour at 1M/s.
+	// Poisson: the gaps summed so far, those with numbers below gaps, are walked + frac/2³². 64
+	// whole bits, because 32 are used up after an hour at 1M/s.
 	walked uint64
 	gaps   uint64
 	frac   uint32
@@ -107,8 +106,7 @@ func (s *schedule) arrivals(first, stride uint64) arrivals {
 	return a.after(0)
 }
 
-// after is what follows the k next ones; of a Poisson process it has to be
-// walked to.
+// after returns what follows the next k ones; a Poisson process has to be walked there.
 func (a arrivals) after(k uint64) arrivals {
 	a.own += k * a.stride
 	a.number, a.rest = a.s.share.Number(a.own), a.own%a.s.share.Count
@@ -124,10 +122,10 @@ func (a *arrivals) before(n uint64) uint64 {
 	return (all - a.own + a.stride - 1) / a.stride
 }
 
-// passed counts those before the next one, of a walk that began with first.
+// passed counts those before the next one, in a walk that began with first.
 func (a *arrivals) passed(first uint64) uint64 { return (a.own - first) / a.stride }
 
-// due of the next request, nanoseconds after the start.
+// due returns when the next request is due, in nanoseconds after the start.
 func (a *arrivals) due() int64 {
 	if !a.s.poisson {
 		return a.s.at(a.number, 0)
@@ -151,8 +149,8 @@ func (a *arrivals) next() {
 	}
 }
 
-// exponential is gap n of a unit Poisson process, 32 fractional bits: a pure
-// function of the seed and n, so that every worker walks the same process.
+// exponential returns gap n of a unit Poisson process, 32 fractional bits: a pure function of the
+// seed and n, so that every worker walks the same process.
 func exponential(seed, n uint64) uint64 {
 	u := float64(mix(seed+mix(n))>>11+1) / (1 << 53) // (0, 1]
 	return uint64(-math.Log(u) * (1 << 32))
@@ -166,7 +164,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// perNs is a frequency in events per nanosecond.
+// perNs converts a frequency to events per nanosecond.
 func perNs(f unit.Frequency) float64 {
 	if f.PerNs == 0 {
 		return 0

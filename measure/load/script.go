@@ -11,35 +11,34 @@ import (
 // Request is one request as it goes on the wire.
 type Request struct {
 	Bytes []byte
-	// NoBody tells that the answer has no body whatever its header says: HEAD.
+	// NoBody reports whether the response has no body whatever its header says: HEAD.
 	NoBody bool
 	// Weight is this request's share of the mix, over the sum of all.
 	Weight int
 }
 
-// script is the endless sequence of requests, made beforehand: a loop of bytes
-// with the place where each request begins. A connection sends a stretch of it
-// with one send, whatever the mix, and every weight is exact over one loop.
+// script is the endless sequence of requests, built in advance: a loop of bytes with the offset at
+// which each request begins. A connection sends a stretch of it with one send, whatever the mix,
+// and every weight is exact over one loop.
 type script struct {
 	bytes  []byte
-	begin  []uint32 // of request i; one more than there are requests
+	begin  []uint32 // of request i; one more than requests
 	target []uint16 // of request i
 	noBody []bool   // by target
-	single bool     // one target, whose answers all have a body
+	single bool     // one target whose responses all have a body
 	h2     []h2request
 }
 
 const (
-	// maxScript bounds the loop: it holds at least one request of each
-	// target, and otherwise no more than this many bytes, so that it stays in
-	// a core's cache for small requests.
+	// maxScript bounds the loop: it holds at least one request of each target, but otherwise no
+	// more than this many bytes, so that it stays in a core's cache for small requests.
 	maxScript = 256 << 10
-	// maxTargets is what the uint16 of a target number holds.
+	// maxTargets is what a uint16 target number holds.
 	maxTargets = 65535
 )
 
-// newScript lays out the mix. With one target the loop has at least pipelining
-// requests, so that a full batch is rarely cut in two.
+// newScript lays out the mix. With one target the loop has at least pipelining requests, so that a
+// full batch is rarely split.
 func newScript(requests []Request, pipelining int, seed uint64) (*script, error) {
 	if len(requests) == 0 || len(requests) > maxTargets {
 		return nil, fmt.Errorf("load: %d requests in the mix; 1 to %d are possible", len(requests), maxTargets)
@@ -92,8 +91,8 @@ func weightDivisor(requests []Request) int {
 	return max(d, 1)
 }
 
-// stretch is up to n requests from position at, in one piece: fewer where the
-// loop ends. The next position follows.
+// stretch returns up to n requests from position at in one piece, fewer at the end of the loop, and
+// the next position.
 func (s *script) stretch(at uint32, n int) (b []byte, got int, next uint32) {
 	end := min(int(at)+n, len(s.target))
 	b = s.bytes[s.begin[at]:s.begin[end]]
@@ -104,10 +103,10 @@ func (s *script) stretch(at uint32, n int) (b []byte, got int, next uint32) {
 	return b, got, uint32(end)
 }
 
-// step is the position n requests after at.
+// step returns the position n requests after at.
 func (s *script) step(at uint32, n int) uint32 {
 	return uint32((int(at) + n) % len(s.target))
 }
 
-// learned makes the memory of response heads, one per target.
+// learned allocates the memory of response heads, one per target.
 func (s *script) learned() []http1.Learned { return make([]http1.Learned, len(s.noBody)) }

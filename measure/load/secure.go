@@ -10,47 +10,45 @@ import (
 	"ceiling/internal/tlsconn"
 )
 
-// Handshakes are those of TLS that succeeded. Those that did not are Faults of
-// PhaseTLS.
+// Handshakes has the TLS handshakes that succeeded. Failed ones are Faults of PhaseTLS.
 type Handshakes struct {
-	// Setup are those before the window opened, Window those in it: from the
-	// connection's being established to the server's Finished, this side's own work
-	// with it. They are full ones.
+	// Setup has the full handshakes before the window opened, Window those in it: from the
+	// connection being established to the server's Finished, this side's work included.
 	Setup, Window hist.Hist
-	// Resumed are those likewise that went on from an earlier session.
+	// Resumed has those that resumed an earlier session.
 	Resumed struct{ Setup, Window hist.Hist }
-	// CPUNs that the workers spent on handshakes in the window, sending and receiving
-	// left out, and ResumedCPUNs of it on those that resumed.
+	// CPUNs is the workers' CPU time for handshakes in the window, without sending and receiving;
+	// ResumedCPUNs the part of it for resumed ones.
 	CPUNs, ResumedCPUNs int64
-	// Agreed by the last one.
+	// Agreed has what the last handshake negotiated.
 	Agreed tlsconn.Agreed
 }
 
-// secure is what a worker has beside its connections where they are TLS.
+// secure is a worker's TLS state.
 type secure struct {
 	client *tlsconn.Client
 	conns  []secured
 	Handshakes
 }
 
-// secured is the TLS of one connection.
+// secured is the TLS state of one connection.
 type secured struct {
 	conn tlsconn.Conn
-	// out has what was sealed for the ring, which may hold on to it, in round.
+	// out has the bytes sealed for the ring, which may still hold them, in round.
 	out   []byte
 	round uint64
-	rest  []byte // requests that are still to be sealed, behind those in out
-	cpuNs int64  // that its handshake has taken in the window
+	rest  []byte // requests still to be sealed, after those in out
+	cpuNs int64  // CPU time of its handshake in the window
 }
 
-// sealMost bytes of requests are sealed at a time: four whole records.
+// sealMost is how many bytes of requests are sealed at a time: four full records.
 const sealMost = 64 << 10
 
 func newSecure(c *tlsconn.Config, connections int) *secure {
 	return &secure{client: tlsconn.NewClient(*c), conns: make([]secured, connections)}
 }
 
-// report is the worker's account; nil of plain connections.
+// report returns the worker's handshakes; nil for plain connections.
 func (s *secure) report() *Handshakes {
 	if s == nil {
 		return nil
@@ -66,8 +64,8 @@ func (w *worker) shake(i uint32, c *conn) {
 	w.sendPending(i, c)
 }
 
-// shaking does a step of a handshake, and counts the thread's CPU time for it. It
-// takes two system calls beside some hundred microseconds of cryptography.
+// shaking runs a step of a handshake, and counts the thread's CPU time for it. That costs two
+// system calls per some hundred microseconds of cryptography.
 func (w *worker) shaking(i uint32, step func()) {
 	before := sys.ThreadCPUNs()
 	step()
@@ -84,7 +82,7 @@ func (w *worker) shaking(i uint32, step func()) {
 	}
 }
 
-// receivedSealed takes what came in, record by record.
+// receivedSealed handles received bytes, record by record.
 func (w *worker) receivedSealed(i uint32, c *conn, b []byte) {
 	tag := c.tag(i)
 	s := &w.tls.conns[i].conn
@@ -109,7 +107,7 @@ func (w *worker) receivedSealed(i uint32, c *conn, b []byte) {
 	}
 }
 
-// next record of a connection. What a ticket costs belongs to the handshakes.
+// next returns the next record of a connection. The cost of a ticket counts as handshake.
 func (w *worker) next(i uint32, s *tlsconn.Conn, b []byte) (plain []byte, n int, err error) {
 	if s.AwaitsTicket() {
 		w.shaking(i, func() { plain, n, err = s.Next(b) })
@@ -118,7 +116,7 @@ func (w *worker) next(i uint32, s *tlsconn.Conn, b []byte) (plain []byte, n int,
 	return s.Next(b)
 }
 
-// broken ends a connection whose records have.
+// broken ends a connection whose records are broken.
 func (w *worker) broken(i uint32, c *conn, err error) {
 	if err == io.EOF {
 		w.over(i, c, 0)
@@ -128,7 +126,7 @@ func (w *worker) broken(i uint32, c *conn, err error) {
 	w.fail(i, c, PhaseResponse, tlsconn.Explain(err), causeDropped)
 }
 
-// receivedShaking takes one record of a handshake, and answers what is behind it.
+// receivedShaking handles one record of a handshake, and returns what follows it.
 func (w *worker) receivedShaking(i uint32, c *conn, b []byte) []byte {
 	s := &w.tls.conns[i].conn
 	var n int
@@ -144,7 +142,7 @@ func (w *worker) receivedShaking(i uint32, c *conn, b []byte) []byte {
 	return b[n:]
 }
 
-// shaken takes a connection into use.
+// shaken puts a connection to use after its handshake.
 func (w *worker) shaken(i uint32, c *conn) {
 	w.tls.Agreed = w.tls.conns[i].conn.Agreed()
 	before, within := &w.tls.Setup, &w.tls.Window
@@ -160,7 +158,7 @@ func (w *worker) shaken(i uint32, c *conn) {
 	w.stands(i, c)
 }
 
-// shakeOver handles a connection that ended in its handshake.
+// shakeOver handles a connection that ended during its handshake.
 func (w *worker) shakeOver(i uint32, c *conn, no syscall.Errno) {
 	cause := tlsconn.ErrHandshake.Error()
 	if no != 0 && no != syscall.EPIPE {
@@ -169,12 +167,11 @@ func (w *worker) shakeOver(i uint32, c *conn, no syscall.Errno) {
 	w.abandon(i, c, PhaseTLS, cause)
 }
 
-// cutOff tells whether the end of a connection may be somebody else's than the
-// server's: without close_notify a body that lasts until the end is not known to be
-// whole (RFC 8446, section 6.1).
+// cutOff reports whether the end of a connection may not be the server's: without close_notify a
+// body that lasts until the end may be truncated (RFC 8446, section 6.1).
 func (w *worker) cutOff(i uint32) bool { return w.tls != nil && w.tls.conns[i].conn.EOF() != nil }
 
-// sendPending sends what TLS itself has to say.
+// sendPending sends TLS's own messages.
 func (w *worker) sendPending(i uint32, c *conn) {
 	if b := w.tls.conns[i].conn.Pending(); len(b) > 0 {
 		w.ring.Send(int(c.fd), b, c.tag(i))
@@ -182,9 +179,8 @@ func (w *worker) sendPending(i uint32, c *conn) {
 	}
 }
 
-// sendSealed seals requests and sends them; of many bytes the first ones, the others
-// once these are out. The memory that was sent from is used again once a Wait has
-// left nothing of it with the ring.
+// sendSealed seals requests and sends them; if they are long, the first part now and the rest once
+// it has left. It reuses the memory once a Wait has left none of it with the ring.
 func (w *worker) sendSealed(i uint32, c *conn, b []byte) {
 	s, tag := &w.tls.conns[i], c.tag(i)
 	unsent := w.ring.Unsent(tag)
@@ -195,8 +191,8 @@ func (w *worker) sendSealed(i uint32, c *conn, b []byte) {
 		b, s.rest = b[:sealMost], b[sealMost:]
 	}
 	if need := tlsconn.Sealed(len(b)); cap(s.out)-len(s.out) < need {
-		// The ring keeps the former as long as it must. The next one has room for
-		// several sends of one batch.
+		// The ring keeps the old buffer as long as it needs it. The new one has room for several
+		// sends of one batch.
 		s.out = make([]byte, 0, max(need, min(2*cap(s.out), 2*sealMost)))
 	}
 	at := len(s.out)
@@ -211,7 +207,7 @@ func (w *worker) sendSealed(i uint32, c *conn, b []byte) {
 	w.tally.Written += uint64(len(sealed))
 }
 
-// sendRest goes on with what sendSealed has left.
+// sendRest continues what sendSealed left.
 func (w *worker) sendRest(i uint32, c *conn) {
 	s := &w.tls.conns[i]
 	if rest := s.rest; len(rest) > 0 && c.state == open {
@@ -220,8 +216,8 @@ func (w *worker) sendRest(i uint32, c *conn) {
 	}
 }
 
-// endTLS ends what TLS has of a connection that is about to be closed, with a
-// close_notify where nothing else waits to be sent.
+// endTLS ends the TLS of a connection that is about to be closed, with a close_notify if nothing
+// else waits to be sent.
 func (w *worker) endTLS(i uint32, c *conn) {
 	s := &w.tls.conns[i]
 	s.rest = nil
@@ -232,7 +228,7 @@ func (w *worker) endTLS(i uint32, c *conn) {
 	}
 }
 
-// add adds those of another worker.
+// add adds another worker's handshakes.
 func (h *Handshakes) add(one *Handshakes) {
 	h.Setup.Merge(&one.Setup)
 	h.Window.Merge(&one.Window)
@@ -245,8 +241,7 @@ func (h *Handshakes) add(one *Handshakes) {
 	}
 }
 
-// append adds the handshakes, or that there are none, to the binary form of a
-// result.
+// append adds the handshakes, or their absence, to the binary form of a result.
 func (h *Handshakes) append(b []byte) []byte {
 	if h == nil {
 		return append(b, 0)

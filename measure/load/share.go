@@ -6,11 +6,10 @@ import (
 	"math"
 )
 
-// Share is the part of a run that one of several agents does. Everything that
-// is counted in a run, its connections, its requests, its due times, is
-// numbered from 0; of every Of in a row a share has the Count from First on.
-// So the union of the shares of one Split is exactly the run, and no agent has
-// to hear of another. The zero value is the whole.
+// Share is the part of a run that one of several agents does. Everything counted in a run
+// (connections, requests, due times) is numbered from 0; of every Of in a row a share has Count,
+// starting at First. So the union of the shares of one Split is exactly the run, without
+// coordination between agents. The zero value is the whole.
 type Share struct {
 	First uint64 `json:"first"`
 	Count uint64 `json:"count"`
@@ -21,9 +20,9 @@ type Share struct {
 // schedule of 2⁴⁰ requests overflows.
 const weightMax = 1 << 20
 
-// Split shares a run out by weights, 1 or more each: of every sum of them in a
-// row, agent i has weights[i]. Weights with a common divisor are made smaller,
-// for the shares interleave the better.
+// Split divides a run by weights, each 1 or more: of every sum of them in a row, agent i gets
+// weights[i]. It reduces weights by their common divisor, so that the shares interleave more
+// finely.
 func Split(weights []int) ([]Share, error) {
 	if len(weights) == 0 {
 		return nil, errors.New("a run needs an agent to do it")
@@ -52,10 +51,10 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Whole tells whether the share is all of the run.
+// Whole reports whether the share is all of the run.
 func (s Share) Whole() bool { return s.Count == s.Of }
 
-// Check refuses what no Split can have made: a share comes over the network.
+// Check rejects what no Split can have made: a share comes over the network.
 func (s Share) Check() error {
 	if s == (Share{}) {
 		return nil
@@ -66,7 +65,7 @@ func (s Share) Check() error {
 	return nil
 }
 
-// Part is how many of n things, numbered from 0, are the share's.
+// Part returns how many of n things, numbered from 0, belong to the share.
 func (s Share) Part(n uint64) uint64 {
 	if s.Whole() {
 		return n
@@ -75,8 +74,7 @@ func (s Share) Part(n uint64) uint64 {
 	return n/s.Of*s.Count + min(max(rest, s.First)-s.First, s.Count)
 }
 
-// Number of the share's own thing k among all; the largest there is beyond
-// what can be counted.
+// Number returns the number among all of the share's own thing k; saturates at the maximum.
 func (s Share) Number(k uint64) uint64 {
 	if s.Whole() {
 		return k
@@ -87,7 +85,7 @@ func (s Share) Number(k uint64) uint64 {
 	return k/s.Count*s.Of + s.First + k%s.Count
 }
 
-// Fraction of the run that the share is.
+// Fraction returns the share as a fraction of the run.
 func (s Share) Fraction() float64 {
 	if s.Whole() {
 		return 1

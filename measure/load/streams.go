@@ -29,42 +29,41 @@ const (
 
 // Opening is the HTTP request that makes a connection one of Messages or Events.
 //
-// Messages are the requests of Config.Mix, as websocket.AppendMessage writes them. Events need
-// no more than a Mix of one, which is not sent: nothing is asked for by number or at
-// a rate. Each event counts as sent and completed; one whose number was skipped, as
-// sent and failed. Its response time is that from its publication to its receipt,
-// where it says when it was published.
+// Messages are the requests of Config.Mix, as websocket.AppendMessage writes them. Events need only
+// a Mix of one, which is not sent: they have no number or rate of requests. Each event counts as
+// sent and completed; one whose number was skipped, as sent and failed. Its response time runs from
+// publication to receipt, if the event says when it was published.
 type Opening struct {
 	Kind Kind
-	// Request as it goes on the wire; of Messages without the key, and without the
-	// empty line that ends it.
+	// Request as it goes on the wire; for Messages without the key and without the empty line that
+	// ends it.
 	Request []byte
-	// Subprotocol tells that Request asks for one.
+	// Subprotocol reports whether Request asks for one.
 	Subprotocol bool
-	// Payloads of the Mix, in its order, which an echo has.
+	// Payloads of the Mix, in its order, to recognize echoes.
 	Payloads [][]byte
 }
 
-// Streams are connections of Messages or Events. What is counted is of the window.
+// Streams has the counts of connections that carry Messages or Events, in the window unless noted.
 type Streams struct {
 	Kind Kind
-	// Setup are the openings before the window, Window those in it: from the
-	// connection's being established (of TLS too) to the end of the answer's head.
-	// Those that did not succeed are Faults of PhaseOpen.
+	// Setup has the openings before the window, Window those in it: from the connection being
+	// established (including TLS) to the end of the response head. Failed ones are Faults of
+	// PhaseOpen.
 	Setup, Window hist.Hist
-	// Echoed of the completed messages were answered with their own payload.
+	// Echoed counts the completed messages that were answered with their own payload.
 	Echoed uint64
-	// Pings that were answered.
+	// Pings counts those answered.
 	Pings uint64
-	// Numbered of the events had a number, from FirstSeq to LastSeq.
+	// Numbered counts the events that had a number, from FirstSeq to LastSeq.
 	Numbered, FirstSeq, LastSeq uint64
-	// Monotonic of the events said when they were published by CLOCK_MONOTONIC of this
-	// host; Early ones of them were received before that, and count as 0 ns. Wall said
-	// it by another host's clock: their time from push to receipt is not measured.
+	// Monotonic counts the events with a publication time on CLOCK_MONOTONIC of this host; Early
+	// those of them that were received before that time, which count as 0 ns. Wall counts those
+	// dated by another host's clock: their time from push to receipt is not measured.
 	Monotonic, Wall, Early uint64
 }
 
-// streams is what a worker has beside its connections where they are such.
+// streams is a worker's state for such connections.
 type streams struct {
 	*Opening
 	conns   []feed
@@ -75,36 +74,36 @@ type streams struct {
 	Streams
 }
 
-// feed is one such connection.
+// feed is the state of one such connection.
 type feed struct {
 	key  string // of the opening
-	head []byte // of the answer, as far as it came
+	head []byte // of the response, as far as received
 
 	frames websocket.Reader
-	echo   int    // bytes of the message at hand that equal those sent; -1: it is no echo
-	pong   []byte // to be sent once what is unsent has left
-	code   uint16 // to close with; 0: CloseNormal
+	echo   int    // bytes of the current message that equal those sent; -1: not an echo
+	pong   []byte // to be sent once the unsent bytes have left
+	code   uint16 // close code; 0: CloseNormal
 
 	body   http1.Body
 	events eventstream.Reader
 	seq    uint64 // of the last event
 }
 
-// clocks are where the run's clock stands on others.
+// clocks relates the run's clock to others.
 type clocks struct {
 	boot        string
 	monotonicNs int64 // CLOCK_MONOTONIC at zero of the run's clock
 }
 
 const (
-	// answerMost bounds the head of the answer to an opening, in bytes.
+	// answerMost bounds the head of the response to an opening, in bytes.
 	answerMost = 16 << 10
-	// skippedMost is how many numbers a server may skip before they are taken for
-	// new ones.
+	// skippedMost is the longest gap in the numbers that counts as skipped events; beyond it the
+	// numbering has restarted.
 	skippedMost = 1 << 32
 )
 
-// Causes of the engine's own.
+// Causes that the engine itself names.
 const (
 	causeOpening  = "connection closed in the opening handshake"
 	causeNoEvents = "content type is not text/event-stream"
@@ -117,7 +116,7 @@ const (
 
 func newStreams(o *Opening, connections int, base time.Time) *streams {
 	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // it never fails (Go 1.24)
+	_, _ = crand.Read(seed[:]) // never fails (Go 1.24)
 	s := &streams{Opening: o, conns: make([]feed, connections), random: rand.NewChaCha8(seed), Streams: Streams{Kind: o.Kind}}
 	s.goodbye = websocket.AppendClose(nil, websocket.CloseNormal, s.mask())
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -133,7 +132,7 @@ func (s *streams) mask() (m websocket.Mask) {
 	return m
 }
 
-// report is the worker's account; nil where connections carry requests.
+// report returns the worker's counts; nil if connections carry requests.
 func (s *streams) report() *Streams {
 	if s == nil {
 		return nil
@@ -141,10 +140,10 @@ func (s *streams) report() *Streams {
 	return &s.Streams
 }
 
-// subscribes tells whether the connections only receive.
+// subscribes reports whether the connections only receive.
 func (s *streams) subscribes() bool { return s != nil && s.Opening.Kind == Events }
 
-// askStream asks for what a connection that stands is to carry.
+// askStream sends the opening request on an established connection.
 func (w *worker) askStream(i uint32, c *conn) {
 	s := &w.streams.conns[i]
 	c.state, c.since = upgrading, w.clock()
@@ -159,7 +158,7 @@ func (w *worker) askStream(i uint32, c *conn) {
 	w.send(i, c, request)
 }
 
-// receivedStream takes what came in on such a connection.
+// receivedStream handles the bytes received on such a connection.
 func (w *worker) receivedStream(i uint32, c *conn, b []byte) {
 	switch {
 	case c.state == upgrading:
@@ -171,7 +170,7 @@ func (w *worker) receivedStream(i uint32, c *conn, b []byte) {
 	}
 }
 
-// receivedAnswer takes the answer to an opening.
+// receivedAnswer handles the response to an opening.
 func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 	s := &w.streams.conns[i]
 	s.head = append(s.head, b...)
@@ -193,7 +192,7 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 			b = s.head[n:]
 			break
 		}
-		s.head = s.head[n:] // an interim one
+		s.head = s.head[n:] // an interim response
 	}
 	if cause := w.refused(s, &r); cause != "" {
 		w.keepError(r.Status, s.head)
@@ -212,7 +211,7 @@ func (w *worker) receivedAnswer(i uint32, c *conn, b []byte) {
 	}
 }
 
-// refused says why an answer does not open the connection, "" where it does.
+// refused returns why a response does not open the connection, "" if it does.
 func (w *worker) refused(s *feed, r *http1.Response) string {
 	list := w.streams.lines.List
 	if w.streams.Opening.Kind == Messages {
@@ -239,7 +238,7 @@ func (w *worker) refused(s *feed, r *http1.Response) string {
 	return causeNoEvents
 }
 
-// receivedFrames takes frames of a WebSocket.
+// receivedFrames handles WebSocket frames.
 func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 	s := &w.streams.conns[i]
 	var freed int32
@@ -254,8 +253,8 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 		b = b[n:]
 		switch is {
 		case websocket.Ping:
-			// Of several in one piece the latest is answered (RFC 6455, section 5.5.3): a
-			// flood of them costs one send for each piece.
+			// Of several pings in one piece only the latest is answered (RFC 6455, section 5.5.3):
+			// a flood of them costs one send per piece.
 			s.pong = websocket.AppendPong(s.pong[:0], s.frames.Control(), w.streams.mask())
 			continue
 		case websocket.Close:
@@ -302,7 +301,7 @@ func (w *worker) receivedFrames(i uint32, c *conn, b []byte) {
 	}
 }
 
-// closedByServer handles a close frame: what has no answer gets none anymore.
+// closedByServer handles a close frame: unanswered messages will get no answer.
 func (w *worker) closedByServer(i uint32, c *conn, s *feed) {
 	code := s.frames.CloseCode()
 	if s.code = code; code == 1005 {
@@ -313,8 +312,8 @@ func (w *worker) closedByServer(i uint32, c *conn, s *feed) {
 	w.fail(i, c, PhaseResponse, cause, cause)
 }
 
-// closeCause names a code of RFC 6455, section 7.4.1; others by their class, so that
-// a server that makes codes up does not make causes up.
+// closeCause names a code of RFC 6455, section 7.4.1; others by their class, so that a server that
+// invents codes does not add causes.
 func closeCause(code uint16) string {
 	name := ""
 	switch code {
@@ -353,8 +352,8 @@ func closeCause(code uint16) string {
 	return "closed by the server: " + strconv.Itoa(int(code)) + ", " + name
 }
 
-// sendPong answers the latest ping, or waits until what is unsent has left: a server
-// that does not read cannot make us hold answers for it.
+// sendPong answers the latest ping, or waits until the unsent bytes have left: a server that does
+// not read cannot make us buffer pongs.
 func (w *worker) sendPong(i uint32, c *conn) {
 	s := &w.streams.conns[i]
 	if s.pong == nil || c.sending || c.state != open {
@@ -368,7 +367,7 @@ func (w *worker) sendPong(i uint32, c *conn) {
 	w.send(i, c, b)
 }
 
-// receivedEvents takes a piece of an event stream.
+// receivedEvents handles a piece of an event stream.
 func (w *worker) receivedEvents(i uint32, c *conn, b []byte) {
 	s := &w.streams.conns[i]
 	for len(b) > 0 {
@@ -392,12 +391,12 @@ func (w *worker) receivedEvents(i uint32, c *conn, b []byte) {
 	}
 }
 
-// gotEvent counts an event that is whole.
+// gotEvent counts a complete event.
 func (w *worker) gotEvent(c *conn, s *feed) {
 	t, m, in := w.tally, s.events.Mark(), w.phase >= measuring
 	t.Sent++
 	t.Completed++
-	t.Statuses[0]++ // as of messages
+	t.Statuses[0]++ // as for messages
 	c.served++
 	w.doneNs = w.now
 	if m.Seq > 0 {
@@ -414,7 +413,7 @@ func (w *worker) gotEvent(c *conn, s *feed) {
 		return
 	}
 	at, same := w.streams.published(m)
-	if !same { // there is no time to record
+	if !same { // no response time to record
 		if in {
 			w.streams.Wall++
 		}
@@ -437,8 +436,9 @@ func (s *Streams) number(seq uint64) {
 	s.LastSeq = max(s.LastSeq, seq)
 }
 
-// published is when an event was, on the run's clock, where it is dated by a clock that both sides read. CLOCK_REALTIME of another
-// host may be milliseconds off, which is more than most events take.
+// published returns when an event was published, on the run's clock, and whether it was dated by a
+// clock that both sides read. CLOCK_REALTIME of another host may be off by milliseconds, more than
+// most events take.
 func (k *clocks) published(m *eventstream.Mark) (at int64, same bool) {
 	if m.MonotonicNs > 0 && string(m.Boot) == k.boot {
 		return m.MonotonicNs - k.monotonicNs, true
@@ -446,7 +446,7 @@ func (k *clocks) published(m *eventstream.Mark) (at int64, same bool) {
 	return 0, false
 }
 
-// streamEnded handles the end of an event stream that the server has ended.
+// streamEnded handles a server's end of an event stream.
 func (w *worker) streamEnded(i uint32, c *conn, err error) {
 	cause := causeEnded
 	if err != nil {
@@ -456,7 +456,7 @@ func (w *worker) streamEnded(i uint32, c *conn, err error) {
 	w.fail(i, c, PhaseResponse, cause, causeDropped)
 }
 
-// streamOver handles the end of what the peer sends, in order where no is 0.
+// streamOver handles the end of the peer's data, orderly if no is 0.
 func (w *worker) streamOver(i uint32, c *conn, no syscall.Errno) {
 	s := &w.streams.conns[i]
 	if no == 0 {
@@ -480,9 +480,9 @@ func (w *worker) streamOver(i uint32, c *conn, no syscall.Errno) {
 	}
 }
 
-// endStream ends what a connection carries that is about to be closed, with a close
-// frame where nothing else waits to be sent. The numbers of events go on with the
-// next connection: what was published meanwhile, it has missed.
+// endStream ends the stream of a connection that is about to be closed, with a close frame if
+// nothing else waits to be sent. The event numbers continue on the next connection: it has missed
+// what was published in between.
 func (w *worker) endStream(i uint32, c *conn) {
 	s := &w.streams.conns[i]
 	if w.streams.Opening.Kind == Messages && c.state == open && !c.sending {
@@ -497,7 +497,7 @@ func (w *worker) endStream(i uint32, c *conn) {
 	s.body, s.head, s.pong, s.echo, s.code = http1.Body{}, nil, nil, 0, 0
 }
 
-// add adds those of another worker.
+// add adds another worker's counts.
 func (s *Streams) add(one *Streams) {
 	s.Setup.Merge(&one.Setup)
 	s.Window.Merge(&one.Window)
@@ -510,12 +510,12 @@ func (s *Streams) add(one *Streams) {
 	s.LastSeq = max(s.LastSeq, one.LastSeq)
 }
 
-// counts are the plain numbers, in the order of the wire.
+// counts returns the plain numbers, in wire order.
 func (s *Streams) counts() []*uint64 {
 	return []*uint64{&s.Echoed, &s.Pings, &s.Numbered, &s.Monotonic, &s.Wall, &s.Early}
 }
 
-// append adds the streams, or that there are none, to the binary form of a result.
+// append adds the streams, or their absence, to the binary form of a result.
 func (s *Streams) append(b []byte) []byte {
 	if s == nil {
 		return append(b, 0)

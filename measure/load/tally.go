@@ -7,24 +7,24 @@ const (
 	PhaseConnect  = "connect"
 	PhaseIdle     = "idle" // the connection had no request
 	PhaseTLS      = "tls"  // a handshake
-	PhaseOpen     = "open" // the opening of a WebSocket, or of an event stream
+	PhaseOpen     = "open" // the opening of a WebSocket or an event stream
 	PhaseSend     = "send"
 	PhaseResponse = "response"
 )
 
 // Fault is one cause of failure in one phase.
 type Fault struct {
-	// Phase is one of those above.
+	// Phase is one of the constants above.
 	Phase string
 	// Cause is an errno name, "timeout", or what was wrong with the response.
 	Cause string
 }
 
-// OfRequest tells whether each such fault is one failed request; the others are
-// what happened to connections that had none.
+// OfRequest reports whether each such fault is one failed request; the others are faults of
+// connections without one.
 func (f Fault) OfRequest() bool { return f.Phase == PhaseSend || f.Phase == PhaseResponse }
 
-// Tally counts what one worker did in one interval, or all of them in all.
+// Tally counts what one worker did in one interval, or all of them together.
 type Tally struct {
 	// StartNs and EndNs on the run's clock; EndNs - StartNs is the true width.
 	StartNs, EndNs int64
@@ -35,18 +35,17 @@ type Tally struct {
 	Failed    uint64
 	// Bad counts completed responses with an unexpected status.
 	Bad uint64
-	// Read and Written are bytes above TCP. Written are those of all requests
-	// that were sent; a connection that broke may have taken fewer.
+	// Read and Written are bytes above TCP. Written counts all requests sent; a broken connection
+	// may have taken fewer.
 	Read, Written uint64
-	// Reconnects counts connections opened again; Resent the requests that
-	// went out again because a server closed a kept connection before it took
-	// them.
+	// Reconnects counts reopened connections; Resent the requests sent again because a server
+	// closed a kept-alive connection before taking them.
 	Reconnects, Resent uint64
-	// Closes are the connections that the server ended after responses on them.
+	// Closes counts the connections that the server ended after responses on them.
 	Closes Closes
 
-	// At EndNs. Behind, due and not sent, is an estimate at the mean rate. Of a
-	// Result's total only InFlight is set, exactly as it is at the very end.
+	// At EndNs. Behind, the backlog of requests due and not sent, is an estimate at the mean rate.
+	// Of a Result's total only InFlight is set, exactly as it is at the very end.
 	InFlight  uint64
 	Behind    uint64
 	Connected int
@@ -60,39 +59,38 @@ type Tally struct {
 
 	Batching
 	Shaken
-	// CPUNs of the worker's thread, and the share of one CPU that was; after a
-	// merge those of the busiest worker.
+	// CPUNs of the worker's thread, and that as a share of one CPU; after a merge those of the
+	// busiest worker.
 	CPUNs int64
 	Busy  float64
 }
 
-// Shaken is what TLS handshakes came to.
+// Shaken has the totals of TLS handshakes.
 type Shaken struct {
-	// Handshakes that succeeded, and CPU time that the workers spent on all of them,
-	// without their system calls.
+	// Handshakes that succeeded, and the workers' CPU time for all of them, without their system
+	// calls.
 	Handshakes     uint64
 	HandshakeCPUNs int64
 }
 
-// Batching is how completions came: one by one, or several at once.
+// Batching is how completions arrived: one by one, or several at once.
 type Batching struct {
-	// Batches counts waits that brought completions, Waits all of them.
+	// Batches counts waits that returned completions, Waits all waits.
 	Batches, Waits uint64
 	// BatchNs is the time from reaping a batch to its last send being queued.
 	BatchNs, BatchMaxNs int64
-	// GatherNs is how long the engine waited for further completions, at most.
+	// GatherNs is the longest time that the engine may wait for further completions.
 	GatherNs int64
 }
 
-// Closes counts connections that the server ended after it had answered on them, by
-// what they were at. A keep-alive limit ends all of them after the same number of
-// responses; a timeout, or a server that drops connections, does not.
+// Closes counts connections that the server ended after responses on them, by their state. A
+// keep-alive limit ends all of them after the same number of responses; a timeout, or a server that
+// drops connections, does not.
 type Closes struct {
-	Announced uint64 // by the response: Connection: close, or a body that ends so
+	Announced uint64 // by the response: Connection: close, or a body delimited by the close
 	Idle      uint64 // without a request
 	InFlight  uint64 // with requests that had no response yet
-	// Most is the largest number of responses that one of them had, AtMost how many
-	// had that number.
+	// Most is the largest number of responses on one of them; AtMost counts those with that number.
 	Most, AtMost uint64
 }
 
@@ -125,9 +123,8 @@ type TargetTally struct {
 	Response          hist.Hist
 }
 
-// newTally is an empty tally of a run with so many targets. One that is decoded
-// has to be made for the run's number: how much memory it takes must not depend on
-// what the network sends.
+// newTally returns an empty tally of a run with so many targets. One to be decoded must be made for
+// the run's number: its memory must not depend on what the network sends.
 func newTally(targets int) *Tally {
 	t := &Tally{Faults: map[Fault]uint64{}}
 	if targets > 1 {
@@ -139,8 +136,7 @@ func newTally(targets int) *Tally {
 	return t
 }
 
-// add merges what others did into t: counts and histograms add up, peaks stay
-// peaks.
+// add merges other workers' counts into t: counts and histograms add up, peaks stay peaks.
 func (t *Tally) add(o *Tally) {
 	t.count(o)
 	t.InFlight += o.InFlight
@@ -161,7 +157,7 @@ func (t *Tally) extend(o *Tally) {
 	t.EndNs = o.EndNs
 }
 
-// count adds up what is counted in both.
+// count adds up the fields that both count.
 func (t *Tally) count(o *Tally) {
 	t.Sent += o.Sent
 	t.Completed += o.Completed
@@ -202,7 +198,7 @@ func (t *TargetTally) add(o *TargetTally) {
 	t.Response.Merge(&o.Response)
 }
 
-// clear empties t for the next interval without giving up its memory.
+// clear empties t for the next interval, keeping its memory.
 func (t *Tally) clear() {
 	faults, targets := t.Faults, t.ByTarget
 	t.Response.Reset()

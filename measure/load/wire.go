@@ -16,16 +16,15 @@ const (
 	resultVersion = 7
 )
 
-// NewResult is an empty result of a run with so many targets, to be decoded
-// into.
+// NewResult returns an empty result of a run with so many targets, to decode into.
 func NewResult(targets int) *Result {
 	return &Result{Total: *newTally(targets), Setup: map[Fault]uint64{}}
 }
 
-// AppendBinary adds the exact binary form of a tally to b: every exported field,
-// numbers as varints and of histograms and statuses what is not 0. The form is
-// versioned; an agent and its controller speak the same. 100 ms of 64 connections
-// at full speed take 5 KB, 6 at most (measured). The error is always nil.
+// AppendBinary appends the exact binary form of a tally to b: every exported field, numbers as
+// varints, and the nonzero entries of histograms and statuses. The form is versioned; an agent and
+// its controller use the same version. 100 ms of 64 connections at full speed take 5 KB, at most 6
+// (measured). The error is always nil.
 func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, tallyVersion)
 	warmup := byte(0)
@@ -67,7 +66,7 @@ func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// counts are the plain numbers of a tally, in the order of the wire.
+// counts returns the plain numbers of a tally, in wire order.
 func (t *Tally) counts() []*uint64 {
 	return []*uint64{
 		&t.Sent, &t.Completed, &t.Failed, &t.Bad, &t.Read, &t.Written, &t.Reconnects, &t.Resent,
@@ -76,7 +75,7 @@ func (t *Tally) counts() []*uint64 {
 	}
 }
 
-// times likewise; none of them is below 0.
+// times does the same for durations, none of which is negative.
 func (t *Tally) times() []*int64 {
 	return []*int64{&t.BatchNs, &t.BatchMaxNs, &t.GatherNs, &t.CPUNs, &t.HandshakeCPUNs}
 }
@@ -105,7 +104,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// sized adds what append adds, with its length before it.
+// sized adds what form appends, preceded by its length.
 func sized(b []byte, form func([]byte) ([]byte, error)) []byte {
 	at := len(b)
 	b, _ = form(append(b, 0, 0, 0, 0)) // the forms' errors are always nil
@@ -129,10 +128,9 @@ func appendFaults(b []byte, faults map[Fault]uint64) []byte {
 	return b
 }
 
-// UnmarshalBinary reads what AppendBinary wrote, all of b, in place of what t
-// holds. t has to be made for the number of the run's targets (newTally). It
-// refuses what no tally can be, and then t is empty. Besides t's own memory it
-// takes no more than the length of b warrants.
+// UnmarshalBinary decodes what AppendBinary wrote, all of b, and replaces t. t must be made for the
+// run's number of targets (newTally). Input that no tally can have is an error, and leaves t empty.
+// Apart from t's own memory it allocates no more than the length of b warrants.
 func (t *Tally) UnmarshalBinary(b []byte) error {
 	t.clear()
 	if t.Faults == nil {
@@ -148,9 +146,8 @@ func (t *Tally) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// AppendBinary adds the exact binary form of a result to b: every exported
-// field, those of the workers too. Started keeps its instant, not its zone. The
-// error is always nil.
+// AppendBinary appends the exact binary form of a result to b: every exported field, and those of
+// the workers. Started keeps its instant, not its zone. The error is always nil.
 func (r *Result) AppendBinary(b []byte) ([]byte, error) {
 	b = sized(append(b, resultVersion), r.Total.AppendBinary)
 	b = appendFaults(b, r.Setup)
@@ -195,7 +192,7 @@ func (r *Result) counts() []*uint64 {
 	return []*uint64{&r.Carried, &r.Asked, &r.Unsent, &r.LateAtEnd, &r.AllocatedBytes}
 }
 
-// times of a result; StartLateNs may be -1.
+// times returns the durations of a result; StartLateNs may be -1.
 func (r *Result) times() []*int64 {
 	return []*int64{&r.WindowNs, &r.StartLateNs, &r.UserNs, &r.SystemNs}
 }
@@ -207,8 +204,7 @@ func appendEdges(b []byte, e *Edges) []byte {
 	return binary.AppendVarint(binary.AppendVarint(append(b, 1), e.CarriedNs), e.InFlightNs)
 }
 
-// appendLone adds the lone requests and the first answers, of either whether
-// there are any.
+// appendLone adds the lone requests and the first responses, or their absence.
 func appendLone(b []byte, l *Lone, first *hist.Hist) []byte {
 	if l == nil {
 		b = append(b, 0)
@@ -228,8 +224,8 @@ func appendLone(b []byte, l *Lone, first *hist.Hist) []byte {
 	return sized(append(b, 1), first.AppendBinary)
 }
 
-// UnmarshalBinary reads what AppendBinary wrote, all of b, in place of what r
-// holds; see Tally.UnmarshalBinary, and NewResult.
+// UnmarshalBinary decodes what AppendBinary wrote, all of b, and replaces r; see
+// Tally.UnmarshalBinary and NewResult.
 func (r *Result) UnmarshalBinary(b []byte) error {
 	r.clear()
 	in := reader{b: b}
@@ -242,7 +238,7 @@ func (r *Result) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// clear empties a result but for the room of its targets.
+// clear empties a result, keeping the memory of its targets.
 func (r *Result) clear() {
 	targets := r.Total.ByTarget
 	*r = Result{Setup: map[Fault]uint64{}}

@@ -12,8 +12,8 @@ import (
 	"ceiling/internal/tlsconn"
 )
 
-// shared is what the workers of a run have in common. All of it is written
-// before they start but for the two atomics, which the coordinator writes.
+// shared is what the workers of a run have in common. It is written before they start, except for
+// the two atomics, which the coordinator writes.
 type shared struct {
 	Config
 	script *script
@@ -27,8 +27,8 @@ type shared struct {
 	schedule schedule
 }
 
-// worker is one OS thread with its own ring, connections and tally. Nothing of
-// it is shared; tallies leave through a channel once an interval.
+// worker is one OS thread with its own ring, connections and tally. It shares none of them; it
+// hands over a tally through a channel once per interval.
 type worker struct {
 	*shared
 	id          int
@@ -37,46 +37,46 @@ type worker struct {
 	ring        *ring.Ring
 	learned     []http1.Learned
 	conns       []conn
-	flights     []flight // pipelining entries for each connection
+	flights     []flight // pipelining entries per connection
 	lagNs       int64    // lag and number of requests not yet in the tally
 	lagN        uint64
 	closedAfter uint32 // responses of the last connection that ended idle
-	cutAfter    uint32 // likewise, with requests on the wire
+	cutAfter    uint32 // the same for the last that ended with requests on the wire
 	batch       []ring.Event
-	rounds      uint64   // waits since the beginning
-	fresh       []uint32 // connections with requests that leave with the next Wait
+	rounds      uint64   // waits so far
+	fresh       []uint32 // connections whose requests leave with the next Wait
 	eager       []uint32 // connections that send once the batch is done
 	slots       slotQueue
-	reopen      []uint32 // closed connections in no order
-	dialNs      int64    // when the first of them may be tried again
+	reopen      []uint32 // closed connections, unordered
+	dialNs      int64    // when the first of them may be retried
 	openLoop    bool
 	arrivals    arrivals
-	nextDue     int64 // run's clock; of the next arrival
-	quota       int64 // requests still to be given to slots, -1 without limit, as before the load
-	granted     int64 // quota at its beginning
-	countFromNs int64 // latencies of requests due before are left out
+	nextDue     int64 // next arrival, run's clock
+	quota       int64 // requests left to assign to slots; -1: no limit, as before the load
+	granted     int64 // initial quota
+	countFromNs int64 // latencies of requests due earlier are left out
 	inFlight    int64
 	carried     int64 // inFlight when the window opened
-	carriedNs   int64 // and how long the requests of its slots had then waited, all together
+	carriedNs   int64 // and how long the requests of its slots had waited by then, in sum
 	connected   int
 	downNs      int64 // since when connected has been 0
 	pending     int   // connects under way
 	opened      int
-	attempted   int // first attempts that have ended, well or not
+	attempted   int // first attempts that have ended, in success or failure
 	phase       phase
-	alone       *alone  // while it sends one request at a time, and what came of it
-	first       *firsts // the first answers of the load; nil: they are not looked at
+	alone       *alone  // the lone requests and their results
+	first       *firsts // the first responses of the load; nil: not measured
 	now         int64
 	windowNs    int64  // when the window opens, run's clock
 	endNs       int64  // when it closes; maxTime without a duration
 	firstNs     int64  // the first request left; 0 none yet
-	firstDueNs  int64  // when it was due
-	doneNs      int64  // the last request that was completed, or failed
-	sentNs      int64  // the last time that requests were sent
-	lastNs      int64  // the end of what is counted, once the work is done
+	firstDueNs  int64  // when that was due
+	doneNs      int64  // the last request that completed or failed
+	sentNs      int64  // the last time requests were sent
+	lastNs      int64  // end of the counted time, once the work is done
 	originNs    int64  // zero of the schedule
-	lateAtEnd   uint64 // requests due and not sent when the window closed
-	drainNs     int64  // when waiting for the last answers ends
+	lateAtEnd   uint64 // requests due but not sent when the window closed
+	drainNs     int64  // deadline of the wait for the last responses
 	tickNs      int64
 	expireNs    int64
 	tally       *Tally
@@ -84,15 +84,15 @@ type worker struct {
 	out         chan<- delivery
 	delay       *sys.RunDelay
 	gathering   gathering
-	handedOver  uint64 // completed requests of the tallies that left
-	cpuNs       int64  // thread CPU when it was read last, at cpuAtNs
+	handedOver  uint64 // completed requests of the tallies handed over
+	cpuNs       int64  // thread CPU at the last reading, at cpuAtNs
 	cpuAtNs     int64
 	windowCPUNs int64
 	windowDelay int64
 	errors      []ErrorResponse // the first of each unexpected status
 	tls         *secure         // nil: plain
-	long        bool            // a long body came: discard.go
-	h2          *h2             // nil: no connection may speak it
+	long        bool            // a long body was received: discard.go
+	h2          *h2             // nil: no connection may use it
 	streams     *streams        // nil: the connections carry requests
 }
 
@@ -101,38 +101,37 @@ type delivery struct {
 	worker int
 	tally  *Tally
 	last   bool
-	report *WorkerReport // with the last
+	report *WorkerReport // with the last delivery
 	err    error
-	// ready comes without a tally: the first attempts to connect have ended,
-	// connected of them well.
+	// ready comes without a tally: the first connect attempts have ended, connected of them in
+	// success.
 	ready     bool
 	connected int
 }
 
-// phase is where a worker is in its life. Each follows the one before it; a
-// closed loop alone has lone requests and awaits first answers, and that only
-// where it was asked to.
+// phase is a worker's stage. Each follows the one before it; only a closed loop has lone requests
+// and awaits first responses, and only if configured.
 type phase uint8
 
 const (
-	opening   phase = iota // the first attempts to connect are under way
-	probing                // lone requests are sent, one after the other: lone.go
+	opening   phase = iota // the first connect attempts are under way
+	probing                // sending lone requests, one after the other: lone.go
 	waiting                // for the start
-	starting               // the load has begun, and some connections await their first answer
-	warming                // all have it
+	starting               // the load has begun; some connections await their first response
+	warming                // every connection has had its first response
 	measuring              // the window is open
-	draining               // the window's time is over: nothing new is sent
+	draining               // the window has closed: nothing new is sent
 )
 
 const maxTime = int64(1) << 62
 
-// maxPending bounds the connects under way, so that a small accept queue is
-// not overrun by our own start: Linux's default somaxconn was 128 until 5.4.
+// maxPending bounds the pending connects, so that our own start does not overflow a short accept
+// queue: Linux's default somaxconn was 128 until 5.4.
 const maxPending = 64
 
 func (w *worker) clock() int64 { return int64(time.Since(w.base)) }
 
-// loop is the life of a worker: submit, wait, read the clock, handle.
+// loop is the worker's event loop: submit, wait, read the clock, handle.
 func (w *worker) loop() error {
 	for before := w.clock(); ; {
 		if len(w.reopen) > 0 && w.pending < maxPending {
@@ -144,7 +143,7 @@ func (w *worker) loop() error {
 			w.release()
 			before = w.clock()
 		}
-		if len(w.eager) > 0 { // of a beginning, a schedule, an expiry: work sends for its own
+		if len(w.eager) > 0 { // from a start, a schedule or an expiry: work sends its own
 			w.transmitAll()
 			before = w.clock()
 		}
@@ -155,21 +154,21 @@ func (w *worker) loop() error {
 			return err
 		}
 		w.rounds++
-		// The clock is read once per batch, after it is reaped: an event is
-		// never dated before it was seen.
+		// The clock is read once per batch, after it is reaped: no event is dated before it was
+		// seen.
 		w.now = w.clock()
 		if w.turn() {
 			return nil
 		}
-		// The reading after the work dates what is sent next, too: each costs about a
-		// tenth of what a response does in user space.
+		// The reading after the work also dates what is sent next: a reading costs about a tenth of
+		// a response's user time.
 		if len(events) > 0 {
 			before = w.work(events)
 		} else {
 			before = w.clock()
 		}
-		// Behind the events: what came while this thread stood still is no
-		// timeout.
+		// After the events: responses that arrived while this thread was not running are no
+		// timeouts.
 		if w.now >= w.expireNs {
 			w.expire()
 			before = w.clock()
@@ -177,14 +176,14 @@ func (w *worker) loop() error {
 		if w.now >= w.gathering.untilNs {
 			w.tryOther()
 		}
-		// Asked here too, so that nobody waits for events once all is answered.
+		// Checked here too: once every response is in, no event would wake the loop.
 		if w.inFlight == 0 && w.phase >= measuring && w.finished() {
 			return nil
 		}
 	}
 }
 
-// work handles a batch, and tells when it was done.
+// work handles a batch, and returns when it was done.
 func (w *worker) work(events []ring.Event) (doneNs int64) {
 	w.batch = events
 	for i := range events {
@@ -199,7 +198,7 @@ func (w *worker) work(events []ring.Event) (doneNs int64) {
 	return doneNs
 }
 
-// patience is how long the next Wait may take.
+// patience returns how long the next Wait may take.
 func (w *worker) patience(now int64) ring.Patience {
 	until := min(w.tickNs, w.expireNs, now+int64(100*time.Millisecond))
 	if w.phase < starting {
@@ -223,8 +222,8 @@ func (w *worker) patience(now int64) ring.Patience {
 	return w.gathering.patienceFor(ring.Patience{Timeout: time.Duration(max(until-now, 0))})
 }
 
-// turn passes the boundaries of time: the load begins, the window opens and
-// closes, an interval ends. It tells whether the work is done.
+// turn handles the time boundaries: the load begins, the window opens or closes, an interval ends.
+// It reports whether the work is done.
 func (w *worker) turn() (done bool) {
 	if w.phase < starting {
 		w.prepare()
@@ -242,10 +241,9 @@ func (w *worker) turn() (done bool) {
 	return w.phase >= measuring && w.finished()
 }
 
-// finished tells that the window has closed and no answer is to be waited
-// for. A closed loop leaves what is in flight then; an open loop waits for it
-// within bounds, for those requests were due. The end of what is counted is
-// then that of the last answer or of the last request, not of the waiting.
+// finished reports whether the window has closed and no response is awaited. A closed loop abandons
+// what is in flight; an open loop waits for it, up to a limit, because those requests were due. The
+// counted time then ends with the last response or request, not with the wait.
 func (w *worker) finished() bool {
 	if w.now >= w.endNs && w.phase == measuring {
 		w.phase = draining
@@ -266,12 +264,12 @@ func (w *worker) finished() bool {
 		return true
 	case w.Duration == 0 && w.connected == 0 && w.now-w.downNs > int64(w.Timeout)+2*maxBackoffNs:
 		w.lastNs = w.now
-		return true // nobody is there, and no time would end the waiting
+		return true // no connection is left, and no deadline would end the wait
 	}
 	return false
 }
 
-// answered tells that all that was to be sent was, and has its answer.
+// answered reports whether everything to be sent was sent and has its response.
 func (w *worker) answered() bool {
 	if w.inFlight > 0 || w.quota > 0 || w.openLoop && w.nextDue < maxTime {
 		return false
@@ -284,7 +282,7 @@ func (w *worker) answered() bool {
 	return true
 }
 
-// lengthNs is the length of the schedule in the window.
+// lengthNs returns the length of the schedule in the window.
 func (w *worker) lengthNs() int64 {
 	if w.Duration == 0 {
 		return maxTime / 2
@@ -292,8 +290,8 @@ func (w *worker) lengthNs() int64 {
 	return int64(w.Duration)
 }
 
-// prepare does what comes before the load: the first attempts to connect, the
-// lone requests, the wait for the start.
+// prepare does what precedes the load: the first connect attempts, the lone requests, the wait for
+// the start.
 func (w *worker) prepare() {
 	if w.phase == opening && w.attempted == len(w.conns) {
 		w.beAlone()
@@ -306,7 +304,7 @@ func (w *worker) prepare() {
 	}
 }
 
-// ready says that what comes before the start is done.
+// ready reports to the coordinator that this worker can start.
 func (w *worker) ready() {
 	w.phase = waiting
 	w.out <- delivery{worker: w.id, ready: true, connected: w.connected}
@@ -321,11 +319,11 @@ func (w *worker) begin(start int64) {
 		w.endNs = w.windowNs + int64(w.Duration)
 		w.drainNs = w.endNs + int64(w.Drain)
 	}
-	// Intervals end at whole multiples from the window's opening, for every
-	// worker, however late it comes here; the first after the start.
+	// Intervals end at whole multiples of their length from the window's opening, for every worker,
+	// however late it gets here; the first ends after the start.
 	w.tickNs = w.windowNs - (int64(w.Warmup)-1)/int64(w.Interval)*int64(w.Interval)
 	w.tally.StartNs = start
-	w.handOver(start, w.spare()) // what went wrong while connecting
+	w.handOver(start, w.spare()) // the faults while connecting
 	if w.Warmup == 0 {
 		w.openWindow()
 	}
@@ -343,19 +341,19 @@ func (w *worker) begin(start int64) {
 	for i := range w.conns {
 		c := &w.conns[i]
 		if w.quota >= 0 && c.state != open {
-			c.parked = int32(w.pipelining) // others may have its share
+			c.parked = int32(w.pipelining) // others may use its share
 			continue
 		}
 		w.supply(uint32(i), c, int32(w.pipelining))
 		w.transmit(uint32(i), c)
 	}
-	if w.phase == measuring { // without a warm-up they come due after the window has opened
+	if w.phase == measuring { // without a warm-up they come due after the window opens
 		w.carriedNs = w.waited(w.windowNs)
 	}
 }
 
-// openWindow ends the warm-up: what was counted until now is handed over as
-// such, and what is in flight is carried into the window.
+// openWindow ends the warm-up: it hands over the counts so far as warm-up, and carries the requests
+// in flight into the window.
 func (w *worker) openWindow() {
 	w.cutAt(w.windowNs)
 	w.choose()
@@ -385,7 +383,7 @@ func (w *worker) runDelay() int64 {
 	return ns
 }
 
-// dial opens connections that are closed and may be tried, within bounds.
+// dial opens closed connections that may be retried, up to maxPending.
 func (w *worker) dial(now int64) {
 	if now < w.dialNs {
 		return
@@ -412,8 +410,8 @@ func (w *worker) dial(now int64) {
 	w.reopen = kept
 }
 
-// unneeded tells that a new connection would have no request: all that were
-// asked for have been given out.
+// unneeded reports whether a new connection would have no request: all requested ones have been
+// assigned.
 func (w *worker) unneeded(c *conn) bool {
 	return w.NewConnections && w.phase >= starting && w.quota == 0 && c.waiting == 0
 }
@@ -432,7 +430,7 @@ func (w *worker) connect(i uint32, c *conn, now int64) {
 	w.ring.Connect(fd, &w.Address, c.tag(i))
 }
 
-// socket for connection i, with the local address whose turn it is.
+// socket opens the socket of connection i, bound to the next local address.
 func (w *worker) socket(i uint32) (int, error) {
 	fd, err := w.Address.Socket()
 	if err != nil || len(w.sources) == 0 {
@@ -445,7 +443,7 @@ func (w *worker) socket(i uint32) (int, error) {
 	return fd, err
 }
 
-// connectFailed counts an attempt that came to nothing.
+// connectFailed counts a failed connect.
 func (w *worker) connectFailed(c *conn, phase, cause string) {
 	w.firstAttemptEnded(c)
 	w.tally.Faults[Fault{phase, cause}]++
@@ -461,8 +459,8 @@ func (w *worker) firstAttemptEnded(c *conn) {
 	}
 }
 
-// expire looks for connects and requests that took too long. It runs ten
-// times per timeout, at most a thousand times a second.
+// expire looks for connects and requests that timed out. It runs ten times per timeout, at most a
+// thousand times a second.
 func (w *worker) expire() {
 	limit := int64(w.Timeout)
 	w.expireNs = w.now + min(max(limit/10, 1e6), 1e8)
@@ -490,7 +488,7 @@ func (w *worker) expire() {
 	}
 }
 
-// wake puts requests into the slots of a connection that had none.
+// wake puts requests into a connection's parked slots.
 func (w *worker) wake(i uint32, c *conn) {
 	n := c.parked
 	c.parked = 0
@@ -501,8 +499,7 @@ func (w *worker) wake(i uint32, c *conn) {
 	w.supply(i, c, n)
 }
 
-// abandon gives up a connect, with the requests that an earlier connection had
-// lost.
+// abandon gives up a connect, along with the requests that an earlier connection lost.
 func (w *worker) abandon(i uint32, c *conn, phase, cause string) {
 	if c.resend > 0 {
 		w.fail(i, c, PhaseResponse, causeClosed, causeClosed)
@@ -512,7 +509,7 @@ func (w *worker) abandon(i uint32, c *conn, phase, cause string) {
 	w.connectFailed(c, phase, cause)
 }
 
-// handle takes one event. Those of an earlier connection are dropped.
+// handle handles one event. It drops those of an earlier connection.
 func (w *worker) handle(ev *ring.Event) {
 	i := ev.Tag.Index()
 	c := &w.conns[i]
@@ -556,14 +553,14 @@ func (w *worker) handle(ev *ring.Event) {
 			w.fail(i, c, PhaseSend, sys.ErrnoName(ev.Err), causeDropped)
 			return
 		}
-		// The peer is gone, but what it answered before may still be unread: an
-		// early answer to a large request, say. The receive's end follows.
+		// The peer has closed, but an earlier response may still be unread: an early one to a large
+		// request, say. The end of the receive follows.
 		c.sending, c.sendErr = true, ev.Err
 	}
 }
 
-// over handles the end of what the peer sends: in order where no is 0 or
-// EPIPE, which says that it had closed before we wrote.
+// over handles the end of the peer's data: orderly if no is 0, or EPIPE, which means that the peer
+// had closed before we wrote.
 func (w *worker) over(i uint32, c *conn, no syscall.Errno) {
 	if c.state == shaking {
 		w.shakeOver(i, c, no)
@@ -594,9 +591,9 @@ func (w *worker) over(i uint32, c *conn, no syscall.Errno) {
 	}
 }
 
-// sendFailure looks for a failed send of a connection in the batch at hand. The
-// kernel tells of a reset once: where the send has heard it, the receive sees an
-// orderly end, and epoll's receives come first in a batch.
+// sendFailure looks for a failed send of a connection in the current batch. The kernel reports a
+// reset once: if the send got it, the receive sees an orderly end, and epoll's receives come first
+// in a batch.
 func (w *worker) sendFailure(t ring.Tag) syscall.Errno {
 	for i := range w.batch {
 		if ev := &w.batch[i]; ev.Tag == t && ev.Kind == ring.SendFailed {
@@ -623,7 +620,7 @@ func (w *worker) connectEnded(i uint32, c *conn, no syscall.Errno) {
 	w.stands(i, c)
 }
 
-// stands takes a connection that is ready for requests.
+// stands puts an established connection to use.
 func (w *worker) stands(i uint32, c *conn) {
 	if w.streams != nil && c.state != upgrading {
 		w.askStream(i, c)
@@ -642,7 +639,7 @@ func (w *worker) stands(i uint32, c *conn) {
 	w.transmit(i, c)
 }
 
-// received frames what came in.
+// received frames the bytes received.
 func (w *worker) received(i uint32, c *conn, b []byte) {
 	if w.streams != nil {
 		w.receivedStream(i, c, b)
@@ -709,8 +706,7 @@ func (w *worker) received(i uint32, c *conn, b []byte) {
 	}
 }
 
-// whole takes the answer that is complete, and tells whether the connection ends
-// with it.
+// whole handles a complete response, and reports whether the connection ends with it.
 func (w *worker) whole(i uint32, c *conn) (last bool) {
 	closing := c.reader.Closing()
 	w.complete(i, c, 1, c.reader.Status())
@@ -724,9 +720,9 @@ func (w *worker) whole(i uint32, c *conn) (last bool) {
 	return false
 }
 
-// overfull fails the last request on the wire, whose response came with bytes
-// behind it that no request had asked for: two answers, or a body where there is
-// none. What comes later than the response finds no request, or the next one.
+// overfull fails the last request on the wire, whose response was followed by bytes that no request
+// had asked for: two responses, or a body where none is allowed. Bytes that arrive later than the
+// response find no request, or the next one.
 func (w *worker) overfull(i uint32, c *conn, freed int32) {
 	w.renew(i, c, freed)
 	w.fail(i, c, PhaseResponse, causeExtra, causeDropped)
@@ -763,13 +759,12 @@ func (w *worker) ended(i uint32, c *conn) {
 	w.lost(i, c)
 }
 
-// limited tells a keep-alive limit from a fault where a connection ends between
-// two responses with requests on the wire. Both may look alike: a server that
-// closes while a request it has not read is in its queue makes its kernel send
-// a reset (net/ipv4/tcp.c __tcp_close, RFC 1122 section 4.2.2.13). But a limit
-// ends every connection after the same number of responses, and a fault hits
-// at any. The first such end has nothing to be compared with and is taken for a
-// limit; an end after another number than the one before it is a fault.
+// limited tells a keep-alive limit from a fault when a connection ends between two responses with
+// requests on the wire. Both may look alike: if a server closes while its queue holds an unread
+// request, its kernel sends a reset (net/ipv4/tcp.c __tcp_close, RFC 1122 section 4.2.2.13). But a
+// limit ends every connection after the same number of responses, and a fault after any number. The
+// first such end has nothing to compare with and counts as a limit; an end after a different number
+// than the previous one is a fault.
 func (w *worker) limited(c *conn) bool {
 	if c.served == 0 {
 		return false
