@@ -18,43 +18,41 @@ import (
 	"ceiling/record"
 )
 
-// AgentOptions are what an agent offers, and to whom.
+// AgentOptions configure what an agent offers, and to whom.
 type AgentOptions struct {
 	Name    string
 	Version string
-	// Loads and Observes are the roles that it takes.
+	// Loads and Observes are the roles that it accepts.
 	Loads, Observes bool
 	Allow           AllowList
 	Caps            Caps
-	// Grace is how long it works without a word of the driver, 0: 10 s.
+	// Grace is how long it continues without hearing from the driver; 0: 10 s.
 	Grace time.Duration
-	// Log is told of every event, one line each, from any goroutine.
+	// Log receives every event, one line each, from any goroutine.
 	Log func(string)
 	// NIC and its speed, for About.
 	NIC              string
 	NICBitsPerSecond float64
-	// CapacityPerS, for About; 0 not known.
+	// CapacityPerS, for About; 0: unknown.
 	CapacityPerS float64
 
 	engine Engine    // nil: run.DoShare
-	here   func()    // told once it can be found; nil: nobody
-	clock  *ownClock // nil: a true one
+	here   func()    // called once it can be discovered; may be nil
+	clock  *ownClock // nil: the real one
 	find   Lookup    // nil: this host's resolver
 }
 
 const (
 	graceDefault = 10 * time.Second
-	// beatEvery is how often a driver says that it is there, and how often an
-	// agent sends what it has.
+	// beatEvery is the interval of a driver's heartbeats, and of an agent's reports.
 	beatEvery = time.Second
-	// watchEvery is how often an agent looks whether its time is up.
+	// watchEvery is how often an agent checks its deadlines.
 	watchEvery = 100 * time.Millisecond
-	// obeyWithin is how long an engine may take to end once it is told to.
+	// obeyWithin is how long an engine may take to end after a stop.
 	obeyWithin = 30 * time.Second
 )
 
-// ownClock is an agent's clock: nanoseconds since it began. Tests give it an
-// offset, and another speed.
+// ownClock is an agent's clock: nanoseconds since its start. Tests give it an offset and a drift.
 type ownClock struct {
 	base   time.Time
 	offset int64
@@ -66,12 +64,12 @@ func (c *ownClock) now() int64 {
 	return c.offset + int64(past) + int64(float64(past)*c.drift)
 }
 
-// time is when it shows a number.
+// time converts a reading of the clock to a time.
 func (c *ownClock) time(at int64) time.Time {
 	return c.base.Add(time.Duration(float64(at-c.offset) / (1 + c.drift)))
 }
 
-// Agent offers this machine. It is idle, or at one run.
+// Agent offers this machine. It is idle, or takes part in one run.
 type Agent struct {
 	o      AgentOptions
 	env    record.Environment
@@ -82,7 +80,7 @@ type Agent struct {
 	life    life
 	session *session
 	ended   sync.WaitGroup // sessions
-	stopAt  int64          // when the engine was told to end; 0 not
+	stopAt  int64          // when the engine was told to stop; 0: not
 }
 
 func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
@@ -108,9 +106,9 @@ func newAgent(conn *bus.Conn, o AgentOptions) *Agent {
 	return a
 }
 
-// Serve makes this machine an agent, over its connection, until the context
-// ends: then its run is stopped and told first. Its error is one that it cannot
-// go on with, bus.IsTokenOver among them.
+// Serve makes this machine an agent, over its connection, until the context ends: then it stops its
+// run and reports the result before it returns. It returns only errors it cannot recover from,
+// bus.IsTokenOver among them.
 func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 	a := newAgent(conn, o)
 	stop, err := conn.Present(bus.Service{
@@ -129,16 +127,16 @@ func Serve(ctx context.Context, conn *bus.Conn, o AgentOptions) error {
 		why = err.Error()
 	}
 	err = errors.Join(err, a.leave(why, leaveWithin))
-	if e := stop(); e != nil && conn.Connected() { // nobody hears of it who is not there
+	if e := stop(); e != nil && conn.Connected() { // without a connection no driver would get it
 		err = errors.Join(err, e)
 	}
 	return err
 }
 
-// leaveWithin is how long an agent that was told to go tells of its run.
+// leaveWithin is how long an agent that was told to leave may take to report its run.
 const leaveWithin = 5 * time.Second
 
-// text is JSON of what can always be written so.
+// text encodes as JSON what always can be.
 func text(of any) []byte {
 	b, err := json.Marshal(of)
 	if err != nil {
@@ -147,8 +145,8 @@ func text(of any) []byte {
 	return b
 }
 
-// hear opens a command and obeys it. Those that ask other machines are obeyed
-// beside the others, so that no heartbeat waits for a name.
+// hear opens a command and obeys it. Those that query other machines run concurrently, so that no
+// heartbeat waits for a name lookup.
 func (a *Agent) hear(sealed []byte, answer func([]byte)) {
 	e, err := a.opener.Open(sealed)
 	if err != nil {
@@ -176,7 +174,7 @@ func (a *Agent) phase() Phase {
 
 func (a *Agent) now() int64 { return a.o.clock.now() }
 
-// about answers who asks.
+// about describes this agent to those who ask.
 func (a *Agent) about() About {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,7 +193,7 @@ func (a *Agent) about() About {
 	return x
 }
 
-// command does what a driver asks, whose signature has been checked.
+// command executes a driver's request, whose signature has been checked.
 func (a *Agent) command(ctx context.Context, verb, run string, body []byte) reply {
 	err := a.obey(ctx, verb, run, body)
 	a.mu.Lock()
@@ -237,7 +235,7 @@ func (a *Agent) obey(ctx context.Context, verb, run string, body []byte) error {
 	return a.refuse(verb, run, errors.New("no such verb"))
 }
 
-// refuse logs what is not done.
+// refuse logs a refused request.
 func (a *Agent) refuse(verb, run string, err error) error {
 	if err != nil {
 		a.o.Log(fmt.Sprintf("refused %s of run %s: %v", verb, run, err))
@@ -266,7 +264,7 @@ func (a *Agent) readOrder(ctx context.Context, run string, body []byte) (*order,
 	return &o, o.check()
 }
 
-// accepts looks whether an order is one for this agent.
+// accepts checks whether an order suits this agent.
 func (a *Agent) accepts(ctx context.Context, o *order) error {
 	switch {
 	case o.Load && !a.o.Loads:
@@ -292,8 +290,8 @@ func (a *Agent) accepts(ctx context.Context, o *order) error {
 	return a.targetAllowed(ctx, o.Spec)
 }
 
-// targetAllowed resolves the target of a spec (all its targets are on one) and
-// asks the list. The engine asks again of the address it takes.
+// targetAllowed resolves the target of a spec (all its targets share one) and checks it against the
+// list. The engine checks the address it picks again.
 func (a *Agent) targetAllowed(ctx context.Context, s *spec.Spec) error {
 	to, err := s.Address(s.Targets[0].URL)
 	if err != nil {
@@ -314,7 +312,7 @@ func (a *Agent) targetAllowed(ctx context.Context, s *spec.Spec) error {
 	return nil
 }
 
-// prepare begins the work of a run: it connects, and waits for the start.
+// prepare begins a run: it connects, and waits for the start.
 func (a *Agent) prepare(id string, o *order) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -337,7 +335,7 @@ func (a *Agent) prepare(id string, o *order) error {
 	return nil
 }
 
-// describe says what an order is.
+// describe describes an order in words.
 func describe(o *order) string {
 	switch {
 	case !o.Load:
@@ -348,7 +346,7 @@ func describe(o *order) string {
 	return fmt.Sprintf("loads %s, %d of %d shares", o.Spec.Targets[0].URL, o.Share.Count, o.Share.Of)
 }
 
-// needs is how long a run takes, as its spec tells.
+// needs returns how long a run takes by its spec.
 func (a *Agent) needs(s *spec.Spec) times {
 	length := s.Warmup + s.Duration + max(time.Second, s.Timeout, s.Duration/10)
 	if s.Duration == 0 {
@@ -357,7 +355,7 @@ func (a *Agent) needs(s *spec.Spec) times {
 	return times{connect: s.ConnectRamp + 2*s.Timeout, length: length}
 }
 
-// work is a session's goroutine: the engine, and beside it what it tells.
+// work is a session's goroutine: it runs the engine and sends its reports.
 func (a *Agent) work(ctx context.Context, s *session, p *bus.Publisher) {
 	defer p.Close()
 	defer s.cancel()
@@ -378,13 +376,13 @@ func (a *Agent) work(ctx context.Context, s *session, p *bus.Publisher) {
 	s.end(e)
 	a.o.Log(a.outcome(s, &e))
 	go func() {
-		<-s.freed // by the driver, or by the watchdog where nobody takes it
+		<-s.freed // by the driver, or by the watchdog if no driver does
 		quit()
 	}()
 	sent.Wait()
 }
 
-// handIn gives a profile to the driver; "" there is none.
+// handIn sends a profile to the driver; "": there is none.
 func (a *Agent) handIn(ctx context.Context, s *session, profile []byte) string {
 	if len(profile) == 0 {
 		return ""
@@ -412,8 +410,7 @@ func (a *Agent) outcome(s *session, e *ending) string {
 	return fmt.Sprintf("run %s: ended", s.run)
 }
 
-// send takes what a session has to tell to the driver: once a second, at once
-// where it matters.
+// send sends a session's reports to the driver: once a second, urgent ones at once.
 func (a *Agent) send(ctx context.Context, s *session, p *bus.Publisher) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -427,7 +424,7 @@ func (a *Agent) send(ctx context.Context, s *session, p *bus.Publisher) {
 		last = s.flush(p.Send)
 	}
 	if p.Flush(ctx) != nil {
-		return // freed before it was taken: the watchdog said so
+		return // freed before delivery: the watchdog logged it
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -440,7 +437,7 @@ func (a *Agent) send(ctx context.Context, s *session, p *bus.Publisher) {
 	}
 }
 
-// begin gives the engine its start.
+// begin passes the start time to the engine.
 func (a *Agent) begin(run string, at int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -448,7 +445,7 @@ func (a *Agent) begin(run string, at int64) error {
 		return err
 	}
 	a.session.began = true
-	a.session.start <- a.o.clock.time(at) // its only one: the life refuses a second
+	a.session.start <- a.o.clock.time(at) // the only one: life rejects a second
 	a.o.Log(fmt.Sprintf("run %s: begins in %s", run, unit.FormatDuration(time.Duration(at-a.now()).Round(time.Millisecond))))
 	return nil
 }
@@ -480,7 +477,7 @@ func (a *Agent) conclude(verb, run string, body []byte) error {
 	return nil
 }
 
-// halt tells the engine to end.
+// halt tells the engine to stop.
 func (a *Agent) halt(why string) {
 	if a.stopAt == 0 {
 		a.stopAt = max(a.now(), 1)
@@ -496,7 +493,7 @@ func (a *Agent) free() {
 	a.life.release()
 }
 
-// watch ends what takes longer than it may.
+// watch ends what exceeds its time limit.
 func (a *Agent) watch(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -516,7 +513,7 @@ func (a *Agent) watch(ctx context.Context) error {
 	}
 }
 
-// look is asked ten times a second; late is by how much it was later.
+// look checks the deadlines, ten times a second; late is by how much this check was late.
 func (a *Agent) look(now, late int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -533,15 +530,15 @@ func (a *Agent) look(now, late int64) error {
 		a.o.Log(fmt.Sprintf("run %s: given up, %s", a.life.run, why))
 		a.free()
 	case Ended:
-		a.free() // nobody said that it came: it is kept where it was sent
+		a.free() // no driver confirmed receipt: the reports stay where they were sent
 	default:
 		a.halt(why)
 	}
 	return nil
 }
 
-// leave ends whatever goes on: the agent is told to go. What its run came to is
-// told first, within a time.
+// leave ends whatever is running, because the agent was told to leave. It first reports its run's
+// result, within a time limit.
 func (a *Agent) leave(why string, within time.Duration) error {
 	a.mu.Lock()
 	if a.session != nil {
@@ -570,7 +567,7 @@ func (a *Agent) leave(why string, within time.Duration) error {
 	}
 }
 
-// pong is the answer to a ping.
+// pong answers a ping.
 func (a *Agent) pong() []byte {
 	return text(reply{NowNs: a.now(), WallNs: time.Now().UnixNano()})
 }

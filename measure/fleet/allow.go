@@ -25,25 +25,25 @@ type Rule struct {
 	unix   string
 }
 
-// String is the rule as it was written.
+// String returns the rule as written.
 func (r Rule) String() string { return r.text }
 
-// AllowList is what an agent may be told to load.
+// AllowList is what an agent may load.
 type AllowList []Rule
 
-// Loopback is the list of an agent that was started without one. A unix socket
-// is not in it: behind one may be what obeys whoever can write to it.
+// Loopback is the default list of an agent. It has no unix socket: what listens on one may obey
+// every process that can write to it.
 func Loopback() AllowList {
 	list, err := ParseAllow([]string{"127.0.0.0/8", "::1"})
 	if err != nil {
-		panic(err) // a slip in this line
+		panic(err) // a mistake in this line
 	}
 	return list
 }
 
-// ParseAllow reads rules: 10.0.0.0/8, 10.0.0.7, 10.0.0.7:8080, [fd00::7]:8080,
-// web.example, web.example:8080, unix:/run/web.sock. A network may have a port
-// behind it as well: 10.0.0.0/8:8080, [fd00::/8]:8080.
+// ParseAllow parses rules: 10.0.0.0/8, 10.0.0.7, 10.0.0.7:8080, [fd00::7]:8080, web.example,
+// web.example:8080, unix:/run/web.sock. A network may have a port too: 10.0.0.0/8:8080,
+// [fd00::/8]:8080.
 func ParseAllow(texts []string) (AllowList, error) {
 	list := make(AllowList, 0, len(texts))
 	for _, text := range texts {
@@ -56,8 +56,7 @@ func ParseAllow(texts []string) (AllowList, error) {
 	return list, nil
 }
 
-// ruleMax bounds a rule: a name has 253 characters at most (RFC 1035), a unix
-// path 108.
+// ruleMax bounds a rule: a name has at most 253 characters (RFC 1035), a unix path 108.
 const ruleMax = 300
 
 func parseRule(text string) (Rule, error) {
@@ -102,7 +101,7 @@ func parseRule(text string) (Rule, error) {
 	return r, nil
 }
 
-// network reads a network, or an address as the network of it alone.
+// network parses a network, or an address as a network of one.
 func network(text string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		if p.Addr().Is4In6() && p.Bits() >= 96 {
@@ -118,8 +117,8 @@ func network(text string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, a.BitLen()), true
 }
 
-// isName tells a host name. One that looks like an address is none: a slip in
-// an address must not become a name that somebody may own.
+// isName reports whether text is a host name. What looks like an address is not: a typo in an
+// address must not become a name that someone else may own.
 func isName(text string) bool {
 	if text == "" || len(text) > 253 {
 		return false
@@ -141,15 +140,15 @@ func isName(text string) bool {
 // Lookup resolves a name.
 type Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
-// lookup asks this host's resolver, within a few seconds.
+// lookup queries this host's resolver, with a timeout of a few seconds.
 func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// Permits answers nil where a resolved address may be loaded. The names of the
-// list are resolved when they are asked for.
+// Permits returns nil if a resolved address may be loaded. It resolves the names of the list on
+// each call.
 func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, find Lookup) error {
 	addr := plain(to.Addr())
 	for _, r := range l {
@@ -162,7 +161,7 @@ func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, find Lookup) 
 			}
 			continue
 		}
-		// A name that is not found permits nothing; the refusal below has the list.
+		// A name that does not resolve permits nothing; the error below has the list.
 		ips, _ := find(ctx, r.host)
 		if slices.ContainsFunc(ips, func(ip netip.Addr) bool { return plain(ip) == addr }) {
 			return nil
@@ -171,7 +170,7 @@ func (l AllowList) Permits(ctx context.Context, to netip.AddrPort, find Lookup) 
 	return fmt.Errorf("%s is not on its allow-list (%s); start the agent with --allow %s", to, l, to)
 }
 
-// addressesOf a target: those that its name has.
+// addressesOf returns a target's addresses: those its name resolves to.
 func addressesOf(ctx context.Context, to spec.Address, find Lookup) ([]netip.AddrPort, error) {
 	if ip, err := netip.ParseAddr(to.Host); err == nil && to.At == "" {
 		return []netip.AddrPort{netip.AddrPortFrom(ip, to.Port)}, nil
@@ -190,7 +189,7 @@ func addressesOf(ctx context.Context, to spec.Address, find Lookup) ([]netip.Add
 	return list, nil
 }
 
-// ownAddresses are this host's; none where they cannot be read.
+// ownAddresses returns this host's addresses; none if they cannot be read.
 func ownAddresses() []netip.Addr {
 	list := []netip.Addr{plain(netip.IPv4Unspecified()), plain(netip.IPv6Unspecified())}
 	all, err := net.InterfaceAddrs()
@@ -205,8 +204,8 @@ func ownAddresses() []netip.Addr {
 	return list
 }
 
-// plain is an address as it is reached: an IPv4 one in IPv6 clothes is IPv4,
-// and the unspecified one is this host.
+// plain returns an address as it is reached: an IPv4-mapped IPv6 one as IPv4, and the unspecified
+// one as this host.
 func plain(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	switch a {
@@ -218,7 +217,7 @@ func plain(a netip.Addr) netip.Addr {
 	return a
 }
 
-// PermitsUnix is the same of a unix socket.
+// PermitsUnix does the same for a unix socket.
 func (l AllowList) PermitsUnix(path string) error {
 	if slices.ContainsFunc(l, func(r Rule) bool { return r.unix == path && path != "" }) {
 		return nil
@@ -231,7 +230,7 @@ func (l AllowList) String() string {
 	return strings.Join(l.Texts(), ", ")
 }
 
-// Texts are the rules as they were written.
+// Texts returns the rules as written.
 func (l AllowList) Texts() []string {
 	texts := make([]string, 0, len(l))
 	for _, r := range l {
@@ -240,24 +239,24 @@ func (l AllowList) Texts() []string {
 	return texts
 }
 
-// Caps bound what an agent lets itself be asked for.
+// Caps limit what an agent accepts.
 type Caps struct {
-	// MaxRate of its own share, requests per second; 0 none.
+	// MaxRate of its own share, requests per second; 0: none.
 	MaxRate float64
-	// MaxTime of a run, from the opening of its connections on.
+	// MaxTime of a run, from the opening of its connections.
 	MaxTime time.Duration
-	// MaxConnections of its own share; 0 none.
+	// MaxConnections of its own share; 0: none.
 	MaxConnections int
 }
 
-// Check refuses a share that is more than the caps, before anything is done.
-// What cannot be known before (the rate of a closed loop, the time that a
-// number of requests takes) is watched while it goes on.
+// Check rejects a share that exceeds the caps, before anything is done. What cannot be known in
+// advance (the rate of a closed loop, the duration of a number of requests) is monitored during the
+// run.
 func (c Caps) Check(s *spec.Spec, share load.Share) error {
 	if n := share.Part(uint64(s.Connections)); c.MaxConnections > 0 && n > uint64(c.MaxConnections) {
 		return fmt.Errorf("%d connections are its share, its cap is %d (--max-connections)", n, c.MaxConnections)
 	}
-	// A sum would overflow where the parts do not.
+	// The sum may overflow even if the parts do not.
 	for _, d := range []time.Duration{s.ConnectRamp, s.Warmup, s.Duration, s.ConnectRamp + s.Warmup + s.Duration} {
 		if d < 0 || d > c.MaxTime {
 			return fmt.Errorf("the run takes %v, its cap is %v (--max-time)", d, c.MaxTime)

@@ -13,10 +13,10 @@ import (
 	"ceiling/measure/run"
 )
 
-// candidate is an agent that is here, and what it says to a run.
+// candidate is an agent that is present, and its reply to a run.
 type candidate struct {
 	present
-	refuses string // "" it would
+	refuses string // "": it would
 }
 
 // chosen are the agents of a run.
@@ -24,9 +24,8 @@ type chosen struct {
 	loads, observes []candidate
 }
 
-// choose asks the agents that are here and takes those that the run needs, in
-// the order of their names. What is missing is told with what every other one
-// said.
+// choose asks the agents that are present and takes those the run needs, ordered by name. If some
+// are missing, the error has every other agent's reply.
 func (w *Work) choose(ctx context.Context, s *spec.Spec) (*chosen, error) {
 	here, err := w.discover(ctx)
 	if err != nil {
@@ -50,7 +49,7 @@ func (w *Work) choose(ctx context.Context, s *spec.Spec) (*chosen, error) {
 	return c, err
 }
 
-// observers are the agents of the names that were given.
+// observers returns the agents with the given names.
 func (w *Work) observers(ctx context.Context, all []candidate, s *spec.Spec) ([]candidate, error) {
 	var list []candidate
 	for _, name := range w.o.Observe {
@@ -77,7 +76,7 @@ func namesOf(all []candidate) []string {
 	return names
 }
 
-// loaders are as many as were asked for, of those that only load in this run.
+// loaders returns the requested number of agents, from those that only load in this run.
 func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]candidate, error) {
 	n := w.o.Agents
 	if n < 1 {
@@ -121,7 +120,7 @@ func (w *Work) loaders(ctx context.Context, all []candidate, s *spec.Spec) ([]ca
 		together(append(fit, others...)))
 }
 
-// together lists what each says, those that say the same in one.
+// together lists the replies, merging equal ones.
 func together(list []candidate) string {
 	var said []string
 	by := map[string][]string{}
@@ -137,7 +136,7 @@ func together(list []candidate) string {
 	return strings.Join(said, "; ")
 }
 
-// ask offers an order to all of a list at the same time.
+// ask offers an order to all of a list concurrently.
 func (w *Work) ask(ctx context.Context, list []candidate, o order, s *spec.Spec) {
 	o.Spec = s
 	each(list, func(c *candidate) {
@@ -151,7 +150,7 @@ func (w *Work) ask(ctx context.Context, list []candidate, o order, s *spec.Spec)
 	})
 }
 
-// unfit is what makes the question needless.
+// unfit returns why an agent need not be asked; "": ask it.
 func unfit(a *About, o *order) string {
 	switch {
 	case a.Protocol != Protocol:
@@ -167,12 +166,11 @@ func unfit(a *About, o *order) string {
 	return ""
 }
 
-// weightMost is how many times the share of the weakest agent the strongest
-// gets.
+// weightMost is the largest ratio of the strongest agent's share to the weakest one's.
 const weightMost = 16
 
-// weights of the shares: as the calibrations that the agents keep, in whole
-// multiples of the weakest, or equal where one keeps none.
+// weights of the shares, by the calibrations that the agents keep: whole multiples of the weakest,
+// or equal if one keeps none.
 func weights(list []candidate, n int) []int {
 	list = list[:min(n, len(list))]
 	least := 0.0
@@ -192,12 +190,12 @@ func weights(list []candidate, n int) []int {
 	return result
 }
 
-// known tells that every agent of a list keeps a calibration.
+// known reports whether every agent of a list keeps a calibration.
 func known(list []candidate) bool {
 	return !slices.ContainsFunc(list, func(c candidate) bool { return !(c.about.CapacityPerS > 0) })
 }
 
-// each does something with all of a list at the same time.
+// each calls do for all of a list concurrently.
 func each[T any](list []T, do func(*T)) {
 	done := make(chan struct{}, len(list))
 	for i := range list {

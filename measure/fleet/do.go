@@ -1,8 +1,7 @@
-// Package fleet does a run on several machines. An agent offers one machine to
-// those who hold the credentials of its test bed; the driver of a run shares
-// the run out over some of them and is their run.Work: what they tell arrives,
-// is merged at times that all have reached, and is told on as if one machine
-// had done it.
+// Package fleet does a run on several machines. An agent offers one machine to holders of its test
+// bed's credentials. The driver of a run divides it among some of them and is their run.Work: it
+// merges their reports at times that all have reached, and passes them on as if one machine had
+// done the run.
 package fleet
 
 import (
@@ -19,14 +18,14 @@ import (
 )
 
 const (
-	// endWithin is how long, after the load's own time or after a stop, the last
-	// facts of an agent may take.
+	// endWithin is how long, after the load's own time or after a stop, an agent's last report may
+	// take.
 	endWithin = 30 * time.Second
-	// mergeEvery is the interval of the rows, as load has it.
+	// mergeEvery is the interval of the rows, the same as load's.
 	mergeEvery = 100 * time.Millisecond
 )
 
-// Environment implements run.Job: that of the driver, which loads nothing.
+// Environment implements run.Job: it is the driver's, which generates no load.
 func (j *job) Environment() record.Environment { return record.ReadEnvironment(j.w.o.Version) }
 
 // Do implements run.Job.
@@ -43,7 +42,7 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.Worked, error) {
 		}
 	}
 	j.merger = load.NewMerger(loaders, len(j.spec.Targets), mergeEvery, sink)
-	if err := j.unready(0); err != nil { // what was heard since Prepare
+	if err := j.unready(0); err != nil { // what arrived since Prepare
 		return nil, err
 	}
 	if j.nobody() {
@@ -61,7 +60,7 @@ func (j *job) Do(ctx context.Context, sink run.Sink) (*run.Worked, error) {
 	return j.worked()
 }
 
-// unstarted is a run whose target nobody could connect to.
+// unstarted ends a run whose target no agent could connect to.
 func (j *job) unstarted() {
 	asked := 0
 	for _, m := range j.members {
@@ -80,7 +79,7 @@ func (j *job) unstarted() {
 	j.afterwards(false)
 }
 
-// start says to everyone when to begin, each by its own clock.
+// start tells every agent when to begin, on its own clock.
 func (j *job) start(ctx context.Context) error {
 	w := j.w
 	lead := w.o.lead
@@ -114,8 +113,7 @@ func (j *job) start(ctx context.Context) error {
 	return nil
 }
 
-// during runs the job until the load of everyone is over. It tells whether the
-// window was opened.
+// during runs the job until every agent's load is over. It reports whether the window was opened.
 func (j *job) during(ctx context.Context) (opened bool) {
 	open := time.NewTimer(time.Until(j.w.base.Add(time.Duration(j.windowAt))))
 	defer open.Stop()
@@ -140,7 +138,7 @@ func (j *job) during(ctx context.Context) (opened bool) {
 	return opened
 }
 
-// limit bounds a wait of the pump; what is over then is for overdue to say.
+// limit bounds a wait of the pump; overdue decides what has then run out of time.
 func (j *job) limit() time.Duration {
 	if j.spec.Duration == 0 {
 		return time.Minute
@@ -148,14 +146,14 @@ func (j *job) limit() time.Duration {
 	return max(time.Until(j.w.base.Add(time.Duration(j.lastAt())))+time.Millisecond, 100*time.Millisecond)
 }
 
-// lastAt is when the load of everyone has to be over and told.
+// lastAt is when every agent's load must be over and reported.
 func (j *job) lastAt() int64 {
 	s := j.spec
 	return j.windowAt + int64(s.Duration+max(time.Second, s.Timeout, s.Duration/10)+runSlack+endWithin)
 }
 
-// overdue: an agent that is there, and tells no end, has its own bounds; this is
-// the driver's.
+// overdue reports whether the driver's time limit has passed. An agent that is present but reports
+// no end has its own limits.
 func (j *job) overdue() bool {
 	if j.spec.Duration == 0 || j.w.now() < j.lastAt() {
 		return false
@@ -168,7 +166,7 @@ func (j *job) overdue() bool {
 	return true
 }
 
-// afterwards waits for what is still to be told, and looks at the clocks again.
+// afterwards waits for the remaining reports, and measures the clocks again.
 func (j *job) afterwards(opened bool) {
 	ctx := context.Background() // also of a run that was interrupted
 	if opened {
@@ -176,7 +174,7 @@ func (j *job) afterwards(opened bool) {
 	}
 	for _, m := range j.members {
 		if m.observe && !m.over() && !m.saidIt {
-			_, _ = j.w.say(ctx, &m.present, verbFinish, j.id, struct{}{}) // else it ends by its own time
+			_, _ = j.w.say(ctx, &m.present, verbFinish, j.id, struct{}{}) // else it ends at its own time limit
 		}
 	}
 	_ = j.pump(ctx, endWithin, func() bool { return j.every((*member).over) })
@@ -191,7 +189,7 @@ func (j *job) afterwards(opened bool) {
 		for range pingsMany {
 			p, err := j.w.ping(ctx, &m.present)
 			if err != nil {
-				return nil // the pings of the run have to do
+				return nil // the pings of the run have to suffice
 			}
 			m.addPing(p)
 		}
@@ -199,21 +197,21 @@ func (j *job) afterwards(opened bool) {
 	})
 }
 
-// drop ends the heartbeats, and lets the agents go.
+// drop ends the heartbeats, and releases the agents.
 func (j *job) drop() {
 	if j.beats != nil {
 		j.beats()
 	}
 	_ = j.all(func(m *member) error {
 		if m.end != nil {
-			// One that is not told frees itself, a little later.
+			// An agent that does not get it frees itself, a little later.
 			_, _ = j.w.say(context.Background(), &m.present, verbRelease, j.id, struct{}{})
 		}
 		return nil
 	})
 }
 
-// worked draws together what came of the run.
+// worked merges the results of the run.
 func (j *job) worked() (*run.Worked, error) {
 	result := j.merger.Result()
 	if result == nil {
@@ -254,11 +252,11 @@ func (j *job) add(w *run.Worked, m *member) {
 	}
 	w.Identities = append(w.Identities, m.done.Identities...)
 	w.Profiles = append(w.Profiles, m.done.Profiles...)
-	if w.Stacks == nil && m.done.Stacks != nil { // a server is on one host
+	if w.Stacks == nil && m.done.Stacks != nil { // a server runs on one host
 		w.Stacks, w.Folded, w.FoldedOff = m.done.Stacks, m.done.Folded, m.done.FoldedOff
 	}
 	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
-		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the fleet's is that of its weakest
+		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the fleet's is that of its weakest agent
 	}
 	if m.done.RestoreErr != "" {
 		j.w.o.Log(fmt.Sprintf("agent %s: not restored: %s", m.name, m.done.RestoreErr))
@@ -272,8 +270,8 @@ func (j *job) add(w *run.Worked, m *member) {
 	}
 }
 
-// oneTarget tells the address that was loaded, and says where the agents
-// resolved a name differently.
+// oneTarget returns the address that was loaded, and notes if the agents resolved a name
+// differently.
 func (j *job) oneTarget(w *run.Worked) {
 	var texts []string
 	for _, m := range j.members {
@@ -312,7 +310,7 @@ func (j *job) Close() error {
 	return err
 }
 
-// abandon ends a run that did not come to its start.
+// abandon ends a run that did not reach its start.
 func (j *job) abandon(why string) {
 	j.stop(why)
 	j.drop()

@@ -14,9 +14,8 @@ import (
 	"ceiling/record"
 )
 
-// WayTo is the interface over which this host reaches an address (a URL, or
-// host:port), and its speed as /sys/class/net tells it, bits per second; ""
-// and 0 where that is not known. Nothing is sent.
+// WayTo returns the interface over which this host reaches an address (a URL, or host:port), and
+// its speed from /sys/class/net in bits per second; "" and 0 if unknown. It sends nothing.
 func WayTo(address string) (nic string, bitsPerSecond float64) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		address = u.Host
@@ -48,7 +47,7 @@ func WayTo(address string) (nic string, bitsPerSecond float64) {
 	return "", 0
 }
 
-// speedOf reads an interface's speed: Mbit/s, -1 or an error where it has none
+// speedOf reads an interface's speed: Mbit/s, -1 or an error if it has none
 // (Documentation/ABI/testing/sysfs-class-net).
 func speedOf(dir, name string) float64 {
 	b, err := os.ReadFile(filepath.Join(dir, name, "speed"))
@@ -63,13 +62,12 @@ func speedOf(dir, name string) float64 {
 }
 
 const (
-	// capacityBytes is the response that a capacity is told of.
+	// capacityBytes is the response size that a capacity refers to.
 	capacityBytes = 1000
 )
 
-// Capacity is what a calibration that this person keeps promises of all cores
-// of this host: requests per second, responses of 1 kB, nothing pipelined. The
-// error says why there is none.
+// Capacity is what the user's calibration predicts for all cores of this host: requests per second,
+// responses of 1 kB, no pipelining. The error says why there is none.
 func Capacity(getenv func(string) string, env *record.Environment) (float64, error) {
 	path, err := record.CalibrationFile(getenv)
 	if err != nil {
@@ -92,7 +90,7 @@ func Capacity(getenv func(string) string, env *record.Environment) (float64, err
 	return cores(env) * 1e9 / ns, nil
 }
 
-// cores that this process may use.
+// cores returns how many cores this process may use.
 func cores(env *record.Environment) float64 {
 	n := float64(env.CoresAllowed)
 	if env.CgroupCPUs > 0 {
@@ -101,7 +99,7 @@ func cores(env *record.Environment) float64 {
 	return n
 }
 
-// NameOf makes a host's name one that an agent can have.
+// NameOf turns a host's name into a valid agent name.
 func NameOf(host string) string {
 	host, _, _ = strings.Cut(host, ".")
 	name := strings.Map(func(r rune) rune {

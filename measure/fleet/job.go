@@ -20,8 +20,7 @@ import (
 	"ceiling/record"
 )
 
-// job is one run of a fleet. One goroutine at a time runs it (pump): that of
-// Prepare, then that of Do.
+// job is one run of a fleet. One goroutine at a time runs it (pump): first Prepare's, then Do's.
 type job struct {
 	w       *Work
 	id      string
@@ -31,31 +30,29 @@ type job struct {
 
 	arrive chan bus.Sample
 	broken chan error      // the samples cannot be read
-	taken  <-chan struct{} // closed: the test bed is another's
+	taken  <-chan struct{} // closed: another driver took the test bed
 	beats  context.CancelFunc
 	beaten sync.WaitGroup
 	leave  context.CancelFunc // ends the samples
 	left   sync.WaitGroup
 
 	sink   run.Sink
-	early  []func(run.Sink) // what came before there was one
+	early  []func(run.Sink) // events before there was a sink
 	merger *load.Merger
 
 	startAt, windowAt, endedAt int64 // driver's clock
 	stopped                    string
 	interrupted                bool
-	backAt                     int64 // since when the bus is there again
+	backAt                     int64 // since when the bus is connected again
 	away                       bool
 }
 
 var _ run.Work = (*Work)(nil)
 
-// specInline bounds a spec that goes with the command; a larger one is kept
-// beside it.
+// specInline bounds a spec sent inside the command; a larger one is stored separately.
 const specInline = 64 << 10
 
-// Prepare chooses the agents of a run, has them connect and waits until all are
-// ready.
+// Prepare chooses the agents of a run, has them connect, and waits until all are ready.
 func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 	if err := refuseSpec(s); err != nil {
 		return nil, err
@@ -79,7 +76,7 @@ func (w *Work) Prepare(ctx context.Context, s *spec.Spec) (run.Job, error) {
 	return j, nil
 }
 
-// refuseSpec refuses what several machines cannot be asked for.
+// refuseSpec rejects what several machines cannot do.
 func refuseSpec(s *spec.Spec) error {
 	if s.PinGenerator != "" {
 		return fmt.Errorf("%w: --pin-generator: the CPUs of one machine are not those of another; start the agents with taskset", run.ErrRefused)
@@ -93,12 +90,12 @@ func refuseSpec(s *spec.Spec) error {
 	return nil
 }
 
-// hold takes the test bed, unless it is held from an earlier run.
+// hold takes the test bed's lease, unless it is held from an earlier run.
 func (j *job) hold(ctx context.Context) error {
 	w := j.w
 	if w.lease != nil {
 		select {
-		case <-w.lease.Lost(): // in an earlier run: another has commanded the agents since
+		case <-w.lease.Lost(): // another driver has commanded the agents since
 			if err := w.hangUp(); err != nil {
 				return err
 			}
@@ -122,7 +119,7 @@ func (j *job) hold(ctx context.Context) error {
 	return err
 }
 
-// enlist gives everyone a part.
+// enlist assigns every agent its part.
 func (j *job) enlist(c *chosen) error {
 	shares, err := load.Split(weights(c.loads, len(c.loads)))
 	if err != nil {
@@ -140,7 +137,7 @@ func (j *job) enlist(c *chosen) error {
 	return nil
 }
 
-// assemble has all of them ready.
+// assemble gets all agents ready.
 func (j *job) assemble(ctx context.Context) error {
 	w := j.w
 	if err := j.all(func(m *member) error { return w.pings(ctx, &m.present, &m.clock) }); err != nil {
@@ -165,7 +162,7 @@ func (j *job) assemble(ctx context.Context) error {
 	return j.unready(limit)
 }
 
-// listen reads what the agents tell, until the job is closed.
+// listen reads the agents' reports until the job is closed.
 func (j *job) listen() {
 	ctx, cancel := context.WithCancel(context.Background())
 	j.leave = cancel
@@ -183,7 +180,7 @@ func (j *job) listen() {
 	})
 }
 
-// unready is why not everyone is ready.
+// unready returns why not every agent is ready.
 func (j *job) unready(limit time.Duration) error {
 	for _, m := range j.members {
 		switch {
@@ -204,8 +201,7 @@ func (j *job) unready(limit time.Duration) error {
 	return j.unreached()
 }
 
-// unreached: where some agents reach the target and others do not, it is no run
-// of all of them.
+// unreached fails a run if some agents reach the target and others do not.
 func (j *job) unreached() error {
 	var not *member
 	any := false
@@ -219,7 +215,7 @@ func (j *job) unreached() error {
 		}
 	}
 	if not == nil || !any {
-		return nil // where nobody does, the record says what it met
+		return nil // if none does, the record shows the errors
 	}
 	why := ""
 	if not.result != nil {
@@ -230,12 +226,12 @@ func (j *job) unreached() error {
 	return fmt.Errorf("agent %s could not connect to the target, which others can%s", not.name, why)
 }
 
-// nobody tells that no agent has a connection.
+// nobody reports whether no agent has a connection.
 func (j *job) nobody() bool {
 	return j.every(func(m *member) bool { return !m.load || m.ready == nil || m.ready.Established == 0 })
 }
 
-// prepare sends everyone its order.
+// prepare sends every agent its order.
 func (j *job) prepare(ctx context.Context) error {
 	text, err := json.Marshal(j.spec)
 	if err != nil {
@@ -265,14 +261,13 @@ func (j *job) prepare(ctx context.Context) error {
 	})
 }
 
-// specID is how a command names a spec that is kept beside it.
+// specID is the ID by which a command refers to a stored spec.
 func specID(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// all does something with everyone at the same time; the first error is
-// everyone's.
+// all calls do for every agent concurrently; the first error counts for all.
 func (j *job) all(do func(*member) error) error {
 	errs := make([]error, len(j.members))
 	index := map[*member]int{}
@@ -292,8 +287,7 @@ func (j *job) every(holds func(*member) bool) bool {
 	return true
 }
 
-// beat tells everyone once a second that the driver is there, and takes the
-// answer for a ping.
+// beat sends every agent a heartbeat once a second, and takes the answer as a ping.
 func (j *job) beat() {
 	ctx, cancel := context.WithCancel(context.Background())
 	j.beats = cancel
@@ -313,8 +307,8 @@ func (j *job) beat() {
 	}
 }
 
-// beatOnce: an agent that does not answer, or is at the run no more, is found by
-// what it tells, or does not.
+// beatOnce sends one heartbeat. An agent that does not answer, or has left the run, shows by its
+// reports or by their absence.
 func (j *job) beatOnce(ctx context.Context, m *member) {
 	ctx, cancel := context.WithTimeout(ctx, 2*beatEvery) // the next matters more than the answer to this one
 	defer cancel()
@@ -326,8 +320,7 @@ func (j *job) beatOnce(ctx context.Context, m *member) {
 	}
 }
 
-// pump runs the job until something holds, a time has passed (0: none), or the
-// context ends.
+// pump runs the job until a condition holds, a time has passed (0: none), or the context ends.
 func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) error {
 	var late <-chan time.Time
 	if limit > 0 {
@@ -357,9 +350,8 @@ func (j *job) pump(ctx context.Context, limit time.Duration, until func() bool) 
 	return nil
 }
 
-// silence finds the agents that nothing is heard of. While the driver itself is
-// cut off nobody is heard; they get their time again once it is back, as long
-// as it was not gone for longer than they work on.
+// silence finds the agents that have gone silent. While the driver itself is disconnected it hears
+// none; once it is back their time starts again, if it was not away for longer than their grace.
 func (j *job) silence() {
 	now := j.w.now()
 	if !j.w.conn.Connected() {
@@ -387,7 +379,7 @@ func (j *job) loseAll(why string) {
 	}
 }
 
-// lose goes on without an agent, or ends the run.
+// lose continues without an agent, or ends the run.
 func (j *job) lose(m *member, why string) {
 	if m.over() {
 		return
@@ -395,7 +387,7 @@ func (j *job) lose(m *member, why string) {
 	j.without(m, why)
 }
 
-// without notes that an agent was not there to the end.
+// without records that an agent did not stay to the end.
 func (j *job) without(m *member, why string) {
 	m.lost, m.lostAt = why, m.lastNs()
 	j.w.o.Log(fmt.Sprintf("agent %s is lost: %s", m.name, why))
@@ -411,17 +403,17 @@ func (j *job) without(m *member, why string) {
 	}
 }
 
-// tell has an agent stop, without waiting for it.
+// tell tells an agent to stop, without waiting for it.
 func (j *job) tell(m *member, why string) {
 	j.beaten.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), sayWithin)
 		defer cancel()
-		// One that cannot be reached stops by itself, after its grace.
+		// An unreachable agent stops by itself, after its grace.
 		_, _ = j.w.say(ctx, &m.present, verbStop, j.id, stopping{Why: why})
 	})
 }
 
-// stop ends the run everywhere.
+// stop ends the run on every agent.
 func (j *job) stop(why string) {
 	if j.stopped != "" {
 		return
@@ -435,11 +427,11 @@ func (j *job) stop(why string) {
 	}
 }
 
-// take reads a message of an agent.
+// take reads an agent's message.
 func (j *job) take(s *bus.Sample) {
 	m := j.byName[s.Agent]
 	if m == nil {
-		return // not of this run: a stranger to it, whatever it says
+		return // not of this run, whatever it contains
 	}
 	m.heard = j.w.now()
 	if m.over() {
@@ -450,7 +442,7 @@ func (j *job) take(s *bus.Sample) {
 	}
 }
 
-// frame takes one fact.
+// frame handles one frame.
 func (j *job) frame(m *member, kind byte, body []byte) error {
 	switch kind {
 	case frameReady:
@@ -493,7 +485,7 @@ func (j *job) tellSink(do func(run.Sink)) {
 	do(j.sink)
 }
 
-// tally takes one interval of an agent.
+// tally handles one interval of an agent.
 func (j *job) tally(m *member, body []byte) error {
 	if j.merger == nil || !m.load || len(body) < 1 {
 		return errors.New("a tally of who does not load, or before the start")
@@ -508,8 +500,8 @@ func (j *job) tally(m *member, body []byte) error {
 	return j.merger.Take(m.number, t)
 }
 
-// ended takes an agent's own account. One that ended before it was told to is
-// lost from then on.
+// ended handles an agent's own result. One that ended before it was told to counts as lost from
+// then on.
 func (j *job) ended(m *member) error {
 	if j.merger != nil && m.load && m.result != nil {
 		if err := j.merger.End(m.number, m.result); err != nil {

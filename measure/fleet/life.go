@@ -7,51 +7,50 @@ import (
 	"ceiling/internal/unit"
 )
 
-// Phase is where an agent stands with the run it takes part in.
+// Phase is an agent's stage in the run it takes part in.
 type Phase string
 
 const (
 	Idle      Phase = "idle"      // no run
-	Preparing Phase = "preparing" // opens its connections
-	Ready     Phase = "ready"     // its connections stand; it waits for the start
-	Running   Phase = "running"   // from the start's announcement on
-	Draining  Phase = "draining"  // the load is over; what is known of it leaves
-	Ended     Phase = "ended"     // all has left; it waits to be released
+	Preparing Phase = "preparing" // opening its connections
+	Ready     Phase = "ready"     // connected, waiting for the start
+	Running   Phase = "running"   // from the announcement of the start
+	Draining  Phase = "draining"  // the load is over; the remaining reports leave
+	Ended     Phase = "ended"     // all reports have left; waiting for the release
 )
 
-// Bounds of the phases. A run's own times come on top where they matter.
+// Limits of the phases. The run's own times are added where they apply.
 const (
-	// prepareMost is for opening sockets, observers and rings, besides the ramp
-	// and the timeouts of the connections themselves.
+	// prepareMost is for opening sockets, observers and rings, in addition to the ramp and timeouts
+	// of the connections.
 	prepareMost = 30 * time.Second
-	// readyMost is how long others may take to get ready.
+	// readyMost is how long the other agents may take to get ready.
 	readyMost = 2 * time.Minute
 	// startMost is how far ahead a start may be.
 	startMost = time.Minute
 	// runSlack is what a run may take beyond its times.
 	runSlack = 10 * time.Second
-	// drainMost is for what is known of a run to leave.
+	// drainMost is for the remaining reports to leave.
 	drainMost = time.Minute
-	// endedMost is how long an agent waits to be released.
+	// endedMost is how long an agent waits for its release.
 	endedMost = time.Minute
 )
 
-// life is where an agent stands and until when it may. All times are of the
-// agent's clock. It decides and does nothing: who owns it does what it says.
+// life is an agent's phase and its deadline, on the agent's clock. It only decides; its owner acts.
 type life struct {
-	grace time.Duration // without a word of the driver
+	grace time.Duration // without hearing from the driver
 
 	phase Phase
 	run   string
-	since int64 // when the run came
-	until int64 // when the phase has to be over
-	heard int64 // the last word of the driver
+	since int64 // when the run arrived
+	until int64 // deadline of the phase
+	heard int64 // when the driver was last heard
 	times times
 }
 
-// times are what a run needs, as its spec tells.
+// times are what a run needs by its spec.
 type times struct {
-	connect time.Duration // until the connections stand
+	connect time.Duration // until the connections are established
 	length  time.Duration // from the start on, drain included; what the agent's cap allows where a number of requests ends it
 }
 
@@ -61,7 +60,7 @@ func (l *life) enter(p Phase, now int64, most time.Duration) {
 	l.phase, l.until = p, now+int64(most)
 }
 
-// prepare begins a run, or tells why not.
+// prepare begins a run, or returns why not.
 func (l *life) prepare(run string, now int64, t times) error {
 	if l.phase != Idle {
 		return fmt.Errorf("it is busy with run %s since %s (%s)", l.run, unit.FormatDuration(time.Duration(now-l.since).Round(time.Second)),
@@ -72,7 +71,7 @@ func (l *life) prepare(run string, now int64, t times) error {
 	return nil
 }
 
-// of tells whether the agent is at a run.
+// of returns an error unless the agent takes part in the run.
 func (l *life) of(run string) error {
 	switch {
 	case l.phase == Idle:
@@ -83,7 +82,7 @@ func (l *life) of(run string) error {
 	return nil
 }
 
-// hear notes a word of the driver.
+// hear notes a sign of life from the driver.
 func (l *life) hear(run string, now int64) error {
 	if err := l.of(run); err != nil {
 		return err
@@ -92,22 +91,22 @@ func (l *life) hear(run string, now int64) error {
 	return nil
 }
 
-// asleep: the agent itself stood still, and could have heard nobody.
+// asleep: the agent itself was suspended, and could not hear the driver.
 func (l *life) asleep(ns int64) {
 	if l.phase != Idle {
 		l.heard += ns
 	}
 }
 
-// connected: the first attempts to connect have ended.
+// connected: the first connect attempts have ended.
 func (l *life) connected(now int64) {
 	if l.phase == Preparing {
 		l.enter(Ready, now, readyMost)
 	}
 }
 
-// start takes the time of the start. It has to be ahead: an agent that begins
-// late would not be where the others are.
+// start sets the time of the start, which must be in the future: an agent that begins late would
+// lag behind the others.
 func (l *life) start(run string, now, at int64) error {
 	if err := l.of(run); err != nil {
 		return err
@@ -125,14 +124,14 @@ func (l *life) start(run string, now, at int64) error {
 	return nil
 }
 
-// loaded: the work has ended, well or not.
+// loaded: the work has ended, in success or failure.
 func (l *life) loaded(now int64) {
 	if l.phase != Idle && l.phase != Ended {
 		l.enter(Draining, now, drainMost)
 	}
 }
 
-// told: all that is known of the run has left.
+// told: all reports of the run have left.
 func (l *life) told(now int64) {
 	if l.phase == Draining {
 		l.enter(Ended, now, endedMost)
@@ -144,7 +143,7 @@ func (l *life) release() {
 	l.phase, l.run, l.since, l.until, l.heard = Idle, "", 0, 0, 0
 }
 
-// overdue tells why the run has to be given up; "" goes on.
+// overdue returns why the run must be given up; "" if it may continue.
 func (l *life) overdue(now int64) string {
 	working := l.phase == Preparing || l.phase == Ready || l.phase == Running
 	switch {

@@ -12,31 +12,31 @@ import (
 	"ceiling/record"
 )
 
-// member is an agent's part in a run, as the driver sees it. All but the clock
-// belongs to the goroutine that runs the job.
+// member is the driver's view of an agent's part in a run. All but the clock belongs to the
+// goroutine that runs the job.
 type member struct {
 	present
 	load, observe bool
 	share         load.Share
-	number        int // in the Merger; -1 does not load
+	number        int // in the Merger; -1: does not load
 
 	inlet  inlet
-	heard  int64 // the last message, by the driver's clock
+	heard  int64 // the last message, driver's clock
 	ready  *readiness
 	result *load.Result
 	done   *run.ShareResult
 	end    *ending
 	rows   []record.LoadRow
-	lost   string // why nothing more is taken of it
+	lost   string // why its reports are no longer taken
 	lostAt int64  // run's clock
-	saidIt bool   // that it was told to stop
-	failed error  // to be started
+	saidIt bool   // it has been told to stop
+	failed error  // its failure to start
 
 	mu    sync.Mutex
 	clock clock.Clock
 }
 
-// over tells that nothing more is to be waited for.
+// over reports whether nothing more is awaited from it.
 func (m *member) over() bool { return m.lost != "" || m.end != nil }
 
 func (m *member) addPing(p clock.Ping) {
@@ -45,7 +45,7 @@ func (m *member) addPing(p clock.Ping) {
 	m.clock.Add(p)
 }
 
-// lastNs is the end of the last row that came.
+// lastNs returns the end of the last row received.
 func (m *member) lastNs() int64 {
 	if len(m.rows) == 0 {
 		return 0
@@ -71,7 +71,7 @@ func (m *member) readEnd(body []byte) error {
 	return nil
 }
 
-// environment is the agent's host as far as it said when it joined.
+// environment describes the agent's host from what it reported when it joined.
 func (m *member) environment() record.Environment {
 	return record.Environment{
 		Host: m.about.Host, BootID: m.about.BootID, CPUModel: m.about.CPUModel, Kernel: m.about.Kernel,
@@ -79,7 +79,7 @@ func (m *member) environment() record.Environment {
 	}
 }
 
-// Agents are those that take part, before they have done anything.
+// Agents lists the participants before they have done anything.
 func (j *job) Agents() []record.Agent {
 	var list []record.Agent
 	for _, m := range j.members {
@@ -91,10 +91,10 @@ func (j *job) Agents() []record.Agent {
 	return list
 }
 
-// account is the agent's part for the record.
+// account is the agent's entry in the record.
 func (m *member) account(j *job, own *load.Result) record.Agent {
 	d := m.done
-	if d == nil { // lost: what its host was is known from what it said of itself
+	if d == nil { // lost: only what it reported of its host before is known
 		d = &run.ShareResult{
 			Connections: int(m.share.Part(uint64(j.spec.Connections))),
 			Environment: m.environment(),
@@ -109,7 +109,7 @@ func (m *member) account(j *job, own *load.Result) record.Agent {
 	defer m.mu.Unlock()
 	offset, _ := m.clock.At(j.windowAt)
 	until := max(j.endedAt, j.startAt)
-	if m.lost != "" { // what its clock did afterwards is in no figure
+	if m.lost != "" { // what its clock did afterwards affects no figure
 		until = max(j.windowAt+m.lostAt, j.startAt)
 	}
 	a.Clock = record.AgentClock{
@@ -119,7 +119,7 @@ func (m *member) account(j *job, own *load.Result) record.Agent {
 	return a
 }
 
-// describeMembers says who does what, in one line.
+// describeMembers says in one line which agents do what.
 func describeMembers(all []*member) string {
 	var loads, observes []string
 	equal := true
@@ -153,7 +153,7 @@ func describeMembers(all []*member) string {
 	return text
 }
 
-// clocksWithin is the largest error of their clocks now.
+// clocksWithin returns the largest error of their clocks at now.
 func clocksWithin(all []*member, now int64) int64 {
 	var most int64
 	for _, m := range all {

@@ -11,8 +11,7 @@ import (
 	"ceiling/measure/load"
 )
 
-// Protocol is the version of what agents and drivers say to each other. Both
-// have to speak the same.
+// Protocol is the version of the messages between agents and drivers. Both must use the same.
 const Protocol = 1
 
 // Verbs of a command. None makes an agent execute anything.
@@ -20,24 +19,24 @@ const (
 	verbOffer   = "offer"   // order: would it do this?
 	verbPrepare = "prepare" // order: connect, and wait
 	verbStart   = "start"   // begin
-	verbAlive   = "alive"   // the driver is there
+	verbAlive   = "alive"   // heartbeat
 	verbFinish  = "finish"  // the others' load is over: nothing is left to observe
 	verbStop    = "stop"    // stopping: end the run
-	verbRelease = "release" // all that was told has come
+	verbRelease = "release" // the driver has received all reports
 )
 
-// order is what an agent is asked to do.
+// order tells an agent what to do.
 type order struct {
 	Protocol int        `json:"protocol"`
 	Share    load.Share `json:"share"`
 	Load     bool       `json:"load"`
 	Observe  bool       `json:"observe"`
-	// Spec of the run, or the SHA-256 (hex) of the one kept under the run's ID.
+	// Spec of the run, or SpecID, the SHA-256 (hex) of the one stored under the run's ID.
 	Spec   *spec.Spec `json:"spec,omitempty"`
 	SpecID string     `json:"spec_id,omitempty"`
 }
 
-// begin is when the load begins, by the agent's own clock.
+// begin is when the load begins, on the agent's clock.
 type begin struct {
 	AtNs int64 `json:"at_ns"`
 }
@@ -47,9 +46,9 @@ type stopping struct {
 	Why string `json:"why"`
 }
 
-// reply answers every command.
+// reply answers a command.
 type reply struct {
-	// Error is why the agent does not do it, "" it does.
+	// Error is why the agent refuses, "" if it does not.
 	Error string `json:"error,omitempty"`
 	// NowNs is the agent's clock, WallNs its wall clock, read as it answered.
 	NowNs  int64 `json:"now_ns"`
@@ -57,7 +56,7 @@ type reply struct {
 	Phase  Phase `json:"phase"`
 }
 
-// About is what an agent says of itself to those who may ask.
+// About is what an agent says about itself to those who may ask.
 type About struct {
 	Protocol int    `json:"protocol"`
 	Version  string `json:"version"`
@@ -67,13 +66,13 @@ type About struct {
 	MemoryBytes uint64  `json:"memory_bytes"`
 	CPUModel    string  `json:"cpu_model,omitempty"`
 	Kernel      string  `json:"kernel,omitempty"`
-	// BootID tells agents on one machine from those on several.
+	// BootID shows whether agents share a machine.
 	BootID string `json:"boot_id,omitempty"`
-	// NIC is the interface of its way to the controller, and its speed where the
-	// kernel tells, bits per second; 0 not known.
+	// NIC is its interface towards the controller, and its speed if the kernel reports one, bits
+	// per second; 0: unknown.
 	NIC              string  `json:"nic,omitempty"`
 	NICBitsPerSecond float64 `json:"nic_bits_per_second,omitempty"`
-	// Roles it takes.
+	// Roles that it accepts.
 	Loads    bool     `json:"loads"`
 	Observes bool     `json:"observes"`
 	Allow    []string `json:"allow"`
@@ -81,22 +80,22 @@ type About struct {
 	MaxRate        float64 `json:"max_rate,omitempty"`
 	MaxTimeNs      int64   `json:"max_time_ns"`
 	MaxConnections int     `json:"max_connections,omitempty"`
-	// CapacityPerS is what a calibration kept on it promises: requests per second
-	// of all its cores, responses of 1 kB, nothing pipelined; 0 none is kept.
+	// CapacityPerS is what its calibration predicts: requests per second of all its cores,
+	// responses of 1 kB, no pipelining; 0: no calibration.
 	CapacityPerS float64 `json:"capacity_per_s,omitempty"`
-	// Phase, and the run it is at since BusyNs.
+	// Phase, and the run that it has taken part in since BusyNs.
 	Phase  Phase  `json:"phase"`
 	Run    string `json:"run,omitempty"`
 	BusyNs int64  `json:"busy_ns,omitempty"`
-	// Session names this life of the agent, Last the last command it obeyed and
-	// NowNs its clock: what a driver needs to seal the next.
+	// Session identifies this life of the agent, Last the last command it obeyed, NowNs its clock:
+	// what a driver needs to seal the next command.
 	Session string `json:"session"` // 16 bytes, hex
 	Last    uint64 `json:"last"`
 	NowNs   int64  `json:"now_ns"`
 }
 
-// readMessage reads JSON that came over a network: all of it, and no field
-// that this version does not know.
+// readMessage decodes JSON from the network: all of it, and no field that this version does not
+// know.
 func readMessage(b []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -109,7 +108,7 @@ func readMessage(b []byte, into any) error {
 	return nil
 }
 
-// check refuses an order that no driver of this version makes.
+// check rejects an order that no driver of this version makes.
 func (o *order) check() error {
 	switch {
 	case o.Protocol != Protocol:

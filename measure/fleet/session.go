@@ -16,30 +16,30 @@ import (
 	"ceiling/record"
 )
 
-// Engine does a share of a run: run.DoShare, or a stand-in for it.
+// Engine does a share of a run: run.DoShare, or a test double.
 type Engine func(context.Context, *spec.Spec, run.ShareOptions, run.Sink) (*run.ShareResult, error)
 
-// session is an agent's part in one run. It is the sink of its engine, and
-// keeps what is to be told until it is taken.
+// session is an agent's part in one run. It is its engine's sink, and buffers the reports until
+// they are taken.
 type session struct {
 	run    string
 	order  order
 	cancel context.CancelFunc // of the engine
-	start  chan time.Time     // given once
+	start  chan time.Time     // sent once
 	over   chan struct{}      // closed by finish
-	cap    float64            // requests/s that a closed loop may come to; 0 none
-	began  bool               // the start was given; the agent's lock
+	cap    float64            // limit on a closed loop's rate, requests/s; 0: none
+	began  bool               // the start was passed on; guarded by the agent's lock
 
 	mu       sync.Mutex
 	out      outlet
-	stopped  string // why the agent ended the work; "" it did not
+	stopped  string // why the agent ended the work; "": it did not
 	finished bool   // over is closed
-	finest   bool   // all is in out
-	sent     uint64 // in the second under way
+	finest   bool   // everything is in out
+	sent     uint64 // in the current second
 	widthNs  int64  // of it
 	kick     chan struct{}
 
-	freed chan struct{} // closed by the agent: it is at this run no more
+	freed chan struct{} // closed by the agent when it leaves this run
 }
 
 func newSession(run string, o order, cancel context.CancelFunc) *session {
@@ -47,8 +47,8 @@ func newSession(run string, o order, cancel context.CancelFunc) *session {
 		kick: make(chan struct{}, 1), freed: make(chan struct{})}
 }
 
-// work does the share and tells of it but for the ending. It returns once the
-// engine has ended; what it told may not have been taken yet.
+// work does the share and reports all of it but the ending. It returns once the engine has ended;
+// its reports may still be waiting.
 func (s *session) work(ctx context.Context, engine Engine, o run.ShareOptions, ready func()) (profile []byte, e ending) {
 	o.Share, o.Load, o.Observe = s.order.Share, s.order.Load, s.order.Observe
 	o.Start, o.Over = s.start, s.over
@@ -76,7 +76,7 @@ func (s *session) work(ctx context.Context, engine Engine, o run.ShareOptions, r
 	return profile, ending{Done: text}
 }
 
-// end tells the last of the run.
+// end adds the last report of the run.
 func (s *session) end(e ending) {
 	s.tell(true, func() error {
 		e.Stopped = s.stopped
@@ -85,8 +85,8 @@ func (s *session) end(e ending) {
 	})
 }
 
-// tell adds to what is told. Where that fails the run is over: what a driver
-// does not get it must not believe complete.
+// tell adds a report. If that fails the run is over: the driver must not take an incomplete stream
+// for complete.
 func (s *session) tell(now bool, add func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *session) giveUp(why string) {
 	s.cancel()
 }
 
-// finish tells an observer that the load is over.
+// finish notifies an observer that the load is over.
 func (s *session) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +125,7 @@ func (s *session) finish() {
 	}
 }
 
-// flush cuts what is to be told into messages; last tells that nothing follows
-// them.
+// flush cuts the waiting reports into messages; last reports whether nothing follows them.
 func (s *session) flush(send func([]byte) error) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,10 +140,10 @@ func (s *session) flush(send func([]byte) error) (last bool) {
 	return s.finest
 }
 
-// Connected implements load.Observer. Ready has told it.
+// Connected implements load.Observer. Ready has reported it already.
 func (s *session) Connected(int, int, time.Time) {}
 
-// Window implements load.Observer. The driver knows when.
+// Window implements load.Observer. The driver knows the times.
 func (s *session) Window(bool, time.Time) {}
 
 // Interval implements load.Observer.
@@ -165,8 +164,8 @@ func (s *session) Interval(t *load.Tally, late bool) {
 	})
 }
 
-// above holds a closed loop, whose rate nobody knows before, below the cap. It
-// is asked of whole seconds.
+// above checks the rate of a closed loop, which is unknown in advance, against the cap, over whole
+// seconds.
 func (s *session) above(t *load.Tally) string {
 	s.sent += t.Sent
 	s.widthNs += t.EndNs - t.StartNs
@@ -194,12 +193,12 @@ func (s *session) NotMeasured(n record.NotMeasured) {
 // AgentInterval implements run.Sink: an engine is one agent.
 func (s *session) AgentInterval(string, *load.Tally, bool) {}
 
-// permit makes the check of resolved addresses for an engine. One that only
-// observes sends nothing to the target, and looks for it on its own machine: it
-// may ask that for profiles, and what is on the list.
+// permit returns the check of resolved addresses for an engine. One that only observes sends
+// nothing to the target, and looks for it on its own machine: it may fetch profiles from there, and
+// from what is on the list.
 func permit(ctx context.Context, l AllowList, find Lookup, o *order) func(netip.AddrPort, string) error {
 	if !o.Load {
-		return func(netip.AddrPort, string) error { return nil } // pprofAllowed has looked
+		return func(netip.AddrPort, string) error { return nil } // pprofAllowed has checked
 	}
 	return func(to netip.AddrPort, unix string) error {
 		if to.IsValid() {
@@ -209,8 +208,8 @@ func permit(ctx context.Context, l AllowList, find Lookup, o *order) func(netip.
 	}
 }
 
-// pprofAllowed looks at an endpoint for profiles that a spec names: it has to
-// be on this machine, or on the list.
+// pprofAllowed checks the profile endpoints of a spec: each must be on this machine, or on the
+// list.
 func pprofAllowed(ctx context.Context, l AllowList, find Lookup, s *spec.Spec) error {
 	for _, url := range spec.PprofURLs(s.Pprof) {
 		if err := onePprofAllowed(ctx, l, find, url); err != nil {

@@ -10,9 +10,8 @@ import (
 	"ceiling/internal/unit"
 )
 
-// What an agent tells of a run is one stream of bytes, cut into messages that
-// are numbered from 0. The stream is frames: a kind, the length of the body as
-// an unsigned varint, the body.
+// An agent's reports on a run form one stream of bytes, cut into messages numbered from 0. The
+// stream consists of frames: a kind, the length of the body as an unsigned varint, the body.
 const (
 	frameReady    = 'r' // readiness, JSON
 	frameTally    = 't' // one byte (1: late), then load's wire form
@@ -26,39 +25,38 @@ const (
 	// frameMost bounds a frame: the largest is the result of a mix of thousands
 	// of targets, with a histogram each.
 	frameMost = 32 << 20
-	// chunkMost bounds a message's part of the stream; NATS takes 1 MiB.
+	// chunkMost bounds a message's part of the stream; NATS accepts 1 MiB.
 	chunkMost = 512 << 10
-	// backlogMost bounds what waits to be sent while nobody takes it: at 100 kB
-	// a second, ten minutes.
+	// backlogMost bounds the unsent backlog: at 100 kB a second, ten minutes.
 	backlogMost = 64 << 20
 )
 
-// readiness is told once the first attempts to connect have ended.
+// readiness is sent once the first connect attempts have ended.
 type readiness struct {
 	Established int `json:"established"`
 	Asked       int `json:"asked"`
 }
 
-// ending is the last thing told of a run.
+// ending is the last report of a run.
 type ending struct {
-	// Error is what prevented the work, "" none; Refused that it was the
-	// request itself.
+	// Error is what prevented the work, "" if nothing did; Refused reports whether the request
+	// itself was the cause.
 	Error   string `json:"error,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
 	// Stopped says why the agent ended the work before its time.
 	Stopped string `json:"stopped,omitempty"`
-	// Done is run.ShareResult without its Result, JSON; a frameResult before this
-	// has that. Profile names the object that has the CPU profile.
+	// Done is run.ShareResult without its Result, JSON; a preceding frameResult has that. Profile
+	// names the object with the CPU profile.
 	Done    json.RawMessage `json:"done,omitempty"`
 	Profile string          `json:"profile,omitempty"`
 }
 
-// outlet makes the stream. It belongs to its owner's lock.
+// outlet builds the stream. Its owner's lock guards it.
 type outlet struct {
 	waiting []byte // not yet cut
 }
 
-// frame adds one. What would be more than may wait is refused.
+// frame adds a frame. It fails if the backlog would grow too large.
 func (o *outlet) frame(kind byte, body []byte) error {
 	switch {
 	case len(body) > frameMost:
@@ -73,7 +71,7 @@ func (o *outlet) frame(kind byte, body []byte) error {
 	return nil
 }
 
-// object adds a frame of JSON.
+// object adds a JSON frame.
 func (o *outlet) object(kind byte, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -82,8 +80,7 @@ func (o *outlet) object(kind byte, body any) error {
 	return o.frame(kind, b)
 }
 
-// message cuts the next message off; it may be empty, which says that its
-// sender is there.
+// message cuts off the next message; an empty one is a heartbeat.
 func (o *outlet) message() []byte {
 	n := min(len(o.waiting), chunkMost)
 	chunk := bytes.Clone(o.waiting[:n])
@@ -91,13 +88,12 @@ func (o *outlet) message() []byte {
 	return chunk
 }
 
-// undo takes back the last message, which was not taken.
+// undo puts back the last message, which was not accepted.
 func (o *outlet) undo(chunk []byte) {
 	o.waiting = append(bytes.Clone(chunk), o.waiting...)
 }
 
-// inlet reads a stream. What it cannot be is an error, after which it takes no
-// more.
+// inlet reads a stream. Invalid input is an error, after which it accepts no more.
 type inlet struct {
 	next uint64
 	rest []byte
@@ -105,8 +101,8 @@ type inlet struct {
 	err  error
 }
 
-// take reads a message, and tells each of the frames that it completes. One
-// that came before is left out; one that is missing is an error.
+// take reads a message, and calls each for every frame that it completes. It skips a repeated
+// message; a missing one is an error.
 func (in *inlet) take(number uint64, chunk []byte, each func(kind byte, body []byte) error) error {
 	switch {
 	case in.err != nil:
@@ -145,7 +141,7 @@ func (in *inlet) frames(each func(kind byte, body []byte) error) error {
 	}
 }
 
-// cutFrame reads the frame that b begins with; n is 0 where it is not whole.
+// cutFrame reads the frame at the start of b; n is 0 if it is incomplete.
 func cutFrame(b []byte) (kind byte, body []byte, n int, err error) {
 	if len(b) < 2 {
 		return 0, nil, 0, nil

@@ -17,22 +17,22 @@ import (
 // Schema names the version of the Fleet document.
 const Schema = "ceiling.fleet/1"
 
-// Fleet is who is here.
+// Fleet lists the agents that are present.
 type Fleet struct {
 	Schema string `json:"schema"`
 	Bed    string `json:"bed"`
 	Agents []Here `json:"agents"`
 }
 
-// Here is one agent that answers.
+// Here is one agent that answered.
 type Here struct {
 	Name string `json:"name"`
 	About
-	// Clock as record.AgentClock has it, of this moment.
+	// Clock at this moment, as record.AgentClock has it.
 	Clock record.AgentClock `json:"clock"`
 }
 
-// Look asks everyone who they are, and for their clocks.
+// Look asks every agent for its description and clock.
 func (w *Work) Look(ctx context.Context) (*Fleet, error) {
 	all, err := w.discover(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (w *Work) Look(ctx context.Context) (*Fleet, error) {
 	each(list, func(h *Here) {
 		var c clock.Clock
 		if err := w.pings(ctx, &present{name: h.Name}, &c); err != nil {
-			w.o.Log(err.Error()) // went away meanwhile
+			w.o.Log(err.Error()) // it left after discovery
 			return
 		}
 		now := w.now()
@@ -55,8 +55,7 @@ func (w *Work) Look(ctx context.Context) (*Fleet, error) {
 	return &Fleet{Schema: Schema, Bed: w.conn.Bed(), Agents: list}, nil
 }
 
-// Text writes the table: two lines an agent, what it is and what it may be
-// asked for, at most 100 columns.
+// Text writes the table: two lines per agent, its description and its limits, at most 100 columns.
 func (f *Fleet) Text(out io.Writer) error {
 	if len(f.Agents) == 0 {
 		_, err := fmt.Fprintf(out, "no agents connected (test bed %s)\n", f.Bed)
@@ -83,7 +82,7 @@ func (f *Fleet) Text(out io.Writer) error {
 	return errs
 }
 
-// cells are what it is.
+// cells returns the columns that describe it.
 func (h *Here) cells() []string {
 	nic, calibrated, within := "-", "-", "no answer"
 	if h.NIC != "" {
@@ -108,7 +107,7 @@ func (h *Here) cells() []string {
 	}
 }
 
-// offers is what it may be asked for.
+// offers returns the limits of what it accepts.
 func (h *Here) offers() string {
 	if !h.Loads {
 		return "observes"
@@ -127,7 +126,7 @@ func (h *Here) offers() string {
 	return text + "for " + strings.Join(bounds, " and ") + " at most: " + strings.Join(h.Allow, ", ")
 }
 
-// short cuts a text that is longer than so many characters.
+// short truncates a text to so many characters.
 func short(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most-1]) + "…"

@@ -13,19 +13,19 @@ import (
 	"ceiling/measure/fleet/clock"
 )
 
-// WorkOptions say who of a fleet does the runs.
+// WorkOptions select the agents of a fleet that do the runs.
 type WorkOptions struct {
 	// Agents is how many load; Observe names those that watch the server.
 	Agents  int
 	Observe []string
-	// AllowLoss lets a run go on without an agent that is lost.
+	// AllowLoss lets a run continue without an agent that is lost.
 	AllowLoss bool
 	Version   string
-	// Log is told of what a person should know, one line each.
+	// Log receives messages for the user, one line each.
 	Log func(string)
 
 	lossAfter time.Duration // of silence; 0: 10 s
-	lead      time.Duration // of the start; 0: half a second
+	lead      time.Duration // from announcing the start to the start; 0: half a second
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 	leadDefault = 500 * time.Millisecond
 	// sayWithin is how long an agent may take to answer.
 	sayWithin = 5 * time.Second
-	// pingsMany are made before a run and after it.
+	// pingsMany is how many pings precede a run, and follow it.
 	pingsMany = 16
 )
 
@@ -44,25 +44,24 @@ type Work struct {
 	conn  *bus.Conn
 	base  time.Time // zero of the driver's clock
 	lease *bus.Lease
-	lines map[bus.Nonce]*lane // to lives of agents
-	said  string              // who does what, last
+	lines map[bus.Nonce]*lane // to sessions of agents
+	said  string              // last description of the members
 }
 
-// lane is a line to one life of an agent, and how far its clock is ahead of the
-// driver's.
+// lane is a line to one session of an agent, and how far its clock is ahead of the driver's.
 type lane struct {
 	*bus.Line
 	ahead atomic.Int64
 }
 
-// present is an agent that is here.
+// present is an agent that is present.
 type present struct {
 	name  string
 	about About
-	line  *bus.Line // nil: not commanded yet
+	line  *bus.Line // nil: no commands yet
 }
 
-// NewWork is a fleet over a driver's connection.
+// NewWork returns a fleet over a driver's connection.
 func NewWork(conn *bus.Conn, o WorkOptions) *Work {
 	if o.lossAfter == 0 {
 		o.lossAfter = lossDefault
@@ -76,7 +75,7 @@ func NewWork(conn *bus.Conn, o WorkOptions) *Work {
 	return &Work{o: o, conn: conn, base: time.Now(), lines: map[bus.Nonce]*lane{}}
 }
 
-// Close gives the test bed back.
+// Close releases the test bed.
 func (w *Work) Close() error {
 	err := w.hangUp()
 	if w.lease != nil {
@@ -88,7 +87,7 @@ func (w *Work) Close() error {
 	return err
 }
 
-// hangUp ends the lines to all agents.
+// hangUp closes the lines to all agents.
 func (w *Work) hangUp() error {
 	var err error
 	for _, l := range w.lines {
@@ -98,10 +97,10 @@ func (w *Work) hangUp() error {
 	return err
 }
 
-// quiet is how long a discovery waits for a further answer.
+// quiet is how long a discovery waits for another answer.
 const quiet = 300 * time.Millisecond
 
-// discover asks who is here.
+// discover asks which agents are present.
 func (w *Work) discover(ctx context.Context) ([]present, error) {
 	found, err := w.conn.Discover(ctx, quiet)
 	if err != nil {
@@ -119,7 +118,7 @@ func (w *Work) discover(ctx context.Context) ([]present, error) {
 	return all, nil
 }
 
-// command opens the line to an agent, or takes the one there is.
+// command opens the line to an agent, or reuses the open one.
 func (w *Work) command(p *present) error {
 	var nonce bus.Nonce
 	if b, err := hex.DecodeString(p.about.Session); err != nil || copy(nonce[:], b) != len(nonce) || len(b) != len(nonce) {
@@ -129,7 +128,7 @@ func (w *Work) command(p *present) error {
 	if l == nil {
 		l = &lane{}
 	}
-	// To a round trip, where seconds would do; of each run anew, for clocks drift.
+	// Good to a round trip, where seconds would do; set again for each run, since clocks drift.
 	l.ahead.Store(p.about.NowNs - w.now())
 	if l.Line == nil {
 		var err error
@@ -148,8 +147,7 @@ func (w *Work) command(p *present) error {
 // now is the driver's clock.
 func (w *Work) now() int64 { return int64(time.Since(w.base)) }
 
-// say sends a command, and answers with the agent's reply; what the agent does
-// not do is an error that names it.
+// say sends a command and returns the agent's reply; a refusal is an error that names the agent.
 func (w *Work) say(ctx context.Context, to *present, verb, run string, body any) (*reply, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -159,7 +157,7 @@ func (w *Work) say(ctx context.Context, to *present, verb, run string, body any)
 	defer cancel()
 	answer, err := to.line.Do(ctx, verb, run, text)
 	if err != nil {
-		return nil, err // names it
+		return nil, err // the error names it
 	}
 	var r reply
 	if err := readMessage(answer, &r); err != nil {
@@ -171,12 +169,12 @@ func (w *Work) say(ctx context.Context, to *present, verb, run string, body any)
 	return &r, nil
 }
 
-// answered is what an agent answered instead of doing it.
+// answered is an agent's refusal.
 type answered struct{ text string }
 
 func (a answered) Error() string { return a.text }
 
-// isAnswered tells a refusal from an agent that cannot be reached.
+// isAnswered reports whether err is a refusal, not an unreachable agent.
 func isAnswered(err error) bool {
 	var a answered
 	return errors.As(err, &a)
@@ -200,7 +198,7 @@ func (w *Work) ping(ctx context.Context, to *present) (clock.Ping, error) {
 	return p, nil
 }
 
-// pings makes many at once and adds them to a clock.
+// pings makes several in a row and adds them to a clock.
 func (w *Work) pings(ctx context.Context, to *present, c *clock.Clock) error {
 	for range pingsMany {
 		p, err := w.ping(ctx, to)

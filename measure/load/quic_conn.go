@@ -211,7 +211,7 @@ func (w *quicWorker) wakeSlot(k int) {
 	}
 }
 
-// startOr is when the load began, until the first requests are given out.
+// startOr returns the start of the load until the first requests are handed out, afterwards now.
 func (w *quicWorker) startOr(now int64) int64 {
 	if w.firstNs == 0 && w.phase == warming {
 		return w.startNs.Load()
