@@ -256,7 +256,7 @@ func (j *job) add(w *run.Worked, m *member) {
 		w.Stacks, w.Folded, w.FoldedOff = m.done.Stacks, m.done.Folded, m.done.FoldedOff
 	}
 	if m.load && m.done.Headroom > 0 && (w.Headroom == 0 || m.done.Headroom < w.Headroom) {
-		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the fleet's is that of its weakest agent
+		w.Headroom, w.HeadroomBy = m.done.Headroom, m.done.HeadroomBy // the weakest agent's counts
 	}
 	if m.done.RestoreErr != "" {
 		j.w.o.Log(fmt.Sprintf("agent %s: not restored: %s", m.name, m.done.RestoreErr))

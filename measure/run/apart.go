@@ -14,8 +14,8 @@ import (
 	"ceiling/record"
 )
 
-// SplitForOwn divides the CPUs that this process may use between its generator,
-// and servers that it starts, for a closed loop with so many requests in flight.
+// SplitForOwn divides the CPUs that this process may use between its generator and the servers that
+// it starts, for a closed loop with so many requests in flight.
 func SplitForOwn(slots int) (cores.Split, error) {
 	sides, err := sidesOf("", "", nil)
 	if err != nil {
@@ -25,9 +25,8 @@ func SplitForOwn(slots int) (cores.Split, error) {
 	return sides.Apart()
 }
 
-// sidesOf reads what generator and server may use: the CPUs of the lists, where
-// a person gave them, else what this process may, and the processes of the
-// server, where it runs.
+// sidesOf returns what generator and server may use: the CPUs of the lists if given, else those of
+// this process and of the server's processes, if it is running.
 func sidesOf(pinGenerator, pinServer string, pids []int) (cores.Sides, error) {
 	s := cores.Sides{Layout: cores.ReadLayout(), GeneratorPinned: pinGenerator != "", ServerPinned: pinServer != ""}
 	own, err := sys.AllowedCPUs(0)
@@ -52,8 +51,8 @@ func sidesOf(pinGenerator, pinServer string, pids []int) (cores.Sides, error) {
 	return s, err
 }
 
-// sameCgroup tells whether some processes share this one's cgroup, and with it
-// its quota; those that it will start do.
+// sameCgroup reports whether some processes share this one's cgroup, and with it its quota; those
+// that it will start do.
 func sameCgroup(pids []int) bool {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	return err == nil && !slices.ContainsFunc(pids, func(pid int) bool {
@@ -62,9 +61,8 @@ func sameCgroup(pids []int) bool {
 	})
 }
 
-// generatorWant is how many CPUs a load has a use for: threads where a person
-// gave them, else what a calibration says of an asked rate, else as many as the
-// requests in flight are worth.
+// generatorWant returns how many CPUs a load can use: the given threads, else what a calibration
+// says for a target rate, else as many as the requests in flight justify.
 func generatorWant(threads, slots int, perSecond float64) int {
 	if threads > 0 {
 		return threads
@@ -78,12 +76,12 @@ func generatorWant(threads, slots int, perSecond float64) int {
 	return want
 }
 
-// wantBusy is how busy a CPU of the generator may become at an asked rate: half,
-// so that arrivals which bunch find it free.
+// wantBusy is how busy a generator CPU may become at a target rate: half, so that bursts of
+// arrivals find it free.
 const wantBusy = 0.5
 
-// calibratedNs is the time that a core of this machine's generator takes for a
-// request with an answer of 4.5 KB, as calibrated; 0 where it is not.
+// calibratedNs returns the time that a core of this machine's generator takes for a request with a
+// 4.5 KB response, as calibrated; 0 without a calibration.
 func calibratedNs() float64 {
 	path, err := record.CalibrationFile(os.Getenv)
 	if err != nil {
@@ -91,12 +89,12 @@ func calibratedNs() float64 {
 	}
 	all, err := record.ReadCalibrations(path)
 	if err != nil {
-		return 0 // the run itself says so, beside its headroom
+		return 0 // the run itself reports it, with its headroom
 	}
 	env := record.ReadEnvironment("")
 	for i := range all {
 		c := &all[i]
-		env.Version = c.Version // of which version is no matter where whole CPUs are counted
+		env.Version = c.Version // the version does not matter when counting whole CPUs
 		if c.Unfit(&env, c.Engine) == "" {
 			if ns, err := c.CoreNsPerRequest(1, 4<<10); err == nil {
 				return ns
@@ -106,8 +104,8 @@ func calibratedNs() float64 {
 	return 0
 }
 
-// apart fills the pins of a run in that asks for CPUs of their own for either
-// side (Spec.Apart). The server has to run here.
+// apart sets the pins of a run that wants separate CPUs for either side (Spec.Apart). The server
+// must run here.
 func apart(ctx context.Context, s *spec.Spec) error {
 	if !s.Apart {
 		return nil
@@ -130,12 +128,11 @@ func apart(ctx context.Context, s *spec.Spec) error {
 	return nil
 }
 
-// restoreFirst gives a server back the CPUs that a killed run left it without,
-// before its own are read. What cannot be restored the run itself says: it tries
-// again.
+// restoreFirst restores the CPUs of a server that a killed run left pinned, before its own are
+// read. The run itself reports what could not be restored: it tries again.
 func restoreFirst() { _ = RestorePins() }
 
-// serverPIDs are the processes that serve a URL on this host.
+// serverPIDs returns the processes that serve a URL on this host.
 func serverPIDs(ctx context.Context, d *spec.Dial, url string) ([]int, error) {
 	address, err := d.Address(url)
 	if err != nil {
@@ -153,9 +150,9 @@ func serverPIDs(ctx context.Context, d *spec.Dial, url string) ([]int, error) {
 	return pids, err
 }
 
-// splitPlan decides once for all runs of an experiment which CPUs the sides get:
-// of servers that are started for it unless it says otherwise, of those that
-// run already where it asks for it. nil leaves all to the scheduler.
+// splitPlan decides once, for all runs of an experiment, which CPUs each side gets: by default if
+// the experiment starts the servers, on request if they run already. nil leaves all to the
+// scheduler.
 func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error) {
 	l := &e.Load
 	asked := l.Apart != nil && *l.Apart
@@ -189,7 +186,7 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	for _, r := range l.Rate {
 		rate = max(rate, r.From.PerSecond(), r.To.PerSecond())
 	}
-	if e.Kind == spec.KindFind { // it chooses its rates, and its connections by them
+	if e.Kind == spec.KindFind { // it chooses its rates, and sizes the connections by them
 		slots, rate = math.MaxInt32, float64(e.Find.Most)
 	}
 	sides.Want = generatorWant(l.Threads, slots, rate)
@@ -204,8 +201,8 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 		Says: record.State("cpus.apart", record.Values{"split": split.String()})}, nil
 }
 
-// splitOf puts a plan's split into one of its runs. A server that was started
-// for it is where it belongs from the beginning.
+// splitOf applies a plan's split to one of its runs. A server started for it has its CPUs from the
+// beginning.
 func splitOf(c *record.CPUSplit, server *spec.Server, s *spec.Spec) {
 	if c == nil || c.Generator == "" {
 		return
@@ -216,7 +213,7 @@ func splitOf(c *record.CPUSplit, server *spec.Server, s *spec.Spec) {
 	}
 }
 
-// startCPUs are those that a server is started on; nil all.
+// startCPUs returns the CPUs that a server is started on; nil: all.
 func startCPUs(c *record.CPUSplit) []int {
 	if c == nil || c.Server == "" {
 		return nil

@@ -15,20 +15,19 @@ import (
 	"ceiling/record"
 )
 
-// bed is where the servers of an experiment run, and what of the host is tuned for
-// them.
+// bed is where the servers of an experiment run, and the tuning of the host for them.
 type bed struct {
-	in      *netns.Namespace // nil: where this process is
+	in      *netns.Namespace // nil: this process's
 	host    tune.Host
 	options tune.Options
 	who     string
 }
 
-// bedNumber tells the namespace from others of this process.
+// bedNumber distinguishes the namespace from others of this process.
 const bedNumber = 3
 
-// makeBed makes the namespace that an experiment asks for, and looks whether every
-// tuning of it can be made, before anything is started.
+// makeBed creates the namespace that an experiment needs, and checks that all its tunings are
+// possible before anything starts.
 func makeBed(ctx context.Context, e *spec.Experiment, command []string) (*bed, error) {
 	f := &e.Factorial
 	b := &bed{options: tune.Options{Interface: f.Interface}, who: strings.Join(command, " ")}
@@ -53,7 +52,7 @@ func makeBed(ctx context.Context, e *spec.Experiment, command []string) (*bed, e
 	return b, nil
 }
 
-// remove takes the namespace away. The servers in it have ended.
+// remove removes the namespace. The servers in it have ended.
 func (b *bed) remove() error {
 	if b.in == nil {
 		return nil
@@ -61,7 +60,7 @@ func (b *bed) remove() error {
 	return b.in.Remove()
 }
 
-// plan is what some profiles and settings come to here; nil where there are none.
+// plan resolves profiles and settings on this host; nil if there are none.
 func (b *bed) plan(names []string) (*tune.Plan, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -84,7 +83,7 @@ func (b *bed) plan(names []string) (*tune.Plan, error) {
 	return b.host.Plan(p, b.options)
 }
 
-// settingsOf reads a profile's name, a file, or KNOB=value.
+// settingsOf parses a profile's name, a file, or KNOB=value.
 func settingsOf(name string) ([]tune.Setting, error) {
 	if knob, value, is := strings.Cut(name, "="); is {
 		s := tune.Setting{Set: knob, To: value, Why: "a level of the experiment"}
@@ -94,7 +93,7 @@ func settingsOf(name string) ([]tune.Setting, error) {
 	return p.Settings, err
 }
 
-// tune sets what a cell asks for; undo sets it back.
+// tune applies a cell's tuning; undo reverts it.
 func (b *bed) tune(ctx context.Context, names []string) (tuned []record.Tuned, undo func() error, err error) {
 	undo = func() error { return nil }
 	p, err := b.plan(names)
@@ -112,7 +111,7 @@ func (b *bed) tune(ctx context.Context, names []string) (tuned []record.Tuned, u
 	return tuned, undo, err
 }
 
-// mayTune refuses to tune this machine for a server on another.
+// mayTune refuses to tune this machine for a server on another one.
 func mayTune(e *spec.Experiment) error {
 	if !slices.ContainsFunc(e.Cells(), func(c spec.Cell) bool { return len(c.Tune) > 0 }) {
 		return nil
@@ -129,7 +128,7 @@ func mayTune(e *spec.Experiment) error {
 	return nil
 }
 
-// hostIsHere tells an address of this machine.
+// hostIsHere reports whether host is an address of this machine.
 func hostIsHere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && isLocal(ip)

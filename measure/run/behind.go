@@ -12,8 +12,9 @@ import (
 	"ceiling/measure/behind"
 )
 
-// openBehind asks what stands behind the server. Of a run of several agents the server is not asked: it is the agents
-// that reach it. A database that was named and does not answer refuses the run.
+// openBehind starts watching the servers behind the target. In a run of several agents it does not
+// ask the target, which only the agents reach. A database that was named and does not answer
+// refuses the run.
 func openBehind(ctx context.Context, s *spec.Spec, job Job, o *Options) (*behind.Watch, error) {
 	c := behind.Config{Database: o.Database, Host: job.Environment().Host}
 	if local, here := job.(localJob); here && !local.target.secure {
@@ -31,7 +32,7 @@ func openBehind(ctx context.Context, s *spec.Spec, job Job, o *Options) (*behind
 	return w, nil
 }
 
-// dial connects to the target beside the load.
+// dial opens a connection to the target, separate from the load.
 func (t target) dial(ctx context.Context) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: probeTimeout}
 	if t.unix != "" {
@@ -40,7 +41,8 @@ func (t target) dial(ctx context.Context) (net.Conn, error) {
 	return dialer.DialContext(ctx, "tcp", t.addr.String())
 }
 
-// withoutPassword is a command line in which --database has none, whatever else of it is hidden.
+// withoutPassword removes the password of --database from a command line, whatever else in it is
+// hidden.
 func withoutPassword(words []string, database string) []string {
 	if database == "" {
 		return words
@@ -52,7 +54,7 @@ func withoutPassword(words []string, database string) []string {
 	return words
 }
 
-// begin asks from now on; window is the zero of the run's clock.
+// begin starts the queries; window is the zero of the run's clock.
 func (r *recorder) begin(window time.Time) {
 	if !window.IsZero() {
 		r.behind.Start(window, r.Observed)

@@ -17,7 +17,7 @@ import (
 
 // Child is a server that this process started and will end.
 type Child struct {
-	// Addr as the server told it: "127.0.0.1:8080".
+	// Addr as the server reported it: "127.0.0.1:8080".
 	Addr string
 	// PID of the process that was started.
 	PID int
@@ -25,8 +25,8 @@ type Child struct {
 	done   chan struct{} // closed when the process has ended
 	err    error         // how it ended, after done
 	errors *lastline.Writer
-	cpus   []int // that it is started on; nil those of this process
-	group  bool  // a shell stands before the server: signals go to both
+	cpus   []int // that it is started on; nil: those of this process
+	group  bool  // a shell wraps the server: signals go to both
 }
 
 const (
@@ -34,19 +34,19 @@ const (
 	stopTimeout  = 3 * time.Second
 )
 
-// servesOn is what a server prints before its address once it accepts.
+// servesOn is what a server prints before its address once it accepts connections.
 const servesOn = " serves on "
 
-// StartChild starts a command that prints a line "… serves on ADDR" once it
-// accepts connections, as `ceiling serve` does, and waits for that line. The
-// process ends with this one, also when this one is killed.
+// StartChild starts a command that prints a line "… serves on ADDR" once it accepts connections, as
+// `ceiling serve` does, and waits for that line. The process ends with this one, even if this one
+// is killed.
 func StartChild(ctx context.Context, name string, args ...string) (*Child, error) {
 	return StartChildOn(ctx, nil, name, args...)
 }
 
-// StartChildOn is StartChild on some CPUs only, from the process's first
-// instruction: what counts its CPUs once at its start, as Go's runtime and many
-// servers do, counts these. nil are those of this process.
+// StartChildOn is StartChild on some CPUs only, from the process's first instruction: programs that
+// count their CPUs once at start, as Go's runtime and many servers do, count these. nil: those of
+// this process.
 func StartChildOn(ctx context.Context, cpus []int, name string, args ...string) (*Child, error) {
 	c := &Child{cpus: cpus, done: make(chan struct{}), errors: &lastline.Writer{}}
 	started := make(chan error, 1)
@@ -72,7 +72,7 @@ func StartChildOn(ctx context.Context, cpus []int, name string, args ...string) 
 	return nil, fmt.Errorf("start %s %s: %w%s", name, strings.Join(args, " "), why, c.itSaid())
 }
 
-// cmpErr names the end of a process that reported none.
+// cmpErr is err, or an error for a process that ended without one.
 func cmpErr(err error) error {
 	if err == nil {
 		return errors.New("without an error")
@@ -80,9 +80,9 @@ func cmpErr(err error) error {
 	return err
 }
 
-// live starts the process and waits for its end, on one thread that it keeps:
-// the kernel sends Pdeathsig when the thread that started the child ends, not
-// when the process does (prctl(2), PR_SET_PDEATHSIG).
+// live starts the process and waits for its end, on one thread that it keeps: the kernel sends
+// Pdeathsig when the thread that started the child ends, not when the process does (prctl(2),
+// PR_SET_PDEATHSIG).
 func (c *Child) live(cmd *exec.Cmd, started chan<- error, ready chan<- string) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -105,7 +105,7 @@ func (c *Child) live(cmd *exec.Cmd, started chan<- error, ready chan<- string) {
 		if _, addr, ok := strings.Cut(lines.Text(), servesOn); ok {
 			select {
 			case ready <- addr:
-			default: // told already
+			default: // already reported
 			}
 		}
 	}
@@ -126,14 +126,14 @@ func (c *Child) start(cmd *exec.Cmd) error {
 	}
 	err = cmd.Start()
 	if sys.Pin(0, before) != nil {
-		// Held once more than live gives back, the thread ends with its goroutine
-		// and never runs another one on these CPUs alone.
+		// Locked once more than live unlocks, the thread ends with its goroutine and never runs
+		// another one restricted to these CPUs.
 		runtime.LockOSThread()
 	}
 	return err
 }
 
-// Ended tells, without waiting, whether the process has ended.
+// Ended reports, without waiting, whether the process has ended.
 func (c *Child) Ended() bool {
 	select {
 	case <-c.done:
@@ -143,8 +143,7 @@ func (c *Child) Ended() bool {
 	}
 }
 
-// Stop asks the process to end, makes its whole group end where it does not,
-// and waits until it has.
+// Stop asks the process to end, kills its whole group if it does not, and waits until it has.
 func (c *Child) Stop() {
 	if c.Ended() {
 		return
@@ -153,7 +152,7 @@ func (c *Child) Stop() {
 	if c.group {
 		to = -c.PID
 	}
-	// An error means that it has just ended, which is what is wanted.
+	// An error means that it has just ended, which is the goal.
 	_ = syscall.Kill(to, syscall.SIGTERM)
 	select {
 	case <-c.done:
@@ -164,7 +163,7 @@ func (c *Child) Stop() {
 	<-c.done
 }
 
-// itSaid is the last line of its errors, for an error.
+// itSaid returns the last line of its stderr, for an error.
 func (c *Child) itSaid() string {
 	if said := c.errors.Text(); said != "" {
 		return "; it said: " + said

@@ -9,16 +9,15 @@ import (
 	"ceiling/record"
 )
 
-// veil hides the secrets of what leaves this package: records, errors, and what
-// callbacks are told. The load itself has the spec as it was given. nil hides
-// nothing.
+// veil hides the secrets in what leaves this package: records, errors, and callback arguments. The
+// load itself gets the spec as given. A nil veil hides nothing.
 type veil struct {
 	hider *secret.Hider
-	// alone says why equal values of other runs do not look equal; nil where they do.
+	// alone says why equal values of other runs do not look equal; nil if they do.
 	alone atomic.Pointer[string]
 }
 
-// newVeil makes the veil of a run or of a plan.
+// newVeil creates the veil of a run or of a plan.
 func newVeil(o *Options) *veil {
 	if o.KeepSecrets {
 		return nil
@@ -35,7 +34,7 @@ func newVeil(o *Options) *veil {
 	return v
 }
 
-// spec is a spec as others see it.
+// spec returns a spec as others see it.
 func (v *veil) spec(s *spec.Spec) *spec.Spec {
 	if v == nil {
 		return s
@@ -44,7 +43,7 @@ func (v *veil) spec(s *spec.Spec) *spec.Spec {
 	return &shown
 }
 
-// experiment is likewise; hidden tells that it is not what it was.
+// experiment does the same; hidden reports whether anything was hidden.
 func (v *veil) experiment(e spec.Experiment) (shown spec.Experiment, hidden bool) {
 	if v == nil {
 		return e, false
@@ -59,8 +58,7 @@ func (v *veil) command(words []string) []string {
 	return v.hider.Command(words)
 }
 
-// text is a sentence that may repeat what was hidden: an error, what a server
-// answered.
+// text hides secrets in a sentence: an error, or a server's response.
 func (v *veil) text(s string) string {
 	if v == nil {
 		return s
@@ -68,7 +66,7 @@ func (v *veil) text(s string) string {
 	return v.hider.Text(s)
 }
 
-// shownError is an error whose text is as others see it.
+// shownError is an error with its text as others see it.
 type shownError struct {
 	error
 	text string
@@ -87,13 +85,13 @@ func (v *veil) error(err error) error {
 	return err
 }
 
-// notMeasured hides in a reason.
+// notMeasured hides secrets in a reason.
 func (v *veil) notMeasured(n record.NotMeasured) record.NotMeasured {
 	n.What, n.Why = v.text(n.What), v.text(n.Why)
 	return n
 }
 
-// missing says that the key could not be kept, where it was needed.
+// missing reports that the key could not be stored, if it was needed.
 func (v *veil) missing() []record.NotMeasured {
 	if v == nil || v.alone.Load() == nil {
 		return nil
@@ -101,7 +99,7 @@ func (v *veil) missing() []record.NotMeasured {
 	return []record.NotMeasured{{What: "equality of hidden values with those of other runs", Why: *v.alone.Load(), Part: true}}
 }
 
-// worked hides in what came of a run.
+// worked hides secrets in a run's result.
 func (v *veil) worked(w *Worked) {
 	if v == nil {
 		return

@@ -18,25 +18,23 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// overhead is what a run takes besides its measured time, warm-up and rest:
-// opening the observers and connections, judging, and the disk. 0.08 s on a quiet
-// machine of 2 cores, 0.2 s on a busy one.
+// overhead is what a run takes beyond its measured time, warm-up and rest: opening the observers
+// and connections, judging, and writing. 0.08 s on a quiet machine of 2 cores, 0.2 s on a busy one.
 const overhead = 150 * time.Millisecond
 
-// PlanProgress is where a plan stands, while its run Number goes on.
+// PlanProgress is the progress of a plan, during its run Number.
 type PlanProgress struct {
-	// Number of the run, and how many are Left with it; of a search a guess.
+	// Number of the run, and how many are Left including it; an estimate in a search.
 	Number, Left int
-	// LeftS is the time that they will take, seconds.
+	// LeftS is the time that they will take, in seconds.
 	LeftS float64
 	// Doing says what this run is.
 	Doing string
 }
 
-// Explore does an experiment that is complete and checked: it starts the
-// servers, makes one run after the other as the plan decides, keeps each, and
-// concludes. What goes wrong on the way is the plan's end, and so in the
-// answer; the error is for what prevented any answer, or its keeping.
+// Explore does an experiment that is complete and checked: it starts the servers, does one run
+// after the other as the plan decides, saves each, and concludes. A failure on the way ends the
+// plan, and is part of the answer; the error is for what prevented any answer, or saving it.
 func Explore(ctx context.Context, e spec.Experiment, o Options, told func(m record.Measured, doing string)) (*record.Plan, record.File,
 	error) {
 	o.veil = newVeil(&o)
@@ -80,7 +78,7 @@ func createPlan(p *record.Plan, o *Options) (*record.PlanWriter, error) {
 	return store.CreatePlan(p)
 }
 
-// Resume goes on with a plan that was broken off. It is told as Explore is.
+// Resume continues an interrupted plan, and calls told as Explore does.
 func Resume(ctx context.Context, f record.File, o Options, told func(m record.Measured, doing string)) (p *record.Plan, _ record.File,
 	err error) {
 	p, err = record.OpenPlan(f)
@@ -110,13 +108,13 @@ func Resume(ctx context.Context, f record.File, o Options, told func(m record.Me
 	if err != nil {
 		return nil, record.File{}, err
 	}
-	// What was kept with its secrets goes on so.
+	// A plan saved with its secrets continues that way.
 	_, o.KeepSecrets = p.Experiment.Concealed(secret.Plain())
 	o.veil = newVeil(&o)
 	return explore(ctx, p.Experiment, p, w, b, o, told)
 }
 
-// explore makes the runs of e, of which the plan has what others may see.
+// explore does the runs of e, of which the plan shows what others may see.
 func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.PlanWriter, b *bed, o Options,
 	told func(record.Measured, string)) (*record.Plan, record.File, error) {
 	began := time.Now()
@@ -172,8 +170,8 @@ func explore(ctx context.Context, e spec.Experiment, p *record.Plan, w *record.P
 	return p, w.File(), err
 }
 
-// differences adds to a comparison what its sides do not share besides the
-// result, as the records of one run of each tell it.
+// differences adds to a comparison how its sides differ apart from the result, from the records of
+// one run of each.
 func differences(p *record.Plan, f record.File) error {
 	if p.Comparison == nil {
 		return nil
@@ -201,13 +199,13 @@ func differences(p *record.Plan, f record.File) error {
 	return nil
 }
 
-// here tells that this machine does the runs.
+// here reports whether this machine does the runs.
 func (o *Options) here() bool {
 	_, local := o.Work.(Local)
 	return o.Work == nil || local
 }
 
-// mayDo refuses what only this machine can do where others load.
+// mayDo rejects what only this machine can do if others generate the load.
 func (o *Options) mayDo(e *spec.Experiment) error {
 	if err := mayTune(e); err != nil {
 		return err
@@ -229,10 +227,10 @@ func (o *Options) mayDo(e *spec.Experiment) error {
 	return nil
 }
 
-// explorer makes the runs of one plan.
+// explorer does the runs of one plan.
 type explorer struct {
 	plan       *record.Plan
-	experiment *spec.Experiment // as it is done
+	experiment *spec.Experiment // as executed, secrets included
 	keep       *record.PlanWriter
 	bed        *bed
 	options    Options
@@ -240,8 +238,8 @@ type explorer struct {
 	scene      *perturb.Scene // of a proof, once it began
 }
 
-// step makes one run. Its error is a server that is gone, or a failure of this
-// side; what the server answered is in what was measured.
+// step does one run. Its error is a server that is gone, or a failure of this side; the server's
+// responses are in the measurement.
 func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
 	step := d.Next
 	if step.Restart {
@@ -253,7 +251,7 @@ func (x *explorer) step(ctx context.Context, d *plan.Decision) (*record.Measured
 	return x.stepOn(ctx, d)
 }
 
-// stepOn makes one run on a host that is as the step wants it.
+// stepOn does one run on a host prepared for the step.
 func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
 	e, step := x.experiment, d.Next
 	base, err := x.servers.base(ctx, step.Server, step.Noise && step.Side == "B")
@@ -291,7 +289,7 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 	return m, nil
 }
 
-// one makes a run and keeps it.
+// one does a run and saves it.
 func (x *explorer) one(ctx context.Context, step *record.Step, s spec.Spec, o Options) (*record.Measured, error) {
 	began := time.Now()
 	done, err := Do(ctx, s, o)
@@ -303,7 +301,7 @@ func (x *explorer) one(ctx context.Context, step *record.Step, s spec.Spec, o Op
 	return m, errors.Join(done.KeepErr, done.RestoreErr)
 }
 
-// progress is where the plan stands in its next run.
+// progress returns the plan's progress for its next run.
 func (x *explorer) progress(d *plan.Decision) *PlanProgress {
 	return &PlanProgress{
 		Number: len(x.plan.Runs) + 1, Left: d.Left,
@@ -311,12 +309,12 @@ func (x *explorer) progress(d *plan.Decision) *PlanProgress {
 	}
 }
 
-// Takes is the time that a number of runs of an experiment take.
+// Takes returns how long a number of runs of an experiment take.
 func Takes(e *spec.Experiment, runs int) time.Duration {
 	return time.Duration(runs) * (time.Duration(e.Load.Duration+e.Load.Warmup+e.Load.ConnectRamp+e.Rest) + overhead)
 }
 
-// Doing says in a few words what a step is.
+// Doing describes a step in a few words.
 func Doing(e *spec.Experiment, s *record.Step) string {
 	if s.Cell != nil {
 		return e.CellLabel(s.Cell) + ", " + s.Part()
@@ -337,7 +335,7 @@ func Doing(e *spec.Experiment, s *record.Step) string {
 	return text
 }
 
-// pause rests between two runs; false where it was interrupted.
+// pause rests between two runs; it returns false if interrupted.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -349,7 +347,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// measured is what a plan needs to know of a run.
+// measured extracts what a plan needs from a run.
 func measured(step *record.Step, done *Result) *record.Measured {
 	r := &done.Run
 	m := &record.Measured{

@@ -11,8 +11,8 @@ import (
 	"ceiling/record"
 )
 
-// mayPin refuses CPUs of a factorial experiment's cells that this process does not
-// have, before anything is started.
+// mayPin rejects CPUs in a factorial experiment's cells that this process does not have, before
+// anything starts.
 func mayPin(e *spec.Experiment) error {
 	for _, c := range e.Cells() {
 		for name, list := range map[string]string{"pin_server": c.PinServer, "pin_generator": c.PinGenerator} {
@@ -27,8 +27,7 @@ func mayPin(e *spec.Experiment) error {
 	return nil
 }
 
-// cellRun makes one run of a cell: the host is tuned, a server started, and both are
-// undone.
+// cellRun does one run of a cell: it tunes the host and starts a server, and undoes both.
 func (x *explorer) cellRun(ctx context.Context, d *plan.Decision) (*record.Measured, error) {
 	cell := x.experiment.Cell(d.Next.Cell)
 	if err := x.arrange(d.Next, &cell); err != nil {
@@ -46,7 +45,7 @@ func (x *explorer) cellRun(ctx context.Context, d *plan.Decision) (*record.Measu
 	return m, errors.Join(err, undo())
 }
 
-// arrange has a server start as the step's cell says.
+// arrange sets the server to start as the step's cell says.
 func (x *explorer) arrange(step *record.Step, cell *spec.Cell) error {
 	x.servers.list[step.Server] = cell.With(x.experiment.Servers[step.Server])
 	x.servers.cpus = startCPUs(x.plan.CPUs)
@@ -58,8 +57,8 @@ func (x *explorer) arrange(step *record.Step, cell *spec.Cell) error {
 	return err
 }
 
-// pinCell puts a cell's own CPUs into its run. A server that is started has them from
-// the beginning.
+// pinCell applies a cell's own CPUs to its run. A server that is started has them from the
+// beginning.
 func pinCell(e *spec.Experiment, step *record.Step, s *spec.Spec) {
 	cell := e.Cell(step.Cell)
 	s.PinGenerator = cmp.Or(cell.PinGenerator, s.PinGenerator)

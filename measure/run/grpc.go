@@ -15,9 +15,8 @@ import (
 	"ceiling/measure/rpc"
 )
 
-// calls makes the requests of gRPC calls: the messages, of the JSON in the targets' bodies,
-// behind the fields that each call has. Where no file says what the messages are, the
-// server does.
+// calls builds the requests of gRPC calls: the messages, encoded from the JSON in the targets'
+// bodies, after the fields of each call. If no file describes the messages, the server does.
 func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]load.Request, error) {
 	var paths []string
 	host := ""
@@ -51,7 +50,7 @@ func calls(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target) ([]l
 	return mix, nil
 }
 
-// schemaOf finds the messages of some paths.
+// schemaOf finds the messages of the given paths.
 func schemaOf(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target, host string, paths []string) (*rpc.Schema, error) {
 	if s.GRPC.Proto != "" {
 		return rpc.Read(s.GRPC.Descriptors, "--proto "+s.GRPC.Proto)
@@ -69,7 +68,7 @@ func schemaOf(ctx context.Context, s *spec.Spec, c *tlsconn.Config, to target, h
 	}, paths)
 }
 
-// cryptoTLS is the engine's TLS for a client of the standard library; nil of none.
+// cryptoTLS converts the engine's TLS to that of the standard library; nil without TLS.
 func cryptoTLS(c *tlsconn.Config) *tls.Config {
 	if c == nil {
 		return nil
@@ -81,7 +80,7 @@ func cryptoTLS(c *tlsconn.Config) *tls.Config {
 	}
 }
 
-// callTimeout is a timeout as gRPC writes it: at most eight digits and a unit.
+// callTimeout formats a timeout for gRPC: at most eight digits and a unit.
 func callTimeout(d time.Duration) string {
 	if us := d.Microseconds(); us > 0 && us < 1e8 {
 		return strconv.FormatInt(us, 10) + "u"

@@ -11,8 +11,8 @@ import (
 	"ceiling/record"
 )
 
-// calibrated is the generator's headroom by the calibration that this person has
-// kept and how that was made, or the reason why there is none.
+// calibrated returns the generator's headroom by the user's stored calibration and how it was
+// derived, or the reason why there is none.
 func calibrated(r *record.Run) (times float64, by, why string) {
 	path, err := record.CalibrationFile(os.Getenv)
 	var all []record.Calibration
@@ -25,16 +25,14 @@ func calibrated(r *record.Run) (times float64, by, why string) {
 	return headroom(r, all)
 }
 
-// requestBytesMost is the mean size of a request up to which it costs about
-// what a calibration's does, which sends 60 bytes: what fits into one page is
-// one send into one buffer.
+// requestBytesMost is the mean request size up to which a request costs about as much as a
+// calibration's, which sends 60 bytes: what fits into one page is one send into one buffer.
 const requestBytesMost = 4 << 10
 
-// headroom is how many times the rate of this run the generator could have
-// reached, or 0 and the reason why that is not known. It is the smaller of two:
-// what the calibration says of this pipelining and size of response, and what
-// the busiest worker's idle time allows. The second is the more careful one
-// below saturation, where a request costs more because fewer arrive together.
+// headroom returns how many times this run's rate the generator could have reached, or 0 and the
+// reason why that is unknown. It is the smaller of two: what the calibration says for this
+// pipelining and response size, and what the busiest worker's idle time allows. The second is the
+// more conservative one below saturation, where a request costs more because fewer arrive together.
 func headroom(r *record.Run, all []record.Calibration) (times float64, by, why string) {
 	rate, busy := r.Rate.CompletedPerS, r.Generator.BusiestWorker
 	switch {
@@ -76,17 +74,17 @@ func headroom(r *record.Run, all []record.Calibration) (times float64, by, why s
 	return math.Min(capacity/rate, 1/busy), by, ""
 }
 
-// overTLS is what TLS adds to a request, nanoseconds, of which there is no calibration:
-// the cipher's work on records of the run's sizes, which is timed now, and the share of
-// the run's own handshakes.
+// overTLS returns what TLS adds to a request, in nanoseconds, which no calibration covers: the
+// cipher's work on records of the run's sizes, timed now, and the share of the run's own
+// handshakes.
 func overTLS(r *record.Run) (ns float64, err error) {
 	t, n := r.Load.TLS, r.Requests.Completed
 	cipher, err := tlsconn.Cost(t.Cipher, int(r.Bytes.Written/n), int(r.Bytes.Read/n))
 	return float64(cipher) + float64(t.CPUNs)/float64(n), err
 }
 
-// coresFor is how many the generator's threads can use: no more than there are
-// threads, than it was given CPUs, or than its cgroup has a quota for.
+// coresFor returns how many cores the generator's threads can use: at most as many as its threads,
+// its allowed CPUs, or its cgroup's quota.
 func coresFor(r *record.Run) float64 {
 	n := float64(r.Load.Threads)
 	if pinned, err := spec.ParseCPUList(r.Spec.PinGenerator); r.Spec.PinGenerator != "" && err == nil {

@@ -6,7 +6,7 @@ import (
 	"ceiling/record"
 )
 
-// protocolName is what connections have spoken, for the record.
+// protocolName returns what the connections spoke, for the record.
 func protocolName(l *load.Result) string {
 	switch {
 	case l.H2 == nil:
@@ -17,7 +17,7 @@ func protocolName(l *load.Result) string {
 	return "h2c"
 }
 
-// http2Of is the engine's account for the record; nil where no connection spoke HTTP/2.
+// http2Of converts the engine's report for the record; nil if no connection spoke HTTP/2.
 func http2Of(h *load.H2Report) *record.HTTP2 {
 	if h == nil {
 		return nil

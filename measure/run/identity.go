@@ -18,12 +18,12 @@ import (
 	"ceiling/record"
 )
 
-// executableMax bounds what is read of a program that carries no build ID: at
-// 1 GB/s, a tenth of a second.
+// executableMax bounds what is read of a program without a build ID: at 1 GB/s, a tenth of a
+// second.
 const executableMax = 100 << 20
 
-// sightings are the server's processes as the observer's rows tell of them: when
-// each began, by its number. One goroutine at a time uses them.
+// sightings are the server's processes from the observer's rows: start time by PID. One goroutine
+// at a time uses them.
 type sightings struct{ of map[int]sighting }
 
 type sighting struct {
@@ -31,7 +31,7 @@ type sighting struct {
 	comm       string
 }
 
-// see takes a row.
+// see records the processes of a row.
 func (s *sightings) see(row record.ObservedRow) {
 	r, ok := row.(*record.SubjectRow)
 	if !ok || r.Role != record.RoleSubject || s.of[r.PID].startTicks != 0 {
@@ -43,9 +43,8 @@ func (s *sightings) see(row record.ObservedRow) {
 	s.of[r.PID] = sighting{r.StartTicks, r.Comm}
 }
 
-// identify reads which program each process of the subject runs and what it
-// was started with. It is done after the window, so that nothing is read while
-// it is measured; what may not be read is noted.
+// identify reads which program each process of the subject runs and how it was started. It runs
+// after the window, so as not to disturb it, and notes what it may not read.
 func (s *sightings) identify(host string) (list []Identity, missing []record.NotMeasured) {
 	known := map[executable]string{}
 	var first error
@@ -70,7 +69,7 @@ func (s *sightings) identify(host string) (list []Identity, missing []record.Not
 	return list, []record.NotMeasured{{What: "the server's program and environment", Why: why, Host: host}}
 }
 
-// identified puts what was found of the processes into the record.
+// identified adds what was found about the processes to the record.
 func identified(s *record.Subject, list []Identity) {
 	if s == nil {
 		return
@@ -84,7 +83,7 @@ func identified(s *record.Subject, list []Identity) {
 	}
 }
 
-// identifyProcess fills in what /proc tells of a process, unless it has ended.
+// identifyProcess fills in what /proc says about a process, unless it has ended.
 func identifyProcess(p *Identity, began uint64, known map[executable]string) error {
 	dir := fmt.Sprintf("/proc/%d/", p.PID)
 	if now, err := startTicks(p.PID); err != nil || now != began {
@@ -99,8 +98,8 @@ func identifyProcess(p *Identity, began uint64, known map[executable]string) err
 	return errors.Join(err, envErr)
 }
 
-// gomaxprocs is the value of that name in an environment as /proc/PID/environ
-// has it: the one the process was started with. 0 where it is not set.
+// gomaxprocs returns the GOMAXPROCS that the process was started with, from /proc/PID/environ; 0 if
+// unset.
 func gomaxprocs(environ []byte) int {
 	for entry := range bytes.SplitSeq(environ, []byte{0}) {
 		if text, ok := strings.CutPrefix(string(entry), "GOMAXPROCS="); ok {
@@ -112,16 +111,15 @@ func gomaxprocs(environ []byte) int {
 	return 0
 }
 
-// executable is a file, whatever it is called: the children of one server run
-// the same.
+// executable identifies a file, whatever its name: the children of one server run the same.
 type executable struct {
 	size    int64
 	changed int64
 	name    string
 }
 
-// programOf is the ID of the program behind /proc/PID/exe, which is the file
-// that runs, also where another has taken its name since.
+// programOf returns the ID of the program behind /proc/PID/exe, the running file even if another
+// has since taken its name.
 func programOf(path string, known map[executable]string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -155,15 +153,15 @@ func programOf(path string, known map[executable]string) (string, error) {
 	return id, nil
 }
 
-// Notes that name a build: the type of each is that of its owner.
+// ELF notes that identify a build: a type is specific to its owner.
 const (
 	noteGNU = 3 // NT_GNU_BUILD_ID, ELF gABI supplement: a hash of the content
 	noteGo  = 4 // cmd/internal/buildid: action IDs and content IDs in base64
 )
 
-// buildID is the linker's ID of an ELF file; "" where it has none. Go's own is
-// taken first, for the GNU one of a Go program is made of it. The ID of a Go
-// program ends in a hash of its content.
+// buildID returns the linker's ID of an ELF file; "" if it has none. Go's own comes first, because
+// the GNU one of a Go program is derived from it. The ID of a Go program ends in a hash of its
+// content.
 func buildID(r io.ReaderAt) string {
 	f, err := elf.NewFile(r)
 	if err != nil {
@@ -193,8 +191,8 @@ func buildID(r io.ReaderAt) string {
 	return ""
 }
 
-// noteOf is the content of a note: sizes of name and content, type, name,
-// content (gABI, "Note Section"); nil where it is another.
+// noteOf returns the content of a note: sizes of name and content, type, name, content (gABI, "Note
+// Section"); nil if it is another.
 func noteOf(data []byte, word func([]byte) uint32, owner string, kind uint32) []byte {
 	const head = 12
 	if len(data) < head+4 || word(data) != 4 || word(data[8:]) != kind || string(data[head:head+4]) != owner {
@@ -207,10 +205,9 @@ func noteOf(data []byte, word func([]byte) uint32, owner string, kind uint32) []
 	return rest[:size]
 }
 
-// subjectOf names the server's processes and what they used in the window; nil
-// where none was found on a watched host. An address is served by one host; where
-// several tell of it, agents of one machine, it is the one that identified the
-// processes, or else the first.
+// subjectOf names the server's processes and their usage in the window; nil if none was found on an
+// observed host. One host serves an address; if several agents on one machine report it, it takes
+// the one that identified the processes, or else the first.
 func subjectOf(r *record.Run, series *record.Series, w *Worked) *record.Subject {
 	s := &record.Subject{Address: w.Target}
 	if len(w.Identities) > 0 {
@@ -248,8 +245,8 @@ func subjectOf(r *record.Run, series *record.Series, w *Worked) *record.Subject 
 	slices.SortFunc(s.Processes, func(a, b record.SubjectProcess) int {
 		return cmp.Or(cmp.Compare(b.CPUNs, a.CPUNs), cmp.Compare(a.PID, b.PID))
 	})
-	// The last sample ends a little before the window or after it; the CPU is
-	// set against the requests of the time it covers.
+	// The last sample ends slightly before or after the window; the CPU time is divided by the
+	// requests of the time it covers.
 	if share := float64(covered) / 1e9 / r.ElapsedS; r.Requests.Completed > 0 && share > 0 {
 		s.CPUNsPerRequest = float64(total) / (float64(r.Requests.Completed) * share)
 	}

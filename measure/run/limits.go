@@ -10,13 +10,13 @@ import (
 	"ceiling/internal/unit"
 )
 
-// ownFiles is what a run opens besides its connections: the record, the
-// samplers' files, a ring per thread.
+// ownFiles is what a run opens besides its connections: the record, the samplers' files, a ring per
+// thread.
 const ownFiles = 256
 
-// checkLimits refuses what the host cannot give, and says which command would
-// raise the limit. A connection takes a port of its pair of addresses, so there
-// are as many times the ports as there are source addresses (0: the kernel's one).
+// checkLimits fails if the host's limits are too low, and names the command that raises them. A
+// connection takes a port of its address pair, so each source address adds a full port range (0:
+// only the kernel's choice).
 func checkLimits(connections, sources int, a spec.Address) error {
 	need := uint64(connections + ownFiles)
 	soft, hard, err := sys.RaiseOpenFiles(need)
@@ -32,7 +32,7 @@ func checkLimits(connections, sources int, a spec.Address) error {
 	}
 	low, high, err := localPorts()
 	if err != nil {
-		return nil // a host without the file has no such limit to check against
+		return nil // a host without the file has no such limit
 	}
 	ports := high - low + 1
 	if connections <= ports*max(sources, 1) {

@@ -10,8 +10,7 @@ import (
 	"ceiling/measure/tune"
 )
 
-// pinning is the subject on other CPUs for the time of a run; nil leaves it
-// where it is.
+// pinning is the subject pinned to other CPUs during the run; nil leaves it alone.
 type pinning struct{ held *perturb.Pinned }
 
 // pinServer moves every thread of the subject to the CPUs of the list.
@@ -35,7 +34,7 @@ func pinServer(list string, to target) (*pinning, error) {
 	return &pinning{held}, nil
 }
 
-// restore gives every thread what it had.
+// restore restores every thread's CPUs.
 func (p *pinning) restore() error {
 	if p == nil {
 		return nil
@@ -43,9 +42,8 @@ func (p *pinning) restore() error {
 	return p.held.Restore()
 }
 
-// RestorePins undoes what runs have left behind that were killed: pinned
-// threads, slower links and tunings. It is called at the start of every run; an error
-// is told and does not stop it.
+// RestorePins undoes what killed runs left behind: pinned threads, slower links and tunings. Every
+// run calls it at its start; an error is reported and does not stop it.
 func RestorePins() error { return errors.Join(perturb.Restore(), (&tune.Host{}).Restore()) }
 
 // subjectPIDs finds the server's processes as an observer would.
@@ -58,5 +56,5 @@ func subjectPIDs(to target) ([]int, error) {
 	return o.Subject(), nil
 }
 
-// startTicks tells when a process began: with its number its identity.
+// startTicks returns when a process began: with its PID, its identity.
 func startTicks(pid int) (uint64, error) { return perturb.StartTicks(pid) }

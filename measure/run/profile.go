@@ -11,26 +11,25 @@ import (
 	"ceiling/record"
 )
 
-// profiler takes the subject's profiles while the window is open. The
-// cumulative ones are read before and after; a CPU profile costs the server,
-// and is only taken where the person named the endpoint.
+// profiler takes the subject's profiles while the window is open. It reads the cumulative ones
+// before and after; a CPU profile costs the server, and is taken only if the user named the
+// endpoint.
 type profiler struct {
 	group    *profile.Group    // of all processes; nil: none was found
 	endpoint *profile.Endpoint // the first address
 	before   profile.Snapshot
 	asked    bool
-	parted   bool          // CPU profiles are taken by stretches, in place of one of the window
-	done     chan struct{} // closed when what runs beside the load has ended
+	parted   bool          // CPU profiles are taken in stretches instead of one for the window
+	done     chan struct{} // closed when the background work has ended
 	cancel   context.CancelFunc
 	missing  []record.NotMeasured
 	list     []record.Profile
 	raw      []byte
 }
 
-// newProfiler looks for the endpoint that the spec names, or for one on the
-// target itself where its program has net/http/pprof in it: any other server
-// would only count a request that nobody asked for. Not finding one that nobody
-// named is not worth a word. pids are the server's processes of this host.
+// newProfiler looks for the endpoint that the spec names, or for one on the target itself if its
+// program contains net/http/pprof: any other server would only count an extra request. It does not
+// report a missing endpoint that was not named. pids are the server's processes on this host.
 func newProfiler(ctx context.Context, s *spec.Spec, to target, pids []int, permit func(netip.AddrPort, string) error) *profiler {
 	p := &profiler{asked: s.Pprof != "", parted: s.Profile}
 	if s.Pprof == "off" || s.Pprof == "" && !mayProfile(to, pids) {
@@ -53,8 +52,8 @@ func newProfiler(ctx context.Context, s *spec.Spec, to target, pids []int, permi
 	return p
 }
 
-// mayProfile tells whether the target is a Go program of this host that serves
-// profiles, as far as its file tells. Behind TLS it is not looked for.
+// mayProfile reports whether the target is a Go program of this host that serves profiles, judging
+// by its executable. It does not look behind TLS.
 func mayProfile(to target, pids []int) bool {
 	if !to.addr.IsValid() || to.secure {
 		return false
@@ -67,14 +66,14 @@ func mayProfile(to target, pids []int) bool {
 	return false
 }
 
-// lose notes a profile that was asked for and could not be had.
+// lose notes a requested profile that could not be taken.
 func (p *profiler) lose(err error) {
 	if p.asked {
 		p.missing = append(p.missing, record.NotMeasured{What: "pprof", Why: err.Error()})
 	}
 }
 
-// open begins with the window, beside the load.
+// open begins with the window, concurrently with the load.
 func (p *profiler) open(length time.Duration) {
 	if p.endpoint == nil {
 		return
@@ -87,7 +86,7 @@ func (p *profiler) open(length time.Duration) {
 	}()
 }
 
-// during takes what is taken while the window is open.
+// during takes the profiles of the open window.
 func (p *profiler) during(ctx context.Context, length time.Duration) {
 	before, err := p.endpoint.Snapshot(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (p *profiler) during(ctx context.Context, length time.Duration) {
 	if !p.asked || p.parted || length < time.Second {
 		return
 	}
-	// A little less than the window, so that it ends within.
+	// A little less than the window, so that it ends inside.
 	sum, raw, err := p.endpoint.CPU(ctx, length-length/10)
 	if err != nil {
 		p.lose(fmt.Errorf("CPU profile: %w", err))
@@ -106,7 +105,7 @@ func (p *profiler) during(ctx context.Context, length time.Duration) {
 	p.list, p.raw = append(p.list, sum), raw
 }
 
-// afterwards bounds the wait for a profile that is late.
+// afterwards bounds the wait for a late profile.
 const afterwards = 2 * time.Second
 
 // close ends with the window.
@@ -133,17 +132,17 @@ func (p *profiler) close() {
 	p.list = append(p.list, list...)
 }
 
-// end gives back the connection of one that no window opened for.
+// end closes the connection if no window opened.
 func (p *profiler) end() {
 	if p.group != nil {
 		p.group.Close()
 	}
 }
 
-// cpuProfileFile is where the raw CPU profile is kept.
+// cpuProfileFile is the file of the raw CPU profile.
 const cpuProfileFile = "cpu.pprof.gz"
 
-// keepProfiles puts what was found into the record.
+// keepProfiles adds the results to the record.
 func keepProfiles(w *record.Writer, r *record.Run, f *Found) error {
 	r.Profiles = f.Profiles
 	if f.CPUProfile == nil {

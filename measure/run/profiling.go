@@ -16,11 +16,11 @@ import (
 	"ceiling/record"
 )
 
-// kindOf says how a kind of profile is summed up.
+// kindOf says how to sum up a kind of profile.
 type kindOf struct {
 	kind   string
 	blame  profiles.Blame
-	blocks bool // it is told apart by block
+	blocks bool // it is separated by block
 }
 
 func profileKinds() []kindOf {
@@ -35,8 +35,8 @@ func profileKinds() []kindOf {
 	return list
 }
 
-// result sums up what was taken; on and off are the kernel's, or nil. kernel tells
-// that there are stacks from the kernel, or else the run says why not.
+// result sums up the profiles; on and off are the kernel's, or nil. kernel reports whether the
+// kernel provided stacks; if not, the run says why.
 func (r *rotation) result(on, off *pprof.Profile, kernel bool) (*record.Profiling, map[string][]byte) {
 	if r == nil {
 		return nil, nil
@@ -92,8 +92,7 @@ func (r *rotation) result(on, off *pprof.Profile, kernel bool) (*record.Profilin
 	return out, files
 }
 
-// cpuProfile sums up Go's CPU profile as that of a whole window; none where there
-// is none.
+// cpuProfile sums up Go's CPU profile as that of the whole window; none if there is none.
 func (r *rotation) cpuProfile() []record.Profile {
 	if r == nil || r.goCPU == nil {
 		return nil
@@ -106,7 +105,7 @@ func (r *rotation) cpuProfile() []record.Profile {
 	return []record.Profile{sum}
 }
 
-// packedMost bounds a profile that is kept with the run.
+// packedMost bounds a profile saved with the run, in bytes.
 const packedMost = 8 << 20
 
 func packedProfile(p *pprof.Profile) ([]byte, error) {
@@ -121,16 +120,16 @@ func packedProfile(p *pprof.Profile) ([]byte, error) {
 	return b, nil
 }
 
-// Bounds of what a record has of a profile.
+// Limits on what a record has of a profile.
 const (
 	processPartsMost = 64
 	selfMost         = 60
 	totalMost        = 20
 )
 
-// foremost are the functions that a record keeps: the largest on their own, and of the
-// others the largest with what they call. A caller whose work the compiler inlined,
-// or that only calls, has little of its own.
+// foremost selects the functions that a record keeps: those with the largest self time, and of the
+// others those with the largest cumulative time. A caller whose work the compiler inlined, or that
+// only calls, has little self time.
 func foremost(all []profiles.Function) []profiles.Function {
 	kept, others := all[:min(len(all), selfMost)], all[min(len(all), selfMost):]
 	callers := slices.SortedStableFunc(slices.Values(others), func(a, b profiles.Function) int { return cmp.Compare(b.Total, a.Total) })
@@ -161,7 +160,7 @@ func profileOf(k kindOf, p *pprof.Profile, value, blocks int) record.ProfileOf {
 	return out
 }
 
-// keepProfiling puts it into the record, with what the series says of each block.
+// keepProfiling adds the profiling to the record, with the series' figures for each block.
 func keepProfiling(w *record.Writer, r *record.Run, f *Found, series *record.Series) error {
 	r.Profiling = f.Profiling
 	if r.Profiling == nil {
@@ -180,9 +179,9 @@ func keepProfiling(w *record.Writer, r *record.Run, f *Found, series *record.Ser
 	return err
 }
 
-// measureBlock takes from the series what was completed in a block, and what CPU
-// the server used for it: by the rows that lie within, or, where these are less than
-// half of a short block, by the parts of rows that do.
+// measureBlock takes from the series what was completed in a block, and the server's CPU time for
+// it: from the rows inside it or, if these cover less than half of a short block, from the
+// overlapping parts of rows.
 func measureBlock(b *record.ProfilingBlock, series *record.Series) {
 	length := float64(b.ToNs - b.FromNs)
 	for _, cut := range []bool{false, true} {
@@ -218,8 +217,8 @@ func measureBlock(b *record.ProfilingBlock, series *record.Series) {
 	}
 }
 
-// partWithin is the share of a row that lies in a block; cut: also of one that lies
-// in it by a part.
+// partWithin returns the share of a row that lies in a block; cut counts rows that overlap it
+// partly, too.
 func partWithin(b *record.ProfilingBlock, tNs, widthNs int64, cut bool) float64 {
 	from, to := max(tNs-widthNs, b.FromNs), min(tNs, b.ToNs)
 	switch {
@@ -229,7 +228,7 @@ func partWithin(b *record.ProfilingBlock, tNs, widthNs int64, cut bool) float64 
 	return float64(to-from) / float64(widthNs)
 }
 
-// costConfidence is that of the profiles' cost.
+// costConfidence is the confidence level of the profiles' cost.
 const costConfidence = 0.95
 
 // profilingCost compares each block with its neighbour.

@@ -12,7 +12,7 @@ import (
 	"ceiling/record"
 )
 
-// survey looks, once for a proof, what there is to take from.
+// survey finds, once per proof, the resources that can be perturbed.
 func (x *explorer) survey(ctx context.Context, base string, step *record.Step) error {
 	if x.scene != nil {
 		return nil
@@ -47,8 +47,8 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	return nil
 }
 
-// proofRun is one run of a proof: with something taken away meanwhile, or with
-// nothing. A resource that cannot be taken from here makes no run, and says so.
+// proofRun does one run of a proof: with one resource reduced, or undisturbed. A resource that
+// cannot be reduced from here gets no run, and a reason.
 func (x *explorer) proofRun(ctx context.Context, step *record.Step, base string, s spec.Spec, o Options) (*record.Measured, error) {
 	if err := x.survey(ctx, base, step); err != nil {
 		return nil, err

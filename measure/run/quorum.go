@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	quorumPath   = "/kv" // where a server of ours describes its key-value bucket, and below which its keys are
+	quorumPath   = "/kv" // where our own server describes its key-value bucket, and the prefix of its keys
 	quorumWithin = 2 * time.Second
 	quorumBytes  = 1 << 20
 )
 
-// quorumStatus is what such a server says. It is the product's name by which another server's answer is not taken for one.
+// quorumStatus is that server's description. Product distinguishes it from another server's
+// response.
 type quorumStatus struct {
 	Product  string
 	Settings []record.QuorumSetting
@@ -33,7 +34,8 @@ type quorumStatus struct {
 	CommitNs int64 `json:"commit_ns"`
 }
 
-// askQuorum asks the server for its bucket, where a target is one of its keys; nil there is none, or it does not say.
+// askQuorum asks the server for its bucket if a target is one of its keys; nil if there is none, or
+// it does not answer.
 func askQuorum(ctx context.Context, s *spec.Spec) *quorumStatus {
 	var at string
 	for i := range s.Targets {
@@ -45,7 +47,7 @@ func askQuorum(ctx context.Context, s *spec.Spec) *quorumStatus {
 	if at == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quorumWithin) // after a run that was interrupted too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quorumWithin) // after an interrupted run too
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {
@@ -64,7 +66,7 @@ func askQuorum(ctx context.Context, s *spec.Spec) *quorumStatus {
 	return &status
 }
 
-// quorumOf is what both say; nil where one is missing, or is another process's.
+// quorumOf returns the difference of both; nil if one is missing, or is from another process.
 func quorumOf(first, last *quorumStatus) *record.Quorum {
 	if first == nil || last == nil || last.Commits < first.Commits || last.Writes < first.Writes {
 		return nil
@@ -77,7 +79,7 @@ func quorumOf(first, last *quorumStatus) *record.Quorum {
 	if q.Commits > 0 {
 		q.CommitNs = (last.CommitNs - first.CommitNs) / q.Commits
 	}
-	// A replica measures its links once a second, and what it measured under load also waited for CPU.
+	// A replica measures its links once a second, and under load those include waiting for CPU.
 	before := &record.Quorum{Nodes: first.Nodes}
 	for i := range q.Nodes {
 		was := before.Node(q.Nodes[i].Name)

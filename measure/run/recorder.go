@@ -17,27 +17,26 @@ import (
 	"ceiling/record"
 )
 
-// recorder is the Sink that writes what it is told while it is told it, and keeps it
-// for the verdict.
+// recorder is the Sink that writes events as they arrive, and keeps them for the verdict.
 type recorder struct {
 	writer       *record.Writer
 	spec         *spec.Spec
 	host         string
 	options      *Options
-	end          context.CancelFunc // of the run, by giving up
+	end          context.CancelFunc // of the run, for early stopping
 	stoppedEarly string
-	behind       *behind.Watch // what stands behind the server, which is asked meanwhile
+	behind       *behind.Watch // the watch on what is behind the server, during the run
 
 	state     Progress
 	completed uint64
 
-	mu     sync.Mutex // of what is told from any goroutine
+	mu     sync.Mutex // guards what any goroutine reports
 	series record.Series
 	kept   int // observed rows in it
 }
 
-// rowsMost bounds the observed rows that are kept for the verdict: those of three
-// hours of a host with 100 a second, some 700 MB.
+// rowsMost bounds the observed rows kept for the verdict: three hours of a host with 100 per
+// second, some 700 MB.
 const rowsMost = 1 << 20
 
 // Connected implements load.Observer.
@@ -111,7 +110,7 @@ func (r *recorder) AgentInterval(agent string, t *load.Tally, late bool) {
 
 func (r *recorder) tell() { r.options.tell(Event{Progress: &r.state}) }
 
-// assemble makes the document of the run, but for the subject and the verdict.
+// assemble builds the document of the run, without the subject and the verdict.
 func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	t := &w.Result.Total
 	run := figures(r.spec, w.Result, w.Connections, w.Threads)
@@ -123,7 +122,7 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	run.Agents, run.Fleet = w.Agents, w.Fleet
 	run.Database, run.Downstream = r.behind.Database(), r.behind.Downstream()
 	if len(w.Agents) > 0 {
-		run.Generator.PID = 0 // each agent's is its own
+		run.Generator.PID = 0 // each agent has its own
 	}
 	run.Lone, run.Latency.ResponseBins, run.Latency.ServiceBins = lone(w.Result.Lone), record.BinsOf(&t.Response), record.BinsOf(&t.Service)
 	if e := w.Result.Edges; e != nil {
@@ -138,8 +137,8 @@ func (r *recorder) assemble(w *Worked, env record.Environment) record.Run {
 	return run
 }
 
-// figures is what a result comes to: the part of the document that is the same of
-// a whole run, of an agent's share, and of this process alone.
+// figures returns the figures of a result: the part of the document that is the same for a whole
+// run, for an agent's share, and for this process alone.
 func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run {
 	t := &l.Total
 	elapsed := float64(l.WindowNs) / 1e9
@@ -181,7 +180,7 @@ func figures(s *spec.Spec, l *load.Result, connections, threads int) record.Run 
 	return run
 }
 
-// closes is nil of none.
+// closes converts the counts of closed connections; nil if there were none.
 func closes(c *load.Closes) *record.Closes {
 	if c.Most == 0 {
 		return nil
@@ -189,7 +188,7 @@ func closes(c *load.Closes) *record.Closes {
 	return &record.Closes{Announced: c.Announced, Idle: c.Idle, InFlight: c.InFlight, Most: c.Most, AtMost: c.AtMost}
 }
 
-// lone is what came of lone requests, nil of none.
+// lone converts the lone requests; nil if there were none.
 func lone(l *load.Lone) *record.Lone {
 	if l == nil {
 		return nil
@@ -199,17 +198,17 @@ func lone(l *load.Lone) *record.Lone {
 	return r
 }
 
-// encoded is a histogram for the document, "" where it has no such form.
+// encoded encodes a histogram for the document, "" if it has no such form.
 func encoded(h *hist.Hist) string {
 	text, err := h.EncodeV2()
 	if err != nil {
-		return "" // kept as a failure by histograms, which writes the same
+		return "" // histograms writes the same, and reports the failure
 	}
 	return text
 }
 
-// hasStatus tells a code that stands for a status: messages and events have none, and are
-// counted as 0.
+// hasStatus reports whether a code stands for a status: messages and events have none, and count as
+// 0.
 func hasStatus(s *spec.Spec, code int) bool { return code > 0 || s.GRPC != nil }
 
 func statuses(t *load.Tally, s *spec.Spec) map[string]uint64 {
@@ -222,8 +221,8 @@ func statuses(t *load.Tally, s *spec.Spec) map[string]uint64 {
 	return m
 }
 
-// faults lists the errors of the window and, apart, those before it, the most
-// frequent first; responses with an unexpected status are among them.
+// faults lists the errors of the window and, separately, those before it, the most frequent first,
+// including responses with an unexpected status.
 func faults(t *load.Tally, setup map[load.Fault]uint64, s *spec.Spec) []record.Error {
 	list := []record.Error{}
 	for f, n := range t.Faults {
@@ -243,7 +242,7 @@ func faults(t *load.Tally, setup map[load.Fault]uint64, s *spec.Spec) []record.E
 	return list
 }
 
-// errorResponses are the first responses of each unexpected status.
+// errorResponses converts the first response of each unexpected status.
 func errorResponses(l *load.Result, s *spec.Spec) []record.ErrorResponse {
 	var list []record.ErrorResponse
 	for _, e := range l.Errors {

@@ -23,8 +23,8 @@ type target struct {
 	addr     netip.AddrPort // of a TCP target
 	unix     string         // path of a unix socket
 	local    bool           // an address of this host
-	secure   bool           // by TLS
-	chosen   string         // of several addresses of a name this one, and why; "" there was no choice
+	secure   bool           // over TLS
+	chosen   string         // which of a name's addresses was chosen and why; "": there was only one
 }
 
 func (t target) String() string {
@@ -39,10 +39,9 @@ func tcpTarget(ip netip.Addr, port uint16) target {
 	return target{sockaddr: ring.TCPAddr(at), addr: at, local: isLocal(ip)}
 }
 
-// resolve looks the address up and tells whether it is this host's own. Of
-// several addresses of a name the first that accepts a connection is taken, as
-// a browser would, and all requests go to it.
-// permit, if not nil, is asked before an address is tried; see ShareOptions.
+// resolve looks the address up and finds whether it is this host's own. Of a name's addresses it
+// takes the first that accepts a connection, as a browser would, and all requests go to it. permit,
+// if not nil, is called before each attempt; see ShareOptions.
 func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, string) error) (target, error) {
 	allowed := func(to netip.AddrPort, unix string) error {
 		if permit == nil {
@@ -89,8 +88,8 @@ func resolve(ctx context.Context, a spec.Address, permit func(netip.AddrPort, st
 	return to, nil
 }
 
-// chosen says which of a name's addresses gets all requests. Those of this host's
-// loopback are one server's.
+// chosen says which of a name's addresses gets all requests. Loopback addresses count as one
+// server.
 func chosen(host string, ips []netip.Addr, ip netip.Addr) string {
 	if len(ips) < 2 || !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !ip.IsLoopback() }) {
 		return ""
@@ -98,8 +97,7 @@ func chosen(host string, ips []netip.Addr, ip netip.Addr) string {
 	return fmt.Sprintf("%s has %d addresses: all requests went to %s, the first that accepted a connection", host, len(ips), ip)
 }
 
-// firstThatAccepts answers the first address where none accepts: the run then
-// shows how it refuses.
+// firstThatAccepts returns the first address if none accepts: the run then shows the errors.
 func firstThatAccepts(ctx context.Context, ips []netip.Addr, port uint16) netip.Addr {
 	dialer := net.Dialer{Timeout: probeTimeout}
 	for _, ip := range ips {
@@ -112,8 +110,8 @@ func firstThatAccepts(ctx context.Context, ips []netip.Addr, port uint16) netip.
 	return ips[0]
 }
 
-// isLocal tells whether an address is one of this host's. Where the host's
-// addresses cannot be read, only loopback is.
+// isLocal reports whether an address is one of this host's. If the host's addresses cannot be read,
+// only loopback is.
 func isLocal(ip netip.Addr) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() {
 		return true

@@ -14,11 +14,10 @@ import (
 	"ceiling/record"
 )
 
-// rotation takes profiles of all of the server's processes in every other stretch
-// of the window, so that what they cost is known from the stretches between, and
-// noise from the spread over those with.
+// rotation profiles all of the server's processes in every other stretch of the window: the
+// stretches between show the profiling cost, and the spread over those with shows the noise.
 type rotation struct {
-	group  *profile.Group // nil: the server has no pprof that was found
+	group  *profile.Group // nil: no pprof of the server was found
 	stacks *stacker
 	began  time.Time
 	cancel context.CancelFunc
@@ -34,15 +33,15 @@ type rotation struct {
 	missing  []record.NotMeasured
 }
 
-// Lengths of a stretch. A CPU profile of Go is of whole seconds.
+// Lengths of a stretch. A Go CPU profile lasts whole seconds.
 const (
 	stretch      = time.Second
 	stretchLeast = 200 * time.Millisecond
-	// goCPULeast is the window from which on CPU profiles of a second leave room for
-	// stretches without.
+	// goCPULeast is the window from which on one-second CPU profiles leave room for stretches
+	// without.
 	goCPULeast = 4 * time.Second
-	// traceFor is the length of the execution trace, and tailFor the time that is kept
-	// for what is taken once, at the end.
+	// traceFor is the length of the execution trace, and tailFor the time reserved for what is
+	// taken once, at the end.
 	traceFor = 100 * time.Millisecond
 	tailFor  = 600 * time.Millisecond
 )
@@ -51,8 +50,8 @@ func newRotation(g *profile.Group, s *stacker) *rotation {
 	return &rotation{group: g, stacks: s, parts: map[string][]profiles.Part{}}
 }
 
-// open begins with the window, beside the load. A run without a length of time has
-// stretches until it ends.
+// open begins with the window, concurrently with the load. A run without a duration has stretches
+// until it ends.
 func (r *rotation) open(at time.Time, length time.Duration) {
 	if r == nil {
 		return
@@ -74,8 +73,7 @@ func (r *rotation) close() {
 	<-r.done
 }
 
-// run alternates until the window ends: with, without, without, with, or the other
-// way round, by lot.
+// run alternates until the window ends: with, without, without, with, or the reverse, at random.
 func (r *rotation) run(ctx context.Context, length time.Duration) {
 	r.stacks.pause()
 	seconds, each, tail := 0, stretch, time.Duration(0)
@@ -92,7 +90,7 @@ func (r *rotation) run(ctx context.Context, length time.Duration) {
 		}
 	}
 	until := r.began.Add(length - tail)
-	room := each + each/4 // a profile takes a little longer than it lasts
+	room := each + each/4 // a profile takes a little longer than its duration
 	for n := 0; ; n++ {
 		first := rand.IntN(2) == 1
 		for _, with := range [...]bool{first, !first, !first, first} {
@@ -105,7 +103,7 @@ func (r *rotation) run(ctx context.Context, length time.Duration) {
 	}
 }
 
-// block is one stretch.
+// block does one stretch.
 func (r *rotation) block(ctx context.Context, with bool, each time.Duration, seconds int) {
 	from := time.Since(r.began)
 	if with {
@@ -116,7 +114,7 @@ func (r *rotation) block(ctx context.Context, with bool, each time.Duration, sec
 		sleep(ctx, each)
 	}
 	if ctx.Err() != nil {
-		if with { // what it has of it counts for no block
+		if with { // its partial profiles count for no block
 			r.drop()
 		}
 		return
@@ -127,7 +125,7 @@ func (r *rotation) block(ctx context.Context, with bool, each time.Duration, sec
 	r.blocks = append(r.blocks, record.ProfilingBlock{FromNs: int64(from), ToNs: int64(time.Since(r.began)), Profiled: with})
 }
 
-// drop forgets the parts of a block that was cut short.
+// drop discards the parts of a block that was cut short.
 func (r *rotation) drop() {
 	for kind, list := range r.parts {
 		r.parts[kind] = slices.DeleteFunc(list, func(p profiles.Part) bool { return p.Block == r.profiled })
@@ -181,15 +179,14 @@ func (r *rotation) end(ctx context.Context) {
 	r.note("scheduler latency", err)
 }
 
-// note notes why something was not measured, if it was not; the end of the window is
-// no reason.
+// note records why something was not measured, unless err is nil or the end of the window.
 func (r *rotation) note(what string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		r.lose(what, err.Error())
 	}
 }
 
-// lose notes it once.
+// lose records it once.
 func (r *rotation) lose(what, why string) {
 	if !slices.ContainsFunc(r.missing, func(n record.NotMeasured) bool { return n.What == what }) {
 		r.missing = append(r.missing, record.NotMeasured{What: what, Why: why, Part: r.profiled > 0})

@@ -1,5 +1,5 @@
-// Package run does what a spec asks: it checks that the host can, starts the
-// load, writes the record while facts arrive, and has the run judged.
+// Package run executes a spec: it checks that the host can, generates the load, writes the record
+// as events arrive, and has the run judged.
 package run
 
 import (
@@ -20,8 +20,8 @@ import (
 	"ceiling/verdict"
 )
 
-// ErrRefused wraps what is wrong with the request itself, found before
-// anything was sent: exit code 2.
+// ErrRefused wraps what is wrong with the request itself, found before anything was sent: exit code
+// 2.
 var ErrRefused = errors.New("refused")
 
 // Exit codes of a run; docs/record.md lists them.
@@ -34,69 +34,66 @@ const (
 	ExitInterrupted = 130
 )
 
-// Options are what does not belong to the measured condition.
+// Options are the settings that are not part of the measured condition.
 type Options struct {
-	// Out is where the record goes, a file or a directory as record.Create has it; ""
-	// puts it into Store.
+	// Out is where the record goes, a file or a directory as in record.Create; "" saves it in
+	// Store.
 	Out string
-	// Store is a directory of runs; "" is the person's own.
+	// Store is a directory of runs; "": the user's own.
 	Store string
 	// Command line as typed, and the version of this program, for the record.
 	Command []string
 	Version string
-	// Program has the verb hog, which a proof starts; "" is this program.
+	// Program has the verb hog, which a proof starts; "": this program.
 	Program string
-	// GiveUp is asked after every interval, those of the warm-up too, with its
-	// response times; an answer ends the run, and stands in its record as the
-	// reason.
+	// StopEarly is called after every interval, including those of the warm-up, with its response
+	// times; a non-empty result ends the run, and the record has it as the reason.
 	StopEarly func(row *record.LoadRow, response *hist.Hist) string
-	// Work does the run; nil is this machine.
+	// Work does the run; nil: this machine.
 	Work Work
-	// Database is PostgreSQL's URL, which is asked during the run what its sessions wait for; "" is the one that a server
-	// of ours on this host names. It is not in the record, but for its address.
+	// Database is the URL of the PostgreSQL that is asked, during the run, what its sessions wait
+	// for; "": the one that our own server on this host names. Only its address is in the record.
 	Database string
-	// KeepSecrets leaves credentials and bodies as they are in all that is kept and
-	// told.
+	// KeepSecrets leaves credentials and bodies unhidden in all that is saved and reported.
 	KeepSecrets bool
 	listeners   []func(Event)
 	veil        *veil              // of the plan that the run is part of
-	plan        *record.PlanWriter // its record, which the run's goes into
+	plan        *record.PlanWriter // its record, which will contain the run's
 	step        *PlanProgress      // which of its runs this is
 }
 
-// Progress is where a run stands.
+// Progress is the progress of a run.
 type Progress struct {
-	// Established of Asked connections stand.
+	// Established of Asked connections are established.
 	Established, Asked int
-	// ElapsedS of the window, negative during the warm-up; TotalS of it, 0
-	// where a number of requests ends the run.
+	// ElapsedS of the window, negative during the warm-up; TotalS is its length, 0 if a number of
+	// requests ends the run.
 	ElapsedS, TotalS float64
-	// Row is the interval that just ended; Response has its response times and is
-	// valid during the call only, BatchMeanNs is the time its batches took.
+	// Row is the interval that just ended; Response has its response times and is valid during the
+	// call only. BatchMeanNs is the mean time of its batches.
 	Row         record.LoadRow
 	Response    *hist.Hist
 	BatchMeanNs float64
-	// Completed of the window so far, of Requests where a number was asked.
+	// Completed in the window so far, of Requests if a number was requested.
 	Completed, Requests uint64
-	// Plan that the run is part of; nil for a single one.
+	// Plan that the run is part of; nil for a single run.
 	Plan *PlanProgress
 }
 
-// Result is a finished run and where it is kept.
+// Result is a finished run and where it is saved.
 type Result struct {
 	Run record.Run
-	// Response times of the whole window.
+	// Response times over the whole window.
 	Response hist.Hist
-	// File of the record; KeepErr is what went wrong with keeping it, RestoreErr
-	// what could not be restored of what a run had changed on the host.
+	// File of the record; KeepErr is an error in saving it, RestoreErr the changes to the host that
+	// could not be undone.
 	File       record.File
 	KeepErr    error
 	RestoreErr error
 }
 
-// Do does one run. An error that wraps ErrRefused names what the person has to
-// change; any other is a failure of this side. What the server does wrong is in
-// the record.
+// Do does one run. An error that wraps ErrRefused names what the user must change; any other is a
+// failure of this side. The server's faults are in the record.
 func Do(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	if o.veil == nil {
 		o.veil = newVeil(&o)
@@ -136,8 +133,7 @@ func doRun(ctx context.Context, s spec.Spec, o Options) (*Result, error) {
 	return done, nil
 }
 
-// keep does the job and has what comes of it kept and judged. Of the spec it has
-// what others may see.
+// keep does the job, saves its result and has it judged. It has the spec as others may see it.
 func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *behind.Watch, o *Options) (*Result, error) {
 	env := job.Environment()
 	start := record.Start{Schema: record.Schema, ID: w.ID(), Created: time.Now(), Command: o.Command, Spec: *s}
@@ -176,7 +172,7 @@ func keep(ctx context.Context, s *spec.Spec, job Job, w *record.Writer, asked *b
 	return done, nil
 }
 
-// ExitOf is the exit code that a run calls for.
+// ExitOf returns the exit code for a run.
 func ExitOf(r *record.Run) int {
 	switch {
 	case r.Interrupted:
@@ -208,7 +204,7 @@ func open(o Options) (*record.Writer, error) {
 	return store.Create(id)
 }
 
-// storeAt is the store in a directory, or the person's own.
+// storeAt returns the store in a directory, or the user's own.
 func storeAt(dir string) (record.Store, error) {
 	if dir == "" {
 		return record.DefaultStore(os.Getenv)
@@ -216,9 +212,9 @@ func storeAt(dir string) (record.Store, error) {
 	return record.Store{Dir: dir}, nil
 }
 
-// configure turns the spec into what the engine takes for its share, and looks
-// whether this host has the ports, descriptors and CPUs for it. Of one that does
-// not load it answers the target alone.
+// configure turns the spec into the engine's configuration for its share, and checks that this host
+// has the ports, descriptors and CPUs for it. For a share that generates no load it returns the
+// target alone.
 func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config, target, error) {
 	var to target
 	address, err := s.Address(s.Targets[0].URL)
@@ -283,8 +279,8 @@ func configure(ctx context.Context, s *spec.Spec, o *ShareOptions) (*load.Config
 	return c, to, nil
 }
 
-// unexpected is the status codes that count as errors, in the engine's form; nil
-// where they are those that it takes for such by itself.
+// unexpected returns the status codes that count as errors, in the engine's form; nil for the
+// engine's default.
 func unexpected(e spec.Expect) *[1000]bool {
 	if len(e) == 0 {
 		return nil
@@ -296,16 +292,15 @@ func unexpected(e spec.Expect) *[1000]bool {
 	return &list
 }
 
-// slotsPerThread is the least number of requests in flight that are worth a
-// further thread: below it a thread reaps one completion at a time, and its
-// system calls cost more than it adds.
+// slotsPerThread is the least number of requests in flight that justify another thread: below it a
+// thread reaps one completion at a time, and its system calls cost more than it adds.
 const slotsPerThread = 32
 
-// quicWork is about how many times as much work a request is over HTTP/3.
+// quicWork is about how much more work a request is over HTTP/3.
 const quicWork = 8
 
-// threads chooses the number of load threads: as many as the slots are worth,
-// but half the cores at most where the server shares them.
+// threads chooses the number of load threads: as many as the slots justify, but at most half the
+// cores if the server shares them.
 func threads(connections, pipelining int, local bool, pinned []int) (int, error) {
 	cores := len(pinned)
 	if cores == 0 {
@@ -320,7 +315,7 @@ func threads(connections, pipelining int, local bool, pinned []int) (int, error)
 	return max(1, min(cores, connections*pipelining/slotsPerThread, connections)), nil
 }
 
-// allowedCPUs checks a CPU list against the CPUs this process may use.
+// allowedCPUs checks a CPU list against the CPUs that this process may use.
 func allowedCPUs(list string) ([]int, error) {
 	cpus, err := spec.ParseCPUList(list)
 	if err != nil {
@@ -338,7 +333,7 @@ func allowedCPUs(list string) ([]int, error) {
 	return cpus, nil
 }
 
-// requests writes every target's request once.
+// requests encodes every target's request once.
 func requests(s *spec.Spec) ([]load.Request, error) {
 	mix := make([]load.Request, 0, len(s.Targets))
 	for _, t := range s.Targets {
@@ -362,24 +357,22 @@ func requests(s *spec.Spec) ([]load.Request, error) {
 	return mix, nil
 }
 
-// Event is what a run tells while it goes on: one of these, the others are nil.
+// Event is an event of a run in progress: one field is set, the others are nil.
 type Event struct {
-	// Began comes once the record stands; on this machine that is before the
-	// connections are opened.
+	// Began comes once the record exists; on this machine that is before the connections are
+	// opened.
 	Began *record.Start
-	// Progress is where the run stands, after every interval. It is valid during the
-	// call only.
+	// Progress of the run, after every interval. It is valid during the call only.
 	Progress *Progress
-	// Observed is a row of what a host did. Nobody may change it, and what the call
-	// takes counts as the observer's cost.
+	// Observed is a row of what a host did. It must not be changed, and the time of the call counts
+	// as the observer's cost.
 	Observed record.ObservedRow
 	// Agent is an interval of one of several agents.
 	Agent *record.LoadRow
 }
 
-// Listen has every event of the run told to one more listener, which must return
-// soon. Began and Progress come from one goroutine, Observed and Agent from others,
-// one at a time.
+// Listen adds a listener for every event of the run, which must return quickly. Began and Progress
+// come from one goroutine, Observed and Agent from others, one at a time.
 func (o *Options) Listen(to func(Event)) { o.listeners = append(slices.Clip(o.listeners), to) }
 
 func (o *Options) tell(e Event) {

@@ -19,15 +19,15 @@ import (
 	"ceiling/record"
 )
 
-// secured is the engine's TLS for an https:// URL, nil for any other. One handshake
-// is tried: what a person has to mend, a certificate above all, is better said once
-// than counted for each connection. Where nobody answers, the run shows how.
+// secured returns the engine's TLS for an https:// URL, nil for any other. It tries one handshake:
+// what the user must fix, above all a certificate, is better reported once than counted per
+// connection. If nothing answers, the run shows the errors.
 func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tlsconn.Config, error) {
 	if !a.TLS {
 		return nil, nil
 	}
 	version := s.HTTP
-	if s.Kind != spec.Requests { // they begin with a request of HTTP/1.1
+	if s.Kind != spec.Requests { // they begin with an HTTP/1.1 request
 		version = spec.HTTP11
 	}
 	c, err := tlsConfig(version, s.TLS, a)
@@ -63,7 +63,7 @@ func secured(ctx context.Context, s *spec.Spec, a spec.Address, to target) (*tls
 	return nil, fmt.Errorf("%w: TLS with %s: %s%s", ErrRefused, to, tlsconn.Explain(err), adviceFor(err, s.TLS))
 }
 
-// tryQUIC is one handshake over QUIC, with what is wrong with it.
+// tryQUIC tries one handshake over QUIC, and explains its error.
 func tryQUIC(ctx context.Context, c *tlsconn.Config, s *spec.Spec, to target) error {
 	if err := quicconn.Quiet(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func protocols(version string) []string {
 	return []string{"h2", "http/1.1"}
 }
 
-// protocolOf is what the engine speaks where ALPN says nothing.
+// protocolOf returns what the engine speaks without ALPN.
 func protocolOf(s *spec.Spec) load.Protocol {
 	switch s.HTTP {
 	case spec.HTTP2:
@@ -122,7 +122,7 @@ func tlsConfig(version string, t *spec.TLS, a spec.Address) (*tlsconn.Config, er
 	return c, err
 }
 
-// adviceFor is what would mend a handshake that failed.
+// adviceFor says what would fix a failed handshake.
 func adviceFor(err error, t *spec.TLS) string {
 	var bad x509.CertificateInvalidError
 	var wrong x509.HostnameError
@@ -154,7 +154,7 @@ func adviceFor(err error, t *spec.TLS) string {
 	return ""
 }
 
-// tlsOf is what the handshakes came to for the record; nil where there was no TLS.
+// tlsOf summarizes the handshakes for the record; nil without TLS.
 func tlsOf(h *load.Handshakes, asked *spec.TLS, elapsed float64) *record.TLS {
 	if h == nil || h.Agreed.Version == 0 {
 		return nil

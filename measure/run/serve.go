@@ -17,14 +17,12 @@ import (
 	"ceiling/measure/netns"
 )
 
-// knock is how long a connect to a server that starts may take, and how often
-// it is tried.
+// knock is the timeout of a connect to a starting server, and the interval between attempts.
 const knock = 20 * time.Millisecond
 
-// serverOn starts the command of a server on a free port of the loopback and
-// returns once it accepts connections, with its base URL. The command runs in a
-// shell, in a process group of its own, on some CPUs only; nil are those of this
-// process.
+// serverOn starts a server's command on a free loopback port and returns its base URL once it
+// accepts connections. The command runs in a shell, in its own process group, on some CPUs only;
+// nil: those of this process.
 func serverOn(ctx context.Context, s *spec.Server, cpus []int) (*Child, string, error) {
 	addr, err := FreeAddress()
 	if err != nil {
@@ -33,14 +31,14 @@ func serverOn(ctx context.Context, s *spec.Server, cpus []int) (*Child, string, 
 	return serverAt(ctx, s, addr, cpus, nil)
 }
 
-// StartServerAt starts a command whose address is in a file that was written
-// before: host:port of the loopback, as FreeAddress returns it. It returns once the
-// server accepts connections, with its base URL.
+// StartServerAt starts a command whose address is in a file that was written before: host:port of
+// the loopback, as FreeAddress returns it. It returns the server's base URL once it accepts
+// connections.
 func StartServerAt(ctx context.Context, s *spec.Server, addr string) (*Child, string, error) {
 	return serverAt(ctx, s, addr, nil, nil)
 }
 
-// serverAt starts it in a network namespace; nil is this one.
+// serverAt does the same in a network namespace; nil: this process's.
 func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int, in *netns.Namespace) (*Child, string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -69,8 +67,7 @@ func serverAt(ctx context.Context, s *spec.Server, addr string, cpus []int, in *
 	return c, c.base(s), nil
 }
 
-// base is the child's URL. What it says of its address has the scheme where that is
-// not http.
+// base returns the child's URL. The address that it reports has the scheme if that is not http.
 func (c *Child) base(s *spec.Server) string {
 	switch {
 	case strings.Contains(c.Addr, "://"):
@@ -81,7 +78,7 @@ func (c *Child) base(s *spec.Server) string {
 	return "http://" + c.Addr
 }
 
-// command puts the address and this program into a server's command.
+// command substitutes the address and this program in a server's command.
 func command(text, addr, exe string) string {
 	host, port, _ := strings.Cut(addr, ":")
 	if rest, own := strings.CutPrefix(text, "ceiling "); own {
@@ -90,8 +87,8 @@ func command(text, addr, exe string) string {
 	return strings.NewReplacer("{addr}", addr, "{host}", host, "{port}", port).Replace(text)
 }
 
-// ready waits until the server says where it serves or, where it need not say
-// so, somebody accepts at the address that it was given.
+// ready waits until the server reports its address or, if it need not, until the given address
+// accepts connections.
 func (c *Child) ready(ctx context.Context, addr string, says bool, told <-chan string) (string, error) {
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
@@ -121,12 +118,12 @@ func accepts(addr string) bool {
 	if err != nil {
 		return false
 	}
-	// What a probe's close says does not matter.
+	// An error in closing a probe does not matter.
 	_ = conn.Close()
 	return true
 }
 
-// FreeAddress is a port of the loopback that nobody listens on now.
+// FreeAddress returns a loopback port on which nothing listens now.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -136,24 +133,24 @@ func FreeAddress() (string, error) {
 	return "127.0.0.1:" + strconv.Itoa(addr.Port), l.Close()
 }
 
-// insidePort is free in a namespace of one's own.
+// insidePort is free in a new namespace.
 const insidePort = "8080"
 
-// servers are those of one experiment: what runs already, and what was started
-// for it. One that is asked for again goes on.
+// servers are those of one experiment: running already, or started for it. It reuses one that it
+// has started.
 type servers struct {
 	list []spec.Server
 	dial *spec.Dial // to those that run already
-	// started by index; a second instance of a server, which a comparison of A
-	// against A takes, by -1 minus its index.
+	// started by index; the second instance of a server, for a comparison of A against A, by -1
+	// minus its index.
 	started map[int]*Child
-	// cpus that they are started on; nil those of this process.
+	// cpus that they are started on; nil: those of this process.
 	cpus []int
-	// in is the network namespace that they are started in; nil is this one.
+	// in is the network namespace that they are started in; nil: this process's.
 	in *netns.Namespace
 }
 
-// base is the URL of a server, which is started where it has to be.
+// base returns the URL of a server, and starts it if needed.
 func (v *servers) base(ctx context.Context, index int, second bool) (string, error) {
 	s := &v.list[index]
 	if s.URL != "" {
@@ -184,8 +181,8 @@ func (v *servers) base(ctx context.Context, index int, second bool) (string, err
 	return base, nil
 }
 
-// ended says which of the servers is gone, of those that were started here, or
-// whether nobody accepts at the address of another.
+// ended returns which of the started servers has ended, or whether another's address refuses
+// connections.
 func (v *servers) ended(index int, base string) error {
 	for key, c := range v.started {
 		if c.Ended() {
@@ -209,7 +206,7 @@ func (v *servers) ended(index int, base string) error {
 	return conn.Close()
 }
 
-// stop ends what was started; one that is asked for again starts anew.
+// stop stops the started servers; base starts them again if needed.
 func (v *servers) stop() {
 	for _, c := range v.started {
 		c.Stop()

@@ -13,9 +13,9 @@ import (
 	"ceiling/record"
 )
 
-// DoShare does this host's share of a run: refusals come before Ready is called
-// and wrap ErrRefused. Where the context ends, it answers what was measured until
-// then. It returns once everything of it has ended.
+// DoShare does this host's share of a run. Refusals come before Ready is called and wrap
+// ErrRefused. If the context ends, it returns what was measured until then. It returns once all its
+// work has ended.
 func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*ShareResult, error) {
 	p, err := prepare(ctx, s, o)
 	if err != nil {
@@ -32,12 +32,12 @@ func DoShare(ctx context.Context, s *spec.Spec, o ShareOptions, sink Sink) (*Sha
 	return done, nil
 }
 
-// part is this host's part in a run: it stands between the load engine and the
-// sink, and watches meanwhile.
+// part is this host's part in a run: it connects the load engine to the sink, and observes during
+// the run.
 type part struct {
 	ShareOptions
 	spec     *spec.Spec
-	config   *load.Config // nil of one that only observes
+	config   *load.Config // nil if it only observes
 	target   target
 	env      record.Environment
 	pins     *pinning
@@ -47,12 +47,11 @@ type part struct {
 	watch    *watch
 	profiler *profiler
 	stacks   stacker
-	rotation *rotation // nil: no profiles were asked for
+	rotation *rotation // nil: no profiles were requested
 	subject  sightings
 }
 
-// prepare looks whether this host can do the share, and moves the server to the
-// CPUs that were asked for.
+// prepare checks that this host can do the share, and moves the server to the requested CPUs.
 func prepare(ctx context.Context, s *spec.Spec, o ShareOptions) (*part, error) {
 	if !o.Load && !o.Observe {
 		return nil, errors.New("run: a share needs something to do")
@@ -73,8 +72,8 @@ func prepare(ctx context.Context, s *spec.Spec, o ShareOptions) (*part, error) {
 	return p, nil
 }
 
-// restore gives back what was taken, once; its error is what could not be, now or
-// of an earlier run that was killed.
+// restore undoes the changes to the host, once; its error is what could not be undone, now or from
+// an earlier killed run.
 func (p *part) restore() error {
 	err := errors.Join(p.leftOver, p.pins.restore())
 	p.pins, p.leftOver = nil, nil
@@ -134,7 +133,7 @@ func (p *part) do(ctx context.Context, sink Sink) (*ShareResult, error) {
 	return done, nil
 }
 
-// tell names to the sink what was not measured.
+// tell reports to the sink what was not measured.
 func (p *part) tell(missing []record.NotMeasured) {
 	for _, n := range missing {
 		n.Host = cmp.Or(n.Host, p.Host)
@@ -142,8 +141,7 @@ func (p *part) tell(missing []record.NotMeasured) {
 	}
 }
 
-// reserve finds how far the generator was from its own limit, or says why that
-// is not known.
+// reserve finds how far the generator was from its own limit, or says why that is unknown.
 func (p *part) reserve(done *ShareResult) {
 	r := figures(p.spec, done.Result, done.Connections, done.Threads)
 	r.Environment = p.env
@@ -182,8 +180,8 @@ func (p *part) Window(open bool, at time.Time) {
 // Interval implements load.Observer.
 func (p *part) Interval(t *load.Tally, late bool) { p.sink.Interval(t, late) }
 
-// observed takes a row from the observer, whose memory it is: from here on a row is
-// nobody's to change.
+// observed takes a row from the observer, which reuses its memory: it copies it, and the copy must
+// not change.
 func (p *part) observed(row record.ObservedRow) {
 	row = record.Clone(row)
 	p.subject.see(row)
@@ -191,11 +189,10 @@ func (p *part) observed(row record.ObservedRow) {
 	p.sink.Observed(row)
 }
 
-// overdue is how long an observer waits to be told that the load is over, beyond
-// the time when it must be.
+// overdue is how long an observer waits for the end of the load after its latest possible time.
 const overdue = 5 * time.Second
 
-// onlyObserve watches while others load.
+// onlyObserve observes while others generate the load.
 func (p *part) onlyObserve(ctx context.Context) {
 	if p.Ready != nil {
 		p.Ready(0, 0)
@@ -219,7 +216,7 @@ func (p *part) onlyObserve(ctx context.Context) {
 		return
 	}
 	p.Window(true, window)
-	if p.spec.Duration > 0 { // a number of requests ends when it ends
+	if p.spec.Duration > 0 { // a number of requests has no fixed end
 		p.wait(ctx, time.Until(window.Add(p.spec.Duration+p.spec.Timeout+overdue)))
 	} else {
 		p.wait(ctx, spec.DurationMax)
@@ -227,7 +224,7 @@ func (p *part) onlyObserve(ctx context.Context) {
 	p.Window(false, time.Now())
 }
 
-// wait tells whether the time passed before the run was over.
+// wait reports whether the time passed before the end of the run.
 func (p *part) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -240,9 +237,8 @@ func (p *part) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// AgentOf is the account of one agent for the record, of its share and what it
-// did: all but its name, its roles, its clock and what became of it. rows are its
-// own.
+// AgentOf returns one agent's entry for the record, of its share and its results, without its name,
+// roles, clock and fate. rows are its own.
 func AgentOf(s *spec.Spec, share load.Share, d *ShareResult, rows []record.LoadRow) record.Agent {
 	a := record.Agent{Environment: d.Environment}
 	if d.Result == nil {
@@ -262,7 +258,7 @@ func AgentOf(s *spec.Spec, share load.Share, d *ShareResult, rows []record.LoadR
 	return a
 }
 
-// checkShare refuses a part of the run that is no work.
+// checkShare rejects a share of the run that has no work.
 func checkShare(s *spec.Spec, o *ShareOptions) (connections int, err error) {
 	if err := o.Share.Check(); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrRefused, err)

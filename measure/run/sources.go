@@ -12,9 +12,9 @@ import (
 	"ceiling/measure/load"
 )
 
-// sources are the local addresses that the connections are spread over. Each that
-// is named has to be this host's; of a range, and where several agents share the
-// run, those that are this host's are taken.
+// sources returns the local addresses that the connections are spread over. Each one named must be
+// this host's; of a range, and if several agents share the run, it takes those that are this
+// host's.
 func sources(s *spec.Spec, to target, share load.Share) ([]netip.Addr, error) {
 	var list []netip.Addr
 	seen := map[netip.Addr]bool{}
@@ -50,14 +50,14 @@ func sources(s *spec.Spec, to target, share load.Share) ([]netip.Addr, error) {
 	return list, nil
 }
 
-// mayBeHost leaves out the first and the last address of an IPv4 range, which are
-// the network's own and the broadcast (RFC 3021 for ranges of two).
+// mayBeHost excludes the first and last address of an IPv4 range, which are the network's own and
+// the broadcast (RFC 3021 for ranges of two).
 func mayBeHost(p netip.Prefix, ip netip.Addr) bool {
 	return !ip.Is4() || p.Bits() >= 31 || ip != p.Addr() && p.Contains(ip.Next())
 }
 
-// ownAddress asks the kernel by a bind, which knows what routes make local as
-// well: EADDRNOTAVAIL where the address is not this host's.
+// ownAddress asks the kernel by binding, which also knows what routes make local: EADDRNOTAVAIL if
+// the address is not this host's.
 func ownAddress(ip netip.Addr) error {
 	a := ring.TCPAddr(netip.AddrPortFrom(ip, 0))
 	fd, err := a.Socket()

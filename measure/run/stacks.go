@@ -10,30 +10,30 @@ import (
 	"ceiling/record"
 )
 
-// stacker takes stacks of the server's processes while the window is open, and of
-// those of the servers behind it. It follows the observer, which finds them.
+// stacker samples stacks of the server's processes while the window is open, and of the servers
+// behind it. It follows the observer, which finds them.
 type stacker struct {
-	mu    sync.Mutex     // of what the observer has found
+	mu    sync.Mutex     // guards what the observer has found
 	pids  []int          // the server's
 	peers []peerProcess  // of the servers behind it
-	asked map[string]int // the outermost process that answers on an address
+	asked map[string]int // the outermost process that answers on each address
 
 	samplers sync.Mutex
 	telling  sync.WaitGroup
 	cpu      *stacks.CPUSampler
 	off      *stacks.OffSampler
 	begun    bool
-	late     bool // the window is open, and the server was not found yet
-	blocks   bool // blocks are told apart, and are whole or not at all
+	late     bool // the window is open, and the server has not been found yet
+	blocks   bool // blocks are separate, and complete or discarded
 	over     bool
 	missing  []record.NotMeasured
-	opened   chan struct{} // closed when the samplers are
+	opened   chan struct{} // closed when the samplers are open
 	found    stacks.Summary
 }
 
 type peerProcess struct{ pid, parent int }
 
-// prepare loads what takes time, before the load begins.
+// prepare does the slow loading, before the load begins.
 func (s *stacker) prepare(t *stacks.Tables, to target) {
 	off, err := stacks.NewOffSampler(t, to.addr.Port())
 	if err != nil {
@@ -43,16 +43,16 @@ func (s *stacker) prepare(t *stacks.Tables, to target) {
 	s.off = off
 }
 
-// see takes a row of the observer's.
+// see handles a row from the observer.
 func (s *stacker) see(row record.ObservedRow) {
 	if !s.note(row) {
 		return
 	}
-	// To look into a program takes milliseconds that the observer does not have.
+	// Inspecting a program takes milliseconds, too long for the observer.
 	s.telling.Go(s.follow)
 }
 
-// note tells whether a row says something new.
+// note reports whether a row has something new.
 func (s *stacker) note(row record.ObservedRow) (fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *stacker) note(row record.ObservedRow) (fresh bool) {
 	return fresh
 }
 
-// follow tells the samplers of those that they do not know yet.
+// follow adds new processes to the samplers.
 func (s *stacker) follow() {
 	s.samplers.Lock()
 	defer s.samplers.Unlock()
@@ -119,7 +119,7 @@ func (s *stacker) tell() {
 	}
 }
 
-// open begins with the window, beside the load: it looks into programs' files.
+// open begins with the window, concurrently with the load: it reads the programs' files.
 func (s *stacker) open() {
 	s.opened = make(chan struct{})
 	go func() {
@@ -134,8 +134,8 @@ func (s *stacker) begin() {
 	s.start()
 }
 
-// start begins to sample. A server that the observer has not found yet, because there
-// was no warm-up, is sampled from then on; one that is not on this host is never found.
+// start begins sampling. A server that the observer has not found yet, for lack of a warm-up, is
+// sampled once found; one on another host is never found.
 func (s *stacker) start() {
 	pids := s.server()
 	if s.late = len(pids) == 0; s.late {
@@ -157,15 +157,15 @@ func (s *stacker) start() {
 	s.tell()
 }
 
-// server is the server's processes.
+// server returns the server's processes.
 func (s *stacker) server() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.pids)
 }
 
-// mark has what follows counted for a block of the run. A server that was found since the
-// window opened is sampled from here on.
+// mark counts the following samples for a block of the run. A server found since the window opened
+// is sampled from here on.
 func (s *stacker) mark(block int) {
 	<-s.opened
 	s.samplers.Lock()
@@ -182,7 +182,7 @@ func (s *stacker) mark(block int) {
 	}
 }
 
-// pause samples nothing until the next block.
+// pause stops sampling until the next block.
 func (s *stacker) pause() {
 	<-s.opened
 	s.samplers.Lock()
@@ -212,7 +212,7 @@ func (s *stacker) close() {
 	}
 }
 
-// end names what was sampled, once the load is over and while the server is there.
+// end symbolizes the samples, once the load is over and while the server is there.
 func (s *stacker) end(t *stacks.Tables, host string) {
 	s.close()
 	s.telling.Wait()
@@ -224,13 +224,13 @@ func (s *stacker) end(t *stacks.Tables, host string) {
 	}
 }
 
-// Files that keep the stacks.
+// Files of the stacks.
 const (
 	cpuStacksFile = "cpu.folded"
 	offStacksFile = "off-cpu.folded"
 )
 
-// keepStacks puts them into the record.
+// keepStacks adds the stacks to the record.
 func keepStacks(w *record.Writer, r *record.Run, f *Found) error {
 	r.Stacks = f.Stacks
 	if r.Stacks == nil {

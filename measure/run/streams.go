@@ -15,11 +15,11 @@ import (
 	"ceiling/record"
 )
 
-// greeting is the message that is sent where none is given.
+// greeting is the default message.
 const greeting = "hello"
 
-// opening turns a load of messages or events into what the engine takes: the request
-// that opens a connection, and the mix; nil where connections carry requests.
+// opening builds the engine's input for messages or events: the request that opens a connection,
+// and the mix; nil if connections carry requests.
 func opening(s *spec.Spec) (*load.Opening, []load.Request, error) {
 	if s.Kind == spec.Requests {
 		return nil, nil, nil
@@ -68,14 +68,14 @@ func opening(s *spec.Spec) (*load.Opening, []load.Request, error) {
 	return o, mix, nil
 }
 
-// mask is a key that nobody can foresee (RFC 6455, section 5.3).
+// mask returns an unpredictable key (RFC 6455, section 5.3).
 func mask() (m websocket.Mask) {
-	_, _ = crand.Read(m[:]) // it never fails (Go 1.24)
+	_, _ = crand.Read(m[:]) // never fails (Go 1.24)
 	return m
 }
 
-// streamsOf is what the connections of messages or events came to, for the record;
-// nil where they carried requests.
+// streamsOf converts the results of messages or events for the record; nil if the connections
+// carried requests.
 func streamsOf(s *load.Streams) *record.Streams {
 	if s == nil {
 		return nil

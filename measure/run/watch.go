@@ -13,8 +13,8 @@ import (
 	"ceiling/record"
 )
 
-// watch observes this host while the load goes on: the generator's end where it
-// loads, the server's where that is on this host.
+// watch observes this host during the load: the generator's side if it generates load, the server's
+// if that is on this host.
 type watch struct {
 	told     func(record.ObservedRow)
 	observer *observe.Observer
@@ -23,8 +23,8 @@ type watch struct {
 	done     sync.WaitGroup
 }
 
-// newWatch opens the sources before the connections are: that costs tens of
-// milliseconds which the window should not see.
+// newWatch opens the sources before the connections: that takes tens of milliseconds that should
+// not fall into the window.
 func (p *part) newWatch() *watch {
 	c := observe.Config{TargetAddr: p.target.addr, TargetUnix: p.target.unix}
 	if p.Observe {
@@ -44,7 +44,7 @@ func (p *part) newWatch() *watch {
 	return &watch{told: p.observed, observer: o}
 }
 
-// subject is the server's processes on this host, as the observer found them.
+// subject returns the server's processes on this host that the observer found.
 func (w *watch) subject() []int {
 	if w.observer == nil {
 		return nil
@@ -52,9 +52,8 @@ func (w *watch) subject() []int {
 	return w.observer.Subject()
 }
 
-// thirdCPUs are those that this process may use and neither side is pinned to,
-// where both are; nil otherwise: the thread that looks at the sockets then runs
-// where it finds room.
+// thirdCPUs returns the CPUs that this process may use and neither side is pinned to, if both are
+// pinned; nil otherwise: the thread that samples the sockets then runs wherever there is room.
 func thirdCPUs(generator, server string) []int {
 	a, errA := spec.ParseCPUList(generator)
 	b, errB := spec.ParseCPUList(server)
@@ -65,8 +64,8 @@ func thirdCPUs(generator, server string) []int {
 	return slices.DeleteFunc(allowed, func(cpu int) bool { return slices.Contains(a, cpu) || slices.Contains(b, cpu) })
 }
 
-// observed is where to look for the server: on this host, in the network
-// namespace that has the address.
+// observed returns where to look for the server: on this host, in the network namespace that has
+// the address.
 func (t target) observed() observe.Config {
 	c := observe.Config{TargetAddr: t.addr, TargetUnix: t.unix}
 	if t.addr.IsValid() && !t.local {
@@ -87,7 +86,7 @@ func (w *watch) start(window time.Time) {
 	})
 }
 
-// stop ends the sampling and waits for the sample under way.
+// stop ends the sampling and waits for the current sample.
 func (w *watch) stop() {
 	if w.cancel != nil {
 		w.cancel()
@@ -96,7 +95,7 @@ func (w *watch) stop() {
 	}
 }
 
-// close gives back the sources; what they could not measure is kept.
+// close closes the sources, and keeps what they could not measure.
 func (w *watch) close() {
 	w.stop()
 	if w.observer != nil {
